@@ -1,0 +1,153 @@
+// Package diag holds the one error type users see. An error has a stable code (`rlxc explain CODE`), the thing it is
+// about, what was found, and how to mend it. The first digit of a code is the exit status of the command that meets it.
+//
+// Package diag imports nothing of this module.
+package diag
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Code is a stable error code such as RLX4008. Codes are never reused.
+//
+//	RLX1nnn  the answer is no            exit 1
+//	RLX2nnn  usage                       exit 2
+//	RLX3nnn  bad source or input file    exit 3
+//	RLX4nnn  artifact corrupt or incompatible; nnn is the number of the verifier's check     exit 4
+//	RLX5nnn  backend unknown, missing, refused or crashed    exit 5
+//	RLX6nnn  device                      exit 6
+//	RLX7nnn  unsupported op              exit 7
+//	RLX8nnn  memory                      exit 8
+//	RLX9nnn  internal                    exit 70
+type Code string
+
+// Exit is the exit status that the code stands for.
+func (c Code) Exit() int {
+	if len(c) == 7 && strings.HasPrefix(string(c), "RLX") && c[3] >= '1' && c[3] <= '8' {
+		return int(c[3] - '0')
+	}
+	return exitInternal
+}
+
+const exitInternal = 70
+
+// Entry is the explanation of one code.
+type Entry struct {
+	Code  Code
+	Title string // one line, lower case
+	Text  string // what it means and what to do, for `rlxc explain`
+}
+
+var registry = map[Code]Entry{}
+
+// Define registers a code with its explanation and returns it. Codes live beside the code that reports them.
+func Define(code Code, title, text string) Code {
+	if _, dup := registry[code]; dup || len(code) != 7 {
+		panic("BUG: diag code " + string(code) + " is malformed or defined twice")
+	}
+	registry[code] = Entry{code, title, strings.TrimSpace(text)}
+	return code
+}
+
+// Entries lists every code of the running program in order.
+func Entries() []Entry {
+	out := make([]Entry, 0, len(registry))
+	for _, e := range registry {
+		out = append(out, e)
+	}
+	slices.SortFunc(out, func(a, b Entry) int { return strings.Compare(string(a.Code), string(b.Code)) })
+	return out
+}
+
+// Lookup finds the explanation of a code.
+func Lookup(code Code) (Entry, bool) {
+	e, ok := registry[code]
+	return e, ok
+}
+
+// Error is an error with a stable code.
+type Error struct {
+	Code    Code
+	Subject string // the op, file, flag or backend it is about; may be empty
+	Msg     string // what was found and what is allowed
+	Hint    string // how to mend it; may be empty
+	Err     error  // cause; may be nil
+}
+
+// New makes an error. Format and args give what was found and what is allowed; a %w verb wraps a cause.
+func New(code Code, subject, format string, args ...any) *Error {
+	wrapped := fmt.Errorf(format, args...)
+	return &Error{Code: code, Subject: subject, Msg: wrapped.Error(), Err: errors.Unwrap(wrapped)}
+}
+
+// WithHint adds how to mend it.
+func (e *Error) WithHint(format string, args ...any) *Error {
+	e.Hint = fmt.Sprintf(format, args...)
+	return e
+}
+
+func (e *Error) Error() string {
+	var b strings.Builder
+	if e.Subject != "" {
+		b.WriteString(e.Subject + ": ")
+	}
+	b.WriteString(e.Msg)
+	if e.Hint != "" {
+		b.WriteString("; " + e.Hint)
+	}
+	return b.String()
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// Is makes errors.Is(err, code) work: a Code is itself an error that matches every Error with that code.
+func (e *Error) Is(target error) bool {
+	c, ok := target.(Code)
+	return ok && c == e.Code
+}
+
+func (c Code) Error() string {
+	if e, ok := registry[c]; ok {
+		return string(c) + " " + e.Title
+	}
+	return string(c)
+}
+
+// CodeOf is the code of the first Error in the chain; ok is false where there is none.
+func CodeOf(err error) (code Code, ok bool) {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Code, true
+	}
+	if errors.As(err, &code) {
+		return code, true
+	}
+	return "", false
+}
+
+// ExitCode is the exit status for err: 0 for nil, 70 for an error without a code.
+func ExitCode(err error) int {
+	if err == nil {
+		return 0
+	}
+	if c, ok := CodeOf(err); ok {
+		return c.Exit()
+	}
+	return exitInternal
+}
+
+// Usage is a mistake in a command line or a request.
+var Usage = Define("RLX2001", "wrong usage", `
+A flag, an argument or a value given on the command line is not one the command takes.
+The message names it and says what is allowed.`)
+
+// Internal is a mistake of ours.
+var Internal = Define("RLX9001", "internal error", `
+The program met a state it should never meet. This is a bug: please report the message and the command.`)
+
+// Interrupted is a run that the user stopped.
+var Interrupted = Define("RLX1002", "interrupted", `
+The run was stopped from outside (Ctrl-C or a termination signal). Nothing was written.`)

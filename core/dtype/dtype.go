@@ -1,0 +1,131 @@
+// Package dtype names the element types of tensors and converts between their storage forms.
+//
+// It imports nothing of this module.
+package dtype
+
+import "math"
+
+// DType is an element type. Values are stable within a process only: files carry names.
+type DType uint8
+
+// The element types. Storage is little-endian; Bool is one byte, any non-zero value reads as true.
+const (
+	Invalid DType = iota
+	F32
+	F16
+	BF16
+	F64
+	I8
+	I16
+	I32
+	I64
+	U8
+	U32
+	Bool
+)
+
+var table = [...]struct {
+	name  string
+	size  int
+	class class
+}{
+	Invalid: {"invalid", 0, 0},
+	F32:     {"f32", 4, float}, F16: {"f16", 2, float}, BF16: {"bf16", 2, float}, F64: {"f64", 8, float},
+	I8: {"i8", 1, signed}, I16: {"i16", 2, signed}, I32: {"i32", 4, signed}, I64: {"i64", 8, signed},
+	U8: {"u8", 1, unsigned}, U32: {"u32", 4, unsigned}, Bool: {"bool", 1, boolean},
+}
+
+type class uint8
+
+const (
+	float class = iota + 1
+	signed
+	unsigned
+	boolean
+)
+
+// All lists the element types.
+func All() []DType { return []DType{F32, F16, BF16, F64, I8, I16, I32, I64, U8, U32, Bool} }
+
+// Parse finds a type by its name.
+func Parse(name string) (DType, bool) {
+	for _, d := range All() {
+		if table[d].name == name {
+			return d, true
+		}
+	}
+	return Invalid, false
+}
+
+// String is the name used in text and in artifacts.
+func (d DType) String() string {
+	if int(d) >= len(table) {
+		return "invalid"
+	}
+	return table[d].name
+}
+
+// Size is the number of bytes of one element.
+func (d DType) Size() int { return table[d].size }
+
+// IsFloat reports f32, f16, bf16 and f64.
+func (d DType) IsFloat() bool { return table[d].class == float }
+
+// IsInt reports signed and unsigned integers, not bool.
+func (d DType) IsInt() bool { return table[d].class == signed || table[d].class == unsigned }
+
+// IntRange is the smallest and largest value of an integer type or bool.
+func (d DType) IntRange() (lo, hi int64) {
+	bits := uint(d.Size() * 8)
+	switch table[d].class {
+	case signed:
+		return -1 << (bits - 1), 1<<(bits-1) - 1
+	case unsigned:
+		return 0, 1<<bits - 1
+	case boolean:
+		return 0, 1
+	}
+	panic("BUG: IntRange of " + d.String())
+}
+
+// F16ToF32 widens an IEEE half exactly.
+func F16ToF32(h uint16) float32 {
+	sign, exp, man := uint32(h>>15)<<31, uint32(h>>10&31), uint32(h&1023)
+	switch exp {
+	case 0: // zero and subnormals: man * 2^-24 is exact in float32
+		f := float32(man) * (1.0 / (1 << 24))
+		return math.Float32frombits(math.Float32bits(f) | sign)
+	case 31:
+		return math.Float32frombits(sign | 0x7f800000 | man<<13)
+	}
+	return math.Float32frombits(sign | (exp+112)<<23 | man<<13)
+}
+
+// F32ToF16 rounds to the nearest half, ties to even; overflow gives infinity, NaN stays NaN.
+func F32ToF16(f float32) uint16 {
+	b := math.Float32bits(f)
+	sign := uint16(b >> 16 & 0x8000)
+	abs := b & 0x7fffffff
+	switch {
+	case abs > 0x7f800000:
+		return sign | 0x7e00 | uint16(abs>>13&0x3ff)
+	case abs >= 0x47800000: // 65536 and above, infinity
+		return sign | 0x7c00
+	case abs < 0x38800000: // below the smallest normal half: let the adder round to a multiple of 2^-24
+		r := math.Float32frombits(abs) + 0.5 // ulp of values in [0.5, 1) is 2^-24
+		return sign | uint16(math.Float32bits(r)-0x3f000000)
+	}
+	return sign | uint16((abs-0x38000000+0xfff+abs>>13&1)>>13)
+}
+
+// BF16ToF32 widens a bfloat16 exactly.
+func BF16ToF32(h uint16) float32 { return math.Float32frombits(uint32(h) << 16) }
+
+// F32ToBF16 rounds to the nearest bfloat16, ties to even; NaN stays NaN.
+func F32ToBF16(f float32) uint16 {
+	b := math.Float32bits(f)
+	if b&0x7fffffff > 0x7f800000 {
+		return uint16(b>>16) | 0x40
+	}
+	return uint16((b + 0x7fff + b>>16&1) >> 16)
+}
