@@ -1,0 +1,115 @@
+// Package device is what a backend must provide. There is no RPC here and no list of ops: a backend loads a program and
+// runs it.
+//
+// It imports core/program and below, never format, plugins, models or a command.
+package device
+
+import (
+	"context"
+	"time"
+
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/program"
+)
+
+// A Backend gives access to the devices of one kind. Its methods may be called from several goroutines.
+type Backend interface {
+	// Info describes the backend and lists its devices.
+	Info(ctx context.Context) (Info, error)
+	// Load prepares a verified program. The weights stay valid until Close of the Executable and must not be written.
+	Load(ctx context.Context, l Load) (Executable, error)
+}
+
+// Info describes a backend. It is what `rlxrun devices` shows and what a program is checked against before Load.
+type Info struct {
+	Name     string   // "cpu"
+	Version  string   // of the backend
+	Targets  []string // schedules it prefers, best first, for example "cpu", "portable"
+	Ops      []string // names of the ops it runs
+	DTypes   []string // element types its tensors may have
+	Devices  []Device // at least one, or the backend is unavailable
+	MaxAlloc int64    // largest arena in bytes; 0: no limit of its own
+}
+
+// Device is one device of a backend.
+type Device struct {
+	ID       string   // to be given to --device, unique within the backend
+	Name     string   // of the product, as its maker calls it
+	Type     string   // "cpu", "gpu", "software"
+	Memory   int64    // bytes
+	Features []string // for example "avx512f", "4 threads"
+}
+
+// Load is a request to make a program ready to run.
+type Load struct {
+	Program *program.Program
+	Weights []byte // the weights section, mapped read-only
+	Device  string // Device.ID; empty: the backend chooses
+	Threads int    // 0: all that the process may use
+}
+
+// An Executable is a loaded program. Runs of one Executable do not overlap.
+type Executable interface {
+	// Kernels reports how each distinct op of the program is run.
+	Kernels() []Kernel
+	// Run executes the program once. A cancelled context ends it between two steps.
+	Run(ctx context.Context, r Run) (Stats, error)
+	Close() error
+}
+
+// Kernel says what runs an op.
+type Kernel struct {
+	Op     string
+	Native bool // false: the slow reference implementation
+}
+
+// Run is one execution.
+type Run struct {
+	Syms map[string]int64 // value of each symbol, within its range
+	In   [][]byte         // one per program input, dense, exactly the size of its shape under Syms
+	Out  [][]byte         // likewise, written
+	Opts RunOptions
+}
+
+// RunOptions are what a user may ask of a run beyond its result.
+type RunOptions struct {
+	Profile  bool  // fill Stats.Steps
+	CheckNaN bool  // stop at the first step whose output has a NaN
+	Dump     []int // nodes whose values Observe gets, in step order
+	Observe  func(node int, shape []int, data []byte) error
+}
+
+// Stats are what a run reports about itself.
+type Stats struct {
+	Total    time.Duration
+	Steps    []Step // when RunOptions.Profile is set
+	PeakRSS  int64  // bytes, of the process that ran it
+	FirstNaN int    // node; -1: none, or not checked
+}
+
+// Step is the time of one step.
+type Step struct {
+	Node  int           // in the program's graph
+	Start time.Duration // since the start of the run
+	Time  time.Duration
+}
+
+// What callers act on. Messages add the backend, the step and the op.
+var (
+	ErrUnavailable = diag.Define("RLX6001", "no device", `
+The backend started but has no device it could use. For a GPU backend this usually means that no driver is installed.`)
+	ErrLost = diag.Define("RLX5001", "backend lost", `
+The backend's process ended, stopped answering within its deadline, or broke the protocol. The message names the step
+where that is known. The artifact and the host are unharmed: run again, and report the backend's log if it recurs.`)
+	ErrDevice = diag.Define("RLX6002", "device error", `
+The device reported an error while it ran a step; the message names the step.`)
+	ErrUnsupported = diag.Define("RLX7001", "unsupported op", `
+The program has an op, an element type or a size that the backend does not run. Compile for another target or choose
+another backend.`)
+	ErrMemory = diag.Define("RLX8001", "not enough memory", `
+The program's arena, weights or inputs do not fit the memory that is free or allowed.`)
+	ErrInput = diag.Define("RLX3001", "bad input tensor", `
+An input's type, shape or value is not what the program takes; the message names the input.`)
+	ErrNaN = diag.Define("RLX1003", "a step produced NaN", `
+--check-nan was given, and the named step is the first whose result holds a NaN.`)
+)

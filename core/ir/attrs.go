@@ -1,0 +1,251 @@
+package ir
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/rlx-go/rlx/core/dtype"
+)
+
+// Attr is one attribute as name and value. Value is a bool, int64, float64, string, []int64 or dtype.DType.
+type Attr struct {
+	Name  string
+	Value any
+}
+
+// attrCodec turns a struct with attr tags into a sorted list of Attr and back.
+type attrCodec struct {
+	typ    reflect.Type
+	fields []attrField // by name
+}
+
+type attrField struct {
+	name  string
+	index int
+}
+
+var dtypeType = reflect.TypeFor[dtype.DType]()
+
+func newAttrCodec[A any](op string) attrCodec {
+	t := reflect.TypeFor[A]()
+	c := attrCodec{typ: t}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name := f.Tag.Get("attr")
+		ok := name != "" && f.IsExported()
+		switch {
+		case f.Type == dtypeType:
+		case f.Type.Kind() == reflect.Slice:
+			ok = ok && f.Type.Elem().Kind() == reflect.Int
+		default:
+			ok = ok && slices.Contains([]reflect.Kind{reflect.Bool, reflect.Int, reflect.Float64, reflect.String}, f.Type.Kind())
+		}
+		if !ok {
+			panic("BUG: op " + op + ": attribute field " + f.Name + " has no attr tag or a type that attributes cannot have")
+		}
+		c.fields = append(c.fields, attrField{name, i})
+	}
+	slices.SortFunc(c.fields, func(a, b attrField) int { return cmp.Compare(a.name, b.name) })
+	return c
+}
+
+func (c attrCodec) accepts(a any) bool { return reflect.TypeOf(a) == c.typ }
+func (c attrCodec) zero() any          { return reflect.Zero(c.typ).Interface() }
+
+// Attrs lists the attributes by name, zero values included.
+func (d *OpDef) Attrs(a any) []Attr {
+	v := reflect.ValueOf(a)
+	out := make([]Attr, 0, len(d.attrs.fields))
+	for _, f := range d.attrs.fields {
+		fv := v.Field(f.index)
+		var x any
+		switch {
+		case fv.Type() == dtypeType:
+			x = fv.Interface()
+		case fv.Kind() == reflect.Bool:
+			x = fv.Bool()
+		case fv.Kind() == reflect.Int:
+			x = fv.Int()
+		case fv.Kind() == reflect.Float64:
+			x = fv.Float()
+		case fv.Kind() == reflect.String:
+			x = fv.String()
+		default:
+			ints := make([]int64, fv.Len())
+			for i := range ints {
+				ints[i] = fv.Index(i).Int()
+			}
+			x = ints
+		}
+		out = append(out, Attr{f.name, x})
+	}
+	return out
+}
+
+// AttrNames lists the attribute names in order.
+func (d *OpDef) AttrNames() []string {
+	out := make([]string, len(d.attrs.fields))
+	for i, f := range d.attrs.fields {
+		out[i] = f.name
+	}
+	return out
+}
+
+// AttrKind describes the type of an attribute: bool, int, float, string, ints or dtype.
+func (d *OpDef) AttrKind(name string) string {
+	for _, f := range d.attrs.fields {
+		if f.name == name {
+			switch t := d.attrs.typ.Field(f.index).Type; {
+			case t == dtypeType:
+				return "dtype"
+			case t.Kind() == reflect.Slice:
+				return "ints"
+			case t.Kind() == reflect.Float64:
+				return "float"
+			default:
+				return t.Kind().String()
+			}
+		}
+	}
+	return ""
+}
+
+// MakeAttrs builds the attributes from a list; attributes not listed are zero. Unknown names, repeated names and values
+// of another type are errors. Inferring the type afterwards checks the ranges.
+func (d *OpDef) MakeAttrs(list []Attr) (any, error) {
+	v := reflect.New(d.attrs.typ).Elem()
+	seen := map[string]bool{}
+	for _, a := range list {
+		i := slices.IndexFunc(d.attrs.fields, func(f attrField) bool { return f.name == a.Name })
+		if i < 0 {
+			return nil, fmt.Errorf("%s: unknown attribute %q; known: %v", d.Name, a.Name, d.AttrNames())
+		}
+		if seen[a.Name] {
+			return nil, fmt.Errorf("%s: attribute %q is given twice", d.Name, a.Name)
+		}
+		seen[a.Name] = true
+		if !setAttr(v.Field(d.attrs.fields[i].index), a.Value) {
+			return nil, fmt.Errorf("%s: attribute %q is %v; want %s", d.Name, a.Name, a.Value, d.AttrKind(a.Name))
+		}
+	}
+	return v.Interface(), nil
+}
+
+func setAttr(f reflect.Value, val any) bool {
+	switch x := val.(type) {
+	case dtype.DType:
+		if f.Type() != dtypeType || x == dtype.Invalid {
+			return false
+		}
+		f.Set(reflect.ValueOf(x))
+	case bool:
+		if f.Kind() != reflect.Bool {
+			return false
+		}
+		f.SetBool(x)
+	case int64:
+		switch f.Kind() {
+		case reflect.Int:
+			f.SetInt(x)
+		case reflect.Float64: // 2 may be written for 2.0 in text
+			f.SetFloat(float64(x))
+		default:
+			return false
+		}
+	case float64:
+		if f.Kind() != reflect.Float64 {
+			return false
+		}
+		f.SetFloat(x)
+	case string:
+		if f.Kind() != reflect.String {
+			return false
+		}
+		f.SetString(x)
+	case []int64:
+		if f.Kind() != reflect.Slice {
+			return false
+		}
+		if len(x) == 0 {
+			return true // nil and empty are one value
+		}
+		ints := reflect.MakeSlice(f.Type(), len(x), len(x))
+		for i, n := range x {
+			ints.Index(i).SetInt(n)
+		}
+		f.Set(ints)
+	default:
+		return false
+	}
+	return true
+}
+
+// isZero reports the value that text leaves out.
+func (a Attr) isZero() bool {
+	switch x := a.Value.(type) {
+	case []int64:
+		return len(x) == 0
+	default:
+		return reflect.ValueOf(x).IsZero() && !(reflect.TypeOf(x).Kind() == reflect.Float64 && math.Signbit(x.(float64)))
+	}
+}
+
+// text prints a value so that parseAttr reads it back to the same type.
+func (a Attr) text() string {
+	switch x := a.Value.(type) {
+	case float64:
+		s := strconv.FormatFloat(x, 'g', -1, 64)
+		if !strings.ContainsAny(s, ".eIN") {
+			s += ".0"
+		}
+		return s
+	case string:
+		return strconv.Quote(x)
+	case []int64:
+		parts := make([]string, len(x))
+		for i, n := range x {
+			parts[i] = strconv.FormatInt(n, 10)
+		}
+		return "[" + strings.Join(parts, ",") + "]"
+	default:
+		return fmt.Sprint(x)
+	}
+}
+
+func parseAttrValue(s string) (any, error) {
+	switch {
+	case s == "true" || s == "false":
+		return s == "true", nil
+	case strings.HasPrefix(s, `"`):
+		return strconv.Unquote(s)
+	case strings.HasPrefix(s, "["):
+		inner := strings.TrimSpace(strings.TrimSuffix(s[1:], "]"))
+		ints := []int64{}
+		if inner == "" {
+			return ints, nil
+		}
+		for part := range strings.SplitSeq(inner, ",") {
+			n, err := strconv.ParseInt(strings.TrimSpace(part), 10, 64)
+			if err != nil {
+				return nil, fmt.Errorf("list %q holds %q, not an integer", s, part)
+			}
+			ints = append(ints, n)
+		}
+		return ints, nil
+	}
+	if d, ok := dtype.Parse(s); ok {
+		return d, nil
+	}
+	if n, err := strconv.ParseInt(s, 10, 64); err == nil {
+		return n, nil
+	}
+	if f, err := strconv.ParseFloat(s, 64); err == nil {
+		return f, nil
+	}
+	return nil, fmt.Errorf("value %q is not a bool, number, string, list or element type", s)
+}

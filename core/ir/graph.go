@@ -1,0 +1,209 @@
+// Package ir is the intermediate representation: typed, immutable nodes in a graph whose order is a topological order.
+// The same graph carries block-level IR (HIR), tensor IR (MIR) and what a target runs; OpDef.Level tells them apart.
+//
+// It imports core/dtype and core/tensor only, and knows no op.
+package ir
+
+import "fmt"
+
+// Node is one operation and its single result. Nodes are made by Graph.Add and not changed afterwards, except that a
+// graph may renumber them.
+type Node struct {
+	ID    int // index in Graph.Nodes
+	Name  string // unique in the graph; empty: printed as %ID. Inputs and params are found by it
+	Op    *OpDef
+	Attrs any // of the op's attribute type
+	In    []*Node
+	Type  Type
+	Graph *Graph
+}
+
+// Output is a named result of a graph.
+type Output struct {
+	Name string
+	Node *Node
+}
+
+// Graph is one method of a model. Nodes only refer to earlier nodes.
+type Graph struct {
+	Name    string // of the method
+	Syms    Syms
+	Nodes   []*Node
+	Outputs []Output
+
+	err error
+}
+
+// NewGraph makes an empty graph.
+func NewGraph(name string, syms ...Sym) *Graph { return &Graph{Name: name, Syms: syms} }
+
+// Err is the first error that Add or AddDeclared met. Builders check it once, at the end.
+func (g *Graph) Err() error { return g.err }
+
+// Fail records an error found by a builder.
+func (g *Graph) Fail(err error) {
+	if g.err == nil {
+		g.err = err
+	}
+}
+
+// Add appends an op whose type is inferred. After an error (see Err) it returns a node of the invalid type, so that
+// builders need no checks in between.
+func (g *Graph) Add(def *OpDef, attrs any, in ...*Node) *Node {
+	return g.AddDeclared(def, attrs, Type{}, in...)
+}
+
+// AddDeclared appends an op whose type is written rather than inferred (OpDef.Declared).
+func (g *Graph) AddDeclared(def *OpDef, attrs any, t Type, in ...*Node) *Node {
+	n := &Node{ID: len(g.Nodes), Op: def, Attrs: attrs, In: in, Graph: g}
+	if g.err != nil {
+		return n
+	}
+	types := make([]Type, len(in))
+	for i, x := range in {
+		if x == nil || x.Graph != g || x.ID >= len(g.Nodes) || g.Nodes[x.ID] != x {
+			g.err = fmt.Errorf("%s: operand %d is not a node of this graph", def.Name, i)
+			return n
+		}
+		types[i] = x.Type
+	}
+	if n.Type, g.err = def.Infer(attrs, types, t, g.Syms); g.err != nil {
+		return n
+	}
+	g.Nodes = append(g.Nodes, n)
+	return n
+}
+
+// Named sets the name of n and returns it.
+func (n *Node) Named(name string) *Node {
+	n.Name = name
+	return n
+}
+
+// Label is how text refers to the node.
+func (n *Node) Label() string {
+	if n.Name != "" {
+		return n.Name
+	}
+	return fmt.Sprintf("%%%d", n.ID)
+}
+
+// InTypes are the operands' types.
+func (n *Node) InTypes() []Type {
+	t := make([]Type, len(n.In))
+	for i, x := range n.In {
+		t[i] = x.Type
+	}
+	return t
+}
+
+// Is reports whether the node's op is one of defs.
+func (n *Node) Is(defs ...*OpDef) bool {
+	for _, d := range defs {
+		if n.Op == d {
+			return true
+		}
+	}
+	return false
+}
+
+// Return adds a named output.
+func (g *Graph) Return(name string, n *Node) { g.Outputs = append(g.Outputs, Output{name, n}) }
+
+// Inputs lists the nodes of op "input" in order. The op is defined in core/op; the name is part of the contract.
+func (g *Graph) Inputs() []*Node { return g.ofOp("input") }
+
+// Params lists the nodes of op "param" in order.
+func (g *Graph) Params() []*Node { return g.ofOp("param") }
+
+func (g *Graph) ofOp(name string) []*Node {
+	var out []*Node
+	for _, n := range g.Nodes {
+		if n.Op.Name == name {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// Find returns the node of that name.
+func (g *Graph) Find(name string) (*Node, bool) {
+	for _, n := range g.Nodes {
+		if n.Name == name && name != "" {
+			return n, true
+		}
+	}
+	return nil, false
+}
+
+// UseCounts counts, for each node, its uses as an operand and as an output.
+func (g *Graph) UseCounts() []int {
+	c := make([]int, len(g.Nodes))
+	for _, n := range g.Nodes {
+		for _, x := range n.In {
+			c[x.ID]++
+		}
+	}
+	for _, o := range g.Outputs {
+		c[o.Node.ID]++
+	}
+	return c
+}
+
+// Rebuild makes a new graph by visiting g's nodes in order. For each node, f gets the new graph, the old node and the
+// new nodes of its operands, and returns the new node that stands for it; nil copies it. map[old] is given by the
+// lookup function. Names move to the node that stands for the named one where it has none. Nodes that no output needs
+// are dropped afterwards, except inputs, so the result is compact and in topological order.
+func (g *Graph) Rebuild(f func(out *Graph, n *Node, in []*Node, lookup func(*Node) *Node) *Node) (*Graph, error) {
+	out := &Graph{Name: g.Name, Syms: g.Syms}
+	to := make([]*Node, len(g.Nodes))
+	lookup := func(n *Node) *Node { return to[n.ID] }
+	for _, n := range g.Nodes {
+		in := make([]*Node, len(n.In))
+		for i, x := range n.In {
+			in[i] = to[x.ID]
+		}
+		var r *Node
+		if f != nil {
+			r = f(out, n, in, lookup)
+		}
+		if r == nil {
+			r = out.AddDeclared(n.Op, n.Attrs, n.Type, in...)
+		}
+		if out.err != nil {
+			return nil, fmt.Errorf("%s: %w", n.Label(), out.err)
+		}
+		if r.Name == "" {
+			r.Name = n.Name
+		}
+		to[n.ID] = r
+	}
+	for _, o := range g.Outputs {
+		out.Return(o.Name, to[o.Node.ID])
+	}
+	out.compact()
+	return out, nil
+}
+
+// compact drops nodes that no output needs (inputs stay: they are the signature) and renumbers.
+func (g *Graph) compact() {
+	live := make([]bool, len(g.Nodes))
+	for _, o := range g.Outputs {
+		live[o.Node.ID] = true
+	}
+	for i := len(g.Nodes) - 1; i >= 0; i-- {
+		if n := g.Nodes[i]; live[i] {
+			for _, x := range n.In {
+				live[x.ID] = true
+			}
+		}
+	}
+	kept := g.Nodes[:0]
+	for i, n := range g.Nodes {
+		if live[i] || n.Op.Name == "input" {
+			n.ID = len(kept)
+			kept = append(kept, n)
+		}
+	}
+	g.Nodes = kept
+}

@@ -1,0 +1,207 @@
+package ir
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/rlx-go/rlx/core/tensor"
+)
+
+// Level says where in the compiler an op lives.
+type Level uint8
+
+const (
+	Core  Level = iota // tensor IR; every backend runs these
+	Fused              // tensor IR that only some targets take; passes make them, Lower undoes them
+	Block              // block-level IR (HIR); always lowered before passes
+)
+
+func (l Level) String() string { return [...]string{"core", "fused", "block"}[l] }
+
+// Def is the whole truth about an op with attributes A (a struct whose fields carry an `attr:"name"` tag, of type bool,
+// int, float64, string, []int or dtype.DType). Everything else is derived from it: text, encoding, verifier,
+// documentation, constant folding, conformance tests, fuzz seeds and benchmarks.
+type Def[A any] struct {
+	Name string
+	Doc  string // one paragraph: the formula, its source, what happens at the edges
+	// MinIn and MaxIn bound the number of operands; MaxIn -1 means any number.
+	MinIn, MaxIn int
+	Level        Level
+
+	// Declared ops (input, param, const, iota, reshape, expand) cannot know their type from their operands: it is
+	// written, and Infer checks Sig.Declared and returns it.
+	Declared bool
+	// Elementwise: every operand is broadcast to the output's shape and element i depends on elements i only.
+	Elementwise bool
+	// Commutative: the two operands may be swapped.
+	Commutative bool
+	// View: the output is the operand's bytes, at an offset in bytes that ViewOffset gives (nil: 0).
+	View       bool
+	ViewOffset func(a A, in, out Type) int64
+	// InPlace lists operands whose storage the output may take over when nothing reads them later.
+	InPlace []int
+	// Effects: never folded, merged or dropped (input, param).
+	Effects bool
+
+	// Infer gives the output type, or an error without the op's name (the caller adds it).
+	Infer func(s Sig[A]) (Type, error)
+	// Eval is slow and obvious and computes in float64 and int64. Out is allocated and zero. Data errors (an index out
+	// of range) are returned; shapes were checked by Infer. Nil for leaves that an executor supplies and for blocks.
+	Eval func(a A, in []*tensor.Array, out *tensor.Array) error
+	// FLOPs counts arithmetic on static types, a multiply-add as two; nil: none.
+	FLOPs func(a A, in []Type, out Type) int64
+	// Tol is how far a kernel may be from Eval.
+	Tol func(a A, in []Type, out Type) Tolerance
+	// Cases are types and attributes to test, fuzz and time.
+	Cases func() []Case[A]
+}
+
+// Sig is what type inference sees.
+type Sig[A any] struct {
+	Attrs    A
+	In       []Type
+	Declared Type // of declared ops
+	Syms     Syms
+}
+
+// Case is one example of an op. In are static types; Fill gives the range of random values of each operand (default
+// -2 to 2 for floats, 0 to 3 for integers).
+type Case[A any] struct {
+	Attrs A
+	In    []Type
+	Out   Type // of declared ops
+	Fill  []Range
+}
+
+// Range is a closed range of values.
+type Range struct{ Lo, Hi float64 }
+
+// Tolerance bounds |got - want| by Abs + Rel*|want|.
+type Tolerance struct{ Abs, Rel float64 }
+
+// OpDef is a registered op with its attribute type erased.
+type OpDef struct {
+	Name, Doc    string
+	MinIn, MaxIn int
+	Level        Level
+	Declared, Elementwise, Commutative,
+	View, Effects bool
+	InPlace []int
+
+	attrs attrCodec
+	infer func(a any, in []Type, declared Type, syms Syms) (Type, error)
+	Eval  func(a any, in []*tensor.Array, out *tensor.Array) error // nil: see Def.Eval
+	// FLOPs and Tol are never nil.
+	FLOPs      func(a any, in []Type, out Type) int64
+	Tol        func(a any, in []Type, out Type) Tolerance
+	Cases      func() []Case[any]
+	ViewOffset func(a any, in, out Type) int64
+	lower      func(g *Graph, n *Node, in []*Node) *Node
+}
+
+var defs = map[string]*OpDef{}
+
+// Define registers an op. It panics on a malformed definition: that is a bug of ours, met at start.
+func Define[A any](d Def[A]) *OpDef {
+	if d.Name == "" || d.Doc == "" || d.Infer == nil || defs[d.Name] != nil {
+		panic("BUG: op " + d.Name + ": definition lacks a name, a doc or Infer, or is there twice")
+	}
+	def := &OpDef{
+		Name: d.Name, Doc: d.Doc, MinIn: d.MinIn, MaxIn: d.MaxIn, Level: d.Level, Declared: d.Declared,
+		Elementwise: d.Elementwise, Commutative: d.Commutative, View: d.View, Effects: d.Effects, InPlace: d.InPlace,
+		attrs: newAttrCodec[A](d.Name),
+		infer: func(a any, in []Type, declared Type, syms Syms) (Type, error) {
+			return d.Infer(Sig[A]{a.(A), in, declared, syms})
+		},
+		FLOPs: func(any, []Type, Type) int64 { return 0 },
+		Tol:   func(any, []Type, Type) Tolerance { return Tolerance{} },
+		Cases: func() []Case[any] { return nil },
+		ViewOffset: func(any, Type, Type) int64 { return 0 },
+	}
+	if d.Eval != nil {
+		def.Eval = func(a any, in []*tensor.Array, out *tensor.Array) error { return d.Eval(a.(A), in, out) }
+	}
+	if d.FLOPs != nil {
+		def.FLOPs = func(a any, in []Type, out Type) int64 { return d.FLOPs(a.(A), in, out) }
+	}
+	if d.Tol != nil {
+		def.Tol = func(a any, in []Type, out Type) Tolerance { return d.Tol(a.(A), in, out) }
+	}
+	if d.ViewOffset != nil {
+		def.ViewOffset = func(a any, in, out Type) int64 { return d.ViewOffset(a.(A), in, out) }
+	}
+	if d.Cases != nil {
+		def.Cases = func() []Case[any] {
+			var out []Case[any]
+			for _, c := range d.Cases() {
+				out = append(out, Case[any]{c.Attrs, c.In, c.Out, c.Fill})
+			}
+			return out
+		}
+	}
+	defs[d.Name] = def
+	return def
+}
+
+// Lower registers how an op is expressed in simpler ones: blocks must have it, fused ops should. It is separate from
+// Define because a definition that names other ops in its literal would be an initialization cycle. The function adds
+// nodes to g and returns the one that replaces n; in are n's operands in g. The return value is for `var _ =`.
+func Lower(def *OpDef, f func(g *Graph, n *Node, in []*Node) *Node) struct{} {
+	if def.lower != nil {
+		panic("BUG: op " + def.Name + " has two lowerings")
+	}
+	def.lower = f
+	return struct{}{}
+}
+
+// CanLower reports whether Lower was called for the op.
+func (d *OpDef) CanLower() bool { return d.lower != nil }
+
+// LowerTo adds n's expansion to g, with in standing for n's operands.
+func (d *OpDef) LowerTo(g *Graph, n *Node, in []*Node) *Node { return d.lower(g, n, in) }
+
+// Find returns the op of that name.
+func Find(name string) (*OpDef, bool) {
+	d, ok := defs[name]
+	return d, ok
+}
+
+// Defs lists all ops by name.
+func Defs() []*OpDef {
+	out := slices.Collect(maps.Values(defs))
+	slices.SortFunc(out, func(a, b *OpDef) int {
+		if a.Name < b.Name {
+			return -1
+		}
+		return 1
+	})
+	return out
+}
+
+// Infer gives the output type of the op on operands of the given types. Errors begin with the op's name.
+func (d *OpDef) Infer(attrs any, in []Type, declared Type, syms Syms) (Type, error) {
+	if len(in) < d.MinIn || d.MaxIn >= 0 && len(in) > d.MaxIn {
+		want := fmt.Sprint(d.MinIn)
+		if d.MaxIn < 0 {
+			want += " or more"
+		} else if d.MaxIn != d.MinIn {
+			want += " to " + fmt.Sprint(d.MaxIn)
+		}
+		return Type{}, fmt.Errorf("%s: %d operands; want %s", d.Name, len(in), want)
+	}
+	if !d.attrs.accepts(attrs) {
+		return Type{}, fmt.Errorf("%s: attributes are a %T; want a %v", d.Name, attrs, d.attrs.typ)
+	}
+	t, err := d.infer(attrs, in, declared, syms)
+	if err == nil {
+		err = syms.CheckType(t)
+	}
+	if err != nil {
+		return Type{}, fmt.Errorf("%s: %w", d.Name, err)
+	}
+	return t, nil
+}
+
+// NewAttrs is a pointer to zero attributes of the op.
+func (d *OpDef) NewAttrs() any { return d.attrs.zero() }

@@ -1,0 +1,178 @@
+package ir
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Parse reads the text form that Graph.String prints. Blank lines and lines that begin with # are skipped. Every node is
+// inferred again; a written type that differs is an error. Errors begin with the line number.
+func Parse(text string) (*Graph, error) {
+	p := parser{g: &Graph{}, names: map[string]*Node{}}
+	for i, line := range strings.Split(text, "\n") {
+		line = strings.TrimSpace(line)
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		if err := p.line(line); err != nil {
+			return nil, fmt.Errorf("line %d: %w", i+1, err)
+		}
+	}
+	return p.g, nil
+}
+
+type parser struct {
+	g        *Graph
+	names    map[string]*Node
+	returned bool
+}
+
+func (p *parser) line(s string) error {
+	if p.returned {
+		return fmt.Errorf("text after return")
+	}
+	if rest, ok := strings.CutPrefix(s, "graph "); ok && len(p.g.Nodes) == 0 {
+		p.g.Name = strings.TrimSpace(rest)
+		return nil
+	}
+	if rest, ok := strings.CutPrefix(s, "sym "); ok && len(p.g.Nodes) == 0 {
+		return p.sym(rest)
+	}
+	if rest, ok := strings.CutPrefix(s, "return "); ok {
+		p.returned = true
+		return p.outputs(rest)
+	}
+	return p.node(s)
+}
+
+func (p *parser) sym(s string) error {
+	name, rng, _ := strings.Cut(s, "=")
+	lo, hi, ok := strings.Cut(rng, "..")
+	name = strings.TrimSpace(name)
+	min, err1 := strconv.ParseInt(strings.TrimSpace(lo), 10, 64)
+	max, err2 := strconv.ParseInt(strings.TrimSpace(hi), 10, 64)
+	if !ok || !isSymbol(name) || err1 != nil || err2 != nil {
+		return fmt.Errorf("symbol %q: want sym NAME = MIN..MAX", s)
+	}
+	p.g.Syms = append(p.g.Syms, Sym{name, min, max})
+	return nil
+}
+
+func (p *parser) outputs(s string) error {
+	for part := range strings.SplitSeq(s, ",") {
+		name, label, ok := strings.Cut(strings.TrimSpace(part), "=")
+		if !ok {
+			label = name
+		}
+		n, found := p.names[strings.TrimSpace(label)]
+		if !found {
+			return fmt.Errorf("return of unknown value %q", label)
+		}
+		p.g.Return(strings.TrimSpace(name), n)
+	}
+	return nil
+}
+
+// node reads LABEL = OP OPERAND, OPERAND {ATTRS} : TYPE.
+func (p *parser) node(s string) error {
+	label, rest, ok := strings.Cut(s, " = ")
+	if !ok {
+		return fmt.Errorf("%q: want LABEL = OP OPERANDS {ATTRIBUTES} : TYPE", s)
+	}
+	label = strings.TrimSpace(label)
+	if p.names[label] != nil {
+		return fmt.Errorf("%s is defined twice", label)
+	}
+	i := strings.LastIndex(rest, " : ")
+	if i < 0 {
+		return fmt.Errorf("%s has no type; want \" : TYPE\" at the end", label)
+	}
+	typ, err := ParseType(rest[i+3:])
+	if err != nil {
+		return fmt.Errorf("%s: %w", label, err)
+	}
+	head, attrText := rest[:i], ""
+	if j := strings.IndexByte(head, '{'); j >= 0 {
+		end := strings.LastIndexByte(head, '}')
+		if end < j || strings.TrimSpace(head[end+1:]) != "" {
+			return fmt.Errorf("%s: attributes are not closed by }", label)
+		}
+		head, attrText = head[:j], head[j+1:end]
+	}
+	name, operands, _ := strings.Cut(strings.TrimSpace(head), " ")
+	def, ok := Find(name)
+	if !ok {
+		return fmt.Errorf("%s: unknown op %q", label, name)
+	}
+	list, err := parseAttrs(attrText)
+	if err != nil {
+		return fmt.Errorf("%s: %w", label, err)
+	}
+	attrs, err := def.MakeAttrs(list)
+	if err != nil {
+		return err
+	}
+	var in []*Node
+	if operands = strings.TrimSpace(operands); operands != "" {
+		for o := range strings.SplitSeq(operands, ",") {
+			x, ok := p.names[strings.TrimSpace(o)]
+			if !ok {
+				return fmt.Errorf("%s: unknown operand %q", label, strings.TrimSpace(o))
+			}
+			in = append(in, x)
+		}
+	}
+	n := p.g.AddDeclared(def, attrs, typ, in...)
+	if p.g.err != nil {
+		return fmt.Errorf("%s: %w", label, p.g.err)
+	}
+	if !n.Type.Equal(typ) {
+		return fmt.Errorf("%s: type is written as %v, inferred is %v", label, typ, n.Type)
+	}
+	p.names[label] = n
+	if !strings.HasPrefix(label, "%") {
+		n.Name = label
+	}
+	return nil
+}
+
+// parseAttrs reads a=1, b=[2,3], c="x, y".
+func parseAttrs(s string) ([]Attr, error) {
+	var list []Attr
+	for s = strings.TrimSpace(s); s != ""; s = strings.TrimSpace(s) {
+		name, rest, ok := strings.Cut(s, "=")
+		if !ok {
+			return nil, fmt.Errorf("attribute %q: want NAME=VALUE", s)
+		}
+		end := attrEnd(rest)
+		v, err := parseAttrValue(strings.TrimSpace(rest[:end]))
+		if err != nil {
+			return nil, fmt.Errorf("attribute %s: %w", name, err)
+		}
+		list = append(list, Attr{strings.TrimSpace(name), v})
+		s = strings.TrimPrefix(rest[end:], ",")
+	}
+	return list, nil
+}
+
+// attrEnd finds the comma that ends a value, outside lists and strings.
+func attrEnd(s string) int {
+	depth, quoted := 0, false
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '[':
+			depth++
+		case c == ']':
+			depth--
+		case c == ',' && depth == 0:
+			return i
+		}
+	}
+	return len(s)
+}

@@ -1,0 +1,72 @@
+package ir
+
+import (
+	"fmt"
+	"strings"
+)
+
+// String prints the graph so that Parse reads it back to an equal graph:
+//
+//	graph decode
+//	sym N = 1..64
+//	x = input : f32[2,N]
+//	y = softmax x {axis=1} : f32[2,N]
+//	return probs=y
+//
+// Attributes stand in name order and are left out where zero.
+func (g *Graph) String() string {
+	var b strings.Builder
+	if g.Name != "" {
+		fmt.Fprintf(&b, "graph %s\n", g.Name)
+	}
+	for _, s := range g.Syms {
+		fmt.Fprintf(&b, "sym %s = %d..%d\n", s.Name, s.Min, s.Max)
+	}
+	for _, n := range g.Nodes {
+		b.WriteString(n.String())
+		b.WriteByte('\n')
+	}
+	for i, o := range g.Outputs {
+		sep := ", "
+		if i == 0 {
+			sep = "return "
+		}
+		b.WriteString(sep + o.Name + "=" + o.Node.Label())
+	}
+	if len(g.Outputs) > 0 {
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// String prints one line: label, op, operands, attributes, type.
+func (n *Node) String() string {
+	var b strings.Builder
+	b.WriteString(n.Label() + " = " + n.Op.Name)
+	for i, x := range n.In {
+		sep := ", "
+		if i == 0 {
+			sep = " "
+		}
+		b.WriteString(sep + x.Label())
+	}
+	if a := n.AttrText(); a != "" {
+		b.WriteString(" " + a)
+	}
+	b.WriteString(" : " + n.Type.String())
+	return b.String()
+}
+
+// AttrText prints the attributes that are not zero as {a=1, b=[2,3]}, or nothing.
+func (n *Node) AttrText() string {
+	var parts []string
+	for _, a := range n.Op.Attrs(n.Attrs) {
+		if !a.isZero() {
+			parts = append(parts, a.Name+"="+a.text())
+		}
+	}
+	if parts == nil {
+		return ""
+	}
+	return "{" + strings.Join(parts, ", ") + "}"
+}

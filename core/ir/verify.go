@@ -1,0 +1,69 @@
+package ir
+
+import "fmt"
+
+// Verify checks a graph from scratch: symbols, order, arity, attributes, inferred types, names and outputs. Passes are
+// followed by it in tests, and so is every graph that is about to be planned.
+func (g *Graph) Verify() error {
+	if g.err != nil {
+		return g.err
+	}
+	if err := g.Syms.verify(); err != nil {
+		return err
+	}
+	names := map[string]bool{}
+	for i, n := range g.Nodes {
+		if n.ID != i || n.Graph != g {
+			return fmt.Errorf("%s: node %d has number %d, or belongs to another graph", n.Label(), i, n.ID)
+		}
+		if n.Name != "" {
+			if names[n.Name] {
+				return fmt.Errorf("%s: name is used twice", n.Name)
+			}
+			names[n.Name] = true
+		}
+		for k, x := range n.In {
+			if x.ID >= i || g.Nodes[x.ID] != x {
+				return fmt.Errorf("%s: operand %d (%s) does not come before it", n.Label(), k, x.Label())
+			}
+		}
+		t, err := n.Op.Infer(n.Attrs, n.InTypes(), n.Type, g.Syms)
+		if err != nil {
+			return fmt.Errorf("%s: %w", n.Label(), err)
+		}
+		if !t.Equal(n.Type) {
+			return fmt.Errorf("%s: type is %v, inferred is %v", n.Label(), n.Type, t)
+		}
+	}
+	outs := map[string]bool{}
+	for _, o := range g.Outputs {
+		if o.Node.ID >= len(g.Nodes) || g.Nodes[o.Node.ID] != o.Node {
+			return fmt.Errorf("output %s is not a node of the graph", o.Name)
+		}
+		if o.Name == "" || outs[o.Name] {
+			return fmt.Errorf("output name %q is empty or used twice", o.Name)
+		}
+		outs[o.Name] = true
+	}
+	if len(g.Outputs) == 0 {
+		return fmt.Errorf("graph %s has no outputs", g.Name)
+	}
+	return nil
+}
+
+func (s Syms) verify() error {
+	if len(s) > MaxSyms {
+		return fmt.Errorf("%d symbols; at most %d", len(s), MaxSyms)
+	}
+	seen := map[string]bool{}
+	for _, x := range s {
+		switch {
+		case !isSymbol(x.Name) || seen[x.Name]:
+			return fmt.Errorf("symbol %q is not a name of letters, digits and _, or is declared twice", x.Name)
+		case x.Min < 0 || x.Min > x.Max || x.Max > MaxDim:
+			return fmt.Errorf("symbol %s: range %d..%d; want 0 <= min <= max <= %d", x.Name, x.Min, x.Max, int64(MaxDim))
+		}
+		seen[x.Name] = true
+	}
+	return nil
+}

@@ -1,0 +1,143 @@
+// Package program is the contract between compiler, file and device: a final graph, where each of its values lives, and
+// the steps that compute them. Everything a device needs is resolved; nothing in it is trusted before format has
+// verified it.
+//
+// It imports core/ir and below.
+package program
+
+import (
+	"fmt"
+
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+)
+
+// Space is a kind of memory.
+type Space uint8
+
+const (
+	Weights Space = iota // the artifact's weights section, mapped, read-only
+	Arena                // one block per loaded program; content is undefined between runs
+	IO                   // inputs and outputs, shared between host and device
+)
+
+func (s Space) String() string { return [...]string{"weights", "arena", "io"}[s] }
+
+// ParseSpace finds a space by its name.
+func ParseSpace(name string) (Space, bool) {
+	for _, s := range []Space{Weights, Arena, IO} {
+		if s.String() == name {
+			return s, true
+		}
+	}
+	return 0, false
+}
+
+// Align is the alignment of every value and scratch range, in bytes: WebGPU's storage-offset alignment.
+const Align = 256
+
+// AlignUp rounds n up to a multiple of Align.
+func AlignUp(n int64) int64 { return (n + Align - 1) &^ (Align - 1) }
+
+// Place is where a node's value lives. Offset and size hold for every value of the symbols: Size is the size in bytes
+// at the symbols' upper bounds. At run time the value takes the first bytes of it.
+type Place struct {
+	Space        Space
+	Offset, Size int64
+	// Parent is the node whose storage this one shares: the operand of a view (then Offset lies inside the parent's
+	// range), or the operand that an in-place op overwrites (then the two ranges begin at the same offset). -1: none.
+	Parent int
+}
+
+// Step runs one node. Its scratch range in the arena may be empty.
+type Step struct {
+	Node                       int
+	ScratchOffset, ScratchSize int64
+}
+
+// Program is one method compiled for one target.
+type Program struct {
+	Method string // "encode"
+	Target string // "cpu", "portable"
+	Graph  *ir.Graph
+	Places []Place // one per node
+	Steps  []Step  // every node that is no input, param or view, once, in an order that respects the graph
+	// ArenaSize and IOSize are in bytes and multiples of Align.
+	ArenaSize, IOSize int64
+}
+
+// IsStep reports whether a node needs a step: inputs, params and views are there already.
+func IsStep(n *ir.Node) bool {
+	return n.Op.Name != "input" && n.Op.Name != "param" && !n.Op.View
+}
+
+// Operand is a value with its concrete shape.
+type Operand struct {
+	Node   int
+	DType  dtype.DType
+	Shape  []int
+	Space  Space
+	Offset int64 // in bytes, in Space
+	Bytes  int64 // exact for Shape
+}
+
+// BoundStep is a step under given values of the symbols.
+type BoundStep struct {
+	Node    *ir.Node
+	In      []Operand
+	Out     Operand
+	Scratch Operand // u8, in the arena
+}
+
+// Bound is a program under given values of the symbols.
+type Bound struct {
+	Steps   []BoundStep
+	Inputs  []Operand // in the order of Graph.Inputs()
+	Outputs []Operand // in the order of Graph.Outputs
+}
+
+// CheckSyms reports a symbol that is missing, unknown or out of its range.
+func (p *Program) CheckSyms(syms map[string]int64) error {
+	for _, s := range p.Graph.Syms {
+		v, ok := syms[s.Name]
+		if !ok {
+			return fmt.Errorf("size %s is not given", s.Name)
+		}
+		if v < s.Min || v > s.Max {
+			return fmt.Errorf("size %s is %d; allowed are %d to %d", s.Name, v, s.Min, s.Max)
+		}
+	}
+	if len(syms) > len(p.Graph.Syms) {
+		return fmt.Errorf("%d sizes given; the program has %d", len(syms), len(p.Graph.Syms))
+	}
+	return nil
+}
+
+// Bind evaluates all shapes under syms.
+func (p *Program) Bind(syms map[string]int64) (*Bound, error) {
+	if err := p.CheckSyms(syms); err != nil {
+		return nil, err
+	}
+	ops := make([]Operand, len(p.Graph.Nodes))
+	for i, n := range p.Graph.Nodes {
+		pl := p.Places[i]
+		ops[i] = Operand{i, n.Type.DType, n.Type.Shape.Eval(syms), pl.Space, pl.Offset, n.Type.Bytes(syms)}
+	}
+	b := &Bound{Steps: make([]BoundStep, len(p.Steps))}
+	for i, s := range p.Steps {
+		n := p.Graph.Nodes[s.Node]
+		in := make([]Operand, len(n.In))
+		for k, x := range n.In {
+			in[k] = ops[x.ID]
+		}
+		b.Steps[i] = BoundStep{n, in, ops[n.ID],
+			Operand{n.ID, dtype.U8, []int{int(s.ScratchSize)}, Arena, s.ScratchOffset, s.ScratchSize}}
+	}
+	for _, n := range p.Graph.Inputs() {
+		b.Inputs = append(b.Inputs, ops[n.ID])
+	}
+	for _, o := range p.Graph.Outputs {
+		b.Outputs = append(b.Outputs, ops[o.Node.ID])
+	}
+	return b, nil
+}

@@ -1,0 +1,176 @@
+// Package tensor holds values on the host: Tensor is what kernels and files see (dense little-endian bytes), Array is the
+// exact form that reference implementations compute on (float64 and int64).
+//
+// It imports core/dtype only. It is the one package that uses unsafe: View reinterprets bytes that were mapped or
+// allocated, and checks length and alignment.
+package tensor
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"unsafe"
+
+	"github.com/rlx-go/rlx/core/dtype"
+)
+
+// Element is a Go type that tensor bytes can be viewed as.
+type Element interface {
+	~float32 | ~float64 | ~int8 | ~int16 | ~int32 | ~int64 | ~uint8 | ~uint16 | ~uint32
+}
+
+// View reinterprets b as elements of T without copying. It panics where b is misaligned or not a whole number of
+// elements: callers place tensors at 64 bytes or more, so either is a bug of ours.
+func View[T Element](b []byte) []T {
+	var zero T
+	size := int(unsafe.Sizeof(zero))
+	if len(b) == 0 {
+		return nil
+	}
+	p := unsafe.Pointer(unsafe.SliceData(b))
+	if len(b)%size != 0 || uintptr(p)%uintptr(size) != 0 {
+		panic(fmt.Sprintf("BUG: view of %d bytes at %p as elements of %d bytes", len(b), p, size))
+	}
+	return unsafe.Slice((*T)(p), len(b)/size)
+}
+
+// Bytes is the storage of s. Hosts are little-endian (checked by the commands at start).
+func Bytes[T Element](s []T) []byte {
+	if len(s) == 0 {
+		return nil
+	}
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), len(s)*int(unsafe.Sizeof(s[0])))
+}
+
+// AlignedBytes allocates n zero bytes at a multiple of 64.
+func AlignedBytes(n int) []byte {
+	b := make([]byte, n+63)
+	off := int(-uintptr(unsafe.Pointer(unsafe.SliceData(b))) & 63)
+	return b[off : off+n : off+n]
+}
+
+// Numel is the product of the dims; 1 for a scalar.
+func Numel(shape []int) int {
+	n := 1
+	for _, d := range shape {
+		n *= d
+	}
+	return n
+}
+
+// Strides are the element strides of a dense row-major tensor.
+func Strides(shape []int) []int {
+	s, n := make([]int, len(shape)), 1
+	for i := len(shape) - 1; i >= 0; i-- {
+		s[i] = n
+		n *= shape[i]
+	}
+	return s
+}
+
+// Tensor is a dense row-major tensor as bytes.
+type Tensor struct {
+	DType dtype.DType
+	Shape []int
+	Data  []byte
+}
+
+// New allocates a zero tensor, aligned to 64 bytes.
+func New(d dtype.DType, shape ...int) Tensor {
+	return Tensor{d, shape, AlignedBytes(Numel(shape) * d.Size())}
+}
+
+// Array is a tensor in the reference form. Floats of every width are in F, integers and bools in I; the other is nil.
+type Array struct {
+	DType dtype.DType
+	Shape []int
+	F     []float64
+	I     []int64
+}
+
+// NewArray allocates a zero array.
+func NewArray(d dtype.DType, shape ...int) *Array {
+	a := &Array{DType: d, Shape: shape}
+	if d.IsFloat() {
+		a.F = make([]float64, Numel(shape))
+	} else {
+		a.I = make([]int64, Numel(shape))
+	}
+	return a
+}
+
+// Len is the number of elements.
+func (a *Array) Len() int { return max(len(a.F), len(a.I)) }
+
+// At is element i as float64.
+func (a *Array) At(i int) float64 {
+	if a.F != nil {
+		return a.F[i]
+	}
+	return float64(a.I[i])
+}
+
+// Array widens t exactly. Bytes may be unaligned.
+func (t Tensor) Array() *Array {
+	a := NewArray(t.DType, t.Shape...)
+	le := binary.LittleEndian
+	for i := range a.Len() {
+		b := t.Data[i*t.DType.Size():]
+		switch t.DType {
+		case dtype.F32:
+			a.F[i] = float64(math.Float32frombits(le.Uint32(b)))
+		case dtype.F16:
+			a.F[i] = float64(dtype.F16ToF32(le.Uint16(b)))
+		case dtype.BF16:
+			a.F[i] = float64(dtype.BF16ToF32(le.Uint16(b)))
+		case dtype.F64:
+			a.F[i] = math.Float64frombits(le.Uint64(b))
+		case dtype.I8:
+			a.I[i] = int64(int8(b[0]))
+		case dtype.I16:
+			a.I[i] = int64(int16(le.Uint16(b)))
+		case dtype.I32:
+			a.I[i] = int64(int32(le.Uint32(b)))
+		case dtype.I64:
+			a.I[i] = int64(le.Uint64(b))
+		case dtype.U8:
+			a.I[i] = int64(b[0])
+		case dtype.U32:
+			a.I[i] = int64(le.Uint32(b))
+		case dtype.Bool:
+			if b[0] != 0 {
+				a.I[i] = 1
+			}
+		}
+	}
+	return a
+}
+
+// Tensor rounds a to its element type, ties to even. f64 to f16 and bf16 goes through f32: the double rounding stays
+// within the tolerance of every op (half a unit and 2^-13 of one).
+func (a *Array) Tensor() Tensor {
+	t := New(a.DType, a.Shape...)
+	le := binary.LittleEndian
+	for i := range a.Len() {
+		b := t.Data[i*t.DType.Size():]
+		switch a.DType {
+		case dtype.F32:
+			le.PutUint32(b, math.Float32bits(float32(a.F[i])))
+		case dtype.F16:
+			le.PutUint16(b, dtype.F32ToF16(float32(a.F[i])))
+		case dtype.BF16:
+			le.PutUint16(b, dtype.F32ToBF16(float32(a.F[i])))
+		case dtype.F64:
+			le.PutUint64(b, math.Float64bits(a.F[i]))
+		case dtype.I8, dtype.U8, dtype.Bool:
+			b[0] = byte(a.I[i])
+		case dtype.I16:
+			le.PutUint16(b, uint16(a.I[i]))
+		case dtype.I32, dtype.U32:
+			le.PutUint32(b, uint32(a.I[i]))
+		case dtype.I64:
+			le.PutUint64(b, uint64(a.I[i]))
+		}
+	}
+	return t
+}
