@@ -9,7 +9,7 @@ import "fmt"
 // Node is one operation and its single result. Nodes are made by Graph.Add and not changed afterwards, except that a
 // graph may renumber them.
 type Node struct {
-	ID    int // index in Graph.Nodes
+	ID    int    // index in Graph.Nodes
 	Name  string // unique in the graph; empty: printed as %ID. Inputs and params are found by it
 	Op    *OpDef
 	Attrs any // of the op's attribute type
@@ -105,6 +105,14 @@ func (n *Node) Is(defs ...*OpDef) bool {
 		}
 	}
 	return false
+}
+
+// View reports whether the node's value is simply bytes of its operand 0, and at which offset in bytes.
+func (n *Node) View() (offset int64, ok bool) {
+	if n.Op.view == nil || len(n.In) == 0 {
+		return 0, false
+	}
+	return n.Op.view(n.Attrs, n.In[0].Type, n.Type)
 }
 
 // Return adds a named output.

@@ -36,9 +36,9 @@ type Def[A any] struct {
 	Elementwise bool
 	// Commutative: the two operands may be swapped.
 	Commutative bool
-	// View: the output is the operand's bytes, at an offset in bytes that ViewOffset gives (nil: 0).
-	View       bool
-	ViewOffset func(a A, in, out Type) int64
+	// View reports whether the output is simply bytes of operand 0, and at which offset in bytes (reshape; a narrow of
+	// the outermost axis). Nil: never.
+	View func(a A, in, out Type) (offset int64, ok bool)
 	// InPlace lists operands whose storage the output may take over when nothing reads them later.
 	InPlace []int
 	// Effects: never folded, merged or dropped (input, param).
@@ -86,18 +86,18 @@ type OpDef struct {
 	MinIn, MaxIn int
 	Level        Level
 	Declared, Elementwise, Commutative,
-	View, Effects bool
+	Effects bool
 	InPlace []int
 
 	attrs attrCodec
 	infer func(a any, in []Type, declared Type, syms Syms) (Type, error)
 	Eval  func(a any, in []*tensor.Array, out *tensor.Array) error // nil: see Def.Eval
 	// FLOPs and Tol are never nil.
-	FLOPs      func(a any, in []Type, out Type) int64
-	Tol        func(a any, in []Type, out Type) Tolerance
-	Cases      func() []Case[any]
-	ViewOffset func(a any, in, out Type) int64
-	lower      func(g *Graph, n *Node, in []*Node) *Node
+	FLOPs func(a any, in []Type, out Type) int64
+	Tol   func(a any, in []Type, out Type) Tolerance
+	Cases func() []Case[any]
+	view  func(a any, in, out Type) (int64, bool) // may be nil
+	lower func(g *Graph, n *Node, in []*Node) *Node
 }
 
 var defs = map[string]*OpDef{}
@@ -109,7 +109,7 @@ func Define[A any](d Def[A]) *OpDef {
 	}
 	def := &OpDef{
 		Name: d.Name, Doc: d.Doc, MinIn: d.MinIn, MaxIn: d.MaxIn, Level: d.Level, Declared: d.Declared,
-		Elementwise: d.Elementwise, Commutative: d.Commutative, View: d.View, Effects: d.Effects, InPlace: d.InPlace,
+		Elementwise: d.Elementwise, Commutative: d.Commutative, Effects: d.Effects, InPlace: d.InPlace,
 		attrs: newAttrCodec[A](d.Name),
 		infer: func(a any, in []Type, declared Type, syms Syms) (Type, error) {
 			return d.Infer(Sig[A]{a.(A), in, declared, syms})
@@ -117,7 +117,6 @@ func Define[A any](d Def[A]) *OpDef {
 		FLOPs: func(any, []Type, Type) int64 { return 0 },
 		Tol:   func(any, []Type, Type) Tolerance { return Tolerance{} },
 		Cases: func() []Case[any] { return nil },
-		ViewOffset: func(any, Type, Type) int64 { return 0 },
 	}
 	if d.Eval != nil {
 		def.Eval = func(a any, in []*tensor.Array, out *tensor.Array) error { return d.Eval(a.(A), in, out) }
@@ -128,8 +127,8 @@ func Define[A any](d Def[A]) *OpDef {
 	if d.Tol != nil {
 		def.Tol = func(a any, in []Type, out Type) Tolerance { return d.Tol(a.(A), in, out) }
 	}
-	if d.ViewOffset != nil {
-		def.ViewOffset = func(a any, in, out Type) int64 { return d.ViewOffset(a.(A), in, out) }
+	if d.View != nil {
+		def.view = func(a any, in, out Type) (int64, bool) { return d.View(a.(A), in, out) }
 	}
 	if d.Cases != nil {
 		def.Cases = func() []Case[any] {

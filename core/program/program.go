@@ -68,7 +68,8 @@ type Program struct {
 
 // IsStep reports whether a node needs a step: inputs, params and views are there already.
 func IsStep(n *ir.Node) bool {
-	return n.Op.Name != "input" && n.Op.Name != "param" && !n.Op.View
+	_, view := n.View()
+	return n.Op.Name != "input" && n.Op.Name != "param" && !view
 }
 
 // Operand is a value with its concrete shape.
