@@ -1,0 +1,187 @@
+package weights
+
+import (
+	"bytes"
+	"encoding/binary"
+	"io"
+	"math"
+	"sync"
+
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/dtype"
+)
+
+// chunk is the number of elements converted at a time: small enough to stay in the second-level cache.
+const chunk = 1 << 16
+
+// Copy streams a tensor to w as element type to (F32, F16 or BF16), rounding to nearest, ties to even. Memory use does
+// not depend on the tensor's size. Overflowed counts the finite values that became infinite. Errors: CodeMissing,
+// CodeDType, CodeRead, and whatever w returns.
+func (c *Checkpoint) Copy(w io.Writer, name string, to dtype.DType) (overflowed int64, err error) {
+	t, ok := c.tensors[name]
+	if !ok {
+		return 0, diag.New(CodeMissing, c.path, "tensor %q: not in the checkpoint", name)
+	}
+	if !t.DType.IsFloat() {
+		return 0, diag.New(CodeDType, c.fileOf(t), "tensor %q: element type %s; weights may be F64, F32, F16 or BF16", name, t.Stored)
+	}
+	if to != t.DType && to != dtype.F32 && to != dtype.F16 && to != dtype.BF16 {
+		return 0, diag.New(CodeDType, c.fileOf(t), "tensor %q: cannot be converted to %s; allowed are f32, f16 and bf16", name, to)
+	}
+	from, size := t.DType, t.DType.Size()
+	bufs := buffers.Get().(*scratch)
+	defer buffers.Put(bufs)
+	for done := int64(0); done < t.Size; {
+		n := int(min(chunk, (t.Size-done)/int64(size)))
+		src := bufs.src[:n*size]
+		if err := readAt(c.fileOf(t), t.src, src, t.start+done); err != nil {
+			return overflowed, err
+		}
+		done += int64(len(src))
+		out := src
+		if to != from {
+			out = bufs.dst[:n*to.Size()]
+			overflowed += convert(out, to, src, from, bufs.mid[:n])
+		}
+		if _, err := w.Write(out); err != nil {
+			return overflowed, err
+		}
+	}
+	return overflowed, nil
+}
+
+// Bytes reads a whole tensor as element type to. It is meant for small tensors that the compiler computes with.
+func (c *Checkpoint) Bytes(name string, to dtype.DType) ([]byte, error) {
+	var b bytes.Buffer
+	if t, ok := c.tensors[name]; ok && t.DType.IsFloat() {
+		b.Grow(int(t.Size) / t.DType.Size() * to.Size())
+	}
+	_, err := c.Copy(&b, name, to)
+	return b.Bytes(), err
+}
+
+type scratch struct {
+	src, dst []byte
+	mid      []uint32
+}
+
+var buffers = sync.Pool{New: func() any {
+	return &scratch{make([]byte, chunk*8), make([]byte, chunk*4), make([]uint32, chunk)}
+}}
+
+// convert turns n elements of src into n of dst by way of float32 bits. The intermediate step loses nothing: f16 and
+// bf16 widen exactly, and f64 on its way to 16 bits is rounded to odd, after which a second rounding to nearest gives
+// what one rounding would have given (float32 has more than two bits beyond either).
+func convert(dst []byte, to dtype.DType, src []byte, from dtype.DType, mid []uint32) (overflowed int64) {
+	switch from {
+	case dtype.F64:
+		if to == dtype.F32 {
+			overflowed = roundF64(mid, src)
+		} else {
+			roundF64Odd(mid, src)
+		}
+	case dtype.F32:
+		for i := range mid {
+			mid[i] = binary.LittleEndian.Uint32(src[i*4 : i*4+4])
+		}
+	case dtype.F16:
+		widenF16(mid, src)
+	case dtype.BF16:
+		for i := range mid {
+			mid[i] = uint32(binary.LittleEndian.Uint16(src[i*2:i*2+2])) << 16
+		}
+	}
+	switch to {
+	case dtype.F32:
+		for i, b := range mid {
+			binary.LittleEndian.PutUint32(dst[i*4:i*4+4], b)
+		}
+		return overflowed
+	case dtype.F16:
+		return roundF16(dst, mid)
+	default:
+		return roundBF16(dst, mid)
+	}
+}
+
+const (
+	inf32 = 0x7f800000
+	abs32 = 0x7fffffff
+)
+
+func roundF64(mid []uint32, src []byte) (overflowed int64) {
+	for i := range mid {
+		d := math.Float64frombits(binary.LittleEndian.Uint64(src[i*8 : i*8+8]))
+		b := math.Float32bits(float32(d))
+		if b&abs32 == inf32 && math.Abs(d) <= math.MaxFloat64 {
+			overflowed++
+		}
+		mid[i] = b
+	}
+	return overflowed
+}
+
+// roundF64Odd rounds toward zero and sets the lowest bit where that was not exact.
+func roundF64Odd(mid []uint32, src []byte) {
+	for i := range mid {
+		d := math.Float64frombits(binary.LittleEndian.Uint64(src[i*8 : i*8+8]))
+		f := float32(d)
+		b := math.Float32bits(f)
+		if wide := float64(f); wide != d && d == d {
+			if math.Abs(wide) > math.Abs(d) {
+				b-- // away from zero: step back (infinity becomes the largest finite value)
+			}
+			b |= 1
+		}
+		mid[i] = b
+	}
+}
+
+func widenF16(mid []uint32, src []byte) {
+	for i := range mid {
+		h := uint32(binary.LittleEndian.Uint16(src[i*2 : i*2+2]))
+		// The half's bits, shifted into a float32, are the value times 2^-112, subnormals included.
+		b := math.Float32bits(math.Float32frombits(h&0x7fff<<13) * (1 << 112))
+		if h&0x7c00 == 0x7c00 {
+			b |= inf32
+		}
+		mid[i] = b | h&0x8000<<16
+	}
+}
+
+func roundF16(dst []byte, mid []uint32) (overflowed int64) {
+	for i, b := range mid {
+		sign, abs := uint16(b>>16&0x8000), b&abs32
+		var h uint16
+		switch {
+		case abs >= 0x477ff000: // 65520 and above round to infinity
+			h = 0x7c00
+			if abs > inf32 {
+				h = 0x7e00 | uint16(abs>>13&0x3ff)
+			} else if abs < inf32 {
+				overflowed++
+			}
+		case abs < 0x38800000: // below the smallest normal half: the adder rounds to a multiple of 2^-24
+			h = uint16(math.Float32bits(math.Float32frombits(abs)+0.5) - 0x3f000000)
+		default:
+			h = uint16((abs - 0x38000000 + 0xfff + abs>>13&1) >> 13)
+		}
+		binary.LittleEndian.PutUint16(dst[i*2:i*2+2], sign|h)
+	}
+	return overflowed
+}
+
+func roundBF16(dst []byte, mid []uint32) (overflowed int64) {
+	for i, b := range mid {
+		h := uint16((b + 0x7fff + b>>16&1) >> 16)
+		if abs := b & abs32; abs >= 0x7f7f8000 { // the largest bfloat16 and half a unit
+			if abs > inf32 {
+				h = uint16(b>>16) | 0x40
+			} else if abs < inf32 {
+				overflowed++
+			}
+		}
+		binary.LittleEndian.PutUint16(dst[i*2:i*2+2], h)
+	}
+	return overflowed
+}

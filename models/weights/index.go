@@ -1,0 +1,157 @@
+package weights
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+
+	"github.com/rlx-go/rlx/core/diag"
+)
+
+const maxShards = 4096
+
+var shardName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,255}\.safetensors$`)
+
+// openIndex opens the shards of an index and checks that each mapped tensor is in exactly the shard named for it and
+// that no shard holds a tensor outside the map. metadata.total_size is advisory (writers disagree about it) and ignored.
+func (c *Checkpoint) openIndex(path string) error {
+	f, size, err := openRegular(path, os.Stat, os.Open)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if size > maxHeader {
+		return diag.New(CodeIndex, path, "has %d bytes; the limit is %d", size, maxHeader)
+	}
+	doc := make([]byte, size)
+	if err := readAt(path, f, doc, 0); err != nil {
+		return err
+	}
+	where, shards, err := decodeIndex(doc)
+	if err != nil {
+		return diag.New(CodeIndex, path, "%w", err)
+	}
+	c.files = []SourceFile{{filepath.Base(path), size}}
+	root, prefix, err := openRoot(filepath.Dir(path))
+	if err != nil {
+		return diag.New(CodeRead, filepath.Dir(path), "cannot be opened: %w", cause(err))
+	}
+	defer root.Close()
+	for _, shard := range shards {
+		if err := c.addShard(root, prefix, filepath.Dir(path), shard, path, where); err != nil {
+			return err
+		}
+	}
+	for name, shard := range where {
+		if _, ok := c.tensors[name]; !ok {
+			return diag.New(CodeIndex, path, "tensor %q: mapped to %s, which does not hold it", name, shard)
+		}
+	}
+	return nil
+}
+
+// addShard adds the tensors of one shard.
+func (c *Checkpoint) addShard(root *os.Root, prefix, dir, shard, index string, where map[string]string) error {
+	full := filepath.Join(dir, shard)
+	f, size, err := openRegular(full,
+		func(string) (os.FileInfo, error) { return root.Stat(filepath.Join(prefix, shard)) },
+		func(string) (*os.File, error) { return root.Open(filepath.Join(prefix, shard)) })
+	if err != nil {
+		return err
+	}
+	c.closers = append(c.closers, f)
+	c.files = append(c.files, SourceFile{shard, size})
+	ts, meta, err := parseHeader(full, f, size)
+	if err != nil {
+		return err
+	}
+	for k, v := range meta {
+		if _, ok := c.meta[k]; !ok {
+			if c.meta == nil {
+				c.meta = map[string]string{}
+			}
+			c.meta[k] = v
+		}
+	}
+	for _, t := range ts {
+		switch mapped, ok := where[t.Name]; {
+		case !ok:
+			return diag.New(CodeIndex, index, "tensor %q: in %s, but not in weight_map", t.Name, shard)
+		case mapped != shard:
+			return diag.New(CodeIndex, index, "tensor %q: in %s, but weight_map names %s", t.Name, shard, mapped)
+		}
+		t.File, t.src = shard, io.ReaderAt(f)
+		c.tensors[t.Name] = t
+	}
+	return nil
+}
+
+// openRoot opens the directory that shards may not leave. A hub cache keeps snapshots/REVISION/x.safetensors as links
+// into a sibling blobs/, so there the root is the repository's cache directory and prefix leads to the snapshot.
+func openRoot(dir string) (root *os.Root, prefix string, err error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, "", err
+	}
+	if parent := filepath.Dir(abs); filepath.Base(parent) == "snapshots" {
+		repo := filepath.Dir(parent)
+		if st, err := os.Stat(filepath.Join(repo, "blobs")); err == nil && st.IsDir() {
+			root, err = os.OpenRoot(repo)
+			return root, filepath.Join("snapshots", filepath.Base(abs)), err
+		}
+	}
+	root, err = os.OpenRoot(abs)
+	return root, ".", err
+}
+
+// decodeIndex reads the map from tensors to shards, and the shards in ascending order.
+func decodeIndex(doc []byte) (where map[string]string, shards []string, err error) {
+	r, err := newJSONReader(doc)
+	if err != nil {
+		return nil, nil, err
+	}
+	err = r.object("the index", func(key string) error {
+		if key != "weight_map" {
+			return r.skip()
+		}
+		where = map[string]string{}
+		return r.object("weight_map", func(name string) error {
+			shard, err := r.str(fmt.Sprintf("weight_map %q", name))
+			if err != nil {
+				return err
+			}
+			if !shardName.MatchString(shard) {
+				return fmt.Errorf("tensor %q: shard name %.300q is not allowed; allowed are letters, digits, '.', '_' and '-', ending in .safetensors", name, shard)
+			}
+			if len(where) == maxTensors {
+				return fmt.Errorf("weight_map has more than %d tensors", maxTensors)
+			}
+			where[name] = shard
+			return nil
+		})
+	})
+	if err == nil {
+		err = r.end()
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(where) == 0 {
+		return nil, nil, fmt.Errorf("has no weight_map, or an empty one")
+	}
+	seen := map[string]bool{}
+	for _, s := range where {
+		if !seen[s] {
+			seen[s] = true
+			shards = append(shards, s)
+		}
+	}
+	if len(shards) > maxShards {
+		return nil, nil, fmt.Errorf("names %d shards; the limit is %d", len(shards), maxShards)
+	}
+	slices.Sort(shards)
+	return where, shards, nil
+}

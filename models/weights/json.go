@@ -1,0 +1,164 @@
+package weights
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"unicode/utf8"
+)
+
+// jsonReader reads JSON token by token: unlike json.Unmarshal it sees duplicate keys, compares keys exactly, and holds
+// no more of a hostile document than the caller keeps.
+type jsonReader struct{ dec *json.Decoder }
+
+// maxDepth bounds the nesting of values that are skipped.
+const maxDepth = 64
+
+func newJSONReader(doc []byte) (*jsonReader, error) {
+	if !utf8.Valid(doc) { // encoding/json would replace bad bytes, and two names could become one
+		return nil, errors.New("is not valid UTF-8")
+	}
+	d := json.NewDecoder(bytes.NewReader(doc))
+	d.UseNumber()
+	return &jsonReader{d}, nil
+}
+
+// token is the next token; the end of the document is an error.
+func (r *jsonReader) token() (json.Token, error) {
+	t, err := r.dec.Token()
+	if err == io.EOF {
+		err = io.ErrUnexpectedEOF
+	}
+	if err != nil {
+		return nil, fmt.Errorf("is not valid JSON at byte %d: %w", r.dec.InputOffset(), err)
+	}
+	return t, nil
+}
+
+// object reads an object; each is called after every key and must read the value.
+func (r *jsonReader) object(what string, each func(key string) error) error {
+	t, err := r.token()
+	if err != nil {
+		return err
+	}
+	if t != json.Delim('{') {
+		return fmt.Errorf("%s is %s, not an object", what, describe(t))
+	}
+	return r.members(what, each)
+}
+
+func (r *jsonReader) members(what string, each func(key string) error) error {
+	seen := map[string]struct{}{}
+	for {
+		t, err := r.token()
+		if err != nil {
+			return err
+		}
+		key, ok := t.(string)
+		if !ok {
+			return nil // the decoder admits nothing but a key or the closing brace here
+		}
+		if _, dup := seen[key]; dup {
+			return fmt.Errorf("%s has the key %q twice", what, key)
+		}
+		seen[key] = struct{}{}
+		if err := each(key); err != nil {
+			return err
+		}
+	}
+}
+
+// str reads a string.
+func (r *jsonReader) str(what string) (string, error) {
+	t, err := r.token()
+	if err != nil {
+		return "", err
+	}
+	s, ok := t.(string)
+	if !ok {
+		return "", fmt.Errorf("%s is %s, not a string", what, describe(t))
+	}
+	return s, nil
+}
+
+// ints reads an array of at most limit whole numbers from 0 to 2^63-1.
+func (r *jsonReader) ints(what string, limit int) ([]int64, error) {
+	t, err := r.token()
+	if err != nil {
+		return nil, err
+	}
+	if t != json.Delim('[') {
+		return nil, fmt.Errorf("%s is %s, not an array", what, describe(t))
+	}
+	out := []int64{}
+	for {
+		if t, err = r.token(); err != nil {
+			return nil, err
+		}
+		if t == json.Delim(']') {
+			return out, nil
+		}
+		num, ok := t.(json.Number)
+		if !ok {
+			return nil, fmt.Errorf("%s holds %s, not a number", what, describe(t))
+		}
+		v, err := strconv.ParseUint(num.String(), 10, 63)
+		if err != nil {
+			return nil, fmt.Errorf("%s holds %.40s; allowed are whole numbers from 0 to 2^63-1", what, num)
+		}
+		if len(out) == limit {
+			return nil, fmt.Errorf("%s has more than %d numbers", what, limit)
+		}
+		out = append(out, int64(v))
+	}
+}
+
+// skip passes over any value.
+func (r *jsonReader) skip() error {
+	for depth := 0; ; {
+		t, err := r.token()
+		if err != nil {
+			return err
+		}
+		switch t {
+		case json.Delim('{'), json.Delim('['):
+			if depth++; depth > maxDepth {
+				return fmt.Errorf("is nested deeper than %d levels", maxDepth)
+			}
+		case json.Delim('}'), json.Delim(']'):
+			depth--
+		}
+		if depth == 0 {
+			return nil
+		}
+	}
+}
+
+// end fails unless nothing but white space follows.
+func (r *jsonReader) end() error {
+	if _, err := r.dec.Token(); err != io.EOF {
+		return fmt.Errorf("has more after the JSON object, at byte %d", r.dec.InputOffset())
+	}
+	return nil
+}
+
+func describe(t json.Token) string {
+	switch t := t.(type) {
+	case nil:
+		return "null"
+	case string:
+		return "a string"
+	case bool:
+		return strconv.FormatBool(t)
+	case json.Number:
+		return fmt.Sprintf("the number %.40s", t)
+	case json.Delim:
+		if t == '{' {
+			return "an object"
+		}
+	}
+	return "an array"
+}

@@ -1,0 +1,224 @@
+package weights
+
+import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math/bits"
+	"slices"
+	"strings"
+
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/dtype"
+)
+
+const (
+	maxHeader  = 100_000_000 // bytes, as in the reference reader
+	maxRank    = 64          // no tensor needs more; bounds what a hostile header can make us hold
+	maxTensors = 1 << 20
+)
+
+// stored lists every element type of the format: the size of an element in bits, and our type where there is one.
+var stored = map[string]struct {
+	bits  uint64
+	dtype dtype.DType
+}{
+	"F64": {64, dtype.F64}, "F32": {32, dtype.F32}, "F16": {16, dtype.F16}, "BF16": {16, dtype.BF16},
+	"I64": {64, dtype.I64}, "I32": {32, dtype.I32}, "I16": {16, dtype.I16}, "I8": {8, dtype.I8},
+	"U32": {32, dtype.U32}, "U8": {8, dtype.U8}, "BOOL": {8, dtype.Bool},
+	"U64": {64, dtype.Invalid}, "U16": {16, dtype.Invalid}, "C64": {64, dtype.Invalid},
+	"F8_E5M2": {8, dtype.Invalid}, "F8_E4M3": {8, dtype.Invalid}, "F8_E8M0": {8, dtype.Invalid},
+	"F8_E5M2FNUZ": {8, dtype.Invalid}, "F8_E4M3FNUZ": {8, dtype.Invalid},
+	"F6_E2M3": {6, dtype.Invalid}, "F6_E3M2": {6, dtype.Invalid}, "F4": {4, dtype.Invalid},
+}
+
+// parseHeader reads the header of a safetensors file of size bytes and checks that
+//
+//   - the header is at most 100 MB and inside the file, valid UTF-8, one JSON object, without duplicate keys;
+//   - __metadata__ maps strings to strings;
+//   - each tensor has a known dtype, a shape of whole numbers, and exactly as many bytes as these two say;
+//   - in order of data_offsets the tensors follow one another without hole or overlap, from the end of the header to
+//     the end of the file.
+//
+// White space before the JSON and unknown fields of a tensor are accepted, as by the reference reader. Values are not
+// looked at: NaN and infinity are legal.
+func parseHeader(file string, r io.ReaderAt, size int64) ([]tensor, map[string]string, error) {
+	headerErr := func(format string, args ...any) error { return diag.New(CodeHeader, file, format, args...) }
+	var prefix [8]byte
+	if size < 8 {
+		return nil, nil, headerErr("has %d bytes; a safetensors file begins with 8 bytes that give the header's length", size)
+	}
+	if err := readAt(file, r, prefix[:], 0); err != nil {
+		return nil, nil, err
+	}
+	n := binary.LittleEndian.Uint64(prefix[:])
+	if n > maxHeader || n > uint64(size-8) {
+		e := diag.New(CodeHeader, file, "header length is %d bytes; the file has %d bytes after it, and the limit is %d", n, size-8, maxHeader)
+		return nil, nil, sniff(e, prefix[:])
+	}
+	doc := make([]byte, n)
+	if err := readAt(file, r, doc, 8); err != nil {
+		return nil, nil, err
+	}
+	ts, meta, err := decodeHeader(doc)
+	var te *tensorError
+	if errors.As(err, &te) {
+		return nil, nil, diag.New(CodeTensor, file, "%w", te)
+	} else if err != nil {
+		return nil, nil, headerErr("header %w", err)
+	}
+	if te := checkLayout(ts, size-8-int64(n)); te != nil {
+		return nil, nil, diag.New(CodeTensor, file, "%w", te)
+	}
+	for i := range ts {
+		ts[i].start += 8 + int64(n) // both at most size: checkLayout
+	}
+	return ts, meta, nil
+}
+
+func readAt(file string, r io.ReaderAt, b []byte, off int64) error {
+	n, err := r.ReadAt(b, off)
+	if n == len(b) {
+		return nil
+	}
+	return diag.New(CodeRead, file, "cannot be read at byte %d: %w", off+int64(n), cause(err))
+}
+
+// sniff adds what the file probably is.
+func sniff(e *diag.Error, prefix []byte) error {
+	switch s := string(prefix); {
+	case strings.HasPrefix(s, "PK\x03\x04"), strings.HasPrefix(s, "\x80\x02"):
+		return e.WithHint("it looks like a PyTorch pickle (.pth, .pt, .bin); convert it to safetensors")
+	case strings.HasPrefix(s, "GGUF"):
+		return e.WithHint("it looks like a GGUF file; convert it to safetensors")
+	case strings.HasPrefix(s, "version "):
+		return e.WithHint("it looks like a Git LFS pointer; fetch the file itself")
+	}
+	return e
+}
+
+// tensorError is what is wrong with one tensor.
+type tensorError struct{ name, msg string }
+
+func (e *tensorError) Error() string { return fmt.Sprintf("tensor %q: %s", e.name, e.msg) }
+
+func decodeHeader(doc []byte) (ts []tensor, meta map[string]string, err error) {
+	r, err := newJSONReader(doc)
+	if err != nil {
+		return nil, nil, err
+	}
+	err = r.object("the header", func(key string) error {
+		if key == "__metadata__" {
+			meta, err = decodeMetadata(r)
+			return err
+		}
+		if len(ts) == maxTensors {
+			return fmt.Errorf("has more than %d tensors", maxTensors)
+		}
+		t, err := decodeTensor(r, key)
+		ts = append(ts, t)
+		return err
+	})
+	if err == nil {
+		err = r.end()
+	}
+	return ts, meta, err
+}
+
+func decodeMetadata(r *jsonReader) (map[string]string, error) {
+	meta := map[string]string{}
+	return meta, r.object("__metadata__", func(key string) error {
+		v, err := r.str(fmt.Sprintf("__metadata__ %q", key))
+		meta[key] = v
+		return err
+	})
+}
+
+func decodeTensor(r *jsonReader, name string) (tensor, error) {
+	t := tensor{Info: Info{Name: name}}
+	var offsets []int64
+	err := r.object("the entry", func(key string) (err error) {
+		switch key {
+		case "dtype":
+			t.Stored, err = r.str("dtype")
+		case "shape":
+			t.Shape, err = r.ints("shape", maxRank)
+		case "data_offsets":
+			offsets, err = r.ints("data_offsets", 2)
+		default:
+			err = r.skip()
+		}
+		return err
+	})
+	if err != nil {
+		return t, &tensorError{name, err.Error()}
+	}
+	bad := func(format string, args ...any) (tensor, error) {
+		return t, &tensorError{name, fmt.Sprintf(format, args...)}
+	}
+	kind, known := stored[t.Stored]
+	switch {
+	case t.Stored == "" || t.Shape == nil || offsets == nil:
+		return bad("dtype, shape or data_offsets is missing")
+	case !known:
+		return bad("dtype %.40q is unknown", t.Stored)
+	case len(offsets) != 2 || offsets[0] > offsets[1]:
+		return bad("data_offsets %v; allowed is [begin,end] with begin <= end", offsets)
+	}
+	t.DType, t.start, t.Size = kind.dtype, offsets[0], offsets[1]-offsets[0]
+	size, ok := sizeOf(t.Shape, kind.bits)
+	if !ok {
+		return bad("shape %v of %s has no size: it overflows, or is not a whole number of bytes", t.Shape, t.Stored)
+	}
+	if size != t.Size {
+		return bad("shape %v of %s takes %d bytes, data_offsets [%d,%d] give %d", t.Shape, t.Stored, size, offsets[0], offsets[1], t.Size)
+	}
+	return t, nil
+}
+
+// sizeOf is the number of bytes of a tensor. The product is taken over the dims that are not zero and checked at each
+// factor, so that a zero cannot hide an overflow.
+func sizeOf(shape []int64, elemBits uint64) (int64, bool) {
+	total, empty := elemBits, false
+	for _, d := range shape {
+		if d == 0 {
+			empty = true
+			continue
+		}
+		hi, lo := bits.Mul64(total, uint64(d))
+		if hi != 0 || lo >= 1<<63 {
+			return 0, false
+		}
+		total = lo
+	}
+	if empty {
+		return 0, true
+	}
+	return int64(total / 8), total%8 == 0
+}
+
+// checkLayout sorts the tensors by offset and checks that they tile the data section of size bytes.
+func checkLayout(ts []tensor, size int64) *tensorError {
+	slices.SortFunc(ts, func(a, b tensor) int {
+		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.Size, b.Size), strings.Compare(a.Name, b.Name))
+	})
+	end, last := int64(0), ""
+	for _, t := range ts {
+		span := fmt.Sprintf("data_offsets [%d,%d]", t.start, t.start+t.Size)
+		switch {
+		case t.start < end:
+			return &tensorError{t.Name, fmt.Sprintf("%s overlap with tensor %q, which ends at %d", span, last, end)}
+		case t.start > end:
+			return &tensorError{t.Name, fmt.Sprintf("%s leave a hole: the bytes from %d to %d belong to no tensor", span, end, t.start)}
+		case t.Size > size-t.start:
+			return &tensorError{t.Name, fmt.Sprintf("%s reach past the end of the file, which has %d bytes of data", span, size)}
+		}
+		end, last = t.start+t.Size, t.Name
+	}
+	if end != size {
+		return &tensorError{last, fmt.Sprintf("the last tensor ends at %d, but the file has %d bytes of data", end, size)}
+	}
+	return nil
+}

@@ -1,0 +1,216 @@
+// Package weights reads checkpoints: one safetensors file, or the shards named by a model.safetensors.index.json.
+//
+// The reader is strict (see parseHeader and openIndex for the rules) and streams: opening a checkpoint reads headers
+// only, and a tensor's bytes are read when they are asked for, by any number of goroutines at once.
+//
+// It imports core/dtype and core/diag only; it must not import any model, nor core/ir.
+package weights
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/dtype"
+)
+
+// Codes of this package.
+var (
+	CodeRead = diag.Define("RLX3010", "checkpoint cannot be read", `
+The checkpoint is missing, is not a regular file, or the operating system refused to read it. A checkpoint is a
+.safetensors file, a model.safetensors.index.json beside its shards, or a directory that holds one of the two.`)
+	CodeHeader = diag.Define("RLX3011", "not a valid safetensors file", `
+The file does not begin with a safetensors header: eight bytes of length and that many bytes of JSON, at most 100 MB,
+without duplicate keys. The file may be cut short, may be another format (convert .pth, .bin and .gguf files to
+safetensors first), or may be damaged; fetch it again.`)
+	CodeTensor = diag.Define("RLX3012", "bad tensor in a safetensors file", `
+The header describes a tensor that cannot be: its size does not follow from its shape and element type, its bytes
+overlap another tensor's, leave a hole, or lie outside the file. The file is damaged or was made by a faulty writer.`)
+	CodeIndex = diag.Define("RLX3013", "bad index of a sharded checkpoint", `
+model.safetensors.index.json maps every tensor to the shard that holds it. Shards are plain file names ending in
+.safetensors in the directory of the index; every tensor must be in exactly the shard that is named for it, and the
+shards must hold no other tensors.`)
+	CodeDType = diag.Define("RLX3014", "element type cannot be used for weights", `
+Weights must be F64, F32, F16 or BF16. Integer, boolean and 8-bit float tensors are listed but cannot become weights:
+store the tensor as one of the four types.`)
+	CodeMissing = diag.Define("RLX3015", "no such tensor", `
+The checkpoint has no tensor of the name the model needs.`)
+)
+
+// Info describes a stored tensor.
+type Info struct {
+	Name   string
+	DType  dtype.DType // Invalid where the stored type has no counterpart, such as F8_E4M3
+	Stored string      // the type as the file names it: "BF16"
+	Shape  []int64     // row-major; empty for a scalar
+	Size   int64       // bytes
+	File   string      // base name of the file that holds it
+}
+
+// SourceFile is a file the checkpoint consists of.
+type SourceFile struct {
+	Name string // base name
+	Size int64  // bytes
+}
+
+// Checkpoint gives access to the tensors of an open checkpoint. All methods but Close may be called concurrently.
+type Checkpoint struct {
+	path    string
+	files   []SourceFile
+	closers []io.Closer
+	tensors map[string]tensor
+	names   []string
+	meta    map[string]string
+}
+
+type tensor struct {
+	Info
+	src   io.ReaderAt
+	start int64 // offset in src
+}
+
+const (
+	indexName  = "model.safetensors.index.json"
+	singleName = "model.safetensors"
+)
+
+// Open opens a checkpoint. Path is a safetensors file, an index (a .json file beside its shards), or a directory that
+// holds model.safetensors or model.safetensors.index.json. Errors are *diag.Error with a code of this package.
+func Open(path string) (*Checkpoint, error) {
+	st, err := os.Stat(path)
+	if err != nil {
+		return nil, diag.New(CodeRead, path, "cannot be opened: %w", cause(err))
+	}
+	if st.IsDir() {
+		if path, err = choose(path); err != nil {
+			return nil, err
+		}
+	}
+	c := &Checkpoint{path: path, tensors: map[string]tensor{}}
+	if strings.HasSuffix(path, ".json") {
+		err = c.openIndex(path)
+	} else {
+		err = c.openSingle(path)
+	}
+	if err != nil {
+		c.Close()
+		return nil, err
+	}
+	c.names = slices.Sorted(maps.Keys(c.tensors))
+	return c, nil
+}
+
+// choose picks the checkpoint of a directory.
+func choose(dir string) (string, error) {
+	var found []string
+	for _, name := range []string{singleName, indexName} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
+			found = append(found, name)
+		}
+	}
+	switch len(found) {
+	case 1:
+		return filepath.Join(dir, found[0]), nil
+	case 2:
+		return "", diag.New(CodeRead, dir, "holds both %s and %s", found[0], found[1]).WithHint("name the one to read")
+	}
+	e := diag.New(CodeRead, dir, "holds neither %s nor %s", singleName, indexName)
+	if others, _ := filepath.Glob(filepath.Join(dir, "*.safetensors")); len(others) > 0 {
+		return "", e.WithHint("name a file, such as %s", others[0])
+	}
+	return "", e.WithHint("name a .safetensors file")
+}
+
+func (c *Checkpoint) openSingle(path string) error {
+	f, size, err := openRegular(path, os.Stat, os.Open)
+	if err != nil {
+		return err
+	}
+	c.closers = append(c.closers, f)
+	ts, meta, err := parseHeader(path, f, size)
+	if err != nil {
+		return err
+	}
+	base := filepath.Base(path)
+	c.files, c.meta = []SourceFile{{base, size}}, meta
+	for _, t := range ts {
+		t.File, t.src = base, f
+		c.tensors[t.Name] = t
+	}
+	return nil
+}
+
+// openRegular opens a regular file; the stat before it keeps a named pipe from blocking the open for ever.
+func openRegular(path string, stat func(string) (fs.FileInfo, error), open func(string) (*os.File, error)) (*os.File, int64, error) {
+	st, err := stat(path)
+	if err == nil && !st.Mode().IsRegular() {
+		return nil, 0, diag.New(CodeRead, path, "is not a regular file (%s)", st.Mode().Type())
+	}
+	if err != nil {
+		return nil, 0, diag.New(CodeRead, path, "cannot be opened: %w", cause(err))
+	}
+	f, err := open(path)
+	if err != nil {
+		return nil, 0, diag.New(CodeRead, path, "cannot be opened: %w", cause(err))
+	}
+	if st, err = f.Stat(); err != nil {
+		f.Close()
+		return nil, 0, diag.New(CodeRead, path, "cannot be read: %w", cause(err))
+	}
+	return f, st.Size(), nil
+}
+
+// cause drops the path that os errors repeat: the subject of the error names it already.
+func cause(err error) error {
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		return pe.Err
+	}
+	return err
+}
+
+// Path is the file that was opened; for a directory, the file chosen in it.
+func (c *Checkpoint) Path() string { return c.path }
+
+// Names lists the tensors in ascending order. The caller must not change it.
+func (c *Checkpoint) Names() []string { return c.names }
+
+// Info describes a tensor; ok is false where there is none of that name.
+func (c *Checkpoint) Info(name string) (info Info, ok bool) {
+	t, ok := c.tensors[name]
+	return t.Info, ok
+}
+
+// Files lists the files of the checkpoint: the index first where there is one, then the shards in ascending order.
+func (c *Checkpoint) Files() []SourceFile { return slices.Clone(c.files) }
+
+// Metadata holds the string pairs under __metadata__; shards of one checkpoint are merged, the first shard wins.
+func (c *Checkpoint) Metadata() map[string]string { return maps.Clone(c.meta) }
+
+// Open gives the raw little-endian bytes of a tensor of any element type. The reader also reads at any offset, and is
+// independent of every other.
+func (c *Checkpoint) Open(name string) (*io.SectionReader, error) {
+	t, ok := c.tensors[name]
+	if !ok {
+		return nil, diag.New(CodeMissing, c.path, "tensor %q: not in the checkpoint", name)
+	}
+	return io.NewSectionReader(t.src, t.start, t.Size), nil
+}
+
+func (c *Checkpoint) fileOf(t tensor) string { return filepath.Join(filepath.Dir(c.path), t.File) }
+
+// Close closes the files. Readers from Open fail afterwards.
+func (c *Checkpoint) Close() error {
+	var errs []error
+	for _, f := range c.closers {
+		errs = append(errs, f.Close())
+	}
+	c.closers = nil
+	return errors.Join(errs...)
+}
