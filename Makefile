@@ -1,0 +1,49 @@
+# make demo    builds everything, compiles the demo model, runs it and writes mask.png
+# make test    all tests
+# make build   bin/rlxc, bin/rlxrun and the backends, which rlxrun finds beside itself
+# make bench   the measured figures of docs/performance.md
+# make fuzz    every fuzz target for FUZZTIME each
+# make check   what a change must pass before it is sent: format, vet, test, stale generated files, cross-builds
+
+export CGO_ENABLED ?= 0
+GO       ?= go
+BACKENDS := cpu null
+FUZZTIME ?= 20s
+
+.PHONY: build demo test check fuzz bench generate clean
+
+build:
+	@mkdir -p bin
+	$(GO) build -trimpath -ldflags='-s -w' -o bin/ ./cmd/rlxc ./cmd/rlxrun
+	@for b in $(BACKENDS); do $(GO) build -trimpath -ldflags='-s -w' -o bin/rlx-backend-$$b ./plugins/$$b || exit 1; done
+
+demo: build
+	bin/rlxc demo/sam-nano.safetensors -o out/sam.rlx
+	bin/rlxrun out/sam.rlx --backend cpu --image demo/scene1.png --point 128,128 -o mask.png -o overlay=out/overlay.png
+	@echo "the mask is $(CURDIR)/mask.png, drawn over the image in $(CURDIR)/out/overlay.png"
+
+test:
+	$(GO) mod download
+	$(GO) vet ./...
+	$(GO) test -timeout 20m ./...
+
+check: test
+	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); exit 1; }
+	GOOS=linux  GOARCH=arm64 $(GO) build ./...
+	GOOS=darwin GOARCH=arm64 $(GO) vet ./cmd/... ./plugins/...
+	$(GO) build -tags purego ./plugins/cpu/...
+
+fuzz:
+	@for f in $$(grep -rl --include='*_test.go' '^func Fuzz' . | sort); do \
+	  for t in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\).*/\1/p' $$f); do \
+	    echo "$$t in $$(dirname $$f)"; $(GO) test -run '^$$' -fuzz "^$$t$$" -fuzztime $(FUZZTIME) ./$$(dirname $$f) || exit 1; \
+	  done; done
+
+bench: build
+	bench/figures.sh
+
+generate:
+	$(GO) generate ./...
+
+clean:
+	rm -rf bin out mask.png

@@ -1,0 +1,69 @@
+// Package hir defines the block-level ops: the vocabulary in which a model is written down (linear, MLP, attention with
+// relative positions). Each block infers its type and knows how it is expressed in tensor ops; it has no kernel and never
+// reaches an artifact.
+//
+// It imports core/op and below, never a pass or a model.
+package hir
+
+import (
+	"fmt"
+
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+)
+
+// f32 widens a parameter to f32 where it is stored narrower. The compiler folds the cast.
+func f32(x *ir.Node) *ir.Node {
+	if x.Type.DType == dtype.F32 {
+		return x
+	}
+	return op.Cast(x, dtype.F32)
+}
+
+// vector checks an operand that has one value per channel.
+func vector(what string, t ir.Type, n ir.Dim) error {
+	if len(t.Shape) != 1 || t.Shape[0] != n || !t.DType.IsFloat() {
+		return fmt.Errorf("%s is %v; want a float vector of %v", what, t, n)
+	}
+	return nil
+}
+
+// matrix checks a weight that is stored [out, in] and returns out.
+func matrix(what string, t ir.Type, in ir.Dim) (out ir.Dim, err error) {
+	if len(t.Shape) != 2 || t.Shape[1] != in || !t.DType.IsFloat() {
+		return ir.Dim{}, fmt.Errorf("%s is %v; want a float matrix [out, %v]", what, t, in)
+	}
+	return t.Shape[0], nil
+}
+
+// channels is the last dim of x; no weight matches that of a scalar.
+func channels(x ir.Type) ir.Dim {
+	if len(x.Shape) == 0 {
+		return ir.Static(-1)
+	}
+	return x.Shape[len(x.Shape)-1]
+}
+
+// last replaces the last dim of a shape.
+func last(s ir.Shape, d ir.Dim) ir.Shape {
+	return append(append(ir.Shape{}, s[:len(s)-1]...), d)
+}
+
+// activations that linear and mlp take, by name.
+var activations = map[string]func(*ir.Node) *ir.Node{
+	"":          func(x *ir.Node) *ir.Node { return x },
+	"gelu":      op.Gelu,
+	"gelu_tanh": op.GeluTanh,
+	"relu":      op.Relu,
+	"silu":      op.Silu,
+	"sigmoid":   op.Sigmoid,
+	"tanh":      op.Tanh,
+}
+
+func checkAct(name string) error {
+	if activations[name] == nil {
+		return fmt.Errorf("activation %q is unknown; known are gelu, gelu_tanh, relu, silu, sigmoid, tanh", name)
+	}
+	return nil
+}

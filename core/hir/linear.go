@@ -1,0 +1,82 @@
+package hir
+
+import (
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+)
+
+// LinearAttrs are the attributes of linear.
+type LinearAttrs struct {
+	Act string `attr:"act"` // "", gelu, gelu_tanh, relu, silu, sigmoid, tanh
+}
+
+// LinearDef is act(x·wᵀ + b): x [..., in], w [out, in] as checkpoints store it, b [out] optional.
+var LinearDef = ir.Define(ir.Def[LinearAttrs]{
+	Name: "linear", MinIn: 2, MaxIn: 3, Level: ir.Block,
+	Doc: "act(x·wᵀ + b) over the last axis. x [..., in], w [out, in], b [out] (optional).",
+	Infer: func(s ir.Sig[LinearAttrs]) (ir.Type, error) {
+		x := s.In[0]
+		if err := checkAct(s.Attrs.Act); err != nil {
+			return ir.Type{}, err
+		}
+		out, err := matrix("weight", s.In[1], channels(x))
+		if err == nil && len(s.In) == 3 {
+			err = vector("bias", s.In[2], out)
+		}
+		if err != nil {
+			return ir.Type{}, err
+		}
+		return ir.Type{DType: x.DType, Shape: last(x.Shape, out)}, nil
+	},
+})
+
+var _ = ir.Lower(LinearDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Node {
+	y := op.MatMul(in[0], in[1], op.MatMulAttrs{TransB: true})
+	if len(in) == 3 {
+		y = op.Add(y, f32(in[2]))
+	}
+	return activations[n.Attrs.(LinearAttrs).Act](y)
+})
+
+// Linear adds act(x·wᵀ + b); b may be nil.
+func Linear(x, w, b *ir.Node, act string) *ir.Node {
+	if b == nil {
+		return x.Graph.Add(LinearDef, LinearAttrs{act}, x, w)
+	}
+	return x.Graph.Add(LinearDef, LinearAttrs{act}, x, w, b)
+}
+
+// MLPAttrs are the attributes of mlp.
+type MLPAttrs struct {
+	Act string `attr:"act"` // between the two layers
+}
+
+// MLPDef is the two-layer feed-forward block of transformers: linear(act(linear(x))).
+var MLPDef = ir.Define(ir.Def[MLPAttrs]{
+	Name: "mlp", MinIn: 5, MaxIn: 5, Level: ir.Block,
+	Doc: "w2·act(w1·x + b1) + b2 over the last axis. x [..., in], w1 [hidden, in], b1, w2 [out, hidden], b2.",
+	Infer: func(s ir.Sig[MLPAttrs]) (ir.Type, error) {
+		x := s.In[0]
+		err := checkAct(s.Attrs.Act)
+		width := channels(x)
+		for i := 1; err == nil && i < 5; i += 2 {
+			if width, err = matrix("weight", s.In[i], width); err == nil {
+				err = vector("bias", s.In[i+1], width)
+			}
+		}
+		if err != nil {
+			return ir.Type{}, err
+		}
+		return ir.Type{DType: x.DType, Shape: last(x.Shape, width)}, nil
+	},
+})
+
+var _ = ir.Lower(MLPDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Node {
+	h := Linear(in[0], in[1], in[2], n.Attrs.(MLPAttrs).Act)
+	return Linear(h, in[3], in[4], "")
+})
+
+// MLP adds linear(act(linear(x, w1, b1)), w2, b2).
+func MLP(x, w1, b1, w2, b2 *ir.Node, act string) *ir.Node {
+	return x.Graph.Add(MLPDef, MLPAttrs{act}, x, w1, b1, w2, b2)
+}

@@ -1,0 +1,70 @@
+package hir
+
+import (
+	"fmt"
+
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+)
+
+// MultiheadAttentionAttrs are the attributes of multihead_attention.
+type MultiheadAttentionAttrs struct {
+	Heads int `attr:"heads"`
+}
+
+// MultiheadAttentionDef is attention between two sequences with its four projections; the width inside may be smaller
+// than outside (SAM's decoder halves it).
+var MultiheadAttentionDef = ir.Define(ir.Def[MultiheadAttentionAttrs]{
+	Name: "multihead_attention", MinIn: 11, MaxIn: 11, Level: ir.Block,
+	Doc: "softmax(q·kᵀ/√D)·v per head between projected sequences. Operands: query [B,Sq,E], key [B,Sk,E], value [B,Sk,E], " +
+		"then weight and bias of the projections of q, k, v (each [I,E] and [I]) and of the output ([E,I] and [E]). " +
+		"D = I/heads. Output [B,Sq,E].",
+	Infer: func(s ir.Sig[MultiheadAttentionAttrs]) (ir.Type, error) {
+		q, k, v := s.In[0], s.In[1], s.In[2]
+		if len(q.Shape) != 3 || len(k.Shape) != 3 || !k.Shape.Equal(v.Shape) || k.Shape[0] != q.Shape[0] {
+			return ir.Type{}, fmt.Errorf("query %v, key %v, value %v; want [B,Sq,E], [B,Sk,E], [B,Sk,E]", q, k, v)
+		}
+		var inner ir.Dim
+		for i, x := range s.In[:3] {
+			out, err := matrix("projection", s.In[3+2*i], x.Shape[2])
+			if err == nil {
+				err = vector("bias", s.In[4+2*i], out)
+			}
+			if err == nil && i > 0 && out != inner {
+				err = fmt.Errorf("projections to %v and %v; want equal widths", inner, out)
+			}
+			if err != nil {
+				return ir.Type{}, err
+			}
+			inner = out
+		}
+		if h := int64(s.Attrs.Heads); h < 1 || inner.B%h != 0 {
+			return ir.Type{}, fmt.Errorf("%d heads do not divide the inner width %v", h, inner)
+		}
+		out, err := matrix("output projection", s.In[9], inner)
+		if err == nil {
+			err = vector("output bias", s.In[10], out)
+		}
+		if err != nil {
+			return ir.Type{}, err
+		}
+		return ir.Type{DType: q.DType, Shape: last(q.Shape, out)}, nil
+	},
+})
+
+var _ = ir.Lower(MultiheadAttentionDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Node {
+	q := Linear(in[0], in[3], in[4], "")
+	k := Linear(in[1], in[5], in[6], "")
+	v := Linear(in[2], in[7], in[8], "")
+	o := op.Attention(q, k, v, nil, op.AttentionAttrs{Heads: n.Attrs.(MultiheadAttentionAttrs).Heads, Layout: "bse"})
+	return Linear(o, in[9], in[10], "")
+})
+
+// Projection is the weight [out, in] and bias [out] of a linear layer.
+type Projection struct{ W, B *ir.Node }
+
+// MultiheadAttention adds attention of q over k and v with its projections.
+func MultiheadAttention(q, k, v *ir.Node, heads int, pq, pk, pv, po Projection) *ir.Node {
+	return q.Graph.Add(MultiheadAttentionDef, MultiheadAttentionAttrs{heads}, q, k, v,
+		pq.W, pq.B, pk.W, pk.B, pv.W, pv.B, po.W, po.B)
+}

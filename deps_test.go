@@ -1,0 +1,109 @@
+package rlx_test
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// mayImport lists, for each folder, the folders of this module that it may import directly. A folder that is not listed
+// here fails the test: new packages state their place. "x/..." stands for x and everything below it.
+var mayImport = map[string][]string{
+	"core/diag":    {},
+	"core/dtype":   {},
+	"core/tensor":  {"core/dtype"},
+	"core/ir":      {"core/dtype", "core/tensor"},
+	"core/op":      {"core/ir", "core/dtype", "core/tensor"},
+	"core/hir":     {"core/op", "core/ir", "core/dtype"},
+	"core/program": {"core/ir", "core/dtype", "core/tensor"},
+	"core/task":    {"core/diag", "core/dtype"},
+	"core/device":  {"core/program", "core/diag", "core/ir", "core/dtype"},
+	"core/interp":  {"core/ir", "core/op", "core/program", "core/tensor", "core/dtype"},
+	"core/plan":    {"core/program", "core/ir"},
+	"core/sched":   {"core/plan", "core/program", "core/ir", "core/op"},
+	"core/rewrite": {"core/ir"},
+	"core/pass":    {"core/rewrite", "core/op", "core/ir", "core/dtype", "core/tensor"},
+	"core/compile": {"core/pass", "core/plan", "core/sched", "core/program", "core/op", "core/ir", "core/dtype", "core/tensor", "core/diag"},
+
+	"format": {"core/program", "core/op", "core/ir", "core/dtype", "core/tensor", "core/diag", "core/task"},
+
+	"plugins/rpc":         {"plugins/rpc/...", "core/device", "core/program", "core/diag", "core/dtype", "core/tensor", "core/ir", "format"},
+	"plugins/rpc/rlxv1":   {},
+	"plugins/null":        {"plugins/rpc", "core/device", "core/diag", "format"},
+	"plugins/cpu":         {"plugins/cpu/kernels", "plugins/rpc", "core/device", "core/op", "core/program", "core/ir", "core/dtype", "core/tensor", "core/diag", "format"},
+	"plugins/cpu/kernels": {"core/dtype", "core/tensor"},
+
+	"models/weights": {"core/diag", "core/dtype", "internal/atomicfile"},
+	"models/arch":    {"core/diag", "core/ir", "core/task"},
+	"models/nn":      {"models/arch", "core/hir", "core/op", "core/ir", "core/diag", "core/dtype"},
+	"models/sam":     {"models/nn", "models/arch", "core/hir", "core/op", "core/ir", "core/diag", "core/dtype", "core/task"},
+
+	"cmd/rlxc":   {"core/...", "format", "models/...", "internal/..."},
+	"cmd/rlxrun": {"core/device", "core/diag", "core/dtype", "core/interp", "core/ir", "core/op", "core/program", "core/task", "core/tensor", "format", "plugins/rpc", "internal/..."},
+
+	"internal/...": {"core/...", "internal/..."},
+	"bench/...":    {"core/...", "internal/...", "format", "plugins/cpu/kernels"},
+}
+
+// TestImports keeps the direction of imports: core never sees a file format, a plugin, a model or a command, and the
+// runtime never sees the compiler. Test files are exempt.
+func TestImports(t *testing.T) {
+	const module = "github.com/rlx-go/rlx/"
+	err := filepath.WalkDir(".", func(p string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() && strings.HasPrefix(d.Name(), "_") {
+			return filepath.SkipDir
+		}
+		if !strings.HasSuffix(p, ".go") || strings.HasSuffix(p, "_test.go") {
+			return nil
+		}
+		folder := path.Dir(filepath.ToSlash(p))
+		if strings.Contains(folder, "testdata") {
+			return nil
+		}
+		allowed, ok := lookup(folder)
+		if !ok {
+			t.Errorf("%s: folder %s has no import rule; add one to mayImport", p, folder)
+			return nil
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), p, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		for _, imp := range f.Imports {
+			name, _ := strconv.Unquote(imp.Path.Value)
+			if to, own := strings.CutPrefix(name, module); own && !matches(allowed, to) {
+				t.Errorf("%s imports %s; %s may import %v", p, to, folder, allowed)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func lookup(folder string) ([]string, bool) {
+	if a, ok := mayImport[folder]; ok {
+		return a, true
+	}
+	for dir := folder; dir != "."; dir = path.Dir(dir) {
+		if a, ok := mayImport[dir+"/..."]; ok {
+			return a, true
+		}
+	}
+	return nil, false
+}
+
+func matches(allowed []string, to string) bool {
+	for _, a := range allowed {
+		if prefix, tree := strings.CutSuffix(a, "/..."); a == to || tree && (to == prefix || strings.HasPrefix(to, prefix+"/")) {
+			return true
+		}
+	}
+	return false
+}

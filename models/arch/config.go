@@ -1,0 +1,146 @@
+package arch
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/rlx-go/rlx/core/diag"
+)
+
+// Config holds values that tensor shapes cannot tell, keyed by their path in a Transformers config.json, such as
+// mask_decoder_config.num_attention_heads.
+type Config struct {
+	values map[string]configValue
+}
+
+type configValue struct {
+	raw    any    // as encoding/json decodes, numbers as json.Number
+	origin string // a file name, or --set
+}
+
+// maxConfig bounds a config.json: published ones have a few kilobytes.
+const maxConfig = 4 << 20
+
+// Load reads a config.json. Nested objects become dotted keys.
+func (c *Config) Load(path string) error {
+	st, err := os.Stat(path)
+	if err == nil && st.Size() > maxConfig {
+		return diag.New(ErrConfig, path, "%d bytes; at most %d are allowed", st.Size(), maxConfig)
+	}
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return diag.New(ErrConfig, path, "cannot be read: %w", err)
+	}
+	d := json.NewDecoder(strings.NewReader(string(raw)))
+	d.UseNumber()
+	var root map[string]any
+	if err := d.Decode(&root); err != nil {
+		return diag.New(ErrConfig, path, "is not a JSON object: %w", err)
+	}
+	c.flatten("", root, path)
+	return nil
+}
+
+func (c *Config) flatten(prefix string, obj map[string]any, origin string) {
+	for k, v := range obj {
+		if sub, ok := v.(map[string]any); ok {
+			c.flatten(prefix+k+".", sub, origin)
+			continue
+		}
+		c.put(prefix+k, v, origin)
+	}
+}
+
+func (c *Config) put(key string, v any, origin string) {
+	if c.values == nil {
+		c.values = map[string]configValue{}
+	}
+	c.values[key] = configValue{v, origin}
+}
+
+// Set takes one --set KEY=VALUE; it overrides files. The key must be one that the family knows.
+func (c *Config) Set(arg string, known map[string]string) error {
+	key, value, ok := strings.Cut(arg, "=")
+	if !ok || value == "" {
+		return diag.New(diag.Usage, "--set", "%q; want KEY=VALUE", arg)
+	}
+	if known[key] == "" {
+		return diag.New(diag.Usage, "--set", "unknown key %q; known are %s", key, strings.Join(slices.Sorted(maps.Keys(known)), ", "))
+	}
+	d := json.NewDecoder(strings.NewReader(value))
+	d.UseNumber()
+	var v any
+	if d.Decode(&v) != nil || d.More() {
+		v = value
+	}
+	c.put(key, v, "--set")
+	return nil
+}
+
+// String is the value of a key, where it is given.
+func (c Config) String(key string) (string, bool, error) {
+	v, ok := c.values[key]
+	if !ok || v.raw == nil {
+		return "", false, nil
+	}
+	s, isString := v.raw.(string)
+	if !isString {
+		return "", true, diag.New(ErrConfig, v.origin, "%s is %v; want a string", key, v.raw)
+	}
+	return s, true, nil
+}
+
+// Float is the value of a key, where it is given.
+func (c Config) Float(key string) (float64, bool, error) {
+	v, ok := c.values[key]
+	if !ok || v.raw == nil {
+		return 0, false, nil
+	}
+	if n, isNumber := v.raw.(json.Number); isNumber {
+		if f, err := n.Float64(); err == nil {
+			return f, true, nil
+		}
+	}
+	return 0, true, diag.New(ErrConfig, v.origin, "%s is %v; want a number", key, v.raw)
+}
+
+// Int is the value of a key, where it is given, checked against a range.
+func (c Config) Int(key string, lo, hi int64) (int64, bool, error) {
+	v, ok := c.values[key]
+	if !ok || v.raw == nil {
+		return 0, false, nil
+	}
+	if n, isNumber := v.raw.(json.Number); isNumber {
+		if i, err := n.Int64(); err == nil && i >= lo && i <= hi {
+			return i, true, nil
+		}
+	}
+	return 0, true, diag.New(ErrConfig, v.origin, "%s is %v; want an integer from %d to %d", key, v.raw, lo, hi)
+}
+
+// Agree checks a value that the tensors tell as well.
+func (c Config) Agree(key string, fromTensors int64) error {
+	v, ok, err := c.Int(key, -1<<62, 1<<62)
+	if err == nil && ok && v != fromTensors {
+		return diag.New(ErrConfig, c.values[key].origin, "%s is %d; the tensors say %d", key, v, fromTensors).
+			WithHint("this configuration belongs to another checkpoint; give the right one with --model-config")
+	}
+	return err
+}
+
+// Origin says where a key's value came from.
+func (c Config) Origin(key string) string {
+	if v, ok := c.values[key]; ok {
+		return v.origin
+	}
+	return "default"
+}
+
+// Fact prints a value with its origin.
+func (c Config) Fact(name, key string, value any) Fact {
+	return Fact{name, fmt.Sprintf("%v (%s)", value, c.Origin(key))}
+}

@@ -1,0 +1,197 @@
+// Package nn is what model builders share: access to the checkpoint's tensors by path, with every missing, misshapen or
+// unused tensor reported by name.
+//
+// It imports core/hir, models/arch and below, never a model or a reader.
+package nn
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/hir"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+	"github.com/rlx-go/rlx/models/arch"
+)
+
+// Weights keeps account of the tensors that the graphs of one model use.
+type Weights struct {
+	c      arch.Checkpoint
+	rename func(name string) []string // our name -> names it may have in the checkpoint, best first
+	used   map[string]string          // our name -> checkpoint name
+	known  map[string]bool            // checkpoint names that belong to the family
+	err    error
+}
+
+// NewWeights starts an account. Rename gives the names that one of our tensors may have in the checkpoint.
+func NewWeights(c arch.Checkpoint, rename func(string) []string) *Weights {
+	return &Weights{c: c, rename: rename, used: map[string]string{}, known: map[string]bool{}}
+}
+
+// Err is the first tensor that is missing or misshapen.
+func (w *Weights) Err() error { return w.err }
+
+// Type looks a tensor up by our name. It does not count as used.
+func (w *Weights) Type(name string) (ir.Type, bool) {
+	_, t, ok := w.find(name)
+	return t, ok
+}
+
+// Source is what the checkpoint calls the tensor with our name, or would call it.
+func (w *Weights) Source(name string) string {
+	if source, _, ok := w.find(name); ok {
+		return source
+	}
+	return w.rename(name)[0]
+}
+
+func (w *Weights) find(name string) (source string, t ir.Type, ok bool) {
+	for _, n := range w.rename(name) {
+		w.known[n] = true
+		if typ, found := w.c.Type(n); found && !ok {
+			source, t, ok = n, typ, true
+		}
+	}
+	return source, t, ok
+}
+
+// Skip marks a tensor that belongs to the family and that no method needs.
+func (w *Weights) Skip(names ...string) {
+	for _, n := range names {
+		w.find(n)
+	}
+}
+
+// take finds a tensor and checks its shape.
+func (w *Weights) take(name string, shape ir.Shape) (ir.Type, bool) {
+	source, t, ok := w.find(name)
+	var err error
+	switch {
+	case !ok:
+		err = diag.New(arch.ErrTensor, w.rename(name)[0], "tensor is missing; expected %v", shape)
+	case !t.Shape.Equal(shape):
+		err = diag.New(arch.ErrTensor, source, "tensor is %v; expected %v", t, shape)
+	case !t.DType.IsFloat():
+		err = diag.New(arch.ErrTensor, source, "tensor is %v; expected a float type", t)
+	}
+	if err != nil {
+		if w.err == nil {
+			w.err = err
+		}
+		return t, false
+	}
+	w.used[name] = source
+	return t, true
+}
+
+// Params lists the tensors used so far by name.
+func (w *Weights) Params() []arch.Param {
+	var out []arch.Param
+	for name, source := range w.used {
+		out = append(out, arch.Param{Name: name, Source: source})
+	}
+	slices.SortFunc(out, func(a, b arch.Param) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}
+
+// Finish reports tensors that do not belong to the family, and lists those that belong to it and are not used.
+func (w *Weights) Finish() (skipped []string, err error) {
+	if w.err != nil {
+		return nil, w.err
+	}
+	inUse := map[string]bool{}
+	for _, source := range w.used {
+		inUse[source] = true
+	}
+	var alien []string
+	for _, n := range w.c.Names() {
+		switch {
+		case inUse[n]:
+		case w.known[n]:
+			skipped = append(skipped, n)
+		default:
+			alien = append(alien, n)
+		}
+	}
+	if alien != nil {
+		t, _ := w.c.Type(alien[0])
+		more := ""
+		if len(alien) > 1 {
+			more = fmt.Sprintf(" (and %d more: %s)", len(alien)-1, strings.Join(alien[1:min(4, len(alien))], ", "))
+		}
+		return nil, diag.New(arch.ErrTensor, alien[0], "tensor %v is not part of the model%s", t, more).
+			WithHint("remove it from the checkpoint, or choose another --arch")
+	}
+	return skipped, nil
+}
+
+// Scope is a place in the checkpoint's tree of names, and the graph that is being built.
+type Scope struct {
+	G      *ir.Graph
+	w      *Weights
+	prefix string
+}
+
+// Root is the scope of all tensors.
+func (w *Weights) Root(g *ir.Graph) Scope { return Scope{g, w, ""} }
+
+// At is the scope below path; Sprintf verbs make loops read like the checkpoint.
+func (s Scope) At(path string, args ...any) Scope {
+	s.prefix += fmt.Sprintf(path, args...) + "."
+	return s
+}
+
+// Param is the tensor called name, as it is stored. The same tensor is one node however often it is asked for.
+func (s Scope) Param(name string, shape ...int64) *ir.Node {
+	full := s.prefix + name
+	if n, ok := s.G.Find(full); ok {
+		return n
+	}
+	t, ok := s.w.take(full, ir.ShapeOf(shape...))
+	if !ok {
+		t = ir.TypeOf(dtype.F32, shape...) // go on, so that the builder needs no checks; Err reports it
+	}
+	return op.Param(s.G, full, t)
+}
+
+// F32 is the tensor called name, widened to f32 where it is stored narrower.
+func (s Scope) F32(name string, shape ...int64) *ir.Node {
+	p := s.Param(name, shape...)
+	if p.Type.DType == dtype.F32 {
+		return p
+	}
+	return op.Cast(p, dtype.F32)
+}
+
+// Projection is a linear layer's weight [out, in] and bias [out].
+func (s Scope) Projection(in, out int64) hir.Projection {
+	return hir.Projection{W: s.Param("weight", out, in), B: s.Param("bias", out)}
+}
+
+// Linear applies the layer at this scope: act(x·weightᵀ + bias).
+func (s Scope) Linear(x *ir.Node, out int64, act string) *ir.Node {
+	p := s.Projection(width(x), out)
+	return hir.Linear(x, p.W, p.B, act)
+}
+
+// LayerNorm applies the norm at this scope over the last axis.
+func (s Scope) LayerNorm(x *ir.Node, eps float64) *ir.Node {
+	return op.LayerNorm(x, s.F32("weight", width(x)), s.F32("bias", width(x)), eps)
+}
+
+// MLP applies the two layers first and second below this scope.
+func (s Scope) MLP(x *ir.Node, first, second string, hidden, out int64, act string) *ir.Node {
+	a, b := s.At(first).Projection(width(x), hidden), s.At(second).Projection(hidden, out)
+	return hir.MLP(x, a.W, a.B, b.W, b.B, act)
+}
+
+// width is the size of the last axis; 0 after an error, which the graph has kept.
+func width(x *ir.Node) int64 {
+	if len(x.Type.Shape) == 0 {
+		return 0
+	}
+	return x.Type.Shape[len(x.Type.Shape)-1].B
+}

@@ -1,0 +1,100 @@
+package sam
+
+import (
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/hir"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+	"github.com/rlx-go/rlx/models/nn"
+)
+
+// maxPoints is the largest number of prompt points in one run, padding included.
+const maxPoints = 64
+
+// finalEps is nn.LayerNorm's default, which Transformers too leaves for the decoder's last norm.
+const finalEps = 1e-5
+
+// decode builds embeddings [1,C,g,g], points [1,N,2] and labels [1,N] to low_res_masks [1,M,4g,4g] and iou [1,M].
+func decode(c config, w *nn.Weights) *ir.Graph {
+	g := ir.NewGraph("decode", ir.Sym{Name: "N", Min: 1, Max: maxPoints})
+	root := w.Root(g)
+	s, prompt := root.At("mask_decoder"), root.At("prompt_encoder")
+	n := ir.Named("N")
+	embeddings := op.Input(g, "embeddings", ir.TypeOf(dtype.F32, 1, c.embed, c.grid, c.grid))
+	points := op.Input(g, "points", ir.Type{DType: dtype.F32, Shape: ir.Shape{ir.Static(1), n, ir.Static(2)}})
+	labels := op.Input(g, "labels", ir.Type{DType: dtype.I32, Shape: ir.Shape{ir.Static(1), n}})
+
+	tokens := op.Concat(1, learned(s, "iou_token.weight", 1, c.embed), learned(s, "mask_tokens.weight", c.masks, c.embed),
+		sparsePrompts(c, prompt, points, labels))
+	src := op.Reshape(op.Transpose(embeddings, 0, 2, 3, 1), ir.ShapeOf(1, c.grid*c.grid, c.embed))
+	src = op.Add(src, prompt.F32("no_mask_embed.weight", 1, c.embed)) // no mask prompt
+
+	queries, keys := twoWay(c, s.At("transformer"), tokens, src, gridPositions(c, prompt))
+
+	up := upscale(c, s.At("output_upscaling"), op.Reshape(keys, ir.ShapeOf(1, c.grid, c.grid, c.embed)))
+	side, channels := 4*c.grid, c.embed/8
+	var hyper []*ir.Node
+	for i := range c.masks {
+		token := op.Narrow(queries, 1, int(1+i), 1)
+		hyper = append(hyper, mlp3(s.At("output_hypernetworks_mlps.%d", i), token, c.embed, channels))
+	}
+	masks := op.MatMul(op.Concat(1, hyper...), op.Reshape(up, ir.ShapeOf(1, side*side, channels)), op.MatMulAttrs{TransB: true})
+	g.Return("low_res_masks", op.Reshape(masks, ir.ShapeOf(1, c.masks, side, side)))
+
+	iou := mlp3(s.At("iou_prediction_head"), op.Narrow(queries, 1, 0, 1), c.embed, c.masks)
+	g.Return("iou", op.Reshape(iou, ir.ShapeOf(1, c.masks)))
+	return g
+}
+
+// learned is a table of learned tokens [n, C] as a batch of one.
+func learned(s nn.Scope, name string, n, width int64) *ir.Node {
+	return op.Reshape(s.F32(name, n, width), ir.ShapeOf(1, n, width))
+}
+
+// twoWay is the transformer in which tokens attend to the image and the image to tokens. Post-norm; position encodings
+// are added to queries and keys at every attention, never to values.
+func twoWay(c config, s nn.Scope, tokens, src, srcPE *ir.Node) (queries, keys *ir.Node) {
+	queries, keys = tokens, src
+	for i := range c.decoderLayers {
+		l := s.At("layers.%d", i)
+		if i == 0 { // the tokens are their own positions still, and the attention replaces them
+			queries = attention(c, l.At("self_attn"), queries, queries, queries, c.embed)
+		} else {
+			q := op.Add(queries, tokens)
+			queries = op.Add(queries, attention(c, l.At("self_attn"), q, q, queries, c.embed))
+		}
+		queries = l.At("norm1").LayerNorm(queries, c.decoderEps)
+
+		queries = op.Add(queries, attention(c, l.At("cross_attn_token_to_image"), op.Add(queries, tokens), op.Add(keys, srcPE), keys, c.embed/2))
+		queries = l.At("norm2").LayerNorm(queries, c.decoderEps)
+		queries = op.Add(queries, l.At("mlp").MLP(queries, "lin1", "lin2", c.decoderHidden, c.embed, c.decoderAct))
+		queries = l.At("norm3").LayerNorm(queries, c.decoderEps)
+
+		keys = op.Add(keys, attention(c, l.At("cross_attn_image_to_token"), op.Add(keys, srcPE), op.Add(queries, tokens), queries, c.embed/2))
+		keys = l.At("norm4").LayerNorm(keys, c.decoderEps)
+	}
+	queries = op.Add(queries, attention(c, s.At("final_attn_token_to_image"), op.Add(queries, tokens), op.Add(keys, srcPE), keys, c.embed/2))
+	return s.At("norm_final_attn").LayerNorm(queries, finalEps), keys
+}
+
+// attention has its four projections at s; inner is the width between them.
+func attention(c config, s nn.Scope, q, k, v *ir.Node, inner int64) *ir.Node {
+	in := func(name string) hir.Projection { return s.At(name).Projection(c.embed, inner) }
+	return hir.MultiheadAttention(q, k, v, int(c.decoderHeads), in("q_proj"), in("k_proj"), in("v_proj"), s.At("out_proj").Projection(inner, c.embed))
+}
+
+// upscale makes tokens [1,g,g,C] four times larger: [1,4g,4g,C/8].
+func upscale(c config, s nn.Scope, x *ir.Node) *ir.Node {
+	double := op.ConvTranspose2dAttrs{Stride: []int{2, 2}, Padding: []int{0, 0}, OutputPadding: []int{0, 0}, Dilation: []int{1, 1}, Layout: "nhwc"}
+	x = op.ConvTranspose2d(x, s.Param("0.weight", c.embed, c.embed/4, 2, 2), s.F32("0.bias", c.embed/4), double)
+	x = op.Gelu(hir.LayerNorm2d(x, s.Param("1.weight", c.embed/4), s.Param("1.bias", c.embed/4), neckEps, "nhwc"))
+	x = op.ConvTranspose2d(x, s.Param("3.weight", c.embed/4, c.embed/8, 2, 2), s.F32("3.bias", c.embed/8), double)
+	return op.Gelu(x)
+}
+
+// mlp3 is three linear layers with ReLU between them.
+func mlp3(s nn.Scope, x *ir.Node, hidden, out int64) *ir.Node {
+	x = s.At("layers.0").Linear(x, hidden, "relu")
+	x = s.At("layers.1").Linear(x, hidden, "relu")
+	return s.At("layers.2").Linear(x, out, "")
+}

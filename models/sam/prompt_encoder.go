@@ -1,0 +1,50 @@
+package sam
+
+import (
+	"math"
+
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+	"github.com/rlx-go/rlx/models/nn"
+)
+
+// scalar is an f32 constant that broadcasts.
+func scalar(g *ir.Graph, v float64) *ir.Node { return op.Const(g, ir.TypeOf(dtype.F32), v) }
+
+// positions encodes coordinates in [0,1] (x, y on the last axis) with random Fourier features (arXiv:2006.10739):
+// [sin(2π(2p−1)·G), cos(2π(2p−1)·G)].
+func positions(c config, s nn.Scope, p *ir.Node) *ir.Node {
+	p = op.Sub(op.Mul(p, scalar(s.G, 2)), scalar(s.G, 1))
+	p = op.MatMul(p, s.F32("pe_layer.positional_encoding_gaussian_matrix", 2, c.embed/2), op.MatMulAttrs{})
+	p = op.Mul(p, scalar(s.G, 2*math.Pi))
+	return op.Concat(p.Type.Rank()-1, op.Sin(p), op.Cos(p))
+}
+
+// sparsePrompts embeds points [1,N,2] (pixels of the square input) with labels [1,N] to [1,N,C]. Labels: -1 padding,
+// 0 background, 1 foreground, 2 and 3 corners of a box; any other is an index out of range at run time.
+func sparsePrompts(c config, s nn.Scope, points, labels *ir.Node) *ir.Node {
+	g := s.G
+	// The centre of a pixel is half a pixel further.
+	at := op.Mul(op.Add(points, scalar(g, 0.5)), scalar(g, 1/float64(c.imageSize)))
+	pe := positions(c, s, at)
+	kinds := op.Concat(0, s.F32("not_a_point_embed.weight", 1, c.embed),
+		s.F32("point_embeddings.0.weight", 1, c.embed), s.F32("point_embeddings.1.weight", 1, c.embed),
+		s.F32("point_embeddings.2.weight", 1, c.embed), s.F32("point_embeddings.3.weight", 1, c.embed))
+	one := op.Const(g, ir.TypeOf(dtype.I32), 1)
+	kind := op.Gather(kinds, op.Add(labels, one), 0)
+	padding := op.Eq(labels, op.Const(g, ir.TypeOf(dtype.I32), -1))
+	padding = op.Reshape(padding, append(append(ir.Shape{}, labels.Type.Shape...), ir.Static(1)))
+	return op.Add(op.Where(padding, scalar(g, 0), pe), kind)
+}
+
+// gridPositions encodes the centres of the token grid: [1, g*g, C]. It has no run-time operand and folds to a constant.
+func gridPositions(c config, s nn.Scope) *ir.Node {
+	t := ir.TypeOf(dtype.I32, c.grid, c.grid, 1)
+	axis := func(i int) *ir.Node {
+		x := op.Cast(op.Iota(s.G, t, i), dtype.F32)
+		return op.Mul(op.Add(x, scalar(s.G, 0.5)), scalar(s.G, 1/float64(c.grid)))
+	}
+	pe := positions(c, s, op.Concat(2, axis(1), axis(0)))
+	return op.Reshape(pe, ir.ShapeOf(1, c.grid*c.grid, c.embed))
+}

@@ -1,0 +1,57 @@
+package sam
+
+import (
+	"regexp"
+	"strings"
+)
+
+// Our names are those of the original SAM release. transformersNames rewrites them to those of the Transformers library,
+// rule by rule, in order.
+var transformersNames = []struct {
+	re *regexp.Regexp
+	to string
+}{
+	{regexp.MustCompile(`^image_encoder\.blocks\.(\d+)\.norm(\d)\.`), "vision_encoder.layers.$1.layer_norm$2."},
+	{regexp.MustCompile(`^image_encoder\.blocks\.`), "vision_encoder.layers."},
+	{regexp.MustCompile(`^image_encoder\.patch_embed\.proj\.`), "vision_encoder.patch_embed.projection."},
+	{regexp.MustCompile(`^image_encoder\.neck\.0\.`), "vision_encoder.neck.conv1."},
+	{regexp.MustCompile(`^image_encoder\.neck\.1\.`), "vision_encoder.neck.layer_norm1."},
+	{regexp.MustCompile(`^image_encoder\.neck\.2\.`), "vision_encoder.neck.conv2."},
+	{regexp.MustCompile(`^image_encoder\.neck\.3\.`), "vision_encoder.neck.layer_norm2."},
+	{regexp.MustCompile(`^image_encoder\.`), "vision_encoder."},
+
+	{regexp.MustCompile(`^prompt_encoder\.pe_layer\.positional_encoding_gaussian_matrix$`), "prompt_encoder.shared_embedding.positional_embedding"},
+	{regexp.MustCompile(`^prompt_encoder\.point_embeddings\.`), "prompt_encoder.point_embed."},
+	{regexp.MustCompile(`^prompt_encoder\.mask_downscaling\.0\.`), "prompt_encoder.mask_embed.conv1."},
+	{regexp.MustCompile(`^prompt_encoder\.mask_downscaling\.1\.`), "prompt_encoder.mask_embed.layer_norm1."},
+	{regexp.MustCompile(`^prompt_encoder\.mask_downscaling\.3\.`), "prompt_encoder.mask_embed.conv2."},
+	{regexp.MustCompile(`^prompt_encoder\.mask_downscaling\.4\.`), "prompt_encoder.mask_embed.layer_norm2."},
+	{regexp.MustCompile(`^prompt_encoder\.mask_downscaling\.6\.`), "prompt_encoder.mask_embed.conv3."},
+
+	{regexp.MustCompile(`^(mask_decoder\.transformer\.layers\.\d+\.)norm(\d)\.`), "${1}layer_norm$2."},
+	{regexp.MustCompile(`^mask_decoder\.transformer\.norm_final_attn\.`), "mask_decoder.transformer.layer_norm_final_attn."},
+	{regexp.MustCompile(`^mask_decoder\.output_upscaling\.0\.`), "mask_decoder.upscale_conv1."},
+	{regexp.MustCompile(`^mask_decoder\.output_upscaling\.1\.`), "mask_decoder.upscale_layer_norm."},
+	{regexp.MustCompile(`^mask_decoder\.output_upscaling\.3\.`), "mask_decoder.upscale_conv2."},
+	{regexp.MustCompile(`^(mask_decoder\.(?:output_hypernetworks_mlps\.\d+|iou_prediction_head)\.)layers\.0\.`), "${1}proj_in."},
+	{regexp.MustCompile(`^(mask_decoder\.(?:output_hypernetworks_mlps\.\d+|iou_prediction_head)\.)layers\.2\.`), "${1}proj_out."},
+	{regexp.MustCompile(`^(mask_decoder\.(?:output_hypernetworks_mlps\.\d+|iou_prediction_head)\.)layers\.1\.`), "${1}layers.0."},
+}
+
+// sharedPositions is where Transformers keeps a second copy of the positional encoding's matrix; files may hold either.
+const sharedPositions = "shared_image_embedding.positional_embedding"
+
+func transformersName(name string) []string {
+	for _, r := range transformersNames {
+		if r.re.MatchString(name) {
+			name = r.re.ReplaceAllString(name, r.to)
+			break
+		}
+	}
+	if strings.HasSuffix(name, "shared_embedding.positional_embedding") {
+		return []string{name, sharedPositions}
+	}
+	return []string{name}
+}
+
+func originalName(name string) []string { return []string{name} }
