@@ -1,0 +1,186 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/program"
+)
+
+// MaxBytes is the size of a type where each dim is at its upper bound.
+func MaxBytes(t ir.Type, syms ir.Syms) int64 {
+	n := int64(t.DType.Size())
+	for _, d := range t.Shape {
+		_, hi := syms.Bounds(d)
+		n *= hi
+	}
+	return n
+}
+
+// CheckProgram proves a program's placements and steps right, whoever made them: every value has room, views lie where
+// their operand says, in-place results overwrite an operand that the op allows, every node runs once and after its
+// operands, and (see Check) no value is overwritten while it is needed. The graph must have passed ir.Graph.Verify.
+// Offsets in the weights space are checked against their parents only; the size of that space is the file's business.
+func CheckProgram(p *program.Program) error {
+	g := p.Graph
+	if len(p.Places) != len(g.Nodes) {
+		return fmt.Errorf("%d placements for %d nodes", len(p.Places), len(g.Nodes))
+	}
+	for _, n := range g.Nodes {
+		if err := checkNode(p, n); err != nil {
+			return fmt.Errorf("%s: %w", n.Label(), err)
+		}
+	}
+	if err := checkSteps(p); err != nil {
+		return err
+	}
+	for _, space := range []program.Space{program.Arena, program.IO} {
+		if err := checkSpace(p, space); err != nil {
+			return fmt.Errorf("%v: %w", space, err)
+		}
+	}
+	return nil
+}
+
+// checkNode checks one placement against the node and its parent.
+func checkNode(p *program.Program, n *ir.Node) error {
+	pl := p.Places[n.ID]
+	if want := MaxBytes(n.Type, p.Graph.Syms); pl.Size != want {
+		return fmt.Errorf("%d bytes are reserved; %v takes %d", pl.Size, n.Type, want)
+	}
+	if pl.Offset < 0 {
+		return fmt.Errorf("offset is %d", pl.Offset)
+	}
+	off, view := n.View()
+	switch {
+	case n.Op.Name == "input" && (pl.Space != program.IO || pl.Parent != None):
+		return fmt.Errorf("an input must have a range of the %v space of its own", program.IO)
+	case n.Op.Name == "param" && (pl.Space != program.Weights || pl.Parent != None):
+		return fmt.Errorf("a param must lie in the %v space", program.Weights)
+	case n.Op.Name == "input" || n.Op.Name == "param":
+		return nil
+	case view:
+		par := p.Places[n.In[0].ID]
+		if pl.Parent != n.In[0].ID || pl.Space != par.Space || pl.Offset != par.Offset+off || pl.Size > par.Size-off {
+			return fmt.Errorf("a view of %s must be at %d of the %v space, inside its %d bytes; it is at %d of %v",
+				n.In[0].Label(), par.Offset+off, par.Space, par.Size, pl.Offset, pl.Space)
+		}
+		return nil
+	case pl.Space != program.Arena && pl.Space != program.IO:
+		return fmt.Errorf("a step writes to the %v space", pl.Space)
+	case pl.Parent == None:
+		return nil
+	}
+	k := slices.IndexFunc(n.In, func(x *ir.Node) bool { return x.ID == pl.Parent })
+	for ; k >= 0 && k < len(n.In); k++ {
+		if n.In[k].ID == pl.Parent && MayOverwrite(n, k) && p.Places[pl.Parent].Space == pl.Space {
+			return nil
+		}
+	}
+	return fmt.Errorf("is placed over node %d, which it may not overwrite", pl.Parent)
+}
+
+// MayOverwrite reports whether n's op may write its result over operand k: the op allows it, and both have the same
+// element size and shape for all values of the symbols, so that each element is read where it is written. An operand that
+// is given twice is no obstacle; what else reads it is the caller's business.
+func MayOverwrite(n *ir.Node, k int) bool {
+	return slices.Contains(n.Op.InPlace, k) && k < len(n.In) && n.In[k].Type.Shape.Equal(n.Type.Shape) &&
+		n.In[k].Type.DType.Size() == n.Type.DType.Size()
+}
+
+func checkSteps(p *program.Program) error {
+	at := make([]int, len(p.Graph.Nodes)) // 1 + position
+	for i, s := range p.Steps {
+		if s.Node < 0 || s.Node >= len(at) || !program.IsStep(p.Graph.Nodes[s.Node]) || at[s.Node] != 0 {
+			return fmt.Errorf("step %d runs node %d, which does not exist, needs no step or has run", i, s.Node)
+		}
+		at[s.Node] = i + 1
+	}
+	for _, n := range p.Graph.Nodes {
+		if program.IsStep(n) && at[n.ID] == 0 {
+			return fmt.Errorf("%s: no step runs it", n.Label())
+		}
+		for _, x := range n.In {
+			if program.IsStep(n) && at[source(x).ID] > at[n.ID] {
+				return fmt.Errorf("%s: runs before its operand %s", n.Label(), x.Label())
+			}
+		}
+	}
+	return nil
+}
+
+// source is the node that makes the value which n shows.
+func source(n *ir.Node) *ir.Node {
+	for {
+		if _, view := n.View(); !view {
+			return n
+		}
+		n = n.In[0]
+	}
+}
+
+// checkSpace hands the values of one space to Check. Inputs must be intact at the end, as outputs are: the host may reuse
+// them.
+func checkSpace(p *program.Program, space program.Space) error {
+	pl := Plan{Size: p.ArenaSize}
+	if space == program.IO {
+		pl.Size = p.IOSize
+	}
+	if pl.Size < 0 || pl.Size%program.Align != 0 {
+		return fmt.Errorf("size %d is no multiple of %d", pl.Size, program.Align)
+	}
+	index := make([]int, len(p.Graph.Nodes)) // in pl.Values
+	var before, after []int
+	for i, n := range p.Graph.Nodes {
+		at := p.Places[i]
+		index[i] = None
+		if at.Space != space {
+			continue
+		}
+		v := Value{ID: i, Name: n.Label(), Size: at.Size, Parent: None}
+		if at.Parent != None {
+			off, view := n.View()
+			v.Parent, v.Offset, v.InPlace = index[at.Parent], off, !view
+		}
+		index[i] = len(pl.Values)
+		pl.Values = append(pl.Values, v)
+		pl.Offsets = append(pl.Offsets, at.Offset)
+		if n.Op.Name == "input" {
+			before = append(before, index[i])
+		}
+	}
+	steps := make([]Access, len(p.Steps))
+	for i, s := range p.Steps {
+		n := p.Graph.Nodes[s.Node]
+		for _, x := range n.In {
+			if index[x.ID] != None {
+				steps[i].Reads = append(steps[i].Reads, index[x.ID])
+			}
+		}
+		if index[n.ID] != None {
+			steps[i].Writes = append(steps[i].Writes, index[n.ID])
+		}
+		if space == program.Arena && s.ScratchSize != 0 {
+			steps[i].Writes = append(steps[i].Writes, len(pl.Values))
+			pl.Values = append(pl.Values, Value{ID: -1, Name: "scratch of " + n.Label(), Size: s.ScratchSize, Parent: None})
+			pl.Offsets = append(pl.Offsets, s.ScratchOffset)
+		}
+	}
+	after = slices.Clone(before)
+	if space == program.IO {
+		seen := map[int64]string{}
+		for _, o := range p.Graph.Outputs {
+			at := p.Places[o.Node.ID]
+			if other, dup := seen[at.Offset]; index[o.Node.ID] == None || dup || at.Offset%program.Align != 0 {
+				return fmt.Errorf("output %s is elsewhere, not aligned, or in the place of %q", o.Name, other)
+			}
+			seen[at.Offset] = o.Name
+			if source(o.Node).Op.Name == "input" {
+				return fmt.Errorf("output %s is an input", o.Name)
+			}
+			after = append(after, index[o.Node.ID])
+		}
+	}
+	return Check(pl, before, steps, after)
+}

@@ -1,0 +1,91 @@
+// Package golden runs tests that are written down as txtar files: an input, and the output that a person has looked at.
+// `go test ./... -update` rewrites the outputs; the diff of the commit then shows what changed.
+//
+// It is imported by tests only. Files knows nothing of the project; Pass checks rewrites of graphs (see Pass).
+package golden
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/tools/txtar"
+)
+
+var update = flag.Bool("update", false, "rewrite the outputs in golden files")
+
+// File is one txtar file: comment lines of the form "key: value" and named sections.
+type File struct {
+	Path string
+	ar   *txtar.Archive
+}
+
+// Section returns a section's text; ok is false where it is absent.
+func (f *File) Section(name string) (text string, ok bool) {
+	for _, s := range f.ar.Files {
+		if s.Name == name {
+			return string(s.Data), true
+		}
+	}
+	return "", false
+}
+
+// Values lists the values of the comment lines "key: value value ...".
+func (f *File) Values(key string) []string {
+	var out []string
+	for line := range strings.Lines(string(f.ar.Comment)) {
+		if rest, ok := strings.CutPrefix(strings.TrimSpace(line), key+":"); ok {
+			out = append(out, strings.Fields(rest)...)
+		}
+	}
+	return out
+}
+
+// Files runs f on each *.txtar file in dir as a subtest. F returns what the section "out" must hold.
+func Files(t *testing.T, dir string, f func(t *testing.T, f *File) string) {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(dir, "*.txtar"))
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no *.txtar files in %s (%v)", dir, err)
+	}
+	for _, path := range paths {
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
+			ar, err := txtar.ParseFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			file := &File{path, ar}
+			file.compare(t, f(t, file))
+		})
+	}
+}
+
+// compare checks the section "out" against got, or rewrites it.
+func (f *File) compare(t *testing.T, got string) {
+	t.Helper()
+	if got != "" && !strings.HasSuffix(got, "\n") {
+		got += "\n"
+	}
+	want, ok := f.Section("out")
+	if want == got && ok {
+		return
+	}
+	if !*update {
+		t.Errorf("%s: out differs (-want +got):\n%s", f.Path, cmp.Diff(want, got))
+		return
+	}
+	if !ok {
+		f.ar.Files = append(f.ar.Files, txtar.File{Name: "out"})
+	}
+	for i := range f.ar.Files {
+		if f.ar.Files[i].Name == "out" {
+			f.ar.Files[i].Data = []byte(got)
+		}
+	}
+	if err := os.WriteFile(f.Path, txtar.Format(f.ar), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
