@@ -66,9 +66,12 @@ type Kernel struct {
 // Run is one execution.
 type Run struct {
 	Syms map[string]int64 // value of each symbol, within its range
-	In   [][]byte         // one per program input, dense, exactly the size of its shape under Syms
-	Out  [][]byte         // likewise, written
+	// IO is the program's IO space (Program.IOSize bytes, aligned to 64): inputs lie at their places, outputs are written
+	// to theirs. Each is dense and takes the first bytes of its place, as many as its shape under Syms needs.
+	IO   []byte
 	Opts RunOptions
+	// Progress, where not nil, is told the index of each step just before it runs, and len(Steps) at the end.
+	Progress func(step int)
 }
 
 // RunOptions are what a user may ask of a run beyond its result.
