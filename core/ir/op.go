@@ -48,10 +48,12 @@ type Def[A any] struct {
 	Infer func(s Sig[A]) (Type, error)
 	// Eval is slow and obvious and computes in float64 and int64. Out is allocated and zero. Data errors (an index out
 	// of range) are returned; shapes were checked by Infer. Nil for leaves that an executor supplies and for blocks.
+	// OpDef.Eval rounds the result afterwards: f16 and bf16 to the nearest value, integers by wrapping; f32 stays as
+	// exact as float64, so that errors of the reference do not add up.
 	Eval func(a A, in []*tensor.Array, out *tensor.Array) error
 	// FLOPs counts arithmetic on static types, a multiply-add as two; nil: none.
 	FLOPs func(a A, in []Type, out Type) int64
-	// Tol is how far a kernel may be from Eval.
+	// Tol is how far a kernel may be from Eval; needed where Eval is.
 	Tol func(a A, in []Type, out Type) Tolerance
 	// Cases are types and attributes to test, fuzz and time.
 	Cases func() []Case[A]
@@ -104,8 +106,8 @@ var defs = map[string]*OpDef{}
 
 // Define registers an op. It panics on a malformed definition: that is a bug of ours, met at start.
 func Define[A any](d Def[A]) *OpDef {
-	if d.Name == "" || d.Doc == "" || d.Infer == nil || defs[d.Name] != nil {
-		panic("BUG: op " + d.Name + ": definition lacks a name, a doc or Infer, or is there twice")
+	if d.Name == "" || d.Doc == "" || d.Infer == nil || d.Eval != nil && d.Tol == nil || defs[d.Name] != nil {
+		panic("BUG: op " + d.Name + ": definition lacks a name, a doc, Infer or Tol, or is there twice")
 	}
 	def := &OpDef{
 		Name: d.Name, Doc: d.Doc, MinIn: d.MinIn, MaxIn: d.MaxIn, Level: d.Level, Declared: d.Declared,
@@ -119,7 +121,13 @@ func Define[A any](d Def[A]) *OpDef {
 		Cases: func() []Case[any] { return nil },
 	}
 	if d.Eval != nil {
-		def.Eval = func(a any, in []*tensor.Array, out *tensor.Array) error { return d.Eval(a.(A), in, out) }
+		def.Eval = func(a any, in []*tensor.Array, out *tensor.Array) error {
+			if err := d.Eval(a.(A), in, out); err != nil {
+				return err
+			}
+			roundToType(out)
+			return nil
+		}
 	}
 	if d.FLOPs != nil {
 		def.FLOPs = func(a any, in []Type, out Type) int64 { return d.FLOPs(a.(A), in, out) }
@@ -192,7 +200,14 @@ func (d *OpDef) Infer(attrs any, in []Type, declared Type, syms Syms) (Type, err
 	if !d.attrs.accepts(attrs) {
 		return Type{}, fmt.Errorf("%s: attributes are a %T; want a %v", d.Name, attrs, d.attrs.typ)
 	}
-	t, err := d.infer(attrs, in, declared, syms)
+	var t Type
+	var err error
+	if d.Declared {
+		err = syms.CheckType(declared)
+	}
+	if err == nil {
+		t, err = d.infer(attrs, in, declared, syms)
+	}
 	if err == nil {
 		err = syms.CheckType(t)
 	}
@@ -202,5 +217,5 @@ func (d *OpDef) Infer(attrs any, in []Type, declared Type, syms Syms) (Type, err
 	return t, nil
 }
 
-// NewAttrs is a pointer to zero attributes of the op.
+// NewAttrs are the zero attributes of the op.
 func (d *OpDef) NewAttrs() any { return d.attrs.zero() }

@@ -1,0 +1,40 @@
+package ir
+
+import (
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/tensor"
+)
+
+// roundToType makes a result of reference arithmetic a value of its element type; f32 is left in float64.
+func roundToType(a *tensor.Array) {
+	switch a.DType {
+	case dtype.F16:
+		for i, x := range a.F {
+			a.F[i] = float64(dtype.F16ToF32(dtype.F32ToF16(float32(x))))
+		}
+	case dtype.BF16:
+		for i, x := range a.F {
+			a.F[i] = float64(dtype.BF16ToF32(dtype.F32ToBF16(float32(x))))
+		}
+	case dtype.I8:
+		for i, x := range a.I {
+			a.I[i] = int64(int8(x))
+		}
+	case dtype.I16:
+		for i, x := range a.I {
+			a.I[i] = int64(int16(x))
+		}
+	case dtype.I32:
+		for i, x := range a.I {
+			a.I[i] = int64(int32(x))
+		}
+	case dtype.U8:
+		for i, x := range a.I {
+			a.I[i] = int64(uint8(x))
+		}
+	case dtype.U32:
+		for i, x := range a.I {
+			a.I[i] = int64(uint32(x))
+		}
+	}
+}

@@ -1,0 +1,16 @@
+package op
+
+import "github.com/rlx-go/rlx/core/ir"
+
+// AddDef is a + b.
+var AddDef = binary(binarySpec{
+	name:        "add",
+	doc:         "z = a + b with NumPy broadcast; both operands have the same element type. Integers wrap.",
+	commutative: true,
+	tol:         rounded[NoAttrs],
+	float:       func(a, b float64) float64 { return a + b },
+	integer:     func(a, b int64) int64 { return a + b },
+})
+
+// Add adds a + b.
+func Add(a, b *ir.Node) *ir.Node { return a.Graph.Add(AddDef, NoAttrs{}, a, b) }

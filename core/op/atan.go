@@ -1,0 +1,14 @@
+package op
+
+import (
+	"math"
+
+	"github.com/rlx-go/rlx/core/ir"
+)
+
+// AtanDef is the arc tangent.
+var AtanDef = unary("atan", "y = atan x in (-pi/2, pi/2).", 8, rounded[NoAttrs], wide,
+	math.Atan)
+
+// Atan adds the arc tangent.
+func Atan(x *ir.Node) *ir.Node { return x.Graph.Add(AtanDef, NoAttrs{}, x) }

@@ -1,0 +1,69 @@
+package op
+
+import (
+	"fmt"
+
+	"github.com/rlx-go/rlx/core/ir"
+)
+
+// broadcast is NumPy's rule: shapes are aligned at the right, and dims are equal or one of them is 1. A symbol only
+// matches itself and 1: whether it equals another size is not known when compiling.
+func broadcast(shapes ...ir.Shape) (ir.Shape, error) {
+	rank := 0
+	for _, s := range shapes {
+		rank = max(rank, len(s))
+	}
+	out := make(ir.Shape, rank)
+	for i := range out {
+		out[i] = ir.Static(1)
+		for _, s := range shapes {
+			k := i - (rank - len(s))
+			switch {
+			case k < 0 || s[k].Is(1) || s[k] == out[i]:
+			case out[i].Is(1):
+				out[i] = s[k]
+			default:
+				return nil, fmt.Errorf("shapes %v do not broadcast: sizes %v and %v of axis %d", shapes, out[i], s[k], i)
+			}
+		}
+	}
+	return out, nil
+}
+
+// strides are the element strides of a dense tensor of shape in, read as if broadcast to out: 0 on repeated axes.
+func strides(in, out []int) []int {
+	s, n := make([]int, len(out)), 1
+	for i := len(in) - 1; i >= 0; i-- {
+		if k := len(out) - len(in) + i; in[i] != 1 {
+			s[k] = n
+		}
+		n *= in[i]
+	}
+	return s
+}
+
+// walk visits the index space of shape in row-major order. For each list of strides it keeps the flat position;
+// visit gets the running number and the positions, which it must not keep.
+func walk(shape []int, strides [][]int, visit func(i int, pos []int)) {
+	total := 1
+	for _, d := range shape {
+		total *= d
+	}
+	idx, pos := make([]int, len(shape)), make([]int, len(strides))
+	for i := range total {
+		visit(i, pos)
+		for a := len(shape) - 1; a >= 0; a-- {
+			idx[a]++
+			for k, s := range strides {
+				pos[k] += s[a]
+			}
+			if idx[a] < shape[a] {
+				break
+			}
+			for k, s := range strides {
+				pos[k] -= s[a] * shape[a]
+			}
+			idx[a] = 0
+		}
+	}
+}

@@ -1,0 +1,30 @@
+package op
+
+import (
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/tensor"
+)
+
+// CopyDef gives a value storage of its own.
+var CopyDef = ir.Define(ir.Def[NoAttrs]{
+	Name:  "copy",
+	Doc:   "x in storage of its own: it separates an output from an input or a weight, or a view from its parent.",
+	MinIn: 1, MaxIn: 1,
+	Infer: func(s ir.Sig[NoAttrs]) (ir.Type, error) { return s.In[0], nil },
+	Eval: func(_ NoAttrs, in []*tensor.Array, out *tensor.Array) error {
+		copyArray(out, in[0])
+		return nil
+	},
+	FLOPs: noFLOPs[NoAttrs],
+	Tol:   exact[NoAttrs],
+	Cases: func() []ir.Case[NoAttrs] {
+		cases := []ir.Case[NoAttrs]{{In: []ir.Type{f32()}}, {In: []ir.Type{f32(0)}}, {In: []ir.Type{f32(3, 257)}}}
+		for _, d := range elementTypes() {
+			cases = append(cases, ir.Case[NoAttrs]{In: []ir.Type{ir.TypeOf(d, 3, 5)}})
+		}
+		return cases
+	},
+})
+
+// Copy adds a copy of x.
+func Copy(x *ir.Node) *ir.Node { return x.Graph.Add(CopyDef, NoAttrs{}, x) }

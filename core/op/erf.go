@@ -1,0 +1,14 @@
+package op
+
+import (
+	"math"
+
+	"github.com/rlx-go/rlx/core/ir"
+)
+
+// ErfDef is the error function.
+var ErfDef = unary("erf", "y = erf x = 2/sqrt(pi) * integral from 0 to x of exp(-t^2).", 10, rounded[NoAttrs], wide,
+	math.Erf)
+
+// Erf adds the error function.
+func Erf(x *ir.Node) *ir.Node { return x.Graph.Add(ErfDef, NoAttrs{}, x) }

@@ -1,0 +1,14 @@
+package op
+
+import (
+	"math"
+
+	"github.com/rlx-go/rlx/core/ir"
+)
+
+// ExpDef is e^x.
+var ExpDef = unary("exp", "y = e^x; exp(-Inf) = 0, overflow gives +Inf.", 4, rounded[NoAttrs], wide,
+	math.Exp)
+
+// Exp adds e^x.
+func Exp(x *ir.Node) *ir.Node { return x.Graph.Add(ExpDef, NoAttrs{}, x) }

@@ -1,0 +1,74 @@
+package op
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/tensor"
+)
+
+// GatherAttrs are the attributes of gather.
+type GatherAttrs struct {
+	Axis int `attr:"axis"`
+}
+
+// GatherDef picks slices of a table by index.
+var GatherDef = ir.Define(ir.Def[GatherAttrs]{
+	Name: "gather",
+	Doc: "Slices of table along an axis, picked by idx (i32, i64 or u32): the shape is table[..axis] ++ idx ++ table[axis+1..]. " +
+		"An index outside 0 to n-1 is a run error; negative ones do not count from the end.",
+	MinIn: 2, MaxIn: 2,
+	Infer: func(s ir.Sig[GatherAttrs]) (ir.Type, error) {
+		table, idx := s.In[0], s.In[1]
+		if err := checkAxis(s.Attrs.Axis, table.Rank()); err != nil {
+			return ir.Type{}, err
+		}
+		if d := idx.DType; d != dtype.I32 && d != dtype.I64 && d != dtype.U32 {
+			return ir.Type{}, fmt.Errorf("index is %v; want i32, i64 or u32", idx)
+		}
+		shape := slices.Concat(table.Shape[:s.Attrs.Axis], idx.Shape, table.Shape[s.Attrs.Axis+1:])
+		return ir.Type{DType: table.DType, Shape: shape}, nil
+	},
+	Eval: func(a GatherAttrs, in []*tensor.Array, out *tensor.Array) error {
+		table, idx := in[0], in[1].I
+		n, inner, i := int64(table.Shape[a.Axis]), tensor.Numel(table.Shape[a.Axis+1:]), 0
+		for o := range tensor.Numel(table.Shape[:a.Axis]) {
+			for k, x := range idx {
+				if x < 0 || x >= n {
+					return fmt.Errorf("gather: index %d at position %d is out of range 0 to %d", x, k, n-1)
+				}
+				copyRange(out, i, table, (o*int(n)+int(x))*inner, inner)
+				i += inner
+			}
+		}
+		return nil
+	},
+	FLOPs: noFLOPs[GatherAttrs],
+	Tol:   exact[GatherAttrs],
+	Cases: func() []ir.Case[GatherAttrs] {
+		c := func(axis int, table, idx ir.Type) ir.Case[GatherAttrs] {
+			top := float64(table.Shape[axis].B - 1)
+			return ir.Case[GatherAttrs]{Attrs: GatherAttrs{axis}, In: []ir.Type{table, idx}, Fill: []ir.Range{{Lo: -2, Hi: 2}, {Lo: 0, Hi: top}}}
+		}
+		cases := []ir.Case[GatherAttrs]{
+			c(0, f32(5), i32()), c(0, f32(5, 3), i64(2, 4)), c(1, f32(3, 7), i32(4)), c(1, f32(2, 5, 3), i32(2, 2)), c(0, f32(5, 3), i32(0)),
+			c(0, f32(5, 0), u32(3)), c(0, f32(9, 33), i32(17)),
+		}
+		for _, d := range elementTypes() {
+			cases = append(cases, c(0, ir.TypeOf(d, 4, 3), i32(5)))
+		}
+		for i := range cases { // integer tables hold small numbers
+			if !cases[i].In[0].DType.IsFloat() {
+				cases[i].Fill[0] = ir.Range{Lo: 0, Hi: 3}
+			}
+		}
+		return cases
+	},
+})
+
+// Gather adds slices of table along an axis, picked by idx.
+func Gather(table, idx *ir.Node, axis int) *ir.Node {
+	return table.Graph.Add(GatherDef, GatherAttrs{fromEnd(axis, table)}, table, idx)
+}

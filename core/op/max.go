@@ -1,0 +1,16 @@
+package op
+
+import "github.com/rlx-go/rlx/core/ir"
+
+// MaxDef is the larger of a and b.
+var MaxDef = binary(binarySpec{
+	name:        "max",
+	doc:         "z = the larger of a and b with NumPy broadcast; both operands have the same element type. NaN if either is NaN; which zero wins is open.",
+	commutative: true,
+	tol:         exact[NoAttrs],
+	float:       func(a, b float64) float64 { return max(a, b) },
+	integer:     func(a, b int64) int64 { return max(a, b) },
+})
+
+// Max adds the larger of a and b.
+func Max(a, b *ir.Node) *ir.Node { return a.Graph.Add(MaxDef, NoAttrs{}, a, b) }

@@ -1,0 +1,16 @@
+package op
+
+import "github.com/rlx-go/rlx/core/ir"
+
+// MinDef is the smaller of a and b.
+var MinDef = binary(binarySpec{
+	name:        "min",
+	doc:         "z = the smaller of a and b with NumPy broadcast; both operands have the same element type. NaN if either is NaN; which zero wins is open.",
+	commutative: true,
+	tol:         exact[NoAttrs],
+	float:       func(a, b float64) float64 { return min(a, b) },
+	integer:     func(a, b int64) int64 { return min(a, b) },
+})
+
+// Min adds the smaller of a and b.
+func Min(a, b *ir.Node) *ir.Node { return a.Graph.Add(MinDef, NoAttrs{}, a, b) }

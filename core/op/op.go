@@ -1,0 +1,108 @@
+// Package op defines every op below block level, each in a file of its own: attributes, type inference, a reference
+// evaluation in float64, cost, tolerance and test cases. Printing, encoding, verification, documentation, constant
+// folding and conformance tests are derived from these definitions (see ir.Def).
+//
+// Constructors (Add, MatMul, ...) append a node and report errors through Graph.Err. They accept axes counted from the
+// end; attributes themselves are canonical: axes lie in [0, rank), reduced axes rise, layouts and modes are spelled out.
+//
+// It imports core/dtype, core/tensor and core/ir only; no pass, plan or device.
+package op
+
+import (
+	"fmt"
+
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+)
+
+// NoAttrs are the attributes of ops that have none.
+type NoAttrs struct{}
+
+// checkAxis is for attributes, which are canonical.
+func checkAxis(axis, rank int) error {
+	if axis < 0 || axis >= rank {
+		return fmt.Errorf("axis %d is out of range for rank %d; want 0 to %d", axis, rank, rank-1)
+	}
+	return nil
+}
+
+// fromEnd is for constructors: -1 is the last axis.
+func fromEnd(axis int, x *ir.Node) int {
+	if axis < 0 {
+		return axis + x.Type.Rank()
+	}
+	return axis
+}
+
+// checkSize bounds a size given by an attribute, so that sums and products of sizes cannot wrap.
+func checkSize(name string, v, lo int) error {
+	if v < lo || int64(v) > ir.MaxDim {
+		return fmt.Errorf("%s is %d; want %d to %d", name, v, lo, int64(ir.MaxDim))
+	}
+	return nil
+}
+
+func isFloat(name string, t ir.Type) error {
+	if !t.DType.IsFloat() {
+		return fmt.Errorf("%s is %v; want a float type", name, t)
+	}
+	return nil
+}
+
+func sameDType(in []ir.Type) error {
+	for _, t := range in[1:] {
+		if t.DType != in[0].DType {
+			return fmt.Errorf("operands are %v and %v; want equal element types (insert a cast)", in[0], t)
+		}
+	}
+	return nil
+}
+
+// weightDType checks the rule of matmul-like ops: w has x's type, or x is f32 and w is stored in f16 or bf16 and
+// widened. The result has x's type.
+func weightDType(x, w ir.Type) error {
+	if err := isFloat("operand 0", x); err != nil {
+		return err
+	}
+	narrow := w.DType == dtype.F16 || w.DType == dtype.BF16
+	if w.DType != x.DType && !(x.DType == dtype.F32 && narrow) {
+		return fmt.Errorf("operands are %v and %v; want equal float types, or f32 with f16 or bf16", x, w)
+	}
+	return nil
+}
+
+// vectorOf checks a bias or scale: rank 1, length n, element type d.
+func vectorOf(name string, t ir.Type, d dtype.DType, n ir.Dim) error {
+	if want := (ir.Type{DType: d, Shape: ir.Shape{n}}); !t.Equal(want) {
+		return fmt.Errorf("%s is %v; want %v", name, t, want)
+	}
+	return nil
+}
+
+// numel of a static type.
+func numel(t ir.Type) int64 {
+	n := int64(1)
+	for _, d := range t.Shape {
+		n *= d.B
+	}
+	return n
+}
+
+func perElement[A any](k int64) func(A, []ir.Type, ir.Type) int64 {
+	return func(_ A, _ []ir.Type, out ir.Type) int64 { return k * numel(out) }
+}
+
+func noFLOPs[A any](A, []ir.Type, ir.Type) int64 { return 0 }
+
+// f32, i32 and friends keep cases short.
+func f32(dims ...int64) ir.Type  { return ir.TypeOf(dtype.F32, dims...) }
+func f16(dims ...int64) ir.Type  { return ir.TypeOf(dtype.F16, dims...) }
+func bf16(dims ...int64) ir.Type { return ir.TypeOf(dtype.BF16, dims...) }
+func f64(dims ...int64) ir.Type  { return ir.TypeOf(dtype.F64, dims...) }
+func i32(dims ...int64) ir.Type  { return ir.TypeOf(dtype.I32, dims...) }
+func i64(dims ...int64) ir.Type  { return ir.TypeOf(dtype.I64, dims...) }
+func u8(dims ...int64) ir.Type   { return ir.TypeOf(dtype.U8, dims...) }
+func u32(dims ...int64) ir.Type  { return ir.TypeOf(dtype.U32, dims...) }
+func bools(dims ...int64) ir.Type {
+	return ir.TypeOf(dtype.Bool, dims...)
+}

@@ -1,0 +1,71 @@
+package op
+
+import (
+	"fmt"
+
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/tensor"
+)
+
+// PadAttrs are the attributes of pad. Before and After have one number per axis.
+type PadAttrs struct {
+	Before []int   `attr:"before"`
+	After  []int   `attr:"after"`
+	Value  float64 `attr:"value"`
+}
+
+// PadDef surrounds a tensor with a constant.
+var PadDef = ir.Define(ir.Def[PadAttrs]{
+	Name:  "pad",
+	Doc:   "x with before[i] and after[i] elements of the number value added at the ends of axis i. Counts are not negative.",
+	MinIn: 1, MaxIn: 1,
+	Infer: func(s ir.Sig[PadAttrs]) (ir.Type, error) {
+		a, x := s.Attrs, s.In[0]
+		if len(a.Before) != x.Rank() || len(a.After) != x.Rank() {
+			return ir.Type{}, fmt.Errorf("before %v and after %v; want one number for each axis of %v", a.Before, a.After, x)
+		}
+		if err := checkValue(a.Value, x.DType); err != nil {
+			return ir.Type{}, err
+		}
+		out := make(ir.Shape, x.Rank())
+		for i, d := range x.Shape {
+			if err := checkSize(fmt.Sprintf("before[%d]", i), a.Before[i], 0); err != nil {
+				return ir.Type{}, err
+			}
+			if err := checkSize(fmt.Sprintf("after[%d]", i), a.After[i], 0); err != nil {
+				return ir.Type{}, err
+			}
+			out[i], _ = d.Add(ir.Static(int64(a.Before[i]) + int64(a.After[i])))
+		}
+		return ir.Type{DType: x.DType, Shape: out}, nil
+	},
+	Eval: func(a PadAttrs, in []*tensor.Array, out *tensor.Array) error {
+		fill(out, a.Value)
+		to, start := tensor.Strides(out.Shape), 0
+		for i, b := range a.Before {
+			start += b * to[i]
+		}
+		walk(in[0].Shape, [][]int{to}, func(i int, p []int) { take(out, start+p[0], in[0], i) })
+		return nil
+	},
+	FLOPs: noFLOPs[PadAttrs],
+	Tol:   exact[PadAttrs],
+	Cases: func() []ir.Case[PadAttrs] {
+		c := func(t ir.Type, v float64, before, after []int) ir.Case[PadAttrs] {
+			return ir.Case[PadAttrs]{Attrs: PadAttrs{before, after, v}, In: []ir.Type{t}}
+		}
+		cases := []ir.Case[PadAttrs]{
+			c(f32(), 0, nil, nil), c(f32(5), 0.5, []int{1}, []int{2}), c(f32(0), 0, []int{2}, []int{1}), c(f32(3, 4), 0, []int{0, 0}, []int{0, 0}),
+			c(f32(3, 4), -1, []int{0, 2}, []int{1, 0}), c(f32(1, 5, 6, 3), 0, []int{0, 0, 0, 0}, []int{0, 3, 2, 0}),
+		}
+		for _, d := range elementTypes() {
+			cases = append(cases, c(ir.TypeOf(d, 3, 5), 3, []int{1, 0}, []int{0, 2}))
+		}
+		return cases
+	},
+})
+
+// Pad adds before[i] and after[i] elements of the number value at the ends of axis i.
+func Pad(x *ir.Node, before, after []int, value float64) *ir.Node {
+	return x.Graph.Add(PadDef, PadAttrs{before, after, value}, x)
+}

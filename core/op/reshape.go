@@ -1,0 +1,89 @@
+package op
+
+import (
+	"fmt"
+
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/tensor"
+)
+
+// ReshapeDef gives the same elements another shape.
+var ReshapeDef = ir.Define(ir.Def[NoAttrs]{
+	Name:  "reshape",
+	Doc:   "The elements of x in row-major order, read with the declared shape, which has as many elements. Always a view.",
+	MinIn: 1, MaxIn: 1, Declared: true,
+	View: func(NoAttrs, ir.Type, ir.Type) (int64, bool) { return 0, true },
+	Infer: func(s ir.Sig[NoAttrs]) (ir.Type, error) {
+		x, y := s.In[0], s.Declared
+		if y.DType != x.DType {
+			return ir.Type{}, fmt.Errorf("declared type is %v, operand is %v; want equal element types", y, x)
+		}
+		n, ok := x.Shape.Numel()
+		m, ok2 := y.Shape.Numel()
+		if !x.Shape.Equal(y.Shape) && (!ok || !ok2 || n != m) {
+			return ir.Type{}, fmt.Errorf("%v to %v does not keep the number of elements", x, y)
+		}
+		return y, nil
+	},
+	Eval: func(_ NoAttrs, in []*tensor.Array, out *tensor.Array) error {
+		copyArray(out, in[0])
+		return nil
+	},
+	FLOPs: noFLOPs[NoAttrs],
+	Tol:   exact[NoAttrs],
+	Cases: func() []ir.Case[NoAttrs] {
+		return []ir.Case[NoAttrs]{
+			{In: []ir.Type{f32(6, 4)}, Out: f32(2, 12)}, {In: []ir.Type{f32()}, Out: f32(1, 1)}, {In: []ir.Type{f32(0, 3)}, Out: f32(5, 0)},
+			{In: []ir.Type{f16(3, 5)}, Out: f16(15)}, {In: []ir.Type{i64(4)}, Out: i64(2, 2)}, {In: []ir.Type{bools(3)}, Out: bools(3, 1)},
+		}
+	},
+})
+
+// Reshape adds a view of x with another shape of as many elements. One dim may be ir.Static(-1): it is what is left.
+func Reshape(x *ir.Node, shape ir.Shape) *ir.Node {
+	known, hole := ir.Static(1), -1
+	for i, d := range shape {
+		if d.Is(-1) && hole < 0 {
+			hole = i
+		} else {
+			known, _ = known.Mul(d)
+		}
+	}
+	if n, ok := x.Type.Shape.Numel(); hole >= 0 && ok {
+		if d, ok := divDim(n, known); ok {
+			shape = append(ir.Shape{}, shape...)
+			shape[hole] = d
+		}
+	}
+	return x.Graph.AddDeclared(ReshapeDef, NoAttrs{}, ir.Type{DType: x.Type.DType, Shape: shape}, x)
+}
+
+// divDim is n / d where the quotient is the same dim for every value of the symbol.
+func divDim(n, d ir.Dim) (ir.Dim, bool) {
+	if d.IsStatic() {
+		return n.Div(d.B)
+	}
+	// (q*A)*S + q*B over A*S + B
+	if n.Sym != d.Sym || n.A%d.A != 0 || n.A/d.A*d.B != n.B {
+		return ir.Dim{}, false
+	}
+	return ir.Static(n.A / d.A), true
+}
+
+func copyArray(out, in *tensor.Array) {
+	copy(out.F, in.F)
+	copy(out.I, in.I)
+}
+
+// take sets out[i] = in[j]. It is the inner step of ops that move values.
+func take(out *tensor.Array, i int, in *tensor.Array, j int) {
+	if out.F != nil {
+		out.F[i] = in.F[j]
+	} else {
+		out.I[i] = in.I[j]
+	}
+}
+
+// elementTypes are those whose sizes differ: kernels that move values depend on nothing else.
+func elementTypes() []dtype.DType { return []dtype.DType{dtype.F16, dtype.F64, dtype.U8, dtype.I32} }

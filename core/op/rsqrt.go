@@ -1,0 +1,14 @@
+package op
+
+import (
+	"math"
+
+	"github.com/rlx-go/rlx/core/ir"
+)
+
+// RsqrtDef is 1 / sqrt(x).
+var RsqrtDef = unary("rsqrt", "y = 1 / sqrt x; +Inf at 0, NaN below.", 2, rounded[NoAttrs], ir.Range{Lo: 0.01, Hi: 8},
+	func(x float64) float64 { return 1 / math.Sqrt(x) })
+
+// Rsqrt adds 1 / sqrt(x).
+func Rsqrt(x *ir.Node) *ir.Node { return x.Graph.Add(RsqrtDef, NoAttrs{}, x) }

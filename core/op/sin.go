@@ -1,0 +1,14 @@
+package op
+
+import (
+	"math"
+
+	"github.com/rlx-go/rlx/core/ir"
+)
+
+// SinDef is sin x.
+var SinDef = unary("sin", "y = sin x, x in radians.", 8, rounded[NoAttrs], wide,
+	math.Sin)
+
+// Sin adds sin x.
+func Sin(x *ir.Node) *ir.Node { return x.Graph.Add(SinDef, NoAttrs{}, x) }

@@ -1,0 +1,14 @@
+package op
+
+import (
+	"math"
+
+	"github.com/rlx-go/rlx/core/ir"
+)
+
+// SqrtDef is the square root.
+var SqrtDef = unary("sqrt", "y = sqrt x; NaN below 0.", 1, rounded[NoAttrs], ir.Range{Lo: 0, Hi: 8},
+	math.Sqrt)
+
+// Sqrt adds the square root.
+func Sqrt(x *ir.Node) *ir.Node { return x.Graph.Add(SqrtDef, NoAttrs{}, x) }

@@ -1,0 +1,16 @@
+package op
+
+import "github.com/rlx-go/rlx/core/ir"
+
+// SubDef is a - b.
+var SubDef = binary(binarySpec{
+	name:        "sub",
+	doc:         "z = a - b with NumPy broadcast; both operands have the same element type. Integers wrap.",
+	commutative: false,
+	tol:         rounded[NoAttrs],
+	float:       func(a, b float64) float64 { return a - b },
+	integer:     func(a, b int64) int64 { return a - b },
+})
+
+// Sub adds a - b.
+func Sub(a, b *ir.Node) *ir.Node { return a.Graph.Add(SubDef, NoAttrs{}, a, b) }

@@ -1,0 +1,14 @@
+package op
+
+import (
+	"math"
+
+	"github.com/rlx-go/rlx/core/ir"
+)
+
+// TanDef is tan x.
+var TanDef = unary("tan", "y = tan x, x in radians.", 10, rounded[NoAttrs], ir.Range{Lo: -1.2, Hi: 1.2},
+	math.Tan)
+
+// Tan adds tan x.
+func Tan(x *ir.Node) *ir.Node { return x.Graph.Add(TanDef, NoAttrs{}, x) }

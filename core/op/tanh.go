@@ -1,0 +1,14 @@
+package op
+
+import (
+	"math"
+
+	"github.com/rlx-go/rlx/core/ir"
+)
+
+// TanhDef is tanh x.
+var TanhDef = unary("tanh", "y = tanh x; it must reach -1 and 1 for large |x| without NaN.", 6, rounded[NoAttrs], wide,
+	math.Tanh)
+
+// Tanh adds tanh x.
+func Tanh(x *ir.Node) *ir.Node { return x.Graph.Add(TanhDef, NoAttrs{}, x) }

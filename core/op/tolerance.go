@@ -1,0 +1,37 @@
+package op
+
+import (
+	"math"
+
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+)
+
+// exact is the tolerance of ops that move or compare values.
+func exact[A any](A, []ir.Type, ir.Type) ir.Tolerance { return ir.Tolerance{} }
+
+// rounded is the tolerance of elementwise arithmetic, norms and softmax: 1e-6 + 1e-5*|want| in f32.
+func rounded[A any](_ A, _ []ir.Type, out ir.Type) ir.Tolerance {
+	return forDType(out.DType, 1e-6, 1e-5)
+}
+
+// forDType adapts a tolerance for f32 to the type of the result: kernels compute f16 and bf16 in f32 and round once, so
+// one unit in the last place may be added; f64 kernels compute in f64; integers are exact.
+func forDType(d dtype.DType, abs, rel float64) ir.Tolerance {
+	switch d {
+	case dtype.F32:
+		return ir.Tolerance{Abs: abs, Rel: rel}
+	case dtype.F16:
+		return ir.Tolerance{Abs: abs + 0x1p-24, Rel: rel + 0x1p-10}
+	case dtype.BF16:
+		return ir.Tolerance{Abs: abs, Rel: rel + 0x1p-7}
+	case dtype.F64:
+		return ir.Tolerance{Abs: abs * 1e-7, Rel: rel * 1e-7}
+	}
+	return ir.Tolerance{}
+}
+
+// summed is the tolerance of a sum of k products: 1e-6*sqrt(k) + 1e-5*|want| in f32.
+func summed(out dtype.DType, k int64) ir.Tolerance {
+	return forDType(out, 1e-6*math.Sqrt(float64(max(k, 1))), 1e-5)
+}

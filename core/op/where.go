@@ -1,0 +1,61 @@
+package op
+
+import (
+	"fmt"
+
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/tensor"
+)
+
+// WhereDef picks elements by a condition.
+var WhereDef = ir.Define(ir.Def[NoAttrs]{
+	Name: "where",
+	Doc: "z = t where cond holds, f elsewhere, with NumPy broadcast of all three; cond is bool, t and f have one element type. " +
+		"It selects and never blends: NaN on the side that is not picked does not show.",
+	MinIn: 3, MaxIn: 3, Elementwise: true, InPlace: []int{1, 2},
+	Infer: func(s ir.Sig[NoAttrs]) (ir.Type, error) {
+		if s.In[0].DType != dtype.Bool {
+			return ir.Type{}, fmt.Errorf("condition is %v; want bool (compare with 0)", s.In[0])
+		}
+		if err := sameDType(s.In[1:]); err != nil {
+			return ir.Type{}, err
+		}
+		shape, err := broadcast(s.In[0].Shape, s.In[1].Shape, s.In[2].Shape)
+		return ir.Type{DType: s.In[1].DType, Shape: shape}, err
+	},
+	Eval: func(_ NoAttrs, in []*tensor.Array, out *tensor.Array) error {
+		at := make([][]int, 3)
+		for k, x := range in {
+			at[k] = strides(x.Shape, out.Shape)
+		}
+		walk(out.Shape, at, func(i int, p []int) {
+			k := 2
+			if in[0].I[p[0]] != 0 {
+				k = 1
+			}
+			if out.F != nil {
+				out.F[i] = in[k].F[p[k]]
+			} else {
+				out.I[i] = in[k].I[p[k]]
+			}
+		})
+		return nil
+	},
+	FLOPs: noFLOPs[NoAttrs],
+	Tol:   exact[NoAttrs],
+	Cases: func() []ir.Case[NoAttrs] {
+		var cases []ir.Case[NoAttrs]
+		for _, in := range [][]ir.Type{
+			{bools(), f32(), f32()}, {bools(0), f32(0), f32(0)}, {bools(17), f32(17), f32(17)}, {bools(3, 1), f32(5), f32()},
+			{bools(), f32(3, 5), f32(3, 1)}, {bools(4, 257), f32(4, 257), f32()}, {bools(2, 3), i32(3), i32(2, 1)},
+			{bools(9), bf16(9), bf16(9)}, {bools(9), i64(9), i64()}, {bools(9), bools(9), bools(9)},
+		} {
+			cases = append(cases, ir.Case[NoAttrs]{In: in, Fill: []ir.Range{{Lo: 0, Hi: 1}}})
+		}
+		return cases
+	},
+})
+
+// Where adds a choice of t where cond holds and f elsewhere.
+func Where(cond, t, f *ir.Node) *ir.Node { return cond.Graph.Add(WhereDef, NoAttrs{}, cond, t, f) }
