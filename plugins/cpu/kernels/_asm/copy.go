@@ -1,0 +1,227 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
+// genCopy writes the transposing copy and the widening of half precision.
+func genCopy(v vec) {
+	transpose(v)
+	widen(v)
+	dotRows(v)
+	copyRows(v)
+}
+
+// transpose copies dst[j*ldd + i] = src[i*lds + j] for i < rows, j < blocks*lanes.
+func transpose(v vec) {
+	TEXT("transpose"+v.name, NOSPLIT, "func(dst *float32, ldd int, src *float32, lds int, rows int, blocks int)")
+	Doc("transpose"+v.name+" copies dst[j*ldd+i] = src[i*lds+j] for i < rows <= lanes and j < blocks*lanes. It stores whole",
+		"vectors in ascending j: up to lanes-rows floats past each row of dst are overwritten with rubbish.")
+	Pragma("noescape")
+	dst := Load(Param("dst"), GP64())
+	ldd := Load(Param("ldd"), GP64())
+	src := Load(Param("src"), GP64())
+	lds := Load(Param("lds"), GP64())
+	rows := Load(Param("rows"), GP64())
+	blocks := Load(Param("blocks"), GP64())
+	SHLQ(U8(2), ldd)
+	SHLQ(U8(2), lds)
+	p, i := GP64(), GP64()
+	Label("block")
+	r := make([]VecVirtual, v.lanes)
+	for n := range r {
+		r[n] = v.reg()
+	}
+	// Rows past the last one repeat it: their lanes are never read, and no address outside the source is touched.
+	MOVQ(src, p)
+	MOVQ(rows, i)
+	for n := range r {
+		VMOVUPS(Mem{Base: p}, r[n])
+		if n < v.lanes-1 {
+			q := GP64()
+			LEAQ(Mem{Base: p, Index: lds, Scale: 1}, q)
+			DECQ(i)
+			CMOVQGT(q, p)
+		}
+	}
+	for _, c := range shuffled(v, r) {
+		VMOVUPS(c, Mem{Base: dst})
+		ADDQ(ldd, dst)
+	}
+	ADDQ(Imm(uint64(v.bytes())), src)
+	DECQ(blocks)
+	JNE(LabelRef("block"))
+	VZEROUPPER()
+	RET()
+}
+
+// shuffled returns the columns of the square of lanes x lanes held in r.
+func shuffled(v vec, r []VecVirtual) []VecVirtual {
+	n := len(r)
+	a := make([]VecVirtual, n)
+	for g := 0; g < n; g += 2 { // interleave pairs of rows
+		a[g], a[g+1] = v.reg(), v.reg()
+		VUNPCKLPS(r[g+1], r[g], a[g])
+		VUNPCKHPS(r[g+1], r[g], a[g+1])
+	}
+	b := make([]VecVirtual, n) // b[4g+c] holds column c (mod 4) of rows 4g..4g+3 in each 128-bit lane
+	for g := 0; g < n; g += 4 {
+		for c := 0; c < 4; c++ {
+			b[g+c] = v.reg()
+			VSHUFPS(Imm([]uint64{0x44, 0xee}[c%2]), a[g+2+c/2], a[g+c/2], b[g+c])
+		}
+	}
+	out := make([]VecVirtual, n)
+	if !v.wide() {
+		for c := 0; c < 4; c++ {
+			out[c], out[c+4] = v.reg(), v.reg()
+			VPERM2F128(Imm(0x20), b[4+c], b[c], out[c])
+			VPERM2F128(Imm(0x31), b[4+c], b[c], out[c+4])
+		}
+		return out
+	}
+	for c := 0; c < 4; c++ { // transpose the 4x4 matrix of 128-bit lanes
+		lo0, lo1, hi0, hi1 := ZMM(), ZMM(), ZMM(), ZMM()
+		VSHUFF32X4(Imm(0x88), b[4+c], b[c], lo0) // lanes 0,2 of both
+		VSHUFF32X4(Imm(0x88), b[12+c], b[8+c], lo1)
+		VSHUFF32X4(Imm(0xdd), b[4+c], b[c], hi0) // lanes 1,3
+		VSHUFF32X4(Imm(0xdd), b[12+c], b[8+c], hi1)
+		for i := range 4 {
+			out[4*i+c] = ZMM()
+		}
+		VSHUFF32X4(Imm(0x88), lo1, lo0, out[c])
+		VSHUFF32X4(Imm(0x88), hi1, hi0, out[4+c])
+		VSHUFF32X4(Imm(0xdd), lo1, lo0, out[8+c])
+		VSHUFF32X4(Imm(0xdd), hi1, hi0, out[12+c])
+	}
+	return out
+}
+
+// widen writes the conversions of f16 and bf16 to f32, whole vectors only.
+func widen(v vec) {
+	for _, kind := range []string{"F16", "BF16"} {
+		name := "widen" + kind + v.name
+		TEXT(name, NOSPLIT, "func(dst *float32, src *uint16, blocks int)")
+		Doc(name + " widens blocks*lanes elements exactly.")
+		Pragma("noescape")
+		dst := Load(Param("dst"), GP64())
+		src := Load(Param("src"), GP64())
+		blocks := Load(Param("blocks"), GP64())
+		Label("loop")
+		r := v.reg()
+		if kind == "F16" {
+			VCVTPH2PS(Mem{Base: src}, r)
+		} else {
+			VPMOVZXWD(Mem{Base: src}, r)
+			VPSLLD(Imm(16), r, r)
+		}
+		VMOVUPS(r, Mem{Base: dst})
+		ADDQ(Imm(uint64(v.lanes*2)), src)
+		ADDQ(Imm(uint64(v.bytes())), dst)
+		DECQ(blocks)
+		JNE(LabelRef("loop"))
+		VZEROUPPER()
+		RET()
+	}
+}
+
+// dotRows writes the matrix-vector product dst[i*inc] = sum_k mat[i*ld+k]*x[k].
+func dotRows(v vec) {
+	name := "dotRows" + v.name
+	TEXT(name, NOSPLIT, "func(dst *float32, inc int, mat *float32, ld int, rows int, x *float32, k int)")
+	Doc(name + " is dst[i*inc] = sum_k mat[i*ld+k]*x[k] for i < rows; rows > 0.")
+	Pragma("noescape")
+	dst := Load(Param("dst"), GP64())
+	inc := Load(Param("inc"), GP64())
+	mat := Load(Param("mat"), GP64())
+	ld := Load(Param("ld"), GP64())
+	rows := Load(Param("rows"), GP64())
+	SHLQ(U8(2), inc)
+	SHLQ(U8(2), ld)
+	m, x, k := GP64(), GP64(), GP64()
+	Label("row")
+	MOVQ(mat, m)
+	Load(Param("x"), x)
+	Load(Param("k"), k)
+	acc := [4]VecVirtual{}
+	for i := range acc {
+		acc[i] = v.zero()
+	}
+	tail := XMM()
+	VXORPS(tail, tail, tail)
+	SUBQ(Imm(uint64(4*v.lanes)), k)
+	JLT(LabelRef("vectors"))
+	Label("four")
+	for i := range acc {
+		t := v.reg()
+		VMOVUPS(Mem{Base: m, Disp: i * v.bytes()}, t)
+		VFMADD231PS(Mem{Base: x, Disp: i * v.bytes()}, t, acc[i])
+	}
+	ADDQ(U32(uint32(4*v.bytes())), m)
+	ADDQ(U32(uint32(4*v.bytes())), x)
+	SUBQ(Imm(uint64(4*v.lanes)), k)
+	JGE(LabelRef("four"))
+	Label("vectors")
+	ADDQ(Imm(uint64(4*v.lanes)), k)
+	SUBQ(Imm(uint64(v.lanes)), k)
+	JLT(LabelRef("scalars"))
+	Label("one")
+	t := v.reg()
+	VMOVUPS(Mem{Base: m}, t)
+	VFMADD231PS(Mem{Base: x}, t, acc[0])
+	ADDQ(Imm(uint64(v.bytes())), m)
+	ADDQ(Imm(uint64(v.bytes())), x)
+	SUBQ(Imm(uint64(v.lanes)), k)
+	JGE(LabelRef("one"))
+	Label("scalars")
+	ADDQ(Imm(uint64(v.lanes)), k)
+	JEQ(LabelRef("sum"))
+	Label("scalar")
+	s := XMM()
+	VMOVSS(Mem{Base: m}, s)
+	VFMADD231SS(Mem{Base: x}, s, tail)
+	ADDQ(Imm(4), m)
+	ADDQ(Imm(4), x)
+	DECQ(k)
+	JNE(LabelRef("scalar"))
+	Label("sum")
+	VADDPS(acc[1], acc[0], acc[0])
+	VADDPS(acc[3], acc[2], acc[2])
+	VADDPS(acc[2], acc[0], acc[0])
+	sum := v.lane(acc[0])
+	VADDSS(tail, sum, sum)
+	VMOVSS(sum, Mem{Base: dst})
+	ADDQ(inc, dst)
+	ADDQ(ld, mat)
+	DECQ(rows)
+	JNE(LabelRef("row"))
+	VZEROUPPER()
+	RET()
+}
+
+// copyRows packs a column block: one whole vector per row, so a destination narrower than a vector is written in order.
+func copyRows(v vec) {
+	name := "copyRows" + v.name
+	TEXT(name, NOSPLIT, "func(dst *float32, ldd int, src *float32, lds int, rows int)")
+	Doc(name + " is dst[i*ldd:][:lanes] = src[i*lds:][:lanes] for i < rows, in ascending i; rows > 0.")
+	Pragma("noescape")
+	dst := Load(Param("dst"), GP64())
+	ldd := Load(Param("ldd"), GP64())
+	src := Load(Param("src"), GP64())
+	lds := Load(Param("lds"), GP64())
+	rows := Load(Param("rows"), GP64())
+	SHLQ(U8(2), ldd)
+	SHLQ(U8(2), lds)
+	Label("row")
+	r := v.reg()
+	VMOVUPS(Mem{Base: src}, r)
+	VMOVUPS(r, Mem{Base: dst})
+	ADDQ(lds, src)
+	ADDQ(ldd, dst)
+	DECQ(rows)
+	JNE(LabelRef("row"))
+	VZEROUPPER()
+	RET()
+}

@@ -1,0 +1,167 @@
+// Command asm writes the assembly of package kernels. Run it through `go generate` there:
+//
+//	go run . -part gemm -out ../gemm_amd64.s -stubs ../gemm_amd64.go
+//
+// It is a module of its own so that the product does not depend on avo.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"math"
+	"os"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
+// parts are the files of the package, each written by one run of this program.
+var parts = map[string]func(vec){
+	"gemm":      genGemm,
+	"copy":      genCopy,
+	"math":      genMath,
+	"attention": genAttention,
+	"rows":      genRows,
+}
+
+func main() {
+	part := flag.String("part", "", "which file to write")
+	flag.Parse() // -out and -stubs are avo's
+	gen, ok := parts[*part]
+	if !ok {
+		fmt.Fprintf(os.Stderr, "part %q is not one of gemm, copy, math, attention, rows\n", *part)
+		os.Exit(2)
+	}
+	for _, v := range []vec{{8, "AVX2"}, {16, "AVX512"}} {
+		gen(v)
+	}
+	Generate()
+}
+
+// vec is a vector width: eight lanes are AVX2 with FMA, sixteen AVX-512 (F, DQ, BW, VL).
+type vec struct {
+	lanes int
+	name  string
+}
+
+func (v vec) wide() bool { return v.lanes == 16 }
+func (v vec) bytes() int { return v.lanes * 4 }
+
+func (v vec) reg() VecVirtual {
+	if v.wide() {
+		return ZMM()
+	}
+	return YMM()
+}
+
+// phys is vector register i by its number, where the register budget is counted by hand.
+func (v vec) phys(i int) VecPhysical {
+	if v.wide() {
+		return []VecPhysical{Z0, Z1, Z2, Z3, Z4, Z5, Z6, Z7, Z8, Z9, Z10, Z11, Z12, Z13, Z14, Z15, Z16, Z17, Z18, Z19, Z20,
+			Z21, Z22, Z23, Z24, Z25, Z26, Z27, Z28, Z29, Z30, Z31}[i]
+	}
+	return []VecPhysical{Y0, Y1, Y2, Y3, Y4, Y5, Y6, Y7, Y8, Y9, Y10, Y11, Y12, Y13, Y14, Y15}[i]
+}
+
+// constants already written to the file, by bit pattern: 64 bytes of copies, so that either width can use them in place.
+var constants = map[uint32]Mem{}
+
+func bitsConst(bits uint32) Mem {
+	m, ok := constants[bits]
+	if !ok {
+		m = GLOBL(fmt.Sprintf("c%08x", bits), 8|16) // RODATA|NOPTR
+		for i := 0; i < 16; i++ {
+			DATA(4*i, U32(bits))
+		}
+		constants[bits] = m
+	}
+	return m
+}
+
+func f32(x float64) Mem { return bitsConst(math.Float32bits(float32(x))) }
+
+// load brings a constant into a register.
+func (v vec) load(m Mem) VecVirtual {
+	r := v.reg()
+	VMOVUPS(m, r)
+	return r
+}
+
+func (v vec) zero() VecVirtual {
+	r := v.reg()
+	v.clear(r)
+	return r
+}
+
+func (v vec) clear(r Register) {
+	if v.wide() {
+		VPXORD(r, r, r)
+	} else {
+		VXORPS(r, r, r)
+	}
+}
+
+func (v vec) and(a, b, dst Op) {
+	if v.wide() {
+		VPANDD(a, b, dst)
+	} else {
+		VANDPS(a, b, dst)
+	}
+}
+
+func (v vec) or(a, b, dst Op) {
+	if v.wide() {
+		VPORD(a, b, dst)
+	} else {
+		VORPS(a, b, dst)
+	}
+}
+
+// The predicates of VCMPPS that are used here.
+const (
+	cmpLT = 17 // less than, quiet, false for NaN
+	cmpEQ = 0
+)
+
+// pick returns yes in the lanes where x PREDICATE y holds, and no elsewhere.
+func (v vec) pick(predicate uint8, x, y Register, yes, no Register) VecVirtual {
+	out := v.reg()
+	if v.wide() {
+		k := K()
+		VCMPPS(Imm(uint64(predicate)), y, x, k)
+		VBLENDMPS(yes, no, k, out)
+	} else {
+		m := YMM()
+		VCMPPS(Imm(uint64(predicate)), y, x, m)
+		VBLENDVPS(m, yes, no, out)
+	}
+	return out
+}
+
+// horner evaluates c[0] + c[1] x + ... in place of a new register.
+func (v vec) horner(x Register, c []float64) VecVirtual {
+	s := v.load(f32(c[len(c)-1]))
+	for i := len(c) - 2; i >= 0; i-- {
+		VFMADD213PS(f32(c[i]), x, s)
+	}
+	return s
+}
+
+// lane sums the lanes of r in a fixed tree and leaves the sum in the low lane of the returned register.
+func (v vec) lane(r VecVirtual) VecVirtual {
+	y := r
+	if v.wide() {
+		y = YMM()
+		VEXTRACTF64X4(Imm(1), r, y)
+		VADDPS(y, r.AsY(), y)
+	}
+	x, t := XMM(), XMM()
+	VEXTRACTF128(Imm(1), y.AsY(), x)
+	VADDPS(x, y.AsX(), x)
+	VPERMILPS(Imm(0x0e), x, t)
+	VADDPS(t, x, x)
+	VPERMILPS(Imm(0x01), x, t)
+	VADDSS(t, x, x)
+	return x
+}

@@ -1,0 +1,195 @@
+package main
+
+import (
+	"math"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
+// genMath writes the transcendental functions, dst[i] = f(src[i]) over whole vectors.
+func genMath(v vec) {
+	unary(v, "exp", func(x VecVirtual) VecVirtual { return v.exp(x, nil) })
+	unary(v, "sigmoid", v.sigmoid)
+	unary(v, "silu", func(x VecVirtual) VecVirtual {
+		s := v.sigmoid(x)
+		VMULPS(x, s, s)
+		return s
+	})
+	unary(v, "tanh", v.tanh)
+	unary(v, "gelu", v.gelu)
+	unary(v, "geluTanh", v.geluTanh)
+	unary(v, "erf", v.erf)
+}
+
+func unary(v vec, name string, f func(VecVirtual) VecVirtual) {
+	TEXT(name+v.name, NOSPLIT, "func(dst, src *float32, blocks int)")
+	Doc(name + v.name + " is dst[i] = " + name + "(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.")
+	Pragma("noescape")
+	dst := Load(Param("dst"), GP64())
+	src := Load(Param("src"), GP64())
+	blocks := Load(Param("blocks"), GP64())
+	Label("loop")
+	x := v.reg()
+	VMOVUPS(Mem{Base: src}, x)
+	y := f(x)
+	VMOVUPS(y, Mem{Base: dst})
+	ADDQ(Imm(uint64(v.bytes())), src)
+	ADDQ(Imm(uint64(v.bytes())), dst)
+	DECQ(blocks)
+	JNE(LabelRef("loop"))
+	VZEROUPPER()
+	RET()
+}
+
+// exp is e^x. If low is given the result is e^(x+low), low being far below an ulp of x: the way to give exp an argument of
+// more than single precision. NaN stays NaN, overflow is +Inf, underflow is gradual.
+func (v vec) exp(x VecVirtual, low Register) VecVirtual {
+	// x*log2(e) = n + rest by the round-to-nearest of an addition far above 1: 1.5*2^23.
+	const shift = 0x4b400000
+	c := v.reg()
+	lo, hi := v.load(f32(-104)), v.load(f32(89))
+	VMAXPS(x, lo, c) // min and max return the last source, x, if it is NaN
+	VMINPS(c, hi, c)
+	n := v.load(bitsConst(shift))
+	VFMADD231PS(f32(math.Log2E), c, n)
+	bits := v.reg()
+	if !v.wide() {
+		VMOVUPS(n, bits)
+	}
+	VSUBPS(bitsConst(shift), n, n)
+	const ln2Hi = 0.693145751953125 // 15 bits: n*ln2Hi is exact
+	r := v.reg()
+	VMOVUPS(c, r)
+	VFNMADD231PS(f32(ln2Hi), n, r)
+	if low != nil {
+		VADDPS(low, r, r)
+	}
+	VFNMADD231PS(f32(math.Ln2-ln2Hi), n, r)
+	q := v.horner(r, expPoly())
+	r2 := v.reg()
+	VMULPS(r, r, r2)
+	VFMADD213PS(r, r2, q) // r2*q + r
+	VADDPS(f32(1), q, q)
+	if v.wide() {
+		VSCALEFPS(n, q, q)
+		return q
+	}
+	// 2^n in two factors, each of them a normal number for n in [-150, 129].
+	h := YMM()
+	VPSUBD(bitsConst(shift), bits, bits)
+	VPSRAD(Imm(1), bits, h)
+	VPSUBD(h, bits, bits)
+	for _, e := range []VecVirtual{h, bits} {
+		VPADDD(bitsConst(127), e, e)
+		VPSLLD(Imm(23), e, e)
+		VMULPS(e, q, q)
+	}
+	return q
+}
+
+func (v vec) abs(x Register) VecVirtual {
+	a := v.reg()
+	v.and(bitsConst(0x7fffffff), x, a)
+	return a
+}
+
+// sigmoid is 1/(1+e^-x), from e = exp(-|x|) so that neither tail loses its digits.
+func (v vec) sigmoid(x VecVirtual) VecVirtual {
+	neg := v.reg()
+	v.or(bitsConst(0x80000000), x, neg)
+	e := v.exp(neg, nil)
+	d := v.reg()
+	VADDPS(f32(1), e, d)
+	num := v.pick(cmpLT, x, v.zero(), e, v.load(f32(1)))
+	VDIVPS(d, num, num)
+	return num
+}
+
+// tanh is x + x^3 p(x^2) near zero and 1 - 2/(e^2|x| + 1), with the sign of x, elsewhere.
+func (v vec) tanh(x VecVirtual) VecVirtual {
+	a := v.abs(x)
+	z, near := v.reg(), v.reg()
+	VMULPS(x, x, z)
+	p := v.horner(z, tanhPoly())
+	VMULPS(z, p, p)
+	VMOVUPS(x, near)
+	VFMADD213PS(x, p, near) // x*p + x
+	two := v.reg()
+	VADDPS(a, a, two)
+	e := v.exp(two, nil)
+	VADDPS(f32(1), e, e)
+	far := v.load(f32(2))
+	VDIVPS(e, far, far)
+	one := v.load(f32(1))
+	VSUBPS(far, one, far)
+	v.withSign(x, far)
+	return v.pick(cmpLT, a, v.load(f32(tanhSplit)), near, far)
+}
+
+// withSign gives y, which is not negative, the sign of x.
+func (v vec) withSign(x, y Register) {
+	s := v.reg()
+	v.and(bitsConst(0x80000000), x, s)
+	v.or(s, y, y)
+}
+
+// tail is Phi(-a) for a >= 0, the normal distribution's tail: exp(-a*a/2) * g(u), u = (a-c)/(a+c).
+func (v vec) tail(a VecVirtual) VecVirtual {
+	c := v.reg()
+	VMINPS(a, v.load(f32(30)), c)
+	// a*a/2 in two parts: rounded, its relative error would grow to e^(100 ulp).
+	s, low := v.reg(), v.reg()
+	h := v.reg()
+	VMULPS(f32(-0.5), c, h)
+	VMULPS(c, h, s)
+	VMOVUPS(c, low)
+	VFMSUB213PS(s, h, low) // c*h - s, the rounding error of s, exactly
+	e := v.exp(s, low)
+	u, d := v.reg(), v.reg()
+	VADDPS(f32(phiPivot), c, d)
+	VSUBPS(f32(phiPivot), c, u)
+	VDIVPS(d, u, u)
+	g := v.horner(u, phiPoly())
+	VMULPS(e, g, g)
+	return g
+}
+
+// gelu is x*Phi(x).
+func (v vec) gelu(x VecVirtual) VecVirtual {
+	t := v.tail(v.abs(x))
+	up := v.load(f32(1))
+	VSUBPS(t, up, up)
+	phi := v.pick(cmpLT, x, v.zero(), t, up)
+	VMULPS(x, phi, phi)
+	return phi
+}
+
+// geluTanh is x*(1+tanh(u))/2 = x*sigmoid(2u), u = sqrt(2/pi)*(x + 0.044715 x^3).
+func (v vec) geluTanh(x VecVirtual) VecVirtual {
+	z := v.reg()
+	VMULPS(x, x, z)
+	k := v.load(f32(2 * 0.7978845608028654))
+	VFMADD231PS(f32(2*0.7978845608028654*0.044715), z, k)
+	VMULPS(x, k, k)
+	s := v.sigmoid(k)
+	VMULPS(x, s, s)
+	return s
+}
+
+// erf is x p(x*x) up to 1 and 1 - 2 Phi(-sqrt(2)|x|), with the sign of x, beyond.
+func (v vec) erf(x VecVirtual) VecVirtual {
+	a := v.abs(x)
+	z := v.reg()
+	VMULPS(x, x, z)
+	near := v.horner(z, erfPoly())
+	VMULPS(x, near, near)
+	w := v.reg()
+	VMULPS(f32(math.Sqrt2), a, w)
+	t := v.tail(w)
+	far := v.load(f32(1))
+	VFNMADD231PS(f32(2), t, far)
+	v.withSign(x, far)
+	return v.pick(cmpLT, a, v.load(f32(1)), near, far)
+}

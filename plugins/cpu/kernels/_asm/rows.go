@@ -1,0 +1,167 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
+// genRows writes the passes of the norms over one row, whole vectors only; the Go side adds what is left.
+func genRows(v vec) {
+	rowReduce(v, "sum", false)
+	rowReduce(v, "squares", true)
+	normalize(v)
+	addInto(v)
+	relu(v)
+}
+
+// rowReduce sums x, or (x-mean)^2, with four accumulators per lane.
+func rowReduce(v vec, what string, squares bool) {
+	name := what + v.name
+	sig, doc := "func(x *float32, blocks int) float32", " is the sum of blocks*lanes floats; blocks > 0."
+	if squares {
+		sig, doc = "func(x *float32, blocks int, mean float32) float32", " is the sum of (x-mean)^2 over blocks*lanes floats; blocks > 0."
+	}
+	TEXT(name, NOSPLIT, sig)
+	Doc(name + doc)
+	Pragma("noescape")
+	x := Load(Param("x"), GP64())
+	n := Load(Param("blocks"), GP64())
+	var mean VecVirtual
+	if squares {
+		mean = v.reg()
+		addr, err := Param("mean").Resolve()
+		if err != nil {
+			panic(err)
+		}
+		VBROADCASTSS(addr.Addr, mean)
+	}
+	acc := [4]VecVirtual{}
+	for i := range acc {
+		acc[i] = v.zero()
+	}
+	step := func(i int) {
+		m := Mem{Base: x, Disp: i * v.bytes()}
+		if !squares {
+			VADDPS(m, acc[i], acc[i])
+			return
+		}
+		t := v.reg()
+		VSUBPS(m, mean, t) // mean - x: the square is the same
+		VFMADD231PS(t, t, acc[i])
+	}
+	SUBQ(Imm(4), n)
+	JLT(LabelRef("rest"))
+	Label("four")
+	for i := range acc {
+		step(i)
+	}
+	ADDQ(U32(uint32(4*v.bytes())), x)
+	SUBQ(Imm(4), n)
+	JGE(LabelRef("four"))
+	Label("rest")
+	ADDQ(Imm(4), n)
+	JEQ(LabelRef("sum"))
+	Label("one")
+	step(0)
+	ADDQ(Imm(uint64(v.bytes())), x)
+	DECQ(n)
+	JNE(LabelRef("one"))
+	Label("sum")
+	VADDPS(acc[1], acc[0], acc[0])
+	VADDPS(acc[3], acc[2], acc[2])
+	VADDPS(acc[2], acc[0], acc[0])
+	s := v.lane(acc[0])
+	ret, err := ReturnIndex(0).Resolve()
+	if err != nil {
+		panic(err)
+	}
+	VMOVSS(s, ret.Addr)
+	VZEROUPPER()
+	RET()
+}
+
+func normalize(v vec) {
+	name := "normalize" + v.name
+	TEXT(name, NOSPLIT, "func(dst, x, gamma, beta *float32, blocks int, mean, scale float32)")
+	Doc(name + " is dst = (x-mean)*scale*gamma + beta over blocks*lanes floats; blocks > 0.")
+	Pragma("noescape")
+	dst := Load(Param("dst"), GP64())
+	x := Load(Param("x"), GP64())
+	gamma := Load(Param("gamma"), GP64())
+	beta := Load(Param("beta"), GP64())
+	n := Load(Param("blocks"), GP64())
+	mean, scale := v.reg(), v.reg()
+	for _, p := range []struct {
+		name string
+		r    VecVirtual
+	}{{"mean", mean}, {"scale", scale}} {
+		addr, err := Param(p.name).Resolve()
+		if err != nil {
+			panic(err)
+		}
+		VBROADCASTSS(addr.Addr, p.r)
+	}
+	i := GP64()
+	XORQ(i, i)
+	Label("loop")
+	t := v.reg()
+	VMOVUPS(Mem{Base: x, Index: i, Scale: 1}, t)
+	VSUBPS(mean, t, t)
+	VMULPS(scale, t, t)
+	b := v.reg()
+	VMOVUPS(Mem{Base: beta, Index: i, Scale: 1}, b)
+	VFMADD231PS(Mem{Base: gamma, Index: i, Scale: 1}, t, b)
+	VMOVUPS(b, Mem{Base: dst, Index: i, Scale: 1})
+	ADDQ(Imm(uint64(v.bytes())), i)
+	DECQ(n)
+	JNE(LabelRef("loop"))
+	VZEROUPPER()
+	RET()
+}
+
+func addInto(v vec) {
+	name := "addInto" + v.name
+	TEXT(name, NOSPLIT, "func(dst, a, b *float32, blocks int)")
+	Doc(name + " is dst = a + b over blocks*lanes floats; blocks > 0, dst may be a or b.")
+	Pragma("noescape")
+	dst := Load(Param("dst"), GP64())
+	a := Load(Param("a"), GP64())
+	b := Load(Param("b"), GP64())
+	n := Load(Param("blocks"), GP64())
+	i := GP64()
+	XORQ(i, i)
+	Label("loop")
+	t := v.reg()
+	VMOVUPS(Mem{Base: a, Index: i, Scale: 1}, t)
+	VADDPS(Mem{Base: b, Index: i, Scale: 1}, t, t)
+	VMOVUPS(t, Mem{Base: dst, Index: i, Scale: 1})
+	ADDQ(Imm(uint64(v.bytes())), i)
+	DECQ(n)
+	JNE(LabelRef("loop"))
+	VZEROUPPER()
+	RET()
+}
+
+func relu(v vec) {
+	name := "relu" + v.name
+	TEXT(name, NOSPLIT, "func(dst, src *float32, blocks int)")
+	Doc(name + " is max(x, 0), NaN staying NaN, over blocks*lanes floats; blocks > 0, dst may be src.")
+	Pragma("noescape")
+	dst := Load(Param("dst"), GP64())
+	src := Load(Param("src"), GP64())
+	n := Load(Param("blocks"), GP64())
+	zero := v.zero()
+	i := GP64()
+	XORQ(i, i)
+	Label("loop")
+	t := v.reg()
+	VMOVUPS(Mem{Base: src, Index: i, Scale: 1}, t)
+	VMAXPS(t, zero, t)
+	VMOVUPS(t, Mem{Base: dst, Index: i, Scale: 1})
+	ADDQ(Imm(uint64(v.bytes())), i)
+	DECQ(n)
+	JNE(LabelRef("loop"))
+	VZEROUPPER()
+	RET()
+}

@@ -1,0 +1,9 @@
+#include "textflag.h"
+
+// func cpuidLeaf1ECX() uint32
+TEXT ·cpuidLeaf1ECX(SB), NOSPLIT, $0-4
+	MOVL $1, AX
+	XORL CX, CX
+	CPUID
+	MOVL CX, ret+0(FP)
+	RET

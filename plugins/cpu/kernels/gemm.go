@@ -1,0 +1,307 @@
+package kernels
+
+// GemmArgs describes C = act(A·B + bias) + residual, for each of Batch independent products. Matrices are row-major with a
+// leading dimension: the distance between rows in elements.
+type GemmArgs struct {
+	M, N, K int
+
+	A      []float32 // [M, K], or [K, M] with TransA
+	LDA    int
+	TransA bool
+
+	B      Weights // [K, N], or [N, K] with TransB
+	LDB    int
+	TransB bool
+
+	C   []float32 // [M, N]; must not overlap the operands
+	LDC int
+
+	Bias     []float32 // [N], or nil
+	Act      Act
+	Residual []float32 // [M, N], or nil; must not overlap C
+	LDR      int
+
+	// Batch products, matrix i of an operand starting at i times its stride. 0 and 1 mean one; a stride of 0 shares the matrix.
+	// StrideC is not 0 if Batch > 1. The bias is shared.
+	Batch                              int
+	StrideA, StrideB, StrideC, StrideR int
+}
+
+// packedLimit bounds the packed copy of B that is held at a time, in floats (16 MB).
+const packedLimit = 4 << 20
+
+// Gemm computes the product. Sums run over k in order, within blocks of at most kBlock that are then added in order; K = 0 gives
+// act(bias) + residual. NaN and infinities propagate as in the plain sum.
+func Gemm(p *Pool, g *GemmArgs) {
+	batch := max(1, g.Batch)
+	if g.M == 0 || g.N == 0 {
+		return
+	}
+	g.check(batch)
+	switch {
+	case g.M <= 2 && g.TransB && !g.TransA && g.K > 0:
+		gemv(p, g, batch)
+	case batch == 1 && g.M <= 4*p.isa.mr:
+		gemmSkinny(p, g)
+	default:
+		gemmPacked(p, g, batch)
+	}
+}
+
+// check panics where a slice is too short, so that a mistake shows here and not in a worker.
+func (g *GemmArgs) check(batch int) {
+	last := func(rows, cols, ld, stride int) int {
+		if rows == 0 || cols == 0 {
+			return 0
+		}
+		return (batch-1)*stride + (rows-1)*ld + cols
+	}
+	ar, ac, br, bc := g.M, g.K, g.K, g.N
+	if g.TransA {
+		ar, ac = ac, ar
+	}
+	if g.TransB {
+		br, bc = bc, br
+	}
+	switch {
+	case len(g.A) < last(ar, ac, g.LDA, g.StrideA):
+		panic("BUG: Gemm: A is short")
+	case g.B.Len() < last(br, bc, g.LDB, g.StrideB):
+		panic("BUG: Gemm: B is short")
+	case len(g.C) < last(g.M, g.N, g.LDC, g.StrideC) || batch > 1 && g.StrideC == 0 || g.LDC < g.N:
+		panic("BUG: Gemm: C is short")
+	case g.Bias != nil && len(g.Bias) < g.N:
+		panic("BUG: Gemm: bias is short")
+	case g.Residual != nil && len(g.Residual) < last(g.M, g.N, g.LDR, g.StrideR):
+		panic("BUG: Gemm: residual is short")
+	}
+}
+
+// packA packs rows [m, m+rows) of product i, all blocks of k, as panels that lie one after the other within each block.
+func (g *GemmArgs) packA(s *isa, dst []float32, i, m, rows int) {
+	kb := kSplit(g.K)
+	at := 0
+	for k := 0; k < g.K; k += kb {
+		n := min(kb, g.K-k)
+		for r := 0; r < rows; r += s.mr {
+			h := min(s.mr, rows-r)
+			if g.TransA {
+				packRowsTrans(dst[at:], g.A[i*g.StrideA+k*g.LDA+m+r:], g.LDA, h, n)
+			} else {
+				packRows(s, dst[at:], g.A[i*g.StrideA+(m+r)*g.LDA+k:], g.LDA, h, n)
+			}
+			at += h * n
+		}
+	}
+}
+
+// packB packs the panel of columns [j, j+nr) of product i, rows [k, k+n).
+func (g *GemmArgs) packB(s *isa, dst []float32, i, j, k, n int, buf []float32) {
+	cols := min(s.nr, g.N-j)
+	if g.TransB {
+		packColsTrans(s, dst, g.B.from(i*g.StrideB+j*g.LDB+k), g.LDB, cols, n, buf)
+	} else {
+		packCols(s, dst, g.B.from(i*g.StrideB+k*g.LDB+j), g.LDB, cols, n)
+	}
+}
+
+// tiles computes rows [m, m+rows) by panels of columns from j on: a and b are packed, b holding panels panels of which those
+// from first on are used. Tile is scratch for one tile.
+func (g *GemmArgs) tiles(s *isa, i, m, rows, j, cols int, a, b []float32, panels, first int, tile []float32) {
+	kb := kSplit(g.K)
+	c := g.C[i*g.StrideC:]
+	var residual []float32
+	if g.Residual != nil && g.Act == ActNone {
+		residual = g.Residual[i*g.StrideR:]
+	}
+	atA, atB := 0, 0
+	for k := 0; k == 0 || k < g.K; k += kb {
+		n := min(kb, g.K-k)
+		lastBlock := k+n >= g.K
+		for q := 0; q < cols; q += s.nr {
+			w := min(s.nr, cols-q)
+			pb := b[atB+(first+q/s.nr)*s.nr*n:]
+			pa := a[atA:]
+			var bias []float32
+			if lastBlock && g.Bias != nil {
+				bias = g.Bias[j+q:]
+			}
+			for r := 0; r < rows; r += s.mr {
+				h := min(s.mr, rows-r)
+				at := (m+r)*g.LDC + j + q
+				var res []float32
+				if lastBlock && residual != nil {
+					res = residual[(m+r)*g.LDR+j+q:]
+				}
+				if w == s.nr {
+					s.gemm(h, n, pa, pb, c[at:], g.LDC, k > 0, bias, res, g.LDR)
+				} else {
+					s.gemm(h, n, pa, pb, tile, s.nr, false, nil, nil, 0)
+					for t := range h {
+						finishRow(c[at+t*g.LDC:][:w], tile[t*s.nr:], k > 0, bias, rowOf(res, t, g.LDR))
+					}
+				}
+				pa = pa[h*n:]
+			}
+		}
+		atA += rows * n
+		atB += panels * s.nr * n
+	}
+	if g.Act != ActNone {
+		g.epilogue(s, i, m, rows, j, cols)
+	}
+}
+
+// epilogue applies the activation, and then the residual, to a finished block of C.
+func (g *GemmArgs) epilogue(s *isa, i, m, rows, j, cols int) {
+	f := s.act(g.Act)
+	for r := m; r < m+rows; r++ {
+		c := g.C[i*g.StrideC+r*g.LDC+j:][:cols]
+		f(c, c)
+		if g.Residual != nil {
+			s.add(c, c, g.Residual[i*g.StrideR+r*g.LDR+j:][:cols])
+		}
+	}
+}
+
+// gemmPacked packs as much of B as packedLimit allows, all workers together, and then cuts the output into blocks.
+func gemmPacked(p *Pool, g *GemmArgs, batch int) {
+	s := p.isa
+	panelSize := s.nr * g.K
+	panels := (g.N + s.nr - 1) / s.nr
+	distinct := batch // matrices of B to pack
+	if g.StrideB == 0 {
+		distinct = 1
+	}
+	// chunk columns panels of `group` products at a time
+	chunk := min(panels, max(1, packedLimit/max(1, panelSize)))
+	group := 1
+	if distinct > 1 && chunk == panels {
+		group = min(distinct, max(1, packedLimit/max(1, panels*panelSize)))
+	}
+	p.shared.reset()
+	packed := p.shared.floats(group*chunk*panelSize + spill)
+
+	for i0 := 0; i0 < distinct; i0 += group {
+		matrices := min(group, distinct-i0)
+		products := matrices
+		if distinct == 1 {
+			products = batch
+		}
+		for q0 := 0; q0 < panels; q0 += chunk {
+			width := min(chunk, panels-q0)
+			p.packPanels(g, packed, i0, matrices, q0, width)
+			first, shared := i0, distinct == 1
+			p.blocks(g, products, width, func(i, m, rows, q, n, w int) {
+				sc := p.scratch(w)
+				a := sc.floats(rows*g.K + spill)
+				g.packA(s, a, first+i, m, rows)
+				b := packed
+				if !shared {
+					b = packed[i*width*panelSize:]
+				}
+				j := (q0 + q) * s.nr
+				g.tiles(s, first+i, m, rows, j, min(n*s.nr, g.N-j), a, b, width, q, sc.floats(s.mr*s.nr))
+			})
+		}
+	}
+}
+
+// packPanels packs panels [q0, q0+width) of the products from i0 on.
+func (p *Pool) packPanels(g *GemmArgs, packed []float32, i0, matrices, q0, width int) {
+	s := p.isa
+	kb := kSplit(g.K)
+	if g.K == 0 {
+		return
+	}
+	p.split(matrices*width, 1+(1<<14)/(g.K*s.nr), func(lo, hi, w int) {
+		buf := p.scratch(w).floats(s.lanes * kb)
+		for t := lo; t < hi; t++ {
+			i, q := t/width, t%width
+			base := packed[i*width*s.nr*g.K:]
+			for k := 0; k < g.K; k += kb {
+				n := min(kb, g.K-k)
+				g.packB(s, base[(width*k+q*n)*s.nr:], i0+i, (q0+q)*s.nr, k, n, buf)
+			}
+		}
+	})
+}
+
+// blocks cuts products x M x panels into blocks for f: i is the product, [m, m+rows) the rows, [q, q+n) the panels.
+func (p *Pool) blocks(g *GemmArgs, products, panels int, f func(i, m, rows, q, n, worker int)) {
+	mr := p.isa.mr
+	rowPanels := (g.M + mr - 1) / mr
+	want := 1
+	if len(p.workers) > 1 && g.M*g.N*g.K*products > 1<<17 {
+		want = 24 * len(p.workers) // enough that the slowest worker is late by little
+	}
+	high := min(8, max(2, rowPanels*products/want)) * mr
+	across := (g.M + high - 1) / high
+	pieces := min(max(1, want/(across*products)), max(1, panels/4))
+	wide := (panels + pieces - 1) / pieces
+	pieces = (panels + wide - 1) / wide
+	p.Run(products*across*pieces, func(t, w int) {
+		q, m, i := t%pieces*wide, t/pieces%across*high, t/pieces/across
+		f(i, m, min(high, g.M-m), q, min(wide, panels-q), w)
+	})
+}
+
+// gemmSkinny is for few rows: A is packed once, and each panel of B is packed where it is used, once.
+func gemmSkinny(p *Pool, g *GemmArgs) {
+	s := p.isa
+	kb := kSplit(g.K)
+	p.shared.reset()
+	a := p.shared.floats(g.M*g.K + spill)
+	g.packA(s, a, 0, 0, g.M)
+	panels := (g.N + s.nr - 1) / s.nr
+	p.split(panels, 1+(1<<16)/max(1, g.K*s.nr*g.M), func(lo, hi, w int) {
+		sc := p.scratch(w)
+		b := sc.floats(g.K*s.nr + spill)
+		buf := sc.floats(s.lanes * kb)
+		tile := sc.floats(s.mr * s.nr)
+		for q := lo; q < hi; q++ {
+			j := q * s.nr
+			for k := 0; k < g.K; k += kb {
+				n := min(kb, g.K-k)
+				g.packB(s, b[k*s.nr:], 0, j, k, n, buf)
+			}
+			g.tiles(s, 0, 0, g.M, j, min(s.nr, g.N-j), a, b, 1, 0, tile)
+		}
+	})
+}
+
+// gemv is for one or two rows against B stored [n, k]: dot products, with nothing packed.
+func gemv(p *Pool, g *GemmArgs, batch int) {
+	s := p.isa
+	f := s.act(g.Act)
+	const strip = 32
+	strips := (g.N + strip - 1) / strip
+	p.split(batch*strips, 1+(1<<15)/(strip*g.K), func(lo, hi, w int) {
+		buf := p.scratch(w).floats(g.K)
+		for t := lo; t < hi; t++ {
+			i, j := t/strips, t%strips*strip
+			n := min(strip, g.N-j)
+			b := g.B.from(i*g.StrideB + j*g.LDB)
+			for m := range g.M {
+				a := g.A[i*g.StrideA+m*g.LDA:][:g.K]
+				c := g.C[i*g.StrideC+m*g.LDC+j:][:n]
+				if b.f32 != nil {
+					s.dotRows(c, 1, b.f32, g.LDB, n, a)
+				} else {
+					for r := range n {
+						s.dotRows(c[r:], 1, b.row(s, r*g.LDB, g.K, buf), g.K, 1, a)
+					}
+				}
+				if g.Bias != nil {
+					s.add(c, c, g.Bias[j:j+n])
+				}
+				if g.Act != ActNone {
+					f(c, c)
+				}
+				if g.Residual != nil {
+					s.add(c, c, g.Residual[i*g.StrideR+m*g.LDR+j:][:n])
+				}
+			}
+		}
+	})
+}

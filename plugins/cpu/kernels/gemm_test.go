@@ -1,0 +1,257 @@
+package kernels
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/rlx-go/rlx/core/dtype"
+)
+
+// gemm64 is the definition in float64, with the operands as stored.
+func gemm64(g *GemmArgs) []float64 {
+	batch := max(1, g.Batch)
+	out := make([]float64, 0, batch*g.M*g.N)
+	for i := range batch {
+		for m := range g.M {
+			for n := range g.N {
+				s := 0.0
+				for k := range g.K {
+					a, b := i*g.StrideA+m*g.LDA+k, i*g.StrideB+k*g.LDB+n
+					if g.TransA {
+						a = i*g.StrideA + k*g.LDA + m
+					}
+					if g.TransB {
+						b = i*g.StrideB + n*g.LDB + k
+					}
+					s += float64(g.A[a]) * float64(weightAt(g.B, b))
+				}
+				if g.Bias != nil {
+					s += float64(g.Bias[n])
+				}
+				s = act64(g.Act, s)
+				if g.Residual != nil {
+					s += float64(g.Residual[i*g.StrideR+m*g.LDR+n])
+				}
+				out = append(out, s)
+			}
+		}
+	}
+	return out
+}
+
+func weightAt(w Weights, i int) float32 {
+	switch w.kind {
+	case dtype.F16:
+		return dtype.F16ToF32(w.half[i])
+	case dtype.BF16:
+		return dtype.BF16ToF32(w.half[i])
+	}
+	return w.f32[i]
+}
+
+func randomWeights(r *rand.Rand, kind dtype.DType, n int) Weights {
+	x := randoms(r, n)
+	half := make([]uint16, n)
+	for i, v := range x {
+		if kind == dtype.F16 {
+			half[i] = dtype.F32ToF16(v)
+		} else {
+			half[i] = dtype.F32ToBF16(v)
+		}
+	}
+	switch kind {
+	case dtype.F16:
+		return F16(half)
+	case dtype.BF16:
+		return BF16(half)
+	}
+	return F32(x)
+}
+
+// randomGemm makes a problem of the given size with random layout, storage and epilogue; leading dimensions have gaps.
+func randomGemm(r *rand.Rand, m, n, k, batch int) *GemmArgs {
+	g := &GemmArgs{M: m, N: n, K: k, Batch: batch, TransA: r.IntN(4) == 0, TransB: r.IntN(2) == 0, Act: Act(r.IntN(int(ActTanh) + 1))}
+	if r.IntN(2) == 0 {
+		g.Act = ActNone
+	}
+	ar, ac, br, bc := m, k, k, n
+	if g.TransA {
+		ar, ac = k, m
+	}
+	if g.TransB {
+		br, bc = n, k
+	}
+	gap := func(n int) int { return n + r.IntN(2)*r.IntN(5) }
+	g.LDA, g.LDB, g.LDC, g.LDR = gap(ac), gap(bc), gap(n), gap(n)
+	g.StrideA, g.StrideB, g.StrideC, g.StrideR = ar*g.LDA, br*g.LDB, m*g.LDC, m*g.LDR
+	if r.IntN(3) == 0 {
+		g.StrideB = 0
+	}
+	if r.IntN(4) == 0 {
+		g.StrideA = 0
+	}
+	g.A = randoms(r, (batch-1)*g.StrideA+ar*g.LDA)
+	g.B = randomWeights(r, []dtype.DType{dtype.F32, dtype.F16, dtype.BF16}[r.IntN(3)], (batch-1)*g.StrideB+br*g.LDB)
+	if r.IntN(2) == 0 {
+		g.Bias = randoms(r, n)
+	}
+	if r.IntN(2) == 0 {
+		g.Residual = randoms(r, batch*g.StrideR)
+	}
+	return g
+}
+
+// runGemm computes g into a guarded C and returns the elements of the matrices, gaps left out and checked.
+func runGemm(t *testing.T, p *Pool, g *GemmArgs, what string) []float32 {
+	t.Helper()
+	batch := max(1, g.Batch)
+	c := make([]float32, batch*g.M*g.LDC+128)
+	for i := range c {
+		c[i] = math.Float32frombits(guardBits)
+	}
+	g.C = c[64 : len(c)-64]
+	if g.M > 0 && g.N > 0 {
+		g.C = g.C[:(batch-1)*g.StrideC+(g.M-1)*g.LDC+g.N]
+	}
+	Gemm(p, g)
+	var out []float32
+	for i, x := range c {
+		at := i - 64
+		inside := at >= 0 && at < batch*g.M*g.LDC && at%g.LDC < g.N
+		if inside == isGuard(x) {
+			t.Fatalf("%s: float %d (inside the matrix: %v) is %v", what, at, inside, x)
+		}
+		if inside {
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
+func describe(g *GemmArgs) string {
+	return fmt.Sprintf("M%d N%d K%d batch %d transA %v transB %v %v bias %v act %v residual %v", g.M, g.N, g.K, g.Batch, g.TransA,
+		g.TransB, g.B.kind, g.Bias != nil, g.Act, g.Residual != nil)
+}
+
+func TestGemm(t *testing.T) {
+	eachPool(t, func(t *testing.T, p *Pool) {
+		r := rng(1)
+		mr, nr := p.isa.mr, p.isa.nr
+		sizes := []int{0, 1, 2, 3, 5, mr - 1, mr, mr + 1, nr - 1, nr, nr + 1, 2*nr + 3, 4*mr + 1, 100}
+		depths := []int{0, 1, 2, 4, 15, 16, 17, 64, 100, kBlock, kBlock + 1}
+		check := func(m, n, k, batch int) {
+			g := randomGemm(r, m, n, k, batch)
+			what := describe(g)
+			abs := 1e-6*math.Sqrt(float64(k)) + 2e-6
+			compare(t, what, runGemm(t, p, g, what), gemm64(g), abs, 1e-5)
+		}
+		for range 400 {
+			check(sizes[r.IntN(len(sizes))], sizes[r.IntN(len(sizes))], depths[r.IntN(len(depths))], 1+r.IntN(2)*r.IntN(4))
+		}
+		check(16*mr+5, 9*nr+7, 2*kBlock+33, 1) // several blocks in each direction
+		check(1, 1, 3000, 3)
+	})
+}
+
+// TestGemmChunks makes the packed copy of B too small for the operand.
+func TestGemmChunks(t *testing.T) {
+	p := newPool(t, 2, "")
+	r := rng(2)
+	g := randomGemm(r, 5*p.isa.mr, 40, packedLimit/64, 1)
+	compare(t, "wide", runGemm(t, p, g, "wide"), gemm64(g), 1e-6*math.Sqrt(float64(g.K)), 1e-5)
+	g = randomGemm(r, 70, 64, packedLimit/256, 5)
+	compare(t, "batched", runGemm(t, p, g, "batched"), gemm64(g), 1e-6*math.Sqrt(float64(g.K)), 1e-5)
+}
+
+func TestGemmSpecialValues(t *testing.T) {
+	eachPool(t, func(t *testing.T, p *Pool) {
+		r := rng(3)
+		specials := []float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)), 1e-42, math.MaxFloat32, 0}
+		for range 60 {
+			g := randomGemm(r, 1+r.IntN(40), 1+r.IntN(40), 1+r.IntN(40), 1)
+			g.B, g.Act = F32(randoms(r, g.StrideB+g.K*g.N+g.LDB*max(g.N, g.K))), ActNone
+			for range 3 {
+				g.A[r.IntN(len(g.A))] = specials[r.IntN(len(specials))]
+				g.B.f32[r.IntN(len(g.B.f32))] = specials[r.IntN(2)*r.IntN(3)+3-r.IntN(2)*3]
+			}
+			want := gemm64(g)
+			for i, w := range want {
+				if math.Abs(w) > math.MaxFloat32/4 { // overflow depends on the order of the sum
+					want[i] = math.Inf(int(math.Copysign(1, w)))
+				}
+			}
+			got := runGemm(t, p, g, describe(g))
+			for i, w := range want {
+				if math.IsInf(w, 0) && !math.IsInf(float64(got[i]), int(w)) && math.Abs(float64(got[i])) > math.MaxFloat32/8 {
+					continue
+				}
+				if !near(got[i], w, 1e-5, 1e-4) {
+					t.Fatalf("%s: element %d is %v, want %v", describe(g), i, got[i], w)
+				}
+			}
+		}
+	})
+}
+
+func TestGemmThreads(t *testing.T) {
+	sameForAnyThreads(t, func(p *Pool) []float32 {
+		r := rng(4)
+		var out []float32
+		for _, d := range [][3]int{{150, 200, 700}, {5, 300, 600}, {2, 500, 300}, {300, 40, 64}} {
+			out = append(out, runGemm(t, p, randomGemm(r, d[0], d[1], d[2], 1), "")...)
+		}
+		return append(out, runGemm(t, p, randomGemm(r, 33, 65, 80, 6), "")...)
+	})
+}
+
+func TestGemmRejectsShortSlices(t *testing.T) {
+	p := newPool(t, 1, "")
+	g := randomGemm(rng(5), 20, 20, 20, 1)
+	g.C = make([]float32, 10)
+	defer func() {
+		if recover() == nil {
+			t.Error("a short C was accepted")
+		}
+	}()
+	Gemm(p, g)
+}
+
+func BenchmarkPeak(b *testing.B) {
+	for _, name := range Features()[1:] {
+		for _, n := range []int{1, 0} {
+			p := newPool(b, n, name)
+			b.Run(fmt.Sprintf("%s/threads%d", name, p.Threads()), func(b *testing.B) {
+				flops := 0.0
+				for b.Loop() {
+					flops += FMAFlops(p, 100000)
+				}
+				b.ReportMetric(flops/b.Elapsed().Seconds()/1e9, "GFLOP/s")
+			})
+		}
+	}
+}
+
+func BenchmarkGemm(b *testing.B) {
+	for _, name := range Features() {
+		for _, d := range [][3]int{{4096, 2304, 768}, {4096, 768, 768}, {4096, 3072, 768}, {4096, 768, 3072}, {1024, 1024, 1024}, {4096, 4096, 4096}, {7, 2048, 256}, {1, 2048, 256}} {
+			if name == "generic" && d[0] != 1024 {
+				continue
+			}
+			for _, n := range []int{1, 0} {
+				p := newPool(b, n, name)
+				b.Run(fmt.Sprintf("%s/%dx%dx%d/threads%d", name, d[0], d[2], d[1], p.Threads()), func(b *testing.B) {
+					r := rng(1)
+					g := &GemmArgs{M: d[0], N: d[1], K: d[2], A: randoms(r, d[0]*d[2]), LDA: d[2], B: F32(randoms(r, d[1]*d[2])), LDB: d[2], TransB: true,
+						C: make([]float32, d[0]*d[1]), LDC: d[1], Bias: randoms(r, d[1])}
+					Gemm(p, g)
+					for b.Loop() {
+						Gemm(p, g)
+					}
+					b.ReportMetric(float64(b.N)*2*float64(d[0]*d[1])*float64(d[2])/b.Elapsed().Seconds()/1e9, "GFLOP/s")
+				})
+			}
+		}
+	}
+}

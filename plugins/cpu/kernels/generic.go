@@ -1,0 +1,195 @@
+package kernels
+
+import (
+	"math"
+
+	"github.com/rlx-go/rlx/core/dtype"
+)
+
+// genericISA is the portable set: plain Go with the blocking of the others, transcendental functions through float64.
+func genericISA() *isa {
+	const lanes, nr = 4, 8
+	return &isa{
+		name: "generic", lanes: lanes, mr: 4, nr: nr,
+		gemm: gemmGeneric,
+		transpose: func(dst []float32, ldd int, src []float32, lds int, rows, cols int) {
+			for i := range rows {
+				for j, x := range src[i*lds : i*lds+cols] {
+					dst[j*ldd+i] = x
+				}
+			}
+		},
+		copyRows: func(dst []float32, ldd int, src []float32, lds int, rows int) {
+			for i := range rows {
+				copy(dst[i*ldd:][:lanes], src[i*lds:][:lanes])
+			}
+		},
+		dotRows: func(dst []float32, inc int, mat []float32, ld int, rows int, x []float32) {
+			for i := range rows {
+				dst[i*inc] = dotGeneric(mat[i*ld:][:len(x)], x)
+			}
+		},
+		widenF16:  mapOf(dtype.F16ToF32),
+		widenBF16: mapOf(dtype.BF16ToF32),
+		exp:       mapOf(viaFloat64(math.Exp)),
+		tanh:      mapOf(viaFloat64(math.Tanh)),
+		sigmoid:   mapOf(viaFloat64(sigmoid64)),
+		silu:      mapOf(viaFloat64(func(x float64) float64 { return x * sigmoid64(x) })),
+		gelu:      mapOf(viaFloat64(func(x float64) float64 { return 0.5 * x * math.Erfc(-x/math.Sqrt2) })),
+		geluTanh: mapOf(viaFloat64(func(x float64) float64 {
+			return x * sigmoid64(2*0.7978845608028654*(x+0.044715*x*x*x))
+		})),
+		erf: mapOf(viaFloat64(math.Erf)),
+		relu: mapOf(func(x float32) float32 {
+			if x < 0 {
+				return 0
+			}
+			return x // NaN too
+		}),
+		add: func(dst, a, b []float32) {
+			for i, x := range a {
+				dst[i] = x + b[i]
+			}
+		},
+		scoreMax: func(s []float32, scale float32, max []float32) {
+			for j := range s {
+				s[j] *= scale
+				raise(&max[j%nr], s[j])
+			}
+		},
+		scoreBiasMax: func(s []float32, scale float32, row, each, max []float32) {
+			for j := range s {
+				s[j] = s[j]*scale + row[j%nr] + each[j]
+				raise(&max[j%nr], s[j])
+			}
+		},
+		expSum: func(s []float32, max, sum []float32) {
+			for j := range s {
+				s[j] = float32(math.Exp(float64(s[j] - max[j%nr])))
+				sum[j%nr] += s[j]
+			}
+		},
+		scaleRows: func(x []float32, by []float32) {
+			for j := range x {
+				x[j] *= by[j%nr]
+			}
+		},
+		sum: func(x []float32) float32 {
+			s := 0.0
+			for _, v := range x {
+				s += float64(v)
+			}
+			return float32(s)
+		},
+		squares: func(x []float32, mean float32) float32 {
+			s := 0.0
+			for _, v := range x {
+				d := float64(v) - float64(mean)
+				s += d * d
+			}
+			return float32(s)
+		},
+		normalize: func(dst, x, gamma, beta []float32, mean, scale float32) {
+			for i, v := range x {
+				dst[i] = (v-mean)*scale*gamma[i] + beta[i]
+			}
+		},
+	}
+}
+
+func mapOf[T any](f func(T) float32) func([]float32, []T) {
+	return func(dst []float32, src []T) {
+		dst = dst[:len(src)]
+		for i, x := range src {
+			dst[i] = f(x)
+		}
+	}
+}
+
+func viaFloat64(f func(float64) float64) func(float32) float32 {
+	return func(x float32) float32 { return float32(f(float64(x))) }
+}
+
+func sigmoid64(x float64) float64 {
+	if x < 0 {
+		e := math.Exp(x)
+		return e / (1 + e)
+	}
+	return 1 / (1 + math.Exp(-x))
+}
+
+// raise is max = x where x is larger; NaN never is.
+func raise(max *float32, x float32) {
+	if x > *max {
+		*max = x
+	}
+}
+
+func dotGeneric(a, b []float32) float32 {
+	var s [4]float32
+	b = b[:len(a)]
+	for len(a) >= 4 {
+		s[0] += a[0] * b[0]
+		s[1] += a[1] * b[1]
+		s[2] += a[2] * b[2]
+		s[3] += a[3] * b[3]
+		a, b = a[4:], b[4:]
+	}
+	for i, x := range a {
+		s[0] += x * b[i]
+	}
+	return (s[0] + s[1]) + (s[2] + s[3])
+}
+
+// gemmGeneric works on strips of two rows by four columns, as many sums as fit the registers of most processors.
+func gemmGeneric(rows, k int, a, b, c []float32, ldc int, accumulate bool, bias, residual []float32, ldr int) {
+	const nr = 8
+	var tile [4][nr]float32
+	for i := 0; i < rows; i += 2 {
+		second := min(i+1, rows-1) // an odd last row is computed twice
+		for j := 0; j < nr; j += 4 {
+			var s00, s01, s02, s03, s10, s11, s12, s13 float32
+			for l := range k {
+				bl := b[l*nr+j : l*nr+j+4 : l*nr+j+4]
+				x, y := a[l*rows+i], a[l*rows+second]
+				s00 += x * bl[0]
+				s01 += x * bl[1]
+				s02 += x * bl[2]
+				s03 += x * bl[3]
+				s10 += y * bl[0]
+				s11 += y * bl[1]
+				s12 += y * bl[2]
+				s13 += y * bl[3]
+			}
+			tile[i][j], tile[i][j+1], tile[i][j+2], tile[i][j+3] = s00, s01, s02, s03
+			tile[second][j], tile[second][j+1], tile[second][j+2], tile[second][j+3] = s10, s11, s12, s13
+		}
+	}
+	for i := range rows {
+		finishRow(c[i*ldc:][:nr], tile[i][:], accumulate, bias, rowOf(residual, i, ldr))
+	}
+}
+
+func rowOf(x []float32, i, ld int) []float32 {
+	if x == nil {
+		return nil
+	}
+	return x[i*ld:]
+}
+
+// finishRow stores one row of a tile, with the additions in the order that isa.gemm promises. The row may be narrower than a tile.
+func finishRow(c, acc []float32, accumulate bool, bias, residual []float32) {
+	for j := range c {
+		s := acc[j]
+		if accumulate {
+			s += c[j]
+		}
+		if bias != nil {
+			s += bias[j]
+		}
+		if residual != nil {
+			s += residual[j]
+		}
+		c[j] = s
+	}
+}

@@ -1,0 +1,82 @@
+package kernels
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/rlx-go/rlx/core/diag"
+)
+
+// FeaturesEnv names the environment variable that forces an instruction set, read once.
+const FeaturesEnv = "RLX_CPU_FEATURES"
+
+// isa is one instruction set: the shapes and the innermost routines that differ between them. All of them follow the same
+// contracts, stated here, so that the kernels above are written once.
+type isa struct {
+	name   string
+	lanes  int // floats in a vector
+	mr, nr int // rows and columns of a gemm tile; nr = 2*lanes
+
+	// gemm is C[rows, nr] = A·B for packed A (rows floats per k) and packed B (nr floats per k), rows <= mr.
+	// To it are added, in this order: what C holds if accumulate is set, bias[nr], residual[rows, nr]; nil means none.
+	gemm func(rows, k int, a, b, c []float32, ldc int, accumulate bool, bias, residual []float32, ldr int)
+	// transpose is dst[j*ldd+i] = src[i*lds+j], i < rows <= lanes, j < cols; cols is a multiple of lanes. In each row of dst
+	// it may leave rubbish in the floats up to lanes, in ascending j.
+	transpose func(dst []float32, ldd int, src []float32, lds int, rows, cols int)
+	// copyRows is dst[i*ldd:][:lanes] = src[i*lds:][:lanes] in ascending i.
+	copyRows func(dst []float32, ldd int, src []float32, lds int, rows int)
+	// dotRows is dst[i*inc] = sum_k mat[i*ld+k]*x[k], i < rows.
+	dotRows              func(dst []float32, inc int, mat []float32, ld int, rows int, x []float32)
+	widenF16, widenBF16  func(dst []float32, src []uint16)
+	exp, tanh, sigmoid   func(dst, src []float32)
+	silu, gelu, geluTanh func(dst, src []float32)
+	erf, relu            func(dst, src []float32)
+	add                  func(dst, a, b []float32)
+
+	// The passes over one panel of attention scores s[keys, nr]; see attention.go.
+	scoreMax     func(s []float32, scale float32, max []float32)
+	scoreBiasMax func(s []float32, scale float32, row, each, max []float32)
+	expSum       func(s []float32, max, sum []float32)
+	scaleRows    func(x []float32, by []float32)
+
+	sum       func(x []float32) float32
+	squares   func(x []float32, mean float32) float32 // sum of (x-mean)^2
+	normalize func(dst, x, gamma, beta []float32, mean, scale float32)
+
+	fmaLoop func(n int) // 12*n vector multiply-adds; nil if not known
+}
+
+// Features lists the instruction sets that this processor can run, the best one last.
+func Features() []string {
+	var names []string
+	for _, s := range available() {
+		names = append(names, s.name)
+	}
+	return names
+}
+
+var available = sync.OnceValue(func() []*isa { return append([]*isa{genericISA()}, nativeISAs()...) })
+
+var forced = sync.OnceValue(func() string { return os.Getenv(FeaturesEnv) })
+
+// UnknownFeatures is an instruction set that this processor lacks or that does not exist.
+var UnknownFeatures = diag.Define("RLX6101", "processor features not available", `
+RLX_CPU_FEATURES, or the option of the CPU backend, names an instruction set that this processor does not have or that the
+backend does not know. The message lists those that can be used here. Leave it unset to use the best one.`)
+
+func chooseISA(name string) (*isa, error) {
+	subject := "cpu features"
+	if name == "" {
+		name, subject = forced(), FeaturesEnv
+	}
+	sets := available()
+	if name == "" {
+		return sets[len(sets)-1], nil
+	}
+	if i := slices.IndexFunc(sets, func(s *isa) bool { return s.name == name }); i >= 0 {
+		return sets[i], nil
+	}
+	return nil, diag.New(UnknownFeatures, subject, "%q is not available on this processor; it has %s", name, strings.Join(Features(), ", "))
+}

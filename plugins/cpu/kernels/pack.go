@@ -1,0 +1,90 @@
+package kernels
+
+import "github.com/rlx-go/rlx/core/dtype"
+
+// Packed operands. k is cut into blocks of at most kBlock, all but the last of equal size. Within a block, A is a sequence of
+// panels of up to mr rows (rows floats per k), B of panels of nr columns (nr floats per k, zeros past the last column).
+// Panels are written in ascending order because the transposing copies spill into the panel that follows.
+
+const kBlock = 512 // a panel of A stays in the first-level cache
+
+// kSplit is the size of the blocks that k is cut into.
+func kSplit(k int) int {
+	blocks := max(1, (k+kBlock-1)/kBlock)
+	return max(1, ((k+blocks-1)/blocks+15)&^15)
+}
+
+// spill is the slack behind a packed buffer.
+const spill = 16
+
+// packRows packs one block of k of one panel: dst[l*rows+i] = a[i*lda+l].
+func packRows(s *isa, dst, a []float32, lda, rows, k int) {
+	whole := k / s.lanes * s.lanes
+	if rows > s.lanes {
+		panic("BUG: panel higher than a vector")
+	}
+	s.transpose(dst, rows, a, lda, rows, whole)
+	for l := whole; l < k; l++ {
+		for i := range rows {
+			dst[l*rows+i] = a[i*lda+l]
+		}
+	}
+}
+
+// packRowsTrans packs the same panel from a stored [k, m]: dst[l*rows+i] = a[l*lda+i].
+func packRowsTrans(dst, a []float32, lda, rows, k int) {
+	for l := range k {
+		copy(dst[l*rows:l*rows+rows], a[l*lda:])
+	}
+}
+
+// packCols packs one block of k of one panel of nr columns of B stored [k, n]: dst[l*nr+j] = b[l*ldb+j], j < cols.
+func packCols(s *isa, dst []float32, b Weights, ldb, cols, k int) {
+	nr := s.nr
+	for l := range k {
+		d := dst[l*nr : l*nr+nr]
+		switch b.kind {
+		case dtype.F32:
+			copy(d, b.f32[l*ldb:l*ldb+cols])
+		default:
+			b.row(s, l*ldb, cols, d)
+		}
+		clear(d[cols:])
+	}
+}
+
+// packColsTrans packs the same panel from B stored [n, k]: dst[l*nr+j] = b[j*ldb+l], j < cols. Buf holds lanes*k floats if b
+// is not f32.
+func packColsTrans(s *isa, dst []float32, b Weights, ldb, cols, k int, buf []float32) {
+	nr, lanes := s.nr, s.lanes
+	whole := k / lanes * lanes
+	for h := 0; h < nr; h += lanes {
+		rows := min(lanes, cols-h)
+		if rows <= 0 {
+			for l := range k {
+				clear(dst[l*nr+h : l*nr+h+lanes])
+			}
+			continue
+		}
+		src, lds := []float32(nil), ldb
+		if b.kind == dtype.F32 {
+			src = b.f32[h*ldb:]
+		} else {
+			src, lds = buf, k
+			for i := range rows {
+				b.row(s, (h+i)*ldb, k, buf[i*k:])
+			}
+		}
+		s.transpose(dst[h:], nr, src, lds, rows, whole)
+		for l := whole; l < k; l++ {
+			for i := range rows {
+				dst[l*nr+h+i] = src[i*lds+l]
+			}
+		}
+		if rows < lanes { // the lanes past the last column: only ever multiplied into results that are dropped
+			for l := range k {
+				clear(dst[l*nr+h+rows : l*nr+h+lanes])
+			}
+		}
+	}
+}

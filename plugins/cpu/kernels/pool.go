@@ -1,0 +1,165 @@
+package kernels
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+)
+
+// Pool is a set of worker goroutines with their scratch memory. The goroutine that calls Run is worker 0; the others sleep
+// between runs. A Pool serves one caller at a time.
+type Pool struct {
+	isa     *isa
+	workers []worker
+	shared  scratch // memory that all workers of one kernel read, such as packed weights
+
+	busy  atomic.Bool
+	f     func(task, worker int)
+	tasks int64
+	next  atomic.Int64
+	done  sync.WaitGroup
+	panic atomic.Pointer[workerPanic]
+}
+
+type worker struct {
+	wake    chan struct{}
+	scratch scratch
+	_       [64]byte // keeps two workers' bookkeeping out of one cache line
+}
+
+type workerPanic struct {
+	value any
+	stack []byte
+}
+
+// NewPool makes a pool of n threads with the best instruction set of this processor, or the one that RLX_CPU_FEATURES names.
+// n <= 0 means one thread for each processor that this process may use (affinity, cgroup quota, GOMAXPROCS).
+func NewPool(n int) (*Pool, error) { return NewPoolFor(n, "") }
+
+// NewPoolFor is NewPool with the instruction set given by name, one of Features; "" chooses as NewPool does.
+func NewPoolFor(n int, features string) (*Pool, error) {
+	set, err := chooseISA(features)
+	if err != nil {
+		return nil, err
+	}
+	if n <= 0 {
+		n = runtime.GOMAXPROCS(0) // since Go 1.25 the default honours affinity and the cgroup's quota
+	}
+	p := &Pool{isa: set, workers: make([]worker, n)}
+	for i := 1; i < n; i++ {
+		p.workers[i].wake = make(chan struct{}, 1)
+		go p.serve(i)
+	}
+	return p, nil
+}
+
+// Threads is the number of workers, the caller of Run included.
+func (p *Pool) Threads() int { return len(p.workers) }
+
+// Features is the name of the instruction set in use.
+func (p *Pool) Features() string { return p.isa.name }
+
+// Close ends the workers. The pool must not be used afterwards.
+func (p *Pool) Close() {
+	for i := 1; i < len(p.workers); i++ {
+		close(p.workers[i].wake)
+	}
+}
+
+// Run calls f once for each task in [0, tasks), on any worker in any order, and returns when all are done. Worker is in
+// [0, Threads). A panic in f ends the run and is raised again here. Run makes no goroutines and allocates nothing.
+func (p *Pool) Run(tasks int, f func(task, worker int)) {
+	if tasks <= 0 {
+		return
+	}
+	if !p.busy.CompareAndSwap(false, true) {
+		panic("BUG: kernels.Pool.Run called while the pool is running")
+	}
+	defer p.busy.Store(false)
+	helpers := min(len(p.workers), tasks) - 1
+	if helpers == 0 {
+		for t := range tasks {
+			p.workers[0].scratch.reset()
+			f(t, 0)
+		}
+		return
+	}
+	p.f, p.tasks = f, int64(tasks)
+	p.next.Store(0)
+	p.done.Add(helpers)
+	for i := 1; i <= helpers; i++ {
+		p.workers[i].wake <- struct{}{}
+	}
+	p.work(0)
+	p.done.Wait()
+	p.f = nil
+	if w := p.panic.Swap(nil); w != nil {
+		panic(fmt.Sprintf("%v\n\nin a worker of the pool:\n%s", w.value, w.stack))
+	}
+}
+
+func (p *Pool) serve(i int) {
+	for range p.workers[i].wake {
+		p.work(i)
+		p.done.Done()
+	}
+}
+
+// work takes tasks until none is left.
+func (p *Pool) work(i int) {
+	defer func() {
+		if v := recover(); v != nil {
+			p.next.Store(p.tasks) // the others stop at their next task
+			p.panic.CompareAndSwap(nil, &workerPanic{v, debug.Stack()})
+		}
+	}()
+	for {
+		t := p.next.Add(1) - 1
+		if t >= p.tasks {
+			return
+		}
+		p.workers[i].scratch.reset()
+		p.f(int(t), i)
+	}
+}
+
+// scratch hands out pieces of one block that is kept between uses, so that after the first few calls nothing is allocated.
+type scratch struct {
+	block []float32
+	used  int
+	need  int
+}
+
+// floats returns n floats with arbitrary contents, aligned to 64 bytes where the block is. They stay valid until reset.
+func (s *scratch) floats(n int) []float32 {
+	n16 := (n + 15) &^ 15
+	s.need += n16
+	if s.used+n16 > len(s.block) {
+		return make([]float32, n) // reset grows the block
+	}
+	out := s.block[s.used : s.used+n : s.used+n]
+	s.used += n16
+	return out
+}
+
+func (s *scratch) reset() {
+	if s.need > len(s.block) {
+		s.block = make([]float32, s.need+s.need/4)
+	}
+	s.used, s.need = 0, 0
+}
+
+// scratch is the memory of one worker, valid within one task.
+func (p *Pool) scratch(worker int) *scratch { return &p.workers[worker].scratch }
+
+// split cuts n items into tasks of at least grain items and calls f with the bounds of each. The cuts never change what f
+// computes, so they may depend on the number of threads.
+func (p *Pool) split(n, grain int, f func(lo, hi, worker int)) {
+	if n <= 0 {
+		return
+	}
+	size := max(grain, 1, (n+8*len(p.workers)-1)/(8*len(p.workers)))
+	p.Run((n+size-1)/size, func(t, w int) { f(t*size, min(n, (t+1)*size), w) })
+}

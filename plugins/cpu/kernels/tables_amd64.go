@@ -1,0 +1,54 @@
+package kernels
+
+import "github.com/rlx-go/rlx/core/dtype"
+
+// cpuidLeaf1ECX is the feature word of CPUID leaf 1.
+func cpuidLeaf1ECX() uint32
+
+func avx2() *isa {
+	const lanes, nr = 8, 16
+	return &isa{
+		name: "avx2", lanes: lanes, mr: 6, nr: nr,
+		gemm:      gemmOf([]gemmAsm{gemm1x16AVX2, gemm2x16AVX2, gemm3x16AVX2, gemm4x16AVX2, gemm5x16AVX2, gemm6x16AVX2}, nr),
+		transpose: transposeOf(lanes, transposeAVX2),
+		copyRows:  copyRowsOf(lanes, copyRowsAVX2),
+		dotRows:   dotRowsOf(dotRowsAVX2),
+		widenF16:  widenOf(lanes, widenF16AVX2, dtype.F16ToF32),
+		widenBF16: widenOf(lanes, widenBF16AVX2, dtype.BF16ToF32),
+		exp:       unaryOf(lanes, expAVX2), tanh: unaryOf(lanes, tanhAVX2), sigmoid: unaryOf(lanes, sigmoidAVX2),
+		silu: unaryOf(lanes, siluAVX2), gelu: unaryOf(lanes, geluAVX2), geluTanh: unaryOf(lanes, geluTanhAVX2),
+		erf: unaryOf(lanes, erfAVX2), relu: unaryOf(lanes, reluAVX2),
+		add:          addOf(lanes, addIntoAVX2),
+		scoreMax:     scoreMaxOf(nr, scoreMaxAVX2),
+		scoreBiasMax: scoreBiasMaxOf(nr, scoreBiasMaxAVX2),
+		expSum:       expSumOf(nr, expSumAVX2),
+		scaleRows:    scaleRowsOf(nr, scaleRowsAVX2),
+		sum:          sumOf(lanes, sumAVX2), squares: squaresOf(lanes, squaresAVX2),
+		normalize: normalizeOf(lanes, normalizeAVX2),
+		fmaLoop:   fmaLoopAVX2,
+	}
+}
+
+func avx512() *isa {
+	const lanes, nr = 16, 32
+	return &isa{
+		name: "avx512", lanes: lanes, mr: 14, nr: nr,
+		gemm:      gemmOf([]gemmAsm{gemm1x32AVX512, gemm2x32AVX512, gemm3x32AVX512, gemm4x32AVX512, gemm5x32AVX512, gemm6x32AVX512, gemm7x32AVX512, gemm8x32AVX512, gemm9x32AVX512, gemm10x32AVX512, gemm11x32AVX512, gemm12x32AVX512, gemm13x32AVX512, gemm14x32AVX512}, nr),
+		transpose: transposeOf(lanes, transposeAVX512),
+		copyRows:  copyRowsOf(lanes, copyRowsAVX512),
+		dotRows:   dotRowsOf(dotRowsAVX512),
+		widenF16:  widenOf(lanes, widenF16AVX512, dtype.F16ToF32),
+		widenBF16: widenOf(lanes, widenBF16AVX512, dtype.BF16ToF32),
+		exp:       unaryOf(lanes, expAVX512), tanh: unaryOf(lanes, tanhAVX512), sigmoid: unaryOf(lanes, sigmoidAVX512),
+		silu: unaryOf(lanes, siluAVX512), gelu: unaryOf(lanes, geluAVX512), geluTanh: unaryOf(lanes, geluTanhAVX512),
+		erf: unaryOf(lanes, erfAVX512), relu: unaryOf(lanes, reluAVX512),
+		add:          addOf(lanes, addIntoAVX512),
+		scoreMax:     scoreMaxOf(nr, scoreMaxAVX512),
+		scoreBiasMax: scoreBiasMaxOf(nr, scoreBiasMaxAVX512),
+		expSum:       expSumOf(nr, expSumAVX512),
+		scaleRows:    scaleRowsOf(nr, scaleRowsAVX512),
+		sum:          sumOf(lanes, sumAVX512), squares: squaresOf(lanes, squaresAVX512),
+		normalize: normalizeOf(lanes, normalizeAVX512),
+		fmaLoop:   fmaLoopAVX512,
+	}
+}

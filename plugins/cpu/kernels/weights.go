@@ -1,0 +1,48 @@
+package kernels
+
+import "github.com/rlx-go/rlx/core/dtype"
+
+// Weights is a matrix operand stored as f32, f16 or bf16. Half precision is widened exactly while it is packed; arithmetic is
+// always f32.
+type Weights struct {
+	f32  []float32
+	half []uint16
+	kind dtype.DType
+}
+
+// F32 is a matrix of float32.
+func F32(x []float32) Weights { return Weights{f32: x, kind: dtype.F32} }
+
+// F16 is a matrix of IEEE halves.
+func F16(x []uint16) Weights { return Weights{half: x, kind: dtype.F16} }
+
+// BF16 is a matrix of bfloat16.
+func BF16(x []uint16) Weights { return Weights{half: x, kind: dtype.BF16} }
+
+// Len is the number of elements.
+func (w Weights) Len() int { return max(len(w.f32), len(w.half)) }
+
+// from is the matrix from element i on.
+func (w Weights) from(i int) Weights {
+	if w.kind == dtype.F32 {
+		w.f32 = w.f32[i:]
+	} else {
+		w.half = w.half[i:]
+	}
+	return w
+}
+
+// row returns n elements from i on as float32: in place if they are, else widened into buf.
+func (w Weights) row(s *isa, i, n int, buf []float32) []float32 {
+	switch w.kind {
+	case dtype.F32:
+		return w.f32[i : i+n]
+	case dtype.F16:
+		s.widenF16(buf[:n], w.half[i:i+n])
+	case dtype.BF16:
+		s.widenBF16(buf[:n], w.half[i:i+n])
+	default:
+		panic("BUG: weights of type " + w.kind.String())
+	}
+	return buf[:n]
+}
