@@ -1,0 +1,133 @@
+// Package backend runs programs on the processor: it walks the steps of a program and hands each to the kernel that
+// registered for its op. One file binds one family of ops to package kernels; there is no switch over ops.
+//
+// It imports core and plugins/cpu/kernels, never format, plugins/rpc or the compiler, so that it can be tested in process.
+package backend
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+	_ "github.com/rlx-go/rlx/core/op" // the ops that programs name
+	"github.com/rlx-go/rlx/core/tensor"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels"
+)
+
+// Version of the backend.
+const Version = "0.1.0"
+
+// kernel runs one op.
+type kernel struct {
+	op string
+	// can reports whether the kernel takes this node's types and attributes; nil: always. Where it says no, the op's
+	// reference implementation runs: right, and slow.
+	can func(n *ir.Node) bool
+	run func(c *call) error
+}
+
+// call is one step: operands and result, dense and row-major.
+type call struct {
+	pool *kernels.Pool
+	node *ir.Node
+	in   []tensor.Tensor
+	out  tensor.Tensor
+}
+
+var registry = map[string]kernel{}
+
+// register binds a kernel to an op. It is called from package variables, once per op.
+func register(k kernel) struct{} {
+	if _, ok := ir.Find(k.op); !ok || registry[k.op].run != nil {
+		panic("BUG: cpu: kernel for " + k.op + ", which is no op or has a kernel already")
+	}
+	registry[k.op] = k
+	return struct{}{}
+}
+
+// reference runs an op by its definition.
+func reference(c *call) error {
+	in := make([]*tensor.Array, len(c.in))
+	for i, t := range c.in {
+		in[i] = t.Array()
+	}
+	out := tensor.NewArray(c.out.DType, c.out.Shape...)
+	if err := c.node.Op.Eval(c.node.Attrs, in, out); err != nil {
+		return err
+	}
+	copy(c.out.Data, out.Tensor().Data)
+	return nil
+}
+
+// find chooses what runs a node.
+func find(n *ir.Node) (run func(*call) error, native bool, err error) {
+	if k, ok := registry[n.Op.Name]; ok && (k.can == nil || k.can(n)) {
+		return k.run, true, nil
+	}
+	if n.Op.Eval == nil || n.Op.Level == ir.Block {
+		return nil, false, diag.New(device.ErrUnsupported, n.Op.Name, "the cpu backend cannot run %v", n)
+	}
+	return reference, false, nil
+}
+
+// Backend is the cpu backend.
+type Backend struct{}
+
+// Info describes the processor.
+func (Backend) Info(context.Context) (device.Info, error) {
+	var ops []string
+	for _, d := range ir.Defs() {
+		if d.Level != ir.Block && d.Eval != nil {
+			ops = append(ops, d.Name)
+		}
+	}
+	var types []string
+	for _, d := range dtype.All() {
+		types = append(types, d.String())
+	}
+	features := append(kernels.Features(), fmt.Sprintf("%d threads", runtime.GOMAXPROCS(0)))
+	return device.Info{
+		Name: "cpu", Version: Version, Targets: []string{"cpu", "portable"}, Ops: ops, DTypes: types,
+		Devices: []device.Device{{ID: "0", Name: processorName(), Type: "cpu", Memory: physicalMemory(), Features: features}},
+	}, nil
+}
+
+// Load prepares a program: it finds the kernels and allocates the arena.
+func (Backend) Load(_ context.Context, l device.Load) (device.Executable, error) {
+	if l.Device != "" && l.Device != "0" {
+		return nil, diag.New(device.ErrUnavailable, "cpu", "no device %q; there is one, 0", l.Device)
+	}
+	pool, err := kernels.NewPool(l.Threads)
+	if err != nil {
+		return nil, diag.New(device.ErrDevice, "cpu", "%w", err)
+	}
+	x := &executable{p: l.Program, weights: l.Weights, pool: pool}
+	native := map[string]bool{}
+	for _, s := range l.Program.Steps {
+		n := l.Program.Graph.Nodes[s.Node]
+		run, isNative, err := find(n)
+		if err != nil {
+			pool.Close()
+			return nil, err
+		}
+		x.run = append(x.run, run)
+		if was, seen := native[n.Op.Name]; !seen || was {
+			native[n.Op.Name] = isNative
+		}
+	}
+	for _, name := range slices.SortedFunc(maps.Keys(native), strings.Compare) {
+		x.kernels = append(x.kernels, device.Kernel{Op: name, Native: native[name]})
+	}
+	if x.arena, x.free, err = allocate(l.Program.ArenaSize); err != nil {
+		pool.Close()
+		return nil, diag.New(device.ErrMemory, "cpu", "arena of %d bytes: %w", l.Program.ArenaSize, err)
+	}
+	return x, nil
+}

@@ -1,0 +1,160 @@
+package backend
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"maps"
+	"math"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/program"
+	"github.com/rlx-go/rlx/core/tensor"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels"
+)
+
+type executable struct {
+	p              *program.Program
+	weights, arena []byte
+	free           func()
+	pool           *kernels.Pool
+	run            []func(*call) error // per step
+	kernels        []device.Kernel
+
+	// The calls of the last run, kept as long as sizes and IO space stay the same.
+	calls []call
+	syms  map[string]int64
+	io    []byte
+}
+
+// Kernels reports which ops have a kernel of their own.
+func (x *executable) Kernels() []device.Kernel { return x.kernels }
+
+// Close ends the workers and gives the arena back.
+func (x *executable) Close() error {
+	x.pool.Close()
+	if x.free != nil {
+		x.free()
+	}
+	x.free, x.arena = nil, nil
+	return nil
+}
+
+// bind resolves every operand of every step to bytes.
+func (x *executable) bind(r device.Run) error {
+	if x.calls != nil && maps.Equal(x.syms, r.Syms) && len(x.io) == len(r.IO) && (len(r.IO) == 0 || &x.io[0] == &r.IO[0]) {
+		return nil
+	}
+	b, err := x.p.Bind(r.Syms)
+	if err != nil {
+		return diag.New(device.ErrInput, x.p.Method, "%w", err)
+	}
+	if int64(len(r.IO)) < x.p.IOSize {
+		return diag.New(device.ErrInput, x.p.Method, "%d bytes of inputs and outputs; the program needs %d", len(r.IO), x.p.IOSize)
+	}
+	view := func(o program.Operand) tensor.Tensor {
+		space := [...][]byte{program.Weights: x.weights, program.Arena: x.arena, program.IO: r.IO}[o.Space]
+		return tensor.Tensor{DType: o.DType, Shape: o.Shape, Data: space[o.Offset : o.Offset+o.Bytes : o.Offset+o.Bytes]}
+	}
+	calls := make([]call, len(b.Steps))
+	for i, s := range b.Steps {
+		c := call{pool: x.pool, node: s.Node, in: make([]tensor.Tensor, len(s.In)), out: view(s.Out)}
+		for k, o := range s.In {
+			c.in[k] = view(o)
+		}
+		calls[i] = c
+	}
+	x.calls, x.syms, x.io = calls, maps.Clone(r.Syms), r.IO
+	return nil
+}
+
+// Run executes the steps in order.
+func (x *executable) Run(ctx context.Context, r device.Run) (device.Stats, error) {
+	stats := device.Stats{FirstNaN: -1}
+	start := time.Now()
+	if err := x.bind(r); err != nil {
+		return stats, err
+	}
+	if r.Opts.Profile {
+		stats.Steps = make([]device.Step, 0, len(x.calls))
+	}
+	for i := range x.calls {
+		if ctx.Err() != nil {
+			return stats, context.Cause(ctx)
+		}
+		if r.Progress != nil {
+			r.Progress(i)
+		}
+		begin := time.Since(start)
+		if err := x.step(i); err != nil {
+			return stats, err
+		}
+		if r.Opts.Profile {
+			stats.Steps = append(stats.Steps, device.Step{Node: x.p.Steps[i].Node, Start: begin, Time: time.Since(start) - begin})
+		}
+		if node := x.p.Steps[i].Node; r.Opts.Observe != nil && slices.Contains(r.Opts.Dump, node) {
+			// Values are handed out as they are made: later steps reuse their storage.
+			if err := r.Opts.Observe(node, x.calls[i].out.Shape, x.calls[i].out.Data); err != nil {
+				return stats, err
+			}
+		}
+		if r.Opts.CheckNaN && hasNaN(x.calls[i].out) {
+			n := x.calls[i].node
+			stats.FirstNaN = n.ID
+			return stats, diag.New(device.ErrNaN, n.Label(), "step %d of %d (%s) produced a NaN in %v", i, len(x.calls), n.Op.Name, n.Type)
+		}
+	}
+	if r.Progress != nil {
+		r.Progress(len(x.calls))
+	}
+	stats.Total, stats.PeakRSS = time.Since(start), peakRSS()
+	return stats, nil
+}
+
+// step runs one kernel. Errors and panics name the step.
+func (x *executable) step(i int) (err error) {
+	c := &x.calls[i]
+	defer func() {
+		if r := recover(); r != nil {
+			err = diag.New(diag.Internal, c.node.Label(), "step %d of %d (%s) panicked: %v\n%s", i, len(x.calls), c.node.Op.Name, r, bytes.TrimSpace(debug.Stack()))
+		}
+	}()
+	if err = x.run[i](c); err == nil {
+		return nil
+	}
+	code := device.ErrInput // what depends on values is an index out of range, or a division by zero
+	var coded *diag.Error
+	if errors.As(err, &coded) {
+		code = coded.Code
+	}
+	return diag.New(code, c.node.Label(), "step %d of %d (%s): %w", i, len(x.calls), c.node.Op.Name, err)
+}
+
+func hasNaN(t tensor.Tensor) bool {
+	switch t.DType {
+	case dtype.F32:
+		for _, v := range tensor.View[float32](t.Data) {
+			if v != v {
+				return true
+			}
+		}
+	case dtype.F64:
+		for _, v := range tensor.View[float64](t.Data) {
+			if v != v {
+				return true
+			}
+		}
+	case dtype.F16, dtype.BF16:
+		for _, v := range t.Array().F {
+			if math.IsNaN(v) {
+				return true
+			}
+		}
+	}
+	return false
+}
