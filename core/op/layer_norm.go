@@ -1,0 +1,38 @@
+package op
+
+import (
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/tensor"
+)
+
+// LayerNormAttrs are the attributes of layer_norm.
+type LayerNormAttrs struct {
+	Eps float64 `attr:"eps"`
+}
+
+// LayerNormDef is layer normalisation over the last axis.
+var LayerNormDef = ir.Define(ir.Def[LayerNormAttrs]{
+	Name: "layer_norm",
+	Doc: "y = (x - mean) / sqrt(var + eps) * gamma + beta over the last axis, with biased variance (Ba et al. 2016). The " +
+		"variance is the mean of (x - mean)^2, never E[x^2] - mean^2.",
+	MinIn: 3, MaxIn: 3,
+	Infer: func(s ir.Sig[LayerNormAttrs]) (ir.Type, error) { return inferNorm(s.Attrs.Eps, s.In, false) },
+	Eval: func(a LayerNormAttrs, in []*tensor.Array, out *tensor.Array) error {
+		layerNorm(a.Eps, in[0].F, in[1].F, in[2].F, out.F)
+		return nil
+	},
+	FLOPs: perElement[LayerNormAttrs](8),
+	Tol:   rounded[LayerNormAttrs],
+	Cases: func() []ir.Case[LayerNormAttrs] {
+		var cases []ir.Case[LayerNormAttrs]
+		for _, x := range normTypes() {
+			cases = append(cases, ir.Case[LayerNormAttrs]{Attrs: LayerNormAttrs{1e-6}, In: normIn(x, false)})
+		}
+		return cases
+	},
+})
+
+// LayerNorm adds layer normalisation over the last axis of x; gamma and beta are as long as the last axis.
+func LayerNorm(x, gamma, beta *ir.Node, eps float64) *ir.Node {
+	return x.Graph.Add(LayerNormDef, LayerNormAttrs{eps}, x, gamma, beta)
+}

@@ -1,0 +1,92 @@
+package op
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/tensor"
+)
+
+// inferNorm checks x, an optional residual of the same type, and gamma and beta as long as the last axis.
+func inferNorm(eps float64, in []ir.Type, residual bool) (ir.Type, error) {
+	x := in[0]
+	if err := isFloat("operand", x); err != nil {
+		return ir.Type{}, err
+	}
+	if x.Rank() == 0 {
+		return ir.Type{}, fmt.Errorf("operand is %v; want rank 1 or more", x)
+	}
+	if !(eps >= 0) || math.IsInf(eps, 1) {
+		return ir.Type{}, fmt.Errorf("eps is %v; want a finite number, not negative", eps)
+	}
+	affine := in[1:]
+	if residual {
+		if !in[1].Equal(x) {
+			return ir.Type{}, fmt.Errorf("residual is %v; want %v, the type of x", in[1], x)
+		}
+		affine = in[2:]
+	}
+	for i, name := range []string{"gamma", "beta"} {
+		if err := vectorOf(name, affine[i], x.DType, x.Shape[x.Rank()-1]); err != nil {
+			return ir.Type{}, err
+		}
+	}
+	return x, nil
+}
+
+// layerNorm normalises the rows of x into y, which may be x.
+func layerNorm(eps float64, x, gamma, beta, y []float64) {
+	h := len(gamma)
+	for r := 0; r < len(x); r += h {
+		var mean, variance float64
+		for _, v := range x[r : r+h] {
+			mean += v / float64(h)
+		}
+		for _, v := range x[r : r+h] {
+			variance += (v - mean) * (v - mean) / float64(h)
+		}
+		s := 1 / math.Sqrt(variance+eps)
+		for i, v := range x[r : r+h] {
+			y[r+i] = (v-mean)*s*gamma[i] + beta[i]
+		}
+	}
+}
+
+// rmsNorm scales the rows of x into y, which may be x.
+func rmsNorm(eps float64, x, gamma, beta, y []float64) {
+	h := len(gamma)
+	for r := 0; r < len(x); r += h {
+		var square float64
+		for _, v := range x[r : r+h] {
+			square += v * v / float64(h)
+		}
+		s := 1 / math.Sqrt(square+eps)
+		for i, v := range x[r : r+h] {
+			y[r+i] = v*s*gamma[i] + beta[i]
+		}
+	}
+}
+
+// normTypes are x's types of the cases.
+func normTypes() []ir.Type {
+	return []ir.Type{f32(1), f32(7), f32(3, 5), f32(2, 3, 33), f32(0, 4), f32(4, 0), f32(5, 300), f16(3, 9), bf16(3, 9), f64(3, 5)}
+}
+
+// normIn are the operands of a norm on x.
+func normIn(x ir.Type, residual bool) []ir.Type {
+	v := ir.Type{DType: x.DType, Shape: x.Shape[x.Rank()-1:]}
+	if residual {
+		return []ir.Type{x, x, v, v}
+	}
+	return []ir.Type{x, v, v}
+}
+
+// plus is the sum of x and res, in float64.
+func plus(x, res *tensor.Array) []float64 {
+	sum := make([]float64, len(x.F))
+	for i := range sum {
+		sum[i] = x.F[i] + res.F[i]
+	}
+	return sum
+}

@@ -1,0 +1,122 @@
+package op
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/tensor"
+)
+
+// ReduceAttrs are the attributes of all reductions.
+type ReduceAttrs struct {
+	Axes     []int `attr:"axes"`      // rising; none reduces nothing
+	KeepDims bool  `attr:"keep_dims"` // reduced axes stay with size 1
+}
+
+// reduction describes how a reduction folds its elements.
+type reduction struct {
+	name, doc string
+	tol       func(a ReduceAttrs, in []ir.Type, out ir.Type) ir.Tolerance
+	float     func(acc, x float64) float64
+	start     float64
+	integer   func(acc, x int64) int64 // nil: floats only
+	startInt  func(dtype.DType) int64
+	mean      bool // divide by the number of elements
+	fill      []ir.Range
+}
+
+func reduce(r reduction) *ir.OpDef {
+	return ir.Define(ir.Def[ReduceAttrs]{
+		Name: r.name, Doc: r.doc, MinIn: 1, MaxIn: 1,
+		Infer: func(s ir.Sig[ReduceAttrs]) (ir.Type, error) {
+			x := s.In[0]
+			if d := x.DType; d == dtype.Bool || r.integer == nil && !d.IsFloat() {
+				return ir.Type{}, fmt.Errorf("operand is %v; want a number type that the op takes", x)
+			}
+			for i, axis := range s.Attrs.Axes {
+				if err := checkAxis(axis, x.Rank()); err != nil {
+					return ir.Type{}, err
+				}
+				if i > 0 && axis <= s.Attrs.Axes[i-1] {
+					return ir.Type{}, fmt.Errorf("axes %v do not rise", s.Attrs.Axes)
+				}
+			}
+			out := ir.Shape{}
+			for i, d := range x.Shape {
+				switch {
+				case !slices.Contains(s.Attrs.Axes, i):
+					out = append(out, d)
+				case s.Attrs.KeepDims:
+					out = append(out, ir.Static(1))
+				}
+			}
+			return ir.Type{DType: x.DType, Shape: out}, nil
+		},
+		Eval: func(a ReduceAttrs, in []*tensor.Array, out *tensor.Array) error {
+			x := in[0]
+			kept := slices.Clone(x.Shape) // the result's shape with keep_dims
+			for _, axis := range a.Axes {
+				kept[axis] = 1
+			}
+			to := [][]int{strides(kept, x.Shape)}
+			if out.F == nil {
+				for i := range out.I {
+					out.I[i] = r.startInt(out.DType)
+				}
+				walk(x.Shape, to, func(i int, p []int) { out.I[p[0]] = r.integer(out.I[p[0]], x.I[i]) })
+				return nil
+			}
+			for i := range out.F {
+				out.F[i] = r.start
+			}
+			walk(x.Shape, to, func(i int, p []int) { out.F[p[0]] = r.float(out.F[p[0]], x.F[i]) })
+			if r.mean {
+				count := 1
+				for _, axis := range a.Axes {
+					count *= x.Shape[axis]
+				}
+				for i := range out.F {
+					out.F[i] /= float64(count)
+				}
+			}
+			return nil
+		},
+		FLOPs: func(_ ReduceAttrs, in []ir.Type, _ ir.Type) int64 { return numel(in[0]) },
+		Tol:   r.tol,
+		Cases: func() []ir.Case[ReduceAttrs] {
+			c := func(t ir.Type, keep bool, axes ...int) ir.Case[ReduceAttrs] {
+				return ir.Case[ReduceAttrs]{Attrs: ReduceAttrs{axes, keep}, In: []ir.Type{t}, Fill: r.fill}
+			}
+			cases := []ir.Case[ReduceAttrs]{
+				c(f32(), false), c(f32(7), false, 0), c(f32(7), true, 0), c(f32(3, 5), false), c(f32(3, 5), false, 0), c(f32(3, 5), true, 1),
+				c(f32(3, 5), false, 0, 1), c(f32(2, 3, 4), false, 0, 2), c(f32(2, 3, 4), true, 1), c(f32(2, 3, 4, 5), false, 1, 2),
+				c(f32(3, 0), false, 1), c(f32(0, 3), false, 1), c(f32(5, 300), false, 1), c(f16(3, 9), false, 1), c(bf16(9, 3), false, 0), c(f64(3, 5), false, 1),
+			}
+			if r.integer != nil {
+				cases = append(cases, c(i32(3, 5), false, 1), c(i64(4), false, 0), c(u8(3, 0), false, 1))
+			}
+			return cases
+		},
+	})
+}
+
+// addReduce is what the constructors share: axes may count from the end and stand in any order.
+func addReduce(def *ir.OpDef, x *ir.Node, keepDims bool, axes []int) *ir.Node {
+	sorted := make([]int, len(axes))
+	for i, a := range axes {
+		sorted[i] = fromEnd(a, x)
+	}
+	slices.Sort(sorted)
+	return x.Graph.Add(def, ReduceAttrs{sorted, keepDims}, x)
+}
+
+// summedAxes is the tolerance of a sum over the reduced axes.
+func summedAxes(a ReduceAttrs, in []ir.Type, out ir.Type) ir.Tolerance {
+	k := int64(1)
+	for _, axis := range a.Axes {
+		k *= in[0].Shape[axis].B
+	}
+	return summed(out.DType, k)
+}

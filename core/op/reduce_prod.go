@@ -1,0 +1,23 @@
+package op
+
+import (
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+)
+
+// ReduceProdDef is the product over axes.
+var ReduceProdDef = reduce(reduction{
+	name:     "reduce_prod",
+	doc:      "The product over axes; 1 over nothing. Integers wrap.",
+	tol:      summedAxes,
+	start:    1,
+	float:    func(acc, x float64) float64 { return acc * x },
+	integer:  func(acc, x int64) int64 { return acc * x },
+	startInt: func(dtype.DType) int64 { return 1 },
+	fill:     []ir.Range{{Lo: 0.9, Hi: 1.1}}, // products of many elements stay near 1
+})
+
+// ReduceProd adds the product over axes; reduced axes stay with size 1 if keepDims is set.
+func ReduceProd(x *ir.Node, keepDims bool, axes ...int) *ir.Node {
+	return addReduce(ReduceProdDef, x, keepDims, axes)
+}

@@ -1,0 +1,21 @@
+package op
+
+import (
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+)
+
+// ReduceSumDef is the sum over axes.
+var ReduceSumDef = reduce(reduction{
+	name:     "reduce_sum",
+	doc:      "The sum over axes; 0 over nothing. Integers wrap.",
+	tol:      summedAxes,
+	float:    func(acc, x float64) float64 { return acc + x },
+	integer:  func(acc, x int64) int64 { return acc + x },
+	startInt: func(dtype.DType) int64 { return 0 },
+})
+
+// ReduceSum adds the sum over axes; reduced axes stay with size 1 if keepDims is set.
+func ReduceSum(x *ir.Node, keepDims bool, axes ...int) *ir.Node {
+	return addReduce(ReduceSumDef, x, keepDims, axes)
+}

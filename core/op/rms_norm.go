@@ -1,0 +1,38 @@
+package op
+
+import (
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/tensor"
+)
+
+// RmsNormAttrs are the attributes of rms_norm.
+type RmsNormAttrs struct {
+	Eps float64 `attr:"eps"`
+}
+
+// RmsNormDef is root-mean-square normalisation over the last axis.
+var RmsNormDef = ir.Define(ir.Def[RmsNormAttrs]{
+	Name: "rms_norm",
+	Doc: "y = x / sqrt(mean(x^2) + eps) * gamma + beta over the last axis (Zhang and Sennrich 2019). beta is always added; " +
+		"pass zeros for the plain form.",
+	MinIn: 3, MaxIn: 3,
+	Infer: func(s ir.Sig[RmsNormAttrs]) (ir.Type, error) { return inferNorm(s.Attrs.Eps, s.In, false) },
+	Eval: func(a RmsNormAttrs, in []*tensor.Array, out *tensor.Array) error {
+		rmsNorm(a.Eps, in[0].F, in[1].F, in[2].F, out.F)
+		return nil
+	},
+	FLOPs: perElement[RmsNormAttrs](8),
+	Tol:   rounded[RmsNormAttrs],
+	Cases: func() []ir.Case[RmsNormAttrs] {
+		var cases []ir.Case[RmsNormAttrs]
+		for _, x := range normTypes() {
+			cases = append(cases, ir.Case[RmsNormAttrs]{Attrs: RmsNormAttrs{1e-6}, In: normIn(x, false)})
+		}
+		return cases
+	},
+})
+
+// RmsNorm adds root-mean-square normalisation over the last axis of x; gamma and beta are as long as the last axis.
+func RmsNorm(x, gamma, beta *ir.Node, eps float64) *ir.Node {
+	return x.Graph.Add(RmsNormDef, RmsNormAttrs{eps}, x, gamma, beta)
+}

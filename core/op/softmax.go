@@ -1,0 +1,67 @@
+package op
+
+import (
+	"math"
+
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/tensor"
+)
+
+// SoftmaxAttrs are the attributes of softmax.
+type SoftmaxAttrs struct {
+	Axis int `attr:"axis"`
+}
+
+// SoftmaxDef normalises exponentials along an axis.
+var SoftmaxDef = ir.Define(ir.Def[SoftmaxAttrs]{
+	Name: "softmax",
+	Doc: "y = exp(x - m) / sum of exp(x - m) along an axis, m the maximum on it. A row of -Inf only gives NaN (attention has " +
+		"a rule of its own); so does a row with NaN or +Inf.",
+	MinIn: 1, MaxIn: 1,
+	Infer: func(s ir.Sig[SoftmaxAttrs]) (ir.Type, error) {
+		if err := isFloat("operand", s.In[0]); err != nil {
+			return ir.Type{}, err
+		}
+		return s.In[0], checkAxis(s.Attrs.Axis, s.In[0].Rank())
+	},
+	Eval: func(a SoftmaxAttrs, in []*tensor.Array, out *tensor.Array) error {
+		n, inner := out.Shape[a.Axis], tensor.Numel(out.Shape[a.Axis+1:])
+		for o := range tensor.Numel(out.Shape[:a.Axis]) {
+			for i := range inner {
+				softmaxRow(in[0].F[o*n*inner+i:], out.F[o*n*inner+i:], n, inner)
+			}
+		}
+		return nil
+	},
+	FLOPs: perElement[SoftmaxAttrs](7),
+	Tol:   rounded[SoftmaxAttrs],
+	Cases: func() []ir.Case[SoftmaxAttrs] {
+		c := func(t ir.Type, axis int) ir.Case[SoftmaxAttrs] {
+			return ir.Case[SoftmaxAttrs]{Attrs: SoftmaxAttrs{axis}, In: []ir.Type{t}, Fill: []ir.Range{{Lo: -8, Hi: 8}}}
+		}
+		return []ir.Case[SoftmaxAttrs]{
+			c(f32(1), 0), c(f32(7), 0), c(f32(3, 5), 1), c(f32(3, 5), 0), c(f32(2, 7, 3), 1), c(f32(0, 4), 1), c(f32(4, 0), 1), c(f32(5, 300), 1),
+			c(f16(3, 9), 1), c(bf16(3, 9), 1), c(f64(3, 5), 1),
+		}
+	},
+})
+
+// Softmax adds a softmax over axis.
+func Softmax(x *ir.Node, axis int) *ir.Node {
+	return x.Graph.Add(SoftmaxDef, SoftmaxAttrs{fromEnd(axis, x)}, x)
+}
+
+// softmaxRow normalises n elements that lie step apart.
+func softmaxRow(x, y []float64, n, step int) {
+	m, sum := math.Inf(-1), 0.0
+	for k := range n {
+		m = max(m, x[k*step])
+	}
+	for k := range n {
+		y[k*step] = math.Exp(x[k*step] - m)
+		sum += y[k*step]
+	}
+	for k := range n {
+		y[k*step] /= sum
+	}
+}
