@@ -73,7 +73,7 @@ var _ = ir.Lower(SAMAttentionDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) *
 		return op.Transpose(op.Reshape(part, ir.ShapeOf(w, wh*ww, heads, d)), 0, 2, 1, 3)
 	}
 	q, k, v := head(0), head(1), head(2)
-	scale := op.Const(g, ir.TypeOf(dtype.F32), 1/math.Sqrt(float64(d)))
+	scale := op.Const(g, 1/math.Sqrt(float64(d)), ir.TypeOf(dtype.F32))
 	scores := op.MatMul(op.Mul(q, scale), k, op.MatMulAttrs{TransB: true})
 
 	// rel_h[b,h,qy,qx,ky] = q[b,h,qy,qx,:]·Rh[qy,ky,:], and the same along x.
@@ -103,8 +103,8 @@ func SAMAttention(x, wqkv, bqkv, relH, relW, wproj, bproj *ir.Node, attrs SAMAtt
 // relativePositions turns a table [2n-1, d] into [n, n, d]: entry (q, k) is row q-k+n-1.
 func relativePositions(table *ir.Node, n int64) *ir.Node {
 	g, t := table.Graph, ir.TypeOf(dtype.I32, n, n)
-	idx := op.Sub(op.Iota(g, t, 0), op.Iota(g, t, 1))
-	idx = op.Add(idx, op.Const(g, ir.TypeOf(dtype.I32), float64(n-1)))
+	idx := op.Sub(op.Iota(g, 0, t), op.Iota(g, 1, t))
+	idx = op.Add(idx, op.Const(g, float64(n-1), ir.TypeOf(dtype.I32)))
 	return op.Gather(f32(table), idx, 0)
 }
 

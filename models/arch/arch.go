@@ -85,14 +85,14 @@ func All() []Architecture {
 
 var (
 	// ErrUnknown is a checkpoint that no family recognises for sure.
-	ErrUnknown = diag.Define("RLX3030", "architecture not recognised", `
+	ErrUnknown = diag.Define("RLX3050", "architecture not recognised", `
 The tensors of the checkpoint do not identify one model family for sure. The message lists the evidence. If you know the
 family, name it with --arch.`)
 	// ErrTensor is a tensor that is missing, superfluous or of another shape than its model needs.
-	ErrTensor = diag.Define("RLX3031", "checkpoint does not fit the architecture", `
+	ErrTensor = diag.Define("RLX3051", "checkpoint does not fit the architecture", `
 A tensor is missing, superfluous, or has another shape or element type than the model needs. The message names it.`)
 	// ErrConfig is a configuration value that is unknown, malformed or contradicts the tensors.
-	ErrConfig = diag.Define("RLX3032", "bad model configuration", `
+	ErrConfig = diag.Define("RLX3052", "bad model configuration", `
 A value of the model's configuration (config.json, --model-config or --set) is unknown, malformed, or contradicts the shapes
 of the checkpoint's tensors. The message names the key and where it came from.`)
 )

@@ -10,7 +10,7 @@ import (
 )
 
 // scalar is an f32 constant that broadcasts.
-func scalar(g *ir.Graph, v float64) *ir.Node { return op.Const(g, ir.TypeOf(dtype.F32), v) }
+func scalar(g *ir.Graph, v float64) *ir.Node { return op.Const(g, v, ir.TypeOf(dtype.F32)) }
 
 // positions encodes coordinates in [0,1] (x, y on the last axis) with random Fourier features (arXiv:2006.10739):
 // [sin(2π(2p−1)·G), cos(2π(2p−1)·G)].
@@ -31,9 +31,9 @@ func sparsePrompts(c config, s nn.Scope, points, labels *ir.Node) *ir.Node {
 	kinds := op.Concat(0, s.F32("not_a_point_embed.weight", 1, c.embed),
 		s.F32("point_embeddings.0.weight", 1, c.embed), s.F32("point_embeddings.1.weight", 1, c.embed),
 		s.F32("point_embeddings.2.weight", 1, c.embed), s.F32("point_embeddings.3.weight", 1, c.embed))
-	one := op.Const(g, ir.TypeOf(dtype.I32), 1)
+	one := op.Const(g, 1, ir.TypeOf(dtype.I32))
 	kind := op.Gather(kinds, op.Add(labels, one), 0)
-	padding := op.Eq(labels, op.Const(g, ir.TypeOf(dtype.I32), -1))
+	padding := op.Eq(labels, op.Const(g, -1, ir.TypeOf(dtype.I32)))
 	padding = op.Reshape(padding, append(append(ir.Shape{}, labels.Type.Shape...), ir.Static(1)))
 	return op.Add(op.Where(padding, scalar(g, 0), pe), kind)
 }
@@ -42,7 +42,7 @@ func sparsePrompts(c config, s nn.Scope, points, labels *ir.Node) *ir.Node {
 func gridPositions(c config, s nn.Scope) *ir.Node {
 	t := ir.TypeOf(dtype.I32, c.grid, c.grid, 1)
 	axis := func(i int) *ir.Node {
-		x := op.Cast(op.Iota(s.G, t, i), dtype.F32)
+		x := op.Cast(op.Iota(s.G, i, t), dtype.F32)
 		return op.Mul(op.Add(x, scalar(s.G, 0.5)), scalar(s.G, 1/float64(c.grid)))
 	}
 	pe := positions(c, s, op.Concat(2, axis(1), axis(0)))

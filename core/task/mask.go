@@ -1,0 +1,106 @@
+package task
+
+import (
+	"fmt"
+	"image"
+	"strconv"
+
+	"github.com/rlx-go/rlx/core/diag"
+)
+
+// Mask is one mask at the size of the image.
+type Mask struct {
+	Token int         // number of the mask among the model's outputs
+	IoU   float32     // quality the model predicts for it
+	Image *image.Gray // 255 inside, 0 outside
+}
+
+// The values of --mask beside numbers.
+const (
+	MaskBest = "best" // the highest predicted IoU among masks BestFirst to BestLast
+	MaskAll  = "all"
+)
+
+// Postprocess makes masks of the logits [Tokens,h,w] and the predicted qualities iou [Tokens]. which is MaskBest, MaskAll
+// or the number of a mask. The logits are resized bilinearly (half-pixel centres, no antialiasing) to the square, cropped to
+// the image inside it, resized in the same way to the image, and compared with Threshold. Errors are *diag.Error with
+// CodeMask or CodeNoBest.
+func (s *Segment) Postprocess(logits []float32, h, w int, iou []float32, g Geometry, which string) ([]Mask, error) {
+	if len(logits) != s.Tokens*h*w || len(iou) != s.Tokens || h < 1 || w < 1 {
+		panic(fmt.Sprintf("BUG: %d logits of %d x %d and %d qualities for %d masks", len(logits), h, w, len(iou), s.Tokens))
+	}
+	tokens, err := s.choose(which, iou)
+	if err != nil {
+		return nil, err
+	}
+	var out []Mask
+	for _, t := range tokens {
+		out = append(out, Mask{t, iou[t], s.upscale(logits[t*h*w:][:h*w], h, w, g)})
+	}
+	return out, nil
+}
+
+// CheckMask tells whether which is one that Postprocess accepts, so that a command can say so before it runs the model.
+func (s *Segment) CheckMask(which string) error {
+	if which == MaskBest || which == MaskAll {
+		return nil
+	}
+	if t, err := strconv.Atoi(which); err == nil && t >= 0 && t < s.Tokens && strconv.Itoa(t) == which {
+		return nil
+	}
+	return diag.New(CodeMask, "mask "+strconv.Quote(which), "is not one of the model's; allowed are %s, %s and 0 to %d", MaskBest, MaskAll, s.Tokens-1)
+}
+
+func (s *Segment) choose(which string, iou []float32) ([]int, error) {
+	if err := s.CheckMask(which); err != nil {
+		return nil, err
+	}
+	switch which {
+	case MaskAll:
+		all := make([]int, s.Tokens)
+		for i := range all {
+			all[i] = i
+		}
+		return all, nil
+	case MaskBest:
+		best := -1
+		for t := s.BestFirst; t <= s.BestLast; t++ {
+			if iou[t] == iou[t] && (best < 0 || iou[t] > iou[best]) { // not NaN
+				best = t
+			}
+		}
+		if best < 0 {
+			return nil, diag.New(CodeNoBest, "masks", "every predicted IoU of masks %d to %d is NaN", s.BestFirst, s.BestLast)
+		}
+		return []int{best}, nil
+	}
+	t, _ := strconv.Atoi(which)
+	return []int{t}, nil
+}
+
+// upscale makes the mask of one token. Only the part of the square that the image covers is ever computed.
+func (s *Segment) upscale(logits []float32, h, w int, g Geometry) *image.Gray {
+	crop := func(y int, dst []float32) { copy(dst, logits[y*w:][:w]) }
+	square := resize(w, h, 1, bilinear(w, s.Size, false)[:g.ScaledW], bilinear(h, s.Size, false)[:g.ScaledH], false, crop)
+	out := image.NewGray(image.Rect(0, 0, g.Width, g.Height))
+	xs, ys := bilinear(g.ScaledW, g.Width, false), bilinear(g.ScaledH, g.Height, false)
+	wide, line, threshold := make([]float32, 0, g.ScaledH*g.Width), make([]float32, g.Width), float32(s.Threshold)
+	for y := range g.ScaledH {
+		wide = wide[:(y+1)*g.Width]
+		resizeRow(wide[y*g.Width:], square[y*g.ScaledW:][:g.ScaledW], xs, 1)
+	}
+	for y, t := range ys {
+		clear(line)
+		for i, weight := range t.weight {
+			for x, v := range wide[(t.first+i)*g.Width:][:g.Width] {
+				line[x] += weight * v
+			}
+		}
+		for x, v := range line {
+			if v > threshold {
+				out.Pix[y*out.Stride+x] = 255
+			}
+		}
+	}
+	return out
+}

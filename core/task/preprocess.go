@@ -1,0 +1,46 @@
+package task
+
+import "image"
+
+// Geometry relates an image to the square input of a model.
+type Geometry struct {
+	Width, Height    int // of the image
+	ScaledW, ScaledH int // of the image inside the square, at its upper left
+	Size             int // side of the square
+}
+
+// Geometry says how an image of w x h pixels lies in the square.
+func (s *Segment) Geometry(w, h int) Geometry {
+	g := Geometry{Width: w, Height: h, Size: s.Size}
+	g.ScaledW, g.ScaledH = s.Size, s.Size
+	if w >= h {
+		g.ScaledH = scaledSide(h, w, s.Size)
+	} else {
+		g.ScaledW = scaledSide(w, h, s.Size)
+	}
+	return g
+}
+
+// scaledSide is side*size/longest to the nearest pixel, halves up, and at least one.
+func scaledSide(side, longest, size int) int {
+	return max(1, int(float64(side)*float64(size)/float64(longest)+0.5))
+}
+
+// Preprocess makes the input tensor [1,3,Size,Size] (f32, planes R, G, B) of an image: scaled by the resize rule,
+// (value - Mean) / Std on the 0..255 scale, zeros to the right and below.
+func (s *Segment) Preprocess(img image.Image) ([]float32, Geometry) {
+	b := img.Bounds()
+	g := s.Geometry(b.Dx(), b.Dy())
+	small := resize(g.Width, g.Height, 3, bilinear(g.Width, g.ScaledW, true), bilinear(g.Height, g.ScaledH, true), true, rgbRow(img))
+	out := make([]float32, 3*s.Size*s.Size)
+	for c := range 3 {
+		mean, inv := float32(s.Mean[c]), float32(1/s.Std[c])
+		for y := range g.ScaledH {
+			dst, src := out[(c*s.Size+y)*s.Size:][:g.ScaledW], small[y*g.ScaledW*3+c:]
+			for x := range dst {
+				dst[x] = (src[3*x] - mean) * inv
+			}
+		}
+	}
+	return out, g
+}

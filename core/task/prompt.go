@@ -1,0 +1,110 @@
+package task
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/rlx-go/rlx/core/diag"
+)
+
+// Point is a prompt point in pixels of the image.
+type Point struct {
+	X, Y       float64
+	Foreground bool
+}
+
+// Box is a prompt box in pixels of the image, X0 < X1 and Y0 < Y1.
+type Box struct{ X0, Y0, X1, Y1 float64 }
+
+// Prompts are what the user points at.
+type Prompts struct {
+	Points []Point
+	Box    *Box // may be nil
+}
+
+// ParsePoint reads "X,Y" or "X,Y,0|1"; 1, the default, is foreground. Errors are *diag.Error with CodePrompt.
+func ParsePoint(s string) (Point, error) {
+	v, ok := numbers(s)
+	if !ok || len(v) != 2 && (len(v) != 3 || v[2] != 0 && v[2] != 1) {
+		return Point{}, diag.New(CodePrompt, "point "+strconv.Quote(s), "is not X,Y or X,Y,0 (background) or X,Y,1 (foreground)")
+	}
+	return Point{v[0], v[1], len(v) == 2 || v[2] == 1}, nil
+}
+
+// ParseBox reads "X0,Y0,X1,Y1". Errors are *diag.Error with CodePrompt.
+func ParseBox(s string) (Box, error) {
+	v, ok := numbers(s)
+	if !ok || len(v) != 4 {
+		return Box{}, diag.New(CodePrompt, "box "+strconv.Quote(s), "is not X0,Y0,X1,Y1")
+	}
+	return Box{v[0], v[1], v[2], v[3]}, nil
+}
+
+func numbers(s string) ([]float64, bool) {
+	var out []float64
+	for part := range strings.SplitSeq(s, ",") {
+		v, err := strconv.ParseFloat(strings.TrimSpace(part), 64)
+		if err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
+			return nil, false
+		}
+		out = append(out, v)
+	}
+	return out, true
+}
+
+// Prompt makes the points [1,N,2] (f32, x then y in pixels of the square) and labels [1,N] (i32) of p: the points, then
+// the corners of the box, or a padding point where there is no box. Errors are *diag.Error with CodePrompt: no prompt, one
+// outside the image, an empty box, more than MaxPoints.
+func (s *Segment) Prompt(p Prompts, g Geometry) (points []float32, labels []int32, err error) {
+	if len(p.Points) == 0 && p.Box == nil {
+		return nil, nil, diag.New(CodePrompt, "", "no prompt").WithHint("give at least one point or a box")
+	}
+	extra, what := 1, "one padding point"
+	if p.Box != nil {
+		extra, what = 2, "two corners of the box"
+	}
+	if n := len(p.Points) + extra; n > s.MaxPoints {
+		return nil, nil, diag.New(CodePrompt, "", "%d points and %s; the artifact allows %d together", len(p.Points), what, s.MaxPoints)
+	}
+	add := func(x, y float64, label int32) {
+		points = append(points, float32(x*float64(g.ScaledW)/float64(g.Width)), float32(y*float64(g.ScaledH)/float64(g.Height)))
+		labels = append(labels, label)
+	}
+	for _, pt := range p.Points {
+		name := fmt.Sprintf("point %g,%g", pt.X, pt.Y)
+		if err := g.inside(name, pt.X, pt.Y); err != nil {
+			return nil, nil, err
+		}
+		label := s.Labels.Background
+		if pt.Foreground {
+			label = s.Labels.Foreground
+		}
+		add(pt.X, pt.Y, label)
+	}
+	if b := p.Box; b != nil {
+		name := fmt.Sprintf("box %g,%g,%g,%g", b.X0, b.Y0, b.X1, b.Y1)
+		if !(b.X0 < b.X1 && b.Y0 < b.Y1) {
+			return nil, nil, diag.New(CodePrompt, name, "is empty; allowed is X0,Y0,X1,Y1 with X0 < X1 and Y0 < Y1")
+		}
+		for _, corner := range [][2]float64{{b.X0, b.Y0}, {b.X1, b.Y1}} {
+			if err := g.inside(name, corner[0], corner[1]); err != nil {
+				return nil, nil, err
+			}
+		}
+		add(b.X0, b.Y0, s.Labels.BoxStart)
+		add(b.X1, b.Y1, s.Labels.BoxEnd)
+	} else {
+		points, labels = append(points, 0, 0), append(labels, s.Labels.Pad)
+	}
+	return points, labels, nil
+}
+
+func (g Geometry) inside(name string, x, y float64) error {
+	if x >= 0 && x <= float64(g.Width) && y >= 0 && y <= float64(g.Height) { // false for NaN
+		return nil
+	}
+	return diag.New(CodePrompt, name, "is outside the image, which has %d x %d pixels; allowed are x from 0 to %d and y from 0 to %d",
+		g.Width, g.Height, g.Width, g.Height)
+}

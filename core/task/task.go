@@ -1,0 +1,141 @@
+// Package task is the vocabulary in which an artifact says what it is for, so that the runtime can turn an image and
+// prompts into input tensors and output tensors into an image without knowing any model.
+//
+// It computes on values in memory and opens no files. It imports core/diag only; it must not import core/ir, core/program,
+// format, plugins or models.
+package task
+
+import (
+	"math"
+
+	"github.com/rlx-go/rlx/core/diag"
+)
+
+// Codes of this package.
+var (
+	CodeImage = diag.Define("RLX3030", "not a usable image", `
+The image is neither PNG nor JPEG, is damaged, or is larger than 2^28 pixels. Convert it to PNG or JPEG first.`)
+	CodePrompt = diag.Define("RLX2030", "bad prompt", `
+A prompt point or box is not inside the image, a box is empty, or there are more prompts than the model was compiled for.
+Coordinates are pixels of the image as it is displayed: x from 0 at the left edge to the width at the right edge, y from 0
+at the top edge to the height at the bottom edge. A box is X0,Y0,X1,Y1 with X0 < X1 and Y0 < Y1.`)
+	CodeMask = diag.Define("RLX2031", "no such mask", `
+--mask is best, all, or the number of a mask that the model gives.`)
+	CodeNoBest = diag.Define("RLX1030", "no best mask", `
+The model predicted no quality for any mask (every predicted IoU is not a number), so none is the best. --mask N takes a mask
+by number; --check-nan finds the first step that went wrong.`)
+	CodeSpec = diag.Define("RLX4050", "bad task description", `
+The artifact's description of its task is damaged or names things this version does not know. Compile the model again.`)
+)
+
+// SegmentName is how an artifact names the task that Segment describes.
+const SegmentName = "segment"
+
+// Segment describes promptable segmentation: an image and prompts in, masks out. It is plain data and travels in the
+// artifact; call Validate on one that was read from a file.
+//
+// One method turns the square image into an embedding, another turns the embedding and the prompts into masks:
+//
+//	image f32 [1,3,Size,Size]                                        -> Embedding
+//	Embedding, points f32 [1,N,2], labels i32 [1,N], 1<=N<=MaxPoints -> masks f32 [1,Tokens,h,w] (logits), iou f32 [1,Tokens]
+type Segment struct {
+	ImageMethod string `msgpack:"image_method" json:"image_method"` // "encode"
+	ImageInput  string `msgpack:"image_input" json:"image_input"`   // "image"
+	Embedding   string `msgpack:"embedding" json:"embedding"`       // output of ImageMethod, "embeddings"
+
+	PromptMethod   string `msgpack:"prompt_method" json:"prompt_method"`     // "decode"
+	EmbeddingInput string `msgpack:"embedding_input" json:"embedding_input"` // input of PromptMethod fed from Embedding
+	PointsInput    string `msgpack:"points_input" json:"points_input"`       // "points"
+	LabelsInput    string `msgpack:"labels_input" json:"labels_input"`       // "labels"
+	MasksOutput    string `msgpack:"masks_output" json:"masks_output"`       // "low_res_masks"
+	IoUOutput      string `msgpack:"iou_output" json:"iou_output"`           // "iou"
+
+	Size   int        `msgpack:"size" json:"size"`     // side of the square input in pixels
+	Resize string     `msgpack:"resize" json:"resize"` // ResizeLongestSide
+	Pad    string     `msgpack:"pad" json:"pad"`       // PadBottomRight
+	Mean   [3]float64 `msgpack:"mean" json:"mean"`     // of R, G, B on the 0..255 scale
+	Std    [3]float64 `msgpack:"std" json:"std"`
+
+	Labels    Labels  `msgpack:"labels" json:"labels"`
+	MaxPoints int     `msgpack:"max_points" json:"max_points"` // upper bound of N, padding and box corners included
+	Tokens    int     `msgpack:"tokens" json:"tokens"`         // masks that PromptMethod returns
+	BestFirst int     `msgpack:"best_first" json:"best_first"` // "best" is chosen among masks BestFirst..BestLast
+	BestLast  int     `msgpack:"best_last" json:"best_last"`
+	Threshold float64 `msgpack:"threshold" json:"threshold"` // a logit above it is inside the mask
+}
+
+// Labels are the codes in the labels tensor.
+type Labels struct {
+	Background int32 `msgpack:"background" json:"background"`
+	Foreground int32 `msgpack:"foreground" json:"foreground"`
+	BoxStart   int32 `msgpack:"box_start" json:"box_start"` // upper left corner
+	BoxEnd     int32 `msgpack:"box_end" json:"box_end"`     // lower right corner
+	Pad        int32 `msgpack:"pad" json:"pad"`             // a point (0,0) with it goes last when there is no box
+}
+
+// The values of Segment.Resize and Segment.Pad.
+const (
+	// ResizeLongestSide scales the longest side to Size, the other in proportion and to the nearest pixel, bilinearly with
+	// antialiasing.
+	ResizeLongestSide = "longest_side"
+	// PadBottomRight fills the square to the right and below with zeros, after normalisation.
+	PadBottomRight = "bottom_right"
+)
+
+// NewSegment is the description of a model that follows the Segment Anything conventions; size is the side of its square
+// input in pixels, maxPoints the upper bound of the number of points.
+func NewSegment(size, maxPoints int) Segment {
+	return Segment{
+		ImageMethod: "encode", ImageInput: "image", Embedding: "embeddings",
+		PromptMethod: "decode", EmbeddingInput: "embeddings", PointsInput: "points", LabelsInput: "labels",
+		MasksOutput: "low_res_masks", IoUOutput: "iou",
+		Size: size, Resize: ResizeLongestSide, Pad: PadBottomRight,
+		Mean: [3]float64{123.675, 116.28, 103.53}, Std: [3]float64{58.395, 57.12, 57.375},
+		Labels:    Labels{Background: 0, Foreground: 1, BoxStart: 2, BoxEnd: 3, Pad: -1},
+		MaxPoints: maxPoints, Tokens: 4, BestFirst: 1, BestLast: 3,
+	}
+}
+
+// Limits of what Validate accepts.
+const (
+	maxSize   = 1 << 14
+	maxPoints = 1 << 16
+	maxTokens = 64
+)
+
+// Validate checks a description that came from a file, so that nothing below divides by zero, indexes out of range, or
+// allocates without bound. The error is a *diag.Error with CodeSpec.
+func (s *Segment) Validate() error {
+	bad := func(format string, args ...any) error { return diag.New(CodeSpec, "task segment", format, args...) }
+	for field, name := range map[string]string{
+		"image_method": s.ImageMethod, "image_input": s.ImageInput, "embedding": s.Embedding, "prompt_method": s.PromptMethod,
+		"embedding_input": s.EmbeddingInput, "points_input": s.PointsInput, "labels_input": s.LabelsInput,
+		"masks_output": s.MasksOutput, "iou_output": s.IoUOutput,
+	} {
+		if name == "" {
+			return bad("%s is empty", field)
+		}
+	}
+	switch {
+	case s.Size < 1 || s.Size > maxSize:
+		return bad("size is %d; allowed are 1 to %d", s.Size, maxSize)
+	case s.Resize != ResizeLongestSide:
+		return bad("resize is %q; known is %q", s.Resize, ResizeLongestSide)
+	case s.Pad != PadBottomRight:
+		return bad("pad is %q; known is %q", s.Pad, PadBottomRight)
+	case s.MaxPoints < 2 || s.MaxPoints > maxPoints:
+		return bad("max_points is %d; allowed are 2 (one point and padding, or one box) to %d", s.MaxPoints, maxPoints)
+	case s.Tokens < 1 || s.Tokens > maxTokens:
+		return bad("tokens is %d; allowed are 1 to %d", s.Tokens, maxTokens)
+	case s.BestFirst < 0 || s.BestLast < s.BestFirst || s.BestLast >= s.Tokens:
+		return bad("best is chosen among masks %d to %d of %d", s.BestFirst, s.BestLast, s.Tokens)
+	case math.IsNaN(s.Threshold) || math.IsInf(s.Threshold, 0):
+		return bad("threshold is %v", s.Threshold)
+	}
+	for c := range 3 {
+		if !(math.Abs(s.Mean[c]) <= 1e6) || !(s.Std[c] >= 1e-6 && s.Std[c] <= 1e6) {
+			return bad("mean %v and std %v of channel %d are out of range", s.Mean[c], s.Std[c], c)
+		}
+	}
+	return nil
+}
