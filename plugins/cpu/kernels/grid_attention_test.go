@@ -1,0 +1,171 @@
+package kernels
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// gridAttention64 is the definition, token by token: build each padded window, then plain softmax attention.
+func gridAttention64(g *GridAttentionArgs) []float64 {
+	e := g.Heads * g.Dim
+	wh, ww := g.Window, g.Window
+	if g.Window == 0 {
+		wh, ww = g.GH, g.GW
+	}
+	out := make([]float64, g.B*g.GH*g.GW*e)
+	for b := range g.B {
+		at := func(y, x, i int) float64 {
+			if y >= g.GH || x >= g.GW {
+				if g.Pad == nil {
+					return 0
+				}
+				return float64(g.Pad[i])
+			}
+			return float64(g.QKV[((b*g.GH+y)*g.GW+x)*3*e+i])
+		}
+		for h := range g.Heads {
+			for y := range g.GH {
+				for x := range g.GW {
+					y0, x0 := y/wh*wh, x/ww*ww
+					s := make([]float64, wh*ww)
+					top := math.Inf(-1)
+					for j := range s {
+						ky, kx := j/ww, j%ww
+						for d := range g.Dim {
+							q := at(y, x, h*g.Dim+d)
+							s[j] += float64(g.Scale) * q * at(y0+ky, x0+kx, e+h*g.Dim+d)
+							if g.RelH != nil {
+								s[j] += q * (float64(g.RelH[((y-y0)*wh+ky)*g.Dim+d]) + float64(g.RelW[((x-x0)*ww+kx)*g.Dim+d]))
+							}
+						}
+						top = max(top, s[j])
+					}
+					sum := 0.0
+					o := out[((b*g.GH+y)*g.GW+x)*e+h*g.Dim:][:g.Dim]
+					for j := range s {
+						w := math.Exp(s[j] - top)
+						sum += w
+						for d := range g.Dim {
+							o[d] += w * at(y0+j/ww, x0+j%ww, 2*e+h*g.Dim+d)
+						}
+					}
+					for d := range o {
+						o[d] /= sum
+					}
+				}
+			}
+		}
+	}
+	return out
+}
+
+func randomGrid(r *rand.Rand, b, gh, gw, heads, dim, win int, rel, pad bool) *GridAttentionArgs {
+	g := &GridAttentionArgs{B: b, GH: gh, GW: gw, Heads: heads, Dim: dim, Window: win, Scale: float32(1 / math.Sqrt(float64(dim)))}
+	g.QKV = randoms(r, b*gh*gw*3*heads*dim)
+	for i := range g.QKV {
+		g.QKV[i] *= 2
+	}
+	wh, ww := win, win
+	if win == 0 {
+		wh, ww = gh, gw
+	}
+	if rel {
+		g.RelH, g.RelW = randoms(r, wh*wh*dim), randoms(r, ww*ww*dim)
+	}
+	if pad {
+		g.Pad = randoms(r, 3*heads*dim)
+	}
+	return g
+}
+
+func runGrid(t *testing.T, p *Pool, g *GridAttentionArgs) []float32 {
+	out, check := guarded(g.B * g.GH * g.GW * g.Heads * g.Dim)
+	g.Out = out
+	GridAttention(p, g)
+	check(t, "grid attention")
+	return out
+}
+
+func TestGridAttention(t *testing.T) {
+	eachPool(t, func(t *testing.T, p *Pool) {
+		r := rng(1)
+		for _, c := range []struct {
+			b, gh, gw, heads, dim, win int
+			rel, pad                   bool
+		}{
+			{1, 8, 8, 2, 32, 3, true, true}, // the tiny model: windows with padding on two sides
+			{1, 8, 8, 2, 32, 0, true, false},
+			{1, 20, 23, 2, 16, 0, true, false}, // several tiles of keys, rows that straddle them
+			{2, 5, 7, 3, 8, 4, true, true},
+			{1, 5, 7, 1, 5, 4, false, true},
+			{1, 6, 6, 2, 64, 3, true, false}, // windows that fit
+			{1, 6, 5, 2, 20, 14, true, true}, // a window larger than the grid
+			{1, 1, 1, 1, 1, 0, true, false},
+			{1, 3, 300, 1, 12, 0, true, false}, // a row longer than a tile
+			{1, 4, 4, 1, 80, 3, true, false},   // padding that is zero
+			{1, 17, 17, 1, 80, 0, false, false},
+		} {
+			what := fmt.Sprintf("%+v", c)
+			g := randomGrid(r, c.b, c.gh, c.gw, c.heads, c.dim, c.win, c.rel, c.pad)
+			compare(t, what, runGrid(t, p, g), gridAttention64(g), 1e-5, 1e-5)
+		}
+	})
+}
+
+// TestGridAttentionLargeScores has scores of thousands, which overflow exp unless the running maximum is subtracted.
+func TestGridAttentionLargeScores(t *testing.T) {
+	eachPool(t, func(t *testing.T, p *Pool) {
+		g := randomGrid(rng(2), 1, 20, 20, 1, 16, 0, true, false)
+		for i := range g.QKV {
+			g.QKV[i] *= 16
+		}
+		compare(t, "large", runGrid(t, p, g), gridAttention64(g), 2e-2, 1e-3)
+	})
+}
+
+func TestGridAttentionNaN(t *testing.T) {
+	eachPool(t, func(t *testing.T, p *Pool) {
+		g := randomGrid(rng(3), 1, 6, 6, 1, 16, 3, true, false)
+		nan := float32(math.NaN())
+		g.QKV[16+3] = nan // a key of the first window: all its queries, and no others
+		for i, x := range runGrid(t, p, g) {
+			token := i / 16
+			inside := token/6 < 3 && token%6 < 3
+			if inside != math.IsNaN(float64(x)) {
+				t.Fatalf("token %d is %v", token, x)
+			}
+		}
+	})
+}
+
+func TestGridAttentionThreads(t *testing.T) {
+	sameForAnyThreads(t, func(p *Pool) []float32 {
+		r := rng(4)
+		a := runGrid(t, p, randomGrid(r, 1, 9, 8, 3, 24, 5, true, true))
+		return append(a, runGrid(t, p, randomGrid(r, 1, 19, 20, 2, 16, 0, true, false))...)
+	})
+}
+
+func BenchmarkGridAttention(b *testing.B) {
+	for _, name := range Features()[1:] {
+		for _, win := range []int{0, 14} {
+			for _, n := range []int{1, 0} {
+				p := newPool(b, n, name)
+				b.Run(fmt.Sprintf("%s/64x64x12x64/window%d/threads%d", name, win, p.Threads()), func(b *testing.B) {
+					g := randomGrid(rng(1), 1, 64, 64, 12, 64, win, true, true)
+					g.Out = make([]float32, 4096*768)
+					keys := 4096
+					if win > 0 {
+						keys = win * win
+					}
+					for b.Loop() {
+						GridAttention(p, g)
+					}
+					b.ReportMetric(float64(b.N)*4096*float64(keys)*768*4/b.Elapsed().Seconds()/1e9, "GFLOP/s")
+				})
+			}
+		}
+	}
+}
