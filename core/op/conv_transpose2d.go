@@ -33,7 +33,9 @@ var ConvTranspose2DDef = ir.Define(ir.Def[ConvTranspose2DAttrs]{
 	MinIn: 2, MaxIn: 3,
 	Infer: inferConvTranspose2D,
 	Eval:  evalConvTranspose2D,
-	FLOPs: func(_ ConvTranspose2DAttrs, in []ir.Type, _ ir.Type) int64 { return 2 * numel(in[0]) * convDepth(in[1]) },
+	FLOPs: func(_ ConvTranspose2DAttrs, in []ir.Type, _ ir.Type) int64 {
+		return 2 * numel(in[0]) * convDepth(in[1])
+	},
 	Tol: func(_ ConvTranspose2DAttrs, in []ir.Type, out ir.Type) ir.Tolerance {
 		w := in[1].Shape
 		return summed(out.DType, w[0].B*w[2].B*w[3].B)
