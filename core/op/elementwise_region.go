@@ -1,0 +1,186 @@
+package op
+
+import (
+	"fmt"
+
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/tensor"
+)
+
+// ElementwiseRegionAttrs are the attributes of elementwise_region.
+type ElementwiseRegionAttrs struct {
+	Expr string `attr:"expr"` // see ParseRegion
+}
+
+// ElementwiseRegionDef runs a chain of elementwise ops in one pass over memory.
+var ElementwiseRegionDef = ir.Define(ir.Def[ElementwiseRegionAttrs]{
+	Name: "elementwise_region",
+	Doc: "Up to 32 elementwise ops on up to 16 operands in one pass, written as expr, such as \"v0=add(i0,i1); v1=gelu(v0)\"; the " +
+		"last step is the result. Operands are f32 or bool; each has the result's shape, or (without leading 1s) a suffix of " +
+		"it, or one element. Intermediate values are f32 or bool. Numbers in expr are f32.",
+	MinIn: 1, MaxIn: MaxRegionInputs, Level: ir.Fused, Elementwise: true,
+	InPlace: []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15},
+	Infer: func(s ir.Sig[ElementwiseRegionAttrs]) (ir.Type, error) {
+		steps, err := ParseRegion(s.Attrs.Expr)
+		if err != nil {
+			return ir.Type{}, err
+		}
+		if n := regionInputs(steps); n != len(s.In) {
+			return ir.Type{}, fmt.Errorf("%d operands; expr %q uses %d", len(s.In), s.Attrs.Expr, n)
+		}
+		shapes := make([]ir.Shape, len(s.In))
+		for i, t := range s.In {
+			if t.DType != dtype.F32 && t.DType != dtype.Bool {
+				return ir.Type{}, fmt.Errorf("operand %d is %v; want f32 or bool", i, t)
+			}
+			shapes[i] = t.Shape
+		}
+		shape, err := broadcast(shapes...)
+		if err != nil {
+			return ir.Type{}, err
+		}
+		for i, t := range s.In {
+			if !isSuffix(t.Shape, shape) {
+				return ir.Type{}, fmt.Errorf("operand %d is %v; want the shape %v, a suffix of it, or one element", i, t, shape)
+			}
+		}
+		types, err := regionTypes(steps, s.In, s.Syms)
+		if err != nil {
+			return ir.Type{}, err
+		}
+		if last := types[len(types)-1]; !last.Shape.Equal(shape) {
+			return ir.Type{}, fmt.Errorf("the last step is %v; want the operands' shape %v", last, shape)
+		}
+		return types[len(types)-1], nil
+	},
+	Eval: evalRegion,
+	FLOPs: func(a ElementwiseRegionAttrs, in []ir.Type, out ir.Type) int64 {
+		steps, err := ParseRegion(a.Expr)
+		if err != nil {
+			return 0
+		}
+		var flops int64
+		for _, s := range steps {
+			flops += s.Op.FLOPs(NoAttrs{}, nil, out)
+		}
+		return flops
+	},
+	Tol:   rounded[ElementwiseRegionAttrs],
+	Cases: regionCases,
+})
+
+// ElementwiseRegion adds a region; expr is what FormatRegion prints.
+func ElementwiseRegion(expr string, in ...*ir.Node) *ir.Node {
+	return in[0].Graph.Add(ElementwiseRegionDef, ElementwiseRegionAttrs{expr}, in...)
+}
+
+// isSuffix reports a shape that is, without leading 1s, the end of full: the element for flat index i is i modulo its
+// size. That is not so for [N,1] against [N,M].
+func isSuffix(s, full ir.Shape) bool {
+	for len(s) > 0 && s[0].Is(1) {
+		s = s[1:]
+	}
+	return len(s) <= len(full) && s.Equal(full[len(full)-len(s):])
+}
+
+// regionTypes infers each step; literals are scalars.
+func regionTypes(steps []RegionStep, in []ir.Type, syms ir.Syms) ([]ir.Type, error) {
+	types := make([]ir.Type, len(steps))
+	for i, s := range steps {
+		operands := make([]ir.Type, len(s.In))
+		for k, o := range s.In {
+			switch o.Kind {
+			case RegionInput:
+				operands[k] = in[o.Index]
+			case RegionResult:
+				operands[k] = types[o.Index]
+			case RegionLiteral:
+				operands[k] = f32()
+			}
+		}
+		var err error
+		if types[i], err = s.Op.Infer(NoAttrs{}, operands, ir.Type{}, syms); err != nil {
+			return nil, fmt.Errorf("step v%d: %w", i, err)
+		}
+	}
+	return types, nil
+}
+
+func evalRegion(a ElementwiseRegionAttrs, in []*tensor.Array, out *tensor.Array) error {
+	steps, err := ParseRegion(a.Expr)
+	if err != nil {
+		return err
+	}
+	inTypes := make([]ir.Type, len(in))
+	for i, x := range in {
+		inTypes[i] = ir.TypeOf(x.DType, sizes(x)...)
+	}
+	types, err := regionTypes(steps, inTypes, nil)
+	if err != nil {
+		return err
+	}
+	results := make([]*tensor.Array, len(steps))
+	for i, s := range steps {
+		operands := make([]*tensor.Array, len(s.In))
+		for k, o := range s.In {
+			switch o.Kind {
+			case RegionInput:
+				operands[k] = in[o.Index]
+			case RegionResult:
+				operands[k] = results[o.Index]
+			case RegionLiteral:
+				operands[k] = tensor.NewArray(dtype.F32)
+				operands[k].F[0] = float64(o.Value)
+			}
+		}
+		results[i] = out
+		if i < len(steps)-1 {
+			results[i] = tensor.NewArray(types[i].DType, types[i].Shape.Eval(nil)...)
+		}
+		if err := s.Op.Eval(NoAttrs{}, operands, results[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var _ = ir.Lower(ElementwiseRegionDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Node {
+	steps, err := ParseRegion(n.Attrs.(ElementwiseRegionAttrs).Expr)
+	if err != nil {
+		g.Fail(err)
+		return in[0]
+	}
+	results := make([]*ir.Node, len(steps))
+	for i, s := range steps {
+		operands := make([]*ir.Node, len(s.In))
+		for k, o := range s.In {
+			switch o.Kind {
+			case RegionInput:
+				operands[k] = in[o.Index]
+			case RegionResult:
+				operands[k] = results[o.Index]
+			case RegionLiteral:
+				operands[k] = Const(g, float64(o.Value), f32())
+			}
+		}
+		results[i] = g.Add(s.Op, NoAttrs{}, operands...)
+	}
+	return results[len(steps)-1]
+})
+
+func regionCases() []ir.Case[ElementwiseRegionAttrs] {
+	c := func(expr string, in ...ir.Type) ir.Case[ElementwiseRegionAttrs] {
+		return ir.Case[ElementwiseRegionAttrs]{Attrs: ElementwiseRegionAttrs{expr}, In: in}
+	}
+	long := "v0=add(i0,1.0)"
+	for i := 1; i < MaxRegionSteps; i++ {
+		long += fmt.Sprintf("; v%d=mul(v%d,%s)", i, i-1, [...]string{"0.5", "2.0"}[i%2])
+	}
+	return []ir.Case[ElementwiseRegionAttrs]{
+		c("v0=relu(i0)", f32()), c("v0=add(i0,i1); v1=gelu(v0)", f32(3, 257), f32(257)), c("v0=add(i0,i1); v1=silu(v0)", f32(0, 3), f32(3)),
+		c("v0=mul(i0,2.0); v1=add(v0,i1); v2=tanh(v1)", f32(2, 3, 5), f32(3, 5)), c("v0=sub(i1,i0); v1=abs(v0)", f32(1, 1, 5), f32(3, 5)),
+		c("v0=lt(i0,0.0); v1=mul(i0,0.01); v2=where(v0,v1,i0)", f32(33)), c("v0=where(i0,i1,-Inf); v1=max(v0,i2)", bools(3, 5), f32(3, 5), f32()),
+		c("v0=exp(i0); v1=add(v0,1e-06); v2=log(v1); v3=gt(v2,i1)", f32(4, 9), f32(1, 9)), c("v0=add(i0,i0); v1=mul(v0,v0)", f32(17)), c(long, f32(5)),
+	}
+}

@@ -1,0 +1,191 @@
+package op
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/rlx-go/rlx/core/ir"
+)
+
+// Limits of elementwise_region.
+const (
+	MaxRegionInputs = 16
+	MaxRegionSteps  = 32
+)
+
+// RegionStep is one elementwise op of a region; its result has the number of the step.
+type RegionStep struct {
+	Op *ir.OpDef // elementwise, without attributes
+	In []RegionOperand
+}
+
+// OperandKind says what an operand of a region step is.
+type OperandKind uint8
+
+const (
+	RegionInput   OperandKind = iota // operand Index of the region
+	RegionResult                     // result of step Index
+	RegionLiteral                    // the number Value
+)
+
+// RegionOperand is what a region step reads.
+type RegionOperand struct {
+	Kind  OperandKind
+	Index int
+	Value float32
+}
+
+// String prints i0, v3 or a number with a point or an exponent.
+func (o RegionOperand) String() string {
+	switch o.Kind {
+	case RegionInput:
+		return "i" + strconv.Itoa(o.Index)
+	case RegionResult:
+		return "v" + strconv.Itoa(o.Index)
+	}
+	s := strconv.FormatFloat(float64(o.Value), 'g', -1, 32)
+	if !strings.ContainsAny(s, ".eIN") {
+		s += ".0"
+	}
+	return s
+}
+
+// FormatRegion prints steps in the one form that elementwise_region takes.
+func FormatRegion(steps []RegionStep) string {
+	var b strings.Builder
+	for i, s := range steps {
+		if i > 0 {
+			b.WriteString("; ")
+		}
+		fmt.Fprintf(&b, "v%d=%s(", i, s.Op.Name)
+		for k, o := range s.In {
+			if k > 0 {
+				b.WriteByte(',')
+			}
+			b.WriteString(o.String())
+		}
+		b.WriteByte(')')
+	}
+	return b.String()
+}
+
+// ParseRegion reads "v0=add(i0,i1); v1=gelu(v0)": steps v0, v1, ... in order, each an elementwise op without attributes
+// on region operands i0, i1, ..., results of earlier steps, and numbers such as 2.0, 1e-06, +Inf or NaN, which are f32.
+// The last step is the region's result; every other step is used by a later one, and operands are used without gaps.
+// There is one way to write a region: text that FormatRegion would print differently is an error.
+func ParseRegion(expr string) ([]RegionStep, error) {
+	var steps []RegionStep
+	for text := range strings.SplitSeq(expr, "; ") {
+		if len(steps) == MaxRegionSteps {
+			return nil, fmt.Errorf("region has more than %d steps", MaxRegionSteps)
+		}
+		s, err := parseRegionStep(text, len(steps))
+		if err != nil {
+			return nil, fmt.Errorf("region step %q: %w", text, err)
+		}
+		steps = append(steps, s)
+	}
+	if err := checkRegionUses(steps); err != nil {
+		return nil, err
+	}
+	if canon := FormatRegion(steps); canon != expr {
+		return nil, fmt.Errorf("region %q: want it written as %q", expr, canon)
+	}
+	return steps, nil
+}
+
+func parseRegionStep(text string, number int) (RegionStep, error) {
+	rest, ok := strings.CutPrefix(text, fmt.Sprintf("v%d=", number))
+	if !ok {
+		return RegionStep{}, fmt.Errorf("want v%d=OP(OPERAND,...)", number)
+	}
+	name, args, ok := strings.Cut(rest, "(")
+	args, ok2 := strings.CutSuffix(args, ")")
+	if !ok || !ok2 {
+		return RegionStep{}, fmt.Errorf("want v%d=OP(OPERAND,...)", number)
+	}
+	def, ok := ir.Find(name)
+	if !ok || !CanBeInRegion(def) {
+		return RegionStep{}, fmt.Errorf("%q is no elementwise op without attributes", name)
+	}
+	s := RegionStep{Op: def}
+	for arg := range strings.SplitSeq(args, ",") {
+		o, err := parseRegionOperand(arg, number)
+		if err != nil {
+			return RegionStep{}, err
+		}
+		s.In = append(s.In, o)
+	}
+	if len(s.In) < def.MinIn || len(s.In) > def.MaxIn {
+		return RegionStep{}, fmt.Errorf("%d operands; %s takes %d", len(s.In), name, def.MinIn)
+	}
+	return s, nil
+}
+
+// CanBeInRegion reports an op that may be a step of elementwise_region.
+func CanBeInRegion(def *ir.OpDef) bool {
+	return def.Elementwise && def.Level == ir.Core && len(def.AttrNames()) == 0
+}
+
+func parseRegionOperand(s string, step int) (RegionOperand, error) {
+	if s != "" && (s[0] == 'i' || s[0] == 'v') {
+		kind, limit := RegionInput, MaxRegionInputs
+		if s[0] == 'v' {
+			kind, limit = RegionResult, step
+		}
+		n, err := strconv.Atoi(s[1:])
+		if err != nil || n < 0 || n >= limit {
+			return RegionOperand{}, fmt.Errorf("operand %q: want i0 to i%d or an earlier step", s, MaxRegionInputs-1)
+		}
+		return RegionOperand{Kind: kind, Index: n}, nil
+	}
+	v, err := strconv.ParseFloat(s, 32)
+	if err != nil {
+		return RegionOperand{}, fmt.Errorf("operand %q: want an input, a step or an f32 number", s)
+	}
+	return RegionOperand{Kind: RegionLiteral, Value: float32(v)}, nil
+}
+
+// checkRegionUses reports steps that nothing uses and gaps between the inputs.
+func checkRegionUses(steps []RegionStep) error {
+	var input [MaxRegionInputs]bool
+	var result [MaxRegionSteps]bool
+	for _, s := range steps {
+		for _, o := range s.In {
+			switch o.Kind {
+			case RegionInput:
+				input[o.Index] = true
+			case RegionResult:
+				result[o.Index] = true
+			}
+		}
+	}
+	for i := range steps[:len(steps)-1] {
+		if !result[i] {
+			return fmt.Errorf("region step v%d is not used", i)
+		}
+	}
+	for i := 1; i < len(input); i++ {
+		if input[i] && !input[i-1] {
+			return fmt.Errorf("region uses i%d but not i%d", i, i-1)
+		}
+	}
+	if !input[0] {
+		return fmt.Errorf("region uses no inputs")
+	}
+	return nil
+}
+
+// regionInputs is the number of operands that steps read.
+func regionInputs(steps []RegionStep) int {
+	n := 0
+	for _, s := range steps {
+		for _, o := range s.In {
+			if o.Kind == RegionInput {
+				n = max(n, o.Index+1)
+			}
+		}
+	}
+	return n
+}
