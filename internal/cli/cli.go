@@ -1,0 +1,252 @@
+// Package cli is what both commands, rlxc and rlxrun, share: a table of subcommands, flags and help texts, errors with
+// codes and exit statuses, text and JSON output, and signals.
+//
+// It imports core/diag only, so that either command stays as small as what it does.
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/rlx-go/rlx/core/diag"
+)
+
+// start is when the process began to run Go code; see Started.
+var start = time.Now()
+
+// Program is one executable.
+type Program struct {
+	Name  string // "rlxrun"
+	Short string // what it does, one sentence
+	// Default is the command that is meant where the first argument is a file: `rlxrun FILE` is `rlxrun run FILE`.
+	Default  string
+	Commands []*Command
+	// Versions are shown by `version` beside the program's own, for example {"artifact format", "1.0"}.
+	Versions []Version
+}
+
+// Version is the version of one thing.
+type Version struct {
+	Name    string `json:"name"`
+	Version string `json:"version"`
+}
+
+// Command is one subcommand.
+type Command struct {
+	Name     string // "run", or two words such as "plugins list"
+	Args     string // what stands after the name in the synopsis: "FILE [flags]"
+	Short    string // one line, for the list of commands
+	Long     string // what it does, for --help; may be empty
+	Examples []Example
+	// Setup declares the flags and returns what runs the command. --format, --quiet and --help are declared for it.
+	Setup func(fs *FlagSet) Run
+	// MoreHelp, where not nil, is text for the end of --help that depends on the arguments, such as what an artifact
+	// offers. It gets what is left of the arguments besides flags.
+	MoreHelp func(ctx context.Context, env *Env, args []string) (string, error)
+}
+
+// Run runs a command; args are the arguments besides flags.
+type Run func(ctx context.Context, env *Env, args []string) error
+
+// Example is one command line of a help text.
+type Example struct{ About, Line string }
+
+// Env is what a command may touch of the world outside.
+type Env struct {
+	Program string // "rlxrun"
+	Stdin   io.Reader
+	Stdout  io.Writer // results
+	Stderr  io.Writer // everything else
+	JSON    bool      // --format json
+	Quiet   bool      // --quiet: no progress, no closing line; errors stay
+}
+
+// WriteJSON writes v to stdout, indented.
+func (e *Env) WriteJSON(v any) error {
+	enc := json.NewEncoder(e.Stdout)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
+// Table writes rows in aligned columns to stdout. The first row is the heading.
+func (e *Env) Table(rows [][]string) error { return Table(e.Stdout, rows) }
+
+// Table writes rows in aligned columns, two spaces apart, without trailing blanks.
+func Table(w io.Writer, rows [][]string) error {
+	var b strings.Builder
+	tw := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	for _, r := range rows {
+		fmt.Fprintln(tw, strings.Join(r, "\t"))
+	}
+	tw.Flush()
+	for line := range strings.Lines(b.String()) {
+		if _, err := io.WriteString(w, strings.TrimRight(line, " \n")+"\n"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Notef writes a line to stderr, unless --quiet was given.
+func (e *Env) Notef(format string, args ...any) {
+	if !e.Quiet {
+		fmt.Fprintf(e.Stderr, format+"\n", args...)
+	}
+}
+
+// Usagef is a usage error.
+func Usagef(subject, format string, args ...any) *diag.Error {
+	return diag.New(diag.Usage, subject, format, args...)
+}
+
+// Exec runs the command line args (without the program's name) and returns the exit status. Main calls it with the
+// process's own streams; tests call it with theirs.
+func (p *Program) Exec(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (status int) {
+	env := &Env{Program: p.Name, Stdin: stdin, Stdout: stdout, Stderr: stderr}
+	helpFor := ""
+	fail := func(err error) int { return env.report(ctx, err, helpFor) }
+	defer catch(env, &status)
+	if err := checkHost(); err != nil {
+		return fail(err)
+	}
+	name, rest, err := p.split(args)
+	if err != nil {
+		env.JSON = asksForJSON(args)
+		return fail(err)
+	}
+	if name == "" {
+		fmt.Fprint(stderr, p.help())
+		return diag.Usage.Exit()
+	}
+	if name == "help" {
+		return p.runHelp(ctx, env, rest, fail)
+	}
+	cmd := p.find(name)
+	helpFor = " " + cmd.Name
+	fs := newFlagSet(cmd.Name)
+	run := cmd.Setup(fs)
+	shared := fs.shared()
+	perr := fs.parse(rest)
+	env.JSON, env.Quiet = shared.format == "json" || perr != nil && asksForJSON(rest), shared.quiet
+	if shared.help {
+		more := ""
+		if cmd.MoreHelp != nil {
+			if more, err = cmd.MoreHelp(ctx, env, fs.Args()); err != nil {
+				return fail(err)
+			}
+		}
+		fmt.Fprint(stdout, p.commandHelp(cmd, fs, more))
+		return 0
+	}
+	if perr == nil && shared.format != "text" && shared.format != "json" {
+		perr = Usagef("--format", "%q is not a format; allowed are text and json", shared.format)
+	}
+	if perr != nil {
+		return fail(perr)
+	}
+	if err := run(ctx, env, fs.Args()); err != nil {
+		return fail(err)
+	}
+	return 0
+}
+
+// split finds the command that args name, and what is left for it. Commands are recognised by name; anything else that
+// looks like a file (it exists, or has a dot or a slash in it) and anything that begins with a flag belongs to the
+// default command. --format and --quiet may stand before the name.
+func (p *Program) split(args []string) (name string, rest []string, err error) {
+	lead := 0
+	for lead < len(args) {
+		a := args[lead]
+		switch {
+		case a == "--format" && lead+1 < len(args):
+			lead += 2
+			continue
+		case strings.HasPrefix(a, "--format=") || a == "--quiet" || a == "-q":
+			lead++
+			continue
+		}
+		break
+	}
+	if lead >= len(args) {
+		return "", nil, nil
+	}
+	word, tail := args[lead], args[lead+1:]
+	with := func(tail []string) []string { return append(slices.Clone(args[:lead]), tail...) }
+	switch word {
+	case "--help", "-h", "help":
+		return "help", tail, nil
+	case "--version":
+		return "version", with(tail), nil
+	}
+	if strings.HasPrefix(word, "-") && len(word) > 1 {
+		return p.Default, args, nil
+	}
+	if len(tail) > 0 && p.find(word+" "+tail[0]) != nil {
+		return word + " " + tail[0], with(tail[1:]), nil
+	}
+	if p.find(word) != nil {
+		return word, with(tail), nil
+	}
+	if group := p.group(word); len(group) > 0 {
+		return "", nil, Usagef(word, "a second word is missing or unknown; allowed are %s", strings.Join(group, ", "))
+	}
+	if _, err := os.Stat(word); err == nil || strings.ContainsAny(word, "./") {
+		return p.Default, args, nil
+	}
+	e := Usagef("", "unknown command %q, and no such file; commands are %s", word, strings.Join(p.names(), ", "))
+	if near := nearest(word, p.names()); near != "" {
+		e.WithHint("did you mean %q?", near)
+	}
+	return "", nil, e
+}
+
+// asksForJSON looks for --format json in a command line that could not be parsed to its end.
+func asksForJSON(args []string) bool {
+	for i, a := range args {
+		if a == "--format=json" || a == "--format" && i+1 < len(args) && args[i+1] == "json" {
+			return true
+		}
+	}
+	return false
+}
+
+// all lists the program's own commands and those that every program has.
+func (p *Program) all() []*Command {
+	return append(slices.Clone(p.Commands), explainCommand(p), versionCommand(p))
+}
+
+func (p *Program) find(name string) *Command {
+	for _, c := range p.all() {
+		if c.Name == name {
+			return c
+		}
+	}
+	return nil
+}
+
+func (p *Program) names() []string {
+	var out []string
+	for _, c := range p.all() {
+		out = append(out, c.Name)
+	}
+	return out
+}
+
+// group lists the commands of two words that begin with word.
+func (p *Program) group(word string) []string {
+	var out []string
+	for _, n := range p.names() {
+		if strings.HasPrefix(n, word+" ") {
+			out = append(out, n)
+		}
+	}
+	return out
+}

@@ -1,0 +1,204 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/rlx-go/rlx/core/diag"
+)
+
+// FlagSet is the flags of one command, in groups for --help.
+type FlagSet struct {
+	*pflag.FlagSet
+	groups []flagGroup
+}
+
+// flagGroup is a heading and the index of its first flag.
+type flagGroup struct {
+	title string
+	first int
+}
+
+func newFlagSet(name string) *FlagSet {
+	fs := &FlagSet{FlagSet: pflag.NewFlagSet(name, pflag.ContinueOnError)}
+	fs.SortFlags = false
+	fs.Usage = func() {}
+	return fs
+}
+
+// Group puts the flags declared after it under a heading of its own.
+func (fs *FlagSet) Group(title string) {
+	fs.groups = append(fs.groups, flagGroup{title, fs.count()})
+}
+
+func (fs *FlagSet) count() int {
+	n := 0
+	fs.VisitAll(func(*pflag.Flag) { n++ })
+	return n
+}
+
+// sharedFlags are those of every command.
+type sharedFlags struct {
+	format      string
+	quiet, help bool
+}
+
+func (fs *FlagSet) shared() *sharedFlags {
+	var s sharedFlags
+	fs.Group("General")
+	fs.StringVar(&s.format, "format", "text", "`text|json`: form of results and errors")
+	fs.BoolVarP(&s.quiet, "quiet", "q", false, "no progress and no closing line on stderr")
+	fs.BoolVarP(&s.help, "help", "h", false, "show this text")
+	return &s
+}
+
+// parse parses args and words errors as ours.
+func (fs *FlagSet) parse(args []string) error {
+	err := fs.Parse(args)
+	var unknown *pflag.NotExistError
+	var value *pflag.InvalidValueError
+	var missing *pflag.ValueRequiredError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &unknown):
+		name := unknown.GetSpecifiedName()
+		if s := unknown.GetSpecifiedShortnames(); s != "" {
+			return Usagef("-"+name, "no such flag")
+		}
+		e := Usagef("--"+name, "no such flag")
+		if near := nearest(name, fs.names()); near != "" {
+			e.WithHint("did you mean --%s?", near)
+		}
+		return e
+	case errors.As(err, &value):
+		cause := value.Unwrap()
+		if d, ok := errors.AsType[*diag.Error](cause); ok {
+			return d
+		}
+		return Usagef("--"+value.GetFlag().Name, "%q: %w", value.GetValue(), cause)
+	case errors.As(err, &missing):
+		return Usagef("--"+missing.GetFlag().Name, "its value is missing: %s", usageOf(missing.GetFlag()))
+	}
+	return Usagef("", "%w", err)
+}
+
+func usageOf(f *pflag.Flag) string {
+	name, usage := pflag.UnquoteUsage(f)
+	return fmt.Sprintf("--%s %s, %s", f.Name, name, usage)
+}
+
+func (fs *FlagSet) names() []string {
+	var out []string
+	fs.VisitAll(func(f *pflag.Flag) { out = append(out, f.Name) })
+	return out
+}
+
+// help is the text of all groups.
+func (fs *FlagSet) help() string {
+	var all []*pflag.Flag
+	fs.VisitAll(func(f *pflag.Flag) { all = append(all, f) })
+	groups := fs.groups
+	if len(groups) == 0 || groups[0].first > 0 {
+		groups = append([]flagGroup{{"Flags", 0}}, groups...)
+	}
+	var b strings.Builder
+	for i, g := range groups {
+		end := len(all)
+		if i+1 < len(groups) {
+			end = groups[i+1].first
+		}
+		if g.first == end {
+			continue
+		}
+		part := pflag.NewFlagSet("", pflag.ContinueOnError)
+		part.SortFlags = false
+		for _, f := range all[g.first:end] {
+			part.AddFlag(f)
+		}
+		fmt.Fprintf(&b, "\n%s:\n%s", g.title, part.FlagUsagesWrapped(helpWidth))
+	}
+	return b.String()
+}
+
+// nearest is the known word that a misspelt one was probably meant to be; empty where none is near.
+func nearest(word string, known []string) string {
+	best, bestDist := "", 1+len(word)/3
+	for _, k := range known {
+		if d := editDistance(word, k); d <= bestDist && (best == "" || d < bestDist) {
+			best, bestDist = k, d
+		}
+	}
+	return best
+}
+
+// editDistance counts the insertions, deletions and substitutions between two words (Wagner and Fischer 1974).
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diag := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			subst := diag
+			if a[i] != b[j] {
+				subst++
+			}
+			diag = row[j+1]
+			row[j+1] = min(subst, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
+
+// List is a flag that may be given several times and keeps the values as they are, commas included.
+type List struct {
+	Values   []string
+	typeName string
+}
+
+// Set appends a value.
+func (l *List) Set(v string) error { l.Values = append(l.Values, v); return nil }
+
+// String joins the values.
+func (l *List) String() string { return strings.Join(l.Values, " ") }
+
+// Type names what the values are, for help texts.
+func (l *List) Type() string { return l.typeName }
+
+// ListVarP declares a List under a long and, where not empty, a short name.
+func (fs *FlagSet) ListVarP(l *List, name, short, usage string) {
+	fs.VarP(l, name, short, usage)
+}
+
+// Choice is a flag with a fixed set of values.
+type Choice struct {
+	Value   string
+	allowed []string
+}
+
+// ChoiceVar declares a Choice whose default is the first of the allowed values.
+func (fs *FlagSet) ChoiceVar(c *Choice, name, usage string, allowed ...string) {
+	*c = Choice{allowed[0], allowed}
+	fs.Var(c, name, "`"+strings.Join(allowed, "|")+"`: "+usage)
+}
+
+// Set accepts an allowed value.
+func (c *Choice) Set(v string) error {
+	if !slices.Contains(c.allowed, v) {
+		return fmt.Errorf("allowed are %s", strings.Join(c.allowed, ", "))
+	}
+	c.Value = v
+	return nil
+}
+
+func (c *Choice) String() string { return c.Value }
+
+// Type names the kind of flag.
+func (c *Choice) Type() string { return "choice" }

@@ -1,0 +1,80 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+)
+
+// helpWidth is the width of help texts, in columns. It does not follow the terminal, so that they read alike everywhere.
+const helpWidth = 100
+
+// help is the text of `rlxrun --help`.
+func (p *Program) help() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n\nUsage:\n", p.Short)
+	if d := p.find(p.Default); d != nil {
+		fmt.Fprintf(&b, "  %s %s\n", p.Name, d.Args)
+	}
+	fmt.Fprintf(&b, "  %s COMMAND [arguments]\n\nCommands:\n", p.Name)
+	var rows [][]string
+	for _, c := range p.all() {
+		short := c.Short
+		if c.Name == p.Default {
+			short += fmt.Sprintf(" (%s FILE is short for %s %s FILE)", p.Name, p.Name, c.Name)
+		}
+		rows = append(rows, []string{"  " + c.Name, short})
+	}
+	_ = Table(&b, rows) // a strings.Builder takes everything
+	if d := p.find(p.Default); d != nil && len(d.Examples) > 0 {
+		fmt.Fprintf(&b, "\nExample:\n  %s\n", d.Examples[0].Line)
+	}
+	fmt.Fprintf(&b, `
+%s COMMAND --help explains a command; every command takes --format json.
+Results go to stdout, everything else to stderr.
+
+Exit status:
+  0 done            1 the answer is no    2 usage                   3 bad source or input file
+  4 bad artifact    5 backend             6 device                  7 unsupported op
+  8 memory          70 internal error     128+N stopped by signal N (130: Ctrl-C)
+`, p.Name)
+	return b.String()
+}
+
+// commandHelp is the text of `rlxrun run --help`.
+func (p *Program) commandHelp(c *Command, fs *FlagSet, more string) string {
+	var b strings.Builder
+	text := c.Long
+	if text == "" {
+		text = strings.ToUpper(c.Short[:1]) + c.Short[1:] + "."
+	}
+	name := c.Name
+	if name == p.Default {
+		name = "[" + name + "]"
+	}
+	fmt.Fprintf(&b, "%s\n\nUsage:\n  %s\n", strings.TrimSpace(text), strings.TrimSpace(p.Name+" "+name+" "+c.Args))
+	if len(c.Examples) > 0 {
+		b.WriteString("\nExamples:\n")
+		for _, e := range c.Examples {
+			fmt.Fprintf(&b, "  # %s\n  %s\n", e.About, e.Line)
+		}
+	}
+	b.WriteString(fs.help())
+	if more != "" {
+		b.WriteString("\n" + strings.TrimRight(more, "\n") + "\n")
+	}
+	return b.String()
+}
+
+// runHelp is `rlxrun help [COMMAND]` and `rlxrun --help`.
+func (p *Program) runHelp(ctx context.Context, env *Env, args []string, fail func(error) int) int {
+	if len(args) == 0 {
+		fmt.Fprint(env.Stdout, p.help())
+		return 0
+	}
+	name := strings.Join(args, " ")
+	if p.find(name) == nil {
+		return fail(Usagef("help", "no command %q; commands are %s", name, strings.Join(p.names(), ", ")))
+	}
+	return p.Exec(ctx, append(strings.Fields(name), "--help"), env.Stdin, env.Stdout, env.Stderr)
+}

@@ -1,0 +1,54 @@
+package cli
+
+import (
+	"os"
+	"sync"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"golang.org/x/term"
+)
+
+// Progress is a bar on stderr while it is a terminal; in a pipe it is nothing. All methods may be called on a nil
+// Progress and from several goroutines.
+type Progress struct {
+	mu  sync.Mutex
+	bar *progressbar.ProgressBar
+}
+
+// Progress begins a bar of total units of work.
+func (e *Env) Progress(what string, total int64) *Progress {
+	f, ok := e.Stderr.(*os.File)
+	if !ok || e.Quiet || e.JSON || !term.IsTerminal(int(f.Fd())) {
+		return nil
+	}
+	return &Progress{bar: progressbar.NewOptions64(total,
+		progressbar.OptionSetDescription(what),
+		progressbar.OptionSetWriter(f),
+		progressbar.OptionSetWidth(30),
+		progressbar.OptionThrottle(100*time.Millisecond),
+		progressbar.OptionClearOnFinish(),
+		progressbar.OptionSetPredictTime(true),
+	)}
+}
+
+// Set says how many units are done.
+func (p *Progress) Set(done int64) {
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_ = p.bar.Set64(done) // an error means that the terminal is gone, which matters to nobody
+}
+
+// Clear removes the bar; what is printed next begins on a clean line. The bar is over.
+func (p *Progress) Clear() {
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_ = p.bar.Exit()
+	_ = p.bar.Clear()
+}

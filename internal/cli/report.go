@@ -1,0 +1,137 @@
+package cli
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"strings"
+	"syscall"
+	"time"
+	"unicode"
+
+	"github.com/rlx-go/rlx/core/diag"
+)
+
+// CodeHost is reported on a machine the commands cannot work on.
+var CodeHost = diag.Define("RLX9002", "this kind of machine is not supported", `
+Artifacts and tensors are little-endian and are used where they are mapped, without a copy. A big-endian machine would
+read every number wrongly, so the commands refuse to start there.`)
+
+// Main runs the process's command line and exits. The first Ctrl-C or SIGTERM cancels the command's context, and the
+// command ends with status 128 + signal once it has cleaned up; a second one ends the process at once.
+func Main(p Program) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	ch := make(chan os.Signal, 1)
+	signal.Notify(ch, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		sig := <-ch
+		signal.Reset(os.Interrupt, syscall.SIGTERM)
+		cancel(&stopped{sig})
+	}()
+	os.Exit(p.Exec(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// stopped is the cause of a context that a signal cancelled.
+type stopped struct{ sig os.Signal }
+
+func (s *stopped) Error() string { return "stopped by " + s.sig.String() }
+
+func (s *stopped) status() int {
+	if n, ok := s.sig.(syscall.Signal); ok {
+		return 128 + int(n)
+	}
+	return diag.Interrupted.Exit()
+}
+
+// Started is when the process was started: by the kernel's account where there is one, otherwise when its Go code began.
+func Started() time.Time {
+	if t, ok := processStart(); ok && t.Before(start) && start.Sub(t) < time.Minute {
+		return t
+	}
+	return start
+}
+
+// Failure is what --format json prints on stderr for an error.
+type Failure struct {
+	Code    string `json:"code"`
+	Exit    int    `json:"exit"`
+	Subject string `json:"subject,omitempty"`
+	Message string `json:"message"`
+	Hint    string `json:"hint,omitempty"`
+}
+
+// failureOf sorts err out. An error without a code is a mistake of ours: everything users can meet has one.
+func failureOf(ctx context.Context, err error) Failure {
+	var s *stopped
+	if errors.As(context.Cause(ctx), &s) {
+		return Failure{Code: string(diag.Interrupted), Exit: s.status(), Message: "stopped by signal: " + s.sig.String()}
+	}
+	f := Failure{Code: string(diag.Internal), Exit: diag.ExitCode(err), Message: err.Error()}
+	if code, ok := diag.CodeOf(err); ok {
+		f.Code = string(code)
+	}
+	if e, ok := err.(*diag.Error); ok {
+		f.Subject, f.Message, f.Hint = e.Subject, e.Msg, e.Hint
+	}
+	f.Subject, f.Message, f.Hint = printable(f.Subject), printable(f.Message), printable(f.Hint)
+	return f
+}
+
+// report prints err and returns the exit status. helpFor is the command whose --help may help, with a blank before it.
+func (e *Env) report(ctx context.Context, err error, helpFor string) int {
+	f := failureOf(ctx, err)
+	if e.JSON {
+		b, merr := json.Marshal(map[string]Failure{"error": f})
+		if merr != nil {
+			panic("BUG: " + merr.Error())
+		}
+		fmt.Fprintf(e.Stderr, "%s\n", b)
+		return f.Exit
+	}
+	msg := f.Message
+	if f.Subject != "" {
+		msg = f.Subject + ": " + msg
+	}
+	if f.Hint != "" {
+		msg += "; " + f.Hint
+	}
+	see := e.Program + " explain " + f.Code
+	if f.Code == string(diag.Usage) {
+		see = e.Program + helpFor + " --help"
+	}
+	fmt.Fprintf(e.Stderr, "%s: %s (%s; see %s)\n", e.Program, msg, f.Code, see)
+	return f.Exit
+}
+
+// printable replaces what could move the cursor: names and messages may come from files and backends.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' {
+			return ' '
+		}
+		if !unicode.IsPrint(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, s)
+}
+
+// catch turns a panic into an internal error: Go's own exit status 2 would read as a usage error.
+func catch(env *Env, status *int) {
+	if r := recover(); r != nil {
+		*status = env.report(context.Background(), diag.New(diag.Internal, "", "%v", r).WithHint("please report this, with the command"), "")
+		fmt.Fprintf(env.Stderr, "%s", debug.Stack())
+	}
+}
+
+func checkHost() error {
+	if binary.NativeEndian.Uint16([]byte{1, 0}) != 1 {
+		return diag.New(CodeHost, "", "this machine is big-endian; little-endian machines are supported")
+	}
+	return nil
+}
