@@ -76,7 +76,8 @@ type Labels struct {
 // The values of Segment.Resize and Segment.Pad.
 const (
 	// ResizeLongestSide scales the longest side to Size, the other in proportion and to the nearest pixel, bilinearly with
-	// antialiasing.
+	// antialiasing, first in x and then in y, rounding to 8 bits after each. This is what Pillow does, and so what the
+	// published models were trained and measured with; the rounding makes our input equal to theirs.
 	ResizeLongestSide = "longest_side"
 	// PadBottomRight fills the square to the right and below with zeros, after normalisation.
 	PadBottomRight = "bottom_right"
