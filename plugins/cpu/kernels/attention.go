@@ -1,0 +1,169 @@
+package kernels
+
+import "math"
+
+// MaskKind says which keys a query may see.
+type MaskKind uint8
+
+// The kinds of mask. Query i stands at position i + QOffset among the keys.
+const (
+	MaskNone    MaskKind = iota
+	MaskCausal           // keys up to the query's position
+	MaskSliding          // keys in [position - Window, position]: Window+1 of them
+	MaskCustom           // keys whose mask value is not below 0.5
+	MaskBias             // the mask is added to the scores; -Inf forbids
+)
+
+// Strides are the distances, in elements, between batches, positions and heads. The elements of one head are contiguous.
+type Strides struct{ Batch, Seq, Head int }
+
+// AttentionArgs describes out = softmax(mask(cap(Scale * q·kᵀ))) · v for each batch and head. Query head h reads key and value head
+// h*KVHeads/Heads (rounded down). A query without any allowed key gives zeros.
+type AttentionArgs struct {
+	B, Heads, KVHeads int
+	SQ, SK            int // queries and keys
+	DK, DV            int // elements of q and k, and of v and out
+
+	Q, K, V, Out                         []float32
+	QStride, KStride, VStride, OutStride Strides
+
+	Scale   float32
+	Softcap float32 // s = Softcap * tanh(s/Softcap) before the mask; 0 is none
+
+	Mask    MaskKind
+	Window  int // of MaskSliding
+	QOffset int // of MaskCausal and MaskSliding; SK-SQ aligns the last query with the last key
+
+	// The values of MaskCustom or MaskBias, read at b*stride[0] + h*stride[1] + i*stride[2] + j*stride[3]; a stride of 0
+	// broadcasts. MaskBool takes MaskF32's place for MaskCustom: any value but 0 allows.
+	MaskF32    []float32
+	MaskBool   []uint8
+	MaskStride [4]int
+}
+
+// Attention computes attention in tiles; scores are never held for more than one tile.
+func Attention(p *Pool, g *AttentionArgs) {
+	if g.B*g.Heads*g.SQ*g.DV == 0 {
+		return
+	}
+	g.check()
+	perTile := queryPanels * p.isa.nr
+	if len(p.workers) > 1 && g.B*g.Heads*g.SQ < 4*perTile*len(p.workers) {
+		perTile = p.isa.nr
+	}
+	tiles := (g.SQ + perTile - 1) / perTile
+	p.Run(g.B*g.Heads*tiles, func(t, worker int) {
+		q0 := t % tiles * perTile
+		g.task(p.isa, p.scratch(worker), t/tiles/g.Heads, t/tiles%g.Heads, q0, min(g.SQ, q0+perTile))
+	})
+}
+
+func (g *AttentionArgs) check() {
+	short := func(x []float32, s Strides, heads, n, d int) bool {
+		return n*d > 0 && len(x) < (g.B-1)*s.Batch+(n-1)*s.Seq+(heads-1)*s.Head+d
+	}
+	kv := g.KVHeads
+	if kv <= 0 || kv > g.Heads || short(g.Q, g.QStride, g.Heads, g.SQ, g.DK) || short(g.K, g.KStride, kv, g.SK, g.DK) ||
+		short(g.V, g.VStride, kv, g.SK, g.DV) || short(g.Out, g.OutStride, g.Heads, g.SQ, g.DV) {
+		panic("BUG: Attention: a slice is short, or KVHeads is out of range")
+	}
+	if (g.Mask == MaskCustom || g.Mask == MaskBias) && g.SK > 0 {
+		m := g.MaskStride
+		if max(len(g.MaskF32), len(g.MaskBool)) <= (g.B-1)*m[0]+(g.Heads-1)*m[1]+(g.SQ-1)*m[2]+(g.SK-1)*m[3] {
+			panic("BUG: Attention: the mask is short")
+		}
+	}
+}
+
+// task computes queries [q0, q1) of one batch and head.
+func (g *AttentionArgs) task(s *isa, sc *scratch, b, head, q0, q1 int) {
+	var a attnTile
+	nr := s.nr
+	panels := (q1 - q0 + nr - 1) / nr
+	// Keys that any of these queries may see.
+	lo, hi := 0, g.SK
+	if g.Mask == MaskCausal || g.Mask == MaskSliding {
+		hi = min(hi, q1+g.QOffset)
+	}
+	if g.Mask == MaskSliding {
+		lo = max(lo, q0+g.QOffset-g.Window)
+	}
+	a.init(s, sc, panels, max(1, hi-lo), g.DK, g.DV)
+	gather := func(x []float32, at, stride, n, d int) {
+		for i := range n {
+			copy(a.rows[i*d:i*d+d], x[at+i*stride:])
+		}
+	}
+	for p := range panels {
+		n := min(nr, q1-q0-p*nr)
+		gather(g.Q, b*g.QStride.Batch+head*g.QStride.Head+(q0+p*nr)*g.QStride.Seq, g.QStride.Seq, n, g.DK)
+		a.packQueries(p, n)
+	}
+	kv := head * g.KVHeads / g.Heads
+	for k0 := lo; k0 < hi; k0 += a.tile {
+		n := min(a.tile, hi-k0)
+		gather(g.K, b*g.KStride.Batch+kv*g.KStride.Head+k0*g.KStride.Seq, g.KStride.Seq, n, g.DK)
+		a.packKeys(n)
+		gather(g.V, b*g.VStride.Batch+kv*g.VStride.Head+k0*g.VStride.Seq, g.VStride.Seq, n, g.DV)
+		a.packValues(n)
+		for p := range panels {
+			sco := a.scores(p, n)
+			a.begin(p)
+			g.mask(&a, sco, b, head, q0+p*nr, min(nr, q1-q0-p*nr), k0, n)
+			a.accumulate(p, n, k0 == lo)
+		}
+	}
+	for p := range panels {
+		rows := a.finish(p)
+		for i := range min(nr, q1-q0-p*nr) {
+			at := b*g.OutStride.Batch + head*g.OutStride.Head + (q0+p*nr+i)*g.OutStride.Seq
+			copy(g.Out[at:at+g.DV], rows[i*g.DV:])
+		}
+	}
+}
+
+// mask scales, caps and masks the scores of n keys from k0 on by queries [q0, q0+queries), and raises a.mNew.
+func (g *AttentionArgs) mask(a *attnTile, sco []float32, b, head, q0, queries, k0, n int) {
+	s, nr := a.s, a.s.nr
+	partial := g.Mask == MaskCustom || g.Mask == MaskBias ||
+		g.Mask != MaskNone && k0+n-1 > q0+g.QOffset || g.Mask == MaskSliding && k0 < q0+queries-1+g.QOffset-g.Window
+	scale := g.Scale
+	if g.Softcap != 0 {
+		scale /= g.Softcap
+	}
+	if g.Softcap == 0 && !partial {
+		s.scoreMax(sco, scale, a.mNew)
+		return
+	}
+	s.scoreMax(sco, scale, a.alpha) // for the scaling alone: alpha is free here
+	if g.Softcap != 0 {
+		s.tanh(sco, sco)
+		s.scoreMax(sco, g.Softcap, a.alpha)
+	}
+	if partial {
+		minusInf := float32(math.Inf(-1))
+		for j := range n {
+			row := sco[j*nr:][:queries]
+			k := k0 + j
+			switch g.Mask {
+			case MaskCausal, MaskSliding:
+				for i := range row {
+					if q := q0 + i + g.QOffset; k > q || g.Mask == MaskSliding && k < q-g.Window {
+						row[i] = minusInf
+					}
+				}
+			default:
+				at := b*g.MaskStride[0] + head*g.MaskStride[1] + q0*g.MaskStride[2] + k*g.MaskStride[3]
+				for i := range row {
+					switch m := at + i*g.MaskStride[2]; {
+					case g.Mask == MaskBias:
+						row[i] += g.MaskF32[m]
+					case g.MaskBool != nil && g.MaskBool[m] == 0, g.MaskBool == nil && g.MaskF32[m] < 0.5:
+						row[i] = minusInf
+					}
+				}
+			}
+		}
+	}
+	s.scoreMax(sco, 1, a.mNew)
+}

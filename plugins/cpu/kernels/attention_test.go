@@ -1,0 +1,161 @@
+package kernels
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// attention64 is the definition, one query at a time.
+func attention64(g *AttentionArgs) []float64 {
+	out := make([]float64, len(g.Out))
+	for i := range out {
+		out[i] = guard64
+	}
+	for b := range g.B {
+		for h := range g.Heads {
+			kv := h / (g.Heads / g.KVHeads)
+			for i := range g.SQ {
+				s := make([]float64, g.SK)
+				top := math.Inf(-1)
+				for j := range s {
+					for d := range g.DK {
+						s[j] += float64(g.Q[b*g.QStride.Batch+h*g.QStride.Head+i*g.QStride.Seq+d]) * float64(g.K[b*g.KStride.Batch+kv*g.KStride.Head+j*g.KStride.Seq+d])
+					}
+					s[j] *= float64(g.Scale)
+					if c := float64(g.Softcap); c != 0 {
+						s[j] = c * math.Tanh(s[j]/c)
+					}
+					q := i + g.QOffset
+					at := b*g.MaskStride[0] + h*g.MaskStride[1] + i*g.MaskStride[2] + j*g.MaskStride[3]
+					allowed := true
+					switch g.Mask {
+					case MaskCausal:
+						allowed = j <= q
+					case MaskSliding:
+						allowed = j <= q && j >= q-g.Window
+					case MaskCustom:
+						allowed = g.MaskBool != nil && g.MaskBool[at] != 0 || g.MaskBool == nil && g.MaskF32[at] >= 0.5
+					case MaskBias:
+						s[j] += float64(g.MaskF32[at])
+					}
+					if !allowed {
+						s[j] = math.Inf(-1)
+					}
+					top = max(top, s[j])
+				}
+				o := out[b*g.OutStride.Batch+h*g.OutStride.Head+i*g.OutStride.Seq:][:g.DV]
+				clear(o)
+				sum := 0.0
+				for j := range s {
+					if math.IsInf(s[j], -1) {
+						continue
+					}
+					w := math.Exp(s[j] - top)
+					sum += w
+					for d := range o {
+						o[d] += w * float64(g.V[b*g.VStride.Batch+kv*g.VStride.Head+j*g.VStride.Seq+d])
+					}
+				}
+				for d := range o {
+					if sum > 0 {
+						o[d] /= sum
+					}
+				}
+			}
+		}
+	}
+	return out
+}
+
+const guard64 = -12345678
+
+func layout(r *rand.Rand, n, heads, d int) Strides {
+	if r.IntN(2) == 0 {
+		return Strides{heads*n*d + 3, d, n * d} // BHSD, with a gap between batches
+	}
+	return Strides{heads * n * d, heads * d, d} // BSHD
+}
+
+func randomAttention(r *rand.Rand, b, heads, kv, sq, sk, dk, dv int, mask MaskKind) *AttentionArgs {
+	g := &AttentionArgs{B: b, Heads: heads, KVHeads: kv, SQ: sq, SK: sk, DK: dk, DV: dv, Scale: float32(1 / math.Sqrt(float64(dk))), Mask: mask,
+		QOffset: sk - sq, Window: r.IntN(sk + 1),
+		QStride: layout(r, sq, heads, dk), KStride: layout(r, sk, kv, dk), VStride: layout(r, sk, kv, dv), OutStride: layout(r, sq, heads, dv)}
+	g.Q, g.K, g.V = randoms(r, b*g.QStride.Batch), randoms(r, b*g.KStride.Batch), randoms(r, b*g.VStride.Batch)
+	g.Out = make([]float32, b*g.OutStride.Batch)
+	for i := range g.Out {
+		g.Out[i] = guard64
+	}
+	if r.IntN(3) == 0 {
+		g.Softcap = 0.5 + r.Float32()
+	}
+	if mask == MaskCustom || mask == MaskBias {
+		g.MaskStride = [4]int{heads * sq * sk, sq * sk, sk, 1}
+		for i := range 3 {
+			if r.IntN(3) == 0 { // broadcast
+				g.MaskStride[i] = 0
+			}
+		}
+		g.MaskF32 = randoms(r, b*heads*sq*sk)
+		for i := range g.MaskF32 {
+			if r.IntN(5) == 0 && mask == MaskBias {
+				g.MaskF32[i] = float32(math.Inf(-1))
+			}
+		}
+		if mask == MaskCustom && r.IntN(2) == 0 {
+			g.MaskBool = make([]uint8, len(g.MaskF32))
+			for i := range g.MaskBool {
+				g.MaskBool[i] = uint8(r.IntN(3))
+			}
+			g.MaskF32 = nil
+		}
+	}
+	return g
+}
+
+func TestAttention(t *testing.T) {
+	eachPool(t, func(t *testing.T, p *Pool) {
+		r := rng(1)
+		for _, mask := range []MaskKind{MaskNone, MaskCausal, MaskSliding, MaskCustom, MaskBias} {
+			for _, c := range [][7]int{{1, 1, 1, 1, 1, 1, 1}, {2, 4, 2, 5, 9, 8, 8}, {1, 2, 1, 33, 300, 16, 16}, {1, 6, 3, 70, 17, 20, 7}, {1, 2, 2, 9, 4, 5, 64}, {2, 1, 1, 40, 257, 64, 33}} {
+				for range 3 {
+					g := randomAttention(r, c[0], c[1], c[2], c[3], c[4], c[5], c[6], mask)
+					want := attention64(g)
+					Attention(p, g)
+					compare(t, fmt.Sprint("mask ", mask, " sizes ", c, " window ", g.Window, " cap ", g.Softcap), g.Out, want, 1e-5, 1e-5)
+				}
+			}
+		}
+	})
+}
+
+// TestAttentionFullyMasked: a row without keys is zero, also when earlier tiles were empty for it.
+func TestAttentionFullyMasked(t *testing.T) {
+	eachPool(t, func(t *testing.T, p *Pool) {
+		g := randomAttention(rng(2), 1, 1, 1, 4, 600, 8, 8, MaskCustom)
+		g.Softcap, g.MaskBool, g.MaskF32, g.MaskStride = 0, make([]uint8, 4*600), nil, [4]int{0, 0, 600, 1}
+		g.MaskBool[600+599] = 1 // query 1 sees the last key only, the others nothing
+		want := attention64(g)
+		Attention(p, g)
+		compare(t, "masked", g.Out[:32], want[:32], 1e-6, 1e-6)
+		if g.Out[g.OutStride.Seq*3] != 0 {
+			t.Error("a masked query is not zero")
+		}
+		g.SK = 0
+		Attention(p, g)
+		for i := range 4 {
+			if x := g.Out[i*g.OutStride.Seq]; x != 0 {
+				t.Errorf("no keys at all: %v", x)
+			}
+		}
+	})
+}
+
+func TestAttentionThreads(t *testing.T) {
+	sameForAnyThreads(t, func(p *Pool) []float32 {
+		g := randomAttention(rng(3), 2, 3, 1, 130, 300, 16, 24, MaskCausal)
+		Attention(p, g)
+		return g.Out
+	})
+}
