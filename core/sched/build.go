@@ -1,0 +1,112 @@
+// Package sched turns a final graph into a program: it chooses the order of the steps, finds how long each value is
+// needed and which results may overwrite an operand, and places everything.
+//
+// It imports core/plan, core/op and below, never a pass or a device. The same graph gives the same program every time.
+package sched
+
+import (
+	"fmt"
+
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/plan"
+	"github.com/rlx-go/rlx/core/program"
+)
+
+// Options are what Build needs besides the graph.
+type Options struct {
+	Method string // name of the method; empty: the graph's
+	Target string // the schedule's name, "cpu" or "portable"
+	// Weights gives the offset of a param in the weights space in bytes; ok is false for an unknown one.
+	Weights func(name string) (offset int64, ok bool)
+	// Scratch gives the bytes that a step needs besides its operands, at the symbols' upper bounds. Nil: none.
+	Scratch func(n *ir.Node) int64
+}
+
+// Build compiles a graph of Core and Fused ops. The program's graph is g with a copy where an output is an input, a
+// param, part of a value, or a value that is returned already: each output has bytes of its own.
+func Build(g *ir.Graph, o Options) (*program.Program, plan.Report, error) {
+	if err := g.Verify(); err != nil {
+		return nil, plan.Report{}, err
+	}
+	for _, n := range g.Nodes {
+		if n.Op.Level == ir.Block {
+			return nil, plan.Report{}, fmt.Errorf("%s: op %s is a block; blocks are lowered before scheduling", n.Label(), n.Op.Name)
+		}
+	}
+	g, err := withOutputCopies(g)
+	if err != nil {
+		return nil, plan.Report{}, err
+	}
+	var best *layout
+	for _, order := range [][]*ir.Node{graphOrder(g), frugalOrder(g)} {
+		l := newLayout(g, order, o.Scratch)
+		if best == nil || l.plan.Size < best.plan.Size {
+			best = l
+		}
+	}
+	p, err := best.program(o)
+	if err != nil {
+		return nil, plan.Report{}, err
+	}
+	if err := plan.CheckProgram(p); err != nil {
+		panic("BUG: sched: " + err.Error())
+	}
+	return p, best.plan.Report(), nil
+}
+
+// program resolves every node's place.
+func (l *layout) program(o Options) (*program.Program, error) {
+	g := l.g
+	p := &program.Program{Method: o.Method, Target: o.Target, Graph: g, Places: make([]program.Place, len(g.Nodes)), ArenaSize: l.plan.Size}
+	if p.Method == "" {
+		p.Method = g.Name
+	}
+	io := l.ioOffsets(&p.IOSize)
+	for i, n := range g.Nodes {
+		pl := &p.Places[i]
+		*pl = program.Place{Size: plan.MaxBytes(n.Type, g.Syms), Parent: plan.None}
+		off, view := n.View()
+		switch {
+		case n.Op.Name == "param":
+			at, ok := o.Weights(n.Name)
+			if !ok {
+				return nil, fmt.Errorf("param %s has no place among the weights", n.Label())
+			}
+			pl.Space, pl.Offset = program.Weights, at
+		case view:
+			par := p.Places[n.In[0].ID]
+			pl.Space, pl.Offset, pl.Parent = par.Space, par.Offset+off, n.In[0].ID
+		case l.value[i] >= 0:
+			pl.Space, pl.Offset = program.Arena, l.plan.Offsets[l.value[i]]
+		default:
+			pl.Space, pl.Offset = program.IO, io[l.root(n)]
+		}
+		if l.over[i] != nil {
+			pl.Parent = l.over[i].ID
+		}
+	}
+	for i, n := range l.order {
+		s := program.Step{Node: n.ID}
+		if v := l.scratch[i]; v >= 0 {
+			s.ScratchOffset, s.ScratchSize = l.plan.Offsets[v], l.plan.Values[v].Size
+		}
+		p.Steps = append(p.Steps, s)
+	}
+	return p, nil
+}
+
+// ioOffsets gives every input and the storage of every output a range: inputs first, then outputs, each in order.
+func (l *layout) ioOffsets(size *int64) map[*ir.Node]int64 {
+	at := map[*ir.Node]int64{}
+	add := func(n *ir.Node) {
+		at[n] = *size
+		*size += max(program.AlignUp(plan.MaxBytes(n.Type, l.g.Syms)), program.Align) // even an empty one differs from the next
+	}
+	for _, n := range l.g.Inputs() {
+		add(n)
+	}
+	for _, o := range l.g.Outputs {
+		add(l.root(o.Node))
+	}
+	return at
+}

@@ -1,0 +1,124 @@
+package sched
+
+import (
+	"slices"
+
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/plan"
+	"github.com/rlx-go/rlx/core/program"
+)
+
+// layout is one order of steps with its arena.
+type layout struct {
+	g       *ir.Graph
+	order   []*ir.Node // steps
+	first   []int      // by node: the step that makes its value
+	last    []int      // by node: the last step that reads this node itself
+	over    []*ir.Node // by node: the operand whose storage it takes over, or nil
+	output  []bool     // by node
+	value   []int      // by node: index in plan.Values, -1 where it is not in the arena
+	scratch []int      // by step: index in plan.Values, or -1
+	plan    plan.Plan
+}
+
+func newLayout(g *ir.Graph, order []*ir.Node, scratch func(*ir.Node) int64) *layout {
+	n := len(g.Nodes)
+	l := &layout{g: g, order: order, first: make([]int, n), last: make([]int, n), over: make([]*ir.Node, n),
+		output: make([]bool, n), value: make([]int, n), scratch: make([]int, len(order))}
+	l.live()
+	l.chooseInPlace()
+	l.place(scratch)
+	return l
+}
+
+// live finds the interval of each node. A view lives from its source on.
+func (l *layout) live() {
+	for i, n := range l.order {
+		l.first[n.ID] = i
+	}
+	for _, n := range l.g.Nodes {
+		l.first[n.ID] = l.first[source(n).ID]
+		l.last[n.ID] = l.first[n.ID]
+	}
+	for i, n := range l.order {
+		for _, x := range n.In {
+			l.last[x.ID] = max(l.last[x.ID], i)
+		}
+	}
+	for _, o := range l.g.Outputs {
+		l.output[o.Node.ID] = true
+		l.last[o.Node.ID] = len(l.order)
+	}
+}
+
+// root is the node that owns the storage of n: its source, or what that took over.
+func (l *layout) root(n *ir.Node) *ir.Node {
+	for {
+		n = source(n)
+		if l.over[n.ID] == nil {
+			return n
+		}
+		n = l.over[n.ID]
+	}
+}
+
+// chooseInPlace lets a step write over an operand where that is safe: the op and the shapes allow it
+// (plan.MayOverwrite), the operand shows all of a value that some step made, and neither that value nor any view of it
+// is read later, is an output, or is another operand of the step.
+func (l *layout) chooseInPlace() {
+	shown := make([][]*ir.Node, len(l.g.Nodes)) // the views of each source, and itself
+	for _, n := range l.g.Nodes {
+		s := source(n)
+		shown[s.ID] = append(shown[s.ID], n)
+	}
+	for i, n := range l.order {
+		for _, k := range n.Op.InPlace {
+			if !plan.MayOverwrite(n, k) {
+				continue
+			}
+			x := n.In[k]
+			src := source(x)
+			free := program.IsStep(src) && whole(x) && !slices.ContainsFunc(shown[src.ID], func(v *ir.Node) bool {
+				return l.output[v.ID] || l.last[v.ID] > i || v != x && slices.Contains(n.In, v)
+			})
+			if free {
+				l.over[n.ID] = x
+				break
+			}
+		}
+	}
+}
+
+// place plans the arena. The storage of an output is in the IO space, and so is all that shares it.
+func (l *layout) place(scratch func(*ir.Node) int64) {
+	inIO := map[*ir.Node]bool{}
+	for _, o := range l.g.Outputs {
+		inIO[l.root(o.Node)] = true
+	}
+	var values []plan.Value
+	for i, n := range l.g.Nodes {
+		l.value[i] = -1
+		if root := l.root(n); !program.IsStep(root) || inIO[root] {
+			continue
+		}
+		v := plan.Value{ID: i, Name: n.Label(), Size: plan.MaxBytes(n.Type, l.g.Syms), First: l.first[i], Last: l.last[i], Parent: plan.None}
+		if off, view := n.View(); view {
+			v.Parent, v.Offset = l.value[n.In[0].ID], off
+		} else if l.over[i] != nil {
+			v.Parent, v.InPlace = l.value[l.over[i].ID], true
+		}
+		l.value[i] = len(values)
+		values = append(values, v)
+	}
+	for i, n := range l.order {
+		l.scratch[i] = -1
+		if scratch == nil {
+			continue
+		}
+		if size := scratch(n); size > 0 {
+			l.scratch[i] = len(values)
+			values = append(values, plan.Value{ID: len(l.g.Nodes) + i, Name: n.Label() + "/scratch", Size: size, First: i, Last: i, Parent: plan.None})
+		}
+	}
+	l.plan = plan.Make(values)
+}

@@ -1,0 +1,102 @@
+package sched
+
+import (
+	"slices"
+
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/plan"
+	"github.com/rlx-go/rlx/core/program"
+)
+
+// graphOrder runs nodes in the order they were written, except that output copies (the last nodes of the graph) run as
+// soon as they can, so that they do not keep their operand alive.
+func graphOrder(g *ir.Graph) []*ir.Node {
+	copies := map[*ir.Node][]*ir.Node{}
+	isCopy := map[*ir.Node]bool{}
+	uses := g.UseCounts()
+	for _, o := range g.Outputs {
+		if n := o.Node; n.Op.Name == "copy" && uses[n.ID] == 1 {
+			isCopy[n] = true
+			copies[source(n.In[0])] = append(copies[source(n.In[0])], n)
+		}
+	}
+	var order []*ir.Node
+	for _, n := range g.Nodes {
+		if program.IsStep(n) && !isCopy[n] {
+			order = append(order, n)
+		}
+		order = append(order, copies[n]...)
+	}
+	return order
+}
+
+// frugalOrder always runs the ready step that grows memory least (what it makes less what it is the last to read); the
+// earlier node on a tie. It is not always better than the order as written, so Build compares the two.
+func frugalOrder(g *ir.Graph) []*ir.Node {
+	size := make([]int64, len(g.Nodes))
+	left := make([]int, len(g.Nodes))        // reads of a source by steps that have not run
+	waits := make([]int, len(g.Nodes))       // operands that have not been made
+	readers := make([][]*ir.Node, len(left)) // steps by the source they read
+	var ready []*ir.Node
+	for _, n := range g.Nodes {
+		if !program.IsStep(n) {
+			continue
+		}
+		size[n.ID] = program.AlignUp(plan.MaxBytes(n.Type, g.Syms))
+		for _, s := range sources(n) {
+			left[s.ID]++
+			readers[s.ID] = append(readers[s.ID], n)
+			if program.IsStep(s) {
+				waits[n.ID]++
+			}
+		}
+		if waits[n.ID] == 0 {
+			ready = append(ready, n)
+		}
+	}
+	for _, o := range g.Outputs {
+		left[source(o.Node).ID]++ // never freed
+	}
+	growth := func(n *ir.Node) int64 {
+		sum := size[n.ID]
+		for _, s := range sources(n) {
+			if left[s.ID] == 1 {
+				sum -= size[s.ID] // 0 for inputs and params
+			}
+		}
+		return sum
+	}
+	var order []*ir.Node
+	for len(ready) > 0 {
+		best := 0
+		for i, n := range ready {
+			a, b := growth(n), growth(ready[best])
+			if a < b || a == b && n.ID < ready[best].ID {
+				best = i
+			}
+		}
+		n := ready[best]
+		ready = slices.Delete(ready, best, best+1)
+		order = append(order, n)
+		for _, s := range sources(n) {
+			left[s.ID]--
+		}
+		for _, r := range readers[n.ID] {
+			if waits[r.ID]--; waits[r.ID] == 0 {
+				ready = append(ready, r)
+			}
+		}
+	}
+	return order
+}
+
+// sources are the distinct nodes whose values n reads.
+func sources(n *ir.Node) []*ir.Node {
+	var out []*ir.Node
+	for _, x := range n.In {
+		if s := source(x); !slices.Contains(out, s) {
+			out = append(out, s)
+		}
+	}
+	return out
+}

@@ -1,0 +1,48 @@
+package sched
+
+import (
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+)
+
+// withOutputCopies returns g with a copy for each output whose storage cannot be the output's: an input or param (or a
+// view of one), a part of a larger value, or a value whose storage another output has.
+func withOutputCopies(g *ir.Graph) (*ir.Graph, error) {
+	g, err := g.Rebuild(nil)
+	if err != nil {
+		return nil, err
+	}
+	taken := map[*ir.Node]bool{}
+	for i, o := range g.Outputs {
+		src := source(o.Node)
+		if src.Op.Effects || taken[src] || !whole(o.Node) {
+			g.Outputs[i].Node = op.Copy(o.Node)
+			continue
+		}
+		taken[src] = true
+	}
+	return g, g.Err()
+}
+
+// source is the node that makes the value which n shows.
+func source(n *ir.Node) *ir.Node {
+	for {
+		if _, view := n.View(); !view {
+			return n
+		}
+		n = n.In[0]
+	}
+}
+
+// whole reports whether n shows all of its source, for all values of the symbols.
+func whole(n *ir.Node) bool {
+	src, have := source(n), n.Type.Shape
+	for m := n; m != src; m = m.In[0] {
+		if off, _ := m.View(); off != 0 {
+			return false
+		}
+	}
+	a, ok := have.Numel()
+	b, ok2 := src.Type.Shape.Numel()
+	return n.Type.DType.Size() == src.Type.DType.Size() && (ok && ok2 && a == b || have.Equal(src.Type.Shape))
+}
