@@ -1,57 +1,36 @@
 package op_test
 
 import (
+	"fmt"
 	"math"
+	"reflect"
 	"testing"
 
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/interp"
 	"github.com/rlx-go/rlx/core/ir"
-	_ "github.com/rlx-go/rlx/core/op"
+	"github.com/rlx-go/rlx/core/op"
+	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// TestDefinitions checks that every op is complete and that each of its cases infers, evaluates and survives text.
-func TestDefinitions(t *testing.T) {
+// eachCase runs f for every case of every op of this package.
+func eachCase(t *testing.T, f func(t *testing.T, def *ir.OpDef, c ir.Case[any])) {
 	for _, def := range ir.Defs() {
 		t.Run(def.Name, func(t *testing.T) {
-			cases := def.Cases()
-			if len(cases) == 0 {
-				t.Error("no cases")
-			}
-			if def.Eval == nil && !def.Effects && !def.CanLower() {
-				t.Error("neither Eval nor Lower")
-			}
-			for i, c := range cases {
-				g := caseGraph(t, def, c)
-				if def.Level == ir.Block {
-					continue
-				}
-				n := g.Outputs[0].Node
-				if tol := def.Tol(c.Attrs, c.In, n.Type); tol.Abs < 0 || tol.Rel < 0 || math.IsNaN(tol.Abs+tol.Rel) {
-					t.Errorf("case %d: tolerance %v", i, tol)
-				}
-				if f := def.FLOPs(c.Attrs, c.In, n.Type); f < 0 {
-					t.Errorf("case %d: %d FLOPs", i, f)
-				}
-				text := g.String()
-				back, err := ir.Parse(text)
-				if err != nil {
-					t.Fatalf("case %d: %v\n%s", i, err, text)
-				}
-				if got := back.String(); got != text {
-					t.Errorf("case %d: text is\n%swant\n%s", i, got, text)
-				}
+			for i, c := range def.Cases() {
+				t.Run(fmt.Sprintf("%d", i), func(t *testing.T) { f(t, def, c) })
 			}
 		})
 	}
 }
 
-// caseGraph is a graph of one op on inputs.
+// caseGraph is a graph of one op on inputs named i0, i1, ...
 func caseGraph(t *testing.T, def *ir.OpDef, c ir.Case[any]) *ir.Graph {
 	t.Helper()
 	g := ir.NewGraph("case")
-	input, _ := ir.Find("input")
 	var in []*ir.Node
 	for i, typ := range c.In {
-		in = append(in, g.AddDeclared(input, input.NewAttrs(), typ).Named("i"+string(rune('a'+i))))
+		in = append(in, op.Input(g, fmt.Sprintf("i%d", i), typ))
 	}
 	n := g.AddDeclared(def, c.Attrs, c.Out, in...).Named("out")
 	g.Return("out", n)
@@ -59,4 +38,221 @@ func caseGraph(t *testing.T, def *ir.OpDef, c ir.Case[any]) *ir.Graph {
 		t.Fatalf("%v %v: %v", c.In, n.AttrText(), err)
 	}
 	return g
+}
+
+// eval runs an op's reference on given operands.
+func eval(t *testing.T, def *ir.OpDef, attrs any, in ...*tensor.Array) *tensor.Array {
+	t.Helper()
+	out, err := tryEval(def, attrs, in...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func tryEval(def *ir.OpDef, attrs any, in ...*tensor.Array) (*tensor.Array, error) {
+	types := make([]ir.Type, len(in))
+	for i, x := range in {
+		types[i] = interp.TypeOf(x)
+	}
+	typ, err := def.Infer(attrs, types, ir.Type{}, nil)
+	if err != nil {
+		return nil, err
+	}
+	out := tensor.NewArray(typ.DType, typ.Shape.Eval(nil)...)
+	return out, def.Eval(attrs, in, out)
+}
+
+func floats(shape []int, v ...float64) *tensor.Array {
+	return &tensor.Array{DType: dtype.F32, Shape: shape, F: v}
+}
+
+func TestDefinitionsAreComplete(t *testing.T) {
+	for _, def := range ir.Defs() {
+		if len(def.Cases()) == 0 {
+			t.Errorf("%s has no cases", def.Name)
+		}
+		if def.Eval == nil && !def.Effects {
+			t.Errorf("%s has no reference evaluation", def.Name)
+		}
+		if def.Level == ir.Fused && !def.CanLower() {
+			t.Errorf("%s is fused, but has no lowering", def.Name)
+		}
+		if def.Declared && def.Elementwise {
+			t.Errorf("%s is declared, so it cannot be elementwise", def.Name)
+		}
+		if def.Commutative && (def.MinIn != 2 || def.MaxIn != 2) {
+			t.Errorf("%s is commutative, but not binary", def.Name)
+		}
+		for _, name := range def.AttrNames() {
+			if def.AttrKind(name) == "" {
+				t.Errorf("%s: attribute %s has no kind", def.Name, name)
+			}
+		}
+	}
+}
+
+// TestCases: every case infers, has a sane cost and tolerance, does not write its operands, gives values of its type, and
+// survives text.
+func TestCases(t *testing.T) {
+	eachCase(t, func(t *testing.T, def *ir.OpDef, c ir.Case[any]) {
+		g := caseGraph(t, def, c)
+		n := g.Outputs[0].Node
+		if tol := def.Tol(c.Attrs, c.In, n.Type); !(tol.Abs >= 0 && tol.Rel >= 0 && tol.Abs < 0.1 && tol.Rel < 0.1) {
+			t.Errorf("tolerance is %v", tol)
+		}
+		if f := def.FLOPs(c.Attrs, c.In, n.Type); f < 0 {
+			t.Errorf("%d FLOPs", f)
+		}
+		text := g.String()
+		back, err := ir.Parse(text)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, text)
+		}
+		if got := back.String(); got != text {
+			t.Errorf("text is\n%swant\n%s", got, text)
+		}
+		if got := back.Outputs[0].Node.Attrs; !reflect.DeepEqual(got, c.Attrs) {
+			t.Errorf("attributes from text are %+v; want %+v", got, c.Attrs)
+		}
+		if def.Eval == nil {
+			return
+		}
+		in, again := interp.CaseInputs(c, 1), interp.CaseInputs(c, 1)
+		out := tensor.NewArray(n.Type.DType, n.Type.Shape.Eval(nil)...)
+		if err := def.Eval(c.Attrs, in, out); err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(in, again) {
+			t.Error("Eval wrote its operands")
+		}
+		if out.DType != dtype.F32 {
+			if err := interp.Compare(out.Tensor().Array(), out, ir.Tolerance{}); err != nil {
+				t.Errorf("result is not of its type: %v", err)
+			}
+		}
+		for i := range out.Len() {
+			if v := out.At(i); math.IsNaN(v) && tensor.Numel(in[0].Shape) > 0 {
+				t.Fatalf("element %d is NaN", i)
+			}
+		}
+	})
+}
+
+// TestLowered: the expansion of an op computes what its reference does. Nothing is rounded inside a fused op, so half
+// floats may differ by a few units more than a kernel may.
+func TestLowered(t *testing.T) {
+	eachCase(t, func(t *testing.T, def *ir.OpDef, c ir.Case[any]) {
+		if !def.CanLower() || def.Eval == nil {
+			return
+		}
+		g, err := interp.LowerOne(def, c.Attrs, c.In, c.Out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := g.Verify(); err != nil {
+			t.Fatal(err)
+		}
+		in, named := interp.CaseInputs(c, 2), map[string]*tensor.Array{}
+		for i, x := range g.Inputs() {
+			named[x.Name] = in[i]
+			if x.Op == def {
+				t.Error("lowers to itself")
+			}
+		}
+		got, err := interp.Run(g, nil, named, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := eval(t, def, c.Attrs, in...)
+		tol := ir.Tolerance{Abs: 1e-12, Rel: 1e-9}
+		switch want.DType {
+		case dtype.F16:
+			tol = ir.Tolerance{Abs: 0.02, Rel: 0.01}
+		case dtype.BF16:
+			tol = ir.Tolerance{Abs: 0.1, Rel: 0.05}
+		case dtype.F32: // constants are rounded to f32
+			tol = ir.Tolerance{Abs: 1e-6, Rel: 1e-6}
+		}
+		if err := interp.Compare(got["out"], want, tol); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestElementwise: an elementwise op on broadcast operands equals the op on operands that were expanded first, and, one
+// element at a time, the op on scalars.
+func TestElementwise(t *testing.T) {
+	eachCase(t, func(t *testing.T, def *ir.OpDef, c ir.Case[any]) {
+		if !def.Elementwise {
+			return
+		}
+		in := interp.CaseInputs(c, 3)
+		out := eval(t, def, c.Attrs, in...)
+		full := make([]*tensor.Array, len(in))
+		for k, x := range in {
+			full[k] = tensor.NewArray(x.DType, out.Shape...)
+			if err := op.ExpandDef.Eval(op.NoAttrs{}, []*tensor.Array{x}, full[k]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := interp.Compare(eval(t, def, c.Attrs, full...), out, ir.Tolerance{}); err != nil {
+			t.Fatal(err)
+		}
+		for _, i := range []int{0, out.Len() / 2, out.Len() - 1} {
+			if out.Len() == 0 {
+				break
+			}
+			one := make([]*tensor.Array, len(in))
+			for k, x := range full {
+				one[k] = tensor.NewArray(x.DType)
+				if x.F != nil {
+					one[k].F[0] = x.F[i]
+				} else {
+					one[k].I[0] = x.I[i]
+				}
+			}
+			if got := eval(t, def, c.Attrs, one...).At(0); interp.Excess(got, out.At(i), ir.Tolerance{}) > 0 {
+				t.Errorf("element %d is %v; alone it is %v", i, out.At(i), got)
+			}
+		}
+	})
+}
+
+// TestCommutative: swapping the operands changes nothing.
+func TestCommutative(t *testing.T) {
+	eachCase(t, func(t *testing.T, def *ir.OpDef, c ir.Case[any]) {
+		if def.Commutative {
+			in := interp.CaseInputs(c, 4)
+			if err := interp.Compare(eval(t, def, c.Attrs, in[1], in[0]), eval(t, def, c.Attrs, in[0], in[1]), ir.Tolerance{}); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// TestViews: a view's bytes are those of its operand at the offset it claims.
+func TestViews(t *testing.T) {
+	views := 0
+	eachCase(t, func(t *testing.T, def *ir.OpDef, c ir.Case[any]) {
+		g := caseGraph(t, def, c)
+		n := g.Outputs[0].Node
+		offset, ok := n.View()
+		if !ok {
+			return
+		}
+		views++
+		in := interp.CaseInputs(c, 5)
+		out := tensor.NewArray(n.Type.DType, n.Type.Shape.Eval(nil)...)
+		if err := def.Eval(c.Attrs, in, out); err != nil {
+			t.Fatal(err)
+		}
+		got, src := out.Tensor().Data, in[0].Tensor().Data
+		if string(got) != string(src[offset:offset+int64(len(got))]) {
+			t.Errorf("not the %d bytes of its operand at %d", len(got), offset)
+		}
+	})
+	if views < 10 {
+		t.Errorf("only %d cases are views", views)
+	}
 }

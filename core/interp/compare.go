@@ -1,0 +1,86 @@
+package interp
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/tensor"
+)
+
+// Compare reports the element of got that is furthest from want beyond the tolerance. NaN equals NaN only, an infinity
+// only itself. Types must be equal.
+func Compare(got, want *tensor.Array, tol ir.Tolerance) error {
+	if g, w := TypeOf(got), TypeOf(want); !g.Equal(w) {
+		return fmt.Errorf("type is %v; want %v", g, w)
+	}
+	worst, excess, bad := -1, 0.0, 0
+	for i := range want.Len() {
+		if e := Excess(got.At(i), want.At(i), tol); e > 0 {
+			if bad++; worst < 0 || e > excess {
+				worst, excess = i, e
+			}
+		}
+	}
+	if worst < 0 {
+		return nil
+	}
+	return fmt.Errorf("%d of %d elements differ; the worst is %d (at %v of %v): got %v, want %v within %g + %g*|want|",
+		bad, want.Len(), worst, index(worst, want.Shape), want.Shape, got.At(worst), want.At(worst), tol.Abs, tol.Rel)
+}
+
+// Excess is by how much |got - want| passes the tolerance; at most 0 where it does not.
+func Excess(got, want float64, tol ir.Tolerance) float64 {
+	switch {
+	case got == want || math.IsNaN(got) && math.IsNaN(want):
+		return 0
+	case math.IsNaN(got) || math.IsNaN(want) || math.IsInf(got, 0) || math.IsInf(want, 0):
+		return math.Inf(1)
+	}
+	return math.Abs(got-want) - tol.Abs - tol.Rel*math.Abs(want)
+}
+
+func index(i int, shape []int) []int {
+	idx := make([]int, len(shape))
+	for a := len(shape) - 1; a >= 0; a-- {
+		idx[a], i = i%shape[a], i/shape[a]
+	}
+	return idx
+}
+
+// CaseInputs makes random operands for a case, the same for the same seed. They are values of their element types.
+func CaseInputs(c ir.Case[any], seed uint64) []*tensor.Array {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	in := make([]*tensor.Array, len(c.In))
+	for i, t := range c.In {
+		r := ir.Range{Lo: -2, Hi: 2}
+		if !t.DType.IsFloat() {
+			r = ir.Range{Lo: 0, Hi: 3}
+		}
+		if i < len(c.Fill) {
+			r = c.Fill[i]
+		}
+		in[i] = Random(rng, t, nil, r)
+	}
+	return in
+}
+
+// Random makes a value of type t under syms with elements in r: floats rounded to their type, integers inclusive of both
+// ends and clamped to their type.
+func Random(rng *rand.Rand, t ir.Type, syms map[string]int64, r ir.Range) *tensor.Array {
+	a := tensor.NewArray(t.DType, t.Shape.Eval(syms)...)
+	for i := range a.F {
+		a.F[i] = r.Lo + (r.Hi-r.Lo)*rng.Float64()
+	}
+	if t.DType != dtype.F64 && t.DType.IsFloat() {
+		return a.Tensor().Array()
+	}
+	for i := range a.I {
+		lo, hi := t.DType.IntRange()
+		lo, hi = max(lo, int64(r.Lo)), min(hi, int64(r.Hi))
+		a.I[i] = lo + rng.Int64N(max(hi-lo, 0)+1)
+	}
+	return a
+}

@@ -1,0 +1,132 @@
+package interp
+
+import (
+	"fmt"
+
+	"github.com/rlx-go/rlx/core/program"
+	"github.com/rlx-go/rlx/core/tensor"
+)
+
+// poison is what memory holds before something is written to it: NaN in every float type, -1 in signed integers. A plan
+// that lets two live values share bytes, or a step read what none has written, gives a wrong result or an error.
+const poison = 0xFF
+
+// RunProgram runs a planned program step by step on the bytes of its spaces: values are rounded to their element types
+// when stored. Before a step computes, its scratch and its result's place are poisoned, as a kernel may write them in any
+// order; an operand that is overwritten in place is spared. Observers see each step's result as stored.
+func RunProgram(p *program.Program, syms map[string]int64, inputs map[string]*tensor.Array, weights []byte, observe ...Observer) (map[string]*tensor.Array, error) {
+	bound, err := p.Bind(syms)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkNames(p.Graph, inputs); err != nil {
+		return nil, err
+	}
+	m := memory{program.Weights: weights, program.Arena: make([]byte, p.ArenaSize), program.IO: make([]byte, p.IOSize)}
+	m[program.Arena].poison()
+	m[program.IO].poison()
+	for i, n := range p.Graph.Inputs() {
+		o := bound.Inputs[i]
+		v, err := checkValue(inputs[n.Name], n, o.Shape)
+		if err == nil {
+			err = m.store(o, v)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", n.Label(), err)
+		}
+	}
+	for i, s := range bound.Steps {
+		v, err := m.step(p, s)
+		if err == nil {
+			err = tell(observe, s.Node, v)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("step %d, %s: %w", i, s.Node.Label(), err)
+		}
+	}
+	out := make(map[string]*tensor.Array, len(bound.Outputs))
+	for i, o := range bound.Outputs {
+		if out[p.Graph.Outputs[i].Name], err = m.load(o); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+type space []byte
+
+func (s space) poison() {
+	for i := range s {
+		s[i] = poison
+	}
+}
+
+// memory are the spaces by number.
+type memory [3]space
+
+// at is the storage of an operand.
+func (m memory) at(o program.Operand) (space, error) {
+	s := m[o.Space]
+	if o.Offset < 0 || o.Bytes < 0 || o.Offset > int64(len(s)) || o.Bytes > int64(len(s))-o.Offset {
+		return nil, fmt.Errorf("node %d lies at %d to %d of the %v space, which has %d bytes", o.Node, o.Offset, o.Offset+o.Bytes, o.Space, len(s))
+	}
+	return s[o.Offset : o.Offset+o.Bytes], nil
+}
+
+func (m memory) load(o program.Operand) (*tensor.Array, error) {
+	b, err := m.at(o)
+	if err != nil {
+		return nil, err
+	}
+	return tensor.Tensor{DType: o.DType, Shape: o.Shape, Data: b}.Array(), nil
+}
+
+func (m memory) store(o program.Operand, v *tensor.Array) error {
+	b, err := m.at(o)
+	if err == nil {
+		copy(b, v.Tensor().Data)
+	}
+	return err
+}
+
+// step runs one node and stores its result.
+func (m memory) step(p *program.Program, s program.BoundStep) (*tensor.Array, error) {
+	if s.Out.Space == program.Weights {
+		return nil, fmt.Errorf("its result lies in the weights, which are read-only")
+	}
+	in := make([]*tensor.Array, len(s.In))
+	var err error
+	parent := p.Places[s.Node.ID].Parent // overwritten in place, or -1
+	for k, o := range s.In {
+		if o.Node == parent {
+			if in[k], err = m.load(o); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for _, o := range []program.Operand{s.Out, s.Scratch} {
+		b, err := m.at(o)
+		if err != nil {
+			return nil, err
+		}
+		b.poison()
+	}
+	for k, o := range s.In {
+		if in[k] == nil {
+			if in[k], err = m.load(o); err != nil {
+				return nil, err
+			}
+		}
+	}
+	out := tensor.NewArray(s.Out.DType, s.Out.Shape...)
+	if s.Node.Op.Eval == nil {
+		return nil, fmt.Errorf("op %s has no reference evaluation; programs hold no blocks", s.Node.Op.Name)
+	}
+	if err := s.Node.Op.Eval(s.Node.Attrs, in, out); err != nil {
+		return nil, err
+	}
+	if err := m.store(s.Out, out); err != nil {
+		return nil, err
+	}
+	return m.load(s.Out)
+}
