@@ -38,7 +38,7 @@ var mayImport = map[string][]string{
 	"plugins/cpu":         {"plugins/cpu/kernels", "plugins/rpc", "core/device", "core/op", "core/program", "core/ir", "core/dtype", "core/tensor", "core/diag", "format"},
 	"plugins/cpu/kernels": {"core/dtype", "core/tensor"},
 
-	"models/weights": {"core/diag", "core/dtype", "internal/atomicfile"},
+	"models/weights": {"core/diag", "core/dtype", "core/ir"},
 	"models/arch":    {"core/diag", "core/ir", "core/task"},
 	"models/nn":      {"models/arch", "core/hir", "core/op", "core/ir", "core/diag", "core/dtype"},
 	"models/sam":     {"models/nn", "models/arch", "core/hir", "core/op", "core/ir", "core/diag", "core/dtype", "core/task"},
@@ -46,7 +46,8 @@ var mayImport = map[string][]string{
 	"cmd/rlxc":   {"core/...", "format", "models/...", "internal/..."},
 	"cmd/rlxrun": {"core/device", "core/diag", "core/dtype", "core/interp", "core/ir", "core/op", "core/program", "core/task", "core/tensor", "format", "plugins/rpc", "internal/..."},
 
-	"internal/...": {"core/...", "internal/..."},
+	"internal/...":        {"core/...", "internal/..."},
+	"internal/tensortest": {"core/...", "internal/...", "models/weights"},
 	"bench/...":    {"core/...", "internal/...", "format", "plugins/cpu/kernels"},
 }
 

@@ -138,9 +138,11 @@ type Scope struct {
 // Root is the scope of all tensors.
 func (w *Weights) Root(g *ir.Graph) Scope { return Scope{g, w, ""} }
 
-// At is the scope below path; Sprintf verbs make loops read like the checkpoint.
-func (s Scope) At(path string, args ...any) Scope {
-	s.prefix += fmt.Sprintf(path, args...) + "."
+// At is the scope below path. At("blocks", i, "attn") is blocks.2.attn, so that loops read like the checkpoint.
+func (s Scope) At(path ...any) Scope {
+	for _, p := range path {
+		s.prefix += fmt.Sprint(p) + "."
+	}
 	return s
 }
 

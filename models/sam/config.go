@@ -34,7 +34,7 @@ const (
 
 var keys = map[string]string{
 	keyDecoderHeads: "attention heads of the mask decoder (default 8)",
-	keyDecoderEps:   "epsilon of the decoder's layer norms (default 1e-5 with original names, 1e-6 with Transformers names)",
+	keyDecoderEps:   "epsilon of the layer norms in the decoder's layers (default 1e-6, as Transformers; the original code has 1e-5)",
 	keyDecoderAct:   "activation of the decoder's MLPs (default relu)",
 	keyEncoderEps:   "epsilon of the encoder's layer norms (default 1e-6)",
 	keyEncoderAct:   "activation of the encoder's MLPs (default gelu)",
@@ -59,7 +59,7 @@ func dims(w *nn.Weights, name, want string, rank int) ([]int64, error) {
 }
 
 // readConfig derives the sizes from shapes and checks what the configuration says against them.
-func readConfig(w *nn.Weights, transformers bool, cfg arch.Config) (c config, err error) {
+func readConfig(w *nn.Weights, cfg arch.Config) (c config, err error) {
 	pos, err := dims(w, "image_encoder.pos_embed", "[1, grid, grid, width]", 4)
 	if err != nil {
 		return c, err
@@ -100,7 +100,7 @@ func readConfig(w *nn.Weights, transformers bool, cfg arch.Config) (c config, er
 		return c, err
 	}
 	c.decoderHidden = mlp[0]
-	return c, c.readChoices(cfg, transformers)
+	return c, c.readChoices(cfg)
 }
 
 // readBlocks finds depth, heads and windows. The relative position tables of a block have 2n-1 rows, where n is the side
@@ -134,7 +134,7 @@ func (c *config) readBlocks(w *nn.Weights) error {
 }
 
 // readChoices takes what shapes cannot tell, and compares the rest with them.
-func (c *config) readChoices(cfg arch.Config, transformers bool) (err error) {
+func (c *config) readChoices(cfg arch.Config) (err error) {
 	c.decoderHeads = 8 // in every published SAM
 	if v, ok, err := cfg.Int(keyDecoderHeads, 1, 1<<16); err != nil {
 		return err
@@ -145,11 +145,9 @@ func (c *config) readChoices(cfg arch.Config, transformers bool) (err error) {
 		return diag.New(arch.ErrConfig, cfg.Origin(keyDecoderHeads), "%s is %d, which does not divide the decoder's inner width %d", keyDecoderHeads, c.decoderHeads, c.embed/2).
 			WithHint("give the checkpoint's own with --set %s=N", keyDecoderHeads)
 	}
-	// nn.LayerNorm's default in the original code; Transformers sets it.
-	c.encoderEps, c.decoderEps = 1e-6, 1e-5
-	if transformers {
-		c.decoderEps = 1e-6
-	}
+	// Transformers uses 1e-6 in the decoder's layers; the original code leaves nn.LayerNorm's 1e-5. We follow the former,
+	// as the goldens do; the other is one --set away.
+	c.encoderEps, c.decoderEps = 1e-6, 1e-6
 	for key, eps := range map[string]*float64{keyEncoderEps: &c.encoderEps, keyDecoderEps: &c.decoderEps} {
 		v, ok, err := cfg.Float(key)
 		if err == nil && ok && !(v >= 0 && v < 1) {

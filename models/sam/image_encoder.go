@@ -20,7 +20,7 @@ func encode(c config, w *nn.Weights) *ir.Graph {
 	x := hir.PatchEmbed(image, patch.Param("weight", c.width, 3, c.patch, c.patch), patch.Param("bias", c.width))
 	x = op.Add(x, s.F32("pos_embed", 1, c.grid, c.grid, c.width))
 	for i := range c.windows {
-		x = block(c, s.At("blocks.%d", i), x, c.windows[i])
+		x = block(c, s.At("blocks", i), x, c.windows[i])
 	}
 	g.Return("embeddings", neck(c, s.At("neck"), x))
 	return g
@@ -48,8 +48,8 @@ func neck(c config, s nn.Scope, x *ir.Node) *ir.Node {
 	w := s.Param("0.weight", c.embed, c.width, 1, 1)
 	x = hir.Linear(x, op.Reshape(w, ir.ShapeOf(c.embed, c.width)), nil, "") // a 1x1 convolution
 	x = hir.LayerNorm2d(x, s.Param("1.weight", c.embed), s.Param("1.bias", c.embed), neckEps, "nhwc")
-	x = op.Conv2d(x, s.Param("2.weight", c.embed, c.embed, 3, 3), nil,
-		op.Conv2dAttrs{Stride: []int{1, 1}, Padding: []int{1, 1}, Dilation: []int{1, 1}, Layout: "nhwc"})
+	x = op.Conv2D(x, s.Param("2.weight", c.embed, c.embed, 3, 3), nil,
+		op.Conv2DAttrs{Stride: []int{1, 1}, Padding: []int{1, 1}, Dilation: []int{1, 1}, Layout: "nhwc"})
 	x = hir.LayerNorm2d(x, s.Param("3.weight", c.embed), s.Param("3.bias", c.embed), neckEps, "nhwc")
 	return op.Transpose(x, 0, 3, 1, 2)
 }

@@ -36,7 +36,7 @@ func decode(c config, w *nn.Weights) *ir.Graph {
 	var hyper []*ir.Node
 	for i := range c.masks {
 		token := op.Narrow(queries, 1, int(1+i), 1)
-		hyper = append(hyper, mlp3(s.At("output_hypernetworks_mlps.%d", i), token, c.embed, channels))
+		hyper = append(hyper, mlp3(s.At("output_hypernetworks_mlps", i), token, c.embed, channels))
 	}
 	masks := op.MatMul(op.Concat(1, hyper...), op.Reshape(up, ir.ShapeOf(1, side*side, channels)), op.MatMulAttrs{TransB: true})
 	g.Return("low_res_masks", op.Reshape(masks, ir.ShapeOf(1, c.masks, side, side)))
@@ -56,7 +56,7 @@ func learned(s nn.Scope, name string, n, width int64) *ir.Node {
 func twoWay(c config, s nn.Scope, tokens, src, srcPE *ir.Node) (queries, keys *ir.Node) {
 	queries, keys = tokens, src
 	for i := range c.decoderLayers {
-		l := s.At("layers.%d", i)
+		l := s.At("layers", i)
 		if i == 0 { // the tokens are their own positions still, and the attention replaces them
 			queries = attention(c, l.At("self_attn"), queries, queries, queries, c.embed)
 		} else {
@@ -85,10 +85,10 @@ func attention(c config, s nn.Scope, q, k, v *ir.Node, inner int64) *ir.Node {
 
 // upscale makes tokens [1,g,g,C] four times larger: [1,4g,4g,C/8].
 func upscale(c config, s nn.Scope, x *ir.Node) *ir.Node {
-	double := op.ConvTranspose2dAttrs{Stride: []int{2, 2}, Padding: []int{0, 0}, OutputPadding: []int{0, 0}, Dilation: []int{1, 1}, Layout: "nhwc"}
-	x = op.ConvTranspose2d(x, s.Param("0.weight", c.embed, c.embed/4, 2, 2), s.F32("0.bias", c.embed/4), double)
+	double := op.ConvTranspose2DAttrs{Stride: []int{2, 2}, Padding: []int{0, 0}, OutputPadding: []int{0, 0}, Dilation: []int{1, 1}, Layout: "nhwc"}
+	x = op.ConvTranspose2D(x, s.Param("0.weight", c.embed, c.embed/4, 2, 2), s.F32("0.bias", c.embed/4), double)
 	x = op.Gelu(hir.LayerNorm2d(x, s.Param("1.weight", c.embed/4), s.Param("1.bias", c.embed/4), neckEps, "nhwc"))
-	x = op.ConvTranspose2d(x, s.Param("3.weight", c.embed/4, c.embed/8, 2, 2), s.F32("3.bias", c.embed/8), double)
+	x = op.ConvTranspose2D(x, s.Param("3.weight", c.embed/4, c.embed/8, 2, 2), s.F32("3.bias", c.embed/8), double)
 	return op.Gelu(x)
 }
 

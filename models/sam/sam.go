@@ -62,7 +62,7 @@ func naming(c arch.Checkpoint) (rename func(string) []string, transformers bool)
 func build(ckpt arch.Checkpoint, cfg arch.Config) (*arch.Model, error) {
 	rename, transformers := naming(ckpt)
 	w := nn.NewWeights(ckpt, rename)
-	c, err := readConfig(w, transformers, cfg)
+	c, err := readConfig(w, cfg)
 	if err != nil {
 		return nil, err
 	}

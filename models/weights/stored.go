@@ -1,0 +1,39 @@
+package weights
+
+import (
+	"io"
+
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+)
+
+// Stored is a checkpoint as an artifact will hold it: every float tensor in one chosen element type, or in its own.
+type Stored struct {
+	*Checkpoint
+	// DType is f32, f16 or bf16; Invalid keeps each tensor's own, and rounds f64, which no backend computes in, to f32.
+	DType dtype.DType
+}
+
+// Type is the shape of a tensor and the element type in which it will be stored. A tensor whose own type has no counterpart
+// is of type Invalid.
+func (s Stored) Type(name string) (ir.Type, bool) {
+	info, ok := s.Info(name)
+	if !ok {
+		return ir.Type{}, false
+	}
+	t := ir.TypeOf(info.DType, info.Shape...)
+	switch {
+	case !t.DType.IsFloat():
+	case s.DType != dtype.Invalid:
+		t.DType = s.DType
+	case t.DType == dtype.F64:
+		t.DType = dtype.F32
+	}
+	return t, true
+}
+
+// WriteTo streams a tensor in the type it will be stored in, and counts the values that became infinite.
+func (s Stored) WriteTo(w io.Writer, name string) (overflowed int64, err error) {
+	t, _ := s.Type(name)
+	return s.Copy(w, name, t.DType)
+}
