@@ -1,0 +1,62 @@
+package rpc
+
+import (
+	"fmt"
+
+	"github.com/rlx-go/rlx/core/program"
+	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/proto/rlx/v1"
+)
+
+// binding is where the inputs and outputs of a program lie under given values of its symbols. Host and backend compute
+// it on their own and compare: neither takes an offset or a size from the other.
+type binding struct {
+	id      uint64
+	bound   *program.Bound
+	inputs  []*rlxv1.Range
+	outputs []*rlxv1.Range
+}
+
+// bind evaluates p under syms and checks every range against the program's IO space.
+func bind(p *program.Program, syms map[string]int64) (*binding, error) {
+	bound, err := p.Bind(syms)
+	if err != nil {
+		return nil, err
+	}
+	b := &binding{bound: bound}
+	ranges := func(kind string, ops []program.Operand) (out []*rlxv1.Range, err error) {
+		for i, o := range ops {
+			if o.Space != program.IO || !inRange(o.Offset, o.Bytes, p.IOSize) {
+				return nil, fmt.Errorf("%s %d takes %d bytes at %d of %v; the io space has %d", kind, i, o.Bytes, o.Offset, o.Space, p.IOSize)
+			}
+			out = append(out, &rlxv1.Range{Offset: o.Offset, Size: o.Bytes})
+		}
+		return out, nil
+	}
+	if b.inputs, err = ranges("input", bound.Inputs); err != nil {
+		return nil, err
+	}
+	b.outputs, err = ranges("output", bound.Outputs)
+	return b, err
+}
+
+// sameRanges compares what the other side says with what we computed.
+func sameRanges(got, want []*rlxv1.Range) bool {
+	if len(got) != len(want) {
+		return false
+	}
+	for i := range got {
+		if got[i].GetOffset() != want[i].Offset || got[i].GetSize() != want[i].Size {
+			return false
+		}
+	}
+	return true
+}
+
+// slices cuts ranges out of the region's data, each closed at its end.
+func cut(data []byte, ranges []*rlxv1.Range) [][]byte {
+	out := make([][]byte, len(ranges))
+	for i, r := range ranges {
+		out[i] = data[r.Offset : r.Offset+r.Size : r.Offset+r.Size]
+	}
+	return out
+}

@@ -1,0 +1,45 @@
+package rpc
+
+import "github.com/rlx-go/rlx/core/diag"
+
+// What a host reports about a backend's process. Each of the errors made with codes RLX5101 to RLX5108 also matches
+// device.ErrLost: no answer can be had from this process any more.
+var (
+	ErrNotPlugin = diag.Define("RLX5101", "not a backend", `
+The file is missing, is not an executable of this system, or is not a program that speaks the backend protocol.
+A backend is a program that serves plugins/rpc (or spec/protocol.md in another language).`)
+	ErrExited = diag.Define("RLX5102", "backend exited before it was ready", `
+The backend's process ended before it had said where it listens. Its last words are in the message where it had any; a
+missing shared library and a wrong processor type are common reasons.`)
+	ErrHandshake = diag.Define("RLX5103", "bad handshake", `
+The first line that the program printed is not a handshake, or names an address other than a socket in the private
+directory it was given. The program was ended; it is probably not a backend.`)
+	ErrStart = diag.Define("RLX5104", "backend did not start in time", `
+The program ran but did not complete the handshake within the time allowed. It was ended.`)
+	ErrVersion = diag.Define("RLX5105", "protocol versions differ", `
+The backend and the host have no protocol version in common. Rebuild the backend with the release of the host.`)
+	ErrCrashed = diag.Define("RLX5106", "backend crashed", `
+The backend's process ended while the host still needed it. The message names the step that had started last, where a
+run was going on, and the signal or exit status. The host and the artifact are unharmed.`)
+	ErrStopped = diag.Define("RLX5107", "backend stopped answering", `
+The backend's process is alive but gave no answer within the deadline, or no sign of life for some seconds. It was
+ended. The message names the step that had started last.`)
+	ErrProtocol = diag.Define("RLX5108", "backend broke the protocol", `
+The backend answered with something that the protocol does not allow: a size, an index or a generation that is not what
+was asked for, or a message over the limit. It was ended and none of its results were used.`)
+	ErrDigest = diag.Define("RLX5109", "backend has another digest", `
+The SHA-256 of the backend's file is not the one that was asked for. It was not started.`)
+	ErrClosed = diag.Define("RLX5110", "backend closed", `
+The session with the backend was closed before the call.`)
+	ErrPanicked = diag.Define("RLX5111", "backend panicked", `
+A step of the run met a bug in the backend; the process survived, the loaded program is no longer used. The backend's
+log has the stack: please report it.`)
+	ErrQuarantined = diag.Define("RLX5112", "backend quarantined", `
+The backend crashed three times within a minute. It is not started again until a minute has passed since the first of
+these crashes.`)
+	ErrPlatform = diag.Define("RLX5113", "no backend processes on this system", `
+Backends need unix sockets and inherited file descriptors, which this operating system lacks in the form used here.`)
+	ErrHost = diag.Define("RLX5114", "no room for the backend", `
+The host could not prepare what a backend needs: a private directory for its socket, the shared region, or the process
+itself. The message has the system's reason.`)
+)

@@ -1,0 +1,99 @@
+//go:build linux || darwin
+
+package rpc
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	goplugin "github.com/hashicorp/go-plugin"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+const (
+	serviceMethods = "/rlx.v1.Backend/"
+	shutdownMethod = "/plugin.GRPCController/Shutdown"
+	stdioMethod    = "/plugin.GRPCStdio/StreamStdio"
+	healthMethod   = "/grpc.health.v1.Health/Check"
+)
+
+// hostPlugin gives go-plugin's connection to us as it is.
+type hostPlugin struct {
+	goplugin.NetRPCUnsupportedPlugin
+}
+
+func (hostPlugin) GRPCServer(*goplugin.GRPCBroker, *grpc.Server) error {
+	return errors.New("a host serves nothing")
+}
+
+func (hostPlugin) GRPCClient(_ context.Context, _ *goplugin.GRPCBroker, c *grpc.ClientConn) (any, error) {
+	return c, nil
+}
+
+// dialOptions replace go-plugin's defaults: messages of 2 GiB, any method, calls without a deadline, reconnection.
+func dialOptions(r *backendRunner, stop time.Duration) []grpc.DialOption {
+	var dialled atomic.Bool
+	return []grpc.DialOption{
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(MaxMessage), grpc.MaxCallSendMsgSize(MaxMessage)),
+		grpc.WithMaxHeaderListSize(maxHeaderList),
+		grpc.WithDisableServiceConfig(),
+		grpc.WithDisableRetry(),
+		grpc.WithIdleTimeout(0), // an idle channel closes its connection, and there is only one
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			// A second dial could only meet something else at that path.
+			socket := r.socket.Load()
+			if socket == nil || dialled.Swap(true) {
+				return nil, errors.New("the connection with the backend has ended")
+			}
+			var d net.Dialer
+			conn, err := d.DialContext(ctx, "unix", *socket)
+			if err != nil {
+				return nil, err
+			}
+			if err := checkPeer(conn); err != nil {
+				conn.Close()
+				return nil, err
+			}
+			return conn, nil
+		}),
+		grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn,
+			invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+			if method == shutdownMethod {
+				// go-plugin's Kill shuts down without a deadline, which hangs on a stopped process.
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, stop)
+				defer cancel()
+			} else if err := checkCall(ctx, method); err != nil {
+				return err
+			}
+			return invoke(ctx, method, req, reply, cc, opts...)
+		}),
+		grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string,
+			streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+			if method != stdioMethod { // lives as long as the process
+				if err := checkCall(ctx, method); err != nil {
+					return nil, err
+				}
+			}
+			return streamer(ctx, desc, cc, method, opts...)
+		}),
+	}
+}
+
+// checkCall lets our own calls with a deadline pass. go-plugin's broker is refused: nothing here uses it, and a backend
+// could fill the host's memory with announcements of connections.
+func checkCall(ctx context.Context, method string) error {
+	if !strings.HasPrefix(method, serviceMethods) {
+		return status.Errorf(codes.Unimplemented, "%s is not part of the protocol", method)
+	}
+	if _, ok := ctx.Deadline(); !ok {
+		return status.Errorf(codes.FailedPrecondition, "%s was called without a deadline", method)
+	}
+	return nil
+}

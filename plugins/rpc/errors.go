@@ -1,0 +1,146 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/diag"
+	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/proto/rlx/v1"
+)
+
+// StepError says at which step a run ended. It is in the chain of the error of Run where the step is known.
+type StepError struct {
+	Step, Steps int    // 1-based; of how many, 0 where that is not known
+	Op          string // of the step
+	Name        string // of its node; may be empty
+}
+
+func (e *StepError) Error() string {
+	s := fmt.Sprintf("step %d", e.Step)
+	if e.Steps > 0 {
+		s += fmt.Sprintf(" of %d", e.Steps)
+	}
+	if what := strings.TrimSpace(e.Op + " " + e.Name); what != "" {
+		s += " (" + what + ")"
+	}
+	return s
+}
+
+// lost makes an error that matches its own code, device.ErrLost and its cause.
+func lost(code diag.Code, backend, format string, args ...any) *diag.Error {
+	e := diag.New(code, backend, format, args...)
+	e.Err = errors.Join(device.ErrLost, e.Err)
+	return e
+}
+
+const maxErrorText = 2 << 10 // bytes of one field of an error on the wire
+
+// toWire turns an error of a backend into a status that carries its code and fields. step is 1-based, 0: none.
+func toWire(err error, step int, op string) error {
+	if err == nil {
+		return nil
+	}
+	w := &rlxv1.Error{Step: int32(step), Op: op}
+	var d *diag.Error
+	var se *StepError
+	switch {
+	case errors.As(err, &d):
+		w.Code, w.Subject, w.Message, w.Hint = string(d.Code), d.Subject, d.Msg, d.Hint
+	case errors.Is(err, context.Canceled):
+		w.Code, w.Message = string(diag.Interrupted), "the run was cancelled"
+	default:
+		w.Code, w.Message = string(device.ErrDevice), err.Error()
+		if c, ok := diag.CodeOf(err); ok {
+			w.Code = string(c)
+		}
+	}
+	if errors.As(err, &se) && step == 0 {
+		w.Step, w.Op = int32(se.Step), se.Op
+	}
+	w.Subject, w.Message, w.Hint, w.Op = clean(w.Subject), clean(w.Message), clean(w.Hint), clean(w.Op)
+	st, derr := status.New(grpcCode(diag.Code(w.Code)), w.Message).WithDetails(w)
+	if derr != nil {
+		return status.Error(codes.Internal, w.Message)
+	}
+	return st.Err()
+}
+
+// grpcCode is a courtesy to tools that know gRPC only; hosts read the detail.
+func grpcCode(c diag.Code) codes.Code {
+	switch c {
+	case diag.Interrupted:
+		return codes.Canceled
+	case device.ErrInput:
+		return codes.InvalidArgument
+	case device.ErrUnsupported:
+		return codes.Unimplemented
+	case device.ErrMemory:
+		return codes.ResourceExhausted
+	case ErrProtocol:
+		return codes.FailedPrecondition
+	}
+	return codes.Internal
+}
+
+// fromWire rebuilds the error that a backend sent with a status. ok is false where the status has no valid detail: then
+// the failure is the transport's, or the backend broke the protocol.
+func fromWire(st *status.Status, backend string) (err *diag.Error, ok bool) {
+	for _, d := range st.Details() {
+		w, is := d.(*rlxv1.Error)
+		if !is || !allowedCode(diag.Code(w.Code)) {
+			continue
+		}
+		e := &diag.Error{Code: diag.Code(w.Code), Subject: backend, Msg: clean(w.Message), Hint: clean(w.Hint)}
+		if s := clean(w.Subject); s != "" && s != backend && "backend "+s != backend {
+			e.Msg = s + ": " + e.Msg
+		}
+		if w.Step > 0 {
+			e.Err = &StepError{Step: int(w.Step), Op: clean(w.Op)}
+		}
+		return e, true
+	}
+	return nil, false
+}
+
+// allowedCode limits what a backend may claim. It cannot speak for the artifact (4), the command line (2), or its own
+// process (5, except that a call panicked or that the host broke the protocol).
+func allowedCode(c diag.Code) bool {
+	if len(c) != 7 || !strings.HasPrefix(string(c), "RLX") || strings.Trim(string(c[3:]), "0123456789") != "" {
+		return false
+	}
+	switch c {
+	case diag.Interrupted, device.ErrNaN, device.ErrInput, ErrPanicked, ErrProtocol, diag.Internal:
+		return true
+	}
+	return c[3] >= '6' && c[3] <= '8'
+}
+
+// clean makes text from the other side safe to print: valid UTF-8, no control characters, bounded.
+func clean(s string) string {
+	cut := len(s) > maxErrorText
+	if cut {
+		s = s[:maxErrorText]
+	}
+	s = strings.ToValidUTF8(s, "�")
+	s = strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t':
+			return ' '
+		case !unicode.IsPrint(r) && r != utf8.RuneError:
+			return -1
+		}
+		return r
+	}, s)
+	if cut {
+		s += "..."
+	}
+	return s
+}

@@ -1,0 +1,65 @@
+//go:build linux || darwin
+
+package rpc
+
+import (
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// openBackend opens the file that will be executed. The same open file is examined, hashed and executed, so that
+// exchanging the file at the path in between changes nothing. Where a digest is asked for, the bytes that were hashed
+// are the bytes that run: a sealed copy where the system has one, since the file itself could be overwritten in place.
+func openBackend(path string, digest []byte) (*os.File, error) {
+	subject := "backend " + path
+	f, err := os.Open(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, lost(ErrNotPlugin, subject, "there is no such file")
+	case err != nil:
+		return nil, lost(ErrNotPlugin, subject, "cannot be opened: %w", errors.Unwrap(err))
+	}
+	st, err := f.Stat()
+	if err == nil && (!st.Mode().IsRegular() || st.Mode().Perm()&0o111 == 0) {
+		f.Close()
+		return nil, lost(ErrNotPlugin, subject, "is not an executable file (mode %v)", st.Mode())
+	}
+	if err != nil {
+		f.Close()
+		return nil, lost(ErrNotPlugin, subject, "cannot be examined: %w", err)
+	}
+	if len(digest) == 0 {
+		return f, nil
+	}
+	run, sum, err := sealedCopy(f, filepath.Base(path))
+	if err != nil {
+		f.Close()
+		return nil, lost(ErrHost, subject, "cannot be copied for execution: %w", err)
+	}
+	if run != f {
+		f.Close()
+	}
+	if subtle.ConstantTimeCompare(sum, digest) != 1 {
+		run.Close()
+		return nil, lost(ErrDigest, subject, "its SHA-256 is %x; asked for was %x", sum, digest)
+	}
+	return run, nil
+}
+
+// checkReadOnly makes sure that a descriptor given to a backend cannot be written through.
+func checkReadOnly(f *os.File) error {
+	flags, err := unix.FcntlInt(f.Fd(), unix.F_GETFL, 0)
+	if err != nil {
+		return err
+	}
+	if flags&unix.O_ACCMODE != unix.O_RDONLY {
+		return fmt.Errorf("%s is open for writing; a backend gets read-only files", f.Name())
+	}
+	return nil
+}

@@ -1,0 +1,83 @@
+package rpc
+
+import (
+	"crypto/x509"
+	"encoding/base64"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// handshake is the one line a backend prints to stdout: core|version|unix|socket|grpc|certificate
+type handshake struct {
+	version int
+	socket  string // absolute, clean
+	cert    string // DER of the backend's certificate, base64 without padding
+}
+
+// coreVersion is go-plugin's own protocol number, the line's first field.
+const coreVersion = 1
+
+// versionMismatch is what parseHandshake returns for a well-formed line of a version the host does not offer.
+type versionMismatch struct{ got int }
+
+func (e versionMismatch) Error() string { return fmt.Sprintf("speaks protocol version %d", e.got) }
+
+// parseHandshake reads the line strictly before go-plugin sees it. go-plugin dials whatever the line names, needs no
+// certificate, and takes net/rpc where it is told to: here only a unix socket inside dir and gRPC under AutoMTLS pass.
+func parseHandshake(line, dir string, versions []int) (handshake, error) {
+	var h handshake
+	if len(line) > maxLine {
+		return h, fmt.Errorf("its first line has %d bytes; a handshake has at most %d", len(line), maxLine)
+	}
+	f := strings.Split(strings.TrimSpace(line), "|")
+	if len(f) != 6 {
+		return h, fmt.Errorf("its first line is %q; want a handshake such as 1|%d|unix|SOCKET|grpc|CERTIFICATE",
+			abridge(clean(line), 80), Version)
+	}
+	core, err := strconv.Atoi(f[0])
+	if err != nil || core != coreVersion {
+		return h, fmt.Errorf("handshake: core protocol %q; want %d", abridge(clean(f[0]), 20), coreVersion)
+	}
+	if h.version, err = strconv.Atoi(f[1]); err != nil {
+		return h, fmt.Errorf("handshake: protocol version %q is not a number", abridge(clean(f[1]), 20))
+	}
+	if !slices.Contains(versions, h.version) {
+		return h, versionMismatch{h.version}
+	}
+	if f[2] != "unix" {
+		return h, fmt.Errorf("handshake: listens on %q %q; want unix and a socket in its private directory",
+			abridge(clean(f[2]), 20), abridge(clean(f[3]), 80))
+	}
+	h.socket = f[3]
+	rel, err := filepath.Rel(dir, h.socket)
+	if err != nil || !filepath.IsAbs(h.socket) || filepath.Clean(h.socket) != h.socket || !filepath.IsLocal(rel) || rel == "." {
+		return h, fmt.Errorf("handshake: socket %q is outside the private directory it was given", abridge(clean(h.socket), 120))
+	}
+	if f[4] != "grpc" {
+		return h, fmt.Errorf("handshake: transport %q; want grpc", abridge(clean(f[4]), 20))
+	}
+	h.cert = f[5]
+	der, err := base64.RawStdEncoding.DecodeString(h.cert)
+	if err == nil {
+		_, err = x509.ParseCertificate(der)
+	}
+	if err != nil {
+		return h, fmt.Errorf("handshake: certificate is missing or malformed; want DER in base64 without padding")
+	}
+	return h, nil
+}
+
+// line is the handshake as go-plugin reads it.
+func (h handshake) line() string {
+	return fmt.Sprintf("%d|%d|unix|%s|grpc|%s\n", coreVersion, h.version, h.socket, h.cert)
+}
+
+func abridge(s string, n int) string {
+	if len(s) > n {
+		return s[:n] + "..."
+	}
+	return s
+}

@@ -1,0 +1,77 @@
+package rpc
+
+import (
+	"math"
+	"time"
+)
+
+// The protocol's constants. spec/protocol.md lists them; both sides check them.
+const (
+	// Version is the protocol version of this package. A host offers the versions it knows, a backend takes the
+	// newest it knows.
+	Version = 1
+
+	// MaxMessage bounds a gRPC message in both directions, in bytes.
+	MaxMessage = 4 << 20
+	// MaxChunk bounds the payload of one message of a stream, in bytes.
+	MaxChunk = 64 << 10
+	// MaxProgram bounds an encoded program, in bytes: the format's limit for all its structure.
+	MaxProgram = 384 << 20
+	// MaxStreamed bounds weights that travel in chunks, in bytes.
+	MaxStreamed = 4 << 30
+
+	maxHeaderList    = 64 << 10 // bytes of HTTP/2 headers, which carry error details
+	maxStepsPerReply = 2048
+	maxListed        = 4096 // ops, devices, kernels in one list
+	maxLine          = 4096 // bytes of the handshake line
+
+	cookieKey   = "RLX_BACKEND"
+	cookieValue = "1f6d3a52c7e84b0e9d0b5a6f2c91e0d4" // tells a backend that a host started it; no security
+	fdsEnv      = "RLX_FDS"                          // lifeline=3,io=4,artifact=5
+	pluginName  = "backend"
+
+	// NoSharedMemory is the environment variable that turns the shared region off when it is "1".
+	NoSharedMemory = "RLX_NO_SHM"
+)
+
+// Timeouts bound what a backend may take. The caller's context may be shorter, never longer. Zero values take the
+// defaults.
+type Timeouts struct {
+	Start  time.Duration // process start to the end of the handshake: 10 s
+	Info   time.Duration // 10 s
+	Load   time.Duration // 2 min: a GPU backend compiles its shaders
+	Bind   time.Duration // 10 s
+	Run    time.Duration // 1 h
+	Stats  time.Duration // 10 s
+	Unload time.Duration // 10 s
+	// Stall is how long a backend that shows signs of life may be without one during a call: 5 s.
+	Stall time.Duration
+	// Cancel is how long a cancelled run may take to end: 2 s. The backend is ended after that.
+	Cancel time.Duration
+	// Stop is how long each rung of the stop ladder waits: 1 s.
+	Stop time.Duration
+}
+
+func (t Timeouts) withDefaults() Timeouts {
+	set := func(d *time.Duration, def time.Duration) {
+		if *d <= 0 {
+			*d = def
+		}
+	}
+	set(&t.Start, 10*time.Second)
+	set(&t.Info, 10*time.Second)
+	set(&t.Load, 2*time.Minute)
+	set(&t.Bind, 10*time.Second)
+	set(&t.Run, time.Hour)
+	set(&t.Stats, 10*time.Second)
+	set(&t.Unload, 10*time.Second)
+	set(&t.Stall, 5*time.Second)
+	set(&t.Cancel, 2*time.Second)
+	set(&t.Stop, time.Second)
+	return t
+}
+
+// inRange reports whether [off, off+size) lies inside n bytes, in the one form that cannot wrap.
+func inRange(off, size, n int64) bool {
+	return off >= 0 && size >= 0 && n >= 0 && off <= n && size <= n-off && n <= math.MaxInt64
+}

@@ -1,0 +1,196 @@
+package rpc
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/program"
+	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/proto/rlx/v1"
+)
+
+// Weights is where the weights lie in Options.Artifact.
+type Weights struct {
+	Offset, Size int64    // bytes; Size 0: the program has none
+	Root         [32]byte // the artifact's root digest, verified by the host
+}
+
+// LoadOptions is a request to make a program ready to run with weights from the artifact.
+type LoadOptions struct {
+	Program *program.Program
+	Weights Weights
+	Device  string // device.Device.ID; empty: the backend chooses
+	Threads int    // 0: all that the process may use
+}
+
+// LoadMapped loads a verified program whose weights the backend maps from the artifact.
+func (s *Session) LoadMapped(ctx context.Context, o LoadOptions) (*Executable, error) {
+	w := &rlxv1.Weights{}
+	if o.Weights.Size > 0 {
+		if s.opts.Artifact == nil {
+			panic("BUG: LoadMapped with weights, but the session was started without an artifact")
+		}
+		w = &rlxv1.Weights{Size: o.Weights.Size, Offset: o.Weights.Offset, Mapped: true, Root: o.Weights.Root[:]}
+	}
+	return s.load(ctx, o.Program, w, nil, o.Device, o.Threads)
+}
+
+// Load implements device.Backend: the weights travel in chunks.
+func (s *Session) Load(ctx context.Context, l device.Load) (device.Executable, error) {
+	if int64(len(l.Weights)) > MaxStreamed {
+		return nil, diag.New(device.ErrMemory, s.name, "weights of %d bytes do not travel in chunks; at most %d",
+			len(l.Weights), int64(MaxStreamed))
+	}
+	e, err := s.load(ctx, l.Program, &rlxv1.Weights{Size: int64(len(l.Weights))}, l.Weights, l.Device, l.Threads)
+	if err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+func (s *Session) load(ctx context.Context, p *program.Program, w *rlxv1.Weights, weights []byte, dev string,
+	threads int) (*Executable, error) {
+	s.loadMu.Lock()
+	defer s.loadMu.Unlock()
+	enc, err := s.opts.Encode(p)
+	if err != nil {
+		return nil, fmt.Errorf("encoding %s for %s: %w", p.Method, s.name, err)
+	}
+	if len(enc) > MaxProgram {
+		return nil, diag.New(device.ErrUnsupported, s.name, "program %s has %d bytes; at most %d", p.Method, len(enc), MaxProgram)
+	}
+	if err := s.sizeRegion(p); err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(enc)
+	head := &rlxv1.LoadHeader{ProgramSize: int64(len(enc)), ProgramSha256: sum[:], Weights: w, IoSize: s.ioSize(),
+		IoShared: s.region != nil, Device: dev, Threads: int32(threads)}
+	var reply *rlxv1.LoadReply
+	what := func() string { return "while it loaded " + p.Method }
+	err = s.call(ctx, s.opts.Timeouts.Load, what, func(ctx context.Context) (err error) {
+		stream, err := s.api.Load(ctx)
+		if err != nil {
+			return err
+		}
+		err = stream.Send(&rlxv1.LoadRequest{Part: &rlxv1.LoadRequest_Header{Header: head}})
+		for c := range slices.Chunk(enc, MaxChunk) {
+			if err == nil {
+				err = stream.Send(&rlxv1.LoadRequest{Part: &rlxv1.LoadRequest_Program{Program: c}})
+			}
+		}
+		for c := range slices.Chunk(weights, MaxChunk) {
+			if err == nil {
+				err = stream.Send(&rlxv1.LoadRequest{Part: &rlxv1.LoadRequest_Weights{Weights: c}})
+			}
+		}
+		if err != nil && !errors.Is(err, io.EOF) { // EOF: the reply has the reason
+			return err
+		}
+		reply, err = stream.CloseAndRecv()
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	e := &Executable{s: s, prog: p, id: reply.Executable}
+	if len(reply.Kernels) > maxListed {
+		return nil, s.broke("while it loaded "+p.Method, "listed %d kernels; at most %d", len(reply.Kernels), maxListed)
+	}
+	for _, k := range reply.Kernels {
+		e.kernels = append(e.kernels, device.Kernel{Op: clean(k.Op), Native: k.Native})
+	}
+	return e, nil
+}
+
+// broke is a breach of the protocol that the host found in an answer; the backend is ended for it.
+func (s *Session) broke(where, format string, args ...any) error {
+	e := lost(ErrProtocol, s.name, format, args...)
+	s.fail(e)
+	return s.during(e, func() string { return where })
+}
+
+// sizeRegion gives the region its size where Options.IOSize did not, and checks that the program fits.
+func (s *Session) sizeRegion(p *program.Program) error {
+	if s.region == nil {
+		return nil
+	}
+	if s.region.data == nil {
+		if err := s.region.grow(p.IOSize); err != nil {
+			return diag.New(device.ErrMemory, s.name, "shared region of %d bytes: %w", p.IOSize, err)
+		}
+	}
+	if p.IOSize > int64(len(s.region.data)) {
+		panic(fmt.Sprintf("BUG: program %s needs %d bytes of shared region; the session was started with %d",
+			p.Method, p.IOSize, len(s.region.data)))
+	}
+	return nil
+}
+
+func (s *Session) ioSize() int64 {
+	if s.region == nil {
+		return 0
+	}
+	return int64(len(s.region.data))
+}
+
+// fetchInfo asks the backend to describe itself.
+func (s *Session) fetchInfo(ctx context.Context) (device.Info, error) {
+	var reply *rlxv1.InfoReply
+	what := func() string { return "while it described itself" }
+	err := s.call(ctx, s.opts.Timeouts.Info, what, func(ctx context.Context) (err error) {
+		reply, err = s.api.Info(ctx, &rlxv1.InfoRequest{})
+		return err
+	})
+	if err != nil {
+		return device.Info{}, err
+	}
+	info, err := infoFromWire(reply)
+	if err != nil {
+		return device.Info{}, s.broke(what(), "%w", err)
+	}
+	return info, nil
+}
+
+// infoToWire is the backend's side of Info.
+func infoToWire(i device.Info) *rlxv1.InfoReply {
+	r := &rlxv1.InfoReply{Name: i.Name, Version: i.Version, Targets: i.Targets, Ops: i.Ops, Dtypes: i.DTypes, MaxAlloc: i.MaxAlloc}
+	for _, d := range i.Devices {
+		r.Devices = append(r.Devices, &rlxv1.Device{Id: d.ID, Name: d.Name, Type: d.Type, Memory: d.Memory, Features: d.Features})
+	}
+	return r
+}
+
+// infoFromWire checks what a backend says about itself.
+func infoFromWire(r *rlxv1.InfoReply) (device.Info, error) {
+	for _, n := range []int{len(r.Targets), len(r.Ops), len(r.Dtypes), len(r.Devices)} {
+		if n > maxListed {
+			return device.Info{}, fmt.Errorf("described itself with a list of %d; at most %d", n, maxListed)
+		}
+	}
+	if r.MaxAlloc < 0 {
+		return device.Info{}, fmt.Errorf("described itself with a largest arena of %d bytes", r.MaxAlloc)
+	}
+	i := device.Info{Name: clean(r.Name), Version: clean(r.Version), Targets: cleanAll(r.Targets), Ops: cleanAll(r.Ops),
+		DTypes: cleanAll(r.Dtypes), MaxAlloc: r.MaxAlloc}
+	for _, d := range r.Devices {
+		if d == nil || d.Memory < 0 || len(d.Features) > maxListed {
+			return device.Info{}, fmt.Errorf("described a device with %d features and %d bytes", len(d.GetFeatures()), d.GetMemory())
+		}
+		i.Devices = append(i.Devices, device.Device{ID: clean(d.Id), Name: clean(d.Name), Type: clean(d.Type),
+			Memory: d.Memory, Features: cleanAll(d.Features)})
+	}
+	return i, nil
+}
+
+func cleanAll(in []string) []string {
+	var out []string
+	for _, s := range in {
+		out = append(out, clean(s))
+	}
+	return out
+}

@@ -1,0 +1,210 @@
+package rpc
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	logRate    = 1 << 20  // bytes a second that a backend may log, and the burst
+	logTotal   = 64 << 20 // bytes in a session
+	logLine    = 8 << 10  // bytes of one line; the rest of it is dropped
+	logTailLen = 2 << 10  // bytes kept for error messages
+)
+
+// logSink takes what a backend prints. It always reads on, so that a backend never blocks on its log, but passes on
+// only logRate and logTotal and counts the rest.
+type logSink struct {
+	log *slog.Logger
+	now func() time.Time
+
+	mu      sync.Mutex
+	credit  float64 // bytes
+	last    time.Time
+	total   int64
+	dropped int64
+	panics  bool // a Go stack trace is being printed
+	tail    []string
+	tailLen int
+}
+
+func newLogSink(log *slog.Logger) *logSink {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	return &logSink{log: log, now: time.Now, credit: logRate}
+}
+
+// drain reads lines from r until it ends.
+func (s *logSink) drain(r io.Reader, stream string) {
+	br := bufio.NewReaderSize(r, logLine)
+	long := false // in the rest of a line that was too long
+	for {
+		line, err := br.ReadSlice('\n')
+		if !long && len(line) > 0 {
+			s.line(line, stream)
+		}
+		if long {
+			s.drop(len(line))
+		}
+		long = errors.Is(err, bufio.ErrBufferFull)
+		if err != nil && !long {
+			return
+		}
+	}
+}
+
+// Write takes output that a backend's library printed after start; it arrives by go-plugin's stdio stream.
+func (s *logSink) Write(b []byte) (int, error) {
+	for line := range bytes.Lines(b) {
+		s.line(line[:min(len(line), logLine)], "stdio")
+	}
+	return len(b), nil
+}
+
+func (s *logSink) drop(n int) {
+	s.mu.Lock()
+	s.dropped += int64(n)
+	s.mu.Unlock()
+}
+
+// line passes one line on, if it may.
+func (s *logSink) line(b []byte, stream string) {
+	s.mu.Lock()
+	now := s.now()
+	if !s.last.IsZero() {
+		s.credit = min(logRate, s.credit+now.Sub(s.last).Seconds()*logRate)
+	}
+	s.last = now
+	n := len(b)
+	if s.total+int64(n) > logTotal || s.credit < float64(n) {
+		s.dropped += int64(n)
+		s.mu.Unlock()
+		return
+	}
+	s.credit -= float64(n)
+	s.total += int64(n)
+	level, msg, attrs := parseLogLine(b)
+	if strings.HasPrefix(msg, "panic: ") || strings.HasPrefix(msg, "fatal error: ") {
+		s.panics = true
+	}
+	if s.panics {
+		level = slog.LevelError
+	}
+	if msg != "" {
+		s.keep(msg)
+	}
+	s.mu.Unlock()
+	if msg != "" {
+		s.log.LogAttrs(context.Background(), level, msg, append(attrs, slog.String("stream", stream))...)
+	}
+}
+
+// keep remembers the first lines of a panic, else the last lines.
+func (s *logSink) keep(msg string) {
+	msg = abridge(msg, 400)
+	if s.panics && s.tailLen+len(msg) > logTailLen {
+		return
+	}
+	s.tail = append(s.tail, msg)
+	s.tailLen += len(msg)
+	for s.tailLen > logTailLen {
+		s.tailLen -= len(s.tail[0])
+		s.tail = s.tail[1:]
+	}
+}
+
+// lastWords is what the backend said last, for the message of its end: a panic's first line, or the last line.
+func (s *logSink) lastWords() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.tail {
+		if strings.HasPrefix(l, "panic: ") || strings.HasPrefix(l, "fatal error: ") {
+			return l
+		}
+	}
+	if len(s.tail) == 0 {
+		return ""
+	}
+	return s.tail[len(s.tail)-1]
+}
+
+// close reports what was dropped.
+func (s *logSink) close() {
+	s.mu.Lock()
+	n := s.dropped
+	s.dropped = 0
+	s.mu.Unlock()
+	if n > 0 {
+		s.log.Warn("part of the backend's log was dropped", "bytes", n, "bytes_per_second", logRate, "bytes_in_all", logTotal)
+	}
+}
+
+// parseLogLine reads a JSON line with the keys @message, @level and @timestamp, or takes the text as it is. Values of
+// other types are never assumed: go-plugin's own reader panics on {"@message":1}, which is why it gets no stderr here.
+func parseLogLine(b []byte) (slog.Level, string, []slog.Attr) {
+	b = bytes.TrimSpace(b)
+	var rec map[string]json.RawMessage
+	if len(b) == 0 || b[0] != '{' || json.Unmarshal(b, &rec) != nil {
+		return slog.LevelDebug, clean(string(b)), nil
+	}
+	text := func(key string) string {
+		var s string
+		json.Unmarshal(rec[key], &s)
+		return s
+	}
+	msg := clean(text("@message"))
+	if msg == "" {
+		return slog.LevelDebug, clean(string(b)), nil
+	}
+	var attrs []slog.Attr
+	for k, v := range rec {
+		if !strings.HasPrefix(k, "@") && len(attrs) < 32 {
+			attrs = append(attrs, slog.String(clean(k), clean(strings.Trim(string(v), `"`))))
+		}
+	}
+	return parseLevel(text("@level")), msg, attrs
+}
+
+func parseLevel(s string) slog.Level {
+	switch strings.ToLower(s) {
+	case "info":
+		return slog.LevelInfo
+	case "warn":
+		return slog.LevelWarn
+	case "error":
+		return slog.LevelError
+	}
+	return slog.LevelDebug
+}
+
+// NewLogger is the logger of a backend: JSON lines on stderr with the keys that hosts read. It must be made before
+// Serve, which redirects os.Stderr.
+func NewLogger(level slog.Leveler) *slog.Logger {
+	return slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{
+		Level: level,
+		ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
+			if len(groups) > 0 {
+				return a
+			}
+			switch a.Key {
+			case slog.MessageKey:
+				a.Key = "@message"
+			case slog.LevelKey:
+				a.Key = "@level"
+			case slog.TimeKey:
+				a.Key = "@timestamp"
+			}
+			return a
+		},
+	}))
+}

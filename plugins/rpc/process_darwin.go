@@ -1,0 +1,29 @@
+package rpc
+
+import (
+	"os"
+	"syscall"
+)
+
+// execPath: there is no /proc to execute an open file by, so the path is used.
+func execPath(f *os.File, _ int) string { return f.Name() }
+
+// restrictThread: there is no parent-death signal here; the lifeline alone ends a backend whose host was killed.
+func restrictThread(*syscall.SysProcAttr) {}
+
+func limitProcess(int) {}
+
+// reap waits for the child and clears its group away: just after, not before, its number is free again, for want of a
+// wait that does not reap.
+func (p *process) reap() {
+	p.cmd.Wait()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	syscall.Kill(-p.pid, syscall.SIGKILL)
+	p.reaped = true
+}
+
+// execErrors are errors of exec that are about the file.
+var execErrors = []error{syscall.ENOEXEC, syscall.EACCES, syscall.ENOENT, syscall.EPERM, syscall.EBADARCH, syscall.EBADEXEC}
+
+func peakRSSOf(int) int64 { return 0 }

@@ -1,0 +1,61 @@
+package rpc
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// execPath is the path by which a child executes the open file that it gets as descriptor fd.
+func execPath(_ *os.File, fd int) string { return fmt.Sprintf("/proc/self/fd/%d", fd) }
+
+// restrictThread sets what the child takes over from the forking thread: it dies with this host, and neither it nor
+// what it starts can gain rights through set-uid files.
+func restrictThread(attr *syscall.SysProcAttr) {
+	attr.Pdeathsig = syscall.SIGKILL
+	unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+}
+
+// maxFiles is RLIMIT_NOFILE of a backend.
+const maxFiles = 1024
+
+// limitProcess bounds what cannot be bounded before exec. No core files: they would hold the user's tensors.
+func limitProcess(pid int) {
+	unix.Prlimit(pid, unix.RLIMIT_CORE, &unix.Rlimit{}, nil)
+	unix.Prlimit(pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: maxFiles, Max: maxFiles}, nil)
+}
+
+// reap waits for the child and clears its group away. The group is killed before the leader is reaped: until then its
+// number cannot belong to anybody else.
+func (p *process) reap() {
+	for errors.Is(unix.Waitid(unix.P_PID, p.pid, nil, unix.WEXITED|unix.WNOWAIT, nil), unix.EINTR) {
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	syscall.Kill(-p.pid, syscall.SIGKILL)
+	p.cmd.Wait()
+	p.reaped = true
+}
+
+// execErrors are errors of exec that are about the file.
+var execErrors = []error{syscall.ENOEXEC, syscall.EACCES, syscall.ENOENT, syscall.EPERM, syscall.EINVAL, syscall.ELIBBAD}
+
+// peakRSSOf is the peak resident size of a live process in bytes, 0 where it is not known.
+func peakRSSOf(pid int) int64 {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0
+	}
+	for line := range bytes.Lines(b) {
+		if v, ok := bytes.CutPrefix(line, []byte("VmHWM:")); ok {
+			n, _ := strconv.ParseInt(string(bytes.TrimSpace(bytes.TrimSuffix(bytes.TrimSpace(v), []byte("kB")))), 10, 64)
+			return n << 10
+		}
+	}
+	return 0
+}

@@ -1,0 +1,119 @@
+//go:build linux || darwin
+
+package rpc
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"runtime"
+	"sync"
+	"syscall"
+)
+
+// process is one started backend, the leader of its own process group.
+type process struct {
+	cmd    *exec.Cmd
+	pid    int
+	exited chan struct{} // closed once the process is reaped and its group has been killed
+
+	mu     sync.Mutex
+	reaped bool
+}
+
+// startProcess starts cmd on a thread of its own, which then waits for it. The kernel ties the parent-death signal to
+// the thread that forked, not to the process, so that thread must live as long as the child does. It is also why
+// attributes that a child inherits from its thread can be set here without touching the rest of the host.
+func startProcess(cmd *exec.Cmd) (*process, error) {
+	p := &process{cmd: cmd, exited: make(chan struct{})}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread ends with this goroutine
+		restrictThread(cmd.SysProcAttr)
+		if err := cmd.Start(); err != nil {
+			started <- err
+			return
+		}
+		p.pid = cmd.Process.Pid
+		limitProcess(p.pid)
+		started <- nil
+		p.reap()
+		close(p.exited)
+	}()
+	if err := <-started; err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// signal sends sig to the process group unless the process is gone.
+func (p *process) signal(sig syscall.Signal) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.reaped {
+		syscall.Kill(-p.pid, sig)
+	}
+}
+
+func (p *process) kill()      { p.signal(syscall.SIGKILL) }
+func (p *process) terminate() { p.signal(syscall.SIGTERM) }
+
+// ending describes how the process ended, once exited is closed.
+func (p *process) ending() string {
+	st := p.cmd.ProcessState
+	if st == nil {
+		return "ended"
+	}
+	if ws, ok := st.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		return "was killed by signal " + ws.Signal().String()
+	}
+	return "ended with " + st.String()
+}
+
+// maxRSS is the peak resident size in bytes, once exited is closed.
+func (p *process) maxRSS() int64 {
+	if p.cmd.ProcessState == nil {
+		return 0
+	}
+	ru, ok := p.cmd.ProcessState.SysUsage().(*syscall.Rusage)
+	if !ok {
+		return 0
+	}
+	return rusageBytes(ru.Maxrss)
+}
+
+// notExecutable reports errors of exec that are about the file rather than the system.
+func notExecutable(err error) bool {
+	for _, e := range execErrors {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// rusageBytes: Linux counts kilobytes, macOS bytes.
+func rusageBytes(n int64) int64 {
+	if runtime.GOOS == "darwin" {
+		return n
+	}
+	return n << 10
+}
+
+// peakRSSOfSelf is the peak resident size of this process in bytes.
+func peakRSSOfSelf() int64 {
+	var ru syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &ru) != nil {
+		return 0
+	}
+	return rusageBytes(ru.Maxrss)
+}
+
+// endGroup ends this process and everything it started. A backend that is not the leader of its group ends alone.
+func endGroup() {
+	if syscall.Getpgrp() == os.Getpid() {
+		syscall.Kill(0, syscall.SIGKILL)
+	}
+	os.Exit(1)
+}

@@ -1,0 +1,171 @@
+//go:build linux || darwin
+
+package rpc
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rlx-go/rlx/core/tensor"
+)
+
+// The shared region is one file: a header for signs of life, then the program's IO space. spec/protocol.md has the
+// layout. Nothing that either side relies on for safety is ever read from it: sizes and offsets travel in messages.
+const (
+	regionHeader  = 64 << 10 // a multiple of every page size in use
+	regionMagic   = "RLXIOREG"
+	regionVersion = 1
+
+	// Words of 8 bytes, each written by the backend only, on cache lines of their own.
+	wordBeat       = 64 / 8  // grows while the backend lives
+	wordGeneration = 128 / 8 // of the run that goes on; 0: none
+	wordSteps      = 136 / 8 // of that run that have started
+)
+
+// region is a mapping of the shared region, on either side.
+type region struct {
+	mu     sync.RWMutex // guards against reading the header after unmap
+	file   *os.File
+	header []byte
+	words  []int64
+	data   []byte // nil until the size is known
+}
+
+// newRegion makes the host's side. It is created with the header only, so that the backend can be started before the
+// program is known; grow gives it its final size.
+func newRegion() (*region, error) {
+	f, err := newMemfd("rlx-io", 0)
+	if err != nil {
+		return nil, err
+	}
+	if err = f.Truncate(regionHeader); err == nil {
+		err = sealShrink(f)
+	}
+	var r *region
+	if err == nil {
+		r, err = mapHeader(f)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	copy(r.header, regionMagic)
+	binary.LittleEndian.PutUint32(r.header[8:], regionVersion)
+	binary.LittleEndian.PutUint32(r.header[12:], regionHeader)
+	return r, nil
+}
+
+// mapHeader maps the first part of f.
+func mapHeader(f *os.File) (*region, error) {
+	b, err := unix.Mmap(int(f.Fd()), 0, regionHeader, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return nil, fmt.Errorf("mapping the shared region: %w", err)
+	}
+	return &region{file: f, header: b, words: tensor.View[int64](b)}, nil
+}
+
+// grow fixes the size of the data part, once.
+func (r *region) grow(size int64) error {
+	if err := r.file.Truncate(regionHeader + size); err != nil {
+		return err
+	}
+	if err := sealShape(r.file); err != nil {
+		return err
+	}
+	return r.mapData(size)
+}
+
+// mapData maps the data part of a region whose size is final.
+func (r *region) mapData(size int64) error {
+	st, err := r.file.Stat()
+	if err != nil {
+		return err
+	}
+	if st.Size() != regionHeader+size || !isSealed(r.file) {
+		return fmt.Errorf("shared region has %d bytes, sealed %v; want %d, sealed", st.Size(), isSealed(r.file), regionHeader+size)
+	}
+	if size == 0 {
+		r.data = []byte{}
+		return nil
+	}
+	b, err := unix.Mmap(int(r.file.Fd()), regionHeader, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return fmt.Errorf("mapping the shared region: %w", err)
+	}
+	r.data = b
+	return nil
+}
+
+// close unmaps. Readers of data must be done; readers of words get zeros from now on.
+func (r *region) close() {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.words == nil {
+		return
+	}
+	r.words = nil
+	unix.Munmap(r.header)
+	if len(r.data) > 0 {
+		unix.Munmap(r.data)
+	}
+	r.header, r.data = nil, nil
+	r.file.Close()
+}
+
+// load reads a word; 0 once closed or where there is no region.
+func (r *region) load(word int) int64 {
+	if r == nil {
+		return 0
+	}
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if r.words == nil {
+		return 0
+	}
+	return atomic.LoadInt64(&r.words[word])
+}
+
+// store writes a word of the backend's.
+func (r *region) store(word int, v int64) {
+	if r != nil {
+		atomic.StoreInt64(&r.words[word], v)
+	}
+}
+
+// mapping is a read-only mapping of part of a file.
+type mapping struct {
+	whole []byte
+	data  []byte // the part asked for
+}
+
+// mapFile maps size bytes of f at offset, read-only. The offset need not be a multiple of the page size.
+func mapFile(f *os.File, offset, size int64) (*mapping, error) {
+	st, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !inRange(offset, size, st.Size()) || size == 0 {
+		return nil, fmt.Errorf("%d bytes at %d of a file of %d bytes", size, offset, st.Size())
+	}
+	lead := offset % int64(os.Getpagesize())
+	b, err := unix.Mmap(int(f.Fd()), offset-lead, int(size+lead), unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		return nil, err
+	}
+	return &mapping{b, b[lead:]}, nil
+}
+
+func (m *mapping) close() {
+	if m != nil && m.whole != nil {
+		unix.Munmap(m.whole)
+		m.whole, m.data = nil, nil
+	}
+}

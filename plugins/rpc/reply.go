@@ -1,0 +1,128 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/rlx-go/rlx/core/device"
+	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/proto/rlx/v1"
+)
+
+// takeOutput appends a chunk to an output. The program fixes the sizes; a backend cannot make the host hold more.
+func (x *hostRun) takeOutput(c *rlxv1.Chunk) error {
+	if x.staged == nil {
+		return lost(ErrProtocol, x.e.s.name, "sent an output in chunks, which was to be in shared memory")
+	}
+	i, want := int(c.GetIndex()), x.e.bound.outputs
+	if i < 0 || i >= len(want) || int64(len(c.Data)) > want[i].Size-int64(len(x.staged[i])) {
+		return lost(ErrProtocol, x.e.s.name, "sent %d bytes for output %d, which has no room for them", len(c.GetData()), i)
+	}
+	x.staged[i] = append(x.staged[i], c.Data...)
+	return nil
+}
+
+// takeDump puts the value of a node together and hands it to the caller.
+func (x *hostRun) takeDump(d *rlxv1.Dump) error {
+	s, p := x.e.s, x.e.prog
+	node := int(d.GetNode())
+	if d.GetFirst() {
+		at := slices.Index(x.dumps, node)
+		if at < 0 || x.dumpAt >= 0 || node >= len(p.Graph.Nodes) {
+			return lost(ErrProtocol, s.name, "sent the value of node %d, which was not asked for", node)
+		}
+		x.dumps = slices.Delete(slices.Clone(x.dumps), at, at+1)
+		x.dumpAt, x.shape, x.dump = node, p.Graph.Nodes[node].Type.Shape.Eval(x.e.syms), nil
+		for i, n := range d.Shape {
+			if i >= len(x.shape) || n != int64(x.shape[i]) || len(d.Shape) != len(x.shape) {
+				return lost(ErrProtocol, s.name, "sent node %d with shape %v; it has %v", node, d.Shape, x.shape)
+			}
+		}
+	}
+	if node != x.dumpAt {
+		return lost(ErrProtocol, s.name, "continued node %d, which it had not begun", node)
+	}
+	size := p.Graph.Nodes[node].Type.Bytes(x.e.syms)
+	if int64(len(d.GetData())) > size-int64(len(x.dump)) {
+		return lost(ErrProtocol, s.name, "sent more than the %d bytes of node %d", size, node)
+	}
+	x.dump = append(x.dump, d.Data...)
+	if int64(len(x.dump)) < size {
+		return nil
+	}
+	x.dumpAt = -1
+	if x.r.Opts.Observe == nil || x.refused != nil {
+		return nil
+	}
+	if err := x.r.Opts.Observe(node, x.shape, x.dump); err != nil {
+		return &observeError{err}
+	}
+	return nil
+}
+
+// observeError is the caller's own refusal of a value.
+type observeError struct{ err error }
+
+func (e *observeError) Error() string { return e.err.Error() }
+func (e *observeError) Unwrap() error { return e.err }
+
+// takeDone checks the summary of a run.
+func (x *hostRun) takeDone(d *rlxv1.Done) error {
+	s, p := x.e.s, x.e.prog
+	if d.GetGeneration() != x.header.Generation {
+		return lost(ErrProtocol, s.name, "answered with the result of run %d; want %d", d.GetGeneration(), x.header.Generation)
+	}
+	for i, b := range x.staged {
+		if int64(len(b)) != x.e.bound.outputs[i].Size {
+			return lost(ErrProtocol, s.name, "sent %d bytes of output %d; it has %d", len(b), i, x.e.bound.outputs[i].Size)
+		}
+	}
+	if x.dumpAt >= 0 {
+		return lost(ErrProtocol, s.name, "ended a run in the middle of node %d", x.dumpAt)
+	}
+	if d.TotalNs < 0 || d.PeakRss < 0 || d.FirstNan < -1 || d.FirstNan >= int64(len(p.Graph.Nodes)) ||
+		d.Steps < 0 || int(d.Steps) > len(p.Steps) {
+		return lost(ErrProtocol, s.name, "sent figures out of range (%d ns, %d bytes, node %d, %d steps)",
+			d.TotalNs, d.PeakRss, d.FirstNan, d.Steps)
+	}
+	x.stats.Total, x.stats.PeakRSS, x.stats.FirstNaN = time.Duration(d.TotalNs), d.PeakRss, int(d.FirstNan)
+	x.steps = int(d.Steps)
+	return nil
+}
+
+// fetchSteps asks for the time of each step of the run that just ended.
+func (x *hostRun) fetchSteps(ctx context.Context) error {
+	s := x.e.s
+	what := func() string { return "while it gave the times of " + x.e.prog.Method }
+	return s.call(ctx, s.opts.Timeouts.Stats, what, func(ctx context.Context) error {
+		st, err := s.api.Stats(ctx, &rlxv1.StatsRequest{Executable: x.e.id, Generation: x.header.Generation})
+		if err != nil {
+			return err
+		}
+		for {
+			m, err := st.Recv()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				return err
+			}
+			if len(x.stats.Steps)+len(m.Steps) > x.steps {
+				return lost(ErrProtocol, s.name, "sent times of more than %d steps", x.steps)
+			}
+			for _, t := range m.Steps {
+				if n := int(t.GetNode()); n < 0 || n >= len(x.e.prog.Graph.Nodes) || t.StartNs < 0 || t.TimeNs < 0 {
+					return lost(ErrProtocol, s.name, "sent a step of node %d", t.GetNode())
+				}
+				x.stats.Steps = append(x.stats.Steps, device.Step{Node: int(t.Node),
+					Start: time.Duration(t.StartNs), Time: time.Duration(t.TimeNs)})
+			}
+		}
+		if len(x.stats.Steps) != x.steps {
+			return lost(ErrProtocol, s.name, "sent times of %d steps; want %d", len(x.stats.Steps), x.steps)
+		}
+		return nil
+	})
+}

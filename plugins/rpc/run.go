@@ -1,0 +1,395 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/program"
+	"github.com/rlx-go/rlx/core/tensor"
+	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/proto/rlx/v1"
+)
+
+// An Executable is a program loaded in a backend's process. It implements device.Executable.
+type Executable struct {
+	s       *Session
+	prog    *program.Program
+	id      uint64
+	kernels []device.Kernel
+
+	syms   map[string]int64 // of the last Bind; under the session's runSlot
+	bound  *binding
+	closed sync.Once
+}
+
+var _ device.Executable = (*Executable)(nil)
+
+// Kernels reports how each distinct op of the program is run.
+func (e *Executable) Kernels() []device.Kernel { return e.kernels }
+
+// Close frees the program in the backend. The session lives on.
+func (e *Executable) Close() (err error) {
+	e.closed.Do(func() {
+		if e.s.fault() != nil {
+			return // went with the process
+		}
+		what := func() string { return "while it unloaded " + e.prog.Method }
+		err = e.s.call(context.Background(), e.s.opts.Timeouts.Unload, what, func(ctx context.Context) error {
+			_, err := e.s.api.Unload(ctx, &rlxv1.UnloadRequest{Executable: e.id})
+			return err
+		})
+	})
+	return err
+}
+
+// Run executes the program once. Inputs are copied out of r.IO before the run and outputs into it afterwards, which
+// happens only where the run succeeded. Cancelling ctx ends the run between two steps and leaves the session usable; a
+// deadline that passes ends the backend, since only that bounds what it may be doing. r.Progress is told some of the
+// steps, at most ten times a second.
+func (e *Executable) Run(ctx context.Context, r device.Run) (device.Stats, error) {
+	if int64(len(r.IO)) < e.prog.IOSize {
+		return device.Stats{}, diag.New(device.ErrInput, e.prog.Method, "io space of %d bytes given; the program has %d",
+			len(r.IO), e.prog.IOSize)
+	}
+	return e.run(ctx, r, func(b *binding) (in, out [][]byte, err error) {
+		return cut(r.IO, b.inputs), cut(r.IO, b.outputs), nil
+	})
+}
+
+// RunTensors is Run with one slice for each input of the program, dense and exactly as large as its shape under syms,
+// and one for each output, which it allocates. r.IO is not used.
+func (e *Executable) RunTensors(ctx context.Context, r device.Run, in [][]byte) (out [][]byte, st device.Stats, err error) {
+	st, err = e.run(ctx, r, func(b *binding) ([][]byte, [][]byte, error) {
+		g := e.prog.Graph
+		if len(in) != len(b.inputs) {
+			return nil, nil, diag.New(device.ErrInput, e.prog.Method, "%d inputs given; the program has %d", len(in), len(b.inputs))
+		}
+		for i, o := range b.bound.Inputs {
+			if int64(len(in[i])) != o.Bytes {
+				return nil, nil, diag.New(device.ErrInput, e.prog.Method, "input %s has %d bytes; %v%v takes %d",
+					g.Inputs()[i].Label(), len(in[i]), o.DType, o.Shape, o.Bytes)
+			}
+		}
+		for _, o := range b.outputs {
+			out = append(out, tensor.AlignedBytes(int(o.Size)))
+		}
+		return in, out, nil
+	})
+	if err != nil {
+		return nil, device.Stats{}, err
+	}
+	return out, st, nil
+}
+
+// run waits for its turn, binds, and makes the call. tensors gives the caller's side of the copies.
+func (e *Executable) run(ctx context.Context, r device.Run, tensors func(*binding) (in, out [][]byte, err error)) (device.Stats, error) {
+	s := e.s
+	select {
+	case s.runSlot <- struct{}{}:
+		defer func() { <-s.runSlot }()
+	case <-ctx.Done():
+		return device.Stats{}, interrupted(s.name, ctx)
+	case <-s.dead.Done():
+		return device.Stats{}, s.fault()
+	}
+	if err := s.fault(); err != nil {
+		return device.Stats{}, err
+	}
+	if err := e.bind(ctx, r.Syms); err != nil {
+		return device.Stats{}, err
+	}
+	in, out, err := tensors(e.bound)
+	if err != nil {
+		return device.Stats{}, err
+	}
+	s.generation++
+	s.running.begin(e.prog, s.generation)
+	defer s.running.end()
+	h := &rlxv1.RunHeader{Executable: e.id, Binding: e.bound.id, Generation: s.generation, Inputs: e.bound.inputs,
+		Outputs: e.bound.outputs, Profile: r.Opts.Profile, CheckNan: r.Opts.CheckNaN}
+	for _, n := range r.Opts.Dump {
+		h.Dump = append(h.Dump, int32(n))
+	}
+	x := &hostRun{e: e, in: in, out: out, r: r, header: h, dumps: r.Opts.Dump, stats: device.Stats{FirstNaN: -1}}
+	err = x.run(ctx)
+	if err == nil && r.Opts.Profile {
+		err = x.fetchSteps(ctx)
+	}
+	if err != nil {
+		return device.Stats{}, err
+	}
+	if rss := s.PeakRSS(); rss > 0 {
+		x.stats.PeakRSS = rss
+	}
+	return x.stats, nil
+}
+
+// bind makes the current binding one for syms.
+func (e *Executable) bind(ctx context.Context, syms map[string]int64) error {
+	if e.bound != nil && maps.Equal(e.syms, syms) {
+		return nil
+	}
+	b, err := bind(e.prog, syms)
+	if err != nil {
+		return diag.New(device.ErrInput, e.prog.Method, "%w", err)
+	}
+	var reply *rlxv1.BindReply
+	what := func() string { return "while it bound the sizes of " + e.prog.Method }
+	err = e.s.call(ctx, e.s.opts.Timeouts.Bind, what, func(ctx context.Context) (err error) {
+		reply, err = e.s.api.Bind(ctx, &rlxv1.BindRequest{Executable: e.id, Syms: syms})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if !sameRanges(reply.Inputs, b.inputs) || !sameRanges(reply.Outputs, b.outputs) {
+		return e.s.broke(what(), "placed inputs and outputs elsewhere than the program does")
+	}
+	b.id = reply.Binding
+	e.bound, e.syms = b, maps.Clone(syms)
+	return nil
+}
+
+// hostRun is one run on the host's side.
+type hostRun struct {
+	e      *Executable
+	in     [][]byte
+	out    [][]byte
+	r      device.Run
+	header *rlxv1.RunHeader
+	dumps  []int // nodes still to come, in step order
+	stats  device.Stats
+	steps  int
+
+	staged [][]byte // outputs that came in chunks
+	dump   []byte   // value being put together
+	dumpAt int      // node; -1: none
+	shape  []int
+
+	finished  chan struct{} // closed when the call has returned
+	succeeded bool          // set before that
+	refused  error         // the caller's own refusal of a value; the run is being cancelled for it
+}
+
+// run makes the Run call. Its stream is not tied to ctx, because a cancelled run must be seen to end before the region
+// may be used again.
+func (x *hostRun) run(ctx context.Context) error {
+	s, x0 := x.e.s, context.WithoutCancel(ctx)
+	if d, ok := ctx.Deadline(); ok {
+		var cancel context.CancelFunc
+		x0, cancel = context.WithDeadline(x0, d)
+		defer cancel()
+	}
+	x.finished = make(chan struct{})
+	told := make(chan struct{})
+	go func() {
+		defer close(told)
+		if x.r.Progress != nil {
+			x.tellProgress()
+		}
+	}()
+	defer func() {
+		close(x.finished)
+		<-told
+	}()
+	go x.cancelWith(ctx)
+	var step *StepError
+	what := func() string {
+		step = s.stepOf(x.e.prog)
+		return describeRun(x.e.prog, step)
+	}
+	err := s.call(x0, s.opts.Timeouts.Run, what, x.stream)
+	if err == nil {
+		x.succeeded = true
+		return nil
+	}
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return interrupted(s.name, ctx)
+	}
+	return x.atStep(err, step)
+}
+
+// atStep puts the step into the error's chain, and its name into one that came over the wire.
+func (x *hostRun) atStep(err error, step *StepError) error {
+	var e *diag.Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	var sent *StepError
+	if errors.As(err, &sent) {
+		if p := x.e.prog; sent.Step <= len(p.Steps) {
+			n := p.Graph.Nodes[p.Steps[sent.Step-1].Node]
+			*sent = StepError{Step: sent.Step, Steps: len(p.Steps), Op: n.Op.Name, Name: n.Label()}
+		}
+		c := *e
+		c.Msg = sent.Error() + ": " + c.Msg
+		return &c
+	}
+	if step != nil {
+		c := *e
+		c.Err = errors.Join(c.Err, step)
+		return &c
+	}
+	return err
+}
+
+// tellProgress passes the counter on to the caller until the run is over.
+func (x *hostRun) tellProgress() {
+	tick := time.NewTicker(sampleEvery)
+	defer tick.Stop()
+	told := -1
+	for {
+		select {
+		case <-x.finished:
+			if x.succeeded {
+				x.r.Progress(len(x.e.prog.Steps))
+			}
+			return
+		case <-tick.C:
+			if n, _ := x.e.s.Progress(); n > 0 && n-1 > told {
+				told = n - 1
+				x.r.Progress(told)
+			}
+		}
+	}
+}
+
+// cancelWith passes the caller's cancellation on and gives the backend a little time to obey.
+func (x *hostRun) cancelWith(ctx context.Context) {
+	select {
+	case <-x.finished:
+		return
+	case <-ctx.Done():
+	}
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return // the call has the same deadline
+	}
+	x.cancel()
+}
+
+// cancel asks the backend to end this run, and ends the backend where it does not.
+func (x *hostRun) cancel() {
+	s := x.e.s
+	limit := time.NewTimer(s.opts.Timeouts.Cancel)
+	defer limit.Stop()
+	ctx, stop := context.WithTimeout(context.Background(), s.opts.Timeouts.Cancel)
+	defer stop()
+	s.api.Cancel(ctx, &rlxv1.CancelRequest{Generation: x.header.Generation}) // the Run's own end is what counts
+	select {
+	case <-x.finished:
+	case <-s.dead.Done():
+	case <-limit.C:
+		s.fail(lost(ErrStopped, s.name, "did not end a cancelled run within %v", s.opts.Timeouts.Cancel))
+	}
+}
+
+// stream is the conversation of one run.
+func (x *hostRun) stream(ctx context.Context) error {
+	s := x.e.s
+	if s.region != nil {
+		for i, b := range cut(s.region.data, x.e.bound.inputs) {
+			copy(b, x.in[i])
+		}
+		for _, b := range cut(s.region.data, x.e.bound.outputs) {
+			clear(b) // what a backend does not write must not be an earlier run's
+		}
+	}
+	st, err := s.api.Run(ctx)
+	if err != nil {
+		return err
+	}
+	sent := make(chan struct{})
+	go func() { // a backend may answer before it has taken everything
+		defer close(sent)
+		x.send(st)
+	}()
+	err = x.receive(st)
+	if err == nil && s.region != nil {
+		for i, b := range cut(s.region.data, x.e.bound.outputs) {
+			copy(x.out[i], b)
+		}
+	} else if err == nil {
+		for i, b := range x.staged {
+			copy(x.out[i], b)
+		}
+	}
+	if err != nil {
+		return err // ends ctx, and the sender with it
+	}
+	<-sent
+	return nil
+}
+
+func (x *hostRun) send(st grpc.BidiStreamingClient[rlxv1.RunRequest, rlxv1.RunReply]) {
+	err := st.Send(&rlxv1.RunRequest{Part: &rlxv1.RunRequest_Header{Header: x.header}})
+	if x.e.s.region == nil {
+		for i, b := range x.in {
+			for c := range slices.Chunk(b, MaxChunk) {
+				if err == nil {
+					err = st.Send(&rlxv1.RunRequest{Part: &rlxv1.RunRequest_Input{Input: &rlxv1.Chunk{Index: int32(i), Data: c}}})
+				}
+			}
+		}
+	}
+	if err == nil {
+		st.CloseSend()
+	}
+}
+
+// receive takes replies up to Done and the end of the stream.
+func (x *hostRun) receive(st grpc.BidiStreamingClient[rlxv1.RunRequest, rlxv1.RunReply]) error {
+	s := x.e.s
+	x.dumpAt = -1
+	if s.region == nil {
+		x.staged = make([][]byte, len(x.e.bound.outputs))
+	}
+	done := false
+	for {
+		m, err := st.Recv()
+		if err != nil && x.refused != nil {
+			return x.refused
+		}
+		if errors.Is(err, io.EOF) {
+			if !done {
+				return lost(ErrProtocol, s.name, "ended a run without a result")
+			}
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		s.running.beats.Add(1)
+		if done {
+			return lost(ErrProtocol, s.name, "went on after the result")
+		}
+		switch part := m.Part.(type) {
+		case *rlxv1.RunReply_Progress:
+			s.running.steps.Store(part.Progress.GetSteps())
+		case *rlxv1.RunReply_Dump:
+			err = x.takeDump(part.Dump)
+			if refused := (*observeError)(nil); errors.As(err, &refused) {
+				// The run must be seen to end, so the conversation goes on.
+				x.refused, err = refused, nil
+				go x.cancel()
+			}
+		case *rlxv1.RunReply_Output:
+			err = x.takeOutput(part.Output)
+		case *rlxv1.RunReply_Done:
+			done = true
+			err = x.takeDone(part.Done)
+		default:
+			err = lost(ErrProtocol, s.name, "sent an unknown reply")
+		}
+		if err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,257 @@
+//go:build linux || darwin
+
+package rpc
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/go-plugin/runner"
+
+	"github.com/rlx-go/rlx/core/diag"
+)
+
+// A backendRunner is the runner.Runner through which go-plugin sees the backend. go-plugin gets a handshake line that
+// was already checked, and nothing else that the backend prints.
+type backendRunner struct {
+	name     string // "backend cpu"
+	path     string // of the executable, as the user gave it
+	exe      *os.File
+	files    *childFiles
+	env      []string // added to go-plugin's
+	dir      string   // the private directory
+	versions []int
+	log      *logSink
+
+	cmd    *exec.Cmd
+	proc   atomic.Pointer[process]    // nil until started
+	socket atomic.Pointer[string]     // of the handshake, once it was accepted
+	said   chan struct{}              // closed when stderr has been read to its end
+	fault  atomic.Pointer[diag.Error] // why the start failed, in our words
+	stdout *io.PipeReader
+	stderr *io.PipeReader
+}
+
+var _ runner.Runner = (*backendRunner)(nil)
+
+// childFiles are the descriptors that a backend inherits. Descriptor 3 is the first.
+type childFiles struct {
+	lifeline *os.File // read end of a pipe whose write end only the host has
+	io       *os.File // shared region; nil: none
+	artifact *os.File // read-only; nil: none
+}
+
+// list gives the files in order and the text of RLX_FDS.
+func (c *childFiles) list() (files []*os.File, env string) {
+	add := func(name string, f *os.File) {
+		if f == nil {
+			return
+		}
+		if env != "" {
+			env += ","
+		}
+		env += name + "=" + strconv.Itoa(3+len(files))
+		files = append(files, f)
+	}
+	add("lifeline", c.lifeline)
+	add("io", c.io)
+	add("artifact", c.artifact)
+	return files, fdsEnv + "=" + env
+}
+
+// setFault keeps the first reason.
+func (r *backendRunner) setFault(e *diag.Error) { r.fault.CompareAndSwap(nil, e) }
+
+// build is go-plugin's RunnerFunc: cmd carries only the environment that go-plugin wants the backend to have.
+func (r *backendRunner) build(_ hclog.Logger, cmd *exec.Cmd, _ string) (runner.Runner, error) {
+	files, fds := r.files.list()
+	files = append(files, r.exe)
+	r.cmd = &exec.Cmd{
+		Path:       execPath(r.exe, 3+len(files)-1),
+		Args:       []string{r.exe.Name()},
+		Env:        append(append(append([]string{}, r.env...), cmd.Env...), fds),
+		Dir:        r.dir,
+		ExtraFiles: files,
+		// Stdin stays nil: /dev/null. go-plugin would pass the host's on.
+	}
+	return r, nil
+}
+
+// Start runs the command with pipes for its output.
+func (r *backendRunner) Start(context.Context) error {
+	outR, outW, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	errR, errW, err := os.Pipe()
+	if err != nil {
+		outR.Close()
+		outW.Close()
+		return err
+	}
+	r.cmd.Stdout, r.cmd.Stderr = outW, errW
+	p, err := startProcess(r.cmd)
+	outW.Close()
+	errW.Close()
+	if err != nil {
+		outR.Close()
+		errR.Close()
+		if notExecutable(err) {
+			r.setFault(lost(ErrNotPlugin, r.name, "%s cannot be executed: %w", r.path, unwrapAll(err)))
+		} else {
+			r.setFault(lost(ErrHost, r.name, "%s cannot be started: %w", r.path, unwrapAll(err)))
+		}
+		return err
+	}
+	r.proc.Store(p)
+	r.watchOutput(p, outR, errR)
+	return nil
+}
+
+// drainGrace is how long output that is still in the pipes after the exit is waited for. Something else may hold their
+// write ends for ever.
+const drainGrace = 250 * time.Millisecond
+
+// watchOutput reads both pipes until the backend is gone, and feeds go-plugin.
+func (r *backendRunner) watchOutput(p *process, outR, errR *os.File) {
+	hostOut, toHost := io.Pipe()
+	hostErr, toHostErr := io.Pipe()
+	r.stdout, r.stderr = hostOut, hostErr
+	r.said = make(chan struct{})
+	drained := make(chan struct{})
+	go func() {
+		defer close(r.said)
+		r.log.drain(errR, "stderr")
+	}()
+	go func() {
+		defer close(drained)
+		br := bufio.NewReaderSize(outR, maxLine)
+		if h, ok := r.readHandshake(p, br); ok {
+			r.socket.Store(&h.socket)
+			toHost.Write([]byte(h.line()))
+		} else {
+			toHost.Close()
+			p.kill()
+		}
+		r.log.drain(br, "stdout")
+	}()
+	go func() {
+		<-p.exited
+		grace := time.After(drainGrace)
+		for _, done := range []chan struct{}{drained, r.said} {
+			select {
+			case <-done:
+				continue
+			case <-grace:
+			}
+			break
+		}
+		outR.Close()
+		errR.Close()
+		toHost.Close()
+		toHostErr.Close()
+	}()
+}
+
+// readHandshake takes the first line of stdout. Where it is none, it records why.
+func (r *backendRunner) readHandshake(p *process, br *bufio.Reader) (handshake, bool) {
+	line, err := br.ReadSlice('\n')
+	if len(line) == 0 && err != nil || errors.Is(err, io.EOF) || errors.Is(err, os.ErrClosed) {
+		select {
+		case <-p.exited:
+			select {
+			case <-r.said:
+			case <-time.After(drainGrace):
+			}
+			words := r.log.lastWords()
+			if words == "" {
+				words = clean(string(line))
+			}
+			e := lost(ErrExited, r.name, "%s %s before the handshake", r.path, p.ending())
+			if words != "" {
+				e.Msg += "; it said: " + abridge(words, 300)
+			}
+			r.setFault(e)
+		case <-time.After(2 * drainGrace):
+			r.setFault(lost(ErrHandshake, r.name, "%s closed its output without a handshake", r.path))
+		}
+		return handshake{}, false
+	}
+	if errors.Is(err, bufio.ErrBufferFull) {
+		r.setFault(lost(ErrHandshake, r.name, "%s is no backend: its first line has more than %d bytes", r.path, maxLine))
+		return handshake{}, false
+	}
+	h, err := parseHandshake(string(line), r.dir, r.versions)
+	if err == nil {
+		err = checkSocket(h.socket, r.dir)
+	}
+	var mismatch versionMismatch
+	switch {
+	case errors.As(err, &mismatch):
+		r.setFault(lost(ErrVersion, r.name, "%s %w; this host speaks %v", r.path, err, r.versions).
+			WithHint("rebuild the backend with the release of this host"))
+		return h, false
+	case err != nil:
+		r.setFault(lost(ErrHandshake, r.name, "%s: %w", r.path, err))
+		return h, false
+	}
+	return h, true
+}
+
+func (r *backendRunner) Diagnose(context.Context) string { return "" }
+func (r *backendRunner) Stdout() io.ReadCloser           { return r.stdout }
+func (r *backendRunner) Stderr() io.ReadCloser           { return r.stderr }
+func (r *backendRunner) Name() string                    { return r.name }
+
+// ID is empty before the start: go-plugin takes that as nothing to kill.
+func (r *backendRunner) ID() string {
+	if p := r.proc.Load(); p != nil {
+		return strconv.Itoa(p.pid)
+	}
+	return ""
+}
+
+func (r *backendRunner) Wait(context.Context) error {
+	<-r.proc.Load().exited
+	return nil
+}
+
+func (r *backendRunner) Kill(context.Context) error {
+	r.kill()
+	return nil
+}
+
+// kill ends the backend if it was started.
+func (r *backendRunner) kill() {
+	if p := r.proc.Load(); p != nil {
+		p.kill()
+	}
+}
+
+// PluginToHost is called with the address of the handshake: checked again, since it decides what is dialled.
+func (r *backendRunner) PluginToHost(network, addr string) (string, string, error) {
+	if network != "unix" {
+		return "", "", errors.New("address is not a unix socket")
+	}
+	return network, addr, checkSocket(addr, r.dir)
+}
+
+func (r *backendRunner) HostToPlugin(network, addr string) (string, string, error) {
+	return network, addr, nil
+}
+
+// unwrapAll is the innermost error: the system's words, without /proc paths that mean nothing to a user.
+func unwrapAll(err error) error {
+	for errors.Unwrap(err) != nil {
+		err = errors.Unwrap(err)
+	}
+	return err
+}

@@ -1,0 +1,173 @@
+//go:build linux || darwin
+
+package rpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"runtime/debug"
+	"strconv"
+	"strings"
+
+	"github.com/hashicorp/go-hclog"
+	goplugin "github.com/hashicorp/go-plugin"
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/program"
+	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/proto/rlx/v1"
+)
+
+// ServeConfig is what a backend serves.
+type ServeConfig struct {
+	Name    string // as in rlx-backend-NAME
+	Backend device.Backend
+	// Decode reads what the host's Options.Encode wrote, and verifies it again.
+	Decode func([]byte) (*program.Program, error)
+	Log    *slog.Logger // NewLogger; nil: nothing is logged
+}
+
+// Serve serves the backend to the host that started this process, and returns when the host is done with it. It is all
+// that a backend's main does. Started by hand, it prints what it is and exits with status 1.
+func Serve(cfg ServeConfig) {
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	fds, err := inheritedFiles(os.Getenv(fdsEnv))
+	if err == nil && os.Getenv(cookieKey) == cookieValue && fds.lifeline == nil {
+		err = errors.New(fdsEnv + " names no lifeline")
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", cfg.Name, err)
+		os.Exit(1)
+	}
+	if fds.lifeline != nil {
+		go func() {
+			io.Copy(io.Discard, fds.lifeline) // ends when the host does, whatever became of it
+			endGroup()
+		}()
+	}
+	srv, err := newServer(cfg, fds)
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", cfg.Name, err)
+		os.Exit(1)
+	}
+	goplugin.Serve(&goplugin.ServeConfig{
+		HandshakeConfig:  goplugin.HandshakeConfig{MagicCookieKey: cookieKey, MagicCookieValue: cookieValue},
+		VersionedPlugins: map[int]goplugin.PluginSet{Version: {pluginName: backendPlugin{srv: srv}}},
+		GRPCServer: func(opts []grpc.ServerOption) *grpc.Server {
+			return grpc.NewServer(append(opts, serverOptions(cfg.Log)...)...)
+		},
+		Logger: hclog.NewNullLogger(),
+	})
+}
+
+// backendPlugin registers the service with go-plugin's server.
+type backendPlugin struct {
+	goplugin.NetRPCUnsupportedPlugin
+	srv *server
+}
+
+func (p backendPlugin) GRPCServer(_ *goplugin.GRPCBroker, s *grpc.Server) error {
+	rlxv1.RegisterBackendServer(s, p.srv)
+	return nil
+}
+
+func (backendPlugin) GRPCClient(context.Context, *goplugin.GRPCBroker, *grpc.ClientConn) (any, error) {
+	return nil, errors.New("a backend calls nobody")
+}
+
+// inheritedFiles opens the descriptors that RLX_FDS names and keeps them from the processes that a backend may start.
+func inheritedFiles(env string) (*childFiles, error) {
+	c := &childFiles{}
+	if env == "" {
+		return c, nil
+	}
+	for entry := range strings.SplitSeq(env, ",") {
+		name, num, _ := strings.Cut(entry, "=")
+		fd, err := strconv.Atoi(num)
+		if err != nil || fd < 3 || fd > 1023 {
+			return nil, fmt.Errorf("%s: %q is not NAME=DESCRIPTOR", fdsEnv, entry)
+		}
+		if _, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != nil {
+			return nil, fmt.Errorf("%s: descriptor %d is not open", fdsEnv, fd)
+		}
+		unix.CloseOnExec(fd)
+		f := os.NewFile(uintptr(fd), name)
+		switch name {
+		case "lifeline":
+			c.lifeline = f
+		case "io":
+			c.io = f
+		case "artifact":
+			c.artifact = f
+		}
+	}
+	return c, nil
+}
+
+// serverOptions are the limits and the order of every call.
+func serverOptions(log *slog.Logger) []grpc.ServerOption {
+	return []grpc.ServerOption{
+		grpc.MaxRecvMsgSize(MaxMessage), grpc.MaxSendMsgSize(MaxMessage),
+		grpc.MaxHeaderListSize(maxHeaderList), grpc.MaxConcurrentStreams(32),
+		grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo, h grpc.UnaryHandler) (reply any, err error) {
+			defer recoverCall(log, info.FullMethod, &err)
+			if err := checkServed(ctx, info.FullMethod); err != nil {
+				return nil, err
+			}
+			return h(ctx, req)
+		}),
+		grpc.ChainStreamInterceptor(func(srv any, st grpc.ServerStream, info *grpc.StreamServerInfo, h grpc.StreamHandler) (err error) {
+			defer recoverCall(log, info.FullMethod, &err)
+			if err := checkServed(st.Context(), info.FullMethod); err != nil {
+				return err
+			}
+			return h(srv, st)
+		}),
+	}
+}
+
+// checkServed refuses what go-plugin registers and the protocol does not use (reflection, the broker), and calls
+// without a deadline.
+func checkServed(ctx context.Context, method string) error {
+	switch {
+	case method == stdioMethod, method == shutdownMethod, method == healthMethod:
+		return nil
+	}
+	return checkCall(ctx, method)
+}
+
+// recoverCall turns a panic in a call into its error. One in a goroutine of the backend ends the process, which the
+// host reports with the panic's first line.
+func recoverCall(log *slog.Logger, method string, err *error) {
+	if p := recover(); p != nil {
+		log.Error("panic", "method", method, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+		*err = toWire(panicError(p), 0, "")
+	}
+}
+
+func panicError(p any) error {
+	return diag.New(ErrPanicked, "", "panic: %s", abridge(fmt.Sprint(p), 500))
+}
+
+// protocolError is a breach by the host.
+func protocolError(format string, args ...any) error {
+	return toWire(diag.New(ErrProtocol, "", format, args...), 0, "")
+}
+
+// statusOf passes errors of gRPC on as they are and puts all others on the wire.
+func statusOf(err error, step int, op string) error {
+	if s, ok := status.FromError(err); ok && s.Code() != codes.Unknown {
+		return err
+	}
+	return toWire(err, step, op)
+}

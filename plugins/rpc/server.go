@@ -1,0 +1,288 @@
+//go:build linux || darwin
+
+package rpc
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/program"
+	"github.com/rlx-go/rlx/core/tensor"
+	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/proto/rlx/v1"
+)
+
+// server is the backend's side of the protocol. It checks everything that it gets, although the host is the one that
+// started it: a mistake there must not become a wrong answer here.
+type server struct {
+	rlxv1.UnimplementedBackendServer
+	cfg   ServeConfig
+	files *childFiles
+
+	region *region // nil: tensors travel in chunks
+
+	mu        sync.Mutex
+	loaded    map[uint64]*loaded
+	last      uint64 // of the executables' numbers
+	cancelled int64  // the newest generation that was cancelled
+	cancelRun context.CancelFunc
+	current   int64 // generation of the run that goes on; 0: none
+
+	running sync.Mutex // held by the one run
+}
+
+// maxLoaded bounds the programs loaded at a time.
+const maxLoaded = 64
+
+// loaded is one executable.
+type loaded struct {
+	prog    *program.Program
+	exe     device.Executable
+	weights *mapping // nil: none, or they came in chunks
+	shared  bool
+	io      []byte // where the tensors are when they travel in chunks
+
+	bindings uint64
+	bound    *binding // the current one
+	syms     map[string]int64
+	stats    []device.Step // of the last profiled run
+	statsOf  int64
+	poisoned error // a panic left it in an unknown state
+	steps    atomic.Int64
+}
+
+func newServer(cfg ServeConfig, files *childFiles) (*server, error) {
+	s := &server{cfg: cfg, files: files, loaded: map[uint64]*loaded{}}
+	if files.io != nil {
+		r, err := mapHeader(files.io)
+		if err != nil {
+			return nil, err
+		}
+		if !bytes.HasPrefix(r.header, []byte(regionMagic)) {
+			return nil, errors.New("the io descriptor is not a shared region")
+		}
+		s.region = r
+		go func() {
+			for n := int64(1); ; n++ {
+				r.store(wordBeat, n)
+				time.Sleep(beatEvery)
+			}
+		}()
+	}
+	return s, nil
+}
+
+func (s *server) Info(ctx context.Context, _ *rlxv1.InfoRequest) (*rlxv1.InfoReply, error) {
+	info, err := s.cfg.Backend.Info(ctx)
+	if err != nil {
+		return nil, statusOf(err, 0, "")
+	}
+	return infoToWire(info), nil
+}
+
+func (s *server) Load(st grpc.ClientStreamingServer[rlxv1.LoadRequest, rlxv1.LoadReply]) error {
+	first, err := st.Recv()
+	if err != nil {
+		return err
+	}
+	h := first.GetHeader()
+	w := h.GetWeights()
+	switch {
+	case h == nil || w == nil:
+		return protocolError("load: the first message is not a header with weights")
+	case h.ProgramSize <= 0 || h.ProgramSize > MaxProgram || len(h.ProgramSha256) != sha256.Size:
+		return protocolError("load: program of %d bytes with a digest of %d", h.ProgramSize, len(h.ProgramSha256))
+	case w.Size < 0 || !w.Mapped && w.Size > MaxStreamed:
+		return protocolError("load: weights of %d bytes", w.Size)
+	case h.IoShared != (s.region != nil):
+		return protocolError("load: shared memory is asked for %v, and inherited %v", h.IoShared, s.region != nil)
+	}
+	var enc, weights []byte
+	for int64(len(enc)) < h.ProgramSize || !w.Mapped && int64(len(weights)) < w.Size {
+		m, err := st.Recv()
+		if errors.Is(err, io.EOF) {
+			return protocolError("load: ended after %d bytes of program and %d of weights", len(enc), len(weights))
+		}
+		if err != nil {
+			return err
+		}
+		p, c := m.GetProgram(), m.GetWeights()
+		if len(p)+len(c) == 0 || int64(len(p)) > h.ProgramSize-int64(len(enc)) ||
+			len(c) > 0 && (w.Mapped || int64(len(c)) > w.Size-int64(len(weights)) || int64(len(enc)) < h.ProgramSize) {
+			return protocolError("load: a chunk of %d bytes of program and %d of weights does not fit", len(p), len(c))
+		}
+		if c != nil && weights == nil {
+			weights = tensor.AlignedBytes(int(w.Size))[:0]
+		}
+		enc, weights = append(enc, p...), append(weights, c...)
+	}
+	if sum := sha256.Sum256(enc); !bytes.Equal(sum[:], h.ProgramSha256) {
+		return protocolError("load: the program has another digest than announced")
+	}
+	l := &loaded{shared: s.region != nil}
+	if l.prog, err = s.cfg.Decode(enc); err != nil {
+		return statusOf(err, 0, "")
+	}
+	if err := s.place(l, h, weights); err != nil {
+		return statusOf(err, 0, "")
+	}
+	id, err := s.start(st.Context(), l, h, weights)
+	if err != nil {
+		l.weights.close()
+		return statusOf(err, 0, "")
+	}
+	reply := &rlxv1.LoadReply{Executable: id}
+	for _, k := range l.exe.Kernels() {
+		reply.Kernels = append(reply.Kernels, &rlxv1.Kernel{Op: k.Op, Native: k.Native})
+	}
+	return st.SendAndClose(reply)
+}
+
+// place finds the memory of a program: its weights and its IO space.
+func (s *server) place(l *loaded, h *rlxv1.LoadHeader, weights []byte) (err error) {
+	if s.region == nil {
+		l.io = tensor.AlignedBytes(int(l.prog.IOSize))
+	} else {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.region.data == nil {
+			if h.IoSize < 0 {
+				return diag.New(ErrProtocol, "", "load: io space of %d bytes", h.IoSize)
+			}
+			if err := s.region.mapData(h.IoSize); err != nil {
+				return diag.New(ErrProtocol, "", "load: %w", err)
+			}
+		}
+		if h.IoSize != int64(len(s.region.data)) || l.prog.IOSize > h.IoSize {
+			return diag.New(ErrProtocol, "", "load: shared region of %d bytes, announced %d; the program needs %d",
+				len(s.region.data), h.IoSize, l.prog.IOSize)
+		}
+		l.io = s.region.data[:l.prog.IOSize:l.prog.IOSize]
+	}
+	if w := h.Weights; w.Mapped {
+		if s.files.artifact == nil {
+			return diag.New(ErrProtocol, "", "load: weights of an artifact, and none was inherited")
+		}
+		if l.weights, err = mapFile(s.files.artifact, w.Offset, w.Size); err != nil {
+			return diag.New(device.ErrMemory, "", "mapping the weights: %w", err)
+		}
+	}
+	return nil
+}
+
+// start hands the program to the backend and numbers it.
+func (s *server) start(ctx context.Context, l *loaded, h *rlxv1.LoadHeader, weights []byte) (uint64, error) {
+	s.mu.Lock()
+	full := len(s.loaded) >= maxLoaded
+	s.mu.Unlock()
+	if full {
+		return 0, diag.New(device.ErrMemory, "", "%d programs are loaded; unload one", maxLoaded)
+	}
+	if l.weights != nil {
+		weights = l.weights.data
+	}
+	exe, err := s.cfg.Backend.Load(ctx, device.Load{Program: l.prog, Weights: weights, Device: h.Device, Threads: int(h.Threads)})
+	if err != nil {
+		return 0, err
+	}
+	l.exe = exe
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last++
+	s.loaded[s.last] = l
+	return s.last, nil
+}
+
+func (s *server) find(id uint64) (*loaded, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l := s.loaded[id]; l != nil {
+		return l, nil
+	}
+	return nil, protocolError("executable %d is not loaded", id)
+}
+
+func (s *server) Bind(_ context.Context, r *rlxv1.BindRequest) (*rlxv1.BindReply, error) {
+	l, err := s.find(r.Executable)
+	if err != nil {
+		return nil, err
+	}
+	b, err := bind(l.prog, r.Syms)
+	if err != nil {
+		return nil, toWire(diag.New(device.ErrInput, "", "%w", err), 0, "")
+	}
+	if !s.running.TryLock() {
+		return nil, protocolError("bind: a run is going on")
+	}
+	defer s.running.Unlock()
+	l.bindings++
+	b.id = l.bindings
+	l.bound, l.syms = b, maps.Clone(r.Syms)
+	return &rlxv1.BindReply{Binding: b.id, Inputs: b.inputs, Outputs: b.outputs}, nil
+}
+
+// Cancel also holds for a run that has not arrived yet: the two calls may overtake each other.
+func (s *server) Cancel(_ context.Context, r *rlxv1.CancelRequest) (*rlxv1.CancelReply, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cancelled = max(s.cancelled, r.Generation)
+	if s.current != 0 && s.current <= s.cancelled {
+		s.cancelRun()
+	}
+	return &rlxv1.CancelReply{}, nil
+}
+
+func (s *server) Stats(r *rlxv1.StatsRequest, st grpc.ServerStreamingServer[rlxv1.StatsReply]) error {
+	l, err := s.find(r.Executable)
+	if err != nil {
+		return err
+	}
+	if !s.running.TryLock() {
+		return protocolError("stats: a run is going on")
+	}
+	defer s.running.Unlock()
+	if l.statsOf != r.Generation || r.Generation == 0 {
+		return protocolError("stats: run %d was not profiled, or another came after it", r.Generation)
+	}
+	for i := 0; i < len(l.stats); i += maxStepsPerReply {
+		m := &rlxv1.StatsReply{}
+		for _, t := range l.stats[i:min(i+maxStepsPerReply, len(l.stats))] {
+			m.Steps = append(m.Steps, &rlxv1.Step{Node: int32(t.Node), StartNs: int64(t.Start), TimeNs: int64(t.Time)})
+		}
+		if err := st.Send(m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *server) Unload(_ context.Context, r *rlxv1.UnloadRequest) (*rlxv1.UnloadReply, error) {
+	if !s.running.TryLock() {
+		return nil, protocolError("unload: a run is going on")
+	}
+	defer s.running.Unlock()
+	s.mu.Lock()
+	l := s.loaded[r.Executable]
+	delete(s.loaded, r.Executable)
+	s.mu.Unlock()
+	if l == nil {
+		return nil, protocolError("executable %d is not loaded", r.Executable)
+	}
+	err := l.exe.Close()
+	l.weights.close()
+	if err != nil {
+		return nil, statusOf(fmt.Errorf("unload: %w", err), 0, "")
+	}
+	return &rlxv1.UnloadReply{}, nil
+}

@@ -1,0 +1,217 @@
+//go:build linux || darwin
+
+package rpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/diag"
+	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/proto/rlx/v1"
+)
+
+// backendRun is one run on the backend's side.
+type backendRun struct {
+	s  *server
+	l  *loaded
+	h  *rlxv1.RunHeader
+	st grpc.BidiStreamingServer[rlxv1.RunRequest, rlxv1.RunReply]
+
+	mu sync.Mutex // of st.Send: dumps and progress come from different goroutines
+}
+
+func (s *server) Run(st grpc.BidiStreamingServer[rlxv1.RunRequest, rlxv1.RunReply]) error {
+	first, err := st.Recv()
+	if err != nil {
+		return err
+	}
+	h := first.GetHeader()
+	if h == nil {
+		return protocolError("run: the first message is not a header")
+	}
+	l, err := s.find(h.Executable)
+	if err != nil {
+		return err
+	}
+	if !s.running.TryLock() {
+		return protocolError("run: another run is going on")
+	}
+	defer s.running.Unlock()
+	if l.poisoned != nil {
+		return toWire(l.poisoned, 0, "")
+	}
+	b := l.bound
+	if b == nil || b.id != h.Binding || h.Generation <= 0 {
+		return protocolError("run: binding %d is not the current one, or generation %d is not positive", h.Binding, h.Generation)
+	}
+	if !sameRanges(h.Inputs, b.inputs) || !sameRanges(h.Outputs, b.outputs) {
+		return protocolError("run: inputs and outputs lie elsewhere than the program places them")
+	}
+	for _, n := range h.Dump {
+		if n < 0 || int(n) >= len(l.prog.Graph.Nodes) {
+			return protocolError("run: dump of node %d; the program has %d", n, len(l.prog.Graph.Nodes))
+		}
+	}
+	x := &backendRun{s: s, l: l, h: h, st: st}
+	if !l.shared {
+		if err := x.takeInputs(); err != nil {
+			return err
+		}
+	}
+	stats, err := x.execute()
+	if err != nil {
+		step := int(l.steps.Load())
+		op := ""
+		if step > 0 && step <= len(l.prog.Steps) {
+			op = l.prog.Graph.Nodes[l.prog.Steps[step-1].Node].Op.Name
+		}
+		return statusOf(err, step, op)
+	}
+	return x.answer(stats)
+}
+
+// takeInputs receives the inputs in order into the IO space.
+func (x *backendRun) takeInputs() error {
+	in := cut(x.l.io, x.l.bound.inputs)
+	for i, b := range in {
+		for len(b) > 0 {
+			m, err := x.st.Recv()
+			if errors.Is(err, io.EOF) {
+				return protocolError("run: input %d lacks %d bytes", i, len(b))
+			}
+			if err != nil {
+				return err
+			}
+			c := m.GetInput()
+			if c == nil || int(c.Index) != i || len(c.Data) == 0 || len(c.Data) > len(b) {
+				return protocolError("run: a chunk of %d bytes for input %d; want at most %d for input %d",
+					len(c.GetData()), c.GetIndex(), len(b), i)
+			}
+			b = b[copy(b, c.Data):]
+		}
+	}
+	return nil
+}
+
+// execute runs the backend under the current generation.
+func (x *backendRun) execute() (stats device.Stats, err error) {
+	s, l := x.s, x.l
+	ctx, cancel := context.WithCancel(x.st.Context())
+	defer cancel()
+	s.mu.Lock()
+	if x.h.Generation <= s.cancelled {
+		s.mu.Unlock()
+		return stats, context.Canceled
+	}
+	s.current, s.cancelRun = x.h.Generation, cancel
+	s.mu.Unlock()
+	l.steps.Store(0)
+	s.region.store(wordSteps, 0)
+	s.region.store(wordGeneration, x.h.Generation)
+	stopTicker := x.progress()
+	defer func() {
+		if p := recover(); p != nil {
+			s.cfg.Log.Error("panic", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			err = panicError(p)
+			l.poisoned = err
+		}
+		stopTicker()
+		s.region.store(wordGeneration, 0)
+		s.mu.Lock()
+		s.current = 0
+		s.mu.Unlock()
+	}()
+	opts := device.RunOptions{Profile: x.h.Profile, CheckNaN: x.h.CheckNan}
+	for _, n := range x.h.Dump {
+		opts.Dump = append(opts.Dump, int(n))
+	}
+	if len(opts.Dump) > 0 {
+		opts.Observe = x.observe
+	}
+	return l.exe.Run(ctx, device.Run{Syms: l.syms, IO: l.io, Opts: opts, Progress: func(step int) {
+		n := int64(min(step+1, len(l.prog.Steps)))
+		l.steps.Store(n)
+		s.region.store(wordSteps, n)
+	}})
+}
+
+// progress sends signs of life where there is no region to keep them in.
+func (x *backendRun) progress() (stop func()) {
+	if x.s.region != nil {
+		return func() {}
+	}
+	quit, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(beatEvery)
+		defer tick.Stop()
+		for {
+			x.send(&rlxv1.RunReply{Part: &rlxv1.RunReply_Progress{Progress: &rlxv1.Progress{Steps: x.l.steps.Load()}}})
+			select {
+			case <-quit:
+				return
+			case <-tick.C:
+			}
+		}
+	}()
+	return func() {
+		close(quit)
+		<-done
+	}
+}
+
+func (x *backendRun) send(m *rlxv1.RunReply) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.st.Send(m)
+}
+
+// observe sends the value of a node in chunks.
+func (x *backendRun) observe(node int, shape []int, data []byte) error {
+	d := &rlxv1.Dump{Node: int32(node), First: true}
+	for _, n := range shape {
+		d.Shape = append(d.Shape, int64(n))
+	}
+	for {
+		d.Data = data[:min(len(data), MaxChunk)]
+		data = data[len(d.Data):]
+		if err := x.send(&rlxv1.RunReply{Part: &rlxv1.RunReply_Dump{Dump: d}}); err != nil {
+			return err
+		}
+		if len(data) == 0 {
+			return nil
+		}
+		d = &rlxv1.Dump{Node: int32(node)}
+	}
+}
+
+// answer sends the outputs, where they travel, and the summary.
+func (x *backendRun) answer(stats device.Stats) error {
+	if !x.l.shared {
+		for i, b := range cut(x.l.io, x.l.bound.outputs) {
+			for c := range slices.Chunk(b, MaxChunk) {
+				if err := x.send(&rlxv1.RunReply{Part: &rlxv1.RunReply_Output{Output: &rlxv1.Chunk{Index: int32(i), Data: c}}}); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	if len(stats.Steps) > len(x.l.prog.Steps) {
+		return toWire(diag.New(diag.Internal, "", "%d step times for %d steps", len(stats.Steps), len(x.l.prog.Steps)), 0, "")
+	}
+	x.l.stats, x.l.statsOf = stats.Steps, x.h.Generation
+	if stats.PeakRSS == 0 {
+		stats.PeakRSS = peakRSSOfSelf()
+	}
+	return x.send(&rlxv1.RunReply{Part: &rlxv1.RunReply_Done{Done: &rlxv1.Done{Generation: x.h.Generation,
+		TotalNs: int64(stats.Total), PeakRss: stats.PeakRSS, FirstNan: int64(stats.FirstNaN), Steps: int32(len(stats.Steps))}}})
+}

@@ -1,0 +1,244 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"os"
+	"sync"
+	"time"
+
+	goplugin "github.com/hashicorp/go-plugin"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/diag"
+	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/proto/rlx/v1"
+)
+
+// A Session is one running backend process, as the host sees it. It implements device.Backend. Its methods may be
+// called from several goroutines; runs take turns. After an error that matches device.ErrLost the process is gone, every
+// later call fails with the same reason, and only Close is of use: start another session.
+type Session struct {
+	name string // "backend cpu"
+	opts Options
+	log  *logSink
+
+	exe                  *os.File
+	dir                  *privateDir
+	region               *region // nil: tensors travel in chunks
+	lifelineR, lifelineW *os.File
+	runner               *backendRunner
+	client               *goplugin.Client
+	proc                 *process
+	conn                 *grpc.ClientConn
+	api                  rlxv1.BackendClient
+	info                 device.Info
+
+	loadMu     sync.Mutex
+	runSlot    chan struct{} // holds a token while a run goes on
+	generation int64         // of the last run; under runSlot
+	running    runState
+
+	dead     context.Context // done when the backend is lost or closed
+	kill     context.CancelCauseFunc
+	once     sync.Once
+	released chan struct{} // closed when process, socket and descriptors are gone
+}
+
+func newSession(opts Options) *Session {
+	s := &Session{name: "backend " + opts.backendName(), opts: opts, log: newLogSink(opts.Log),
+		runSlot: make(chan struct{}, 1), released: make(chan struct{})}
+	s.dead, s.kill = context.WithCancelCause(context.Background())
+	return s
+}
+
+// Name is the backend's name in messages.
+func (s *Session) Name() string { return s.opts.backendName() }
+
+// PID is the number of the backend's process.
+func (s *Session) PID() int { return s.proc.pid }
+
+// Info describes the backend, as it did at the start.
+func (s *Session) Info(context.Context) (device.Info, error) {
+	if err := s.fault(); err != nil {
+		return device.Info{}, err
+	}
+	return s.info, nil
+}
+
+// PeakRSS is the peak resident size of the backend's process in bytes, mapped weights included, as the host measured
+// it; 0 where the system does not tell. It stays valid after Close.
+func (s *Session) PeakRSS() int64 {
+	select {
+	case <-s.proc.exited:
+		return s.proc.maxRSS()
+	default:
+		return peakRSSOf(s.proc.pid)
+	}
+}
+
+// Done is closed when the backend is gone, whatever the reason.
+func (s *Session) Done() <-chan struct{} { return s.dead.Done() }
+
+// Close ends the backend: it asks, then terminates, then kills, a second each, and waits until the process is gone.
+func (s *Session) Close() error {
+	s.fail(lost(ErrClosed, s.name, "was closed"))
+	<-s.released
+	s.runSlot <- struct{}{} // a run that is still copying must be done before the memory goes
+	s.region.close()
+	<-s.runSlot
+	return nil
+}
+
+// fault is why the backend is gone; nil while it is not.
+func (s *Session) fault() error {
+	var e *diag.Error
+	if errors.As(context.Cause(s.dead), &e) {
+		return e
+	}
+	return nil
+}
+
+// fail declares the backend gone, for the first reason given, and clears it away.
+func (s *Session) fail(err error) {
+	s.once.Do(func() {
+		s.kill(err)
+		go func() {
+			s.stop(errors.Is(err, ErrClosed))
+			s.release()
+			close(s.released)
+		}()
+	})
+}
+
+// crashed describes the end of a process that nobody asked to end.
+func (s *Session) crashed() error {
+	e := lost(ErrCrashed, s.name, "its process %s", s.proc.ending())
+	if words := s.log.lastWords(); words != "" && s.proc.cmd.ProcessState.ExitCode() >= 0 {
+		e.Hint = "it said: " + abridge(words, 300)
+	}
+	return e
+}
+
+// stop is the stop ladder. Kill of go-plugin comes last: it would wait for a process that does not answer.
+func (s *Session) stop(gently bool) {
+	if s.proc == nil {
+		if s.client != nil {
+			s.client.Kill()
+		}
+		return
+	}
+	wait := s.opts.Timeouts.Stop
+	if gently && s.conn != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), wait)
+		s.conn.Invoke(ctx, shutdownMethod, &emptypb.Empty{}, &emptypb.Empty{})
+		cancel()
+		if !s.gone(wait) {
+			s.proc.terminate()
+		}
+		s.gone(wait)
+	}
+	s.proc.kill()
+	<-s.proc.exited
+	s.client.Kill()
+}
+
+// gone waits for the process to end, for at most d.
+func (s *Session) gone(d time.Duration) bool {
+	select {
+	case <-s.proc.exited:
+		return true
+	case <-time.After(d):
+		return false
+	}
+}
+
+// release gives back everything but the region, which a run may still be copying from.
+func (s *Session) release() {
+	s.dir.remove()
+	for _, f := range []*os.File{s.exe, s.lifelineR, s.lifelineW} {
+		if f != nil {
+			f.Close()
+		}
+	}
+	s.log.close()
+}
+
+// call makes one call of the protocol: with a deadline, ended when the backend is lost, watched for signs of life. what
+// completes "while it ...".
+func (s *Session) call(ctx context.Context, limit time.Duration, what func() string, f func(context.Context) error) error {
+	if err := s.fault(); err != nil {
+		return s.during(err, what)
+	}
+	callCtx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	defer context.AfterFunc(s.dead, cancel)()
+	begun := time.Now()
+	stopWatch := s.watch()
+	err := f(callCtx)
+	stopWatch()
+	if err == nil {
+		return nil
+	}
+	return s.explain(ctx, callCtx, time.Since(begun), err, what)
+}
+
+// during adds what the backend was doing to the reason of its end.
+func (s *Session) during(err error, what func() string) error {
+	var e *diag.Error
+	if !errors.As(err, &e) || what == nil {
+		return err
+	}
+	c := *e
+	if w := what(); w != "" {
+		c.Msg += " " + w
+	}
+	return &c
+}
+
+// breakGrace is how long the end of the process may come after the end of the connection.
+const breakGrace = 500 * time.Millisecond
+
+// explain turns the error of a call into a typed one and decides whether the backend is lost with it.
+func (s *Session) explain(ctx, callCtx context.Context, took time.Duration, err error, what func() string) error {
+	if fault := s.fault(); fault != nil {
+		return s.during(fault, what)
+	}
+	var own *diag.Error
+	if errors.As(err, &own) { // found by our side of the call
+		if own.Code == ErrProtocol {
+			s.fail(own)
+			return s.during(own, what)
+		}
+		return own
+	}
+	var refused *observeError
+	if errors.As(err, &refused) {
+		return refused.err
+	}
+	st, _ := status.FromError(err)
+	if e, ok := fromWire(st, s.name); ok {
+		return e
+	}
+	if errors.Is(context.Cause(ctx), context.Canceled) {
+		return interrupted(s.name, ctx)
+	}
+	switch {
+	case callCtx.Err() != nil || st.Code() == codes.DeadlineExceeded:
+		s.fail(lost(ErrStopped, s.name, "gave no answer within %v", took.Round(time.Millisecond)))
+	case st.Code() == codes.ResourceExhausted:
+		s.fail(lost(ErrProtocol, s.name, "sent a message of more than %d bytes", MaxMessage))
+	case st.Code() == codes.Unavailable || st.Code() == codes.Canceled:
+		select {
+		case <-s.dead.Done():
+		case <-time.After(breakGrace):
+			s.fail(lost(ErrProtocol, s.name, "closed its connection"))
+		}
+	default:
+		s.fail(lost(ErrProtocol, s.name, "answered with status %v and no error of the protocol: %s", st.Code(), clean(st.Message())))
+	}
+	return s.during(s.fault(), what)
+}

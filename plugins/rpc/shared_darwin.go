@@ -1,0 +1,39 @@
+package rpc
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+)
+
+// haveShared: without sealing a region could be truncated under its mapping, so tensors travel in chunks here.
+const haveShared = false
+
+var errNoShared = errors.New("this system has no memory that can be shared and sealed")
+
+func newMemfd(string, int) (*os.File, error) { return nil, errNoShared }
+func sealShrink(*os.File) error              { return errNoShared }
+func sealShape(*os.File) error               { return errNoShared }
+func isSealed(*os.File) bool                 { return false }
+
+// sealedCopy hashes f, which is then executed by its path: the directory it lies in must not be writable by others.
+func sealedCopy(f *os.File, _ string) (*os.File, []byte, error) {
+	sum, err := hashFile(f)
+	return f, sum, err
+}
+
+// hashFile reads f from its start without moving its offset.
+func hashFile(f *os.File) ([]byte, error) {
+	st, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	h := sha256.New()
+	n, err := io.Copy(h, io.NewSectionReader(f, 0, st.Size()))
+	if err == nil && n != st.Size() {
+		err = fmt.Errorf("file became shorter while it was read")
+	}
+	return h.Sum(nil), err
+}

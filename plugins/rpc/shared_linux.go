@@ -1,0 +1,72 @@
+package rpc
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// haveShared says that this system has memory that can be shared by descriptor and sealed against truncation.
+const haveShared = true
+
+// newMemfd makes an anonymous file that descriptors can share.
+func newMemfd(name string, flags int) (*os.File, error) {
+	fd, err := unix.MemfdCreate(name, flags|unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if errors.Is(err, unix.EINVAL) { // kernels before 6.3 do not know the exec flags
+		fd, err = unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("memfd_create: %w", err)
+	}
+	return os.NewFile(uintptr(fd), name), nil
+}
+
+// sealGrowth stops f from becoming longer; sealShape stops it from changing size and from further seals. A file that
+// can be truncated is a SIGBUS for whoever has it mapped.
+func sealShrink(f *os.File) error { return addSeals(f, unix.F_SEAL_SHRINK) }
+func sealShape(f *os.File) error {
+	return addSeals(f, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL)
+}
+
+func addSeals(f *os.File, seals int) error {
+	if _, err := unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS, seals); err != nil {
+		return fmt.Errorf("sealing shared memory: %w", err)
+	}
+	return nil
+}
+
+// isSealed reports whether f can no longer change its size.
+func isSealed(f *os.File) bool {
+	got, err := unix.FcntlInt(f.Fd(), unix.F_GET_SEALS, 0)
+	const want = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW
+	return err == nil && got&want == want
+}
+
+// sealedCopy copies f into memory that nobody can write to any more, hashing it on the way.
+func sealedCopy(f *os.File, name string) (*os.File, []byte, error) {
+	m, err := newMemfd(name, unix.MFD_EXEC)
+	if err != nil {
+		return nil, nil, err
+	}
+	st, err := f.Stat()
+	if err != nil {
+		m.Close()
+		return nil, nil, err
+	}
+	h := sha256.New()
+	if _, err = io.Copy(io.MultiWriter(m, h), io.NewSectionReader(f, 0, st.Size())); err == nil {
+		err = addSeals(m, unix.F_SEAL_WRITE|unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL)
+	}
+	if err != nil {
+		m.Close()
+		return nil, nil, err
+	}
+	// A file open for writing cannot be executed: open it again for reading.
+	r, err := os.Open(fmt.Sprintf("/proc/self/fd/%d", m.Fd()))
+	m.Close()
+	return r, h.Sum(nil), err
+}

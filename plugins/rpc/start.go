@@ -1,0 +1,172 @@
+//go:build linux || darwin
+
+package rpc
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	goplugin "github.com/hashicorp/go-plugin"
+	"google.golang.org/grpc"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/diag"
+	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/proto/rlx/v1"
+)
+
+// offered are the protocol versions of this host.
+var offered = []int{Version}
+
+// Start runs the backend at opts.Path and returns when it has described itself. Neither the program nor the weights
+// need to be known yet, so the process can start while the artifact is still being verified. An error leaves nothing
+// behind: no process, no socket.
+func Start(ctx context.Context, opts Options) (*Session, error) {
+	opts.Timeouts = opts.Timeouts.withDefaults()
+	path, err := filepath.Abs(opts.Path)
+	if err != nil {
+		return nil, lost(ErrNotPlugin, "backend "+opts.Path, "%w", err)
+	}
+	s := newSession(opts)
+	abandon := func(err error) (*Session, error) {
+		s.fail(err)
+		s.Close()
+		return nil, err
+	}
+	if err := s.prepare(path); err != nil {
+		return abandon(err)
+	}
+	if err := s.launch(ctx); err != nil {
+		return abandon(err)
+	}
+	go func() {
+		<-s.proc.exited
+		s.fail(s.crashed())
+	}()
+	if s.info, err = s.fetchInfo(ctx); err != nil {
+		return abandon(err)
+	}
+	return s, nil
+}
+
+// prepare makes what the process will inherit.
+func (s *Session) prepare(path string) error {
+	if s.opts.Artifact != nil {
+		if err := checkReadOnly(s.opts.Artifact); err != nil {
+			return lost(ErrHost, s.name, "artifact: %w", err)
+		}
+	}
+	exe, err := openBackend(path, s.opts.SHA256)
+	if err != nil {
+		return err
+	}
+	s.exe = exe
+	hostErr := func(what string, err error) error { return lost(ErrHost, s.name, "%s: %w", what, err) }
+	if s.dir, err = newPrivateDir(s.opts.TempDir); err != nil {
+		return hostErr("private directory for its socket", err)
+	}
+	if s.opts.shared() {
+		if s.region, err = newRegion(); err != nil {
+			return hostErr("shared region", err)
+		}
+		if s.opts.IOSize > 0 {
+			if err := s.region.grow(s.opts.IOSize); err != nil {
+				return lost(device.ErrMemory, s.name, "shared region of %d bytes: %w", s.opts.IOSize, err)
+			}
+		}
+	}
+	if s.lifelineR, s.lifelineW, err = os.Pipe(); err != nil {
+		return hostErr("lifeline", err)
+	}
+	return nil
+}
+
+// launch starts the process and completes the handshake. go-plugin runs on a goroutine of its own, because it waits
+// without a context; ending the process ends its waiting.
+func (s *Session) launch(ctx context.Context) error {
+	files := &childFiles{lifeline: s.lifelineR, artifact: s.opts.Artifact}
+	if s.region != nil {
+		files.io = s.region.file
+	}
+	r := &backendRunner{name: s.name, path: s.opts.Path, exe: s.exe, files: files, env: s.opts.environment(), dir: s.dir.path,
+		versions: offered, log: s.log}
+	s.runner = r
+	sets := map[int]goplugin.PluginSet{}
+	for _, v := range offered {
+		sets[v] = goplugin.PluginSet{pluginName: hostPlugin{}}
+	}
+	s.client = goplugin.NewClient(&goplugin.ClientConfig{
+		HandshakeConfig:  goplugin.HandshakeConfig{MagicCookieKey: cookieKey, MagicCookieValue: cookieValue},
+		VersionedPlugins: sets,
+		RunnerFunc:       r.build,
+		AllowedProtocols: []goplugin.Protocol{goplugin.ProtocolGRPC},
+		AutoMTLS:         true,
+		SkipHostEnv:      true,
+		StartTimeout:     2 * s.opts.Timeouts.Start, // ours comes first
+		UnixSocketConfig: &goplugin.UnixSocketConfig{TempDir: s.dir.path},
+		GRPCDialOptions:  dialOptions(r, s.opts.Timeouts.Stop),
+		SyncStdout:       s.log,
+		SyncStderr:       s.log,
+		Logger:           hclog.NewNullLogger(),
+	})
+	done := make(chan error, 1)
+	go func() {
+		conn, err := connect(s.client)
+		s.conn = conn
+		done <- err
+	}()
+	limit := time.NewTimer(s.opts.Timeouts.Start)
+	defer limit.Stop()
+	var err error
+	select {
+	case err = <-done:
+	case <-limit.C:
+		r.setFault(lost(ErrStart, s.name, "%s did not complete the handshake within %v", s.opts.Path, s.opts.Timeouts.Start))
+	case <-ctx.Done():
+		r.setFault(interrupted(s.name, ctx))
+	}
+	if err == nil && r.fault.Load() != nil {
+		r.kill()
+		err = <-done
+	}
+	s.proc = r.proc.Load()
+	if fault := r.fault.Load(); fault != nil {
+		return fault
+	}
+	if err != nil {
+		r.kill()
+		return lost(ErrHandshake, s.name, "%w", err)
+	}
+	s.api = rlxv1.NewBackendClient(s.conn)
+	return nil
+}
+
+// connect is go-plugin's part. It is known to panic on some of what a backend may send.
+func connect(c *goplugin.Client) (conn *grpc.ClientConn, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = diag.New(ErrHandshake, "", "go-plugin panicked: %v", p)
+		}
+	}()
+	proto, err := c.Client()
+	if err != nil {
+		return nil, err
+	}
+	raw, err := proto.Dispense(pluginName)
+	if err != nil {
+		return nil, err
+	}
+	conn, ok := raw.(*grpc.ClientConn)
+	if !ok {
+		return nil, errors.New("no connection")
+	}
+	return conn, nil
+}
+
+// interrupted is the error of a call whose caller gave up.
+func interrupted(name string, ctx context.Context) *diag.Error {
+	return &diag.Error{Code: diag.Interrupted, Subject: name, Msg: "was interrupted", Err: context.Cause(ctx)}
+}
