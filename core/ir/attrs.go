@@ -224,9 +224,12 @@ func parseAttrValue(s string) (any, error) {
 	case strings.HasPrefix(s, `"`):
 		return strconv.Unquote(s)
 	case strings.HasPrefix(s, "["):
-		inner := strings.TrimSpace(strings.TrimSuffix(s[1:], "]"))
+		inner, closed := strings.CutSuffix(s[1:], "]")
+		if !closed {
+			return nil, fmt.Errorf("list %q is not closed by ]", s)
+		}
 		ints := []int64{}
-		if inner == "" {
+		if inner = strings.TrimSpace(inner); inner == "" {
 			return ints, nil
 		}
 		for part := range strings.SplitSeq(inner, ",") {

@@ -74,7 +74,7 @@ func (g *Graph) AddDeclared(def *OpDef, attrs any, t Type, in ...*Node) *Node {
 	return n
 }
 
-// Named sets the name of n and returns it.
+// Named sets the name of n, which must pass CheckName, and returns it.
 func (n *Node) Named(name string) *Node {
 	n.Name = name
 	return n

@@ -34,7 +34,7 @@ func (p *parser) line(s string) error {
 	}
 	if rest, ok := strings.CutPrefix(s, "graph "); ok && len(p.g.Nodes) == 0 {
 		p.g.Name = strings.TrimSpace(rest)
-		return nil
+		return CheckName(p.g.Name)
 	}
 	if rest, ok := strings.CutPrefix(s, "sym "); ok && len(p.g.Nodes) == 0 {
 		return p.sym(rest)
@@ -56,7 +56,7 @@ func (p *parser) sym(s string) error {
 		return fmt.Errorf("symbol %q: want sym NAME = MIN..MAX", s)
 	}
 	p.g.Syms = append(p.g.Syms, Sym{name, min, max})
-	return nil
+	return p.g.Syms.verify() // before a type uses it
 }
 
 func (p *parser) outputs(s string) error {
@@ -65,11 +65,15 @@ func (p *parser) outputs(s string) error {
 		if !ok {
 			label = name
 		}
-		n, found := p.names[strings.TrimSpace(label)]
+		name, label = strings.TrimSpace(name), strings.TrimSpace(label)
+		n, found := p.names[label]
 		if !found {
 			return fmt.Errorf("return of unknown value %q", label)
 		}
-		p.g.Return(strings.TrimSpace(name), n)
+		if err := CheckName(name); err != nil {
+			return fmt.Errorf("return: %w", err)
+		}
+		p.g.Return(name, n)
 	}
 	return nil
 }
@@ -83,6 +87,9 @@ func (p *parser) node(s string) error {
 	label = strings.TrimSpace(label)
 	if p.names[label] != nil {
 		return fmt.Errorf("%s is defined twice", label)
+	}
+	if err := CheckName(strings.TrimPrefix(label, "%")); err != nil {
+		return err
 	}
 	i := strings.LastIndex(rest, " : ")
 	if i < 0 {

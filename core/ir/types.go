@@ -331,10 +331,12 @@ func (s Syms) CheckType(t Type) error {
 	n := Static(1)
 	for _, d := range t.Shape {
 		if !d.IsStatic() {
-			if _, ok := s.Find(d.Sym); !ok {
+			x, ok := s.Find(d.Sym)
+			if !ok {
 				return fmt.Errorf("dim %v of %v: symbol %s is not declared", d, t, d.Sym)
 			}
-			if max(d.A, -d.A) > MaxDim || max(d.B, -d.B) > MaxDim {
+			// Bounds multiplies without a check.
+			if _, ok := mulCap(d.A, x.Max); !ok || d.B > MaxElems || d.B < -MaxElems {
 				return fmt.Errorf("dim %v of %v is out of range", d, t)
 			}
 		}

@@ -1,6 +1,11 @@
 package ir
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
 
 // Verify checks a graph from scratch: symbols, order, arity, attributes, inferred types, names and outputs. Passes are
 // followed by it in tests, and so is every graph that is about to be planned.
@@ -11,12 +16,20 @@ func (g *Graph) Verify() error {
 	if err := g.Syms.verify(); err != nil {
 		return err
 	}
+	if g.Name != "" {
+		if err := CheckName(g.Name); err != nil {
+			return fmt.Errorf("graph: %w", err)
+		}
+	}
 	names := map[string]bool{}
 	for i, n := range g.Nodes {
 		if n.ID != i || n.Graph != g {
 			return fmt.Errorf("%s: node %d has number %d, or belongs to another graph", n.Label(), i, n.ID)
 		}
 		if n.Name != "" {
+			if err := CheckName(n.Name); err != nil {
+				return err
+			}
 			if names[n.Name] {
 				return fmt.Errorf("%s: name is used twice", n.Name)
 			}
@@ -40,8 +53,11 @@ func (g *Graph) Verify() error {
 		if o.Node.ID >= len(g.Nodes) || g.Nodes[o.Node.ID] != o.Node {
 			return fmt.Errorf("output %s is not a node of the graph", o.Name)
 		}
-		if o.Name == "" || outs[o.Name] {
-			return fmt.Errorf("output name %q is empty or used twice", o.Name)
+		if err := CheckName(o.Name); err != nil {
+			return fmt.Errorf("output: %w", err)
+		}
+		if outs[o.Name] {
+			return fmt.Errorf("output name %q is used twice", o.Name)
 		}
 		outs[o.Name] = true
 	}
@@ -57,13 +73,43 @@ func (s Syms) verify() error {
 	}
 	seen := map[string]bool{}
 	for _, x := range s {
-		switch {
-		case !isSymbol(x.Name) || seen[x.Name]:
-			return fmt.Errorf("symbol %q is not a name of letters, digits and _, or is declared twice", x.Name)
-		case x.Min < 0 || x.Min > x.Max || x.Max > MaxDim:
-			return fmt.Errorf("symbol %s: range %d..%d; want 0 <= min <= max <= %d", x.Name, x.Min, x.Max, int64(MaxDim))
+		if err := x.verify(); err != nil {
+			return err
+		}
+		if seen[x.Name] {
+			return fmt.Errorf("symbol %s is declared twice", x.Name)
 		}
 		seen[x.Name] = true
+	}
+	return nil
+}
+
+func (x Sym) verify() error {
+	switch {
+	case !isSymbol(x.Name):
+		return fmt.Errorf("symbol %q is not a name of letters, digits and _", x.Name)
+	case x.Min < 0 || x.Min > x.Max || x.Max > MaxDim:
+		return fmt.Errorf("symbol %s: range %d..%d; want 0 <= min <= max <= %d", x.Name, x.Min, x.Max, int64(MaxDim))
+	}
+	return nil
+}
+
+// MaxName bounds the length of names in bytes.
+const MaxName = 512
+
+// CheckName reports a name of a graph, node or output that text could not hold: names have no spaces, control characters
+// or any of , = { } and quotes, do not begin with % or #, and are not graph, sym or return.
+func CheckName(name string) error {
+	if name == "" || len(name) > MaxName || !utf8.ValidString(name) {
+		return fmt.Errorf("name %.40q is empty, longer than %d bytes or not UTF-8", name, MaxName)
+	}
+	for i, r := range name {
+		if unicode.IsSpace(r) || !unicode.IsPrint(r) || strings.ContainsRune(",={}\"", r) || i == 0 && (r == '%' || r == '#') {
+			return fmt.Errorf("name %.40q: character %q is not allowed", name, r)
+		}
+	}
+	if name == "graph" || name == "sym" || name == "return" {
+		return fmt.Errorf("name %q is a word of the text form", name)
 	}
 	return nil
 }

@@ -63,10 +63,6 @@ func tryEval(def *ir.OpDef, attrs any, in ...*tensor.Array) (*tensor.Array, erro
 	return out, def.Eval(attrs, in, out)
 }
 
-func floats(shape []int, v ...float64) *tensor.Array {
-	return &tensor.Array{DType: dtype.F32, Shape: shape, F: v}
-}
-
 func TestDefinitionsAreComplete(t *testing.T) {
 	for _, def := range ir.Defs() {
 		if len(def.Cases()) == 0 {
