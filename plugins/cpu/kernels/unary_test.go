@@ -1,0 +1,220 @@
+package kernels
+
+import (
+	"math"
+	"math/big"
+	"testing"
+)
+
+// ulps is the distance of got from want in units of the last place of want as a float32.
+func ulps(got float32, want float64) float64 {
+	w := float32(want)
+	if math.IsNaN(want) || math.IsInf(float64(w), 0) {
+		if math.IsNaN(want) == (got != got) && (math.IsNaN(want) || got == w) {
+			return 0
+		}
+		if math.IsInf(float64(w), 0) && float64(got) == math.Copysign(math.MaxFloat32, want) {
+			return 1
+		}
+		return math.Inf(1)
+	}
+	a := math.Abs(float64(w))
+	ulp := math.Ldexp(1, max(math.Ilogb(max(a, 0x1p-149)), -126)-23)
+	return math.Abs(float64(got)-want) / ulp
+}
+
+// reference64 is each function in float64, by formulas other than those of the kernels where there is a choice.
+var reference64 = map[UnaryOp]func(float64) float64{
+	Gelu: func(x float64) float64 {
+		if math.IsInf(x, -1) {
+			return math.NaN() // -Inf * 0
+		}
+		return x * 0.5 * math.Erfc(-x/math.Sqrt2)
+	},
+	GeluTanh: func(x float64) float64 {
+		if math.IsInf(x, -1) {
+			return math.NaN()
+		}
+		if x < -1 { // 1+tanh(u) = 2/(1+e^-2u), without its cancellation
+			return x / (1 + math.Exp(-2*math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x)))
+		}
+		return 0.5 * x * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x)))
+	},
+	Silu:    func(x float64) float64 { return x / (1 + math.Exp(-x)) },
+	Relu:    func(x float64) float64 { return math.Max(x, 0) },
+	Sigmoid: func(x float64) float64 { return 1 / (1 + math.Exp(-x)) },
+	Tanh:    math.Tanh, Exp: math.Exp, Log: math.Log, Sqrt: math.Sqrt, Rsqrt: func(x float64) float64 { return 1 / math.Sqrt(x) },
+	Neg: func(x float64) float64 { return 0 - x }, Abs: math.Abs, Round: math.RoundToEven, Sin: math.Sin, Cos: math.Cos, Tan: math.Tan,
+	Atan: math.Atan, Erf: math.Erf, Floor: math.Floor, Ceil: math.Ceil,
+}
+
+// bounds are the stated errors: so many ulp (0.51 where float64 is rounded once), and an absolute part for the far tails, where
+// a factor is denormal or, for gelu_tanh, the exponent's own rounding shows.
+var bounds = map[UnaryOp]struct{ ulp, abs float64 }{Gelu: {4, 2e-43}, GeluTanh: {4, 5e-9}, Silu: {3, 2e-43}, Sigmoid: {2.5, 0},
+	Tanh: {2, 0}, Exp: {1.5, 0}, Erf: {2.5, 0}}
+
+// TestUnaryAccuracy walks through all exponents of float32, a million arguments for each function.
+func TestUnaryAccuracy(t *testing.T) {
+	var src []float32
+	for b := uint64(0); b < 1<<32; b += 8209 {
+		src = append(src, math.Float32frombits(uint32(b)))
+	}
+	r := rng(1)
+	for range 300000 { // the range where things happen
+		src = append(src, r.Float32()*40-20, r.Float32()*4-2)
+	}
+	for x := range 32 {
+		src = append(src, float32(x)-16, float32(x)*8-128)
+	}
+	src = append(src, float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN()), 0, float32(math.Copysign(0, -1)))
+	eachPool(t, func(t *testing.T, p *Pool) {
+		for op := range unaryCount {
+			dst := make([]float32, len(src))
+			UnaryF32(p, op, dst, src)
+			bound := bounds[op]
+			if bound.ulp == 0 {
+				bound.ulp = 0.51
+			}
+			worst, at := 0.0, float32(0)
+			for i, x := range src {
+				want := reference64[op](float64(x))
+				if math.Abs(float64(dst[i])-want) <= bound.abs {
+					continue
+				}
+				if u := ulps(dst[i], want); u > worst {
+					worst, at = u, x
+				}
+			}
+			t.Logf("%v: %.2f ulp at %v", op, worst, at)
+			if worst > bound.ulp {
+				got := []float32{at}
+				UnaryF32(p, op, got, got)
+				t.Errorf("%v(%v) = %v, want %v: %.2f ulp, bound %v", op, at, got[0], reference64[op](float64(at)), worst, bound.ulp)
+			}
+		}
+	})
+}
+
+// TestUnarySpotValues are published values.
+func TestUnarySpotValues(t *testing.T) {
+	eachPool(t, func(t *testing.T, p *Pool) {
+		for _, c := range []struct {
+			op      UnaryOp
+			x, want float64
+		}{{Gelu, 1, 0.841344746}, {GeluTanh, 1, 0.841191991}, {Silu, 1, 0.731058579}, {Gelu, -1, -0.158655254}, {GeluTanh, 3, 2.996362608},
+			{Gelu, 3, 2.995950306}, {Round, 0.5, 0}, {Round, 1.5, 2}, {Round, 2.5, 2}, {Erf, 0.5, 0.5204998778}} {
+			x := []float32{float32(c.x)}
+			UnaryF32(p, c.op, x, x)
+			if !near(x[0], c.want, 0, 2e-7) {
+				t.Errorf("%v(%v) = %v, want %v", c.op, c.x, x[0], c.want)
+			}
+		}
+		x := []float32{-0.5}
+		UnaryF32(p, Round, x, x)
+		if x[0] != 0 || !math.Signbit(float64(x[0])) {
+			t.Errorf("round(-0.5) = %v, want -0", x[0])
+		}
+	})
+}
+
+// TestUnaryLengths checks that an element's value does not depend on its place, that nothing past the end is touched, and that
+// nothing is applied twice in place, also where the work is split.
+func TestUnaryLengths(t *testing.T) {
+	eachPool(t, func(t *testing.T, p *Pool) {
+		src := randoms(rng(2), 3*elementGrain+77)
+		for op := range unaryCount {
+			one := make([]float32, len(src))
+			f := p.isa.vector(op)
+			for i := range 200 {
+				f(one[i:i+1], src[i:i+1])
+			}
+			for _, n := range []int{0, 1, 7, 8, 9, 16, 17, 31, 33, 199} {
+				dst, check := guarded(n)
+				UnaryF32(p, op, dst, src[:n])
+				for i, x := range dst {
+					if math.Float32bits(x) != math.Float32bits(one[i]) && x == x {
+						t.Fatalf("%v of %d elements: element %d is %v, alone it is %v", op, n, i, x, one[i])
+					}
+				}
+				if op != Log && op != Sqrt && op != Rsqrt {
+					check(t, op.String())
+				}
+			}
+			out := make([]float32, len(src))
+			UnaryF32(p, op, out, src)
+			in := append([]float32(nil), src...)
+			UnaryF32(p, op, in, in)
+			for i := range out {
+				if math.Float32bits(in[i]) != math.Float32bits(out[i]) {
+					t.Fatalf("%v in place: element %d is %v, want %v", op, i, in[i], out[i])
+				}
+			}
+		}
+	})
+}
+
+func TestUnaryOtherTypes(t *testing.T) {
+	p := newPool(t, 2, "")
+	x := []float64{-2, -0.5, 0, 0.3, 3}
+	for op := range unaryCount {
+		got := make([]float64, len(x))
+		UnaryF64(p, op, got, x)
+		for i, v := range x {
+			want := reference64[op](v)
+			if d := math.Abs(got[i] - want); d > 1e-14*max(1, math.Abs(want)) || math.IsNaN(got[i]) != math.IsNaN(want) {
+				t.Errorf("%v(%v) = %v, want %v", op, v, got[i], want)
+			}
+		}
+	}
+	n := []int8{-128, -3, 0, 5}
+	for op, want := range map[UnaryOp][]int8{Neg: {-128, 3, 0, -5}, Abs: {-128, 3, 0, 5}, Relu: {0, 0, 0, 5}, Floor: n} {
+		got := make([]int8, 4)
+		if !UnaryInt(p, op, got, n) {
+			t.Errorf("%v has no integer form", op)
+		}
+		for i := range got {
+			if got[i] != want[i] {
+				t.Errorf("%v(%d) = %d, want %d", op, n[i], got[i], want[i])
+			}
+		}
+	}
+	if UnaryInt(p, Exp, n, n) {
+		t.Error("exp of integers")
+	}
+}
+
+// TestErfcReference guards the reference itself, against the series of erf in extended precision.
+func TestErfcReference(t *testing.T) {
+	for _, x := range []float64{0.1, 0.7, 1.3, 2.2} {
+		sum, term := new(big.Float).SetPrec(200), new(big.Float).SetPrec(200).SetFloat64(x)
+		x2 := new(big.Float).SetPrec(200).SetFloat64(-x)
+		x2.Mul(x2, new(big.Float).SetFloat64(x))
+		for n := range 200 {
+			part := new(big.Float).SetPrec(200).Quo(term, big.NewFloat(float64(2*n+1)))
+			sum.Add(sum, part)
+			term.Mul(term, x2)
+			term.Quo(term, big.NewFloat(float64(n+1)))
+		}
+		s, _ := sum.Float64()
+		if want := 1 - 2/math.Sqrt(math.Pi)*s; math.Abs(math.Erfc(x)-want) > 4e-16 {
+			t.Errorf("erfc(%v) = %v, want %v", x, math.Erfc(x), want)
+		}
+	}
+}
+
+func BenchmarkUnary(b *testing.B) {
+	for _, name := range Features() {
+		p := newPool(b, 1, name)
+		for _, op := range []UnaryOp{Exp, Gelu, GeluTanh, Tanh, Sigmoid, Erf, Sin} {
+			b.Run(name+"/"+op.String(), func(b *testing.B) {
+				x := randoms(rng(1), 1<<14)
+				dst := make([]float32, len(x))
+				b.SetBytes(int64(4 * len(x)))
+				for b.Loop() {
+					UnaryF32(p, op, dst, x)
+				}
+				b.ReportMetric(b.Elapsed().Seconds()*1e9/float64(b.N)/float64(len(x)), "ns/element")
+			})
+		}
+	}
+}
