@@ -118,7 +118,7 @@ func (p *parser) node(s string) error {
 	}
 	attrs, err := def.MakeAttrs(list)
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", label, err)
 	}
 	var in []*Node
 	if operands = strings.TrimSpace(operands); operands != "" {

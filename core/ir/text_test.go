@@ -1,0 +1,88 @@
+package ir_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/txtar"
+
+	"github.com/rlx-go/rlx/core/ir"
+	_ "github.com/rlx-go/rlx/core/op"
+)
+
+const errorMark = " # ERROR "
+
+// archives reads testdata: every section is one graph in text form.
+func archives(t testing.TB) map[string]string {
+	files, err := filepath.Glob("testdata/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no testdata: %v", err)
+	}
+	graphs := map[string]string{}
+	for _, f := range files {
+		a, err := txtar.ParseFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range a.Files {
+			graphs[filepath.Base(f)+"/"+s.Name] = string(s.Data)
+		}
+	}
+	return graphs
+}
+
+// TestText: a graph prints as it was written, or fails on the line and with the message it names.
+func TestText(t *testing.T) {
+	for name, text := range archives(t) {
+		t.Run(name, func(t *testing.T) {
+			want := ""
+			lines := strings.Split(text, "\n")
+			for i, line := range lines {
+				if code, message, ok := strings.Cut(line, errorMark); ok {
+					lines[i], want = code, fmt.Sprintf("line %d: %s", i+1, message)
+				}
+			}
+			g, err := ir.Parse(strings.Join(lines, "\n"))
+			if want != "" {
+				if err == nil || !strings.HasPrefix(err.Error(), want) {
+					t.Fatalf("error is\n\t%v\nwant\n\t%s", err, want)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := g.Verify(); err != nil {
+				t.Fatal(err)
+			}
+			if got := g.String(); got != text {
+				t.Errorf("prints as\n%s\nwant\n%s", got, text)
+			}
+		})
+	}
+}
+
+// FuzzParse: text never panics, and what parses prints to text that parses to the same.
+func FuzzParse(f *testing.F) {
+	for _, text := range archives(f) {
+		f.Add(strings.ReplaceAll(text, errorMark, "\n"))
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		g, err := ir.Parse(text)
+		if err != nil {
+			return
+		}
+		printed := g.String()
+		back, err := ir.Parse(printed)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, printed)
+		}
+		if again := back.String(); again != printed {
+			t.Fatalf("prints as\n%s\nthen as\n%s", printed, again)
+		}
+		g.Verify() // must not panic; a graph may lack outputs
+	})
+}
