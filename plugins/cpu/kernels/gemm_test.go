@@ -147,7 +147,7 @@ func TestGemm(t *testing.T) {
 			abs := 1e-6*math.Sqrt(float64(k)) + 2e-6
 			compare(t, what, runGemm(t, p, g, what), gemm64(g), abs, 1e-5)
 		}
-		for range 400 {
+		for range 200 {
 			check(sizes[r.IntN(len(sizes))], sizes[r.IntN(len(sizes))], depths[r.IntN(len(depths))], 1+r.IntN(2)*r.IntN(4))
 		}
 		check(16*mr+5, 9*nr+7, 2*kBlock+33, 1) // several blocks in each direction

@@ -1,0 +1,172 @@
+package kernels
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestTranspose(t *testing.T) {
+	p := newPool(t, 3, "")
+	r := rng(1)
+	check := func(shape, perm []int) {
+		n := product(shape)
+		src := make([]uint16, n)
+		for i := range src {
+			src[i] = uint16(i)
+		}
+		dst := make([]uint16, n+1)
+		dst[n] = 0xbeef
+		Transpose(p, dst, src, shape, perm)
+		out := make([]int, len(shape))
+		for i, a := range perm {
+			out[i] = shape[a]
+		}
+		each(out, func(i int, index []int) {
+			from := make([]int, len(shape))
+			for k, a := range perm {
+				from[a] = index[k]
+			}
+			if want := uint16(at(shape, from)); dst[i] != want {
+				t.Fatalf("transpose of %v by %v: element %d is %d, want %d", shape, perm, i, dst[i], want)
+			}
+		})
+		if dst[n] != 0xbeef {
+			t.Fatal("overrun")
+		}
+	}
+	for range 300 {
+		shape := randomShape(r)
+		check(shape, r.Perm(len(shape)))
+	}
+	check([]int{100, 300}, []int{1, 0})
+	check([]int{2, 65, 3, 70}, []int{0, 2, 1, 3})
+	check([]int{2, 65, 3, 70}, []int{3, 2, 0, 1})
+}
+
+func TestConcatNarrowPad(t *testing.T) {
+	p := newPool(t, 3, "")
+	r := rng(2)
+	for range 100 {
+		outer, inner := r.IntN(5), r.IntN(70)
+		extents := []int{r.IntN(4), 1 + r.IntN(4), r.IntN(9)}
+		total := extents[0] + extents[1] + extents[2]
+		whole := randoms(r, outer*total*inner)
+		var parts [][]float32
+		start := 0
+		for _, e := range extents {
+			part, check := guarded(outer * e * inner)
+			Narrow(p, part, whole, outer, total, inner, start, e)
+			check(t, "narrow")
+			for o := range outer {
+				for i := range e * inner {
+					if part[o*e*inner+i] != whole[(o*total+start)*inner+i] {
+						t.Fatal("narrow took another element")
+					}
+				}
+			}
+			parts = append(parts, part)
+			start += e
+		}
+		back, check := guarded(len(whole))
+		Concat(p, back, parts, outer, extents, inner)
+		check(t, "concat")
+		if !slices.Equal(back, whole) {
+			t.Fatal("concat of the parts is not the whole")
+		}
+		shape := randomShape(r)
+		before, after, out := make([]int, len(shape)), make([]int, len(shape)), make([]int, len(shape))
+		for i, d := range shape {
+			before[i], after[i] = r.IntN(3), r.IntN(3)
+			out[i] = before[i] + d + after[i]
+		}
+		src := randoms(r, product(shape))
+		dst, check := guarded(product(out))
+		Pad(p, dst, src, shape, before, after, 7)
+		check(t, "pad")
+		each(out, func(n int, index []int) {
+			from, inside := slices.Clone(index), true
+			for i := range from {
+				from[i] -= before[i]
+				inside = inside && from[i] >= 0 && from[i] < shape[i]
+			}
+			want := float32(7)
+			if inside {
+				want = src[at2(shape, from)]
+			}
+			if dst[n] != want {
+				t.Fatalf("pad of %v by %v and %v: element %d is %v, want %v", shape, before, after, n, dst[n], want)
+			}
+		})
+	}
+}
+
+// at2 is at without broadcast.
+func at2(shape, index []int) int {
+	n := 0
+	for i, d := range shape {
+		n = n*d + index[i]
+	}
+	return n
+}
+
+func TestGather(t *testing.T) {
+	p := newPool(t, 3, "")
+	r := rng(3)
+	for range 50 {
+		outer, extent, inner, n := r.IntN(4), 1+r.IntN(9), r.IntN(40), r.IntN(20)
+		table := randoms(r, outer*extent*inner)
+		index := make([]int64, n)
+		float := make([]float32, n)
+		for i := range index {
+			index[i] = r.Int64N(int64(extent))
+			float[i] = float32(index[i]) + 0.75
+		}
+		dst, check := guarded(outer * n * inner)
+		if err := Gather(p, dst, table, outer, extent, inner, index); err != nil {
+			t.Fatal(err)
+		}
+		check(t, "gather")
+		for o := range outer {
+			for i, x := range index {
+				for c := range inner {
+					if dst[(o*n+i)*inner+c] != table[(o*extent+int(x))*inner+c] {
+						t.Fatal("gather took another element")
+					}
+				}
+			}
+		}
+		again := make([]float32, len(dst))
+		if err := Gather(p, again, table, outer, extent, inner, float); err != nil || !slices.Equal(again, dst) {
+			t.Fatalf("a float index is not truncated: %v", err)
+		}
+	}
+	table, dst := make([]uint8, 10), make([]uint8, 3)
+	for _, bad := range []int64{-1, 10, math.MinInt64, math.MaxInt64} {
+		err := Gather(p, dst, table, 1, 10, 1, []int64{3, bad, -5})
+		if !errors.Is(err, IndexOutOfRange) || !strings.Contains(err.Error(), "index 1 is") || !strings.Contains(err.Error(), "0 to 9") {
+			t.Errorf("index %d: %v", bad, err)
+		}
+	}
+	for _, bad := range []float32{float32(math.NaN()), -1, 10, float32(math.Inf(1))} {
+		if err := Gather(p, dst, table, 1, 10, 1, []float32{0, bad}); !errors.Is(err, IndexOutOfRange) {
+			t.Errorf("index %v: %v", bad, err)
+		}
+	}
+}
+
+func TestIota(t *testing.T) {
+	p := newPool(t, 2, "")
+	shape := []int{3, 4, 5}
+	for axis := range shape {
+		dst := make([]int32, 60)
+		Iota(p, dst, shape, axis)
+		each(shape, func(n int, index []int) {
+			if int(dst[n]) != index[axis] {
+				t.Fatalf("axis %d, %v: %d", axis, index, dst[n])
+			}
+		})
+	}
+}

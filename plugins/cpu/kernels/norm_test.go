@@ -1,0 +1,126 @@
+package kernels
+
+import (
+	"fmt"
+	"math"
+	"testing"
+)
+
+func norm64(x, residual, bias, gamma, beta []float32, n int, eps float64, center bool) []float64 {
+	out := make([]float64, len(x))
+	for r := 0; r < len(x); r += n {
+		row := out[r : r+n]
+		mean, variance := 0.0, 0.0
+		for i := range row {
+			row[i] = float64(x[r+i])
+			if residual != nil {
+				row[i] += float64(residual[r+i])
+			}
+			if bias != nil {
+				row[i] += float64(bias[i])
+			}
+			mean += row[i] / float64(n)
+		}
+		if !center {
+			mean = 0
+		}
+		for _, v := range row {
+			variance += (v - mean) * (v - mean) / float64(n)
+		}
+		for i, v := range row {
+			row[i] = (v-mean)/math.Sqrt(variance+eps)*float64(gamma[i]) + float64(beta[i])
+		}
+	}
+	return out
+}
+
+func TestNorms(t *testing.T) {
+	eachPool(t, func(t *testing.T, p *Pool) {
+		r := rng(1)
+		for _, n := range []int{1, 2, 7, 8, 15, 16, 17, 64, 100, 257, 768} {
+			rows := 1 + r.IntN(40)
+			x, residual, bias, gamma, beta := randoms(r, rows*n), randoms(r, rows*n), randoms(r, n), randoms(r, n), randoms(r, n)
+			run := func(name string, want []float64, f func(dst []float32)) {
+				dst, check := guarded(rows * n)
+				f(dst)
+				check(t, name)
+				compare(t, fmt.Sprint(name, " of ", n), dst, want, 4e-6, 1e-5)
+			}
+			const eps = 1e-6
+			run("layer norm", norm64(x, nil, nil, gamma, beta, n, eps, true), func(d []float32) { LayerNorm(p, d, x, gamma, beta, rows, n, eps) })
+			run("rms norm", norm64(x, nil, nil, gamma, beta, n, eps, false), func(d []float32) { RmsNorm(p, d, x, gamma, beta, rows, n, eps) })
+			if n > 2 { // a variance near zero amplifies the rounding of the sum itself
+				run("residual", norm64(x, residual, nil, gamma, beta, n, eps, true), func(d []float32) { ResidualLayerNorm(p, d, x, residual, nil, gamma, beta, rows, n, eps) })
+				run("residual and bias", norm64(x, residual, bias, gamma, beta, n, eps, true), func(d []float32) { ResidualLayerNorm(p, d, x, residual, bias, gamma, beta, rows, n, eps) })
+				run("residual rms", norm64(x, residual, bias, gamma, beta, n, eps, false), func(d []float32) { ResidualRmsNorm(p, d, x, residual, bias, gamma, beta, rows, n, eps) })
+			}
+			in := append([]float32(nil), x...)
+			LayerNorm(p, in, in, gamma, beta, rows, n, eps)
+			compare(t, "in place", in, norm64(x, nil, nil, gamma, beta, n, eps, true), 4e-6, 1e-5)
+		}
+		// E[x^2]-mean^2 would lose everything here.
+		x := make([]float32, 768)
+		for i := range x {
+			x[i] = 10000 + float32(i%7)
+		}
+		one, zero := make([]float32, 768), make([]float32, 768)
+		for i := range one {
+			one[i] = 1
+		}
+		dst := make([]float32, 768)
+		LayerNorm(p, dst, x, one, zero, 1, 768, 1e-6)
+		compare(t, "large mean", dst, norm64(x, nil, nil, one, zero, 768, 1e-6, true), 2e-3, 0)
+	})
+}
+
+func TestSoftmax(t *testing.T) {
+	eachPool(t, func(t *testing.T, p *Pool) {
+		r := rng(2)
+		for _, c := range [][3]int{{1, 1, 1}, {5, 7, 1}, {3, 1000, 1}, {2, 9, 5}, {3, 4, 130}, {1, 600, 3}} {
+			outer, n, inner := c[0], c[1], c[2]
+			x := randoms(r, outer*n*inner)
+			for i := range x {
+				x[i] *= 90
+			}
+			want := make([]float64, len(x))
+			for o := range outer {
+				for i := range inner {
+					top, sum := math.Inf(-1), 0.0
+					for j := range n {
+						top = max(top, float64(x[(o*n+j)*inner+i]))
+					}
+					for j := range n {
+						sum += math.Exp(float64(x[(o*n+j)*inner+i]) - top)
+					}
+					for j := range n {
+						want[(o*n+j)*inner+i] = math.Exp(float64(x[(o*n+j)*inner+i])-top) / sum
+					}
+				}
+			}
+			dst, check := guarded(len(x))
+			Softmax(p, dst, x, outer, n, inner)
+			check(t, "softmax")
+			compare(t, fmt.Sprint("softmax of ", c), dst, want, 1e-6, 1e-5)
+		}
+		inf := float32(math.Inf(-1))
+		for _, inner := range []int{1, 2} {
+			x := []float32{inf, inf, inf, inf}
+			Softmax(p, x, x, 1, 4/inner, inner)
+			if x[0] == x[0] {
+				t.Errorf("a row of -Inf gives %v", x[0])
+			}
+		}
+	})
+}
+
+func TestNormThreads(t *testing.T) {
+	sameForAnyThreads(t, func(p *Pool) []float32 {
+		r := rng(3)
+		x, g, b := randoms(r, 200*331), randoms(r, 331), randoms(r, 331)
+		out := make([]float32, 3*len(x))
+		LayerNorm(p, out, x, g, b, 200, 331, 1e-5)
+		Softmax(p, out[len(x):], x, 200, 331, 1)
+		Reduce(p, Sum, out[2*len(x):], x, []int{200, 331}, []int{0})
+		return out
+	})
+}

@@ -1,0 +1,82 @@
+package kernels
+
+import (
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+func TestPoolRunsEveryTaskOnce(t *testing.T) {
+	for _, n := range []int{1, 2, 3, 7} {
+		p := newPool(t, n, "")
+		for _, tasks := range []int{0, 1, 2, 5, 1000} {
+			count := make([]atomic.Int32, tasks)
+			p.Run(tasks, func(task, worker int) {
+				if worker < 0 || worker >= n {
+					t.Errorf("worker %d of %d", worker, n)
+				}
+				count[task].Add(1)
+			})
+			for i := range count {
+				if c := count[i].Load(); c != 1 {
+					t.Fatalf("task %d of %d ran %d times", i, tasks, c)
+				}
+			}
+		}
+	}
+}
+
+func TestPoolPassesPanicsOn(t *testing.T) {
+	for _, n := range []int{1, 3} {
+		p := newPool(t, n, "")
+		func() {
+			defer func() {
+				if v := recover(); v == nil || n > 1 && !strings.Contains(v.(string), "at 5") {
+					t.Errorf("recovered %v", v)
+				}
+			}()
+			p.Run(100, func(task, _ int) {
+				if task == 5 {
+					panic("at 5")
+				}
+			})
+		}()
+		ran := 0
+		p.Run(1, func(_, _ int) { ran++ })
+		if ran != 1 {
+			t.Error("the pool is dead after a panic")
+		}
+	}
+}
+
+func TestPoolAllocatesNothing(t *testing.T) {
+	p := newPool(t, 2, "")
+	var sum atomic.Int64
+	f := func(task, worker int) {
+		p.scratch(worker).floats(1000)
+		sum.Add(int64(task))
+	}
+	p.Run(10, f)
+	p.Run(10, f)
+	if n := testing.AllocsPerRun(100, func() { p.Run(10, f) }); n > 0 {
+		t.Errorf("%v allocations per run", n)
+	}
+}
+
+func TestPoolRefusesNesting(t *testing.T) {
+	p := newPool(t, 1, "")
+	defer func() {
+		if recover() == nil {
+			t.Error("a nested run was accepted")
+		}
+	}()
+	p.Run(1, func(_, _ int) { p.Run(1, func(_, _ int) {}) })
+}
+
+func TestUnknownFeatures(t *testing.T) {
+	_, err := NewPoolFor(1, "avx9000")
+	if !errors.Is(err, UnknownFeatures) || !strings.Contains(err.Error(), "generic") {
+		t.Errorf("%v", err)
+	}
+}

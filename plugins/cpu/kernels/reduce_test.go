@@ -1,0 +1,108 @@
+package kernels
+
+import (
+	"math"
+	"slices"
+	"testing"
+)
+
+func reduce64(op ReduceOp, src []float32, shape, axes []int) []float64 {
+	var out []int
+	for i, d := range shape {
+		if !slices.Contains(axes, i) {
+			out = append(out, d)
+		}
+	}
+	lists := make([][]float64, product(out))
+	each(shape, func(n int, index []int) {
+		var to []int
+		for i, x := range index {
+			if !slices.Contains(axes, i) {
+				to = append(to, x)
+			}
+		}
+		o := at2(out, to)
+		lists[o] = append(lists[o], float64(src[n]))
+	})
+	result := make([]float64, len(lists))
+	for i, l := range lists {
+		if (op == ReduceMax || op == ReduceMin) && slices.ContainsFunc(l, math.IsNaN) { // math.Max prefers infinity
+			result[i] = math.NaN()
+			continue
+		}
+		switch op {
+		case Sum, Mean:
+			for _, x := range l {
+				result[i] += x
+			}
+			if op == Mean {
+				result[i] /= float64(len(l))
+			}
+		case Prod:
+			result[i] = 1
+			for _, x := range l {
+				result[i] *= x
+			}
+		case ReduceMax:
+			result[i] = math.Inf(-1)
+			for _, x := range l {
+				result[i] = math.Max(result[i], x)
+			}
+		case ReduceMin:
+			result[i] = math.Inf(1)
+			for _, x := range l {
+				result[i] = math.Min(result[i], x)
+			}
+		}
+	}
+	return result
+}
+
+func TestReduce(t *testing.T) {
+	p := newPool(t, 3, "")
+	r := rng(1)
+	check := func(shape, axes []int) {
+		for op := range reduceCount {
+			src := randoms(r, product(shape))
+			if len(src) > 0 && r.IntN(3) == 0 {
+				src[r.IntN(len(src))] = []float32{float32(math.NaN()), float32(math.Inf(-1)), float32(math.Inf(1))}[r.IntN(3)]
+			}
+			want := reduce64(op, src, shape, axes)
+			dst := make([]float32, len(want))
+			Reduce(p, op, dst, src, shape, axes)
+			compare(t, describeShape(op.String(), shape, axes), dst, want, 1e-6, 1e-6)
+		}
+	}
+	for range 200 {
+		shape := randomShape(r)
+		check(shape, r.Perm(len(shape))[:r.IntN(len(shape)+1)])
+	}
+	check([]int{3, 50, 4, 70}, []int{0, 2})
+	check([]int{5000}, []int{0})
+	check([]int{3, 0, 4}, []int{1})
+	check([]int{2000, 100}, []int{0})
+	minusInf := []float32{float32(math.Inf(-1)), float32(math.Inf(-1))}
+	got := make([]float32, 1)
+	if Reduce(p, ReduceMax, got, minusInf, []int{2}, []int{0}); !math.IsInf(float64(got[0]), -1) {
+		t.Errorf("max of -Inf is %v", got[0])
+	}
+}
+
+func TestReduceInteger(t *testing.T) {
+	p := newPool(t, 2, "")
+	src := []int8{100, 100, -3, 5}
+	for op, want := range map[ReduceOp]int8{Sum: -54, ReduceMax: 100, ReduceMin: -3, Prod: 16} {
+		got := make([]int8, 1)
+		if Reduce(p, op, got, src, []int{4}, []int{0}); got[0] != want {
+			t.Errorf("%v of %v is %d, want %d", op, src, got[0], want)
+		}
+	}
+	got := make([]uint32, 1)
+	if Reduce(p, ReduceMin, got, nil, []int{0}, []int{0}); got[0] != math.MaxUint32 {
+		t.Errorf("min of nothing is %d", got[0])
+	}
+	big := make([]int64, 1)
+	if Reduce(p, ReduceMax, big, []int64{1<<62 + 1, 1 << 62}, []int{2}, []int{0}); big[0] != 1<<62+1 {
+		t.Errorf("max lost digits: %d", big[0])
+	}
+}
