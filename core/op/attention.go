@@ -26,16 +26,15 @@ const (
 
 // AttentionAttrs are the attributes of attention.
 type AttentionAttrs struct {
-	Heads   int     `attr:"heads"`
+	Heads   int     `attr:"heads"`    // of q
 	KVHeads int     `attr:"kv_heads"` // of k and v; 0: as many as heads. Query head h reads kv head h*kv_heads/heads
 	Layout  string  `attr:"layout"`   // bse, bhsd or bshd, of all of q, k, v and the result
 	Scale   float64 `attr:"scale"`    // 0: 1/sqrt(D)
 	Softcap float64 `attr:"softcap"`  // 0: none
 	Mask    string  `attr:"mask"`     // none, causal, sliding, custom or bias
 	Window  int     `attr:"window"`   // of sliding: keys before the query's own position
-	// QOffset is the position of query 0 among the keys for causal and sliding, where UseQOffset is set; otherwise it is
-	// S_k - S_q: the last query sees the last key.
-	QOffset    int  `attr:"q_offset"`
+	QOffset int     `attr:"q_offset"` // of causal and sliding: position of query 0 among the keys, if use_q_offset
+	// UseQOffset: without it the position is S_k - S_q, so that the last query sees the last key.
 	UseQOffset bool `attr:"use_q_offset"`
 }
 

@@ -7,7 +7,7 @@ import (
 
 // FusedResidualLayerNormAttrs are the attributes of fused_residual_layer_norm.
 type FusedResidualLayerNormAttrs struct {
-	Eps float64 `attr:"eps"`
+	Eps float64 `attr:"eps"` // added to the variance before the root
 }
 
 // FusedResidualLayerNormDef is layer_norm of a sum.

@@ -7,7 +7,7 @@ import (
 
 // FusedResidualRmsNormAttrs are the attributes of fused_residual_rms_norm.
 type FusedResidualRmsNormAttrs struct {
-	Eps float64 `attr:"eps"`
+	Eps float64 `attr:"eps"` // added to the mean square before the root
 }
 
 // FusedResidualRmsNormDef is rms_norm of a sum.

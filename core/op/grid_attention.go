@@ -10,7 +10,7 @@ import (
 
 // GridAttentionAttrs are the attributes of grid_attention.
 type GridAttentionAttrs struct {
-	Heads  int     `attr:"heads"`
+	Heads  int     `attr:"heads"`  // H
 	Window int     `attr:"window"` // side of the square windows; 0: one window, the whole grid
 	Scale  float64 `attr:"scale"`  // 0: 1/sqrt(D)
 }

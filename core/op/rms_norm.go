@@ -7,13 +7,13 @@ import (
 
 // RmsNormAttrs are the attributes of rms_norm.
 type RmsNormAttrs struct {
-	Eps float64 `attr:"eps"`
+	Eps float64 `attr:"eps"` // added to the mean square before the root
 }
 
 // RmsNormDef is root-mean-square normalisation over the last axis.
 var RmsNormDef = ir.Define(ir.Def[RmsNormAttrs]{
 	Name: "rms_norm",
-	Doc: "y = x / sqrt(mean(x^2) + eps) * gamma + beta over the last axis (Zhang and Sennrich 2019). beta is always added; " +
+	Doc: "Of x, gamma and beta: y = x / sqrt(mean(x^2) + eps) * gamma + beta over the last axis (Zhang and Sennrich 2019). beta is always added; " +
 		"pass zeros for the plain form.",
 	MinIn: 3, MaxIn: 3,
 	Infer: func(s ir.Sig[RmsNormAttrs]) (ir.Type, error) { return inferNorm(s.Attrs.Eps, s.In, false) },

@@ -11,7 +11,7 @@ import (
 // WhereDef picks elements by a condition.
 var WhereDef = ir.Define(ir.Def[NoAttrs]{
 	Name: "where",
-	Doc: "z = t where cond holds, f elsewhere, with NumPy broadcast of all three; cond is bool, t and f have one element type. " +
+	Doc: "Of cond, t and f: z = t where cond holds, f elsewhere, with NumPy broadcast of all three; cond is bool, t and f have one element type. " +
 		"It selects and never blends: NaN on the side that is not picked does not show.",
 	MinIn: 3, MaxIn: 3, Elementwise: true, InPlace: []int{1, 2},
 	Infer: func(s ir.Sig[NoAttrs]) (ir.Type, error) {

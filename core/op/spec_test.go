@@ -1,0 +1,147 @@
+package op_test
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+)
+
+var update = flag.Bool("update", false, "rewrite generated files")
+
+const specFile = "../../spec/ops.md"
+
+// TestSpec keeps the list of ops for people in step with the definitions.
+func TestSpec(t *testing.T) {
+	got := spec(t)
+	if *update {
+		if err := os.WriteFile(specFile, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(specFile)
+	if err != nil || !bytes.Equal(got, want) {
+		t.Fatalf("%s is stale (%v): run go test ./core/op -run TestSpec -update", specFile, err)
+	}
+}
+
+func spec(t *testing.T) []byte {
+	var b bytes.Buffer
+	b.WriteString(`# Ops
+
+Made from the definitions in core/op by ` + "`go test ./core/op -run TestSpec -update`" + `; do not edit.
+
+Tensors are dense and row-major. Shapes broadcast as in NumPy where an op says so: aligned at the right, a dim of 1 is
+repeated; a symbol matches itself and 1 only. Arithmetic on f16, bf16 and f32 is done in f32 or better and rounded once;
+NaN goes through every op unless it says otherwise. Axes are counted from 0. Attributes that text and artifacts leave out
+are zero: false, 0, 0.0, "" or [].
+
+*Tolerance* bounds |got - want| against the reference evaluation in float64, for the op's first f32 case; f16 and
+bf16 results may differ by one unit in the last place more, and sums of k products by 1e-6 * sqrt(k). *May overwrite*
+lists the operands whose storage the result may take over when nothing reads them later.
+
+Core ops run on every backend. Fused ops are made by the compiler for targets that have them.
+`)
+	comments := attrComments(t)
+	for _, level := range []ir.Level{ir.Core, ir.Fused} {
+		fmt.Fprintf(&b, "\n## %s ops\n", strings.ToUpper(level.String()[:1])+level.String()[1:])
+		for _, def := range ir.Defs() {
+			if def.Level == level {
+				writeOp(&b, def, comments[reflect.TypeOf(def.NewAttrs()).Name()])
+			}
+		}
+	}
+	return b.Bytes()
+}
+
+func writeOp(b *bytes.Buffer, def *ir.OpDef, comments map[string]string) {
+	fmt.Fprintf(b, "\n### %s\n\n%s\n\n", def.Name, def.Doc)
+	operands := fmt.Sprint(def.MinIn)
+	if def.MaxIn < 0 {
+		operands += " or more"
+	} else if def.MaxIn > def.MinIn {
+		operands += fmt.Sprintf(" to %d", def.MaxIn)
+	}
+	facts := []string{"Operands: " + operands}
+	for _, f := range []struct {
+		set  bool
+		text string
+	}{{def.Declared, "type is declared"}, {def.Elementwise, "elementwise"}, {def.Commutative, "commutative"}, {def.Effects, "never folded, merged or dropped"}} {
+		if f.set {
+			facts = append(facts, f.text)
+		}
+	}
+	if n := len(def.InPlace); n > 0 && n == def.MaxIn {
+		facts = append(facts, "may overwrite any operand")
+	} else if n > 0 {
+		facts = append(facts, "may overwrite operand "+strings.Trim(strings.Join(strings.Fields(fmt.Sprint(def.InPlace)), " or "), "[]"))
+	}
+	if tol, ok := toleranceText(def); ok {
+		facts = append(facts, "tolerance "+tol)
+	}
+	fmt.Fprintf(b, "%s.\n", strings.Join(facts, "; "))
+	if names := def.AttrNames(); len(names) > 0 {
+		b.WriteString("\n| attribute | type | |\n|---|---|---|\n")
+		for _, name := range names {
+			fmt.Fprintf(b, "| %s | %s | %s |\n", name, def.AttrKind(name), strings.ReplaceAll(comments[name], "|", `\|`))
+		}
+	}
+}
+
+// toleranceText is the tolerance of the first f32 result among the cases.
+func toleranceText(def *ir.OpDef) (string, bool) {
+	for _, c := range def.Cases() {
+		out, err := def.Infer(c.Attrs, c.In, c.Out, nil)
+		if def.Eval == nil || err != nil || out.DType != dtype.F32 {
+			continue
+		}
+		tol := def.Tol(c.Attrs, c.In, out)
+		if tol == (ir.Tolerance{}) {
+			return "exact", true
+		}
+		return fmt.Sprintf("%g + %g * |want|", tol.Abs, tol.Rel), true
+	}
+	return "", false
+}
+
+// attrComments reads the comments of attribute fields: by type, then by attribute.
+func attrComments(t *testing.T) map[string]map[string]string {
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]map[string]string{}
+	for _, name := range files {
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			spec, ok := n.(*ast.TypeSpec)
+			if !ok {
+				return true
+			}
+			if s, ok := spec.Type.(*ast.StructType); ok {
+				out[spec.Name.Name] = map[string]string{}
+				for _, f := range s.Fields.List {
+					if f.Tag != nil {
+						tag := reflect.StructTag(strings.Trim(f.Tag.Value, "`")).Get("attr")
+						out[spec.Name.Name][tag] = strings.Join(strings.Fields(f.Doc.Text()+f.Comment.Text()), " ")
+					}
+				}
+			}
+			return false
+		})
+	}
+	return out
+}
