@@ -27,9 +27,6 @@ type GemmArgs struct {
 	StrideA, StrideB, StrideC, StrideR int
 }
 
-// packedLimit bounds the packed copy of B that is held at a time, in floats (16 MB).
-const packedLimit = 4 << 20
-
 // Gemm computes the product. Sums run over k in order, within blocks of at most kBlock that are then added in order; K = 0 gives
 // act(bias) + residual. NaN and infinities propagate as in the plain sum.
 func Gemm(p *Pool, g *GemmArgs) {
@@ -164,7 +161,7 @@ func (g *GemmArgs) epilogue(s *isa, i, m, rows, j, cols int) {
 	}
 }
 
-// gemmPacked packs as much of B as packedLimit allows, all workers together, and then cuts the output into blocks.
+// gemmPacked packs as much of B as the pool's packedLimit allows, all workers together, and then cuts the output into blocks.
 func gemmPacked(p *Pool, g *GemmArgs, batch int) {
 	s := p.isa
 	panelSize := s.nr * g.K
@@ -174,10 +171,10 @@ func gemmPacked(p *Pool, g *GemmArgs, batch int) {
 		distinct = 1
 	}
 	// chunk columns panels of `group` products at a time
-	chunk := min(panels, max(1, packedLimit/max(1, panelSize)))
+	chunk := min(panels, max(1, p.packedLimit/max(1, panelSize)))
 	group := 1
 	if distinct > 1 && chunk == panels {
-		group = min(distinct, max(1, packedLimit/max(1, panels*panelSize)))
+		group = min(distinct, max(1, p.packedLimit/max(1, panels*panelSize)))
 	}
 	p.shared.reset()
 	packed := p.shared.floats(group*chunk*panelSize + spill)

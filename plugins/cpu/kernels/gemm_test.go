@@ -155,14 +155,18 @@ func TestGemm(t *testing.T) {
 	})
 }
 
-// TestGemmChunks makes the packed copy of B too small for the operand.
+// TestGemmChunks makes the packed copy of B too small for the operand: in columns, and in products of a batch.
 func TestGemmChunks(t *testing.T) {
-	p := newPool(t, 2, "")
-	r := rng(2)
-	g := randomGemm(r, 5*p.isa.mr, 40, packedLimit/64, 1)
-	compare(t, "wide", runGemm(t, p, g, "wide"), gemm64(g), 1e-6*math.Sqrt(float64(g.K)), 1e-5)
-	g = randomGemm(r, 70, 64, packedLimit/256, 5)
-	compare(t, "batched", runGemm(t, p, g, "batched"), gemm64(g), 1e-6*math.Sqrt(float64(g.K)), 1e-5)
+	eachPool(t, func(t *testing.T, p *Pool) {
+		r := rng(2)
+		for _, limit := range []int{1, 3 * p.isa.nr * 600, 10 * p.isa.nr * 600} {
+			p.packedLimit = limit
+			g := randomGemm(r, 5*p.isa.mr+1, 6*p.isa.nr+3, 600, 1)
+			compare(t, "wide", runGemm(t, p, g, "wide"), gemm64(g), 1e-6*math.Sqrt(float64(g.K)), 1e-5)
+			g = randomGemm(r, 20, 2*p.isa.nr+3, 520, 7)
+			compare(t, "batched", runGemm(t, p, g, "batched"), gemm64(g), 1e-6*math.Sqrt(float64(g.K)), 1e-5)
+		}
+	})
 }
 
 func TestGemmSpecialValues(t *testing.T) {

@@ -15,6 +15,8 @@ type Pool struct {
 	workers []worker
 	shared  scratch // memory that all workers of one kernel read, such as packed weights
 
+	packedLimit int // bound on the packed copy of a matrix that is held at a time, in floats
+
 	busy  atomic.Bool
 	f     func(task, worker int)
 	tasks int64
@@ -47,7 +49,7 @@ func NewPoolFor(n int, features string) (*Pool, error) {
 	if n <= 0 {
 		n = runtime.GOMAXPROCS(0) // since Go 1.25 the default honours affinity and the cgroup's quota
 	}
-	p := &Pool{isa: set, workers: make([]worker, n)}
+	p := &Pool{isa: set, workers: make([]worker, n), packedLimit: 4 << 20}
 	for i := 1; i < n; i++ {
 		p.workers[i].wake = make(chan struct{}, 1)
 		go p.serve(i)
