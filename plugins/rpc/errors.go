@@ -124,10 +124,12 @@ func allowedCode(c diag.Code) bool {
 }
 
 // clean makes text from the other side safe to print: valid UTF-8, no control characters, bounded.
-func clean(s string) string {
-	cut := len(s) > maxErrorText
+func clean(s string) string { return cleanTo(s, maxErrorText) }
+
+func cleanTo(s string, limit int) string {
+	cut := len(s) > limit
 	if cut {
-		s = s[:maxErrorText]
+		s = s[:limit]
 	}
 	s = strings.ToValidUTF8(s, "�")
 	s = strings.Map(func(r rune) rune {

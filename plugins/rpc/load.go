@@ -57,6 +57,9 @@ func (s *Session) load(ctx context.Context, p *program.Program, w *rlxv1.Weights
 	threads int) (*Executable, error) {
 	s.loadMu.Lock()
 	defer s.loadMu.Unlock()
+	if err := s.fault(); err != nil {
+		return nil, err
+	}
 	enc, err := s.opts.Encode(p)
 	if err != nil {
 		return nil, fmt.Errorf("encoding %s for %s: %w", p.Method, s.name, err)

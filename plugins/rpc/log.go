@@ -8,7 +8,9 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -159,7 +161,9 @@ func parseLogLine(b []byte) (slog.Level, string, []slog.Attr) {
 	}
 	text := func(key string) string {
 		var s string
-		json.Unmarshal(rec[key], &s)
+		if json.Unmarshal(rec[key], &s) != nil {
+			return string(rec[key])
+		}
 		return s
 	}
 	msg := clean(text("@message"))
@@ -167,9 +171,9 @@ func parseLogLine(b []byte) (slog.Level, string, []slog.Attr) {
 		return slog.LevelDebug, clean(string(b)), nil
 	}
 	var attrs []slog.Attr
-	for k, v := range rec {
+	for _, k := range slices.Sorted(maps.Keys(rec)) {
 		if !strings.HasPrefix(k, "@") && len(attrs) < 32 {
-			attrs = append(attrs, slog.String(clean(k), clean(strings.Trim(string(v), `"`))))
+			attrs = append(attrs, slog.String(clean(k), cleanTo(text(k), logLine)))
 		}
 	}
 	return parseLevel(text("@level")), msg, attrs

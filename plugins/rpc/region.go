@@ -23,8 +23,8 @@ const (
 
 	// Words of 8 bytes, each written by the backend only, on cache lines of their own.
 	wordBeat       = 64 / 8  // grows while the backend lives
-	wordGeneration = 128 / 8 // of the run that goes on; 0: none
-	wordSteps      = 136 / 8 // of that run that have started
+	wordGeneration = 128 / 8 // of the run that began last; 0: none
+	wordSteps      = 136 / 8 // of that run, that have started
 )
 
 // region is a mapping of the shared region, on either side.

@@ -176,7 +176,7 @@ type hostRun struct {
 
 	finished  chan struct{} // closed when the call has returned
 	succeeded bool          // set before that
-	refused  error         // the caller's own refusal of a value; the run is being cancelled for it
+	refused   error         // the caller's own refusal of a value; the run is being cancelled for it
 }
 
 // run makes the Run call. Its stream is not tied to ctx, because a cancelled run must be seen to end before the region

@@ -73,7 +73,7 @@ func Serve(cfg ServeConfig) {
 // backendPlugin registers the service with go-plugin's server.
 type backendPlugin struct {
 	goplugin.NetRPCUnsupportedPlugin
-	srv *server
+	srv rlxv1.BackendServer
 }
 
 func (p backendPlugin) GRPCServer(_ *goplugin.GRPCBroker, s *grpc.Server) error {

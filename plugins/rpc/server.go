@@ -214,6 +214,10 @@ func (s *server) find(id uint64) (*loaded, error) {
 }
 
 func (s *server) Bind(_ context.Context, r *rlxv1.BindRequest) (*rlxv1.BindReply, error) {
+	if !s.running.TryLock() {
+		return nil, protocolError("bind: a run is going on")
+	}
+	defer s.running.Unlock()
 	l, err := s.find(r.Executable)
 	if err != nil {
 		return nil, err
@@ -222,10 +226,6 @@ func (s *server) Bind(_ context.Context, r *rlxv1.BindRequest) (*rlxv1.BindReply
 	if err != nil {
 		return nil, toWire(diag.New(device.ErrInput, "", "%w", err), 0, "")
 	}
-	if !s.running.TryLock() {
-		return nil, protocolError("bind: a run is going on")
-	}
-	defer s.running.Unlock()
 	l.bindings++
 	b.id = l.bindings
 	l.bound, l.syms = b, maps.Clone(r.Syms)
@@ -244,14 +244,14 @@ func (s *server) Cancel(_ context.Context, r *rlxv1.CancelRequest) (*rlxv1.Cance
 }
 
 func (s *server) Stats(r *rlxv1.StatsRequest, st grpc.ServerStreamingServer[rlxv1.StatsReply]) error {
-	l, err := s.find(r.Executable)
-	if err != nil {
-		return err
-	}
 	if !s.running.TryLock() {
 		return protocolError("stats: a run is going on")
 	}
 	defer s.running.Unlock()
+	l, err := s.find(r.Executable)
+	if err != nil {
+		return err
+	}
 	if l.statsOf != r.Generation || r.Generation == 0 {
 		return protocolError("stats: run %d was not profiled, or another came after it", r.Generation)
 	}

@@ -38,14 +38,14 @@ func (s *server) Run(st grpc.BidiStreamingServer[rlxv1.RunRequest, rlxv1.RunRepl
 	if h == nil {
 		return protocolError("run: the first message is not a header")
 	}
-	l, err := s.find(h.Executable)
-	if err != nil {
-		return err
-	}
 	if !s.running.TryLock() {
 		return protocolError("run: another run is going on")
 	}
 	defer s.running.Unlock()
+	l, err := s.find(h.Executable)
+	if err != nil {
+		return err
+	}
 	if l.poisoned != nil {
 		return toWire(l.poisoned, 0, "")
 	}
@@ -125,7 +125,6 @@ func (x *backendRun) execute() (stats device.Stats, err error) {
 			l.poisoned = err
 		}
 		stopTicker()
-		s.region.store(wordGeneration, 0)
 		s.mu.Lock()
 		s.current = 0
 		s.mu.Unlock()
@@ -140,7 +139,9 @@ func (x *backendRun) execute() (stats device.Stats, err error) {
 	return l.exe.Run(ctx, device.Run{Syms: l.syms, IO: l.io, Opts: opts, Progress: func(step int) {
 		n := int64(min(step+1, len(l.prog.Steps)))
 		l.steps.Store(n)
-		s.region.store(wordSteps, n)
+		if s.region.store(wordSteps, n); s.region == nil {
+			x.sendProgress()
+		}
 	}})
 }
 
@@ -155,7 +156,7 @@ func (x *backendRun) progress() (stop func()) {
 		tick := time.NewTicker(beatEvery)
 		defer tick.Stop()
 		for {
-			x.send(&rlxv1.RunReply{Part: &rlxv1.RunReply_Progress{Progress: &rlxv1.Progress{Steps: x.l.steps.Load()}}})
+			x.sendProgress()
 			select {
 			case <-quit:
 				return
@@ -167,6 +168,10 @@ func (x *backendRun) progress() (stop func()) {
 		close(quit)
 		<-done
 	}
+}
+
+func (x *backendRun) sendProgress() {
+	x.send(&rlxv1.RunReply{Part: &rlxv1.RunReply_Progress{Progress: &rlxv1.Progress{Steps: x.l.steps.Load()}}})
 }
 
 func (x *backendRun) send(m *rlxv1.RunReply) error {

@@ -1,0 +1,167 @@
+package rpc
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/interp"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+	"github.com/rlx-go/rlx/core/program"
+	"github.com/rlx-go/rlx/core/sched"
+	"github.com/rlx-go/rlx/core/tensor"
+)
+
+// testProgram is out = -(gelu(x·w) + x) with x f32[N,4]: four steps, a weight, a symbol.
+func testProgram(t testing.TB) *program.Program {
+	t.Helper()
+	g := ir.NewGraph("encode", ir.Sym{Name: "N", Min: 1, Max: 1 << 16})
+	x := op.Input(g, "x", ir.MustType("f32[N,4]"))
+	w := op.Param(g, "w", ir.MustType("f32[4,4]"))
+	h := op.Gelu(op.MatMul(x, w, op.MatMulAttrs{}).Named("xw")).Named("act")
+	g.Return("y", op.Neg(op.Add(h, x).Named("sum")).Named("y"))
+	if g.Err() != nil {
+		t.Fatal(g.Err())
+	}
+	p, _, err := sched.Build(g, sched.Options{Method: "encode", Target: "portable",
+		Weights: func(string) (int64, bool) { return 0, true }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// testWeights are w of testProgram; the file they lie in has something before and after them.
+func testWeights() []byte {
+	w := make([]float32, 16)
+	rng := rand.New(rand.NewPCG(1, 2))
+	for i := range w {
+		w[i] = rng.Float32()*2 - 1
+	}
+	return tensor.Bytes(w)
+}
+
+func testInput(n int, seed uint64) []byte {
+	x := make([]float32, 4*n)
+	rng := rand.New(rand.NewPCG(seed, 3))
+	for i := range x {
+		x[i] = rng.Float32()*4 - 2
+	}
+	return tensor.Bytes(x)
+}
+
+// wantOutput is what the reference executor, in this process, makes of the program.
+func wantOutput(t testing.TB, p *program.Program, n int, in []byte) []byte {
+	t.Helper()
+	x := tensor.Tensor{DType: p.Graph.Inputs()[0].Type.DType, Shape: []int{n, 4}, Data: in}
+	out, err := interp.RunProgram(p, map[string]int64{"N": int64(n)}, map[string]*tensor.Array{"x": x.Array()}, testWeights())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out["y"].Tensor().Data
+}
+
+// programText carries a program between the processes of these tests.
+type programText struct {
+	Method, Target, Graph string
+	Places                []program.Place
+	Steps                 []program.Step
+	ArenaSize, IOSize     int64
+}
+
+func encodeText(p *program.Program) ([]byte, error) {
+	return json.Marshal(programText{p.Method, p.Target, p.Graph.String(), p.Places, p.Steps, p.ArenaSize, p.IOSize})
+}
+
+func decodeText(b []byte) (*program.Program, error) {
+	var t programText
+	if err := json.Unmarshal(b, &t); err != nil {
+		return nil, err
+	}
+	g, err := ir.Parse(t.Graph)
+	if err != nil {
+		return nil, err
+	}
+	return &program.Program{Method: t.Method, Target: t.Target, Graph: g, Places: t.Places, Steps: t.Steps,
+		ArenaSize: t.ArenaSize, IOSize: t.IOSize}, nil
+}
+
+// refBackend runs steps with the ops' reference evaluations. at is called before each step.
+type refBackend struct {
+	at func(ctx context.Context, step int) error
+}
+
+func (b refBackend) Info(context.Context) (device.Info, error) {
+	return device.Info{Name: "ref", Version: "1", Targets: []string{"portable"}, Ops: []string{"matmul"}, DTypes: []string{"f32"},
+		Devices: []device.Device{{ID: "0", Name: "reference", Type: "software", Memory: 1 << 30, Features: []string{"slow"}}}}, nil
+}
+
+func (b refBackend) Load(_ context.Context, l device.Load) (device.Executable, error) {
+	if l.Device == "none" {
+		return nil, diag.New(device.ErrUnavailable, "ref", "device %q: have only 0", l.Device).WithHint("leave --device out")
+	}
+	return &refExecutable{b, l, make([]byte, l.Program.ArenaSize)}, nil
+}
+
+type refExecutable struct {
+	b     refBackend
+	l     device.Load
+	arena []byte
+}
+
+func (e *refExecutable) Kernels() []device.Kernel {
+	return []device.Kernel{{Op: "matmul", Native: false}}
+}
+func (e *refExecutable) Close() error { return nil }
+
+func (e *refExecutable) Run(ctx context.Context, r device.Run) (st device.Stats, err error) {
+	st.FirstNaN = -1
+	bound, err := e.l.Program.Bind(r.Syms)
+	if err != nil {
+		return st, err
+	}
+	at := func(o program.Operand) []byte {
+		return map[program.Space][]byte{program.Weights: e.l.Weights, program.Arena: e.arena, program.IO: r.IO}[o.Space][o.Offset:][:o.Bytes]
+	}
+	begun := time.Now()
+	for i, s := range bound.Steps {
+		r.Progress(i)
+		if e.b.at != nil {
+			if err := e.b.at(ctx, i); err != nil {
+				return st, err
+			}
+		}
+		if err := ctx.Err(); err != nil {
+			return st, err
+		}
+		var in []*tensor.Array
+		for _, o := range s.In {
+			in = append(in, tensor.Tensor{DType: o.DType, Shape: o.Shape, Data: at(o)}.Array())
+		}
+		out := tensor.NewArray(s.Out.DType, s.Out.Shape...)
+		start := time.Since(begun)
+		if err := s.Node.Op.Eval(s.Node.Attrs, in, out); err != nil {
+			return st, fmt.Errorf("%s: %w", s.Node.Label(), err)
+		}
+		copy(at(s.Out), out.Tensor().Data)
+		if r.Opts.Profile {
+			st.Steps = append(st.Steps, device.Step{Node: s.Node.ID, Start: start, Time: time.Since(begun) - start})
+		}
+		for _, d := range r.Opts.Dump {
+			if d == s.Node.ID {
+				if err := r.Opts.Observe(d, s.Out.Shape, at(s.Out)); err != nil {
+					return st, err
+				}
+			}
+		}
+	}
+	r.Progress(len(bound.Steps))
+	st.Total = time.Since(begun)
+	return st, nil
+}

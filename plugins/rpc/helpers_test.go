@@ -1,0 +1,196 @@
+package rpc
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
+	"errors"
+	"log/slog"
+	"math/big"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/program"
+)
+
+// hangGuard is far above every deadline of these tests: reaching it means that something waits for ever.
+const hangGuard = 30 * time.Second
+
+func testCertificate() string {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		panic(err)
+	}
+	t := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"localhost"}, NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, t, t, key.Public(), key)
+	if err != nil {
+		panic(err)
+	}
+	return base64.RawStdEncoding.EncodeToString(der)
+}
+
+// logBuffer collects what a session logs.
+type logBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *logBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *logBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// testOptions start the scripted backend in the given mode, with an artifact that has the test's weights in the middle.
+func testOptions(t testing.TB, mode string) (Options, *logBuffer) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "rlxtest") // t.TempDir is too long for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	file := filepath.Join(dir, "weights")
+	content := append(bytes.Repeat([]byte{0xAA}, weightsAt), testWeights()...)
+	if err := os.WriteFile(file, append(content, 0xBB), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := &logBuffer{}
+	return Options{Path: exe, Name: "ref", Artifact: f, Encode: encodeText, TempDir: dir,
+		Env: []string{modeEnv + "=" + mode, "RLX_TEST_DIR=" + dir, "GOTRACEBACK=single"},
+		Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))}, log
+}
+
+const weightsAt = 4096 + 256
+
+func testLoad(p *program.Program) LoadOptions {
+	return LoadOptions{Program: p, Weights: Weights{Offset: weightsAt, Size: 64}}
+}
+
+// start starts a backend that is expected to come up.
+func start(t testing.TB, opts Options) *Session {
+	t.Helper()
+	s, err := Start(t.Context(), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// wantCode checks an error's code, that it says the backend is lost exactly where it is, and its text.
+func wantCode(t testing.TB, err error, code diag.Code, parts ...string) {
+	t.Helper()
+	if !errors.Is(err, code) {
+		c, _ := diag.CodeOf(err)
+		t.Fatalf("got %q (%s); want an error of %s", err, c, code)
+	}
+	if code[3] == '5' && code != ErrPanicked && !errors.Is(err, device.ErrLost) {
+		t.Errorf("%q does not match device.ErrLost", err)
+	}
+	for _, p := range parts {
+		if !strings.Contains(err.Error(), p) {
+			t.Errorf("%q does not say %q", err, p)
+		}
+	}
+	if strings.ContainsRune(err.Error(), 0x1b) {
+		t.Errorf("%q has control characters", err)
+	}
+}
+
+// wantGone checks that neither a process, a zombie, nor a socket is left.
+func wantGone(t testing.TB, s *Session, opts Options) {
+	t.Helper()
+	if s != nil {
+		if err := syscall.Kill(s.PID(), 0); !errors.Is(err, syscall.ESRCH) {
+			t.Errorf("process %d is still there (%v)", s.PID(), err)
+		}
+	}
+	wantEmpty(t, opts.TempDir)
+}
+
+func wantEmpty(t testing.TB, base string) {
+	t.Helper()
+	left, _ := filepath.Glob(filepath.Join(base, "rlx-*", "*"))
+	if len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+// openFiles counts this process's descriptors.
+func openFiles(t testing.TB) int {
+	t.Helper()
+	list, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Skip(err)
+	}
+	return len(list)
+}
+
+// children lists the processes whose parent this is.
+func children(t testing.TB) (pids []int) {
+	t.Helper()
+	dirs, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, d := range dirs {
+		b, err := os.ReadFile(d)
+		if err != nil {
+			continue
+		}
+		f := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
+		if f[1] == strconv.Itoa(os.Getpid()) {
+			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(d)))
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// runOnce loads the test program and runs it on n rows.
+func runOnce(ctx context.Context, t testing.TB, s *Session, n int) ([]byte, error) {
+	t.Helper()
+	e, err := s.LoadMapped(ctx, testLoad(testProgram(t)))
+	if err != nil {
+		return nil, err
+	}
+	out, _, err := e.RunTensors(ctx, device.Run{Syms: map[string]int64{"N": int64(n)}}, [][]byte{testInput(n, 1)})
+	if err != nil {
+		return nil, err
+	}
+	return out[0], e.Close()
+}
+
+func sha256Of(t testing.TB, f *os.File) []byte {
+	t.Helper()
+	h := sha256.New()
+	if _, err := f.WriteTo(h); err != nil {
+		t.Fatal(err)
+	}
+	return h.Sum(nil)
+}

@@ -1,0 +1,296 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	goplugin "github.com/hashicorp/go-plugin"
+	"google.golang.org/grpc"
+
+	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/proto/rlx/v1"
+)
+
+// The test binary is its own backend: with modeEnv set it plays the part named there instead of running tests.
+const (
+	modeEnv = "RLX_TEST_BACKEND"
+	hostEnv = "RLX_TEST_HOST"
+)
+
+func TestMain(m *testing.M) {
+	switch {
+	case os.Getenv(modeEnv) != "":
+		play(os.Getenv(modeEnv))
+	case os.Getenv(hostEnv) != "":
+		playHost()
+	default:
+		os.Exit(m.Run())
+	}
+}
+
+// play is a backend that misbehaves as told: ACTION@POINT, or one of the raw parts that never serve.
+func play(mode string) {
+	switch mode {
+	case "good":
+		Serve(ServeConfig{Name: "ref", Backend: refBackend{}, Decode: decodeText, Log: NewLogger(hclogDebug)})
+	case "exit0":
+	case "exit3":
+		fmt.Fprintln(os.Stderr, "error while loading shared libraries: libvulkan.so.1")
+		os.Exit(3)
+	case "rubbish":
+		fmt.Println("hello \x1b[31mworld")
+		time.Sleep(time.Hour)
+	case "endless-line":
+		for {
+			os.Stdout.Write(make([]byte, 1<<16))
+		}
+	case "closed-stdout":
+		os.Stdout.Close()
+		time.Sleep(time.Hour)
+	case "hang":
+		time.Sleep(time.Hour)
+	case "hang-group": // a child that ignores SIGTERM must go as well
+		signal.Ignore(syscall.SIGTERM)
+		p, err := os.StartProcess("/proc/self/exe", os.Args, &os.ProcAttr{Env: []string{modeEnv + "=hang"}, Files: []*os.File{nil, os.Stdout, os.Stderr}})
+		if err != nil {
+			panic(err)
+		}
+		fmt.Fprintln(os.Stderr, "child", p.Pid)
+		time.Sleep(time.Hour)
+	case "version9":
+		fmt.Printf("1|9|unix|%s|grpc|%s\n", filepath.Join(os.Getenv("PLUGIN_UNIX_SOCKET_DIR"), "s"), "x")
+		time.Sleep(time.Hour)
+	case "tcp", "foreign-unix", "no-cert", "netrpc", "link", "silent-socket":
+		playHandshake(mode)
+	default:
+		playServe(mode)
+	}
+}
+
+const hclogDebug = slog.LevelDebug
+
+// playHandshake prints handshakes that go-plugin would follow.
+func playHandshake(mode string) {
+	sock := filepath.Join(os.Getenv("PLUGIN_UNIX_SOCKET_DIR"), "sock")
+	cert := testCertificate()
+	switch mode {
+	case "tcp":
+		l, _ := net.Listen("tcp", "127.0.0.1:0")
+		fmt.Printf("1|1|tcp|%s|grpc|%s\n", l.Addr(), cert)
+		l.Accept()
+		fmt.Fprintln(os.Stderr, "host dialled tcp")
+	case "foreign-unix":
+		net.Listen("unix", filepath.Join(os.Getenv("RLX_TEST_DIR"), "sock"))
+		fmt.Printf("1|1|unix|%s|grpc|%s\n", filepath.Join(os.Getenv("RLX_TEST_DIR"), "sock"), cert)
+	case "link":
+		net.Listen("unix", filepath.Join(os.Getenv("RLX_TEST_DIR"), "sock"))
+		os.Symlink(filepath.Join(os.Getenv("RLX_TEST_DIR"), "sock"), sock)
+		fmt.Printf("1|1|unix|%s|grpc|%s\n", sock, cert)
+	case "no-cert":
+		net.Listen("unix", sock)
+		fmt.Printf("1|1|unix|%s|grpc|\n", sock)
+	case "netrpc":
+		net.Listen("unix", sock)
+		fmt.Printf("1|1|unix|%s|netrpc|%s\n", sock, cert)
+	case "silent-socket": // listens, never accepts
+		net.Listen("unix", sock)
+		fmt.Printf("1|1|unix|%s|grpc|%s\n", sock, cert)
+	}
+	time.Sleep(time.Hour)
+}
+
+// scripted acts at a point of the protocol, and is an honest server otherwise.
+type scripted struct {
+	*server
+	action, point string
+	step          int // of point run
+}
+
+// act does the deed if this is the point. It may not return.
+func (s *scripted) act(point string) {
+	if s.point != point {
+		return
+	}
+	switch s.action {
+	case "kill":
+		syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		time.Sleep(time.Hour)
+	case "stop":
+		syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+		time.Sleep(time.Second) // the signal may take a moment to stop all threads
+	case "exit":
+		os.Exit(0)
+	case "panic":
+		panic("kernel met \x1b[31m a bug")
+	case "gopanic":
+		go func() { panic("worker met a bug") }()
+		time.Sleep(time.Hour)
+	case "sleep", "orphan":
+		time.Sleep(time.Hour)
+	case "flood":
+		line := []byte(strings.Repeat("x", 1023) + "\n")
+		for range 256 << 10 {
+			os.NewFile(2, "stderr").Write(line)
+		}
+	case "evil-log": // go-plugin's reader panics on this
+		os.NewFile(2, "stderr").Write([]byte("{\"@message\":1,\"@level\":[],\"@timestamp\":{}}\n"))
+	}
+}
+
+func playServe(mode string) {
+	action, point, ok := strings.Cut(mode, "@")
+	if !ok {
+		panic("unknown mode " + mode)
+	}
+	s := &scripted{action: action, point: point, step: -1}
+	if p, n, ok := strings.Cut(point, ":"); ok && p == "run" {
+		s.step, _ = strconv.Atoi(n)
+	}
+	backend := refBackend{at: func(ctx context.Context, step int) error {
+		if step == s.step {
+			switch s.action {
+			case "error":
+				return errors.New("the \x1b[31mdevice fell off")
+			case "wait": // obeys a cancellation
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			s.act(s.point)
+		}
+		return nil
+	}}
+	fds, err := inheritedFiles(os.Getenv(fdsEnv))
+	if err != nil {
+		panic(err)
+	}
+	if s.action == "orphan" {
+		fds.lifeline = nil
+	}
+	if fds.lifeline != nil {
+		go func() {
+			fds.lifeline.Read(make([]byte, 1))
+			endGroup()
+		}()
+	}
+	if s.server, err = newServer(ServeConfig{Name: "ref", Backend: backend, Decode: decodeText, Log: NewLogger(hclogDebug)}, fds); err != nil {
+		panic(err)
+	}
+	goplugin.Serve(&goplugin.ServeConfig{
+		HandshakeConfig:  goplugin.HandshakeConfig{MagicCookieKey: cookieKey, MagicCookieValue: cookieValue},
+		VersionedPlugins: map[int]goplugin.PluginSet{Version: {pluginName: backendPlugin{srv: s}}},
+		GRPCServer: func(opts []grpc.ServerOption) *grpc.Server {
+			return grpc.NewServer(append(opts, grpc.MaxSendMsgSize(1<<30))...)
+		},
+		Logger: hclog.NewNullLogger(),
+	})
+	if s.action == "linger" {
+		signal.Ignore(syscall.SIGTERM)
+		time.Sleep(time.Hour)
+	}
+}
+
+func (s *scripted) Info(ctx context.Context, r *rlxv1.InfoRequest) (*rlxv1.InfoReply, error) {
+	s.act("info")
+	reply, err := s.server.Info(ctx, r)
+	switch s.action {
+	case "big":
+		reply.Name = strings.Repeat("x", 64<<20)
+	case "many":
+		reply.Ops = make([]string, 100_000)
+	case "untyped":
+		return nil, errors.New("no detail")
+	}
+	return reply, err
+}
+
+// countingLoad acts before the n-th chunk of weights.
+type countingLoad struct {
+	grpc.ClientStreamingServer[rlxv1.LoadRequest, rlxv1.LoadReply]
+	s *scripted
+	n int
+}
+
+func (c *countingLoad) Recv() (*rlxv1.LoadRequest, error) {
+	m, err := c.ClientStreamingServer.Recv()
+	if m.GetWeights() != nil {
+		c.s.act("chunk:" + strconv.Itoa(c.n))
+		c.n++
+	}
+	return m, err
+}
+
+func (s *scripted) Load(st grpc.ClientStreamingServer[rlxv1.LoadRequest, rlxv1.LoadReply]) error {
+	s.act("load")
+	return s.server.Load(&countingLoad{st, s, 0})
+}
+
+func (s *scripted) Bind(ctx context.Context, r *rlxv1.BindRequest) (*rlxv1.BindReply, error) {
+	s.act("bind")
+	reply, err := s.server.Bind(ctx, r)
+	if s.action == "elsewhere" {
+		reply.Outputs[0].Offset += 64
+	}
+	return reply, err
+}
+
+// liar changes the replies of a run.
+type liar struct {
+	grpc.BidiStreamingServer[rlxv1.RunRequest, rlxv1.RunReply]
+	s *scripted
+}
+
+func (l *liar) Send(m *rlxv1.RunReply) error {
+	done := m.GetDone()
+	if done != nil {
+		l.s.act("readback")
+	}
+	switch a := l.s.action; {
+	case a == "oldgen" && done != nil:
+		done.Generation--
+	case a == "nandone" && done != nil:
+		done.FirstNan = 1 << 40
+	case a == "nothing" && done != nil:
+		return nil
+	case a == "twice" && done != nil:
+		l.BidiStreamingServer.Send(m)
+	case a == "unasked":
+		l.BidiStreamingServer.Send(&rlxv1.RunReply{Part: &rlxv1.RunReply_Dump{Dump: &rlxv1.Dump{Node: 2, First: true, Data: make([]byte, 9)}}})
+	case a == "chunky":
+		l.BidiStreamingServer.Send(&rlxv1.RunReply{Part: &rlxv1.RunReply_Output{Output: &rlxv1.Chunk{Index: 0, Data: make([]byte, 1<<20)}}})
+	case a == "badindex":
+		l.BidiStreamingServer.Send(&rlxv1.RunReply{Part: &rlxv1.RunReply_Output{Output: &rlxv1.Chunk{Index: -1, Data: make([]byte, 1)}}})
+	case a == "huge":
+		l.BidiStreamingServer.Send(&rlxv1.RunReply{Part: &rlxv1.RunReply_Output{Output: &rlxv1.Chunk{Data: make([]byte, 256<<20)}}})
+	case a == "empty":
+		l.BidiStreamingServer.Send(&rlxv1.RunReply{})
+	case a == "moretimes" && done != nil:
+		done.Steps += 1000
+	}
+	return l.BidiStreamingServer.Send(m)
+}
+
+func (s *scripted) Run(st grpc.BidiStreamingServer[rlxv1.RunRequest, rlxv1.RunReply]) error {
+	s.act("run")
+	return s.server.Run(&liar{st, s})
+}
+
+func (s *scripted) Stats(r *rlxv1.StatsRequest, st grpc.ServerStreamingServer[rlxv1.StatsReply]) error {
+	s.act("stats")
+	return s.server.Stats(r, st)
+}
+
+func (s *scripted) Unload(ctx context.Context, r *rlxv1.UnloadRequest) (*rlxv1.UnloadReply, error) {
+	s.act("unload")
+	return s.server.Unload(ctx, r)
+}

@@ -1,0 +1,337 @@
+package rpc
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/tensor"
+)
+
+// transports runs a test with shared memory and with chunks.
+func transports(t *testing.T, f func(t *testing.T, opts Options, log *logBuffer), mode string) {
+	for _, chunks := range []bool{false, true} {
+		t.Run(map[bool]string{false: "shared", true: "chunks"}[chunks], func(t *testing.T) {
+			opts, log := testOptions(t, mode)
+			opts.NoSharedMemory = chunks
+			f(t, opts, log)
+		})
+	}
+}
+
+func TestRun(t *testing.T) {
+	transports(t, func(t *testing.T, opts Options, _ *logBuffer) {
+		s := start(t, opts)
+		info, err := s.Info(t.Context())
+		want, _ := refBackend{}.Info(t.Context())
+		if diff := cmp.Diff(want, info); err != nil || diff != "" {
+			t.Fatalf("info: %v\n%s", err, diff)
+		}
+		p := testProgram(t)
+		e, err := s.LoadMapped(t.Context(), testLoad(p))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]device.Kernel{{Op: "matmul"}}, e.Kernels()); diff != "" {
+			t.Fatal(diff)
+		}
+		// Sizes change from run to run; 40,000 rows are several chunks.
+		for i, n := range []int{1, 3, 3, 40_000, 2} {
+			in := testInput(n, uint64(i))
+			out, st, err := e.RunTensors(t.Context(), device.Run{Syms: map[string]int64{"N": int64(n)}}, [][]byte{in})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(out[0], wantOutput(t, p, n, in)) {
+				t.Fatalf("run of %d rows differs from the reference executor", n)
+			}
+			if st.FirstNaN != -1 || st.PeakRSS < 1<<20 || st.Total <= 0 {
+				t.Errorf("stats %+v", st)
+			}
+		}
+		if rss := s.PeakRSS(); rss < 1<<20 {
+			t.Errorf("peak RSS %d", rss)
+		}
+		if err := e.Close(); err != nil {
+			t.Fatal(err)
+		}
+		s.Close()
+		wantGone(t, s, opts)
+		if rss := s.PeakRSS(); rss < 1<<20 {
+			t.Errorf("peak RSS after the end %d", rss)
+		}
+		_, err = s.LoadMapped(t.Context(), testLoad(p))
+		wantCode(t, err, ErrClosed)
+	}, "good")
+}
+
+// The contract of core/device: inputs and outputs in one IO space, progress, profile and dumps.
+func TestBackendInterface(t *testing.T) {
+	transports(t, func(t *testing.T, opts Options, _ *logBuffer) {
+		opts.Artifact = nil
+		var b device.Backend = start(t, opts)
+		p := testProgram(t)
+		exe, err := b.Load(t.Context(), device.Load{Program: p, Weights: testWeights()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		bound, err := p.Bind(map[string]int64{"N": 5})
+		if err != nil {
+			t.Fatal(err)
+		}
+		io := tensor.AlignedBytes(int(p.IOSize))
+		in, out := bound.Inputs[0], bound.Outputs[0]
+		copy(io[in.Offset:], testInput(5, 9))
+		var last int
+		var dumped []int
+		act, _ := p.Graph.Find("act")
+		xw, _ := p.Graph.Find("xw")
+		st, err := exe.Run(t.Context(), device.Run{Syms: map[string]int64{"N": 5}, IO: io, Progress: func(n int) { last = n },
+			Opts: device.RunOptions{Profile: true, Dump: []int{xw.ID, act.ID}, Observe: func(node int, shape []int, data []byte) error {
+				dumped = append(dumped, node)
+				if !slices.Equal(shape, []int{5, 4}) || len(data) != 80 {
+					t.Errorf("node %d: shape %v, %d bytes", node, shape, len(data))
+				}
+				return nil
+			}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(io[out.Offset:out.Offset+out.Bytes], wantOutput(t, p, 5, testInput(5, 9))) {
+			t.Error("output differs from the reference executor")
+		}
+		if last != len(p.Steps) || !slices.Equal(dumped, []int{xw.ID, act.ID}) || len(st.Steps) != len(p.Steps) {
+			t.Errorf("progress ended at %d, dumped %v, %d step times; want %d, both, %d", last, dumped, len(st.Steps), len(p.Steps), len(p.Steps))
+		}
+		// The caller may refuse a value: the run ends, the session lives.
+		full := errors.New("disk is full")
+		_, err = exe.Run(t.Context(), device.Run{Syms: map[string]int64{"N": 5}, IO: io, Opts: device.RunOptions{Dump: []int{xw.ID},
+			Observe: func(int, []int, []byte) error { return full }}})
+		if !errors.Is(err, full) {
+			t.Errorf("got %v; want the caller's own error", err)
+		}
+		if _, err := exe.Run(t.Context(), device.Run{Syms: map[string]int64{"N": 5}, IO: io}); err != nil {
+			t.Errorf("after a refused value: %v", err)
+		}
+	}, "good")
+}
+
+func TestTypedErrors(t *testing.T) {
+	opts, _ := testOptions(t, "error@run:1")
+	s := start(t, opts)
+	p := testProgram(t)
+	_, err := s.LoadMapped(t.Context(), LoadOptions{Program: p, Device: "none", Weights: testLoad(p).Weights})
+	wantCode(t, err, device.ErrUnavailable, `backend ref: device "none": have only 0; leave --device out`)
+	_, err = s.LoadMapped(t.Context(), LoadOptions{Program: p, Weights: Weights{Offset: 1 << 40, Size: 64}})
+	wantCode(t, err, device.ErrMemory, "64 bytes at 1099511627776 of a file of")
+	e, err := s.LoadMapped(t.Context(), testLoad(p))
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func(n int64, in ...[]byte) error {
+		_, _, err := e.RunTensors(t.Context(), device.Run{Syms: map[string]int64{"N": n}}, in)
+		return err
+	}
+	wantCode(t, run(0, nil), device.ErrInput, "encode: size N is 0; allowed are 1 to 65536")
+	wantCode(t, run(2, testInput(1, 1)), device.ErrInput, "encode: input x has 16 bytes; f32[2 4] takes 32")
+	wantCode(t, run(2), device.ErrInput, "0 inputs given; the program has 1")
+	_, err = e.Run(t.Context(), device.Run{Syms: map[string]int64{"N": 2}, IO: make([]byte, 8)})
+	wantCode(t, err, device.ErrInput, "io space of 8 bytes")
+	err = run(2, testInput(2, 1))
+	wantCode(t, err, device.ErrDevice, "backend ref: step 2 of 4 (gelu act): the ", "device fell off")
+	var step *StepError
+	if !errors.As(err, &step) || *step != (StepError{2, 4, "gelu", "act"}) {
+		t.Errorf("step %+v", step)
+	}
+	if errors.Is(err, device.ErrLost) {
+		t.Error("an error of the device is not the loss of the backend")
+	}
+}
+
+func TestPanicIsAnErrorOfTheCall(t *testing.T) {
+	opts, log := testOptions(t, "panic@run:1")
+	s := start(t, opts)
+	e, err := s.LoadMapped(t.Context(), testLoad(testProgram(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the second is refused: what the first left is unknown
+		_, _, err = e.RunTensors(t.Context(), device.Run{Syms: map[string]int64{"N": 1}}, [][]byte{testInput(1, 1)})
+		wantCode(t, err, ErrPanicked, "kernel met", "a bug")
+	}
+	if !bytes.Contains([]byte(log.String()), []byte("refExecutable")) {
+		t.Error("the log lacks the stack")
+	}
+	if _, err := s.LoadMapped(t.Context(), testLoad(testProgram(t))); err != nil {
+		t.Errorf("another program: %v", err)
+	}
+}
+
+func TestCancel(t *testing.T) {
+	transports(t, func(t *testing.T, opts Options, _ *logBuffer) {
+		s := start(t, opts)
+		e, err := s.LoadMapped(t.Context(), testLoad(testProgram(t)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			ctx, cancel := context.WithCancel(t.Context())
+			go func() {
+				for {
+					if n, _ := s.Progress(); n > 0 {
+						cancel()
+						return
+					}
+					time.Sleep(time.Millisecond)
+				}
+			}()
+			_, _, err = e.RunTensors(ctx, device.Run{Syms: map[string]int64{"N": 1}}, [][]byte{testInput(1, 1)})
+			wantCode(t, err, diag.Interrupted)
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("%v does not match context.Canceled", err)
+			}
+		}
+		select {
+		case <-s.Done():
+			t.Fatal("a cancelled run cost the session")
+		default:
+		}
+	}, "wait@run:2")
+}
+
+// A context that is cancelled before the call reaches the backend must not leave a run behind.
+func TestCancelledBefore(t *testing.T) {
+	opts, _ := testOptions(t, "good")
+	s := start(t, opts)
+	e, err := s.LoadMapped(t.Context(), testLoad(testProgram(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, _, err = e.RunTensors(ctx, device.Run{Syms: map[string]int64{"N": 1}}, [][]byte{testInput(1, 1)})
+	wantCode(t, err, diag.Interrupted)
+	if _, _, err = e.RunTensors(t.Context(), device.Run{Syms: map[string]int64{"N": 1}}, [][]byte{testInput(1, 1)}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestDeafToCancel(t *testing.T) {
+	opts, _ := testOptions(t, "sleep@run:2")
+	opts.Timeouts.Cancel = 300 * time.Millisecond
+	s := start(t, opts)
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(time.Second, cancel)
+	_, err := runOnce(ctx, t, s, 1)
+	wantCode(t, err, diag.Interrupted)
+	<-s.released
+	wantGone(t, s, opts)
+	wantCode(t, s.fault(), ErrStopped, "did not end a cancelled run")
+}
+
+func TestConcurrent(t *testing.T) {
+	opts, _ := testOptions(t, "good")
+	opts.IOSize = 4 << 20
+	s := start(t, opts)
+	p := testProgram(t)
+	var wg sync.WaitGroup
+	for g := range 4 {
+		wg.Go(func() {
+			e, err := s.LoadMapped(t.Context(), testLoad(p))
+			for i := 0; i < 8 && err == nil; i++ {
+				in := testInput(g+1, uint64(i))
+				var out [][]byte
+				out, _, err = e.RunTensors(t.Context(), device.Run{Syms: map[string]int64{"N": int64(g + 1)}}, [][]byte{in})
+				if err == nil && !bytes.Equal(out[0], wantOutput(t, p, g+1, in)) {
+					t.Error("a run got another's result")
+				}
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestDigest(t *testing.T) {
+	opts, _ := testOptions(t, "good")
+	f, err := os.Open(opts.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if opts.SHA256 = sha256Of(t, f); len(opts.SHA256) != 32 {
+		t.Fatal("no digest")
+	}
+	s := start(t, opts)
+	if _, err := runOnce(t.Context(), t, s, 2); err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	opts.SHA256[0]++
+	_, err = Start(t.Context(), opts)
+	wantCode(t, err, ErrDigest, "its SHA-256 is")
+	wantEmpty(t, opts.TempDir)
+}
+
+func TestArtifactMustBeReadOnly(t *testing.T) {
+	opts, _ := testOptions(t, "good")
+	f, err := os.OpenFile(opts.Artifact.Name(), os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	opts.Artifact = f
+	_, err = Start(t.Context(), opts)
+	wantCode(t, err, ErrHost, "open for writing")
+}
+
+// Truncating the artifact under the mapping costs the backend a SIGBUS, the host an error.
+func TestTruncatedArtifact(t *testing.T) {
+	opts, _ := testOptions(t, "good")
+	s := start(t, opts)
+	e, err := s.LoadMapped(t.Context(), testLoad(testProgram(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(opts.Artifact.Name(), 0); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = e.RunTensors(t.Context(), device.Run{Syms: map[string]int64{"N": 1}}, [][]byte{testInput(1, 1)})
+	wantCode(t, err, ErrCrashed, "during step 1 of 4 (matmul xw) of encode")
+	<-s.released
+	wantGone(t, s, opts)
+}
+
+func TestEnvironment(t *testing.T) {
+	t.Setenv("RLX_TEST_SECRET", "hunter2")
+	opts, _ := testOptions(t, "good")
+	s := start(t, opts)
+	env, err := os.ReadFile("/proc/" + s.runner.ID() + "/environ")
+	if err != nil {
+		t.Skip(err)
+	}
+	if bytes.Contains(env, []byte("hunter2")) {
+		t.Error("the backend inherited a variable that is not on the list")
+	}
+	if !bytes.Contains(env, []byte("\x00"+fdsEnv+"=lifeline=3,io=4,artifact=5")) {
+		t.Errorf("%s is missing: %q", fdsEnv, env)
+	}
+	if in, err := os.Readlink("/proc/" + s.runner.ID() + "/fd/0"); err != nil || in != "/dev/null" {
+		t.Errorf("stdin is %s (%v)", in, err)
+	}
+	status, _ := os.ReadFile("/proc/" + s.runner.ID() + "/status")
+	if !bytes.Contains(status, []byte("NoNewPrivs:\t1")) {
+		t.Error("the backend may gain privileges")
+	}
+}
