@@ -1,0 +1,186 @@
+package ir_test
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+)
+
+// TestDimArithmetic: operations on dims agree with arithmetic on their values.
+func TestDimArithmetic(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	random := func() ir.Dim {
+		d := ir.Static(rng.Int64N(19) - 9)
+		if rng.IntN(2) == 0 {
+			if d.A = rng.Int64N(9) - 4; d.A != 0 {
+				d.Sym = [...]string{"N", "M"}[rng.IntN(2)]
+			}
+		}
+		return d
+	}
+	done := map[string]int{}
+	for range 20000 {
+		d, e := random(), random()
+		syms := map[string]int64{"N": rng.Int64N(50), "M": rng.Int64N(50)}
+		x, y := d.Eval(syms), e.Eval(syms)
+		if sum, ok := d.Add(e); ok {
+			done["add"]++
+			if sum.Eval(syms) != x+y {
+				t.Fatalf("%v + %v = %v, which is %d at %v", d, e, sum, sum.Eval(syms), syms)
+			}
+		} else if d.IsStatic() || e.IsStatic() || d.Sym == e.Sym {
+			t.Fatalf("%v + %v has no sum", d, e)
+		}
+		if product, ok := d.Mul(e); ok {
+			done["mul"]++
+			if product.Eval(syms) != x*y {
+				t.Fatalf("%v * %v = %v, which is %d at %v", d, e, product, product.Eval(syms), syms)
+			}
+		}
+		if n := e.B; e.IsStatic() {
+			if q, ok := d.Div(n); ok {
+				done["div"]++
+				if q.Eval(syms)*n != x {
+					t.Fatalf("%v / %d = %v, which is %d at %v", d, n, q, q.Eval(syms), syms)
+				}
+			}
+		}
+		back, err := ir.ParseDim(d.String())
+		if err != nil || back != d {
+			t.Fatalf("%#v prints as %v, which is %#v (%v)", d, d, back, err)
+		}
+	}
+	for _, name := range []string{"add", "mul", "div"} {
+		if done[name] < 100 {
+			t.Errorf("%s was tried %d times", name, done[name])
+		}
+	}
+}
+
+// TestMulIsCapped: products of sizes in files cannot wrap.
+func TestMulIsCapped(t *testing.T) {
+	for _, d := range []ir.Dim{ir.Static(1 << 62), ir.Static(-1 << 63), {Sym: "N", A: 1 << 40, B: 1}} {
+		if p, ok := d.Mul(ir.Static(1 << 40)); ok {
+			t.Errorf("%v * 2^40 = %v", d, p)
+		}
+	}
+}
+
+func TestBounds(t *testing.T) {
+	syms := ir.Syms{{Name: "N", Min: 2, Max: 5}}
+	for text, want := range map[string][2]int64{"7": {7, 7}, "N": {2, 5}, "3*N-1": {5, 14}, "-2*N+20": {10, 16}} {
+		d, err := ir.ParseDim(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if lo, hi := syms.Bounds(d); lo != want[0] || hi != want[1] {
+			t.Errorf("%s is %d to %d; want %v", text, lo, hi, want)
+		}
+	}
+}
+
+// TestBuilderKeepsFirstError: builders check once, at the end.
+func TestBuilderKeepsFirstError(t *testing.T) {
+	g := ir.NewGraph("g")
+	x := op.Input(g, "x", ir.TypeOf(dtype.F32, 2, 3))
+	y := op.Softmax(op.MatMul(x, x, op.MatMulAttrs{}), 5) // both are wrong
+	g.Return("y", op.Add(y, x))
+	if err := g.Err(); err == nil || !strings.HasPrefix(err.Error(), "matmul: operands") {
+		t.Errorf("error is %v", err)
+	}
+	if g.Verify() == nil {
+		t.Error("Verify passes")
+	}
+	other := ir.NewGraph("other")
+	op.Add(op.Input(other, "x", ir.TypeOf(dtype.F32)), x)
+	if err := other.Err(); err == nil || !strings.Contains(err.Error(), "operand 1 is not a node of this graph") {
+		t.Errorf("error is %v", err)
+	}
+}
+
+// TestVerifyCatches: every field of a node that a pass could break is checked again.
+func TestVerifyCatches(t *testing.T) {
+	for name, breakIt := range map[string]func(g *ir.Graph){
+		"type":         func(g *ir.Graph) { g.Nodes[1].Type = ir.TypeOf(dtype.F32, 3, 2) },
+		"number":       func(g *ir.Graph) { g.Nodes[1].ID = 7 },
+		"graph":        func(g *ir.Graph) { g.Nodes[1].Graph = ir.NewGraph("") },
+		"order":        func(g *ir.Graph) { g.Nodes[1].In[0] = g.Nodes[2] },
+		"operands":     func(g *ir.Graph) { g.Nodes[2].In = g.Nodes[2].In[:1] },
+		"attributes":   func(g *ir.Graph) { g.Nodes[1].Attrs = op.SoftmaxAttrs{Axis: 2} },
+		"kind":         func(g *ir.Graph) { g.Nodes[1].Attrs = op.NoAttrs{} },
+		"name twice":   func(g *ir.Graph) { g.Nodes[1].Name = "x" },
+		"name":         func(g *ir.Graph) { g.Nodes[1].Name = "a b" },
+		"graph name":   func(g *ir.Graph) { g.Name = "a=b" },
+		"symbol":       func(g *ir.Graph) { g.Syms = nil },
+		"range":        func(g *ir.Graph) { g.Syms[0].Min = 9 },
+		"output":       func(g *ir.Graph) { g.Outputs[0].Node = &ir.Node{ID: 0} },
+		"output name":  func(g *ir.Graph) { g.Outputs[0].Name = "" },
+		"output twice": func(g *ir.Graph) { g.Return("z", g.Nodes[0]) },
+		"no outputs":   func(g *ir.Graph) { g.Outputs = nil },
+		"dead operand": func(g *ir.Graph) { n := *g.Nodes[0]; g.Nodes[1].In[0] = &n },
+	} {
+		g := ir.NewGraph("g", ir.Sym{Name: "N", Min: 1, Max: 8})
+		x := op.Input(g, "x", ir.Type{DType: dtype.F32, Shape: ir.Shape{ir.Named("N"), ir.Static(3)}})
+		g.Return("z", op.Add(op.Softmax(x, -1), x))
+		if err := g.Verify(); err != nil {
+			t.Fatal(err)
+		}
+		if breakIt(g); g.Verify() == nil {
+			t.Errorf("%s: not noticed", name)
+		}
+	}
+}
+
+// TestRebuild replaces nodes, keeps names and inputs, and drops what no output needs.
+func TestRebuild(t *testing.T) {
+	g, err := ir.Parse(`graph g
+x = input : f32[2]
+unused = input : f32[2]
+dead = neg x : f32[2]
+a = neg x : f32[2]
+b = neg a : f32[2]
+c = relu b : f32[2]
+return c=c, b=b
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := g.Rebuild(func(out *ir.Graph, n *ir.Node, in []*ir.Node, lookup func(*ir.Node) *ir.Node) *ir.Node {
+		if n.Is(op.NegDef) && n.In[0].Is(op.NegDef) {
+			return lookup(n.In[0].In[0]) // -(-x) is x
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `graph g
+x = input : f32[2]
+unused = input : f32[2]
+c = relu x : f32[2]
+return c=c, b=x
+`
+	if got.String() != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+	if err := got.Verify(); err != nil {
+		t.Error(err)
+	}
+	if err := g.Verify(); err != nil {
+		t.Errorf("the old graph: %v", err)
+	}
+}
+
+func TestUseCounts(t *testing.T) {
+	g, err := ir.Parse("x = input : f32[2]\ny = mul x, x : f32[2]\nreturn y=y, x=x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := g.UseCounts(); c[0] != 3 || c[1] != 1 {
+		t.Errorf("uses are %v; want 3 of x (one as output) and 1 of y", c)
+	}
+}
