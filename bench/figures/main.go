@@ -1,0 +1,271 @@
+// Figures measures what docs/measurements.md states: accuracy against the goldens, memory, and times that have a bound. It
+// runs the built commands as a user would, and prints one row per figure.
+//
+//	make build && go run ./bench/figures [-only accuracy|demo|compile|run]
+//
+// Exit status 1 where a figure misses its bound.
+package main
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"text/tabwriter"
+	"time"
+
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/tensor"
+	"github.com/rlx-go/rlx/internal/npy"
+	"github.com/rlx-go/rlx/internal/synth"
+	"github.com/rlx-go/rlx/internal/tensortest"
+)
+
+func main() {
+	only := flag.String("only", "", "measure one group: accuracy, demo, compile, run")
+	dir := flag.String("dir", "", "folder for checkpoints and artifacts (about 1.5 GB); empty: a temporary one")
+	flag.Parse()
+	b := &bench{dir: *dir}
+	if b.dir == "" {
+		tmp, err := os.MkdirTemp("", "rlx-figures")
+		check(err)
+		defer os.RemoveAll(tmp)
+		b.dir = tmp
+	}
+	for _, g := range []struct {
+		name string
+		run  func(*bench)
+	}{{"demo", demo}, {"accuracy", accuracy}, {"compile", compile}, {"run", run}} {
+		if *only == "" || *only == g.name {
+			g.run(b)
+		}
+	}
+	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "figure\tmeasured\tbound\t")
+	for _, r := range b.rows {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", r.name, r.measured, r.bound, map[bool]string{true: "ok", false: "MISSED"}[r.ok])
+	}
+	w.Flush()
+	if slices.ContainsFunc(b.rows, func(r row) bool { return !r.ok }) {
+		os.Exit(1)
+	}
+}
+
+type row struct {
+	name, measured, bound string
+	ok                    bool
+}
+
+type bench struct {
+	dir  string
+	rows []row
+	vitb string // artifact, once compiled
+}
+
+func (b *bench) path(name string) string { return filepath.Join(b.dir, name) }
+
+// atMost adds a row for a figure that must not pass its bound.
+func (b *bench) atMost(name string, value, bound float64, unit string) {
+	b.rows = append(b.rows, row{name, fmt.Sprintf("%.3g%s", value, unit), fmt.Sprintf("<= %.3g%s", bound, unit), value <= bound})
+}
+
+func check(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "figures:", err)
+		os.Exit(70)
+	}
+}
+
+// usage is what a command took.
+type usage struct {
+	wall time.Duration
+	rss  int64 // bytes, peak
+	out  string
+}
+
+// command runs one of ours and ends the program where it fails.
+func command(name string, args ...string) usage {
+	cmd := exec.Command(filepath.Join("bin", name), args...)
+	var out bytes.Buffer
+	cmd.Stdout = &out
+	var log bytes.Buffer
+	cmd.Stderr = &log
+	start := time.Now()
+	err := cmd.Run()
+	wall := time.Since(start)
+	if err != nil {
+		check(fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, log.String()))
+	}
+	return usage{wall, cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss << 10, out.String()}
+}
+
+// checkpoint synthesises a golden case's checkpoint, once.
+func (b *bench) checkpoint(name string) string {
+	path := b.path(name + ".safetensors")
+	if _, err := os.Stat(path); err == nil {
+		return path
+	}
+	es, err := synth.ReadManifest(filepath.Join("testdata/goldens", name, "manifest.json"))
+	check(err)
+	check(synth.Write(path, es, dtype.F32))
+	return path
+}
+
+func demo(b *bench) {
+	art := b.path("demo.rlx")
+	command("rlxc", "demo/sam-nano.safetensors", "-o", art)
+	for name, point := range map[string]string{"scene1": "128,128", "coins": "203,203"} {
+		mask := b.path(name + ".png")
+		command("rlxrun", art, "--backend", "cpu", "--image", "demo/"+name+".png", "--point", point, "-o", mask)
+		iou, err := maskIoU(mask, "demo/"+name+".mask.png")
+		check(err)
+		b.rows = append(b.rows, row{"demo " + name + ", IoU with the reference mask", fmt.Sprintf("%.5f", iou), ">= 0.99", iou >= 0.99})
+	}
+	slices.SortFunc(b.rows, func(x, y row) int { return strings.Compare(x.name, y.name) })
+}
+
+// prompts of the goldens: points, labels, and the mask tokens that the golden holds.
+type prompt struct {
+	name   string
+	points []float32
+	labels []int32
+	first  int
+	count  int
+}
+
+func accuracy(b *bench) {
+	for _, c := range []struct {
+		name          string
+		size          float32
+		set           []string
+		encode, masks float64
+	}{
+		{"sam_tiny", 128, []string{"--set", "mask_decoder_config.num_attention_heads=2"}, 1e-4, 1e-4},
+		{"sam_vit_b", 1024, nil, 3e-4, 1e-3},
+	} {
+		art := b.path(c.name + ".rlx")
+		command("rlxc", append([]string{b.checkpoint(c.name), "-o", art}, c.set...)...)
+		n := int(c.size)
+		image := b.path(c.name + ".image.npy")
+		check(synth.WriteNpy(image, synth.Entry{Name: c.name + ".image", Shape: []int{1, 3, n, n}, Scale: 2}))
+		emb := b.path(c.name + ".emb.npy")
+		command("rlxrun", art, "-b", "cpu", "--method", "encode", "-i", "image=@"+image, "-o", "embeddings="+emb)
+		golden := "testdata/goldens/" + c.name + "/golden.safetensors:"
+		b.compare(c.name+" encode", emb, golden+"image_embeddings", c.encode, 0, 0)
+		s := c.size
+		for _, p := range []prompt{
+			{"point", []float32{.3 * s, .6 * s, 0, 0}, []int32{1, -1}, 1, 3},
+			{"two_points", []float32{.3 * s, .6 * s, .7 * s, .2 * s, 0, 0}, []int32{1, 0, -1}, 0, 1},
+			{"box", []float32{.2 * s, .25 * s, .8 * s, .75 * s}, []int32{2, 3}, 1, 3},
+		} {
+			k := len(p.labels)
+			pts, lbl, masks, iou := b.path("p.npy"), b.path("l.npy"), b.path("m.npy"), b.path("i.npy")
+			check(npy.WriteFile(pts, tensor.Tensor{DType: dtype.F32, Shape: []int{1, k, 2}, Data: tensor.Bytes(p.points)}))
+			check(npy.WriteFile(lbl, tensor.Tensor{DType: dtype.I32, Shape: []int{1, k}, Data: tensor.Bytes(p.labels)}))
+			command("rlxrun", art, "-b", "cpu", "--method", "decode", "-i", "embeddings=@"+emb, "-i", "points=@"+pts, "-i", "labels=@"+lbl,
+				"-o", "low_res_masks="+masks, "-o", "iou="+iou)
+			b.compare(c.name+" decode "+p.name+", masks", masks, golden+p.name+".low_res_masks", c.masks, p.first, p.count)
+			b.compare(c.name+" decode "+p.name+", iou", iou, golden+p.name+".iou", c.masks, p.first, p.count)
+		}
+	}
+}
+
+// compare adds a row for the largest difference relative to the golden's largest value; count > 0 cuts axis 1 first.
+func (b *bench) compare(name, got, golden string, bound float64, first, count int) {
+	g, err := tensortest.Load(got)
+	check(err)
+	w, err := tensortest.Load(golden)
+	check(err)
+	if count > 0 {
+		per := g.Len() / g.Shape[1]
+		g.Shape = append([]int{1, count}, g.Shape[2:]...)
+		g.F = g.F[first*per : (first+count)*per]
+	}
+	d, err := tensortest.Compare(g, w)
+	check(err)
+	b.rows = append(b.rows, row{name, d.String(), fmt.Sprintf("max <= %.0e", bound), d.Within(bound)})
+}
+
+func compile(b *bench) {
+	src := b.checkpoint("sam_vit_b")
+	art := b.path("sam_vit_b.rlx")
+	var copies, compiles []float64
+	var rss int64
+	for range 5 {
+		copies = append(copies, copyFile(src, b.path("copy")).Seconds())
+		u := command("rlxc", src, "-o", art)
+		compiles = append(compiles, u.wall.Seconds())
+		rss = max(rss, u.rss)
+	}
+	b.atMost("rlxc on ViT-B (375 MB), time over copying the file", median(compiles)/median(copies), 4, "x")
+	b.atMost("rlxc on ViT-B, peak memory", float64(rss)/1e6, 300, " MB")
+	first := digest(art)
+	command("rlxc", src, "-o", b.path("again.rlx"))
+	b.rows = append(b.rows, row{"two compiles of the same input", "identical bytes", "identical bytes", first == digest(b.path("again.rlx"))})
+	if first != digest(b.path("again.rlx")) {
+		b.rows[len(b.rows)-1].measured = "different bytes"
+	}
+	os.Remove(b.path("copy"))
+	os.Remove(b.path("again.rlx"))
+}
+
+func run(b *bench) {
+	art := b.path("sam_vit_b.rlx")
+	if _, err := os.Stat(art); err != nil {
+		command("rlxc", b.checkpoint("sam_vit_b"), "-o", art)
+	}
+	var loads, steady []float64
+	var last map[string]any
+	for range 3 {
+		u := command("rlxrun", "bench", art, "-b", "cpu", "--method", "encode", "-n", "2", "--format", "json")
+		check(json.Unmarshal([]byte(u.out), &last))
+		loads = append(loads, last["load_ms"].(float64))
+		for _, ms := range last["runs_ms"].([]any) {
+			steady = append(steady, ms.(float64))
+		}
+	}
+	num := func(key string) float64 { return last[key].(float64) }
+	b.atMost("arena of ViT-B encode", num("arena_bytes")/1e6, 130, " MB")
+	b.atMost("peak memory of the cpu plugin on ViT-B over the weights", (num("backend_peak_rss_bytes")-num("weights_bytes"))/1e6, 350, " MB")
+	b.atMost("rlxrun up to the first dispatch, ViT-B", median(loads), 300, " ms")
+	b.atMost("ViT-B encode, steady", median(steady)/1e3, 40, " s")
+	b.rows = append(b.rows, row{"  device", fmt.Sprint(last["device"]), "", true})
+}
+
+func median(x []float64) float64 {
+	slices.Sort(x)
+	return x[len(x)/2]
+}
+
+// copyFile copies as cp does, without waiting for the disk.
+func copyFile(from, to string) time.Duration {
+	start := time.Now()
+	src, err := os.Open(from)
+	check(err)
+	defer src.Close()
+	dst, err := os.Create(to)
+	check(err)
+	// Hide ReadFrom: a file system that shares blocks would make this no copy at all.
+	_, err = io.CopyBuffer(struct{ io.Writer }{dst}, struct{ io.Reader }{src}, make([]byte, 1<<20))
+	check(err)
+	check(dst.Close())
+	return time.Since(start)
+}
+
+func digest(path string) [32]byte {
+	f, err := os.Open(path)
+	check(err)
+	defer f.Close()
+	h := sha256.New()
+	_, err = io.Copy(h, f)
+	check(err)
+	return [32]byte(h.Sum(nil))
+}

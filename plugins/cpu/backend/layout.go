@@ -1,0 +1,71 @@
+package backend
+
+import (
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+	"github.com/rlx-go/rlx/core/tensor"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels"
+)
+
+// These ops move elements without looking at them; where rows are contiguous they are moved as bytes.
+var (
+	_ = register(kernel{op: "transpose", run: func(c *call) error {
+		return bySize(c.out.DType, func() { transpose[uint8](c) }, func() { transpose[uint16](c) }, func() { transpose[uint32](c) }, func() { transpose[int64](c) })
+	}})
+	_ = register(kernel{op: "expand", run: func(c *call) error {
+		return bySize(c.out.DType, func() { expand[uint8](c) }, func() { expand[uint16](c) }, func() { expand[uint32](c) }, func() { expand[int64](c) })
+	}})
+	_ = register(kernel{op: "concat", run: concat})
+	_ = register(kernel{op: "narrow", run: func(c *call) error {
+		a := c.node.Attrs.(op.NarrowAttrs)
+		outer, n, inner := around(c.in[0].Shape, positive(a.Axis, len(c.out.Shape)))
+		kernels.Narrow(c.pool, c.out.Data, c.in[0].Data, outer, n, inner*c.out.DType.Size(), a.Start, a.Len)
+		return nil
+	}})
+	_ = register(kernel{op: "pad", can: func(n *ir.Node) bool { return n.Type.DType == dtype.F32 }, run: func(c *call) error {
+		a := c.node.Attrs.(op.PadAttrs)
+		kernels.Pad(c.pool, f32(c.out), f32(c.in[0]), c.in[0].Shape, a.Before, a.After, float32(a.Value))
+		return nil
+	}})
+	_ = register(kernel{op: "iota", can: func(n *ir.Node) bool { return n.Type.DType == dtype.I32 || n.Type.DType == dtype.F32 }, run: func(c *call) error {
+		axis := c.node.Attrs.(op.IotaAttrs).Axis
+		if c.out.DType == dtype.I32 {
+			kernels.Iota(c.pool, view[int32](c.out), c.out.Shape, axis)
+		} else {
+			kernels.Iota(c.pool, f32(c.out), c.out.Shape, axis)
+		}
+		return nil
+	}})
+)
+
+func transpose[T tensor.Element](c *call) {
+	kernels.Transpose(c.pool, view[T](c.out), view[T](c.in[0]), c.in[0].Shape, c.node.Attrs.(op.TransposeAttrs).Perm)
+}
+
+func expand[T tensor.Element](c *call) {
+	kernels.Expand(c.pool, view[T](c.out), c.out.Shape, view[T](c.in[0]), c.in[0].Shape)
+}
+
+func concat(c *call) error {
+	axis := positive(c.node.Attrs.(op.ConcatAttrs).Axis, len(c.out.Shape))
+	outer, _, inner := around(c.out.Shape, axis)
+	parts, extents := make([][]byte, len(c.in)), make([]int, len(c.in))
+	for i, x := range c.in {
+		parts[i], extents[i] = x.Data, x.Shape[axis]
+	}
+	kernels.Concat(c.pool, c.out.Data, parts, outer, extents, inner*c.out.DType.Size())
+	return nil
+}
+
+// The reductions carry the names reduce_NAME.
+func init() {
+	for _, name := range []string{"sum", "mean", "max", "min", "prod"} {
+		if r, ok := kernels.ParseReduce(name); ok {
+			register(kernel{op: "reduce_" + name, can: allF32, run: func(c *call) error {
+				kernels.Reduce(c.pool, r, f32(c.out), f32(c.in[0]), c.in[0].Shape, c.node.Attrs.(op.ReduceAttrs).Axes)
+				return nil
+			}})
+		}
+	}
+}
