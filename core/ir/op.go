@@ -39,7 +39,8 @@ type Def[A any] struct {
 	// View reports whether the output is simply bytes of operand 0, and at which offset in bytes (reshape; a narrow of
 	// the outermost axis). Nil: never.
 	View func(a A, in, out Type) (offset int64, ok bool)
-	// InPlace lists operands whose storage the output may take over when nothing reads them later.
+	// InPlace lists operands whose storage the output may take over, where they have its type and nothing reads them
+	// later. Element i is read before element i is written, and not again. It may list more operands than a node has.
 	InPlace []int
 	// Effects: never folded, merged or dropped (input, param).
 	Effects bool

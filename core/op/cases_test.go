@@ -223,6 +223,28 @@ func TestElementwise(t *testing.T) {
 	})
 }
 
+// TestInPlace: an op that may overwrite an operand gives the same result when it does.
+func TestInPlace(t *testing.T) {
+	eachCase(t, func(t *testing.T, def *ir.OpDef, c ir.Case[any]) {
+		for _, k := range def.InPlace {
+			if k >= len(c.In) {
+				continue
+			}
+			in := interp.CaseInputs(c, 6)
+			want := eval(t, def, c.Attrs, in...)
+			if !interp.TypeOf(in[k]).Equal(interp.TypeOf(want)) {
+				continue
+			}
+			if err := def.Eval(c.Attrs, in, in[k]); err != nil {
+				t.Fatal(err)
+			}
+			if err := interp.Compare(in[k], want, ir.Tolerance{}); err != nil {
+				t.Errorf("over operand %d: %v", k, err)
+			}
+		}
+	})
+}
+
 // TestCommutative: swapping the operands changes nothing.
 func TestCommutative(t *testing.T) {
 	eachCase(t, func(t *testing.T, def *ir.OpDef, c ir.Case[any]) {

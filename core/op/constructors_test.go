@@ -1,0 +1,176 @@
+package op_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/interp"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+	"github.com/rlx-go/rlx/core/tensor"
+)
+
+// TestConstructors: axes from the end, sizes that are left over, defaults and optional operands become canonical text.
+func TestConstructors(t *testing.T) {
+	g := ir.NewGraph("g", ir.Sym{Name: "N", Min: 1, Max: 8})
+	typ := func(s string) ir.Type { return ir.MustType(s) }
+	x := op.Input(g, "x", typ("f32[1,N+2,6]"))
+	w, v := op.Param(g, "w", typ("bf16[6,6]")), op.Param(g, "v", typ("f32[6]"))
+	img, k := op.Input(g, "img", typ("f32[1,8,8,4]")), op.Param(g, "k", typ("f32[4,2,3,3]"))
+	idx := op.Input(g, "idx", typ("i64[3]"))
+
+	y := op.FusedMatMul(x, w, v, x, op.FusedMatMulAttrs{TransB: true, Act: "gelu"})
+	y = op.FusedResidualLayerNorm(y, x, v, v, 1e-6)
+	y = op.FusedResidualRmsNorm(y, x, v, v, 1e-6)
+	y = op.RmsNorm(op.LayerNorm(y, v, v, 1e-5), v, v, 1e-5)
+	y = op.Attention(y, y, y, nil, op.AttentionAttrs{Heads: 2, Layout: op.BSE})
+	y = op.ElementwiseRegion("v0=add(i0,i1)", y, v)
+	y = op.Softmax(y, -1)
+	y = op.Reshape(y, ir.Shape{ir.Static(-1), {Sym: "N", A: 1, B: 2}})
+	y = op.Reshape(y, ir.Shape{ir.Static(-1), ir.Static(3)})
+	y = op.Concat(-1, y, y)
+	y = op.Narrow(y, -1, 1, 4)
+	y = op.ReduceMax(y, true, -1, 0)
+	g.Return("y", op.Gather(op.Expand(y, ir.ShapeOf(5, 4)), idx, -1))
+
+	c := op.Conv2D(img, k, nil, op.Conv2DAttrs{Layout: op.NHWC, Groups: 2})
+	c = op.ConvTranspose2D(c, k, v4(g), op.ConvTranspose2DAttrs{Layout: op.NHWC, Groups: 2, Stride: []int{2, 2}})
+	c = op.Where(op.Gt(c, op.Const(g, 0.5, typ("f32[]"))), c, op.Cast(op.Iota(g, -1, typ("i32[1,1,1,4]")), dtype.F32))
+	g.Return("c", op.Copy(op.Pad(op.Transpose(c, 0, 3, 1, 2), []int{0, 0, 1, 1}, []int{0, 0, 0, 0}, 1)))
+
+	if err := g.Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Verify(); err != nil {
+		t.Fatal(err)
+	}
+	want := strings.TrimSpace(`
+x = input : f32[1,N+2,6]
+w = param : bf16[6,6]
+v = param : f32[6]
+img = input : f32[1,8,8,4]
+k = param : f32[4,2,3,3]
+idx = input : i64[3]
+%6 = fused_matmul x, w, v, x {act="gelu", has_bias=true, has_residual=true, trans_b=true} : f32[1,N+2,6]
+%7 = fused_residual_layer_norm %6, x, v, v {eps=1e-06} : f32[1,N+2,6]
+%8 = fused_residual_rms_norm %7, x, v, v {eps=1e-06} : f32[1,N+2,6]
+%9 = layer_norm %8, v, v {eps=1e-05} : f32[1,N+2,6]
+%10 = rms_norm %9, v, v {eps=1e-05} : f32[1,N+2,6]
+%11 = attention %10, %10, %10 {heads=2, layout="bse", mask="none"} : f32[1,N+2,6]
+%12 = elementwise_region %11, v {expr="v0=add(i0,i1)"} : f32[1,N+2,6]
+%13 = softmax %12 {axis=2} : f32[1,N+2,6]
+%14 = reshape %13 : f32[6,N+2]
+%15 = reshape %14 : f32[2*N+4,3]
+%16 = concat %15, %15 {axis=1} : f32[2*N+4,6]
+%17 = narrow %16 {axis=1, len=4, start=1} : f32[2*N+4,4]
+%18 = reduce_max %17 {axes=[0,1], keep_dims=true} : f32[1,1]
+%19 = expand %18 : f32[5,4]
+%20 = gather %19, idx {axis=1} : f32[5,3]
+%21 = conv2d img, k {groups=2, layout="nhwc"} : f32[1,6,6,4]
+b = param : f32[4]
+%23 = conv_transpose2d %21, k, b {groups=2, layout="nhwc", stride=[2,2]} : f32[1,13,13,4]
+%24 = const {value=0.5} : f32[]
+%25 = gt %23, %24 : bool[1,13,13,4]
+%26 = iota {axis=3} : i32[1,1,1,4]
+%27 = cast %26 {to=f32} : f32[1,1,1,4]
+%28 = where %25, %23, %27 : f32[1,13,13,4]
+%29 = transpose %28 {perm=[0,3,1,2]} : f32[1,4,13,13]
+%30 = pad %29 {after=[0,0,0,0], before=[0,0,1,1], value=1.0} : f32[1,4,14,14]
+%31 = copy %30 : f32[1,4,14,14]
+return y=%20, c=%31`)
+	if _, got, _ := strings.Cut(g.String(), "sym N = 1..8\n"); strings.TrimSpace(got) != want {
+		t.Errorf("got\n%s", got)
+	}
+}
+
+func v4(g *ir.Graph) *ir.Node { return op.Param(g, "b", ir.MustType("f32[4]")) }
+
+// TestElementwiseConstructors: each makes a node of the op it is named after.
+func TestElementwiseConstructors(t *testing.T) {
+	g := ir.NewGraph("g")
+	x := op.Input(g, "x", ir.TypeOf(dtype.F32, 3))
+	for _, n := range []*ir.Node{op.Gelu(x), op.GeluTanh(x), op.Silu(x), op.Relu(x), op.Sigmoid(x), op.Tanh(x), op.Exp(x), op.Log(x), op.Sqrt(x), op.Rsqrt(x),
+		op.Neg(x), op.Abs(x), op.Round(x), op.Sin(x), op.Cos(x), op.Tan(x), op.Atan(x), op.Erf(x), op.Add(x, x), op.Sub(x, x), op.Mul(x, x), op.Div(x, x),
+		op.Max(x, x), op.Min(x, x), op.Pow(x, x), op.Eq(x, x), op.Ne(x, x), op.Lt(x, x), op.Le(x, x), op.Gt(x, x), op.Ge(x, x)} {
+		g.Return(n.Op.Name, n) // Verify reports a name that comes twice
+	}
+	if err := g.Verify(); err != nil {
+		t.Error(err)
+	}
+	made := map[*ir.OpDef]bool{op.WhereDef: true, op.CastDef: true}
+	for _, o := range g.Outputs {
+		made[o.Node.Op] = true
+	}
+	for _, def := range ir.Defs() {
+		if def.Elementwise && def.Level == ir.Core && !made[def] {
+			t.Errorf("%s has no constructor here", def.Name)
+		}
+	}
+	if op.Activate(x, "") != x || op.Activate(x, "silu").Op != op.SiluDef {
+		t.Error("Activate adds something else")
+	}
+	if op.Activate(x, "exp"); g.Err() == nil {
+		t.Error("Activate takes exp")
+	}
+}
+
+// TestFLOPs: counts worked out by hand.
+func TestFLOPs(t *testing.T) {
+	for line, want := range map[string]int64{
+		"matmul a, b : f32[2,3,5]": 2 * 2 * 3 * 5 * 4, "softmax a : f32[2,3,4]": 7 * 24, "reduce_sum a {axes=[1]} : f32[2,4]": 24, "neg a : f32[2,3,4]": 24,
+		"transpose a {perm=[0,2,1]} : f32[2,4,3]":                             0,
+		`conv2d i, k {layout="nchw"} : f32[1,6,3,3]`:                          2 * 9 * 6 * 2 * 9,
+		`conv_transpose2d i, t {layout="nchw"} : f32[1,3,6,6]`:                2 * 25 * 2 * 3 * 4,
+		`attention a, a, a {heads=2, layout="bse", mask="none"} : f32[2,3,4]`: 2 * 2 * 9 * (4*2 + 7),
+	} {
+		g, err := ir.Parse("a = input : f32[2,3,4]\nb = input : f32[4,5]\ni = input : f32[1,2,5,5]\nk = input : f32[6,2,3,3]\nt = input : f32[2,3,2,2]\ny = " + line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := g.Nodes[5]; n.Op.FLOPs(n.Attrs, n.InTypes(), n.Type) != want {
+			t.Errorf("%s: %d FLOPs; want %d", line, n.Op.FLOPs(n.Attrs, n.InTypes(), n.Type), want)
+		}
+	}
+}
+
+// TestSymbolicLowering: attention over a symbolic length lowers once and is right for every length.
+func TestSymbolicLowering(t *testing.T) {
+	for _, attrs := range []string{`mask="none"`, `mask="causal"`, `mask="sliding", window=1`} {
+		g, err := ir.Parse(`sym N = 0..5
+q = input : f32[2,N,6]
+k = input : f32[2,N+3,6]
+y = attention q, k, k {heads=2, layout="bse", ` + attrs + `} : f32[2,N,6]
+return y=y`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lowered, err := g.Rebuild(func(out *ir.Graph, n *ir.Node, in []*ir.Node, _ func(*ir.Node) *ir.Node) *ir.Node {
+			if n.Op == op.AttentionDef {
+				return n.Op.LowerTo(out, n, in)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := lowered.Verify(); err != nil {
+			t.Fatal(err)
+		}
+		for n := int64(0); n <= 5; n++ {
+			in := interp.CaseInputs(ir.Case[any]{In: []ir.Type{ir.TypeOf(dtype.F32, 2, n, 6), ir.TypeOf(dtype.F32, 2, n+3, 6)}}, uint64(n))
+			named, syms := map[string]*tensor.Array{"q": in[0], "k": in[1]}, map[string]int64{"N": n}
+			want, err := interp.Run(g, syms, named, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := interp.Run(lowered, syms, named, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := interp.Compare(got["y"], want["y"], ir.Tolerance{Abs: 1e-6, Rel: 1e-6}); err != nil {
+				t.Errorf("%s at N=%d: %v", attrs, n, err)
+			}
+		}
+	}
+}
