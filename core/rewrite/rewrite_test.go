@@ -1,0 +1,98 @@
+package rewrite_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+	rw "github.com/rlx-go/rlx/core/rewrite"
+)
+
+func parse(t *testing.T, text string) *ir.Graph {
+	t.Helper()
+	g, err := ir.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// negNeg removes a double negation whose inner one is used once.
+var negNeg = rw.Rule{Name: "neg-neg", Match: rw.Op(op.NegDef, rw.Once(rw.Op(op.NegDef, rw.Any("x")))),
+	To: func(c *rw.Context) *ir.Node { return c.New("x") }}
+
+func run(t *testing.T, text string, rules ...rw.Rule) (string, []rw.Event) {
+	t.Helper()
+	g, events, err := rw.Apply(parse(t, text), rules)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Verify(); err != nil {
+		t.Fatal(err)
+	}
+	return g.String(), events
+}
+
+func TestChainNeedsSeveralSweeps(t *testing.T) {
+	got, events := run(t, `x = input : f32[2]
+a = neg x : f32[2]
+b = neg a : f32[2]
+c = neg b : f32[2]
+d = neg c : f32[2]
+e = neg d : f32[2]
+return y=e`, negNeg)
+	if strings.Count(got, "= neg") != 1 || len(events) < 2 {
+		t.Errorf("%s%v", got, events)
+	}
+}
+
+// TestOnceCountsOutputs: the inner negation is returned, so the rule must not fire, and says why.
+func TestOnceCountsOutputs(t *testing.T) {
+	const text = "x = input : f32[2]\na = neg x : f32[2]\nb = neg a : f32[2]\nreturn y=b, a=a\n"
+	got, events := run(t, text, negNeg)
+	if got != text || !slices.Equal(events, []rw.Event{{"neg-neg", "b", rw.MultiConsumer}}) {
+		t.Errorf("%s%v", got, events)
+	}
+}
+
+func TestCommutativeAndSameCapture(t *testing.T) {
+	rule := rw.Rule{Name: "r", Match: rw.Op(op.AddDef, rw.Op(op.NegDef, rw.Any("x")), rw.Any("x")),
+		To: func(c *rw.Context) *ir.Node { return op.Sub(c.New("x"), c.New("x")) }}
+	const head = "x = input : f32[2]\nz = input : f32[2]\nn = neg x : f32[2]\n"
+	for line, want := range map[string]string{"add n, x": "sub x, x", "add x, n": "sub x, x", "add n, z": "add n, z", "add z, n": "add z, n"} {
+		got, _ := run(t, head+"y = "+line+" : f32[2]\nreturn y=y", rule)
+		if !strings.Contains(got, "y = "+want) {
+			t.Errorf("%s:\n%s", line, got)
+		}
+	}
+}
+
+// TestAlternativesForgetCaptures: what a failed alternative captured must not bind the next one.
+func TestAlternativesForgetCaptures(t *testing.T) {
+	rule := rw.Rule{Name: "r", Match: rw.OneOf(
+		rw.Op(op.SubDef, rw.Any("x"), rw.Op(op.NegDef)),
+		rw.Op(op.SubDef, rw.As("y", rw.Op(op.NegDef)), rw.Any("x"))),
+		To: func(c *rw.Context) *ir.Node { return op.Add(c.New("y"), c.New("x")) }}
+	got, _ := run(t, "x = input : f32[2]\na = neg x : f32[2]\nb = sub a, x : f32[2]\nreturn y=b", rule)
+	if !strings.Contains(got, "b = add a, x") {
+		t.Error(got)
+	}
+}
+
+func TestBugsAreReported(t *testing.T) {
+	flip := rw.Rule{Name: "flip", Match: rw.Op(op.AddDef, rw.Any("a"), rw.Any("b")),
+		To: func(c *rw.Context) *ir.Node { return op.Add(c.New("b"), c.New("a")) }}
+	wrong := rw.Rule{Name: "wrong", Match: rw.Op(op.AddDef, rw.Any("a"), rw.Any("b")),
+		To: func(c *rw.Context) *ir.Node { return c.New("b") }}
+	const text = "x = input : f32[2]\nz = input : f32[]\ny = add x, z : f32[2]\nreturn y=y"
+	for _, c := range []struct {
+		rule rw.Rule
+		want string
+	}{{flip, "does not end"}, {wrong, "rule wrong makes f32[]"}} {
+		if _, _, err := rw.Apply(parse(t, text), []rw.Rule{c.rule}); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("got %v; want %q", err, c.want)
+		}
+	}
+}
