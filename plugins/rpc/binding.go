@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/rlx-go/rlx/core/program"
-	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/proto/rlx/v1"
+	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
 // binding is where the inputs and outputs of a program lie under given values of its symbols. Host and backend compute

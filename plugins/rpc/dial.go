@@ -16,13 +16,6 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-const (
-	serviceMethods = "/rlx.v1.Backend/"
-	shutdownMethod = "/plugin.GRPCController/Shutdown"
-	stdioMethod    = "/plugin.GRPCStdio/StreamStdio"
-	healthMethod   = "/grpc.health.v1.Health/Check"
-)
-
 // hostPlugin gives go-plugin's connection to us as it is.
 type hostPlugin struct {
 	goplugin.NetRPCUnsupportedPlugin

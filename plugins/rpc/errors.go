@@ -13,7 +13,7 @@ import (
 
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
-	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/proto/rlx/v1"
+	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
 // StepError says at which step a run ended. It is in the chain of the error of Run where the step is known.
@@ -39,6 +39,11 @@ func lost(code diag.Code, backend, format string, args ...any) *diag.Error {
 	e := diag.New(code, backend, format, args...)
 	e.Err = errors.Join(device.ErrLost, e.Err)
 	return e
+}
+
+// interrupted is the error of a call whose caller gave up.
+func interrupted(name string, ctx context.Context) *diag.Error {
+	return &diag.Error{Code: diag.Interrupted, Subject: name, Msg: "was interrupted", Err: context.Cause(ctx)}
 }
 
 const maxErrorText = 2 << 10 // bytes of one field of an error on the wire

@@ -34,6 +34,14 @@ const (
 	NoSharedMemory = "RLX_NO_SHM"
 )
 
+// Full names of the methods that are called or served. The last three are go-plugin's.
+const (
+	serviceMethods = "/rlx.v1.Backend/"
+	shutdownMethod = "/plugin.GRPCController/Shutdown"
+	stdioMethod    = "/plugin.GRPCStdio/StreamStdio"
+	healthMethod   = "/grpc.health.v1.Health/Check"
+)
+
 // Timeouts bound what a backend may take. The caller's context may be shorter, never longer. Zero values take the
 // defaults.
 type Timeouts struct {
@@ -44,7 +52,8 @@ type Timeouts struct {
 	Run    time.Duration // 1 h
 	Stats  time.Duration // 10 s
 	Unload time.Duration // 10 s
-	// Stall is how long a backend that shows signs of life may be without one during a call: 5 s.
+	// Stall is how long a backend that shows signs of life may be without one during a call: 10 s. A Go runtime shows
+	// none while it waits for one thread to reach a safe point, so it must be far above the longest kernel call.
 	Stall time.Duration
 	// Cancel is how long a cancelled run may take to end: 2 s. The backend is ended after that.
 	Cancel time.Duration
@@ -65,7 +74,7 @@ func (t Timeouts) withDefaults() Timeouts {
 	set(&t.Run, time.Hour)
 	set(&t.Stats, 10*time.Second)
 	set(&t.Unload, 10*time.Second)
-	set(&t.Stall, 5*time.Second)
+	set(&t.Stall, 10*time.Second)
 	set(&t.Cancel, 2*time.Second)
 	set(&t.Stop, time.Second)
 	return t

@@ -11,7 +11,7 @@ import (
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/program"
-	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/proto/rlx/v1"
+	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
 // Weights is where the weights lie in Options.Artifact.
@@ -59,6 +59,9 @@ func (s *Session) load(ctx context.Context, p *program.Program, w *rlxv1.Weights
 	defer s.loadMu.Unlock()
 	if err := s.fault(); err != nil {
 		return nil, err
+	}
+	if s.opts.Encode == nil {
+		panic("BUG: Load in a session that was started without Encode")
 	}
 	enc, err := s.opts.Encode(p)
 	if err != nil {

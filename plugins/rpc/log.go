@@ -195,20 +195,23 @@ func parseLevel(s string) slog.Level {
 // Serve, which redirects os.Stderr.
 func NewLogger(level slog.Leveler) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{
-		Level: level,
-		ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
-			if len(groups) > 0 {
-				return a
-			}
-			switch a.Key {
-			case slog.MessageKey:
-				a.Key = "@message"
-			case slog.LevelKey:
-				a.Key = "@level"
-			case slog.TimeKey:
-				a.Key = "@timestamp"
-			}
-			return a
-		},
+		Level:       level,
+		ReplaceAttr: logKeys,
 	}))
+}
+
+// logKeys gives the fields of a record the names that hosts read.
+func logKeys(groups []string, a slog.Attr) slog.Attr {
+	if len(groups) > 0 {
+		return a
+	}
+	switch a.Key {
+	case slog.MessageKey:
+		a.Key = "@message"
+	case slog.LevelKey:
+		a.Key = "@level"
+	case slog.TimeKey:
+		a.Key = "@timestamp"
+	}
+	return a
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/rlx-go/rlx/core/device"
-	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/proto/rlx/v1"
+	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
 // takeOutput appends a chunk to an output. The program fixes the sizes; a backend cannot make the host hold more.

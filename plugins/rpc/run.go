@@ -15,7 +15,7 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/core/tensor"
-	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/proto/rlx/v1"
+	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
 // An Executable is a program loaded in a backend's process. It implements device.Executable.

@@ -1,3 +1,5 @@
+//go:build linux || darwin
+
 package rpc
 
 import (
@@ -19,7 +21,7 @@ import (
 	goplugin "github.com/hashicorp/go-plugin"
 	"google.golang.org/grpc"
 
-	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/proto/rlx/v1"
+	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
 // The test binary is its own backend: with modeEnv set it plays the part named there instead of running tests.

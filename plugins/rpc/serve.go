@@ -20,20 +20,9 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
-	"github.com/rlx-go/rlx/core/program"
-	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/proto/rlx/v1"
+	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
-
-// ServeConfig is what a backend serves.
-type ServeConfig struct {
-	Name    string // as in rlx-backend-NAME
-	Backend device.Backend
-	// Decode reads what the host's Options.Encode wrote, and verifies it again.
-	Decode func([]byte) (*program.Program, error)
-	Log    *slog.Logger // NewLogger; nil: nothing is logged
-}
 
 // Serve serves the backend to the host that started this process, and returns when the host is done with it. It is all
 // that a backend's main does. Started by hand, it prints what it is and exits with status 1.

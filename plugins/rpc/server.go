@@ -20,7 +20,7 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/core/tensor"
-	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/proto/rlx/v1"
+	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
 // server is the backend's side of the protocol. It checks everything that it gets, although the host is the one that
@@ -92,13 +92,15 @@ func (s *server) Info(ctx context.Context, _ *rlxv1.InfoRequest) (*rlxv1.InfoRep
 }
 
 func (s *server) Load(st grpc.ClientStreamingServer[rlxv1.LoadRequest, rlxv1.LoadReply]) error {
-	first, err := st.Recv()
+	first, err := firstOf(st)
 	if err != nil {
 		return err
 	}
 	h := first.GetHeader()
 	w := h.GetWeights()
 	switch {
+	case s.cfg.Decode == nil:
+		return toWire(diag.New(device.ErrUnsupported, "", "takes no programs"), 0, "")
 	case h == nil || w == nil:
 		return protocolError("load: the first message is not a header with weights")
 	case h.ProgramSize <= 0 || h.ProgramSize > MaxProgram || len(h.ProgramSha256) != sha256.Size:
@@ -147,6 +149,15 @@ func (s *server) Load(st grpc.ClientStreamingServer[rlxv1.LoadRequest, rlxv1.Loa
 		reply.Kernels = append(reply.Kernels, &rlxv1.Kernel{Op: k.Op, Native: k.Native})
 	}
 	return st.SendAndClose(reply)
+}
+
+// firstOf is the first message of a stream, which must have one.
+func firstOf[M any](st interface{ Recv() (*M, error) }) (*M, error) {
+	m, err := st.Recv()
+	if errors.Is(err, io.EOF) {
+		return nil, protocolError("the stream ended before its header")
+	}
+	return m, err
 }
 
 // place finds the memory of a program: its weights and its IO space.

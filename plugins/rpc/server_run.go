@@ -16,7 +16,7 @@ import (
 
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
-	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/proto/rlx/v1"
+	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
 // backendRun is one run on the backend's side.
@@ -30,7 +30,7 @@ type backendRun struct {
 }
 
 func (s *server) Run(st grpc.BidiStreamingServer[rlxv1.RunRequest, rlxv1.RunReply]) error {
-	first, err := st.Recv()
+	first, err := firstOf(st)
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
-	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/proto/rlx/v1"
+	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
 // offered are the protocol versions of this host.
@@ -164,9 +164,4 @@ func connect(c *goplugin.Client) (conn *grpc.ClientConn, err error) {
 		return nil, errors.New("no connection")
 	}
 	return conn, nil
-}
-
-// interrupted is the error of a call whose caller gave up.
-func interrupted(name string, ctx context.Context) *diag.Error {
-	return &diag.Error{Code: diag.Interrupted, Subject: name, Msg: "was interrupted", Err: context.Cause(ctx)}
 }

@@ -1838,7 +1838,7 @@ const file_rlx_v1_backend_proto_rawDesc = "" +
 	"\x03Run\x12\x12.rlx.v1.RunRequest\x1a\x10.rlx.v1.RunReply(\x010\x01\x124\n" +
 	"\x06Cancel\x12\x15.rlx.v1.CancelRequest\x1a\x13.rlx.v1.CancelReply\x123\n" +
 	"\x05Stats\x12\x14.rlx.v1.StatsRequest\x1a\x12.rlx.v1.StatsReply0\x01\x124\n" +
-	"\x06Unload\x12\x15.rlx.v1.UnloadRequest\x1a\x13.rlx.v1.UnloadReplyB6Z4github.com/rlx-go/rlx/plugins/rpc/proto/rlx/v1;rlxv1b\x06proto3"
+	"\x06Unload\x12\x15.rlx.v1.UnloadRequest\x1a\x13.rlx.v1.UnloadReplyB)Z'github.com/rlx-go/rlx/plugins/rpc/rlxv1b\x06proto3"
 
 var (
 	file_rlx_v1_backend_proto_rawDescOnce sync.Once

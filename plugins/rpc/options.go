@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/program"
 )
 
@@ -62,4 +63,13 @@ func (o Options) environment() []string {
 // shared reports whether tensors go through shared memory.
 func (o Options) shared() bool {
 	return haveShared && !o.NoSharedMemory && os.Getenv(NoSharedMemory) != "1"
+}
+
+// ServeConfig is what a backend serves.
+type ServeConfig struct {
+	Name    string // as in rlx-backend-NAME
+	Backend device.Backend
+	// Decode reads what the host's Options.Encode wrote, and verifies it again. Nil: the backend takes no programs.
+	Decode func([]byte) (*program.Program, error)
+	Log    *slog.Logger // NewLogger; nil: nothing is logged
 }

@@ -1,0 +1,173 @@
+//go:build linux || darwin
+
+package rpc
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"io"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/rlx-go/rlx/core/device"
+	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
+)
+
+// stream plays messages to one side of a call and keeps nothing of what that side sends.
+type stream[In, Out any] struct {
+	grpc.ServerStream
+	in   []*In
+	sent int
+}
+
+func (s *stream[In, Out]) Recv() (*In, error) {
+	if len(s.in) == 0 {
+		return nil, io.EOF
+	}
+	m := s.in[0]
+	s.in = s.in[1:]
+	return m, nil
+}
+
+func (s *stream[In, Out]) Send(*Out) error          { s.sent++; return nil }
+func (s *stream[In, Out]) SendAndClose(*Out) error  { s.sent++; return nil }
+func (s *stream[In, Out]) Context() context.Context { return context.Background() }
+
+// The client's side of the same.
+type clientStream[Req, Res any] struct {
+	grpc.ClientStream
+	stream[Res, Req]
+}
+
+func (s *clientStream[Req, Res]) Recv() (*Res, error)      { return s.stream.Recv() }
+func (s *clientStream[Req, Res]) Send(*Req) error          { return nil }
+func (s *clientStream[Req, Res]) Context() context.Context { return context.Background() }
+func (s *clientStream[Req, Res]) CloseSend() error         { return nil }
+
+// pack and unpack write messages as length and bytes, one after the other.
+func pack(t testing.TB, ms ...proto.Message) (out []byte) {
+	for _, m := range ms {
+		b, err := proto.Marshal(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(binary.AppendUvarint(out, uint64(len(b))), b...)
+	}
+	return out
+}
+
+func unpack[T any, P interface {
+	*T
+	proto.Message
+}](b []byte) (out []*T) {
+	for len(b) > 0 && len(out) < 64 {
+		n, k := binary.Uvarint(b)
+		if k <= 0 || n > uint64(len(b)-k) {
+			return out
+		}
+		m := P(new(T))
+		if proto.Unmarshal(b[k:k+int(n)], m) == nil {
+			out = append(out, (*T)(m))
+		}
+		b = b[k+int(n):]
+	}
+	return out
+}
+
+// FuzzServer plays a hostile host: any messages, in the order of an honest one. A call answers or fails with a status.
+func FuzzServer(f *testing.F) {
+	p := testProgram(f)
+	enc, err := encodeText(p)
+	if err != nil {
+		f.Fatal(err)
+	}
+	sum := sha256.Sum256(enc)
+	b, err := bind(p, map[string]int64{"N": 1})
+	if err != nil {
+		f.Fatal(err)
+	}
+	header := &rlxv1.LoadRequest{Part: &rlxv1.LoadRequest_Header{Header: &rlxv1.LoadHeader{ProgramSize: int64(len(enc)),
+		ProgramSha256: sum[:], Weights: &rlxv1.Weights{Size: 64}}}}
+	prog := &rlxv1.LoadRequest{Part: &rlxv1.LoadRequest_Program{Program: enc}}
+	weights := &rlxv1.LoadRequest{Part: &rlxv1.LoadRequest_Weights{Weights: testWeights()}}
+	run := &rlxv1.RunRequest{Part: &rlxv1.RunRequest_Header{Header: &rlxv1.RunHeader{Executable: 1, Binding: 1, Generation: 1,
+		Inputs: b.inputs, Outputs: b.outputs, Dump: []int32{2}, Profile: true}}}
+	input := &rlxv1.RunRequest{Part: &rlxv1.RunRequest_Input{Input: &rlxv1.Chunk{Data: testInput(1, 1)}}}
+	load := []*rlxv1.LoadRequest{header, prog, weights}
+	bindReq := &rlxv1.BindRequest{Executable: 1, Syms: map[string]int64{"N": 1}}
+
+	f.Add(pack(f, header, prog, weights), pack(f, bindReq), pack(f, run, input))
+	f.Add(pack(f, header, weights, prog), pack(f, bindReq), pack(f, input, run))
+	f.Add(pack(f, header), pack(f), pack(f, run))
+	f.Fuzz(func(t *testing.T, loadB, bindB, runB []byte) {
+		check := func(err error) {
+			if _, ok := status.FromError(err); !ok {
+				t.Fatalf("%v is not a status", err)
+			}
+		}
+		for _, ms := range [][]*rlxv1.LoadRequest{unpack[rlxv1.LoadRequest](loadB), load} {
+			if len(ms) > 0 && ms[0].GetHeader() != nil {
+				// The host is not the attacker of the memory of its own child; sizes it announces are bounded by constants.
+				if w := ms[0].GetHeader().Weights; w != nil && w.Size > 1<<20 {
+					w.Size = 1 << 20
+				}
+			}
+			s, err := newServer(ServeConfig{Name: "ref", Backend: refBackend{}, Decode: decodeText, Log: newLogSink(nil).log}, &childFiles{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			check(s.Load(&stream[rlxv1.LoadRequest, rlxv1.LoadReply]{in: ms}))
+			binds := append(unpack[rlxv1.BindRequest](bindB), bindReq)
+			for _, m := range binds {
+				if m.Syms["N"] > 64 {
+					m.Syms["N"] = 64 // the reference executor is slow
+				}
+				_, err := s.Bind(t.Context(), m)
+				check(err)
+			}
+			check(s.Run(&stream[rlxv1.RunRequest, rlxv1.RunReply]{in: unpack[rlxv1.RunRequest](runB)}))
+			check(s.Stats(&rlxv1.StatsRequest{Executable: 1, Generation: 1}, &stream[rlxv1.RunRequest, rlxv1.StatsReply]{}))
+			_, err = s.Unload(t.Context(), &rlxv1.UnloadRequest{Executable: 1})
+			check(err)
+		}
+	})
+}
+
+// FuzzRunReplies plays a hostile backend: the host takes any replies without a panic, holds no more than the program's
+// sizes, and accepts outputs only when they are complete.
+func FuzzRunReplies(f *testing.F) {
+	p := testProgram(f)
+	out := func(i int32, n int) proto.Message {
+		return &rlxv1.RunReply{Part: &rlxv1.RunReply_Output{Output: &rlxv1.Chunk{Index: i, Data: make([]byte, n)}}}
+	}
+	done := &rlxv1.RunReply{Part: &rlxv1.RunReply_Done{Done: &rlxv1.Done{Generation: 1, FirstNan: -1}}}
+	dump := &rlxv1.RunReply{Part: &rlxv1.RunReply_Dump{Dump: &rlxv1.Dump{Node: 2, First: true, Shape: []int64{1, 4}, Data: make([]byte, 16)}}}
+	f.Add(pack(f, dump, out(0, 16), done))
+	f.Add(pack(f, out(0, 8), out(0, 8), done))
+	f.Add(pack(f, done, done))
+	f.Add(pack(f, out(-1, 1), dump, dump, &rlxv1.RunReply{Part: &rlxv1.RunReply_Progress{Progress: &rlxv1.Progress{Steps: -9}}}))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		s := newSession(Options{Name: "ref"})
+		bound, err := bind(p, map[string]int64{"N": 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := &Executable{s: s, prog: p, bound: bound, syms: map[string]int64{"N": 1}}
+		s.running.begin(p, 1)
+		x := &hostRun{e: e, header: &rlxv1.RunHeader{Generation: 1}, dumps: []int{2, 3}, finished: make(chan struct{}),
+			r: device.Run{Opts: device.RunOptions{Observe: func(int, []int, []byte) error { return nil }}}}
+		c := &clientStream[rlxv1.RunRequest, rlxv1.RunReply]{}
+		c.in = unpack[rlxv1.RunReply](b)
+		err = x.receive(c)
+		if n, total := s.Progress(); n < 0 || n > total {
+			t.Fatalf("progress %d of %d", n, total)
+		}
+		if len(x.staged[0]) > 16 || err == nil && len(x.staged[0]) != 16 {
+			t.Fatalf("%d bytes of an output of 16, %v", len(x.staged[0]), err)
+		}
+	})
+}

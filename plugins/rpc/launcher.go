@@ -1,0 +1,110 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/diag"
+)
+
+// A Launcher starts backends for a host that lives long. A process that ended cannot be started again, so every start is
+// a new session; a backend that keeps crashing is started more and more slowly, and then not at all. The zero Launcher
+// is ready to use.
+type Launcher struct {
+	mu      sync.Mutex
+	crashes map[string][]time.Time // by absolute path, within crashWindow
+
+	start func(context.Context, Options) (*Session, error) // Start; tests replace it
+	now   func() time.Time
+	sleep func(context.Context, time.Duration) error
+}
+
+// backoff is the pause before a start, by the number of crashes in crashWindow.
+var backoff = []time.Duration{0, 100 * time.Millisecond, 500 * time.Millisecond, 2 * time.Second}
+
+const (
+	crashWindow = time.Minute
+	maxCrashes  = 3 // in crashWindow
+)
+
+// Start starts a session after the pause that earlier crashes of the same file ask for.
+func (l *Launcher) Start(ctx context.Context, opts Options) (*Session, error) {
+	start, now, sleep := l.start, l.now, l.sleep
+	if start == nil {
+		start, now, sleep = Start, time.Now, sleepFor
+	}
+	path, err := filepath.Abs(opts.Path)
+	if err != nil {
+		path = opts.Path
+	}
+	n, oldest := l.recent(path, now())
+	if n >= maxCrashes {
+		return nil, lost(ErrQuarantined, "backend "+opts.backendName(), "%s crashed %d times within %v", path, n, crashWindow).
+			WithHint("it is started again in %v", (crashWindow - now().Sub(oldest)).Round(time.Second))
+	}
+	if err := sleep(ctx, backoff[n]); err != nil {
+		return nil, interrupted("backend "+opts.backendName(), ctx)
+	}
+	s, err := start(ctx, opts)
+	if err != nil {
+		l.note(path, now(), err)
+		return nil, err
+	}
+	go func() {
+		<-s.Done()
+		l.note(path, now(), s.fault())
+	}()
+	return s, nil
+}
+
+// recent counts the crashes of the last minute.
+func (l *Launcher) recent(path string, now time.Time) (n int, oldest time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	kept := l.crashes[path][:0]
+	for _, t := range l.crashes[path] {
+		if now.Sub(t) < crashWindow {
+			kept = append(kept, t)
+		}
+	}
+	if len(kept) == 0 {
+		delete(l.crashes, path)
+		return 0, now
+	}
+	l.crashes[path] = kept
+	return len(kept), kept[0]
+}
+
+// note counts the end of a session where the backend is to blame for it.
+func (l *Launcher) note(path string, now time.Time, err error) {
+	if err == nil || !errors.Is(err, device.ErrLost) {
+		return
+	}
+	for _, c := range []diag.Code{ErrClosed, ErrNotPlugin, ErrDigest, ErrVersion, ErrHost, ErrPlatform} {
+		if errors.Is(err, c) {
+			return
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.crashes == nil {
+		l.crashes = map[string][]time.Time{}
+	}
+	l.crashes[path] = append(l.crashes[path], now)
+}
+
+func sleepFor(ctx context.Context, d time.Duration) error {
+	if d == 0 {
+		return nil
+	}
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,58 @@
+//go:build !linux && !darwin
+
+package rpc
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+)
+
+// Backends need unix sockets, inherited descriptors and process groups. Where these are missing the host still builds,
+// and Start says so; the rest of this file is what its other code refers to.
+
+const haveShared = false
+
+// Start reports that this system cannot run backends.
+func Start(_ context.Context, opts Options) (*Session, error) {
+	return nil, lost(ErrPlatform, "backend "+opts.backendName(), "cannot be started on %s", runtime.GOOS)
+}
+
+// Serve reports that this system cannot run backends and exits.
+func Serve(cfg ServeConfig) {
+	fmt.Fprintf(os.Stderr, "%s: backends cannot run on %s\n", cfg.Name, runtime.GOOS)
+	os.Exit(1)
+}
+
+type backendRunner struct{}
+
+type privateDir struct{}
+
+func (*privateDir) remove() {}
+
+const (
+	wordBeat = iota
+	wordGeneration
+	wordSteps
+)
+
+type region struct{ data []byte }
+
+func (*region) load(int) int64   { return 0 }
+func (*region) grow(int64) error { return os.ErrInvalid }
+func (*region) close()           {}
+
+type process struct {
+	cmd    *exec.Cmd
+	pid    int
+	exited chan struct{}
+}
+
+func (*process) kill()          {}
+func (*process) terminate()     {}
+func (*process) ending() string { return "" }
+func (*process) maxRSS() int64  { return 0 }
+
+func peakRSSOf(int) int64 { return 0 }

@@ -1,0 +1,313 @@
+//go:build linux || darwin
+
+package rpc
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/diag"
+	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
+)
+
+func TestHandshake(t *testing.T) {
+	cert := testCertificate()
+	good := "1|1|unix|/run/d/plugin-dir1/s|grpc|" + cert
+	h, err := parseHandshake(good+"\n", "/run/d", []int{1})
+	if err != nil || h.socket != "/run/d/plugin-dir1/s" || h.version != 1 || h.line() != good+"\n" {
+		t.Fatalf("%+v %v", h, err)
+	}
+	for _, bad := range []string{
+		"", "|", "1|1|unix|/run/d/s|grpc", good + "|true", strings.Replace(good, "1|1", "2|1", 1), strings.Replace(good, "1|1", "1|x", 1),
+		strings.Replace(good, "1|1", "1|2", 1), strings.Replace(good, "unix", "tcp", 1), strings.Replace(good, "unix|/", "unix|", 1),
+		"1|1|unix|/run/d|grpc|" + cert, "1|1|unix|/run/d/../e/s|grpc|" + cert, "1|1|unix|/run/d/./s|grpc|" + cert,
+		"1|1|unix|/run/dd/s|grpc|" + cert, "1|1|unix|/run/d/s|netrpc|" + cert, "1|1|unix|/run/d/s|grpc|",
+		"1|1|unix|/run/d/s|grpc|" + cert[:60], "1|1|unix|/run/d/s|grpc|" + strings.Repeat("A", 60), good + strings.Repeat(" ", maxLine),
+	} {
+		if _, err := parseHandshake(bad, "/run/d", []int{1}); err == nil {
+			t.Errorf("accepted %q", bad)
+		}
+	}
+}
+
+// A handshake that passes names a socket in the directory and survives being written again, whatever the line was.
+func FuzzHandshake(f *testing.F) {
+	cert := testCertificate()
+	f.Add("1|1|unix|/run/d/plugin-dir1/s|grpc|" + cert)
+	f.Add("1|1|tcp|127.0.0.1:80|grpc|" + cert)
+	f.Add("hello")
+	f.Fuzz(func(t *testing.T, line string) {
+		h, err := parseHandshake(line, "/run/d", []int{1})
+		if err != nil {
+			if strings.ContainsFunc(err.Error(), func(r rune) bool { return r < ' ' }) {
+				t.Fatalf("%q has control characters", err)
+			}
+			return
+		}
+		if !strings.HasPrefix(h.socket, "/run/d/") || strings.Contains(h.socket, "..") && filepath.Clean(h.socket) != h.socket {
+			t.Fatalf("socket %q", h.socket)
+		}
+		again, err := parseHandshake(h.line(), "/run/d", []int{1})
+		if err != nil || again != h {
+			t.Fatalf("%+v became %+v, %v", h, again, err)
+		}
+	})
+}
+
+func TestErrorsOnTheWire(t *testing.T) {
+	in := diag.New(device.ErrUnsupported, "softmax", "axis %d of rank %d", 3, 2).WithHint("use axis 1")
+	st, _ := status.FromError(toWire(fmt.Errorf("loading: %w", in), 7, "softmax"))
+	out, ok := fromWire(st, "backend cpu")
+	var step *StepError
+	if !ok || !errors.Is(out, device.ErrUnsupported) || !errors.As(out, &step) || step.Step != 7 || step.Op != "softmax" ||
+		out.Error() != "backend cpu: softmax: axis 3 of rank 2; use axis 1" || st.Code() != codes.Unimplemented {
+		t.Fatalf("%v %v %v", out, step, st.Code())
+	}
+	if errors.Is(out, device.ErrLost) {
+		t.Error("an error of a call is not the loss of the backend")
+	}
+	st, _ = status.FromError(toWire(context.Canceled, 0, ""))
+	if out, ok := fromWire(st, "b"); !ok || !errors.Is(out, diag.Interrupted) {
+		t.Errorf("cancelled: %v", out)
+	}
+	// What a backend may not claim.
+	for _, code := range []string{"RLX4007", "RLX2001", "RLX5001", "RLX5106", "RLX9999", "RLX600", "RLX6OO1", "", "RLX60011"} {
+		st, err := status.New(codes.Internal, "x").WithDetails(&rlxv1.Error{Code: code, Message: "m"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e, ok := fromWire(st, "b"); ok {
+			t.Errorf("code %q became %v", code, e)
+		}
+	}
+}
+
+// Whatever a backend sends as the detail of a status becomes printable text of bounded length and an allowed code.
+func FuzzWireError(f *testing.F) {
+	for _, e := range []*rlxv1.Error{{Code: "RLX7001", Subject: "softmax", Message: "axis", Hint: "h", Step: 3, Op: "o"}, {Code: "RLX4001"}, {Message: "\x1b[2J"}} {
+		b, err := proto.Marshal(e)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		w := &rlxv1.Error{}
+		if proto.Unmarshal(b, w) != nil {
+			return
+		}
+		st, err := status.New(codes.Internal, "x").WithDetails(w)
+		if err != nil {
+			return
+		}
+		e, ok := fromWire(st, "backend b")
+		if !ok {
+			return
+		}
+		text := e.Error()
+		var step *StepError
+		if errors.As(e, &step) {
+			text += step.Error()
+		}
+		if len(text) > 5*maxErrorText || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f || r == 0x202e }) ||
+			!allowedCode(e.Code) {
+			t.Fatalf("%q", text)
+		}
+	})
+}
+
+func FuzzInfo(f *testing.F) {
+	b, _ := proto.Marshal(infoToWire(device.Info{Name: "cpu", Devices: []device.Device{{ID: "0", Memory: 1}}}))
+	f.Add(b)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		r := &rlxv1.InfoReply{}
+		if proto.Unmarshal(b, r) != nil {
+			return
+		}
+		info, err := infoFromWire(r)
+		if err != nil {
+			return
+		}
+		again, err := infoFromWire(infoToWire(info))
+		if err != nil || fmt.Sprint(again) != fmt.Sprint(info) {
+			t.Fatalf("%v became %v, %v", info, again, err)
+		}
+	})
+}
+
+// Any log line is taken without a panic and passed on without control characters.
+func FuzzLogLine(f *testing.F) {
+	f.Add([]byte(`{"@message":1,"@level":[],"@timestamp":{}}`))
+	f.Add([]byte(`{"@message":"hello","@level":"warn","n":1.5,"s":"x"}`))
+	f.Add([]byte("panic: \x1b[31m"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		_, msg, attrs := parseLogLine(b)
+		for _, a := range append(attrs, slog.String("", msg)) {
+			if s := a.Key + a.Value.String(); strings.ContainsFunc(s, func(r rune) bool { return r < ' ' }) {
+				t.Fatalf("%q", s)
+			}
+		}
+	})
+}
+
+func TestLogLine(t *testing.T) {
+	level, msg, attrs := parseLogLine([]byte(`{"@message":"loaded","@level":"warn","@timestamp":"x","n":1,"s":"a b"}`))
+	if level != slog.LevelWarn || msg != "loaded" || fmt.Sprint(attrs) != "[n=1 s=a b]" {
+		t.Errorf("%v %q %v", level, msg, attrs)
+	}
+	var out bytes.Buffer // what NewLogger writes is what parseLogLine reads
+	l := slog.New(slog.NewJSONHandler(&out, &slog.HandlerOptions{ReplaceAttr: logKeys}))
+	l.Error("gone", "why", "x")
+	if !json.Valid(out.Bytes()) {
+		t.Fatal(out.String())
+	}
+	if level, msg, attrs = parseLogLine(out.Bytes()); level != slog.LevelError || msg != "gone" || fmt.Sprint(attrs) != "[why=x]" {
+		t.Errorf("%v %q %v", level, msg, attrs)
+	}
+}
+
+// The limits of the log hold at a clock that the test moves.
+func TestLogLimits(t *testing.T) {
+	var out bytes.Buffer
+	s := newLogSink(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	now := time.Unix(0, 0)
+	s.now = func() time.Time { return now }
+	line := []byte(strings.Repeat("x", 1023) + "\n")
+	for range 2 << 10 {
+		s.line(line, "stderr")
+	}
+	if s.total != logRate || s.dropped != logRate {
+		t.Errorf("passed %d, dropped %d of 2 MiB in no time; want half", s.total, s.dropped)
+	}
+	for range 200 { // 200 s at 1 MiB/s end at the total
+		now = now.Add(time.Second)
+		for range 1 << 10 {
+			s.line(line, "stderr")
+		}
+	}
+	if s.total != logTotal {
+		t.Errorf("passed %d in all; want %d", s.total, logTotal)
+	}
+	s.close()
+	if !strings.Contains(out.String(), "bytes="+fmt.Sprint(logRate+(200<<20)-(logTotal-logRate))) {
+		t.Errorf("the count of dropped bytes is wrong: %s", out.String()[max(0, out.Len()-200):])
+	}
+	// A line longer than the limit is cut, and the reader goes on.
+	s = newLogSink(nil)
+	s.drain(strings.NewReader(strings.Repeat("y", 3*logLine)+"\nlast\n"), "stderr")
+	if s.lastWords() != "last" || s.dropped != 2*logLine+1 {
+		t.Errorf("last words %q, dropped %d", s.lastWords(), s.dropped)
+	}
+}
+
+func TestPrivateDir(t *testing.T) {
+	base, err := os.MkdirTemp("", "rlxtest")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(base)
+	a, err := newPrivateDir(base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	st, err := os.Stat(a.path)
+	if err != nil || st.Mode().Perm() != 0o700 {
+		t.Fatalf("%v, %v", st.Mode(), err)
+	}
+	// One in use survives the start of another; one whose lock is free does not.
+	os.WriteFile(filepath.Join(a.path, "sock"), nil, 0o600)
+	b, err := newPrivateDir(base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(a.path, "sock")); err != nil {
+		t.Error("a directory in use was swept")
+	}
+	a.lock.Close()
+	c, err := newPrivateDir(base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(a.path); err == nil {
+		t.Error("a stale directory was left")
+	}
+	b.remove()
+	b.remove()
+	c.remove()
+	wantEmpty(t, base)
+	// A root that others may write to is not used.
+	root := filepath.Dir(a.path)
+	if err := os.Chmod(root, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	d, err := newPrivateDir(base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if filepath.Dir(d.path) == root {
+		t.Error("a directory that others can write to was used")
+	}
+	d.remove()
+	if _, err := newPrivateDir(filepath.Join(base, strings.Repeat("d", 10))); err == nil {
+		t.Error("a base that does not exist was accepted")
+	}
+	long := filepath.Join(base, strings.Repeat("d", 60))
+	os.Mkdir(long, 0o700)
+	if _, err := newPrivateDir(long); err == nil || !strings.Contains(err.Error(), "TMPDIR") {
+		t.Errorf("a path too long for a socket: %v", err)
+	}
+}
+
+func TestInRange(t *testing.T) {
+	const top = 1<<63 - 1
+	for _, c := range []struct {
+		off, size, n int64
+		want         bool
+	}{{0, 0, 0, true}, {0, 1, 0, false}, {1, 0, 0, false}, {0, 8, 8, true}, {1, 8, 8, false}, {8, 0, 8, true}, {9, 0, 8, false},
+		{-1, 1, 8, false}, {1, -1, 8, false}, {top, top, top, false}, {top, 0, top, true}, {1, top, top, false}, {0, top, top, true}} {
+		if got := inRange(c.off, c.size, c.n); got != c.want {
+			t.Errorf("inRange(%d, %d, %d) = %v", c.off, c.size, c.n, got)
+		}
+	}
+}
+
+func TestInheritedFiles(t *testing.T) {
+	for _, bad := range []string{"io", "io=x", "io=2", "io=99999", "io=1000", "lifeline=3,"} {
+		if c, err := inheritedFiles(bad); err == nil {
+			t.Errorf("%q gave %+v", bad, c)
+		}
+	}
+}
+
+// Calls outside the protocol and calls without a deadline are refused on both sides.
+func TestCheckCall(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+	defer cancel()
+	if err := checkCall(ctx, serviceMethods+"Info"); err != nil {
+		t.Error(err)
+	}
+	for _, m := range []string{serviceMethods + "Info", stdioMethod} {
+		if checkCall(t.Context(), m) == nil {
+			t.Errorf("%s passed without a deadline", m)
+		}
+	}
+	for _, m := range []string{"/plugin.GRPCBroker/StartStream", "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"} {
+		if checkServed(ctx, m) == nil {
+			t.Errorf("%s is served", m)
+		}
+	}
+}
