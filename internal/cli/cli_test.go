@@ -22,7 +22,7 @@ func probe() *Program {
 				var points List
 				var verify Choice
 				fs.Group("Prompts")
-				fs.ListVarP(&points, "point", "p", "a `X,Y`")
+				fs.ListVarP(&points, "point", "p", "`X,Y` of a place")
 				n := fs.IntP("number", "n", 1, "how often")
 				fs.ChoiceVar(&verify, "verify", "how much", "full", "lazy")
 				return func(_ context.Context, env *Env, args []string) error {
@@ -96,7 +96,7 @@ func TestUsageErrors(t *testing.T) {
 		{"x.bin --poin 1,2", "--poin: no such flag; did you mean --point?"},
 		{"x.bin --numbers=2", "did you mean --number?"},
 		{"x.bin -z", "-z: no such flag"},
-		{"x.bin -n", "--number: its value is missing: --number int, how often"},
+		{"x.bin -n", "--number: its value is missing: --number int: how often"},
 		{"x.bin -n many", `--number: "many"`},
 		{"x.bin --verify half", `--verify: "half": allowed are full, lazy`},
 		{"x.bin --format yaml", "allowed are text and json"},

@@ -50,7 +50,7 @@ type sharedFlags struct {
 func (fs *FlagSet) shared() *sharedFlags {
 	var s sharedFlags
 	fs.Group("General")
-	fs.StringVar(&s.format, "format", "text", "`text|json`: form of results and errors")
+	fs.StringVar(&s.format, "format", "text", "`text|json` form of results and errors")
 	fs.BoolVarP(&s.quiet, "quiet", "q", false, "no progress and no closing line on stderr")
 	fs.BoolVarP(&s.help, "help", "h", false, "show this text")
 	return &s
@@ -88,8 +88,8 @@ func (fs *FlagSet) parse(args []string) error {
 }
 
 func usageOf(f *pflag.Flag) string {
-	name, usage := pflag.UnquoteUsage(f)
-	return fmt.Sprintf("--%s %s, %s", f.Name, name, usage)
+	name, usage := pflag.UnquoteUsage(shown(f))
+	return fmt.Sprintf("--%s %s: %s", f.Name, name, usage)
 }
 
 func (fs *FlagSet) names() []string {
@@ -97,6 +97,28 @@ func (fs *FlagSet) names() []string {
 	fs.VisitAll(func(f *pflag.Flag) { out = append(out, f.Name) })
 	return out
 }
+
+// shown is the flag as help texts show it. A usage text that begins with a word in backquotes has in it what the value is
+// called; pflag alone would repeat the word in the text.
+func shown(f *pflag.Flag) *pflag.Flag {
+	c := *f
+	if c.DefValue == "0s" {
+		c.DefValue = "" // a duration of zero stands for none, and the text says so
+	}
+	if rest, ok := strings.CutPrefix(f.Usage, "`"); ok {
+		name, text, _ := strings.Cut(rest, "`")
+		c.Usage, c.Value = strings.TrimLeft(text, " :,"), named{f.Value, name}
+	}
+	return &c
+}
+
+// named is a value whose type is called name in help texts.
+type named struct {
+	pflag.Value
+	name string
+}
+
+func (n named) Type() string { return n.name }
 
 // help is the text of all groups.
 func (fs *FlagSet) help() string {
@@ -118,7 +140,7 @@ func (fs *FlagSet) help() string {
 		part := pflag.NewFlagSet("", pflag.ContinueOnError)
 		part.SortFlags = false
 		for _, f := range all[g.first:end] {
-			part.AddFlag(f)
+			part.AddFlag(shown(f))
 		}
 		fmt.Fprintf(&b, "\n%s:\n%s", g.title, part.FlagUsagesWrapped(helpWidth))
 	}
@@ -186,7 +208,7 @@ type Choice struct {
 // ChoiceVar declares a Choice whose default is the first of the allowed values.
 func (fs *FlagSet) ChoiceVar(c *Choice, name, usage string, allowed ...string) {
 	*c = Choice{allowed[0], allowed}
-	fs.Var(c, name, "`"+strings.Join(allowed, "|")+"`: "+usage)
+	fs.Var(c, name, "`"+strings.Join(allowed, "|")+"` "+usage)
 }
 
 // Set accepts an allowed value.

@@ -1,0 +1,229 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/interp"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/program"
+	"github.com/rlx-go/rlx/core/tensor"
+	"github.com/rlx-go/rlx/internal/cli"
+	"github.com/rlx-go/rlx/internal/npy"
+)
+
+// CodeCheck is reported by --check.
+var CodeCheck = diag.Define("RLX1201", "a step differs from the reference", `
+--check was given: each step's result was compared with the reference evaluation of its op on the same operands, and the
+named step is the first that is further from it than the op's tolerance allows. This is a bug of the backend.`)
+
+// debugFlags are what a user may ask of a run beyond its result.
+type debugFlags struct {
+	profile, checkNaN, check bool
+	trace                    string   // file
+	dumps                    cli.List // GLOB=DIR
+}
+
+func (d *debugFlags) declare(fs *cli.FlagSet) {
+	fs.Group("Looking inside")
+	fs.BoolVar(&d.profile, "profile", false, "time per kind of op, with GFLOP/s and GB/s")
+	fs.StringVar(&d.trace, "trace", "", "`FILE` write a trace of load and steps, for ui.perfetto.dev or chrome://tracing")
+	fs.BoolVar(&d.checkNaN, "check-nan", false, "stop at the first step whose result holds a NaN, and name it")
+	fs.BoolVar(&d.check, "check", false, "compare each step with the reference evaluation of its op (very slow)")
+	fs.ListVarP(&d.dumps, "dump-tensors", "", "`GLOB=DIR` write the results of nodes whose names match to DIR as METHOD.STEP.NODE.npy (repeatable)")
+}
+
+// any reports whether a run is worth making without an output.
+func (d *debugFlags) any() bool {
+	return d.profile || d.checkNaN || d.check || d.trace != "" || len(d.dumps.Values) > 0
+}
+
+// prepare checks the values and makes the directories of --dump-tensors.
+func (d *debugFlags) prepare() error {
+	for _, v := range d.dumps.Values {
+		glob, dir, ok := strings.Cut(v, "=")
+		if _, err := path.Match(glob, ""); !ok || dir == "" || err != nil {
+			return cli.Usagef("--dump-tensors "+v, "is not GLOB=DIR with a pattern such as 'encoder.*'")
+		}
+		if err := os.Mkdir(dir, 0o777); err != nil && !os.IsExist(err) {
+			return cli.Usagef("--dump-tensors "+v, "directory cannot be made: %w", unpath(err))
+		}
+	}
+	return nil
+}
+
+// watcher is the debug side of one run.
+type watcher struct {
+	l       *loaded
+	bound   *program.Bound
+	options device.RunOptions
+	dirs    map[int][]string // of --dump-tensors, by node
+	stepOf  map[int]int
+	values  map[int]*tensor.Array // for --check: results so far
+	uses    map[int]int           // and how many steps still read them
+}
+
+// watch prepares the debug side of a run.
+func (d *debugFlags) watch(l *loaded, bound *program.Bound, in map[string]tensor.Tensor) (*watcher, error) {
+	w := &watcher{l: l, bound: bound, dirs: map[int][]string{}, stepOf: map[int]int{}}
+	w.options = device.RunOptions{Profile: d.profile || d.trace != "", CheckNaN: d.checkNaN}
+	if len(d.dumps.Values) == 0 && !d.check {
+		return w, nil
+	}
+	for i, s := range bound.Steps {
+		w.stepOf[s.Node.ID] = i
+		for _, v := range d.dumps.Values {
+			glob, dir, _ := strings.Cut(v, "=")
+			if ok, _ := path.Match(glob, s.Node.Label()); ok {
+				w.dirs[s.Node.ID] = append(w.dirs[s.Node.ID], dir)
+			}
+		}
+		if d.check || len(w.dirs[s.Node.ID]) > 0 {
+			w.options.Dump = append(w.options.Dump, s.Node.ID)
+		}
+	}
+	if d.check {
+		w.values, w.uses = map[int]*tensor.Array{}, map[int]int{}
+		for _, s := range bound.Steps {
+			for _, x := range s.Node.In {
+				src, _ := sourceOf(x)
+				w.uses[src.ID]++
+			}
+		}
+		for _, n := range l.prog.Graph.Inputs() {
+			w.values[n.ID] = in[n.Name].Array()
+		}
+	}
+	w.options.Observe = w.observe
+	return w, nil
+}
+
+// observe gets the value of a node as the backend stored it.
+func (w *watcher) observe(node int, shape []int, data []byte) error {
+	n := w.l.prog.Graph.Nodes[node]
+	t := tensor.Tensor{DType: n.Type.DType, Shape: slices.Clone(shape), Data: data}
+	for _, dir := range w.dirs[node] {
+		name := fmt.Sprintf("%s.%05d.%s.npy", w.l.prog.Method, w.stepOf[node], fileName(n.Label()))
+		if err := npy.WriteFile(filepath.Join(dir, name), writable(t)); err != nil {
+			return err
+		}
+	}
+	if w.values == nil {
+		return nil
+	}
+	return w.compare(w.bound.Steps[w.stepOf[node]], t.Array())
+}
+
+// compare evaluates the step's op on the values that the backend had, and compares.
+func (w *watcher) compare(s program.BoundStep, got *tensor.Array) error {
+	in := make([]*tensor.Array, len(s.In))
+	for i, o := range s.In {
+		var err error
+		if in[i], err = w.value(o); err != nil {
+			return err
+		}
+	}
+	want := tensor.NewArray(s.Out.DType, s.Out.Shape...)
+	if err := s.Node.Op.Eval(s.Node.Attrs, in, want); err != nil {
+		return diag.New(CodeCheck, w.at(s.Node.ID), "the reference refuses its operands: %w", err)
+	}
+	types := make([]ir.Type, len(s.In))
+	for i, o := range s.In {
+		types[i] = staticType(o)
+	}
+	if err := interp.Compare(got, want, s.Node.Op.Tol(s.Node.Attrs, types, staticType(s.Out))); err != nil {
+		return diag.New(CodeCheck, w.at(s.Node.ID), "%w", err)
+	}
+	w.values[s.Node.ID] = got
+	for _, x := range s.Node.In {
+		src, _ := sourceOf(x)
+		if w.uses[src.ID]--; w.uses[src.ID] == 0 {
+			delete(w.values, src.ID)
+		}
+	}
+	return nil
+}
+
+// sourceOf is the node that made the value which n shows, and where n begins in it, in bytes.
+func sourceOf(n *ir.Node) (src *ir.Node, offset int64) {
+	for {
+		off, view := n.View()
+		if !view {
+			return n, offset
+		}
+		offset, n = offset+off, n.In[0]
+	}
+}
+
+// value is an operand: a weight, a result, an input, or a view of one of these.
+func (w *watcher) value(o program.Operand) (*tensor.Array, error) {
+	src, off := sourceOf(w.l.prog.Graph.Nodes[o.Node])
+	if src.Op.Name == "param" {
+		b, err := w.l.h.model.weight(o.Offset, o.Bytes)
+		if err != nil {
+			return nil, err
+		}
+		return tensor.Tensor{DType: o.DType, Shape: o.Shape, Data: b}.Array(), nil
+	}
+	v, ok := w.values[src.ID]
+	if !ok {
+		panic("BUG: --check has no value of " + src.Label())
+	}
+	first, n := int(off)/o.DType.Size(), tensor.Numel(o.Shape)
+	a := &tensor.Array{DType: o.DType, Shape: o.Shape}
+	if v.F != nil {
+		a.F = v.F[first : first+n]
+	} else {
+		a.I = v.I[first : first+n]
+	}
+	return a, nil
+}
+
+// at names a node for messages: "encode step 12 (softmax %31)".
+func (w *watcher) at(node int) string {
+	n := w.l.prog.Graph.Nodes[node]
+	for i, s := range w.l.prog.Steps {
+		if s.Node == node {
+			return fmt.Sprintf("%s step %d of %d (%s %s)", w.l.prog.Method, i+1, len(w.l.prog.Steps), n.Op.Name, n.Label())
+		}
+	}
+	return n.Label()
+}
+
+// verdict looks at what the run reported.
+func (w *watcher) verdict(st device.Stats) error {
+	if !w.options.CheckNaN || st.FirstNaN < 0 {
+		return nil
+	}
+	if st.FirstNaN >= len(w.l.prog.Graph.Nodes) {
+		return diag.New(device.ErrLost, "backend "+w.l.h.backend, "reported a NaN in node %d of %d", st.FirstNaN, len(w.l.prog.Graph.Nodes))
+	}
+	return diag.New(device.ErrNaN, w.at(st.FirstNaN), "its result holds a NaN")
+}
+
+// fileName replaces what has a meaning in paths.
+func fileName(label string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '/' || r == '\\' || r == '%' || r == ':' {
+			return '_'
+		}
+		return r
+	}, label)
+}
+
+// writable is t in a form that .npy has: bf16 is widened to f32, which is exact.
+func writable(t tensor.Tensor) tensor.Tensor {
+	if t.DType != dtype.BF16 {
+		return t
+	}
+	a := t.Array()
+	a.DType = dtype.F32
+	return a.Tensor()
+}

@@ -1,0 +1,190 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/internal/cli"
+)
+
+// probed is what a backend said about itself, or why it said nothing.
+type probed struct {
+	found
+	hidden string // path of the one that is used instead; then it was not asked
+	info   device.Info
+	err    error
+}
+
+// probeAll asks every backend, some at a time.
+func probeAll(ctx context.Context, env *cli.Env, f *hostFlags) ([]probed, *registry, error) {
+	reg, err := findBackends(f.plugins.Values)
+	if err != nil {
+		return nil, nil, err
+	}
+	out := make([]probed, len(reg.all))
+	var g errgroup.Group
+	g.SetLimit(4)
+	for i, b := range reg.all {
+		out[i].found = b
+		if used, err := reg.find(b.name); err == nil && used.path != b.path {
+			out[i].hidden = used.path
+			continue
+		}
+		g.Go(func() error {
+			out[i].info, out[i].err = startAlone(ctx, env, f, b)
+			return nil
+		})
+	}
+	g.Wait()
+	return out, reg, ctx.Err()
+}
+
+func devicesCommand() *cli.Command {
+	return &cli.Command{
+		Name: "devices", Args: "[flags]", Short: "list the devices of all backends",
+		Examples: []cli.Example{{About: "what this machine has, with the flag that chooses it", Line: "rlxrun devices"}},
+		Setup: func(fs *cli.FlagSet) cli.Run {
+			var f hostFlags
+			fs.StringVarP(&f.backend, "backend", "b", "", "`NAME` only the devices of this backend")
+			f.declarePlugins(fs)
+			return func(ctx context.Context, env *cli.Env, args []string) error {
+				if len(args) > 0 {
+					return cli.Usagef("devices", "takes no arguments; found %q", args[0])
+				}
+				return devices(ctx, env, &f)
+			}
+		},
+	}
+}
+
+// deviceRow is one device, for JSON.
+type deviceRow struct {
+	Flag     string   `json:"flag"` // what chooses it, ready to paste
+	Backend  string   `json:"backend"`
+	ID       string   `json:"id"`
+	Name     string   `json:"name"`
+	Type     string   `json:"type"`
+	Memory   int64    `json:"memory"`
+	Features []string `json:"features"`
+}
+
+func devices(ctx context.Context, env *cli.Env, f *hostFlags) error {
+	all, reg, err := probeAll(ctx, env, f)
+	if err != nil {
+		return err
+	}
+	if f.backend != "" {
+		if _, err := reg.find(f.backend); err != nil {
+			return err
+		}
+	}
+	rows := []deviceRow{}
+	var failed error
+	for _, p := range all {
+		if p.hidden != "" || f.backend != "" && p.name != f.backend {
+			continue
+		}
+		if p.err != nil {
+			failed = p.err
+			if f.backend == "" && !env.JSON {
+				env.Notef("backend %s: %v", p.name, p.err)
+			}
+			continue
+		}
+		for _, d := range p.info.Devices {
+			rows = append(rows, deviceRow{"--device " + p.name + ":" + d.ID, p.name, d.ID, d.Name, d.Type, d.Memory, append([]string{}, d.Features...)})
+		}
+	}
+	if len(rows) == 0 {
+		if failed != nil {
+			return failed
+		}
+		return diag.New(CodeBackend, "", "no backend was found; looked in %s", reg.places()).
+			WithHint("put rlx-backend-NAME beside rlxrun, or give --plugin NAME=PATH")
+	}
+	if env.JSON {
+		return env.WriteJSON(rows)
+	}
+	table := [][]string{{"DEVICE", "TYPE", "MEMORY", "NAME", "FEATURES"}}
+	for _, r := range rows {
+		mem := "-"
+		if r.Memory > 0 {
+			mem = size(r.Memory)
+		}
+		table = append(table, []string{r.Flag, r.Type, mem, r.Name, strings.Join(r.Features, ", ")})
+	}
+	return env.Table(table)
+}
+
+func pluginsCommand() *cli.Command {
+	return &cli.Command{
+		Name: "plugins list", Args: "[flags]", Short: "list the backends found, and whether they work",
+		Long: `Lists the backends found: those given with --plugin, executables called rlx-backend-NAME beside rlxrun's own, and
+those in the directories of RLX_PLUGIN_PATH. The first of a name is the one that is used. Each is started and asked
+what it is.`,
+		Examples: []cli.Example{{About: "does my backend start?", Line: "rlxrun plugins list --plugin mine=./my-backend"}},
+		Setup: func(fs *cli.FlagSet) cli.Run {
+			var f hostFlags
+			f.declarePlugins(fs)
+			return func(ctx context.Context, env *cli.Env, args []string) error {
+				if len(args) > 0 {
+					return cli.Usagef("plugins list", "takes no arguments; found %q", args[0])
+				}
+				return plugins(ctx, env, &f)
+			}
+		},
+	}
+}
+
+// pluginRow is one backend, for JSON.
+type pluginRow struct {
+	Name    string   `json:"name"`
+	Path    string   `json:"path"`
+	From    string   `json:"from"`
+	Status  string   `json:"status"` // ok, failed, hidden
+	Version string   `json:"version,omitempty"`
+	Targets []string `json:"targets,omitempty"`
+	Devices int      `json:"devices"`
+	Code    string   `json:"code,omitempty"`
+	Message string   `json:"message,omitempty"`
+}
+
+func plugins(ctx context.Context, env *cli.Env, f *hostFlags) error {
+	all, reg, err := probeAll(ctx, env, f)
+	if err != nil {
+		return err
+	}
+	rows := []pluginRow{}
+	table := [][]string{{"NAME", "FOUND", "PATH", "STATUS"}}
+	for _, p := range all {
+		r := pluginRow{Name: p.name, Path: p.path, From: p.from, Status: "ok", Version: p.info.Version, Targets: p.info.Targets, Devices: len(p.info.Devices)}
+		text := fmt.Sprintf("ok, %d devices, targets %s", r.Devices, strings.Join(r.Targets, " "))
+		if r.Version != "" {
+			text += ", version " + r.Version
+		}
+		switch {
+		case p.hidden != "":
+			r.Status, r.Message = "hidden", "hidden by "+p.hidden
+			text = r.Message
+		case p.err != nil:
+			code, _ := diag.CodeOf(p.err)
+			r.Status, r.Code, r.Message = "failed", string(code), p.err.Error()
+			text = r.Code + " " + p.err.Error()
+		}
+		rows = append(rows, r)
+		table = append(table, []string{p.name, p.from, p.path, text})
+	}
+	if env.JSON {
+		return env.WriteJSON(rows)
+	}
+	if len(rows) == 0 {
+		env.Notef("no backend was found; looked in %s", reg.places())
+		return nil
+	}
+	return env.Table(table)
+}

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/internal/cli"
+)
+
+// CodeBackend is reported for a backend that is not there.
+var CodeBackend = diag.Define("RLX5201", "unknown backend", `
+No backend of that name was found. A backend is an executable called rlx-backend-NAME beside rlxrun's own, or in one of the
+directories of RLX_PLUGIN_PATH, or any executable given with --plugin NAME=PATH. "rlxrun plugins list" shows those found.`)
+
+const (
+	backendPrefix = "rlx-backend-"
+	pluginPathEnv = "RLX_PLUGIN_PATH"
+)
+
+// found is one executable that calls itself a backend.
+type found struct {
+	name, path string
+	from       string // how it was found: "--plugin", "beside rlxrun", "RLX_PLUGIN_PATH"
+}
+
+// registry is what was found, and where it was looked for. The first of a name is the one that is used.
+type registry struct {
+	all    []found
+	looked []string
+}
+
+// findBackends looks for backends: --plugin first, then beside rlxrun, then along RLX_PLUGIN_PATH.
+func findBackends(plugins []string) (*registry, error) {
+	r := &registry{}
+	for _, p := range plugins {
+		name, path, ok := strings.Cut(p, "=")
+		if !ok || name == "" || path == "" {
+			return nil, cli.Usagef("--plugin "+p, "is not NAME=PATH")
+		}
+		if i := slices.IndexFunc(r.all, func(f found) bool { return f.name == name }); i >= 0 {
+			return nil, cli.Usagef("--plugin "+p, "backend %q is given twice", name)
+		}
+		r.all = append(r.all, found{name, path, "--plugin"})
+	}
+	if exe, err := os.Executable(); err == nil {
+		if real, err := filepath.EvalSymlinks(exe); err == nil {
+			exe = real
+		}
+		r.scan(filepath.Dir(exe), "beside rlxrun")
+	}
+	for _, dir := range filepath.SplitList(os.Getenv(pluginPathEnv)) {
+		if dir != "" {
+			r.scan(dir, pluginPathEnv)
+		}
+	}
+	return r, nil
+}
+
+// scan adds the backends of a directory. One that cannot be read is as good as empty: the list of places is in the error
+// that follows if the backend is not found.
+func (r *registry) scan(dir, from string) {
+	if slices.Contains(r.looked, dir) {
+		return
+	}
+	r.looked = append(r.looked, dir)
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		name, ok := strings.CutPrefix(strings.TrimSuffix(e.Name(), ".exe"), backendPrefix)
+		path := filepath.Join(dir, e.Name())
+		st, err := os.Stat(path)
+		if ok && name != "" && err == nil && st.Mode().IsRegular() && st.Mode().Perm()&0o111 != 0 {
+			r.all = append(r.all, found{name, path, from})
+		}
+	}
+}
+
+// first lists the backends that are used: the first of each name.
+func (r *registry) first() []found {
+	var out []found
+	for _, f := range r.all {
+		if !slices.ContainsFunc(out, func(o found) bool { return o.name == f.name }) {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// find is the backend of that name, or an error that lists those there are.
+func (r *registry) find(name string) (found, error) {
+	for _, f := range r.all {
+		if f.name == name {
+			return f, nil
+		}
+	}
+	names := "none"
+	if list := r.first(); len(list) > 0 {
+		var parts []string
+		for _, f := range list {
+			parts = append(parts, f.name+" ("+f.path+")")
+		}
+		names = strings.Join(parts, ", ")
+	}
+	return found{}, diag.New(CodeBackend, "backend "+name, "is unknown; found: %s; looked in %s", names, r.places()).
+		WithHint("or name its executable with --plugin %s=PATH", name)
+}
+
+// places says where backends were looked for.
+func (r *registry) places() string {
+	s := strings.Join(r.looked, ", ")
+	if os.Getenv(pluginPathEnv) == "" {
+		s += " (" + pluginPathEnv + " is not set)"
+	}
+	return s
+}
+
+// unpath drops the operation and path from a file error whose subject names the path already.
+func unpath(err error) error {
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		return pe.Err
+	}
+	return err
+}

@@ -1,0 +1,221 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/program"
+	"github.com/rlx-go/rlx/core/tensor"
+	"github.com/rlx-go/rlx/internal/cli"
+)
+
+// host runs methods of one artifact on one device of one backend.
+type host struct {
+	env     *cli.Env
+	model   *model
+	backend string // name
+	info    device.Info
+	device  device.Device
+	load    func(context.Context, *program.Program) (device.Executable, error)
+	peakRSS func() int64 // of the backend's process
+	limit   int64        // bytes that may be needed; 0: what is free
+	debug   debugFlags
+	trace   *trace
+
+	runs []runRecord
+}
+
+// runRecord is what is known about one run of a method.
+type runRecord struct {
+	prog  *program.Program
+	syms  map[string]int64
+	begin time.Time
+	wall  time.Duration // inputs handed in to outputs readable
+	stats device.Stats
+}
+
+// loaded is a method ready to run.
+type loaded struct {
+	h       *host
+	prog    *program.Program
+	exe     device.Executable
+	kernels []device.Kernel
+	io      []byte
+}
+
+// chooseDevice sets the device: the one asked for, or the backend's first.
+func (h *host) chooseDevice(id string) error {
+	if len(h.info.Devices) == 0 {
+		return diag.New(device.ErrUnavailable, "backend "+h.backend, "has no device on this machine")
+	}
+	var ids []string
+	for _, d := range h.info.Devices {
+		if d.ID == id || id == "" {
+			h.device = d
+			return nil
+		}
+		ids = append(ids, h.backend+":"+d.ID)
+	}
+	return diag.New(device.ErrUnavailable, "device "+h.backend+":"+id, "is not there; allowed are %s", strings.Join(ids, ", "))
+}
+
+// pick is the program of a method that suits the backend best: the first of its targets that the artifact has and whose
+// ops and element types it runs. "portable" is tried last.
+func (h *host) pick(method string) (*program.Program, error) {
+	progs := h.model.targets(method)
+	if len(progs) == 0 {
+		return nil, cli.Usagef("--method "+method, "is not a method of %s; methods are %s", h.model.path, strings.Join(h.model.methods(), ", "))
+	}
+	var reasons []string
+	for _, target := range append(slices.Clone(h.info.Targets), "portable") {
+		for _, p := range progs {
+			if p.Target != target {
+				continue
+			}
+			lacks := h.lacks(p)
+			if lacks == "" {
+				return p, nil
+			}
+			if r := target + ": it lacks " + lacks; !slices.Contains(reasons, r) {
+				reasons = append(reasons, r)
+			}
+		}
+	}
+	if reasons == nil {
+		var have []string
+		for _, p := range progs {
+			have = append(have, p.Target)
+		}
+		reasons = []string{fmt.Sprintf("the artifact has the targets %s; it takes %s", strings.Join(have, ", "), strings.Join(h.info.Targets, ", "))}
+	}
+	return nil, diag.New(device.ErrUnsupported, "backend "+h.backend, "cannot run %s: %s", method, strings.Join(reasons, "; ")).
+		WithHint("choose another backend, or compile for a target it takes")
+}
+
+// lacks lists what the program has and the backend does not run; empty where it runs all of it.
+func (h *host) lacks(p *program.Program) string {
+	var ops, types []string
+	for _, n := range p.Graph.Nodes {
+		if program.IsStep(n) && !slices.Contains(h.info.Ops, n.Op.Name) && !slices.Contains(ops, n.Op.Name) {
+			ops = append(ops, n.Op.Name)
+		}
+		if t := n.Type.DType.String(); !slices.Contains(h.info.DTypes, t) && !slices.Contains(types, t) {
+			types = append(types, t)
+		}
+	}
+	var parts []string
+	if ops != nil {
+		parts = append(parts, "ops "+strings.Join(ops, ", "))
+	}
+	if types != nil {
+		parts = append(parts, "element types "+strings.Join(types, ", "))
+	}
+	return strings.Join(parts, " and ")
+}
+
+// loadAll makes methods ready, after a check that memory suffices for all of them together. The one with the largest IO
+// space comes first: it fixes the size of the region that host and backend share.
+func (h *host) loadAll(ctx context.Context, methods ...string) (map[string]*loaded, error) {
+	var progs []*program.Program
+	for _, m := range methods {
+		p, err := h.pick(m)
+		if err != nil {
+			return nil, err
+		}
+		progs = append(progs, p)
+	}
+	if err := h.checkMemory(progs); err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(progs, func(a, b *program.Program) int { return cmp.Compare(b.IOSize, a.IOSize) })
+	out := map[string]*loaded{}
+	for _, p := range progs {
+		done := h.trace.span("load " + p.Method)
+		exe, err := h.load(ctx, p)
+		done()
+		if err != nil {
+			for _, l := range out {
+				l.exe.Close()
+			}
+			return nil, err
+		}
+		out[p.Method] = &loaded{h, p, exe, exe.Kernels(), tensor.AlignedBytes(int(p.IOSize))}
+	}
+	return out, nil
+}
+
+// run executes a method once. Outputs are copies.
+func (l *loaded) run(ctx context.Context, in map[string]tensor.Tensor) (map[string]tensor.Tensor, error) {
+	g := l.prog.Graph
+	syms, err := checkInputs(g, in)
+	if err != nil {
+		return nil, err
+	}
+	bound, err := l.prog.Bind(syms)
+	if err != nil {
+		return nil, diag.New(device.ErrInput, g.Name, "%w", err)
+	}
+	watch, err := l.h.debug.watch(l, bound, in)
+	if err != nil {
+		return nil, err
+	}
+	bar := l.h.env.Progress(l.prog.Method, int64(len(l.prog.Steps)))
+	defer bar.Clear()
+	done := l.h.trace.span("run " + l.prog.Method)
+	rec := runRecord{prog: l.prog, syms: syms, begin: time.Now()}
+	for i, n := range g.Inputs() {
+		copy(l.io[bound.Inputs[i].Offset:], in[n.Name].Data)
+	}
+	rec.stats, err = l.exe.Run(ctx, device.Run{Syms: syms, IO: l.io, Opts: watch.options,
+		Progress: func(step int) { bar.Set(int64(step)) }})
+	if err == nil {
+		err = watch.verdict(rec.stats)
+	}
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]tensor.Tensor{}
+	for i, o := range bound.Outputs {
+		t := tensor.New(o.DType, o.Shape...)
+		copy(t.Data, l.io[o.Offset:o.Offset+o.Bytes])
+		out[g.Outputs[i].Name] = t
+	}
+	rec.wall = time.Since(rec.begin)
+	done()
+	l.h.runs = append(l.h.runs, rec)
+	return out, nil
+}
+
+// staticType is an operand's type under the values of the symbols it was bound with.
+func staticType(o program.Operand) ir.Type {
+	t := ir.Type{DType: o.DType}
+	for _, d := range o.Shape {
+		t.Shape = append(t.Shape, ir.Static(int64(d)))
+	}
+	return t
+}
+
+// flops counts the arithmetic of one step, a multiply-add as two.
+func flops(s program.BoundStep) int64 {
+	in := make([]ir.Type, len(s.In))
+	for i, o := range s.In {
+		in[i] = staticType(o)
+	}
+	return s.Node.Op.FLOPs(s.Node.Attrs, in, staticType(s.Out))
+}
+
+// traffic is the bytes that one step reads and writes at least.
+func traffic(s program.BoundStep) int64 {
+	n := s.Out.Bytes
+	for _, o := range s.In {
+		n += o.Bytes
+	}
+	return n
+}

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/internal/cli"
+)
+
+// CodeTimeout is reported where --timeout passed.
+var CodeTimeout = diag.Define("RLX5202", "time is up", `
+The time given with --timeout was over before the run was. The backend was ended and nothing was written.`)
+
+const defaultBackend = "cpu"
+
+// hostFlags choose the backend and the terms on which it works.
+type hostFlags struct {
+	backend, device, threads   string
+	plugins                    cli.List
+	timeout                    time.Duration
+	verify, log                cli.Choice
+	precision, memory          string
+	parsedThreads              int
+	parsedMemory               int64
+	backendName, deviceOfFlags string // what backend and device come to
+}
+
+const (
+	verifyFull = "full"
+	verifyLazy = "lazy"
+)
+
+func (f *hostFlags) declare(fs *cli.FlagSet) {
+	fs.Group("Where it runs")
+	fs.StringVarP(&f.backend, "backend", "b", "", "`NAME` the backend (default "+defaultBackend+", or that of --device)")
+	fs.StringVar(&f.device, "device", "", "`[BACKEND:]ID` the device, as \"rlxrun devices\" lists them (default the backend's first)")
+	fs.StringVar(&f.threads, "threads", "auto", "`N|auto` threads of the backend")
+	f.declarePlugins(fs)
+	fs.DurationVar(&f.timeout, "timeout", 0, "`TIME` give up after so long, such as 90s or 5m (default never)")
+	fs.StringVar(&f.memory, "memory", "", "`SIZE` refuse to run where more is needed, such as 300M or 2Gi (default what is free)")
+	fs.StringVar(&f.precision, "precision", "f32", "`TYPE` what to compute in; artifacts allow f32")
+	fs.ChoiceVar(&f.verify, "verify", "when the digests of the weights are checked: before the run, or as they are used", verifyFull, verifyLazy)
+}
+
+// declarePlugins declares the flags of every command that starts backends.
+func (f *hostFlags) declarePlugins(fs *cli.FlagSet) {
+	fs.ListVarP(&f.plugins, "plugin", "", "`NAME=PATH` a backend that is elsewhere, by its executable (repeatable)")
+	fs.ChoiceVar(&f.log, "log", "what to show of the backend's log on stderr", "warn", "off", "error", "info", "debug")
+}
+
+// check parses what pflag does not.
+func (f *hostFlags) check() error {
+	if f.threads != "auto" {
+		n, err := strconv.Atoi(f.threads)
+		if err != nil || n < 1 || n > 1<<16 {
+			return cli.Usagef("--threads "+f.threads, "is neither auto nor a number from 1 to %d", 1<<16)
+		}
+		f.parsedThreads = n
+	}
+	if f.timeout < 0 {
+		return cli.Usagef("--timeout", "%v is negative", f.timeout)
+	}
+	if f.precision != "f32" {
+		return cli.Usagef("--precision "+f.precision, "is not what the artifact allows; allowed is f32")
+	}
+	var err error
+	if f.memory != "" {
+		if f.parsedMemory, err = parseSize(f.memory); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// resolve decides on backend and device: --device may name the backend in front of a colon.
+func (f *hostFlags) resolve(r *registry) (found, error) {
+	f.backendName, f.deviceOfFlags = f.backend, f.device
+	if name, id, ok := strings.Cut(f.device, ":"); ok {
+		for _, b := range r.first() {
+			if b.name != name {
+				continue
+			}
+			if f.backend != "" && f.backend != name {
+				return found{}, cli.Usagef("--device "+f.device, "is one of backend %s, and --backend is %s", name, f.backend)
+			}
+			f.backendName, f.deviceOfFlags = name, id
+		}
+	}
+	if f.backendName == "" {
+		f.backendName = defaultBackend
+	}
+	return r.find(f.backendName)
+}
+
+// deadline applies --timeout.
+func (f *hostFlags) deadline(ctx context.Context) (context.Context, context.CancelFunc, error) {
+	if err := f.check(); err != nil {
+		return nil, nil, err
+	}
+	if f.timeout == 0 {
+		ctx, cancel := context.WithCancel(ctx)
+		return ctx, cancel, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, f.timeout)
+	return ctx, cancel, nil
+}
+
+// explain turns whatever followed from a deadline that passed into the error of --timeout.
+func (f *hostFlags) explain(ctx context.Context, err error) error {
+	if err == nil || f.timeout == 0 || !errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
+		return err
+	}
+	e := diag.New(CodeTimeout, "--timeout "+f.timeout.String(), "was over before the run was: %v", err)
+	e.Err = err
+	return e
+}
+
+// logger is the destination of the backend's log.
+func (f *hostFlags) logger(env *cli.Env) *slog.Logger {
+	levels := map[string]slog.Level{"error": slog.LevelError, "warn": slog.LevelWarn, "info": slog.LevelInfo, "debug": slog.LevelDebug}
+	level, ok := levels[f.log.Value]
+	if !ok || env.Quiet && level > slog.LevelDebug && level < slog.LevelError {
+		return nil
+	}
+	opts := &slog.HandlerOptions{Level: level}
+	if env.JSON {
+		return slog.New(slog.NewJSONHandler(env.Stderr, opts))
+	}
+	return slog.New(slog.NewTextHandler(env.Stderr, opts))
+}

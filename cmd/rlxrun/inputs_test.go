@@ -1,0 +1,168 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/tensor"
+	"github.com/rlx-go/rlx/internal/npy"
+	"github.com/rlx-go/rlx/models/weights"
+)
+
+func isCode(err, code error) bool { return errors.Is(err, code) }
+
+func TestReadInputs(t *testing.T) {
+	g, err := ir.Parse(tinyDecode)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	emb := tensor.New(dtype.F32, 1, 1, 8, 8)
+	tensor.View[float32](emb.Data)[3] = 7
+	file := filepath.Join(dir, "e.npy")
+	if err := npy.WriteFile(file, emb); err != nil {
+		t.Fatal(err)
+	}
+	in, err := readInputs(g, []string{"embeddings=@" + file, "points=1,2.5, 3,-4", "labels=1 -1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := in["points"]; !slices.Equal(p.Shape, []int{1, 2, 2}) || !slices.Equal(tensor.View[float32](p.Data), []float32{1, 2.5, 3, -4}) {
+		t.Errorf("points %v", p)
+	}
+	if l := in["labels"]; !slices.Equal(l.Shape, []int{1, 2}) || !slices.Equal(tensor.View[int32](l.Data), []int32{1, -1}) {
+		t.Errorf("labels %v", l)
+	}
+	if tensor.View[float32](in["embeddings"].Data)[3] != 7 {
+		t.Error("embeddings differ from the file")
+	}
+	syms, err := checkInputs(g, in)
+	if err != nil || syms["N"] != 2 || len(syms) != 1 {
+		t.Errorf("sizes %v, %v; want N = 2", syms, err)
+	}
+	for _, c := range []struct {
+		args []string
+		code error
+		text string
+	}{
+		{[]string{"points"}, diag.Usage, "is not NAME=VALUE"},
+		{[]string{"point=1,2"}, diag.Usage, `no input "point"; its inputs are embeddings f32[1,1,8,8], points f32[1,N,2], labels i32[1,N]`},
+		{[]string{"labels=1", "labels=1"}, diag.Usage, "twice"},
+		{[]string{"labels=1"}, diag.Usage, `"embeddings" is not given`},
+		{[]string{"points=1,2,3"}, diag.Usage, "multiple of 2"},
+		{[]string{"points=1,2,1,2,1,2,1,2,1,2,1,2"}, diag.Usage, "N from 1 to 5"},
+		{[]string{"points=1,x"}, diag.Usage, `"x" is not a number`},
+		{[]string{"labels=1.5"}, diag.Usage, "is not an integer"},
+		{[]string{"labels=3000000000"}, diag.Usage, "2147483647"},
+		{[]string{"embeddings=1,2"}, diag.Usage, "it takes 64"},
+		{[]string{"labels=@x.bin"}, diag.Usage, "allowed are @FILE.npy"},
+		{[]string{"labels=@" + dir + "/none.npy"}, npy.CodeRead, "none.npy"},
+		{[]string{"labels=@" + dir + "/none.safetensors:x"}, CodeSafetensors, "no such file"},
+	} {
+		_, err := readInputs(g, c.args)
+		wantError(t, c.args[0], err, c.code, c.text)
+	}
+}
+
+func TestCheckInputs(t *testing.T) {
+	g, err := ir.Parse(tinyDecode)
+	if err != nil {
+		t.Fatal(err)
+	}
+	good := func() map[string]tensor.Tensor {
+		return map[string]tensor.Tensor{"embeddings": tensor.New(dtype.F32, 1, 1, 8, 8), "points": tensor.New(dtype.F32, 1, 3, 2),
+			"labels": tensor.New(dtype.I32, 1, 3)}
+	}
+	for _, c := range []struct {
+		name string
+		bad  tensor.Tensor
+		text string
+	}{
+		{"points", tensor.New(dtype.F32, 1, 6, 2), "input points: is f32[1,6,2]; allowed is f32[1,N,2] with N from 1 to 5"},
+		{"points", tensor.New(dtype.F32, 1, 0, 2), "N from 1 to 5"},
+		{"points", tensor.New(dtype.F64, 1, 3, 2), "a.astype('float32')"},
+		{"points", tensor.New(dtype.F32, 3, 2), "it needs 3 dimensions"},
+		{"labels", tensor.New(dtype.I32, 1, 2), "N is 2 here and 3 in input points"},
+		{"embeddings", tensor.New(dtype.F32, 1, 1, 8, 9), "size 9 must be 8"},
+	} {
+		in := good()
+		in[c.name] = c.bad
+		_, err := checkInputs(g, in)
+		wantError(t, c.text, err, device.ErrInput, c.text)
+	}
+}
+
+// A size A*N+B is solved for N.
+func TestSolve(t *testing.T) {
+	syms := ir.Syms{{Name: "N", Min: 1, Max: 64}}
+	d := ir.Dim{Sym: "N", A: 3, B: 5}
+	for size := range int64(250) {
+		v, err := solve(d, syms, size)
+		want := int64(0)
+		for n := int64(1); n <= 64; n++ { // the definition
+			if 3*n+5 == size {
+				want = n
+			}
+		}
+		if (err == nil) != (want != 0) || err == nil && v != want {
+			t.Errorf("3*N+5 = %d: %d, %v; want %d", size, v, err, want)
+		}
+	}
+}
+
+const goldens = "../../demo/golden.safetensors"
+
+// The runtime's reader agrees with the compiler's on every tensor of a file that neither wrote.
+func TestSafetensorsAgrees(t *testing.T) {
+	f, err := weights.Open(goldens)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	names := 0
+	for _, name := range f.Names() {
+		got, err := readSafetensors(goldens, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := f.Bytes(name, got.DType) // converts where its own reading of the type differs
+		if err != nil {
+			t.Fatal(err)
+		}
+		info, _ := f.Info(name)
+		if got.DType != info.DType || !bytes.Equal(got.Data, want) || len(got.Shape) != len(info.Shape) {
+			t.Errorf("%s: %v%v and %d bytes; want %v%v", name, got.DType, got.Shape, len(got.Data), info.DType, info.Shape)
+		}
+		names++
+	}
+	if names == 0 {
+		t.Error("no tensors compared")
+	}
+	_, err = readSafetensors(goldens, "nonsense")
+	wantError(t, "unknown name", err, CodeSafetensors, `no tensor "nonsense"; it has `)
+}
+
+func FuzzSafetensors(f *testing.F) {
+	entry := func(header string, data int) []byte {
+		b := []byte{byte(len(header)), byte(len(header) >> 8), 0, 0, 0, 0, 0, 0}
+		return append(append(b, header...), make([]byte, data)...)
+	}
+	f.Add(entry(`{"x":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]}}`, 24))
+	f.Add(entry(`{"x":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,0]}}`, 0))
+	f.Add(entry(`{"x":{"dtype":"I8","shape":[-1],"data_offsets":[0,-1]}}`, 3))
+	f.Add(entry(`{"x":{"dtype":"BOOL","shape":[],"data_offsets":[2,3]},"__metadata__":{"a":"b"}}`, 3))
+	f.Add([]byte{255, 255, 255, 255, 255, 255, 255, 127})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		got, err := oneSafetensor(bytes.NewReader(b), int64(len(b)), "x")
+		if err == nil && (len(got.Data) != tensor.Numel(got.Shape)*got.DType.Size() || len(got.Data) > len(b)) {
+			t.Errorf("%v%v with %d bytes from a file of %d", got.DType, got.Shape, len(got.Data), len(b))
+		}
+	})
+}

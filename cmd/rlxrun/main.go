@@ -1,0 +1,22 @@
+// Command rlxrun runs compiled models: an artifact in, masks or tensors out. The arithmetic is done by a backend in a
+// process of its own; rlxrun verifies, hands over, and writes results. It knows images and tasks, never a model.
+//
+// It must not import core/compile, core/pass, core/hir or models: the runtime stays small. It needs no cgo.
+package main
+
+import (
+	"fmt"
+
+	"github.com/rlx-go/rlx/internal/cli"
+	"github.com/rlx-go/rlx/plugins/rpc"
+)
+
+func main() {
+	cli.Main(cli.Program{
+		Name:     "rlxrun",
+		Short:    "rlxrun runs compiled models (.rlx) on a backend.",
+		Default:  "run",
+		Commands: []*cli.Command{runCommand(), benchCommand(), devicesCommand(), pluginsCommand()},
+		Versions: []cli.Version{{Name: "backend protocol", Version: fmt.Sprint(rpc.Version)}},
+	})
+}

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/program"
+	"github.com/rlx-go/rlx/internal/cli"
+)
+
+// checkMemory compares what the programs need together with what is allowed (--memory), free (the system's account and
+// that of the control groups around the process), and there on the device. Running out later would end a process
+// somewhere without a word.
+func (h *host) checkMemory(progs []*program.Program) error {
+	var arena, io int64
+	for _, p := range progs {
+		arena, io = arena+p.ArenaSize, io+p.IOSize
+		if h.info.MaxAlloc > 0 && p.ArenaSize > h.info.MaxAlloc {
+			return diag.New(device.ErrMemory, "arena of "+p.Method, "has %s; backend %s allows %s", size(p.ArenaSize), h.backend, size(h.info.MaxAlloc))
+		}
+	}
+	need := arena + 2*io + h.model.weights // the host has its own copy of inputs and outputs
+	parts := fmt.Sprintf("arena %s, inputs and outputs %s, weights %s", size(arena), size(2*io), size(h.model.weights))
+	tooMuch := func(have int64, what string) *diag.Error {
+		return diag.New(device.ErrMemory, h.model.path, "needs %s (%s); %s %s", size(need), parts, what, size(have))
+	}
+	if h.limit > 0 {
+		if need > h.limit {
+			return tooMuch(h.limit, "--memory allows")
+		}
+		return nil
+	}
+	if free, ok := freeMemory(); ok && need > free {
+		return tooMuch(free, "free are").WithHint("--memory SIZE overrides this check")
+	}
+	if m := h.device.Memory; m > 0 && need > m {
+		return tooMuch(m, "device "+h.backend+":"+h.device.ID+" has")
+	}
+	return nil
+}
+
+// parseSize reads 4096, 300M or 1.5G: bytes, in units of 1000 as in all of rlxrun's messages, or of 1024 with an i
+// (300Mi).
+func parseSize(s string) (int64, error) {
+	num := strings.TrimRight(strings.TrimSpace(s), "bB")
+	unit := 1.0
+	base := 1000.0
+	if n, ok := strings.CutSuffix(num, "i"); ok {
+		num, base = n, 1024
+	}
+	for i, u := range []string{"k", "m", "g", "t"} {
+		if n, ok := strings.CutSuffix(strings.ToLower(num), u); ok {
+			num = n
+			for range i + 1 {
+				unit *= base
+			}
+		}
+	}
+	v, err := strconv.ParseFloat(strings.TrimSpace(num), 64)
+	if err != nil || !(v*unit >= 1 && v*unit < 1<<62) {
+		return 0, cli.Usagef("--memory "+s, "is not a size such as 300M, 1.5G or 2Gi")
+	}
+	return int64(v * unit), nil
+}
+
+// size prints bytes for people, in units of 1000.
+func size(n int64) string {
+	f, units := float64(n), []string{"B", "kB", "MB", "GB", "TB"}
+	for len(units) > 1 && f >= 999.5 {
+		f, units = f/1000, units[1:]
+	}
+	if units[0] == "B" || f >= 99.95 {
+		return fmt.Sprintf("%.0f %s", f, units[0])
+	}
+	return fmt.Sprintf("%.1f %s", f, units[0])
+}

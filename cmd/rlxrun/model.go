@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"os"
+	"slices"
+
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/program"
+	"github.com/rlx-go/rlx/core/task"
+	"github.com/rlx-go/rlx/core/tensor"
+	"github.com/rlx-go/rlx/plugins/rpc"
+)
+
+// CodeArtifactRead is reported where the operating system fails to read an artifact that was fine when it was opened.
+var CodeArtifactRead = diag.Define("RLX3202", "artifact cannot be read", `
+The file was opened and then could not be read: a disk or network fault, or the file was cut short meanwhile.`)
+
+// model is a verified artifact, as far as the commands need it.
+type model struct {
+	path     string
+	programs []*program.Program
+	segment  *task.Segment // nil: the artifact declares no task
+	file     *os.File
+
+	weights, weightsOffset int64 // bytes, in file
+	root                   [32]byte
+	verifyWeights          func(context.Context) error
+}
+
+// methods lists the methods in the artifact's order.
+func (m *model) methods() []string {
+	var out []string
+	for _, p := range m.programs {
+		if !slices.Contains(out, p.Method) {
+			out = append(out, p.Method)
+		}
+	}
+	return out
+}
+
+// targets lists the programs of a method, one for each target it was compiled for.
+func (m *model) targets(method string) []*program.Program {
+	var out []*program.Program
+	for _, p := range m.programs {
+		if p.Method == method {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// largestIO is the largest IO space among the programs, in bytes.
+func (m *model) largestIO() (n int64) {
+	for _, p := range m.programs {
+		n = max(n, p.IOSize)
+	}
+	return n
+}
+
+// mapped says where a backend finds the weights.
+func (m *model) mapped() rpc.Weights {
+	return rpc.Weights{Offset: m.weightsOffset, Size: m.weights, Root: m.root}
+}
+
+// verify checks what openModel has left for later: the digests of the weights.
+func (m *model) verify(ctx context.Context) error { return m.verifyWeights(ctx) }
+
+// close gives the file back.
+func (m *model) close() { m.file.Close() }
+
+// weight reads bytes of the weights section.
+func (m *model) weight(offset, size int64) ([]byte, error) {
+	b := tensor.AlignedBytes(int(size))
+	if _, err := m.file.ReadAt(b, m.weightsOffset+offset); err != nil {
+		return nil, diag.New(CodeArtifactRead, m.path, "weights cannot be read: %w", unpath(err))
+	}
+	return b, nil
+}

@@ -1,0 +1,270 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"image"
+	"image/png"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/tensor"
+	"github.com/rlx-go/rlx/internal/atomicfile"
+	"github.com/rlx-go/rlx/internal/cli"
+	"github.com/rlx-go/rlx/internal/npy"
+)
+
+// offer is something a run can give, by the name that -o takes.
+type offer struct {
+	name, about string
+	// pictures are the suffixes of the images it consists of; nil: it is a tensor. A single one has the suffix "".
+	pictures []string
+}
+
+// product is what an offer has become.
+type product struct {
+	tensor tensor.Tensor
+	images []image.Image // as many as offer.pictures
+}
+
+// sink is one -o: an offer and where it goes.
+type sink struct {
+	offer offer
+	dest  string // "-": stdout
+}
+
+// parseSinks reads the values of -o: NAME=FILE, or FILE for the primary offer (empty: there is none).
+func parseSinks(given []string, offers []offer, primary string) ([]sink, error) {
+	var out []sink
+	var names []string
+	for _, o := range offers {
+		names = append(names, o.name)
+	}
+	for _, arg := range given {
+		name, dest, ok := strings.Cut(arg, "=")
+		if !ok {
+			name, dest = primary, arg
+		}
+		if name == "" && !ok {
+			return nil, cli.Usagef("-o "+arg, "does not say which output; outputs are %s", strings.Join(names, ", ")).WithHint("write -o %s=%s", names[0], arg)
+		}
+		i := slices.Index(names, name)
+		if i < 0 {
+			return nil, cli.Usagef("-o "+arg, "there is no output %q; outputs are %s", name, strings.Join(names, ", "))
+		}
+		if dest == "" {
+			return nil, cli.Usagef("-o "+arg, "the file's name is missing")
+		}
+		s := sink{offers[i], dest}
+		if err := s.checkKind(arg); err != nil {
+			return nil, err
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+// checkKind compares the file's ending with what the output is.
+func (s sink) checkKind(arg string) error {
+	ext := strings.ToLower(filepath.Ext(s.dest))
+	device := strings.HasPrefix(s.dest, "/dev/")
+	switch {
+	case s.dest == "-" && len(s.offer.pictures) > 1:
+		return cli.Usagef("-o "+arg, "%d images do not go to stdout together; name a file", len(s.offer.pictures))
+	case s.dest == "-" || device:
+	case s.offer.pictures != nil && ext != ".png":
+		return cli.Usagef("-o "+arg, "images are written as PNG; name a file that ends in .png")
+	case s.offer.pictures == nil && ext != ".npy" && ext != ".txt":
+		return cli.Usagef("-o "+arg, "tensors are written to .npy and .txt files, or to stdout as text (%s=-)", s.offer.name)
+	}
+	return nil
+}
+
+// paths lists the files that the sink writes.
+func (s sink) paths() []string {
+	if s.dest == "-" {
+		return nil
+	}
+	if len(s.offer.pictures) < 2 {
+		return []string{s.dest}
+	}
+	var out []string
+	ext := filepath.Ext(s.dest)
+	for _, suffix := range s.offer.pictures {
+		out = append(out, strings.TrimSuffix(s.dest, ext)+"."+suffix+ext)
+	}
+	return out
+}
+
+// checkSinks finds what would fail at the end before the run begins: a directory that is missing or may not be written
+// to, a file named twice, the artifact as an output.
+func checkSinks(sinks []sink, more []string, artifact string) error {
+	seen := map[string]bool{}
+	artifactStat, aerr := os.Stat(artifact)
+	paths := slices.Clone(more)
+	for _, s := range sinks {
+		paths = append(paths, s.paths()...)
+	}
+	for _, p := range paths {
+		clean := filepath.Clean(p)
+		if seen[clean] && !strings.HasPrefix(clean, "/dev/") {
+			return cli.Usagef("-o", "%s is named for two outputs", p)
+		}
+		seen[clean] = true
+		st, err := os.Stat(p)
+		if err == nil && aerr == nil && os.SameFile(st, artifactStat) {
+			return cli.Usagef("-o", "%s is the artifact itself", p)
+		}
+		if err == nil && !st.Mode().IsRegular() && !st.IsDir() {
+			continue // opening and closing a pipe would end it for its reader
+		}
+		f, err := atomicfile.Create(p)
+		if err != nil {
+			return err
+		}
+		f.Abort()
+	}
+	return nil
+}
+
+// files are outputs that are written together: all of them, or on an error none.
+type files struct{ open []*atomicfile.File }
+
+// add writes a file under a temporary name.
+func (w *files) add(path string, write func(io.Writer) error) error {
+	f, err := atomicfile.Create(path)
+	if err != nil {
+		return err
+	}
+	w.open = append(w.open, f)
+	b := bufio.NewWriterSize(f, 1<<16)
+	if err := write(b); err != nil {
+		return writeFailed(path, err)
+	}
+	if err := b.Flush(); err != nil {
+		return writeFailed(path, err)
+	}
+	return nil
+}
+
+// commit gives all files their names.
+func (w *files) commit() error {
+	for _, f := range w.open {
+		if err := f.Commit(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// abort removes what commit has not named.
+func (w *files) abort() {
+	for _, f := range w.open {
+		f.Abort()
+	}
+}
+
+// writeAll writes the products to their sinks, files first, then stdout. With --format json nothing but text of tensors
+// is left for stdout, which the summary carries; see values.
+func writeAll(env *cli.Env, sinks []sink, products map[string]product, w *files) error {
+	for _, s := range sinks {
+		p := products[s.offer.name]
+		for i, path := range s.paths() {
+			if err := w.add(path, p.writer(i, strings.ToLower(filepath.Ext(path)))); err != nil {
+				return err
+			}
+		}
+	}
+	if err := w.commit(); err != nil {
+		return err
+	}
+	if env.JSON {
+		return nil
+	}
+	toStdout := 0
+	for _, s := range sinks {
+		if s.dest == "-" {
+			toStdout++
+		}
+	}
+	out := bufio.NewWriter(env.Stdout)
+	for _, s := range sinks {
+		if s.dest != "-" {
+			continue
+		}
+		if toStdout > 1 && s.offer.pictures == nil {
+			fmt.Fprintf(out, "# %s\n", s.offer.name)
+		}
+		if err := products[s.offer.name].writer(0, "")(out); err != nil {
+			return writeFailed("stdout", err)
+		}
+	}
+	if err := out.Flush(); err != nil {
+		return writeFailed("stdout", err)
+	}
+	return nil
+}
+
+// writer writes image i, or the tensor in the form that ext asks for: .npy, or text.
+func (p product) writer(i int, ext string) func(io.Writer) error {
+	switch {
+	case p.images != nil:
+		return func(w io.Writer) error { return png.Encode(w, p.images[i]) }
+	case ext == ".npy":
+		return func(w io.Writer) error { return npy.Write(w, writable(p.tensor)) }
+	}
+	return func(w io.Writer) error { return writeText(w, p.tensor) }
+}
+
+// writeFailed is the error of an output that could not be written.
+func writeFailed(path string, err error) error {
+	if _, coded := diag.CodeOf(err); coded {
+		return err
+	}
+	return diag.New(atomicfile.CodeWrite, path, "cannot be written: %w", unpath(err))
+}
+
+// writeText writes one row (along the last axis) on a line, and a blank line between matrices.
+func writeText(w io.Writer, t tensor.Tensor) error {
+	a := t.Array()
+	row, matrix := 1, 1
+	if n := len(t.Shape); n > 0 {
+		row = t.Shape[n-1]
+		if n > 1 {
+			matrix = t.Shape[n-2]
+		}
+	}
+	var line []byte
+	for i := 0; i < a.Len(); i += row {
+		if i > 0 && i%(row*matrix) == 0 {
+			line = append(line, '\n')
+		}
+		for j := i; j < i+row; j++ {
+			if j > i {
+				line = append(line, ' ')
+			}
+			line = appendNumber(line, a, j)
+		}
+		if _, err := w.Write(append(line, '\n')); err != nil {
+			return err
+		}
+		line = line[:0]
+	}
+	return nil
+}
+
+func appendNumber(b []byte, a *tensor.Array, i int) []byte {
+	if a.F == nil {
+		return strconv.AppendInt(b, a.I[i], 10)
+	}
+	bits := 32
+	if a.DType.Size() == 8 {
+		bits = 64
+	}
+	return strconv.AppendFloat(b, a.F[i], 'g', -1, bits)
+}

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// profileRow is the time of one kind of op in one method.
+type profileRow struct {
+	Method string  `json:"method"`
+	Op     string  `json:"op"`
+	Count  int     `json:"count"`
+	MS     float64 `json:"ms"`
+	Share  float64 `json:"share"` // of the method's time in steps
+	FLOPs  int64   `json:"flops"`
+	Bytes  int64   `json:"bytes"` // operands and results, each once
+	GFLOPS float64 `json:"gflop_per_s"`
+	GBPS   float64 `json:"gb_per_s"`
+}
+
+// profileOf sums a run up, slowest kind first.
+func profileOf(r runRecord) ([]profileRow, error) {
+	bound, err := r.prog.Bind(r.syms)
+	if err != nil {
+		return nil, err
+	}
+	byOp := map[string]*profileRow{}
+	times := map[string]time.Duration{}
+	var total time.Duration
+	for i, s := range r.stats.Steps {
+		if i >= len(bound.Steps) {
+			break
+		}
+		b := bound.Steps[i]
+		name := b.Node.Op.Name
+		row := byOp[name]
+		if row == nil {
+			row = &profileRow{Method: r.prog.Method, Op: name}
+			byOp[name] = row
+		}
+		row.Count++
+		row.FLOPs += flops(b)
+		row.Bytes += traffic(b)
+		times[name] += s.Time
+		total += s.Time
+	}
+	var rows []profileRow
+	for name, row := range byOp {
+		t := times[name]
+		row.MS = t.Seconds() * 1e3
+		if t > 0 {
+			row.Share = float64(t) / float64(total)
+			row.GFLOPS = float64(row.FLOPs) / t.Seconds() / 1e9
+			row.GBPS = float64(row.Bytes) / t.Seconds() / 1e9
+		}
+		rows = append(rows, *row)
+	}
+	slices.SortFunc(rows, func(a, b profileRow) int { return cmp.Or(cmp.Compare(b.MS, a.MS), cmp.Compare(a.Op, b.Op)) })
+	return rows, nil
+}
+
+// profileTable is the rows for people.
+func profileTable(rows []profileRow) [][]string {
+	out := [][]string{{"METHOD", "OP", "COUNT", "MS", "SHARE", "GFLOP/s", "GB/s"}}
+	for _, r := range rows {
+		out = append(out, []string{r.Method, r.Op, fmt.Sprint(r.Count), fmt.Sprintf("%.2f", r.MS), fmt.Sprintf("%.1f %%", 100*r.Share),
+			fmt.Sprintf("%.1f", r.GFLOPS), fmt.Sprintf("%.1f", r.GBPS)})
+	}
+	return out
+}

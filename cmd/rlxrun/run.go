@@ -1,0 +1,270 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rlx-go/rlx/core/tensor"
+	"github.com/rlx-go/rlx/internal/cli"
+)
+
+// runFlags are the flags of `rlxrun run`.
+type runFlags struct {
+	segment segmentFlags
+	method  string
+	inputs  cli.List
+	outputs cli.List
+	host    hostFlags
+	debug   debugFlags
+}
+
+func runCommand() *cli.Command {
+	return &cli.Command{
+		Name: "run", Args: "FILE [flags]", Short: "run an artifact",
+		Long: `Runs a compiled model: on an image, where the artifact declares a task, or one of its methods on tensors.
+"rlxrun FILE --help" also lists what that artifact offers.`,
+		Examples: []cli.Example{
+			{About: "the mask of what is at pixel (128,128)", Line: "rlxrun sam.rlx --backend cpu --image scene1.png --point 128,128 -o mask.png"},
+			{About: "what is in the box; the mask, a picture to look at, and the predicted quality", Line: "rlxrun sam.rlx --image coins.png --box 180,180,230,230 -o mask.png -o overlay=seen.png -o iou=-"},
+			{About: "all masks, to mask.0.png, mask.1.png and so on", Line: "rlxrun sam.rlx --image coins.png --point 203,203 --mask all -o mask.png"},
+			{About: "one method on tensors", Line: "rlxrun sam.rlx -b cpu --method encode -i image=@image.npy -o embeddings=emb.npy"},
+			{About: "small tensors may be written out; a tensor may come from a safetensors file", Line: "rlxrun sam.rlx --method decode -i embeddings=@x.safetensors:emb -i points=128,128,0,0 -i labels=1,-1 -o iou=-"},
+			{About: "where the time goes", Line: "rlxrun sam.rlx --image scene1.png --point 128,128 --profile"},
+		},
+		Setup: func(fs *cli.FlagSet) cli.Run {
+			var f runFlags
+			f.segment.declare(fs)
+			fs.Group("Running a method on tensors")
+			fs.StringVar(&f.method, "method", "", "`NAME` the method to run")
+			fs.ListVarP(&f.inputs, "input", "i", "`NAME=VALUE` one input, as @FILE.npy, @FILE.safetensors:KEY or 1,2,3 (repeatable)")
+			fs.Group("Results")
+			fs.ListVarP(&f.outputs, "output", "o", "`[NAME=]FILE` one output; FILE - is stdout; without NAME the mask, or the method's only output (repeatable)")
+			f.host.declare(fs)
+			f.debug.declare(fs)
+			return func(ctx context.Context, env *cli.Env, args []string) error { return run(ctx, env, args, &f) }
+		},
+		MoreHelp: artifactHelp,
+	}
+}
+
+// A job is what a run is about: a task or a method.
+type job interface {
+	methods() []string
+	offers() []offer
+	primary() string // offer that -o FILE without a name means; empty: none
+	run(ctx context.Context, h *host, ready map[string]*loaded) (map[string]product, error)
+}
+
+func run(ctx context.Context, env *cli.Env, args []string, f *runFlags) error {
+	path, err := oneFile(args)
+	if err != nil {
+		return err
+	}
+	if err := f.debug.prepare(); err != nil {
+		return err
+	}
+	ctx, cancel, err := f.host.deadline(ctx)
+	if err != nil {
+		return err
+	}
+	defer cancel()
+	s, err := openSession(ctx, env, path, &f.host, f.debug)
+	if err != nil {
+		return f.host.explain(ctx, err)
+	}
+	err = s.execute(ctx, f)
+	s.close()
+	return f.host.explain(ctx, err)
+}
+
+// execute does what the flags ask for: everything that can be found wrong is found before the model runs, and nothing is
+// written before all of it has succeeded.
+func (s *session) execute(ctx context.Context, f *runFlags) error {
+	j, err := newJob(s.model, f, s.env)
+	if err != nil {
+		return err
+	}
+	sinks, err := parseSinks(f.outputs.Values, j.offers(), j.primary())
+	if err != nil {
+		return err
+	}
+	if len(sinks) == 0 && !f.debug.any() && !s.env.JSON {
+		var names []string
+		for _, o := range j.offers() {
+			names = append(names, o.name)
+		}
+		return cli.Usagef("-o", "no output is asked for; outputs are %s", strings.Join(names, ", ")).WithHint("for example -o %s", exampleSink(j.offers()[0]))
+	}
+	var more []string
+	if f.debug.trace != "" {
+		more = append(more, f.debug.trace)
+	}
+	if err := checkSinks(sinks, more, s.model.path); err != nil {
+		return err
+	}
+	h, err := s.host(ctx)
+	if err != nil {
+		return err
+	}
+	ready, err := h.loadAll(ctx, j.methods()...)
+	if err != nil {
+		return err
+	}
+	products, err := j.run(ctx, h, ready)
+	if err != nil {
+		return err
+	}
+	var w files
+	defer w.abort()
+	sum, err := h.summarise(ready, j, sinks, products)
+	if err != nil {
+		return err
+	}
+	if f.debug.trace != "" {
+		if err := h.writeTrace(&w, f.debug.trace); err != nil {
+			return err
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return err // interrupted while the masks were made: nothing is written
+	}
+	if err := writeAll(s.env, sinks, products, &w); err != nil {
+		return err
+	}
+	return sum.print(s.env)
+}
+
+func exampleSink(o offer) string {
+	if o.pictures != nil {
+		return o.name + ".png"
+	}
+	return o.name + "=" + o.name + ".npy"
+}
+
+// newJob decides what the flags ask for.
+func newJob(m *model, f *runFlags, env *cli.Env) (job, error) {
+	images := f.segment.given()
+	if f.method != "" || len(f.inputs.Values) > 0 {
+		if len(images) > 0 {
+			return nil, cli.Usagef(images[0], "does not go together with --method and -i")
+		}
+		return newMethodJob(m, f.method, f.inputs.Values)
+	}
+	if m.segment == nil {
+		if len(images) > 0 {
+			return nil, cli.Usagef(images[0], "%s declares no task that takes images; it offers the methods %s", m.path, strings.Join(m.methods(), ", ")).
+				WithHint("use --method NAME -i NAME=@FILE.npy -o NAME=FILE.npy")
+		}
+		return newMethodJob(m, "", nil)
+	}
+	if len(images) == 0 {
+		return nil, cli.Usagef(m.path, "nothing is asked of it: give --image with --point or --box, or --method with its inputs").
+			WithHint("for example rlxrun %s --image photo.jpg --point 120,80 -o mask.png", m.path)
+	}
+	return newSegmentJob(m, &f.segment, env.Stdin)
+}
+
+// methodJob runs one method on tensors.
+type methodJob struct {
+	name  string
+	in    map[string]tensor.Tensor
+	outs  []offer
+	model *model
+}
+
+func newMethodJob(m *model, name string, inputs []string) (*methodJob, error) {
+	name, err := oneMethod(m, name)
+	if err != nil {
+		return nil, err
+	}
+	g := m.targets(name)[0].Graph
+	j := &methodJob{name: name, model: m}
+	if j.in, err = readInputs(g, inputs); err != nil {
+		return nil, err
+	}
+	if _, err := checkInputs(g, j.in); err != nil {
+		return nil, err
+	}
+	for _, o := range g.Outputs {
+		j.outs = append(j.outs, offer{name: o.Name, about: o.Node.Type.String()})
+	}
+	return j, nil
+}
+
+// oneMethod is the method asked for, or the only one.
+func oneMethod(m *model, name string) (string, error) {
+	all := m.methods()
+	switch {
+	case name == "" && len(all) == 1:
+		return all[0], nil
+	case name == "":
+		return "", cli.Usagef("--method", "is missing; methods are %s", strings.Join(all, ", "))
+	case !slices.Contains(all, name):
+		return "", cli.Usagef("--method "+name, "%s has no such method; methods are %s", m.path, strings.Join(all, ", "))
+	}
+	return name, nil
+}
+
+func (j *methodJob) methods() []string { return []string{j.name} }
+func (j *methodJob) offers() []offer   { return j.outs }
+
+func (j *methodJob) primary() string {
+	if len(j.outs) == 1 {
+		return j.outs[0].name
+	}
+	return ""
+}
+
+func (j *methodJob) run(ctx context.Context, _ *host, ready map[string]*loaded) (map[string]product, error) {
+	out, err := ready[j.name].run(ctx, j.in)
+	if err != nil {
+		return nil, err
+	}
+	products := map[string]product{}
+	for name, t := range out {
+		products[name] = product{tensor: t}
+	}
+	return products, nil
+}
+
+// artifactHelp is what --help adds where a file is named: its task and its methods.
+func artifactHelp(_ context.Context, _ *cli.Env, args []string) (string, error) {
+	if len(args) == 0 {
+		return "", nil
+	}
+	path, err := oneFile(args)
+	if err != nil {
+		return "", err
+	}
+	m, err := openModel(path, verifyLazy)
+	if err != nil {
+		return "", err
+	}
+	defer m.close()
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s offers\n\n", path)
+	if m.segment != nil {
+		b.WriteString(segmentHelp(m.segment) + "\n")
+	}
+	b.WriteString("Methods:\n")
+	for _, name := range m.methods() {
+		fmt.Fprintf(&b, "  %s\n", signature(m.targets(name)[0].Graph))
+	}
+	return b.String(), nil
+}
+
+func oneFile(args []string) (string, error) {
+	switch len(args) {
+	case 0:
+		return "", cli.Usagef("FILE", "is missing: name an artifact such as sam.rlx")
+	case 1:
+		return args[0], nil
+	}
+	return "", cli.Usagef(args[1], "one file is allowed, and %s was given", args[0])
+}
+
+// ms is a time in milliseconds, to a microsecond.
+func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 }

@@ -1,0 +1,287 @@
+package main
+
+import (
+	"debug/elf"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// hangGuard ends a test that waits for ever. Nothing is timed by it.
+const hangGuard = 2 * time.Minute
+
+// built is a folder with the executables as `make build` makes them.
+var built = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "rlxrun")
+	if err != nil {
+		return "", err
+	}
+	for out, pkg := range map[string]string{"rlxrun": "../../cmd/rlxrun", "rlxc": "../../cmd/rlxc", "rlx-backend-cpu": "../../plugins/cpu"} {
+		cmd := exec.Command("go", "build", "-o", filepath.Join(dir, out), pkg)
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if msg, err := cmd.CombinedOutput(); err != nil {
+			return dir, fmt.Errorf("building %s: %w\n%s", out, err, msg)
+		}
+	}
+	return dir, nil
+})
+
+// artifact is the demo model, compiled once.
+var artifact = sync.OnceValues(func() (string, error) {
+	bin, err := built()
+	if err != nil {
+		return "", err
+	}
+	file := filepath.Join(bin, "sam.rlx")
+	msg, err := exec.Command(filepath.Join(bin, "rlxc"), "../../demo/sam-nano.safetensors", "-o", file).CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("compiling the demo model: %w\n%s", err, msg)
+	}
+	return file, nil
+})
+
+func TestMain(m *testing.M) {
+	status := m.Run()
+	if dir, _ := built(); dir != "" {
+		os.RemoveAll(dir)
+	}
+	os.Exit(status)
+}
+
+// TestCommand are scripts that need no artifact.
+func TestCommand(t *testing.T) { scripts(t, "testdata/command", false) }
+
+// TestRun are scripts that run the demo model, sam.rlx, with its images scene1.png and coins.png.
+func TestRun(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles and runs the demo model")
+	}
+	scripts(t, "testdata/run", true)
+}
+
+func scripts(t *testing.T, dir string, demo bool) {
+	bin, err := built()
+	if err != nil {
+		t.Fatal(err)
+	}
+	testscript.Run(t, testscript.Params{
+		Dir: dir,
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("PATH", bin+string(filepath.ListSeparator)+e.Getenv("PATH"))
+			e.Setenv("BIN", bin)
+			e.Setenv("TMPDIR", bin) // the script's own is too long for a socket
+			if !demo {
+				return nil
+			}
+			file, err := artifact()
+			if err != nil {
+				return err
+			}
+			for _, f := range []string{file, "../../demo/scene1.png", "../../demo/scene1.mask.png", "../../demo/coins.png", "../../demo/coins.mask.png", "../../demo/golden.safetensors"} {
+				abs, err := filepath.Abs(f)
+				if err != nil {
+					return err
+				}
+				if err := os.Symlink(abs, filepath.Join(e.WorkDir, filepath.Base(f))); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exit": exitStatus, "stop": stop, "iou": maskIoU, "flip": flip, "nobackend": noBackend,
+		},
+	})
+}
+
+// exitStatus is `exit STATUS COMMAND...`: the command must end with the status. stdout and stderr look at its output.
+func exitStatus(ts *testscript.TestScript, _ bool, args []string) {
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	if got := statusOf(ts.Exec(args[1], args[2:]...)); got != want {
+		ts.Fatalf("exit status %d; want %d", got, want)
+	}
+}
+
+func statusOf(err error) int {
+	var e *exec.ExitError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &e):
+		return e.ExitCode()
+	}
+	return -1
+}
+
+// stop is `stop SIGNAL WHOM STATUS DIR COMMAND...`: it starts the command, waits until DIR (made by --dump-tensors) has a
+// file, so that the run is in its middle, sends the signal to the command (host) or to its backend, and wants the command
+// to end with the status. Its stderr goes to the file stderr.
+func stop(ts *testscript.TestScript, _ bool, args []string) {
+	sig := map[string]syscall.Signal{"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "KILL": syscall.SIGKILL}[args[0]]
+	want, err := strconv.Atoi(args[2])
+	ts.Check(err)
+	stderr, err := os.Create(ts.MkAbs("stderr"))
+	ts.Check(err)
+	defer stderr.Close()
+	cmd := exec.Command(filepath.Join(ts.Getenv("BIN"), args[4]), args[5:]...)
+	cmd.Dir, cmd.Stderr = ts.MkAbs("."), stderr
+	ts.Check(cmd.Start())
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	guard := time.After(hangGuard)
+	for dumped := false; !dumped; {
+		entries, _ := os.ReadDir(ts.MkAbs(args[3]))
+		dumped = len(entries) > 0
+		select {
+		case err := <-ended:
+			ts.Fatalf("ended before it was stopped: %v\n%s", err, ts.ReadFile("stderr"))
+		case <-guard:
+			cmd.Process.Kill()
+			ts.Fatalf("nothing was dumped")
+		case <-time.After(time.Millisecond):
+		}
+	}
+	pid := cmd.Process.Pid
+	if args[1] == "backend" {
+		pid = backendOf(ts, pid)
+	}
+	ts.Check(syscall.Kill(pid, sig))
+	select {
+	case err := <-ended:
+		if got := statusOf(err); got != want {
+			ts.Fatalf("exit status %d; want %d\n%s", got, want, ts.ReadFile("stderr"))
+		}
+	case <-guard:
+		cmd.Process.Kill()
+		ts.Fatalf("did not end after signal %s", args[0])
+	}
+}
+
+// backends lists the processes that run this test's backend, of one parent or of any (0).
+func backends(ts *testscript.TestScript, parent int) []int {
+	var out []int
+	procs, err := filepath.Glob("/proc/[0-9]*")
+	ts.Check(err)
+	for _, p := range procs {
+		exe, err := os.Readlink(p + "/exe")
+		stat, err2 := os.ReadFile(p + "/stat")
+		if err != nil || err2 != nil || strings.TrimSuffix(exe, " (deleted)") != filepath.Join(ts.Getenv("BIN"), "rlx-backend-cpu") {
+			continue
+		}
+		f := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+		pid, _ := strconv.Atoi(filepath.Base(p))
+		if f[0] != "Z" && (parent == 0 || f[1] == strconv.Itoa(parent)) {
+			out = append(out, pid)
+		}
+	}
+	return out
+}
+
+func backendOf(ts *testscript.TestScript, parent int) int {
+	pids := backends(ts, parent)
+	if len(pids) != 1 {
+		ts.Fatalf("%d backends; want 1", len(pids))
+	}
+	return pids[0]
+}
+
+// noBackend is `nobackend`: no process of the backend is left. Scripts that use it do not run in parallel with others.
+func noBackend(ts *testscript.TestScript, _ bool, _ []string) {
+	guard := time.Now().Add(hangGuard)
+	for len(backends(ts, 0)) > 0 {
+		if time.Now().After(guard) {
+			ts.Fatalf("backends %v are left", backends(ts, 0))
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// maskIoU is `iou FILE FILE MIN`: two masks agree.
+func maskIoU(ts *testscript.TestScript, _ bool, args []string) {
+	least, err := strconv.ParseFloat(args[2], 64)
+	ts.Check(err)
+	a, err := readImage(ts.MkAbs(args[0]), nil)
+	ts.Check(err)
+	b, err := readImage(ts.MkAbs(args[1]), nil)
+	ts.Check(err)
+	if a.Bounds() != b.Bounds() {
+		ts.Fatalf("sizes %v and %v", a.Bounds(), b.Bounds())
+	}
+	both, either := 0, 0
+	for y := range a.Bounds().Dy() {
+		for x := range a.Bounds().Dx() {
+			ra, _, _, _ := a.At(x, y).RGBA()
+			rb, _, _, _ := b.At(x, y).RGBA()
+			if ra != 0 && rb != 0 {
+				both++
+			}
+			if ra != 0 || rb != 0 {
+				either++
+			}
+		}
+	}
+	if either == 0 || float64(both)/float64(either) < least {
+		ts.Fatalf("IoU of %d / %d is below %g", both, either, least)
+	}
+}
+
+// flip is `flip FROM TO OFFSET`: a copy with one bit changed; a negative offset counts from the end.
+func flip(ts *testscript.TestScript, _ bool, args []string) {
+	b := []byte(ts.ReadFile(args[0]))
+	at, err := strconv.Atoi(args[2])
+	ts.Check(err)
+	if at < 0 {
+		at += len(b)
+	}
+	b[at] ^= 1
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), b, 0o666))
+}
+
+// rlxrun is static: it needs no dynamic linker, hence no C library.
+func TestStatic(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("reads ELF")
+	}
+	bin, err := built()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := elf.Open(filepath.Join(bin, "rlxrun"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_INTERP || p.Type == elf.PT_DYNAMIC {
+			t.Errorf("rlxrun has a program header %v", p.Type)
+		}
+	}
+}
+
+// The compiler is no part of rlxrun, not even at second hand.
+func TestNoCompiler(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", ".").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for dep := range strings.Lines(string(out)) {
+		dep, own := strings.CutPrefix(strings.TrimSpace(dep), "github.com/rlx-go/rlx/")
+		for _, no := range []string{"core/compile", "core/pass", "core/hir", "models/", "plugins/cpu"} {
+			if own && strings.HasPrefix(dep, no) {
+				t.Errorf("rlxrun depends on %s", dep)
+			}
+		}
+	}
+}

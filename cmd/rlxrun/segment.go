@@ -1,0 +1,271 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"image"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/task"
+	"github.com/rlx-go/rlx/core/tensor"
+	"github.com/rlx-go/rlx/internal/cli"
+)
+
+// segmentFlags are the flags of the task "segment".
+type segmentFlags struct {
+	image       string
+	points, box cli.List
+	mask        string
+}
+
+func (f *segmentFlags) declare(fs *cli.FlagSet) {
+	fs.Group("Segmenting an image (artifacts that declare the task " + task.SegmentName + ")")
+	fs.StringVar(&f.image, "image", "", "`FILE` a PNG or JPEG of any size; - is stdin")
+	fs.ListVarP(&f.points, "point", "", "`X,Y[,0|1]` a pixel of what is meant, or with 0 of what is not (repeatable)")
+	fs.ListVarP(&f.box, "box", "", "`X0,Y0,X1,Y1` a box around what is meant")
+	fs.StringVar(&f.mask, "mask", task.MaskBest, "`best|all|N` the mask of the highest predicted quality, all of them, or one by number")
+}
+
+// given lists the flags of the task that were used.
+func (f *segmentFlags) given() []string {
+	var out []string
+	if f.image != "" {
+		out = append(out, "--image")
+	}
+	if len(f.points.Values) > 0 {
+		out = append(out, "--point")
+	}
+	if len(f.box.Values) > 0 {
+		out = append(out, "--box")
+	}
+	if f.mask != task.MaskBest {
+		out = append(out, "--mask")
+	}
+	return out
+}
+
+// segmentJob is one use of the task: an image and prompts in, masks out.
+type segmentJob struct {
+	seg     *task.Segment
+	flags   *segmentFlags
+	img     image.Image
+	prompts task.Prompts
+	points  tensor.Tensor
+	labels  tensor.Tensor
+	geom    task.Geometry
+
+	masks []task.Mask
+}
+
+// newSegmentJob reads the image and checks the prompts against it.
+func newSegmentJob(m *model, f *segmentFlags, stdin io.Reader) (*segmentJob, error) {
+	j := &segmentJob{seg: m.segment, flags: f}
+	if err := checkSegment(m); err != nil {
+		return nil, err
+	}
+	if f.image == "" {
+		return nil, cli.Usagef("--image", "is missing").WithHint("for example --image photo.jpg --point 120,80 -o mask.png")
+	}
+	if len(f.points.Values)+len(f.box.Values) == 0 {
+		return nil, cli.Usagef("--point", "neither a point nor a box says what is meant").WithHint("for example --point 120,80 or --box 60,40,200,160")
+	}
+	if len(f.box.Values) > 1 {
+		return nil, cli.Usagef("--box", "is given %d times; allowed is one", len(f.box.Values))
+	}
+	if err := j.seg.CheckMask(f.mask); err != nil {
+		return nil, err
+	}
+	for _, v := range f.points.Values {
+		p, err := task.ParsePoint(v)
+		if err != nil {
+			return nil, err
+		}
+		j.prompts.Points = append(j.prompts.Points, p)
+	}
+	for _, v := range f.box.Values {
+		b, err := task.ParseBox(v)
+		if err != nil {
+			return nil, err
+		}
+		j.prompts.Box = &b
+	}
+	var err error
+	if j.img, err = readImage(f.image, stdin); err != nil {
+		return nil, err
+	}
+	b := j.img.Bounds()
+	j.geom = j.seg.Geometry(b.Dx(), b.Dy())
+	points, labels, err := j.seg.Prompt(j.prompts, j.geom)
+	if err != nil {
+		return nil, err
+	}
+	j.points = tensor.Tensor{DType: dtype.F32, Shape: []int{1, len(labels), 2}, Data: tensor.Bytes(points)}
+	j.labels = tensor.Tensor{DType: dtype.I32, Shape: []int{1, len(labels)}, Data: tensor.Bytes(labels)}
+	return j, nil
+}
+
+func readImage(path string, stdin io.Reader) (image.Image, error) {
+	if path == "-" {
+		return task.DecodeImage("stdin", stdin)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, diag.New(task.CodeImage, path, "cannot be opened: %w", unpath(err))
+	}
+	defer f.Close()
+	return task.DecodeImage(path, f)
+}
+
+// checkSegment compares the task with the methods it names. The verifier knows both but not what a task means.
+func checkSegment(m *model) error {
+	s := m.segment
+	if err := s.Validate(); err != nil {
+		return err
+	}
+	bad := func(format string, args ...any) error { return diag.New(task.CodeSpec, m.path, format, args...) }
+	var graphs [2]*ir.Graph
+	for i, name := range []string{s.ImageMethod, s.PromptMethod} {
+		progs := m.targets(name)
+		if len(progs) == 0 {
+			return bad("its task names the method %q, which it lacks; methods are %v", name, m.methods())
+		}
+		graphs[i] = progs[0].Graph
+	}
+	for _, want := range []struct {
+		graph  *ir.Graph
+		name   string
+		output bool
+		dtype  dtype.DType
+		dims   []int64 // 0: any
+	}{
+		{graphs[0], s.ImageInput, false, dtype.F32, []int64{1, 3, int64(s.Size), int64(s.Size)}},
+		{graphs[0], s.Embedding, true, dtype.F32, nil},
+		{graphs[1], s.EmbeddingInput, false, dtype.F32, nil},
+		{graphs[1], s.PointsInput, false, dtype.F32, []int64{1, 0, 2}},
+		{graphs[1], s.LabelsInput, false, dtype.I32, []int64{1, 0}},
+		{graphs[1], s.MasksOutput, true, dtype.F32, []int64{1, int64(s.Tokens), 0, 0}},
+		{graphs[1], s.IoUOutput, true, dtype.F32, []int64{1, int64(s.Tokens)}},
+	} {
+		n, ok := inputNamed(want.graph, want.name)
+		if want.output {
+			i := slices.IndexFunc(want.graph.Outputs, func(o ir.Output) bool { return o.Name == want.name })
+			if ok = i >= 0; ok {
+				n = want.graph.Outputs[i].Node
+			}
+		}
+		if !ok {
+			return bad("its task names %q of method %s, which is not there", want.name, want.graph.Name)
+		}
+		fits := n.Type.DType == want.dtype && (want.dims == nil || len(want.dims) == n.Type.Rank())
+		for i, d := range want.dims {
+			fits = fits && (d == 0 || n.Type.Shape[i].Is(d))
+		}
+		if !fits {
+			return bad("its task does not fit %s of method %s, which is %v", want.name, want.graph.Name, n.Type)
+		}
+	}
+	return nil
+}
+
+// segmentMethods are the methods that the task needs.
+func (j *segmentJob) methods() []string { return []string{j.seg.ImageMethod, j.seg.PromptMethod} }
+
+// offers lists what the task gives: its own outputs, then those of its methods.
+func (j *segmentJob) offers() []offer { return segmentOffers(j.seg, j.flags.mask) }
+
+func segmentOffers(s *task.Segment, mask string) []offer {
+	suffixes := []string{""}
+	if mask == task.MaskAll {
+		suffixes = nil
+		for t := range s.Tokens {
+			suffixes = append(suffixes, strconv.Itoa(t))
+		}
+	}
+	out := []offer{
+		{"mask", "the mask at the size of the image, 255 inside and 0 outside (PNG)", suffixes},
+		{"overlay", "the image with mask and prompts drawn over it (PNG)", suffixes},
+		{"iou", "the quality that the model predicts for the mask, 0 to 1", nil},
+	}
+	for _, name := range []string{s.Embedding, s.MasksOutput} {
+		if !slices.ContainsFunc(out, func(o offer) bool { return o.name == name }) {
+			out = append(out, offer{name, "as the model gives it (tensor)", nil})
+		}
+	}
+	return out
+}
+
+func (j *segmentJob) primary() string { return "mask" }
+
+// run encodes the image, decodes the prompts, and makes the masks.
+func (j *segmentJob) run(ctx context.Context, h *host, ready map[string]*loaded) (map[string]product, error) {
+	s := j.seg
+	done := h.trace.span("preprocess")
+	pixels, _ := s.Preprocess(j.img)
+	done()
+	in := tensor.Tensor{DType: dtype.F32, Shape: []int{1, 3, s.Size, s.Size}, Data: tensor.Bytes(pixels)}
+	enc, err := ready[s.ImageMethod].run(ctx, map[string]tensor.Tensor{s.ImageInput: in})
+	if err != nil {
+		return nil, err
+	}
+	dec, err := ready[s.PromptMethod].run(ctx, map[string]tensor.Tensor{s.EmbeddingInput: enc[s.Embedding], s.PointsInput: j.points, s.LabelsInput: j.labels})
+	if err != nil {
+		return nil, err
+	}
+	defer h.trace.span("postprocess")()
+	logits, iou := dec[s.MasksOutput], dec[s.IoUOutput]
+	j.masks, err = s.Postprocess(tensor.View[float32](logits.Data), logits.Shape[2], logits.Shape[3], tensor.View[float32](iou.Data), j.geom, j.flags.mask)
+	if err != nil {
+		return nil, err
+	}
+	var masks, overlays []image.Image
+	var quality []float32
+	for _, m := range j.masks {
+		masks = append(masks, m.Image)
+		overlays = append(overlays, task.Overlay(j.img, m.Image, j.prompts))
+		quality = append(quality, m.IoU)
+	}
+	return map[string]product{
+		s.Embedding:   {tensor: enc[s.Embedding]},
+		s.MasksOutput: {tensor: logits},
+		"mask":        {images: masks},
+		"overlay":     {images: overlays},
+		"iou":         {tensor: tensor.Tensor{DType: dtype.F32, Shape: []int{len(quality), 1}, Data: tensor.Bytes(quality)}},
+	}, nil
+}
+
+// maskSummary is one mask in the JSON summary.
+type maskSummary struct {
+	Mask   int     `json:"mask"`
+	IoU    float32 `json:"iou"`
+	Pixels int     `json:"pixels"` // inside
+}
+
+func (j *segmentJob) summary() []maskSummary {
+	var out []maskSummary
+	for _, m := range j.masks {
+		n := 0
+		for _, v := range m.Image.Pix {
+			if v != 0 {
+				n++
+			}
+		}
+		out = append(out, maskSummary{m.Token, m.IoU, n})
+	}
+	return out
+}
+
+// segmentHelp is what --help says about an artifact with the task.
+func segmentHelp(s *task.Segment) string {
+	text := fmt.Sprintf("Task %s: --image with --point or --box (up to %d points, box corners included), --mask best|all|0..%d.\nOutputs for -o:\n",
+		task.SegmentName, s.MaxPoints, s.Tokens-1)
+	for _, o := range segmentOffers(s, task.MaskBest) {
+		text += fmt.Sprintf("  %-16s %s\n", o.name, o.about)
+	}
+	return text
+}

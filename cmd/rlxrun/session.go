@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/program"
+	"github.com/rlx-go/rlx/internal/cli"
+	"github.com/rlx-go/rlx/plugins/rpc"
+)
+
+// session is an opened artifact and a backend that is starting beside it.
+type session struct {
+	env   *cli.Env
+	flags *hostFlags
+	model *model
+	debug debugFlags
+	trace *trace
+
+	cancel  context.CancelFunc
+	started chan struct{} // closed once backend and err are set
+	backend *rpc.Session
+	err     error
+}
+
+// openSession opens the artifact while the backend starts. Of an artifact and a backend that both fail, the artifact's
+// error counts. What the backend is told about the artifact before it has been verified is nothing but its descriptor.
+func openSession(ctx context.Context, env *cli.Env, path string, f *hostFlags, debug debugFlags) (*session, error) {
+	reg, err := findBackends(f.plugins.Values)
+	if err != nil {
+		return nil, err
+	}
+	b, err := f.resolve(reg)
+	if err != nil {
+		return nil, err
+	}
+	s := &session{env: env, flags: f, debug: debug, started: make(chan struct{})}
+	if debug.trace != "" {
+		s.trace = &trace{origin: cli.Started()}
+	}
+	done := s.trace.span("open")
+	if s.model, err = openModel(path, f.verify.Value); err != nil {
+		return nil, err
+	}
+	done()
+	ctx, s.cancel = context.WithCancel(ctx)
+	go func() {
+		defer close(s.started)
+		defer s.trace.span("start backend")()
+		s.backend, s.err = rpc.Start(ctx, rpc.Options{Path: b.path, Name: b.name, Artifact: s.model.file, IOSize: s.model.largestIO(),
+			Encode: encodeProgram, Log: f.logger(env)})
+	}()
+	done = s.trace.span("verify")
+	err = s.model.verify(ctx)
+	done()
+	if err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// host waits for the backend and chooses its device.
+func (s *session) host(ctx context.Context) (*host, error) {
+	<-s.started
+	if s.err != nil {
+		return nil, s.err
+	}
+	info, err := s.backend.Info(ctx)
+	if err != nil {
+		return nil, err
+	}
+	h := &host{env: s.env, model: s.model, backend: s.flags.backendName, info: info, limit: s.flags.parsedMemory, debug: s.debug,
+		trace: s.trace, peakRSS: s.backend.PeakRSS}
+	if err := h.chooseDevice(s.flags.deviceOfFlags); err != nil {
+		return nil, err
+	}
+	h.load = func(ctx context.Context, p *program.Program) (device.Executable, error) {
+		e, err := s.backend.LoadMapped(ctx, rpc.LoadOptions{Program: p, Weights: s.model.mapped(), Device: h.device.ID, Threads: s.flags.parsedThreads})
+		if err != nil {
+			return nil, err
+		}
+		return e, nil
+	}
+	return h, nil
+}
+
+// close ends the backend and waits until nothing of it is left.
+func (s *session) close() {
+	s.cancel()
+	<-s.started
+	if s.backend != nil {
+		s.backend.Close()
+	}
+	s.model.close()
+}
+
+// startAlone starts a backend without an artifact, to ask it what it is.
+func startAlone(ctx context.Context, env *cli.Env, f *hostFlags, b found) (device.Info, error) {
+	s, err := rpc.Start(ctx, rpc.Options{Path: b.path, Name: b.name, Log: f.logger(env), Timeouts: rpc.Timeouts{Start: 5 * time.Second}})
+	if err != nil {
+		return device.Info{}, err
+	}
+	defer s.Close()
+	return s.Info(ctx)
+}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"encoding/json"
+	"io"
+	"sync"
+	"time"
+)
+
+// trace collects spans for --trace. A nil trace collects nothing.
+type trace struct {
+	mu     sync.Mutex
+	origin time.Time // of the process
+	events []traceEvent
+}
+
+// traceEvent is an event of the Trace Event Format that Perfetto and chrome://tracing read
+// (docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU). Times are microseconds.
+type traceEvent struct {
+	Name string         `json:"name"`
+	Cat  string         `json:"cat,omitempty"`
+	Ph   string         `json:"ph"` // X: complete, M: metadata
+	TS   float64        `json:"ts"`
+	Dur  float64        `json:"dur,omitempty"`
+	PID  int            `json:"pid"`
+	TID  int            `json:"tid"`
+	Args map[string]any `json:"args,omitempty"`
+}
+
+// The two sides of a run, as processes of the trace.
+const (
+	traceHost    = 1
+	traceBackend = 2
+)
+
+func micros(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
+
+// span begins a span of the host; the result ends it.
+func (t *trace) span(name string) func() {
+	if t == nil {
+		return func() {}
+	}
+	begin := time.Now()
+	return func() {
+		end := time.Now()
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.events = append(t.events, traceEvent{Name: name, Cat: "host", Ph: "X", TS: micros(begin.Sub(t.origin)),
+			Dur: micros(end.Sub(begin)), PID: traceHost, TID: t.lane(begin)})
+	}
+}
+
+// lane is the first thread number on which nothing runs at the time: spans that overlap without being nested need
+// threads of their own. Host spans are few.
+func (t *trace) lane(begin time.Time) int {
+	at := micros(begin.Sub(t.origin))
+	for lane := 1; ; lane++ {
+		free := true
+		for _, e := range t.events {
+			free = free && !(e.PID == traceHost && e.TID == lane && e.TS <= at && at < e.TS+e.Dur)
+		}
+		if free {
+			return lane
+		}
+	}
+}
+
+// steps adds the steps of a run. Their times are the backend's, relative to the start of the run as the host saw it.
+func (t *trace) steps(r runRecord) error {
+	bound, err := r.prog.Bind(r.syms)
+	if err != nil {
+		return err
+	}
+	base := r.begin.Sub(t.origin)
+	for i, s := range r.stats.Steps {
+		if i >= len(bound.Steps) {
+			break
+		}
+		b := bound.Steps[i]
+		t.events = append(t.events, traceEvent{Name: b.Node.Op.Name, Cat: r.prog.Method, Ph: "X", TS: micros(base + s.Start), Dur: micros(s.Time),
+			PID: traceBackend, TID: 1, Args: map[string]any{"step": i, "node": b.Node.Label(), "out": staticType(b.Out).String(),
+				"attrs": b.Node.AttrText(), "flops": flops(b), "bytes": traffic(b)}})
+	}
+	return nil
+}
+
+// write writes the trace as JSON.
+func (t *trace) write(w io.Writer, backend string) error {
+	named := func(pid int, name string) traceEvent {
+		return traceEvent{Name: "process_name", Ph: "M", PID: pid, Args: map[string]any{"name": name}}
+	}
+	return json.NewEncoder(w).Encode(map[string]any{
+		"displayTimeUnit": "ms",
+		"traceEvents":     append([]traceEvent{named(traceHost, "rlxrun"), named(traceBackend, "backend "+backend)}, t.events...),
+	})
+}
