@@ -169,7 +169,7 @@ func stop(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// backends lists the processes that run this test's backend, of one parent or of any (0).
+// backends lists the processes that run the script's own copy of the backend, of one parent or of any (0).
 func backends(ts *testscript.TestScript, parent int) []int {
 	var out []int
 	procs, err := filepath.Glob("/proc/[0-9]*")
@@ -177,7 +177,7 @@ func backends(ts *testscript.TestScript, parent int) []int {
 	for _, p := range procs {
 		exe, err := os.Readlink(p + "/exe")
 		stat, err2 := os.ReadFile(p + "/stat")
-		if err != nil || err2 != nil || strings.TrimSuffix(exe, " (deleted)") != filepath.Join(ts.Getenv("BIN"), "rlx-backend-cpu") {
+		if err != nil || err2 != nil || strings.TrimSuffix(exe, " (deleted)") != ts.MkAbs("backend") {
 			continue
 		}
 		f := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
@@ -197,7 +197,7 @@ func backendOf(ts *testscript.TestScript, parent int) int {
 	return pids[0]
 }
 
-// noBackend is `nobackend`: no process of the backend is left. Scripts that use it do not run in parallel with others.
+// noBackend is `nobackend`: no process of the backend is left.
 func noBackend(ts *testscript.TestScript, _ bool, _ []string) {
 	guard := time.Now().Add(hangGuard)
 	for len(backends(ts, 0)) > 0 {
