@@ -47,9 +47,10 @@ type childFiles struct {
 	lifeline *os.File // read end of a pipe whose write end only the host has
 	io       *os.File // shared region; nil: none
 	artifact *os.File // read-only; nil: none
+	exe      *os.File // what is executed; of no use to the backend
 }
 
-// list gives the files in order and the text of RLX_FDS.
+// list gives the files in order, the executable last, and the text of RLX_FDS.
 func (c *childFiles) list() (files []*os.File, env string) {
 	add := func(name string, f *os.File) {
 		if f == nil {
@@ -64,6 +65,7 @@ func (c *childFiles) list() (files []*os.File, env string) {
 	add("lifeline", c.lifeline)
 	add("io", c.io)
 	add("artifact", c.artifact)
+	add("executable", c.exe)
 	return files, fdsEnv + "=" + env
 }
 
@@ -73,7 +75,6 @@ func (r *backendRunner) setFault(e *diag.Error) { r.fault.CompareAndSwap(nil, e)
 // build is go-plugin's RunnerFunc: cmd carries only the environment that go-plugin wants the backend to have.
 func (r *backendRunner) build(_ hclog.Logger, cmd *exec.Cmd, _ string) (runner.Runner, error) {
 	files, fds := r.files.list()
-	files = append(files, r.exe)
 	r.cmd = &exec.Cmd{
 		Path:       execPath(r.exe, 3+len(files)-1),
 		Args:       []string{r.exe.Name()},

@@ -98,6 +98,8 @@ func inheritedFiles(env string) (*childFiles, error) {
 			c.io = f
 		case "artifact":
 			c.artifact = f
+		case "executable":
+			f.Close()
 		}
 	}
 	return c, nil

@@ -326,7 +326,7 @@ func TestEnvironment(t *testing.T) {
 	if bytes.Contains(env, []byte("hunter2")) {
 		t.Error("the backend inherited a variable that is not on the list")
 	}
-	if !bytes.Contains(env, []byte("\x00"+fdsEnv+"=lifeline=3,io=4,artifact=5")) {
+	if !bytes.Contains(env, []byte("\x00"+fdsEnv+"=lifeline=3,io=4,artifact=5,executable=6\x00")) {
 		t.Errorf("%s is missing: %q", fdsEnv, env)
 	}
 	if in, err := os.Readlink("/proc/" + s.runner.ID() + "/fd/0"); err != nil || in != "/dev/null" {

@@ -87,7 +87,7 @@ func (s *Session) prepare(path string) error {
 // launch starts the process and completes the handshake. go-plugin runs on a goroutine of its own, because it waits
 // without a context; ending the process ends its waiting.
 func (s *Session) launch(ctx context.Context) error {
-	files := &childFiles{lifeline: s.lifelineR, artifact: s.opts.Artifact}
+	files := &childFiles{lifeline: s.lifelineR, artifact: s.opts.Artifact, exe: s.exe}
 	if s.region != nil {
 		files.io = s.region.file
 	}
