@@ -354,3 +354,12 @@ func (s Syms) CheckType(t Type) error {
 	}
 	return nil
 }
+
+// At is the static type under values of the symbols.
+func (t Type) At(syms map[string]int64) Type {
+	s := make(Shape, len(t.Shape))
+	for i, d := range t.Shape {
+		s[i] = Static(d.Eval(syms))
+	}
+	return Type{t.DType, s}
+}

@@ -1,0 +1,130 @@
+// Package compile turns the graphs of a model into programs: it runs the passes for every target, schedules and places
+// each result, and lists the weights that the programs need with their offsets. It is the only package that knows every
+// stage; the runtime never imports it.
+package compile
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/pass"
+	"github.com/rlx-go/rlx/core/plan"
+	"github.com/rlx-go/rlx/core/program"
+	"github.com/rlx-go/rlx/core/sched"
+	"github.com/rlx-go/rlx/core/tensor"
+)
+
+// Options are what Compile needs besides the graphs.
+type Options struct {
+	Targets []pass.Target
+	// Params gives values of params, to fold what is known. It is asked for small tensors only.
+	Params pass.Params
+	// Layout gives each weight its offset, in the order given, and the size of them all. It belongs to the file format.
+	Layout func([]Weight) int64
+	// Dump, where not nil, is shown every graph: phase is "in" (the graph as the model wrote it) or the name of a pass.
+	Dump func(method, target, phase string, g *ir.Graph)
+	// StopAfter ends the work after a pass; empty: go to the end.
+	StopAfter string
+}
+
+// Weight is a tensor that programs read.
+type Weight struct {
+	Name   string
+	Type   ir.Type
+	Offset int64  // in the weights space; set by Options.Layout
+	Data   []byte // of weights made while compiling; nil: the param of that name
+}
+
+// Size is the number of bytes.
+func (w Weight) Size() int64 { return w.Type.Bytes(nil) }
+
+// Report tells what became of one method on one target.
+type Report struct {
+	Method, Target string
+	Passes         *pass.Report
+	Plan           plan.Report
+}
+
+// Result is what Compile makes.
+type Result struct {
+	Programs    []*program.Program // by method in the order given, then by target in the order given
+	Weights     []Weight           // by offset
+	WeightsSize int64
+	Reports     []Report
+}
+
+// Compile compiles every method for every target. With StopAfter the result has no programs.
+func Compile(ctx context.Context, methods []*ir.Graph, o Options) (*Result, error) {
+	type job struct {
+		method string
+		target pass.Target
+		graph  *ir.Graph
+	}
+	var jobs []job
+	res := &Result{}
+	weights := map[string]Weight{}
+	for _, g := range methods {
+		if err := g.Verify(); err != nil {
+			return nil, fmt.Errorf("%s: %w", g.Name, err)
+		}
+		for _, t := range o.Targets {
+			if ctx.Err() != nil {
+				return nil, context.Cause(ctx)
+			}
+			po := pass.Options{Params: o.Params, StopAfter: o.StopAfter}
+			if o.Dump != nil {
+				po.Dump = func(phase string, at *ir.Graph) { o.Dump(g.Name, t.Name, phase, at) }
+			}
+			final, report, err := pass.Run(g, t, po)
+			if err == nil {
+				err = collect(final, report.Folded, weights)
+			}
+			if err != nil {
+				return nil, fmt.Errorf("%s for %s: %w", g.Name, t.Name, err)
+			}
+			res.Reports = append(res.Reports, Report{Method: g.Name, Target: t.Name, Passes: report})
+			jobs = append(jobs, job{g.Name, t, final})
+		}
+	}
+	if o.StopAfter != "" {
+		return res, nil
+	}
+	for _, w := range weights {
+		res.Weights = append(res.Weights, w)
+	}
+	slices.SortFunc(res.Weights, func(a, b Weight) int { return cmp.Compare(a.Name, b.Name) })
+	res.WeightsSize = o.Layout(res.Weights)
+	offsets := make(map[string]int64, len(res.Weights))
+	for _, w := range res.Weights {
+		offsets[w.Name] = w.Offset
+	}
+	for i, j := range jobs {
+		p, report, err := sched.Build(j.graph, sched.Options{Method: j.method, Target: j.target.Name,
+			Weights: func(name string) (int64, bool) { off, ok := offsets[name]; return off, ok }})
+		if err != nil {
+			return nil, fmt.Errorf("%s for %s: %w", j.method, j.target.Name, err)
+		}
+		res.Programs = append(res.Programs, p)
+		res.Reports[i].Plan = report
+	}
+	return res, nil
+}
+
+// collect adds the graph's params to weights. Params that passes made are named after their content, so that methods and
+// targets that fold the same thing share it.
+func collect(g *ir.Graph, folded map[string]tensor.Tensor, weights map[string]Weight) error {
+	for _, p := range g.Params() {
+		w := Weight{Name: p.Name, Type: p.Type}
+		if v, ok := folded[p.Name]; ok {
+			w.Data = v.Data
+		}
+		if old, ok := weights[w.Name]; ok && !old.Type.Equal(w.Type) {
+			return fmt.Errorf("BUG: weight %s is %v and %v", w.Name, old.Type, w.Type)
+		}
+		weights[w.Name] = w
+	}
+	return nil
+}
