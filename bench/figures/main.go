@@ -1,7 +1,7 @@
 // Figures measures what docs/measurements.md states: accuracy against the goldens, memory, and times that have a bound. It
 // runs the built commands as a user would, and prints one row per figure.
 //
-//	make build && go run ./bench/figures [-only accuracy|demo|compile|run]
+//	make build && go run ./bench/figures [-only accuracy,demo,compile,run]
 //
 // Exit status 1 where a figure misses its bound.
 package main
@@ -30,7 +30,8 @@ import (
 )
 
 func main() {
-	only := flag.String("only", "", "measure one group: accuracy, demo, compile, run")
+	only := flag.String("only", "demo,accuracy,compile,run", "groups to measure")
+	flag.StringVar(&bin, "bin", "bin", "folder of the built commands")
 	dir := flag.String("dir", "", "folder for checkpoints and artifacts (about 1.5 GB); empty: a temporary one")
 	flag.Parse()
 	b := &bench{dir: *dir}
@@ -44,7 +45,7 @@ func main() {
 		name string
 		run  func(*bench)
 	}{{"demo", demo}, {"accuracy", accuracy}, {"compile", compile}, {"run", run}} {
-		if *only == "" || *only == g.name {
+		if slices.Contains(strings.Split(*only, ","), g.name) {
 			g.run(b)
 		}
 	}
@@ -59,6 +60,9 @@ func main() {
 	}
 }
 
+// bin is where rlxc, rlxrun and the backends are.
+var bin string
+
 type row struct {
 	name, measured, bound string
 	ok                    bool
@@ -67,7 +71,6 @@ type row struct {
 type bench struct {
 	dir  string
 	rows []row
-	vitb string // artifact, once compiled
 }
 
 func (b *bench) path(name string) string { return filepath.Join(b.dir, name) }
@@ -93,7 +96,7 @@ type usage struct {
 
 // command runs one of ours and ends the program where it fails.
 func command(name string, args ...string) usage {
-	cmd := exec.Command(filepath.Join("bin", name), args...)
+	cmd := exec.Command(filepath.Join(bin, name), args...)
 	var out bytes.Buffer
 	cmd.Stdout = &out
 	var log bytes.Buffer
