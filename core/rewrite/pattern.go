@@ -63,8 +63,8 @@ func As(name string, p Pattern) Pattern {
 	return func(n *ir.Node, m *Match) bool { return p(n, m) && capture(n, m) }
 }
 
-// Op matches a node of the op whose operands match, in either order where the op is commutative. Without operand
-// patterns any operands match.
+// Op matches a node of the op whose operands match; where the op is commutative in either order, preferably one without a
+// miss. Without operand patterns any operands match.
 func Op(def *ir.OpDef, in ...Pattern) Pattern {
 	operands := func(m *Match, nodes ...*ir.Node) bool {
 		for i, p := range in {
@@ -84,14 +84,17 @@ func Op(def *ir.OpDef, in ...Pattern) Pattern {
 			return false
 		}
 		before := m.mark()
-		if operands(m, n.In...) {
+		matched := operands(m, n.In...)
+		if matched && m.miss == before.miss || !def.Commutative || len(in) != 2 {
+			return matched
+		}
+		first := *m // no match, or one with a miss: the other order may be better
+		*m = before.mark()
+		if operands(m, n.In[1], n.In[0]) && (!matched || m.miss == before.miss) {
 			return true
 		}
-		if !def.Commutative || len(in) != 2 {
-			return false
-		}
-		*m = before
-		return operands(m, n.In[1], n.In[0])
+		*m = first
+		return matched
 	}
 }
 
@@ -109,9 +112,9 @@ func OneOf(ps ...Pattern) Pattern {
 	}
 }
 
-// If adds a condition on the node itself.
+// If matches like p where the node, once p has matched, meets a condition.
 func If(p Pattern, ok func(n *ir.Node) bool) Pattern {
-	return func(n *ir.Node, m *Match) bool { return ok(n) && p(n, m) }
+	return func(n *ir.Node, m *Match) bool { return p(n, m) && ok(n) }
 }
 
 // Once matches like p, but a node with other uses (graph outputs count) stops the rewrite and is reported as a miss:

@@ -96,3 +96,13 @@ func TestBugsAreReported(t *testing.T) {
 		}
 	}
 }
+
+// TestOtherOrderWithoutMiss: the first operand fits but is used twice, the second fits as well.
+func TestOtherOrderWithoutMiss(t *testing.T) {
+	rule := rw.Rule{Name: "r", Match: rw.Op(op.AddDef, rw.Once(rw.Op(op.NegDef, rw.Any("x"))), rw.Any("y")),
+		To: func(c *rw.Context) *ir.Node { return op.Sub(c.New("y"), c.New("x")) }}
+	got, events := run(t, "x = input : f32[2]\na = neg x : f32[2]\nb = neg a : f32[2]\nc = add a, b : f32[2]\nreturn y=c", rule)
+	if !strings.Contains(got, "c = sub a, a") || len(events) != 1 {
+		t.Errorf("%s%v", got, events)
+	}
+}

@@ -1,0 +1,65 @@
+package pass
+
+import (
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+	rw "github.com/rlx-go/rlx/core/rewrite"
+)
+
+// absorbCasts lets matmul-like ops read narrow weights as they are stored: they widen f16 and bf16 on the fly, which is
+// exact, and half the bytes are read. The cast would cost a pass over the weight in each run.
+//
+//	c = cast w {to=f32}
+//	y = matmul x, c {trans_b=true}   ->   y = matmul x, w {trans_b=true}
+//
+// A cast above a view or a transpose of a weight moves below it first, so that the op sees it.
+func absorbCasts(c *context, g *ir.Graph) (*ir.Graph, error) { return c.rules(g, castRules) }
+
+var castRules = []rw.Rule{
+	{Name: "weight", Match: rw.OneOf(
+		rw.Op(op.MatMulDef), rw.Op(op.FusedMatMulDef), rw.Op(op.Conv2DDef), rw.Op(op.ConvTranspose2DDef)),
+		To: absorbWeight},
+	{Name: "cast-below", Match: rw.OneOf(rw.Op(op.ReshapeDef, widened), rw.Op(op.TransposeDef, widened), rw.Op(op.NarrowDef, widened)),
+		To: func(c *rw.Context) *ir.Node {
+			r, w := c.Root(), c.Node("cast").In[0]
+			if !ofParam(w) {
+				return nil
+			}
+			moved := c.Out.AddDeclared(r.Op, r.Attrs, ir.Type{DType: w.Type.DType, Shape: r.Type.Shape}, c.Map(w))
+			return op.Cast(moved, r.Type.DType)
+		}},
+}
+
+// widened matches an exact cast to f32 of what matmul can read itself.
+var widened = rw.As("cast", rw.If(rw.Op(op.CastDef), isWidening))
+
+func isWidening(n *ir.Node) bool {
+	if !n.Is(op.CastDef) || n.Type.DType != dtype.F32 {
+		return false
+	}
+	d := n.In[0].Type.DType
+	return d == dtype.F16 || d == dtype.BF16
+}
+
+// absorbWeight puts what is cast in place of operand 1.
+func absorbWeight(c *rw.Context) *ir.Node {
+	r := c.Root()
+	if !isWidening(r.In[1]) || r.In[0].Type.DType != dtype.F32 {
+		return nil
+	}
+	in := make([]*ir.Node, len(r.In))
+	for i, x := range r.In {
+		in[i] = c.Map(x)
+	}
+	in[1] = c.Map(r.In[1].In[0])
+	return c.Out.Add(r.Op, r.Attrs, in...)
+}
+
+// ofParam reports a param, or what only moves its elements.
+func ofParam(n *ir.Node) bool {
+	for n.Is(op.ReshapeDef, op.TransposeDef, op.NarrowDef) {
+		n = n.In[0]
+	}
+	return n.Is(op.ParamDef)
+}

@@ -1,0 +1,81 @@
+package pass
+
+import (
+	"slices"
+
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+	rw "github.com/rlx-go/rlx/core/rewrite"
+)
+
+// absorbTransposes lets ops read operands as they lie instead of having them moved first: matmul through trans_a and
+// trans_b, attention through its layouts.
+//
+//	t = transpose w {perm=[1,0]}
+//	y = matmul x, t              ->   y = matmul x, w {trans_b=true}
+//
+// Attention on transposed heads becomes attention on [B,S,H,D], and on packed [B,S,H*D] where the heads were split from
+// that; what is left around it are views.
+func absorbTransposes(c *context, g *ir.Graph) (*ir.Graph, error) { return c.rules(g, transposeRules) }
+
+var transposeRules = []rw.Rule{
+	{Name: "matmul-a", Match: rw.Op(op.MatMulDef, rw.As("t", rw.If(rw.Op(op.TransposeDef, rw.Any("a")), swapsLastTwo)), rw.Any("b")), To: func(c *rw.Context) *ir.Node {
+		a := c.Root().Attrs.(op.MatMulAttrs)
+		a.TransA = !a.TransA
+		return op.MatMul(c.New("a"), c.New("b"), a)
+	}},
+	{Name: "matmul-b", Match: rw.Op(op.MatMulDef, rw.Any("a"), rw.As("t", rw.If(rw.Op(op.TransposeDef, rw.Any("b")), swapsLastTwo))), To: func(c *rw.Context) *ir.Node {
+		a := c.Root().Attrs.(op.MatMulAttrs)
+		a.TransB = !a.TransB
+		return op.MatMul(c.New("a"), c.New("b"), a)
+	}},
+	{Name: "transpose-transpose", Match: simplifyRules[0].Match, To: mergeTransposes},
+	{Name: "transpose-identity", Match: simplifyRules[1].Match, To: operand},
+	{Name: "attention-bshd", Match: attentionOf(op.BHSD, func(n *ir.Node) bool { return n.Is(op.TransposeDef) && slices.Equal(perm(n), headsFirst) }), To: func(c *rw.Context) *ir.Node {
+		return op.Transpose(relayout(c, op.BSHD), headsFirst...)
+	}},
+	{Name: "attention-bse", Match: attentionOf(op.BSHD, splitsLast), To: func(c *rw.Context) *ir.Node {
+		return op.Reshape(relayout(c, op.BSE), c.Root().Type.Shape)
+	}},
+}
+
+// headsFirst exchanges sequence and heads, in both directions.
+var headsFirst = []int{0, 2, 1, 3}
+
+func swapsLastTwo(n *ir.Node) bool {
+	p := perm(n)
+	for i, a := range p[:max(len(p)-2, 0)] {
+		if a != i {
+			return false
+		}
+	}
+	return len(p) >= 2 && p[len(p)-2] == len(p)-1
+}
+
+// splitsLast reports a reshape that cuts the last axis of [B,S,H*D] into heads.
+func splitsLast(n *ir.Node) bool {
+	x := n.In
+	return n.Is(op.ReshapeDef) && x[0].Type.Rank() == 3 && n.Type.Rank() == 4 && x[0].Type.Shape[:2].Equal(n.Type.Shape[:2])
+}
+
+// attentionOf matches attention in a layout whose q, k and v all are as said.
+func attentionOf(layout string, operand func(*ir.Node) bool) rw.Pattern {
+	return rw.If(rw.Op(op.AttentionDef), func(n *ir.Node) bool {
+		return n.Attrs.(op.AttentionAttrs).Layout == layout && !slices.ContainsFunc(n.In[:3], func(x *ir.Node) bool { return !operand(x) })
+	})
+}
+
+// relayout adds the root again in another layout, on what its q, k and v were made from.
+func relayout(c *rw.Context, layout string) *ir.Node {
+	n := c.Root()
+	a := n.Attrs.(op.AttentionAttrs)
+	a.Layout = layout
+	in := make([]*ir.Node, len(n.In))
+	for i, x := range n.In {
+		if i < 3 {
+			x = x.In[0]
+		}
+		in[i] = c.Map(x)
+	}
+	return c.Out.Add(op.AttentionDef, a, in...)
+}

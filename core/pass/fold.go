@@ -1,0 +1,141 @@
+package pass
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+	"github.com/rlx-go/rlx/core/tensor"
+)
+
+// Limits of folding: a result larger than foldElems would make the artifact grow more than the run time it saves, and
+// one that takes more than foldFLOPs would make compiling slow, as the reference evaluation is.
+const (
+	foldElems = 4 << 20
+	foldFLOPs = 4 << 30
+)
+
+// fold computes at compile time what depends on weights and constants only, by the ops' own reference evaluation, so that
+// there is no second set of formulas. The result becomes a param (or a splat, where all elements are equal):
+//
+//	b = param : f16[768]
+//	c = cast b {to=f32} : f32[768]   ->   c = param "folded/..." : f32[768]
+//
+// Only the last node of a known chain is stored. Views of params stay views, as they cost nothing. Not folded: dynamic
+// shapes, what passes the limits, and what the evaluation refuses (the run will report it). Weights are read only with
+// Options.Params.
+func fold(c *context, g *ir.Graph) (*ir.Graph, error) {
+	f := folder{c: c, known: make([]bool, len(g.Nodes)), values: map[*ir.Node]*tensor.Array{}}
+	needed := make([]bool, len(g.Nodes)) // by something that is not known
+	for i, n := range g.Nodes {
+		f.known[i] = f.canKnow(n)
+		for _, x := range n.In {
+			needed[x.ID] = needed[x.ID] || !f.known[i]
+		}
+	}
+	for _, o := range g.Outputs {
+		needed[o.Node.ID] = true
+	}
+	return g.Rebuild(func(out *ir.Graph, n *ir.Node, _ []*ir.Node, _ func(*ir.Node) *ir.Node) *ir.Node {
+		if !f.known[n.ID] || !needed[n.ID] || isLeaf(n) || isParamView(n) {
+			return nil
+		}
+		v, err := f.value(n)
+		if err != nil {
+			f.c.missed(n.Op.Name, n, err.Error())
+			return nil
+		}
+		f.c.fired(n.Op.Name, n)
+		if s, ok := splat(v); ok {
+			return op.Const(out, s, n.Type)
+		}
+		return c.param(out, v.Tensor(), n.Type)
+	})
+}
+
+type folder struct {
+	c      *context
+	known  []bool
+	values map[*ir.Node]*tensor.Array
+}
+
+// canKnow reports a node that could be computed now; its operands were asked before.
+func (f *folder) canKnow(n *ir.Node) bool {
+	switch {
+	case n.Is(op.ParamDef):
+		return f.c.params != nil || f.c.report.Folded[n.Name].Data != nil
+	case n.Op.Effects || n.Op.Eval == nil || n.Is(op.CopyDef) || !n.Type.Shape.IsStatic():
+		return false
+	}
+	elems, ok := n.Type.Shape.Numel()
+	if !ok || elems.B > foldElems || n.Op.FLOPs(n.Attrs, n.InTypes(), n.Type) > foldFLOPs {
+		return false
+	}
+	for _, x := range n.In {
+		if !f.known[x.ID] {
+			return false
+		}
+	}
+	return true
+}
+
+func (f *folder) value(n *ir.Node) (*tensor.Array, error) {
+	if v := f.values[n]; v != nil {
+		return v, nil
+	}
+	v, err := f.compute(n)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", n.Label(), err)
+	}
+	f.values[n] = v
+	return v, nil
+}
+
+func (f *folder) compute(n *ir.Node) (*tensor.Array, error) {
+	if n.Is(op.ParamDef) {
+		if t, ok := f.c.report.Folded[n.Name]; ok {
+			return t.Array(), nil
+		}
+		return f.c.params.Param(n.Name)
+	}
+	in := make([]*tensor.Array, len(n.In))
+	for i, x := range n.In {
+		var err error
+		if in[i], err = f.value(x); err != nil {
+			return nil, err
+		}
+	}
+	out := tensor.NewArray(n.Type.DType, n.Type.Shape.Eval(nil)...)
+	return out, n.Op.Eval(n.Attrs, in, out)
+}
+
+// isLeaf reports what folding would not make simpler. iota is turned into a param at the end.
+func isLeaf(n *ir.Node) bool { return n.Is(op.ParamDef, op.ConstDef, op.IotaDef) }
+
+// isParamView reports a view of a param, at any depth.
+func isParamView(n *ir.Node) bool {
+	for !n.Is(op.ParamDef) {
+		if _, view := n.View(); !view {
+			return false
+		}
+		n = n.In[0]
+	}
+	return true
+}
+
+// splat is the value that all elements have. -0 and 0 differ, and NaN is left alone.
+func splat(v *tensor.Array) (float64, bool) {
+	if v.Len() == 0 {
+		return 0, false
+	}
+	t := v.Tensor().Array() // as stored
+	first := t.At(0)
+	for i := range t.Len() {
+		if math.Float64bits(t.At(i)) != math.Float64bits(first) {
+			return 0, false
+		}
+	}
+	// Integers beyond 2^53 do not survive as a number.
+	return first, first == first && !(t.I != nil && math.Abs(first) > 1<<53)
+}

@@ -1,0 +1,155 @@
+package pass
+
+import (
+	"slices"
+
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+)
+
+// fuseElementwise runs chains of elementwise ops in one pass over memory. A chain grows from its last node up: an operand
+// joins if it is elementwise, has the result's shape, and nothing outside the chain reads it. Small operands that the
+// region op can address (a suffix of the shape, one element) stay operands, splats become literals.
+//
+//	a = mul x, y
+//	b = sigmoid a
+//	c = add b, 1     ->   c = elementwise_region x, y {expr="v0=mul(i0,i1); v1=sigmoid(v0); v2=add(v1,1.0)"}
+func fuseElementwise(c *context, g *ir.Graph) (*ir.Graph, error) {
+	uses := g.UseCounts()
+	regions := map[*ir.Node]*region{}
+	taken := map[*ir.Node]bool{}
+	for i := len(g.Nodes) - 1; i >= 0; i-- {
+		n := g.Nodes[i]
+		if taken[n] || !regionable(n) {
+			continue
+		}
+		r := grow(g, n, uses, taken)
+		if len(r.nodes) < 2 {
+			continue
+		}
+		regions[n] = r
+		for _, m := range r.nodes {
+			taken[m] = true
+		}
+	}
+	return g.Rebuild(func(out *ir.Graph, n *ir.Node, _ []*ir.Node, lookup func(*ir.Node) *ir.Node) *ir.Node {
+		r := regions[n]
+		if r == nil {
+			return nil
+		}
+		c.fired("region", n)
+		in := make([]*ir.Node, len(r.in))
+		for i, x := range r.in {
+			in[i] = lookup(x)
+		}
+		return op.ElementwiseRegion(r.expr, in...)
+	})
+}
+
+// regionable reports a node that may be a step.
+func regionable(n *ir.Node) bool {
+	return op.CanBeInRegion(n.Op) && isRegionType(n.Type) && !slices.ContainsFunc(n.In, func(x *ir.Node) bool { return !isRegionType(x.Type) })
+}
+
+func isRegionType(t ir.Type) bool { return t.DType == dtype.F32 || t.DType == dtype.Bool }
+
+// region is a set of nodes (in order, the result last) with its expression.
+type region struct {
+	nodes []*ir.Node
+	in    []*ir.Node
+	expr  string
+}
+
+// grow finds the largest region with n as its result that the op accepts. Operands are offered nearest first.
+func grow(g *ir.Graph, n *ir.Node, uses []int, taken map[*ir.Node]bool) *region {
+	r := makeRegion(g, []*ir.Node{n})
+	if r == nil {
+		return &region{}
+	}
+	refused := map[*ir.Node]bool{}
+	for {
+		next := candidate(r.nodes, uses, func(x *ir.Node) bool {
+			return !refused[x] && !taken[x] && regionable(x) && x.Type.Shape.Equal(n.Type.Shape)
+		})
+		if next == nil {
+			return r
+		}
+		i, _ := slices.BinarySearchFunc(r.nodes, next, func(a, b *ir.Node) int { return a.ID - b.ID })
+		if bigger := makeRegion(g, slices.Insert(slices.Clone(r.nodes), i, next)); bigger != nil {
+			r = bigger
+		} else {
+			refused[next] = true
+		}
+	}
+}
+
+// candidate is the latest operand of the nodes that is none of them, is read by them only, and is allowed.
+func candidate(nodes []*ir.Node, uses []int, allowed func(*ir.Node) bool) *ir.Node {
+	inside := map[*ir.Node]int{}
+	for _, n := range nodes {
+		for _, x := range n.In {
+			inside[x]++
+		}
+	}
+	var best *ir.Node
+	for x, k := range inside {
+		if k == uses[x.ID] && !slices.Contains(nodes, x) && allowed(x) && (best == nil || x.ID > best.ID) {
+			best = x
+		}
+	}
+	return best
+}
+
+// makeRegion writes nodes as a region, or returns nil where the op does not take it: too many steps or operands, an
+// operand that it cannot address. The op's own inference decides.
+func makeRegion(g *ir.Graph, nodes []*ir.Node) *region {
+	r := &region{nodes: nodes}
+	steps := make([]op.RegionStep, len(nodes))
+	if len(nodes) > op.MaxRegionSteps {
+		return nil
+	}
+	for i, n := range nodes {
+		steps[i].Op = n.Op
+		for k, x := range n.In {
+			steps[i].In = append(steps[i].In, r.operand(n, k, x))
+		}
+	}
+	if len(r.in) > op.MaxRegionInputs {
+		return nil
+	}
+	types := make([]ir.Type, len(r.in))
+	for i, x := range r.in {
+		types[i] = x.Type
+	}
+	r.expr = op.FormatRegion(steps)
+	t, err := op.ElementwiseRegionDef.Infer(op.ElementwiseRegionAttrs{Expr: r.expr}, types, ir.Type{}, g.Syms)
+	if err != nil || !t.Equal(nodes[len(nodes)-1].Type) {
+		return nil
+	}
+	return r
+}
+
+// operand is what n reads as operand k: an earlier step, a literal, or an operand of the region.
+func (r *region) operand(n *ir.Node, k int, x *ir.Node) op.RegionOperand {
+	if i := slices.Index(r.nodes, x); i >= 0 {
+		return op.RegionOperand{Kind: op.RegionResult, Index: i}
+	}
+	if isLiteral(n, k) {
+		return op.RegionOperand{Kind: op.RegionLiteral, Value: float32(x.Attrs.(op.ConstAttrs).Value)}
+	}
+	i := slices.Index(r.in, x)
+	if i < 0 {
+		i = len(r.in)
+		r.in = append(r.in, x)
+	}
+	return op.RegionOperand{Kind: op.RegionInput, Index: i}
+}
+
+// isLiteral reports a splat that may be written as a number: another operand must give the shape.
+func isLiteral(n *ir.Node, k int) bool {
+	if x := n.In[k]; !x.Is(op.ConstDef) || x.Type.DType != dtype.F32 {
+		return false
+	}
+	return slices.ContainsFunc(n.In, func(x *ir.Node) bool { return !x.Is(op.ConstDef) && x.Type.Shape.Equal(n.Type.Shape) })
+}

@@ -1,0 +1,99 @@
+package pass
+
+import (
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+	rw "github.com/rlx-go/rlx/core/rewrite"
+)
+
+// Reasons not to fuse into a matmul.
+const (
+	missBias       = "BiasRankTooHigh"               // neither a vector of the last axis nor a full residual
+	missActivation = "UnsupportedEpilogueActivation" // an elementwise op that fused_matmul has not
+)
+
+// fuseMatMul moves what follows a matmul into its epilogue, while the result is in registers: bias, activation, residual.
+//
+//	m = matmul x, w {trans_b=true}
+//	s = add m, b
+//	a = gelu s
+//	y = add a, r      ->   y = fused_matmul x, w, b, r {act="gelu", has_bias=true, has_residual=true, trans_b=true}
+//
+// The bias must be [N] (leading ones are dropped), the residual must have the result's type; a scalar or [M,N] term is
+// neither. A plain matmul stays one.
+func fuseMatMul(c *context, g *ir.Graph) (*ir.Graph, error) { return c.rules(g, matMulRules) }
+
+var matMulRules = []rw.Rule{
+	{Name: "bias", Match: rw.Op(op.AddDef, rw.As("mm", rw.Once(rw.Op(op.MatMulDef))), rw.Any("b")), To: fuseBias},
+	{Name: "residual", Match: rw.Op(op.AddDef, rw.As("mm", rw.Once(rw.If(product2D, noResidual))), rw.Any("r")), To: fuseResidual},
+	{Name: "activation", Match: activated, To: fuseActivation},
+}
+
+var product2D = rw.OneOf(rw.Op(op.MatMulDef), rw.Op(op.FusedMatMulDef))
+
+func noResidual(n *ir.Node) bool { return !n.Is(op.FusedMatMulDef) || !fusedAttrs(n).HasResidual }
+
+// activated matches a unary elementwise op on a product that has no activation or residual yet.
+func activated(n *ir.Node, m *rw.Match) bool {
+	if !n.Op.Elementwise || len(n.In) != 1 || n.Is(op.CastDef) {
+		return false
+	}
+	return rw.As("mm", rw.Once(rw.If(product2D, func(n *ir.Node) bool { return noResidual(n) && fusedAttrs(n).Act == "" })))(n.In[0], m)
+}
+
+// fusedAttrs reads a matmul as a fused one without epilogue.
+func fusedAttrs(n *ir.Node) op.FusedMatMulAttrs {
+	if a, ok := n.Attrs.(op.FusedMatMulAttrs); ok {
+		return a
+	}
+	a := n.Attrs.(op.MatMulAttrs)
+	return op.FusedMatMulAttrs{TransA: a.TransA, TransB: a.TransB}
+}
+
+// epilogue is the captured product with its operands in the new graph.
+func epilogue(c *rw.Context) (a op.FusedMatMulAttrs, x, w, bias *ir.Node) {
+	mm := c.Node("mm")
+	a = fusedAttrs(mm)
+	if a.HasBias {
+		bias = c.Map(mm.In[a.Bias()])
+	}
+	return a, c.Map(mm.In[0]), c.Map(mm.In[1]), bias
+}
+
+func fuseBias(c *rw.Context) *ir.Node {
+	b, t := c.Node("b"), c.Root().Type
+	shape := b.Type.Shape
+	for len(shape) > 1 && shape[0].Is(1) {
+		shape = shape[1:]
+	}
+	if !c.Node("mm").Type.Equal(t) || len(shape) != 1 || shape[0] != t.Shape[t.Rank()-1] || b.Type.Rank() > t.Rank() {
+		if !b.Type.Equal(t) { // a residual is the next rule's
+			c.Miss(missBias)
+		}
+		return nil
+	}
+	a, x, w, _ := epilogue(c)
+	bias := c.Map(b)
+	if len(shape) != b.Type.Rank() {
+		bias = op.Reshape(bias, shape)
+	}
+	return op.FusedMatMul(x, w, bias, nil, a)
+}
+
+func fuseResidual(c *rw.Context) *ir.Node {
+	mm, r := c.Node("mm"), c.Node("r")
+	if !r.Type.Equal(c.Root().Type) || !mm.Type.Equal(r.Type) || r == mm {
+		return nil
+	}
+	a, x, w, bias := epilogue(c)
+	return op.FusedMatMul(x, w, bias, c.Map(r), a)
+}
+
+func fuseActivation(c *rw.Context) *ir.Node {
+	a, x, w, bias := epilogue(c)
+	if a.Act = c.Root().Op.Name; !op.IsActivation(a.Act) {
+		c.Miss(missActivation)
+		return nil
+	}
+	return op.FusedMatMul(x, w, bias, nil, a)
+}

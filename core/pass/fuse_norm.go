@@ -1,0 +1,46 @@
+package pass
+
+import (
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+	rw "github.com/rlx-go/rlx/core/rewrite"
+)
+
+// missResidual says that a sum broadcasts, so it is no residual.
+const missResidual = "ResidualShape"
+
+// fuseNorm computes a residual sum inside the norm that reads it, which saves writing and reading it once:
+//
+//	s = add x, r
+//	y = layer_norm s, γ, β {eps}   ->   y = fused_residual_layer_norm x, r, γ, β {eps}
+//
+// Both operands of the sum must have its full shape. Where the sum is used again, as in blocks that normalise first, it
+// has to be written anyway and stays (MultiConsumer).
+func fuseNorm(c *context, g *ir.Graph) (*ir.Graph, error) { return c.rules(g, normRules) }
+
+var normRules = []rw.Rule{
+	{Name: "layer-norm", Match: normOfSum(op.LayerNormDef), To: func(c *rw.Context) *ir.Node {
+		if !fullSum(c) {
+			return nil
+		}
+		return op.FusedResidualLayerNorm(c.New("x"), c.New("r"), c.New("g"), c.New("b"), c.Root().Attrs.(op.LayerNormAttrs).Eps)
+	}},
+	{Name: "rms-norm", Match: normOfSum(op.RmsNormDef), To: func(c *rw.Context) *ir.Node {
+		if !fullSum(c) {
+			return nil
+		}
+		return op.FusedResidualRmsNorm(c.New("x"), c.New("r"), c.New("g"), c.New("b"), c.Root().Attrs.(op.RmsNormAttrs).Eps)
+	}},
+}
+
+func normOfSum(def *ir.OpDef) rw.Pattern {
+	return rw.Op(def, rw.Once(rw.Op(op.AddDef, rw.Any("x"), rw.Any("r"))), rw.Any("g"), rw.Any("b"))
+}
+
+func fullSum(c *rw.Context) bool {
+	ok := c.Node("x").Type.Equal(c.Node("r").Type)
+	if !ok {
+		c.Miss(missResidual)
+	}
+	return ok
+}

@@ -1,0 +1,30 @@
+package pass
+
+import (
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+	"github.com/rlx-go/rlx/core/tensor"
+)
+
+// materialize stores what is left of const and iota as params, so that devices need no kernels for them and spend no
+// steps on them. Dynamic ones and those larger than foldElems stay steps. It runs last: passes recognise constants.
+//
+//	s = const {value=0.125} : f32[]   ->   s = param "folded/..." : f32[]
+func materialize(c *context, g *ir.Graph) (*ir.Graph, error) {
+	return g.Rebuild(func(out *ir.Graph, n *ir.Node, _ []*ir.Node, _ func(*ir.Node) *ir.Node) *ir.Node {
+		if !n.Is(op.ConstDef, op.IotaDef) || !n.Type.Shape.IsStatic() {
+			return nil
+		}
+		if elems, ok := n.Type.Shape.Numel(); !ok || elems.B > foldElems {
+			c.missed(n.Op.Name, n, "TooLarge")
+			return nil
+		}
+		v := tensor.NewArray(n.Type.DType, n.Type.Shape.Eval(nil)...)
+		if err := n.Op.Eval(n.Attrs, nil, v); err != nil {
+			out.Fail(err)
+			return nil
+		}
+		c.fired(n.Op.Name, n)
+		return c.param(out, v.Tensor(), n.Type)
+	})
+}

@@ -1,0 +1,171 @@
+package pass_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/rlx-go/rlx/core/dtype"
+	_ "github.com/rlx-go/rlx/core/hir"
+	"github.com/rlx-go/rlx/core/interp"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/pass"
+	"github.com/rlx-go/rlx/core/tensor"
+	"github.com/rlx-go/rlx/internal/golden"
+)
+
+// weights makes interp.Params a pass.Params.
+type weights interp.Params
+
+func (w weights) Param(name string) (*tensor.Array, error) { return w(name) }
+
+// rewritten turns a report into what golden checks.
+func rewritten(g *ir.Graph, r *pass.Report) golden.Rewritten {
+	out := golden.Rewritten{Graph: g, Params: r.Folded}
+	for _, s := range r.Sites {
+		if s.Miss == "" {
+			out.Fired = append(out.Fired, s.Rule)
+		} else {
+			out.Missed = append(out.Missed, s.Rule+":"+s.Miss)
+		}
+	}
+	return out
+}
+
+// target is what the file says ("target: cpu"), or cpu.
+func target(t *testing.T, f *golden.File) pass.Target {
+	name := "cpu"
+	if v := f.Values("target"); len(v) > 0 {
+		name = v[0]
+	}
+	to, err := pass.FindTarget(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return to
+}
+
+// TestPasses runs each folder of testdata with the pass of its name; "pipeline" with all of them. Every pass must have
+// one.
+func TestPasses(t *testing.T) {
+	dirs, err := os.ReadDir("testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, d := range dirs {
+		name := d.Name()
+		seen[name] = true
+		t.Run(name, func(t *testing.T) {
+			golden.Pass(t, "testdata/"+name, func(g *ir.Graph, f *golden.File) (golden.Rewritten, error) {
+				o := pass.Options{Params: weights(golden.Weights(g)), Verify: true}
+				var out *ir.Graph
+				var r *pass.Report
+				var err error
+				if name == "pipeline" {
+					out, r, err = pass.Run(g, target(t, f), o)
+				} else {
+					out, r, err = pass.RunOne(g, target(t, f), name, o)
+				}
+				if err != nil {
+					return golden.Rewritten{}, err
+				}
+				return rewritten(out, r), nil
+			})
+		})
+	}
+	for _, name := range pass.Names() {
+		if !seen[name] {
+			t.Errorf("testdata has no folder for pass %s", name)
+		}
+	}
+}
+
+func TestFindTarget(t *testing.T) {
+	if _, err := pass.FindTarget("cpu"); err != nil {
+		t.Error(err)
+	}
+	if _, err := pass.FindTarget("abacus"); err == nil || !strings.Contains(err.Error(), "portable, cpu") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// known is a table of weights.
+type known map[string]*tensor.Array
+
+func (k known) Param(name string) (*tensor.Array, error) { return k[name], nil }
+
+// TestFoldLeavesErrorsToTheRun: an index outside the table is reported by the run that meets it, with the step's name.
+func TestFoldLeavesErrorsToTheRun(t *testing.T) {
+	g, err := ir.Parse("t = param : f32[3]\ni = const {value=7.0} : i32[2]\ny = gather t, i : f32[2]\nreturn y")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := pass.Options{Params: known{"t": {DType: dtype.F32, Shape: []int{3}, F: []float64{1, 2, 3}}}}
+	out, r, err := pass.Run(g, pass.CPU, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, ok := out.Find("y"); !ok || n.Op.Name != "gather" || len(r.Missed()) == 0 {
+		t.Errorf("%s%s", out, r)
+	}
+}
+
+// TestNoParams: without values of weights, nothing that depends on one is folded, and the graph is still right.
+func TestNoParams(t *testing.T) {
+	const text = "x = input : f32[2,4]\nw = param : f16[3,4]\nb = param : f16[3]\ny = linear x, w, b {act=\"relu\"} : f32[2,3]\nreturn y"
+	g, err := ir.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, r, err := pass.Run(g, pass.CPU, pass.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Folded) != 0 || r.Fired()["fuse-matmul/bias"] != 1 {
+		t.Errorf("%s%s", out, r)
+	}
+	if err := golden.SameMeaning(g, rewritten(out, r)); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSameTwice: two runs give the same graph, names of folded weights included.
+func TestSameTwice(t *testing.T) {
+	golden.Files(t, "testdata/pipeline", func(t *testing.T, f *golden.File) string {
+		text, _ := f.Section("in")
+		var first string
+		for range 5 {
+			g, err := ir.Parse(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out, _, err := pass.Run(g, target(t, f), pass.Options{Params: weights(golden.Weights(g))})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if first == "" {
+				first = out.String()
+			}
+			if out.String() != first {
+				t.Fatalf("two runs differ:\n%s\n%s", first, out)
+			}
+		}
+		return first
+	})
+}
+
+func TestStopAfterAndDump(t *testing.T) {
+	g, err := ir.Parse("x = input : f32[2,4]\nw = param : f32[3,4]\ny = linear x, w {act=\"relu\"} : f32[2,3]\nreturn y")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var seen []string
+	out, _, err := pass.Run(g, pass.CPU, pass.Options{StopAfter: "simplify", Dump: func(name string, g *ir.Graph) { seen = append(seen, name) }})
+	if err != nil || strings.Join(seen, " ") != "in lower simplify" || !strings.Contains(out.String(), "relu") {
+		t.Errorf("%v %v\n%s", seen, err, out)
+	}
+	if _, _, err := pass.Run(g, pass.CPU, pass.Options{StopAfter: "simplfy"}); err == nil || !strings.Contains(err.Error(), "known are [lower simplify") {
+		t.Errorf("got %v", err)
+	}
+}
