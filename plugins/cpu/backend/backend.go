@@ -106,7 +106,7 @@ func (Backend) Load(_ context.Context, l device.Load) (device.Executable, error)
 	}
 	pool, err := kernels.NewPool(l.Threads)
 	if err != nil {
-		return nil, diag.New(device.ErrDevice, "cpu", "%w", err)
+		return nil, err
 	}
 	x := &executable{p: l.Program, weights: l.Weights, pool: pool}
 	native := map[string]bool{}

@@ -45,11 +45,6 @@ func ParseBinary(name string) (BinaryOp, bool) {
 // Number is the element types that can be computed with as they are stored; f16 and bf16 are cast first.
 type Number interface{ Integer | float32 | float64 }
 
-// DivisionByZero is an integer division by zero in a tensor.
-var DivisionByZero = diag.Define("RLX6102", "integer division by zero", `
-An element of an integer tensor was divided by zero, or zero was raised to a negative power. Integers have no infinity to
-stand for the result: check the divisor, or cast to a float type first.`)
-
 // Binary is dst = op(a, b) with NumPy broadcast; dst has the common shape, and may be a or b if that has the same shape.
 // Integer division by zero is an error; dst is then undefined.
 func Binary[T Number](p *Pool, op BinaryOp, dst, a []T, aShape []int, b []T, bShape []int) error {
@@ -72,7 +67,7 @@ func Binary[T Number](p *Pool, op BinaryOp, dst, a []T, aShape []int, b []T, bSh
 		}
 	})
 	if bad.Load() {
-		return diag.New(DivisionByZero, op.String(), "integer division by zero; the divisor must not hold 0")
+		return diag.New(diag.DivisionByZero, op.String(), "integer division by zero; the divisor must not hold 0")
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/dtype"
 )
 
@@ -118,7 +119,7 @@ func TestBinaryInteger(t *testing.T) {
 		op   BinaryOp
 		a, b []int64
 	}{{Div, []int64{1, 2, 3}, []int64{1, 0, 1}}, {Pow, []int64{0, 1, 1}, []int64{-1, 1, 1}}} {
-		if err := Binary(p, c.op, got, c.a, []int{3}, c.b, []int{3}); !errors.Is(err, DivisionByZero) {
+		if err := Binary(p, c.op, got, c.a, []int{3}, c.b, []int{3}); !errors.Is(err, diag.DivisionByZero) {
 			t.Errorf("%v by zero: %v", c.op, err)
 		}
 	}

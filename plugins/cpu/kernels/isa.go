@@ -61,11 +61,6 @@ var available = sync.OnceValue(func() []*isa { return append([]*isa{genericISA()
 
 var forced = sync.OnceValue(func() string { return os.Getenv(FeaturesEnv) })
 
-// UnknownFeatures is an instruction set that this processor lacks or that does not exist.
-var UnknownFeatures = diag.Define("RLX6101", "processor features not available", `
-RLX_CPU_FEATURES, or the option of the CPU backend, names an instruction set that this processor does not have or that the
-backend does not know. The message lists those that can be used here. Leave it unset to use the best one.`)
-
 func chooseISA(name string) (*isa, error) {
 	subject := "cpu features"
 	if name == "" {
@@ -78,5 +73,5 @@ func chooseISA(name string) (*isa, error) {
 	if i := slices.IndexFunc(sets, func(s *isa) bool { return s.name == name }); i >= 0 {
 		return sets[i], nil
 	}
-	return nil, diag.New(UnknownFeatures, subject, "%q is not available on this processor; it has %s", name, strings.Join(Features(), ", "))
+	return nil, diag.New(diag.UnknownFeatures, subject, "%q is not available on this processor; it has %s", name, strings.Join(Features(), ", "))
 }

@@ -192,11 +192,6 @@ type Index interface {
 	int32 | int64 | uint32 | float32
 }
 
-// IndexOutOfRange is an index in a tensor that names no row.
-var IndexOutOfRange = diag.Define("RLX6103", "index out of range", `
-A gather read an index that is negative, not a number, or not below the extent of the axis it gathers from. The message names
-the position of the index, its value and the allowed range.`)
-
 // Gather copies rows of table, [outer, extent, inner], by index: dst is [outer, len(index), inner]. An index outside
 // [0, extent) is an error; dst is then undefined.
 func Gather[T any, I Index](p *Pool, dst, table []T, outer, extent, inner int, index []I) error {
@@ -218,7 +213,7 @@ func Gather[T any, I Index](p *Pool, dst, table []T, outer, extent, inner int, i
 		}
 	})
 	if b := bad.Load(); b > 0 {
-		return diag.New(IndexOutOfRange, "gather", "index %d is %v; allowed is 0 to %d", b-1, index[b-1], extent-1)
+		return diag.New(diag.IndexOutOfRange, "gather", "index %d is %v; allowed is 0 to %d", b-1, index[b-1], extent-1)
 	}
 	return nil
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/rlx-go/rlx/core/diag"
 )
 
 func TestTranspose(t *testing.T) {
@@ -146,12 +148,12 @@ func TestGather(t *testing.T) {
 	table, dst := make([]uint8, 10), make([]uint8, 3)
 	for _, bad := range []int64{-1, 10, math.MinInt64, math.MaxInt64} {
 		err := Gather(p, dst, table, 1, 10, 1, []int64{3, bad, -5})
-		if !errors.Is(err, IndexOutOfRange) || !strings.Contains(err.Error(), "index 1 is") || !strings.Contains(err.Error(), "0 to 9") {
+		if !errors.Is(err, diag.IndexOutOfRange) || !strings.Contains(err.Error(), "index 1 is") || !strings.Contains(err.Error(), "0 to 9") {
 			t.Errorf("index %d: %v", bad, err)
 		}
 	}
 	for _, bad := range []float32{float32(math.NaN()), -1, 10, float32(math.Inf(1))} {
-		if err := Gather(p, dst, table, 1, 10, 1, []float32{0, bad}); !errors.Is(err, IndexOutOfRange) {
+		if err := Gather(p, dst, table, 1, 10, 1, []float32{0, bad}); !errors.Is(err, diag.IndexOutOfRange) {
 			t.Errorf("index %v: %v", bad, err)
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/rlx-go/rlx/core/diag"
 )
 
 func TestPoolRunsEveryTaskOnce(t *testing.T) {
@@ -76,7 +78,7 @@ func TestPoolRefusesNesting(t *testing.T) {
 
 func TestUnknownFeatures(t *testing.T) {
 	_, err := NewPoolFor(1, "avx9000")
-	if !errors.Is(err, UnknownFeatures) || !strings.Contains(err.Error(), "generic") {
+	if !errors.Is(err, diag.UnknownFeatures) || !strings.Contains(err.Error(), "generic") {
 		t.Errorf("%v", err)
 	}
 }
