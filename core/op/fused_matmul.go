@@ -2,6 +2,7 @@ package op
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/tensor"
@@ -44,6 +45,7 @@ var FusedMatMulDef = ir.Define(ir.Def[FusedMatMulAttrs]{
 	Doc: "act(x . w + bias) + residual, with operands x, w, then bias [N] if has_bias, then residual (of the result's type) if " +
 		"has_residual. The product is matmul's, batch broadcast included; nothing is rounded in between.",
 	MinIn: 2, MaxIn: 4, Level: ir.Fused,
+	InPlace: []int{2, 3}, // the residual: a bias never has the shape of the result
 	Infer: func(s ir.Sig[FusedMatMulAttrs]) (ir.Type, error) {
 		a, want := s.Attrs, 2
 		if err := checkActivation(a.Act); err != nil {
@@ -68,6 +70,10 @@ var FusedMatMulDef = ir.Define(ir.Def[FusedMatMulAttrs]{
 		return t, err
 	},
 	Eval: func(a FusedMatMulAttrs, in []*tensor.Array, out *tensor.Array) error {
+		var residual []float64
+		if a.HasResidual {
+			residual = slices.Clone(in[a.Residual()].F) // the product may be written over it
+		}
 		evalMatMul(a.MatMul(), in[0], in[1], out)
 		if a.HasBias {
 			bias := in[a.Bias()].F
@@ -82,10 +88,8 @@ var FusedMatMulDef = ir.Define(ir.Def[FusedMatMulAttrs]{
 				return err
 			}
 		}
-		if a.HasResidual {
-			for i, r := range in[a.Residual()].F {
-				out.F[i] += r
-			}
+		for i, r := range residual {
+			out.F[i] += r
 		}
 		return nil
 	},

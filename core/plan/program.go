@@ -82,11 +82,18 @@ func checkNode(p *program.Program, n *ir.Node) error {
 }
 
 // MayOverwrite reports whether n's op may write its result over operand k: the op allows it, and both have the same
-// element size and shape for all values of the symbols, so that each element is read where it is written. An operand that
-// is given twice is no obstacle; what else reads it is the caller's business.
+// element size and shape for all values of the symbols. Elementwise ops read each element where they write it, so an operand
+// that they are given twice is no obstacle; the others may read all of their other operands at any time. What else reads the
+// operand is the caller's business.
 func MayOverwrite(n *ir.Node, k int) bool {
-	return slices.Contains(n.Op.InPlace, k) && k < len(n.In) && n.In[k].Type.Shape.Equal(n.Type.Shape) &&
-		n.In[k].Type.DType.Size() == n.Type.DType.Size()
+	if !slices.Contains(n.Op.InPlace, k) || k >= len(n.In) {
+		return false
+	}
+	x := n.In[k]
+	if !n.Op.Elementwise && (slices.Index(n.In, x) != k || slices.Contains(n.In[k+1:], x)) {
+		return false
+	}
+	return x.Type.Shape.Equal(n.Type.Shape) && x.Type.DType.Size() == n.Type.DType.Size()
 }
 
 func checkSteps(p *program.Program) error {

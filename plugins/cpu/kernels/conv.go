@@ -115,7 +115,7 @@ func (g *Conv2DArgs) run(p *Pool, ho, wo int) {
 		n, m := t/across, t%across*high
 		rows := min(high, ho*wo-m)
 		sc := p.scratch(worker)
-		gathered, a, tile := sc.floats(rows*k), sc.floats(rows*k+spill), sc.floats(s.mr*s.nr)
+		gathered, a := sc.floats(rows*k), sc.floats(rows*k+spill)
 		out := sc.floats(rows * g.Cout) // for channels first: the block, to be turned
 		for i := range products {
 			g.gather(gathered, n, i*cg, cg, m, rows, wo)
@@ -127,7 +127,7 @@ func (g *Conv2DArgs) run(p *Pool, ho, wo int) {
 			} else {
 				q.C = out[i*og:]
 			}
-			q.tiles(s, 0, 0, rows, 0, og, a, packed[i*panels*s.nr*k:], panels, 0, tile)
+			q.tiles(s, sc, 0, 0, rows, 0, og, a, packed[i*panels*s.nr*k:], panels, 0)
 		}
 		if !g.OutLast {
 			for c := range g.Cout {

@@ -18,7 +18,7 @@ type GemmArgs struct {
 
 	Bias     []float32 // [N], or nil
 	Act      Act
-	Residual []float32 // [M, N], or nil; must not overlap C
+	Residual []float32 // [M, N], or nil; may be C itself, with the same leading dimension and stride, and not overlap it otherwise
 	LDR      int
 
 	// Batch products, matrix i of an operand starting at i times its stride. 0 and 1 mean one; a stride of 0 shares the matrix.
@@ -27,8 +27,8 @@ type GemmArgs struct {
 	StrideA, StrideB, StrideC, StrideR int
 }
 
-// Gemm computes the product. Sums run over k in order, within blocks of at most kBlock that are then added in order; K = 0 gives
-// act(bias) + residual. NaN and infinities propagate as in the plain sum.
+// Gemm computes the product. Sums run over k in order, within blocks of at most kBlock that are then added in order, after the
+// residual if there is no activation; K = 0 gives act(bias) + residual. NaN and infinities propagate as in the plain sum.
 func Gemm(p *Pool, g *GemmArgs) {
 	batch := max(1, g.Batch)
 	if g.M == 0 || g.N == 0 {
@@ -103,8 +103,10 @@ func (g *GemmArgs) packB(s *isa, dst []float32, i, j, k, n int, buf []float32) {
 }
 
 // tiles computes rows [m, m+rows) by panels of columns from j on: a and b are packed, b holding panels panels of which those
-// from first on are used. Tile is scratch for one tile.
-func (g *GemmArgs) tiles(s *isa, i, m, rows, j, cols int, a, b []float32, panels, first int, tile []float32) {
+// from first on are used.
+func (g *GemmArgs) tiles(s *isa, sc *scratch, i, m, rows, j, cols int, a, b []float32, panels, first int) {
+	tile := sc.floats(s.mr * s.nr)
+	kept := g.keep(sc, i, m, rows, j, cols)
 	kb := kSplit(g.K)
 	c := g.C[i*g.StrideC:]
 	var residual []float32
@@ -127,7 +129,7 @@ func (g *GemmArgs) tiles(s *isa, i, m, rows, j, cols int, a, b []float32, panels
 				h := min(s.mr, rows-r)
 				at := (m+r)*g.LDC + j + q
 				var res []float32
-				if lastBlock && residual != nil {
+				if k == 0 && residual != nil { // first, so that C may be the residual and hold the partial sums
 					res = residual[(m+r)*g.LDR+j+q:]
 				}
 				if w == s.nr {
@@ -145,17 +147,38 @@ func (g *GemmArgs) tiles(s *isa, i, m, rows, j, cols int, a, b []float32, panels
 		atB += panels * s.nr * n
 	}
 	if g.Act != ActNone {
-		g.epilogue(s, i, m, rows, j, cols)
+		g.epilogue(s, i, m, rows, j, cols, kept)
 	}
 }
 
+// over reports whether the residual is C itself.
+func (g *GemmArgs) over() bool {
+	return len(g.Residual) > 0 && len(g.C) > 0 && &g.Residual[0] == &g.C[0]
+}
+
+// keep copies the residual of a block of C that is about to be overwritten and needed after the activation; nil if it will
+// still be there.
+func (g *GemmArgs) keep(sc *scratch, i, m, rows, j, cols int) []float32 {
+	if g.Act == ActNone || !g.over() {
+		return nil
+	}
+	kept := sc.floats(rows * cols)
+	for r := range rows {
+		copy(kept[r*cols:(r+1)*cols], g.Residual[i*g.StrideR+(m+r)*g.LDR+j:])
+	}
+	return kept
+}
+
 // epilogue applies the activation, and then the residual, to a finished block of C.
-func (g *GemmArgs) epilogue(s *isa, i, m, rows, j, cols int) {
+func (g *GemmArgs) epilogue(s *isa, i, m, rows, j, cols int, kept []float32) {
 	f := s.act(g.Act)
 	for r := m; r < m+rows; r++ {
 		c := g.C[i*g.StrideC+r*g.LDC+j:][:cols]
 		f(c, c)
-		if g.Residual != nil {
+		switch {
+		case kept != nil:
+			s.add(c, c, kept[(r-m)*cols:][:cols])
+		case g.Residual != nil:
 			s.add(c, c, g.Residual[i*g.StrideR+r*g.LDR+j:][:cols])
 		}
 	}
@@ -198,7 +221,7 @@ func gemmPacked(p *Pool, g *GemmArgs, batch int) {
 					b = packed[i*width*panelSize:]
 				}
 				j := (q0 + q) * s.nr
-				g.tiles(s, first+i, m, rows, j, min(n*s.nr, g.N-j), a, b, width, q, sc.floats(s.mr*s.nr))
+				g.tiles(s, sc, first+i, m, rows, j, min(n*s.nr, g.N-j), a, b, width, q)
 			})
 		}
 	}
@@ -255,14 +278,13 @@ func gemmSkinny(p *Pool, g *GemmArgs) {
 		sc := p.scratch(w)
 		b := sc.floats(g.K*s.nr + spill)
 		buf := sc.floats(s.lanes * kb)
-		tile := sc.floats(s.mr * s.nr)
 		for q := lo; q < hi; q++ {
 			j := q * s.nr
 			for k := 0; k < g.K; k += kb {
 				n := min(kb, g.K-k)
 				g.packB(s, b[k*s.nr:], 0, j, k, n, buf)
 			}
-			g.tiles(s, 0, 0, g.M, j, min(s.nr, g.N-j), a, b, 1, 0, tile)
+			g.tiles(s, sc, 0, 0, g.M, j, min(s.nr, g.N-j), a, b, 1, 0)
 		}
 	})
 }
@@ -274,14 +296,14 @@ func gemv(p *Pool, g *GemmArgs, batch int) {
 	const strip = 32
 	strips := (g.N + strip - 1) / strip
 	p.split(batch*strips, 1+(1<<15)/(strip*g.K), func(lo, hi, w int) {
-		buf := p.scratch(w).floats(g.K)
+		buf, dots := p.scratch(w).floats(g.K), p.scratch(w).floats(strip)
 		for t := lo; t < hi; t++ {
 			i, j := t/strips, t%strips*strip
 			n := min(strip, g.N-j)
 			b := g.B.from(i*g.StrideB + j*g.LDB)
 			for m := range g.M {
 				a := g.A[i*g.StrideA+m*g.LDA:][:g.K]
-				c := g.C[i*g.StrideC+m*g.LDC+j:][:n]
+				c := dots[:n]
 				if b.f32 != nil {
 					s.dotRows(c, 1, b.f32, g.LDB, n, a)
 				} else {
@@ -298,6 +320,7 @@ func gemv(p *Pool, g *GemmArgs, batch int) {
 				if g.Residual != nil {
 					s.add(c, c, g.Residual[i*g.StrideR+m*g.LDR+j:][:n])
 				}
+				copy(g.C[i*g.StrideC+m*g.LDC+j:], c)
 			}
 		}
 	})

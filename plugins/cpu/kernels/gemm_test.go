@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/rlx-go/rlx/core/dtype"
@@ -165,6 +166,30 @@ func TestGemmChunks(t *testing.T) {
 			compare(t, "wide", runGemm(t, p, g, "wide"), gemm64(g), 1e-6*math.Sqrt(float64(g.K)), 1e-5)
 			g = randomGemm(r, 20, 2*p.isa.nr+3, 520, 7)
 			compare(t, "batched", runGemm(t, p, g, "batched"), gemm64(g), 1e-6*math.Sqrt(float64(g.K)), 1e-5)
+		}
+	})
+}
+
+// TestGemmOverResidual: written over its residual, a product has the bits that it has elsewhere.
+func TestGemmOverResidual(t *testing.T) {
+	eachPool(t, func(t *testing.T, p *Pool) {
+		r := rng(6)
+		for _, d := range [][4]int{{1, 70, 33, 1}, {2, 70, 700, 3}, {9, 45, 1100, 1}, {70, 45, 1100, 1}, {70, 96, 60, 4}} {
+			for act := range ActExp {
+				g := randomGemm(r, d[0], d[1], d[2], d[3])
+				g.Act, g.LDR, g.StrideR = act, g.LDC, g.StrideC
+				g.Residual = randoms(r, d[3]*g.StrideR)
+				want := runGemm(t, p, g, describe(g))
+				g.Residual = slices.Clone(g.Residual)
+				g.C = g.Residual
+				Gemm(p, g)
+				for i, w := range want {
+					row, col := i/d[1], i%d[1]
+					if got := g.C[row*g.LDC+col]; math.Float32bits(got) != math.Float32bits(w) {
+						t.Fatalf("%s: row %d, column %d is %v over the residual, %v elsewhere", describe(g), row, col, got, w)
+					}
+				}
+			}
 		}
 	})
 }
