@@ -35,8 +35,9 @@ var mayImport = map[string][]string{
 	"plugins/rpc":         {"plugins/rpc/...", "core/device", "core/program", "core/diag", "core/dtype", "core/tensor", "core/ir", "format"},
 	"plugins/rpc/rlxv1":   {},
 	"plugins/null":        {"plugins/rpc", "core/device", "core/diag", "format"},
-	"plugins/cpu":         {"plugins/cpu/kernels", "plugins/rpc", "core/device", "core/op", "core/program", "core/ir", "core/dtype", "core/tensor", "core/diag", "format"},
-	"plugins/cpu/kernels": {"core/dtype", "core/tensor"},
+	"plugins/cpu":         {"plugins/cpu/kernels", "plugins/cpu/backend", "plugins/rpc", "core/device", "core/op", "core/program", "core/ir", "core/dtype", "core/tensor", "core/diag", "format"},
+	"plugins/cpu/backend": {"plugins/cpu/kernels", "core/device", "core/op", "core/program", "core/ir", "core/dtype", "core/tensor", "core/diag"},
+	"plugins/cpu/kernels": {"core/dtype", "core/diag"},
 
 	"models/weights": {"core/diag", "core/dtype", "core/ir"},
 	"models/arch":    {"core/diag", "core/ir", "core/task"},
