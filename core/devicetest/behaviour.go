@@ -1,0 +1,377 @@
+package devicetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+	"github.com/rlx-go/rlx/core/program"
+	"github.com/rlx-go/rlx/core/tensor"
+)
+
+// runChecks are about the life of an executable rather than an op.
+func (s *suite) runChecks() []check {
+	return []check{
+		{"run/empty", s.checkEmpty},
+		{"run/devices", s.checkDevices},
+		{"run/sizes", s.checkSizes},
+		{"run/index", s.checkIndex},
+		{"run/cancel", s.checkCancel},
+		{"run/progress", s.checkProgress},
+		{"run/profile", s.checkProfile},
+		{"run/nan", s.checkNaN},
+		{"run/nan-tail", s.checkNaNTail},
+		{"run/observe", s.checkObserve},
+		{"run/together", s.checkTogether},
+	}
+}
+
+// mustBuild is for graphs of our own.
+func mustBuild(g *ir.Graph, params values) *program.Program {
+	p, err := build(g, params)
+	if err != nil {
+		panic("BUG: devicetest: " + err.Error())
+	}
+	return p
+}
+
+// chain is a program of n steps on x, f32[N,8] with N from 1 to 6: neg, abs, neg, abs, ...
+func chain(n int) *program.Program {
+	g := ir.NewGraph("chain", ir.Sym{Name: "N", Min: 1, Max: 6})
+	x := op.Input(g, "x", ir.Type{DType: dtype.F32, Shape: ir.Shape{ir.Named("N"), ir.Static(8)}})
+	for i := range n {
+		if i%2 == 0 {
+			x = op.Neg(x).Named(fmt.Sprint("neg", i))
+		} else {
+			x = op.Abs(x).Named(fmt.Sprint("abs", i))
+		}
+	}
+	g.Return("y", x)
+	return mustBuild(g, nil)
+}
+
+// ramp is an input of the chain for N = n.
+func ramp(n int) values {
+	x := tensor.NewArray(dtype.F32, n, 8)
+	for i := range x.F {
+		x.F[i] = float64(i) - 3
+	}
+	return values{"x": x}
+}
+
+func sym(n int64) map[string]int64 { return map[string]int64{"N": n} }
+
+// works runs the chain of an even number of steps and compares: the executable is in order.
+func (r *rig) works() error {
+	in := ramp(2)
+	got, stats, err := r.run(context.Background(), in, device.Run{Syms: sym(2)})
+	if err != nil {
+		return err
+	}
+	if stats.FirstNaN != -1 || len(stats.Steps) != 0 || stats.Total <= 0 || stats.PeakRSS < 0 {
+		return fmt.Errorf("stats of a plain run are %+v; want a total time, no steps and FirstNaN -1", stats)
+	}
+	want := tensor.NewArray(dtype.F32, 2, 8)
+	for i, v := range in["x"].F {
+		want.F[i] = math.Abs(v)
+	}
+	return compare(got["y"].Array(), want, ir.Tolerance{})
+}
+
+// checkEmpty: a program that only copies, one whose value is empty, and one without inputs.
+func (s *suite) checkEmpty() error {
+	empty := ir.NewGraph("empty")
+	empty.Return("y", op.Neg(op.Input(empty, "x", ir.TypeOf(dtype.F32, 0, 3))))
+	same := ir.NewGraph("same")
+	same.Return("y", op.Input(same, "x", ir.TypeOf(dtype.F32, 3)))
+	none := ir.NewGraph("none")
+	none.Return("y", op.Const(none, 3, ir.TypeOf(dtype.F32, 3)))
+	x := tensor.NewArray(dtype.F32, 3)
+	x.F = []float64{3, 3, 3}
+	for _, c := range []struct {
+		g    *ir.Graph
+		in   values
+		want *tensor.Array
+	}{
+		{empty, values{"x": tensor.NewArray(dtype.F32, 0, 3)}, tensor.NewArray(dtype.F32, 0, 3)},
+		{same, values{"x": x}, x},
+		{none, nil, x},
+	} {
+		err := s.withRig(mustBuild(c.g, nil), nil, device.Load{}, func(r *rig) error {
+			got, _, err := r.run(context.Background(), c.in, device.Run{})
+			if err != nil {
+				return err
+			}
+			return compare(got["y"].Array(), c.want, ir.Tolerance{})
+		})
+		if err != nil {
+			return fmt.Errorf("%s: %w", c.g.Name, err)
+		}
+	}
+	return nil
+}
+
+// checkDevices: each device that Info lists can be asked for, and no other; neither can a negative number of threads.
+func (s *suite) checkDevices() error {
+	for _, d := range s.info.Devices {
+		if err := s.withRig(chain(2), nil, device.Load{Device: d.ID}, (*rig).works); err != nil {
+			return fmt.Errorf("device %s: %w", d.ID, err)
+		}
+	}
+	r, err := s.load(chain(2), nil, device.Load{Device: "no such device"})
+	if err == nil {
+		r.exe.Close()
+		return fmt.Errorf("an unknown device is accepted")
+	}
+	return typed(err)
+}
+
+// typed reports an error that has no code, or that of a mistake of ours.
+func typed(err error) error {
+	if code, ok := diag.CodeOf(err); !ok || code == diag.Internal || errors.Is(err, device.ErrLost) {
+		return fmt.Errorf("error %w has no code that says what is wrong", err)
+	}
+	return nil
+}
+
+// checkSizes: sizes out of range, missing or unknown and an IO space that is too small are bad input; none ends the
+// executable.
+func (s *suite) checkSizes() error {
+	p := chain(2)
+	return s.withRig(p, nil, device.Load{}, func(r *rig) error {
+		for _, c := range []struct {
+			what string
+			io   []byte
+			syms map[string]int64
+		}{
+			{"N = 0", r.io, sym(0)}, {"N past its range", r.io, sym(7)}, {"N = -1", r.io, sym(-1)},
+			{"N = 1<<62", r.io, sym(1 << 62)}, {"no N", r.io, nil}, {"another symbol", r.io, map[string]int64{"M": 1}},
+			{"one symbol too many", r.io, map[string]int64{"N": 1, "M": 1}},
+			{"an IO space without its last byte", r.io[:len(r.io)-1], sym(6)}, {"no IO space", nil, sym(1)},
+		} {
+			if _, err := r.exe.Run(context.Background(), device.Run{Syms: c.syms, IO: c.io}); !errors.Is(err, device.ErrInput) {
+				return fmt.Errorf("%s gives error %v; want device.ErrInput", c.what, err)
+			}
+			if err := r.works(); err != nil {
+				return fmt.Errorf("run after %s: %w", c.what, err)
+			}
+		}
+		return nil
+	})
+}
+
+// checkIndex: an index out of range is bad input, wherever it stands, and reads nothing.
+func (s *suite) checkIndex() error {
+	for _, d := range []dtype.DType{dtype.I32, dtype.I64, dtype.U32} {
+		if !s.types[d.String()] {
+			continue
+		}
+		g := ir.NewGraph("index")
+		table, idx := op.Param(g, "table", ir.TypeOf(dtype.F32, 5, 3)), op.Input(g, "idx", ir.TypeOf(d, 9))
+		g.Return("y", op.Gather(table, idx, 0))
+		rows := tensor.NewArray(dtype.F32, 5, 3)
+		for i := range rows.F {
+			rows.F[i] = float64(i)
+		}
+		params := values{"table": rows}
+		err := s.withRig(mustBuild(g, params), params, device.Load{}, func(r *rig) error {
+			lo, hi := d.IntRange()
+			for k, bad := range []int64{2, -1, 5, lo, hi, hi - 4, 2} {
+				x := tensor.NewArray(d, 9)
+				x.I[(k*5+3)%9] = max(lo, bad)
+				_, _, err := r.run(context.Background(), values{"idx": x}, device.Run{})
+				if v := max(lo, bad); v >= 0 && v < 5 {
+					if err != nil {
+						return fmt.Errorf("index %d of 5: %w", v, err)
+					}
+				} else if !errors.Is(err, device.ErrInput) {
+					return fmt.Errorf("index %d of 5 gives error %v; want device.ErrInput", v, err)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("%v: %w", d, err)
+		}
+	}
+	return nil
+}
+
+// checkCancel: a context that is cancelled before or during a run ends it with the context's error, and the executable
+// lives on. A backend that is told late may have finished.
+func (s *suite) checkCancel() error {
+	const steps = 200
+	return s.withRig(chain(steps), nil, device.Load{}, func(r *rig) error {
+		for range 5 {
+			ctx, cancel := context.WithCancel(context.Background())
+			cancel()
+			if _, _, err := r.run(ctx, ramp(2), device.Run{Syms: sym(2)}); !errors.Is(err, context.Canceled) {
+				return fmt.Errorf("a run with a cancelled context gives error %v; want context.Canceled", err)
+			}
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		later, last := -1, 0
+		_, _, err := r.run(ctx, ramp(2), device.Run{Syms: sym(2), Progress: func(step int) {
+			cancel()
+			later++
+			last = step
+		}})
+		switch {
+		case err == nil && later <= 2 && last == steps: // told at the end only
+		case !errors.Is(err, context.Canceled):
+			return fmt.Errorf("a run that is cancelled at its first step gives error %v; want context.Canceled", err)
+		case later > 2:
+			return fmt.Errorf("a cancelled run went on for %d steps", later)
+		}
+		return r.works()
+	})
+}
+
+// checkProgress: steps are told in order, up to the number of steps.
+func (s *suite) checkProgress() error {
+	return s.withRig(chain(20), nil, device.Load{}, func(r *rig) error {
+		for range 2 {
+			last := -1
+			var wrong error
+			_, _, err := r.run(context.Background(), ramp(2), device.Run{Syms: sym(2), Progress: func(step int) {
+				if step <= last || step > 20 {
+					wrong = fmt.Errorf("step %d is told after step %d of 20", step, last)
+				}
+				last = step
+			}})
+			if err == nil && last != 20 {
+				err = fmt.Errorf("the last step told is %d; want 20", last)
+			}
+			if err := errors.Join(err, wrong); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// checkProfile: one entry per step, in order, within the run.
+func (s *suite) checkProfile() error {
+	return s.withRig(chain(20), nil, device.Load{}, func(r *rig) error {
+		for range 2 {
+			_, stats, err := r.run(context.Background(), ramp(6), device.Run{Syms: sym(6), Opts: device.RunOptions{Profile: true}})
+			if err != nil {
+				return err
+			}
+			if len(stats.Steps) != len(r.p.Steps) {
+				return fmt.Errorf("%d times for %d steps", len(stats.Steps), len(r.p.Steps))
+			}
+			for i, st := range stats.Steps {
+				switch {
+				case st.Node != r.p.Steps[i].Node:
+					return fmt.Errorf("time %d is of node %d; step %d is node %d", i, st.Node, i, r.p.Steps[i].Node)
+				case st.Start < 0 || st.Time < 0 || st.Start+st.Time > stats.Total:
+					return fmt.Errorf("step %d takes %v from %v on, in a run of %v", i, st.Time, st.Start, stats.Total)
+				case i > 0 && st.Start < stats.Steps[i-1].Start:
+					return fmt.Errorf("step %d starts before step %d", i, i-1)
+				}
+			}
+		}
+		return r.works()
+	})
+}
+
+// checkNaN: the first step that makes a NaN is named, in Stats and in the error; without the option nothing happens.
+func (s *suite) checkNaN() error {
+	g := ir.NewGraph("nan")
+	x := op.Input(g, "x", ir.TypeOf(dtype.F32, 33))
+	good := op.Neg(x).Named("good")
+	bad := op.Sqrt(good).Named("the_bad_one")
+	g.Return("y", op.Add(op.Relu(bad).Named("later"), good))
+	return s.withRig(mustBuild(g, nil), nil, device.Load{}, func(r *rig) error {
+		v := tensor.NewArray(dtype.F32, 33)
+		for i := range v.F {
+			v.F[i] = -1
+		}
+		opts := device.RunOptions{CheckNaN: true}
+		if _, stats, err := r.run(context.Background(), values{"x": v}, device.Run{Opts: opts}); err != nil || stats.FirstNaN != -1 {
+			return fmt.Errorf("without a NaN: FirstNaN is %d, error %v", stats.FirstNaN, err)
+		}
+		v.F[31] = 1
+		_, stats, err := r.run(context.Background(), values{"x": v}, device.Run{Opts: opts})
+		if !errors.Is(err, device.ErrNaN) || !strings.Contains(err.Error(), "the_bad_one") {
+			return fmt.Errorf("error is %v; want device.ErrNaN that names the_bad_one", err)
+		}
+		if n, _ := r.p.Graph.Find("the_bad_one"); stats.FirstNaN != n.ID {
+			return fmt.Errorf("FirstNaN is %d; want node %d", stats.FirstNaN, n.ID)
+		}
+		if _, stats, err = r.run(context.Background(), values{"x": v}, device.Run{}); err != nil || stats.FirstNaN != -1 {
+			return fmt.Errorf("not asked to check: FirstNaN is %d, error %v", stats.FirstNaN, err)
+		}
+		return nil
+	})
+}
+
+// checkNaNTail: what lies behind a value that is smaller than its place is not looked at.
+func (s *suite) checkNaNTail() error {
+	return s.withRig(chain(2), nil, device.Load{}, func(r *rig) error {
+		for _, n := range []int64{6, 1, 3} {
+			if _, _, err := r.run(context.Background(), ramp(int(n)), device.Run{Syms: sym(n), Opts: device.RunOptions{CheckNaN: true}}); err != nil {
+				return fmt.Errorf("N = %d: %w", n, err)
+			}
+		}
+		return nil
+	})
+}
+
+// checkObserve: what is asked for is handed out, in the order of the steps, and a refusal ends the run with its error.
+func (s *suite) checkObserve() error {
+	return s.withRig(chain(6), nil, device.Load{}, func(r *rig) error {
+		steps := r.p.Steps
+		opts := device.RunOptions{Dump: []int{steps[1].Node, steps[4].Node}}
+		var seen []int
+		opts.Observe = func(node int, shape []int, data []byte) error {
+			seen = append(seen, node)
+			if len(shape) != 2 || shape[0] != 2 || len(data) != 64 {
+				return fmt.Errorf("%d bytes of shape %v; want [2 8]", len(data), shape)
+			}
+			return nil
+		}
+		if _, _, err := r.run(context.Background(), ramp(2), device.Run{Syms: sym(2), Opts: opts}); err != nil {
+			return err
+		}
+		if len(seen) != 2 || seen[0] != opts.Dump[0] || seen[1] != opts.Dump[1] {
+			return fmt.Errorf("nodes %v were handed out; want %v", seen, opts.Dump)
+		}
+		refusal, calls := errors.New("no more"), 0
+		opts.Observe = func(int, []int, []byte) error { calls++; return refusal }
+		if _, _, err := r.run(context.Background(), ramp(2), device.Run{Syms: sym(2), Opts: opts}); !errors.Is(err, refusal) || calls != 1 {
+			return fmt.Errorf("an observer that refuses is called %d times and gives error %v; want its own, once", calls, err)
+		}
+		return r.works()
+	})
+}
+
+// checkTogether: executables are independent; their runs may overlap.
+func (s *suite) checkTogether() error {
+	var wg sync.WaitGroup
+	errs := make([]error, 3)
+	for i := range errs {
+		wg.Go(func() {
+			errs[i] = s.withRig(chain(40+2*i), nil, device.Load{Threads: 1 + i}, func(r *rig) error {
+				for range 20 {
+					if err := r.works(); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}

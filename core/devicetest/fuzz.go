@@ -1,0 +1,110 @@
+package devicetest
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/tensor"
+)
+
+// Fuzz lets the fuzzer choose op, case, sizes, form and values, and compares with the op's definition. Every case of every
+// op is a seed. open is called for each input.
+func Fuzz(f *testing.F, open func(t *testing.T) device.Backend) {
+	defs := slices.DeleteFunc(ir.Defs(), func(d *ir.OpDef) bool { return d.Level == ir.Block })
+	for i, d := range defs {
+		for k := range d.Cases() {
+			f.Add([]byte{byte(i), byte(k), byte(k), byte(i + k)})
+		}
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		sub, c, ok := choose(defs, data)
+		if !ok {
+			t.Skip()
+		}
+		b := open(t)
+		info, err := b.Info(context.Background())
+		if err != nil {
+			t.Skip(err)
+		}
+		in := sub.random(c.seed)
+		c.fill(sub, in)
+		err = newSuite(b, info).rigged(sub, c.form, c.threads, in, func(r *rig) error {
+			_, err := sub.verify(r, in)
+			return err
+		})
+		if err = (&ledger{}).judge(sub.def.Name, err); err != nil {
+			t.Errorf("%s: %v", fmt.Sprintf("%s, %d threads", c.form.name, c.threads), err)
+		}
+	})
+}
+
+// choice is what the fuzzer's bytes say besides the subject.
+type choice struct {
+	seed    uint64
+	form    form
+	threads int
+	special bool
+}
+
+// choose reads the op, the case, a byte of options, and the rest as a seed: its bytes choose the sizes one by one.
+func choose(defs []*ir.OpDef, data []byte) (subject, choice, bool) {
+	if len(data) < 4 {
+		return subject{}, choice{}, false
+	}
+	def := defs[int(data[0])%len(defs)]
+	cases := def.Cases()
+	if len(cases) == 0 {
+		return subject{}, choice{}, false
+	}
+	sub, err := newSubject(def, cases[int(data[1])%len(cases)])
+	if err != nil {
+		return subject{}, choice{}, false
+	}
+	opts, rest := data[2], data[3:]
+	var word [8]byte
+	copy(word[:], rest)
+	c := choice{seed: binary.LittleEndian.Uint64(word[:]), threads: 1 + int(opts>>6)%3, special: opts&1 != 0}
+	for k := range min(len(rest), 4) { // change up to four sizes
+		if n, ok := sub.resized(rand.New(rand.NewPCG(uint64(rest[k]), uint64(k)))); ok && rest[k]&1 != 0 {
+			sub = n
+		}
+	}
+	c.form = form{name: "inputs"}
+	switch opts >> 1 & 3 {
+	case 1:
+		if f, ok := sub.weightForm(); ok {
+			c.form = f
+		}
+	case 2:
+		c.form = form{name: "arena", arena: true}
+	case 3:
+		if f, ok := sub.weightForm(); ok {
+			c.form = f
+			if n, ok := sub.narrowed(f, []dtype.DType{dtype.F16, dtype.BF16}[opts>>3&1]); ok {
+				sub = n
+			}
+		}
+	}
+	return sub, c, true
+}
+
+// fill makes some values special: floats where the op is elementwise, so that one NaN does not hide everything.
+func (c choice) fill(sub subject, in []*tensor.Array) {
+	if !c.special {
+		return
+	}
+	rng := rand.New(rand.NewPCG(c.seed, 3))
+	if sub.def.Elementwise && sub.def.Level == ir.Core {
+		dense(rng, in)
+	}
+	if !sub.leaf() {
+		extremes(rng, in)
+	}
+}

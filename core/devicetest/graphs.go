@@ -1,0 +1,243 @@
+package devicetest
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/interp"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/program"
+	"github.com/rlx-go/rlx/core/tensor"
+)
+
+// programs are graphs in text form with views, results in place, dynamic sizes and an arena that is used again and again.
+//
+//go:embed testdata/*.rlxg
+var programs embed.FS
+
+// graphChecks run programs of many ops.
+func (s *suite) graphChecks(e effort) []check {
+	var checks []check
+	files, err := programs.ReadDir("testdata")
+	if err != nil || len(files) == 0 {
+		panic("BUG: devicetest: no programs")
+	}
+	for _, f := range files {
+		name := strings.TrimSuffix(f.Name(), ".rlxg")
+		checks = append(checks, check{"graph/" + name, func() error {
+			text, err := programs.ReadFile("testdata/" + f.Name())
+			if err != nil {
+				return err
+			}
+			g, err := ir.Parse(string(text))
+			if err != nil {
+				return fmt.Errorf("BUG: devicetest: %w", err)
+			}
+			return s.checkGraph(g, 1, false)
+		}})
+	}
+	n := uint64(tries(e, 6, 30))
+	checks = append(checks,
+		check{"graph/random", func() error { return s.randomGraphs(n, false) }},
+		check{"graph/exact", func() error { return s.randomGraphs(n, true) }})
+	return checks
+}
+
+func (s *suite) randomGraphs(n uint64, exact bool) error {
+	for seed := range n {
+		g := randomGraph(rand.New(rand.NewPCG(seed, 11)), exact)
+		if err := g.Err(); err != nil {
+			return fmt.Errorf("BUG: devicetest: seed %d: %w", seed, err)
+		}
+		if err := s.checkGraph(g, seed, exact); err != nil {
+			return fmt.Errorf("seed %d: %w\n%v", seed, err, g)
+		}
+	}
+	return nil
+}
+
+// checkGraph runs a graph at the ends and the middle of its sizes, back and forth, on several numbers of threads. Every
+// step is compared with its op's definition on the operands that the backend itself computed, so no error adds up; where
+// the arithmetic is exact, the outputs must equal those of interp.RunProgram.
+func (s *suite) checkGraph(g *ir.Graph, seed uint64, exact bool) error {
+	rng := rand.New(rand.NewPCG(seed, 12))
+	params := values{}
+	for _, n := range g.Params() {
+		params[n.Name] = operand(rng, n.Type, nil, exact)
+	}
+	p, err := build(g, params)
+	if err != nil {
+		return fmt.Errorf("BUG: devicetest: %w", err)
+	}
+	var inputs []values
+	points := points(g.Syms)
+	for _, syms := range points {
+		in := values{}
+		for _, n := range g.Inputs() {
+			in[n.Name] = operand(rng, n.Type, syms, exact)
+		}
+		inputs = append(inputs, in)
+	}
+	first := make([]map[string]tensor.Tensor, len(points))
+	for _, threads := range threadCounts {
+		err := s.withRig(p, params, device.Load{Threads: threads}, func(r *rig) error {
+			for i, syms := range points {
+				got, err := r.stepwise(syms, inputs[i], params)
+				if err != nil {
+					return fmt.Errorf("%d threads, sizes %v: %w", threads, syms, err)
+				}
+				if first[i] == nil {
+					first[i] = got
+				}
+				if err := sameBits(fmt.Sprintf("%d and %d threads", threadCounts[0], threads), first[i], got); err != nil {
+					return fmt.Errorf("sizes %v: %w", syms, err)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if !exact {
+		return nil
+	}
+	weights := make([]byte, 0)
+	at, size := layout(params.names(), params)
+	weights = append(weights, make([]byte, size)...)
+	for name, x := range params {
+		copy(weights[at[name]:], x.Tensor().Data)
+	}
+	for i, syms := range points {
+		want, err := interp.RunProgram(p, syms, inputs[i], weights)
+		if err != nil {
+			return fmt.Errorf("BUG: devicetest: %w", err)
+		}
+		for name, x := range want {
+			if err := compare(first[i][name].Array(), x, ir.Tolerance{}); err != nil {
+				return fmt.Errorf("sizes %v: output %s: %w", syms, name, err)
+			}
+		}
+	}
+	return nil
+}
+
+func (s *suite) withRig(p *program.Program, params values, l device.Load, do func(r *rig) error) (err error) {
+	r, err := s.load(p, params, l)
+	if err != nil {
+		return err
+	}
+	defer r.close(&err)
+	return do(r)
+}
+
+// operand makes a value: small integers where the arithmetic must be exact.
+func operand(rng *rand.Rand, t ir.Type, syms map[string]int64, exact bool) *tensor.Array {
+	r := ir.Range{Lo: -2, Hi: 2}
+	if exact {
+		r = ir.Range{Lo: -32, Hi: 32}
+	}
+	if !t.DType.IsFloat() {
+		r = ir.Range{Lo: 0, Hi: 3}
+	}
+	x := interp.Random(rng, t, syms, r)
+	if exact {
+		for i, v := range x.F {
+			x.F[i] = float64(int(v))
+		}
+	}
+	return x
+}
+
+// points are values of the symbols: the largest, the smallest, its neighbour, and the largest again.
+func points(syms ir.Syms) []map[string]int64 {
+	if len(syms) == 0 {
+		return []map[string]int64{nil}
+	}
+	out := []map[string]int64{syms.Max(), {}, {}, syms.Max()}
+	for _, x := range syms {
+		out[1][x.Name] = x.Min
+		out[2][x.Name] = min(x.Min+1, x.Max)
+	}
+	return out
+}
+
+// stepwise runs a program with every step observed, checks each, and runs it again unobserved to the same bits.
+func (r *rig) stepwise(syms map[string]int64, inputs, params values) (map[string]tensor.Tensor, error) {
+	g := r.p.Graph
+	seen := map[int]tensor.Tensor{}
+	opts := device.RunOptions{CheckNaN: true}
+	for _, st := range r.p.Steps {
+		opts.Dump = append(opts.Dump, st.Node)
+	}
+	opts.Observe = func(node int, shape []int, data []byte) error {
+		if len(seen) >= len(opts.Dump) || opts.Dump[len(seen)] != node {
+			return fmt.Errorf("value %d that was handed out is of node %d, out of order", len(seen), node)
+		}
+		n := g.Nodes[node]
+		if want := n.Type.Shape.Eval(syms); !slices.Equal(shape, want) || int64(len(data)) != n.Type.Bytes(syms) {
+			return fmt.Errorf("%s was handed out as %d bytes of shape %v; want %v%v", n.Label(), len(data), shape, n.Type.DType, want)
+		}
+		seen[node] = tensor.Tensor{DType: n.Type.DType, Shape: n.Type.Shape.Eval(syms), Data: slices.Clone(data)}
+		return nil
+	}
+	out, _, err := r.run(context.Background(), inputs, device.Run{Syms: syms, Opts: opts})
+	if err != nil {
+		return nil, err
+	}
+	if len(seen) != len(opts.Dump) {
+		return nil, fmt.Errorf("%d values were handed out; %d steps were asked for", len(seen), len(opts.Dump))
+	}
+	known, err := checkSteps(g, syms, seen, inputs, params)
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range g.Outputs {
+		if err := compare(out[o.Name].Array(), known[o.Node.ID], ir.Tolerance{}); err != nil {
+			return nil, fmt.Errorf("output %s is not the value that step %s made: %w", o.Name, o.Node.Label(), err)
+		}
+	}
+	r.move()
+	again, _, err := r.run(context.Background(), inputs, device.Run{Syms: syms})
+	if err != nil {
+		return nil, fmt.Errorf("second run: %w", err)
+	}
+	return out, sameBits("an observed and a plain run", out, again)
+}
+
+// checkSteps compares each value seen with its op's definition on the values of its operands. It returns all values.
+func checkSteps(g *ir.Graph, syms map[string]int64, seen map[int]tensor.Tensor, inputs, params values) ([]*tensor.Array, error) {
+	known := make([]*tensor.Array, len(g.Nodes))
+	var errs []error
+	for i, n := range g.Nodes {
+		if n.Op.Effects {
+			if known[i] = inputs[n.Name]; known[i] == nil {
+				known[i] = params[n.Name]
+			}
+			continue
+		}
+		in, types := make([]*tensor.Array, len(n.In)), make([]ir.Type, len(n.In))
+		for k, x := range n.In {
+			in[k], types[k] = known[x.ID], interp.TypeOf(known[x.ID])
+		}
+		want := tensor.NewArray(n.Type.DType, n.Type.Shape.Eval(syms)...)
+		if err := n.Op.Eval(n.Attrs, in, want); err != nil {
+			return nil, fmt.Errorf("BUG: devicetest: %s: %w", n.Label(), err)
+		}
+		if !program.IsStep(n) { // a view
+			known[i] = want
+			continue
+		}
+		known[i] = seen[i].Array()
+		if err := compare(known[i], want, n.Op.Tol(n.Attrs, types, interp.TypeOf(want))); err != nil {
+			errs = append(errs, fmt.Errorf("%s (%s): %w", n.Label(), n.Op.Name, err))
+		}
+	}
+	return known, errors.Join(errs...)
+}

@@ -1,0 +1,76 @@
+package devicetest
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/rlx-go/rlx/core/device"
+)
+
+// errRefused ends a check of a program that the backend's Info excludes, once it was refused as it must be.
+var errRefused = errors.New("refused as declared")
+
+// ledger keeps the exceptions and what came of them.
+type ledger struct{ entries []*entry }
+
+type entry struct {
+	Exception
+	unsupported  bool
+	checks, fits int // checks under this name, and those that went as the entry says
+}
+
+func newLedger(o Options) (*ledger, error) {
+	l := &ledger{}
+	seen := map[string]bool{}
+	add := func(list []Exception, unsupported bool) error {
+		for _, x := range list {
+			if x.Name == "" || x.Reason == "" || seen[x.Name] {
+				return fmt.Errorf("exception %+v needs a name and a reason, once", x)
+			}
+			seen[x.Name] = true
+			l.entries = append(l.entries, &entry{Exception: x, unsupported: unsupported})
+		}
+		return nil
+	}
+	return l, errors.Join(add(o.Unsupported, true), add(o.Failing, false))
+}
+
+// judge takes the outcome of a check and returns what is wrong with it, after the exceptions.
+func (l *ledger) judge(name string, err error) error {
+	var e *entry // the most specific one
+	for _, x := range l.entries {
+		if (name == x.Name || strings.HasPrefix(name, x.Name+"/")) && (e == nil || len(x.Name) > len(e.Name)) {
+			e = x
+		}
+	}
+	refused := errors.Is(err, errRefused)
+	switch {
+	case e == nil && refused:
+		return nil
+	case e == nil:
+		return err
+	}
+	e.checks++
+	switch {
+	case e.unsupported && (refused || errors.Is(err, device.ErrUnsupported)), !e.unsupported && err != nil:
+		e.fits++
+		return nil
+	case e.unsupported && err == nil:
+		return fmt.Errorf("works, but is listed as unsupported (%s)", e.Reason)
+	}
+	return err
+}
+
+// stale lists entries that have lost their reason.
+func (l *ledger) stale(e effort) (errs []error) {
+	for _, x := range l.entries {
+		switch {
+		case x.checks == 0 && e == full:
+			errs = append(errs, fmt.Errorf("exception %q names no check; remove it", x.Name))
+		case x.checks > 0 && x.fits == 0 && !x.unsupported && e == full:
+			errs = append(errs, fmt.Errorf("everything under %q passes now (it was failing: %s); remove the entry", x.Name, x.Reason))
+		}
+	}
+	return errs
+}

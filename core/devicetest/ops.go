@@ -1,0 +1,241 @@
+package devicetest
+
+import (
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/tensor"
+)
+
+// threadCounts must all give the same bits.
+var threadCounts = []int{1, 2, 3}
+
+// opChecks are the checks of one op. Names are OP/CASE/KIND.
+func (s *suite) opChecks(def *ir.OpDef, e effort) []check {
+	checks := []check{{def.Name + "/listed", func() error { return s.listed(def) }}}
+	seen := map[string]int{} // cases by what special values depend on
+	var largest *subject
+	for i, c := range def.Cases() {
+		sub, err := newSubject(def, c)
+		name := fmt.Sprintf("%s/%d", def.Name, i)
+		seed := seedOf(name)
+		add := func(kind string, f func() error) { checks = append(checks, check{name + "/" + kind, f}) }
+		if err != nil {
+			add("case", func() error { return err })
+			continue
+		}
+		if largest == nil || sub.elements() > largest.elements() {
+			largest = &sub
+		}
+		add("inputs", func() error { return s.checkForm(sub, form{name: "inputs"}, 1+i%3, seed) })
+		if f, ok := sub.weightForm(); ok {
+			add("weights", func() error { return s.checkForm(sub, f, 1+i%3, seed) })
+			for _, d := range []dtype.DType{dtype.F16, dtype.BF16} {
+				if n, ok := sub.narrowed(f, d); ok {
+					add("weights-"+d.String(), func() error { return s.checkForm(n, f, 1+i%3, seed) })
+				}
+			}
+		}
+		if e == full || i%3 == 0 {
+			add("arena", func() error { return s.checkForm(sub, form{name: "arena", arena: true}, 1+i%3, seed) })
+		}
+		for k := range tries(e, 1, 3) {
+			if n, ok := sub.resized(rand.New(rand.NewPCG(seed, uint64(k)))); ok {
+				add(fmt.Sprintf("resized-%d", k), func() error { return s.checkResized(n, k, seed) })
+			}
+		}
+		key := fmt.Sprint(dtypes(sub), sub.Attrs)
+		if sub.elements() > 4 && def.FLOPs(sub.Attrs, sub.In, sub.out) < 300_000 && seen[key] < tries(e, 1, 2) {
+			seen[key]++
+			if hasFloats(sub) {
+				add("special", func() error { return s.checkSpecial(sub, e, seed) })
+			}
+			if hasInts(sub) {
+				add("extreme", func() error { return s.checkExtremes(sub, seed) })
+			}
+		}
+	}
+	if largest != nil {
+		checks = append(checks, check{def.Name + "/threads", func() error { return s.checkThreads(*largest) }})
+	}
+	return checks
+}
+
+func tries(e effort, brief, full int) int {
+	return map[effort]int{0: brief, 1: full}[e]
+}
+
+func seedOf(name string) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(name))
+	return h.Sum64()
+}
+
+func dtypes(s subject) (out []dtype.DType) {
+	for _, t := range s.In {
+		out = append(out, t.DType)
+	}
+	return out
+}
+
+func hasFloats(s subject) bool { return slices.ContainsFunc(dtypes(s), dtype.DType.IsFloat) }
+
+func hasInts(s subject) bool {
+	return slices.ContainsFunc(dtypes(s), func(d dtype.DType) bool { return !d.IsFloat() })
+}
+
+// listed: every backend runs all ops of the tensor IR, by a slow kernel where it has no better.
+func (s *suite) listed(def *ir.OpDef) error {
+	if def.Level == ir.Core && !def.Effects && !s.ops[def.Name] {
+		return fmt.Errorf("%w: Info does not list %s, an op of the core level", device.ErrUnsupported, def.Name)
+	}
+	return nil
+}
+
+// rigged builds and loads a subject, runs f and unloads it.
+func (s *suite) rigged(sub subject, f form, threads int, in []*tensor.Array, do func(r *rig) error) (err error) {
+	p, params, err := sub.build(f, in)
+	if err != nil {
+		return fmt.Errorf("BUG: devicetest: %v: %w", sub, err)
+	}
+	r, err := s.load(p, params, device.Load{Threads: threads})
+	if err != nil {
+		return fmt.Errorf("%v: %w", sub, err)
+	}
+	defer r.close(&err)
+	return do(r)
+}
+
+// checkForm runs one form three times: twice on the same values, the second time in another IO space and to the same
+// bits, then on other values. What an executable keeps between runs must not show.
+func (s *suite) checkForm(sub subject, f form, threads int, seed uint64) error {
+	a, b := sub.random(seed), sub.random(seed+1)
+	for k, w := range f.weights {
+		if w {
+			b[k] = a[k]
+		}
+	}
+	if sub.def.Name == "param" {
+		b = a
+	}
+	return s.rigged(sub, f, threads, a, func(r *rig) error {
+		first, err := sub.verify(r, a)
+		if err != nil {
+			return err
+		}
+		if _, err := sub.verify(r, b); err != nil {
+			return fmt.Errorf("second run, other values: %w", err)
+		}
+		r.move()
+		again, err := sub.verify(r, a)
+		if err != nil {
+			return fmt.Errorf("third run, another IO space: %w", err)
+		}
+		return sameBits("two runs on the same values", first, again)
+	})
+}
+
+// checkResized runs a subject of made-up sizes once, its weights as inputs or as params.
+func (s *suite) checkResized(sub subject, k int, seed uint64) error {
+	f, in := form{name: "inputs"}, sub.random(seed+uint64(k))
+	if w, ok := sub.weightForm(); ok && k%2 == 1 {
+		f = w
+	}
+	return s.rigged(sub, f, 2, in, func(r *rig) error {
+		_, err := sub.verify(r, in)
+		return err
+	})
+}
+
+// checkSpecial puts NaN, infinities, zeros of both signs and denormals among the operands. Elementwise ops get many at
+// once; for others one element is special at a time, so that not everything becomes NaN.
+func (s *suite) checkSpecial(sub subject, e effort, seed uint64) error {
+	in := sub.random(seed)
+	rng := rand.New(rand.NewPCG(seed, 5))
+	return s.rigged(sub, form{name: "inputs"}, 1, in, func(r *rig) error {
+		if sub.def.Name == "param" {
+			return nil // its values are loaded, not run
+		}
+		var errs []error
+		if sub.def.Elementwise && sub.def.Level == ir.Core {
+			for range tries(e, 2, 6) {
+				in := sub.random(seed)
+				dense(rng, in)
+				if _, err := sub.verify(r, in); err != nil {
+					return errors.Join(append(errs, err)...)
+				}
+			}
+			return nil
+		}
+		for k, x := range in {
+			if x.F == nil || len(x.F) == 0 {
+				continue
+			}
+			for _, v := range specials(x.DType) {
+				i := rng.IntN(len(x.F))
+				was := x.F[i]
+				x.F[i] = v
+				if _, err := sub.verify(r, in); err != nil {
+					errs = append(errs, fmt.Errorf("element %d of operand %d is %v: %w", i, k, v, err))
+				}
+				x.F[i] = was
+			}
+		}
+		return errors.Join(errs...)
+	})
+}
+
+// checkExtremes puts the ends of integer types among the operands: results wrap, and an index out of range or a divisor
+// of 0 is an error of the run, after which the executable still works.
+func (s *suite) checkExtremes(sub subject, seed uint64) error {
+	in := sub.random(seed)
+	rng := rand.New(rand.NewPCG(seed, 6))
+	return s.rigged(sub, form{name: "inputs"}, 2, in, func(r *rig) error {
+		if sub.def.Name == "param" {
+			return nil
+		}
+		for range 3 {
+			in := sub.random(seed)
+			extremes(rng, in)
+			if _, err := sub.verify(r, in); err != nil {
+				return err
+			}
+		}
+		_, err := sub.verify(r, in)
+		return err
+	})
+}
+
+// checkThreads runs the op's largest case, and a larger one where the op takes it, on different numbers of threads.
+func (s *suite) checkThreads(sub subject) error {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 6 {
+		if n, ok := sub.resized(rng); ok && n.elements() > sub.elements() {
+			sub = n
+		}
+	}
+	in := sub.random(9)
+	var first map[string]tensor.Tensor
+	for _, n := range threadCounts {
+		err := s.rigged(sub, form{name: "inputs"}, n, in, func(r *rig) error {
+			got, err := sub.verify(r, in)
+			if first == nil {
+				first = got
+			}
+			if err != nil {
+				return err
+			}
+			return sameBits(fmt.Sprintf("%d and %d threads", threadCounts[0], n), first, got)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,137 @@
+package devicetest
+
+import (
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+)
+
+// graphMaker grows a graph of about 50 cheap ops on values of one shape, [1, 8N, 6], and on parts of them.
+type graphMaker struct {
+	*rand.Rand
+	g    *ir.Graph
+	full ir.Type
+	row  *ir.Node   // [6], a param
+	pool []*ir.Node // of the full type
+	rest []*ir.Node // of other shapes, f32
+}
+
+// randomGraph makes a graph from a seeded source. Exact ones hold integers up to 64 in magnitude at every step.
+func randomGraph(r *rand.Rand, exact bool) *ir.Graph {
+	g := ir.NewGraph("random", ir.Sym{Name: "N", Min: 1, Max: 5})
+	m := graphMaker{Rand: r, g: g, full: ir.Type{DType: dtype.F32, Shape: ir.Shape{ir.Static(1), {Sym: "N", A: 8}, ir.Static(6)}}}
+	m.pool = []*ir.Node{op.Input(g, "x", m.full), op.Input(g, "y", m.full)}
+	m.row = op.Param(g, "row", ir.TypeOf(dtype.F32, 6))
+	steps := append([]func() *ir.Node{}, m.exactSteps()...)
+	if !exact {
+		steps = append(steps, m.roundedSteps()...)
+	}
+	for len(g.Nodes) < 50 && g.Err() == nil {
+		n := steps[r.IntN(len(steps))]()
+		if g.Err() != nil {
+			break
+		}
+		if exact && n.Type.Equal(m.full) && r.IntN(2) == 0 || exact && n.Op == op.ReduceSumDef {
+			n = m.clamp(n)
+		}
+		if n.Type.Equal(m.full) {
+			m.pool = append(m.pool, n)
+		} else {
+			m.rest = append(m.rest, n)
+		}
+	}
+	all := append(m.rest, m.pool...)
+	for i := range 1 + r.IntN(4) {
+		g.Return(fmt.Sprint("out", i), all[len(all)-1-r.IntN(min(len(all), 8))])
+	}
+	return g
+}
+
+// clamp bounds a value to 64 in magnitude.
+func (m *graphMaker) clamp(x *ir.Node) *ir.Node {
+	limit := func(v float64) *ir.Node { return op.Const(m.g, v, ir.TypeOf(dtype.F32)) }
+	return op.Max(op.Min(x, limit(64)), limit(-64))
+}
+
+// any is a value of the full type, recent ones more often.
+func (m *graphMaker) any() *ir.Node {
+	return m.pool[len(m.pool)-1-min(m.IntN(len(m.pool)), m.IntN(len(m.pool)))]
+}
+
+// back gives a value of as many elements the full shape again.
+func (m *graphMaker) back(x *ir.Node) *ir.Node { return op.Reshape(x, m.full.Shape) }
+
+// exactSteps keep integers integers.
+func (m *graphMaker) exactSteps() []func() *ir.Node {
+	any := m.any
+	return []func() *ir.Node{
+		func() *ir.Node { return m.clamp(op.Add(any(), any())) },
+		func() *ir.Node { return m.clamp(op.Sub(any(), m.row)) },
+		func() *ir.Node { return op.Max(any(), any()) },
+		func() *ir.Node { return op.Min(m.row, any()) },
+		func() *ir.Node { return op.Neg(any()) },
+		func() *ir.Node { return op.Abs(any()) },
+		func() *ir.Node { return op.Relu(op.Neg(any())) },
+		func() *ir.Node { return op.Where(op.Lt(any(), any()), any(), m.row) },
+		func() *ir.Node { return op.Cast(op.Cast(any(), dtype.I32), dtype.F32) },
+		func() *ir.Node { return op.Cast(op.Neg(op.Cast(any(), dtype.F16)), dtype.F32) },
+		func() *ir.Node { // a view that is read through another view
+			return m.back(op.Abs(op.Reshape(any(), ir.Shape{ir.Static(-1), ir.Static(2)})))
+		},
+		func() *ir.Node { // an inner narrow is no view
+			return op.Narrow(op.Pad(any(), []int{0, 0, 1}, []int{0, 0, 2}, 7), 2, m.IntN(4), 6)
+		},
+		func() *ir.Node {
+			return op.Transpose(op.Relu(op.Transpose(any(), 0, 2, 1)), 0, 2, 1)
+		},
+		func() *ir.Node { // parts of one value, put together the other way round
+			x := any()
+			a, b := op.Narrow(x, 2, 0, 2), op.Narrow(x, 2, 2, 4)
+			return op.Concat(2, b, a)
+		},
+		func() *ir.Node { // a leading narrow is a view, and keeps its parent alive
+			return op.Abs(op.Narrow(any(), 1, m.IntN(4), 1+m.IntN(4)))
+		},
+		func() *ir.Node { // the first rows again, as many as there are: index i/2
+			idx := op.Iota(m.g, 0, ir.Type{DType: dtype.I32, Shape: m.full.Shape[1:2]})
+			half := op.Div(idx, op.Const(m.g, 2, ir.TypeOf(dtype.I32)))
+			return op.Gather(any(), half, 1)
+		},
+		func() *ir.Node { return op.Max(any(), op.ReduceMax(any(), true, 2)) },
+		func() *ir.Node { return m.clamp(op.Add(any(), m.clamp(op.ReduceSum(any(), true, 1)))) },
+		func() *ir.Node { return op.Min(op.Expand(m.row, m.full.Shape), any()) },
+		func() *ir.Node { return op.ReduceMin(any(), false, 1) },
+		func() *ir.Node { // parts of different values
+			return op.Concat(1, op.Narrow(any(), 1, 1, 2), op.Narrow(any(), 1, 5, 3))
+		},
+	}
+}
+
+// roundedSteps round. None makes values grow.
+func (m *graphMaker) roundedSteps() []func() *ir.Node {
+	any := m.any
+	vector := func(name string, dims ...int64) *ir.Node {
+		if n, ok := m.g.Find(name); ok {
+			return n
+		}
+		return op.Param(m.g, name, ir.TypeOf(dtype.F32, dims...))
+	}
+	return []func() *ir.Node{
+		func() *ir.Node { return op.Tanh(op.Mul(any(), any())) },
+		func() *ir.Node { return op.Gelu(any()) },
+		func() *ir.Node { return op.Sigmoid(any()) },
+		func() *ir.Node { return op.Softmax(any(), 2) },
+		func() *ir.Node { return op.Softmax(any(), 1) },
+		func() *ir.Node { return op.LayerNorm(any(), vector("gamma", 6), vector("beta", 6), 0.5) },
+		func() *ir.Node { return op.Tanh(op.MatMul(any(), vector("w", 6, 6), op.MatMulAttrs{TransB: true})) },
+		func() *ir.Node { return op.Sub(any(), op.ReduceMean(any(), true, 1)) },
+		func() *ir.Node { return op.Exp(op.Neg(op.Abs(any()))) },
+		func() *ir.Node {
+			x := any()
+			return op.Attention(x, any(), x, nil, op.AttentionAttrs{Heads: 2, Layout: op.BSE})
+		},
+	}
+}

@@ -1,0 +1,222 @@
+package devicetest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/program"
+	"github.com/rlx-go/rlx/core/tensor"
+)
+
+// values are tensors by the name of their input, param or output.
+type values map[string]*tensor.Array
+
+const (
+	guard = 4 * program.Align // bytes before and after each space
+	// pattern fills what nothing should read or write: NaN in every float type, -1 in signed integers.
+	pattern = 0xFF
+)
+
+// guarded are n bytes of the pattern, aligned to 64, between two guards. all includes the guards.
+func guarded(n int64) (all, inner []byte) {
+	all = tensor.AlignedBytes(int(n) + 2*guard)
+	for i := range all {
+		all[i] = pattern
+	}
+	return all, all[guard : guard+n : guard+n]
+}
+
+// rig is a loaded program with memory to run it in.
+type rig struct {
+	p   *program.Program
+	exe device.Executable
+
+	allWeights, weightsBefore []byte
+	allIO, io                 []byte
+}
+
+// layout places params one after the other.
+func layout(names []string, params values) (at map[string]int64, size int64) {
+	at = map[string]int64{}
+	for _, name := range names {
+		at[name] = size
+		x := params[name]
+		size += program.AlignUp(max(int64(x.Len()*x.DType.Size()), 1))
+	}
+	return at, size
+}
+
+// names of the params in a fixed order.
+func (v values) names() []string {
+	var out []string
+	for name := range v {
+		out = append(out, name)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// load loads p, whose params lie where layout puts them.
+func (s *suite) load(p *program.Program, params values, l device.Load) (*rig, error) {
+	if p.IOSize > MaxIO {
+		panic(fmt.Sprintf("BUG: devicetest: %s has an IO space of %d bytes", p.Method, p.IOSize))
+	}
+	r := &rig{p: p}
+	at, size := layout(params.names(), params)
+	var weights []byte
+	r.allWeights, weights = guarded(size)
+	for name, x := range params {
+		copy(weights[at[name]:], x.Tensor().Data)
+	}
+	r.weightsBefore = slices.Clone(r.allWeights)
+	l.Program, l.Weights = p, weights
+	exe, err := s.b.Load(context.Background(), l)
+	if why := s.excluded(p); why != "" {
+		switch {
+		case err == nil:
+			exe.Close()
+			return nil, fmt.Errorf("loads a program with %s, which Info does not list", why)
+		case errors.Is(err, device.ErrUnsupported):
+			return nil, fmt.Errorf("%w: %s", errRefused, why)
+		}
+		return nil, fmt.Errorf("a program with %s, which Info does not list, gives %w; want device.ErrUnsupported", why, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("load: %w", err)
+	}
+	r.exe = exe
+	r.move()
+	if err := r.checkKernels(); err != nil {
+		exe.Close()
+		return nil, err
+	}
+	return r, nil
+}
+
+// excluded is an op or element type of p that Info does not list; empty: none.
+func (s *suite) excluded(p *program.Program) string {
+	for _, n := range p.Graph.Nodes {
+		if program.IsStep(n) && !s.ops[n.Op.Name] {
+			return "op " + n.Op.Name
+		}
+		if !s.types[n.Type.DType.String()] {
+			return "element type " + n.Type.DType.String()
+		}
+	}
+	return ""
+}
+
+// checkKernels: every op that has a step is listed once, and nothing else is.
+func (r *rig) checkKernels() error {
+	var want, got []string
+	for _, st := range r.p.Steps {
+		want = append(want, r.p.Graph.Nodes[st.Node].Op.Name)
+	}
+	for _, k := range r.exe.Kernels() {
+		got = append(got, k.Op)
+	}
+	slices.Sort(want)
+	slices.Sort(got)
+	if want = slices.Compact(want); !slices.Equal(got, want) {
+		return fmt.Errorf("Kernels lists %q; the program's ops are %q", got, want)
+	}
+	return nil
+}
+
+// move gives the rig another IO space.
+func (r *rig) move() { r.allIO, r.io = guarded(r.p.IOSize) }
+
+// close ends the executable and adds its error to err.
+func (r *rig) close(err *error) {
+	if e := r.exe.Close(); e != nil && *err == nil {
+		*err = fmt.Errorf("close: %w", e)
+	}
+}
+
+// run runs the program once on inputs, with the rest of the IO space full of the pattern, and checks that nothing but the
+// outputs was written, whether it succeeded or not. Req carries what else the caller wants of the run.
+func (r *rig) run(ctx context.Context, inputs values, req device.Run) (map[string]tensor.Tensor, device.Stats, error) {
+	b, err := r.p.Bind(req.Syms)
+	if err != nil {
+		panic("BUG: devicetest: " + err.Error())
+	}
+	for i := range r.allIO {
+		r.allIO[i] = pattern
+	}
+	for i, n := range r.p.Graph.Inputs() {
+		o := b.Inputs[i]
+		if c := copy(r.io[o.Offset:], inputs[n.Name].Tensor().Data); int64(c) != o.Bytes {
+			panic(fmt.Sprintf("BUG: devicetest: input %s has %d bytes; want %d", n.Name, c, o.Bytes))
+		}
+	}
+	before := slices.Clone(r.allIO)
+	req.IO = r.io
+	stats, err := r.exe.Run(ctx, req)
+	out := map[string]tensor.Tensor{}
+	after := slices.Clone(r.allIO)
+	for i, o := range b.Outputs {
+		lo, hi := guard+o.Offset, guard+o.Offset+o.Bytes
+		data := tensor.AlignedBytes(int(o.Bytes))
+		copy(data, after[lo:hi])
+		out[r.p.Graph.Outputs[i].Name] = tensor.Tensor{DType: o.DType, Shape: o.Shape, Data: data}
+		copy(after[lo:hi], before[lo:hi])
+	}
+	if e := r.untouched(b, before, after); e != nil {
+		return nil, stats, errors.Join(e, err)
+	}
+	return out, stats, err
+}
+
+// untouched compares what must not change.
+func (r *rig) untouched(b *program.Bound, before, after []byte) error {
+	if i := differ(before, after); i >= 0 {
+		at, where := int64(i-guard), ""
+		for k, o := range append(slices.Clone(b.Inputs), b.Outputs...) {
+			place := r.p.Places[o.Node]
+			switch {
+			case at >= o.Offset && at < o.Offset+o.Bytes:
+				where = fmt.Sprintf(", in input %d", k)
+			case at >= o.Offset+o.Bytes && at < o.Offset+max(program.AlignUp(place.Size), program.Align):
+				where = fmt.Sprintf(", %d bytes past the end of %v%v", at-o.Offset-o.Bytes, o.DType, o.Shape)
+			}
+		}
+		return fmt.Errorf("wrote byte %d of the io space of %d, which is no output's%s", at, r.p.IOSize, where)
+	}
+	if i := differ(r.weightsBefore, r.allWeights); i >= 0 {
+		return fmt.Errorf("wrote byte %d of the weights, which has %d", i-guard, len(r.allWeights)-2*guard)
+	}
+	return nil
+}
+
+// differ is the first index at which a and b differ, or -1.
+func differ(a, b []byte) int {
+	if bytes.Equal(a, b) {
+		return -1
+	}
+	for i := range a {
+		if a[i] != b[i] {
+			return i
+		}
+	}
+	return -1
+}
+
+// sameBits compares outputs byte by byte.
+func sameBits(what string, a, b map[string]tensor.Tensor) error {
+	var errs []string
+	for name, x := range a {
+		if i := differ(x.Data, b[name].Data); i >= 0 {
+			k := i / x.DType.Size()
+			errs = append(errs, fmt.Sprintf("output %s: element %d of %v%v is %v and %v", name, k, x.DType, x.Shape, x.Array().At(k), b[name].Array().At(k)))
+		}
+	}
+	if errs == nil {
+		return nil
+	}
+	return fmt.Errorf("%s give different bits: %s", what, strings.Join(errs, "; "))
+}

@@ -1,0 +1,103 @@
+package devicetest
+
+import (
+	"math/rand/v2"
+	"slices"
+
+	"github.com/rlx-go/rlx/core/ir"
+)
+
+// sizes are those at which kernels change their way: none, one, odd, and one past a vector or a tile.
+var sizes = []int64{1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 129}
+
+// Limits of the shapes that are made up, so that the reference stays quick.
+const (
+	maxElements = 60_000
+	maxFLOPs    = 1_000_000
+)
+
+// resized changes sizes of a subject in a way that its op accepts; ok is false where none was found. What the op accepts,
+// type inference decides: sizes that seem to belong together are changed together, and wrong guesses are thrown away.
+func (s subject) resized(rng *rand.Rand) (subject, bool) {
+	for range 40 {
+		c := s.Case
+		types := make([]ir.Type, 0, len(s.In)+1)
+		for _, t := range append(slices.Clone(s.In), s.Case.Out) {
+			types = append(types, ir.Type{DType: t.DType, Shape: slices.Clone(t.Shape)})
+		}
+		if s.leaf() {
+			types = types[len(types)-1:]
+		}
+		var dims []*int64
+		for i := range types {
+			for k := range types[i].Shape {
+				dims = append(dims, &types[i].Shape[k].B)
+			}
+		}
+		if len(dims) == 0 {
+			return s, false
+		}
+		change(rng, types, dims)
+		c.In, c.Out = types[:len(types)-1], types[len(types)-1]
+		n, err := newSubject(s.def, c)
+		if err != nil || n.elements() > maxElements || s.def.FLOPs(c.Attrs, n.In, n.out) > maxFLOPs || n.sameTypes(s) {
+			continue
+		}
+		return n, true
+	}
+	return s, false
+}
+
+func (s subject) sameTypes(o subject) bool {
+	return s.out.Equal(o.out) && slices.EqualFunc(s.In, o.In, ir.Type.Equal)
+}
+
+// change picks a size and changes it and what may depend on it.
+func change(rng *rand.Rand, types []ir.Type, dims []*int64) {
+	old := *dims[rng.IntN(len(dims))]
+	size := sizes[rng.IntN(len(sizes))]
+	switch rng.IntN(10) {
+	case 0:
+		size = 0
+	case 1:
+		size = 2*old + 1
+	case 2:
+		size = 3 * old
+	}
+	switch rng.IntN(4) {
+	case 0: // wherever it stands
+		for _, d := range dims {
+			if *d == old {
+				*d = size
+			}
+		}
+	case 1: // and in its multiples
+		for _, d := range dims {
+			if old > 1 && *d%old == 0 {
+				*d = *d / old * size
+			}
+		}
+	case 2: // on one axis, counted from the front
+		first := types[0].Shape
+		if len(first) == 0 {
+			first = types[len(types)-1].Shape
+		}
+		if len(first) == 0 {
+			return
+		}
+		a := rng.IntN(len(first))
+		old, rank := first[a].B, len(first)
+		for _, t := range types {
+			if len(t.Shape) == rank && t.Shape[a].B == old {
+				t.Shape[a].B = size
+			}
+		}
+	case 3: // the leading axis of everything, by a factor
+		k := 2 + rng.Int64N(4)
+		for _, t := range types {
+			if len(t.Shape) > 0 {
+				t.Shape[0].B *= k
+			}
+		}
+	}
+}

@@ -1,0 +1,227 @@
+package devicetest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+	"github.com/rlx-go/rlx/core/plan"
+	"github.com/rlx-go/rlx/core/program"
+	"github.com/rlx-go/rlx/core/sched"
+	"github.com/rlx-go/rlx/core/tensor"
+)
+
+// subject is one op on operands of static types.
+type subject struct {
+	def *ir.OpDef
+	ir.Case[any]
+	out ir.Type
+}
+
+// newSubject infers the result. For a leaf that the executor supplies, the one operand is the value itself.
+func newSubject(def *ir.OpDef, c ir.Case[any]) (subject, error) {
+	out, err := def.Infer(c.Attrs, c.In, c.Out, nil)
+	if def.Eval == nil {
+		c.In = []ir.Type{out}
+	}
+	return subject{def, c, out}, err
+}
+
+// leaf reports input and param.
+func (s subject) leaf() bool { return s.def.Eval == nil }
+
+// eval is what the definition says; leaves are their operand.
+func (s subject) eval(in []*tensor.Array) (*tensor.Array, error) {
+	if s.leaf() {
+		return in[0], nil
+	}
+	out := tensor.NewArray(s.out.DType, s.out.Shape.Eval(nil)...)
+	return out, s.def.Eval(s.Attrs, in, out)
+}
+
+// elements counts those of all operands and the result.
+func (s subject) elements() int64 {
+	n := numel(s.out)
+	for _, t := range s.In {
+		n += numel(t)
+	}
+	return n
+}
+
+func numel(t ir.Type) int64 { return t.Bytes(nil) / int64(t.DType.Size()) }
+
+func (s subject) String() string {
+	text := fmt.Sprintf("%s %v %+v -> %v", s.def.Name, s.In, s.Attrs, s.out)
+	return text
+}
+
+// form is one way to put a subject into a program.
+type form struct {
+	name    string
+	weights []bool // by operand: a param rather than an input; nil: none
+	// arena gives every operand and the result places in the arena, where the op works in place if it may, with values
+	// around them that must survive.
+	arena bool
+}
+
+// weightForm makes the float operands params: all but the first, or the first where it is the only one.
+func (s subject) weightForm() (form, bool) {
+	w, any := make([]bool, len(s.In)), false
+	for k := 1; k < len(w); k++ {
+		w[k] = s.In[k].DType.IsFloat()
+		any = any || w[k]
+	}
+	if !any && len(w) > 0 && s.In[0].DType.IsFloat() {
+		w[0], any = true, true
+	}
+	return form{name: "weights", weights: w}, any
+}
+
+// narrowed are the subject with f32 weights stored in a narrower type, where the op takes that.
+func (s subject) narrowed(f form, d dtype.DType) (subject, bool) {
+	c := s.Case
+	c.In = slices.Clone(s.In)
+	changed := false
+	for k, w := range f.weights {
+		if k == 0 || !w || c.In[k].DType != dtype.F32 {
+			continue
+		}
+		was := c.In[k]
+		c.In[k].DType = d
+		if t, err := s.def.Infer(c.Attrs, c.In, c.Out, nil); err != nil || !t.Equal(s.out) {
+			c.In[k] = was
+			continue
+		}
+		changed = true
+	}
+	return subject{s.def, c, s.out}, changed
+}
+
+func operandName(k int) string { return fmt.Sprintf("i%d", k) }
+
+// build makes the program. Operand k is named i<k>, the result out.
+func (s subject) build(f form, in []*tensor.Array) (*program.Program, values, error) {
+	g, params := ir.NewGraph(s.def.Name), values{}
+	nodes := make([]*ir.Node, len(s.In))
+	for k, t := range s.In {
+		if weight := f.weights != nil && f.weights[k]; weight || s.def.Name == "param" {
+			nodes[k] = op.Param(g, operandName(k), t)
+			params[operandName(k)] = in[k]
+		} else {
+			nodes[k] = op.Input(g, operandName(k), t)
+		}
+	}
+	result := func() *ir.Node {
+		if s.leaf() {
+			return nodes[0]
+		}
+		return g.AddDeclared(s.def, s.Attrs, s.Case.Out, nodes...)
+	}
+	if !f.arena {
+		g.Return("out", result())
+	} else {
+		guards := []*ir.Node{op.Input(g, "guard", ir.TypeOf(dtype.F32, guardElems))}
+		guards = append(guards, op.Copy(guards[0]).Named("guard0"))
+		for k, x := range nodes {
+			if x.Op == op.InputDef {
+				nodes[k] = op.Copy(x)
+			}
+		}
+		guards = append(guards, op.Copy(guards[0]).Named("guard1"), op.Copy(guards[0]).Named("guard2"))
+		g.Return("out", op.Copy(result()))
+		for i, x := range guards[1:] {
+			g.Return(fmt.Sprint("guard", i, "out"), op.Copy(x))
+		}
+	}
+	p, err := build(g, params)
+	if err == nil && f.arena {
+		err = sandwich(p)
+	}
+	return p, params, err
+}
+
+// guardElems is the size of the values around the subject's: 256 bytes.
+const guardElems = program.Align / 4
+
+// build schedules a graph whose params have the given values.
+func build(g *ir.Graph, params values) (*program.Program, error) {
+	if err := g.Err(); err != nil {
+		return nil, err
+	}
+	at, _ := layout(params.names(), params)
+	p, _, err := sched.Build(g, sched.Options{Target: "portable", Weights: func(name string) (int64, bool) { o, ok := at[name]; return o, ok }})
+	return p, err
+}
+
+// sandwich places the arena by hand: guard0, the operands, guard1, the result, guard2, one right after the other, and runs
+// the steps as written, so that all guards are made before the op runs and read after it.
+func sandwich(p *program.Program) error {
+	var next int64
+	put := func(n *ir.Node) {
+		pl := &p.Places[n.ID]
+		if pl.Space != program.Arena {
+			return
+		}
+		if pl.Parent == plan.None {
+			pl.Offset = next
+			next += max(program.AlignUp(pl.Size), program.Align)
+			return
+		}
+		off, _ := n.View()
+		pl.Offset = p.Places[pl.Parent].Offset + off
+	}
+	var last *ir.Node
+	for _, n := range p.Graph.Nodes {
+		if n.Name == "guard2" {
+			last = n
+			continue
+		}
+		put(n)
+	}
+	put(last)
+	p.ArenaSize = next
+	slices.SortFunc(p.Steps, func(a, b program.Step) int { return cmp.Compare(a.Node, b.Node) })
+	return plan.CheckProgram(p)
+}
+
+// verify runs a rigged subject on operands and compares with the definition. Where the definition refuses the values, so
+// must the backend.
+func (s subject) verify(r *rig, in []*tensor.Array) (map[string]tensor.Tensor, error) {
+	want, refused := s.eval(in)
+	named := values{}
+	for k, x := range in {
+		named[operandName(k)] = x
+	}
+	guards := tensor.NewArray(dtype.F32, guardElems)
+	for i := range guards.F {
+		guards.F[i] = float64(i) - 7.5
+	}
+	named["guard"] = guards
+	got, _, err := r.run(context.Background(), named, device.Run{})
+	if refused != nil {
+		if numel(s.out) == 0 && err == nil || errors.Is(err, device.ErrInput) {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("%v: the definition refuses the values (%v); the backend's error is %v, want device.ErrInput", s, refused, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%v: %w", s, err)
+	}
+	if err := compare(got["out"].Array(), want, s.def.Tol(s.Attrs, s.In, s.out)); err != nil {
+		return nil, fmt.Errorf("%v: %w", s, err)
+	}
+	for name, x := range got {
+		if name != "out" {
+			if err := compare(x.Array(), guards, ir.Tolerance{}); err != nil {
+				return nil, fmt.Errorf("%v: overwrote %s, a value that lies beside it in the arena: %w", s, name, err)
+			}
+		}
+	}
+	return got, nil
+}

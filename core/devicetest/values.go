@@ -1,0 +1,118 @@
+package devicetest
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/interp"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/tensor"
+)
+
+// compare reports the element of got that is furthest from want beyond the tolerance. NaN equals NaN only; an infinity
+// equals a finite number only where that is at the end of the type's range. Integers are exact.
+func compare(got, want *tensor.Array, tol ir.Tolerance) error {
+	if g, w := interp.TypeOf(got), interp.TypeOf(want); !g.Equal(w) {
+		return fmt.Errorf("result is %v; want %v", g, w)
+	}
+	worst, most, bad := -1, 0.0, 0
+	for i := range want.Len() {
+		e := 0.0
+		if want.F != nil {
+			e = excess(got.F[i], want.F[i], tol, want.DType)
+		} else if got.I[i] != want.I[i] {
+			e = math.Inf(1)
+		}
+		if e > 0 {
+			if bad++; worst < 0 || e > most {
+				worst, most = i, e
+			}
+		}
+	}
+	if worst < 0 {
+		return nil
+	}
+	show := func(a *tensor.Array) any {
+		if a.F != nil {
+			return a.F[worst]
+		}
+		return a.I[worst]
+	}
+	return fmt.Errorf("%d of %d elements differ; the worst is %d of %v: got %v, want %v within %g + %g*|want|",
+		bad, want.Len(), worst, want.Shape, show(got), show(want), tol.Abs, tol.Rel)
+}
+
+// excess is interp.Excess with overflow: the reference of f32 results is not rounded, and may lie past the type's range.
+func excess(got, want float64, tol ir.Tolerance, d dtype.DType) float64 {
+	limit := math.MaxFloat64
+	switch d {
+	case dtype.F32, dtype.BF16:
+		limit = math.MaxFloat32
+	case dtype.F16:
+		limit = 65504
+	}
+	if math.IsInf(got, 0) != math.IsInf(want, 0) && math.Signbit(got) == math.Signbit(want) &&
+		math.Min(math.Abs(got), math.Abs(want)) >= limit*(1-tol.Rel-0x1p-8) {
+		return 0
+	}
+	return interp.Excess(got, want, tol)
+}
+
+// specials are the numbers at which float kernels go wrong. Each type rounds them to its own.
+func specials(d dtype.DType) []float64 {
+	tiny := math.SmallestNonzeroFloat32
+	switch d {
+	case dtype.F16:
+		tiny = 0x1p-24
+	case dtype.BF16:
+		tiny = 0x1p-133
+	case dtype.F64:
+		tiny = math.SmallestNonzeroFloat64
+	}
+	return []float64{math.NaN(), math.Inf(1), math.Inf(-1), 0, math.Copysign(0, -1), tiny, -3 * tiny}
+}
+
+// ordinary are finite numbers around which functions change.
+var ordinary = []float64{1, -1, 0.5, -0.5, 1.5, 2.5, -2.5, 3, 20, -20, 100, -100, 0x1p-126, 0x1p-14, 1.0 / 3}
+
+// dense fills float operands with special and ordinary numbers, so that each meets each in binary ops sooner or later.
+func dense(rng *rand.Rand, in []*tensor.Array) {
+	for _, x := range in {
+		if x.F == nil {
+			continue
+		}
+		pool := append(specials(x.DType), ordinary...)
+		for i := range x.F {
+			x.F[i] = pool[rng.IntN(len(pool))]
+		}
+		copy(x.F, x.Tensor().Array().F)
+	}
+}
+
+// extremes fills integer operands with the ends of their type and what lies near 0.
+func extremes(rng *rand.Rand, in []*tensor.Array) {
+	for _, x := range in {
+		if x.I == nil {
+			continue
+		}
+		lo, hi := x.DType.IntRange()
+		pool := []int64{lo, hi, lo + 1, hi - 1, 0, 1, 1, 2}
+		if lo < 0 {
+			pool = append(pool, -1)
+		}
+		for i := range x.I {
+			x.I[i] = pool[rng.IntN(len(pool))]
+			if x.DType == dtype.Bool {
+				x.I[i] &= 1
+			}
+		}
+	}
+}
+
+// random makes operands for a subject, the same for the same seed.
+func (s subject) random(seed uint64) []*tensor.Array {
+	c := s.Case
+	return interp.CaseInputs(c, seed)
+}
