@@ -2,8 +2,8 @@ package rpc
 
 import "github.com/rlx-go/rlx/core/diag"
 
-// What a host reports about a backend's process. Each of the errors made with codes RLX5101 to RLX5108 also matches
-// device.ErrLost: no answer can be had from this process any more.
+// What a host reports about a backend's process. Each of these errors also matches
+// device.ErrLost, except ErrPanicked and ErrRefused, which are errors of one call: the process lives on after those.
 var (
 	ErrNotPlugin = diag.Define("RLX5101", "not a backend", `
 The file is missing, is not an executable of this system, or is not a program that speaks the backend protocol.
@@ -42,4 +42,8 @@ Backends need unix sockets and inherited file descriptors, which this operating 
 	ErrHost = diag.Define("RLX5114", "no room for the backend", `
 The host could not prepare what a backend needs: a private directory for its socket, the shared region, or the process
 itself. The message has the system's reason.`)
+	ErrRefused = diag.Define("RLX5115", "backend refused a request", `
+The backend met a request that the protocol does not allow, such as a size that does not fit the program. The host or the
+backend has a bug, or they are builds that do not belong together: rebuild both from one release, and report it if it
+recurs. The backend goes on.`)
 )

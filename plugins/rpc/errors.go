@@ -89,7 +89,7 @@ func grpcCode(c diag.Code) codes.Code {
 		return codes.Unimplemented
 	case device.ErrMemory:
 		return codes.ResourceExhausted
-	case ErrProtocol:
+	case ErrRefused:
 		return codes.FailedPrecondition
 	}
 	return codes.Internal
@@ -116,13 +116,13 @@ func fromWire(st *status.Status, backend string) (err *diag.Error, ok bool) {
 }
 
 // allowedCode limits what a backend may claim. It cannot speak for the artifact (4), the command line (2), or its own
-// process (5, except that a call panicked or that the host broke the protocol).
+// process (5, except that a call panicked or was against the protocol).
 func allowedCode(c diag.Code) bool {
 	if len(c) != 7 || !strings.HasPrefix(string(c), "RLX") || strings.Trim(string(c[3:]), "0123456789") != "" {
 		return false
 	}
 	switch c {
-	case diag.Interrupted, device.ErrNaN, device.ErrInput, ErrPanicked, ErrProtocol, diag.Internal:
+	case diag.Interrupted, device.ErrNaN, device.ErrInput, ErrPanicked, ErrRefused, diag.Internal:
 		return true
 	}
 	return c[3] >= '6' && c[3] <= '8'

@@ -86,9 +86,11 @@ func TestBadStart(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
 			opts, log := testOptions(t, mode)
-			opts.Timeouts.Stall = 500 * time.Millisecond
-			if c.code == ErrStart {
+			switch c.code { // short only where it is bound to pass
+			case ErrStart:
 				opts.Timeouts.Start = time.Second
+			case ErrStopped:
+				opts.Timeouts.Stall = 500 * time.Millisecond
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), hangGuard)
 			defer cancel()
@@ -153,7 +155,9 @@ func TestLost(t *testing.T) {
 					where := where
 					opts, _ := testOptions(t, action+"@"+point)
 					opts.NoSharedMemory = chunks
-					opts.Timeouts.Stall = 700 * time.Millisecond
+					if action == "stop" {
+						opts.Timeouts.Stall = 700 * time.Millisecond
+					}
 					if chunks { // there are no signs of life outside runs, and none before the first
 						d := 2 * time.Second
 						opts.Timeouts.Load, opts.Timeouts.Bind, opts.Timeouts.Run, opts.Timeouts.Stats, opts.Timeouts.Unload = d, d, d, d, d

@@ -114,8 +114,8 @@ func wantCode(t testing.TB, err error, code diag.Code, parts ...string) {
 		c, _ := diag.CodeOf(err)
 		t.Fatalf("got %q (%s); want an error of %s", err, c, code)
 	}
-	if code[3] == '5' && code != ErrPanicked && !errors.Is(err, device.ErrLost) {
-		t.Errorf("%q does not match device.ErrLost", err)
+	if want := code[3] == '5' && code != ErrPanicked && code != ErrRefused; want != errors.Is(err, device.ErrLost) {
+		t.Errorf("%q matches device.ErrLost: %v; want %v", err, !want, want)
 	}
 	for _, p := range parts {
 		if !strings.Contains(err.Error(), p) {

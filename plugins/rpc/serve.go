@@ -152,7 +152,7 @@ func panicError(p any) error {
 
 // protocolError is a breach by the host.
 func protocolError(format string, args ...any) error {
-	return toWire(diag.New(ErrProtocol, "", format, args...), 0, "")
+	return toWire(diag.New(ErrRefused, "", format, args...), 0, "")
 }
 
 // statusOf passes errors of gRPC on as they are and puts all others on the wire.

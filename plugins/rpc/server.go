@@ -134,6 +134,10 @@ func (s *server) Load(st grpc.ClientStreamingServer[rlxv1.LoadRequest, rlxv1.Loa
 	}
 	l := &loaded{shared: s.region != nil}
 	if l.prog, err = s.cfg.Decode(enc); err != nil {
+		// The decoder's codes speak of an artifact; the host has verified that, so the two builds differ.
+		return protocolError("load: %w", err)
+	}
+	if err := checkPlaces(l.prog, w.Size); err != nil {
 		return statusOf(err, 0, "")
 	}
 	if err := s.place(l, h, weights); err != nil {
@@ -160,6 +164,27 @@ func firstOf[M any](st interface{ Recv() (*M, error) }) (*M, error) {
 	return m, err
 }
 
+// checkPlaces makes sure that no place reaches beyond its space: backends slice the spaces by these numbers.
+func checkPlaces(p *program.Program, weights int64) error {
+	if p.ArenaSize < 0 || p.IOSize < 0 || len(p.Places) != len(p.Graph.Nodes) {
+		return diag.New(ErrRefused, "", "load: arena of %d bytes, io space of %d, %d places for %d nodes", p.ArenaSize, p.IOSize,
+			len(p.Places), len(p.Graph.Nodes))
+	}
+	sizes := map[program.Space]int64{program.Weights: weights, program.Arena: p.ArenaSize, program.IO: p.IOSize}
+	for i, pl := range p.Places {
+		if n, ok := sizes[pl.Space]; !ok || !inRange(pl.Offset, pl.Size, n) {
+			return diag.New(ErrRefused, "", "load: %s takes %d bytes at %d of its space, which has %d",
+				p.Graph.Nodes[i].Label(), pl.Size, pl.Offset, n)
+		}
+	}
+	for i, st := range p.Steps {
+		if st.Node < 0 || st.Node >= len(p.Graph.Nodes) || !inRange(st.ScratchOffset, st.ScratchSize, p.ArenaSize) {
+			return diag.New(ErrRefused, "", "load: step %d runs node %d with scratch of %d bytes at %d", i, st.Node, st.ScratchSize, st.ScratchOffset)
+		}
+	}
+	return nil
+}
+
 // place finds the memory of a program: its weights and its IO space.
 func (s *server) place(l *loaded, h *rlxv1.LoadHeader, weights []byte) (err error) {
 	if s.region == nil {
@@ -169,21 +194,21 @@ func (s *server) place(l *loaded, h *rlxv1.LoadHeader, weights []byte) (err erro
 		defer s.mu.Unlock()
 		if s.region.data == nil {
 			if h.IoSize < 0 {
-				return diag.New(ErrProtocol, "", "load: io space of %d bytes", h.IoSize)
+				return diag.New(ErrRefused, "", "load: io space of %d bytes", h.IoSize)
 			}
 			if err := s.region.mapData(h.IoSize); err != nil {
-				return diag.New(ErrProtocol, "", "load: %w", err)
+				return diag.New(ErrRefused, "", "load: %w", err)
 			}
 		}
 		if h.IoSize != int64(len(s.region.data)) || l.prog.IOSize > h.IoSize {
-			return diag.New(ErrProtocol, "", "load: shared region of %d bytes, announced %d; the program needs %d",
+			return diag.New(ErrRefused, "", "load: shared region of %d bytes, announced %d; the program needs %d",
 				len(s.region.data), h.IoSize, l.prog.IOSize)
 		}
 		l.io = s.region.data[:l.prog.IOSize:l.prog.IOSize]
 	}
 	if w := h.Weights; w.Mapped {
 		if s.files.artifact == nil {
-			return diag.New(ErrProtocol, "", "load: weights of an artifact, and none was inherited")
+			return diag.New(ErrRefused, "", "load: weights of an artifact, and none was inherited")
 		}
 		if l.weights, err = mapFile(s.files.artifact, w.Offset, w.Size); err != nil {
 			return diag.New(device.ErrMemory, "", "mapping the weights: %w", err)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
@@ -135,6 +136,8 @@ func TestTypedErrors(t *testing.T) {
 	wantCode(t, err, device.ErrUnavailable, `backend ref: device "none": have only 0; leave --device out`)
 	_, err = s.LoadMapped(t.Context(), LoadOptions{Program: p, Weights: Weights{Offset: 1 << 40, Size: 64}})
 	wantCode(t, err, device.ErrMemory, "64 bytes at 1099511627776 of a file of")
+	_, err = s.LoadMapped(t.Context(), LoadOptions{Program: p, Weights: Weights{Offset: weightsAt, Size: 63}})
+	wantCode(t, err, ErrRefused, "load: w takes 64 bytes at 0 of its space, which has 63")
 	e, err := s.LoadMapped(t.Context(), testLoad(p))
 	if err != nil {
 		t.Fatal(err)
@@ -157,6 +160,15 @@ func TestTypedErrors(t *testing.T) {
 	if errors.Is(err, device.ErrLost) {
 		t.Error("an error of the device is not the loss of the backend")
 	}
+}
+
+// A backend that cannot decode the program says so; it may not speak for the artifact.
+func TestUndecodable(t *testing.T) {
+	opts, _ := testOptions(t, "good")
+	opts.Encode = func(*program.Program) ([]byte, error) { return []byte("{"), nil }
+	s := start(t, opts)
+	_, err := s.LoadMapped(t.Context(), testLoad(testProgram(t)))
+	wantCode(t, err, ErrRefused, "load: unexpected end of JSON")
 }
 
 func TestPanicIsAnErrorOfTheCall(t *testing.T) {
