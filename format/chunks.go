@@ -1,0 +1,176 @@
+package format
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"io"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// workerCount is how many goroutines hash. SHA-256 runs at about 1.3 GB/s on one core, so the cores are what bounds it.
+func workerCount() int { return min(max(runtime.GOMAXPROCS(0), 2), 32) }
+
+// readPiece is small enough to stay in a core's cache between being read and being hashed.
+const readPiece = 256 << 10
+
+// hashRange is the SHA-256 of size bytes at off.
+func hashRange(r io.ReaderAt, off, size int64, buf []byte) (sum [32]byte, err error) {
+	h := sha256.New()
+	for size > 0 {
+		n := min(size, int64(len(buf)))
+		if err := readAt(r, buf[:n], off); err != nil {
+			return sum, err
+		}
+		h.Write(buf[:n])
+		off, size = off+n, size-n
+	}
+	h.Sum(sum[:0])
+	return sum, nil
+}
+
+// readAt fills b. A file that ends before is an error like any other: its size was checked.
+func readAt(r io.ReaderAt, b []byte, off int64) error {
+	n, err := r.ReadAt(b, off)
+	if n == len(b) {
+		return nil
+	}
+	if err == nil || err == io.EOF {
+		err = io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// checkChunks compares chunks of the weights at base with their digests, on all cores. It returns the lowest chunk that
+// differs or cannot be read, and why; -1 if all are as they should be.
+func checkChunks(r io.ReaderAt, base, size int64, digests []byte) (bad int64, err error) {
+	count := chunkCount(size)
+	var next atomic.Int64
+	var mu sync.Mutex
+	bad = -1
+	var wg sync.WaitGroup
+	for range min(int64(workerCount()), count) {
+		wg.Go(func() {
+			buf := make([]byte, readPiece)
+			for {
+				// Numbers are given out in order, so whoever finds a fault has the lowest not yet claimed by others.
+				i := next.Add(1) - 1
+				if i >= count {
+					return
+				}
+				ok, readErr := checkChunk(r, base, size, digests, i, buf)
+				if !ok {
+					next.Store(count)
+					mu.Lock()
+					if bad < 0 || i < bad {
+						bad, err = i, readErr
+					}
+					mu.Unlock()
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return bad, err
+}
+
+func checkChunk(r io.ReaderAt, base, size int64, digests []byte, i int64, buf []byte) (bool, error) {
+	off := i * ChunkSize
+	sum, err := hashRange(r, base+off, min(ChunkSize, size-off), buf)
+	return err == nil && bytes.Equal(sum[:], digests[i*digestSize:(i+1)*digestSize]), err
+}
+
+// chunkWriter writes the weights section in order and computes its digests. Chunks are hashed and written by several
+// goroutines while the next ones are filled; memory is a few chunks however large the model is.
+type chunkWriter struct {
+	outer   context.Context // the caller's
+	ctx     context.Context // ends with the first fault too
+	g       *errgroup.Group
+	f       io.WriterAt
+	base    int64 // of the section in the file
+	off     int64 // bytes taken so far
+	cur     []byte
+	free    chan []byte
+	jobs    chan chunkJob
+	digests []byte
+}
+
+type chunkJob struct {
+	index int64
+	data  []byte
+}
+
+func newChunkWriter(ctx context.Context, f io.WriterAt, base, size int64) *chunkWriter {
+	n := workerCount()
+	w := &chunkWriter{outer: ctx, f: f, base: base, free: make(chan []byte, n+2), jobs: make(chan chunkJob),
+		digests: make([]byte, chunkCount(size)*digestSize)}
+	w.g, w.ctx = errgroup.WithContext(ctx)
+	for range min(int64(n+2), chunkCount(size)) {
+		w.free <- make([]byte, 0, ChunkSize)
+	}
+	for range n {
+		w.g.Go(func() error {
+			for j := range w.jobs {
+				if _, err := f.WriteAt(j.data, base+j.index*ChunkSize); err != nil {
+					return err
+				}
+				sum := sha256.Sum256(j.data)
+				copy(w.digests[j.index*digestSize:], sum[:])
+				w.free <- j.data[:0]
+			}
+			return nil
+		})
+	}
+	return w
+}
+
+// Write takes the next bytes. Its error is only that of being stopped: what went wrong comes from finish.
+func (w *chunkWriter) Write(p []byte) (int, error) {
+	total := len(p)
+	for len(p) > 0 {
+		if w.cur == nil {
+			select {
+			case w.cur = <-w.free:
+			case <-w.ctx.Done():
+				return total - len(p), w.ctx.Err()
+			}
+		}
+		n := min(len(p), ChunkSize-len(w.cur))
+		w.cur = append(w.cur, p[:n]...)
+		p = p[n:]
+		w.off += int64(n)
+		if len(w.cur) == ChunkSize {
+			if err := w.send(); err != nil {
+				return total - len(p), err
+			}
+		}
+	}
+	return total, nil
+}
+
+func (w *chunkWriter) send() error {
+	select {
+	case w.jobs <- chunkJob{(w.off - 1) / ChunkSize, w.cur}:
+		w.cur = nil
+		return nil
+	case <-w.ctx.Done():
+		return w.ctx.Err()
+	}
+}
+
+// finish hands over the last chunk, unless writing has failed already, and waits. After it digests are complete.
+func (w *chunkWriter) finish(failed bool) error {
+	if !failed && len(w.cur) > 0 {
+		_ = w.send() // an error here is that of the group
+	}
+	close(w.jobs)
+	if err := w.g.Wait(); err != nil {
+		return err
+	}
+	return w.outer.Err()
+}

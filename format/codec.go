@@ -1,0 +1,265 @@
+package format
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/vmihailenco/msgpack/v5"
+)
+
+// encoder writes the rlx-msgpack profile. The caller gives keys in ascending order; walk would refuse anything else.
+type encoder struct {
+	buf bytes.Buffer
+	e   *msgpack.Encoder
+}
+
+func newEncoder() *encoder {
+	e := &encoder{}
+	e.e = msgpack.NewEncoder(&e.buf)
+	e.e.UseCompactInts(true)
+	return e
+}
+
+// A bytes.Buffer takes every write, so the errors of the library mean that we misused it.
+func must(err error) {
+	if err != nil {
+		panic("BUG: msgpack: " + err.Error())
+	}
+}
+
+func (e *encoder) object(fields int)        { must(e.e.EncodeMapLen(fields)) }
+func (e *encoder) list(n int)               { must(e.e.EncodeArrayLen(n)) }
+func (e *encoder) key(name string)          { must(e.e.EncodeString(name)) }
+func (e *encoder) str(s string)             { must(e.e.EncodeString(s)) }
+func (e *encoder) boolean(b bool)           { must(e.e.EncodeBool(b)) }
+func (e *encoder) float(f float64)          { must(e.e.EncodeFloat64(f)) }
+func (e *encoder) integer(n int64)          { must(e.e.EncodeInt(n)) }
+func (e *encoder) bytes(b []byte)           { must(e.e.EncodeBytesLen(len(b))); e.buf.Write(b) }
+func (e *encoder) keyInt(k string, n int64) { e.key(k); e.integer(n) }
+func (e *encoder) keyStr(k, s string)       { e.key(k); e.str(s) }
+
+// decoder reads what walk has accepted. The first fault sticks; reads after it give zero values, and lists are empty.
+//
+// Each method looks at the value's first byte before it lets the library read, because the library converts silently: nil to
+// 0, bin to string, a large uint64 to a negative int64.
+type decoder struct {
+	section string
+	size    int
+	r       *bytes.Reader
+	d       *msgpack.Decoder
+	err     error
+}
+
+func newDecoder(section string, b []byte) *decoder {
+	r := bytes.NewReader(b)
+	return &decoder{section: section, size: len(b), r: r, d: msgpack.NewDecoder(r)}
+}
+
+// at is the offset of the next value in the section.
+func (d *decoder) at() int64 { return int64(d.size - d.r.Len()) }
+
+func (d *decoder) fail(format string, args ...any) {
+	if d.err == nil {
+		d.err = fail(checkSchema, d.section, d.at(), format, args...)
+	}
+}
+
+func (d *decoder) check(err error) {
+	if err != nil {
+		d.fail("%w", err)
+	}
+}
+
+type valueKind string
+
+const (
+	kindBool  valueKind = "a bool"
+	kindInt   valueKind = "an integer"
+	kindFloat valueKind = "a float"
+	kindStr   valueKind = "a string"
+	kindBin   valueKind = "bytes"
+	kindList  valueKind = "a list"
+	kindMap   valueKind = "a map"
+	kindOther valueKind = "nothing"
+)
+
+func kindOf(c byte) valueKind {
+	switch {
+	case c < mpFixMap || c >= mpNegFix || c >= mpUint8 && c <= mpInt64:
+		return kindInt
+	case c < mpFixArray || c == mpMap16 || c == mpMap32:
+		return kindMap
+	case c < mpFixStr || c == mpArray16 || c == mpArray32:
+		return kindList
+	case c < 0xc0 || c >= mpStr8 && c <= mpStr32:
+		return kindStr
+	case c == mpFalse || c == mpTrue:
+		return kindBool
+	case c >= mpBin8 && c <= mpBin32:
+		return kindBin
+	case c == mpFloat64:
+		return kindFloat
+	}
+	return kindOther
+}
+
+// next is the kind of the next value, kindOther after a fault.
+func (d *decoder) next() valueKind {
+	if d.err != nil {
+		return kindOther
+	}
+	c, err := d.d.PeekCode()
+	if err != nil {
+		d.check(err)
+		return kindOther
+	}
+	return kindOf(c)
+}
+
+func (d *decoder) want(k valueKind, what string) bool {
+	got := d.next()
+	if d.err == nil && got != k {
+		d.fail("%s is %s; want %s", what, got, k)
+	}
+	return d.err == nil
+}
+
+// object begins a map with exactly the given number of fields.
+func (d *decoder) object(fields int, what string) {
+	if !d.want(kindMap, what) {
+		return
+	}
+	n, err := d.d.DecodeMapLen()
+	d.check(err)
+	if d.err == nil && n != fields {
+		d.fail("%s has %d fields; want %d", what, n, fields)
+	}
+}
+
+// key reads a field's name, which must be the one given: fields are sorted, and all are there.
+func (d *decoder) key(name string) {
+	if got := d.str(MaxName, "a field's name"); d.err == nil && got != name {
+		d.fail("field %.40q; want %q", got, name)
+	}
+}
+
+// list begins a list of at most limit items and returns how many follow.
+func (d *decoder) list(limit int, what string) int {
+	if !d.want(kindList, what) {
+		return 0
+	}
+	n, err := d.d.DecodeArrayLen()
+	d.check(err)
+	if d.err == nil && (n < 0 || n > limit) {
+		d.fail("%s has %d items; at most %d", what, n, limit)
+	}
+	if d.err != nil {
+		return 0
+	}
+	return n
+}
+
+// tuple begins a list of exactly n items.
+func (d *decoder) tuple(n int, what string) {
+	if got := d.list(math.MaxInt, what); d.err == nil && got != n {
+		d.fail("%s has %d items; want %d", what, got, n)
+	}
+}
+
+func (d *decoder) str(limit int, what string) string {
+	if !d.want(kindStr, what) {
+		return ""
+	}
+	return string(d.raw(limit, what))
+}
+
+func (d *decoder) bytes(limit int, what string) []byte {
+	if !d.want(kindBin, what) {
+		return nil
+	}
+	return d.raw(limit, what)
+}
+
+func (d *decoder) raw(limit int, what string) []byte {
+	n, err := d.d.DecodeBytesLen()
+	d.check(err)
+	if d.err == nil && (n < 0 || n > limit || n > d.r.Len()) {
+		d.fail("%s has %d bytes; at most %d", what, n, limit)
+	}
+	if d.err != nil || n == 0 {
+		return nil
+	}
+	b := make([]byte, n)
+	d.check(d.d.ReadFull(b))
+	return b
+}
+
+func (d *decoder) boolean(what string) bool {
+	if !d.want(kindBool, what) {
+		return false
+	}
+	b, err := d.d.DecodeBool()
+	d.check(err)
+	return b
+}
+
+func (d *decoder) float(what string) float64 {
+	if !d.want(kindFloat, what) {
+		return 0
+	}
+	f, err := d.d.DecodeFloat64()
+	d.check(err)
+	return f
+}
+
+// integer reads an integer from lo to hi.
+func (d *decoder) integer(lo, hi int64, what string) int64 {
+	if !d.want(kindInt, what) {
+		return 0
+	}
+	c, err := d.d.PeekCode()
+	d.check(err)
+	n, err := d.d.DecodeInt64()
+	d.check(err)
+	if d.err == nil && (n < lo || n > hi || c == mpUint64 && n < 0) {
+		found := fmt.Sprint(n)
+		if c == mpUint64 {
+			found = fmt.Sprint(uint64(n))
+		}
+		d.fail("%s is %s; want %d to %d", what, found, lo, hi)
+	}
+	if d.err != nil {
+		return 0
+	}
+	return n
+}
+
+func (d *decoder) keyInt(k string, lo, hi int64) int64 { d.key(k); return d.integer(lo, hi, k) }
+func (d *decoder) keyStr(k string, limit int) string   { d.key(k); return d.str(limit, k) }
+
+// decodeList reads a list item by item: memory grows with what is there, never with what a count claims.
+func decodeList[T any](d *decoder, limit int, what string, item func() T) []T {
+	n := d.list(limit, what)
+	out := make([]T, 0, min(n, 64))
+	for range n {
+		v := item()
+		if d.err != nil {
+			return nil
+		}
+		out = append(out, v)
+	}
+	return slices.Clip(out)
+}
+
+// end checks that the section holds the number of items that the section table states.
+func (d *decoder) end(items int, want uint64) error {
+	if d.err == nil && d.r.Len() != 0 {
+		d.fail("%d bytes follow", d.r.Len())
+	}
+	if d.err == nil && uint64(items) != want {
+		d.fail("%d items; the section table states %d", items, want)
+	}
+	return d.err
+}

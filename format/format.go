@@ -1,0 +1,76 @@
+// Package format is the artifact file, .rlx: a small container with digests, msgpack sections that describe programs, and
+// the weights as raw bytes. spec/format.md is its description for implementers of other readers.
+//
+// Write makes an artifact; Open and Verify read one and are the only source of a Verified. Reading is "check before
+// allocating, verify before using": every check has a number, and a failed check k is the error RLX4000+k (checks.go).
+//
+// It imports core/{diag,dtype,ir,op,program,task} and internal/atomicfile only: no compiler, plugin, model or command.
+package format
+
+import (
+	"math"
+
+	_ "github.com/rlx-go/rlx/core/op" // the ops that artifacts may name
+)
+
+// Versions. A reader takes every minor of its major whose required features it knows.
+const (
+	Major  = 1
+	Minor  = 0
+	Opset  = 1 // the ops, their attributes and meanings
+	Schema = 1 // of each msgpack section
+)
+
+// Sizes and alignments of the container, in bytes.
+const (
+	HeaderSize   = 128
+	EntrySize    = 80
+	SectionAlign = 64       // of msgpack sections and CHNK
+	WeightsAlign = 64 << 10 // of WGTS: the largest page size in use, so that it can be mapped anywhere
+	ChunkSize    = 4 << 20  // of WGTS, each with a digest
+	digestSize   = 32
+
+	// TensorAlign is where tensors start inside WGTS; those of LargeTensor bytes or more start at LargeAlign, so that a
+	// GPU can use their pages without a copy.
+	TensorAlign = 256
+	LargeTensor = 1 << 20
+	LargeAlign  = 16 << 10
+)
+
+// Limits. An artifact beyond one of them is refused whatever the policy says. Rank, dims, elements and the length of names
+// are limited by core/ir (ir.MaxRank, ir.MaxDim, ir.MaxElems, ir.MaxName, ir.MaxSyms).
+const (
+	MaxFileSize      = 1 << 44 // bytes
+	MaxSections      = 64
+	MaxSectionSize   = 128 << 20 // bytes, one msgpack section
+	MaxSectionsTotal = 384 << 20 // bytes, all msgpack sections
+	MaxDepth         = 16        // of msgpack nesting
+	MaxValues        = 1 << 25   // msgpack values in one section
+	MaxName          = 512       // bytes
+	MaxString        = 4 << 10   // bytes, of strings that are not names
+	MaxTensorBytes   = 1 << 42
+	MaxArenaBytes    = 1 << 42
+	MaxPrograms      = 256
+	MaxMethods       = 64
+	MaxSignature     = 1024 // inputs, or outputs, of a method
+	MaxNodes         = 1 << 20
+	MaxSteps         = 1 << 21
+	MaxOperands      = 4096
+	MaxAttrs         = 64
+	MaxInts          = 4096 // of one attribute
+	MaxWeights       = 1 << 20
+	MaxPairs         = 256
+	MaxSources       = 4096
+	MaxAliasChain    = 64 // views of views
+)
+
+// within reports off+size <= n for values that come from a file: no sum of them is ever formed before this has held.
+func within(off, size, n int64) bool { return off >= 0 && size >= 0 && off <= n && size <= n-off }
+
+// alignUp rounds n, which must be at most MaxFileSize, up to a multiple of align, a power of two.
+func alignUp(n, align int64) int64 {
+	if n > math.MaxInt64-align {
+		panic("BUG: alignUp of an unchecked value")
+	}
+	return (n + align - 1) &^ (align - 1)
+}

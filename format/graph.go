@@ -1,0 +1,229 @@
+package format
+
+import (
+	"math"
+
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/program"
+)
+
+// rawGraph is a graph as GRPH holds it: decoded, and nothing about it checked but the schema.
+type rawGraph struct {
+	at             int64 // offset in the section, as in all raw types
+	method, target string
+	nesting        int64 // of subgraphs: 0 in this version
+	syms           ir.Syms
+	nodes          []rawNode
+	outputs        []rawOutput
+}
+
+type rawNode struct {
+	at       int64
+	op, name string
+	attrs    []ir.Attr // values of type bool, int64, float64, string, []int64 or rawDType
+	in       []int64
+	typ      rawType
+}
+
+type rawOutput struct {
+	name string
+	node int64
+}
+
+// rawDType is the name of an element type, known or not.
+type rawDType string
+
+type rawType struct {
+	dtype rawDType
+	shape []rawDim
+}
+
+// rawDim is a*sym + b; a static dim has sym -1 and a 0. In the file the one is [a, b, sym], the other the integer b.
+type rawDim struct {
+	a, b int64
+	sym  int64 // index in syms
+}
+
+func (g *rawGraph) encode(e *encoder) {
+	e.object(6)
+	e.keyStr("method", g.method)
+	e.keyInt("nesting", g.nesting)
+	e.key("nodes")
+	e.list(len(g.nodes))
+	for i := range g.nodes {
+		g.nodes[i].encode(e)
+	}
+	e.key("outputs")
+	e.list(len(g.outputs))
+	for _, o := range g.outputs {
+		e.list(2)
+		e.str(o.name)
+		e.integer(o.node)
+	}
+	e.key("syms")
+	encodeSyms(e, g.syms)
+	e.keyStr("target", g.target)
+}
+
+func decodeGraph(d *decoder) (g rawGraph) {
+	g.at = d.at()
+	d.object(6, "graph")
+	g.method = d.keyStr("method", MaxName)
+	g.nesting = d.keyInt("nesting", 0, math.MaxInt32)
+	d.key("nodes")
+	g.nodes = decodeList(d, MaxNodes, "nodes", func() rawNode { return decodeNode(d) })
+	d.key("outputs")
+	g.outputs = decodeList(d, MaxSignature, "outputs", func() rawOutput {
+		d.tuple(2, "output")
+		return rawOutput{d.str(MaxName, "output"), d.integer(0, math.MaxInt64, "output's node")}
+	})
+	d.key("syms")
+	g.syms = decodeSyms(d)
+	g.target = d.keyStr("target", MaxName)
+	return g
+}
+
+func (n *rawNode) encode(e *encoder) {
+	e.object(6)
+	e.key("attrs")
+	e.list(len(n.attrs))
+	for _, a := range n.attrs {
+		encodeAttr(e, a)
+	}
+	e.keyStr("dtype", string(n.typ.dtype))
+	e.key("in")
+	e.list(len(n.in))
+	for _, x := range n.in {
+		e.integer(x)
+	}
+	e.keyStr("name", n.name)
+	e.keyStr("op", n.op)
+	e.key("shape")
+	encodeShape(e, n.typ.shape)
+}
+
+func decodeNode(d *decoder) (n rawNode) {
+	n.at = d.at()
+	d.object(6, "node")
+	d.key("attrs")
+	n.attrs = decodeList(d, MaxAttrs, "attrs", func() ir.Attr { return decodeAttr(d) })
+	n.typ.dtype = rawDType(d.keyStr("dtype", MaxName))
+	d.key("in")
+	n.in = decodeList(d, MaxOperands, "in", func() int64 { return d.integer(0, math.MaxInt64, "operand") })
+	n.name = d.keyStr("name", MaxName)
+	n.op = d.keyStr("op", MaxName)
+	d.key("shape")
+	n.typ.shape = decodeShape(d)
+	return n
+}
+
+// encodeAttr writes [name, value]; an element type is {"dtype": name}, so that it is no string.
+func encodeAttr(e *encoder, a ir.Attr) {
+	e.list(2)
+	e.str(a.Name)
+	switch v := a.Value.(type) {
+	case bool:
+		e.boolean(v)
+	case int64:
+		e.integer(v)
+	case float64:
+		e.float(v)
+	case string:
+		e.str(v)
+	case []int64:
+		e.list(len(v))
+		for _, n := range v {
+			e.integer(n)
+		}
+	case rawDType:
+		e.object(1)
+		e.keyStr("dtype", string(v))
+	default:
+		panic("BUG: attribute " + a.Name + " has a type that attributes do not have")
+	}
+}
+
+func decodeAttr(d *decoder) (a ir.Attr) {
+	d.tuple(2, "attribute")
+	a.Name = d.str(MaxName, "attribute")
+	number := func() int64 { return d.integer(math.MinInt64, math.MaxInt64, a.Name) }
+	switch k := d.next(); k {
+	case kindBool:
+		a.Value = d.boolean(a.Name)
+	case kindInt:
+		a.Value = number()
+	case kindFloat:
+		a.Value = d.float(a.Name)
+	case kindStr:
+		a.Value = d.str(MaxString, a.Name)
+	case kindList:
+		a.Value = decodeList(d, MaxInts, a.Name, number)
+	case kindMap:
+		d.object(1, a.Name)
+		a.Value = rawDType(d.keyStr("dtype", MaxName))
+	default:
+		d.fail("attribute %q is %s", a.Name, k)
+	}
+	return a
+}
+
+func encodeShape(e *encoder, shape []rawDim) {
+	e.list(len(shape))
+	for _, x := range shape {
+		if x.sym < 0 {
+			e.integer(x.b)
+			continue
+		}
+		e.list(3)
+		e.integer(x.a)
+		e.integer(x.b)
+		e.integer(x.sym)
+	}
+}
+
+func decodeShape(d *decoder) []rawDim {
+	return decodeList(d, MaxAttrs, "shape", func() rawDim {
+		if d.next() == kindList {
+			d.tuple(3, "dim")
+			return rawDim{d.integer(math.MinInt64, math.MaxInt64, "dim"), d.integer(math.MinInt64, math.MaxInt64, "dim"),
+				d.integer(0, math.MaxInt64, "dim's symbol")}
+		}
+		return rawDim{b: d.integer(math.MinInt64, math.MaxInt64, "dim"), sym: -1}
+	})
+}
+
+// graphOf is what GRPH holds of p.
+func graphOf(p *program.Program) rawGraph {
+	g := rawGraph{method: p.Method, target: p.Target, syms: p.Graph.Syms}
+	for _, n := range p.Graph.Nodes {
+		r := rawNode{op: n.Op.Name, name: n.Name, attrs: n.Op.Attrs(n.Attrs), typ: typeOf(n.Type, p.Graph.Syms)}
+		for i, a := range r.attrs {
+			if t, ok := a.Value.(dtype.DType); ok {
+				r.attrs[i].Value = rawDType(t.String())
+			}
+		}
+		for _, x := range n.In {
+			r.in = append(r.in, int64(x.ID))
+		}
+		g.nodes = append(g.nodes, r)
+	}
+	for _, o := range p.Graph.Outputs {
+		g.outputs = append(g.outputs, rawOutput{o.Name, int64(o.Node.ID)})
+	}
+	return g
+}
+
+func typeOf(t ir.Type, syms ir.Syms) rawType {
+	r := rawType{dtype: rawDType(t.DType.String())}
+	for _, x := range t.Shape {
+		dim := rawDim{a: x.A, b: x.B, sym: -1}
+		for i, s := range syms {
+			if s.Name == x.Sym {
+				dim.sym = int64(i)
+			}
+		}
+		r.shape = append(r.shape, dim)
+	}
+	return r
+}

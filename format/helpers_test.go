@@ -1,0 +1,122 @@
+package format
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+	"github.com/rlx-go/rlx/core/program"
+	"github.com/rlx-go/rlx/core/sched"
+	"github.com/rlx-go/rlx/core/task"
+)
+
+// mlpText is small and has what the checks are about: a symbol, weights shared by two programs, views, an in-place op,
+// scratch, several outputs.
+const mlpText = `graph decode
+sym N = 1..4
+x = input : f32[N,8]
+gain = input : f32[8]
+w = param : f32[16,8]
+b = param : f32[16]
+h = matmul x, w {trans_b=true} : f32[N,16]
+hb = add h, b : f32[N,16]
+act = relu hb : f32[N,16]
+half = reshape act : f32[N,2,8]
+scaled = mul half, gain : f32[N,2,8]
+sum = reduce_sum scaled {axes=[2]} : f32[N,2]
+return scaled=scaled, sum=sum
+`
+
+const headText = `graph encode
+x = input : f32[1,8]
+w = param : f32[16,8]
+y = matmul x, w {trans_b=true} : f32[1,16]
+z = softmax y {axis=1} : f32[1,16]
+c = const {value=0.5} : f32[1,16]
+d = mul z, c : f32[1,16]
+return embeddings=d
+`
+
+func testWeights() []Weight {
+	r := rand.New(rand.NewPCG(1, 2))
+	weight := func(name, typ string) Weight {
+		t := ir.MustType(typ)
+		b := make([]byte, t.Bytes(nil))
+		for i := range b {
+			b[i] = byte(r.Uint32())
+		}
+		return Weight{name, t, func(w io.Writer) error {
+			_, err := w.Write(b)
+			return err
+		}}
+	}
+	return []Weight{weight("w", "f32[16,8]"), weight("b", "f32[16]")}
+}
+
+func build(t testing.TB, text, target string, dir *Directory) *program.Program {
+	t.Helper()
+	g, err := ir.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, _, err := sched.Build(g, sched.Options{Target: target, Weights: dir.Offset, Scratch: func(n *ir.Node) int64 {
+		if n.Is(op.MatMulDef) {
+			return 300
+		}
+		return 0
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func testArtifact(t testing.TB) (Artifact, []Weight) {
+	t.Helper()
+	weights := testWeights()
+	dir, err := Layout(weights)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := Artifact{Meta: Meta{
+		Producer: Producer{"rlxc", "test"}, Model: "mlp", Architecture: "test",
+		Sources: []Source{{Name: "mlp.safetensors", Size: 576}},
+		Pairs:   []Pair{{"license", "none"}, {"note", "made for tests"}},
+	}}
+	for _, p := range []struct{ text, target string }{{headText, "cpu"}, {headText, "portable"}, {mlpText, "cpu"}} {
+		a.Programs = append(a.Programs, build(t, p.text, p.target, dir))
+	}
+	s := task.NewSegment(8, 4)
+	s.ImageInput, s.PointsInput, s.LabelsInput, s.EmbeddingInput = "x", "x", "gain", "x"
+	s.MasksOutput, s.IoUOutput = "scaled", "sum"
+	a.Meta.Segment = &s
+	return a, weights
+}
+
+// artifactBytes is the test artifact as a file's bytes.
+func artifactBytes(t testing.TB) []byte {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "a.rlx")
+	a, weights := testArtifact(t)
+	if _, err := Write(context.Background(), path, a, weights); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func verifyBytes(b []byte) (*Verified, error) {
+	return Verify(bytes.NewReader(b), int64(len(b)), Policy{})
+}
+
+var _ = dtype.F32

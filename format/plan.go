@@ -1,0 +1,72 @@
+package format
+
+import (
+	"math"
+
+	"github.com/rlx-go/rlx/core/program"
+)
+
+// rawPlan is a program's share of PLAN.
+type rawPlan struct {
+	at        int64
+	arena, io int64 // sizes in bytes
+	places    []rawPlace
+}
+
+// rawPlace is [space, offset, size, parent] in the file.
+type rawPlace struct {
+	at                   int64
+	space                int64 // index in spaces
+	offset, size, parent int64
+}
+
+// spaces by their number in the file. Numbers are never reused.
+var spaces = [...]program.Space{program.Weights, program.Arena, program.IO}
+
+func (p *rawPlan) encode(e *encoder) {
+	e.object(3)
+	e.keyInt("arena", p.arena)
+	e.keyInt("io", p.io)
+	e.key("places")
+	e.list(len(p.places))
+	for _, x := range p.places {
+		e.list(4)
+		e.integer(x.space)
+		e.integer(x.offset)
+		e.integer(x.size)
+		e.integer(x.parent)
+	}
+}
+
+func decodePlan(d *decoder) (p rawPlan) {
+	p.at = d.at()
+	d.object(3, "plan")
+	p.arena = d.keyInt("arena", 0, math.MaxInt64)
+	p.io = d.keyInt("io", 0, math.MaxInt64)
+	d.key("places")
+	p.places = decodeList(d, MaxNodes, "places", func() rawPlace {
+		x := rawPlace{at: d.at()}
+		d.tuple(4, "place")
+		x.space = d.integer(0, math.MaxInt32, "space")
+		x.offset = d.integer(0, math.MaxInt64, "offset")
+		x.size = d.integer(0, math.MaxInt64, "size")
+		x.parent = d.integer(-1, math.MaxInt64, "parent")
+		return x
+	})
+	return p
+}
+
+// planOf is what PLAN holds of p.
+func planOf(p *program.Program) rawPlan {
+	r := rawPlan{arena: p.ArenaSize, io: p.IOSize}
+	for _, x := range p.Places {
+		code := int64(-1)
+		for i, s := range spaces {
+			if s == x.Space {
+				code = int64(i)
+			}
+		}
+		r.places = append(r.places, rawPlace{space: code, offset: x.Offset, size: x.Size, parent: int64(x.Parent)})
+	}
+	return r
+}

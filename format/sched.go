@@ -1,0 +1,57 @@
+package format
+
+import (
+	"math"
+
+	"github.com/rlx-go/rlx/core/program"
+)
+
+// rawSched is a program's share of SCHD.
+type rawSched struct {
+	at     int64
+	queues int64 // 1 in this version
+	steps  []rawStep
+}
+
+// rawStep is [node, scratch offset, scratch size] in the file.
+type rawStep struct {
+	at, node, scratch, size int64
+}
+
+func (s *rawSched) encode(e *encoder) {
+	e.object(2)
+	e.keyInt("queues", s.queues)
+	e.key("steps")
+	e.list(len(s.steps))
+	for _, x := range s.steps {
+		e.list(3)
+		e.integer(x.node)
+		e.integer(x.scratch)
+		e.integer(x.size)
+	}
+}
+
+func decodeSched(d *decoder) (s rawSched) {
+	s.at = d.at()
+	d.object(2, "schedule")
+	s.queues = d.keyInt("queues", 0, math.MaxInt32)
+	d.key("steps")
+	s.steps = decodeList(d, MaxSteps, "steps", func() rawStep {
+		x := rawStep{at: d.at()}
+		d.tuple(3, "step")
+		x.node = d.integer(0, math.MaxInt64, "node")
+		x.scratch = d.integer(0, math.MaxInt64, "scratch offset")
+		x.size = d.integer(0, math.MaxInt64, "scratch size")
+		return x
+	})
+	return s
+}
+
+// schedOf is what SCHD holds of p.
+func schedOf(p *program.Program) rawSched {
+	r := rawSched{queues: 1}
+	for _, s := range p.Steps {
+		r.steps = append(r.steps, rawStep{node: int64(s.Node), scratch: s.ScratchOffset, size: s.ScratchSize})
+	}
+	return r
+}

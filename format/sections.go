@@ -1,0 +1,103 @@
+package format
+
+import "github.com/rlx-go/rlx/core/program"
+
+// contents is what the msgpack sections hold, decoded. encode and decode are inverses of each other.
+type contents struct {
+	meta    *Meta
+	graphs  []rawGraph
+	plans   []rawPlan
+	scheds  []rawSched
+	tensors []rawTensor
+}
+
+func contentsOf(m *Meta, programs []*program.Program, weights []Tensor) *contents {
+	c := &contents{meta: m}
+	for _, t := range weights {
+		c.tensors = append(c.tensors, rawTensor{name: t.Name, typ: typeOf(t.Type, nil), offset: t.Offset, size: t.Size})
+	}
+	for _, p := range programs {
+		c.graphs = append(c.graphs, graphOf(p))
+		c.plans = append(c.plans, planOf(p))
+		c.scheds = append(c.scheds, schedOf(p))
+	}
+	return c
+}
+
+// codec says how a msgpack section is written and read. items is the number that the section table states.
+type codec struct {
+	kind   Kind
+	encode func(c *contents, e *encoder)
+	decode func(c *contents, d *decoder)
+	items  func(c *contents) int
+}
+
+var codecs = []codec{
+	{KindMeta, func(c *contents, e *encoder) { c.meta.encode(e) },
+		func(c *contents, d *decoder) { c.meta = decodeMeta(d) },
+		func(*contents) int { return 1 }},
+	{KindGraph, func(c *contents, e *encoder) { encodeAll(e, c.graphs, (*rawGraph).encode) },
+		func(c *contents, d *decoder) {
+			c.graphs = decodeList(d, MaxPrograms, "graphs", func() rawGraph { return decodeGraph(d) })
+		},
+		func(c *contents) int { return len(c.graphs) }},
+	{KindPlan, func(c *contents, e *encoder) { encodeAll(e, c.plans, (*rawPlan).encode) },
+		func(c *contents, d *decoder) {
+			c.plans = decodeList(d, MaxPrograms, "plans", func() rawPlan { return decodePlan(d) })
+		},
+		func(c *contents) int { return len(c.plans) }},
+	{KindSched, func(c *contents, e *encoder) { encodeAll(e, c.scheds, (*rawSched).encode) },
+		func(c *contents, d *decoder) {
+			c.scheds = decodeList(d, MaxPrograms, "schedules", func() rawSched { return decodeSched(d) })
+		},
+		func(c *contents) int { return len(c.scheds) }},
+	{KindTensor, func(c *contents, e *encoder) { encodeAll(e, c.tensors, (*rawTensor).encode) },
+		func(c *contents, d *decoder) {
+			c.tensors = decodeList(d, MaxWeights, "weights", func() rawTensor { return decodeTensor(d) })
+		},
+		func(c *contents) int { return len(c.tensors) }},
+}
+
+func encodeAll[T any](e *encoder, list []T, encode func(*T, *encoder)) {
+	e.list(len(list))
+	for i := range list {
+		encode(&list[i], e)
+	}
+}
+
+func (k codec) bytes(c *contents) []byte {
+	e := newEncoder()
+	k.encode(c, e)
+	return e.buf.Bytes()
+}
+
+// read runs checks 13 to 16 on a section's bytes and decodes them into c.
+func (k codec) read(c *contents, b []byte, items uint64) error {
+	name := k.kind.String()
+	if f := walk(b, MaxDepth, MaxValues); f != nil {
+		return fail(f.check, name, int64(f.at), "%s", f.msg)
+	}
+	d := newDecoder(name, b)
+	k.decode(c, d)
+	if err := d.end(k.items(c), items); err != nil {
+		return err
+	}
+	again := k.bytes(c)
+	if at := firstDifference(again, b); at >= 0 {
+		return fail(16, name, int64(at), "the section encodes to other bytes")
+	}
+	return nil
+}
+
+// firstDifference is the first offset where a and b differ, -1 where they are equal.
+func firstDifference(a, b []byte) int {
+	for i := range min(len(a), len(b)) {
+		if a[i] != b[i] {
+			return i
+		}
+	}
+	if len(a) != len(b) {
+		return min(len(a), len(b))
+	}
+	return -1
+}

@@ -1,0 +1,205 @@
+package format
+
+import (
+	"slices"
+
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/program"
+)
+
+// sweep runs checks 33, 35 and the last part of 37: it plays the steps on a map from bytes to the value whose content they
+// hold. A step must find each operand's bytes all its own, may not write what it reads unless it is in place, and takes
+// over what it writes. This one rule covers overlap, lifetimes, reuse and reads of what was never written.
+//
+// It shares no code with the planner's own proof (core/plan.CheckProgram), so that the two check each other.
+func sweep(p *program.Program, r *rawSched) error {
+	s := sweeper{p: p, r: r, content: make([]int32, len(p.Graph.Nodes))}
+	ranges := map[program.Space][]int64{}
+	for _, n := range p.Graph.Nodes {
+		s.content[n.ID] = int32(n.ID)
+		if _, view := n.View(); view {
+			s.content[n.ID] = s.content[n.In[0].ID]
+		}
+		at := p.Places[n.ID]
+		ranges[at.Space] = append(ranges[at.Space], at.Offset, at.Offset+at.Size)
+	}
+	for _, x := range p.Steps {
+		ranges[program.Arena] = append(ranges[program.Arena], x.ScratchOffset, x.ScratchOffset+x.ScratchSize)
+	}
+	s.arena, s.io = newOwners(ranges[program.Arena]), newOwners(ranges[program.IO])
+	for _, n := range p.Graph.Inputs() {
+		at := p.Places[n.ID]
+		s.io.assign(at.Offset, at.Offset+at.Size, int32(n.ID))
+	}
+	for i := range p.Steps {
+		if err := s.step(i); err != nil {
+			return err
+		}
+	}
+	keep := p.Graph.Inputs()
+	for _, o := range p.Graph.Outputs {
+		keep = append(keep, o.Node)
+	}
+	for _, n := range keep {
+		if by, at, ok := s.holds(n); !ok {
+			return fail(37, KindSched.String(), r.at, "after the last step, byte %d of %.80q in the io space holds %s", at, n.Label(), s.describe(by))
+		}
+	}
+	return nil
+}
+
+type sweeper struct {
+	p         *program.Program
+	r         *rawSched
+	content   []int32 // by node: the node whose content it shows, itself unless it is a view
+	arena, io *owners
+}
+
+// Owners are nodes, and behind them the scratch of each step.
+func (s *sweeper) scratchOf(step int) int32 { return int32(len(s.content) + step) }
+
+func (s *sweeper) describe(owner int32) string {
+	switch {
+	case owner < 0:
+		return "nothing"
+	case int(owner) < len(s.content):
+		return "node " + s.p.Graph.Nodes[owner].Label()
+	}
+	return "the scratch of node " + s.p.Graph.Nodes[s.p.Steps[int(owner)-len(s.content)].Node].Label()
+}
+
+func (s *sweeper) owners(space program.Space) *owners {
+	if space == program.IO {
+		return s.io
+	}
+	return s.arena
+}
+
+// holds reports whether all bytes of n hold its content; if not, the first that does not and whose content it holds.
+func (s *sweeper) holds(n *ir.Node) (by int32, at int64, ok bool) {
+	x := s.p.Places[n.ID]
+	if x.Space == program.Weights {
+		return 0, 0, true
+	}
+	return s.owners(x.Space).all(x.Offset, x.Offset+x.Size, s.content[n.ID])
+}
+
+func (s *sweeper) step(i int) error {
+	st, raw := s.p.Steps[i], &s.r.steps[i]
+	n := s.p.Graph.Nodes[st.Node]
+	out := s.p.Places[n.ID]
+	scratch := program.Place{Space: program.Arena, Offset: st.ScratchOffset, Size: st.ScratchSize}
+	bad := func(check int, format string, args ...any) error {
+		return fail(check, KindSched.String(), raw.at, "step %d (node %d, %.80q): "+format, append([]any{i, n.ID, n.Label()}, args...)...)
+	}
+	for _, x := range n.In {
+		if by, at, ok := s.holds(x); !ok {
+			check := checkSweep
+			if int(by) >= len(s.content) {
+				check = 35
+			}
+			return bad(check, "reads %.80q, but byte %d of the %v space holds %s", x.Label(), at, s.p.Places[x.ID].Space, s.describe(by))
+		}
+		if overlap(scratch, s.p.Places[x.ID]) {
+			return bad(35, "its scratch overlaps its operand %.80q", x.Label())
+		}
+		if x.ID != out.Parent && overlap(out, s.p.Places[x.ID]) {
+			return bad(checkSweep, "writes over its operand %.80q", x.Label())
+		}
+	}
+	if overlap(scratch, out) {
+		return bad(35, "its scratch overlaps its result")
+	}
+	s.owners(out.Space).assign(out.Offset, out.Offset+out.Size, int32(n.ID))
+	s.arena.assign(scratch.Offset, scratch.Offset+scratch.Size, s.scratchOf(i))
+	return nil
+}
+
+func overlap(a, b program.Place) bool {
+	return a.Space == b.Space && a.Size > 0 && b.Size > 0 && a.Offset < b.Offset+b.Size && b.Offset < a.Offset+a.Size
+}
+
+// owners maps each byte of a space to its owner. All ranges that will ever be asked for are known beforehand, so the bytes
+// fall into intervals between their ends, and a segment tree over these assigns and compares a range in O(log n).
+type owners struct {
+	cuts  []int64 // ends of intervals, ascending
+	color []int32 // by tree node: the owner of all of it, or mixed
+}
+
+const (
+	nobody = -1
+	mixed  = -2
+)
+
+// newOwners makes the map for ranges with the given starts and ends.
+func newOwners(ends []int64) *owners {
+	slices.Sort(ends)
+	o := &owners{cuts: slices.Compact(ends)}
+	o.color = make([]int32, 4*max(len(o.cuts), 1))
+	for i := range o.color {
+		o.color[i] = nobody
+	}
+	return o
+}
+
+// span gives the intervals of bytes [from, to).
+func (o *owners) span(from, to int64) (l, r int) {
+	l, _ = slices.BinarySearch(o.cuts, from)
+	r, _ = slices.BinarySearch(o.cuts, to)
+	return l, r
+}
+
+func (o *owners) assign(from, to int64, owner int32) {
+	if l, r := o.span(from, to); l < r {
+		o.set(1, 0, len(o.cuts)-1, l, r, owner)
+	}
+}
+
+// set colours intervals [l, r) in the tree node that covers [lo, hi).
+func (o *owners) set(node, lo, hi, l, r int, owner int32) {
+	if r <= lo || hi <= l {
+		return
+	}
+	if l <= lo && hi <= r {
+		o.color[node] = owner
+		return
+	}
+	mid, left, right := (lo+hi)/2, 2*node, 2*node+1
+	if c := o.color[node]; c != mixed {
+		o.color[left], o.color[right] = c, c
+	}
+	o.set(left, lo, mid, l, r, owner)
+	o.set(right, mid, hi, l, r, owner)
+	o.color[node] = mixed
+	if o.color[left] == o.color[right] {
+		o.color[node] = o.color[left]
+	}
+}
+
+// all reports whether owner has all bytes [from, to); if not, the first that it has not and who has it.
+func (o *owners) all(from, to int64, owner int32) (by int32, at int64, ok bool) {
+	l, r := o.span(from, to)
+	if l >= r {
+		return 0, 0, true
+	}
+	i, by := o.find(1, 0, len(o.cuts)-1, l, r, owner)
+	if i < 0 {
+		return 0, 0, true
+	}
+	return by, o.cuts[i], false
+}
+
+// find is the first of intervals [l, r) whose owner is another one, or -1.
+func (o *owners) find(node, lo, hi, l, r int, owner int32) (int, int32) {
+	if r <= lo || hi <= l || o.color[node] == owner {
+		return -1, 0
+	}
+	if o.color[node] != mixed {
+		return max(lo, l), o.color[node]
+	}
+	mid := (lo + hi) / 2
+	if i, by := o.find(2*node, lo, mid, l, r, owner); i >= 0 {
+		return i, by
+	}
+	return o.find(2*node+1, mid, hi, l, r, owner)
+}

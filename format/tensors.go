@@ -1,0 +1,144 @@
+package format
+
+import (
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+)
+
+// Weight is a tensor that an artifact is to hold.
+type Weight struct {
+	Name string
+	Type ir.Type // static
+	// Write writes the bytes: dense, row-major, little-endian, exactly as many as Type says. It is called once.
+	Write func(w io.Writer) error
+}
+
+// Tensor is an entry of the weight directory.
+type Tensor struct {
+	Name         string
+	Type         ir.Type // static
+	Offset, Size int64   // in bytes, in the weights section
+}
+
+// Directory lists the weights by offset.
+type Directory struct {
+	tensors []Tensor
+	byName  map[string]int
+	size    int64
+}
+
+// Layout places weights in the given order: each at the next multiple of 256 bytes, or of 16 KiB where it has 1 MiB or
+// more. Errors are *diag.Error with CodeSource.
+func Layout(weights []Weight) (*Directory, error) {
+	d := &Directory{byName: map[string]int{}}
+	if len(weights) > MaxWeights {
+		return nil, diag.New(CodeSource, "", "%d weights; at most %d", len(weights), MaxWeights)
+	}
+	for _, w := range weights {
+		size, err := tensorBytes(w.Type)
+		if err == nil {
+			err = ir.CheckName(w.Name)
+		}
+		if err != nil {
+			return nil, diag.New(CodeSource, w.Name, "%w", err)
+		}
+		if _, dup := d.byName[w.Name]; dup {
+			return nil, diag.New(CodeSource, w.Name, "two weights have this name")
+		}
+		d.add(Tensor{w.Name, w.Type, nextOffset(d.size, size), size})
+		if d.size > MaxFileSize {
+			return nil, diag.New(CodeSource, w.Name, "the weights up to this one have %d bytes; at most %d", d.size, int64(MaxFileSize))
+		}
+	}
+	return d, nil
+}
+
+func (d *Directory) add(t Tensor) {
+	d.byName[t.Name] = len(d.tensors)
+	d.tensors = append(d.tensors, t)
+	d.size = t.Offset + t.Size
+}
+
+// nextOffset is where a tensor of size bytes stands when the one before it ends at end.
+func nextOffset(end, size int64) int64 {
+	if size >= LargeTensor {
+		return alignUp(end, LargeAlign)
+	}
+	return alignUp(end, TensorAlign)
+}
+
+// tensorBytes is the size of a weight of type t, which must be static, within the limits and not empty.
+func tensorBytes(t ir.Type) (int64, error) {
+	if err := ir.Syms(nil).CheckType(t); err != nil {
+		return 0, err
+	}
+	n := t.Bytes(nil)
+	if n < 1 || n > MaxTensorBytes {
+		return 0, fmt.Errorf("%v has %d bytes; a weight has 1 to %d", t, n, int64(MaxTensorBytes))
+	}
+	return n, nil
+}
+
+// Tensors lists the entries by offset. The slice is not to be changed.
+func (d *Directory) Tensors() []Tensor { return d.tensors }
+
+// Size is the size of the weights section in bytes.
+func (d *Directory) Size() int64 { return d.size }
+
+// Find returns the entry of that name.
+func (d *Directory) Find(name string) (Tensor, bool) {
+	i, ok := d.byName[name]
+	if !ok {
+		return Tensor{}, false
+	}
+	return d.tensors[i], true
+}
+
+// Offset is where the weight of that name begins in the weights section, in bytes.
+func (d *Directory) Offset(name string) (int64, bool) {
+	t, ok := d.Find(name)
+	return t.Offset, ok
+}
+
+// rawTensor is an entry as TNSR holds it.
+type rawTensor struct {
+	at           int64
+	name, quant  string // quant: the quantization scheme; "" is none
+	typ          rawType
+	offset, size int64
+}
+
+func (t *rawTensor) encode(e *encoder) {
+	e.object(6)
+	e.keyStr("dtype", string(t.typ.dtype))
+	e.keyStr("name", t.name)
+	e.keyInt("offset", t.offset)
+	e.keyStr("quant", t.quant)
+	e.key("shape")
+	encodeShape(e, t.typ.shape)
+	e.keyInt("size", t.size)
+}
+
+func decodeTensor(d *decoder) (t rawTensor) {
+	t.at = d.at()
+	d.object(6, "weight")
+	t.typ.dtype = rawDType(d.keyStr("dtype", MaxName))
+	t.name = d.keyStr("name", MaxName)
+	t.offset = d.keyInt("offset", 0, math.MaxInt64)
+	t.quant = d.keyStr("quant", MaxName)
+	d.key("shape")
+	t.typ.shape = decodeShape(d)
+	t.size = d.keyInt("size", 0, math.MaxInt64)
+	return t
+}
+
+// unsupportedDTypes are names of element types smaller than a byte, or of blocks, that a later version may have. They are
+// reserved, so that such a file is told from a damaged one.
+var unsupportedDTypes = []rawDType{"u1", "i2", "u2", "i4", "u4", "f4", "q4_0", "q4_1", "q5_0", "q5_1", "q8_0"}
+
+func (r rawDType) parse() (dtype.DType, bool) { return dtype.Parse(string(r)) }

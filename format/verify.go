@@ -1,0 +1,267 @@
+package format
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/program"
+)
+
+// Mode says when the weights' digests are checked.
+type Mode uint8
+
+const (
+	Full Mode = iota // all of them, before Open returns
+	Lazy             // those of a range when VerifyWeights is called for it
+	None             // never: for a file that was checked before and cannot have changed
+)
+
+// Policy is what a host allows beyond the limits of the format. The zero value checks everything and limits nothing.
+type Policy struct {
+	Weights   Mode
+	Root      *[32]byte // the digest that the artifact must have; nil: any
+	MaxMemory int64     // bytes for the weights and the largest program's arena and IO space; 0: no limit
+	MaxWork   int64     // FLOPs of one run of a program at the upper bounds of its symbols; 0: no limit
+	// Unshared refuses a file that other users of the machine may write or replace: its mode, or its folder's, lets
+	// others write. Only for Open.
+	Unshared bool
+}
+
+// Verified is an artifact that has passed every check. Only this package makes one. What its methods return is not to be
+// changed. Its methods may be called from several goroutines.
+type Verified struct {
+	c        *container
+	policy   Policy
+	file     *os.File
+	meta     *Meta
+	dir      *Directory
+	programs []*program.Program
+
+	mu     sync.Mutex
+	intact []bool // by chunk, in mode Lazy
+}
+
+// Open verifies the artifact at path (checks 1 to 38). The file stays open until Close: use File rather than opening path
+// again, which may have become another file. Errors are *diag.Error with the codes RLX4001 to RLX4038, or RLX4050 for the
+// task; the code for check k is CodeOf(k).
+func Open(path string, p Policy) (*Verified, error) {
+	f, err := openRegular(path, p)
+	if err != nil {
+		return nil, withSubject(err, path)
+	}
+	st, err := f.Stat()
+	if err == nil {
+		var v *Verified
+		if v, err = Verify(f, st.Size(), p); err == nil {
+			v.file = f
+			return v, nil
+		}
+	}
+	f.Close()
+	return nil, withSubject(err, path)
+}
+
+// openRegular runs check 1. A file that is not there is an error of the caller's arguments, not of an artifact.
+func openRegular(path string, p Policy) (*os.File, error) {
+	st, err := os.Stat(path) // before opening: opening a pipe would wait for a writer
+	if err == nil && !st.Mode().IsRegular() {
+		return nil, fail(1, "file", -1, "not a regular file but %v", st.Mode().Type())
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		var pe *os.PathError
+		if errors.As(err, &pe) {
+			err = pe.Err // the subject names the path
+		}
+		return nil, diag.New(CodeMissing, "", "cannot be opened: %w", err)
+	}
+	if st, err = f.Stat(); err == nil && !st.Mode().IsRegular() {
+		err = fail(1, "file", -1, "not a regular file")
+	}
+	if err == nil && p.Unshared {
+		err = checkUnshared(path, st)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// CodeMissing is reported by Open.
+var CodeMissing = diag.Define("RLX3041", "artifact cannot be opened", `
+The path given for the artifact does not exist or may not be read.`)
+
+func checkUnshared(path string, st os.FileInfo) error {
+	const others, sticky = 0o002, os.ModeSticky
+	if st.Mode().Perm()&others != 0 {
+		return fail(1, "file", -1, "every user of this machine may write it (mode %v)", st.Mode().Perm())
+	}
+	if dir, err := os.Stat(filepath.Dir(path)); err != nil || dir.Mode().Perm()&others != 0 && dir.Mode()&sticky == 0 {
+		return fail(1, "file", -1, "every user of this machine may replace it: its folder is writable for all")
+	}
+	return nil
+}
+
+func withSubject(err error, path string) error {
+	var e *diag.Error
+	if errors.As(err, &e) && e.Subject == "" {
+		e.Subject = path
+	}
+	return err
+}
+
+// Verify is Open for size bytes in r, which must not change. It depends on them and the policy only, takes time linear in
+// the size (n log n in the number of nodes), and never panics: a fault of ours is an error with diag.Internal.
+func Verify(r io.ReaderAt, size int64, p Policy) (v *Verified, err error) {
+	c, err := readContainer(r, size, p)
+	if err != nil {
+		return nil, err
+	}
+	// The chunks' digests take the longest: they are checked while the rest is.
+	chunks := make(chan error, 1)
+	if p.Weights == Full {
+		go func() { chunks <- c.checkWeights() }()
+	} else {
+		chunks <- nil
+	}
+	v = &Verified{c: c, policy: p}
+	err = guard(v.read)
+	if e := <-chunks; e != nil {
+		return nil, e // check 12 comes first
+	}
+	if err != nil {
+		return nil, err
+	}
+	if w, ok := c.section(KindWeight); ok && p.Weights == Lazy {
+		v.intact = make([]bool, chunkCount(w.Size))
+	}
+	return v, nil
+}
+
+// guard turns a panic, which only a bug of ours or of an op's type inference can cause, into an error.
+func guard(f func() error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = diag.New(diag.Internal, "", "the verifier stopped: %v", r)
+		}
+	}()
+	return f()
+}
+
+// read runs checks 13 to 38.
+func (v *Verified) read() error {
+	cs := &contents{}
+	for _, k := range codecs {
+		b, ok := v.c.bytes[k.kind]
+		if !ok {
+			continue
+		}
+		s, _ := v.c.section(k.kind)
+		if err := k.read(cs, b, s.Items); err != nil {
+			return err
+		}
+	}
+	var weights int64
+	if w, ok := v.c.section(KindWeight); ok {
+		weights = w.Size
+	}
+	var err error
+	if v.dir, v.programs, err = checkContents(cs, weights, v.policy); err != nil {
+		return err
+	}
+	v.meta = cs.meta
+	return v.checkPadding()
+}
+
+// Meta describes the artifact.
+func (v *Verified) Meta() *Meta { return v.meta }
+
+// Programs lists the programs in the order of the file.
+func (v *Verified) Programs() []*program.Program { return v.programs }
+
+// Program finds the program of a method for a target.
+func (v *Verified) Program(method, target string) (*program.Program, bool) {
+	for _, p := range v.programs {
+		if p.Method == method && p.Target == target {
+			return p, true
+		}
+	}
+	return nil, false
+}
+
+// Weights is the weight directory.
+func (v *Verified) Weights() *Directory { return v.dir }
+
+// WeightsSection is where the weights are in the file; the size is 0 where there are none.
+func (v *Verified) WeightsSection() (offset, size int64) {
+	if w, ok := v.c.section(KindWeight); ok {
+		return w.Offset, w.Size
+	}
+	return 0, 0
+}
+
+// File is the open file; nil after Verify.
+func (v *Verified) File() *os.File { return v.file }
+
+// Size is the size of the file in bytes.
+func (v *Verified) Size() int64 { return v.c.size }
+
+// Version is the format version of the file.
+func (v *Verified) Version() (major, minor int) { return int(v.c.head.major), int(v.c.head.minor) }
+
+// Sections is the section table.
+func (v *Verified) Sections() []Section { return v.c.sections }
+
+// Root is the digest that commits to every byte of the file: its identity.
+func (v *Verified) Root() [32]byte { return v.c.head.root }
+
+// Identity is Root as text, "sha256:...".
+func (v *Verified) Identity() string {
+	root := v.Root()
+	return "sha256:" + hex.EncodeToString(root[:])
+}
+
+// VerifyWeights checks the digests of the chunks that hold size bytes at off of the weights section, each once. It does
+// nothing unless the mode is Lazy.
+func (v *Verified) VerifyWeights(off, size int64) error {
+	base, total := v.WeightsSection()
+	if !within(off, size, total) {
+		return fail(20, KindWeight.String(), off, "%d bytes are asked for; the section has %d", size, total)
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.intact == nil || size == 0 {
+		return nil
+	}
+	buf := make([]byte, readPiece)
+	for i := off / ChunkSize; i <= (off+size-1)/ChunkSize; i++ {
+		if v.intact[i] {
+			continue
+		}
+		ok, err := checkChunk(v.c.r, base, total, v.c.bytes[KindChunks], i, buf)
+		if !ok {
+			return chunkError(i, err)
+		}
+		v.intact[i] = true
+	}
+	return nil
+}
+
+// Close closes the file. What Meta and Programs returned stays valid.
+func (v *Verified) Close() error {
+	if v.file == nil {
+		return nil
+	}
+	return v.file.Close()
+}
+
+func (v *Verified) String() string {
+	return fmt.Sprintf("%s (%d programs)", v.Identity(), len(v.programs))
+}

@@ -1,0 +1,220 @@
+package format
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/program"
+)
+
+// checkContents runs checks 17 to 38 on decoded sections and makes of them what callers use. weights is the size of the
+// weights section in bytes.
+func checkContents(c *contents, weights int64, p Policy) (*Directory, []*program.Program, error) {
+	if err := checkMeta(c.meta); err != nil {
+		return nil, nil, err
+	}
+	dir, err := checkTensors(c.tensors, weights)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(c.plans) != len(c.graphs) || len(c.scheds) != len(c.graphs) {
+		return nil, nil, fail(30, KindPlan.String(), -1, "%d graphs have %d plans and %d schedules", len(c.graphs), len(c.plans), len(c.scheds))
+	}
+	var programs []*program.Program
+	seen := map[[2]string]bool{}
+	for i := range c.graphs {
+		g := &c.graphs[i]
+		key := [2]string{g.method, g.target}
+		if seen[key] {
+			return nil, nil, fail(17, KindGraph.String(), g.at, "two programs are for method %q and target %q", g.method, g.target)
+		}
+		seen[key] = true
+		prog, err := checkProgram(g, &c.plans[i], &c.scheds[i], dir, p)
+		if err != nil {
+			return nil, nil, err
+		}
+		programs = append(programs, prog)
+	}
+	if err := checkSignature(c.meta, programs, c.graphs); err != nil {
+		return nil, nil, err
+	}
+	return dir, programs, checkMemory(programs, weights, p)
+}
+
+// checkProgram runs the checks from 17 to 38 that concern one program. dir is nil where the weights are not at hand: then
+// params are taken as they are.
+func checkProgram(g *rawGraph, pl *rawPlan, s *rawSched, dir *Directory, p Policy) (*program.Program, error) {
+	graph, err := checkGraph(g, dir)
+	if err != nil {
+		return nil, err
+	}
+	prog := &program.Program{Method: g.method, Target: g.target, Graph: graph}
+	if err := checkPlan(prog, pl, dir); err != nil {
+		return nil, err
+	}
+	if err := checkSched(prog, s); err != nil {
+		return nil, err
+	}
+	return prog, checkWork(prog, g, p)
+}
+
+// checkText is check 17 for text that is shown to people but names nothing: control characters would reach their terminal.
+func checkText(where, what, s string) error {
+	if i := strings.IndexFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }); i >= 0 || !utf8.ValidString(s) {
+		return fail(17, where, -1, "%s %.80q has characters that do not print", what, s)
+	}
+	return nil
+}
+
+// names is check 17 for one kind of names.
+type names map[string]bool
+
+func (n names) add(where string, at int64, what, name string) error {
+	if err := ir.CheckName(name); err != nil {
+		return fail(17, where, at, "%s: %w", what, err)
+	}
+	if n[name] {
+		return fail(17, where, at, "%s %q is there twice", what, name)
+	}
+	n[name] = true
+	return nil
+}
+
+// checkMeta runs check 17 on META, and check 22 on the version of the ops.
+func checkMeta(m *Meta) error {
+	where := KindMeta.String()
+	texts := []string{m.Architecture, m.Model, m.Producer.Name, m.Producer.Version}
+	texts = append(texts, m.Precisions...)
+	for _, s := range m.Sources {
+		texts = append(texts, s.Name)
+	}
+	for i, p := range m.Pairs {
+		texts = append(texts, p.Key, p.Value)
+		if i > 0 && p.Key <= m.Pairs[i-1].Key {
+			return fail(17, where, -1, "pair %.80q does not come after %.80q", p.Key, m.Pairs[i-1].Key)
+		}
+	}
+	for _, s := range texts {
+		if err := checkText(where, "text", s); err != nil {
+			return err
+		}
+	}
+	methods := names{}
+	for _, x := range m.Methods {
+		if err := methods.add(where, -1, "method", x.Name); err != nil {
+			return err
+		}
+	}
+	if m.Opset < 1 || m.Opset > Opset {
+		return fail(22, where, -1, "opset %d; this version knows 1 to %d", m.Opset, Opset)
+	}
+	return nil
+}
+
+// checkTensors runs checks 17 to 21 on the weight directory; the padding between weights is left to checkPadding.
+func checkTensors(raw []rawTensor, size int64) (*Directory, error) {
+	where := KindTensor.String()
+	d := &Directory{byName: make(map[string]int, len(raw))}
+	seen := names{}
+	for i := range raw {
+		t := &raw[i]
+		if err := seen.add(where, t.at, "weight", t.name); err != nil {
+			return nil, err
+		}
+		typ, err := checkType(&t.typ, nil, where, t.at)
+		if err != nil {
+			return nil, err
+		}
+		bytes, err := tensorBytes(typ)
+		if err != nil {
+			return nil, fail(18, where, t.at, "weight %q: %w", t.name, err)
+		}
+		switch want := nextOffset(d.size, bytes); {
+		case t.size != bytes:
+			return nil, fail(20, where, t.at, "weight %q has %d bytes; %v takes %d", t.name, t.size, typ, bytes)
+		case t.offset != want:
+			return nil, fail(20, where, t.at, "weight %q is at %d; the one before it ends at %d, so it must be at %d", t.name, t.offset, d.size, want)
+		case !within(t.offset, t.size, size):
+			return nil, fail(20, where, t.at, "weight %q ends behind the %d bytes of the weights", t.name, size)
+		case t.quant != "":
+			return nil, fail(21, where, t.at, "weight %q has quantization %.40q; this version knows none", t.name, t.quant)
+		}
+		d.add(Tensor{t.name, typ, t.offset, t.size})
+	}
+	if d.size != size {
+		return nil, fail(20, where, -1, "the weights end at %d; the section has %d bytes", d.size, size)
+	}
+	return d, nil
+}
+
+// checkPadding runs the rest of check 20: bytes between weights are zero.
+func (v *Verified) checkPadding() error {
+	base, _ := v.WeightsSection()
+	// One read covers many small weights; a gap is shorter than LargeAlign.
+	window, from, to := make([]byte, LargeAlign), int64(0), int64(0)
+	end := int64(0)
+	for i := range v.dir.tensors {
+		t := &v.dir.tensors[i]
+		if gap := t.Offset - end; gap > 0 {
+			if t.Offset > to {
+				from, to = end, min(end+int64(len(window)), v.dir.size)
+				if err := readAt(v.c.r, window[:to-from], base+from); err != nil {
+					return fail(20, KindWeight.String(), from, "cannot be read: %w", err)
+				}
+			}
+			if !allZero(window[end-from : t.Offset-from]) {
+				return fail(20, KindWeight.String(), end, "the padding before weight %q is not zero", t.Name)
+			}
+		}
+		end = t.Offset + t.Size
+	}
+	return nil
+}
+
+// checkType runs checks 18, 19 and 28 on a type.
+func checkType(r *rawType, syms ir.Syms, where string, at int64) (ir.Type, error) {
+	d, ok := r.dtype.parse()
+	if !ok {
+		if slices.Contains(unsupportedDTypes, r.dtype) {
+			return ir.Type{}, fail(19, where, at, "element type %s is smaller than a byte or a block; this version has none of these", r.dtype)
+		}
+		return ir.Type{}, fail(18, where, at, "element type %.40q is unknown; known are %v", string(r.dtype), dtype.All())
+	}
+	t := ir.Type{DType: d, Shape: make(ir.Shape, len(r.shape))}
+	for i, x := range r.shape {
+		if x.sym < 0 {
+			t.Shape[i] = ir.Static(x.b)
+			continue
+		}
+		if x.sym >= int64(len(syms)) || x.a == 0 {
+			return ir.Type{}, fail(28, where, at, "dim %d is %d * symbol %d + %d; there are %d symbols, and the factor is not 0", i, x.a, x.sym, x.b, len(syms))
+		}
+		t.Shape[i] = ir.Dim{Sym: syms[x.sym].Name, A: x.a, B: x.b}
+	}
+	if err := syms.CheckType(t); err != nil {
+		return ir.Type{}, fail(18, where, at, "%w", err)
+	}
+	if n := maxBytes(t, syms); n > MaxTensorBytes {
+		return ir.Type{}, fail(18, where, at, "%v has %d bytes; at most %d", t, n, int64(MaxTensorBytes))
+	}
+	return t, nil
+}
+
+// maxBytes is the size of t, which has passed CheckType, with each dim at its upper bound.
+func maxBytes(t ir.Type, syms ir.Syms) int64 {
+	n := int64(t.DType.Size())
+	for _, x := range t.Shape {
+		if _, hi := syms.Bounds(x); hi == 0 {
+			return 0
+		}
+	}
+	for _, x := range t.Shape {
+		_, hi := syms.Bounds(x)
+		n *= hi
+	}
+	return n
+}

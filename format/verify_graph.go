@@ -1,0 +1,254 @@
+package format
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/program"
+)
+
+// portable is the target whose programs have ops of level Core only, so that every backend runs them.
+const portable = "portable"
+
+// checkGraph runs checks 17 to 28 on a graph and builds it.
+func checkGraph(r *rawGraph, dir *Directory) (*ir.Graph, error) {
+	where := KindGraph.String()
+	for _, name := range []string{r.method, r.target} {
+		if err := ir.CheckName(name); err != nil {
+			return nil, fail(17, where, r.at, "method or target: %w", err)
+		}
+	}
+	if r.nesting != 0 {
+		return nil, fail(25, where, r.at, "subgraphs nest %d deep; this version has none", r.nesting)
+	}
+	if err := checkSyms(r.syms, where, r.at); err != nil {
+		return nil, err
+	}
+	b := graphBuilder{r: r, dir: dir, g: &ir.Graph{Name: r.method, Syms: r.syms}, names: names{}}
+	for i := range r.nodes {
+		if err := b.node(i); err != nil {
+			return nil, err
+		}
+	}
+	outs := names{}
+	for _, o := range r.outputs {
+		if err := outs.add(where, r.at, "output", o.name); err != nil {
+			return nil, err
+		}
+		if o.node >= int64(len(b.g.Nodes)) {
+			return nil, fail(27, where, r.at, "output %s is node %d; there are %d", o.name, o.node, len(b.g.Nodes))
+		}
+		b.g.Return(o.name, b.g.Nodes[o.node])
+	}
+	if len(r.outputs) == 0 {
+		return nil, fail(27, where, r.at, "the graph has no outputs")
+	}
+	return b.g, nil
+}
+
+func checkSyms(syms ir.Syms, where string, at int64) error {
+	seen := map[string]bool{}
+	for _, s := range syms {
+		if d, err := ir.ParseDim(s.Name); err != nil || d != ir.Named(s.Name) {
+			return fail(17, where, at, "symbol %.40q is not a name of letters, digits and _", s.Name)
+		}
+		if seen[s.Name] {
+			return fail(17, where, at, "symbol %s is there twice", s.Name)
+		}
+		seen[s.Name] = true
+		if s.Min < 0 || s.Min > s.Max || s.Max > ir.MaxDim {
+			return fail(28, where, at, "symbol %s has the range %d..%d; want 0 <= min <= max <= %d", s.Name, s.Min, s.Max, int64(ir.MaxDim))
+		}
+	}
+	return nil
+}
+
+// graphBuilder makes the nodes one by one; each is checked before the next is looked at.
+type graphBuilder struct {
+	r     *rawGraph
+	dir   *Directory
+	g     *ir.Graph
+	names names
+}
+
+func (b *graphBuilder) node(i int) error {
+	r := &b.r.nodes[i]
+	bad := func(check int, format string, args ...any) error {
+		label := r.name
+		if label == "" {
+			label = fmt.Sprintf("%%%d", i)
+		}
+		return fail(check, KindGraph.String(), r.at, "node %d (%.80q): "+format, append([]any{i, label}, args...)...)
+	}
+	leaf := r.op == "input" || r.op == "param"
+	if r.name != "" || leaf {
+		if err := b.names.add(KindGraph.String(), r.at, "node", r.name); err != nil {
+			return err
+		}
+	}
+	def, attrs, err := b.op(r, bad)
+	if err != nil {
+		return err
+	}
+	in := make([]*ir.Node, len(r.in))
+	for k, x := range r.in {
+		switch {
+		case x >= int64(len(b.r.nodes)):
+			return bad(23, "operand %d is node %d; there are %d", k, x, len(b.r.nodes))
+		case x >= int64(i):
+			return bad(24, "operand %d is node %d, which does not come before it", k, x)
+		}
+		in[k] = b.g.Nodes[x]
+	}
+	declared, err := checkType(&r.typ, b.g.Syms, KindGraph.String(), r.at)
+	if err != nil {
+		return err
+	}
+	n := &ir.Node{ID: i, Name: r.name, Op: def, Attrs: attrs, In: in, Graph: b.g}
+	if n.Type, err = def.Infer(attrs, n.InTypes(), declared, b.g.Syms); err != nil {
+		return bad(26, "%w", err)
+	}
+	if !n.Type.Equal(declared) {
+		return bad(26, "the type is %v; inferred is %v", declared, n.Type)
+	}
+	if r.op == "param" && b.dir != nil {
+		t, ok := b.dir.Find(r.name)
+		if !ok {
+			return bad(23, "there is no weight of this name")
+		}
+		if !t.Type.Equal(n.Type) {
+			return bad(26, "the type is %v; the weight is %v", n.Type, t.Type)
+		}
+	}
+	b.g.Nodes = append(b.g.Nodes, n)
+	return nil
+}
+
+// op runs check 22.
+func (b *graphBuilder) op(r *rawNode, bad func(int, string, ...any) error) (*ir.OpDef, any, error) {
+	def, ok := ir.Find(r.op)
+	switch {
+	case !ok:
+		return nil, nil, bad(22, "op %.80q is unknown", r.op)
+	case def.Level == ir.Block:
+		return nil, nil, bad(22, "op %s is a block of the compiler's", r.op)
+	case def.Level != ir.Core && b.r.target == portable:
+		return nil, nil, bad(22, "op %s is not one that every backend has, but the target is %q", r.op, portable)
+	case len(r.in) < def.MinIn || def.MaxIn >= 0 && len(r.in) > def.MaxIn:
+		return nil, nil, bad(22, "op %s has %d operands; want %d to %d", r.op, len(r.in), def.MinIn, def.MaxIn)
+	}
+	list := slices.Clone(r.attrs)
+	known := def.AttrNames()
+	if len(list) != len(known) {
+		return nil, nil, bad(22, "op %s has %d attributes; want %v", r.op, len(list), known)
+	}
+	for k, a := range list {
+		if a.Name != known[k] {
+			return nil, nil, bad(22, "op %s: attribute %d is %.80q; want %v", r.op, k, a.Name, known)
+		}
+		if name, ok := a.Value.(rawDType); ok {
+			d, ok := name.parse()
+			if !ok {
+				return nil, nil, bad(18, "op %s: attribute %s is the unknown element type %.40q", r.op, a.Name, string(name))
+			}
+			list[k].Value = d
+		}
+		if got := attrKind(list[k].Value); got != def.AttrKind(a.Name) {
+			return nil, nil, bad(22, "op %s: attribute %s is of type %s; want %s", r.op, a.Name, got, def.AttrKind(a.Name))
+		}
+	}
+	attrs, err := def.MakeAttrs(list)
+	if err != nil {
+		return nil, nil, bad(22, "%w", err)
+	}
+	return def, attrs, nil
+}
+
+// attrKind is the kind, as ir.OpDef.AttrKind gives it, of an attribute's value.
+func attrKind(v any) string {
+	switch v.(type) {
+	case bool:
+		return "bool"
+	case int64:
+		return "int"
+	case float64:
+		return "float"
+	case string:
+		return "string"
+	case []int64:
+		return "ints"
+	case dtype.DType:
+		return "dtype"
+	}
+	return "unknown"
+}
+
+// checkSignature runs check 27 on META against the programs, and asks the task whether it is usable.
+func checkSignature(m *Meta, programs []*program.Program, raw []rawGraph) error {
+	has := map[string]bool{}
+	for i, p := range programs {
+		bad := func(format string, args ...any) error {
+			return fail(27, KindGraph.String(), raw[i].at, "program %s for %s: "+format, append([]any{p.Method, p.Target}, args...)...)
+		}
+		x, ok := m.Method(p.Method)
+		if !ok {
+			return bad("META has no such method")
+		}
+		has[x.Name] = true
+		want := MethodOf(p)
+		if !slices.Equal(x.Syms, want.Syms) {
+			return bad("symbols are %v; META has %v", want.Syms, x.Syms)
+		}
+		if !equalValues(x.Inputs, want.Inputs) || !equalValues(x.Outputs, want.Outputs) {
+			return bad("takes %v and gives %v; META has %v and %v", want.Inputs, want.Outputs, x.Inputs, x.Outputs)
+		}
+	}
+	for _, x := range m.Methods {
+		if !has[x.Name] {
+			return fail(27, KindMeta.String(), -1, "method %s has no program", x.Name)
+		}
+	}
+	return checkTask(m)
+}
+
+func checkTask(m *Meta) error {
+	s := m.Segment
+	if s == nil {
+		return nil
+	}
+	if err := s.Validate(); err != nil {
+		return err
+	}
+	for _, x := range []struct{ method, in, out string }{
+		{s.ImageMethod, s.ImageInput, s.Embedding},
+		{s.PromptMethod, s.EmbeddingInput, s.MasksOutput},
+		{s.PromptMethod, s.PointsInput, s.IoUOutput},
+		{s.PromptMethod, s.LabelsInput, s.IoUOutput},
+	} {
+		have := func(list []Value, name string) bool {
+			return slices.ContainsFunc(list, func(v Value) bool { return v.Name == name })
+		}
+		if y, ok := m.Method(x.method); !ok || !have(y.Inputs, x.in) || !have(y.Outputs, x.out) {
+			return fail(27, KindMeta.String(), -1, "the task uses input %q and output %q of method %q, which the artifact lacks", x.in, x.out, x.method)
+		}
+	}
+	return nil
+}
+
+// MethodOf is the signature of a program, as META states it.
+func MethodOf(p *program.Program) Method {
+	m := Method{Name: p.Method, Syms: p.Graph.Syms}
+	for _, n := range p.Graph.Inputs() {
+		m.Inputs = append(m.Inputs, Value{n.Name, n.Type})
+	}
+	for _, o := range p.Graph.Outputs {
+		m.Outputs = append(m.Outputs, Value{o.Name, o.Node.Type})
+	}
+	return m
+}
+
+func equalValues(a, b []Value) bool {
+	return slices.EqualFunc(a, b, func(x, y Value) bool { return x.Name == y.Name && x.Type.Equal(y.Type) })
+}

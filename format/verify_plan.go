@@ -1,0 +1,247 @@
+package format
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/program"
+)
+
+const none = -1 // parent of a value that shares no storage
+
+// checkPlan runs checks 29 to 31, 36 and 37 on a program's placements and fills them in.
+func checkPlan(p *program.Program, r *rawPlan, dir *Directory) error {
+	where := KindPlan.String()
+	for _, size := range []int64{r.arena, r.io} {
+		if size%program.Align != 0 || size > MaxArenaBytes {
+			return fail(29, where, r.at, "a space has %d bytes; want a multiple of %d and at most %d", size, program.Align, int64(MaxArenaBytes))
+		}
+	}
+	p.ArenaSize, p.IOSize = r.arena, r.io
+	if len(r.places) != len(p.Graph.Nodes) {
+		return fail(30, where, r.at, "%d placements for %d nodes", len(r.places), len(p.Graph.Nodes))
+	}
+	c := placeChecker{p: p, r: r, dir: dir, chain: make([]int, len(r.places))}
+	p.Places = make([]program.Place, 0, len(r.places))
+	for i := range r.places {
+		if err := c.place(p.Graph.Nodes[i]); err != nil {
+			return err
+		}
+	}
+	return c.signature()
+}
+
+type placeChecker struct {
+	p     *program.Program
+	r     *rawPlan
+	dir   *Directory
+	chain []int // by node: views between it and the value it shows
+}
+
+func (c *placeChecker) fail(check int, n *ir.Node, format string, args ...any) error {
+	return fail(check, KindPlan.String(), c.r.places[n.ID].at, "node %d (%.80q): "+format, append([]any{n.ID, n.Label()}, args...)...)
+}
+
+func (c *placeChecker) place(n *ir.Node) error {
+	x := &c.r.places[n.ID]
+	if x.space >= int64(len(spaces)) {
+		return c.fail(29, n, "space %d is unknown", x.space)
+	}
+	if want := maxBytes(n.Type, c.p.Graph.Syms); x.size != want {
+		return c.fail(30, n, "%d bytes; %v takes up to %d", x.size, n.Type, want)
+	}
+	pl := program.Place{Space: spaces[x.space], Offset: x.offset, Size: x.size, Parent: none}
+	if x.parent != none {
+		if x.parent >= int64(n.ID) {
+			return c.fail(31, n, "shares the storage of node %d, which does not come before it", x.parent)
+		}
+		pl.Parent = int(x.parent)
+	}
+	off, view := n.View()
+	var err error
+	switch {
+	case view:
+		err = c.view(n, pl, off)
+	case pl.Parent != none:
+		err = c.inPlace(n, pl)
+	default:
+		err = c.own(n, pl)
+	}
+	c.p.Places = append(c.p.Places, pl)
+	return err
+}
+
+// own checks a value that has its storage for itself.
+func (c *placeChecker) own(n *ir.Node, pl program.Place) error {
+	size := c.p.ArenaSize
+	switch isParam := n.Op.Name == "param"; {
+	case isParam != (pl.Space == program.Weights):
+		return c.fail(36, n, "%s in the %v space", n.Op.Name, pl.Space)
+	case n.Op.Name == "input" && pl.Space != program.IO:
+		return c.fail(30, n, "an input in the %v space; want %v", pl.Space, program.IO)
+	case isParam && c.dir == nil:
+		size = MaxFileSize // the receiver compares WeightsExtent with what it has
+	case isParam:
+		size = c.dir.size
+		if t, _ := c.dir.Find(n.Name); t.Offset != pl.Offset || t.Size != pl.Size {
+			return c.fail(30, n, "%d bytes at %d; the weight has %d at %d", pl.Size, pl.Offset, t.Size, t.Offset)
+		}
+	case pl.Space == program.IO:
+		size = c.p.IOSize
+	}
+	if !within(pl.Offset, pl.Size, size) || pl.Offset%program.Align != 0 {
+		return c.fail(30, n, "%d bytes at %d are outside the %d bytes of the %v space, or no multiple of %d", pl.Size, pl.Offset, size, pl.Space, program.Align)
+	}
+	return nil
+}
+
+// view checks a value that is part of its op's operand 0, off bytes into it.
+func (c *placeChecker) view(n *ir.Node, pl program.Place, off int64) error {
+	par := n.In[0].ID
+	at := c.p.Places[par]
+	if pl.Parent != par {
+		return c.fail(31, n, "is a view of node %d, but shares the storage of node %d", par, pl.Parent)
+	}
+	if !within(off, pl.Size, at.Size) || pl.Space != at.Space || pl.Offset != at.Offset+off {
+		return c.fail(31, n, "%d bytes at %d of the %v space; a view must be %d bytes into the %d at %d of %v", pl.Size, pl.Offset, pl.Space, off, at.Size, at.Offset, at.Space)
+	}
+	if c.chain[n.ID] = c.chain[par] + 1; c.chain[n.ID] > MaxAliasChain {
+		return c.fail(31, n, "is a view of views, %d deep; at most %d", c.chain[n.ID], MaxAliasChain)
+	}
+	return nil
+}
+
+// inPlace checks a value that overwrites an operand.
+func (c *placeChecker) inPlace(n *ir.Node, pl program.Place) error {
+	at := c.p.Places[pl.Parent]
+	allowed := slices.ContainsFunc(n.Op.InPlace, func(k int) bool {
+		// Each element must be read where it is written, for all values of the symbols.
+		return k < len(n.In) && n.In[k].ID == pl.Parent && n.In[k].Type.Shape.Equal(n.Type.Shape) &&
+			n.In[k].Type.DType.Size() == n.Type.DType.Size()
+	})
+	switch {
+	case !allowed:
+		return c.fail(31, n, "op %s may not overwrite node %d", n.Op.Name, pl.Parent)
+	case at.Space == program.Weights:
+		return c.fail(36, n, "overwrites a weight")
+	case pl.Space != at.Space || pl.Offset != at.Offset || pl.Size != at.Size:
+		return c.fail(31, n, "%d bytes at %d of the %v space; what it overwrites has %d at %d of %v", pl.Size, pl.Offset, pl.Space, at.Size, at.Offset, at.Space)
+	}
+	return nil
+}
+
+// signature runs check 37: inputs and outputs lie apart from each other.
+func (c *placeChecker) signature() error {
+	var list []*ir.Node
+	list = append(list, c.p.Graph.Inputs()...)
+	for _, o := range c.p.Graph.Outputs {
+		src := o.Node
+		for c.chain[src.ID] > 0 {
+			src = src.In[0]
+		}
+		at := c.p.Places[o.Node.ID]
+		if src.Op.Name == "input" || at.Space != program.IO || at.Offset%program.Align != 0 {
+			return c.fail(37, o.Node, "output %s is an input, or is at %d of the %v space; want %v and a multiple of %d", o.Name, at.Offset, at.Space, program.IO, program.Align)
+		}
+		list = append(list, o.Node)
+	}
+	// By place; an empty value goes before what begins at the same byte, and two empty ones may not share it.
+	slices.SortStableFunc(list, func(a, b *ir.Node) int {
+		x, y := c.p.Places[a.ID], c.p.Places[b.ID]
+		return cmp.Or(cmp.Compare(x.Offset, y.Offset), cmp.Compare(x.Size, y.Size))
+	})
+	for i, n := range list[min(1, len(list)):] {
+		x, y := c.p.Places[list[i].ID], c.p.Places[n.ID]
+		if y.Offset-x.Offset < x.Size || y.Offset == x.Offset {
+			return c.fail(37, n, "begins at %d of the io space, inside %.80q or where that begins", y.Offset, list[i].Label())
+		}
+	}
+	return nil
+}
+
+// checkSched runs checks 32 to 35 on a program's steps and fills them in.
+func checkSched(p *program.Program, r *rawSched) error {
+	where := KindSched.String()
+	if r.queues != 1 {
+		return fail(34, where, r.at, "%d queues; this version runs 1", r.queues)
+	}
+	nodes := p.Graph.Nodes
+	done := make([]bool, len(nodes))
+	ready := func(n *ir.Node) bool { // what n shows has been computed, or needs no step
+		for {
+			if _, view := n.View(); !view {
+				return done[n.ID] || !program.IsStep(n)
+			}
+			n = n.In[0]
+		}
+	}
+	for i, s := range r.steps {
+		if s.node >= int64(len(nodes)) || !program.IsStep(nodes[s.node]) || done[s.node] {
+			return fail(32, where, s.at, "step %d runs node %d, which does not exist, needs no step or has run", i, s.node)
+		}
+		n := nodes[s.node]
+		for _, x := range n.In {
+			if !ready(x) {
+				return fail(32, where, s.at, "step %d runs node %d (%.80q) before its operand %.80q", i, s.node, n.Label(), x.Label())
+			}
+		}
+		done[s.node] = true
+		if s.scratch%program.Align != 0 || !within(s.scratch, s.size, p.ArenaSize) || s.size == 0 && s.scratch != 0 {
+			return fail(35, where, s.at, "step %d has %d bytes of scratch at %d; the arena has %d, and offsets are multiples of %d", i, s.size, s.scratch, p.ArenaSize, program.Align)
+		}
+		p.Steps = append(p.Steps, program.Step{Node: int(s.node), ScratchOffset: s.scratch, ScratchSize: s.size})
+	}
+	for _, n := range nodes {
+		if program.IsStep(n) && !done[n.ID] {
+			return fail(32, where, r.at, "no step runs node %d (%.80q)", n.ID, n.Label())
+		}
+	}
+	return sweep(p, r)
+}
+
+// checkMemory runs check 38 on the memory that the artifact needs.
+func checkMemory(programs []*program.Program, weights int64, p Policy) error {
+	if p.MaxMemory == 0 {
+		return nil
+	}
+	for _, x := range programs {
+		// Each term is at most 2^44, so the sum is exact.
+		if need := weights + x.ArenaSize + x.IOSize; need > p.MaxMemory {
+			return fail(38, KindPlan.String(), -1, "program %s for %s needs %d bytes (weights %d, arena %d, inputs and outputs %d); allowed are %d",
+				x.Method, x.Target, need, weights, x.ArenaSize, x.IOSize, p.MaxMemory)
+		}
+	}
+	return nil
+}
+
+// checkWork runs check 38 on the estimated work.
+func checkWork(x *program.Program, g *rawGraph, p Policy) error {
+	if p.MaxWork == 0 {
+		return nil
+	}
+	static := func(t ir.Type) ir.Type {
+		s := ir.Type{DType: t.DType, Shape: make(ir.Shape, len(t.Shape))}
+		for i, d := range t.Shape {
+			_, hi := x.Graph.Syms.Bounds(d)
+			s.Shape[i] = ir.Static(hi)
+		}
+		return s
+	}
+	total := int64(0)
+	for _, n := range x.Graph.Nodes {
+		in := n.InTypes()
+		for i, t := range in {
+			in[i] = static(t)
+		}
+		work := n.Op.FLOPs(n.Attrs, in, static(n.Type))
+		if work < 0 || work > math.MaxInt64-total {
+			work = math.MaxInt64 - total // the estimate itself is beyond what counts
+		}
+		if total += work; total > p.MaxWork {
+			return fail(38, KindGraph.String(), g.at, "program %s for %s needs more than %d FLOPs a run at its largest sizes; allowed are %d", x.Method, x.Target, total, p.MaxWork)
+		}
+	}
+	return nil
+}

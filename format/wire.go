@@ -1,0 +1,74 @@
+package format
+
+import "github.com/rlx-go/rlx/core/program"
+
+// EncodeProgram writes a verified program for a backend: what GRPH, PLAN and SCHD hold of it, as {"graph", "plan", "sched"}.
+// The weights travel by other means; their offsets are in the placements.
+func EncodeProgram(p *program.Program) ([]byte, error) {
+	g, pl, s := graphOf(p), planOf(p), schedOf(p)
+	b := encodeWire(&g, &pl, &s)
+	// What the other side would refuse is our mistake or the caller's, and better reported here.
+	if _, err := DecodeProgram(b); err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+func encodeWire(g *rawGraph, pl *rawPlan, s *rawSched) []byte {
+	e := newEncoder()
+	e.object(3)
+	e.key("graph")
+	g.encode(e)
+	e.key("plan")
+	pl.encode(e)
+	e.key("sched")
+	s.encode(e)
+	return e.buf.Bytes()
+}
+
+// wireName stands for a section in errors about a program that was sent.
+const wireName = "program"
+
+// DecodeProgram reads what EncodeProgram wrote, trusting nothing: it runs the checks from 13 to 38 that concern one program.
+// Params are taken as declared; compare WeightsExtent with the weights before use. Errors are as those of Open.
+func DecodeProgram(b []byte) (p *program.Program, err error) {
+	if len(b) > MaxSectionSize {
+		return nil, fail(14, wireName, -1, "%d bytes; at most %d", len(b), MaxSectionSize)
+	}
+	err = guard(func() error {
+		if f := walk(b, MaxDepth, MaxValues); f != nil {
+			return fail(f.check, wireName, int64(f.at), "%s", f.msg)
+		}
+		d := newDecoder(wireName, b)
+		d.object(3, wireName)
+		d.key("graph")
+		g := decodeGraph(d)
+		d.key("plan")
+		pl := decodePlan(d)
+		d.key("sched")
+		s := decodeSched(d)
+		if err := d.end(1, 1); err != nil {
+			return err
+		}
+		if at := firstDifference(encodeWire(&g, &pl, &s), b); at >= 0 {
+			return fail(16, wireName, int64(at), "the program encodes to other bytes")
+		}
+		p, err = checkProgram(&g, &pl, &s, nil, Policy{})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// WeightsExtent is how many bytes of the weights section a verified program reaches.
+func WeightsExtent(p *program.Program) int64 {
+	var end int64
+	for _, x := range p.Places {
+		if x.Space == program.Weights {
+			end = max(end, x.Offset+x.Size)
+		}
+	}
+	return end
+}

@@ -1,0 +1,223 @@
+package format
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"io"
+	"os"
+
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/program"
+	"github.com/rlx-go/rlx/internal/atomicfile"
+)
+
+// Artifact is what Write writes besides the weights. Meta's Methods, Opset and Precisions may be left empty: then they are
+// those of the programs, this version's, and "f32".
+type Artifact struct {
+	Meta     Meta
+	Programs []*program.Program
+}
+
+// Info is what Write made.
+type Info struct {
+	Root [32]byte // see Verified.Root
+	Size int64    // of the file in bytes
+}
+
+// Write writes an artifact to path: to a temporary file beside it first, which is verified in full, brought to disk and
+// then renamed, so that path is never there in part. When Write fails or ctx ends, what was at path is unchanged and
+// nothing is left behind. The same arguments give the same bytes.
+//
+// Weights stand in the file in the given order, at the offsets of Layout. They are streamed: memory does not grow with
+// them. Errors are *diag.Error: CodeSource where the artifact would not be valid, atomicfile.CodeWrite where the file
+// cannot be written, diag.Interrupted where ctx ended, and those of Weight.Write.
+func Write(ctx context.Context, path string, a Artifact, weights []Weight) (Info, error) {
+	dir, err := Layout(weights)
+	if err != nil {
+		return Info{}, withSubject(err, path)
+	}
+	w, err := newWriter(a, dir)
+	if err != nil {
+		return Info{}, diag.New(CodeSource, path, "%w", err)
+	}
+	f, err := atomicfile.Create(path)
+	if err != nil {
+		return Info{}, err
+	}
+	defer f.Abort()
+	if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() {
+		return Info{}, diag.New(atomicfile.CodeWrite, path, "is not a regular file; an artifact is not written in order")
+	}
+	if err := w.write(ctx, f.File, weights); err != nil {
+		return Info{}, writeError(ctx, path, err)
+	}
+	// Reading back and hashing leaves the disk idle: let it write at the same time. Commit syncs again, for little.
+	synced := make(chan error, 1)
+	go func() { synced <- f.Sync() }()
+	v, err := Verify(f, w.size, Policy{})
+	syncErr := <-synced
+	if err != nil {
+		return Info{}, diag.New(diag.Internal, path, "what was written does not verify: %w", err)
+	}
+	if syncErr != nil || ctx.Err() != nil {
+		return Info{}, writeError(ctx, path, syncErr)
+	}
+	return Info{v.Root(), w.size}, f.Commit()
+}
+
+func writeError(ctx context.Context, path string, err error) error {
+	if ctx.Err() != nil {
+		return diag.New(diag.Interrupted, path, "writing was stopped: %w", context.Cause(ctx))
+	}
+	if _, coded := diag.CodeOf(err); coded {
+		return err
+	}
+	var pe *os.PathError
+	if errors.As(err, &pe) {
+		err = pe.Err // the path in it is the temporary one
+	}
+	return diag.New(atomicfile.CodeWrite, path, "cannot be written: %w", err)
+}
+
+// writer knows the place of everything in the file.
+type writer struct {
+	sections []Section
+	bodies   [][]byte // of the msgpack sections
+	dir      *Directory
+	size     int64
+}
+
+// newWriter encodes the msgpack sections, checks them and lays out the file. Errors are those of the checks.
+func newWriter(a Artifact, dir *Directory) (*writer, error) {
+	m := a.Meta
+	if m.Opset == 0 {
+		m.Opset = Opset
+	}
+	if m.Precisions == nil {
+		m.Precisions = []string{"f32"}
+	}
+	if len(m.Methods) == 0 {
+		for _, p := range a.Programs {
+			if _, ok := m.Method(p.Method); !ok {
+				m.Methods = append(m.Methods, MethodOf(p))
+			}
+		}
+	}
+	c := contentsOf(&m, a.Programs, dir.tensors)
+	w := &writer{dir: dir}
+	decoded := &contents{}
+	for _, k := range codecs {
+		if k.kind == KindTensor && len(c.tensors) == 0 {
+			continue
+		}
+		b := k.bytes(c)
+		if len(b) > MaxSectionSize {
+			return nil, fail(8, k.kind.String(), -1, "%d bytes; at most %d", len(b), MaxSectionSize)
+		}
+		items := uint64(k.items(c))
+		if err := k.read(decoded, b, items); err != nil {
+			return nil, err
+		}
+		w.bodies = append(w.bodies, b)
+		w.sections = append(w.sections, Section{Kind: k.kind, Size: int64(len(b)), Items: items, SHA256: sha256.Sum256(b)})
+	}
+	if err := guard(func() error {
+		_, _, err := checkContents(decoded, dir.size, Policy{})
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	if dir.size > 0 {
+		n := chunkCount(dir.size)
+		w.sections = append(w.sections, Section{Kind: KindChunks, Size: n * digestSize, Items: uint64(n)},
+			Section{Kind: KindWeight, Size: dir.size})
+	}
+	end := int64(HeaderSize + len(w.sections)*EntrySize)
+	for i := range w.sections {
+		s := &w.sections[i]
+		info, _ := findKind(s.Kind)
+		s.Flags, s.Align, s.Version = info.flags, uint32(info.align), Schema
+		s.Offset = alignUp(end, info.align)
+		end = s.Offset + s.Size
+	}
+	w.size = end
+	return w, nil
+}
+
+// write writes all of the file; padding is left to the holes of a new file.
+func (w *writer) write(ctx context.Context, f *os.File, weights []Weight) error {
+	for i, b := range w.bodies {
+		if _, err := f.WriteAt(b, w.sections[i].Offset); err != nil {
+			return err
+		}
+	}
+	if w.dir.size > 0 {
+		chunks, body := &w.sections[len(w.sections)-2], &w.sections[len(w.sections)-1]
+		digests, err := w.writeWeights(ctx, f, body.Offset, weights)
+		if err != nil {
+			return err
+		}
+		if _, err := f.WriteAt(digests, chunks.Offset); err != nil {
+			return err
+		}
+		chunks.SHA256 = sha256.Sum256(digests)
+		body.SHA256 = chunks.SHA256
+	}
+	var table []byte
+	for i := range w.sections {
+		table = appendEntry(table, &w.sections[i])
+	}
+	_, err := f.WriteAt(append(appendHeader(w.size, table), table...), 0)
+	return err
+}
+
+// writeWeights streams the weights to base and returns the digests of their chunks.
+func (w *writer) writeWeights(ctx context.Context, f io.WriterAt, base int64, weights []Weight) ([]byte, error) {
+	cw := newChunkWriter(ctx, f, base, w.dir.size)
+	err := w.fill(cw, weights)
+	// A failed write or the end of ctx makes weights fail too, so it comes first.
+	if finishErr := cw.finish(err != nil); finishErr != nil {
+		return nil, finishErr
+	}
+	if _, coded := diag.CodeOf(err); err != nil && !coded {
+		err = diag.New(CodeSource, "", "a weight cannot be read: %w", err)
+	}
+	return cw.digests, err
+}
+
+func (w *writer) fill(cw *chunkWriter, weights []Weight) error {
+	for i, t := range w.dir.tensors {
+		if _, err := cw.Write(make([]byte, t.Offset-cw.off)); err != nil { // padding, under 16 KiB
+			return err
+		}
+		lim := &limitedWriter{w: cw, left: t.Size}
+		err := weights[i].Write(lim)
+		switch {
+		case lim.excess || err == nil && lim.left != 0:
+			return diag.New(CodeSource, t.Name, "the weight gave %d bytes or more; %v has %d", t.Size-lim.left, t.Type, t.Size)
+		case err != nil:
+			return err
+		}
+	}
+	return nil
+}
+
+// limitedWriter refuses a weight that gives more bytes than it has.
+type limitedWriter struct {
+	w      io.Writer
+	left   int64
+	excess bool
+}
+
+var errExcess = errors.New("more bytes than the tensor has")
+
+func (l *limitedWriter) Write(p []byte) (int, error) {
+	if int64(len(p)) > l.left {
+		l.excess = true
+		return 0, errExcess
+	}
+	n, err := l.w.Write(p)
+	l.left -= int64(n)
+	return n, err
+}
