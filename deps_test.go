@@ -30,7 +30,7 @@ var mayImport = map[string][]string{
 	"core/pass":    {"core/rewrite", "core/op", "core/ir", "core/dtype", "core/tensor"},
 	"core/compile": {"core/pass", "core/plan", "core/sched", "core/program", "core/op", "core/ir", "core/dtype", "core/tensor", "core/diag"},
 
-	"format": {"core/program", "core/op", "core/ir", "core/dtype", "core/tensor", "core/diag", "core/task"},
+	"format": {"core/program", "core/op", "core/ir", "core/dtype", "core/tensor", "core/diag", "core/task", "internal/atomicfile"},
 
 	"plugins/rpc":         {"plugins/rpc/...", "core/device", "core/program", "core/diag", "core/dtype", "core/tensor", "core/ir", "format"},
 	"plugins/rpc/rlxv1":   {},
