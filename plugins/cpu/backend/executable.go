@@ -129,8 +129,8 @@ func (x *executable) step(i int) (err error) {
 	}
 	code := device.ErrInput // what depends on values is an index out of range, or a division by zero
 	var coded *diag.Error
-	if errors.As(err, &coded) {
-		code = coded.Code
+	if errors.As(err, &coded) && coded.Code.Exit() != code.Exit() {
+		code = coded.Code // a finer code for bad input stays in the chain: callers and the protocol know device.ErrInput
 	}
 	return diag.New(code, c.node.Label(), "step %d of %d (%s): %w", i, len(x.calls), c.node.Op.Name, err)
 }

@@ -60,6 +60,9 @@ func ConvTranspose2D(p *Pool, g *Conv2DArgs) {
 
 // disjoint is the transpose whose patches do not overlap: each row of patches is a plain product, written in place.
 func (g *Conv2DArgs) disjoint(p *Pool, wo int) {
+	if g.N == 0 {
+		return // Gemm reads a batch of 0 as 1
+	}
 	cols := g.KW * g.Cout
 	weight := make([]float32, g.Cin*cols) // [Cin, KW, Cout] for one row of the patch
 	bias := make([]float32, cols)
