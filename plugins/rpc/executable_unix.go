@@ -16,23 +16,22 @@ import (
 // openBackend opens the file that will be executed. The same open file is examined, hashed and executed, so that
 // exchanging the file at the path in between changes nothing. Where a digest is asked for, the bytes that were hashed
 // are the bytes that run: a sealed copy where the system has one, since the file itself could be overwritten in place.
-func openBackend(path string, digest []byte) (*os.File, error) {
-	subject := "backend " + path
+func openBackend(name, path string, digest []byte) (*os.File, error) {
 	f, err := os.Open(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, lost(ErrNotPlugin, subject, "there is no such file")
+		return nil, lost(ErrNotPlugin, name, "%s: there is no such file", path)
 	case err != nil:
-		return nil, lost(ErrNotPlugin, subject, "cannot be opened: %w", errors.Unwrap(err))
+		return nil, lost(ErrNotPlugin, name, "%s cannot be opened: %w", path, errors.Unwrap(err))
 	}
 	st, err := f.Stat()
 	if err == nil && (!st.Mode().IsRegular() || st.Mode().Perm()&0o111 == 0) {
 		f.Close()
-		return nil, lost(ErrNotPlugin, subject, "is not an executable file (mode %v)", st.Mode())
+		return nil, lost(ErrNotPlugin, name, "%s is not an executable file (mode %v)", path, st.Mode())
 	}
 	if err != nil {
 		f.Close()
-		return nil, lost(ErrNotPlugin, subject, "cannot be examined: %w", err)
+		return nil, lost(ErrNotPlugin, name, "%s cannot be examined: %w", path, err)
 	}
 	if len(digest) == 0 {
 		return f, nil
@@ -40,14 +39,14 @@ func openBackend(path string, digest []byte) (*os.File, error) {
 	run, sum, err := sealedCopy(f, filepath.Base(path))
 	if err != nil {
 		f.Close()
-		return nil, lost(ErrHost, subject, "cannot be copied for execution: %w", err)
+		return nil, lost(ErrHost, name, "%s cannot be copied for execution: %w", path, err)
 	}
 	if run != f {
 		f.Close()
 	}
 	if subtle.ConstantTimeCompare(sum, digest) != 1 {
 		run.Close()
-		return nil, lost(ErrDigest, subject, "its SHA-256 is %x; asked for was %x", sum, digest)
+		return nil, lost(ErrDigest, name, "%s has SHA-256 %x; asked for was %x", path, sum, digest)
 	}
 	return run, nil
 }

@@ -294,7 +294,7 @@ func TestDigest(t *testing.T) {
 	s.Close()
 	opts.SHA256[0]++
 	_, err = Start(t.Context(), opts)
-	wantCode(t, err, ErrDigest, "its SHA-256 is")
+	wantCode(t, err, ErrDigest, "has SHA-256")
 	wantEmpty(t, opts.TempDir)
 }
 

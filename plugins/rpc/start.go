@@ -59,7 +59,7 @@ func (s *Session) prepare(path string) error {
 			return lost(ErrHost, s.name, "artifact: %w", err)
 		}
 	}
-	exe, err := openBackend(path, s.opts.SHA256)
+	exe, err := openBackend(s.name, path, s.opts.SHA256)
 	if err != nil {
 		return err
 	}
