@@ -12,6 +12,7 @@ import (
 	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/core/sched"
+	"github.com/rlx-go/rlx/format"
 	"github.com/rlx-go/rlx/plugins/rpc"
 )
 
@@ -54,8 +55,7 @@ func TestAsProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := rpc.Start(t.Context(), rpc.Options{Path: exe, Name: "null",
-		Encode: func(*program.Program) ([]byte, error) { return []byte{0}, nil }})
+	s, err := rpc.Start(t.Context(), rpc.Options{Path: exe, Name: "null", Encode: format.EncodeProgram})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,8 @@ func TestAsProcess(t *testing.T) {
 		t.Errorf("%+v, %v", info, err)
 	}
 	_, err = s.Load(t.Context(), device.Load{Program: tinyProgram(t)})
-	if !errors.Is(err, device.ErrUnsupported) || errors.Is(err, device.ErrLost) {
-		t.Errorf("load: %v", err)
+	if want := "backend null: %1: op neg is not one it runs (it runs none); choose another backend with --backend"; !errors.Is(err, device.ErrUnsupported) ||
+		errors.Is(err, device.ErrLost) || err.Error() != want {
+		t.Errorf("load: %v; want %s", err, want)
 	}
 }
