@@ -18,6 +18,7 @@ build:
 	@for b in $(BACKENDS); do $(GO) build -trimpath -ldflags='-s -w' -o bin/rlx-backend-$$b ./plugins/$$b || exit 1; done
 
 demo: build
+	@mkdir -p out
 	bin/rlxc demo/sam-nano.safetensors -o out/sam.rlx
 	bin/rlxrun out/sam.rlx --backend cpu --image demo/scene1.png --point 128,128 -o mask.png -o overlay=out/overlay.png
 	@echo "the mask is $(CURDIR)/mask.png, drawn over the image in $(CURDIR)/out/overlay.png"

@@ -22,8 +22,9 @@ type Options struct {
 	Targets []pass.Target
 	// Params gives values of params, to fold what is known. It is asked for small tensors only.
 	Params pass.Params
-	// Layout gives each weight its offset, in the order given, and the size of them all. It belongs to the file format.
-	Layout func([]Weight) int64
+	// Layout sets the offset of each weight, in the order given, and returns the size of them all. It belongs to the file
+	// format.
+	Layout func([]Weight) (size int64, err error)
 	// Dump, where not nil, is shown every graph: phase is "in" (the graph as the model wrote it) or the name of a pass.
 	Dump func(method, target, phase string, g *ir.Graph)
 	// StopAfter ends the work after a pass; empty: go to the end.
@@ -96,7 +97,11 @@ func Compile(ctx context.Context, methods []*ir.Graph, o Options) (*Result, erro
 		res.Weights = append(res.Weights, w)
 	}
 	slices.SortFunc(res.Weights, func(a, b Weight) int { return cmp.Compare(a.Name, b.Name) })
-	res.WeightsSize = o.Layout(res.Weights)
+	size, err := o.Layout(res.Weights)
+	if err != nil {
+		return nil, err
+	}
+	res.WeightsSize = size
 	offsets := make(map[string]int64, len(res.Weights))
 	for _, w := range res.Weights {
 		offsets[w.Name] = w.Offset

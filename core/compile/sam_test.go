@@ -72,12 +72,12 @@ func compileSAM(t *testing.T, es []synth.Entry, d dtype.DType, set ...string) co
 	}
 	r, err := compile.Compile(context.Background(), m.Methods, compile.Options{
 		Targets: pass.Targets(), Params: params{stored},
-		Layout: func(ws []compile.Weight) (at int64) {
+		Layout: func(ws []compile.Weight) (at int64, err error) {
 			for i := range ws {
 				ws[i].Offset = at
 				at += program.AlignUp(ws[i].Size())
 			}
-			return at
+			return at, nil
 		},
 	})
 	if err != nil {

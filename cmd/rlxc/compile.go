@@ -1,0 +1,326 @@
+package main
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rlx-go/rlx/core/compile"
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/pass"
+	"github.com/rlx-go/rlx/core/tensor"
+	"github.com/rlx-go/rlx/format"
+	"github.com/rlx-go/rlx/internal/cli"
+	"github.com/rlx-go/rlx/models/arch"
+	"github.com/rlx-go/rlx/models/weights"
+)
+
+// version goes into artifacts. It changes with what the compiler writes, so that the same bytes mean the same compiler.
+const version = "0.1.0"
+
+type compileFlags struct {
+	output, arch, config, stopAfter, report string
+	dtype                                   cli.Choice
+	targets                                 []string
+	set, dump                               cli.List
+}
+
+func compileCommand() *cli.Command {
+	return &cli.Command{
+		Name: "compile", Args: "CHECKPOINT -o OUT.rlx [flags]", Short: "compile a checkpoint to an artifact",
+		Long: "CHECKPOINT is a .safetensors file, the index of a sharded one, or a folder that holds either. The architecture is " +
+			"recognised from tensor names and shapes; what they cannot tell comes from a config.json beside the checkpoint, " +
+			"--model-config or --set, the last one winning.",
+		Examples: []cli.Example{
+			{About: "the usual", Line: "rlxc sam.safetensors -o sam.rlx"},
+			{About: "a value that shapes cannot tell", Line: "rlxc model.safetensors --set mask_decoder_config.num_attention_heads=2 -o sam.rlx"},
+			{About: "half the size, with weights rounded to f16", Line: "rlxc sam.safetensors --dtype f16 -o sam.rlx"},
+			{About: "the graph after a pass", Line: "rlxc sam.safetensors -o sam.rlx --stop-after fuse-grid-attention --dump fuse-grid-attention=-"},
+		},
+		Setup: func(fs *cli.FlagSet) cli.Run {
+			var f compileFlags
+			fs.StringVarP(&f.output, "output", "o", "", "artifact to write (default: the checkpoint's name with .rlx, here)")
+			fs.Group("Model")
+			fs.StringVar(&f.arch, "arch", "auto", "architecture; auto recognises it")
+			fs.StringVar(&f.config, "model-config", "", "Transformers `config.json` of the model")
+			fs.ListVarP(&f.set, "set", "", "`KEY=VALUE` of the configuration; may be repeated")
+			fs.ChoiceVar(&f.dtype, "dtype", "element type in which weights are stored", "keep", "f32", "f16", "bf16")
+			fs.Group("Compiler")
+			fs.StringSliceVar(&f.targets, "target", nil, "targets to write schedules for (default: all of "+strings.Join(targetNames(), ",")+"); portable is always there")
+			fs.ListVarP(&f.dump, "dump", "", "`PHASE=PATH` writes the graphs after a phase as text (- is standard output); may be repeated")
+			fs.StringVar(&f.stopAfter, "stop-after", "", "stop after a `pass`: "+strings.Join(pass.Names(), ", "))
+			fs.StringVar(&f.report, "report", "", "write every fusion made or missed, with the reason, to `PATH` (- is standard output)")
+			return func(ctx context.Context, env *cli.Env, args []string) error {
+				if len(args) != 1 {
+					return cli.Usagef("compile", "wants one checkpoint; found %d arguments", len(args)).WithHint("try: rlxc model.safetensors -o model.rlx")
+				}
+				return runCompile(ctx, env, args[0], f)
+			}
+		},
+	}
+}
+
+// phases are what --dump and --stop-after name.
+func phases() []string { return append([]string{"in"}, pass.Names()...) }
+
+func targetNames() []string {
+	var out []string
+	for _, t := range pass.Targets() {
+		out = append(out, t.Name)
+	}
+	return out
+}
+
+// chooseTargets finds the targets by name; portable comes first, always.
+func chooseTargets(names []string) ([]pass.Target, error) {
+	if len(names) == 0 {
+		return pass.Targets(), nil
+	}
+	want := map[string]bool{"portable": true}
+	for _, n := range names {
+		if _, err := pass.FindTarget(n); err != nil {
+			return nil, err
+		}
+		want[n] = true
+	}
+	var out []pass.Target
+	for _, t := range pass.Targets() {
+		if want[t.Name] {
+			out = append(out, t)
+		}
+	}
+	return out, nil
+}
+
+func runCompile(ctx context.Context, env *cli.Env, src string, f compileFlags) error {
+	start := time.Now()
+	targets, err := chooseTargets(f.targets)
+	if err != nil {
+		return err
+	}
+	dumps, err := parseDumps(f.dump.Values, f.stopAfter)
+	if err != nil {
+		return err
+	}
+	ckpt, err := weights.Open(src)
+	if err != nil {
+		return err
+	}
+	defer ckpt.Close()
+	stored := weights.Stored{Checkpoint: ckpt}
+	stored.DType, _ = dtype.Parse(f.dtype.Value)
+	model, cfgNote, err := build(stored, src, f)
+	if err != nil {
+		return err
+	}
+	digests := startDigests(ctx, ckpt)
+	vals := values{stored, map[string]string{}}
+	for _, p := range model.Params {
+		vals.source[p.Name] = p.Source
+	}
+	result, err := compile.Compile(ctx, model.Methods, compile.Options{
+		Targets: targets, StopAfter: f.stopAfter, Dump: dumps.graph, Layout: layout,
+		Params: vals,
+	})
+	if err == nil {
+		err = dumps.flush(env)
+	}
+	if err == nil && f.report != "" {
+		err = writeReport(env, f.report, result.Reports)
+	}
+	if err != nil || f.stopAfter != "" {
+		return err
+	}
+	if f.output == "" {
+		f.output = modelName(src) + ".rlx"
+	}
+	a := format.Artifact{Programs: result.Programs, Meta: format.Meta{
+		Producer: format.Producer{Name: "rlxc", Version: version}, Opset: format.Opset, Model: modelName(src), Architecture: model.Arch,
+		Precisions: []string{"f32"}, Segment: model.Task,
+	}}
+	for _, fact := range model.Facts {
+		a.Meta.Pairs = append(a.Meta.Pairs, format.Pair{Key: fact.Name, Value: fact.Value})
+	}
+	slices.SortFunc(a.Meta.Pairs, func(x, y format.Pair) int { return strings.Compare(x.Key, y.Key) })
+	if a.Meta.Sources, err = digests.wait(); err != nil {
+		return err
+	}
+	info, err := format.Write(ctx, f.output, a, weightWriter(env, result.Weights, vals))
+	if err != nil {
+		return err
+	}
+	return reportCompiled(env, compiled{start: start, path: f.output, info: info, model: model, config: cfgNote, result: result})
+}
+
+// values reads params of the model from the checkpoint.
+type values struct {
+	stored weights.Stored
+	source map[string]string // param -> tensor of the checkpoint
+}
+
+// Param reads a tensor in the type in which it will be stored.
+func (v values) Param(name string) (*tensor.Array, error) {
+	t, _ := v.stored.Type(v.source[name])
+	b, err := v.stored.Bytes(v.source[name], t.DType)
+	if err != nil {
+		return nil, err
+	}
+	return tensor.Tensor{DType: t.DType, Shape: t.Shape.Eval(nil), Data: b}.Array(), nil
+}
+
+// modelName is the checkpoint's name without folder and ending; for model.safetensors and folders the folder's.
+func modelName(src string) string {
+	abs, err := filepath.Abs(src)
+	if err != nil {
+		abs = src
+	}
+	name := filepath.Base(abs)
+	if ext := filepath.Ext(name); ext == ".safetensors" || ext == ".json" {
+		name = strings.TrimSuffix(strings.TrimSuffix(name, ext), ".safetensors.index")
+	}
+	if name == "model" {
+		name = filepath.Base(filepath.Dir(abs))
+	}
+	return name
+}
+
+// build recognises the architecture and makes its graphs.
+func build(stored weights.Stored, src string, f compileFlags) (m *arch.Model, note string, err error) {
+	family, err := arch.Find(f.arch, stored, src)
+	if err != nil {
+		return nil, "", err
+	}
+	var cfg arch.Config
+	beside := filepath.Join(filepath.Dir(src), "config.json")
+	if st, err := os.Stat(src); err == nil && st.IsDir() {
+		beside = filepath.Join(src, "config.json")
+	}
+	switch _, err := os.Stat(beside); {
+	case f.config != "":
+		if err := cfg.Load(f.config); err != nil {
+			return nil, "", err
+		}
+	case err == nil:
+		var own arch.Config
+		if err := own.Load(beside); err != nil {
+			return nil, "", err
+		}
+		if kind, ok, _ := own.String("model_type"); ok && kind != family.Name {
+			note = fmt.Sprintf("%s describes a %q and is not used", beside, kind)
+		} else {
+			cfg = own
+		}
+	}
+	for _, s := range f.set.Values {
+		if err := cfg.Set(s, family.Keys); err != nil {
+			return nil, "", err
+		}
+	}
+	m, err = family.Build(stored, cfg)
+	return m, note, err
+}
+
+// weightWriter lists the weights for the artifact; the values stream from the checkpoint.
+func weightWriter(env *cli.Env, ws []compile.Weight, v values) []format.Weight {
+	out := make([]format.Weight, len(ws))
+	for i, w := range ws {
+		out[i] = format.Weight{Name: w.Name, Type: w.Type, Write: func(to io.Writer) error {
+			if w.Data != nil {
+				_, err := to.Write(w.Data)
+				return err
+			}
+			overflowed, err := v.stored.WriteTo(to, v.source[w.Name])
+			if overflowed > 0 {
+				env.Notef("%s: %d values are too large for %v and became infinite", v.source[w.Name], overflowed, w.Type.DType)
+			}
+			return err
+		}}
+	}
+	return out
+}
+
+// layout gives weights the offsets of the file format.
+func layout(ws []compile.Weight) (int64, error) {
+	dir, err := format.Layout(weightWriter(nil, ws, values{}))
+	if err != nil {
+		return 0, err
+	}
+	for i := range ws {
+		ws[i].Offset, _ = dir.Offset(ws[i].Name)
+	}
+	return dir.Size(), nil
+}
+
+// compiled is what a finished compile reports.
+type compiled struct {
+	start  time.Time
+	path   string
+	info   format.Info
+	model  *arch.Model
+	config string
+	result *compile.Result
+}
+
+func reportCompiled(env *cli.Env, c compiled) error {
+	type target struct {
+		Method     string  `json:"method"`
+		Target     string  `json:"target"`
+		Steps      int     `json:"steps"`
+		ArenaBytes int64   `json:"arena_bytes"`
+		PeakBytes  int64   `json:"peak_bytes"`
+		Reuse      float64 `json:"reuse"`
+		Fused      int     `json:"fusions"`
+		Missed     int     `json:"missed_fusions"`
+	}
+	var targets []target
+	for i, r := range c.result.Reports {
+		missed := len(r.Passes.Missed())
+		made := len(r.Passes.Sites) - missed
+		targets = append(targets, target{r.Method, r.Target, len(c.result.Programs[i].Steps), r.Plan.Arena, r.Plan.Peak, r.Plan.Reuse(), made, missed})
+	}
+	if env.JSON {
+		facts := map[string]string{}
+		for _, f := range c.model.Facts {
+			facts[f.Name] = f.Value
+		}
+		return env.WriteJSON(map[string]any{
+			"output": c.path, "bytes": c.info.Size, "root": "sha256:" + hex.EncodeToString(c.info.Root[:]), "architecture": c.model.Arch, "facts": facts,
+			"programs": targets, "weights": len(c.result.Weights), "weights_bytes": c.result.WeightsSize, "unused_tensors": c.model.Skipped,
+			"seconds": time.Since(c.start).Seconds(),
+		})
+	}
+	if c.config != "" {
+		env.Notef("%s", c.config)
+	}
+	env.Notef("recognised %s", c.model.Arch)
+	for _, f := range c.model.Facts {
+		env.Notef("  %-14s %s", f.Name, f.Value)
+	}
+	if len(c.model.Skipped) > 0 {
+		env.Notef("  %-14s %d tensors that no method needs, such as %s", "not used", len(c.model.Skipped), c.model.Skipped[0])
+	}
+	for _, t := range targets {
+		env.Notef("  %-14s %d steps, arena %s, %.1fx reuse", t.Method+"/"+t.Target, t.Steps, size(t.ArenaBytes), t.Reuse)
+	}
+	env.Notef("%s: %s, %d weights, %.2f s", c.path, size(c.info.Size), len(c.result.Weights), time.Since(c.start).Seconds())
+	return nil
+}
+
+// size prints bytes with three digits.
+func size(n int64) string {
+	switch {
+	case n >= 1e9:
+		return fmt.Sprintf("%.3g GB", float64(n)/1e9)
+	case n >= 1e6:
+		return fmt.Sprintf("%.3g MB", float64(n)/1e6)
+	case n >= 1e3:
+		return fmt.Sprintf("%.3g kB", float64(n)/1e3)
+	}
+	return fmt.Sprintf("%d B", n)
+}

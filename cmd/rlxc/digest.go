@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/format"
+	"github.com/rlx-go/rlx/models/weights"
+)
+
+// digests is the hashing of the source files, which goes on beside the compiler's own work.
+type digests struct {
+	done chan struct{}
+	list []format.Source
+	err  error
+}
+
+func startDigests(ctx context.Context, c *weights.Checkpoint) *digests {
+	d := &digests{done: make(chan struct{})}
+	dir := c.Path()
+	if st, err := os.Stat(dir); err == nil && !st.IsDir() {
+		dir = filepath.Dir(dir)
+	}
+	files := c.Files()
+	go func() {
+		defer close(d.done)
+		for _, f := range files {
+			sum, err := hashFile(ctx, filepath.Join(dir, f.Name))
+			if err != nil {
+				d.err = err
+				return
+			}
+			d.list = append(d.list, format.Source{Name: f.Name, Size: f.Size, SHA256: sum})
+		}
+	}()
+	return d
+}
+
+func (d *digests) wait() ([]format.Source, error) {
+	<-d.done
+	return d.list, d.err
+}
+
+// cancellable ends a copy when the context does.
+type cancellable struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (c cancellable) Read(p []byte) (int, error) {
+	if c.ctx.Err() != nil {
+		return 0, context.Cause(c.ctx)
+	}
+	return c.r.Read(p)
+}
+
+func hashFile(ctx context.Context, path string) (sum [32]byte, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return sum, diag.New(weights.CodeRead, path, "%w", err)
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.CopyBuffer(h, cancellable{ctx, f}, make([]byte, 1<<20)); err != nil {
+		return sum, diag.New(weights.CodeRead, path, "%w", err)
+	}
+	return [32]byte(h.Sum(nil)), nil
+}

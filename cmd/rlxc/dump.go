@@ -1,0 +1,88 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/rlx-go/rlx/core/compile"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/pass"
+	"github.com/rlx-go/rlx/internal/atomicfile"
+	"github.com/rlx-go/rlx/internal/cli"
+)
+
+// dumpSet collects the graphs that --dump asks for. One path may be asked for by several phases; texts are appended in
+// the order in which they are made.
+type dumpSet struct {
+	paths map[string]string           // phase -> path
+	text  map[string]*strings.Builder // path -> text
+	order []string
+}
+
+func parseDumps(args []string, stopAfter string) (*dumpSet, error) {
+	d := &dumpSet{paths: map[string]string{}, text: map[string]*strings.Builder{}}
+	known := phases()
+	if stopAfter != "" && !slices.Contains(pass.Names(), stopAfter) {
+		return nil, cli.Usagef("--stop-after", "unknown pass %q; known are %s", stopAfter, strings.Join(pass.Names(), ", "))
+	}
+	for _, a := range args {
+		phase, path, ok := strings.Cut(a, "=")
+		if !ok || path == "" {
+			return nil, cli.Usagef("--dump", "%q; want PHASE=PATH", a)
+		}
+		if !slices.Contains(known, phase) {
+			return nil, cli.Usagef("--dump", "unknown phase %q; known are %s", phase, strings.Join(known, ", "))
+		}
+		d.paths[phase] = path
+		if d.text[path] == nil {
+			d.text[path] = &strings.Builder{}
+			d.order = append(d.order, path)
+		}
+	}
+	return d, nil
+}
+
+func (d *dumpSet) graph(method, target, phase string, g *ir.Graph) {
+	if path, ok := d.paths[phase]; ok {
+		fmt.Fprintf(d.text[path], "# %s for %s, after %s\n%s\n", method, target, phase, g)
+	}
+}
+
+// flush writes what was collected.
+func (d *dumpSet) flush(env *cli.Env) error {
+	for _, path := range d.order {
+		if err := writeText(env, path, d.text[path].String()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func writeText(env *cli.Env, path, text string) error {
+	if path == "-" {
+		_, err := io.WriteString(env.Stdout, text)
+		return err
+	}
+	return atomicfile.WriteFile(path, func(w io.Writer) error {
+		_, err := io.WriteString(w, text)
+		return err
+	})
+}
+
+// writeReport lists every fusion, made or missed.
+func writeReport(env *cli.Env, path string, reports []compile.Report) error {
+	var b strings.Builder
+	for _, r := range reports {
+		fmt.Fprintf(&b, "# %s for %s\n", r.Method, r.Target)
+		for _, e := range r.Passes.Sites {
+			state := "made"
+			if e.Miss != "" {
+				state = "missed: " + e.Miss
+			}
+			fmt.Fprintf(&b, "%s\t%s\t%s\t%s\n", e.Pass, e.Rule, e.Node, state)
+		}
+	}
+	return writeText(env, path, b.String())
+}

@@ -1,0 +1,351 @@
+package main
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"strings"
+
+	"github.com/rlx-go/rlx/core/program"
+	"github.com/rlx-go/rlx/format"
+	"github.com/rlx-go/rlx/internal/cli"
+)
+
+// view is one way to look at an artifact.
+type view struct {
+	name, about string
+	text        func(env *cli.Env, v *format.Verified, ps []*program.Program) error
+	json        func(v *format.Verified, ps []*program.Program) any
+}
+
+// views in the order of the help text; the first one is the default.
+var views = []view{
+	{"signature", "methods with their inputs and outputs, and the task", signatureText, signatureJSON},
+	{"graph", "the final graph of each program", graphText, graphJSON},
+	{"plan", "where every value lives", placesText, placesJSON},
+	{"schedule", "the steps in order, with their operations", stepsText, stepsJSON},
+	{"weights", "the directory of weights", weightsText, weightsJSON},
+	{"meta", "producer, sources, configuration, sections", metaText, metaJSON},
+}
+
+func viewNames() string {
+	var n []string
+	for _, v := range views {
+		n = append(n, v.name)
+	}
+	return strings.Join(n, "|")
+}
+
+func inspectCommand() *cli.Command {
+	long := "Shows one part of an artifact:"
+	for _, v := range views {
+		long += fmt.Sprintf("\n  %-10s %s", v.name, v.about)
+	}
+	return &cli.Command{
+		Name: "inspect", Args: "FILE.rlx [" + viewNames() + "]", Short: "show what is in an artifact", Long: long,
+		Examples: []cli.Example{
+			{About: "what goes in and what comes out", Line: "rlxc inspect sam.rlx"},
+			{About: "the graph that the cpu backend runs for decode", Line: "rlxc inspect sam.rlx graph --method decode --target cpu"},
+		},
+		Setup: func(fs *cli.FlagSet) cli.Run {
+			var method, target string
+			fs.StringVar(&method, "method", "", "only this method")
+			fs.StringVar(&target, "target", "", "only this target")
+			return func(_ context.Context, env *cli.Env, args []string) error {
+				if len(args) == 1 {
+					args = append(args, views[0].name)
+				}
+				if len(args) != 2 {
+					return cli.Usagef("inspect", "wants an artifact and one of %s; found %d arguments", viewNames(), len(args))
+				}
+				var chosen *view
+				for i := range views {
+					if views[i].name == args[1] {
+						chosen = &views[i]
+					}
+				}
+				if chosen == nil {
+					return cli.Usagef("inspect", "%q is no part of an artifact; known are %s", args[1], viewNames())
+				}
+				v, err := openOne(args[:1])
+				if err != nil {
+					return err
+				}
+				defer v.Close()
+				ps, err := choosePrograms(v, method, target)
+				if err != nil {
+					return err
+				}
+				if env.JSON {
+					return env.WriteJSON(chosen.json(v, ps))
+				}
+				return chosen.text(env, v, ps)
+			}
+		},
+	}
+}
+
+// choosePrograms filters by method and target, where given.
+func choosePrograms(v *format.Verified, method, target string) ([]*program.Program, error) {
+	var out []*program.Program
+	var have []string
+	for _, p := range v.Programs() {
+		have = append(have, p.Method+"/"+p.Target)
+		if (method == "" || p.Method == method) && (target == "" || p.Target == target) {
+			out = append(out, p)
+		}
+	}
+	if out == nil {
+		return nil, cli.Usagef("", "no program for method %q and target %q; the artifact has %s", method, target, strings.Join(have, ", "))
+	}
+	return out, nil
+}
+
+func label(p *program.Program) string { return p.Method + " for " + p.Target }
+
+type ioJSON struct {
+	Name string `json:"name"`
+	Type string `json:"type"`
+}
+
+type methodJSON struct {
+	Name    string            `json:"name"`
+	Sizes   map[string][2]int `json:"sizes"`
+	Inputs  []ioJSON          `json:"inputs"`
+	Outputs []ioJSON          `json:"outputs"`
+	Targets []string          `json:"targets"`
+}
+
+// methodsOf reads the signature off the programs; every target of a method has the same.
+func methodsOf(ps []*program.Program) []methodJSON {
+	var out []methodJSON
+	at := map[string]int{}
+	for _, p := range ps {
+		if i, ok := at[p.Method]; ok {
+			out[i].Targets = append(out[i].Targets, p.Target)
+			continue
+		}
+		m := methodJSON{Name: p.Method, Targets: []string{p.Target}, Sizes: map[string][2]int{}}
+		for _, s := range p.Graph.Syms {
+			m.Sizes[s.Name] = [2]int{int(s.Min), int(s.Max)}
+		}
+		for _, n := range p.Graph.Inputs() {
+			m.Inputs = append(m.Inputs, ioJSON{n.Name, n.Type.String()})
+		}
+		for _, o := range p.Graph.Outputs {
+			m.Outputs = append(m.Outputs, ioJSON{o.Name, o.Node.Type.String()})
+		}
+		at[p.Method] = len(out)
+		out = append(out, m)
+	}
+	return out
+}
+
+func signatureJSON(v *format.Verified, ps []*program.Program) any {
+	task := any(nil)
+	if v.Meta().Segment != nil {
+		task = v.Meta().Segment
+	}
+	return map[string]any{"model": v.Meta().Model, "methods": methodsOf(ps), "precisions": v.Meta().Precisions, "task": task}
+}
+
+func signatureText(env *cli.Env, v *format.Verified, ps []*program.Program) error {
+	for _, m := range methodsOf(ps) {
+		fmt.Fprintf(env.Stdout, "%s (%s)\n", m.Name, strings.Join(m.Targets, ", "))
+		for name, r := range m.Sizes {
+			fmt.Fprintf(env.Stdout, "  %s is %d to %d\n", name, r[0], r[1])
+		}
+		for _, x := range m.Inputs {
+			fmt.Fprintf(env.Stdout, "  in   %-16s %s\n", x.Name, x.Type)
+		}
+		for _, x := range m.Outputs {
+			fmt.Fprintf(env.Stdout, "  out  %-16s %s\n", x.Name, x.Type)
+		}
+	}
+	if t := v.Meta().Segment; t != nil {
+		fmt.Fprintf(env.Stdout, "task segment: an image of any size (%d px inside), points and a box, up to %d prompt tokens\n", t.Size, t.MaxPoints)
+	}
+	return nil
+}
+
+func graphText(env *cli.Env, _ *format.Verified, ps []*program.Program) error {
+	for _, p := range ps {
+		fmt.Fprintf(env.Stdout, "# %s\n%s\n", label(p), p.Graph)
+	}
+	return nil
+}
+
+func graphJSON(_ *format.Verified, ps []*program.Program) any {
+	type node struct {
+		ID    int            `json:"id"`
+		Name  string         `json:"name,omitempty"`
+		Op    string         `json:"op"`
+		In    []int          `json:"in,omitempty"`
+		Attrs map[string]any `json:"attrs,omitempty"`
+		Type  string         `json:"type"`
+	}
+	var out []any
+	for _, p := range ps {
+		nodes := []node{}
+		for _, n := range p.Graph.Nodes {
+			x := node{ID: n.ID, Name: n.Name, Op: n.Op.Name, Type: n.Type.String(), Attrs: map[string]any{}}
+			for _, i := range n.In {
+				x.In = append(x.In, i.ID)
+			}
+			for _, a := range n.Op.Attrs(n.Attrs) {
+				x.Attrs[a.Name] = fmt.Sprint(a.Value)
+			}
+			nodes = append(nodes, x)
+		}
+		outputs := map[string]int{}
+		for _, o := range p.Graph.Outputs {
+			outputs[o.Name] = o.Node.ID
+		}
+		out = append(out, map[string]any{"method": p.Method, "target": p.Target, "nodes": nodes, "outputs": outputs})
+	}
+	return out
+}
+
+func placesText(env *cli.Env, _ *format.Verified, ps []*program.Program) error {
+	for _, p := range ps {
+		rows := [][]string{{"value", "type", "space", "offset", "bytes", "shares"}}
+		for _, n := range p.Graph.Nodes {
+			pl := p.Places[n.ID]
+			shares := ""
+			if pl.Parent >= 0 {
+				shares = p.Graph.Nodes[pl.Parent].Label()
+			}
+			rows = append(rows, []string{n.Label(), n.Type.String(), pl.Space.String(), fmt.Sprint(pl.Offset), fmt.Sprint(pl.Size), shares})
+		}
+		fmt.Fprintf(env.Stdout, "# %s: arena %d, io %d\n", label(p), p.ArenaSize, p.IOSize)
+		if err := env.Table(rows); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func placesJSON(_ *format.Verified, ps []*program.Program) any {
+	type place struct {
+		Node   int    `json:"node"`
+		Space  string `json:"space"`
+		Offset int64  `json:"offset"`
+		Size   int64  `json:"size"`
+		Parent int    `json:"parent"`
+	}
+	var out []any
+	for _, p := range ps {
+		var places []place
+		for i, pl := range p.Places {
+			places = append(places, place{i, pl.Space.String(), pl.Offset, pl.Size, pl.Parent})
+		}
+		out = append(out, map[string]any{"method": p.Method, "target": p.Target, "arena_bytes": p.ArenaSize, "io_bytes": p.IOSize, "places": places})
+	}
+	return out
+}
+
+func stepsText(env *cli.Env, _ *format.Verified, ps []*program.Program) error {
+	for _, p := range ps {
+		rows := [][]string{{"step", "op", "value", "type", "GFLOP"}}
+		for i, s := range p.Steps {
+			n := p.Graph.Nodes[s.Node]
+			rows = append(rows, []string{fmt.Sprint(i), n.Op.Name, n.Label(), n.Type.String(), fmt.Sprintf("%.3f", float64(flops(p, s))/1e9)})
+		}
+		fmt.Fprintf(env.Stdout, "# %s\n", label(p))
+		if err := env.Table(rows); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func stepsJSON(_ *format.Verified, ps []*program.Program) any {
+	type step struct {
+		Node    int    `json:"node"`
+		Op      string `json:"op"`
+		Reads   []int  `json:"reads"`
+		FLOPs   int64  `json:"flops"`
+		Scratch int64  `json:"scratch_bytes"`
+	}
+	var out []any
+	for _, p := range ps {
+		var steps []step
+		for _, s := range p.Steps {
+			n := p.Graph.Nodes[s.Node]
+			x := step{Node: n.ID, Op: n.Op.Name, FLOPs: flops(p, s), Scratch: s.ScratchSize}
+			for _, in := range n.In {
+				x.Reads = append(x.Reads, in.ID)
+			}
+			steps = append(steps, x)
+		}
+		out = append(out, map[string]any{"method": p.Method, "target": p.Target, "steps": steps})
+	}
+	return out
+}
+
+// flops of a step at the symbols' upper bounds.
+func flops(p *program.Program, s program.Step) int64 {
+	n, syms := p.Graph.Nodes[s.Node], p.Graph.Syms.Max()
+	in := n.InTypes()
+	for i := range in {
+		in[i] = in[i].At(syms)
+	}
+	return n.Op.FLOPs(n.Attrs, in, n.Type.At(syms))
+}
+
+func weightsText(env *cli.Env, v *format.Verified, _ []*program.Program) error {
+	rows := [][]string{{"weight", "type", "offset", "bytes"}}
+	for _, w := range v.Weights().Tensors() {
+		rows = append(rows, []string{w.Name, w.Type.String(), fmt.Sprint(w.Offset), fmt.Sprint(w.Size)})
+	}
+	return env.Table(rows)
+}
+
+func weightsJSON(v *format.Verified, _ []*program.Program) any {
+	type weight struct {
+		Name   string `json:"name"`
+		Type   string `json:"type"`
+		Offset int64  `json:"offset"`
+		Size   int64  `json:"size"`
+	}
+	out := []weight{}
+	for _, w := range v.Weights().Tensors() {
+		out = append(out, weight{w.Name, w.Type.String(), w.Offset, w.Size})
+	}
+	return out
+}
+
+func metaText(env *cli.Env, v *format.Verified, _ []*program.Program) error {
+	m := v.Meta()
+	rows := [][]string{
+		{"producer", m.Producer.Name + " " + m.Producer.Version}, {"model", m.Model}, {"opset", fmt.Sprint(m.Opset)},
+		{"precisions", strings.Join(m.Precisions, ", ")}, {"bytes", fmt.Sprint(v.Size())}, {"root", v.Identity()},
+	}
+	for _, s := range m.Sources {
+		rows = append(rows, []string{"source", fmt.Sprintf("%s, %d bytes, sha256:%s", s.Name, s.Size, hex.EncodeToString(s.SHA256[:]))})
+	}
+	for _, p := range m.Pairs {
+		rows = append(rows, []string{p.Key, p.Value})
+	}
+	for _, s := range v.Sections() {
+		rows = append(rows, []string{"section " + s.Kind.String(), fmt.Sprintf("%d bytes at %d", s.Size, s.Offset)})
+	}
+	return env.Table(rows)
+}
+
+func metaJSON(v *format.Verified, _ []*program.Program) any {
+	m := v.Meta()
+	var sources, sections []map[string]any
+	for _, s := range m.Sources {
+		sources = append(sources, map[string]any{"name": s.Name, "size": s.Size, "sha256": hex.EncodeToString(s.SHA256[:])})
+	}
+	for _, s := range v.Sections() {
+		sections = append(sections, map[string]any{"kind": s.Kind.String(), "offset": s.Offset, "size": s.Size})
+	}
+	strs := map[string]string{}
+	for _, p := range m.Pairs {
+		strs[p.Key] = p.Value
+	}
+	return map[string]any{"producer": m.Producer.Name, "producer_version": m.Producer.Version, "model": m.Model, "opset": m.Opset, "precisions": m.Precisions,
+		"bytes": v.Size(), "root": v.Identity(), "sources": sources, "strings": strs, "sections": sections}
+}

@@ -1,0 +1,21 @@
+// Command rlxc compiles models: a checkpoint in, one artifact (.rlx) out, and looks into artifacts. It executes nothing.
+package main
+
+import (
+	"fmt"
+
+	"github.com/rlx-go/rlx/format"
+	"github.com/rlx-go/rlx/internal/cli"
+	_ "github.com/rlx-go/rlx/models/sam"  // the model families that are recognised
+	_ "github.com/rlx-go/rlx/plugins/rpc" // its error codes, for `rlxc explain`
+)
+
+func main() {
+	cli.Main(cli.Program{
+		Name:     "rlxc",
+		Short:    "rlxc compiles checkpoints to artifacts (.rlx) and looks into artifacts.",
+		Default:  "compile",
+		Commands: []*cli.Command{compileCommand(), inspectCommand(), planCommand(), checkCommand()},
+		Versions: []cli.Version{{Name: "artifact format", Version: fmt.Sprintf("%d.%d", format.Major, format.Minor)}},
+	})
+}

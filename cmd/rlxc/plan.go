@@ -1,0 +1,156 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/rlx-go/rlx/core/program"
+	"github.com/rlx-go/rlx/internal/cli"
+)
+
+func planCommand() *cli.Command {
+	return &cli.Command{
+		Name: "plan", Args: "FILE.rlx [flags]", Short: "show the memory plan: arena, peak, reuse, the largest tensors, a picture",
+		Examples: []cli.Example{
+			{About: "numbers", Line: "rlxc plan sam.rlx"},
+			{About: "a picture of the arena over time", Line: "rlxc plan sam.rlx --method encode --target cpu --view html > plan.html"},
+		},
+		Setup: func(fs *cli.FlagSet) cli.Run {
+			var method, target string
+			var picture cli.Choice
+			fs.StringVar(&method, "method", "", "only this method")
+			fs.StringVar(&target, "target", "", "only this target")
+			fs.ChoiceVar(&picture, "view", "what to print; a picture goes to standard output", "text", "svg", "html")
+			top := fs.Int("top", 10, "how many of the largest tensors to list")
+			return func(_ context.Context, env *cli.Env, args []string) error {
+				v, err := openOne(args)
+				if err != nil {
+					return err
+				}
+				defer v.Close()
+				ps, err := choosePrograms(v, method, target)
+				if err != nil {
+					return err
+				}
+				var plans []arena
+				for _, p := range ps {
+					plans = append(plans, lifetimes(p))
+				}
+				switch {
+				case env.JSON:
+					return env.WriteJSON(plansJSON(plans, *top))
+				case picture.Value == "svg":
+					if len(plans) != 1 {
+						return cli.Usagef("--view", "svg shows one program; the artifact has %d", len(plans)).WithHint("choose with --method and --target, or use --view html")
+					}
+					_, err = io.WriteString(env.Stdout, plans[0].svg())
+					return err
+				case picture.Value == "html":
+					return writeHTML(env.Stdout, plans)
+				}
+				return plansText(env, plans, *top)
+			}
+		},
+	}
+}
+
+// span is one value's stay in the arena. Views and in-place results extend the stay of the value whose bytes they use.
+type span struct {
+	name, typ    string
+	offset, size int64
+	first, last  int // steps
+}
+
+// arena is a program's plan, seen as stays.
+type arena struct {
+	p           *program.Program
+	spans       []span // by first step
+	peak, naive int64
+}
+
+// lifetimes works out from places and steps who stays where and when.
+func lifetimes(p *program.Program) arena {
+	a := arena{p: p}
+	owner := make([]int, len(p.Graph.Nodes)) // node -> index of its span, or -1
+	for i := range owner {
+		owner[i] = -1
+	}
+	for _, n := range p.Graph.Nodes {
+		pl := p.Places[n.ID]
+		if pl.Space != program.Arena {
+			continue
+		}
+		if pl.Parent >= 0 {
+			owner[n.ID] = owner[pl.Parent]
+			continue
+		}
+		owner[n.ID] = len(a.spans)
+		a.spans = append(a.spans, span{n.Label(), n.Type.String(), pl.Offset, pl.Size, len(p.Steps), -1})
+	}
+	touch := func(node, step int) {
+		if i := owner[node]; i >= 0 {
+			a.spans[i].first, a.spans[i].last = min(a.spans[i].first, step), max(a.spans[i].last, step)
+		}
+	}
+	for i, s := range p.Steps {
+		touch(s.Node, i)
+		for _, x := range p.Graph.Nodes[s.Node].In {
+			touch(x.ID, i)
+		}
+	}
+	live := make([]int64, len(p.Steps)+1)
+	for _, s := range a.spans {
+		a.naive += program.AlignUp(s.size)
+		for i := s.first; i <= s.last; i++ {
+			live[i] += program.AlignUp(s.size)
+		}
+	}
+	a.peak = slices.Max(live)
+	slices.SortStableFunc(a.spans, func(x, y span) int { return cmp.Compare(x.first, y.first) })
+	return a
+}
+
+func (a arena) reuse() float64 {
+	if a.p.ArenaSize == 0 {
+		return 1
+	}
+	return float64(a.naive) / float64(a.p.ArenaSize)
+}
+
+// largest lists the n largest stays.
+func (a arena) largest(n int) []span {
+	s := slices.Clone(a.spans)
+	slices.SortStableFunc(s, func(x, y span) int { return cmp.Compare(y.size, x.size) })
+	return s[:min(n, len(s))]
+}
+
+func plansText(env *cli.Env, plans []arena, top int) error {
+	for _, a := range plans {
+		fmt.Fprintf(env.Stdout, "%s: arena %s, peak live %s, %s without reuse (%.1fx), %d steps, io %s\n",
+			label(a.p), size(a.p.ArenaSize), size(a.peak), size(a.naive), a.reuse(), len(a.p.Steps), size(a.p.IOSize))
+		rows := [][]string{{"  largest", "type", "bytes", "offset", "steps"}}
+		for _, s := range a.largest(top) {
+			rows = append(rows, []string{"  " + s.name, s.typ, size(s.size), fmt.Sprint(s.offset), fmt.Sprintf("%d..%d", s.first, s.last)})
+		}
+		if err := env.Table(rows); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func plansJSON(plans []arena, top int) any {
+	var out []any
+	for _, a := range plans {
+		var largest []map[string]any
+		for _, s := range a.largest(top) {
+			largest = append(largest, map[string]any{"value": s.name, "type": s.typ, "bytes": s.size, "offset": s.offset, "first_step": s.first, "last_step": s.last})
+		}
+		out = append(out, map[string]any{"method": a.p.Method, "target": a.p.Target, "arena_bytes": a.p.ArenaSize, "peak_bytes": a.peak,
+			"naive_bytes": a.naive, "reuse": a.reuse(), "io_bytes": a.p.IOSize, "steps": len(a.p.Steps), "largest": largest})
+	}
+	return out
+}

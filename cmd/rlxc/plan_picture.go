@@ -1,0 +1,58 @@
+package main
+
+import (
+	"fmt"
+	"hash/fnv"
+	"html/template"
+	"io"
+	"strings"
+)
+
+// The picture has a column for each step and the arena's bytes from top to bottom; a box is a value's stay.
+const (
+	pictureWidth, pictureHeight = 1200, 600
+	pictureMargin               = 60
+)
+
+// svg draws the arena over time.
+func (a arena) svg() string {
+	var b strings.Builder
+	steps := float64(max(1, len(a.p.Steps)))
+	bytes := float64(max(1, a.p.ArenaSize))
+	x := func(step int) float64 { return pictureMargin + float64(step)/steps*(pictureWidth-pictureMargin-10) }
+	y := func(off int64) float64 { return 30 + float64(off)/bytes*(pictureHeight-60) }
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="12">`+"\n", pictureWidth, pictureHeight)
+	fmt.Fprintf(&b, `<text x="%d" y="18">%s: arena %s over %d steps, peak live %s</text>`+"\n", pictureMargin, template.HTMLEscapeString(label(a.p)), size(a.p.ArenaSize), len(a.p.Steps), size(a.peak))
+	fmt.Fprintf(&b, `<rect x="%d" y="30" width="%d" height="%d" fill="#f4f4f4" stroke="#999"/>`+"\n", pictureMargin, pictureWidth-pictureMargin-10, pictureHeight-60)
+	for i := range 5 {
+		at := a.p.ArenaSize * int64(i) / 4
+		fmt.Fprintf(&b, `<text x="%d" y="%.1f" text-anchor="end" fill="#555">%s</text>`+"\n", pictureMargin-6, y(at)+4, size(at))
+		step := len(a.p.Steps) * i / 4
+		fmt.Fprintf(&b, `<text x="%.1f" y="%d" text-anchor="middle" fill="#555">%d</text>`+"\n", x(step), pictureHeight-12, step)
+	}
+	for _, s := range a.spans {
+		title := template.HTMLEscapeString(fmt.Sprintf("%s %s, %s at %d, steps %d..%d", s.name, s.typ, size(s.size), s.offset, s.first, s.last))
+		fmt.Fprintf(&b, `<rect x="%.2f" y="%.2f" width="%.2f" height="%.2f" fill="%s" stroke="#333" stroke-width="0.3"><title>%s</title></rect>`+"\n",
+			x(s.first), y(s.offset), max(0.5, x(s.last+1)-x(s.first)), max(0.5, y(s.offset+s.size)-y(s.offset)), colour(s.name), title)
+	}
+	b.WriteString("</svg>\n")
+	return b.String()
+}
+
+// colour is stable for a name, so that two pictures can be compared.
+func colour(name string) string {
+	h := fnv.New32a()
+	io.WriteString(h, name)
+	return fmt.Sprintf("hsl(%d,55%%,68%%)", h.Sum32()%360)
+}
+
+func writeHTML(w io.Writer, plans []arena) error {
+	var b strings.Builder
+	b.WriteString("<!doctype html><meta charset=\"utf-8\"><title>memory plan</title>\n<style>body{font-family:sans-serif;margin:2em}svg{width:100%;max-width:1400px}</style>\n")
+	b.WriteString("<h1>Memory plan</h1><p>Columns are steps, rows are bytes of the arena; hover a box for its value.</p>\n")
+	for _, a := range plans {
+		b.WriteString(a.svg())
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
