@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -43,7 +44,7 @@ func (f *hostFlags) declare(fs *cli.FlagSet) {
 	f.declarePlugins(fs)
 	fs.DurationVar(&f.timeout, "timeout", 0, "`TIME` give up after so long, such as 90s or 5m (default never)")
 	fs.StringVar(&f.memory, "memory", "", "`SIZE` refuse to run where more is needed, such as 300M or 2Gi (default what is free)")
-	fs.StringVar(&f.precision, "precision", "f32", "`TYPE` what to compute in; artifacts allow f32")
+	fs.StringVar(&f.precision, "precision", "f32", "`TYPE` what to compute in, of those the artifact allows")
 	fs.ChoiceVar(&f.verify, "verify", "when the digests of the weights are checked: before the run, or as they are used", verifyFull, verifyLazy)
 }
 
@@ -65,9 +66,6 @@ func (f *hostFlags) check() error {
 	if f.timeout < 0 {
 		return cli.Usagef("--timeout", "%v is negative", f.timeout)
 	}
-	if f.precision != "f32" {
-		return cli.Usagef("--precision "+f.precision, "is not what the artifact allows; allowed is f32")
-	}
 	var err error
 	if f.memory != "" {
 		if f.parsedMemory, err = parseSize(f.memory); err != nil {
@@ -75,6 +73,15 @@ func (f *hostFlags) check() error {
 		}
 	}
 	return nil
+}
+
+// checkPrecision compares --precision with what the artifact allows. Without it a run computes in f32, which every
+// artifact allows.
+func (f *hostFlags) checkPrecision(m *model) error {
+	if f.precision == "f32" || slices.Contains(m.precisions, f.precision) {
+		return nil
+	}
+	return cli.Usagef("--precision "+f.precision, "%s does not allow it; allowed are %s", m.path, strings.Join(m.precisions, ", "))
 }
 
 // resolve decides on backend and device: --device may name the backend in front of a colon.

@@ -7,6 +7,7 @@ package main
 import (
 	"fmt"
 
+	"github.com/rlx-go/rlx/format"
 	"github.com/rlx-go/rlx/internal/cli"
 	"github.com/rlx-go/rlx/plugins/rpc"
 )
@@ -17,6 +18,6 @@ func main() {
 		Short:    "rlxrun runs compiled models (.rlx) on a backend.",
 		Default:  "run",
 		Commands: []*cli.Command{runCommand(), benchCommand(), devicesCommand(), pluginsCommand()},
-		Versions: []cli.Version{{Name: "backend protocol", Version: fmt.Sprint(rpc.Version)}},
+		Versions: []cli.Version{{Name: "artifact format", Version: fmt.Sprintf("%d.%d", format.Major, format.Minor)}, {Name: "backend protocol", Version: fmt.Sprint(rpc.Version)}},
 	})
 }

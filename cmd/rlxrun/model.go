@@ -23,9 +23,15 @@ type model struct {
 	segment  *task.Segment // nil: the artifact declares no task
 	file     *os.File
 
-	weights, weightsOffset int64 // bytes, in file
+	precisions             []string // of arithmetic that a run may choose
+	weights, weightsOffset int64    // bytes, in file
 	root                   [32]byte
-	verifyWeights          func(context.Context) error
+
+	// verify checks the weights' digests as far as that is done before anything is loaded, verifyProgram the rest of
+	// those that a program uses.
+	verify        func(context.Context) error
+	verifyProgram func(*program.Program) error
+	close         func() error
 }
 
 // methods lists the methods in the artifact's order.
@@ -62,12 +68,6 @@ func (m *model) largestIO() (n int64) {
 func (m *model) mapped() rpc.Weights {
 	return rpc.Weights{Offset: m.weightsOffset, Size: m.weights, Root: m.root}
 }
-
-// verify checks what openModel has left for later: the digests of the weights.
-func (m *model) verify(ctx context.Context) error { return m.verifyWeights(ctx) }
-
-// close gives the file back.
-func (m *model) close() { m.file.Close() }
 
 // weight reads bytes of the weights section.
 func (m *model) weight(offset, size int64) ([]byte, error) {

@@ -1,16 +1,71 @@
 package main
 
 import (
+	"context"
+
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/program"
+	"github.com/rlx-go/rlx/format"
 )
 
-// openModel opens an artifact and checks all of it but the digests of the weights.
-func openModel(path, _ string) (*model, error) {
-	return nil, diag.New(CodeArtifactRead, path, "this build of rlxrun has no artifact reader")
+// openModel opens an artifact and makes every check but those of the weights' digests: verify makes these, all at once
+// while the backend starts, or with verifyLazy those of a program before it is loaded.
+func openModel(path, mode string) (*model, error) {
+	v, err := format.Open(path, format.Policy{Weights: format.Lazy})
+	if err != nil {
+		return nil, err
+	}
+	meta := v.Meta()
+	m := &model{path: path, programs: v.Programs(), segment: meta.Segment, precisions: meta.Precisions, file: v.File(), root: v.Root(), close: v.Close}
+	m.weightsOffset, m.weights = v.WeightsSection()
+	m.verify = func(ctx context.Context) error {
+		if mode == verifyLazy {
+			return nil
+		}
+		return about(path, verifyAll(ctx, v))
+	}
+	m.verifyProgram = func(p *program.Program) error {
+		if mode != verifyLazy {
+			return nil
+		}
+		return about(path, verifyParams(v, p))
+	}
+	return m, nil
 }
 
-// encodeProgram is the form in which a backend gets a program.
-func encodeProgram(p *program.Program) ([]byte, error) {
-	return nil, diag.New(CodeArtifactRead, p.Method, "this build of rlxrun has no artifact writer")
+// about names the artifact in an error that does not.
+func about(path string, err error) error {
+	if e, ok := err.(*diag.Error); ok && e.Subject == "" {
+		e.Subject = path
+	}
+	return err
 }
+
+// verifyAll checks the digests of all weights, on all cores.
+func verifyAll(ctx context.Context, v *format.Verified) error {
+	done := make(chan error, 1)
+	go func() {
+		root := v.Root()
+		_, err := format.Verify(v.File(), v.Size(), format.Policy{Root: &root})
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// verifyParams checks the digests of the weights that a program uses.
+func verifyParams(v *format.Verified, p *program.Program) error {
+	for _, n := range p.Graph.Params() {
+		if err := v.VerifyWeights(p.Places[n.ID].Offset, p.Places[n.ID].Size); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// encodeProgram is the form in which a backend gets a program: the host's own encoding, never the file's bytes.
+func encodeProgram(p *program.Program) ([]byte, error) { return format.EncodeProgram(p) }

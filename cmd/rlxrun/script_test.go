@@ -21,21 +21,25 @@ import (
 // hangGuard ends a test that waits for ever. Nothing is timed by it.
 const hangGuard = 2 * time.Minute
 
-// built is a folder with the executables as `make build` makes them.
+// built is a folder with rlxrun and the cpu backend as `make build` makes them.
 var built = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "rlxrun")
-	if err != nil {
-		return "", err
-	}
-	for out, pkg := range map[string]string{"rlxrun": "../../cmd/rlxrun", "rlxc": "../../cmd/rlxc", "rlx-backend-cpu": "../../plugins/cpu"} {
-		cmd := exec.Command("go", "build", "-o", filepath.Join(dir, out), pkg)
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if msg, err := cmd.CombinedOutput(); err != nil {
-			return dir, fmt.Errorf("building %s: %w\n%s", out, err, msg)
+	for out, pkg := range map[string]string{"rlxrun": ".", "rlx-backend-cpu": "../../plugins/cpu"} {
+		if err == nil {
+			err = build(filepath.Join(dir, out), pkg)
 		}
 	}
-	return dir, nil
+	return dir, err
 })
+
+func build(out, pkg string) error {
+	cmd := exec.Command("go", "build", "-o", out, pkg)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if msg, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("building %s: %w\n%s", out, err, msg)
+	}
+	return nil
+}
 
 // artifact is the demo model, compiled once.
 var artifact = sync.OnceValues(func() (string, error) {
@@ -43,9 +47,11 @@ var artifact = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	file := filepath.Join(bin, "sam.rlx")
-	msg, err := exec.Command(filepath.Join(bin, "rlxc"), "../../demo/sam-nano.safetensors", "-o", file).CombinedOutput()
-	if err != nil {
+	rlxc, file := filepath.Join(bin, "rlxc"), filepath.Join(bin, "sam.rlx")
+	if err := build(rlxc, "../../cmd/rlxc"); err != nil {
+		return "", err
+	}
+	if msg, err := exec.Command(rlxc, "../../demo/sam-nano.safetensors", "-o", file).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("compiling the demo model: %w\n%s", err, msg)
 	}
 	return file, nil
@@ -100,7 +106,7 @@ func scripts(t *testing.T, dir string, demo bool) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exit": exitStatus, "stop": stop, "iou": maskIoU, "flip": flip, "nobackend": noBackend,
+			"exit": exitStatus, "halt": halt, "iou": maskIoU, "flip": flip, "nobackend": noBackend,
 		},
 	})
 }
@@ -125,10 +131,10 @@ func statusOf(err error) int {
 	return -1
 }
 
-// stop is `stop SIGNAL WHOM STATUS DIR COMMAND...`: it starts the command, waits until DIR (made by --dump-tensors) has a
+// halt is `halt SIGNAL WHOM STATUS DIR COMMAND...`: it starts the command, waits until DIR (made by --dump-tensors) has a
 // file, so that the run is in its middle, sends the signal to the command (host) or to its backend, and wants the command
 // to end with the status. Its stderr goes to the file stderr.
-func stop(ts *testscript.TestScript, _ bool, args []string) {
+func halt(ts *testscript.TestScript, _ bool, args []string) {
 	sig := map[string]syscall.Signal{"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "KILL": syscall.SIGKILL}[args[0]]
 	want, err := strconv.Atoi(args[2])
 	ts.Check(err)

@@ -44,6 +44,10 @@ func openSession(ctx context.Context, env *cli.Env, path string, f *hostFlags, d
 		return nil, err
 	}
 	done()
+	if err := f.checkPrecision(s.model); err != nil {
+		s.model.close()
+		return nil, err
+	}
 	ctx, s.cancel = context.WithCancel(ctx)
 	go func() {
 		defer close(s.started)
@@ -77,6 +81,9 @@ func (s *session) host(ctx context.Context) (*host, error) {
 		return nil, err
 	}
 	h.load = func(ctx context.Context, p *program.Program) (device.Executable, error) {
+		if err := s.model.verifyProgram(p); err != nil {
+			return nil, err
+		}
 		e, err := s.backend.LoadMapped(ctx, rpc.LoadOptions{Program: p, Weights: s.model.mapped(), Device: h.device.ID, Threads: s.flags.parsedThreads})
 		if err != nil {
 			return nil, err
