@@ -14,21 +14,22 @@ import (
 // mayImport lists, for each folder, the folders of this module that it may import directly. A folder that is not listed
 // here fails the test: new packages state their place. "x/..." stands for x and everything below it.
 var mayImport = map[string][]string{
-	"core/diag":    {},
-	"core/dtype":   {},
-	"core/tensor":  {"core/dtype"},
-	"core/ir":      {"core/dtype", "core/tensor"},
-	"core/op":      {"core/ir", "core/dtype", "core/tensor"},
-	"core/hir":     {"core/op", "core/ir", "core/dtype"},
-	"core/program": {"core/ir", "core/dtype", "core/tensor"},
-	"core/task":    {"core/diag", "core/dtype"},
-	"core/device":  {"core/program", "core/diag", "core/ir", "core/dtype"},
-	"core/interp":  {"core/ir", "core/op", "core/program", "core/tensor", "core/dtype"},
-	"core/plan":    {"core/program", "core/ir"},
-	"core/sched":   {"core/plan", "core/program", "core/ir", "core/op"},
-	"core/rewrite": {"core/ir"},
-	"core/pass":    {"core/rewrite", "core/op", "core/ir", "core/dtype", "core/tensor"},
-	"core/compile": {"core/pass", "core/plan", "core/sched", "core/program", "core/op", "core/ir", "core/dtype", "core/tensor", "core/diag"},
+	"core/diag":       {},
+	"core/dtype":      {},
+	"core/tensor":     {"core/dtype"},
+	"core/ir":         {"core/dtype", "core/tensor"},
+	"core/op":         {"core/ir", "core/dtype", "core/tensor"},
+	"core/hir":        {"core/op", "core/ir", "core/dtype"},
+	"core/program":    {"core/ir", "core/dtype", "core/tensor"},
+	"core/task":       {"core/diag", "core/dtype"},
+	"core/device":     {"core/program", "core/diag", "core/ir", "core/dtype"},
+	"core/devicetest": {"core/device", "core/diag", "core/dtype", "core/interp", "core/ir", "core/op", "core/plan", "core/program", "core/sched", "core/tensor"},
+	"core/interp":     {"core/ir", "core/op", "core/program", "core/tensor", "core/dtype"},
+	"core/plan":       {"core/program", "core/ir"},
+	"core/sched":      {"core/plan", "core/program", "core/ir", "core/op"},
+	"core/rewrite":    {"core/ir"},
+	"core/pass":       {"core/rewrite", "core/op", "core/ir", "core/dtype", "core/tensor"},
+	"core/compile":    {"core/pass", "core/plan", "core/sched", "core/program", "core/op", "core/ir", "core/dtype", "core/tensor", "core/diag"},
 
 	"format": {"core/program", "core/op", "core/ir", "core/dtype", "core/tensor", "core/diag", "core/task", "internal/atomicfile"},
 
@@ -49,7 +50,7 @@ var mayImport = map[string][]string{
 
 	"internal/...":        {"core/...", "internal/..."},
 	"internal/tensortest": {"core/...", "internal/...", "models/weights"},
-	"bench/...":    {"core/...", "internal/...", "format", "plugins/cpu/kernels"},
+	"bench/...":           {"core/...", "internal/...", "format", "plugins/cpu/kernels"},
 }
 
 // TestImports keeps the direction of imports: core never sees a file format, a plugin, a model or a command, and the

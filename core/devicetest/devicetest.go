@@ -22,8 +22,8 @@ import (
 const MaxIO = 16 << 20
 
 // Exception is an op, a case or another check that a backend does not pass. Name is that of the check or of a group: an
-// op ("gather"), one of its cases ("gather/3"), one kind of check of a case ("gather/3/weights"), or a check that is about
-// no op ("run/cancel"). Failures print the full name.
+// op ("gather"), one of its cases ("gather/3"), one kind of check of a case ("gather/3/weights") or of all cases
+// ("gather/*/weights"), or a check that is about no op ("run/cancel"). Failures print the full name.
 type Exception struct {
 	Name   string
 	Reason string

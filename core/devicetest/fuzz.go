@@ -101,7 +101,7 @@ func (c choice) fill(sub subject, in []*tensor.Array) {
 		return
 	}
 	rng := rand.New(rand.NewPCG(c.seed, 3))
-	if sub.def.Elementwise && sub.def.Level == ir.Core {
+	if sub.manySpecials() {
 		dense(rng, in)
 	}
 	if !sub.leaf() {

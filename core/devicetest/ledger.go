@@ -36,11 +36,25 @@ func newLedger(o Options) (*ledger, error) {
 	return l, errors.Join(add(o.Unsupported, true), add(o.Failing, false))
 }
 
+// covers reports whether a check of that name is the entry's, or below it.
+func (e *entry) covers(name string) bool {
+	want, have := strings.Split(e.Name, "/"), strings.Split(name, "/")
+	if len(want) > len(have) {
+		return false
+	}
+	for i, w := range want {
+		if w != "*" && w != have[i] {
+			return false
+		}
+	}
+	return true
+}
+
 // judge takes the outcome of a check and returns what is wrong with it, after the exceptions.
 func (l *ledger) judge(name string, err error) error {
 	var e *entry // the most specific one
 	for _, x := range l.entries {
-		if (name == x.Name || strings.HasPrefix(name, x.Name+"/")) && (e == nil || len(x.Name) > len(e.Name)) {
+		if x.covers(name) && (e == nil || len(x.Name) > len(e.Name)) {
 			e = x
 		}
 	}

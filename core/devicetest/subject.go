@@ -1,7 +1,6 @@
 package devicetest
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,8 +56,7 @@ func (s subject) elements() int64 {
 func numel(t ir.Type) int64 { return t.Bytes(nil) / int64(t.DType.Size()) }
 
 func (s subject) String() string {
-	text := fmt.Sprintf("%s %v %+v -> %v", s.def.Name, s.In, s.Attrs, s.out)
-	return text
+	return fmt.Sprintf("%s %v %+v -> %v", s.def.Name, s.In, s.Attrs, s.out)
 }
 
 // form is one way to put a subject into a program.
@@ -72,15 +70,15 @@ type form struct {
 
 // weightForm makes the float operands params: all but the first, or the first where it is the only one.
 func (s subject) weightForm() (form, bool) {
-	w, any := make([]bool, len(s.In)), false
+	w, some := make([]bool, len(s.In)), false
 	for k := 1; k < len(w); k++ {
 		w[k] = s.In[k].DType.IsFloat()
-		any = any || w[k]
+		some = some || w[k]
 	}
-	if !any && len(w) > 0 && s.In[0].DType.IsFloat() {
-		w[0], any = true, true
+	if !some && len(w) > 0 && s.In[0].DType.IsFloat() {
+		w[0], some = true, true
 	}
-	return form{name: "weights", weights: w}, any
+	return form{name: "weights", weights: w}, some
 }
 
 // narrowed are the subject with f32 weights stored in a narrower type, where the op takes that.
@@ -186,13 +184,20 @@ func sandwich(p *program.Program) error {
 	}
 	put(last)
 	p.ArenaSize = next
-	slices.SortFunc(p.Steps, func(a, b program.Step) int { return cmp.Compare(a.Node, b.Node) })
+	slices.SortFunc(p.Steps, func(a, b program.Step) int { return a.Node - b.Node })
 	return plan.CheckProgram(p)
 }
 
 // verify runs a rigged subject on operands and compares with the definition. Where the definition refuses the values, so
 // must the backend.
 func (s subject) verify(r *rig, in []*tensor.Array) (map[string]tensor.Tensor, error) {
+	return s.verifyWith(compare, r, in)
+}
+
+// comparison tells got from want.
+type comparison func(got, want *tensor.Array, tol ir.Tolerance) error
+
+func (s subject) verifyWith(cmp comparison, r *rig, in []*tensor.Array) (map[string]tensor.Tensor, error) {
 	want, refused := s.eval(in)
 	named := values{}
 	for k, x := range in {
@@ -213,7 +218,7 @@ func (s subject) verify(r *rig, in []*tensor.Array) (map[string]tensor.Tensor, e
 	if err != nil {
 		return nil, fmt.Errorf("%v: %w", s, err)
 	}
-	if err := compare(got["out"].Array(), want, s.def.Tol(s.Attrs, s.In, s.out)); err != nil {
+	if err := cmp(got["out"].Array(), want, s.def.Tol(s.Attrs, s.In, s.out)); err != nil {
 		return nil, fmt.Errorf("%v: %w", s, err)
 	}
 	for name, x := range got {

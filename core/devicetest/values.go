@@ -14,12 +14,30 @@ import (
 // compare reports the element of got that is furthest from want beyond the tolerance. NaN equals NaN only; an infinity
 // equals a finite number only where that is at the end of the type's range. Integers are exact.
 func compare(got, want *tensor.Array, tol ir.Tolerance) error {
+	return compareSome(got, want, tol, func(float64, float64) bool { return true })
+}
+
+// lost is compare without the elements that became NaN where they should not have: it tells whether NaN was lost.
+func lost(got, want *tensor.Array, tol ir.Tolerance) error {
+	return compareSome(got, want, tol, func(g, w float64) bool { return !math.IsNaN(g) || math.IsNaN(w) })
+}
+
+// spread is the rest of compare: the elements that became NaN where they should not have.
+func spread(got, want *tensor.Array, tol ir.Tolerance) error {
+	return compareSome(got, want, tol, func(g, w float64) bool { return math.IsNaN(g) && !math.IsNaN(w) })
+}
+
+// compareSome is compare for the elements that look picks.
+func compareSome(got, want *tensor.Array, tol ir.Tolerance, look func(got, want float64) bool) error {
 	if g, w := interp.TypeOf(got), interp.TypeOf(want); !g.Equal(w) {
 		return fmt.Errorf("result is %v; want %v", g, w)
 	}
 	worst, most, bad := -1, 0.0, 0
 	for i := range want.Len() {
 		e := 0.0
+		if want.F != nil && !look(got.F[i], want.F[i]) {
+			continue
+		}
 		if want.F != nil {
 			e = excess(got.F[i], want.F[i], tol, want.DType)
 		} else if got.I[i] != want.I[i] {
@@ -113,6 +131,5 @@ func extremes(rng *rand.Rand, in []*tensor.Array) {
 
 // random makes operands for a subject, the same for the same seed.
 func (s subject) random(seed uint64) []*tensor.Array {
-	c := s.Case
-	return interp.CaseInputs(c, seed)
+	return interp.CaseInputs(s.Case, seed)
 }

@@ -1,0 +1,217 @@
+package devicetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/ir"
+)
+
+// TestReference: a backend that runs every op by its definition passes.
+func TestReference(t *testing.T) {
+	Run(t, func(*testing.T) device.Backend { return fake{} }, Options{MustHave: true})
+}
+
+// TestWithoutFused: nothing needs to be said about fused ops and element types that Info does not list.
+func TestWithoutFused(t *testing.T) {
+	for _, not := range []string{"fused_matmul", "f64"} {
+		s := suiteOf(t, fake{not: not})
+		l := &ledger{}
+		for _, name := range []string{"fused_matmul", "add"} {
+			for _, err := range failures(s.opChecks(find(t, name), brief), l) {
+				t.Errorf("without %s: %v", not, err)
+			}
+		}
+	}
+}
+
+func suiteOf(t *testing.T, f fake) *suite {
+	t.Helper()
+	info, err := f.Info(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newSuite(f, info)
+}
+
+func find(t *testing.T, name string) *ir.OpDef {
+	t.Helper()
+	d, ok := ir.Find(name)
+	if !ok {
+		t.Fatalf("no op %s", name)
+	}
+	return d
+}
+
+// failures runs checks and lists what is wrong, each with the name of its check.
+func failures(checks []check, l *ledger) (out []error) {
+	for _, c := range checks {
+		if err := l.judge(c.name, c.run()); err != nil {
+			out = append(out, fmt.Errorf("%s: %w", c.name, err))
+		}
+	}
+	return out
+}
+
+// TestFaults: every fault is found by the check that is meant to find it. checks names the group, an op or run or graph;
+// want is part of a failure's text.
+func TestFaults(t *testing.T) {
+	for _, c := range []struct{ fault, checks, want string }{
+		{"no devices", "info", "no devices"},
+		{"any device", "run", "run/devices: an unknown device is accepted"},
+		{"no kernels", "neg", "Kernels lists"},
+		{"last element", "add", "add/4/inputs"},
+		{"last element", "matmul", "weights-f16: matmul"},
+		{"keeps results", "gelu", "second run, other values"},
+		{"keeps io", "gelu", "third run, another IO space"},
+		{"changes its mind", "gelu", "two runs on the same values give different bits"},
+		{"three threads", "graph", "graph/exact"},
+		{"three threads", "softmax", "1 and 3 threads give different bits"},
+		{"writes an input", "transpose", "in input 0"},
+		{"writes a weight", "matmul", "wrote byte 0 of the weights"},
+		{"writes behind", "relu", "0 bytes past the end"},
+		{"writes behind in the arena", "relu", "a value that lies beside it"},
+		{"moves values in the arena", "graph", "graph/random: seed"},
+		{"flushes denormals", "neg", "special"},
+		{"loses NaN", "relu", "special"},
+		{"loses NaN", "matmul", "special: element"},
+		{"spreads NaN", "softmax", "spread: element"},
+		{"clamps an index", "gather", "the definition refuses the values"},
+		{"clamps an index", "run", "index -1 of 5 gives error <nil>"},
+		{"wrong value error", "gather", "want device.ErrInput"},
+		{"wrong value error", "div", "divisor is 0"},
+		{"clamps sizes", "run", "run/sizes: N = 0 gives error <nil>"},
+		{"no code", "run", "run/sizes: N = 0 gives error"},
+		{"never cancels", "run", "run/cancel: a run with a cancelled context gives error <nil>"},
+		{"own cancel error", "run", "run/cancel: a run with a cancelled context gives error fake: stopped"},
+		{"progress goes back", "run", "run/progress: step 18 is told after step 19"},
+		{"progress lacks the end", "run", "run/progress: the last step told"},
+		{"profile lacks a step", "run", "run/profile: 19 times for 20 steps"},
+		{"profile is long", "run", "in a run of"},
+		{"nan late", "run", "run/nan: error is later: NaN"},
+		{"nan in the tail", "run", "run/nan-tail: N = "},
+		{"observes others", "run", "run/observe: nodes"},
+		{"observes on", "run", "run/observe: an observer that refuses"},
+	} {
+		s := suiteOf(t, fake{fault: c.fault})
+		var checks []check
+		switch c.checks {
+		case "info":
+			checks = []check{{"info", s.checkInfo}}
+		case "run":
+			checks = s.runChecks()
+		case "graph":
+			checks = s.graphChecks(brief)
+		default:
+			checks = s.opChecks(find(t, c.checks), full)
+		}
+		errs := failures(checks, &ledger{})
+		if !slices.ContainsFunc(errs, func(err error) bool { return strings.Contains(err.Error(), c.want) }) {
+			t.Errorf("%s: no check of %s says %q: %.2000v", c.fault, c.checks, c.want, errs)
+		}
+	}
+}
+
+// TestRefusals: what Info does not list must be refused, and with the right code.
+func TestRefusals(t *testing.T) {
+	for fault, want := range map[string]string{"takes all": "which Info does not list", "wrong refusal": "want device.ErrUnsupported"} {
+		errs := failures(suiteOf(t, fake{fault: fault, not: "bf16"}).opChecks(find(t, "add"), brief), &ledger{})
+		if len(errs) == 0 || !strings.Contains(errs[0].Error(), want) {
+			t.Errorf("%s: %v", fault, errs)
+		}
+	}
+	errs := failures(suiteOf(t, fake{not: "gather"}).opChecks(find(t, "gather"), brief), &ledger{})
+	if len(errs) != 1 || !errors.Is(errs[0], device.ErrUnsupported) {
+		t.Errorf("a core op that is not listed gives %v", errs)
+	}
+}
+
+// TestLedger: exceptions excuse what they say and nothing else, and go stale.
+func TestLedger(t *testing.T) {
+	bad, unsupported := errors.New("bad"), fmt.Errorf("load: %w", device.ErrUnsupported)
+	l, err := newLedger(Options{
+		Unsupported: []Exception{{"pow", "r"}, {"exp/1", "r"}},
+		Failing:     []Exception{{"sin", "r"}, {"sin/2", "r"}, {"*/3/special", "r"}, {"cos", "r"}, {"never", "r"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name string
+		err  error
+		ok   bool
+	}{
+		{"add/1/inputs", nil, true}, {"add/1/inputs", bad, false}, {"add/1", unsupported, false}, {"add/1", errRefused, true},
+		{"pow/0/inputs", unsupported, true}, {"pow/0/inputs", nil, false}, {"pow/0/inputs", bad, false}, {"power/0", bad, false},
+		{"exp/1/inputs", unsupported, true}, {"exp/11/inputs", unsupported, false},
+		{"sin/1/inputs", bad, true}, {"sin/1/weights", nil, true}, {"sin/2/inputs", nil, true}, {"cos/1/inputs", nil, true},
+		{"add/3/special", bad, true}, {"add/3/inputs", bad, false},
+	} {
+		if err := l.judge(c.name, c.err); (err == nil) != c.ok {
+			t.Errorf("%s with %v is judged %v", c.name, c.err, err)
+		}
+	}
+	var text []string
+	for _, err := range l.stale(full) {
+		text = append(text, err.Error())
+	}
+	if got := strings.Join(text, "\n"); len(text) != 3 || !strings.Contains(got, `"sin/2" passes now`) || !strings.Contains(got, `"cos" passes now`) || !strings.Contains(got, `"never" names no check`) {
+		t.Errorf("stale entries: %s", got)
+	}
+	for _, o := range []Options{{Failing: []Exception{{"x", ""}}}, {Failing: []Exception{{"", "r"}}}, {Failing: []Exception{{"x", "r"}}, Unsupported: []Exception{{"x", "r"}}}} {
+		if _, err := newLedger(o); err == nil {
+			t.Errorf("%+v is accepted", o)
+		}
+	}
+}
+
+// TestCoverage: new sizes are found for every op that has any, weights for every op that takes some, and programs run
+// everything in the arena with results in place.
+func TestCoverage(t *testing.T) {
+	for _, def := range ir.Defs() {
+		resized, larger, zero, n := 0, 0, 0, 0
+		for i, c := range def.Cases() {
+			sub, err := newSubject(def, c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for k := range uint64(10) {
+				n++
+				if r, ok := sub.resized(rand.New(rand.NewPCG(k, uint64(i)))); ok {
+					resized++
+					if r.elements() > sub.elements() {
+						larger++
+					}
+					if numel(r.out) == 0 {
+						zero++
+					}
+				}
+			}
+		}
+		if resized*4 < n || larger < 5 || zero == 0 {
+			t.Errorf("%s: of %d tries %d gave new sizes, %d larger and %d empty ones", def.Name, n, resized, larger, zero)
+		}
+	}
+	sub, err := newSubject(find(t, "add"), find(t, "add").Cases()[4])
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, _, err := sub.build(form{arena: true}, sub.random(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range p.Graph.Nodes {
+		if n.Op == sub.def && p.Places[n.ID].Parent < 0 {
+			t.Error("an add in the arena does not work in place")
+		}
+	}
+}
+
+// FuzzReference checks the fuzz entry itself: the reference agrees with itself on whatever the bytes say.
+func FuzzReference(f *testing.F) { Fuzz(f, func(*testing.T) device.Backend { return fake{} }) }

@@ -1,0 +1,229 @@
+package devicetest
+
+import (
+	"context"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+	_ "github.com/rlx-go/rlx/core/op"
+	"github.com/rlx-go/rlx/core/program"
+	"github.com/rlx-go/rlx/core/tensor"
+)
+
+// fake is a backend that runs every op by its definition, right but for one fault.
+type fake struct {
+	fault string
+	not   string // an op or element type that Info does not list
+}
+
+func (f fake) Info(context.Context) (device.Info, error) {
+	i := device.Info{Name: "fake", Version: "1", Targets: []string{"portable"}, Devices: []device.Device{{ID: "a", Name: "A", Type: "cpu"}}}
+	for _, d := range ir.Defs() {
+		if d.Eval != nil && d.Level != ir.Block && d.Name != f.not {
+			i.Ops = append(i.Ops, d.Name)
+		}
+	}
+	for _, d := range dtype.All() {
+		if d.String() != f.not {
+			i.DTypes = append(i.DTypes, d.String())
+		}
+	}
+	if f.fault == "no devices" {
+		i.Devices = nil
+	}
+	return i, nil
+}
+
+func (f fake) Load(_ context.Context, l device.Load) (device.Executable, error) {
+	if l.Device != "" && l.Device != "a" && f.fault != "any device" {
+		return nil, diag.New(device.ErrUnavailable, "fake", "no device %s", l.Device)
+	}
+	x := &fakeExecutable{fake: f, l: l, arena: make([]byte, l.Program.ArenaSize+64)}
+	for _, n := range l.Program.Graph.Nodes {
+		if f.not != "" && (n.Op.Name == f.not || n.Type.DType.String() == f.not) && f.fault != "takes all" {
+			code := device.ErrUnsupported
+			if f.fault == "wrong refusal" {
+				code = device.ErrDevice
+			}
+			return nil, diag.New(code, "fake", "no %s", f.not)
+		}
+		if program.IsStep(n) && !slices.ContainsFunc(x.list, func(k device.Kernel) bool { return k.Op == n.Op.Name }) {
+			x.list = append(x.list, device.Kernel{Op: n.Op.Name})
+		}
+	}
+	return x, nil
+}
+
+type fakeExecutable struct {
+	fake
+	l      device.Load
+	arena  []byte
+	list   []device.Kernel
+	runs   int
+	io     []byte         // of the first run
+	values map[int][]byte // of the first run, by node
+}
+
+func (x *fakeExecutable) Kernels() []device.Kernel {
+	if x.fault == "no kernels" {
+		return nil
+	}
+	return x.list
+}
+
+func (x *fakeExecutable) Close() error { return nil }
+
+func (x *fakeExecutable) Run(ctx context.Context, r device.Run) (device.Stats, error) {
+	start, stats := time.Now(), device.Stats{FirstNaN: -1}
+	if x.fault == "clamps sizes" {
+		r.Syms = x.l.Program.Graph.Syms.Max()
+	}
+	b, err := x.l.Program.Bind(r.Syms)
+	if err != nil || int64(len(r.IO)) < x.l.Program.IOSize {
+		code := device.ErrInput
+		if x.fault == "no code" {
+			code = diag.Internal
+		}
+		return stats, diag.New(code, "fake", "sizes %v, io %d: %w", r.Syms, len(r.IO), err)
+	}
+	if x.runs++; x.runs == 1 {
+		x.io, x.values = r.IO, map[int][]byte{}
+	}
+	if x.fault == "keeps io" {
+		r.IO = x.io
+	}
+	for i, s := range b.Steps {
+		if ctx.Err() != nil && x.fault != "never cancels" {
+			if x.fault == "own cancel error" {
+				return stats, diag.New(device.ErrDevice, "fake", "stopped")
+			}
+			return stats, ctx.Err()
+		}
+		if r.Progress != nil && x.fault == "progress goes back" {
+			r.Progress(len(b.Steps) - 1 - i)
+		} else if r.Progress != nil {
+			r.Progress(i)
+		}
+		if err := x.step(s, r); err != nil {
+			return stats, err
+		}
+		out := x.view(s.Out, r.IO)
+		if x.fault == "nan in the tail" {
+			out.Data = out.Data[:cap(out.Data)]
+		}
+		if slices.Contains(r.Opts.Dump, s.Node.ID) != (x.fault == "observes others" && len(b.Steps) == 6) && r.Opts.Observe != nil {
+			if err := r.Opts.Observe(s.Node.ID, s.Out.Shape, x.view(s.Out, r.IO).Data); err != nil && x.fault != "observes on" {
+				return stats, err
+			}
+		}
+		if r.Opts.CheckNaN && hasNaN(out) && (x.fault != "nan late" || s.Node.Name == "later") {
+			stats.FirstNaN = s.Node.ID
+			return stats, diag.New(device.ErrNaN, s.Node.Label(), "NaN")
+		}
+		if r.Opts.Profile && !(x.fault == "profile lacks a step" && i == 3) {
+			st := device.Step{Node: s.Node.ID, Start: time.Since(start)}
+			if x.fault == "profile is long" {
+				st.Time = time.Hour
+			}
+			stats.Steps = append(stats.Steps, st)
+		}
+	}
+	if r.Progress != nil && x.fault != "progress lacks the end" {
+		r.Progress(len(b.Steps))
+	}
+	switch x.fault {
+	case "writes an input":
+		for _, o := range b.Inputs {
+			flip(x.view(o, r.IO).Data)
+		}
+	case "writes a weight":
+		flip(x.l.Weights)
+	}
+	stats.Total = max(time.Since(start), 1)
+	return stats, nil
+}
+
+func flip(b []byte) {
+	if len(b) > 0 {
+		b[0] ^= 1
+	}
+}
+
+func (x *fakeExecutable) view(o program.Operand, io []byte) tensor.Tensor {
+	space := [...][]byte{program.Weights: x.l.Weights, program.Arena: x.arena, program.IO: io}[o.Space]
+	room := min(o.Offset+program.AlignUp(o.Bytes+1), int64(len(space)))
+	return tensor.Tensor{DType: o.DType, Shape: o.Shape, Data: space[o.Offset:][:o.Bytes:max(room-o.Offset, o.Bytes)]}
+}
+
+func (x *fakeExecutable) step(s program.BoundStep, r device.Run) error {
+	in := make([]*tensor.Array, len(s.In))
+	for k, o := range s.In {
+		in[k] = x.view(o, r.IO).Array()
+		if x.fault == "flushes denormals" {
+			for i, v := range in[k].F {
+				if math.Abs(v) < 0x1p-126 {
+					in[k].F[i] = 0
+				}
+			}
+		}
+		if x.fault == "clamps an index" && s.Node.Op.Name == "gather" && k == 1 {
+			for i := range in[k].I {
+				in[k].I[i] = 0
+			}
+		}
+	}
+	out := tensor.NewArray(s.Out.DType, s.Out.Shape...)
+	if err := s.Node.Op.Eval(s.Node.Attrs, in, out); err != nil {
+		if x.fault == "wrong value error" {
+			return diag.New(device.ErrDevice, s.Node.Label(), "%w", err)
+		}
+		return diag.New(device.ErrInput, s.Node.Label(), "%w", err)
+	}
+	copies := s.Node.Op.Name == "copy"
+	last := len(out.F) - 1
+	switch {
+	case x.fault == "last element" && last >= 16 && !copies:
+		out.F[last] += 0.01
+	case x.fault == "loses NaN" && !copies:
+		for i, v := range out.F {
+			if v != v {
+				out.F[i] = 0
+			}
+		}
+	case x.fault == "spreads NaN" && slices.ContainsFunc(out.F, math.IsNaN) && s.Node.Op.Name == "softmax":
+		for i := range out.F {
+			out.F[i] = math.NaN()
+		}
+	}
+	t, data := x.view(s.Out, r.IO), out.Tensor().Data
+	if old, ok := x.values[s.Node.ID]; ok && x.fault == "keeps results" && len(old) == len(data) {
+		data = old
+	}
+	x.values[s.Node.ID] = slices.Clone(data)
+	if len(data) > 0 && out.F != nil {
+		if x.fault == "three threads" && x.l.Threads == 3 || x.fault == "changes its mind" && x.runs == 3 {
+			data[0] ^= 1
+		}
+	}
+	copy(t.Data, data)
+	switch {
+	case x.fault == "writes behind" && s.Out.Space == program.IO && cap(t.Data) > len(t.Data):
+		t.Data[:len(t.Data)+1][len(t.Data)] = 7
+	case x.fault == "writes behind in the arena" && s.Out.Space == program.Arena && !copies && len(x.arena) > 0:
+		end := int(program.AlignUp(s.Out.Offset + max(s.Out.Bytes, 1)))
+		flip(x.arena[min(end, len(x.arena)-1):])
+	case x.fault == "moves values in the arena" && s.Out.Space == program.Arena && s.Node.Op.Name == "relu":
+		copy(x.arena, t.Data[:len(t.Data)/2])
+	}
+	return nil
+}
+
+func hasNaN(t tensor.Tensor) bool {
+	t.Shape = []int{len(t.Data) / t.DType.Size()}
+	return slices.ContainsFunc(t.Array().F, math.IsNaN)
+}
