@@ -31,6 +31,8 @@ type kernel struct {
 	// reference implementation runs: right, and slow.
 	can func(n *ir.Node) bool
 	run func(c *call) error
+	// prepare, in place of can and run, makes what runs one node, once, when a program is loaded; nil: nothing does.
+	prepare func(n *ir.Node) func(c *call) error
 }
 
 // call is one step: operands and result, dense and row-major.
@@ -45,7 +47,7 @@ var registry = map[string]kernel{}
 
 // register binds a kernel to an op. It is called from package variables, once per op.
 func register(k kernel) struct{} {
-	if _, ok := ir.Find(k.op); !ok || registry[k.op].run != nil {
+	if _, ok := ir.Find(k.op); !ok || registry[k.op].op != "" {
 		panic("BUG: cpu: kernel for " + k.op + ", which is no op or has a kernel already")
 	}
 	registry[k.op] = k
@@ -68,7 +70,12 @@ func reference(c *call) error {
 
 // find chooses what runs a node.
 func find(n *ir.Node) (run func(*call) error, native bool, err error) {
-	if k, ok := registry[n.Op.Name]; ok && (k.can == nil || k.can(n)) {
+	switch k, ok := registry[n.Op.Name]; {
+	case ok && k.prepare != nil:
+		if run := k.prepare(n); run != nil {
+			return run, true, nil
+		}
+	case ok && (k.can == nil || k.can(n)):
 		return k.run, true, nil
 	}
 	if n.Op.Eval == nil || n.Op.Level == ir.Block {

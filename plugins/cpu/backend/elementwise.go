@@ -132,7 +132,7 @@ func where(c *call) error {
 	if c.in[0].DType != dtype.Bool {
 		return reference(c)
 	}
-	return bySize(c.out.DType, func() { whereOf[uint8](c) }, func() { whereOf[uint16](c) }, func() { whereOf[uint32](c) }, func() { whereOf[int64](c) })
+	return bySize(c.out.DType, func() { whereOf[uint8](c) }, func() { whereOf[uint16](c) }, func() { whereOf[float32](c) }, func() { whereOf[int64](c) })
 }
 
 func whereOf[T tensor.Element](c *call) {

@@ -53,12 +53,12 @@ func Binary[T Number](p *Pool, op BinaryOp, dst, a []T, aShape []int, b []T, bSh
 		panic(fmt.Sprintf("BUG: %v of %v and %v", op, aShape, bShape))
 	}
 	g := newGrid(shape, aShape, bShape)
-	if op == Add && g.dense() {
-		if d, ok := any(dst).([]float32); ok {
-			x, y := any(a).([]float32), any(b).([]float32)
-			p.split(g.dims[0], elementGrain, func(lo, hi, _ int) { p.isa.add(d[lo:hi], x[lo:hi], y[lo:hi]) })
-			return nil
-		}
+	if d, ok := any(dst).([]float32); ok && p.isa.binary[op] != nil {
+		x, y := any(a).([]float32), any(b).([]float32)
+		g.rows(p, func(out int, at []int, n, _ int) {
+			p.isa.binaryF32(op, d[out:out+n], x[at[0]:], y[at[1]:], g.step(0), g.step(1))
+		})
+		return nil
 	}
 	var bad atomic.Bool
 	g.rows(p, func(out int, at []int, n, _ int) {
@@ -215,30 +215,43 @@ func Compare[T Number](p *Pool, op CompareOp, dst []uint8, a []T, aShape []int, 
 	}
 	g := newGrid(shape, aShape, bShape)
 	sa, sb := g.step(0), g.step(1)
-	g.rows(p, func(out int, at []int, n, _ int) {
-		for i := range n {
-			x, y := a[at[0]+i*sa], b[at[1]+i*sb]
-			var r bool
-			switch op {
-			case Eq:
-				r = x == y
-			case Ne:
-				r = x != y
-			case Lt:
-				r = x < y
-			case Le:
-				r = x <= y
-			case Gt:
-				r = x > y
-			case Ge:
-				r = x >= y
-			}
-			dst[out+i] = 0
-			if r {
-				dst[out+i] = 1
-			}
-		}
-	})
+	if x, ok := any(a).([]float32); ok {
+		y, f := any(b).([]float32), p.isa.compare[op]
+		g.rows(p, func(out int, at []int, n, _ int) {
+			pieces(n, x[at[0]:], y[at[1]:], sa, sb, func(i int, a, b []float32) { f(dst[out+i:out+i+len(a)], a, b) })
+		})
+		return
+	}
+	g.rows(p, func(out int, at []int, n, _ int) { compareRow(op, dst[out:out+n], a[at[0]:], b[at[1]:], sa, sb) })
+}
+
+// compareRow is one row; steps are 0 or 1.
+func compareRow[T Number](op CompareOp, dst []uint8, a, b []T, sa, sb int) {
+	for i := range dst {
+		dst[i] = truth(op, a[i*sa], b[i*sb])
+	}
+}
+
+func truth[T Number | int](op CompareOp, x, y T) uint8 {
+	var r bool
+	switch op {
+	case Eq:
+		r = x == y
+	case Ne:
+		r = x != y
+	case Lt:
+		r = x < y
+	case Le:
+		r = x <= y
+	case Gt:
+		r = x > y
+	case Ge:
+		r = x >= y
+	}
+	if r {
+		return 1
+	}
+	return 0
 }
 
 // Where is dst = t where cond is not 0, f elsewhere, with NumPy broadcast of all three. It selects and never computes, so T may be
@@ -250,15 +263,28 @@ func Where[T any](p *Pool, dst []T, cond []uint8, cShape []int, t []T, tShape []
 	}
 	g := newGrid(shape, cShape, tShape, fShape)
 	sc, st, sf := g.step(0), g.step(1), g.step(2)
+	if d, ok := any(dst).([]float32); ok && sc == 1 {
+		x, y := any(t).([]float32), any(f).([]float32)
+		g.rows(p, func(out int, at []int, n, _ int) {
+			c := cond[at[0]:]
+			pieces(n, x[at[1]:], y[at[2]:], st, sf, func(i int, t, f []float32) { p.isa.choose(d[out+i:out+i+len(t)], c[i:i+len(t)], t, f) })
+		})
+		return
+	}
 	g.rows(p, func(out int, at []int, n, _ int) {
-		for i := range n {
-			if cond[at[0]+i*sc] != 0 {
-				dst[out+i] = t[at[1]+i*st]
-			} else {
-				dst[out+i] = f[at[2]+i*sf]
-			}
-		}
+		whereRow(dst[out:out+n], cond[at[0]:], t[at[1]:], f[at[2]:], sc, st, sf)
 	})
+}
+
+// whereRow is one row; steps are 0 or 1.
+func whereRow[T any](dst []T, cond []uint8, t, f []T, sc, st, sf int) {
+	for i := range dst {
+		if cond[i*sc] != 0 {
+			dst[i] = t[i*st]
+		} else {
+			dst[i] = f[i*sf]
+		}
+	}
 }
 
 // Expand repeats src of one shape to another that it broadcasts to.

@@ -1,7 +1,5 @@
 package kernels
 
-import "slices"
-
 // grid is the iteration space of an elementwise operation over operands that broadcast: dims, outermost first, and for each
 // operand its stride in every dim, 0 where it is repeated. Neighbouring dims are merged where all operands allow it.
 type grid struct {
@@ -125,8 +123,3 @@ func (g *grid) rows(p *Pool, f func(out int, at []int, n, worker int)) {
 
 // step is the stride of an operand along the rows: 0 or, for dense operands, 1.
 func (g *grid) step(operand int) int { return g.strides[operand][len(g.dims)-1] }
-
-// dense reports whether one operand is simply the result's elements in order.
-func (g *grid) dense() bool {
-	return len(g.dims) == 1 && !slices.ContainsFunc(g.strides, func(s []int) bool { return s[0] != 1 })
-}

@@ -68,8 +68,9 @@ func binary64(op BinaryOp, x, y float64) float64 {
 	return math.Pow(x, y)
 }
 
-func TestBinaryFloat(t *testing.T) {
-	p := newPool(t, 3, "")
+func TestBinaryFloat(t *testing.T) { eachPool(t, testBinaryFloat) }
+
+func testBinaryFloat(t *testing.T, p *Pool) {
 	r := rng(1)
 	specials := []float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)), 0, -3, 2, 1e-40}
 	for _, shapes := range broadcasts {
@@ -129,8 +130,9 @@ func TestBinaryInteger(t *testing.T) {
 	}
 }
 
-func TestCompareWhereExpand(t *testing.T) {
-	p := newPool(t, 3, "")
+func TestCompareWhereExpand(t *testing.T) { eachPool(t, testCompareWhereExpand) }
+
+func testCompareWhereExpand(t *testing.T, p *Pool) {
 	r := rng(2)
 	nan := float32(math.NaN())
 	for _, shapes := range broadcasts {

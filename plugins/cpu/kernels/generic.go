@@ -51,6 +51,7 @@ func genericISA() *isa {
 				dst[i] = x + b[i]
 			}
 		},
+		binary: binaryGeneric(), compare: compareGeneric(), choose: chooseGeneric,
 		scoreMax: func(s []float32, scale float32, max []float32) {
 			for j := range s {
 				s[j] *= scale

@@ -35,6 +35,11 @@ type isa struct {
 	erf, relu            func(dst, src []float32)
 	add                  func(dst, a, b []float32)
 
+	// Elementwise over slices of equal length; dst may be an operand. binary has nil for what has no routine (Pow).
+	binary  [binaryCount]func(dst, a, b []float32)
+	compare [compareCount]func(dst []uint8, a, b []float32)
+	choose  func(dst []float32, cond []uint8, t, f []float32)
+
 	// The passes over one panel of attention scores s[keys, nr]; see attention.go.
 	scoreMax     func(s []float32, scale float32, max []float32)
 	scoreBiasMax func(s []float32, scale float32, row, each, max []float32)

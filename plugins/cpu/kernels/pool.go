@@ -132,6 +132,9 @@ type scratch struct {
 	block []float32
 	used  int
 	need  int
+
+	bytes                []uint8 // the same for bytes
+	usedBytes, needBytes int
 }
 
 // floats returns n floats with arbitrary contents, aligned to 64 bytes where the block is. They stay valid until reset.
@@ -146,11 +149,25 @@ func (s *scratch) floats(n int) []float32 {
 	return out
 }
 
+// octets is floats for bytes.
+func (s *scratch) octets(n int) []uint8 {
+	s.needBytes += n
+	if s.usedBytes+n > len(s.bytes) {
+		return make([]uint8, n)
+	}
+	out := s.bytes[s.usedBytes : s.usedBytes+n : s.usedBytes+n]
+	s.usedBytes += n
+	return out
+}
+
 func (s *scratch) reset() {
 	if s.need > len(s.block) {
 		s.block = make([]float32, s.need+s.need/4)
 	}
-	s.used, s.need = 0, 0
+	if s.needBytes > len(s.bytes) {
+		s.bytes = make([]uint8, s.needBytes+s.needBytes/4)
+	}
+	s.used, s.need, s.usedBytes, s.needBytes = 0, 0, 0, 0
 }
 
 // scratch is the memory of one worker, valid within one task.

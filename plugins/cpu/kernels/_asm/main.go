@@ -23,6 +23,7 @@ var parts = map[string]func(vec){
 	"math":      genMath,
 	"attention": genAttention,
 	"rows":      genRows,
+	"binary":    genBinary,
 }
 
 func main() {
@@ -30,7 +31,7 @@ func main() {
 	flag.Parse() // -out and -stubs are avo's
 	gen, ok := parts[*part]
 	if !ok {
-		fmt.Fprintf(os.Stderr, "part %q is not one of gemm, copy, math, attention, rows\n", *part)
+		fmt.Fprintf(os.Stderr, "part %q is not one of gemm, copy, math, attention, rows, binary\n", *part)
 		os.Exit(2)
 	}
 	for _, v := range []vec{{8, "AVX2"}, {16, "AVX512"}} {

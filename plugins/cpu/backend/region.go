@@ -1,0 +1,55 @@
+package backend
+
+import (
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+	"github.com/rlx-go/rlx/core/tensor"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels"
+)
+
+var _ = register(kernel{op: "elementwise_region", prepare: region})
+
+// region compiles the steps of an elementwise_region; nil where they have an operation without a kernel.
+func region(n *ir.Node) func(*call) error {
+	steps, err := op.ParseRegion(n.Attrs.(op.ElementwiseRegionAttrs).Expr)
+	if err != nil {
+		return nil
+	}
+	bools := make([]bool, len(n.In))
+	for i, x := range n.In {
+		bools[i] = x.Type.DType == dtype.Bool
+	}
+	kinds := map[op.OperandKind]kernels.RegionRefKind{
+		op.RegionInput: kernels.RegionInput, op.RegionResult: kernels.RegionResult, op.RegionLiteral: kernels.RegionNumber,
+	}
+	compiled := make([]kernels.RegionStep, len(steps))
+	for i, s := range steps {
+		compiled[i].Op = s.Op.Name
+		for _, o := range s.In {
+			compiled[i].In = append(compiled[i].In, kernels.RegionRef{Kind: kinds[o.Kind], Index: o.Index, Value: o.Value})
+		}
+	}
+	r, err := kernels.NewRegion(bools, compiled)
+	if err != nil {
+		return nil
+	}
+	in := make([]kernels.RegionValue, len(n.In))
+	return func(c *call) error {
+		if tensor.Numel(c.out.Shape) == 0 {
+			return nil
+		}
+		for i, x := range c.in {
+			in[i] = regionValue(x)
+		}
+		r.Run(c.pool, regionValue(c.out), in)
+		return nil
+	}
+}
+
+func regionValue(t tensor.Tensor) kernels.RegionValue {
+	if t.DType == dtype.Bool {
+		return kernels.RegionValue{Bool: t.Data}
+	}
+	return kernels.RegionValue{F32: f32(t)}
+}

@@ -1,0 +1,130 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
+// genBinary writes the elementwise functions of two operands, the relations and the selection, whole vectors only.
+func genBinary(v vec) {
+	for _, op := range []struct {
+		name string
+		f    func(...Op)
+	}{{"sub", VSUBPS}, {"mul", VMULPS}, {"div", VDIVPS}} {
+		v.binary(op.name, func(a VecVirtual, b Mem) VecVirtual {
+			op.f(b, a, a)
+			return a
+		})
+	}
+	// VMAXPS and VMINPS return the second operand if either is NaN: a NaN in the first must be put back.
+	for _, op := range []struct {
+		name string
+		f    func(...Op)
+	}{{"max", VMAXPS}, {"min", VMINPS}} {
+		v.binary(op.name, func(a VecVirtual, b Mem) VecVirtual {
+			m := v.reg()
+			op.f(b, a, m)
+			return v.pick(cmpUnordered, a, a, a, m)
+		})
+	}
+	for i, name := range []string{"eq", "ne", "lt", "le", "gt", "ge"} {
+		v.compare(name, []uint8{0, 4, 17, 18, 30, 29}[i]) // quiet; false for NaN but ne
+	}
+	v.choose()
+}
+
+// cmpUnordered holds where either operand is NaN.
+const cmpUnordered = 3
+
+func (v vec) binary(name string, f func(a VecVirtual, b Mem) VecVirtual) {
+	name += "Into" + v.name
+	TEXT(name, NOSPLIT, "func(dst, a, b *float32, blocks int)")
+	Doc(name + " is dst = f(a, b) over blocks*lanes floats; blocks > 0, dst may be a or b.")
+	Pragma("noescape")
+	dst, a, b := Load(Param("dst"), GP64()), Load(Param("a"), GP64()), Load(Param("b"), GP64())
+	n := Load(Param("blocks"), GP64())
+	i := GP64()
+	XORQ(i, i)
+	Label("loop")
+	x := v.reg()
+	VMOVUPS(Mem{Base: a, Index: i, Scale: 1}, x)
+	VMOVUPS(f(x, Mem{Base: b, Index: i, Scale: 1}), Mem{Base: dst, Index: i, Scale: 1})
+	ADDQ(Imm(uint64(v.bytes())), i)
+	DECQ(n)
+	JNE(LabelRef("loop"))
+	VZEROUPPER()
+	RET()
+}
+
+// compare stores a byte of 1 or 0 for each lane.
+func (v vec) compare(name string, predicate uint8) {
+	name += "Bytes" + v.name
+	TEXT(name, NOSPLIT, "func(dst *uint8, a, b *float32, blocks int)")
+	Doc(name + " is dst = 1 where the relation of a and b holds, else 0, over blocks*lanes elements; blocks > 0.")
+	Pragma("noescape")
+	dst, a, b := Load(Param("dst"), GP64()), Load(Param("a"), GP64()), Load(Param("b"), GP64())
+	n := Load(Param("blocks"), GP64())
+	ones := XMM()
+	VMOVUPS(bitsConst(0x01010101), ones)
+	Label("loop")
+	x := v.reg()
+	VMOVUPS(Mem{Base: a}, x)
+	bytes := XMM()
+	if v.wide() {
+		k := K()
+		VCMPPS(Imm(uint64(predicate)), Mem{Base: b}, x, k)
+		VPMOVM2B(k, bytes)
+		VPAND(ones, bytes, bytes)
+		VMOVDQU(bytes, Mem{Base: dst})
+	} else {
+		m, high := YMM(), XMM()
+		VCMPPS(Imm(uint64(predicate)), Mem{Base: b}, x, m)
+		VEXTRACTI128(Imm(1), m, high)
+		VPACKSSDW(high, m.AsX(), bytes)
+		VPACKSSWB(bytes, bytes, bytes)
+		VPAND(ones, bytes, bytes)
+		VMOVQ(bytes, Mem{Base: dst})
+	}
+	ADDQ(Imm(uint64(v.bytes())), a)
+	ADDQ(Imm(uint64(v.bytes())), b)
+	ADDQ(Imm(uint64(v.lanes)), dst)
+	DECQ(n)
+	JNE(LabelRef("loop"))
+	VZEROUPPER()
+	RET()
+}
+
+func (v vec) choose() {
+	name := "choose" + v.name
+	TEXT(name, NOSPLIT, "func(dst *float32, cond *uint8, t, f *float32, blocks int)")
+	Doc(name + " is dst = t where cond is not 0, f elsewhere, over blocks*lanes elements; blocks > 0, dst may be t or f.")
+	Pragma("noescape")
+	dst, cond := Load(Param("dst"), GP64()), Load(Param("cond"), GP64())
+	t, f := Load(Param("t"), GP64()), Load(Param("f"), GP64())
+	n := Load(Param("blocks"), GP64())
+	zero := v.zero()
+	i := GP64()
+	XORQ(i, i)
+	Label("loop")
+	c, x := v.reg(), v.reg()
+	VPMOVZXBD(Mem{Base: cond}, c)
+	VMOVUPS(Mem{Base: f, Index: i, Scale: 1}, x)
+	if v.wide() {
+		k := K()
+		VPTESTMD(c, c, k)
+		VBLENDMPS(Mem{Base: t, Index: i, Scale: 1}, x, k, x)
+	} else {
+		yes := v.reg()
+		VPCMPEQD(zero, c, c)
+		VMOVUPS(Mem{Base: t, Index: i, Scale: 1}, yes)
+		VBLENDVPS(c, x, yes, x)
+	}
+	VMOVUPS(x, Mem{Base: dst, Index: i, Scale: 1})
+	ADDQ(Imm(uint64(v.bytes())), i)
+	ADDQ(Imm(uint64(v.lanes)), cond)
+	DECQ(n)
+	JNE(LabelRef("loop"))
+	VZEROUPPER()
+	RET()
+}

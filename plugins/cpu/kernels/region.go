@@ -1,0 +1,281 @@
+package kernels
+
+import (
+	"fmt"
+	"slices"
+)
+
+// A region is a chain of elementwise operations that is run block by block: what is between two operations stays in the
+// first-level cache.
+
+// RegionRef is what a step of a region reads: an input, the result of an earlier step, or a number.
+type RegionRef struct {
+	Kind  RegionRefKind
+	Index int     // of the input or step
+	Value float32 // of the number
+}
+
+// RegionRefKind is the kind of a RegionRef.
+type RegionRefKind uint8
+
+// The kinds of operands of a step.
+const (
+	RegionInput RegionRefKind = iota
+	RegionResult
+	RegionNumber
+)
+
+// RegionStep is one operation of a region: its name, as ParseUnary, ParseBinary and ParseCompare take it, or "where".
+type RegionStep struct {
+	Op string
+	In []RegionRef
+}
+
+// RegionValue is a tensor of float32 or of bools (bytes, of which any but 0 is true); the other slice is nil.
+type RegionValue struct {
+	F32  []float32
+	Bool []uint8
+}
+
+// Len is the number of elements.
+func (v RegionValue) Len() int { return max(len(v.F32), len(v.Bool)) }
+
+// Region is a compiled region. It may be run by several pools at once.
+type Region struct {
+	inputs    []bool // whether input i is of bools
+	steps     []regionStep
+	registers [2]int // blocks of float32, of bools
+}
+
+// regionStep has operands that are inputs, or blocks of one worker.
+type regionStep struct {
+	run func(s *isa, dst RegionValue, in *[3]RegionValue)
+	in  []regionOperand
+	out int  // register; -1: the result of the region
+	bit bool // the result is of bools
+}
+
+// regionOperand is a RegionRef whose Index, of a result, is its register.
+type regionOperand struct {
+	RegionRef
+	bit bool // of bools
+}
+
+const regionBlock = 2048 // elements; a block of float32 takes a quarter of a first-level cache
+
+// NewRegion compiles steps over inputs, of which bools tells those that are of bools. The last step is the result. An error
+// names the step that the kernels have no form of.
+func NewRegion(bools []bool, steps []RegionStep) (*Region, error) {
+	r := &Region{inputs: slices.Clone(bools)}
+	bit := make([]bool, len(steps)) // whether a step's result is of bools
+	lastUse := make([]int, len(steps))
+	for i, st := range steps {
+		for _, ref := range st.In {
+			if ref.Kind == RegionResult {
+				lastUse[ref.Index] = i
+			}
+		}
+	}
+	var free [2][]int // registers
+	register := make([]int, len(steps))
+	for i, st := range steps {
+		isBool := make([]bool, len(st.In))
+		var out regionStep
+		for k, ref := range st.In {
+			switch ref.Kind {
+			case RegionInput:
+				isBool[k] = bools[ref.Index]
+			case RegionResult:
+				isBool[k] = bit[ref.Index]
+			}
+			out.in = append(out.in, regionOperand{ref, isBool[k]})
+		}
+		if out.run, bit[i] = regionRun(st.Op, isBool); out.run == nil {
+			return nil, fmt.Errorf("step %d: no kernel for %s of %d operands of these types", i, st.Op, len(st.In))
+		}
+		out.bit = bit[i]
+		for k, ref := range st.In {
+			if ref.Kind != RegionResult {
+				continue
+			}
+			out.in[k].Index = register[ref.Index]
+			if lastUse[ref.Index] == i {
+				lastUse[ref.Index] = -1 // an operand given twice is freed once
+				free[class(bit[ref.Index])] = append(free[class(bit[ref.Index])], register[ref.Index])
+			}
+		}
+		// The result may take the register of an operand that ends here: all routines read an element before they write it.
+		c := class(bit[i])
+		switch n := len(free[c]); {
+		case i == len(steps)-1:
+			out.out = -1
+		case n > 0:
+			out.out, free[c] = free[c][n-1], free[c][:n-1]
+		default:
+			out.out = r.registers[c]
+			r.registers[c]++
+		}
+		register[i] = out.out
+		r.steps = append(r.steps, out)
+	}
+	if len(steps) == 0 {
+		return nil, fmt.Errorf("no steps")
+	}
+	return r, nil
+}
+
+func class(isBool bool) int {
+	if isBool {
+		return 1
+	}
+	return 0
+}
+
+// regionRun is the routine of a step and whether it gives bools; nil if there is none for operands of these types.
+func regionRun(name string, bools []bool) (run func(s *isa, dst RegionValue, in *[3]RegionValue), isBool bool) {
+	if name == "where" && len(bools) == 3 && bools[0] && bools[1] == bools[2] {
+		if bools[1] {
+			return func(_ *isa, dst RegionValue, in *[3]RegionValue) {
+				whereRow(dst.Bool, in[0].Bool, in[1].Bool, in[2].Bool, 1, 1, 1)
+			}, true
+		}
+		return func(s *isa, dst RegionValue, in *[3]RegionValue) { s.choose(dst.F32, in[0].Bool, in[1].F32, in[2].F32) }, false
+	}
+	if u, ok := ParseUnary(name); ok && len(bools) == 1 && !bools[0] {
+		return func(s *isa, dst RegionValue, in *[3]RegionValue) { s.vector(u)(dst.F32, in[0].F32) }, false
+	}
+	if b, ok := ParseBinary(name); ok && len(bools) == 2 && !bools[0] && !bools[1] {
+		return func(s *isa, dst RegionValue, in *[3]RegionValue) {
+			if !s.binaryF32(b, dst.F32, in[0].F32, in[1].F32, 1, 1) {
+				binaryRow(b, dst.F32, in[0].F32, in[1].F32, 1, 1)
+			}
+		}, false
+	}
+	if c, ok := ParseCompare(name); ok && len(bools) == 2 && bools[0] == bools[1] {
+		if bools[0] {
+			return func(_ *isa, dst RegionValue, in *[3]RegionValue) {
+				for i := range dst.Bool { // any byte but 0 is true, and true equals true
+					dst.Bool[i] = truth(c, class(in[0].Bool[i] != 0), class(in[1].Bool[i] != 0))
+				}
+			}, true
+		}
+		return func(s *isa, dst RegionValue, in *[3]RegionValue) { s.compare[c](dst.Bool, in[0].F32, in[1].F32) }, true
+	}
+	return nil, false
+}
+
+// Run computes the region over dst, which has the type that the last step gives. Each input has as many elements as dst, or
+// those of a suffix of its shape (element i of the result reads element i modulo their number), and may be dst if it has as
+// many.
+func (r *Region) Run(p *Pool, dst RegionValue, in []RegionValue) {
+	n := dst.Len()
+	if n == 0 {
+		return
+	}
+	if len(in) != len(r.inputs) || (dst.Bool != nil) != r.steps[len(r.steps)-1].bit {
+		panic("BUG: Region.Run: wrong inputs or result")
+	}
+	for i, v := range in {
+		if (v.Bool != nil) != r.inputs[i] || v.Len() == 0 || n%v.Len() != 0 {
+			panic(fmt.Sprintf("BUG: Region.Run: input %d of %d elements for %d", i, v.Len(), n))
+		}
+	}
+	p.split(n, elementGrain, func(lo, hi, worker int) {
+		b := r.blocks(p.scratch(worker), in)
+		for ; lo < hi; lo += regionBlock {
+			b.run(p.isa, dst, in, lo, min(regionBlock, hi-lo))
+		}
+	})
+}
+
+// regionBlocks is the state of one worker.
+type regionBlocks struct {
+	r     *Region
+	regs  [2][]RegionValue // by class
+	tiled []RegionValue    // a block of each input that repeats, from element phase[i] on
+	phase []int
+	nums  [][3][]float32 // per step: a block of each number
+}
+
+func (r *Region) blocks(sc *scratch, in []RegionValue) *regionBlocks {
+	b := &regionBlocks{r: r, tiled: make([]RegionValue, len(in)), phase: make([]int, len(in)), nums: make([][3][]float32, len(r.steps))}
+	for range r.registers[0] {
+		b.regs[0] = append(b.regs[0], RegionValue{F32: sc.floats(regionBlock)})
+	}
+	for range r.registers[1] {
+		b.regs[1] = append(b.regs[1], RegionValue{Bool: sc.octets(regionBlock)})
+	}
+	for i := range in {
+		b.phase[i] = -1
+		if r.inputs[i] {
+			b.tiled[i].Bool = sc.octets(regionBlock)
+		} else {
+			b.tiled[i].F32 = sc.floats(regionBlock)
+		}
+	}
+	for i, st := range r.steps {
+		for k, ref := range st.in {
+			if ref.Kind == RegionNumber {
+				b.nums[i][k] = sc.floats(regionBlock)
+				tile(b.nums[i][k], []float32{ref.Value}, 0)
+			}
+		}
+	}
+	return b
+}
+
+// run computes elements [lo, lo+n) of the result.
+func (b *regionBlocks) run(s *isa, dst RegionValue, in []RegionValue, lo, n int) {
+	var args [3]RegionValue
+	for i, st := range b.r.steps {
+		for k, ref := range st.in {
+			switch ref.Kind {
+			case RegionInput:
+				args[k] = b.input(ref.Index, in[ref.Index], lo, n)
+			case RegionResult:
+				args[k] = b.regs[class(ref.bit)][ref.Index].slice(0, n)
+			case RegionNumber:
+				args[k] = RegionValue{F32: b.nums[i][k][:n]}
+			}
+		}
+		out := dst.slice(lo, n)
+		if st.out >= 0 {
+			out = b.regs[class(st.bit)][st.out].slice(0, n)
+		}
+		st.run(s, out, &args)
+	}
+}
+
+// input is elements [lo, lo+n) of input i: in place, or repeated.
+func (b *regionBlocks) input(i int, v RegionValue, lo, n int) RegionValue {
+	period := v.Len()
+	at := lo % period
+	if at+n <= period {
+		return v.slice(at, n)
+	}
+	if b.phase[i] != at {
+		b.phase[i] = at
+		if v.Bool != nil {
+			tile(b.tiled[i].Bool, v.Bool, at)
+		} else {
+			tile(b.tiled[i].F32, v.F32, at)
+		}
+	}
+	return b.tiled[i].slice(0, n)
+}
+
+func (v RegionValue) slice(at, n int) RegionValue {
+	if v.Bool != nil {
+		return RegionValue{Bool: v.Bool[at : at+n]}
+	}
+	return RegionValue{F32: v.F32[at : at+n]}
+}
+
+// tile is dst[i] = src[(at+i) % len(src)].
+func tile[T any](dst, src []T, at int) {
+	done := copy(dst, src[at:])
+	done += copy(dst[done:], src[:at])
+	for done < len(dst) { // twice as much each time
+		done += copy(dst[done:], dst[:done])
+	}
+}
