@@ -122,7 +122,10 @@ func (f *hostFlags) explain(ctx context.Context, err error) error {
 	if err == nil || f.timeout == 0 || !errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 		return err
 	}
-	e := diag.New(CodeTimeout, "--timeout "+f.timeout.String(), "was over before the run was: %v", err)
+	e := diag.New(CodeTimeout, "--timeout "+f.timeout.String(), "was over before the run was")
+	if err != context.DeadlineExceeded {
+		e.Msg += ": " + err.Error()
+	}
 	e.Err = err
 	return e
 }

@@ -24,6 +24,7 @@ const hangGuard = 2 * time.Minute
 // built is a folder with rlxrun and the cpu backend as `make build` makes them.
 var built = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "rlxrun")
+	builtIn = dir
 	for out, pkg := range map[string]string{"rlxrun": ".", "rlx-backend-cpu": "../../plugins/cpu"} {
 		if err == nil {
 			err = build(filepath.Join(dir, out), pkg)
@@ -31,6 +32,8 @@ var built = sync.OnceValues(func() (string, error) {
 	}
 	return dir, err
 })
+
+var builtIn string // empty: no test needed it
 
 func build(out, pkg string) error {
 	cmd := exec.Command("go", "build", "-o", out, pkg)
@@ -59,8 +62,8 @@ var artifact = sync.OnceValues(func() (string, error) {
 
 func TestMain(m *testing.M) {
 	status := m.Run()
-	if dir, _ := built(); dir != "" {
-		os.RemoveAll(dir)
+	if builtIn != "" {
+		os.RemoveAll(builtIn)
 	}
 	os.Exit(status)
 }
