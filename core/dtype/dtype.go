@@ -129,3 +129,23 @@ func F32ToBF16(f float32) uint16 {
 	}
 	return uint16((b + 0x7fff + b>>16&1) >> 16)
 }
+
+// F64ToF16 rounds once to the nearest half, ties to even.
+func F64ToF16(x float64) uint16 { return F32ToF16(toOdd(x)) }
+
+// F64ToBF16 rounds once to the nearest bfloat16, ties to even.
+func F64ToBF16(x float64) uint16 { return F32ToBF16(toOdd(x)) }
+
+// toOdd is x as a float32 whose last bit is set where bits of x were cut off: a narrower type then rounds as from x itself.
+func toOdd(x float64) float32 {
+	f := float32(x)
+	d := float64(f)
+	if d == x || math.IsInf(d, 0) || x != x {
+		return f // what overflows float32 overflows the narrower types by more than half a unit
+	}
+	b := math.Float32bits(f)
+	if math.Abs(d) > math.Abs(x) { // back to the truncated value
+		b--
+	}
+	return math.Float32frombits(b | 1)
+}

@@ -60,6 +60,40 @@ func TestHalfRounds(t *testing.T) {
 	}
 }
 
+// TestDoubleRoundsOnce checks what float32 in between would round twice: a tie plus or minus less than a float32 tells.
+func TestDoubleRoundsOnce(t *testing.T) {
+	for h := 0; h < 0x7bff; h++ {
+		mid := (half(uint16(h)) + half(uint16(h+1))) / 2
+		for x, want := range map[float64]uint16{math.Nextafter(mid, 0): uint16(h), mid: uint16(h + h&1), math.Nextafter(mid, 1e9): uint16(h + 1)} {
+			if got := dtype.F64ToF16(x); got != want {
+				t.Fatalf("%v rounds to %#04x, want %#04x", x, got, want)
+			}
+			if got := dtype.F64ToF16(-x); got != want|0x8000 {
+				t.Fatalf("%v rounds to %#04x, want %#04x", -x, got, want|0x8000)
+			}
+		}
+	}
+	for h := 0; h < 0x7f7f; h++ {
+		mid := (float64(dtype.BF16ToF32(uint16(h))) + float64(dtype.BF16ToF32(uint16(h+1)))) / 2
+		for x, want := range map[float64]uint16{math.Nextafter(mid, 0): uint16(h), mid: uint16(h + h&1), math.Nextafter(mid, 1e300): uint16(h + 1)} {
+			if got := dtype.F64ToBF16(x); got != want {
+				t.Fatalf("%v rounds to %#04x, want %#04x", x, got, want)
+			}
+		}
+	}
+	for x, want := range map[float64]uint16{math.Inf(1): 0x7c00, math.Inf(-1): 0xfc00, 1e300: 0x7c00, -1e-300: 0x8000, 65519.999: 0x7bff, 65520: 0x7c00} {
+		if got := dtype.F64ToF16(x); got != want {
+			t.Errorf("%v rounds to %#04x, want %#04x", x, got, want)
+		}
+	}
+	if got := dtype.F64ToF16(math.NaN()); got&0x7c00 != 0x7c00 || got&0x3ff == 0 {
+		t.Errorf("NaN became %#04x", got)
+	}
+	if got := dtype.F64ToBF16(1e300); got != 0x7f80 {
+		t.Errorf("1e300 rounds to %#04x", got)
+	}
+}
+
 func TestBF16Rounds(t *testing.T) {
 	for h := 0; h < 0x7f80; h++ {
 		lo := dtype.BF16ToF32(uint16(h))

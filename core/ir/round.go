@@ -10,11 +10,11 @@ func roundToType(a *tensor.Array) {
 	switch a.DType {
 	case dtype.F16:
 		for i, x := range a.F {
-			a.F[i] = float64(dtype.F16ToF32(dtype.F32ToF16(float32(x))))
+			a.F[i] = float64(dtype.F16ToF32(dtype.F64ToF16(x)))
 		}
 	case dtype.BF16:
 		for i, x := range a.F {
-			a.F[i] = float64(dtype.BF16ToF32(dtype.F32ToBF16(float32(x))))
+			a.F[i] = float64(dtype.BF16ToF32(dtype.F64ToBF16(x)))
 		}
 	case dtype.I8:
 		for i, x := range a.I {

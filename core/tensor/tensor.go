@@ -146,8 +146,7 @@ func (t Tensor) Array() *Array {
 	return a
 }
 
-// Tensor rounds a to its element type, ties to even. f64 to f16 and bf16 goes through f32: the double rounding stays
-// within the tolerance of every op (half a unit and 2^-13 of one).
+// Tensor rounds a to its element type, once and ties to even.
 func (a *Array) Tensor() Tensor {
 	t := New(a.DType, a.Shape...)
 	le := binary.LittleEndian
@@ -157,9 +156,9 @@ func (a *Array) Tensor() Tensor {
 		case dtype.F32:
 			le.PutUint32(b, math.Float32bits(float32(a.F[i])))
 		case dtype.F16:
-			le.PutUint16(b, dtype.F32ToF16(float32(a.F[i])))
+			le.PutUint16(b, dtype.F64ToF16(a.F[i]))
 		case dtype.BF16:
-			le.PutUint16(b, dtype.F32ToBF16(float32(a.F[i])))
+			le.PutUint16(b, dtype.F64ToBF16(a.F[i]))
 		case dtype.F64:
 			le.PutUint64(b, math.Float64bits(a.F[i]))
 		case dtype.I8, dtype.U8, dtype.Bool:

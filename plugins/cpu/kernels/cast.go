@@ -120,20 +120,12 @@ func storeFloats(to dtype.DType, dst any, at int, f []float64) {
 	}
 }
 
-// narrow rounds to a 16-bit float once: the step through float32 keeps a sticky bit (rounds to odd).
+// narrow rounds to a 16-bit float.
 func narrow(to dtype.DType, x float64) uint16 {
-	f := float32(x)
-	if d := float64(f); d != x && !math.IsInf(d, 0) && x == x {
-		b := math.Float32bits(f)
-		if math.Abs(d) > math.Abs(x) { // back to the truncated value
-			b--
-		}
-		f = math.Float32frombits(b | 1)
-	}
 	if to == dtype.BF16 {
-		return dtype.F32ToBF16(f) // what overflows float32 lies above the largest bf16 by more than half an ulp
+		return dtype.F64ToBF16(x)
 	}
-	return dtype.F32ToF16(f)
+	return dtype.F64ToF16(x)
 }
 
 func loadInts(x []int64, from dtype.DType, src any, at int) {
