@@ -90,7 +90,7 @@ func TestFaults(t *testing.T) {
 		{"no code", "run", "run/sizes: N = 0 gives error"},
 		{"never cancels", "run", "run/cancel: a run with a cancelled context gives error <nil>"},
 		{"own cancel error", "run", "run/cancel: a run with a cancelled context gives error fake: stopped"},
-		{"progress goes back", "run", "run/progress: step 18 is told after step 19"},
+		{"progress goes back", "run", "run/progress: step 18 is told after step 19 of 20"},
 		{"progress lacks the end", "run", "run/progress: the last step told"},
 		{"profile lacks a step", "run", "run/profile: 19 times for 20 steps"},
 		{"profile is long", "run", "in a run of"},

@@ -222,9 +222,9 @@ func checkSteps(g *ir.Graph, syms map[string]int64, seen map[int]tensor.Tensor, 
 			}
 			continue
 		}
-		in, types := make([]*tensor.Array, len(n.In)), make([]ir.Type, len(n.In))
+		in := make([]*tensor.Array, len(n.In))
 		for k, x := range n.In {
-			in[k], types[k] = known[x.ID], interp.TypeOf(known[x.ID])
+			in[k] = known[x.ID]
 		}
 		want := tensor.NewArray(n.Type.DType, n.Type.Shape.Eval(syms)...)
 		if err := n.Op.Eval(n.Attrs, in, want); err != nil {
@@ -235,7 +235,7 @@ func checkSteps(g *ir.Graph, syms map[string]int64, seen map[int]tensor.Tensor, 
 			continue
 		}
 		known[i] = seen[i].Array()
-		if err := compare(known[i], want, n.Op.Tol(n.Attrs, types, interp.TypeOf(want))); err != nil {
+		if err := near(whole, n.Op, n.Attrs, in, known[i], want); err != nil {
 			errs = append(errs, fmt.Errorf("%s (%s): %w", n.Label(), n.Op.Name, err))
 		}
 	}

@@ -191,11 +191,8 @@ func sandwich(p *program.Program) error {
 // verify runs a rigged subject on operands and compares with the definition. Where the definition refuses the values, so
 // must the backend.
 func (s subject) verify(r *rig, in []*tensor.Array) (map[string]tensor.Tensor, error) {
-	return s.verifyWith(compare, r, in)
+	return s.verifyWith(whole, r, in)
 }
-
-// comparison tells got from want.
-type comparison func(got, want *tensor.Array, tol ir.Tolerance) error
 
 func (s subject) verifyWith(cmp comparison, r *rig, in []*tensor.Array) (map[string]tensor.Tensor, error) {
 	want, refused := s.eval(in)
@@ -218,7 +215,7 @@ func (s subject) verifyWith(cmp comparison, r *rig, in []*tensor.Array) (map[str
 	if err != nil {
 		return nil, fmt.Errorf("%v: %w", s, err)
 	}
-	if err := cmp(got["out"].Array(), want, s.def.Tol(s.Attrs, s.In, s.out)); err != nil {
+	if err := near(cmp, s.def, s.Attrs, in, got["out"].Array(), want); err != nil {
 		return nil, fmt.Errorf("%v: %w", s, err)
 	}
 	for name, x := range got {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/interp"
@@ -11,24 +12,30 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
+// comparison tells got from want. Extra, where it is not nil, widens the tolerance element by element.
+type comparison func(got, want *tensor.Array, tol ir.Tolerance, extra []float64) error
+
 // compare reports the element of got that is furthest from want beyond the tolerance. NaN equals NaN only; an infinity
 // equals a finite number only where that is at the end of the type's range. Integers are exact.
-func compare(got, want *tensor.Array, tol ir.Tolerance) error {
-	return compareSome(got, want, tol, func(float64, float64) bool { return true })
+func compare(got, want *tensor.Array, tol ir.Tolerance) error { return whole(got, want, tol, nil) }
+
+// whole looks at every element.
+func whole(got, want *tensor.Array, tol ir.Tolerance, extra []float64) error {
+	return compareSome(got, want, tol, extra, func(float64, float64) bool { return true })
 }
 
-// lost is compare without the elements that became NaN where they should not have: it tells whether NaN was lost.
-func lost(got, want *tensor.Array, tol ir.Tolerance) error {
-	return compareSome(got, want, tol, func(g, w float64) bool { return !math.IsNaN(g) || math.IsNaN(w) })
+// lost leaves out the elements that became NaN where they should not have: it tells whether NaN was lost.
+func lost(got, want *tensor.Array, tol ir.Tolerance, extra []float64) error {
+	return compareSome(got, want, tol, extra, func(g, w float64) bool { return !math.IsNaN(g) || math.IsNaN(w) })
 }
 
-// spread is the rest of compare: the elements that became NaN where they should not have.
-func spread(got, want *tensor.Array, tol ir.Tolerance) error {
-	return compareSome(got, want, tol, func(g, w float64) bool { return math.IsNaN(g) && !math.IsNaN(w) })
+// spread is the rest: the elements that became NaN where they should not have.
+func spread(got, want *tensor.Array, tol ir.Tolerance, extra []float64) error {
+	return compareSome(got, want, tol, extra, func(g, w float64) bool { return math.IsNaN(g) && !math.IsNaN(w) })
 }
 
-// compareSome is compare for the elements that look picks.
-func compareSome(got, want *tensor.Array, tol ir.Tolerance, look func(got, want float64) bool) error {
+// compareSome compares the elements that look picks.
+func compareSome(got, want *tensor.Array, tol ir.Tolerance, extra []float64, look func(got, want float64) bool) error {
 	if g, w := interp.TypeOf(got), interp.TypeOf(want); !g.Equal(w) {
 		return fmt.Errorf("result is %v; want %v", g, w)
 	}
@@ -39,7 +46,9 @@ func compareSome(got, want *tensor.Array, tol ir.Tolerance, look func(got, want 
 			continue
 		}
 		if want.F != nil {
-			e = excess(got.F[i], want.F[i], tol, want.DType)
+			if e = excess(got.F[i], want.F[i], tol, want.DType); extra != nil {
+				e -= extra[i]
+			}
 		} else if got.I[i] != want.I[i] {
 			e = math.Inf(1)
 		}
@@ -127,6 +136,50 @@ func extremes(rng *rand.Rand, in []*tensor.Array) {
 			}
 		}
 	}
+}
+
+// near compares a result with an op's definition. Tolerances suppose operands that do not cancel; where they do (a norm of
+// values that are almost equal), a result also counts that the definition gives for operands a few roundings away.
+func near(cmp comparison, def *ir.OpDef, attrs any, in []*tensor.Array, got, want *tensor.Array) error {
+	types := make([]ir.Type, len(in))
+	for k, x := range in {
+		types[k] = interp.TypeOf(x)
+	}
+	tol := def.Tol(attrs, types, interp.TypeOf(want))
+	err := cmp(got, want, tol, nil)
+	if err == nil || want.F == nil || tol == (ir.Tolerance{}) || def.Eval == nil {
+		return err
+	}
+	rng, extra := rand.New(rand.NewPCG(1, 13)), make([]float64, want.Len())
+	for range 8 {
+		moved := make([]*tensor.Array, len(in))
+		for k, x := range in {
+			m := *x
+			m.F = slices.Clone(x.F)
+			for i := range m.F {
+				m.F[i] *= 1 + float64(rng.IntN(3)-1)*unit(x.DType)
+			}
+			moved[k] = &m
+		}
+		out := tensor.NewArray(want.DType, want.Shape...)
+		if def.Eval(attrs, moved, out) != nil {
+			return err
+		}
+		for i, w := range want.F {
+			if d := 4 * math.Abs(out.F[i]-w); d > extra[i] && !math.IsInf(d, 0) {
+				extra[i] = d
+			}
+		}
+	}
+	return cmp(got, want, tol, extra)
+}
+
+// unit is the relative rounding error of arithmetic on operands of type d: f16 and bf16 are computed in f32.
+func unit(d dtype.DType) float64 {
+	if d == dtype.F64 {
+		return 0x1p-52
+	}
+	return 0x1p-23
 }
 
 // random makes operands for a subject, the same for the same seed.
