@@ -45,29 +45,28 @@ func readAt(r io.ReaderAt, b []byte, off int64) error {
 	return err
 }
 
-// checkChunks compares chunks of the weights at base with their digests, on all cores. It returns the lowest chunk that
-// differs or cannot be read, and why; -1 if all are as they should be.
-func checkChunks(r io.ReaderAt, base, size int64, digests []byte) (bad int64, err error) {
-	count := chunkCount(size)
+// checkChunks compares the listed chunks of the weights at base, in ascending order, with their digests, on all cores. It
+// returns the lowest chunk that differs or cannot be read, and why; -1 if all are as they should be.
+func checkChunks(r io.ReaderAt, base, size int64, digests []byte, list []int64) (bad int64, err error) {
 	var next atomic.Int64
 	var mu sync.Mutex
 	bad = -1
 	var wg sync.WaitGroup
-	for range min(int64(workerCount()), count) {
+	for range min(workerCount(), len(list)) {
 		wg.Go(func() {
 			buf := make([]byte, readPiece)
 			for {
-				// Numbers are given out in order, so whoever finds a fault has the lowest not yet claimed by others.
+				// Chunks are given out in order: when one is bad, all lower ones are with somebody who finishes them.
 				i := next.Add(1) - 1
-				if i >= count {
+				if i >= int64(len(list)) {
 					return
 				}
-				ok, readErr := checkChunk(r, base, size, digests, i, buf)
+				ok, readErr := checkChunk(r, base, size, digests, list[i], buf)
 				if !ok {
-					next.Store(count)
+					next.Store(int64(len(list)))
 					mu.Lock()
-					if bad < 0 || i < bad {
-						bad, err = i, readErr
+					if bad < 0 || list[i] < bad {
+						bad, err = list[i], readErr
 					}
 					mu.Unlock()
 					return

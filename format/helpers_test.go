@@ -7,9 +7,9 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 
-	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/core/program"
@@ -57,7 +57,7 @@ func testWeights() []Weight {
 			return err
 		}}
 	}
-	return []Weight{weight("w", "f32[16,8]"), weight("b", "f32[16]")}
+	return []Weight{weight("b", "f32[16]"), weight("w", "f32[16,8]")} // padding between the two
 }
 
 func build(t testing.TB, text, target string, dir *Directory) *program.Program {
@@ -103,20 +103,26 @@ func testArtifact(t testing.TB) (Artifact, []Weight) {
 // artifactBytes is the test artifact as a file's bytes.
 func artifactBytes(t testing.TB) []byte {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "a.rlx")
-	a, weights := testArtifact(t)
-	if _, err := Write(context.Background(), path, a, weights); err != nil {
-		t.Fatal(err)
-	}
-	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
+	artifactOnce.Do(func() {
+		path := filepath.Join(t.TempDir(), "a.rlx")
+		a, weights := testArtifact(t)
+		if _, err := Write(context.Background(), path, a, weights); err != nil {
+			t.Fatal(err)
+		}
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		artifact = b
+	})
+	return bytes.Clone(artifact)
 }
+
+var (
+	artifactOnce sync.Once
+	artifact     []byte
+)
 
 func verifyBytes(b []byte) (*Verified, error) {
 	return Verify(bytes.NewReader(b), int64(len(b)), Policy{})
 }
-
-var _ = dtype.F32

@@ -38,7 +38,8 @@ type Policy struct {
 type Verified struct {
 	c        *container
 	policy   Policy
-	file     *os.File
+	file     *os.File // nil after Verify
+	path     string   // for errors
 	meta     *Meta
 	dir      *Directory
 	programs []*program.Program
@@ -59,7 +60,7 @@ func Open(path string, p Policy) (*Verified, error) {
 	if err == nil {
 		var v *Verified
 		if v, err = Verify(f, st.Size(), p); err == nil {
-			v.file = f
+			v.file, v.path = f, path
 			return v, nil
 		}
 	}
@@ -228,29 +229,32 @@ func (v *Verified) Identity() string {
 	return "sha256:" + hex.EncodeToString(root[:])
 }
 
-// VerifyWeights checks the digests of the chunks that hold size bytes at off of the weights section, each once. It does
-// nothing unless the mode is Lazy.
+// VerifyWeights checks the digests of the chunks that hold size bytes at off of the weights section, on all cores and each
+// chunk once. It does nothing unless the mode is Lazy.
 func (v *Verified) VerifyWeights(off, size int64) error {
-	base, total := v.WeightsSection()
-	if !within(off, size, total) {
-		return fail(20, KindWeight.String(), off, "%d bytes are asked for; the section has %d", size, total)
+	w, ok := v.c.section(KindWeight)
+	if !ok || !within(off, size, w.Size) {
+		return fail(20, KindWeight.String(), off, "%d bytes are asked for, which the section does not have", size)
 	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
 	if v.intact == nil || size == 0 {
 		return nil
 	}
-	buf := make([]byte, readPiece)
+	var list []int64
+	v.mu.Lock()
 	for i := off / ChunkSize; i <= (off+size-1)/ChunkSize; i++ {
-		if v.intact[i] {
-			continue
+		if !v.intact[i] {
+			list = append(list, i)
 		}
-		ok, err := checkChunk(v.c.r, base, total, v.c.bytes[KindChunks], i, buf)
-		if !ok {
-			return chunkError(i, err)
-		}
+	}
+	v.mu.Unlock()
+	if err := v.c.checkChunks(w, list); err != nil {
+		return withSubject(err, v.path)
+	}
+	v.mu.Lock()
+	for _, i := range list {
 		v.intact[i] = true
 	}
+	v.mu.Unlock()
 	return nil
 }
 

@@ -250,8 +250,15 @@ func (c *container) checkWeights() error {
 	if !ok {
 		return nil
 	}
-	bad, err := checkChunks(c.r, w.Offset, w.Size, c.bytes[KindChunks])
-	return chunkError(bad, err)
+	list := make([]int64, chunkCount(w.Size))
+	for i := range list {
+		list[i] = int64(i)
+	}
+	return c.checkChunks(w, list)
+}
+
+func (c *container) checkChunks(w *Section, list []int64) error {
+	return chunkError(checkChunks(c.r, w.Offset, w.Size, c.bytes[KindChunks], list))
 }
 
 func chunkError(bad int64, err error) error {

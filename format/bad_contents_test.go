@@ -1,0 +1,195 @@
+package format
+
+import (
+	"bytes"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rlx-go/rlx/core/ir"
+)
+
+// In the test artifact, graph 2 is mlpText: 0 x, 1 gain, 2 w, 3 b, 4 matmul h, 5 add hb (over h), 6 relu act (over hb),
+// 7 reshape half (view), 8 mul scaled (over half), 9 reduce_sum sum. Graph 0 and 1 are headText: 0 x, 1 w, 2 matmul y,
+// 3 softmax z, 4 const c, 5 mul d (over z).
+
+func TestBadEncodings(t *testing.T) {
+	body := func(k Kind, change func([]byte) []byte) func(*forgery) {
+		return func(f *forgery) {
+			f.body = func(have Kind, b []byte) []byte {
+				if have == k {
+					b = change(b)
+				}
+				return b
+			}
+		}
+	}
+	replace := func(k Kind, from, to string) func(*forgery) {
+		return body(k, func(b []byte) []byte {
+			if !bytes.Contains(b, []byte(from)) {
+				t.Fatalf("%v does not hold %q", k, from)
+			}
+			return bytes.Replace(b, []byte(from), []byte(to), 1)
+		})
+	}
+	items := func(k Kind, n uint64) func(*forgery) {
+		return func(f *forgery) { f.table = entry(k, func(s *Section) { s.Items = n }) }
+	}
+	opset := "\xa5opset\x01"
+	testBadFiles(t, []badFile{
+		{13, "two values", body(KindPlan, func(b []byte) []byte { return append(b, 0) })},
+		{13, "nil", replace(KindMeta, opset, "\xa5opset\xc0")},
+		{13, "float32", replace(KindMeta, opset, "\xa5opset\xca\x3f\x80\x00\x00")},
+		{13, "extension", replace(KindMeta, opset, "\xa5opset\xd4\x01\x01")},
+		{13, "interned string", replace(KindMeta, opset, "\xa5opset\xd4\x80\x01")},
+		{13, "unused byte", replace(KindMeta, opset, "\xa5opset\xc1")},
+		{13, "long integer", replace(KindMeta, opset, "\xa5opset\xcc\x01")},
+		{13, "signed form of a positive integer", replace(KindMeta, opset, "\xa5opset\xd0\x01")},
+		{13, "long string", replace(KindMeta, "\xa3mlp", "\xd9\x03mlp")},
+		{13, "long list", replace(KindMeta, "\xa5pairs\x92", "\xa5pairs\xdc\x00\x02")},
+		{13, "not UTF-8", replace(KindMeta, "\xa3mlp", "\xa3ml\xff")},
+		{13, "key twice", replace(KindMeta, "\xa5model\xa3mlp\xa5opset", "\xa5model\xa3mlp\xa5model")},
+		{13, "keys out of order", replace(KindMeta, "\xa5model", "\xa5zodel")},
+		{13, "key that is a number", replace(KindMeta, opset, "\x05\x01")},
+		{13, "NaN", replace(KindMeta, "\xa9threshold\xcb\x00\x00\x00\x00\x00\x00\x00\x00", "\xa9threshold\xcb\x7f\xf8\x00\x00\x00\x00\x00\x00")},
+		{14, "nothing", body(KindMeta, func(b []byte) []byte { return b[:1] })},
+		{14, "deep", body(KindSched, func([]byte) []byte { return bytes.Repeat([]byte{0x91}, 1<<20) })},
+		{14, "17 deep", body(KindSched, func([]byte) []byte { return append(bytes.Repeat([]byte{0x91}, 17), 0) })},
+		{14, "count of 2^32-1", body(KindSched, func([]byte) []byte { return []byte("\xdd\xff\xff\xff\xff") })},
+		{14, "map of 2^31", body(KindSched, func([]byte) []byte { return append([]byte("\xdf\x80\x00\x00\x00"), make([]byte, 999)...) })},
+		{14, "string beyond the end", replace(KindMeta, "\xa3mlp", "\xdb\x7f\xff\xff\xffmlp")},
+		{14, "bytes beyond the end", body(KindMeta, func([]byte) []byte { return []byte("\xc6\x00\xff\xff\xff") })},
+		{15, "another type", replace(KindMeta, opset, "\xa5opset\xc3")},
+		{15, "float for an integer", replace(KindMeta, opset, "\xa5opset\xcb\x3f\xf0\x00\x00\x00\x00\x00\x00")},
+		{15, "bytes for a string", replace(KindMeta, "\xa3mlp", "\xc4\x03mlp")},
+		{15, "integer out of range", replace(KindMeta, opset, "\xa5opset\xcf\xff\xff\xff\xff\xff\xff\xff\xff")},
+		{15, "negative", replace(KindMeta, opset, "\xa5opset\xff")},
+		{15, "unknown key", replace(KindMeta, "\xa5opset", "\xa5optet")},
+		{15, "list for a map", body(KindMeta, func([]byte) []byte { return []byte("\x99\x01\x01\x01\x01\x01\x01\x01\x01\x01") })},
+		{15, "field missing", body(KindPlan, func([]byte) []byte { return []byte("\x93\x82\xa5arena\x00\xa2io\x00\x80\x80") })},
+		{15, "digest of 31 bytes", func(f *forgery) {
+			replace(KindMeta, "\xc4\x20\x00", "\xc4\x1f")(f)
+		}},
+		{15, "unknown task", replace(KindMeta, "\xa4kind\xa7segment", "\xa4kind\xa7segmeXt")},
+		{15, "type that does not parse", replace(KindMeta, "\xa6f32[8]", "\xa6f33[8]")},
+		{15, "257 pairs", func(f *forgery) { f.c.meta.Pairs = make([]Pair, MaxPairs+1) }},
+		{15, "513 bytes of name", func(f *forgery) { f.c.meta.Model = strings.Repeat("x", MaxName+1) }},
+		{15, "items of GRPH", items(KindGraph, 4)},
+		{15, "items of META", items(KindMeta, 0)},
+		{15, "items of CHNK", items(KindChunks, 2)},
+		{15, "items of WGTS", items(KindWeight, math.MaxUint64)},
+		{15, "5 fields of a place", replace(KindPlan, "\x94\x02\x00\x20\xff", "\x95\x02\x00\x20\xff\x00")},
+		{16, "type with a space", replace(KindMeta, "\xa6f32[8]", "\xa7f32[ 8]")},
+		{16, "dim with a sign", replace(KindMeta, "\xa6f32[8]", "\xa7f32[+8]")},
+		{16, "dim with a factor of 1", replace(KindMeta, "\xa8f32[N,8]", "\xaaf32[1*N,8]")},
+	})
+}
+
+func TestBadContents(t *testing.T) {
+	node := func(i int, change func(*rawNode)) func(*forgery) {
+		return func(f *forgery) { change(&f.c.graphs[2].nodes[i]) }
+	}
+	tensor := func(i int, change func(*rawTensor)) func(*forgery) {
+		return func(f *forgery) { change(&f.c.tensors[i]) }
+	}
+	meta := func(change func(*Meta)) func(*forgery) { return func(f *forgery) { change(f.c.meta) } }
+	graph := func(change func(*rawGraph)) func(*forgery) {
+		return func(f *forgery) { change(&f.c.graphs[2]) }
+	}
+	dims := func(b ...int64) []rawDim {
+		var s []rawDim
+		for _, x := range b {
+			s = append(s, rawDim{b: x, sym: -1})
+		}
+		return s
+	}
+	testBadFiles(t, []badFile{
+		{17, "control character", meta(func(m *Meta) { m.Model = "a\x1b[2Jb" })},
+		{17, "line end in a note", meta(func(m *Meta) { m.Pairs[1].Value = "a\nb" })},
+		{17, "pairs out of order", meta(func(m *Meta) { slices.Reverse(m.Pairs) })},
+		{17, "pair twice", meta(func(m *Meta) { m.Pairs[1].Key = m.Pairs[0].Key })},
+		{17, "method twice", meta(func(m *Meta) { m.Methods[1].Name = m.Methods[0].Name })},
+		{17, "program twice", func(f *forgery) { f.c.graphs[1].target = "cpu" }},
+		{17, "target without a name", graph(func(g *rawGraph) { g.target = "" })},
+		{17, "node twice", node(4, func(n *rawNode) { n.name = "x" })},
+		{17, "node with a space", node(4, func(n *rawNode) { n.name = "a b" })},
+		{17, "input without a name", node(0, func(n *rawNode) { n.name = "" })},
+		{17, "output twice", graph(func(g *rawGraph) { g.outputs[1].name = "scaled" })},
+		{17, "weight twice", tensor(1, func(x *rawTensor) { x.name = "b" })},
+		{17, "weight without a name", tensor(1, func(x *rawTensor) { x.name = "" })},
+		{17, "symbol twice", graph(func(g *rawGraph) { g.syms = append(g.syms, g.syms[0]) })},
+		{17, "symbol that is a formula", graph(func(g *rawGraph) { g.syms[0].Name = "2*N" })},
+		{18, "unknown element type", node(4, func(n *rawNode) { n.typ.dtype = "f33" })},
+		{18, "rank 9", node(4, func(n *rawNode) { n.typ.shape = dims(1, 1, 1, 1, 1, 1, 1, 1, 1) })},
+		{18, "negative dim", node(4, func(n *rawNode) { n.typ.shape = dims(-1, 16) })},
+		{18, "dim of 2^40+1", node(1, func(n *rawNode) { n.typ.shape = dims(ir.MaxDim + 1) })},
+		{18, "product wraps to 0", node(1, func(n *rawNode) { n.typ.shape = dims(1<<32, 1<<32) })},
+		{18, "product wraps behind a zero", node(1, func(n *rawNode) { n.typ.shape = dims(0, 1<<32, 1<<32) })},
+		{18, "2^42+4 bytes", node(1, func(n *rawNode) { n.typ.shape = dims(1<<40 + 1) })},
+		{18, "weight without elements", tensor(0, func(x *rawTensor) { x.typ.shape = dims(0, 4) })},
+		{18, "dim negative at the symbol's least", node(0, func(n *rawNode) { n.typ.shape[0] = rawDim{1, -2, 0} })},
+		{18, "dim that wraps at the symbol's largest", node(0, func(n *rawNode) { n.typ.shape[0] = rawDim{1 << 62, 0, 0} })},
+		{18, "coefficient -2^63", node(0, func(n *rawNode) { n.typ.shape[0] = rawDim{math.MinInt64, math.MinInt64, 0} })},
+		{19, "weight of 4 bits", tensor(0, func(x *rawTensor) { x.typ.dtype = "i4" })},
+		{19, "blocks", tensor(1, func(x *rawTensor) { x.typ.dtype = "q8_0" })},
+		{19, "value of 1 bit", node(4, func(n *rawNode) { n.typ.dtype = "u1" })},
+		{20, "size", tensor(0, func(x *rawTensor) { x.size++ })},
+		{20, "larger type", tensor(1, func(x *rawTensor) { x.typ.shape = dims(1<<20, 8) })},
+		{20, "misaligned", tensor(1, func(x *rawTensor) { x.offset += 4 })},
+		{20, "overlap", tensor(1, func(x *rawTensor) { x.offset = 0 })},
+		{20, "hole", tensor(1, func(x *rawTensor) { x.offset += TensorAlign })},
+		{20, "order", func(f *forgery) { slices.Reverse(f.c.tensors) }},
+		{20, "bytes behind the last", func(f *forgery) { f.weights = append(f.weights, make([]byte, 256)...) }},
+		{20, "last cut short", func(f *forgery) { f.weights = f.weights[:len(f.weights)-4] }},
+		{20, "padding", func(f *forgery) { f.weights[100] = 1 }},
+		{20, "no entries", func(f *forgery) { f.c.tensors = nil }},
+		{21, "quantization", tensor(0, func(x *rawTensor) { x.quant = "q8_0" })},
+		{21, "another", tensor(1, func(x *rawTensor) { x.quant = " " })},
+		{22, "op", node(6, func(n *rawNode) { n.op = "relux" })},
+		{22, "block op", node(6, func(n *rawNode) { n.op = "linear" })},
+		{22, "fused op in a portable program", func(f *forgery) { f.c.graphs[1].nodes[2].op = "fused_matmul" }},
+		{22, "operand too few", node(5, func(n *rawNode) { n.in = n.in[:1] })},
+		{22, "operand too many", node(6, func(n *rawNode) { n.in = append(n.in, 0) })},
+		{22, "attribute missing", node(4, func(n *rawNode) { n.attrs = n.attrs[:1] })},
+		{22, "attribute too many", node(6, func(n *rawNode) { n.attrs = append(n.attrs, ir.Attr{Name: "a", Value: true}) })},
+		{22, "attribute twice", node(4, func(n *rawNode) { n.attrs[0] = n.attrs[1] })},
+		{22, "attributes out of order", node(4, func(n *rawNode) { n.attrs[0], n.attrs[1] = n.attrs[1], n.attrs[0] })},
+		{22, "attribute of another type", node(4, func(n *rawNode) { n.attrs[0].Value = int64(1) })},
+		{22, "integer for a float", func(f *forgery) { f.c.graphs[0].nodes[4].attrs[0].Value = int64(1) }},
+		{22, "element type for a float", func(f *forgery) { f.c.graphs[0].nodes[4].attrs[0].Value = rawDType("f32") }},
+		{22, "newer opset", meta(func(m *Meta) { m.Opset = Opset + 1 })},
+		{22, "opset 0", meta(func(m *Meta) { m.Opset = 0 })},
+		{23, "operand behind the end", node(6, func(n *rawNode) { n.in[0] = 10 })},
+		{23, "operand 2^63-1", node(6, func(n *rawNode) { n.in[0] = math.MaxInt64 })},
+		{23, "weight that is not there", func(f *forgery) { f.c.graphs[0].nodes[1].name = "v" }},
+		{24, "operand is itself", node(6, func(n *rawNode) { n.in[0] = 6 })},
+		{24, "operand is later", node(6, func(n *rawNode) { n.in[0] = 8 })},
+		{24, "operand is the last", node(4, func(n *rawNode) { n.in[1] = 9 })},
+		{25, "subgraphs", graph(func(g *rawGraph) { g.nesting = 1 })},
+		{25, "many", graph(func(g *rawGraph) { g.nesting = math.MaxInt32 })},
+		{26, "another shape", node(5, func(n *rawNode) { n.typ.shape = dims(1, 16) })},
+		{26, "another element type", node(5, func(n *rawNode) { n.typ.dtype = "f16" })},
+		{26, "operands that do not fit", node(4, func(n *rawNode) { n.attrs[1].Value = false })},
+		{26, "axis out of range", node(9, func(n *rawNode) { n.attrs[0].Value = []int64{3} })},
+		{26, "axis -2^63", node(9, func(n *rawNode) { n.attrs[0].Value = []int64{math.MinInt64} })},
+		{26, "reshape to another size", node(7, func(n *rawNode) { n.typ.shape[2].b = 9 })},
+		{26, "weight of another shape", node(3, func(n *rawNode) { n.typ.shape = dims(1, 16) })},
+		{27, "output behind the end", graph(func(g *rawGraph) { g.outputs[0].node = 10 })},
+		{27, "no outputs", graph(func(g *rawGraph) { g.outputs = nil })},
+		{27, "outputs the other way round", meta(func(m *Meta) { slices.Reverse(m.Methods[1].Outputs) })},
+		{27, "input of another type", meta(func(m *Meta) { m.Methods[1].Inputs[1].Type = ir.MustType("f32[9]") })},
+		{27, "input of another name", meta(func(m *Meta) { m.Methods[0].Inputs[0].Name = "image" })},
+		{27, "input missing", meta(func(m *Meta) { m.Methods[1].Inputs = m.Methods[1].Inputs[:1] })},
+		{27, "another range", meta(func(m *Meta) { m.Methods[1].Syms[0].Max++ })},
+		{27, "method without a program", meta(func(m *Meta) { m.Methods = append(m.Methods, Method{Name: "extra"}) })},
+		{27, "program without a method", meta(func(m *Meta) { m.Methods = m.Methods[:1] })},
+		{27, "task on another output", meta(func(m *Meta) { m.Segment.MasksOutput = "mask" })},
+		{27, "task on another method", meta(func(m *Meta) { m.Segment.PromptMethod = "prompt" })},
+		{28, "symbol without values", graph(func(g *rawGraph) { g.syms[0].Min = 5 })},
+		{28, "negative symbol", graph(func(g *rawGraph) { g.syms[0].Min = -1 })},
+		{28, "symbol beyond 2^40", graph(func(g *rawGraph) { g.syms[0].Max = ir.MaxDim + 1 })},
+		{28, "symbol that is not there", node(0, func(n *rawNode) { n.typ.shape[0].sym = 1 })},
+		{28, "factor 0", node(0, func(n *rawNode) { n.typ.shape[0] = rawDim{0, 4, 0} })},
+	})
+}

@@ -1,0 +1,197 @@
+package format
+
+import (
+	"bytes"
+	"errors"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/rlx-go/rlx/core/task"
+)
+
+func TestBadPlans(t *testing.T) {
+	place := func(i int, change func(*rawPlace)) func(*forgery) {
+		return func(f *forgery) { change(&f.c.plans[2].places[i]) }
+	}
+	head := func(i int, change func(*rawPlace)) func(*forgery) {
+		return func(f *forgery) { change(&f.c.plans[0].places[i]) }
+	}
+	plan := func(change func(*rawPlan)) func(*forgery) { return func(f *forgery) { change(&f.c.plans[2]) } }
+	sched := func(change func(*rawSched)) func(*forgery) { return func(f *forgery) { change(&f.c.scheds[2]) } }
+	step := func(i int, change func(*rawStep)) func(*forgery) {
+		return func(f *forgery) { change(&f.c.scheds[2].steps[i]) }
+	}
+	const weights, arena, io = 0, 1, 2
+	testBadFiles(t, []badFile{
+		{29, "arena of 300 bytes", plan(func(p *rawPlan) { p.arena = 300 })},
+		{29, "arena of 2^42+256", plan(func(p *rawPlan) { p.arena = MaxArenaBytes + 256 })},
+		{29, "io of 2^62", plan(func(p *rawPlan) { p.io = 1 << 62 })},
+		{29, "unknown space", place(4, func(x *rawPlace) { x.space = 3 })},
+		{30, "placement missing", plan(func(p *rawPlan) { p.places = p.places[:9] })},
+		{30, "placement too many", plan(func(p *rawPlan) { p.places = append(p.places, rawPlace{}) })},
+		{30, "plan missing", func(f *forgery) { f.c.plans = f.c.plans[:2] }},
+		{30, "schedule missing", func(f *forgery) { f.c.scheds = f.c.scheds[:2] }},
+		{30, "smaller than the type", place(9, func(x *rawPlace) { x.size -= 4 })},
+		{30, "larger than the type", place(9, func(x *rawPlace) { x.size += 224 })},
+		{30, "misaligned", head(2, func(x *rawPlace) { x.offset += 64 })},
+		{30, "behind the arena", head(2, func(x *rawPlace) { x.offset = 768 })},
+		{30, "offset 2^63-1", head(2, func(x *rawPlace) { x.offset = math.MaxInt64 })},
+		{30, "behind the io space", place(0, func(x *rawPlace) { x.offset = 1024 })},
+		{30, "input in the arena", place(1, func(x *rawPlace) { x.space = arena })},
+		{30, "weight elsewhere in the weights", place(2, func(x *rawPlace) { x.offset = 0 })},
+		{31, "view without a parent", place(7, func(x *rawPlace) { x.parent = -1 })},
+		{31, "view of another", place(7, func(x *rawPlace) { x.parent = 5 })},
+		{31, "view of a later one", place(7, func(x *rawPlace) { x.parent = 8 })},
+		{31, "view elsewhere", place(7, func(x *rawPlace) { x.offset += 256 })},
+		{31, "view in another space", place(7, func(x *rawPlace) { x.space = arena })},
+		{31, "shares with itself", place(9, func(x *rawPlace) { x.parent = 9 })},
+		{31, "parent behind the end", place(9, func(x *rawPlace) { x.parent = math.MaxInt64 })},
+		{31, "op that may not overwrite", place(9, func(x *rawPlace) { x.parent = 8 })},
+		{31, "overwrites what is no operand", place(8, func(x *rawPlace) { x.parent = 6 })},
+		{31, "overwrites another shape", place(8, func(x *rawPlace) { x.parent = 1 })},
+		{31, "in place, elsewhere", place(5, func(x *rawPlace) { x.offset = 0 })},
+		{31, "in place, in another space", place(5, func(x *rawPlace) { x.space = arena })},
+		{31, "input with a parent", place(1, func(x *rawPlace) { x.parent = 0 })},
+		{32, "step missing", sched(func(s *rawSched) { s.steps = s.steps[:4] })},
+		{32, "step twice", sched(func(s *rawSched) { s.steps = append(s.steps, s.steps[4]) })},
+		{32, "steps out of order", sched(func(s *rawSched) { s.steps[0], s.steps[1] = s.steps[1], s.steps[0] })},
+		{32, "operand's source comes later", sched(func(s *rawSched) { s.steps[2], s.steps[3] = s.steps[3], s.steps[2] })},
+		{32, "step of an input", step(0, func(s *rawStep) { s.node = 0 })},
+		{32, "step of a view", step(0, func(s *rawStep) { s.node = 7 })},
+		{32, "step of nothing", step(4, func(s *rawStep) { s.node = 10 })},
+		{32, "step 2^63-1", step(4, func(s *rawStep) { s.node = math.MaxInt64 })},
+		{33, "overwrites its operand", func(f *forgery) {
+			// z goes where y is, without being in place.
+			f.c.plans[0].places[3] = rawPlace{space: arena, offset: 512, size: 64, parent: -1}
+			f.c.plans[0].places[5] = rawPlace{space: io, offset: 256, size: 64, parent: -1}
+		}},
+		{33, "in place, undeclared", place(5, func(x *rawPlace) { x.parent = -1 })},
+		{33, "overwrites what is still read", func(f *forgery) {
+			// c takes the place of z, which d reads after.
+			f.c.plans[0].places[4] = rawPlace{space: io, offset: 256, size: 64, parent: -1}
+		}},
+		{33, "part of an input is overwritten before it is read", func(f *forgery) {
+			f.c.plans[2].places[5] = rawPlace{space: io, offset: 256, size: 256, parent: -1} // hb over gain
+			f.c.plans[2].places[6] = rawPlace{space: io, offset: 512, size: 256, parent: -1}
+		}},
+		{34, "two queues", sched(func(s *rawSched) { s.queues = 2 })},
+		{34, "no queue", sched(func(s *rawSched) { s.queues = 0 })},
+		{35, "scratch behind the arena", step(0, func(s *rawStep) { s.scratch = 512 })},
+		{35, "scratch larger than the arena", step(0, func(s *rawStep) { s.size = 513 })},
+		{35, "scratch misaligned", step(0, func(s *rawStep) { s.scratch = 64 })},
+		{35, "scratch wraps", step(0, func(s *rawStep) { s.scratch, s.size = 256, math.MaxInt64 })},
+		{35, "empty scratch with an offset", step(1, func(s *rawStep) { s.scratch = 256 })},
+		{35, "scratch over the result", func(f *forgery) { f.c.scheds[0].steps[0].scratch = 256 }},
+		{35, "scratch over an operand", func(f *forgery) { f.c.scheds[0].steps[1] = rawStep{node: 3, scratch: 512, size: 8} }},
+		{35, "scratch over what is read later", func(f *forgery) { f.c.scheds[0].steps[3] = rawStep{node: 5, scratch: 0, size: 64} }},
+		{36, "result among the weights", head(4, func(x *rawPlace) { x.space = weights })},
+		{36, "weight in the arena", place(2, func(x *rawPlace) { x.space = arena })},
+		{36, "weight in the io space", place(3, func(x *rawPlace) { x.space = io })},
+		{37, "outputs overlap", place(9, func(x *rawPlace) { x.offset = 512 })},
+		{37, "output over an input", place(9, func(x *rawPlace) { x.offset = 0 })},
+		{37, "inputs overlap", place(1, func(x *rawPlace) { x.offset = 0 })},
+		{37, "output in the arena", place(9, func(x *rawPlace) { x.space, x.offset = arena, 0 })},
+		{37, "an input is the output", func(f *forgery) {
+			f.c.graphs[2].outputs[1].node = 0
+			f.c.meta.Methods[1].Outputs[1].Type = f.c.meta.Methods[1].Inputs[0].Type
+		}},
+		{37, "one value is two outputs", func(f *forgery) { f.c.graphs[2].outputs[1].node = 8 }},
+		{37, "output overwritten later", func(f *forgery) {
+			// act becomes an output, but scaled overwrites it.
+			f.c.graphs[2].outputs[0].node = 6
+		}},
+		{37, "input overwritten", func(f *forgery) {
+			// z takes the place of x after y was computed from it.
+			f.c.plans[0].places[3] = rawPlace{space: io, offset: 0, size: 64, parent: -1}
+			f.c.plans[0].places[5] = rawPlace{space: io, offset: 256, size: 64, parent: -1}
+		}},
+	})
+}
+
+// A policy below the limits of the format is check 38, at the limit and one below it.
+func TestPolicy(t *testing.T) {
+	b := artifactBytes(t)
+	v, err := verifyBytes(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, weights := v.WeightsSection()
+	const decode = 512 + 1024              // arena and io space of the largest program
+	const flops = 2*4*16*8 + 3*4*16 + 4*16 // matmul, add, relu and mul, reduce_sum
+	for _, c := range []struct {
+		name string
+		p    Policy
+		ok   bool
+	}{
+		{"memory", Policy{MaxMemory: weights + decode}, true},
+		{"memory less 1", Policy{MaxMemory: weights + decode - 1}, false},
+		{"work", Policy{MaxWork: flops}, true},
+		{"work less 1", Policy{MaxWork: flops - 1}, false},
+	} {
+		_, err := Verify(bytes.NewReader(b), int64(len(b)), c.p)
+		if c.ok && err != nil || !c.ok && !errors.Is(err, CodeOf(38)) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
+// A task that names nothing known, or numbers out of range, has the code of core/task.
+func TestBadTask(t *testing.T) {
+	for name, change := range map[string]func(*task.Segment){
+		"size":   func(s *task.Segment) { s.Size = 0 },
+		"resize": func(s *task.Segment) { s.Resize = "stretch" },
+		"std":    func(s *task.Segment) { s.Std[1] = 0 },
+		"best":   func(s *task.Segment) { s.BestLast = 4 },
+	} {
+		f := forge(t)
+		change(f.c.meta.Segment)
+		if _, err := verifyBytes(f.file()); !errors.Is(err, task.CodeSpec) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Views of views are followed to a limit: MaxAliasChain is accepted, one more is not.
+func TestAliasChain(t *testing.T) {
+	for _, c := range []struct {
+		views int
+		ok    bool
+	}{{MaxAliasChain, true}, {MaxAliasChain + 1, false}} {
+		f := forge(t)
+		g, p := &f.c.graphs[2], &f.c.plans[2]
+		// Reshapes of act go between act and half; half becomes the last of them.
+		var nodes []rawNode
+		var places []rawPlace
+		nodes, places = append(nodes, g.nodes[:7]...), append(places, p.places[:7]...)
+		for i := range c.views {
+			n, at := g.nodes[7], p.places[7]
+			n.name = ""
+			n.in, at.parent = []int64{int64(6 + i)}, int64(6+i)
+			nodes, places = append(nodes, n), append(places, at)
+		}
+		move := int64(c.views - 1)
+		for i := 8; i < 10; i++ {
+			n, at := g.nodes[i], p.places[i]
+			n.in = slices.Clone(n.in)
+			n.in[0] += move
+			if at.parent >= 0 {
+				at.parent += move
+			}
+			nodes, places = append(nodes, n), append(places, at)
+		}
+		g.nodes, p.places = nodes, places
+		for i := range g.outputs {
+			g.outputs[i].node += move
+		}
+		for i := range f.c.scheds[2].steps {
+			if s := &f.c.scheds[2].steps[i]; s.node > 7 {
+				s.node += move
+			}
+		}
+		_, err := verifyBytes(f.file())
+		if c.ok && err != nil || !c.ok && !errors.Is(err, CodeOf(31)) {
+			t.Errorf("%d views: %v", c.views, err)
+		}
+	}
+}

@@ -1,0 +1,108 @@
+package format
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"slices"
+	"testing"
+)
+
+// forgery is an artifact taken apart, to be changed and put together again with digests that match: what somebody who
+// means harm would send. It has its own idea of the file's layout, written from spec/format.md.
+type forgery struct {
+	c       *contents
+	weights []byte
+	body    func(Kind, []byte) []byte // changes a section's bytes before they are digested
+	extra   []Section                 // put before CHNK; Size bytes of zeros
+	table   func([]Section) []Section // changes the table before it is digested
+	raw     func([]byte) []byte       // changes the file before root and CRC
+	final   func([]byte) []byte       // changes the file last of all
+}
+
+func forge(t testing.TB) *forgery {
+	t.Helper()
+	b := artifactBytes(t)
+	v, err := verifyBytes(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &forgery{c: &contents{}}
+	for _, k := range codecs {
+		s, _ := v.c.section(k.kind)
+		if err := k.read(f.c, bytes.Clone(v.c.bytes[k.kind]), s.Items); err != nil {
+			t.Fatal(err)
+		}
+	}
+	off, size := v.WeightsSection()
+	f.weights = bytes.Clone(b[off:][:size])
+	return f
+}
+
+// file puts the artifact together.
+func (f *forgery) file() []byte {
+	bodies := map[Kind][]byte{}
+	var sections []Section
+	add := func(k Kind, b []byte, items uint64) {
+		if f.body != nil {
+			b = f.body(k, b)
+		}
+		info, _ := findKind(k)
+		bodies[k] = b
+		sections = append(sections, Section{Kind: k, Flags: info.flags, Size: int64(len(b)), Align: uint32(info.align), Version: 1,
+			Items: items, SHA256: sha256.Sum256(b)})
+	}
+	for _, k := range codecs {
+		if k.kind != KindTensor || f.weights != nil {
+			add(k.kind, k.bytes(f.c), uint64(k.items(f.c)))
+		}
+	}
+	for _, s := range f.extra {
+		bodies[s.Kind] = make([]byte, s.Size)
+		s.SHA256 = sha256.Sum256(bodies[s.Kind])
+		sections = append(sections, s)
+	}
+	if f.weights != nil {
+		var chunks []byte
+		for c := range slices.Chunk(f.weights, ChunkSize) {
+			sum := sha256.Sum256(c)
+			chunks = append(chunks, sum[:]...)
+		}
+		add(KindChunks, chunks, uint64(len(chunks)/32))
+		add(KindWeight, f.weights, 0)
+		sections[len(sections)-1].SHA256 = sections[len(sections)-2].SHA256
+	}
+	out := make([]byte, HeaderSize+EntrySize*len(sections))
+	for i := range sections {
+		s := &sections[i]
+		for len(out)%int(s.Align) != 0 {
+			out = append(out, 0)
+		}
+		s.Offset = int64(len(out))
+		out = append(out, bodies[s.Kind]...)
+	}
+	if f.table != nil {
+		sections = f.table(sections)
+	}
+	table := []byte{}
+	for i := range sections {
+		table = appendEntry(table, &sections[i])
+	}
+	copy(out[HeaderSize:], table)
+	copy(out, appendHeader(int64(len(out)), table))
+	if f.raw != nil {
+		out = f.raw(out)
+		// The header may claim another table than there is; root covers what it claims, as far as that is there.
+		n := min(int(parseHeader(out).sections)*EntrySize, len(out)-HeaderSize)
+		sealHeader(out[:HeaderSize], out[HeaderSize:][:max(n, 0)])
+	}
+	if f.final != nil {
+		out = f.final(out)
+	}
+	return out
+}
+
+func TestForgeryIsFaithful(t *testing.T) {
+	if got, want := forge(t).file(), artifactBytes(t); !bytes.Equal(got, want) {
+		t.Fatalf("the test's idea of the layout differs from Write's at byte %d", firstDifference(got, want))
+	}
+}
