@@ -45,7 +45,7 @@ var mayImport = map[string][]string{
 	"models/nn":      {"models/arch", "core/hir", "core/op", "core/ir", "core/diag", "core/dtype"},
 	"models/sam":     {"models/nn", "models/arch", "core/hir", "core/op", "core/ir", "core/diag", "core/dtype", "core/task"},
 
-	"cmd/rlxc":   {"core/...", "format", "models/...", "internal/..."},
+	"cmd/rlxc":   {"core/...", "format", "models/...", "plugins/rpc", "internal/..."},
 	"cmd/rlxrun": {"core/device", "core/diag", "core/dtype", "core/interp", "core/ir", "core/op", "core/program", "core/task", "core/tensor", "format", "plugins/rpc", "internal/..."},
 
 	"internal/...":        {"core/...", "internal/..."},

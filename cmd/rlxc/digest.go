@@ -65,7 +65,7 @@ func hashFile(ctx context.Context, path string) (sum [32]byte, err error) {
 	}
 	defer f.Close()
 	h := sha256.New()
-	if _, err := io.CopyBuffer(h, cancellable{ctx, f}, make([]byte, 1<<20)); err != nil {
+	if _, err := io.CopyBuffer(h, cancellable{ctx, f}, make([]byte, 128<<10)); err != nil { // stays in the second-level cache
 		return sum, diag.New(weights.CodeRead, path, "%w", err)
 	}
 	return [32]byte(h.Sum(nil)), nil

@@ -41,7 +41,7 @@ var ElementwiseRegionDef = ir.Define(ir.Def[ElementwiseRegionAttrs]{
 			return ir.Type{}, err
 		}
 		for i, t := range s.In {
-			if !isSuffix(t.Shape, shape) {
+			if !IsSuffix(t.Shape, shape) {
 				return ir.Type{}, fmt.Errorf("operand %d is %v; want the shape %v, a suffix of it, or one element", i, t, shape)
 			}
 		}
@@ -75,9 +75,9 @@ func ElementwiseRegion(expr string, in ...*ir.Node) *ir.Node {
 	return in[0].Graph.Add(ElementwiseRegionDef, ElementwiseRegionAttrs{expr}, in...)
 }
 
-// isSuffix reports a shape that is, without leading 1s, the end of full: the element for flat index i is i modulo its
+// IsSuffix reports a shape that is, without leading 1s, the end of full: the element for flat index i is i modulo its
 // size. That is not so for [N,1] against [N,M].
-func isSuffix(s, full ir.Shape) bool {
+func IsSuffix(s, full ir.Shape) bool {
 	for len(s) > 0 && s[0].Is(1) {
 		s = s[1:]
 	}

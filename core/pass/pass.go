@@ -23,12 +23,14 @@ import (
 type Target struct {
 	Name  string
 	Level ir.Level // the highest level of op: Core or Fused
+	// Broadcast: kernels of elementwise ops take any NumPy broadcast, not only scalars and suffixes of the shape.
+	Broadcast bool
 }
 
 // The targets.
 var (
-	Portable = Target{"portable", ir.Core} // ops that every backend runs
-	CPU      = Target{"cpu", ir.Fused}     // and the fused ops
+	Portable = Target{Name: "portable", Level: ir.Core}              // ops that every backend runs
+	CPU      = Target{Name: "cpu", Level: ir.Fused, Broadcast: true} // and the fused ops
 )
 
 // Targets lists the targets, most general first.

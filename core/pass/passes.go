@@ -33,6 +33,7 @@ var passes = []Pass{
 	{"fuse-matmul", ir.Fused, fuseMatMul},
 	{"fuse-norm", ir.Fused, fuseNorm},
 	{"fuse-elementwise", ir.Fused, fuseElementwise},
+	{"legalize-broadcast", ir.Core, legalizeBroadcast},
 	{"materialize", ir.Core, materialize},
 }
 
@@ -51,6 +52,8 @@ var order = []struct{ first, then, why string }{
 	{"fuse-matmul", "fuse-norm", "a residual is free in a matmul and not in a norm"},
 	{"fuse-matmul", "fuse-elementwise", "bias and activation belong to the matmul, not to a region"},
 	{"fuse-norm", "fuse-elementwise", "the sum belongs to the norm"},
+	{"fuse-grid-attention", "legalize-broadcast", "relative positions are added to the scores by a broadcast, which the pattern sees"},
+	{"fuse-elementwise", "legalize-broadcast", "a region takes its scalars as they are"},
 	{"fuse-elementwise", "materialize", "scalars inside regions are literals, not params"},
 }
 

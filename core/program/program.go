@@ -66,6 +66,18 @@ type Program struct {
 	ArenaSize, IOSize int64
 }
 
+// WeightsExtent is how many bytes of the weights space the program reaches. Who maps the weights checks it against their
+// size.
+func (p *Program) WeightsExtent() int64 {
+	var end int64
+	for _, x := range p.Places {
+		if x.Space == Weights {
+			end = max(end, x.Offset+x.Size)
+		}
+	}
+	return end
+}
+
 // IsStep reports whether a node needs a step: inputs, params and views are there already.
 func IsStep(n *ir.Node) bool {
 	_, view := n.View()
