@@ -28,7 +28,7 @@ var mayImport = map[string][]string{
 	"core/plan":       {"core/program", "core/ir"},
 	"core/sched":      {"core/plan", "core/program", "core/ir", "core/op"},
 	"core/rewrite":    {"core/ir"},
-	"core/pass":       {"core/rewrite", "core/op", "core/ir", "core/dtype", "core/tensor"},
+	"core/pass":       {"core/rewrite", "core/op", "core/ir", "core/dtype", "core/tensor", "core/diag"},
 	"core/compile":    {"core/pass", "core/plan", "core/sched", "core/program", "core/op", "core/ir", "core/dtype", "core/tensor", "core/diag"},
 
 	"format": {"core/program", "core/op", "core/ir", "core/dtype", "core/tensor", "core/diag", "core/task", "internal/atomicfile"},
