@@ -66,6 +66,9 @@ func (s *suite) load(p *program.Program, params values, l device.Load) (*rig, er
 	if p.IOSize > MaxIO {
 		panic(fmt.Sprintf("BUG: devicetest: %s has an IO space of %d bytes", p.Method, p.IOSize))
 	}
+	if i := slices.IndexFunc(s.info.Targets, func(t string) bool { return t != "portable" }); p.Target == "fused" && i >= 0 {
+		p.Target = s.info.Targets[i]
+	}
 	r := &rig{p: p}
 	at, size := layout(params.names(), params)
 	var weights []byte
