@@ -1,0 +1,265 @@
+package format
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/plan"
+)
+
+// refused verifies b and wants a typed error with the exit status of a bad artifact.
+func refused(t *testing.T, what string, b []byte) {
+	t.Helper()
+	if _, err := verifyBytes(b); diag.ExitCode(err) != 4 {
+		t.Fatalf("%s: %v", what, err)
+	}
+}
+
+func TestTruncated(t *testing.T) {
+	b := artifactBytes(t)
+	step := 1
+	for n := 0; n < len(b); n += step {
+		refused(t, "cut to "+string(rune('0'+n%10)), b[:n])
+		if n > 8192 && n < len(b)-1024 {
+			step = 61 // the padding before the weights
+		} else {
+			step = 1
+		}
+	}
+}
+
+// Every bit of header, table and CHNK, and a bit of every byte behind, is covered by a digest or must be zero.
+func TestBitFlips(t *testing.T) {
+	b := artifactBytes(t)
+	table := HeaderSize + EntrySize*int(binary.LittleEndian.Uint32(b[offSections:]))
+	flip := func(i int, bit byte) {
+		b[i] ^= bit
+		refused(t, "flipped bit", b)
+		b[i] ^= bit
+	}
+	for i := range table {
+		for bit := range 8 {
+			flip(i, 1<<bit)
+		}
+	}
+	for i := table; i < len(b); i++ {
+		if i < 8192 || i > len(b)-1024 || i%61 == 0 {
+			flip(i, 1<<(i%8))
+		}
+	}
+}
+
+// failingReader fails at its nth read, and counts.
+type failingReader struct {
+	r    io.ReaderAt
+	left int
+}
+
+var errDisk = errors.New("the disk is gone")
+
+func (f *failingReader) ReadAt(b []byte, off int64) (int, error) {
+	if f.left--; f.left == -1 {
+		return 0, errDisk
+	}
+	return f.r.ReadAt(b, off)
+}
+
+// A read that fails, whichever it is, is an error that says so.
+func TestReadErrors(t *testing.T) {
+	b := artifactBytes(t)
+	for n := 0; ; n++ {
+		r := &failingReader{bytes.NewReader(b), n}
+		// One worker's reads at a time: the chunks are left to another test.
+		_, err := Verify(r, int64(len(b)), Policy{Weights: None})
+		if r.left >= 0 {
+			if err != nil || n < 10 {
+				t.Errorf("%d reads: %v", n, err)
+			}
+			return
+		}
+		if !errors.Is(err, errDisk) || diag.ExitCode(err) != 4 {
+			t.Errorf("read %d failed: %v", n, err)
+		}
+	}
+}
+
+// mutate changes a few things of an artifact's contents: numbers to edge cases, to neighbours and to each other, and the
+// order and number of items.
+func mutate(r *rand.Rand, c *contents) {
+	number := func(x *int64) {
+		edges := []int64{0, 1, -1, 255, 256, 257, 512, 1 << 20, 1 << 32, 1 << 40, 1<<40 + 1, 1 << 62, 1<<63 - 1, -1 << 63}
+		switch r.IntN(4) {
+		case 0:
+			*x = edges[r.IntN(len(edges))]
+		case 1:
+			*x += int64(r.IntN(5) - 2)
+		case 2:
+			*x += 256 * int64(r.IntN(5)-2)
+		case 3:
+			*x = int64(r.IntN(16))
+		}
+	}
+	for range 1 + r.IntN(3) {
+		i := r.IntN(len(c.graphs))
+		g, p, s := &c.graphs[i], &c.plans[i], &c.scheds[i]
+		switch r.IntN(14) {
+		case 0, 1, 2:
+			x := &p.places[r.IntN(len(p.places))]
+			number([]*int64{&x.space, &x.offset, &x.offset, &x.offset, &x.size, &x.parent}[r.IntN(6)])
+		case 3:
+			*[]*int64{&p.arena, &p.io}[r.IntN(2)] += 256 * int64(r.IntN(5)-2)
+		case 4:
+			if len(s.steps) > 0 {
+				x := &s.steps[r.IntN(len(s.steps))]
+				number([]*int64{&x.node, &x.scratch, &x.size}[r.IntN(3)])
+			}
+		case 5:
+			shuffle(r, &s.steps)
+		case 6:
+			n := &g.nodes[r.IntN(len(g.nodes))]
+			if len(n.in) > 0 {
+				number(&n.in[r.IntN(len(n.in))])
+			}
+		case 7:
+			n := &g.nodes[r.IntN(len(g.nodes))]
+			if len(n.typ.shape) > 0 {
+				x := &n.typ.shape[r.IntN(len(n.typ.shape))]
+				number([]*int64{&x.b, &x.a}[r.IntN(2)])
+				if x.sym < 0 && r.IntN(4) == 0 {
+					x.sym, x.a = 0, 1
+				}
+			}
+		case 8:
+			n := &g.nodes[r.IntN(len(g.nodes))]
+			if len(n.attrs) > 0 {
+				a := &n.attrs[r.IntN(len(n.attrs))]
+				switch v := a.Value.(type) {
+				case int64:
+					number(&v)
+					a.Value = v
+				case bool:
+					a.Value = !v
+				case []int64:
+					shuffle(r, &v)
+					for k := range v {
+						number(&v[k])
+					}
+					a.Value = v
+				}
+			}
+		case 9:
+			ops := strings.Fields("add mul relu matmul reshape softmax input param const narrow concat gather where conv2d attention " +
+				"grid_attention elementwise_region fused_matmul transpose reduce_sum expand cast copy pad iota layer_norm max")
+			g.nodes[r.IntN(len(g.nodes))].op = ops[r.IntN(len(ops))]
+		case 10:
+			shuffle(r, &g.nodes)
+		case 11:
+			if len(g.syms) > 0 {
+				x := &g.syms[0]
+				number([]*int64{&x.Min, &x.Max}[r.IntN(2)])
+			}
+		case 12:
+			if len(c.tensors) > 0 {
+				x := &c.tensors[r.IntN(len(c.tensors))]
+				number([]*int64{&x.offset, &x.size}[r.IntN(2)])
+			}
+		case 13:
+			if len(g.outputs) > 0 {
+				number(&g.outputs[r.IntN(len(g.outputs))].node)
+			}
+		}
+	}
+}
+
+// shuffle swaps, repeats or drops an item.
+func shuffle[T any](r *rand.Rand, list *[]T) {
+	l := *list
+	if len(l) == 0 {
+		return
+	}
+	i, j := r.IntN(len(l)), r.IntN(len(l))
+	switch r.IntN(4) {
+	case 0, 1:
+		l[i], l[j] = l[j], l[i]
+	case 2:
+		*list = append(l, l[i])
+	case 3:
+		*list = append(l[:i:i], l[i+1:]...)
+	}
+}
+
+// checkAccepted asks others than the verifier about what it accepted.
+func checkAccepted(t *testing.T, v *Verified) {
+	t.Helper()
+	for _, p := range v.Programs() {
+		if err := p.Graph.Verify(); err != nil {
+			t.Fatalf("accepted, but core/ir refuses it: %v", err)
+		}
+		if err := plan.CheckProgram(p); err != nil {
+			t.Fatalf("accepted, but core/plan refuses it: %v\n%v", err, p.Graph)
+		}
+		b, err := EncodeProgram(p)
+		if err != nil {
+			t.Fatalf("accepted, but cannot be sent: %v", err)
+		}
+		q, err := DecodeProgram(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := EncodeProgram(q)
+		if err != nil || !bytes.Equal(b, again) {
+			t.Fatalf("encodes to other bytes after decoding (%v)", err)
+		}
+	}
+}
+
+// FuzzVerify is for whoever forges artifacts: structure is changed and all digests are right. Whatever is accepted must
+// pass the checks of core/ir and core/plan, which share no code with the verifier's.
+func FuzzVerify(f *testing.F) {
+	for seed := range uint64(2000) {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, seed uint64) {
+		forged := forge(t)
+		mutate(rand.New(rand.NewPCG(seed, 0)), forged.c)
+		v, err := verifyBytes(forged.file())
+		if err == nil {
+			checkAccepted(t, v)
+		} else if diag.ExitCode(err) != 4 {
+			t.Fatal(err)
+		}
+	})
+}
+
+// FuzzSections replaces a section by arbitrary bytes, with digests that match.
+func FuzzSections(f *testing.F) {
+	seed := forge(f)
+	for i, k := range codecs {
+		f.Add(uint8(i), k.bytes(seed.c))
+	}
+	f.Fuzz(func(t *testing.T, which uint8, body []byte) {
+		k := codecs[int(which)%len(codecs)]
+		if len(body) == 0 {
+			return
+		}
+		forged := forge(t)
+		forged.body = func(kind Kind, b []byte) []byte {
+			if kind == k.kind {
+				return body
+			}
+			return b
+		}
+		v, err := verifyBytes(forged.file())
+		if err == nil {
+			checkAccepted(t, v)
+		} else if diag.ExitCode(err) != 4 {
+			t.Fatal(err)
+		}
+	})
+}
