@@ -47,7 +47,7 @@ func Attention(p *Pool, g *AttentionArgs) {
 		return
 	}
 	g.check()
-	perTile := queryPanels * p.isa.nr
+	perTile := queryPanels / 2 * p.isa.nr
 	if len(p.workers) > 1 && g.B*g.Heads*g.SQ < 4*perTile*len(p.workers) {
 		perTile = p.isa.nr
 	}
@@ -78,8 +78,6 @@ func (g *AttentionArgs) check() {
 // task computes queries [q0, q1) of one batch and head.
 func (g *AttentionArgs) task(s *isa, sc *scratch, b, head, q0, q1 int) {
 	var a attnTile
-	nr := s.nr
-	panels := (q1 - q0 + nr - 1) / nr
 	// Keys that any of these queries may see.
 	lo, hi := 0, g.SK
 	if g.Mask == MaskCausal || g.Mask == MaskSliding {
@@ -88,62 +86,60 @@ func (g *AttentionArgs) task(s *isa, sc *scratch, b, head, q0, q1 int) {
 	if g.Mask == MaskSliding {
 		lo = max(lo, q0+g.QOffset-g.Window)
 	}
-	a.init(s, sc, panels, max(1, hi-lo), g.DK, g.DV)
+	a.init(s, sc, q1-q0, max(1, hi-lo), g.DK, g.DV)
 	gather := func(x []float32, at, stride, n, d int) {
 		for i := range n {
 			copy(a.rows[i*d:i*d+d], x[at+i*stride:])
 		}
 	}
-	for p := range panels {
-		n := min(nr, q1-q0-p*nr)
-		gather(g.Q, b*g.QStride.Batch+head*g.QStride.Head+(q0+p*nr)*g.QStride.Seq, g.QStride.Seq, n, g.DK)
-		a.packQueries(p, n)
+	for _, p := range a.spans {
+		gather(g.Q, b*g.QStride.Batch+head*g.QStride.Head+(q0+p.at)*g.QStride.Seq, g.QStride.Seq, p.n, g.DK)
+		a.packQueries(p)
 	}
 	kv := head * g.KVHeads / g.Heads
 	for k0 := lo; k0 < hi; k0 += a.tile {
 		n := min(a.tile, hi-k0)
 		gather(g.K, b*g.KStride.Batch+kv*g.KStride.Head+k0*g.KStride.Seq, g.KStride.Seq, n, g.DK)
-		a.packKeys(n)
+		a.packKeys(0, n, a.rows, g.DK)
 		gather(g.V, b*g.VStride.Batch+kv*g.VStride.Head+k0*g.VStride.Seq, g.VStride.Seq, n, g.DV)
-		a.packValues(n)
-		for p := range panels {
+		a.packValues(n, func(int) ([]float32, int, int) { return a.rows, g.DV, n })
+		for _, p := range a.spans {
 			sco := a.scores(p, n)
 			a.begin(p)
-			g.mask(&a, sco, b, head, q0+p*nr, min(nr, q1-q0-p*nr), k0, n)
-			a.accumulate(p, n, k0 == lo)
+			g.mask(&a, p, sco, b, head, q0+p.at, k0, n)
+			a.accumulate(p, n)
 		}
+		a.started = true
 	}
-	for p := range panels {
+	for _, p := range a.spans {
 		rows := a.finish(p)
-		for i := range min(nr, q1-q0-p*nr) {
-			at := b*g.OutStride.Batch + head*g.OutStride.Head + (q0+p*nr+i)*g.OutStride.Seq
+		for i := range p.n {
+			at := b*g.OutStride.Batch + head*g.OutStride.Head + (q0+p.at+i)*g.OutStride.Seq
 			copy(g.Out[at:at+g.DV], rows[i*g.DV:])
 		}
 	}
 }
 
-// mask scales, caps and masks the scores of n keys from k0 on by queries [q0, q0+queries), and raises a.mNew.
-func (g *AttentionArgs) mask(a *attnTile, sco []float32, b, head, q0, queries, k0, n int) {
-	s, nr := a.s, a.s.nr
+// mask scales, caps and masks the scores of n keys from k0 on by the queries of a panel, from q0 on, and raises a.mNew.
+func (g *AttentionArgs) mask(a *attnTile, p span, sco []float32, b, head, q0, k0, n int) {
+	queries := p.n
 	partial := g.Mask == MaskCustom || g.Mask == MaskBias ||
 		g.Mask != MaskNone && k0+n-1 > q0+g.QOffset || g.Mask == MaskSliding && k0 < q0+queries-1+g.QOffset-g.Window
-	scale := g.Scale
-	if g.Softcap != 0 {
-		scale /= g.Softcap
-	}
 	if g.Softcap == 0 && !partial {
-		s.scoreMax(sco, scale, a.mNew)
+		p.scoreMax(sco, g.Scale*log2e, a.mNew)
 		return
 	}
-	s.scoreMax(sco, scale, a.alpha) // for the scaling alone: alpha is free here
-	if g.Softcap != 0 {
-		s.tanh(sco, sco)
-		s.scoreMax(sco, g.Softcap, a.alpha)
+	if g.Softcap == 0 {
+		p.scoreMax(sco, g.Scale*log2e, a.junk) // for the scaling alone
+	} else {
+		p.scoreMax(sco, g.Scale/g.Softcap, a.junk)
+		a.s.tanh(sco, sco)
+		p.scoreMax(sco, g.Softcap*log2e, a.junk)
 	}
 	if partial {
 		minusInf := float32(math.Inf(-1))
 		for j := range n {
-			row := sco[j*nr:][:queries]
+			row := sco[j*p.nr:][:queries]
 			k := k0 + j
 			switch g.Mask {
 			case MaskCausal, MaskSliding:
@@ -157,7 +153,7 @@ func (g *AttentionArgs) mask(a *attnTile, sco []float32, b, head, q0, queries, k
 				for i := range row {
 					switch m := at + i*g.MaskStride[2]; {
 					case g.Mask == MaskBias:
-						row[i] += g.MaskF32[m]
+						row[i] += g.MaskF32[m] * log2e
 					case g.MaskBool != nil && g.MaskBool[m] == 0, g.MaskBool == nil && g.MaskF32[m] < 0.5:
 						row[i] = minusInf
 					}
@@ -165,5 +161,5 @@ func (g *AttentionArgs) mask(a *attnTile, sco []float32, b, head, q0, queries, k
 			}
 		}
 	}
-	s.scoreMax(sco, 1, a.mNew)
+	p.scoreMax(sco, 1, a.mNew)
 }

@@ -96,9 +96,9 @@ func (g *GemmArgs) packA(s *isa, dst []float32, i, m, rows int) {
 func (g *GemmArgs) packB(s *isa, dst []float32, i, j, k, n int, buf []float32) {
 	cols := min(s.nr, g.N-j)
 	if g.TransB {
-		packColsTrans(s, dst, g.B.from(i*g.StrideB+j*g.LDB+k), g.LDB, cols, n, buf)
+		packColsTrans(s, s.nr, dst, g.B.from(i*g.StrideB+j*g.LDB+k), g.LDB, cols, n, buf)
 	} else {
-		packCols(s, dst, g.B.from(i*g.StrideB+k*g.LDB+j), g.LDB, cols, n)
+		packCols(s, s.nr, dst, g.B.from(i*g.StrideB+k*g.LDB+j), g.LDB, cols, n)
 	}
 }
 

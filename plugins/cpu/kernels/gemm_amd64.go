@@ -32,6 +32,36 @@ func gemm5x16AVX2(k int, a *float32, b *float32, c *float32, ldc int, accumulate
 //go:noescape
 func gemm6x16AVX2(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
+// gemm1x8AVX2 is the kernel of genGemm for 1 rows.
+//
+//go:noescape
+func gemm1x8AVX2(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
+
+// gemm2x8AVX2 is the kernel of genGemm for 2 rows.
+//
+//go:noescape
+func gemm2x8AVX2(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
+
+// gemm3x8AVX2 is the kernel of genGemm for 3 rows.
+//
+//go:noescape
+func gemm3x8AVX2(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
+
+// gemm4x8AVX2 is the kernel of genGemm for 4 rows.
+//
+//go:noescape
+func gemm4x8AVX2(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
+
+// gemm5x8AVX2 is the kernel of genGemm for 5 rows.
+//
+//go:noescape
+func gemm5x8AVX2(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
+
+// gemm6x8AVX2 is the kernel of genGemm for 6 rows.
+//
+//go:noescape
+func gemm6x8AVX2(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
+
 // fmaLoopAVX2 does 12*n vector multiply-adds on registers; n > 0.
 func fmaLoopAVX2(n int)
 
@@ -104,6 +134,76 @@ func gemm13x32AVX512(k int, a *float32, b *float32, c *float32, ldc int, accumul
 //
 //go:noescape
 func gemm14x32AVX512(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
+
+// gemm1x16AVX512 is the kernel of genGemm for 1 rows.
+//
+//go:noescape
+func gemm1x16AVX512(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
+
+// gemm2x16AVX512 is the kernel of genGemm for 2 rows.
+//
+//go:noescape
+func gemm2x16AVX512(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
+
+// gemm3x16AVX512 is the kernel of genGemm for 3 rows.
+//
+//go:noescape
+func gemm3x16AVX512(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
+
+// gemm4x16AVX512 is the kernel of genGemm for 4 rows.
+//
+//go:noescape
+func gemm4x16AVX512(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
+
+// gemm5x16AVX512 is the kernel of genGemm for 5 rows.
+//
+//go:noescape
+func gemm5x16AVX512(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
+
+// gemm6x16AVX512 is the kernel of genGemm for 6 rows.
+//
+//go:noescape
+func gemm6x16AVX512(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
+
+// gemm7x16AVX512 is the kernel of genGemm for 7 rows.
+//
+//go:noescape
+func gemm7x16AVX512(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
+
+// gemm8x16AVX512 is the kernel of genGemm for 8 rows.
+//
+//go:noescape
+func gemm8x16AVX512(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
+
+// gemm9x16AVX512 is the kernel of genGemm for 9 rows.
+//
+//go:noescape
+func gemm9x16AVX512(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
+
+// gemm10x16AVX512 is the kernel of genGemm for 10 rows.
+//
+//go:noescape
+func gemm10x16AVX512(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
+
+// gemm11x16AVX512 is the kernel of genGemm for 11 rows.
+//
+//go:noescape
+func gemm11x16AVX512(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
+
+// gemm12x16AVX512 is the kernel of genGemm for 12 rows.
+//
+//go:noescape
+func gemm12x16AVX512(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
+
+// gemm13x16AVX512 is the kernel of genGemm for 13 rows.
+//
+//go:noescape
+func gemm13x16AVX512(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
+
+// gemm14x16AVX512 is the kernel of genGemm for 14 rows.
+//
+//go:noescape
+func gemm14x16AVX512(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
 // fmaLoopAVX512 does 12*n vector multiply-adds on registers; n > 0.
 func fmaLoopAVX512(n int)

@@ -8,10 +8,9 @@ import (
 
 // genericISA is the portable set: plain Go with the blocking of the others, transcendental functions through float64.
 func genericISA() *isa {
-	const lanes, nr = 4, 8
+	const lanes = 4
 	return &isa{
-		name: "generic", lanes: lanes, mr: 4, nr: nr,
-		gemm: gemmGeneric,
+		name: "generic", lanes: lanes, mr: 4, panel: genericPanel(2 * lanes), narrow: genericPanel(lanes),
 		transpose: func(dst []float32, ldd int, src []float32, lds int, rows, cols int) {
 			for i := range rows {
 				for j, x := range src[i*lds : i*lds+cols] {
@@ -52,29 +51,6 @@ func genericISA() *isa {
 			}
 		},
 		binary: binaryGeneric(), compare: compareGeneric(), choose: chooseGeneric,
-		scoreMax: func(s []float32, scale float32, max []float32) {
-			for j := range s {
-				s[j] *= scale
-				raise(&max[j%nr], s[j])
-			}
-		},
-		scoreBiasMax: func(s []float32, scale float32, row, each, max []float32) {
-			for j := range s {
-				s[j] = s[j]*scale + row[j%nr] + each[j]
-				raise(&max[j%nr], s[j])
-			}
-		},
-		expSum: func(s []float32, max, sum []float32) {
-			for j := range s {
-				s[j] = float32(math.Exp(float64(s[j] - max[j%nr])))
-				sum[j%nr] += s[j]
-			}
-		},
-		scaleRows: func(x []float32, by []float32) {
-			for j := range x {
-				x[j] *= by[j%nr]
-			}
-		},
 		sum: func(x []float32) float32 {
 			s := 0.0
 			for _, v := range x {
@@ -93,6 +69,38 @@ func genericISA() *isa {
 		normalize: func(dst, x, gamma, beta []float32, mean, scale float32) {
 			for i, v := range x {
 				dst[i] = (v-mean)*scale*gamma[i] + beta[i]
+			}
+		},
+	}
+}
+
+func genericPanel(nr int) panel {
+	return panel{
+		nr: nr,
+		gemm: func(rows, k int, a, b, c []float32, ldc int, accumulate bool, bias, residual []float32, ldr int) {
+			gemmGeneric(nr, rows, k, a, b, c, ldc, accumulate, bias, residual, ldr)
+		},
+		scoreMax: func(s []float32, scale float32, max []float32) {
+			for j := range s {
+				s[j] *= scale
+				raise(&max[j%nr], s[j])
+			}
+		},
+		scoreBiasMax: func(s []float32, scale float32, row, each, max []float32) {
+			for j := range s {
+				s[j] = s[j]*scale + row[j%nr] + each[j]
+				raise(&max[j%nr], s[j])
+			}
+		},
+		expSum: func(s []float32, max, sum []float32) {
+			for j := range s {
+				s[j] = float32(math.Exp2(float64(s[j] - max[j%nr])))
+				sum[j%nr] += s[j]
+			}
+		},
+		scaleRows: func(x []float32, by []float32) {
+			for j := range x {
+				x[j] *= by[j%nr]
 			}
 		},
 	}
@@ -143,9 +151,8 @@ func dotGeneric(a, b []float32) float32 {
 }
 
 // gemmGeneric works on strips of two rows by four columns, as many sums as fit the registers of most processors.
-func gemmGeneric(rows, k int, a, b, c []float32, ldc int, accumulate bool, bias, residual []float32, ldr int) {
-	const nr = 8
-	var tile [4][nr]float32
+func gemmGeneric(nr, rows, k int, a, b, c []float32, ldc int, accumulate bool, bias, residual []float32, ldr int) {
+	var tile [4][8]float32
 	for i := 0; i < rows; i += 2 {
 		second := min(i+1, rows-1) // an odd last row is computed twice
 		for j := 0; j < nr; j += 4 {

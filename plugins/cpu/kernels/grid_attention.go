@@ -41,6 +41,7 @@ func GridAttention(p *Pool, g *GridAttentionArgs) {
 		g.RelH != nil && (len(g.RelH) < wh*wh*g.Dim || len(g.RelW) < ww*ww*g.Dim) || padded && g.Pad != nil && len(g.Pad) < 3*e {
 		panic("BUG: GridAttention: a slice is short")
 	}
+	rel := g.packRelative(p, wh, ww)
 	down, across := (g.GH+wh-1)/wh, (g.GW+ww-1)/ww
 	perTile := queryPanels * p.isa.nr
 	tiles := (wh*ww + perTile - 1) / perTile // of a full window; those beyond a cut-off window return at once
@@ -50,93 +51,102 @@ func GridAttention(p *Pool, g *GridAttentionArgs) {
 		win := window{b: t / (down * across), y0: t / across % down * wh, x0: t % across * ww, h: wh, w: ww}
 		win.vh, win.vw = min(wh, g.GH-win.y0), min(ww, g.GW-win.x0)
 		if tile*perTile < win.vh*win.vw {
-			g.task(p.isa, p.scratch(worker), win, head, tile*perTile, min(win.vh*win.vw, (tile+1)*perTile))
+			t := gridTask{g: g, rel: rel, window: win, head: head, q0: tile * perTile, q1: min(win.vh*win.vw, (tile+1)*perTile)}
+			t.run(p.isa, p.scratch(worker))
 		}
 	})
 }
 
-// task computes the queries [q0, q1), counted over the part of the window that lies on the grid, for one head.
-func (g *GridAttentionArgs) task(s *isa, sc *scratch, win window, head, q0, q1 int) {
-	var a attnTile
-	nr, d := s.nr, g.Dim
-	keys := win.h * win.w
-	panels := (q1 - q0 + nr - 1) / nr
-	a.init(s, sc, panels, keys, d, d)
-	var relH, relW []float32 // [panels][wh or ww, nr]: the position terms of each query, one row per key row or column
-	if g.RelH != nil {
-		relH, relW = sc.floats(panels*win.h*nr), sc.floats(panels*win.w*nr)
-		clear(relH)
-		clear(relW)
-	}
-	for p := range panels {
-		n := min(nr, q1-q0-p*nr)
-		for i := range n {
-			q := q0 + p*nr + i
-			y, x := q/win.vw, q%win.vw
-			row := g.token(win, y, x)[head*d:][:d]
-			copy(a.rows[i*d:], row)
-			if relH != nil {
-				s.dotRows(relH[p*win.h*nr+i:], nr, g.RelH[y*win.h*d:], d, win.h, row)
-				s.dotRows(relW[p*win.w*nr+i:], nr, g.RelW[x*win.w*d:], d, win.w, row)
-			}
+// gridTask is the queries [q0, q1), counted over the part of the window that lies on the grid, for one head.
+type gridTask struct {
+	g   *GridAttentionArgs
+	rel relative
+	window
+	head   int
+	q0, q1 int
+
+	attnTile
+	relH, relW []float32 // the position terms: per panel of queries, a row per row or column of the window
+}
+
+func (t *gridTask) run(s *isa, sc *scratch) {
+	g, d := t.g, t.g.Dim
+	keys := t.vh * t.vw
+	t.init(s, sc, t.q1-t.q0, keys, d, d)
+	for _, p := range t.spans {
+		for i := range p.n {
+			copy(t.rows[i*d:i*d+d], t.at(t.q0 + p.at + i)[t.head*d:])
 		}
-		a.packQueries(p, n)
+		t.packQueries(p)
 	}
-	e := g.Heads * d
-	for k0 := 0; k0 < keys; k0 += a.tile {
-		n := min(a.tile, keys-k0)
-		g.gather(&a, win, k0, n, e+head*d)
-		a.packKeys(n)
-		g.gather(&a, win, k0, n, 2*e+head*d)
-		a.packValues(n)
-		for p := range panels {
-			sco := a.scores(p, n)
-			a.begin(p)
-			if relH == nil {
-				s.scoreMax(sco, g.Scale, a.mNew)
+	t.positions(s, sc)
+	if t.vh < t.h || t.vw < t.w {
+		t.padding(sc)
+	}
+	for k0 := 0; k0 < keys; k0 += t.tile {
+		n := min(t.tile, keys-k0)
+		t.pack(k0, n)
+		for _, p := range t.spans {
+			sco := t.scores(p, n)
+			t.begin(p)
+			if t.relH == nil {
+				p.scoreMax(sco, g.Scale*log2e, t.mNew)
 			} else {
 				for k := 0; k < n; { // runs of keys in one row of the window
-					y, x := (k0+k)/win.w, (k0+k)%win.w
-					run := min(n-k, win.w-x)
-					s.scoreBiasMax(sco[k*nr:(k+run)*nr], g.Scale, relH[(p*win.h+y)*nr:], relW[(p*win.w+x)*nr:], a.mNew)
+					y, x := (k0+k)/t.vw, (k0+k)%t.vw
+					run := min(n-k, t.vw-x)
+					h, w := t.relH[p.at*t.rel.h.width+y*p.nr:], t.relW[p.at*t.rel.w.width+x*p.nr:]
+					p.scoreBiasMax(sco[k*p.nr:(k+run)*p.nr], g.Scale*log2e, h, w, t.mNew)
 					k += run
 				}
 			}
-			a.accumulate(p, n, k0 == 0)
+			t.accumulate(p, n)
 		}
+		t.started = true
 	}
-	for p := range panels {
-		rows := a.finish(p)
-		for i := range min(nr, q1-q0-p*nr) {
-			q := q0 + p*nr + i
-			at := ((win.b*g.GH+win.y0+q/win.vw)*g.GW + win.x0 + q%win.vw) * e
-			copy(g.Out[at+head*d:][:d], rows[i*d:])
+	e := g.Heads * d
+	for _, p := range t.spans {
+		rows := t.finish(p)
+		for i := range p.n {
+			copy(g.Out[t.index(t.q0+p.at+i)*e+t.head*d:][:d], rows[i*d:])
 		}
 	}
 }
 
-// token is the packed row of the token at (y, x) of a window, nil for padding that is zero.
-func (g *GridAttentionArgs) token(win window, y, x int) []float32 {
-	if y >= win.vh || x >= win.vw {
-		return g.Pad
-	}
-	e3 := 3 * g.Heads * g.Dim
-	return g.QKV[((win.b*g.GH+win.y0+y)*g.GW+win.x0+x)*e3:][:e3]
-}
+// index is the token that is the i-th of the window on the grid.
+func (t *gridTask) index(i int) int { return (t.b*t.g.GH+t.y0+i/t.vw)*t.g.GW + t.x0 + i%t.vw }
 
-// gather copies Dim elements at offset off of n tokens from k0 on into a.rows.
-func (g *GridAttentionArgs) gather(a *attnTile, win window, k0, n, off int) {
-	d := g.Dim
-	y, x := k0/win.w, k0%win.w
-	for i := range n {
-		dst := a.rows[i*d : i*d+d]
-		if t := g.token(win, y, x); t != nil {
-			copy(dst, t[off:off+d])
-		} else {
-			clear(dst)
+// at is the packed row from that token on.
+func (t *gridTask) at(i int) []float32 { return t.g.QKV[t.index(i)*3*t.g.Heads*t.g.Dim:] }
+
+// pack packs the tile of n keys and values from k0 on. They are read in place where the tokens of a panel, or of a row of the
+// window, are evenly spaced.
+func (t *gridTask) pack(k0, n int) {
+	s, d, e := t.s, t.g.Dim, t.g.Heads*t.g.Dim
+	even := t.vw == t.g.GW // rows of the window follow each other
+	for r := 0; r < n; r += s.mr {
+		h := min(s.mr, n-r)
+		if even || (k0+r)%t.vw+h <= t.vw {
+			t.packKeys(r, r+h, t.at(k0 + r)[e+t.head*d:], 3*e)
+			continue
 		}
-		if x++; x == win.w {
-			y, x = y+1, 0
+		for i := range h {
+			copy(t.rows[i*d:i*d+d], t.at(k0 + r + i)[e+t.head*d:])
 		}
+		t.packKeys(r, r+h, t.rows, d)
 	}
+	t.packValues(n, func(at int) ([]float32, int, int) {
+		run := n - at
+		if !even {
+			run = min(run, t.vw-(k0+at)%t.vw)
+		}
+		src := t.at(k0 + at)[2*e+t.head*d:]
+		if len(src) >= (run-1)*3*e+d+spill {
+			return src, 3 * e, run
+		}
+		for i := range run { // the last token of all: a vector would reach past it
+			copy(t.rows[i*d:i*d+d], t.at(k0 + at + i)[2*e+t.head*d:])
+		}
+		return t.rows, d, run
+	})
 }

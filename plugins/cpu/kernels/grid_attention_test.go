@@ -117,11 +117,16 @@ func TestGridAttention(t *testing.T) {
 // TestGridAttentionLargeScores has scores of thousands, which overflow exp unless the running maximum is subtracted.
 func TestGridAttentionLargeScores(t *testing.T) {
 	eachPool(t, func(t *testing.T, p *Pool) {
-		g := randomGrid(rng(2), 1, 20, 20, 1, 16, 0, true, false)
-		for i := range g.QKV {
-			g.QKV[i] *= 16
+		for _, win := range []int{0, 14} { // with padding of large scores, too
+			g := randomGrid(rng(2), 1, 20, 20, 1, 16, win, true, win > 0)
+			for i := range g.QKV {
+				g.QKV[i] *= 16
+			}
+			for i := range g.Pad {
+				g.Pad[i] *= 30
+			}
+			compare(t, "large", runGrid(t, p, g), gridAttention64(g), 2e-2, 1e-3)
 		}
-		compare(t, "large", runGrid(t, p, g), gridAttention64(g), 2e-2, 1e-3)
 	})
 }
 
@@ -135,6 +140,14 @@ func TestGridAttentionNaN(t *testing.T) {
 			inside := token/6 < 3 && token%6 < 3
 			if inside != math.IsNaN(float64(x)) {
 				t.Fatalf("token %d is %v", token, x)
+			}
+		}
+		// A padding key: all queries of the windows that have padding.
+		g = randomGrid(rng(3), 1, 5, 6, 1, 16, 3, true, true)
+		g.Pad[16+5] = nan
+		for i, x := range runGrid(t, p, g) {
+			if padded := i/16/6 >= 3; padded != math.IsNaN(float64(x)) {
+				t.Fatalf("token %d is %v beside a padding key that is NaN", i/16, x)
 			}
 		}
 	})

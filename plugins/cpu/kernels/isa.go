@@ -12,16 +12,30 @@ import (
 // FeaturesEnv names the environment variable that forces an instruction set, read once.
 const FeaturesEnv = "RLX_CPU_FEATURES"
 
-// isa is one instruction set: the shapes and the innermost routines that differ between them. All of them follow the same
-// contracts, stated here, so that the kernels above are written once.
-type isa struct {
-	name   string
-	lanes  int // floats in a vector
-	mr, nr int // rows and columns of a gemm tile; nr = 2*lanes
+// panel is the routines for packed panels of nr columns.
+type panel struct {
+	nr int
 
 	// gemm is C[rows, nr] = A·B for packed A (rows floats per k) and packed B (nr floats per k), rows <= mr.
 	// To it are added, in this order: what C holds if accumulate is set, bias[nr], residual[rows, nr]; nil means none.
 	gemm func(rows, k int, a, b, c []float32, ldc int, accumulate bool, bias, residual []float32, ldr int)
+
+	// The passes over one panel of attention scores s[keys, nr]; see attention_tile.go.
+	scoreMax     func(s []float32, scale float32, max []float32)
+	scoreBiasMax func(s []float32, scale float32, row, each, max []float32)
+	expSum       func(s []float32, max, sum []float32)
+	scaleRows    func(x []float32, by []float32)
+}
+
+// isa is one instruction set: the shapes and the innermost routines that differ between them. All of them follow the same
+// contracts, stated here, so that the kernels above are written once.
+type isa struct {
+	name   string
+	lanes  int   // floats in a vector
+	mr     int   // rows of a gemm tile
+	panel        // of two vectors
+	narrow panel // of one vector, for what is left of a row of wide panels
+
 	// transpose is dst[j*ldd+i] = src[i*lds+j], i < rows <= lanes, j < cols; cols is a multiple of lanes. In each row of dst
 	// it may leave rubbish in the floats up to lanes, in ascending j.
 	transpose func(dst []float32, ldd int, src []float32, lds int, rows, cols int)
@@ -39,12 +53,6 @@ type isa struct {
 	binary  [binaryCount]func(dst, a, b []float32)
 	compare [compareCount]func(dst []uint8, a, b []float32)
 	choose  func(dst []float32, cond []uint8, t, f []float32)
-
-	// The passes over one panel of attention scores s[keys, nr]; see attention.go.
-	scoreMax     func(s []float32, scale float32, max []float32)
-	scoreBiasMax func(s []float32, scale float32, row, each, max []float32)
-	expSum       func(s []float32, max, sum []float32)
-	scaleRows    func(x []float32, by []float32)
 
 	sum       func(x []float32) float32
 	squares   func(x []float32, mean float32) float32 // sum of (x-mean)^2

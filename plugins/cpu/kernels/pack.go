@@ -39,8 +39,7 @@ func packRowsTrans(dst, a []float32, lda, rows, k int) {
 }
 
 // packCols packs one block of k of one panel of nr columns of B stored [k, n]: dst[l*nr+j] = b[l*ldb+j], j < cols.
-func packCols(s *isa, dst []float32, b Weights, ldb, cols, k int) {
-	nr := s.nr
+func packCols(s *isa, nr int, dst []float32, b Weights, ldb, cols, k int) {
 	for l := range k {
 		d := dst[l*nr : l*nr+nr]
 		switch b.kind {
@@ -55,8 +54,8 @@ func packCols(s *isa, dst []float32, b Weights, ldb, cols, k int) {
 
 // packColsTrans packs the same panel from B stored [n, k]: dst[l*nr+j] = b[j*ldb+l], j < cols. Buf holds lanes*k floats if b
 // is not f32.
-func packColsTrans(s *isa, dst []float32, b Weights, ldb, cols, k int, buf []float32) {
-	nr, lanes := s.nr, s.lanes
+func packColsTrans(s *isa, nr int, dst []float32, b Weights, ldb, cols, k int, buf []float32) {
+	lanes := s.lanes
 	whole := k / lanes * lanes
 	for h := 0; h < nr; h += lanes {
 		rows := min(lanes, cols-h)

@@ -6,10 +6,21 @@ import "github.com/rlx-go/rlx/core/dtype"
 func cpuidLeaf1ECX() uint32
 
 func avx2() *isa {
-	const lanes, nr = 8, 16
+	const lanes = 8
 	return &isa{
-		name: "avx2", lanes: lanes, mr: 6, nr: nr,
-		gemm:      gemmOf([]gemmAsm{gemm1x16AVX2, gemm2x16AVX2, gemm3x16AVX2, gemm4x16AVX2, gemm5x16AVX2, gemm6x16AVX2}, nr),
+		name: "avx2", lanes: lanes, mr: 6,
+		panel: panel{
+			nr:       2 * lanes,
+			gemm:     gemmOf([]gemmAsm{gemm1x16AVX2, gemm2x16AVX2, gemm3x16AVX2, gemm4x16AVX2, gemm5x16AVX2, gemm6x16AVX2}, 2*lanes),
+			scoreMax: scoreMaxOf(2*lanes, scoreMaxAVX2), scoreBiasMax: scoreBiasMaxOf(2*lanes, scoreBiasMaxAVX2),
+			expSum: expSumOf(2*lanes, expSumAVX2), scaleRows: scaleRowsOf(2*lanes, scaleRowsAVX2),
+		},
+		narrow: panel{
+			nr:       lanes,
+			gemm:     gemmOf([]gemmAsm{gemm1x8AVX2, gemm2x8AVX2, gemm3x8AVX2, gemm4x8AVX2, gemm5x8AVX2, gemm6x8AVX2}, lanes),
+			scoreMax: scoreMaxOf(lanes, scoreMaxNarrowAVX2), scoreBiasMax: scoreBiasMaxOf(lanes, scoreBiasMaxNarrowAVX2),
+			expSum: expSumOf(lanes, expSumNarrowAVX2), scaleRows: scaleRowsOf(lanes, scaleRowsNarrowAVX2),
+		},
 		transpose: transposeOf(lanes, transposeAVX2),
 		copyRows:  copyRowsOf(lanes, copyRowsAVX2),
 		dotRows:   dotRowsOf(dotRowsAVX2),
@@ -18,25 +29,32 @@ func avx2() *isa {
 		exp:       unaryOf(lanes, expAVX2), tanh: unaryOf(lanes, tanhAVX2), sigmoid: unaryOf(lanes, sigmoidAVX2),
 		silu: unaryOf(lanes, siluAVX2), gelu: unaryOf(lanes, geluAVX2), geluTanh: unaryOf(lanes, geluTanhAVX2),
 		erf: unaryOf(lanes, erfAVX2), relu: unaryOf(lanes, reluAVX2),
-		add:          addOf(lanes, addIntoAVX2),
-		binary:       binariesOf(lanes, addIntoAVX2, subIntoAVX2, mulIntoAVX2, divIntoAVX2, maxIntoAVX2, minIntoAVX2),
-		compare:      comparesOf(lanes, eqBytesAVX2, neBytesAVX2, ltBytesAVX2, leBytesAVX2, gtBytesAVX2, geBytesAVX2),
-		choose:       chooseOf(lanes, chooseAVX2),
-		scoreMax:     scoreMaxOf(nr, scoreMaxAVX2),
-		scoreBiasMax: scoreBiasMaxOf(nr, scoreBiasMaxAVX2),
-		expSum:       expSumOf(nr, expSumAVX2),
-		scaleRows:    scaleRowsOf(nr, scaleRowsAVX2),
-		sum:          sumOf(lanes, sumAVX2), squares: squaresOf(lanes, squaresAVX2),
+		add:     addOf(lanes, addIntoAVX2),
+		binary:  binariesOf(lanes, addIntoAVX2, subIntoAVX2, mulIntoAVX2, divIntoAVX2, maxIntoAVX2, minIntoAVX2),
+		compare: comparesOf(lanes, eqBytesAVX2, neBytesAVX2, ltBytesAVX2, leBytesAVX2, gtBytesAVX2, geBytesAVX2),
+		choose:  chooseOf(lanes, chooseAVX2),
+		sum:     sumOf(lanes, sumAVX2), squares: squaresOf(lanes, squaresAVX2),
 		normalize: normalizeOf(lanes, normalizeAVX2),
 		fmaLoop:   fmaLoopAVX2,
 	}
 }
 
 func avx512() *isa {
-	const lanes, nr = 16, 32
+	const lanes = 16
 	return &isa{
-		name: "avx512", lanes: lanes, mr: 14, nr: nr,
-		gemm:      gemmOf([]gemmAsm{gemm1x32AVX512, gemm2x32AVX512, gemm3x32AVX512, gemm4x32AVX512, gemm5x32AVX512, gemm6x32AVX512, gemm7x32AVX512, gemm8x32AVX512, gemm9x32AVX512, gemm10x32AVX512, gemm11x32AVX512, gemm12x32AVX512, gemm13x32AVX512, gemm14x32AVX512}, nr),
+		name: "avx512", lanes: lanes, mr: 14,
+		panel: panel{
+			nr:       2 * lanes,
+			gemm:     gemmOf([]gemmAsm{gemm1x32AVX512, gemm2x32AVX512, gemm3x32AVX512, gemm4x32AVX512, gemm5x32AVX512, gemm6x32AVX512, gemm7x32AVX512, gemm8x32AVX512, gemm9x32AVX512, gemm10x32AVX512, gemm11x32AVX512, gemm12x32AVX512, gemm13x32AVX512, gemm14x32AVX512}, 2*lanes),
+			scoreMax: scoreMaxOf(2*lanes, scoreMaxAVX512), scoreBiasMax: scoreBiasMaxOf(2*lanes, scoreBiasMaxAVX512),
+			expSum: expSumOf(2*lanes, expSumAVX512), scaleRows: scaleRowsOf(2*lanes, scaleRowsAVX512),
+		},
+		narrow: panel{
+			nr:       lanes,
+			gemm:     gemmOf([]gemmAsm{gemm1x16AVX512, gemm2x16AVX512, gemm3x16AVX512, gemm4x16AVX512, gemm5x16AVX512, gemm6x16AVX512, gemm7x16AVX512, gemm8x16AVX512, gemm9x16AVX512, gemm10x16AVX512, gemm11x16AVX512, gemm12x16AVX512, gemm13x16AVX512, gemm14x16AVX512}, lanes),
+			scoreMax: scoreMaxOf(lanes, scoreMaxNarrowAVX512), scoreBiasMax: scoreBiasMaxOf(lanes, scoreBiasMaxNarrowAVX512),
+			expSum: expSumOf(lanes, expSumNarrowAVX512), scaleRows: scaleRowsOf(lanes, scaleRowsNarrowAVX512),
+		},
 		transpose: transposeOf(lanes, transposeAVX512),
 		copyRows:  copyRowsOf(lanes, copyRowsAVX512),
 		dotRows:   dotRowsOf(dotRowsAVX512),
@@ -45,15 +63,11 @@ func avx512() *isa {
 		exp:       unaryOf(lanes, expAVX512), tanh: unaryOf(lanes, tanhAVX512), sigmoid: unaryOf(lanes, sigmoidAVX512),
 		silu: unaryOf(lanes, siluAVX512), gelu: unaryOf(lanes, geluAVX512), geluTanh: unaryOf(lanes, geluTanhAVX512),
 		erf: unaryOf(lanes, erfAVX512), relu: unaryOf(lanes, reluAVX512),
-		add:          addOf(lanes, addIntoAVX512),
-		binary:       binariesOf(lanes, addIntoAVX512, subIntoAVX512, mulIntoAVX512, divIntoAVX512, maxIntoAVX512, minIntoAVX512),
-		compare:      comparesOf(lanes, eqBytesAVX512, neBytesAVX512, ltBytesAVX512, leBytesAVX512, gtBytesAVX512, geBytesAVX512),
-		choose:       chooseOf(lanes, chooseAVX512),
-		scoreMax:     scoreMaxOf(nr, scoreMaxAVX512),
-		scoreBiasMax: scoreBiasMaxOf(nr, scoreBiasMaxAVX512),
-		expSum:       expSumOf(nr, expSumAVX512),
-		scaleRows:    scaleRowsOf(nr, scaleRowsAVX512),
-		sum:          sumOf(lanes, sumAVX512), squares: squaresOf(lanes, squaresAVX512),
+		add:     addOf(lanes, addIntoAVX512),
+		binary:  binariesOf(lanes, addIntoAVX512, subIntoAVX512, mulIntoAVX512, divIntoAVX512, maxIntoAVX512, minIntoAVX512),
+		compare: comparesOf(lanes, eqBytesAVX512, neBytesAVX512, ltBytesAVX512, leBytesAVX512, gtBytesAVX512, geBytesAVX512),
+		choose:  chooseOf(lanes, chooseAVX512),
+		sum:     sumOf(lanes, sumAVX512), squares: squaresOf(lanes, squaresAVX512),
 		normalize: normalizeOf(lanes, normalizeAVX512),
 		fmaLoop:   fmaLoopAVX512,
 	}

@@ -6,21 +6,39 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// genAttention writes the passes over one panel of scores, s[keys, 2*lanes]: one row per key, one column per query, so that
-// the softmax over the keys is vertical and needs no shuffles.
+// genAttention writes the passes over one panel of scores, s[keys, n]: one row per key, one column per query, so that the
+// softmax over the keys is vertical and needs no shuffles. A panel has two vectors of queries, or one ("Narrow").
 func genAttention(v vec) {
-	scoreMax(v, false)
-	scoreMax(v, true)
-	expSum(v)
-	scaleRows(v)
+	for _, vecs := range []int{2, 1} {
+		scoreMax(v, vecs, false)
+		scoreMax(v, vecs, true)
+		expSum(v, vecs)
+		scaleRows(v, vecs)
+	}
 }
 
-func scoreMax(v vec, biased bool) {
-	name, sig := "scoreMax"+v.name, "func(s *float32, keys int, scale float32, max *float32)"
-	doc := " scales the scores in place and raises max[2*lanes] to the largest of each column. NaN does not enter max."
+// panelName is the name of a routine for panels of the given number of vectors.
+func (v vec) panelName(name string, vecs int) string {
+	if vecs == 1 {
+		name += "Narrow"
+	}
+	return name + v.name
+}
+
+func (v vec) regs(n int) []VecVirtual {
+	r := make([]VecVirtual, n)
+	for i := range r {
+		r[i] = v.reg()
+	}
+	return r
+}
+
+func scoreMax(v vec, vecs int, biased bool) {
+	name, sig := v.panelName("scoreMax", vecs), "func(s *float32, keys int, scale float32, max *float32)"
+	doc := " scales the scores in place and raises max to the largest of each column. NaN does not enter max."
 	if biased {
-		name, sig = "scoreBiasMax"+v.name, "func(s *float32, keys int, scale float32, row, each, max *float32)"
-		doc = " is s[j] = s[j]*scale + row + each[j], all of them vectors of 2*lanes queries, and raises max as scoreMax does."
+		name, sig = v.panelName("scoreBiasMax", vecs), "func(s *float32, keys int, scale float32, row, each, max *float32)"
+		doc = " is s[j] = s[j]*scale + row + each[j], all of them rows of the panel, and raises max as scoreMax does."
 	}
 	TEXT(name, NOSPLIT, sig)
 	Doc(name + doc)
@@ -34,8 +52,8 @@ func scoreMax(v vec, biased bool) {
 		panic(err)
 	}
 	VBROADCASTSS(addr.Addr, scale)
-	m := [2]VecVirtual{v.reg(), v.reg()}
-	add := [2]VecVirtual{v.reg(), v.reg()}
+	m := v.regs(vecs)
+	add := v.regs(vecs)
 	var each Register
 	for i := range m {
 		VMOVUPS(Mem{Base: max, Disp: i * v.bytes()}, m[i])
@@ -60,9 +78,9 @@ func scoreMax(v vec, biased bool) {
 		VMOVUPS(x, Mem{Base: s, Disp: i * v.bytes()})
 		VMAXPS(m[i], x, m[i])
 	}
-	ADDQ(Imm(uint64(2*v.bytes())), s)
+	ADDQ(Imm(uint64(vecs*v.bytes())), s)
 	if biased {
-		ADDQ(Imm(uint64(2*v.bytes())), each.(GPVirtual))
+		ADDQ(Imm(uint64(vecs*v.bytes())), each.(GPVirtual))
 	}
 	DECQ(keys)
 	JNE(LabelRef("key"))
@@ -73,29 +91,43 @@ func scoreMax(v vec, biased bool) {
 	RET()
 }
 
-func expSum(v vec) {
-	name := "expSum" + v.name
+func expSum(v vec, vecs int) {
+	name := v.panelName("expSum", vecs)
 	TEXT(name, NOSPLIT, "func(s *float32, keys int, max, sum *float32)")
-	Doc(name + " is s[j] = exp(s[j] - max) in place, and adds the results to sum[2*lanes].")
+	Doc(name + " is s[j] = 2^(s[j] - max) in place, and adds the results to sum. Below 2^-126 it may give 0.")
 	Pragma("noescape")
 	s := Load(Param("s"), GP64())
 	keys := Load(Param("keys"), GP64())
 	max := Load(Param("max"), GP64())
 	sum := Load(Param("sum"), GP64())
-	acc := [2]VecVirtual{v.reg(), v.reg()}
+	acc, m := v.regs(vecs), make([]Op, vecs)
 	for i := range acc {
 		VMOVUPS(Mem{Base: sum, Disp: i * v.bytes()}, acc[i])
+		m[i] = Mem{Base: max, Disp: i * v.bytes()}
+	}
+	low := v.load(f32(v.exp2Low()))
+	var c []Op // the polynomial, in registers where there are enough
+	for _, x := range exp2Poly() {
+		c = append(c, f32(x))
+	}
+	if v.wide() {
+		for i := range c {
+			c[i] = v.load(c[i].(Mem))
+		}
+		for i := range m {
+			m[i] = v.load(m[i].(Mem))
+		}
 	}
 	Label("key")
 	for i := range acc {
 		x := v.reg()
 		VMOVUPS(Mem{Base: s, Disp: i * v.bytes()}, x)
-		VSUBPS(Mem{Base: max, Disp: i * v.bytes()}, x, x)
-		e := v.exp(x, nil)
+		VSUBPS(m[i], x, x)
+		e := v.exp2(x, low, c)
 		VMOVUPS(e, Mem{Base: s, Disp: i * v.bytes()})
 		VADDPS(e, acc[i], acc[i])
 	}
-	ADDQ(Imm(uint64(2*v.bytes())), s)
+	ADDQ(Imm(uint64(vecs*v.bytes())), s)
 	DECQ(keys)
 	JNE(LabelRef("key"))
 	for i := range acc {
@@ -105,15 +137,49 @@ func expSum(v vec) {
 	RET()
 }
 
-func scaleRows(v vec) {
-	name := "scaleRows" + v.name
+// exp2Low is what exp2 raises its argument to: there the result is zero.
+func (v vec) exp2Low() float64 {
+	if v.wide() {
+		return -160
+	}
+	return -127
+}
+
+// exp2 is 2^x for x <= 1, overwriting x; NaN stays NaN.
+func (v vec) exp2(x, low VecVirtual, c []Op) VecVirtual {
+	VMAXPS(x, low, x) // x if it is NaN
+	n := v.reg()
+	if v.wide() {
+		VRNDSCALEPS(Imm(0), x, n)
+	} else {
+		VROUNDPS(Imm(0), x, n)
+	}
+	VSUBPS(n, x, x)
+	p := v.reg()
+	VMOVUPS(c[len(c)-1], p)
+	for i := len(c) - 2; i >= 0; i-- {
+		VFMADD213PS(c[i], x, p)
+	}
+	if v.wide() {
+		VSCALEFPS(n, p, p)
+		return p
+	}
+	VCVTPS2DQ(n, n)
+	VPADDD(bitsConst(127), n, n) // -127 becomes the bits of 0
+	VPSLLD(Imm(23), n, n)
+	VMULPS(n, p, p)
+	return p
+}
+
+func scaleRows(v vec, vecs int) {
+	name := v.panelName("scaleRows", vecs)
 	TEXT(name, NOSPLIT, "func(x *float32, rows int, by *float32)")
-	Doc(name + " is x[i] *= by, both vectors of 2*lanes, for i < rows.")
+	Doc(name + " is x[i] *= by, both rows of a panel, for i < rows.")
 	Pragma("noescape")
 	x := Load(Param("x"), GP64())
 	rows := Load(Param("rows"), GP64())
 	by := Load(Param("by"), GP64())
-	f := [2]VecVirtual{v.reg(), v.reg()}
+	f := v.regs(vecs)
 	for i := range f {
 		VMOVUPS(Mem{Base: by, Disp: i * v.bytes()}, f[i])
 	}
@@ -123,7 +189,7 @@ func scaleRows(v vec) {
 		VMULPS(Mem{Base: x, Disp: i * v.bytes()}, f[i], t)
 		VMOVUPS(t, Mem{Base: x, Disp: i * v.bytes()})
 	}
-	ADDQ(Imm(uint64(2*v.bytes())), x)
+	ADDQ(Imm(uint64(vecs*v.bytes())), x)
 	DECQ(rows)
 	JNE(LabelRef("row"))
 	VZEROUPPER()

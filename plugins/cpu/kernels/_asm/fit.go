@@ -37,6 +37,9 @@ func expPoly() []float64 {
 	return fit(q, -0.3467, 0.3467, 4)
 }
 
+// exp2Poly is 2^r on |r| <= 1/2; relative error 1e-7.
+func exp2Poly() []float64 { return fit(math.Exp2, -0.5, 0.5, 5) }
+
 // phiPivot is c in the variable u = (a-c)/(a+c) of phiPoly.
 const phiPivot = 3.5
 

@@ -8,21 +8,25 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// genGemm writes one kernel per number of rows: C[rows, 2*lanes] = A·B (+ C) (+ bias) (+ residual).
-// A is packed k-major (rows floats per k), B is packed k-major (2*lanes floats per k).
+// genGemm writes one kernel per number of rows, for panels of two vectors of columns and of one:
+// C[rows, n] = A·B (+ C) (+ bias) (+ residual), n = 2*lanes or lanes.
+// A is packed k-major (rows floats per k), B is packed k-major (n floats per k).
 func genGemm(v vec) {
 	maxRows := 6
 	if v.wide() {
 		maxRows = 14
 	}
-	for rows := 1; rows <= maxRows; rows++ {
-		gemmKernel(v, rows)
+	for _, vecs := range []int{2, 1} {
+		for rows := 1; rows <= maxRows; rows++ {
+			gemmKernel(v, rows, vecs)
+		}
 	}
 	fmaLoop(v)
 }
 
-func gemmKernel(v vec, rows int) {
-	name := fmt.Sprintf("gemm%dx%d%s", rows, 2*v.lanes, v.name)
+func gemmKernel(v vec, rows, vecs int) {
+	name := fmt.Sprintf("gemm%dx%d%s", rows, vecs*v.lanes, v.name)
+	width := vecs * v.bytes() // of a row of the panel
 	TEXT(name, NOSPLIT, "func(k int, a, b, c *float32, ldc int, accumulate int, bias, residual *float32, ldr int)")
 	Doc(fmt.Sprintf("%s is the kernel of genGemm for %d rows.", name, rows))
 	Pragma("noescape")
@@ -37,36 +41,38 @@ func gemmKernel(v vec, rows int) {
 	if v.wide() {
 		last = 32
 	}
-	acc := func(i, j int) VecPhysical { return v.phys(2*i + j) }
-	b0, b1 := v.phys(last-1), v.phys(last-2)
+	acc := func(i, j int) VecPhysical { return v.phys(vecs*i + j) }
+	bs := []VecPhysical{v.phys(last - 1), v.phys(last - 2)}[:vecs]
 	tmp := []VecPhysical{v.phys(last - 3), v.phys(last - 4)}
 	for i := 0; i < rows; i++ {
-		v.clear(acc(i, 0))
-		v.clear(acc(i, 1))
+		for j := range bs {
+			v.clear(acc(i, j))
+		}
 	}
 	// C is needed when the loop is over; by then these lines are here.
 	p := GP64()
 	MOVQ(c, p)
 	for i := 0; i < rows; i++ {
 		PREFETCHT0(Mem{Base: p})
-		PREFETCHT0(Mem{Base: p, Disp: v.bytes()*2 - 4})
+		PREFETCHT0(Mem{Base: p, Disp: width - 4})
 		if i < rows-1 {
 			ADDQ(ldc, p)
 		}
 	}
 
 	step := func(u int) {
-		VMOVUPS(Mem{Base: b, Disp: u * 2 * v.bytes()}, b0)
-		VMOVUPS(Mem{Base: b, Disp: u*2*v.bytes() + v.bytes()}, b1)
-		PREFETCHT0(Mem{Base: b, Disp: (u + 8) * 2 * v.bytes()})
-		if v.wide() {
-			PREFETCHT0(Mem{Base: b, Disp: (u+8)*2*v.bytes() + v.bytes()})
+		for j := range bs {
+			VMOVUPS(Mem{Base: b, Disp: u*width + j*v.bytes()}, bs[j])
+		}
+		for line := 0; line < width; line += 64 {
+			PREFETCHT0(Mem{Base: b, Disp: (u+8)*width + line})
 		}
 		for i := 0; i < rows; i++ {
 			t := tmp[i%2]
 			VBROADCASTSS(Mem{Base: a, Disp: (u*rows + i) * 4}, t)
-			VFMADD231PS(b0, t, acc(i, 0))
-			VFMADD231PS(b1, t, acc(i, 1))
+			for j := range bs {
+				VFMADD231PS(bs[j], t, acc(i, j))
+			}
 		}
 	}
 	const unroll = 4
@@ -77,7 +83,7 @@ func gemmKernel(v vec, rows int) {
 		step(u)
 	}
 	ADDQ(Imm(uint64(unroll*rows*4)), a)
-	ADDQ(U32(uint32(unroll*2*v.bytes())), b)
+	ADDQ(U32(uint32(unroll*width)), b)
 	SUBQ(Imm(unroll), k)
 	JGE(LabelRef("loop"))
 	Label("rest")
@@ -86,7 +92,7 @@ func gemmKernel(v vec, rows int) {
 	Label("single")
 	step(0)
 	ADDQ(Imm(uint64(rows*4)), a)
-	ADDQ(Imm(uint64(2*v.bytes())), b)
+	ADDQ(Imm(uint64(width)), b)
 	DECQ(k)
 	JNE(LabelRef("single"))
 	Label("done")
@@ -97,8 +103,9 @@ func gemmKernel(v vec, rows int) {
 	JEQ(LabelRef("fresh"))
 	MOVQ(c, p)
 	for i := 0; i < rows; i++ {
-		VADDPS(Mem{Base: p}, acc(i, 0), acc(i, 0))
-		VADDPS(Mem{Base: p, Disp: v.bytes()}, acc(i, 1), acc(i, 1))
+		for j := range bs {
+			VADDPS(Mem{Base: p, Disp: j * v.bytes()}, acc(i, j), acc(i, j))
+		}
 		if i < rows-1 {
 			ADDQ(ldc, p)
 		}
@@ -107,11 +114,11 @@ func gemmKernel(v vec, rows int) {
 	Load(Param("bias"), p)
 	TESTQ(p, p)
 	JEQ(LabelRef("nobias"))
-	VMOVUPS(Mem{Base: p}, b0)
-	VMOVUPS(Mem{Base: p, Disp: v.bytes()}, b1)
-	for i := 0; i < rows; i++ {
-		VADDPS(b0, acc(i, 0), acc(i, 0))
-		VADDPS(b1, acc(i, 1), acc(i, 1))
+	for j := range bs {
+		VMOVUPS(Mem{Base: p, Disp: j * v.bytes()}, bs[j])
+		for i := 0; i < rows; i++ {
+			VADDPS(bs[j], acc(i, j), acc(i, j))
+		}
 	}
 	Label("nobias")
 	Load(Param("residual"), p)
@@ -120,16 +127,18 @@ func gemmKernel(v vec, rows int) {
 	ldr := Load(Param("ldr"), GP64())
 	SHLQ(U8(2), ldr)
 	for i := 0; i < rows; i++ {
-		VADDPS(Mem{Base: p}, acc(i, 0), acc(i, 0))
-		VADDPS(Mem{Base: p, Disp: v.bytes()}, acc(i, 1), acc(i, 1))
+		for j := range bs {
+			VADDPS(Mem{Base: p, Disp: j * v.bytes()}, acc(i, j), acc(i, j))
+		}
 		if i < rows-1 {
 			ADDQ(ldr, p)
 		}
 	}
 	Label("store")
 	for i := 0; i < rows; i++ {
-		VMOVUPS(acc(i, 0), Mem{Base: c})
-		VMOVUPS(acc(i, 1), Mem{Base: c, Disp: v.bytes()})
+		for j := range bs {
+			VMOVUPS(acc(i, j), Mem{Base: c, Disp: j * v.bytes()})
+		}
 		if i < rows-1 {
 			ADDQ(ldc, c)
 		}

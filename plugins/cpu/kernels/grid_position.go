@@ -1,0 +1,161 @@
+package kernels
+
+import "math"
+
+// What is special to grid attention: the decomposed relative positions, and padding keys that are all alike.
+
+// table is relative positions along one axis, one matrix [Dim, n] for each of the n positions of a query, packed in panels and
+// multiplied by log2(e).
+type table struct {
+	n      int
+	spans  []span // of the n positions of a key
+	width  int    // padded(spans), in whole vectors
+	packed []float32
+}
+
+type relative struct{ h, w table }
+
+// packRelative packs both tables, into memory that all workers read.
+func (g *GridAttentionArgs) packRelative(p *Pool, wh, ww int) (r relative) {
+	if g.RelH == nil {
+		return r
+	}
+	s, d := p.isa, g.Dim
+	p.shared.reset()
+	for i, t := range []*table{&r.h, &r.w} {
+		rel := g.RelH
+		*t = table{n: wh}
+		if i == 1 {
+			rel, t.n = g.RelW, ww
+		}
+		t.spans = s.spans(t.n)
+		t.width = padded(t.spans)
+		t.packed = p.shared.floats(t.n * d * t.width)
+		p.split(t.n, 1+elementGrain/(t.n*d), func(lo, hi, _ int) {
+			for at := lo; at < hi; at++ {
+				dst := t.packed[at*d*t.width:][:d*t.width]
+				for _, c := range t.spans {
+					packColsTrans(s, c.nr, dst[c.at*d:], F32(rel[(at*t.n+c.at)*d:]), d, c.n, d, nil)
+				}
+				for j := range dst {
+					dst[j] *= log2e
+				}
+			}
+		})
+	}
+	return r
+}
+
+// positions computes the terms q·RelH[y, ky] and q·RelW[x, kx] of every query as products of matrices: the queries of one row
+// of the window, or of one column, share a table.
+func (t *gridTask) positions(s *isa, sc *scratch) {
+	if t.g.RelH == nil {
+		return
+	}
+	cols, n := padded(t.spans), t.q1-t.q0
+	t.relH, t.relW = sc.floats(cols*t.rel.h.width), sc.floats(cols*t.rel.w.width)
+	byQuery := sc.floats(cols * max(t.rel.h.width, t.rel.w.width))
+	a := sc.floats(s.mr*t.g.Dim + spill)
+	e3 := 3 * t.g.Heads * t.g.Dim
+	clear(byQuery)
+	for q := 0; q < n; {
+		run := min(n-q, t.vw-(t.q0+q)%t.vw)
+		t.product(s, a, &t.rel.h, (t.q0+q)/t.vw, byQuery, q, run, 1, e3)
+		q += run
+	}
+	t.turn(s, t.relH, byQuery, t.rel.h.width)
+	clear(byQuery)
+	for q := 0; q < min(n, t.vw); q++ {
+		t.product(s, a, &t.rel.w, (t.q0+q)%t.vw, byQuery, q, (n-q+t.vw-1)/t.vw, t.vw, t.g.GW*e3)
+	}
+	t.turn(s, t.relW, byQuery, t.rel.w.width)
+}
+
+// product multiplies count queries, those step apart from q on, with the matrix for position at. Their rows in QKV are ld apart.
+func (t *gridTask) product(s *isa, a []float32, tab *table, at int, byQuery []float32, q, count, step, ld int) {
+	d := t.g.Dim
+	src := t.at(t.q0 + q)[t.head*d:]
+	for r := 0; r < count; r += s.mr {
+		h := min(s.mr, count-r)
+		packRows(s, a, src[r*ld:], ld, h, d)
+		for _, c := range tab.spans {
+			c.gemm(h, d, a, tab.packed[(at*tab.width+c.at)*d:], byQuery[(q+r*step)*tab.width+c.at:], step*tab.width, false, nil, nil, 0)
+		}
+	}
+}
+
+// turn rearranges rows of terms, one per query, into panels with a column per query.
+func (t *gridTask) turn(s *isa, dst, byQuery []float32, width int) {
+	for _, p := range t.spans {
+		for h := 0; h < p.nr; h += s.lanes {
+			s.transpose(dst[p.at*width+h:], p.nr, byQuery[(p.at+h)*width:], width, s.lanes, width)
+		}
+	}
+}
+
+// padding starts the sums with the keys past the edge of the grid. They have one key and one value between them, so that their
+// scores differ in the position terms alone, and the sum of the powers over a rectangle of them is the product of a sum over
+// its rows and one over its columns.
+func (t *gridTask) padding(sc *scratch) {
+	d, e := t.g.Dim, t.g.Heads*t.g.Dim
+	pad := t.g.Pad
+	if pad == nil {
+		pad = sc.floats(3 * e)
+		clear(pad)
+	}
+	key, value := pad[e+t.head*d:][:d], pad[2*e+t.head*d:][:d]
+	nr := t.s.nr
+	product, sum := sc.floats(nr), sc.floats(nr)
+	score, weight := sc.floats(2*nr), sc.floats(2*nr) // of two rectangles
+	side := [2]axisSum{{max: sc.floats(nr), sum: sc.floats(nr)}, {max: sc.floats(nr), sum: sc.floats(nr)}}
+	terms := sc.floats(max(t.h, t.w) * nr)
+	for _, p := range t.spans {
+		p.gemm(1, d, key, t.q[p.at*d:], product, p.nr, false, nil, nil, 0)
+		rects := 0
+		for _, r := range [2][4]int{{0, t.vh, t.vw, t.w}, {t.vh, t.h, 0, t.w}} {
+			if r[0] == r[1] || r[2] == r[3] {
+				continue
+			}
+			side[0].over(p, terms, t.relH, t.rel.h.width, r[0], r[1])
+			side[1].over(p, terms, t.relW, t.rel.w.width, r[2], r[3])
+			for i := range p.nr {
+				score[rects*p.nr+i] = product[i]*t.g.Scale*log2e + side[0].max[i] + side[1].max[i]
+				weight[rects*p.nr+i] = side[0].sum[i] * side[1].sum[i]
+			}
+			rects++
+		}
+		m, l := t.m[p.at:][:p.nr], t.l[p.at:][:p.nr]
+		p.scoreMax(score[:rects*p.nr], 1, m)
+		clear(sum)
+		p.expSum(score[:rects*p.nr], m, sum)
+		for i := range l {
+			l[i] = score[i] * weight[i]
+			if rects == 2 {
+				l[i] += score[p.nr+i] * weight[p.nr+i]
+			}
+		}
+		for r := 0; r < d; r += t.s.mr { // each weight times the value: a product of depth one
+			p.gemm(min(t.s.mr, d-r), 1, value[r:], l, t.o[p.at*d+r*p.nr:], p.nr, false, nil, nil, 0)
+		}
+	}
+	t.started = true
+}
+
+// axisSum is the largest of some rows of position terms, and the sum of the powers of two of their distances from it.
+type axisSum struct{ max, sum []float32 }
+
+func (a *axisSum) over(p span, scratch, terms []float32, width, lo, hi int) {
+	if terms == nil {
+		for i := range p.nr {
+			a.max[i], a.sum[i] = 0, float32(hi-lo)
+		}
+		return
+	}
+	rows := scratch[:copy(scratch, terms[p.at*width:][lo*p.nr:hi*p.nr])]
+	for i := range p.nr {
+		a.max[i] = float32(math.Inf(-1))
+	}
+	clear(a.sum)
+	p.scoreMax(rows, 1, a.max)
+	p.expSum(rows, a.max, a.sum)
+}
