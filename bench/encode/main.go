@@ -1,0 +1,159 @@
+// Encode measures the image encoder of SAM ViT-B on the cpu backend: the time of each kind of op beside the least time that
+// the machine would need for it, the share of the peak end to end, and the peak memory.
+//
+//	make build && go run ./bench/peak > out/peak.json && go run ./bench/encode -peak out/peak.json
+//
+// Without -artifact the checkpoint of the ViT-B golden is synthesised and compiled.
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"text/tabwriter"
+
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/internal/synth"
+)
+
+// encoderFLOPs is what the arithmetic of the encoder is counted as, in every figure and for every implementation: the
+// products of the model as it is written, padded tokens of the windows included, whatever an implementation skips.
+const encoderFLOPs = 0.96e12
+
+func main() {
+	bin := flag.String("bin", "bin", "folder of the built commands")
+	artifact := flag.String("artifact", "", "compiled model with a method encode; empty: the ViT-B golden's")
+	peak := flag.String("peak", "", "output of bench/peak")
+	threads := flag.Int("threads", 0, "threads; 0 is one for each processor")
+	runs := flag.Int("n", 5, "runs after the first")
+	flag.Parse()
+	if err := run(*bin, *artifact, *peak, *threads, *runs); err != nil {
+		fmt.Fprintln(os.Stderr, "encode:", err)
+		os.Exit(1)
+	}
+}
+
+// peaks is the part of bench/peak's output that is used here.
+type peaks struct {
+	Features string  `json:"features"`
+	Threads  int     `json:"threads"`
+	FMA      float64 `json:"fma_gflop_per_s"`
+	Copy     float64 `json:"copy_gb_per_s"`
+}
+
+// measured is the part of rlxrun bench's output that is used here.
+type measured struct {
+	Device         string    `json:"device"`
+	LoadMS         float64   `json:"load_ms"`
+	FirstMS        float64   `json:"first_ms"`
+	RunsMS         []float64 `json:"runs_ms"`
+	MedianMS       float64   `json:"median_ms"`
+	ArenaBytes     int64     `json:"arena_bytes"`
+	WeightsBytes   int64     `json:"weights_bytes"`
+	BackendPeakRSS int64     `json:"backend_peak_rss_bytes"`
+	HostPeakRSS    int64     `json:"host_peak_rss_bytes"`
+	Profile        []struct {
+		Op    string  `json:"op"`
+		Count int     `json:"count"`
+		MS    float64 `json:"ms"`
+		Share float64 `json:"share"`
+		FLOPs int64   `json:"flops"`
+		Bytes int64   `json:"bytes"`
+	} `json:"profile"`
+}
+
+func run(bin, artifact, peak string, threads, runs int) error {
+	if peak == "" {
+		return fmt.Errorf("-peak is missing: the figures are shares of what bench/peak measures")
+	}
+	text, err := os.ReadFile(peak)
+	if err != nil {
+		return err
+	}
+	var p peaks
+	if err := json.Unmarshal(text, &p); err != nil {
+		return fmt.Errorf("%s: %w", peak, err)
+	}
+	if artifact == "" {
+		dir, err := os.MkdirTemp("", "rlx-encode")
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(dir)
+		if artifact, err = compileGolden(bin, dir); err != nil {
+			return err
+		}
+	}
+	count := "auto"
+	if threads > 0 {
+		count = strconv.Itoa(threads)
+	}
+	args := []string{"bench", artifact, "-b", "cpu", "--method", "encode", "--threads", count, "-n", strconv.Itoa(runs), "--format", "json"}
+	var plain, profiled measured
+	if err := command(&plain, filepath.Join(bin, "rlxrun"), args...); err != nil {
+		return err
+	}
+	if err := command(&profiled, filepath.Join(bin, "rlxrun"), append(args, "--profile")...); err != nil {
+		return err
+	}
+	return report(p, plain, profiled)
+}
+
+// compileGolden writes the checkpoint of the ViT-B golden and compiles it.
+func compileGolden(bin, dir string) (string, error) {
+	es, err := synth.ReadManifest("testdata/goldens/sam_vit_b/manifest.json")
+	if err != nil {
+		return "", err
+	}
+	weights, artifact := filepath.Join(dir, "sam_vit_b.safetensors"), filepath.Join(dir, "sam_vit_b.rlx")
+	if err := synth.Write(weights, es, dtype.F32); err != nil {
+		return "", err
+	}
+	return artifact, command(nil, filepath.Join(bin, "rlxc"), weights, "-o", artifact)
+}
+
+// command runs one of ours and reads the JSON that it prints, where it prints any.
+func command(into any, name string, args ...string) error {
+	var out bytes.Buffer
+	cmd := exec.Command(name, args...)
+	cmd.Stdout, cmd.Stderr = &out, os.Stderr
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	if into == nil {
+		return nil
+	}
+	return json.Unmarshal(out.Bytes(), into)
+}
+
+// report prints the tables. The least time of an op is that of its arithmetic at the peak or of its operands and results,
+// each once, at the bandwidth of copying, whichever is longer.
+func report(p peaks, m, profiled measured) error {
+	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(w, "op\tcount\tms\tof the encode\tGFLOP/s\tleast ms\tleast of actual\t\n")
+	for _, o := range profiled.Profile {
+		least := max(float64(o.FLOPs)/p.FMA, float64(o.Bytes)/p.Copy) / 1e6
+		fmt.Fprintf(w, "%s\t%d\t%.1f\t%.1f %%\t%.0f\t%.1f\t%.0f %%\t\n", o.Op, o.Count, o.MS, 100*o.Share, float64(o.FLOPs)/o.MS/1e6, least, 100*least/o.MS)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	floor := encoderFLOPs / p.FMA / 1e6
+	w = tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "\ndevice\t%s\n", m.Device)
+	fmt.Fprintf(w, "FMA peak, %s, %d threads\t%.0f GFLOP/s\n", p.Features, p.Threads, p.FMA)
+	fmt.Fprintf(w, "copying\t%.1f GB/s read and written\n", p.Copy)
+	fmt.Fprintf(w, "encode, median of %d\t%.0f ms\n", len(m.RunsMS), m.MedianMS)
+	fmt.Fprintf(w, "floor, %.2f TFLOP at the peak\t%.0f ms\n", encoderFLOPs/1e12, floor)
+	fmt.Fprintf(w, "share of the peak, end to end\t%.1f %%\n", 100*floor/m.MedianMS)
+	fmt.Fprintf(w, "first run over steady run\t%.2f\n", m.FirstMS/m.MedianMS)
+	fmt.Fprintf(w, "load\t%.0f ms from process start to the first dispatch\n", m.LoadMS)
+	fmt.Fprintf(w, "peak memory of the backend\t%.0f MB, of which weights %.0f, arena %.0f\n", float64(m.BackendPeakRSS)/1e6, float64(m.WeightsBytes)/1e6, float64(m.ArenaBytes)/1e6)
+	fmt.Fprintf(w, "peak memory of the host process\t%.0f MB\n", float64(m.HostPeakRSS)/1e6)
+	return w.Flush()
+}
