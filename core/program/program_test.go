@@ -1,0 +1,67 @@
+package program_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+	"github.com/rlx-go/rlx/core/program"
+	"github.com/rlx-go/rlx/core/sched"
+)
+
+// double is y = x + w, of 1 to 9 rows of w's size.
+func double(t *testing.T) *program.Program {
+	t.Helper()
+	g := ir.NewGraph("double", ir.Sym{Name: "N", Min: 1, Max: 9})
+	x := op.Input(g, "x", ir.Type{DType: dtype.F32, Shape: ir.Shape{ir.Named("N"), ir.Static(3)}})
+	w := op.Param(g, "w", ir.TypeOf(dtype.F32, 3))
+	g.Return("y", op.Add(x, w))
+	p, _, err := sched.Build(g, sched.Options{Method: "double", Target: "portable", Weights: func(string) (int64, bool) { return 512, true }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestBind(t *testing.T) {
+	p := double(t)
+	b, err := p.Bind(map[string]int64{"N": 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(b.Steps) != 1 || !slices.Equal(b.Steps[0].Out.Shape, []int{2, 3}) || b.Steps[0].Out.Bytes != 24 {
+		t.Errorf("steps %+v", b.Steps)
+	}
+	if w := b.Steps[0].In[1]; w.Space != program.Weights || w.Offset != 512 || w.Bytes != 12 {
+		t.Errorf("weight %+v", w)
+	}
+	if b.Inputs[0].Offset == b.Outputs[0].Offset || b.Outputs[0].Space != program.IO {
+		t.Errorf("input %+v and output %+v", b.Inputs[0], b.Outputs[0])
+	}
+	// The place holds every size.
+	if pl := p.Places[b.Inputs[0].Node]; pl.Size != 9*3*4 || p.IOSize < 2*256 || p.IOSize%program.Align != 0 {
+		t.Errorf("place %+v, io %d", pl, p.IOSize)
+	}
+	if got := p.WeightsExtent(); got != 512+12 {
+		t.Errorf("weights extent %d", got)
+	}
+}
+
+func TestCheckSyms(t *testing.T) {
+	p := double(t)
+	for _, syms := range []map[string]int64{nil, {"N": 0}, {"N": 10}, {"N": -1}, {"M": 2}, {"N": 2, "M": 2}} {
+		if err := p.CheckSyms(syms); err == nil {
+			t.Errorf("%v is accepted", syms)
+		}
+		if _, err := p.Bind(syms); err == nil {
+			t.Errorf("%v binds", syms)
+		}
+	}
+	for _, n := range []int64{1, 9} {
+		if err := p.CheckSyms(map[string]int64{"N": n}); err != nil {
+			t.Error(err)
+		}
+	}
+}
