@@ -150,6 +150,12 @@ func TestGridAttentionNaN(t *testing.T) {
 				t.Fatalf("token %d is %v beside a padding key that is NaN", i/16, x)
 			}
 		}
+		// An infinite padding key has no weight for the queries that it scores -Inf, and makes the others NaN.
+		for _, rel := range []bool{true, false} {
+			g = randomGrid(rng(3), 1, 5, 6, 1, 16, 3, rel, true)
+			g.Pad[16+5] = float32(math.Inf(1))
+			compare(t, "infinite padding", runGrid(t, p, g), gridAttention64(g), 1e-5, 1e-5)
+		}
 	})
 }
 

@@ -105,7 +105,7 @@ func (t *gridTask) padding(sc *scratch) {
 	}
 	key, value := pad[e+t.head*d:][:d], pad[2*e+t.head*d:][:d]
 	nr := t.s.nr
-	product, sum := sc.floats(nr), sc.floats(nr)
+	product, base := sc.floats(nr), sc.floats(nr)
 	score, weight := sc.floats(2*nr), sc.floats(2*nr) // of two rectangles
 	side := [2]axisSum{{max: sc.floats(nr), sum: sc.floats(nr)}, {max: sc.floats(nr), sum: sc.floats(nr)}}
 	terms := sc.floats(max(t.h, t.w) * nr)
@@ -116,8 +116,8 @@ func (t *gridTask) padding(sc *scratch) {
 			if r[0] == r[1] || r[2] == r[3] {
 				continue
 			}
-			side[0].over(p, terms, t.relH, t.rel.h.width, r[0], r[1])
-			side[1].over(p, terms, t.relW, t.rel.w.width, r[2], r[3])
+			side[0].over(p, base, terms, t.relH, t.rel.h.width, r[0], r[1])
+			side[1].over(p, base, terms, t.relW, t.rel.w.width, r[2], r[3])
 			for i := range p.nr {
 				score[rects*p.nr+i] = product[i]*t.g.Scale*log2e + side[0].max[i] + side[1].max[i]
 				weight[rects*p.nr+i] = side[0].sum[i] * side[1].sum[i]
@@ -126,8 +126,7 @@ func (t *gridTask) padding(sc *scratch) {
 		}
 		m, l := t.m[p.at:][:p.nr], t.l[p.at:][:p.nr]
 		p.scoreMax(score[:rects*p.nr], 1, m)
-		clear(sum)
-		p.expSum(score[:rects*p.nr], m, sum)
+		p.expSum(score[:rects*p.nr], finite(base, m), t.junk)
 		for i := range l {
 			l[i] = score[i] * weight[i]
 			if rects == 2 {
@@ -144,7 +143,7 @@ func (t *gridTask) padding(sc *scratch) {
 // axisSum is the largest of some rows of position terms, and the sum of the powers of two of their distances from it.
 type axisSum struct{ max, sum []float32 }
 
-func (a *axisSum) over(p span, scratch, terms []float32, width, lo, hi int) {
+func (a *axisSum) over(p span, base, scratch, terms []float32, width, lo, hi int) {
 	if terms == nil {
 		for i := range p.nr {
 			a.max[i], a.sum[i] = 0, float32(hi-lo)
@@ -157,5 +156,16 @@ func (a *axisSum) over(p span, scratch, terms []float32, width, lo, hi int) {
 	}
 	clear(a.sum)
 	p.scoreMax(rows, 1, a.max)
-	p.expSum(rows, a.max, a.sum)
+	p.expSum(rows, finite(base, a.max), a.sum)
+}
+
+// finite copies max to dst with 0 for -Inf, which would make the distance of -Inf from it NaN where it must give a power of 0.
+func finite(dst, max []float32) []float32 {
+	for i, x := range max {
+		if x < -math.MaxFloat32 {
+			x = 0
+		}
+		dst[i] = x
+	}
+	return dst
 }
