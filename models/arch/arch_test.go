@@ -1,0 +1,133 @@
+package arch_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/models/arch"
+)
+
+// names is a checkpoint of scalars.
+type names []string
+
+func (n names) Names() []string { return n }
+func (n names) Type(name string) (ir.Type, bool) {
+	for _, x := range n {
+		if x == name {
+			return ir.TypeOf(dtype.F32), true
+		}
+	}
+	return ir.Type{}, false
+}
+
+// family recognises a checkpoint by one tensor.
+func family(name, landmark string) struct{} {
+	return arch.Register(arch.Architecture{Name: name, Title: "test " + name, Recognise: func(c arch.Checkpoint) arch.Evidence {
+		if _, ok := c.Type(landmark); ok {
+			return arch.Evidence{Found: []string{landmark}}
+		}
+		return arch.Evidence{Missing: []string{landmark}}
+	}})
+}
+
+var (
+	_ = family("apple", "core")
+	_ = family("pear", "stem")
+)
+
+func TestFind(t *testing.T) {
+	for _, c := range []struct {
+		arch  string
+		ckpt  names
+		found string
+		code  diag.Code
+		text  string
+	}{
+		{"auto", names{"core"}, "apple", "", ""},
+		{"auto", names{"stem", "x"}, "pear", "", ""},
+		{"pear", names{"core"}, "pear", "", ""}, // the user knows better
+		{"auto", names{"x"}, "", arch.ErrUnknown, "apple (test apple): found nothing; missing core"},
+		{"auto", names{"core", "stem"}, "", arch.ErrUnknown, "--arch NAME"}, // two are sure: neither is
+		{"plum", names{"core"}, "", diag.Usage, "known are auto, apple, pear"},
+	} {
+		a, err := arch.Find(c.arch, c.ckpt, "file.safetensors")
+		if c.code == "" && (err != nil || a.Name != c.found) {
+			t.Errorf("%s of %v: %s, %v; want %s", c.arch, c.ckpt, a.Name, err, c.found)
+		}
+		if c.code != "" && (!errors.Is(err, c.code) || !strings.Contains(err.Error(), c.text)) {
+			t.Errorf("%s of %v: %v; want %s with %q", c.arch, c.ckpt, err, c.code, c.text)
+		}
+	}
+}
+
+func TestConfig(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "config.json")
+	if err := os.WriteFile(path, []byte(`{"model_type":"m","a":{"n":3,"eps":1e-5,"s":"x","big":1e30,"half":2.5,"null":null},"list":[1]}`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var c arch.Config
+	if err := c.Load(path); err != nil {
+		t.Fatal(err)
+	}
+	known := map[string]string{"a.n": "a number", "a.eps": "another"}
+	for _, bad := range []string{"a.n", "a.n=", "b.n=3"} {
+		if err := c.Set(bad, known); !errors.Is(err, diag.Usage) {
+			t.Errorf("--set %s: %v; want a usage error", bad, err)
+		}
+	}
+	if n, ok, err := c.Int("a.n", 1, 9); n != 3 || !ok || err != nil || c.Origin("a.n") != path {
+		t.Errorf("a.n is %d %v %v from %s", n, ok, err, c.Origin("a.n"))
+	}
+	if err := c.Set("a.n=4", known); err != nil {
+		t.Fatal(err)
+	}
+	if n, _, _ := c.Int("a.n", 1, 9); n != 4 || c.Origin("a.n") != "--set" {
+		t.Errorf("a.n is %d from %s; --set overrides the file", n, c.Origin("a.n"))
+	}
+	if f, ok, err := c.Float("a.eps"); f != 1e-5 || !ok || err != nil {
+		t.Errorf("a.eps is %v %v %v", f, ok, err)
+	}
+	for _, key := range []string{"a.null", "absent"} {
+		if _, ok, err := c.Int(key, 0, 9); ok || err != nil {
+			t.Errorf("%s: %v %v; want absent", key, ok, err)
+		}
+	}
+	for _, key := range []string{"a.s", "a.big", "a.half", "list"} {
+		if _, _, err := c.Int(key, 0, 9); !errors.Is(err, arch.ErrConfig) {
+			t.Errorf("%s as an integer: %v; want a configuration error", key, err)
+		}
+	}
+	if _, _, err := c.Int("a.n", 5, 9); !errors.Is(err, arch.ErrConfig) {
+		t.Error("4 passes for 5 to 9")
+	}
+	if err := c.Agree("a.n", 5); !errors.Is(err, arch.ErrConfig) {
+		t.Error("4 agrees with 5")
+	}
+	if err := c.Agree("a.n", 4); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestBadConfigFiles(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"list": "[1]", "empty": "", "cut": `{"a":`, "text": "hello"} {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		var c arch.Config
+		if err := c.Load(path); !errors.Is(err, arch.ErrConfig) {
+			t.Errorf("%s: %v; want a configuration error", name, err)
+		}
+	}
+	var c arch.Config
+	if err := c.Load(filepath.Join(dir, "absent")); !errors.Is(err, arch.ErrConfig) {
+		t.Errorf("absent: %v", err)
+	}
+}
