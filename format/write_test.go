@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/ir"
@@ -231,7 +232,7 @@ func TestWriteFails(t *testing.T) {
 	broken := errors.New("the source broke")
 	coded := diag.New(atomicfile.CodeWrite, "x", "a source with a code of its own")
 	ctx, cancel := context.WithCancel(context.Background())
-	big := patterned("big", 5*ChunkSize, 0) // 20 chunks
+	big := patterned("big", 3*ChunkSize/2, 0) // 6 chunks
 	change := func(f func(io.Writer) error) Weight {
 		w := big
 		w.Write = f
@@ -346,11 +347,11 @@ func TestFullDisk(t *testing.T) {
 			}
 		}
 	}
-	for range 100 {
+	for range 10_000 { // they have been waited for, but may not have exited yet
 		if runtime.NumGoroutine() <= before {
 			return
 		}
-		runtime.Gosched()
+		time.Sleep(time.Millisecond)
 	}
 	t.Errorf("%d goroutines, %d before", runtime.NumGoroutine(), before)
 }
