@@ -1,0 +1,182 @@
+package format
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/rlx-go/rlx/core/program"
+)
+
+var update = flag.Bool("update", false, "write spec/testdata anew: only before a release, for files are never to stop loading")
+
+const specDir = "../spec/"
+
+// tinyText is the artifact that spec/format.md shows byte by byte.
+const tinyText = "graph f\nsym N = 1..2\nx = input : f32[N,4]\ny = neg x : f32[N,4]\nreturn y=y\n"
+
+func goldenArtifacts(t *testing.T) map[string]func() (Artifact, []Weight) {
+	return map[string]func() (Artifact, []Weight){
+		"v1.0-mlp.rlx": func() (Artifact, []Weight) { return testArtifact(t) },
+		"v1.0-tiny.rlx": func() (Artifact, []Weight) {
+			dir, _ := Layout(nil)
+			return Artifact{Meta: Meta{Model: "tiny", Producer: Producer{"rlxc", "0"}}, Programs: []*program.Program{build(t, tinyText, "portable", dir)}}, nil
+		},
+	}
+}
+
+// Artifacts of every released version load for good, mean what they meant, and are written the same way again.
+func TestGolden(t *testing.T) {
+	if *update {
+		for name, make := range goldenArtifacts(t) {
+			a, weights := make()
+			if _, err := Write(context.Background(), specDir+"testdata/"+name, a, weights); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	files, err := filepath.Glob(specDir + "testdata/*.rlx")
+	if err != nil || len(files) < 2 {
+		t.Fatalf("%d golden artifacts (%v)", len(files), err)
+	}
+	for _, file := range files {
+		v, err := Open(file, Policy{})
+		if err != nil {
+			t.Errorf("a released artifact no longer loads: %v", err)
+			continue
+		}
+		defer v.Close()
+		checkAccepted(t, v)
+		text, txt := describe(t, v), strings.TrimSuffix(file, ".rlx")+".txt"
+		if *update {
+			if err := os.WriteFile(txt, []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if want, err := os.ReadFile(txt); err != nil || string(want) != text {
+			t.Errorf("%s: has another meaning than %s says (%v):\n%s", file, txt, err, text)
+		}
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again := rewrite(t, v, b); !bytes.Equal(again, b) {
+			t.Errorf("%s: written again it differs at byte %d", file, firstDifference(again, b))
+		}
+	}
+}
+
+// rewrite writes what v holds, with the weights of b.
+func rewrite(t *testing.T, v *Verified, b []byte) []byte {
+	t.Helper()
+	base, _ := v.WeightsSection()
+	var weights []Weight
+	for _, x := range v.Weights().Tensors() {
+		weights = append(weights, Weight{x.Name, x.Type, func(w io.Writer) error {
+			_, err := w.Write(b[base+x.Offset:][:x.Size])
+			return err
+		}})
+	}
+	path := filepath.Join(t.TempDir(), "again.rlx")
+	if _, err := Write(context.Background(), path, Artifact{*v.Meta(), v.Programs()}, weights); err != nil {
+		t.Fatal(err)
+	}
+	again, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return again
+}
+
+// describe tells everything an artifact says, for people and for comparison.
+func describe(t *testing.T, v *Verified) string {
+	t.Helper()
+	var b strings.Builder
+	major, minor := v.Version()
+	fmt.Fprintf(&b, "%s\nversion %d.%d, %d bytes\n", v.Identity(), major, minor, v.Size())
+	for _, s := range v.Sections() {
+		fmt.Fprintf(&b, "section %v at %d, %d bytes, %d items\n", s.Kind, s.Offset, s.Size, s.Items)
+	}
+	m := v.Meta()
+	fmt.Fprintf(&b, "model %q, architecture %q, opset %d, by %s %s, precisions %v\n", m.Model, m.Architecture, m.Opset, m.Producer.Name, m.Producer.Version, m.Precisions)
+	for _, s := range m.Sources {
+		fmt.Fprintf(&b, "source %s, %d bytes, %x\n", s.Name, s.Size, s.SHA256)
+	}
+	for _, p := range m.Pairs {
+		fmt.Fprintf(&b, "%s = %s\n", p.Key, p.Value)
+	}
+	if m.Segment != nil {
+		fmt.Fprintf(&b, "segment %+v\n", *m.Segment)
+	}
+	for _, x := range v.Weights().Tensors() {
+		fmt.Fprintf(&b, "weight %s %v at %d, %d bytes\n", x.Name, x.Type, x.Offset, x.Size)
+	}
+	for _, x := range m.Methods {
+		fmt.Fprintf(&b, "method %s %v %v -> %v\n", x.Name, x.Syms, x.Inputs, x.Outputs)
+	}
+	for _, p := range v.Programs() {
+		fmt.Fprintf(&b, "\nprogram %s for %s, arena %d, io %d\n%v", p.Method, p.Target, p.ArenaSize, p.IOSize, p.Graph)
+		for i, x := range p.Places {
+			fmt.Fprintf(&b, "place %d: %v %d +%d", i, x.Space, x.Offset, x.Size)
+			if x.Parent >= 0 {
+				fmt.Fprintf(&b, " of %d", x.Parent)
+			}
+			b.WriteByte('\n')
+		}
+		for _, s := range p.Steps {
+			fmt.Fprintf(&b, "step %d, scratch %d +%d\n", s.Node, s.ScratchOffset, s.ScratchSize)
+		}
+	}
+	return b.String()
+}
+
+// The dump in the specification is the file, byte for byte.
+func TestSpecShowsTheFile(t *testing.T) {
+	text, err := os.ReadFile(specDir + "format.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := os.ReadFile(specDir + "testdata/v1.0-tiny.rlx")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Lines of the dump are "offset  bytes  what they are": at least two spaces end the bytes.
+	line := regexp.MustCompile(`(?m)^([0-9a-f]{4})  ((?:[0-9a-f]{2} ?)+)(?:  .*)?$`)
+	got := make([]byte, len(want))
+	for _, m := range line.FindAllStringSubmatch(string(text), -1) {
+		var at int
+		if _, err := fmt.Sscanf(m[1], "%x", &at); err != nil {
+			t.Fatal(err)
+		}
+		b, err := hex.DecodeString(strings.ReplaceAll(m[2], " ", ""))
+		if err != nil || at+len(b) > len(got) {
+			t.Fatalf("line %q is behind the file's end (%v)", m[0], err)
+		}
+		copy(got[at:], b) // what no line shows is padding
+	}
+	if !bytes.Equal(got, want) {
+		i := firstDifference(got, want)
+		t.Errorf("the dump differs from the file at byte %#x: %#02x, want %#02x", i, got[i], want[i])
+	}
+}
+
+// Every check has an explanation, and the specification lists its code.
+func TestSpecListsChecks(t *testing.T) {
+	text, err := os.ReadFile(specDir + "format.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for k := 1; k <= 44; k++ {
+		if want := fmt.Sprintf("| %d | RLX%d | ", k, 4000+k); string(CodeOf(k)) != fmt.Sprintf("RLX%d", 4000+k) || !strings.Contains(string(text), want) {
+			t.Errorf("spec/format.md has no row %q", want)
+		}
+	}
+}
