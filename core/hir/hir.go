@@ -21,6 +21,14 @@ func f32(x *ir.Node) *ir.Node {
 	return op.Cast(x, dtype.F32)
 }
 
+// part names a node inside the expansion of block n after what it is: blocks.0.attn.qkv.
+func part(n *ir.Node, name string, x *ir.Node) *ir.Node {
+	if n.Name != "" {
+		x.Named(n.Name + "." + name)
+	}
+	return x
+}
+
 // vector checks an operand that has one value per channel.
 func vector(what string, t ir.Type, n ir.Dim) error {
 	if len(t.Shape) != 1 || t.Shape[0] != n || !t.DType.IsFloat() {

@@ -72,7 +72,7 @@ var MLPDef = ir.Define(ir.Def[MLPAttrs]{
 })
 
 var _ = ir.Lower(MLPDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Node {
-	h := Linear(in[0], in[1], in[2], n.Attrs.(MLPAttrs).Act)
+	h := part(n, "hidden", Linear(in[0], in[1], in[2], n.Attrs.(MLPAttrs).Act))
 	return Linear(h, in[3], in[4], "")
 })
 

@@ -53,10 +53,11 @@ var MultiheadAttentionDef = ir.Define(ir.Def[MultiheadAttentionAttrs]{
 })
 
 var _ = ir.Lower(MultiheadAttentionDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Node {
-	q := Linear(in[0], in[3], in[4], "")
-	k := Linear(in[1], in[5], in[6], "")
-	v := Linear(in[2], in[7], in[8], "")
+	q := part(n, "q", Linear(in[0], in[3], in[4], ""))
+	k := part(n, "k", Linear(in[1], in[5], in[6], ""))
+	v := part(n, "v", Linear(in[2], in[7], in[8], ""))
 	o := op.Attention(q, k, v, nil, op.AttentionAttrs{Heads: n.Attrs.(MultiheadAttentionAttrs).Heads, Layout: "bse"})
+	part(n, "heads", o)
 	return Linear(o, in[9], in[10], "")
 })
 

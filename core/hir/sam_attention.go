@@ -67,7 +67,7 @@ var _ = ir.Lower(SAMAttentionDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) *
 		x = WindowPartition(x, a.Window)
 	}
 	w := x.Type.Shape[0].B // windows in the batch
-	qkv := Linear(x, in[1], in[2], "")
+	qkv := part(n, "qkv", Linear(x, in[1], in[2], ""))
 	head := func(i int64) *ir.Node { // [w, heads, wh*ww, d]
 		part := op.Narrow(qkv, 3, int(i*c), int(c))
 		return op.Transpose(op.Reshape(part, ir.ShapeOf(w, wh*ww, heads, d)), 0, 2, 1, 3)
@@ -91,6 +91,7 @@ var _ = ir.Lower(SAMAttentionDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) *
 	if a.Window > 0 {
 		o = WindowReverse(o, a.Window, shape)
 	}
+	part(n, "heads", o)
 	// The projection works on single tokens, so it may follow the reversal, where there are no padding tokens.
 	return Linear(o, in[5], in[6], "")
 })

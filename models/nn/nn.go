@@ -146,6 +146,10 @@ func (s Scope) At(path ...any) Scope {
 	return s
 }
 
+// Path is the scope's place in the tree of names. Results of layers carry it, so that dumps, profiles and errors speak of
+// the layer and not of a number.
+func (s Scope) Path() string { return strings.TrimSuffix(s.prefix, ".") }
+
 // Param is the tensor called name, as it is stored. The same tensor is one node however often it is asked for.
 func (s Scope) Param(name string, shape ...int64) *ir.Node {
 	full := s.prefix + name
@@ -176,18 +180,18 @@ func (s Scope) Projection(in, out int64) hir.Projection {
 // Linear applies the layer at this scope: act(x·weightᵀ + bias).
 func (s Scope) Linear(x *ir.Node, out int64, act string) *ir.Node {
 	p := s.Projection(width(x), out)
-	return hir.Linear(x, p.W, p.B, act)
+	return hir.Linear(x, p.W, p.B, act).Named(s.Path())
 }
 
 // LayerNorm applies the norm at this scope over the last axis.
 func (s Scope) LayerNorm(x *ir.Node, eps float64) *ir.Node {
-	return op.LayerNorm(x, s.F32("weight", width(x)), s.F32("bias", width(x)), eps)
+	return op.LayerNorm(x, s.F32("weight", width(x)), s.F32("bias", width(x)), eps).Named(s.Path())
 }
 
 // MLP applies the two layers first and second below this scope.
 func (s Scope) MLP(x *ir.Node, first, second string, hidden, out int64, act string) *ir.Node {
 	a, b := s.At(first).Projection(width(x), hidden), s.At(second).Projection(hidden, out)
-	return hir.MLP(x, a.W, a.B, b.W, b.B, act)
+	return hir.MLP(x, a.W, a.B, b.W, b.B, act).Named(s.Path())
 }
 
 // width is the size of the last axis; 0 after an error, which the graph has kept.

@@ -17,8 +17,8 @@ func encode(c config, w *nn.Weights) *ir.Graph {
 	s := w.Root(g).At("image_encoder")
 	image := op.Input(g, "image", ir.TypeOf(dtype.F32, 1, 3, c.imageSize, c.imageSize))
 	patch := s.At("patch_embed.proj")
-	x := hir.PatchEmbed(image, patch.Param("weight", c.width, 3, c.patch, c.patch), patch.Param("bias", c.width))
-	x = op.Add(x, s.F32("pos_embed", 1, c.grid, c.grid, c.width))
+	x := hir.PatchEmbed(image, patch.Param("weight", c.width, 3, c.patch, c.patch), patch.Param("bias", c.width)).Named(patch.Path())
+	x = op.Add(x, s.F32("pos_embed", 1, c.grid, c.grid, c.width)).Named(s.At("patch_embed").Path())
 	for i := range c.windows {
 		x = block(c, s.At("blocks", i), x, c.windows[i])
 	}
@@ -37,19 +37,19 @@ func block(c config, s nn.Scope, x *ir.Node, window int) *ir.Node {
 	relH := a.Param("rel_pos_h", 2*side-1, c.width/c.heads)
 	relW := a.Param("rel_pos_w", 2*side-1, c.width/c.heads)
 	h := s.At("norm1").LayerNorm(x, c.encoderEps)
-	h = hir.SAMAttention(h, qkv.W, qkv.B, relH, relW, proj.W, proj.B, hir.SAMAttentionAttrs{Heads: int(c.heads), Window: window})
-	x = op.Add(x, h)
+	h = hir.SAMAttention(h, qkv.W, qkv.B, relH, relW, proj.W, proj.B, hir.SAMAttentionAttrs{Heads: int(c.heads), Window: window}).Named(a.Path())
+	x = op.Add(x, h).Named(s.Path() + ".attn_residual")
 	h = s.At("norm2").LayerNorm(x, c.encoderEps)
-	return op.Add(x, s.At("mlp").MLP(h, "lin1", "lin2", c.hidden, c.width, c.encoderAct))
+	return op.Add(x, s.At("mlp").MLP(h, "lin1", "lin2", c.hidden, c.width, c.encoderAct)).Named(s.Path())
 }
 
 // neck maps tokens [1,g,g,D] to embeddings [1,C,g,g]. It stays channels last until the end.
 func neck(c config, s nn.Scope, x *ir.Node) *ir.Node {
 	w := s.Param("0.weight", c.embed, c.width, 1, 1)
-	x = hir.Linear(x, op.Reshape(w, ir.ShapeOf(c.embed, c.width)), nil, "") // a 1x1 convolution
-	x = hir.LayerNorm2d(x, s.Param("1.weight", c.embed), s.Param("1.bias", c.embed), neckEps, "nhwc")
+	x = hir.Linear(x, op.Reshape(w, ir.ShapeOf(c.embed, c.width)), nil, "").Named(s.At(0).Path()) // a 1x1 convolution
+	x = hir.LayerNorm2d(x, s.Param("1.weight", c.embed), s.Param("1.bias", c.embed), neckEps, "nhwc").Named(s.At(1).Path())
 	x = op.Conv2D(x, s.Param("2.weight", c.embed, c.embed, 3, 3), nil,
-		op.Conv2DAttrs{Stride: []int{1, 1}, Padding: []int{1, 1}, Dilation: []int{1, 1}, Layout: "nhwc"})
-	x = hir.LayerNorm2d(x, s.Param("3.weight", c.embed), s.Param("3.bias", c.embed), neckEps, "nhwc")
+		op.Conv2DAttrs{Stride: []int{1, 1}, Padding: []int{1, 1}, Dilation: []int{1, 1}, Layout: "nhwc"}).Named(s.At(2).Path())
+	x = hir.LayerNorm2d(x, s.Param("3.weight", c.embed), s.Param("3.bias", c.embed), neckEps, "nhwc").Named(s.At(3).Path())
 	return op.Transpose(x, 0, 3, 1, 2)
 }
