@@ -6,7 +6,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -152,6 +154,10 @@ func (e *refExecutable) Run(ctx context.Context, r device.Run) (st device.Stats,
 			return st, fmt.Errorf("%s: %w", s.Node.Label(), err)
 		}
 		copy(at(s.Out), out.Tensor().Data)
+		if r.Opts.CheckNaN && slices.ContainsFunc(out.F, math.IsNaN) {
+			st.FirstNaN = s.Node.ID
+			return st, diag.New(device.ErrNaN, s.Node.Label(), "produced a NaN")
+		}
 		if r.Opts.Profile {
 			st.Steps = append(st.Steps, device.Step{Node: s.Node.ID, Start: start, Time: time.Since(begun) - start})
 		}

@@ -46,4 +46,7 @@ itself. The message has the system's reason.`)
 The backend met a request that the protocol does not allow, such as a size that does not fit the program. The host or the
 backend has a bug, or they are builds that do not belong together: rebuild both from one release, and report it if it
 recurs. The backend goes on.`)
+	ErrBusy = diag.Define("RLX5116", "backend busy", `
+A program could not be unloaded because a run of the same session went on for longer than an unload may take. The backend
+and the run are in order: unload the program when the run has ended, or close the session, which frees everything.`)
 )

@@ -114,7 +114,7 @@ func wantCode(t testing.TB, err error, code diag.Code, parts ...string) {
 		c, _ := diag.CodeOf(err)
 		t.Fatalf("got %q (%s); want an error of %s", err, c, code)
 	}
-	if want := code[3] == '5' && code != ErrPanicked && code != ErrRefused; want != errors.Is(err, device.ErrLost) {
+	if want := code[3] == '5' && code != ErrPanicked && code != ErrRefused && code != ErrBusy; want != errors.Is(err, device.ErrLost) {
 		t.Errorf("%q matches device.ErrLost: %v; want %v", err, !want, want)
 	}
 	for _, p := range parts {

@@ -4,90 +4,15 @@ import (
 	"context"
 	"errors"
 	"io"
-	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"google.golang.org/grpc"
 
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
-	"github.com/rlx-go/rlx/core/program"
-	"github.com/rlx-go/rlx/core/tensor"
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
-
-// An Executable is a program loaded in a backend's process. It implements device.Executable.
-type Executable struct {
-	s       *Session
-	prog    *program.Program
-	id      uint64
-	kernels []device.Kernel
-
-	syms   map[string]int64 // of the last Bind; under the session's runSlot
-	bound  *binding
-	closed sync.Once
-}
-
-var _ device.Executable = (*Executable)(nil)
-
-// Kernels reports how each distinct op of the program is run.
-func (e *Executable) Kernels() []device.Kernel { return e.kernels }
-
-// Close frees the program in the backend. The session lives on.
-func (e *Executable) Close() (err error) {
-	e.closed.Do(func() {
-		if e.s.fault() != nil {
-			return // went with the process
-		}
-		what := func() string { return "while it unloaded " + e.prog.Method }
-		err = e.s.call(context.Background(), e.s.opts.Timeouts.Unload, what, func(ctx context.Context) error {
-			_, err := e.s.api.Unload(ctx, &rlxv1.UnloadRequest{Executable: e.id})
-			return err
-		})
-	})
-	return err
-}
-
-// Run executes the program once. Inputs are copied out of r.IO before the run and outputs into it afterwards, which
-// happens only where the run succeeded. Cancelling ctx ends the run between two steps and leaves the session usable; a
-// deadline that passes ends the backend, since only that bounds what it may be doing. r.Progress is told some of the
-// steps, at most ten times a second.
-func (e *Executable) Run(ctx context.Context, r device.Run) (device.Stats, error) {
-	if int64(len(r.IO)) < e.prog.IOSize {
-		return device.Stats{}, diag.New(device.ErrInput, e.prog.Method, "io space of %d bytes given; the program has %d",
-			len(r.IO), e.prog.IOSize)
-	}
-	return e.run(ctx, r, func(b *binding) (in, out [][]byte, err error) {
-		return cut(r.IO, b.inputs), cut(r.IO, b.outputs), nil
-	})
-}
-
-// RunTensors is Run with one slice for each input of the program, dense and exactly as large as its shape under syms,
-// and one for each output, which it allocates. r.IO is not used.
-func (e *Executable) RunTensors(ctx context.Context, r device.Run, in [][]byte) (out [][]byte, st device.Stats, err error) {
-	st, err = e.run(ctx, r, func(b *binding) ([][]byte, [][]byte, error) {
-		g := e.prog.Graph
-		if len(in) != len(b.inputs) {
-			return nil, nil, diag.New(device.ErrInput, e.prog.Method, "%d inputs given; the program has %d", len(in), len(b.inputs))
-		}
-		for i, o := range b.bound.Inputs {
-			if int64(len(in[i])) != o.Bytes {
-				return nil, nil, diag.New(device.ErrInput, e.prog.Method, "input %s has %d bytes; %v%v takes %d",
-					g.Inputs()[i].Label(), len(in[i]), o.DType, o.Shape, o.Bytes)
-			}
-		}
-		for _, o := range b.outputs {
-			out = append(out, tensor.AlignedBytes(int(o.Size)))
-		}
-		return in, out, nil
-	})
-	if err != nil {
-		return nil, device.Stats{}, err
-	}
-	return out, st, nil
-}
 
 // run waits for its turn, binds, and makes the call. tensors gives the caller's side of the copies.
 func (e *Executable) run(ctx context.Context, r device.Run, tensors func(*binding) (in, out [][]byte, err error)) (device.Stats, error) {
@@ -96,19 +21,19 @@ func (e *Executable) run(ctx context.Context, r device.Run, tensors func(*bindin
 	case s.runSlot <- struct{}{}:
 		defer func() { <-s.runSlot }()
 	case <-ctx.Done():
-		return device.Stats{}, interrupted(s.name, ctx)
+		return noStats(), interrupted(s.name, ctx)
 	case <-s.dead.Done():
-		return device.Stats{}, s.fault()
+		return noStats(), s.fault()
 	}
 	if err := s.fault(); err != nil {
-		return device.Stats{}, err
+		return noStats(), err
 	}
 	if err := e.bind(ctx, r.Syms); err != nil {
-		return device.Stats{}, err
+		return noStats(), err
 	}
 	in, out, err := tensors(e.bound)
 	if err != nil {
-		return device.Stats{}, err
+		return noStats(), err
 	}
 	s.generation++
 	s.running.begin(e.prog, s.generation)
@@ -118,13 +43,17 @@ func (e *Executable) run(ctx context.Context, r device.Run, tensors func(*bindin
 	for _, n := range r.Opts.Dump {
 		h.Dump = append(h.Dump, int32(n))
 	}
-	x := &hostRun{e: e, in: in, out: out, r: r, header: h, dumps: r.Opts.Dump, stats: device.Stats{FirstNaN: -1}}
+	x := &hostRun{e: e, in: in, out: out, r: r, header: h, dumps: r.Opts.Dump, stats: noStats()}
 	err = x.run(ctx)
 	if err == nil && r.Opts.Profile {
 		err = x.fetchSteps(ctx)
 	}
 	if err != nil {
-		return device.Stats{}, err
+		st := noStats()
+		if n := nanStep(err); n >= 0 && n < len(e.prog.Steps) {
+			st.FirstNaN = e.prog.Steps[n].Node
+		}
+		return st, err
 	}
 	if rss := s.PeakRSS(); rss > 0 {
 		x.stats.PeakRSS = rss
@@ -132,30 +61,13 @@ func (e *Executable) run(ctx context.Context, r device.Run, tensors func(*bindin
 	return x.stats, nil
 }
 
-// bind makes the current binding one for syms.
-func (e *Executable) bind(ctx context.Context, syms map[string]int64) error {
-	if e.bound != nil && maps.Equal(e.syms, syms) {
-		return nil
+// nanStep is the index of the step that produced a NaN, where err says that one did; -1: it says nothing of the kind.
+func nanStep(err error) int {
+	var step *StepError
+	if errors.Is(err, device.ErrNaN) && errors.As(err, &step) {
+		return step.Step - 1
 	}
-	b, err := bind(e.prog, syms)
-	if err != nil {
-		return diag.New(device.ErrInput, e.prog.Method, "%w", err)
-	}
-	var reply *rlxv1.BindReply
-	what := func() string { return "while it bound the sizes of " + e.prog.Method }
-	err = e.s.call(ctx, e.s.opts.Timeouts.Bind, what, func(ctx context.Context) (err error) {
-		reply, err = e.s.api.Bind(ctx, &rlxv1.BindRequest{Executable: e.id, Syms: syms})
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	if !sameRanges(reply.Inputs, b.inputs) || !sameRanges(reply.Outputs, b.outputs) {
-		return e.s.broke(what(), "placed inputs and outputs elsewhere than the program does")
-	}
-	b.id = reply.Binding
-	e.bound, e.syms = b, maps.Clone(syms)
-	return nil
+	return -1
 }
 
 // hostRun is one run on the host's side.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/program"
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
@@ -70,6 +71,11 @@ func (s *server) Run(st grpc.BidiStreamingServer[rlxv1.RunRequest, rlxv1.RunRepl
 	stats, err := x.execute()
 	if err != nil {
 		step := int(l.steps.Load())
+		if errors.Is(err, device.ErrNaN) { // the backend knows better than the counter
+			if i := slices.IndexFunc(l.prog.Steps, func(st program.Step) bool { return st.Node == stats.FirstNaN }); i >= 0 {
+				step = i + 1
+			}
+		}
 		op := ""
 		if step > 0 && step <= len(l.prog.Steps) {
 			op = l.prog.Graph.Nodes[l.prog.Steps[step-1].Node].Op.Name
@@ -110,7 +116,7 @@ func (x *backendRun) execute() (stats device.Stats, err error) {
 	s.mu.Lock()
 	if x.h.Generation <= s.cancelled {
 		s.mu.Unlock()
-		return stats, context.Canceled
+		return noStats(), context.Canceled
 	}
 	s.current, s.cancelRun = x.h.Generation, cancel
 	s.mu.Unlock()

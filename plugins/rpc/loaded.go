@@ -1,0 +1,124 @@
+package rpc
+
+import (
+	"context"
+	"maps"
+	"time"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/program"
+	"github.com/rlx-go/rlx/core/tensor"
+	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
+)
+
+// An Executable is a program loaded in a backend's process. It implements device.Executable.
+type Executable struct {
+	s       *Session
+	prog    *program.Program
+	id      uint64
+	kernels []device.Kernel
+
+	syms   map[string]int64 // of the last Bind; under the session's runSlot
+	bound  *binding
+	closed bool // under the session's runSlot
+}
+
+var _ device.Executable = (*Executable)(nil)
+
+// Kernels reports how each distinct op of the program is run.
+func (e *Executable) Kernels() []device.Kernel { return e.kernels }
+
+// Close frees the program in the backend. The session lives on. It waits for a run of the session to end, of whatever
+// executable, for as long as an unload may take; ErrBusy says that the run went on, and Close may be called again.
+func (e *Executable) Close() error {
+	s := e.s
+	limit := time.NewTimer(s.opts.Timeouts.Unload)
+	defer limit.Stop()
+	select {
+	case s.runSlot <- struct{}{}:
+		defer func() { <-s.runSlot }()
+	case <-s.dead.Done():
+		return nil // went with the process
+	case <-limit.C:
+		return diag.New(ErrBusy, s.name, "%s is not unloaded: a run went on for %v", e.prog.Method, s.opts.Timeouts.Unload).
+			WithHint("close it when the run has ended, or close the session")
+	}
+	if e.closed || s.fault() != nil {
+		return nil
+	}
+	e.closed = true
+	what := func() string { return "while it unloaded " + e.prog.Method }
+	return s.call(context.Background(), s.opts.Timeouts.Unload, what, func(ctx context.Context) error {
+		_, err := s.api.Unload(ctx, &rlxv1.UnloadRequest{Executable: e.id})
+		return err
+	})
+}
+
+// Run executes the program once. Inputs are copied out of r.IO before the run and outputs into it afterwards, which
+// happens only where the run succeeded. Cancelling ctx ends the run between two steps and leaves the session usable; a
+// deadline that passes ends the backend, since only that bounds what it may be doing. r.Progress is told some of the
+// steps, at most ten times a second.
+func (e *Executable) Run(ctx context.Context, r device.Run) (device.Stats, error) {
+	if int64(len(r.IO)) < e.prog.IOSize {
+		return noStats(), diag.New(device.ErrInput, e.prog.Method, "io space of %d bytes given; the program has %d",
+			len(r.IO), e.prog.IOSize)
+	}
+	return e.run(ctx, r, func(b *binding) (in, out [][]byte, err error) {
+		return cut(r.IO, b.inputs), cut(r.IO, b.outputs), nil
+	})
+}
+
+// RunTensors is Run with one slice for each input of the program, dense and exactly as large as its shape under syms,
+// and one for each output, which it allocates. r.IO is not used.
+func (e *Executable) RunTensors(ctx context.Context, r device.Run, in [][]byte) (out [][]byte, st device.Stats, err error) {
+	st, err = e.run(ctx, r, func(b *binding) ([][]byte, [][]byte, error) {
+		g := e.prog.Graph
+		if len(in) != len(b.inputs) {
+			return nil, nil, diag.New(device.ErrInput, e.prog.Method, "%d inputs given; the program has %d", len(in), len(b.inputs))
+		}
+		for i, o := range b.bound.Inputs {
+			if int64(len(in[i])) != o.Bytes {
+				return nil, nil, diag.New(device.ErrInput, e.prog.Method, "input %s has %d bytes; %v%v takes %d",
+					g.Inputs()[i].Label(), len(in[i]), o.DType, o.Shape, o.Bytes)
+			}
+		}
+		for _, o := range b.outputs {
+			out = append(out, tensor.AlignedBytes(int(o.Size)))
+		}
+		return in, out, nil
+	})
+	if err != nil {
+		return nil, st, err
+	}
+	return out, st, nil
+}
+
+// noStats are those of a run that did not come to an end.
+func noStats() device.Stats { return device.Stats{FirstNaN: -1} }
+
+// bind makes the current binding one for syms.
+func (e *Executable) bind(ctx context.Context, syms map[string]int64) error {
+	if e.bound != nil && maps.Equal(e.syms, syms) {
+		return nil
+	}
+	b, err := bind(e.prog, syms)
+	if err != nil {
+		return diag.New(device.ErrInput, e.prog.Method, "%w", err)
+	}
+	var reply *rlxv1.BindReply
+	what := func() string { return "while it bound the sizes of " + e.prog.Method }
+	err = e.s.call(ctx, e.s.opts.Timeouts.Bind, what, func(ctx context.Context) (err error) {
+		reply, err = e.s.api.Bind(ctx, &rlxv1.BindRequest{Executable: e.id, Syms: syms})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if !sameRanges(reply.Inputs, b.inputs) || !sameRanges(reply.Outputs, b.outputs) {
+		return e.s.broke(what(), "placed inputs and outputs elsewhere than the program does")
+	}
+	b.id = reply.Binding
+	e.bound, e.syms = b, maps.Clone(syms)
+	return nil
+}

@@ -1,0 +1,137 @@
+//go:build linux || darwin
+
+package rpc
+
+import (
+	"context"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/tensor"
+	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
+)
+
+// FirstNaN names the node of the step that produced the first NaN, and no node where a run failed for another reason.
+func TestFirstNaN(t *testing.T) {
+	p := testProgram(t)
+	// -Inf times weights is no NaN yet; gelu of -Inf, x·Φ(x), is -Inf·0.
+	if w := tensor.View[float32](testWeights()[:16]); slices.Max(w) <= 0 {
+		t.Fatalf("the first row of the weights is %v; the test is void", w)
+	}
+	infinite := []float32{1, 2, 3, 4, float32(math.Inf(-1)), 6, 7, 8}
+	transports(t, func(t *testing.T, opts Options, _ *logBuffer) {
+		e, err := start(t, opts).LoadMapped(t.Context(), testLoad(p))
+		if err != nil {
+			t.Fatal(err)
+		}
+		run := func(n int64, check bool, x ...float32) (device.Stats, error) {
+			_, st, err := e.RunTensors(t.Context(), device.Run{Syms: map[string]int64{"N": n}, Opts: device.RunOptions{CheckNaN: check}},
+				[][]byte{tensor.Bytes(x)})
+			return st, err
+		}
+		for name, x := range map[string][]float32{"xw": {1, 2, 3, 4, 5, float32(math.NaN()), 7, 8}, "act": infinite} {
+			st, err := run(2, true, x...)
+			wantCode(t, err, device.ErrNaN, name)
+			if n, _ := p.Graph.Find(name); st.FirstNaN != n.ID {
+				t.Errorf("FirstNaN is %d; want %s, node %d", st.FirstNaN, name, n.ID)
+			}
+			if st, err := run(2, false, x...); err != nil || st.FirstNaN != -1 {
+				t.Errorf("not asked to check: %d, %v", st.FirstNaN, err)
+			}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		st, err := e.Run(ctx, device.Run{Syms: map[string]int64{"N": 1}, IO: make([]byte, p.IOSize)})
+		wantCode(t, err, diag.Interrupted)
+		if st.FirstNaN != -1 {
+			t.Errorf("cancelled: %d", st.FirstNaN)
+		}
+		st, err = e.Run(t.Context(), device.Run{Syms: map[string]int64{"N": 1}})
+		wantCode(t, err, device.ErrInput)
+		if st.FirstNaN != -1 {
+			t.Errorf("bad input: %d", st.FirstNaN)
+		}
+		if st, err = run(0, true); st.FirstNaN != -1 {
+			t.Errorf("bad size: %d, %v", st.FirstNaN, err)
+		}
+	}, "good")
+	// What the backend's process itself reports, and how it ends.
+	for mode, code := range map[string]diag.Code{"error@run:1": device.ErrDevice, "kill@run:1": ErrCrashed} {
+		opts, _ := testOptions(t, mode)
+		e, err := start(t, opts).LoadMapped(t.Context(), testLoad(p))
+		if err != nil {
+			t.Fatal(err)
+		}
+		st, err := e.Run(t.Context(), device.Run{Syms: map[string]int64{"N": 1}, IO: make([]byte, p.IOSize), Opts: device.RunOptions{CheckNaN: true}})
+		wantCode(t, err, code)
+		if st.FirstNaN != -1 {
+			t.Errorf("%s: FirstNaN is %d", mode, st.FirstNaN)
+		}
+	}
+}
+
+// Closing an executable waits for a run of another one of the session, for as long as an unload may take.
+func TestCloseDuringRun(t *testing.T) {
+	for _, limit := range []time.Duration{100 * time.Millisecond, hangGuard} {
+		t.Run(limit.String(), func(t *testing.T) {
+			opts, _ := testOptions(t, "wait@run:2")
+			opts.Timeouts.Unload = limit
+			s := start(t, opts)
+			var e [2]*Executable
+			for i := range e {
+				var err error
+				if e[i], err = s.LoadMapped(t.Context(), testLoad(testProgram(t))); err != nil {
+					t.Fatal(err)
+				}
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			ended := make(chan error)
+			go func() {
+				_, _, err := e[0].RunTensors(ctx, device.Run{Syms: map[string]int64{"N": 1}}, [][]byte{testInput(1, 1)})
+				ended <- err
+			}()
+			for n := 0; n == 0; n, _ = s.Progress() {
+				time.Sleep(time.Millisecond)
+			}
+			closed := make(chan error)
+			if limit < hangGuard {
+				wantCode(t, e[1].Close(), ErrBusy, "encode is not unloaded: a run went on for 100ms")
+			} else {
+				go func() { closed <- e[1].Close() }()
+				select {
+				case err := <-closed:
+					t.Errorf("closed during the run: %v", err)
+				case <-time.After(20 * time.Millisecond):
+				}
+			}
+			cancel()
+			wantCode(t, <-ended, diag.Interrupted)
+			if limit == hangGuard {
+				if err := <-closed; err != nil {
+					t.Error(err)
+				}
+			}
+			for range 2 { // the second has nothing left to do
+				if err := e[1].Close(); err != nil {
+					t.Error(err)
+				}
+			}
+			err := s.call(t.Context(), hangGuard, func() string { return "" }, func(ctx context.Context) error {
+				_, err := s.api.Unload(ctx, &rlxv1.UnloadRequest{Executable: e[1].id})
+				return err
+			})
+			wantCode(t, err, ErrRefused, "is not loaded")
+			if err := e[0].Close(); err != nil {
+				t.Error(err)
+			}
+			if err := s.fault(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
