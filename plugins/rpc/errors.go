@@ -67,6 +67,14 @@ func toWire(err error, step int, op string) error {
 			w.Code = string(c)
 		}
 	}
+	if c := diag.Code(w.Code); !allowedCode(c) {
+		// A bug in the backend, or a library of it that speaks for itself. The host would end the session for it.
+		w.Code = string(diag.Internal)
+		if c.Exit() == device.ErrInput.Exit() {
+			w.Code = string(device.ErrInput)
+		}
+		w.Message += " (" + c.Error() + ")"
+	}
 	if errors.As(err, &se) && step == 0 {
 		w.Step, w.Op = int32(se.Step), se.Op
 	}
@@ -110,13 +118,16 @@ func fromWire(st *status.Status, backend string) (err *diag.Error, ok bool) {
 		if w.Step > 0 {
 			e.Err = &StepError{Step: int(w.Step), Op: clean(w.Op)}
 		}
+		if aboutValues(e.Code) {
+			e.Err = errors.Join(e.Err, device.ErrInput)
+		}
 		return e, true
 	}
 	return nil, false
 }
 
-// allowedCode limits what a backend may claim. It cannot speak for the artifact (4), the command line (2), or its own
-// process (5, except that a call panicked or was against the protocol).
+// allowedCode limits what a backend may claim. It cannot speak for the artifact (4), the command line (2, except for its
+// own options), or its own process (5, except that a call panicked or was against the protocol).
 func allowedCode(c diag.Code) bool {
 	if len(c) != 7 || !strings.HasPrefix(string(c), "RLX") || strings.Trim(string(c[3:]), "0123456789") != "" {
 		return false
@@ -125,8 +136,12 @@ func allowedCode(c diag.Code) bool {
 	case diag.Interrupted, device.ErrNaN, device.ErrInput, ErrPanicked, ErrRefused, diag.Internal:
 		return true
 	}
-	return c[3] >= '6' && c[3] <= '8'
+	return c[3] >= '6' && c[3] <= '8' || aboutValues(c) || strings.HasPrefix(string(c), "RLX21")
 }
+
+// aboutValues are the finer codes of device.ErrInput: what is wrong with a value in a tensor. An error with one of them
+// matches device.ErrInput as well.
+func aboutValues(c diag.Code) bool { return strings.HasPrefix(string(c), "RLX31") }
 
 // clean makes text from the other side safe to print: valid UTF-8, no control characters, bounded.
 func clean(s string) string { return cleanTo(s, maxErrorText) }

@@ -42,7 +42,8 @@ func (o Options) backendName() string {
 	return strings.TrimPrefix(filepath.Base(o.Path), "rlx-backend-")
 }
 
-// inherited are the variables of the host's environment that a backend gets, where they are set.
+// inherited are the variables of the host's environment that a backend gets, where they are set, beside those that begin
+// with RLX_NAME_, its own.
 var inherited = []string{
 	"HOME", "LANG", "LC_ALL", "PATH", "TMPDIR", "TZ", "USER", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR",
 	"LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH",
@@ -55,6 +56,12 @@ func (o Options) environment() []string {
 	for _, name := range inherited {
 		if v, ok := os.LookupEnv(name); ok {
 			env = append(env, name+"="+v)
+		}
+	}
+	own := "RLX_" + strings.ToUpper(strings.ReplaceAll(o.backendName(), "-", "_")) + "_"
+	for _, v := range os.Environ() {
+		if strings.HasPrefix(v, own) {
+			env = append(env, v)
 		}
 	}
 	return append(env, o.Env...)

@@ -21,6 +21,7 @@ import (
 	goplugin "github.com/hashicorp/go-plugin"
 	"google.golang.org/grpc"
 
+	"github.com/rlx-go/rlx/core/diag"
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
@@ -161,6 +162,9 @@ func playServe(mode string) {
 	}
 	backend := refBackend{at: func(ctx context.Context, step int) error {
 		if step == s.step {
+			if code, ok := strings.CutPrefix(s.action, "code="); ok {
+				return diag.New(diag.Code(code), "kernel", "found a bad value")
+			}
 			switch s.action {
 			case "error":
 				return errors.New("the \x1b[31mdevice fell off")

@@ -229,7 +229,7 @@ func (s *server) start(ctx context.Context, l *loaded, h *rlxv1.LoadHeader, weig
 		weights = l.weights.data
 	}
 	if n := l.prog.WeightsExtent(); n > int64(len(weights)) {
-		return 0, diag.New(ErrProtocol, "", "load: the program reaches %d bytes of weights; %d were handed over", n, len(weights))
+		return 0, diag.New(ErrRefused, "", "load: the program reaches %d bytes of weights; %d were handed over", n, len(weights))
 	}
 	exe, err := s.cfg.Backend.Load(ctx, device.Load{Program: l.prog, Weights: weights, Device: h.Device, Threads: int(h.Threads)})
 	if err != nil {

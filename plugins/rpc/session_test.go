@@ -329,6 +329,8 @@ func TestTruncatedArtifact(t *testing.T) {
 
 func TestEnvironment(t *testing.T) {
 	t.Setenv("RLX_TEST_SECRET", "hunter2")
+	t.Setenv("RLX_REF_FEATURES", "slow")
+	t.Setenv("RLX_REFS", "hunter2")
 	opts, _ := testOptions(t, "good")
 	s := start(t, opts)
 	env, err := os.ReadFile("/proc/" + s.runner.ID() + "/environ")
@@ -337,6 +339,9 @@ func TestEnvironment(t *testing.T) {
 	}
 	if bytes.Contains(env, []byte("hunter2")) {
 		t.Error("the backend inherited a variable that is not on the list")
+	}
+	if !bytes.Contains(env, []byte("\x00RLX_REF_FEATURES=slow\x00")) {
+		t.Error("a variable of the backend's own is missing")
 	}
 	if !bytes.Contains(env, []byte("\x00"+fdsEnv+"=lifeline=3,io=4,artifact=5,executable=6\x00")) {
 		t.Errorf("%s is missing: %q", fdsEnv, env)
