@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"hash/crc32"
 	"io"
 	"runtime"
 	"sync"
@@ -18,19 +19,19 @@ func workerCount() int { return min(max(runtime.GOMAXPROCS(0), 2), 32) }
 // readPiece is small enough to stay in a core's cache between being read and being hashed.
 const readPiece = 256 << 10
 
-// hashRange is the SHA-256 of size bytes at off.
-func hashRange(r io.ReaderAt, off, size int64, buf []byte) (sum [32]byte, err error) {
-	h := sha256.New()
+// readPieces hands size bytes at off to w, in pieces of buf.
+func readPieces(r io.ReaderAt, off, size int64, buf []byte, w io.Writer) error {
 	for size > 0 {
-		n := min(size, int64(len(buf)))
-		if err := readAt(r, buf[:n], off); err != nil {
-			return sum, err
+		b := buf[:min(size, int64(len(buf)))]
+		if err := readAt(r, b, off); err != nil {
+			return err
 		}
-		h.Write(buf[:n])
-		off, size = off+n, size-n
+		if _, err := w.Write(b); err != nil {
+			return err
+		}
+		off, size = off+int64(len(b)), size-int64(len(b))
 	}
-	h.Sum(sum[:0])
-	return sum, nil
+	return nil
 }
 
 // readAt fills b. A file that ends before is an error like any other: its size was checked.
@@ -45,9 +46,12 @@ func readAt(r io.ReaderAt, b []byte, off int64) error {
 	return err
 }
 
-// checkChunks compares the listed chunks of the weights at base, in ascending order, with their digests, on all cores. It
-// returns the lowest chunk that differs or cannot be read, and why; -1 if all are as they should be.
-func checkChunks(r io.ReaderAt, base, size int64, digests []byte, list []int64) (bad int64, err error) {
+// chunkTest tells whether chunk i of size bytes at off is what it should be; buf is for its use.
+type chunkTest func(i, off, size int64, buf []byte) (bool, error)
+
+// checkChunks tests the listed chunks of size bytes of weights, in ascending order, on all cores. It returns the lowest
+// chunk that fails or cannot be read, and why; -1 if all are as they should be.
+func checkChunks(size int64, list []int64, test chunkTest) (bad int64, err error) {
 	var next atomic.Int64
 	var mu sync.Mutex
 	bad = -1
@@ -61,8 +65,9 @@ func checkChunks(r io.ReaderAt, base, size int64, digests []byte, list []int64) 
 				if i >= int64(len(list)) {
 					return
 				}
-				ok, readErr := checkChunk(r, base, size, digests, list[i], buf)
-				if !ok {
+				off := list[i] * ChunkSize
+				ok, readErr := test(list[i], off, min(ChunkSize, size-off), buf)
+				if !ok || readErr != nil {
 					next.Store(int64(len(list)))
 					mu.Lock()
 					if bad < 0 || list[i] < bad {
@@ -78,10 +83,34 @@ func checkChunks(r io.ReaderAt, base, size int64, digests []byte, list []int64) 
 	return bad, err
 }
 
-func checkChunk(r io.ReaderAt, base, size int64, digests []byte, i int64, buf []byte) (bool, error) {
-	off := i * ChunkSize
-	sum, err := hashRange(r, base+off, min(ChunkSize, size-off), buf)
-	return err == nil && bytes.Equal(sum[:], digests[i*digestSize:(i+1)*digestSize]), err
+// allChunks lists the chunks of size bytes of weights.
+func allChunks(size int64) []int64 {
+	list := make([]int64, chunkCount(size))
+	for i := range list {
+		list[i] = int64(i)
+	}
+	return list
+}
+
+// digestTest compares chunks of the weights at base with their digests.
+func digestTest(r io.ReaderAt, base int64, digests []byte) chunkTest {
+	return func(i, off, size int64, buf []byte) (bool, error) {
+		var sum [digestSize]byte
+		h := sha256.New()
+		err := readPieces(r, base+off, size, buf, h)
+		h.Sum(sum[:0])
+		return bytes.Equal(sum[:], digests[i*digestSize:][:digestSize]), err
+	}
+}
+
+// crcTest compares chunks at base with their CRC-32C. It is for reading back what was just written, where nobody is in
+// between and a fifth of the time is worth it.
+func crcTest(r io.ReaderAt, base int64, crcs []uint32) chunkTest {
+	return func(i, off, size int64, buf []byte) (bool, error) {
+		h := crc32.New(castagnoli)
+		err := readPieces(r, base+off, size, buf, h)
+		return h.Sum32() == crcs[i], err
+	}
 }
 
 // chunkWriter writes the weights section in order and computes its digests. Chunks are hashed and written by several
@@ -96,7 +125,8 @@ type chunkWriter struct {
 	cur     []byte
 	free    chan []byte
 	jobs    chan chunkJob
-	digests []byte
+	digests []byte   // of the chunks, one after another
+	crcs    []uint32 // CRC-32C of the chunks, for reading back
 }
 
 type chunkJob struct {
@@ -107,7 +137,7 @@ type chunkJob struct {
 func newChunkWriter(ctx context.Context, f io.WriterAt, base, size int64) *chunkWriter {
 	n := workerCount()
 	w := &chunkWriter{outer: ctx, f: f, base: base, free: make(chan []byte, n+2), jobs: make(chan chunkJob),
-		digests: make([]byte, chunkCount(size)*digestSize)}
+		digests: make([]byte, chunkCount(size)*digestSize), crcs: make([]uint32, chunkCount(size))}
 	w.g, w.ctx = errgroup.WithContext(ctx)
 	for range min(int64(n+2), chunkCount(size)) {
 		w.free <- make([]byte, 0, ChunkSize)
@@ -120,6 +150,7 @@ func newChunkWriter(ctx context.Context, f io.WriterAt, base, size int64) *chunk
 				}
 				sum := sha256.Sum256(j.data)
 				copy(w.digests[j.index*digestSize:], sum[:])
+				w.crcs[j.index] = crc32.Checksum(j.data, castagnoli)
 				w.free <- j.data[:0]
 			}
 			return nil

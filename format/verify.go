@@ -128,7 +128,10 @@ func Verify(r io.ReaderAt, size int64, p Policy) (v *Verified, err error) {
 	// The chunks' digests take the longest: they are checked while the rest is.
 	chunks := make(chan error, 1)
 	if p.Weights == Full {
-		go func() { chunks <- c.checkWeights() }()
+		go func() {
+			_, size := c.weights()
+			chunks <- c.checkWeights(allChunks(size))
+		}()
 	} else {
 		chunks <- nil
 	}
@@ -140,8 +143,9 @@ func Verify(r io.ReaderAt, size int64, p Policy) (v *Verified, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if w, ok := c.section(KindWeight); ok && p.Weights == Lazy {
-		v.intact = make([]bool, chunkCount(w.Size))
+	if p.Weights == Lazy {
+		_, size := c.weights()
+		v.intact = make([]bool, chunkCount(size))
 	}
 	return v, nil
 }
@@ -169,10 +173,7 @@ func (v *Verified) read() error {
 			return err
 		}
 	}
-	var weights int64
-	if w, ok := v.c.section(KindWeight); ok {
-		weights = w.Size
-	}
+	_, weights := v.c.weights()
 	var err error
 	if v.dir, v.programs, err = checkContents(cs, weights, v.policy); err != nil {
 		return err
@@ -201,12 +202,7 @@ func (v *Verified) Program(method, target string) (*program.Program, bool) {
 func (v *Verified) Weights() *Directory { return v.dir }
 
 // WeightsSection is where the weights are in the file; the size is 0 where there are none.
-func (v *Verified) WeightsSection() (offset, size int64) {
-	if w, ok := v.c.section(KindWeight); ok {
-		return w.Offset, w.Size
-	}
-	return 0, 0
-}
+func (v *Verified) WeightsSection() (offset, size int64) { return v.c.weights() }
 
 // File is the open file; nil after Verify.
 func (v *Verified) File() *os.File { return v.file }
@@ -232,8 +228,7 @@ func (v *Verified) Identity() string {
 // VerifyWeights checks the digests of the chunks that hold size bytes at off of the weights section, on all cores and each
 // chunk once. It does nothing unless the mode is Lazy.
 func (v *Verified) VerifyWeights(off, size int64) error {
-	w, ok := v.c.section(KindWeight)
-	if !ok || !within(off, size, w.Size) {
+	if _, total := v.c.weights(); !within(off, size, total) {
 		return fail(20, KindWeight.String(), off, "%d bytes are asked for, which the section does not have", size)
 	}
 	if v.intact == nil || size == 0 {
@@ -247,7 +242,7 @@ func (v *Verified) VerifyWeights(off, size int64) error {
 		}
 	}
 	v.mu.Unlock()
-	if err := v.c.checkChunks(w, list); err != nil {
+	if err := v.c.checkWeights(list); err != nil {
 		return withSubject(err, v.path)
 	}
 	v.mu.Lock()

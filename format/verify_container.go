@@ -26,6 +26,14 @@ func (c *container) section(k Kind) (*Section, bool) {
 	return &c.sections[i], true
 }
 
+// weights is where WGTS is; the size is 0 where it is not.
+func (c *container) weights() (offset, size int64) {
+	if w, ok := c.section(KindWeight); ok {
+		return w.Offset, w.Size
+	}
+	return 0, 0
+}
+
 const atHeader, atTable = "header", "section table"
 
 // readContainer runs checks 2 to 12 but for the digests of the weights' chunks. Nothing is allocated that the file's size
@@ -221,7 +229,9 @@ func (c *container) checkDigests() error {
 		} else if known {
 			sum = sha256.Sum256(c.bytes[KindChunks])
 		} else {
-			sum, err = hashRange(c.r, s.Offset, s.Size, buf)
+			h := sha256.New()
+			err = readPieces(c.r, s.Offset, s.Size, buf, h)
+			h.Sum(sum[:0])
 		}
 		switch {
 		case err != nil:
@@ -244,21 +254,13 @@ func (c *container) checkDigests() error {
 	return nil
 }
 
-// checkWeights runs check 12 on the chunks of the weights.
-func (c *container) checkWeights() error {
+// checkWeights runs check 12 on the listed chunks of the weights.
+func (c *container) checkWeights(list []int64) error {
 	w, ok := c.section(KindWeight)
 	if !ok {
 		return nil
 	}
-	list := make([]int64, chunkCount(w.Size))
-	for i := range list {
-		list[i] = int64(i)
-	}
-	return c.checkChunks(w, list)
-}
-
-func (c *container) checkChunks(w *Section, list []int64) error {
-	return chunkError(checkChunks(c.r, w.Offset, w.Size, c.bytes[KindChunks], list))
+	return chunkError(checkChunks(w.Size, list, digestTest(c.r, w.Offset, c.bytes[KindChunks])))
 }
 
 func chunkError(bad int64, err error) error {

@@ -25,7 +25,7 @@ type Info struct {
 	Size int64    // of the file in bytes
 }
 
-// Write writes an artifact to path: to a temporary file beside it first, which is verified in full, brought to disk and
+// Write writes an artifact to path: to a temporary file beside it first, which is read back and verified, brought to disk and
 // then renamed, so that path is never there in part. When Write fails or ctx ends, what was at path is unchanged and
 // nothing is left behind. The same arguments give the same bytes.
 //
@@ -55,7 +55,7 @@ func Write(ctx context.Context, path string, a Artifact, weights []Weight) (Info
 	// Reading back and hashing leaves the disk idle: let it write at the same time. Commit syncs again, for little.
 	synced := make(chan error, 1)
 	go func() { synced <- f.Sync() }()
-	v, err := Verify(f, w.size, Policy{})
+	v, err := w.readBack(f)
 	syncErr := <-synced
 	if err != nil {
 		return Info{}, diag.New(diag.Internal, path, "what was written does not verify: %w", err)
@@ -64,6 +64,16 @@ func Write(ctx context.Context, path string, a Artifact, weights []Weight) (Info
 		return Info{}, writeError(ctx, path, syncErr)
 	}
 	return Info{v.Root(), w.size}, f.Commit()
+}
+
+// readBack verifies the file as Open does, except that the weights' chunks are compared with the CRC of what was hashed.
+func (w *writer) readBack(r io.ReaderAt) (*Verified, error) {
+	v, err := Verify(r, w.size, Policy{Weights: None})
+	if err != nil {
+		return nil, err
+	}
+	base, size := v.WeightsSection()
+	return v, chunkError(checkChunks(size, allChunks(size), crcTest(r, base, w.crcs)))
 }
 
 func writeError(ctx context.Context, path string, err error) error {
@@ -86,6 +96,7 @@ type writer struct {
 	bodies   [][]byte // of the msgpack sections
 	dir      *Directory
 	size     int64
+	crcs     []uint32 // of the weights' chunks, once written
 }
 
 // newWriter encodes the msgpack sections, checks them and lays out the file. Errors are those of the checks.
@@ -183,6 +194,7 @@ func (w *writer) writeWeights(ctx context.Context, f io.WriterAt, base int64, we
 	if _, coded := diag.CodeOf(err); err != nil && !coded {
 		err = diag.New(CodeSource, "", "a weight cannot be read: %w", err)
 	}
+	w.crcs = cw.crcs
 	return cw.digests, err
 }
 

@@ -414,3 +414,45 @@ func TestWire(t *testing.T) {
 		t.Errorf("a program that is wrong is sent: %v", err)
 	}
 }
+
+// What is on disk is read back: a byte that changed between hashing and reading back is noticed in every chunk.
+func TestReadBack(t *testing.T) {
+	a, weights := testArtifact(t)
+	weights = append(weights, patterned("big", 2*ChunkSize/4+9, 3))
+	dir, err := Layout(weights)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := newWriter(a, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Create(filepath.Join(t.TempDir(), "f"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := w.write(context.Background(), f, weights); err != nil {
+		t.Fatal(err)
+	}
+	v, err := w.readBack(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	base, size := v.WeightsSection()
+	for at := base + 70; at < base+size; at += ChunkSize - 100 {
+		b := make([]byte, 1)
+		if _, err := f.ReadAt(b, at); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.WriteAt([]byte{b[0] ^ 1}, at); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.readBack(f); diag.ExitCode(err) != 4 {
+			t.Errorf("byte %d changed: %v", at, err)
+		}
+		if _, err := f.WriteAt(b, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,92 @@
+package format
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rlx-go/rlx/core/ir"
+)
+
+// Each limit: what is at it passes that check (if not all others), one more does not.
+func TestLimits(t *testing.T) {
+	name := func(n int64) string { return strings.Repeat("x", int(n)) }
+	for _, c := range []struct {
+		name  string
+		limit int64
+		check int
+		forge func(f *forgery, n int64)
+	}{
+		{"sections", MaxSections, 6, func(f *forgery, n int64) {
+			for i := range n - 7 {
+				f.extra = append(f.extra, Section{Kind: Kind{'X', 'T', byte('A' + i/16), byte('A' + i%16)}, Align: 64, Size: 1})
+			}
+		}},
+		{"pairs", MaxPairs, 15, func(f *forgery, n int64) {
+			f.c.meta.Pairs = nil
+			for i := range n {
+				f.c.meta.Pairs = append(f.c.meta.Pairs, Pair{fmt.Sprintf("%04d", i), ""})
+			}
+		}},
+		{"text", MaxName, 15, func(f *forgery, n int64) { f.c.meta.Model = name(n) }},
+		{"string", MaxString, 15, func(f *forgery, n int64) { f.c.meta.Pairs[0].Value = name(n) }},
+		{"node's name", MaxName, 15, func(f *forgery, n int64) { f.c.graphs[2].nodes[4].name = name(n) }},
+		{"methods", MaxMethods, 15, func(f *forgery, n int64) { f.c.meta.Methods = make([]Method, n) }},
+		{"programs", MaxPrograms, 15, func(f *forgery, n int64) { f.c.scheds = make([]rawSched, n) }},
+		{"sources", MaxSources, 15, func(f *forgery, n int64) { f.c.meta.Sources = make([]Source, n) }},
+		{"signature", MaxSignature, 15, func(f *forgery, n int64) { f.c.graphs[2].outputs = make([]rawOutput, n) }},
+		{"symbols", ir.MaxSyms, 15, func(f *forgery, n int64) { f.c.graphs[2].syms = make(ir.Syms, n) }},
+		{"operands", MaxOperands, 15, func(f *forgery, n int64) { f.c.graphs[2].nodes[4].in = make([]int64, n) }},
+		{"attributes", MaxAttrs, 15, func(f *forgery, n int64) {
+			f.c.graphs[2].nodes[4].attrs = nil
+			for range n {
+				f.c.graphs[2].nodes[4].attrs = append(f.c.graphs[2].nodes[4].attrs, ir.Attr{Name: "a", Value: true})
+			}
+		}},
+		{"integers", MaxInts, 15, func(f *forgery, n int64) { f.c.graphs[2].nodes[9].attrs[0].Value = make([]int64, n) }},
+		{"rank", ir.MaxRank, 18, func(f *forgery, n int64) { f.c.graphs[2].nodes[1].typ.shape = slices.Repeat([]rawDim{{b: 1, sym: -1}}, int(n)) }},
+		{"dim", ir.MaxDim, 18, func(f *forgery, n int64) {
+			f.c.graphs[2].nodes[1].typ = rawType{"i8", []rawDim{{b: n, sym: -1}}}
+		}},
+		{"bytes of a value", MaxTensorBytes, 18, func(f *forgery, n int64) {
+			f.c.graphs[2].nodes[1].typ = rawType{"i8", []rawDim{{b: n >> 4, sym: -1}, {b: 16 + n/(MaxTensorBytes+1), sym: -1}}}
+		}},
+		{"elements", ir.MaxElems, 18, func(f *forgery, n int64) {
+			// A dim of 0 keeps the bytes down; it must not hide the others.
+			f.c.graphs[2].nodes[1].typ = rawType{"i8", []rawDim{{b: n >> 8, sym: -1}, {b: 256 + n/(ir.MaxElems+1), sym: -1}, {b: 0, sym: -1}}}
+		}},
+		{"symbol's largest value", ir.MaxDim, 28, func(f *forgery, n int64) { f.c.graphs[2].syms[0].Max = n }},
+		{"opset", Opset, 22, func(f *forgery, n int64) { f.c.meta.Opset = int(n) }},
+		{"arena in steps of 256", MaxArenaBytes / 256, 29, func(f *forgery, n int64) { f.c.plans[2].arena = 256 * n }},
+	} {
+		for n, bad := range map[int64]bool{c.limit - 1: false, c.limit: false, c.limit + 1: true} {
+			if c.name == "opset" && n == 0 {
+				continue
+			}
+			f := forge(t)
+			c.forge(f, n)
+			_, err := verifyBytes(f.file())
+			if errors.Is(err, CodeOf(c.check)) != bad {
+				t.Errorf("%s: %d: %v", c.name, n, err)
+			}
+		}
+	}
+}
+
+// A file with holes may claim any size, and costs what its tables say, not what it claims.
+func TestHugeFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "huge.rlx")
+	if err := os.WriteFile(path, artifactBytes(t), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(path, 1<<40); err != nil {
+		t.Skipf("no files with holes here: %v", err)
+	}
+	if v, err := Open(path, Policy{}); !errors.Is(err, CodeOf(4)) {
+		t.Errorf("%v %v", v, err)
+	}
+}
