@@ -1,0 +1,60 @@
+package main_test
+
+import (
+	"flag"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/devicetest"
+	"github.com/rlx-go/rlx/format"
+	_ "github.com/rlx-go/rlx/plugins/cpu/backend" // so that a result that was cached ends with a change there
+	"github.com/rlx-go/rlx/plugins/cpu/internal/exceptions"
+	"github.com/rlx-go/rlx/plugins/rpc"
+)
+
+// plugin is the backend's executable.
+var plugin string
+
+// TestMain builds the backend. The suite runs here in its short form, since package backend runs all of it in process;
+// -short=false runs all of it here too.
+func TestMain(m *testing.M) {
+	flag.Set("test.short", "true") // before the command line is parsed
+	os.Exit(func() int {
+		dir, err := os.MkdirTemp("", "rlxcpu")
+		if err == nil {
+			defer os.RemoveAll(dir)
+			plugin = filepath.Join(dir, "rlx-backend-cpu")
+			build := exec.Command("go", "build", "-o", plugin, ".")
+			build.Stderr = os.Stderr
+			err = build.Run()
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "building the backend:", err)
+			return 1
+		}
+		return m.Run()
+	}())
+}
+
+// TestConformance runs the suite on the backend's process, through each way that tensors travel.
+func TestConformance(t *testing.T) {
+	for name, chunks := range map[string]bool{"shared": false, "chunks": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			devicetest.Run(t, func(t *testing.T) device.Backend {
+				s, err := rpc.Start(t.Context(), rpc.Options{Path: plugin, IOSize: devicetest.MaxIO, NoSharedMemory: chunks,
+					Encode: format.EncodeProgram, Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { s.Close() })
+				return s
+			}, devicetest.Options{MustHave: true, Failing: exceptions.Failing})
+		})
+	}
+}
