@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/dtype"
@@ -20,9 +21,7 @@ import (
 )
 
 // CodeCheck is reported by --check.
-var CodeCheck = diag.Define("RLX1201", "a step differs from the reference", `
---check was given: each step's result was compared with the reference evaluation of its op on the same operands, and the
-named step is the first that is further from it than the op's tolerance allows. This is a bug of the backend.`)
+var CodeCheck = code.Check
 
 // debugFlags are what a user may ask of a run beyond its result.
 type debugFlags struct {

@@ -8,14 +8,13 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/internal/cli"
 )
 
 // CodeBackend is reported for a backend that is not there.
-var CodeBackend = diag.Define("RLX5201", "unknown backend", `
-No backend of that name was found. A backend is an executable called rlx-backend-NAME beside rlxrun's own, or in one of the
-directories of RLX_PLUGIN_PATH, or any executable given with --plugin NAME=PATH. "rlxrun plugins list" shows those found.`)
+var CodeBackend = code.Backend
 
 const (
 	backendPrefix = "rlx-backend-"

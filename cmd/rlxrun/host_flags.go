@@ -9,13 +9,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/internal/cli"
 )
 
 // CodeTimeout is reported where --timeout passed.
-var CodeTimeout = diag.Define("RLX5202", "time is up", `
-The time given with --timeout was over before the run was. The backend was ended and nothing was written.`)
+var CodeTimeout = code.Timeout
 
 const defaultBackend = "cpu"
 

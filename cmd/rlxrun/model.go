@@ -5,6 +5,7 @@ import (
 	"os"
 	"slices"
 
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/core/task"
@@ -13,8 +14,7 @@ import (
 )
 
 // CodeArtifactRead is reported where the operating system fails to read an artifact that was fine when it was opened.
-var CodeArtifactRead = diag.Define("RLX3202", "artifact cannot be read", `
-The file was opened and then could not be read: a disk or network fault, or the file was cut short meanwhile.`)
+var CodeArtifactRead = code.ArtifactRead
 
 // model is a verified artifact, as far as the commands need it.
 type model struct {

@@ -11,15 +11,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
 // CodeSafetensors is reported for an input tensor in a safetensors file that cannot be had.
-var CodeSafetensors = diag.Define("RLX3201", "tensor cannot be read from the safetensors file", `
-The file given as an input (-i NAME=@FILE.safetensors:KEY) is missing or damaged, or holds no tensor of that name. The message
-lists the names it has.`)
+var CodeSafetensors = code.InputTensor
 
 const maxSafetensorsHeader = 100_000_000 // bytes, the limit of the reference reader
 

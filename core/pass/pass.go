@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
@@ -37,9 +38,7 @@ var (
 func Targets() []Target { return []Target{Portable, CPU} }
 
 // ErrTarget is an unknown target.
-var ErrTarget = diag.Define("RLX2002", "unknown target", `
-A program is compiled for one of the targets that the message lists. "portable" runs on every backend; "cpu" also uses
-fused ops.`)
+var ErrTarget = code.Target
 
 // FindTarget returns the target of that name.
 func FindTarget(name string) (Target, error) {

@@ -42,7 +42,7 @@ func explain(env *Env, args []string) error {
 		e, ok := diag.Lookup(code)
 		if !ok {
 			return Usagef(args[0], "not a code that %s reports; without one, `%s explain` lists them all", env.Program, env.Program).
-				WithHint("rlxc and rlxrun each explain their own, and a backend may send others")
+				WithHint("a backend may send codes of its own")
 		}
 		if env.JSON {
 			return env.WriteJSON(explanationOf(e))

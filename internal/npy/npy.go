@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/tensor"
@@ -22,13 +23,9 @@ import (
 
 // Codes of this package.
 var (
-	CodeRead = diag.Define("RLX3020", "tensor file cannot be read", `
-The .npy file is missing or the operating system refused to read it.`)
-	CodeFormat = diag.Define("RLX3021", "not a usable .npy file", `
-The file is not a .npy file of version 1 or 2 with a little-endian tensor of floats, integers or booleans in C order, or
-its length does not follow from its shape. numpy.save(path, numpy.ascontiguousarray(a)) writes one that is.`)
-	CodeDType = diag.Define("RLX3022", "element type has no .npy form", `
-NumPy has no bfloat16. Widen the tensor to f32 first.`)
+	CodeRead   = code.NpyRead
+	CodeFormat = code.NpyFormat
+	CodeDType  = code.NpyDType
 )
 
 const (

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/task"
@@ -85,16 +86,11 @@ func All() []Architecture {
 
 var (
 	// ErrUnknown is a checkpoint that no family recognises for sure.
-	ErrUnknown = diag.Define("RLX3050", "architecture not recognised", `
-The tensors of the checkpoint do not identify one model family for sure. The message lists the evidence. If you know the
-family, name it with --arch.`)
+	ErrUnknown = code.Architecture
 	// ErrTensor is a tensor that is missing, superfluous or of another shape than its model needs.
-	ErrTensor = diag.Define("RLX3051", "checkpoint does not fit the architecture", `
-A tensor is missing, superfluous, or has another shape or element type than the model needs. The message names it.`)
+	ErrTensor = code.ModelTensor
 	// ErrConfig is a configuration value that is unknown, malformed or contradicts the tensors.
-	ErrConfig = diag.Define("RLX3052", "bad model configuration", `
-A value of the model's configuration (config.json, --model-config or --set) is unknown, malformed, or contradicts the shapes
-of the checkpoint's tensors. The message names the key and where it came from.`)
+	ErrConfig = code.ModelConfig
 )
 
 // Find chooses the family: by name, or for "auto" the only one that is sure.

@@ -16,31 +16,19 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/dtype"
 )
 
 // Codes of this package.
 var (
-	CodeRead = diag.Define("RLX3010", "checkpoint cannot be read", `
-The checkpoint is missing, is not a regular file, or the operating system refused to read it. A checkpoint is a
-.safetensors file, a model.safetensors.index.json beside its shards, or a directory that holds one of the two.`)
-	CodeHeader = diag.Define("RLX3011", "not a valid safetensors file", `
-The file does not begin with a safetensors header: eight bytes of length and that many bytes of JSON, at most 100 MB,
-without duplicate keys. The file may be cut short, may be another format (convert .pth, .bin and .gguf files to
-safetensors first), or may be damaged; fetch it again.`)
-	CodeTensor = diag.Define("RLX3012", "bad tensor in a safetensors file", `
-The header describes a tensor that cannot be: its size does not follow from its shape and element type, its bytes
-overlap another tensor's, leave a hole, or lie outside the file. The file is damaged or was made by a faulty writer.`)
-	CodeIndex = diag.Define("RLX3013", "bad index of a sharded checkpoint", `
-model.safetensors.index.json maps every tensor to the shard that holds it. Shards are plain file names ending in
-.safetensors in the directory of the index; every tensor must be in exactly the shard that is named for it, and the
-shards must hold no other tensors.`)
-	CodeDType = diag.Define("RLX3014", "element type cannot be used for weights", `
-Weights must be F64, F32, F16 or BF16. Integer, boolean and 8-bit float tensors are listed but cannot become weights:
-store the tensor as one of the four types.`)
-	CodeMissing = diag.Define("RLX3015", "no such tensor", `
-The checkpoint has no tensor of the name the model needs.`)
+	CodeRead    = code.CheckpointRead
+	CodeHeader  = code.CheckpointHeader
+	CodeTensor  = code.CheckpointTensor
+	CodeIndex   = code.CheckpointIndex
+	CodeDType   = code.CheckpointDType
+	CodeMissing = code.CheckpointMissing
 )
 
 // Info describes a stored tensor.

@@ -1,0 +1,70 @@
+// Package code defines the error codes of parts that only one of the commands links, so that rlxc and rlxrun each explain
+// every code. All other codes are defined beside the code that reports them.
+//
+// It imports core/diag only.
+package code
+
+import "github.com/rlx-go/rlx/core/diag"
+
+// Of the compiler, which rlxrun does not link.
+var (
+	Target = diag.Define("RLX2002", "unknown target", `
+A program is compiled for one of the targets that the message lists. "portable" runs on every backend; "cpu" also uses
+fused ops.`)
+
+	CheckpointRead = diag.Define("RLX3010", "checkpoint cannot be read", `
+The checkpoint is missing, is not a regular file, or the operating system refused to read it. A checkpoint is a
+.safetensors file, a model.safetensors.index.json beside its shards, or a directory that holds one of the two.`)
+	CheckpointHeader = diag.Define("RLX3011", "not a valid safetensors file", `
+The file does not begin with a safetensors header: eight bytes of length and that many bytes of JSON, at most 100 MB,
+without duplicate keys. The file may be cut short, may be another format (convert .pth, .bin and .gguf files to
+safetensors first), or may be damaged; fetch it again.`)
+	CheckpointTensor = diag.Define("RLX3012", "bad tensor in a safetensors file", `
+The header describes a tensor that cannot be: its size does not follow from its shape and element type, its bytes
+overlap another tensor's, leave a hole, or lie outside the file. The file is damaged or was made by a faulty writer.`)
+	CheckpointIndex = diag.Define("RLX3013", "bad index of a sharded checkpoint", `
+model.safetensors.index.json maps every tensor to the shard that holds it. Shards are plain file names ending in
+.safetensors in the directory of the index; every tensor must be in exactly the shard that is named for it, and the
+shards must hold no other tensors.`)
+	CheckpointDType = diag.Define("RLX3014", "element type cannot be used for weights", `
+Weights must be F64, F32, F16 or BF16. Integer, boolean and 8-bit float tensors are listed but cannot become weights:
+store the tensor as one of the four types.`)
+	CheckpointMissing = diag.Define("RLX3015", "no such tensor", `
+The checkpoint has no tensor of the name the model needs.`)
+
+	Architecture = diag.Define("RLX3050", "architecture not recognised", `
+The tensors of the checkpoint do not identify one model family for sure. The message lists the evidence. If you know the
+family, name it with --arch.`)
+	ModelTensor = diag.Define("RLX3051", "checkpoint does not fit the architecture", `
+A tensor is missing, superfluous, or has another shape or element type than the model needs. The message names it.`)
+	ModelConfig = diag.Define("RLX3052", "bad model configuration", `
+A value of the model's configuration (config.json, --model-config or --set) is unknown, malformed, or contradicts the shapes
+of the checkpoint's tensors. The message names the key and where it came from.`)
+)
+
+// Of rlxrun.
+var (
+	Check = diag.Define("RLX1201", "a step differs from the reference", `
+--check was given: each step's result was compared with the reference evaluation of its op on the same operands, and the
+named step is the first that is further from it than the op's tolerance allows. This is a bug of the backend.`)
+
+	NpyRead = diag.Define("RLX3020", "tensor file cannot be read", `
+The .npy file is missing or the operating system refused to read it.`)
+	NpyFormat = diag.Define("RLX3021", "not a usable .npy file", `
+The file is not a .npy file of version 1 or 2 with a little-endian tensor of floats, integers or booleans in C order, or
+its length does not follow from its shape. numpy.save(path, numpy.ascontiguousarray(a)) writes one that is.`)
+	NpyDType = diag.Define("RLX3022", "element type has no .npy form", `
+NumPy has no bfloat16. Widen the tensor to f32 first.`)
+
+	InputTensor = diag.Define("RLX3201", "tensor cannot be read from the safetensors file", `
+The file given as an input (-i NAME=@FILE.safetensors:KEY) is missing or damaged, or holds no tensor of that name. The message
+lists the names it has.`)
+	ArtifactRead = diag.Define("RLX3202", "artifact cannot be read", `
+The file was opened and then could not be read: a disk or network fault, or the file was cut short meanwhile.`)
+
+	Backend = diag.Define("RLX5201", "unknown backend", `
+No backend of that name was found. A backend is an executable called rlx-backend-NAME beside rlxrun's own, or in one of the
+directories of RLX_PLUGIN_PATH, or any executable given with --plugin NAME=PATH. "rlxrun plugins list" shows those found.`)
+	Timeout = diag.Define("RLX5202", "time is up", `
+The time given with --timeout was over before the run was. The backend was ended and nothing was written.`)
+)
