@@ -110,9 +110,15 @@ func Usagef(subject, format string, args ...any) *diag.Error {
 // Exec runs the command line args (without the program's name) and returns the exit status. Main calls it with the
 // process's own streams; tests call it with theirs.
 func (p *Program) Exec(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (status int) {
-	env := &Env{Program: p.Name, Stdin: stdin, Stdout: stdout, Stderr: stderr}
+	out := &checked{w: stdout}
+	env := &Env{Program: p.Name, Stdin: stdin, Stdout: out, Stderr: stderr}
 	helpFor := ""
 	fail := func(err error) int { return env.report(ctx, err, helpFor) }
+	defer func() {
+		if status == 0 && out.err != nil {
+			status = fail(out.err)
+		}
+	}()
 	defer catch(env, &status)
 	if err := checkHost(); err != nil {
 		return fail(err)
@@ -143,7 +149,7 @@ func (p *Program) Exec(ctx context.Context, args []string, stdin io.Reader, stdo
 				return fail(err)
 			}
 		}
-		fmt.Fprint(stdout, p.commandHelp(cmd, fs, more))
+		fmt.Fprint(env.Stdout, p.commandHelp(cmd, fs, more))
 		return 0
 	}
 	if perr == nil && shared.format != "text" && shared.format != "json" {

@@ -135,6 +135,21 @@ func TestErrors(t *testing.T) {
 	}
 }
 
+type fullDisk struct{}
+
+func (fullDisk) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+
+// Results that nobody can read are no success, whether the command looked at the error or not.
+func TestStdoutFull(t *testing.T) {
+	for _, line := range []string{"run x.bin", "explain RLX1002", "explain", "version", "version --format json", "--help", "run --help"} {
+		var errs strings.Builder
+		status := probe().Exec(t.Context(), strings.Fields(line), nil, fullDisk{}, &errs)
+		if status != 2 || !strings.Contains(errs.String(), "standard output") || !strings.Contains(errs.String(), "cannot be written: no space left on device") {
+			t.Errorf("%s: status %d, %s", line, status, errs.String())
+		}
+	}
+}
+
 // A signal's status is 128 + its number, whatever error the command ends with.
 func TestStoppedBySignal(t *testing.T) {
 	for sig, want := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143} {
