@@ -30,6 +30,8 @@ type AttentionArgs struct {
 	Scale   float32
 	Softcap float32 // s = Softcap * tanh(s/Softcap) before the mask; 0 is none
 
+	Precision Precision // of the operands of both products
+
 	Mask    MaskKind
 	Window  int // of MaskSliding
 	QOffset int // of MaskCausal and MaskSliding; SK-SQ aligns the last query with the last key
@@ -86,7 +88,7 @@ func (g *AttentionArgs) task(s *isa, sc *scratch, b, head, q0, q1 int) {
 	if g.Mask == MaskSliding {
 		lo = max(lo, q0+g.QOffset-g.Window)
 	}
-	a.init(s, sc, q1-q0, max(1, hi-lo), g.DK, g.DV)
+	a.init(s, sc, g.Precision, q1-q0, max(1, hi-lo), g.DK, g.DV)
 	gather := func(x []float32, at, stride, n, d int) {
 		for i := range n {
 			copy(a.rows[i*d:i*d+d], x[at+i*stride:])

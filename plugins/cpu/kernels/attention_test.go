@@ -13,6 +13,12 @@ func attention64(g *AttentionArgs) []float64 {
 	for i := range out {
 		out[i] = guard64
 	}
+	round := func(x float32) float64 {
+		if g.Precision == BFloat16 {
+			x = roundBF16(x)
+		}
+		return float64(x)
+	}
 	for b := range g.B {
 		for h := range g.Heads {
 			kv := h / (g.Heads / g.KVHeads)
@@ -21,7 +27,7 @@ func attention64(g *AttentionArgs) []float64 {
 				top := math.Inf(-1)
 				for j := range s {
 					for d := range g.DK {
-						s[j] += float64(g.Q[b*g.QStride.Batch+h*g.QStride.Head+i*g.QStride.Seq+d]) * float64(g.K[b*g.KStride.Batch+kv*g.KStride.Head+j*g.KStride.Seq+d])
+						s[j] += round(g.Q[b*g.QStride.Batch+h*g.QStride.Head+i*g.QStride.Seq+d]) * round(g.K[b*g.KStride.Batch+kv*g.KStride.Head+j*g.KStride.Seq+d])
 					}
 					s[j] *= float64(g.Scale)
 					if c := float64(g.Softcap); c != 0 {
@@ -55,7 +61,7 @@ func attention64(g *AttentionArgs) []float64 {
 					w := math.Exp(s[j] - top)
 					sum += w
 					for d := range o {
-						o[d] += w * float64(g.V[b*g.VStride.Batch+kv*g.VStride.Head+j*g.VStride.Seq+d])
+						o[d] += w * round(g.V[b*g.VStride.Batch+kv*g.VStride.Head+j*g.VStride.Seq+d])
 					}
 				}
 				for d := range o {
@@ -124,6 +130,10 @@ func TestAttention(t *testing.T) {
 					want := attention64(g)
 					Attention(p, g)
 					compare(t, fmt.Sprint("mask ", mask, " sizes ", c, " window ", g.Window, " cap ", g.Softcap), g.Out, want, 1e-5, 1e-5)
+					g.Precision = BFloat16
+					want = attention64(g)
+					Attention(p, g)
+					compare(t, fmt.Sprint("bf16, mask ", mask, " sizes ", c), g.Out, want, 4e-3, 1e-5)
 				}
 			}
 		}

@@ -17,9 +17,9 @@ const log2e = math.Log2E
 // queryPanels bounds the panels of queries that share one packing of the keys.
 const queryPanels = 16
 
-// keyTile is the number of keys in a tile for a panel height of mr: near 128, a multiple of mr. A panel of scores, of queries and
+// keyTile is the number of keys in a tile for panels of the given height: near 128, a multiple of it. A panel of scores, of queries and
 // of keys then share a first-level cache.
-func keyTile(mr int) int { return 128 / mr * mr }
+func keyTile(high int) int { return 128 / high * high }
 
 // span is a run of columns that one panel holds: [at, at+n) of them, in a panel of width kernels.nr, which starts at column
 // offset of the padded columns.
@@ -28,12 +28,13 @@ type span struct {
 	at, n int
 }
 
-// spans cuts n columns into wide panels and, where it suffices for the rest, a narrow one. All but the last are full.
-func (s *isa) spans(n int) []span {
+// spans cuts n columns into wide panels and, where it suffices for the rest, a narrow one. All but the last are full. Products of
+// tiles have wide panels only.
+func (s *isa) spans(way packing, n int) []span {
 	var out []span
 	for at := 0; at < n; at += s.nr {
 		p := &s.panel
-		if n-at <= s.narrow.nr {
+		if n-at <= s.narrow.nr && way != tiled {
 			p = &s.narrow
 		}
 		out = append(out, span{p, at, min(p.nr, n-at)})
@@ -53,34 +54,52 @@ func padded(spans []span) int {
 // attnTile is the state of one task: some panels of queries against all keys.
 type attnTile struct {
 	s      *isa
+	way    packing
 	dk, dv int // sizes of q and k, and of v
+	depth  int // way.depth(dk)
+	rowsO  int // way.rows(dv)
+	high   int // rows of a panel of keys
 	spans  []span
 	tile   int // most keys in a tile
 
-	q       []float32 // [panels][dk, nr] packed queries
-	o       []float32 // [panels][dv, nr] transposed output, not yet divided by l
+	q       []float32 // [panels][depth, nr] packed queries
+	o       []float32 // [panels][rowsO, nr] transposed output, not yet divided by l
 	m, l    []float32 // [panels][nr]
 	started bool      // o, m and l hold something
 
-	k, v  []float32 // one tile of keys and values, packed in panels of mr rows: keys by dk, and dv by keys
+	k, v  []float32 // one tile of keys and values, packed in panels: keys by dk, and dv by keys
 	rows  []float32 // gathered rows of q, k or v before packing, [tile, dk or dv] with spill
+	plain []float32 // a panel, or the values, as float32 before conversion
 	score []float32 // [tile, nr]
+	power []float32 // the same as the second operand of a product; score itself for floats
 	mNew  []float32 // [nr]
 	alpha []float32 // [nr]
 	junk  []float32 // [nr], a sum that nothing reads
 }
 
-func (a *attnTile) init(s *isa, sc *scratch, queries, keys, dk, dv int) {
-	t := min(keyTile(s.mr), keys)
-	*a = attnTile{s: s, dk: dk, dv: dv, spans: s.spans(queries), tile: t}
+func (a *attnTile) init(s *isa, sc *scratch, precision Precision, queries, keys, dk, dv int) {
+	way := s.packing(precision)
+	high := s.panelRows(way)
+	t := min(keyTile(high), keys)
+	*a = attnTile{s: s, way: way, dk: dk, dv: dv, depth: way.depth(dk), rowsO: way.rows(dv), high: high, spans: s.spans(way, queries), tile: t}
 	nr, cols := s.nr, padded(a.spans)
-	a.q = sc.floats(cols * dk)
-	a.o = sc.floats(cols * dv)
+	a.q = sc.floats(cols*a.depth + spill)
+	a.o = sc.floats(cols * a.rowsO)
 	a.m, a.l = sc.floats(cols), sc.floats(cols)
-	a.k = sc.floats(t*dk + spill)
-	a.v = sc.floats(t*dv + spill)
+	a.k = sc.floats(way.rows(t)*a.depth + spill)
+	a.v = sc.floats(a.rowsO*way.depth(t) + spill)
 	a.rows = sc.floats(max(t, nr)*max(dk, dv) + spill)
-	a.score = sc.floats(t * nr)
+	a.score = sc.floats(max(way.rows(t), 2*way.depth(t))*nr + spill)
+	a.power = a.score
+	switch way {
+	case tiled:
+		a.plain = sc.floats(max(way.buffer(nr, dk), a.dv*(t+spill)))
+	case pairs:
+		a.plain = sc.floats(max(way.buffer(nr, dk), way.buffer(s.mr, t)))
+	}
+	if way == pairs || way == tiled {
+		a.power = sc.floats(way.depth(t)*nr + spill)
+	}
 	a.mNew, a.alpha, a.junk = sc.floats(nr), sc.floats(nr), sc.floats(nr)
 	clear(a.o)
 	clear(a.l)
@@ -89,10 +108,19 @@ func (a *attnTile) init(s *isa, sc *scratch, queries, keys, dk, dv int) {
 	}
 }
 
+// before is where a panel is packed as floats on its way to dst.
+func (a *attnTile) before(dst []float32) []float32 {
+	if a.way == pairs || a.way == tiled {
+		return a.plain
+	}
+	return dst
+}
+
 // packQueries packs a panel from rows[p.n, dk] in a.rows; the columns past them are zero.
 func (a *attnTile) packQueries(p span) {
 	s := a.s
-	q := a.q[p.at*a.dk:][:a.dk*p.nr]
+	dst := a.q[p.at*a.depth:]
+	q := a.before(dst)
 	clear(a.rows[p.n*a.dk : p.nr*a.dk])
 	whole := a.dk / s.lanes * s.lanes
 	for h := 0; h < p.nr; h += s.lanes {
@@ -104,12 +132,21 @@ func (a *attnTile) packQueries(p span) {
 			}
 		}
 	}
+	s.convert(a.way, dst, q, p.nr, a.dk)
 }
 
 // packKeys packs keys [lo, hi) of the tile, lo at the start of a panel, from rows of dk elements with a distance of ld.
 func (a *attnTile) packKeys(lo, hi int, rows []float32, ld int) {
-	for r := lo; r < hi; r += a.s.mr {
-		packRows(a.s, a.k[r*a.dk:], rows[(r-lo)*ld:], ld, min(a.s.mr, hi-r), a.dk)
+	if a.way == tiled {
+		a.s.squareRows(a.k[lo*a.depth:], rows, ld, hi-lo, a.dk)
+		return
+	}
+	for r := lo; r < hi; r += a.high {
+		h := min(a.high, hi-r)
+		dst := a.k[r*a.depth:]
+		panel := a.before(dst)
+		packRows(a.s, panel, rows[(r-lo)*ld:], ld, h, a.dk)
+		a.s.convert(a.way, dst, panel, h, a.dk)
 	}
 }
 
@@ -118,22 +155,61 @@ func (a *attnTile) packKeys(lo, hi int, rows []float32, ld int) {
 // distance between them, and their number.
 func (a *attnTile) packValues(n int, run func(at int) (rows []float32, ld, count int)) {
 	s := a.s
-	for r := 0; r < a.dv; r += s.mr {
-		h := min(s.mr, a.dv-r)
+	if a.way == tiled {
+		ld := n + spill // of the values turned
 		for at := 0; at < n; {
-			rows, ld, count := run(at)
-			s.copyRows(a.v[r*n+at*h:], h, rows[r:], ld, count) // spills into what comes later
+			rows, from, count := run(at)
+			for i := 0; i < count; i += s.lanes {
+				a.turnValues(a.plain[at+i:], ld, rows[i*from:], from, min(s.lanes, count-i))
+			}
 			at += count
 		}
+		s.squareRows(a.v, a.plain, ld, a.dv, n)
+		return
+	}
+	depth := a.way.depth(n)
+	for r := 0; r < a.dv; r += s.mr {
+		h := min(s.mr, a.dv-r)
+		dst := a.v[r*depth:]
+		panel := a.before(dst)
+		for at := 0; at < n; {
+			rows, ld, count := run(at)
+			s.copyRows(panel[at*h:], h, rows[r:], ld, count) // spills into what comes later
+			at += count
+		}
+		s.convert(a.way, dst, panel, h, n)
+	}
+}
+
+// turnValues is dst[e*ld+i] = rows[i*from+e] for n values, n <= lanes. It may leave rubbish behind a row of dst.
+func (a *attnTile) turnValues(dst []float32, ld int, rows []float32, from, n int) {
+	whole := a.dv / a.s.lanes * a.s.lanes
+	a.s.transpose(dst, ld, rows, from, n, whole)
+	for e := whole; e < a.dv; e++ {
+		for i := range n {
+			dst[e*ld+i] = rows[i*from+e]
+		}
+	}
+}
+
+// multiply is the product of a panel of rows, of which h, with a panel of columns.
+func (a *attnTile) multiply(p span, h, depth int, left, right, c []float32, accumulate bool) {
+	if a.way == pairs {
+		p.pairs(h, depth, left, right, c, p.nr, accumulate, nil, nil, 0)
+	} else {
+		p.gemm(h, depth, left, right, c, p.nr, accumulate, nil, nil, 0)
 	}
 }
 
 // scores computes the raw products of a panel with the n packed keys.
 func (a *attnTile) scores(p span, n int) []float32 {
-	mr := a.s.mr
-	q := a.q[p.at*a.dk:]
-	for r := 0; r < n; r += mr {
-		p.gemm(min(mr, n-r), a.dk, a.k[r*a.dk:], q, a.score[r*p.nr:], p.nr, false, nil, nil, 0)
+	q := a.q[p.at*a.depth:]
+	if a.way == tiled {
+		a.s.tiles(a.way.rows(n)/tileSide, a.depth/(tileSide/2), a.k, q, a.score, p.nr, nil, 0)
+		return a.score[:n*p.nr]
+	}
+	for r := 0; r < n; r += a.high {
+		a.multiply(p, min(a.high, n-r), a.depth, a.k[r*a.depth:], q, a.score[r*p.nr:], false)
 	}
 	return a.score[:n*p.nr]
 }
@@ -144,7 +220,7 @@ func (a *attnTile) begin(p span) { copy(a.mNew[:p.nr], a.m[p.at:]) }
 // accumulate turns the finished scores of a panel into weights and adds their values. a.mNew holds the new maxima.
 func (a *attnTile) accumulate(p span, n int) {
 	nr := p.nr
-	m, l, o := a.m[p.at:][:nr], a.l[p.at:][:nr], a.o[p.at*a.dv:][:a.dv*nr]
+	m, l, o := a.m[p.at:][:nr], a.l[p.at:][:nr], a.o[p.at*a.rowsO:][:a.rowsO*nr]
 	changed := false
 	for i, x := range a.mNew[:nr] {
 		a.alpha[i] = m[i]
@@ -161,8 +237,18 @@ func (a *attnTile) accumulate(p span, n int) {
 		p.scaleRows(o, a.alpha)
 	}
 	p.expSum(a.score[:n*nr], a.mNew, l)
+	a.s.convert(a.way, a.power, a.score, nr, n)
+	depth := a.way.depth(n)
+	if a.way == tiled {
+		init := o
+		if !a.started {
+			init = nil
+		}
+		a.s.tiles(a.rowsO/tileSide, depth/(tileSide/2), a.v, a.power, o, nr, init, nr)
+		return
+	}
 	for r := 0; r < a.dv; r += a.s.mr {
-		p.gemm(min(a.s.mr, a.dv-r), n, a.v[r*n:], a.score, o[r*nr:], nr, a.started, nil, nil, 0)
+		a.multiply(p, min(a.s.mr, a.dv-r), depth, a.v[r*depth:], a.power, o[r*nr:], a.started)
 	}
 }
 
@@ -170,7 +256,7 @@ func (a *attnTile) accumulate(p span, n int) {
 func (a *attnTile) finish(p span) []float32 {
 	s := a.s
 	nr, dv := p.nr, a.dv
-	o := a.o[p.at*dv:][:dv*nr]
+	o := a.o[p.at*a.rowsO:][:dv*nr]
 	for i, l := range a.l[p.at:][:nr] {
 		a.alpha[i] = 1 / l
 		if l == 0 {

@@ -124,7 +124,7 @@ func (g *Conv2DArgs) run(p *Pool, ho, wo int) {
 			g.gather(gathered, n, i*cg, cg, m, rows, wo)
 			q := products[i] // a copy per task: C differs
 			q.A, q.LDA = gathered, k
-			q.packA(s, a, 0, 0, rows)
+			q.packA(s, sc, a, 0, 0, rows)
 			if g.OutLast {
 				q.C = g.Out[(n*ho*wo+m)*g.Cout+i*og:]
 			} else {

@@ -21,6 +21,8 @@ type GemmArgs struct {
 	Residual []float32 // [M, N], or nil; may be C itself, with the same leading dimension and stride, and not overlap it otherwise
 	LDR      int
 
+	Precision Precision // of the operands A and B as they are multiplied
+
 	// Batch products, matrix i of an operand starting at i times its stride. 0 and 1 mean one; a stride of 0 shares the matrix.
 	// StrideC is not 0 if Batch > 1. The bias is shared.
 	Batch                              int
@@ -36,7 +38,7 @@ func Gemm(p *Pool, g *GemmArgs) {
 	}
 	g.check(batch)
 	switch {
-	case g.M <= 2 && g.TransB && !g.TransA && g.K > 0:
+	case g.M <= 2 && g.TransB && !g.TransA && g.K > 0 && g.Precision == Float32:
 		gemv(p, g, batch)
 	case batch == 1 && g.M <= 4*p.isa.mr:
 		gemmSkinny(p, g)
@@ -74,38 +76,76 @@ func (g *GemmArgs) check(batch int) {
 	}
 }
 
+// depth is the number of floats that K takes in a packed operand.
+func (g *GemmArgs) depth(w packing) int {
+	kb := kSplit(g.K)
+	return g.K/kb*w.depth(kb) + w.depth(g.K%kb)
+}
+
 // packA packs rows [m, m+rows) of product i, all blocks of k, as panels that lie one after the other within each block.
-func (g *GemmArgs) packA(s *isa, dst []float32, i, m, rows int) {
+func (g *GemmArgs) packA(s *isa, sc *scratch, dst []float32, i, m, rows int) {
+	w := s.packing(g.Precision)
 	kb := kSplit(g.K)
 	at := 0
+	buf := sc.floats(w.buffer(s.mr, kb))
 	for k := 0; k < g.K; k += kb {
 		n := min(kb, g.K-k)
+		if w == tiled {
+			g.packSquares(s, sc, dst[at:], i, m, rows, k, n)
+			at += w.rows(rows) * w.depth(n)
+			continue
+		}
 		for r := 0; r < rows; r += s.mr {
 			h := min(s.mr, rows-r)
-			if g.TransA {
-				packRowsTrans(dst[at:], g.A[i*g.StrideA+k*g.LDA+m+r:], g.LDA, h, n)
-			} else {
-				packRows(s, dst[at:], g.A[i*g.StrideA+(m+r)*g.LDA+k:], g.LDA, h, n)
+			panel := dst[at:]
+			if w == pairs {
+				panel = buf
 			}
-			at += h * n
+			if g.TransA {
+				packRowsTrans(panel, g.A[i*g.StrideA+k*g.LDA+m+r:], g.LDA, h, n)
+			} else {
+				packRows(s, panel, g.A[i*g.StrideA+(m+r)*g.LDA+k:], g.LDA, h, n)
+			}
+			s.convert(w, dst[at:], panel, h, n)
+			at += h * w.depth(n)
 		}
 	}
 }
 
-// packB packs the panel of columns [j, j+nr) of product i, rows [k, k+n).
-func (g *GemmArgs) packB(s *isa, dst []float32, i, j, k, n int, buf []float32) {
-	cols := min(s.nr, g.N-j)
-	if g.TransB {
-		packColsTrans(s, s.nr, dst, g.B.from(i*g.StrideB+j*g.LDB+k), g.LDB, cols, n, buf)
-	} else {
-		packCols(s, s.nr, dst, g.B.from(i*g.StrideB+k*g.LDB+j), g.LDB, cols, n)
+// packSquares is packA for one block of k of a product of tiles.
+func (g *GemmArgs) packSquares(s *isa, sc *scratch, dst []float32, i, m, rows, k, n int) {
+	if !g.TransA {
+		s.squareRows(dst, g.A[i*g.StrideA+m*g.LDA+k:], g.LDA, rows, n)
+		return
 	}
+	turned := sc.floats(rows * n)
+	for l := range n {
+		for r, x := range g.A[i*g.StrideA+(k+l)*g.LDA+m:][:rows] {
+			turned[r*n+l] = x
+		}
+	}
+	s.squareRows(dst, turned, n, rows, n)
+}
+
+// packB packs the panel of columns [j, j+nr) of product i, rows [k, k+n). Buf holds lanes*n floats, and then what w.buffer says.
+func (g *GemmArgs) packB(s *isa, w packing, dst []float32, i, j, k, n int, buf []float32) {
+	cols := min(s.nr, g.N-j)
+	panel := dst
+	if w == pairs || w == tiled {
+		panel = buf[s.lanes*n:]
+	}
+	if g.TransB {
+		packColsTrans(s, s.nr, panel, g.B.from(i*g.StrideB+j*g.LDB+k), g.LDB, cols, n, buf)
+	} else {
+		packCols(s, s.nr, panel, g.B.from(i*g.StrideB+k*g.LDB+j), g.LDB, cols, n)
+	}
+	s.convert(w, dst, panel, s.nr, n)
 }
 
 // tiles computes rows [m, m+rows) by panels of columns from j on: a and b are packed, b holding panels panels of which those
 // from first on are used.
 func (g *GemmArgs) tiles(s *isa, sc *scratch, i, m, rows, j, cols int, a, b []float32, panels, first int) {
-	tile := sc.floats(s.mr * s.nr)
+	tile := sc.floats(max(s.mr, tileSide) * s.nr)
 	kept := g.keep(sc, i, m, rows, j, cols)
 	kb := kSplit(g.K)
 	c := g.C[i*g.StrideC:]
@@ -114,9 +154,14 @@ func (g *GemmArgs) tiles(s *isa, sc *scratch, i, m, rows, j, cols int, a, b []fl
 		residual = g.Residual[i*g.StrideR:]
 	}
 	atA, atB := 0, 0
+	way := s.packing(g.Precision)
+	multiply := s.gemm
+	if way == pairs {
+		multiply = s.pairs
+	}
 	for k := 0; k == 0 || k < g.K; k += kb {
-		n := min(kb, g.K-k)
-		lastBlock := k+n >= g.K
+		n := way.depth(min(kb, g.K-k))
+		lastBlock := k+kb >= g.K
 		for q := 0; q < cols; q += s.nr {
 			w := min(s.nr, cols-q)
 			pb := b[atB+(first+q/s.nr)*s.nr*n:]
@@ -124,6 +169,14 @@ func (g *GemmArgs) tiles(s *isa, sc *scratch, i, m, rows, j, cols int, a, b []fl
 			var bias []float32
 			if lastBlock && g.Bias != nil {
 				bias = g.Bias[j+q:]
+			}
+			if way == tiled {
+				var res []float32
+				if residual != nil {
+					res = residual[m*g.LDR+j+q:]
+				}
+				g.squareTiles(s, c[m*g.LDC+j+q:], tile, pa, pb, rows, w, n, k == 0, bias, res)
+				continue
 			}
 			for r := 0; r < rows; r += s.mr {
 				h := min(s.mr, rows-r)
@@ -133,9 +186,9 @@ func (g *GemmArgs) tiles(s *isa, sc *scratch, i, m, rows, j, cols int, a, b []fl
 					res = residual[(m+r)*g.LDR+j+q:]
 				}
 				if w == s.nr {
-					s.gemm(h, n, pa, pb, c[at:], g.LDC, k > 0, bias, res, g.LDR)
+					multiply(h, n, pa, pb, c[at:], g.LDC, k > 0, bias, res, g.LDR)
 				} else {
-					s.gemm(h, n, pa, pb, tile, s.nr, false, nil, nil, 0)
+					multiply(h, n, pa, pb, tile, s.nr, false, nil, nil, 0)
 					for t := range h {
 						finishRow(c[at+t*g.LDC:][:w], tile[t*s.nr:], k > 0, bias, rowOf(res, t, g.LDR))
 					}
@@ -143,7 +196,7 @@ func (g *GemmArgs) tiles(s *isa, sc *scratch, i, m, rows, j, cols int, a, b []fl
 				pa = pa[h*n:]
 			}
 		}
-		atA += rows * n
+		atA += way.rows(rows) * n
 		atB += panels * s.nr * n
 	}
 	if g.Act != ActNone {
@@ -187,7 +240,8 @@ func (g *GemmArgs) epilogue(s *isa, i, m, rows, j, cols int, kept []float32) {
 // gemmPacked packs as much of B as the pool's packedLimit allows, all workers together, and then cuts the output into blocks.
 func gemmPacked(p *Pool, g *GemmArgs, batch int) {
 	s := p.isa
-	panelSize := s.nr * g.K
+	depth := g.depth(s.packing(g.Precision))
+	panelSize := s.nr * depth
 	panels := (g.N + s.nr - 1) / s.nr
 	distinct := batch // matrices of B to pack
 	if g.StrideB == 0 {
@@ -214,8 +268,8 @@ func gemmPacked(p *Pool, g *GemmArgs, batch int) {
 			first, shared := i0, distinct == 1
 			p.blocks(g, products, width, func(i, m, rows, q, n, w int) {
 				sc := p.scratch(w)
-				a := sc.floats(rows*g.K + spill)
-				g.packA(s, a, first+i, m, rows)
+				a := sc.floats(s.packing(g.Precision).rows(rows)*depth + spill)
+				g.packA(s, sc, a, first+i, m, rows)
 				b := packed
 				if !shared {
 					b = packed[i*width*panelSize:]
@@ -234,14 +288,16 @@ func (p *Pool) packPanels(g *GemmArgs, packed []float32, i0, matrices, q0, width
 	if g.K == 0 {
 		return
 	}
+	way := s.packing(g.Precision)
+	depth := g.depth(way)
 	p.split(matrices*width, 1+(1<<14)/(g.K*s.nr), func(lo, hi, w int) {
-		buf := p.scratch(w).floats(s.lanes * kb)
+		buf := p.scratch(w).floats(s.lanes*kb + way.buffer(s.nr, kb))
 		for t := lo; t < hi; t++ {
 			i, q := t/width, t%width
-			base := packed[i*width*s.nr*g.K:]
+			base := packed[i*width*s.nr*depth:]
 			for k := 0; k < g.K; k += kb {
 				n := min(kb, g.K-k)
-				g.packB(s, base[(width*k+q*n)*s.nr:], i0+i, (q0+q)*s.nr, k, n, buf)
+				g.packB(s, way, base[(width*(k/kb)*way.depth(kb)+q*way.depth(n))*s.nr:], i0+i, (q0+q)*s.nr, k, n, buf)
 			}
 		}
 	})
@@ -249,7 +305,7 @@ func (p *Pool) packPanels(g *GemmArgs, packed []float32, i0, matrices, q0, width
 
 // blocks cuts products x M x panels into blocks for f: i is the product, [m, m+rows) the rows, [q, q+n) the panels.
 func (p *Pool) blocks(g *GemmArgs, products, panels int, f func(i, m, rows, q, n, worker int)) {
-	mr := p.isa.mr
+	mr := p.isa.panelRows(p.isa.packing(g.Precision))
 	rowPanels := (g.M + mr - 1) / mr
 	want := 1
 	if len(p.workers) > 1 && g.M*g.N*g.K*products > 1<<17 {
@@ -270,19 +326,20 @@ func (p *Pool) blocks(g *GemmArgs, products, panels int, f func(i, m, rows, q, n
 func gemmSkinny(p *Pool, g *GemmArgs) {
 	s := p.isa
 	kb := kSplit(g.K)
+	way := s.packing(g.Precision)
+	depth := g.depth(way)
 	p.shared.reset()
-	a := p.shared.floats(g.M*g.K + spill)
-	g.packA(s, a, 0, 0, g.M)
+	a := p.shared.floats(way.rows(g.M)*depth + spill)
+	g.packA(s, &p.shared, a, 0, 0, g.M)
 	panels := (g.N + s.nr - 1) / s.nr
 	p.split(panels, 1+(1<<16)/max(1, g.K*s.nr*g.M), func(lo, hi, w int) {
 		sc := p.scratch(w)
-		b := sc.floats(g.K*s.nr + spill)
-		buf := sc.floats(s.lanes * kb)
+		b := sc.floats(depth*s.nr + spill)
+		buf := sc.floats(s.lanes*kb + way.buffer(s.nr, kb))
 		for q := lo; q < hi; q++ {
 			j := q * s.nr
 			for k := 0; k < g.K; k += kb {
-				n := min(kb, g.K-k)
-				g.packB(s, b[k*s.nr:], 0, j, k, n, buf)
+				g.packB(s, way, b[k/kb*way.depth(kb)*s.nr:], 0, j, k, min(kb, g.K-k), buf)
 			}
 			g.tiles(s, sc, 0, 0, g.M, j, min(s.nr, g.N-j), a, b, 1, 0)
 		}

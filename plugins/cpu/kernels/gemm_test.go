@@ -26,7 +26,11 @@ func gemm64(g *GemmArgs) []float64 {
 					if g.TransB {
 						b = i*g.StrideB + n*g.LDB + k
 					}
-					s += float64(g.A[a]) * float64(weightAt(g.B, b))
+					x, y := g.A[a], weightAt(g.B, b)
+					if g.Precision == BFloat16 {
+						x, y = roundBF16(x), roundBF16(y)
+					}
+					s += float64(x) * float64(y)
 				}
 				if g.Bias != nil {
 					s += float64(g.Bias[n])
@@ -76,6 +80,9 @@ func randomGemm(r *rand.Rand, m, n, k, batch int) *GemmArgs {
 	g := &GemmArgs{M: m, N: n, K: k, Batch: batch, TransA: r.IntN(4) == 0, TransB: r.IntN(2) == 0, Act: Act(r.IntN(int(ActTanh) + 1))}
 	if r.IntN(2) == 0 {
 		g.Act = ActNone
+	}
+	if (m+2*n+k)%3 == 0 {
+		g.Precision = BFloat16
 	}
 	ar, ac, br, bc := m, k, k, n
 	if g.TransA {
@@ -132,7 +139,7 @@ func runGemm(t *testing.T, p *Pool, g *GemmArgs, what string) []float32 {
 }
 
 func describe(g *GemmArgs) string {
-	return fmt.Sprintf("M%d N%d K%d batch %d transA %v transB %v %v bias %v act %v residual %v", g.M, g.N, g.K, g.Batch, g.TransA,
+	return g.Precision.String() + fmt.Sprintf(" M%d N%d K%d batch %d transA %v transB %v %v bias %v act %v residual %v", g.M, g.N, g.K, g.Batch, g.TransA,
 		g.TransB, g.B.kind, g.Bias != nil, g.Act, g.Residual != nil)
 }
 

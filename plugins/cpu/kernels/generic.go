@@ -50,6 +50,7 @@ func genericISA() *isa {
 				dst[i] = x + b[i]
 			}
 		},
+		round:  mapOf(roundBF16),
 		binary: binaryGeneric(), compare: compareGeneric(), choose: chooseGeneric,
 		sum: func(x []float32) float32 {
 			s := 0.0

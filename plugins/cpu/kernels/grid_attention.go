@@ -15,7 +15,10 @@ type GridAttentionArgs struct {
 	RelH  []float32 // [wh, wh, Dim] by query and key row of the window; nil with RelW
 	RelW  []float32 // [ww, ww, Dim] by query and key column
 	Scale float32
-	Out   []float32 // [B, GH, GW, Heads*Dim]; must not overlap QKV
+
+	Precision Precision // of the operands of q·k and of the product with v
+
+	Out []float32 // [B, GH, GW, Heads*Dim]; must not overlap QKV
 }
 
 // window is one window of a grid attention: its place and how much of it lies on the grid.
@@ -72,7 +75,7 @@ type gridTask struct {
 func (t *gridTask) run(s *isa, sc *scratch) {
 	g, d := t.g, t.g.Dim
 	keys := t.vh * t.vw
-	t.init(s, sc, t.q1-t.q0, keys, d, d)
+	t.init(s, sc, g.Precision, t.q1-t.q0, keys, d, d)
 	for _, p := range t.spans {
 		for i := range p.n {
 			copy(t.rows[i*d:i*d+d], t.at(t.q0 + p.at + i)[t.head*d:])
@@ -122,10 +125,10 @@ func (t *gridTask) at(i int) []float32 { return t.g.QKV[t.index(i)*3*t.g.Heads*t
 // pack packs the tile of n keys and values from k0 on. They are read in place where the tokens of a panel, or of a row of the
 // window, are evenly spaced.
 func (t *gridTask) pack(k0, n int) {
-	s, d, e := t.s, t.g.Dim, t.g.Heads*t.g.Dim
+	d, e := t.g.Dim, t.g.Heads*t.g.Dim
 	even := t.vw == t.g.GW // rows of the window follow each other
-	for r := 0; r < n; r += s.mr {
-		h := min(s.mr, n-r)
+	for r := 0; r < n; r += t.high {
+		h := min(t.high, n-r)
 		if even || (k0+r)%t.vw+h <= t.vw {
 			t.packKeys(r, r+h, t.at(k0 + r)[e+t.head*d:], 3*e)
 			continue

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// gridAttention64 is the definition, token by token: build each padded window, then plain softmax attention.
+// gridAttention64 is the definition, token by token: build each padded window, then plain softmax attention. Of the precision it
+// knows the rounding of q, k and v in the products, not that of the weights.
 func gridAttention64(g *GridAttentionArgs) []float64 {
 	e := g.Heads * g.Dim
 	wh, ww := g.Window, g.Window
@@ -15,6 +16,12 @@ func gridAttention64(g *GridAttentionArgs) []float64 {
 		wh, ww = g.GH, g.GW
 	}
 	out := make([]float64, g.B*g.GH*g.GW*e)
+	round := func(x float64) float64 {
+		if g.Precision == BFloat16 {
+			return float64(roundBF16(float32(x)))
+		}
+		return x
+	}
 	for b := range g.B {
 		at := func(y, x, i int) float64 {
 			if y >= g.GH || x >= g.GW {
@@ -35,7 +42,7 @@ func gridAttention64(g *GridAttentionArgs) []float64 {
 						ky, kx := j/ww, j%ww
 						for d := range g.Dim {
 							q := at(y, x, h*g.Dim+d)
-							s[j] += float64(g.Scale) * q * at(y0+ky, x0+kx, e+h*g.Dim+d)
+							s[j] += float64(g.Scale) * round(q) * round(at(y0+ky, x0+kx, e+h*g.Dim+d))
 							if g.RelH != nil {
 								s[j] += q * (float64(g.RelH[((y-y0)*wh+ky)*g.Dim+d]) + float64(g.RelW[((x-x0)*ww+kx)*g.Dim+d]))
 							}
@@ -48,7 +55,7 @@ func gridAttention64(g *GridAttentionArgs) []float64 {
 						w := math.Exp(s[j] - top)
 						sum += w
 						for d := range g.Dim {
-							o[d] += w * at(y0+j/ww, x0+j%ww, 2*e+h*g.Dim+d)
+							o[d] += w * round(at(y0+j/ww, x0+j%ww, 2*e+h*g.Dim+d))
 						}
 					}
 					for d := range o {
@@ -110,6 +117,8 @@ func TestGridAttention(t *testing.T) {
 			what := fmt.Sprintf("%+v", c)
 			g := randomGrid(r, c.b, c.gh, c.gw, c.heads, c.dim, c.win, c.rel, c.pad)
 			compare(t, what, runGrid(t, p, g), gridAttention64(g), 1e-5, 1e-5)
+			g.Precision = BFloat16 // the weights sum to one, each within 2^-9 of itself, and values are below 2
+			compare(t, "bf16 "+what, runGrid(t, p, g), gridAttention64(g), 4e-3, 1e-5)
 		}
 	})
 }

@@ -28,7 +28,7 @@ func (g *GridAttentionArgs) packRelative(p *Pool, wh, ww int) (r relative) {
 		if i == 1 {
 			rel, t.n = g.RelW, ww
 		}
-		t.spans = s.spans(t.n)
+		t.spans = s.spans(plain, t.n)
 		t.width = padded(t.spans)
 		t.packed = p.shared.floats(t.n * d * t.width)
 		p.split(t.n, 1+elementGrain/(t.n*d), func(lo, hi, _ int) {
@@ -104,13 +104,24 @@ func (t *gridTask) padding(sc *scratch) {
 		clear(pad)
 	}
 	key, value := pad[e+t.head*d:][:d], pad[2*e+t.head*d:][:d]
+	packedKey, panel := sc.floats(d+spill), sc.floats(d+2*spill)
+	copy(packedKey, panel[:copy(panel, key)])
+	if t.way == pairs || t.way == tiled {
+		t.s.convert(pairs, packedKey, panel, 1, d)
+	} else {
+		t.s.convert(t.way, packedKey, packedKey, 1, d)
+	}
 	nr := t.s.nr
 	product, base := sc.floats(nr), sc.floats(nr)
 	score, weight := sc.floats(2*nr), sc.floats(2*nr) // of two rectangles
 	side := [2]axisSum{{max: sc.floats(nr), sum: sc.floats(nr)}, {max: sc.floats(nr), sum: sc.floats(nr)}}
 	terms := sc.floats(max(t.h, t.w) * nr)
 	for _, p := range t.spans {
-		p.gemm(1, d, key, t.q[p.at*d:], product, p.nr, false, nil, nil, 0)
+		if t.way == pairs || t.way == tiled {
+			p.pairs(1, pairs.depth(d), packedKey, t.q[p.at*t.depth:], product, p.nr, false, nil, nil, 0)
+		} else {
+			p.gemm(1, d, packedKey, t.q[p.at*d:], product, p.nr, false, nil, nil, 0)
+		}
 		rects := 0
 		for _, r := range [2][4]int{{0, t.vh, t.vw, t.w}, {t.vh, t.h, 0, t.w}} {
 			if r[0] == r[1] || r[2] == r[3] {
@@ -134,7 +145,7 @@ func (t *gridTask) padding(sc *scratch) {
 			}
 		}
 		for r := 0; r < d; r += t.s.mr { // each weight times the value: a product of depth one
-			p.gemm(min(t.s.mr, d-r), 1, value[r:], l, t.o[p.at*d+r*p.nr:], p.nr, false, nil, nil, 0)
+			p.gemm(min(t.s.mr, d-r), 1, value[r:], l, t.o[p.at*t.rowsO+r*p.nr:], p.nr, false, nil, nil, 0)
 		}
 	}
 	t.started = true

@@ -13,6 +13,7 @@ func eachPool(t *testing.T, f func(t *testing.T, p *Pool)) {
 	for _, name := range Features() {
 		t.Run(name, func(t *testing.T) { f(t, newPool(t, 3, name)) })
 	}
+	withoutTiles(t, f)
 }
 
 func newPool(t testing.TB, n int, features string) *Pool {

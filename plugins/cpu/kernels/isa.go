@@ -20,6 +20,9 @@ type panel struct {
 	// To it are added, in this order: what C holds if accumulate is set, bias[nr], residual[rows, nr]; nil means none.
 	gemm func(rows, k int, a, b, c []float32, ldc int, accumulate bool, bias, residual []float32, ldr int)
 
+	// pairs is gemm for pairs of bfloat16 in place of floats; nil where the processor has no such product.
+	pairs func(rows, k int, a, b, c []float32, ldc int, accumulate bool, bias, residual []float32, ldr int)
+
 	// The passes over one panel of attention scores s[keys, nr]; see attention_tile.go.
 	scoreMax     func(s []float32, scale float32, max []float32)
 	scoreBiasMax func(s []float32, scale float32, row, each, max []float32)
@@ -58,7 +61,18 @@ type isa struct {
 	squares   func(x []float32, mean float32) float32 // sum of (x-mean)^2
 	normalize func(dst, x, gamma, beta []float32, mean, scale float32)
 
-	fmaLoop func(n int) // 12*n vector multiply-adds; nil if not known
+	// bfloat16: round gives its values as floats. pair packs rows 2i and 2i+1 of a panel [2n, width] as pairs, the even row in
+	// the low half; it reads and writes whole vectors. nil where there is neither pairs nor tiles.
+	round func(dst, src []float32)
+	pair  func(dst, panel []float32, width, n int)
+	// tiles is C = init + A·B for blocks of 32 rows and 32 columns, 32*steps deep: A as squares [blocks][steps][32][32 bfloat16],
+	// B as pairs [16*steps, 32]. init may be nil or C. nil where the processor has no tiles. tileRow is a row of a square.
+	tiles   func(blocks, steps int, a, b, c []float32, ldc int, init []float32, ldi int)
+	tileRow func(dst, src []float32, steps int)
+
+	halfLoop func(n int) // 12*n vector products of pairs, nil if not known
+	tileLoop func(n int) // 4*n products of tiles
+	fmaLoop  func(n int) // 12*n vector multiply-adds; nil if not known
 }
 
 // Features lists the instruction sets that this processor can run, the best one last.

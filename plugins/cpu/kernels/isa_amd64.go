@@ -10,6 +10,12 @@ func nativeISAs() []*isa {
 		sets = append(sets, avx2())
 		if x.HasAVX512F && x.HasAVX512DQ && x.HasAVX512BW && x.HasAVX512VL {
 			sets = append(sets, avx512())
+			if x.HasAVX512BF16 {
+				sets = append(sets, avx512bf16())
+				if hasAMX() {
+					sets = append(sets, amx())
+				}
+			}
 		}
 	}
 	return sets

@@ -10,3 +10,17 @@ func FMAFlops(p *Pool, n int) float64 {
 	p.Run(pieces*len(p.workers), func(_, _ int) { p.isa.fmaLoop(n) })
 	return float64(pieces*len(p.workers)) * float64(n) * 12 * 2 * float64(p.isa.lanes)
 }
+
+// HalfFlops is FMAFlops for products of bfloat16 by the best unit in use: vectors of pairs, or tiles. It is 0 where there is none.
+func HalfFlops(p *Pool, n int) float64 {
+	loop, each := p.isa.halfLoop, 12*2*2*float64(p.isa.lanes)
+	if p.isa.tileLoop != nil {
+		loop, each = p.isa.tileLoop, 4*2*16*16*32
+	}
+	if loop == nil || n <= 0 {
+		return 0
+	}
+	const pieces = 16
+	p.Run(pieces*len(p.workers), func(_, _ int) { loop(n) })
+	return float64(pieces*len(p.workers)) * float64(n) * each
+}

@@ -30,6 +30,7 @@ func avx2() *isa {
 		silu: unaryOf(lanes, siluAVX2), gelu: unaryOf(lanes, geluAVX2), geluTanh: unaryOf(lanes, geluTanhAVX2),
 		erf: unaryOf(lanes, erfAVX2), relu: unaryOf(lanes, reluAVX2),
 		add:     addOf(lanes, addIntoAVX2),
+		round:   unaryOf(lanes, roundBF16AVX2),
 		binary:  binariesOf(lanes, addIntoAVX2, subIntoAVX2, mulIntoAVX2, divIntoAVX2, maxIntoAVX2, minIntoAVX2),
 		compare: comparesOf(lanes, eqBytesAVX2, neBytesAVX2, ltBytesAVX2, leBytesAVX2, gtBytesAVX2, geBytesAVX2),
 		choose:  chooseOf(lanes, chooseAVX2),
@@ -64,6 +65,7 @@ func avx512() *isa {
 		silu: unaryOf(lanes, siluAVX512), gelu: unaryOf(lanes, geluAVX512), geluTanh: unaryOf(lanes, geluTanhAVX512),
 		erf: unaryOf(lanes, erfAVX512), relu: unaryOf(lanes, reluAVX512),
 		add:     addOf(lanes, addIntoAVX512),
+		round:   unaryOf(lanes, roundBF16AVX512),
 		binary:  binariesOf(lanes, addIntoAVX512, subIntoAVX512, mulIntoAVX512, divIntoAVX512, maxIntoAVX512, minIntoAVX512),
 		compare: comparesOf(lanes, eqBytesAVX512, neBytesAVX512, ltBytesAVX512, leBytesAVX512, gtBytesAVX512, geBytesAVX512),
 		choose:  chooseOf(lanes, chooseAVX512),
@@ -71,4 +73,24 @@ func avx512() *isa {
 		normalize: normalizeOf(lanes, normalizeAVX512),
 		fmaLoop:   fmaLoopAVX512,
 	}
+}
+
+// avx512bf16 multiplies pairs of bfloat16 in vectors.
+func avx512bf16() *isa {
+	s := avx512()
+	s.name = "avx512bf16"
+	s.pairs = gemmOf([]gemmAsm{pairs1x32, pairs2x32, pairs3x32, pairs4x32, pairs5x32, pairs6x32, pairs7x32, pairs8x32, pairs9x32, pairs10x32, pairs11x32, pairs12x32, pairs13x32, pairs14x32}, 32)
+	s.narrow.pairs = gemmOf([]gemmAsm{pairs1x16, pairs2x16, pairs3x16, pairs4x16, pairs5x16, pairs6x16, pairs7x16, pairs8x16, pairs9x16, pairs10x16, pairs11x16, pairs12x16, pairs13x16, pairs14x16}, 16)
+	s.pair = pairOf(s.lanes, pairBF16AVX512)
+	s.halfLoop = pairsPeak
+	return s
+}
+
+// amx multiplies them in tiles.
+func amx() *isa {
+	s := avx512bf16()
+	s.name = "amx"
+	s.tiles, s.tileRow = tilesAMX, tileRowAMX
+	s.tileLoop = func(n int) { tilesPeak(&tileConfig[0], n) }
+	return s
 }

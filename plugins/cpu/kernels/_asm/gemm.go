@@ -18,17 +18,19 @@ func genGemm(v vec) {
 	}
 	for _, vecs := range []int{2, 1} {
 		for rows := 1; rows <= maxRows; rows++ {
-			gemmKernel(v, rows, vecs)
+			product(v, rows, vecs, fmt.Sprintf("gemm%dx%d%s", rows, vecs*v.lanes, v.name),
+				"func(k int, a, b, c *float32, ldc int, accumulate int, bias, residual *float32, ldr int)",
+				func(a, b, dst VecPhysical) { VFMADD231PS(a, b, dst) })
 		}
 	}
 	fmaLoop(v)
 }
 
-func gemmKernel(v vec, rows, vecs int) {
-	name := fmt.Sprintf("gemm%dx%d%s", rows, vecs*v.lanes, v.name)
+// product writes one kernel; multiply adds the product of two registers to a third.
+func product(v vec, rows, vecs int, name, sig string, multiply func(a, b, dst VecPhysical)) {
 	width := vecs * v.bytes() // of a row of the panel
-	TEXT(name, NOSPLIT, "func(k int, a, b, c *float32, ldc int, accumulate int, bias, residual *float32, ldr int)")
-	Doc(fmt.Sprintf("%s is the kernel of genGemm for %d rows.", name, rows))
+	TEXT(name, NOSPLIT, sig)
+	Doc(fmt.Sprintf("%s is the kernel for %d rows, as genGemm describes.", name, rows))
 	Pragma("noescape")
 	k := Load(Param("k"), GP64())
 	a := Load(Param("a"), GP64())
@@ -71,7 +73,7 @@ func gemmKernel(v vec, rows, vecs int) {
 			t := tmp[i%2]
 			VBROADCASTSS(Mem{Base: a, Disp: (u*rows + i) * 4}, t)
 			for j := range bs {
-				VFMADD231PS(bs[j], t, acc(i, j))
+				multiply(bs[j], t, acc(i, j))
 			}
 		}
 	}

@@ -24,6 +24,7 @@ var parts = map[string]func(vec){
 	"attention": genAttention,
 	"rows":      genRows,
 	"binary":    genBinary,
+	"bf16":      genBF16,
 }
 
 func main() {
@@ -31,7 +32,7 @@ func main() {
 	flag.Parse() // -out and -stubs are avo's
 	gen, ok := parts[*part]
 	if !ok {
-		fmt.Fprintf(os.Stderr, "part %q is not one of gemm, copy, math, attention, rows, binary\n", *part)
+		fmt.Fprintf(os.Stderr, "part %q is not one of gemm, copy, math, attention, rows, binary, bf16\n", *part)
 		os.Exit(2)
 	}
 	for _, v := range []vec{{8, "AVX2"}, {16, "AVX512"}} {

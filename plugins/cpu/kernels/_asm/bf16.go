@@ -1,0 +1,280 @@
+package main
+
+import (
+	"fmt"
+
+	. "github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/ir"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
+// genBF16 writes the conversions to bfloat16 and the products of bfloat16 pairs. The instructions that multiply are not known to
+// the assembler and are encoded here by hand, from the Intel Architectures Instruction Set Extensions reference:
+//
+//	VDPBF16PS zmm1, zmm2, zmm3    EVEX.512.F3.0F38.W0 52 /r
+//	LDTILECFG m512                VEX.128.NP.0F38.W0 49 !(11):000:bbb
+//	TILERELEASE                   VEX.128.NP.0F38.W0 49 C0
+//	TILEZERO tmm1                 VEX.128.F2.0F38.W0 49 11:rrr:000
+//	TILELOADD tmm1, sibmem        VEX.128.F2.0F38.W0 4B !(11):rrr:100
+//	TILESTORED sibmem, tmm1       VEX.128.F3.0F38.W0 4B !(11):rrr:100
+//	TDPBF16PS tmm1, tmm2, tmm3    VEX.128.F3.0F38.W0 5C 11:rrr:bbb (tmm2 is bbb, tmm3 is vvvv)
+func genBF16(v vec) {
+	pairBF16(v)
+	roundBF16(v)
+	if !v.wide() {
+		return
+	}
+	narrowRows(v)
+	for _, vecs := range []int{2, 1} {
+		for rows := 1; rows <= 14; rows++ {
+			product(v, rows, vecs, fmt.Sprintf("pairs%dx%d", rows, vecs*v.lanes),
+				"func(k int, a, b, c *float32, ldc int, accumulate int, bias, residual *float32, ldr int)", vdpbf16ps)
+		}
+	}
+	tilesBF16()
+}
+
+// bytes emits an instruction by its encoding.
+func bytes(b ...byte) {
+	for _, x := range b {
+		Instruction(&ir.Instruction{Opcode: "BYTE", Operands: []Op{U8(x)}})
+	}
+}
+
+// vdpbf16ps is dst += a·b over the pairs of each lane.
+func vdpbf16ps(a, b, dst VecPhysical) {
+	d, s, m := dst.PhysicalIndex(), a.PhysicalIndex(), b.PhysicalIndex()
+	not := func(bit Index, at uint) byte { return byte(^bit&1) << at }
+	bytes(0x62, not(Index(d)>>3, 7)|not(Index(m)>>4, 6)|not(Index(m)>>3, 5)|not(Index(d)>>4, 4)|2,
+		byte(^s&15)<<3|4|2, 0x40|not(Index(s)>>4, 3), 0x52, 0xc0|byte(d&7)<<3|byte(m&7))
+}
+
+// rounded is x with the low half of each lane rounded off, to even; NaN stays NaN. The low half of the result is arbitrary.
+func (v vec) rounded(x Register) VecVirtual {
+	r := v.reg()
+	VPSRLD(Imm(16), x, r)
+	if v.wide() {
+		VPANDD(bitsConst(1), r, r)
+	} else {
+		VPAND(bitsConst(1), r, r)
+	}
+	VPADDD(bitsConst(0x7fff), r, r)
+	VPADDD(x, r, r)
+	quiet := v.reg()
+	v.or(bitsConst(0x00400000), x, quiet)
+	return v.pick(cmpUnordered, x, x, quiet, r)
+}
+
+// pairBF16 makes the operands of a product of pairs from rows of float32.
+func pairBF16(v vec) {
+	name := "pairBF16" + v.name
+	TEXT(name, NOSPLIT, "func(dst, src *float32, width, pairs int)")
+	Doc(name+" packs rows 2i and 2i+1 of src[2*pairs, width], rounded to bfloat16, into the low and the high half of row i of",
+		"dst[pairs, width]. It reads and writes whole vectors, past the last row too; width, pairs > 0.")
+	Pragma("noescape")
+	dst, src := Load(Param("dst"), GP64()), Load(Param("src"), GP64())
+	width, pairs := Load(Param("width"), GP64()), Load(Param("pairs"), GP64())
+	high := v.load(bitsConst(0xffff0000))
+	row, next, i := GP64(), GP64(), GP64()
+	MOVQ(width, row)
+	SHLQ(U8(2), row)
+	Label("pair")
+	LEAQ(Mem{Base: src, Index: row, Scale: 1}, next)
+	XORQ(i, i)
+	Label("vector")
+	x, y := v.reg(), v.reg()
+	VMOVUPS(Mem{Base: src, Index: i, Scale: 1}, x)
+	VMOVUPS(Mem{Base: next, Index: i, Scale: 1}, y)
+	even, odd := v.rounded(x), v.rounded(y)
+	VPSRLD(Imm(16), even, even)
+	v.and(high, odd, odd)
+	v.or(even, odd, odd)
+	VMOVUPS(odd, Mem{Base: dst, Index: i, Scale: 1})
+	ADDQ(Imm(uint64(v.bytes())), i)
+	CMPQ(i, row)
+	JLT(LabelRef("vector"))
+	ADDQ(row, dst)
+	LEAQ(Mem{Base: next, Index: row, Scale: 1}, src)
+	DECQ(pairs)
+	JNE(LabelRef("pair"))
+	VZEROUPPER()
+	RET()
+}
+
+// roundBF16 rounds in place, for kernels that multiply float32.
+func roundBF16(v vec) {
+	name := "roundBF16" + v.name
+	TEXT(name, NOSPLIT, "func(dst, src *float32, blocks int)")
+	Doc(name + " is dst = src rounded to bfloat16, as float32, over blocks*lanes elements; blocks > 0, dst may be src.")
+	Pragma("noescape")
+	dst, src := Load(Param("dst"), GP64()), Load(Param("src"), GP64())
+	n := Load(Param("blocks"), GP64())
+	high := v.load(bitsConst(0xffff0000))
+	Label("loop")
+	x := v.reg()
+	VMOVUPS(Mem{Base: src}, x)
+	r := v.rounded(x)
+	v.and(high, r, r)
+	VMOVUPS(r, Mem{Base: dst})
+	ADDQ(Imm(uint64(v.bytes())), src)
+	ADDQ(Imm(uint64(v.bytes())), dst)
+	DECQ(n)
+	JNE(LabelRef("loop"))
+	VZEROUPPER()
+	RET()
+}
+
+// narrowRows writes one row of the first operand of a product of tiles.
+func narrowRows(v vec) {
+	TEXT("tileRowBF16", NOSPLIT, "func(dst, src *float32, steps int)")
+	Doc("tileRowBF16 rounds 32*steps floats to bfloat16: 64 bytes for each step, to addresses 2048 bytes apart; steps > 0.")
+	Pragma("noescape")
+	dst, src := Load(Param("dst"), GP64()), Load(Param("src"), GP64())
+	n := Load(Param("steps"), GP64())
+	Label("loop")
+	for i := range 2 {
+		x := v.reg()
+		VMOVUPS(Mem{Base: src, Disp: i * 64}, x)
+		r := v.rounded(x)
+		VPSRLD(Imm(16), r, r)
+		y := YMM()
+		VPMOVDW(r, y)
+		VMOVUPS(y, Mem{Base: dst, Disp: i * 32})
+	}
+	ADDQ(U32(128), src)
+	ADDQ(U32(2048), dst)
+	DECQ(n)
+	JNE(LabelRef("loop"))
+	VZEROUPPER()
+	RET()
+}
+
+// Numbers of the registers that the encodings below use.
+const (
+	rax, rcx, rdx, rbx, rsi, rdi = 0, 1, 2, 3, 6, 7
+)
+
+// tileMem is TILELOADD or TILESTORED: tile, [base + index*1].
+func tileMem(prefix byte, tile, base, index byte) {
+	// VEX.3: R X B inverted (all registers are below 8), map 0F38; W0, vvvv unused, L0, pp
+	bytes(0xc4, 0xe2, 0x78|prefix, 0x4b, tile<<3|4, index<<3|base)
+}
+
+func tileLoad(tile, base, index byte)  { tileMem(3, tile, base, index) } // F2
+func tileStore(tile, base, index byte) { tileMem(2, tile, base, index) } // F3
+
+func tileProduct(c, a, b byte) { bytes(0xc4, 0xe2, (^b&15)<<3|2, 0x5c, 0xc0|c<<3|a) }
+
+// tilesBF16 writes the product of tiles and the loop that measures it.
+func tilesBF16() {
+	TEXT("tilesBF16", NOSPLIT, "func(config *byte, blocks, steps int, a, b, c *float32, ldc int, init *float32, ldi int)")
+	Doc("tilesBF16 is C = init + A·B for blocks of 32 rows by 32 columns and 32*steps deep; blocks, steps > 0. A is",
+		"[blocks][steps][32 rows, 32 bfloat16], B is pairs: [16*steps, 32]. Leading dimensions count floats; init may be nil or C.")
+	Pragma("noescape")
+	Load(Param("config"), RAX)
+	bytes(0xc4, 0xe2, 0x78, 0x49, 0x00) // LDTILECFG [rax]
+	Load(Param("blocks"), R8)
+	Load(Param("a"), RSI)
+	Load(Param("c"), RDI)
+	Load(Param("ldc"), R9)
+	SHLQ(U8(2), R9)
+	Load(Param("init"), R10)
+	Load(Param("ldi"), R11)
+	SHLQ(U8(2), R11)
+	Label("block")
+	TESTQ(R10, R10)
+	JEQ(LabelRef("zero"))
+	MOVQ(R10, RAX)
+	MOVQ(R11, RCX)
+	tileLoad(0, rax, rcx)
+	ADDQ(U8(64), RAX)
+	tileLoad(1, rax, rcx)
+	SHLQ(U8(4), RCX)
+	ADDQ(RCX, RAX)
+	MOVQ(R11, RCX)
+	tileLoad(3, rax, rcx)
+	SUBQ(U8(64), RAX)
+	tileLoad(2, rax, rcx)
+	MOVQ(R11, RAX)
+	SHLQ(U8(5), RAX)
+	ADDQ(RAX, R10)
+	JMP(LabelRef("start"))
+	Label("zero")
+	for t := range byte(4) {
+		bytes(0xc4, 0xe2, 0x7b, 0x49, 0xc0|t<<3)
+	}
+	Label("start")
+	Load(Param("b"), RDX)
+	Load(Param("steps"), R12)
+	MOVQ(U32(64), RCX)
+	MOVQ(U32(128), RBX)
+	Label("step")
+	tileLoad(4, rsi, rcx)
+	tileLoad(6, rdx, rbx)
+	ADDQ(U8(64), RDX)
+	tileLoad(7, rdx, rbx)
+	tileProduct(0, 4, 6)
+	ADDQ(U32(1024), RSI)
+	tileLoad(5, rsi, rcx)
+	tileProduct(1, 4, 7)
+	tileProduct(2, 5, 6)
+	tileProduct(3, 5, 7)
+	ADDQ(U32(1024), RSI)
+	ADDQ(U32(2048-64), RDX)
+	DECQ(R12)
+	JNE(LabelRef("step"))
+	MOVQ(RDI, RAX)
+	MOVQ(R9, RCX)
+	tileStore(0, rax, rcx)
+	ADDQ(U8(64), RAX)
+	tileStore(1, rax, rcx)
+	SHLQ(U8(4), RCX)
+	ADDQ(RCX, RAX)
+	MOVQ(R9, RCX)
+	tileStore(3, rax, rcx)
+	SUBQ(U8(64), RAX)
+	tileStore(2, rax, rcx)
+	MOVQ(R9, RAX)
+	SHLQ(U8(5), RAX)
+	ADDQ(RAX, RDI)
+	DECQ(R8)
+	JNE(LabelRef("block"))
+	bytes(0xc4, 0xe2, 0x78, 0x49, 0xc0) // TILERELEASE
+	RET()
+
+	TEXT("tilesPeak", NOSPLIT, "func(config *byte, n int)")
+	Doc("tilesPeak does 4*n products of whole tiles on registers; n > 0.")
+	Pragma("noescape")
+	Load(Param("config"), RAX)
+	bytes(0xc4, 0xe2, 0x78, 0x49, 0x00)
+	Load(Param("n"), RCX)
+	for t := range byte(8) {
+		bytes(0xc4, 0xe2, 0x7b, 0x49, 0xc0|t<<3)
+	}
+	Label("loop")
+	tileProduct(0, 4, 6)
+	tileProduct(1, 4, 7)
+	tileProduct(2, 5, 6)
+	tileProduct(3, 5, 7)
+	DECQ(RCX)
+	JNE(LabelRef("loop"))
+	bytes(0xc4, 0xe2, 0x78, 0x49, 0xc0)
+	RET()
+
+	TEXT("pairsPeak", NOSPLIT, "func(n int)")
+	Doc("pairsPeak does 12*n vector products of pairs on registers; n > 0.")
+	n := Load(Param("n"), GP64())
+	v := vec{16, "AVX512"}
+	for i := range 14 {
+		v.clear(v.phys(i))
+	}
+	Label("loop")
+	for i := range 12 {
+		vdpbf16ps(v.phys(12), v.phys(13), v.phys(i))
+	}
+	DECQ(n)
+	JNE(LabelRef("loop"))
+	VZEROUPPER()
+	RET()
+}

@@ -1,0 +1,7 @@
+//go:build !amd64
+
+package kernels
+
+import "testing"
+
+func withoutTiles(*testing.T, func(t *testing.T, p *Pool)) {}
