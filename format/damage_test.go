@@ -10,7 +10,11 @@ import (
 	"testing"
 
 	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/interp"
+	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/plan"
+	"github.com/rlx-go/rlx/core/program"
+	"github.com/rlx-go/rlx/core/tensor"
 )
 
 // refused verifies b and wants a typed error with the exit status of a bad artifact.
@@ -195,9 +199,9 @@ func shuffle[T any](r *rand.Rand, list *[]T) {
 }
 
 // checkAccepted asks others than the verifier about what it accepted.
-func checkAccepted(t *testing.T, v *Verified) {
+func checkAccepted(t *testing.T, programs []*program.Program) {
 	t.Helper()
-	for _, p := range v.Programs() {
+	for _, p := range programs {
 		if err := p.Graph.Verify(); err != nil {
 			t.Fatalf("accepted, but core/ir refuses it: %v", err)
 		}
@@ -216,6 +220,48 @@ func checkAccepted(t *testing.T, v *Verified) {
 		if err != nil || !bytes.Equal(b, again) {
 			t.Fatalf("encodes to other bytes after decoding (%v)", err)
 		}
+		checkRun(t, q)
+	}
+}
+
+// checkRun runs a program, where it is small, on memory that is poisoned wherever the plan does not protect it, and wants
+// what its graph gives without any plan.
+func checkRun(t *testing.T, p *program.Program) {
+	t.Helper()
+	if p.ArenaSize+p.IOSize+WeightsExtent(p) > 1<<16 {
+		return
+	}
+	r := rand.New(rand.NewPCG(9, 9))
+	weights := make([]byte, WeightsExtent(p))
+	for i := range weights {
+		weights[i] = byte(0x3e) // floats near 0.19, halves near 1.6
+	}
+	param := func(name string) (*tensor.Array, error) {
+		n, _ := p.Graph.Find(name)
+		return tensor.Tensor{DType: n.Type.DType, Shape: n.Type.Shape.Eval(nil), Data: weights[p.Places[n.ID].Offset:]}.Array(), nil
+	}
+	for _, largest := range []bool{false, true} {
+		syms := map[string]int64{}
+		for _, s := range p.Graph.Syms {
+			syms[s.Name] = s.Min
+			if largest {
+				syms[s.Name] = s.Max
+			}
+		}
+		inputs := map[string]*tensor.Array{}
+		for _, n := range p.Graph.Inputs() {
+			inputs[n.Name] = interp.Random(r, n.Type, syms, ir.Range{Lo: 0, Hi: 2})
+		}
+		want, graphErr := interp.Run(p.Graph, syms, inputs, param)
+		got, err := interp.RunProgram(p, syms, inputs, weights)
+		if (graphErr == nil) != (err == nil) { // both, for an index out of range
+			t.Fatalf("accepted; the graph gives %v and the program %v\n%v", graphErr, err, p.Graph)
+		}
+		for name := range want {
+			if err := interp.Compare(got[name], want[name], ir.Tolerance{Abs: 1e-5, Rel: 1e-4}); err != nil {
+				t.Fatalf("accepted, but runs wrong: %s: %v\n%v\n%+v", name, err, p.Graph, p.Places)
+			}
+		}
 	}
 }
 
@@ -230,7 +276,7 @@ func FuzzVerify(f *testing.F) {
 		mutate(rand.New(rand.NewPCG(seed, 0)), forged.c)
 		v, err := verifyBytes(forged.file())
 		if err == nil {
-			checkAccepted(t, v)
+			checkAccepted(t, v.Programs())
 		} else if diag.ExitCode(err) != 4 {
 			t.Fatal(err)
 		}
@@ -258,7 +304,7 @@ func FuzzContents(f *testing.F) {
 			return err
 		})
 		if err == nil {
-			checkAccepted(t, v)
+			checkAccepted(t, v.Programs())
 		} else if diag.ExitCode(err) != 4 {
 			t.Fatal(err)
 		}
@@ -285,7 +331,7 @@ func FuzzSections(f *testing.F) {
 		}
 		v, err := verifyBytes(forged.file())
 		if err == nil {
-			checkAccepted(t, v)
+			checkAccepted(t, v.Programs())
 		} else if diag.ExitCode(err) != 4 {
 			t.Fatal(err)
 		}

@@ -48,7 +48,9 @@ func TestLimits(t *testing.T) {
 			}
 		}},
 		{"integers", MaxInts, 15, func(f *forgery, n int64) { f.c.graphs[2].nodes[9].attrs[0].Value = make([]int64, n) }},
-		{"rank", ir.MaxRank, 18, func(f *forgery, n int64) { f.c.graphs[2].nodes[1].typ.shape = slices.Repeat([]rawDim{{b: 1, sym: -1}}, int(n)) }},
+		{"rank", ir.MaxRank, 18, func(f *forgery, n int64) {
+			f.c.graphs[2].nodes[1].typ.shape = slices.Repeat([]rawDim{{b: 1, sym: -1}}, int(n))
+		}},
 		{"dim", ir.MaxDim, 18, func(f *forgery, n int64) {
 			f.c.graphs[2].nodes[1].typ = rawType{"i8", []rawDim{{b: n, sym: -1}}}
 		}},

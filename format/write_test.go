@@ -31,7 +31,7 @@ func TestRoundTrip(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer v.Close()
-	checkAccepted(t, v)
+	checkAccepted(t, v.Programs())
 	if v.Size() != info.Size || v.Root() != info.Root {
 		t.Errorf("%d bytes and root %x; Write said %+v", v.Size(), v.Root(), info)
 	}
@@ -186,7 +186,7 @@ func TestNoWeights(t *testing.T) {
 	if off, size := v.WeightsSection(); off != 0 || size != 0 || len(v.Sections()) != 4 {
 		t.Errorf("weights of %d bytes at %d; sections %v", size, off, v.Sections())
 	}
-	checkAccepted(t, v)
+	checkAccepted(t, v.Programs())
 }
 
 func TestSameInputSameBytes(t *testing.T) {
