@@ -1,0 +1,17 @@
+// Package backend runs programs on GPUs through WebGPU. It makes everything that a program needs when the program is
+// loaded (buffers, pipelines, bind groups), and a run records one command buffer and submits it. Which shaders run an op
+// is package kernels' business; nothing here knows an op.
+//
+// It imports core and plugins/wgpu/kernels, never format, plugins/rpc or the compiler, so that it can be tested in process.
+// Without cgo the package is empty.
+package backend
+
+// Version of the backend.
+const Version = "0.1.0"
+
+// Options change what a device allows, for tests; zero values leave it as it is.
+type Options struct {
+	MaxBinding int64 // bytes that one binding may show
+	MaxBuffer  int64 // bytes of one buffer
+	MaxGroups  int   // workgroups per dimension
+}

@@ -1,0 +1,164 @@
+//go:build cgo && (darwin || amd64)
+
+package backend
+
+import (
+	"slices"
+
+	"github.com/rajveermalviya/go-webgpu/wgpu"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/program"
+	"github.com/rlx-go/rlx/plugins/wgpu/kernels"
+)
+
+// space is a range of device memory in one or more buffers. All buffers but the last have the same size.
+type space struct {
+	buffers []*wgpu.Buffer
+	size    int64 // of each buffer but the last
+}
+
+// slack lets a binding of an empty value show something.
+const slack = program.Align
+
+func (g *gpu) newSpace(what string, bytes int64) (*space, error) {
+	s := &space{size: g.maxBuffer}
+	for left := program.AlignUp(bytes) + slack; left > 0; left -= s.size {
+		b, err := g.device.CreateBuffer(&wgpu.BufferDescriptor{Label: what, Size: uint64(min(left, s.size)),
+			Usage: wgpu.BufferUsage_Storage | wgpu.BufferUsage_CopyDst | wgpu.BufferUsage_CopySrc})
+		if err != nil {
+			s.release()
+			return nil, diag.New(device.ErrMemory, "wgpu", "%s of %d bytes on %s: %w", what, bytes, g.name, err)
+		}
+		s.buffers = append(s.buffers, b)
+	}
+	return s, nil
+}
+
+func (s *space) release() {
+	if s == nil {
+		return
+	}
+	for _, b := range s.buffers {
+		b.Destroy()
+		b.Release()
+	}
+	s.buffers = nil
+}
+
+// piece is a part of a space within one buffer.
+type piece struct {
+	buffer       *wgpu.Buffer
+	offset, size int64
+}
+
+// pieces cuts a range at the ends of buffers and, where most is not 0, into parts of at most so many bytes.
+func (s *space) pieces(offset, size, most int64) (out []piece) {
+	for size > 0 {
+		i := offset / s.size
+		in := offset - i*s.size
+		n := min(size, s.size-in)
+		if most > 0 {
+			n = min(n, most)
+		}
+		out = append(out, piece{s.buffers[i], in, n})
+		offset, size = offset+n, size-n
+	}
+	return out
+}
+
+// view makes the bindings for bytes of a space. A range that does not begin where a binding may, begins inside one.
+func (g *gpu) view(s *space, offset, bytes int64, elementSize int) ([]piece, kernels.View) {
+	begin := offset &^ (program.Align - 1)
+	size := (max(bytes, 1) + offset - begin + 15) &^ 15 // whole vectors
+	v := kernels.View{Skip: (offset - begin) / int64(elementSize)}
+	ps := s.pieces(begin, size, g.maxBinding)
+	for _, p := range ps {
+		v.Windows = append(v.Windows, kernels.Window{Offset: p.offset, Size: p.size})
+	}
+	return ps, v
+}
+
+// uploadChunk bounds the staging memory of an upload.
+const uploadChunk = 16 << 20
+
+// upload copies bytes into a space in chunks and waits for every few of them, so that staging memory stays small.
+func (g *gpu) upload(s *space, offset int64, data []byte) error {
+	for len(data) > 0 {
+		n := min(len(data), uploadChunk)
+		at := int64(0)
+		for _, p := range s.pieces(offset, int64(n), 0) {
+			part := data[at : at+p.size]
+			if tail := len(part) % 4; tail != 0 { // copies are of whole words
+				part = append(slices.Clone(part), make([]byte, 4-tail)...)
+			}
+			if err := g.queue.WriteBuffer(p.buffer, uint64(p.offset), part); err != nil {
+				return diag.New(device.ErrDevice, "wgpu", "%w", err)
+			}
+			at += p.size
+		}
+		if n == uploadChunk {
+			g.queue.Submit()
+			g.device.Poll(false, nil)
+		}
+		data, offset = data[n:], offset+int64(n)
+	}
+	return nil
+}
+
+// staging is a buffer that the host maps, reused by every run.
+type staging struct {
+	buffer *wgpu.Buffer
+	mode   wgpu.MapMode
+	size   int64
+}
+
+func (g *gpu) newStaging(mode wgpu.MapMode, size int64) (*staging, error) {
+	usage := wgpu.BufferUsage_MapWrite | wgpu.BufferUsage_CopySrc
+	if mode == wgpu.MapMode_Read {
+		usage = wgpu.BufferUsage_MapRead | wgpu.BufferUsage_CopyDst
+	}
+	size = program.AlignUp(max(size, 1))
+	if size > g.maxBuffer {
+		return nil, diag.New(device.ErrMemory, "wgpu", "inputs or outputs of %d bytes; %s has buffers of at most %d", size, g.name, g.maxBuffer)
+	}
+	b, err := g.device.CreateBuffer(&wgpu.BufferDescriptor{Label: "staging", Size: uint64(size), Usage: usage})
+	if err != nil {
+		return nil, diag.New(device.ErrMemory, "wgpu", "staging of %d bytes on %s: %w", size, g.name, err)
+	}
+	return &staging{b, mode, size}, nil
+}
+
+func (s *staging) release() {
+	if s != nil {
+		s.buffer.Destroy()
+		s.buffer.Release()
+	}
+}
+
+// access maps n bytes, hands them to f and unmaps them. It waits for the device.
+func (g *gpu) access(s *staging, n int64, f func([]byte)) error {
+	n = (n + 15) &^ 15
+	status, done := wgpu.BufferMapAsyncStatus_Unknown, false
+	err := s.buffer.MapAsync(s.mode, 0, uint64(n), func(st wgpu.BufferMapAsyncStatus) { status, done = st, true })
+	if err == nil {
+		g.device.Poll(true, nil)
+	}
+	switch {
+	case err != nil:
+		return diag.New(device.ErrDevice, "wgpu", "%w", err)
+	case !done || status != wgpu.BufferMapAsyncStatus_Success:
+		return g.lose("mapping memory ended with status " + status.String())
+	}
+	f(s.buffer.GetMappedRange(0, uint(n)))
+	return s.buffer.Unmap()
+}
+
+// lose records that the device is gone.
+func (g *gpu) lose(why string) error {
+	g.lostMu.Lock()
+	g.lost = why
+	g.lostMu.Unlock()
+	return diag.New(device.ErrDevice, "wgpu", "%s was lost: %s", g.name, why)
+}

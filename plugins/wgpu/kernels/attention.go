@@ -1,0 +1,114 @@
+package kernels
+
+import (
+	_ "embed"
+	"math"
+
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+)
+
+var (
+	//go:embed attention.wgsl
+	attentionWGSL string
+	//go:embed attention_simple.wgsl
+	attentionSimpleWGSL string
+	//go:embed attention_mask.wgsl
+	attentionMaskWGSL string
+	//go:embed attention_rows.wgsl
+	attentionRowsWGSL string
+)
+
+var _ = register(Kernel{Op: "attention", Can: func(n *ir.Node) bool {
+	return floats(&ir.Node{In: n.In[:3], Type: n.Type}) && (len(n.In) == 3 || n.In[3].Type.DType.IsFloat() || n.In[3].Type.DType == dtype.Bool)
+}, Shaders: attention})
+
+// attentionFields are the parameters of attention.
+var attentionFields = []string{"heads", "kv_heads", "dim", "sq", "sk", "q_b", "q_s", "q_h", "k_b", "k_s", "k_h", "scale:f32", "softcap:f32",
+	"offset", "window", "mask_b", "mask_h", "mask_q", "mask_k"}
+
+func attentionParams(a op.AttentionAttrs, c *Call) []uint32 {
+	q, k := c.In[0].Shape, c.In[1].Shape
+	kv := a.KVHeads
+	if kv == 0 {
+		kv = a.Heads
+	}
+	sq, d, qb, qs, qh := geometry(a.Layout, q, a.Heads)
+	sk, _, kb, ks, kh := geometry(a.Layout, k, kv)
+	offset := sk - sq
+	if a.UseQOffset {
+		offset = a.QOffset
+	}
+	var mask [4]uint32
+	if len(c.In) == 4 {
+		mask = maskStrides(c.In[3].Shape)
+	}
+	p := []uint32{uint32(a.Heads), uint32(kv), uint32(d), uint32(sq), uint32(sk), uint32(qb), uint32(qs), uint32(qh), uint32(kb), uint32(ks), uint32(kh),
+		math.Float32bits(float32(a.EffectiveScale(int64(d)))), math.Float32bits(float32(a.Softcap)), uint32(int32(offset)), uint32(a.Window)}
+	return append(p, mask[:]...)
+}
+
+// geometry reads the sequence length, the head dim and the strides of batch, sequence and head off a shape.
+func geometry(layout string, s []int, heads int) (seq, d, batch, step, head int) {
+	switch layout {
+	case op.BSE:
+		d = s[2] / heads
+		return s[1], d, s[1] * s[2], s[2], d
+	case op.BSHD:
+		return s[1], s[3], s[1] * s[2] * s[3], s[2] * s[3], s[3]
+	}
+	return s[2], s[3], s[1] * s[2] * s[3], s[3], s[2] * s[3]
+}
+
+// maskStrides are those for batch, head, query and key of a mask [B,K], [B,Q,K] or [B,H,Q,K]; dims of 1 repeat.
+func maskStrides(s []int) (out [4]uint32) {
+	axes := [][]int{2: {0, 3}, 3: {0, 2, 3}, 4: {0, 1, 2, 3}}[len(s)]
+	st := strides(s)
+	for i, axis := range axes {
+		out[axis] = st[maxRank-len(s)+i]
+	}
+	return out
+}
+
+func attention(n *ir.Node, l Limits) []Shader {
+	a := n.Attrs.(op.AttentionAttrs)
+	consts := map[string]any{"Grid": false, "Rel": false, "Layout": a.Layout, "Mask": a.Mask, "Softcap": a.Softcap != 0, "BoolMask": len(n.In) == 4 && n.In[3].Type.DType == dtype.Bool}
+	s, err := a.Sizes(n.In[0].Type, n.In[1].Type)
+	tile := attentionTile(int(s.D))
+	ok := err == nil && allF32(&ir.Node{In: n.In[:3], Type: n.Type}) && s.D%4 == 0 && tile.bytes <= l.WorkgroupStorage
+	for _, x := range n.In[:3] {
+		ok = ok && aligned(x)
+	}
+	if !ok {
+		return []Shader{mapped(n, "attention", attentionMaskWGSL+attentionSimpleWGSL, consts, attentionFields, func(c *Call) []uint32 {
+			return attentionParams(a, c)
+		})}
+	}
+	consts["DP"], consts["TD"] = tile.dp, tile.dp/16
+	sh := Shader{Name: "attention", Body: attentionMaskWGSL + attentionWGSL, Consts: consts, Fields: append([]string{"groups"}, attentionFields...),
+		Bindings: []Binding{{Name: "x0", Operand: 0, Vec: 4, DType: dtype.F32}, {Name: "x1", Operand: 1, Vec: 4, DType: dtype.F32}, {Name: "x2", Operand: 2, Vec: 4, DType: dtype.F32}}}
+	if len(n.In) == 4 {
+		sh.Bindings = append(sh.Bindings, Binding{Name: "x3", Operand: 3, DType: n.In[3].Type.DType})
+	}
+	sh.Bindings = append(sh.Bindings, Binding{Name: "y", Operand: Out, DType: dtype.F32})
+	sh.Groups = func(c *Call) int {
+		sq, _, _, _, _ := geometry(a.Layout, c.In[0].Shape, a.Heads)
+		return c.In[0].Shape[0] * a.Heads * ceilDiv(sq, 64)
+	}
+	sh.Params = func(c *Call) []uint32 {
+		if numel(c.Out.Shape) == 0 {
+			return nil
+		}
+		return append([]uint32{uint32(sh.Groups(c))}, attentionParams(a, c)...)
+	}
+	return []Shader{sh}
+}
+
+// tileOf are the sizes of the tiled kernel for a head dim.
+type tileOf struct{ dp, bytes int }
+
+func attentionTile(d int) tileOf {
+	dp := ceilDiv(d, 16) * 16
+	return tileOf{dp, dp*16*16 + dp*32*4 + 512*16}
+}

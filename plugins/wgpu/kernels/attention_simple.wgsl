@@ -1,0 +1,76 @@
+// Any sizes and element types: each element of the result walks the keys of its query once (online softmax).
+{{- if .C.Grid}}
+fn part_at(b: u32, r: u32, h: u32, which: u32, d: u32) -> f32 {
+  let t = token(b, r);
+  let at = (which * P.heads + h) * P.dim + d;
+  if (t.inside) {
+    return x0(t.at * 3u * P.heads * P.dim + at);
+  }
+  return x1(at);
+}
+{{- end}}
+
+fn value(i: u32) -> u32 {
+  let d = i % P.dim;
+{{- if .C.Grid}}
+  let h = (i / P.dim) % P.heads;
+  let t = i / (P.dim * P.heads);
+  let x = t % P.gw;
+  let y = (t / P.gw) % P.gh;
+  let b = ((t / (P.gw * P.gh)) * P.nh + y / P.wh) * P.nw + x / P.ww;
+  let qy = y % P.wh;
+  let qx = x % P.ww;
+  let q = qy * P.ww + qx;
+{{- else if eq .C.Layout "bhsd"}}
+  let q = (i / P.dim) % P.sq;
+  let h = (i / (P.dim * P.sq)) % P.heads;
+  let b = i / (P.dim * P.sq * P.heads);
+{{- else}}
+  let h = (i / P.dim) % P.heads;
+  let q = (i / (P.dim * P.heads)) % P.sq;
+  let b = i / (P.dim * P.heads * P.sq);
+{{- end}}
+{{- if not .C.Grid}}
+  let q_at = b * P.q_b + q * P.q_s + h * P.q_h;
+  let k_at = b * P.k_b + ((h * P.kv_heads) / P.heads) * P.k_h;
+{{- end}}
+  var most = -infinity();
+  var sum = 0.0;
+  var acc = 0.0;
+  for (var k = 0u; k < P.sk; k = k + 1u) {
+    var s = 0.0;
+{{- if .C.Grid}}
+    for (var e = 0u; e < P.dim; e = e + 1u) {
+      s = fma(part_at(b, q, h, 0u, e), part_at(b, k, h, 1u, e), s);
+    }
+    s = s * P.scale;
+{{- if .C.Rel}}
+    var bias = 0.0;
+    for (var e = 0u; e < P.dim; e = e + 1u) {
+      bias = fma(part_at(b, q, h, 0u, e), x2((qy * P.wh + k / P.ww) * P.dim + e) + x3((qx * P.ww + k % P.ww) * P.dim + e), bias);
+    }
+    s = s + bias;
+{{- end}}
+    let v = part_at(b, k, h, 2u, d);
+{{- else}}
+    for (var e = 0u; e < P.dim; e = e + 1u) {
+      s = fma(x0(q_at + e), x1(k_at + k * P.k_s + e), s);
+    }
+    s = s * P.scale;
+{{- template "mask" .}}
+    let v = x2(k_at + k * P.k_s + d);
+{{- end}}
+    if (is_nan(s) || s > -infinity()) {
+      let next = op_max(most, s);
+      let keep = select(op_exp(most - next), 0.0, most == -infinity() && !is_nan(next));
+      let p = op_exp(s - next);
+      sum = sum * keep + p;
+      acc = acc * keep + p * v;
+      most = next;
+    }
+  }
+  if (sum == 0.0) {
+    return y_encode(0.0);
+  }
+  return y_encode(acc / sum);
+}

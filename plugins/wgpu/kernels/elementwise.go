@@ -1,0 +1,190 @@
+package kernels
+
+import (
+	_ "embed"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+)
+
+//go:embed elementwise.wgsl
+var elementwiseWGSL string
+
+// scalars are the WGSL expressions of elementwise ops by element type of the first operand: "float", "int" for i32 and u32,
+// or "bool". Operands are $1, $2, $3.
+var scalars = map[string]map[string]string{
+	"add": {"float": "($1 + $2)", "int": "($1 + $2)"},
+	"sub": {"float": "($1 - $2)", "int": "($1 - $2)"},
+	"mul": {"float": "($1 * $2)", "int": "($1 * $2)"},
+	"div": {"float": "($1 / $2)"},
+	"max": {"float": "op_max($1, $2)", "int": "max($1, $2)"},
+	"min": {"float": "op_min($1, $2)", "int": "min($1, $2)"},
+	"pow": {"float": "op_pow($1, $2)"},
+	"eq":  {"float": "(order($1) == order($2) && !nan_either($1, $2))", "int": "($1 == $2)", "bool": "($1 == $2)"},
+	"ne":  {"float": "(order($1) != order($2) || nan_either($1, $2))", "int": "($1 != $2)", "bool": "($1 != $2)"},
+	"lt":  {"float": "(order($1) < order($2) && !nan_either($1, $2))", "int": "($1 < $2)", "bool": "(!$1 && $2)"},
+	"le":  {"float": "(order($1) <= order($2) && !nan_either($1, $2))", "int": "($1 <= $2)", "bool": "(!$1 || $2)"},
+	"gt":  {"float": "(order($1) > order($2) && !nan_either($1, $2))", "int": "($1 > $2)", "bool": "($1 && !$2)"},
+	"ge":  {"float": "(order($1) >= order($2) && !nan_either($1, $2))", "int": "($1 >= $2)", "bool": "($1 || !$2)"},
+}
+
+func init() {
+	for _, name := range []string{"gelu", "gelu_tanh", "silu", "relu", "sigmoid", "tanh", "exp", "log", "sqrt", "rsqrt", "neg", "abs",
+		"round", "sin", "cos", "tan", "atan", "erf"} {
+		scalars[name] = map[string]string{"float": "op_" + name + "($1)"}
+	}
+	for _, d := range ir.Defs() {
+		if scalars[d.Name] != nil {
+			register(Kernel{Op: d.Name, Can: hasScalar, Shaders: elementwise})
+		}
+	}
+}
+
+var (
+	_ = register(Kernel{Op: "where", Can: func(n *ir.Node) bool { return n.In[0].Type.DType == dtype.Bool }, Shaders: func(n *ir.Node, _ Limits) []Shader {
+		// The chosen bits, whatever their type.
+		return []Shader{broadcasting(n, "  if (x0(at0(i))) {\n    return x1_bits(at1(i));\n  }\n  return x2_bits(at2(i));")}
+	}})
+	_ = register(Kernel{Op: "elementwise_region", Can: func(n *ir.Node) bool { _, ok := regionCode(n); return ok }, Shaders: func(n *ir.Node, _ Limits) []Shader {
+		code, _ := regionCode(n)
+		return []Shader{broadcasting(n, code)}
+	}})
+	_ = register(Kernel{Op: "copy", Shaders: func(n *ir.Node, _ Limits) []Shader {
+		return []Shader{broadcasting(n, "  return x0_bits(i);")}
+	}})
+	_ = register(Kernel{Op: "expand", Shaders: func(n *ir.Node, _ Limits) []Shader {
+		return []Shader{broadcasting(n, "  return x0_bits(at0(i));")}
+	}})
+)
+
+func class(d dtype.DType) string {
+	switch {
+	case d.IsFloat():
+		return "float"
+	case d == dtype.Bool:
+		return "bool"
+	}
+	return "int"
+}
+
+func hasScalar(n *ir.Node) bool { return scalars[n.Op.Name][class(n.In[0].Type.DType)] != "" }
+
+func elementwise(n *ir.Node, _ Limits) []Shader {
+	expr := apply(scalars[n.Op.Name][class(n.In[0].Type.DType)], [3]string{"x0(at0(i))", "x1(at1(i))"})
+	return []Shader{broadcasting(n, "  return y_encode("+expr+");")}
+}
+
+// broadcast says how an operand is read for element i of the result.
+type broadcast struct {
+	K   int
+	How string // "same", "one", "suffix" or "strided"
+}
+
+func howBroadcast(x, out ir.Shape) string {
+	for len(x) > 0 && x[0].Is(1) {
+		x = x[1:]
+	}
+	if len(x) == 0 {
+		return "one"
+	}
+	trimmed := out
+	for len(trimmed) > len(x) && trimmed[0].Is(1) {
+		trimmed = trimmed[1:]
+	}
+	switch {
+	case x.Equal(trimmed):
+		return "same"
+	case len(x) <= len(out) && x.Equal(out[len(out)-len(x):]):
+		return "suffix"
+	}
+	return "strided"
+}
+
+// broadcasting is a mapped shader over operands that broadcast to the result; code may call atK(i), the index into operand K.
+func broadcasting(n *ir.Node, code string) Shader {
+	ops := make([]broadcast, len(n.In))
+	fields := []string{}
+	strided := slices.ContainsFunc(n.In, func(x *ir.Node) bool { return howBroadcast(x.Type.Shape, n.Type.Shape) == "strided" })
+	if strided {
+		fields = append(fields, "dims:8")
+	}
+	for k, x := range n.In {
+		ops[k] = broadcast{k, howBroadcast(x.Type.Shape, n.Type.Shape)}
+		switch ops[k].How {
+		case "suffix":
+			fields = append(fields, fmt.Sprint("mod", k))
+		case "strided":
+			fields = append(fields, fmt.Sprintf("stride%d:8", k))
+		}
+	}
+	consts := map[string]any{"Operands": ops, "Code": code}
+	return mapped(n, n.Op.Name, elementwiseWGSL, consts, fields, func(c *Call) (p []uint32) {
+		if strided {
+			p = append(p, dims(c.Out.Shape)...)
+		}
+		for k, o := range ops {
+			switch o.How {
+			case "suffix":
+				p = append(p, uint32(numel(c.In[k].Shape)))
+			case "strided":
+				p = append(p, strides(c.In[k].Shape)...)
+			}
+		}
+		return p
+	})
+}
+
+// apply fills operands into an expression.
+func apply(expr string, args [3]string) string {
+	return strings.NewReplacer("$1", args[0], "$2", args[1], "$3", args[2]).Replace(expr)
+}
+
+// regionCode translates the steps of an elementwise_region; ok is false where they have an op without an expression.
+func regionCode(n *ir.Node) (code string, ok bool) {
+	steps, err := op.ParseRegion(n.Attrs.(op.ElementwiseRegionAttrs).Expr)
+	if err != nil {
+		return "", false
+	}
+	bools := make([]bool, len(steps))
+	for i, s := range steps {
+		args, first := [3]string{}, "float"
+		for k, o := range s.In {
+			isBool := false
+			switch o.Kind {
+			case op.RegionInput:
+				args[k], isBool = fmt.Sprintf("x%d(at%d(i))", o.Index, o.Index), n.In[o.Index].Type.DType == dtype.Bool
+			case op.RegionResult:
+				args[k], isBool = fmt.Sprint("v", o.Index), bools[o.Index]
+			case op.RegionLiteral:
+				args[k] = fmt.Sprintf("from_bits(%du)", math.Float32bits(o.Value))
+			}
+			if isBool && k == 0 {
+				first = "bool"
+			}
+			if s.Op.Name == "where" && k == 1 {
+				bools[i] = isBool
+			}
+		}
+		expr := scalars[s.Op.Name][first]
+		if s.Op.Name == "where" {
+			expr = "select($3, $2, $1)"
+			if first != "bool" {
+				return "", false
+			}
+		} else if expr == "" {
+			return "", false
+		}
+		switch s.Op.Name {
+		case "eq", "ne", "lt", "le", "gt", "ge":
+			bools[i] = true
+		}
+		code += fmt.Sprintf("  let v%d = %s;\n", i, apply(expr, args))
+	}
+	code += fmt.Sprintf("  return y_encode(v%d);", len(steps)-1)
+	return code, true
+}

@@ -1,0 +1,168 @@
+// Package kernels holds the shaders of the wgpu backend: for each op, the WGSL that runs it and what the host must hand
+// to that WGSL. One kernel is a .go and a .wgsl file side by side; package backend walks the steps of a program and knows
+// no op.
+//
+// It imports core only, never the WebGPU binding: shaders are text here, so that they can be written and checked without a
+// C compiler and without a device.
+package kernels
+
+import (
+	"slices"
+
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+	_ "github.com/rlx-go/rlx/core/op" // the ops that kernels name
+	"github.com/rlx-go/rlx/core/program"
+)
+
+// Limits are what kernels must know of a device.
+type Limits struct {
+	WorkgroupStorage int // bytes of var<workgroup> memory
+	StorageBuffers   int // bindings of a shader
+}
+
+// Kernel runs one op.
+type Kernel struct {
+	Op string
+	// Can reports whether the kernel takes this node's types, attributes and ranks; nil: always. Where it says no, a
+	// program is refused when it is loaded.
+	Can func(n *ir.Node) bool
+	// Shaders are what runs the node, in order. They depend on what does not change between runs.
+	Shaders func(n *ir.Node, l Limits) []Shader
+	// Scratch is the device memory in bytes that the shaders share, at the symbols' upper bounds; nil: none.
+	Scratch func(n *ir.Node) int64
+}
+
+// Operand positions that are no index of a node's operands.
+const (
+	Out     = -1 // the result
+	Scratch = -2 // device memory that belongs to no value
+	Status  = -3 // where a shader reports values that its op refuses
+)
+
+// Shader is a specialised WGSL program and how to start it.
+type Shader struct {
+	Name     string // of the template, for messages
+	Body     string // template text; see shader.go
+	Bindings []Binding
+	Consts   any // what the template reads as .C
+	// Fields are the members of the struct P: "name" is a u32, "name:f32" an f32, "name:8" an array of 8 u32.
+	Fields []string
+	// Params are the values of Fields, flattened. Nil: nothing to do under these sizes.
+	Params func(c *Call) []uint32
+	// Groups is the number of workgroups; the runtime folds it into the dimensions that a device allows.
+	Groups func(c *Call) int
+}
+
+// Binding is an operand as a shader sees it.
+type Binding struct {
+	Name    string
+	Operand int
+	// Vec is the number of elements per access: 0 for typed access to single elements, 4 for vectors of four f32 (or of
+	// four f16 or bf16, read only).
+	Vec int
+	// DType is the element type; it is filled in from the node, and used for Scratch.
+	DType dtype.DType
+}
+
+// Call is a step under given values of the symbols.
+type Call struct {
+	In  []program.Operand
+	Out program.Operand
+}
+
+var registry = map[string]Kernel{}
+
+func register(k Kernel) struct{} {
+	if _, ok := ir.Find(k.Op); !ok || registry[k.Op].Op != "" {
+		panic("BUG: wgpu: kernel for " + k.Op + ", which is no op or has a kernel already")
+	}
+	registry[k.Op] = k
+	return struct{}{}
+}
+
+// Find is the kernel that runs a node; ok is false where none does.
+func Find(n *ir.Node) (k Kernel, ok bool) {
+	k, ok = registry[n.Op.Name]
+	if !ok || !known(n) {
+		return Kernel{}, false
+	}
+	return k, k.Can == nil || k.Can(n)
+}
+
+// Ops lists the ops that have a kernel, sorted.
+func Ops() []string {
+	var out []string
+	for name := range registry {
+		out = append(out, name)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// DTypes are the element types that device memory holds. WGSL has no 64-bit types.
+func DTypes() []dtype.DType {
+	return []dtype.DType{dtype.F32, dtype.F16, dtype.BF16, dtype.I32, dtype.U32, dtype.Bool}
+}
+
+// maxRank is what the parameters of strided kernels hold.
+const maxRank = 8
+
+// known: element types that exist on the device, and ranks that parameters hold.
+func known(n *ir.Node) bool {
+	for _, x := range append(slices.Clone(n.In), n) {
+		if !slices.Contains(DTypes(), x.Type.DType) || x.Type.Rank() > maxRank {
+			return false
+		}
+	}
+	return true
+}
+
+// numel is the number of elements of a shape.
+func numel(shape []int) int {
+	n := 1
+	for _, d := range shape {
+		n *= d
+	}
+	return n
+}
+
+func ceilDiv(a, b int) int { return (a + b - 1) / b }
+
+// dims is a shape padded at the front with 1s to maxRank.
+func dims(shape []int) []uint32 {
+	out := make([]uint32, maxRank)
+	for i := range out {
+		out[i] = 1
+		if k := i - (maxRank - len(shape)); k >= 0 {
+			out[i] = uint32(shape[k])
+		}
+	}
+	return out
+}
+
+// strides are the element strides of a dense shape, aligned like dims; 0 for axes of size 1, which are repeated.
+func strides(shape []int) []uint32 {
+	out := make([]uint32, maxRank)
+	n := 1
+	for k := len(shape) - 1; k >= 0; k-- {
+		if shape[k] != 1 {
+			out[maxRank-len(shape)+k] = uint32(n)
+		}
+		n *= shape[k]
+	}
+	return out
+}
+
+// positive counts a negative axis from the end.
+func positive(axis, rank int) int {
+	if axis < 0 {
+		return axis + rank
+	}
+	return axis
+}
+
+// around splits a shape into what is before, at and after an axis.
+func around(shape []int, axis int) (outer, n, inner int) {
+	return numel(shape[:axis]), shape[axis], numel(shape[axis+1:])
+}

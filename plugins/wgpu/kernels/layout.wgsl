@@ -1,0 +1,101 @@
+{{define "strided"}}
+fn value(i: u32) -> u32 {
+  var rest = i;
+  var at = P.offset;
+  for (var a = 7i; a >= 0i; a = a - 1i) {
+    at = at + (rest % P.dims[a]) * P.stride[a];
+    rest = rest / P.dims[a];
+  }
+  return x0_bits(at);
+}
+{{end}}
+
+{{define "pad"}}
+fn value(i: u32) -> u32 {
+  var rest = i;
+  var at = 0u;
+  for (var a = 7i; a >= 0i; a = a - 1i) {
+    let k = rest % P.dims[a] - P.before[a];
+    if (k >= P.inner[a]) {
+      return {{.C.Bits}}u;
+    }
+    at = at + k * P.stride[a];
+    rest = rest / P.dims[a];
+  }
+  return x0_bits(at);
+}
+{{end}}
+
+{{define "concat"}}
+fn value(i: u32) -> u32 {
+  let outer = i / P.row;
+  var k = i % P.row;
+{{- range .C.Operands}}
+  if (k < P.len{{.}}) {
+    return x{{.}}_bits(outer * P.len{{.}} + k);
+  }
+  k = k - P.len{{.}};
+{{- end}}
+  return 0u;
+}
+{{end}}
+
+{{define "gather"}}
+fn value(i: u32) -> u32 {
+  let inner = i % P.inner;
+  let row = u32(x1((i / P.inner) % P.count));
+  if (row >= P.size) {
+    status_put(0u, 1u);
+    return 0u;
+  }
+  return x0_bits(((i / (P.inner * P.count)) * P.size + row) * P.inner + inner);
+}
+{{end}}
+
+{{define "iota"}}
+fn value(i: u32) -> u32 {
+  return y_encode({{.C.Type}}((i / P.inner) % P.size));
+}
+{{end}}
+
+{{define "const"}}
+fn value(i: u32) -> u32 {
+  return {{.C.Bits}}u;
+}
+{{end}}
+
+{{define "cast"}}
+fn value(i: u32) -> u32 {
+  let v = x0(i);
+{{- if eq .C.From .C.To}}
+  return y_encode(v);
+{{- else if and (eq .C.From "f32") (eq .C.To "bool")}}
+  return y_encode((bitcast<u32>(v) & 0x7fffffffu) != 0u);
+{{- else if and (eq .C.From "f32") (eq .C.To "i32")}}
+  if (is_nan(v)) {
+    return 0u;
+  }
+  if (v >= 2147483648.0) {
+    return 0x7fffffffu;
+  }
+  if (v <= -2147483648.0) {
+    return 0x80000000u;
+  }
+  return y_encode(i32(v));
+{{- else if and (eq .C.From "f32") (eq .C.To "u32")}}
+  if (is_nan(v) || v <= 0.0) {
+    return 0u;
+  }
+  if (v >= 4294967296.0) {
+    return 0xffffffffu;
+  }
+  return y_encode(u32(v));
+{{- else if eq .C.From "bool"}}
+  return y_encode({{.C.To}}(select(0u, 1u, v)));
+{{- else if eq .C.To "bool"}}
+  return y_encode(x0_bits(i) != 0u);
+{{- else}}
+  return y_encode({{.C.To}}(v));
+{{- end}}
+}
+{{end}}

@@ -1,0 +1,311 @@
+// Functions that shaders share. A shader gets those that it names, so each starts at the beginning of a line.
+// WGSL leaves the accuracy of sin, cos, tan and atan open, and what NaN does in min, max and comparisons; those are
+// written out here.
+
+fn infinity() -> f32 {
+  var bits = 0x7f800000u;
+  return bitcast<f32>(bits);
+}
+fn not_a_number() -> f32 {
+  var bits = 0x7fc00000u;
+  return bitcast<f32>(bits);
+}
+fn is_nan(x: f32) -> bool {
+  return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u;
+}
+fn from_bits(bits: u32) -> f32 {
+  var b = bits;
+  return bitcast<f32>(b);
+}
+fn order(x: f32) -> i32 {
+  // Integers in the order of the floats, denormals included; both zeros are 0.
+  let b = bitcast<i32>(x);
+  return select(b, -(b & 0x7fffffff), b < 0);
+}
+fn f32_from_f16(h: u32) -> f32 {
+  let e = (h >> 10u) & 31u;
+  let m = h & 0x3ffu;
+  let sign = (h & 0x8000u) << 16u;
+  if (e == 0u) {
+    let v = f32(m) * 5.9604644775390625e-8;
+    return bitcast<f32>(bitcast<u32>(v) | sign);
+  }
+  if (e == 31u) {
+    return bitcast<f32>(sign | 0x7f800000u | (m << 13u));
+  }
+  return bitcast<f32>(sign | ((e + 112u) << 23u) | (m << 13u));
+}
+fn f16_from_f32(x: f32) -> u32 {
+  let b = bitcast<u32>(x);
+  let sign = (b >> 16u) & 0x8000u;
+  let a = b & 0x7fffffffu;
+  if (a > 0x7f800000u) {
+    return sign | 0x7e00u;
+  }
+  if (a >= 0x477ff000u) {
+    return sign | 0x7c00u;
+  }
+  if (a < 0x38800000u) {
+    // Denormal: a multiple of 2^-24, rounded half to even.
+    if (a < 0x33000000u) {
+      return sign;
+    }
+    let shift = 126u - (a >> 23u);
+    let m = (a & 0x7fffffu) | 0x800000u;
+    let q = m >> shift;
+    let rest = m & ((1u << shift) - 1u);
+    let half = 1u << (shift - 1u);
+    return sign | (q + select(0u, 1u, rest > half || (rest == half && (q & 1u) == 1u)));
+  }
+  return sign | ((a - 0x38000000u + 0xfffu + ((a >> 13u) & 1u)) >> 13u);
+}
+fn bf16_from_f32(x: f32) -> u32 {
+  let b = bitcast<u32>(x);
+  if ((b & 0x7fffffffu) > 0x7f800000u) {
+    return (b >> 16u) | 0x40u;
+  }
+  return (b + 0x7fffu + ((b >> 16u) & 1u)) >> 16u;
+}
+fn op_erf(x: f32) -> f32 {
+  // Abramowitz and Stegun 7.1.26 away from 0, the Taylor series near it.
+  let a = abs(x);
+  if (a < 0.5) {
+    let s = x * x;
+    return x * (1.1283791671 + s * (-0.3761263890 + s * (0.1128379167 + s * (-0.0268661706 + s * (0.0052239776 - s * 0.0008548327)))));
+  }
+  let t = 1.0 / (1.0 + 0.3275911 * a);
+  let p = t * (0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429))));
+  let y = 1.0 - p * exp(-min(a * a, 100.0));
+  return select(select(y, -y, x < 0.0), x, is_nan(x));
+}
+fn op_gelu(x: f32) -> f32 {
+  if (is_nan(x)) {
+    return x;
+  }
+  if (x < -20.0) {
+    return -0.0;
+  }
+  return 0.5 * x * (1.0 + op_erf(x * 0.70710678118654752));
+}
+fn op_gelu_tanh(x: f32) -> f32 {
+  if (is_nan(x)) {
+    return x;
+  }
+  if (x < -20.0) {
+    return -0.0;
+  }
+  if (x > 20.0) {
+    return x;
+  }
+  return 0.5 * x * (1.0 + op_tanh(0.7978845608 * (x + 0.044715 * x * x * x)));
+}
+fn op_sigmoid(x: f32) -> f32 {
+  if (x < 0.0) {
+    let e = op_exp(x);
+    return e / (1.0 + e);
+  }
+  return 1.0 / (1.0 + op_exp(-x));
+}
+fn op_silu(x: f32) -> f32 {
+  if (is_nan(x)) {
+    return x;
+  }
+  if (x < -80.0) {
+    return -0.0;
+  }
+  return x * op_sigmoid(x);
+}
+fn op_tanh(x: f32) -> f32 {
+  let a = abs(x);
+  if (a < 0.1) {
+    let s = x * x;
+    return x * (1.0 + s * (-0.3333333333 + s * (0.1333333333 - s * 0.0539682540)));
+  }
+  if (is_nan(x)) {
+    return x;
+  }
+  let y = 1.0 - 2.0 / (exp(2.0 * min(a, 20.0)) + 1.0);
+  return select(y, -y, x < 0.0);
+}
+fn op_exp(x: f32) -> f32 {
+  if (is_nan(x)) {
+    return x;
+  }
+  if (x > 88.8) {
+    return infinity();
+  }
+  return exp(max(x, -104.0));
+}
+fn op_log(x: f32) -> f32 {
+  if (is_nan(x) || bitcast<u32>(x) == 0x7f800000u) {
+    return x;
+  }
+  let b = bitcast<u32>(x);
+  if ((b & 0x7fffffffu) == 0u) {
+    return -infinity();
+  }
+  if (b > 0x7fffffffu) {
+    return not_a_number();
+  }
+  if (b < 0x00800000u) {
+    return log(f32(b)) - 103.27892990343185;
+  }
+  return log(x);
+}
+fn op_sqrt(x: f32) -> f32 {
+  if (is_nan(x) || x == 0.0 || bitcast<u32>(x) == 0x7f800000u) {
+    return x;
+  }
+  if (x < 0.0) {
+    return not_a_number();
+  }
+  return sqrt(x);
+}
+fn op_rsqrt(x: f32) -> f32 {
+  let b = bitcast<u32>(x);
+  if (is_nan(x)) {
+    return x;
+  }
+  if ((b & 0x7fffffffu) == 0u) {
+    return bitcast<f32>(0x7f800000u | (b & 0x80000000u));
+  }
+  if (b > 0x7fffffffu) {
+    return not_a_number();
+  }
+  if (b == 0x7f800000u) {
+    return 0.0;
+  }
+  if (b < 0x00800000u) {
+    return 2.6727647100921956e22 / sqrt(f32(b));
+  }
+  return 1.0 / sqrt(x);
+}
+fn op_neg(x: f32) -> f32 {
+  return bitcast<f32>(bitcast<u32>(x) ^ 0x80000000u);
+}
+fn op_abs(x: f32) -> f32 {
+  return bitcast<f32>(bitcast<u32>(x) & 0x7fffffffu);
+}
+fn op_round(x: f32) -> f32 {
+  if (!(abs(x) < 8388608.0)) {
+    return x;
+  }
+  let r = round(x);
+  return bitcast<f32>((bitcast<u32>(r) & 0x7fffffffu) | (bitcast<u32>(x) & 0x80000000u));
+}
+fn op_relu(x: f32) -> f32 {
+  let b = bitcast<u32>(x);
+  return bitcast<f32>(select(b, 0u, b > 0x7fffffffu && !is_nan(x)));
+}
+fn trig(x: f32) -> vec2<f32> {
+  // Cosine and sine: x is reduced by multiples of pi/2 in three parts (Cody and Waite), then Taylor series.
+  let k = round(x * 0.63661977236758134);
+  var r = fma(k, -1.5703125, x);
+  r = fma(k, -4.8351287841796875e-4, r);
+  r = fma(k, -3.1385571987e-7, r);
+  let s = r * r;
+  let sine = r * (1.0 + s * (-0.16666666667 + s * (8.3333333333e-3 + s * (-1.9841269841e-4 + s * 2.7557319224e-6))));
+  let cosine = 1.0 + s * (-0.5 + s * (4.1666666667e-2 + s * (-1.3888888889e-3 + s * (2.4801587302e-5 - s * 2.7557319224e-7))));
+  let q = u32(i32(clamp(k, -1.0e9, 1.0e9))) & 3u;
+  var v = vec2<f32>(cosine, sine);
+  if ((q & 1u) == 1u) {
+    v = vec2<f32>(-sine, cosine);
+  }
+  if (q >= 2u) {
+    v = -v;
+  }
+  if ((bitcast<u32>(x) & 0x7fffffffu) >= 0x7f800000u) {
+    v = vec2<f32>(not_a_number());
+  }
+  return v;
+}
+fn op_sin(x: f32) -> f32 {
+  if (abs(x) < 1.0e-4) {
+    return x;
+  }
+  return trig(x).y;
+}
+fn op_cos(x: f32) -> f32 {
+  return trig(x).x;
+}
+fn op_tan(x: f32) -> f32 {
+  if (abs(x) < 1.0e-4) {
+    return x;
+  }
+  let t = trig(x);
+  return t.y / t.x;
+}
+fn op_atan(x: f32) -> f32 {
+  // Three ranges, so that the argument of the series stays below tan(pi/8).
+  if (is_nan(x)) {
+    return x;
+  }
+  var a = abs(x);
+  var base = 0.0;
+  if (a > 2.414213562) {
+    base = 1.5707963268;
+    a = select(-1.0 / a, 0.0, a > 1.0e30);
+  } else if (a > 0.4142135624) {
+    base = 0.7853981634;
+    a = (a - 1.0) / (a + 1.0);
+  }
+  let s = a * a;
+  let y = base + a * (1.0 + s * (-0.3333333333 + s * (0.2 + s * (-0.1428571429 + s * (0.1111111111 + s * (-0.0909090909 + s * 0.0769230769))))));
+  return bitcast<f32>(bitcast<u32>(y) | (bitcast<u32>(x) & 0x80000000u));
+}
+fn op_max(a: f32, b: f32) -> f32 {
+  if (is_nan(a)) {
+    return a;
+  }
+  return select(b, a, order(a) > order(b) && !is_nan(b));
+}
+fn op_min(a: f32, b: f32) -> f32 {
+  if (is_nan(a)) {
+    return a;
+  }
+  return select(b, a, order(a) < order(b) && !is_nan(b));
+}
+fn op_pow(a: f32, b: f32) -> f32 {
+  let integral = abs(b) >= 8388608.0 || floor(b) == b;
+  let odd = integral && abs(b) < 16777216.0 && (i32(b) & 1) == 1;
+  if (b == 0.0 || bitcast<u32>(a) == 0x3f800000u) {
+    return 1.0;
+  }
+  if (is_nan(a) || is_nan(b)) {
+    return not_a_number();
+  }
+  let m = abs(a);
+  if (abs(b) > 3.0e38) {
+    if (m == 1.0) {
+      return 1.0;
+    }
+    return select(0.0, infinity(), (m > 1.0) == (b > 0.0));
+  }
+  if (a < 0.0 && !integral && m < 3.3e38) {
+    return not_a_number();
+  }
+  var y = 0.0;
+  if ((bitcast<u32>(a) & 0x7fffffffu) == 0u || m > 3.39e38) {
+    y = select(0.0, infinity(), (m > 1.0) == (b > 0.0));
+  } else if (integral && abs(b) <= 64.0) {
+    var n = u32(abs(b));
+    var p = m;
+    y = 1.0;
+    while (n > 0u) {
+      if ((n & 1u) == 1u) {
+        y = y * p;
+      }
+      p = p * p;
+      n = n >> 1u;
+    }
+    if (b < 0.0) {
+      y = 1.0 / y;
+    }
+  } else {
+    y = op_exp(b * op_log(m));
+  }
+  return select(y, -y, odd && bitcast<u32>(a) > 0x7fffffffu);
+}
+fn nan_either(a: f32, b: f32) -> bool {
+  return is_nan(a) || is_nan(b);
+}

@@ -1,0 +1,194 @@
+package kernels
+
+import (
+	_ "embed"
+	"fmt"
+	"regexp"
+	"strings"
+	"text/template"
+
+	"github.com/rlx-go/rlx/core/dtype"
+)
+
+// library has the functions that shaders share; a shader gets those that it uses.
+//
+//go:embed library.wgsl
+var library string
+
+// Window is a range of a device buffer that one binding shows, in bytes.
+type Window struct {
+	Buffer       int // of the caller's numbering
+	Offset, Size int64
+}
+
+// View is where an operand lies: consecutive windows, and how many elements of the first lie before it.
+type View struct {
+	Windows []Window
+	Skip    int64
+}
+
+// Text is the complete WGSL of a shader whose operands lie in views, one per binding. Binding i of the text is window i of
+// the flattened list, and the parameters come last.
+func (s Shader) Text(views []View) (string, error) {
+	var b strings.Builder
+	next := 0
+	for i, bind := range s.Bindings {
+		b.WriteString(bind.declare(next, views[i]))
+		next += len(views[i].Windows)
+	}
+	b.WriteString("struct Params {\n")
+	for _, f := range s.Fields {
+		name, typ, _ := strings.Cut(f, ":")
+		switch typ {
+		case "":
+			typ = "u32"
+		case "f32":
+		default:
+			typ = "array<u32, " + typ + ">"
+		}
+		fmt.Fprintf(&b, "  %s: %s,\n", name, typ)
+	}
+	fmt.Fprintf(&b, "}\n@group(0) @binding(%d) var<storage, read> P: Params;\n", next)
+	t, err := template.New("shader " + s.Name).Funcs(functions).Parse(s.Body)
+	if err == nil {
+		err = t.Execute(&b, map[string]any{"C": s.Consts})
+	}
+	if err != nil {
+		return "", fmt.Errorf("shader %s: %w", s.Name, err)
+	}
+	return withLibrary(b.String()), nil
+}
+
+var functions = template.FuncMap{
+	"seq": func(n int) []int {
+		out := make([]int, n)
+		for i := range out {
+			out[i] = i
+		}
+		return out
+	},
+	"add": func(a, b int) int { return a + b },
+	"mul": func(a, b int) int { return a * b },
+	"div": func(a, b int) int { return a / b },
+	"mod": func(a, b int) int { return a % b },
+}
+
+var libraryFunction = regexp.MustCompile(`(?ms)^fn (\w+)\(.*?^}\n`)
+
+// withLibrary adds the library functions that text calls, and those that they call.
+func withLibrary(text string) string {
+	used := map[string]bool{}
+	for again := true; again; {
+		again = false
+		for _, m := range libraryFunction.FindAllStringSubmatch(library, -1) {
+			if !used[m[1]] && strings.Contains(text, m[1]+"(") {
+				used[m[1]], again = true, true
+				text = m[0] + text
+			}
+		}
+	}
+	return text
+}
+
+// elementType is the WGSL type that values of a dtype are computed in.
+func elementType(d dtype.DType) string {
+	switch d {
+	case dtype.I32:
+		return "i32"
+	case dtype.U32:
+		return "u32"
+	case dtype.Bool:
+		return "bool"
+	}
+	return "f32"
+}
+
+// declare writes the variables of a binding and its accessors:
+//
+//	NAME(i)         element i as a WGSL value         NAME_bits(i)  its bits
+//	NAME_encode(v)  the bits of a value               NAME_put(w,v) writes the 32-bit word w
+//	NAME4(i)        elements 4i to 4i+3 as vec4<f32>  NAME4_put(i,v)
+func (bind Binding) declare(first int, v View) string {
+	var b strings.Builder
+	name, unit, typ := bind.Name, int64(4), "u32"
+	narrow := bind.DType == dtype.F16 || bind.DType == dtype.BF16
+	switch {
+	case bind.Vec == 4 && narrow:
+		unit, typ = 8, "vec2<u32>"
+	case bind.Vec == 4:
+		unit, typ = 16, "vec4<f32>"
+	}
+	for i := range v.Windows {
+		fmt.Fprintf(&b, "@group(0) @binding(%d) var<storage, read_write> %s_w%d: array<%s>;\n", first+i, name, i, typ)
+	}
+	read, write := bind.access(v, unit)
+	if bind.Vec == 4 {
+		skip := ""
+		if v.Skip != 0 {
+			skip = fmt.Sprintf(" + %du", v.Skip/4)
+		}
+		fmt.Fprintf(&b, "fn %s_unit(i: u32) -> %s {\n%s}\n", name, typ, read)
+		switch bind.DType {
+		case dtype.F16:
+			fmt.Fprintf(&b, "fn %s4(i: u32) -> vec4<f32> {\n  let u = %s_unit(i%s);\n  return vec4<f32>(unpack2x16float(u.x), unpack2x16float(u.y));\n}\n", name, name, skip)
+		case dtype.BF16:
+			fmt.Fprintf(&b, "fn %s4(i: u32) -> vec4<f32> {\n  let u = %s_unit(i%s);\n  return bitcast<vec4<f32>>(vec4<u32>(u.x << 16u, u.x & 0xffff0000u, u.y << 16u, u.y & 0xffff0000u));\n}\n", name, name, skip)
+		default:
+			fmt.Fprintf(&b, "fn %s4(i: u32) -> vec4<f32> { return %s_unit(i%s); }\n", name, name, skip)
+			if bind.writes() {
+				fmt.Fprintf(&b, "fn %s4_put(i: u32, v: vec4<f32>) {\n%s}\n", name, write)
+			}
+		}
+		return b.String()
+	}
+	fmt.Fprintf(&b, "fn %s_word(i: u32) -> u32 {\n%s}\n", name, read)
+	if bind.writes() {
+		fmt.Fprintf(&b, "fn %s_put(i: u32, v: u32) {\n%s}\n", name, write)
+	}
+	skip := ""
+	if v.Skip != 0 {
+		skip = fmt.Sprintf(" + %du", v.Skip)
+	}
+	switch bind.DType.Size() {
+	case 4:
+		fmt.Fprintf(&b, "fn %s_bits(i: u32) -> u32 { return %s_word(i%s); }\n", name, name, skip)
+	case 2:
+		fmt.Fprintf(&b, "fn %s_bits(i: u32) -> u32 {\n  let k = i%s;\n  return (%s_word(k >> 1u) >> ((k & 1u) * 16u)) & 0xffffu;\n}\n", name, skip, name)
+	case 1:
+		fmt.Fprintf(&b, "fn %s_bits(i: u32) -> u32 {\n  let k = i%s;\n  return (%s_word(k >> 2u) >> ((k & 3u) * 8u)) & 0xffu;\n}\n", name, skip, name)
+	}
+	decode, encode := map[dtype.DType]string{
+		dtype.F32: "bitcast<f32>(%s)", dtype.F16: "f32_from_f16(%s)", dtype.BF16: "bitcast<f32>(%s << 16u)",
+		dtype.I32: "bitcast<i32>(%s)", dtype.U32: "%s", dtype.Bool: "(%s != 0u)",
+	}[bind.DType], map[dtype.DType]string{
+		dtype.F32: "bitcast<u32>(v)", dtype.F16: "f16_from_f32(v)", dtype.BF16: "bf16_from_f32(v)",
+		dtype.I32: "bitcast<u32>(v)", dtype.U32: "v", dtype.Bool: "select(0u, 1u, v)",
+	}[bind.DType]
+	t := elementType(bind.DType)
+	fmt.Fprintf(&b, "fn %s(i: u32) -> %s { return %s; }\n", name, t, fmt.Sprintf(decode, name+"_bits(i)"))
+	fmt.Fprintf(&b, "fn %s_encode(v: %s) -> u32 { return %s; }\n", name, t, encode)
+	return b.String()
+}
+
+func (bind Binding) writes() bool { return bind.Operand < 0 }
+
+// access writes the bodies that read and write unit i through the window that holds it.
+func (bind Binding) access(v View, unit int64) (read, write string) {
+	var r, w strings.Builder
+	at := int64(0)
+	for i, win := range v.Windows {
+		element := fmt.Sprintf("%s_w%d[i - %du]", bind.Name, i, at/unit)
+		if at == 0 {
+			element = fmt.Sprintf("%s_w%d[i]", bind.Name, i)
+		}
+		at += win.Size
+		if i < len(v.Windows)-1 {
+			fmt.Fprintf(&r, "  if (i < %du) { return %s; }\n", at/unit, element)
+			fmt.Fprintf(&w, "  if (i < %du) { %s = v; return; }\n", at/unit, element)
+		} else {
+			fmt.Fprintf(&r, "  return %s;\n", element)
+			fmt.Fprintf(&w, "  %s = v;\n", element)
+		}
+	}
+	return r.String(), w.String()
+}

@@ -1,0 +1,20 @@
+//go:build cgo && (darwin || amd64)
+
+// Command rlx-backend-wgpu runs programs on GPUs through WebGPU: Vulkan, Metal or DX12. rlxrun starts it; see
+// spec/protocol.md.
+package main
+
+import (
+	"log/slog"
+
+	"github.com/rlx-go/rlx/format"
+	"github.com/rlx-go/rlx/plugins/rpc"
+	"github.com/rlx-go/rlx/plugins/wgpu/backend"
+)
+
+func main() {
+	rpc.Serve(rpc.ServeConfig{
+		Name: "wgpu", Backend: backend.New(backend.Options{}), Log: rpc.NewLogger(slog.LevelInfo),
+		Decode: format.DecodeProgram,
+	})
+}
