@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/rlx-go/rlx/format"
@@ -25,9 +26,9 @@ func checkCommand() *cli.Command {
 					return env.WriteJSON(map[string]any{"file": args[0], "ok": true, "bytes": v.Size(), "root": v.Identity(),
 						"programs": len(v.Programs()), "seconds": time.Since(start).Seconds()})
 				}
-				env.Notef("%s: ok, %s, %d programs, %d weights, %s, %.2f s", args[0], size(v.Size()), len(v.Programs()), len(v.Weights().Tensors()),
+				_, err = fmt.Fprintf(env.Stdout, "%s: ok, %s, %d programs, %d weights, %s, %.2f s\n", args[0], size(v.Size()), len(v.Programs()), len(v.Weights().Tensors()),
 					v.Identity(), time.Since(start).Seconds())
-				return nil
+				return err
 			}
 		},
 	}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
-	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/rlx-go/rlx/core/compile"
+	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/pass"
-	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/format"
 	"github.com/rlx-go/rlx/internal/cli"
 	"github.com/rlx-go/rlx/models/arch"
@@ -113,6 +113,16 @@ func runCompile(ctx context.Context, env *cli.Env, src string, f compileFlags) e
 		return err
 	}
 	defer ckpt.Close()
+	if f.output == "" {
+		f.output = modelName(src) + ".rlx"
+	}
+	inputs := sourcePaths(ckpt)
+	if f.config != "" {
+		inputs = append(inputs, f.config)
+	}
+	if err := checkOutputs(outputsOf(f, dumps), inputs); err != nil {
+		return err
+	}
 	stored := weights.Stored{Checkpoint: ckpt}
 	stored.DType, _ = dtype.Parse(f.dtype.Value)
 	model, cfgNote, err := build(stored, src, f)
@@ -120,7 +130,7 @@ func runCompile(ctx context.Context, env *cli.Env, src string, f compileFlags) e
 		return err
 	}
 	digests := startDigests(ctx, ckpt)
-	vals := values{stored, map[string]string{}}
+	vals := &values{stored: stored, source: map[string]string{}, infinite: map[string]int64{}}
 	for _, p := range model.Params {
 		vals.source[p.Name] = p.Source
 	}
@@ -137,9 +147,6 @@ func runCompile(ctx context.Context, env *cli.Env, src string, f compileFlags) e
 	if err != nil || f.stopAfter != "" {
 		return err
 	}
-	if f.output == "" {
-		f.output = modelName(src) + ".rlx"
-	}
 	a := format.Artifact{Programs: result.Programs, Meta: format.Meta{
 		Producer: format.Producer{Name: "rlxc", Version: version}, Opset: format.Opset, Model: modelName(src), Architecture: model.Arch,
 		Precisions: []string{"f32"}, Segment: model.Task,
@@ -151,27 +158,13 @@ func runCompile(ctx context.Context, env *cli.Env, src string, f compileFlags) e
 	if a.Meta.Sources, err = digests.wait(); err != nil {
 		return err
 	}
-	info, err := format.Write(ctx, f.output, a, weightWriter(env, result.Weights, vals))
+	vals.bar = env.Progress("writing", result.WeightsSize)
+	info, err := format.Write(ctx, f.output, a, weightWriter(result.Weights, vals))
+	vals.bar.Clear()
 	if err != nil {
 		return err
 	}
-	return reportCompiled(env, compiled{start: start, path: f.output, info: info, model: model, config: cfgNote, result: result})
-}
-
-// values reads params of the model from the checkpoint.
-type values struct {
-	stored weights.Stored
-	source map[string]string // param -> tensor of the checkpoint
-}
-
-// Param reads a tensor in the type in which it will be stored.
-func (v values) Param(name string) (*tensor.Array, error) {
-	t, _ := v.stored.Type(v.source[name])
-	b, err := v.stored.Bytes(v.source[name], t.DType)
-	if err != nil {
-		return nil, err
-	}
-	return tensor.Tensor{DType: t.DType, Shape: t.Shape.Eval(nil), Data: b}.Array(), nil
+	return reportCompiled(env, compiled{start: start, path: f.output, info: info, model: model, config: cfgNote, result: result, infinite: vals.infinite})
 }
 
 // modelName is the checkpoint's name without folder and ending; for model.safetensors and folders the folder's.
@@ -206,6 +199,10 @@ func build(stored weights.Stored, src string, f compileFlags) (m *arch.Model, no
 		if err := cfg.Load(f.config); err != nil {
 			return nil, "", err
 		}
+		if kind, ok, _ := cfg.String("model_type"); ok && kind != family.Name {
+			return nil, "", diag.New(arch.ErrConfig, f.config, "describes a %q; the checkpoint is recognised as %q", kind, family.Name).
+				WithHint("give the configuration that belongs to the checkpoint, or choose the family with --arch")
+		}
 	case err == nil:
 		var own arch.Config
 		if err := own.Load(beside); err != nil {
@@ -226,37 +223,6 @@ func build(stored weights.Stored, src string, f compileFlags) (m *arch.Model, no
 	return m, note, err
 }
 
-// weightWriter lists the weights for the artifact; the values stream from the checkpoint.
-func weightWriter(env *cli.Env, ws []compile.Weight, v values) []format.Weight {
-	out := make([]format.Weight, len(ws))
-	for i, w := range ws {
-		out[i] = format.Weight{Name: w.Name, Type: w.Type, Write: func(to io.Writer) error {
-			if w.Data != nil {
-				_, err := to.Write(w.Data)
-				return err
-			}
-			overflowed, err := v.stored.WriteTo(to, v.source[w.Name])
-			if overflowed > 0 {
-				env.Notef("%s: %d values are too large for %v and became infinite", v.source[w.Name], overflowed, w.Type.DType)
-			}
-			return err
-		}}
-	}
-	return out
-}
-
-// layout gives weights the offsets of the file format.
-func layout(ws []compile.Weight) (int64, error) {
-	dir, err := format.Layout(weightWriter(nil, ws, values{}))
-	if err != nil {
-		return 0, err
-	}
-	for i := range ws {
-		ws[i].Offset, _ = dir.Offset(ws[i].Name)
-	}
-	return dir.Size(), nil
-}
-
 // compiled is what a finished compile reports.
 type compiled struct {
 	start  time.Time
@@ -265,6 +231,8 @@ type compiled struct {
 	model  *arch.Model
 	config string
 	result *compile.Result
+	// infinite counts, by tensor of the checkpoint, the values that --dtype cannot hold.
+	infinite map[string]int64
 }
 
 func reportCompiled(env *cli.Env, c compiled) error {
@@ -291,7 +259,7 @@ func reportCompiled(env *cli.Env, c compiled) error {
 		}
 		return env.WriteJSON(map[string]any{
 			"output": c.path, "bytes": c.info.Size, "root": "sha256:" + hex.EncodeToString(c.info.Root[:]), "architecture": c.model.Arch, "facts": facts,
-			"programs": targets, "weights": len(c.result.Weights), "weights_bytes": c.result.WeightsSize, "unused_tensors": c.model.Skipped,
+			"programs": targets, "weights": len(c.result.Weights), "weights_bytes": c.result.WeightsSize, "unused_tensors": c.model.Skipped, "became_infinite": c.infinite,
 			"seconds": time.Since(c.start).Seconds(),
 		})
 	}
@@ -304,6 +272,9 @@ func reportCompiled(env *cli.Env, c compiled) error {
 	}
 	if len(c.model.Skipped) > 0 {
 		env.Notef("  %-14s %d tensors that no method needs, such as %s", "not used", len(c.model.Skipped), c.model.Skipped[0])
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.infinite)) {
+		env.Notef("  %-14s %d values of %s are too large for the type chosen with --dtype and became infinite", "warning", c.infinite[name], name)
 	}
 	for _, t := range targets {
 		env.Notef("  %-14s %d steps, arena %s, %.1fx reuse", t.Method+"/"+t.Target, t.Steps, size(t.ArenaBytes), t.Reuse)

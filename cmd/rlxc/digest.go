@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"io"
 	"os"
-	"path/filepath"
 
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/format"
@@ -21,15 +20,13 @@ type digests struct {
 
 func startDigests(ctx context.Context, c *weights.Checkpoint) *digests {
 	d := &digests{done: make(chan struct{})}
-	dir := c.Path()
-	if st, err := os.Stat(dir); err == nil && !st.IsDir() {
-		dir = filepath.Dir(dir)
-	}
 	files := c.Files()
+	paths := sourcePaths(c)
+	paths = paths[len(paths)-len(files):] // the index is not hashed: what it says is in the files
 	go func() {
 		defer close(d.done)
-		for _, f := range files {
-			sum, err := hashFile(ctx, filepath.Join(dir, f.Name))
+		for i, f := range files {
+			sum, err := hashFile(ctx, paths[i])
 			if err != nil {
 				d.err = err
 				return

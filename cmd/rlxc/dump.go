@@ -35,6 +35,9 @@ func parseDumps(args []string, stopAfter string) (*dumpSet, error) {
 		if !slices.Contains(known, phase) {
 			return nil, cli.Usagef("--dump", "unknown phase %q; known are %s", phase, strings.Join(known, ", "))
 		}
+		if stopAfter != "" && slices.Index(known, phase) > slices.Index(known, stopAfter) {
+			return nil, cli.Usagef("--dump "+a, "is after --stop-after %s and never reached", stopAfter)
+		}
 		d.paths[phase] = path
 		if d.text[path] == nil {
 			d.text[path] = &strings.Builder{}

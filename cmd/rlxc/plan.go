@@ -26,6 +26,9 @@ func planCommand() *cli.Command {
 			fs.ChoiceVar(&picture, "view", "what to print; a picture goes to standard output", "text", "svg", "html")
 			top := fs.Int("top", 10, "how many of the largest tensors to list")
 			return func(_ context.Context, env *cli.Env, args []string) error {
+				if *top < 0 {
+					return cli.Usagef("--top", "%d tensors; allowed are 0 and more", *top)
+				}
 				v, err := openOne(args)
 				if err != nil {
 					return err
@@ -131,6 +134,9 @@ func plansText(env *cli.Env, plans []arena, top int) error {
 	for _, a := range plans {
 		fmt.Fprintf(env.Stdout, "%s: arena %s, peak live %s, %s without reuse (%.1fx), %d steps, io %s\n",
 			label(a.p), size(a.p.ArenaSize), size(a.peak), size(a.naive), a.reuse(), len(a.p.Steps), size(a.p.IOSize))
+		if top == 0 {
+			continue
+		}
 		rows := [][]string{{"  largest", "type", "bytes", "offset", "steps"}}
 		for _, s := range a.largest(top) {
 			rows = append(rows, []string{"  " + s.name, s.typ, size(s.size), fmt.Sprint(s.offset), fmt.Sprintf("%d..%d", s.first, s.last)})

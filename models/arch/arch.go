@@ -103,20 +103,23 @@ func Find(name string, c Checkpoint, file string) (Architecture, error) {
 		return a, nil
 	}
 	var sure []Architecture
-	var report strings.Builder
+	var report []string
 	for _, a := range All() {
 		e := a.Recognise(c)
 		if e.Sure() {
 			sure = append(sure, a)
 		}
-		fmt.Fprintf(&report, "\n  %s (%s): found %s; missing %s", a.Name, a.Title, brief(e.Found), brief(e.Missing))
+		report = append(report, fmt.Sprintf("%s (%s): found %s; missing %s", a.Name, a.Title, brief(e.Found), brief(e.Missing)))
 	}
 	if len(sure) == 1 {
 		return sure[0], nil
 	}
-	example := c.Names()
-	return Architecture{}, diag.New(ErrUnknown, file, "architecture not recognised among %d tensors (%s); evidence:%s", len(example), brief(example), report.String()).
-		WithHint("if it is one of these, rerun with: rlxc %s --arch NAME -o OUT.rlx", file)
+	example, choice := c.Names(), "NAME"
+	if len(registered) == 1 {
+		choice = names() // the command to rerun, as it is
+	}
+	return Architecture{}, diag.New(ErrUnknown, file, "architecture not recognised among %d tensors (%s); evidence for %s", len(example), brief(example), strings.Join(report, "; for ")).
+		WithHint("if it is one of these, rerun with: rlxc %s --arch %s -o OUT.rlx", file, choice)
 }
 
 func names() string {

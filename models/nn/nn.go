@@ -75,7 +75,11 @@ func (w *Weights) take(name string, shape ir.Shape) (ir.Type, bool) {
 	case !t.Shape.Equal(shape):
 		err = diag.New(arch.ErrTensor, source, "tensor is %v; expected %v", t, shape)
 	case !t.DType.IsFloat():
-		err = diag.New(arch.ErrTensor, source, "tensor is %v; expected a float type", t)
+		found := "an element type that is not known"
+		if t.DType != dtype.Invalid {
+			found = t.DType.String()
+		}
+		err = diag.New(arch.ErrTensor, source, "tensor holds %s; expected F64, F32, F16 or BF16", found)
 	}
 	if err != nil {
 		if w.err == nil {

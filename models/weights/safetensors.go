@@ -55,7 +55,7 @@ func parseHeader(file string, r io.ReaderAt, size int64) ([]tensor, map[string]s
 	}
 	n := binary.LittleEndian.Uint64(prefix[:])
 	if n > maxHeader || n > uint64(size-8) {
-		e := diag.New(CodeHeader, file, "header length is %d bytes; the file has %d bytes after it, and the limit is %d", n, size-8, maxHeader)
+		e := diag.New(CodeHeader, file, "is not a safetensors file: its header length is %d bytes; the file has %d bytes after it, and the limit is %d", n, size-8, maxHeader)
 		return nil, nil, sniff(e, prefix[:])
 	}
 	doc := make([]byte, n)
@@ -67,7 +67,7 @@ func parseHeader(file string, r io.ReaderAt, size int64) ([]tensor, map[string]s
 	if errors.As(err, &te) {
 		return nil, nil, diag.New(CodeTensor, file, "%w", te)
 	} else if err != nil {
-		return nil, nil, headerErr("header %w", err)
+		return nil, nil, headerErr("the header %s", strings.TrimPrefix(err.Error(), "the header "))
 	}
 	if te := checkLayout(ts, size-8-int64(n)); te != nil {
 		return nil, nil, diag.New(CodeTensor, file, "%w", te)
@@ -91,6 +91,8 @@ func sniff(e *diag.Error, prefix []byte) error {
 	switch s := string(prefix); {
 	case strings.HasPrefix(s, "PK\x03\x04"), strings.HasPrefix(s, "\x80\x02"):
 		return e.WithHint("it looks like a PyTorch pickle (.pth, .pt, .bin); convert it to safetensors")
+	case strings.HasPrefix(s, "\x8bRLX"):
+		return e.WithHint("it is an artifact: already compiled, for rlxrun")
 	case strings.HasPrefix(s, "GGUF"):
 		return e.WithHint("it looks like a GGUF file; convert it to safetensors")
 	case strings.HasPrefix(s, "version "):

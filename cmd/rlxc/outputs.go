@@ -1,0 +1,74 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+
+	"github.com/rlx-go/rlx/internal/atomicfile"
+	"github.com/rlx-go/rlx/internal/cli"
+	"github.com/rlx-go/rlx/models/weights"
+)
+
+// output is a file that a flag asks for.
+type output struct{ flag, path string }
+
+// outputsOf lists the files that compile will write; standard output (-) is none.
+func outputsOf(f compileFlags, d *dumpSet) []output {
+	var out []output
+	if f.stopAfter == "" {
+		out = append(out, output{"--output", f.output})
+	}
+	if f.report != "" && f.report != "-" {
+		out = append(out, output{"--report", f.report})
+	}
+	for _, p := range d.order {
+		if p != "-" {
+			out = append(out, output{"--dump", p})
+		}
+	}
+	return out
+}
+
+// checkOutputs finds what would be lost or fail at the end before the work begins: an output that is one of the inputs,
+// two outputs in one file, a folder that is missing or may not be written to.
+func checkOutputs(outs []output, inputs []string) error {
+	for i, o := range outs {
+		for _, in := range inputs {
+			if sameFile(o.path, in) {
+				return cli.Usagef(o.flag+" "+o.path, "is the input %s, which would be lost", in).WithHint("name another file")
+			}
+		}
+		for _, before := range outs[:i] {
+			if filepath.Clean(o.path) == filepath.Clean(before.path) || sameFile(o.path, before.path) {
+				return cli.Usagef(o.flag+" "+o.path, "is named for %s too", before.flag).WithHint("name another file")
+			}
+		}
+		if st, err := os.Stat(o.path); err == nil && !st.Mode().IsRegular() && !st.IsDir() {
+			continue // opening a pipe or device would disturb its reader
+		}
+		f, err := atomicfile.Create(o.path)
+		if err != nil {
+			return err
+		}
+		f.Abort()
+	}
+	return nil
+}
+
+func sameFile(a, b string) bool {
+	x, xerr := os.Stat(a)
+	y, yerr := os.Stat(b)
+	return xerr == nil && yerr == nil && os.SameFile(x, y)
+}
+
+// sourcePaths lists the files that a checkpoint consists of, its index included.
+func sourcePaths(c *weights.Checkpoint) []string {
+	dir, out := c.Path(), []string(nil)
+	if st, err := os.Stat(dir); err == nil && !st.IsDir() {
+		dir, out = filepath.Dir(dir), append(out, dir)
+	}
+	for _, f := range c.Files() {
+		out = append(out, filepath.Join(dir, f.Name))
+	}
+	return out
+}

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"sync"
+
+	"github.com/rlx-go/rlx/core/compile"
+	"github.com/rlx-go/rlx/core/tensor"
+	"github.com/rlx-go/rlx/format"
+	"github.com/rlx-go/rlx/internal/cli"
+	"github.com/rlx-go/rlx/models/weights"
+)
+
+// values reads params of the model from the checkpoint.
+type values struct {
+	stored weights.Stored
+	source map[string]string // param -> tensor of the checkpoint
+	bar    *cli.Progress     // of the weights written
+
+	mu       sync.Mutex
+	written  int64
+	infinite map[string]int64 // by tensor of the checkpoint: values that became infinite in the type they are stored in
+}
+
+// Param reads a tensor in the type in which it will be stored.
+func (v *values) Param(name string) (*tensor.Array, error) {
+	var b bytes.Buffer
+	if err := v.copy(&b, name); err != nil {
+		return nil, err
+	}
+	t, _ := v.stored.Type(v.source[name])
+	return tensor.Tensor{DType: t.DType, Shape: t.Shape.Eval(nil), Data: b.Bytes()}.Array(), nil
+}
+
+// copy streams a param in the type in which it will be stored.
+func (v *values) copy(to io.Writer, name string) error {
+	n, err := v.stored.WriteTo(to, v.source[name])
+	if n > 0 {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		v.infinite[v.source[name]] = n // a tensor that is folded may be read several times
+	}
+	return err
+}
+
+// counting moves the progress bar on.
+type counting struct {
+	io.Writer
+	v *values
+}
+
+func (c counting) Write(p []byte) (int, error) {
+	n, err := c.Writer.Write(p)
+	c.v.mu.Lock()
+	defer c.v.mu.Unlock()
+	c.v.written += int64(n)
+	c.v.bar.Set(c.v.written)
+	return n, err
+}
+
+// weightWriter lists the weights for the artifact; the values stream from the checkpoint.
+func weightWriter(ws []compile.Weight, v *values) []format.Weight {
+	out := make([]format.Weight, len(ws))
+	for i, w := range ws {
+		out[i] = format.Weight{Name: w.Name, Type: w.Type, Write: func(to io.Writer) error {
+			to = counting{to, v}
+			if w.Data != nil {
+				_, err := to.Write(w.Data)
+				return err
+			}
+			return v.copy(to, w.Name)
+		}}
+	}
+	return out
+}
+
+// layout gives weights the offsets of the file format.
+func layout(ws []compile.Weight) (int64, error) {
+	dir, err := format.Layout(weightWriter(ws, nil))
+	if err != nil {
+		return 0, err
+	}
+	for i := range ws {
+		ws[i].Offset, _ = dir.Offset(ws[i].Name)
+	}
+	return dir.Size(), nil
+}
