@@ -30,6 +30,7 @@ var hostsOwn = []diag.Code{
 // Every code of core and of the kernels reaches the host as it is; those that are not a backend's to use arrive as a bug of
 // the backend that names them, and end a session whose backend sends them all the same.
 func TestEveryCode(t *testing.T) {
+	t.Parallel()
 	var passed, refused int
 	for _, entry := range diag.Entries() {
 		code := entry.Code
@@ -79,9 +80,11 @@ func TestEveryCode(t *testing.T) {
 
 // The same through a process: the session survives whatever code a kernel reports.
 func TestCodesOfKernels(t *testing.T) {
+	t.Parallel()
 	for sent, want := range map[diag.Code]diag.Code{diag.IndexOutOfRange: diag.IndexOutOfRange, diag.UnknownFeatures: diag.UnknownFeatures,
 		"RLX4001": diag.Internal, "RLX3040": device.ErrInput, "rubbish": diag.Internal} {
 		t.Run(string(sent), func(t *testing.T) {
+			t.Parallel()
 			opts, _ := testOptions(t, "code="+string(sent)+"@run:1")
 			s := start(t, opts)
 			e, err := s.LoadMapped(t.Context(), testLoad(testProgram(t)))

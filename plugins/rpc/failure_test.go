@@ -23,6 +23,7 @@ import (
 )
 
 func TestNotABackend(t *testing.T) {
+	t.Parallel()
 	opts, _ := testOptions(t, "good")
 	write := func(name, content string, mode os.FileMode) string {
 		path := filepath.Join(opts.TempDir, name)
@@ -57,6 +58,7 @@ func TestNotABackend(t *testing.T) {
 }
 
 func TestBadStart(t *testing.T) {
+	t.Parallel()
 	for mode, c := range map[string]struct {
 		code  diag.Code
 		parts []string
@@ -90,7 +92,7 @@ func TestBadStart(t *testing.T) {
 			case ErrStart:
 				opts.Timeouts.Start = time.Second
 			case ErrStopped:
-				opts.Timeouts.Stall = 500 * time.Millisecond
+				opts.Timeouts.Stall = time.Second
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), hangGuard)
 			defer cancel()
@@ -117,6 +119,7 @@ func childNamed(log string) int {
 }
 
 func TestStartInterrupted(t *testing.T) {
+	t.Parallel()
 	opts, _ := testOptions(t, "hang")
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(200*time.Millisecond, cancel)
@@ -129,6 +132,7 @@ func TestStartInterrupted(t *testing.T) {
 
 // Killing and stopping the backend at every point of the protocol.
 func TestLost(t *testing.T) {
+	t.Parallel()
 	points := map[string]string{ // point: what the message says
 		"load":     "while it loaded encode",
 		"chunk:0":  "while it loaded encode",
@@ -156,10 +160,10 @@ func TestLost(t *testing.T) {
 					opts, _ := testOptions(t, action+"@"+point)
 					opts.NoSharedMemory = chunks
 					if action == "stop" {
-						opts.Timeouts.Stall = 700 * time.Millisecond
+						opts.Timeouts.Stall = time.Second
 					}
-					if chunks { // there are no signs of life outside runs, and none before the first
-						d := 2 * time.Second
+					if action == "stop" && chunks { // there are no signs of life outside runs, and none before the first
+						d := 3 * time.Second
 						opts.Timeouts.Load, opts.Timeouts.Bind, opts.Timeouts.Run, opts.Timeouts.Stats, opts.Timeouts.Unload = d, d, d, d, d
 					}
 					s := start(t, opts)
@@ -208,6 +212,7 @@ func lifecycle(t *testing.T, s *Session, streamed bool) error {
 
 // A lost backend does not keep the next one from giving the same bits.
 func TestNextAfterCrash(t *testing.T) {
+	t.Parallel()
 	opts, _ := testOptions(t, "kill@run:2")
 	s := start(t, opts)
 	if _, err := runOnce(t.Context(), t, s, 3); !errors.Is(err, device.ErrLost) {
@@ -221,6 +226,7 @@ func TestNextAfterCrash(t *testing.T) {
 }
 
 func TestDeadlineOfCaller(t *testing.T) {
+	t.Parallel()
 	opts, _ := testOptions(t, "sleep@run:1")
 	s := start(t, opts)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
@@ -232,6 +238,7 @@ func TestDeadlineOfCaller(t *testing.T) {
 }
 
 func TestLies(t *testing.T) {
+	t.Parallel()
 	for mode, text := range map[string]string{
 		"elsewhere@": "placed inputs and outputs elsewhere",
 		"oldgen@":    "answered with the result of run 0; want 1",
@@ -250,7 +257,7 @@ func TestLies(t *testing.T) {
 				t.Parallel()
 				opts, _ := testOptions(t, mode)
 				opts.NoSharedMemory = chunks
-				opts.Timeouts.Stall = hangGuard // copying 256 MiB under the race detector stops all goroutines
+				opts.Timeouts.Stall = hangGuard // copying 96 MiB under the race detector stops all goroutines
 				s := start(t, opts)
 				err := lifecycle(t, s, false)
 				wantCode(t, err, ErrProtocol, text)
@@ -293,6 +300,7 @@ func TestHostMemory(t *testing.T) {
 }
 
 func TestLingering(t *testing.T) {
+	t.Parallel()
 	opts, _ := testOptions(t, "linger@")
 	opts.Timeouts.Stop = 200 * time.Millisecond
 	s := start(t, opts)
@@ -302,6 +310,7 @@ func TestLingering(t *testing.T) {
 
 // Closing a session whose backend is stopped climbs the whole ladder.
 func TestCloseStopped(t *testing.T) {
+	t.Parallel()
 	opts, _ := testOptions(t, "good")
 	opts.Timeouts.Stop = 200 * time.Millisecond
 	s := start(t, opts)
@@ -311,6 +320,7 @@ func TestCloseStopped(t *testing.T) {
 }
 
 func TestLifeline(t *testing.T) {
+	t.Parallel()
 	opts, _ := testOptions(t, "good")
 	s := start(t, opts)
 	s.lifelineW.Close()
@@ -325,8 +335,11 @@ func TestLifeline(t *testing.T) {
 // Nothing accumulates over many sessions, good and bad. RLX_SOAK sets the number of rounds of five sessions.
 func TestNoLeaks(t *testing.T) {
 	rounds := 3
-	if n, err := strconv.Atoi(os.Getenv("RLX_SOAK")); err == nil {
-		rounds = n
+	if v := os.Getenv("RLX_SOAK"); v != "" {
+		var err error
+		if rounds, err = strconv.Atoi(v); err != nil {
+			t.Fatalf("RLX_SOAK=%s is not a number of rounds", v)
+		}
 	}
 	once := func(mode string) {
 		opts, _ := testOptions(t, mode)
@@ -384,8 +397,10 @@ func playHost() {
 }
 
 func TestHostKilled(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []string{"sleep@run:1", "stop@run:1", "orphan@run:1"} {
 		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
 			if mode == "orphan@run:1" { // without the lifeline: the kernel's parent-death signal alone
 				if runtime.GOOS != "linux" {
 					t.Skip("no parent-death signal")

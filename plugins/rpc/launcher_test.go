@@ -13,6 +13,7 @@ import (
 )
 
 func TestLauncher(t *testing.T) {
+	t.Parallel()
 	now, fails := time.Unix(0, 0), error(lost(ErrCrashed, "b", "x"))
 	var pauses []time.Duration
 	l := &Launcher{
@@ -51,6 +52,7 @@ func TestLauncher(t *testing.T) {
 }
 
 func TestLauncherSession(t *testing.T) {
+	t.Parallel()
 	var l Launcher
 	opts, _ := testOptions(t, "kill@run:1")
 	s, err := l.Start(t.Context(), opts)

@@ -17,6 +17,7 @@ import (
 
 // FirstNaN names the node of the step that produced the first NaN, and no node where a run failed for another reason.
 func TestFirstNaN(t *testing.T) {
+	t.Parallel()
 	p := testProgram(t)
 	// -Inf times weights is no NaN yet; gelu of -Inf, x·Φ(x), is -Inf·0.
 	if w := tensor.View[float32](testWeights()[:16]); slices.Max(w) <= 0 {
@@ -76,8 +77,10 @@ func TestFirstNaN(t *testing.T) {
 
 // Closing an executable waits for a run of another one of the session, for as long as an unload may take.
 func TestCloseDuringRun(t *testing.T) {
+	t.Parallel()
 	for _, limit := range []time.Duration{100 * time.Millisecond, hangGuard} {
 		t.Run(limit.String(), func(t *testing.T) {
+			t.Parallel()
 			opts, _ := testOptions(t, "wait@run:2")
 			opts.Timeouts.Unload = limit
 			s := start(t, opts)
@@ -101,6 +104,7 @@ func TestCloseDuringRun(t *testing.T) {
 			closed := make(chan error)
 			if limit < hangGuard {
 				wantCode(t, e[1].Close(), ErrBusy, "encode is not unloaded: a run went on for 100ms")
+				s.opts.Timeouts.Unload = hangGuard
 			} else {
 				go func() { closed <- e[1].Close() }()
 				select {

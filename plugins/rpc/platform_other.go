@@ -28,6 +28,8 @@ func Serve(cfg ServeConfig) {
 
 type backendRunner struct{}
 
+func (*backendRunner) hearOut() {}
+
 type privateDir struct{}
 
 func (*privateDir) remove() {}

@@ -162,16 +162,21 @@ func (r *backendRunner) watchOutput(p *process, outR, errR *os.File) {
 	}()
 }
 
+// hearOut waits for the end of stderr after the process has ended.
+func (r *backendRunner) hearOut() {
+	select {
+	case <-r.said:
+	case <-time.After(drainGrace):
+	}
+}
+
 // readHandshake takes the first line of stdout. Where it is none, it records why.
 func (r *backendRunner) readHandshake(p *process, br *bufio.Reader) (handshake, bool) {
 	line, err := br.ReadSlice('\n')
 	if len(line) == 0 && err != nil || errors.Is(err, io.EOF) || errors.Is(err, os.ErrClosed) {
 		select {
 		case <-p.exited:
-			select {
-			case <-r.said:
-			case <-time.After(drainGrace):
-			}
+			r.hearOut()
 			words := r.log.lastWords()
 			if words == "" {
 				words = clean(string(line))

@@ -5,6 +5,7 @@ package rpc
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"log/slog"
 	"net"
@@ -38,6 +39,7 @@ func TestMain(m *testing.M) {
 	case os.Getenv(hostEnv) != "":
 		playHost()
 	default:
+		flag.Set("test.parallel", "8") // most of these tests wait; -parallel still decides
 		os.Exit(m.Run())
 	}
 }
@@ -143,7 +145,7 @@ func (s *scripted) act(point string) {
 		time.Sleep(time.Hour)
 	case "flood":
 		line := []byte(strings.Repeat("x", 1023) + "\n")
-		for range 256 << 10 {
+		for range 96 << 10 { // KiB
 			os.NewFile(2, "stderr").Write(line)
 		}
 	case "evil-log": // go-plugin's reader panics on this
@@ -211,7 +213,7 @@ func (s *scripted) Info(ctx context.Context, r *rlxv1.InfoRequest) (*rlxv1.InfoR
 	reply, err := s.server.Info(ctx, r)
 	switch s.action {
 	case "big":
-		reply.Name = strings.Repeat("x", 64<<20)
+		reply.Name = strings.Repeat("x", 96<<20)
 	case "many":
 		reply.Ops = make([]string, 100_000)
 	case "untyped":
@@ -277,7 +279,7 @@ func (l *liar) Send(m *rlxv1.RunReply) error {
 	case a == "badindex":
 		l.BidiStreamingServer.Send(&rlxv1.RunReply{Part: &rlxv1.RunReply_Output{Output: &rlxv1.Chunk{Index: -1, Data: make([]byte, 1)}}})
 	case a == "huge":
-		l.BidiStreamingServer.Send(&rlxv1.RunReply{Part: &rlxv1.RunReply_Output{Output: &rlxv1.Chunk{Data: make([]byte, 256<<20)}}})
+		l.BidiStreamingServer.Send(&rlxv1.RunReply{Part: &rlxv1.RunReply_Output{Output: &rlxv1.Chunk{Data: make([]byte, 96<<20)}}})
 	case a == "empty":
 		l.BidiStreamingServer.Send(&rlxv1.RunReply{})
 	case a == "moretimes" && done != nil:

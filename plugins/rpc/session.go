@@ -116,6 +116,7 @@ func (s *Session) fail(err error) {
 
 // crashed describes the end of a process that nobody asked to end.
 func (s *Session) crashed() error {
+	s.runner.hearOut() // its last words may still be on their way
 	e := lost(ErrCrashed, s.name, "its process %s", s.proc.ending())
 	if words := s.log.lastWords(); words != "" && s.proc.cmd.ProcessState.ExitCode() >= 0 {
 		e.Hint = "it said: " + abridge(words, 300)
@@ -200,7 +201,7 @@ func (s *Session) during(err error, what func() string) error {
 }
 
 // breakGrace is how long the end of the process may come after the end of the connection.
-const breakGrace = 500 * time.Millisecond
+const breakGrace = time.Second
 
 // explain turns the error of a call into a typed one and decides whether the backend is lost with it.
 func (s *Session) explain(ctx, callCtx context.Context, took time.Duration, err error, what func() string) error {

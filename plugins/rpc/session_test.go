@@ -24,6 +24,7 @@ import (
 func transports(t *testing.T, f func(t *testing.T, opts Options, log *logBuffer), mode string) {
 	for _, chunks := range []bool{false, true} {
 		t.Run(map[bool]string{false: "shared", true: "chunks"}[chunks], func(t *testing.T) {
+			t.Parallel()
 			opts, log := testOptions(t, mode)
 			opts.NoSharedMemory = chunks
 			f(t, opts, log)
@@ -32,6 +33,7 @@ func transports(t *testing.T, f func(t *testing.T, opts Options, log *logBuffer)
 }
 
 func TestRun(t *testing.T) {
+	t.Parallel()
 	transports(t, func(t *testing.T, opts Options, _ *logBuffer) {
 		s := start(t, opts)
 		info, err := s.Info(t.Context())
@@ -79,6 +81,7 @@ func TestRun(t *testing.T) {
 
 // The contract of core/device: inputs and outputs in one IO space, progress, profile and dumps.
 func TestBackendInterface(t *testing.T) {
+	t.Parallel()
 	transports(t, func(t *testing.T, opts Options, _ *logBuffer) {
 		opts.Artifact = nil
 		var b device.Backend = start(t, opts)
@@ -129,6 +132,7 @@ func TestBackendInterface(t *testing.T) {
 }
 
 func TestTypedErrors(t *testing.T) {
+	t.Parallel()
 	opts, _ := testOptions(t, "error@run:1")
 	s := start(t, opts)
 	p := testProgram(t)
@@ -164,6 +168,7 @@ func TestTypedErrors(t *testing.T) {
 
 // A backend that cannot decode the program says so; it may not speak for the artifact.
 func TestUndecodable(t *testing.T) {
+	t.Parallel()
 	opts, _ := testOptions(t, "good")
 	opts.Encode = func(*program.Program) ([]byte, error) { return []byte("{"), nil }
 	s := start(t, opts)
@@ -172,6 +177,7 @@ func TestUndecodable(t *testing.T) {
 }
 
 func TestPanicIsAnErrorOfTheCall(t *testing.T) {
+	t.Parallel()
 	opts, log := testOptions(t, "panic@run:1")
 	s := start(t, opts)
 	e, err := s.LoadMapped(t.Context(), testLoad(testProgram(t)))
@@ -191,6 +197,7 @@ func TestPanicIsAnErrorOfTheCall(t *testing.T) {
 }
 
 func TestCancel(t *testing.T) {
+	t.Parallel()
 	transports(t, func(t *testing.T, opts Options, _ *logBuffer) {
 		s := start(t, opts)
 		e, err := s.LoadMapped(t.Context(), testLoad(testProgram(t)))
@@ -224,6 +231,7 @@ func TestCancel(t *testing.T) {
 
 // A context that is cancelled before the call reaches the backend must not leave a run behind.
 func TestCancelledBefore(t *testing.T) {
+	t.Parallel()
 	opts, _ := testOptions(t, "good")
 	s := start(t, opts)
 	e, err := s.LoadMapped(t.Context(), testLoad(testProgram(t)))
@@ -240,6 +248,7 @@ func TestCancelledBefore(t *testing.T) {
 }
 
 func TestDeafToCancel(t *testing.T) {
+	t.Parallel()
 	opts, _ := testOptions(t, "sleep@run:2")
 	opts.Timeouts.Cancel = 300 * time.Millisecond
 	s := start(t, opts)
@@ -253,6 +262,7 @@ func TestDeafToCancel(t *testing.T) {
 }
 
 func TestConcurrent(t *testing.T) {
+	t.Parallel()
 	opts, _ := testOptions(t, "good")
 	opts.IOSize = 4 << 20
 	s := start(t, opts)
@@ -278,6 +288,7 @@ func TestConcurrent(t *testing.T) {
 }
 
 func TestDigest(t *testing.T) {
+	t.Parallel()
 	opts, _ := testOptions(t, "good")
 	f, err := os.Open(opts.Path)
 	if err != nil {
@@ -299,6 +310,7 @@ func TestDigest(t *testing.T) {
 }
 
 func TestArtifactMustBeReadOnly(t *testing.T) {
+	t.Parallel()
 	opts, _ := testOptions(t, "good")
 	f, err := os.OpenFile(opts.Artifact.Name(), os.O_RDWR, 0)
 	if err != nil {
@@ -312,6 +324,7 @@ func TestArtifactMustBeReadOnly(t *testing.T) {
 
 // Truncating the artifact under the mapping costs the backend a SIGBUS, the host an error.
 func TestTruncatedArtifact(t *testing.T) {
+	t.Parallel()
 	opts, _ := testOptions(t, "good")
 	s := start(t, opts)
 	e, err := s.LoadMapped(t.Context(), testLoad(testProgram(t)))

@@ -193,7 +193,7 @@ func TestLogLimits(t *testing.T) {
 	if s.total != logRate || s.dropped != logRate {
 		t.Errorf("passed %d, dropped %d of 2 MiB in no time; want half", s.total, s.dropped)
 	}
-	for range 200 { // 200 s at 1 MiB/s end at the total
+	for range 80 { // 80 s at 1 MiB/s end at the total
 		now = now.Add(time.Second)
 		for range 1 << 10 {
 			s.line(line, "stderr")
@@ -203,7 +203,7 @@ func TestLogLimits(t *testing.T) {
 		t.Errorf("passed %d in all; want %d", s.total, logTotal)
 	}
 	s.close()
-	if !strings.Contains(out.String(), "bytes="+fmt.Sprint(logRate+(200<<20)-(logTotal-logRate))) {
+	if !strings.Contains(out.String(), "bytes="+fmt.Sprint(logRate+(80<<20)-(logTotal-logRate))) {
 		t.Errorf("the count of dropped bytes is wrong: %s", out.String()[max(0, out.Len()-200):])
 	}
 	// A line longer than the limit is cut, and the reader goes on.
