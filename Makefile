@@ -2,6 +2,7 @@
 # make test    all tests
 # make build   bin/rlxc, bin/rlxrun and the backends, which rlxrun finds beside itself
 # make bench   the measured figures of docs/performance.md
+# make bench-gemm    matrix products as a share of the machine's peak, in under a minute
 # make fuzz    every fuzz target for FUZZTIME each
 # make check   what a change must pass before it is sent: format, vet, test, stale generated files, cross-builds
 
@@ -10,7 +11,7 @@ GO       ?= go
 BACKENDS := cpu null
 FUZZTIME ?= 20s
 
-.PHONY: build demo test check fuzz bench generate clean
+.PHONY: build demo test check fuzz bench bench-gemm generate clean
 
 build:
 	@mkdir -p bin
@@ -42,6 +43,9 @@ fuzz:
 
 bench: build
 	bench/figures.sh
+
+bench-gemm:
+	$(GO) run ./bench/gemm
 
 generate:
 	$(GO) generate ./...

@@ -46,6 +46,9 @@ type Load struct {
 	Weights []byte // the weights section, mapped read-only
 	Device  string // Device.ID; empty: the backend chooses
 	Threads int    // 0: all that the process may use
+	// Precision of the operands of matrix products and attention: "" or "f32", or "bf16", which rounds them to bfloat16.
+	// Sums and everything else are f32 either way. A backend without it refuses with ErrPrecision, never computes another.
+	Precision string
 }
 
 // An Executable is a loaded program. Runs of one Executable do not overlap.
@@ -113,6 +116,8 @@ another backend.`)
 The program's arena, weights or inputs do not fit the memory that is free or allowed.`)
 	ErrInput = diag.Define("RLX3001", "bad input tensor", `
 An input's type, shape or value is not what the program takes; the message names the input.`)
+	ErrPrecision = diag.Define("RLX2102", "precision not available", `
+The precision asked for is not one that the backend computes in. The message lists those that it has; f32 always works.`)
 	ErrNaN = diag.Define("RLX1003", "a step produced NaN", `
 --check-nan was given, and the named step is the first whose result holds a NaN.`)
 )

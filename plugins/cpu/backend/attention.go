@@ -29,7 +29,7 @@ func gridAttention(c *call) error {
 	g := kernels.GridAttentionArgs{
 		B: s[0], GH: s[1], GW: s[2], Heads: a.Heads, Dim: d, Window: a.Window,
 		QKV: f32(c.in[0]), Pad: f32(c.in[1]), RelH: optional(c, 2), RelW: optional(c, 3), Out: f32(c.out),
-		Scale: float32(op.AttentionAttrs{Scale: a.Scale}.EffectiveScale(int64(d))),
+		Scale: float32(op.AttentionAttrs{Scale: a.Scale}.EffectiveScale(int64(d))), Precision: c.precision,
 	}
 	kernels.GridAttention(c.pool, &g)
 	return nil
@@ -63,7 +63,7 @@ func attention(c *call) error {
 		B: b, Heads: h, KVHeads: kv, SQ: sq, SK: sk, DK: d, DV: d,
 		Q: f32(q), K: f32(k), V: f32(c.in[2]), Out: f32(c.out), QStride: qs, KStride: ks, VStride: ks, OutStride: qs,
 		Scale: float32(a.EffectiveScale(int64(d))), Softcap: float32(a.Softcap),
-		Mask: maskKinds[a.Mask], Window: a.Window, QOffset: sk - sq,
+		Precision: c.precision, Mask: maskKinds[a.Mask], Window: a.Window, QOffset: sk - sq,
 	}
 	if a.UseQOffset {
 		g.QOffset = a.QOffset

@@ -5,6 +5,7 @@
 package backend
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -41,6 +42,8 @@ type call struct {
 	node *ir.Node
 	in   []tensor.Tensor
 	out  tensor.Tensor
+
+	precision kernels.Precision // of products
 }
 
 var registry = map[string]kernel{}
@@ -111,11 +114,15 @@ func (Backend) Load(_ context.Context, l device.Load) (device.Executable, error)
 	if l.Device != "" && l.Device != "0" {
 		return nil, diag.New(device.ErrUnavailable, "cpu", "no device %q; there is one, 0", l.Device)
 	}
+	precision, ok := kernels.ParsePrecision(cmp.Or(l.Precision, "f32"))
+	if !ok {
+		return nil, diag.New(device.ErrPrecision, "cpu", "no precision %q; there are f32 and bf16", l.Precision)
+	}
 	pool, err := kernels.NewPool(l.Threads)
 	if err != nil {
 		return nil, err
 	}
-	x := &executable{p: l.Program, weights: l.Weights, pool: pool}
+	x := &executable{p: l.Program, weights: l.Weights, pool: pool, precision: precision}
 	native := map[string]bool{}
 	for _, s := range l.Program.Steps {
 		n := l.Program.Graph.Nodes[s.Node]

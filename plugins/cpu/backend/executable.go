@@ -25,6 +25,7 @@ type executable struct {
 	pool           *kernels.Pool
 	run            []func(*call) error // per step
 	kernels        []device.Kernel
+	precision      kernels.Precision
 
 	// The calls of the last run, kept as long as sizes and IO space stay the same.
 	calls []call
@@ -63,7 +64,7 @@ func (x *executable) bind(r device.Run) error {
 	}
 	calls := make([]call, len(b.Steps))
 	for i, s := range b.Steps {
-		c := call{pool: x.pool, node: s.Node, in: make([]tensor.Tensor, len(s.In)), out: view(s.Out)}
+		c := call{pool: x.pool, precision: x.precision, node: s.Node, in: make([]tensor.Tensor, len(s.In)), out: view(s.Out)}
 		for k, o := range s.In {
 			c.in[k] = view(o)
 		}

@@ -2,27 +2,21 @@
 
 package kernels
 
-// pairBF16AVX2 packs rows 2i and 2i+1 of src[2*pairs, width], rounded to bfloat16, into the low and the high half of row i of
-// dst[pairs, width]. It reads and writes whole vectors, past the last row too; width, pairs > 0.
-//
-//go:noescape
-func pairBF16AVX2(dst *float32, src *float32, width int, pairs int)
-
 // roundBF16AVX2 is dst = src rounded to bfloat16, as float32, over blocks*lanes elements; blocks > 0, dst may be src.
 //
 //go:noescape
 func roundBF16AVX2(dst *float32, src *float32, blocks int)
 
-// pairBF16AVX512 packs rows 2i and 2i+1 of src[2*pairs, width], rounded to bfloat16, into the low and the high half of row i of
-// dst[pairs, width]. It reads and writes whole vectors, past the last row too; width, pairs > 0.
-//
-//go:noescape
-func pairBF16AVX512(dst *float32, src *float32, width int, pairs int)
-
 // roundBF16AVX512 is dst = src rounded to bfloat16, as float32, over blocks*lanes elements; blocks > 0, dst may be src.
 //
 //go:noescape
 func roundBF16AVX512(dst *float32, src *float32, blocks int)
+
+// pairBF16 packs rows 2i and 2i+1 of src[2*pairs, width], rounded to bfloat16, into the low and the high half of row i of
+// dst[pairs, width]. It reads and writes whole vectors, past the last row too; width, pairs > 0.
+//
+//go:noescape
+func pairBF16(dst *float32, src *float32, width int, pairs int)
 
 // tileRowBF16 rounds 32*steps floats to bfloat16: 64 bytes for each step, to addresses 2048 bytes apart; steps > 0.
 //

@@ -2,48 +2,29 @@
 
 #include "textflag.h"
 
-// func pairBF16AVX2(dst *float32, src *float32, width int, pairs int)
+// func roundBF16AVX2(dst *float32, src *float32, blocks int)
 // Requires: AVX, AVX2
-TEXT ·pairBF16AVX2(SB), NOSPLIT, $0-32
+TEXT ·roundBF16AVX2(SB), NOSPLIT, $0-24
 	MOVQ    dst+0(FP), AX
 	MOVQ    src+8(FP), CX
-	MOVQ    width+16(FP), DX
-	MOVQ    pairs+24(FP), BX
+	MOVQ    blocks+16(FP), DX
 	VMOVUPS cffff0000<>+0(SB), Y0
-	SHLQ    $0x02, DX
 
-pair:
-	LEAQ (CX)(DX*1), SI
-	XORQ DI, DI
-
-vector:
-	VMOVUPS   (CX)(DI*1), Y1
-	VMOVUPS   (SI)(DI*1), Y2
-	VPSRLD    $0x10, Y1, Y3
-	VPAND     c00000001<>+0(SB), Y3, Y3
-	VPADDD    c00007fff<>+0(SB), Y3, Y3
-	VPADDD    Y1, Y3, Y3
-	VORPS     c00400000<>+0(SB), Y1, Y4
+loop:
+	VMOVUPS   (CX), Y1
+	VPSRLD    $0x10, Y1, Y2
+	VPAND     c00000001<>+0(SB), Y2, Y2
+	VPADDD    c00007fff<>+0(SB), Y2, Y2
+	VPADDD    Y1, Y2, Y2
+	VORPS     c00400000<>+0(SB), Y1, Y3
 	VCMPPS    $0x03, Y1, Y1, Y1
-	VBLENDVPS Y1, Y4, Y3, Y1
-	VPSRLD    $0x10, Y2, Y3
-	VPAND     c00000001<>+0(SB), Y3, Y3
-	VPADDD    c00007fff<>+0(SB), Y3, Y3
-	VPADDD    Y2, Y3, Y3
-	VORPS     c00400000<>+0(SB), Y2, Y4
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VBLENDVPS Y2, Y4, Y3, Y2
-	VPSRLD    $0x10, Y1, Y1
-	VANDPS    Y0, Y2, Y2
-	VORPS     Y1, Y2, Y2
-	VMOVUPS   Y2, (AX)(DI*1)
-	ADDQ      $0x20, DI
-	CMPQ      DI, DX
-	JLT       vector
-	ADDQ      DX, AX
-	LEAQ      (SI)(DX*1), CX
-	DECQ      BX
-	JNE       pair
+	VBLENDVPS Y1, Y3, Y2, Y1
+	VANDPS    Y0, Y1, Y1
+	VMOVUPS   Y1, (AX)
+	ADDQ      $0x20, CX
+	ADDQ      $0x20, AX
+	DECQ      DX
+	JNE       loop
 	VZEROUPPER
 	RET
 
@@ -119,77 +100,6 @@ DATA c00400000<>+56(SB)/4, $0x00400000
 DATA c00400000<>+60(SB)/4, $0x00400000
 GLOBL c00400000<>(SB), RODATA|NOPTR, $64
 
-// func roundBF16AVX2(dst *float32, src *float32, blocks int)
-// Requires: AVX, AVX2
-TEXT ·roundBF16AVX2(SB), NOSPLIT, $0-24
-	MOVQ    dst+0(FP), AX
-	MOVQ    src+8(FP), CX
-	MOVQ    blocks+16(FP), DX
-	VMOVUPS cffff0000<>+0(SB), Y0
-
-loop:
-	VMOVUPS   (CX), Y1
-	VPSRLD    $0x10, Y1, Y2
-	VPAND     c00000001<>+0(SB), Y2, Y2
-	VPADDD    c00007fff<>+0(SB), Y2, Y2
-	VPADDD    Y1, Y2, Y2
-	VORPS     c00400000<>+0(SB), Y1, Y3
-	VCMPPS    $0x03, Y1, Y1, Y1
-	VBLENDVPS Y1, Y3, Y2, Y1
-	VANDPS    Y0, Y1, Y1
-	VMOVUPS   Y1, (AX)
-	ADDQ      $0x20, CX
-	ADDQ      $0x20, AX
-	DECQ      DX
-	JNE       loop
-	VZEROUPPER
-	RET
-
-// func pairBF16AVX512(dst *float32, src *float32, width int, pairs int)
-// Requires: AVX, AVX512F
-TEXT ·pairBF16AVX512(SB), NOSPLIT, $0-32
-	MOVQ    dst+0(FP), AX
-	MOVQ    src+8(FP), CX
-	MOVQ    width+16(FP), DX
-	MOVQ    pairs+24(FP), BX
-	VMOVUPS cffff0000<>+0(SB), Z0
-	SHLQ    $0x02, DX
-
-pair:
-	LEAQ (CX)(DX*1), SI
-	XORQ DI, DI
-
-vector:
-	VMOVUPS   (CX)(DI*1), Z1
-	VMOVUPS   (SI)(DI*1), Z2
-	VPSRLD    $0x10, Z1, Z3
-	VPANDD    c00000001<>+0(SB), Z3, Z3
-	VPADDD    c00007fff<>+0(SB), Z3, Z3
-	VPADDD    Z1, Z3, Z3
-	VPORD     c00400000<>+0(SB), Z1, Z4
-	VCMPPS    $0x03, Z1, Z1, K1
-	VBLENDMPS Z4, Z3, K1, Z5
-	VPSRLD    $0x10, Z2, Z1
-	VPANDD    c00000001<>+0(SB), Z1, Z1
-	VPADDD    c00007fff<>+0(SB), Z1, Z1
-	VPADDD    Z2, Z1, Z1
-	VPORD     c00400000<>+0(SB), Z2, Z3
-	VCMPPS    $0x03, Z2, Z2, K1
-	VBLENDMPS Z3, Z1, K1, Z6
-	VPSRLD    $0x10, Z5, Z5
-	VPANDD    Z0, Z6, Z6
-	VPORD     Z5, Z6, Z6
-	VMOVUPS   Z6, (AX)(DI*1)
-	ADDQ      $0x40, DI
-	CMPQ      DI, DX
-	JLT       vector
-	ADDQ      DX, AX
-	LEAQ      (SI)(DX*1), CX
-	DECQ      BX
-	JNE       pair
-	VZEROUPPER
-	RET
-
 // func roundBF16AVX512(dst *float32, src *float32, blocks int)
 // Requires: AVX, AVX512F
 TEXT ·roundBF16AVX512(SB), NOSPLIT, $0-24
@@ -216,6 +126,59 @@ loop:
 	VZEROUPPER
 	RET
 
+// func pairBF16(dst *float32, src *float32, width int, pairs int)
+// Requires: AVX, AVX512BW, AVX512F
+TEXT ·pairBF16(SB), NOSPLIT, $0-32
+	MOVQ    dst+0(FP), AX
+	MOVQ    src+8(FP), CX
+	MOVQ    width+16(FP), DX
+	MOVQ    pairs+24(FP), BX
+	VMOVUPS weaveBF16<>+0(SB), Z3
+	SHLQ    $0x02, DX
+
+pair:
+	LEAQ (CX)(DX*1), SI
+	XORQ DI, DI
+
+vector:
+	VMOVUPS (CX)(DI*1), Z0
+	VMOVUPS (SI)(DI*1), Z1
+	BYTE    $0x62
+	BYTE    $0xf2
+	BYTE    $0x77
+	BYTE    $0x48
+	BYTE    $0x72
+	BYTE    $0xd0
+	VPERMW  Z2, Z3, Z2
+	VMOVUPS Z2, (AX)(DI*1)
+	ADDQ    $0x40, DI
+	CMPQ    DI, DX
+	JLT     vector
+	ADDQ    DX, AX
+	LEAQ    (SI)(DX*1), CX
+	DECQ    BX
+	JNE     pair
+	VZEROUPPER
+	RET
+
+DATA weaveBF16<>+0(SB)/4, $0x00100000
+DATA weaveBF16<>+4(SB)/4, $0x00110001
+DATA weaveBF16<>+8(SB)/4, $0x00120002
+DATA weaveBF16<>+12(SB)/4, $0x00130003
+DATA weaveBF16<>+16(SB)/4, $0x00140004
+DATA weaveBF16<>+20(SB)/4, $0x00150005
+DATA weaveBF16<>+24(SB)/4, $0x00160006
+DATA weaveBF16<>+28(SB)/4, $0x00170007
+DATA weaveBF16<>+32(SB)/4, $0x00180008
+DATA weaveBF16<>+36(SB)/4, $0x00190009
+DATA weaveBF16<>+40(SB)/4, $0x001a000a
+DATA weaveBF16<>+44(SB)/4, $0x001b000b
+DATA weaveBF16<>+48(SB)/4, $0x001c000c
+DATA weaveBF16<>+52(SB)/4, $0x001d000d
+DATA weaveBF16<>+56(SB)/4, $0x001e000e
+DATA weaveBF16<>+60(SB)/4, $0x001f000f
+GLOBL weaveBF16<>(SB), RODATA|NOPTR, $64
+
 // func tileRowBF16(dst *float32, src *float32, steps int)
 // Requires: AVX, AVX512F
 TEXT ·tileRowBF16(SB), NOSPLIT, $0-24
@@ -224,32 +187,19 @@ TEXT ·tileRowBF16(SB), NOSPLIT, $0-24
 	MOVQ steps+16(FP), DX
 
 loop:
-	VMOVUPS   (CX), Z0
-	VPSRLD    $0x10, Z0, Z1
-	VPANDD    c00000001<>+0(SB), Z1, Z1
-	VPADDD    c00007fff<>+0(SB), Z1, Z1
-	VPADDD    Z0, Z1, Z1
-	VPORD     c00400000<>+0(SB), Z0, Z2
-	VCMPPS    $0x03, Z0, Z0, K1
-	VBLENDMPS Z2, Z1, K1, Z3
-	VPSRLD    $0x10, Z3, Z3
-	VPMOVDW   Z3, Y0
-	VMOVUPS   Y0, (AX)
-	VMOVUPS   64(CX), Z0
-	VPSRLD    $0x10, Z0, Z1
-	VPANDD    c00000001<>+0(SB), Z1, Z1
-	VPADDD    c00007fff<>+0(SB), Z1, Z1
-	VPADDD    Z0, Z1, Z1
-	VPORD     c00400000<>+0(SB), Z0, Z2
-	VCMPPS    $0x03, Z0, Z0, K1
-	VBLENDMPS Z2, Z1, K1, Z4
-	VPSRLD    $0x10, Z4, Z4
-	VPMOVDW   Z4, Y0
-	VMOVUPS   Y0, 32(AX)
-	ADDQ      $0x00000080, CX
-	ADDQ      $0x00000800, AX
-	DECQ      DX
-	JNE       loop
+	VMOVUPS (CX), Z0
+	VMOVUPS 64(CX), Z1
+	BYTE    $0x62
+	BYTE    $0xf2
+	BYTE    $0x77
+	BYTE    $0x48
+	BYTE    $0x72
+	BYTE    $0xd0
+	VMOVUPS Z2, (AX)
+	ADDQ    $0x00000080, CX
+	ADDQ    $0x00000800, AX
+	DECQ    DX
+	JNE     loop
 	VZEROUPPER
 	RET
 

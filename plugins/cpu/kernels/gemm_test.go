@@ -291,3 +291,21 @@ func BenchmarkGemm(b *testing.B) {
 		}
 	}
 }
+
+func BenchmarkGemmHalf(b *testing.B) {
+	for _, name := range Features()[1:] {
+		p := newPool(b, 0, name)
+		for _, d := range [][3]int{{4096, 2304, 768}, {4096, 768, 3072}} {
+			b.Run(fmt.Sprintf("%s/%dx%dx%d/threads%d", name, d[0], d[2], d[1], p.Threads()), func(b *testing.B) {
+				r := rng(1)
+				g := &GemmArgs{M: d[0], N: d[1], K: d[2], A: randoms(r, d[0]*d[2]), LDA: d[2], B: F32(randoms(r, d[1]*d[2])), LDB: d[2], TransB: true,
+					C: make([]float32, d[0]*d[1]), LDC: d[1], Bias: randoms(r, d[1]), Precision: BFloat16}
+				Gemm(p, g)
+				for b.Loop() {
+					Gemm(p, g)
+				}
+				b.ReportMetric(float64(b.N)*2*float64(d[0]*d[1])*float64(d[2])/b.Elapsed().Seconds()/1e9, "GFLOP/s")
+			})
+		}
+	}
+}

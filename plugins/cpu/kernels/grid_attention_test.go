@@ -178,12 +178,12 @@ func TestGridAttentionThreads(t *testing.T) {
 
 func BenchmarkGridAttention(b *testing.B) {
 	for _, name := range Features()[1:] {
-		for _, win := range []int{0, 14} {
-			for _, n := range []int{1, 0} {
-				p := newPool(b, n, name)
-				b.Run(fmt.Sprintf("%s/64x64x12x64/window%d/threads%d", name, win, p.Threads()), func(b *testing.B) {
+		for _, precision := range []Precision{Float32, BFloat16} {
+			for _, win := range []int{0, 14} {
+				p := newPool(b, 0, name)
+				b.Run(fmt.Sprintf("%s/%v/window%d/threads%d", name, precision, win, p.Threads()), func(b *testing.B) {
 					g := randomGrid(rng(1), 1, 64, 64, 12, 64, win, true, true)
-					g.Out = make([]float32, 4096*768)
+					g.Out, g.Precision = make([]float32, 4096*768), precision
 					keys := 4096
 					if win > 0 {
 						keys = win * win

@@ -81,7 +81,7 @@ func avx512bf16() *isa {
 	s.name = "avx512bf16"
 	s.pairs = gemmOf([]gemmAsm{pairs1x32, pairs2x32, pairs3x32, pairs4x32, pairs5x32, pairs6x32, pairs7x32, pairs8x32, pairs9x32, pairs10x32, pairs11x32, pairs12x32, pairs13x32, pairs14x32}, 32)
 	s.narrow.pairs = gemmOf([]gemmAsm{pairs1x16, pairs2x16, pairs3x16, pairs4x16, pairs5x16, pairs6x16, pairs7x16, pairs8x16, pairs9x16, pairs10x16, pairs11x16, pairs12x16, pairs13x16, pairs14x16}, 16)
-	s.pair = pairOf(s.lanes, pairBF16AVX512)
+	s.pair = pairOf(s.lanes, pairBF16)
 	s.halfLoop = pairsPeak
 	return s
 }

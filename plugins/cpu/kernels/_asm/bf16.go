@@ -13,6 +13,7 @@ import (
 // the assembler and are encoded here by hand, from the Intel Architectures Instruction Set Extensions reference:
 //
 //	VDPBF16PS zmm1, zmm2, zmm3    EVEX.512.F3.0F38.W0 52 /r
+//	VCVTNE2PS2BF16 zmm1, zmm2, zmm3    EVEX.512.F2.0F38.W0 72 /r
 //	LDTILECFG m512                VEX.128.NP.0F38.W0 49 !(11):000:bbb
 //	TILERELEASE                   VEX.128.NP.0F38.W0 49 C0
 //	TILEZERO tmm1                 VEX.128.F2.0F38.W0 49 11:rrr:000
@@ -20,12 +21,12 @@ import (
 //	TILESTORED sibmem, tmm1       VEX.128.F3.0F38.W0 4B !(11):rrr:100
 //	TDPBF16PS tmm1, tmm2, tmm3    VEX.128.F3.0F38.W0 5C 11:rrr:bbb (tmm2 is bbb, tmm3 is vvvv)
 func genBF16(v vec) {
-	pairBF16(v)
 	roundBF16(v)
 	if !v.wide() {
 		return
 	}
-	narrowRows(v)
+	pairBF16(v)
+	tileRow()
 	for _, vecs := range []int{2, 1} {
 		for rows := 1; rows <= 14; rows++ {
 			product(v, rows, vecs, fmt.Sprintf("pairs%dx%d", rows, vecs*v.lanes),
@@ -42,13 +43,19 @@ func bytes(b ...byte) {
 	}
 }
 
-// vdpbf16ps is dst += a·b over the pairs of each lane.
-func vdpbf16ps(a, b, dst VecPhysical) {
+// evex emits a product or conversion of three registers of 512 bits: prefix 2 is F3, 3 is F2.
+func evex(prefix, opcode byte, dst, a, b VecPhysical) {
 	d, s, m := dst.PhysicalIndex(), a.PhysicalIndex(), b.PhysicalIndex()
 	not := func(bit Index, at uint) byte { return byte(^bit&1) << at }
-	bytes(0x62, not(Index(d)>>3, 7)|not(Index(m)>>4, 6)|not(Index(m)>>3, 5)|not(Index(d)>>4, 4)|2,
-		byte(^s&15)<<3|4|2, 0x40|not(Index(s)>>4, 3), 0x52, 0xc0|byte(d&7)<<3|byte(m&7))
+	bytes(0x62, not(d>>3, 7)|not(m>>4, 6)|not(m>>3, 5)|not(d>>4, 4)|2,
+		byte(^s&15)<<3|4|prefix, 0x40|not(s>>4, 3), opcode, 0xc0|byte(d&7)<<3|byte(m&7))
 }
+
+// vdpbf16ps is dst += a·b over the pairs of each lane.
+func vdpbf16ps(a, b, dst VecPhysical) { evex(2, 0x52, dst, a, b) }
+
+// toBF16 is the lanes of low and then those of high, rounded to bfloat16.
+func toBF16(low, high, dst VecPhysical) { evex(3, 0x72, dst, high, low) }
 
 // rounded is x with the low half of each lane rounded off, to even; NaN stays NaN. The low half of the result is arbitrary.
 func (v vec) rounded(x Register) VecVirtual {
@@ -68,14 +75,17 @@ func (v vec) rounded(x Register) VecVirtual {
 
 // pairBF16 makes the operands of a product of pairs from rows of float32.
 func pairBF16(v vec) {
-	name := "pairBF16" + v.name
-	TEXT(name, NOSPLIT, "func(dst, src *float32, width, pairs int)")
-	Doc(name+" packs rows 2i and 2i+1 of src[2*pairs, width], rounded to bfloat16, into the low and the high half of row i of",
+	TEXT("pairBF16", NOSPLIT, "func(dst, src *float32, width, pairs int)")
+	Doc("pairBF16 packs rows 2i and 2i+1 of src[2*pairs, width], rounded to bfloat16, into the low and the high half of row i of",
 		"dst[pairs, width]. It reads and writes whole vectors, past the last row too; width, pairs > 0.")
 	Pragma("noescape")
 	dst, src := Load(Param("dst"), GP64()), Load(Param("src"), GP64())
 	width, pairs := Load(Param("width"), GP64()), Load(Param("pairs"), GP64())
-	high := v.load(bitsConst(0xffff0000))
+	weave := GLOBL("weaveBF16", 8|16) // words 0, 16, 1, 17, ...
+	for i := range 16 {
+		DATA(4*i, U32(i|(i+16)<<16))
+	}
+	VMOVUPS(weave, Z3)
 	row, next, i := GP64(), GP64(), GP64()
 	MOVQ(width, row)
 	SHLQ(U8(2), row)
@@ -83,14 +93,11 @@ func pairBF16(v vec) {
 	LEAQ(Mem{Base: src, Index: row, Scale: 1}, next)
 	XORQ(i, i)
 	Label("vector")
-	x, y := v.reg(), v.reg()
-	VMOVUPS(Mem{Base: src, Index: i, Scale: 1}, x)
-	VMOVUPS(Mem{Base: next, Index: i, Scale: 1}, y)
-	even, odd := v.rounded(x), v.rounded(y)
-	VPSRLD(Imm(16), even, even)
-	v.and(high, odd, odd)
-	v.or(even, odd, odd)
-	VMOVUPS(odd, Mem{Base: dst, Index: i, Scale: 1})
+	VMOVUPS(Mem{Base: src, Index: i, Scale: 1}, Z0)
+	VMOVUPS(Mem{Base: next, Index: i, Scale: 1}, Z1)
+	toBF16(Z0, Z1, Z2)
+	VPERMW(Z2, Z3, Z2)
+	VMOVUPS(Z2, Mem{Base: dst, Index: i, Scale: 1})
 	ADDQ(Imm(uint64(v.bytes())), i)
 	CMPQ(i, row)
 	JLT(LabelRef("vector"))
@@ -125,23 +132,18 @@ func roundBF16(v vec) {
 	RET()
 }
 
-// narrowRows writes one row of the first operand of a product of tiles.
-func narrowRows(v vec) {
+// tileRow writes one row of the first operand of a product of tiles.
+func tileRow() {
 	TEXT("tileRowBF16", NOSPLIT, "func(dst, src *float32, steps int)")
 	Doc("tileRowBF16 rounds 32*steps floats to bfloat16: 64 bytes for each step, to addresses 2048 bytes apart; steps > 0.")
 	Pragma("noescape")
 	dst, src := Load(Param("dst"), GP64()), Load(Param("src"), GP64())
 	n := Load(Param("steps"), GP64())
 	Label("loop")
-	for i := range 2 {
-		x := v.reg()
-		VMOVUPS(Mem{Base: src, Disp: i * 64}, x)
-		r := v.rounded(x)
-		VPSRLD(Imm(16), r, r)
-		y := YMM()
-		VPMOVDW(r, y)
-		VMOVUPS(y, Mem{Base: dst, Disp: i * 32})
-	}
+	VMOVUPS(Mem{Base: src}, Z0)
+	VMOVUPS(Mem{Base: src, Disp: 64}, Z1)
+	toBF16(Z0, Z1, Z2)
+	VMOVUPS(Z2, Mem{Base: dst})
 	ADDQ(U32(128), src)
 	ADDQ(U32(2048), dst)
 	DECQ(n)

@@ -1,0 +1,95 @@
+// Command gemm measures matrix products against the peak of the machine, in one run:
+//
+//	go run ./bench/gemm [--threads N] [--features NAME] [--rounds N]
+//
+// Each round measures every shape, and the peak before and after it; the figures are medians over the rounds, and a share is of
+// the mean of the two peaks.
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/rlx-go/rlx/plugins/cpu/kernels"
+)
+
+// The linear layers of SAM ViT-B's blocks at 1024 pixels (x·wᵀ, as checkpoints store w), and squares.
+var shapes = []struct {
+	name    string
+	m, n, k int
+}{
+	{"qkv", 4096, 2304, 768}, {"proj", 4096, 768, 768}, {"mlp up", 4096, 3072, 768}, {"mlp down", 4096, 768, 3072},
+	{"square", 256, 256, 256}, {"square", 512, 512, 512}, {"square", 1024, 1024, 1024}, {"square", 2048, 2048, 2048}, {"square", 4096, 4096, 4096},
+}
+
+func main() {
+	threads := pflag.Int("threads", 0, "worker threads; 0: all that the process may use")
+	features := pflag.String("features", "", "instruction set, one of those the processor has; empty: the best")
+	rounds := pflag.Int("rounds", 5, "times that everything is measured")
+	pflag.Parse()
+	p, err := kernels.NewPoolFor(*threads, *features)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	}
+	fmt.Printf("%s, %d threads, median of %d rounds\n", p.Features(), p.Threads(), *rounds)
+	r := rand.New(rand.NewPCG(1, 1))
+	const most = 4096 * 4096
+	a, b, c := randoms(r, most), randoms(r, most), make([]float32, most)
+	bias := randoms(r, 4096)
+	for _, precision := range []kernels.Precision{kernels.Float32, kernels.BFloat16} {
+		peakOf := kernels.FMAFlops
+		if precision == kernels.BFloat16 {
+			peakOf = kernels.HalfFlops
+		}
+		if peakOf(p, 1000) == 0 {
+			fmt.Printf("\n%s: no peak is known for these features\n", precision)
+			continue
+		}
+		var peaks []float64
+		rates, shares := make([][]float64, len(shapes)), make([][]float64, len(shapes))
+		for range *rounds {
+			measure := func() float64 { return rate(func() float64 { return peakOf(p, 20_000) }) }
+			before := measure()
+			for i, s := range shapes {
+				g := &kernels.GemmArgs{M: s.m, N: s.n, K: s.k, A: a, LDA: s.k, B: kernels.F32(b), LDB: s.k, TransB: true, C: c, LDC: s.n, Bias: bias, Precision: precision}
+				v := rate(func() float64 { kernels.Gemm(p, g); return 2 * float64(s.m) * float64(s.n) * float64(s.k) })
+				after := measure()
+				rates[i], shares[i] = append(rates[i], v), append(shares[i], 2*v/(before+after))
+				peaks, before = append(peaks, after), after
+			}
+		}
+		fmt.Printf("\n%s: peak %.0f GFLOP/s (%.0f to %.0f)\n", precision, median(peaks), slices.Min(peaks), slices.Max(peaks))
+		for i, s := range shapes {
+			fmt.Printf("  %-9s %4d x %4d x %4d  %8.0f GFLOP/s  %5.1f %% of peak\n", s.name, s.m, s.k, s.n, median(rates[i]), 100*median(shares[i]))
+		}
+	}
+}
+
+// rate runs f, which returns the operations it did, for at least 30 ms after a first time that is not counted, in GFLOP/s.
+func rate(f func() float64) float64 {
+	f()
+	flops, start := 0.0, time.Now()
+	for time.Since(start) < 30*time.Millisecond {
+		flops += f()
+	}
+	return flops / time.Since(start).Seconds() / 1e9
+}
+
+func median(x []float64) float64 {
+	s := slices.Sorted(slices.Values(x))
+	return s[len(s)/2]
+}
+
+func randoms(r *rand.Rand, n int) []float32 {
+	x := make([]float32, n)
+	for i := range x {
+		x[i] = r.Float32()*2 - 1
+	}
+	return x
+}

@@ -1,0 +1,65 @@
+package backend
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+	"github.com/rlx-go/rlx/core/program"
+	"github.com/rlx-go/rlx/core/sched"
+	"github.com/rlx-go/rlx/core/tensor"
+)
+
+// product is y = x·x over [4,4].
+func product(t *testing.T) *program.Program {
+	t.Helper()
+	g := ir.NewGraph("product")
+	x := op.Input(g, "x", ir.TypeOf(dtype.F32, 4, 4))
+	g.Return("y", op.MatMul(x, x, op.MatMulAttrs{}))
+	p, _, err := sched.Build(g, sched.Options{Target: "portable", Weights: func(string) (int64, bool) { return 0, false }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// TestPrecision multiplies by 1 + 2^-9 + 2^-12, which is 1 in bfloat16 for who asks for it, and for nobody else.
+func TestPrecision(t *testing.T) {
+	p := product(t)
+	const x0 = float32(1 + 1.0/512 + 1.0/4096)
+	for precision, want := range map[string]float32{"": x0 * x0, "f32": x0 * x0, "bf16": 1} {
+		x, err := Backend{}.Load(context.Background(), device.Load{Program: p, Threads: 1, Precision: precision})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer x.Close()
+		io := tensor.AlignedBytes(int(p.IOSize))
+		b, err := p.Bind(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		in, out := b.Steps[0].In[0], b.Steps[0].Out
+		v := tensor.View[float32](io[in.Offset : in.Offset+in.Bytes])
+		for i := range 4 {
+			v[i*4+i] = x0
+		}
+		if _, err := x.Run(context.Background(), device.Run{IO: io}); err != nil {
+			t.Fatal(err)
+		}
+		got := tensor.View[float32](io[out.Offset : out.Offset+out.Bytes])
+		if got[0] != want || got[5] != want || got[1] != 0 {
+			t.Errorf("precision %q: %v, want %v on the diagonal", precision, got, want)
+		}
+	}
+}
+
+func TestUnknownPrecision(t *testing.T) {
+	_, err := Backend{}.Load(context.Background(), device.Load{Program: product(t), Precision: "fp8"})
+	if !errors.Is(err, device.ErrPrecision) {
+		t.Errorf("%v", err)
+	}
+}
