@@ -8,15 +8,23 @@
 
 export CGO_ENABLED ?= 0
 GO       ?= go
+CC       ?= cc
 BACKENDS := cpu null
+# The wgpu backend links a native library: it needs a C compiler, everything else is Go alone.
+HAVE_CC  := $(shell command -v $(CC) 2>/dev/null)
 FUZZTIME ?= 20s
 
-.PHONY: build demo test check fuzz bench bench-gemm generate clean
+.PHONY: build demo test test-deps check fuzz bench bench-gemm generate clean
 
 build:
 	@mkdir -p bin
 	$(GO) build -trimpath -ldflags='-s -w' -o bin/ ./cmd/rlxc ./cmd/rlxrun
 	@for b in $(BACKENDS); do $(GO) build -trimpath -ldflags='-s -w' -o bin/rlx-backend-$$b ./plugins/$$b || exit 1; done
+ifneq ($(HAVE_CC),)
+	CGO_ENABLED=1 $(GO) build -trimpath -ldflags='-s -w' -o bin/rlx-backend-wgpu ./plugins/wgpu
+else
+	@echo "no C compiler ($(CC)): the wgpu backend is not built; install gcc for it"
+endif
 
 demo: build
 	@mkdir -p out
@@ -24,10 +32,21 @@ demo: build
 	bin/rlxrun out/sam.rlx --backend cpu --image demo/scene1.png --point 128,128 -o mask.png -o overlay=out/overlay.png
 	@echo "the mask is $(CURDIR)/mask.png, drawn over the image in $(CURDIR)/out/overlay.png"
 
-test:
+test: test-deps
 	$(GO) mod download
 	$(GO) vet ./...
 	$(GO) test -timeout 20m ./...
+ifneq ($(HAVE_CC),)
+	CGO_ENABLED=1 $(GO) test -timeout 20m ./plugins/wgpu/...
+endif
+
+# The wgpu backend's tests run on Mesa's software adapter where there is no GPU. Where it cannot be installed they skip.
+test-deps:
+ifneq ($(HAVE_CC),)
+	@ldconfig -p 2>/dev/null | grep -q libvulkan || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
+	  { apt-get update -qq && apt-get install -y -qq mesa-vulkan-drivers libvulkan1; } >/dev/null || \
+	  echo "no Vulkan driver: the tests of the wgpu backend skip; install mesa-vulkan-drivers for them"; }
+endif
 
 check: test
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); exit 1; }
