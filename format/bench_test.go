@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
 )
 
@@ -18,7 +19,7 @@ func benchWeights() []Weight {
 	}
 	var ws []Weight
 	for i := range 178 {
-		t := ir.TypeOf(1, 528, 1000) // f32: 2.1 MB
+		t := ir.TypeOf(dtype.F32, 528, 1000) // 2.1 MB
 		ws = append(ws, Weight{"w" + string(rune('a'+i%26)) + string(rune('a'+i/26)), t, func(w io.Writer) error {
 			for left := t.Bytes(nil); left > 0; {
 				n, err := w.Write(block[:min(left, int64(len(block)))])
@@ -33,20 +34,12 @@ func benchWeights() []Weight {
 	return ws
 }
 
-func benchArtifact(b *testing.B) (Artifact, []Weight) {
-	ws := append(testWeights(), benchWeights()...)
-	dir, err := Layout(ws)
-	if err != nil {
-		b.Fatal(err)
-	}
-	return Artifact{Programs: nil, Meta: Meta{}}, func() []Weight { _ = dir; return ws }()
-}
+func benchPath(b *testing.B) string { return filepath.Join(b.TempDir(), "b.rlx") }
 
 func BenchmarkWrite(b *testing.B) {
-	a, ws := benchArtifact(b)
-	path := filepath.Join(b.TempDir(), "b.rlx")
+	ws, path := benchWeights(), benchPath(b)
 	for b.Loop() {
-		info, err := Write(context.Background(), path, a, ws)
+		info, err := Write(context.Background(), path, Artifact{}, ws)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -55,9 +48,8 @@ func BenchmarkWrite(b *testing.B) {
 }
 
 func BenchmarkOpen(b *testing.B) {
-	a, ws := benchArtifact(b)
-	path := filepath.Join(b.TempDir(), "b.rlx")
-	info, err := Write(context.Background(), path, a, ws)
+	ws, path := benchWeights(), benchPath(b)
+	info, err := Write(context.Background(), path, Artifact{}, ws)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -73,9 +65,8 @@ func BenchmarkOpen(b *testing.B) {
 
 // BenchmarkCopy is what Write is compared with: cp of the same bytes.
 func BenchmarkCopy(b *testing.B) {
-	a, ws := benchArtifact(b)
-	path := filepath.Join(b.TempDir(), "b.rlx")
-	info, err := Write(context.Background(), path, a, ws)
+	ws, path := benchWeights(), benchPath(b)
+	info, err := Write(context.Background(), path, Artifact{}, ws)
 	if err != nil {
 		b.Fatal(err)
 	}

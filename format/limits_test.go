@@ -3,6 +3,7 @@ package format
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/program"
 )
 
 // Each limit: what is at it passes that check (if not all others), one more does not.
@@ -90,5 +92,51 @@ func TestHugeFile(t *testing.T) {
 	}
 	if v, err := Open(path, Policy{}); !errors.Is(err, CodeOf(4)) {
 		t.Errorf("%v %v", v, err)
+	}
+}
+
+// holes reads as zeros beyond the bytes it has.
+type holes []byte
+
+func (h holes) ReadAt(b []byte, off int64) (int, error) {
+	clear(b)
+	if off < int64(len(h)) {
+		copy(b, h[off:])
+	}
+	return len(b), nil
+}
+
+// All msgpack sections together have a limit of their own. The one that is newer (check 11) ends the test before they are
+// read.
+func TestSectionsTogether(t *testing.T) {
+	for excess, want := range map[int64]int{-64: 11, 0: 11, 64: 10} {
+		var table []byte
+		off := int64(HeaderSize + 4*EntrySize)
+		for i, size := range []int64{MaxSectionSize, MaxSectionSize, MaxSectionSize - 128, 128 + excess} {
+			table = appendEntry(table, &Section{Kind: kinds[i].kind, Flags: kinds[i].flags, Offset: off, Size: size, Align: SectionAlign, Version: 2})
+			off += size
+		}
+		_, err := Verify(holes(append(appendHeader(off, table), table...)), off, Policy{})
+		if !errors.Is(err, CodeOf(want)) {
+			t.Errorf("%d bytes beyond the limit: %v, want check %d", excess, err, want)
+		}
+	}
+}
+
+// Estimates of work are added without wrapping: eight products of 2^61 FLOPs each are more than anything.
+func TestWorkDoesNotWrap(t *testing.T) {
+	text := "graph f\na0 = input : f32[1048576,1048576]\n"
+	for i := range 8 {
+		text += fmt.Sprintf("a%d = matmul a%d, a%d : f32[1048576,1048576]\n", i+1, i, i)
+	}
+	g, err := ir.Parse(text + "return y=a8\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &program.Program{Method: "f", Target: "cpu", Graph: g}
+	for _, limit := range []int64{1, 1 << 61, math.MaxInt64 - 1} {
+		if err := checkWork(p, &rawGraph{}, Policy{MaxWork: limit}); !errors.Is(err, CodeOf(38)) {
+			t.Errorf("limit %d: %v", limit, err)
+		}
 	}
 }

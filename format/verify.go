@@ -3,7 +3,6 @@ package format
 import (
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -259,8 +258,4 @@ func (v *Verified) Close() error {
 		return nil
 	}
 	return v.file.Close()
-}
-
-func (v *Verified) String() string {
-	return fmt.Sprintf("%s (%d programs)", v.Identity(), len(v.programs))
 }

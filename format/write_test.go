@@ -7,16 +7,13 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"runtime"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/plan"
 	"github.com/rlx-go/rlx/core/program"
-	"github.com/rlx-go/rlx/internal/atomicfile"
 )
 
 func TestRoundTrip(t *testing.T) {
@@ -81,7 +78,7 @@ func TestRoundTrip(t *testing.T) {
 
 // patterned is a weight of n floats whose bytes tell where they belong.
 func patterned(name string, n int64, seed byte) Weight {
-	t := ir.TypeOf(ir.MustType("f32[1]").DType, n)
+	t := ir.TypeOf(dtype.F32, n)
 	return Weight{name, t, func(w io.Writer) error {
 		buf := make([]byte, 100_001) // no divisor of anything
 		for at := int64(0); at < 4*n; {
@@ -189,6 +186,57 @@ func TestNoWeights(t *testing.T) {
 	checkAccepted(t, v.Programs())
 }
 
+// Fused ops belong to other targets than portable; empty values have places that hold nothing.
+func TestFusedAndEmpty(t *testing.T) {
+	weights := testWeights()
+	dir, err := Layout(weights)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := build(t, `graph f
+x = input : f32[4,8]
+none = input : f32[0,8]
+w = param : f32[16,8]
+y = fused_matmul x, w {act="relu", trans_b=true} : f32[4,16]
+e = narrow y {axis=0, len=0, start=2} : f32[0,16]
+n = neg e : f32[0,16]
+z = concat n, y {axis=0} : f32[4,16]
+m = neg none : f32[0,8]
+return z=z, m=m
+`, "cpu", dir)
+	path := filepath.Join(t.TempDir(), "a.rlx")
+	if _, err := Write(context.Background(), path, Artifact{Programs: []*program.Program{p}}, weights); err != nil {
+		t.Fatal(err)
+	}
+	v, err := Open(path, Policy{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer v.Close()
+	checkAccepted(t, v.Programs())
+}
+
+// Weights of 1 MiB and more begin at multiples of 16 KiB, smaller ones at the next of 256.
+func TestLayout(t *testing.T) {
+	w := func(name string, n int64) Weight { return Weight{Name: name, Type: ir.TypeOf(dtype.U8, n)} }
+	d, err := Layout([]Weight{w("a", 1), w("b", LargeTensor-1), w("c", LargeTensor), w("d", 256), w("e", 1), w("f", LargeTensor+1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const mib = 1 << 20
+	for i, want := range []int64{0, 256, mib + 16384, 2*mib + 16384, 2*mib + 16640, 2*mib + 32768} {
+		if x := d.Tensors()[i]; x.Offset != want {
+			t.Errorf("%s is at %d, want %d", x.Name, x.Offset, want)
+		}
+	}
+	if off, ok := d.Offset("c"); !ok || off != mib+16384 || d.Size() != 3*mib+32769 {
+		t.Errorf("c at %d, %d bytes in all", off, d.Size())
+	}
+	if _, ok := d.Offset("g"); ok {
+		t.Error("g has a place")
+	}
+}
+
 func TestSameInputSameBytes(t *testing.T) {
 	a, weights := testArtifact(t)
 	weights = append(weights, patterned("big", 3*ChunkSize/4, 1))
@@ -209,175 +257,6 @@ func TestSameInputSameBytes(t *testing.T) {
 		}
 	}
 }
-
-// leftovers fails if the folder of path holds anything but, perhaps, path as it was.
-func leftovers(t *testing.T, path string, old []byte) {
-	t.Helper()
-	list, err := os.ReadDir(filepath.Dir(path))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range list {
-		if e.Name() != filepath.Base(path) {
-			t.Errorf("left behind: %s", e.Name())
-		}
-	}
-	if b, err := os.ReadFile(path); old == nil && err == nil || !bytes.Equal(b, old) {
-		t.Errorf("%s was touched (%v)", path, err)
-	}
-}
-
-// Whatever stops Write, the old file stays as it was and nothing else appears.
-func TestWriteFails(t *testing.T) {
-	broken := errors.New("the source broke")
-	coded := diag.New(atomicfile.CodeWrite, "x", "a source with a code of its own")
-	ctx, cancel := context.WithCancel(context.Background())
-	big := patterned("big", 3*ChunkSize/2, 0) // 6 chunks
-	change := func(f func(io.Writer) error) Weight {
-		w := big
-		w.Write = f
-		return w
-	}
-	for _, c := range []struct {
-		name string
-		ctx  context.Context
-		w    Weight
-		want error
-	}{
-		{"too few bytes", context.Background(), change(func(w io.Writer) error { _, err := w.Write(make([]byte, 5)); return err }), CodeSource},
-		{"no bytes", context.Background(), change(func(io.Writer) error { return nil }), CodeSource},
-		{"too many bytes", context.Background(), change(func(w io.Writer) error {
-			if err := big.Write(w); err != nil {
-				return err
-			}
-			_, err := w.Write([]byte{0})
-			return err
-		}), CodeSource},
-		{"too many bytes, unnoticed", context.Background(), change(func(w io.Writer) error {
-			if err := big.Write(w); err != nil {
-				return err
-			}
-			_, _ = w.Write([]byte{0})
-			return nil
-		}), CodeSource},
-		{"source error", context.Background(), change(func(w io.Writer) error { _, _ = w.Write(make([]byte, 9<<20)); return broken }), broken},
-		{"source error with a code", context.Background(), change(func(io.Writer) error { return coded }), atomicfile.CodeWrite},
-		{"cancelled", ctx, change(func(w io.Writer) error {
-			_, _ = w.Write(make([]byte, 5<<20))
-			cancel()
-			return big.Write(w)
-		}), diag.Interrupted},
-		{"name", context.Background(), Weight{"a b", big.Type, big.Write}, CodeSource},
-		{"name twice", context.Background(), Weight{"w", big.Type, big.Write}, CodeSource},
-		{"symbolic type", context.Background(), Weight{"s", ir.MustType("f32[N]"), big.Write}, CodeSource},
-		{"no elements", context.Background(), Weight{"s", ir.MustType("f32[0]"), big.Write}, CodeSource},
-		{"too large", context.Background(), Weight{"s", ir.MustType("f32[1099511627776,2]"), big.Write}, CodeSource},
-	} {
-		for _, old := range [][]byte{nil, []byte("the old file")} {
-			path := filepath.Join(t.TempDir(), "a.rlx")
-			if old != nil {
-				if err := os.WriteFile(path, old, 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			a, weights := testArtifact(t)
-			if _, err := Write(c.ctx, path, a, append(weights, c.w)); !errors.Is(err, c.want) || diag.ExitCode(err) == 70 {
-				t.Errorf("%s: %v, want %v", c.name, err, c.want)
-			}
-			leftovers(t, path, old)
-		}
-	}
-	a, weights := testArtifact(t)
-	a.Programs[0].Places[3].Offset++
-	path := filepath.Join(t.TempDir(), "a.rlx")
-	if _, err := Write(context.Background(), path, a, weights); !errors.Is(err, CodeSource) || !strings.Contains(err.Error(), "multiple of 256") {
-		t.Errorf("bad plan: %v", err)
-	}
-	leftovers(t, path, nil)
-	if _, err := Write(context.Background(), filepath.Join(path, "b.rlx"), a, weights); diag.ExitCode(err) == 70 || err == nil {
-		t.Errorf("no folder: %v", err)
-	}
-	if _, err := Write(context.Background(), os.DevNull, Artifact{}, nil); err == nil || diag.ExitCode(err) == 70 {
-		t.Errorf("device: %v", err)
-	}
-}
-
-// failingWriter takes n writes and fails then, as a full disk does.
-type failingWriter struct {
-	f    *os.File
-	left chan struct{}
-}
-
-func (w failingWriter) WriteAt(b []byte, off int64) (int, error) {
-	select {
-	case <-w.left:
-		return w.f.WriteAt(b, off)
-	default:
-		return 0, &os.PathError{Op: "write", Path: "temporary", Err: errDisk}
-	}
-}
-
-// The write that fails is what the error tells, whichever chunk it is, and no goroutine is left waiting.
-func TestFullDisk(t *testing.T) {
-	f, err := os.Create(filepath.Join(t.TempDir(), "f"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	before := runtime.NumGoroutine()
-	weights := []Weight{patterned("a", 5*ChunkSize/4, 0), patterned("b", 5*ChunkSize/4, 1)}
-	dir, err := Layout(weights)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for n := range 11 {
-		out := failingWriter{f, make(chan struct{}, 20)}
-		for range n {
-			out.left <- struct{}{}
-		}
-		w := &writer{dir: dir}
-		_, err := w.writeWeights(context.Background(), out, 0, weights)
-		if full := n < 10; full && !errors.Is(err, errDisk) || !full && err != nil {
-			t.Errorf("%d writes: %v", n, err)
-		}
-		if err != nil {
-			err = writeError(context.Background(), "a.rlx", err)
-			if !errors.Is(err, atomicfile.CodeWrite) || strings.Contains(err.Error(), "temporary") {
-				t.Errorf("%d writes: %v", n, err)
-			}
-		}
-	}
-	for range 10_000 { // they have been waited for, but may not have exited yet
-		if runtime.NumGoroutine() <= before {
-			return
-		}
-		time.Sleep(time.Millisecond)
-	}
-	t.Errorf("%d goroutines, %d before", runtime.NumGoroutine(), before)
-}
-
-// Memory is a few chunks, however large the weights.
-func TestWriteMemory(t *testing.T) {
-	weights := []Weight{patterned("a", 40*ChunkSize/4, 0)}
-	dir, err := Layout(weights)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	if _, err := (&writer{dir: dir}).writeWeights(context.Background(), discard{}, 0, weights); err != nil {
-		t.Fatal(err)
-	}
-	runtime.ReadMemStats(&after)
-	allocated := int64(after.TotalAlloc - before.TotalAlloc)
-	if limit := int64(workerCount()+3) * ChunkSize; allocated > limit {
-		t.Errorf("%d bytes allocated for %d of weights; at most %d", allocated, dir.Size(), limit)
-	}
-}
-
-type discard struct{}
-
-func (discard) WriteAt(b []byte, _ int64) (int, error) { return len(b), nil }
 
 // What the planner makes fits the verifier also when it is sent to a backend.
 func TestWire(t *testing.T) {
@@ -415,44 +294,3 @@ func TestWire(t *testing.T) {
 	}
 }
 
-// What is on disk is read back: a byte that changed between hashing and reading back is noticed in every chunk.
-func TestReadBack(t *testing.T) {
-	a, weights := testArtifact(t)
-	weights = append(weights, patterned("big", 2*ChunkSize/4+9, 3))
-	dir, err := Layout(weights)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w, err := newWriter(a, dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := os.Create(filepath.Join(t.TempDir(), "f"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	if err := w.write(context.Background(), f, weights); err != nil {
-		t.Fatal(err)
-	}
-	v, err := w.readBack(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	base, size := v.WeightsSection()
-	for at := base + 70; at < base+size; at += ChunkSize - 100 {
-		b := make([]byte, 1)
-		if _, err := f.ReadAt(b, at); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := f.WriteAt([]byte{b[0] ^ 1}, at); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := w.readBack(f); diag.ExitCode(err) != 4 {
-			t.Errorf("byte %d changed: %v", at, err)
-		}
-		if _, err := f.WriteAt(b, at); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
