@@ -293,4 +293,3 @@ func TestWire(t *testing.T) {
 		t.Errorf("a program that is wrong is sent: %v", err)
 	}
 }
-
