@@ -104,6 +104,9 @@ func (s *session) bench(ctx context.Context, f *benchFlags) error {
 			return err
 		}
 	}
+	if err := f.debug.checkGlobs(s.model, []string{name}); err != nil {
+		return err
+	}
 	h, err := s.host(ctx)
 	if err != nil {
 		return err

@@ -36,7 +36,7 @@ func (d *debugFlags) declare(fs *cli.FlagSet) {
 	fs.StringVar(&d.trace, "trace", "", "`FILE` write a trace of load and steps, for ui.perfetto.dev or chrome://tracing")
 	fs.BoolVar(&d.checkNaN, "check-nan", false, "stop at the first step whose result holds a NaN, and name it")
 	fs.BoolVar(&d.check, "check", false, "compare each step with the reference evaluation of its op (very slow)")
-	fs.ListVarP(&d.dumps, "dump-tensors", "", "`GLOB=DIR` write the results of nodes whose names match to DIR as METHOD.STEP.NODE.npy (repeatable)")
+	fs.ListVarP(&d.dumps, "dump-tensors", "", "`GLOB=DIR` write the results of steps whose name or op matches to DIR as METHOD.STEP.NAME.npy (repeatable)")
 }
 
 // any reports whether a run is worth making without an output.
@@ -53,6 +53,47 @@ func (d *debugFlags) prepare() error {
 		}
 		if err := os.Mkdir(dir, 0o777); err != nil && !os.IsExist(err) {
 			return cli.Usagef("--dump-tensors "+v, "directory cannot be made: %w", unpath(err))
+		}
+	}
+	return nil
+}
+
+// matches tells whether a glob of --dump-tensors means a node: by its name, such as image_encoder.blocks.3.mlp, or by its
+// op, such as softmax.
+func matches(glob string, n *ir.Node) bool {
+	byName, _ := path.Match(glob, n.Label())
+	byOp, _ := path.Match(glob, n.Op.Name)
+	return byName || byOp
+}
+
+// checkGlobs refuses a pattern of --dump-tensors that means no step of the methods on any target: an empty directory after
+// a long run helps nobody.
+func (d *debugFlags) checkGlobs(m *model, methods []string) error {
+	for _, v := range d.dumps.Values {
+		glob, _, _ := strings.Cut(v, "=")
+		found := false
+		var names, ops []string
+		for _, method := range methods {
+			for _, p := range m.targets(method) {
+				for _, s := range p.Steps {
+					n := p.Graph.Nodes[s.Node]
+					found = found || matches(glob, n)
+					if n.Name != "" && !slices.Contains(names, n.Name) {
+						names = append(names, n.Name)
+					}
+					if !slices.Contains(ops, n.Op.Name) {
+						ops = append(ops, n.Op.Name)
+					}
+				}
+			}
+		}
+		if !found {
+			if len(names) > 3 {
+				names = append(names[:3:3], "and so on")
+			}
+			slices.Sort(ops)
+			return cli.Usagef("--dump-tensors "+v, "matches no step of %s; names are %s; ops are %s", strings.Join(methods, " and "),
+				strings.Join(names, ", "), strings.Join(ops, ", "))
 		}
 	}
 	return nil
@@ -80,7 +121,7 @@ func (d *debugFlags) watch(l *loaded, bound *program.Bound, in map[string]tensor
 		w.stepOf[s.Node.ID] = i
 		for _, v := range d.dumps.Values {
 			glob, dir, _ := strings.Cut(v, "=")
-			if ok, _ := path.Match(glob, s.Node.Label()); ok {
+			if matches(glob, s.Node) {
 				w.dirs[s.Node.ID] = append(w.dirs[s.Node.ID], dir)
 			}
 		}

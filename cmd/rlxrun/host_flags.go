@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,6 +19,9 @@ import (
 var CodeTimeout = code.Timeout
 
 const defaultBackend = "cpu"
+
+// backendName is what a backend may be called, unlike the ids of most devices (0000:3b:00.0).
+var backendName = regexp.MustCompile(`^[a-z][a-z0-9_-]*$`)
 
 // hostFlags choose the backend and the terms on which it works.
 type hostFlags struct {
@@ -97,6 +101,9 @@ func (f *hostFlags) resolve(r *registry) (found, error) {
 			}
 			f.backendName, f.deviceOfFlags = name, id
 		}
+	}
+	if name, _, ok := strings.Cut(f.device, ":"); ok && f.backendName == "" && backendName.MatchString(name) {
+		return r.find(name) // not found: the error lists those that are
 	}
 	if f.backendName == "" {
 		f.backendName = defaultBackend

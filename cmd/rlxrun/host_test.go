@@ -5,6 +5,7 @@ import (
 	"image"
 	"image/color"
 	"image/png"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -73,7 +74,7 @@ func TestSegmentJob(t *testing.T) {
 		for _, s := range j.summary() {
 			got = append(got, s.Pixels)
 		}
-		if !slices.Equal(got, want) || len(out["mask"].images) != len(want) || len(out["overlay"].images) != len(want) {
+		if !slices.Equal(got, want) || len(j.masks) != len(want) || out["overlay"].image(len(want)-1) == nil {
 			t.Errorf("--mask %s: masks of %d pixels, want %d", which, got, want)
 		}
 		if which == "best" {
@@ -85,7 +86,7 @@ func TestSegmentJob(t *testing.T) {
 			}
 		}
 		if which == "0" {
-			mask := out["mask"].images[0].(*image.Gray)
+			mask := out["mask"].image(0).(*image.Gray)
 			if mask.GrayAt(2, 8).Y != 255 || mask.GrayAt(29, 8).Y != 0 {
 				t.Error("mask 0 is not the bright half")
 			}
@@ -364,5 +365,14 @@ func TestBench(t *testing.T) {
 	}
 	if median([]float64{5, 1, 3}) != 3 || median([]float64{4, 1, 3, 2}) != 2.5 {
 		t.Error("median")
+	}
+}
+
+// A mask of no predicted quality has a summary too: JSON has no NaN.
+func TestSummaryOfNaN(t *testing.T) {
+	j := &segmentJob{masks: []task.Mask{{Token: 1, IoU: float32(math.NaN()), Image: image.NewGray(image.Rect(0, 0, 1, 1))}}}
+	b, err := json.Marshal(j.summary())
+	if err != nil || string(b) != `[{"mask":1,"iou":"NaN","pixels":0}]` {
+		t.Errorf("%s, %v", b, err)
 	}
 }

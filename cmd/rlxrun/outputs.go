@@ -29,7 +29,8 @@ type offer struct {
 // product is what an offer has become.
 type product struct {
 	tensor tensor.Tensor
-	images []image.Image // as many as offer.pictures
+	// image draws picture i of offer.pictures; nil: it is a tensor. Pictures nobody asked for are never drawn.
+	image func(i int) image.Image
 }
 
 // sink is one -o: an offer and where it goes.
@@ -101,24 +102,60 @@ func (s sink) paths() []string {
 	return out
 }
 
+// checkStdout refuses what standard output cannot carry together: an image is one file by itself.
+func checkStdout(env *cli.Env, sinks []sink) error {
+	image, n := "", 0
+	for _, s := range sinks {
+		if s.dest == "-" {
+			n++
+			if s.offer.pictures != nil {
+				image = s.offer.name
+			}
+		}
+	}
+	switch {
+	case image != "" && env.JSON:
+		return cli.Usagef("-o "+image+"=-", "an image does not go to stdout together with --format json")
+	case image != "" && n > 1:
+		return cli.Usagef("-o "+image+"=-", "an image goes to stdout alone; %d outputs are asked for there", n)
+	}
+	return nil
+}
+
+// realPath is the file that a path leads to, or would once it exists.
+func realPath(path string) string {
+	if p, err := filepath.EvalSymlinks(path); err == nil {
+		return p
+	}
+	if dir, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
+		return filepath.Join(dir, filepath.Base(path))
+	}
+	return filepath.Clean(path)
+}
+
 // checkSinks finds what would fail at the end before the run begins: a directory that is missing or may not be written
-// to, a file named twice, the artifact as an output.
-func checkSinks(sinks []sink, more []string, artifact string) error {
+// to, a file named twice, the artifact or an input as an output.
+func checkSinks(sinks []sink, more []string, artifact string, inputs ...string) error {
 	seen := map[string]bool{}
-	artifactStat, aerr := os.Stat(artifact)
 	paths := slices.Clone(more)
 	for _, s := range sinks {
 		paths = append(paths, s.paths()...)
 	}
 	for _, p := range paths {
-		clean := filepath.Clean(p)
+		clean := realPath(p)
 		if seen[clean] && !strings.HasPrefix(clean, "/dev/") {
 			return cli.Usagef("-o", "%s is named for two outputs", p)
 		}
 		seen[clean] = true
 		st, err := os.Stat(p)
-		if err == nil && aerr == nil && os.SameFile(st, artifactStat) {
-			return cli.Usagef("-o", "%s is the artifact itself", p)
+		for _, in := range append([]string{artifact}, inputs...) {
+			switch inStat, inErr := os.Stat(in); {
+			case err != nil || inErr != nil || !os.SameFile(st, inStat) || !st.Mode().IsRegular():
+			case in == artifact:
+				return cli.Usagef("-o", "%s is the artifact itself", p)
+			default:
+				return cli.Usagef("-o", "%s is the input %s, which would be lost", p, in).WithHint("name another file")
+			}
 		}
 		if err == nil && !st.Mode().IsRegular() && !st.IsDir() {
 			continue // opening and closing a pipe would end it for its reader
@@ -213,8 +250,8 @@ func writeAll(env *cli.Env, sinks []sink, products map[string]product, w *files)
 // writer writes image i, or the tensor in the form that ext asks for: .npy, or text.
 func (p product) writer(i int, ext string) func(io.Writer) error {
 	switch {
-	case p.images != nil:
-		return func(w io.Writer) error { return png.Encode(w, p.images[i]) }
+	case p.image != nil:
+		return func(w io.Writer) error { return png.Encode(w, p.image(i)) }
 	case ext == ".npy":
 		return func(w io.Writer) error { return npy.Write(w, writable(p.tensor)) }
 	}

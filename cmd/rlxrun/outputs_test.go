@@ -90,7 +90,7 @@ func TestWriteAllOrNothing(t *testing.T) {
 	copy(tensor.View[float32](one.Data), []float32{1, 0.5, -3e-9, float32(math.NaN())})
 	img := image.NewGray(image.Rect(0, 0, 3, 2))
 	img.Pix[4] = 255
-	products := map[string]product{"iou": {tensor: one}, "mask": {images: []image.Image{img, img}}}
+	products := map[string]product{"iou": {tensor: one}, "mask": {image: func(int) image.Image { return img }}}
 	sinks := []sink{{testOffers[2], filepath.Join(dir, "q.npy")}, {testOffers[0], filepath.Join(dir, "m.png")}, {testOffers[2], "-"}}
 
 	var bad files

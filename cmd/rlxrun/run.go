@@ -54,7 +54,8 @@ func runCommand() *cli.Command {
 type job interface {
 	methods() []string
 	offers() []offer
-	primary() string // offer that -o FILE without a name means; empty: none
+	primary() string  // offer that -o FILE without a name means; empty: none
+	inputs() []string // files that are read
 	run(ctx context.Context, h *host, ready map[string]*loaded) (map[string]product, error)
 }
 
@@ -102,7 +103,13 @@ func (s *session) execute(ctx context.Context, f *runFlags) error {
 	if f.debug.trace != "" {
 		more = append(more, f.debug.trace)
 	}
-	if err := checkSinks(sinks, more, s.model.path); err != nil {
+	if err := checkStdout(s.env, sinks); err != nil {
+		return err
+	}
+	if err := checkSinks(sinks, more, s.model.path, j.inputs()...); err != nil {
+		return err
+	}
+	if err := f.debug.checkGlobs(s.model, j.methods()); err != nil {
 		return err
 	}
 	h, err := s.host(ctx)
@@ -171,6 +178,7 @@ func newJob(m *model, f *runFlags, env *cli.Env) (job, error) {
 type methodJob struct {
 	name  string
 	in    map[string]tensor.Tensor
+	files []string // that in was read from
 	outs  []offer
 	model *model
 }
@@ -187,6 +195,18 @@ func newMethodJob(m *model, name string, inputs []string) (*methodJob, error) {
 	}
 	if _, err := checkInputs(g, j.in); err != nil {
 		return nil, err
+	}
+	if err := checkLabels(m, name, j.in); err != nil {
+		return nil, err
+	}
+	for _, arg := range inputs {
+		if _, value, _ := strings.Cut(arg, "="); strings.HasPrefix(value, "@") {
+			file, _, keyed := strings.Cut(value[1:], ".safetensors:")
+			if keyed {
+				file += ".safetensors"
+			}
+			j.files = append(j.files, file)
+		}
 	}
 	for _, o := range g.Outputs {
 		j.outs = append(j.outs, offer{name: o.Name, about: o.Node.Type.String()})
@@ -210,6 +230,7 @@ func oneMethod(m *model, name string) (string, error) {
 
 func (j *methodJob) methods() []string { return []string{j.name} }
 func (j *methodJob) offers() []offer   { return j.outs }
+func (j *methodJob) inputs() []string  { return j.files }
 
 func (j *methodJob) primary() string {
 	if len(j.outs) == 1 {

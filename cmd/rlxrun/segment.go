@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
@@ -173,6 +174,27 @@ func checkSegment(m *model) error {
 	return nil
 }
 
+// checkLabels compares the labels of a prompt given as a tensor with those that the task knows: inside the model an unknown
+// one would be the index of a row that is not there.
+func checkLabels(m *model, method string, in map[string]tensor.Tensor) error {
+	s := m.segment
+	t, ok := tensor.Tensor{}, false
+	if s != nil && method == s.PromptMethod {
+		t, ok = in[s.LabelsInput]
+	}
+	if !ok || t.DType != dtype.I32 {
+		return nil
+	}
+	l := s.Labels
+	for i, v := range tensor.View[int32](t.Data) {
+		if !slices.Contains([]int32{l.Background, l.Foreground, l.BoxStart, l.BoxEnd, l.Pad}, v) {
+			return diag.New(device.ErrInput, "input "+s.LabelsInput, "label %d is %d; allowed are %d (foreground), %d (background), %d and %d (corners of a box) and %d (padding)",
+				i, v, l.Foreground, l.Background, l.BoxStart, l.BoxEnd, l.Pad)
+		}
+	}
+	return nil
+}
+
 // segmentMethods are the methods that the task needs.
 func (j *segmentJob) methods() []string { return []string{j.seg.ImageMethod, j.seg.PromptMethod} }
 
@@ -202,6 +224,8 @@ func segmentOffers(s *task.Segment, mask string) []offer {
 
 func (j *segmentJob) primary() string { return "mask" }
 
+func (j *segmentJob) inputs() []string { return []string{j.flags.image} }
+
 // run encodes the image, decodes the prompts, and makes the masks.
 func (j *segmentJob) run(ctx context.Context, h *host, ready map[string]*loaded) (map[string]product, error) {
 	s := j.seg
@@ -223,27 +247,24 @@ func (j *segmentJob) run(ctx context.Context, h *host, ready map[string]*loaded)
 	if err != nil {
 		return nil, err
 	}
-	var masks, overlays []image.Image
 	var quality []float32
 	for _, m := range j.masks {
-		masks = append(masks, m.Image)
-		overlays = append(overlays, task.Overlay(j.img, m.Image, j.prompts))
 		quality = append(quality, m.IoU)
 	}
 	return map[string]product{
 		s.Embedding:   {tensor: enc[s.Embedding]},
 		s.MasksOutput: {tensor: logits},
-		"mask":        {images: masks},
-		"overlay":     {images: overlays},
+		"mask":        {image: func(i int) image.Image { return j.masks[i].Image }},
+		"overlay":     {image: func(i int) image.Image { return task.Overlay(j.img, j.masks[i].Image, j.prompts) }},
 		"iou":         {tensor: tensor.Tensor{DType: dtype.F32, Shape: []int{len(quality), 1}, Data: tensor.Bytes(quality)}},
 	}, nil
 }
 
 // maskSummary is one mask in the JSON summary.
 type maskSummary struct {
-	Mask   int     `json:"mask"`
-	IoU    float32 `json:"iou"`
-	Pixels int     `json:"pixels"` // inside
+	Mask   int `json:"mask"`
+	IoU    any `json:"iou"`    // a number, or "NaN"
+	Pixels int `json:"pixels"` // inside
 }
 
 func (j *segmentJob) summary() []maskSummary {
@@ -255,7 +276,7 @@ func (j *segmentJob) summary() []maskSummary {
 				n++
 			}
 		}
-		out = append(out, maskSummary{m.Token, m.IoU, n})
+		out = append(out, maskSummary{m.Token, jsonNumber(&tensor.Array{DType: dtype.F32, F: []float64{float64(m.IoU)}}, 0), n})
 	}
 	return out
 }

@@ -114,8 +114,6 @@ func (h *host) summarise(ready map[string]*loaded, j job, sinks []sink, products
 			if k.dest == "-" {
 				o.Data = nested(t)
 			}
-		} else if k.dest == "-" && h.env.JSON {
-			return nil, cli.Usagef("-o "+k.offer.name+"=-", "an image does not go to stdout together with --format json")
 		}
 		s.Outputs = append(s.Outputs, o)
 	}

@@ -77,6 +77,9 @@ func (s *Segment) Prompt(p Prompts, g Geometry) (points []float32, labels []int3
 		if err := g.inside(name, pt.X, pt.Y); err != nil {
 			return nil, nil, err
 		}
+		if pt.X == float64(g.Width) || pt.Y == float64(g.Height) { // no pixel is there; the corner of a box may be
+			return nil, nil, diag.New(CodePrompt, name, "is outside the image, whose last pixel is %d,%d", g.Width-1, g.Height-1)
+		}
 		label := s.Labels.Background
 		if pt.Foreground {
 			label = s.Labels.Foreground

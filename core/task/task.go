@@ -18,7 +18,8 @@ The image is neither PNG nor JPEG, is damaged, or is larger than 2^28 pixels. Co
 	CodePrompt = diag.Define("RLX2030", "bad prompt", `
 A prompt point or box is not inside the image, a box is empty, or there are more prompts than the model was compiled for.
 Coordinates are pixels of the image as it is displayed: x from 0 at the left edge to the width at the right edge, y from 0
-at the top edge to the height at the bottom edge. A box is X0,Y0,X1,Y1 with X0 < X1 and Y0 < Y1.`)
+at the top edge to the height at the bottom edge. A point lies in a pixel, so it is less than width and height; the corners
+of a box may lie on the edge. A box is X0,Y0,X1,Y1 with X0 < X1 and Y0 < Y1.`)
 	CodeMask = diag.Define("RLX2031", "no such mask", `
 --mask is best, all, or the number of a mask that the model gives.`)
 	CodeNoBest = diag.Define("RLX1030", "no best mask", `

@@ -16,7 +16,7 @@ import (
 func TestPrompt(t *testing.T) {
 	s := task.NewSegment(256, 4)
 	g := s.Geometry(384, 303) // 256 x 202
-	fg, bg := task.Point{X: 192, Y: 303, Foreground: true}, task.Point{X: 0, Y: 101, Foreground: false}
+	fg, bg := task.Point{X: 192, Y: 151.5, Foreground: true}, task.Point{X: 0, Y: 101, Foreground: false}
 	box := &task.Box{X0: 0, Y0: 0, X1: 384, Y1: 303}
 	bgY := float32(101.0 * 202 / 303)
 	for name, tc := range map[string]struct {
@@ -24,10 +24,10 @@ func TestPrompt(t *testing.T) {
 		points []float32
 		labels []int32
 	}{
-		"point":          {task.Prompts{Points: []task.Point{fg}}, []float32{128, 202, 0, 0}, []int32{1, -1}},
-		"two points":     {task.Prompts{Points: []task.Point{fg, bg}}, []float32{128, 202, 0, bgY, 0, 0}, []int32{1, 0, -1}},
+		"point":          {task.Prompts{Points: []task.Point{fg}}, []float32{128, 101, 0, 0}, []int32{1, -1}},
+		"two points":     {task.Prompts{Points: []task.Point{fg, bg}}, []float32{128, 101, 0, bgY, 0, 0}, []int32{1, 0, -1}},
 		"box":            {task.Prompts{Box: box}, []float32{0, 0, 256, 202}, []int32{2, 3}},
-		"points and box": {task.Prompts{Points: []task.Point{bg, fg}, Box: box}, []float32{0, bgY, 128, 202, 0, 0, 256, 202}, []int32{0, 1, 2, 3}},
+		"points and box": {task.Prompts{Points: []task.Point{bg, fg}, Box: box}, []float32{0, bgY, 128, 101, 0, 0, 256, 202}, []int32{0, 1, 2, 3}},
 	} {
 		points, labels, err := s.Prompt(tc.p, g)
 		if err != nil || !slices.Equal(points, tc.points) || !slices.Equal(labels, tc.labels) {
@@ -45,6 +45,8 @@ func TestPrompt(t *testing.T) {
 		"none":            {task.Prompts{}, "no prompt"},
 		"left":            {at(-1, 5), "point -1,5: is outside the image, which has 384 x 303 pixels"},
 		"right":           {at(384.5, 5), "outside"},
+		"right edge":      {at(384, 5), "outside the image, whose last pixel is 383,302"},
+		"lower edge":      {at(5, 303), "outside"},
 		"above":           {at(5, -0.25), "outside"},
 		"below":           {at(5, 304), "outside"},
 		"NaN":             {at(math.NaN(), 5), "outside"},
