@@ -5,7 +5,10 @@
 package device
 
 import (
+	"cmp"
 	"context"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/rlx-go/rlx/core/diag"
@@ -29,7 +32,27 @@ type Info struct {
 	DTypes   []string // element types its tensors may have
 	Devices  []Device // at least one, or the backend is unavailable
 	MaxAlloc int64    // largest arena in bytes; 0: no limit of its own
+
+	Precisions []string // that Load.Precision may name; nil: "f32" only
 }
+
+// CheckPrecision reports a value of Load.Precision that the backend does not list, as ErrUnsupported.
+func (i Info) CheckPrecision(name string) error {
+	have := i.Precisions
+	if len(have) == 0 {
+		have = []string{DefaultPrecision}
+	}
+	if slices.Contains(have, cmp.Or(name, DefaultPrecision)) {
+		return nil
+	}
+	return diag.New(ErrUnsupported, "backend "+i.Name, "does not compute in %s; it has %s", name, strings.Join(have, ", "))
+}
+
+// DefaultPrecision is what an empty Load.Precision means, and what every backend has.
+const DefaultPrecision = "f32"
+
+// Precisions lists the names that Load.Precision may have.
+func Precisions() []string { return []string{DefaultPrecision, "bf16"} }
 
 // Device is one device of a backend.
 type Device struct {
@@ -47,7 +70,7 @@ type Load struct {
 	Device  string // Device.ID; empty: the backend chooses
 	Threads int    // 0: all that the process may use
 	// Precision of the operands of matrix products and attention: "" or "f32", or "bf16", which rounds them to bfloat16.
-	// Sums and everything else are f32 either way. A backend without it refuses with ErrPrecision, never computes another.
+	// Sums and everything else are f32 either way. A backend without it refuses with ErrUnsupported, never computes another.
 	Precision string
 }
 
@@ -110,14 +133,12 @@ where that is known. The artifact and the host are unharmed: run again, and repo
 	ErrDevice = diag.Define("RLX6002", "device error", `
 The device reported an error while it ran a step; the message names the step.`)
 	ErrUnsupported = diag.Define("RLX7001", "unsupported op", `
-The program has an op, an element type or a size that the backend does not run. Compile for another target or choose
-another backend.`)
+The program has an op, an element type or a size that the backend does not run, or --precision names one in which it does
+not compute. Compile for another target, choose another backend, or leave --precision out.`)
 	ErrMemory = diag.Define("RLX8001", "not enough memory", `
 The program's arena, weights or inputs do not fit the memory that is free or allowed.`)
 	ErrInput = diag.Define("RLX3001", "bad input tensor", `
 An input's type, shape or value is not what the program takes; the message names the input.`)
-	ErrPrecision = diag.Define("RLX2102", "precision not available", `
-The precision asked for is not one that the backend computes in. The message lists those that it has; f32 always works.`)
 	ErrNaN = diag.Define("RLX1003", "a step produced NaN", `
 --check-nan was given, and the named step is the first whose result holds a NaN.`)
 )

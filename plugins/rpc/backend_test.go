@@ -98,12 +98,14 @@ func decodeText(b []byte) (*program.Program, error) {
 
 // refBackend runs steps with the ops' reference evaluations. at is called before each step.
 type refBackend struct {
-	at func(ctx context.Context, step int) error
+	at         func(ctx context.Context, step int) error
+	precisions []string
 }
 
 func (b refBackend) Info(context.Context) (device.Info, error) {
 	return device.Info{Name: "ref", Version: "1", Targets: []string{"portable"}, Ops: []string{"matmul"}, DTypes: []string{"f32"},
-		Devices: []device.Device{{ID: "0", Name: "reference", Type: "software", Memory: 1 << 30, Features: []string{"slow"}}}}, nil
+		Devices:    []device.Device{{ID: "0", Name: "reference", Type: "software", Memory: 1 << 30, Features: []string{"slow"}}},
+		Precisions: b.precisions}, nil
 }
 
 func (b refBackend) Load(_ context.Context, l device.Load) (device.Executable, error) {
@@ -120,7 +122,7 @@ type refExecutable struct {
 }
 
 func (e *refExecutable) Kernels() []device.Kernel {
-	return []device.Kernel{{Op: "matmul", Native: false}}
+	return []device.Kernel{{Op: "matmul" + e.l.Precision, Native: false}}
 }
 func (e *refExecutable) Close() error { return nil }
 

@@ -26,6 +26,8 @@ type LoadOptions struct {
 	Weights Weights
 	Device  string // device.Device.ID; empty: the backend chooses
 	Threads int    // 0: all that the process may use
+
+	Precision string // device.Load.Precision; empty: f32
 }
 
 // LoadMapped loads a verified program whose weights the backend maps from the artifact.
@@ -37,7 +39,7 @@ func (s *Session) LoadMapped(ctx context.Context, o LoadOptions) (*Executable, e
 		}
 		w = &rlxv1.Weights{Size: o.Weights.Size, Offset: o.Weights.Offset, Mapped: true, Root: o.Weights.Root[:]}
 	}
-	return s.load(ctx, o.Program, w, nil, o.Device, o.Threads)
+	return s.load(ctx, o, w, nil)
 }
 
 // Load implements device.Backend: the weights travel in chunks.
@@ -46,18 +48,24 @@ func (s *Session) Load(ctx context.Context, l device.Load) (device.Executable, e
 		return nil, diag.New(device.ErrMemory, s.name, "weights of %d bytes do not travel in chunks; at most %d",
 			len(l.Weights), int64(MaxStreamed))
 	}
-	e, err := s.load(ctx, l.Program, &rlxv1.Weights{Size: int64(len(l.Weights))}, l.Weights, l.Device, l.Threads)
+	e, err := s.load(ctx, LoadOptions{Program: l.Program, Device: l.Device, Threads: l.Threads, Precision: l.Precision},
+		&rlxv1.Weights{Size: int64(len(l.Weights))}, l.Weights)
 	if err != nil {
 		return nil, err
 	}
 	return e, nil
 }
 
-func (s *Session) load(ctx context.Context, p *program.Program, w *rlxv1.Weights, weights []byte, dev string,
-	threads int) (*Executable, error) {
+// load sends a program. w says how the weights come; those that travel are given beside it.
+func (s *Session) load(ctx context.Context, o LoadOptions, w *rlxv1.Weights, weights []byte) (*Executable, error) {
+	p := o.Program
 	s.loadMu.Lock()
 	defer s.loadMu.Unlock()
 	if err := s.fault(); err != nil {
+		return nil, err
+	}
+	// An older backend would not know that it is asked.
+	if err := s.info.CheckPrecision(o.Precision); err != nil {
 		return nil, err
 	}
 	if s.opts.Encode == nil {
@@ -75,7 +83,7 @@ func (s *Session) load(ctx context.Context, p *program.Program, w *rlxv1.Weights
 	}
 	sum := sha256.Sum256(enc)
 	head := &rlxv1.LoadHeader{ProgramSize: int64(len(enc)), ProgramSha256: sum[:], Weights: w, IoSize: s.ioSize(),
-		IoShared: s.region != nil, Device: dev, Threads: int32(threads)}
+		IoShared: s.region != nil, Device: o.Device, Threads: int32(o.Threads), Precision: o.Precision}
 	var reply *rlxv1.LoadReply
 	what := func() string { return "while it loaded " + p.Method }
 	err = s.call(ctx, s.opts.Timeouts.Load, what, func(ctx context.Context) (err error) {
@@ -164,7 +172,8 @@ func (s *Session) fetchInfo(ctx context.Context) (device.Info, error) {
 
 // infoToWire is the backend's side of Info.
 func infoToWire(i device.Info) *rlxv1.InfoReply {
-	r := &rlxv1.InfoReply{Name: i.Name, Version: i.Version, Targets: i.Targets, Ops: i.Ops, Dtypes: i.DTypes, MaxAlloc: i.MaxAlloc}
+	r := &rlxv1.InfoReply{Name: i.Name, Version: i.Version, Targets: i.Targets, Ops: i.Ops, Dtypes: i.DTypes, MaxAlloc: i.MaxAlloc,
+		Precisions: i.Precisions}
 	for _, d := range i.Devices {
 		r.Devices = append(r.Devices, &rlxv1.Device{Id: d.ID, Name: d.Name, Type: d.Type, Memory: d.Memory, Features: d.Features})
 	}
@@ -173,7 +182,7 @@ func infoToWire(i device.Info) *rlxv1.InfoReply {
 
 // infoFromWire checks what a backend says about itself.
 func infoFromWire(r *rlxv1.InfoReply) (device.Info, error) {
-	for _, n := range []int{len(r.Targets), len(r.Ops), len(r.Dtypes), len(r.Devices)} {
+	for _, n := range []int{len(r.Targets), len(r.Ops), len(r.Dtypes), len(r.Devices), len(r.Precisions)} {
 		if n > maxListed {
 			return device.Info{}, fmt.Errorf("described itself with a list of %d; at most %d", n, maxListed)
 		}
@@ -182,7 +191,7 @@ func infoFromWire(r *rlxv1.InfoReply) (device.Info, error) {
 		return device.Info{}, fmt.Errorf("described itself with a largest arena of %d bytes", r.MaxAlloc)
 	}
 	i := device.Info{Name: clean(r.Name), Version: clean(r.Version), Targets: cleanAll(r.Targets), Ops: cleanAll(r.Ops),
-		DTypes: cleanAll(r.Dtypes), MaxAlloc: r.MaxAlloc}
+		DTypes: cleanAll(r.Dtypes), MaxAlloc: r.MaxAlloc, Precisions: cleanAll(r.Precisions)}
 	for _, d := range r.Devices {
 		if d == nil || d.Memory < 0 || len(d.Features) > maxListed {
 			return device.Info{}, fmt.Errorf("described a device with %d features and %d bytes", len(d.GetFeatures()), d.GetMemory())

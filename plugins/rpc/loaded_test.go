@@ -3,6 +3,7 @@
 package rpc
 
 import (
+	"bytes"
 	"context"
 	"math"
 	"slices"
@@ -14,6 +15,49 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
+
+// A precision reaches the backend where it lists it, and is refused on either side where it does not.
+func TestPrecision(t *testing.T) {
+	t.Parallel()
+	p := testProgram(t)
+	load := func(s *Session, precision string) (*Executable, error) {
+		o := testLoad(p)
+		o.Precision = precision
+		return s.LoadMapped(t.Context(), o)
+	}
+	for _, listed := range []bool{true, false} {
+		opts, _ := testOptions(t, map[bool]string{true: "precise@", false: "good"}[listed])
+		s := start(t, opts)
+		for _, name := range []string{"", "f32", "bf16", "f16"} {
+			ok := name == "" || name == "f32" || name == "bf16" && listed
+			text := "backend ref: does not compute in " + name + "; it has " + map[bool]string{true: "f32, bf16", false: "f32"}[listed]
+			e, err := load(s, name)
+			if !ok {
+				wantCode(t, err, device.ErrUnsupported, text)
+				// The backend's side says the same to a host that does not look.
+				honest := s.info
+				s.info.Precisions = []string{name}
+				_, err = load(s, name)
+				wantCode(t, err, device.ErrUnsupported, text[len("backend ref: "):])
+				s.info = honest
+				continue
+			}
+			if err != nil || e.Kernels()[0].Op != "matmul"+name {
+				t.Fatalf("%q: %v, %v", name, e, err)
+			}
+			out, _, err := e.RunTensors(t.Context(), device.Run{Syms: map[string]int64{"N": 2}}, [][]byte{testInput(2, 1)})
+			if err != nil || !bytes.Equal(out[0], wantOutput(t, p, 2, testInput(2, 1))) {
+				t.Errorf("%q: %v", name, err)
+			}
+		}
+		exe, err := s.Load(t.Context(), device.Load{Program: p, Weights: testWeights(), Precision: "bf16"}) // through the interface
+		if listed && (err != nil || exe.Kernels()[0].Op != "matmulbf16") {
+			t.Errorf("Load: %v, %v", exe, err)
+		} else if !listed {
+			wantCode(t, err, device.ErrUnsupported)
+		}
+	}
+}
 
 // FirstNaN names the node of the step that produced the first NaN, and no node where a run failed for another reason.
 func TestFirstNaN(t *testing.T) {

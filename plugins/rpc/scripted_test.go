@@ -178,6 +178,9 @@ func playServe(mode string) {
 		}
 		return nil
 	}}
+	if s.action == "precise" {
+		backend.precisions = []string{"f32", "bf16"}
+	}
 	fds, err := inheritedFiles(os.Getenv(fdsEnv))
 	if err != nil {
 		panic(err)

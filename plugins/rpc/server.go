@@ -231,7 +231,17 @@ func (s *server) start(ctx context.Context, l *loaded, h *rlxv1.LoadHeader, weig
 	if n := l.prog.WeightsExtent(); n > int64(len(weights)) {
 		return 0, diag.New(ErrRefused, "", "load: the program reaches %d bytes of weights; %d were handed over", n, len(weights))
 	}
-	exe, err := s.cfg.Backend.Load(ctx, device.Load{Program: l.prog, Weights: weights, Device: h.Device, Threads: int(h.Threads)})
+	if h.Precision != "" { // a backend that has never heard of precisions would compute in another
+		info, err := s.cfg.Backend.Info(ctx)
+		if err != nil {
+			return 0, err
+		}
+		if err := info.CheckPrecision(h.Precision); err != nil {
+			return 0, err
+		}
+	}
+	exe, err := s.cfg.Backend.Load(ctx, device.Load{Program: l.prog, Weights: weights, Device: h.Device, Threads: int(h.Threads),
+		Precision: h.Precision})
 	if err != nil {
 		return 0, err
 	}

@@ -131,7 +131,7 @@ func FuzzWireError(f *testing.F) {
 }
 
 func FuzzInfo(f *testing.F) {
-	b, _ := proto.Marshal(infoToWire(device.Info{Name: "cpu", Devices: []device.Device{{ID: "0", Memory: 1}}}))
+	b, _ := proto.Marshal(infoToWire(device.Info{Name: "cpu", Precisions: []string{"f32", "bf16"}, Devices: []device.Device{{ID: "0", Memory: 1}}}))
 	f.Add(b)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r := &rlxv1.InfoReply{}

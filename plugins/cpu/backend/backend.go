@@ -5,7 +5,6 @@
 package backend
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -87,6 +86,9 @@ func find(n *ir.Node) (run func(*call) error, native bool, err error) {
 	return reference, false, nil
 }
 
+// precisions are those of every processor: where it has no instructions for bfloat16, the operands are rounded.
+var precisions = []string{kernels.Float32.String(), kernels.BFloat16.String()}
+
 // Backend is the cpu backend.
 type Backend struct{}
 
@@ -105,7 +107,8 @@ func (Backend) Info(context.Context) (device.Info, error) {
 	features := append(kernels.Features(), fmt.Sprintf("%d threads", runtime.GOMAXPROCS(0)))
 	return device.Info{
 		Name: "cpu", Version: Version, Targets: []string{"cpu", "portable"}, Ops: ops, DTypes: types,
-		Devices: []device.Device{{ID: "0", Name: processorName(), Type: "cpu", Memory: physicalMemory(), Features: features}},
+		Devices:    []device.Device{{ID: "0", Name: processorName(), Type: "cpu", Memory: physicalMemory(), Features: features}},
+		Precisions: precisions,
 	}, nil
 }
 
@@ -114,10 +117,10 @@ func (Backend) Load(_ context.Context, l device.Load) (device.Executable, error)
 	if l.Device != "" && l.Device != "0" {
 		return nil, diag.New(device.ErrUnavailable, "cpu", "no device %q; there is one, 0", l.Device)
 	}
-	precision, ok := kernels.ParsePrecision(cmp.Or(l.Precision, "f32"))
-	if !ok {
-		return nil, diag.New(device.ErrPrecision, "cpu", "no precision %q; there are f32 and bf16", l.Precision)
+	if err := (device.Info{Name: "cpu", Precisions: precisions}).CheckPrecision(l.Precision); err != nil {
+		return nil, err
 	}
+	precision, _ := kernels.ParsePrecision(l.Precision) // f32 where it is empty
 	pool, err := kernels.NewPool(l.Threads)
 	if err != nil {
 		return nil, err

@@ -59,7 +59,7 @@ func TestPrecision(t *testing.T) {
 
 func TestUnknownPrecision(t *testing.T) {
 	_, err := Backend{}.Load(context.Background(), device.Load{Program: product(t), Precision: "fp8"})
-	if !errors.Is(err, device.ErrPrecision) {
+	if !errors.Is(err, device.ErrUnsupported) {
 		t.Errorf("%v", err)
 	}
 }

@@ -71,6 +71,7 @@ type InfoReply struct {
 	Dtypes        []string               `protobuf:"bytes,5,rep,name=dtypes,proto3" json:"dtypes,omitempty"`
 	Devices       []*Device              `protobuf:"bytes,6,rep,name=devices,proto3" json:"devices,omitempty"`
 	MaxAlloc      int64                  `protobuf:"varint,7,opt,name=max_alloc,json=maxAlloc,proto3" json:"max_alloc,omitempty"` // bytes; 0: no limit of its own
+	Precisions    []string               `protobuf:"bytes,8,rep,name=precisions,proto3" json:"precisions,omitempty"`              // that LoadHeader.precision may name; none: "f32"
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -152,6 +153,13 @@ func (x *InfoReply) GetMaxAlloc() int64 {
 		return x.MaxAlloc
 	}
 	return 0
+}
+
+func (x *InfoReply) GetPrecisions() []string {
+	if x != nil {
+		return x.Precisions
+	}
+	return nil
 }
 
 type Device struct {
@@ -337,6 +345,7 @@ type LoadHeader struct {
 	IoShared      bool                   `protobuf:"varint,5,opt,name=io_shared,json=ioShared,proto3" json:"io_shared,omitempty"` // false: inputs and outputs travel in chunks
 	Device        string                 `protobuf:"bytes,6,opt,name=device,proto3" json:"device,omitempty"`                      // empty: the backend chooses
 	Threads       int32                  `protobuf:"varint,7,opt,name=threads,proto3" json:"threads,omitempty"`                   // 0: all that the process may use
+	Precision     string                 `protobuf:"bytes,8,opt,name=precision,proto3" json:"precision,omitempty"`                // of the operands of products, such as "bf16"; empty: "f32"
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -418,6 +427,13 @@ func (x *LoadHeader) GetThreads() int32 {
 		return x.Threads
 	}
 	return 0
+}
+
+func (x *LoadHeader) GetPrecision() string {
+	if x != nil {
+		return x.Precision
+	}
+	return ""
 }
 
 type Weights struct {
@@ -1701,7 +1717,7 @@ var File_rlx_v1_backend_proto protoreflect.FileDescriptor
 const file_rlx_v1_backend_proto_rawDesc = "" +
 	"\n" +
 	"\x14rlx/v1/backend.proto\x12\x06rlx.v1\"\r\n" +
-	"\vInfoRequest\"\xc4\x01\n" +
+	"\vInfoRequest\"\xe4\x01\n" +
 	"\tInfoReply\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x18\n" +
@@ -1709,7 +1725,10 @@ const file_rlx_v1_backend_proto_rawDesc = "" +
 	"\x03ops\x18\x04 \x03(\tR\x03ops\x12\x16\n" +
 	"\x06dtypes\x18\x05 \x03(\tR\x06dtypes\x12(\n" +
 	"\adevices\x18\x06 \x03(\v2\x0e.rlx.v1.DeviceR\adevices\x12\x1b\n" +
-	"\tmax_alloc\x18\a \x01(\x03R\bmaxAlloc\"t\n" +
+	"\tmax_alloc\x18\a \x01(\x03R\bmaxAlloc\x12\x1e\n" +
+	"\n" +
+	"precisions\x18\b \x03(\tR\n" +
+	"precisions\"t\n" +
 	"\x06Device\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n" +
@@ -1720,7 +1739,7 @@ const file_rlx_v1_backend_proto_rawDesc = "" +
 	"\x06header\x18\x01 \x01(\v2\x12.rlx.v1.LoadHeaderH\x00R\x06header\x12\x1a\n" +
 	"\aprogram\x18\x02 \x01(\fH\x00R\aprogram\x12\x1a\n" +
 	"\aweights\x18\x03 \x01(\fH\x00R\aweightsB\x06\n" +
-	"\x04part\"\xe9\x01\n" +
+	"\x04part\"\x87\x02\n" +
 	"\n" +
 	"LoadHeader\x12!\n" +
 	"\fprogram_size\x18\x01 \x01(\x03R\vprogramSize\x12%\n" +
@@ -1729,7 +1748,8 @@ const file_rlx_v1_backend_proto_rawDesc = "" +
 	"\aio_size\x18\x04 \x01(\x03R\x06ioSize\x12\x1b\n" +
 	"\tio_shared\x18\x05 \x01(\bR\bioShared\x12\x16\n" +
 	"\x06device\x18\x06 \x01(\tR\x06device\x12\x18\n" +
-	"\athreads\x18\a \x01(\x05R\athreads\"a\n" +
+	"\athreads\x18\a \x01(\x05R\athreads\x12\x1c\n" +
+	"\tprecision\x18\b \x01(\tR\tprecision\"a\n" +
 	"\aWeights\x12\x12\n" +
 	"\x04size\x18\x01 \x01(\x03R\x04size\x12\x16\n" +
 	"\x06offset\x18\x02 \x01(\x03R\x06offset\x12\x16\n" +
