@@ -1,7 +1,7 @@
 # make demo    builds everything, compiles the demo model, runs it and writes mask.png
 # make test    all tests
 # make build   bin/rlxc, bin/rlxrun and the backends, which rlxrun finds beside itself
-# make bench   the measured figures of docs/performance.md
+# make bench   the measured figures of docs/measurements.md
 # make bench-gemm    matrix products as a share of the machine's peak, in under a minute
 # make fuzz    every fuzz target for FUZZTIME each
 # make check   what a change must pass before it is sent: format, vet, test, stale generated files, cross-builds
@@ -61,7 +61,7 @@ fuzz:
 	  done; done
 
 bench: build
-	bench/figures.sh
+	$(GO) run ./bench/figures
 
 bench-gemm:
 	$(GO) run ./bench/gemm

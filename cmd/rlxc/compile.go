@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rlx-go/rlx/core/compile"
+	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/pass"
@@ -21,13 +22,10 @@ import (
 	"github.com/rlx-go/rlx/models/weights"
 )
 
-// version goes into artifacts. It changes with what the compiler writes, so that the same bytes mean the same compiler.
-const version = "0.1.0"
-
 type compileFlags struct {
 	output, arch, config, stopAfter, report string
 	dtype                                   cli.Choice
-	targets                                 []string
+	targets, precisions                     []string
 	set, dump                               cli.List
 }
 
@@ -53,6 +51,7 @@ func compileCommand() *cli.Command {
 			fs.ChoiceVar(&f.dtype, "dtype", "element type in which weights are stored", "keep", "f32", "f16", "bf16")
 			fs.Group("Compiler")
 			fs.StringSliceVar(&f.targets, "target", nil, "targets to write schedules for (default: all of "+strings.Join(targetNames(), ",")+"); portable is always there")
+			fs.StringSliceVar(&f.precisions, "precision", nil, "`precisions` that a run may choose for the operands of products, its default first (default: "+strings.Join(device.Precisions(), ",")+")")
 			fs.ListVarP(&f.dump, "dump", "", "`PHASE=PATH` writes the graphs after a phase as text (- is standard output); may be repeated")
 			fs.StringVar(&f.stopAfter, "stop-after", "", "stop after a `pass`: "+strings.Join(pass.Names(), ", "))
 			fs.StringVar(&f.report, "report", "", "write every fusion made or missed, with the reason, to `PATH` (- is standard output)")
@@ -98,9 +97,31 @@ func chooseTargets(names []string) ([]pass.Target, error) {
 	return out, nil
 }
 
+// choosePrecisions checks what runs may choose from. The first is what they get where they choose nothing.
+func choosePrecisions(names []string) ([]string, error) {
+	all := device.Precisions()
+	if len(names) == 0 {
+		return all, nil
+	}
+	var out []string
+	for _, n := range names {
+		if !slices.Contains(all, n) {
+			return nil, cli.Usagef("--precision "+n, "is not a precision; allowed are %s", strings.Join(all, ", "))
+		}
+		if !slices.Contains(out, n) {
+			out = append(out, n)
+		}
+	}
+	return out, nil
+}
+
 func runCompile(ctx context.Context, env *cli.Env, src string, f compileFlags) error {
 	start := time.Now()
 	targets, err := chooseTargets(f.targets)
+	if err != nil {
+		return err
+	}
+	precisions, err := choosePrecisions(f.precisions)
 	if err != nil {
 		return err
 	}
@@ -148,8 +169,8 @@ func runCompile(ctx context.Context, env *cli.Env, src string, f compileFlags) e
 		return err
 	}
 	a := format.Artifact{Programs: result.Programs, Meta: format.Meta{
-		Producer: format.Producer{Name: "rlxc", Version: version}, Opset: format.Opset, Model: modelName(src), Architecture: model.Arch,
-		Precisions: []string{"f32"}, Segment: model.Task,
+		Producer: format.Producer{Name: "rlxc", Version: cli.Release}, Opset: format.Opset, Model: modelName(src), Architecture: model.Arch,
+		Precisions: precisions, Segment: model.Task,
 	}}
 	for _, fact := range model.Facts {
 		a.Meta.Pairs = append(a.Meta.Pairs, format.Pair{Key: fact.Name, Value: fact.Value})
