@@ -30,7 +30,7 @@ var shapes = []struct {
 func main() {
 	threads := pflag.Int("threads", 0, "worker threads; 0: all that the process may use")
 	features := pflag.String("features", "", "instruction set, one of those the processor has; empty: the best")
-	rounds := pflag.Int("rounds", 5, "times that everything is measured")
+	rounds := pflag.Int("rounds", 3, "times that everything is measured")
 	pflag.Parse()
 	p, err := kernels.NewPoolFor(*threads, *features)
 	if err != nil {

@@ -78,14 +78,14 @@ func (g *GemmArgs) check(batch int) {
 
 // depth is the number of floats that K takes in a packed operand.
 func (g *GemmArgs) depth(w packing) int {
-	kb := kSplit(g.K)
+	kb := w.kSplit(g.K)
 	return g.K/kb*w.depth(kb) + w.depth(g.K%kb)
 }
 
 // packA packs rows [m, m+rows) of product i, all blocks of k, as panels that lie one after the other within each block.
 func (g *GemmArgs) packA(s *isa, sc *scratch, dst []float32, i, m, rows int) {
 	w := s.packing(g.Precision)
-	kb := kSplit(g.K)
+	kb := w.kSplit(g.K)
 	at := 0
 	buf := sc.floats(w.buffer(s.mr, kb))
 	for k := 0; k < g.K; k += kb {
@@ -147,14 +147,14 @@ func (g *GemmArgs) packB(s *isa, w packing, dst []float32, i, j, k, n int, buf [
 func (g *GemmArgs) tiles(s *isa, sc *scratch, i, m, rows, j, cols int, a, b []float32, panels, first int) {
 	tile := sc.floats(max(s.mr, tileSide) * s.nr)
 	kept := g.keep(sc, i, m, rows, j, cols)
-	kb := kSplit(g.K)
+	way := s.packing(g.Precision)
+	kb := way.kSplit(g.K)
 	c := g.C[i*g.StrideC:]
 	var residual []float32
 	if g.Residual != nil && g.Act == ActNone {
 		residual = g.Residual[i*g.StrideR:]
 	}
 	atA, atB := 0, 0
-	way := s.packing(g.Precision)
 	multiply := s.gemm
 	if way == pairs {
 		multiply = s.pairs
@@ -284,11 +284,11 @@ func gemmPacked(p *Pool, g *GemmArgs, batch int) {
 // packPanels packs panels [q0, q0+width) of the products from i0 on.
 func (p *Pool) packPanels(g *GemmArgs, packed []float32, i0, matrices, q0, width int) {
 	s := p.isa
-	kb := kSplit(g.K)
+	way := s.packing(g.Precision)
+	kb := way.kSplit(g.K)
 	if g.K == 0 {
 		return
 	}
-	way := s.packing(g.Precision)
 	depth := g.depth(way)
 	p.split(matrices*width, 1+(1<<14)/(g.K*s.nr), func(lo, hi, w int) {
 		buf := p.scratch(w).floats(s.lanes*kb + way.buffer(s.nr, kb))
@@ -305,13 +305,17 @@ func (p *Pool) packPanels(g *GemmArgs, packed []float32, i0, matrices, q0, width
 
 // blocks cuts products x M x panels into blocks for f: i is the product, [m, m+rows) the rows, [q, q+n) the panels.
 func (p *Pool) blocks(g *GemmArgs, products, panels int, f func(i, m, rows, q, n, worker int)) {
-	mr := p.isa.panelRows(p.isa.packing(g.Precision))
+	way := p.isa.packing(g.Precision)
+	mr := p.isa.panelRows(way)
 	rowPanels := (g.M + mr - 1) / mr
-	want := 1
+	want, most := 1, 8
 	if len(p.workers) > 1 && g.M*g.N*g.K*products > 1<<17 {
 		want = 24 * len(p.workers) // enough that the slowest worker is late by little
 	}
-	high := min(8, max(2, rowPanels*products/want)) * mr
+	if way == tiled { // a product takes no longer than the packing of A and the reading of B: fewer and higher blocks
+		want, most = min(want, 4*len(p.workers)), 16
+	}
+	high := min(most, max(2, rowPanels*products/want)) * mr
 	across := (g.M + high - 1) / high
 	pieces := min(max(1, want/(across*products)), max(1, panels/4))
 	wide := (panels + pieces - 1) / pieces
@@ -325,8 +329,8 @@ func (p *Pool) blocks(g *GemmArgs, products, panels int, f func(i, m, rows, q, n
 // gemmSkinny is for few rows: A is packed once, and each panel of B is packed where it is used, once.
 func gemmSkinny(p *Pool, g *GemmArgs) {
 	s := p.isa
-	kb := kSplit(g.K)
 	way := s.packing(g.Precision)
+	kb := way.kSplit(g.K)
 	depth := g.depth(way)
 	p.shared.reset()
 	a := p.shared.floats(way.rows(g.M)*depth + spill)

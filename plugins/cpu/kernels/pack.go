@@ -8,9 +8,13 @@ import "github.com/rlx-go/rlx/core/dtype"
 
 const kBlock = 512 // a panel of A stays in the first-level cache
 
-// kSplit is the size of the blocks that k is cut into.
-func kSplit(k int) int {
-	blocks := max(1, (k+kBlock-1)/kBlock)
+// kSplit is the size of the blocks that k is cut into. Tiles work from the second-level cache: for them fewer passes over C count.
+func (w packing) kSplit(k int) int {
+	most := kBlock
+	if w == tiled {
+		most = 2 * kBlock
+	}
+	blocks := max(1, (k+most-1)/most)
 	return max(1, ((k+blocks-1)/blocks+15)&^15)
 }
 

@@ -168,6 +168,8 @@ func tileStore(tile, base, index byte) { tileMem(2, tile, base, index) } // F3
 
 func tileProduct(c, a, b byte) { bytes(0xc4, 0xe2, (^b&15)<<3|2, 0x5c, 0xc0|c<<3|a) }
 
+const tileSide = 32 // rows and columns of a block
+
 // tilesBF16 writes the product of tiles and the loop that measures it.
 func tilesBF16() {
 	TEXT("tilesBF16", NOSPLIT, "func(config *byte, blocks, steps int, a, b, c *float32, ldc int, init *float32, ldi int)")
@@ -185,6 +187,15 @@ func tilesBF16() {
 	Load(Param("ldi"), R11)
 	SHLQ(U8(2), R11)
 	Label("block")
+	// C is stored when the steps are over; by then its lines are here.
+	MOVQ(RDI, RAX)
+	for i := range tileSide {
+		PREFETCHT0(Mem{Base: RAX})
+		PREFETCHT0(Mem{Base: RAX, Disp: 64})
+		if i < tileSide-1 {
+			ADDQ(R9, RAX)
+		}
+	}
 	TESTQ(R10, R10)
 	JEQ(LabelRef("zero"))
 	MOVQ(R10, RAX)
@@ -216,10 +227,17 @@ func tilesBF16() {
 	tileLoad(6, rdx, rbx)
 	ADDQ(U8(64), RDX)
 	tileLoad(7, rdx, rbx)
+	ahead := func(lo, hi int) { // A streams from the second-level cache
+		for i := lo; i < hi; i++ {
+			PREFETCHT0(Mem{Base: RSI, Disp: 2*2048 + 64*i})
+		}
+	}
+	ahead(0, 16)
 	tileProduct(0, 4, 6)
 	ADDQ(U32(1024), RSI)
 	tileLoad(5, rsi, rcx)
 	tileProduct(1, 4, 7)
+	ahead(0, 16)
 	tileProduct(2, 5, 6)
 	tileProduct(3, 5, 7)
 	ADDQ(U32(1024), RSI)
