@@ -48,6 +48,7 @@ type benchFlags struct {
 // measured is the result of bench.
 type measured struct {
 	Device         string           `json:"device"`
+	Precision      string           `json:"precision"`
 	Method         string           `json:"method"`
 	Target         string           `json:"target"`
 	Kernels        kernelSummary    `json:"kernels"`
@@ -145,7 +146,7 @@ func (h *host) measured(l *loaded) (*measured, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &measured{Device: h.deviceName(), Method: l.prog.Method, Target: l.prog.Target, Sizes: first.syms,
+	m := &measured{Device: h.deviceName(), Precision: h.precision, Method: l.prog.Method, Target: l.prog.Target, Sizes: first.syms,
 		Kernels: kernelsOf(map[string]*loaded{l.prog.Method: l}), LoadMS: ms(first.begin.Sub(cli.Started())), FirstMS: ms(first.wall),
 		FLOPs: flopsOf(bound), ArenaBytes: l.prog.ArenaSize, WeightsBytes: h.model.weights, HostPeakRSS: peakRSS()}
 	for _, r := range h.runs[1:] {
@@ -183,6 +184,7 @@ func (m *measured) print(env *cli.Env) error {
 	err := env.Table([][]string{
 		{"method", name},
 		{"device", m.Device},
+		{"precision", m.Precision},
 		{"kernels", m.Kernels.String()},
 		{"load", fmt.Sprintf("%.1f ms from process start to the first dispatch", m.LoadMS)},
 		{"first run", fmt.Sprintf("%.2f ms", m.FirstMS)},

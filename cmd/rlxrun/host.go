@@ -23,6 +23,9 @@ type host struct {
 	backend string // name
 	info    device.Info
 	device  device.Device
+
+	precision string // of products; empty: f32
+
 	load    func(context.Context, *program.Program) (device.Executable, error)
 	peakRSS func() int64 // of the backend's process
 	limit   int64        // bytes that may be needed; 0: what is free

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rlx-go/rlx/core/code"
+	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/internal/cli"
 )
@@ -48,7 +50,7 @@ func (f *hostFlags) declare(fs *cli.FlagSet) {
 	f.declarePlugins(fs)
 	fs.DurationVar(&f.timeout, "timeout", 0, "`TIME` give up after so long, such as 90s or 5m (default never)")
 	fs.StringVar(&f.memory, "memory", "", "`SIZE` refuse to run where more is needed, such as 300M or 2Gi (default what is free)")
-	fs.StringVar(&f.precision, "precision", "f32", "`TYPE` what to compute in, of those the artifact allows")
+	fs.StringVar(&f.precision, "precision", "", "`NAME` what the operands of products are rounded to, f32 or bf16; of those the artifact allows (default its first, f32)")
 	fs.ChoiceVar(&f.verify, "verify", "when the digests of the weights are checked: before the run, or as they are used", verifyFull, verifyLazy)
 }
 
@@ -79,13 +81,17 @@ func (f *hostFlags) check() error {
 	return nil
 }
 
-// checkPrecision compares --precision with what the artifact allows. Without it a run computes in f32, which every
-// artifact allows.
-func (f *hostFlags) checkPrecision(m *model) error {
-	if f.precision == "f32" || slices.Contains(m.precisions, f.precision) {
-		return nil
+// choosePrecision settles --precision: one of those that the artifact allows, or its first.
+func (f *hostFlags) choosePrecision(m *model, debug debugFlags) error {
+	allowed := m.allowedPrecisions()
+	f.precision = cmp.Or(f.precision, allowed[0])
+	if !slices.Contains(allowed, f.precision) {
+		return cli.Usagef("--precision "+f.precision, "%s does not allow it; allowed are %s", m.path, strings.Join(allowed, ", "))
 	}
-	return cli.Usagef("--precision "+f.precision, "%s does not allow it; allowed are %s", m.path, strings.Join(m.precisions, ", "))
+	if debug.check && f.precision != device.DefaultPrecision {
+		return cli.Usagef("--check", "does not go together with precision %s: it compares with the tolerances of %s", f.precision, device.DefaultPrecision)
+	}
+	return nil
 }
 
 // resolve decides on backend and device: --device may name the backend in front of a colon.

@@ -156,6 +156,25 @@ func TestNewJob(t *testing.T) {
 	}
 }
 
+// The default is the artifact's first; what it does not list is not allowed.
+func TestChoosePrecision(t *testing.T) {
+	for _, c := range []struct {
+		artifact    []string
+		asked, want string
+	}{
+		{nil, "", "f32"}, {[]string{"f32", "bf16"}, "", "f32"}, {[]string{"f32", "bf16"}, "bf16", "bf16"}, {[]string{"bf16"}, "", "bf16"},
+		{nil, "bf16", ""}, {[]string{"bf16"}, "f32", ""}, {[]string{"f32", "bf16"}, "BF16", ""},
+	} {
+		f := hostFlags{precision: c.asked}
+		err := f.choosePrecision(&model{path: "m.rlx", precisions: c.artifact}, debugFlags{})
+		if c.want == "" {
+			wantError(t, c.asked, err, diag.Usage, "--precision "+c.asked+": m.rlx does not allow it; allowed are ")
+		} else if err != nil || f.precision != c.want {
+			t.Errorf("%q of %q is %q (%v); want %q", c.asked, c.artifact, f.precision, err, c.want)
+		}
+	}
+}
+
 const nanGraph = `graph f
 x = input : f32[2,3]
 a = neg x : f32[2,3]

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/rlx-go/rlx/core/code"
+	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/core/task"
@@ -23,7 +24,7 @@ type model struct {
 	segment  *task.Segment // nil: the artifact declares no task
 	file     *os.File
 
-	precisions             []string // of arithmetic that a run may choose
+	precisions             []string // that a run may choose, the default first; none: f32
 	weights, weightsOffset int64    // bytes, in file
 	root                   [32]byte
 
@@ -54,6 +55,14 @@ func (m *model) targets(method string) []*program.Program {
 		}
 	}
 	return out
+}
+
+// allowedPrecisions are what a run may choose from, the default first.
+func (m *model) allowedPrecisions() []string {
+	if len(m.precisions) == 0 {
+		return []string{device.DefaultPrecision}
+	}
+	return m.precisions
 }
 
 // largestIO is the largest IO space among the programs, in bytes.

@@ -270,6 +270,7 @@ func artifactHelp(_ context.Context, _ *cli.Env, args []string) (string, error) 
 	if m.segment != nil {
 		b.WriteString(segmentHelp(m.segment) + "\n")
 	}
+	fmt.Fprintf(&b, "Precisions: %s\n\n", strings.Join(m.allowedPrecisions(), ", "))
 	b.WriteString("Methods:\n")
 	for _, name := range m.methods() {
 		fmt.Fprintf(&b, "  %s\n", signature(m.targets(name)[0].Graph))

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"debug/elf"
 	"errors"
 	"fmt"
@@ -16,6 +17,11 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/format"
+	"github.com/rlx-go/rlx/plugins/cpu/backend"
+	"github.com/rlx-go/rlx/plugins/rpc"
 )
 
 // hangGuard ends a test that waits for ever. Nothing is timed by it.
@@ -60,7 +66,21 @@ var artifact = sync.OnceValues(func() (string, error) {
 	return file, nil
 })
 
+// plainBackend is the cpu backend as it was before there were precisions.
+type plainBackend struct{ backend.Backend }
+
+func (b plainBackend) Info(ctx context.Context) (device.Info, error) {
+	info, err := b.Backend.Info(ctx)
+	info.Precisions = nil
+	return info, err
+}
+
+// TestMain also plays the backend: $PLAIN in scripts.
 func TestMain(m *testing.M) {
+	if os.Getenv("RLX_FDS") != "" {
+		rpc.Serve(rpc.ServeConfig{Name: "plain", Backend: plainBackend{}, Decode: format.DecodeProgram})
+		return
+	}
 	status := m.Run()
 	if builtIn != "" {
 		os.RemoveAll(builtIn)
@@ -89,6 +109,11 @@ func scripts(t *testing.T, dir string, demo bool) {
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("PATH", bin+string(filepath.ListSeparator)+e.Getenv("PATH"))
 			e.Setenv("BIN", bin)
+			plain, err := os.Executable()
+			if err != nil {
+				return err
+			}
+			e.Setenv("PLAIN", plain)
 			e.Setenv("TMPDIR", bin) // the script's own is too long for a socket
 			if !demo {
 				return nil

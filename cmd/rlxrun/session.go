@@ -44,7 +44,7 @@ func openSession(ctx context.Context, env *cli.Env, path string, f *hostFlags, d
 		return nil, err
 	}
 	done()
-	if err := f.checkPrecision(s.model); err != nil {
+	if err := f.choosePrecision(s.model, debug); err != nil {
 		s.model.close()
 		return nil, err
 	}
@@ -75,16 +75,20 @@ func (s *session) host(ctx context.Context) (*host, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &host{env: s.env, model: s.model, backend: s.flags.backendName, info: info, limit: s.flags.parsedMemory, debug: s.debug,
+	h := &host{env: s.env, model: s.model, backend: s.flags.backendName, info: info, precision: s.flags.precision, limit: s.flags.parsedMemory, debug: s.debug,
 		trace: s.trace, peakRSS: s.backend.PeakRSS}
 	if err := h.chooseDevice(s.flags.deviceOfFlags); err != nil {
+		return nil, err
+	}
+	if err := info.CheckPrecision(h.precision); err != nil {
 		return nil, err
 	}
 	h.load = func(ctx context.Context, p *program.Program) (device.Executable, error) {
 		if err := s.model.verifyProgram(p); err != nil {
 			return nil, err
 		}
-		e, err := s.backend.LoadMapped(ctx, rpc.LoadOptions{Program: p, Weights: s.model.mapped(), Device: h.device.ID, Threads: s.flags.parsedThreads})
+		e, err := s.backend.LoadMapped(ctx, rpc.LoadOptions{Program: p, Weights: s.model.mapped(), Device: h.device.ID,
+			Threads: s.flags.parsedThreads, Precision: h.precision})
 		if err != nil {
 			return nil, err
 		}

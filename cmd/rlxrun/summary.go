@@ -15,6 +15,7 @@ import (
 // summary is the end of a run: one line for people, an object for programs.
 type summary struct {
 	Device       string          `json:"device"`
+	Precision    string          `json:"precision"`
 	Kernels      kernelSummary   `json:"kernels"`
 	ArenaBytes   int64           `json:"arena_bytes"`
 	WeightsBytes int64           `json:"weights_bytes"`
@@ -94,7 +95,7 @@ func arenaOf(ready map[string]*loaded) (n int64) {
 
 // summarise collects what is known at the end of a run.
 func (h *host) summarise(ready map[string]*loaded, j job, sinks []sink, products map[string]product) (*summary, error) {
-	s := &summary{Device: h.deviceName(), Kernels: kernelsOf(ready), ArenaBytes: arenaOf(ready), WeightsBytes: h.model.weights,
+	s := &summary{Device: h.deviceName(), Precision: h.precision, Kernels: kernelsOf(ready), ArenaBytes: arenaOf(ready), WeightsBytes: h.model.weights,
 		LoadMS: ms(h.runs[0].begin.Sub(cli.Started())), Outputs: []outputSummary{}}
 	for _, r := range h.runs {
 		s.Methods = append(s.Methods, methodSummary{r.prog.Method, r.prog.Target, r.syms, ms(r.wall)})
@@ -135,7 +136,7 @@ func (s *summary) print(env *cli.Env) error {
 			return err
 		}
 	}
-	env.Notef("%s; %s; arena %s; weights %s; %.2f s", s.Device, s.Kernels, size(s.ArenaBytes), size(s.WeightsBytes), total.Seconds())
+	env.Notef("%s; %s; %s; arena %s; weights %s; %.2f s", s.Device, s.Precision, s.Kernels, size(s.ArenaBytes), size(s.WeightsBytes), total.Seconds())
 	return nil
 }
 
