@@ -49,7 +49,11 @@ func parseDumps(args []string, stopAfter string) (*dumpSet, error) {
 
 func (d *dumpSet) graph(method, target, phase string, g *ir.Graph) {
 	if path, ok := d.paths[phase]; ok {
-		fmt.Fprintf(d.text[path], "# %s for %s, after %s\n%s\n", method, target, phase, g)
+		when := "after " + phase
+		if phase == "in" {
+			when = "as the model wrote it"
+		}
+		fmt.Fprintf(d.text[path], "# %s for %s, %s\n%s\n", method, target, when, g)
 	}
 }
 

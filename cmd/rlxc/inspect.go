@@ -42,7 +42,7 @@ func inspectCommand() *cli.Command {
 		long += fmt.Sprintf("\n  %-10s %s", v.name, v.about)
 	}
 	return &cli.Command{
-		Name: "inspect", Args: "FILE.rlx [" + viewNames() + "]", Short: "show what is in an artifact", Long: long,
+		Name: "inspect", Args: "FILE.rlx [" + viewNames() + "] [flags]", Short: "show what is in an artifact", Long: long,
 		Examples: []cli.Example{
 			{About: "what goes in and what comes out", Line: "rlxc inspect sam.rlx"},
 			{About: "the graph that the cpu backend runs for decode", Line: "rlxc inspect sam.rlx graph --method decode --target cpu"},

@@ -12,6 +12,7 @@ import (
 const (
 	pictureWidth, pictureHeight = 1200, 600
 	pictureMargin               = 60
+	charWidth                   = 7 // at most, of most letters of the 12 px font: names are shown where they fit
 )
 
 // svg draws the arena over time.
@@ -34,6 +35,9 @@ func (a arena) svg() string {
 		title := template.HTMLEscapeString(fmt.Sprintf("%s %s, %s at %d, steps %d..%d", s.name, s.typ, size(s.size), s.offset, s.first, s.last))
 		fmt.Fprintf(&b, `<rect x="%.2f" y="%.2f" width="%.2f" height="%.2f" fill="%s" stroke="#333" stroke-width="0.3"><title>%s</title></rect>`+"\n",
 			x(s.first), y(s.offset), max(0.5, x(s.last+1)-x(s.first)), max(0.5, y(s.offset+s.size)-y(s.offset)), colour(s.name), title)
+		if x(s.last+1)-x(s.first) > charWidth*float64(len(s.name)+1) && y(s.offset+s.size)-y(s.offset) > 14 {
+			fmt.Fprintf(&b, `<text x="%.2f" y="%.2f" pointer-events="none">%s</text>`+"\n", x(s.first)+4, y(s.offset)+13, template.HTMLEscapeString(s.name))
+		}
 	}
 	b.WriteString("</svg>\n")
 	return b.String()

@@ -46,6 +46,9 @@ func (d *debugFlags) any() bool {
 
 // prepare checks the values and makes the directories of --dump-tensors.
 func (d *debugFlags) prepare() error {
+	if d.trace == "-" {
+		return cli.Usagef("--trace -", "a trace goes to a file").WithHint("for example --trace trace.json")
+	}
 	for _, v := range d.dumps.Values {
 		glob, dir, ok := strings.Cut(v, "=")
 		if _, err := path.Match(glob, ""); !ok || dir == "" || err != nil {

@@ -8,6 +8,7 @@ import (
 	"image/jpeg"
 	"image/png"
 	"io"
+	"io/fs"
 
 	"github.com/rlx-go/rlx/core/diag"
 )
@@ -29,6 +30,10 @@ func DecodeImage(name string, r io.Reader) (image.Image, error) {
 	}
 	data, err := io.ReadAll(io.LimitReader(r, maxFile+1))
 	if err != nil {
+		var pe *fs.PathError
+		if errors.As(err, &pe) {
+			err = pe.Err // the subject names the path already
+		}
 		return bad("cannot be read: %w", err)
 	}
 	if len(data) > maxFile {
