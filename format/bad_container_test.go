@@ -135,6 +135,7 @@ func TestBadContainers(t *testing.T) {
 			copy(b[offFileSize:], le64(uint64(len(b))))
 			return b
 		})},
+		{9, "one section", raw(put(offSections, 1))},
 		{9, "a hole", table(KindMeta, func(s *Section) { s.Size = 1 })},
 		{10, "unknown critical section", extra(with(func(s *Section) { s.Flags = FlagCritical }))},
 		{10, "code", extra(with(func(s *Section) { s.Kind, s.Flags = Kind{'K', 'E', 'R', 'N'}, FlagCritical|FlagRaw }))},
@@ -223,6 +224,15 @@ func TestOpenRefuses(t *testing.T) {
 		want("writable by others", path, Policy{Unshared: true}, CodeOf(1))
 		if err := os.Chmod(c.name, st.Mode()); err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// A file beyond the limit is check 1, whatever is in it.
+func TestFileSizeLimit(t *testing.T) {
+	for size, want := range map[int64]int{MaxFileSize: 2, MaxFileSize + 1: 1, math.MaxInt64: 1} {
+		if _, err := Verify(holes{}, size, Policy{}); !errors.Is(err, CodeOf(want)) {
+			t.Errorf("%d bytes: %v, want check %d", size, err, want)
 		}
 	}
 }

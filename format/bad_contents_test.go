@@ -64,6 +64,7 @@ func TestBadEncodings(t *testing.T) {
 		{15, "float for an integer", replace(KindMeta, opset, "\xa5opset\xcb\x3f\xf0\x00\x00\x00\x00\x00\x00")},
 		{15, "bytes for a string", replace(KindMeta, "\xa3mlp", "\xc4\x03mlp")},
 		{15, "integer out of range", replace(KindMeta, opset, "\xa5opset\xcf\xff\xff\xff\xff\xff\xff\xff\xff")},
+		{15, "integer of 2^31", replace(KindMeta, opset, "\xa5opset\xce\x80\x00\x00\x00")},
 		{15, "negative", replace(KindMeta, opset, "\xa5opset\xff")},
 		{15, "unknown key", replace(KindMeta, "\xa5opset", "\xa5optet")},
 		{15, "list for a map", body(KindMeta, func([]byte) []byte { return []byte("\x99\x01\x01\x01\x01\x01\x01\x01\x01\x01") })},
@@ -106,6 +107,7 @@ func TestBadContents(t *testing.T) {
 	}
 	testBadFiles(t, []badFile{
 		{17, "control character", meta(func(m *Meta) { m.Model = "a\x1b[2Jb" })},
+		{17, "control character first", meta(func(m *Meta) { m.Producer.Version = "\x00" })},
 		{17, "line end in a note", meta(func(m *Meta) { m.Pairs[1].Value = "a\nb" })},
 		{17, "pairs out of order", meta(func(m *Meta) { slices.Reverse(m.Pairs) })},
 		{17, "pair twice", meta(func(m *Meta) { m.Pairs[1].Key = m.Pairs[0].Key })},
@@ -150,6 +152,7 @@ func TestBadContents(t *testing.T) {
 		{22, "block op", node(6, func(n *rawNode) { n.op = "linear" })},
 		{22, "fused op in a portable program", func(f *forgery) { f.c.graphs[1].nodes[2].op = "fused_matmul" }},
 		{22, "operand too few", node(5, func(n *rawNode) { n.in = n.in[:1] })},
+		{22, "operand of an input", node(1, func(n *rawNode) { n.in = []int64{0} })},
 		{22, "operand too many", node(6, func(n *rawNode) { n.in = append(n.in, 0) })},
 		{22, "attribute missing", node(4, func(n *rawNode) { n.attrs = n.attrs[:1] })},
 		{22, "attribute too many", node(6, func(n *rawNode) { n.attrs = append(n.attrs, ir.Attr{Name: "a", Value: true}) })},

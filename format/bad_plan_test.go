@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/core/task"
 )
 
@@ -107,6 +109,27 @@ func TestBadPlans(t *testing.T) {
 			f.c.plans[0].places[5] = rawPlace{space: io, offset: 256, size: 64, parent: -1}
 		}},
 	})
+}
+
+// Inputs and outputs that overlap in part; the test artifact's are too small for that.
+func TestSignatureOverlaps(t *testing.T) {
+	g, err := ir.Parse("graph f\nsym N = 2..2\nx = input : f32[N,64]\ny = neg x : f32[N,64]\nz = neg y : f32[N,64]\nreturn y=y, z=z\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		x, y, z int64
+		ok      bool
+	}{{0, 512, 1024, true}, {1024, 0, 512, true}, {0, 256, 1024, false}, {512, 256, 1024, false}, {0, 1024, 768, false}, {0, 512, 768, false}} {
+		raw := rawPlan{io: 1536}
+		for _, at := range []int64{c.x, c.y, c.z} {
+			raw.places = append(raw.places, rawPlace{space: 2, offset: at, size: 512, parent: -1})
+		}
+		err := checkPlan(&program.Program{Graph: g}, &raw, nil)
+		if c.ok && err != nil || !c.ok && !errors.Is(err, CodeOf(37)) {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
 }
 
 // A policy below the limits of the format is check 38, at the limit and one below it.

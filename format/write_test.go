@@ -194,6 +194,7 @@ func TestFusedAndEmpty(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := build(t, `graph f
+sym N = 4..4
 x = input : f32[4,8]
 none = input : f32[0,8]
 w = param : f32[16,8]
