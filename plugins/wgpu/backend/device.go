@@ -98,7 +98,7 @@ func describe(a *wgpu.Adapter) adapter {
 	if api == "" {
 		api = p.BackendType.String()
 	}
-	d.Features = append(d.Features, api, fmt.Sprintf("buffer %d MiB", min(l.MaxBufferSize, math.MaxInt64)>>20),
+	d.Features = append(d.Features, api, fmt.Sprintf("buffer %d MiB", min(l.MaxBufferSize, 1<<40)>>20),
 		fmt.Sprintf("binding %d MiB", min(l.MaxStorageBufferBindingSize, math.MaxInt64)>>20),
 		fmt.Sprintf("workgroup %d KiB", l.MaxComputeWorkgroupStorageSize>>10))
 	if p.DriverDescription != "" {
@@ -187,7 +187,9 @@ type pipeline struct {
 
 func newGPU(a adapter, opts Options) (*gpu, error) {
 	g := &gpu{name: a.info.Name, pipelines: map[string]*pipeline{}}
-	desc := &wgpu.DeviceDescriptor{Label: "rlx", RequiredLimits: &wgpu.RequiredLimits{Limits: a.limits}}
+	l := a.limits
+	l.MaxBufferSize = min(l.MaxBufferSize, 1<<40) // the largest number of all would stand for the default, 256 MiB
+	desc := &wgpu.DeviceDescriptor{Label: "rlx", RequiredLimits: &wgpu.RequiredLimits{Limits: l}}
 	if g.timestamps = a.HasFeature(wgpu.FeatureName_TimestampQuery); g.timestamps {
 		desc.RequiredFeatures = []wgpu.FeatureName{wgpu.FeatureName_TimestampQuery}
 	}
@@ -196,7 +198,6 @@ func newGPU(a adapter, opts Options) (*gpu, error) {
 		return nil, diag.New(device.ErrUnavailable, "wgpu", "%s cannot be opened: %w", g.name, err)
 	}
 	g.queue = g.device.GetQueue()
-	l := a.limits
 	g.maxBinding = int64(min(l.MaxStorageBufferBindingSize, math.MaxInt32)) &^ 255
 	g.maxBuffer = int64(min(l.MaxBufferSize, math.MaxInt64)) &^ 255
 	g.maxGroups = int(l.MaxComputeWorkgroupsPerDimension)
