@@ -34,12 +34,15 @@ var mayImport = map[string][]string{
 
 	"format": {"core/program", "core/op", "core/ir", "core/dtype", "core/tensor", "core/diag", "core/task", "internal/atomicfile"},
 
-	"plugins/rpc":         {"plugins/rpc/...", "core/device", "core/program", "core/diag", "core/dtype", "core/tensor", "core/ir", "format"},
-	"plugins/rpc/rlxv1":   {},
-	"plugins/null":        {"plugins/rpc", "core/device", "core/diag", "format"},
-	"plugins/cpu":         {"plugins/cpu/kernels", "plugins/cpu/backend", "plugins/rpc", "core/device", "core/op", "core/program", "core/ir", "core/dtype", "core/tensor", "core/diag", "format"},
-	"plugins/cpu/backend": {"plugins/cpu/kernels", "core/device", "core/op", "core/program", "core/ir", "core/dtype", "core/tensor", "core/diag"},
-	"plugins/cpu/kernels": {"core/dtype", "core/diag"},
+	"plugins/rpc":          {"plugins/rpc/...", "core/device", "core/program", "core/diag", "core/dtype", "core/tensor", "core/ir", "format"},
+	"plugins/rpc/rlxv1":    {},
+	"plugins/null":         {"plugins/rpc", "core/device", "core/diag", "format"},
+	"plugins/cpu":          {"plugins/cpu/kernels", "plugins/cpu/backend", "plugins/rpc", "core/device", "core/op", "core/program", "core/ir", "core/dtype", "core/tensor", "core/diag", "format"},
+	"plugins/cpu/backend":  {"plugins/cpu/kernels", "core/device", "core/op", "core/program", "core/ir", "core/dtype", "core/tensor", "core/diag"},
+	"plugins/cpu/kernels":  {"core/dtype", "core/diag"},
+	"plugins/wgpu":         {"plugins/wgpu/backend", "plugins/rpc", "format"},
+	"plugins/wgpu/backend": {"plugins/wgpu/kernels", "core/device", "core/op", "core/program", "core/ir", "core/dtype", "core/tensor", "core/diag"},
+	"plugins/wgpu/kernels": {"core/op", "core/program", "core/ir", "core/dtype", "core/tensor", "core/diag"},
 
 	"plugins/cpu/internal/exceptions": {"core/devicetest"}, // for tests
 

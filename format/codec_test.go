@@ -275,7 +275,7 @@ func FuzzDecodeProgram(f *testing.F) {
 		if again, err := EncodeProgram(p); err != nil || !bytes.Equal(b, again) {
 			t.Fatalf("%x is accepted and encodes to %x (%v)", b, again, err)
 		}
-		WeightsExtent(p)
+		p.WeightsExtent()
 	})
 }
 

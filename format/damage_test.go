@@ -228,11 +228,11 @@ func checkAccepted(t *testing.T, programs []*program.Program) {
 // what its graph gives without any plan.
 func checkRun(t *testing.T, p *program.Program) {
 	t.Helper()
-	if p.ArenaSize+p.IOSize+WeightsExtent(p) > 1<<16 {
+	if p.ArenaSize+p.IOSize+p.WeightsExtent() > 1<<16 {
 		return
 	}
 	r := rand.New(rand.NewPCG(9, 9))
-	weights := make([]byte, WeightsExtent(p))
+	weights := make([]byte, p.WeightsExtent())
 	for i := range weights {
 		weights[i] = byte(0x3e) // floats near 0.19, halves near 1.6
 	}

@@ -82,7 +82,7 @@ func (c *placeChecker) own(n *ir.Node, pl program.Place) error {
 	case n.Op.Name == "input" && pl.Space != program.IO:
 		return c.fail(30, n, "an input in the %v space; want %v", pl.Space, program.IO)
 	case isParam && c.dir == nil:
-		size = MaxFileSize // the receiver compares WeightsExtent with what it has
+		size = MaxFileSize // the receiver compares Program.WeightsExtent with what it has
 	case isParam:
 		size = c.dir.size
 		if t, _ := c.dir.Find(n.Name); t.Offset != pl.Offset || t.Size != pl.Size {

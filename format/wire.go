@@ -30,7 +30,7 @@ func encodeWire(g *rawGraph, pl *rawPlan, s *rawSched) []byte {
 const wireName = "program"
 
 // DecodeProgram reads what EncodeProgram wrote, trusting nothing: it runs the checks from 13 to 38 that concern one program.
-// Params are taken as declared; compare WeightsExtent with the weights before use. Errors are as those of Open.
+// Params are taken as declared; compare Program.WeightsExtent with the weights before use. Errors are as those of Open.
 func DecodeProgram(b []byte) (p *program.Program, err error) {
 	if len(b) > MaxSectionSize {
 		return nil, fail(14, wireName, -1, "%d bytes; at most %d", len(b), MaxSectionSize)
@@ -60,15 +60,4 @@ func DecodeProgram(b []byte) (p *program.Program, err error) {
 		return nil, err
 	}
 	return p, nil
-}
-
-// WeightsExtent is how many bytes of the weights section a verified program reaches.
-func WeightsExtent(p *program.Program) int64 {
-	var end int64
-	for _, x := range p.Places {
-		if x.Space == program.Weights {
-			end = max(end, x.Offset+x.Size)
-		}
-	}
-	return end
 }

@@ -47,7 +47,7 @@ func TestRoundTrip(t *testing.T) {
 				t.Errorf("step %d: %+v came back as %+v", k, p.Steps[k], q.Steps[k])
 			}
 		}
-		if w := WeightsExtent(q); w != 256+512 { // b, padding, w
+		if w := q.WeightsExtent(); w != 256+512 { // b, padding, w
 			t.Errorf("uses %d bytes of the weights", w)
 		}
 	}
