@@ -298,21 +298,8 @@ func reportCompiled(env *cli.Env, c compiled) error {
 		env.Notef("  %-14s %d values of %s are too large for the type chosen with --dtype and became infinite", "warning", c.infinite[name], name)
 	}
 	for _, t := range targets {
-		env.Notef("  %-14s %d steps, arena %s, %.1fx reuse", t.Method+"/"+t.Target, t.Steps, size(t.ArenaBytes), t.Reuse)
+		env.Notef("  %-14s %d steps, arena %s, %.1fx reuse", t.Method+"/"+t.Target, t.Steps, cli.Size(t.ArenaBytes), t.Reuse)
 	}
-	env.Notef("%s: %s, %d weights, %.2f s", c.path, size(c.info.Size), len(c.result.Weights), time.Since(c.start).Seconds())
+	env.Notef("%s: %s, %d weights, %.2f s", c.path, cli.Size(c.info.Size), len(c.result.Weights), time.Since(c.start).Seconds())
 	return nil
-}
-
-// size prints bytes with three digits.
-func size(n int64) string {
-	switch {
-	case n >= 1e9:
-		return fmt.Sprintf("%.3g GB", float64(n)/1e9)
-	case n >= 1e6:
-		return fmt.Sprintf("%.3g MB", float64(n)/1e6)
-	case n >= 1e3:
-		return fmt.Sprintf("%.3g kB", float64(n)/1e3)
-	}
-	return fmt.Sprintf("%d B", n)
 }

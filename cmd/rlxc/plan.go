@@ -133,13 +133,13 @@ func (a arena) largest(n int) []span {
 func plansText(env *cli.Env, plans []arena, top int) error {
 	for _, a := range plans {
 		fmt.Fprintf(env.Stdout, "%s: arena %s, peak live %s, %s without reuse (%.1fx), %d steps, io %s\n",
-			label(a.p), size(a.p.ArenaSize), size(a.peak), size(a.naive), a.reuse(), len(a.p.Steps), size(a.p.IOSize))
+			label(a.p), cli.Size(a.p.ArenaSize), cli.Size(a.peak), cli.Size(a.naive), a.reuse(), len(a.p.Steps), cli.Size(a.p.IOSize))
 		if top == 0 {
 			continue
 		}
 		rows := [][]string{{"  largest", "type", "bytes", "offset", "steps"}}
 		for _, s := range a.largest(top) {
-			rows = append(rows, []string{"  " + s.name, s.typ, size(s.size), fmt.Sprint(s.offset), fmt.Sprintf("%d..%d", s.first, s.last)})
+			rows = append(rows, []string{"  " + s.name, s.typ, cli.Size(s.size), fmt.Sprint(s.offset), fmt.Sprintf("%d..%d", s.first, s.last)})
 		}
 		if err := env.Table(rows); err != nil {
 			return err

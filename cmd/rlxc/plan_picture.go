@@ -6,6 +6,8 @@ import (
 	"html/template"
 	"io"
 	"strings"
+
+	"github.com/rlx-go/rlx/internal/cli"
 )
 
 // The picture has a column for each step and the arena's bytes from top to bottom; a box is a value's stay.
@@ -23,16 +25,16 @@ func (a arena) svg() string {
 	x := func(step int) float64 { return pictureMargin + float64(step)/steps*(pictureWidth-pictureMargin-10) }
 	y := func(off int64) float64 { return 30 + float64(off)/bytes*(pictureHeight-60) }
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="12">`+"\n", pictureWidth, pictureHeight)
-	fmt.Fprintf(&b, `<text x="%d" y="18">%s: arena %s over %d steps, peak live %s</text>`+"\n", pictureMargin, template.HTMLEscapeString(label(a.p)), size(a.p.ArenaSize), len(a.p.Steps), size(a.peak))
+	fmt.Fprintf(&b, `<text x="%d" y="18">%s: arena %s over %d steps, peak live %s</text>`+"\n", pictureMargin, template.HTMLEscapeString(label(a.p)), cli.Size(a.p.ArenaSize), len(a.p.Steps), cli.Size(a.peak))
 	fmt.Fprintf(&b, `<rect x="%d" y="30" width="%d" height="%d" fill="#f4f4f4" stroke="#999"/>`+"\n", pictureMargin, pictureWidth-pictureMargin-10, pictureHeight-60)
 	for i := range 5 {
 		at := a.p.ArenaSize * int64(i) / 4
-		fmt.Fprintf(&b, `<text x="%d" y="%.1f" text-anchor="end" fill="#555">%s</text>`+"\n", pictureMargin-6, y(at)+4, size(at))
+		fmt.Fprintf(&b, `<text x="%d" y="%.1f" text-anchor="end" fill="#555">%s</text>`+"\n", pictureMargin-6, y(at)+4, cli.Size(at))
 		step := len(a.p.Steps) * i / 4
 		fmt.Fprintf(&b, `<text x="%.1f" y="%d" text-anchor="middle" fill="#555">%d</text>`+"\n", x(step), pictureHeight-12, step)
 	}
 	for _, s := range a.spans {
-		title := template.HTMLEscapeString(fmt.Sprintf("%s %s, %s at %d, steps %d..%d", s.name, s.typ, size(s.size), s.offset, s.first, s.last))
+		title := template.HTMLEscapeString(fmt.Sprintf("%s %s, %s at %d, steps %d..%d", s.name, s.typ, cli.Size(s.size), s.offset, s.first, s.last))
 		fmt.Fprintf(&b, `<rect x="%.2f" y="%.2f" width="%.2f" height="%.2f" fill="%s" stroke="#333" stroke-width="0.3"><title>%s</title></rect>`+"\n",
 			x(s.first), y(s.offset), max(0.5, x(s.last+1)-x(s.first)), max(0.5, y(s.offset+s.size)-y(s.offset)), colour(s.name), title)
 		if x(s.last+1)-x(s.first) > charWidth*float64(len(s.name)+1) && y(s.offset+s.size)-y(s.offset) > 14 {

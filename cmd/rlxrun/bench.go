@@ -190,9 +190,9 @@ func (m *measured) print(env *cli.Env) error {
 		{"first run", fmt.Sprintf("%.2f ms", m.FirstMS)},
 		{"run", fmt.Sprintf("%.2f ms median of %d, %.2f to %.2f", m.MedianMS, len(m.RunsMS), low, high)},
 		{"arithmetic", fmt.Sprintf("%.3f GFLOP, %.1f GFLOP/s", float64(m.FLOPs)/1e9, m.GFLOPS)},
-		{"arena", size(m.ArenaBytes)},
-		{"weights", size(m.WeightsBytes)},
-		{"peak memory", fmt.Sprintf("backend %s, host %s", size(m.BackendPeakRSS), size(m.HostPeakRSS))},
+		{"arena", cli.Size(m.ArenaBytes)},
+		{"weights", cli.Size(m.WeightsBytes)},
+		{"peak memory", fmt.Sprintf("backend %s, host %s", cli.Size(m.BackendPeakRSS), cli.Size(m.HostPeakRSS))},
 	})
 	if err == nil && len(m.Profile) > 0 {
 		err = env.Table(append([][]string{{}}, profileTable(m.Profile)...))

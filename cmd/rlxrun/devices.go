@@ -114,7 +114,7 @@ func devices(ctx context.Context, env *cli.Env, f *hostFlags) error {
 	for _, r := range rows {
 		mem := "-"
 		if r.Memory > 0 {
-			mem = size(r.Memory)
+			mem = cli.Size(r.Memory)
 		}
 		table = append(table, []string{r.Flag, r.Type, mem, r.Name, strings.Join(r.Features, ", ")})
 	}

@@ -19,13 +19,13 @@ func (h *host) checkMemory(progs []*program.Program) error {
 	for _, p := range progs {
 		arena, io = arena+p.ArenaSize, io+p.IOSize
 		if h.info.MaxAlloc > 0 && p.ArenaSize > h.info.MaxAlloc {
-			return diag.New(device.ErrMemory, "arena of "+p.Method, "has %s; backend %s allows %s", size(p.ArenaSize), h.backend, size(h.info.MaxAlloc))
+			return diag.New(device.ErrMemory, "arena of "+p.Method, "has %s; backend %s allows %s", cli.Size(p.ArenaSize), h.backend, cli.Size(h.info.MaxAlloc))
 		}
 	}
 	need := arena + 2*io + h.model.weights // the host has its own copy of inputs and outputs
-	parts := fmt.Sprintf("arena %s, inputs and outputs %s, weights %s", size(arena), size(2*io), size(h.model.weights))
+	parts := fmt.Sprintf("arena %s, inputs and outputs %s, weights %s", cli.Size(arena), cli.Size(2*io), cli.Size(h.model.weights))
 	tooMuch := func(have int64, what string) *diag.Error {
-		return diag.New(device.ErrMemory, h.model.path, "needs %s (%s); %s %s", size(need), parts, what, size(have))
+		return diag.New(device.ErrMemory, h.model.path, "needs %s (%s); %s %s", cli.Size(need), parts, what, cli.Size(have))
 	}
 	if h.limit > 0 {
 		if need > h.limit {
@@ -64,16 +64,4 @@ func parseSize(s string) (int64, error) {
 		return 0, cli.Usagef("--memory "+s, "is not a size such as 300M, 1.5G or 2Gi")
 	}
 	return int64(v * unit), nil
-}
-
-// size prints bytes for people, in units of 1000.
-func size(n int64) string {
-	f, units := float64(n), []string{"B", "kB", "MB", "GB", "TB"}
-	for len(units) > 1 && f >= 999.5 {
-		f, units = f/1000, units[1:]
-	}
-	if units[0] == "B" || f >= 99.95 {
-		return fmt.Sprintf("%.0f %s", f, units[0])
-	}
-	return fmt.Sprintf("%.1f %s", f, units[0])
 }

@@ -136,7 +136,7 @@ func (s *summary) print(env *cli.Env) error {
 			return err
 		}
 	}
-	env.Notef("%s; %s; %s; arena %s; weights %s; %.2f s", s.Device, s.Precision, s.Kernels, size(s.ArenaBytes), size(s.WeightsBytes), total.Seconds())
+	env.Notef("%s; %s; %s; arena %s; weights %s; %.2f s", s.Device, s.Precision, s.Kernels, cli.Size(s.ArenaBytes), cli.Size(s.WeightsBytes), total.Seconds())
 	return nil
 }
 

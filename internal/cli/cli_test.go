@@ -214,3 +214,11 @@ func TestStarted(t *testing.T) {
 		t.Errorf("started %v before the first Go code", d)
 	}
 }
+
+func TestSize(t *testing.T) {
+	for n, want := range map[int64]string{0: "0 B", 999: "999 B", 1000: "1.0 kB", 99_940: "99.9 kB", 7_700_000: "7.7 MB", 375_400_000: "375 MB", 999_600_000: "1.0 GB"} {
+		if got := Size(n); got != want {
+			t.Errorf("%d: %s; want %s", n, got, want)
+		}
+	}
+}
