@@ -1,0 +1,55 @@
+"""What a run took, and how much of the machine others took meanwhile, from /proc."""
+
+import os
+import time
+
+TICK = os.sysconf("SC_CLK_TCK")
+
+
+def cpu_seconds(pid):
+    """Processor time of a process, all its threads."""
+    with open(f"/proc/{pid}/stat") as f:
+        fields = f.read().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICK
+
+
+def busy_seconds():
+    """Processor time of everyone, what the hypervisor took away included."""
+    with open("/proc/stat") as f:
+        user, nice, system, _, _, irq, softirq, steal = map(int, f.readline().split()[1:9])
+    return (user + nice + system + irq + softirq + steal) / TICK
+
+
+def peak_rss(pid):
+    """Peak resident memory in bytes, mapped files included."""
+    with open(f"/proc/{pid}/status") as f:
+        for line in f:
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    raise ValueError("no VmHWM")
+
+
+def between(a, b):
+    """A run from two samples (time, own processor time, everyone's)."""
+    wall, own, all_ = (y - x for x, y in zip(a, b))
+    return {
+        "wall_s": wall,
+        "cpu_s": own,
+        # the share of the machine that was busy with something else
+        "others": max(0.0, all_ - own) / (wall * os.cpu_count()),
+    }
+
+
+def sample(*pids):
+    return time.monotonic(), sum(cpu_seconds(p) for p in pids), busy_seconds()
+
+
+class Usage:
+    """Usage(pid) starts a measurement; since() ends it."""
+
+    def __init__(self, pid):
+        self.pid = pid
+        self.start = sample(pid)
+
+    def since(self):
+        return between(self.start, sample(self.pid))
