@@ -1,7 +1,7 @@
 # make demo    builds everything, compiles the demo model, runs it and writes mask.png
 # make test    all tests
 # make build   bin/rlxc, bin/rlxrun and the backends, which rlxrun finds beside itself
-# make bench   the measured figures of docs/measurements.md
+# make bench   speed, beside the machine's peak: docs/performance.md; make figures   what docs/measurements.md states
 # make bench-gemm    matrix products as a share of the machine's peak, in under a minute
 # make fuzz    every fuzz target for FUZZTIME each
 # make check   what a change must pass before it is sent: format, vet, test, stale generated files, cross-builds
@@ -14,7 +14,7 @@ BACKENDS := cpu null
 HAVE_CC  := $(shell command -v $(CC) 2>/dev/null)
 FUZZTIME ?= 20s
 
-.PHONY: build demo test test-deps check fuzz bench bench-gemm generate clean
+.PHONY: build demo test test-deps check fuzz bench bench-gemm figures generate clean
 
 build:
 	@mkdir -p bin
@@ -61,6 +61,12 @@ fuzz:
 	  done; done
 
 bench: build
+	@mkdir -p out
+	$(GO) run ./bench/peak | tee out/peak.json
+	@$(MAKE) --no-print-directory bench-gemm
+	$(GO) run ./bench/encode -peak out/peak.json
+
+figures: build
 	$(GO) run ./bench/figures
 
 bench-gemm:
