@@ -124,7 +124,7 @@ func (x *executable) allocate(weights []byte, scratch int64) (err error) {
 	}
 	if len(x.resident) > 0 {
 		x.g.queue.Submit()
-		x.g.device.Poll(true, nil)
+		x.g.wait()
 	}
 	var in, out int64
 	for _, n := range x.p.Graph.Inputs() {

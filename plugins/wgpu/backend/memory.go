@@ -3,7 +3,9 @@
 package backend
 
 import (
+	"runtime"
 	"slices"
+	"time"
 
 	"github.com/rajveermalviya/go-webgpu/wgpu"
 
@@ -142,17 +144,41 @@ func (g *gpu) access(s *staging, n int64, f func([]byte)) error {
 	n = (n + 15) &^ 15
 	status, done := wgpu.BufferMapAsyncStatus_Unknown, false
 	err := s.buffer.MapAsync(s.mode, 0, uint64(n), func(st wgpu.BufferMapAsyncStatus) { status, done = st, true })
-	if err == nil {
-		g.device.Poll(true, nil)
+	for wait := newPatience(); err == nil && !done; wait.pause() {
+		g.device.Poll(false, nil)
 	}
 	switch {
 	case err != nil:
 		return diag.New(device.ErrDevice, "wgpu", "%w", err)
-	case !done || status != wgpu.BufferMapAsyncStatus_Success:
+	case status != wgpu.BufferMapAsyncStatus_Success:
 		return g.lose("mapping memory ended with status " + status.String())
 	}
 	f(s.buffer.GetMappedRange(0, uint(n)))
 	return s.buffer.Unmap()
+}
+
+// wait returns when the device has done all that it was given. The library's own waiting takes work that lasts longer than
+// five seconds for done and frees what it uses, so this asks again and again instead.
+func (g *gpu) wait() {
+	for wait := newPatience(); !g.device.Poll(false, nil); {
+		wait.pause()
+	}
+}
+
+// patience paces questions whether something is done: without pause at first, then with ever longer ones.
+type patience struct{ since time.Time }
+
+func newPatience() patience { return patience{time.Now()} }
+
+func (p patience) pause() {
+	switch d := time.Since(p.since); {
+	case d < time.Millisecond:
+		runtime.Gosched()
+	case d < 100*time.Millisecond:
+		time.Sleep(20 * time.Microsecond)
+	default:
+		time.Sleep(time.Millisecond)
+	}
 }
 
 // lose records that the device is gone.

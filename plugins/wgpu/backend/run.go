@@ -204,7 +204,7 @@ func (c *recording) dispatchAll() error {
 		if err := c.submit(); err != nil {
 			return err
 		}
-		x.g.device.Poll(true, nil)
+		x.g.wait()
 	}
 	for i := range x.p.Steps {
 		if c.ctx.Err() != nil {
@@ -229,7 +229,7 @@ func (c *recording) dispatchAll() error {
 			if err := c.submit(); err != nil {
 				return c.at(i, err)
 			}
-			x.g.device.Poll(true, nil)
+			x.g.wait()
 			if err := c.look(i, begin); err != nil {
 				return err
 			}
@@ -336,7 +336,7 @@ func (c *recording) finish() error {
 		return err
 	}
 	if at == 0 {
-		x.g.device.Poll(true, nil)
+		x.g.wait()
 		return nil
 	}
 	refused := -1
@@ -357,7 +357,7 @@ func (c *recording) finish() error {
 	})
 	if err == nil && refused >= 0 {
 		n := x.b.Steps[refused].Node
-		err = diag.New(device.ErrInput, n.Label(), "step %d of %d (%s): an index is out of range", refused, len(x.p.Steps), n.Op.Name)
+		err = diag.New(device.ErrInput, n.Label(), "step %d of %d (%s): an index is out of range, or a divisor is 0", refused, len(x.p.Steps), n.Op.Name)
 	}
 	return err
 }

@@ -21,7 +21,7 @@ var scalars = map[string]map[string]string{
 	"add": {"float": "($1 + $2)", "int": "($1 + $2)"},
 	"sub": {"float": "($1 - $2)", "int": "($1 - $2)"},
 	"mul": {"float": "($1 * $2)", "int": "($1 * $2)"},
-	"div": {"float": "($1 / $2)"},
+	"div": {"float": "($1 / $2)", "int": "divide($1, $2)"},
 	"max": {"float": "op_max($1, $2)", "int": "max($1, $2)"},
 	"min": {"float": "op_min($1, $2)", "int": "min($1, $2)"},
 	"pow": {"float": "op_pow($1, $2)"},
@@ -76,8 +76,26 @@ func hasScalar(n *ir.Node) bool { return scalars[n.Op.Name][class(n.In[0].Type.D
 
 func elementwise(n *ir.Node, _ Limits) []Shader {
 	expr := apply(scalars[n.Op.Name][class(n.In[0].Type.DType)], [3]string{"x0(at0(i))", "x1(at1(i))"})
-	return []Shader{broadcasting(n, "  return y_encode("+expr+");")}
+	s := broadcasting(n, "  return y_encode("+expr+");")
+	if t := elementType(n.Type.DType); n.Op.Name == "div" && t != "f32" {
+		s.Body = strings.ReplaceAll(integerDivision, "TYPE", t) + s.Body
+		s = s.withStatus()
+	}
+	return []Shader{s}
 }
+
+// integerDivision truncates toward zero, wraps, and refuses a divisor of 0.
+const integerDivision = `fn divide(a: TYPE, b: TYPE) -> TYPE {
+  if (b == TYPE(0)) {
+    status_put(0u, 1u);
+    return a;
+  }
+  if (TYPE(0) - TYPE(1) < TYPE(0) && bitcast<u32>(b) == 0xffffffffu && bitcast<u32>(a) == 0x80000000u) {
+    return a; // signed: the one quotient that wraps
+  }
+  return a / b;
+}
+`
 
 // broadcast says how an operand is read for element i of the result.
 type broadcast struct {
