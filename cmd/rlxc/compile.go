@@ -137,7 +137,7 @@ func runCompile(ctx context.Context, env *cli.Env, src string, f compileFlags) e
 	if f.output == "" {
 		f.output = modelName(src) + ".rlx"
 	}
-	inputs := sourcePaths(ckpt)
+	inputs := append(sourcePaths(ckpt), configBeside(src))
 	if f.config != "" {
 		inputs = append(inputs, f.config)
 	}
@@ -204,6 +204,14 @@ func modelName(src string) string {
 	return name
 }
 
+// configBeside is where the configuration of a checkpoint lies, if there is one.
+func configBeside(src string) string {
+	if st, err := os.Stat(src); err == nil && st.IsDir() {
+		return filepath.Join(src, "config.json")
+	}
+	return filepath.Join(filepath.Dir(src), "config.json")
+}
+
 // build recognises the architecture and makes its graphs.
 func build(stored weights.Stored, src string, f compileFlags) (m *arch.Model, note string, err error) {
 	family, err := arch.Find(f.arch, stored, src)
@@ -211,16 +219,15 @@ func build(stored weights.Stored, src string, f compileFlags) (m *arch.Model, no
 		return nil, "", err
 	}
 	var cfg arch.Config
-	beside := filepath.Join(filepath.Dir(src), "config.json")
-	if st, err := os.Stat(src); err == nil && st.IsDir() {
-		beside = filepath.Join(src, "config.json")
-	}
+	beside := configBeside(src)
 	switch _, err := os.Stat(beside); {
 	case f.config != "":
 		if err := cfg.Load(f.config); err != nil {
 			return nil, "", err
 		}
-		if kind, ok, _ := cfg.String("model_type"); ok && kind != family.Name {
+		if kind, ok, err := cfg.String("model_type"); err != nil {
+			return nil, "", err
+		} else if ok && kind != family.Name {
 			return nil, "", diag.New(arch.ErrConfig, f.config, "describes a %q; the checkpoint is recognised as %q", kind, family.Name).
 				WithHint("give the configuration that belongs to the checkpoint, or choose the family with --arch")
 		}

@@ -57,6 +57,9 @@ func (d *debugFlags) prepare() error {
 		if err := os.Mkdir(dir, 0o777); err != nil && !os.IsExist(err) {
 			return cli.Usagef("--dump-tensors "+v, "directory cannot be made: %w", unpath(err))
 		}
+		if st, err := os.Stat(dir); err != nil || !st.IsDir() {
+			return cli.Usagef("--dump-tensors "+v, "%s is there and is not a directory", dir)
+		}
 	}
 	return nil
 }
