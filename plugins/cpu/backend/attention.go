@@ -63,7 +63,7 @@ func attention(c *call) error {
 		B: b, Heads: h, KVHeads: kv, SQ: sq, SK: sk, DK: d, DV: d,
 		Q: f32(q), K: f32(k), V: f32(c.in[2]), Out: f32(c.out), QStride: qs, KStride: ks, VStride: ks, OutStride: qs,
 		Scale: float32(a.EffectiveScale(int64(d))), Softcap: float32(a.Softcap),
-		Precision: c.precision, Mask: maskKinds[a.Mask], Window: a.Window, QOffset: sk - sq,
+		Precision: c.forRows(min(sq, sk)), Mask: maskKinds[a.Mask], Window: a.Window, QOffset: sk - sq,
 	}
 	if a.UseQOffset {
 		g.QOffset = a.QOffset

@@ -45,6 +45,19 @@ type call struct {
 	precision kernels.Precision // of products
 }
 
+// fewRows is the number of rows below which a product stays f32 whatever precision was asked for: its time goes into
+// reading the weights, so that narrow operands save nothing, and in the models at hand these are the heads that rank the
+// answers, where a rounding shows.
+const fewRows = 128
+
+// forRows is the precision of a product with so many rows.
+func (c *call) forRows(n int) kernels.Precision {
+	if n < fewRows {
+		return kernels.Float32
+	}
+	return c.precision
+}
+
 var registry = map[string]kernel{}
 
 // register binds a kernel to an op. It is called from package variables, once per op.

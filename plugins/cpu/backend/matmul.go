@@ -56,7 +56,8 @@ func matmul(c *call, a op.FusedMatMulAttrs) {
 	g := kernels.GemmArgs{
 		M: out.Shape[r-2], N: out.Shape[r-1], K: x.Shape[len(x.Shape)-1],
 		A: f32(x), TransA: a.TransA, B: weights(w), TransB: a.TransB, C: f32(out),
-		Bias: optional(c, a.Bias()), Act: act, Residual: optional(c, a.Residual()), Precision: c.precision,
+		Bias: optional(c, a.Bias()), Act: act, Residual: optional(c, a.Residual()),
+		Precision: c.forRows(tensor.Numel(out.Shape[:r-1])),
 	}
 	if a.TransA {
 		g.K = x.Shape[len(x.Shape)-2]

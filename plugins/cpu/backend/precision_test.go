@@ -14,11 +14,11 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// product is y = x·x over [4,4].
-func product(t *testing.T) *program.Program {
+// product is y = x·x over [n,n].
+func product(t *testing.T, n int) *program.Program {
 	t.Helper()
 	g := ir.NewGraph("product")
-	x := op.Input(g, "x", ir.TypeOf(dtype.F32, 4, 4))
+	x := op.Input(g, "x", ir.TypeOf(dtype.F32, int64(n), int64(n)))
 	g.Return("y", op.MatMul(x, x, op.MatMulAttrs{}))
 	p, _, err := sched.Build(g, sched.Options{Target: "portable", Weights: func(string) (int64, bool) { return 0, false }})
 	if err != nil {
@@ -27,11 +27,17 @@ func product(t *testing.T) *program.Program {
 	return p
 }
 
-// TestPrecision multiplies by 1 + 2^-9 + 2^-12, which is 1 in bfloat16 for who asks for it, and for nobody else.
+// TestPrecision multiplies by 1 + 2^-9 + 2^-12, which is 1 in bfloat16 for who asks for it and has enough rows, and for
+// nobody else.
 func TestPrecision(t *testing.T) {
-	p := product(t)
 	const x0 = float32(1 + 1.0/512 + 1.0/4096)
-	for precision, want := range map[string]float32{"": x0 * x0, "f32": x0 * x0, "bf16": 1} {
+	for _, c := range []struct {
+		precision string
+		n         int
+		want      float32
+	}{{"", fewRows, x0 * x0}, {"f32", fewRows, x0 * x0}, {"bf16", fewRows, 1}, {"bf16", fewRows - 1, x0 * x0}} {
+		precision, n, want := c.precision, c.n, c.want
+		p := product(t, n)
 		x, err := Backend{}.Load(context.Background(), device.Load{Program: p, Threads: 1, Precision: precision})
 		if err != nil {
 			t.Fatal(err)
@@ -44,21 +50,21 @@ func TestPrecision(t *testing.T) {
 		}
 		in, out := b.Steps[0].In[0], b.Steps[0].Out
 		v := tensor.View[float32](io[in.Offset : in.Offset+in.Bytes])
-		for i := range 4 {
-			v[i*4+i] = x0
+		for i := range n {
+			v[i*n+i] = x0
 		}
 		if _, err := x.Run(context.Background(), device.Run{IO: io}); err != nil {
 			t.Fatal(err)
 		}
 		got := tensor.View[float32](io[out.Offset : out.Offset+out.Bytes])
-		if got[0] != want || got[5] != want || got[1] != 0 {
-			t.Errorf("precision %q: %v, want %v on the diagonal", precision, got, want)
+		if got[0] != want || got[n+1] != want || got[1] != 0 {
+			t.Errorf("precision %q, %d rows: %v and %v, want %v on the diagonal", precision, n, got[0], got[n+1], want)
 		}
 	}
 }
 
 func TestUnknownPrecision(t *testing.T) {
-	_, err := Backend{}.Load(context.Background(), device.Load{Program: product(t), Precision: "fp8"})
+	_, err := Backend{}.Load(context.Background(), device.Load{Program: product(t, 4), Precision: "fp8"})
 	if !errors.Is(err, device.ErrUnsupported) {
 		t.Errorf("%v", err)
 	}
