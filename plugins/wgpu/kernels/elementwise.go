@@ -57,6 +57,10 @@ var (
 	_ = register(Kernel{Op: "copy", Shaders: func(n *ir.Node, _ Limits) []Shader {
 		return []Shader{broadcasting(n, "  return x0_bits(i);")}
 	}})
+	// A reshape is a view and never a step of its own; the kernel says that the op may stand in a program.
+	_ = register(Kernel{Op: "reshape", Shaders: func(n *ir.Node, _ Limits) []Shader {
+		return []Shader{mapped(n, "reshape", "fn value(i: u32) -> u32 {\n  return x0_bits(i);\n}\n", nil, nil, nil)}
+	}})
 	_ = register(Kernel{Op: "expand", Shaders: func(n *ir.Node, _ Limits) []Shader {
 		return []Shader{broadcasting(n, "  return x0_bits(at0(i));")}
 	}})

@@ -79,25 +79,13 @@ fn op_erf(x: f32) -> f32 {
   return select(select(y, -y, x < 0.0), x, is_nan(x));
 }
 fn op_gelu(x: f32) -> f32 {
-  if (is_nan(x)) {
-    return x;
-  }
-  if (x < -20.0) {
-    return -0.0;
-  }
-  return 0.5 * x * (1.0 + op_erf(x * 0.70710678118654752));
+  let y = 0.5 * x * (1.0 + op_erf(x * 0.70710678118654752));
+  return select(y, x, is_nan(x)); // -Inf gives NaN, as -Inf * 0 does
 }
 fn op_gelu_tanh(x: f32) -> f32 {
-  if (is_nan(x)) {
-    return x;
-  }
-  if (x < -20.0) {
-    return -0.0;
-  }
-  if (x > 20.0) {
-    return x;
-  }
-  return 0.5 * x * (1.0 + op_tanh(0.7978845608 * (x + 0.044715 * x * x * x)));
+  let c = clamp(x, -20.0, 20.0);
+  let y = 0.5 * x * (1.0 + op_tanh(0.7978845608 * (c + 0.044715 * c * c * c)));
+  return select(y, x, is_nan(x)); // -Inf gives NaN, as -Inf * 0 does
 }
 fn op_sigmoid(x: f32) -> f32 {
   if (x < 0.0) {
@@ -107,13 +95,8 @@ fn op_sigmoid(x: f32) -> f32 {
   return 1.0 / (1.0 + op_exp(-x));
 }
 fn op_silu(x: f32) -> f32 {
-  if (is_nan(x)) {
-    return x;
-  }
-  if (x < -80.0) {
-    return -0.0;
-  }
-  return x * op_sigmoid(x);
+  let y = x * op_sigmoid(x);
+  return select(y, x, is_nan(x)); // -Inf gives NaN, as -Inf * 0 does
 }
 fn op_tanh(x: f32) -> f32 {
   let a = abs(x);
@@ -134,7 +117,7 @@ fn op_exp(x: f32) -> f32 {
   if (x > 88.8) {
     return infinity();
   }
-  return exp(max(x, -104.0));
+  return exp(max(x, -110.0));
 }
 fn op_log(x: f32) -> f32 {
   if (is_nan(x) || bitcast<u32>(x) == 0x7f800000u) {

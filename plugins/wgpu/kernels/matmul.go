@@ -105,6 +105,14 @@ func matmulDot(n *ir.Node, a op.FusedMatMulAttrs) Shader {
 		})
 }
 
+// tiles are what the tiled kernel is specialised with, but for its operands: t x t sums per invocation.
+func tiles(t int) map[string]any {
+	tile := 16 * t
+	stride := tile/4 + 1
+	return map[string]any{"TM": t, "MV": t / 4, "NV": t / 4, "TileM": tile, "TileN": tile, "StrideA": stride, "StrideB": stride,
+		"SizeA": 16 * stride, "SizeB": 16 * stride, "TransA": false, "TransB": false, "Bias": false, "Residual": false, "Act": "", "Conv": false}
+}
+
 // matmulTiled takes 128 x 128 tiles where the result has enough of them, and 64 x 64 otherwise.
 func matmulTiled(n *ir.Node, a op.FusedMatMulAttrs) Shader {
 	columns := n.Type.Shape[n.Type.Rank()-1]
@@ -121,13 +129,10 @@ func matmulTiled(n *ir.Node, a op.FusedMatMulAttrs) Shader {
 		vec = 4
 	}
 	tile := 16 * t
-	stride := tile/4 + 1
+	consts := tiles(t)
+	consts["TransA"], consts["TransB"], consts["Bias"], consts["Residual"], consts["Act"], consts["Vec"] = a.TransA, a.TransB, a.HasBias, a.HasResidual, a.Act, vec
 	s := Shader{
-		Name: n.Op.Name, Body: matmulWGSL,
-		Consts: map[string]any{
-			"TM": t, "MV": t / 4, "NV": t / 4, "TileM": tile, "TileN": tile, "StrideA": stride, "StrideB": stride, "SizeA": 16 * stride, "SizeB": 16 * stride,
-			"TransA": a.TransA, "TransB": a.TransB, "Bias": a.HasBias, "Residual": a.HasResidual, "Act": a.Act, "Vec": vec,
-		},
+		Name: n.Op.Name, Body: matmulWGSL, Consts: consts,
 		Fields:   []string{"groups", "m_size", "n_size", "k_size", "batch:8", "a_batch:8", "b_batch:8"},
 		Bindings: []Binding{{Name: "a", Operand: 0, Vec: 4, DType: dtype.F32}, {Name: "b", Operand: 1, Vec: 4, DType: n.In[1].Type.DType}},
 	}

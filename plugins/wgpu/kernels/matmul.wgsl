@@ -4,8 +4,29 @@
 var<workgroup> tile_a: array<vec4<f32>, {{.C.SizeA}}>;
 var<workgroup> tile_b: array<vec4<f32>, {{.C.SizeB}}>;
 
+{{if .C.Conv}}
+// Element k of the patch that pixel row of the result sees, x being [batch, height, width, channels]. The weight, stored
+// [out, in, kh, kw], is the matrix B as it is.
+fn patch_at(row: u32, k: u32) -> f32 {
+  let taps = P.kh * P.kw;
+  let c = k / taps;
+  let tap = k % taps;
+  let y = ((row / P.w_out) % P.h_out) * P.stride_h + (tap / P.kw) * P.dil_h - P.pad_h;
+  let x = (row % P.w_out) * P.stride_w + (tap % P.kw) * P.dil_w - P.pad_w;
+  if (row >= P.m_size || k >= P.k_size || y >= P.h_in || x >= P.w_in) {
+    return 0.0;
+  }
+  return a((((row / (P.w_out * P.h_out)) * P.h_in + y) * P.w_in + x) * P.c_in + c);
+}
+{{end}}
 fn fetch_a(base: u32, row: u32, k: u32) -> mat4x4<f32> {
-{{- if .C.TransA}}
+{{- if .C.Conv}}
+  var m = mat4x4<f32>();
+{{- range $j := seq 4}}
+  m[{{$j}}] = vec4<f32>(patch_at(row * 4u, k * 4u + {{$j}}u), patch_at(row * 4u + 1u, k * 4u + {{$j}}u), patch_at(row * 4u + 2u, k * 4u + {{$j}}u), patch_at(row * 4u + 3u, k * 4u + {{$j}}u));
+{{- end}}
+  return m;
+{{- else if .C.TransA}}
   // Stored [K,M]: row is a group of four columns.
   var m = mat4x4<f32>();
   if (row * 4u < P.m_size) {
