@@ -107,7 +107,7 @@ func (x *executable) Run(ctx context.Context, r device.Run) (device.Stats, error
 		if r.Opts.CheckNaN && hasNaN(x.calls[i].out) {
 			n := x.calls[i].node
 			stats.FirstNaN = n.ID
-			return stats, diag.New(device.ErrNaN, n.Label(), "step %d of %d (%s) produced a NaN in %v", i, len(x.calls), n.Op.Name, n.Type)
+			return stats, diag.New(device.ErrNaN, n.Label(), "%s produced a NaN in %v", n.Op.Name, n.Type)
 		}
 	}
 	if r.Progress != nil {
@@ -117,12 +117,12 @@ func (x *executable) Run(ctx context.Context, r device.Run) (device.Stats, error
 	return stats, nil
 }
 
-// step runs one kernel. Errors and panics name the step.
+// step runs one kernel. Errors and panics name the node and the op; the host, which counts steps, adds the number.
 func (x *executable) step(i int) (err error) {
 	c := &x.calls[i]
 	defer func() {
 		if r := recover(); r != nil {
-			err = diag.New(diag.Internal, c.node.Label(), "step %d of %d (%s) panicked: %v\n%s", i, len(x.calls), c.node.Op.Name, r, bytes.TrimSpace(debug.Stack()))
+			err = diag.New(diag.Internal, c.node.Label(), "%s panicked: %v\n%s", c.node.Op.Name, r, bytes.TrimSpace(debug.Stack()))
 		}
 	}()
 	if err = x.run[i](c); err == nil {
@@ -133,7 +133,7 @@ func (x *executable) step(i int) (err error) {
 	if errors.As(err, &coded) && coded.Code.Exit() != code.Exit() {
 		code = coded.Code // a finer code for bad input stays in the chain: callers and the protocol know device.ErrInput
 	}
-	return diag.New(code, c.node.Label(), "step %d of %d (%s): %w", i, len(x.calls), c.node.Op.Name, err)
+	return diag.New(code, c.node.Label(), "%s: %w", c.node.Op.Name, err)
 }
 
 func hasNaN(t tensor.Tensor) bool {
