@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Times SAM ViT-B's encoder on OpenVINO, ONNX Runtime, PyTorch and ours, alternating, and prints a table.
 #
-#   bench/peers/run.sh [FLAGS OF compare.py]      such as --rounds 5 -n 2 --threads 2 --precision bf16 --peers openvino,rlx
+#   bench/peers/run.sh [FLAGS OF compare.py]      such as --rounds 5 -n 3 --threads 2 --precision bf16 --peers openvino,rlx
 #
 # Works in $RLX_PEERS_DIR (default out/peers), which takes about 8 GB, most of it Python packages. What is there is reused,
 # except for the commands and the artifact, which are built anew.
