@@ -2,7 +2,9 @@ package kernels
 
 import (
 	_ "embed"
+	"fmt"
 	"math"
+	"strings"
 
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
@@ -44,6 +46,12 @@ func gridAttention(n *ir.Node, l Limits) []Shader {
 	fixed := []uint32{uint32(s.Heads), uint32(s.D), uint32(tokens), uint32(tokens), uint32(s.GH), uint32(s.GW), uint32(s.WH), uint32(s.WW),
 		uint32(s.NH), uint32(s.NW), math.Float32bits(float32(a.EffectiveScale(s.D)))}
 	consts := map[string]any{"Grid": true, "Rel": s.Positional, "Layout": "", "Mask": "", "Softcap": false, "BoolMask": false}
+	// All sizes are static: as constants they make the divisions that find a token cheap.
+	var literals []string
+	for i, f := range gridFields[:len(gridFields)-1] {
+		literals = append(literals, "P."+f, fmt.Sprintf("%du", fixed[i]))
+	}
+	constant := strings.NewReplacer(literals...)
 	tile := attentionTile(int(s.D))
 	ok := allF32(n) && s.D%4 == 0 && s.B.IsStatic() && tile.bytes <= l.WorkgroupStorage
 	for _, x := range n.In {
@@ -53,7 +61,7 @@ func gridAttention(n *ir.Node, l Limits) []Shader {
 		return []Shader{mapped(n, "grid_attention", attentionRowsWGSL+attentionMaskWGSL+attentionSimpleWGSL, consts, gridFields, func(c *Call) []uint32 { return fixed })}
 	}
 	consts["DP"], consts["TD"] = tile.dp, tile.dp/16
-	main := Shader{Name: "grid_attention", Body: attentionRowsWGSL + attentionMaskWGSL + attentionWGSL, Consts: consts, Fields: append([]string{"groups"}, gridFields...),
+	main := Shader{Name: "grid_attention", Body: constant.Replace(attentionRowsWGSL + attentionMaskWGSL + attentionWGSL), Consts: consts, Fields: append([]string{"groups"}, gridFields...),
 		Bindings: []Binding{{Name: "x0", Operand: 0, Vec: 4, DType: dtype.F32}, {Name: "x1", Operand: 1, Vec: 4, DType: dtype.F32}, {Name: "y", Operand: Out, DType: dtype.F32}},
 		Groups: func(c *Call) int {
 			return c.In[0].Shape[0] * int(s.NH*s.NW*s.Heads) * ceilDiv(int(tokens), 64)
@@ -69,7 +77,7 @@ func gridAttention(n *ir.Node, l Limits) []Shader {
 	}
 	main.Bindings = append(main.Bindings, Binding{Name: "rel", Operand: Scratch, DType: dtype.F32})
 	count := func(c *Call) int { return c.In[0].Shape[0] * int(s.Heads*s.GH*s.GW*(s.WH+s.WW)) }
-	terms := Shader{Name: "grid_attention", Body: attentionRelWGSL, Fields: append([]string{"count"}, gridFields...),
+	terms := Shader{Name: "grid_attention", Body: constant.Replace(attentionRelWGSL), Fields: append([]string{"count"}, gridFields...),
 		Bindings: []Binding{{Name: "x0", Operand: 0, Vec: 4, DType: dtype.F32}, {Name: "rh", Operand: 2, Vec: 4, DType: dtype.F32},
 			{Name: "rw", Operand: 3, Vec: 4, DType: dtype.F32}, {Name: "rel", Operand: Scratch, DType: dtype.F32}},
 		Groups: func(c *Call) int { return ceilDiv(count(c), 64) },

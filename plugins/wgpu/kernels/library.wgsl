@@ -136,10 +136,11 @@ fn op_log(x: f32) -> f32 {
   return log(x);
 }
 fn op_sqrt(x: f32) -> f32 {
-  if (is_nan(x) || x == 0.0 || bitcast<u32>(x) == 0x7f800000u) {
+  let b = bitcast<u32>(x);
+  if (is_nan(x) || (b & 0x7fffffffu) == 0u || b == 0x7f800000u) {
     return x;
   }
-  if (x < 0.0) {
+  if (b > 0x80000000u) {
     return not_a_number();
   }
   return sqrt(x);
@@ -249,9 +250,10 @@ fn op_min(a: f32, b: f32) -> f32 {
   return select(b, a, order(a) < order(b) && !is_nan(b));
 }
 fn op_pow(a: f32, b: f32) -> f32 {
-  let integral = abs(b) >= 8388608.0 || floor(b) == b;
+  let denormal = (bitcast<u32>(b) & 0x7f800000u) == 0u && (bitcast<u32>(b) & 0x7fffffffu) != 0u;
+  let integral = !denormal && (abs(b) >= 8388608.0 || floor(b) == b);
   let odd = integral && abs(b) < 16777216.0 && (i32(b) & 1) == 1;
-  if (b == 0.0 || bitcast<u32>(a) == 0x3f800000u) {
+  if ((bitcast<u32>(b) & 0x7fffffffu) == 0u || bitcast<u32>(a) == 0x3f800000u) {
     return 1.0;
   }
   if (is_nan(a) || is_nan(b)) {
