@@ -104,9 +104,6 @@ func describe(a *wgpu.Adapter) adapter {
 	if p.DriverDescription != "" {
 		d.Features = append(d.Features, "driver "+p.DriverDescription)
 	}
-	if a.HasFeature(wgpu.FeatureName_TimestampQuery) {
-		d.Features = append(d.Features, "timestamps")
-	}
 	return adapter{a, d, l}
 }
 
@@ -127,7 +124,7 @@ func (b *Backend) Info(context.Context) (device.Info, error) {
 	return info, nil
 }
 
-// choose picks the adapter of an ID, or of a part of its name; empty: the first, a GPU where there is one.
+// choose picks the adapter of an ID; empty: the first, a GPU where there is one.
 func (b *Backend) choose(id string) (adapter, error) {
 	if err := b.find(); err != nil {
 		return adapter{}, err
@@ -171,7 +168,6 @@ type gpu struct {
 
 	maxBinding, maxBuffer int64
 	maxGroups             int
-	timestamps            bool
 
 	pipelines map[string]*pipeline // by WGSL text
 
@@ -190,9 +186,6 @@ func newGPU(a adapter, opts Options) (*gpu, error) {
 	l := a.limits
 	l.MaxBufferSize = min(l.MaxBufferSize, 1<<40) // the largest number of all would stand for the default, 256 MiB
 	desc := &wgpu.DeviceDescriptor{Label: "rlx", RequiredLimits: &wgpu.RequiredLimits{Limits: l}}
-	if g.timestamps = a.HasFeature(wgpu.FeatureName_TimestampQuery); g.timestamps {
-		desc.RequiredFeatures = []wgpu.FeatureName{wgpu.FeatureName_TimestampQuery}
-	}
 	var err error
 	if g.device, err = a.RequestDevice(desc); err != nil {
 		return nil, diag.New(device.ErrUnavailable, "wgpu", "%s cannot be opened: %w", g.name, err)

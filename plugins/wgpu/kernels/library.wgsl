@@ -160,7 +160,7 @@ fn op_rsqrt(x: f32) -> f32 {
     return 0.0;
   }
   if (b < 0x00800000u) {
-    return 2.6727647100921956e22 / sqrt(f32(b));
+    return 2.6713738906281536e22 / sqrt(f32(b));
   }
   return 1.0 / sqrt(x);
 }

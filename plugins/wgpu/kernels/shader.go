@@ -15,9 +15,8 @@ import (
 //go:embed library.wgsl
 var library string
 
-// Window is a range of a device buffer that one binding shows, in bytes.
+// Window is the range of a device buffer that one binding shows, in bytes.
 type Window struct {
-	Buffer       int // of the caller's numbering
 	Offset, Size int64
 }
 
