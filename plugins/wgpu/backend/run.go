@@ -262,7 +262,7 @@ func (c *recording) drop() {
 // at names the step of an error.
 func (c *recording) at(i int, err error) error {
 	n := c.x.b.Steps[i].Node
-	return diag.New(device.ErrDevice, n.Label(), "step %d of %d (%s): %w", i, len(c.x.p.Steps), n.Op.Name, err)
+	return diag.New(device.ErrDevice, n.Label(), "%s: %w", n.Op.Name, err)
 }
 
 // look is for runs that watch single steps; step i has ended.
@@ -287,7 +287,7 @@ func (c *recording) look(i int, begin time.Duration) error {
 	}
 	if o.CheckNaN && hasNaN(tensor.Tensor{DType: out.DType, Shape: out.Shape, Data: data}) {
 		c.stats.FirstNaN = n.ID
-		return diag.New(device.ErrNaN, n.Label(), "step %d of %d (%s) produced a NaN in %v", i, len(c.x.p.Steps), n.Op.Name, n.Type)
+		return diag.New(device.ErrNaN, n.Label(), "%s produced a NaN in %v", n.Op.Name, n.Type)
 	}
 	return nil
 }
@@ -357,7 +357,7 @@ func (c *recording) finish() error {
 	})
 	if err == nil && refused >= 0 {
 		n := x.b.Steps[refused].Node
-		err = diag.New(device.ErrInput, n.Label(), "step %d of %d (%s): an index is out of range, or a divisor is 0", refused, len(x.p.Steps), n.Op.Name)
+		err = diag.New(device.ErrInput, n.Label(), "step %d of %d (%s): an index is out of range, or a divisor is 0", refused+1, len(x.p.Steps), n.Op.Name)
 	}
 	return err
 }
