@@ -148,6 +148,7 @@ func newChunkWriter(ctx context.Context, f io.WriterAt, base, size int64) *chunk
 				if _, err := f.WriteAt(j.data, base+j.index*ChunkSize); err != nil {
 					return err
 				}
+				startWriteback(f, base+j.index*ChunkSize, int64(len(j.data)))
 				sum := sha256.Sum256(j.data)
 				copy(w.digests[j.index*digestSize:], sum[:])
 				w.crcs[j.index] = crc32.Checksum(j.data, castagnoli)

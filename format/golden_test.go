@@ -86,7 +86,7 @@ func rewrite(t *testing.T, v *Verified, b []byte) []byte {
 		}})
 	}
 	path := filepath.Join(t.TempDir(), "again.rlx")
-	if _, err := Write(context.Background(), path, Artifact{*v.Meta(), v.Programs()}, weights); err != nil {
+	if _, err := Write(context.Background(), path, Artifact{Meta: *v.Meta(), Programs: v.Programs()}, weights); err != nil {
 		t.Fatal(err)
 	}
 	again, err := os.ReadFile(path)

@@ -17,6 +17,9 @@ import (
 type Artifact struct {
 	Meta     Meta
 	Programs []*program.Program
+	// Sources, where not nil, gives Meta.Sources with their digests, of the same names and sizes. It is called when the
+	// weights have been streamed, so that a caller can hash its files meanwhile.
+	Sources func() ([]Source, error)
 }
 
 // Info is what Write made.
@@ -97,6 +100,10 @@ type writer struct {
 	dir      *Directory
 	size     int64
 	crcs     []uint32 // of the weights' chunks, once written
+
+	contents *contents
+	meta     *Meta
+	sources  func() ([]Source, error)
 }
 
 // newWriter encodes the msgpack sections, checks them and lays out the file. Errors are those of the checks.
@@ -116,7 +123,7 @@ func newWriter(a Artifact, dir *Directory) (*writer, error) {
 		}
 	}
 	c := contentsOf(&m, a.Programs, dir.tensors)
-	w := &writer{dir: dir}
+	w := &writer{dir: dir, contents: c, meta: &m, sources: a.Sources}
 	decoded := &contents{}
 	for _, k := range codecs {
 		if k.kind == KindTensor && len(c.tensors) == 0 {
@@ -158,11 +165,6 @@ func newWriter(a Artifact, dir *Directory) (*writer, error) {
 
 // write writes all of the file; padding is left to the holes of a new file.
 func (w *writer) write(ctx context.Context, f *os.File, weights []Weight) error {
-	for i, b := range w.bodies {
-		if _, err := f.WriteAt(b, w.sections[i].Offset); err != nil {
-			return err
-		}
-	}
 	if w.dir.size > 0 {
 		chunks, body := &w.sections[len(w.sections)-2], &w.sections[len(w.sections)-1]
 		digests, err := w.writeWeights(ctx, f, body.Offset, weights)
@@ -175,12 +177,42 @@ func (w *writer) write(ctx context.Context, f *os.File, weights []Weight) error 
 		chunks.SHA256 = sha256.Sum256(digests)
 		body.SHA256 = chunks.SHA256
 	}
+	if w.sources != nil {
+		if err := w.setSources(); err != nil {
+			return err
+		}
+	}
+	for i, b := range w.bodies {
+		if _, err := f.WriteAt(b, w.sections[i].Offset); err != nil {
+			return err
+		}
+	}
 	var table []byte
 	for i := range w.sections {
 		table = appendEntry(table, &w.sections[i])
 	}
 	_, err := f.WriteAt(append(appendHeader(w.size, table), table...), 0)
 	return err
+}
+
+// setSources puts the digests of the sources into META, which keeps its size.
+func (w *writer) setSources() error {
+	list, err := w.sources()
+	if err != nil {
+		return err
+	}
+	w.meta.Sources = list
+	for i, k := range codecs {
+		if k.kind != KindMeta {
+			continue
+		}
+		b := k.bytes(w.contents)
+		if len(b) != len(w.bodies[i]) {
+			return diag.New(CodeSource, "", "the sources changed while the artifact was written")
+		}
+		w.bodies[i], w.sections[i].SHA256 = b, sha256.Sum256(b)
+	}
+	return nil
 }
 
 // writeWeights streams the weights to base and returns the digests of their chunks.

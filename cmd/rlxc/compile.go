@@ -176,9 +176,7 @@ func runCompile(ctx context.Context, env *cli.Env, src string, f compileFlags) e
 		a.Meta.Pairs = append(a.Meta.Pairs, format.Pair{Key: fact.Name, Value: fact.Value})
 	}
 	slices.SortFunc(a.Meta.Pairs, func(x, y format.Pair) int { return strings.Compare(x.Key, y.Key) })
-	if a.Meta.Sources, err = digests.wait(); err != nil {
-		return err
-	}
+	a.Meta.Sources, a.Sources = digests.files, digests.wait
 	vals.bar = env.Progress("writing", result.WeightsSize)
 	info, err := format.Write(ctx, f.output, a, weightWriter(result.Weights, vals))
 	vals.bar.Clear()

@@ -11,11 +11,12 @@ import (
 	"github.com/rlx-go/rlx/models/weights"
 )
 
-// digests is the hashing of the source files, which goes on beside the compiler's own work.
+// digests is the hashing of the source files, which goes on beside the compiler's own work and the writing of weights.
 type digests struct {
-	done chan struct{}
-	list []format.Source
-	err  error
+	files []format.Source // names and sizes, without digests
+	done  chan struct{}
+	list  []format.Source
+	err   error
 }
 
 func startDigests(ctx context.Context, c *weights.Checkpoint) *digests {
@@ -23,6 +24,9 @@ func startDigests(ctx context.Context, c *weights.Checkpoint) *digests {
 	files := c.Files()
 	paths := sourcePaths(c)
 	paths = paths[len(paths)-len(files):] // the index is not hashed: what it says is in the files
+	for _, f := range files {
+		d.files = append(d.files, format.Source{Name: f.Name, Size: f.Size})
+	}
 	go func() {
 		defer close(d.done)
 		for i, f := range files {

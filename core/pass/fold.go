@@ -1,6 +1,7 @@
 package pass
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 
@@ -47,10 +48,11 @@ func fold(c *context, g *ir.Graph) (*ir.Graph, error) {
 			return nil
 		}
 		f.c.fired(n.Op.Name, n)
-		if s, ok := splat(v); ok {
+		t := v.Tensor()
+		if s, ok := splat(t); ok {
 			return op.Const(out, s, n.Type)
 		}
-		return c.param(out, v.Tensor(), n.Type)
+		return c.param(out, t, n.Type)
 	})
 }
 
@@ -125,17 +127,13 @@ func isParamView(n *ir.Node) bool {
 }
 
 // splat is the value that all elements have. -0 and 0 differ, and NaN is left alone.
-func splat(v *tensor.Array) (float64, bool) {
-	if v.Len() == 0 {
+func splat(t tensor.Tensor) (float64, bool) {
+	size := t.DType.Size()
+	if len(t.Data) == 0 || !bytes.Equal(t.Data[size:], t.Data[:len(t.Data)-size]) {
 		return 0, false
 	}
-	t := v.Tensor().Array() // as stored
-	first := t.At(0)
-	for i := range t.Len() {
-		if math.Float64bits(t.At(i)) != math.Float64bits(first) {
-			return 0, false
-		}
-	}
+	first := tensor.Tensor{DType: t.DType, Data: t.Data[:size]}.Array()
+	v := first.At(0)
 	// Integers beyond 2^53 do not survive as a number.
-	return first, first == first && !(t.I != nil && math.Abs(first) > 1<<53)
+	return v, v == v && !(first.I != nil && math.Abs(v) > 1<<53)
 }
