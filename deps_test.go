@@ -56,7 +56,7 @@ var mayImport = map[string][]string{
 
 	"internal/...":        {"core/...", "internal/..."},
 	"internal/tensortest": {"core/...", "internal/...", "models/weights"},
-	"bench/...":           {"core/...", "internal/...", "format", "plugins/cpu/kernels"},
+	"bench/...":           {"core/...", "bench/measure", "internal/...", "format", "plugins/cpu/kernels"},
 }
 
 // TestImports keeps the direction of imports: core never sees a file format, a plugin, a model or a command, and the

@@ -35,6 +35,9 @@ func main() {
 	dir := flag.String("dir", "", "folder for checkpoints and artifacts (about 1.5 GB); empty: a temporary one")
 	flag.Parse()
 	b := &bench{dir: *dir}
+	if b.dir != "" {
+		check(os.MkdirAll(b.dir, 0o755))
+	}
 	if b.dir == "" {
 		tmp, err := os.MkdirTemp("", "rlx-figures")
 		check(err)

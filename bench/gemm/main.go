@@ -2,8 +2,8 @@
 //
 //	go run ./bench/gemm [--threads N] [--features NAME] [--rounds N]
 //
-// Each round measures every shape, and the peak before and after it; the figures are medians over the rounds, and a share is of
-// the mean of the two peaks.
+// Each round measures the peak and then every shape. Rates are medians over the rounds; the peak is the best of all rounds, as
+// bench/peak measures it, so that a disturbed moment lowers a share and never raises it.
 package main
 
 import (
@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/rlx-go/rlx/bench/measure"
 	"github.com/rlx-go/rlx/plugins/cpu/kernels"
 )
 
@@ -51,22 +52,18 @@ func main() {
 			fmt.Printf("\n%s: no peak is known for these features\n", precision)
 			continue
 		}
-		var peaks []float64
-		rates, shares := make([][]float64, len(shapes)), make([][]float64, len(shapes))
+		var peak float64
+		rates := make([][]float64, len(shapes))
 		for range *rounds {
-			measure := func() float64 { return rate(func() float64 { return peakOf(p, 20_000) }) }
-			before := measure()
+			peak = max(peak, measure.Best(300*time.Millisecond, func() float64 { return peakOf(p, measure.PeakRounds) })/1e9)
 			for i, s := range shapes {
 				g := &kernels.GemmArgs{M: s.m, N: s.n, K: s.k, A: a, LDA: s.k, B: kernels.F32(b), LDB: s.k, TransB: true, C: c, LDC: s.n, Bias: bias, Precision: precision}
-				v := rate(func() float64 { kernels.Gemm(p, g); return 2 * float64(s.m) * float64(s.n) * float64(s.k) })
-				after := measure()
-				rates[i], shares[i] = append(rates[i], v), append(shares[i], 2*v/(before+after))
-				peaks, before = append(peaks, after), after
+				rates[i] = append(rates[i], rate(func() float64 { kernels.Gemm(p, g); return 2 * float64(s.m) * float64(s.n) * float64(s.k) }))
 			}
 		}
-		fmt.Printf("\n%s: peak %.0f GFLOP/s (%.0f to %.0f)\n", precision, median(peaks), slices.Min(peaks), slices.Max(peaks))
+		fmt.Printf("\n%s: peak %.0f GFLOP/s\n", precision, peak)
 		for i, s := range shapes {
-			fmt.Printf("  %-9s %4d x %4d x %4d  %8.0f GFLOP/s  %5.1f %% of peak\n", s.name, s.m, s.k, s.n, median(rates[i]), 100*median(shares[i]))
+			fmt.Printf("  %-9s %4d x %4d x %4d  %8.0f GFLOP/s  %5.1f %% of peak\n", s.name, s.m, s.k, s.n, median(rates[i]), 100*median(rates[i])/peak)
 		}
 	}
 }

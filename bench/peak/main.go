@@ -16,6 +16,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/rlx-go/rlx/bench/measure"
 	"github.com/rlx-go/rlx/plugins/cpu/kernels"
 )
 
@@ -57,8 +58,8 @@ func run(threads int, span time.Duration) error {
 			return err
 		}
 		p.Features, p.Threads = pool.Features(), n
-		p.FMA = best(span, func() float64 { return kernels.FMAFlops(pool, fmaRounds) }) / 1e9
-		p.Copy = best(span, func() float64 { return copied(pool, dst, src) }) / 1e9
+		p.FMA = measure.Best(span, func() float64 { return kernels.FMAFlops(pool, measure.PeakRounds) }) / 1e9
+		p.Copy = measure.Best(span, func() float64 { return copied(pool, dst, src) }) / 1e9
 		if n == 1 {
 			p.FMA1, p.Copy1 = p.FMA, p.Copy
 		}
@@ -67,22 +68,6 @@ func run(threads int, span time.Duration) error {
 	out := json.NewEncoder(os.Stdout)
 	out.SetIndent("", "  ")
 	return out.Encode(p)
-}
-
-// fmaRounds makes a run of a few milliseconds: long enough to outweigh the start of the workers, shorter than a scheduler's
-// time slice, so that one of many is undisturbed.
-const fmaRounds = 1 << 16
-
-// best repeats a run for a while, at least three times, and returns the largest work per second.
-func best(span time.Duration, work func() float64) float64 {
-	var top float64
-	begin := time.Now()
-	for i := 0; i < 3 || time.Since(begin) < span; i++ {
-		start := time.Now()
-		done := work()
-		top = max(top, done/time.Since(start).Seconds())
-	}
-	return top
 }
 
 // copied copies src to dst on all workers and returns the bytes read and written.
