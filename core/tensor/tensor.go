@@ -9,6 +9,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 	"unsafe"
 
 	"github.com/rlx-go/rlx/core/dtype"
@@ -78,6 +79,19 @@ type Tensor struct {
 // New allocates a zero tensor, aligned to 64 bytes.
 func New(d dtype.DType, shape ...int) Tensor {
 	return Tensor{d, shape, AlignedBytes(Numel(shape) * d.Size())}
+}
+
+// HasNaN reports a NaN among the elements; integers and bools have none. f32 and f64 bytes must be aligned, as View wants.
+func (t Tensor) HasNaN() bool {
+	switch {
+	case t.DType == dtype.F32:
+		return slices.ContainsFunc(View[float32](t.Data), func(v float32) bool { return v != v })
+	case t.DType == dtype.F64:
+		return slices.ContainsFunc(View[float64](t.Data), math.IsNaN)
+	case t.DType.IsFloat():
+		return slices.ContainsFunc(t.Array().F, math.IsNaN)
+	}
+	return false
 }
 
 // Array is a tensor in the reference form. Floats of every width are in F, integers and bools in I; the other is nil.

@@ -5,14 +5,12 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"math"
 	"runtime/debug"
 	"slices"
 	"time"
 
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
-	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/plugins/cpu/kernels"
@@ -104,7 +102,7 @@ func (x *executable) Run(ctx context.Context, r device.Run) (device.Stats, error
 				return stats, err
 			}
 		}
-		if r.Opts.CheckNaN && hasNaN(x.calls[i].out) {
+		if r.Opts.CheckNaN && x.calls[i].out.HasNaN() {
 			n := x.calls[i].node
 			stats.FirstNaN = n.ID
 			return stats, diag.New(device.ErrNaN, n.Label(), "%s produced a NaN in %v", n.Op.Name, n.Type)
@@ -134,28 +132,4 @@ func (x *executable) step(i int) (err error) {
 		code = coded.Code // a finer code for bad input stays in the chain: callers and the protocol know device.ErrInput
 	}
 	return diag.New(code, c.node.Label(), "%s: %w", c.node.Op.Name, err)
-}
-
-func hasNaN(t tensor.Tensor) bool {
-	switch t.DType {
-	case dtype.F32:
-		for _, v := range tensor.View[float32](t.Data) {
-			if v != v {
-				return true
-			}
-		}
-	case dtype.F64:
-		for _, v := range tensor.View[float64](t.Data) {
-			if v != v {
-				return true
-			}
-		}
-	case dtype.F16, dtype.BF16:
-		for _, v := range t.Array().F {
-			if math.IsNaN(v) {
-				return true
-			}
-		}
-	}
-	return false
 }

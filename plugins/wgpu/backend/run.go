@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/binary"
 	"maps"
-	"math"
 	"runtime/debug"
 	"slices"
 	"time"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
-	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/plugins/wgpu/kernels"
@@ -285,7 +283,7 @@ func (c *recording) look(i int, begin time.Duration) error {
 			return err
 		}
 	}
-	if o.CheckNaN && hasNaN(tensor.Tensor{DType: out.DType, Shape: out.Shape, Data: data}) {
+	if o.CheckNaN && (tensor.Tensor{DType: out.DType, Shape: out.Shape, Data: data}).HasNaN() {
 		c.stats.FirstNaN = n.ID
 		return diag.New(device.ErrNaN, n.Label(), "%s produced a NaN in %v", n.Op.Name, n.Type)
 	}
@@ -360,11 +358,4 @@ func (c *recording) finish() error {
 		err = diag.New(device.ErrInput, n.Label(), "step %d of %d (%s): an index is out of range, or a divisor is 0", refused+1, len(x.p.Steps), n.Op.Name)
 	}
 	return err
-}
-
-func hasNaN(t tensor.Tensor) bool {
-	if t.DType == dtype.F32 {
-		return slices.ContainsFunc(tensor.View[float32](t.Data), func(v float32) bool { return v != v })
-	}
-	return slices.ContainsFunc(t.Array().F, math.IsNaN)
 }
