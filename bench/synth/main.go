@@ -1,6 +1,7 @@
 // Synth writes deterministic tensors: a checkpoint from a manifest, or one npy input.
 //
 //	go run ./bench/synth -manifest testdata/goldens/sam_tiny/manifest.json -o model.safetensors [-dtype F32|F16|BF16]
+//	go run ./bench/synth -manifest testdata/goldens/sam_vit_b/manifest.json -encoder sam_vit_h -o sam_vit_h.safetensors
 //	go run ./bench/synth -name sam_tiny.image -shape 1,3,128,128 -scale 2 -o image.npy
 package main
 
@@ -18,6 +19,7 @@ import (
 
 func main() {
 	manifest := flag.String("manifest", "", "manifest of a checkpoint")
+	encoder := flag.String("encoder", "", "encoder of SAM to put in place of that of sam_vit_b's manifest, such as sam_vit_h")
 	out := flag.String("o", "", "file to write")
 	elem := flag.String("dtype", "F32", "F32, F16 or BF16, of a checkpoint")
 	name := flag.String("name", "", "name of a single input")
@@ -25,13 +27,13 @@ func main() {
 	scale := flag.Float64("scale", 1, "its scale")
 	shift := flag.Float64("shift", 0, "its shift")
 	flag.Parse()
-	if err := run(*manifest, *out, *elem, *name, *shape, *scale, *shift); err != nil {
+	if err := run(*manifest, *encoder, *out, *elem, *name, *shape, *scale, *shift); err != nil {
 		fmt.Fprintln(os.Stderr, "synth:", err)
 		os.Exit(1)
 	}
 }
 
-func run(manifest, out, elem, name, shape string, scale, shift float64) error {
+func run(manifest, encoder, out, elem, name, shape string, scale, shift float64) error {
 	switch {
 	case out == "":
 		return errors.New("-o is missing")
@@ -51,6 +53,13 @@ func run(manifest, out, elem, name, shape string, scale, shift float64) error {
 	es, err := synth.ReadManifest(manifest)
 	if err != nil {
 		return err
+	}
+	if encoder != "" {
+		e, err := synth.FindEncoder(encoder)
+		if err != nil {
+			return fmt.Errorf("-encoder: %w", err)
+		}
+		es = e.Manifest(es)
 	}
 	d, ok := dtype.Parse(strings.ToLower(elem))
 	if !ok {

@@ -2,9 +2,7 @@ package compile_test
 
 import (
 	"context"
-	"fmt"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/rlx-go/rlx/core/compile"
@@ -35,49 +33,21 @@ func (s shapes) Param(name string) (*tensor.Array, error) {
 	return tensor.NewArray(t.DType, t.Shape.Eval(nil)...), nil
 }
 
-// encoder gives ViT-B's manifest another encoder: the published sizes of SAM.
-func encoder(t *testing.T, width, depth, heads int, global []int) shapes {
+// encoder gives ViT-B's manifest another encoder.
+func encoder(t *testing.T, e synth.Encoder) shapes {
 	t.Helper()
-	es, err := synth.ReadManifest("../../testdata/goldens/sam_vit_b/manifest.json")
+	base, err := synth.ReadManifest("../../testdata/goldens/sam_vit_b/manifest.json")
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := shapes{types: map[string]ir.Type{}}
-	add := func(name string, dims []int) {
-		shape := make([]int64, len(dims))
-		for i, d := range dims {
+	for _, entry := range e.Manifest(base) {
+		shape := make([]int64, len(entry.Shape))
+		for i, d := range entry.Shape {
 			shape[i] = int64(d)
 		}
-		s.names = append(s.names, name)
-		s.types[name] = ir.TypeOf(dtype.F32, shape...)
-	}
-	scale := map[int]int{768: width, 2304: 3 * width, 3072: 4 * width}
-	for _, e := range es {
-		dims := slices.Clone(e.Shape)
-		if strings.HasPrefix(e.Name, "image_encoder.") {
-			for i, d := range dims {
-				if to, ok := scale[d]; ok {
-					dims[i] = to
-				}
-			}
-		}
-		rest, block := strings.CutPrefix(e.Name, "image_encoder.blocks.0.")
-		if !block {
-			if !strings.HasPrefix(e.Name, "image_encoder.blocks.") {
-				add(e.Name, dims)
-			}
-			continue
-		}
-		for i := range depth {
-			d := slices.Clone(dims)
-			if strings.Contains(rest, "rel_pos") {
-				d = []int{27, width / heads}
-				if slices.Contains(global, i) {
-					d[0] = 127
-				}
-			}
-			add(fmt.Sprintf("image_encoder.blocks.%d.%s", i, rest), d)
-		}
+		s.names = append(s.names, entry.Name)
+		s.types[entry.Name] = ir.TypeOf(dtype.F32, shape...)
 	}
 	slices.Sort(s.names)
 	return s
@@ -85,19 +55,11 @@ func encoder(t *testing.T, width, depth, heads int, global []int) shapes {
 
 // TestPublishedSizes compiles the three published SAMs, without values: everything fuses, and the arena stays small.
 func TestPublishedSizes(t *testing.T) {
-	for _, c := range []struct {
-		name                string
-		width, depth, heads int
-		global              []int
-		arena               int64 // bytes, at most
-	}{
-		{"ViT-B", 768, 12, 12, []int{2, 5, 8, 11}, 130e6},
-		{"ViT-L", 1024, 24, 16, []int{5, 11, 17, 23}, 130e6},
-		{"ViT-H", 1280, 32, 16, []int{7, 15, 23, 31}, 160e6},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			s := encoder(t, c.width, c.depth, c.heads, c.global)
-			a, err := arch.Find("auto", s, c.name)
+	arenas := map[string]int64{"sam_vit_b": 130e6, "sam_vit_l": 130e6, "sam_vit_h": 160e6} // bytes, at most
+	for _, c := range synth.Encoders() {
+		t.Run(c.Name, func(t *testing.T) {
+			s := encoder(t, c)
+			a, err := arch.Find("auto", s, c.Name)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -126,11 +88,11 @@ func TestPublishedSizes(t *testing.T) {
 						t.Errorf("%s for %s: a softmax over scores is left", p.Method, p.Target)
 					}
 				}
-				if p.Method == "encode" && attention != c.depth {
-					t.Errorf("encode for %s: %d grid_attention, want %d", p.Target, attention, c.depth)
+				if p.Method == "encode" && attention != c.Depth {
+					t.Errorf("encode for %s: %d grid_attention, want %d", p.Target, attention, c.Depth)
 				}
-				if p.ArenaSize > c.arena {
-					t.Errorf("%s for %s: arena of %d bytes, at most %d", p.Method, p.Target, p.ArenaSize, c.arena)
+				if p.ArenaSize > arenas[c.Name] {
+					t.Errorf("%s for %s: arena of %d bytes, at most %d", p.Method, p.Target, p.ArenaSize, arenas[c.Name])
 				}
 				if p.ArenaSize != program.AlignUp(r.Reports[i].Plan.Arena) {
 					t.Errorf("%s for %s: arena %d, the report says %d", p.Method, p.Target, p.ArenaSize, r.Reports[i].Plan.Arena)
