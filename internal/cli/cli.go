@@ -45,7 +45,7 @@ type Command struct {
 	Short    string // one line, for the list of commands
 	Long     string // what it does, for --help; may be empty
 	Examples []Example
-	// Setup declares the flags and returns what runs the command. --format, --quiet and --help are declared for it.
+	// Setup declares the flags and returns what runs the command. --format, --json, --quiet and --help are declared for it.
 	Setup func(fs *FlagSet) Run
 	// MoreHelp, where not nil, is text for the end of --help that depends on the arguments, such as what an artifact
 	// offers. It gets what is left of the arguments besides flags.
@@ -64,7 +64,7 @@ type Env struct {
 	Stdin   io.Reader
 	Stdout  io.Writer // results
 	Stderr  io.Writer // everything else
-	JSON    bool      // --format json
+	JSON    bool      // --format json or --json
 	Quiet   bool      // --quiet: no progress, no closing line; errors stay
 }
 
@@ -141,7 +141,7 @@ func (p *Program) Exec(ctx context.Context, args []string, stdin io.Reader, stdo
 	run := cmd.Setup(fs)
 	shared := fs.shared()
 	perr := fs.parse(rest)
-	env.JSON, env.Quiet = shared.format == "json" || perr != nil && asksForJSON(rest), shared.quiet
+	env.JSON, env.Quiet = shared.format == "json" || shared.json || perr != nil && asksForJSON(rest), shared.quiet
 	if shared.help {
 		more := ""
 		if cmd.MoreHelp != nil {
@@ -152,8 +152,8 @@ func (p *Program) Exec(ctx context.Context, args []string, stdin io.Reader, stdo
 		fmt.Fprint(env.Stdout, p.commandHelp(cmd, fs, more))
 		return 0
 	}
-	if perr == nil && shared.format != "text" && shared.format != "json" {
-		perr = Usagef("--format", "%q is not a format; allowed are text and json", shared.format)
+	if perr == nil {
+		perr = shared.check(fs)
 	}
 	if perr != nil {
 		return fail(perr)
@@ -166,7 +166,7 @@ func (p *Program) Exec(ctx context.Context, args []string, stdin io.Reader, stdo
 
 // split finds the command that args name, and what is left for it. Commands are recognised by name; anything else that
 // looks like a file (it exists, or has a dot or a slash in it) and anything that begins with a flag belongs to the
-// default command. --format and --quiet may stand before the name.
+// default command. --format, --json and --quiet may stand before the name.
 func (p *Program) split(args []string) (name string, rest []string, err error) {
 	lead := 0
 	for lead < len(args) {
@@ -175,7 +175,7 @@ func (p *Program) split(args []string) (name string, rest []string, err error) {
 		case a == "--format" && lead+1 < len(args):
 			lead += 2
 			continue
-		case strings.HasPrefix(a, "--format=") || a == "--quiet" || a == "-q":
+		case strings.HasPrefix(a, "--format=") || a == "--json" || a == "--quiet" || a == "-q":
 			lead++
 			continue
 		}
@@ -214,10 +214,10 @@ func (p *Program) split(args []string) (name string, rest []string, err error) {
 	return "", nil, e
 }
 
-// asksForJSON looks for --format json in a command line that could not be parsed to its end.
+// asksForJSON looks for --json or --format json in a command line that could not be parsed to its end.
 func asksForJSON(args []string) bool {
 	for i, a := range args {
-		if a == "--format=json" || a == "--format" && i+1 < len(args) && args[i+1] == "json" {
+		if a == "--json" || a == "--format=json" || a == "--format" && i+1 < len(args) && args[i+1] == "json" {
 			return true
 		}
 	}

@@ -74,6 +74,8 @@ func TestDispatch(t *testing.T) {
 		{"-n 3 plainfile", `run args=["plainfile"] points=[] n=3`},
 		{"plugins list", `plugins list args=[]`},
 		{"--format json bench x", `bench args=["x"] points=[] n=1 verify=full json=true quiet=false`},
+		{"--json bench x", `bench args=["x"] points=[] n=1 verify=full json=true quiet=false`},
+		{"bench x --json", `bench args=["x"] points=[] n=1 verify=full json=true quiet=false`},
 		{"--format=json --quiet plugins list", `plugins list args=[] points=[] n=1 verify=full json=true quiet=true`},
 		{"x.bin --verify lazy", `verify=lazy`},
 		{"x.bin -- --point", `run args=["x.bin" "--point"]`},
@@ -122,6 +124,8 @@ func TestErrors(t *testing.T) {
 		{"fail wrapped", 8, "tool: while loading: arena: too large (RLX8001; see tool explain RLX8001)\n"},
 		{"fail plain", 70, "tool: plain (RLX9001; see tool explain RLX9001)\n"},
 		{"fail plain --format=json", 70, `{"error":{"code":"RLX9001","exit":70,"message":"plain"}}` + "\n"},
+		{"x.bin --bogus --json", 2, `{"error":{"code":"RLX2001","exit":2,"subject":"--bogus","message":"no such flag"}}` + "\n"},
+		{"x.bin --json --format text", 2, `{"error":{"code":"RLX2001","exit":2,"subject":"--json","message":"does not go together with --format text"}}` + "\n"},
 		{"x.bin --bogus --format json", 2, `{"error":{"code":"RLX2001","exit":2,"subject":"--bogus","message":"no such flag"}}` + "\n"},
 		{"bogus --format=json", 2, `{"error":{"code":"RLX2001"`},
 	} {

@@ -43,17 +43,29 @@ func (fs *FlagSet) count() int {
 
 // sharedFlags are those of every command.
 type sharedFlags struct {
-	format      string
-	quiet, help bool
+	format            string
+	json, quiet, help bool
 }
 
 func (fs *FlagSet) shared() *sharedFlags {
 	var s sharedFlags
 	fs.Group("General")
 	fs.StringVar(&s.format, "format", "text", "`text|json` form of results and errors")
+	fs.BoolVar(&s.json, "json", false, "short for --format json")
 	fs.BoolVarP(&s.quiet, "quiet", "q", false, "no progress and no closing line on stderr")
 	fs.BoolVarP(&s.help, "help", "h", false, "show this text")
 	return &s
+}
+
+// check compares the shared flags with what is allowed.
+func (s *sharedFlags) check(fs *FlagSet) error {
+	switch {
+	case s.format != "text" && s.format != "json":
+		return Usagef("--format", "%q is not a format; allowed are text and json", s.format)
+	case s.json && s.format == "text" && fs.Changed("format"):
+		return Usagef("--json", "does not go together with --format text")
+	}
+	return nil
 }
 
 // parse parses args and words errors as ours.

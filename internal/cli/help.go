@@ -30,7 +30,7 @@ func (p *Program) help() string {
 		fmt.Fprintf(&b, "\nExample:\n  %s\n", d.Examples[0].Line)
 	}
 	fmt.Fprintf(&b, `
-%s COMMAND --help explains a command; every command takes --format json.
+%s COMMAND --help explains a command; every command takes --json.
 Results go to stdout, everything else to stderr.
 
 Exit status:
