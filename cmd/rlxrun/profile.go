@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/rlx-go/rlx/core/device"
 )
 
 // profileRow is the time of one kind of op in one method.
@@ -13,6 +15,7 @@ type profileRow struct {
 	Op     string  `json:"op"`
 	Count  int     `json:"count"`
 	MS     float64 `json:"ms"`
+	Clock  string  `json:"clock"` // that took MS: "device" or "host"
 	Share  float64 `json:"share"` // of the method's time in steps
 	FLOPs  int64   `json:"flops"`
 	Bytes  int64   `json:"bytes"` // operands and results, each once
@@ -37,7 +40,7 @@ func profileOf(r runRecord) ([]profileRow, error) {
 		name := b.Node.Op.Name
 		row := byOp[name]
 		if row == nil {
-			row = &profileRow{Method: r.prog.Method, Op: name}
+			row = &profileRow{Method: r.prog.Method, Op: name, Clock: cmp.Or(r.stats.Clock, device.HostClock)}
 			byOp[name] = row
 		}
 		row.Count++
@@ -63,9 +66,9 @@ func profileOf(r runRecord) ([]profileRow, error) {
 
 // profileTable is the rows for people.
 func profileTable(rows []profileRow) [][]string {
-	out := [][]string{{"METHOD", "OP", "COUNT", "MS", "SHARE", "GFLOP/s", "GB/s"}}
+	out := [][]string{{"METHOD", "OP", "COUNT", "MS", "CLOCK", "SHARE", "GFLOP/s", "GB/s"}}
 	for _, r := range rows {
-		out = append(out, []string{r.Method, r.Op, fmt.Sprint(r.Count), fmt.Sprintf("%.2f", r.MS), fmt.Sprintf("%.1f %%", 100*r.Share),
+		out = append(out, []string{r.Method, r.Op, fmt.Sprint(r.Count), fmt.Sprintf("%.2f", r.MS), r.Clock, fmt.Sprintf("%.1f %%", 100*r.Share),
 			fmt.Sprintf("%.1f", r.GFLOPS), fmt.Sprintf("%.1f", r.GBPS)})
 	}
 	return out

@@ -112,9 +112,20 @@ type RunOptions struct {
 type Stats struct {
 	Total    time.Duration
 	Steps    []Step // when RunOptions.Profile is set
+	Clock    string // that took the times of Steps: HostClock or DeviceClock; empty: HostClock
 	PeakRSS  int64  // bytes, of the process that ran it
 	FirstNaN int    // node; -1: none, or not checked
+
+	// DeviceMemory is what the executable holds of a device's own memory, in bytes; 0 where the device uses the host's.
+	DeviceMemory int64
 }
+
+// What Stats.Clock may be. The host's clock sees a step from its start to where the host notices its end; the device's clock
+// is read on the device, between the steps, and leaves out what the host adds.
+const (
+	HostClock   = "host"
+	DeviceClock = "device"
+)
 
 // Step is the time of one step.
 type Step struct {

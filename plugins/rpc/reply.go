@@ -83,12 +83,18 @@ func (x *hostRun) takeDone(d *rlxv1.Done) error {
 		return lost(ErrProtocol, s.name, "ended a run in the middle of node %d", x.dumpAt)
 	}
 	if d.TotalNs < 0 || d.PeakRss < 0 || d.FirstNan < -1 || d.FirstNan >= int64(len(p.Graph.Nodes)) ||
-		d.Steps < 0 || int(d.Steps) > len(p.Steps) {
-		return lost(ErrProtocol, s.name, "sent figures out of range (%d ns, %d bytes, node %d, %d steps)",
-			d.TotalNs, d.PeakRss, d.FirstNan, d.Steps)
+		d.Steps < 0 || int(d.Steps) > len(p.Steps) || d.DeviceMemory < 0 {
+		return lost(ErrProtocol, s.name, "sent figures out of range (%d ns, %d bytes, node %d, %d steps, %d bytes of device memory)",
+			d.TotalNs, d.PeakRss, d.FirstNan, d.Steps, d.DeviceMemory)
 	}
 	x.stats.Total, x.stats.PeakRSS, x.stats.FirstNaN = time.Duration(d.TotalNs), d.PeakRss, int(d.FirstNan)
-	x.steps = int(d.Steps)
+	x.stats.DeviceMemory, x.steps = d.DeviceMemory, int(d.Steps)
+	if d.Steps > 0 {
+		x.stats.Clock = device.HostClock
+		if d.DeviceClock {
+			x.stats.Clock = device.DeviceClock
+		}
+	}
 	return nil
 }
 

@@ -1239,9 +1239,11 @@ type Done struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Generation    int64                  `protobuf:"varint,1,opt,name=generation,proto3" json:"generation,omitempty"`
 	TotalNs       int64                  `protobuf:"varint,2,opt,name=total_ns,json=totalNs,proto3" json:"total_ns,omitempty"`
-	PeakRss       int64                  `protobuf:"varint,3,opt,name=peak_rss,json=peakRss,proto3" json:"peak_rss,omitempty"`    // bytes
-	FirstNan      int64                  `protobuf:"varint,4,opt,name=first_nan,json=firstNan,proto3" json:"first_nan,omitempty"` // node; -1: none, or not checked
-	Steps         int32                  `protobuf:"varint,5,opt,name=steps,proto3" json:"steps,omitempty"`                       // that Stats has for this run
+	PeakRss       int64                  `protobuf:"varint,3,opt,name=peak_rss,json=peakRss,proto3" json:"peak_rss,omitempty"`                // bytes
+	FirstNan      int64                  `protobuf:"varint,4,opt,name=first_nan,json=firstNan,proto3" json:"first_nan,omitempty"`             // node; -1: none, or not checked
+	Steps         int32                  `protobuf:"varint,5,opt,name=steps,proto3" json:"steps,omitempty"`                                   // that Stats has for this run
+	DeviceClock   bool                   `protobuf:"varint,6,opt,name=device_clock,json=deviceClock,proto3" json:"device_clock,omitempty"`    // their times are by the device's clock, not the backend's
+	DeviceMemory  int64                  `protobuf:"varint,7,opt,name=device_memory,json=deviceMemory,proto3" json:"device_memory,omitempty"` // bytes of the device's own memory that the executable holds
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1307,6 +1309,20 @@ func (x *Done) GetFirstNan() int64 {
 func (x *Done) GetSteps() int32 {
 	if x != nil {
 		return x.Steps
+	}
+	return 0
+}
+
+func (x *Done) GetDeviceClock() bool {
+	if x != nil {
+		return x.DeviceClock
+	}
+	return false
+}
+
+func (x *Done) GetDeviceMemory() int64 {
+	if x != nil {
+		return x.DeviceMemory
 	}
 	return 0
 }
@@ -1811,7 +1827,7 @@ const file_rlx_v1_backend_proto_rawDesc = "" +
 	"\x04node\x18\x01 \x01(\x05R\x04node\x12\x14\n" +
 	"\x05first\x18\x02 \x01(\bR\x05first\x12\x14\n" +
 	"\x05shape\x18\x03 \x03(\x03R\x05shape\x12\x12\n" +
-	"\x04data\x18\x04 \x01(\fR\x04data\"\x8f\x01\n" +
+	"\x04data\x18\x04 \x01(\fR\x04data\"\xd7\x01\n" +
 	"\x04Done\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x01 \x01(\x03R\n" +
@@ -1819,7 +1835,9 @@ const file_rlx_v1_backend_proto_rawDesc = "" +
 	"\btotal_ns\x18\x02 \x01(\x03R\atotalNs\x12\x19\n" +
 	"\bpeak_rss\x18\x03 \x01(\x03R\apeakRss\x12\x1b\n" +
 	"\tfirst_nan\x18\x04 \x01(\x03R\bfirstNan\x12\x14\n" +
-	"\x05steps\x18\x05 \x01(\x05R\x05steps\"/\n" +
+	"\x05steps\x18\x05 \x01(\x05R\x05steps\x12!\n" +
+	"\fdevice_clock\x18\x06 \x01(\bR\vdeviceClock\x12#\n" +
+	"\rdevice_memory\x18\a \x01(\x03R\fdeviceMemory\"/\n" +
 	"\rCancelRequest\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x01 \x01(\x03R\n" +

@@ -168,6 +168,8 @@ type gpu struct {
 
 	maxBinding, maxBuffer int64
 	maxGroups             int
+	timestamps            bool    // the device has a clock that programs can read
+	tickLength            float64 // of that clock, in nanoseconds; 0: not measured yet
 
 	pipelines map[string]*pipeline // by WGSL text
 
@@ -186,6 +188,9 @@ func newGPU(a adapter, opts Options) (*gpu, error) {
 	l := a.limits
 	l.MaxBufferSize = min(l.MaxBufferSize, 1<<40) // the largest number of all would stand for the default, 256 MiB
 	desc := &wgpu.DeviceDescriptor{Label: "rlx", RequiredLimits: &wgpu.RequiredLimits{Limits: l}}
+	if g.timestamps = a.HasFeature(wgpu.FeatureName_TimestampQuery) && !opts.NoTimestamps; g.timestamps {
+		desc.RequiredFeatures = append(desc.RequiredFeatures, wgpu.FeatureName_TimestampQuery)
+	}
 	var err error
 	if g.device, err = a.RequestDevice(desc); err != nil {
 		return nil, diag.New(device.ErrUnavailable, "wgpu", "%s cannot be opened: %w", g.name, err)

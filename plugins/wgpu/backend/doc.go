@@ -14,4 +14,6 @@ type Options struct {
 	MaxBinding int64 // bytes that one binding may show
 	MaxBuffer  int64 // bytes of one buffer
 	MaxGroups  int   // workgroups per dimension
+
+	NoTimestamps bool // the device has no clock
 }

@@ -27,7 +27,9 @@ type executable struct {
 	weights, arena, io, scratch, status *space
 	resident                            []interval // parts of the weights section that lie in weights
 	params                              *wgpu.Buffer
+	paramBytes                          int64
 	up, down                            *staging
+	clock                               *clock // made by the first run that is profiled
 	dispatches                          []dispatch
 	statuses                            int // slots in status
 
@@ -188,8 +190,9 @@ func (x *executable) prepare() error {
 		d.at, d.size = at, fieldBytes(d.shader.Fields)
 		at += program.AlignUp(d.size)
 	}
+	x.paramBytes = max(at, program.Align)
 	var err error
-	if x.params, err = x.g.device.CreateBuffer(&wgpu.BufferDescriptor{Label: "parameters", Size: uint64(max(at, program.Align)),
+	if x.params, err = x.g.device.CreateBuffer(&wgpu.BufferDescriptor{Label: "parameters", Size: uint64(x.paramBytes),
 		Usage: wgpu.BufferUsage_Storage | wgpu.BufferUsage_CopyDst}); err != nil {
 		return diag.New(device.ErrMemory, "wgpu", "%d bytes of parameters: %w", at, err)
 	}
@@ -264,6 +267,15 @@ func fieldBytes(fields []string) int64 {
 	return max(n, 4)
 }
 
+// memory is the sum of the program's buffers, in bytes, those included through which values travel.
+func (x *executable) memory() int64 {
+	n := x.paramBytes + x.clock.bytes()
+	for _, s := range []*space{x.weights, x.arena, x.io, x.scratch, x.status} {
+		n += s.bytes
+	}
+	return n + x.up.size + x.down.size
+}
+
 // Kernels reports the ops of the program; all run on the device.
 func (x *executable) Kernels() []device.Kernel { return x.kernels }
 
@@ -293,5 +305,6 @@ func (x *executable) release() {
 	}
 	x.up.release()
 	x.down.release()
-	x.up, x.down = nil, nil
+	x.clock.release()
+	x.up, x.down, x.clock = nil, nil, nil
 }

@@ -19,6 +19,7 @@ import (
 type space struct {
 	buffers []*wgpu.Buffer
 	size    int64 // of each buffer but the last
+	bytes   int64 // of all of them
 }
 
 // slack lets a binding of an empty value show something.
@@ -34,6 +35,7 @@ func (g *gpu) newSpace(what string, bytes int64) (*space, error) {
 			return nil, diag.New(device.ErrMemory, "wgpu", "%s of %d bytes on %s: %w", what, bytes, g.name, err)
 		}
 		s.buffers = append(s.buffers, b)
+		s.bytes += min(left, s.size)
 	}
 	return s, nil
 }
@@ -96,7 +98,7 @@ func (g *gpu) upload(s *space, offset int64, data []byte) error {
 				part = append(slices.Clone(part), make([]byte, 4-tail)...)
 			}
 			if err := g.queue.WriteBuffer(p.buffer, uint64(p.offset), part); err != nil {
-				return diag.New(device.ErrDevice, "wgpu", "%w", err)
+				return deviceError(err)
 			}
 			at += p.size
 		}
@@ -149,7 +151,7 @@ func (g *gpu) access(s *staging, n int64, f func([]byte)) error {
 	}
 	switch {
 	case err != nil:
-		return diag.New(device.ErrDevice, "wgpu", "%w", err)
+		return deviceError(err)
 	case status != wgpu.BufferMapAsyncStatus_Success:
 		return g.lose("mapping memory ended with status " + status.String())
 	}

@@ -52,7 +52,7 @@ func (x *executable) bind(r device.Run) error {
 	}
 	if len(data) > 0 {
 		if err := x.g.queue.WriteBuffer(x.params, 0, data); err != nil {
-			return diag.New(device.ErrDevice, "wgpu", "%w", err)
+			return deviceError(err)
 		}
 	}
 	x.b, x.syms, x.bound = b, maps.Clone(r.Syms), true
@@ -98,7 +98,7 @@ func (x *executable) Run(ctx context.Context, r device.Run) (device.Stats, error
 	if err == nil && r.Progress != nil {
 		r.Progress(len(x.p.Steps))
 	}
-	stats.Total, stats.PeakRSS = time.Since(start), peakRSS()
+	stats.Total, stats.PeakRSS, stats.DeviceMemory = time.Since(start), peakRSS(), x.memory()
 	return stats, err
 }
 
@@ -111,18 +111,54 @@ type recording struct {
 	stats *device.Stats
 	enc   *wgpu.CommandEncoder
 	pass  *wgpu.ComputePassEncoder
+
+	clock    *clock        // takes the times of the steps; nil: not asked for, or the host takes them
+	tick     float64       // of clock, in nanoseconds
+	recorded time.Duration // when the first mark was submitted, since start
 }
 
-// single reports a run that needs the value or the time of each step.
+// single reports a run that looks at each step when it has ended.
 func (c *recording) single() bool {
 	o := c.r.Opts
-	return o.CheckNaN || o.Observe != nil && len(o.Dump) > 0 || o.Profile
+	return o.CheckNaN || o.Observe != nil && len(o.Dump) > 0 || o.Profile && c.clock == nil
+}
+
+// startClock prepares the times of a profiled run. They are the device's where it has a clock and the run is not taken
+// apart for something else; then all of it stays one submission, and runs as it does without a profile.
+func (c *recording) startClock() (err error) {
+	x := c.x
+	if !c.r.Opts.Profile {
+		return nil
+	}
+	c.stats.Clock = device.HostClock
+	if !x.g.timestamps || c.r.Opts.CheckNaN || c.r.Opts.Observe != nil && len(c.r.Opts.Dump) > 0 {
+		return nil
+	}
+	if c.tick, err = x.g.tick(); err != nil {
+		return err
+	}
+	if x.clock == nil {
+		if x.clock, err = x.g.newClock(len(x.p.Steps) + 1); err != nil {
+			return err
+		}
+	}
+	c.clock, c.stats.Clock = x.clock, device.DeviceClock
+	return nil
+}
+
+// mark records mark k of the clock, where there is one.
+func (c *recording) mark(k int) error {
+	if c.clock == nil {
+		return nil
+	}
+	c.endPass()
+	return c.clock.mark(c.enc, k)
 }
 
 func (c *recording) begin() (err error) {
 	if c.enc == nil {
 		if c.enc, err = c.x.g.device.CreateCommandEncoder(&wgpu.CommandEncoderDescriptor{Label: c.x.p.Method}); err != nil {
-			return diag.New(device.ErrDevice, "wgpu", "%w", err)
+			return deviceError(err)
 		}
 	}
 	return nil
@@ -134,13 +170,19 @@ func (c *recording) submit() error {
 		return nil
 	}
 	c.endPass()
-	buf, err := c.enc.Finish(nil)
-	c.enc.Release()
+	err := c.x.g.submit(c.enc)
 	c.enc = nil
+	return err
+}
+
+// submit gives to the device what an encoder has recorded, and frees the encoder.
+func (g *gpu) submit(enc *wgpu.CommandEncoder) error {
+	buf, err := enc.Finish(nil)
+	enc.Release()
 	if err != nil {
-		return diag.New(device.ErrDevice, "wgpu", "%w", err)
+		return deviceError(err)
 	}
-	c.x.g.queue.Submit(buf)
+	g.queue.Submit(buf)
 	buf.Release()
 	return nil
 }
@@ -164,7 +206,7 @@ func (c *recording) copySpace(s *space, at, bytes int64, buffer *wgpu.Buffer, of
 			err = c.enc.CopyBufferToBuffer(buffer, uint64(offset), p.buffer, uint64(p.offset), uint64(p.size))
 		}
 		if err != nil {
-			return diag.New(device.ErrDevice, "wgpu", "%w", err)
+			return deviceError(err)
 		}
 		offset += p.size
 	}
@@ -178,7 +220,7 @@ func (c *recording) steps() error {
 	}
 	if x.statuses > 0 {
 		if err := c.enc.ClearBuffer(x.status.buffers[0], 0, uint64(x.statuses)*program.Align); err != nil {
-			return diag.New(device.ErrDevice, "wgpu", "%w", err)
+			return deviceError(err)
 		}
 	}
 	at := int64(0)
@@ -197,6 +239,12 @@ func (c *recording) steps() error {
 // dispatchAll records all steps, or runs them one by one.
 func (c *recording) dispatchAll() error {
 	x, next := c.x, 0
+	if err := c.startClock(); err != nil {
+		return err
+	}
+	if err := c.mark(0); err != nil {
+		return err
+	}
 	single := c.single()
 	if single {
 		if err := c.submit(); err != nil {
@@ -222,6 +270,9 @@ func (c *recording) dispatchAll() error {
 		}
 		for ; next < len(x.dispatches) && x.dispatches[next].step == i; next++ {
 			c.dispatch(&x.dispatches[next])
+		}
+		if err := c.mark(i + 1); err != nil {
+			return err
 		}
 		if single {
 			if err := c.submit(); err != nil {
@@ -290,6 +341,22 @@ func (c *recording) look(i int, begin time.Duration) error {
 	return nil
 }
 
+// readClock waits for the marks and fills the times of the steps in.
+func (c *recording) readClock() error {
+	if c.clock == nil {
+		return nil
+	}
+	ticks, err := c.clock.read()
+	if err != nil {
+		return err
+	}
+	starts, lengths := times(ticks, c.tick, c.recorded, time.Since(c.start))
+	for i, s := range c.x.b.Steps {
+		c.stats.Steps = append(c.stats.Steps, device.Step{Node: s.Node.ID, Start: starts[i], Time: lengths[i]})
+	}
+	return nil
+}
+
 // read copies a value off the device, through staging of its own.
 func (c *recording) read(o program.Operand) ([]byte, error) {
 	data := tensor.AlignedBytes(int(o.Bytes))
@@ -330,7 +397,16 @@ func (c *recording) finish() error {
 		}
 		at += int64(x.statuses) * program.Align
 	}
+	if c.clock != nil {
+		if err := c.clock.collect(c.enc); err != nil {
+			return err
+		}
+	}
+	c.recorded = time.Since(c.start)
 	if err := c.submit(); err != nil {
+		return err
+	}
+	if err := c.readClock(); err != nil {
 		return err
 	}
 	if at == 0 {

@@ -1,0 +1,187 @@
+//go:build cgo && (darwin || amd64)
+
+package backend
+
+import (
+	"encoding/binary"
+	"math"
+	"time"
+
+	"github.com/rajveermalviya/go-webgpu/wgpu"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/diag"
+)
+
+// clock takes times on the device by timestamp queries: mark k is the moment when all that was recorded before it is done.
+type clock struct {
+	g        *gpu
+	marks    int
+	sets     []*wgpu.QuerySet // of wgpu.QuerySetMaxQueries marks each, but for the last
+	resolved *wgpu.Buffer
+	ticks    *staging
+}
+
+// newClock makes a clock of so many marks.
+func (g *gpu) newClock(marks int) (*clock, error) {
+	c := &clock{g: g, marks: marks}
+	var err error
+	for left := marks; left > 0 && err == nil; left -= wgpu.QuerySetMaxQueries {
+		var s *wgpu.QuerySet
+		if s, err = g.device.CreateQuerySet(&wgpu.QuerySetDescriptor{Label: "clock", Type: wgpu.QueryType_Timestamp,
+			Count: uint32(min(left, wgpu.QuerySetMaxQueries))}); err == nil {
+			c.sets = append(c.sets, s)
+		}
+	}
+	if err == nil {
+		c.resolved, err = g.device.CreateBuffer(&wgpu.BufferDescriptor{Label: "clock", Size: uint64(marks) * wgpu.QuerySize,
+			Usage: wgpu.BufferUsage_QueryResolve | wgpu.BufferUsage_CopySrc})
+	}
+	if err == nil {
+		c.ticks, err = g.newStaging(wgpu.MapMode_Read, int64(marks)*wgpu.QuerySize)
+	}
+	if err != nil {
+		c.release()
+		return nil, diag.New(device.ErrDevice, "wgpu", "a clock of %d marks on %s: %w", marks, g.name, err)
+	}
+	return c, nil
+}
+
+func (c *clock) release() {
+	if c == nil {
+		return
+	}
+	for _, s := range c.sets {
+		s.Release()
+	}
+	if c.resolved != nil {
+		c.resolved.Destroy()
+		c.resolved.Release()
+	}
+	c.ticks.release()
+}
+
+// bytes of the clock's buffers.
+func (c *clock) bytes() int64 {
+	if c == nil {
+		return 0
+	}
+	return int64(c.marks)*wgpu.QuerySize + c.ticks.size
+}
+
+// mark records mark k; no pass may be open.
+func (c *clock) mark(enc *wgpu.CommandEncoder, k int) error {
+	return deviceError(enc.WriteTimestamp(c.sets[k/wgpu.QuerySetMaxQueries], uint32(k%wgpu.QuerySetMaxQueries)))
+}
+
+// collect records what brings all marks to where the host can read them.
+func (c *clock) collect(enc *wgpu.CommandEncoder) error {
+	var err error
+	for i, s := range c.sets {
+		first := i * wgpu.QuerySetMaxQueries
+		if err == nil {
+			err = enc.ResolveQuerySet(s, 0, uint32(min(c.marks-first, wgpu.QuerySetMaxQueries)), c.resolved, uint64(first)*wgpu.QuerySize)
+		}
+	}
+	if err == nil {
+		err = enc.CopyBufferToBuffer(c.resolved, 0, c.ticks.buffer, 0, uint64(c.marks)*wgpu.QuerySize)
+	}
+	return deviceError(err)
+}
+
+// read gives the marks in ticks, once what collect recorded has been submitted. It waits for that. A mark that lies before
+// its predecessor, which a clock of few bits can give, counts as equal to it.
+func (c *clock) read() (ticks []uint64, err error) {
+	err = c.g.access(c.ticks, int64(c.marks)*wgpu.QuerySize, func(b []byte) {
+		for k := range c.marks {
+			t := binary.LittleEndian.Uint64(b[k*wgpu.QuerySize:])
+			if k > 0 {
+				t = max(t, ticks[k-1])
+			}
+			ticks = append(ticks, t)
+		}
+	})
+	return ticks, err
+}
+
+// calibrationTime is what lies between the two marks that measure how long a tick is. The host notices the end of a
+// submission within some 10 us, so a tick is known to about one in a thousand.
+const calibrationTime = 20 * time.Millisecond
+
+// tick is the length of the device's tick in nanoseconds. The library does not tell it, so it is measured once, beside the
+// host's clock.
+func (g *gpu) tick() (float64, error) {
+	if g.tickLength > 0 {
+		return g.tickLength, nil
+	}
+	c, err := g.newClock(2)
+	if err != nil {
+		return 0, err
+	}
+	defer c.release()
+	var at [2]time.Time
+	for k := range at {
+		if k > 0 {
+			time.Sleep(calibrationTime)
+		}
+		enc, err := g.device.CreateCommandEncoder(nil)
+		if err != nil {
+			return 0, deviceError(err)
+		}
+		err = c.mark(enc, k)
+		if err == nil {
+			err = g.submit(enc)
+		}
+		if err != nil {
+			return 0, err
+		}
+		g.wait()
+		at[k] = time.Now()
+	}
+	enc, err := g.device.CreateCommandEncoder(nil)
+	if err != nil {
+		return 0, deviceError(err)
+	}
+	if err := c.collect(enc); err != nil {
+		return 0, err
+	}
+	if err := g.submit(enc); err != nil {
+		return 0, err
+	}
+	ticks, err := c.read()
+	if err != nil {
+		return 0, err
+	}
+	if ticks[1] == ticks[0] {
+		return 0, diag.New(device.ErrDevice, "wgpu", "the clock of %s stands still", g.name)
+	}
+	length := float64(at[1].Sub(at[0])) / float64(ticks[1]-ticks[0])
+	if math.Abs(length-1) < 0.02 {
+		length = 1 // most clocks count nanoseconds, and a measured 0.999 is one of these
+	}
+	g.tickLength = length
+	return length, nil
+}
+
+// times turns marks into the times of the steps between them. The first mark was submitted at from and the last was
+// seen at to, both since the start of the run.
+func times(ticks []uint64, tick float64, from, to time.Duration) (starts, lengths []time.Duration) {
+	first := ticks[0]
+	at := func(k int) time.Duration { return time.Duration(float64(ticks[k]-first) * tick) }
+	if span := at(len(ticks) - 1); from+span > to { // a tick is known to one in a thousand only
+		from = max(0, to-span)
+	}
+	for k := range len(ticks) - 1 {
+		begin, end := min(from+at(k), to), min(from+at(k+1), to)
+		starts, lengths = append(starts, begin), append(lengths, end-begin)
+	}
+	return starts, lengths
+}
+
+// deviceError makes an error of the library one of ours.
+func deviceError(err error) error {
+	if err == nil {
+		return nil
+	}
+	return diag.New(device.ErrDevice, "wgpu", "%w", err)
+}

@@ -1,0 +1,74 @@
+//go:build cgo && (darwin || amd64)
+
+package backend
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/tensor"
+)
+
+// TestProfileClock: a device with a clock takes the times itself, without a gap between the steps, and they add up to what
+// the run took on the device; without one the host takes them. The results are the same.
+func TestProfileClock(t *testing.T) {
+	find, section := compileSAM(t, dtype.F32)
+	p := find("encode", "cpu")
+	for _, b := range []*Backend{shared, New(Options{NoTimestamps: true})} {
+		x := load(t, b, p, section)
+		plain, profiled := tensor.AlignedBytes(int(p.IOSize)), tensor.AlignedBytes(int(p.IOSize))
+		if _, err := x.Run(context.Background(), device.Run{IO: plain}); err != nil {
+			t.Fatal(err)
+		}
+		for _, opts := range []device.RunOptions{{Profile: true}, {Profile: true, CheckNaN: true}} {
+			stats, err := x.Run(context.Background(), device.Run{IO: profiled, Opts: opts})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(plain, profiled) {
+				t.Errorf("%+v: the profiled run has other results", opts)
+			}
+			want := device.HostClock
+			if x.(*executable).g.timestamps && !opts.CheckNaN {
+				want = device.DeviceClock
+			}
+			if stats.Clock != want || len(stats.Steps) != len(p.Steps) {
+				t.Fatalf("%+v: %d times by the %q clock; want %d by the %q clock", opts, len(stats.Steps), stats.Clock, len(p.Steps), want)
+			}
+			var sum time.Duration
+			for i, s := range stats.Steps {
+				sum += s.Time
+				if want == device.DeviceClock && i > 0 && s.Start != stats.Steps[i-1].Start+stats.Steps[i-1].Time {
+					t.Fatalf("step %d starts at %v, where step %d has not just ended", i, s.Start, i-1)
+				}
+			}
+			if sum <= 0 || sum > stats.Total {
+				t.Errorf("%+v: steps add up to %v in a run of %v", opts, sum, stats.Total)
+			}
+		}
+	}
+}
+
+func TestTimes(t *testing.T) {
+	const ms = time.Millisecond
+	for _, c := range []struct {
+		ticks    []uint64
+		tick     float64
+		from, to time.Duration
+		start    []time.Duration
+		length   []time.Duration
+	}{
+		{[]uint64{500, 500, 501, 504}, 1e6, 2 * ms, 7 * ms, []time.Duration{2 * ms, 2 * ms, 3 * ms}, []time.Duration{0, ms, 3 * ms}},
+		{[]uint64{0, 10, 40}, 1e5, 2 * ms, 5 * ms, []time.Duration{ms, 2 * ms}, []time.Duration{ms, 3 * ms}}, // no room after 2 ms
+		{[]uint64{0, 10, 90}, 1e5, 2 * ms, 5 * ms, []time.Duration{0, ms}, []time.Duration{ms, 4 * ms}},      // nor in the run
+		{[]uint64{7}, 1e6, 2 * ms, 5 * ms, nil, nil},
+	} {
+		if s, l := times(c.ticks, c.tick, c.from, c.to); !slices.Equal(s, c.start) || !slices.Equal(l, c.length) {
+			t.Errorf("%v: starts %v, lengths %v; want %v, %v", c.ticks, s, l, c.start, c.length)
+		}
+	}
+}
