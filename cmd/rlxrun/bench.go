@@ -18,36 +18,45 @@ func benchCommand() *cli.Command {
 	return &cli.Command{
 		Name: "bench", Args: "FILE [flags]", Short: "measure a method on made-up inputs",
 		Long: `Measures a method. The inputs are made up: floats from -1 to 1, integers 0 and 1, the same in every run; sizes that
-are known at run time only are 2 unless --size says otherwise. The time of a run reaches from inputs handed in to outputs
-readable. The first run is reported apart, then come N more.`,
+are known at run time only are 2 unless --size says otherwise. The time of a run is that of the host's clock, from inputs
+handed in to outputs readable, so that the ways to a GPU and back count. The first run is reported apart; it and the rest
+of --warmup do not count.`,
 		Examples: []cli.Example{
-			{About: "the image encoder", Line: "rlxrun bench sam.rlx -b cpu --method encode -n 5 --format json"},
+			{About: "the image encoder", Line: "rlxrun bench sam.rlx -b cpu --method encode -n 5 --json"},
+			{About: "on a GPU, whose clock rises over the first runs", Line: "rlxrun bench sam.rlx -b wgpu --method encode --warmup 5 -n 20"},
 			{About: "the mask decoder with 10 prompt points on one thread", Line: "rlxrun bench sam.rlx --method decode --size N=10 --threads 1"},
 		},
 		Setup: func(fs *cli.FlagSet) cli.Run {
 			var f benchFlags
 			fs.Group("What is measured")
 			fs.StringVar(&f.method, "method", "", "`NAME` the method; may be left out where there is one only")
-			fs.IntVarP(&f.runs, "runs", "n", 5, "`N` runs after the first")
+			fs.IntVarP(&f.runs, "runs", "n", 5, "`N` runs that count")
+			fs.IntVar(&f.warmup, "warmup", 1, "`N` runs before them, the first included")
 			fs.ListVarP(&f.sizes, "size", "", "`SYMBOL=N` a size that is known at run time only (repeatable)")
 			f.host.declare(fs)
 			f.debug.declare(fs)
-			return func(ctx context.Context, env *cli.Env, args []string) error { return bench(ctx, env, args, &f) }
+			return func(ctx context.Context, env *cli.Env, args []string) error {
+				if err := f.check(); err != nil {
+					return err
+				}
+				return inSession(ctx, env, args, &f.host, &f.debug, func(ctx context.Context, s *session) error { return s.bench(ctx, &f) })
+			}
 		},
 	}
 }
 
 type benchFlags struct {
-	method string
-	runs   int
-	sizes  cli.List
-	host   hostFlags
-	debug  debugFlags
+	method       string
+	runs, warmup int
+	sizes        cli.List
+	host         hostFlags
+	debug        debugFlags
 }
 
-// measured is the result of bench.
+// measured is the result of bench. Times are the host's, of its monotonic clock.
 type measured struct {
 	Device         string           `json:"device"`
+	Threads        string           `json:"threads"` // as --threads gives them
 	Precision      string           `json:"precision"`
 	Method         string           `json:"method"`
 	Target         string           `json:"target"`
@@ -55,40 +64,30 @@ type measured struct {
 	Sizes          map[string]int64 `json:"sizes,omitempty"`
 	LoadMS         float64          `json:"load_ms"`  // process start to first dispatch
 	FirstMS        float64          `json:"first_ms"` // the first run
+	Warmup         int              `json:"warmup"`   // runs that do not count, the first included
 	RunsMS         []float64        `json:"runs_ms"`  // the others; inputs handed in to outputs readable
 	MedianMS       float64          `json:"median_ms"`
+	MinMS          float64          `json:"min_ms"`
+	MaxMS          float64          `json:"max_ms"`
 	FLOPs          int64            `json:"flops"` // of one run
 	GFLOPS         float64          `json:"gflop_per_s"`
 	ArenaBytes     int64            `json:"arena_bytes"`
 	WeightsBytes   int64            `json:"weights_bytes"`
 	BackendPeakRSS int64            `json:"backend_peak_rss_bytes"`
+	DeviceMemory   int64            `json:"device_memory_bytes,omitempty"` // of devices with memory of their own
 	HostPeakRSS    int64            `json:"host_peak_rss_bytes"`
 	Profile        []profileRow     `json:"profile,omitempty"` // of the last run
 }
 
-func bench(ctx context.Context, env *cli.Env, args []string, f *benchFlags) error {
-	path, err := oneFile(args)
-	if err != nil {
-		return err
-	}
+// check compares the numbers of runs with what is allowed.
+func (f *benchFlags) check() error {
 	if f.runs < 1 {
 		return cli.Usagef("-n", "%d runs; allowed are 1 and more", f.runs)
 	}
-	if err := f.debug.prepare(); err != nil {
-		return err
+	if f.warmup < 1 {
+		return cli.Usagef("--warmup", "%d runs; allowed are 1 and more", f.warmup)
 	}
-	ctx, cancel, err := f.host.deadline(ctx)
-	if err != nil {
-		return err
-	}
-	defer cancel()
-	s, err := openSession(ctx, env, path, &f.host, f.debug)
-	if err != nil {
-		return f.host.explain(ctx, err)
-	}
-	err = s.bench(ctx, f)
-	s.close()
-	return f.host.explain(ctx, err)
+	return nil
 }
 
 func (s *session) bench(ctx context.Context, f *benchFlags) error {
@@ -100,61 +99,48 @@ func (s *session) bench(ctx context.Context, f *benchFlags) error {
 	if err != nil {
 		return err
 	}
-	if f.debug.trace != "" {
-		if err := checkSinks(nil, []string{f.debug.trace}, s.model.path); err != nil {
-			return err
-		}
-	}
-	if err := f.debug.checkGlobs(s.model, []string{name}); err != nil {
-		return err
-	}
-	h, err := s.host(ctx)
-	if err != nil {
-		return err
-	}
-	ready, err := h.loadAll(ctx, name)
+	h, ready, err := s.ready(ctx, nil, nil, name)
 	if err != nil {
 		return err
 	}
 	l := ready[name]
-	for range f.runs + 1 {
+	for range f.warmup + f.runs {
 		if _, err := l.run(ctx, in); err != nil {
 			return err
 		}
 	}
-	m, err := h.measured(l)
+	m, err := h.measured(l, f)
 	if err != nil {
 		return err
 	}
 	var w files
 	defer w.abort()
-	if f.debug.trace != "" {
-		if err := h.writeTrace(&w, f.debug.trace); err != nil {
-			return err
-		}
-		if err := w.commit(); err != nil {
-			return err
-		}
+	if err := h.addTrace(&w); err != nil {
+		return err
+	}
+	if err := w.commit(); err != nil {
+		return err
 	}
 	return m.print(s.env)
 }
 
 // measured sums the runs up.
-func (h *host) measured(l *loaded) (*measured, error) {
+func (h *host) measured(l *loaded, f *benchFlags) (*measured, error) {
 	first, last := h.runs[0], h.runs[len(h.runs)-1]
 	bound, err := l.prog.Bind(first.syms)
 	if err != nil {
 		return nil, err
 	}
-	m := &measured{Device: h.deviceName(), Precision: h.precision, Method: l.prog.Method, Target: l.prog.Target, Sizes: first.syms,
-		Kernels: kernelsOf(map[string]*loaded{l.prog.Method: l}), LoadMS: ms(first.begin.Sub(cli.Started())), FirstMS: ms(first.wall),
+	m := &measured{Device: h.deviceName(), Threads: f.host.threads, Precision: h.precision, Method: l.prog.Method, Target: l.prog.Target, Sizes: first.syms,
+		Kernels: kernelsOf(map[string]*loaded{l.prog.Method: l}), LoadMS: ms(first.begin.Sub(cli.Started())), FirstMS: ms(first.wall), Warmup: f.warmup,
 		FLOPs: flopsOf(bound), ArenaBytes: l.prog.ArenaSize, WeightsBytes: h.model.weights, HostPeakRSS: peakRSS()}
-	for _, r := range h.runs[1:] {
+	for _, r := range h.runs[f.warmup:] {
 		m.RunsMS = append(m.RunsMS, ms(r.wall))
 		m.BackendPeakRSS = max(m.BackendPeakRSS, r.stats.PeakRSS)
+		m.DeviceMemory = max(m.DeviceMemory, r.stats.DeviceMemory)
 	}
 	m.BackendPeakRSS = max(m.BackendPeakRSS, h.peakRSS())
-	m.MedianMS = median(m.RunsMS)
+	m.MedianMS, m.MinMS, m.MaxMS = median(m.RunsMS), slices.Min(m.RunsMS), slices.Max(m.RunsMS)
 	if m.MedianMS > 0 {
 		m.GFLOPS = float64(m.FLOPs) / m.MedianMS / 1e6
 	}
@@ -180,20 +166,24 @@ func (m *measured) print(env *cli.Env) error {
 	for s, v := range m.Sizes {
 		name += fmt.Sprintf(", %s = %d", s, v)
 	}
-	low, high := slices.Min(m.RunsMS), slices.Max(m.RunsMS)
-	err := env.Table([][]string{
+	rows := [][]string{
 		{"method", name},
 		{"device", m.Device},
+		{"threads", m.Threads},
 		{"precision", m.Precision},
 		{"kernels", m.Kernels.String()},
 		{"load", fmt.Sprintf("%.1f ms from process start to the first dispatch", m.LoadMS)},
-		{"first run", fmt.Sprintf("%.2f ms", m.FirstMS)},
-		{"run", fmt.Sprintf("%.2f ms median of %d, %.2f to %.2f", m.MedianMS, len(m.RunsMS), low, high)},
+		{"first run", fmt.Sprintf("%.2f ms, %.2f times the median", m.FirstMS, m.FirstMS/m.MedianMS)},
+		{"run", fmt.Sprintf("%.2f ms median of %d after %d to warm up, %.2f to %.2f; host's clock, inputs handed in to outputs readable", m.MedianMS, len(m.RunsMS), m.Warmup, m.MinMS, m.MaxMS)},
 		{"arithmetic", fmt.Sprintf("%.3f GFLOP, %.1f GFLOP/s", float64(m.FLOPs)/1e9, m.GFLOPS)},
 		{"arena", cli.Size(m.ArenaBytes)},
 		{"weights", cli.Size(m.WeightsBytes)},
 		{"peak memory", fmt.Sprintf("backend %s, host %s", cli.Size(m.BackendPeakRSS), cli.Size(m.HostPeakRSS))},
-	})
+	}
+	if m.DeviceMemory > 0 {
+		rows = append(rows, []string{"device memory", cli.Size(m.DeviceMemory)})
+	}
+	err := env.Table(rows)
 	if err == nil && len(m.Profile) > 0 {
 		err = env.Table(append([][]string{{}}, profileTable(m.Profile)...))
 	}

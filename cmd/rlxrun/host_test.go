@@ -282,7 +282,8 @@ func TestDumpTensors(t *testing.T) {
 }
 
 func TestProfileAndTrace(t *testing.T) {
-	h, _, err := oneRun(t, mlpGraph, debugFlags{profile: true, trace: "x.json"})
+	file := filepath.Join(t.TempDir(), "t.json")
+	h, _, err := oneRun(t, mlpGraph, debugFlags{profile: true, trace: file})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -302,8 +303,7 @@ func TestProfileAndTrace(t *testing.T) {
 		t.Errorf("shares add up to %g in %v", share, rows)
 	}
 	var w files
-	file := filepath.Join(t.TempDir(), "t.json")
-	if err := h.writeTrace(&w, file); err != nil {
+	if err := h.addTrace(&w); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.commit(); err != nil {
@@ -357,8 +357,12 @@ func TestBench(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := &loaded{h: h, prog: h.runs[0].prog}
-	h.runs = append(h.runs, h.runs[0], h.runs[0])
-	m, err := h.measured(l)
+	for i := range 4 { // 5 in all
+		r := h.runs[0]
+		r.wall = time.Duration(i+1) * time.Millisecond
+		h.runs = append(h.runs, r)
+	}
+	m, err := h.measured(l, &benchFlags{warmup: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -371,8 +375,8 @@ func TestBench(t *testing.T) {
 			t.Errorf("no %s in %s", key, b)
 		}
 	}
-	if len(m.RunsMS) != 2 || m.Sizes["N"] != 2 {
-		t.Errorf("%+v; want 2 runs with N = 2", m)
+	if !slices.Equal(m.RunsMS, []float64{2, 3, 4}) || m.MedianMS != 3 || m.MinMS != 2 || m.MaxMS != 4 || m.Sizes["N"] != 2 {
+		t.Errorf("%+v; want the 3 runs after 2, with N = 2", m)
 	}
 	in, err := madeUpInputs(l.prog.Graph, []string{"N=9"})
 	if err != nil || in["x"].Shape[0] != 9 {

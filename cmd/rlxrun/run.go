@@ -44,7 +44,9 @@ func runCommand() *cli.Command {
 			fs.ListVarP(&f.outputs, "output", "o", "`[NAME=]FILE` one output; FILE - is stdout; without NAME the mask, or the method's only output (repeatable)")
 			f.host.declare(fs)
 			f.debug.declare(fs)
-			return func(ctx context.Context, env *cli.Env, args []string) error { return run(ctx, env, args, &f) }
+			return func(ctx context.Context, env *cli.Env, args []string) error {
+				return inSession(ctx, env, args, &f.host, &f.debug, func(ctx context.Context, s *session) error { return s.execute(ctx, &f) })
+			}
 		},
 		MoreHelp: artifactHelp,
 	}
@@ -57,28 +59,6 @@ type job interface {
 	primary() string  // offer that -o FILE without a name means; empty: none
 	inputs() []string // files that are read
 	run(ctx context.Context, h *host, ready map[string]*loaded) (map[string]product, error)
-}
-
-func run(ctx context.Context, env *cli.Env, args []string, f *runFlags) error {
-	path, err := oneFile(args)
-	if err != nil {
-		return err
-	}
-	if err := f.debug.prepare(); err != nil {
-		return err
-	}
-	ctx, cancel, err := f.host.deadline(ctx)
-	if err != nil {
-		return err
-	}
-	defer cancel()
-	s, err := openSession(ctx, env, path, &f.host, f.debug)
-	if err != nil {
-		return f.host.explain(ctx, err)
-	}
-	err = s.execute(ctx, f)
-	s.close()
-	return f.host.explain(ctx, err)
 }
 
 // execute does what the flags ask for: everything that can be found wrong is found before the model runs, and nothing is
@@ -99,24 +79,10 @@ func (s *session) execute(ctx context.Context, f *runFlags) error {
 		}
 		return cli.Usagef("-o", "no output is asked for; outputs are %s", strings.Join(names, ", ")).WithHint("for example -o %s", exampleSink(j.offers()[0]))
 	}
-	var more []string
-	if f.debug.trace != "" {
-		more = append(more, f.debug.trace)
-	}
 	if err := checkStdout(s.env, sinks); err != nil {
 		return err
 	}
-	if err := checkSinks(sinks, more, s.model.path, j.inputs()...); err != nil {
-		return err
-	}
-	if err := f.debug.checkGlobs(s.model, j.methods()); err != nil {
-		return err
-	}
-	h, err := s.host(ctx)
-	if err != nil {
-		return err
-	}
-	ready, err := h.loadAll(ctx, j.methods()...)
+	h, ready, err := s.ready(ctx, sinks, j.inputs(), j.methods()...)
 	if err != nil {
 		return err
 	}
@@ -130,10 +96,8 @@ func (s *session) execute(ctx context.Context, f *runFlags) error {
 	if err != nil {
 		return err
 	}
-	if f.debug.trace != "" {
-		if err := h.writeTrace(&w, f.debug.trace); err != nil {
-			return err
-		}
+	if err := h.addTrace(&w); err != nil {
+		return err
 	}
 	if err := ctx.Err(); err != nil {
 		return err // interrupted while the masks were made: nothing is written

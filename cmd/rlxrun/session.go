@@ -65,6 +65,50 @@ func openSession(ctx context.Context, env *cli.Env, path string, f *hostFlags, d
 	return s, nil
 }
 
+// inSession opens the artifact that args name and a backend, does the work and ends both.
+func inSession(ctx context.Context, env *cli.Env, args []string, f *hostFlags, debug *debugFlags, work func(context.Context, *session) error) error {
+	path, err := oneFile(args)
+	if err != nil {
+		return err
+	}
+	if err := debug.prepare(); err != nil {
+		return err
+	}
+	ctx, cancel, err := f.deadline(ctx)
+	if err != nil {
+		return err
+	}
+	defer cancel()
+	s, err := openSession(ctx, env, path, f, *debug)
+	if err != nil {
+		return f.explain(ctx, err)
+	}
+	err = work(ctx, s)
+	s.close()
+	return f.explain(ctx, err)
+}
+
+// ready makes methods ready to run, after all that the flags name has been found right: sinks and the trace, which must not
+// take the place of an input, and the patterns of --dump-tensors.
+func (s *session) ready(ctx context.Context, sinks []sink, inputs []string, methods ...string) (*host, map[string]*loaded, error) {
+	var more []string
+	if s.debug.trace != "" {
+		more = append(more, s.debug.trace)
+	}
+	if err := checkSinks(sinks, more, s.model.path, inputs...); err != nil {
+		return nil, nil, err
+	}
+	if err := s.debug.checkGlobs(s.model, methods); err != nil {
+		return nil, nil, err
+	}
+	h, err := s.host(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	ready, err := h.loadAll(ctx, methods...)
+	return h, ready, err
+}
+
 // host waits for the backend and chooses its device.
 func (s *session) host(ctx context.Context) (*host, error) {
 	<-s.started

@@ -19,8 +19,9 @@ type summary struct {
 	Kernels      kernelSummary   `json:"kernels"`
 	ArenaBytes   int64           `json:"arena_bytes"`
 	WeightsBytes int64           `json:"weights_bytes"`
-	LoadMS       float64         `json:"load_ms"`  // process start to first dispatch
-	TotalMS      float64         `json:"total_ms"` // process start to now
+	DeviceMemory int64           `json:"device_memory_bytes,omitempty"` // of the device's own memory, by the methods that ran
+	LoadMS       float64         `json:"load_ms"`                       // process start to first dispatch
+	TotalMS      float64         `json:"total_ms"`                      // process start to now
 	Methods      []methodSummary `json:"methods"`
 	Outputs      []outputSummary `json:"outputs"`
 	Masks        []maskSummary   `json:"masks,omitempty"`
@@ -97,7 +98,10 @@ func arenaOf(ready map[string]*loaded) (n int64) {
 func (h *host) summarise(ready map[string]*loaded, j job, sinks []sink, products map[string]product) (*summary, error) {
 	s := &summary{Device: h.deviceName(), Precision: h.precision, Kernels: kernelsOf(ready), ArenaBytes: arenaOf(ready), WeightsBytes: h.model.weights,
 		LoadMS: ms(h.runs[0].begin.Sub(cli.Started())), Outputs: []outputSummary{}}
+	held := map[*program.Program]int64{}
 	for _, r := range h.runs {
+		s.DeviceMemory += r.stats.DeviceMemory - held[r.prog]
+		held[r.prog] = r.stats.DeviceMemory
 		s.Methods = append(s.Methods, methodSummary{r.prog.Method, r.prog.Target, r.syms, ms(r.wall)})
 		if h.debug.profile {
 			rows, err := profileOf(r)
@@ -136,7 +140,11 @@ func (s *summary) print(env *cli.Env) error {
 			return err
 		}
 	}
-	env.Notef("%s; %s; %s; arena %s; weights %s; %.2f s", s.Device, s.Precision, s.Kernels, cli.Size(s.ArenaBytes), cli.Size(s.WeightsBytes), total.Seconds())
+	memory := fmt.Sprintf("arena %s; weights %s", cli.Size(s.ArenaBytes), cli.Size(s.WeightsBytes))
+	if s.DeviceMemory > 0 {
+		memory += fmt.Sprintf("; device memory %s", cli.Size(s.DeviceMemory))
+	}
+	env.Notef("%s; %s; %s; %s; %.2f s", s.Device, s.Precision, s.Kernels, memory, total.Seconds())
 	return nil
 }
 
@@ -172,14 +180,17 @@ func jsonNumber(a *tensor.Array, i int) any {
 	return number(text)
 }
 
-// writeTrace writes the spans and the steps of all runs.
-func (h *host) writeTrace(w *files, path string) error {
+// addTrace adds the file of --trace, where it is asked for: the spans and the steps of all runs.
+func (h *host) addTrace(w *files) error {
+	if h.debug.trace == "" {
+		return nil
+	}
 	for _, r := range h.runs {
 		if err := h.trace.steps(r); err != nil {
 			return err
 		}
 	}
-	return w.add(path, func(out io.Writer) error { return h.trace.write(out, h.backend) })
+	return w.add(h.debug.trace, func(out io.Writer) error { return h.trace.write(out, h.backend) })
 }
 
 // flopsOf counts the arithmetic of a program under given sizes.
