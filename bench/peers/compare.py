@@ -1,195 +1,186 @@
 """Times the encoder on every implementation in turn and prints a table.
 
-    compare.py --files DIR --golden DIR --bin DIR --peak "COMMAND" [--peers openvino,...] [--rounds 5] [-n 2] [--threads 2]
-               [--precision f32] [--markdown FILE] [--json FILE]
+    compare.py --files DIR --bin DIR [--backend cpu|wgpu] [--model sam_vit_b|sam_vit_h|sam_tiny] [--peers NAME,...] [--rounds 5]
+               [-n 2] [--precision f32] [--markdown FILE] [--json FILE]
 
-A round is: the machine's peak, every peer, ours. What is named in --peers runs in that order. Rows are written after every
+On cpu a round is the machine's peak, then each implementation in a process of its own. On a GPU the peers' processes stay, for
+loading and compiling them takes long, and a round is the peak, the peers, ours, and the peers again. Rows are written after every
 round, so that a run cut short has its table too.
 """
 
 import argparse
 import json
 import os
-import platform
-import statistics
 import subprocess
 import sys
-import threading
 import time
 
-from load import between, sample
+import gpu
+import ours
+import report
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-FLOP = 0.96e12  # of the encoder as the model is written, whatever is skipped
+ROOT = os.path.dirname(os.path.dirname(HERE))
+FAILED = (subprocess.CalledProcessError, json.JSONDecodeError, BrokenPipeError)
 
 
-def peer(name, a):
-    out = subprocess.run(
-        [sys.executable, f"{HERE}/peer.py", name, "--files", a.files, "--golden", a.golden, "--threads", str(a.threads),
-         "--precision", a.precision, "-n", str(a.n)],
-        stdout=subprocess.PIPE, env=os.environ | {"OMP_NUM_THREADS": str(a.threads)}, check=True).stdout
-    return json.loads(out)
+class Peer:
+    """A process of peer.py. Its answers come as it works; an error of its is one of FAILED."""
+
+    def __init__(self, name, a):
+        device = ["--device", a.torch_device] if a.backend != "cpu" else []
+        self.process = subprocess.Popen(
+            [sys.executable, f"{HERE}/peer.py", name, "--files", a.files, "--golden", a.golden, "--model", a.model, "--threads", str(a.threads),
+             "--precision", a.precision, *device],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=os.environ | {"OMP_NUM_THREADS": str(a.threads)})
+        self.start = self.answer()
+
+    def answer(self):
+        line = self.process.stdout.readline()
+        if not line:
+            raise subprocess.CalledProcessError(self.process.wait(), "peer.py")
+        return json.loads(line)
+
+    def ask(self, what):
+        self.process.stdin.write(f"{what}\n")
+        self.process.stdin.flush()
+        return self.answer()
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
 
 
-class Watch(threading.Thread):
-    """Samples a process and its children, because the backend that works is a child."""
-
-    def __init__(self, pid):
-        super().__init__(daemon=True)
-        self.pid, self.samples, self.ended = pid, [], threading.Event()
-
-    def pids(self):
-        found = [self.pid]
-        for task in os.listdir(f"/proc/{self.pid}/task"):  # a child belongs to the thread that started it
-            with open(f"/proc/{self.pid}/task/{task}/children") as f:
-                found += map(int, f.read().split())
-        return found
-
-    def run(self):
-        while not self.ended.is_set():
-            try:
-                self.samples.append(sample(*self.pids()))
-            except (OSError, ValueError, IndexError):
-                pass  # a process ended while it was read
-            self.ended.wait(0.05)
-
-    def at(self, when):
-        return min(self.samples, key=lambda s: abs(s[0] - when))
+def prepare(a, peers):
+    """Makes what is not there: checkpoint, image, artifact, ONNX."""
+    path = lambda ending: f"{a.files}/{a.model}.{ending}"
+    golden = a.model if os.path.exists(f"{a.golden}/{a.model}/manifest.json") else "sam_vit_b"
+    os.makedirs(a.files, exist_ok=True)
+    if not os.path.exists(path("safetensors")):
+        encoder = [] if golden == a.model else ["-encoder", a.model]
+        subprocess.run([a.synth, "-manifest", f"{a.golden}/{golden}/manifest.json", *encoder, "-o", path("safetensors")], check=True)
+    if not os.path.exists(path("npy")):
+        with open(f"{a.golden}/{golden}/case.json") as f:
+            image = json.load(f)["image"]
+        subprocess.run([a.synth, "-name", image["name"], "-shape", ",".join(map(str, image["shape"])), "-scale", str(image["scale"]),
+                        "-shift", str(image["shift"]), "-o", path("npy")], check=True)
+    if "rlx" in a.peers.split(","):  # always, because the compiler may have changed
+        heads = ["--set", "mask_decoder_config.num_attention_heads=2"] if a.model == "sam_tiny" else []
+        subprocess.run([f"{a.bin}/rlxc", path("safetensors"), "-o", path("rlx"), "-q", *heads], check=True)
+    if {"openvino", "onnxruntime"} & set(peers) and not os.path.exists(path("onnx")):
+        subprocess.run([sys.executable, f"{HERE}/export.py", path("safetensors"), path("onnx")], check=True, stdout=sys.stderr)
 
 
-def ours(a):
-    """rlxrun bench. It tells how long each run took; the last one ends with the process, the others before it."""
-    command = [f"{a.bin}/rlxrun", "bench", f"{a.files}/sam_vit_b.rlx", "-b", "cpu", "--method", "encode", "--threads", str(a.threads),
-               "-n", str(a.n), "--format", "json"]
-    if a.precision != "f32":
-        command += ["--precision", a.precision]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE)
-    watch = Watch(process.pid)
-    watch.start()
-    out = json.loads(process.stdout.read())
-    watch.ended.set()
-    watch.join()
-    process.wait()
-    # The processor times are those of the process tree while it had the backend: cut at the last sample with the most of it.
-    last = max(watch.samples, key=lambda s: s[1])
-    runs, end = [], last[0]
-    for ms in reversed(out["runs_ms"]):
-        run = between(watch.at(end - ms / 1e3), watch.at(end))
-        run["wall_s"] = ms / 1e3
-        runs.insert(0, run)
-        end -= ms / 1e3
-    return {
-        "version": subprocess.check_output([f"{a.bin}/rlxrun", "--version"], text=True).splitlines()[0].removeprefix("rlxrun "),
-        "load_s": out["load_ms"] / 1e3,
-        "first_s": out["first_ms"] / 1e3,
-        "runs": runs,
-        "peak_rss_bytes": out["backend_peak_rss_bytes"] + out["host_peak_rss_bytes"],
-        "error": a.error,
-    }
+class Comparison:
+    """The rounds: peaks and, by implementation, what each of its turns gave."""
 
+    def __init__(self, a, names):
+        self.a, self.names, self.peaks, self.results = a, names, [], {}
+        self.errors = []  # ours, once it is known
 
-def our_error(a):
-    """Runs the golden's image through ours once and compares."""
-    import numpy as np
+    def turn(self, number, name, work):
+        """Runs one implementation once; one that fails is left out from then on."""
+        if name not in self.names:
+            return
+        begin = time.monotonic()
+        try:
+            result = work()
+        except FAILED as e:
+            print(f"{name}: {e}; left out from here on", file=sys.stderr)
+            self.names.remove(name)
+            return
+        result["round"] = number
+        self.results.setdefault(name, []).append(result)
+        cpu = lambda r: f" (cpu {r['cpu_s']:.2f}, others {100 * r['others']:.0f} %)" if self.a.backend == "cpu" else ""
+        print(f"round {number} {name}: " + ", ".join(f"{r['wall_s']:.4g} s{cpu(r)}" for r in result["runs"]) + f"; {time.monotonic() - begin:.0f} s in all",
+              file=sys.stderr, flush=True)
 
-    import model
+    def own(self):
+        if not self.errors:
+            self.errors.append(ours.error(self.a))  # not before the first turn: PyTorch may have to write the reference
+        return ours.measure(self.a) | {"error": self.errors[0]}
 
-    out = f"{a.files}/embeddings.npy"
-    command = [f"{a.bin}/rlxrun", f"{a.files}/sam_vit_b.rlx", "-b", "cpu", "--method", "encode", "-i", f"image=@{a.files}/image.npy", "-o", f"embeddings={out}"]
-    if a.precision != "f32":
-        command += ["--precision", a.precision]
-    if os.path.exists(out):
-        os.remove(out)
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    return model.error(np.load(out), f"{a.golden}/golden.safetensors")
+    def cpu(self):
+        def peer(name):
+            p = Peer(name, self.a)
+            result = p.start | p.ask(self.a.n)
+            p.close()
+            return result
 
+        for i in range(1, self.a.rounds + 1):
+            self.peaks.append(json.loads(subprocess.check_output([self.a.peak, "-threads", str(self.a.threads), "-for", "2s"])))
+            for name in list(self.names):
+                self.turn(i, name, self.own if name == "rlx" else lambda: peer(name))
+            yield
 
-def summary(a, peaks, results):
-    """One row per implementation. Times are medians over all timed runs; ratios are of medians."""
-    peak = max(p["fma_gflop_per_s"] for p in peaks)  # what disturbs a peak only lowers it
-    rows = []
-    for name, rounds in results.items():
-        runs = [r for x in rounds for r in x["runs"]]
-        wall = [r["wall_s"] for r in runs]
-        cpu = [r["cpu_s"] / a.threads for r in runs]
-        rows.append({
-            "name": name, "version": rounds[-1]["version"], "runs": len(runs),
-            "wall_s": statistics.median(wall), "wall_min_s": min(wall), "wall_max_s": max(wall),
-            "cpu_s": statistics.median(cpu), "cpu_min_s": min(cpu), "cpu_max_s": max(cpu),
-            "first_s": statistics.median(x["first_s"] for x in rounds),
-            "load_s": statistics.median(x["load_s"] for x in rounds),
-            "others": statistics.median(r["others"] for r in runs),
-            "peak_rss_bytes": max(x["peak_rss_bytes"] for x in rounds),
-            "error": max(x["error"] for x in rounds),
-        })
-    return peak, rows
+    def gpu(self):
+        device, peers, memory = gpu.Gpu(), {}, {}
 
+        def started(name):
+            before, watch = device.used(), gpu.Watch(device)
+            peers[name] = Peer(name, self.a)
+            most, _ = watch.end()
+            memory[name] = None if most is None else most - before
 
-def cpu_name():
-    with open("/proc/cpuinfo") as f:
-        return next((l.split(":")[1].strip() for l in f if l.startswith("model name")), platform.machine())
+        def peer(name):
+            if name not in peers:
+                started(name)
+            peers[name].ask(self.a.warmup)  # the clock of a GPU falls while it waits
+            watch = gpu.Watch(device)
+            result = peers[name].start | peers[name].ask(self.a.n)
+            return result | {"gpu_bytes": memory[name], "clock_mhz": watch.end()[1]}
 
+        def own():
+            before, watch = device.used(), gpu.Watch(device)
+            result = self.own()
+            most, clock = watch.end()
+            return result | {"gpu_bytes": None if most is None else most - before, "clock_mhz": clock}
 
-def write(a, peaks, results):
-    peak, rows = summary(a, peaks, results)
-    own = next((r for r in rows if r["name"] == "rlx"), None)
-    floor = FLOP / peak / 1e9
-    lines = [
-        f"{cpu_name()}, {os.cpu_count()} processors, {a.threads} threads, {a.precision}, {len(peaks)} rounds; FMA peak {peak:.0f} GFLOP/s "
-        f"(the best of the rounds; the least {min(p['fma_gflop_per_s'] for p in peaks):.0f}), floor {floor:.2f} s; "
-        f"copying {max(p['copy_gb_per_s'] for p in peaks):.0f} GB/s.",
-        "",
-        "| implementation | runs | wall, median (range) | processor time / threads, median (range) | share of peak (by processor time) | over ours, wall | over ours, processor time | first run | peak memory | largest error | busy with others |",
-        "|---|---|---|---|---|---|---|---|---|---|---|",
-    ]
-    for r in rows:
-        ratio = [f"{r[k] / own[k]:.2f}" if own else "" for k in ("wall_s", "cpu_s")]
-        lines.append(
-            f"| {r['name']} {r['version']} | {r['runs']} | {r['wall_s']:.2f} s ({r['wall_min_s']:.2f} to {r['wall_max_s']:.2f}) "
-            f"| {r['cpu_s']:.2f} s ({r['cpu_min_s']:.2f} to {r['cpu_max_s']:.2f}) | {100 * floor / r['cpu_s']:.0f} % | {ratio[0]} | {ratio[1]} "
-            f"| {r['first_s']:.1f} s | {r['peak_rss_bytes'] / 1e6:.0f} MB | {r['error']:.1e} | {100 * r['others']:.0f} % |")
-    text = "\n".join(lines) + "\n"
-    if a.markdown:
-        with open(a.markdown, "w") as f:
-            f.write(text)
-    if a.json:
-        with open(a.json, "w") as f:
-            json.dump({"cpu": cpu_name(), "threads": a.threads, "precision": a.precision, "peaks": peaks, "summary": rows, "rounds": results}, f, indent=1)
-    return text
+        others = [n for n in self.names if n != "rlx"]
+        for i in range(1, self.a.rounds + 1):
+            for name in others:
+                self.turn(i, name, lambda: peer(name))
+            if "torch" in peers and "torch" in self.names:
+                self.peaks.append(peers["torch"].ask("peak"))
+            self.turn(i, "rlx", own)
+            for name in reversed(others) if "rlx" in self.names else []:
+                self.turn(i, name, lambda: peer(name))
+            yield
+        for p in peers.values():
+            p.close()
 
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--files", required=True, help="folder with the checkpoint, the artifact, encoder.onnx and image.npy")
-    parser.add_argument("--golden", required=True, help="folder of the ViT-B golden")
-    parser.add_argument("--bin", required=True, help="folder of the built commands")
-    parser.add_argument("--peak", required=True, help="built bench/peak")
-    parser.add_argument("--peers", default="openvino,onnxruntime,torch,torch-compile,rlx")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("-n", type=int, default=2, help="timed runs of each process after its first")
+    parser.add_argument("--files", required=True, help="folder for checkpoint, artifact, image and ONNX; made where they are missing")
+    parser.add_argument("--golden", default=f"{ROOT}/testdata/goldens", help="folder of the goldens")
+    parser.add_argument("--bin", default="bin", help="folder of the built commands")
+    parser.add_argument("--peak", help="built bench/peak (default: peak in the folder of --bin)")
+    parser.add_argument("--synth", help="built bench/synth (default: synth in the folder of --bin)")
+    parser.add_argument("--backend", choices=["cpu", "wgpu"], default="cpu", help="of ours; with wgpu the torch peers run on CUDA")
+    parser.add_argument("--device", help="of ours, as rlxrun devices lists it")
+    parser.add_argument("--torch-device", choices=["cuda", "cpu"], default="cuda", help="of the torch peers beside wgpu")
+    parser.add_argument("--model", choices=["sam_vit_b", "sam_vit_h", "sam_tiny"], default="sam_vit_b")
+    parser.add_argument("--peers", help="in the order in which they run (default: openvino,onnxruntime,torch,torch-compile,rlx; on wgpu: torch,torch-compile,rlx)")
+    parser.add_argument("--rounds", type=int, help="default 5; on wgpu 3")
+    parser.add_argument("-n", type=int, help="timed runs of each turn (default 2; on wgpu 20)")
+    parser.add_argument("--warmup", type=int, help="runs before them, the first included (default 1; on wgpu 5)")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--precision", choices=["f32", "bf16"], default="f32")
     parser.add_argument("--markdown")
     parser.add_argument("--json")
     a = parser.parse_args()
+    on_cpu = a.backend == "cpu"
+    a.peers = a.peers or ("openvino,onnxruntime,torch,torch-compile,rlx" if on_cpu else "torch,torch-compile,rlx")
+    a.rounds, a.n, a.warmup = a.rounds or (5 if on_cpu else 3), a.n or (2 if on_cpu else 20), a.warmup or (1 if on_cpu else 5)
+    a.peak, a.synth = a.peak or f"{a.bin}/peak", a.synth or f"{a.bin}/synth"
     names = a.peers.split(",")
-    if "rlx" in names:
-        a.error = our_error(a)
-    peaks, results = [], {}
-    for i in range(a.rounds):
-        peaks.append(json.loads(subprocess.check_output([a.peak, "-threads", str(a.threads), "-for", "2s"])))
-        for name in list(names):
-            begin = time.monotonic()
-            try:
-                result = ours(a) if name == "rlx" else peer(name, a)
-            except subprocess.CalledProcessError as e:
-                print(f"{name}: exit status {e.returncode}, left out from here on", file=sys.stderr)
-                names.remove(name)
-                continue
-            results.setdefault(name, []).append(result)
-            print(f"round {i + 1} {name}: " + ", ".join(f"{r['wall_s']:.2f} s (cpu {r['cpu_s']:.2f}, others {100 * r['others']:.0f} %)" for r in result["runs"])
-                  + f"; {time.monotonic() - begin:.0f} s in all", file=sys.stderr, flush=True)
-        text = write(a, peaks, results)
+    if not on_cpu and {"openvino", "onnxruntime"} & set(names):
+        parser.error("--backend wgpu is compared with torch and torch-compile only")
+    prepare(a, names)
+    c, text = Comparison(a, names), ""
+    for _ in c.cpu() if on_cpu else c.gpu():
+        text = report.write(a, c.peaks, c.results)
     print(text, end="")
 
 

@@ -36,7 +36,7 @@ def between(a, b):
         "wall_s": wall,
         "cpu_s": own,
         # the share of the machine that was busy with something else
-        "others": max(0.0, all_ - own) / (wall * os.cpu_count()),
+        "others": max(0.0, all_ - own) / (wall * os.cpu_count()) if wall else 0.0,
     }
 
 

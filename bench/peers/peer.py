@@ -1,8 +1,13 @@
-"""One peer in a process of its own: load, run once, run for the clock, check against the golden, print JSON.
+"""One peer in a process of its own, which compare.py starts and asks.
 
-    peer.py openvino|onnxruntime|torch|torch-compile --files DIR --golden DIR [--threads 2] [--precision f32|bf16] [-n 1]
+    peer.py openvino|onnxruntime|torch|torch-compile --files DIR --golden DIR [--model NAME] [--threads 2] [--precision f32|bf16]
+            [--device cpu|cuda]
 
-DIR of --files holds what run.sh prepares: sam_vit_b.safetensors, image.npy, encoder.onnx.
+It loads, runs once, checks the result and prints a line of JSON. Each line on standard input is a number of runs for the
+clock, or "peak" for that of matrix products on the device of the torch peers; each is answered with a line of JSON. The end of
+the input ends the process.
+
+DIR of --files holds what compare.py prepares: MODEL.safetensors, MODEL.npy (the image), MODEL.onnx.
 """
 
 import argparse
@@ -13,52 +18,79 @@ import time
 
 import numpy as np
 
+import gpu
 import model
 from load import Usage, peak_rss
 
 
-def openvino(files, golden, threads, precision):
+def openvino(a):
     import openvino as ov
 
-    compiled = ov.Core().compile_model(f"{files}/encoder.onnx", "CPU", {
-        "INFERENCE_NUM_THREADS": threads,
+    compiled = ov.Core().compile_model(f"{a.files}/{a.model}.onnx", "CPU", {
+        "INFERENCE_NUM_THREADS": a.threads,
         "PERFORMANCE_HINT": "LATENCY",
-        "INFERENCE_PRECISION_HINT": precision,
+        "INFERENCE_PRECISION_HINT": a.precision,
     })
     request = compiled.create_infer_request()
     return ov.__version__.split("-")[0], lambda image: request.infer({0: image})[compiled.outputs[0]]
 
 
-def onnxruntime(files, golden, threads, precision):
-    if precision != "f32":
+def onnxruntime(a):
+    if a.precision != "f32":
         sys.exit("onnxruntime: its CPU provider has no bf16 kernels for this model")
     import onnxruntime as ort
 
     options = ort.SessionOptions()
-    options.intra_op_num_threads = threads
-    session = ort.InferenceSession(f"{files}/encoder.onnx", options, providers=["CPUExecutionProvider"])
+    options.intra_op_num_threads = a.threads
+    session = ort.InferenceSession(f"{a.files}/{a.model}.onnx", options, providers=["CPUExecutionProvider"])
     name = session.get_inputs()[0].name
     return ort.__version__, lambda image: session.run(None, {name: image})[0]
 
 
-def torch(files, golden, threads, precision, compiled=False):
+def torch(a, compiled=False):
     import torch
 
-    torch.set_num_threads(threads)
-    dtype = {"f32": torch.float32, "bf16": torch.bfloat16}[precision]
-    module = model.encoder(f"{files}/sam_vit_b.safetensors", f"{golden}/case.json", "sdpa").to(dtype)
+    torch.set_num_threads(a.threads)
+    # f32 means f32: a GPU would round the operands of products and convolutions to TF32 where it is allowed to.
+    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cudnn.allow_tf32 = False
+    dtype = {"f32": torch.float32, "bf16": torch.bfloat16}[a.precision]
+    module = model.encoder(f"{a.files}/{a.model}.safetensors", "sdpa").to(device=a.device, dtype=dtype)
     if compiled:
         module = torch.compile(module)
+    gpu = a.device == "cuda"
 
     def run(image):
         with torch.inference_mode():
-            return module(torch.from_numpy(image).to(dtype)).float().numpy()
+            return module(torch.from_numpy(image).to(device=a.device, dtype=dtype)).float().cpu().numpy()
 
-    return torch.__version__, run
+    if not gpu:
+        return torch.__version__, run
+
+    # The fastest way in and out: pinned memory on both sides, and a wait at the end only.
+    pinned = {}
+
+    def run_gpu(image):
+        with torch.inference_mode():
+            if not pinned:
+                pinned["in"] = torch.from_numpy(image).pin_memory()
+            begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            pixels = pinned["in"].to(device="cuda", dtype=dtype, non_blocking=True)
+            begin.record()
+            result = module(pixels).float()
+            end.record()
+            if "out" not in pinned:
+                pinned["out"] = torch.empty(result.shape, pin_memory=True)
+            pinned["out"].copy_(result, non_blocking=True)
+            torch.cuda.synchronize()
+            run_gpu.device_s = begin.elapsed_time(end) / 1e3
+            return pinned["out"].numpy()
+
+    return f"{torch.__version__} on {torch.cuda.get_device_name()}", run_gpu
 
 
-def torch_compile(files, golden, threads, precision):
-    return torch(files, golden, threads, precision, compiled=True)
+def torch_compile(a):
+    return torch(a, compiled=True)
 
 
 PEERS = {"openvino": openvino, "onnxruntime": onnxruntime, "torch": torch, "torch-compile": torch_compile}
@@ -69,33 +101,40 @@ def main():
     parser.add_argument("peer", choices=PEERS)
     parser.add_argument("--files", required=True)
     parser.add_argument("--golden", required=True)
+    parser.add_argument("--model", default="sam_vit_b")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--precision", choices=["f32", "bf16"], default="f32")
-    parser.add_argument("-n", type=int, default=1, help="timed runs after the first")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="of the torch peers")
     a = parser.parse_args()
-    # Libraries print on stdout as they please; the result must stand alone there.
-    result = os.fdopen(os.dup(1), "w")
+    # Libraries print on stdout as they please; the answers must stand alone there.
+    answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
 
+    def answer(value):
+        answers.write(json.dumps(value) + "\n")
+        answers.flush()
+
     begin = time.monotonic()
-    image = np.load(f"{a.files}/image.npy")
-    version, run = PEERS[a.peer](a.files, a.golden, a.threads, a.precision)
+    image = np.load(f"{a.files}/{a.model}.npy")
+    version, run = PEERS[a.peer](a)
     loaded = time.monotonic()
     out = run(image)
     first = time.monotonic()
-    runs = []
-    for _ in range(a.n):
-        usage = Usage(os.getpid())
-        out = run(image)
-        runs.append(usage.since())
-    json.dump({
-        "version": version,
-        "load_s": loaded - begin,
-        "first_s": first - loaded,
-        "runs": runs,
-        "peak_rss_bytes": peak_rss(os.getpid()),
-        "error": model.error(out, f"{a.golden}/golden.safetensors"),
-    }, result)
+    if a.peer == "torch" and a.precision == "f32":
+        model.save_reference(out, a.files, a.golden, a.model)
+    answer({"version": version, "load_s": loaded - begin, "first_s": first - loaded, "error": model.error(out, a.files, a.golden, a.model)})
+    for line in sys.stdin:
+        if line.strip() == "peak":
+            answer({"gflop_per_s": gpu.peak(a.device)})
+            continue
+        runs = []
+        for _ in range(int(line)):
+            usage = Usage(os.getpid())
+            run(image)
+            runs.append(usage.since())
+            if hasattr(run, "device_s"):
+                runs[-1]["device_s"] = run.device_s
+        answer({"runs": runs, "peak_rss_bytes": peak_rss(os.getpid())})
 
 
 if __name__ == "__main__":

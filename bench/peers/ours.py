@@ -1,0 +1,86 @@
+"""Our side: rlxrun bench, and one run on the reference's image for the error."""
+
+import json
+import os
+import subprocess
+import threading
+
+import model
+from load import between, sample
+
+
+class Watch(threading.Thread):
+    """Samples a process and its children, because the backend that works is a child."""
+
+    def __init__(self, pid):
+        super().__init__(daemon=True)
+        self.pid, self.samples, self.ended = pid, [], threading.Event()
+
+    def pids(self):
+        found = [self.pid]
+        for task in os.listdir(f"/proc/{self.pid}/task"):  # a child belongs to the thread that started it
+            with open(f"/proc/{self.pid}/task/{task}/children") as f:
+                found += map(int, f.read().split())
+        return found
+
+    def run(self):
+        while not self.ended.is_set():
+            try:
+                self.samples.append(sample(*self.pids()))
+            except (OSError, ValueError, IndexError):
+                pass  # a process ended while it was read
+            self.ended.wait(0.05)
+
+    def at(self, when):
+        return min(self.samples, key=lambda s: abs(s[0] - when))
+
+
+def flags(a):
+    out = ["-b", a.backend, "--precision", a.precision]
+    if a.backend == "cpu":
+        out += ["--threads", str(a.threads)]
+    if a.device:
+        out += ["--device", a.device]
+    return out
+
+
+def measure(a):
+    """rlxrun bench. It tells how long each run took; the last one ends with the process, the others before it."""
+    command = [f"{a.bin}/rlxrun", "bench", f"{a.files}/{a.model}.rlx", "--method", "encode", "-n", str(a.n), "--warmup", str(a.warmup), "--json"]
+    process = subprocess.Popen(command + flags(a), stdout=subprocess.PIPE)
+    watch = Watch(process.pid)
+    watch.start()
+    text = process.stdout.read()
+    watch.ended.set()
+    watch.join()
+    if process.wait() != 0:
+        raise subprocess.CalledProcessError(process.returncode, command)
+    out = json.loads(text)
+    # The processor times are those of the process tree while it had the backend: cut at the last sample with the most of it.
+    last = max(watch.samples, key=lambda s: s[1])
+    runs, end = [], last[0]
+    for ms in reversed(out["runs_ms"]):
+        run = between(watch.at(end - ms / 1e3), watch.at(end)) if a.backend == "cpu" else {}
+        run["wall_s"] = ms / 1e3
+        runs.insert(0, run)
+        end -= ms / 1e3
+    version = subprocess.check_output([f"{a.bin}/rlxrun", "--version"], text=True).splitlines()[0].removeprefix("rlxrun ")
+    return {
+        "version": version + ("" if a.backend == "cpu" else " on " + out["device"]),
+        "load_s": out["load_ms"] / 1e3,
+        "first_s": out["first_ms"] / 1e3,
+        "runs": runs,
+        "peak_rss_bytes": out["backend_peak_rss_bytes"] + out["host_peak_rss_bytes"],
+    }
+
+
+def error(a):
+    """Runs the image of the reference through ours once and compares."""
+    import numpy as np
+
+    out = f"{a.files}/{a.model}.embeddings.npy"
+    if os.path.exists(out):
+        os.remove(out)
+    subprocess.run([f"{a.bin}/rlxrun", f"{a.files}/{a.model}.rlx", "--method", "encode", "-i", f"image=@{a.files}/{a.model}.npy",
+                    "-o", f"embeddings={out}", *flags(a)], check=True, stdout=subprocess.DEVNULL)
+    return model.error(np.load(out), a.files, a.golden, a.model)
