@@ -50,7 +50,9 @@ type isa struct {
 	exp, tanh, sigmoid   func(dst, src []float32)
 	silu, gelu, geluTanh func(dst, src []float32)
 	erf, relu            func(dst, src []float32)
-	add                  func(dst, a, b []float32)
+	// unary holds the routines of the other functions; nil: plain Go computes them, through float64.
+	unary [unaryCount]func(dst, src []float32)
+	add   func(dst, a, b []float32)
 
 	// Elementwise over slices of equal length; dst may be an operand. binary has nil for what has no routine (Pow).
 	binary  [binaryCount]func(dst, a, b []float32)

@@ -1,6 +1,10 @@
 package kernels
 
-import "golang.org/x/sys/cpu"
+import (
+	"sync"
+
+	"golang.org/x/sys/cpu"
+)
 
 // nativeISAs lists the sets written in assembly that this processor and its kernel support, the best one last.
 func nativeISAs() []*isa {
@@ -57,7 +61,7 @@ func head(s []float32) *float32 {
 	return &s[0]
 }
 
-// blocks turns a routine over whole vectors into one over any length: the rest goes through a padded copy, so that an element's
+// unaryOf turns a routine over whole vectors into one over any length: the rest goes through a padded copy, so that an element's
 // bits do not depend on where it stands.
 func unaryOf(lanes int, f func(dst, src *float32, blocks int)) func(dst, src []float32) {
 	return func(dst, src []float32) {
@@ -67,17 +71,54 @@ func unaryOf(lanes int, f func(dst, src *float32, blocks int)) func(dst, src []f
 			f(&dst[0], &src[0], n)
 		}
 		if rest := src[n*lanes:]; len(rest) > 0 {
-			var buf [16]float32
-			tail(f, &buf, dst[n*lanes:], rest)
+			buf := vectors.Get().(*[16]float32)
+			copy(buf[:], rest)
+			f(&buf[0], &buf[0], 1)
+			copy(dst[n*lanes:], buf[:len(rest)])
+			vectors.Put(buf)
 		}
 	}
 }
 
-func tail(f func(dst, src *float32, blocks int), buf *[16]float32, dst, src []float32) {
-	copy(buf[:], src)
-	f(&buf[0], &buf[0], 1)
-	copy(dst, buf[:])
+// vectors are the padded copies: a local one would be allocated in each call.
+var vectors = sync.Pool{New: func() any { return new([16]float32) }}
+
+// angleOf is unaryOf for a routine that stops in front of a vector with an angle that it cannot reduce, and tells how many vectors are
+// left; such angles are computed in float64.
+func angleOf(lanes int, f func(dst, src *float32, blocks int) (left int), op UnaryOp) func(dst, src []float32) {
+	exact := unary64[op]
+	return func(dst, src []float32) {
+		dst = dst[:len(src)]
+		for len(src) > 0 {
+			if n := len(src) / lanes; n > 0 {
+				done := (n - f(&dst[0], &src[0], n)) * lanes
+				if dst, src = dst[done:], src[done:]; len(src) == 0 {
+					return
+				}
+			}
+			buf, n := vectors.Get().(*[16]float32), min(lanes, len(src))
+			var large [16]bool
+			for i, x := range src[:n] {
+				if large[i] = x >= angleLimit || x <= -angleLimit; large[i] {
+					x = 0
+				}
+				buf[i] = x
+			}
+			clear(buf[n:])
+			f(&buf[0], &buf[0], 1)
+			for i, x := range src[:n] {
+				if large[i] {
+					buf[i] = float32(exact(float64(x)))
+				}
+			}
+			copy(dst[:n], buf[:])
+			vectors.Put(buf)
+			dst, src = dst[n:], src[n:]
+		}
+	}
 }
+
+const angleLimit = 1 << 17 // as in _asm/fit.go
 
 func transposeOf(lanes int, f func(dst *float32, ldd int, src *float32, lds int, rows int, blocks int)) func([]float32, int, []float32, int, int, int) {
 	return func(dst []float32, ldd int, src []float32, lds int, rows, cols int) {

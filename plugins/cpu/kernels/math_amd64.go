@@ -37,6 +37,69 @@ func geluTanhAVX2(dst *float32, src *float32, blocks int)
 //go:noescape
 func erfAVX2(dst *float32, src *float32, blocks int)
 
+// sinAVX2 is dst[i] = sin(src[i]) for i < blocks*lanes; blocks > 0, dst may be src. It ends in front of a vector
+// with an element of at least 2^17 and returns how many vectors are left.
+//
+//go:noescape
+func sinAVX2(dst *float32, src *float32, blocks int) int
+
+// cosAVX2 is dst[i] = cos(src[i]) for i < blocks*lanes; blocks > 0, dst may be src. It ends in front of a vector
+// with an element of at least 2^17 and returns how many vectors are left.
+//
+//go:noescape
+func cosAVX2(dst *float32, src *float32, blocks int) int
+
+// tanAVX2 is dst[i] = tan(src[i]) for i < blocks*lanes; blocks > 0, dst may be src. It ends in front of a vector
+// with an element of at least 2^17 and returns how many vectors are left.
+//
+//go:noescape
+func tanAVX2(dst *float32, src *float32, blocks int) int
+
+// atanAVX2 is dst[i] = atan(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.
+//
+//go:noescape
+func atanAVX2(dst *float32, src *float32, blocks int)
+
+// logAVX2 is dst[i] = log(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.
+//
+//go:noescape
+func logAVX2(dst *float32, src *float32, blocks int)
+
+// negAVX2 is dst[i] = neg(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.
+//
+//go:noescape
+func negAVX2(dst *float32, src *float32, blocks int)
+
+// absAVX2 is dst[i] = abs(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.
+//
+//go:noescape
+func absAVX2(dst *float32, src *float32, blocks int)
+
+// sqrtAVX2 is dst[i] = sqrt(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.
+//
+//go:noescape
+func sqrtAVX2(dst *float32, src *float32, blocks int)
+
+// rsqrtAVX2 is dst[i] = rsqrt(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.
+//
+//go:noescape
+func rsqrtAVX2(dst *float32, src *float32, blocks int)
+
+// roundAVX2 is dst[i] = round(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.
+//
+//go:noescape
+func roundAVX2(dst *float32, src *float32, blocks int)
+
+// floorAVX2 is dst[i] = floor(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.
+//
+//go:noescape
+func floorAVX2(dst *float32, src *float32, blocks int)
+
+// ceilAVX2 is dst[i] = ceil(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.
+//
+//go:noescape
+func ceilAVX2(dst *float32, src *float32, blocks int)
+
 // expAVX512 is dst[i] = exp(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.
 //
 //go:noescape
@@ -71,3 +134,66 @@ func geluTanhAVX512(dst *float32, src *float32, blocks int)
 //
 //go:noescape
 func erfAVX512(dst *float32, src *float32, blocks int)
+
+// sinAVX512 is dst[i] = sin(src[i]) for i < blocks*lanes; blocks > 0, dst may be src. It ends in front of a vector
+// with an element of at least 2^17 and returns how many vectors are left.
+//
+//go:noescape
+func sinAVX512(dst *float32, src *float32, blocks int) int
+
+// cosAVX512 is dst[i] = cos(src[i]) for i < blocks*lanes; blocks > 0, dst may be src. It ends in front of a vector
+// with an element of at least 2^17 and returns how many vectors are left.
+//
+//go:noescape
+func cosAVX512(dst *float32, src *float32, blocks int) int
+
+// tanAVX512 is dst[i] = tan(src[i]) for i < blocks*lanes; blocks > 0, dst may be src. It ends in front of a vector
+// with an element of at least 2^17 and returns how many vectors are left.
+//
+//go:noescape
+func tanAVX512(dst *float32, src *float32, blocks int) int
+
+// atanAVX512 is dst[i] = atan(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.
+//
+//go:noescape
+func atanAVX512(dst *float32, src *float32, blocks int)
+
+// logAVX512 is dst[i] = log(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.
+//
+//go:noescape
+func logAVX512(dst *float32, src *float32, blocks int)
+
+// negAVX512 is dst[i] = neg(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.
+//
+//go:noescape
+func negAVX512(dst *float32, src *float32, blocks int)
+
+// absAVX512 is dst[i] = abs(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.
+//
+//go:noescape
+func absAVX512(dst *float32, src *float32, blocks int)
+
+// sqrtAVX512 is dst[i] = sqrt(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.
+//
+//go:noescape
+func sqrtAVX512(dst *float32, src *float32, blocks int)
+
+// rsqrtAVX512 is dst[i] = rsqrt(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.
+//
+//go:noescape
+func rsqrtAVX512(dst *float32, src *float32, blocks int)
+
+// roundAVX512 is dst[i] = round(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.
+//
+//go:noescape
+func roundAVX512(dst *float32, src *float32, blocks int)
+
+// floorAVX512 is dst[i] = floor(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.
+//
+//go:noescape
+func floorAVX512(dst *float32, src *float32, blocks int)
+
+// ceilAVX512 is dst[i] = ceil(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.
+//
+//go:noescape
+func ceilAVX512(dst *float32, src *float32, blocks int)

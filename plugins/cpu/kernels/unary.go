@@ -8,9 +8,9 @@ import (
 // UnaryOp is an elementwise function of one operand. NaN gives NaN.
 type UnaryOp uint8
 
-// The unary functions. Over float32 the error of the vector routines is at most: Exp 1.5 ulp, Tanh 2, Sigmoid 2.5, Erf 2.5, Silu 3.5,
-// Gelu 8 (Silu and Gelu: plus 2e-43 where their tails are denormal), GeluTanh 8 ulp + 2e-8. The others, and all of them without
-// vector routines, are computed in float64 and rounded once.
+// The unary functions. Over float32 the error of the vector routines is at most: Log 1 ulp; Exp, Sin, Cos, Atan, Rsqrt 1.5; Tanh, Erf, Tan
+// 2; Sigmoid 2.5; Silu 3.5, Gelu 6.5 (both: plus 2e-43 where their tails are denormal); GeluTanh 8 ulp + 2e-8. Angles of 2^17 and
+// more, and everything that has no vector routine, are computed in float64 and rounded once; the rest is exact.
 const (
 	Gelu     UnaryOp = iota // x*Phi(x), the erf form
 	GeluTanh                // x*(1+tanh(sqrt(2/pi)*(x+0.044715x^3)))/2
@@ -91,38 +91,20 @@ func (s *isa) vector(op UnaryOp) func(dst, src []float32) {
 		return s.exp
 	case Erf:
 		return s.erf
-	case Neg:
-		return negF32
-	case Abs:
-		return absF32
-	case Sqrt:
-		return sqrtF32
 	}
-	f := unary64[op]
-	return func(dst, src []float32) {
-		for i, x := range src {
-			dst[i] = float32(f(float64(x)))
-		}
+	if f := s.unary[op]; f != nil {
+		return f
 	}
+	return throughFloat64[op]
 }
 
-func negF32(dst, src []float32) {
-	for i, x := range src {
-		dst[i] = -x
+// throughFloat64 is every function in plain Go.
+var throughFloat64 = func() (fs [unaryCount]func(dst, src []float32)) {
+	for op := range fs {
+		fs[op] = mapOf(viaFloat64(unary64[op]))
 	}
-}
-
-func absF32(dst, src []float32) {
-	for i, x := range src {
-		dst[i] = math.Float32frombits(math.Float32bits(x) &^ (1 << 31))
-	}
-}
-
-func sqrtF32(dst, src []float32) {
-	for i, x := range src {
-		dst[i] = float32(math.Sqrt(float64(x))) // rounding twice is harmless: a double has more than 2*24+2 bits
-	}
-}
+	return fs
+}()
 
 const elementGrain = 1 << 14 // elements below which a task is not worth a thread
 

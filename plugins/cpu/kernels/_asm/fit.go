@@ -40,19 +40,20 @@ func expPoly() []float64 {
 // exp2Poly is 2^r on |r| <= 1/2; relative error 1e-7.
 func exp2Poly() []float64 { return fit(math.Exp2, -0.5, 0.5, 5) }
 
-// phiPivot is c in the variable u = (a-c)/(a+c) of phiPoly.
+// phiPivot is c in the variable t = 2c/(a+c) of phiPoly.
 const phiPivot = 3.5
 
 // phiMax is where the normal distribution's tail has left the range of float32.
 const phiMax = 14.5
 
-// phiPoly is g(u) = exp(a*a/2)*Phi(-a), the scaled tail of the normal distribution, for a in [0, phiMax]; relative error 7e-9.
+// phiPoly is p with exp(a*a/2)*Phi(-a) = t*p(u), u = 1-t, the scaled tail of the normal distribution, for a in [0, phiMax]; relative
+// error 3e-8.
 func phiPoly() []float64 {
-	g := func(u float64) float64 {
+	p := func(u float64) float64 {
 		a := phiPivot * (1 + u) / (1 - u)
-		return 0.5 * math.Erfc(a/math.Sqrt2) * math.Exp(a*a/2)
+		return 0.5 * math.Erfc(a/math.Sqrt2) * math.Exp(a*a/2) / (1 - u)
 	}
-	return fit(g, -1, (phiMax-phiPivot)/(phiMax+phiPivot), 10)
+	return fit(p, -1, (phiMax-phiPivot)/(phiMax+phiPivot), 9)
 }
 
 // tanhPoly is p with tanh(x) = x + x*z*p(z), z = x*x, |x| <= tanhSplit.
@@ -68,12 +69,81 @@ func tanhPoly() []float64 {
 
 const tanhSplit = 0.625
 
-// erfPoly is p with erf(x) = x*p(x*x), |x| <= 1.
+// erfPoly is p with erf(x) = x + x*p(x*x), |x| <= 1.
 func erfPoly() []float64 {
 	return fit(func(z float64) float64 {
 		if z < 1e-8 {
-			return 2 / math.Sqrt(math.Pi) * (1 - z/3)
+			return 2/math.Sqrt(math.Pi)*(1-z/3) - 1
 		}
-		return math.Erf(math.Sqrt(z)) / math.Sqrt(z)
+		return math.Erf(math.Sqrt(z))/math.Sqrt(z) - 1
 	}, 0, 1, 7)
+}
+
+// angleLimit is where the reduction of sinCos ends: below it |q| < 2^17, and rounding does not carry r beyond angleMax.
+const angleLimit = 1 << 17
+
+// angleMax is above pi/4 by what a rounding of q = a*2/pi below angleLimit can add.
+const angleMax = 0.79
+
+// halfPi is pi/2 in three parts of 24 bits, all of them positive, so that +0 - q*part is never -0 for q = 0.
+func halfPi() [3]float64 {
+	const first, second = 0x1.921fb4p+0, 0x1.4442dp-24
+	return [3]float64{first, second, 0x1.8469898cc5170p-48}
+}
+
+// sinPoly is p with sin(r) = r + r*z*p(z), z = r*r, |r| <= angleMax; relative error 1e-10.
+func sinPoly() []float64 {
+	return fit(func(z float64) float64 {
+		if z < 1e-4 {
+			return -1.0/6 + z/120 - z*z/5040
+		}
+		r := math.Sqrt(z)
+		return (math.Sin(r)/r - 1) / z
+	}, 0, angleMax*angleMax, 3)
+}
+
+// cosPoly is p with cos(r) = 1 + z*p(z); error 2e-9.
+func cosPoly() []float64 {
+	return fit(func(z float64) float64 {
+		if z < 1e-4 {
+			return -0.5 + z/24 - z*z/720
+		}
+		return (math.Cos(math.Sqrt(z)) - 1) / z
+	}, 0, angleMax*angleMax, 3)
+}
+
+// tanPoly is p with tan(r) = r + r*z*p(z); relative error 2e-9.
+func tanPoly() []float64 {
+	return fit(func(z float64) float64 {
+		if z < 1e-4 {
+			return 1.0/3 + z*2/15 + z*z*17/315
+		}
+		r := math.Sqrt(z)
+		return (math.Tan(r)/r - 1) / z
+	}, 0, angleMax*angleMax, 6)
+}
+
+// atanPoly is p with atan(t) = t + t*z*p(z), z = t*t, |t| <= 1.
+func atanPoly() []float64 {
+	return fit(func(z float64) float64 {
+		if z < 1e-4 {
+			return -1.0/3 + z/5 - z*z/7
+		}
+		t := math.Sqrt(z)
+		return (math.Atan(t)/t - 1) / z
+	}, 0, 1, 9)
+}
+
+// logPoly is p with log(1+f) = f + f*f*(f*p(f) - 1/2), 1+f from sqrt(1/2) to sqrt(2).
+func logPoly() []float64 {
+	return fit(func(f float64) float64 {
+		if math.Abs(f) < 1e-2 {
+			s := 0.0
+			for k := 14; k >= 3; k-- { // 1/3 - f/4 + ...
+				s = 1/float64(k) - f*s
+			}
+			return s
+		}
+		return (math.Log1p(f) - f + f*f/2) / (f * f * f)
+	}, math.Sqrt2/2-1, math.Sqrt2-1, 8)
 }

@@ -97,11 +97,7 @@ func (v vec) zero() VecVirtual {
 }
 
 func (v vec) clear(r Register) {
-	if v.wide() {
-		VPXORD(r, r, r)
-	} else {
-		VXORPS(r, r, r)
-	}
+	v.xor(r, r, r)
 }
 
 func (v vec) and(a, b, dst Op) {
@@ -120,9 +116,18 @@ func (v vec) or(a, b, dst Op) {
 	}
 }
 
+func (v vec) xor(a, b, dst Op) {
+	if v.wide() {
+		VPXORD(a, b, dst)
+	} else {
+		VXORPS(a, b, dst)
+	}
+}
+
 // The predicates of VCMPPS that are used here.
 const (
 	cmpLT = 17 // less than, quiet, false for NaN
+	cmpGE = 29 // at least, likewise
 	cmpEQ = 0
 )
 

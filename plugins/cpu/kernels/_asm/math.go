@@ -21,6 +21,36 @@ func genMath(v vec) {
 	unary(v, "gelu", v.gelu)
 	unary(v, "geluTanh", v.geluTanh)
 	unary(v, "erf", v.erf)
+	genTrig(v)
+	genPlain(v)
+}
+
+// genPlain writes the functions that are an instruction or two.
+func genPlain(v vec) {
+	instruction := func(name string, f func(x, y VecVirtual)) {
+		unary(v, name, func(x VecVirtual) VecVirtual {
+			y := v.reg()
+			f(x, y)
+			return y
+		})
+	}
+	instruction("neg", func(x, y VecVirtual) { v.xor(bitsConst(0x80000000), x, y) })
+	instruction("abs", func(x, y VecVirtual) { v.and(bitsConst(0x7fffffff), x, y) })
+	instruction("sqrt", func(x, y VecVirtual) { VSQRTPS(x, y) })
+	one := func() VecVirtual { return v.load(f32(1)) }
+	instruction("rsqrt", func(x, y VecVirtual) {
+		VSQRTPS(x, y)
+		VDIVPS(y, one(), y)
+	})
+	for mode, name := range []string{"round", "floor", "ceil"} { // the modes of VROUNDPS: to nearest even, down, up
+		instruction(name, func(x, y VecVirtual) {
+			if v.wide() {
+				VRNDSCALEPS(Imm(uint64(mode)), x, y)
+			} else {
+				VROUNDPS(Imm(uint64(mode)), x, y)
+			}
+		})
+	}
 }
 
 func unary(v vec, name string, f func(VecVirtual) VecVirtual) {
@@ -135,7 +165,8 @@ func (v vec) withSign(x, y Register) {
 	v.or(s, y, y)
 }
 
-// tail is Phi(-a) for a >= 0, the normal distribution's tail: exp(-a*a/2) * g(u), u = (a-c)/(a+c).
+// tail is Phi(-a) for a >= 0, the normal distribution's tail: exp(-a*a/2) * t * p(1-t), t = 2c/(a+c). The factor t carries most
+// of what the rest does for large a, so that p varies little and the rounding of 1-t matters little.
 func (v vec) tail(a VecVirtual) VecVirtual {
 	c := v.reg()
 	VMINPS(a, v.load(f32(30)), c)
@@ -147,11 +178,12 @@ func (v vec) tail(a VecVirtual) VecVirtual {
 	VMOVUPS(c, low)
 	VFMSUB213PS(s, h, low) // c*h - s, the rounding error of s, exactly
 	e := v.exp(s, low)
-	u, d := v.reg(), v.reg()
-	VADDPS(f32(phiPivot), c, d)
-	VSUBPS(f32(phiPivot), c, u)
-	VDIVPS(d, u, u)
+	t, u := v.load(f32(2*phiPivot)), v.load(f32(1))
+	VADDPS(f32(phiPivot), c, c)
+	VDIVPS(c, t, t)
+	VSUBPS(t, u, u)
 	g := v.horner(u, phiPoly())
+	VMULPS(t, g, g)
 	VMULPS(e, g, g)
 	return g
 }
@@ -178,13 +210,13 @@ func (v vec) geluTanh(x VecVirtual) VecVirtual {
 	return s
 }
 
-// erf is x p(x*x) up to 1 and 1 - 2 Phi(-sqrt(2)|x|), with the sign of x, beyond.
+// erf is x + x p(x*x) up to 1 and 1 - 2 Phi(-sqrt(2)|x|), with the sign of x, beyond.
 func (v vec) erf(x VecVirtual) VecVirtual {
 	a := v.abs(x)
 	z := v.reg()
 	VMULPS(x, x, z)
 	near := v.horner(z, erfPoly())
-	VMULPS(x, near, near)
+	VFMADD213PS(x, x, near)
 	w := v.reg()
 	VMULPS(f32(math.Sqrt2), a, w)
 	t := v.tail(w)

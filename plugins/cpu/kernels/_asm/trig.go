@@ -1,0 +1,220 @@
+package main
+
+import (
+	"math"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
+// genTrig writes the trigonometric functions and the logarithm.
+func genTrig(v vec) {
+	turning(v, "sin", func(a VecVirtual, x Mem) VecVirtual {
+		s, c, q := v.sinCos(a)
+		y := v.oddPick(q, c, s)
+		v.flip(v.quadrantSign(q), y)
+		v.flip(v.signOf(x), y)
+		return y
+	})
+	turning(v, "cos", func(a VecVirtual, _ Mem) VecVirtual {
+		s, c, q := v.sinCos(a)
+		y := v.oddPick(q, s, c)
+		VPADDD(bitsConst(1), q, q) // cos(r + q*pi/2) is negative for q = 1 and 2
+		v.flip(v.quadrantSign(q), y)
+		return y
+	})
+	turning(v, "tan", func(a VecVirtual, x Mem) VecVirtual {
+		y := v.tan(a)
+		v.flip(v.signOf(x), y)
+		return y
+	})
+	unary(v, "atan", v.atan)
+	unary(v, "log", v.log)
+}
+
+// turning writes a function of angles that stops in front of a vector with an angle too large for sinCos. f gets |x| and x.
+func turning(v vec, name string, f func(a VecVirtual, x Mem) VecVirtual) {
+	TEXT(name+v.name, NOSPLIT, "func(dst, src *float32, blocks int) int")
+	Doc(name+v.name+" is dst[i] = "+name+"(src[i]) for i < blocks*lanes; blocks > 0, dst may be src. It ends in front of a vector",
+		"with an element of at least 2^17 and returns how many vectors are left.")
+	Pragma("noescape")
+	dst := Load(Param("dst"), GP64())
+	src := Load(Param("src"), GP64())
+	blocks := Load(Param("blocks"), GP64())
+	Label("loop")
+	x := v.reg()
+	VMOVUPS(Mem{Base: src}, x)
+	a := v.abs(x)
+	large := GP32()
+	if v.wide() {
+		k := K()
+		VCMPPS(Imm(uint64(cmpGE)), f32(angleLimit), a, k)
+		KMOVW(k, large)
+	} else {
+		m := YMM()
+		VCMPPS(Imm(uint64(cmpGE)), f32(angleLimit), a, m)
+		VMOVMSKPS(m, large)
+	}
+	TESTL(large, large)
+	JNE(LabelRef("end"))
+	VMOVUPS(f(a, Mem{Base: src}), Mem{Base: dst})
+	ADDQ(Imm(uint64(v.bytes())), src)
+	ADDQ(Imm(uint64(v.bytes())), dst)
+	DECQ(blocks)
+	JNE(LabelRef("loop"))
+	Label("end")
+	Store(blocks, ReturnIndex(0))
+	VZEROUPPER()
+	RET()
+}
+
+// reduce is r = a - q*pi/2 for a >= 0, a < angleLimit: |r| is at most angleMax, and q an integer with the low bits of q.
+// If exact is set, low is the rounding error of r.
+func (v vec) reduce(a VecVirtual, exact bool) (r, low, q VecVirtual) {
+	const shift = 0x4b400000 // 1.5*2^23: adding it rounds to an integer
+	n := v.load(bitsConst(shift))
+	VFMADD231PS(f32(2/math.Pi), a, n)
+	q = v.reg()
+	VMOVUPS(n, q)
+	VSUBPS(bitsConst(shift), n, n)
+	// The first difference is exact: both sides are multiples of 2^-24 and it is below 1. So is all but the last rounding where
+	// a is close to a multiple of pi/2, and what follows the third part of pi/2 is below 2^-70.
+	part := halfPi()
+	r = a
+	VFNMADD231PS(f32(part[0]), n, r)
+	if !exact {
+		VFNMADD231PS(f32(part[1]), n, r)
+		VFNMADD231PS(f32(part[2]), n, r)
+		return r, nil, q
+	}
+	p, e, back := v.reg(), v.reg(), v.reg()
+	VMULPS(f32(part[1]), n, p)
+	VMOVUPS(p, e)
+	VFMSUB231PS(f32(part[1]), n, e) // the product is p + e
+	first := r
+	r, low = v.reg(), v.reg()
+	VSUBPS(p, first, r)
+	VSUBPS(first, r, back) // what went into r for -p
+	VADDPS(back, p, p)
+	VSUBPS(back, r, back)
+	VSUBPS(back, first, low)
+	VSUBPS(p, low, low) // r + low is first - p
+	VSUBPS(e, low, low)
+	VFNMADD231PS(f32(part[2]), n, low)
+	return r, low, q
+}
+
+// sinCos is the sine and the cosine of the reduced angle, and its quadrant.
+func (v vec) sinCos(a VecVirtual) (s, c, q VecVirtual) {
+	r, _, q := v.reduce(a, false)
+	z := v.reg()
+	VMULPS(r, r, z)
+	c = v.horner(z, cosPoly())
+	VFMADD213PS(f32(1), z, c)
+	p := v.horner(z, sinPoly())
+	VMULPS(r, z, z)
+	VFMADD231PS(p, z, r) // r + r*z*p
+	return r, c, q
+}
+
+// tan is t = r + r^3 p(r^2), or -1/t in odd quadrants.
+func (v vec) tan(a VecVirtual) VecVirtual {
+	r, low, q := v.reduce(a, true)
+	z := v.reg()
+	VMULPS(r, r, z)
+	p := v.horner(z, tanPoly())
+	VMULPS(r, z, z)
+	VFMADD213PS(low, z, p)
+	VADDPS(p, r, r)
+	y := v.oddPick(q, v.load(f32(-1)), r)
+	VDIVPS(v.oddPick(q, r, v.load(f32(1))), y, y)
+	return y
+}
+
+// oddPick is odd in the lanes where q is odd, even elsewhere.
+func (v vec) oddPick(q, odd, even Register) VecVirtual {
+	out := v.reg()
+	if v.wide() {
+		k := K()
+		VPTESTMD(bitsConst(1), q, k)
+		VBLENDMPS(odd, even, k, out)
+	} else {
+		m := YMM()
+		VPSLLD(Imm(31), q, m)
+		VBLENDVPS(m, odd, even, out)
+	}
+	return out
+}
+
+// quadrantSign has bit 1 of q as its sign.
+func (v vec) quadrantSign(q Register) VecVirtual {
+	s := v.reg()
+	VPSLLD(Imm(30), q, s)
+	return s
+}
+
+func (v vec) signOf(x Mem) VecVirtual {
+	s := v.reg()
+	VMOVUPS(x, s)
+	return s
+}
+
+// flip changes the sign of y where s has one; the other bits of s do not matter, and are lost.
+func (v vec) flip(s, y Register) {
+	v.and(bitsConst(0x80000000), s, s)
+	v.xor(s, y, y)
+}
+
+// atan is t + t^3 p(t^2) with t = |x| up to 1, and pi/2 plus that with t = -1/|x| beyond, with the sign of x.
+func (v vec) atan(x VecVirtual) VecVirtual {
+	a := v.abs(x)
+	one := v.load(f32(1))
+	t := v.pick(cmpLT, one, a, v.load(f32(-1)), a)
+	den := v.pick(cmpLT, one, a, a, one)
+	VDIVPS(den, t, t)
+	z := v.reg()
+	VMULPS(t, t, z)
+	p := v.horner(z, atanPoly())
+	VMULPS(t, z, z)
+	const high = 0x1.921fb6p+0
+	low := v.pick(cmpLT, one, a, v.load(f32(math.Pi/2-high)), v.zero())
+	VFMADD213PS(low, z, p)
+	VADDPS(p, t, t)
+	VADDPS(v.pick(cmpLT, one, a, v.load(f32(high)), v.zero()), t, t)
+	v.withSign(x, t)
+	return t
+}
+
+// log is e*ln(2) + log(1+f) for x = 2^e * (1+f), 1+f in [sqrt(1/2), sqrt(2)).
+func (v vec) log(x VecVirtual) VecVirtual {
+	least := v.load(f32(0x1p-126))
+	scaled := v.reg()
+	VMULPS(f32(0x1p23), x, scaled)
+	m := v.pick(cmpLT, x, least, scaled, x) // denormals, made normal
+	shift := v.pick(cmpLT, x, least, v.load(f32(-23)), v.zero())
+	e := v.reg()
+	VPSUBD(bitsConst(math.Float32bits(math.Sqrt2/2)), m, e)
+	VPSRAD(Imm(23), e, e)
+	power := v.reg()
+	VPSLLD(Imm(23), e, power)
+	VPSUBD(power, m, m)
+	VCVTDQ2PS(e, e)
+	VADDPS(shift, e, e)
+	f := m
+	VSUBPS(f32(1), f, f) // exact
+	y := v.horner(f, logPoly())
+	VFMADD213PS(f32(-0.5), f, y)
+	f2 := v.reg()
+	VMULPS(f, f, f2)
+	low := v.reg()
+	VMULPS(f32(math.Ln2-float64(float32(math.Ln2))), e, low)
+	VFMADD213PS(low, f2, y)
+	VADDPS(f, y, y)
+	VFMADD231PS(f32(math.Ln2), e, y)
+	inf := v.load(f32(math.Inf(1)))
+	y = v.pick(cmpLT, x, inf, y, x) // Inf and NaN
+	zero := v.zero()
+	y = v.pick(cmpLT, x, zero, v.load(f32(math.NaN())), y)
+	return v.pick(cmpEQ, x, zero, v.load(f32(math.Inf(-1))), y)
+}
