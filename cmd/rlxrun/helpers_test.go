@@ -12,6 +12,7 @@ import (
 	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/core/sched"
 	"github.com/rlx-go/rlx/core/task"
+	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/internal/cli"
 	"github.com/rlx-go/rlx/plugins/cpu/backend"
 )
@@ -62,6 +63,29 @@ func tinyModel(t testing.TB) *model {
 	return &model{path: "tiny.rlx", segment: &seg, programs: []*program.Program{programOf(t, tinyEncode, "cpu"), programOf(t, tinyDecode, "cpu")}}
 }
 
+// inProcess is an executable without a process of its own.
+type inProcess struct {
+	device.Executable
+	p *program.Program
+}
+
+func (e inProcess) RunTensors(ctx context.Context, r device.Run, in [][]byte) ([][]byte, device.Stats, error) {
+	b, err := e.p.Bind(r.Syms)
+	if err != nil {
+		return nil, device.Stats{}, err
+	}
+	r.IO = tensor.AlignedBytes(int(e.p.IOSize))
+	for i, o := range b.Inputs {
+		copy(r.IO[o.Offset:], in[i])
+	}
+	stats, err := e.Run(ctx, r)
+	var out [][]byte
+	for _, o := range b.Outputs {
+		out = append(out, r.IO[o.Offset:o.Offset+o.Bytes])
+	}
+	return out, stats, err
+}
+
 // hostOf runs a model on the cpu backend inside this process.
 func hostOf(t testing.TB, m *model, debug debugFlags) *host {
 	t.Helper()
@@ -72,8 +96,9 @@ func hostOf(t testing.TB, m *model, debug debugFlags) *host {
 	}
 	h := &host{env: &cli.Env{Program: "rlxrun", Stdout: io.Discard, Stderr: io.Discard}, model: m, backend: "cpu", info: info, debug: debug,
 		peakRSS: func() int64 { return 0 }}
-	h.load = func(ctx context.Context, p *program.Program) (device.Executable, error) {
-		return b.Load(ctx, device.Load{Program: p, Threads: 1})
+	h.load = func(ctx context.Context, p *program.Program) (executable, error) {
+		e, err := b.Load(ctx, device.Load{Program: p, Threads: 1})
+		return inProcess{e, p}, err
 	}
 	if err := h.chooseDevice(""); err != nil {
 		t.Fatal(err)

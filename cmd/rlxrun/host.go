@@ -26,7 +26,7 @@ type host struct {
 
 	precision string // of products; empty: f32
 
-	load    func(context.Context, *program.Program) (device.Executable, error)
+	load    func(context.Context, *program.Program) (executable, error)
 	peakRSS func() int64 // of the backend's process
 	limit   int64        // bytes that may be needed; 0: what is free
 	debug   debugFlags
@@ -44,13 +44,18 @@ type runRecord struct {
 	stats device.Stats
 }
 
+// executable is a loaded program that takes inputs from where they lie and gives outputs of its own.
+type executable interface {
+	device.Executable
+	RunTensors(ctx context.Context, r device.Run, in [][]byte) (out [][]byte, st device.Stats, err error)
+}
+
 // loaded is a method ready to run.
 type loaded struct {
 	h       *host
 	prog    *program.Program
-	exe     device.Executable
+	exe     executable
 	kernels []device.Kernel
-	io      []byte
 }
 
 // chooseDevice sets the device: the one asked for, or the backend's first.
@@ -149,12 +154,12 @@ func (h *host) loadAll(ctx context.Context, methods ...string) (map[string]*load
 			}
 			return nil, err
 		}
-		out[p.Method] = &loaded{h, p, exe, exe.Kernels(), tensor.AlignedBytes(int(p.IOSize))}
+		out[p.Method] = &loaded{h, p, exe, exe.Kernels()}
 	}
 	return out, nil
 }
 
-// run executes a method once. Outputs are copies.
+// run executes a method once.
 func (l *loaded) run(ctx context.Context, in map[string]tensor.Tensor) (map[string]tensor.Tensor, error) {
 	g := l.prog.Graph
 	syms, err := checkInputs(g, in)
@@ -173,11 +178,12 @@ func (l *loaded) run(ctx context.Context, in map[string]tensor.Tensor) (map[stri
 	defer bar.Clear()
 	done := l.h.trace.span("run " + l.prog.Method)
 	rec := runRecord{prog: l.prog, syms: syms, begin: time.Now()}
-	for i, n := range g.Inputs() {
-		copy(l.io[bound.Inputs[i].Offset:], in[n.Name].Data)
+	var data, results [][]byte
+	for _, n := range g.Inputs() {
+		data = append(data, in[n.Name].Data)
 	}
-	rec.stats, err = l.exe.Run(ctx, device.Run{Syms: syms, IO: l.io, Opts: watch.options,
-		Progress: func(step int) { bar.Set(int64(step)) }})
+	results, rec.stats, err = l.exe.RunTensors(ctx, device.Run{Syms: syms, Opts: watch.options,
+		Progress: func(step int) { bar.Set(int64(step)) }}, data)
 	if err == nil {
 		err = watch.verdict(rec.stats)
 	}
@@ -186,9 +192,7 @@ func (l *loaded) run(ctx context.Context, in map[string]tensor.Tensor) (map[stri
 	}
 	out := map[string]tensor.Tensor{}
 	for i, o := range bound.Outputs {
-		t := tensor.New(o.DType, o.Shape...)
-		copy(t.Data, l.io[o.Offset:o.Offset+o.Bytes])
-		out[g.Outputs[i].Name] = t
+		out[g.Outputs[i].Name] = tensor.Tensor{DType: o.DType, Shape: o.Shape, Data: results[i]}
 	}
 	rec.wall = time.Since(rec.begin)
 	done()

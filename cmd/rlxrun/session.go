@@ -127,7 +127,7 @@ func (s *session) host(ctx context.Context) (*host, error) {
 	if err := info.CheckPrecision(h.precision); err != nil {
 		return nil, err
 	}
-	h.load = func(ctx context.Context, p *program.Program) (device.Executable, error) {
+	h.load = func(ctx context.Context, p *program.Program) (executable, error) {
 		if err := s.model.verifyProgram(p); err != nil {
 			return nil, err
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/tensor"
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
@@ -208,7 +209,7 @@ func (x *hostRun) stream(ctx context.Context) error {
 	s := x.e.s
 	if s.region != nil {
 		for i, b := range cut(s.region.data, x.e.bound.inputs) {
-			copy(b, x.in[i])
+			tensor.Copy(b, x.in[i])
 		}
 		for _, b := range cut(s.region.data, x.e.bound.outputs) {
 			clear(b) // what a backend does not write must not be an earlier run's
@@ -226,7 +227,7 @@ func (x *hostRun) stream(ctx context.Context) error {
 	err = x.receive(st)
 	if err == nil && s.region != nil {
 		for i, b := range cut(s.region.data, x.e.bound.outputs) {
-			copy(x.out[i], b)
+			tensor.Copy(x.out[i], b)
 		}
 	} else if err == nil {
 		for i, b := range x.staged {

@@ -85,7 +85,7 @@ func (x *executable) Run(ctx context.Context, r device.Run) (device.Stats, error
 		err := x.g.access(x.up, in, func(to []byte) {
 			at := int64(0)
 			for _, o := range x.b.Inputs {
-				copy(to[at:], r.IO[o.Offset:o.Offset+o.Bytes])
+				tensor.Copy(to[at:at+o.Bytes], r.IO[o.Offset:o.Offset+o.Bytes])
 				at += program.AlignUp(o.Bytes)
 			}
 		})
@@ -425,7 +425,7 @@ func (c *recording) finish() error {
 		}
 		at := int64(0)
 		for _, o := range x.b.Outputs {
-			copy(c.r.IO[o.Offset:o.Offset+o.Bytes], from[at:])
+			tensor.Copy(c.r.IO[o.Offset:o.Offset+o.Bytes], from[at:at+o.Bytes])
 			at += program.AlignUp(o.Bytes)
 		}
 	})
