@@ -50,7 +50,7 @@ func compileCommand() *cli.Command {
 			fs.ListVarP(&f.set, "set", "", "`KEY=VALUE` a value of the configuration (repeatable)")
 			fs.ChoiceVar(&f.dtype, "dtype", "element type in which weights are stored", "keep", "f32", "f16", "bf16")
 			fs.Group("Compiler")
-			fs.StringSliceVar(&f.targets, "target", nil, "targets to write schedules for (default: all of "+strings.Join(targetNames(), ",")+"); portable is always there")
+			fs.StringSliceVar(&f.targets, "target", nil, "`targets` to write schedules for, of "+strings.Join(pass.TargetNames(), ", ")+" (default portable,cpu); portable is always there. A level such as x86-64-v4 is the least processor on which the cpu backend runs the artifact; it chooses its kernels by the processor either way")
 			fs.StringSliceVar(&f.precisions, "precision", nil, "`precisions` that a run may choose for the operands of products, its default first (default: "+strings.Join(device.Precisions(), ",")+")")
 			fs.ListVarP(&f.dump, "dump", "", "`PHASE=PATH` writes the graphs after a phase as text, - to standard output (repeatable)")
 			fs.StringVar(&f.stopAfter, "stop-after", "", "stop after a `pass`: "+strings.Join(pass.Names(), ", "))
@@ -68,29 +68,19 @@ func compileCommand() *cli.Command {
 // phases are what --dump and --stop-after name.
 func phases() []string { return append([]string{"in"}, pass.Names()...) }
 
-func targetNames() []string {
-	var out []string
-	for _, t := range pass.Targets() {
-		out = append(out, t.Name)
-	}
-	return out
-}
-
 // chooseTargets finds the targets by name; portable comes first, always.
 func chooseTargets(names []string) ([]pass.Target, error) {
 	if len(names) == 0 {
 		return pass.Targets(), nil
 	}
-	want := map[string]bool{"portable": true}
 	for _, n := range names {
 		if _, err := pass.FindTarget(n); err != nil {
 			return nil, err
 		}
-		want[n] = true
 	}
-	var out []pass.Target
-	for _, t := range pass.Targets() {
-		if want[t.Name] {
+	out := []pass.Target{pass.Portable}
+	for _, n := range pass.TargetNames() { // in one order, however they are asked for
+		if t, err := pass.FindTarget(n); err == nil && n != pass.Portable.Name && slices.Contains(names, n) {
 			out = append(out, t)
 		}
 	}

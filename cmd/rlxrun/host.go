@@ -81,17 +81,20 @@ func (h *host) pick(method string) (*program.Program, error) {
 	if len(progs) == 0 {
 		return nil, cli.Usagef("--method "+method, "is not a method of %s; methods are %s", h.model.path, strings.Join(h.model.methods(), ", "))
 	}
+	if err := h.info.CheckLevel(progs); err != nil {
+		return nil, err
+	}
 	var reasons []string
 	for _, target := range append(slices.Clone(h.info.Targets), "portable") {
 		for _, p := range progs {
-			if p.Target != target {
+			if !h.info.Takes(target, p.Target) {
 				continue
 			}
 			lacks := h.lacks(p)
 			if lacks == "" {
 				return p, nil
 			}
-			if r := target + ": it lacks " + lacks; !slices.Contains(reasons, r) {
+			if r := p.Target + ": it lacks " + lacks; !slices.Contains(reasons, r) {
 				reasons = append(reasons, r)
 			}
 		}

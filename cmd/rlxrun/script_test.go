@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -21,6 +22,7 @@ import (
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/format"
 	"github.com/rlx-go/rlx/plugins/cpu/backend"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels"
 	"github.com/rlx-go/rlx/plugins/rpc"
 )
 
@@ -122,7 +124,7 @@ func scripts(t *testing.T, dir string, demo bool) {
 			if err != nil {
 				return err
 			}
-			for _, f := range []string{file, "../../demo/scene1.png", "../../demo/scene1.mask.png", "../../demo/coins.png", "../../demo/coins.mask.png", "../../demo/golden.safetensors"} {
+			for _, f := range []string{file, "../../demo/scene1.png", "../../demo/scene1.mask.png", "../../demo/coins.png", "../../demo/coins.mask.png", "../../demo/golden.safetensors", "../../demo/sam-nano.safetensors"} {
 				abs, err := filepath.Abs(f)
 				if err != nil {
 					return err
@@ -132,6 +134,12 @@ func scripts(t *testing.T, dir string, demo bool) {
 				}
 			}
 			return nil
+		},
+		Condition: func(cond string) (bool, error) {
+			if cond == "avx2" {
+				return slices.Contains(kernels.Features(), "avx2"), nil
+			}
+			return false, fmt.Errorf("no condition %q", cond)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exit": exitStatus, "halt": halt, "iou": maskIoU, "flip": flip, "nobackend": noBackend,

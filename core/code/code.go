@@ -10,7 +10,7 @@ import "github.com/rlx-go/rlx/core/diag"
 var (
 	Target = diag.Define("RLX2002", "unknown target", `
 A program is compiled for one of the targets that the message lists. "portable" runs on every backend; "cpu" also uses
-fused ops.`)
+fused ops; "cpu:LEVEL" is "cpu" for processors of at least that level.`)
 
 	CheckpointRead = diag.Define("RLX3010", "checkpoint cannot be read", `
 The checkpoint is missing, is not a regular file, or the operating system refused to read it. A checkpoint is a

@@ -34,22 +34,40 @@ var (
 	CPU      = Target{Name: "cpu", Level: ir.Fused, Broadcast: true} // and the fused ops
 )
 
-// Targets lists the targets, most general first.
+// Targets lists the targets that a model is compiled for unless others are asked for, most general first.
 func Targets() []Target { return []Target{Portable, CPU} }
+
+// levels are the processors that a schedule for cpu may demand: "cpu:x86-64-v4" is the schedule of "cpu" that the cpu backend
+// runs on a processor of at least that level only. Passes do not depend on it.
+var levels = []string{"x86-64-v3", "x86-64-v4", "arm64"}
+
+// TargetNames lists all targets, most general first.
+func TargetNames() []string {
+	var names []string
+	for _, t := range Targets() {
+		names = append(names, t.Name)
+	}
+	for _, l := range levels {
+		names = append(names, CPU.Name+":"+l)
+	}
+	return names
+}
 
 // ErrTarget is an unknown target.
 var ErrTarget = code.Target
 
 // FindTarget returns the target of that name.
 func FindTarget(name string) (Target, error) {
-	var names []string
-	for _, t := range Targets() {
-		if t.Name == name {
-			return t, nil
-		}
-		names = append(names, t.Name)
+	known := TargetNames()
+	if !slices.Contains(known, name) {
+		return Target{}, diag.New(ErrTarget, "target", "%q is unknown; known are %s", name, strings.Join(known, ", "))
 	}
-	return Target{}, diag.New(ErrTarget, "target", "%q is unknown; known are %s", name, strings.Join(names, ", "))
+	t := Portable
+	if name != t.Name {
+		t = CPU
+		t.Name = name
+	}
+	return t, nil
 }
 
 // Params gives the values of weights. It is asked only for those that folding needs.

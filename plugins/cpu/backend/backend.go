@@ -17,6 +17,7 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
 	_ "github.com/rlx-go/rlx/core/op" // the ops that programs name
+	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/plugins/cpu/kernels"
 )
@@ -117,20 +118,27 @@ func (Backend) Info(context.Context) (device.Info, error) {
 	for _, d := range dtype.All() {
 		types = append(types, d.String())
 	}
-	features := append(kernels.Features(), fmt.Sprintf("%d threads", runtime.GOMAXPROCS(0)))
+	about := append(slices.Clone(features()), fmt.Sprintf("%d threads", runtime.GOMAXPROCS(0)))
 	return device.Info{
-		Name: "cpu", Version: Version, Targets: []string{"cpu", "portable"}, Ops: ops, DTypes: types,
-		Devices:    []device.Device{{ID: "0", Name: processorName(), Type: "cpu", Memory: physicalMemory(), Features: features}},
+		Name: "cpu", Version: Version, Targets: targets(), Ops: ops, DTypes: types,
+		Devices:    []device.Device{{ID: "0", Name: processorName(), Type: "cpu", Memory: physicalMemory(), Features: about}},
 		Precisions: precisions,
 	}, nil
 }
 
 // Load prepares a program: it finds the kernels and allocates the arena.
-func (Backend) Load(_ context.Context, l device.Load) (device.Executable, error) {
+func (b Backend) Load(ctx context.Context, l device.Load) (device.Executable, error) {
 	if l.Device != "" && l.Device != "0" {
 		return nil, diag.New(device.ErrUnavailable, "cpu", "no device %q; there is one, 0", l.Device)
 	}
-	if err := (device.Info{Name: "cpu", Precisions: precisions}).CheckPrecision(l.Precision); err != nil {
+	info, err := b.Info(ctx)
+	if err == nil {
+		err = info.CheckLevel([]*program.Program{l.Program})
+	}
+	if err == nil {
+		err = info.CheckPrecision(l.Precision)
+	}
+	if err != nil {
 		return nil, err
 	}
 	precision, _ := kernels.ParsePrecision(l.Precision) // f32 where it is empty

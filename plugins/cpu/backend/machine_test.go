@@ -1,0 +1,57 @@
+package backend
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/sched"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels"
+)
+
+// Masking the processor hides its levels; a program for a level that is hidden is refused before anything is made ready.
+func TestLevels(t *testing.T) {
+	g, err := ir.Parse("graph f\nx = input : f32[4]\ny = neg x : f32[4]\nreturn y=y\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	load := func(target string) error {
+		p, _, err := sched.Build(g, sched.Options{Target: target})
+		if err != nil {
+			t.Fatal(err)
+		}
+		x, err := Backend{}.Load(t.Context(), device.Load{Program: p, Threads: 1})
+		if err == nil {
+			x.Close()
+		}
+		return err
+	}
+	for _, set := range kernels.Features() {
+		t.Setenv(kernels.FeaturesEnv, set)
+		info, err := Backend{}.Info(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f := info.Devices[0].Features; f[len(f)-2] != set {
+			t.Errorf("%s: features %v; want it as the last set", set, f)
+		}
+		for _, l := range levels {
+			has := slices.Contains(info.Targets, l.target)
+			if set == "generic" && has || set == l.features && !has {
+				t.Errorf("%s: targets %v", set, info.Targets)
+			}
+			if err := load(l.target); has != (err == nil) || err != nil && !errors.Is(err, device.ErrLevel) {
+				t.Errorf("%s: program for %s: %v; targets are %v", set, l.target, err, info.Targets)
+			}
+		}
+		if err := load("cpu"); err != nil {
+			t.Errorf("%s: %v", set, err)
+		}
+	}
+	t.Setenv(kernels.FeaturesEnv, "mmx") // which no pool is made for
+	if got, want := features(), kernels.Features(); !slices.Equal(got, want) {
+		t.Errorf("features %v; want %v", got, want)
+	}
+}
