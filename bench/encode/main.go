@@ -1,7 +1,7 @@
-// Encode measures the image encoder of SAM ViT-B on the cpu backend: the time of each kind of op beside the least time that
-// the machine would need for it, the share of the peak end to end, and the peak memory.
+// Encode measures the image encoder of SAM ViT-B on the cpu backend, in each precision: the time of each kind of op beside the
+// least time that the machine would need for it, the share of the peak end to end, and the peak memory.
 //
-//	make build && go run ./bench/peak > out/peak.json && go run ./bench/encode -peak out/peak.json
+//	make build && go run ./bench/peak > out/peak.json && go run ./bench/encode -peak out/peak.json [-precision f32,bf16]
 //
 // Without -artifact the checkpoint of the ViT-B golden is synthesised and compiled.
 package main
@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/rlx-go/rlx/core/dtype"
@@ -29,10 +30,11 @@ func main() {
 	bin := flag.String("bin", "bin", "folder of the built commands")
 	artifact := flag.String("artifact", "", "compiled model with a method encode; empty: the ViT-B golden's")
 	peak := flag.String("peak", "", "output of bench/peak")
+	precisions := flag.String("precision", "f32,bf16", "precisions to measure")
 	threads := flag.Int("threads", 0, "threads; 0 is one for each processor")
 	runs := flag.Int("n", 5, "runs after the first")
 	flag.Parse()
-	if err := run(*bin, *artifact, *peak, *threads, *runs); err != nil {
+	if err := run(*bin, *artifact, *peak, strings.Split(*precisions, ","), *threads, *runs); err != nil {
 		fmt.Fprintln(os.Stderr, "encode:", err)
 		os.Exit(1)
 	}
@@ -43,16 +45,28 @@ type peaks struct {
 	Features string  `json:"features"`
 	Threads  int     `json:"threads"`
 	FMA      float64 `json:"fma_gflop_per_s"`
+	Half     float64 `json:"bf16_gflop_per_s"`
 	Copy     float64 `json:"copy_gb_per_s"`
+}
+
+// of is the peak for products in a precision; where the processor has no instructions for bf16, it computes them in f32.
+func (p peaks) of(precision string) float64 {
+	if precision == "bf16" && p.Half > 0 {
+		return p.Half
+	}
+	return p.FMA
 }
 
 // measured is the part of rlxrun bench's output that is used here.
 type measured struct {
 	Device         string    `json:"device"`
+	Precision      string    `json:"precision"`
 	LoadMS         float64   `json:"load_ms"`
 	FirstMS        float64   `json:"first_ms"`
 	RunsMS         []float64 `json:"runs_ms"`
 	MedianMS       float64   `json:"median_ms"`
+	MinMS          float64   `json:"min_ms"`
+	MaxMS          float64   `json:"max_ms"`
 	ArenaBytes     int64     `json:"arena_bytes"`
 	WeightsBytes   int64     `json:"weights_bytes"`
 	BackendPeakRSS int64     `json:"backend_peak_rss_bytes"`
@@ -67,7 +81,7 @@ type measured struct {
 	} `json:"profile"`
 }
 
-func run(bin, artifact, peak string, threads, runs int) error {
+func run(bin, artifact, peak string, precisions []string, threads, runs int) error {
 	if peak == "" {
 		return fmt.Errorf("-peak is missing: the figures are shares of what bench/peak measures")
 	}
@@ -93,15 +107,20 @@ func run(bin, artifact, peak string, threads, runs int) error {
 	if threads > 0 {
 		count = strconv.Itoa(threads)
 	}
-	args := []string{"bench", artifact, "-b", "cpu", "--method", "encode", "--threads", count, "-n", strconv.Itoa(runs), "--format", "json"}
-	var plain, profiled measured
-	if err := command(&plain, filepath.Join(bin, "rlxrun"), args...); err != nil {
-		return err
+	for _, precision := range precisions {
+		args := []string{"bench", artifact, "-b", "cpu", "--method", "encode", "--precision", precision, "--threads", count, "--json"}
+		var plain, profiled measured
+		if err := command(&plain, filepath.Join(bin, "rlxrun"), append(args, "-n", strconv.Itoa(runs))...); err != nil {
+			return err
+		}
+		if err := command(&profiled, filepath.Join(bin, "rlxrun"), append(args, "-n", "1", "--profile")...); err != nil {
+			return err
+		}
+		if err := report(p, plain, profiled); err != nil {
+			return err
+		}
 	}
-	if err := command(&profiled, filepath.Join(bin, "rlxrun"), append(args, "--profile")...); err != nil {
-		return err
-	}
-	return report(p, plain, profiled)
+	return nil
 }
 
 // compileGolden writes the checkpoint of the ViT-B golden and compiles it.
@@ -131,24 +150,26 @@ func command(into any, name string, args ...string) error {
 	return json.Unmarshal(out.Bytes(), into)
 }
 
-// report prints the tables. The least time of an op is that of its arithmetic at the peak or of its operands and results,
-// each once, at the bandwidth of copying, whichever is longer.
+// report prints the tables. The least time of an op is that of its arithmetic at the peak of the precision or of its operands
+// and results, each once, at the bandwidth of copying, whichever is longer.
 func report(p peaks, m, profiled measured) error {
+	peak := p.of(m.Precision)
+	fmt.Printf("\n%s\n", m.Precision)
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(w, "op\tcount\tms\tof the encode\tGFLOP/s\tleast ms\tleast of actual\t\n")
 	for _, o := range profiled.Profile {
-		least := max(float64(o.FLOPs)/p.FMA, float64(o.Bytes)/p.Copy) / 1e6
+		least := max(float64(o.FLOPs)/peak, float64(o.Bytes)/p.Copy) / 1e6
 		fmt.Fprintf(w, "%s\t%d\t%.1f\t%.1f %%\t%.0f\t%.1f\t%.0f %%\t\n", o.Op, o.Count, o.MS, 100*o.Share, float64(o.FLOPs)/o.MS/1e6, least, 100*least/o.MS)
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	floor := encoderFLOPs / p.FMA / 1e6
+	floor := encoderFLOPs / peak / 1e6
 	w = tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "\ndevice\t%s\n", m.Device)
-	fmt.Fprintf(w, "FMA peak, %s, %d threads\t%.0f GFLOP/s\n", p.Features, p.Threads, p.FMA)
+	fmt.Fprintf(w, "peak, %s, %s, %d threads\t%.0f GFLOP/s\n", m.Precision, p.Features, p.Threads, peak)
 	fmt.Fprintf(w, "copying\t%.1f GB/s read and written\n", p.Copy)
-	fmt.Fprintf(w, "encode, median of %d\t%.0f ms\n", len(m.RunsMS), m.MedianMS)
+	fmt.Fprintf(w, "encode, median of %d\t%.0f ms (%.0f to %.0f)\n", len(m.RunsMS), m.MedianMS, m.MinMS, m.MaxMS)
 	fmt.Fprintf(w, "floor, %.2f TFLOP at the peak\t%.0f ms\n", encoderFLOPs/1e12, floor)
 	fmt.Fprintf(w, "share of the peak, end to end\t%.1f %%\n", 100*floor/m.MedianMS)
 	fmt.Fprintf(w, "first run over steady run\t%.2f\n", m.FirstMS/m.MedianMS)

@@ -1,5 +1,6 @@
 // Peak measures what this machine can do at most, so that other figures can be given as shares of it: fused multiply-adds in
-// f32 and copying of memory, on one thread and on all. It prints JSON.
+// f32, products of bfloat16 (AMX tiles, or vectors where there are none) and copying of memory, on one thread and on all. It
+// prints JSON.
 //
 //	go run ./bench/peak [-threads N] [-for 1s]
 //
@@ -27,6 +28,9 @@ type peaks struct {
 	// GFLOP/s of f32 multiply-adds, two operations each; 0 where the instruction set has no loop for it.
 	FMA1 float64 `json:"fma_gflop_per_s_1_thread"`
 	FMA  float64 `json:"fma_gflop_per_s"`
+	// GFLOP/s of products of bfloat16 with sums in f32; 0 where the processor has no instructions for them.
+	Half1 float64 `json:"bf16_gflop_per_s_1_thread"`
+	Half  float64 `json:"bf16_gflop_per_s"`
 	// GB/s read plus written.
 	Copy1 float64 `json:"copy_gb_per_s_1_thread"`
 	Copy  float64 `json:"copy_gb_per_s"`
@@ -59,9 +63,12 @@ func run(threads int, span time.Duration) error {
 		}
 		p.Features, p.Threads = pool.Features(), n
 		p.FMA = measure.Best(span, func() float64 { return kernels.FMAFlops(pool, measure.PeakRounds) }) / 1e9
+		if kernels.HalfFlops(pool, 1) > 0 {
+			p.Half = measure.Best(span, func() float64 { return kernels.HalfFlops(pool, measure.PeakRounds) }) / 1e9
+		}
 		p.Copy = measure.Best(span, func() float64 { return copied(pool, dst, src) }) / 1e9
 		if n == 1 {
-			p.FMA1, p.Copy1 = p.FMA, p.Copy
+			p.FMA1, p.Half1, p.Copy1 = p.FMA, p.Half, p.Copy
 		}
 		pool.Close()
 	}
