@@ -113,7 +113,7 @@ type Stats struct {
 	Total    time.Duration
 	Steps    []Step // when RunOptions.Profile is set
 	Clock    string // that took the times of Steps: HostClock or DeviceClock; empty: HostClock
-	PeakRSS  int64  // bytes, of the process that ran it
+	PeakRSS  int64  // bytes, of the process that ran it; backends leave it to what serves them
 	FirstNaN int    // node; -1: none, or not checked
 
 	// DeviceMemory is what the executable holds of a device's own memory, in bytes; 0 where the device uses the host's.

@@ -220,10 +220,7 @@ func (x *backendRun) answer(stats device.Stats) error {
 		return toWire(diag.New(diag.Internal, "", "%d step times for %d steps", len(stats.Steps), len(x.l.prog.Steps)), 0, "")
 	}
 	x.l.stats, x.l.statsOf = stats.Steps, x.h.Generation
-	if stats.PeakRSS == 0 {
-		stats.PeakRSS = peakRSSOfSelf()
-	}
 	return x.send(&rlxv1.RunReply{Part: &rlxv1.RunReply_Done{Done: &rlxv1.Done{Generation: x.h.Generation,
-		TotalNs: int64(stats.Total), PeakRss: stats.PeakRSS, FirstNan: int64(stats.FirstNaN), Steps: int32(len(stats.Steps)),
+		TotalNs: int64(stats.Total), PeakRss: peakRSSOfSelf(), FirstNan: int64(stats.FirstNaN), Steps: int32(len(stats.Steps)),
 		DeviceClock: stats.Clock == device.DeviceClock, DeviceMemory: stats.DeviceMemory}}})
 }

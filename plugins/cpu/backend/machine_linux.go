@@ -21,15 +21,6 @@ func allocate(n int64) ([]byte, func(), error) {
 	return b, func() { _ = unix.Munmap(b) }, nil
 }
 
-// peakRSS is the largest resident set of this process so far, in bytes.
-func peakRSS() int64 {
-	var u unix.Rusage
-	if unix.Getrusage(unix.RUSAGE_SELF, &u) != nil {
-		return 0
-	}
-	return u.Maxrss << 10
-}
-
 func physicalMemory() int64 {
 	var s unix.Sysinfo_t
 	if unix.Sysinfo(&s) != nil {

@@ -10,9 +10,6 @@ import (
 
 func allocate(n int64) ([]byte, func(), error) { return tensor.AlignedBytes(int(n)), nil, nil }
 
-// peakRSS is not known here; 0 stands for unknown.
-func peakRSS() int64 { return 0 }
-
 func physicalMemory() int64 { return 0 }
 
 func processorName() string { return runtime.GOARCH }
