@@ -1,0 +1,288 @@
+//go:build amd64 || arm64
+
+package kernels
+
+import "sync"
+
+// Adapters of the generated routines, which take addresses and whole vectors. They bound what the assembly touches: each index
+// expression is the last element it reads or writes.
+
+// gemmAsm is the signature of the generated gemm kernels.
+type gemmAsm = func(k int, a, b, c *float32, ldc int, accumulate int, bias, residual *float32, ldr int)
+
+func gemmOf(kernels []gemmAsm, nr int) func(rows, k int, a, b, c []float32, ldc int, accumulate bool, bias, residual []float32, ldr int) {
+	return func(rows, k int, a, b, c []float32, ldc int, accumulate bool, bias, residual []float32, ldr int) {
+		if len(a) < rows*k || len(b) < nr*k {
+			panic("BUG: gemm panel is short")
+		}
+		_ = c[(rows-1)*ldc+nr-1]
+		acc := 0
+		if accumulate {
+			acc = 1
+		}
+		if bias != nil {
+			_ = bias[nr-1]
+		}
+		if residual != nil {
+			_ = residual[(rows-1)*ldr+nr-1]
+		}
+		kernels[rows-1](k, head(a), head(b), &c[0], ldc, acc, head(bias), head(residual), ldr)
+	}
+}
+
+// head is the address of the first element, nil for none.
+func head(s []float32) *float32 {
+	if len(s) == 0 {
+		return nil
+	}
+	return &s[0]
+}
+
+// unaryOf turns a routine over whole vectors into one over any length: the rest goes through a padded copy, so that an element's
+// bits do not depend on where it stands.
+func unaryOf(lanes int, f func(dst, src *float32, blocks int)) func(dst, src []float32) {
+	return func(dst, src []float32) {
+		dst = dst[:len(src)]
+		n := len(src) / lanes
+		if n > 0 {
+			f(&dst[0], &src[0], n)
+		}
+		if rest := src[n*lanes:]; len(rest) > 0 {
+			buf := vectors.Get().(*[16]float32)
+			copy(buf[:], rest)
+			f(&buf[0], &buf[0], 1)
+			copy(dst[n*lanes:], buf[:len(rest)])
+			vectors.Put(buf)
+		}
+	}
+}
+
+// vectors are the padded copies: a local one would be allocated in each call.
+var vectors = sync.Pool{New: func() any { return new([16]float32) }}
+
+// angleOf is unaryOf for a routine that stops in front of a vector with an angle that it cannot reduce, and tells how many vectors are
+// left; such angles are computed in float64.
+func angleOf(lanes int, f func(dst, src *float32, blocks int) (left int), op UnaryOp) func(dst, src []float32) {
+	exact := unary64[op]
+	return func(dst, src []float32) {
+		dst = dst[:len(src)]
+		for len(src) > 0 {
+			if n := len(src) / lanes; n > 0 {
+				done := (n - f(&dst[0], &src[0], n)) * lanes
+				if dst, src = dst[done:], src[done:]; len(src) == 0 {
+					return
+				}
+			}
+			buf, n := vectors.Get().(*[16]float32), min(lanes, len(src))
+			var large [16]bool
+			for i, x := range src[:n] {
+				if large[i] = x >= angleLimit || x <= -angleLimit; large[i] {
+					x = 0
+				}
+				buf[i] = x
+			}
+			clear(buf[n:])
+			f(&buf[0], &buf[0], 1)
+			for i, x := range src[:n] {
+				if large[i] {
+					buf[i] = float32(exact(float64(x)))
+				}
+			}
+			copy(dst[:n], buf[:])
+			vectors.Put(buf)
+			dst, src = dst[n:], src[n:]
+		}
+	}
+}
+
+const angleLimit = 1 << 17 // as in _asm/fit.go
+
+func transposeOf(lanes int, f func(dst *float32, ldd int, src *float32, lds int, rows int, blocks int)) func([]float32, int, []float32, int, int, int) {
+	return func(dst []float32, ldd int, src []float32, lds int, rows, cols int) {
+		if cols == 0 || rows == 0 {
+			return
+		}
+		_, _ = dst[(cols-1)*ldd+lanes-1], src[(rows-1)*lds+cols-1]
+		f(&dst[0], ldd, &src[0], lds, rows, cols/lanes)
+	}
+}
+
+func copyRowsOf(lanes int, f func(dst *float32, ldd int, src *float32, lds int, rows int)) func([]float32, int, []float32, int, int) {
+	return func(dst []float32, ldd int, src []float32, lds int, rows int) {
+		if rows == 0 {
+			return
+		}
+		_, _ = dst[(rows-1)*ldd+lanes-1], src[(rows-1)*lds+lanes-1]
+		f(&dst[0], ldd, &src[0], lds, rows)
+	}
+}
+
+func dotRowsOf(f func(dst *float32, inc int, mat *float32, ld int, rows int, x *float32, k int)) func([]float32, int, []float32, int, int, []float32) {
+	return func(dst []float32, inc int, mat []float32, ld int, rows int, x []float32) {
+		if rows == 0 {
+			return
+		}
+		k := len(x)
+		if k == 0 {
+			for i := range rows {
+				dst[i*inc] = 0
+			}
+			return
+		}
+		_, _ = dst[(rows-1)*inc], mat[(rows-1)*ld+k-1]
+		f(&dst[0], inc, &mat[0], ld, rows, &x[0], k)
+	}
+}
+
+func widenOf(lanes int, f func(dst *float32, src *uint16, blocks int), one func(uint16) float32) func([]float32, []uint16) {
+	return func(dst []float32, src []uint16) {
+		dst = dst[:len(src)]
+		n := len(src) / lanes
+		if n > 0 {
+			f(&dst[0], &src[0], n)
+		}
+		for i := n * lanes; i < len(src); i++ {
+			dst[i] = one(src[i])
+		}
+	}
+}
+
+func addOf(lanes int, f func(dst, a, b *float32, blocks int)) func(dst, a, b []float32) {
+	return func(dst, a, b []float32) {
+		dst, b = dst[:len(a)], b[:len(a)]
+		n := len(a) / lanes
+		if n > 0 {
+			f(&dst[0], &a[0], &b[0], n)
+		}
+		for i := n * lanes; i < len(a); i++ {
+			dst[i] = a[i] + b[i]
+		}
+	}
+}
+
+func scoreMaxOf(nr int, f func(s *float32, keys int, scale float32, max *float32)) func([]float32, float32, []float32) {
+	return func(s []float32, scale float32, max []float32) {
+		_ = max[nr-1]
+		if keys := len(s) / nr; keys > 0 {
+			f(&s[0], keys, scale, &max[0])
+		}
+	}
+}
+
+func scoreBiasMaxOf(nr int, f func(s *float32, keys int, scale float32, row, each, max *float32)) func([]float32, float32, []float32, []float32, []float32) {
+	return func(s []float32, scale float32, row, each, max []float32) {
+		_, _ = row[nr-1], max[nr-1]
+		if keys := len(s) / nr; keys > 0 {
+			_ = each[keys*nr-1]
+			f(&s[0], keys, scale, &row[0], &each[0], &max[0])
+		}
+	}
+}
+
+func expSumOf(nr int, f func(s *float32, keys int, max, sum *float32)) func([]float32, []float32, []float32) {
+	return func(s []float32, max, sum []float32) {
+		_, _ = max[nr-1], sum[nr-1]
+		if keys := len(s) / nr; keys > 0 {
+			f(&s[0], keys, &max[0], &sum[0])
+		}
+	}
+}
+
+func scaleRowsOf(nr int, f func(x *float32, rows int, by *float32)) func([]float32, []float32) {
+	return func(x, by []float32) {
+		_ = by[nr-1]
+		if rows := len(x) / nr; rows > 0 {
+			f(&x[0], rows, &by[0])
+		}
+	}
+}
+
+func sumOf(lanes int, f func(x *float32, blocks int) float32) func([]float32) float32 {
+	return func(x []float32) float32 {
+		var s float32
+		n := len(x) / lanes
+		if n > 0 {
+			s = f(&x[0], n)
+		}
+		for _, v := range x[n*lanes:] {
+			s += v
+		}
+		return s
+	}
+}
+
+func squaresOf(lanes int, f func(x *float32, blocks int, mean float32) float32) func([]float32, float32) float32 {
+	return func(x []float32, mean float32) float32 {
+		var s float32
+		n := len(x) / lanes
+		if n > 0 {
+			s = f(&x[0], n, mean)
+		}
+		for _, v := range x[n*lanes:] {
+			s += (v - mean) * (v - mean)
+		}
+		return s
+	}
+}
+
+func normalizeOf(lanes int, f func(dst, x, gamma, beta *float32, blocks int, mean, scale float32)) func([]float32, []float32, []float32, []float32, float32, float32) {
+	return func(dst, x, gamma, beta []float32, mean, scale float32) {
+		dst, gamma, beta = dst[:len(x)], gamma[:len(x)], beta[:len(x)]
+		n := len(x) / lanes
+		if n > 0 {
+			f(&dst[0], &x[0], &gamma[0], &beta[0], n, mean, scale)
+		}
+		for i := n * lanes; i < len(x); i++ {
+			dst[i] = (x[i]-mean)*scale*gamma[i] + beta[i]
+		}
+	}
+}
+
+func binariesOf(lanes int, add, sub, mul, div, max, min func(dst, a, b *float32, blocks int)) [binaryCount]func(dst, a, b []float32) {
+	fs := binaryGeneric()
+	for op, f := range map[BinaryOp]func(dst, a, b *float32, blocks int){Add: add, Sub: sub, Mul: mul, Div: div, Max: max, Min: min} {
+		rest := fs[op]
+		fs[op] = func(dst, a, b []float32) {
+			dst, b = dst[:len(a)], b[:len(a)]
+			n := len(a) / lanes
+			if n > 0 {
+				f(&dst[0], &a[0], &b[0], n)
+			}
+			if n *= lanes; n < len(a) {
+				rest(dst[n:], a[n:], b[n:])
+			}
+		}
+	}
+	return fs
+}
+
+func comparesOf(lanes int, eq, ne, lt, le, gt, ge func(dst *uint8, a, b *float32, blocks int)) [compareCount]func(dst []uint8, a, b []float32) {
+	fs := compareGeneric()
+	for op, f := range map[CompareOp]func(dst *uint8, a, b *float32, blocks int){Eq: eq, Ne: ne, Lt: lt, Le: le, Gt: gt, Ge: ge} {
+		rest := fs[op]
+		fs[op] = func(dst []uint8, a, b []float32) {
+			dst, b = dst[:len(a)], b[:len(a)]
+			n := len(a) / lanes
+			if n > 0 {
+				f(&dst[0], &a[0], &b[0], n)
+			}
+			if n *= lanes; n < len(a) {
+				rest(dst[n:], a[n:], b[n:])
+			}
+		}
+	}
+	return fs
+}
+
+func chooseOf(lanes int, f func(dst *float32, cond *uint8, t, f *float32, blocks int)) func(dst []float32, cond []uint8, t, f []float32) {
+	return func(dst []float32, cond []uint8, yes, no []float32) {
+		dst, yes, no = dst[:len(cond)], yes[:len(cond)], no[:len(cond)]
+		n := len(cond) / lanes
+		if n > 0 {
+			f(&dst[0], &cond[0], &yes[0], &no[0], n)
+		}
+		if n *= lanes; n < len(cond) {
+			chooseGeneric(dst[n:], cond[n:], yes[n:], no[n:])
+		}
+	}
+}
