@@ -178,6 +178,54 @@ func times(ticks []uint64, tick float64, from, to time.Duration) (starts, length
 	return starts, lengths
 }
 
+// startClock prepares the times of a profiled run. They are the device's where it has a clock and the run is not taken
+// apart for something else; then all of it stays one submission, and runs as it does without a profile.
+func (c *recording) startClock() (err error) {
+	x := c.x
+	if !c.r.Opts.Profile {
+		return nil
+	}
+	c.stats.Clock = device.HostClock
+	if !x.g.timestamps || c.r.Opts.CheckNaN || c.r.Opts.Observe != nil && len(c.r.Opts.Dump) > 0 {
+		return nil
+	}
+	if c.tick, err = x.g.tick(); err != nil {
+		return err
+	}
+	if x.clock == nil {
+		if x.clock, err = x.g.newClock(len(x.p.Steps) + 1); err != nil {
+			return err
+		}
+	}
+	c.clock, c.stats.Clock = x.clock, device.DeviceClock
+	return nil
+}
+
+// mark records mark k of the clock, where there is one.
+func (c *recording) mark(k int) error {
+	if c.clock == nil {
+		return nil
+	}
+	c.endPass()
+	return c.clock.mark(c.enc, k)
+}
+
+// readClock waits for the marks and fills the times of the steps in.
+func (c *recording) readClock() error {
+	if c.clock == nil {
+		return nil
+	}
+	ticks, err := c.clock.read()
+	if err != nil {
+		return err
+	}
+	starts, lengths := times(ticks, c.tick, c.submitted, time.Since(c.start))
+	for i, s := range c.x.b.Steps {
+		c.stats.Steps = append(c.stats.Steps, device.Step{Node: s.Node.ID, Start: starts[i], Time: lengths[i]})
+	}
+	return nil
+}
+
 // deviceError makes an error of the library one of ours.
 func deviceError(err error) error {
 	if err == nil {

@@ -172,6 +172,7 @@ type gpu struct {
 	tickLength            float64 // of that clock, in nanoseconds; 0: not measured yet
 
 	pipelines map[string]*pipeline // by WGSL text
+	polled    func()               // what a run does when the library has been asked; nil: nothing
 
 	lostMu sync.Mutex
 	lost   string // why, once the device is gone

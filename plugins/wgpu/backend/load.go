@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/rajveermalviya/go-webgpu/wgpu"
 
@@ -36,6 +37,7 @@ type executable struct {
 	b     *program.Bound // of the last run, whose parameters lie on the device
 	syms  map[string]int64
 	bound bool
+	pace  time.Duration // of a dispatch, in the last plain run; 0: there was none
 }
 
 // dispatch is one start of a shader.

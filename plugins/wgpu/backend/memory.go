@@ -147,7 +147,7 @@ func (g *gpu) access(s *staging, n int64, f func([]byte)) error {
 	status, done := wgpu.BufferMapAsyncStatus_Unknown, false
 	err := s.buffer.MapAsync(s.mode, 0, uint64(n), func(st wgpu.BufferMapAsyncStatus) { status, done = st, true })
 	for wait := newPatience(); err == nil && !done; wait.pause() {
-		g.device.Poll(false, nil)
+		g.poll()
 	}
 	switch {
 	case err != nil:
@@ -162,9 +162,18 @@ func (g *gpu) access(s *staging, n int64, f func([]byte)) error {
 // wait returns when the device has done all that it was given. The library's own waiting takes work that lasts longer than
 // five seconds for done and frees what it uses, so this asks again and again instead.
 func (g *gpu) wait() {
-	for wait := newPatience(); !g.device.Poll(false, nil); {
+	for wait := newPatience(); !g.poll(); {
 		wait.pause()
 	}
+}
+
+// poll lets the library notice what has ended, and reports whether everything has.
+func (g *gpu) poll() (idle bool) {
+	idle = g.device.Poll(false, nil)
+	if g.polled != nil {
+		g.polled()
+	}
+	return idle
 }
 
 // patience paces questions whether something is done: without pause at first, then with ever longer ones.

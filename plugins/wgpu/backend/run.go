@@ -10,8 +10,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/rajveermalviya/go-webgpu/wgpu"
-
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/program"
@@ -59,7 +57,7 @@ func (x *executable) bind(r device.Run) error {
 	return nil
 }
 
-// Run executes the program once. Without options that look at single steps it is one submission.
+// Run executes the program once. Without options that look at single steps it is few submissions; see flow.
 func (x *executable) Run(ctx context.Context, r device.Run) (device.Stats, error) {
 	x.g.mu.Lock()
 	defer x.g.mu.Unlock()
@@ -94,123 +92,15 @@ func (x *executable) Run(ctx context.Context, r device.Run) (device.Stats, error
 		}
 	}
 	run := &recording{x: x, ctx: ctx, r: r, start: start, stats: &stats}
+	x.g.polled = run.tell
 	err := run.steps()
+	run.settle()
+	x.g.polled = nil
 	if err == nil && r.Progress != nil {
 		r.Progress(len(x.p.Steps))
 	}
-	stats.Total, stats.PeakRSS, stats.DeviceMemory = time.Since(start), peakRSS(), x.memory()
+	stats.Total, stats.DeviceMemory = time.Since(start), x.memory()
 	return stats, err
-}
-
-// recording is a run while it is made.
-type recording struct {
-	x     *executable
-	ctx   context.Context
-	r     device.Run
-	start time.Time
-	stats *device.Stats
-	enc   *wgpu.CommandEncoder
-	pass  *wgpu.ComputePassEncoder
-
-	clock    *clock        // takes the times of the steps; nil: not asked for, or the host takes them
-	tick     float64       // of clock, in nanoseconds
-	recorded time.Duration // when the first mark was submitted, since start
-}
-
-// single reports a run that looks at each step when it has ended.
-func (c *recording) single() bool {
-	o := c.r.Opts
-	return o.CheckNaN || o.Observe != nil && len(o.Dump) > 0 || o.Profile && c.clock == nil
-}
-
-// startClock prepares the times of a profiled run. They are the device's where it has a clock and the run is not taken
-// apart for something else; then all of it stays one submission, and runs as it does without a profile.
-func (c *recording) startClock() (err error) {
-	x := c.x
-	if !c.r.Opts.Profile {
-		return nil
-	}
-	c.stats.Clock = device.HostClock
-	if !x.g.timestamps || c.r.Opts.CheckNaN || c.r.Opts.Observe != nil && len(c.r.Opts.Dump) > 0 {
-		return nil
-	}
-	if c.tick, err = x.g.tick(); err != nil {
-		return err
-	}
-	if x.clock == nil {
-		if x.clock, err = x.g.newClock(len(x.p.Steps) + 1); err != nil {
-			return err
-		}
-	}
-	c.clock, c.stats.Clock = x.clock, device.DeviceClock
-	return nil
-}
-
-// mark records mark k of the clock, where there is one.
-func (c *recording) mark(k int) error {
-	if c.clock == nil {
-		return nil
-	}
-	c.endPass()
-	return c.clock.mark(c.enc, k)
-}
-
-func (c *recording) begin() (err error) {
-	if c.enc == nil {
-		if c.enc, err = c.x.g.device.CreateCommandEncoder(&wgpu.CommandEncoderDescriptor{Label: c.x.p.Method}); err != nil {
-			return deviceError(err)
-		}
-	}
-	return nil
-}
-
-// submit ends the recording and gives it to the device.
-func (c *recording) submit() error {
-	if c.enc == nil {
-		return nil
-	}
-	c.endPass()
-	err := c.x.g.submit(c.enc)
-	c.enc = nil
-	return err
-}
-
-// submit gives to the device what an encoder has recorded, and frees the encoder.
-func (g *gpu) submit(enc *wgpu.CommandEncoder) error {
-	buf, err := enc.Finish(nil)
-	enc.Release()
-	if err != nil {
-		return deviceError(err)
-	}
-	g.queue.Submit(buf)
-	buf.Release()
-	return nil
-}
-
-func (c *recording) endPass() {
-	if c.pass != nil {
-		_ = c.pass.End() // an error shows when the encoder is finished
-		c.pass.Release()
-		c.pass = nil
-	}
-}
-
-// copySpace records a copy between a space and a buffer, in whole words.
-func (c *recording) copySpace(s *space, at, bytes int64, buffer *wgpu.Buffer, offset int64, toBuffer bool) error {
-	c.endPass()
-	for _, p := range s.pieces(at, (bytes+3)&^3, 0) {
-		var err error
-		if toBuffer {
-			err = c.enc.CopyBufferToBuffer(p.buffer, uint64(p.offset), buffer, uint64(offset), uint64(p.size))
-		} else {
-			err = c.enc.CopyBufferToBuffer(buffer, uint64(offset), p.buffer, uint64(p.offset), uint64(p.size))
-		}
-		if err != nil {
-			return deviceError(err)
-		}
-		offset += p.size
-	}
-	return nil
 }
 
 func (c *recording) steps() error {
@@ -252,17 +142,13 @@ func (c *recording) dispatchAll() error {
 		}
 		x.g.wait()
 	}
+	c.flow.begin(x.pace)
 	for i := range x.p.Steps {
-		if c.ctx.Err() != nil {
-			c.drop()
-			return context.Cause(c.ctx)
-		}
 		if c.r.Progress != nil && (single || i == 0) {
 			c.r.Progress(i)
-			if c.ctx.Err() != nil {
-				c.drop()
-				return context.Cause(c.ctx)
-			}
+		}
+		if c.ctx.Err() != nil {
+			return context.Cause(c.ctx)
 		}
 		begin := time.Since(c.start)
 		if err := c.begin(); err != nil {
@@ -271,47 +157,26 @@ func (c *recording) dispatchAll() error {
 		for ; next < len(x.dispatches) && x.dispatches[next].step == i; next++ {
 			c.dispatch(&x.dispatches[next])
 		}
+		c.flow.next = i + 1
 		if err := c.mark(i + 1); err != nil {
 			return err
 		}
-		if single {
+		switch {
+		case single:
 			if err := c.submit(); err != nil {
-				return c.at(i, err)
+				return err
 			}
 			x.g.wait()
 			if err := c.look(i, begin); err != nil {
 				return err
 			}
+		case c.flow.full() && i+1 < len(x.p.Steps):
+			if err := c.hand(); err != nil {
+				return err
+			}
 		}
 	}
 	return c.begin()
-}
-
-func (c *recording) dispatch(d *dispatch) {
-	if d.x == 0 {
-		return
-	}
-	if c.pass == nil {
-		c.pass = c.enc.BeginComputePass(nil)
-	}
-	c.pass.SetPipeline(d.pipeline.ComputePipeline)
-	c.pass.SetBindGroup(0, d.group, nil)
-	c.pass.DispatchWorkgroups(d.x, d.y, 1)
-}
-
-// drop forgets what was recorded.
-func (c *recording) drop() {
-	c.endPass()
-	if c.enc != nil {
-		c.enc.Release()
-		c.enc = nil
-	}
-}
-
-// at names the step of an error.
-func (c *recording) at(i int, err error) error {
-	n := c.x.b.Steps[i].Node
-	return diag.New(device.ErrDevice, n.Label(), "%s: %w", n.Op.Name, err)
 }
 
 // look is for runs that watch single steps; step i has ended.
@@ -341,46 +206,6 @@ func (c *recording) look(i int, begin time.Duration) error {
 	return nil
 }
 
-// readClock waits for the marks and fills the times of the steps in.
-func (c *recording) readClock() error {
-	if c.clock == nil {
-		return nil
-	}
-	ticks, err := c.clock.read()
-	if err != nil {
-		return err
-	}
-	starts, lengths := times(ticks, c.tick, c.recorded, time.Since(c.start))
-	for i, s := range c.x.b.Steps {
-		c.stats.Steps = append(c.stats.Steps, device.Step{Node: s.Node.ID, Start: starts[i], Time: lengths[i]})
-	}
-	return nil
-}
-
-// read copies a value off the device, through staging of its own.
-func (c *recording) read(o program.Operand) ([]byte, error) {
-	data := tensor.AlignedBytes(int(o.Bytes))
-	if o.Bytes == 0 {
-		return data, nil
-	}
-	st, err := c.x.g.newStaging(wgpu.MapMode_Read, o.Bytes)
-	if err != nil {
-		return nil, err
-	}
-	defer st.release()
-	s, at := c.x.locate(c.x.p.Places[o.Node])
-	if err := c.begin(); err != nil {
-		return nil, err
-	}
-	if err := c.copySpace(s, at, o.Bytes, st.buffer, 0, true); err != nil {
-		return nil, err
-	}
-	if err := c.submit(); err != nil {
-		return nil, err
-	}
-	return data, c.x.g.access(st, o.Bytes, func(from []byte) { copy(data, from) })
-}
-
 // finish submits, waits, copies the outputs to the host and reports values that a shader refused.
 func (c *recording) finish() error {
 	x, at := c.x, int64(0)
@@ -402,7 +227,6 @@ func (c *recording) finish() error {
 			return err
 		}
 	}
-	c.recorded = time.Since(c.start)
 	if err := c.submit(); err != nil {
 		return err
 	}
@@ -415,6 +239,9 @@ func (c *recording) finish() error {
 	}
 	refused := -1
 	err := x.g.access(x.down, at, func(from []byte) {
+		if n := len(x.dispatches); n > 0 && c.clock == nil && !c.single() {
+			x.pace = (time.Since(c.start) - c.submitted) / time.Duration(n)
+		}
 		for _, d := range x.dispatches {
 			if d.status >= 0 && d.x > 0 && binary.LittleEndian.Uint32(from[statusAt+int64(d.status)*program.Align:]) != 0 && refused < 0 {
 				refused = d.step

@@ -1,0 +1,150 @@
+//go:build cgo && (darwin || amd64)
+
+package backend
+
+import (
+	"context"
+	"time"
+
+	"github.com/rajveermalviya/go-webgpu/wgpu"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/program"
+	"github.com/rlx-go/rlx/core/tensor"
+)
+
+// recording is a run while it is made.
+type recording struct {
+	x     *executable
+	ctx   context.Context
+	r     device.Run
+	start time.Time
+	stats *device.Stats
+	enc   *wgpu.CommandEncoder
+	pass  *wgpu.ComputePassEncoder
+
+	flow      flow
+	submitted time.Duration // when the first submission was made, since start; 0: not yet
+
+	clock *clock  // takes the times of the steps; nil: not asked for, or the host takes them
+	tick  float64 // of clock, in nanoseconds
+}
+
+// single reports a run that looks at each step when it has ended.
+func (c *recording) single() bool {
+	o := c.r.Opts
+	return o.CheckNaN || o.Observe != nil && len(o.Dump) > 0 || o.Profile && c.clock == nil
+}
+
+func (c *recording) begin() (err error) {
+	if c.enc == nil {
+		if c.enc, err = c.x.g.device.CreateCommandEncoder(&wgpu.CommandEncoderDescriptor{Label: c.x.p.Method}); err != nil {
+			return deviceError(err)
+		}
+	}
+	return nil
+}
+
+// submit ends the recording and gives it to the device.
+func (c *recording) submit() error {
+	if c.enc == nil {
+		return nil
+	}
+	c.endPass()
+	err := c.x.g.submit(c.enc)
+	c.enc = nil
+	if err != nil {
+		return diag.New(device.ErrDevice, c.x.p.Method, "steps %d to %d of %d cannot be submitted: %w",
+			c.flow.first+1, max(c.flow.next, c.flow.first+1), len(c.x.p.Steps), err)
+	}
+	if c.submitted == 0 {
+		c.submitted = time.Since(c.start)
+	}
+	c.flow.first = c.flow.next
+	return nil
+}
+
+// submit gives to the device what an encoder has recorded, and frees the encoder.
+func (g *gpu) submit(enc *wgpu.CommandEncoder) error {
+	buf, err := enc.Finish(nil)
+	enc.Release()
+	if err != nil {
+		return err
+	}
+	g.queue.Submit(buf)
+	buf.Release()
+	return nil
+}
+
+func (c *recording) endPass() {
+	if c.pass != nil {
+		_ = c.pass.End() // an error shows when the encoder is finished
+		c.pass.Release()
+		c.pass = nil
+	}
+}
+
+// copySpace records a copy between a space and a buffer, in whole words.
+func (c *recording) copySpace(s *space, at, bytes int64, buffer *wgpu.Buffer, offset int64, toBuffer bool) error {
+	c.endPass()
+	for _, p := range s.pieces(at, (bytes+3)&^3, 0) {
+		var err error
+		if toBuffer {
+			err = c.enc.CopyBufferToBuffer(p.buffer, uint64(p.offset), buffer, uint64(offset), uint64(p.size))
+		} else {
+			err = c.enc.CopyBufferToBuffer(buffer, uint64(offset), p.buffer, uint64(p.offset), uint64(p.size))
+		}
+		if err != nil {
+			return deviceError(err)
+		}
+		offset += p.size
+	}
+	return nil
+}
+
+func (c *recording) dispatch(d *dispatch) {
+	if d.x == 0 {
+		return
+	}
+	if c.pass == nil {
+		c.pass = c.enc.BeginComputePass(nil)
+	}
+	c.pass.SetPipeline(d.pipeline.ComputePipeline)
+	c.pass.SetBindGroup(0, d.group, nil)
+	c.pass.DispatchWorkgroups(d.x, d.y, 1)
+	c.flow.dispatches++
+}
+
+// drop forgets what was recorded.
+func (c *recording) drop() {
+	c.endPass()
+	if c.enc != nil {
+		c.enc.Release()
+		c.enc = nil
+	}
+}
+
+// read copies a value off the device, through staging of its own.
+func (c *recording) read(o program.Operand) ([]byte, error) {
+	data := tensor.AlignedBytes(int(o.Bytes))
+	if o.Bytes == 0 {
+		return data, nil
+	}
+	st, err := c.x.g.newStaging(wgpu.MapMode_Read, o.Bytes)
+	if err != nil {
+		return nil, err
+	}
+	defer st.release()
+	s, at := c.x.locate(c.x.p.Places[o.Node])
+	if err := c.begin(); err != nil {
+		return nil, err
+	}
+	if err := c.copySpace(s, at, o.Bytes, st.buffer, 0, true); err != nil {
+		return nil, err
+	}
+	if err := c.submit(); err != nil {
+		return nil, err
+	}
+	return data, c.x.g.access(st, o.Bytes, func(from []byte) { copy(data, from) })
+}
