@@ -71,11 +71,12 @@ func Compile(ctx context.Context, methods []*ir.Graph, o Options) (*Result, erro
 		if err := g.Verify(); err != nil {
 			return nil, fmt.Errorf("%s: %w", g.Name, err)
 		}
+		var shared pass.Shared
 		for _, t := range o.Targets {
 			if ctx.Err() != nil {
 				return nil, context.Cause(ctx)
 			}
-			po := pass.Options{Params: o.Params, StopAfter: o.StopAfter}
+			po := pass.Options{Params: o.Params, StopAfter: o.StopAfter, Shared: &shared}
 			if o.Dump != nil {
 				po.Dump = func(phase string, at *ir.Graph) { o.Dump(g.Name, t.Name, phase, at) }
 			}

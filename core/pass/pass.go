@@ -81,6 +81,7 @@ type Options struct {
 	StopAfter string                         // name of the last pass to run; empty: all
 	Dump      func(pass string, g *ir.Graph) // called with the input graph ("in") and after each pass
 	Verify    bool                           // verify the graph after each pass
+	Shared    *Shared                        // where Run keeps what the next target of the same graph need not do again; may be nil
 }
 
 // Site is a place in the graph where a rule fired or, with a reason, did not although it fitted.

@@ -1,7 +1,10 @@
 package pass_test
 
 import (
+	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -168,4 +171,42 @@ func TestStopAfterAndDump(t *testing.T) {
 	if _, _, err := pass.Run(g, pass.CPU, pass.Options{StopAfter: "simplfy"}); err == nil || !strings.Contains(err.Error(), "known are [lower simplify") {
 		t.Errorf("got %v", err)
 	}
+}
+
+// TestShared: what a target takes over from another changes neither graph, report, dumps nor folded values, whichever came first.
+func TestShared(t *testing.T) {
+	golden.Files(t, "testdata/pipeline", func(t *testing.T, f *golden.File) string {
+		text, _ := f.Section("in")
+		g, err := ir.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		result := func(to pass.Target, s *pass.Shared) (graph, all string) {
+			var b strings.Builder
+			out, r, err := pass.Run(g, to, pass.Options{Params: weights(golden.Weights(g)), Shared: s,
+				Dump: func(name string, g *ir.Graph) { fmt.Fprintln(&b, name, g) }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			fmt.Fprintln(&b, out, r, r.Passes)
+			for _, name := range slices.Sorted(maps.Keys(r.Folded)) {
+				fmt.Fprintln(&b, name, r.Folded[name])
+			}
+			return out.String(), b.String()
+		}
+		graph := ""
+		for _, targets := range [][]pass.Target{{pass.Portable, pass.CPU, pass.Portable}, {pass.CPU, pass.Portable, pass.CPU}} {
+			var s pass.Shared
+			for _, to := range targets {
+				out, got := result(to, &s)
+				if _, want := result(to, nil); got != want {
+					t.Fatalf("%s after %s differs:\n%s\nwithout sharing:\n%s", to.Name, targets[0].Name, got, want)
+				}
+				if to == target(t, f) {
+					graph = out
+				}
+			}
+		}
+		return graph
+	})
 }

@@ -37,6 +37,9 @@ var passes = []Pass{
 	{"materialize", ir.Core, materialize},
 }
 
+// common is how many passes, from the first, do the same for every target.
+var common = slices.IndexFunc(passes, func(p Pass) bool { return p.Level > ir.Core })
+
 // order states what the pipeline relies on: some pass of the first name stands before every pass of the second.
 var order = []struct{ first, then, why string }{
 	{"lower", "simplify", "rules are written for tensor ops"},
@@ -111,8 +114,19 @@ func run(g *ir.Graph, t Target, o Options, list []Pass) (*ir.Graph, *Report, err
 	if o.Dump != nil {
 		o.Dump("in", g)
 	}
-	for _, p := range list {
-		if t.Level < p.Level {
+	in, done := g, 0
+	if o.Shared != nil && o.Shared.graph == in {
+		for _, st := range o.Shared.stages {
+			g = st.graph
+			if o.Dump != nil {
+				o.Dump(st.pass, g)
+			}
+		}
+		r, done = o.Shared.report.clone(), len(o.Shared.stages)
+	}
+	var stages []stage
+	for i, p := range list {
+		if i < done || t.Level < p.Level {
 			continue
 		}
 		c := &context{pass: p.Name, target: t, params: o.Params, report: r}
@@ -130,6 +144,10 @@ func run(g *ir.Graph, t Target, o Options, list []Pass) (*ir.Graph, *Report, err
 		}
 		if p.Name == o.StopAfter {
 			break
+		}
+		stages = append(stages, stage{p.Name, g})
+		if o.Shared != nil && i == common-1 {
+			o.Shared.keep(in, stages, r)
 		}
 	}
 	return g, r, dropUnusedFolded(g, r)

@@ -1,0 +1,35 @@
+package pass
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/rlx-go/rlx/core/ir"
+)
+
+// Shared keeps what the passes that are common to all targets made of a graph. Given to Run for one target after the other, it
+// saves all but the first that work; the results are the same without. The other Options must be the same each time.
+type Shared struct {
+	graph  *ir.Graph // as the model wrote it; nil: nothing is kept
+	stages []stage
+	report *Report
+}
+
+// stage is the graph after a pass.
+type stage struct {
+	pass  string
+	graph *ir.Graph
+}
+
+// keep remembers the stages of a graph. One that has fused ops from the start is lowered differently for each target.
+func (s *Shared) keep(g *ir.Graph, stages []stage, r *Report) {
+	if slices.ContainsFunc(g.Nodes, func(n *ir.Node) bool { return n.Op.Level == ir.Fused }) {
+		return
+	}
+	s.graph, s.stages, s.report = g, stages, r.clone()
+}
+
+// clone makes a report that can be added to. The folded values themselves are shared: nothing writes to them.
+func (r *Report) clone() *Report {
+	return &Report{Sites: slices.Clone(r.Sites), Passes: slices.Clone(r.Passes), Folded: maps.Clone(r.Folded)}
+}
