@@ -48,9 +48,8 @@ func inspectCommand() *cli.Command {
 			{About: "the graph that the cpu backend runs for decode", Line: "rlxc inspect sam.rlx graph --method decode --target cpu"},
 		},
 		Setup: func(fs *cli.FlagSet) cli.Run {
-			var method, target string
-			fs.StringVar(&method, "method", "", "only this method")
-			fs.StringVar(&target, "target", "", "only this target")
+			var f programFlags
+			f.declare(fs)
 			return func(_ context.Context, env *cli.Env, args []string) error {
 				if len(args) == 1 {
 					args = append(args, views[0].name)
@@ -72,7 +71,7 @@ func inspectCommand() *cli.Command {
 					return err
 				}
 				defer v.Close()
-				ps, err := choosePrograms(v, method, target)
+				ps, err := f.choose(v)
 				if err != nil {
 					return err
 				}
@@ -85,18 +84,26 @@ func inspectCommand() *cli.Command {
 	}
 }
 
-// choosePrograms filters by method and target, where given.
-func choosePrograms(v *format.Verified, method, target string) ([]*program.Program, error) {
+// programFlags choose among the programs of an artifact.
+type programFlags struct{ method, target string }
+
+func (f *programFlags) declare(fs *cli.FlagSet) {
+	fs.StringVar(&f.method, "method", "", "`NAME` only this method")
+	fs.StringVar(&f.target, "target", "", "`NAME` only this target")
+}
+
+// choose filters by method and target, where given.
+func (f *programFlags) choose(v *format.Verified) ([]*program.Program, error) {
 	var out []*program.Program
 	var have []string
 	for _, p := range v.Programs() {
 		have = append(have, p.Method+"/"+p.Target)
-		if (method == "" || p.Method == method) && (target == "" || p.Target == target) {
+		if (f.method == "" || p.Method == f.method) && (f.target == "" || p.Target == f.target) {
 			out = append(out, p)
 		}
 	}
 	if out == nil {
-		return nil, cli.Usagef("", "no program for method %q and target %q; the artifact has %s", method, target, strings.Join(have, ", "))
+		return nil, cli.Usagef("", "no program for method %q and target %q; the artifact has %s", f.method, f.target, strings.Join(have, ", "))
 	}
 	return out, nil
 }

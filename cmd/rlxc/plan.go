@@ -19,10 +19,9 @@ func planCommand() *cli.Command {
 			{About: "a picture of the arena over time", Line: "rlxc plan sam.rlx --method encode --target cpu --view html > plan.html"},
 		},
 		Setup: func(fs *cli.FlagSet) cli.Run {
-			var method, target string
+			var f programFlags
 			var picture cli.Choice
-			fs.StringVar(&method, "method", "", "only this method")
-			fs.StringVar(&target, "target", "", "only this target")
+			f.declare(fs)
 			fs.ChoiceVar(&picture, "view", "what to print; a picture goes to standard output", "text", "svg", "html")
 			top := fs.Int("top", 10, "how many of the largest tensors to list")
 			return func(_ context.Context, env *cli.Env, args []string) error {
@@ -34,7 +33,7 @@ func planCommand() *cli.Command {
 					return err
 				}
 				defer v.Close()
-				ps, err := choosePrograms(v, method, target)
+				ps, err := f.choose(v)
 				if err != nil {
 					return err
 				}
