@@ -1,0 +1,137 @@
+package main
+
+import "math"
+
+// neonMath writes the functions that genMath does, by the same formulas and polynomials.
+func neonMath(file *neonFile) {
+	neonUnary(file, "exp", func(f *neonFunc, x vec8) vec8 { return f.exp(x, nil) })
+	neonUnary(file, "sigmoid", (*neonFunc).sigmoid)
+	neonUnary(file, "silu", func(f *neonFunc, x vec8) vec8 { return f.mul(x, f.sigmoid(x)) })
+	neonUnary(file, "tanh", (*neonFunc).tanh)
+	neonUnary(file, "gelu", (*neonFunc).gelu)
+	neonUnary(file, "geluTanh", (*neonFunc).geluTanh)
+	neonUnary(file, "erf", (*neonFunc).erf)
+	neonTrig(file)
+	neonPlain(file)
+}
+
+// neonPlain writes the functions that are an instruction or two.
+func neonPlain(file *neonFile) {
+	neonUnary(file, "neg", (*neonFunc).neg)
+	neonUnary(file, "abs", (*neonFunc).abs)
+	neonUnary(file, "sqrt", (*neonFunc).sqrt)
+	neonUnary(file, "rsqrt", func(f *neonFunc, x vec8) vec8 { return f.div(f.float(1), f.sqrt(x)) })
+	neonUnary(file, "round", (*neonFunc).nearest)
+	neonUnary(file, "floor", func(f *neonFunc, x vec8) vec8 { return f.lanewise(x, 0x4e219800, "frintm") })
+	neonUnary(file, "ceil", func(f *neonFunc, x vec8) vec8 { return f.lanewise(x, 0x4ea18800, "frintp") })
+}
+
+func neonUnary(file *neonFile, name string, do func(f *neonFunc, x vec8) vec8) {
+	f := file.add(name, "dst *float32, src *float32, blocks int", "",
+		"is dst[i] = "+name+"(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.")
+	dst, src, blocks := f.param("dst"), f.param("src"), f.param("blocks")
+	f.useConstants()
+	f.label("loop")
+	y := do(f, f.loadPair(src, 0))
+	f.store(dst, 0, y[:]...)
+	f.ins("ADD $32, %v, %v", src, src)
+	f.ins("ADD $32, %v, %v", dst, dst)
+	f.count(blocks, "loop")
+	f.ret()
+}
+
+const signBit = 0x80000000
+
+// exp is e^x. If low is given the result is e^(x+low), low being far below an ulp of x: the way to give exp an argument of
+// more than single precision. NaN stays NaN, overflow is +Inf, underflow is gradual.
+func (f *neonFunc) exp(x vec8, low operand) vec8 {
+	// x*log2(e) = n + rest by the round-to-nearest of an addition far above 1: 1.5*2^23.
+	const shift = 0x4b400000
+	r := f.op2("fmax", x, f.float(-104)) // NaN if x is
+	r = f.op2("fmin", r, f.float(89))
+	shifted := f.ownBits(shift)
+	f.fma(shifted, r, f.float(math.Log2E))
+	shifter := f.bits(shift)
+	n := f.sub(shifted, shifter)
+	const ln2Hi = 0.693145751953125 // 15 bits: n*ln2Hi is exact
+	f.fms(r, n, f.float(ln2Hi))
+	if low != nil {
+		r = f.add(r, low)
+	}
+	f.fms(r, n, f.float(math.Ln2-ln2Hi))
+	q := f.horner(r, expPoly())
+	f.fma(r, f.mul(r, r), q)
+	y := f.add(r, f.float(1))
+	// 2^n in two factors, each of them a normal number for n in [-150, 129].
+	i := f.op2("sub", shifted, shifter)
+	half := f.shift("sshr", i, 1)
+	i = f.op2("sub", i, half)
+	bias := f.bits(127)
+	for _, e := range []vec8{half, i} {
+		y = f.mul(y, f.shift("shl", f.op2("add", e, bias), 23))
+	}
+	return y
+}
+
+// sigmoid is 1/(1+e^-x), from e = exp(-|x|) so that neither tail loses its digits.
+func (f *neonFunc) sigmoid(x vec8) vec8 {
+	e := f.exp(f.op2("orr", x, f.bits(signBit)), nil)
+	one := f.float(1)
+	d := f.add(e, one)
+	return f.div(f.pick(f.less(x, f.zero()), e, one), d)
+}
+
+// tanh is x + x^3 p(x^2) near zero and 1 - 2/(e^2|x| + 1), with the sign of x, elsewhere.
+func (f *neonFunc) tanh(x vec8) vec8 {
+	a := f.abs(x)
+	e := f.add(f.exp(f.add(a, a), nil), f.float(1))
+	far := f.withSign(x, f.sub(f.float(1), f.div(f.float(2), e)))
+	z := f.mul(x, x)
+	p := f.mul(z, f.horner(z, tanhPoly()))
+	m := f.less(a, f.float(tanhSplit))
+	f.fma(x, x, p) // x + x*p
+	return f.pick(m, x, far)
+}
+
+// withSign gives y the sign of x.
+func (f *neonFunc) withSign(x, y vec8) vec8 { return f.pick(f.ownBits(signBit), x, y) }
+
+// tail is Phi(-a) for a >= 0, the normal distribution's tail: exp(-a*a/2) * t * p(1-t), t = 2c/(a+c). The factor t carries most
+// of what the rest does for large a, so that p varies little and the rounding of 1-t matters little.
+func (f *neonFunc) tail(a vec8) vec8 {
+	c := f.op2("fmin", a, f.float(30))
+	// a*a/2 in two parts: rounded, its relative error would grow to e^(100 ulp).
+	h := f.mul(c, f.float(-0.5))
+	s := f.mul(c, h)
+	low := f.neg(s)
+	f.fma(low, c, h) // c*h - s, the rounding error of s, exactly
+	e := f.exp(s, low)
+	t := f.div(f.float(2*phiPivot), f.add(c, f.float(phiPivot)))
+	p := f.horner(f.sub(f.float(1), t), phiPoly())
+	return f.mul(e, f.mul(t, p))
+}
+
+// gelu is x*Phi(x).
+func (f *neonFunc) gelu(x vec8) vec8 {
+	t := f.tail(f.abs(x))
+	up := f.sub(f.float(1), t)
+	return f.mul(x, f.pick(f.less(x, f.zero()), t, up))
+}
+
+// geluTanh is x*(1+tanh(u))/2 = x*sigmoid(2u), u = sqrt(2/pi)*(x + 0.044715 x^3).
+func (f *neonFunc) geluTanh(x vec8) vec8 {
+	k := f.ownFloat(2 * 0.7978845608028654)
+	f.fma(k, f.mul(x, x), f.float(2*0.7978845608028654*0.044715))
+	return f.mul(x, f.sigmoid(f.mul(x, k)))
+}
+
+// erf is x + x p(x*x) up to 1 and 1 - 2 Phi(-sqrt(2)|x|), with the sign of x, beyond.
+func (f *neonFunc) erf(x vec8) vec8 {
+	a := f.abs(x)
+	t := f.tail(f.mul(a, f.float(math.Sqrt2)))
+	far := f.ownFloat(1)
+	f.fms(far, t, f.float(2))
+	far = f.withSign(x, far)
+	f.fma(x, x, f.horner(f.mul(x, x), erfPoly()))
+	return f.pick(f.less(a, f.float(1)), x, far)
+}

@@ -1,0 +1,48 @@
+package kernels
+
+import "github.com/rlx-go/rlx/core/dtype"
+
+// nativeISAs is the one set, as every arm64 processor has it.
+func nativeISAs() []*isa { return []*isa{neon()} }
+
+// neon takes two registers of four floats for a vector.
+func neon() *isa {
+	const lanes = 8
+	return &isa{
+		name: "neon", lanes: lanes, mr: 6,
+		panel: panel{
+			nr:       2 * lanes,
+			gemm:     gemmOf([]gemmAsm{gemm1x16NEON, gemm2x16NEON, gemm3x16NEON, gemm4x16NEON, gemm5x16NEON, gemm6x16NEON}, 2*lanes),
+			scoreMax: scoreMaxOf(2*lanes, scoreMaxNEON), scoreBiasMax: scoreBiasMaxOf(2*lanes, scoreBiasMaxNEON),
+			expSum: expSumOf(2*lanes, expSumNEON), scaleRows: scaleRowsOf(2*lanes, scaleRowsNEON),
+		},
+		narrow: panel{
+			nr:       lanes,
+			gemm:     gemmOf([]gemmAsm{gemm1x8NEON, gemm2x8NEON, gemm3x8NEON, gemm4x8NEON, gemm5x8NEON, gemm6x8NEON}, lanes),
+			scoreMax: scoreMaxOf(lanes, scoreMaxNarrowNEON), scoreBiasMax: scoreBiasMaxOf(lanes, scoreBiasMaxNarrowNEON),
+			expSum: expSumOf(lanes, expSumNarrowNEON), scaleRows: scaleRowsOf(lanes, scaleRowsNarrowNEON),
+		},
+		transpose: transposeOf(lanes, transposeNEON),
+		copyRows:  copyRowsOf(lanes, copyRowsNEON),
+		dotRows:   dotRowsOf(dotRowsNEON),
+		widenF16:  widenOf(lanes, widenF16NEON, dtype.F16ToF32),
+		widenBF16: widenOf(lanes, widenBF16NEON, dtype.BF16ToF32),
+		exp:       unaryOf(lanes, expNEON), tanh: unaryOf(lanes, tanhNEON), sigmoid: unaryOf(lanes, sigmoidNEON),
+		silu: unaryOf(lanes, siluNEON), gelu: unaryOf(lanes, geluNEON), geluTanh: unaryOf(lanes, geluTanhNEON),
+		erf: unaryOf(lanes, erfNEON), relu: unaryOf(lanes, reluNEON),
+		unary: [unaryCount]func(dst, src []float32){
+			Sin: angleOf(lanes, sinNEON, Sin), Cos: angleOf(lanes, cosNEON, Cos), Tan: angleOf(lanes, tanNEON, Tan),
+			Atan: unaryOf(lanes, atanNEON), Log: unaryOf(lanes, logNEON), Sqrt: unaryOf(lanes, sqrtNEON), Rsqrt: unaryOf(lanes, rsqrtNEON),
+			Neg: unaryOf(lanes, negNEON), Abs: unaryOf(lanes, absNEON), Round: unaryOf(lanes, roundNEON), Floor: unaryOf(lanes, floorNEON),
+			Ceil: unaryOf(lanes, ceilNEON),
+		},
+		add:     addOf(lanes, addIntoNEON),
+		round:   unaryOf(lanes, roundBF16NEON),
+		binary:  binariesOf(lanes, addIntoNEON, subIntoNEON, mulIntoNEON, divIntoNEON, maxIntoNEON, minIntoNEON),
+		compare: comparesOf(lanes, eqBytesNEON, neBytesNEON, ltBytesNEON, leBytesNEON, gtBytesNEON, geBytesNEON),
+		choose:  chooseOf(lanes, chooseNEON),
+		sum:     sumOf(lanes, sumNEON), squares: squaresOf(lanes, squaresNEON),
+		normalize: normalizeOf(lanes, normalizeNEON),
+		fmaLoop:   fmaLoopNEON,
+	}
+}
