@@ -6,3 +6,4 @@ for part in gemm copy math attention rows binary bf16; do
 	go run . -part $part -pkg kernels -out ../${part}_amd64.s -stubs ../${part}_amd64.go
 done
 gofmt -w ../*_amd64.go
+go run . -neon .. # the files for arm64

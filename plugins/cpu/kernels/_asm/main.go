@@ -29,7 +29,15 @@ var parts = map[string]func(vec){
 
 func main() {
 	part := flag.String("part", "", "which file to write")
+	neon := flag.String("neon", "", "write the files for arm64 to this folder, and nothing else")
 	flag.Parse() // -out and -stubs are avo's
+	if *neon != "" {
+		if err := writeNEON(*neon); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	gen, ok := parts[*part]
 	if !ok {
 		fmt.Fprintf(os.Stderr, "part %q is not one of gemm, copy, math, attention, rows, binary, bf16\n", *part)
