@@ -17,15 +17,8 @@ func open(*testing.T) device.Backend { return shared }
 // TestConformance runs every check of the suite on the first adapter. Without one it is skipped, unless RLX_REQUIRE_GPU says
 // that there must be one.
 func TestConformance(t *testing.T) {
-	const half = "norms and softmax write f32 only"
 	devicetest.Run(t, open, devicetest.Options{
 		MustHave: os.Getenv("RLX_REQUIRE_GPU") != "",
-		Unsupported: []devicetest.Exception{
-			{Name: "layer_norm/7", Reason: half}, {Name: "layer_norm/8", Reason: half}, {Name: "rms_norm/7", Reason: half}, {Name: "rms_norm/8", Reason: half},
-			{Name: "fused_residual_layer_norm/7", Reason: half}, {Name: "fused_residual_layer_norm/8", Reason: half},
-			{Name: "fused_residual_rms_norm/7", Reason: half}, {Name: "fused_residual_rms_norm/8", Reason: half},
-			{Name: "softmax/9", Reason: half}, {Name: "softmax/10", Reason: half},
-		},
 		Failing: []devicetest.Exception{
 			{Name: "attention/*/spread", Reason: "a key that is masked out still adds 0 * v, so a NaN or Inf in its v shows"},
 		},

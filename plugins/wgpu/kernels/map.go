@@ -44,6 +44,15 @@ func mapped(n *ir.Node, name, body string, consts any, fields []string, params f
 	return s
 }
 
+func allF32(n *ir.Node) bool {
+	for _, x := range n.In {
+		if x.Type.DType != dtype.F32 {
+			return false
+		}
+	}
+	return n.Type.DType == dtype.F32
+}
+
 // withStatus adds the binding through which a shader refuses values, and the number that it writes there.
 func (s Shader) withStatus() Shader {
 	s.Bindings = append(s.Bindings, Binding{Name: "status", Operand: Status, DType: dtype.U32})

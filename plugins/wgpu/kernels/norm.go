@@ -12,65 +12,71 @@ import (
 //go:embed norm.wgsl
 var normWGSL string
 
+//go:embed norm_each.wgsl
+var normEachWGSL string
+
 var (
-	_ = register(Kernel{Op: "layer_norm", Can: allF32, Shaders: func(n *ir.Node, _ Limits) []Shader {
+	_ = register(Kernel{Op: "layer_norm", Can: floats, Shaders: func(n *ir.Node, _ Limits) []Shader {
 		return norm(n, true, false, n.Attrs.(op.LayerNormAttrs).Eps)
 	}})
-	_ = register(Kernel{Op: "rms_norm", Can: allF32, Shaders: func(n *ir.Node, _ Limits) []Shader {
+	_ = register(Kernel{Op: "rms_norm", Can: floats, Shaders: func(n *ir.Node, _ Limits) []Shader {
 		return norm(n, false, false, n.Attrs.(op.RmsNormAttrs).Eps)
 	}})
-	_ = register(Kernel{Op: "fused_residual_layer_norm", Can: allF32, Shaders: func(n *ir.Node, _ Limits) []Shader {
+	_ = register(Kernel{Op: "fused_residual_layer_norm", Can: floats, Shaders: func(n *ir.Node, _ Limits) []Shader {
 		return norm(n, true, true, n.Attrs.(op.FusedResidualLayerNormAttrs).Eps)
 	}})
-	_ = register(Kernel{Op: "fused_residual_rms_norm", Can: allF32, Shaders: func(n *ir.Node, _ Limits) []Shader {
+	_ = register(Kernel{Op: "fused_residual_rms_norm", Can: floats, Shaders: func(n *ir.Node, _ Limits) []Shader {
 		return norm(n, false, true, n.Attrs.(op.FusedResidualRmsNormAttrs).Eps)
 	}})
 )
 
-func allF32(n *ir.Node) bool {
-	for _, x := range n.In {
-		if x.Type.DType != dtype.F32 {
-			return false
-		}
-	}
-	return n.Type.DType == dtype.F32
-}
+// What a workgroup of norm.wgsl is made of: enough invocations for the device to have others to run while some wait for
+// memory, and as few for a row as have it in registers.
+const (
+	normGroup = 128 // invocations
+	normKept  = 16  // units of a row that an invocation keeps, at most
+)
 
-// norm is one workgroup per row of the last axis, which is static: γ has its size.
+// norm normalises rows of the last axis, which is static: γ has its size.
 func norm(n *ir.Node, center, residual bool, eps float64) []Shader {
 	width := int(n.Type.Shape[n.Type.Rank()-1].B)
 	vec, v, t := 0, "", "f32"
 	if width%4 == 0 {
 		vec, v, t = 4, "4", "vec4<f32>"
 	}
-	per := max(vec, 1)
-	names := []string{"x", "gamma", "beta"}
-	if residual {
-		names = []string{"x", "r", "gamma", "beta"}
+	params := []uint32{math.Float32bits(float32(width)), math.Float32bits(float32(eps))}
+	if vec == 0 && n.Type.DType != dtype.F32 {
+		consts := map[string]any{"Width": width, "Center": center, "Residual": residual, "Gamma": operandNames[len(n.In)-2], "Beta": operandNames[len(n.In)-1]}
+		return []Shader{mapped(n, n.Op.Name, normEachWGSL, consts, []string{"count:f32", "eps:f32"}, func(*Call) []uint32 { return params })}
 	}
+	units := width / max(vec, 1)
+	lanes := 8
+	for lanes < normGroup && (lanes < 32 && lanes < units || ceilDiv(units, lanes) > normKept) {
+		lanes *= 2
+	}
+	kept := 0
+	if k := units / lanes; units%lanes == 0 && k <= normKept {
+		kept = k
+	}
+	rows := normGroup / lanes
 	s := Shader{
-		Name: n.Op.Name, Body: normWGSL, Fields: []string{"rows", "n", "count:f32", "eps:f32"},
-		Consts: map[string]any{"Size": groupSize(width / per), "Center": center, "Residual": residual, "V": v, "T": t},
+		Name: n.Op.Name, Body: normWGSL, Fields: []string{"rows", "count:f32", "eps:f32"},
+		Consts: map[string]any{"Rows": rows, "Lanes": lanes, "Units": units, "Kept": kept, "Center": center, "Residual": residual, "V": v, "T": t},
 		Params: func(c *Call) []uint32 {
 			if numel(c.Out.Shape) == 0 {
 				return nil
 			}
-			return []uint32{uint32(numel(c.Out.Shape) / width), uint32(width / per), math.Float32bits(float32(width)), math.Float32bits(float32(eps))}
+			return append([]uint32{uint32(numel(c.Out.Shape) / width)}, params...)
 		},
-		Groups: func(c *Call) int { return numel(c.Out.Shape) / width },
+		Groups: func(c *Call) int { return ceilDiv(numel(c.Out.Shape)/width, rows) },
+	}
+	names := []string{"x", "gamma", "beta"}
+	if residual {
+		names = []string{"x", "r", "gamma", "beta"}
 	}
 	for i, name := range names {
-		s.Bindings = append(s.Bindings, Binding{Name: name, Operand: i, Vec: vec, DType: dtype.F32})
+		s.Bindings = append(s.Bindings, Binding{Name: name, Operand: i, Vec: vec, DType: n.In[i].Type.DType})
 	}
-	s.Bindings = append(s.Bindings, Binding{Name: "y", Operand: Out, Vec: vec, DType: dtype.F32})
+	s.Bindings = append(s.Bindings, Binding{Name: "y", Operand: Out, Vec: vec, DType: n.Type.DType})
 	return []Shader{s}
-}
-
-// groupSize is a power of two of invocations for n items.
-func groupSize(n int) int {
-	size := 32
-	for size < n && size < 256 {
-		size *= 2
-	}
-	return size
 }

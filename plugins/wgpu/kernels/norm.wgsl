@@ -1,64 +1,77 @@
-// One workgroup runs one row. Statistics are taken in two passes: the variance from deviations, never from squares.
-var<workgroup> partial: array<f32, {{.C.Size}}>;
+// A workgroup runs {{.C.Rows}} rows with {{.C.Lanes}} invocations each. Where a row divides among them it is read once and stays in
+// registers. Statistics are taken in two passes: the variance from deviations, never from squares.
+var<workgroup> sums: array<vec4<f32>, {{div (mul .C.Rows .C.Lanes) 4}}>;
 
-fn total(local: u32, v: f32) -> f32 {
-  partial[local] = v;
+// across sums v over the invocations of a row.
+fn across(local: u32, v: {{.C.T}}) -> f32 {
+  workgroupBarrier(); // what the call before left has been read
+  sums[local / 4u][local % 4u] = {{if .C.V}}(v.x + v.y) + (v.z + v.w){{else}}v{{end}};
   workgroupBarrier();
-  for (var s = {{div .C.Size 2}}u; s > 0u; s = s / 2u) {
-    if (local < s) {
-      partial[local] = partial[local] + partial[local + s];
-    }
-    workgroupBarrier();
+  let first = (local - local % {{.C.Lanes}}u) / 4u;
+  var s = vec4<f32>(0.0);
+  for (var k = 0u; k < {{div .C.Lanes 4}}u; k = k + 1u) {
+    s = s + sums[first + k];
   }
-  let t = partial[0];
-  workgroupBarrier();
-  return t;
+  return (s.x + s.y) + (s.z + s.w);
 }
 
 fn row(i: u32) -> {{.C.T}} {
-{{- if .C.Residual}}
-  return x{{.C.V}}(i) + r{{.C.V}}(i);
-{{- else}}
-  return x{{.C.V}}(i);
-{{- end}}
+  return x{{.C.V}}(i){{if .C.Residual}} + r{{.C.V}}(i){{end}};
 }
 
-fn across(v: {{.C.T}}) -> f32 {
-{{- if .C.V}}
-  return v.x + v.y + v.z + v.w;
-{{- else}}
-  return v;
-{{- end}}
+fn put(base: u32, k: u32, d: {{.C.T}}) {
+  let v = d * gamma{{.C.V}}(k) + beta{{.C.V}}(k);
+  {{if .C.V}}y4_put(base + k, v){{else}}y_put(base + k, bitcast<u32>(v)){{end}};
 }
 
-@compute @workgroup_size({{.C.Size}})
+@compute @workgroup_size({{mul .C.Rows .C.Lanes}})
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_index) local: u32) {
-  let index = group.y * groups.x + group.x;
-  if (index >= P.rows) {
-    return;
-  }
-  let base = index * P.n;
-  var mean = 0.0;
+  let lane = local % {{.C.Lanes}}u;
+  let index = (group.y * groups.x + group.x) * {{.C.Rows}}u + local / {{.C.Lanes}}u;
+  let live = index < P.rows;
+  let base = select(0u, index, live) * {{.C.Units}}u; // one that has no row repeats the first: barriers need it
   var acc = {{.C.T}}(0.0);
+  var mean = {{.C.T}}(0.0);
+{{- if .C.Kept}}
+{{- range seq .C.Kept}}
+  let x{{.}} = row(base + lane + {{mul . $.C.Lanes}}u);
+{{- end}}
 {{- if .C.Center}}
-  for (var k = local; k < P.n; k = k + {{.C.Size}}u) {
-    acc = acc + row(base + k);
-  }
-  mean = total(local, across(acc)) / P.count;
+{{- range seq .C.Kept}}
+  acc = acc + x{{.}};
+{{- end}}
+  mean = {{.C.T}}(across(local, acc) / P.count);
   acc = {{.C.T}}(0.0);
 {{- end}}
-  for (var k = local; k < P.n; k = k + {{.C.Size}}u) {
-    let d = row(base + k) - {{.C.T}}(mean);
+{{- range seq .C.Kept}}
+  let d{{.}} = x{{.}} - mean;
+  acc = acc + d{{.}} * d{{.}};
+{{- end}}
+{{- else}}
+{{- if .C.Center}}
+  for (var k = lane; k < {{.C.Units}}u; k = k + {{.C.Lanes}}u) {
+    acc = acc + row(base + k);
+  }
+  mean = {{.C.T}}(across(local, acc) / P.count);
+  acc = {{.C.T}}(0.0);
+{{- end}}
+  for (var k = lane; k < {{.C.Units}}u; k = k + {{.C.Lanes}}u) {
+    let d = row(base + k) - mean;
     acc = acc + d * d;
   }
-  let scale = 1.0 / sqrt(total(local, across(acc)) / P.count + P.eps);
-  for (var k = local; k < P.n; k = k + {{.C.Size}}u) {
-    let v = (row(base + k) - {{.C.T}}(mean)) * scale * gamma{{.C.V}}(k) + beta{{.C.V}}(k);
-{{- if .C.V}}
-    y4_put(base + k, v);
-{{- else}}
-    y_put(base + k, bitcast<u32>(v));
 {{- end}}
+  let scale = 1.0 / sqrt(across(local, acc) / P.count + P.eps);
+  if (!live) {
+    return;
   }
+{{- if .C.Kept}}
+{{- range seq .C.Kept}}
+  put(base, lane + {{mul . $.C.Lanes}}u, d{{.}} * scale);
+{{- end}}
+{{- else}}
+  for (var k = lane; k < {{.C.Units}}u; k = k + {{.C.Lanes}}u) {
+    put(base, k, (row(base + k) - mean) * scale);
+  }
+{{- end}}
 }

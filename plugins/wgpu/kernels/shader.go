@@ -138,6 +138,11 @@ func (bind Binding) declare(first int, v View) string {
 				fmt.Fprintf(&b, "fn %s4_put(i: u32, v: vec4<f32>) {\n%s}\n", name, write)
 			}
 		}
+		if narrow && bind.writes() {
+			round := map[dtype.DType]string{dtype.F16: "f16_from_f32", dtype.BF16: "bf16_from_f32"}[bind.DType]
+			fmt.Fprintf(&b, "fn %s_unit_put(i: u32, v: vec2<u32>) {\n%s}\n", name, write)
+			fmt.Fprintf(&b, "fn %[1]s4_put(i: u32, v: vec4<f32>) {\n  %[1]s_unit_put(i, vec2<u32>(%[2]s(v.x) | (%[2]s(v.y) << 16u), %[2]s(v.z) | (%[2]s(v.w) << 16u)));\n}\n", name, round)
+		}
 		return b.String()
 	}
 	fmt.Fprintf(&b, "fn %s_word(i: u32) -> u32 {\n%s}\n", name, read)

@@ -11,8 +11,17 @@ import (
 //go:embed softmax.wgsl
 var softmaxWGSL string
 
-var _ = register(Kernel{Op: "softmax", Can: allF32, Shaders: func(n *ir.Node, _ Limits) []Shader {
+//go:embed softmax_each.wgsl
+var softmaxEachWGSL string
+
+var _ = register(Kernel{Op: "softmax", Can: floats, Shaders: func(n *ir.Node, _ Limits) []Shader {
 	axis := positive(n.Attrs.(op.SoftmaxAttrs).Axis, n.Type.Rank())
+	if n.Type.DType != dtype.F32 {
+		return []Shader{mapped(n, "softmax", softmaxEachWGSL, nil, []string{"count", "inner"}, func(c *Call) []uint32 {
+			_, k, inner := around(c.Out.Shape, axis)
+			return []uint32{uint32(k), uint32(inner)}
+		})}
+	}
 	size := 64
 	if d := n.Type.Shape[axis]; d.IsStatic() {
 		size = groupSize(int(d.B))
@@ -23,7 +32,7 @@ var _ = register(Kernel{Op: "softmax", Can: allF32, Shaders: func(n *ir.Node, _ 
 	}
 	return []Shader{{
 		Name: "softmax", Body: softmaxWGSL, Consts: map[string]any{"Size": size}, Fields: []string{"rows", "n", "inner"},
-		Bindings: []Binding{{Name: "x0", Operand: 0, DType: dtype.F32}, {Name: "y", Operand: Out, DType: dtype.F32}},
+		Bindings: []Binding{{Name: "x0", Operand: 0, DType: n.In[0].Type.DType}, {Name: "y", Operand: Out, DType: dtype.F32}},
 		Params: func(c *Call) []uint32 {
 			if numel(c.Out.Shape) == 0 {
 				return nil
@@ -34,3 +43,12 @@ var _ = register(Kernel{Op: "softmax", Can: allF32, Shaders: func(n *ir.Node, _ 
 		Groups: rows,
 	}}
 }})
+
+// groupSize is a power of two of invocations for n items.
+func groupSize(n int) int {
+	size := 32
+	for size < n && size < 256 {
+		size *= 2
+	}
+	return size
+}
