@@ -1,5 +1,6 @@
 # make demo    builds everything, compiles the demo model, runs it and writes mask.png
 # make test    all tests
+# make test-arm64    the CPU backend as arm64 runs it, under qemu-user; needs qemu-user-static and binutils-aarch64-linux-gnu
 # make build   bin/rlxc, bin/rlxrun and the backends, which rlxrun finds beside itself
 # make bench   speed, beside the machine's peak: docs/performance.md; make figures   what docs/measurements.md states
 # make bench-gemm    matrix products as a share of the machine's peak, in under a minute
@@ -14,7 +15,7 @@ BACKENDS := cpu null
 HAVE_CC  := $(shell command -v $(CC) 2>/dev/null)
 FUZZTIME ?= 20s
 
-.PHONY: build demo test test-deps check fuzz bench bench-gemm figures generate clean
+.PHONY: build demo test test-arm64 test-deps check fuzz bench bench-gemm figures generate clean
 
 build:
 	@mkdir -p bin
@@ -39,6 +40,11 @@ test: test-deps
 ifneq ($(HAVE_CC),)
 	CGO_ENABLED=1 $(GO) test -timeout 20m ./plugins/wgpu/...
 endif
+
+# The generator's own test compares its encodings with the assembler of binutils.
+test-arm64:
+	cd plugins/cpu/kernels/_asm && $(GO) test .
+	GOARCH=arm64 $(GO) test -timeout 20m -exec qemu-aarch64-static ./plugins/cpu/kernels ./plugins/cpu/backend
 
 # The wgpu backend's tests run on Mesa's software adapter where there is no GPU. Where it cannot be installed they skip.
 test-deps:

@@ -95,8 +95,6 @@ func angleOf(lanes int, f func(dst, src *float32, blocks int) (left int), op Una
 	}
 }
 
-const angleLimit = 1 << 17 // as in _asm/fit.go
-
 func transposeOf(lanes int, f func(dst *float32, ldd int, src *float32, lds int, rows int, blocks int)) func([]float32, int, []float32, int, int, int) {
 	return func(dst []float32, ldd int, src []float32, lds int, rows, cols int) {
 		if cols == 0 || rows == 0 {

@@ -106,6 +106,9 @@ var throughFloat64 = func() (fs [unaryCount]func(dst, src []float32)) {
 	return fs
 }()
 
+// angleLimit is where the routines of angles stop: as in _asm/fit.go.
+const angleLimit = 1 << 17
+
 const elementGrain = 1 << 14 // elements below which a task is not worth a thread
 
 // UnaryF32 is dst[i] = op(src[i]); dst may be src.
