@@ -1,30 +1,35 @@
 package backend
 
 import (
+	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/plugins/cpu/kernels"
 )
 
 var (
-	_ = register(kernel{op: "conv2d", can: takesF32, run: func(c *call) error {
-		g, err := c.node.Attrs.(op.Conv2DAttrs).Geometry()
-		if err != nil {
-			return err
+	_ = register(kernel{op: "conv2d", prepare: func(n *ir.Node) func(*call) error {
+		g, err := n.Attrs.(op.Conv2DAttrs).Geometry()
+		if err != nil || !takesF32(n) {
+			return nil
 		}
-		a := convArgs(c, g)
-		a.Cout = c.in[1].Shape[0]
-		kernels.Conv2D(c.pool, &a)
-		return nil
+		return func(c *call) error {
+			a := convArgs(c, g)
+			a.Cout = c.in[1].Shape[0]
+			kernels.Conv2D(c.pool, &a)
+			return nil
+		}
 	}})
-	_ = register(kernel{op: "conv_transpose2d", can: takesF32, run: func(c *call) error {
-		g, err := c.node.Attrs.(op.ConvTranspose2DAttrs).Geometry()
-		if err != nil {
-			return err
+	_ = register(kernel{op: "conv_transpose2d", prepare: func(n *ir.Node) func(*call) error {
+		g, err := n.Attrs.(op.ConvTranspose2DAttrs).Geometry()
+		if err != nil || !takesF32(n) {
+			return nil
 		}
-		a := convArgs(c, g)
-		a.Cout = c.in[1].Shape[1] * g.Groups
-		kernels.ConvTranspose2D(c.pool, &a)
-		return nil
+		return func(c *call) error {
+			a := convArgs(c, g)
+			a.Cout = c.in[1].Shape[1] * g.Groups
+			kernels.ConvTranspose2D(c.pool, &a)
+			return nil
+		}
 	}})
 )
 

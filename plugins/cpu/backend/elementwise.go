@@ -1,6 +1,8 @@
 package backend
 
 import (
+	"math/bits"
+
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
@@ -12,13 +14,16 @@ import (
 func init() {
 	for _, d := range ir.Defs() {
 		if u, ok := kernels.ParseUnary(d.Name); ok {
-			register(kernel{op: d.Name, can: computes, run: func(c *call) error { return unary(c, u) }})
+			register(kernel{op: d.Name, can: computes, run: func(c *call) error { return elements[c.in[0].DType].unary(c, u) }})
 		}
 		if b, ok := kernels.ParseBinary(d.Name); ok {
-			register(kernel{op: d.Name, can: computes, run: func(c *call) error { return binary(c, b) }})
+			register(kernel{op: d.Name, can: computes, run: func(c *call) error { return elements[c.in[0].DType].binary(c, b) }})
 		}
 		if r, ok := kernels.ParseCompare(d.Name); ok {
-			register(kernel{op: d.Name, can: computes, run: func(c *call) error { return compare(c, r) }})
+			register(kernel{op: d.Name, can: computes, run: func(c *call) error {
+				elements[c.in[0].DType].compare(c, r)
+				return nil
+			}})
 		}
 	}
 }
@@ -30,119 +35,83 @@ var (
 
 // computes: the operands' type is one that kernels compute with as it is stored.
 func computes(n *ir.Node) bool {
-	switch n.In[0].Type.DType {
-	case dtype.F16, dtype.BF16, dtype.Bool:
-		return false
-	}
-	return true
+	_, ok := elements[n.In[0].Type.DType]
+	return ok
 }
 
-func unary(c *call, u kernels.UnaryOp) error {
-	switch c.in[0].DType {
-	case dtype.F32:
+// element is the elementwise kernels of one element type.
+type element struct {
+	unary   func(c *call, u kernels.UnaryOp) error
+	binary  func(c *call, b kernels.BinaryOp) error
+	compare func(c *call, r kernels.CompareOp)
+}
+
+// elements are the types that kernels compute with as they are stored.
+var elements = map[dtype.DType]element{
+	dtype.F32: elementOf[float32](func(c *call, u kernels.UnaryOp) error {
 		kernels.UnaryF32(c.pool, u, f32(c.out), f32(c.in[0]))
-	case dtype.F64:
-		kernels.UnaryF64(c.pool, u, tensor.View[float64](c.out.Data), tensor.View[float64](c.in[0].Data))
-	case dtype.I8:
-		return unaryInt[int8](c, u)
-	case dtype.I16:
-		return unaryInt[int16](c, u)
-	case dtype.I32:
-		return unaryInt[int32](c, u)
-	case dtype.I64:
-		return unaryInt[int64](c, u)
-	case dtype.U8:
-		return unaryInt[uint8](c, u)
-	case dtype.U32:
-		return unaryInt[uint32](c, u)
-	}
-	return nil
-}
-
-func unaryInt[T kernels.Integer](c *call, u kernels.UnaryOp) error {
-	if !kernels.UnaryInt(c.pool, u, view[T](c.out), view[T](c.in[0])) {
-		return reference(c)
-	}
-	return nil
-}
-
-func view[T tensor.Element](t tensor.Tensor) []T { return tensor.View[T](t.Data) }
-
-func binary(c *call, b kernels.BinaryOp) error {
-	switch c.in[0].DType {
-	case dtype.F32:
-		return binaryOf[float32](c, b)
-	case dtype.F64:
-		return binaryOf[float64](c, b)
-	case dtype.I8:
-		return binaryOf[int8](c, b)
-	case dtype.I16:
-		return binaryOf[int16](c, b)
-	case dtype.I32:
-		return binaryOf[int32](c, b)
-	case dtype.I64:
-		return binaryOf[int64](c, b)
-	case dtype.U8:
-		return binaryOf[uint8](c, b)
-	case dtype.U32:
-		return binaryOf[uint32](c, b)
-	}
-	return reference(c)
+		return nil
+	}),
+	dtype.F64: elementOf[float64](func(c *call, u kernels.UnaryOp) error {
+		kernels.UnaryF64(c.pool, u, view[float64](c.out), view[float64](c.in[0]))
+		return nil
+	}),
+	dtype.I8: integer[int8](), dtype.I16: integer[int16](), dtype.I32: integer[int32](), dtype.I64: integer[int64](),
+	dtype.U8: integer[uint8](), dtype.U32: integer[uint32](),
 }
 
 // number is what tensors hold and kernels compute with.
 type number interface {
-	float32 | float64 | int8 | int16 | int32 | int64 | uint8 | uint32
+	tensor.Element
+	kernels.Number
 }
 
-func binaryOf[T number](c *call, b kernels.BinaryOp) error {
-	return kernels.Binary(c.pool, b, view[T](c.out), view[T](c.in[0]), c.in[0].Shape, view[T](c.in[1]), c.in[1].Shape)
-}
-
-func compare(c *call, r kernels.CompareOp) error {
-	switch c.in[0].DType {
-	case dtype.F32:
-		compareOf[float32](c, r)
-	case dtype.F64:
-		compareOf[float64](c, r)
-	case dtype.I8:
-		compareOf[int8](c, r)
-	case dtype.I16:
-		compareOf[int16](c, r)
-	case dtype.I32:
-		compareOf[int32](c, r)
-	case dtype.I64:
-		compareOf[int64](c, r)
-	case dtype.U8:
-		compareOf[uint8](c, r)
-	case dtype.U32:
-		compareOf[uint32](c, r)
-	default:
-		return reference(c)
+func elementOf[T number](unary func(*call, kernels.UnaryOp) error) element {
+	return element{
+		unary: unary,
+		binary: func(c *call, b kernels.BinaryOp) error {
+			return kernels.Binary(c.pool, b, view[T](c.out), view[T](c.in[0]), c.in[0].Shape, view[T](c.in[1]), c.in[1].Shape)
+		},
+		compare: func(c *call, r kernels.CompareOp) {
+			kernels.Compare(c.pool, r, c.out.Data, view[T](c.in[0]), c.in[0].Shape, view[T](c.in[1]), c.in[1].Shape)
+		},
 	}
-	return nil
 }
 
-func compareOf[T number](c *call, r kernels.CompareOp) {
-	kernels.Compare(c.pool, r, c.out.Data, view[T](c.in[0]), c.in[0].Shape, view[T](c.in[1]), c.in[1].Shape)
+func integer[T interface {
+	tensor.Element
+	kernels.Integer
+}]() element {
+	return elementOf[T](func(c *call, u kernels.UnaryOp) error {
+		if !kernels.UnaryInt(c.pool, u, view[T](c.out), view[T](c.in[0])) {
+			return reference(c)
+		}
+		return nil
+	})
 }
+
+func view[T tensor.Element](t tensor.Tensor) []T { return tensor.View[T](t.Data) }
 
 // where selects and never computes: only the element size matters. A condition that is not bool is a comparison first.
 func where(c *call) error {
 	if c.in[0].DType != dtype.Bool {
 		return reference(c)
 	}
-	return bySize(c.out.DType, func() { whereOf[uint8](c) }, func() { whereOf[uint16](c) }, func() { whereOf[float32](c) }, func() { whereOf[int64](c) })
+	return wheres.run(c)
 }
+
+var wheres = bySize{whereOf[uint8], whereOf[uint16], whereOf[float32], whereOf[int64]}
 
 func whereOf[T tensor.Element](c *call) {
 	cond, t, f := c.in[0], c.in[1], c.in[2]
 	kernels.Where(c.pool, view[T](c.out), cond.Data, cond.Shape, view[T](t), t.Shape, view[T](f), f.Shape)
 }
 
-// bySize runs the variant for elements of 1, 2, 4 or 8 bytes.
-func bySize(d dtype.DType, one, two, four, eight func()) error {
-	map[int]func(){1: one, 2: two, 4: four, 8: eight}[d.Size()]()
+// bySize is a kernel's variants for results of 1, 2, 4 and 8 bytes per element.
+type bySize [4]func(*call)
+
+func (k *bySize) run(c *call) error {
+	k[bits.TrailingZeros(uint(c.out.DType.Size()))](c)
 	return nil
 }
 

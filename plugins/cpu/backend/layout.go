@@ -10,12 +10,8 @@ import (
 
 // These ops move elements without looking at them; where rows are contiguous they are moved as bytes.
 var (
-	_ = register(kernel{op: "transpose", run: func(c *call) error {
-		return bySize(c.out.DType, func() { transpose[uint8](c) }, func() { transpose[uint16](c) }, func() { transpose[uint32](c) }, func() { transpose[int64](c) })
-	}})
-	_ = register(kernel{op: "expand", run: func(c *call) error {
-		return bySize(c.out.DType, func() { expand[uint8](c) }, func() { expand[uint16](c) }, func() { expand[uint32](c) }, func() { expand[int64](c) })
-	}})
+	_ = register(kernel{op: "transpose", run: transposes.run})
+	_ = register(kernel{op: "expand", run: expands.run})
 	_ = register(kernel{op: "concat", run: concat})
 	_ = register(kernel{op: "narrow", run: func(c *call) error {
 		a := c.node.Attrs.(op.NarrowAttrs)
@@ -39,6 +35,11 @@ var (
 	}})
 )
 
+var (
+	transposes = bySize{transpose[uint8], transpose[uint16], transpose[float32], transpose[int64]}
+	expands    = bySize{expand[uint8], expand[uint16], expand[uint32], expand[int64]}
+)
+
 func transpose[T tensor.Element](c *call) {
 	kernels.Transpose(c.pool, view[T](c.out), view[T](c.in[0]), c.in[0].Shape, c.node.Attrs.(op.TransposeAttrs).Perm)
 }
@@ -50,11 +51,13 @@ func expand[T tensor.Element](c *call) {
 func concat(c *call) error {
 	axis := positive(c.node.Attrs.(op.ConcatAttrs).Axis, len(c.out.Shape))
 	outer, _, inner := around(c.out.Shape, axis)
-	parts, extents := make([][]byte, len(c.in)), make([]int, len(c.in))
-	for i, x := range c.in {
-		parts[i], extents[i] = x.Data, x.Shape[axis]
+	inner *= c.out.DType.Size()
+	at := 0
+	for _, x := range c.in {
+		n := x.Shape[axis] * inner
+		kernels.Place(c.pool, c.out.Data, x.Data, outer, c.out.Shape[axis]*inner, at, n)
+		at += n
 	}
-	kernels.Concat(c.pool, c.out.Data, parts, outer, extents, inner*c.out.DType.Size())
 	return nil
 }
 

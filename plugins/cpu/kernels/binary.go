@@ -3,7 +3,6 @@ package kernels
 import (
 	"fmt"
 	"math"
-	"sync/atomic"
 
 	"github.com/rlx-go/rlx/core/diag"
 )
@@ -48,28 +47,49 @@ type Number interface{ Integer | float32 | float64 }
 // Binary is dst = op(a, b) with NumPy broadcast; dst has the common shape, and may be a or b if that has the same shape.
 // Integer division by zero is an error; dst is then undefined.
 func Binary[T Number](p *Pool, op BinaryOp, dst, a []T, aShape []int, b []T, bShape []int) error {
-	shape, ok := BroadcastShape(aShape, bShape)
-	if !ok || len(dst) < product(shape) || len(a) < product(aShape) || len(b) < product(bShape) {
+	g, n, ok := newGrid(aShape, bShape)
+	if !ok || len(dst) < n || len(a) < product(aShape) || len(b) < product(bShape) {
 		panic(fmt.Sprintf("BUG: %v of %v and %v", op, aShape, bShape))
 	}
-	g := newGrid(shape, aShape, bShape)
 	if d, ok := any(dst).([]float32); ok && p.isa.binary[op] != nil {
-		x, y := any(a).([]float32), any(b).([]float32)
-		g.rows(p, func(out int, at []int, n, _ int) {
-			p.isa.binaryF32(op, d[out:out+n], x[at[0]:], y[at[1]:], g.step(0), g.step(1))
-		})
+		split(p, n, elementGrain, binaryVectors{p, g, p.isa.binary[op], d, any(a).([]float32), any(b).([]float32)})
 		return nil
 	}
-	var bad atomic.Bool
-	g.rows(p, func(out int, at []int, n, _ int) {
-		if !binaryRow(op, dst[out:out+n], a[at[0]:], b[at[1]:], g.step(0), g.step(1)) {
-			bad.Store(true)
-		}
-	})
-	if bad.Load() {
+	p.bad.Store(0)
+	split(p, n, elementGrain, binaryRows[T]{p, g, op, dst, a, b})
+	if p.bad.Load() != 0 {
 		return diag.New(diag.DivisionByZero, op.String(), "integer division by zero; the divisor must not hold 0")
 	}
 	return nil
+}
+
+type binaryVectors struct {
+	p         *Pool
+	g         grid
+	f         func(dst, a, b []float32)
+	dst, a, b []float32
+}
+
+func (x *binaryVectors) do(lo, hi, worker int) {
+	sa, sb, buf := x.g.step(0), x.g.step(1), x.p.scratch(worker).floats(2*spread)
+	x.g.rows(lo, hi, func(out int, at [operands]int, n int) {
+		pieces(n, x.a[at[0]:], x.b[at[1]:], sa, sb, buf, func(i int, a, b []float32) { x.f(x.dst[out+i:][:len(a)], a, b) })
+	})
+}
+
+type binaryRows[T Number] struct {
+	p         *Pool
+	g         grid
+	op        BinaryOp
+	dst, a, b []T
+}
+
+func (x *binaryRows[T]) do(lo, hi, _ int) {
+	x.g.rows(lo, hi, func(out int, at [operands]int, n int) {
+		if !binaryRow(x.op, x.dst[out:out+n], x.a[at[0]:], x.b[at[1]:], x.g.step(0), x.g.step(1)) {
+			x.p.bad.Store(1)
+		}
+	})
 }
 
 // binaryRow is one row; steps are 0 or 1. It reports false for an integer division by zero.
@@ -209,20 +229,43 @@ func ParseCompare(name string) (CompareOp, bool) {
 
 // Compare is dst = op(a, b), 1 or 0, with NumPy broadcast.
 func Compare[T Number](p *Pool, op CompareOp, dst []uint8, a []T, aShape []int, b []T, bShape []int) {
-	shape, ok := BroadcastShape(aShape, bShape)
-	if !ok || len(dst) < product(shape) || op >= compareCount {
+	g, n, ok := newGrid(aShape, bShape)
+	if !ok || len(dst) < n || op >= compareCount {
 		panic(fmt.Sprintf("BUG: %v of %v and %v", op, aShape, bShape))
 	}
-	g := newGrid(shape, aShape, bShape)
-	sa, sb := g.step(0), g.step(1)
 	if x, ok := any(a).([]float32); ok {
-		y, f := any(b).([]float32), p.isa.compare[op]
-		g.rows(p, func(out int, at []int, n, _ int) {
-			pieces(n, x[at[0]:], y[at[1]:], sa, sb, func(i int, a, b []float32) { f(dst[out+i:out+i+len(a)], a, b) })
-		})
+		split(p, n, elementGrain, compareVectors{p, g, p.isa.compare[op], dst, x, any(b).([]float32)})
 		return
 	}
-	g.rows(p, func(out int, at []int, n, _ int) { compareRow(op, dst[out:out+n], a[at[0]:], b[at[1]:], sa, sb) })
+	split(p, n, elementGrain, compareRows[T]{g, op, dst, a, b})
+}
+
+type compareVectors struct {
+	p    *Pool
+	g    grid
+	f    func(dst []uint8, a, b []float32)
+	dst  []uint8
+	a, b []float32
+}
+
+func (x *compareVectors) do(lo, hi, worker int) {
+	sa, sb, buf := x.g.step(0), x.g.step(1), x.p.scratch(worker).floats(2*spread)
+	x.g.rows(lo, hi, func(out int, at [operands]int, n int) {
+		pieces(n, x.a[at[0]:], x.b[at[1]:], sa, sb, buf, func(i int, a, b []float32) { x.f(x.dst[out+i:][:len(a)], a, b) })
+	})
+}
+
+type compareRows[T Number] struct {
+	g    grid
+	op   CompareOp
+	dst  []uint8
+	a, b []T
+}
+
+func (x *compareRows[T]) do(lo, hi, _ int) {
+	x.g.rows(lo, hi, func(out int, at [operands]int, n int) {
+		compareRow(x.op, x.dst[out:out+n], x.a[at[0]:], x.b[at[1]:], x.g.step(0), x.g.step(1))
+	})
 }
 
 // compareRow is one row; steps are 0 or 1.
@@ -257,22 +300,44 @@ func truth[T Number | int](op CompareOp, x, y T) uint8 {
 // Where is dst = t where cond is not 0, f elsewhere, with NumPy broadcast of all three. It selects and never computes, so T may be
 // any type of the right size.
 func Where[T any](p *Pool, dst []T, cond []uint8, cShape []int, t []T, tShape []int, f []T, fShape []int) {
-	shape, ok := BroadcastShape(cShape, tShape, fShape)
-	if !ok || len(dst) < product(shape) {
+	g, n, ok := newGrid(cShape, tShape, fShape)
+	if !ok || len(dst) < n {
 		panic(fmt.Sprintf("BUG: where of %v, %v and %v", cShape, tShape, fShape))
 	}
-	g := newGrid(shape, cShape, tShape, fShape)
-	sc, st, sf := g.step(0), g.step(1), g.step(2)
-	if d, ok := any(dst).([]float32); ok && sc == 1 {
-		x, y := any(t).([]float32), any(f).([]float32)
-		g.rows(p, func(out int, at []int, n, _ int) {
-			c := cond[at[0]:]
-			pieces(n, x[at[1]:], y[at[2]:], st, sf, func(i int, t, f []float32) { p.isa.choose(d[out+i:out+i+len(t)], c[i:i+len(t)], t, f) })
-		})
+	if d, ok := any(dst).([]float32); ok && g.step(0) == 1 {
+		split(p, n, elementGrain, whereVectors{p, g, d, cond, any(t).([]float32), any(f).([]float32)})
 		return
 	}
-	g.rows(p, func(out int, at []int, n, _ int) {
-		whereRow(dst[out:out+n], cond[at[0]:], t[at[1]:], f[at[2]:], sc, st, sf)
+	split(p, n, elementGrain, whereRows[T]{g, dst, cond, t, f})
+}
+
+type whereVectors struct {
+	p    *Pool
+	g    grid
+	dst  []float32
+	cond []uint8
+	t, f []float32
+}
+
+func (x *whereVectors) do(lo, hi, worker int) {
+	st, sf, buf := x.g.step(1), x.g.step(2), x.p.scratch(worker).floats(2*spread)
+	x.g.rows(lo, hi, func(out int, at [operands]int, n int) {
+		pieces(n, x.t[at[1]:], x.f[at[2]:], st, sf, buf, func(i int, t, f []float32) {
+			x.p.isa.choose(x.dst[out+i:][:len(t)], x.cond[at[0]+i:][:len(t)], t, f)
+		})
+	})
+}
+
+type whereRows[T any] struct {
+	g    grid
+	dst  []T
+	cond []uint8
+	t, f []T
+}
+
+func (x *whereRows[T]) do(lo, hi, _ int) {
+	x.g.rows(lo, hi, func(out int, at [operands]int, n int) {
+		whereRow(x.dst[out:out+n], x.cond[at[0]:], x.t[at[1]:], x.f[at[2]:], x.g.step(0), x.g.step(1), x.g.step(2))
 	})
 }
 
@@ -289,16 +354,28 @@ func whereRow[T any](dst []T, cond []uint8, t, f []T, sc, st, sf int) {
 
 // Expand repeats src of one shape to another that it broadcasts to.
 func Expand[T any](p *Pool, dst []T, shape []int, src []T, srcShape []int) {
-	g := newGrid(shape, srcShape)
-	s := g.step(0)
-	g.rows(p, func(out int, at []int, n, _ int) {
-		d := dst[out : out+n]
-		if s == 1 {
-			copy(d, src[at[0]:])
+	g, n, ok := newGrid(srcShape, shape) // the result is an operand too, so that its shape is the common one
+	if !ok || len(dst) < n || n != product(shape) {
+		panic(fmt.Sprintf("BUG: expand of %v to %v", srcShape, shape))
+	}
+	split(p, n, elementGrain, expandRows[T]{g, dst, src})
+}
+
+type expandRows[T any] struct {
+	g        grid
+	dst, src []T
+}
+
+func (x *expandRows[T]) do(lo, hi, _ int) {
+	x.g.rows(lo, hi, func(out int, at [operands]int, n int) {
+		d := x.dst[out : out+n]
+		if x.g.step(0) == 1 {
+			copy(d, x.src[at[0]:])
 			return
 		}
+		v := x.src[at[0]]
 		for i := range d {
-			d[i] = src[at[0]]
+			d[i] = v
 		}
 	})
 }

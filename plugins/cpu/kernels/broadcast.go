@@ -1,20 +1,31 @@
 package kernels
 
+const (
+	maxRank  = 8 // of a tensor, as in core/ir
+	operands = 3 // of an elementwise operation, at most
+)
+
 // grid is the iteration space of an elementwise operation over operands that broadcast: dims, outermost first, and for each
 // operand its stride in every dim, 0 where it is repeated. Neighbouring dims are merged where all operands allow it.
 type grid struct {
-	dims    []int
-	strides [][]int // [operand][dim]
+	rank    int // at least 1
+	dims    [maxRank]int
+	strides [operands][maxRank]int
 }
 
 // BroadcastShape is the common shape of operands by the rule of NumPy; ok is false if there is none.
 func BroadcastShape(shapes ...[]int) (shape []int, ok bool) {
-	rank := 0
+	var full [maxRank]int
+	rank, ok := broadcast(&full, shapes...)
+	return append(shape, full[:rank]...), ok
+}
+
+// broadcast is BroadcastShape into storage of the caller's.
+func broadcast(shape *[maxRank]int, shapes ...[]int) (rank int, ok bool) {
 	for _, s := range shapes {
 		rank = max(rank, len(s))
 	}
-	shape = make([]int, rank)
-	for i := range shape {
+	for i := range rank {
 		shape[i] = 1
 	}
 	for _, s := range shapes {
@@ -24,61 +35,54 @@ func BroadcastShape(shapes ...[]int) (shape []int, ok bool) {
 			case *o == 1:
 				*o = d
 			case d != 1 && d != *o:
-				return nil, false
+				return rank, false
 			}
 		}
 	}
-	return shape, true
+	return rank, true
 }
 
-// newGrid lays operands of the given shapes over shape, which they must broadcast to.
-func newGrid(shape []int, operands ...[]int) *grid {
-	g := &grid{strides: make([][]int, len(operands))}
-	full := make([][]int, len(operands))
-	for k, s := range operands {
-		full[k] = make([]int, len(shape))
+// newGrid lays operands of the given shapes over their common shape, which has n elements; ok is false if there is none.
+func newGrid(shapes ...[]int) (g grid, n int, ok bool) {
+	var shape [maxRank]int
+	rank, ok := broadcast(&shape, shapes...)
+	if !ok {
+		return g, 0, false
+	}
+	var full [operands][maxRank]int
+	for k, s := range shapes {
 		stride := 1
 		for i := len(s) - 1; i >= 0; i-- {
-			at := len(shape) - len(s) + i
-			if at < 0 || s[i] != 1 && s[i] != shape[at] {
-				panic("BUG: operand does not broadcast")
-			}
 			if s[i] != 1 {
-				full[k][at] = stride
+				full[k][rank-len(s)+i] = stride
 			}
 			stride *= s[i]
 		}
 	}
-	for i, d := range shape {
+	for i, d := range shape[:rank] {
 		if d == 1 {
 			continue
 		}
-		merge := len(g.dims) > 0
-		for k := range full {
-			if merge && g.strides[k][len(g.dims)-1] != full[k][i]*d {
-				merge = false
-			}
+		last := g.rank - 1
+		merge := last >= 0
+		for k := range shapes {
+			merge = merge && g.strides[k][last] == full[k][i]*d
 		}
 		if merge {
-			last := len(g.dims) - 1
 			g.dims[last] *= d
-			for k := range full {
-				g.strides[k][last] = full[k][i]
-			}
-			continue
+		} else {
+			last++
+			g.dims[last] = d
+			g.rank++
 		}
-		g.dims = append(g.dims, d)
-		for k := range full {
-			g.strides[k] = append(g.strides[k], full[k][i])
-		}
-	}
-	if len(g.dims) == 0 {
-		g.dims = []int{1}
-		for k := range g.strides {
-			g.strides[k] = []int{0}
+		for k := range shapes {
+			g.strides[k][last] = full[k][i]
 		}
 	}
-	return g
+	if g.rank == 0 {
+		g.rank, g.dims[0] = 1, 1
+	}
+	return g, product(shape[:rank]), true
 }
 
 func product(shape []int) int {
@@ -89,37 +93,30 @@ func product(shape []int) int {
 	return n
 }
 
-// rows calls f for the rows (runs along the last dim) in pieces of at most a grain: out is the position of the first element in
-// the dense result, at the positions in the operands, n the elements. The slices are reused.
-func (g *grid) rows(p *Pool, f func(out int, at []int, n, worker int)) {
-	last := len(g.dims) - 1
+// rows calls f for the rows (runs along the last dim) of elements [lo, hi) of the dense result, in pieces: out is the position of the
+// first element, at the positions in the operands, n the elements.
+func (g *grid) rows(lo, hi int, f func(out int, at [operands]int, n int)) {
+	last := g.rank - 1
 	row := g.dims[last]
-	total := product(g.dims)
-	if total == 0 {
-		return
-	}
-	p.split(total, elementGrain, func(lo, hi, worker int) {
-		index := make([]int, last)
-		at := make([]int, len(g.strides))
-		for lo < hi {
-			rest := lo / row
-			for i := last - 1; i >= 0; i-- {
-				index[i] = rest % g.dims[i]
-				rest /= g.dims[i]
-			}
-			col := lo % row
-			n := min(hi-lo, row-col)
-			for k, s := range g.strides {
-				at[k] = col * s[last]
-				for i, x := range index {
-					at[k] += x * s[i]
-				}
-			}
-			f(lo, at, n, worker)
-			lo += n
+	for lo < hi {
+		col := lo % row
+		var at [operands]int
+		for k := range at {
+			at[k] = col * g.strides[k][last]
 		}
-	})
+		rest := lo / row
+		for i := last - 1; i >= 0; i-- {
+			x := rest % g.dims[i]
+			rest /= g.dims[i]
+			for k := range at {
+				at[k] += x * g.strides[k][i]
+			}
+		}
+		n := min(hi-lo, row-col)
+		f(lo, at, n)
+		lo += n
+	}
 }
 
 // step is the stride of an operand along the rows: 0 or, for dense operands, 1.
-func (g *grid) step(operand int) int { return g.strides[operand][len(g.dims)-1] }
+func (g *grid) step(operand int) int { return g.strides[operand][g.rank-1] }

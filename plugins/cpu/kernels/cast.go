@@ -21,25 +21,31 @@ func Cast(p *Pool, to dtype.DType, dst any, from dtype.DType, src any) {
 		if from == dtype.BF16 {
 			widen = p.isa.widenBF16
 		}
-		d := dst.([]float32)
-		p.split(n, elementGrain, func(lo, hi, _ int) { widen(d[lo:hi], x[lo:hi]) })
+		split(p, n, elementGrain, mapping[float32, uint16]{widen, dst.([]float32), x})
 		return
 	}
-	p.split(n, elementGrain, func(lo, hi, _ int) {
-		var f [256]float64
-		var x [256]int64
-		for lo < hi {
-			m := min(hi-lo, len(f))
-			if from.IsFloat() {
-				loadFloats(f[:m], from, src, lo)
-				storeFloats(to, dst, lo, f[:m])
-			} else {
-				loadInts(x[:m], from, src, lo)
-				storeInts(to, dst, lo, x[:m])
-			}
-			lo += m
+	split(p, n, elementGrain, casting{to, from, dst, src})
+}
+
+type casting struct {
+	to, from dtype.DType
+	dst, src any
+}
+
+func (c *casting) do(lo, hi, _ int) {
+	var f [256]float64
+	var x [256]int64
+	for lo < hi {
+		m := min(hi-lo, len(f))
+		if c.from.IsFloat() {
+			loadFloats(f[:m], c.from, c.src, lo)
+			storeFloats(c.to, c.dst, lo, f[:m])
+		} else {
+			loadInts(x[:m], c.from, c.src, lo)
+			storeInts(c.to, c.dst, lo, x[:m])
 		}
-	})
+		lo += m
+	}
 }
 
 func lenOf(s any) int {

@@ -1,6 +1,9 @@
 package kernels
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Conv2DArgs describes a 2-d convolution (cross-correlation) or its transpose, with symmetric zero padding.
 type Conv2DArgs struct {
@@ -11,14 +14,13 @@ type Conv2DArgs struct {
 	OutputPad          [2]int // of ConvTranspose2D only
 	Groups             int
 
-	X          []float32 // [N, H, W, Cin] if XLast, else [N, Cin, H, W]
-	XLast      bool
-	Weight     Weights   // Conv2D: [Cout, Cin/Groups, KH, KW]; ConvTranspose2D: [Cin, Cout/Groups, KH, KW]
-	Bias       []float32 // [Cout], or nil
-	Act        Act
-	Out        []float32 // [N, Ho, Wo, Cout] if OutLast, else [N, Cout, Ho, Wo]; must not overlap X
-	OutLast    bool
-	transposed bool
+	X       []float32 // [N, H, W, Cin] if XLast, else [N, Cin, H, W]
+	XLast   bool
+	Weight  Weights   // Conv2D: [Cout, Cin/Groups, KH, KW]; ConvTranspose2D: [Cin, Cout/Groups, KH, KW]
+	Bias    []float32 // [Cout], or nil
+	Act     Act
+	Out     []float32 // [N, Ho, Wo, Cout] if OutLast, else [N, Cout, Ho, Wo]; must not overlap X
+	OutLast bool
 }
 
 // OutSize is the height and width of the result of Conv2D.
@@ -34,120 +36,205 @@ func (g *Conv2DArgs) OutSizeTransposed() (h, w int) {
 
 // Conv2D computes the convolution as a matrix product: a row per output pixel, gathered tile by tile where it is used.
 func Conv2D(p *Pool, g *Conv2DArgs) {
+	c := keep[convolution](p)
 	if g.XLast && g.OutLast && g.Groups == 1 && g.KH == 1 && g.KW == 1 && g.Stride == [2]int{1, 1} && g.Pad == [2]int{} {
-		Gemm(p, &GemmArgs{M: g.N * g.H * g.W, N: g.Cout, K: g.Cin, A: g.X, LDA: g.Cin, B: g.Weight, LDB: g.Cin, TransB: true,
-			C: g.Out, LDC: g.Cout, Bias: g.Bias, Act: g.Act})
+		c.plain = GemmArgs{M: g.N * g.H * g.W, N: g.Cout, K: g.Cin, A: g.X, LDA: g.Cin, B: g.Weight, LDB: g.Cin, TransB: true,
+			C: g.Out, LDC: g.Cout, Bias: g.Bias, Act: g.Act}
+		Gemm(p, &c.plain)
 		return
 	}
-	c := *g
-	c.transposed = false
-	h, w := g.OutSize()
-	c.run(p, h, w)
+	c.Conv2DArgs, c.transposed = *g, false
+	c.ho, c.wo = g.OutSize()
+	c.run(p)
 }
 
 // ConvTranspose2D computes the transposed convolution: every input pixel adds weight * x to a patch of the output.
 func ConvTranspose2D(p *Pool, g *Conv2DArgs) {
-	h, w := g.OutSizeTransposed()
+	c := keep[convolution](p)
+	c.Conv2DArgs, c.transposed = *g, true
+	c.ho, c.wo = g.OutSizeTransposed()
 	if g.XLast && g.OutLast && g.Groups == 1 && g.Stride == [2]int{g.KH, g.KW} && g.Pad == [2]int{} && g.OutputPad == [2]int{} &&
 		g.Dilation == [2]int{1, 1} {
-		g.disjoint(p, w)
+		c.disjoint(p)
 		return
 	}
-	c := *g
-	c.transposed = true
-	c.run(p, h, w)
+	c.run(p)
 }
 
+// convolution is one at work. Its slices are kept for the next one.
+type convolution struct {
+	Conv2DArgs
+	transposed bool
+	p          *Pool
+	ho, wo, k  int        // of the result; products per output element
+	products   []GemmArgs // by group
+	plain      GemmArgs
+	packed     []float32 // panels of all groups' weights
+	panels     int       // of a group
+	weights    []float32 // [Cout, k] in the order of gather
+	exact      bool      // a weight is infinite or NaN: nothing may be multiplied by it where there is no element
+
+	patch, bias, row []float32 // of disjoint
+}
+
+// resized is a slice of n floats with arbitrary contents, s itself where it is long enough.
+func resized(s []float32, n int) []float32 { return slices.Grow(s[:0], n)[:n] }
+
 // disjoint is the transpose whose patches do not overlap: each row of patches is a plain product, written in place.
-func (g *Conv2DArgs) disjoint(p *Pool, wo int) {
+func (g *convolution) disjoint(p *Pool) {
 	if g.N == 0 {
 		return // Gemm reads a batch of 0 as 1
 	}
 	cols := g.KW * g.Cout
-	weight := make([]float32, g.Cin*cols) // [Cin, KW, Cout] for one row of the patch
-	bias := make([]float32, cols)
+	g.patch = resized(g.patch, g.Cin*cols) // [Cin, KW, Cout] for one row of the patch
+	g.bias = resized(g.bias, cols)
+	clear(g.bias)
 	for kx := range g.KW {
 		if g.Bias != nil {
-			copy(bias[kx*g.Cout:(kx+1)*g.Cout], g.Bias)
+			copy(g.bias[kx*g.Cout:(kx+1)*g.Cout], g.Bias)
 		}
 	}
-	buf := make([]float32, g.Cout*g.KH*g.KW)
+	n := g.Cout * g.KH * g.KW
+	g.row = resized(g.row, n)
 	for ky := range g.KH {
 		for c := range g.Cin {
-			row := g.Weight.row(p.isa, c*len(buf), len(buf), buf)
+			row := g.Weight.row(p.isa, c*n, n, g.row)
 			for o := range g.Cout {
 				for kx := range g.KW {
-					weight[c*cols+kx*g.Cout+o] = row[(o*g.KH+ky)*g.KW+kx]
+					g.patch[c*cols+kx*g.Cout+o] = row[(o*g.KH+ky)*g.KW+kx]
 				}
 			}
 		}
-		Gemm(p, &GemmArgs{M: g.W, N: cols, K: g.Cin, A: g.X, LDA: g.Cin, B: F32(weight), LDB: cols, C: g.Out[ky*wo*g.Cout:], LDC: cols,
-			Bias: bias, Act: g.Act, Batch: g.N * g.H, StrideA: g.W * g.Cin, StrideC: g.KH * wo * g.Cout})
+		g.plain = GemmArgs{M: g.W, N: cols, K: g.Cin, A: g.X, LDA: g.Cin, B: F32(g.patch), LDB: cols, C: g.Out[ky*g.wo*g.Cout:], LDC: cols,
+			Bias: g.bias, Act: g.Act, Batch: g.N * g.H, StrideA: g.W * g.Cin, StrideC: g.KH * g.wo * g.Cout}
+		Gemm(p, &g.plain)
 	}
 }
 
-// run computes either kind, with an output of ho x wo.
-func (g *Conv2DArgs) run(p *Pool, ho, wo int) {
+// run computes either kind.
+func (g *convolution) run(p *Pool) {
 	s := p.isa
-	if g.Groups < 1 || g.Cin%g.Groups != 0 || g.Cout%g.Groups != 0 || len(g.X) < g.N*g.H*g.W*g.Cin || len(g.Out) < g.N*ho*wo*g.Cout ||
+	if g.Groups < 1 || g.Cin%g.Groups != 0 || g.Cout%g.Groups != 0 || len(g.X) < g.N*g.H*g.W*g.Cin || len(g.Out) < g.N*g.ho*g.wo*g.Cout ||
 		g.Weight.Len() < g.Cin*g.Cout/g.Groups*g.KH*g.KW || g.Bias != nil && len(g.Bias) < g.Cout {
 		panic(fmt.Sprintf("BUG: convolution of %d x [%d, %d, %d] to %d channels in %d groups", g.N, g.H, g.W, g.Cin, g.Cout, g.Groups))
 	}
-	cg, og := g.Cin/g.Groups, g.Cout/g.Groups
-	k := cg * g.KH * g.KW
-	if g.N*ho*wo*g.Cout == 0 {
+	og, area := g.Cout/g.Groups, g.ho*g.wo
+	g.p, g.k = p, g.Cin/g.Groups*g.KH*g.KW
+	if g.N*area*g.Cout == 0 {
 		return
 	}
-	// All groups' weights, as packed panels.
-	panels := (og + s.nr - 1) / s.nr
+	g.panels = (og + s.nr - 1) / s.nr
 	p.shared.reset()
-	packed := p.shared.floats(g.Groups*panels*s.nr*k + spill)
-	weights := p.shared.floats(g.Cout * k)
-	g.weights(s, weights, cg, og)
-	products := make([]GemmArgs, g.Groups)
-	for i := range products {
-		products[i] = GemmArgs{M: ho * wo, N: og, K: k, B: F32(weights[i*og*k:]), LDB: k, TransB: true, LDC: g.Cout, Act: g.Act}
+	g.packed = p.shared.floats(g.Groups*g.panels*s.nr*g.k + spill)
+	g.weights = p.shared.floats(g.Cout * g.k)
+	g.row = resized(g.row, g.KH*g.KW)
+	g.orderWeights()
+	g.exact = !allFinite(s, g.weights)
+	g.products = g.products[:0]
+	for i := range g.Groups {
+		q := GemmArgs{M: area, N: og, K: g.k, B: F32(g.weights[i*og*g.k:]), LDB: g.k, TransB: true, LDC: g.Cout, Act: g.Act}
 		if g.Bias != nil {
-			products[i].Bias = g.Bias[i*og : (i+1)*og]
+			q.Bias = g.Bias[i*og : (i+1)*og]
 		}
-		p.packPanels(&products[i], packed[i*panels*s.nr*k:], 0, 1, 0, panels)
+		g.products = append(g.products, q)
 	}
-	high := 4 * s.mr
-	across := (ho*wo + high - 1) / high
-	p.Run(g.N*across, func(t, worker int) {
-		n, m := t/across, t%across*high
-		rows := min(high, ho*wo-m)
-		sc := p.scratch(worker)
-		gathered, a := sc.floats(rows*k), sc.floats(rows*k+spill)
-		out := sc.floats(rows * g.Cout) // for channels first: the block, to be turned
-		for i := range products {
-			g.gather(gathered, n, i*cg, cg, m, rows, wo)
-			q := products[i] // a copy per task: C differs
-			q.A, q.LDA = gathered, k
-			q.packA(s, sc, a, 0, 0, rows)
-			if g.OutLast {
-				q.C = g.Out[(n*ho*wo+m)*g.Cout+i*og:]
-			} else {
-				q.C = out[i*og:]
-			}
-			q.tiles(s, sc, 0, 0, rows, 0, og, a, packed[i*panels*s.nr*k:], panels, 0)
-		}
-		if !g.OutLast {
-			for c := range g.Cout {
-				dst := g.Out[(n*g.Cout+c)*ho*wo+m:][:rows]
-				for r := range dst {
-					dst[r] = out[r*g.Cout+c]
-				}
-			}
-		}
-	})
+	for i := range g.products {
+		p.packPanels(&g.products[i], g.packed[i*g.panels*s.nr*g.k:], 0, 1, 0, g.panels)
+	}
+	p.each(g.N*g.across(), 1, g)
 }
 
-// weights copies the weights to out, as [Groups][og, k] with k in the order of gather: channel, ky, kx for channels first, else ky, kx,
+// high is the number of output pixels of a task, across the number of tasks of an image.
+func (g *convolution) high() int   { return 4 * g.p.isa.mr }
+func (g *convolution) across() int { return (g.ho*g.wo + g.high() - 1) / g.high() }
+
+func (g *convolution) do(lo, hi, worker int) {
+	for t := lo; t < hi; t++ {
+		g.pixels(t/g.across(), t%g.across()*g.high(), worker)
+	}
+}
+
+// pixels computes the output pixels of image n from m on.
+func (g *convolution) pixels(n, m, worker int) {
+	s, sc := g.p.isa, g.p.scratch(worker)
+	cg, og, k, area := g.Cin/g.Groups, g.Cout/g.Groups, g.k, g.ho*g.wo
+	rows := min(g.high(), area-m)
+	gathered, a := sc.floats(rows*k), sc.floats(rows*k+spill)
+	out := g.Out[(n*area+m)*g.Cout:]
+	if !g.OutLast {
+		out = sc.floats(rows * g.Cout) // the block, to be turned
+	}
+	for i := range g.products {
+		g.gather(gathered, n, i*cg, cg, m, rows, g.wo)
+		q := g.products[i] // a copy per task: C differs
+		q.A, q.LDA, q.C = gathered, k, out[i*og:]
+		q.packA(s, sc, a, 0, 0, rows)
+		q.tiles(s, sc, 0, 0, rows, 0, og, a, g.packed[i*g.panels*s.nr*k:], g.panels, 0)
+		if g.exact {
+			g.sums(q.C, gathered, i, m, rows)
+		}
+	}
+	if !g.OutLast {
+		for c := range g.Cout {
+			dst := g.Out[(n*g.Cout+c)*area+m:][:rows]
+			for r := range dst {
+				dst[r] = out[r*g.Cout+c]
+			}
+		}
+	}
+}
+
+// sums computes the output pixels [m, m+rows) of a group by their definition, without the taps that reach no element.
+func (g *convolution) sums(out, gathered []float32, group, m, rows int) {
+	og, taps := g.Cout/g.Groups, g.KH*g.KW
+	act := g.p.isa.act(g.Act)
+	for r := range rows {
+		row := out[r*g.Cout:][:og]
+		for o := range row {
+			sum, w := 0.0, g.weights[(group*og+o)*g.k:][:g.k]
+			if g.Bias != nil {
+				sum = float64(g.Bias[group*og+o])
+			}
+			for t := range taps {
+				_, okY := g.source((m+r)/g.wo, t/g.KW, 0, g.H)
+				_, okX := g.source((m+r)%g.wo, t%g.KW, 1, g.W)
+				if !okY || !okX {
+					continue
+				}
+				at, step := t, taps // channels first: a tap of each channel
+				if g.XLast {
+					at, step = t*(g.k/taps), 1
+				}
+				for range g.k / taps {
+					sum += float64(w[at]) * float64(gathered[r*g.k+at])
+					at += step
+				}
+			}
+			row[o] = float32(sum)
+		}
+		if act != nil {
+			act(row, row)
+		}
+	}
+}
+
+// allFinite reports whether no element is infinite or NaN.
+func allFinite(s *isa, x []float32) bool {
+	if sum := s.sum(x); sum-sum == 0 {
+		return true
+	}
+	for _, v := range x { // finite numbers may have an infinite sum
+		if v-v != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// orderWeights copies the weights as [Groups][og, k] with k in the order of gather: channel, ky, kx for channels first, else ky, kx,
 // channel.
-func (g *Conv2DArgs) weights(s *isa, out []float32, cg, og int) {
-	taps := g.KH * g.KW
-	buf := make([]float32, taps)
+func (g *convolution) orderWeights() {
+	taps, cg, og := g.KH*g.KW, g.Cin/g.Groups, g.Cout/g.Groups
 	for o := range g.Cout {
 		group := o / og
 		for c := range cg {
@@ -155,11 +242,11 @@ func (g *Conv2DArgs) weights(s *isa, out []float32, cg, og int) {
 			if g.transposed {
 				at = ((group*cg+c)*og + o%og) * taps
 			}
-			for t, x := range g.Weight.row(s, at, taps, buf) {
+			for t, x := range g.Weight.row(g.p.isa, at, taps, g.row) {
 				if g.XLast {
-					out[(o*taps+t)*cg+c] = x
+					g.weights[(o*taps+t)*cg+c] = x
 				} else {
-					out[(o*cg+c)*taps+t] = x
+					g.weights[(o*cg+c)*taps+t] = x
 				}
 			}
 		}
@@ -167,7 +254,7 @@ func (g *Conv2DArgs) weights(s *isa, out []float32, cg, og int) {
 }
 
 // gather fills dst[rows, k] with what output pixels [m, m+rows) of image n read of channels [c0, c0+cg); zeros outside the image.
-func (g *Conv2DArgs) gather(dst []float32, n, c0, cg, m, rows, wo int) {
+func (g *convolution) gather(dst []float32, n, c0, cg, m, rows, wo int) {
 	taps := g.KH * g.KW
 	for r := range rows {
 		oy, ox := (m+r)/wo, (m+r)%wo
@@ -207,7 +294,7 @@ func (g *Conv2DArgs) gather(dst []float32, n, c0, cg, m, rows, wo int) {
 }
 
 // source is the input coordinate that tap k of output coordinate o reads along one axis; ok is false where there is none.
-func (g *Conv2DArgs) source(o, k, axis, size int) (i int, ok bool) {
+func (g *convolution) source(o, k, axis, size int) (i int, ok bool) {
 	if !g.transposed {
 		i = o*g.Stride[axis] - g.Pad[axis] + k*g.Dilation[axis]
 		return i, i >= 0 && i < size

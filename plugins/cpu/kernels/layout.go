@@ -18,68 +18,98 @@ func Transpose[T any](p *Pool, dst, src []T, shape, perm []int) {
 	if n == 0 {
 		return
 	}
-	dims, from := foldPerm(shape, perm)
-	last := len(dims) - 1
+	dims, from, rank := foldPerm(shape, perm)
+	last := rank - 1
 	if last < 0 || from[last] == 1 { // whole runs stay together
-		run, outer := 1, dims
+		t := runs[T]{dst: dst, src: src, run: 1, rank: rank, dims: dims, strides: from}
 		if last >= 0 {
-			run, outer = dims[last], dims[:last]
+			t.run, t.rank = dims[last], last
 		}
-		walk(p, outer, from, run, func(out, in int) { copy(dst[out*run:(out+1)*run], src[in:in+run]) })
+		split(p, n/t.run, 1+elementGrain/t.run, t)
 		return
 	}
 	// The dim that is contiguous in src is another one: blocks of it by the last keep both sides within a few cache lines.
+	t := blockTranspose[T]{dst: dst, src: src}
 	c := 0
 	for from[c] != 1 {
 		c++
 	}
-	const block = 32
-	stride := 1 // of dim c in dst
-	for _, d := range dims[c+1:] {
-		stride *= d
+	t.stride = 1 // of dim c in dst
+	for _, d := range dims[c+1 : rank] {
+		t.stride *= d
 	}
-	outer, outerFrom, outerTo := []int{}, []int{}, []int{}
 	to := n
-	for i, d := range dims {
+	for i, d := range dims[:rank] {
 		to /= d
 		if i != c && i != last {
-			outer, outerFrom, outerTo = append(outer, d), append(outerFrom, from[i]), append(outerTo, to)
+			t.outer[t.rank], t.from[t.rank], t.to[t.rank] = d, from[i], to
+			t.rank++
 		}
 	}
-	rows, cols, jump := dims[c], dims[last], from[last]
-	cuts := (rows + block - 1) / block
-	total := product(outer) * cuts
-	p.split(total, 1+elementGrain/(block*cols), func(lo, hi, _ int) {
-		for t := lo; t < hi; t++ {
-			in, out := 0, 0
-			rest := t / cuts
-			for i := len(outer) - 1; i >= 0; i-- {
-				x := rest % outer[i]
-				rest /= outer[i]
-				in += x * outerFrom[i]
-				out += x * outerTo[i]
-			}
-			r0 := t % cuts * block
-			r1 := min(rows, r0+block)
-			for c0 := 0; c0 < cols; c0 += block {
-				c1 := min(cols, c0+block)
-				for r := r0; r < r1; r++ {
-					d := dst[out+r*stride+c0 : out+r*stride+c1]
-					at := in + c0*jump + r
-					for i := range d {
-						d[i] = src[at]
-						at += jump
-					}
+	t.rows, t.cols, t.jump = dims[c], dims[last], from[last]
+	t.cuts = (t.rows + transposeBlock - 1) / transposeBlock
+	split(p, product(t.outer[:t.rank])*t.cuts, 1+elementGrain/(transposeBlock*t.cols), t)
+}
+
+// runs copies runs of elements from places of a regular grid.
+type runs[T any] struct {
+	dst, src      []T
+	run, rank     int
+	dims, strides [maxRank]int
+}
+
+func (g *runs[T]) do(lo, hi, _ int) {
+	for t := lo; t < hi; t++ {
+		in, rest := 0, t
+		for i := g.rank - 1; i >= 0; i-- {
+			in += rest % g.dims[i] * g.strides[i]
+			rest /= g.dims[i]
+		}
+		copy(g.dst[t*g.run:(t+1)*g.run], g.src[in:])
+	}
+}
+
+// blockTranspose exchanges two dims in blocks; the others, outer, are walked with their strides in src and dst.
+type blockTranspose[T any] struct {
+	dst, src         []T
+	rank             int
+	outer, from, to  [maxRank]int
+	rows, cols, cuts int // of dim c, of the last dim, blocks of rows
+	stride, jump     int // from row to row in dst, from column to column in src
+}
+
+const transposeBlock = 32
+
+func (g *blockTranspose[T]) do(lo, hi, _ int) {
+	for t := lo; t < hi; t++ {
+		in, out := 0, 0
+		rest := t / g.cuts
+		for i := g.rank - 1; i >= 0; i-- {
+			x := rest % g.outer[i]
+			rest /= g.outer[i]
+			in += x * g.from[i]
+			out += x * g.to[i]
+		}
+		r0 := t % g.cuts * transposeBlock
+		r1 := min(g.rows, r0+transposeBlock)
+		for c0 := 0; c0 < g.cols; c0 += transposeBlock {
+			c1 := min(g.cols, c0+transposeBlock)
+			for r := r0; r < r1; r++ {
+				d := g.dst[out+r*g.stride+c0 : out+r*g.stride+c1]
+				at := in + c0*g.jump + r
+				for i := range d {
+					d[i] = g.src[at]
+					at += g.jump
 				}
 			}
 		}
-	})
+	}
 }
 
 // foldPerm gives the dims of the result and their strides in the source, with unit dims dropped and neighbours merged that
 // stay neighbours.
-func foldPerm(shape, perm []int) (dims, from []int) {
-	stride := make([]int, len(shape))
+func foldPerm(shape, perm []int) (dims, from [maxRank]int, rank int) {
+	var stride [maxRank]int
 	s := 1
 	for i := len(shape) - 1; i >= 0; i-- {
 		stride[i] = s
@@ -90,48 +120,35 @@ func foldPerm(shape, perm []int) (dims, from []int) {
 		if d == 1 {
 			continue
 		}
-		if l := len(dims) - 1; l >= 0 && from[l] == stride[a]*d {
+		if l := rank - 1; l >= 0 && from[l] == stride[a]*d {
 			dims[l] *= d
 			from[l] = stride[a]
 			continue
 		}
-		dims, from = append(dims, d), append(from, stride[a])
+		dims[rank], from[rank] = d, stride[a]
+		rank++
 	}
-	return dims, from
+	return dims, from, rank
 }
 
-// walk calls f for every index of dims with its number and its offset by the strides; run is the work of one call in elements.
-func walk(p *Pool, dims, strides []int, run int, f func(out, in int)) {
-	p.split(product(dims), 1+elementGrain/max(1, run), func(lo, hi, _ int) {
-		for t := lo; t < hi; t++ {
-			in, rest := 0, t
-			for i := len(dims) - 1; i >= 0; i-- {
-				in += rest % dims[i] * strides[i]
-				rest /= dims[i]
-			}
-			f(t, in)
-		}
-	})
+// Place copies src, [outer, n], to columns [at, at+n) of dst, [outer, total].
+func Place[T any](p *Pool, dst, src []T, outer, total, at, n int) {
+	if at < 0 || n < 0 || at+n > total || len(dst) < outer*total || len(src) < outer*n {
+		panic(fmt.Sprintf("BUG: Place at [%d, %d) of %d", at, at+n, total))
+	}
+	split(p, outer, 1+elementGrain/max(1, n), columns[T]{dst, src, total, n, at, 0, n})
 }
 
-// Concat joins parts along an axis: part k is [outer, extents[k], inner], dst is [outer, sum of extents, inner].
-func Concat[T any](p *Pool, dst []T, parts [][]T, outer int, extents []int, inner int) {
-	total := 0
-	for _, e := range extents {
-		total += e
-	}
-	if len(dst) < outer*total*inner {
-		panic("BUG: Concat: dst is short")
-	}
-	at := 0
-	for k, src := range parts {
-		n, off := extents[k]*inner, at*inner
-		p.split(outer, 1+elementGrain/max(1, n), func(lo, hi, _ int) {
-			for o := lo; o < hi; o++ {
-				copy(dst[o*total*inner+off:][:n], src[o*n:])
-			}
-		})
-		at += extents[k]
+// columns copies n columns from one matrix to another, from column in of the one to column out of the other.
+type columns[T any] struct {
+	dst, src   []T
+	ldd, lds   int
+	out, in, n int
+}
+
+func (c *columns[T]) do(lo, hi, _ int) {
+	for r := lo; r < hi; r++ {
+		copy(c.dst[r*c.ldd+c.out:][:c.n], c.src[r*c.lds+c.in:])
 	}
 }
 
@@ -140,51 +157,55 @@ func Narrow[T any](p *Pool, dst, src []T, outer, extent, inner, start, n int) {
 	if start < 0 || n < 0 || start+n > extent || len(dst) < outer*n*inner {
 		panic(fmt.Sprintf("BUG: Narrow to [%d, %d) of %d", start, start+n, extent))
 	}
-	p.split(outer, 1+elementGrain/max(1, n*inner), func(lo, hi, _ int) {
-		for o := lo; o < hi; o++ {
-			copy(dst[o*n*inner:(o+1)*n*inner], src[(o*extent+start)*inner:])
-		}
-	})
+	split(p, outer, 1+elementGrain/max(1, n*inner), columns[T]{dst, src, n * inner, extent * inner, 0, start * inner, n * inner})
 }
 
 // Pad surrounds src of the given shape with value: before[i] elements ahead of axis i, after[i] behind it.
 func Pad[T any](p *Pool, dst, src []T, shape, before, after []int, value T) {
-	rank := len(shape)
-	out := make([]int, rank)
+	g := padding[T]{dst: dst, src: src, value: value, rank: len(shape)}
 	for i, d := range shape {
-		out[i] = before[i] + d + after[i]
+		g.shape[i], g.before[i], g.out[i] = d, before[i], before[i]+d+after[i]
 		if before[i] < 0 || after[i] < 0 {
 			panic("BUG: Pad by a negative width")
 		}
 	}
-	if len(dst) < product(out) {
+	if len(dst) < product(g.out[:g.rank]) {
 		panic("BUG: Pad: dst is short")
 	}
-	if rank == 0 {
+	if g.rank == 0 {
 		dst[0] = src[0]
 		return
 	}
-	last := rank - 1
-	row := out[last]
-	p.split(product(out[:last]), 1+elementGrain/max(1, row), func(lo, hi, _ int) {
-		for t := lo; t < hi; t++ {
-			d := dst[t*row : (t+1)*row]
-			at, stride, rest, inside := 0, shape[last], t, true
-			for i := last - 1; i >= 0; i-- {
-				x := rest%out[i] - before[i]
-				rest /= out[i]
-				inside = inside && x >= 0 && x < shape[i]
-				at += x * stride
-				stride *= shape[i]
-			}
-			for i := range d {
-				d[i] = value
-			}
-			if inside {
-				copy(d[before[last]:before[last]+shape[last]], src[at:])
-			}
+	split(p, product(g.out[:g.rank-1]), 1+elementGrain/max(1, g.out[g.rank-1]), g)
+}
+
+type padding[T any] struct {
+	dst, src           []T
+	value              T
+	rank               int
+	shape, before, out [maxRank]int
+}
+
+func (g *padding[T]) do(lo, hi, _ int) {
+	last := g.rank - 1
+	row := g.out[last]
+	for t := lo; t < hi; t++ {
+		d := g.dst[t*row : (t+1)*row]
+		at, stride, rest, inside := 0, g.shape[last], t, true
+		for i := last - 1; i >= 0; i-- {
+			x := rest%g.out[i] - g.before[i]
+			rest /= g.out[i]
+			inside = inside && x >= 0 && x < g.shape[i]
+			at += x * stride
+			stride *= g.shape[i]
 		}
-	})
+		for i := range d {
+			d[i] = g.value
+		}
+		if inside {
+			copy(d[g.before[last]:g.before[last]+g.shape[last]], g.src[at:])
+		}
+	}
 }
 
 // Index is the types that an index may have. A float32 is truncated towards zero.
@@ -198,36 +219,51 @@ func Gather[T any, I Index](p *Pool, dst, table []T, outer, extent, inner int, i
 	if len(dst) < outer*len(index)*inner || len(table) < outer*extent*inner {
 		panic("BUG: Gather: a slice is short")
 	}
-	n := len(index)
-	var bad atomic.Int64 // 1 + the first bad position
-	p.split(outer*n, 1+elementGrain/max(1, inner), func(lo, hi, _ int) {
-		for t := lo; t < hi; t++ {
-			o, i := t/n, t%n
-			x := index[i]
-			if y := float64(x); !(y > -1 && y < float64(extent)) { // NaN too
-				for old := bad.Load(); (old == 0 || int64(i) < old-1) && !bad.CompareAndSwap(old, int64(i)+1); old = bad.Load() {
-				}
-				continue
-			}
-			copy(dst[t*inner:(t+1)*inner], table[(o*extent+int(x))*inner:])
-		}
-	})
-	if b := bad.Load(); b > 0 {
+	p.bad.Store(0)
+	split(p, outer*len(index), 1+elementGrain/max(1, inner), gathering[T, I]{&p.bad, dst, table, extent, inner, index})
+	if b := p.bad.Load(); b > 0 {
 		return diag.New(diag.IndexOutOfRange, "gather", "index %d is %v; allowed is 0 to %d", b-1, index[b-1], extent-1)
 	}
 	return nil
 }
 
+type gathering[T any, I Index] struct {
+	bad           *atomic.Int64 // 1 + the first bad position
+	dst, table    []T
+	extent, inner int
+	index         []I
+}
+
+func (g *gathering[T, I]) do(lo, hi, _ int) {
+	n := len(g.index)
+	for t := lo; t < hi; t++ {
+		o, i := t/n, t%n
+		x := g.index[i]
+		if y := float64(x); !(y > -1 && y < float64(g.extent)) { // NaN too
+			for old := g.bad.Load(); (old == 0 || int64(i) < old-1) && !g.bad.CompareAndSwap(old, int64(i)+1); old = g.bad.Load() {
+			}
+			continue
+		}
+		copy(g.dst[t*g.inner:(t+1)*g.inner], g.table[(o*g.extent+int(x))*g.inner:])
+	}
+}
+
 // Iota fills dst of the given shape with the index along axis.
 func Iota[T Number](p *Pool, dst []T, shape []int, axis int) {
-	inner := product(shape[axis+1:])
-	extent := shape[axis]
-	if len(dst) < product(shape) {
+	n := product(shape)
+	if len(dst) < n {
 		panic("BUG: Iota: dst is short")
 	}
-	p.split(product(shape), elementGrain, func(lo, hi, _ int) {
-		for i := lo; i < hi; i++ {
-			dst[i] = T(i / inner % extent)
-		}
-	})
+	split(p, n, elementGrain, counting[T]{dst, product(shape[axis+1:]), shape[axis]})
+}
+
+type counting[T Number] struct {
+	dst           []T
+	inner, extent int
+}
+
+func (c *counting[T]) do(lo, hi, _ int) {
+	for i := lo; i < hi; i++ {
+		c.dst[i] = T(i / c.inner % c.extent)
+	}
 }

@@ -8,51 +8,65 @@ func rowGrain(n int) int { return 1 + elementGrain/max(1, n) }
 // LayerNorm is (x-mean)/sqrt(var+eps)*gamma + beta for each row of n elements; the variance is biased and computed from the mean.
 // Dst may be x.
 func LayerNorm(p *Pool, dst, x, gamma, beta []float32, rows, n int, eps float32) {
-	norm(p, dst, x, nil, nil, gamma, beta, rows, n, eps, true)
+	norm(p, normRows{dst: dst, x: x, gamma: gamma, beta: beta, n: n, eps: eps, center: true}, rows)
 }
 
 // ResidualLayerNorm is LayerNorm of x + residual + bias; bias may be nil. Dst may be x or residual.
 func ResidualLayerNorm(p *Pool, dst, x, residual, bias, gamma, beta []float32, rows, n int, eps float32) {
-	norm(p, dst, x, residual, bias, gamma, beta, rows, n, eps, true)
+	norm(p, normRows{dst, x, residual, bias, gamma, beta, n, eps, true, nil}, rows)
 }
 
 // RmsNorm is x/sqrt(mean(x^2)+eps)*gamma + beta for each row of n elements. Dst may be x.
 func RmsNorm(p *Pool, dst, x, gamma, beta []float32, rows, n int, eps float32) {
-	norm(p, dst, x, nil, nil, gamma, beta, rows, n, eps, false)
+	norm(p, normRows{dst: dst, x: x, gamma: gamma, beta: beta, n: n, eps: eps}, rows)
 }
 
 // ResidualRmsNorm is RmsNorm of x + residual + bias; bias may be nil. Dst may be x or residual.
 func ResidualRmsNorm(p *Pool, dst, x, residual, bias, gamma, beta []float32, rows, n int, eps float32) {
-	norm(p, dst, x, residual, bias, gamma, beta, rows, n, eps, false)
+	norm(p, normRows{dst, x, residual, bias, gamma, beta, n, eps, false, nil}, rows)
 }
 
-func norm(p *Pool, dst, x, residual, bias, gamma, beta []float32, rows, n int, eps float32, center bool) {
-	if len(dst) < rows*n || len(x) < rows*n || len(gamma) < n || len(beta) < n || residual != nil && len(residual) < rows*n ||
-		bias != nil && len(bias) < n {
+// normRows is the arguments of all four norms; residual and bias may be nil.
+type normRows struct {
+	dst, x, residual, bias, gamma, beta []float32
+
+	n      int
+	eps    float32
+	center bool
+	isa    *isa
+}
+
+func norm(p *Pool, g normRows, rows int) {
+	n := g.n
+	if len(g.dst) < rows*n || len(g.x) < rows*n || len(g.gamma) < n || len(g.beta) < n || g.residual != nil && len(g.residual) < rows*n ||
+		g.bias != nil && len(g.bias) < n {
 		panic("BUG: norm: a slice is short")
 	}
 	if n == 0 {
 		return
 	}
-	s := p.isa
-	p.split(rows, rowGrain(n), func(lo, hi, _ int) {
-		for r := lo; r < hi; r++ {
-			row, d := x[r*n:(r+1)*n], dst[r*n:(r+1)*n]
-			if residual != nil {
-				s.add(d, row, residual[r*n:(r+1)*n])
-				row = d
-				if bias != nil {
-					s.add(d, d, bias[:n])
-				}
+	g.isa = p.isa
+	split(p, rows, rowGrain(n), g)
+}
+
+func (g *normRows) do(lo, hi, _ int) {
+	s, n := g.isa, g.n
+	for r := lo; r < hi; r++ {
+		row, d := g.x[r*n:(r+1)*n], g.dst[r*n:(r+1)*n]
+		if g.residual != nil {
+			s.add(d, row, g.residual[r*n:(r+1)*n])
+			row = d
+			if g.bias != nil {
+				s.add(d, d, g.bias[:n])
 			}
-			var mean float32
-			if center {
-				mean = s.sum(row) / float32(n)
-			}
-			variance := s.squares(row, mean) / float32(n)
-			s.normalize(d, row, gamma, beta, mean, float32(1/math.Sqrt(float64(variance)+float64(eps))))
 		}
-	})
+		var mean float32
+		if g.center {
+			mean = s.sum(row) / float32(n)
+		}
+		variance := s.squares(row, mean) / float32(n)
+		s.normalize(d, row, g.gamma, g.beta, mean, float32(1/math.Sqrt(float64(variance)+float64(g.eps))))
+	}
 }
 
 // Softmax is exp(x-max)/sum(exp(x-max)) along the middle axis of [outer, n, inner]. A row of -Inf alone gives NaN. Dst may be x.
@@ -63,49 +77,67 @@ func Softmax(p *Pool, dst, x []float32, outer, n, inner int) {
 	if n == 0 || inner == 0 {
 		return
 	}
-	s := p.isa
 	if inner == 1 {
-		p.split(outer, rowGrain(4*n), func(lo, hi, _ int) {
-			for r := lo; r < hi; r++ {
-				softmaxRow(s, dst[r*n:(r+1)*n], x[r*n:(r+1)*n])
-			}
-		})
+		split(p, outer, rowGrain(4*n), softmaxRows{dst, x, n, p.isa})
 		return
 	}
-	// Another axis: strips of columns, whose maxima and sums advance side by side.
-	const width = 64
-	strips := (inner + width - 1) / width
-	p.split(outer*strips, rowGrain(4*n*width), func(lo, hi, _ int) {
-		var top [width]float32
-		var sum [width]float64
-		for t := lo; t < hi; t++ {
-			at := t/strips*n*inner + t%strips*width
-			w := min(width, inner-t%strips*width)
-			for i := range w {
-				top[i], sum[i] = float32(math.Inf(-1)), 0
-			}
-			for j := range n {
-				for i, v := range x[at+j*inner:][:w] {
-					raise(&top[i], v)
-				}
-			}
-			for j := range n {
-				d := dst[at+j*inner:][:w]
-				for i, v := range x[at+j*inner:][:w] {
-					d[i] = v - top[i]
-				}
-				s.exp(d, d)
-				for i, v := range d {
-					sum[i] += float64(v)
-				}
-			}
-			for j := range n {
-				for i := range w {
-					dst[at+j*inner+i] /= float32(sum[i])
-				}
+	strips := (inner + softmaxWidth - 1) / softmaxWidth
+	split(p, outer*strips, rowGrain(4*n*softmaxWidth), softmaxColumns{dst, x, n, inner, p.isa})
+}
+
+type softmaxRows struct {
+	dst, x []float32
+	n      int
+	isa    *isa
+}
+
+func (g *softmaxRows) do(lo, hi, _ int) {
+	for r := lo; r < hi; r++ {
+		softmaxRow(g.isa, g.dst[r*g.n:(r+1)*g.n], g.x[r*g.n:(r+1)*g.n])
+	}
+}
+
+// softmaxColumns works on strips of columns, whose maxima and sums advance side by side.
+type softmaxColumns struct {
+	dst, x   []float32
+	n, inner int
+	isa      *isa
+}
+
+const softmaxWidth = 64 // columns of a strip
+
+func (g *softmaxColumns) do(lo, hi, _ int) {
+	var top [softmaxWidth]float32
+	var sum [softmaxWidth]float64
+	n, inner := g.n, g.inner
+	strips := (inner + softmaxWidth - 1) / softmaxWidth
+	for t := lo; t < hi; t++ {
+		at := t/strips*n*inner + t%strips*softmaxWidth
+		w := min(softmaxWidth, inner-t%strips*softmaxWidth)
+		for i := range w {
+			top[i], sum[i] = float32(math.Inf(-1)), 0
+		}
+		for j := range n {
+			for i, v := range g.x[at+j*inner:][:w] {
+				raise(&top[i], v)
 			}
 		}
-	})
+		for j := range n {
+			d := g.dst[at+j*inner:][:w]
+			for i, v := range g.x[at+j*inner:][:w] {
+				d[i] = v - top[i]
+			}
+			g.isa.exp(d, d)
+			for i, v := range d {
+				sum[i] += float64(v)
+			}
+		}
+		for j := range n {
+			for i := range w {
+				g.dst[at+j*inner+i] /= float32(sum[i])
+			}
+		}
+	}
 }
 
 func softmaxRow(s *isa, dst, x []float32) {

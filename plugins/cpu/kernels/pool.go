@@ -17,12 +17,16 @@ type Pool struct {
 
 	packedLimit int // bound on the packed copy of a matrix that is held at a time, in floats
 
-	busy  atomic.Bool
-	f     func(task, worker int)
-	tasks int64
-	next  atomic.Int64
-	done  sync.WaitGroup
-	panic atomic.Pointer[workerPanic]
+	busy        atomic.Bool
+	work        part
+	items, size int // all of them, and those of a task
+	tasks       int64
+	next        atomic.Int64
+	done        sync.WaitGroup
+	panic       atomic.Pointer[workerPanic]
+
+	bad  atomic.Int64 // what the workers of a kernel tell its caller, who sets it to 0 first
+	kept map[any]any  // see keep
 }
 
 type worker struct {
@@ -49,7 +53,7 @@ func NewPoolFor(n int, features string) (*Pool, error) {
 	if n <= 0 {
 		n = runtime.GOMAXPROCS(0) // since Go 1.25 the default honours affinity and the cgroup's quota
 	}
-	p := &Pool{isa: set, workers: make([]worker, n), packedLimit: 4 << 20}
+	p := &Pool{isa: set, workers: make([]worker, n), packedLimit: 4 << 20, kept: map[any]any{}}
 	for i := 1; i < n; i++ {
 		p.workers[i].wake = make(chan struct{}, 1)
 		go p.serve(i)
@@ -72,10 +76,22 @@ func (p *Pool) Close() {
 
 // Run calls f once for each task in [0, tasks), on any worker in any order, and returns when all are done. Worker is in
 // [0, Threads). A panic in f ends the run and is raised again here. Run makes no goroutines and allocates nothing.
-func (p *Pool) Run(tasks int, f func(task, worker int)) {
-	if tasks <= 0 {
+func (p *Pool) Run(tasks int, f func(task, worker int)) { p.each(tasks, 1, taskFunc(f)) }
+
+type taskFunc func(task, worker int)
+
+func (f taskFunc) do(lo, hi, worker int) {
+	for t := lo; t < hi; t++ {
+		f(t, worker)
+	}
+}
+
+// each runs work over items [0, items) in tasks of size items.
+func (p *Pool) each(items, size int, work part) {
+	if items <= 0 {
 		return
 	}
+	tasks := (items + size - 1) / size
 	if !p.busy.CompareAndSwap(false, true) {
 		panic("BUG: kernels.Pool.Run called while the pool is running")
 	}
@@ -84,19 +100,19 @@ func (p *Pool) Run(tasks int, f func(task, worker int)) {
 	if helpers == 0 {
 		for t := range tasks {
 			p.workers[0].scratch.reset()
-			f(t, 0)
+			work.do(t*size, min(items, (t+1)*size), 0)
 		}
 		return
 	}
-	p.f, p.tasks = f, int64(tasks)
+	p.work, p.items, p.size, p.tasks = work, items, size, int64(tasks)
 	p.next.Store(0)
 	p.done.Add(helpers)
 	for i := 1; i <= helpers; i++ {
 		p.workers[i].wake <- struct{}{}
 	}
-	p.work(0)
+	p.take(0)
 	p.done.Wait()
-	p.f = nil
+	p.work = nil
 	if w := p.panic.Swap(nil); w != nil {
 		panic(fmt.Sprintf("%v\n\nin a worker of the pool:\n%s", w.value, w.stack))
 	}
@@ -104,13 +120,13 @@ func (p *Pool) Run(tasks int, f func(task, worker int)) {
 
 func (p *Pool) serve(i int) {
 	for range p.workers[i].wake {
-		p.work(i)
+		p.take(i)
 		p.done.Done()
 	}
 }
 
-// work takes tasks until none is left.
-func (p *Pool) work(i int) {
+// take runs tasks until none is left.
+func (p *Pool) take(i int) {
 	defer func() {
 		if v := recover(); v != nil {
 			p.next.Store(p.tasks) // the others stop at their next task
@@ -123,7 +139,7 @@ func (p *Pool) work(i int) {
 			return
 		}
 		p.workers[i].scratch.reset()
-		p.f(int(t), i)
+		p.work.do(int(t)*p.size, min(p.items, int(t+1)*p.size), i)
 	}
 }
 
@@ -173,12 +189,40 @@ func (s *scratch) reset() {
 // scratch is the memory of one worker, valid within one task.
 func (p *Pool) scratch(worker int) *scratch { return &p.workers[worker].scratch }
 
-// split cuts n items into tasks of at least grain items and calls f with the bounds of each. The cuts never change what f
-// computes, so they may depend on the number of threads.
-func (p *Pool) split(n, grain int, f func(lo, hi, worker int)) {
-	if n <= 0 {
-		return
+// part is the arguments of a kernel with what it does to items [lo, hi) of its work. A closure would do, but is allocated in each
+// call; of a part the pool keeps one.
+type part interface{ do(lo, hi, worker int) }
+
+// keep is the pool's value of a type, as its last user left it.
+func keep[A any](p *Pool) *A {
+	key := any((*A)(nil))
+	a, ok := p.kept[key].(*A)
+	if !ok {
+		a = new(A)
+		p.kept[key] = a
 	}
-	size := max(grain, 1, (n+8*len(p.workers)-1)/(8*len(p.workers)))
-	p.Run((n+size-1)/size, func(t, w int) { f(t*size, min(n, (t+1)*size), w) })
+	return a
 }
+
+// split cuts n items into tasks of at least grain items and hands them to args. The cuts never change what is computed, so they
+// may depend on the number of threads.
+func split[A any, P interface {
+	*A
+	part
+}](p *Pool, n, grain int, args A) {
+	a := keep[A](p)
+	*a = args
+	p.share(n, grain, P(a))
+}
+
+// share is split for a part that stays where it is.
+func (p *Pool) share(n, grain int, work part) {
+	p.each(n, max(grain, 1, (n+8*len(p.workers)-1)/(8*len(p.workers))), work)
+}
+
+// split is share for a closure.
+func (p *Pool) split(n, grain int, f func(lo, hi, worker int)) { p.share(n, grain, rangeFunc(f)) }
+
+type rangeFunc func(lo, hi, worker int)
+
+func (f rangeFunc) do(lo, hi, worker int) { f(lo, hi, worker) }

@@ -45,9 +45,9 @@ func Reduce[T Number](p *Pool, op ReduceOp, dst, src []T, shape, axes []int) {
 		panic("BUG: reduce by " + op.String())
 	}
 	if isFloat[T]() {
-		reduce(p, dst, src, shape, axes, reduction[T, float64](op))
+		reduce[T, float64](p, op, dst, src, shape, axes)
 	} else {
-		reduce(p, dst, src, shape, axes, reduction[T, int64](op))
+		reduce[T, int64](p, op, dst, src, shape, axes)
 	}
 }
 
@@ -129,68 +129,86 @@ func highest[T, A Number]() A {
 	return A(x.(int64))
 }
 
-func reduce[T, A Number](p *Pool, dst, src []T, shape, axes []int, f folding[T, A]) {
-	var keep, keepStride, cut, cutStride []int
+// reducing is a reduction at work. Dims that stay, but those at the end, and dims that are reduced have their strides in src.
+type reducing[T, A Number] struct {
+	dst, src                         []T
+	f                                folding[T, A]
+	keep, keepStride, cut, cutStride [maxRank]int
+	kept, cuts                       int // dims
+	inner, count                     int // elements of the dims at the end, and of the reduced dims
+
+	all [reduceCount]folding[T, A] // made once
+}
+
+const reduceWidth = 64 // columns whose sums advance side by side
+
+func reduce[T, A Number](p *Pool, op ReduceOp, dst, src []T, shape, axes []int) {
+	g := keep[reducing[T, A]](p)
+	if g.all[op].step == nil {
+		g.all[op] = reduction[T, A](op)
+	}
+	g.dst, g.src, g.f = dst, src, g.all[op]
+	g.kept, g.cuts, g.inner, g.count = 0, 0, 1, 1
 	stride := product(shape)
 	if len(src) < stride {
 		panic("BUG: Reduce: src is short")
 	}
-	count := 1
 	for i, d := range shape {
 		if d != 0 {
 			stride /= d
 		}
 		if slices.Contains(axes, i) {
-			cut, cutStride = append(cut, d), append(cutStride, stride)
-			count *= d
+			g.cut[g.cuts], g.cutStride[g.cuts] = d, stride
+			g.cuts++
+			g.count *= d
 		} else {
-			keep, keepStride = append(keep, d), append(keepStride, stride)
+			g.keep[g.kept], g.keepStride[g.kept] = d, stride
+			g.kept++
 		}
 	}
 	// The kept dims at the end, as one run: their sums advance side by side, so that src is read in order.
-	inner := 1
-	for n := len(keep); n > 0 && keepStride[n-1] == inner; n-- {
-		inner *= keep[n-1]
-		keep, keepStride = keep[:n-1], keepStride[:n-1]
+	for ; g.kept > 0 && g.keepStride[g.kept-1] == g.inner; g.kept-- {
+		g.inner *= g.keep[g.kept-1]
 	}
-	outer := product(keep)
-	if len(dst) < outer*inner {
+	outer := product(g.keep[:g.kept])
+	if len(dst) < outer*g.inner {
 		panic("BUG: Reduce: dst is short")
 	}
-	const width = 64
-	pieces := (inner + width - 1) / width
-	p.split(outer*pieces, 1+elementGrain/max(1, count*min(inner, width)), func(lo, hi, _ int) {
-		var acc [width]A
-		index := make([]int, len(cut))
-		for t := lo; t < hi; t++ {
-			o, c := t/pieces, t%pieces*width
-			n := min(width, inner-c)
-			at, rest := c, o
-			for i := len(keep) - 1; i >= 0; i-- {
-				at += rest % keep[i] * keepStride[i]
-				rest /= keep[i]
+	pieces := (g.inner + reduceWidth - 1) / reduceWidth
+	p.share(outer*pieces, 1+elementGrain/max(1, g.count*min(g.inner, reduceWidth)), g)
+}
+
+func (g *reducing[T, A]) do(lo, hi, _ int) {
+	var acc [reduceWidth]A
+	pieces := (g.inner + reduceWidth - 1) / reduceWidth
+	for t := lo; t < hi; t++ {
+		o, c := t/pieces, t%pieces*reduceWidth
+		n := min(reduceWidth, g.inner-c)
+		at, rest := c, o
+		for i := g.kept - 1; i >= 0; i-- {
+			at += rest % g.keep[i] * g.keepStride[i]
+			rest /= g.keep[i]
+		}
+		for i := range acc {
+			acc[i] = g.f.start
+		}
+		var index [maxRank]int
+		for range g.count {
+			for i, x := range g.src[at : at+n] {
+				acc[i] = g.f.step(acc[i], x)
 			}
-			for i := range acc {
-				acc[i] = f.start
-			}
-			clear(index)
-			for range count {
-				for i, x := range src[at : at+n] {
-					acc[i] = f.step(acc[i], x)
+			for i := g.cuts - 1; i >= 0; i-- { // the next index of the reduced dims
+				index[i]++
+				at += g.cutStride[i]
+				if index[i] < g.cut[i] {
+					break
 				}
-				for i := len(cut) - 1; i >= 0; i-- { // the next index of the reduced dims
-					index[i]++
-					at += cutStride[i]
-					if index[i] < cut[i] {
-						break
-					}
-					at -= cut[i] * cutStride[i]
-					index[i] = 0
-				}
-			}
-			for i := range n {
-				dst[o*inner+c+i] = f.end(acc[i], count)
+				at -= g.cut[i] * g.cutStride[i]
+				index[i] = 0
 			}
 		}
-	})
+		for i := range n {
+			g.dst[o*g.inner+c+i] = g.f.end(acc[i], g.count)
+		}
+	}
 }

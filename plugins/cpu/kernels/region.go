@@ -146,7 +146,9 @@ func regionRun(name string, bools []bool) (run func(s *isa, dst RegionValue, in 
 	}
 	if b, ok := ParseBinary(name); ok && len(bools) == 2 && !bools[0] && !bools[1] {
 		return func(s *isa, dst RegionValue, in *[3]RegionValue) {
-			if !s.binaryF32(b, dst.F32, in[0].F32, in[1].F32, 1, 1) {
+			if f := s.binary[b]; f != nil {
+				f(dst.F32, in[0].F32, in[1].F32)
+			} else {
 				binaryRow(b, dst.F32, in[0].F32, in[1].F32, 1, 1)
 			}
 		}, false
@@ -180,53 +182,75 @@ func (r *Region) Run(p *Pool, dst RegionValue, in []RegionValue) {
 			panic(fmt.Sprintf("BUG: Region.Run: input %d of %d elements for %d", i, v.Len(), n))
 		}
 	}
-	p.split(n, elementGrain, func(lo, hi, worker int) {
-		b := r.blocks(p.scratch(worker), in)
-		for ; lo < hi; lo += regionBlock {
-			b.run(p.isa, dst, in, lo, min(regionBlock, hi-lo))
-		}
-	})
+	job := keep[regionJob](p)
+	job.p, job.r, job.dst, job.in = p, r, dst, in
+	if job.blocks == nil {
+		job.blocks = make([]regionBlocks, len(p.workers))
+	}
+	p.share(n, elementGrain, job)
 }
 
-// regionBlocks is the state of one worker.
+// regionJob is a Region at work.
+type regionJob struct {
+	p      *Pool
+	r      *Region
+	dst    RegionValue
+	in     []RegionValue
+	blocks []regionBlocks // by worker
+}
+
+func (j *regionJob) do(lo, hi, worker int) {
+	b := &j.blocks[worker]
+	b.init(j.r, j.p.scratch(worker), len(j.in))
+	for ; lo < hi; lo += regionBlock {
+		b.run(j.p.isa, j.dst, j.in, lo, min(regionBlock, hi-lo))
+	}
+}
+
+// regionBlocks is the state of one worker. Its slices are kept for the next run.
 type regionBlocks struct {
 	r     *Region
 	regs  [2][]RegionValue // by class
 	tiled []RegionValue    // a block of each input that repeats, from element phase[i] on
 	phase []int
 	nums  [][3][]float32 // per step: a block of each number
+	args  [3]RegionValue // of the step at work
 }
 
-func (r *Region) blocks(sc *scratch, in []RegionValue) *regionBlocks {
-	b := &regionBlocks{r: r, tiled: make([]RegionValue, len(in)), phase: make([]int, len(in)), nums: make([][3][]float32, len(r.steps))}
-	for range r.registers[0] {
-		b.regs[0] = append(b.regs[0], RegionValue{F32: sc.floats(regionBlock)})
-	}
-	for range r.registers[1] {
-		b.regs[1] = append(b.regs[1], RegionValue{Bool: sc.octets(regionBlock)})
-	}
-	for i := range in {
-		b.phase[i] = -1
-		if r.inputs[i] {
-			b.tiled[i].Bool = sc.octets(regionBlock)
-		} else {
-			b.tiled[i].F32 = sc.floats(regionBlock)
+func (b *regionBlocks) init(r *Region, sc *scratch, inputs int) {
+	b.r = r
+	for class := range b.regs {
+		b.regs[class] = b.regs[class][:0]
+		for range r.registers[class] {
+			b.regs[class] = append(b.regs[class], newBlock(sc, class == 1))
 		}
 	}
-	for i, st := range r.steps {
+	b.tiled, b.phase = b.tiled[:0], b.phase[:0]
+	for i := range inputs {
+		b.tiled, b.phase = append(b.tiled, newBlock(sc, r.inputs[i])), append(b.phase, -1)
+	}
+	b.nums = b.nums[:0]
+	for _, st := range r.steps {
+		var nums [3][]float32
 		for k, ref := range st.in {
 			if ref.Kind == RegionNumber {
-				b.nums[i][k] = sc.floats(regionBlock)
-				tile(b.nums[i][k], []float32{ref.Value}, 0)
+				nums[k] = spreadTo(sc.floats(regionBlock), ref.Value, regionBlock)
 			}
 		}
+		b.nums = append(b.nums, nums)
 	}
-	return b
+}
+
+func newBlock(sc *scratch, bools bool) RegionValue {
+	if bools {
+		return RegionValue{Bool: sc.octets(regionBlock)}
+	}
+	return RegionValue{F32: sc.floats(regionBlock)}
 }
 
 // run computes elements [lo, lo+n) of the result.
 func (b *regionBlocks) run(s *isa, dst RegionValue, in []RegionValue, lo, n int) {
-	var args [3]RegionValue
+	args := &b.args
 	for i, st := range b.r.steps {
 		for k, ref := range st.in {
 			switch ref.Kind {
@@ -242,7 +266,7 @@ func (b *regionBlocks) run(s *isa, dst RegionValue, in []RegionValue, lo, n int)
 		if st.out >= 0 {
 			out = b.regs[class(st.bit)][st.out].slice(0, n)
 		}
-		st.run(s, out, &args)
+		st.run(s, out, args)
 	}
 }
 

@@ -6,41 +6,31 @@ package kernels
 const spread = 256 // elements of the buffer for a repeated operand
 
 // spreadTo fills the buffer with x and returns as much of it as n elements can use.
-func spreadTo(buf *[spread]float32, x float32, n int) []float32 {
-	b := buf[:min(n, spread)]
+func spreadTo(buf []float32, x float32, n int) []float32 {
+	b := buf[:min(n, len(buf))]
 	for i := range b {
 		b[i] = x
 	}
 	return b
 }
 
-// pieces walks a row of n elements of two operands with steps of 0 or 1: f gets slices of equal length from i on.
-func pieces(n int, a, b []float32, sa, sb int, f func(i int, a, b []float32)) {
+// pieces walks a row of n elements of two operands with steps of 0 or 1: f gets slices of equal length from i on. buf is 2*spread
+// long.
+func pieces(n int, a, b []float32, sa, sb int, buf []float32, f func(i int, a, b []float32)) {
 	if sa == 1 && sb == 1 {
 		f(0, a[:n], b[:n])
 		return
 	}
-	var bufA, bufB [spread]float32
 	if sa == 0 {
-		a = spreadTo(&bufA, a[0], n)
+		a = spreadTo(buf[:spread], a[0], n)
 	}
 	if sb == 0 {
-		b = spreadTo(&bufB, b[0], n)
+		b = spreadTo(buf[spread:], b[0], n)
 	}
 	for i := 0; i < n; i += spread {
 		m := min(spread, n-i)
 		f(i, a[i*sa:][:m], b[i*sb:][:m])
 	}
-}
-
-// binaryF32 is one row of Binary over float32; false if op has no vector routine.
-func (s *isa) binaryF32(op BinaryOp, dst, a, b []float32, sa, sb int) bool {
-	f := s.binary[op]
-	if f == nil || len(dst) == 0 {
-		return f != nil
-	}
-	pieces(len(dst), a, b, sa, sb, func(i int, a, b []float32) { f(dst[i:i+len(a)], a, b) })
-	return true
 }
 
 // The generic routines; the native sets use them for what is left of a row.

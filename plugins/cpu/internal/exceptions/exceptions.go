@@ -7,6 +7,4 @@ import "github.com/rlx-go/rlx/core/devicetest"
 // Failing should work and does not yet.
 var Failing = []devicetest.Exception{
 	{Name: "attention/*/spread", Reason: "a key that is masked out still adds 0 * v, so a NaN or Inf in its v shows"},
-	{Name: "conv2d/*/spread", Reason: "padding is multiplied as zeros, so a NaN or Inf in the weight shows at the edges"},
-	{Name: "conv_transpose2d/*/spread", Reason: "places that no element reaches are multiplied as zeros, so a NaN or Inf in the weight shows there"},
 }

@@ -1,0 +1,59 @@
+package kernels
+
+import "testing"
+
+// TestKernelsAllocateNothing: once its scratch memory has its size, a kernel leaves nothing to the garbage collector.
+func TestKernelsAllocateNothing(t *testing.T) {
+	const n = 3*elementGrain + 5 // enough for several tasks and a rest
+	region, err := NewRegion([]bool{false, false, false}, []RegionStep{
+		{"add", []RegionRef{{RegionInput, 0, 0}, {RegionInput, 1, 0}}}, {"gelu", []RegionRef{{RegionResult, 0, 0}}},
+		{"lt", []RegionRef{{RegionResult, 1, 0}, {RegionNumber, 0, 0.5}}}, {"where", []RegionRef{{RegionResult, 2, 0}, {RegionResult, 1, 0}, {RegionInput, 2, 0}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	eachPool(t, func(t *testing.T, p *Pool) {
+		x, y, dst := randoms(rng(1), n), randoms(rng(2), n), make([]float32, n)
+		bits, ints, halves := make([]uint8, n), make([]int32, n), make([]uint16, n)
+		doubles := make([]float64, n)
+		row, one := []int{n}, []int{1}
+		shape, perm, swap := []int{4, 8, n / 32}, []int{2, 0, 1}, []int{1, 0, 2}
+		regionIn := []RegionValue{{F32: x}, {F32: x[:1]}, {F32: y}}
+		for what, f := range map[string]func(){
+			"sin":        func() { UnaryF32(p, Sin, dst, x) },
+			"gelu":       func() { UnaryF32(p, Gelu, dst, x) },
+			"floor":      func() { UnaryF32(p, Floor, dst, x) },
+			"exp of f64": func() { UnaryF64(p, Exp, doubles, doubles) },
+			"add":        func() { Binary(p, Add, dst, x, row, y, row) },
+			"mul by one": func() { Binary(p, Mul, dst, x, row, y[:1], one) },
+			"pow":        func() { Binary(p, Pow, dst, x, row, y, row) },
+			"add of i32": func() { Binary(p, Add, ints, ints, row, ints[:1], one) },
+			"lt":         func() { Compare(p, Lt, bits, x, row, y[:1], one) },
+			"lt of i32":  func() { Compare(p, Lt, bits, ints, row, ints, row) },
+			"where":      func() { Where(p, dst, bits, row, x, row, y[:1], one) },
+			"where u16":  func() { Where(p, halves, bits, row, halves, row, halves, row) },
+			"expand":     func() { Expand(p, dst, row, x[:1], one) },
+			"layer norm": func() { LayerNorm(p, dst, x, y, y, 100, n/100, 1e-5) },
+			"residual":   func() { ResidualRmsNorm(p, dst, x, y, nil, y, y, 100, n/100, 1e-5) },
+			"softmax":    func() { Softmax(p, dst, x, 100, n/100, 1) },
+			"softmax 1":  func() { Softmax(p, dst, x, 1, 100, n/100) },
+			"sum":        func() { Reduce(p, Sum, dst, x, shape, perm[1:2]) },
+			"max of i32": func() { Reduce(p, ReduceMax, ints, ints, shape, perm[1:2]) },
+			"region":     func() { region.Run(p, RegionValue{F32: dst}, regionIn) },
+			"transpose":  func() { Transpose(p, dst, x, shape, perm) },
+			"of runs":    func() { Transpose(p, dst, x, shape, swap) },
+			"place":      func() { Place(p, dst, x, 100, n/100, 3, 50) },
+			"narrow":     func() { Narrow(p, dst, x, 10, n/10, 1, 7, 90) },
+			"pad":        func() { Pad(p, dst, x, []int{30, 40}, []int{1, 2}, []int{3, 4}, 0) },
+			"gather":     func() { _ = Gather(p, dst, x, 1, 100, 50, ints[:200]) },
+			"iota":       func() { Iota(p, dst, row, 0) },
+		} {
+			for range 4 {
+				f()
+			}
+			if a := testing.AllocsPerRun(10, f); a > 0 {
+				t.Errorf("%s: %v allocations", what, a)
+			}
+		}
+	})
+}
