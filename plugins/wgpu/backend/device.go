@@ -33,6 +33,7 @@ type adapter struct {
 	*wgpu.Adapter
 	info   device.Device
 	limits wgpu.Limits
+	free   func() int64 // bytes of its memory that are free; 0: not known
 }
 
 // New makes the backend. Adapters are looked for when they are first needed.
@@ -66,8 +67,18 @@ func apis() wgpu.InstanceBackend {
 func (b *Backend) find() error {
 	if b.instance == nil {
 		b.instance = wgpu.CreateInstance(&wgpu.InstanceDescriptor{Backends: apis(), Dx12ShaderCompiler: wgpu.Dx12Compiler_Undefined})
+		type product struct{ vendor, device uint32 }
+		seen := map[product]int{}
 		for _, a := range b.instance.EnumerateAdapters(&wgpu.InstanceEnumerateAdapterOptons{Backends: apis()}) {
-			b.adapters = append(b.adapters, describe(a))
+			d := describe(a)
+			if p := a.GetProperties(); p.BackendType == wgpu.BackendType_Vulkan && p.AdapterType != wgpu.AdapterType_CPU { // whose memory is the host's
+				k := product{p.VendorId, p.DeviceId}
+				nth := seen[k]
+				seen[k]++
+				d.info.Memory, _ = ownMemory(k.vendor, k.device, nth)
+				d.free = func() int64 { _, free := ownMemory(k.vendor, k.device, nth); return free }
+			}
+			b.adapters = append(b.adapters, d)
 		}
 		rank := func(a adapter) int {
 			return slices.Index([]wgpu.AdapterType{wgpu.AdapterType_DiscreteGPU, wgpu.AdapterType_IntegratedGPU, wgpu.AdapterType_Unknown, wgpu.AdapterType_CPU},
@@ -101,10 +112,13 @@ func describe(a *wgpu.Adapter) adapter {
 	d.Features = append(d.Features, api, fmt.Sprintf("buffer %d MiB", min(l.MaxBufferSize, 1<<40)>>20),
 		fmt.Sprintf("binding %d MiB", min(l.MaxStorageBufferBindingSize, math.MaxInt64)>>20),
 		fmt.Sprintf("workgroup %d KiB", l.MaxComputeWorkgroupStorageSize>>10))
+	if a.HasFeature(wgpu.FeatureName_TimestampQuery) {
+		d.Features = append(d.Features, "clock")
+	}
 	if p.DriverDescription != "" {
 		d.Features = append(d.Features, "driver "+p.DriverDescription)
 	}
-	return adapter{a, d, l}
+	return adapter{a, d, l, func() int64 { return 0 }}
 }
 
 // Info describes the adapters.
@@ -168,8 +182,9 @@ type gpu struct {
 
 	maxBinding, maxBuffer int64
 	maxGroups             int
-	timestamps            bool    // the device has a clock that programs can read
-	tickLength            float64 // of that clock, in nanoseconds; 0: not measured yet
+	free                  func() int64 // bytes of memory that are free; 0: not known
+	timestamps            bool         // the device has a clock that programs can read
+	tickLength            float64      // of that clock, in nanoseconds; 0: not measured yet
 
 	pipelines map[string]*pipeline // by WGSL text
 	polled    func()               // what a run does when the library has been asked; nil: nothing
@@ -185,7 +200,10 @@ type pipeline struct {
 }
 
 func newGPU(a adapter, opts Options) (*gpu, error) {
-	g := &gpu{name: a.info.Name, pipelines: map[string]*pipeline{}}
+	g := &gpu{name: a.info.Name, pipelines: map[string]*pipeline{}, free: a.free}
+	if opts.Memory > 0 {
+		g.free = func() int64 { return opts.Memory }
+	}
 	l := a.limits
 	l.MaxBufferSize = min(l.MaxBufferSize, 1<<40) // the largest number of all would stand for the default, 256 MiB
 	desc := &wgpu.DeviceDescriptor{Label: "rlx", RequiredLimits: &wgpu.RequiredLimits{Limits: l}}

@@ -15,5 +15,6 @@ type Options struct {
 	MaxBuffer  int64 // bytes of one buffer
 	MaxGroups  int   // workgroups per dimension
 
-	NoTimestamps bool // the device has no clock
+	Memory       int64 // bytes that are free
+	NoTimestamps bool  // the device has no clock
 }

@@ -109,6 +109,17 @@ func (x *executable) load(weights []byte) error {
 // allocate makes the buffers and uploads the weights that the program reads.
 func (x *executable) allocate(weights []byte, scratch int64) (err error) {
 	total := x.plan()
+	var in, out int64
+	for _, n := range x.p.Graph.Inputs() {
+		in += program.AlignUp(x.p.Places[n.ID].Size)
+	}
+	for _, o := range x.p.Graph.Outputs {
+		out += program.AlignUp(x.p.Places[o.Node.ID].Size)
+	}
+	out += int64(x.statuses) * program.Align
+	if err := x.checkMemory(total, scratch, in+out); err != nil {
+		return err
+	}
 	for _, s := range []struct {
 		to    **space
 		what  string
@@ -130,19 +141,37 @@ func (x *executable) allocate(weights []byte, scratch int64) (err error) {
 		x.g.queue.Submit()
 		x.g.wait()
 	}
-	var in, out int64
-	for _, n := range x.p.Graph.Inputs() {
-		in += program.AlignUp(x.p.Places[n.ID].Size)
-	}
-	for _, o := range x.p.Graph.Outputs {
-		out += program.AlignUp(x.p.Places[o.Node.ID].Size)
-	}
 	if x.up, err = x.g.newStaging(wgpu.MapMode_Write, in); err != nil {
 		return err
 	}
-	x.down, err = x.g.newStaging(wgpu.MapMode_Read, out+int64(x.statuses)*program.Align)
+	x.down, err = x.g.newStaging(wgpu.MapMode_Read, out)
 	return err
 }
+
+// driverMemory is what is left to the driver for pipelines, command buffers and the ends of its own blocks.
+const driverMemory = 64 << 20
+
+// checkMemory refuses a program that does not fit the memory that is free: the library ends the process where an
+// allocation fails.
+func (x *executable) checkMemory(weights, scratch, staging int64) error {
+	free := x.g.free()
+	need := weights + x.p.ArenaSize + x.p.IOSize + scratch + staging + driverMemory
+	if free == 0 || need <= free {
+		return nil
+	}
+	var largest *ir.Node
+	for _, n := range x.p.Graph.Nodes {
+		if largest == nil || x.p.Places[n.ID].Size > x.p.Places[largest.ID].Size {
+			largest = n
+		}
+	}
+	return diag.New(device.ErrMemory, x.p.Method, "needs %s of the memory of %s (weights %s, arena %s, inputs and outputs %s, scratch %s, driver %s); free are %s; the largest tensor, %s, has %s",
+		megabytes(need), x.g.name, megabytes(weights), megabytes(x.p.ArenaSize), megabytes(x.p.IOSize+staging), megabytes(scratch), megabytes(driverMemory),
+		megabytes(free), largest.Label(), megabytes(x.p.Places[largest.ID].Size)).
+		WithHint("end other programs on the device, choose another with --device, or run with --backend cpu")
+}
+
+func megabytes(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }
 
 // plan lists the parts of the weights section that steps read, and their size on the device.
 func (x *executable) plan() (total int64) {

@@ -1,0 +1,96 @@
+//go:build cgo && (darwin || amd64)
+
+package backend
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/rajveermalviya/go-webgpu/wgpu"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/program"
+	"github.com/rlx-go/rlx/core/tensor"
+)
+
+// TestMemory: what a run reports is what the program's buffers have, and that is the weights that the program reads, the
+// arena, and little else.
+func TestMemory(t *testing.T) {
+	find, section := compileSAM(t, dtype.F32)
+	for _, method := range []string{"encode", "decode"} {
+		p := find(method, "cpu")
+		x := load(t, shared, p, section).(*executable)
+		syms := map[string]int64{}
+		if method == "decode" {
+			syms["N"] = 2
+		}
+		stats, err := x.Run(context.Background(), device.Run{Syms: syms, IO: tensor.AlignedBytes(int(p.IOSize))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		weights, sum := int64(0), int64(x.params.GetSize()+x.up.buffer.GetSize()+x.down.buffer.GetSize())
+		for _, r := range x.resident {
+			weights += program.AlignUp(r.to - r.from)
+		}
+		for _, s := range []*space{x.weights, x.arena, x.io, x.scratch, x.status} {
+			for _, b := range s.buffers {
+				sum += int64(b.GetSize())
+			}
+		}
+		if stats.DeviceMemory != sum {
+			t.Errorf("%s: %d bytes are reported; the buffers have %d", method, stats.DeviceMemory, sum)
+		}
+		if most := weights + p.ArenaSize + 64<<20; weights > int64(len(section)) || sum > most {
+			t.Errorf("%s: %d bytes; want at most %d: weights %d of %d, arena %d, and 64 MiB", method, sum, most, weights, len(section), p.ArenaSize)
+		}
+	}
+}
+
+// TestTooLarge: a program that does not fit is refused before anything is allocated, with what it needs, what there is
+// and what takes the most.
+func TestTooLarge(t *testing.T) {
+	p := sums(t, 3, 1<<20)
+	load(t, shared, p, nil)
+	b := New(Options{Memory: 70 << 20})
+	_, err := b.Load(context.Background(), device.Load{Program: p})
+	if !errors.Is(err, device.ErrMemory) {
+		t.Fatalf("the error is %v; want %v", err, device.ErrMemory)
+	}
+	for _, text := range []string{"needs ", "arena ", "free are 73.4 MB", "largest tensor", "4.2 MB"} {
+		if !strings.Contains(err.Error(), text) {
+			t.Errorf("%v; want it to say %q", err, text)
+		}
+	}
+	load(t, New(Options{Memory: 1 << 30}), p, nil)
+}
+
+// TestOwnMemory: Vulkan tells the memory of every adapter that it has. Only that of a GPU is shown.
+func TestOwnMemory(t *testing.T) {
+	info, err := shared.Info(context.Background())
+	if errors.Is(err, device.ErrUnavailable) && os.Getenv("RLX_REQUIRE_GPU") == "" {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, d := range info.Devices {
+		p := shared.adapters[i].GetProperties()
+		if p.BackendType != wgpu.BackendType_Vulkan {
+			continue
+		}
+		total, free := ownMemory(p.VendorId, p.DeviceId, 0)
+		if total < 64<<20 || free <= 0 || free > total {
+			t.Errorf("%s has %d bytes of memory, %d of them free", d.Name, total, free)
+		}
+		if (d.Memory > 0) != (d.Type == typeGPU) {
+			t.Errorf("%s, %s, is shown with %d bytes of memory", d.Name, d.Type, d.Memory)
+		}
+	}
+	if total, free := ownMemory(0xdead, 0xbeef, 0); total != 0 || free != 0 {
+		t.Errorf("a device that is not there has %d bytes, %d free", total, free)
+	}
+}
