@@ -22,6 +22,7 @@ import (
 	"github.com/rlx-go/rlx/models/arch"
 	_ "github.com/rlx-go/rlx/models/sam"
 	"github.com/rlx-go/rlx/models/weights"
+	cpu "github.com/rlx-go/rlx/plugins/cpu/backend"
 )
 
 const golden = "../../../testdata/goldens/sam_tiny/"
@@ -165,6 +166,33 @@ func testSAM(t *testing.T, b *Backend, d dtype.DType, encode, decode float64) {
 					tensortest.Near(t, q.name+" "+name, cut, tensortest.Golden(t, golden+"golden.safetensors:"+q.name+"."+name), decode)
 				}
 			}
+		})
+	}
+}
+
+// TestAgreement runs the same programs on the cpu backend and on the device: results differ by at most 2e-4 of the largest.
+func TestAgreement(t *testing.T) {
+	find, section := compileSAM(t, dtype.F32)
+	image := tensortest.Golden(t, golden+"golden.safetensors:image")
+	encode, decode := find("encode", "cpu"), find("decode", "cpu")
+	both := func(p *program.Program, syms map[string]int64, in map[string]*tensor.Array) map[string]*tensor.Array {
+		x, err := (&cpu.Backend{}).Load(context.Background(), device.Load{Program: p, Weights: section, Threads: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer x.Close()
+		want := onDevice(t, x, p, syms, in)
+		for name, got := range onDevice(t, load(t, shared, p, section), p, syms, in) {
+			tensortest.Near(t, p.Method+" "+name, got, want[name], 2e-4)
+		}
+		return want
+	}
+	embeddings := both(encode, nil, map[string]*tensor.Array{"image": image})["embeddings"]
+	for _, q := range prompts {
+		n := len(q.labels)
+		both(decode, map[string]int64{"N": int64(n)}, map[string]*tensor.Array{
+			"embeddings": embeddings, "points": tensortest.F32([]int{1, n, 2}, q.points),
+			"labels": {DType: dtype.I32, Shape: []int{1, n}, I: q.labels},
 		})
 	}
 }
