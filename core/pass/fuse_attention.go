@@ -1,6 +1,9 @@
 package pass
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
 	rw "github.com/rlx-go/rlx/core/rewrite"
@@ -9,7 +12,7 @@ import (
 // Reasons not to fuse attention.
 const (
 	missLayout = "UnsupportedLayout" // ranks, batches or head dims that attention does not take
-	missScores = "UnsupportedScores" // something other than a scaled product and one bias
+	missScores = "UnsupportedScores" // something other than a scaled product, a soft cap and one mask
 )
 
 // fuseAttention replaces softmax(scale * q·kᵀ + bias)·v by one op, so that the scores [B,H,Sq,Sk] are never stored:
@@ -20,13 +23,15 @@ const (
 //	p = softmax m {axis=3}
 //	o = matmul p, v        ->   o = attention q, k, v, bias {layout="bhsd", mask="bias"}
 //
-// The factor may also be a division, and on q or k; the bias may be absent; both may be added in either order. Tensors of
-// rank 3 are taken as one head. Scores or weights that something else reads are stored anyway, so they stay
-// (MultiConsumer). A row that a bias of -Inf masks out completely gives zeros afterwards, and NaN before.
+// The factor may also be a division, and on q or k. After it may come a soft cap (cap * tanh(s / cap)), and in place of the bias
+// a mask by where: causal or sliding, where the condition compares positions or is a table of them, and else custom. Keys and
+// values that are repeated for a group of query heads are read unrepeated (kv_heads), as are those of [B,Hkv,1,S,D] beside
+// queries of [B,Hkv,group,S,D]. Tensors of rank 3 are taken as one head. Scores or weights that something else reads are stored
+// anyway, so they stay (MultiConsumer). A row that is masked out completely gives zeros afterwards, and NaN before.
 func fuseAttention(c *context, g *ir.Graph) (*ir.Graph, error) {
 	uses := g.UseCounts()
 	return g.Rebuild(func(out *ir.Graph, n *ir.Node, _ []*ir.Node, lookup func(*ir.Node) *ir.Node) *ir.Node {
-		a, ok, miss := attentionAt(n, uses)
+		a, ok, miss := c.attentionAt(n, uses)
 		switch {
 		case !ok:
 			return nil
@@ -40,79 +45,151 @@ func fuseAttention(c *context, g *ir.Graph) (*ir.Graph, error) {
 }
 
 type attentionForm struct {
-	product
-	v, bias *ir.Node // bias may be nil
+	scoresForm
+	v     *ir.Node
+	sizes attentionSizes
+	attrs op.AttentionAttrs
+}
+
+// attentionSizes are the sizes of the op: batch, query and kv heads, lengths and head dim.
+type attentionSizes struct {
+	b, sq, sk ir.Dim
+	h, hkv, d int64
 }
 
 // attentionAt recognises the pattern at its last product. Miss says why a softmax of a product is not fused.
-func attentionAt(n *ir.Node, uses []int) (a attentionForm, ok bool, miss string) {
+func (c *context) attentionAt(n *ir.Node, uses []int) (a attentionForm, ok bool, miss string) {
 	if !n.Is(op.MatMulDef) || n.Attrs.(op.MatMulAttrs) != (op.MatMulAttrs{}) || !n.In[0].Is(op.SoftmaxDef) {
 		return a, false, ""
 	}
-	p, v := n.In[0], n.In[1]
-	scores := p.In[0]
+	p := n.In[0]
 	if p.Attrs.(op.SoftmaxAttrs).Axis != p.Type.Rank()-1 {
 		return a, false, ""
 	}
-	a.v = v
-	if a.product, ok = productOf(scores); !ok && scores.Is(op.AddDef) {
-		for i := range 2 {
-			if a.product, ok = productOf(scores.In[i]); ok && scores.In[i].Type.Equal(scores.Type) {
-				a.bias = scores.In[1-i]
-				break
-			}
-			ok = false
-		}
-	}
-	if !ok {
+	a.v = n.In[1]
+	if a.scoresForm, ok = c.scoresOf(p.In[0]); !ok || a.masks() > 1 {
 		return a, true, missScores
 	}
-	inner := scores
-	if a.bias != nil {
-		inner = scores.In[0]
-		if inner == a.bias {
-			inner = scores.In[1]
-		}
+	if a.kTrans && a.k.Is(op.TransposeDef) && swapsLastTwo(a.k) {
+		a.k, a.kTrans = a.k.In[0], false
 	}
 	switch {
-	case uses[p.ID] != 1 || uses[scores.ID] != 1 || !usedOnce(inner, a.mm, uses):
+	case uses[p.ID] != 1 || a.stored(uses):
 		return a, true, rw.MultiConsumer
 	case !a.fits(n):
 		return a, true, missLayout
+	case a.span != keySpan{} && !a.span.attrs(&a.attrs, a.sizes.sq, a.sizes.sk):
+		return a, true, missScores
 	}
 	return a, true, ""
 }
 
-// fits checks that q, k, v are [B,H,S,D] or [B,S,D] with equal batches and heads, and the bias broadcasts to the scores.
+// fits checks that q is [B,H,S,D] or [B,S,D], that k and v are the same with equal batches and as many heads, or fewer that are
+// repeated, and that a mask broadcasts to the scores. It sets sizes and attrs.
 func (a *attentionForm) fits(n *ir.Node) bool {
-	q, k, v := a.q.Type, a.k.Type, a.v.Type
-	r := q.Rank()
-	if r != 3 && r != 4 || k.Rank() != r || v.Rank() != r || n.Type.Rank() != r || !q.Equal(n.Type) || !a.mm.Type.Equal(n.In[0].Type) {
+	r := n.Type.Rank()
+	q := a.q.Type
+	if r < 3 || r > 5 || !q.Equal(n.Type) || q.Rank() != r || a.k.Type.Rank() != r || a.v.Type.Rank() != r || !a.mm.Type.Equal(n.In[0].Type) {
 		return false
 	}
-	kShape := k.Shape
-	if a.kTrans {
-		kShape = append(append(ir.Shape{}, kShape[:r-2]...), kShape[r-1], kShape[r-2])
-	}
-	if !kShape.Equal(v.Shape) || !kShape[:r-2].Equal(q.Shape[:r-2]) || q.DType != v.DType || !q.Shape[r-1].IsStatic() || q.Shape[r-1].B < 1 {
+	// Heads of rank 5 are [Hkv,group]; of k and v the group is 1.
+	heads := q.Shape[1 : r-2]
+	if !heads.IsStatic() || !q.Shape[r-1].IsStatic() || q.Shape[r-1].B < 1 {
 		return false
 	}
-	if r == 4 && (!q.Shape[1].IsStatic() || q.Shape[1].B < 1) {
-		return false
-	}
-	if a.bias == nil {
-		return true
-	}
-	b, s := a.bias.Type.Shape, a.mm.Type.Shape
-	if len(b) > r || a.bias.Type.DType != q.DType {
-		return false
-	}
-	for i, d := range b {
-		if e := s[r-len(b)+i]; !d.Is(1) && d != e {
+	s := attentionSizes{b: q.Shape[0], sq: q.Shape[r-2], sk: a.mm.Type.Shape[r-1], h: 1, hkv: 1, d: q.Shape[r-1].B}
+	for _, d := range heads {
+		if s.h *= d.B; d.B < 1 {
 			return false
 		}
 	}
+	if !a.kTrans && r == 4 {
+		k, kh := unrepeated(a.k)
+		if v, vh := unrepeated(a.v); k != nil && v != nil && kh == vh {
+			a.k, a.v = k, v
+		}
+	}
+	kShape := slices.Clone(a.k.Type.Shape)
+	r = len(kShape) // 5 too, where what was repeated is [B,Hkv,1,S,D]
+	if a.kTrans {
+		kShape[r-1], kShape[r-2] = kShape[r-2], kShape[r-1]
+	}
+	if !kShape.Equal(a.v.Type.Shape) || q.DType != a.v.Type.DType || kShape[0] != s.b {
+		return false
+	}
+	switch r {
+	case 4:
+		s.hkv = kShape[1].B
+	case 5:
+		if s.hkv = kShape[1].B; !kShape[2].Is(1) {
+			return false
+		}
+	}
+	if !kShape[1:r-2].IsStatic() || s.hkv < 1 || s.h%s.hkv != 0 || len(heads) == 2 && !heads[0].Is(s.hkv) {
+		return false
+	}
+	a.sizes = s
+	a.attrs = op.AttentionAttrs{Heads: int(s.h), Layout: op.BHSD, Mask: op.MaskNone, Scale: attrScale(a.scale, s.d), Softcap: a.softcap}
+	if s.hkv != s.h {
+		a.attrs.KVHeads = int(s.hkv)
+	}
+	switch {
+	case a.bias != nil:
+		a.attrs.Mask = op.MaskBias
+		return a.bias.Type.DType == q.DType && a.maskShape(a.bias) != nil
+	case a.keep != nil:
+		a.attrs.Mask = op.MaskCustom
+		return a.maskShape(a.keep) != nil
+	}
 	return true
+}
+
+// unrepeated is what x repeats for each head of a group, and how often: HF's repeat_kv, which is
+//
+//	r = reshape x : [B,Hkv,1,S,D];  e = expand r : [B,Hkv,group,S,D];  reshape e : [B,Hkv*group,S,D]
+//
+// It is nil for anything else. x may be of rank 5 already.
+func unrepeated(x *ir.Node) (from *ir.Node, group int64) {
+	if !x.Is(op.ReshapeDef) || !x.In[0].Is(op.ExpandDef) || x.Type.Rank() != 4 {
+		return nil, 0
+	}
+	e := x.In[0]
+	one, many := e.In[0].Type.Shape, e.Type.Shape
+	if len(one) != 5 || len(many) != 5 || !one[2].Is(1) || !many[2].IsStatic() || !one[:2].Equal(many[:2]) || !one[3:].Equal(many[3:]) ||
+		!many[3:].Equal(x.Type.Shape[2:]) || many[0] != x.Type.Shape[0] || !many[1].IsStatic() || !x.Type.Shape[1].Is(many[1].B*many[2].B) {
+		return nil, 0
+	}
+	from = e.In[0]
+	if from.Is(op.ReshapeDef) && from.In[0].Type.Rank() == 4 && from.In[0].Type.Shape.Equal(withoutAxis(one, 2)) {
+		from = from.In[0]
+	}
+	return from, many[2].B
+}
+
+func withoutAxis(s ir.Shape, axis int) ir.Shape { return slices.Delete(slices.Clone(s), axis, axis+1) }
+
+// maskShape is the shape of a mask as [B,H,Sq,Sk] with dims of 1; nil where it is none.
+func (a *attentionForm) maskShape(m *ir.Node) ir.Shape {
+	full, own := a.mm.Type.Shape, m.Type.Shape
+	if len(own) > len(full) {
+		return nil
+	}
+	for len(own) < len(full) {
+		own = append(ir.Shape{ir.Static(1)}, own...)
+	}
+	for i, d := range own {
+		if !d.Is(1) && d != full[i] {
+			return nil
+		}
+	}
+	r := len(own)
+	heads := ir.Static(1)
+	if h := own[1 : r-2]; h.Equal(full[1 : r-2]) {
+		heads = ir.Static(a.sizes.h)
+	} else if slices.ContainsFunc(h, func(d ir.Dim) bool { return !d.Is(1) }) {
+		return nil // the same for some of the heads
+	}
+	return ir.Shape{own[0], heads, own[r-2], own[r-1]}
 }
 
 func (a *attentionForm) build(g *ir.Graph, n *ir.Node, lookup func(*ir.Node) *ir.Node) *ir.Node {
@@ -126,30 +203,21 @@ func (a *attentionForm) build(g *ir.Graph, n *ir.Node, lookup func(*ir.Node) *ir
 		p[r-2], p[r-1] = r-1, r-2
 		k = op.Transpose(k, p...)
 	}
-	// four has rank 4; a missing axis of heads goes after the batch.
-	four := func(x *ir.Node) *ir.Node {
-		if s := x.Type.Shape; len(s) == 3 {
-			return op.Reshape(x, ir.Shape{s[0], ir.Static(1), s[1], s[2]})
-		}
+	s := a.sizes
+	four := func(x *ir.Node, heads int64, length ir.Dim) *ir.Node {
+		return reshaped(x, ir.Shape{s.b, ir.Static(heads), length, ir.Static(s.d)})
+	}
+	var mask *ir.Node
+	if m := cmp.Or(a.bias, a.keep); m != nil {
+		mask = reshaped(lookup(m), a.maskShape(m))
+	}
+	return reshaped(op.Attention(four(q, s.h, s.sq), four(k, s.hkv, s.sk), four(v, s.hkv, s.sk), mask, a.attrs), n.Type.Shape)
+}
+
+// reshaped is x with a shape, or x where it has it.
+func reshaped(x *ir.Node, s ir.Shape) *ir.Node {
+	if x.Type.Shape.Equal(s) {
 		return x
 	}
-	attrs := op.AttentionAttrs{Heads: 1, Layout: op.BHSD, Mask: op.MaskNone}
-	if n.Type.Rank() == 4 {
-		attrs.Heads = int(q.Type.Shape[1].B)
-	}
-	attrs.Scale = attrScale(a.scale, q.Type.Shape[q.Type.Rank()-1].B)
-	var bias *ir.Node
-	if a.bias != nil {
-		attrs.Mask = op.MaskBias
-		s := a.bias.Type.Shape
-		for len(s) < n.Type.Rank() {
-			s = append(ir.Shape{ir.Static(1)}, s...)
-		}
-		bias = four(op.Reshape(lookup(a.bias), s))
-	}
-	o := op.Attention(four(q), four(k), four(v), bias, attrs)
-	if !o.Type.Equal(n.Type) {
-		o = op.Reshape(o, n.Type.Shape)
-	}
-	return o
+	return op.Reshape(x, s)
 }

@@ -97,7 +97,7 @@ func unscaleOnce(n *ir.Node) (*ir.Node, float64) {
 		}
 		return n.In[0], v
 	}
-	if v, ok := scalarOf(n.In[0]); ok && n.Is(op.MulDef) && sameElems(n, n.In[1]) {
+	if v, ok := scalarOf(n.In[0]); ok && v != 0 && n.Is(op.MulDef) && sameElems(n, n.In[1]) {
 		return n.In[1], v
 	}
 	return nil, 0

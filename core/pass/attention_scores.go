@@ -1,0 +1,283 @@
+package pass
+
+import (
+	"math"
+	"slices"
+
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+)
+
+// scoresForm is what attention takes in place of the scores: softcap * tanh(scale * q·kᵀ / softcap), masked in one way.
+type scoresForm struct {
+	product
+	softcap float64  // 0: none
+	bias    *ir.Node // added; may be nil
+	keep    *ir.Node // bool, where it is false the score is -Inf; may be nil
+	span    keySpan  // of the keys that a query sees, where the mask is of positions
+	chain   []*ir.Node
+}
+
+// masks counts the ways in which the scores are masked.
+func (s *scoresForm) masks() int {
+	n := 0
+	for _, has := range []bool{s.bias != nil, s.keep != nil, s.span != keySpan{}} {
+		if has {
+			n++
+		}
+	}
+	return n
+}
+
+// stored reports that a value between the scores and the product is read by something else.
+func (s *scoresForm) stored(uses []int) bool {
+	return slices.ContainsFunc(s.chain, func(n *ir.Node) bool { return uses[n.ID] != 1 })
+}
+
+// scoresOf recognises scores at n, which is what softmax reads. From there to the product may come masks, in any order, and
+// then the soft cap.
+func (c *context) scoresOf(n *ir.Node) (s scoresForm, ok bool) {
+	switch {
+	case n.Is(op.AddDef):
+		for i := range 2 {
+			if !sameElems(n, n.In[i]) {
+				continue
+			}
+			if s, ok = c.scoresOf(n.In[i]); ok {
+				s.chain = append(s.chain, n)
+				again := s.bias != nil
+				s.bias = n.In[1-i]
+				return s, !again
+			}
+		}
+		return s, false
+	case n.Is(op.WhereDef):
+		return c.maskedScores(n)
+	}
+	if s.product, ok = productOf(n); ok {
+		s.chain = between(n, s.mm)
+		return s, true
+	}
+	t, limit := unscale(n)
+	if !t.Is(op.TanhDef) || !(limit > 0) {
+		return s, false
+	}
+	if s.product, ok = productOf(t.In[0]); ok {
+		s.softcap, s.scale = limit, s.scale*limit
+		s.chain = append(between(n, t), between(t.In[0], s.mm)...)
+	}
+	return s, ok
+}
+
+// between lists the nodes from n down to base, both included. They have one operand that is not a scalar.
+func between(n, base *ir.Node) []*ir.Node {
+	out := []*ir.Node{n}
+	for n != base {
+		i := slices.IndexFunc(n.In, func(x *ir.Node) bool { _, scalar := scalarOf(x); return !scalar })
+		n = n.In[i]
+		out = append(out, n)
+	}
+	return out
+}
+
+// maskedAway is the largest finite score that stands for a key which takes no part: models write -1e9, -1e30 or the least number
+// of the type. Their exponential beside any other score is 0.
+const maskedAway = -1e30
+
+// maskedScores recognises where(cond, scores, -Inf), where the condition is causal, a sliding window, or any, or its opposite.
+func (c *context) maskedScores(n *ir.Node) (s scoresForm, ok bool) {
+	cond, side := n.In[0], 1
+	never, scalar := scalarOf(n.In[2])
+	if !scalar {
+		side = 2
+		never, scalar = scalarOf(n.In[1])
+	}
+	if !scalar || !(never <= maskedAway) || !sameElems(n, n.In[side]) {
+		return s, false
+	}
+	if s, ok = c.scoresOf(n.In[side]); !ok {
+		return s, false
+	}
+	s.chain = append(s.chain, n)
+	if span, ok := c.spanOf(cond, side == 2); ok {
+		s.span = s.span.and(span)
+		// A query without keys gives zeros; with a finite score for all of them it gave their mean. Causal ones see key 0.
+		return s, s.span.valid() && (math.IsInf(never, -1) || span.hasUpper && span.upper >= 0)
+	}
+	if side == 2 || s.keep != nil || !math.IsInf(never, -1) {
+		return s, false
+	}
+	s.keep = cond
+	return s, true
+}
+
+// keySpan are the keys j that query i sees: i + lower <= j <= i + upper, each where it is there.
+type keySpan struct {
+	lower, upper       int64
+	hasLower, hasUpper bool
+}
+
+// and is what both allow.
+func (a keySpan) and(b keySpan) keySpan {
+	if b.hasLower && (!a.hasLower || b.lower > a.lower) {
+		a.lower, a.hasLower = b.lower, true
+	}
+	if b.hasUpper && (!a.hasUpper || b.upper < a.upper) {
+		a.upper, a.hasUpper = b.upper, true
+	}
+	return a
+}
+
+// valid reports a span that is not empty and within what attributes may be.
+func (a keySpan) valid() bool {
+	small := func(v int64) bool { return v >= -ir.MaxDim && v <= ir.MaxDim }
+	return small(a.lower) && small(a.upper) && !(a.hasLower && a.hasUpper && a.upper-a.lower > ir.MaxDim) &&
+		!(a.hasLower && a.hasUpper && a.lower > a.upper)
+}
+
+// attrs sets the mask that the span comes to. One with a lower end only is none that attention has.
+func (a keySpan) attrs(to *op.AttentionAttrs, sq, sk ir.Dim) bool {
+	switch {
+	case !a.hasUpper:
+		return false
+	case a.hasLower:
+		to.Mask, to.Window = op.MaskSliding, int(a.upper-a.lower)
+	default:
+		to.Mask = op.MaskCausal
+	}
+	if d, ok := sk.Add(ir.Dim{Sym: sq.Sym, A: -sq.A, B: -sq.B}); !ok || !d.Is(a.upper) {
+		to.QOffset, to.UseQOffset = int(a.upper), true
+	}
+	return true
+}
+
+// spanOf reads the condition of a mask as a span of keys: a comparison of positions, or a table that folding made of one. Its
+// last axis is the keys, the one before it the queries.
+func (c *context) spanOf(cond *ir.Node, opposite bool) (keySpan, bool) {
+	if t, ok := c.report.Folded[cond.Name]; ok && cond.Is(op.ParamDef) {
+		return tableSpan(t.Data, cond.Type.Shape, opposite)
+	}
+	for cond.Is(op.ReshapeDef, op.ExpandDef) && cond.In[0].Type.Rank() >= 2 && onlyOnesBefore(cond.In[0], cond) {
+		cond = cond.In[0]
+	}
+	if !cond.Is(op.LeDef, op.LtDef, op.GeDef, op.GtDef) {
+		return keySpan{}, false
+	}
+	a, aOK := positionOf(cond.In[0])
+	b, bOK := positionOf(cond.In[1])
+	less, strict := cond.Is(op.LeDef, op.LtDef), cond.Is(op.LtDef, op.GtDef)
+	if !aOK || !bOK || a.fromEnd == b.fromEnd || max(a.fromEnd, b.fromEnd) > 1 {
+		return keySpan{}, false
+	}
+	if a.fromEnd == 1 { // the query stands on the left
+		a, b, less = b, a, !less
+	}
+	if opposite { // not (key <= q) is key > q
+		less, strict = !less, !strict
+	}
+	d := b.offset - a.offset // key <= query + d, or >=
+	switch {
+	case less && strict:
+		return keySpan{upper: d - 1, hasUpper: true}, true
+	case less:
+		return keySpan{upper: d, hasUpper: true}, true
+	case strict:
+		return keySpan{lower: d + 1, hasLower: true}, true
+	}
+	return keySpan{lower: d, hasLower: true}, true
+}
+
+// onlyOnesBefore reports that y is x with axes of 1 put before it.
+func onlyOnesBefore(x, y *ir.Node) bool {
+	n := y.Type.Rank() - x.Type.Rank()
+	return n >= 0 && y.Type.Shape[n:].Equal(x.Type.Shape) && !slices.ContainsFunc(y.Type.Shape[:n], func(d ir.Dim) bool { return !d.Is(1) })
+}
+
+// position is a value that counts along one axis: its index there plus an offset.
+type position struct {
+	fromEnd int // the axis, 0 the last
+	offset  int64
+}
+
+// positionOf recognises an iota, with constants added, which broadcasts along the other axes of its reader.
+func positionOf(n *ir.Node) (p position, ok bool) {
+	axis := -1
+	for i, d := range n.Type.Shape {
+		if !d.Is(1) {
+			if axis >= 0 {
+				return p, false
+			}
+			axis = i
+		}
+	}
+	if axis < 0 || n.Type.DType.IsFloat() {
+		return p, false
+	}
+	p.fromEnd = n.Type.Rank() - 1 - axis
+	for {
+		switch {
+		case n.Is(op.AddDef, op.SubDef):
+			v, right := scalarOf(n.In[1])
+			if n.Is(op.SubDef) {
+				v = -v
+			}
+			next := n.In[0]
+			if !right && n.Is(op.AddDef) {
+				v, right = scalarOf(n.In[0])
+				next = n.In[1]
+			}
+			if !right || !sameElems(n, next) || v != math.Trunc(v) || math.Abs(v) > ir.MaxDim {
+				return p, false
+			}
+			n, p.offset = next, p.offset+int64(v)
+		case n.Is(op.ReshapeDef):
+			n = n.In[0]
+		case n.Is(op.CastDef) && !n.In[0].Type.DType.IsFloat():
+			n = n.In[0]
+		case n.Is(op.IotaDef):
+			return p, !n.Type.Shape[n.Attrs.(op.IotaAttrs).Axis].Is(1) && onlyAxis(n.Type.Shape)
+		default:
+			return p, false
+		}
+	}
+}
+
+// onlyAxis reports a shape with one axis that is not 1.
+func onlyAxis(s ir.Shape) bool {
+	n := 0
+	for _, d := range s {
+		if !d.Is(1) {
+			n++
+		}
+	}
+	return n == 1
+}
+
+// tableSpan is spanOf for a table of [...1, queries, keys].
+func tableSpan(table []byte, shape ir.Shape, opposite bool) (span keySpan, ok bool) {
+	r := len(shape)
+	if r < 2 || !shape.IsStatic() || slices.ContainsFunc(shape[:r-2], func(d ir.Dim) bool { return !d.Is(1) }) {
+		return span, false
+	}
+	queries, keys := int(shape[r-2].B), int(shape[r-1].B)
+	sees := func(i, j int) bool { return (table[i*keys+j] != 0) != opposite }
+	for i := range queries {
+		for j := 1; j < keys; j++ {
+			switch before, here := sees(i, j-1), sees(i, j); {
+			case before && !here:
+				span = span.and(keySpan{upper: int64(j - 1 - i), hasUpper: true})
+			case here && !before:
+				span = span.and(keySpan{lower: int64(j - i), hasLower: true})
+			}
+		}
+	}
+	for i := range queries {
+		for j := range keys {
+			d := int64(j - i)
+			if sees(i, j) != !(span.hasLower && d < span.lower || span.hasUpper && d > span.upper) {
+				return span, false
+			}
+		}
+	}
+	return span, span != keySpan{}
+}
