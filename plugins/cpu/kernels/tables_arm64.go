@@ -2,8 +2,14 @@ package kernels
 
 import "github.com/rlx-go/rlx/core/dtype"
 
-// nativeISAs is the one set, as every arm64 processor has it.
-func nativeISAs() []*isa { return []*isa{neon()} }
+// nativeISAs is NEON, which every arm64 processor has, and what it multiplies pairs of bfloat16 with.
+func nativeISAs() []*isa {
+	sets := []*isa{neon()}
+	if hasBF16() {
+		sets = append(sets, neonBF16())
+	}
+	return sets
+}
 
 // neon takes two registers of four floats for a vector.
 func neon() *isa {
@@ -45,4 +51,15 @@ func neon() *isa {
 		normalize: normalizeOf(lanes, normalizeNEON),
 		fmaLoop:   fmaLoopNEON,
 	}
+}
+
+// neonBF16 multiplies pairs of bfloat16.
+func neonBF16() *isa {
+	s := neon()
+	s.name = "neonbf16"
+	s.pairs = gemmOf([]gemmAsm{pairs1x16NEON, pairs2x16NEON, pairs3x16NEON, pairs4x16NEON, pairs5x16NEON, pairs6x16NEON}, 2*s.lanes)
+	s.narrow.pairs = gemmOf([]gemmAsm{pairs1x8NEON, pairs2x8NEON, pairs3x8NEON, pairs4x8NEON, pairs5x8NEON, pairs6x8NEON}, s.lanes)
+	s.pair = pairOf(s.lanes, pairBF16NEON)
+	s.halfLoop = pairsPeakNEON
+	return s
 }

@@ -5,12 +5,17 @@ import "fmt"
 // neonGemm writes the kernels that genGemm describes, for panels of 16 columns and of 8. With six rows of 16 there are 24 sums,
 // four registers of B and three of A.
 func neonGemm(file *neonFile) {
+	neonProducts(file, "gemm", (*neonFunc).byElement)
+	neonPeak(file, "fmaLoop", "multiply-adds of vectors of eight", func(f *neonFunc, s, x, y vreg) { f.into("fmla", s, x, y) })
+}
+
+// neonProducts writes a kernel for each shape; multiply is s += x * y[lane].
+func neonProducts(file *neonFile, name string, multiply func(f *neonFunc, s, x, y vreg, lane int)) {
 	for _, width := range []int{16, 8} {
 		for rows := 1; rows <= 6; rows++ {
-			neonProduct(file, rows, width)
+			neonProduct(file, name, rows, width, multiply)
 		}
 	}
-	neonFMALoop(file)
 }
 
 // The place of a float of a row of A: a lane of a register.
@@ -19,8 +24,8 @@ type neonLane struct {
 	lane int
 }
 
-func neonProduct(file *neonFile, rows, width int) {
-	f := file.add(fmt.Sprintf("gemm%dx%d", rows, width),
+func neonProduct(file *neonFile, name string, rows, width int, multiply func(f *neonFunc, s, x, y vreg, lane int)) {
+	f := file.add(fmt.Sprintf("%s%dx%d", name, rows, width),
 		"k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int", "",
 		fmt.Sprintf("is the kernel for %d rows, as genGemm describes.", rows))
 	k, a, b, c, ldc := f.param("k"), f.param("a"), f.param("b"), f.param("c"), f.param("ldc")
@@ -57,7 +62,7 @@ func neonProduct(file *neonFile, rows, width int) {
 		f.load(b, offset, bs...)
 		for i, x := range lanes {
 			for j := range bs {
-				f.byElement(acc[i][j], bs[j], x.reg, x.lane)
+				multiply(f, acc[i][j], bs[j], x.reg, x.lane)
 			}
 		}
 	}
@@ -150,18 +155,18 @@ func neonProduct(file *neonFile, rows, width int) {
 	f.ret()
 }
 
-// neonFMALoop does nothing but multiply-adds: the peak that the kernels are measured against.
-func neonFMALoop(file *neonFile) {
-	f := file.add("fmaLoop", "n int", "", "does 12*n multiply-adds of vectors of eight, on registers; n > 0.")
+// neonPeak does nothing but products on registers: the peak that the kernels are measured against.
+func neonPeak(file *neonFile, name, what string, multiply func(f *neonFunc, s, x, y vreg)) {
+	f := file.add(name, "n int", "", "does 12*n "+what+", on registers; n > 0.")
 	n := f.param("n")
 	x, y := f.zero(), f.zero()
-	acc := f.pairs(12)
-	for _, r := range flat(acc...) {
-		f.clear(r)
+	acc := flat(f.pairs(12)...)
+	for _, s := range acc {
+		f.clear(s)
 	}
 	f.label("loop")
 	for _, s := range acc {
-		f.fma(s, x, y)
+		multiply(f, s, x, y)
 	}
 	f.count(n, "loop")
 	f.ret()

@@ -18,7 +18,7 @@ var vectorOps = map[string]vectorOp{
 	"bsl":  {mnemonic: "VBSL", arrangement: "B16"},
 	"trn1": {mnemonic: "VTRN1", arrangement: "S4"}, "trn2": {mnemonic: "VTRN2", arrangement: "S4"},
 	"trn1d": {mnemonic: "VTRN1", arrangement: "D2"}, "trn2d": {mnemonic: "VTRN2", arrangement: "D2"},
-	"uzp1h": {mnemonic: "VUZP1", arrangement: "H8"},
+	"zip1h": {mnemonic: "VZIP1", arrangement: "H8"}, "uzp1h": {mnemonic: "VUZP1", arrangement: "H8"},
 
 	"fadd": {word: 0x4e20d400, gnu: "fadd"}, "fsub": {word: 0x4ea0d400, gnu: "fsub"},
 	"fmul": {word: 0x6e20dc00, gnu: "fmul"}, "fdiv": {word: 0x6e20fc00, gnu: "fdiv"},
@@ -100,10 +100,17 @@ func (f *neonFunc) shift(name string, a vec8, by uint32) vec8 {
 	return v
 }
 
+// laneBits are the bits of an instruction that choose a lane of its second source.
+func laneBits(lane int) uint32 { return uint32(lane)&1<<21 | uint32(lane)>>1<<11 }
+
 // byElement is acc += a * b[lane].
 func (f *neonFunc) byElement(acc, a, b vreg, lane int) {
-	l := uint32(lane)
-	f.word(0x4f801000|l&1<<21|l>>1<<11, fmt.Sprintf("fmla v%%d.4s, v%%d.4s, v%%d.s[%d]", lane), acc, a, b)
+	f.word(0x4f801000|laneBits(lane), fmt.Sprintf("fmla v%%d.4s, v%%d.4s, v%%d.s[%d]", lane), acc, a, b)
+}
+
+// pairsByElement is acc += a * b[lane] for pairs of bfloat16: both products of a pair.
+func (f *neonFunc) pairsByElement(acc, a, b vreg, lane int) {
+	f.word(0x4f40f000|laneBits(lane), fmt.Sprintf("bfdot v%%d.4s, v%%d.8h, v%%d.2h[%d]", lane), acc, a, b)
 }
 
 // total is the sum of the lanes of a in a fixed tree, in lane 0.
