@@ -29,7 +29,7 @@ func Transpose[T any](p *Pool, dst, src []T, shape, perm []int) {
 		return
 	}
 	// The dim that is contiguous in src is another one: blocks of it by the last keep both sides within a few cache lines.
-	t := blockTranspose[T]{dst: dst, src: src}
+	t := blockTranspose[T]{isa: p.isa, dst: dst, src: src}
 	c := 0
 	for from[c] != 1 {
 		c++
@@ -71,6 +71,7 @@ func (g *runs[T]) do(lo, hi, _ int) {
 
 // blockTranspose exchanges two dims in blocks; the others, outer, are walked with their strides in src and dst.
 type blockTranspose[T any] struct {
+	isa              *isa
 	dst, src         []T
 	rank             int
 	outer, from, to  [maxRank]int
@@ -78,7 +79,7 @@ type blockTranspose[T any] struct {
 	stride, jump     int // from row to row in dst, from column to column in src
 }
 
-const transposeBlock = 32
+const transposeBlock = 64
 
 func (g *blockTranspose[T]) do(lo, hi, _ int) {
 	for t := lo; t < hi; t++ {
@@ -92,16 +93,29 @@ func (g *blockTranspose[T]) do(lo, hi, _ int) {
 		}
 		r0 := t % g.cuts * transposeBlock
 		r1 := min(g.rows, r0+transposeBlock)
-		for c0 := 0; c0 < g.cols; c0 += transposeBlock {
-			c1 := min(g.cols, c0+transposeBlock)
-			for r := r0; r < r1; r++ {
-				d := g.dst[out+r*g.stride+c0 : out+r*g.stride+c1]
-				at := in + c0*g.jump + r
-				for i := range d {
-					d[i] = g.src[at]
-					at += g.jump
-				}
+		c0 := 0
+		if dst, ok := any(g.dst).([]float32); ok { // whole vectors
+			src, lanes := any(g.src).([]float32), g.isa.lanes
+			whole := (r1 - r0) / lanes * lanes
+			for ; c0+lanes <= g.cols && whole > 0; c0 += lanes {
+				g.isa.transpose(dst[out+r0*g.stride+c0:], g.stride, src[in+c0*g.jump+r0:], g.jump, lanes, whole)
+				g.scalar(in, out, r0+whole, r1, c0, c0+lanes)
 			}
+		}
+		for ; c0 < g.cols; c0 += transposeBlock {
+			g.scalar(in, out, r0, r1, c0, min(g.cols, c0+transposeBlock))
+		}
+	}
+}
+
+// scalar does rows [r0, r1) and columns [c0, c1) of the two dims.
+func (g *blockTranspose[T]) scalar(in, out, r0, r1, c0, c1 int) {
+	for r := r0; r < r1; r++ {
+		d := g.dst[out+r*g.stride+c0 : out+r*g.stride+c1]
+		at := in + c0*g.jump + r
+		for i := range d {
+			d[i] = g.src[at]
+			at += g.jump
 		}
 	}
 }

@@ -78,7 +78,7 @@ func Softmax(p *Pool, dst, x []float32, outer, n, inner int) {
 		return
 	}
 	if inner == 1 {
-		split(p, outer, rowGrain(4*n), softmaxRows{dst, x, n, p.isa})
+		split(p, outer, rowGrain(4*n), softmaxRows{dst, x, n, p})
 		return
 	}
 	strips := (inner + softmaxWidth - 1) / softmaxWidth
@@ -88,12 +88,13 @@ func Softmax(p *Pool, dst, x []float32, outer, n, inner int) {
 type softmaxRows struct {
 	dst, x []float32
 	n      int
-	isa    *isa
+	p      *Pool
 }
 
-func (g *softmaxRows) do(lo, hi, _ int) {
+func (g *softmaxRows) do(lo, hi, worker int) {
+	buf := g.p.scratch(worker).floats(spread)
 	for r := lo; r < hi; r++ {
-		softmaxRow(g.isa, g.dst[r*g.n:(r+1)*g.n], g.x[r*g.n:(r+1)*g.n])
+		softmaxRow(g.p.isa, g.dst[r*g.n:(r+1)*g.n], g.x[r*g.n:(r+1)*g.n], buf)
 	}
 }
 
@@ -140,17 +141,31 @@ func (g *softmaxColumns) do(lo, hi, _ int) {
 	}
 }
 
-func softmaxRow(s *isa, dst, x []float32) {
-	top := float32(math.Inf(-1))
-	for _, v := range x {
+// softmaxRow passes over one row. buf is spread long.
+func softmaxRow(s *isa, dst, x, buf []float32) {
+	nr := s.narrow.nr
+	whole := len(x) / nr * nr
+	copy(dst, x)
+	tops := spreadTo(buf, float32(math.Inf(-1)), nr)
+	s.narrow.scoreMax(dst[:whole], 1, tops)
+	top := tops[0]
+	for _, v := range tops {
 		raise(&top, v)
 	}
-	for i, v := range x {
-		dst[i] = v - top
+	for _, v := range x[whole:] {
+		raise(&top, v)
 	}
+	withNumber(s.binary[Sub], dst, top, buf)
 	s.exp(dst, dst)
-	by := 1 / s.sum(dst)
-	for i := range dst {
-		dst[i] *= by
+	withNumber(s.binary[Mul], dst, 1/s.sum(dst), buf)
+}
+
+// withNumber is dst = f(dst, y). buf is spread long.
+func withNumber(f func(dst, a, b []float32), dst []float32, y float32, buf []float32) {
+	b := spreadTo(buf, y, len(dst))
+	for len(dst) > 0 {
+		n := min(len(dst), spread)
+		f(dst[:n], dst[:n], b[:n])
+		dst = dst[n:]
 	}
 }

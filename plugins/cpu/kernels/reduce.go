@@ -136,6 +136,7 @@ type reducing[T, A Number] struct {
 	keep, keepStride, cut, cutStride [maxRank]int
 	kept, cuts                       int // dims
 	inner, count                     int // elements of the dims at the end, and of the reduced dims
+	run                              int // of count, that lie side by side; then inner is 1
 
 	all [reduceCount]folding[T, A] // made once
 }
@@ -174,6 +175,10 @@ func reduce[T, A Number](p *Pool, op ReduceOp, dst, src []T, shape, axes []int) 
 	if len(dst) < outer*g.inner {
 		panic("BUG: Reduce: dst is short")
 	}
+	g.run = 1
+	if last := g.cuts - 1; g.inner == 1 && last >= 0 && g.cutStride[last] == 1 {
+		g.run, g.cuts = g.cut[last], last
+	}
 	pieces := (g.inner + reduceWidth - 1) / reduceWidth
 	p.share(outer*pieces, 1+elementGrain/max(1, g.count*min(g.inner, reduceWidth)), g)
 }
@@ -193,9 +198,17 @@ func (g *reducing[T, A]) do(lo, hi, _ int) {
 			acc[i] = g.f.start
 		}
 		var index [maxRank]int
-		for range g.count {
-			for i, x := range g.src[at : at+n] {
-				acc[i] = g.f.step(acc[i], x)
+		for done := 0; done < g.count; done += g.run {
+			if g.run > 1 {
+				a, step := acc[0], g.f.step
+				for _, x := range g.src[at : at+g.run] {
+					a = step(a, x)
+				}
+				acc[0] = a
+			} else {
+				for i, x := range g.src[at : at+n] {
+					acc[i] = g.f.step(acc[i], x)
+				}
 			}
 			for i := g.cuts - 1; i >= 0; i-- { // the next index of the reduced dims
 				index[i]++
