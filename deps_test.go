@@ -44,8 +44,6 @@ var mayImport = map[string][]string{
 	"plugins/wgpu/backend": {"plugins/wgpu/kernels", "core/device", "core/op", "core/program", "core/ir", "core/dtype", "core/tensor", "core/diag"},
 	"plugins/wgpu/kernels": {"core/op", "core/program", "core/ir", "core/dtype", "core/tensor", "core/diag"},
 
-	"plugins/cpu/internal/exceptions": {"core/devicetest"}, // for tests
-
 	"models/weights": {"core/code", "core/diag", "core/dtype", "core/ir"},
 	"models/arch":    {"core/code", "core/diag", "core/ir", "core/task"},
 	"models/nn":      {"models/arch", "core/hir", "core/op", "core/ir", "core/diag", "core/dtype"},

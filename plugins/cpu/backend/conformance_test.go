@@ -5,14 +5,13 @@ import (
 
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/devicetest"
-	"github.com/rlx-go/rlx/plugins/cpu/internal/exceptions"
 )
 
 func open(*testing.T) device.Backend { return Backend{} }
 
 // TestConformance runs every check of the suite on the backend in process.
 func TestConformance(t *testing.T) {
-	devicetest.Run(t, open, devicetest.Options{MustHave: true, Failing: exceptions.Failing})
+	devicetest.Run(t, open, devicetest.Options{MustHave: true})
 }
 
 // FuzzKernels looks for shapes and values on which a kernel differs from its op's definition.

@@ -104,12 +104,16 @@ func (g *AttentionArgs) task(s *isa, sc *scratch, b, head, q0, q1 int) {
 		gather(g.K, b*g.KStride.Batch+kv*g.KStride.Head+k0*g.KStride.Seq, g.KStride.Seq, n, g.DK)
 		a.packKeys(0, n, a.rows, g.DK)
 		gather(g.V, b*g.VStride.Batch+kv*g.VStride.Head+k0*g.VStride.Seq, g.VStride.Seq, n, g.DV)
+		if g.Mask != MaskNone {
+			a.setAside(n)
+		}
 		a.packValues(n, func(int) ([]float32, int, int) { return a.rows, g.DV, n })
 		for _, p := range a.spans {
 			sco := a.scores(p, n)
 			a.begin(p)
 			g.mask(&a, p, sco, b, head, q0+p.at, k0, n)
 			a.accumulate(p, n)
+			a.addOutliers(p)
 		}
 		a.started = true
 	}

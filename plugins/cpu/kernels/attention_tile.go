@@ -75,6 +75,8 @@ type attnTile struct {
 	mNew  []float32 // [nr]
 	alpha []float32 // [nr]
 	junk  []float32 // [nr], a sum that nothing reads
+
+	outliers []outlier // of the values; see setAside
 }
 
 func (a *attnTile) init(s *isa, sc *scratch, precision Precision, queries, keys, dk, dv int) {

@@ -1,0 +1,30 @@
+package kernels
+
+import (
+	"fmt"
+	"math"
+	"testing"
+)
+
+// TestAttentionMaskedValues: infinities and NaN in a value show in the queries that see its key, and in no other.
+func TestAttentionMaskedValues(t *testing.T) {
+	inf := float32(math.Inf(1))
+	eachPool(t, func(t *testing.T, p *Pool) {
+		r := rng(4)
+		for _, mask := range []MaskKind{MaskCausal, MaskSliding, MaskCustom, MaskBias} {
+			for _, c := range [][7]int{{1, 1, 1, 5, 9, 8, 8}, {1, 4, 2, 33, 300, 16, 16}, {1, 2, 1, 70, 17, 20, 7}} {
+				for try := range 4 {
+					g := randomAttention(r, c[0], c[1], c[2], c[3], c[4], c[5], c[6], mask)
+					for range 1 + try {
+						g.V[r.IntN(len(g.V))] = []float32{inf, -inf, float32(math.NaN())}[r.IntN(3)]
+					}
+					for _, g.Precision = range []Precision{Float32, BFloat16} {
+						want := attention64(g)
+						Attention(p, g)
+						compare(t, fmt.Sprint("mask ", mask, " sizes ", c, " window ", g.Window, " ", g.Precision), g.Out, want, 4e-3, 1e-5)
+					}
+				}
+			}
+		}
+	})
+}
