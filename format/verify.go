@@ -71,7 +71,11 @@ func Open(path string, p Policy) (*Verified, error) {
 func openRegular(path string, p Policy) (*os.File, error) {
 	st, err := os.Stat(path) // before opening: opening a pipe would wait for a writer
 	if err == nil && !st.Mode().IsRegular() {
-		return nil, fail(1, "file", -1, "not a regular file but %v", st.Mode().Type())
+		what := "a device, a pipe or a socket"
+		if st.IsDir() {
+			what = "a directory"
+		}
+		return nil, fail(1, "file", -1, "not a regular file but %s", what)
 	}
 	f, err := os.Open(path)
 	if err != nil {

@@ -43,19 +43,24 @@ func compileCommand() *cli.Command {
 		},
 		Setup: func(fs *cli.FlagSet) cli.Run {
 			var f compileFlags
-			fs.StringVarP(&f.output, "output", "o", "", "artifact to write (default: the checkpoint's name with .rlx, here)")
+			fs.StringVarP(&f.output, "output", "o", "", "`FILE` artifact to write (default the checkpoint's name with .rlx, here)")
 			fs.Group("Model")
-			fs.StringVar(&f.arch, "arch", "auto", "architecture; auto recognises it")
-			fs.StringVar(&f.config, "model-config", "", "Transformers `config.json` of the model")
+			fs.StringVar(&f.arch, "arch", "auto", "`NAME` architecture; auto recognises it")
+			fs.StringVar(&f.config, "model-config", "", "`FILE` a Transformers config.json of the model")
 			fs.ListVarP(&f.set, "set", "", "`KEY=VALUE` a value of the configuration (repeatable)")
 			fs.ChoiceVar(&f.dtype, "dtype", "element type in which weights are stored", "keep", "f32", "f16", "bf16")
 			fs.Group("Compiler")
-			fs.StringSliceVar(&f.targets, "target", nil, "`targets` to write schedules for, of "+strings.Join(pass.TargetNames(), ", ")+" (default portable,cpu); portable is always there. A level such as x86-64-v4 is the least processor on which the cpu backend runs the artifact; it chooses its kernels by the processor either way")
-			fs.StringSliceVar(&f.precisions, "precision", nil, "`precisions` that a run may choose for the operands of products, its default first (default: "+strings.Join(device.Precisions(), ",")+")")
-			fs.ListVarP(&f.dump, "dump", "", "`PHASE=PATH` writes the graphs after a phase as text, - to standard output (repeatable)")
-			fs.StringVar(&f.stopAfter, "stop-after", "", "stop after a `pass`: "+strings.Join(pass.Names(), ", "))
-			fs.StringVar(&f.report, "report", "", "write every fusion made or missed, with the reason, to `PATH` (- is standard output)")
+			fs.StringSliceVar(&f.targets, "target", nil, "`NAME,...` targets to write schedules for: "+strings.Join(pass.TargetNames(), ", ")+" (default portable,cpu); portable is always there. With a level such as x86-64-v4 the cpu backend refuses to run on less; its kernels are chosen by the processor either way")
+			fs.StringSliceVar(&f.precisions, "precision", nil, "`NAME,...` precisions that a run may choose for the operands of products, its default first (default "+strings.Join(device.Precisions(), ",")+")")
+			fs.ListVarP(&f.dump, "dump", "", "`PHASE=PATH` write the graphs after a phase as text, - to standard output (repeatable)")
+			fs.StringVar(&f.stopAfter, "stop-after", "", "`PASS` stop after it: "+strings.Join(pass.Names(), ", "))
+			fs.StringVar(&f.report, "report", "", "`PATH` write every fusion made or missed, with the reason (- is standard output)")
 			return func(ctx context.Context, env *cli.Env, args []string) error {
+				for _, name := range []string{"output", "target", "precision"} {
+					if fl := fs.Lookup(name); fl.Changed && (fl.Value.String() == "" || fl.Value.String() == "[]") {
+						return cli.Usagef("--"+name, "its value is empty").WithHint("leave the flag out for the default")
+					}
+				}
 				if len(args) != 1 {
 					return cli.Usagef("compile", "wants one checkpoint; found %d arguments", len(args)).WithHint("try: rlxc model.safetensors -o model.rlx")
 				}
@@ -75,7 +80,7 @@ func chooseTargets(names []string) ([]pass.Target, error) {
 	}
 	for _, n := range names {
 		if _, err := pass.FindTarget(n); err != nil {
-			return nil, err
+			return nil, diag.New(pass.ErrTarget, "--target", "%q is unknown; known are %s", n, strings.Join(pass.TargetNames(), ", "))
 		}
 	}
 	out := []pass.Target{pass.Portable}
@@ -96,7 +101,7 @@ func choosePrecisions(names []string) ([]string, error) {
 	var out []string
 	for _, n := range names {
 		if !slices.Contains(all, n) {
-			return nil, cli.Usagef("--precision "+n, "is not a precision; allowed are %s", strings.Join(all, ", "))
+			return nil, cli.Usagef("--precision", "%q is unknown; allowed are %s", n, strings.Join(all, ", "))
 		}
 		if !slices.Contains(out, n) {
 			out = append(out, n)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/rlx-go/rlx/core/program"
@@ -55,7 +56,7 @@ func inspectCommand() *cli.Command {
 					args = append(args, views[0].name)
 				}
 				if len(args) != 2 {
-					return cli.Usagef("inspect", "wants an artifact and one of %s; found %d arguments", viewNames(), len(args))
+					return cli.Usagef("inspect", "wants an artifact, and may name one of %s; found %d arguments", viewNames(), len(args))
 				}
 				var chosen *view
 				for i := range views {
@@ -103,7 +104,14 @@ func (f *programFlags) choose(v *format.Verified) ([]*program.Program, error) {
 		}
 	}
 	if out == nil {
-		return nil, cli.Usagef("", "no program for method %q and target %q; the artifact has %s", f.method, f.target, strings.Join(have, ", "))
+		var asked []string
+		for flag, value := range map[string]string{"--method ": f.method, "--target ": f.target} {
+			if value != "" {
+				asked = append(asked, flag+value)
+			}
+		}
+		slices.Sort(asked)
+		return nil, cli.Usagef(strings.Join(asked, " "), "the artifact has no such program; it has %s", strings.Join(have, ", "))
 	}
 	return out, nil
 }

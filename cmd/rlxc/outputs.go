@@ -33,6 +33,9 @@ func outputsOf(f compileFlags, d *dumpSet) []output {
 // two outputs in one file, a folder that is missing or may not be written to.
 func checkOutputs(outs []output, inputs []string) error {
 	for i, o := range outs {
+		if o.path == "-" {
+			return cli.Usagef(o.flag+" -", "an artifact goes to a file").WithHint("name one that ends in .rlx")
+		}
 		for _, in := range inputs {
 			if sameFile(o.path, in) {
 				return cli.Usagef(o.flag+" "+o.path, "is the input %s, which would be lost", in).WithHint("name another file")

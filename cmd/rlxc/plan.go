@@ -23,10 +23,13 @@ func planCommand() *cli.Command {
 			var picture cli.Choice
 			f.declare(fs)
 			fs.ChoiceVar(&picture, "view", "what to print; a picture goes to standard output", "text", "svg", "html")
-			top := fs.Int("top", 10, "how many of the largest tensors to list")
+			top := fs.Int("top", 10, "`N` how many of the largest tensors to list")
 			return func(_ context.Context, env *cli.Env, args []string) error {
 				if *top < 0 {
 					return cli.Usagef("--top", "%d tensors; allowed are 0 and more", *top)
+				}
+				if env.JSON && picture.Value != "text" {
+					return cli.Usagef("--view "+picture.Value, "does not go together with --json")
 				}
 				v, err := openOne(args)
 				if err != nil {

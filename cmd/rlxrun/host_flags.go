@@ -50,7 +50,7 @@ func (f *hostFlags) declare(fs *cli.FlagSet) {
 	f.declarePlugins(fs)
 	fs.DurationVar(&f.timeout, "timeout", 0, "`TIME` give up after so long, such as 90s or 5m (default never)")
 	fs.StringVar(&f.memory, "memory", "", "`SIZE` refuse to run where more is needed, such as 300M or 2Gi (default what is free)")
-	fs.StringVar(&f.precision, "precision", "", "`NAME` what the operands of products are rounded to, f32 or bf16; of those the artifact allows (default its first, f32)")
+	fs.StringVar(&f.precision, "precision", "", "`NAME` what the operands of products are rounded to, f32 or bf16; one of those the artifact allows (default the first of them)")
 	fs.ChoiceVar(&f.verify, "verify", "when the digests of the weights are checked: before the run, or as they are used", verifyFull, verifyLazy)
 }
 

@@ -325,7 +325,7 @@ func TestProfileAndTrace(t *testing.T) {
 	if run.PID != traceHost || mm.PID != traceBackend || mm.TS < run.TS || mm.TS+mm.Dur > run.TS+run.Dur+1 {
 		t.Errorf("matmul %+v is not inside run %+v", mm, run)
 	}
-	if mm.Args["node"] != "h" || names["load f"].Ph != "X" {
+	if mm.Args["node"] != "h" || mm.Args["clock"] != device.HostClock || names["load f"].Ph != "X" {
 		t.Errorf("events %+v", names)
 	}
 }

@@ -2,16 +2,25 @@ package main
 
 import (
 	"context"
+	"errors"
+	"path/filepath"
+	"slices"
 
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/format"
 )
 
+// checkpoints are the endings of files that rlxc compiles.
+var checkpoints = []string{".safetensors", ".json"}
+
 // openModel opens an artifact and makes every check but those of the weights' digests: verify makes these, all at once
 // while the backend starts, or with verifyLazy those of a program before it is loaded.
 func openModel(path, mode string) (*model, error) {
 	v, err := format.Open(path, format.Policy{Weights: format.Lazy})
+	if e, ok := errors.AsType[*diag.Error](err); ok && slices.Contains(checkpoints, filepath.Ext(path)) && errors.Is(err, format.CodeOf(2)) {
+		e.WithHint("this looks like a checkpoint, which is compiled first: rlxc %s -o model.rlx", path)
+	}
 	if err != nil {
 		return nil, err
 	}

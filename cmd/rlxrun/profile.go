@@ -40,7 +40,7 @@ func profileOf(r runRecord) ([]profileRow, error) {
 		name := b.Node.Op.Name
 		row := byOp[name]
 		if row == nil {
-			row = &profileRow{Method: r.prog.Method, Op: name, Clock: cmp.Or(r.stats.Clock, device.HostClock)}
+			row = &profileRow{Method: r.prog.Method, Op: name, Clock: clockOf(r)}
 			byOp[name] = row
 		}
 		row.Count++
@@ -63,6 +63,9 @@ func profileOf(r runRecord) ([]profileRow, error) {
 	slices.SortFunc(rows, func(a, b profileRow) int { return cmp.Or(cmp.Compare(b.MS, a.MS), cmp.Compare(a.Op, b.Op)) })
 	return rows, nil
 }
+
+// clockOf is the clock that took the times of a run's steps.
+func clockOf(r runRecord) string { return cmp.Or(r.stats.Clock, device.HostClock) }
 
 // profileTable is the rows for people.
 func profileTable(rows []profileRow) [][]string {

@@ -79,7 +79,7 @@ func (t *trace) steps(r runRecord) error {
 		b := bound.Steps[i]
 		t.events = append(t.events, traceEvent{Name: b.Node.Op.Name, Cat: r.prog.Method, Ph: "X", TS: micros(base + s.Start), Dur: micros(s.Time),
 			PID: traceBackend, TID: 1, Args: map[string]any{"step": i, "node": b.Node.Label(), "out": staticType(b.Out).String(),
-				"attrs": b.Node.AttrText(), "flops": flops(b), "bytes": traffic(b)}})
+				"attrs": b.Node.AttrText(), "flops": flops(b), "bytes": traffic(b), "clock": clockOf(r)}})
 	}
 	return nil
 }

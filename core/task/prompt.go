@@ -74,11 +74,8 @@ func (s *Segment) Prompt(p Prompts, g Geometry) (points []float32, labels []int3
 	}
 	for _, pt := range p.Points {
 		name := fmt.Sprintf("point %g,%g", pt.X, pt.Y)
-		if err := g.inside(name, pt.X, pt.Y); err != nil {
-			return nil, nil, err
-		}
-		if pt.X == float64(g.Width) || pt.Y == float64(g.Height) { // no pixel is there; the corner of a box may be
-			return nil, nil, diag.New(CodePrompt, name, "is outside the image, whose last pixel is %d,%d", g.Width-1, g.Height-1)
+		if !(pt.X >= 0 && pt.X < float64(g.Width) && pt.Y >= 0 && pt.Y < float64(g.Height)) { // true for NaN
+			return nil, nil, diag.New(CodePrompt, name, "is outside the image, which has %d x %d pixels; the last is %d,%d", g.Width, g.Height, g.Width-1, g.Height-1)
 		}
 		label := s.Labels.Background
 		if pt.Foreground {
@@ -92,8 +89,10 @@ func (s *Segment) Prompt(p Prompts, g Geometry) (points []float32, labels []int3
 			return nil, nil, diag.New(CodePrompt, name, "is empty; allowed is X0,Y0,X1,Y1 with X0 < X1 and Y0 < Y1")
 		}
 		for _, corner := range [][2]float64{{b.X0, b.Y0}, {b.X1, b.Y1}} {
-			if err := g.inside(name, corner[0], corner[1]); err != nil {
-				return nil, nil, err
+			x, y := corner[0], corner[1]
+			if !(x >= 0 && x <= float64(g.Width) && y >= 0 && y <= float64(g.Height)) {
+				return nil, nil, diag.New(CodePrompt, name, "is outside the image, which has %d x %d pixels; allowed are x from 0 to %d and y from 0 to %d",
+					g.Width, g.Height, g.Width, g.Height)
 			}
 		}
 		add(b.X0, b.Y0, s.Labels.BoxStart)
@@ -102,12 +101,4 @@ func (s *Segment) Prompt(p Prompts, g Geometry) (points []float32, labels []int3
 		points, labels = append(points, 0, 0), append(labels, s.Labels.Pad)
 	}
 	return points, labels, nil
-}
-
-func (g Geometry) inside(name string, x, y float64) error {
-	if x >= 0 && x <= float64(g.Width) && y >= 0 && y <= float64(g.Height) { // false for NaN
-		return nil
-	}
-	return diag.New(CodePrompt, name, "is outside the image, which has %d x %d pixels; allowed are x from 0 to %d and y from 0 to %d",
-		g.Width, g.Height, g.Width, g.Height)
 }

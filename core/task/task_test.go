@@ -43,15 +43,15 @@ func TestPrompt(t *testing.T) {
 		want string
 	}{
 		"none":            {task.Prompts{}, "no prompt"},
-		"left":            {at(-1, 5), "point -1,5: is outside the image, which has 384 x 303 pixels"},
+		"left":            {at(-1, 5), "point -1,5: is outside the image, which has 384 x 303 pixels; the last is 383,302"},
 		"right":           {at(384.5, 5), "outside"},
-		"right edge":      {at(384, 5), "outside the image, whose last pixel is 383,302"},
+		"right edge":      {at(384, 5), "outside the image, which has 384 x 303 pixels; the last is 383,302"},
 		"lower edge":      {at(5, 303), "outside"},
 		"above":           {at(5, -0.25), "outside"},
 		"below":           {at(5, 304), "outside"},
 		"NaN":             {at(math.NaN(), 5), "outside"},
 		"infinite":        {at(5, math.Inf(1)), "outside"},
-		"box outside":     {frame(5, 5, 400, 50), "box 5,5,400,50: is outside"},
+		"box outside":     {frame(5, 5, 400, 50), "box 5,5,400,50: is outside the image, which has 384 x 303 pixels; allowed are x from 0 to 384 and y from 0 to 303"},
 		"box without x":   {frame(5, 5, 5, 50), "is empty"},
 		"box upside down": {frame(5, 50, 50, 5), "is empty"},
 		"box of NaN":      {frame(math.NaN(), 5, 50, 50), "is empty"},

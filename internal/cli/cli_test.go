@@ -99,8 +99,8 @@ func TestUsageErrors(t *testing.T) {
 		{"x.bin --numbers=2", "did you mean --number?"},
 		{"x.bin -z", "-z: no such flag"},
 		{"x.bin -n", "--number: its value is missing: --number int: how often"},
-		{"x.bin -n many", `--number: "many"`},
-		{"x.bin --verify half", `--verify: "half": allowed are full, lazy`},
+		{"x.bin -n many", `--number many: is not a whole number`},
+		{"x.bin --verify half", `--verify half: is not known; allowed are full, lazy`},
 		{"x.bin --format yaml", "allowed are text and json"},
 		{"help nonsense", "no command"},
 		{"version 2", "takes no arguments"},
@@ -181,6 +181,21 @@ func TestHelp(t *testing.T) {
 	for _, want := range []string{"tool [run] FILE [flags]", "Examples:\n  # an example\n  tool run x.bin\n", "Prompts:\n  -p, --point X,Y", "General:\n      --format text|json", "--verify full|lazy"} {
 		if !strings.Contains(run, want) {
 			t.Errorf("run --help lacks %q:\n%s", want, run)
+		}
+	}
+}
+
+func TestWrapped(t *testing.T) {
+	word := strings.Repeat("x", 30)
+	for _, c := range []struct{ text, want string }{
+		{"a\nb", "a b"},
+		{strings.Repeat(word+" ", 4), word + " " + word + " " + word + "\n" + word},
+		{"list:\n  one  two\n  three", "list:\n  one  two\n  three"},
+		{"  one\nafter", "one after"},
+		{"x\n  one\nafter", "x\n  one\nafter"},
+	} {
+		if got := wrapped(c.text); got != c.want {
+			t.Errorf("%q: %q; want %q", c.text, got, c.want)
 		}
 	}
 }

@@ -92,11 +92,22 @@ func (fs *FlagSet) parse(args []string) error {
 		if d, ok := errors.AsType[*diag.Error](cause); ok {
 			return d
 		}
-		return Usagef("--"+value.GetFlag().Name, "%q: %w", value.GetValue(), cause)
+		return Usagef(strings.TrimSpace("--"+value.GetFlag().Name+" "+value.GetValue()), "is not %s", wanted(value.GetFlag(), cause))
 	case errors.As(err, &missing):
 		return Usagef("--"+missing.GetFlag().Name, "its value is missing: %s", usageOf(missing.GetFlag()))
 	}
 	return Usagef("", "%w", err)
+}
+
+// wanted words what a value should have been; a cause that is the flag's own says so itself.
+func wanted(f *pflag.Flag, cause error) string {
+	switch f.Value.Type() {
+	case "int":
+		return "a whole number"
+	case "duration":
+		return "a time such as 90s or 5m"
+	}
+	return cause.Error()
 }
 
 func usageOf(f *pflag.Flag) string {
@@ -114,8 +125,8 @@ func (fs *FlagSet) names() []string {
 // called; pflag alone would repeat the word in the text.
 func shown(f *pflag.Flag) *pflag.Flag {
 	c := *f
-	if c.DefValue == "0s" {
-		c.DefValue = "" // a duration of zero stands for none, and the text says so
+	if c.DefValue == "0s" || c.DefValue == "[]" {
+		c.DefValue = "" // a duration of zero and an empty list stand for none, and the text says so
 	}
 	if rest, ok := strings.CutPrefix(f.Usage, "`"); ok {
 		name, text, _ := strings.Cut(rest, "`")
@@ -226,7 +237,7 @@ func (fs *FlagSet) ChoiceVar(c *Choice, name, usage string, allowed ...string) {
 // Set accepts an allowed value.
 func (c *Choice) Set(v string) error {
 	if !slices.Contains(c.allowed, v) {
-		return fmt.Errorf("allowed are %s", strings.Join(c.allowed, ", "))
+		return fmt.Errorf("known; allowed are %s", strings.Join(c.allowed, ", "))
 	}
 	c.Value = v
 	return nil

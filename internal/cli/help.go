@@ -52,7 +52,7 @@ func (p *Program) commandHelp(c *Command, fs *FlagSet, more string) string {
 	if name == p.Default {
 		name = "[" + name + "]"
 	}
-	fmt.Fprintf(&b, "%s\n\nUsage:\n  %s\n", strings.TrimSpace(text), strings.TrimSpace(p.Name+" "+name+" "+c.Args))
+	fmt.Fprintf(&b, "%s\n\nUsage:\n  %s\n", wrapped(text), strings.TrimSpace(p.Name+" "+name+" "+c.Args))
 	if len(c.Examples) > 0 {
 		b.WriteString("\nExamples:\n")
 		for _, e := range c.Examples {
@@ -64,6 +64,26 @@ func (p *Program) commandHelp(c *Command, fs *FlagSet, more string) string {
 		b.WriteString("\n" + strings.TrimRight(more, "\n") + "\n")
 	}
 	return b.String()
+}
+
+// wrapped breaks text into lines of at most helpWidth. An indented line begins anew and stands as it is.
+func wrapped(text string) string {
+	var lines []string
+	open := false // whether words may be added to the last line
+	for line := range strings.SplitSeq(strings.TrimSpace(text), "\n") {
+		if strings.HasPrefix(line, " ") {
+			lines, open = append(lines, line), false
+			continue
+		}
+		for _, word := range strings.Fields(line) {
+			if last := len(lines) - 1; open && len(lines[last])+1+len(word) <= helpWidth {
+				lines[last] += " " + word
+			} else {
+				lines, open = append(lines, word), true
+			}
+		}
+	}
+	return strings.Join(lines, "\n")
 }
 
 // runHelp is `rlxrun help [COMMAND]` and `rlxrun --help`.

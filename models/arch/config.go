@@ -2,7 +2,9 @@ package arch
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"slices"
@@ -33,6 +35,10 @@ func (c *Config) Load(path string) error {
 	}
 	raw, err := os.ReadFile(path)
 	if err != nil {
+		var pe *fs.PathError
+		if errors.As(err, &pe) {
+			err = pe.Err // the path is named already
+		}
 		return diag.New(ErrConfig, path, "cannot be read: %w", err)
 	}
 	d := json.NewDecoder(strings.NewReader(string(raw)))
