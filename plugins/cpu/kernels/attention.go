@@ -49,15 +49,32 @@ func Attention(p *Pool, g *AttentionArgs) {
 		return
 	}
 	g.check()
-	perTile := queryPanels / 2 * p.isa.nr
-	if len(p.workers) > 1 && g.B*g.Heads*g.SQ < 4*perTile*len(p.workers) {
-		perTile = p.isa.nr
+	x := keep[attending](p)
+	x.AttentionArgs, x.p = *g, p
+	x.perTile = queryPanels / 2 * p.isa.nr
+	if len(p.workers) > 1 && g.B*g.Heads*g.SQ < 4*x.perTile*len(p.workers) {
+		x.perTile = p.isa.nr
 	}
-	tiles := (g.SQ + perTile - 1) / perTile
-	p.Run(g.B*g.Heads*tiles, func(t, worker int) {
-		q0 := t % tiles * perTile
-		g.task(p.isa, p.scratch(worker), t/tiles/g.Heads, t/tiles%g.Heads, q0, min(g.SQ, q0+perTile))
-	})
+	x.tiles = (g.SQ + x.perTile - 1) / x.perTile
+	if x.state == nil {
+		x.state = make([]attnTile, len(p.workers))
+	}
+	p.each(g.B*g.Heads*x.tiles, 1, x)
+}
+
+// attending is Attention at work.
+type attending struct {
+	AttentionArgs
+	p              *Pool
+	perTile, tiles int // queries of a task, tasks of a head
+	state          []attnTile
+}
+
+func (x *attending) do(lo, hi, worker int) {
+	for t := lo; t < hi; t++ {
+		q0 := t % x.tiles * x.perTile
+		x.task(&x.state[worker], x.p.isa, x.p.scratch(worker), t/x.tiles/x.Heads, t/x.tiles%x.Heads, q0, min(x.SQ, q0+x.perTile))
+	}
 }
 
 func (g *AttentionArgs) check() {
@@ -78,8 +95,7 @@ func (g *AttentionArgs) check() {
 }
 
 // task computes queries [q0, q1) of one batch and head.
-func (g *AttentionArgs) task(s *isa, sc *scratch, b, head, q0, q1 int) {
-	var a attnTile
+func (g *AttentionArgs) task(a *attnTile, s *isa, sc *scratch, b, head, q0, q1 int) {
 	// Keys that any of these queries may see.
 	lo, hi := 0, g.SK
 	if g.Mask == MaskCausal || g.Mask == MaskSliding {
@@ -111,7 +127,7 @@ func (g *AttentionArgs) task(s *isa, sc *scratch, b, head, q0, q1 int) {
 		for _, p := range a.spans {
 			sco := a.scores(p, n)
 			a.begin(p)
-			g.mask(&a, p, sco, b, head, q0+p.at, k0, n)
+			g.mask(a, p, sco, b, head, q0+p.at, k0, n)
 			a.accumulate(p, n)
 			a.addOutliers(p)
 		}

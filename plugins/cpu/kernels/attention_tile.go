@@ -30,8 +30,9 @@ type span struct {
 
 // spans cuts n columns into wide panels and, where it suffices for the rest, a narrow one. All but the last are full. Products of
 // tiles have wide panels only.
-func (s *isa) spans(way packing, n int) []span {
-	var out []span
+func (s *isa) spans(way packing, n int) []span { return s.appendSpans(nil, way, n) }
+
+func (s *isa) appendSpans(out []span, way packing, n int) []span {
 	for at := 0; at < n; at += s.nr {
 		p := &s.panel
 		if n-at <= s.narrow.nr && way != tiled {
@@ -83,7 +84,9 @@ func (a *attnTile) init(s *isa, sc *scratch, precision Precision, queries, keys,
 	way := s.packing(precision)
 	high := s.panelRows(way)
 	t := min(keyTile(high), keys)
-	*a = attnTile{s: s, way: way, dk: dk, dv: dv, depth: way.depth(dk), rowsO: way.rows(dv), high: high, spans: s.spans(way, queries), tile: t}
+	sc.spans = s.appendSpans(sc.spans[:0], way, queries)
+	*a = attnTile{s: s, way: way, dk: dk, dv: dv, depth: way.depth(dk), rowsO: way.rows(dv), high: high, spans: sc.spans, tile: t,
+		outliers: a.outliers[:0]}
 	nr, cols := s.nr, padded(a.spans)
 	a.q = sc.floats(cols*a.depth + spill)
 	a.o = sc.floats(cols * a.rowsO)

@@ -151,6 +151,8 @@ type scratch struct {
 
 	bytes                []uint8 // the same for bytes
 	usedBytes, needBytes int
+
+	spans []span // of an attention's queries
 }
 
 // floats returns n floats with arbitrary contents, aligned to 64 bytes where the block is. They stay valid until reset.
