@@ -118,6 +118,9 @@ func TestBackendInterface(t *testing.T) {
 		if last != len(p.Steps) || !slices.Equal(dumped, []int{xw.ID, act.ID}) || len(st.Steps) != len(p.Steps) {
 			t.Errorf("progress ended at %d, dumped %v, %d step times; want %d, both, %d", last, dumped, len(st.Steps), len(p.Steps), len(p.Steps))
 		}
+		if st.Clock != device.DeviceClock || st.DeviceMemory != fakeDeviceMemory {
+			t.Errorf("times by the clock %q, device memory %d; want %q, %d", st.Clock, st.DeviceMemory, device.DeviceClock, fakeDeviceMemory)
+		}
 		// The caller may refuse a value: the run ends, the session lives.
 		full := errors.New("disk is full")
 		_, err = exe.Run(t.Context(), device.Run{Syms: map[string]int64{"N": 5}, IO: io, Opts: device.RunOptions{Dump: []int{xw.ID},

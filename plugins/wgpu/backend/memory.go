@@ -183,7 +183,7 @@ func newPatience() patience { return patience{time.Now()} }
 
 func (p patience) pause() {
 	switch d := time.Since(p.since); {
-	case d < time.Millisecond:
+	case d < 2*time.Millisecond:
 		runtime.Gosched()
 	case d < 100*time.Millisecond:
 		time.Sleep(20 * time.Microsecond)
