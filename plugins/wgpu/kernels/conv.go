@@ -43,8 +43,9 @@ func convTiled(n *ir.Node, g op.ConvGeometry) (s Shader, ok bool) {
 	if cout%4 == 0 {
 		vec = 4
 	}
-	consts := tiles(4)
-	consts["TransB"], consts["Conv"], consts["Bias"], consts["Vec"] = true, true, len(n.In) == 3, vec
+	consts := tiled{Tile: tiles[len(tiles)-1], Bias: len(n.In) == 3, Vec: vec}
+	consts.A.Patches = true
+	consts = consts.specialise(0, cout, depth)
 	fields := []string{"groups", "m_size", "n_size", "k_size", "batch:8", "a_batch:8", "b_batch:8", "c_in", "h_in", "w_in", "h_out", "w_out", "kh", "kw",
 		"stride_h", "stride_w", "pad_h", "pad_w", "dil_h", "dil_w"}
 	s = Shader{Name: "conv2d", Body: matmulWGSL, Consts: consts, Fields: fields,
@@ -54,7 +55,7 @@ func convTiled(n *ir.Node, g op.ConvGeometry) (s Shader, ok bool) {
 	}
 	s.Bindings = append(s.Bindings, Binding{Name: "y", Operand: Out, Vec: vec, DType: dtype.F32})
 	rows := func(c *Call) int { return numel(c.Out.Shape) / cout }
-	s.Groups = func(c *Call) int { return ceilDiv(rows(c), 64) * ceilDiv(cout, 64) }
+	s.Groups = func(c *Call) int { return ceilDiv(rows(c), consts.TileM()) * ceilDiv(cout, consts.TileN()) }
 	s.Params = func(c *Call) []uint32 {
 		if numel(c.Out.Shape) == 0 {
 			return nil

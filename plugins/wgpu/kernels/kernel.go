@@ -19,6 +19,9 @@ import (
 type Limits struct {
 	WorkgroupStorage int // bytes of var<workgroup> memory
 	StorageBuffers   int // bindings of a shader
+
+	// Tile is the shape that tiled products take; nil: one that suits their sizes.
+	Tile *Tile
 }
 
 // Kernel runs one op.

@@ -16,12 +16,12 @@ var (
 )
 
 var (
-	_ = register(Kernel{Op: "matmul", Can: floats, Shaders: func(n *ir.Node, _ Limits) []Shader {
+	_ = register(Kernel{Op: "matmul", Can: floats, Shaders: func(n *ir.Node, l Limits) []Shader {
 		a := n.Attrs.(op.MatMulAttrs)
-		return matmul(n, op.FusedMatMulAttrs{TransA: a.TransA, TransB: a.TransB})
+		return matmul(n, op.FusedMatMulAttrs{TransA: a.TransA, TransB: a.TransB}, l)
 	}})
-	_ = register(Kernel{Op: "fused_matmul", Can: floats, Shaders: func(n *ir.Node, _ Limits) []Shader {
-		return matmul(n, n.Attrs.(op.FusedMatMulAttrs))
+	_ = register(Kernel{Op: "fused_matmul", Can: floats, Shaders: func(n *ir.Node, l Limits) []Shader {
+		return matmul(n, n.Attrs.(op.FusedMatMulAttrs), l)
 	}})
 )
 
@@ -73,7 +73,7 @@ func sizes(a op.FusedMatMulAttrs, x, w, out []int) product {
 }
 
 // matmul chooses between the tiled kernel, which fetches vectors of four, and the one that takes anything.
-func matmul(n *ir.Node, a op.FusedMatMulAttrs) []Shader {
+func matmul(n *ir.Node, a op.FusedMatMulAttrs, l Limits) []Shader {
 	x, w := n.In[0].Type, n.In[1].Type
 	axis := func(t ir.Type, fromEnd int) ir.Dim { return t.Shape[t.Rank()-fromEnd] }
 	fours := func(d ir.Dim) bool { return d.IsStatic() && d.B%4 == 0 && d.B > 0 }
@@ -85,7 +85,7 @@ func matmul(n *ir.Node, a op.FusedMatMulAttrs) []Shader {
 	if !ok {
 		return []Shader{matmulDot(n, a)}
 	}
-	return []Shader{matmulTiled(n, a)}
+	return []Shader{matmulTiled(n, a, l)}
 }
 
 // aligned reports a value that begins at a multiple of four elements. A view may begin anywhere in its parent.
@@ -105,34 +105,80 @@ func matmulDot(n *ir.Node, a op.FusedMatMulAttrs) Shader {
 		})
 }
 
-// tiles are what the tiled kernel is specialised with, but for its operands: t x t sums per invocation.
-func tiles(t int) map[string]any {
-	tile := 16 * t
-	stride := tile/4 + 1
-	return map[string]any{"TM": t, "MV": t / 4, "NV": t / 4, "TileM": tile, "TileN": tile, "StrideA": stride, "StrideB": stride,
-		"SizeA": 16 * stride, "SizeB": 16 * stride, "TransA": false, "TransB": false, "Bias": false, "Residual": false, "Act": "", "Conv": false}
+// operand is how the tiled kernel reads A or B.
+type operand struct {
+	Name    string
+	Rows    string // the parameter that counts its rows; B's are the columns of the result
+	Across  bool   // stored [K, rows]
+	Patches bool   // rows are patches of an image
+	Whole   bool   // tiles divide its rows
+	WholeK  bool   // and K
+
+	At    string // WGSL type of the positions where vectors of a unit begin
+	Fours int    // rows of a tile, in fours
+	Quads int    // values of K of a tile, in fours
+	Pad   int    // vectors between fours of K in workgroup memory
 }
 
-// matmulTiled takes 128 x 128 tiles where the result has enough of them, and 64 x 64 otherwise.
-func matmulTiled(n *ir.Node, a op.FusedMatMulAttrs) Shader {
-	columns := n.Type.Shape[n.Type.Rank()-1]
-	rows := int64(1)
-	for _, d := range n.Type.Shape[:n.Type.Rank()-1] {
-		rows *= max(d.B, 1)
+// tiled is what the tiled kernel is specialised with.
+type tiled struct {
+	Tile
+	A, B     operand
+	Whole    bool // every tile is full
+	Bias     bool
+	Residual bool
+	Act      string
+	Vec      int // 4 where the columns divide into vectors
+}
+
+// What the text counts with.
+func (t tiled) MV() int             { return t.TM / 4 }
+func (t tiled) NV() int             { return t.TN / 4 }
+func (t tiled) At() string          { return t.A.At }
+func (t tiled) Operands() []operand { return []operand{t.A, t.B} }
+
+// specialise fills in what the tile divides, for a product of these sizes; 0 is a size that is not known yet.
+func (t tiled) specialise(m, n, k int) tiled {
+	t.A.Name, t.A.Rows, t.A.Whole = "a", "m_size", m > 0 && m%t.TileM() == 0
+	t.B.Name, t.B.Rows, t.B.Whole = "b", "n_size", n > 0 && n%t.TileN() == 0
+	t.A.WholeK = k > 0 && k%t.Depth == 0
+	t.B.WholeK = t.A.WholeK
+	t.Whole = t.A.Whole && t.B.Whole
+	t.A.Fours, t.B.Fours = t.TileM()/4, t.TileN()/4
+	at := "u32"
+	for _, o := range []*operand{&t.A, &t.B} {
+		o.Quads = t.Depth / 4
+		if !o.Across {
+			o.Pad = t.pad() // neighbours store different values of K
+		}
+		if o.Patches || !o.Across && !o.Whole {
+			at = "vec4<u32>" // the last rows may lie past the end
+		}
 	}
-	t := 4
-	if rows >= 1024 && columns.B >= 512 {
-		t = 8
+	t.A.At, t.B.At = at, at
+	return t
+}
+
+func matmulTiled(n *ir.Node, a op.FusedMatMulAttrs, l Limits) Shader {
+	static := func(t ir.Type) []int {
+		out := make([]int, t.Rank())
+		for i, d := range t.Shape {
+			if d.IsStatic() {
+				out[i] = int(d.B)
+			}
+		}
+		return out
 	}
+	size := sizes(a, static(n.In[0].Type), static(n.In[1].Type), static(n.Type))
 	vec := 0
-	if columns.IsStatic() && columns.B%4 == 0 {
+	if size.n%4 == 0 && size.n > 0 {
 		vec = 4
 	}
-	tile := 16 * t
-	consts := tiles(t)
-	consts["TransA"], consts["TransB"], consts["Bias"], consts["Residual"], consts["Act"], consts["Vec"] = a.TransA, a.TransB, a.HasBias, a.HasResidual, a.Act, vec
+	c := tiled{Tile: chooseTile(size, l), Bias: a.HasBias, Residual: a.HasResidual, Act: a.Act, Vec: vec}
+	c.A.Across, c.B.Across = a.TransA, !a.TransB
+	c = c.specialise(size.m, size.n, size.k)
 	s := Shader{
-		Name: n.Op.Name, Body: matmulWGSL, Consts: consts,
+		Name: n.Op.Name, Body: matmulWGSL, Consts: c,
 		Fields:   []string{"groups", "m_size", "n_size", "k_size", "batch:8", "a_batch:8", "b_batch:8"},
 		Bindings: []Binding{{Name: "a", Operand: 0, Vec: 4, DType: dtype.F32}, {Name: "b", Operand: 1, Vec: 4, DType: n.In[1].Type.DType}},
 	}
@@ -143,16 +189,15 @@ func matmulTiled(n *ir.Node, a op.FusedMatMulAttrs) Shader {
 		s.Bindings = append(s.Bindings, Binding{Name: "residual", Operand: a.Residual(), Vec: vec, DType: dtype.F32})
 	}
 	s.Bindings = append(s.Bindings, Binding{Name: "y", Operand: Out, Vec: vec, DType: dtype.F32})
-	s.Groups = func(c *Call) int {
-		p := sizes(a, c.In[0].Shape, c.In[1].Shape, c.Out.Shape)
-		return ceilDiv(p.m, tile) * ceilDiv(p.n, tile) * p.matrix
+	s.Groups = func(call *Call) int {
+		return c.groups(sizes(a, call.In[0].Shape, call.In[1].Shape, call.Out.Shape))
 	}
-	s.Params = func(c *Call) []uint32 {
-		if numel(c.Out.Shape) == 0 {
+	s.Params = func(call *Call) []uint32 {
+		if numel(call.Out.Shape) == 0 {
 			return nil
 		}
-		p := sizes(a, c.In[0].Shape, c.In[1].Shape, c.Out.Shape)
-		return concat([]uint32{uint32(s.Groups(c)), uint32(p.m), uint32(p.n), uint32(p.k)}, p.batch, p.aBatch, p.bBatch)
+		p := sizes(a, call.In[0].Shape, call.In[1].Shape, call.Out.Shape)
+		return concat([]uint32{uint32(c.groups(p)), uint32(p.m), uint32(p.n), uint32(p.k)}, p.batch, p.aBatch, p.bBatch)
 	}
 	return s
 }

@@ -1,10 +1,30 @@
-// C = act(A . B + bias) + residual in f32. A workgroup of 16 x 16 invocations makes a tile of 16*TM rows and 16*TN columns;
-// an invocation holds TM x TN sums in registers, as groups of four rows and four columns that lie 64 apart. Tiles of A and B,
-// 16 deep, pass through workgroup memory with K outermost; the next ones are fetched while the present ones are used.
-var<workgroup> tile_a: array<vec4<f32>, {{.C.SizeA}}>;
-var<workgroup> tile_b: array<vec4<f32>, {{.C.SizeB}}>;
+// C = act(A . B + bias) + residual in f32. A workgroup makes a tile of the result; an invocation holds TM x TN of its sums in
+// registers, as groups of four rows and four columns. Parts of A and B, Depth values of K at a time, pass through workgroup
+// memory with K outermost; the next ones are fetched from the buffers while the present ones are used.
+//
+// All indices in the inner loop are constants or do not change in it: one that varies is clamped by the device's robustness,
+// at the cost of an instruction beside each read.
+{{- $c := .C}}
+{{- range .C.Operands}}
 
-{{if .C.Conv}}
+// Four values of K of {{.Name}}'s rows{{if .Pad}}; the padding lets neighbours, who store different ones, meet in no bank{{end}}.
+struct Four_{{.Name}} {
+  k: array<array<vec4<f32>, {{.Fours}}>, 4>,
+{{- if .Pad}}
+  padding: array<vec4<f32>, {{.Pad}}>,
+{{- end}}
+}
+var<workgroup> tile_{{.Name}}: array<Four_{{.Name}}, {{.Quads}}>;
+{{- end}}
+{{define "operand"}}
+fn place_{{.Name}}(unit: u32) -> vec2<u32> {
+{{- if .Across}}
+  return vec2<u32>(unit % {{.Fours}}u, unit / {{.Fours}}u);
+{{- else}}
+  return vec2<u32>(unit / {{.Quads}}u, unit % {{.Quads}}u);
+{{- end}}
+}
+{{- if .Patches}}
 // Element k of the patch that pixel row of the result sees, x being [batch, height, width, channels]. The weight, stored
 // [out, in, kh, kw], is the matrix B as it is.
 fn patch_at(row: u32, k: u32) -> f32 {
@@ -18,57 +38,104 @@ fn patch_at(row: u32, k: u32) -> f32 {
   }
   return a((((row / (P.w_out * P.h_out)) * P.h_in + y) * P.w_in + x) * P.c_in + c);
 }
+
+fn begin_a(base: u32, row: u32, quad: u32) -> vec4<u32> {
+  return row * 4u + vec4<u32>(0u, 1u, 2u, 3u);
+}
+
+fn fetch_a(row: vec4<u32>, k0: u32, quad: u32) -> mat4x4<f32> {
+  let k = k0 + quad * 4u;
+  var m: mat4x4<f32>;
+{{- range $j := seq 4}}
+  m[{{$j}}] = vec4<f32>(patch_at(row.x, k + {{$j}}u), patch_at(row.y, k + {{$j}}u), patch_at(row.z, k + {{$j}}u), patch_at(row.w, k + {{$j}}u));
+{{- end}}
+  return m;
+}
+{{- else if .Across}}
+// Stored [K, {{.Rows}}]: a unit's vectors are four rows at one k.
+fn begin_{{.Name}}(base: u32, row: u32, quad: u32) -> {{.At}} {
+  let step = P.{{.Rows}} / 4u;
+  return {{.At}}(base / 4u + quad * 4u * step + {{if .Whole}}row{{else}}min(row, step - 1u){{end}});
+}
+
+fn fetch_{{.Name}}(at: {{.At}}, k0: u32, quad: u32) -> mat4x4<f32> {
+  let i = vec4<u32>(at + k0 / 4u * P.{{.Rows}}) + P.{{.Rows}} / 4u * vec4<u32>(0u, 1u, 2u, 3u);
+  var m = mat4x4<f32>({{.Name}}4(i.x), {{.Name}}4(i.y), {{.Name}}4(i.z), {{.Name}}4(i.w));
+{{- if not .WholeK}}
+  let left = P.k_size - min(k0 + quad * 4u, P.k_size);
+{{- range $j := seq 4}}
+  if (left <= {{$j}}u) { m[{{$j}}] = vec4<f32>(0.0); }
+{{- end}}
+{{- end}}
+  return m;
+}
+{{- else}}
+// Stored [{{.Rows}}, K]: a unit's vectors are four values of K in one row.
+{{- if eq .At "u32"}}
+fn begin_{{.Name}}(base: u32, row: u32, quad: u32) -> u32 {
+  return (base + row * 4u * P.k_size) / 4u + quad;
+}
+{{- else}}
+fn begin_{{.Name}}(base: u32, row: u32, quad: u32) -> vec4<u32> {
+  return (base + min(row * 4u + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(P.{{.Rows}} - 1u)) * P.k_size) / 4u + quad;
+}
+{{- end}}
+
+fn fetch_{{.Name}}(at: {{.At}}, k0: u32, quad: u32) -> mat4x4<f32> {
+  let i = vec4<u32>(at + k0 / 4u){{if eq .At "u32"}} + P.k_size / 4u * vec4<u32>(0u, 1u, 2u, 3u){{end}};
+  let m = mat4x4<f32>({{.Name}}4(i.x), {{.Name}}4(i.y), {{.Name}}4(i.z), {{.Name}}4(i.w));
+{{- if not .WholeK}}
+  if (k0 + quad * 4u >= P.k_size) {
+    return mat4x4<f32>();
+  }
+{{- end}}
+  return transpose(m);
+}
+{{- end}}
 {{end}}
-fn fetch_a(base: u32, row: u32, k: u32) -> mat4x4<f32> {
-{{- if .C.Conv}}
-  var m = mat4x4<f32>();
-{{- range $j := seq 4}}
-  m[{{$j}}] = vec4<f32>(patch_at(row * 4u, k * 4u + {{$j}}u), patch_at(row * 4u + 1u, k * 4u + {{$j}}u), patch_at(row * 4u + 2u, k * 4u + {{$j}}u), patch_at(row * 4u + 3u, k * 4u + {{$j}}u));
-{{- end}}
-  return m;
-{{- else if .C.TransA}}
-  // Stored [K,M]: row is a group of four columns.
-  var m = mat4x4<f32>();
-  if (row * 4u < P.m_size) {
-{{- range $j := seq 4}}
-    if (k * 4u + {{$j}}u < P.k_size) { m[{{$j}}] = a4((base + (k * 4u + {{$j}}u) * P.m_size) / 4u + row); }
-{{- end}}
+// A unit is four rows by four values of K. place gives the first row, in fours, and value of K that an invocation fetches:
+// neighbours fetch what lies side by side in the buffer. begin gives where the four vectors of a unit begin; rows past the end are the last ones again, whose sums nothing reads.
+// fetch gives the unit that lies k0 further along K, four rows to each k; values of K past the end are 0.
+{{- template "operand" .C.A}}
+{{- template "operand" .C.B}}
+{{range .C.Passes}}{{$p := .}}
+fn fetch_{{.Index}}(unit: u32, at: {{$c.At}}, k0: u32, quad: u32) -> mat4x4<f32> {
+{{- if and .A .B}}
+  if (unit < {{.UnitsA}}u) {
+    return fetch_a(at, k0, quad);
   }
-  return m;
-{{- else}}
-  var m = mat4x4<f32>();
-  if (k * 4u < P.k_size) {
-{{- range $j := seq 4}}
-    if (row * 4u + {{$j}}u < P.m_size) { m[{{$j}}] = a4((base + (row * 4u + {{$j}}u) * P.k_size) / 4u + k); }
 {{- end}}
+{{- if not .All}}
+  if (unit >= {{.Units}}u) {
+    return mat4x4<f32>();
   }
-  return transpose(m);
 {{- end}}
+  return fetch_{{if .B}}b{{else}}a{{end}}(at, k0, quad);
 }
 
-fn fetch_b(base: u32, col: u32, k: u32) -> mat4x4<f32> {
-  var m = mat4x4<f32>();
-{{- if .C.TransB}}
-  if (k * 4u < P.k_size) {
+fn store_{{.Index}}(unit: u32, place: vec2<u32>, m: mat4x4<f32>) {
+{{- if .A}}
+  {{if .B}}if (unit < {{.UnitsA}}u) {{else if not .All}}if (unit < {{.Units}}u) {{end}}{
 {{- range $j := seq 4}}
-    if (col * 4u + {{$j}}u < P.n_size) { m[{{$j}}] = b4((base + (col * 4u + {{$j}}u) * P.k_size) / 4u + k); }
+    tile_a[place.y].k[{{$j}}][place.x] = m[{{$j}}];
 {{- end}}
   }
-  return transpose(m);
-{{- else}}
-  if (col * 4u < P.n_size) {
+{{- end}}
+{{- if .B}}
+  {{if .A}}else {{end}}{{if not .All}}if (unit < {{.Units}}u) {{end}}{
 {{- range $j := seq 4}}
-    if (k * 4u + {{$j}}u < P.k_size) { m[{{$j}}] = b4((base + (k * 4u + {{$j}}u) * P.n_size) / 4u + col); }
+    tile_b[place.y].k[{{$j}}][place.x] = m[{{$j}}];
 {{- end}}
   }
-  return m;
 {{- end}}
 }
-
-fn finish(row: u32, col: u32, base: u32, sum: vec4<f32>) {
-  if (row >= P.m_size || col >= P.n_size) {
+{{end}}
+fn finish(row: u32, col: u32, m_size: u32, n_size: u32, base: u32, sum: vec4<f32>) {
+{{- if not .C.Whole}}
+  if (row >= m_size || col >= n_size) {
     return;
   }
+{{- end}}
   var v = sum;
 {{- if .C.Vec}}
 {{- if .C.Bias}}
@@ -77,13 +144,13 @@ fn finish(row: u32, col: u32, base: u32, sum: vec4<f32>) {
 {{- if .C.Act}}
   v = vec4<f32>(op_{{.C.Act}}(v.x), op_{{.C.Act}}(v.y), op_{{.C.Act}}(v.z), op_{{.C.Act}}(v.w));
 {{- end}}
-  let at = (base + row * P.n_size + col) / 4u;
+  let at = (base + row * n_size + col) / 4u;
 {{- if .C.Residual}}
   v = v + residual4(at);
 {{- end}}
   y4_put(at, v);
 {{- else}}
-  for (var j = 0u; j < 4u && col + j < P.n_size; j = j + 1u) {
+  for (var j = 0u; j < 4u && col + j < n_size; j = j + 1u) {
     var s = v[j];
 {{- if .C.Bias}}
     s = s + bias(col + j);
@@ -91,7 +158,7 @@ fn finish(row: u32, col: u32, base: u32, sum: vec4<f32>) {
 {{- if .C.Act}}
     s = op_{{.C.Act}}(s);
 {{- end}}
-    let at = base + row * P.n_size + col + j;
+    let at = base + row * n_size + col + j;
 {{- if .C.Residual}}
     s = s + residual(at);
 {{- end}}
@@ -100,13 +167,14 @@ fn finish(row: u32, col: u32, base: u32, sum: vec4<f32>) {
 {{- end}}
 }
 
-@compute @workgroup_size(256)
+@compute @workgroup_size({{.C.Threads}})
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_index) local: u32) {
   let id = group.y * groups.x + group.x;
   if (id >= P.groups) {
     return;
   }
+  let k_size = P.k_size;
   let tiles_n = (P.n_size + {{.C.TileN}}u - 1u) / {{.C.TileN}}u;
   let tiles_m = (P.m_size + {{.C.TileM}}u - 1u) / {{.C.TileM}}u;
   let n0 = (id % tiles_n) * {{.C.TileN}}u;
@@ -121,61 +189,60 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     b_base = b_base + k * P.b_batch[d];
     rest = rest / P.batch[d];
   }
-  let tx = local % 16u;
-  let ty = local / 16u;
-  // Loading: the first half of the invocations fetches A, the second B, each four rows by four values of K.
-  let unit = local % 128u;
-  let fetches_a = local < 128u;
-  let unit_k = unit % 4u;
-  let unit_row = unit / 4u;
-  let idle = unit_row >= select({{div .C.TileN 4}}u, {{div .C.TileM 4}}u, fetches_a);
-
-{{- range $i := seq .C.TM}}{{range $j := seq $.C.NV}}
+  // Where this invocation's sums lie in the tile, in fours.
+  let lane = local % 32u;
+  let block = local / 32u;
+  let lane_a = (block % {{.C.BlocksM}}u) * {{mul .C.LanesM .C.MV}}u + lane / {{.C.LanesN}}u;
+  let lane_b = (block / {{.C.BlocksM}}u) * {{mul .C.LanesN .C.NV}}u + lane % {{.C.LanesN}}u;
+  // What it fetches.
+{{- range .C.Passes}}
+  let unit{{.Index}} = local + {{.First}}u;
+{{- if and .A .B}}
+  var place{{.Index}} = place_b(unit{{.Index}} - {{.UnitsA}}u);
+  var at{{.Index}} = begin_b(b_base, n0 / 4u + place{{.Index}}.x, place{{.Index}}.y);
+  if (unit{{.Index}} < {{.UnitsA}}u) {
+    place{{.Index}} = place_a(unit{{.Index}});
+    at{{.Index}} = begin_a(a_base, m0 / 4u + place{{.Index}}.x, place{{.Index}}.y);
+  }
+{{- else if .A}}
+  let place{{.Index}} = place_a(unit{{.Index}});
+  let at{{.Index}} = begin_a(a_base, m0 / 4u + place{{.Index}}.x, place{{.Index}}.y);
+{{- else}}
+  let place{{.Index}} = place_b(unit{{.Index}} - {{.UnitsA}}u);
+  let at{{.Index}} = begin_b(b_base, n0 / 4u + place{{.Index}}.x, place{{.Index}}.y);
+{{- end}}
+  var next{{.Index}} = fetch_{{.Index}}(unit{{.Index}}, at{{.Index}}, 0u, place{{.Index}}.y);
+{{- end}}
+{{- range $i := seq .C.TM}}{{range $j := seq $c.NV}}
   var c{{$i}}_{{$j}} = vec4<f32>(0.0);
 {{- end}}{{end}}
-  var next = mat4x4<f32>();
-  if (!idle) {
-    if (fetches_a) {
-      next = fetch_a(a_base, m0 / 4u + unit_row, unit_k);
-    } else {
-      next = fetch_b(b_base, n0 / 4u + unit_row, unit_k);
-    }
-  }
-  for (var k0 = 0u; k0 < P.k_size; k0 = k0 + 16u) {
-    if (!idle) {
-      if (fetches_a) {
-{{- range $j := seq 4}}
-        tile_a[(unit_k * 4u + {{$j}}u) * {{$.C.StrideA}}u + unit_row] = next[{{$j}}];
+  for (var k0 = 0u; k0 < k_size; k0 = k0 + {{.C.Depth}}u) {
+{{- range .C.Passes}}
+    store_{{.Index}}(unit{{.Index}}, place{{.Index}}, next{{.Index}});
 {{- end}}
-      } else {
-{{- range $j := seq 4}}
-        tile_b[(unit_k * 4u + {{$j}}u) * {{$.C.StrideB}}u + unit_row] = next[{{$j}}];
-{{- end}}
-      }
-    }
     workgroupBarrier();
-    if (!idle && k0 + 16u < P.k_size) {
-      if (fetches_a) {
-        next = fetch_a(a_base, m0 / 4u + unit_row, (k0 + 16u) / 4u + unit_k);
-      } else {
-        next = fetch_b(b_base, n0 / 4u + unit_row, (k0 + 16u) / 4u + unit_k);
-      }
-    }
-    for (var k = 0u; k < 16u; k = k + 1u) {
-{{- range $i := seq .C.MV}}
-      let a{{$i}} = tile_a[k * {{$.C.StrideA}}u + ty + {{mul $i 16}}u];
+{{- range .C.Passes}}
+    next{{.Index}} = fetch_{{.Index}}(unit{{.Index}}, at{{.Index}}, k0 + {{$c.Depth}}u, place{{.Index}}.y);
 {{- end}}
-{{- range $j := seq .C.NV}}
-      let b{{$j}} = tile_b[k * {{$.C.StrideB}}u + tx + {{mul $j 16}}u];
+{{- range $k := seq .C.Depth}}
+    {
+{{- range $i := seq $c.MV}}
+      let a{{$i}} = tile_a[{{div $k 4}}].k[{{mod $k 4}}][lane_a + {{mul $i $c.LanesM}}u];
 {{- end}}
-{{- range $i := seq .C.TM}}{{range $j := seq $.C.NV}}
+{{- range $j := seq $c.NV}}
+      let b{{$j}} = tile_b[{{div $k 4}}].k[{{mod $k 4}}][lane_b + {{mul $j $c.LanesN}}u];
+{{- end}}
+{{- range $i := seq $c.TM}}{{range $j := seq $c.NV}}
       c{{$i}}_{{$j}} = fma(vec4<f32>(a{{div $i 4}}[{{mod $i 4}}]), b{{$j}}, c{{$i}}_{{$j}});
 {{- end}}{{end}}
     }
+{{- end}}
     workgroupBarrier();
   }
-  let y_base = matrix * P.m_size * P.n_size;
-{{- range $i := seq .C.TM}}{{range $j := seq $.C.NV}}
-  finish(m0 + ty * 4u + {{add (mul (div $i 4) 64) (mod $i 4)}}u, n0 + tx * 4u + {{mul $j 64}}u, y_base, c{{$i}}_{{$j}});
+  let m_size = P.m_size;
+  let n_size = P.n_size;
+  let y_base = matrix * m_size * n_size;
+{{- range $i := seq .C.TM}}{{range $j := seq $c.NV}}
+  finish(m0 + (lane_a + {{mul (div $i 4) $c.LanesM}}u) * 4u + {{mod $i 4}}u, n0 + (lane_b + {{mul $j $c.LanesN}}u) * 4u, m_size, n_size, y_base, c{{$i}}_{{$j}});
 {{- end}}{{end}}
 }

@@ -1,0 +1,224 @@
+//go:build cgo && (darwin || amd64)
+
+package backend
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+	"github.com/rlx-go/rlx/core/program"
+	"github.com/rlx-go/rlx/core/sched"
+	"github.com/rlx-go/rlx/core/tensor"
+	"github.com/rlx-go/rlx/plugins/wgpu/kernels"
+)
+
+// tiledProduct is a matmul of inputs x, w and, as asked for, bias and residual.
+type tiledProduct struct {
+	name           string
+	batch, m, n, k int
+	attrs          op.FusedMatMulAttrs
+}
+
+func (c tiledProduct) program(t testing.TB) *program.Program {
+	t.Helper()
+	typ := func(dims ...int) ir.Type {
+		if c.batch > 1 {
+			dims = append([]int{c.batch}, dims...)
+		}
+		d := make([]int64, len(dims))
+		for i := range d {
+			d[i] = int64(dims[i])
+		}
+		return ir.TypeOf(dtype.F32, d...)
+	}
+	order := func(across bool, rows, k int) ir.Type {
+		if across {
+			return typ(k, rows)
+		}
+		return typ(rows, k)
+	}
+	g := ir.NewGraph("product")
+	x, w := op.Input(g, "x", order(c.attrs.TransA, c.m, c.k)), op.Input(g, "w", order(!c.attrs.TransB, c.n, c.k))
+	var bias, residual *ir.Node
+	if c.attrs.HasBias {
+		bias = op.Input(g, "bias", ir.TypeOf(dtype.F32, int64(c.n)))
+	}
+	if c.attrs.HasResidual {
+		residual = op.Input(g, "residual", typ(c.m, c.n))
+	}
+	g.Return("y", op.FusedMatMul(x, w, bias, residual, c.attrs))
+	p, _, err := sched.Build(g, sched.Options{Target: "cpu"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// inputs are random.
+func (c tiledProduct) inputs(p *program.Program) map[string]*tensor.Array {
+	r := rand.New(rand.NewPCG(1, uint64(c.m)))
+	in := map[string]*tensor.Array{}
+	for _, n := range p.Graph.Inputs() {
+		a := tensor.NewArray(dtype.F32, n.Type.Shape.Eval(nil)...)
+		for i := range a.F {
+			a.F[i] = float64(r.Float32() - 0.5)
+		}
+		in[n.Name] = a
+	}
+	return in
+}
+
+// want is an element of the result.
+func (c tiledProduct) want(in map[string]*tensor.Array, b, row, col int) float64 {
+	sum := 0.0
+	for k := range c.k {
+		x, w := (b*c.m+row)*c.k+k, (b*c.n+col)*c.k+k
+		if c.attrs.TransA {
+			x = (b*c.k+k)*c.m + row
+		}
+		if !c.attrs.TransB {
+			w = (b*c.k+k)*c.n + col
+		}
+		sum += in["x"].F[x] * in["w"].F[w]
+	}
+	if c.attrs.HasBias {
+		sum += in["bias"].F[col]
+	}
+	if c.attrs.Act == "gelu" {
+		sum = 0.5 * sum * (1 + math.Erf(sum/math.Sqrt2))
+	}
+	if c.attrs.HasResidual {
+		sum += in["residual"].F[(b*c.m+row)*c.n+col]
+	}
+	return sum
+}
+
+// TestTiles makes products with every tile, whatever their sizes would choose: sizes that all tiles divide, and sizes at
+// which rows, columns and K end within one. A NaN and an Inf in the last row and the last column must stay there.
+func TestTiles(t *testing.T) {
+	for _, tile := range kernels.Tiles() {
+		b := New(Options{})
+		g, err := b.open("")
+		if err == nil {
+			g.limits.Tile = &tile
+		} // otherwise load says why there is no device, or skips
+		for _, c := range []tiledProduct{
+			{"whole", 1, 384, 384, 48, op.FusedMatMulAttrs{TransB: true, HasBias: true, HasResidual: true, Act: "gelu"}},
+			{"odd", 1, 131, 197, 52, op.FusedMatMulAttrs{TransB: true, HasBias: true, HasResidual: true}},
+			{"across", 3, 140, 100, 27, op.FusedMatMulAttrs{TransA: true}},
+		} {
+			t.Run(tile.String()+"/"+c.name, func(t *testing.T) {
+				p := c.program(t)
+				in := c.inputs(p)
+				x := in["x"].F
+				x[len(x)-1] = math.NaN() // the last row, at the last k
+				w := in["w"].F
+				w[len(w)-1] = math.Inf(1) // the last column, at the last k
+				got := onDevice(t, load(t, b, p, nil), p, nil, in)["y"].F
+				for i, v := range got {
+					row, col := i/c.n%c.m, i%c.n
+					want := c.want(in, i/c.n/c.m, row, col)
+					if math.IsNaN(want) && math.IsNaN(v) || v == want || math.Abs(v-want) < 1e-5 {
+						continue
+					}
+					t.Fatalf("y[%d,%d,%d] is %v; want %v", i/c.n/c.m, row, col, v, want)
+				}
+			})
+		}
+	}
+}
+
+// BenchmarkTiles times every tile with the products of SAM's ViT-B and ViT-H and with a large square one, by the device's
+// clock, as an encode runs them: one after another in a submission. "chosen" is what the sizes choose.
+func BenchmarkTiles(b *testing.B) {
+	linear := op.FusedMatMulAttrs{TransB: true, HasBias: true}
+	gelu, residual := linear, linear
+	gelu.Act, residual.HasResidual = "gelu", true
+	chosen := kernels.Tile{}
+	for _, c := range []tiledProduct{
+		{"b.qkv", 1, 4096, 2304, 768, linear}, {"b.proj", 1, 4096, 768, 768, residual},
+		{"b.lin1", 1, 4096, 3072, 768, gelu}, {"b.lin2", 1, 4096, 768, 3072, residual},
+		{"h.qkv", 1, 4096, 3840, 1280, linear}, {"h.proj", 1, 4096, 1280, 1280, residual},
+		{"h.lin1", 1, 4096, 5120, 1280, gelu}, {"h.lin2", 1, 4096, 1280, 5120, residual},
+		{"neck", 1, 4096, 256, 768, op.FusedMatMulAttrs{TransB: true}},
+		{"square", 1, 4096, 4096, 4096, op.FusedMatMulAttrs{TransB: true}},
+		{"square_nt", 1, 4096, 4096, 4096, op.FusedMatMulAttrs{}},
+	} {
+		for _, tile := range append(kernels.Tiles(), chosen) {
+			name := "chosen"
+			if tile != chosen {
+				name = tile.String()
+			}
+			b.Run(c.name+"/"+name, func(b *testing.B) {
+				back := New(Options{})
+				g, err := back.open("")
+				if err != nil {
+					b.Skip(err)
+				}
+				if !g.timestamps {
+					b.Skip("no clock on " + g.name)
+				}
+				if tile != chosen {
+					g.limits.Tile = &tile
+				}
+				flop := 2 * float64(c.m) * float64(c.n) * float64(c.k)
+				b.ReportMetric(flop/c.time(b, back, g)/1e9, "GFLOP/s")
+				b.ReportMetric(0, "ns/op")
+			})
+		}
+	}
+}
+
+// time is the median time of one product in seconds.
+func (c tiledProduct) time(b *testing.B, back *Backend, g *gpu) float64 {
+	must := func(err error) {
+		b.Helper()
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	p := c.program(b)
+	e, err := back.Load(context.Background(), device.Load{Program: p})
+	must(err)
+	defer e.Close()
+	x := e.(*executable)
+	io := tensor.AlignedBytes(int(p.IOSize))
+	for i, v := 0, tensor.View[float32](io); i < len(v); i++ {
+		v[i] = float32(i*2654435761>>8&0xffff)/65536 - 0.5 // numbers of many digits: zeros draw less power
+	}
+	_, err = e.Run(context.Background(), device.Run{IO: io})
+	must(err)
+	marks, err := g.newClock(2)
+	must(err)
+	defer marks.release()
+	tick, err := g.tick()
+	must(err)
+	const times, rounds = 20, 5
+	var took []float64
+	for range rounds {
+		r := &recording{x: x, ctx: context.Background()}
+		must(r.begin())
+		r.dispatch(&x.dispatches[0])
+		r.endPass()
+		must(marks.mark(r.enc, 0))
+		for range times {
+			r.dispatch(&x.dispatches[0])
+		}
+		r.endPass()
+		must(marks.mark(r.enc, 1))
+		must(marks.collect(r.enc))
+		must(r.submit())
+		ticks, err := marks.read()
+		must(err)
+		took = append(took, float64(ticks[1]-ticks[0])*tick/1e9/times)
+	}
+	slices.Sort(took)
+	return took[rounds/2]
+}

@@ -1,0 +1,103 @@
+package kernels
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Tile is a shape of the tiled matrix product: how many sums a workgroup makes, and how its invocations share them.
+//
+// Invocations that run together, 32 on most devices, form a block of LanesM x 32/LanesM; a workgroup has BlocksM x BlocksN of
+// them. Within a block many lanes need the same operands, so that one read of workgroup memory serves them all.
+type Tile struct {
+	BlocksM, BlocksN int
+	LanesM           int
+	TM, TN           int // rows and columns of an invocation, multiples of four
+	Depth            int // values of K in workgroup memory at a time
+	// Rate is the speed on a device that is busy, over that of the others. It was measured on an NVIDIA H200.
+	Rate float64
+}
+
+// LanesN: see LanesM.
+func (t Tile) LanesN() int { return 32 / t.LanesM }
+
+// TileM and TileN are the rows and columns of the result that a workgroup makes.
+func (t Tile) TileM() int { return t.BlocksM * t.LanesM * t.TM }
+
+// TileN: see TileM.
+func (t Tile) TileN() int { return t.BlocksN * t.LanesN() * t.TN }
+
+// Threads is the number of invocations.
+func (t Tile) Threads() int { return 32 * t.BlocksM * t.BlocksN }
+
+// pad is the number of vectors between fours of K in workgroup memory. Eight invocations store at a time, and it has eight
+// banks of a vector.
+func (t Tile) pad() int { return 8 / (t.Depth / 4) }
+
+// bytes of workgroup memory, at most.
+func (t Tile) bytes() int { return 4*t.Depth*(t.TileM()+t.TileN()) + 2*t.Depth/4*t.pad()*16 }
+
+func (t Tile) String() string { return fmt.Sprintf("%dx%d", t.TileM(), t.TileN()) }
+
+// groups is the number of workgroups of a product.
+func (t Tile) groups(p product) int {
+	return ceilDiv(p.m, t.TileM()) * ceilDiv(p.n, t.TileN()) * p.matrix
+}
+
+// pass is a round in which each invocation fetches at most one unit, four rows of an operand by four values of K.
+type pass struct {
+	Index         int
+	First         int  // unit of invocation 0
+	A, B          bool // units of this operand occur
+	All           bool // each invocation has a unit
+	UnitsA, Units int  // of A, and of both
+}
+
+// Passes are the rounds in which the invocations fetch Depth values of K; the units of A come first.
+func (t Tile) Passes() (out []pass) {
+	a, all := t.TileM()*t.Depth/16, (t.TileM()+t.TileN())*t.Depth/16
+	for first := 0; first < all; first += t.Threads() {
+		last := min(first+t.Threads(), all)
+		out = append(out, pass{Index: len(out), First: first, A: first < a, B: last > a, All: last == first+t.Threads(), UnitsA: a, Units: all})
+	}
+	return out
+}
+
+// tiles are the shapes that products take. The last one fits every device.
+var tiles = []Tile{
+	{BlocksM: 4, BlocksN: 2, LanesM: 4, TM: 8, TN: 8, Depth: 16, Rate: 43.5},  // 128x128
+	{BlocksM: 2, BlocksN: 4, LanesM: 4, TM: 12, TN: 4, Depth: 16, Rate: 43.5}, // 96x128
+	{BlocksM: 4, BlocksN: 1, LanesM: 4, TM: 8, TN: 8, Depth: 16, Rate: 43},    // 128x64
+	{BlocksM: 4, BlocksN: 2, LanesM: 4, TM: 4, TN: 4, Depth: 16, Rate: 32},    // 64x64
+}
+
+// Tiles are the shapes that products take.
+func Tiles() []Tile { return slices.Clone(tiles) }
+
+// WebGPU does not tell how many processors a device has. Products are shaped for one of the largest: where there are fewer,
+// each has more tiles to make, and the shape matters less.
+const (
+	processors = 132
+	busy       = 256 // invocations that keep a processor busy with multiplications
+)
+
+// chooseTile takes the shape that makes a product soonest: tiles are made processors at a time, so what counts is how many
+// fall to the busiest one. Sizes that are not known yet are 0.
+func chooseTile(p product, l Limits) Tile {
+	if l.Tile != nil {
+		return *l.Tile
+	}
+	best, least := tiles[len(tiles)-1], math.Inf(1)
+	for _, t := range tiles {
+		if t.bytes() > l.WorkgroupStorage {
+			continue
+		}
+		most := ceilDiv(max(t.groups(p), 1), processors)
+		time := float64(most*t.TileM()*t.TileN()) / t.Rate * max(1, float64(busy)/float64(most*t.Threads()))
+		if time < least {
+			best, least = t, time
+		}
+	}
+	return best
+}
