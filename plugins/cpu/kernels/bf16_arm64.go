@@ -62,11 +62,12 @@ func pairs5x8NEON(k int, a *float32, b *float32, c *float32, ldc int, accumulate
 //go:noescape
 func pairs6x8NEON(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// pairsPeakNEON does 12*n products of vectors of eight pairs, on registers; n > 0.
+// pairsPeakNEON does as many products as 12*n of vectors of eight pairs, on registers; n > 0.
 func pairsPeakNEON(n int)
 
-// pairBF16NEON packs rows 2i and 2i+1 of src[2*pairs, width], rounded to bfloat16, into the low and the high half of row i of
-// dst[pairs, width]. It reads and writes whole vectors, past the last row too; width, pairs > 0.
+// packBF16NEON packs the rows of src[2*pairs, width], rounded to bfloat16, into dst[pairs, width]: four of them into two, as column
+// j's four elements in words 2j and 2j+1, and the last two, if pairs is odd, into the halves of the words of one. It reads
+// and writes vectors of eight columns, past the last one too; width, pairs > 0.
 //
 //go:noescape
-func pairBF16NEON(dst *float32, src *float32, width int, pairs int)
+func packBF16NEON(dst *float32, src *float32, width int, pairs int)

@@ -10,94 +10,120 @@ TEXT ·pairs1x16NEON(SB), NOSPLIT, $0-72
 	MOVD c+24(FP), R3
 	MOVD ldc+32(FP), R4
 	LSL $2, R4, R4
+	MOVD R3, R5
+	PRFM (R5), PLDL1KEEP
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
 	VEOR V3.B16, V3.B16, V3.B16
-	MOVD R3, R5
-	PRFM (R5), PLDL1KEEP
-	SUBS $4, R0, R0
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	LSR $1, R0, R6
+	SUBS $2, R6, R6
 	BLT rest
 loop:
-	FMOVQ 0(R1), F4
-	FLDPQ 0(R2), (F5, F6)
-	FLDPQ 32(R2), (F7, F8)
-	WORD $0x4f44f0a0 // bfdot v0.4s, v5.8h, v4.2h[0]
-	WORD $0x4f44f0c1 // bfdot v1.4s, v6.8h, v4.2h[0]
-	WORD $0x4f44f0e2 // bfdot v2.4s, v7.8h, v4.2h[0]
-	WORD $0x4f44f103 // bfdot v3.4s, v8.8h, v4.2h[0]
-	FLDPQ 64(R2), (F5, F6)
-	FLDPQ 96(R2), (F7, F8)
-	WORD $0x4f64f0a0 // bfdot v0.4s, v5.8h, v4.2h[1]
-	WORD $0x4f64f0c1 // bfdot v1.4s, v6.8h, v4.2h[1]
-	WORD $0x4f64f0e2 // bfdot v2.4s, v7.8h, v4.2h[1]
-	WORD $0x4f64f103 // bfdot v3.4s, v8.8h, v4.2h[1]
-	FLDPQ 128(R2), (F5, F6)
-	FLDPQ 160(R2), (F7, F8)
-	WORD $0x4f44f8a0 // bfdot v0.4s, v5.8h, v4.2h[2]
-	WORD $0x4f44f8c1 // bfdot v1.4s, v6.8h, v4.2h[2]
-	WORD $0x4f44f8e2 // bfdot v2.4s, v7.8h, v4.2h[2]
-	WORD $0x4f44f903 // bfdot v3.4s, v8.8h, v4.2h[2]
-	FLDPQ 192(R2), (F5, F6)
-	FLDPQ 224(R2), (F7, F8)
-	WORD $0x4f64f8a0 // bfdot v0.4s, v5.8h, v4.2h[3]
-	WORD $0x4f64f8c1 // bfdot v1.4s, v6.8h, v4.2h[3]
-	WORD $0x4f64f8e2 // bfdot v2.4s, v7.8h, v4.2h[3]
-	WORD $0x4f64f903 // bfdot v3.4s, v8.8h, v4.2h[3]
+	FMOVD 0(R1), F8
+	FLDPQ 0(R2), (F9, F10)
+	WORD $0x6e49ed00 // bfmmla v0.4s, v8.8h, v9.8h
+	WORD $0x6e4aed01 // bfmmla v1.4s, v8.8h, v10.8h
+	FLDPQ 32(R2), (F9, F10)
+	WORD $0x6e49ed02 // bfmmla v2.4s, v8.8h, v9.8h
+	WORD $0x6e4aed03 // bfmmla v3.4s, v8.8h, v10.8h
+	FLDPQ 64(R2), (F9, F10)
+	WORD $0x6e49ed04 // bfmmla v4.4s, v8.8h, v9.8h
+	WORD $0x6e4aed05 // bfmmla v5.4s, v8.8h, v10.8h
+	FLDPQ 96(R2), (F9, F10)
+	WORD $0x6e49ed06 // bfmmla v6.4s, v8.8h, v9.8h
+	WORD $0x6e4aed07 // bfmmla v7.4s, v8.8h, v10.8h
+	FMOVD 8(R1), F8
+	FLDPQ 128(R2), (F9, F10)
+	WORD $0x6e49ed00 // bfmmla v0.4s, v8.8h, v9.8h
+	WORD $0x6e4aed01 // bfmmla v1.4s, v8.8h, v10.8h
+	FLDPQ 160(R2), (F9, F10)
+	WORD $0x6e49ed02 // bfmmla v2.4s, v8.8h, v9.8h
+	WORD $0x6e4aed03 // bfmmla v3.4s, v8.8h, v10.8h
+	FLDPQ 192(R2), (F9, F10)
+	WORD $0x6e49ed04 // bfmmla v4.4s, v8.8h, v9.8h
+	WORD $0x6e4aed05 // bfmmla v5.4s, v8.8h, v10.8h
+	FLDPQ 224(R2), (F9, F10)
+	WORD $0x6e49ed06 // bfmmla v6.4s, v8.8h, v9.8h
+	WORD $0x6e4aed07 // bfmmla v7.4s, v8.8h, v10.8h
 	ADD $16, R1, R1
 	ADD $256, R2, R2
-	SUBS $4, R0, R0
+	SUBS $2, R6, R6
 	BGE loop
 rest:
-	ADDS $4, R0, R0
-	BEQ done
-single:
-	FMOVS 0(R1), F4
-	FLDPQ 0(R2), (F5, F6)
-	FLDPQ 32(R2), (F7, F8)
-	WORD $0x4f44f0a0 // bfdot v0.4s, v5.8h, v4.2h[0]
-	WORD $0x4f44f0c1 // bfdot v1.4s, v6.8h, v4.2h[0]
-	WORD $0x4f44f0e2 // bfdot v2.4s, v7.8h, v4.2h[0]
-	WORD $0x4f44f103 // bfdot v3.4s, v8.8h, v4.2h[0]
-	ADD $4, R1, R1
-	ADD $64, R2, R2
-	SUBS $1, R0, R0
-	BNE single
-done:
+	ADDS $2, R6, R6
+	BEQ quads
+	FMOVD 0(R1), F8
+	FLDPQ 0(R2), (F9, F10)
+	WORD $0x6e49ed00 // bfmmla v0.4s, v8.8h, v9.8h
+	WORD $0x6e4aed01 // bfmmla v1.4s, v8.8h, v10.8h
+	FLDPQ 32(R2), (F9, F10)
+	WORD $0x6e49ed02 // bfmmla v2.4s, v8.8h, v9.8h
+	WORD $0x6e4aed03 // bfmmla v3.4s, v8.8h, v10.8h
+	FLDPQ 64(R2), (F9, F10)
+	WORD $0x6e49ed04 // bfmmla v4.4s, v8.8h, v9.8h
+	WORD $0x6e4aed05 // bfmmla v5.4s, v8.8h, v10.8h
+	FLDPQ 96(R2), (F9, F10)
+	WORD $0x6e49ed06 // bfmmla v6.4s, v8.8h, v9.8h
+	WORD $0x6e4aed07 // bfmmla v7.4s, v8.8h, v10.8h
+	ADD $8, R1, R1
+	ADD $128, R2, R2
+quads:
+	VTRN1 V1.D2, V0.D2, V8.D2
+	VTRN2 V1.D2, V0.D2, V0.D2
+	VTRN1 V3.D2, V2.D2, V0.D2
+	VTRN2 V3.D2, V2.D2, V1.D2
+	VTRN1 V5.D2, V4.D2, V1.D2
+	VTRN2 V5.D2, V4.D2, V2.D2
+	VTRN1 V7.D2, V6.D2, V2.D2
+	VTRN2 V7.D2, V6.D2, V3.D2
+	TBZ $0, R0, even
+	FMOVS 0(R1), F3
+	FLDPQ 0(R2), (F4, F5)
+	FLDPQ 32(R2), (F6, F7)
+	WORD $0x4f43f088 // bfdot v8.4s, v4.8h, v3.2h[0]
+	WORD $0x4f43f0a0 // bfdot v0.4s, v5.8h, v3.2h[0]
+	WORD $0x4f43f0c1 // bfdot v1.4s, v6.8h, v3.2h[0]
+	WORD $0x4f43f0e2 // bfdot v2.4s, v7.8h, v3.2h[0]
+even:
 	MOVD accumulate+40(FP), R6
 	CBZ R6, fresh
 	MOVD R3, R5
-	FLDPQ 0(R5), (F4, F5)
+	FLDPQ 0(R5), (F3, F4)
+	WORD $0x4e23d508 // fadd v8.4s, v8.4s, v3.4s
 	WORD $0x4e24d400 // fadd v0.4s, v0.4s, v4.4s
-	WORD $0x4e25d421 // fadd v1.4s, v1.4s, v5.4s
-	FLDPQ 32(R5), (F4, F5)
+	FLDPQ 32(R5), (F3, F4)
+	WORD $0x4e23d421 // fadd v1.4s, v1.4s, v3.4s
 	WORD $0x4e24d442 // fadd v2.4s, v2.4s, v4.4s
-	WORD $0x4e25d463 // fadd v3.4s, v3.4s, v5.4s
 fresh:
 	MOVD bias+48(FP), R6
 	CBZ R6, nobias
-	FLDPQ 0(R6), (F4, F5)
+	FLDPQ 0(R6), (F3, F4)
+	WORD $0x4e23d508 // fadd v8.4s, v8.4s, v3.4s
 	WORD $0x4e24d400 // fadd v0.4s, v0.4s, v4.4s
-	WORD $0x4e25d421 // fadd v1.4s, v1.4s, v5.4s
-	FLDPQ 32(R6), (F4, F5)
+	FLDPQ 32(R6), (F3, F4)
+	WORD $0x4e23d421 // fadd v1.4s, v1.4s, v3.4s
 	WORD $0x4e24d442 // fadd v2.4s, v2.4s, v4.4s
-	WORD $0x4e25d463 // fadd v3.4s, v3.4s, v5.4s
 nobias:
 	MOVD residual+56(FP), R6
 	CBZ R6, store
 	MOVD ldr+64(FP), R0
 	LSL $2, R0, R0
 	MOVD R6, R5
-	FLDPQ 0(R5), (F4, F5)
+	FLDPQ 0(R5), (F3, F4)
+	WORD $0x4e23d508 // fadd v8.4s, v8.4s, v3.4s
 	WORD $0x4e24d400 // fadd v0.4s, v0.4s, v4.4s
-	WORD $0x4e25d421 // fadd v1.4s, v1.4s, v5.4s
-	FLDPQ 32(R5), (F4, F5)
+	FLDPQ 32(R5), (F3, F4)
+	WORD $0x4e23d421 // fadd v1.4s, v1.4s, v3.4s
 	WORD $0x4e24d442 // fadd v2.4s, v2.4s, v4.4s
-	WORD $0x4e25d463 // fadd v3.4s, v3.4s, v5.4s
 store:
 	MOVD R3, R5
-	FSTPQ (F0, F1), 0(R5)
-	FSTPQ (F2, F3), 32(R5)
+	FSTPQ (F8, F0), 0(R5)
+	FSTPQ (F1, F2), 32(R5)
 	RET
 
 // func pairs2x16NEON(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
@@ -108,6 +134,10 @@ TEXT ·pairs2x16NEON(SB), NOSPLIT, $0-72
 	MOVD c+24(FP), R3
 	MOVD ldc+32(FP), R4
 	LSL $2, R4, R4
+	MOVD R3, R5
+	PRFM (R5), PLDL1KEEP
+	ADD R4, R5, R5
+	PRFM (R5), PLDL1KEEP
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
@@ -116,134 +146,135 @@ TEXT ·pairs2x16NEON(SB), NOSPLIT, $0-72
 	VEOR V5.B16, V5.B16, V5.B16
 	VEOR V6.B16, V6.B16, V6.B16
 	VEOR V7.B16, V7.B16, V7.B16
-	MOVD R3, R5
-	PRFM (R5), PLDL1KEEP
-	ADD R4, R5, R5
-	PRFM (R5), PLDL1KEEP
-	SUBS $4, R0, R0
+	LSR $1, R0, R6
+	SUBS $2, R6, R6
 	BLT rest
 loop:
 	FMOVQ 0(R1), F8
 	FLDPQ 0(R2), (F9, F10)
-	FLDPQ 32(R2), (F11, F12)
-	WORD $0x4f48f120 // bfdot v0.4s, v9.8h, v8.2h[0]
-	WORD $0x4f48f141 // bfdot v1.4s, v10.8h, v8.2h[0]
-	WORD $0x4f48f162 // bfdot v2.4s, v11.8h, v8.2h[0]
-	WORD $0x4f48f183 // bfdot v3.4s, v12.8h, v8.2h[0]
-	WORD $0x4f68f124 // bfdot v4.4s, v9.8h, v8.2h[1]
-	WORD $0x4f68f145 // bfdot v5.4s, v10.8h, v8.2h[1]
-	WORD $0x4f68f166 // bfdot v6.4s, v11.8h, v8.2h[1]
-	WORD $0x4f68f187 // bfdot v7.4s, v12.8h, v8.2h[1]
+	WORD $0x6e49ed00 // bfmmla v0.4s, v8.8h, v9.8h
+	WORD $0x6e4aed01 // bfmmla v1.4s, v8.8h, v10.8h
+	FLDPQ 32(R2), (F9, F10)
+	WORD $0x6e49ed02 // bfmmla v2.4s, v8.8h, v9.8h
+	WORD $0x6e4aed03 // bfmmla v3.4s, v8.8h, v10.8h
 	FLDPQ 64(R2), (F9, F10)
-	FLDPQ 96(R2), (F11, F12)
-	WORD $0x4f48f920 // bfdot v0.4s, v9.8h, v8.2h[2]
-	WORD $0x4f48f941 // bfdot v1.4s, v10.8h, v8.2h[2]
-	WORD $0x4f48f962 // bfdot v2.4s, v11.8h, v8.2h[2]
-	WORD $0x4f48f983 // bfdot v3.4s, v12.8h, v8.2h[2]
-	WORD $0x4f68f924 // bfdot v4.4s, v9.8h, v8.2h[3]
-	WORD $0x4f68f945 // bfdot v5.4s, v10.8h, v8.2h[3]
-	WORD $0x4f68f966 // bfdot v6.4s, v11.8h, v8.2h[3]
-	WORD $0x4f68f987 // bfdot v7.4s, v12.8h, v8.2h[3]
+	WORD $0x6e49ed04 // bfmmla v4.4s, v8.8h, v9.8h
+	WORD $0x6e4aed05 // bfmmla v5.4s, v8.8h, v10.8h
+	FLDPQ 96(R2), (F9, F10)
+	WORD $0x6e49ed06 // bfmmla v6.4s, v8.8h, v9.8h
+	WORD $0x6e4aed07 // bfmmla v7.4s, v8.8h, v10.8h
 	FMOVQ 16(R1), F8
 	FLDPQ 128(R2), (F9, F10)
-	FLDPQ 160(R2), (F11, F12)
-	WORD $0x4f48f120 // bfdot v0.4s, v9.8h, v8.2h[0]
-	WORD $0x4f48f141 // bfdot v1.4s, v10.8h, v8.2h[0]
-	WORD $0x4f48f162 // bfdot v2.4s, v11.8h, v8.2h[0]
-	WORD $0x4f48f183 // bfdot v3.4s, v12.8h, v8.2h[0]
-	WORD $0x4f68f124 // bfdot v4.4s, v9.8h, v8.2h[1]
-	WORD $0x4f68f145 // bfdot v5.4s, v10.8h, v8.2h[1]
-	WORD $0x4f68f166 // bfdot v6.4s, v11.8h, v8.2h[1]
-	WORD $0x4f68f187 // bfdot v7.4s, v12.8h, v8.2h[1]
+	WORD $0x6e49ed00 // bfmmla v0.4s, v8.8h, v9.8h
+	WORD $0x6e4aed01 // bfmmla v1.4s, v8.8h, v10.8h
+	FLDPQ 160(R2), (F9, F10)
+	WORD $0x6e49ed02 // bfmmla v2.4s, v8.8h, v9.8h
+	WORD $0x6e4aed03 // bfmmla v3.4s, v8.8h, v10.8h
 	FLDPQ 192(R2), (F9, F10)
-	FLDPQ 224(R2), (F11, F12)
-	WORD $0x4f48f920 // bfdot v0.4s, v9.8h, v8.2h[2]
-	WORD $0x4f48f941 // bfdot v1.4s, v10.8h, v8.2h[2]
-	WORD $0x4f48f962 // bfdot v2.4s, v11.8h, v8.2h[2]
-	WORD $0x4f48f983 // bfdot v3.4s, v12.8h, v8.2h[2]
-	WORD $0x4f68f924 // bfdot v4.4s, v9.8h, v8.2h[3]
-	WORD $0x4f68f945 // bfdot v5.4s, v10.8h, v8.2h[3]
-	WORD $0x4f68f966 // bfdot v6.4s, v11.8h, v8.2h[3]
-	WORD $0x4f68f987 // bfdot v7.4s, v12.8h, v8.2h[3]
+	WORD $0x6e49ed04 // bfmmla v4.4s, v8.8h, v9.8h
+	WORD $0x6e4aed05 // bfmmla v5.4s, v8.8h, v10.8h
+	FLDPQ 224(R2), (F9, F10)
+	WORD $0x6e49ed06 // bfmmla v6.4s, v8.8h, v9.8h
+	WORD $0x6e4aed07 // bfmmla v7.4s, v8.8h, v10.8h
 	ADD $32, R1, R1
 	ADD $256, R2, R2
-	SUBS $4, R0, R0
+	SUBS $2, R6, R6
 	BGE loop
 rest:
-	ADDS $4, R0, R0
-	BEQ done
-single:
-	FMOVD 0(R1), F8
+	ADDS $2, R6, R6
+	BEQ quads
+	FMOVQ 0(R1), F8
+	FLDPQ 0(R2), (F9, F10)
+	WORD $0x6e49ed00 // bfmmla v0.4s, v8.8h, v9.8h
+	WORD $0x6e4aed01 // bfmmla v1.4s, v8.8h, v10.8h
+	FLDPQ 32(R2), (F9, F10)
+	WORD $0x6e49ed02 // bfmmla v2.4s, v8.8h, v9.8h
+	WORD $0x6e4aed03 // bfmmla v3.4s, v8.8h, v10.8h
+	FLDPQ 64(R2), (F9, F10)
+	WORD $0x6e49ed04 // bfmmla v4.4s, v8.8h, v9.8h
+	WORD $0x6e4aed05 // bfmmla v5.4s, v8.8h, v10.8h
+	FLDPQ 96(R2), (F9, F10)
+	WORD $0x6e49ed06 // bfmmla v6.4s, v8.8h, v9.8h
+	WORD $0x6e4aed07 // bfmmla v7.4s, v8.8h, v10.8h
+	ADD $16, R1, R1
+	ADD $128, R2, R2
+quads:
+	VTRN1 V1.D2, V0.D2, V8.D2
+	VTRN2 V1.D2, V0.D2, V0.D2
+	VTRN1 V3.D2, V2.D2, V1.D2
+	VTRN2 V3.D2, V2.D2, V2.D2
+	VTRN1 V5.D2, V4.D2, V3.D2
+	VTRN2 V5.D2, V4.D2, V4.D2
+	VTRN1 V7.D2, V6.D2, V5.D2
+	VTRN2 V7.D2, V6.D2, V6.D2
+	TBZ $0, R0, even
+	FMOVD 0(R1), F7
 	FLDPQ 0(R2), (F9, F10)
 	FLDPQ 32(R2), (F11, F12)
-	WORD $0x4f48f120 // bfdot v0.4s, v9.8h, v8.2h[0]
-	WORD $0x4f48f141 // bfdot v1.4s, v10.8h, v8.2h[0]
-	WORD $0x4f48f162 // bfdot v2.4s, v11.8h, v8.2h[0]
-	WORD $0x4f48f183 // bfdot v3.4s, v12.8h, v8.2h[0]
-	WORD $0x4f68f124 // bfdot v4.4s, v9.8h, v8.2h[1]
-	WORD $0x4f68f145 // bfdot v5.4s, v10.8h, v8.2h[1]
-	WORD $0x4f68f166 // bfdot v6.4s, v11.8h, v8.2h[1]
-	WORD $0x4f68f187 // bfdot v7.4s, v12.8h, v8.2h[1]
-	ADD $8, R1, R1
-	ADD $64, R2, R2
-	SUBS $1, R0, R0
-	BNE single
-done:
+	WORD $0x4f47f128 // bfdot v8.4s, v9.8h, v7.2h[0]
+	WORD $0x4f47f141 // bfdot v1.4s, v10.8h, v7.2h[0]
+	WORD $0x4f47f163 // bfdot v3.4s, v11.8h, v7.2h[0]
+	WORD $0x4f47f185 // bfdot v5.4s, v12.8h, v7.2h[0]
+	WORD $0x4f67f120 // bfdot v0.4s, v9.8h, v7.2h[1]
+	WORD $0x4f67f142 // bfdot v2.4s, v10.8h, v7.2h[1]
+	WORD $0x4f67f164 // bfdot v4.4s, v11.8h, v7.2h[1]
+	WORD $0x4f67f186 // bfdot v6.4s, v12.8h, v7.2h[1]
+even:
 	MOVD accumulate+40(FP), R6
 	CBZ R6, fresh
 	MOVD R3, R5
-	FLDPQ 0(R5), (F8, F9)
-	WORD $0x4e28d400 // fadd v0.4s, v0.4s, v8.4s
+	FLDPQ 0(R5), (F7, F9)
+	WORD $0x4e27d508 // fadd v8.4s, v8.4s, v7.4s
 	WORD $0x4e29d421 // fadd v1.4s, v1.4s, v9.4s
-	FLDPQ 32(R5), (F8, F9)
-	WORD $0x4e28d442 // fadd v2.4s, v2.4s, v8.4s
-	WORD $0x4e29d463 // fadd v3.4s, v3.4s, v9.4s
-	ADD R4, R5, R5
-	FLDPQ 0(R5), (F8, F9)
-	WORD $0x4e28d484 // fadd v4.4s, v4.4s, v8.4s
+	FLDPQ 32(R5), (F7, F9)
+	WORD $0x4e27d463 // fadd v3.4s, v3.4s, v7.4s
 	WORD $0x4e29d4a5 // fadd v5.4s, v5.4s, v9.4s
-	FLDPQ 32(R5), (F8, F9)
-	WORD $0x4e28d4c6 // fadd v6.4s, v6.4s, v8.4s
-	WORD $0x4e29d4e7 // fadd v7.4s, v7.4s, v9.4s
+	ADD R4, R5, R5
+	FLDPQ 0(R5), (F7, F9)
+	WORD $0x4e27d400 // fadd v0.4s, v0.4s, v7.4s
+	WORD $0x4e29d442 // fadd v2.4s, v2.4s, v9.4s
+	FLDPQ 32(R5), (F7, F9)
+	WORD $0x4e27d484 // fadd v4.4s, v4.4s, v7.4s
+	WORD $0x4e29d4c6 // fadd v6.4s, v6.4s, v9.4s
 fresh:
 	MOVD bias+48(FP), R6
 	CBZ R6, nobias
-	FLDPQ 0(R6), (F8, F9)
-	WORD $0x4e28d400 // fadd v0.4s, v0.4s, v8.4s
+	FLDPQ 0(R6), (F7, F9)
+	WORD $0x4e27d508 // fadd v8.4s, v8.4s, v7.4s
 	WORD $0x4e29d421 // fadd v1.4s, v1.4s, v9.4s
-	WORD $0x4e28d484 // fadd v4.4s, v4.4s, v8.4s
+	WORD $0x4e27d400 // fadd v0.4s, v0.4s, v7.4s
+	WORD $0x4e29d442 // fadd v2.4s, v2.4s, v9.4s
+	FLDPQ 32(R6), (F7, F9)
+	WORD $0x4e27d463 // fadd v3.4s, v3.4s, v7.4s
 	WORD $0x4e29d4a5 // fadd v5.4s, v5.4s, v9.4s
-	FLDPQ 32(R6), (F8, F9)
-	WORD $0x4e28d442 // fadd v2.4s, v2.4s, v8.4s
-	WORD $0x4e29d463 // fadd v3.4s, v3.4s, v9.4s
-	WORD $0x4e28d4c6 // fadd v6.4s, v6.4s, v8.4s
-	WORD $0x4e29d4e7 // fadd v7.4s, v7.4s, v9.4s
+	WORD $0x4e27d484 // fadd v4.4s, v4.4s, v7.4s
+	WORD $0x4e29d4c6 // fadd v6.4s, v6.4s, v9.4s
 nobias:
 	MOVD residual+56(FP), R6
 	CBZ R6, store
 	MOVD ldr+64(FP), R0
 	LSL $2, R0, R0
 	MOVD R6, R5
-	FLDPQ 0(R5), (F8, F9)
-	WORD $0x4e28d400 // fadd v0.4s, v0.4s, v8.4s
+	FLDPQ 0(R5), (F7, F9)
+	WORD $0x4e27d508 // fadd v8.4s, v8.4s, v7.4s
 	WORD $0x4e29d421 // fadd v1.4s, v1.4s, v9.4s
-	FLDPQ 32(R5), (F8, F9)
-	WORD $0x4e28d442 // fadd v2.4s, v2.4s, v8.4s
-	WORD $0x4e29d463 // fadd v3.4s, v3.4s, v9.4s
-	ADD R0, R5, R5
-	FLDPQ 0(R5), (F8, F9)
-	WORD $0x4e28d484 // fadd v4.4s, v4.4s, v8.4s
+	FLDPQ 32(R5), (F7, F9)
+	WORD $0x4e27d463 // fadd v3.4s, v3.4s, v7.4s
 	WORD $0x4e29d4a5 // fadd v5.4s, v5.4s, v9.4s
-	FLDPQ 32(R5), (F8, F9)
-	WORD $0x4e28d4c6 // fadd v6.4s, v6.4s, v8.4s
-	WORD $0x4e29d4e7 // fadd v7.4s, v7.4s, v9.4s
+	ADD R0, R5, R5
+	FLDPQ 0(R5), (F7, F9)
+	WORD $0x4e27d400 // fadd v0.4s, v0.4s, v7.4s
+	WORD $0x4e29d442 // fadd v2.4s, v2.4s, v9.4s
+	FLDPQ 32(R5), (F7, F9)
+	WORD $0x4e27d484 // fadd v4.4s, v4.4s, v7.4s
+	WORD $0x4e29d4c6 // fadd v6.4s, v6.4s, v9.4s
 store:
 	MOVD R3, R5
-	FSTPQ (F0, F1), 0(R5)
-	FSTPQ (F2, F3), 32(R5)
+	FSTPQ (F8, F1), 0(R5)
+	FSTPQ (F3, F5), 32(R5)
 	ADD R4, R5, R5
-	FSTPQ (F4, F5), 0(R5)
-	FSTPQ (F6, F7), 32(R5)
+	FSTPQ (F0, F2), 0(R5)
+	FSTPQ (F4, F6), 32(R5)
 	RET
 
 // func pairs3x16NEON(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
@@ -254,6 +285,12 @@ TEXT ·pairs3x16NEON(SB), NOSPLIT, $0-72
 	MOVD c+24(FP), R3
 	MOVD ldc+32(FP), R4
 	LSL $2, R4, R4
+	MOVD R3, R5
+	PRFM (R5), PLDL1KEEP
+	ADD R4, R5, R5
+	PRFM (R5), PLDL1KEEP
+	ADD R4, R5, R5
+	PRFM (R5), PLDL1KEEP
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
@@ -266,178 +303,200 @@ TEXT ·pairs3x16NEON(SB), NOSPLIT, $0-72
 	VEOR V9.B16, V9.B16, V9.B16
 	VEOR V10.B16, V10.B16, V10.B16
 	VEOR V11.B16, V11.B16, V11.B16
-	MOVD R3, R5
-	PRFM (R5), PLDL1KEEP
-	ADD R4, R5, R5
-	PRFM (R5), PLDL1KEEP
-	ADD R4, R5, R5
-	PRFM (R5), PLDL1KEEP
-	SUBS $4, R0, R0
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+	LSR $1, R0, R6
+	SUBS $2, R6, R6
 	BLT rest
 loop:
-	FLDPQ 0(R1), (F12, F13)
-	FMOVQ 32(R1), F14
-	FLDPQ 0(R2), (F15, F16)
-	FLDPQ 32(R2), (F17, F18)
-	WORD $0x4f4cf1e0 // bfdot v0.4s, v15.8h, v12.2h[0]
-	WORD $0x4f4cf201 // bfdot v1.4s, v16.8h, v12.2h[0]
-	WORD $0x4f4cf222 // bfdot v2.4s, v17.8h, v12.2h[0]
-	WORD $0x4f4cf243 // bfdot v3.4s, v18.8h, v12.2h[0]
-	WORD $0x4f6cf1e4 // bfdot v4.4s, v15.8h, v12.2h[1]
-	WORD $0x4f6cf205 // bfdot v5.4s, v16.8h, v12.2h[1]
-	WORD $0x4f6cf226 // bfdot v6.4s, v17.8h, v12.2h[1]
-	WORD $0x4f6cf247 // bfdot v7.4s, v18.8h, v12.2h[1]
-	WORD $0x4f4cf9e8 // bfdot v8.4s, v15.8h, v12.2h[2]
-	WORD $0x4f4cfa09 // bfdot v9.4s, v16.8h, v12.2h[2]
-	WORD $0x4f4cfa2a // bfdot v10.4s, v17.8h, v12.2h[2]
-	WORD $0x4f4cfa4b // bfdot v11.4s, v18.8h, v12.2h[2]
-	FLDPQ 64(R2), (F15, F16)
-	FLDPQ 96(R2), (F17, F18)
-	WORD $0x4f6cf9e0 // bfdot v0.4s, v15.8h, v12.2h[3]
-	WORD $0x4f6cfa01 // bfdot v1.4s, v16.8h, v12.2h[3]
-	WORD $0x4f6cfa22 // bfdot v2.4s, v17.8h, v12.2h[3]
-	WORD $0x4f6cfa43 // bfdot v3.4s, v18.8h, v12.2h[3]
-	WORD $0x4f4df1e4 // bfdot v4.4s, v15.8h, v13.2h[0]
-	WORD $0x4f4df205 // bfdot v5.4s, v16.8h, v13.2h[0]
-	WORD $0x4f4df226 // bfdot v6.4s, v17.8h, v13.2h[0]
-	WORD $0x4f4df247 // bfdot v7.4s, v18.8h, v13.2h[0]
-	WORD $0x4f6df1e8 // bfdot v8.4s, v15.8h, v13.2h[1]
-	WORD $0x4f6df209 // bfdot v9.4s, v16.8h, v13.2h[1]
-	WORD $0x4f6df22a // bfdot v10.4s, v17.8h, v13.2h[1]
-	WORD $0x4f6df24b // bfdot v11.4s, v18.8h, v13.2h[1]
-	FLDPQ 128(R2), (F12, F15)
-	FLDPQ 160(R2), (F16, F17)
-	WORD $0x4f4df980 // bfdot v0.4s, v12.8h, v13.2h[2]
-	WORD $0x4f4df9e1 // bfdot v1.4s, v15.8h, v13.2h[2]
-	WORD $0x4f4dfa02 // bfdot v2.4s, v16.8h, v13.2h[2]
-	WORD $0x4f4dfa23 // bfdot v3.4s, v17.8h, v13.2h[2]
-	WORD $0x4f6df984 // bfdot v4.4s, v12.8h, v13.2h[3]
-	WORD $0x4f6df9e5 // bfdot v5.4s, v15.8h, v13.2h[3]
-	WORD $0x4f6dfa06 // bfdot v6.4s, v16.8h, v13.2h[3]
-	WORD $0x4f6dfa27 // bfdot v7.4s, v17.8h, v13.2h[3]
-	WORD $0x4f4ef188 // bfdot v8.4s, v12.8h, v14.2h[0]
-	WORD $0x4f4ef1e9 // bfdot v9.4s, v15.8h, v14.2h[0]
-	WORD $0x4f4ef20a // bfdot v10.4s, v16.8h, v14.2h[0]
-	WORD $0x4f4ef22b // bfdot v11.4s, v17.8h, v14.2h[0]
-	FLDPQ 192(R2), (F12, F13)
-	FLDPQ 224(R2), (F15, F16)
-	WORD $0x4f6ef180 // bfdot v0.4s, v12.8h, v14.2h[1]
-	WORD $0x4f6ef1a1 // bfdot v1.4s, v13.8h, v14.2h[1]
-	WORD $0x4f6ef1e2 // bfdot v2.4s, v15.8h, v14.2h[1]
-	WORD $0x4f6ef203 // bfdot v3.4s, v16.8h, v14.2h[1]
-	WORD $0x4f4ef984 // bfdot v4.4s, v12.8h, v14.2h[2]
-	WORD $0x4f4ef9a5 // bfdot v5.4s, v13.8h, v14.2h[2]
-	WORD $0x4f4ef9e6 // bfdot v6.4s, v15.8h, v14.2h[2]
-	WORD $0x4f4efa07 // bfdot v7.4s, v16.8h, v14.2h[2]
-	WORD $0x4f6ef988 // bfdot v8.4s, v12.8h, v14.2h[3]
-	WORD $0x4f6ef9a9 // bfdot v9.4s, v13.8h, v14.2h[3]
-	WORD $0x4f6ef9ea // bfdot v10.4s, v15.8h, v14.2h[3]
-	WORD $0x4f6efa0b // bfdot v11.4s, v16.8h, v14.2h[3]
+	FMOVQ 0(R1), F16
+	FMOVD 16(R1), F17
+	FLDPQ 0(R2), (F18, F19)
+	WORD $0x6e52ee00 // bfmmla v0.4s, v16.8h, v18.8h
+	WORD $0x6e53ee01 // bfmmla v1.4s, v16.8h, v19.8h
+	WORD $0x6e52ee28 // bfmmla v8.4s, v17.8h, v18.8h
+	WORD $0x6e53ee29 // bfmmla v9.4s, v17.8h, v19.8h
+	FLDPQ 32(R2), (F18, F19)
+	WORD $0x6e52ee02 // bfmmla v2.4s, v16.8h, v18.8h
+	WORD $0x6e53ee03 // bfmmla v3.4s, v16.8h, v19.8h
+	WORD $0x6e52ee2a // bfmmla v10.4s, v17.8h, v18.8h
+	WORD $0x6e53ee2b // bfmmla v11.4s, v17.8h, v19.8h
+	FLDPQ 64(R2), (F18, F19)
+	WORD $0x6e52ee04 // bfmmla v4.4s, v16.8h, v18.8h
+	WORD $0x6e53ee05 // bfmmla v5.4s, v16.8h, v19.8h
+	WORD $0x6e52ee2c // bfmmla v12.4s, v17.8h, v18.8h
+	WORD $0x6e53ee2d // bfmmla v13.4s, v17.8h, v19.8h
+	FLDPQ 96(R2), (F18, F19)
+	WORD $0x6e52ee06 // bfmmla v6.4s, v16.8h, v18.8h
+	WORD $0x6e53ee07 // bfmmla v7.4s, v16.8h, v19.8h
+	WORD $0x6e52ee2e // bfmmla v14.4s, v17.8h, v18.8h
+	WORD $0x6e53ee2f // bfmmla v15.4s, v17.8h, v19.8h
+	FMOVQ 24(R1), F16
+	FMOVD 40(R1), F17
+	FLDPQ 128(R2), (F18, F19)
+	WORD $0x6e52ee00 // bfmmla v0.4s, v16.8h, v18.8h
+	WORD $0x6e53ee01 // bfmmla v1.4s, v16.8h, v19.8h
+	WORD $0x6e52ee28 // bfmmla v8.4s, v17.8h, v18.8h
+	WORD $0x6e53ee29 // bfmmla v9.4s, v17.8h, v19.8h
+	FLDPQ 160(R2), (F18, F19)
+	WORD $0x6e52ee02 // bfmmla v2.4s, v16.8h, v18.8h
+	WORD $0x6e53ee03 // bfmmla v3.4s, v16.8h, v19.8h
+	WORD $0x6e52ee2a // bfmmla v10.4s, v17.8h, v18.8h
+	WORD $0x6e53ee2b // bfmmla v11.4s, v17.8h, v19.8h
+	FLDPQ 192(R2), (F18, F19)
+	WORD $0x6e52ee04 // bfmmla v4.4s, v16.8h, v18.8h
+	WORD $0x6e53ee05 // bfmmla v5.4s, v16.8h, v19.8h
+	WORD $0x6e52ee2c // bfmmla v12.4s, v17.8h, v18.8h
+	WORD $0x6e53ee2d // bfmmla v13.4s, v17.8h, v19.8h
+	FLDPQ 224(R2), (F18, F19)
+	WORD $0x6e52ee06 // bfmmla v6.4s, v16.8h, v18.8h
+	WORD $0x6e53ee07 // bfmmla v7.4s, v16.8h, v19.8h
+	WORD $0x6e52ee2e // bfmmla v14.4s, v17.8h, v18.8h
+	WORD $0x6e53ee2f // bfmmla v15.4s, v17.8h, v19.8h
 	ADD $48, R1, R1
 	ADD $256, R2, R2
-	SUBS $4, R0, R0
+	SUBS $2, R6, R6
 	BGE loop
 rest:
-	ADDS $4, R0, R0
-	BEQ done
-single:
-	FMOVD 0(R1), F12
-	FMOVS 8(R1), F13
-	FLDPQ 0(R2), (F14, F15)
-	FLDPQ 32(R2), (F16, F17)
-	WORD $0x4f4cf1c0 // bfdot v0.4s, v14.8h, v12.2h[0]
-	WORD $0x4f4cf1e1 // bfdot v1.4s, v15.8h, v12.2h[0]
-	WORD $0x4f4cf202 // bfdot v2.4s, v16.8h, v12.2h[0]
-	WORD $0x4f4cf223 // bfdot v3.4s, v17.8h, v12.2h[0]
-	WORD $0x4f6cf1c4 // bfdot v4.4s, v14.8h, v12.2h[1]
-	WORD $0x4f6cf1e5 // bfdot v5.4s, v15.8h, v12.2h[1]
-	WORD $0x4f6cf206 // bfdot v6.4s, v16.8h, v12.2h[1]
-	WORD $0x4f6cf227 // bfdot v7.4s, v17.8h, v12.2h[1]
-	WORD $0x4f4df1c8 // bfdot v8.4s, v14.8h, v13.2h[0]
-	WORD $0x4f4df1e9 // bfdot v9.4s, v15.8h, v13.2h[0]
-	WORD $0x4f4df20a // bfdot v10.4s, v16.8h, v13.2h[0]
-	WORD $0x4f4df22b // bfdot v11.4s, v17.8h, v13.2h[0]
-	ADD $12, R1, R1
-	ADD $64, R2, R2
-	SUBS $1, R0, R0
-	BNE single
-done:
+	ADDS $2, R6, R6
+	BEQ quads
+	FMOVQ 0(R1), F16
+	FMOVD 16(R1), F17
+	FLDPQ 0(R2), (F18, F19)
+	WORD $0x6e52ee00 // bfmmla v0.4s, v16.8h, v18.8h
+	WORD $0x6e53ee01 // bfmmla v1.4s, v16.8h, v19.8h
+	WORD $0x6e52ee28 // bfmmla v8.4s, v17.8h, v18.8h
+	WORD $0x6e53ee29 // bfmmla v9.4s, v17.8h, v19.8h
+	FLDPQ 32(R2), (F18, F19)
+	WORD $0x6e52ee02 // bfmmla v2.4s, v16.8h, v18.8h
+	WORD $0x6e53ee03 // bfmmla v3.4s, v16.8h, v19.8h
+	WORD $0x6e52ee2a // bfmmla v10.4s, v17.8h, v18.8h
+	WORD $0x6e53ee2b // bfmmla v11.4s, v17.8h, v19.8h
+	FLDPQ 64(R2), (F18, F19)
+	WORD $0x6e52ee04 // bfmmla v4.4s, v16.8h, v18.8h
+	WORD $0x6e53ee05 // bfmmla v5.4s, v16.8h, v19.8h
+	WORD $0x6e52ee2c // bfmmla v12.4s, v17.8h, v18.8h
+	WORD $0x6e53ee2d // bfmmla v13.4s, v17.8h, v19.8h
+	FLDPQ 96(R2), (F18, F19)
+	WORD $0x6e52ee06 // bfmmla v6.4s, v16.8h, v18.8h
+	WORD $0x6e53ee07 // bfmmla v7.4s, v16.8h, v19.8h
+	WORD $0x6e52ee2e // bfmmla v14.4s, v17.8h, v18.8h
+	WORD $0x6e53ee2f // bfmmla v15.4s, v17.8h, v19.8h
+	ADD $24, R1, R1
+	ADD $128, R2, R2
+quads:
+	VTRN1 V1.D2, V0.D2, V16.D2
+	VTRN2 V1.D2, V0.D2, V0.D2
+	VTRN1 V3.D2, V2.D2, V1.D2
+	VTRN2 V3.D2, V2.D2, V2.D2
+	VTRN1 V5.D2, V4.D2, V3.D2
+	VTRN2 V5.D2, V4.D2, V4.D2
+	VTRN1 V7.D2, V6.D2, V5.D2
+	VTRN2 V7.D2, V6.D2, V6.D2
+	VTRN1 V9.D2, V8.D2, V7.D2
+	VTRN2 V9.D2, V8.D2, V8.D2
+	VTRN1 V11.D2, V10.D2, V8.D2
+	VTRN2 V11.D2, V10.D2, V9.D2
+	VTRN1 V13.D2, V12.D2, V9.D2
+	VTRN2 V13.D2, V12.D2, V10.D2
+	VTRN1 V15.D2, V14.D2, V10.D2
+	VTRN2 V15.D2, V14.D2, V11.D2
+	TBZ $0, R0, even
+	FMOVD 0(R1), F11
+	FMOVS 8(R1), F12
+	FLDPQ 0(R2), (F13, F14)
+	FLDPQ 32(R2), (F15, F17)
+	WORD $0x4f4bf1b0 // bfdot v16.4s, v13.8h, v11.2h[0]
+	WORD $0x4f4bf1c1 // bfdot v1.4s, v14.8h, v11.2h[0]
+	WORD $0x4f4bf1e3 // bfdot v3.4s, v15.8h, v11.2h[0]
+	WORD $0x4f4bf225 // bfdot v5.4s, v17.8h, v11.2h[0]
+	WORD $0x4f6bf1a0 // bfdot v0.4s, v13.8h, v11.2h[1]
+	WORD $0x4f6bf1c2 // bfdot v2.4s, v14.8h, v11.2h[1]
+	WORD $0x4f6bf1e4 // bfdot v4.4s, v15.8h, v11.2h[1]
+	WORD $0x4f6bf226 // bfdot v6.4s, v17.8h, v11.2h[1]
+	WORD $0x4f4cf1a7 // bfdot v7.4s, v13.8h, v12.2h[0]
+	WORD $0x4f4cf1c8 // bfdot v8.4s, v14.8h, v12.2h[0]
+	WORD $0x4f4cf1e9 // bfdot v9.4s, v15.8h, v12.2h[0]
+	WORD $0x4f4cf22a // bfdot v10.4s, v17.8h, v12.2h[0]
+even:
 	MOVD accumulate+40(FP), R6
 	CBZ R6, fresh
 	MOVD R3, R5
-	FLDPQ 0(R5), (F12, F13)
-	WORD $0x4e2cd400 // fadd v0.4s, v0.4s, v12.4s
-	WORD $0x4e2dd421 // fadd v1.4s, v1.4s, v13.4s
-	FLDPQ 32(R5), (F12, F13)
+	FLDPQ 0(R5), (F11, F12)
+	WORD $0x4e2bd610 // fadd v16.4s, v16.4s, v11.4s
+	WORD $0x4e2cd421 // fadd v1.4s, v1.4s, v12.4s
+	FLDPQ 32(R5), (F11, F12)
+	WORD $0x4e2bd463 // fadd v3.4s, v3.4s, v11.4s
+	WORD $0x4e2cd4a5 // fadd v5.4s, v5.4s, v12.4s
+	ADD R4, R5, R5
+	FLDPQ 0(R5), (F11, F12)
+	WORD $0x4e2bd400 // fadd v0.4s, v0.4s, v11.4s
 	WORD $0x4e2cd442 // fadd v2.4s, v2.4s, v12.4s
-	WORD $0x4e2dd463 // fadd v3.4s, v3.4s, v13.4s
-	ADD R4, R5, R5
-	FLDPQ 0(R5), (F12, F13)
-	WORD $0x4e2cd484 // fadd v4.4s, v4.4s, v12.4s
-	WORD $0x4e2dd4a5 // fadd v5.4s, v5.4s, v13.4s
-	FLDPQ 32(R5), (F12, F13)
+	FLDPQ 32(R5), (F11, F12)
+	WORD $0x4e2bd484 // fadd v4.4s, v4.4s, v11.4s
 	WORD $0x4e2cd4c6 // fadd v6.4s, v6.4s, v12.4s
-	WORD $0x4e2dd4e7 // fadd v7.4s, v7.4s, v13.4s
 	ADD R4, R5, R5
-	FLDPQ 0(R5), (F12, F13)
+	FLDPQ 0(R5), (F11, F12)
+	WORD $0x4e2bd4e7 // fadd v7.4s, v7.4s, v11.4s
 	WORD $0x4e2cd508 // fadd v8.4s, v8.4s, v12.4s
-	WORD $0x4e2dd529 // fadd v9.4s, v9.4s, v13.4s
-	FLDPQ 32(R5), (F12, F13)
+	FLDPQ 32(R5), (F11, F12)
+	WORD $0x4e2bd529 // fadd v9.4s, v9.4s, v11.4s
 	WORD $0x4e2cd54a // fadd v10.4s, v10.4s, v12.4s
-	WORD $0x4e2dd56b // fadd v11.4s, v11.4s, v13.4s
 fresh:
 	MOVD bias+48(FP), R6
 	CBZ R6, nobias
-	FLDPQ 0(R6), (F12, F13)
-	WORD $0x4e2cd400 // fadd v0.4s, v0.4s, v12.4s
-	WORD $0x4e2dd421 // fadd v1.4s, v1.4s, v13.4s
-	WORD $0x4e2cd484 // fadd v4.4s, v4.4s, v12.4s
-	WORD $0x4e2dd4a5 // fadd v5.4s, v5.4s, v13.4s
-	WORD $0x4e2cd508 // fadd v8.4s, v8.4s, v12.4s
-	WORD $0x4e2dd529 // fadd v9.4s, v9.4s, v13.4s
-	FLDPQ 32(R6), (F12, F13)
+	FLDPQ 0(R6), (F11, F12)
+	WORD $0x4e2bd610 // fadd v16.4s, v16.4s, v11.4s
+	WORD $0x4e2cd421 // fadd v1.4s, v1.4s, v12.4s
+	WORD $0x4e2bd400 // fadd v0.4s, v0.4s, v11.4s
 	WORD $0x4e2cd442 // fadd v2.4s, v2.4s, v12.4s
-	WORD $0x4e2dd463 // fadd v3.4s, v3.4s, v13.4s
+	WORD $0x4e2bd4e7 // fadd v7.4s, v7.4s, v11.4s
+	WORD $0x4e2cd508 // fadd v8.4s, v8.4s, v12.4s
+	FLDPQ 32(R6), (F11, F12)
+	WORD $0x4e2bd463 // fadd v3.4s, v3.4s, v11.4s
+	WORD $0x4e2cd4a5 // fadd v5.4s, v5.4s, v12.4s
+	WORD $0x4e2bd484 // fadd v4.4s, v4.4s, v11.4s
 	WORD $0x4e2cd4c6 // fadd v6.4s, v6.4s, v12.4s
-	WORD $0x4e2dd4e7 // fadd v7.4s, v7.4s, v13.4s
+	WORD $0x4e2bd529 // fadd v9.4s, v9.4s, v11.4s
 	WORD $0x4e2cd54a // fadd v10.4s, v10.4s, v12.4s
-	WORD $0x4e2dd56b // fadd v11.4s, v11.4s, v13.4s
 nobias:
 	MOVD residual+56(FP), R6
 	CBZ R6, store
 	MOVD ldr+64(FP), R0
 	LSL $2, R0, R0
 	MOVD R6, R5
-	FLDPQ 0(R5), (F12, F13)
-	WORD $0x4e2cd400 // fadd v0.4s, v0.4s, v12.4s
-	WORD $0x4e2dd421 // fadd v1.4s, v1.4s, v13.4s
-	FLDPQ 32(R5), (F12, F13)
+	FLDPQ 0(R5), (F11, F12)
+	WORD $0x4e2bd610 // fadd v16.4s, v16.4s, v11.4s
+	WORD $0x4e2cd421 // fadd v1.4s, v1.4s, v12.4s
+	FLDPQ 32(R5), (F11, F12)
+	WORD $0x4e2bd463 // fadd v3.4s, v3.4s, v11.4s
+	WORD $0x4e2cd4a5 // fadd v5.4s, v5.4s, v12.4s
+	ADD R0, R5, R5
+	FLDPQ 0(R5), (F11, F12)
+	WORD $0x4e2bd400 // fadd v0.4s, v0.4s, v11.4s
 	WORD $0x4e2cd442 // fadd v2.4s, v2.4s, v12.4s
-	WORD $0x4e2dd463 // fadd v3.4s, v3.4s, v13.4s
-	ADD R0, R5, R5
-	FLDPQ 0(R5), (F12, F13)
-	WORD $0x4e2cd484 // fadd v4.4s, v4.4s, v12.4s
-	WORD $0x4e2dd4a5 // fadd v5.4s, v5.4s, v13.4s
-	FLDPQ 32(R5), (F12, F13)
+	FLDPQ 32(R5), (F11, F12)
+	WORD $0x4e2bd484 // fadd v4.4s, v4.4s, v11.4s
 	WORD $0x4e2cd4c6 // fadd v6.4s, v6.4s, v12.4s
-	WORD $0x4e2dd4e7 // fadd v7.4s, v7.4s, v13.4s
 	ADD R0, R5, R5
-	FLDPQ 0(R5), (F12, F13)
+	FLDPQ 0(R5), (F11, F12)
+	WORD $0x4e2bd4e7 // fadd v7.4s, v7.4s, v11.4s
 	WORD $0x4e2cd508 // fadd v8.4s, v8.4s, v12.4s
-	WORD $0x4e2dd529 // fadd v9.4s, v9.4s, v13.4s
-	FLDPQ 32(R5), (F12, F13)
+	FLDPQ 32(R5), (F11, F12)
+	WORD $0x4e2bd529 // fadd v9.4s, v9.4s, v11.4s
 	WORD $0x4e2cd54a // fadd v10.4s, v10.4s, v12.4s
-	WORD $0x4e2dd56b // fadd v11.4s, v11.4s, v13.4s
 store:
 	MOVD R3, R5
-	FSTPQ (F0, F1), 0(R5)
-	FSTPQ (F2, F3), 32(R5)
+	FSTPQ (F16, F1), 0(R5)
+	FSTPQ (F3, F5), 32(R5)
 	ADD R4, R5, R5
-	FSTPQ (F4, F5), 0(R5)
-	FSTPQ (F6, F7), 32(R5)
+	FSTPQ (F0, F2), 0(R5)
+	FSTPQ (F4, F6), 32(R5)
 	ADD R4, R5, R5
-	FSTPQ (F8, F9), 0(R5)
-	FSTPQ (F10, F11), 32(R5)
+	FSTPQ (F7, F8), 0(R5)
+	FSTPQ (F9, F10), 32(R5)
 	RET
 
 // func pairs4x16NEON(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
@@ -448,6 +507,14 @@ TEXT ·pairs4x16NEON(SB), NOSPLIT, $0-72
 	MOVD c+24(FP), R3
 	MOVD ldc+32(FP), R4
 	LSL $2, R4, R4
+	MOVD R3, R5
+	PRFM (R5), PLDL1KEEP
+	ADD R4, R5, R5
+	PRFM (R5), PLDL1KEEP
+	ADD R4, R5, R5
+	PRFM (R5), PLDL1KEEP
+	ADD R4, R5, R5
+	PRFM (R5), PLDL1KEEP
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
@@ -464,222 +531,217 @@ TEXT ·pairs4x16NEON(SB), NOSPLIT, $0-72
 	VEOR V13.B16, V13.B16, V13.B16
 	VEOR V14.B16, V14.B16, V14.B16
 	VEOR V15.B16, V15.B16, V15.B16
-	MOVD R3, R5
-	PRFM (R5), PLDL1KEEP
-	ADD R4, R5, R5
-	PRFM (R5), PLDL1KEEP
-	ADD R4, R5, R5
-	PRFM (R5), PLDL1KEEP
-	ADD R4, R5, R5
-	PRFM (R5), PLDL1KEEP
-	SUBS $4, R0, R0
+	LSR $1, R0, R6
+	SUBS $2, R6, R6
 	BLT rest
 loop:
-	FMOVQ 0(R1), F16
-	FLDPQ 0(R2), (F17, F18)
-	FLDPQ 32(R2), (F19, F20)
-	WORD $0x4f50f220 // bfdot v0.4s, v17.8h, v16.2h[0]
-	WORD $0x4f50f241 // bfdot v1.4s, v18.8h, v16.2h[0]
-	WORD $0x4f50f262 // bfdot v2.4s, v19.8h, v16.2h[0]
-	WORD $0x4f50f283 // bfdot v3.4s, v20.8h, v16.2h[0]
-	WORD $0x4f70f224 // bfdot v4.4s, v17.8h, v16.2h[1]
-	WORD $0x4f70f245 // bfdot v5.4s, v18.8h, v16.2h[1]
-	WORD $0x4f70f266 // bfdot v6.4s, v19.8h, v16.2h[1]
-	WORD $0x4f70f287 // bfdot v7.4s, v20.8h, v16.2h[1]
-	WORD $0x4f50fa28 // bfdot v8.4s, v17.8h, v16.2h[2]
-	WORD $0x4f50fa49 // bfdot v9.4s, v18.8h, v16.2h[2]
-	WORD $0x4f50fa6a // bfdot v10.4s, v19.8h, v16.2h[2]
-	WORD $0x4f50fa8b // bfdot v11.4s, v20.8h, v16.2h[2]
-	WORD $0x4f70fa2c // bfdot v12.4s, v17.8h, v16.2h[3]
-	WORD $0x4f70fa4d // bfdot v13.4s, v18.8h, v16.2h[3]
-	WORD $0x4f70fa6e // bfdot v14.4s, v19.8h, v16.2h[3]
-	WORD $0x4f70fa8f // bfdot v15.4s, v20.8h, v16.2h[3]
-	FMOVQ 16(R1), F16
-	FLDPQ 64(R2), (F17, F18)
-	FLDPQ 96(R2), (F19, F20)
-	WORD $0x4f50f220 // bfdot v0.4s, v17.8h, v16.2h[0]
-	WORD $0x4f50f241 // bfdot v1.4s, v18.8h, v16.2h[0]
-	WORD $0x4f50f262 // bfdot v2.4s, v19.8h, v16.2h[0]
-	WORD $0x4f50f283 // bfdot v3.4s, v20.8h, v16.2h[0]
-	WORD $0x4f70f224 // bfdot v4.4s, v17.8h, v16.2h[1]
-	WORD $0x4f70f245 // bfdot v5.4s, v18.8h, v16.2h[1]
-	WORD $0x4f70f266 // bfdot v6.4s, v19.8h, v16.2h[1]
-	WORD $0x4f70f287 // bfdot v7.4s, v20.8h, v16.2h[1]
-	WORD $0x4f50fa28 // bfdot v8.4s, v17.8h, v16.2h[2]
-	WORD $0x4f50fa49 // bfdot v9.4s, v18.8h, v16.2h[2]
-	WORD $0x4f50fa6a // bfdot v10.4s, v19.8h, v16.2h[2]
-	WORD $0x4f50fa8b // bfdot v11.4s, v20.8h, v16.2h[2]
-	WORD $0x4f70fa2c // bfdot v12.4s, v17.8h, v16.2h[3]
-	WORD $0x4f70fa4d // bfdot v13.4s, v18.8h, v16.2h[3]
-	WORD $0x4f70fa6e // bfdot v14.4s, v19.8h, v16.2h[3]
-	WORD $0x4f70fa8f // bfdot v15.4s, v20.8h, v16.2h[3]
-	FMOVQ 32(R1), F16
-	FLDPQ 128(R2), (F17, F18)
-	FLDPQ 160(R2), (F19, F20)
-	WORD $0x4f50f220 // bfdot v0.4s, v17.8h, v16.2h[0]
-	WORD $0x4f50f241 // bfdot v1.4s, v18.8h, v16.2h[0]
-	WORD $0x4f50f262 // bfdot v2.4s, v19.8h, v16.2h[0]
-	WORD $0x4f50f283 // bfdot v3.4s, v20.8h, v16.2h[0]
-	WORD $0x4f70f224 // bfdot v4.4s, v17.8h, v16.2h[1]
-	WORD $0x4f70f245 // bfdot v5.4s, v18.8h, v16.2h[1]
-	WORD $0x4f70f266 // bfdot v6.4s, v19.8h, v16.2h[1]
-	WORD $0x4f70f287 // bfdot v7.4s, v20.8h, v16.2h[1]
-	WORD $0x4f50fa28 // bfdot v8.4s, v17.8h, v16.2h[2]
-	WORD $0x4f50fa49 // bfdot v9.4s, v18.8h, v16.2h[2]
-	WORD $0x4f50fa6a // bfdot v10.4s, v19.8h, v16.2h[2]
-	WORD $0x4f50fa8b // bfdot v11.4s, v20.8h, v16.2h[2]
-	WORD $0x4f70fa2c // bfdot v12.4s, v17.8h, v16.2h[3]
-	WORD $0x4f70fa4d // bfdot v13.4s, v18.8h, v16.2h[3]
-	WORD $0x4f70fa6e // bfdot v14.4s, v19.8h, v16.2h[3]
-	WORD $0x4f70fa8f // bfdot v15.4s, v20.8h, v16.2h[3]
-	FMOVQ 48(R1), F16
-	FLDPQ 192(R2), (F17, F18)
-	FLDPQ 224(R2), (F19, F20)
-	WORD $0x4f50f220 // bfdot v0.4s, v17.8h, v16.2h[0]
-	WORD $0x4f50f241 // bfdot v1.4s, v18.8h, v16.2h[0]
-	WORD $0x4f50f262 // bfdot v2.4s, v19.8h, v16.2h[0]
-	WORD $0x4f50f283 // bfdot v3.4s, v20.8h, v16.2h[0]
-	WORD $0x4f70f224 // bfdot v4.4s, v17.8h, v16.2h[1]
-	WORD $0x4f70f245 // bfdot v5.4s, v18.8h, v16.2h[1]
-	WORD $0x4f70f266 // bfdot v6.4s, v19.8h, v16.2h[1]
-	WORD $0x4f70f287 // bfdot v7.4s, v20.8h, v16.2h[1]
-	WORD $0x4f50fa28 // bfdot v8.4s, v17.8h, v16.2h[2]
-	WORD $0x4f50fa49 // bfdot v9.4s, v18.8h, v16.2h[2]
-	WORD $0x4f50fa6a // bfdot v10.4s, v19.8h, v16.2h[2]
-	WORD $0x4f50fa8b // bfdot v11.4s, v20.8h, v16.2h[2]
-	WORD $0x4f70fa2c // bfdot v12.4s, v17.8h, v16.2h[3]
-	WORD $0x4f70fa4d // bfdot v13.4s, v18.8h, v16.2h[3]
-	WORD $0x4f70fa6e // bfdot v14.4s, v19.8h, v16.2h[3]
-	WORD $0x4f70fa8f // bfdot v15.4s, v20.8h, v16.2h[3]
+	FLDPQ 0(R1), (F16, F17)
+	FLDPQ 0(R2), (F18, F19)
+	WORD $0x6e52ee00 // bfmmla v0.4s, v16.8h, v18.8h
+	WORD $0x6e53ee01 // bfmmla v1.4s, v16.8h, v19.8h
+	WORD $0x6e52ee28 // bfmmla v8.4s, v17.8h, v18.8h
+	WORD $0x6e53ee29 // bfmmla v9.4s, v17.8h, v19.8h
+	FLDPQ 32(R2), (F18, F19)
+	WORD $0x6e52ee02 // bfmmla v2.4s, v16.8h, v18.8h
+	WORD $0x6e53ee03 // bfmmla v3.4s, v16.8h, v19.8h
+	WORD $0x6e52ee2a // bfmmla v10.4s, v17.8h, v18.8h
+	WORD $0x6e53ee2b // bfmmla v11.4s, v17.8h, v19.8h
+	FLDPQ 64(R2), (F18, F19)
+	WORD $0x6e52ee04 // bfmmla v4.4s, v16.8h, v18.8h
+	WORD $0x6e53ee05 // bfmmla v5.4s, v16.8h, v19.8h
+	WORD $0x6e52ee2c // bfmmla v12.4s, v17.8h, v18.8h
+	WORD $0x6e53ee2d // bfmmla v13.4s, v17.8h, v19.8h
+	FLDPQ 96(R2), (F18, F19)
+	WORD $0x6e52ee06 // bfmmla v6.4s, v16.8h, v18.8h
+	WORD $0x6e53ee07 // bfmmla v7.4s, v16.8h, v19.8h
+	WORD $0x6e52ee2e // bfmmla v14.4s, v17.8h, v18.8h
+	WORD $0x6e53ee2f // bfmmla v15.4s, v17.8h, v19.8h
+	FLDPQ 32(R1), (F16, F17)
+	FLDPQ 128(R2), (F18, F19)
+	WORD $0x6e52ee00 // bfmmla v0.4s, v16.8h, v18.8h
+	WORD $0x6e53ee01 // bfmmla v1.4s, v16.8h, v19.8h
+	WORD $0x6e52ee28 // bfmmla v8.4s, v17.8h, v18.8h
+	WORD $0x6e53ee29 // bfmmla v9.4s, v17.8h, v19.8h
+	FLDPQ 160(R2), (F18, F19)
+	WORD $0x6e52ee02 // bfmmla v2.4s, v16.8h, v18.8h
+	WORD $0x6e53ee03 // bfmmla v3.4s, v16.8h, v19.8h
+	WORD $0x6e52ee2a // bfmmla v10.4s, v17.8h, v18.8h
+	WORD $0x6e53ee2b // bfmmla v11.4s, v17.8h, v19.8h
+	FLDPQ 192(R2), (F18, F19)
+	WORD $0x6e52ee04 // bfmmla v4.4s, v16.8h, v18.8h
+	WORD $0x6e53ee05 // bfmmla v5.4s, v16.8h, v19.8h
+	WORD $0x6e52ee2c // bfmmla v12.4s, v17.8h, v18.8h
+	WORD $0x6e53ee2d // bfmmla v13.4s, v17.8h, v19.8h
+	FLDPQ 224(R2), (F18, F19)
+	WORD $0x6e52ee06 // bfmmla v6.4s, v16.8h, v18.8h
+	WORD $0x6e53ee07 // bfmmla v7.4s, v16.8h, v19.8h
+	WORD $0x6e52ee2e // bfmmla v14.4s, v17.8h, v18.8h
+	WORD $0x6e53ee2f // bfmmla v15.4s, v17.8h, v19.8h
 	ADD $64, R1, R1
 	ADD $256, R2, R2
-	SUBS $4, R0, R0
+	SUBS $2, R6, R6
 	BGE loop
 rest:
-	ADDS $4, R0, R0
-	BEQ done
-single:
-	FMOVQ 0(R1), F16
+	ADDS $2, R6, R6
+	BEQ quads
+	FLDPQ 0(R1), (F16, F17)
+	FLDPQ 0(R2), (F18, F19)
+	WORD $0x6e52ee00 // bfmmla v0.4s, v16.8h, v18.8h
+	WORD $0x6e53ee01 // bfmmla v1.4s, v16.8h, v19.8h
+	WORD $0x6e52ee28 // bfmmla v8.4s, v17.8h, v18.8h
+	WORD $0x6e53ee29 // bfmmla v9.4s, v17.8h, v19.8h
+	FLDPQ 32(R2), (F18, F19)
+	WORD $0x6e52ee02 // bfmmla v2.4s, v16.8h, v18.8h
+	WORD $0x6e53ee03 // bfmmla v3.4s, v16.8h, v19.8h
+	WORD $0x6e52ee2a // bfmmla v10.4s, v17.8h, v18.8h
+	WORD $0x6e53ee2b // bfmmla v11.4s, v17.8h, v19.8h
+	FLDPQ 64(R2), (F18, F19)
+	WORD $0x6e52ee04 // bfmmla v4.4s, v16.8h, v18.8h
+	WORD $0x6e53ee05 // bfmmla v5.4s, v16.8h, v19.8h
+	WORD $0x6e52ee2c // bfmmla v12.4s, v17.8h, v18.8h
+	WORD $0x6e53ee2d // bfmmla v13.4s, v17.8h, v19.8h
+	FLDPQ 96(R2), (F18, F19)
+	WORD $0x6e52ee06 // bfmmla v6.4s, v16.8h, v18.8h
+	WORD $0x6e53ee07 // bfmmla v7.4s, v16.8h, v19.8h
+	WORD $0x6e52ee2e // bfmmla v14.4s, v17.8h, v18.8h
+	WORD $0x6e53ee2f // bfmmla v15.4s, v17.8h, v19.8h
+	ADD $32, R1, R1
+	ADD $128, R2, R2
+quads:
+	VTRN1 V1.D2, V0.D2, V16.D2
+	VTRN2 V1.D2, V0.D2, V0.D2
+	VTRN1 V3.D2, V2.D2, V1.D2
+	VTRN2 V3.D2, V2.D2, V2.D2
+	VTRN1 V5.D2, V4.D2, V3.D2
+	VTRN2 V5.D2, V4.D2, V4.D2
+	VTRN1 V7.D2, V6.D2, V5.D2
+	VTRN2 V7.D2, V6.D2, V6.D2
+	VTRN1 V9.D2, V8.D2, V7.D2
+	VTRN2 V9.D2, V8.D2, V8.D2
+	VTRN1 V11.D2, V10.D2, V9.D2
+	VTRN2 V11.D2, V10.D2, V10.D2
+	VTRN1 V13.D2, V12.D2, V11.D2
+	VTRN2 V13.D2, V12.D2, V12.D2
+	VTRN1 V15.D2, V14.D2, V13.D2
+	VTRN2 V15.D2, V14.D2, V14.D2
+	TBZ $0, R0, even
+	FMOVQ 0(R1), F15
 	FLDPQ 0(R2), (F17, F18)
 	FLDPQ 32(R2), (F19, F20)
-	WORD $0x4f50f220 // bfdot v0.4s, v17.8h, v16.2h[0]
-	WORD $0x4f50f241 // bfdot v1.4s, v18.8h, v16.2h[0]
-	WORD $0x4f50f262 // bfdot v2.4s, v19.8h, v16.2h[0]
-	WORD $0x4f50f283 // bfdot v3.4s, v20.8h, v16.2h[0]
-	WORD $0x4f70f224 // bfdot v4.4s, v17.8h, v16.2h[1]
-	WORD $0x4f70f245 // bfdot v5.4s, v18.8h, v16.2h[1]
-	WORD $0x4f70f266 // bfdot v6.4s, v19.8h, v16.2h[1]
-	WORD $0x4f70f287 // bfdot v7.4s, v20.8h, v16.2h[1]
-	WORD $0x4f50fa28 // bfdot v8.4s, v17.8h, v16.2h[2]
-	WORD $0x4f50fa49 // bfdot v9.4s, v18.8h, v16.2h[2]
-	WORD $0x4f50fa6a // bfdot v10.4s, v19.8h, v16.2h[2]
-	WORD $0x4f50fa8b // bfdot v11.4s, v20.8h, v16.2h[2]
-	WORD $0x4f70fa2c // bfdot v12.4s, v17.8h, v16.2h[3]
-	WORD $0x4f70fa4d // bfdot v13.4s, v18.8h, v16.2h[3]
-	WORD $0x4f70fa6e // bfdot v14.4s, v19.8h, v16.2h[3]
-	WORD $0x4f70fa8f // bfdot v15.4s, v20.8h, v16.2h[3]
-	ADD $16, R1, R1
-	ADD $64, R2, R2
-	SUBS $1, R0, R0
-	BNE single
-done:
+	WORD $0x4f4ff230 // bfdot v16.4s, v17.8h, v15.2h[0]
+	WORD $0x4f4ff241 // bfdot v1.4s, v18.8h, v15.2h[0]
+	WORD $0x4f4ff263 // bfdot v3.4s, v19.8h, v15.2h[0]
+	WORD $0x4f4ff285 // bfdot v5.4s, v20.8h, v15.2h[0]
+	WORD $0x4f6ff220 // bfdot v0.4s, v17.8h, v15.2h[1]
+	WORD $0x4f6ff242 // bfdot v2.4s, v18.8h, v15.2h[1]
+	WORD $0x4f6ff264 // bfdot v4.4s, v19.8h, v15.2h[1]
+	WORD $0x4f6ff286 // bfdot v6.4s, v20.8h, v15.2h[1]
+	WORD $0x4f4ffa27 // bfdot v7.4s, v17.8h, v15.2h[2]
+	WORD $0x4f4ffa49 // bfdot v9.4s, v18.8h, v15.2h[2]
+	WORD $0x4f4ffa6b // bfdot v11.4s, v19.8h, v15.2h[2]
+	WORD $0x4f4ffa8d // bfdot v13.4s, v20.8h, v15.2h[2]
+	WORD $0x4f6ffa28 // bfdot v8.4s, v17.8h, v15.2h[3]
+	WORD $0x4f6ffa4a // bfdot v10.4s, v18.8h, v15.2h[3]
+	WORD $0x4f6ffa6c // bfdot v12.4s, v19.8h, v15.2h[3]
+	WORD $0x4f6ffa8e // bfdot v14.4s, v20.8h, v15.2h[3]
+even:
 	MOVD accumulate+40(FP), R6
 	CBZ R6, fresh
 	MOVD R3, R5
-	FLDPQ 0(R5), (F16, F17)
-	WORD $0x4e30d400 // fadd v0.4s, v0.4s, v16.4s
+	FLDPQ 0(R5), (F15, F17)
+	WORD $0x4e2fd610 // fadd v16.4s, v16.4s, v15.4s
 	WORD $0x4e31d421 // fadd v1.4s, v1.4s, v17.4s
-	FLDPQ 32(R5), (F16, F17)
-	WORD $0x4e30d442 // fadd v2.4s, v2.4s, v16.4s
-	WORD $0x4e31d463 // fadd v3.4s, v3.4s, v17.4s
-	ADD R4, R5, R5
-	FLDPQ 0(R5), (F16, F17)
-	WORD $0x4e30d484 // fadd v4.4s, v4.4s, v16.4s
+	FLDPQ 32(R5), (F15, F17)
+	WORD $0x4e2fd463 // fadd v3.4s, v3.4s, v15.4s
 	WORD $0x4e31d4a5 // fadd v5.4s, v5.4s, v17.4s
-	FLDPQ 32(R5), (F16, F17)
-	WORD $0x4e30d4c6 // fadd v6.4s, v6.4s, v16.4s
-	WORD $0x4e31d4e7 // fadd v7.4s, v7.4s, v17.4s
 	ADD R4, R5, R5
-	FLDPQ 0(R5), (F16, F17)
-	WORD $0x4e30d508 // fadd v8.4s, v8.4s, v16.4s
+	FLDPQ 0(R5), (F15, F17)
+	WORD $0x4e2fd400 // fadd v0.4s, v0.4s, v15.4s
+	WORD $0x4e31d442 // fadd v2.4s, v2.4s, v17.4s
+	FLDPQ 32(R5), (F15, F17)
+	WORD $0x4e2fd484 // fadd v4.4s, v4.4s, v15.4s
+	WORD $0x4e31d4c6 // fadd v6.4s, v6.4s, v17.4s
+	ADD R4, R5, R5
+	FLDPQ 0(R5), (F15, F17)
+	WORD $0x4e2fd4e7 // fadd v7.4s, v7.4s, v15.4s
 	WORD $0x4e31d529 // fadd v9.4s, v9.4s, v17.4s
-	FLDPQ 32(R5), (F16, F17)
-	WORD $0x4e30d54a // fadd v10.4s, v10.4s, v16.4s
-	WORD $0x4e31d56b // fadd v11.4s, v11.4s, v17.4s
-	ADD R4, R5, R5
-	FLDPQ 0(R5), (F16, F17)
-	WORD $0x4e30d58c // fadd v12.4s, v12.4s, v16.4s
+	FLDPQ 32(R5), (F15, F17)
+	WORD $0x4e2fd56b // fadd v11.4s, v11.4s, v15.4s
 	WORD $0x4e31d5ad // fadd v13.4s, v13.4s, v17.4s
-	FLDPQ 32(R5), (F16, F17)
-	WORD $0x4e30d5ce // fadd v14.4s, v14.4s, v16.4s
-	WORD $0x4e31d5ef // fadd v15.4s, v15.4s, v17.4s
+	ADD R4, R5, R5
+	FLDPQ 0(R5), (F15, F17)
+	WORD $0x4e2fd508 // fadd v8.4s, v8.4s, v15.4s
+	WORD $0x4e31d54a // fadd v10.4s, v10.4s, v17.4s
+	FLDPQ 32(R5), (F15, F17)
+	WORD $0x4e2fd58c // fadd v12.4s, v12.4s, v15.4s
+	WORD $0x4e31d5ce // fadd v14.4s, v14.4s, v17.4s
 fresh:
 	MOVD bias+48(FP), R6
 	CBZ R6, nobias
-	FLDPQ 0(R6), (F16, F17)
-	WORD $0x4e30d400 // fadd v0.4s, v0.4s, v16.4s
+	FLDPQ 0(R6), (F15, F17)
+	WORD $0x4e2fd610 // fadd v16.4s, v16.4s, v15.4s
 	WORD $0x4e31d421 // fadd v1.4s, v1.4s, v17.4s
-	WORD $0x4e30d484 // fadd v4.4s, v4.4s, v16.4s
-	WORD $0x4e31d4a5 // fadd v5.4s, v5.4s, v17.4s
-	WORD $0x4e30d508 // fadd v8.4s, v8.4s, v16.4s
+	WORD $0x4e2fd400 // fadd v0.4s, v0.4s, v15.4s
+	WORD $0x4e31d442 // fadd v2.4s, v2.4s, v17.4s
+	WORD $0x4e2fd4e7 // fadd v7.4s, v7.4s, v15.4s
 	WORD $0x4e31d529 // fadd v9.4s, v9.4s, v17.4s
-	WORD $0x4e30d58c // fadd v12.4s, v12.4s, v16.4s
+	WORD $0x4e2fd508 // fadd v8.4s, v8.4s, v15.4s
+	WORD $0x4e31d54a // fadd v10.4s, v10.4s, v17.4s
+	FLDPQ 32(R6), (F15, F17)
+	WORD $0x4e2fd463 // fadd v3.4s, v3.4s, v15.4s
+	WORD $0x4e31d4a5 // fadd v5.4s, v5.4s, v17.4s
+	WORD $0x4e2fd484 // fadd v4.4s, v4.4s, v15.4s
+	WORD $0x4e31d4c6 // fadd v6.4s, v6.4s, v17.4s
+	WORD $0x4e2fd56b // fadd v11.4s, v11.4s, v15.4s
 	WORD $0x4e31d5ad // fadd v13.4s, v13.4s, v17.4s
-	FLDPQ 32(R6), (F16, F17)
-	WORD $0x4e30d442 // fadd v2.4s, v2.4s, v16.4s
-	WORD $0x4e31d463 // fadd v3.4s, v3.4s, v17.4s
-	WORD $0x4e30d4c6 // fadd v6.4s, v6.4s, v16.4s
-	WORD $0x4e31d4e7 // fadd v7.4s, v7.4s, v17.4s
-	WORD $0x4e30d54a // fadd v10.4s, v10.4s, v16.4s
-	WORD $0x4e31d56b // fadd v11.4s, v11.4s, v17.4s
-	WORD $0x4e30d5ce // fadd v14.4s, v14.4s, v16.4s
-	WORD $0x4e31d5ef // fadd v15.4s, v15.4s, v17.4s
+	WORD $0x4e2fd58c // fadd v12.4s, v12.4s, v15.4s
+	WORD $0x4e31d5ce // fadd v14.4s, v14.4s, v17.4s
 nobias:
 	MOVD residual+56(FP), R6
 	CBZ R6, store
 	MOVD ldr+64(FP), R0
 	LSL $2, R0, R0
 	MOVD R6, R5
-	FLDPQ 0(R5), (F16, F17)
-	WORD $0x4e30d400 // fadd v0.4s, v0.4s, v16.4s
+	FLDPQ 0(R5), (F15, F17)
+	WORD $0x4e2fd610 // fadd v16.4s, v16.4s, v15.4s
 	WORD $0x4e31d421 // fadd v1.4s, v1.4s, v17.4s
-	FLDPQ 32(R5), (F16, F17)
-	WORD $0x4e30d442 // fadd v2.4s, v2.4s, v16.4s
-	WORD $0x4e31d463 // fadd v3.4s, v3.4s, v17.4s
-	ADD R0, R5, R5
-	FLDPQ 0(R5), (F16, F17)
-	WORD $0x4e30d484 // fadd v4.4s, v4.4s, v16.4s
+	FLDPQ 32(R5), (F15, F17)
+	WORD $0x4e2fd463 // fadd v3.4s, v3.4s, v15.4s
 	WORD $0x4e31d4a5 // fadd v5.4s, v5.4s, v17.4s
-	FLDPQ 32(R5), (F16, F17)
-	WORD $0x4e30d4c6 // fadd v6.4s, v6.4s, v16.4s
-	WORD $0x4e31d4e7 // fadd v7.4s, v7.4s, v17.4s
 	ADD R0, R5, R5
-	FLDPQ 0(R5), (F16, F17)
-	WORD $0x4e30d508 // fadd v8.4s, v8.4s, v16.4s
+	FLDPQ 0(R5), (F15, F17)
+	WORD $0x4e2fd400 // fadd v0.4s, v0.4s, v15.4s
+	WORD $0x4e31d442 // fadd v2.4s, v2.4s, v17.4s
+	FLDPQ 32(R5), (F15, F17)
+	WORD $0x4e2fd484 // fadd v4.4s, v4.4s, v15.4s
+	WORD $0x4e31d4c6 // fadd v6.4s, v6.4s, v17.4s
+	ADD R0, R5, R5
+	FLDPQ 0(R5), (F15, F17)
+	WORD $0x4e2fd4e7 // fadd v7.4s, v7.4s, v15.4s
 	WORD $0x4e31d529 // fadd v9.4s, v9.4s, v17.4s
-	FLDPQ 32(R5), (F16, F17)
-	WORD $0x4e30d54a // fadd v10.4s, v10.4s, v16.4s
-	WORD $0x4e31d56b // fadd v11.4s, v11.4s, v17.4s
-	ADD R0, R5, R5
-	FLDPQ 0(R5), (F16, F17)
-	WORD $0x4e30d58c // fadd v12.4s, v12.4s, v16.4s
+	FLDPQ 32(R5), (F15, F17)
+	WORD $0x4e2fd56b // fadd v11.4s, v11.4s, v15.4s
 	WORD $0x4e31d5ad // fadd v13.4s, v13.4s, v17.4s
-	FLDPQ 32(R5), (F16, F17)
-	WORD $0x4e30d5ce // fadd v14.4s, v14.4s, v16.4s
-	WORD $0x4e31d5ef // fadd v15.4s, v15.4s, v17.4s
+	ADD R0, R5, R5
+	FLDPQ 0(R5), (F15, F17)
+	WORD $0x4e2fd508 // fadd v8.4s, v8.4s, v15.4s
+	WORD $0x4e31d54a // fadd v10.4s, v10.4s, v17.4s
+	FLDPQ 32(R5), (F15, F17)
+	WORD $0x4e2fd58c // fadd v12.4s, v12.4s, v15.4s
+	WORD $0x4e31d5ce // fadd v14.4s, v14.4s, v17.4s
 store:
 	MOVD R3, R5
-	FSTPQ (F0, F1), 0(R5)
-	FSTPQ (F2, F3), 32(R5)
+	FSTPQ (F16, F1), 0(R5)
+	FSTPQ (F3, F5), 32(R5)
 	ADD R4, R5, R5
-	FSTPQ (F4, F5), 0(R5)
-	FSTPQ (F6, F7), 32(R5)
+	FSTPQ (F0, F2), 0(R5)
+	FSTPQ (F4, F6), 32(R5)
 	ADD R4, R5, R5
-	FSTPQ (F8, F9), 0(R5)
-	FSTPQ (F10, F11), 32(R5)
+	FSTPQ (F7, F9), 0(R5)
+	FSTPQ (F11, F13), 32(R5)
 	ADD R4, R5, R5
-	FSTPQ (F12, F13), 0(R5)
-	FSTPQ (F14, F15), 32(R5)
+	FSTPQ (F8, F10), 0(R5)
+	FSTPQ (F12, F14), 32(R5)
 	RET
 
 // func pairs5x16NEON(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
@@ -690,26 +752,6 @@ TEXT ·pairs5x16NEON(SB), NOSPLIT, $0-72
 	MOVD c+24(FP), R3
 	MOVD ldc+32(FP), R4
 	LSL $2, R4, R4
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	VEOR V4.B16, V4.B16, V4.B16
-	VEOR V5.B16, V5.B16, V5.B16
-	VEOR V6.B16, V6.B16, V6.B16
-	VEOR V7.B16, V7.B16, V7.B16
-	VEOR V8.B16, V8.B16, V8.B16
-	VEOR V9.B16, V9.B16, V9.B16
-	VEOR V10.B16, V10.B16, V10.B16
-	VEOR V11.B16, V11.B16, V11.B16
-	VEOR V12.B16, V12.B16, V12.B16
-	VEOR V13.B16, V13.B16, V13.B16
-	VEOR V14.B16, V14.B16, V14.B16
-	VEOR V15.B16, V15.B16, V15.B16
-	VEOR V16.B16, V16.B16, V16.B16
-	VEOR V17.B16, V17.B16, V17.B16
-	VEOR V18.B16, V18.B16, V18.B16
-	VEOR V19.B16, V19.B16, V19.B16
 	MOVD R3, R5
 	PRFM (R5), PLDL1KEEP
 	ADD R4, R5, R5
@@ -720,265 +762,6 @@ TEXT ·pairs5x16NEON(SB), NOSPLIT, $0-72
 	PRFM (R5), PLDL1KEEP
 	ADD R4, R5, R5
 	PRFM (R5), PLDL1KEEP
-	SUBS $4, R0, R0
-	BLT rest
-loop:
-	FLDPQ 0(R1), (F20, F21)
-	FLDPQ 32(R1), (F22, F23)
-	FMOVQ 64(R1), F24
-	FLDPQ 0(R2), (F25, F26)
-	FLDPQ 32(R2), (F27, F28)
-	WORD $0x4f54f320 // bfdot v0.4s, v25.8h, v20.2h[0]
-	WORD $0x4f54f341 // bfdot v1.4s, v26.8h, v20.2h[0]
-	WORD $0x4f54f362 // bfdot v2.4s, v27.8h, v20.2h[0]
-	WORD $0x4f54f383 // bfdot v3.4s, v28.8h, v20.2h[0]
-	WORD $0x4f74f324 // bfdot v4.4s, v25.8h, v20.2h[1]
-	WORD $0x4f74f345 // bfdot v5.4s, v26.8h, v20.2h[1]
-	WORD $0x4f74f366 // bfdot v6.4s, v27.8h, v20.2h[1]
-	WORD $0x4f74f387 // bfdot v7.4s, v28.8h, v20.2h[1]
-	WORD $0x4f54fb28 // bfdot v8.4s, v25.8h, v20.2h[2]
-	WORD $0x4f54fb49 // bfdot v9.4s, v26.8h, v20.2h[2]
-	WORD $0x4f54fb6a // bfdot v10.4s, v27.8h, v20.2h[2]
-	WORD $0x4f54fb8b // bfdot v11.4s, v28.8h, v20.2h[2]
-	WORD $0x4f74fb2c // bfdot v12.4s, v25.8h, v20.2h[3]
-	WORD $0x4f74fb4d // bfdot v13.4s, v26.8h, v20.2h[3]
-	WORD $0x4f74fb6e // bfdot v14.4s, v27.8h, v20.2h[3]
-	WORD $0x4f74fb8f // bfdot v15.4s, v28.8h, v20.2h[3]
-	WORD $0x4f55f330 // bfdot v16.4s, v25.8h, v21.2h[0]
-	WORD $0x4f55f351 // bfdot v17.4s, v26.8h, v21.2h[0]
-	WORD $0x4f55f372 // bfdot v18.4s, v27.8h, v21.2h[0]
-	WORD $0x4f55f393 // bfdot v19.4s, v28.8h, v21.2h[0]
-	FLDPQ 64(R2), (F20, F25)
-	FLDPQ 96(R2), (F26, F27)
-	WORD $0x4f75f280 // bfdot v0.4s, v20.8h, v21.2h[1]
-	WORD $0x4f75f321 // bfdot v1.4s, v25.8h, v21.2h[1]
-	WORD $0x4f75f342 // bfdot v2.4s, v26.8h, v21.2h[1]
-	WORD $0x4f75f363 // bfdot v3.4s, v27.8h, v21.2h[1]
-	WORD $0x4f55fa84 // bfdot v4.4s, v20.8h, v21.2h[2]
-	WORD $0x4f55fb25 // bfdot v5.4s, v25.8h, v21.2h[2]
-	WORD $0x4f55fb46 // bfdot v6.4s, v26.8h, v21.2h[2]
-	WORD $0x4f55fb67 // bfdot v7.4s, v27.8h, v21.2h[2]
-	WORD $0x4f75fa88 // bfdot v8.4s, v20.8h, v21.2h[3]
-	WORD $0x4f75fb29 // bfdot v9.4s, v25.8h, v21.2h[3]
-	WORD $0x4f75fb4a // bfdot v10.4s, v26.8h, v21.2h[3]
-	WORD $0x4f75fb6b // bfdot v11.4s, v27.8h, v21.2h[3]
-	WORD $0x4f56f28c // bfdot v12.4s, v20.8h, v22.2h[0]
-	WORD $0x4f56f32d // bfdot v13.4s, v25.8h, v22.2h[0]
-	WORD $0x4f56f34e // bfdot v14.4s, v26.8h, v22.2h[0]
-	WORD $0x4f56f36f // bfdot v15.4s, v27.8h, v22.2h[0]
-	WORD $0x4f76f290 // bfdot v16.4s, v20.8h, v22.2h[1]
-	WORD $0x4f76f331 // bfdot v17.4s, v25.8h, v22.2h[1]
-	WORD $0x4f76f352 // bfdot v18.4s, v26.8h, v22.2h[1]
-	WORD $0x4f76f373 // bfdot v19.4s, v27.8h, v22.2h[1]
-	FLDPQ 128(R2), (F20, F21)
-	FLDPQ 160(R2), (F25, F26)
-	WORD $0x4f56fa80 // bfdot v0.4s, v20.8h, v22.2h[2]
-	WORD $0x4f56faa1 // bfdot v1.4s, v21.8h, v22.2h[2]
-	WORD $0x4f56fb22 // bfdot v2.4s, v25.8h, v22.2h[2]
-	WORD $0x4f56fb43 // bfdot v3.4s, v26.8h, v22.2h[2]
-	WORD $0x4f76fa84 // bfdot v4.4s, v20.8h, v22.2h[3]
-	WORD $0x4f76faa5 // bfdot v5.4s, v21.8h, v22.2h[3]
-	WORD $0x4f76fb26 // bfdot v6.4s, v25.8h, v22.2h[3]
-	WORD $0x4f76fb47 // bfdot v7.4s, v26.8h, v22.2h[3]
-	WORD $0x4f57f288 // bfdot v8.4s, v20.8h, v23.2h[0]
-	WORD $0x4f57f2a9 // bfdot v9.4s, v21.8h, v23.2h[0]
-	WORD $0x4f57f32a // bfdot v10.4s, v25.8h, v23.2h[0]
-	WORD $0x4f57f34b // bfdot v11.4s, v26.8h, v23.2h[0]
-	WORD $0x4f77f28c // bfdot v12.4s, v20.8h, v23.2h[1]
-	WORD $0x4f77f2ad // bfdot v13.4s, v21.8h, v23.2h[1]
-	WORD $0x4f77f32e // bfdot v14.4s, v25.8h, v23.2h[1]
-	WORD $0x4f77f34f // bfdot v15.4s, v26.8h, v23.2h[1]
-	WORD $0x4f57fa90 // bfdot v16.4s, v20.8h, v23.2h[2]
-	WORD $0x4f57fab1 // bfdot v17.4s, v21.8h, v23.2h[2]
-	WORD $0x4f57fb32 // bfdot v18.4s, v25.8h, v23.2h[2]
-	WORD $0x4f57fb53 // bfdot v19.4s, v26.8h, v23.2h[2]
-	FLDPQ 192(R2), (F20, F21)
-	FLDPQ 224(R2), (F22, F25)
-	WORD $0x4f77fa80 // bfdot v0.4s, v20.8h, v23.2h[3]
-	WORD $0x4f77faa1 // bfdot v1.4s, v21.8h, v23.2h[3]
-	WORD $0x4f77fac2 // bfdot v2.4s, v22.8h, v23.2h[3]
-	WORD $0x4f77fb23 // bfdot v3.4s, v25.8h, v23.2h[3]
-	WORD $0x4f58f284 // bfdot v4.4s, v20.8h, v24.2h[0]
-	WORD $0x4f58f2a5 // bfdot v5.4s, v21.8h, v24.2h[0]
-	WORD $0x4f58f2c6 // bfdot v6.4s, v22.8h, v24.2h[0]
-	WORD $0x4f58f327 // bfdot v7.4s, v25.8h, v24.2h[0]
-	WORD $0x4f78f288 // bfdot v8.4s, v20.8h, v24.2h[1]
-	WORD $0x4f78f2a9 // bfdot v9.4s, v21.8h, v24.2h[1]
-	WORD $0x4f78f2ca // bfdot v10.4s, v22.8h, v24.2h[1]
-	WORD $0x4f78f32b // bfdot v11.4s, v25.8h, v24.2h[1]
-	WORD $0x4f58fa8c // bfdot v12.4s, v20.8h, v24.2h[2]
-	WORD $0x4f58faad // bfdot v13.4s, v21.8h, v24.2h[2]
-	WORD $0x4f58face // bfdot v14.4s, v22.8h, v24.2h[2]
-	WORD $0x4f58fb2f // bfdot v15.4s, v25.8h, v24.2h[2]
-	WORD $0x4f78fa90 // bfdot v16.4s, v20.8h, v24.2h[3]
-	WORD $0x4f78fab1 // bfdot v17.4s, v21.8h, v24.2h[3]
-	WORD $0x4f78fad2 // bfdot v18.4s, v22.8h, v24.2h[3]
-	WORD $0x4f78fb33 // bfdot v19.4s, v25.8h, v24.2h[3]
-	ADD $80, R1, R1
-	ADD $256, R2, R2
-	SUBS $4, R0, R0
-	BGE loop
-rest:
-	ADDS $4, R0, R0
-	BEQ done
-single:
-	FMOVQ 0(R1), F20
-	FMOVS 16(R1), F21
-	FLDPQ 0(R2), (F22, F23)
-	FLDPQ 32(R2), (F24, F25)
-	WORD $0x4f54f2c0 // bfdot v0.4s, v22.8h, v20.2h[0]
-	WORD $0x4f54f2e1 // bfdot v1.4s, v23.8h, v20.2h[0]
-	WORD $0x4f54f302 // bfdot v2.4s, v24.8h, v20.2h[0]
-	WORD $0x4f54f323 // bfdot v3.4s, v25.8h, v20.2h[0]
-	WORD $0x4f74f2c4 // bfdot v4.4s, v22.8h, v20.2h[1]
-	WORD $0x4f74f2e5 // bfdot v5.4s, v23.8h, v20.2h[1]
-	WORD $0x4f74f306 // bfdot v6.4s, v24.8h, v20.2h[1]
-	WORD $0x4f74f327 // bfdot v7.4s, v25.8h, v20.2h[1]
-	WORD $0x4f54fac8 // bfdot v8.4s, v22.8h, v20.2h[2]
-	WORD $0x4f54fae9 // bfdot v9.4s, v23.8h, v20.2h[2]
-	WORD $0x4f54fb0a // bfdot v10.4s, v24.8h, v20.2h[2]
-	WORD $0x4f54fb2b // bfdot v11.4s, v25.8h, v20.2h[2]
-	WORD $0x4f74facc // bfdot v12.4s, v22.8h, v20.2h[3]
-	WORD $0x4f74faed // bfdot v13.4s, v23.8h, v20.2h[3]
-	WORD $0x4f74fb0e // bfdot v14.4s, v24.8h, v20.2h[3]
-	WORD $0x4f74fb2f // bfdot v15.4s, v25.8h, v20.2h[3]
-	WORD $0x4f55f2d0 // bfdot v16.4s, v22.8h, v21.2h[0]
-	WORD $0x4f55f2f1 // bfdot v17.4s, v23.8h, v21.2h[0]
-	WORD $0x4f55f312 // bfdot v18.4s, v24.8h, v21.2h[0]
-	WORD $0x4f55f333 // bfdot v19.4s, v25.8h, v21.2h[0]
-	ADD $20, R1, R1
-	ADD $64, R2, R2
-	SUBS $1, R0, R0
-	BNE single
-done:
-	MOVD accumulate+40(FP), R6
-	CBZ R6, fresh
-	MOVD R3, R5
-	FLDPQ 0(R5), (F20, F21)
-	WORD $0x4e34d400 // fadd v0.4s, v0.4s, v20.4s
-	WORD $0x4e35d421 // fadd v1.4s, v1.4s, v21.4s
-	FLDPQ 32(R5), (F20, F21)
-	WORD $0x4e34d442 // fadd v2.4s, v2.4s, v20.4s
-	WORD $0x4e35d463 // fadd v3.4s, v3.4s, v21.4s
-	ADD R4, R5, R5
-	FLDPQ 0(R5), (F20, F21)
-	WORD $0x4e34d484 // fadd v4.4s, v4.4s, v20.4s
-	WORD $0x4e35d4a5 // fadd v5.4s, v5.4s, v21.4s
-	FLDPQ 32(R5), (F20, F21)
-	WORD $0x4e34d4c6 // fadd v6.4s, v6.4s, v20.4s
-	WORD $0x4e35d4e7 // fadd v7.4s, v7.4s, v21.4s
-	ADD R4, R5, R5
-	FLDPQ 0(R5), (F20, F21)
-	WORD $0x4e34d508 // fadd v8.4s, v8.4s, v20.4s
-	WORD $0x4e35d529 // fadd v9.4s, v9.4s, v21.4s
-	FLDPQ 32(R5), (F20, F21)
-	WORD $0x4e34d54a // fadd v10.4s, v10.4s, v20.4s
-	WORD $0x4e35d56b // fadd v11.4s, v11.4s, v21.4s
-	ADD R4, R5, R5
-	FLDPQ 0(R5), (F20, F21)
-	WORD $0x4e34d58c // fadd v12.4s, v12.4s, v20.4s
-	WORD $0x4e35d5ad // fadd v13.4s, v13.4s, v21.4s
-	FLDPQ 32(R5), (F20, F21)
-	WORD $0x4e34d5ce // fadd v14.4s, v14.4s, v20.4s
-	WORD $0x4e35d5ef // fadd v15.4s, v15.4s, v21.4s
-	ADD R4, R5, R5
-	FLDPQ 0(R5), (F20, F21)
-	WORD $0x4e34d610 // fadd v16.4s, v16.4s, v20.4s
-	WORD $0x4e35d631 // fadd v17.4s, v17.4s, v21.4s
-	FLDPQ 32(R5), (F20, F21)
-	WORD $0x4e34d652 // fadd v18.4s, v18.4s, v20.4s
-	WORD $0x4e35d673 // fadd v19.4s, v19.4s, v21.4s
-fresh:
-	MOVD bias+48(FP), R6
-	CBZ R6, nobias
-	FLDPQ 0(R6), (F20, F21)
-	WORD $0x4e34d400 // fadd v0.4s, v0.4s, v20.4s
-	WORD $0x4e35d421 // fadd v1.4s, v1.4s, v21.4s
-	WORD $0x4e34d484 // fadd v4.4s, v4.4s, v20.4s
-	WORD $0x4e35d4a5 // fadd v5.4s, v5.4s, v21.4s
-	WORD $0x4e34d508 // fadd v8.4s, v8.4s, v20.4s
-	WORD $0x4e35d529 // fadd v9.4s, v9.4s, v21.4s
-	WORD $0x4e34d58c // fadd v12.4s, v12.4s, v20.4s
-	WORD $0x4e35d5ad // fadd v13.4s, v13.4s, v21.4s
-	WORD $0x4e34d610 // fadd v16.4s, v16.4s, v20.4s
-	WORD $0x4e35d631 // fadd v17.4s, v17.4s, v21.4s
-	FLDPQ 32(R6), (F20, F21)
-	WORD $0x4e34d442 // fadd v2.4s, v2.4s, v20.4s
-	WORD $0x4e35d463 // fadd v3.4s, v3.4s, v21.4s
-	WORD $0x4e34d4c6 // fadd v6.4s, v6.4s, v20.4s
-	WORD $0x4e35d4e7 // fadd v7.4s, v7.4s, v21.4s
-	WORD $0x4e34d54a // fadd v10.4s, v10.4s, v20.4s
-	WORD $0x4e35d56b // fadd v11.4s, v11.4s, v21.4s
-	WORD $0x4e34d5ce // fadd v14.4s, v14.4s, v20.4s
-	WORD $0x4e35d5ef // fadd v15.4s, v15.4s, v21.4s
-	WORD $0x4e34d652 // fadd v18.4s, v18.4s, v20.4s
-	WORD $0x4e35d673 // fadd v19.4s, v19.4s, v21.4s
-nobias:
-	MOVD residual+56(FP), R6
-	CBZ R6, store
-	MOVD ldr+64(FP), R0
-	LSL $2, R0, R0
-	MOVD R6, R5
-	FLDPQ 0(R5), (F20, F21)
-	WORD $0x4e34d400 // fadd v0.4s, v0.4s, v20.4s
-	WORD $0x4e35d421 // fadd v1.4s, v1.4s, v21.4s
-	FLDPQ 32(R5), (F20, F21)
-	WORD $0x4e34d442 // fadd v2.4s, v2.4s, v20.4s
-	WORD $0x4e35d463 // fadd v3.4s, v3.4s, v21.4s
-	ADD R0, R5, R5
-	FLDPQ 0(R5), (F20, F21)
-	WORD $0x4e34d484 // fadd v4.4s, v4.4s, v20.4s
-	WORD $0x4e35d4a5 // fadd v5.4s, v5.4s, v21.4s
-	FLDPQ 32(R5), (F20, F21)
-	WORD $0x4e34d4c6 // fadd v6.4s, v6.4s, v20.4s
-	WORD $0x4e35d4e7 // fadd v7.4s, v7.4s, v21.4s
-	ADD R0, R5, R5
-	FLDPQ 0(R5), (F20, F21)
-	WORD $0x4e34d508 // fadd v8.4s, v8.4s, v20.4s
-	WORD $0x4e35d529 // fadd v9.4s, v9.4s, v21.4s
-	FLDPQ 32(R5), (F20, F21)
-	WORD $0x4e34d54a // fadd v10.4s, v10.4s, v20.4s
-	WORD $0x4e35d56b // fadd v11.4s, v11.4s, v21.4s
-	ADD R0, R5, R5
-	FLDPQ 0(R5), (F20, F21)
-	WORD $0x4e34d58c // fadd v12.4s, v12.4s, v20.4s
-	WORD $0x4e35d5ad // fadd v13.4s, v13.4s, v21.4s
-	FLDPQ 32(R5), (F20, F21)
-	WORD $0x4e34d5ce // fadd v14.4s, v14.4s, v20.4s
-	WORD $0x4e35d5ef // fadd v15.4s, v15.4s, v21.4s
-	ADD R0, R5, R5
-	FLDPQ 0(R5), (F20, F21)
-	WORD $0x4e34d610 // fadd v16.4s, v16.4s, v20.4s
-	WORD $0x4e35d631 // fadd v17.4s, v17.4s, v21.4s
-	FLDPQ 32(R5), (F20, F21)
-	WORD $0x4e34d652 // fadd v18.4s, v18.4s, v20.4s
-	WORD $0x4e35d673 // fadd v19.4s, v19.4s, v21.4s
-store:
-	MOVD R3, R5
-	FSTPQ (F0, F1), 0(R5)
-	FSTPQ (F2, F3), 32(R5)
-	ADD R4, R5, R5
-	FSTPQ (F4, F5), 0(R5)
-	FSTPQ (F6, F7), 32(R5)
-	ADD R4, R5, R5
-	FSTPQ (F8, F9), 0(R5)
-	FSTPQ (F10, F11), 32(R5)
-	ADD R4, R5, R5
-	FSTPQ (F12, F13), 0(R5)
-	FSTPQ (F14, F15), 32(R5)
-	ADD R4, R5, R5
-	FSTPQ (F16, F17), 0(R5)
-	FSTPQ (F18, F19), 32(R5)
-	RET
-
-// func pairs6x16NEON(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
-TEXT ·pairs6x16NEON(SB), NOSPLIT, $0-72
-	MOVD k+0(FP), R0
-	MOVD a+8(FP), R1
-	MOVD b+16(FP), R2
-	MOVD c+24(FP), R3
-	MOVD ldc+32(FP), R4
-	LSL $2, R4, R4
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
@@ -1003,943 +786,300 @@ TEXT ·pairs6x16NEON(SB), NOSPLIT, $0-72
 	VEOR V21.B16, V21.B16, V21.B16
 	VEOR V22.B16, V22.B16, V22.B16
 	VEOR V23.B16, V23.B16, V23.B16
-	MOVD R3, R5
-	PRFM (R5), PLDL1KEEP
-	ADD R4, R5, R5
-	PRFM (R5), PLDL1KEEP
-	ADD R4, R5, R5
-	PRFM (R5), PLDL1KEEP
-	ADD R4, R5, R5
-	PRFM (R5), PLDL1KEEP
-	ADD R4, R5, R5
-	PRFM (R5), PLDL1KEEP
-	ADD R4, R5, R5
-	PRFM (R5), PLDL1KEEP
-	SUBS $4, R0, R0
+	LSR $1, R0, R6
+	SUBS $2, R6, R6
 	BLT rest
 loop:
 	FLDPQ 0(R1), (F24, F25)
-	FMOVQ 32(R1), F26
+	FMOVD 32(R1), F26
 	FLDPQ 0(R2), (F27, F28)
-	FLDPQ 32(R2), (F29, F30)
-	WORD $0x4f58f360 // bfdot v0.4s, v27.8h, v24.2h[0]
-	WORD $0x4f58f381 // bfdot v1.4s, v28.8h, v24.2h[0]
-	WORD $0x4f58f3a2 // bfdot v2.4s, v29.8h, v24.2h[0]
-	WORD $0x4f58f3c3 // bfdot v3.4s, v30.8h, v24.2h[0]
-	WORD $0x4f78f364 // bfdot v4.4s, v27.8h, v24.2h[1]
-	WORD $0x4f78f385 // bfdot v5.4s, v28.8h, v24.2h[1]
-	WORD $0x4f78f3a6 // bfdot v6.4s, v29.8h, v24.2h[1]
-	WORD $0x4f78f3c7 // bfdot v7.4s, v30.8h, v24.2h[1]
-	WORD $0x4f58fb68 // bfdot v8.4s, v27.8h, v24.2h[2]
-	WORD $0x4f58fb89 // bfdot v9.4s, v28.8h, v24.2h[2]
-	WORD $0x4f58fbaa // bfdot v10.4s, v29.8h, v24.2h[2]
-	WORD $0x4f58fbcb // bfdot v11.4s, v30.8h, v24.2h[2]
-	WORD $0x4f78fb6c // bfdot v12.4s, v27.8h, v24.2h[3]
-	WORD $0x4f78fb8d // bfdot v13.4s, v28.8h, v24.2h[3]
-	WORD $0x4f78fbae // bfdot v14.4s, v29.8h, v24.2h[3]
-	WORD $0x4f78fbcf // bfdot v15.4s, v30.8h, v24.2h[3]
-	WORD $0x4f59f370 // bfdot v16.4s, v27.8h, v25.2h[0]
-	WORD $0x4f59f391 // bfdot v17.4s, v28.8h, v25.2h[0]
-	WORD $0x4f59f3b2 // bfdot v18.4s, v29.8h, v25.2h[0]
-	WORD $0x4f59f3d3 // bfdot v19.4s, v30.8h, v25.2h[0]
-	WORD $0x4f79f374 // bfdot v20.4s, v27.8h, v25.2h[1]
-	WORD $0x4f79f395 // bfdot v21.4s, v28.8h, v25.2h[1]
-	WORD $0x4f79f3b6 // bfdot v22.4s, v29.8h, v25.2h[1]
-	WORD $0x4f79f3d7 // bfdot v23.4s, v30.8h, v25.2h[1]
-	FLDPQ 64(R2), (F24, F27)
-	FLDPQ 96(R2), (F28, F29)
-	WORD $0x4f59fb00 // bfdot v0.4s, v24.8h, v25.2h[2]
-	WORD $0x4f59fb61 // bfdot v1.4s, v27.8h, v25.2h[2]
-	WORD $0x4f59fb82 // bfdot v2.4s, v28.8h, v25.2h[2]
-	WORD $0x4f59fba3 // bfdot v3.4s, v29.8h, v25.2h[2]
-	WORD $0x4f79fb04 // bfdot v4.4s, v24.8h, v25.2h[3]
-	WORD $0x4f79fb65 // bfdot v5.4s, v27.8h, v25.2h[3]
-	WORD $0x4f79fb86 // bfdot v6.4s, v28.8h, v25.2h[3]
-	WORD $0x4f79fba7 // bfdot v7.4s, v29.8h, v25.2h[3]
-	WORD $0x4f5af308 // bfdot v8.4s, v24.8h, v26.2h[0]
-	WORD $0x4f5af369 // bfdot v9.4s, v27.8h, v26.2h[0]
-	WORD $0x4f5af38a // bfdot v10.4s, v28.8h, v26.2h[0]
-	WORD $0x4f5af3ab // bfdot v11.4s, v29.8h, v26.2h[0]
-	WORD $0x4f7af30c // bfdot v12.4s, v24.8h, v26.2h[1]
-	WORD $0x4f7af36d // bfdot v13.4s, v27.8h, v26.2h[1]
-	WORD $0x4f7af38e // bfdot v14.4s, v28.8h, v26.2h[1]
-	WORD $0x4f7af3af // bfdot v15.4s, v29.8h, v26.2h[1]
-	WORD $0x4f5afb10 // bfdot v16.4s, v24.8h, v26.2h[2]
-	WORD $0x4f5afb71 // bfdot v17.4s, v27.8h, v26.2h[2]
-	WORD $0x4f5afb92 // bfdot v18.4s, v28.8h, v26.2h[2]
-	WORD $0x4f5afbb3 // bfdot v19.4s, v29.8h, v26.2h[2]
-	WORD $0x4f7afb14 // bfdot v20.4s, v24.8h, v26.2h[3]
-	WORD $0x4f7afb75 // bfdot v21.4s, v27.8h, v26.2h[3]
-	WORD $0x4f7afb96 // bfdot v22.4s, v28.8h, v26.2h[3]
-	WORD $0x4f7afbb7 // bfdot v23.4s, v29.8h, v26.2h[3]
-	FLDPQ 48(R1), (F24, F25)
-	FMOVQ 80(R1), F26
+	WORD $0x6e5bef00 // bfmmla v0.4s, v24.8h, v27.8h
+	WORD $0x6e5cef01 // bfmmla v1.4s, v24.8h, v28.8h
+	WORD $0x6e5bef28 // bfmmla v8.4s, v25.8h, v27.8h
+	WORD $0x6e5cef29 // bfmmla v9.4s, v25.8h, v28.8h
+	WORD $0x6e5bef50 // bfmmla v16.4s, v26.8h, v27.8h
+	WORD $0x6e5cef51 // bfmmla v17.4s, v26.8h, v28.8h
+	FLDPQ 32(R2), (F27, F28)
+	WORD $0x6e5bef02 // bfmmla v2.4s, v24.8h, v27.8h
+	WORD $0x6e5cef03 // bfmmla v3.4s, v24.8h, v28.8h
+	WORD $0x6e5bef2a // bfmmla v10.4s, v25.8h, v27.8h
+	WORD $0x6e5cef2b // bfmmla v11.4s, v25.8h, v28.8h
+	WORD $0x6e5bef52 // bfmmla v18.4s, v26.8h, v27.8h
+	WORD $0x6e5cef53 // bfmmla v19.4s, v26.8h, v28.8h
+	FLDPQ 64(R2), (F27, F28)
+	WORD $0x6e5bef04 // bfmmla v4.4s, v24.8h, v27.8h
+	WORD $0x6e5cef05 // bfmmla v5.4s, v24.8h, v28.8h
+	WORD $0x6e5bef2c // bfmmla v12.4s, v25.8h, v27.8h
+	WORD $0x6e5cef2d // bfmmla v13.4s, v25.8h, v28.8h
+	WORD $0x6e5bef54 // bfmmla v20.4s, v26.8h, v27.8h
+	WORD $0x6e5cef55 // bfmmla v21.4s, v26.8h, v28.8h
+	FLDPQ 96(R2), (F27, F28)
+	WORD $0x6e5bef06 // bfmmla v6.4s, v24.8h, v27.8h
+	WORD $0x6e5cef07 // bfmmla v7.4s, v24.8h, v28.8h
+	WORD $0x6e5bef2e // bfmmla v14.4s, v25.8h, v27.8h
+	WORD $0x6e5cef2f // bfmmla v15.4s, v25.8h, v28.8h
+	WORD $0x6e5bef56 // bfmmla v22.4s, v26.8h, v27.8h
+	WORD $0x6e5cef57 // bfmmla v23.4s, v26.8h, v28.8h
+	FLDPQ 40(R1), (F24, F25)
+	FMOVD 72(R1), F26
 	FLDPQ 128(R2), (F27, F28)
-	FLDPQ 160(R2), (F29, F30)
-	WORD $0x4f58f360 // bfdot v0.4s, v27.8h, v24.2h[0]
-	WORD $0x4f58f381 // bfdot v1.4s, v28.8h, v24.2h[0]
-	WORD $0x4f58f3a2 // bfdot v2.4s, v29.8h, v24.2h[0]
-	WORD $0x4f58f3c3 // bfdot v3.4s, v30.8h, v24.2h[0]
-	WORD $0x4f78f364 // bfdot v4.4s, v27.8h, v24.2h[1]
-	WORD $0x4f78f385 // bfdot v5.4s, v28.8h, v24.2h[1]
-	WORD $0x4f78f3a6 // bfdot v6.4s, v29.8h, v24.2h[1]
-	WORD $0x4f78f3c7 // bfdot v7.4s, v30.8h, v24.2h[1]
-	WORD $0x4f58fb68 // bfdot v8.4s, v27.8h, v24.2h[2]
-	WORD $0x4f58fb89 // bfdot v9.4s, v28.8h, v24.2h[2]
-	WORD $0x4f58fbaa // bfdot v10.4s, v29.8h, v24.2h[2]
-	WORD $0x4f58fbcb // bfdot v11.4s, v30.8h, v24.2h[2]
-	WORD $0x4f78fb6c // bfdot v12.4s, v27.8h, v24.2h[3]
-	WORD $0x4f78fb8d // bfdot v13.4s, v28.8h, v24.2h[3]
-	WORD $0x4f78fbae // bfdot v14.4s, v29.8h, v24.2h[3]
-	WORD $0x4f78fbcf // bfdot v15.4s, v30.8h, v24.2h[3]
-	WORD $0x4f59f370 // bfdot v16.4s, v27.8h, v25.2h[0]
-	WORD $0x4f59f391 // bfdot v17.4s, v28.8h, v25.2h[0]
-	WORD $0x4f59f3b2 // bfdot v18.4s, v29.8h, v25.2h[0]
-	WORD $0x4f59f3d3 // bfdot v19.4s, v30.8h, v25.2h[0]
-	WORD $0x4f79f374 // bfdot v20.4s, v27.8h, v25.2h[1]
-	WORD $0x4f79f395 // bfdot v21.4s, v28.8h, v25.2h[1]
-	WORD $0x4f79f3b6 // bfdot v22.4s, v29.8h, v25.2h[1]
-	WORD $0x4f79f3d7 // bfdot v23.4s, v30.8h, v25.2h[1]
-	FLDPQ 192(R2), (F24, F27)
-	FLDPQ 224(R2), (F28, F29)
-	WORD $0x4f59fb00 // bfdot v0.4s, v24.8h, v25.2h[2]
-	WORD $0x4f59fb61 // bfdot v1.4s, v27.8h, v25.2h[2]
-	WORD $0x4f59fb82 // bfdot v2.4s, v28.8h, v25.2h[2]
-	WORD $0x4f59fba3 // bfdot v3.4s, v29.8h, v25.2h[2]
-	WORD $0x4f79fb04 // bfdot v4.4s, v24.8h, v25.2h[3]
-	WORD $0x4f79fb65 // bfdot v5.4s, v27.8h, v25.2h[3]
-	WORD $0x4f79fb86 // bfdot v6.4s, v28.8h, v25.2h[3]
-	WORD $0x4f79fba7 // bfdot v7.4s, v29.8h, v25.2h[3]
-	WORD $0x4f5af308 // bfdot v8.4s, v24.8h, v26.2h[0]
-	WORD $0x4f5af369 // bfdot v9.4s, v27.8h, v26.2h[0]
-	WORD $0x4f5af38a // bfdot v10.4s, v28.8h, v26.2h[0]
-	WORD $0x4f5af3ab // bfdot v11.4s, v29.8h, v26.2h[0]
-	WORD $0x4f7af30c // bfdot v12.4s, v24.8h, v26.2h[1]
-	WORD $0x4f7af36d // bfdot v13.4s, v27.8h, v26.2h[1]
-	WORD $0x4f7af38e // bfdot v14.4s, v28.8h, v26.2h[1]
-	WORD $0x4f7af3af // bfdot v15.4s, v29.8h, v26.2h[1]
-	WORD $0x4f5afb10 // bfdot v16.4s, v24.8h, v26.2h[2]
-	WORD $0x4f5afb71 // bfdot v17.4s, v27.8h, v26.2h[2]
-	WORD $0x4f5afb92 // bfdot v18.4s, v28.8h, v26.2h[2]
-	WORD $0x4f5afbb3 // bfdot v19.4s, v29.8h, v26.2h[2]
-	WORD $0x4f7afb14 // bfdot v20.4s, v24.8h, v26.2h[3]
-	WORD $0x4f7afb75 // bfdot v21.4s, v27.8h, v26.2h[3]
-	WORD $0x4f7afb96 // bfdot v22.4s, v28.8h, v26.2h[3]
-	WORD $0x4f7afbb7 // bfdot v23.4s, v29.8h, v26.2h[3]
-	ADD $96, R1, R1
-	ADD $256, R2, R2
-	SUBS $4, R0, R0
-	BGE loop
-rest:
-	ADDS $4, R0, R0
-	BEQ done
-single:
-	FMOVQ 0(R1), F24
-	FMOVD 16(R1), F25
-	FLDPQ 0(R2), (F26, F27)
-	FLDPQ 32(R2), (F28, F29)
-	WORD $0x4f58f340 // bfdot v0.4s, v26.8h, v24.2h[0]
-	WORD $0x4f58f361 // bfdot v1.4s, v27.8h, v24.2h[0]
-	WORD $0x4f58f382 // bfdot v2.4s, v28.8h, v24.2h[0]
-	WORD $0x4f58f3a3 // bfdot v3.4s, v29.8h, v24.2h[0]
-	WORD $0x4f78f344 // bfdot v4.4s, v26.8h, v24.2h[1]
-	WORD $0x4f78f365 // bfdot v5.4s, v27.8h, v24.2h[1]
-	WORD $0x4f78f386 // bfdot v6.4s, v28.8h, v24.2h[1]
-	WORD $0x4f78f3a7 // bfdot v7.4s, v29.8h, v24.2h[1]
-	WORD $0x4f58fb48 // bfdot v8.4s, v26.8h, v24.2h[2]
-	WORD $0x4f58fb69 // bfdot v9.4s, v27.8h, v24.2h[2]
-	WORD $0x4f58fb8a // bfdot v10.4s, v28.8h, v24.2h[2]
-	WORD $0x4f58fbab // bfdot v11.4s, v29.8h, v24.2h[2]
-	WORD $0x4f78fb4c // bfdot v12.4s, v26.8h, v24.2h[3]
-	WORD $0x4f78fb6d // bfdot v13.4s, v27.8h, v24.2h[3]
-	WORD $0x4f78fb8e // bfdot v14.4s, v28.8h, v24.2h[3]
-	WORD $0x4f78fbaf // bfdot v15.4s, v29.8h, v24.2h[3]
-	WORD $0x4f59f350 // bfdot v16.4s, v26.8h, v25.2h[0]
-	WORD $0x4f59f371 // bfdot v17.4s, v27.8h, v25.2h[0]
-	WORD $0x4f59f392 // bfdot v18.4s, v28.8h, v25.2h[0]
-	WORD $0x4f59f3b3 // bfdot v19.4s, v29.8h, v25.2h[0]
-	WORD $0x4f79f354 // bfdot v20.4s, v26.8h, v25.2h[1]
-	WORD $0x4f79f375 // bfdot v21.4s, v27.8h, v25.2h[1]
-	WORD $0x4f79f396 // bfdot v22.4s, v28.8h, v25.2h[1]
-	WORD $0x4f79f3b7 // bfdot v23.4s, v29.8h, v25.2h[1]
-	ADD $24, R1, R1
-	ADD $64, R2, R2
-	SUBS $1, R0, R0
-	BNE single
-done:
-	MOVD accumulate+40(FP), R6
-	CBZ R6, fresh
-	MOVD R3, R5
-	FLDPQ 0(R5), (F24, F25)
-	WORD $0x4e38d400 // fadd v0.4s, v0.4s, v24.4s
-	WORD $0x4e39d421 // fadd v1.4s, v1.4s, v25.4s
-	FLDPQ 32(R5), (F24, F25)
-	WORD $0x4e38d442 // fadd v2.4s, v2.4s, v24.4s
-	WORD $0x4e39d463 // fadd v3.4s, v3.4s, v25.4s
-	ADD R4, R5, R5
-	FLDPQ 0(R5), (F24, F25)
-	WORD $0x4e38d484 // fadd v4.4s, v4.4s, v24.4s
-	WORD $0x4e39d4a5 // fadd v5.4s, v5.4s, v25.4s
-	FLDPQ 32(R5), (F24, F25)
-	WORD $0x4e38d4c6 // fadd v6.4s, v6.4s, v24.4s
-	WORD $0x4e39d4e7 // fadd v7.4s, v7.4s, v25.4s
-	ADD R4, R5, R5
-	FLDPQ 0(R5), (F24, F25)
-	WORD $0x4e38d508 // fadd v8.4s, v8.4s, v24.4s
-	WORD $0x4e39d529 // fadd v9.4s, v9.4s, v25.4s
-	FLDPQ 32(R5), (F24, F25)
-	WORD $0x4e38d54a // fadd v10.4s, v10.4s, v24.4s
-	WORD $0x4e39d56b // fadd v11.4s, v11.4s, v25.4s
-	ADD R4, R5, R5
-	FLDPQ 0(R5), (F24, F25)
-	WORD $0x4e38d58c // fadd v12.4s, v12.4s, v24.4s
-	WORD $0x4e39d5ad // fadd v13.4s, v13.4s, v25.4s
-	FLDPQ 32(R5), (F24, F25)
-	WORD $0x4e38d5ce // fadd v14.4s, v14.4s, v24.4s
-	WORD $0x4e39d5ef // fadd v15.4s, v15.4s, v25.4s
-	ADD R4, R5, R5
-	FLDPQ 0(R5), (F24, F25)
-	WORD $0x4e38d610 // fadd v16.4s, v16.4s, v24.4s
-	WORD $0x4e39d631 // fadd v17.4s, v17.4s, v25.4s
-	FLDPQ 32(R5), (F24, F25)
-	WORD $0x4e38d652 // fadd v18.4s, v18.4s, v24.4s
-	WORD $0x4e39d673 // fadd v19.4s, v19.4s, v25.4s
-	ADD R4, R5, R5
-	FLDPQ 0(R5), (F24, F25)
-	WORD $0x4e38d694 // fadd v20.4s, v20.4s, v24.4s
-	WORD $0x4e39d6b5 // fadd v21.4s, v21.4s, v25.4s
-	FLDPQ 32(R5), (F24, F25)
-	WORD $0x4e38d6d6 // fadd v22.4s, v22.4s, v24.4s
-	WORD $0x4e39d6f7 // fadd v23.4s, v23.4s, v25.4s
-fresh:
-	MOVD bias+48(FP), R6
-	CBZ R6, nobias
-	FLDPQ 0(R6), (F24, F25)
-	WORD $0x4e38d400 // fadd v0.4s, v0.4s, v24.4s
-	WORD $0x4e39d421 // fadd v1.4s, v1.4s, v25.4s
-	WORD $0x4e38d484 // fadd v4.4s, v4.4s, v24.4s
-	WORD $0x4e39d4a5 // fadd v5.4s, v5.4s, v25.4s
-	WORD $0x4e38d508 // fadd v8.4s, v8.4s, v24.4s
-	WORD $0x4e39d529 // fadd v9.4s, v9.4s, v25.4s
-	WORD $0x4e38d58c // fadd v12.4s, v12.4s, v24.4s
-	WORD $0x4e39d5ad // fadd v13.4s, v13.4s, v25.4s
-	WORD $0x4e38d610 // fadd v16.4s, v16.4s, v24.4s
-	WORD $0x4e39d631 // fadd v17.4s, v17.4s, v25.4s
-	WORD $0x4e38d694 // fadd v20.4s, v20.4s, v24.4s
-	WORD $0x4e39d6b5 // fadd v21.4s, v21.4s, v25.4s
-	FLDPQ 32(R6), (F24, F25)
-	WORD $0x4e38d442 // fadd v2.4s, v2.4s, v24.4s
-	WORD $0x4e39d463 // fadd v3.4s, v3.4s, v25.4s
-	WORD $0x4e38d4c6 // fadd v6.4s, v6.4s, v24.4s
-	WORD $0x4e39d4e7 // fadd v7.4s, v7.4s, v25.4s
-	WORD $0x4e38d54a // fadd v10.4s, v10.4s, v24.4s
-	WORD $0x4e39d56b // fadd v11.4s, v11.4s, v25.4s
-	WORD $0x4e38d5ce // fadd v14.4s, v14.4s, v24.4s
-	WORD $0x4e39d5ef // fadd v15.4s, v15.4s, v25.4s
-	WORD $0x4e38d652 // fadd v18.4s, v18.4s, v24.4s
-	WORD $0x4e39d673 // fadd v19.4s, v19.4s, v25.4s
-	WORD $0x4e38d6d6 // fadd v22.4s, v22.4s, v24.4s
-	WORD $0x4e39d6f7 // fadd v23.4s, v23.4s, v25.4s
-nobias:
-	MOVD residual+56(FP), R6
-	CBZ R6, store
-	MOVD ldr+64(FP), R0
-	LSL $2, R0, R0
-	MOVD R6, R5
-	FLDPQ 0(R5), (F24, F25)
-	WORD $0x4e38d400 // fadd v0.4s, v0.4s, v24.4s
-	WORD $0x4e39d421 // fadd v1.4s, v1.4s, v25.4s
-	FLDPQ 32(R5), (F24, F25)
-	WORD $0x4e38d442 // fadd v2.4s, v2.4s, v24.4s
-	WORD $0x4e39d463 // fadd v3.4s, v3.4s, v25.4s
-	ADD R0, R5, R5
-	FLDPQ 0(R5), (F24, F25)
-	WORD $0x4e38d484 // fadd v4.4s, v4.4s, v24.4s
-	WORD $0x4e39d4a5 // fadd v5.4s, v5.4s, v25.4s
-	FLDPQ 32(R5), (F24, F25)
-	WORD $0x4e38d4c6 // fadd v6.4s, v6.4s, v24.4s
-	WORD $0x4e39d4e7 // fadd v7.4s, v7.4s, v25.4s
-	ADD R0, R5, R5
-	FLDPQ 0(R5), (F24, F25)
-	WORD $0x4e38d508 // fadd v8.4s, v8.4s, v24.4s
-	WORD $0x4e39d529 // fadd v9.4s, v9.4s, v25.4s
-	FLDPQ 32(R5), (F24, F25)
-	WORD $0x4e38d54a // fadd v10.4s, v10.4s, v24.4s
-	WORD $0x4e39d56b // fadd v11.4s, v11.4s, v25.4s
-	ADD R0, R5, R5
-	FLDPQ 0(R5), (F24, F25)
-	WORD $0x4e38d58c // fadd v12.4s, v12.4s, v24.4s
-	WORD $0x4e39d5ad // fadd v13.4s, v13.4s, v25.4s
-	FLDPQ 32(R5), (F24, F25)
-	WORD $0x4e38d5ce // fadd v14.4s, v14.4s, v24.4s
-	WORD $0x4e39d5ef // fadd v15.4s, v15.4s, v25.4s
-	ADD R0, R5, R5
-	FLDPQ 0(R5), (F24, F25)
-	WORD $0x4e38d610 // fadd v16.4s, v16.4s, v24.4s
-	WORD $0x4e39d631 // fadd v17.4s, v17.4s, v25.4s
-	FLDPQ 32(R5), (F24, F25)
-	WORD $0x4e38d652 // fadd v18.4s, v18.4s, v24.4s
-	WORD $0x4e39d673 // fadd v19.4s, v19.4s, v25.4s
-	ADD R0, R5, R5
-	FLDPQ 0(R5), (F24, F25)
-	WORD $0x4e38d694 // fadd v20.4s, v20.4s, v24.4s
-	WORD $0x4e39d6b5 // fadd v21.4s, v21.4s, v25.4s
-	FLDPQ 32(R5), (F24, F25)
-	WORD $0x4e38d6d6 // fadd v22.4s, v22.4s, v24.4s
-	WORD $0x4e39d6f7 // fadd v23.4s, v23.4s, v25.4s
-store:
-	MOVD R3, R5
-	FSTPQ (F0, F1), 0(R5)
-	FSTPQ (F2, F3), 32(R5)
-	ADD R4, R5, R5
-	FSTPQ (F4, F5), 0(R5)
-	FSTPQ (F6, F7), 32(R5)
-	ADD R4, R5, R5
-	FSTPQ (F8, F9), 0(R5)
-	FSTPQ (F10, F11), 32(R5)
-	ADD R4, R5, R5
-	FSTPQ (F12, F13), 0(R5)
-	FSTPQ (F14, F15), 32(R5)
-	ADD R4, R5, R5
-	FSTPQ (F16, F17), 0(R5)
-	FSTPQ (F18, F19), 32(R5)
-	ADD R4, R5, R5
-	FSTPQ (F20, F21), 0(R5)
-	FSTPQ (F22, F23), 32(R5)
-	RET
-
-// func pairs1x8NEON(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
-TEXT ·pairs1x8NEON(SB), NOSPLIT, $0-72
-	MOVD k+0(FP), R0
-	MOVD a+8(FP), R1
-	MOVD b+16(FP), R2
-	MOVD c+24(FP), R3
-	MOVD ldc+32(FP), R4
-	LSL $2, R4, R4
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	MOVD R3, R5
-	PRFM (R5), PLDL1KEEP
-	SUBS $4, R0, R0
-	BLT rest
-loop:
-	FMOVQ 0(R1), F2
-	FLDPQ 0(R2), (F3, F4)
-	WORD $0x4f42f060 // bfdot v0.4s, v3.8h, v2.2h[0]
-	WORD $0x4f42f081 // bfdot v1.4s, v4.8h, v2.2h[0]
-	FLDPQ 32(R2), (F3, F4)
-	WORD $0x4f62f060 // bfdot v0.4s, v3.8h, v2.2h[1]
-	WORD $0x4f62f081 // bfdot v1.4s, v4.8h, v2.2h[1]
-	FLDPQ 64(R2), (F3, F4)
-	WORD $0x4f42f860 // bfdot v0.4s, v3.8h, v2.2h[2]
-	WORD $0x4f42f881 // bfdot v1.4s, v4.8h, v2.2h[2]
-	FLDPQ 96(R2), (F3, F4)
-	WORD $0x4f62f860 // bfdot v0.4s, v3.8h, v2.2h[3]
-	WORD $0x4f62f881 // bfdot v1.4s, v4.8h, v2.2h[3]
-	ADD $16, R1, R1
-	ADD $128, R2, R2
-	SUBS $4, R0, R0
-	BGE loop
-rest:
-	ADDS $4, R0, R0
-	BEQ done
-single:
-	FMOVS 0(R1), F2
-	FLDPQ 0(R2), (F3, F4)
-	WORD $0x4f42f060 // bfdot v0.4s, v3.8h, v2.2h[0]
-	WORD $0x4f42f081 // bfdot v1.4s, v4.8h, v2.2h[0]
-	ADD $4, R1, R1
-	ADD $32, R2, R2
-	SUBS $1, R0, R0
-	BNE single
-done:
-	MOVD accumulate+40(FP), R6
-	CBZ R6, fresh
-	MOVD R3, R5
-	FLDPQ 0(R5), (F2, F3)
-	WORD $0x4e22d400 // fadd v0.4s, v0.4s, v2.4s
-	WORD $0x4e23d421 // fadd v1.4s, v1.4s, v3.4s
-fresh:
-	MOVD bias+48(FP), R6
-	CBZ R6, nobias
-	FLDPQ 0(R6), (F2, F3)
-	WORD $0x4e22d400 // fadd v0.4s, v0.4s, v2.4s
-	WORD $0x4e23d421 // fadd v1.4s, v1.4s, v3.4s
-nobias:
-	MOVD residual+56(FP), R6
-	CBZ R6, store
-	MOVD ldr+64(FP), R0
-	LSL $2, R0, R0
-	MOVD R6, R5
-	FLDPQ 0(R5), (F2, F3)
-	WORD $0x4e22d400 // fadd v0.4s, v0.4s, v2.4s
-	WORD $0x4e23d421 // fadd v1.4s, v1.4s, v3.4s
-store:
-	MOVD R3, R5
-	FSTPQ (F0, F1), 0(R5)
-	RET
-
-// func pairs2x8NEON(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
-TEXT ·pairs2x8NEON(SB), NOSPLIT, $0-72
-	MOVD k+0(FP), R0
-	MOVD a+8(FP), R1
-	MOVD b+16(FP), R2
-	MOVD c+24(FP), R3
-	MOVD ldc+32(FP), R4
-	LSL $2, R4, R4
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	MOVD R3, R5
-	PRFM (R5), PLDL1KEEP
-	ADD R4, R5, R5
-	PRFM (R5), PLDL1KEEP
-	SUBS $4, R0, R0
-	BLT rest
-loop:
-	FMOVQ 0(R1), F4
-	FLDPQ 0(R2), (F5, F6)
-	WORD $0x4f44f0a0 // bfdot v0.4s, v5.8h, v4.2h[0]
-	WORD $0x4f44f0c1 // bfdot v1.4s, v6.8h, v4.2h[0]
-	WORD $0x4f64f0a2 // bfdot v2.4s, v5.8h, v4.2h[1]
-	WORD $0x4f64f0c3 // bfdot v3.4s, v6.8h, v4.2h[1]
-	FLDPQ 32(R2), (F5, F6)
-	WORD $0x4f44f8a0 // bfdot v0.4s, v5.8h, v4.2h[2]
-	WORD $0x4f44f8c1 // bfdot v1.4s, v6.8h, v4.2h[2]
-	WORD $0x4f64f8a2 // bfdot v2.4s, v5.8h, v4.2h[3]
-	WORD $0x4f64f8c3 // bfdot v3.4s, v6.8h, v4.2h[3]
-	FMOVQ 16(R1), F4
-	FLDPQ 64(R2), (F5, F6)
-	WORD $0x4f44f0a0 // bfdot v0.4s, v5.8h, v4.2h[0]
-	WORD $0x4f44f0c1 // bfdot v1.4s, v6.8h, v4.2h[0]
-	WORD $0x4f64f0a2 // bfdot v2.4s, v5.8h, v4.2h[1]
-	WORD $0x4f64f0c3 // bfdot v3.4s, v6.8h, v4.2h[1]
-	FLDPQ 96(R2), (F5, F6)
-	WORD $0x4f44f8a0 // bfdot v0.4s, v5.8h, v4.2h[2]
-	WORD $0x4f44f8c1 // bfdot v1.4s, v6.8h, v4.2h[2]
-	WORD $0x4f64f8a2 // bfdot v2.4s, v5.8h, v4.2h[3]
-	WORD $0x4f64f8c3 // bfdot v3.4s, v6.8h, v4.2h[3]
-	ADD $32, R1, R1
-	ADD $128, R2, R2
-	SUBS $4, R0, R0
-	BGE loop
-rest:
-	ADDS $4, R0, R0
-	BEQ done
-single:
-	FMOVD 0(R1), F4
-	FLDPQ 0(R2), (F5, F6)
-	WORD $0x4f44f0a0 // bfdot v0.4s, v5.8h, v4.2h[0]
-	WORD $0x4f44f0c1 // bfdot v1.4s, v6.8h, v4.2h[0]
-	WORD $0x4f64f0a2 // bfdot v2.4s, v5.8h, v4.2h[1]
-	WORD $0x4f64f0c3 // bfdot v3.4s, v6.8h, v4.2h[1]
-	ADD $8, R1, R1
-	ADD $32, R2, R2
-	SUBS $1, R0, R0
-	BNE single
-done:
-	MOVD accumulate+40(FP), R6
-	CBZ R6, fresh
-	MOVD R3, R5
-	FLDPQ 0(R5), (F4, F5)
-	WORD $0x4e24d400 // fadd v0.4s, v0.4s, v4.4s
-	WORD $0x4e25d421 // fadd v1.4s, v1.4s, v5.4s
-	ADD R4, R5, R5
-	FLDPQ 0(R5), (F4, F5)
-	WORD $0x4e24d442 // fadd v2.4s, v2.4s, v4.4s
-	WORD $0x4e25d463 // fadd v3.4s, v3.4s, v5.4s
-fresh:
-	MOVD bias+48(FP), R6
-	CBZ R6, nobias
-	FLDPQ 0(R6), (F4, F5)
-	WORD $0x4e24d400 // fadd v0.4s, v0.4s, v4.4s
-	WORD $0x4e25d421 // fadd v1.4s, v1.4s, v5.4s
-	WORD $0x4e24d442 // fadd v2.4s, v2.4s, v4.4s
-	WORD $0x4e25d463 // fadd v3.4s, v3.4s, v5.4s
-nobias:
-	MOVD residual+56(FP), R6
-	CBZ R6, store
-	MOVD ldr+64(FP), R0
-	LSL $2, R0, R0
-	MOVD R6, R5
-	FLDPQ 0(R5), (F4, F5)
-	WORD $0x4e24d400 // fadd v0.4s, v0.4s, v4.4s
-	WORD $0x4e25d421 // fadd v1.4s, v1.4s, v5.4s
-	ADD R0, R5, R5
-	FLDPQ 0(R5), (F4, F5)
-	WORD $0x4e24d442 // fadd v2.4s, v2.4s, v4.4s
-	WORD $0x4e25d463 // fadd v3.4s, v3.4s, v5.4s
-store:
-	MOVD R3, R5
-	FSTPQ (F0, F1), 0(R5)
-	ADD R4, R5, R5
-	FSTPQ (F2, F3), 0(R5)
-	RET
-
-// func pairs3x8NEON(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
-TEXT ·pairs3x8NEON(SB), NOSPLIT, $0-72
-	MOVD k+0(FP), R0
-	MOVD a+8(FP), R1
-	MOVD b+16(FP), R2
-	MOVD c+24(FP), R3
-	MOVD ldc+32(FP), R4
-	LSL $2, R4, R4
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	VEOR V4.B16, V4.B16, V4.B16
-	VEOR V5.B16, V5.B16, V5.B16
-	MOVD R3, R5
-	PRFM (R5), PLDL1KEEP
-	ADD R4, R5, R5
-	PRFM (R5), PLDL1KEEP
-	ADD R4, R5, R5
-	PRFM (R5), PLDL1KEEP
-	SUBS $4, R0, R0
-	BLT rest
-loop:
-	FLDPQ 0(R1), (F6, F7)
-	FMOVQ 32(R1), F8
-	FLDPQ 0(R2), (F9, F10)
-	WORD $0x4f46f120 // bfdot v0.4s, v9.8h, v6.2h[0]
-	WORD $0x4f46f141 // bfdot v1.4s, v10.8h, v6.2h[0]
-	WORD $0x4f66f122 // bfdot v2.4s, v9.8h, v6.2h[1]
-	WORD $0x4f66f143 // bfdot v3.4s, v10.8h, v6.2h[1]
-	WORD $0x4f46f924 // bfdot v4.4s, v9.8h, v6.2h[2]
-	WORD $0x4f46f945 // bfdot v5.4s, v10.8h, v6.2h[2]
-	FLDPQ 32(R2), (F9, F10)
-	WORD $0x4f66f920 // bfdot v0.4s, v9.8h, v6.2h[3]
-	WORD $0x4f66f941 // bfdot v1.4s, v10.8h, v6.2h[3]
-	WORD $0x4f47f122 // bfdot v2.4s, v9.8h, v7.2h[0]
-	WORD $0x4f47f143 // bfdot v3.4s, v10.8h, v7.2h[0]
-	WORD $0x4f67f124 // bfdot v4.4s, v9.8h, v7.2h[1]
-	WORD $0x4f67f145 // bfdot v5.4s, v10.8h, v7.2h[1]
-	FLDPQ 64(R2), (F6, F9)
-	WORD $0x4f47f8c0 // bfdot v0.4s, v6.8h, v7.2h[2]
-	WORD $0x4f47f921 // bfdot v1.4s, v9.8h, v7.2h[2]
-	WORD $0x4f67f8c2 // bfdot v2.4s, v6.8h, v7.2h[3]
-	WORD $0x4f67f923 // bfdot v3.4s, v9.8h, v7.2h[3]
-	WORD $0x4f48f0c4 // bfdot v4.4s, v6.8h, v8.2h[0]
-	WORD $0x4f48f125 // bfdot v5.4s, v9.8h, v8.2h[0]
-	FLDPQ 96(R2), (F6, F7)
-	WORD $0x4f68f0c0 // bfdot v0.4s, v6.8h, v8.2h[1]
-	WORD $0x4f68f0e1 // bfdot v1.4s, v7.8h, v8.2h[1]
-	WORD $0x4f48f8c2 // bfdot v2.4s, v6.8h, v8.2h[2]
-	WORD $0x4f48f8e3 // bfdot v3.4s, v7.8h, v8.2h[2]
-	WORD $0x4f68f8c4 // bfdot v4.4s, v6.8h, v8.2h[3]
-	WORD $0x4f68f8e5 // bfdot v5.4s, v7.8h, v8.2h[3]
-	ADD $48, R1, R1
-	ADD $128, R2, R2
-	SUBS $4, R0, R0
-	BGE loop
-rest:
-	ADDS $4, R0, R0
-	BEQ done
-single:
-	FMOVD 0(R1), F6
-	FMOVS 8(R1), F7
-	FLDPQ 0(R2), (F8, F9)
-	WORD $0x4f46f100 // bfdot v0.4s, v8.8h, v6.2h[0]
-	WORD $0x4f46f121 // bfdot v1.4s, v9.8h, v6.2h[0]
-	WORD $0x4f66f102 // bfdot v2.4s, v8.8h, v6.2h[1]
-	WORD $0x4f66f123 // bfdot v3.4s, v9.8h, v6.2h[1]
-	WORD $0x4f47f104 // bfdot v4.4s, v8.8h, v7.2h[0]
-	WORD $0x4f47f125 // bfdot v5.4s, v9.8h, v7.2h[0]
-	ADD $12, R1, R1
-	ADD $32, R2, R2
-	SUBS $1, R0, R0
-	BNE single
-done:
-	MOVD accumulate+40(FP), R6
-	CBZ R6, fresh
-	MOVD R3, R5
-	FLDPQ 0(R5), (F6, F7)
-	WORD $0x4e26d400 // fadd v0.4s, v0.4s, v6.4s
-	WORD $0x4e27d421 // fadd v1.4s, v1.4s, v7.4s
-	ADD R4, R5, R5
-	FLDPQ 0(R5), (F6, F7)
-	WORD $0x4e26d442 // fadd v2.4s, v2.4s, v6.4s
-	WORD $0x4e27d463 // fadd v3.4s, v3.4s, v7.4s
-	ADD R4, R5, R5
-	FLDPQ 0(R5), (F6, F7)
-	WORD $0x4e26d484 // fadd v4.4s, v4.4s, v6.4s
-	WORD $0x4e27d4a5 // fadd v5.4s, v5.4s, v7.4s
-fresh:
-	MOVD bias+48(FP), R6
-	CBZ R6, nobias
-	FLDPQ 0(R6), (F6, F7)
-	WORD $0x4e26d400 // fadd v0.4s, v0.4s, v6.4s
-	WORD $0x4e27d421 // fadd v1.4s, v1.4s, v7.4s
-	WORD $0x4e26d442 // fadd v2.4s, v2.4s, v6.4s
-	WORD $0x4e27d463 // fadd v3.4s, v3.4s, v7.4s
-	WORD $0x4e26d484 // fadd v4.4s, v4.4s, v6.4s
-	WORD $0x4e27d4a5 // fadd v5.4s, v5.4s, v7.4s
-nobias:
-	MOVD residual+56(FP), R6
-	CBZ R6, store
-	MOVD ldr+64(FP), R0
-	LSL $2, R0, R0
-	MOVD R6, R5
-	FLDPQ 0(R5), (F6, F7)
-	WORD $0x4e26d400 // fadd v0.4s, v0.4s, v6.4s
-	WORD $0x4e27d421 // fadd v1.4s, v1.4s, v7.4s
-	ADD R0, R5, R5
-	FLDPQ 0(R5), (F6, F7)
-	WORD $0x4e26d442 // fadd v2.4s, v2.4s, v6.4s
-	WORD $0x4e27d463 // fadd v3.4s, v3.4s, v7.4s
-	ADD R0, R5, R5
-	FLDPQ 0(R5), (F6, F7)
-	WORD $0x4e26d484 // fadd v4.4s, v4.4s, v6.4s
-	WORD $0x4e27d4a5 // fadd v5.4s, v5.4s, v7.4s
-store:
-	MOVD R3, R5
-	FSTPQ (F0, F1), 0(R5)
-	ADD R4, R5, R5
-	FSTPQ (F2, F3), 0(R5)
-	ADD R4, R5, R5
-	FSTPQ (F4, F5), 0(R5)
-	RET
-
-// func pairs4x8NEON(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
-TEXT ·pairs4x8NEON(SB), NOSPLIT, $0-72
-	MOVD k+0(FP), R0
-	MOVD a+8(FP), R1
-	MOVD b+16(FP), R2
-	MOVD c+24(FP), R3
-	MOVD ldc+32(FP), R4
-	LSL $2, R4, R4
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	VEOR V4.B16, V4.B16, V4.B16
-	VEOR V5.B16, V5.B16, V5.B16
-	VEOR V6.B16, V6.B16, V6.B16
-	VEOR V7.B16, V7.B16, V7.B16
-	MOVD R3, R5
-	PRFM (R5), PLDL1KEEP
-	ADD R4, R5, R5
-	PRFM (R5), PLDL1KEEP
-	ADD R4, R5, R5
-	PRFM (R5), PLDL1KEEP
-	ADD R4, R5, R5
-	PRFM (R5), PLDL1KEEP
-	SUBS $4, R0, R0
-	BLT rest
-loop:
-	FMOVQ 0(R1), F8
-	FLDPQ 0(R2), (F9, F10)
-	WORD $0x4f48f120 // bfdot v0.4s, v9.8h, v8.2h[0]
-	WORD $0x4f48f141 // bfdot v1.4s, v10.8h, v8.2h[0]
-	WORD $0x4f68f122 // bfdot v2.4s, v9.8h, v8.2h[1]
-	WORD $0x4f68f143 // bfdot v3.4s, v10.8h, v8.2h[1]
-	WORD $0x4f48f924 // bfdot v4.4s, v9.8h, v8.2h[2]
-	WORD $0x4f48f945 // bfdot v5.4s, v10.8h, v8.2h[2]
-	WORD $0x4f68f926 // bfdot v6.4s, v9.8h, v8.2h[3]
-	WORD $0x4f68f947 // bfdot v7.4s, v10.8h, v8.2h[3]
-	FMOVQ 16(R1), F8
-	FLDPQ 32(R2), (F9, F10)
-	WORD $0x4f48f120 // bfdot v0.4s, v9.8h, v8.2h[0]
-	WORD $0x4f48f141 // bfdot v1.4s, v10.8h, v8.2h[0]
-	WORD $0x4f68f122 // bfdot v2.4s, v9.8h, v8.2h[1]
-	WORD $0x4f68f143 // bfdot v3.4s, v10.8h, v8.2h[1]
-	WORD $0x4f48f924 // bfdot v4.4s, v9.8h, v8.2h[2]
-	WORD $0x4f48f945 // bfdot v5.4s, v10.8h, v8.2h[2]
-	WORD $0x4f68f926 // bfdot v6.4s, v9.8h, v8.2h[3]
-	WORD $0x4f68f947 // bfdot v7.4s, v10.8h, v8.2h[3]
-	FMOVQ 32(R1), F8
-	FLDPQ 64(R2), (F9, F10)
-	WORD $0x4f48f120 // bfdot v0.4s, v9.8h, v8.2h[0]
-	WORD $0x4f48f141 // bfdot v1.4s, v10.8h, v8.2h[0]
-	WORD $0x4f68f122 // bfdot v2.4s, v9.8h, v8.2h[1]
-	WORD $0x4f68f143 // bfdot v3.4s, v10.8h, v8.2h[1]
-	WORD $0x4f48f924 // bfdot v4.4s, v9.8h, v8.2h[2]
-	WORD $0x4f48f945 // bfdot v5.4s, v10.8h, v8.2h[2]
-	WORD $0x4f68f926 // bfdot v6.4s, v9.8h, v8.2h[3]
-	WORD $0x4f68f947 // bfdot v7.4s, v10.8h, v8.2h[3]
-	FMOVQ 48(R1), F8
-	FLDPQ 96(R2), (F9, F10)
-	WORD $0x4f48f120 // bfdot v0.4s, v9.8h, v8.2h[0]
-	WORD $0x4f48f141 // bfdot v1.4s, v10.8h, v8.2h[0]
-	WORD $0x4f68f122 // bfdot v2.4s, v9.8h, v8.2h[1]
-	WORD $0x4f68f143 // bfdot v3.4s, v10.8h, v8.2h[1]
-	WORD $0x4f48f924 // bfdot v4.4s, v9.8h, v8.2h[2]
-	WORD $0x4f48f945 // bfdot v5.4s, v10.8h, v8.2h[2]
-	WORD $0x4f68f926 // bfdot v6.4s, v9.8h, v8.2h[3]
-	WORD $0x4f68f947 // bfdot v7.4s, v10.8h, v8.2h[3]
-	ADD $64, R1, R1
-	ADD $128, R2, R2
-	SUBS $4, R0, R0
-	BGE loop
-rest:
-	ADDS $4, R0, R0
-	BEQ done
-single:
-	FMOVQ 0(R1), F8
-	FLDPQ 0(R2), (F9, F10)
-	WORD $0x4f48f120 // bfdot v0.4s, v9.8h, v8.2h[0]
-	WORD $0x4f48f141 // bfdot v1.4s, v10.8h, v8.2h[0]
-	WORD $0x4f68f122 // bfdot v2.4s, v9.8h, v8.2h[1]
-	WORD $0x4f68f143 // bfdot v3.4s, v10.8h, v8.2h[1]
-	WORD $0x4f48f924 // bfdot v4.4s, v9.8h, v8.2h[2]
-	WORD $0x4f48f945 // bfdot v5.4s, v10.8h, v8.2h[2]
-	WORD $0x4f68f926 // bfdot v6.4s, v9.8h, v8.2h[3]
-	WORD $0x4f68f947 // bfdot v7.4s, v10.8h, v8.2h[3]
-	ADD $16, R1, R1
-	ADD $32, R2, R2
-	SUBS $1, R0, R0
-	BNE single
-done:
-	MOVD accumulate+40(FP), R6
-	CBZ R6, fresh
-	MOVD R3, R5
-	FLDPQ 0(R5), (F8, F9)
-	WORD $0x4e28d400 // fadd v0.4s, v0.4s, v8.4s
-	WORD $0x4e29d421 // fadd v1.4s, v1.4s, v9.4s
-	ADD R4, R5, R5
-	FLDPQ 0(R5), (F8, F9)
-	WORD $0x4e28d442 // fadd v2.4s, v2.4s, v8.4s
-	WORD $0x4e29d463 // fadd v3.4s, v3.4s, v9.4s
-	ADD R4, R5, R5
-	FLDPQ 0(R5), (F8, F9)
-	WORD $0x4e28d484 // fadd v4.4s, v4.4s, v8.4s
-	WORD $0x4e29d4a5 // fadd v5.4s, v5.4s, v9.4s
-	ADD R4, R5, R5
-	FLDPQ 0(R5), (F8, F9)
-	WORD $0x4e28d4c6 // fadd v6.4s, v6.4s, v8.4s
-	WORD $0x4e29d4e7 // fadd v7.4s, v7.4s, v9.4s
-fresh:
-	MOVD bias+48(FP), R6
-	CBZ R6, nobias
-	FLDPQ 0(R6), (F8, F9)
-	WORD $0x4e28d400 // fadd v0.4s, v0.4s, v8.4s
-	WORD $0x4e29d421 // fadd v1.4s, v1.4s, v9.4s
-	WORD $0x4e28d442 // fadd v2.4s, v2.4s, v8.4s
-	WORD $0x4e29d463 // fadd v3.4s, v3.4s, v9.4s
-	WORD $0x4e28d484 // fadd v4.4s, v4.4s, v8.4s
-	WORD $0x4e29d4a5 // fadd v5.4s, v5.4s, v9.4s
-	WORD $0x4e28d4c6 // fadd v6.4s, v6.4s, v8.4s
-	WORD $0x4e29d4e7 // fadd v7.4s, v7.4s, v9.4s
-nobias:
-	MOVD residual+56(FP), R6
-	CBZ R6, store
-	MOVD ldr+64(FP), R0
-	LSL $2, R0, R0
-	MOVD R6, R5
-	FLDPQ 0(R5), (F8, F9)
-	WORD $0x4e28d400 // fadd v0.4s, v0.4s, v8.4s
-	WORD $0x4e29d421 // fadd v1.4s, v1.4s, v9.4s
-	ADD R0, R5, R5
-	FLDPQ 0(R5), (F8, F9)
-	WORD $0x4e28d442 // fadd v2.4s, v2.4s, v8.4s
-	WORD $0x4e29d463 // fadd v3.4s, v3.4s, v9.4s
-	ADD R0, R5, R5
-	FLDPQ 0(R5), (F8, F9)
-	WORD $0x4e28d484 // fadd v4.4s, v4.4s, v8.4s
-	WORD $0x4e29d4a5 // fadd v5.4s, v5.4s, v9.4s
-	ADD R0, R5, R5
-	FLDPQ 0(R5), (F8, F9)
-	WORD $0x4e28d4c6 // fadd v6.4s, v6.4s, v8.4s
-	WORD $0x4e29d4e7 // fadd v7.4s, v7.4s, v9.4s
-store:
-	MOVD R3, R5
-	FSTPQ (F0, F1), 0(R5)
-	ADD R4, R5, R5
-	FSTPQ (F2, F3), 0(R5)
-	ADD R4, R5, R5
-	FSTPQ (F4, F5), 0(R5)
-	ADD R4, R5, R5
-	FSTPQ (F6, F7), 0(R5)
-	RET
-
-// func pairs5x8NEON(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
-TEXT ·pairs5x8NEON(SB), NOSPLIT, $0-72
-	MOVD k+0(FP), R0
-	MOVD a+8(FP), R1
-	MOVD b+16(FP), R2
-	MOVD c+24(FP), R3
-	MOVD ldc+32(FP), R4
-	LSL $2, R4, R4
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	VEOR V4.B16, V4.B16, V4.B16
-	VEOR V5.B16, V5.B16, V5.B16
-	VEOR V6.B16, V6.B16, V6.B16
-	VEOR V7.B16, V7.B16, V7.B16
-	VEOR V8.B16, V8.B16, V8.B16
-	VEOR V9.B16, V9.B16, V9.B16
-	MOVD R3, R5
-	PRFM (R5), PLDL1KEEP
-	ADD R4, R5, R5
-	PRFM (R5), PLDL1KEEP
-	ADD R4, R5, R5
-	PRFM (R5), PLDL1KEEP
-	ADD R4, R5, R5
-	PRFM (R5), PLDL1KEEP
-	ADD R4, R5, R5
-	PRFM (R5), PLDL1KEEP
-	SUBS $4, R0, R0
-	BLT rest
-loop:
-	FLDPQ 0(R1), (F10, F11)
-	FLDPQ 32(R1), (F12, F13)
-	FMOVQ 64(R1), F14
-	FLDPQ 0(R2), (F15, F16)
-	WORD $0x4f4af1e0 // bfdot v0.4s, v15.8h, v10.2h[0]
-	WORD $0x4f4af201 // bfdot v1.4s, v16.8h, v10.2h[0]
-	WORD $0x4f6af1e2 // bfdot v2.4s, v15.8h, v10.2h[1]
-	WORD $0x4f6af203 // bfdot v3.4s, v16.8h, v10.2h[1]
-	WORD $0x4f4af9e4 // bfdot v4.4s, v15.8h, v10.2h[2]
-	WORD $0x4f4afa05 // bfdot v5.4s, v16.8h, v10.2h[2]
-	WORD $0x4f6af9e6 // bfdot v6.4s, v15.8h, v10.2h[3]
-	WORD $0x4f6afa07 // bfdot v7.4s, v16.8h, v10.2h[3]
-	WORD $0x4f4bf1e8 // bfdot v8.4s, v15.8h, v11.2h[0]
-	WORD $0x4f4bf209 // bfdot v9.4s, v16.8h, v11.2h[0]
-	FLDPQ 32(R2), (F10, F15)
-	WORD $0x4f6bf140 // bfdot v0.4s, v10.8h, v11.2h[1]
-	WORD $0x4f6bf1e1 // bfdot v1.4s, v15.8h, v11.2h[1]
-	WORD $0x4f4bf942 // bfdot v2.4s, v10.8h, v11.2h[2]
-	WORD $0x4f4bf9e3 // bfdot v3.4s, v15.8h, v11.2h[2]
-	WORD $0x4f6bf944 // bfdot v4.4s, v10.8h, v11.2h[3]
-	WORD $0x4f6bf9e5 // bfdot v5.4s, v15.8h, v11.2h[3]
-	WORD $0x4f4cf146 // bfdot v6.4s, v10.8h, v12.2h[0]
-	WORD $0x4f4cf1e7 // bfdot v7.4s, v15.8h, v12.2h[0]
-	WORD $0x4f6cf148 // bfdot v8.4s, v10.8h, v12.2h[1]
-	WORD $0x4f6cf1e9 // bfdot v9.4s, v15.8h, v12.2h[1]
-	FLDPQ 64(R2), (F10, F11)
-	WORD $0x4f4cf940 // bfdot v0.4s, v10.8h, v12.2h[2]
-	WORD $0x4f4cf961 // bfdot v1.4s, v11.8h, v12.2h[2]
-	WORD $0x4f6cf942 // bfdot v2.4s, v10.8h, v12.2h[3]
-	WORD $0x4f6cf963 // bfdot v3.4s, v11.8h, v12.2h[3]
-	WORD $0x4f4df144 // bfdot v4.4s, v10.8h, v13.2h[0]
-	WORD $0x4f4df165 // bfdot v5.4s, v11.8h, v13.2h[0]
-	WORD $0x4f6df146 // bfdot v6.4s, v10.8h, v13.2h[1]
-	WORD $0x4f6df167 // bfdot v7.4s, v11.8h, v13.2h[1]
-	WORD $0x4f4df948 // bfdot v8.4s, v10.8h, v13.2h[2]
-	WORD $0x4f4df969 // bfdot v9.4s, v11.8h, v13.2h[2]
-	FLDPQ 96(R2), (F10, F11)
-	WORD $0x4f6df940 // bfdot v0.4s, v10.8h, v13.2h[3]
-	WORD $0x4f6df961 // bfdot v1.4s, v11.8h, v13.2h[3]
-	WORD $0x4f4ef142 // bfdot v2.4s, v10.8h, v14.2h[0]
-	WORD $0x4f4ef163 // bfdot v3.4s, v11.8h, v14.2h[0]
-	WORD $0x4f6ef144 // bfdot v4.4s, v10.8h, v14.2h[1]
-	WORD $0x4f6ef165 // bfdot v5.4s, v11.8h, v14.2h[1]
-	WORD $0x4f4ef946 // bfdot v6.4s, v10.8h, v14.2h[2]
-	WORD $0x4f4ef967 // bfdot v7.4s, v11.8h, v14.2h[2]
-	WORD $0x4f6ef948 // bfdot v8.4s, v10.8h, v14.2h[3]
-	WORD $0x4f6ef969 // bfdot v9.4s, v11.8h, v14.2h[3]
+	WORD $0x6e5bef00 // bfmmla v0.4s, v24.8h, v27.8h
+	WORD $0x6e5cef01 // bfmmla v1.4s, v24.8h, v28.8h
+	WORD $0x6e5bef28 // bfmmla v8.4s, v25.8h, v27.8h
+	WORD $0x6e5cef29 // bfmmla v9.4s, v25.8h, v28.8h
+	WORD $0x6e5bef50 // bfmmla v16.4s, v26.8h, v27.8h
+	WORD $0x6e5cef51 // bfmmla v17.4s, v26.8h, v28.8h
+	FLDPQ 160(R2), (F27, F28)
+	WORD $0x6e5bef02 // bfmmla v2.4s, v24.8h, v27.8h
+	WORD $0x6e5cef03 // bfmmla v3.4s, v24.8h, v28.8h
+	WORD $0x6e5bef2a // bfmmla v10.4s, v25.8h, v27.8h
+	WORD $0x6e5cef2b // bfmmla v11.4s, v25.8h, v28.8h
+	WORD $0x6e5bef52 // bfmmla v18.4s, v26.8h, v27.8h
+	WORD $0x6e5cef53 // bfmmla v19.4s, v26.8h, v28.8h
+	FLDPQ 192(R2), (F27, F28)
+	WORD $0x6e5bef04 // bfmmla v4.4s, v24.8h, v27.8h
+	WORD $0x6e5cef05 // bfmmla v5.4s, v24.8h, v28.8h
+	WORD $0x6e5bef2c // bfmmla v12.4s, v25.8h, v27.8h
+	WORD $0x6e5cef2d // bfmmla v13.4s, v25.8h, v28.8h
+	WORD $0x6e5bef54 // bfmmla v20.4s, v26.8h, v27.8h
+	WORD $0x6e5cef55 // bfmmla v21.4s, v26.8h, v28.8h
+	FLDPQ 224(R2), (F27, F28)
+	WORD $0x6e5bef06 // bfmmla v6.4s, v24.8h, v27.8h
+	WORD $0x6e5cef07 // bfmmla v7.4s, v24.8h, v28.8h
+	WORD $0x6e5bef2e // bfmmla v14.4s, v25.8h, v27.8h
+	WORD $0x6e5cef2f // bfmmla v15.4s, v25.8h, v28.8h
+	WORD $0x6e5bef56 // bfmmla v22.4s, v26.8h, v27.8h
+	WORD $0x6e5cef57 // bfmmla v23.4s, v26.8h, v28.8h
 	ADD $80, R1, R1
-	ADD $128, R2, R2
-	SUBS $4, R0, R0
+	ADD $256, R2, R2
+	SUBS $2, R6, R6
 	BGE loop
 rest:
-	ADDS $4, R0, R0
-	BEQ done
-single:
-	FMOVQ 0(R1), F10
-	FMOVS 16(R1), F11
-	FLDPQ 0(R2), (F12, F13)
-	WORD $0x4f4af180 // bfdot v0.4s, v12.8h, v10.2h[0]
-	WORD $0x4f4af1a1 // bfdot v1.4s, v13.8h, v10.2h[0]
-	WORD $0x4f6af182 // bfdot v2.4s, v12.8h, v10.2h[1]
-	WORD $0x4f6af1a3 // bfdot v3.4s, v13.8h, v10.2h[1]
-	WORD $0x4f4af984 // bfdot v4.4s, v12.8h, v10.2h[2]
-	WORD $0x4f4af9a5 // bfdot v5.4s, v13.8h, v10.2h[2]
-	WORD $0x4f6af986 // bfdot v6.4s, v12.8h, v10.2h[3]
-	WORD $0x4f6af9a7 // bfdot v7.4s, v13.8h, v10.2h[3]
-	WORD $0x4f4bf188 // bfdot v8.4s, v12.8h, v11.2h[0]
-	WORD $0x4f4bf1a9 // bfdot v9.4s, v13.8h, v11.2h[0]
-	ADD $20, R1, R1
-	ADD $32, R2, R2
-	SUBS $1, R0, R0
-	BNE single
-done:
+	ADDS $2, R6, R6
+	BEQ quads
+	FLDPQ 0(R1), (F24, F25)
+	FMOVD 32(R1), F26
+	FLDPQ 0(R2), (F27, F28)
+	WORD $0x6e5bef00 // bfmmla v0.4s, v24.8h, v27.8h
+	WORD $0x6e5cef01 // bfmmla v1.4s, v24.8h, v28.8h
+	WORD $0x6e5bef28 // bfmmla v8.4s, v25.8h, v27.8h
+	WORD $0x6e5cef29 // bfmmla v9.4s, v25.8h, v28.8h
+	WORD $0x6e5bef50 // bfmmla v16.4s, v26.8h, v27.8h
+	WORD $0x6e5cef51 // bfmmla v17.4s, v26.8h, v28.8h
+	FLDPQ 32(R2), (F27, F28)
+	WORD $0x6e5bef02 // bfmmla v2.4s, v24.8h, v27.8h
+	WORD $0x6e5cef03 // bfmmla v3.4s, v24.8h, v28.8h
+	WORD $0x6e5bef2a // bfmmla v10.4s, v25.8h, v27.8h
+	WORD $0x6e5cef2b // bfmmla v11.4s, v25.8h, v28.8h
+	WORD $0x6e5bef52 // bfmmla v18.4s, v26.8h, v27.8h
+	WORD $0x6e5cef53 // bfmmla v19.4s, v26.8h, v28.8h
+	FLDPQ 64(R2), (F27, F28)
+	WORD $0x6e5bef04 // bfmmla v4.4s, v24.8h, v27.8h
+	WORD $0x6e5cef05 // bfmmla v5.4s, v24.8h, v28.8h
+	WORD $0x6e5bef2c // bfmmla v12.4s, v25.8h, v27.8h
+	WORD $0x6e5cef2d // bfmmla v13.4s, v25.8h, v28.8h
+	WORD $0x6e5bef54 // bfmmla v20.4s, v26.8h, v27.8h
+	WORD $0x6e5cef55 // bfmmla v21.4s, v26.8h, v28.8h
+	FLDPQ 96(R2), (F27, F28)
+	WORD $0x6e5bef06 // bfmmla v6.4s, v24.8h, v27.8h
+	WORD $0x6e5cef07 // bfmmla v7.4s, v24.8h, v28.8h
+	WORD $0x6e5bef2e // bfmmla v14.4s, v25.8h, v27.8h
+	WORD $0x6e5cef2f // bfmmla v15.4s, v25.8h, v28.8h
+	WORD $0x6e5bef56 // bfmmla v22.4s, v26.8h, v27.8h
+	WORD $0x6e5cef57 // bfmmla v23.4s, v26.8h, v28.8h
+	ADD $40, R1, R1
+	ADD $128, R2, R2
+quads:
+	VTRN1 V1.D2, V0.D2, V24.D2
+	VTRN2 V1.D2, V0.D2, V0.D2
+	VTRN1 V3.D2, V2.D2, V1.D2
+	VTRN2 V3.D2, V2.D2, V2.D2
+	VTRN1 V5.D2, V4.D2, V3.D2
+	VTRN2 V5.D2, V4.D2, V4.D2
+	VTRN1 V7.D2, V6.D2, V5.D2
+	VTRN2 V7.D2, V6.D2, V6.D2
+	VTRN1 V9.D2, V8.D2, V7.D2
+	VTRN2 V9.D2, V8.D2, V8.D2
+	VTRN1 V11.D2, V10.D2, V9.D2
+	VTRN2 V11.D2, V10.D2, V10.D2
+	VTRN1 V13.D2, V12.D2, V11.D2
+	VTRN2 V13.D2, V12.D2, V12.D2
+	VTRN1 V15.D2, V14.D2, V13.D2
+	VTRN2 V15.D2, V14.D2, V14.D2
+	VTRN1 V17.D2, V16.D2, V15.D2
+	VTRN2 V17.D2, V16.D2, V16.D2
+	VTRN1 V19.D2, V18.D2, V16.D2
+	VTRN2 V19.D2, V18.D2, V17.D2
+	VTRN1 V21.D2, V20.D2, V17.D2
+	VTRN2 V21.D2, V20.D2, V18.D2
+	VTRN1 V23.D2, V22.D2, V18.D2
+	VTRN2 V23.D2, V22.D2, V19.D2
+	TBZ $0, R0, even
+	FMOVQ 0(R1), F19
+	FMOVS 16(R1), F20
+	FLDPQ 0(R2), (F21, F22)
+	FLDPQ 32(R2), (F23, F25)
+	WORD $0x4f53f2b8 // bfdot v24.4s, v21.8h, v19.2h[0]
+	WORD $0x4f53f2c1 // bfdot v1.4s, v22.8h, v19.2h[0]
+	WORD $0x4f53f2e3 // bfdot v3.4s, v23.8h, v19.2h[0]
+	WORD $0x4f53f325 // bfdot v5.4s, v25.8h, v19.2h[0]
+	WORD $0x4f73f2a0 // bfdot v0.4s, v21.8h, v19.2h[1]
+	WORD $0x4f73f2c2 // bfdot v2.4s, v22.8h, v19.2h[1]
+	WORD $0x4f73f2e4 // bfdot v4.4s, v23.8h, v19.2h[1]
+	WORD $0x4f73f326 // bfdot v6.4s, v25.8h, v19.2h[1]
+	WORD $0x4f53faa7 // bfdot v7.4s, v21.8h, v19.2h[2]
+	WORD $0x4f53fac9 // bfdot v9.4s, v22.8h, v19.2h[2]
+	WORD $0x4f53faeb // bfdot v11.4s, v23.8h, v19.2h[2]
+	WORD $0x4f53fb2d // bfdot v13.4s, v25.8h, v19.2h[2]
+	WORD $0x4f73faa8 // bfdot v8.4s, v21.8h, v19.2h[3]
+	WORD $0x4f73faca // bfdot v10.4s, v22.8h, v19.2h[3]
+	WORD $0x4f73faec // bfdot v12.4s, v23.8h, v19.2h[3]
+	WORD $0x4f73fb2e // bfdot v14.4s, v25.8h, v19.2h[3]
+	WORD $0x4f54f2af // bfdot v15.4s, v21.8h, v20.2h[0]
+	WORD $0x4f54f2d0 // bfdot v16.4s, v22.8h, v20.2h[0]
+	WORD $0x4f54f2f1 // bfdot v17.4s, v23.8h, v20.2h[0]
+	WORD $0x4f54f332 // bfdot v18.4s, v25.8h, v20.2h[0]
+even:
 	MOVD accumulate+40(FP), R6
 	CBZ R6, fresh
 	MOVD R3, R5
-	FLDPQ 0(R5), (F10, F11)
-	WORD $0x4e2ad400 // fadd v0.4s, v0.4s, v10.4s
-	WORD $0x4e2bd421 // fadd v1.4s, v1.4s, v11.4s
+	FLDPQ 0(R5), (F19, F20)
+	WORD $0x4e33d718 // fadd v24.4s, v24.4s, v19.4s
+	WORD $0x4e34d421 // fadd v1.4s, v1.4s, v20.4s
+	FLDPQ 32(R5), (F19, F20)
+	WORD $0x4e33d463 // fadd v3.4s, v3.4s, v19.4s
+	WORD $0x4e34d4a5 // fadd v5.4s, v5.4s, v20.4s
 	ADD R4, R5, R5
-	FLDPQ 0(R5), (F10, F11)
-	WORD $0x4e2ad442 // fadd v2.4s, v2.4s, v10.4s
-	WORD $0x4e2bd463 // fadd v3.4s, v3.4s, v11.4s
+	FLDPQ 0(R5), (F19, F20)
+	WORD $0x4e33d400 // fadd v0.4s, v0.4s, v19.4s
+	WORD $0x4e34d442 // fadd v2.4s, v2.4s, v20.4s
+	FLDPQ 32(R5), (F19, F20)
+	WORD $0x4e33d484 // fadd v4.4s, v4.4s, v19.4s
+	WORD $0x4e34d4c6 // fadd v6.4s, v6.4s, v20.4s
 	ADD R4, R5, R5
-	FLDPQ 0(R5), (F10, F11)
-	WORD $0x4e2ad484 // fadd v4.4s, v4.4s, v10.4s
-	WORD $0x4e2bd4a5 // fadd v5.4s, v5.4s, v11.4s
+	FLDPQ 0(R5), (F19, F20)
+	WORD $0x4e33d4e7 // fadd v7.4s, v7.4s, v19.4s
+	WORD $0x4e34d529 // fadd v9.4s, v9.4s, v20.4s
+	FLDPQ 32(R5), (F19, F20)
+	WORD $0x4e33d56b // fadd v11.4s, v11.4s, v19.4s
+	WORD $0x4e34d5ad // fadd v13.4s, v13.4s, v20.4s
 	ADD R4, R5, R5
-	FLDPQ 0(R5), (F10, F11)
-	WORD $0x4e2ad4c6 // fadd v6.4s, v6.4s, v10.4s
-	WORD $0x4e2bd4e7 // fadd v7.4s, v7.4s, v11.4s
+	FLDPQ 0(R5), (F19, F20)
+	WORD $0x4e33d508 // fadd v8.4s, v8.4s, v19.4s
+	WORD $0x4e34d54a // fadd v10.4s, v10.4s, v20.4s
+	FLDPQ 32(R5), (F19, F20)
+	WORD $0x4e33d58c // fadd v12.4s, v12.4s, v19.4s
+	WORD $0x4e34d5ce // fadd v14.4s, v14.4s, v20.4s
 	ADD R4, R5, R5
-	FLDPQ 0(R5), (F10, F11)
-	WORD $0x4e2ad508 // fadd v8.4s, v8.4s, v10.4s
-	WORD $0x4e2bd529 // fadd v9.4s, v9.4s, v11.4s
+	FLDPQ 0(R5), (F19, F20)
+	WORD $0x4e33d5ef // fadd v15.4s, v15.4s, v19.4s
+	WORD $0x4e34d610 // fadd v16.4s, v16.4s, v20.4s
+	FLDPQ 32(R5), (F19, F20)
+	WORD $0x4e33d631 // fadd v17.4s, v17.4s, v19.4s
+	WORD $0x4e34d652 // fadd v18.4s, v18.4s, v20.4s
 fresh:
 	MOVD bias+48(FP), R6
 	CBZ R6, nobias
-	FLDPQ 0(R6), (F10, F11)
-	WORD $0x4e2ad400 // fadd v0.4s, v0.4s, v10.4s
-	WORD $0x4e2bd421 // fadd v1.4s, v1.4s, v11.4s
-	WORD $0x4e2ad442 // fadd v2.4s, v2.4s, v10.4s
-	WORD $0x4e2bd463 // fadd v3.4s, v3.4s, v11.4s
-	WORD $0x4e2ad484 // fadd v4.4s, v4.4s, v10.4s
-	WORD $0x4e2bd4a5 // fadd v5.4s, v5.4s, v11.4s
-	WORD $0x4e2ad4c6 // fadd v6.4s, v6.4s, v10.4s
-	WORD $0x4e2bd4e7 // fadd v7.4s, v7.4s, v11.4s
-	WORD $0x4e2ad508 // fadd v8.4s, v8.4s, v10.4s
-	WORD $0x4e2bd529 // fadd v9.4s, v9.4s, v11.4s
+	FLDPQ 0(R6), (F19, F20)
+	WORD $0x4e33d718 // fadd v24.4s, v24.4s, v19.4s
+	WORD $0x4e34d421 // fadd v1.4s, v1.4s, v20.4s
+	WORD $0x4e33d400 // fadd v0.4s, v0.4s, v19.4s
+	WORD $0x4e34d442 // fadd v2.4s, v2.4s, v20.4s
+	WORD $0x4e33d4e7 // fadd v7.4s, v7.4s, v19.4s
+	WORD $0x4e34d529 // fadd v9.4s, v9.4s, v20.4s
+	WORD $0x4e33d508 // fadd v8.4s, v8.4s, v19.4s
+	WORD $0x4e34d54a // fadd v10.4s, v10.4s, v20.4s
+	WORD $0x4e33d5ef // fadd v15.4s, v15.4s, v19.4s
+	WORD $0x4e34d610 // fadd v16.4s, v16.4s, v20.4s
+	FLDPQ 32(R6), (F19, F20)
+	WORD $0x4e33d463 // fadd v3.4s, v3.4s, v19.4s
+	WORD $0x4e34d4a5 // fadd v5.4s, v5.4s, v20.4s
+	WORD $0x4e33d484 // fadd v4.4s, v4.4s, v19.4s
+	WORD $0x4e34d4c6 // fadd v6.4s, v6.4s, v20.4s
+	WORD $0x4e33d56b // fadd v11.4s, v11.4s, v19.4s
+	WORD $0x4e34d5ad // fadd v13.4s, v13.4s, v20.4s
+	WORD $0x4e33d58c // fadd v12.4s, v12.4s, v19.4s
+	WORD $0x4e34d5ce // fadd v14.4s, v14.4s, v20.4s
+	WORD $0x4e33d631 // fadd v17.4s, v17.4s, v19.4s
+	WORD $0x4e34d652 // fadd v18.4s, v18.4s, v20.4s
 nobias:
 	MOVD residual+56(FP), R6
 	CBZ R6, store
 	MOVD ldr+64(FP), R0
 	LSL $2, R0, R0
 	MOVD R6, R5
-	FLDPQ 0(R5), (F10, F11)
-	WORD $0x4e2ad400 // fadd v0.4s, v0.4s, v10.4s
-	WORD $0x4e2bd421 // fadd v1.4s, v1.4s, v11.4s
+	FLDPQ 0(R5), (F19, F20)
+	WORD $0x4e33d718 // fadd v24.4s, v24.4s, v19.4s
+	WORD $0x4e34d421 // fadd v1.4s, v1.4s, v20.4s
+	FLDPQ 32(R5), (F19, F20)
+	WORD $0x4e33d463 // fadd v3.4s, v3.4s, v19.4s
+	WORD $0x4e34d4a5 // fadd v5.4s, v5.4s, v20.4s
 	ADD R0, R5, R5
-	FLDPQ 0(R5), (F10, F11)
-	WORD $0x4e2ad442 // fadd v2.4s, v2.4s, v10.4s
-	WORD $0x4e2bd463 // fadd v3.4s, v3.4s, v11.4s
+	FLDPQ 0(R5), (F19, F20)
+	WORD $0x4e33d400 // fadd v0.4s, v0.4s, v19.4s
+	WORD $0x4e34d442 // fadd v2.4s, v2.4s, v20.4s
+	FLDPQ 32(R5), (F19, F20)
+	WORD $0x4e33d484 // fadd v4.4s, v4.4s, v19.4s
+	WORD $0x4e34d4c6 // fadd v6.4s, v6.4s, v20.4s
 	ADD R0, R5, R5
-	FLDPQ 0(R5), (F10, F11)
-	WORD $0x4e2ad484 // fadd v4.4s, v4.4s, v10.4s
-	WORD $0x4e2bd4a5 // fadd v5.4s, v5.4s, v11.4s
+	FLDPQ 0(R5), (F19, F20)
+	WORD $0x4e33d4e7 // fadd v7.4s, v7.4s, v19.4s
+	WORD $0x4e34d529 // fadd v9.4s, v9.4s, v20.4s
+	FLDPQ 32(R5), (F19, F20)
+	WORD $0x4e33d56b // fadd v11.4s, v11.4s, v19.4s
+	WORD $0x4e34d5ad // fadd v13.4s, v13.4s, v20.4s
 	ADD R0, R5, R5
-	FLDPQ 0(R5), (F10, F11)
-	WORD $0x4e2ad4c6 // fadd v6.4s, v6.4s, v10.4s
-	WORD $0x4e2bd4e7 // fadd v7.4s, v7.4s, v11.4s
+	FLDPQ 0(R5), (F19, F20)
+	WORD $0x4e33d508 // fadd v8.4s, v8.4s, v19.4s
+	WORD $0x4e34d54a // fadd v10.4s, v10.4s, v20.4s
+	FLDPQ 32(R5), (F19, F20)
+	WORD $0x4e33d58c // fadd v12.4s, v12.4s, v19.4s
+	WORD $0x4e34d5ce // fadd v14.4s, v14.4s, v20.4s
 	ADD R0, R5, R5
-	FLDPQ 0(R5), (F10, F11)
-	WORD $0x4e2ad508 // fadd v8.4s, v8.4s, v10.4s
-	WORD $0x4e2bd529 // fadd v9.4s, v9.4s, v11.4s
+	FLDPQ 0(R5), (F19, F20)
+	WORD $0x4e33d5ef // fadd v15.4s, v15.4s, v19.4s
+	WORD $0x4e34d610 // fadd v16.4s, v16.4s, v20.4s
+	FLDPQ 32(R5), (F19, F20)
+	WORD $0x4e33d631 // fadd v17.4s, v17.4s, v19.4s
+	WORD $0x4e34d652 // fadd v18.4s, v18.4s, v20.4s
 store:
 	MOVD R3, R5
-	FSTPQ (F0, F1), 0(R5)
+	FSTPQ (F24, F1), 0(R5)
+	FSTPQ (F3, F5), 32(R5)
 	ADD R4, R5, R5
-	FSTPQ (F2, F3), 0(R5)
+	FSTPQ (F0, F2), 0(R5)
+	FSTPQ (F4, F6), 32(R5)
 	ADD R4, R5, R5
-	FSTPQ (F4, F5), 0(R5)
+	FSTPQ (F7, F9), 0(R5)
+	FSTPQ (F11, F13), 32(R5)
 	ADD R4, R5, R5
-	FSTPQ (F6, F7), 0(R5)
+	FSTPQ (F8, F10), 0(R5)
+	FSTPQ (F12, F14), 32(R5)
 	ADD R4, R5, R5
-	FSTPQ (F8, F9), 0(R5)
+	FSTPQ (F15, F16), 0(R5)
+	FSTPQ (F17, F18), 32(R5)
 	RET
 
-// func pairs6x8NEON(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
-TEXT ·pairs6x8NEON(SB), NOSPLIT, $0-72
+// func pairs6x16NEON(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
+TEXT ·pairs6x16NEON(SB), NOSPLIT, $0-72
 	MOVD k+0(FP), R0
 	MOVD a+8(FP), R1
 	MOVD b+16(FP), R2
 	MOVD c+24(FP), R3
 	MOVD ldc+32(FP), R4
 	LSL $2, R4, R4
+	MOVD R3, R5
+	PRFM (R5), PLDL1KEEP
+	ADD R4, R5, R5
+	PRFM (R5), PLDL1KEEP
+	ADD R4, R5, R5
+	PRFM (R5), PLDL1KEEP
+	ADD R4, R5, R5
+	PRFM (R5), PLDL1KEEP
+	ADD R4, R5, R5
+	PRFM (R5), PLDL1KEEP
+	ADD R4, R5, R5
+	PRFM (R5), PLDL1KEEP
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
@@ -1952,189 +1092,1197 @@ TEXT ·pairs6x8NEON(SB), NOSPLIT, $0-72
 	VEOR V9.B16, V9.B16, V9.B16
 	VEOR V10.B16, V10.B16, V10.B16
 	VEOR V11.B16, V11.B16, V11.B16
-	MOVD R3, R5
-	PRFM (R5), PLDL1KEEP
-	ADD R4, R5, R5
-	PRFM (R5), PLDL1KEEP
-	ADD R4, R5, R5
-	PRFM (R5), PLDL1KEEP
-	ADD R4, R5, R5
-	PRFM (R5), PLDL1KEEP
-	ADD R4, R5, R5
-	PRFM (R5), PLDL1KEEP
-	ADD R4, R5, R5
-	PRFM (R5), PLDL1KEEP
-	SUBS $4, R0, R0
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16
+	VEOR V20.B16, V20.B16, V20.B16
+	VEOR V21.B16, V21.B16, V21.B16
+	VEOR V22.B16, V22.B16, V22.B16
+	VEOR V23.B16, V23.B16, V23.B16
+	LSR $1, R0, R6
+	SUBS $2, R6, R6
 	BLT rest
 loop:
-	FLDPQ 0(R1), (F12, F13)
-	FMOVQ 32(R1), F14
-	FLDPQ 0(R2), (F15, F16)
-	WORD $0x4f4cf1e0 // bfdot v0.4s, v15.8h, v12.2h[0]
-	WORD $0x4f4cf201 // bfdot v1.4s, v16.8h, v12.2h[0]
-	WORD $0x4f6cf1e2 // bfdot v2.4s, v15.8h, v12.2h[1]
-	WORD $0x4f6cf203 // bfdot v3.4s, v16.8h, v12.2h[1]
-	WORD $0x4f4cf9e4 // bfdot v4.4s, v15.8h, v12.2h[2]
-	WORD $0x4f4cfa05 // bfdot v5.4s, v16.8h, v12.2h[2]
-	WORD $0x4f6cf9e6 // bfdot v6.4s, v15.8h, v12.2h[3]
-	WORD $0x4f6cfa07 // bfdot v7.4s, v16.8h, v12.2h[3]
-	WORD $0x4f4df1e8 // bfdot v8.4s, v15.8h, v13.2h[0]
-	WORD $0x4f4df209 // bfdot v9.4s, v16.8h, v13.2h[0]
-	WORD $0x4f6df1ea // bfdot v10.4s, v15.8h, v13.2h[1]
-	WORD $0x4f6df20b // bfdot v11.4s, v16.8h, v13.2h[1]
-	FLDPQ 32(R2), (F12, F15)
-	WORD $0x4f4df980 // bfdot v0.4s, v12.8h, v13.2h[2]
-	WORD $0x4f4df9e1 // bfdot v1.4s, v15.8h, v13.2h[2]
-	WORD $0x4f6df982 // bfdot v2.4s, v12.8h, v13.2h[3]
-	WORD $0x4f6df9e3 // bfdot v3.4s, v15.8h, v13.2h[3]
-	WORD $0x4f4ef184 // bfdot v4.4s, v12.8h, v14.2h[0]
-	WORD $0x4f4ef1e5 // bfdot v5.4s, v15.8h, v14.2h[0]
-	WORD $0x4f6ef186 // bfdot v6.4s, v12.8h, v14.2h[1]
-	WORD $0x4f6ef1e7 // bfdot v7.4s, v15.8h, v14.2h[1]
-	WORD $0x4f4ef988 // bfdot v8.4s, v12.8h, v14.2h[2]
-	WORD $0x4f4ef9e9 // bfdot v9.4s, v15.8h, v14.2h[2]
-	WORD $0x4f6ef98a // bfdot v10.4s, v12.8h, v14.2h[3]
-	WORD $0x4f6ef9eb // bfdot v11.4s, v15.8h, v14.2h[3]
-	FLDPQ 48(R1), (F12, F13)
-	FMOVQ 80(R1), F14
-	FLDPQ 64(R2), (F15, F16)
-	WORD $0x4f4cf1e0 // bfdot v0.4s, v15.8h, v12.2h[0]
-	WORD $0x4f4cf201 // bfdot v1.4s, v16.8h, v12.2h[0]
-	WORD $0x4f6cf1e2 // bfdot v2.4s, v15.8h, v12.2h[1]
-	WORD $0x4f6cf203 // bfdot v3.4s, v16.8h, v12.2h[1]
-	WORD $0x4f4cf9e4 // bfdot v4.4s, v15.8h, v12.2h[2]
-	WORD $0x4f4cfa05 // bfdot v5.4s, v16.8h, v12.2h[2]
-	WORD $0x4f6cf9e6 // bfdot v6.4s, v15.8h, v12.2h[3]
-	WORD $0x4f6cfa07 // bfdot v7.4s, v16.8h, v12.2h[3]
-	WORD $0x4f4df1e8 // bfdot v8.4s, v15.8h, v13.2h[0]
-	WORD $0x4f4df209 // bfdot v9.4s, v16.8h, v13.2h[0]
-	WORD $0x4f6df1ea // bfdot v10.4s, v15.8h, v13.2h[1]
-	WORD $0x4f6df20b // bfdot v11.4s, v16.8h, v13.2h[1]
-	FLDPQ 96(R2), (F12, F15)
-	WORD $0x4f4df980 // bfdot v0.4s, v12.8h, v13.2h[2]
-	WORD $0x4f4df9e1 // bfdot v1.4s, v15.8h, v13.2h[2]
-	WORD $0x4f6df982 // bfdot v2.4s, v12.8h, v13.2h[3]
-	WORD $0x4f6df9e3 // bfdot v3.4s, v15.8h, v13.2h[3]
-	WORD $0x4f4ef184 // bfdot v4.4s, v12.8h, v14.2h[0]
-	WORD $0x4f4ef1e5 // bfdot v5.4s, v15.8h, v14.2h[0]
-	WORD $0x4f6ef186 // bfdot v6.4s, v12.8h, v14.2h[1]
-	WORD $0x4f6ef1e7 // bfdot v7.4s, v15.8h, v14.2h[1]
-	WORD $0x4f4ef988 // bfdot v8.4s, v12.8h, v14.2h[2]
-	WORD $0x4f4ef9e9 // bfdot v9.4s, v15.8h, v14.2h[2]
-	WORD $0x4f6ef98a // bfdot v10.4s, v12.8h, v14.2h[3]
-	WORD $0x4f6ef9eb // bfdot v11.4s, v15.8h, v14.2h[3]
+	FLDPQ 0(R1), (F24, F25)
+	FMOVQ 32(R1), F26
+	FLDPQ 0(R2), (F27, F28)
+	WORD $0x6e5bef00 // bfmmla v0.4s, v24.8h, v27.8h
+	WORD $0x6e5cef01 // bfmmla v1.4s, v24.8h, v28.8h
+	WORD $0x6e5bef28 // bfmmla v8.4s, v25.8h, v27.8h
+	WORD $0x6e5cef29 // bfmmla v9.4s, v25.8h, v28.8h
+	WORD $0x6e5bef50 // bfmmla v16.4s, v26.8h, v27.8h
+	WORD $0x6e5cef51 // bfmmla v17.4s, v26.8h, v28.8h
+	FLDPQ 32(R2), (F27, F28)
+	WORD $0x6e5bef02 // bfmmla v2.4s, v24.8h, v27.8h
+	WORD $0x6e5cef03 // bfmmla v3.4s, v24.8h, v28.8h
+	WORD $0x6e5bef2a // bfmmla v10.4s, v25.8h, v27.8h
+	WORD $0x6e5cef2b // bfmmla v11.4s, v25.8h, v28.8h
+	WORD $0x6e5bef52 // bfmmla v18.4s, v26.8h, v27.8h
+	WORD $0x6e5cef53 // bfmmla v19.4s, v26.8h, v28.8h
+	FLDPQ 64(R2), (F27, F28)
+	WORD $0x6e5bef04 // bfmmla v4.4s, v24.8h, v27.8h
+	WORD $0x6e5cef05 // bfmmla v5.4s, v24.8h, v28.8h
+	WORD $0x6e5bef2c // bfmmla v12.4s, v25.8h, v27.8h
+	WORD $0x6e5cef2d // bfmmla v13.4s, v25.8h, v28.8h
+	WORD $0x6e5bef54 // bfmmla v20.4s, v26.8h, v27.8h
+	WORD $0x6e5cef55 // bfmmla v21.4s, v26.8h, v28.8h
+	FLDPQ 96(R2), (F27, F28)
+	WORD $0x6e5bef06 // bfmmla v6.4s, v24.8h, v27.8h
+	WORD $0x6e5cef07 // bfmmla v7.4s, v24.8h, v28.8h
+	WORD $0x6e5bef2e // bfmmla v14.4s, v25.8h, v27.8h
+	WORD $0x6e5cef2f // bfmmla v15.4s, v25.8h, v28.8h
+	WORD $0x6e5bef56 // bfmmla v22.4s, v26.8h, v27.8h
+	WORD $0x6e5cef57 // bfmmla v23.4s, v26.8h, v28.8h
+	FLDPQ 48(R1), (F24, F25)
+	FMOVQ 80(R1), F26
+	FLDPQ 128(R2), (F27, F28)
+	WORD $0x6e5bef00 // bfmmla v0.4s, v24.8h, v27.8h
+	WORD $0x6e5cef01 // bfmmla v1.4s, v24.8h, v28.8h
+	WORD $0x6e5bef28 // bfmmla v8.4s, v25.8h, v27.8h
+	WORD $0x6e5cef29 // bfmmla v9.4s, v25.8h, v28.8h
+	WORD $0x6e5bef50 // bfmmla v16.4s, v26.8h, v27.8h
+	WORD $0x6e5cef51 // bfmmla v17.4s, v26.8h, v28.8h
+	FLDPQ 160(R2), (F27, F28)
+	WORD $0x6e5bef02 // bfmmla v2.4s, v24.8h, v27.8h
+	WORD $0x6e5cef03 // bfmmla v3.4s, v24.8h, v28.8h
+	WORD $0x6e5bef2a // bfmmla v10.4s, v25.8h, v27.8h
+	WORD $0x6e5cef2b // bfmmla v11.4s, v25.8h, v28.8h
+	WORD $0x6e5bef52 // bfmmla v18.4s, v26.8h, v27.8h
+	WORD $0x6e5cef53 // bfmmla v19.4s, v26.8h, v28.8h
+	FLDPQ 192(R2), (F27, F28)
+	WORD $0x6e5bef04 // bfmmla v4.4s, v24.8h, v27.8h
+	WORD $0x6e5cef05 // bfmmla v5.4s, v24.8h, v28.8h
+	WORD $0x6e5bef2c // bfmmla v12.4s, v25.8h, v27.8h
+	WORD $0x6e5cef2d // bfmmla v13.4s, v25.8h, v28.8h
+	WORD $0x6e5bef54 // bfmmla v20.4s, v26.8h, v27.8h
+	WORD $0x6e5cef55 // bfmmla v21.4s, v26.8h, v28.8h
+	FLDPQ 224(R2), (F27, F28)
+	WORD $0x6e5bef06 // bfmmla v6.4s, v24.8h, v27.8h
+	WORD $0x6e5cef07 // bfmmla v7.4s, v24.8h, v28.8h
+	WORD $0x6e5bef2e // bfmmla v14.4s, v25.8h, v27.8h
+	WORD $0x6e5cef2f // bfmmla v15.4s, v25.8h, v28.8h
+	WORD $0x6e5bef56 // bfmmla v22.4s, v26.8h, v27.8h
+	WORD $0x6e5cef57 // bfmmla v23.4s, v26.8h, v28.8h
 	ADD $96, R1, R1
-	ADD $128, R2, R2
-	SUBS $4, R0, R0
+	ADD $256, R2, R2
+	SUBS $2, R6, R6
 	BGE loop
 rest:
-	ADDS $4, R0, R0
-	BEQ done
-single:
-	FMOVQ 0(R1), F12
-	FMOVD 16(R1), F13
-	FLDPQ 0(R2), (F14, F15)
-	WORD $0x4f4cf1c0 // bfdot v0.4s, v14.8h, v12.2h[0]
-	WORD $0x4f4cf1e1 // bfdot v1.4s, v15.8h, v12.2h[0]
-	WORD $0x4f6cf1c2 // bfdot v2.4s, v14.8h, v12.2h[1]
-	WORD $0x4f6cf1e3 // bfdot v3.4s, v15.8h, v12.2h[1]
-	WORD $0x4f4cf9c4 // bfdot v4.4s, v14.8h, v12.2h[2]
-	WORD $0x4f4cf9e5 // bfdot v5.4s, v15.8h, v12.2h[2]
-	WORD $0x4f6cf9c6 // bfdot v6.4s, v14.8h, v12.2h[3]
-	WORD $0x4f6cf9e7 // bfdot v7.4s, v15.8h, v12.2h[3]
-	WORD $0x4f4df1c8 // bfdot v8.4s, v14.8h, v13.2h[0]
-	WORD $0x4f4df1e9 // bfdot v9.4s, v15.8h, v13.2h[0]
-	WORD $0x4f6df1ca // bfdot v10.4s, v14.8h, v13.2h[1]
-	WORD $0x4f6df1eb // bfdot v11.4s, v15.8h, v13.2h[1]
-	ADD $24, R1, R1
-	ADD $32, R2, R2
-	SUBS $1, R0, R0
-	BNE single
-done:
+	ADDS $2, R6, R6
+	BEQ quads
+	FLDPQ 0(R1), (F24, F25)
+	FMOVQ 32(R1), F26
+	FLDPQ 0(R2), (F27, F28)
+	WORD $0x6e5bef00 // bfmmla v0.4s, v24.8h, v27.8h
+	WORD $0x6e5cef01 // bfmmla v1.4s, v24.8h, v28.8h
+	WORD $0x6e5bef28 // bfmmla v8.4s, v25.8h, v27.8h
+	WORD $0x6e5cef29 // bfmmla v9.4s, v25.8h, v28.8h
+	WORD $0x6e5bef50 // bfmmla v16.4s, v26.8h, v27.8h
+	WORD $0x6e5cef51 // bfmmla v17.4s, v26.8h, v28.8h
+	FLDPQ 32(R2), (F27, F28)
+	WORD $0x6e5bef02 // bfmmla v2.4s, v24.8h, v27.8h
+	WORD $0x6e5cef03 // bfmmla v3.4s, v24.8h, v28.8h
+	WORD $0x6e5bef2a // bfmmla v10.4s, v25.8h, v27.8h
+	WORD $0x6e5cef2b // bfmmla v11.4s, v25.8h, v28.8h
+	WORD $0x6e5bef52 // bfmmla v18.4s, v26.8h, v27.8h
+	WORD $0x6e5cef53 // bfmmla v19.4s, v26.8h, v28.8h
+	FLDPQ 64(R2), (F27, F28)
+	WORD $0x6e5bef04 // bfmmla v4.4s, v24.8h, v27.8h
+	WORD $0x6e5cef05 // bfmmla v5.4s, v24.8h, v28.8h
+	WORD $0x6e5bef2c // bfmmla v12.4s, v25.8h, v27.8h
+	WORD $0x6e5cef2d // bfmmla v13.4s, v25.8h, v28.8h
+	WORD $0x6e5bef54 // bfmmla v20.4s, v26.8h, v27.8h
+	WORD $0x6e5cef55 // bfmmla v21.4s, v26.8h, v28.8h
+	FLDPQ 96(R2), (F27, F28)
+	WORD $0x6e5bef06 // bfmmla v6.4s, v24.8h, v27.8h
+	WORD $0x6e5cef07 // bfmmla v7.4s, v24.8h, v28.8h
+	WORD $0x6e5bef2e // bfmmla v14.4s, v25.8h, v27.8h
+	WORD $0x6e5cef2f // bfmmla v15.4s, v25.8h, v28.8h
+	WORD $0x6e5bef56 // bfmmla v22.4s, v26.8h, v27.8h
+	WORD $0x6e5cef57 // bfmmla v23.4s, v26.8h, v28.8h
+	ADD $48, R1, R1
+	ADD $128, R2, R2
+quads:
+	VTRN1 V1.D2, V0.D2, V24.D2
+	VTRN2 V1.D2, V0.D2, V0.D2
+	VTRN1 V3.D2, V2.D2, V1.D2
+	VTRN2 V3.D2, V2.D2, V2.D2
+	VTRN1 V5.D2, V4.D2, V3.D2
+	VTRN2 V5.D2, V4.D2, V4.D2
+	VTRN1 V7.D2, V6.D2, V5.D2
+	VTRN2 V7.D2, V6.D2, V6.D2
+	VTRN1 V9.D2, V8.D2, V7.D2
+	VTRN2 V9.D2, V8.D2, V8.D2
+	VTRN1 V11.D2, V10.D2, V9.D2
+	VTRN2 V11.D2, V10.D2, V10.D2
+	VTRN1 V13.D2, V12.D2, V11.D2
+	VTRN2 V13.D2, V12.D2, V12.D2
+	VTRN1 V15.D2, V14.D2, V13.D2
+	VTRN2 V15.D2, V14.D2, V14.D2
+	VTRN1 V17.D2, V16.D2, V15.D2
+	VTRN2 V17.D2, V16.D2, V16.D2
+	VTRN1 V19.D2, V18.D2, V17.D2
+	VTRN2 V19.D2, V18.D2, V18.D2
+	VTRN1 V21.D2, V20.D2, V19.D2
+	VTRN2 V21.D2, V20.D2, V20.D2
+	VTRN1 V23.D2, V22.D2, V21.D2
+	VTRN2 V23.D2, V22.D2, V22.D2
+	TBZ $0, R0, even
+	FMOVQ 0(R1), F23
+	FMOVD 16(R1), F25
+	FLDPQ 0(R2), (F26, F27)
+	FLDPQ 32(R2), (F28, F29)
+	WORD $0x4f57f358 // bfdot v24.4s, v26.8h, v23.2h[0]
+	WORD $0x4f57f361 // bfdot v1.4s, v27.8h, v23.2h[0]
+	WORD $0x4f57f383 // bfdot v3.4s, v28.8h, v23.2h[0]
+	WORD $0x4f57f3a5 // bfdot v5.4s, v29.8h, v23.2h[0]
+	WORD $0x4f77f340 // bfdot v0.4s, v26.8h, v23.2h[1]
+	WORD $0x4f77f362 // bfdot v2.4s, v27.8h, v23.2h[1]
+	WORD $0x4f77f384 // bfdot v4.4s, v28.8h, v23.2h[1]
+	WORD $0x4f77f3a6 // bfdot v6.4s, v29.8h, v23.2h[1]
+	WORD $0x4f57fb47 // bfdot v7.4s, v26.8h, v23.2h[2]
+	WORD $0x4f57fb69 // bfdot v9.4s, v27.8h, v23.2h[2]
+	WORD $0x4f57fb8b // bfdot v11.4s, v28.8h, v23.2h[2]
+	WORD $0x4f57fbad // bfdot v13.4s, v29.8h, v23.2h[2]
+	WORD $0x4f77fb48 // bfdot v8.4s, v26.8h, v23.2h[3]
+	WORD $0x4f77fb6a // bfdot v10.4s, v27.8h, v23.2h[3]
+	WORD $0x4f77fb8c // bfdot v12.4s, v28.8h, v23.2h[3]
+	WORD $0x4f77fbae // bfdot v14.4s, v29.8h, v23.2h[3]
+	WORD $0x4f59f34f // bfdot v15.4s, v26.8h, v25.2h[0]
+	WORD $0x4f59f371 // bfdot v17.4s, v27.8h, v25.2h[0]
+	WORD $0x4f59f393 // bfdot v19.4s, v28.8h, v25.2h[0]
+	WORD $0x4f59f3b5 // bfdot v21.4s, v29.8h, v25.2h[0]
+	WORD $0x4f79f350 // bfdot v16.4s, v26.8h, v25.2h[1]
+	WORD $0x4f79f372 // bfdot v18.4s, v27.8h, v25.2h[1]
+	WORD $0x4f79f394 // bfdot v20.4s, v28.8h, v25.2h[1]
+	WORD $0x4f79f3b6 // bfdot v22.4s, v29.8h, v25.2h[1]
+even:
 	MOVD accumulate+40(FP), R6
 	CBZ R6, fresh
 	MOVD R3, R5
-	FLDPQ 0(R5), (F12, F13)
-	WORD $0x4e2cd400 // fadd v0.4s, v0.4s, v12.4s
-	WORD $0x4e2dd421 // fadd v1.4s, v1.4s, v13.4s
+	FLDPQ 0(R5), (F23, F25)
+	WORD $0x4e37d718 // fadd v24.4s, v24.4s, v23.4s
+	WORD $0x4e39d421 // fadd v1.4s, v1.4s, v25.4s
+	FLDPQ 32(R5), (F23, F25)
+	WORD $0x4e37d463 // fadd v3.4s, v3.4s, v23.4s
+	WORD $0x4e39d4a5 // fadd v5.4s, v5.4s, v25.4s
 	ADD R4, R5, R5
-	FLDPQ 0(R5), (F12, F13)
-	WORD $0x4e2cd442 // fadd v2.4s, v2.4s, v12.4s
-	WORD $0x4e2dd463 // fadd v3.4s, v3.4s, v13.4s
+	FLDPQ 0(R5), (F23, F25)
+	WORD $0x4e37d400 // fadd v0.4s, v0.4s, v23.4s
+	WORD $0x4e39d442 // fadd v2.4s, v2.4s, v25.4s
+	FLDPQ 32(R5), (F23, F25)
+	WORD $0x4e37d484 // fadd v4.4s, v4.4s, v23.4s
+	WORD $0x4e39d4c6 // fadd v6.4s, v6.4s, v25.4s
 	ADD R4, R5, R5
-	FLDPQ 0(R5), (F12, F13)
-	WORD $0x4e2cd484 // fadd v4.4s, v4.4s, v12.4s
-	WORD $0x4e2dd4a5 // fadd v5.4s, v5.4s, v13.4s
+	FLDPQ 0(R5), (F23, F25)
+	WORD $0x4e37d4e7 // fadd v7.4s, v7.4s, v23.4s
+	WORD $0x4e39d529 // fadd v9.4s, v9.4s, v25.4s
+	FLDPQ 32(R5), (F23, F25)
+	WORD $0x4e37d56b // fadd v11.4s, v11.4s, v23.4s
+	WORD $0x4e39d5ad // fadd v13.4s, v13.4s, v25.4s
 	ADD R4, R5, R5
-	FLDPQ 0(R5), (F12, F13)
-	WORD $0x4e2cd4c6 // fadd v6.4s, v6.4s, v12.4s
-	WORD $0x4e2dd4e7 // fadd v7.4s, v7.4s, v13.4s
+	FLDPQ 0(R5), (F23, F25)
+	WORD $0x4e37d508 // fadd v8.4s, v8.4s, v23.4s
+	WORD $0x4e39d54a // fadd v10.4s, v10.4s, v25.4s
+	FLDPQ 32(R5), (F23, F25)
+	WORD $0x4e37d58c // fadd v12.4s, v12.4s, v23.4s
+	WORD $0x4e39d5ce // fadd v14.4s, v14.4s, v25.4s
 	ADD R4, R5, R5
-	FLDPQ 0(R5), (F12, F13)
-	WORD $0x4e2cd508 // fadd v8.4s, v8.4s, v12.4s
-	WORD $0x4e2dd529 // fadd v9.4s, v9.4s, v13.4s
+	FLDPQ 0(R5), (F23, F25)
+	WORD $0x4e37d5ef // fadd v15.4s, v15.4s, v23.4s
+	WORD $0x4e39d631 // fadd v17.4s, v17.4s, v25.4s
+	FLDPQ 32(R5), (F23, F25)
+	WORD $0x4e37d673 // fadd v19.4s, v19.4s, v23.4s
+	WORD $0x4e39d6b5 // fadd v21.4s, v21.4s, v25.4s
 	ADD R4, R5, R5
-	FLDPQ 0(R5), (F12, F13)
-	WORD $0x4e2cd54a // fadd v10.4s, v10.4s, v12.4s
-	WORD $0x4e2dd56b // fadd v11.4s, v11.4s, v13.4s
+	FLDPQ 0(R5), (F23, F25)
+	WORD $0x4e37d610 // fadd v16.4s, v16.4s, v23.4s
+	WORD $0x4e39d652 // fadd v18.4s, v18.4s, v25.4s
+	FLDPQ 32(R5), (F23, F25)
+	WORD $0x4e37d694 // fadd v20.4s, v20.4s, v23.4s
+	WORD $0x4e39d6d6 // fadd v22.4s, v22.4s, v25.4s
 fresh:
 	MOVD bias+48(FP), R6
 	CBZ R6, nobias
-	FLDPQ 0(R6), (F12, F13)
-	WORD $0x4e2cd400 // fadd v0.4s, v0.4s, v12.4s
-	WORD $0x4e2dd421 // fadd v1.4s, v1.4s, v13.4s
-	WORD $0x4e2cd442 // fadd v2.4s, v2.4s, v12.4s
-	WORD $0x4e2dd463 // fadd v3.4s, v3.4s, v13.4s
-	WORD $0x4e2cd484 // fadd v4.4s, v4.4s, v12.4s
-	WORD $0x4e2dd4a5 // fadd v5.4s, v5.4s, v13.4s
-	WORD $0x4e2cd4c6 // fadd v6.4s, v6.4s, v12.4s
-	WORD $0x4e2dd4e7 // fadd v7.4s, v7.4s, v13.4s
-	WORD $0x4e2cd508 // fadd v8.4s, v8.4s, v12.4s
-	WORD $0x4e2dd529 // fadd v9.4s, v9.4s, v13.4s
-	WORD $0x4e2cd54a // fadd v10.4s, v10.4s, v12.4s
-	WORD $0x4e2dd56b // fadd v11.4s, v11.4s, v13.4s
+	FLDPQ 0(R6), (F23, F25)
+	WORD $0x4e37d718 // fadd v24.4s, v24.4s, v23.4s
+	WORD $0x4e39d421 // fadd v1.4s, v1.4s, v25.4s
+	WORD $0x4e37d400 // fadd v0.4s, v0.4s, v23.4s
+	WORD $0x4e39d442 // fadd v2.4s, v2.4s, v25.4s
+	WORD $0x4e37d4e7 // fadd v7.4s, v7.4s, v23.4s
+	WORD $0x4e39d529 // fadd v9.4s, v9.4s, v25.4s
+	WORD $0x4e37d508 // fadd v8.4s, v8.4s, v23.4s
+	WORD $0x4e39d54a // fadd v10.4s, v10.4s, v25.4s
+	WORD $0x4e37d5ef // fadd v15.4s, v15.4s, v23.4s
+	WORD $0x4e39d631 // fadd v17.4s, v17.4s, v25.4s
+	WORD $0x4e37d610 // fadd v16.4s, v16.4s, v23.4s
+	WORD $0x4e39d652 // fadd v18.4s, v18.4s, v25.4s
+	FLDPQ 32(R6), (F23, F25)
+	WORD $0x4e37d463 // fadd v3.4s, v3.4s, v23.4s
+	WORD $0x4e39d4a5 // fadd v5.4s, v5.4s, v25.4s
+	WORD $0x4e37d484 // fadd v4.4s, v4.4s, v23.4s
+	WORD $0x4e39d4c6 // fadd v6.4s, v6.4s, v25.4s
+	WORD $0x4e37d56b // fadd v11.4s, v11.4s, v23.4s
+	WORD $0x4e39d5ad // fadd v13.4s, v13.4s, v25.4s
+	WORD $0x4e37d58c // fadd v12.4s, v12.4s, v23.4s
+	WORD $0x4e39d5ce // fadd v14.4s, v14.4s, v25.4s
+	WORD $0x4e37d673 // fadd v19.4s, v19.4s, v23.4s
+	WORD $0x4e39d6b5 // fadd v21.4s, v21.4s, v25.4s
+	WORD $0x4e37d694 // fadd v20.4s, v20.4s, v23.4s
+	WORD $0x4e39d6d6 // fadd v22.4s, v22.4s, v25.4s
 nobias:
 	MOVD residual+56(FP), R6
 	CBZ R6, store
 	MOVD ldr+64(FP), R0
 	LSL $2, R0, R0
 	MOVD R6, R5
-	FLDPQ 0(R5), (F12, F13)
-	WORD $0x4e2cd400 // fadd v0.4s, v0.4s, v12.4s
-	WORD $0x4e2dd421 // fadd v1.4s, v1.4s, v13.4s
+	FLDPQ 0(R5), (F23, F25)
+	WORD $0x4e37d718 // fadd v24.4s, v24.4s, v23.4s
+	WORD $0x4e39d421 // fadd v1.4s, v1.4s, v25.4s
+	FLDPQ 32(R5), (F23, F25)
+	WORD $0x4e37d463 // fadd v3.4s, v3.4s, v23.4s
+	WORD $0x4e39d4a5 // fadd v5.4s, v5.4s, v25.4s
 	ADD R0, R5, R5
-	FLDPQ 0(R5), (F12, F13)
-	WORD $0x4e2cd442 // fadd v2.4s, v2.4s, v12.4s
-	WORD $0x4e2dd463 // fadd v3.4s, v3.4s, v13.4s
+	FLDPQ 0(R5), (F23, F25)
+	WORD $0x4e37d400 // fadd v0.4s, v0.4s, v23.4s
+	WORD $0x4e39d442 // fadd v2.4s, v2.4s, v25.4s
+	FLDPQ 32(R5), (F23, F25)
+	WORD $0x4e37d484 // fadd v4.4s, v4.4s, v23.4s
+	WORD $0x4e39d4c6 // fadd v6.4s, v6.4s, v25.4s
 	ADD R0, R5, R5
-	FLDPQ 0(R5), (F12, F13)
-	WORD $0x4e2cd484 // fadd v4.4s, v4.4s, v12.4s
-	WORD $0x4e2dd4a5 // fadd v5.4s, v5.4s, v13.4s
+	FLDPQ 0(R5), (F23, F25)
+	WORD $0x4e37d4e7 // fadd v7.4s, v7.4s, v23.4s
+	WORD $0x4e39d529 // fadd v9.4s, v9.4s, v25.4s
+	FLDPQ 32(R5), (F23, F25)
+	WORD $0x4e37d56b // fadd v11.4s, v11.4s, v23.4s
+	WORD $0x4e39d5ad // fadd v13.4s, v13.4s, v25.4s
 	ADD R0, R5, R5
-	FLDPQ 0(R5), (F12, F13)
-	WORD $0x4e2cd4c6 // fadd v6.4s, v6.4s, v12.4s
-	WORD $0x4e2dd4e7 // fadd v7.4s, v7.4s, v13.4s
+	FLDPQ 0(R5), (F23, F25)
+	WORD $0x4e37d508 // fadd v8.4s, v8.4s, v23.4s
+	WORD $0x4e39d54a // fadd v10.4s, v10.4s, v25.4s
+	FLDPQ 32(R5), (F23, F25)
+	WORD $0x4e37d58c // fadd v12.4s, v12.4s, v23.4s
+	WORD $0x4e39d5ce // fadd v14.4s, v14.4s, v25.4s
 	ADD R0, R5, R5
-	FLDPQ 0(R5), (F12, F13)
-	WORD $0x4e2cd508 // fadd v8.4s, v8.4s, v12.4s
-	WORD $0x4e2dd529 // fadd v9.4s, v9.4s, v13.4s
+	FLDPQ 0(R5), (F23, F25)
+	WORD $0x4e37d5ef // fadd v15.4s, v15.4s, v23.4s
+	WORD $0x4e39d631 // fadd v17.4s, v17.4s, v25.4s
+	FLDPQ 32(R5), (F23, F25)
+	WORD $0x4e37d673 // fadd v19.4s, v19.4s, v23.4s
+	WORD $0x4e39d6b5 // fadd v21.4s, v21.4s, v25.4s
 	ADD R0, R5, R5
-	FLDPQ 0(R5), (F12, F13)
-	WORD $0x4e2cd54a // fadd v10.4s, v10.4s, v12.4s
-	WORD $0x4e2dd56b // fadd v11.4s, v11.4s, v13.4s
+	FLDPQ 0(R5), (F23, F25)
+	WORD $0x4e37d610 // fadd v16.4s, v16.4s, v23.4s
+	WORD $0x4e39d652 // fadd v18.4s, v18.4s, v25.4s
+	FLDPQ 32(R5), (F23, F25)
+	WORD $0x4e37d694 // fadd v20.4s, v20.4s, v23.4s
+	WORD $0x4e39d6d6 // fadd v22.4s, v22.4s, v25.4s
 store:
 	MOVD R3, R5
-	FSTPQ (F0, F1), 0(R5)
+	FSTPQ (F24, F1), 0(R5)
+	FSTPQ (F3, F5), 32(R5)
 	ADD R4, R5, R5
-	FSTPQ (F2, F3), 0(R5)
+	FSTPQ (F0, F2), 0(R5)
+	FSTPQ (F4, F6), 32(R5)
 	ADD R4, R5, R5
-	FSTPQ (F4, F5), 0(R5)
+	FSTPQ (F7, F9), 0(R5)
+	FSTPQ (F11, F13), 32(R5)
 	ADD R4, R5, R5
-	FSTPQ (F6, F7), 0(R5)
+	FSTPQ (F8, F10), 0(R5)
+	FSTPQ (F12, F14), 32(R5)
 	ADD R4, R5, R5
-	FSTPQ (F8, F9), 0(R5)
+	FSTPQ (F15, F17), 0(R5)
+	FSTPQ (F19, F21), 32(R5)
 	ADD R4, R5, R5
-	FSTPQ (F10, F11), 0(R5)
+	FSTPQ (F16, F18), 0(R5)
+	FSTPQ (F20, F22), 32(R5)
+	RET
+
+// func pairs1x8NEON(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
+TEXT ·pairs1x8NEON(SB), NOSPLIT, $0-72
+	MOVD k+0(FP), R0
+	MOVD a+8(FP), R1
+	MOVD b+16(FP), R2
+	MOVD c+24(FP), R3
+	MOVD ldc+32(FP), R4
+	LSL $2, R4, R4
+	MOVD R3, R5
+	PRFM (R5), PLDL1KEEP
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	LSR $1, R0, R6
+	SUBS $2, R6, R6
+	BLT rest
+loop:
+	FMOVD 0(R1), F4
+	FLDPQ 0(R2), (F5, F6)
+	WORD $0x6e45ec80 // bfmmla v0.4s, v4.8h, v5.8h
+	WORD $0x6e46ec81 // bfmmla v1.4s, v4.8h, v6.8h
+	FLDPQ 32(R2), (F5, F6)
+	WORD $0x6e45ec82 // bfmmla v2.4s, v4.8h, v5.8h
+	WORD $0x6e46ec83 // bfmmla v3.4s, v4.8h, v6.8h
+	FMOVD 8(R1), F4
+	FLDPQ 64(R2), (F5, F6)
+	WORD $0x6e45ec80 // bfmmla v0.4s, v4.8h, v5.8h
+	WORD $0x6e46ec81 // bfmmla v1.4s, v4.8h, v6.8h
+	FLDPQ 96(R2), (F5, F6)
+	WORD $0x6e45ec82 // bfmmla v2.4s, v4.8h, v5.8h
+	WORD $0x6e46ec83 // bfmmla v3.4s, v4.8h, v6.8h
+	ADD $16, R1, R1
+	ADD $128, R2, R2
+	SUBS $2, R6, R6
+	BGE loop
+rest:
+	ADDS $2, R6, R6
+	BEQ quads
+	FMOVD 0(R1), F4
+	FLDPQ 0(R2), (F5, F6)
+	WORD $0x6e45ec80 // bfmmla v0.4s, v4.8h, v5.8h
+	WORD $0x6e46ec81 // bfmmla v1.4s, v4.8h, v6.8h
+	FLDPQ 32(R2), (F5, F6)
+	WORD $0x6e45ec82 // bfmmla v2.4s, v4.8h, v5.8h
+	WORD $0x6e46ec83 // bfmmla v3.4s, v4.8h, v6.8h
+	ADD $8, R1, R1
+	ADD $64, R2, R2
+quads:
+	VTRN1 V1.D2, V0.D2, V4.D2
+	VTRN2 V1.D2, V0.D2, V0.D2
+	VTRN1 V3.D2, V2.D2, V0.D2
+	VTRN2 V3.D2, V2.D2, V1.D2
+	TBZ $0, R0, even
+	FMOVS 0(R1), F1
+	FLDPQ 0(R2), (F2, F3)
+	WORD $0x4f41f044 // bfdot v4.4s, v2.8h, v1.2h[0]
+	WORD $0x4f41f060 // bfdot v0.4s, v3.8h, v1.2h[0]
+even:
+	MOVD accumulate+40(FP), R6
+	CBZ R6, fresh
+	MOVD R3, R5
+	FLDPQ 0(R5), (F1, F2)
+	WORD $0x4e21d484 // fadd v4.4s, v4.4s, v1.4s
+	WORD $0x4e22d400 // fadd v0.4s, v0.4s, v2.4s
+fresh:
+	MOVD bias+48(FP), R6
+	CBZ R6, nobias
+	FLDPQ 0(R6), (F1, F2)
+	WORD $0x4e21d484 // fadd v4.4s, v4.4s, v1.4s
+	WORD $0x4e22d400 // fadd v0.4s, v0.4s, v2.4s
+nobias:
+	MOVD residual+56(FP), R6
+	CBZ R6, store
+	MOVD ldr+64(FP), R0
+	LSL $2, R0, R0
+	MOVD R6, R5
+	FLDPQ 0(R5), (F1, F2)
+	WORD $0x4e21d484 // fadd v4.4s, v4.4s, v1.4s
+	WORD $0x4e22d400 // fadd v0.4s, v0.4s, v2.4s
+store:
+	MOVD R3, R5
+	FSTPQ (F4, F0), 0(R5)
+	RET
+
+// func pairs2x8NEON(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
+TEXT ·pairs2x8NEON(SB), NOSPLIT, $0-72
+	MOVD k+0(FP), R0
+	MOVD a+8(FP), R1
+	MOVD b+16(FP), R2
+	MOVD c+24(FP), R3
+	MOVD ldc+32(FP), R4
+	LSL $2, R4, R4
+	MOVD R3, R5
+	PRFM (R5), PLDL1KEEP
+	ADD R4, R5, R5
+	PRFM (R5), PLDL1KEEP
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	LSR $1, R0, R6
+	SUBS $2, R6, R6
+	BLT rest
+loop:
+	FMOVQ 0(R1), F4
+	FLDPQ 0(R2), (F5, F6)
+	WORD $0x6e45ec80 // bfmmla v0.4s, v4.8h, v5.8h
+	WORD $0x6e46ec81 // bfmmla v1.4s, v4.8h, v6.8h
+	FLDPQ 32(R2), (F5, F6)
+	WORD $0x6e45ec82 // bfmmla v2.4s, v4.8h, v5.8h
+	WORD $0x6e46ec83 // bfmmla v3.4s, v4.8h, v6.8h
+	FMOVQ 16(R1), F4
+	FLDPQ 64(R2), (F5, F6)
+	WORD $0x6e45ec80 // bfmmla v0.4s, v4.8h, v5.8h
+	WORD $0x6e46ec81 // bfmmla v1.4s, v4.8h, v6.8h
+	FLDPQ 96(R2), (F5, F6)
+	WORD $0x6e45ec82 // bfmmla v2.4s, v4.8h, v5.8h
+	WORD $0x6e46ec83 // bfmmla v3.4s, v4.8h, v6.8h
+	ADD $32, R1, R1
+	ADD $128, R2, R2
+	SUBS $2, R6, R6
+	BGE loop
+rest:
+	ADDS $2, R6, R6
+	BEQ quads
+	FMOVQ 0(R1), F4
+	FLDPQ 0(R2), (F5, F6)
+	WORD $0x6e45ec80 // bfmmla v0.4s, v4.8h, v5.8h
+	WORD $0x6e46ec81 // bfmmla v1.4s, v4.8h, v6.8h
+	FLDPQ 32(R2), (F5, F6)
+	WORD $0x6e45ec82 // bfmmla v2.4s, v4.8h, v5.8h
+	WORD $0x6e46ec83 // bfmmla v3.4s, v4.8h, v6.8h
+	ADD $16, R1, R1
+	ADD $64, R2, R2
+quads:
+	VTRN1 V1.D2, V0.D2, V4.D2
+	VTRN2 V1.D2, V0.D2, V0.D2
+	VTRN1 V3.D2, V2.D2, V1.D2
+	VTRN2 V3.D2, V2.D2, V2.D2
+	TBZ $0, R0, even
+	FMOVD 0(R1), F3
+	FLDPQ 0(R2), (F5, F6)
+	WORD $0x4f43f0a4 // bfdot v4.4s, v5.8h, v3.2h[0]
+	WORD $0x4f43f0c1 // bfdot v1.4s, v6.8h, v3.2h[0]
+	WORD $0x4f63f0a0 // bfdot v0.4s, v5.8h, v3.2h[1]
+	WORD $0x4f63f0c2 // bfdot v2.4s, v6.8h, v3.2h[1]
+even:
+	MOVD accumulate+40(FP), R6
+	CBZ R6, fresh
+	MOVD R3, R5
+	FLDPQ 0(R5), (F3, F5)
+	WORD $0x4e23d484 // fadd v4.4s, v4.4s, v3.4s
+	WORD $0x4e25d421 // fadd v1.4s, v1.4s, v5.4s
+	ADD R4, R5, R5
+	FLDPQ 0(R5), (F3, F5)
+	WORD $0x4e23d400 // fadd v0.4s, v0.4s, v3.4s
+	WORD $0x4e25d442 // fadd v2.4s, v2.4s, v5.4s
+fresh:
+	MOVD bias+48(FP), R6
+	CBZ R6, nobias
+	FLDPQ 0(R6), (F3, F5)
+	WORD $0x4e23d484 // fadd v4.4s, v4.4s, v3.4s
+	WORD $0x4e25d421 // fadd v1.4s, v1.4s, v5.4s
+	WORD $0x4e23d400 // fadd v0.4s, v0.4s, v3.4s
+	WORD $0x4e25d442 // fadd v2.4s, v2.4s, v5.4s
+nobias:
+	MOVD residual+56(FP), R6
+	CBZ R6, store
+	MOVD ldr+64(FP), R0
+	LSL $2, R0, R0
+	MOVD R6, R5
+	FLDPQ 0(R5), (F3, F5)
+	WORD $0x4e23d484 // fadd v4.4s, v4.4s, v3.4s
+	WORD $0x4e25d421 // fadd v1.4s, v1.4s, v5.4s
+	ADD R0, R5, R5
+	FLDPQ 0(R5), (F3, F5)
+	WORD $0x4e23d400 // fadd v0.4s, v0.4s, v3.4s
+	WORD $0x4e25d442 // fadd v2.4s, v2.4s, v5.4s
+store:
+	MOVD R3, R5
+	FSTPQ (F4, F1), 0(R5)
+	ADD R4, R5, R5
+	FSTPQ (F0, F2), 0(R5)
+	RET
+
+// func pairs3x8NEON(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
+TEXT ·pairs3x8NEON(SB), NOSPLIT, $0-72
+	MOVD k+0(FP), R0
+	MOVD a+8(FP), R1
+	MOVD b+16(FP), R2
+	MOVD c+24(FP), R3
+	MOVD ldc+32(FP), R4
+	LSL $2, R4, R4
+	MOVD R3, R5
+	PRFM (R5), PLDL1KEEP
+	ADD R4, R5, R5
+	PRFM (R5), PLDL1KEEP
+	ADD R4, R5, R5
+	PRFM (R5), PLDL1KEEP
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	LSR $1, R0, R6
+	SUBS $2, R6, R6
+	BLT rest
+loop:
+	FMOVQ 0(R1), F8
+	FMOVD 16(R1), F9
+	FLDPQ 0(R2), (F10, F11)
+	WORD $0x6e4aed00 // bfmmla v0.4s, v8.8h, v10.8h
+	WORD $0x6e4bed01 // bfmmla v1.4s, v8.8h, v11.8h
+	WORD $0x6e4aed24 // bfmmla v4.4s, v9.8h, v10.8h
+	WORD $0x6e4bed25 // bfmmla v5.4s, v9.8h, v11.8h
+	FLDPQ 32(R2), (F10, F11)
+	WORD $0x6e4aed02 // bfmmla v2.4s, v8.8h, v10.8h
+	WORD $0x6e4bed03 // bfmmla v3.4s, v8.8h, v11.8h
+	WORD $0x6e4aed26 // bfmmla v6.4s, v9.8h, v10.8h
+	WORD $0x6e4bed27 // bfmmla v7.4s, v9.8h, v11.8h
+	FMOVQ 24(R1), F8
+	FMOVD 40(R1), F9
+	FLDPQ 64(R2), (F10, F11)
+	WORD $0x6e4aed00 // bfmmla v0.4s, v8.8h, v10.8h
+	WORD $0x6e4bed01 // bfmmla v1.4s, v8.8h, v11.8h
+	WORD $0x6e4aed24 // bfmmla v4.4s, v9.8h, v10.8h
+	WORD $0x6e4bed25 // bfmmla v5.4s, v9.8h, v11.8h
+	FLDPQ 96(R2), (F10, F11)
+	WORD $0x6e4aed02 // bfmmla v2.4s, v8.8h, v10.8h
+	WORD $0x6e4bed03 // bfmmla v3.4s, v8.8h, v11.8h
+	WORD $0x6e4aed26 // bfmmla v6.4s, v9.8h, v10.8h
+	WORD $0x6e4bed27 // bfmmla v7.4s, v9.8h, v11.8h
+	ADD $48, R1, R1
+	ADD $128, R2, R2
+	SUBS $2, R6, R6
+	BGE loop
+rest:
+	ADDS $2, R6, R6
+	BEQ quads
+	FMOVQ 0(R1), F8
+	FMOVD 16(R1), F9
+	FLDPQ 0(R2), (F10, F11)
+	WORD $0x6e4aed00 // bfmmla v0.4s, v8.8h, v10.8h
+	WORD $0x6e4bed01 // bfmmla v1.4s, v8.8h, v11.8h
+	WORD $0x6e4aed24 // bfmmla v4.4s, v9.8h, v10.8h
+	WORD $0x6e4bed25 // bfmmla v5.4s, v9.8h, v11.8h
+	FLDPQ 32(R2), (F10, F11)
+	WORD $0x6e4aed02 // bfmmla v2.4s, v8.8h, v10.8h
+	WORD $0x6e4bed03 // bfmmla v3.4s, v8.8h, v11.8h
+	WORD $0x6e4aed26 // bfmmla v6.4s, v9.8h, v10.8h
+	WORD $0x6e4bed27 // bfmmla v7.4s, v9.8h, v11.8h
+	ADD $24, R1, R1
+	ADD $64, R2, R2
+quads:
+	VTRN1 V1.D2, V0.D2, V8.D2
+	VTRN2 V1.D2, V0.D2, V0.D2
+	VTRN1 V3.D2, V2.D2, V1.D2
+	VTRN2 V3.D2, V2.D2, V2.D2
+	VTRN1 V5.D2, V4.D2, V3.D2
+	VTRN2 V5.D2, V4.D2, V4.D2
+	VTRN1 V7.D2, V6.D2, V4.D2
+	VTRN2 V7.D2, V6.D2, V5.D2
+	TBZ $0, R0, even
+	FMOVD 0(R1), F5
+	FMOVS 8(R1), F6
+	FLDPQ 0(R2), (F7, F9)
+	WORD $0x4f45f0e8 // bfdot v8.4s, v7.8h, v5.2h[0]
+	WORD $0x4f45f121 // bfdot v1.4s, v9.8h, v5.2h[0]
+	WORD $0x4f65f0e0 // bfdot v0.4s, v7.8h, v5.2h[1]
+	WORD $0x4f65f122 // bfdot v2.4s, v9.8h, v5.2h[1]
+	WORD $0x4f46f0e3 // bfdot v3.4s, v7.8h, v6.2h[0]
+	WORD $0x4f46f124 // bfdot v4.4s, v9.8h, v6.2h[0]
+even:
+	MOVD accumulate+40(FP), R6
+	CBZ R6, fresh
+	MOVD R3, R5
+	FLDPQ 0(R5), (F5, F6)
+	WORD $0x4e25d508 // fadd v8.4s, v8.4s, v5.4s
+	WORD $0x4e26d421 // fadd v1.4s, v1.4s, v6.4s
+	ADD R4, R5, R5
+	FLDPQ 0(R5), (F5, F6)
+	WORD $0x4e25d400 // fadd v0.4s, v0.4s, v5.4s
+	WORD $0x4e26d442 // fadd v2.4s, v2.4s, v6.4s
+	ADD R4, R5, R5
+	FLDPQ 0(R5), (F5, F6)
+	WORD $0x4e25d463 // fadd v3.4s, v3.4s, v5.4s
+	WORD $0x4e26d484 // fadd v4.4s, v4.4s, v6.4s
+fresh:
+	MOVD bias+48(FP), R6
+	CBZ R6, nobias
+	FLDPQ 0(R6), (F5, F6)
+	WORD $0x4e25d508 // fadd v8.4s, v8.4s, v5.4s
+	WORD $0x4e26d421 // fadd v1.4s, v1.4s, v6.4s
+	WORD $0x4e25d400 // fadd v0.4s, v0.4s, v5.4s
+	WORD $0x4e26d442 // fadd v2.4s, v2.4s, v6.4s
+	WORD $0x4e25d463 // fadd v3.4s, v3.4s, v5.4s
+	WORD $0x4e26d484 // fadd v4.4s, v4.4s, v6.4s
+nobias:
+	MOVD residual+56(FP), R6
+	CBZ R6, store
+	MOVD ldr+64(FP), R0
+	LSL $2, R0, R0
+	MOVD R6, R5
+	FLDPQ 0(R5), (F5, F6)
+	WORD $0x4e25d508 // fadd v8.4s, v8.4s, v5.4s
+	WORD $0x4e26d421 // fadd v1.4s, v1.4s, v6.4s
+	ADD R0, R5, R5
+	FLDPQ 0(R5), (F5, F6)
+	WORD $0x4e25d400 // fadd v0.4s, v0.4s, v5.4s
+	WORD $0x4e26d442 // fadd v2.4s, v2.4s, v6.4s
+	ADD R0, R5, R5
+	FLDPQ 0(R5), (F5, F6)
+	WORD $0x4e25d463 // fadd v3.4s, v3.4s, v5.4s
+	WORD $0x4e26d484 // fadd v4.4s, v4.4s, v6.4s
+store:
+	MOVD R3, R5
+	FSTPQ (F8, F1), 0(R5)
+	ADD R4, R5, R5
+	FSTPQ (F0, F2), 0(R5)
+	ADD R4, R5, R5
+	FSTPQ (F3, F4), 0(R5)
+	RET
+
+// func pairs4x8NEON(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
+TEXT ·pairs4x8NEON(SB), NOSPLIT, $0-72
+	MOVD k+0(FP), R0
+	MOVD a+8(FP), R1
+	MOVD b+16(FP), R2
+	MOVD c+24(FP), R3
+	MOVD ldc+32(FP), R4
+	LSL $2, R4, R4
+	MOVD R3, R5
+	PRFM (R5), PLDL1KEEP
+	ADD R4, R5, R5
+	PRFM (R5), PLDL1KEEP
+	ADD R4, R5, R5
+	PRFM (R5), PLDL1KEEP
+	ADD R4, R5, R5
+	PRFM (R5), PLDL1KEEP
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	LSR $1, R0, R6
+	SUBS $2, R6, R6
+	BLT rest
+loop:
+	FLDPQ 0(R1), (F8, F9)
+	FLDPQ 0(R2), (F10, F11)
+	WORD $0x6e4aed00 // bfmmla v0.4s, v8.8h, v10.8h
+	WORD $0x6e4bed01 // bfmmla v1.4s, v8.8h, v11.8h
+	WORD $0x6e4aed24 // bfmmla v4.4s, v9.8h, v10.8h
+	WORD $0x6e4bed25 // bfmmla v5.4s, v9.8h, v11.8h
+	FLDPQ 32(R2), (F10, F11)
+	WORD $0x6e4aed02 // bfmmla v2.4s, v8.8h, v10.8h
+	WORD $0x6e4bed03 // bfmmla v3.4s, v8.8h, v11.8h
+	WORD $0x6e4aed26 // bfmmla v6.4s, v9.8h, v10.8h
+	WORD $0x6e4bed27 // bfmmla v7.4s, v9.8h, v11.8h
+	FLDPQ 32(R1), (F8, F9)
+	FLDPQ 64(R2), (F10, F11)
+	WORD $0x6e4aed00 // bfmmla v0.4s, v8.8h, v10.8h
+	WORD $0x6e4bed01 // bfmmla v1.4s, v8.8h, v11.8h
+	WORD $0x6e4aed24 // bfmmla v4.4s, v9.8h, v10.8h
+	WORD $0x6e4bed25 // bfmmla v5.4s, v9.8h, v11.8h
+	FLDPQ 96(R2), (F10, F11)
+	WORD $0x6e4aed02 // bfmmla v2.4s, v8.8h, v10.8h
+	WORD $0x6e4bed03 // bfmmla v3.4s, v8.8h, v11.8h
+	WORD $0x6e4aed26 // bfmmla v6.4s, v9.8h, v10.8h
+	WORD $0x6e4bed27 // bfmmla v7.4s, v9.8h, v11.8h
+	ADD $64, R1, R1
+	ADD $128, R2, R2
+	SUBS $2, R6, R6
+	BGE loop
+rest:
+	ADDS $2, R6, R6
+	BEQ quads
+	FLDPQ 0(R1), (F8, F9)
+	FLDPQ 0(R2), (F10, F11)
+	WORD $0x6e4aed00 // bfmmla v0.4s, v8.8h, v10.8h
+	WORD $0x6e4bed01 // bfmmla v1.4s, v8.8h, v11.8h
+	WORD $0x6e4aed24 // bfmmla v4.4s, v9.8h, v10.8h
+	WORD $0x6e4bed25 // bfmmla v5.4s, v9.8h, v11.8h
+	FLDPQ 32(R2), (F10, F11)
+	WORD $0x6e4aed02 // bfmmla v2.4s, v8.8h, v10.8h
+	WORD $0x6e4bed03 // bfmmla v3.4s, v8.8h, v11.8h
+	WORD $0x6e4aed26 // bfmmla v6.4s, v9.8h, v10.8h
+	WORD $0x6e4bed27 // bfmmla v7.4s, v9.8h, v11.8h
+	ADD $32, R1, R1
+	ADD $64, R2, R2
+quads:
+	VTRN1 V1.D2, V0.D2, V8.D2
+	VTRN2 V1.D2, V0.D2, V0.D2
+	VTRN1 V3.D2, V2.D2, V1.D2
+	VTRN2 V3.D2, V2.D2, V2.D2
+	VTRN1 V5.D2, V4.D2, V3.D2
+	VTRN2 V5.D2, V4.D2, V4.D2
+	VTRN1 V7.D2, V6.D2, V5.D2
+	VTRN2 V7.D2, V6.D2, V6.D2
+	TBZ $0, R0, even
+	FMOVQ 0(R1), F7
+	FLDPQ 0(R2), (F9, F10)
+	WORD $0x4f47f128 // bfdot v8.4s, v9.8h, v7.2h[0]
+	WORD $0x4f47f141 // bfdot v1.4s, v10.8h, v7.2h[0]
+	WORD $0x4f67f120 // bfdot v0.4s, v9.8h, v7.2h[1]
+	WORD $0x4f67f142 // bfdot v2.4s, v10.8h, v7.2h[1]
+	WORD $0x4f47f923 // bfdot v3.4s, v9.8h, v7.2h[2]
+	WORD $0x4f47f945 // bfdot v5.4s, v10.8h, v7.2h[2]
+	WORD $0x4f67f924 // bfdot v4.4s, v9.8h, v7.2h[3]
+	WORD $0x4f67f946 // bfdot v6.4s, v10.8h, v7.2h[3]
+even:
+	MOVD accumulate+40(FP), R6
+	CBZ R6, fresh
+	MOVD R3, R5
+	FLDPQ 0(R5), (F7, F9)
+	WORD $0x4e27d508 // fadd v8.4s, v8.4s, v7.4s
+	WORD $0x4e29d421 // fadd v1.4s, v1.4s, v9.4s
+	ADD R4, R5, R5
+	FLDPQ 0(R5), (F7, F9)
+	WORD $0x4e27d400 // fadd v0.4s, v0.4s, v7.4s
+	WORD $0x4e29d442 // fadd v2.4s, v2.4s, v9.4s
+	ADD R4, R5, R5
+	FLDPQ 0(R5), (F7, F9)
+	WORD $0x4e27d463 // fadd v3.4s, v3.4s, v7.4s
+	WORD $0x4e29d4a5 // fadd v5.4s, v5.4s, v9.4s
+	ADD R4, R5, R5
+	FLDPQ 0(R5), (F7, F9)
+	WORD $0x4e27d484 // fadd v4.4s, v4.4s, v7.4s
+	WORD $0x4e29d4c6 // fadd v6.4s, v6.4s, v9.4s
+fresh:
+	MOVD bias+48(FP), R6
+	CBZ R6, nobias
+	FLDPQ 0(R6), (F7, F9)
+	WORD $0x4e27d508 // fadd v8.4s, v8.4s, v7.4s
+	WORD $0x4e29d421 // fadd v1.4s, v1.4s, v9.4s
+	WORD $0x4e27d400 // fadd v0.4s, v0.4s, v7.4s
+	WORD $0x4e29d442 // fadd v2.4s, v2.4s, v9.4s
+	WORD $0x4e27d463 // fadd v3.4s, v3.4s, v7.4s
+	WORD $0x4e29d4a5 // fadd v5.4s, v5.4s, v9.4s
+	WORD $0x4e27d484 // fadd v4.4s, v4.4s, v7.4s
+	WORD $0x4e29d4c6 // fadd v6.4s, v6.4s, v9.4s
+nobias:
+	MOVD residual+56(FP), R6
+	CBZ R6, store
+	MOVD ldr+64(FP), R0
+	LSL $2, R0, R0
+	MOVD R6, R5
+	FLDPQ 0(R5), (F7, F9)
+	WORD $0x4e27d508 // fadd v8.4s, v8.4s, v7.4s
+	WORD $0x4e29d421 // fadd v1.4s, v1.4s, v9.4s
+	ADD R0, R5, R5
+	FLDPQ 0(R5), (F7, F9)
+	WORD $0x4e27d400 // fadd v0.4s, v0.4s, v7.4s
+	WORD $0x4e29d442 // fadd v2.4s, v2.4s, v9.4s
+	ADD R0, R5, R5
+	FLDPQ 0(R5), (F7, F9)
+	WORD $0x4e27d463 // fadd v3.4s, v3.4s, v7.4s
+	WORD $0x4e29d4a5 // fadd v5.4s, v5.4s, v9.4s
+	ADD R0, R5, R5
+	FLDPQ 0(R5), (F7, F9)
+	WORD $0x4e27d484 // fadd v4.4s, v4.4s, v7.4s
+	WORD $0x4e29d4c6 // fadd v6.4s, v6.4s, v9.4s
+store:
+	MOVD R3, R5
+	FSTPQ (F8, F1), 0(R5)
+	ADD R4, R5, R5
+	FSTPQ (F0, F2), 0(R5)
+	ADD R4, R5, R5
+	FSTPQ (F3, F5), 0(R5)
+	ADD R4, R5, R5
+	FSTPQ (F4, F6), 0(R5)
+	RET
+
+// func pairs5x8NEON(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
+TEXT ·pairs5x8NEON(SB), NOSPLIT, $0-72
+	MOVD k+0(FP), R0
+	MOVD a+8(FP), R1
+	MOVD b+16(FP), R2
+	MOVD c+24(FP), R3
+	MOVD ldc+32(FP), R4
+	LSL $2, R4, R4
+	MOVD R3, R5
+	PRFM (R5), PLDL1KEEP
+	ADD R4, R5, R5
+	PRFM (R5), PLDL1KEEP
+	ADD R4, R5, R5
+	PRFM (R5), PLDL1KEEP
+	ADD R4, R5, R5
+	PRFM (R5), PLDL1KEEP
+	ADD R4, R5, R5
+	PRFM (R5), PLDL1KEEP
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	LSR $1, R0, R6
+	SUBS $2, R6, R6
+	BLT rest
+loop:
+	FLDPQ 0(R1), (F12, F13)
+	FMOVD 32(R1), F14
+	FLDPQ 0(R2), (F15, F16)
+	WORD $0x6e4fed80 // bfmmla v0.4s, v12.8h, v15.8h
+	WORD $0x6e50ed81 // bfmmla v1.4s, v12.8h, v16.8h
+	WORD $0x6e4feda4 // bfmmla v4.4s, v13.8h, v15.8h
+	WORD $0x6e50eda5 // bfmmla v5.4s, v13.8h, v16.8h
+	WORD $0x6e4fedc8 // bfmmla v8.4s, v14.8h, v15.8h
+	WORD $0x6e50edc9 // bfmmla v9.4s, v14.8h, v16.8h
+	FLDPQ 32(R2), (F15, F16)
+	WORD $0x6e4fed82 // bfmmla v2.4s, v12.8h, v15.8h
+	WORD $0x6e50ed83 // bfmmla v3.4s, v12.8h, v16.8h
+	WORD $0x6e4feda6 // bfmmla v6.4s, v13.8h, v15.8h
+	WORD $0x6e50eda7 // bfmmla v7.4s, v13.8h, v16.8h
+	WORD $0x6e4fedca // bfmmla v10.4s, v14.8h, v15.8h
+	WORD $0x6e50edcb // bfmmla v11.4s, v14.8h, v16.8h
+	FLDPQ 40(R1), (F12, F13)
+	FMOVD 72(R1), F14
+	FLDPQ 64(R2), (F15, F16)
+	WORD $0x6e4fed80 // bfmmla v0.4s, v12.8h, v15.8h
+	WORD $0x6e50ed81 // bfmmla v1.4s, v12.8h, v16.8h
+	WORD $0x6e4feda4 // bfmmla v4.4s, v13.8h, v15.8h
+	WORD $0x6e50eda5 // bfmmla v5.4s, v13.8h, v16.8h
+	WORD $0x6e4fedc8 // bfmmla v8.4s, v14.8h, v15.8h
+	WORD $0x6e50edc9 // bfmmla v9.4s, v14.8h, v16.8h
+	FLDPQ 96(R2), (F15, F16)
+	WORD $0x6e4fed82 // bfmmla v2.4s, v12.8h, v15.8h
+	WORD $0x6e50ed83 // bfmmla v3.4s, v12.8h, v16.8h
+	WORD $0x6e4feda6 // bfmmla v6.4s, v13.8h, v15.8h
+	WORD $0x6e50eda7 // bfmmla v7.4s, v13.8h, v16.8h
+	WORD $0x6e4fedca // bfmmla v10.4s, v14.8h, v15.8h
+	WORD $0x6e50edcb // bfmmla v11.4s, v14.8h, v16.8h
+	ADD $80, R1, R1
+	ADD $128, R2, R2
+	SUBS $2, R6, R6
+	BGE loop
+rest:
+	ADDS $2, R6, R6
+	BEQ quads
+	FLDPQ 0(R1), (F12, F13)
+	FMOVD 32(R1), F14
+	FLDPQ 0(R2), (F15, F16)
+	WORD $0x6e4fed80 // bfmmla v0.4s, v12.8h, v15.8h
+	WORD $0x6e50ed81 // bfmmla v1.4s, v12.8h, v16.8h
+	WORD $0x6e4feda4 // bfmmla v4.4s, v13.8h, v15.8h
+	WORD $0x6e50eda5 // bfmmla v5.4s, v13.8h, v16.8h
+	WORD $0x6e4fedc8 // bfmmla v8.4s, v14.8h, v15.8h
+	WORD $0x6e50edc9 // bfmmla v9.4s, v14.8h, v16.8h
+	FLDPQ 32(R2), (F15, F16)
+	WORD $0x6e4fed82 // bfmmla v2.4s, v12.8h, v15.8h
+	WORD $0x6e50ed83 // bfmmla v3.4s, v12.8h, v16.8h
+	WORD $0x6e4feda6 // bfmmla v6.4s, v13.8h, v15.8h
+	WORD $0x6e50eda7 // bfmmla v7.4s, v13.8h, v16.8h
+	WORD $0x6e4fedca // bfmmla v10.4s, v14.8h, v15.8h
+	WORD $0x6e50edcb // bfmmla v11.4s, v14.8h, v16.8h
+	ADD $40, R1, R1
+	ADD $64, R2, R2
+quads:
+	VTRN1 V1.D2, V0.D2, V12.D2
+	VTRN2 V1.D2, V0.D2, V0.D2
+	VTRN1 V3.D2, V2.D2, V1.D2
+	VTRN2 V3.D2, V2.D2, V2.D2
+	VTRN1 V5.D2, V4.D2, V3.D2
+	VTRN2 V5.D2, V4.D2, V4.D2
+	VTRN1 V7.D2, V6.D2, V5.D2
+	VTRN2 V7.D2, V6.D2, V6.D2
+	VTRN1 V9.D2, V8.D2, V7.D2
+	VTRN2 V9.D2, V8.D2, V8.D2
+	VTRN1 V11.D2, V10.D2, V8.D2
+	VTRN2 V11.D2, V10.D2, V9.D2
+	TBZ $0, R0, even
+	FMOVQ 0(R1), F9
+	FMOVS 16(R1), F10
+	FLDPQ 0(R2), (F11, F13)
+	WORD $0x4f49f16c // bfdot v12.4s, v11.8h, v9.2h[0]
+	WORD $0x4f49f1a1 // bfdot v1.4s, v13.8h, v9.2h[0]
+	WORD $0x4f69f160 // bfdot v0.4s, v11.8h, v9.2h[1]
+	WORD $0x4f69f1a2 // bfdot v2.4s, v13.8h, v9.2h[1]
+	WORD $0x4f49f963 // bfdot v3.4s, v11.8h, v9.2h[2]
+	WORD $0x4f49f9a5 // bfdot v5.4s, v13.8h, v9.2h[2]
+	WORD $0x4f69f964 // bfdot v4.4s, v11.8h, v9.2h[3]
+	WORD $0x4f69f9a6 // bfdot v6.4s, v13.8h, v9.2h[3]
+	WORD $0x4f4af167 // bfdot v7.4s, v11.8h, v10.2h[0]
+	WORD $0x4f4af1a8 // bfdot v8.4s, v13.8h, v10.2h[0]
+even:
+	MOVD accumulate+40(FP), R6
+	CBZ R6, fresh
+	MOVD R3, R5
+	FLDPQ 0(R5), (F9, F10)
+	WORD $0x4e29d58c // fadd v12.4s, v12.4s, v9.4s
+	WORD $0x4e2ad421 // fadd v1.4s, v1.4s, v10.4s
+	ADD R4, R5, R5
+	FLDPQ 0(R5), (F9, F10)
+	WORD $0x4e29d400 // fadd v0.4s, v0.4s, v9.4s
+	WORD $0x4e2ad442 // fadd v2.4s, v2.4s, v10.4s
+	ADD R4, R5, R5
+	FLDPQ 0(R5), (F9, F10)
+	WORD $0x4e29d463 // fadd v3.4s, v3.4s, v9.4s
+	WORD $0x4e2ad4a5 // fadd v5.4s, v5.4s, v10.4s
+	ADD R4, R5, R5
+	FLDPQ 0(R5), (F9, F10)
+	WORD $0x4e29d484 // fadd v4.4s, v4.4s, v9.4s
+	WORD $0x4e2ad4c6 // fadd v6.4s, v6.4s, v10.4s
+	ADD R4, R5, R5
+	FLDPQ 0(R5), (F9, F10)
+	WORD $0x4e29d4e7 // fadd v7.4s, v7.4s, v9.4s
+	WORD $0x4e2ad508 // fadd v8.4s, v8.4s, v10.4s
+fresh:
+	MOVD bias+48(FP), R6
+	CBZ R6, nobias
+	FLDPQ 0(R6), (F9, F10)
+	WORD $0x4e29d58c // fadd v12.4s, v12.4s, v9.4s
+	WORD $0x4e2ad421 // fadd v1.4s, v1.4s, v10.4s
+	WORD $0x4e29d400 // fadd v0.4s, v0.4s, v9.4s
+	WORD $0x4e2ad442 // fadd v2.4s, v2.4s, v10.4s
+	WORD $0x4e29d463 // fadd v3.4s, v3.4s, v9.4s
+	WORD $0x4e2ad4a5 // fadd v5.4s, v5.4s, v10.4s
+	WORD $0x4e29d484 // fadd v4.4s, v4.4s, v9.4s
+	WORD $0x4e2ad4c6 // fadd v6.4s, v6.4s, v10.4s
+	WORD $0x4e29d4e7 // fadd v7.4s, v7.4s, v9.4s
+	WORD $0x4e2ad508 // fadd v8.4s, v8.4s, v10.4s
+nobias:
+	MOVD residual+56(FP), R6
+	CBZ R6, store
+	MOVD ldr+64(FP), R0
+	LSL $2, R0, R0
+	MOVD R6, R5
+	FLDPQ 0(R5), (F9, F10)
+	WORD $0x4e29d58c // fadd v12.4s, v12.4s, v9.4s
+	WORD $0x4e2ad421 // fadd v1.4s, v1.4s, v10.4s
+	ADD R0, R5, R5
+	FLDPQ 0(R5), (F9, F10)
+	WORD $0x4e29d400 // fadd v0.4s, v0.4s, v9.4s
+	WORD $0x4e2ad442 // fadd v2.4s, v2.4s, v10.4s
+	ADD R0, R5, R5
+	FLDPQ 0(R5), (F9, F10)
+	WORD $0x4e29d463 // fadd v3.4s, v3.4s, v9.4s
+	WORD $0x4e2ad4a5 // fadd v5.4s, v5.4s, v10.4s
+	ADD R0, R5, R5
+	FLDPQ 0(R5), (F9, F10)
+	WORD $0x4e29d484 // fadd v4.4s, v4.4s, v9.4s
+	WORD $0x4e2ad4c6 // fadd v6.4s, v6.4s, v10.4s
+	ADD R0, R5, R5
+	FLDPQ 0(R5), (F9, F10)
+	WORD $0x4e29d4e7 // fadd v7.4s, v7.4s, v9.4s
+	WORD $0x4e2ad508 // fadd v8.4s, v8.4s, v10.4s
+store:
+	MOVD R3, R5
+	FSTPQ (F12, F1), 0(R5)
+	ADD R4, R5, R5
+	FSTPQ (F0, F2), 0(R5)
+	ADD R4, R5, R5
+	FSTPQ (F3, F5), 0(R5)
+	ADD R4, R5, R5
+	FSTPQ (F4, F6), 0(R5)
+	ADD R4, R5, R5
+	FSTPQ (F7, F8), 0(R5)
+	RET
+
+// func pairs6x8NEON(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
+TEXT ·pairs6x8NEON(SB), NOSPLIT, $0-72
+	MOVD k+0(FP), R0
+	MOVD a+8(FP), R1
+	MOVD b+16(FP), R2
+	MOVD c+24(FP), R3
+	MOVD ldc+32(FP), R4
+	LSL $2, R4, R4
+	MOVD R3, R5
+	PRFM (R5), PLDL1KEEP
+	ADD R4, R5, R5
+	PRFM (R5), PLDL1KEEP
+	ADD R4, R5, R5
+	PRFM (R5), PLDL1KEEP
+	ADD R4, R5, R5
+	PRFM (R5), PLDL1KEEP
+	ADD R4, R5, R5
+	PRFM (R5), PLDL1KEEP
+	ADD R4, R5, R5
+	PRFM (R5), PLDL1KEEP
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	LSR $1, R0, R6
+	SUBS $2, R6, R6
+	BLT rest
+loop:
+	FLDPQ 0(R1), (F12, F13)
+	FMOVQ 32(R1), F14
+	FLDPQ 0(R2), (F15, F16)
+	WORD $0x6e4fed80 // bfmmla v0.4s, v12.8h, v15.8h
+	WORD $0x6e50ed81 // bfmmla v1.4s, v12.8h, v16.8h
+	WORD $0x6e4feda4 // bfmmla v4.4s, v13.8h, v15.8h
+	WORD $0x6e50eda5 // bfmmla v5.4s, v13.8h, v16.8h
+	WORD $0x6e4fedc8 // bfmmla v8.4s, v14.8h, v15.8h
+	WORD $0x6e50edc9 // bfmmla v9.4s, v14.8h, v16.8h
+	FLDPQ 32(R2), (F15, F16)
+	WORD $0x6e4fed82 // bfmmla v2.4s, v12.8h, v15.8h
+	WORD $0x6e50ed83 // bfmmla v3.4s, v12.8h, v16.8h
+	WORD $0x6e4feda6 // bfmmla v6.4s, v13.8h, v15.8h
+	WORD $0x6e50eda7 // bfmmla v7.4s, v13.8h, v16.8h
+	WORD $0x6e4fedca // bfmmla v10.4s, v14.8h, v15.8h
+	WORD $0x6e50edcb // bfmmla v11.4s, v14.8h, v16.8h
+	FLDPQ 48(R1), (F12, F13)
+	FMOVQ 80(R1), F14
+	FLDPQ 64(R2), (F15, F16)
+	WORD $0x6e4fed80 // bfmmla v0.4s, v12.8h, v15.8h
+	WORD $0x6e50ed81 // bfmmla v1.4s, v12.8h, v16.8h
+	WORD $0x6e4feda4 // bfmmla v4.4s, v13.8h, v15.8h
+	WORD $0x6e50eda5 // bfmmla v5.4s, v13.8h, v16.8h
+	WORD $0x6e4fedc8 // bfmmla v8.4s, v14.8h, v15.8h
+	WORD $0x6e50edc9 // bfmmla v9.4s, v14.8h, v16.8h
+	FLDPQ 96(R2), (F15, F16)
+	WORD $0x6e4fed82 // bfmmla v2.4s, v12.8h, v15.8h
+	WORD $0x6e50ed83 // bfmmla v3.4s, v12.8h, v16.8h
+	WORD $0x6e4feda6 // bfmmla v6.4s, v13.8h, v15.8h
+	WORD $0x6e50eda7 // bfmmla v7.4s, v13.8h, v16.8h
+	WORD $0x6e4fedca // bfmmla v10.4s, v14.8h, v15.8h
+	WORD $0x6e50edcb // bfmmla v11.4s, v14.8h, v16.8h
+	ADD $96, R1, R1
+	ADD $128, R2, R2
+	SUBS $2, R6, R6
+	BGE loop
+rest:
+	ADDS $2, R6, R6
+	BEQ quads
+	FLDPQ 0(R1), (F12, F13)
+	FMOVQ 32(R1), F14
+	FLDPQ 0(R2), (F15, F16)
+	WORD $0x6e4fed80 // bfmmla v0.4s, v12.8h, v15.8h
+	WORD $0x6e50ed81 // bfmmla v1.4s, v12.8h, v16.8h
+	WORD $0x6e4feda4 // bfmmla v4.4s, v13.8h, v15.8h
+	WORD $0x6e50eda5 // bfmmla v5.4s, v13.8h, v16.8h
+	WORD $0x6e4fedc8 // bfmmla v8.4s, v14.8h, v15.8h
+	WORD $0x6e50edc9 // bfmmla v9.4s, v14.8h, v16.8h
+	FLDPQ 32(R2), (F15, F16)
+	WORD $0x6e4fed82 // bfmmla v2.4s, v12.8h, v15.8h
+	WORD $0x6e50ed83 // bfmmla v3.4s, v12.8h, v16.8h
+	WORD $0x6e4feda6 // bfmmla v6.4s, v13.8h, v15.8h
+	WORD $0x6e50eda7 // bfmmla v7.4s, v13.8h, v16.8h
+	WORD $0x6e4fedca // bfmmla v10.4s, v14.8h, v15.8h
+	WORD $0x6e50edcb // bfmmla v11.4s, v14.8h, v16.8h
+	ADD $48, R1, R1
+	ADD $64, R2, R2
+quads:
+	VTRN1 V1.D2, V0.D2, V12.D2
+	VTRN2 V1.D2, V0.D2, V0.D2
+	VTRN1 V3.D2, V2.D2, V1.D2
+	VTRN2 V3.D2, V2.D2, V2.D2
+	VTRN1 V5.D2, V4.D2, V3.D2
+	VTRN2 V5.D2, V4.D2, V4.D2
+	VTRN1 V7.D2, V6.D2, V5.D2
+	VTRN2 V7.D2, V6.D2, V6.D2
+	VTRN1 V9.D2, V8.D2, V7.D2
+	VTRN2 V9.D2, V8.D2, V8.D2
+	VTRN1 V11.D2, V10.D2, V9.D2
+	VTRN2 V11.D2, V10.D2, V10.D2
+	TBZ $0, R0, even
+	FMOVQ 0(R1), F11
+	FMOVD 16(R1), F13
+	FLDPQ 0(R2), (F14, F15)
+	WORD $0x4f4bf1cc // bfdot v12.4s, v14.8h, v11.2h[0]
+	WORD $0x4f4bf1e1 // bfdot v1.4s, v15.8h, v11.2h[0]
+	WORD $0x4f6bf1c0 // bfdot v0.4s, v14.8h, v11.2h[1]
+	WORD $0x4f6bf1e2 // bfdot v2.4s, v15.8h, v11.2h[1]
+	WORD $0x4f4bf9c3 // bfdot v3.4s, v14.8h, v11.2h[2]
+	WORD $0x4f4bf9e5 // bfdot v5.4s, v15.8h, v11.2h[2]
+	WORD $0x4f6bf9c4 // bfdot v4.4s, v14.8h, v11.2h[3]
+	WORD $0x4f6bf9e6 // bfdot v6.4s, v15.8h, v11.2h[3]
+	WORD $0x4f4df1c7 // bfdot v7.4s, v14.8h, v13.2h[0]
+	WORD $0x4f4df1e9 // bfdot v9.4s, v15.8h, v13.2h[0]
+	WORD $0x4f6df1c8 // bfdot v8.4s, v14.8h, v13.2h[1]
+	WORD $0x4f6df1ea // bfdot v10.4s, v15.8h, v13.2h[1]
+even:
+	MOVD accumulate+40(FP), R6
+	CBZ R6, fresh
+	MOVD R3, R5
+	FLDPQ 0(R5), (F11, F13)
+	WORD $0x4e2bd58c // fadd v12.4s, v12.4s, v11.4s
+	WORD $0x4e2dd421 // fadd v1.4s, v1.4s, v13.4s
+	ADD R4, R5, R5
+	FLDPQ 0(R5), (F11, F13)
+	WORD $0x4e2bd400 // fadd v0.4s, v0.4s, v11.4s
+	WORD $0x4e2dd442 // fadd v2.4s, v2.4s, v13.4s
+	ADD R4, R5, R5
+	FLDPQ 0(R5), (F11, F13)
+	WORD $0x4e2bd463 // fadd v3.4s, v3.4s, v11.4s
+	WORD $0x4e2dd4a5 // fadd v5.4s, v5.4s, v13.4s
+	ADD R4, R5, R5
+	FLDPQ 0(R5), (F11, F13)
+	WORD $0x4e2bd484 // fadd v4.4s, v4.4s, v11.4s
+	WORD $0x4e2dd4c6 // fadd v6.4s, v6.4s, v13.4s
+	ADD R4, R5, R5
+	FLDPQ 0(R5), (F11, F13)
+	WORD $0x4e2bd4e7 // fadd v7.4s, v7.4s, v11.4s
+	WORD $0x4e2dd529 // fadd v9.4s, v9.4s, v13.4s
+	ADD R4, R5, R5
+	FLDPQ 0(R5), (F11, F13)
+	WORD $0x4e2bd508 // fadd v8.4s, v8.4s, v11.4s
+	WORD $0x4e2dd54a // fadd v10.4s, v10.4s, v13.4s
+fresh:
+	MOVD bias+48(FP), R6
+	CBZ R6, nobias
+	FLDPQ 0(R6), (F11, F13)
+	WORD $0x4e2bd58c // fadd v12.4s, v12.4s, v11.4s
+	WORD $0x4e2dd421 // fadd v1.4s, v1.4s, v13.4s
+	WORD $0x4e2bd400 // fadd v0.4s, v0.4s, v11.4s
+	WORD $0x4e2dd442 // fadd v2.4s, v2.4s, v13.4s
+	WORD $0x4e2bd463 // fadd v3.4s, v3.4s, v11.4s
+	WORD $0x4e2dd4a5 // fadd v5.4s, v5.4s, v13.4s
+	WORD $0x4e2bd484 // fadd v4.4s, v4.4s, v11.4s
+	WORD $0x4e2dd4c6 // fadd v6.4s, v6.4s, v13.4s
+	WORD $0x4e2bd4e7 // fadd v7.4s, v7.4s, v11.4s
+	WORD $0x4e2dd529 // fadd v9.4s, v9.4s, v13.4s
+	WORD $0x4e2bd508 // fadd v8.4s, v8.4s, v11.4s
+	WORD $0x4e2dd54a // fadd v10.4s, v10.4s, v13.4s
+nobias:
+	MOVD residual+56(FP), R6
+	CBZ R6, store
+	MOVD ldr+64(FP), R0
+	LSL $2, R0, R0
+	MOVD R6, R5
+	FLDPQ 0(R5), (F11, F13)
+	WORD $0x4e2bd58c // fadd v12.4s, v12.4s, v11.4s
+	WORD $0x4e2dd421 // fadd v1.4s, v1.4s, v13.4s
+	ADD R0, R5, R5
+	FLDPQ 0(R5), (F11, F13)
+	WORD $0x4e2bd400 // fadd v0.4s, v0.4s, v11.4s
+	WORD $0x4e2dd442 // fadd v2.4s, v2.4s, v13.4s
+	ADD R0, R5, R5
+	FLDPQ 0(R5), (F11, F13)
+	WORD $0x4e2bd463 // fadd v3.4s, v3.4s, v11.4s
+	WORD $0x4e2dd4a5 // fadd v5.4s, v5.4s, v13.4s
+	ADD R0, R5, R5
+	FLDPQ 0(R5), (F11, F13)
+	WORD $0x4e2bd484 // fadd v4.4s, v4.4s, v11.4s
+	WORD $0x4e2dd4c6 // fadd v6.4s, v6.4s, v13.4s
+	ADD R0, R5, R5
+	FLDPQ 0(R5), (F11, F13)
+	WORD $0x4e2bd4e7 // fadd v7.4s, v7.4s, v11.4s
+	WORD $0x4e2dd529 // fadd v9.4s, v9.4s, v13.4s
+	ADD R0, R5, R5
+	FLDPQ 0(R5), (F11, F13)
+	WORD $0x4e2bd508 // fadd v8.4s, v8.4s, v11.4s
+	WORD $0x4e2dd54a // fadd v10.4s, v10.4s, v13.4s
+store:
+	MOVD R3, R5
+	FSTPQ (F12, F1), 0(R5)
+	ADD R4, R5, R5
+	FSTPQ (F0, F2), 0(R5)
+	ADD R4, R5, R5
+	FSTPQ (F3, F5), 0(R5)
+	ADD R4, R5, R5
+	FSTPQ (F4, F6), 0(R5)
+	ADD R4, R5, R5
+	FSTPQ (F7, F9), 0(R5)
+	ADD R4, R5, R5
+	FSTPQ (F8, F10), 0(R5)
 	RET
 
 // func pairsPeakNEON(n int)
@@ -2167,59 +2315,111 @@ TEXT ·pairsPeakNEON(SB), NOSPLIT, $0-8
 	VEOR V24.B16, V24.B16, V24.B16
 	VEOR V25.B16, V25.B16, V25.B16
 loop:
-	WORD $0x4f41f002 // bfdot v2.4s, v0.8h, v1.2h[0]
-	WORD $0x4f41f003 // bfdot v3.4s, v0.8h, v1.2h[0]
-	WORD $0x4f41f004 // bfdot v4.4s, v0.8h, v1.2h[0]
-	WORD $0x4f41f005 // bfdot v5.4s, v0.8h, v1.2h[0]
-	WORD $0x4f41f006 // bfdot v6.4s, v0.8h, v1.2h[0]
-	WORD $0x4f41f007 // bfdot v7.4s, v0.8h, v1.2h[0]
-	WORD $0x4f41f008 // bfdot v8.4s, v0.8h, v1.2h[0]
-	WORD $0x4f41f009 // bfdot v9.4s, v0.8h, v1.2h[0]
-	WORD $0x4f41f00a // bfdot v10.4s, v0.8h, v1.2h[0]
-	WORD $0x4f41f00b // bfdot v11.4s, v0.8h, v1.2h[0]
-	WORD $0x4f41f00c // bfdot v12.4s, v0.8h, v1.2h[0]
-	WORD $0x4f41f00d // bfdot v13.4s, v0.8h, v1.2h[0]
-	WORD $0x4f41f00e // bfdot v14.4s, v0.8h, v1.2h[0]
-	WORD $0x4f41f00f // bfdot v15.4s, v0.8h, v1.2h[0]
-	WORD $0x4f41f010 // bfdot v16.4s, v0.8h, v1.2h[0]
-	WORD $0x4f41f011 // bfdot v17.4s, v0.8h, v1.2h[0]
-	WORD $0x4f41f012 // bfdot v18.4s, v0.8h, v1.2h[0]
-	WORD $0x4f41f013 // bfdot v19.4s, v0.8h, v1.2h[0]
-	WORD $0x4f41f014 // bfdot v20.4s, v0.8h, v1.2h[0]
-	WORD $0x4f41f015 // bfdot v21.4s, v0.8h, v1.2h[0]
-	WORD $0x4f41f016 // bfdot v22.4s, v0.8h, v1.2h[0]
-	WORD $0x4f41f017 // bfdot v23.4s, v0.8h, v1.2h[0]
-	WORD $0x4f41f018 // bfdot v24.4s, v0.8h, v1.2h[0]
-	WORD $0x4f41f019 // bfdot v25.4s, v0.8h, v1.2h[0]
+	WORD $0x6e41ec02 // bfmmla v2.4s, v0.8h, v1.8h
+	WORD $0x6e41ec03 // bfmmla v3.4s, v0.8h, v1.8h
+	WORD $0x6e41ec04 // bfmmla v4.4s, v0.8h, v1.8h
+	WORD $0x6e41ec05 // bfmmla v5.4s, v0.8h, v1.8h
+	WORD $0x6e41ec06 // bfmmla v6.4s, v0.8h, v1.8h
+	WORD $0x6e41ec07 // bfmmla v7.4s, v0.8h, v1.8h
+	WORD $0x6e41ec08 // bfmmla v8.4s, v0.8h, v1.8h
+	WORD $0x6e41ec09 // bfmmla v9.4s, v0.8h, v1.8h
+	WORD $0x6e41ec0a // bfmmla v10.4s, v0.8h, v1.8h
+	WORD $0x6e41ec0b // bfmmla v11.4s, v0.8h, v1.8h
+	WORD $0x6e41ec0c // bfmmla v12.4s, v0.8h, v1.8h
+	WORD $0x6e41ec0d // bfmmla v13.4s, v0.8h, v1.8h
+	SUBS $1, R0, R0
+	BEQ end
+	WORD $0x6e41ec0e // bfmmla v14.4s, v0.8h, v1.8h
+	WORD $0x6e41ec0f // bfmmla v15.4s, v0.8h, v1.8h
+	WORD $0x6e41ec10 // bfmmla v16.4s, v0.8h, v1.8h
+	WORD $0x6e41ec11 // bfmmla v17.4s, v0.8h, v1.8h
+	WORD $0x6e41ec12 // bfmmla v18.4s, v0.8h, v1.8h
+	WORD $0x6e41ec13 // bfmmla v19.4s, v0.8h, v1.8h
+	WORD $0x6e41ec14 // bfmmla v20.4s, v0.8h, v1.8h
+	WORD $0x6e41ec15 // bfmmla v21.4s, v0.8h, v1.8h
+	WORD $0x6e41ec16 // bfmmla v22.4s, v0.8h, v1.8h
+	WORD $0x6e41ec17 // bfmmla v23.4s, v0.8h, v1.8h
+	WORD $0x6e41ec18 // bfmmla v24.4s, v0.8h, v1.8h
+	WORD $0x6e41ec19 // bfmmla v25.4s, v0.8h, v1.8h
 	SUBS $1, R0, R0
 	BNE loop
+end:
 	RET
 
-// func pairBF16NEON(dst *float32, src *float32, width int, pairs int)
-TEXT ·pairBF16NEON(SB), NOSPLIT, $0-32
+// func packBF16NEON(dst *float32, src *float32, width int, pairs int)
+TEXT ·packBF16NEON(SB), NOSPLIT, $0-32
 	MOVD dst+0(FP), R0
 	MOVD src+8(FP), R1
 	MOVD width+16(FP), R2
 	MOVD pairs+24(FP), R3
-pair:
+	LSL $2, R2, R2
+four:
+	CMP $2, R3
+	BLT two
 	MOVD R1, R4
-	ADD R2<<2, R1, R5
-	ADD R2<<2, R5, R1
-	MOVD R0, R6
-	MOVD R2, R7
-vector:
+	ADD R2, R1, R1
+	MOVD R1, R5
+	ADD R2, R1, R1
+	MOVD R1, R6
+	ADD R2, R1, R1
+	MOVD R1, R7
+	ADD R2, R1, R1
+	MOVD R0, R8
+	MOVD R2, R9
+vector4:
 	FLDPQ.P 32(R4), (F0, F1)
-	FLDPQ.P 32(R5), (F2, F3)
 	WORD $0x0ea16800 // bfcvtn v0.4h, v0.4s
-	WORD $0x0ea16842 // bfcvtn v2.4h, v2.4s
-	VZIP1 V2.H8, V0.H8, V0.H8
 	WORD $0x0ea16821 // bfcvtn v1.4h, v1.4s
+	FLDPQ.P 32(R5), (F2, F3)
+	WORD $0x0ea16842 // bfcvtn v2.4h, v2.4s
 	WORD $0x0ea16863 // bfcvtn v3.4h, v3.4s
+	FLDPQ.P 32(R6), (F4, F5)
+	WORD $0x0ea16884 // bfcvtn v4.4h, v4.4s
+	WORD $0x0ea168a5 // bfcvtn v5.4h, v5.4s
+	FLDPQ.P 32(R7), (F6, F7)
+	WORD $0x0ea168c6 // bfcvtn v6.4h, v6.4s
+	WORD $0x0ea168e7 // bfcvtn v7.4h, v7.4s
+	VZIP1 V2.H8, V0.H8, V0.H8
+	VZIP1 V6.H8, V4.H8, V2.H8
+	VZIP1 V2.S4, V0.S4, V4.S4
+	VZIP2 V2.S4, V0.S4, V0.S4
 	VZIP1 V3.H8, V1.H8, V1.H8
-	FSTPQ.P (F0, F1), 32(R6)
-	SUBS $8, R7, R7
-	BGT vector
-	ADD R2<<2, R0, R0
-	SUBS $1, R3, R3
-	BNE pair
+	VZIP1 V7.H8, V5.H8, V2.H8
+	VZIP1 V2.S4, V1.S4, V3.S4
+	VZIP2 V2.S4, V1.S4, V1.S4
+	FSTPQ (F4, F0), 0(R8)
+	FSTPQ (F3, F1), 32(R8)
+	ADD $64, R8, R8
+	SUBS $32, R9, R9
+	BGT vector4
+	ADD R2, R0, R0
+	ADD R2, R0, R0
+	SUB $2, R3, R3
+	B four
+two:
+	CMP $1, R3
+	BLT end
+	MOVD R1, R4
+	ADD R2, R1, R1
+	MOVD R1, R5
+	ADD R2, R1, R1
+	MOVD R0, R8
+	MOVD R2, R9
+vector2:
+	FLDPQ.P 32(R4), (F0, F1)
+	WORD $0x0ea16800 // bfcvtn v0.4h, v0.4s
+	WORD $0x0ea16821 // bfcvtn v1.4h, v1.4s
+	FLDPQ.P 32(R5), (F2, F3)
+	WORD $0x0ea16842 // bfcvtn v2.4h, v2.4s
+	WORD $0x0ea16863 // bfcvtn v3.4h, v3.4s
+	VZIP1 V2.H8, V0.H8, V0.H8
+	VZIP1 V3.H8, V1.H8, V1.H8
+	FSTPQ (F0, F1), 0(R8)
+	ADD $32, R8, R8
+	SUBS $32, R9, R9
+	BGT vector2
+	ADD R2, R0, R0
+	SUB $1, R3, R3
+	B two
+end:
 	RET

@@ -62,5 +62,5 @@ func gemm5x8NEON(k int, a *float32, b *float32, c *float32, ldc int, accumulate 
 //go:noescape
 func gemm6x8NEON(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 
-// fmaLoopNEON does 12*n multiply-adds of vectors of eight, on registers; n > 0.
+// fmaLoopNEON does 12*n multiply-adds of vectors of eight, on registers: the peak that the kernels are measured against; n > 0.
 func fmaLoopNEON(n int)

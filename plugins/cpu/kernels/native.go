@@ -284,14 +284,3 @@ func chooseOf(lanes int, f func(dst *float32, cond *uint8, t, f *float32, blocks
 		}
 	}
 }
-
-func pairOf(lanes int, f func(dst, src *float32, width, pairs int)) func(dst, panel []float32, width, n int) {
-	return func(dst, panel []float32, width, n int) {
-		if width*n == 0 {
-			return
-		}
-		over := (width+lanes-1)/lanes*lanes - width
-		_, _ = dst[width*n+over-1], panel[2*width*n+over-1]
-		f(&dst[0], &panel[0], width, n)
-	}
-}

@@ -59,7 +59,17 @@ func neonBF16() *isa {
 	s.name = "neonbf16"
 	s.pairs = gemmOf([]gemmAsm{pairs1x16NEON, pairs2x16NEON, pairs3x16NEON, pairs4x16NEON, pairs5x16NEON, pairs6x16NEON}, 2*s.lanes)
 	s.narrow.pairs = gemmOf([]gemmAsm{pairs1x8NEON, pairs2x8NEON, pairs3x8NEON, pairs4x8NEON, pairs5x8NEON, pairs6x8NEON}, s.lanes)
-	s.pair = pairOf(s.lanes, pairBF16NEON)
+	s.pair = packPairs
 	s.halfLoop = pairsPeakNEON
 	return s
+}
+
+// packPairs is isa.pair in the order that the kernels expect.
+func packPairs(dst, panel []float32, width, n int) {
+	if width*n == 0 {
+		return
+	}
+	over := (width+7)/8*8 - width
+	_, _ = dst[width*n+2*over-1], panel[2*width*n+over-1]
+	packBF16NEON(&dst[0], &panel[0], width, n)
 }

@@ -1,5 +1,16 @@
 package kernels
 
+func pairOf(lanes int, f func(dst, src *float32, width, pairs int)) func(dst, panel []float32, width, n int) {
+	return func(dst, panel []float32, width, n int) {
+		if width*n == 0 {
+			return
+		}
+		over := (width+lanes-1)/lanes*lanes - width
+		_, _ = dst[width*n+over-1], panel[2*width*n+over-1]
+		f(&dst[0], &panel[0], width, n)
+	}
+}
+
 // tileConfig makes all eight tiles 16 rows of 64 bytes.
 var tileConfig = [64]byte{0: 1, 16: 64, 18: 64, 20: 64, 22: 64, 24: 64, 26: 64, 28: 64, 30: 64, 48: 16, 49: 16, 50: 16, 51: 16, 52: 16, 53: 16, 54: 16, 55: 16}
 

@@ -18,6 +18,7 @@ var vectorOps = map[string]vectorOp{
 	"bsl":  {mnemonic: "VBSL", arrangement: "B16"},
 	"trn1": {mnemonic: "VTRN1", arrangement: "S4"}, "trn2": {mnemonic: "VTRN2", arrangement: "S4"},
 	"trn1d": {mnemonic: "VTRN1", arrangement: "D2"}, "trn2d": {mnemonic: "VTRN2", arrangement: "D2"},
+	"zip1": {mnemonic: "VZIP1", arrangement: "S4"}, "zip2": {mnemonic: "VZIP2", arrangement: "S4"},
 	"zip1h": {mnemonic: "VZIP1", arrangement: "H8"}, "uzp1h": {mnemonic: "VUZP1", arrangement: "H8"},
 
 	"fadd": {word: 0x4e20d400, gnu: "fadd"}, "fsub": {word: 0x4ea0d400, gnu: "fsub"},
