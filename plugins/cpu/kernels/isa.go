@@ -64,7 +64,8 @@ type isa struct {
 	normalize func(dst, x, gamma, beta []float32, mean, scale float32)
 
 	// bfloat16: round gives its values as floats. pair packs rows 2i and 2i+1 of a panel [2n, width] as pairs, the even row in
-	// the low half; it reads and writes whole vectors. nil where there is neither pairs nor tiles.
+	// the low half, in the order that the products of the set expect; it reads and writes whole vectors. nil where there is
+	// neither pairs nor tiles.
 	round func(dst, src []float32)
 	pair  func(dst, panel []float32, width, n int)
 	// tiles is C = init + A·B for blocks of 32 rows and 32 columns, 32*steps deep: A as squares [blocks][steps][32][32 bfloat16],
