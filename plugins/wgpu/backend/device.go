@@ -187,6 +187,7 @@ type gpu struct {
 	tickLength            float64      // of that clock, in nanoseconds; 0: not measured yet
 
 	pipelines map[string]*pipeline // by WGSL text
+	staged    int                  // bytes given to uploads since they were last waited for
 	polled    func()               // what a run does when the library has been asked; nil: nothing
 
 	lostMu sync.Mutex

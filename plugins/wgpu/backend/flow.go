@@ -9,8 +9,9 @@ import (
 	"github.com/rajveermalviya/go-webgpu/wgpu"
 )
 
-// A plain run is cut into submissions. The first one is short, so that the device begins while the host records the rest;
-// later ones are as long as a cancelled run may go on, since what the device has been given cannot be taken back.
+// A plain run that takes the device long is cut into submissions, which are as long as a cancelled run may go on, since what
+// the device has been given cannot be taken back. The first ones are shorter, so that the device begins while the host records
+// the rest. A short run is one submission: between two of them the device stands still for a moment.
 const (
 	firstDispatches = 8
 	submissionTime  = 10 * time.Millisecond // of the device, by the pace of the run before
@@ -29,13 +30,16 @@ type flow struct {
 	told        int // what Progress was told last
 }
 
-// begin sets the sizes of submissions, by the time of a dispatch in the run before; 0: there was none.
-func (f *flow) begin(pace time.Duration) {
+// begin sets the sizes of submissions for so many dispatches, by the time of one in the run before; 0: there was none.
+func (f *flow) begin(dispatches int, pace time.Duration) {
 	f.limit = firstDispatches
 	if pace > 0 {
 		f.limit = max(1, int(submissionTime/pace))
 	}
-	f.size = min(firstDispatches, f.limit)
+	f.size = f.limit
+	if dispatches > f.limit {
+		f.size = min(firstDispatches, f.limit)
+	}
 }
 
 func (f *flow) full() bool { return f.dispatches >= f.size }

@@ -86,12 +86,14 @@ func TestFlowSizes(t *testing.T) {
 		first, later int
 	}{
 		{0, firstDispatches, firstDispatches},
-		{time.Microsecond, firstDispatches, 10000},
+		{time.Microsecond, 10000, 10000}, // all of the run
+		{100 * time.Microsecond, 100, 100},
+		{200 * time.Microsecond, firstDispatches, 50},
 		{2 * time.Millisecond, 5, 5},
 		{time.Second, 1, 1},
 	} {
 		var f flow
-		if f.begin(c.pace); f.size != c.first || f.limit != c.later {
+		if f.begin(100, c.pace); f.size != c.first || f.limit != c.later {
 			t.Errorf("at %v for a dispatch: %d, later up to %d; want %d, %d", c.pace, f.size, f.limit, c.first, c.later)
 		}
 	}

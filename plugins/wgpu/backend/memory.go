@@ -84,10 +84,13 @@ func (g *gpu) view(s *space, offset, bytes int64, elementSize int) ([]piece, ker
 	return ps, v
 }
 
-// uploadChunk bounds the staging memory of an upload.
-const uploadChunk = 16 << 20
+// An upload goes in chunks, and waits when so many bytes are on their way: that bounds the memory that they are staged in.
+const (
+	uploadChunk = 16 << 20
+	uploadBound = 4 * uploadChunk
+)
 
-// upload copies bytes into a space in chunks and waits for every few of them, so that staging memory stays small.
+// upload copies bytes into a space.
 func (g *gpu) upload(s *space, offset int64, data []byte) error {
 	for len(data) > 0 {
 		n := min(len(data), uploadChunk)
@@ -102,9 +105,13 @@ func (g *gpu) upload(s *space, offset int64, data []byte) error {
 			}
 			at += p.size
 		}
-		if n == uploadChunk {
+		if g.staged += n; n == uploadChunk {
 			g.queue.Submit()
-			g.device.Poll(false, nil)
+		}
+		if g.staged >= uploadBound {
+			g.queue.Submit()
+			g.wait()
+			g.staged = 0
 		}
 		data, offset = data[n:], offset+int64(n)
 	}

@@ -142,7 +142,7 @@ func (c *recording) dispatchAll() error {
 		}
 		x.g.wait()
 	}
-	c.flow.begin(x.pace)
+	c.flow.begin(len(x.dispatches), x.pace)
 	for i := range x.p.Steps {
 		if c.r.Progress != nil && (single || i == 0) {
 			c.r.Progress(i)
