@@ -1,8 +1,9 @@
 // Encode measures the image encoder of SAM ViT-B on the cpu backend, in each precision: the time of each kind of op beside the
 // least time that the machine would need for it, the share of the peak end to end, and the peak memory.
 //
-//	make build && go run ./bench/peak > out/peak.json && go run ./bench/encode -peak out/peak.json [-precision f32,bf16]
+//	make build && go run ./bench/encode [-precision f32,bf16] [-peak out/peak.json]
 //
+// The peak is measured before and after each precision, and shares are of the best that was seen; -peak adds one of bench/peak.
 // Without -artifact the checkpoint of the ViT-B golden is synthesised and compiled.
 package main
 
@@ -14,10 +15,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
+	"time"
 
+	"github.com/rlx-go/rlx/bench/measure"
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/internal/synth"
 )
@@ -29,7 +33,7 @@ const encoderFLOPs = 0.96e12
 func main() {
 	bin := flag.String("bin", "bin", "folder of the built commands")
 	artifact := flag.String("artifact", "", "compiled model with a method encode; empty: the ViT-B golden's")
-	peak := flag.String("peak", "", "output of bench/peak")
+	peak := flag.String("peak", "", "output of bench/peak; may be left out")
 	precisions := flag.String("precision", "f32,bf16", "precisions to measure")
 	threads := flag.Int("threads", 0, "threads; 0 is one for each processor")
 	runs := flag.Int("n", 5, "runs after the first")
@@ -38,23 +42,6 @@ func main() {
 		fmt.Fprintln(os.Stderr, "encode:", err)
 		os.Exit(1)
 	}
-}
-
-// peaks is the part of bench/peak's output that is used here.
-type peaks struct {
-	Features string  `json:"features"`
-	Threads  int     `json:"threads"`
-	FMA      float64 `json:"fma_gflop_per_s"`
-	Half     float64 `json:"bf16_gflop_per_s"`
-	Copy     float64 `json:"copy_gb_per_s"`
-}
-
-// of is the peak for products in a precision; where the processor has no instructions for bf16, it computes them in f32.
-func (p peaks) of(precision string) float64 {
-	if precision == "bf16" && p.Half > 0 {
-		return p.Half
-	}
-	return p.FMA
 }
 
 // measured is the part of rlxrun bench's output that is used here.
@@ -82,16 +69,15 @@ type measured struct {
 }
 
 func run(bin, artifact, peak string, precisions []string, threads, runs int) error {
-	if peak == "" {
-		return fmt.Errorf("-peak is missing: the figures are shares of what bench/peak measures")
-	}
-	text, err := os.ReadFile(peak)
-	if err != nil {
-		return err
-	}
-	var p peaks
-	if err := json.Unmarshal(text, &p); err != nil {
-		return fmt.Errorf("%s: %w", peak, err)
+	var p measure.Peaks
+	if peak != "" {
+		text, err := os.ReadFile(peak)
+		if err != nil {
+			return err
+		}
+		if err := json.Unmarshal(text, &p); err != nil {
+			return fmt.Errorf("%s: %w", peak, err)
+		}
 	}
 	if artifact == "" {
 		dir, err := os.MkdirTemp("", "rlx-encode")
@@ -107,16 +93,30 @@ func run(bin, artifact, peak string, precisions []string, threads, runs int) err
 	if threads > 0 {
 		count = strconv.Itoa(threads)
 	}
+	again := func() error {
+		q, err := measure.Machine(threads, time.Second/2)
+		p = p.Best(q)
+		return err
+	}
+	if err := again(); err != nil {
+		return err
+	}
+	var pairs [][2]measured // plain and profiled
 	for _, precision := range precisions {
 		args := []string{"bench", artifact, "-b", "cpu", "--method", "encode", "--precision", precision, "--threads", count, "--json"}
-		var plain, profiled measured
-		if err := command(&plain, filepath.Join(bin, "rlxrun"), append(args, "-n", strconv.Itoa(runs))...); err != nil {
+		var m [2]measured
+		for i, more := range [][]string{{"-n", strconv.Itoa(runs)}, {"-n", "1", "--profile"}} {
+			if err := command(&m[i], filepath.Join(bin, "rlxrun"), slices.Concat(args, more)...); err != nil {
+				return err
+			}
+		}
+		pairs = append(pairs, m)
+		if err := again(); err != nil {
 			return err
 		}
-		if err := command(&profiled, filepath.Join(bin, "rlxrun"), append(args, "-n", "1", "--profile")...); err != nil {
-			return err
-		}
-		if err := report(p, plain, profiled); err != nil {
+	}
+	for _, m := range pairs {
+		if err := report(p, m[0], m[1]); err != nil {
 			return err
 		}
 	}
@@ -152,8 +152,8 @@ func command(into any, name string, args ...string) error {
 
 // report prints the tables. The least time of an op is that of its arithmetic at the peak of the precision or of its operands
 // and results, each once, at the bandwidth of copying, whichever is longer.
-func report(p peaks, m, profiled measured) error {
-	peak := p.of(m.Precision)
+func report(p measure.Peaks, m, profiled measured) error {
+	peak := p.Of(m.Precision)
 	fmt.Printf("\n%s\n", m.Precision)
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(w, "op\tcount\tms\tof the encode\tGFLOP/s\tleast ms\tleast of actual\t\n")

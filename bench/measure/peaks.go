@@ -1,0 +1,83 @@
+package measure
+
+import (
+	"runtime"
+	"time"
+
+	"github.com/rlx-go/rlx/plugins/cpu/kernels"
+)
+
+// Peaks is what a machine can do at most.
+type Peaks struct {
+	Features string `json:"features"` // instruction set of the loops
+	Threads  int    `json:"threads"`
+	// GFLOP/s of f32 multiply-adds, two operations each; 0 where the instruction set has no loop for it.
+	FMA1 float64 `json:"fma_gflop_per_s_1_thread"`
+	FMA  float64 `json:"fma_gflop_per_s"`
+	// GFLOP/s of products of bfloat16 with sums in f32; 0 where the processor has no instructions for them.
+	Half1 float64 `json:"bf16_gflop_per_s_1_thread"`
+	Half  float64 `json:"bf16_gflop_per_s"`
+	// GB/s read plus written.
+	Copy1 float64 `json:"copy_gb_per_s_1_thread"`
+	Copy  float64 `json:"copy_gb_per_s"`
+}
+
+// Of is the peak for products in a precision; where the processor has no instructions for bf16, it computes them in f32.
+func (p Peaks) Of(precision string) float64 {
+	if precision == "bf16" && p.Half > 0 {
+		return p.Half
+	}
+	return p.FMA
+}
+
+// Best is the best of two measurements of one machine: what disturbs them only lowers them.
+func (p Peaks) Best(q Peaks) Peaks {
+	if q.Features != "" {
+		p.Features, p.Threads = q.Features, q.Threads
+	}
+	p.FMA1, p.FMA = max(p.FMA1, q.FMA1), max(p.FMA, q.FMA)
+	p.Half1, p.Half = max(p.Half1, q.Half1), max(p.Half, q.Half)
+	p.Copy1, p.Copy = max(p.Copy1, q.Copy1), max(p.Copy, q.Copy)
+	return p
+}
+
+// Machine measures this one on one thread and on so many (0: one for each processor), for a time on each figure. The arithmetic
+// is a loop over registers only, in the vectors or tiles that the cpu backend would use. The bandwidth is that of copying between
+// two buffers far larger than any cache, counting bytes read and bytes written.
+func Machine(threads int, span time.Duration) (Peaks, error) {
+	if threads <= 0 {
+		threads = runtime.GOMAXPROCS(0)
+	}
+	var p Peaks
+	const size = 128 << 20
+	src, dst := make([]byte, size), make([]byte, size)
+	for i := range src { // memory that was never written is one page of zeros, which a cache holds
+		src[i] = byte(i)
+	}
+	for _, n := range []int{1, threads} {
+		pool, err := kernels.NewPool(n)
+		if err != nil {
+			return p, err
+		}
+		p.Features, p.Threads = pool.Features(), n
+		p.FMA = Best(span, func() float64 { return kernels.FMAFlops(pool, PeakRounds) }) / 1e9
+		p.Half = Best(span, func() float64 { return kernels.HalfFlops(pool, PeakRounds) }) / 1e9
+		p.Copy = Best(span, func() float64 { return copied(pool, dst, src) }) / 1e9
+		if n == 1 {
+			p.FMA1, p.Half1, p.Copy1 = p.FMA, p.Half, p.Copy
+		}
+		pool.Close()
+	}
+	return p, nil
+}
+
+// copied copies src to dst on all workers and returns the bytes read and written.
+func copied(pool *kernels.Pool, dst, src []byte) float64 {
+	const piece = 4 << 20
+	pool.Run((len(src)+piece-1)/piece, func(task, _ int) {
+		at := task * piece
+		end := min(at+piece, len(src))
+		copy(dst[at:end], src[at:end])
+	})
+	return 2 * float64(len(src))
+}
