@@ -34,6 +34,8 @@ type kernel struct {
 	run func(c *call) error
 	// prepare, in place of can and run, makes what runs one node, once, when a program is loaded; nil: nothing does.
 	prepare func(n *ir.Node) func(c *call) error
+	// takesSquares reports whether operand 0 of a call may be in squares, makesSquares whether its result may; nil: no.
+	takesSquares, makesSquares func(c *call) bool
 }
 
 // call is one step: operands and result, dense and row-major.
@@ -44,6 +46,8 @@ type call struct {
 	out  tensor.Tensor
 
 	precision kernels.Precision // of products
+
+	inSquares, outSquares bool // of operand 0, of the result; see chooseSquares
 }
 
 // fewRows is the number of rows below which a product stays f32 whatever precision was asked for: its time goes into

@@ -27,6 +27,7 @@ type executable struct {
 
 	// The calls of the last run, kept as long as sizes and IO space stay the same.
 	calls []call
+	plain bool // without squares
 	syms  map[string]int64
 	io    []byte
 }
@@ -46,7 +47,8 @@ func (x *executable) Close() error {
 
 // bind resolves every operand of every step to bytes.
 func (x *executable) bind(r device.Run) error {
-	if x.calls != nil && maps.Equal(x.syms, r.Syms) && len(x.io) == len(r.IO) && (len(r.IO) == 0 || &x.io[0] == &r.IO[0]) {
+	plain := r.Opts.CheckNaN || len(r.Opts.Dump) > 0 // values are looked at
+	if x.calls != nil && x.plain == plain && maps.Equal(x.syms, r.Syms) && len(x.io) == len(r.IO) && (len(r.IO) == 0 || &x.io[0] == &r.IO[0]) {
 		return nil
 	}
 	b, err := x.p.Bind(r.Syms)
@@ -68,7 +70,10 @@ func (x *executable) bind(r device.Run) error {
 		}
 		calls[i] = c
 	}
-	x.calls, x.syms, x.io = calls, maps.Clone(r.Syms), r.IO
+	if !plain {
+		x.chooseSquares(b, calls)
+	}
+	x.calls, x.plain, x.syms, x.io = calls, plain, maps.Clone(r.Syms), r.IO
 	return nil
 }
 

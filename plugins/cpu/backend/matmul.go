@@ -9,15 +9,34 @@ import (
 )
 
 var (
-	_ = register(kernel{op: "matmul", can: takesF32, run: func(c *call) error {
-		matmul(c, op.FusedMatMulAttrs{TransA: c.node.Attrs.(op.MatMulAttrs).TransA, TransB: c.node.Attrs.(op.MatMulAttrs).TransB})
-		return nil
-	}})
-	_ = register(kernel{op: "fused_matmul", can: takesF32, run: func(c *call) error {
-		matmul(c, c.node.Attrs.(op.FusedMatMulAttrs))
-		return nil
-	}})
+	_ = register(kernel{op: "matmul", prepare: multiplies(func(n *ir.Node) op.FusedMatMulAttrs {
+		a := n.Attrs.(op.MatMulAttrs)
+		return op.FusedMatMulAttrs{TransA: a.TransA, TransB: a.TransB}
+	})})
+	_ = register(kernel{op: "fused_matmul", prepare: multiplies(fusedAttrs), takesSquares: matmulTakesSquares, makesSquares: matmulMakesSquares})
 )
+
+func fusedAttrs(n *ir.Node) op.FusedMatMulAttrs { return n.Attrs.(op.FusedMatMulAttrs) }
+
+// multiplies makes what runs a node: a matrix product that packs weights once if they are parameters.
+func multiplies(attrs func(n *ir.Node) op.FusedMatMulAttrs) func(n *ir.Node) func(*call) error {
+	return func(n *ir.Node) func(*call) error {
+		if !takesF32(n) {
+			return nil
+		}
+		fixed := param(n.In[1]) != nil
+		var packed *kernels.PackedWeights
+		return func(c *call) error {
+			matmul(c, attrs(c.node), func(g *kernels.GemmArgs) *kernels.PackedWeights {
+				if fixed && packed == nil {
+					packed = kernels.PackWeights(c.pool, g)
+				}
+				return packed
+			})
+			return nil
+		}
+	}
+}
 
 // takesF32 is for kernels that compute f32 from f32; a second operand of f16 or bf16 is a weight, which they widen.
 func takesF32(n *ir.Node) bool {
@@ -49,7 +68,42 @@ func weights(t tensor.Tensor) kernels.Weights {
 	return kernels.F32(f32(t))
 }
 
-func matmul(c *call, a op.FusedMatMulAttrs) {
+// single reports whether a product is one matrix times one weight, with the leading axes as more rows, and its rows and depth.
+func single(c *call, a op.FusedMatMulAttrs) (rows, k int, ok bool) {
+	x, w, n := c.in[0].Shape, c.in[1].Shape, c.out.Shape[len(c.out.Shape)-1]
+	k = x[len(x)-1]
+	if a.TransA || tensor.Numel(w) != k*n || n == 0 {
+		return 0, 0, false
+	}
+	return tensor.Numel(c.out.Shape) / n, k, true
+}
+
+// rounds reports whether a call is a single product of bfloat16.
+func rounds(c *call) (rows, k int, ok bool) {
+	if !takesF32(c.node) {
+		return 0, 0, false
+	}
+	rows, k, ok = single(c, fusedAttrs(c.node))
+	return rows, k, ok && c.forRows(productRows(c)) == kernels.BFloat16
+}
+
+// productRows is the number of rows that a product's precision goes by.
+func productRows(c *call) int { return tensor.Numel(c.out.Shape[:len(c.out.Shape)-1]) }
+
+func matmulTakesSquares(c *call) bool {
+	rows, k, ok := rounds(c)
+	return ok && fitsSquares(rows, k)
+}
+
+func matmulMakesSquares(c *call) bool {
+	rows, _, ok := rounds(c)
+	a := fusedAttrs(c.node)
+	act, _ := kernels.ParseAct(a.Act)
+	return ok && !a.HasResidual && (act == kernels.ActNone || act == kernels.ActGelu) && fitsSquares(rows, c.out.Shape[len(c.out.Shape)-1])
+}
+
+// matmul runs a product. Pack gives the weights of a single product packed, or nil.
+func matmul(c *call, a op.FusedMatMulAttrs, pack func(g *kernels.GemmArgs) *kernels.PackedWeights) {
 	x, w, out := c.in[0], c.in[1], c.out
 	r := len(out.Shape)
 	act, _ := kernels.ParseAct(a.Act)
@@ -57,20 +111,26 @@ func matmul(c *call, a op.FusedMatMulAttrs) {
 		M: out.Shape[r-2], N: out.Shape[r-1], K: x.Shape[len(x.Shape)-1],
 		A: f32(x), TransA: a.TransA, B: weights(w), TransB: a.TransB, C: f32(out),
 		Bias: optional(c, a.Bias()), Act: act, Residual: optional(c, a.Residual()),
-		Precision: c.forRows(tensor.Numel(out.Shape[:r-1])),
+		Precision: c.forRows(productRows(c)),
 	}
 	if a.TransA {
 		g.K = x.Shape[len(x.Shape)-2]
 	}
 	g.LDA, g.LDB = x.Shape[len(x.Shape)-1], w.Shape[len(w.Shape)-1]
 	g.LDC, g.LDR = g.N, g.N
-	if tensor.Numel(w.Shape) == g.K*g.N && !a.TransA {
-		// One weight for all: the leading axes are more rows.
-		g.M = tensor.Numel(out.Shape) / max(1, g.N)
-		if g.N == 0 {
-			g.M = 0
+	if rows, _, ok := single(c, a); ok {
+		g.M = rows
+		if c.inSquares {
+			g.A, g.ASquares = nil, g.A
 		}
+		if c.outSquares {
+			g.C, g.CSquares = nil, g.C
+		}
+		g.Packed = pack(&g)
 		kernels.Gemm(c.pool, &g)
+		return
+	}
+	if g.N == 0 {
 		return
 	}
 	batches(x.Shape, w.Shape, out.Shape, func(n, xi, wi, oi, xs, ws int) {

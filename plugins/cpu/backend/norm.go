@@ -7,8 +7,12 @@ import (
 )
 
 var (
-	_ = register(kernel{op: "layer_norm", can: allF32, run: func(c *call) error {
+	_ = register(kernel{op: "layer_norm", can: allF32, makesSquares: normMakesSquares, run: func(c *call) error {
 		rows, n := rowsOf(c.out)
+		if c.outSquares {
+			kernels.LayerNormSquares(c.pool, f32(c.out), f32(c.in[0]), f32(c.in[1]), f32(c.in[2]), rows, n, float32(c.node.Attrs.(op.LayerNormAttrs).Eps))
+			return nil
+		}
 		kernels.LayerNorm(c.pool, f32(c.out), f32(c.in[0]), f32(c.in[1]), f32(c.in[2]), rows, n, float32(c.node.Attrs.(op.LayerNormAttrs).Eps))
 		return nil
 	}})
@@ -36,6 +40,8 @@ var (
 		return nil
 	}})
 )
+
+func normMakesSquares(c *call) bool { return allF32(c.node) && fitsSquares(rowsOf(c.out)) }
 
 // rowsOf splits a shape at the last axis.
 func rowsOf(t tensor.Tensor) (rows, n int) {

@@ -3,7 +3,9 @@
 package kernels
 
 import (
+	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 )
@@ -32,6 +34,48 @@ func tilesByDefinition(blocks, steps int, a, b, c []float32, ldc int, init []flo
 	}
 }
 
+// tilePanelByDefinition is isa.tilePanel.
+func tilePanelByDefinition(t *tilePanel) {
+	const area = tileSide * tileSide
+	sum := t.sum
+	if t.end != tileSum {
+		sum = make([]float32, t.blocks*area)
+		copy(sum, t.sum)
+	}
+	var init []float32
+	if t.resume {
+		init = sum
+	}
+	tilesByDefinition(t.blocks, t.steps, t.a, t.b, sum, tileSide, init, tileSide)
+	if t.residual != nil && t.end != tileRows {
+		panic("BUG: a residual beside an activation, or an output of sums")
+	}
+	if t.end == tileSum {
+		return
+	}
+	for row := range t.blocks * tileSide {
+		x := make([]float32, tileSide)
+		for col := range x {
+			x[col] = sum[row*tileSide+col] + t.bias[col]
+			if t.end == tileSquaresGelu {
+				x[col] = float32(act64(ActGelu, float64(x[col])))
+			}
+			if t.residual != nil {
+				x[col] += t.residual[row*t.residualStep+col]
+			}
+		}
+		switch t.end {
+		case tileRows:
+			copy(t.out[row*t.outStep:], x)
+		default:
+			for i := range tileSide / 2 {
+				lo, hi := math.Float32bits(roundBF16(x[2*i])), math.Float32bits(roundBF16(x[2*i+1]))
+				t.out[row/tileSide*t.outStep+row%tileSide*tileSide/2+i] = math.Float32frombits(hi | lo>>16)
+			}
+		}
+	}
+}
+
 // withoutTiles calls f with a pool whose tiles are computed by definition, where the processor has none of its own: what is packed
 // for them is tested all the same.
 func withoutTiles(t *testing.T, f func(t *testing.T, p *Pool)) {
@@ -41,10 +85,130 @@ func withoutTiles(t *testing.T, f func(t *testing.T, p *Pool)) {
 	t.Run("tiles by definition", func(t *testing.T) {
 		p := newPool(t, 3, "avx512bf16")
 		s := *p.isa
-		s.tiles, s.tileRow = tilesByDefinition, tileRowAMX
+		s.tiles, s.tileRow, s.tileRowStream = tilesByDefinition, tileRowAMX, tileRowStreamAMX
+		s.tilePanel, s.storeFence = tilePanelByDefinition, storeFence
 		p.isa = &s
 		f(t, p)
 	})
+}
+
+// randomPairs is n pairs of random bfloat16.
+func randomPairs(r *rand.Rand, n int) []float32 {
+	x := make([]float32, n)
+	for i := range x {
+		lo, hi := math.Float32bits(r.Float32()-0.5)>>16, math.Float32bits(r.Float32()-0.5)&^0xffff
+		x[i] = math.Float32frombits(hi | lo)
+	}
+	return x
+}
+
+// TestTilePanel compares the instructions with their definition.
+func TestTilePanel(t *testing.T) {
+	if !slices.Contains(Features(), "amx") {
+		t.Skip("no AMX on this processor")
+	}
+	const area = tileSide * tileSide
+	r := rng(2)
+	for _, d := range [][2]int{{1, 1}, {1, 7}, {2, 8}, {3, 12}, {5, 3}} {
+		blocks, steps := d[0], d[1]
+		for end := tileSum; end <= tileSquaresGelu; end++ {
+			for _, resume := range []bool{false, true} {
+				for _, residual := range []bool{false, true} {
+					if residual && end != tileRows {
+						continue
+					}
+					stream := r.IntN(2) == 0
+					p := tilePanel{blocks: blocks, steps: steps, a: randomPairs(r, blocks*steps*area/2), b: randomPairs(r, steps*area/2),
+						resume: resume, end: end, stream: stream, block: make([]float32, area), bias: randoms(r, tileSide)}
+					p.ahead = p.b[:len(p.b)/2]
+					if resume || end == tileSum {
+						p.sum = randoms(r, blocks*area)
+					}
+					switch p.outStep = tileSide + r.IntN(2)*16; end {
+					case tileSquares, tileSquaresGelu:
+						p.outStep, stream = area/2+r.IntN(2)*16, true
+					}
+					if residual {
+						p.residualStep = tileSide + 3
+						p.residual = randoms(r, blocks*tileSide*p.residualStep)
+					}
+					what := fmt.Sprintf("blocks %d steps %d end %d resume %v residual %v", blocks, steps, end, resume, residual)
+					run := func(f func(*tilePanel)) []float32 {
+						q := p
+						q.sum = slices.Clone(p.sum)
+						out, check := guarded(blocks*tileSide*p.outStep + 16)
+						clear(out)
+						for stream && misaligned(&out[0]) != 0 {
+							out = out[1:]
+						}
+						q.out = out
+						f(&q)
+						check(t, what)
+						if end == tileSum {
+							return q.sum
+						}
+						return out[:blocks*tileSide*p.outStep]
+					}
+					got, want := run(tilePanelAMX), run(tilePanelByDefinition)
+					abs, rel := 1e-4, 1e-5
+					if end == tileSquares || end == tileSquaresGelu {
+						abs, rel = 2e-4, 1.0/128
+						got, want = unpaired(got), unpaired(want)
+					}
+					exact := make([]float64, len(want))
+					for i, x := range want {
+						exact[i] = float64(x)
+					}
+					compare(t, what, got, exact, abs, rel)
+				}
+			}
+		}
+	}
+}
+
+// TestTileGelu checks the error that tileGelu states, from the bias alone: the product is of zeros.
+func TestTileGelu(t *testing.T) {
+	if !slices.Contains(Features(), "amx") {
+		t.Skip("no AMX on this processor")
+	}
+	const area = tileSide * tileSide
+	bias, out := make([]float32, tileSide), make([]float32, area/2+16)
+	for misaligned(&out[0]) != 0 {
+		out = out[1:]
+	}
+	p := tilePanel{blocks: 1, steps: 1, a: make([]float32, area/2), b: make([]float32, area/2), end: tileSquaresGelu,
+		block: make([]float32, area), bias: bias, out: out, outStep: area / 2}
+	check := func() {
+		tilePanelAMX(&p)
+		got := unpaired(out[:area/2])
+		for i, x := range bias {
+			want := act64(ActGelu, max(float64(x), -100)) // at -Inf the limit
+			for r := range tileSide {
+				if !near(got[r*tileSide+i], want, 5e-5, 1.0/256) {
+					t.Fatalf("gelu(%v) in row %d is %v, want %v", x, r, got[r*tileSide+i], want)
+				}
+			}
+		}
+	}
+	for x := float32(-9); x < 9; {
+		for i := range bias {
+			bias[i] = x
+			x += 1.0 / 512
+		}
+		check()
+	}
+	copy(bias, []float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)), 1e-42, -1e-42, 0, 1e30, -1e30})
+	check()
+}
+
+// unpaired is the bfloat16 in x as floats.
+func unpaired(x []float32) []float32 {
+	var out []float32
+	for _, v := range x {
+		u := math.Float32bits(v)
+		out = append(out, math.Float32frombits(u<<16), math.Float32frombits(u&^0xffff))
+	}
+	return out
 }
 
 // TestTiles compares the instructions with their definition.
@@ -55,15 +219,7 @@ func TestTiles(t *testing.T) {
 	r := rng(1)
 	for _, d := range [][2]int{{1, 1}, {2, 3}, {5, 16}} {
 		blocks, steps := d[0], d[1]
-		half := func(n int) []float32 {
-			x := make([]float32, n)
-			for i := range x {
-				lo, hi := math.Float32bits(r.Float32()-0.5)>>16, math.Float32bits(r.Float32()-0.5)&^0xffff
-				x[i] = math.Float32frombits(hi | lo)
-			}
-			return x
-		}
-		a, b := half(blocks*steps*tileSide*tileSide/2), half(steps*tileSide*tileSide/2)
+		a, b := randomPairs(r, blocks*steps*tileSide*tileSide/2), randomPairs(r, steps*tileSide*tileSide/2)
 		for _, ldc := range []int{32, 47} {
 			init := randoms(r, blocks*tileSide*40)
 			for _, start := range [][]float32{nil, init} {

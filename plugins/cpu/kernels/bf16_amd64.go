@@ -23,6 +23,11 @@ func pairBF16(dst *float32, src *float32, width int, pairs int)
 //go:noescape
 func tileRowBF16(dst *float32, src *float32, steps int)
 
+// tileRowStreamBF16 rounds 32*steps floats to bfloat16: 64 bytes for each step, to addresses 2048 bytes apart, past the caches; steps > 0.
+//
+//go:noescape
+func tileRowStreamBF16(dst *float32, src *float32, steps int)
+
 // pairs1x32 is the kernel for 1 rows, as genGemm describes.
 //
 //go:noescape

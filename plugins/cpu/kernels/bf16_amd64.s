@@ -203,6 +203,30 @@ loop:
 	VZEROUPPER
 	RET
 
+// func tileRowStreamBF16(dst *float32, src *float32, steps int)
+// Requires: AVX, AVX512F
+TEXT ·tileRowStreamBF16(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ steps+16(FP), DX
+
+loop:
+	VMOVUPS  (CX), Z0
+	VMOVUPS  64(CX), Z1
+	BYTE     $0x62
+	BYTE     $0xf2
+	BYTE     $0x77
+	BYTE     $0x48
+	BYTE     $0x72
+	BYTE     $0xd0
+	VMOVNTPS Z2, (AX)
+	ADDQ     $0x00000080, CX
+	ADDQ     $0x00000800, AX
+	DECQ     DX
+	JNE      loop
+	VZEROUPPER
+	RET
+
 // func pairs1x32(k int, a *float32, b *float32, c *float32, ldc int, accumulate int, bias *float32, residual *float32, ldr int)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·pairs1x32(SB), NOSPLIT, $0-72

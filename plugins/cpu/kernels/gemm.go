@@ -23,6 +23,11 @@ type GemmArgs struct {
 
 	Precision Precision // of the operands A and B as they are multiplied
 
+	// For a pool that TakesSquares of the precision. Packed is in place of B. ASquares and CSquares are in place of A and C of a single
+	// product: A without TransA; C without residual, and with no activation or ActGelu, which then has an error of up to 5e-5.
+	Packed             *PackedWeights
+	ASquares, CSquares []float32
+
 	// Batch products, matrix i of an operand starting at i times its stride. 0 and 1 mean one; a stride of 0 shares the matrix.
 	// StrideC is not 0 if Batch > 1. The bias is shared.
 	Batch                              int
@@ -37,10 +42,15 @@ func Gemm(p *Pool, g *GemmArgs) {
 		return
 	}
 	g.check(batch)
+	if g.K == 0 && g.Precision != Float32 {
+		exact := *g // a sum of nothing has no operands
+		exact.Precision = Float32
+		g = &exact
+	}
 	switch {
 	case g.M <= 2 && g.TransB && !g.TransA && g.K > 0 && g.Precision == Float32:
 		gemv(p, g, batch)
-	case batch == 1 && g.M <= 4*p.isa.mr:
+	case batch == 1 && g.M <= 4*p.isa.mr && g.Packed == nil && g.ASquares == nil && g.CSquares == nil:
 		gemmSkinny(p, g)
 	default:
 		gemmPacked(p, g, batch)
@@ -62,12 +72,18 @@ func (g *GemmArgs) check(batch int) {
 	if g.TransB {
 		br, bc = bc, br
 	}
+	if (g.ASquares != nil || g.CSquares != nil) && (batch > 1 || g.Precision != BFloat16) || g.ASquares != nil && g.TransA ||
+		g.CSquares != nil && (g.Residual != nil || g.Act != ActNone && g.Act != ActGelu) {
+		panic("BUG: Gemm: squares where they cannot be")
+	}
 	switch {
-	case len(g.A) < last(ar, ac, g.LDA, g.StrideA):
+	case g.ASquares == nil && len(g.A) < last(ar, ac, g.LDA, g.StrideA):
 		panic("BUG: Gemm: A is short")
-	case g.B.Len() < last(br, bc, g.LDB, g.StrideB):
+	case g.Packed != nil && (g.Packed.n != g.N || g.Packed.k != g.K || g.StrideB != 0):
+		panic("BUG: Gemm: B was packed for another product")
+	case g.Packed == nil && g.B.Len() < last(br, bc, g.LDB, g.StrideB):
 		panic("BUG: Gemm: B is short")
-	case len(g.C) < last(g.M, g.N, g.LDC, g.StrideC) || batch > 1 && g.StrideC == 0 || g.LDC < g.N:
+	case g.CSquares == nil && (len(g.C) < last(g.M, g.N, g.LDC, g.StrideC) || batch > 1 && g.StrideC == 0 || g.LDC < g.N):
 		panic("BUG: Gemm: C is short")
 	case g.Bias != nil && len(g.Bias) < g.N:
 		panic("BUG: Gemm: bias is short")
@@ -134,6 +150,10 @@ func (g *GemmArgs) packB(s *isa, w packing, dst []float32, i, j, k, n int, buf [
 	if w == pairs || w == tiled {
 		panel = buf[s.lanes*n:]
 	}
+	if w == tiled && g.TransB && g.B.f32 != nil {
+		s.pairSquares(dst, panel, g.B.f32[i*g.StrideB+j*g.LDB+k:], g.LDB, cols, n)
+		return
+	}
 	if g.TransB {
 		packColsTrans(s, s.nr, panel, g.B.from(i*g.StrideB+j*g.LDB+k), g.LDB, cols, n, buf)
 	} else {
@@ -145,9 +165,13 @@ func (g *GemmArgs) packB(s *isa, w packing, dst []float32, i, j, k, n int, buf [
 // tiles computes rows [m, m+rows) by panels of columns from j on: a and b are packed, b holding panels panels of which those
 // from first on are used.
 func (g *GemmArgs) tiles(s *isa, sc *scratch, i, m, rows, j, cols int, a, b []float32, panels, first int) {
-	tile := sc.floats(max(s.mr, tileSide) * s.nr)
-	kept := g.keep(sc, i, m, rows, j, cols)
 	way := s.packing(g.Precision)
+	if way == tiled {
+		g.tileBlock(s, sc, i, m, rows, j, cols, a, b, panels, first)
+		return
+	}
+	tile := sc.floats(s.mr * s.nr)
+	kept := g.keep(sc, i, m, rows, j, cols)
 	kb := way.kSplit(g.K)
 	c := g.C[i*g.StrideC:]
 	var residual []float32
@@ -170,14 +194,6 @@ func (g *GemmArgs) tiles(s *isa, sc *scratch, i, m, rows, j, cols int, a, b []fl
 			if lastBlock && g.Bias != nil {
 				bias = g.Bias[j+q:]
 			}
-			if way == tiled {
-				var res []float32
-				if residual != nil {
-					res = residual[m*g.LDR+j+q:]
-				}
-				g.squareTiles(s, c[m*g.LDC+j+q:], tile, pa, pb, rows, w, n, k == 0, bias, res)
-				continue
-			}
 			for r := 0; r < rows; r += s.mr {
 				h := min(s.mr, rows-r)
 				at := (m+r)*g.LDC + j + q
@@ -196,7 +212,7 @@ func (g *GemmArgs) tiles(s *isa, sc *scratch, i, m, rows, j, cols int, a, b []fl
 				pa = pa[h*n:]
 			}
 		}
-		atA += way.rows(rows) * n
+		atA += rows * n
 		atB += panels * s.nr * n
 	}
 	if g.Act != ActNone {
@@ -253,8 +269,13 @@ func gemmPacked(p *Pool, g *GemmArgs, batch int) {
 	if distinct > 1 && chunk == panels {
 		group = min(distinct, max(1, p.packedLimit/max(1, panels*panelSize)))
 	}
-	p.shared.reset()
-	packed := p.shared.floats(group*chunk*panelSize + spill)
+	var packed []float32
+	if g.Packed != nil {
+		packed, chunk, distinct = g.Packed.panels, panels, 1
+	} else {
+		p.shared.reset()
+		packed = p.shared.floats(group*chunk*panelSize + spill)
+	}
 
 	for i0 := 0; i0 < distinct; i0 += group {
 		matrices := min(group, distinct-i0)
@@ -264,12 +285,17 @@ func gemmPacked(p *Pool, g *GemmArgs, batch int) {
 		}
 		for q0 := 0; q0 < panels; q0 += chunk {
 			width := min(chunk, panels-q0)
-			p.packPanels(g, packed, i0, matrices, q0, width)
+			if g.Packed == nil {
+				p.packPanels(g, packed, i0, matrices, q0, width)
+			}
 			first, shared := i0, distinct == 1
 			p.blocks(g, products, width, func(i, m, rows, q, n, w int) {
 				sc := p.scratch(w)
-				a := sc.floats(s.packing(g.Precision).rows(rows)*depth + spill)
-				g.packA(s, sc, a, first+i, m, rows)
+				var a []float32
+				if g.ASquares == nil {
+					a = sc.floats(s.packing(g.Precision).rows(rows)*depth + spill)
+					g.packA(s, sc, a, first+i, m, rows)
+				}
 				b := packed
 				if !shared {
 					b = packed[i*width*panelSize:]
@@ -313,7 +339,7 @@ func (p *Pool) blocks(g *GemmArgs, products, panels int, f func(i, m, rows, q, n
 		want = 24 * len(p.workers) // enough that the slowest worker is late by little
 	}
 	if way == tiled { // a product takes no longer than the packing of A and the reading of B: fewer and higher blocks
-		want, most = min(want, 4*len(p.workers)), 16
+		want, most = min(want, 4*len(p.workers)), min(16, max(2, tileBlockA/tileSide/g.K))
 	}
 	high := min(most, max(2, rowPanels*products/want)) * mr
 	across := (g.M + high - 1) / high

@@ -72,6 +72,11 @@ type isa struct {
 	// B as pairs [16*steps, 32]. init may be nil or C. nil where the processor has no tiles. tileRow is a row of a square.
 	tiles   func(blocks, steps int, a, b, c []float32, ldc int, init []float32, ldi int)
 	tileRow func(dst, src []float32, steps int)
+	// tileRowStream is tileRow past the caches.
+	tileRowStream func(dst, src []float32, steps int)
+	// tilePanel is a product for matrices, with the epilogue; nil with tiles.
+	tilePanel  func(t *tilePanel)
+	storeFence func() // orders what tilePanel stored before what is stored next
 
 	halfLoop func(n int) // 12*n vector products of pairs, nil if not known
 	tileLoop func(n int) // 4*n products of tiles

@@ -60,12 +60,7 @@ func (g *normRows) do(lo, hi, _ int) {
 				s.add(d, d, g.bias[:n])
 			}
 		}
-		var mean float32
-		if g.center {
-			mean = s.sum(row) / float32(n)
-		}
-		variance := s.squares(row, mean) / float32(n)
-		s.normalize(d, row, g.gamma, g.beta, mean, float32(1/math.Sqrt(float64(variance)+float64(g.eps))))
+		normRow(s, d, row, g.gamma, g.beta, g.eps, g.center)
 	}
 }
 

@@ -8,14 +8,17 @@ import "github.com/rlx-go/rlx/core/dtype"
 
 const kBlock = 512 // a panel of A stays in the first-level cache
 
-// kSplit is the size of the blocks that k is cut into. Tiles work from the second-level cache: for them fewer passes over C count.
+// tileBlockK is kBlock for products of tiles: a panel of B and the squares of A beside it fill half of a first-level cache.
+const tileBlockK = 256
+
+// kSplit is the size of the blocks that k is cut into.
 func (w packing) kSplit(k int) int {
-	most := kBlock
+	most, each := kBlock, 16
 	if w == tiled {
-		most = 2 * kBlock
+		most, each = tileBlockK, tileSide
 	}
 	blocks := max(1, (k+most-1)/most)
-	return max(1, ((k+blocks-1)/blocks+15)&^15)
+	return max(1, ((k+blocks-1)/blocks+each-1)/each*each)
 }
 
 // spill is the slack behind a packed buffer.

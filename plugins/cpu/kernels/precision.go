@@ -124,5 +124,20 @@ func (s *isa) squareRows(dst, src []float32, ld, rows, k int) {
 	}
 }
 
+// pairSquares packs a panel of up to 32 columns of k elements, ld apart, as pairs: rounded first, as squares, then turned. Buf has room
+// for the panel.
+func (s *isa) pairSquares(dst, buf, src []float32, ld, cols, k int) {
+	const square = tileSide * tileSide / 2
+	s.squareRows(buf, src, ld, cols, k)
+	if cols < tileSide {
+		clear(dst[:(k+tileSide-1)/tileSide*square])
+	}
+	for at := 0; at < k*(tileSide/2); at += square {
+		for h := 0; h < cols; h += s.lanes {
+			s.transpose(dst[at+h:], tileSide, buf[at+h*(tileSide/2):], tileSide/2, s.lanes, tileSide/2)
+		}
+	}
+}
+
 // roundBF16 is x rounded to bfloat16.
 func roundBF16(x float32) float32 { return dtype.BF16ToF32(dtype.F32ToBF16(x)) }

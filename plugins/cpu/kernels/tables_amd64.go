@@ -102,7 +102,8 @@ func avx512bf16() *isa {
 func amx() *isa {
 	s := avx512bf16()
 	s.name = "amx"
-	s.tiles, s.tileRow = tilesAMX, tileRowAMX
+	s.tiles, s.tileRow, s.tileRowStream = tilesAMX, tileRowAMX, tileRowStreamAMX
+	s.tilePanel, s.storeFence = tilePanelAMX, storeFence
 	s.tileLoop = func(n int) { tilesPeak(&tileConfig[0], n) }
 	return s
 }

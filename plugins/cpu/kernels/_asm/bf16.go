@@ -26,7 +26,8 @@ func genBF16(v vec) {
 		return
 	}
 	pairBF16(v)
-	tileRow()
+	tileRow("tileRowBF16", "", func(x, m Op) { VMOVUPS(x, m) })
+	tileRow("tileRowStreamBF16", ", past the caches", VMOVNTPS)
 	for _, vecs := range []int{2, 1} {
 		for rows := 1; rows <= 14; rows++ {
 			product(v, rows, vecs, fmt.Sprintf("pairs%dx%d", rows, vecs*v.lanes),
@@ -133,9 +134,9 @@ func roundBF16(v vec) {
 }
 
 // tileRow writes one row of the first operand of a product of tiles.
-func tileRow() {
-	TEXT("tileRowBF16", NOSPLIT, "func(dst, src *float32, steps int)")
-	Doc("tileRowBF16 rounds 32*steps floats to bfloat16: 64 bytes for each step, to addresses 2048 bytes apart; steps > 0.")
+func tileRow(name, doc string, store func(x, m Op)) {
+	TEXT(name, NOSPLIT, "func(dst, src *float32, steps int)")
+	Doc(name + " rounds 32*steps floats to bfloat16: 64 bytes for each step, to addresses 2048 bytes apart" + doc + "; steps > 0.")
 	Pragma("noescape")
 	dst, src := Load(Param("dst"), GP64()), Load(Param("src"), GP64())
 	n := Load(Param("steps"), GP64())
@@ -143,7 +144,7 @@ func tileRow() {
 	VMOVUPS(Mem{Base: src}, Z0)
 	VMOVUPS(Mem{Base: src, Disp: 64}, Z1)
 	toBF16(Z0, Z1, Z2)
-	VMOVUPS(Z2, Mem{Base: dst})
+	store(Z2, Mem{Base: dst})
 	ADDQ(U32(128), src)
 	ADDQ(U32(2048), dst)
 	DECQ(n)

@@ -1,0 +1,303 @@
+package main
+
+import (
+	"math"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
+// Products of a panel of 32 columns with many rows, in tiles, with the epilogue of a block of 32 rows running beside the products
+// of the next.
+
+// tileEnd is what becomes of a block of sums.
+type tileEnd struct {
+	name     string
+	doc      string
+	sum      bool // it is kept, for the next block of k
+	squares  bool // it is stored as bfloat16 in squares; else as rows of float32
+	residual bool // a residual is added
+	gelu     bool
+	stream   bool // past the caches, to aligned memory
+}
+
+func genTiles(v vec) {
+	if !v.wide() {
+		return
+	}
+	for _, e := range []tileEnd{
+		{name: "Sum", sum: true, doc: "sum = A·B"},
+		{name: "Rows", doc: "out = sum + bias"},
+		{name: "RowsResidual", residual: true, doc: "out = sum + bias + residual"},
+		{name: "RowsStream", stream: true, doc: "out = sum + bias"},
+		{name: "RowsResidualStream", residual: true, stream: true, doc: "out = sum + bias + residual"},
+		{name: "Squares", squares: true, stream: true, doc: "out = sum + bias, in squares of bfloat16"},
+		{name: "SquaresGelu", squares: true, stream: true, gelu: true, doc: "out = gelu(sum + bias), in squares of bfloat16"},
+	} {
+		tilePanel(e)
+	}
+	TEXT("storeFence", NOSPLIT, "func()")
+	Doc("storeFence makes what was stored past the caches visible before later stores.")
+	SFENCE()
+	RET()
+
+	TEXT("misaligned", NOSPLIT, "func(p *float32) int")
+	Doc("misaligned is how far p is past the start of a line of 64 bytes.")
+	Pragma("noescape")
+	p := Load(Param("p"), GP64())
+	ANDQ(Imm(63), p)
+	Store(p, ReturnIndex(0))
+	RET()
+}
+
+// Registers of a panel. Those of tile instructions are named by number too.
+var (
+	tileA, tileB        = RSI, RDX // of the next step
+	tileStride, bStride = RCX, RBX // 64 and 128
+	tileOut             = RDI      // the next row of the finished block
+	tileOutStep         = R8
+	tileLeft            = R9 // groups of rows of the finished block that are not yet out
+	tileAhead           = R10
+	tileDone            = R11 // the next row of the finished block in the buffer
+	tileSteps           = R12
+	tileBlockAhead      = R14 // from a row of the residual to that of the next block
+	tileTmp             = R15
+	tileRes             = RAX // the next row of the residual
+)
+
+const rowsPerStep = 4 // of the finished block
+
+func tilePanel(e tileEnd) {
+	name := "tiles" + e.name
+	TEXT(name, NOSPLIT, "func(config *byte, blocks, steps int, a, b, sum *float32, resume int, ahead *float32, lines int, "+
+		"block, bias, out *float32, outStep int, residual *float32, residualStep int)")
+	Doc(name + " is " + e.doc + " for blocks of 32 rows of one panel, as tilePanel describes.")
+	Pragma("noescape")
+	MOVQ(arg("config"), tileTmp)
+	tileConfig(15)
+	MOVQ(arg("a"), tileA)
+	MOVQ(arg("ahead"), tileAhead)
+	MOVQ(U32(64), tileStride)
+	MOVQ(U32(128), bStride)
+	XORQ(tileLeft, tileLeft)
+	if !e.sum {
+		if !e.squares {
+			MOVQ(arg("out"), tileOut)
+		}
+		MOVQ(arg("outStep"), tileOutStep)
+		MOVQ(arg("bias"), tileTmp)
+		VMOVUPS(Mem{Base: tileTmp}, Z30)
+		VMOVUPS(Mem{Base: tileTmp, Disp: 64}, Z31)
+	}
+	if e.residual {
+		MOVQ(arg("residual"), tileRes)
+		MOVQ(tileRes, tileTmp)
+		for range tileSide {
+			PREFETCHT0(Mem{Base: tileTmp})
+			PREFETCHT0(Mem{Base: tileTmp, Disp: 64})
+			ADDQ(arg("residualStep"), tileTmp)
+		}
+		MOVQ(arg("residualStep"), tileBlockAhead)
+		SHLQ(U8(5), tileBlockAhead)
+	}
+	if e.gelu {
+		loadGelu()
+	}
+
+	MOVQ(arg("b"), tileB)
+	tileMoveAt(3, 4, rsi, rcx, 0)
+	tileMoveAt(3, 6, rdx, rbx, 0)
+	tileMoveAt(3, 7, rdx, rbx, 64)
+	tileMoveAt(3, 5, rsi, rcx, 1024)
+	Label("block")
+	MOVQ(arg("sum"), tileTmp)
+	CMPQ(arg("resume"), Imm(0))
+	JEQ(LabelRef("zero"))
+	for t := range byte(4) {
+		tileMoveAt(3, t, 15, rbx, tilePlace(t))
+	}
+	JMP(LabelRef("start"))
+	Label("zero")
+	for t := range byte(4) {
+		bytes(0xc4, 0xe2, 0x7b, 0x49, 0xc0|t<<3)
+	}
+	Label("start")
+	MOVQ(arg("steps"), tileSteps)
+
+	// The tiles of a step are loaded beside the products of the one before, each as soon as the last of these that needs its register
+	// has started.
+	Label("step")
+	ADDQ(U32(2048), tileA)
+	ADDQ(U32(2048), tileB)
+	DECQ(tileSteps)
+	JNE(LabelRef("within"))
+	MOVQ(arg("b"), tileB)
+	CMPQ(arg("blocks"), Imm(1))
+	JNE(LabelRef("within"))
+	MOVQ(arg("a"), tileA) // there is no next step: load anything
+	Label("within")
+	tileProduct(0, 4, 6)
+	tileProduct(1, 4, 7)
+	tileMoveAt(3, 4, rsi, rcx, 0)
+	tileProduct(2, 5, 6)
+	tileMoveAt(3, 6, rdx, rbx, 0)
+	if !e.sum {
+		TESTQ(tileLeft, tileLeft)
+		JEQ(LabelRef("nothing"))
+		e.rows()
+		Label("nothing")
+	}
+	MOVQ(arg("lines"), tileTmp)
+	TESTQ(tileTmp, tileTmp)
+	JEQ(LabelRef("noahead"))
+	Label("ahead")
+	PREFETCHT1(Mem{Base: tileAhead})
+	ADDQ(U8(64), tileAhead)
+	DECQ(tileTmp)
+	JNE(LabelRef("ahead"))
+	Label("noahead")
+	tileProduct(3, 5, 7)
+	tileMoveAt(3, 7, rdx, rbx, 64)
+	tileMoveAt(3, 5, rsi, rcx, 1024)
+	TESTQ(tileSteps, tileSteps)
+	JNE(LabelRef("step"))
+
+	if e.sum {
+		MOVQ(arg("sum"), tileTmp)
+	} else {
+		e.rest("few")
+		MOVQ(arg("block"), tileTmp)
+		MOVQ(tileTmp, tileDone)
+		MOVQ(U32(tileSide/rowsPerStep), tileLeft)
+		if e.squares {
+			MOVQ(arg("out"), tileOut)
+			ADDQ(tileOutStep, arg("out"))
+		}
+	}
+	for t := range byte(4) {
+		tileMoveAt(2, t, 15, rbx, tilePlace(t))
+	}
+	ADDQ(U32(4*tileSide*tileSide), arg("sum"))
+	DECQ(arg("blocks"))
+	JNE(LabelRef("block"))
+	if !e.sum {
+		e.rest("last")
+		VZEROUPPER()
+	}
+	bytes(0xc4, 0xe2, 0x78, 0x49, 0xc0) // TILERELEASE
+	RET()
+}
+
+// arg is a parameter in memory.
+func arg(name string) Mem {
+	p, err := Param(name).Resolve()
+	if err != nil {
+		panic(err)
+	}
+	return p.Addr
+}
+
+// tilePlace is where tile t of a block of 32 rows of 32 floats starts, in bytes.
+func tilePlace(t byte) int32 { return int32(t/2)*16*128 + int32(t%2)*64 }
+
+// rest finishes the rows that the steps left over.
+func (e tileEnd) rest(label string) {
+	TESTQ(tileLeft, tileLeft)
+	JEQ(LabelRef(label + "done"))
+	Label(label)
+	e.rows()
+	JNE(LabelRef(label)) // by the count of e.rows
+	Label(label + "done")
+}
+
+// rows finishes rowsPerStep rows. It ends with the decrement of tileLeft.
+func (e tileEnd) rows() {
+	bias := [2]VecPhysical{Z30, Z31}
+	store := func(x, m Op) { VMOVUPS(x, m) }
+	if e.stream {
+		store = VMOVNTPS
+	}
+	for r := range rowsPerStep {
+		var x [2]VecPhysical
+		for h := range x {
+			x[h] = vec{16, ""}.phys(8*(r%2) + 4*h)
+			VADDPS(Mem{Base: tileDone, Disp: r*128 + 64*h}, bias[h], x[h])
+			if e.gelu {
+				tileGelu(x[h], vec{16, ""}.phys(8*(r%2)+4*h+1), vec{16, ""}.phys(8*(r%2)+4*h+2), vec{16, ""}.phys(8*(r%2)+4*h+3))
+			}
+			if e.residual {
+				VADDPS(Mem{Base: tileRes, Disp: 64 * h}, x[h], x[h])
+				PREFETCHT0(Mem{Base: tileRes, Index: tileBlockAhead, Scale: 1, Disp: 64 * h})
+			}
+		}
+		if e.residual {
+			ADDQ(arg("residualStep"), tileRes)
+		}
+		if e.squares {
+			toBF16(x[0], x[1], x[0])
+			store(x[0], Mem{Base: tileOut})
+		} else {
+			store(x[0], Mem{Base: tileOut})
+			store(x[1], Mem{Base: tileOut, Disp: 64})
+		}
+		if e.squares {
+			ADDQ(U8(64), tileOut)
+		} else {
+			ADDQ(tileOutStep, tileOut)
+		}
+	}
+	ADDQ(U32(128*rowsPerStep), tileDone)
+	DECQ(tileLeft)
+}
+
+// tileMoveAt is TILELOADD (prefix 3) or TILESTORED (prefix 2): tile, [base + index + disp], of any general registers.
+func tileMoveAt(prefix, tile, base, index byte, disp int32) {
+	bytes(0xc4, 0xe2&^(base>>3<<5|index>>3<<6), 0x78|prefix, 0x4b, 0x80|tile<<3|4, index&7<<3|base&7,
+		byte(disp), byte(disp>>8), byte(disp>>16), byte(disp>>24))
+}
+
+// tileConfig is LDTILECFG [base], base from 8 on.
+func tileConfig(base byte) { bytes(0xc4, 0xe2&^0x20, 0x78, 0x49, base&7) }
+
+// The range outside which tileGelu is 0 or x, and its polynomial: see phiNear.
+const geluEdge = 4.25
+
+var geluConstants = append([]float64{geluEdge, -geluEdge, geluEdge * geluEdge, 0.5 / geluEdge, 0.5}, phiNear()...)
+
+// geluConstant is the register of a constant.
+func geluConstant(i int) VecPhysical { return vec{16, ""}.phys(16 + i) }
+
+func loadGelu() {
+	for i, c := range geluConstants {
+		VMOVUPS(f32(c), geluConstant(i))
+	}
+}
+
+// tileGelu is x*Phi(x) with an error of at most 5e-5, for results that are rounded to bfloat16. It goes on from -geluEdge as a constant.
+func tileGelu(x, y, z, p VecPhysical) {
+	VMAXPS(x, geluConstant(1), x) // min and max return x, the last source, if it is NaN
+	VMINPS(x, geluConstant(0), y)
+	VMULPS(y, y, z)
+	VSUBPS(geluConstant(2), z, z)
+	q := geluConstants[5:]
+	VMOVAPS(geluConstant(5+len(q)-1), p)
+	// in z - edge^2, where the last term makes Phi 0 and 1 at the edges
+	for i := len(q) - 2; i >= 0; i-- {
+		VFMADD213PS(geluConstant(5+i), z, p)
+	}
+	VFMADD213PS(geluConstant(3), z, p)
+	VFMADD213PS(geluConstant(4), y, p)
+	VMULPS(p, x, x)
+}
+
+// phiNear is q with Phi(x) = 1/2 + x*(1/(2e) + w*q(w)), w = x*x - e*e, for |x| up to e = geluEdge.
+func phiNear() []float64 {
+	const e2 = geluEdge * geluEdge
+	q := func(w float64) float64 {
+		w = min(max(w, 1e-6-e2), -1e-4)
+		x := math.Sqrt(w + e2)
+		return (0.5*math.Erf(x/math.Sqrt2)/x - 0.5/geluEdge) / w
+	}
+	return fit(q, -e2, 0, 7)
+}

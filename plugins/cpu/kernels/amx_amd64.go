@@ -1,0 +1,64 @@
+package kernels
+
+// tilePanelAMX is isa.tilePanel. It bounds what the assembly touches: each index expression is the last element it reads or writes.
+func tilePanelAMX(t *tilePanel) {
+	const area = tileSide * tileSide
+	rows := t.blocks * tileSide
+	if t.blocks*t.steps == 0 {
+		panic("BUG: no tiles")
+	}
+	_, _ = t.a[t.blocks*t.steps*area/2-1], t.b[t.steps*area/2-1]
+	resume := 0
+	if t.resume {
+		resume = 1
+	}
+	if t.resume || t.end == tileSum {
+		_ = t.sum[t.blocks*area-1]
+	}
+	step := t.outStep
+	switch t.end {
+	case tileSum:
+	case tileRows:
+		_, _, _ = t.out[(rows-1)*step+tileSide-1], t.block[area-1], t.bias[tileSide-1]
+	default:
+		_, _, _ = t.out[(t.blocks-1)*step+area/2-1], t.block[area-1], t.bias[tileSide-1]
+		if (misaligned(&t.out[0])|4*step)%64 != 0 {
+			panic("BUG: squares that straddle lines")
+		}
+	}
+	run := tileEnds[t.end]
+	if t.residual != nil {
+		if t.end != tileRows {
+			panic("BUG: a residual beside an activation, or an output of sums")
+		}
+		_ = t.residual[(rows-1)*t.residualStep+tileSide-1]
+		run = tileResiduals
+	}
+	f := run[0]
+	if t.stream && (misaligned(head(t.out))|4*step)%64 == 0 {
+		f = run[1]
+	}
+	f(&tileConfig[0], t.blocks, t.steps, &t.a[0], &t.b[0], head(t.sum), resume, head(t.ahead), t.lines(), head(t.block), head(t.bias),
+		head(t.out), 4*step, head(t.residual), 4*t.residualStep)
+}
+
+type tilesAsm = func(config *byte, blocks, steps int, a, b, sum *float32, resume int, ahead *float32, lines int, block, bias *float32,
+	out *float32, outStep int, residual *float32, residualStep int)
+
+// tileEnds are the routines by tileEnd, and those that store past the caches. Squares are always stored so.
+var tileEnds = [...][2]tilesAsm{
+	tileSum: {tilesSum, tilesSum}, tileRows: {tilesRows, tilesRowsStream},
+	tileSquares: {tilesSquares, tilesSquares}, tileSquaresGelu: {tilesSquaresGelu, tilesSquaresGelu},
+}
+
+var tileResiduals = [2]tilesAsm{tilesRowsResidual, tilesRowsResidualStream}
+
+// tileRowStreamAMX is isa.tileRowStream. A place that straddles lines is stored as usual.
+func tileRowStreamAMX(dst, src []float32, steps int) {
+	if steps > 0 && misaligned(&dst[0]) == 0 {
+		_, _ = dst[(steps-1)*tileSide*tileSide/2+tileSide/2-1], src[steps*tileSide-1]
+		tileRowStreamBF16(&dst[0], &src[0], steps)
+		return
+	}
+	tileRowAMX(dst, src, steps)
+}

@@ -1,0 +1,163 @@
+package kernels
+
+// Products of tiles. Sums of a panel of 32 columns stay in the second-level cache from one block of k to the next; a block of k is
+// short enough that the panel, and the squares of A that stream past it, share the first-level cache.
+
+// tileEnd is what becomes of the sums of a panel.
+type tileEnd uint8
+
+const (
+	tileSum         tileEnd = iota // they stay, for the next block of k
+	tileRows                       // rows of sum + bias + residual
+	tileSquares                    // squares of sum + bias
+	tileSquaresGelu                // squares of gelu(sum + bias), with an error of at most 5e-5 before it is rounded
+)
+
+// tilePanel is the product of blocks of 32 rows with a panel of 32 columns, for one block of k. Distances count floats.
+type tilePanel struct {
+	blocks, steps int       // of 32 rows; of 32 elements of k; not 0
+	a, b          []float32 // squares [blocks][steps][32 rows, 32 bfloat16], and pairs [16*steps, 32]
+	sum           []float32 // [blocks][32, 32]: sums so far. Nil if this is the only block of k
+	resume        bool      // there are sums so far
+	ahead         []float32 // what will be read next
+
+	end          tileEnd
+	block        []float32 // [32, 32], scratch. What follows is nil and 0 for tileSum
+	bias         []float32 // [32]
+	out          []float32 // rows of 32, or a square of each block
+	outStep      int       // between rows, or between the squares of blocks
+	residual     []float32 // as rows of 32, for tileRows, or nil; may be out
+	residualStep int
+	stream       bool // out is larger than the caches
+}
+
+// lines is how many lines of ahead each step brings nearer.
+func (t *tilePanel) lines() int {
+	all := t.blocks * t.steps
+	return (len(t.ahead)/16 + all - 1) / all
+}
+
+// tileBlockA bounds the elements of A in a block: they stay in the second-level cache.
+const tileBlockA = 3 << 18
+
+// tileStream is the size of a result from which on it is stored past the caches: it would not stay there until it is read, and a store
+// into a cache first reads the line.
+const tileStream = 1 << 18
+
+// PackedWeights is the second operand of a product, packed ahead because it is used more than once.
+type PackedWeights struct {
+	n, k   int
+	panels []float32
+}
+
+// PackWeights packs B of g for products that differ from g in nothing that concerns B; nil where nothing is gained.
+func PackWeights(p *Pool, g *GemmArgs) *PackedWeights {
+	if !p.TakesSquares(g.Precision) || g.N*g.K == 0 {
+		return nil
+	}
+	panels := (g.N + p.isa.nr - 1) / p.isa.nr
+	w := &PackedWeights{g.N, g.K, make([]float32, panels*p.isa.nr*g.depth(tiled)+spill)}
+	p.packPanels(g, w.panels, 0, 1, 0, panels)
+	return w
+}
+
+// tileBlock computes rows [m, m+rows) by columns [j, j+cols) of product i: a and b are packed, b holding panels panels of which
+// those from first on are used. With ASquares there is no a.
+func (g *GemmArgs) tileBlock(s *isa, sc *scratch, i, m, rows, j, cols int, a, b []float32, panels, first int) {
+	const way, area = tiled, tileSide * tileSide
+	kept := g.keep(sc, i, m, rows, j, cols)
+	kb := way.kSplit(g.K)
+	blocks := way.rows(rows) / tileSide
+	t := tilePanel{sum: sc.floats(blocks * area), block: sc.floats(area), stream: g.M*g.N > tileStream}
+	bias := sc.floats(tileSide)
+	edge := sc.floats(blocks * area)
+	fused := g.Act == ActNone || g.CSquares != nil
+	t.stream = t.stream && fused && !g.over() // a residual in the place of C brings its lines into the caches anyway
+	left, row := squares{a, way.rows(rows), g.K, kb}, 0
+	if g.ASquares != nil {
+		left, row = newSquares(g.ASquares, g.M, g.K), m
+	}
+	end := tileRows
+	var right squares
+	if g.CSquares != nil {
+		right = newSquares(g.CSquares, g.M, g.N)
+		if end = tileSquares; g.Act == ActGelu {
+			end = tileSquaresGelu
+		}
+	}
+	// at is the part of b for panel q and the block of k from k on
+	at := func(q, k int) []float32 {
+		n := way.depth(min(kb, g.K-k))
+		return b[panels*tileSide*way.depth(k)+(first+q)*tileSide*n:][:tileSide*n]
+	}
+	for q := 0; q < cols; q += tileSide {
+		w := min(tileSide, cols-q)
+		whole := 0 // blocks of which all elements are part of C
+		if w == tileSide {
+			whole = rows / tileSide
+		}
+		for k := 0; k < g.K; k += kb {
+			n := min(kb, g.K-k)
+			t.steps, t.resume = way.depth(n)/(tileSide/2), k > 0
+			t.b = at(q/tileSide, k)
+			t.ahead = nil
+			if k+n < g.K {
+				t.ahead = at(q/tileSide, k+kb)
+			} else if q+tileSide < cols {
+				t.ahead = at(q/tileSide+1, 0)
+			}
+			a := left.data[left.at(row, k):]
+			each := tileSide * way.depth(n)
+			if k+n < g.K {
+				t.end, t.blocks, t.a, t.out, t.residual = tileSum, blocks, a, nil, nil
+				s.tilePanel(&t)
+				continue
+			}
+			clear(bias)
+			if g.Bias != nil {
+				copy(bias[:w], g.Bias[j+q:])
+			}
+			t.end, t.bias = end, bias
+			if g.CSquares != nil { // the padding takes what the block has below its rows
+				t.blocks, t.a = blocks, a
+				t.out, t.outStep = right.data[right.at(m, j+q):], right.at(tileSide, j+q)-right.at(0, j+q)
+				s.tilePanel(&t)
+				continue
+			}
+			c := g.C[i*g.StrideC+m*g.LDC+j+q:]
+			var residual []float32
+			if fused && g.Residual != nil {
+				residual = g.Residual[i*g.StrideR+m*g.LDR+j+q:]
+			}
+			if whole > 0 {
+				t.blocks, t.a = whole, a
+				t.out, t.outStep, t.residual, t.residualStep = c, g.LDC, residual, g.LDR
+				s.tilePanel(&t)
+			}
+			if whole == blocks {
+				continue
+			}
+			// What lies partly outside of C goes through a buffer.
+			e := t
+			e.blocks, e.a, e.sum = blocks-whole, a[whole*each:], t.sum[whole*area:]
+			e.out, e.outStep, e.stream = edge, tileSide, false
+			from := whole * tileSide
+			if residual != nil {
+				for r := from; r < rows; r++ {
+					copy(edge[(r-from)*tileSide:][:w], residual[r*g.LDR:])
+				}
+				e.residual, e.residualStep = edge, tileSide
+			}
+			s.tilePanel(&e)
+			for r := from; r < rows; r++ {
+				copy(c[r*g.LDC:][:w], edge[(r-from)*tileSide:])
+			}
+		}
+	}
+	if t.stream {
+		s.storeFence()
+	}
+	if !fused {
+		g.epilogue(s, i, m, rows, j, cols, kept)
+	}
+}

@@ -1,0 +1,109 @@
+//go:build amd64
+
+package kernels
+
+import (
+	"fmt"
+	"math"
+	"testing"
+)
+
+// toSquares is a matrix in squares, and fromSquares one as rows of floats.
+func toSquares(s *isa, x []float32, rows, cols int) []float32 {
+	q := newSquares(make([]float32, SquaresLen(rows, cols)), rows, cols)
+	for i := range q.data { // padding
+		q.data[i] = float32(math.NaN())
+	}
+	for r := range rows {
+		q.put(s, r, 0, x[r*cols:(r+1)*cols])
+	}
+	return q.data
+}
+
+func fromSquares(data []float32, rows, cols int) []float32 {
+	q := newSquares(data, rows, cols)
+	out := make([]float32, 0, rows*cols)
+	for r := range rows {
+		for k := 0; k < cols; k += tileSide {
+			for _, x := range q.data[q.at(r, k):][:tileSide/2] {
+				u := math.Float32bits(x)
+				out = append(out, math.Float32frombits(u<<16), math.Float32frombits(u&^0xffff))
+			}
+		}
+	}
+	return out
+}
+
+// eachTiles runs a test for every instruction set that has tiles.
+func eachTiles(t *testing.T, f func(t *testing.T, p *Pool)) {
+	t.Helper()
+	eachPool(t, func(t *testing.T, p *Pool) {
+		if p.TakesSquares(BFloat16) {
+			f(t, p)
+		}
+	})
+}
+
+// TestGemmSquares: a product of matrices in squares and packed weights has the bits of the product that packs them, and a result in
+// squares those of the result rounded, unless it is a gelu.
+func TestGemmSquares(t *testing.T) {
+	eachTiles(t, func(t *testing.T, p *Pool) {
+		r := rng(21)
+		for _, d := range [][3]int{{1, 32, 32}, {32, 64, 32}, {33, 96, 288}, {70, 40, 640}, {128, 320, 1056}, {200, 288, 64}} {
+			m, n, k := d[0], d[1], d[2]
+			for _, act := range []Act{ActNone, ActGelu} {
+				g := &GemmArgs{M: m, N: n, K: k, A: randoms(r, m*k), LDA: k, B: F32(randoms(r, n*k)), LDB: k, TransB: r.IntN(2) == 0,
+					LDC: n, Bias: randoms(r, n), Act: act, Precision: BFloat16}
+				if !g.TransB {
+					g.LDB = n
+				}
+				what := fmt.Sprint(describe(g))
+				want := runGemm(t, p, g, what)
+				squared := *g
+				squared.A, squared.ASquares = nil, toSquares(p.isa, g.A, m, k)
+				squared.Packed, squared.B = PackWeights(p, g), Weights{}
+				got := runGemm(t, p, &squared, what)
+				for i := range want {
+					if math.Float32bits(got[i]) != math.Float32bits(want[i]) {
+						t.Fatalf("%s: element %d is %v, from squares %v", what, i, want[i], got[i])
+					}
+				}
+				if n%tileSide != 0 {
+					continue
+				}
+				out, check := guarded(SquaresLen(m, n) + 16)
+				clear(out)
+				for misaligned(&out[0]) != 0 {
+					out = out[1:]
+				}
+				squared.C, squared.CSquares = nil, out[:SquaresLen(m, n)]
+				Gemm(p, &squared)
+				check(t, what)
+				for i, x := range fromSquares(squared.CSquares, m, n) {
+					if act == ActNone && x != roundBF16(want[i]) || !near(x, float64(want[i]), 5e-5, 1.0/256) {
+						t.Fatalf("%s: element %d is %v, in squares %v", what, i, want[i], x)
+					}
+				}
+			}
+		}
+	})
+}
+
+// TestLayerNormSquares compares with LayerNorm, rounded.
+func TestLayerNormSquares(t *testing.T) {
+	eachTiles(t, func(t *testing.T, p *Pool) {
+		r := rng(22)
+		for _, d := range [][2]int{{1, 32}, {33, 96}, {70, 768}, {40, 1280}} {
+			rows, n := d[0], d[1]
+			x, gamma, beta := randoms(r, rows*n), randoms(r, n), randoms(r, n)
+			want, got := make([]float32, rows*n), make([]float32, SquaresLen(rows, n))
+			LayerNorm(p, want, x, gamma, beta, rows, n, 1e-6)
+			LayerNormSquares(p, got, x, gamma, beta, rows, n, 1e-6)
+			for i, y := range fromSquares(got, rows, n) {
+				if y != roundBF16(want[i]) {
+					t.Fatalf("%d x %d: element %d is %v, in squares %v", rows, n, i, want[i], y)
+				}
+			}
+		}
+	})
+}
