@@ -75,7 +75,7 @@ func (h *host) chooseDevice(id string) error {
 }
 
 // pick is the program of a method that suits the backend best: the first of its targets that the artifact has and whose
-// ops and element types it runs. "portable" is tried last.
+// ops and element types it runs. "portable" is tried last, and not at all where the artifact demands a better processor.
 func (h *host) pick(method string) (*program.Program, error) {
 	progs := h.model.targets(method)
 	if len(progs) == 0 {
