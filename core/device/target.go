@@ -56,7 +56,7 @@ func (i Info) CheckLevel(programs []*program.Program) error {
 	for _, d := range i.Devices {
 		features = append(features, d.Features...)
 	}
-	has := "none of such a level"
+	has := "no such level"
 	if have != nil {
 		has = strings.Join(have, ", ")
 	}

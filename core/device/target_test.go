@@ -46,7 +46,7 @@ func TestCheckLevel(t *testing.T) {
 		{cpu, "portable cpu cpu:x86-64-v4", ""},
 		{cpu, "portable cpu:x86-64-v4", "needs cpu:x86-64-v4; the processor has cpu:x86-64-v3 (generic, avx2); compile it with rlxc --target cpu:x86-64-v3 or --target cpu,"},
 		{cpu, "cpu:x86-64-v4 cpu:arm64", "needs cpu:x86-64-v4 or cpu:arm64"},
-		{old, "portable cpu:x86-64-v3", "the processor has none of such a level (generic, avx2); compile it with rlxc --target cpu, or"},
+		{old, "portable cpu:x86-64-v3", "the processor has no such level (generic, avx2); compile it with rlxc --target cpu, or"},
 		{gpu, "portable cpu:x86-64-v4", ""},
 	} {
 		var ps []*program.Program
