@@ -114,24 +114,35 @@ func TestTiles(t *testing.T) {
 			{"odd", 1, 131, 197, 52, op.FusedMatMulAttrs{TransB: true, HasBias: true, HasResidual: true}},
 			{"across", 3, 140, 100, 27, op.FusedMatMulAttrs{TransA: true}},
 		} {
-			t.Run(tile.String()+"/"+c.name, func(t *testing.T) {
-				p := c.program(t)
-				in := c.inputs(p)
-				x := in["x"].F
-				x[len(x)-1] = math.NaN() // the last row, at the last k
-				w := in["w"].F
-				w[len(w)-1] = math.Inf(1) // the last column, at the last k
-				got := onDevice(t, load(t, b, p, nil), p, nil, in)["y"].F
-				for i, v := range got {
-					row, col := i/c.n%c.m, i%c.n
-					want := c.want(in, i/c.n/c.m, row, col)
-					if math.IsNaN(want) && math.IsNaN(v) || v == want || math.Abs(v-want) < 1e-5 {
-						continue
-					}
-					t.Fatalf("y[%d,%d,%d] is %v; want %v", i/c.n/c.m, row, col, v, want)
-				}
-			})
+			t.Run(tile.String()+"/"+c.name, func(t *testing.T) { c.test(t, b) })
 		}
+	}
+}
+
+// test compares a product with sums in float64.
+func (c tiledProduct) test(t *testing.T, b *Backend) {
+	p := c.program(t)
+	in := c.inputs(p)
+	x, w := in["x"].F, in["w"].F
+	x[len(x)-1] = math.NaN()  // the last row, at the last k
+	w[len(w)-1] = math.Inf(1) // the last column, at the last k
+	for i, v := range onDevice(t, load(t, b, p, nil), p, nil, in)["y"].F {
+		row, col := i/c.n%c.m, i%c.n
+		want := c.want(in, i/c.n/c.m, row, col)
+		if math.IsNaN(want) && math.IsNaN(v) || v == want || math.Abs(v-want) < 1e-5 {
+			continue
+		}
+		t.Fatalf("y[%d,%d,%d] is %v; want %v", i/c.n/c.m, row, col, v, want)
+	}
+}
+
+// TestFewRows makes products with less than a tile of rows, with a NaN and an Inf that must stay in their row and column.
+func TestFewRows(t *testing.T) {
+	all := op.FusedMatMulAttrs{TransB: true, HasBias: true, HasResidual: true, Act: "gelu"}
+	for _, c := range []tiledProduct{
+		{"short", 1, 7, 130, 36, all}, {"long", 1, 1, 5, 1036, all}, {"plain", 1, 69, 33, 256, op.FusedMatMulAttrs{TransB: true}},
+	} {
+		t.Run(c.name, func(t *testing.T) { c.test(t, shared) })
 	}
 }
 

@@ -72,11 +72,19 @@ func sizes(a op.FusedMatMulAttrs, x, w, out []int) product {
 	return p
 }
 
-// matmul chooses between the tiled kernel, which fetches vectors of four, and the one that takes anything.
+// largest are the sizes of a product at the symbols' upper bounds.
+func largest(n *ir.Node, a op.FusedMatMulAttrs) product {
+	most := n.Graph.Syms.Max()
+	return sizes(a, n.In[0].Type.Shape.Eval(most), n.In[1].Type.Shape.Eval(most), n.Type.Shape.Eval(most))
+}
+
+// fours reports a size that is known and a multiple of four.
+func fours(d ir.Dim) bool { return d.IsStatic() && d.B%4 == 0 && d.B > 0 }
+
+// matmul chooses between the kernels that fetch vectors of four, for few rows and for many, and the one that takes anything.
 func matmul(n *ir.Node, a op.FusedMatMulAttrs, l Limits) []Shader {
 	x, w := n.In[0].Type, n.In[1].Type
 	axis := func(t ir.Type, fromEnd int) ir.Dim { return t.Shape[t.Rank()-fromEnd] }
-	fours := func(d ir.Dim) bool { return d.IsStatic() && d.B%4 == 0 && d.B > 0 }
 	// The axis along which a vector of each operand lies.
 	ok := x.DType == dtype.F32 && n.Type.DType == dtype.F32 && fours(axis(x, 1)) && fours(axis(w, 1))
 	for _, in := range n.In[:2] {
@@ -84,6 +92,9 @@ func matmul(n *ir.Node, a op.FusedMatMulAttrs, l Limits) []Shader {
 	}
 	if !ok {
 		return []Shader{matmulDot(n, a)}
+	}
+	if p := largest(n, a); p.m <= rowsFew && p.matrix == 1 && a.TransB && !a.TransA && l.Tile == nil {
+		return []Shader{matmulRows(n, a)}
 	}
 	return []Shader{matmulTiled(n, a, l)}
 }
@@ -107,12 +118,12 @@ func matmulDot(n *ir.Node, a op.FusedMatMulAttrs) Shader {
 
 // operand is how the tiled kernel reads A or B.
 type operand struct {
-	Name    string
-	Rows    string // the parameter that counts its rows; B's are the columns of the result
-	Across  bool   // stored [K, rows]
-	Patches bool   // rows are patches of an image
-	Whole   bool   // tiles divide its rows
-	WholeK  bool   // and K
+	Name   string
+	Rows   string // the parameter that counts its rows; B's are the columns of the result
+	Across bool   // stored [K, rows]
+	Patch  *patch // of a convolution
+	Whole  bool   // tiles divide its rows
+	WholeK bool   // and K
 
 	At    string // WGSL type of the positions where vectors of a unit begin
 	Fours int    // rows of a tile, in fours
@@ -128,7 +139,8 @@ type tiled struct {
 	Bias     bool
 	Residual bool
 	Act      string
-	Vec      int // 4 where the columns divide into vectors
+	Vec      int    // 4 where the columns divide into vectors
+	Spread   *patch // of a transposed convolution
 }
 
 // What the text counts with.
@@ -151,7 +163,7 @@ func (t tiled) specialise(m, n, k int) tiled {
 		if !o.Across {
 			o.Pad = t.pad() // neighbours store different values of K
 		}
-		if o.Patches || !o.Across && !o.Whole {
+		if o.Patch != nil || !o.Across && !o.Whole {
 			at = "vec4<u32>" // the last rows may lie past the end
 		}
 	}
@@ -159,36 +171,50 @@ func (t tiled) specialise(m, n, k int) tiled {
 	return t
 }
 
-func matmulTiled(n *ir.Node, a op.FusedMatMulAttrs, l Limits) Shader {
-	static := func(t ir.Type) []int {
-		out := make([]int, t.Rank())
-		for i, d := range t.Shape {
-			if d.IsStatic() {
-				out[i] = int(d.B)
-			}
+// fixed are the sizes of a type, 0 for those that a symbol gives.
+func fixed(t ir.Type) []int {
+	out := make([]int, t.Rank())
+	for i, d := range t.Shape {
+		if d.IsStatic() {
+			out[i] = int(d.B)
 		}
-		return out
 	}
-	size := sizes(a, static(n.In[0].Type), static(n.In[1].Type), static(n.Type))
+	return out
+}
+
+// productFields are the parameters of a product, and params their values.
+var productFields = []string{"groups", "m_size", "n_size", "k_size", "batch:8", "a_batch:8", "b_batch:8"}
+
+func (t Tile) params(p product) []uint32 {
+	return concat([]uint32{uint32(t.groups(p)), uint32(p.m), uint32(p.n), uint32(p.k)}, p.batch, p.aBatch, p.bBatch)
+}
+
+// epilogue binds what a product is finished with, and the result.
+func epilogue(a op.FusedMatMulAttrs, vec int) (out []Binding) {
+	if a.HasBias {
+		out = append(out, Binding{Name: "bias", Operand: a.Bias(), Vec: vec, DType: dtype.F32})
+	}
+	if a.HasResidual {
+		out = append(out, Binding{Name: "residual", Operand: a.Residual(), Vec: vec, DType: dtype.F32})
+	}
+	return append(out, Binding{Name: "y", Operand: Out, Vec: vec, DType: dtype.F32})
+}
+
+func matmulTiled(n *ir.Node, a op.FusedMatMulAttrs, l Limits) Shader {
+	size := sizes(a, fixed(n.In[0].Type), fixed(n.In[1].Type), fixed(n.Type))
 	vec := 0
 	if size.n%4 == 0 && size.n > 0 {
 		vec = 4
 	}
-	c := tiled{Tile: chooseTile(size, l), Bias: a.HasBias, Residual: a.HasResidual, Act: a.Act, Vec: vec}
+	c := tiled{Tile: chooseTile(largest(n, a), l), Bias: a.HasBias, Residual: a.HasResidual, Act: a.Act, Vec: vec}
 	c.A.Across, c.B.Across = a.TransA, !a.TransB
 	c = c.specialise(size.m, size.n, size.k)
 	s := Shader{
 		Name: n.Op.Name, Body: matmulWGSL, Consts: c,
-		Fields:   []string{"groups", "m_size", "n_size", "k_size", "batch:8", "a_batch:8", "b_batch:8"},
+		Fields:   productFields,
 		Bindings: []Binding{{Name: "a", Operand: 0, Vec: 4, DType: dtype.F32}, {Name: "b", Operand: 1, Vec: 4, DType: n.In[1].Type.DType}},
 	}
-	if a.HasBias {
-		s.Bindings = append(s.Bindings, Binding{Name: "bias", Operand: a.Bias(), Vec: vec, DType: dtype.F32})
-	}
-	if a.HasResidual {
-		s.Bindings = append(s.Bindings, Binding{Name: "residual", Operand: a.Residual(), Vec: vec, DType: dtype.F32})
-	}
-	s.Bindings = append(s.Bindings, Binding{Name: "y", Operand: Out, Vec: vec, DType: dtype.F32})
+	s.Bindings = append(s.Bindings, epilogue(a, vec)...)
 	s.Groups = func(call *Call) int {
 		return c.groups(sizes(a, call.In[0].Shape, call.In[1].Shape, call.Out.Shape))
 	}
@@ -196,8 +222,7 @@ func matmulTiled(n *ir.Node, a op.FusedMatMulAttrs, l Limits) Shader {
 		if numel(call.Out.Shape) == 0 {
 			return nil
 		}
-		p := sizes(a, call.In[0].Shape, call.In[1].Shape, call.Out.Shape)
-		return concat([]uint32{uint32(c.groups(p)), uint32(p.m), uint32(p.n), uint32(p.k)}, p.batch, p.aBatch, p.bBatch)
+		return c.params(sizes(a, call.In[0].Shape, call.In[1].Shape, call.Out.Shape))
 	}
 	return s
 }

@@ -24,33 +24,50 @@ fn place_{{.Name}}(unit: u32) -> vec2<u32> {
   return vec2<u32>(unit / {{.Quads}}u, unit % {{.Quads}}u);
 {{- end}}
 }
-{{- if .Patches}}
-// Element k of the patch that pixel row of the result sees, x being [batch, height, width, channels]. The weight, stored
-// [out, in, kh, kw], is the matrix B as it is.
-fn patch_at(row: u32, k: u32) -> f32 {
-  let taps = P.kh * P.kw;
-  let c = k / taps;
-  let tap = k % taps;
-  let y = ((row / P.w_out) % P.h_out) * P.stride_h + (tap / P.kw) * P.dil_h - P.pad_h;
-  let x = (row % P.w_out) * P.stride_w + (tap % P.kw) * P.dil_w - P.pad_w;
-  if (row >= P.m_size || k >= P.k_size || y >= P.h_in || x >= P.w_in) {
-    return 0.0;
-  }
-  return a((((row / (P.w_out * P.h_out)) * P.h_in + y) * P.w_in + x) * P.c_in + c);
+{{- if .Patch}}{{$p := .Patch}}
+{{- if eq .Name "a"}}
+// Rows are the pixels of the result, and K the patches of x, [batch, height, width, channels], that they see: {{$p.Block}} channels under
+// one tap of the filter, the same ones under the next tap, and so on to the next channels.
+fn begin_a(base: u32, row: u32, quad: u32) -> vec4<u32> {
+  return min(row * 4u + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(P.m_size - 1u));
 }
 
-fn begin_a(base: u32, row: u32, quad: u32) -> vec4<u32> {
-  return row * 4u + vec4<u32>(0u, 1u, 2u, 3u);
+fn patch_at(row: u32, tap: u32, c: u32) -> vec4<f32> {
+  let y = row / {{$p.WOut}} % {{$p.HOut}} * {{$p.StrideH}}u + tap / {{$p.KW}}u * {{$p.DilationH}}u - {{$p.PadH}}u;
+  let x = row % {{$p.WOut}} * {{$p.StrideW}}u + tap % {{$p.KW}}u * {{$p.DilationW}}u - {{$p.PadW}}u;
+  if (y >= {{$p.HIn}} || x >= {{$p.WIn}} || c >= {{$p.CIn}}u) {
+    return vec4<f32>(0.0);
+  }
+  return a4((((row / {{$p.WOut}} / {{$p.HOut}}) * {{$p.HIn}} + y) * {{$p.WIn}} + x) * {{div $p.CIn 4}}u + c / 4u);
 }
 
 fn fetch_a(row: vec4<u32>, k0: u32, quad: u32) -> mat4x4<f32> {
   let k = k0 + quad * 4u;
-  var m: mat4x4<f32>;
-{{- range $j := seq 4}}
-  m[{{$j}}] = vec4<f32>(patch_at(row.x, k + {{$j}}u), patch_at(row.y, k + {{$j}}u), patch_at(row.z, k + {{$j}}u), patch_at(row.w, k + {{$j}}u));
-{{- end}}
-  return m;
+  let tap = k / {{$p.Block}}u % {{$p.Taps}}u;
+  let c = k / {{mul $p.Block $p.Taps}}u * {{$p.Block}}u + k % {{$p.Block}}u;
+  return transpose(mat4x4<f32>(patch_at(row.x, tap, c), patch_at(row.y, tap, c), patch_at(row.z, tap, c), patch_at(row.w, tap, c)));
 }
+{{- else}}
+// Stored [{{.Rows}}, channels, taps], read in the order of the patches.
+fn begin_b(base: u32, row: u32, quad: u32) -> vec4<u32> {
+  return min(row * 4u + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(P.n_size - 1u)) * {{mul $p.CIn $p.Taps}}u;
+}
+
+fn fetch_b(at: vec4<u32>, k0: u32, quad: u32) -> mat4x4<f32> {
+  let k = k0 + quad * 4u;
+  let c = k / {{mul $p.Block $p.Taps}}u * {{$p.Block}}u + k % {{$p.Block}}u;
+{{- if not .WholeK}}
+  if (c >= {{$p.CIn}}u) {
+    return mat4x4<f32>();
+  }
+{{- end}}
+  let i = at + c * {{$p.Taps}}u + k / {{$p.Block}}u % {{$p.Taps}}u;
+  return mat4x4<f32>(
+{{- range $j := seq 4}}{{if $j}},{{end}}
+    vec4<f32>(b(i.x + {{mul $j $p.Taps}}u), b(i.y + {{mul $j $p.Taps}}u), b(i.z + {{mul $j $p.Taps}}u), b(i.w + {{mul $j $p.Taps}}u))
+{{- end}});
+}
+{{- end}}
 {{- else if .Across}}
 // Stored [K, {{.Rows}}]: a unit's vectors are four rows at one k.
 fn begin_{{.Name}}(base: u32, row: u32, quad: u32) -> {{.At}} {
@@ -130,6 +147,15 @@ fn store_{{.Index}}(unit: u32, place: vec2<u32>, m: mat4x4<f32>) {
 {{- end}}
 }
 {{end}}
+{{- if .C.Spread}}{{$p := .C.Spread}}
+// Where a sum lies whose row is a pixel of x and whose column an output channel and a tap: each pixel becomes {{$p.KH}} x {{$p.KW}} of them.
+fn spread(row: u32, col: u32) -> u32 {
+  let tap = col % {{$p.Taps}}u;
+  let y = row / {{$p.WIn}} * {{$p.KH}}u + tap / {{$p.KW}}u;
+  let x = row % {{$p.WIn}} * {{$p.KW}}u + tap % {{$p.KW}}u;
+  return (y * {{$p.WIn}} * {{$p.KW}}u + x) * {{$p.COut}}u + col / {{$p.Taps}}u;
+}
+{{end}}
 fn finish(row: u32, col: u32, m_size: u32, n_size: u32, base: u32, sum: vec4<f32>) {
 {{- if not .C.Whole}}
   if (row >= m_size || col >= n_size) {
@@ -150,20 +176,22 @@ fn finish(row: u32, col: u32, m_size: u32, n_size: u32, base: u32, sum: vec4<f32
 {{- end}}
   y4_put(at, v);
 {{- else}}
-  for (var j = 0u; j < 4u && col + j < n_size; j = j + 1u) {
-    var s = v[j];
-{{- if .C.Bias}}
-    s = s + bias(col + j);
+{{- range $j := seq 4}}
+  if (col + {{$j}}u < n_size) {
+    var s = v[{{$j}}];
+{{- if $c.Bias}}
+    s = s + bias({{if $c.Spread}}(col + {{$j}}u) / {{$c.Spread.Taps}}u{{else}}col + {{$j}}u{{end}});
 {{- end}}
-{{- if .C.Act}}
-    s = op_{{.C.Act}}(s);
+{{- if $c.Act}}
+    s = op_{{$c.Act}}(s);
 {{- end}}
-    let at = base + row * n_size + col + j;
-{{- if .C.Residual}}
+    let at = {{if $c.Spread}}spread(row, col + {{$j}}u){{else}}base + row * n_size + col + {{$j}}u{{end}};
+{{- if $c.Residual}}
     s = s + residual(at);
 {{- end}}
     y_put(at, bitcast<u32>(s));
   }
+{{- end}}
 {{- end}}
 }
 

@@ -1,0 +1,88 @@
+//go:build cgo && (darwin || amd64)
+
+package backend
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+	"github.com/rlx-go/rlx/core/sched"
+	"github.com/rlx-go/rlx/core/tensor"
+	"github.com/rlx-go/rlx/plugins/wgpu/kernels"
+)
+
+// TestConvolutions compares the convolutions that are made as products with the reference in float64: blocks of 4 and of 16
+// channels, borders, strides, tiles that end early, and a NaN, which must stay where the reference has it.
+func TestConvolutions(t *testing.T) {
+	type pair = []int
+	for i, c := range []struct {
+		x, w      []int64
+		transpose bool
+		bias      bool
+		weight    dtype.DType
+		stride    pair
+		padding   pair
+		dilation  pair
+		tile      int // of kernels.Tiles, or -1: as the sizes choose
+	}{
+		{[]int64{1, 12, 11, 32}, []int64{20, 32, 3, 3}, false, false, dtype.F32, nil, pair{1, 1}, nil, -1},
+		{[]int64{2, 9, 14, 16}, []int64{132, 16, 3, 2}, false, true, dtype.F16, pair{2, 1}, pair{1, 0}, pair{1, 2}, 0},
+		{[]int64{1, 10, 7, 12}, []int64{8, 12, 2, 3}, false, true, dtype.F32, pair{1, 2}, pair{2, 1}, nil, 1},
+		{[]int64{1, 5, 6, 4}, []int64{4, 4, 1, 1}, false, true, dtype.BF16, nil, nil, nil, 2},
+		{[]int64{1, 9, 8, 16}, []int64{16, 20, 2, 2}, true, true, dtype.F32, pair{2, 2}, nil, nil, -1},
+		{[]int64{2, 5, 7, 12}, []int64{12, 4, 3, 1}, true, false, dtype.F16, pair{3, 1}, nil, nil, 0},
+		{[]int64{1, 4, 5, 8}, []int64{8, 4, 2, 3}, true, true, dtype.F32, pair{2, 3}, nil, nil, 2},
+	} {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			g := ir.NewGraph("convolution")
+			x, w := op.Input(g, "x", ir.TypeOf(dtype.F32, c.x...)), op.Input(g, "w", ir.TypeOf(c.weight, c.w...))
+			var bias *ir.Node
+			if c.bias {
+				bias = op.Input(g, "bias", ir.TypeOf(dtype.F32, c.w[0]))
+				if c.transpose {
+					bias.Type = ir.TypeOf(dtype.F32, c.w[1])
+				}
+			}
+			var y *ir.Node
+			if c.transpose {
+				y = op.ConvTranspose2D(x, w, bias, op.ConvTranspose2DAttrs{Layout: op.NHWC, Stride: c.stride})
+			} else {
+				y = op.Conv2D(x, w, bias, op.Conv2DAttrs{Layout: op.NHWC, Stride: c.stride, Padding: c.padding, Dilation: c.dilation})
+			}
+			g.Return("y", y)
+			p, _, err := sched.Build(g, sched.Options{Target: "portable"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := rand.New(rand.NewPCG(uint64(i), 7))
+			in, list := map[string]*tensor.Array{}, []*tensor.Array{}
+			for _, n := range p.Graph.Inputs() {
+				a := tensor.NewArray(n.Type.DType, n.Type.Shape.Eval(nil)...)
+				for k := range a.F {
+					a.F[k] = float64(r.IntN(201)-100) / 128 // exact in bf16
+				}
+				in[n.Name], list = a, append(list, a)
+			}
+			in["x"].F[len(in["x"].F)/2] = math.NaN()
+			want := tensor.NewArray(dtype.F32, y.Type.Shape.Eval(nil)...)
+			if err := y.Op.Eval(y.Attrs, list, want); err != nil {
+				t.Fatal(err)
+			}
+			b := New(Options{})
+			if dev, err := b.open(""); err == nil && c.tile >= 0 {
+				dev.limits.Tile = &kernels.Tiles()[c.tile]
+			}
+			got := onDevice(t, load(t, b, p, nil), p, nil, in)["y"].F
+			for k, v := range got {
+				if w := want.F[k]; math.IsNaN(w) != math.IsNaN(v) || math.Abs(v-w) > 1e-4 {
+					t.Fatalf("element %d of %v is %v; want %v", k, y.Type, v, w)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,44 @@
+package kernels
+
+import (
+	_ "embed"
+
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+)
+
+//go:embed matmul_rows.wgsl
+var matmulRowsWGSL string
+
+// rowsFew is how many rows a product may have at most to be made eight at a time, by matmulRows. A tile of it would be mostly
+// empty, and few tiles would fetch all of the weight.
+const rowsFew = 96
+
+// matmulRows is for x [M,K] with few rows and a weight [N,K].
+func matmulRows(n *ir.Node, a op.FusedMatMulAttrs) Shader {
+	lanes := 32
+	if k := n.In[0].Type.Shape[n.In[0].Type.Rank()-1].B; k >= 1024 {
+		lanes = 128 // more of them at work at once, where each would have a long sum
+	}
+	columns := 256 / lanes
+	s := Shader{
+		Name: n.Op.Name, Body: matmulRowsWGSL,
+		Consts:   map[string]any{"Lanes": lanes, "Columns": columns, "Bias": a.HasBias, "Residual": a.HasResidual, "Act": a.Act},
+		Fields:   []string{"groups", "m_size", "n_size", "k_size"},
+		Bindings: []Binding{{Name: "a", Operand: 0, Vec: 4, DType: dtype.F32}, {Name: "b", Operand: 1, Vec: 4, DType: n.In[1].Type.DType}},
+	}
+	s.Bindings = append(s.Bindings, epilogue(a, 0)...)
+	s.Groups = func(c *Call) int {
+		p := sizes(a, c.In[0].Shape, c.In[1].Shape, c.Out.Shape)
+		return ceilDiv(p.m, 8) * ceilDiv(p.n, columns)
+	}
+	s.Params = func(c *Call) []uint32 {
+		if numel(c.Out.Shape) == 0 {
+			return nil
+		}
+		p := sizes(a, c.In[0].Shape, c.In[1].Shape, c.Out.Shape)
+		return []uint32{uint32(s.Groups(c)), uint32(p.m), uint32(p.n), uint32(p.k)}
+	}
+	return s
+}
