@@ -44,17 +44,24 @@ func GridAttention(p *Pool, g *GridAttentionArgs) {
 		g.RelH != nil && (len(g.RelH) < wh*wh*g.Dim || len(g.RelW) < ww*ww*g.Dim) || padded && g.Pad != nil && len(g.Pad) < 3*e {
 		panic("BUG: GridAttention: a slice is short")
 	}
-	rel := g.packRelative(p, wh, ww)
+	p.shared.reset()
 	down, across := (g.GH+wh-1)/wh, (g.GW+ww-1)/ww
+	windows := g.B * down * across
+	place := func(i int) window {
+		w := window{b: i / (down * across), y0: i / across % down * wh, x0: i % across * ww, h: wh, w: ww}
+		w.vh, w.vw = min(wh, g.GH-w.y0), min(ww, g.GW-w.x0)
+		return w
+	}
+	if g.panels(p.isa) {
+		g.runPanels(p, windows, place)
+		return
+	}
+	rel := g.packRelative(p, wh, ww)
 	perTile := queryPanels * p.isa.nr
 	tiles := (wh*ww + perTile - 1) / perTile // of a full window; those beyond a cut-off window return at once
-	p.Run(g.B*down*across*g.Heads*tiles, func(t, worker int) {
-		tile, t := t%tiles, t/tiles
-		head, t := t%g.Heads, t/g.Heads
-		win := window{b: t / (down * across), y0: t / across % down * wh, x0: t % across * ww, h: wh, w: ww}
-		win.vh, win.vw = min(wh, g.GH-win.y0), min(ww, g.GW-win.x0)
-		if tile*perTile < win.vh*win.vw {
-			t := gridTask{g: g, rel: rel, window: win, head: head, q0: tile * perTile, q1: min(win.vh*win.vw, (tile+1)*perTile)}
+	p.Run(windows*g.Heads*tiles, func(i, worker int) {
+		t := gridTask{g: g, rel: rel, window: place(i / tiles / g.Heads), head: i / tiles % g.Heads, q0: i % tiles * perTile}
+		if t.q1 = min(t.vh*t.vw, t.q0+perTile); t.q0 < t.q1 {
 			t.run(p.isa, p.scratch(worker))
 		}
 	})
@@ -68,8 +75,13 @@ type gridTask struct {
 	head   int
 	q0, q1 int
 
+	plan  *panelPlan     // of panels
+	terms *panelRelative // likewise
+
 	attnTile
-	relH, relW []float32 // the position terms: per panel of queries, a row per row or column of the window
+	relH, relW   []float32 // the position terms: per panel of queries, a row per row or column of the window
+	termH, termW int       // rows of each, per panel
+	relWScale    float32   // what makes t.relW powers of two
 }
 
 func (t *gridTask) run(s *isa, sc *scratch) {
@@ -98,7 +110,7 @@ func (t *gridTask) run(s *isa, sc *scratch) {
 				for k := 0; k < n; { // runs of keys in one row of the window
 					y, x := (k0+k)/t.vw, (k0+k)%t.vw
 					run := min(n-k, t.vw-x)
-					h, w := t.relH[p.at*t.rel.h.width+y*p.nr:], t.relW[p.at*t.rel.w.width+x*p.nr:]
+					h, w := t.relH[p.at*t.termH+y*p.nr:], t.relW[p.at*t.termW+x*p.nr:]
 					p.scoreBiasMax(sco[k*p.nr:(k+run)*p.nr], g.Scale*log2e, h, w, t.mNew)
 					k += run
 				}

@@ -21,7 +21,6 @@ func (g *GridAttentionArgs) packRelative(p *Pool, wh, ww int) (r relative) {
 		return r
 	}
 	s, d := p.isa, g.Dim
-	p.shared.reset()
 	for i, t := range []*table{&r.h, &r.w} {
 		rel := g.RelH
 		*t = table{n: wh}
@@ -53,7 +52,8 @@ func (t *gridTask) positions(s *isa, sc *scratch) {
 		return
 	}
 	cols, n := padded(t.spans), t.q1-t.q0
-	t.relH, t.relW = sc.floats(cols*t.rel.h.width), sc.floats(cols*t.rel.w.width)
+	t.termH, t.termW, t.relWScale = t.rel.h.width, t.rel.w.width, 1
+	t.relH, t.relW = sc.floats(cols*t.termH), sc.floats(cols*t.termW)
 	byQuery := sc.floats(cols * max(t.rel.h.width, t.rel.w.width))
 	a := sc.floats(s.mr*t.g.Dim + spill)
 	e3 := 3 * t.g.Heads * t.g.Dim
@@ -127,8 +127,8 @@ func (t *gridTask) padding(sc *scratch) {
 			if r[0] == r[1] || r[2] == r[3] {
 				continue
 			}
-			side[0].over(p, base, terms, t.relH, t.rel.h.width, r[0], r[1])
-			side[1].over(p, base, terms, t.relW, t.rel.w.width, r[2], r[3])
+			side[0].over(p, base, terms, t.relH, t.termH, r[0], r[1], 1)
+			side[1].over(p, base, terms, t.relW, t.termW, r[2], r[3], t.relWScale)
 			for i := range p.nr {
 				score[rects*p.nr+i] = product[i]*t.g.Scale*log2e + side[0].max[i] + side[1].max[i]
 				weight[rects*p.nr+i] = side[0].sum[i] * side[1].sum[i]
@@ -151,10 +151,10 @@ func (t *gridTask) padding(sc *scratch) {
 	t.started = true
 }
 
-// axisSum is the largest of some rows of position terms, and the sum of the powers of two of their distances from it.
+// axisSum is the largest of some rows of position terms, scaled, and the sum of the powers of two of their distances from it.
 type axisSum struct{ max, sum []float32 }
 
-func (a *axisSum) over(p span, base, scratch, terms []float32, width, lo, hi int) {
+func (a *axisSum) over(p span, base, scratch, terms []float32, width, lo, hi int, scale float32) {
 	if terms == nil {
 		for i := range p.nr {
 			a.max[i], a.sum[i] = 0, float32(hi-lo)
@@ -166,7 +166,7 @@ func (a *axisSum) over(p span, base, scratch, terms []float32, width, lo, hi int
 		a.max[i] = float32(math.Inf(-1))
 	}
 	clear(a.sum)
-	p.scoreMax(rows, 1, a.max)
+	p.scoreMax(rows, scale, a.max)
 	p.expSum(rows, finite(base, a.max), a.sum)
 }
 

@@ -104,6 +104,7 @@ func amx() *isa {
 	s.name = "amx"
 	s.tiles, s.tileRow, s.tileRowStream = tilesAMX, tileRowAMX, tileRowStreamAMX
 	s.tilePanel, s.storeFence = tilePanelAMX, storeFence
+	s.setPanels()
 	s.tileLoop = func(n int) { tilesPeak(&tileConfig[0], n) }
 	return s
 }

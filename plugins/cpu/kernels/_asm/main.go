@@ -26,6 +26,7 @@ var parts = map[string]func(vec){
 	"binary":    genBinary,
 	"bf16":      genBF16,
 	"tiles":     genTiles,
+	"attend":    genAttend,
 }
 
 func main() {
@@ -41,7 +42,7 @@ func main() {
 	}
 	gen, ok := parts[*part]
 	if !ok {
-		fmt.Fprintf(os.Stderr, "part %q is not one of gemm, copy, math, attention, rows, binary, bf16, tiles\n", *part)
+		fmt.Fprintf(os.Stderr, "part %q is not one of gemm, copy, math, attention, rows, binary, bf16, tiles, attend\n", *part)
 		os.Exit(2)
 	}
 	for _, v := range []vec{{8, "AVX2"}, {16, "AVX512"}} {

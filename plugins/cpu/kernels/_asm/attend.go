@@ -1,0 +1,578 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"sync"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
+// Attention of a panel of 32 queries in tiles. Blocks of 32 keys follow each other in a pipeline: beside the powers of two of one
+// block, which keep the vector units busy, run the products of the next block's scores and those of the last block's values.
+// Matrices lie in tiles of 16 rows by 64 bytes, 1024 bytes each, so that one stride serves all loads.
+
+const (
+	tileSize = 1024
+	// attendSlack is by how many powers of two scores may exceed the maximum that is subtracted from them, before the sums are
+	// scaled down for a new one. It is far below what would overflow, and scaling is rare: most new maxima exceed the old one by little.
+	attendSlack = 16
+	// attendDegree is that of the polynomial for the powers of two: its relative error is 2^-13, of the rounding to bfloat16 2^-8.
+	attendDegree = 3
+)
+
+// Offsets in the work space: scores of two blocks, weights of two, the thresholds and what is subtracted.
+const (
+	workScores  = 0
+	workWeights = workScores + 2*4*tileSize
+	workLimit   = workWeights + 2*4*2*tileSize
+	workBase    = workLimit + 128
+	workEnd     = workBase + 128 // where O ends
+)
+
+// attendParam is an argument in its place on the stack.
+func attendParam(name string) Mem {
+	at, err := Param(name).Resolve()
+	if err != nil {
+		panic(err)
+	}
+	return at.Addr
+}
+
+var (
+	attendQReg                        = RSI
+	attendKNext, attendVLast          = R8, R9
+	attendTab                         = R10
+	attendSNext, attendSNow           = RBX, RDX
+	attendPNow, attendPLast           = R11, R12
+	attendLeft, attendSpace, attendOR = R13, R14, RDI
+	attendPending                     = R15
+)
+
+func genAttend(v vec) {
+	if !v.wide() {
+		return
+	}
+	attendRows(false)
+	attendRows(true)
+	attendPairs()
+	attendTerms()
+	attendOut(v)
+	for steps := 1; steps <= 4; steps++ {
+		attend(steps)
+	}
+}
+
+// attendRows writes the packing of keys, and of queries with what rounding takes off.
+func attendRows(split bool) {
+	name, sig := "tileRowsBF16", "func(dst, src *float32, ld, rows, steps int)"
+	doc := "tileRowsBF16 rounds rows of 32*steps floats, ld apart, to bfloat16: 64 bytes for each step, to tiles that follow each other."
+	if split {
+		name, sig = "tileRowsSplit", "func(dst, low, src *float32, ld, rows, steps int)"
+		doc = "tileRowsSplit is tileRowsBF16, and low is what is left of the floats, rounded likewise."
+	}
+	TEXT(name, NOSPLIT, sig)
+	Doc(doc, "rows in [1, 16], steps > 0. It fetches what follows a row, which is the next head's.")
+	Pragma("noescape")
+	dst, src := Load(Param("dst"), GP64()), Load(Param("src"), GP64())
+	ld, rows, steps := Load(Param("ld"), GP64()), Load(Param("rows"), GP64()), Load(Param("steps"), GP64())
+	from, to, n, size := GP64(), GP64(), GP64(), GP64()
+	var low GPVirtual
+	if split {
+		low = Load(Param("low"), GP64()).(GPVirtual)
+		SUBQ(dst, low)
+	}
+	SHLQ(U8(2), ld)
+	MOVQ(steps, size)
+	SHLQ(U8(7), size)
+	Label("row")
+	MOVQ(src, from)
+	MOVQ(dst, to)
+	MOVQ(steps, n)
+	Label("step")
+	VMOVUPS(Mem{Base: from}, Z0)
+	VMOVUPS(Mem{Base: from, Disp: 64}, Z1)
+	PREFETCHT1(Mem{Base: from, Index: size, Scale: 1})
+	PREFETCHT1(Mem{Base: from, Index: size, Scale: 1, Disp: 64})
+	toBF16(Z0, Z1, Z2)
+	VMOVUPS(Z2, Mem{Base: to})
+	if split {
+		VPMOVZXWD(Y2, Z3)
+		VPSLLD(Imm(16), Z3, Z3)
+		VSUBPS(Z3, Z0, Z0)
+		VEXTRACTI64X4(Imm(1), Z2, Y2)
+		VPMOVZXWD(Y2, Z3)
+		VPSLLD(Imm(16), Z3, Z3)
+		VSUBPS(Z3, Z1, Z1)
+		toBF16(Z0, Z1, Z2)
+		VMOVUPS(Z2, Mem{Base: to, Index: low, Scale: 1})
+	}
+	ADDQ(U32(128), from)
+	ADDQ(U32(tileSize), to)
+	DECQ(n)
+	JNE(LabelRef("step"))
+	ADDQ(ld, src)
+	ADDQ(U8(64), dst)
+	DECQ(rows)
+	JNE(LabelRef("row"))
+	VZEROUPPER()
+	RET()
+}
+
+// attendTerms writes the products of queries with position tables.
+func attendTerms() {
+	TEXT("tileTerms", NOSPLIT, "func(config *byte, a *float32, aStride int, aLow, b *float32, bStride int, bLow *float32, bStep int, c *float32, items *int32, n, steps int, work *float32)")
+	Doc("tileTerms is C = A·B for n tiles of C, n even, both operands as sums of two bfloat16, a high and a low one; the product of both low",
+		"ones is left out. items holds, for each tile, the places of A, B and C; A is steps tiles that follow each other, B steps tiles bStep",
+		"apart; the low parts are aLow and bLow. Places, steps and strides of rows count bytes.")
+	Pragma("noescape")
+	MOVQ(attendParam("config"), RAX)
+	bytes(0xc4, 0xe2, 0x78, 0x49, 0x00) // LDTILECFG [rax]
+	MOVQ(U32(64), RCX)
+	MOVQ(attendParam("aStride"), RDX)
+	MOVQ(attendParam("bStride"), RBX)
+	MOVQ(attendParam("aLow"), R8)
+	SUBQ(attendParam("a"), R8)
+	MOVQ(attendParam("bLow"), R9)
+	SUBQ(attendParam("b"), R9)
+	MOVQ(attendParam("items"), R12)
+	as, bs := []GPPhysical{RSI, R10}, []GPPhysical{RDI, R11}
+	strided := func(tile byte, base, index GPPhysical) {
+		b := byte(base.PhysicalIndex())
+		bytes(0xc4, 0xe2&^(b>>3<<5), 0x7b, 0x4b, 0x84|tile<<3, byte(index.PhysicalIndex())<<3|b&7, 0, 0, 0, 0)
+	}
+	Label("pair")
+	for i := range 2 {
+		MOVLQSX(Mem{Base: R12, Disp: 12 * i}, as[i])
+		ADDQ(attendParam("a"), as[i])
+		MOVLQSX(Mem{Base: R12, Disp: 12*i + 4}, bs[i])
+		ADDQ(attendParam("b"), bs[i])
+		bytes(0xc4, 0xe2, 0x7b, 0x49, 0xc0|byte(i)<<3) // TILEZERO
+	}
+	MOVQ(attendParam("steps"), R15)
+	Label("step")
+	for i := range byte(2) {
+		strided(2+i, as[i], RDX)
+		strided(4+i, bs[i], RBX)
+		tileProductOf(i, 2+i, 4+i)()
+	}
+	for i := range byte(2) {
+		LEAQ(Mem{Base: bs[i], Index: R9, Scale: 1}, RAX)
+		strided(6+i, RAX, RBX)
+		tileProductOf(i, 2+i, 6+i)()
+	}
+	for i := range byte(2) {
+		LEAQ(Mem{Base: as[i], Index: R8, Scale: 1}, RAX)
+		strided(6+i, RAX, RDX)
+		tileProductOf(i, 6+i, 4+i)()
+		ADDQ(U32(tileSize), as[i])
+		ADDQ(attendParam("bStep"), bs[i])
+	}
+	DECQ(R15)
+	JNE(LabelRef("step"))
+	for i := range byte(2) {
+		MOVLQSX(Mem{Base: R12, Disp: 12*int(i) + 8}, RSI)
+		ADDQ(attendParam("c"), RSI)
+		tileAt(2, i, RSI, 0)
+	}
+	ADDQ(U8(24), R12)
+	SUBQ(U8(2), attendParam("n"))
+	JNE(LabelRef("pair"))
+	bytes(0xc4, 0xe2, 0x78, 0x49, 0xc0) // TILERELEASE
+	VZEROUPPER()
+	RET()
+}
+
+// attendOut writes the end of attention.
+func attendOut(v vec) {
+	TEXT("tileOut", NOSPLIT, "func(dst *float32, ldd int, o, l *float32, rows, tiles int)")
+	Doc("tileOut is dst[j*ldd+i] = o[i*16+j] / l[j] for i < 16*tiles, j < rows, rows in [1, 16]; 0 where l is 0.")
+	Pragma("noescape")
+	dst, ldd := Load(Param("dst"), GP64()), Load(Param("ldd"), GP64())
+	o, l := Load(Param("o"), GP64()), Load(Param("l"), GP64())
+	tiles := Load(Param("tiles"), GP64())
+	SHLQ(U8(2), ldd)
+	by, sum := ZMM(), ZMM()
+	VMOVUPS(Mem{Base: l}, sum)
+	zero := v.zero()
+	VCMPPS(Imm(4), zero, sum, K1) // not equal, true for NaN
+	VMOVUPS(f32(1), by)
+	VDIVPS_Z(sum, by, K1, by)
+	to, rows := GP64(), GP64()
+	Label("tile")
+	r := make([]VecVirtual, 16)
+	for i := range r {
+		r[i] = ZMM()
+		VMULPS(Mem{Base: o, Disp: 64 * i}, by, r[i])
+	}
+	MOVQ(dst, to)
+	Load(Param("rows"), rows)
+	for _, c := range shuffled(v, r) {
+		VMOVUPS(c, Mem{Base: to})
+		ADDQ(ldd, to)
+		DECQ(rows)
+		JEQ(LabelRef("next"))
+	}
+	Label("next")
+	ADDQ(U8(64), dst)
+	ADDQ(U32(tileSize), o)
+	DECQ(tiles)
+	JNE(LabelRef("tile"))
+	VZEROUPPER()
+	RET()
+}
+
+// attendPairs writes the packing of values before they are turned.
+func attendPairs() {
+	TEXT("tilePairsBF16", NOSPLIT, "func(dst, src *float32, ld, pairs, vectors int)")
+	Doc("tilePairsBF16 is pairBF16 for rows of 16*vectors floats that are ld apart.")
+	Pragma("noescape")
+	dst, src := Load(Param("dst"), GP64()), Load(Param("src"), GP64())
+	ld, pairs, vectors := Load(Param("ld"), GP64()), Load(Param("pairs"), GP64()), Load(Param("vectors"), GP64())
+	SHLQ(U8(2), ld)
+	SHLQ(U8(6), vectors)
+	VMOVUPS(weaveKeys(), Z3)
+	next, i := GP64(), GP64()
+	Label("pair")
+	LEAQ(Mem{Base: src, Index: ld, Scale: 1}, next)
+	XORQ(i, i)
+	Label("vector")
+	VMOVUPS(Mem{Base: src, Index: i, Scale: 1}, Z0)
+	VMOVUPS(Mem{Base: next, Index: i, Scale: 1}, Z1)
+	toBF16(Z0, Z1, Z2)
+	VPERMW(Z2, Z3, Z2)
+	VMOVUPS(Z2, Mem{Base: dst, Index: i, Scale: 1})
+	ADDQ(U8(64), i)
+	CMPQ(i, vectors)
+	JLT(LabelRef("vector"))
+	for range 2 { // what follows is the next head's
+		for line := range 4 {
+			PREFETCHT1(Mem{Base: src, Index: i, Scale: 1, Disp: 64 * line})
+		}
+		MOVQ(next, src)
+	}
+	ADDQ(vectors, dst)
+	LEAQ(Mem{Base: next, Index: ld, Scale: 1}, src)
+	DECQ(pairs)
+	JNE(LabelRef("pair"))
+	VZEROUPPER()
+	RET()
+}
+
+// weaveKeys is the order of words 0, 16, 1, 17, ...
+var weaveKeys = sync.OnceValue(func() Mem {
+	m := GLOBL("weaveKeys", 8|16)
+	for i := range 16 {
+		DATA(4*i, U32(i|(i+16)<<16))
+	}
+	return m
+})
+
+// tileAt is TILELOADD (prefix 3) or TILESTORED (2): tile, [base + disp + 64 a row]; RCX holds 64.
+func tileAt(prefix, tile byte, base GPPhysical, disp int) {
+	b := byte(base.PhysicalIndex())
+	bytes(0xc4, 0xe2&^(b>>3<<5), 0x78|prefix, 0x4b, 0x84|tile<<3, 1<<3|b&7, byte(disp), byte(disp>>8), byte(disp>>16), byte(disp>>24))
+}
+
+// attendTile is one instruction, or a few that belong together, of those that run beside the powers.
+type attendTile func()
+
+func tileLoadAt(tile byte, base GPPhysical, disp int) attendTile {
+	return func() { tileAt(3, tile, base, disp) }
+}
+
+func tileStoreAt(tile byte, base GPPhysical, disp int) attendTile {
+	return func() { tileAt(2, tile, base, disp) }
+}
+
+func tileProductOf(c, a, b byte) attendTile {
+	return func() { tileProduct(c, a, b) }
+}
+
+// scoreTiles are the products of the next block's keys with the queries, on top of the position terms.
+func scoreTiles(steps int) []attendTile {
+	var out []attendTile
+	for group := range 2 {
+		out = append(out, func() {
+			MOVLQSX(Mem{Base: attendTab, Disp: 8 * group}, RAX)
+			ADDQ(attendParam("init"), RAX)
+			tileAt(3, byte(2*group), RAX, 0)
+			ADDQ(attendParam("initHalf"), RAX)
+			tileAt(3, byte(2*group+1), RAX, 0)
+		})
+	}
+	for step := range steps {
+		for half := range 2 {
+			out = append(out, tileLoadAt(byte(6+half), attendQReg, (half*steps+step)*tileSize))
+			if half == 0 {
+				out = append(out, tileLoadAt(4, attendKNext, step*tileSize))
+			}
+		}
+		out = append(out, tileProductOf(0, 4, 6), tileProductOf(1, 4, 7),
+			tileLoadAt(5, attendKNext, (steps+step)*tileSize),
+			tileProductOf(2, 5, 6), tileProductOf(3, 5, 7))
+	}
+	for t := range byte(4) {
+		out = append(out, tileStoreAt(t, attendSNext, int(t)*tileSize))
+	}
+	return out
+}
+
+// valueTiles are the products of the values of some blocks with their weights, added to the sums so far, for 32 elements of a value:
+// the pair of tiles with that number. v is the distance of the first block from attendVLast.
+func valueTiles(steps, pair, blocks int, weights GPPhysical, v int) []attendTile {
+	var out []attendTile
+	place := func(t byte) int { return (int(t&1)*2*steps + 2*pair + int(t>>1)) * tileSize }
+	for t := range byte(4) {
+		out = append(out, tileLoadAt(t, attendOR, place(t)))
+	}
+	for b := range blocks {
+		at := v + (2*steps*b+2*pair)*tileSize
+		out = append(out, tileLoadAt(6, weights, 2*b*tileSize), tileLoadAt(4, attendVLast, at), tileProductOf(0, 4, 6),
+			tileLoadAt(7, weights, (2*b+1)*tileSize), tileProductOf(1, 4, 7),
+			tileLoadAt(5, attendVLast, at+tileSize), tileProductOf(2, 5, 6), tileProductOf(3, 5, 7))
+	}
+	for t := range byte(4) {
+		out = append(out, tileStoreAt(t, attendOR, place(t)))
+	}
+	return out
+}
+
+// Vector registers that live through the loop: the scale, the polynomial, what a bfloat16 keeps of a float, the sums, the
+// terms of the keys' row.
+var (
+	attendC    = Z0
+	attendPoly = []VecPhysical{Z1, Z2, Z3, Z4}
+	attendHigh = Z5
+	attendSum  = []VecPhysical{Z6, Z7}
+	attendRow  = []VecPhysical{Z9, Z10, Z11, Z12} // by group and half
+)
+
+// powers turns the scores of keys 2*pair and 2*pair+1 by 16 queries into weights.
+func powers(block, group, pair, half int, temp []VecPhysical) {
+	var p [2]VecPhysical
+	for i := range 2 {
+		t, f := temp[3*i], temp[3*i+1]
+		p[i] = temp[3*i+2]
+		VMOVUPS(Mem{Base: attendSNow, Disp: (2*group+half)*tileSize + (2*pair+i)*64}, t)
+		VFMADD213PS(attendRow[2*group+half], attendC, t)
+		VREDUCEPS(Imm(1), t, f) // t - floor(t)
+		VMOVAPS(attendPoly[attendDegree], p[i])
+		for k := attendDegree - 1; k >= 0; k-- {
+			VFMADD213PS(attendPoly[k], f, p[i])
+		}
+		VSCALEFPS(t, p[i], p[i]) // times 2^floor(t)
+	}
+	for i := range 2 {
+		VPANDD(attendHigh, p[i], p[i])
+		VADDPS(p[i], attendSum[half], attendSum[half])
+	}
+	VPSRLD(Imm(16), p[0], p[0])
+	VPORD(p[0], p[1], temp[0])
+	VMOVUPS(temp[0], Mem{Base: attendPNow, Disp: (2*block+half)*tileSize + (8*group+pair)*64})
+}
+
+// block is the powers of a block beside some tile instructions.
+func attendBlock(steps, block int, tiles []attendTile) {
+	temps := [][]VecPhysical{{Z13, Z14, Z15, Z16, Z17, Z18}, {Z19, Z20, Z21, Z22, Z23, Z24}}
+	done := 0
+	n := 0
+	for group := range 2 {
+		for pair := range 8 {
+			for half := range 2 {
+				powers(block, group, pair, half, temps[n%2])
+				n++
+				for ; done < len(tiles)*n/32; done++ {
+					tiles[done]()
+				}
+			}
+		}
+	}
+}
+
+func attend(steps int) {
+	name := fmt.Sprint("attend", 32*steps)
+	TEXT(name, NOSPLIT, "func(config *byte, q, k, v *float32, table *int32, init *float32, initHalf int, row *float32, rowHalf int, "+
+		"work, o, m, l *float32, blocks int, scale float32)")
+	Doc(name + fmt.Sprintf(" is isa.attend for queries, keys and values of %d elements.", 32*steps))
+	Pragma("noescape")
+	work := func(disp int) Mem { return Mem{Base: attendSpace, Disp: disp} }
+	MOVQ(attendParam("config"), RAX)
+	bytes(0xc4, 0xe2, 0x78, 0x49, 0x00) // LDTILECFG [rax]
+	MOVQ(U32(64), RCX)
+	MOVQ(attendParam("q"), attendQReg)
+	MOVQ(attendParam("k"), attendKNext)
+	MOVQ(attendParam("v"), attendVLast)
+	MOVQ(attendParam("table"), attendTab)
+	MOVQ(attendParam("o"), attendOR)
+	MOVQ(attendParam("blocks"), attendLeft)
+	MOVQ(attendParam("work"), attendSpace)
+	LEAQ(work(workScores), attendSNext)
+	LEAQ(work(workScores+4*tileSize), attendSNow)
+	LEAQ(work(workWeights), attendPNow)
+	LEAQ(work(workWeights+8*tileSize), attendPLast)
+	VBROADCASTSS(attendParam("scale"), attendC)
+	for i, x := range fit(math.Exp2, 0, 1, attendDegree) {
+		if i == 0 {
+			x += 1.0 / 256 // half a unit in the last place of a bfloat16 in [1, 2), which makes truncating rounding
+		}
+		VMOVUPS(f32(x), attendPoly[i])
+	}
+	VMOVUPS(bitsConst(0xffff0000), attendHigh)
+	low := f32(-3.4028234e38)
+	setBase := func(half int, max, tmp VecPhysical) {
+		VADDPS(f32(attendSlack), max, tmp)
+		VMOVUPS(tmp, work(workLimit+64*half))
+		VMAXPS(low, max, tmp) // -Inf - -Inf would be NaN
+		VMOVUPS(tmp, work(workBase+64*half))
+	}
+	MOVQ(attendParam("m"), RDX)
+	MOVQ(attendParam("l"), R9)
+	for half := range 2 {
+		VMOVUPS(Mem{Base: RDX, Disp: 64 * half}, Z13)
+		setBase(half, Z13, Z14)
+		VMOVUPS(Mem{Base: R9, Disp: 64 * half}, attendSum[half])
+	}
+	LEAQ(work(workScores+4*tileSize), attendSNow)
+	MOVQ(attendParam("v"), attendVLast)
+	for _, t := range scoreTiles(steps) {
+		t()
+	}
+
+	best := []VecPhysical{Z13, Z14, Z15, Z16}
+	chunk := 2 * steps * tileSize * steps // bytes of the keys, or values, of as many blocks as a value has pairs of tiles
+	at := func(steady bool, block int, what string) string {
+		return fmt.Sprint(what, map[bool]string{false: "First", true: "Steady"}[steady], block)
+	}
+	for _, steady := range []bool{false, true} {
+		for block := range steps {
+			label := func(what string) string { return at(steady, block, what) }
+			Label(label("block"))
+			TESTQ(attendLeft, attendLeft)
+			JEQ(LabelRef(label("flush")))
+			for t, acc := range best {
+				VMOVUPS(Mem{Base: attendSNext, Disp: t * tileSize}, acc)
+			}
+			for row := 1; row < 16; row++ {
+				for t, acc := range best {
+					VMAXPS(Mem{Base: attendSNext, Disp: t*tileSize + 64*row}, acc, acc)
+				}
+			}
+			for group := range 2 {
+				MOVLQSX(Mem{Base: attendTab, Disp: 8*group + 4}, RAX)
+				ADDQ(attendParam("row"), RAX)
+				for half := range 2 {
+					VMOVUPS(Mem{Base: RAX}, attendRow[2*group+half])
+					VFMADD213PS(attendRow[2*group+half], attendC, best[2*group+half])
+					if half == 0 {
+						ADDQ(attendParam("rowHalf"), RAX)
+					}
+				}
+			}
+			for half := range 2 {
+				VMAXPS(best[2+half], best[half], best[half])
+				VCMPPS(Imm(30), work(workLimit+64*half), best[half], []Op{K1, K2}[half]) // greater, false for NaN
+			}
+			KORTESTW(K1, K2)
+			JNE(LabelRef(label("flush")))
+			if !steady && block == 0 {
+				Label("raised")
+			}
+			for i, r := range attendRow {
+				VSUBPS(work(workBase+64*(i&1)), r, r)
+			}
+			XCHGQ(attendSNext, attendSNow)
+			DECQ(attendLeft)
+			JEQ(LabelRef(label("stay")))
+			ADDQ(U32(2*steps*tileSize), attendKNext)
+			ADDQ(U8(16), attendTab)
+			Label(label("stay")) // the last block has no next: its own scores are computed again, for nothing
+			tiles := scoreTiles(steps)
+			if steady {
+				tiles = append(tiles, valueTiles(steps, block, steps, attendPLast, 0)...)
+			}
+			attendBlock(steps, block, tiles)
+		}
+		if steady {
+			ADDQ(U32(chunk), attendVLast)
+		}
+		XCHGQ(attendPNow, attendPLast)
+		if steady {
+			JMP(LabelRef(at(true, 0, "block")))
+		}
+	}
+	// Where the keys end, or a new maximum has come: the weights so far are relative to the old one, and their values are added first.
+	for _, steady := range []bool{false, true} {
+		for block := range steps {
+			Label(at(steady, block, "flush"))
+			v := 0
+			if steady {
+				for pair := block; pair < steps; pair++ {
+					for _, t := range valueTiles(steps, pair, steps, attendPLast, 0) {
+						t()
+					}
+				}
+				v = chunk
+			}
+			if block > 0 {
+				for pair := range steps {
+					for _, t := range valueTiles(steps, pair, block, attendPNow, v) {
+						t()
+					}
+				}
+			}
+			if v += 2 * steps * tileSize * block; v > 0 {
+				ADDQ(U32(v), attendVLast)
+			}
+			JMP(LabelRef("flushed"))
+		}
+	}
+	Label("flushed")
+	TESTQ(attendLeft, attendLeft)
+	JEQ(LabelRef("end"))
+	MOVQ(attendParam("m"), RAX)
+	for half := range 2 {
+		old, max := []VecPhysical{Z15, Z16}[half], best[half]
+		VMOVUPS(Mem{Base: RAX, Disp: 64 * half}, old)
+		VMAXPS(old, max, max)
+		VMOVUPS(max, Mem{Base: RAX, Disp: 64 * half})
+	}
+	for half := range 2 {
+		x, n, p := []VecPhysical{Z15, Z16}[half], Z18, []VecPhysical{Z19, Z20}[half]
+		setBase(half, best[half], Z17)
+		VSUBPS(Z17, x, x)
+		VMAXPS(f32(-160), x, x)
+		VREDUCEPS(Imm(1), x, n)
+		c := fit(math.Exp2, 0, 1, 5)
+		VMOVUPS(f32(c[5]), p)
+		for k := 4; k >= 0; k-- {
+			VFMADD213PS(f32(c[k]), n, p)
+		}
+		VSCALEFPS(x, p, p)
+		VMULPS(p, attendSum[half], attendSum[half])
+	}
+	LEAQ(Mem{Base: attendOR, Disp: 2 * steps * tileSize}, RAX)
+	MOVQ(RAX, work(workEnd))
+	MOVQ(attendOR, RAX)
+	Label("scale")
+	for half := range 2 {
+		row := Mem{Base: RAX, Disp: half * 2 * steps * tileSize}
+		VMULPS(row, []VecPhysical{Z19, Z20}[half], Z17)
+		VMOVUPS(Z17, row)
+	}
+	ADDQ(U8(64), RAX)
+	CMPQ(RAX, work(workEnd))
+	JLT(LabelRef("scale"))
+	JMP(LabelRef("raised"))
+
+	Label("end")
+	MOVQ(attendParam("l"), RAX)
+	for half := range 2 {
+		VMOVUPS(attendSum[half], Mem{Base: RAX, Disp: 64 * half})
+	}
+	bytes(0xc4, 0xe2, 0x78, 0x49, 0xc0) // TILERELEASE
+	VZEROUPPER()
+	RET()
+}

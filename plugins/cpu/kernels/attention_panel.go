@@ -1,0 +1,51 @@
+package kernels
+
+// attendPanel is attention of a panel of 32 queries by products of tiles: the queries against blocks of 32 keys,
+//
+//	o, l += sum over the keys of 2^(s - m) times (value, 1)    s = scale*(init + q·k) + row
+//
+// m follows the largest score of each query, not closely: it may stay a few powers of two below. When it rises, o and l are scaled
+// to match. A weight is rounded to bfloat16 before its product, its relative error before that is 2^-13, and l sums the weights before
+// rounding.
+//
+// A tile is 16 rows of 64 bytes. A panel has two halves of 16 queries, a column each, and matrices are cut into tiles so:
+//
+//	q        [half][steps]        rows: pairs of elements of a query
+//	k        [groups][steps]      rows: keys, as many bfloat16 as a row holds
+//	v        [blocks][2*steps]    rows: elements of a value, by the keys of a block
+//	o        [half][2*steps]      rows: elements of a value, float32
+//	init     [half]               rows: keys of a group, float32; initHalf floats between the halves
+//	row      [half][16]           float32, rowHalf floats between the halves
+//	m, l     [half][16]
+//
+// A group is 16 keys, two are a block. For each of them, table holds the place of its tile of init and of its row, in bytes.
+type attendPanel struct {
+	steps, blocks int
+	q, k, v       []float32
+	table         []int32
+	init, row     []float32
+	initHalf      int
+	rowHalf       int
+	work          []float32 // attendWork floats with arbitrary contents
+	o, m, l       []float32
+	scale         float32
+}
+
+// termTiles is products of tiles, c = a·b, whose operands are sums of two bfloat16 each. items has three numbers for each tile of c: the
+// places of its operands and its own, in bytes. a is [16 rows, 32 bfloat16] for each step, which follow each other; b is pairs [16, bStride]
+// for each step. The strides count floats. Products of two low parts are left out.
+type termTiles struct {
+	steps            int
+	items            []int32
+	a, aLow          []float32
+	b, bLow          []float32
+	aStride, bStride int
+	c                []float32
+	work             []float32
+}
+
+const (
+	tileFloats = 256                     // of a tile
+	attendMost = 4                       // steps
+	attendWork = 2048 + 4096 + 80 + 2048 // scores and weights of two blocks, and some vectors
+)
