@@ -14,7 +14,7 @@ func TestKernelsAllocateNothing(t *testing.T) {
 	}
 	eachPool(t, func(t *testing.T, p *Pool) {
 		x, y, dst := randoms(rng(1), n), randoms(rng(2), n), make([]float32, n)
-		bits, ints, halves := make([]uint8, n), make([]int32, n), make([]uint16, n)
+		bits, ints, sums, halves := make([]uint8, n), make([]int32, n), make([]int32, n), make([]uint16, n)
 		doubles := make([]float64, n)
 		row, one := []int{n}, []int{1}
 		shape, perm, swap := []int{4, 8, n / 32}, []int{2, 0, 1}, []int{1, 0, 2}
@@ -27,7 +27,7 @@ func TestKernelsAllocateNothing(t *testing.T) {
 			"add":        func() { Binary(p, Add, dst, x, row, y, row) },
 			"mul by one": func() { Binary(p, Mul, dst, x, row, y[:1], one) },
 			"pow":        func() { Binary(p, Pow, dst, x, row, y, row) },
-			"add of i32": func() { Binary(p, Add, ints, ints, row, ints[:1], one) },
+			"add of i32": func() { Binary(p, Add, sums, ints, row, ints[:1], one) },
 			"lt":         func() { Compare(p, Lt, bits, x, row, y[:1], one) },
 			"lt of i32":  func() { Compare(p, Lt, bits, ints, row, ints, row) },
 			"where":      func() { Where(p, dst, bits, row, x, row, y[:1], one) },
@@ -38,7 +38,7 @@ func TestKernelsAllocateNothing(t *testing.T) {
 			"softmax":    func() { Softmax(p, dst, x, 100, n/100, 1) },
 			"softmax 1":  func() { Softmax(p, dst, x, 1, 100, n/100) },
 			"sum":        func() { Reduce(p, Sum, dst, x, shape, perm[1:2]) },
-			"max of i32": func() { Reduce(p, ReduceMax, ints, ints, shape, perm[1:2]) },
+			"max of i32": func() { Reduce(p, ReduceMax, sums, ints, shape, perm[1:2]) },
 			"region":     func() { region.Run(p, RegionValue{F32: dst}, regionIn) },
 			"transpose":  func() { Transpose(p, dst, x, shape, perm) },
 			"of runs":    func() { Transpose(p, dst, x, shape, swap) },

@@ -2,8 +2,6 @@
 
 package kernels
 
-import "sync"
-
 // Adapters of the generated routines, which take addresses and whole vectors. They bound what the assembly touches: each index
 // expression is the last element it reads or writes.
 
@@ -48,17 +46,36 @@ func unaryOf(lanes int, f func(dst, src *float32, blocks int)) func(dst, src []f
 			f(&dst[0], &src[0], n)
 		}
 		if rest := src[n*lanes:]; len(rest) > 0 {
-			buf := vectors.Get().(*[16]float32)
+			buf := vectors.take()
 			copy(buf[:], rest)
 			f(&buf[0], &buf[0], 1)
 			copy(dst[n*lanes:], buf[:len(rest)])
-			vectors.Put(buf)
+			vectors.give(buf)
 		}
 	}
 }
 
 // vectors are the padded copies: a local one would be allocated in each call.
-var vectors = sync.Pool{New: func() any { return new([16]float32) }}
+var vectors = freeVectors{make(chan *[16]float32, 64)}
+
+// freeVectors holds what is not in use.
+type freeVectors struct{ free chan *[16]float32 }
+
+func (v freeVectors) take() *[16]float32 {
+	select {
+	case buf := <-v.free:
+		return buf
+	default:
+		return new([16]float32)
+	}
+}
+
+func (v freeVectors) give(buf *[16]float32) {
+	select {
+	case v.free <- buf:
+	default:
+	}
+}
 
 // angleOf is unaryOf for a routine that stops in front of a vector with an angle that it cannot reduce, and tells how many vectors are
 // left; such angles are computed in float64.
@@ -73,7 +90,7 @@ func angleOf(lanes int, f func(dst, src *float32, blocks int) (left int), op Una
 					return
 				}
 			}
-			buf, n := vectors.Get().(*[16]float32), min(lanes, len(src))
+			buf, n := vectors.take(), min(lanes, len(src))
 			var large [16]bool
 			for i, x := range src[:n] {
 				if large[i] = x >= angleLimit || x <= -angleLimit; large[i] {
@@ -89,7 +106,7 @@ func angleOf(lanes int, f func(dst, src *float32, blocks int) (left int), op Una
 				}
 			}
 			copy(dst[:n], buf[:])
-			vectors.Put(buf)
+			vectors.give(buf)
 			dst, src = dst[n:], src[n:]
 		}
 	}

@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
-	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // Pool is a set of worker goroutines with their scratch memory. The goroutine that calls Run is worker 0; the others sleep
-// between runs. A Pool serves one caller at a time.
+// between runs, but not at once. A Pool serves one caller at a time.
 type Pool struct {
 	isa     *isa
 	workers []worker
@@ -22,17 +22,13 @@ type Pool struct {
 	items, size int // all of them, and those of a task
 	tasks       int64
 	next        atomic.Int64
-	done        sync.WaitGroup
 	panic       atomic.Pointer[workerPanic]
+
+	lookout time.Duration // of workers and of their caller
+	ended   chan struct{} // a token of a worker that is awaited
 
 	bad  atomic.Int64 // what the workers of a kernel tell its caller, who sets it to 0 first
 	kept map[any]any  // see keep
-}
-
-type worker struct {
-	wake    chan struct{}
-	scratch scratch
-	_       [64]byte // keeps two workers' bookkeeping out of one cache line
 }
 
 type workerPanic struct {
@@ -53,7 +49,8 @@ func NewPoolFor(n int, features string) (*Pool, error) {
 	if n <= 0 {
 		n = runtime.GOMAXPROCS(0) // since Go 1.25 the default honours affinity and the cgroup's quota
 	}
-	p := &Pool{isa: set, workers: make([]worker, n), packedLimit: 4 << 20, kept: map[any]any{}}
+	p := &Pool{isa: set, workers: make([]worker, n), packedLimit: 4 << 20, kept: map[any]any{}, lookout: lookoutFor(n),
+		ended: make(chan struct{})}
 	for i := 1; i < n; i++ {
 		p.workers[i].wake = make(chan struct{}, 1)
 		go p.serve(i)
@@ -106,22 +103,16 @@ func (p *Pool) each(items, size int, work part) {
 	}
 	p.work, p.items, p.size, p.tasks = work, items, size, int64(tasks)
 	p.next.Store(0)
-	p.done.Add(helpers)
 	for i := 1; i <= helpers; i++ {
-		p.workers[i].wake <- struct{}{}
+		p.workers[i].call()
 	}
 	p.take(0)
-	p.done.Wait()
+	for i := 1; i <= helpers; i++ {
+		p.workers[i].end(p)
+	}
 	p.work = nil
 	if w := p.panic.Swap(nil); w != nil {
 		panic(fmt.Sprintf("%v\n\nin a worker of the pool:\n%s", w.value, w.stack))
-	}
-}
-
-func (p *Pool) serve(i int) {
-	for range p.workers[i].wake {
-		p.take(i)
-		p.done.Done()
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/rlx-go/rlx/core/diag"
 )
@@ -80,5 +81,28 @@ func TestUnknownFeatures(t *testing.T) {
 	_, err := NewPoolFor(1, "avx9000")
 	if !errors.Is(err, diag.UnknownFeatures) || !strings.Contains(err.Error(), "generic") {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestPoolGaps leaves the workers time to sleep, or to be about to, between runs of different numbers of tasks.
+func TestPoolGaps(t *testing.T) {
+	for _, n := range []int{2, 3, 7} { // 7 are more than the processors of some machines: their workers sleep at once
+		p := newPool(t, n, "")
+		r := rng(1)
+		for i := range 3000 {
+			var ran atomic.Int64
+			tasks := 1 + r.IntN(2*n)
+			p.Run(tasks, func(_, _ int) {
+				for range i % 4 * 1000 { // so that the caller meets workers at every stage
+					ran.Load()
+				}
+				ran.Add(1)
+			})
+			if got := int(ran.Load()); got != tasks {
+				t.Fatalf("%d of %d tasks had run at the end of run %d", got, tasks, i)
+			}
+			for start, gap := time.Now(), []time.Duration{0, lookout / 2, lookout, 2 * lookout}[r.IntN(4)]; time.Since(start) < gap; {
+			}
+		}
 	}
 }
