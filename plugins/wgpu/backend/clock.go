@@ -4,7 +4,9 @@ package backend
 
 import (
 	"encoding/binary"
+	"errors"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/rajveermalviya/go-webgpu/wgpu"
@@ -34,8 +36,7 @@ func (g *gpu) newClock(marks int) (*clock, error) {
 		}
 	}
 	if err == nil {
-		c.resolved, err = g.device.CreateBuffer(&wgpu.BufferDescriptor{Label: "clock", Size: uint64(marks) * wgpu.QuerySize,
-			Usage: wgpu.BufferUsage_QueryResolve | wgpu.BufferUsage_CopySrc})
+		c.resolved, err = g.newBuffer("clock", int64(marks)*wgpu.QuerySize, wgpu.BufferUsage_QueryResolve|wgpu.BufferUsage_CopySrc)
 	}
 	if err == nil {
 		c.ticks, err = g.newStaging(wgpu.MapMode_Read, int64(marks)*wgpu.QuerySize)
@@ -231,5 +232,8 @@ func deviceError(err error) error {
 	if err == nil {
 		return nil
 	}
-	return diag.New(device.ErrDevice, "wgpu", "%w", err)
+	return diag.New(device.ErrDevice, "wgpu", "%w", oneLine(err))
 }
+
+// oneLine is an error of the library without the lines that it is spread over.
+func oneLine(err error) error { return errors.New(strings.Join(strings.Fields(err.Error()), " ")) }

@@ -14,7 +14,7 @@ import (
 // the rest. A short run is one submission: between two of them the device stands still for a moment.
 const (
 	firstDispatches = 8
-	submissionTime  = 10 * time.Millisecond // of the device, by the pace of the run before
+	submissionTime  = 25 * time.Millisecond // of the device, by the pace of the run before
 	maxFlying       = 2                     // submissions that the device has at a time: one that runs, and the next
 )
 

@@ -86,10 +86,10 @@ func TestFlowSizes(t *testing.T) {
 		first, later int
 	}{
 		{0, firstDispatches, firstDispatches},
-		{time.Microsecond, 10000, 10000}, // all of the run
-		{100 * time.Microsecond, 100, 100},
-		{200 * time.Microsecond, firstDispatches, 50},
-		{2 * time.Millisecond, 5, 5},
+		{time.Microsecond, 25000, 25000}, // all of the run
+		{250 * time.Microsecond, 100, 100},
+		{500 * time.Microsecond, firstDispatches, 50},
+		{5 * time.Millisecond, 5, 5},
 		{time.Second, 1, 1},
 	} {
 		var f flow

@@ -151,8 +151,7 @@ func (x *executable) allocate(weights []byte, scratch int64) (err error) {
 // driverMemory is what is left to the driver for pipelines, command buffers and the ends of its own blocks.
 const driverMemory = 64 << 20
 
-// checkMemory refuses a program that does not fit the memory that is free: the library ends the process where an
-// allocation fails.
+// checkMemory refuses a program that does not fit the memory that is free, before anything is uploaded.
 func (x *executable) checkMemory(weights, scratch, staging int64) error {
 	free := x.g.free()
 	need := weights + x.p.ArenaSize + x.p.IOSize + scratch + staging + driverMemory
@@ -223,9 +222,8 @@ func (x *executable) prepare() error {
 	}
 	x.paramBytes = max(at, program.Align)
 	var err error
-	if x.params, err = x.g.device.CreateBuffer(&wgpu.BufferDescriptor{Label: "parameters", Size: uint64(x.paramBytes),
-		Usage: wgpu.BufferUsage_Storage | wgpu.BufferUsage_CopyDst}); err != nil {
-		return diag.New(device.ErrMemory, "wgpu", "%d bytes of parameters: %w", at, err)
+	if x.params, err = x.g.newBuffer("parameters", x.paramBytes, wgpu.BufferUsage_Storage|wgpu.BufferUsage_CopyDst); err != nil {
+		return err
 	}
 	for i := range x.dispatches {
 		if err := x.prepareOne(&x.dispatches[i]); err != nil {
@@ -262,7 +260,7 @@ func (x *executable) prepareOne(d *dispatch) error {
 		d.group, err = x.g.device.CreateBindGroup(&wgpu.BindGroupDescriptor{Label: n.Label(), Layout: d.pipeline.layout, Entries: entries})
 	}
 	if err != nil {
-		return diag.New(device.ErrDevice, n.Label(), "step %d (%s) cannot be prepared: %w", d.step, n.Op.Name, err)
+		return diag.New(device.ErrDevice, n.Label(), "step %d (%s) cannot be prepared: %w", d.step, n.Op.Name, oneLine(err))
 	}
 	return nil
 }

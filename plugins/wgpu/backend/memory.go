@@ -25,14 +25,23 @@ type space struct {
 // slack lets a binding of an empty value show something.
 const slack = program.Align
 
+// newBuffer makes a buffer of so many bytes; what names it where there is no memory for it.
+func (g *gpu) newBuffer(what string, bytes int64, usage wgpu.BufferUsage) (*wgpu.Buffer, error) {
+	b, err := g.device.CreateBuffer(&wgpu.BufferDescriptor{Label: what, Size: uint64(bytes), Usage: usage})
+	if err != nil {
+		return nil, diag.New(device.ErrMemory, "wgpu", "a buffer of %s for %s cannot be made on %s: %w", megabytes(bytes), what, g.name, oneLine(err)).WithHint(
+			"end other programs on the device, choose another with --device, or run with --backend cpu")
+	}
+	return b, nil
+}
+
 func (g *gpu) newSpace(what string, bytes int64) (*space, error) {
 	s := &space{size: g.maxBuffer}
 	for left := program.AlignUp(bytes) + slack; left > 0; left -= s.size {
-		b, err := g.device.CreateBuffer(&wgpu.BufferDescriptor{Label: what, Size: uint64(min(left, s.size)),
-			Usage: wgpu.BufferUsage_Storage | wgpu.BufferUsage_CopyDst | wgpu.BufferUsage_CopySrc})
+		b, err := g.newBuffer(what, min(left, s.size), wgpu.BufferUsage_Storage|wgpu.BufferUsage_CopyDst|wgpu.BufferUsage_CopySrc)
 		if err != nil {
 			s.release()
-			return nil, diag.New(device.ErrMemory, "wgpu", "%s of %d bytes on %s: %w", what, bytes, g.name, err)
+			return nil, err
 		}
 		s.buffers = append(s.buffers, b)
 		s.bytes += min(left, s.size)
@@ -134,9 +143,9 @@ func (g *gpu) newStaging(mode wgpu.MapMode, size int64) (*staging, error) {
 	if size > g.maxBuffer {
 		return nil, diag.New(device.ErrMemory, "wgpu", "inputs or outputs of %d bytes; %s has buffers of at most %d", size, g.name, g.maxBuffer)
 	}
-	b, err := g.device.CreateBuffer(&wgpu.BufferDescriptor{Label: "staging", Size: uint64(size), Usage: usage})
+	b, err := g.newBuffer("staging", size, usage)
 	if err != nil {
-		return nil, diag.New(device.ErrMemory, "wgpu", "staging of %d bytes on %s: %w", size, g.name, err)
+		return nil, err
 	}
 	return &staging{b, mode, size}, nil
 }
@@ -193,9 +202,9 @@ func (p patience) pause() {
 	case d < 2*time.Millisecond:
 		runtime.Gosched()
 	case d < 100*time.Millisecond:
-		time.Sleep(20 * time.Microsecond)
+		sleep(20 * time.Microsecond)
 	default:
-		time.Sleep(time.Millisecond)
+		sleep(200 * time.Microsecond)
 	}
 }
 

@@ -5,11 +5,14 @@ package backend
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/rajveermalviya/go-webgpu/wgpu"
+	"golang.org/x/sys/unix"
 
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/dtype"
@@ -66,6 +69,47 @@ func TestTooLarge(t *testing.T) {
 		}
 	}
 	load(t, New(Options{Memory: 1 << 30}), p, nil)
+}
+
+// TestNoMemory takes the memory away from the software adapter: what it cannot allocate is an error of ours that names the
+// buffer, and the device goes on.
+func TestNoMemory(t *testing.T) {
+	p := sums(t, 3, 1<<20)
+	load(t, shared, p, nil)
+	g, err := shared.open("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info, _ := shared.Info(context.Background()); runtime.GOOS != "linux" || info.Devices[0].Type != typeSoftware {
+		t.Skip("the memory of a GPU cannot be limited from here")
+	}
+	pages, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var used uint64
+	fmt.Sscan(string(pages), &used)
+	var old unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_AS, &old); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_AS, &unix.Rlimit{Cur: used*uint64(os.Getpagesize()) + 256<<20, Max: old.Max}); err != nil {
+		t.Fatal(err)
+	}
+	_, err = g.newSpace("the test", 1<<30)
+	if err := unix.Setrlimit(unix.RLIMIT_AS, &old); err != nil {
+		t.Fatal(err)
+	}
+	if !errors.Is(err, device.ErrMemory) || !strings.Contains(err.Error(), "a buffer of 1073.7 MB for the test") {
+		t.Fatalf("the error is %v; want %v", err, device.ErrMemory)
+	}
+	if strings.Contains(err.Error(), "\n") {
+		t.Errorf("the error has several lines: %v", err)
+	}
+	x := load(t, shared, p, nil)
+	if out := onDevice(t, x, p, nil, map[string]*tensor.Array{"x": tensor.NewArray(dtype.F32, 1<<20)}); out["y"].F[0] != 0 {
+		t.Errorf("the sum of zeros is %v", out["y"].F[0])
+	}
 }
 
 // TestOwnMemory: Vulkan tells the memory of every adapter that it has. Only that of a GPU is shown.

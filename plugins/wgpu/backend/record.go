@@ -56,7 +56,7 @@ func (c *recording) submit() error {
 	c.enc = nil
 	if err != nil {
 		return diag.New(device.ErrDevice, c.x.p.Method, "steps %d to %d of %d cannot be submitted: %w",
-			c.flow.first+1, max(c.flow.next, c.flow.first+1), len(c.x.p.Steps), err)
+			c.flow.first+1, max(c.flow.next, c.flow.first+1), len(c.x.p.Steps), oneLine(err))
 	}
 	if c.submitted == 0 {
 		c.submitted = time.Since(c.start)
