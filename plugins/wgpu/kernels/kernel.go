@@ -61,8 +61,8 @@ type Shader struct {
 type Binding struct {
 	Name    string
 	Operand int
-	// Vec is the number of elements per access: 0 for typed access to single elements, 4 for vectors of four f32 (or of
-	// four f16 or bf16, read only).
+	// Vec is the number of elements per access: 0 for typed access to single elements, 4 for vectors of four f32, or of
+	// four f16 or bf16 that are widened and rounded.
 	Vec int
 	// DType is the element type; it is filled in from the node, and used for Scratch.
 	DType dtype.DType
