@@ -1,6 +1,7 @@
 // Command asm writes the assembly of package kernels. Run it through `go generate` there:
 //
 //	go run . -part gemm -out ../gemm_amd64.s -stubs ../gemm_amd64.go
+//	go run . -neon ..    # all files for arm64
 //
 // It is a module of its own so that the product does not depend on avo.
 package main
