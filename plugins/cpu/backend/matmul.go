@@ -27,9 +27,9 @@ func multiplies(attrs func(n *ir.Node) op.FusedMatMulAttrs) func(n *ir.Node) fun
 		fixed := param(n.In[1]) != nil
 		var packed *kernels.PackedWeights
 		return func(c *call) error {
-			matmul(c, attrs(c.node), func(g *kernels.GemmArgs) *kernels.PackedWeights {
+			matmul(c, attrs(c.node), func(g kernels.GemmArgs) *kernels.PackedWeights {
 				if fixed && packed == nil {
-					packed = kernels.PackWeights(c.pool, g)
+					packed = kernels.PackWeights(c.pool, &g)
 				}
 				return packed
 			})
@@ -103,7 +103,7 @@ func matmulMakesSquares(c *call) bool {
 }
 
 // matmul runs a product. Pack gives the weights of a single product packed, or nil.
-func matmul(c *call, a op.FusedMatMulAttrs, pack func(g *kernels.GemmArgs) *kernels.PackedWeights) {
+func matmul(c *call, a op.FusedMatMulAttrs, pack func(g kernels.GemmArgs) *kernels.PackedWeights) {
 	x, w, out := c.in[0], c.in[1], c.out
 	r := len(out.Shape)
 	act, _ := kernels.ParseAct(a.Act)
@@ -126,7 +126,7 @@ func matmul(c *call, a op.FusedMatMulAttrs, pack func(g *kernels.GemmArgs) *kern
 		if c.outSquares {
 			g.C, g.CSquares = nil, g.C
 		}
-		g.Packed = pack(&g)
+		g.Packed = pack(g)
 		kernels.Gemm(c.pool, &g)
 		return
 	}
@@ -155,10 +155,10 @@ func batches(x, w, out []int, f func(n, xi, wi, oi, xs, ws int)) {
 		f(1, 0, 0, 0, 0, 0)
 		return
 	}
-	index := make([]int, last)
+	var index [ir.MaxRank]int
 	for o := 0; o < tensor.Numel(lead); o += lead[last] {
 		xi, wi := 0, 0
-		for i, v := range index {
+		for i, v := range index[:last] {
 			xi, wi = xi+v*xs[i], wi+v*ws[i]
 		}
 		f(lead[last], xi, wi, o, xs[last], ws[last])
@@ -172,8 +172,8 @@ func batches(x, w, out []int, f func(n, xi, wi, oi, xs, ws int)) {
 }
 
 // leadStrides are the strides, in matrices, of an operand's leading axes, aligned to rank axes; 0 where it broadcasts.
-func leadStrides(shape []int, rank int) []int {
-	s, n := make([]int, rank), 1
+func leadStrides(shape []int, rank int) (s [ir.MaxRank]int) {
+	n := 1
 	for i := len(shape) - 3; i >= 0; i-- {
 		if shape[i] != 1 {
 			s[rank-(len(shape)-2)+i] = n

@@ -19,6 +19,15 @@ func TestKernelsAllocateNothing(t *testing.T) {
 		row, one := []int{n}, []int{1}
 		shape, perm, swap := []int{4, 8, n / 32}, []int{2, 0, 1}, []int{1, 0, 2}
 		regionIn := []RegionValue{{F32: x}, {F32: x[:1]}, {F32: y}}
+		conv := Conv2DArgs{N: 1, H: 16, W: 16, Cin: 8, Cout: 12, KH: 3, KW: 3, Stride: [2]int{1, 1}, Pad: [2]int{1, 1}, Dilation: [2]int{1, 1}, Groups: 1,
+			X: x, XLast: true, Weight: F32(y), Bias: y, Act: ActGelu, Out: dst, OutLast: true}
+		chw := conv
+		chw.XLast, chw.OutLast = false, false
+		half := BFloat16
+		if p.TakesSquares(half) {
+			half = Float32 // products of tiles hand a record of each block to their routine
+		}
+		att := *randomAttention(rng(3), 1, 2, 1, 40, 300, 16, 16, MaskCausal)
 		for what, f := range map[string]func(){
 			"sin":        func() { UnaryF32(p, Sin, dst, x) },
 			"gelu":       func() { UnaryF32(p, Gelu, dst, x) },
@@ -47,6 +56,20 @@ func TestKernelsAllocateNothing(t *testing.T) {
 			"pad":        func() { Pad(p, dst, x, []int{30, 40}, []int{1, 2}, []int{3, 4}, 0) },
 			"gather":     func() { _ = Gather(p, dst, x, 1, 100, 50, ints[:200]) },
 			"iota":       func() { Iota(p, dst, row, 0) },
+			"conv":       func() { Conv2D(p, &conv) },
+			"conv chw":   func() { Conv2D(p, &chw) },
+			"transposed": func() { ConvTranspose2D(p, &conv) },
+			"product": func() {
+				Gemm(p, &GemmArgs{M: 100, N: 70, K: 50, A: x, LDA: 50, B: F32(y), LDB: 70, C: dst, LDC: 70, Act: ActGelu})
+			},
+			"few rows": func() { Gemm(p, &GemmArgs{M: 7, N: 70, K: 50, A: x, LDA: 50, B: F32(y), LDB: 70, C: dst, LDC: 70}) },
+			"one row": func() {
+				Gemm(p, &GemmArgs{M: 1, N: 70, K: 50, A: x, LDA: 50, B: F32(y), LDB: 50, TransB: true, C: dst, LDC: 70})
+			},
+			"batch": func() {
+				Gemm(p, &GemmArgs{M: 64, N: 70, K: 50, A: x, LDA: 50, B: F32(y), LDB: 70, C: dst, LDC: 70, Batch: 3, StrideA: 3200, StrideC: 4480, Precision: half})
+			},
+			"attention": func() { Attention(p, &att) },
 		} {
 			for range 4 {
 				f()

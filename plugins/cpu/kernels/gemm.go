@@ -36,16 +36,16 @@ type GemmArgs struct {
 
 // Gemm computes the product. Sums run over k in order, within blocks of at most kBlock that are then added in order, after the
 // residual if there is no activation; K = 0 gives act(bias) + residual. NaN and infinities propagate as in the plain sum.
-func Gemm(p *Pool, g *GemmArgs) {
-	batch := max(1, g.Batch)
-	if g.M == 0 || g.N == 0 {
+func Gemm(p *Pool, args *GemmArgs) {
+	if args.M == 0 || args.N == 0 {
 		return
 	}
-	g.check(batch)
-	if g.K == 0 && g.Precision != Float32 {
-		exact := *g // a sum of nothing has no operands
-		exact.Precision = Float32
-		g = &exact
+	batch := max(1, args.Batch)
+	args.check(batch)
+	g := keep[GemmArgs](p) // a copy, so that the caller's need not be on the heap
+	*g = *args
+	if g.K == 0 {
+		g.Precision = Float32 // a sum of nothing has no operands
 	}
 	switch {
 	case g.M <= 2 && g.TransB && !g.TransA && g.K > 0 && g.Precision == Float32:
@@ -288,49 +288,58 @@ func gemmPacked(p *Pool, g *GemmArgs, batch int) {
 			if g.Packed == nil {
 				p.packPanels(g, packed, i0, matrices, q0, width)
 			}
-			first, shared := i0, distinct == 1
-			p.blocks(g, products, width, func(i, m, rows, q, n, w int) {
-				sc := p.scratch(w)
-				var a []float32
-				if g.ASquares == nil {
-					a = sc.floats(s.packing(g.Precision).rows(rows)*depth + spill)
-					g.packA(s, sc, a, first+i, m, rows)
-				}
-				b := packed
-				if !shared {
-					b = packed[i*width*panelSize:]
-				}
-				j := (q0 + q) * s.nr
-				g.tiles(s, sc, first+i, m, rows, j, min(n*s.nr, g.N-j), a, b, width, q)
-			})
+			b := gemmBlocks{p: p, g: g, packed: packed, depth: depth, first: i0, at: q0, width: width}
+			if distinct > 1 {
+				b.next = width * panelSize
+			}
+			b.run(products)
 		}
 	}
 }
 
 // packPanels packs panels [q0, q0+width) of the products from i0 on.
 func (p *Pool) packPanels(g *GemmArgs, packed []float32, i0, matrices, q0, width int) {
-	s := p.isa
-	way := s.packing(g.Precision)
-	kb := way.kSplit(g.K)
 	if g.K == 0 {
 		return
 	}
-	depth := g.depth(way)
-	p.split(matrices*width, 1+(1<<14)/(g.K*s.nr), func(lo, hi, w int) {
-		buf := p.scratch(w).floats(s.lanes*kb + way.buffer(s.nr, kb))
-		for t := lo; t < hi; t++ {
-			i, q := t/width, t%width
-			base := packed[i*width*s.nr*depth:]
-			for k := 0; k < g.K; k += kb {
-				n := min(kb, g.K-k)
-				g.packB(s, way, base[(width*(k/kb)*way.depth(kb)+q*way.depth(n))*s.nr:], i0+i, (q0+q)*s.nr, k, n, buf)
-			}
-		}
-	})
+	split(p, matrices*width, 1+(1<<14)/(g.K*p.isa.nr), panelPacking{p, *g, packed, i0, q0, width})
 }
 
-// blocks cuts products x M x panels into blocks for f: i is the product, [m, m+rows) the rows, [q, q+n) the panels.
-func (p *Pool) blocks(g *GemmArgs, products, panels int, f func(i, m, rows, q, n, worker int)) {
+type panelPacking struct {
+	p             *Pool
+	g             GemmArgs
+	packed        []float32
+	i0, q0, width int
+}
+
+func (x *panelPacking) do(lo, hi, w int) {
+	s, g, width := x.p.isa, &x.g, x.width
+	way := s.packing(g.Precision)
+	kb, depth := way.kSplit(g.K), g.depth(way)
+	buf := x.p.scratch(w).floats(s.lanes*kb + way.buffer(s.nr, kb))
+	for t := lo; t < hi; t++ {
+		i, q := t/width, t%width
+		base := x.packed[i*width*s.nr*depth:]
+		for k := 0; k < g.K; k += kb {
+			n := min(kb, g.K-k)
+			g.packB(s, way, base[(width*(k/kb)*way.depth(kb)+q*way.depth(n))*s.nr:], x.i0+i, (x.q0+q)*s.nr, k, n, buf)
+		}
+	}
+}
+
+// gemmBlocks cuts products x M x panels into blocks, and computes them from packed panels.
+type gemmBlocks struct {
+	p                *Pool
+	g                *GemmArgs
+	packed           []float32
+	next, depth      int // from one product's panels to the next's; of K
+	first, at, width int // product, panel and panels of what is packed
+
+	high, across, wide, pieces int // rows and panels of a block, and their numbers
+}
+
+func (b gemmBlocks) run(products int) {
+	p, g, panels := b.p, b.g, b.width
 	way := p.isa.packing(g.Precision)
 	mr := p.isa.panelRows(way)
 	rowPanels := (g.M + mr - 1) / mr
@@ -341,74 +350,106 @@ func (p *Pool) blocks(g *GemmArgs, products, panels int, f func(i, m, rows, q, n
 	if way == tiled { // a product takes no longer than the packing of A and the reading of B: fewer and higher blocks
 		want, most = min(want, 4*len(p.workers)), min(16, max(2, tileBlockA/tileSide/g.K))
 	}
-	high := min(most, max(2, rowPanels*products/want)) * mr
-	across := (g.M + high - 1) / high
-	pieces := min(max(1, want/(across*products)), max(1, panels/4))
-	wide := (panels + pieces - 1) / pieces
-	pieces = (panels + wide - 1) / wide
-	p.Run(products*across*pieces, func(t, w int) {
-		q, m, i := t%pieces*wide, t/pieces%across*high, t/pieces/across
-		f(i, m, min(high, g.M-m), q, min(wide, panels-q), w)
-	})
+	b.high = min(most, max(2, rowPanels*products/want)) * mr
+	b.across = (g.M + b.high - 1) / b.high
+	pieces := min(max(1, want/(b.across*products)), max(1, panels/4))
+	b.wide = (panels + pieces - 1) / pieces
+	b.pieces = (panels + b.wide - 1) / b.wide
+	x := keep[gemmBlocks](p)
+	*x = b
+	p.each(products*b.across*b.pieces, 1, x)
+}
+
+func (b *gemmBlocks) do(lo, hi, w int) {
+	s, g, sc := b.p.isa, b.g, b.p.scratch(w)
+	for t := lo; t < hi; t++ {
+		q, m, i := t%b.pieces*b.wide, t/b.pieces%b.across*b.high, t/b.pieces/b.across
+		rows, j := min(b.high, g.M-m), (b.at+q)*s.nr
+		var a []float32
+		if g.ASquares == nil {
+			a = sc.floats(s.packing(g.Precision).rows(rows)*b.depth + spill)
+			g.packA(s, sc, a, b.first+i, m, rows)
+		}
+		g.tiles(s, sc, b.first+i, m, rows, j, min(min(b.wide, b.width-q)*s.nr, g.N-j), a, b.packed[i*b.next:], b.width, q)
+	}
 }
 
 // gemmSkinny is for few rows: A is packed once, and each panel of B is packed where it is used, once.
 func gemmSkinny(p *Pool, g *GemmArgs) {
 	s := p.isa
 	way := s.packing(g.Precision)
-	kb := way.kSplit(g.K)
 	depth := g.depth(way)
 	p.shared.reset()
 	a := p.shared.floats(way.rows(g.M)*depth + spill)
 	g.packA(s, &p.shared, a, 0, 0, g.M)
 	panels := (g.N + s.nr - 1) / s.nr
-	p.split(panels, 1+(1<<16)/max(1, g.K*s.nr*g.M), func(lo, hi, w int) {
-		sc := p.scratch(w)
-		b := sc.floats(depth*s.nr + spill)
-		buf := sc.floats(s.lanes*kb + way.buffer(s.nr, kb))
-		for q := lo; q < hi; q++ {
-			j := q * s.nr
-			for k := 0; k < g.K; k += kb {
-				g.packB(s, way, b[k/kb*way.depth(kb)*s.nr:], 0, j, k, min(kb, g.K-k), buf)
-			}
-			g.tiles(s, sc, 0, 0, g.M, j, min(s.nr, g.N-j), a, b, 1, 0)
+	split(p, panels, 1+(1<<16)/max(1, g.K*s.nr*g.M), skinnyPanels{p, g, a, depth})
+}
+
+type skinnyPanels struct {
+	p     *Pool
+	g     *GemmArgs
+	a     []float32 // packed
+	depth int
+}
+
+func (x *skinnyPanels) do(lo, hi, w int) {
+	s, sc, g, depth := x.p.isa, x.p.scratch(w), x.g, x.depth
+	way := s.packing(g.Precision)
+	kb := way.kSplit(g.K)
+	b := sc.floats(depth*s.nr + spill)
+	buf := sc.floats(s.lanes*kb + way.buffer(s.nr, kb))
+	for q := lo; q < hi; q++ {
+		j := q * s.nr
+		for k := 0; k < g.K; k += kb {
+			g.packB(s, way, b[k/kb*way.depth(kb)*s.nr:], 0, j, k, min(kb, g.K-k), buf)
 		}
-	})
+		g.tiles(s, sc, 0, 0, g.M, j, min(s.nr, g.N-j), x.a, b, 1, 0)
+	}
 }
 
 // gemv is for one or two rows against B stored [n, k]: dot products, with nothing packed.
 func gemv(p *Pool, g *GemmArgs, batch int) {
-	s := p.isa
+	strips := (g.N + gemvStrip - 1) / gemvStrip
+	split(p, batch*strips, 1+(1<<15)/(gemvStrip*g.K), gemvStrips{p, g, strips})
+}
+
+type gemvStrips struct {
+	p      *Pool
+	g      *GemmArgs
+	strips int // of a row
+}
+
+const gemvStrip = 32 // columns
+
+func (x *gemvStrips) do(lo, hi, w int) {
+	s, sc, g := x.p.isa, x.p.scratch(w), x.g
 	f := s.act(g.Act)
-	const strip = 32
-	strips := (g.N + strip - 1) / strip
-	p.split(batch*strips, 1+(1<<15)/(strip*g.K), func(lo, hi, w int) {
-		buf, dots := p.scratch(w).floats(g.K), p.scratch(w).floats(strip)
-		for t := lo; t < hi; t++ {
-			i, j := t/strips, t%strips*strip
-			n := min(strip, g.N-j)
-			b := g.B.from(i*g.StrideB + j*g.LDB)
-			for m := range g.M {
-				a := g.A[i*g.StrideA+m*g.LDA:][:g.K]
-				c := dots[:n]
-				if b.f32 != nil {
-					s.dotRows(c, 1, b.f32, g.LDB, n, a)
-				} else {
-					for r := range n {
-						s.dotRows(c[r:], 1, b.row(s, r*g.LDB, g.K, buf), g.K, 1, a)
-					}
+	buf, dots := sc.floats(g.K), sc.floats(gemvStrip)
+	for t := lo; t < hi; t++ {
+		i, j := t/x.strips, t%x.strips*gemvStrip
+		n := min(gemvStrip, g.N-j)
+		b := g.B.from(i*g.StrideB + j*g.LDB)
+		for m := range g.M {
+			a := g.A[i*g.StrideA+m*g.LDA:][:g.K]
+			c := dots[:n]
+			if b.f32 != nil {
+				s.dotRows(c, 1, b.f32, g.LDB, n, a)
+			} else {
+				for r := range n {
+					s.dotRows(c[r:], 1, b.row(s, r*g.LDB, g.K, buf), g.K, 1, a)
 				}
-				if g.Bias != nil {
-					s.add(c, c, g.Bias[j:j+n])
-				}
-				if g.Act != ActNone {
-					f(c, c)
-				}
-				if g.Residual != nil {
-					s.add(c, c, g.Residual[i*g.StrideR+m*g.LDR+j:][:n])
-				}
-				copy(g.C[i*g.StrideC+m*g.LDC+j:], c)
 			}
+			if g.Bias != nil {
+				s.add(c, c, g.Bias[j:j+n])
+			}
+			if g.Act != ActNone {
+				f(c, c)
+			}
+			if g.Residual != nil {
+				s.add(c, c, g.Residual[i*g.StrideR+m*g.LDR+j:][:n])
+			}
+			copy(g.C[i*g.StrideC+m*g.LDC+j:], c)
 		}
-	})
+	}
 }

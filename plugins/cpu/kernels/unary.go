@@ -9,7 +9,7 @@ import (
 type UnaryOp uint8
 
 // The unary functions. Over float32 the error of the vector routines is at most: Log 1 ulp; Exp, Atan, Rsqrt 1.5; Sin, Cos 1.6; Tanh, Erf
-// 2; Sigmoid, Tan 2.5; Silu 3.5, Gelu 6.5 (both: plus 2e-43 where their tails are denormal); GeluTanh 8 ulp + 2e-8. Angles of 2^17
+// 2; Sigmoid, Tan 2.5; Silu 3.5, Gelu 6.5 (both: plus 2e-43, for factors that are denormal); GeluTanh 8 ulp + 2e-8. Angles of 2^17
 // and more, and everything that has no vector routine, are computed in float64 and rounded once; the rest is exact.
 const (
 	Gelu     UnaryOp = iota // x*Phi(x), the erf form
