@@ -8,7 +8,7 @@ import (
 // copyChunk is what one goroutine copies at least: below it, starting another one costs more than it gains. copyParts is
 // how many there are at most: one core moves some 12 GB/s, a handful reach what memory gives.
 const (
-	copyChunk = 1 << 20
+	copyChunk = 512 << 10
 	copyParts = 8
 )
 
@@ -18,15 +18,21 @@ func Copy(dst, src []byte) {
 	if len(dst) != len(src) {
 		panic("BUG: tensor.Copy between lengths that differ")
 	}
-	parts := min(len(src)/copyChunk, copyParts, runtime.GOMAXPROCS(0))
+	inParts(len(src), func(from, to int) { copy(dst[from:to], src[from:to]) })
+}
+
+// Clear sets b to zero, as Copy copies.
+func Clear(b []byte) { inParts(len(b), func(from, to int) { clear(b[from:to]) }) }
+
+func inParts(n int, f func(from, to int)) {
+	parts := min(n/copyChunk, copyParts, runtime.GOMAXPROCS(0))
 	if parts < 2 {
-		copy(dst, src)
+		f(0, n)
 		return
 	}
 	var wg sync.WaitGroup
 	for i := range parts {
-		from, to := len(src)*i/parts, len(src)*(i+1)/parts
-		wg.Go(func() { copy(dst[from:to], src[from:to]) })
+		wg.Go(func() { f(n*i/parts, n*(i+1)/parts) })
 	}
 	wg.Wait()
 }

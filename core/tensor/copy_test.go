@@ -19,5 +19,9 @@ func TestCopy(t *testing.T) {
 		if !bytes.Equal(dst[1:n+1], src[:n]) || dst[0] != 0xaa || dst[n+1] != 0xbb {
 			t.Errorf("%d bytes are not copied as they are", n)
 		}
+		tensor.Clear(dst[1 : n+1])
+		if !bytes.Equal(dst[1:n+1], make([]byte, n)) || dst[0] != 0xaa || dst[n+1] != 0xbb {
+			t.Errorf("%d bytes are not cleared, or more are", n)
+		}
 	}
 }

@@ -212,7 +212,7 @@ func (x *hostRun) stream(ctx context.Context) error {
 			tensor.Copy(b, x.in[i])
 		}
 		for _, b := range cut(s.region.data, x.e.bound.outputs) {
-			clear(b) // what a backend does not write must not be an earlier run's
+			tensor.Clear(b) // what a backend does not write must not be an earlier run's
 		}
 	}
 	st, err := s.api.Run(ctx)
