@@ -270,9 +270,14 @@ func gemmPacked(p *Pool, g *GemmArgs, batch int) {
 		group = min(distinct, max(1, p.packedLimit/max(1, panels*panelSize)))
 	}
 	var packed []float32
-	if g.Packed != nil {
+	var own *ownPanels
+	switch {
+	case g.Packed != nil:
 		packed, chunk, distinct = g.Packed.panels, panels, 1
-	} else {
+	case len(p.workers) > 1 && batch == 1 && g.K*g.N <= ownSize && g.M >= ownRows*len(p.workers) && s.packing(g.Precision) != tiled:
+		own, chunk = keep[ownPanels](p), panels
+		own.begin(len(p.workers), panels*panelSize+spill)
+	default:
 		p.shared.reset()
 		packed = p.shared.floats(group*chunk*panelSize + spill)
 	}
@@ -285,10 +290,10 @@ func gemmPacked(p *Pool, g *GemmArgs, batch int) {
 		}
 		for q0 := 0; q0 < panels; q0 += chunk {
 			width := min(chunk, panels-q0)
-			if g.Packed == nil {
+			if g.Packed == nil && own == nil {
 				p.packPanels(g, packed, i0, matrices, q0, width)
 			}
-			b := gemmBlocks{p: p, g: g, packed: packed, depth: depth, first: i0, at: q0, width: width}
+			b := gemmBlocks{p: p, g: g, packed: packed, own: own, depth: depth, first: i0, at: q0, width: width}
 			if distinct > 1 {
 				b.next = width * panelSize
 			}
@@ -332,8 +337,9 @@ type gemmBlocks struct {
 	p                *Pool
 	g                *GemmArgs
 	packed           []float32
-	next, depth      int // from one product's panels to the next's; of K
-	first, at, width int // product, panel and panels of what is packed
+	own              *ownPanels // in place of packed, or nil
+	next, depth      int        // from one product's panels to the next's; of K
+	first, at, width int        // product, panel and panels of what is packed
 
 	high, across, wide, pieces int // rows and panels of a block, and their numbers
 }
@@ -370,7 +376,11 @@ func (b *gemmBlocks) do(lo, hi, w int) {
 			a = sc.floats(s.packing(g.Precision).rows(rows)*b.depth + spill)
 			g.packA(s, sc, a, b.first+i, m, rows)
 		}
-		g.tiles(s, sc, b.first+i, m, rows, j, min(min(b.wide, b.width-q)*s.nr, g.N-j), a, b.packed[i*b.next:], b.width, q)
+		panels := b.packed
+		if b.own != nil {
+			panels = b.own.of(b, w)
+		}
+		g.tiles(s, sc, b.first+i, m, rows, j, min(min(b.wide, b.width-q)*s.nr, g.N-j), a, panels[i*b.next:], b.width, q)
 	}
 }
 
