@@ -31,12 +31,12 @@ func TestConvolutions(t *testing.T) {
 		tile      int // of kernels.Tiles, or -1: as the sizes choose
 	}{
 		{[]int64{1, 12, 11, 32}, []int64{20, 32, 3, 3}, false, false, dtype.F32, nil, pair{1, 1}, nil, -1},
-		{[]int64{2, 9, 14, 16}, []int64{132, 16, 3, 2}, false, true, dtype.F16, pair{2, 1}, pair{1, 0}, pair{1, 2}, 0},
-		{[]int64{1, 10, 7, 12}, []int64{8, 12, 2, 3}, false, true, dtype.F32, pair{1, 2}, pair{2, 1}, nil, 1},
-		{[]int64{1, 5, 6, 4}, []int64{4, 4, 1, 1}, false, true, dtype.BF16, nil, nil, nil, 2},
+		{[]int64{2, 9, 14, 16}, []int64{132, 16, 3, 2}, false, true, dtype.F16, pair{2, 1}, pair{1, 0}, pair{1, 2}, 1},
+		{[]int64{1, 10, 7, 12}, []int64{8, 12, 2, 3}, false, true, dtype.F32, pair{1, 2}, pair{2, 1}, nil, 2},
+		{[]int64{1, 5, 6, 4}, []int64{4, 4, 1, 1}, false, true, dtype.BF16, nil, nil, nil, 3},
 		{[]int64{1, 9, 8, 16}, []int64{16, 20, 2, 2}, true, true, dtype.F32, pair{2, 2}, nil, nil, -1},
-		{[]int64{2, 5, 7, 12}, []int64{12, 4, 3, 1}, true, false, dtype.F16, pair{3, 1}, nil, nil, 0},
-		{[]int64{1, 4, 5, 8}, []int64{8, 4, 2, 3}, true, true, dtype.F32, pair{2, 3}, nil, nil, 2},
+		{[]int64{2, 5, 7, 12}, []int64{12, 4, 3, 1}, true, false, dtype.F16, pair{3, 1}, nil, nil, 1},
+		{[]int64{1, 4, 5, 8}, []int64{8, 4, 2, 3}, true, true, dtype.F32, pair{2, 3}, nil, nil, 3},
 	} {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			g := ir.NewGraph("convolution")

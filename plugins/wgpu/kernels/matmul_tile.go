@@ -66,6 +66,7 @@ func (t Tile) Passes() (out []pass) {
 
 // tiles are the shapes that products take. The last one fits every device.
 var tiles = []Tile{
+	{BlocksM: 4, BlocksN: 2, LanesM: 4, TM: 8, TN: 12, Depth: 16, Rate: 45.5}, // 128x192
 	{BlocksM: 4, BlocksN: 2, LanesM: 4, TM: 8, TN: 8, Depth: 16, Rate: 43.5},  // 128x128
 	{BlocksM: 2, BlocksN: 4, LanesM: 4, TM: 12, TN: 4, Depth: 16, Rate: 43.5}, // 96x128
 	{BlocksM: 4, BlocksN: 1, LanesM: 4, TM: 8, TN: 8, Depth: 16, Rate: 43},    // 128x64
@@ -79,7 +80,7 @@ func Tiles() []Tile { return slices.Clone(tiles) }
 // each has more tiles to make, and the shape matters less.
 const (
 	processors = 132
-	busy       = 256 // invocations that keep a processor busy with multiplications
+	busy       = 160 // invocations that keep a processor busy with multiplications
 )
 
 // chooseTile takes the shape that makes a product soonest: tiles are made processors at a time, so what counts is how many
