@@ -32,21 +32,25 @@ func tileTerms(config *byte, a *float32, aStride int, aLow *float32, b *float32,
 func tileOut(dst *float32, ldd int, o *float32, l *float32, rows int, tiles int)
 
 // attend32 is isa.attend for queries, keys and values of 32 elements.
+// If fresh is not 0, o and l are 0 and m is -Inf. If free is not 0, m is not raised after the first block.
 //
 //go:noescape
-func attend32(config *byte, q *float32, k *float32, v *float32, table *int32, init *float32, initHalf int, row *float32, rowHalf int, work *float32, o *float32, m *float32, l *float32, blocks int, scale float32)
+func attend32(config *byte, q *float32, k *float32, v *float32, table *int32, init *float32, initHalf int, row *float32, rowHalf int, work *float32, o *float32, m *float32, l *float32, blocks int, scale float32, free int, fresh int)
 
 // attend64 is isa.attend for queries, keys and values of 64 elements.
+// If fresh is not 0, o and l are 0 and m is -Inf. If free is not 0, m is not raised after the first block.
 //
 //go:noescape
-func attend64(config *byte, q *float32, k *float32, v *float32, table *int32, init *float32, initHalf int, row *float32, rowHalf int, work *float32, o *float32, m *float32, l *float32, blocks int, scale float32)
+func attend64(config *byte, q *float32, k *float32, v *float32, table *int32, init *float32, initHalf int, row *float32, rowHalf int, work *float32, o *float32, m *float32, l *float32, blocks int, scale float32, free int, fresh int)
 
 // attend96 is isa.attend for queries, keys and values of 96 elements.
+// If fresh is not 0, o and l are 0 and m is -Inf. If free is not 0, m is not raised after the first block.
 //
 //go:noescape
-func attend96(config *byte, q *float32, k *float32, v *float32, table *int32, init *float32, initHalf int, row *float32, rowHalf int, work *float32, o *float32, m *float32, l *float32, blocks int, scale float32)
+func attend96(config *byte, q *float32, k *float32, v *float32, table *int32, init *float32, initHalf int, row *float32, rowHalf int, work *float32, o *float32, m *float32, l *float32, blocks int, scale float32, free int, fresh int)
 
 // attend128 is isa.attend for queries, keys and values of 128 elements.
+// If fresh is not 0, o and l are 0 and m is -Inf. If free is not 0, m is not raised after the first block.
 //
 //go:noescape
-func attend128(config *byte, q *float32, k *float32, v *float32, table *int32, init *float32, initHalf int, row *float32, rowHalf int, work *float32, o *float32, m *float32, l *float32, blocks int, scale float32)
+func attend128(config *byte, q *float32, k *float32, v *float32, table *int32, init *float32, initHalf int, row *float32, rowHalf int, work *float32, o *float32, m *float32, l *float32, blocks int, scale float32, free int, fresh int)

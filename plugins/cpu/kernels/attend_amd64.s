@@ -547,9 +547,9 @@ DATA c3f800000<>+56(SB)/4, $0x3f800000
 DATA c3f800000<>+60(SB)/4, $0x3f800000
 GLOBL c3f800000<>(SB), RODATA|NOPTR, $64
 
-// func attend32(config *byte, q *float32, k *float32, v *float32, table *int32, init *float32, initHalf int, row *float32, rowHalf int, work *float32, o *float32, m *float32, l *float32, blocks int, scale float32)
+// func attend32(config *byte, q *float32, k *float32, v *float32, table *int32, init *float32, initHalf int, row *float32, rowHalf int, work *float32, o *float32, m *float32, l *float32, blocks int, scale float32, free int, fresh int)
 // Requires: AVX, AVX512DQ, AVX512F
-TEXT ·attend32(SB), NOSPLIT, $0-116
+TEXT ·attend32(SB), NOSPLIT, $0-136
 	MOVQ         config+0(FP), AX
 	BYTE         $0xc4
 	BYTE         $0xe2
@@ -590,6 +590,7 @@ TEXT ·attend32(SB), NOSPLIT, $0-116
 	VMOVUPS      64(R9), Z7
 	LEAQ         4096(R14), DX
 	MOVQ         v+24(FP), R9
+	XORQ         R15, R15
 	MOVLQSX      (R10), AX
 	ADDQ         init+40(FP), AX
 	BYTE         $0xc4
@@ -738,6 +739,18 @@ TEXT ·attend32(SB), NOSPLIT, $0-116
 	BYTE         $0x00
 	TESTQ        R13, R13
 	JEQ          flushFirst0
+	MOVLQSX      4(R10), AX
+	ADDQ         row+56(FP), AX
+	VMOVUPS      (AX), Z9
+	ADDQ         rowHalf+64(FP), AX
+	VMOVUPS      (AX), Z10
+	MOVLQSX      12(R10), AX
+	ADDQ         row+56(FP), AX
+	VMOVUPS      (AX), Z11
+	ADDQ         rowHalf+64(FP), AX
+	VMOVUPS      (AX), Z12
+	TESTQ        R15, R15
+	JNE          powersFirst0
 	VMOVUPS      (BX), Z13
 	VMOVUPS      1024(BX), Z14
 	VMOVUPS      2048(BX), Z15
@@ -802,19 +815,9 @@ TEXT ·attend32(SB), NOSPLIT, $0-116
 	VMAXPS       1984(BX), Z14, Z14
 	VMAXPS       3008(BX), Z15, Z15
 	VMAXPS       4032(BX), Z16, Z16
-	MOVLQSX      4(R10), AX
-	ADDQ         row+56(FP), AX
-	VMOVUPS      (AX), Z9
 	VFMADD213PS  Z9, Z0, Z13
-	ADDQ         rowHalf+64(FP), AX
-	VMOVUPS      (AX), Z10
 	VFMADD213PS  Z10, Z0, Z14
-	MOVLQSX      12(R10), AX
-	ADDQ         row+56(FP), AX
-	VMOVUPS      (AX), Z11
 	VFMADD213PS  Z11, Z0, Z15
-	ADDQ         rowHalf+64(FP), AX
-	VMOVUPS      (AX), Z12
 	VFMADD213PS  Z12, Z0, Z16
 	VMAXPS       Z15, Z13, Z13
 	VCMPPS       $0x1e, 24576(R14), Z13, K1
@@ -824,6 +827,9 @@ TEXT ·attend32(SB), NOSPLIT, $0-116
 	JNE          flushFirst0
 
 raised:
+	MOVQ free+120(FP), R15
+
+powersFirst0:
 	VSUBPS 24704(R14), Z9, Z9
 	VSUBPS 24768(R14), Z10, Z10
 	VSUBPS 24704(R14), Z11, Z11
@@ -1722,6 +1728,18 @@ stayFirst0:
 blockSteady0:
 	TESTQ       R13, R13
 	JEQ         flushSteady0
+	MOVLQSX     4(R10), AX
+	ADDQ        row+56(FP), AX
+	VMOVUPS     (AX), Z9
+	ADDQ        rowHalf+64(FP), AX
+	VMOVUPS     (AX), Z10
+	MOVLQSX     12(R10), AX
+	ADDQ        row+56(FP), AX
+	VMOVUPS     (AX), Z11
+	ADDQ        rowHalf+64(FP), AX
+	VMOVUPS     (AX), Z12
+	TESTQ       R15, R15
+	JNE         powersSteady0
 	VMOVUPS     (BX), Z13
 	VMOVUPS     1024(BX), Z14
 	VMOVUPS     2048(BX), Z15
@@ -1786,19 +1804,9 @@ blockSteady0:
 	VMAXPS      1984(BX), Z14, Z14
 	VMAXPS      3008(BX), Z15, Z15
 	VMAXPS      4032(BX), Z16, Z16
-	MOVLQSX     4(R10), AX
-	ADDQ        row+56(FP), AX
-	VMOVUPS     (AX), Z9
 	VFMADD213PS Z9, Z0, Z13
-	ADDQ        rowHalf+64(FP), AX
-	VMOVUPS     (AX), Z10
 	VFMADD213PS Z10, Z0, Z14
-	MOVLQSX     12(R10), AX
-	ADDQ        row+56(FP), AX
-	VMOVUPS     (AX), Z11
 	VFMADD213PS Z11, Z0, Z15
-	ADDQ        rowHalf+64(FP), AX
-	VMOVUPS     (AX), Z12
 	VFMADD213PS Z12, Z0, Z16
 	VMAXPS      Z15, Z13, Z13
 	VCMPPS      $0x1e, 24576(R14), Z13, K1
@@ -1806,15 +1814,17 @@ blockSteady0:
 	VCMPPS      $0x1e, 24640(R14), Z14, K2
 	KORTESTW    K1, K2
 	JNE         flushSteady0
-	VSUBPS      24704(R14), Z9, Z9
-	VSUBPS      24768(R14), Z10, Z10
-	VSUBPS      24704(R14), Z11, Z11
-	VSUBPS      24768(R14), Z12, Z12
-	XCHGQ       BX, DX
-	DECQ        R13
-	JEQ         staySteady0
-	ADDQ        $0x00000800, R8
-	ADDQ        $0x10, R10
+
+powersSteady0:
+	VSUBPS 24704(R14), Z9, Z9
+	VSUBPS 24768(R14), Z10, Z10
+	VSUBPS 24704(R14), Z11, Z11
+	VSUBPS 24768(R14), Z12, Z12
+	XCHGQ  BX, DX
+	DECQ   R13
+	JEQ    staySteady0
+	ADDQ   $0x00000800, R8
+	ADDQ   $0x10, R10
 
 staySteady0:
 	VMOVUPS     (DX), Z13
@@ -3029,6 +3039,9 @@ flushed:
 	VFMADD213PS c3f7ffffe<>+0(SB), Z18, Z20
 	VSCALEFPS   Z16, Z20, Z20
 	VMULPS      Z20, Z7, Z7
+	CMPQ        fresh+128(FP), $0x00
+	MOVQ        $0x00000000, fresh+128(FP)
+	JNE         raised
 	LEAQ        2048(DI), AX
 	MOVQ        AX, 24832(R14)
 	MOVQ        DI, AX
@@ -3307,9 +3320,9 @@ DATA c3f7ffffe<>+56(SB)/4, $0x3f7ffffe
 DATA c3f7ffffe<>+60(SB)/4, $0x3f7ffffe
 GLOBL c3f7ffffe<>(SB), RODATA|NOPTR, $64
 
-// func attend64(config *byte, q *float32, k *float32, v *float32, table *int32, init *float32, initHalf int, row *float32, rowHalf int, work *float32, o *float32, m *float32, l *float32, blocks int, scale float32)
+// func attend64(config *byte, q *float32, k *float32, v *float32, table *int32, init *float32, initHalf int, row *float32, rowHalf int, work *float32, o *float32, m *float32, l *float32, blocks int, scale float32, free int, fresh int)
 // Requires: AVX, AVX512DQ, AVX512F
-TEXT ·attend64(SB), NOSPLIT, $0-116
+TEXT ·attend64(SB), NOSPLIT, $0-136
 	MOVQ         config+0(FP), AX
 	BYTE         $0xc4
 	BYTE         $0xe2
@@ -3350,6 +3363,7 @@ TEXT ·attend64(SB), NOSPLIT, $0-116
 	VMOVUPS      64(R9), Z7
 	LEAQ         4096(R14), DX
 	MOVQ         v+24(FP), R9
+	XORQ         R15, R15
 	MOVLQSX      (R10), AX
 	ADDQ         init+40(FP), AX
 	BYTE         $0xc4
@@ -3558,6 +3572,18 @@ TEXT ·attend64(SB), NOSPLIT, $0-116
 	BYTE         $0x00
 	TESTQ        R13, R13
 	JEQ          flushFirst0
+	MOVLQSX      4(R10), AX
+	ADDQ         row+56(FP), AX
+	VMOVUPS      (AX), Z9
+	ADDQ         rowHalf+64(FP), AX
+	VMOVUPS      (AX), Z10
+	MOVLQSX      12(R10), AX
+	ADDQ         row+56(FP), AX
+	VMOVUPS      (AX), Z11
+	ADDQ         rowHalf+64(FP), AX
+	VMOVUPS      (AX), Z12
+	TESTQ        R15, R15
+	JNE          powersFirst0
 	VMOVUPS      (BX), Z13
 	VMOVUPS      1024(BX), Z14
 	VMOVUPS      2048(BX), Z15
@@ -3622,19 +3648,9 @@ TEXT ·attend64(SB), NOSPLIT, $0-116
 	VMAXPS       1984(BX), Z14, Z14
 	VMAXPS       3008(BX), Z15, Z15
 	VMAXPS       4032(BX), Z16, Z16
-	MOVLQSX      4(R10), AX
-	ADDQ         row+56(FP), AX
-	VMOVUPS      (AX), Z9
 	VFMADD213PS  Z9, Z0, Z13
-	ADDQ         rowHalf+64(FP), AX
-	VMOVUPS      (AX), Z10
 	VFMADD213PS  Z10, Z0, Z14
-	MOVLQSX      12(R10), AX
-	ADDQ         row+56(FP), AX
-	VMOVUPS      (AX), Z11
 	VFMADD213PS  Z11, Z0, Z15
-	ADDQ         rowHalf+64(FP), AX
-	VMOVUPS      (AX), Z12
 	VFMADD213PS  Z12, Z0, Z16
 	VMAXPS       Z15, Z13, Z13
 	VCMPPS       $0x1e, 24576(R14), Z13, K1
@@ -3644,6 +3660,9 @@ TEXT ·attend64(SB), NOSPLIT, $0-116
 	JNE          flushFirst0
 
 raised:
+	MOVQ free+120(FP), R15
+
+powersFirst0:
 	VSUBPS 24704(R14), Z9, Z9
 	VSUBPS 24768(R14), Z10, Z10
 	VSUBPS 24704(R14), Z11, Z11
@@ -4599,6 +4618,18 @@ stayFirst0:
 	BYTE        $0x00
 	TESTQ       R13, R13
 	JEQ         flushFirst1
+	MOVLQSX     4(R10), AX
+	ADDQ        row+56(FP), AX
+	VMOVUPS     (AX), Z9
+	ADDQ        rowHalf+64(FP), AX
+	VMOVUPS     (AX), Z10
+	MOVLQSX     12(R10), AX
+	ADDQ        row+56(FP), AX
+	VMOVUPS     (AX), Z11
+	ADDQ        rowHalf+64(FP), AX
+	VMOVUPS     (AX), Z12
+	TESTQ       R15, R15
+	JNE         powersFirst1
 	VMOVUPS     (BX), Z13
 	VMOVUPS     1024(BX), Z14
 	VMOVUPS     2048(BX), Z15
@@ -4663,19 +4694,9 @@ stayFirst0:
 	VMAXPS      1984(BX), Z14, Z14
 	VMAXPS      3008(BX), Z15, Z15
 	VMAXPS      4032(BX), Z16, Z16
-	MOVLQSX     4(R10), AX
-	ADDQ        row+56(FP), AX
-	VMOVUPS     (AX), Z9
 	VFMADD213PS Z9, Z0, Z13
-	ADDQ        rowHalf+64(FP), AX
-	VMOVUPS     (AX), Z10
 	VFMADD213PS Z10, Z0, Z14
-	MOVLQSX     12(R10), AX
-	ADDQ        row+56(FP), AX
-	VMOVUPS     (AX), Z11
 	VFMADD213PS Z11, Z0, Z15
-	ADDQ        rowHalf+64(FP), AX
-	VMOVUPS     (AX), Z12
 	VFMADD213PS Z12, Z0, Z16
 	VMAXPS      Z15, Z13, Z13
 	VCMPPS      $0x1e, 24576(R14), Z13, K1
@@ -4683,15 +4704,17 @@ stayFirst0:
 	VCMPPS      $0x1e, 24640(R14), Z14, K2
 	KORTESTW    K1, K2
 	JNE         flushFirst1
-	VSUBPS      24704(R14), Z9, Z9
-	VSUBPS      24768(R14), Z10, Z10
-	VSUBPS      24704(R14), Z11, Z11
-	VSUBPS      24768(R14), Z12, Z12
-	XCHGQ       BX, DX
-	DECQ        R13
-	JEQ         stayFirst1
-	ADDQ        $0x00001000, R8
-	ADDQ        $0x10, R10
+
+powersFirst1:
+	VSUBPS 24704(R14), Z9, Z9
+	VSUBPS 24768(R14), Z10, Z10
+	VSUBPS 24704(R14), Z11, Z11
+	VSUBPS 24768(R14), Z12, Z12
+	XCHGQ  BX, DX
+	DECQ   R13
+	JEQ    stayFirst1
+	ADDQ   $0x00001000, R8
+	ADDQ   $0x10, R10
 
 stayFirst1:
 	VMOVUPS     (DX), Z13
@@ -5641,6 +5664,18 @@ stayFirst1:
 blockSteady0:
 	TESTQ       R13, R13
 	JEQ         flushSteady0
+	MOVLQSX     4(R10), AX
+	ADDQ        row+56(FP), AX
+	VMOVUPS     (AX), Z9
+	ADDQ        rowHalf+64(FP), AX
+	VMOVUPS     (AX), Z10
+	MOVLQSX     12(R10), AX
+	ADDQ        row+56(FP), AX
+	VMOVUPS     (AX), Z11
+	ADDQ        rowHalf+64(FP), AX
+	VMOVUPS     (AX), Z12
+	TESTQ       R15, R15
+	JNE         powersSteady0
 	VMOVUPS     (BX), Z13
 	VMOVUPS     1024(BX), Z14
 	VMOVUPS     2048(BX), Z15
@@ -5705,19 +5740,9 @@ blockSteady0:
 	VMAXPS      1984(BX), Z14, Z14
 	VMAXPS      3008(BX), Z15, Z15
 	VMAXPS      4032(BX), Z16, Z16
-	MOVLQSX     4(R10), AX
-	ADDQ        row+56(FP), AX
-	VMOVUPS     (AX), Z9
 	VFMADD213PS Z9, Z0, Z13
-	ADDQ        rowHalf+64(FP), AX
-	VMOVUPS     (AX), Z10
 	VFMADD213PS Z10, Z0, Z14
-	MOVLQSX     12(R10), AX
-	ADDQ        row+56(FP), AX
-	VMOVUPS     (AX), Z11
 	VFMADD213PS Z11, Z0, Z15
-	ADDQ        rowHalf+64(FP), AX
-	VMOVUPS     (AX), Z12
 	VFMADD213PS Z12, Z0, Z16
 	VMAXPS      Z15, Z13, Z13
 	VCMPPS      $0x1e, 24576(R14), Z13, K1
@@ -5725,15 +5750,17 @@ blockSteady0:
 	VCMPPS      $0x1e, 24640(R14), Z14, K2
 	KORTESTW    K1, K2
 	JNE         flushSteady0
-	VSUBPS      24704(R14), Z9, Z9
-	VSUBPS      24768(R14), Z10, Z10
-	VSUBPS      24704(R14), Z11, Z11
-	VSUBPS      24768(R14), Z12, Z12
-	XCHGQ       BX, DX
-	DECQ        R13
-	JEQ         staySteady0
-	ADDQ        $0x00001000, R8
-	ADDQ        $0x10, R10
+
+powersSteady0:
+	VSUBPS 24704(R14), Z9, Z9
+	VSUBPS 24768(R14), Z10, Z10
+	VSUBPS 24704(R14), Z11, Z11
+	VSUBPS 24768(R14), Z12, Z12
+	XCHGQ  BX, DX
+	DECQ   R13
+	JEQ    staySteady0
+	ADDQ   $0x00001000, R8
+	ADDQ   $0x10, R10
 
 staySteady0:
 	VMOVUPS     (DX), Z13
@@ -6880,6 +6907,18 @@ staySteady0:
 	BYTE        $0x00
 	TESTQ       R13, R13
 	JEQ         flushSteady1
+	MOVLQSX     4(R10), AX
+	ADDQ        row+56(FP), AX
+	VMOVUPS     (AX), Z9
+	ADDQ        rowHalf+64(FP), AX
+	VMOVUPS     (AX), Z10
+	MOVLQSX     12(R10), AX
+	ADDQ        row+56(FP), AX
+	VMOVUPS     (AX), Z11
+	ADDQ        rowHalf+64(FP), AX
+	VMOVUPS     (AX), Z12
+	TESTQ       R15, R15
+	JNE         powersSteady1
 	VMOVUPS     (BX), Z13
 	VMOVUPS     1024(BX), Z14
 	VMOVUPS     2048(BX), Z15
@@ -6944,19 +6983,9 @@ staySteady0:
 	VMAXPS      1984(BX), Z14, Z14
 	VMAXPS      3008(BX), Z15, Z15
 	VMAXPS      4032(BX), Z16, Z16
-	MOVLQSX     4(R10), AX
-	ADDQ        row+56(FP), AX
-	VMOVUPS     (AX), Z9
 	VFMADD213PS Z9, Z0, Z13
-	ADDQ        rowHalf+64(FP), AX
-	VMOVUPS     (AX), Z10
 	VFMADD213PS Z10, Z0, Z14
-	MOVLQSX     12(R10), AX
-	ADDQ        row+56(FP), AX
-	VMOVUPS     (AX), Z11
 	VFMADD213PS Z11, Z0, Z15
-	ADDQ        rowHalf+64(FP), AX
-	VMOVUPS     (AX), Z12
 	VFMADD213PS Z12, Z0, Z16
 	VMAXPS      Z15, Z13, Z13
 	VCMPPS      $0x1e, 24576(R14), Z13, K1
@@ -6964,15 +6993,17 @@ staySteady0:
 	VCMPPS      $0x1e, 24640(R14), Z14, K2
 	KORTESTW    K1, K2
 	JNE         flushSteady1
-	VSUBPS      24704(R14), Z9, Z9
-	VSUBPS      24768(R14), Z10, Z10
-	VSUBPS      24704(R14), Z11, Z11
-	VSUBPS      24768(R14), Z12, Z12
-	XCHGQ       BX, DX
-	DECQ        R13
-	JEQ         staySteady1
-	ADDQ        $0x00001000, R8
-	ADDQ        $0x10, R10
+
+powersSteady1:
+	VSUBPS 24704(R14), Z9, Z9
+	VSUBPS 24768(R14), Z10, Z10
+	VSUBPS 24704(R14), Z11, Z11
+	VSUBPS 24768(R14), Z12, Z12
+	XCHGQ  BX, DX
+	DECQ   R13
+	JEQ    staySteady1
+	ADDQ   $0x00001000, R8
+	ADDQ   $0x10, R10
 
 staySteady1:
 	VMOVUPS     (DX), Z13
@@ -9335,6 +9366,9 @@ flushed:
 	VFMADD213PS c3f7ffffe<>+0(SB), Z18, Z20
 	VSCALEFPS   Z16, Z20, Z20
 	VMULPS      Z20, Z7, Z7
+	CMPQ        fresh+128(FP), $0x00
+	MOVQ        $0x00000000, fresh+128(FP)
+	JNE         raised
 	LEAQ        4096(DI), AX
 	MOVQ        AX, 24832(R14)
 	MOVQ        DI, AX
@@ -9361,9 +9395,9 @@ end:
 	VZEROUPPER
 	RET
 
-// func attend96(config *byte, q *float32, k *float32, v *float32, table *int32, init *float32, initHalf int, row *float32, rowHalf int, work *float32, o *float32, m *float32, l *float32, blocks int, scale float32)
+// func attend96(config *byte, q *float32, k *float32, v *float32, table *int32, init *float32, initHalf int, row *float32, rowHalf int, work *float32, o *float32, m *float32, l *float32, blocks int, scale float32, free int, fresh int)
 // Requires: AVX, AVX512DQ, AVX512F
-TEXT ·attend96(SB), NOSPLIT, $0-116
+TEXT ·attend96(SB), NOSPLIT, $0-136
 	MOVQ         config+0(FP), AX
 	BYTE         $0xc4
 	BYTE         $0xe2
@@ -9404,6 +9438,7 @@ TEXT ·attend96(SB), NOSPLIT, $0-116
 	VMOVUPS      64(R9), Z7
 	LEAQ         4096(R14), DX
 	MOVQ         v+24(FP), R9
+	XORQ         R15, R15
 	MOVLQSX      (R10), AX
 	ADDQ         init+40(FP), AX
 	BYTE         $0xc4
@@ -9672,6 +9707,18 @@ TEXT ·attend96(SB), NOSPLIT, $0-116
 	BYTE         $0x00
 	TESTQ        R13, R13
 	JEQ          flushFirst0
+	MOVLQSX      4(R10), AX
+	ADDQ         row+56(FP), AX
+	VMOVUPS      (AX), Z9
+	ADDQ         rowHalf+64(FP), AX
+	VMOVUPS      (AX), Z10
+	MOVLQSX      12(R10), AX
+	ADDQ         row+56(FP), AX
+	VMOVUPS      (AX), Z11
+	ADDQ         rowHalf+64(FP), AX
+	VMOVUPS      (AX), Z12
+	TESTQ        R15, R15
+	JNE          powersFirst0
 	VMOVUPS      (BX), Z13
 	VMOVUPS      1024(BX), Z14
 	VMOVUPS      2048(BX), Z15
@@ -9736,19 +9783,9 @@ TEXT ·attend96(SB), NOSPLIT, $0-116
 	VMAXPS       1984(BX), Z14, Z14
 	VMAXPS       3008(BX), Z15, Z15
 	VMAXPS       4032(BX), Z16, Z16
-	MOVLQSX      4(R10), AX
-	ADDQ         row+56(FP), AX
-	VMOVUPS      (AX), Z9
 	VFMADD213PS  Z9, Z0, Z13
-	ADDQ         rowHalf+64(FP), AX
-	VMOVUPS      (AX), Z10
 	VFMADD213PS  Z10, Z0, Z14
-	MOVLQSX      12(R10), AX
-	ADDQ         row+56(FP), AX
-	VMOVUPS      (AX), Z11
 	VFMADD213PS  Z11, Z0, Z15
-	ADDQ         rowHalf+64(FP), AX
-	VMOVUPS      (AX), Z12
 	VFMADD213PS  Z12, Z0, Z16
 	VMAXPS       Z15, Z13, Z13
 	VCMPPS       $0x1e, 24576(R14), Z13, K1
@@ -9758,6 +9795,9 @@ TEXT ·attend96(SB), NOSPLIT, $0-116
 	JNE          flushFirst0
 
 raised:
+	MOVQ free+120(FP), R15
+
+powersFirst0:
 	VSUBPS 24704(R14), Z9, Z9
 	VSUBPS 24768(R14), Z10, Z10
 	VSUBPS 24704(R14), Z11, Z11
@@ -10773,6 +10813,18 @@ stayFirst0:
 	BYTE        $0x00
 	TESTQ       R13, R13
 	JEQ         flushFirst1
+	MOVLQSX     4(R10), AX
+	ADDQ        row+56(FP), AX
+	VMOVUPS     (AX), Z9
+	ADDQ        rowHalf+64(FP), AX
+	VMOVUPS     (AX), Z10
+	MOVLQSX     12(R10), AX
+	ADDQ        row+56(FP), AX
+	VMOVUPS     (AX), Z11
+	ADDQ        rowHalf+64(FP), AX
+	VMOVUPS     (AX), Z12
+	TESTQ       R15, R15
+	JNE         powersFirst1
 	VMOVUPS     (BX), Z13
 	VMOVUPS     1024(BX), Z14
 	VMOVUPS     2048(BX), Z15
@@ -10837,19 +10889,9 @@ stayFirst0:
 	VMAXPS      1984(BX), Z14, Z14
 	VMAXPS      3008(BX), Z15, Z15
 	VMAXPS      4032(BX), Z16, Z16
-	MOVLQSX     4(R10), AX
-	ADDQ        row+56(FP), AX
-	VMOVUPS     (AX), Z9
 	VFMADD213PS Z9, Z0, Z13
-	ADDQ        rowHalf+64(FP), AX
-	VMOVUPS     (AX), Z10
 	VFMADD213PS Z10, Z0, Z14
-	MOVLQSX     12(R10), AX
-	ADDQ        row+56(FP), AX
-	VMOVUPS     (AX), Z11
 	VFMADD213PS Z11, Z0, Z15
-	ADDQ        rowHalf+64(FP), AX
-	VMOVUPS     (AX), Z12
 	VFMADD213PS Z12, Z0, Z16
 	VMAXPS      Z15, Z13, Z13
 	VCMPPS      $0x1e, 24576(R14), Z13, K1
@@ -10857,15 +10899,17 @@ stayFirst0:
 	VCMPPS      $0x1e, 24640(R14), Z14, K2
 	KORTESTW    K1, K2
 	JNE         flushFirst1
-	VSUBPS      24704(R14), Z9, Z9
-	VSUBPS      24768(R14), Z10, Z10
-	VSUBPS      24704(R14), Z11, Z11
-	VSUBPS      24768(R14), Z12, Z12
-	XCHGQ       BX, DX
-	DECQ        R13
-	JEQ         stayFirst1
-	ADDQ        $0x00001800, R8
-	ADDQ        $0x10, R10
+
+powersFirst1:
+	VSUBPS 24704(R14), Z9, Z9
+	VSUBPS 24768(R14), Z10, Z10
+	VSUBPS 24704(R14), Z11, Z11
+	VSUBPS 24768(R14), Z12, Z12
+	XCHGQ  BX, DX
+	DECQ   R13
+	JEQ    stayFirst1
+	ADDQ   $0x00001800, R8
+	ADDQ   $0x10, R10
 
 stayFirst1:
 	VMOVUPS     (DX), Z13
@@ -11872,6 +11916,18 @@ stayFirst1:
 	BYTE        $0x00
 	TESTQ       R13, R13
 	JEQ         flushFirst2
+	MOVLQSX     4(R10), AX
+	ADDQ        row+56(FP), AX
+	VMOVUPS     (AX), Z9
+	ADDQ        rowHalf+64(FP), AX
+	VMOVUPS     (AX), Z10
+	MOVLQSX     12(R10), AX
+	ADDQ        row+56(FP), AX
+	VMOVUPS     (AX), Z11
+	ADDQ        rowHalf+64(FP), AX
+	VMOVUPS     (AX), Z12
+	TESTQ       R15, R15
+	JNE         powersFirst2
 	VMOVUPS     (BX), Z13
 	VMOVUPS     1024(BX), Z14
 	VMOVUPS     2048(BX), Z15
@@ -11936,19 +11992,9 @@ stayFirst1:
 	VMAXPS      1984(BX), Z14, Z14
 	VMAXPS      3008(BX), Z15, Z15
 	VMAXPS      4032(BX), Z16, Z16
-	MOVLQSX     4(R10), AX
-	ADDQ        row+56(FP), AX
-	VMOVUPS     (AX), Z9
 	VFMADD213PS Z9, Z0, Z13
-	ADDQ        rowHalf+64(FP), AX
-	VMOVUPS     (AX), Z10
 	VFMADD213PS Z10, Z0, Z14
-	MOVLQSX     12(R10), AX
-	ADDQ        row+56(FP), AX
-	VMOVUPS     (AX), Z11
 	VFMADD213PS Z11, Z0, Z15
-	ADDQ        rowHalf+64(FP), AX
-	VMOVUPS     (AX), Z12
 	VFMADD213PS Z12, Z0, Z16
 	VMAXPS      Z15, Z13, Z13
 	VCMPPS      $0x1e, 24576(R14), Z13, K1
@@ -11956,15 +12002,17 @@ stayFirst1:
 	VCMPPS      $0x1e, 24640(R14), Z14, K2
 	KORTESTW    K1, K2
 	JNE         flushFirst2
-	VSUBPS      24704(R14), Z9, Z9
-	VSUBPS      24768(R14), Z10, Z10
-	VSUBPS      24704(R14), Z11, Z11
-	VSUBPS      24768(R14), Z12, Z12
-	XCHGQ       BX, DX
-	DECQ        R13
-	JEQ         stayFirst2
-	ADDQ        $0x00001800, R8
-	ADDQ        $0x10, R10
+
+powersFirst2:
+	VSUBPS 24704(R14), Z9, Z9
+	VSUBPS 24768(R14), Z10, Z10
+	VSUBPS 24704(R14), Z11, Z11
+	VSUBPS 24768(R14), Z12, Z12
+	XCHGQ  BX, DX
+	DECQ   R13
+	JEQ    stayFirst2
+	ADDQ   $0x00001800, R8
+	ADDQ   $0x10, R10
 
 stayFirst2:
 	VMOVUPS     (DX), Z13
@@ -12974,6 +13022,18 @@ stayFirst2:
 blockSteady0:
 	TESTQ       R13, R13
 	JEQ         flushSteady0
+	MOVLQSX     4(R10), AX
+	ADDQ        row+56(FP), AX
+	VMOVUPS     (AX), Z9
+	ADDQ        rowHalf+64(FP), AX
+	VMOVUPS     (AX), Z10
+	MOVLQSX     12(R10), AX
+	ADDQ        row+56(FP), AX
+	VMOVUPS     (AX), Z11
+	ADDQ        rowHalf+64(FP), AX
+	VMOVUPS     (AX), Z12
+	TESTQ       R15, R15
+	JNE         powersSteady0
 	VMOVUPS     (BX), Z13
 	VMOVUPS     1024(BX), Z14
 	VMOVUPS     2048(BX), Z15
@@ -13038,19 +13098,9 @@ blockSteady0:
 	VMAXPS      1984(BX), Z14, Z14
 	VMAXPS      3008(BX), Z15, Z15
 	VMAXPS      4032(BX), Z16, Z16
-	MOVLQSX     4(R10), AX
-	ADDQ        row+56(FP), AX
-	VMOVUPS     (AX), Z9
 	VFMADD213PS Z9, Z0, Z13
-	ADDQ        rowHalf+64(FP), AX
-	VMOVUPS     (AX), Z10
 	VFMADD213PS Z10, Z0, Z14
-	MOVLQSX     12(R10), AX
-	ADDQ        row+56(FP), AX
-	VMOVUPS     (AX), Z11
 	VFMADD213PS Z11, Z0, Z15
-	ADDQ        rowHalf+64(FP), AX
-	VMOVUPS     (AX), Z12
 	VFMADD213PS Z12, Z0, Z16
 	VMAXPS      Z15, Z13, Z13
 	VCMPPS      $0x1e, 24576(R14), Z13, K1
@@ -13058,15 +13108,17 @@ blockSteady0:
 	VCMPPS      $0x1e, 24640(R14), Z14, K2
 	KORTESTW    K1, K2
 	JNE         flushSteady0
-	VSUBPS      24704(R14), Z9, Z9
-	VSUBPS      24768(R14), Z10, Z10
-	VSUBPS      24704(R14), Z11, Z11
-	VSUBPS      24768(R14), Z12, Z12
-	XCHGQ       BX, DX
-	DECQ        R13
-	JEQ         staySteady0
-	ADDQ        $0x00001800, R8
-	ADDQ        $0x10, R10
+
+powersSteady0:
+	VSUBPS 24704(R14), Z9, Z9
+	VSUBPS 24768(R14), Z10, Z10
+	VSUBPS 24704(R14), Z11, Z11
+	VSUBPS 24768(R14), Z12, Z12
+	XCHGQ  BX, DX
+	DECQ   R13
+	JEQ    staySteady0
+	ADDQ   $0x00001800, R8
+	ADDQ   $0x10, R10
 
 staySteady0:
 	VMOVUPS     (DX), Z13
@@ -14333,6 +14385,18 @@ staySteady0:
 	BYTE        $0x00
 	TESTQ       R13, R13
 	JEQ         flushSteady1
+	MOVLQSX     4(R10), AX
+	ADDQ        row+56(FP), AX
+	VMOVUPS     (AX), Z9
+	ADDQ        rowHalf+64(FP), AX
+	VMOVUPS     (AX), Z10
+	MOVLQSX     12(R10), AX
+	ADDQ        row+56(FP), AX
+	VMOVUPS     (AX), Z11
+	ADDQ        rowHalf+64(FP), AX
+	VMOVUPS     (AX), Z12
+	TESTQ       R15, R15
+	JNE         powersSteady1
 	VMOVUPS     (BX), Z13
 	VMOVUPS     1024(BX), Z14
 	VMOVUPS     2048(BX), Z15
@@ -14397,19 +14461,9 @@ staySteady0:
 	VMAXPS      1984(BX), Z14, Z14
 	VMAXPS      3008(BX), Z15, Z15
 	VMAXPS      4032(BX), Z16, Z16
-	MOVLQSX     4(R10), AX
-	ADDQ        row+56(FP), AX
-	VMOVUPS     (AX), Z9
 	VFMADD213PS Z9, Z0, Z13
-	ADDQ        rowHalf+64(FP), AX
-	VMOVUPS     (AX), Z10
 	VFMADD213PS Z10, Z0, Z14
-	MOVLQSX     12(R10), AX
-	ADDQ        row+56(FP), AX
-	VMOVUPS     (AX), Z11
 	VFMADD213PS Z11, Z0, Z15
-	ADDQ        rowHalf+64(FP), AX
-	VMOVUPS     (AX), Z12
 	VFMADD213PS Z12, Z0, Z16
 	VMAXPS      Z15, Z13, Z13
 	VCMPPS      $0x1e, 24576(R14), Z13, K1
@@ -14417,15 +14471,17 @@ staySteady0:
 	VCMPPS      $0x1e, 24640(R14), Z14, K2
 	KORTESTW    K1, K2
 	JNE         flushSteady1
-	VSUBPS      24704(R14), Z9, Z9
-	VSUBPS      24768(R14), Z10, Z10
-	VSUBPS      24704(R14), Z11, Z11
-	VSUBPS      24768(R14), Z12, Z12
-	XCHGQ       BX, DX
-	DECQ        R13
-	JEQ         staySteady1
-	ADDQ        $0x00001800, R8
-	ADDQ        $0x10, R10
+
+powersSteady1:
+	VSUBPS 24704(R14), Z9, Z9
+	VSUBPS 24768(R14), Z10, Z10
+	VSUBPS 24704(R14), Z11, Z11
+	VSUBPS 24768(R14), Z12, Z12
+	XCHGQ  BX, DX
+	DECQ   R13
+	JEQ    staySteady1
+	ADDQ   $0x00001800, R8
+	ADDQ   $0x10, R10
 
 staySteady1:
 	VMOVUPS     (DX), Z13
@@ -15692,6 +15748,18 @@ staySteady1:
 	BYTE        $0x00
 	TESTQ       R13, R13
 	JEQ         flushSteady2
+	MOVLQSX     4(R10), AX
+	ADDQ        row+56(FP), AX
+	VMOVUPS     (AX), Z9
+	ADDQ        rowHalf+64(FP), AX
+	VMOVUPS     (AX), Z10
+	MOVLQSX     12(R10), AX
+	ADDQ        row+56(FP), AX
+	VMOVUPS     (AX), Z11
+	ADDQ        rowHalf+64(FP), AX
+	VMOVUPS     (AX), Z12
+	TESTQ       R15, R15
+	JNE         powersSteady2
 	VMOVUPS     (BX), Z13
 	VMOVUPS     1024(BX), Z14
 	VMOVUPS     2048(BX), Z15
@@ -15756,19 +15824,9 @@ staySteady1:
 	VMAXPS      1984(BX), Z14, Z14
 	VMAXPS      3008(BX), Z15, Z15
 	VMAXPS      4032(BX), Z16, Z16
-	MOVLQSX     4(R10), AX
-	ADDQ        row+56(FP), AX
-	VMOVUPS     (AX), Z9
 	VFMADD213PS Z9, Z0, Z13
-	ADDQ        rowHalf+64(FP), AX
-	VMOVUPS     (AX), Z10
 	VFMADD213PS Z10, Z0, Z14
-	MOVLQSX     12(R10), AX
-	ADDQ        row+56(FP), AX
-	VMOVUPS     (AX), Z11
 	VFMADD213PS Z11, Z0, Z15
-	ADDQ        rowHalf+64(FP), AX
-	VMOVUPS     (AX), Z12
 	VFMADD213PS Z12, Z0, Z16
 	VMAXPS      Z15, Z13, Z13
 	VCMPPS      $0x1e, 24576(R14), Z13, K1
@@ -15776,15 +15834,17 @@ staySteady1:
 	VCMPPS      $0x1e, 24640(R14), Z14, K2
 	KORTESTW    K1, K2
 	JNE         flushSteady2
-	VSUBPS      24704(R14), Z9, Z9
-	VSUBPS      24768(R14), Z10, Z10
-	VSUBPS      24704(R14), Z11, Z11
-	VSUBPS      24768(R14), Z12, Z12
-	XCHGQ       BX, DX
-	DECQ        R13
-	JEQ         staySteady2
-	ADDQ        $0x00001800, R8
-	ADDQ        $0x10, R10
+
+powersSteady2:
+	VSUBPS 24704(R14), Z9, Z9
+	VSUBPS 24768(R14), Z10, Z10
+	VSUBPS 24704(R14), Z11, Z11
+	VSUBPS 24768(R14), Z12, Z12
+	XCHGQ  BX, DX
+	DECQ   R13
+	JEQ    staySteady2
+	ADDQ   $0x00001800, R8
+	ADDQ   $0x10, R10
 
 staySteady2:
 	VMOVUPS     (DX), Z13
@@ -20715,6 +20775,9 @@ flushed:
 	VFMADD213PS c3f7ffffe<>+0(SB), Z18, Z20
 	VSCALEFPS   Z16, Z20, Z20
 	VMULPS      Z20, Z7, Z7
+	CMPQ        fresh+128(FP), $0x00
+	MOVQ        $0x00000000, fresh+128(FP)
+	JNE         raised
 	LEAQ        6144(DI), AX
 	MOVQ        AX, 24832(R14)
 	MOVQ        DI, AX
@@ -20741,9 +20804,9 @@ end:
 	VZEROUPPER
 	RET
 
-// func attend128(config *byte, q *float32, k *float32, v *float32, table *int32, init *float32, initHalf int, row *float32, rowHalf int, work *float32, o *float32, m *float32, l *float32, blocks int, scale float32)
+// func attend128(config *byte, q *float32, k *float32, v *float32, table *int32, init *float32, initHalf int, row *float32, rowHalf int, work *float32, o *float32, m *float32, l *float32, blocks int, scale float32, free int, fresh int)
 // Requires: AVX, AVX512DQ, AVX512F
-TEXT ·attend128(SB), NOSPLIT, $0-116
+TEXT ·attend128(SB), NOSPLIT, $0-136
 	MOVQ         config+0(FP), AX
 	BYTE         $0xc4
 	BYTE         $0xe2
@@ -20784,6 +20847,7 @@ TEXT ·attend128(SB), NOSPLIT, $0-116
 	VMOVUPS      64(R9), Z7
 	LEAQ         4096(R14), DX
 	MOVQ         v+24(FP), R9
+	XORQ         R15, R15
 	MOVLQSX      (R10), AX
 	ADDQ         init+40(FP), AX
 	BYTE         $0xc4
@@ -21112,6 +21176,18 @@ TEXT ·attend128(SB), NOSPLIT, $0-116
 	BYTE         $0x00
 	TESTQ        R13, R13
 	JEQ          flushFirst0
+	MOVLQSX      4(R10), AX
+	ADDQ         row+56(FP), AX
+	VMOVUPS      (AX), Z9
+	ADDQ         rowHalf+64(FP), AX
+	VMOVUPS      (AX), Z10
+	MOVLQSX      12(R10), AX
+	ADDQ         row+56(FP), AX
+	VMOVUPS      (AX), Z11
+	ADDQ         rowHalf+64(FP), AX
+	VMOVUPS      (AX), Z12
+	TESTQ        R15, R15
+	JNE          powersFirst0
 	VMOVUPS      (BX), Z13
 	VMOVUPS      1024(BX), Z14
 	VMOVUPS      2048(BX), Z15
@@ -21176,19 +21252,9 @@ TEXT ·attend128(SB), NOSPLIT, $0-116
 	VMAXPS       1984(BX), Z14, Z14
 	VMAXPS       3008(BX), Z15, Z15
 	VMAXPS       4032(BX), Z16, Z16
-	MOVLQSX      4(R10), AX
-	ADDQ         row+56(FP), AX
-	VMOVUPS      (AX), Z9
 	VFMADD213PS  Z9, Z0, Z13
-	ADDQ         rowHalf+64(FP), AX
-	VMOVUPS      (AX), Z10
 	VFMADD213PS  Z10, Z0, Z14
-	MOVLQSX      12(R10), AX
-	ADDQ         row+56(FP), AX
-	VMOVUPS      (AX), Z11
 	VFMADD213PS  Z11, Z0, Z15
-	ADDQ         rowHalf+64(FP), AX
-	VMOVUPS      (AX), Z12
 	VFMADD213PS  Z12, Z0, Z16
 	VMAXPS       Z15, Z13, Z13
 	VCMPPS       $0x1e, 24576(R14), Z13, K1
@@ -21198,6 +21264,9 @@ TEXT ·attend128(SB), NOSPLIT, $0-116
 	JNE          flushFirst0
 
 raised:
+	MOVQ free+120(FP), R15
+
+powersFirst0:
 	VSUBPS 24704(R14), Z9, Z9
 	VSUBPS 24768(R14), Z10, Z10
 	VSUBPS 24704(R14), Z11, Z11
@@ -22273,6 +22342,18 @@ stayFirst0:
 	BYTE        $0x00
 	TESTQ       R13, R13
 	JEQ         flushFirst1
+	MOVLQSX     4(R10), AX
+	ADDQ        row+56(FP), AX
+	VMOVUPS     (AX), Z9
+	ADDQ        rowHalf+64(FP), AX
+	VMOVUPS     (AX), Z10
+	MOVLQSX     12(R10), AX
+	ADDQ        row+56(FP), AX
+	VMOVUPS     (AX), Z11
+	ADDQ        rowHalf+64(FP), AX
+	VMOVUPS     (AX), Z12
+	TESTQ       R15, R15
+	JNE         powersFirst1
 	VMOVUPS     (BX), Z13
 	VMOVUPS     1024(BX), Z14
 	VMOVUPS     2048(BX), Z15
@@ -22337,19 +22418,9 @@ stayFirst0:
 	VMAXPS      1984(BX), Z14, Z14
 	VMAXPS      3008(BX), Z15, Z15
 	VMAXPS      4032(BX), Z16, Z16
-	MOVLQSX     4(R10), AX
-	ADDQ        row+56(FP), AX
-	VMOVUPS     (AX), Z9
 	VFMADD213PS Z9, Z0, Z13
-	ADDQ        rowHalf+64(FP), AX
-	VMOVUPS     (AX), Z10
 	VFMADD213PS Z10, Z0, Z14
-	MOVLQSX     12(R10), AX
-	ADDQ        row+56(FP), AX
-	VMOVUPS     (AX), Z11
 	VFMADD213PS Z11, Z0, Z15
-	ADDQ        rowHalf+64(FP), AX
-	VMOVUPS     (AX), Z12
 	VFMADD213PS Z12, Z0, Z16
 	VMAXPS      Z15, Z13, Z13
 	VCMPPS      $0x1e, 24576(R14), Z13, K1
@@ -22357,15 +22428,17 @@ stayFirst0:
 	VCMPPS      $0x1e, 24640(R14), Z14, K2
 	KORTESTW    K1, K2
 	JNE         flushFirst1
-	VSUBPS      24704(R14), Z9, Z9
-	VSUBPS      24768(R14), Z10, Z10
-	VSUBPS      24704(R14), Z11, Z11
-	VSUBPS      24768(R14), Z12, Z12
-	XCHGQ       BX, DX
-	DECQ        R13
-	JEQ         stayFirst1
-	ADDQ        $0x00002000, R8
-	ADDQ        $0x10, R10
+
+powersFirst1:
+	VSUBPS 24704(R14), Z9, Z9
+	VSUBPS 24768(R14), Z10, Z10
+	VSUBPS 24704(R14), Z11, Z11
+	VSUBPS 24768(R14), Z12, Z12
+	XCHGQ  BX, DX
+	DECQ   R13
+	JEQ    stayFirst1
+	ADDQ   $0x00002000, R8
+	ADDQ   $0x10, R10
 
 stayFirst1:
 	VMOVUPS     (DX), Z13
@@ -23432,6 +23505,18 @@ stayFirst1:
 	BYTE        $0x00
 	TESTQ       R13, R13
 	JEQ         flushFirst2
+	MOVLQSX     4(R10), AX
+	ADDQ        row+56(FP), AX
+	VMOVUPS     (AX), Z9
+	ADDQ        rowHalf+64(FP), AX
+	VMOVUPS     (AX), Z10
+	MOVLQSX     12(R10), AX
+	ADDQ        row+56(FP), AX
+	VMOVUPS     (AX), Z11
+	ADDQ        rowHalf+64(FP), AX
+	VMOVUPS     (AX), Z12
+	TESTQ       R15, R15
+	JNE         powersFirst2
 	VMOVUPS     (BX), Z13
 	VMOVUPS     1024(BX), Z14
 	VMOVUPS     2048(BX), Z15
@@ -23496,19 +23581,9 @@ stayFirst1:
 	VMAXPS      1984(BX), Z14, Z14
 	VMAXPS      3008(BX), Z15, Z15
 	VMAXPS      4032(BX), Z16, Z16
-	MOVLQSX     4(R10), AX
-	ADDQ        row+56(FP), AX
-	VMOVUPS     (AX), Z9
 	VFMADD213PS Z9, Z0, Z13
-	ADDQ        rowHalf+64(FP), AX
-	VMOVUPS     (AX), Z10
 	VFMADD213PS Z10, Z0, Z14
-	MOVLQSX     12(R10), AX
-	ADDQ        row+56(FP), AX
-	VMOVUPS     (AX), Z11
 	VFMADD213PS Z11, Z0, Z15
-	ADDQ        rowHalf+64(FP), AX
-	VMOVUPS     (AX), Z12
 	VFMADD213PS Z12, Z0, Z16
 	VMAXPS      Z15, Z13, Z13
 	VCMPPS      $0x1e, 24576(R14), Z13, K1
@@ -23516,15 +23591,17 @@ stayFirst1:
 	VCMPPS      $0x1e, 24640(R14), Z14, K2
 	KORTESTW    K1, K2
 	JNE         flushFirst2
-	VSUBPS      24704(R14), Z9, Z9
-	VSUBPS      24768(R14), Z10, Z10
-	VSUBPS      24704(R14), Z11, Z11
-	VSUBPS      24768(R14), Z12, Z12
-	XCHGQ       BX, DX
-	DECQ        R13
-	JEQ         stayFirst2
-	ADDQ        $0x00002000, R8
-	ADDQ        $0x10, R10
+
+powersFirst2:
+	VSUBPS 24704(R14), Z9, Z9
+	VSUBPS 24768(R14), Z10, Z10
+	VSUBPS 24704(R14), Z11, Z11
+	VSUBPS 24768(R14), Z12, Z12
+	XCHGQ  BX, DX
+	DECQ   R13
+	JEQ    stayFirst2
+	ADDQ   $0x00002000, R8
+	ADDQ   $0x10, R10
 
 stayFirst2:
 	VMOVUPS     (DX), Z13
@@ -24591,6 +24668,18 @@ stayFirst2:
 	BYTE        $0x00
 	TESTQ       R13, R13
 	JEQ         flushFirst3
+	MOVLQSX     4(R10), AX
+	ADDQ        row+56(FP), AX
+	VMOVUPS     (AX), Z9
+	ADDQ        rowHalf+64(FP), AX
+	VMOVUPS     (AX), Z10
+	MOVLQSX     12(R10), AX
+	ADDQ        row+56(FP), AX
+	VMOVUPS     (AX), Z11
+	ADDQ        rowHalf+64(FP), AX
+	VMOVUPS     (AX), Z12
+	TESTQ       R15, R15
+	JNE         powersFirst3
 	VMOVUPS     (BX), Z13
 	VMOVUPS     1024(BX), Z14
 	VMOVUPS     2048(BX), Z15
@@ -24655,19 +24744,9 @@ stayFirst2:
 	VMAXPS      1984(BX), Z14, Z14
 	VMAXPS      3008(BX), Z15, Z15
 	VMAXPS      4032(BX), Z16, Z16
-	MOVLQSX     4(R10), AX
-	ADDQ        row+56(FP), AX
-	VMOVUPS     (AX), Z9
 	VFMADD213PS Z9, Z0, Z13
-	ADDQ        rowHalf+64(FP), AX
-	VMOVUPS     (AX), Z10
 	VFMADD213PS Z10, Z0, Z14
-	MOVLQSX     12(R10), AX
-	ADDQ        row+56(FP), AX
-	VMOVUPS     (AX), Z11
 	VFMADD213PS Z11, Z0, Z15
-	ADDQ        rowHalf+64(FP), AX
-	VMOVUPS     (AX), Z12
 	VFMADD213PS Z12, Z0, Z16
 	VMAXPS      Z15, Z13, Z13
 	VCMPPS      $0x1e, 24576(R14), Z13, K1
@@ -24675,15 +24754,17 @@ stayFirst2:
 	VCMPPS      $0x1e, 24640(R14), Z14, K2
 	KORTESTW    K1, K2
 	JNE         flushFirst3
-	VSUBPS      24704(R14), Z9, Z9
-	VSUBPS      24768(R14), Z10, Z10
-	VSUBPS      24704(R14), Z11, Z11
-	VSUBPS      24768(R14), Z12, Z12
-	XCHGQ       BX, DX
-	DECQ        R13
-	JEQ         stayFirst3
-	ADDQ        $0x00002000, R8
-	ADDQ        $0x10, R10
+
+powersFirst3:
+	VSUBPS 24704(R14), Z9, Z9
+	VSUBPS 24768(R14), Z10, Z10
+	VSUBPS 24704(R14), Z11, Z11
+	VSUBPS 24768(R14), Z12, Z12
+	XCHGQ  BX, DX
+	DECQ   R13
+	JEQ    stayFirst3
+	ADDQ   $0x00002000, R8
+	ADDQ   $0x10, R10
 
 stayFirst3:
 	VMOVUPS     (DX), Z13
@@ -25753,6 +25834,18 @@ stayFirst3:
 blockSteady0:
 	TESTQ       R13, R13
 	JEQ         flushSteady0
+	MOVLQSX     4(R10), AX
+	ADDQ        row+56(FP), AX
+	VMOVUPS     (AX), Z9
+	ADDQ        rowHalf+64(FP), AX
+	VMOVUPS     (AX), Z10
+	MOVLQSX     12(R10), AX
+	ADDQ        row+56(FP), AX
+	VMOVUPS     (AX), Z11
+	ADDQ        rowHalf+64(FP), AX
+	VMOVUPS     (AX), Z12
+	TESTQ       R15, R15
+	JNE         powersSteady0
 	VMOVUPS     (BX), Z13
 	VMOVUPS     1024(BX), Z14
 	VMOVUPS     2048(BX), Z15
@@ -25817,19 +25910,9 @@ blockSteady0:
 	VMAXPS      1984(BX), Z14, Z14
 	VMAXPS      3008(BX), Z15, Z15
 	VMAXPS      4032(BX), Z16, Z16
-	MOVLQSX     4(R10), AX
-	ADDQ        row+56(FP), AX
-	VMOVUPS     (AX), Z9
 	VFMADD213PS Z9, Z0, Z13
-	ADDQ        rowHalf+64(FP), AX
-	VMOVUPS     (AX), Z10
 	VFMADD213PS Z10, Z0, Z14
-	MOVLQSX     12(R10), AX
-	ADDQ        row+56(FP), AX
-	VMOVUPS     (AX), Z11
 	VFMADD213PS Z11, Z0, Z15
-	ADDQ        rowHalf+64(FP), AX
-	VMOVUPS     (AX), Z12
 	VFMADD213PS Z12, Z0, Z16
 	VMAXPS      Z15, Z13, Z13
 	VCMPPS      $0x1e, 24576(R14), Z13, K1
@@ -25837,15 +25920,17 @@ blockSteady0:
 	VCMPPS      $0x1e, 24640(R14), Z14, K2
 	KORTESTW    K1, K2
 	JNE         flushSteady0
-	VSUBPS      24704(R14), Z9, Z9
-	VSUBPS      24768(R14), Z10, Z10
-	VSUBPS      24704(R14), Z11, Z11
-	VSUBPS      24768(R14), Z12, Z12
-	XCHGQ       BX, DX
-	DECQ        R13
-	JEQ         staySteady0
-	ADDQ        $0x00002000, R8
-	ADDQ        $0x10, R10
+
+powersSteady0:
+	VSUBPS 24704(R14), Z9, Z9
+	VSUBPS 24768(R14), Z10, Z10
+	VSUBPS 24704(R14), Z11, Z11
+	VSUBPS 24768(R14), Z12, Z12
+	XCHGQ  BX, DX
+	DECQ   R13
+	JEQ    staySteady0
+	ADDQ   $0x00002000, R8
+	ADDQ   $0x10, R10
 
 staySteady0:
 	VMOVUPS     (DX), Z13
@@ -27232,6 +27317,18 @@ staySteady0:
 	BYTE        $0x00
 	TESTQ       R13, R13
 	JEQ         flushSteady1
+	MOVLQSX     4(R10), AX
+	ADDQ        row+56(FP), AX
+	VMOVUPS     (AX), Z9
+	ADDQ        rowHalf+64(FP), AX
+	VMOVUPS     (AX), Z10
+	MOVLQSX     12(R10), AX
+	ADDQ        row+56(FP), AX
+	VMOVUPS     (AX), Z11
+	ADDQ        rowHalf+64(FP), AX
+	VMOVUPS     (AX), Z12
+	TESTQ       R15, R15
+	JNE         powersSteady1
 	VMOVUPS     (BX), Z13
 	VMOVUPS     1024(BX), Z14
 	VMOVUPS     2048(BX), Z15
@@ -27296,19 +27393,9 @@ staySteady0:
 	VMAXPS      1984(BX), Z14, Z14
 	VMAXPS      3008(BX), Z15, Z15
 	VMAXPS      4032(BX), Z16, Z16
-	MOVLQSX     4(R10), AX
-	ADDQ        row+56(FP), AX
-	VMOVUPS     (AX), Z9
 	VFMADD213PS Z9, Z0, Z13
-	ADDQ        rowHalf+64(FP), AX
-	VMOVUPS     (AX), Z10
 	VFMADD213PS Z10, Z0, Z14
-	MOVLQSX     12(R10), AX
-	ADDQ        row+56(FP), AX
-	VMOVUPS     (AX), Z11
 	VFMADD213PS Z11, Z0, Z15
-	ADDQ        rowHalf+64(FP), AX
-	VMOVUPS     (AX), Z12
 	VFMADD213PS Z12, Z0, Z16
 	VMAXPS      Z15, Z13, Z13
 	VCMPPS      $0x1e, 24576(R14), Z13, K1
@@ -27316,15 +27403,17 @@ staySteady0:
 	VCMPPS      $0x1e, 24640(R14), Z14, K2
 	KORTESTW    K1, K2
 	JNE         flushSteady1
-	VSUBPS      24704(R14), Z9, Z9
-	VSUBPS      24768(R14), Z10, Z10
-	VSUBPS      24704(R14), Z11, Z11
-	VSUBPS      24768(R14), Z12, Z12
-	XCHGQ       BX, DX
-	DECQ        R13
-	JEQ         staySteady1
-	ADDQ        $0x00002000, R8
-	ADDQ        $0x10, R10
+
+powersSteady1:
+	VSUBPS 24704(R14), Z9, Z9
+	VSUBPS 24768(R14), Z10, Z10
+	VSUBPS 24704(R14), Z11, Z11
+	VSUBPS 24768(R14), Z12, Z12
+	XCHGQ  BX, DX
+	DECQ   R13
+	JEQ    staySteady1
+	ADDQ   $0x00002000, R8
+	ADDQ   $0x10, R10
 
 staySteady1:
 	VMOVUPS     (DX), Z13
@@ -28711,6 +28800,18 @@ staySteady1:
 	BYTE        $0x00
 	TESTQ       R13, R13
 	JEQ         flushSteady2
+	MOVLQSX     4(R10), AX
+	ADDQ        row+56(FP), AX
+	VMOVUPS     (AX), Z9
+	ADDQ        rowHalf+64(FP), AX
+	VMOVUPS     (AX), Z10
+	MOVLQSX     12(R10), AX
+	ADDQ        row+56(FP), AX
+	VMOVUPS     (AX), Z11
+	ADDQ        rowHalf+64(FP), AX
+	VMOVUPS     (AX), Z12
+	TESTQ       R15, R15
+	JNE         powersSteady2
 	VMOVUPS     (BX), Z13
 	VMOVUPS     1024(BX), Z14
 	VMOVUPS     2048(BX), Z15
@@ -28775,19 +28876,9 @@ staySteady1:
 	VMAXPS      1984(BX), Z14, Z14
 	VMAXPS      3008(BX), Z15, Z15
 	VMAXPS      4032(BX), Z16, Z16
-	MOVLQSX     4(R10), AX
-	ADDQ        row+56(FP), AX
-	VMOVUPS     (AX), Z9
 	VFMADD213PS Z9, Z0, Z13
-	ADDQ        rowHalf+64(FP), AX
-	VMOVUPS     (AX), Z10
 	VFMADD213PS Z10, Z0, Z14
-	MOVLQSX     12(R10), AX
-	ADDQ        row+56(FP), AX
-	VMOVUPS     (AX), Z11
 	VFMADD213PS Z11, Z0, Z15
-	ADDQ        rowHalf+64(FP), AX
-	VMOVUPS     (AX), Z12
 	VFMADD213PS Z12, Z0, Z16
 	VMAXPS      Z15, Z13, Z13
 	VCMPPS      $0x1e, 24576(R14), Z13, K1
@@ -28795,15 +28886,17 @@ staySteady1:
 	VCMPPS      $0x1e, 24640(R14), Z14, K2
 	KORTESTW    K1, K2
 	JNE         flushSteady2
-	VSUBPS      24704(R14), Z9, Z9
-	VSUBPS      24768(R14), Z10, Z10
-	VSUBPS      24704(R14), Z11, Z11
-	VSUBPS      24768(R14), Z12, Z12
-	XCHGQ       BX, DX
-	DECQ        R13
-	JEQ         staySteady2
-	ADDQ        $0x00002000, R8
-	ADDQ        $0x10, R10
+
+powersSteady2:
+	VSUBPS 24704(R14), Z9, Z9
+	VSUBPS 24768(R14), Z10, Z10
+	VSUBPS 24704(R14), Z11, Z11
+	VSUBPS 24768(R14), Z12, Z12
+	XCHGQ  BX, DX
+	DECQ   R13
+	JEQ    staySteady2
+	ADDQ   $0x00002000, R8
+	ADDQ   $0x10, R10
 
 staySteady2:
 	VMOVUPS     (DX), Z13
@@ -30190,6 +30283,18 @@ staySteady2:
 	BYTE        $0x00
 	TESTQ       R13, R13
 	JEQ         flushSteady3
+	MOVLQSX     4(R10), AX
+	ADDQ        row+56(FP), AX
+	VMOVUPS     (AX), Z9
+	ADDQ        rowHalf+64(FP), AX
+	VMOVUPS     (AX), Z10
+	MOVLQSX     12(R10), AX
+	ADDQ        row+56(FP), AX
+	VMOVUPS     (AX), Z11
+	ADDQ        rowHalf+64(FP), AX
+	VMOVUPS     (AX), Z12
+	TESTQ       R15, R15
+	JNE         powersSteady3
 	VMOVUPS     (BX), Z13
 	VMOVUPS     1024(BX), Z14
 	VMOVUPS     2048(BX), Z15
@@ -30254,19 +30359,9 @@ staySteady2:
 	VMAXPS      1984(BX), Z14, Z14
 	VMAXPS      3008(BX), Z15, Z15
 	VMAXPS      4032(BX), Z16, Z16
-	MOVLQSX     4(R10), AX
-	ADDQ        row+56(FP), AX
-	VMOVUPS     (AX), Z9
 	VFMADD213PS Z9, Z0, Z13
-	ADDQ        rowHalf+64(FP), AX
-	VMOVUPS     (AX), Z10
 	VFMADD213PS Z10, Z0, Z14
-	MOVLQSX     12(R10), AX
-	ADDQ        row+56(FP), AX
-	VMOVUPS     (AX), Z11
 	VFMADD213PS Z11, Z0, Z15
-	ADDQ        rowHalf+64(FP), AX
-	VMOVUPS     (AX), Z12
 	VFMADD213PS Z12, Z0, Z16
 	VMAXPS      Z15, Z13, Z13
 	VCMPPS      $0x1e, 24576(R14), Z13, K1
@@ -30274,15 +30369,17 @@ staySteady2:
 	VCMPPS      $0x1e, 24640(R14), Z14, K2
 	KORTESTW    K1, K2
 	JNE         flushSteady3
-	VSUBPS      24704(R14), Z9, Z9
-	VSUBPS      24768(R14), Z10, Z10
-	VSUBPS      24704(R14), Z11, Z11
-	VSUBPS      24768(R14), Z12, Z12
-	XCHGQ       BX, DX
-	DECQ        R13
-	JEQ         staySteady3
-	ADDQ        $0x00002000, R8
-	ADDQ        $0x10, R10
+
+powersSteady3:
+	VSUBPS 24704(R14), Z9, Z9
+	VSUBPS 24768(R14), Z10, Z10
+	VSUBPS 24704(R14), Z11, Z11
+	VSUBPS 24768(R14), Z12, Z12
+	XCHGQ  BX, DX
+	DECQ   R13
+	JEQ    staySteady3
+	ADDQ   $0x00002000, R8
+	ADDQ   $0x10, R10
 
 staySteady3:
 	VMOVUPS     (DX), Z13
@@ -39741,6 +39838,9 @@ flushed:
 	VFMADD213PS c3f7ffffe<>+0(SB), Z18, Z20
 	VSCALEFPS   Z16, Z20, Z20
 	VMULPS      Z20, Z7, Z7
+	CMPQ        fresh+128(FP), $0x00
+	MOVQ        $0x00000000, fresh+128(FP)
+	JNE         raised
 	LEAQ        8192(DI), AX
 	MOVQ        AX, 24832(R14)
 	MOVQ        DI, AX

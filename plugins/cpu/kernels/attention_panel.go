@@ -1,12 +1,13 @@
 package kernels
 
+import "math"
+
 // attendPanel is attention of a panel of 32 queries by products of tiles: the queries against blocks of 32 keys,
 //
 //	o, l += sum over the keys of 2^(s - m) times (value, 1)    s = scale*(init + q·k) + row
 //
-// m follows the largest score of each query, not closely: it may stay a few powers of two below. When it rises, o and l are scaled
-// to match. A weight is rounded to bfloat16 before its product, its relative error before that is 2^-13, and l sums the weights before
-// rounding.
+// m is near the largest score of each query, near enough for sums that are far from overflow; values are below 2^60 in magnitude. A weight
+// is rounded to bfloat16, its relative error before that is 2^-13, and l sums what is rounded.
 //
 // A tile is 16 rows of 64 bytes. A panel has two halves of 16 queries, a column each, and matrices are cut into tiles so:
 //
@@ -28,7 +29,17 @@ type attendPanel struct {
 	rowHalf       int
 	work          []float32 // attendWork floats with arbitrary contents
 	o, m, l       []float32
+	fresh         bool // nothing is in o, m and l, which clear has set
 	scale         float32
+}
+
+// clear sets o, m and l for no keys.
+func (a *attendPanel) clear() {
+	clear(a.o[:4*a.steps*tileFloats])
+	clear(a.l[:2*groupSize])
+	for i := range a.m[:2*groupSize] {
+		a.m[i] = float32(math.Inf(-1))
+	}
 }
 
 // termTiles is products of tiles, c = a·b, whose operands are sums of two bfloat16 each. items has three numbers for each tile of c: the
@@ -45,7 +56,7 @@ type termTiles struct {
 }
 
 const (
-	tileFloats = 256                     // of a tile
-	attendMost = 4                       // steps
-	attendWork = 2048 + 4096 + 80 + 2048 // scores and weights of two blocks, and some vectors
+	tileFloats = 256              // of a tile
+	attendMost = 4                // steps
+	attendWork = 2048 + 4096 + 80 // scores and weights of two blocks, and some vectors
 )

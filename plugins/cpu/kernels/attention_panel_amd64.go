@@ -8,15 +8,31 @@ func (s *isa) setPanels() {
 
 func attendAMX(a *attendPanel) {
 	f := [...]func(config *byte, q, k, v *float32, table *int32, init *float32, initHalf int, row *float32, rowHalf int,
-		work, o, m, l *float32, blocks int, scale float32){attend32, attend64, attend96, attend128}[a.steps-1]
+		work, o, m, l *float32, blocks int, scale float32, free, fresh int){attend32, attend64, attend96, attend128}[a.steps-1]
 	size := 2 * a.steps * a.blocks * tileFloats
 	_, _, _, _ = a.q[2*a.steps*tileFloats-1], a.k[size-1], a.v[size-1], a.o[4*a.steps*tileFloats-1]
 	_, _, _ = a.m[31], a.l[31], a.work[attendWork-1]
 	for i := range 2 * a.blocks {
 		_, _ = a.init[int(a.table[2*i])/4+a.initHalf+tileFloats-1], a.row[int(a.table[2*i+1])/4+a.rowHalf+15]
 	}
-	f(&tileConfig[0], &a.q[0], &a.k[0], &a.v[0], &a.table[0], &a.init[0], 4*a.initHalf, &a.row[0], 4*a.rowHalf,
-		&a.work[0], &a.o[0], &a.m[0], &a.l[0], a.blocks, a.scale)
+	run := func(free, fresh int) {
+		f(&tileConfig[0], &a.q[0], &a.k[0], &a.v[0], &a.table[0], &a.init[0], 4*a.initHalf, &a.row[0], 4*a.rowHalf,
+			&a.work[0], &a.o[0], &a.m[0], &a.l[0], a.blocks, a.scale, free, fresh)
+	}
+	if !a.fresh {
+		run(0, 0)
+		return
+	}
+	// The first block's maximum usually serves to the end: far from overflow, it need not be the maximum. Where it does not, look for it
+	// in every block.
+	run(1, 1)
+	for _, l := range a.l[:32] {
+		if !(l < 1<<64) {
+			a.clear()
+			run(0, 1)
+			break
+		}
+	}
 }
 
 func tileRowsAMX(dst, src []float32, ld, rows, steps int) {

@@ -118,6 +118,7 @@ func TestAttend(t *testing.T) {
 					a.table = append(a.table, int32(r.IntN(4)*tileFloats*4), int32(r.IntN(3)*groupSize*4))
 				}
 				a.table[0] = 4 * tileFloats * 4 // the only use of the fifth tile
+				a.fresh = kind != "resumed" && blocks != 3
 				switch kind {
 				case "large":
 					a.scale = 300

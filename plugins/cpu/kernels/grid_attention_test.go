@@ -220,6 +220,35 @@ func TestGridAttentionThreads(t *testing.T) {
 	})
 }
 
+// TestGridAttentionScratch: what memory held before has no influence.
+func TestGridAttentionScratch(t *testing.T) {
+	withPanels(t, func(t *testing.T, p *Pool) {
+		r := rng(5)
+		for _, g := range []*GridAttentionArgs{randomGrid(r, 1, 9, 8, 3, 24, 5, true, true), randomGrid(r, 1, 5, 7, 1, 64, 0, true, false), randomGrid(r, 1, 17, 9, 1, 40, 0, true, false), randomGrid(r, 1, 5, 3, 2, 16, 0, false, false)} {
+			for _, precision := range []Precision{Float32, BFloat16} {
+				g.Precision = precision
+				var want []float32
+				for round := range 4 {
+					for i := range p.workers {
+						for j := range p.workers[i].scratch.block {
+							p.workers[i].scratch.block[j] = (r.Float32() - 0.5) * float32(math.Pow(30, float64(round)))
+						}
+					}
+					got := runGrid(t, p, g)
+					if want == nil {
+						want = got
+					}
+					for i, x := range want {
+						if math.Float32bits(got[i]) != math.Float32bits(x) {
+							t.Fatalf("%v, dim %d: element %d is %v, was %v", precision, g.Dim, i, got[i], x)
+						}
+					}
+				}
+			}
+		}
+	})
+}
+
 func BenchmarkGridAttention(b *testing.B) {
 	for _, name := range Features()[1:] {
 		for _, precision := range []Precision{Float32, BFloat16} {

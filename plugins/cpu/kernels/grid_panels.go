@@ -23,7 +23,8 @@ type panelPlan struct {
 	table        []int32
 	tiles        int       // of attendPanel.init in each half
 	init         []float32 // without positions
-	itemsH       []int32   // of tileTerms for the groups of a row
+	rowsH        int       // rows of a window whose terms are computed together: one, or all
+	itemsH       []int32   // of tileTerms for the groups of these rows, relative to the row's matrix if it is one
 	itemsW       []int32   // for the columns of a window
 	termH, termW int       // rows of terms in each half
 }
@@ -47,9 +48,17 @@ func (g *GridAttentionArgs) plan(rel *panelRelative, vh, vw int) *panelPlan {
 		p.tiles = max(p.tiles, rel.w.tiles)
 		p.termH, p.termW = rel.h.tiles*groupSize, p.tiles*groupSize
 		const tile = 4 * tileFloats
-		for x := range p.across {
+		p.rowsH = 1
+		if vh <= panelRows && p.across*rel.h.tiles < 8 { // few products in a row
+			p.rowsH = vh
+		}
+		for i := range p.rowsH * p.across {
+			matrix := 0
+			if p.rowsH > 1 {
+				matrix = rel.h.at(i / p.across)
+			}
 			for k := range rel.h.tiles {
-				p.itemsH = append(p.itemsH, int32(x*p.steps*tile), int32(64*k), int32((x*rel.h.tiles+k)*tile))
+				p.itemsH = append(p.itemsH, int32(i*p.steps*tile), int32(4*matrix+64*k), int32((i*rel.h.tiles+k)*tile))
 			}
 		}
 		for x := range vw {
@@ -242,15 +251,17 @@ func (t *gridTask) runPanels(s *isa, sc *scratch, keys panelKeys, y0, y1 int) {
 			continue
 		}
 		tile := high[i*size:][:size]
-		if n < groupSize {
+		if n < groupSize { // what stands for missing queries has a say in when maxima are raised
 			clear(tile)
+			clear(low[i*size:][:size])
 		}
 		s.tileRowsSplit(tile, low[i*size:], t.wideRows(t.rows, t.at(first)[t.head*d:], n, wide), t.rowStep(wide), n, p.steps)
 		for step := range p.steps {
 			s.transpose(t.q[i*size+step*tileFloats:], groupSize, tile[step*tileFloats:], groupSize, groupSize, groupSize)
 		}
 	}
-	a := attendPanel{steps: p.steps, blocks: p.blocks, table: p.table, init: p.init, scale: g.scale(), work: sc.floats(attendWork)}
+	a := attendPanel{steps: p.steps, blocks: p.blocks, table: p.table, init: p.init, scale: g.scale(), work: sc.floats(attendWork),
+		fresh: t.vh == t.h && t.vw == t.w}
 	if g.RelH == nil {
 		a.row = sc.floats(groupSize)
 		clear(a.row)
@@ -263,8 +274,10 @@ func (t *gridTask) runPanels(s *isa, sc *scratch, keys panelKeys, y0, y1 int) {
 	if t.vh < t.h || t.vw < t.w {
 		t.padding(sc)
 	}
-	for i := 0; i < groups && g.RelH != nil; i++ {
-		p.mask(a.init[i*a.initHalf:])
+	if g.RelH != nil && (p.vw%groupSize != 0 || p.vh*p.across%2 != 0) { // some group lacks keys
+		for i := range groups {
+			p.mask(a.init[i*a.initHalf:])
+		}
 	}
 	if keys.k == nil {
 		keys = panelKeys{sc.floats(p.blocks * 2 * size), sc.floats(p.blocks * 2 * size)}

@@ -1,6 +1,9 @@
 package kernels
 
-import "slices"
+import (
+	"slices"
+	"sync/atomic"
+)
 
 // The position terms of grid attention by tiles. Operands are sums of two bfloat16, so that the terms are nearly those of float32.
 
@@ -37,10 +40,16 @@ func (g *GridAttentionArgs) packTerms(p *Pool, wh, ww int) (r panelRelative) {
 
 func (t *panelTable) pack(p *Pool, rel []float32, n, d int, factor float32) {
 	steps := (d + tileSide - 1) / tileSide
-	t.n, t.tiles, t.distance = n, (n+groupSize-1)/groupSize, true
-	for q := 1; q < n && t.distance; q++ {
-		t.distance = slices.Equal(rel[q*n*d+d:(q+1)*n*d], rel[(q-1)*n*d:(q*n-1)*d])
-	}
+	t.n, t.tiles = n, (n+groupSize-1)/groupSize
+	var differ atomic.Bool
+	p.split(n-1, 1+elementGrain/(n*d), func(lo, hi, _ int) {
+		for q := lo + 1; q < hi+1 && !differ.Load(); q++ {
+			if !slices.Equal(rel[q*n*d+d:(q+1)*n*d], rel[(q-1)*n*d:(q*n-1)*d]) {
+				differ.Store(true)
+			}
+		}
+	})
+	t.distance = !differ.Load()
 	count := n // of matrices
 	t.cols = t.tiles * groupSize
 	if t.distance {
@@ -92,7 +101,7 @@ func (t *gridTask) panelTerms(s *isa, sc *scratch, high, low []float32, y0, y1 i
 	clear(t.relH[(y1-y0)*p.across*p.termH*groupSize:]) // of the half without queries
 	clear(t.relW[(y1-y0)*p.across*p.termW*groupSize:])
 	h, w := &t.terms.h, &t.terms.w
-	tiles := sc.floats(max(p.across*h.tiles, groupSize*w.tiles) * tileFloats)
+	tiles := sc.floats(max(p.rowsH*p.across*h.tiles, groupSize*w.tiles) * tileFloats)
 	args := termTiles{aStride: groupSize, c: tiles, steps: p.steps, work: sc.floats(attendWork)}
 	multiply := func(tab *panelTable, at, row int, items []int32) {
 		args.a, args.aLow = high[row*size:], low[row*size:]
@@ -100,11 +109,16 @@ func (t *gridTask) panelTerms(s *isa, sc *scratch, high, low []float32, y0, y1 i
 		args.items = items
 		s.tileTerms(&args)
 	}
-	for y := range y1 - y0 {
-		multiply(h, h.at(y0+y), y*p.across, p.itemsH)
-		for i := range p.across * h.tiles {
-			dst := t.relH[((y*p.across+i/h.tiles)*h.tiles+i%h.tiles)*tileFloats:]
-			s.transpose(dst, groupSize, tiles[i*tileFloats:], groupSize, groupSize, groupSize)
+	perRow := p.across * h.tiles
+	for y := 0; y < y1-y0; y += p.rowsH {
+		rows := min(p.rowsH, y1-y0-y)
+		matrix := h.at(y0 + y)
+		if p.rowsH > 1 {
+			matrix = 0
+		}
+		multiply(h, matrix, y*p.across, p.itemsH[:3*rows*perRow])
+		for i := range rows * perRow {
+			s.transpose(t.relH[(y*perRow+i)*tileFloats:], groupSize, tiles[i*tileFloats:], groupSize, groupSize, groupSize)
 		}
 	}
 	args.aStride = p.across * size

@@ -48,7 +48,7 @@ var (
 	attendSNext, attendSNow           = RBX, RDX
 	attendPNow, attendPLast           = R11, R12
 	attendLeft, attendSpace, attendOR = R13, R14, RDI
-	attendPending                     = R15
+	attendFree                        = R15 // not 0: no maximum is looked for any more
 )
 
 func genAttend(v vec) {
@@ -395,8 +395,9 @@ func attendBlock(steps, block int, tiles []attendTile) {
 func attend(steps int) {
 	name := fmt.Sprint("attend", 32*steps)
 	TEXT(name, NOSPLIT, "func(config *byte, q, k, v *float32, table *int32, init *float32, initHalf int, row *float32, rowHalf int, "+
-		"work, o, m, l *float32, blocks int, scale float32)")
-	Doc(name + fmt.Sprintf(" is isa.attend for queries, keys and values of %d elements.", 32*steps))
+		"work, o, m, l *float32, blocks int, scale float32, free, fresh int)")
+	Doc(name+fmt.Sprintf(" is isa.attend for queries, keys and values of %d elements.", 32*steps),
+		"If fresh is not 0, o and l are 0 and m is -Inf. If free is not 0, m is not raised after the first block.")
 	Pragma("noescape")
 	work := func(disp int) Mem { return Mem{Base: attendSpace, Disp: disp} }
 	MOVQ(attendParam("config"), RAX)
@@ -437,6 +438,7 @@ func attend(steps int) {
 	}
 	LEAQ(work(workScores+4*tileSize), attendSNow)
 	MOVQ(attendParam("v"), attendVLast)
+	XORQ(attendFree, attendFree)
 	for _, t := range scoreTiles(steps) {
 		t()
 	}
@@ -452,6 +454,15 @@ func attend(steps int) {
 			Label(label("block"))
 			TESTQ(attendLeft, attendLeft)
 			JEQ(LabelRef(label("flush")))
+			for group := range 2 {
+				MOVLQSX(Mem{Base: attendTab, Disp: 8*group + 4}, RAX)
+				ADDQ(attendParam("row"), RAX)
+				VMOVUPS(Mem{Base: RAX}, attendRow[2*group])
+				ADDQ(attendParam("rowHalf"), RAX)
+				VMOVUPS(Mem{Base: RAX}, attendRow[2*group+1])
+			}
+			TESTQ(attendFree, attendFree)
+			JNE(LabelRef(label("powers")))
 			for t, acc := range best {
 				VMOVUPS(Mem{Base: attendSNext, Disp: t * tileSize}, acc)
 			}
@@ -460,16 +471,8 @@ func attend(steps int) {
 					VMAXPS(Mem{Base: attendSNext, Disp: t*tileSize + 64*row}, acc, acc)
 				}
 			}
-			for group := range 2 {
-				MOVLQSX(Mem{Base: attendTab, Disp: 8*group + 4}, RAX)
-				ADDQ(attendParam("row"), RAX)
-				for half := range 2 {
-					VMOVUPS(Mem{Base: RAX}, attendRow[2*group+half])
-					VFMADD213PS(attendRow[2*group+half], attendC, best[2*group+half])
-					if half == 0 {
-						ADDQ(attendParam("rowHalf"), RAX)
-					}
-				}
+			for t, acc := range best {
+				VFMADD213PS(attendRow[t], attendC, acc)
 			}
 			for half := range 2 {
 				VMAXPS(best[2+half], best[half], best[half])
@@ -479,7 +482,9 @@ func attend(steps int) {
 			JNE(LabelRef(label("flush")))
 			if !steady && block == 0 {
 				Label("raised")
+				MOVQ(attendParam("free"), attendFree)
 			}
+			Label(label("powers"))
 			for i, r := range attendRow {
 				VSUBPS(work(workBase+64*(i&1)), r, r)
 			}
@@ -553,6 +558,9 @@ func attend(steps int) {
 		VSCALEFPS(x, p, p)
 		VMULPS(p, attendSum[half], attendSum[half])
 	}
+	CMPQ(attendParam("fresh"), Imm(0))
+	MOVQ(U32(0), attendParam("fresh"))
+	JNE(LabelRef("raised"))
 	LEAQ(Mem{Base: attendOR, Disp: 2 * steps * tileSize}, RAX)
 	MOVQ(RAX, work(workEnd))
 	MOVQ(attendOR, RAX)
