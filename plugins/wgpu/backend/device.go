@@ -231,6 +231,10 @@ func newGPU(a adapter, opts Options) (*gpu, error) {
 		g.maxGroups = min(g.maxGroups, opts.MaxGroups)
 	}
 	g.limits = kernels.Limits{WorkgroupStorage: int(l.MaxComputeWorkgroupStorageSize), StorageBuffers: int(l.MaxStorageBuffersPerShaderStage)}
+	if a.info.Type == typeSoftware {
+		// A compiler for processors takes seconds over what is unrolled far, and the result is no faster.
+		g.limits.AttentionTile = &kernels.AttentionTiles[len(kernels.AttentionTiles)-1]
+	}
 	return g, nil
 }
 

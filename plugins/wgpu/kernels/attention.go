@@ -22,7 +22,7 @@ var (
 
 var _ = register(Kernel{Op: "attention", Can: func(n *ir.Node) bool {
 	return floats(&ir.Node{In: n.In[:3], Type: n.Type}) && (len(n.In) == 3 || n.In[3].Type.DType.IsFloat() || n.In[3].Type.DType == dtype.Bool)
-}, Shaders: attention})
+}, Shaders: attention, Scratch: splitBytes})
 
 // attentionFields are the parameters of attention.
 var attentionFields = []string{"heads", "kv_heads", "dim", "sq", "sk", "q_b", "q_s", "q_h", "k_b", "k_s", "k_h", "scale:f32", "softcap:f32",
@@ -71,44 +71,79 @@ func maskStrides(s []int) (out [4]uint32) {
 	return out
 }
 
+// attentionConsts are what the templates of attention and grid_attention are specialised with.
+type attentionConsts struct {
+	attentionShape
+	Grid, Rel, Softcap, BoolMask bool
+	Layout, Mask                 string
+	// Log2: scores come from the product in units of log2(e), nothing being done to them before the exponential.
+	Log2, Masked bool
+	Split        bool // the keys are dealt out, see attention_split.go
+	TailK        bool // the last tile may have fewer keys
+
+	// Of grid_attention. Padded: windows reach over the edge. OneWindow: there is one, the whole grid.
+	Padded, OneWindow           bool
+	RelRows, RelPitch, RelWidth int  // of the relative position terms: [RelRows][RelPitch] vectors of four queries
+	RelChunkRow                 bool // the keys that neighbours have side by side lie in one row of the window
+}
+
+// Log2E turns scores into exponents of 2.
+func (attentionConsts) Log2E() string { return "1.4426950408889634" }
+
 func attention(n *ir.Node, l Limits) []Shader {
 	a := n.Attrs.(op.AttentionAttrs)
-	consts := map[string]any{"Grid": false, "Rel": false, "Layout": a.Layout, "Mask": a.Mask, "Softcap": a.Softcap != 0, "BoolMask": len(n.In) == 4 && n.In[3].Type.DType == dtype.Bool}
 	s, err := a.Sizes(n.In[0].Type, n.In[1].Type)
-	tile := attentionTile(int(s.D))
-	ok := err == nil && allF32(&ir.Node{In: n.In[:3], Type: n.Type}) && s.D%4 == 0 && tile.bytes <= l.WorkgroupStorage
+	if err != nil {
+		return nil
+	}
+	c := attentionConsts{Layout: a.Layout, Mask: a.Mask, Softcap: a.Softcap != 0, BoolMask: len(n.In) == 4 && n.In[3].Type.DType == dtype.Bool}
+	c.Masked = c.Softcap || a.Mask != op.MaskNone
+	c.Log2 = !c.Masked
+	_, c.Split = splitNode(n)
+	queries, keys := int(s.Sq.Eval(n.Graph.Syms.Max())), int(s.Sk.Eval(n.Graph.Syms.Max()))
+	if c.Split {
+		queries = 1 // few, at least in the runs that matter
+	}
+	ok := false
+	c.attentionShape, ok = chooseAttention(int(s.D), queries, keys, l)
+	c.TailK = !s.Sk.IsStatic() || s.Sk.B%int64(c.Keys()) != 0
+	ok = ok && allF32(&ir.Node{In: n.In[:3], Type: n.Type}) && s.D%4 == 0
 	for _, x := range n.In[:3] {
 		ok = ok && aligned(x)
 	}
 	if !ok {
-		return []Shader{mapped(n, "attention", attentionMaskWGSL+attentionSimpleWGSL, consts, attentionFields, func(c *Call) []uint32 {
+		return []Shader{mapped(n, "attention", attentionMaskWGSL+attentionSimpleWGSL, c, attentionFields, func(c *Call) []uint32 {
 			return attentionParams(a, c)
 		})}
 	}
-	consts["DP"], consts["TD"] = tile.dp, tile.dp/16
-	sh := Shader{Name: "attention", Body: attentionMaskWGSL + attentionWGSL, Consts: consts, Fields: append([]string{"groups"}, attentionFields...),
-		Bindings: []Binding{{Name: "x0", Operand: 0, Vec: 4, DType: dtype.F32}, {Name: "x1", Operand: 1, Vec: 4, DType: dtype.F32}, {Name: "x2", Operand: 2, Vec: 4, DType: dtype.F32}}}
+	most := splitMost(s)
+	fields := append([]string{"groups", "splits", "split_keys"}, attentionFields...)
+	params := func(call *Call) []uint32 {
+		sq, _, _, _, _ := geometry(a.Layout, call.In[0].Shape, a.Heads)
+		sk, _, _, _, _ := geometry(a.Layout, call.In[1].Shape, 1)
+		batch, count, keys := call.In[0].Shape[0], 1, sk
+		if c.Split {
+			count, keys = splits(most, attentionRows(batch, a.Heads, sq), sk)
+		}
+		groups := batch * a.Heads * ceilDiv(sq, c.Queries()) * count
+		return append([]uint32{uint32(groups), uint32(count), uint32(keys)}, attentionParams(a, call)...)
+	}
+	sh := Shader{Name: "attention", Body: attentionMaskWGSL + attentionRowsWGSL + attentionWGSL, Consts: c, Fields: fields,
+		Bindings: []Binding{{Name: "x0", Operand: 0, Vec: 4, DType: dtype.F32}, {Name: "x1", Operand: 1, Vec: 4, DType: dtype.F32}, {Name: "x2", Operand: 2, Vec: 4, DType: dtype.F32}},
+		Groups:   func(call *Call) int { return int(params(call)[0]) },
+		Params: func(call *Call) []uint32 {
+			if numel(call.Out.Shape) == 0 {
+				return nil
+			}
+			return params(call)
+		}}
 	if len(n.In) == 4 {
 		sh.Bindings = append(sh.Bindings, Binding{Name: "x3", Operand: 3, DType: n.In[3].Type.DType})
 	}
-	sh.Bindings = append(sh.Bindings, Binding{Name: "y", Operand: Out, DType: dtype.F32})
-	sh.Groups = func(c *Call) int {
-		sq, _, _, _, _ := geometry(a.Layout, c.In[0].Shape, a.Heads)
-		return c.In[0].Shape[0] * a.Heads * ceilDiv(sq, 64)
+	if !c.Split {
+		sh.Bindings = append(sh.Bindings, Binding{Name: "y", Operand: Out, DType: dtype.F32})
+		return []Shader{sh}
 	}
-	sh.Params = func(c *Call) []uint32 {
-		if numel(c.Out.Shape) == 0 {
-			return nil
-		}
-		return append([]uint32{uint32(sh.Groups(c))}, attentionParams(a, c)...)
-	}
-	return []Shader{sh}
-}
-
-// tileOf are the sizes of the tiled kernel for a head dim.
-type tileOf struct{ dp, bytes int }
-
-func attentionTile(d int) tileOf {
-	dp := ceilDiv(d, 16) * 16
-	return tileOf{dp, dp*16*16 + dp*32*4 + 512*16}
+	sh.Bindings = append(sh.Bindings, Binding{Name: "part", Operand: Scratch, DType: dtype.F32})
+	return []Shader{sh, combine(n, c, fields, params)}
 }

@@ -1,212 +1,320 @@
-// Attention with online softmax: a workgroup runs 64 queries of one head and walks the keys in tiles of 32. Scores live in
-// registers and, as weights, in workgroup memory for the product with v; nothing is written to memory but the result.
-// Invocation (tx, ty) has the queries 4ty to 4ty+3, the keys tx and tx+16, and the columns tx, tx+16, ... of the result.
-var<workgroup> tile_q: array<vec4<f32>, {{mul .C.DP 16}}>; // [d][query / 4]
-var<workgroup> tile_kv: array<f32, {{mul .C.DP 32}}>;      // k as [d][key], then v as [key][d]
-var<workgroup> weights: array<vec4<f32>, 512>;             // [key][query / 4]; before that, maxima [tx][query / 4]
+// Attention with online softmax. A workgroup has {{.C.Queries}} queries of one head and walks the keys in tiles of {{.C.Keys}}; nothing is
+// written to memory but the result. Invocation (tx, ty) holds in registers {{.C.TQ}} queries x {{.C.TK}} keys of the scores, and of the
+// result the same queries x {{.C.Cols}} columns. Both products are made like matrix products: {{.C.Depth}} values of the head dim of q and k,
+// then {{.C.LK}} weights and rows of v at a time pass through workgroup memory. What comes next is fetched while the present part is
+// used, without a condition, so that nothing waits for it early. Scores are in units of log2(e).
+//
+// All indices in the inner loops are constants or do not change in them: one that varies is clamped by the device's
+// robustness, at the cost of an instruction beside each read.
+{{- $c := .C}}
 
-{{- if .C.Grid}}
-fn fetch(b: u32, r: u32, h: u32, which: u32, d4: u32) -> vec4<f32> {
-  if (r >= P.sk || d4 * 4u >= P.dim) {
-    return vec4<f32>(0.0);
-  }
-  let t = token(b, r);
-  let at = ((which * P.heads + h) * P.dim) / 4u + d4;
-  if (t.inside) {
-    return x04((t.at * 3u * P.heads * P.dim) / 4u + at);
-  }
-  return x14(at);
+// Four rows of q, k, v or weights, a value of all queries, keys or columns in each. The odd sizes spread over the banks what
+// neighbours store at once.
+struct FourA {
+  rows: array<array<vec4<f32>, {{add .C.QueryVecs 1}}>, 4>,
+  gap: array<vec4<f32>, 2>,
 }
-{{- else}}
-fn fetch_q(b: u32, r: u32, h: u32, d4: u32) -> vec4<f32> {
-  if (r >= P.sq || d4 * 4u >= P.dim) {
-    return vec4<f32>(0.0);
-  }
-  return x04((b * P.q_b + r * P.q_s + h * P.q_h) / 4u + d4);
+struct FourB {
+  rows: array<array<vec4<f32>, {{.C.RowVecs}}>, 4>,
+  gap: array<vec4<f32>, 2>,
 }
-fn kv_at(b: u32, r: u32, h: u32, d4: u32) -> u32 {
-  return (b * P.k_b + r * P.k_s + ((h * P.kv_heads) / P.heads) * P.k_h) / 4u + d4;
-}
-{{- end}}
+var<workgroup> tile_a: array<FourA, {{.C.Fours}}>; // q as [d][query / 4]; weights as [key][query / 4]
+var<workgroup> tile_b: array<FourB, {{.C.Fours}}>; // k as [d][key / 4]; v as [key][column / 4]
+{{- if .C.Masked}}
 
-fn score(b: u32, h: u32, q: u32, k: u32, dot: f32{{if .C.Rel}}, rel: u32{{end}}) -> f32 {
+// The score of a key, in units of log2(e); -Inf where it takes no part.
+fn score(b: u32, h: u32, q: u32, k: u32, product: f32) -> f32 {
   if (k >= P.sk) {
     return -infinity();
   }
-  var s = dot * P.scale;
-{{- if .C.Rel}}
-  s = s + rel_f(rel + k / P.ww) + rel_f(rel + P.wh + k % P.ww);
-{{- end}}
-{{- if not .C.Grid}}{{template "mask" .}}{{end}}
-  return s;
+  var s = product;
+{{- template "mask" .}}
+  return s * {{.C.Log2E}};
 }
-{{- if .C.Rel}}
-fn rel_f(i: u32) -> f32 {
-  return rel(i);
+fn weight(x: vec4<f32>) -> vec4<f32> {
+  return select(exp2(x), vec4<f32>(0.0), x == vec4<f32>(-infinity()));
 }
 {{- end}}
 
-fn weight(s: f32, most: f32) -> f32 {
-  return select(exp(s - most), 0.0, s == -infinity());
-}
-
-@compute @workgroup_size(256)
+@compute @workgroup_size({{.C.Threads}})
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_index) local: u32) {
   let id = group.y * groups.x + group.x;
   if (id >= P.groups) {
     return;
   }
-  let tiles = (P.sq + 63u) / 64u;
-  let q0 = (id % tiles) * 64u;
+  let tiles = (P.sq + {{.C.Queries}}u - 1u) / {{.C.Queries}}u;
+  let q0 = (id % tiles) * {{.C.Queries}}u;
   let h = (id / tiles) % P.heads;
-  let b = id / (tiles * P.heads);
-  let tx = local % 16u;
-  let ty = local / 16u;
-
-  for (var u = local; u < {{mul .C.DP 4}}u; u = u + 256u) {
-    let d4 = u % {{div .C.DP 4}}u;
-    let r = (u / {{div .C.DP 4}}u) * 4u;
-    var m = mat4x4<f32>();
-{{- range $j := seq 4}}
-{{- if $.C.Grid}}
-    m[{{$j}}] = fetch(b, q0 + r + {{$j}}u, h, 0u, d4);
+{{- if .C.Split}}
+  let split = (id / (tiles * P.heads)) % P.splits;
+  let b = id / (tiles * P.heads * P.splits);
+  let k_first = split * P.split_keys;
+  let k_end = min(P.sk, k_first + P.split_keys);
 {{- else}}
-    m[{{$j}}] = fetch_q(b, q0 + r + {{$j}}u, h, d4);
+  let b = id / (tiles * P.heads);
+  let k_first = 0u;
+  let k_end = P.sk;
 {{- end}}
-{{- end}}
-    m = transpose(m);
-{{- range $j := seq 4}}
-    tile_q[(d4 * 4u + {{$j}}u) * 16u + r / 4u] = m[{{$j}}];
-{{- end}}
+  let queries = query_count(b);
+  if (q0 >= queries) {
+    return;
   }
+  let tx = local % {{.C.LK}}u;
+  let ty = local / {{.C.LK}}u;
+  let row4 = tx % {{.C.FoursP}}u; // where its weights lie in tile_a
+  let row1 = tx / {{.C.FoursP}}u;
+  let scale = P.scale{{if .C.Log2}} * {{.C.Log2E}}{{end}};
 
-  var most = vec4<f32>(-infinity());
-  var sum = vec4<f32>(0.0);
-{{- range $j := seq .C.TD}}
-  var o{{$j}} = vec4<f32>(0.0);
+  // What this invocation fetches of q and k: four rows x four values of the head dim, neighbours along the head dim; of v: a
+  // vector of a row.
+{{- range .C.Passes}}
+  let unit{{.Index}} = local + {{.First}}u;
+{{- if .Mixed}}
+  let is_q{{.Index}} = unit{{.Index}} < {{.UnitsA}}u;
+{{- else}}
+  let is_q{{.Index}} = {{.A}};
+{{- end}}
+  let depth{{.Index}} = unit{{.Index}} % {{div $c.Depth 4}}u;
+  let four{{.Index}} = (unit{{.Index}}{{if .Mixed}} - select({{.UnitsA}}u, 0u, is_q{{.Index}}){{else if not .A}} - {{.UnitsA}}u{{end}}) / {{div $c.Depth 4}}u;
+{{- if .A}}
+  let rows{{.Index}} = query_rows(b, h, q0 + four{{.Index}} * 4u, queries);
+{{- else if .Mixed}}
+  var rows{{.Index}} = key_rows(b, h, k_first + four{{.Index}} * 4u);
+  if (is_q{{.Index}}) {
+    rows{{.Index}} = query_rows(b, h, q0 + four{{.Index}} * 4u, queries);
+  }
+{{- else}}
+  var rows{{.Index}} = key_rows(b, h, k_first + four{{.Index}} * 4u);
+{{- end}}
+  var next{{.Index}} = fetch_qk(is_q{{.Index}}, rows{{.Index}}, h, depth{{.Index}});
+{{- end}}
+{{- range $i := seq .C.PassesV}}
+  let value{{$i}} = (local + {{mul $i $c.Threads}}u) / {{div $c.DP 4}}u;
+  let column{{$i}} = (local + {{mul $i $c.Threads}}u) % {{div $c.DP 4}}u;
+  let key{{$i}} = (value{{$i}} % 4u * {{$c.FoursP}}u + value{{$i}} / 4u) * 4u;
+{{- end}}
+{{- range $i := seq .C.Rows}}
+  var most{{$i}} = vec4<f32>(-3.0e38); // finite, so that a score of -Inf less this is -Inf
+  var sum{{$i}} = vec4<f32>(0.0);
+{{- range $j := seq $c.Cols}}
+  var o{{$i}}_{{$j}} = vec4<f32>(0.0);
+{{- end}}
 {{- end}}
 {{- if .C.Rel}}
-  var rel_at = vec4<u32>(0u);
-{{- range $j := seq 4}}
-  {
-    let t = token(b, q0 + ty * 4u + {{$j}}u);
-    let n = P.gh * P.gw;
-    if (t.inside && q0 + ty * 4u + {{$j}}u < P.sk) {
-      rel_at[{{$j}}] = (((t.at / n) * P.heads + h) * n + t.at % n) * (P.wh + P.ww);
-    }
-  }
-{{- end}}
+  let rel_at = (b * P.heads + h) * {{mul .C.RelRows .C.RelPitch}}u + q0 / 4u + ty;
 {{- end}}
 
-  for (var k0 = 0u; k0 < P.sk; k0 = k0 + 32u) {
-    for (var u = local; u < {{mul .C.DP 8}}u; u = u + 256u) {
-      let r = u % 32u;
-      let d4 = u / 32u;
-{{- if .C.Grid}}
-      let v = fetch(b, k0 + r, h, 1u, d4);
+  for (var k0 = k_first; k0 < k_end; k0 = k0 + {{.C.Keys}}u) {
+{{- if .C.Rel}}{{template "rel" .C}}
 {{- else}}
-      var v = vec4<f32>(0.0);
-      if (k0 + r < P.sk && d4 * 4u < P.dim) {
-        v = x14(kv_at(b, k0 + r, h, d4));
-      }
+{{- range $i := seq .C.Rows}}{{range $j := seq $c.TK}}
+    var s{{$i}}_{{$j}} = vec4<f32>(0.0);
+{{- end}}{{end}}
 {{- end}}
-{{- range $j := seq 4}}
-      tile_kv[(d4 * 4u + {{$j}}u) * 32u + r] = v[{{$j}}];
-{{- end}}
-    }
-    workgroupBarrier();
-    var s0 = vec4<f32>(0.0);
-    var s1 = vec4<f32>(0.0);
-    for (var d = 0u; d < {{.C.DP}}u; d = d + 4u) {
-{{- range $j := seq 4}}
+    for (var part = 0u; part < {{.C.Parts}}u; part = part + 1u) {
+{{- range $p := .C.Passes}}
       {
-        let q = tile_q[(d + {{$j}}u) * 16u + ty];
-        s0 = fma(q, vec4<f32>(tile_kv[(d + {{$j}}u) * 32u + tx]), s0);
-        s1 = fma(q, vec4<f32>(tile_kv[(d + {{$j}}u) * 32u + tx + 16u]), s1);
+        let m = transpose(next{{.Index}});
+{{- if or .A .Mixed}}
+        {{if .Mixed}}if (is_q{{.Index}}) {{else if .Some}}if (unit{{.Index}} < {{.UnitsA}}u) {{end}}{
+{{- range $j := seq 4}}
+          tile_a[depth{{$p.Index}}].rows[{{$j}}][four{{$p.Index}}] = m[{{$j}}] * scale;
+{{- end}}
+        }
+{{- end}}
+{{- if not .A}}
+        {{if .Mixed}}else {{end}}{{if .Some}}if (unit{{.Index}} < {{.Units}}u) {{end}}{
+{{- range $j := seq 4}}
+          tile_b[depth{{$p.Index}}].rows[{{$j}}][four{{$p.Index}}] = m[{{$j}}];
+{{- end}}
+        }
+{{- end}}
       }
 {{- end}}
-    }
-{{- range $j := seq 4}}
-    s0[{{$j}}] = score(b, h, q0 + ty * 4u + {{$j}}u, k0 + tx, s0[{{$j}}]{{if $.C.Rel}}, rel_at[{{$j}}]{{end}});
-    s1[{{$j}}] = score(b, h, q0 + ty * 4u + {{$j}}u, k0 + tx + 16u, s1[{{$j}}]{{if $.C.Rel}}, rel_at[{{$j}}]{{end}});
-{{- end}}
-    weights[tx * 16u + ty] = max(s0, s1);
-    workgroupBarrier();
-    var next = most;
-    for (var t = 0u; t < 16u; t = t + 1u) {
-      next = max(next, weights[t * 16u + ty]);
-    }
-    for (var u = local; u < {{mul .C.DP 8}}u; u = u + 256u) {
-      let d4 = u % {{div .C.DP 4}}u;
-      let r = u / {{div .C.DP 4}}u;
-{{- if .C.Grid}}
-      let v = fetch(b, k0 + r, h, 2u, d4);
-{{- else}}
-      var v = vec4<f32>(0.0);
-      if (k0 + r < P.sk && d4 * 4u < P.dim) {
-        v = x24(kv_at(b, k0 + r, h, d4));
+      workgroupBarrier();
+      let last = part == {{.C.LastPart}}u;
+      if (last) {
+{{- range .C.Passes}}{{if not .A}}
+        rows{{.Index}} = {{if .Mixed}}select({{end}}key_rows(b, h, k0 + {{$c.Keys}}u + four{{.Index}} * 4u){{if .Mixed}}, rows{{.Index}}, is_q{{.Index}}){{end}};
+{{- end}}{{end}}
       }
+      let depth = select((part + 1u) * {{div .C.Depth 4}}u, 0u, last);
+{{- range .C.Passes}}
+      next{{.Index}} = fetch_qk(is_q{{.Index}}, rows{{.Index}}, h, depth + depth{{.Index}});
 {{- end}}
-{{- range $j := seq 4}}
-      tile_kv[r * {{$.C.DP}}u + d4 * 4u + {{$j}}u] = v[{{$j}}];
-{{- end}}
-    }
-    workgroupBarrier();
-    var keep = vec4<f32>(0.0);
-    var p0 = vec4<f32>(0.0);
-    var p1 = vec4<f32>(0.0);
-{{- range $j := seq 4}}
-    keep[{{$j}}] = weight(most[{{$j}}], next[{{$j}}]);
-    p0[{{$j}}] = weight(s0[{{$j}}], next[{{$j}}]);
-    p1[{{$j}}] = weight(s1[{{$j}}], next[{{$j}}]);
-{{- end}}
-    most = next;
-    sum = sum * keep + p0 + p1;
-    weights[tx * 16u + ty] = p0;
-    weights[(tx + 16u) * 16u + ty] = p1;
-{{- range $j := seq .C.TD}}
-    o{{$j}} = o{{$j}} * keep;
-{{- end}}
-    workgroupBarrier();
-    for (var k = 0u; k < 32u; k = k + 2u) {
-{{- range $i := seq 2}}
+{{- range $d := seq .C.Depth}}
       {
-        let p = weights[(k + {{$i}}u) * 16u + ty];
-{{- range $j := seq $.C.TD}}
-        o{{$j}} = fma(p, vec4<f32>(tile_kv[(k + {{$i}}u) * {{$.C.DP}}u + tx + {{mul $j 16}}u]), o{{$j}});
+{{- range $i := seq $c.Rows}}
+        let a{{$i}} = tile_a[{{div $d 4}}].rows[{{mod $d 4}}][ty + {{mul $i $c.LQ}}u];
+{{- end}}
+{{- range $j := seq (div $c.TK 4)}}
+        let b{{$j}} = tile_b[{{div $d 4}}].rows[{{mod $d 4}}][tx + {{mul $j $c.LK}}u];
+{{- end}}
+{{- range $j := seq $c.TK}}{{range $i := seq $c.Rows}}
+        s{{$i}}_{{$j}} = fma(a{{$i}}, vec4<f32>(b{{div $j 4}}[{{mod $j 4}}]), s{{$i}}_{{$j}});
+{{- end}}{{end}}
+      }
+{{- end}}
+      workgroupBarrier();
+    }
+{{- range $i := seq .C.PassesV}}
+    var v{{$i}} = fetch_v(b, h, k0 + key{{$i}}, column{{$i}});
+{{- end}}
+{{- if .C.Masked}}
+{{- range $i := seq .C.Rows}}{{range $j := seq $c.TK}}{{range $r := seq 4}}
+    s{{$i}}_{{$j}}[{{$r}}] = score(b, h, q0 + (ty + {{mul $i $c.LQ}}u) * 4u + {{$r}}u, k0 + (tx + {{mul (div $j 4) $c.LK}}u) * 4u + {{mod $j 4}}u, s{{$i}}_{{$j}}[{{$r}}]);
+{{- end}}{{end}}{{end}}
+{{- else if .C.TailK}}
+    if (k0 + {{.C.Keys}}u > P.sk) {
+{{- range $j := seq $c.TK}}
+      if (k0 + (tx + {{mul (div $j 4) $c.LK}}u) * 4u + {{mod $j 4}}u >= P.sk) {
+{{- range $i := seq $c.Rows}}
+        s{{$i}}_{{$j}} = vec4<f32>(-infinity());
 {{- end}}
       }
 {{- end}}
     }
+{{- end}}
+
+    // The reference of the weights follows the maximum only when that has grown by more than 2^8: any reference near it will do,
+    // and what is summed need not be rescaled each time.
+{{- range $i := seq .C.Rows}}
+    var top{{$i}} = s{{$i}}_0;
+{{- range $j := seq $c.TK}}{{if $j}}
+    top{{$i}} = max(top{{$i}}, s{{$i}}_{{$j}});
+{{- end}}{{end}}
+    tile_a[row4].rows[row1][ty + {{mul $i $c.LQ}}u] = top{{$i}};
+{{- end}}
     workgroupBarrier();
+{{- range $t := seq .C.LK}}{{range $i := seq $c.Rows}}
+    top{{$i}} = max(top{{$i}}, tile_a[{{div $t 4}}].rows[{{mod $t 4}}][ty + {{mul $i $c.LQ}}u]);
+{{- end}}{{end}}
+{{- range $i := seq .C.Rows}}
+    top{{$i}} = select(most{{$i}}, top{{$i}}, top{{$i}} > most{{$i}} + 8.0);
+{{- end}}
+    if ({{range $i := seq .C.Rows}}{{if $i}} || {{end}}any(top{{$i}} != most{{$i}}){{end}}) {
+{{- range $i := seq .C.Rows}}
+      let keep{{$i}} = exp2(most{{$i}} - top{{$i}});
+      sum{{$i}} = sum{{$i}} * keep{{$i}};
+{{- range $j := seq $c.Cols}}
+      o{{$i}}_{{$j}} = o{{$i}}_{{$j}} * keep{{$i}};
+{{- end}}
+      most{{$i}} = top{{$i}};
+{{- end}}
+    }
+{{- range $j := seq .C.TK}}{{range $i := seq $c.Rows}}
+    s{{$i}}_{{$j}} = {{if $c.Masked}}weight{{else}}exp2{{end}}(s{{$i}}_{{$j}} - most{{$i}});
+    sum{{$i}} = sum{{$i}} + s{{$i}}_{{$j}};
+{{- end}}{{end}}
+    workgroupBarrier();
+{{range $part := seq .C.TK}}
+{{- if and $c.TailK $part (eq (mod $part 4) 0)}}
+    if (k0 + {{mul $part $c.LK}}u < P.sk) {
+{{- end}}
+    {
+      // Key {{mod $part 4}} of the fours from {{div $part 4}} * {{$c.LK}}.
+{{- range $i := seq $c.Rows}}
+      tile_a[row4].rows[row1][ty + {{mul $i $c.LQ}}u] = s{{$i}}_{{$part}};
+{{- end}}
+{{- range $i := seq $c.PassesV}}
+      {{if $c.SomeV $i}}if (local + {{mul $i $c.Threads}}u < {{$c.UnitsV}}u) {{end}}{
+        tile_b[value{{$i}} / 4u].rows[value{{$i}} % 4u][column{{$i}}] = v{{$i}};
+      }
+{{- end}}
+      workgroupBarrier();
+{{- if lt (add $part 1) $c.TK}}
+{{- range $i := seq $c.PassesV}}
+      v{{$i}} = fetch_v(b, h, k0 + key{{$i}} + {{add (mul (div (add $part 1) 4) (mul $c.LK 4)) (mod (add $part 1) 4)}}u, column{{$i}});
+{{- end}}
+{{- end}}
+{{- range $k := seq $c.LK}}
+      {
+{{- range $i := seq $c.Rows}}
+        let p{{$i}} = tile_a[{{div $k 4}}].rows[{{mod $k 4}}][ty + {{mul $i $c.LQ}}u];
+{{- end}}
+{{- range $j := seq $c.VecCols}}
+        let b{{$j}} = tile_b[{{div $k 4}}].rows[{{mod $k 4}}][tx + {{mul $j $c.LK}}u];
+{{- end}}
+{{- range $j := seq $c.ScalarCols}}
+        let e{{$j}} = tile_b[{{div $k 4}}].rows[{{mod $k 4}}][tx / 4u + {{$c.ScalarVec $j}}u][tx % 4u];
+{{- end}}
+{{- range $j := seq $c.Cols}}{{range $i := seq $c.Rows}}
+        o{{$i}}_{{$j}} = fma(p{{$i}}, vec4<f32>({{$c.Col $j}}), o{{$i}}_{{$j}});
+{{- end}}{{end}}
+      }
+{{- end}}
+      workgroupBarrier();
+    }
+{{- if and $c.TailK (ge $part 4) (eq (mod $part 4) 3)}}
+    }
+{{- end}}
+{{- end}}
   }
 
   // Each invocation summed its own keys only.
-  weights[tx * 16u + ty] = sum;
+{{- range $i := seq .C.Rows}}
+  tile_a[row4].rows[row1][ty + {{mul $i $c.LQ}}u] = sum{{$i}};
+{{- end}}
   workgroupBarrier();
-  var total = vec4<f32>(0.0);
-  for (var t = 0u; t < 16u; t = t + 1u) {
-    total = total + weights[t * 16u + ty];
-  }
-{{- range $i := seq 4}}
+{{- range $i := seq .C.Rows}}
   {
-    let q = q0 + ty * 4u + {{$i}}u;
-    let scale = select(1.0 / total[{{$i}}], 0.0, total[{{$i}}] == 0.0);
-{{- if $.C.Grid}}
-    let t = token(b, q);
-    let at = (t.at * P.heads + h) * P.dim;
-    if (q < P.sq && t.inside) {
+    var total = vec4<f32>(0.0);
+{{- range $t := seq $c.LK}}
+    total = total + tile_a[{{div $t 4}}].rows[{{mod $t 4}}][ty + {{mul $i $c.LQ}}u];
+{{- end}}
+    let factor = select(1.0 / total, vec4<f32>(0.0), total == vec4<f32>(0.0));
+{{- range $r := seq 4}}
+    {
+      let q = q0 + (ty + {{mul $i $c.LQ}}u) * 4u + {{$r}}u;
+      if (q < queries) {
+{{- if $c.Split}}
+        let at = (((b * P.heads + h) * P.sq + q) * P.splits + split) * {{add $c.D 2}}u;
+        if (tx == 0u) {
+          part_put(at + {{$c.D}}u, bitcast<u32>(most{{$i}}[{{$r}}]));
+          part_put(at + {{add $c.D 1}}u, bitcast<u32>(total[{{$r}}]));
+        }
 {{- else}}
-    let at = b * P.q_b + q * P.q_s + h * P.q_h;
-    if (q < P.sq) {
+        let at = result_row(b, h, q) * 4u;
 {{- end}}
-{{- range $j := seq $.C.TD}}
-      if (tx + {{mul $j 16}}u < P.dim) {
-        y_put(at + tx + {{mul $j 16}}u, bitcast<u32>(o{{$j}}[{{$i}}] * scale));
+{{- range $j := seq $c.Cols}}
+        {{if ne $c.D $c.DP}}if ({{$c.ColAt $j}} < {{$c.D}}u) {{end}}{
+          {{if $c.Split}}part_put(at + {{$c.ColAt $j}}, bitcast<u32>(o{{$i}}_{{$j}}[{{$r}}])){{else}}y_put(at + {{$c.ColAt $j}}, bitcast<u32>(o{{$i}}_{{$j}}[{{$r}}] * factor[{{$r}}])){{end}};
+        }
+{{- end}}
       }
-{{- end}}
     }
+{{- end}}
   }
 {{- end}}
 }
+{{- define "rel"}}
+{{- $c := .}}
+    // Scores begin with the terms of the relative positions. {{if .RelChunkRow}}The fours of a chunk of keys lie in one row of the window.{{end}}
+{{- range $j := seq .TK}}
+{{- $chunk := mul (div $j 4) (mul $c.LK 4)}}
+{{- if $c.RelChunkRow}}
+{{- if eq (mod $j 4) 0}}
+{{- range $i := seq $c.Rows}}
+    let rel_h{{$i}}_{{div $j 4}} = rel4(rel_at + (k0 + {{$chunk}}u) / P.ww * {{$c.RelPitch}}u + {{mul $i $c.LQ}}u);
+{{- end}}
+{{- end}}
+{{- if or (lt $j 4) (ne $c.RelWidth (mul $c.LK 4))}}
+    let at{{$j}} = rel_at + (P.wh + {{if ne $c.RelWidth (mul $c.LK 4)}}(k0 + {{$chunk}}u) % P.ww + {{end}}tx * 4u + {{mod $j 4}}u) * {{$c.RelPitch}}u;
+{{- range $i := seq $c.Rows}}
+    let rel_w{{$i}}_{{$j}} = rel4(at{{$j}} + {{mul $i $c.LQ}}u);
+{{- end}}
+{{- end}}
+{{- range $i := seq $c.Rows}}
+    var s{{$i}}_{{$j}} = rel_h{{$i}}_{{div $j 4}} + rel_w{{$i}}_{{if eq $c.RelWidth (mul $c.LK 4)}}{{mod $j 4}}{{else}}{{$j}}{{end}};
+{{- end}}
+{{- else}}
+    let rel_k{{$j}} = min(k0 + {{$chunk}}u + tx * 4u + {{mod $j 4}}u, P.sk - 1u);
+    let at_h{{$j}} = rel_at + rel_k{{$j}} / P.ww * {{$c.RelPitch}}u;
+    let at_w{{$j}} = rel_at + (P.wh + rel_k{{$j}} % P.ww) * {{$c.RelPitch}}u;
+{{- range $i := seq $c.Rows}}
+    var s{{$i}}_{{$j}} = rel4(at_h{{$j}} + {{mul $i $c.LQ}}u) + rel4(at_w{{$j}} + {{mul $i $c.LQ}}u);
+{{- end}}
+{{- end}}
+{{- end}}
+{{- end}}

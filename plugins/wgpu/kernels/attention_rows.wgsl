@@ -1,15 +1,118 @@
-// Where rows of q, k, v and the result lie. Row r of head h in block b; a block is a batch of attention, or a window of
-// grid_attention. An address past the end says: use the row of padding.
+// Where rows of q, k, v and the result lie, in vectors of four. Row r of head h in block b; a block is a batch of attention, or
+// a window of grid_attention.
 {{- if .C.Grid}}
-struct Token {
-  inside: bool,
-  at: u32, // of the token among those of all batches
+// Rows of queries are those of the window's tokens that lie on the grid; rows of keys are all of its tokens. Padding past the
+// grid's edge has the row x1 for its q, k and v.
+{{- if .C.Padded}}
+fn corner(b: u32) -> vec2<u32> {
+  let w = b % (P.nh * P.nw);
+  return vec2<u32>((w / P.nw) * P.wh, (w % P.nw) * P.ww);
 }
-fn token(b: u32, r: u32) -> Token {
-  let windows = P.nh * P.nw;
-  let w = b % windows;
-  let y = (w / P.nw) * P.wh + r / P.ww;
-  let x = (w % P.nw) * P.ww + r % P.ww;
-  return Token(y < P.gh && x < P.gw, ((b / windows) * P.gh + y) * P.gw + x);
+fn inside(b: u32) -> vec2<u32> {
+  return min(vec2<u32>(P.wh, P.ww), vec2<u32>(P.gh, P.gw) - corner(b));
 }
 {{- end}}
+fn query_count(b: u32) -> u32 {
+{{- if .C.Padded}}
+  let n = inside(b);
+  return n.x * n.y;
+{{- else}}
+  return P.sq;
+{{- end}}
+}
+fn query_token(b: u32, r: u32) -> u32 {
+{{- if .C.OneWindow}}
+  return b * P.sq + r;
+{{- else if .C.Padded}}
+  let at = corner(b);
+  let n = inside(b);
+  return ((b / (P.nh * P.nw)) * P.gh + at.x + r / n.y) * P.gw + at.y + r % n.y;
+{{- else}}
+  let w = b % (P.nh * P.nw);
+  return ((b / (P.nh * P.nw)) * P.gh + (w / P.nw) * P.wh + r / P.ww) * P.gw + (w % P.nw) * P.ww + r % P.ww;
+{{- end}}
+}
+fn key_row(b: u32, h: u32, row: u32) -> u32 {
+  let r = min(row, P.sk - 1u);
+{{- if .C.Padded}}
+  let at = corner(b) + vec2<u32>(r / P.ww, r % P.ww);
+  if (at.x >= P.gh || at.y >= P.gw) {
+    return 0xffffffffu;
+  }
+  let t = ((b / (P.nh * P.nw)) * P.gh + at.x) * P.gw + at.y;
+{{- else}}
+  let t = query_token(b, r);
+{{- end}}
+  return (t * 3u * P.heads + h) * (P.dim / 4u);
+}
+fn fetch(row: u32, h: u32, which: u32, d4: u32) -> vec4<f32> {
+  let at = which * P.heads * (P.dim / 4u) + {{if ne .C.D .C.DP}}min(d4, P.dim / 4u - 1u){{else}}d4{{end}};
+{{- if .C.Padded}}
+  let pad = row == 0xffffffffu;
+  let v = select(x04(select(row + at, 0u, pad)), x14(h * (P.dim / 4u) + at), pad);
+{{- else}}
+  let v = x04(row + at);
+{{- end}}
+{{- if ne .C.D .C.DP}}
+  return select(vec4<f32>(0.0), v, d4 < P.dim / 4u);
+{{- else}}
+  return v;
+{{- end}}
+}
+fn fetch_qk(q: bool, rows: vec4<u32>, h: u32, d4: u32) -> mat4x4<f32> {
+  let which = select(1u, 0u, q);
+  return mat4x4<f32>(fetch(rows.x, h, which, d4), fetch(rows.y, h, which, d4), fetch(rows.z, h, which, d4), fetch(rows.w, h, which, d4));
+}
+fn fetch_v(b: u32, h: u32, r: u32, d4: u32) -> vec4<f32> {
+  let v = fetch(key_row(b, h, r), h, 2u, d4);
+{{- if .C.TailK}}
+  return select(vec4<f32>(0.0), v, r < P.sk);
+{{- else}}
+  return v;
+{{- end}}
+}
+fn query_row(b: u32, h: u32, r: u32) -> u32 {
+  return (query_token(b, r) * 3u * P.heads + h) * (P.dim / 4u);
+}
+fn result_row(b: u32, h: u32, r: u32) -> u32 {
+  return (query_token(b, r) * P.heads + h) * (P.dim / 4u);
+}
+{{- else}}
+fn query_count(b: u32) -> u32 {
+  return P.sq;
+}
+fn query_row(b: u32, h: u32, r: u32) -> u32 {
+  return (b * P.q_b + r * P.q_s + h * P.q_h) / 4u;
+}
+fn key_row(b: u32, h: u32, row: u32) -> u32 {
+  return (b * P.k_b + min(row, P.sk - 1u) * P.k_s + ((h * P.kv_heads) / P.heads) * P.k_h) / 4u;
+}
+{{- range $i := seq 3}}
+fn fetch_x{{$i}}(row: u32, d4: u32) -> vec4<f32> {
+{{- if ne $.C.D $.C.DP}}
+  return select(vec4<f32>(0.0), x{{$i}}4(row + min(d4, {{div $.C.D 4}}u - 1u)), d4 < {{div $.C.D 4}}u);
+{{- else}}
+  return x{{$i}}4(row + d4);
+{{- end}}
+}
+{{- end}}
+fn fetch_qk(q: bool, rows: vec4<u32>, h: u32, d4: u32) -> mat4x4<f32> {
+  if (q) {
+    return mat4x4<f32>(fetch_x0(rows.x, d4), fetch_x0(rows.y, d4), fetch_x0(rows.z, d4), fetch_x0(rows.w, d4));
+  }
+  return mat4x4<f32>(fetch_x1(rows.x, d4), fetch_x1(rows.y, d4), fetch_x1(rows.z, d4), fetch_x1(rows.w, d4));
+}
+fn fetch_v(b: u32, h: u32, r: u32, d4: u32) -> vec4<f32> {
+  return select(vec4<f32>(0.0), fetch_x2(key_row(b, h, r), d4), r < P.sk);
+}
+fn result_row(b: u32, h: u32, r: u32) -> u32 {
+  return query_row(b, h, r);
+}
+{{- end}}
+fn query_rows(b: u32, h: u32, r: u32, queries: u32) -> vec4<u32> {
+  let most = queries - 1u;
+  return vec4<u32>(query_row(b, h, min(r, most)), query_row(b, h, min(r + 1u, most)), query_row(b, h, min(r + 2u, most)), query_row(b, h, min(r + 3u, most)));
+}
+fn key_rows(b: u32, h: u32, r: u32) -> vec4<u32> {
+  return vec4<u32>(key_row(b, h, r), key_row(b, h, r + 1u), key_row(b, h, r + 2u), key_row(b, h, r + 3u));
+}

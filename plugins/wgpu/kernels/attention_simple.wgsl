@@ -1,5 +1,16 @@
 // Any sizes and element types: each element of the result walks the keys of its query once (online softmax).
 {{- if .C.Grid}}
+struct Token {
+  inside: bool,
+  at: u32, // of the token among those of all batches
+}
+fn token(b: u32, r: u32) -> Token {
+  let windows = P.nh * P.nw;
+  let w = b % windows;
+  let y = (w / P.nw) * P.wh + r / P.ww;
+  let x = (w % P.nw) * P.ww + r % P.ww;
+  return Token(y < P.gh && x < P.gw, ((b / windows) * P.gh + y) * P.gw + x);
+}
 fn part_at(b: u32, r: u32, h: u32, which: u32, d: u32) -> f32 {
   let t = token(b, r);
   let at = (which * P.heads + h) * P.dim + d;

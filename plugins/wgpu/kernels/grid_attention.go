@@ -16,13 +16,13 @@ var attentionRelWGSL string
 
 var _ = register(Kernel{Op: "grid_attention", Can: floats, Shaders: gridAttention, Scratch: relBytes})
 
-// relBytes is the size of the relative position terms of a node: f32[B, heads, gh, gw, wh+ww].
+// relBytes is the size of the relative position terms of a node: f32[B, windows, heads, wh+ww, tokens of a window up to a multiple of 4].
 func relBytes(n *ir.Node) int64 {
 	s, err := gridSizes(n)
 	if err != nil || !s.Positional || !s.B.IsStatic() {
 		return 0
 	}
-	return s.B.B * s.Heads * s.GH * s.GW * (s.WH + s.WW) * 4
+	return s.B.B * s.NH * s.NW * s.Heads * (s.WH + s.WW) * int64(ceilDiv(int(s.WH*s.WW), 4)) * 16
 }
 
 func gridSizes(n *ir.Node) (op.GridShape, error) {
@@ -45,26 +45,29 @@ func gridAttention(n *ir.Node, l Limits) []Shader {
 	tokens := s.WH * s.WW
 	fixed := []uint32{uint32(s.Heads), uint32(s.D), uint32(tokens), uint32(tokens), uint32(s.GH), uint32(s.GW), uint32(s.WH), uint32(s.WW),
 		uint32(s.NH), uint32(s.NW), math.Float32bits(float32(a.EffectiveScale(s.D)))}
-	consts := map[string]any{"Grid": true, "Rel": s.Positional, "Layout": "", "Mask": "", "Softcap": false, "BoolMask": false}
+	padded := s.GH%s.WH != 0 || s.GW%s.WW != 0
+	c := attentionConsts{Grid: true, Rel: s.Positional, Log2: true, Padded: padded, OneWindow: s.NH*s.NW == 1 && !padded,
+		RelRows: int(s.WH + s.WW), RelPitch: ceilDiv(int(tokens), 4), RelWidth: int(s.WW)}
+	ok := false
+	c.attentionShape, ok = chooseAttention(int(s.D), int(tokens), int(tokens), l)
+	c.TailK, c.RelChunkRow = tokens%int64(c.Keys()) != 0, s.WW%int64(4*c.LK) == 0
 	// All sizes are static: as constants they make the divisions that find a token cheap.
 	var literals []string
 	for i, f := range gridFields[:len(gridFields)-1] {
 		literals = append(literals, "P."+f, fmt.Sprintf("%du", fixed[i]))
 	}
 	constant := strings.NewReplacer(literals...)
-	tile := attentionTile(int(s.D))
-	ok := allF32(n) && s.D%4 == 0 && s.B.IsStatic() && tile.bytes <= l.WorkgroupStorage
+	ok = ok && allF32(n) && s.D%4 == 0 && s.B.IsStatic()
 	for _, x := range n.In {
 		ok = ok && aligned(x)
 	}
 	if !ok {
-		return []Shader{mapped(n, "grid_attention", attentionRowsWGSL+attentionMaskWGSL+attentionSimpleWGSL, consts, gridFields, func(c *Call) []uint32 { return fixed })}
+		return []Shader{mapped(n, "grid_attention", attentionMaskWGSL+attentionSimpleWGSL, c, gridFields, func(c *Call) []uint32 { return fixed })}
 	}
-	consts["DP"], consts["TD"] = tile.dp, tile.dp/16
-	main := Shader{Name: "grid_attention", Body: constant.Replace(attentionRowsWGSL + attentionMaskWGSL + attentionWGSL), Consts: consts, Fields: append([]string{"groups"}, gridFields...),
+	main := Shader{Name: "grid_attention", Body: constant.Replace(attentionRowsWGSL + attentionWGSL), Consts: c, Fields: append([]string{"groups"}, gridFields...),
 		Bindings: []Binding{{Name: "x0", Operand: 0, Vec: 4, DType: dtype.F32}, {Name: "x1", Operand: 1, Vec: 4, DType: dtype.F32}, {Name: "y", Operand: Out, DType: dtype.F32}},
-		Groups: func(c *Call) int {
-			return c.In[0].Shape[0] * int(s.NH*s.NW*s.Heads) * ceilDiv(int(tokens), 64)
+		Groups: func(call *Call) int {
+			return call.In[0].Shape[0] * int(s.NH*s.NW*s.Heads) * ceilDiv(int(tokens), c.Queries())
 		}}
 	main.Params = func(c *Call) []uint32 {
 		if numel(c.Out.Shape) == 0 {
@@ -75,17 +78,18 @@ func gridAttention(n *ir.Node, l Limits) []Shader {
 	if !s.Positional {
 		return []Shader{main}
 	}
-	main.Bindings = append(main.Bindings, Binding{Name: "rel", Operand: Scratch, DType: dtype.F32})
-	count := func(c *Call) int { return c.In[0].Shape[0] * int(s.Heads*s.GH*s.GW*(s.WH+s.WW)) }
-	terms := Shader{Name: "grid_attention", Body: constant.Replace(attentionRelWGSL), Fields: append([]string{"count"}, gridFields...),
-		Bindings: []Binding{{Name: "x0", Operand: 0, Vec: 4, DType: dtype.F32}, {Name: "rh", Operand: 2, Vec: 4, DType: dtype.F32},
+	main.Bindings = append(main.Bindings, Binding{Name: "rel", Operand: Scratch, Vec: 4, DType: dtype.F32})
+	lines := ceilDiv(int(s.WH), 4) * ceilDiv(int(s.WW), 8)
+	terms := Shader{Name: "grid_attention", Body: constant.Replace(attentionRowsWGSL + attentionRelWGSL), Consts: c, Fields: append([]string{"groups"}, gridFields...),
+		Bindings: []Binding{{Name: "x0", Operand: 0, Vec: 4, DType: dtype.F32}, {Name: "x1", Operand: 1, Vec: 4, DType: dtype.F32}, {Name: "rh", Operand: 2, Vec: 4, DType: dtype.F32},
 			{Name: "rw", Operand: 3, Vec: 4, DType: dtype.F32}, {Name: "rel", Operand: Scratch, DType: dtype.F32}},
-		Groups: func(c *Call) int { return ceilDiv(count(c), 64) },
-		Params: func(c *Call) []uint32 {
-			if count(c) == 0 {
-				return nil
-			}
-			return append([]uint32{uint32(count(c))}, fixed...)
-		}}
+		Groups: func(c *Call) int { return c.In[0].Shape[0] * int(s.NH*s.NW*s.Heads) * lines },
+	}
+	terms.Params = func(c *Call) []uint32 {
+		if numel(c.Out.Shape) == 0 {
+			return nil
+		}
+		return append([]uint32{uint32(terms.Groups(c))}, fixed...)
+	}
 	return []Shader{terms, main}
 }

@@ -20,6 +20,8 @@ type Limits struct {
 	WorkgroupStorage int // bytes of var<workgroup> memory
 	StorageBuffers   int // bindings of a shader
 
+	// AttentionTile is the shape that tiled attention takes; nil: one that suits its sizes.
+	AttentionTile *AttentionTile
 	// Tile is the shape that tiled products take; nil: one that suits their sizes.
 	Tile *Tile
 }

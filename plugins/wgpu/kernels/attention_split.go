@@ -1,0 +1,69 @@
+package kernels
+
+import (
+	_ "embed"
+
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+)
+
+// Few queries with many keys would leave most of a device idle, so the keys are dealt out: each workgroup leaves a result with
+// the sum and the reference of its weights in scratch memory, and a second shader adds those up.
+
+//go:embed attention_combine.wgsl
+var attentionCombineWGSL string
+
+const (
+	splitKeys = 128  // keys are dealt out in multiples of these; tiles must divide them
+	splitRows = 4096 // partial results at most, where there are more than rows of the result
+)
+
+// attentionRows are the rows of a result, queries times heads and batch.
+func attentionRows(batch, heads, sq int) int { return batch * heads * sq }
+
+// splitMost is the largest number of splits of a node; 1: it is not split.
+func splitMost(s op.AttentionShape) int {
+	if !s.Sk.IsStatic() || s.Sk.B < 8*splitKeys {
+		return 1
+	}
+	return int(s.Sk.B) / splitKeys
+}
+
+// splits are those of a call, and the keys of each.
+func splits(most, rows, keys int) (n, each int) {
+	n = max(1, min(most, splitRows/max(rows, 1)))
+	each = ceilDiv(ceilDiv(keys, n), splitKeys) * splitKeys
+	return ceilDiv(keys, each), each
+}
+
+// splitBytes is the scratch memory of a node: f32[rows, splits, D+2].
+func splitBytes(n *ir.Node) int64 {
+	s, split := splitNode(n)
+	if !split {
+		return 0
+	}
+	syms := n.Graph.Syms.Max()
+	rows := attentionRows(int(s.B.Eval(syms)), int(s.H), int(s.Sq.Eval(syms)))
+	return int64(max(rows, splitRows)) * (s.D + 2) * 4
+}
+
+// splitNode reports whether a node is split: where there are many keys, and few queries at the symbols' lower bounds.
+func splitNode(n *ir.Node) (s op.AttentionShape, ok bool) {
+	s, err := n.Attrs.(op.AttentionAttrs).Sizes(n.In[0].Type, n.In[1].Type)
+	if err != nil || splitMost(s) == 1 {
+		return s, false
+	}
+	least := map[string]int64{}
+	for _, x := range n.Graph.Syms {
+		least[x.Name] = x.Min
+	}
+	return s, attentionRows(int(s.B.Eval(least)), int(s.H), int(s.Sq.Eval(least))) <= splitRows/8
+}
+
+// combine adds up what the splits of a row left.
+func combine(n *ir.Node, c attentionConsts, fields []string, params func(*Call) []uint32) Shader {
+	s := mapped(n, "attention", attentionCombineWGSL, c, fields, params)
+	s.Bindings = []Binding{{Name: "part", Operand: Scratch, DType: dtype.F32}, {Name: "y", Operand: Out, DType: n.Type.DType}}
+	return s
+}
