@@ -167,7 +167,7 @@ func (x *executable) checkMemory(weights, scratch, staging int64) error {
 	return diag.New(device.ErrMemory, x.p.Method, "needs %s of the memory of %s (weights %s, arena %s, inputs and outputs %s, scratch %s, driver %s); free are %s; the largest tensor, %s, has %s",
 		megabytes(need), x.g.name, megabytes(weights), megabytes(x.p.ArenaSize), megabytes(x.p.IOSize+staging), megabytes(scratch), megabytes(driverMemory),
 		megabytes(free), largest.Label(), megabytes(x.p.Places[largest.ID].Size)).
-		WithHint("end other programs on the device, choose another with --device, or run with --backend cpu")
+		WithHint(memoryHint)
 }
 
 func megabytes(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }

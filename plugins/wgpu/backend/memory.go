@@ -25,12 +25,13 @@ type space struct {
 // slack lets a binding of an empty value show something.
 const slack = program.Align
 
+const memoryHint = "end other programs on the device, choose another with --device, or run with --backend cpu"
+
 // newBuffer makes a buffer of so many bytes; what names it where there is no memory for it.
 func (g *gpu) newBuffer(what string, bytes int64, usage wgpu.BufferUsage) (*wgpu.Buffer, error) {
 	b, err := g.device.CreateBuffer(&wgpu.BufferDescriptor{Label: what, Size: uint64(bytes), Usage: usage})
 	if err != nil {
-		return nil, diag.New(device.ErrMemory, "wgpu", "a buffer of %s for %s cannot be made on %s: %w", megabytes(bytes), what, g.name, oneLine(err)).WithHint(
-			"end other programs on the device, choose another with --device, or run with --backend cpu")
+		return nil, diag.New(device.ErrMemory, "wgpu", "a buffer of %s for %s cannot be made on %s: %w", megabytes(bytes), what, g.name, oneLine(err)).WithHint(memoryHint)
 	}
 	return b, nil
 }
