@@ -9,7 +9,7 @@ import (
 )
 
 var (
-	_ = register(kernel{op: "grid_attention", can: allF32, run: gridAttention})
+	_ = register(kernel{op: "grid_attention", can: allF32, run: gridAttention, makesSquares: gridMakesSquares})
 	_ = register(kernel{op: "attention", can: canAttend, run: attention})
 )
 
@@ -23,16 +23,28 @@ func allF32(n *ir.Node) bool {
 }
 
 func gridAttention(c *call) error {
+	g := gridArgs(c)
+	if c.outSquares {
+		g.Out, g.OutSquares = nil, g.Out
+	}
+	kernels.GridAttention(c.pool, &g)
+	return nil
+}
+
+func gridMakesSquares(c *call) bool {
+	g := gridArgs(c)
+	return allF32(c.node) && g.MakesSquares(c.pool) && fitsSquares(rowsOf(c.out))
+}
+
+func gridArgs(c *call) kernels.GridAttentionArgs {
 	a := c.node.Attrs.(op.GridAttentionAttrs)
 	s := c.in[0].Shape
 	d := s[3] / (3 * a.Heads)
-	g := kernels.GridAttentionArgs{
+	return kernels.GridAttentionArgs{
 		B: s[0], GH: s[1], GW: s[2], Heads: a.Heads, Dim: d, Window: a.Window,
 		QKV: f32(c.in[0]), Pad: f32(c.in[1]), RelH: optional(c, 2), RelW: optional(c, 3), Out: f32(c.out),
 		Scale: float32(op.AttentionAttrs{Scale: a.Scale}.EffectiveScale(int64(d))), Precision: c.precision,
 	}
-	kernels.GridAttention(c.pool, &g)
-	return nil
 }
 
 // canAttend: everything in f32, and a mask that is f32 or bool.

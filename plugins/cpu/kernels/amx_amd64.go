@@ -29,7 +29,7 @@ func tilePanelAMX(t *tilePanel) {
 	run := tileEnds[t.end]
 	if t.residual != nil {
 		if t.end != tileRows {
-			panic("BUG: a residual beside an activation, or an output of sums")
+			panic("BUG: a residual beside an activation, or of sums")
 		}
 		_ = t.residual[(rows-1)*t.residualStep+tileSide-1]
 		run = tileResiduals
@@ -53,12 +53,11 @@ var tileEnds = [...][2]tilesAsm{
 
 var tileResiduals = [2]tilesAsm{tilesRowsResidual, tilesRowsResidualStream}
 
-// tileRowStreamAMX is isa.tileRowStream. A place that straddles lines is stored as usual.
-func tileRowStreamAMX(dst, src []float32, steps int) {
-	if steps > 0 && misaligned(&dst[0]) == 0 {
-		_, _ = dst[(steps-1)*tileSide*tileSide/2+tileSide/2-1], src[steps*tileSide-1]
-		tileRowStreamBF16(&dst[0], &src[0], steps)
-		return
+// squareRowsAMX is isa.squareRowsOut.
+func squareRowsAMX(dst, src []float32, ld, rows, steps int) {
+	if rows*steps == 0 || misaligned(&dst[0]) != 0 {
+		panic("BUG: no rows, or squares that straddle lines")
 	}
-	tileRowAMX(dst, src, steps)
+	_, _ = dst[(steps-1)*tileSide*tileSide/2+rows*tileSide/2-1], src[(rows-1)*ld+steps*tileSide-1]
+	squareRowsBF16(&dst[0], &src[0], ld, rows, steps)
 }

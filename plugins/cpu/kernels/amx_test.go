@@ -48,7 +48,7 @@ func tilePanelByDefinition(t *tilePanel) {
 	}
 	tilesByDefinition(t.blocks, t.steps, t.a, t.b, sum, tileSide, init, tileSide)
 	if t.residual != nil && t.end != tileRows {
-		panic("BUG: a residual beside an activation, or an output of sums")
+		panic("BUG: a residual beside an activation, or of sums")
 	}
 	if t.end == tileSum {
 		return
@@ -85,7 +85,7 @@ func withoutTiles(t *testing.T, f func(t *testing.T, p *Pool)) {
 	t.Run("tiles by definition", func(t *testing.T) {
 		p := newPool(t, 3, "avx512bf16")
 		s := *p.isa
-		s.tiles, s.tileRow, s.tileRowStream = tilesByDefinition, tileRowAMX, tileRowStreamAMX
+		s.tiles, s.tileRow, s.squareRowsOut = tilesByDefinition, tileRowAMX, squareRowsAMX
 		s.tilePanel, s.storeFence = tilePanelByDefinition, storeFence
 		p.isa = &s
 		f(t, p)

@@ -23,10 +23,11 @@ func pairBF16(dst *float32, src *float32, width int, pairs int)
 //go:noescape
 func tileRowBF16(dst *float32, src *float32, steps int)
 
-// tileRowStreamBF16 rounds 32*steps floats to bfloat16: 64 bytes for each step, to addresses 2048 bytes apart, past the caches; steps > 0.
+// squareRowsBF16 rounds rows of 32*steps floats, ld floats apart, to bfloat16 and stores them past the caches: the rows of a step
+// follow each other, steps are 2048 bytes apart; dst starts a line of 64 bytes, rows, steps > 0.
 //
 //go:noescape
-func tileRowStreamBF16(dst *float32, src *float32, steps int)
+func squareRowsBF16(dst *float32, src *float32, ld int, rows int, steps int)
 
 // pairs1x32 is the kernel for 1 rows, as genGemm describes.
 //

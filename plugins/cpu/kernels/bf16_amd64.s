@@ -203,27 +203,38 @@ loop:
 	VZEROUPPER
 	RET
 
-// func tileRowStreamBF16(dst *float32, src *float32, steps int)
+// func squareRowsBF16(dst *float32, src *float32, ld int, rows int, steps int)
 // Requires: AVX, AVX512F
-TEXT ·tileRowStreamBF16(SB), NOSPLIT, $0-24
+TEXT ·squareRowsBF16(SB), NOSPLIT, $0-40
 	MOVQ dst+0(FP), AX
 	MOVQ src+8(FP), CX
-	MOVQ steps+16(FP), DX
+	MOVQ ld+16(FP), DX
+	MOVQ steps+32(FP), BX
+	SHLQ $0x02, DX
 
-loop:
-	VMOVUPS  (CX), Z0
-	VMOVUPS  64(CX), Z1
+step:
+	MOVQ rows+24(FP), SI
+	MOVQ CX, DI
+	MOVQ AX, R8
+
+row:
+	VMOVUPS  (DI), Z0
+	VMOVUPS  64(DI), Z1
 	BYTE     $0x62
 	BYTE     $0xf2
 	BYTE     $0x77
 	BYTE     $0x48
 	BYTE     $0x72
 	BYTE     $0xd0
-	VMOVNTPS Z2, (AX)
+	VMOVNTPS Z2, (R8)
+	ADDQ     DX, DI
+	ADDQ     $0x40, R8
+	DECQ     SI
+	JNE      row
 	ADDQ     $0x00000080, CX
 	ADDQ     $0x00000800, AX
-	DECQ     DX
-	JNE      loop
+	DECQ     BX
+	JNE      step
 	VZEROUPPER
 	RET
 

@@ -22,7 +22,7 @@ type tilePanel struct {
 	ahead         []float32 // what will be read next
 
 	end          tileEnd
-	block        []float32 // [32, 32], scratch. What follows is nil and 0 for tileSum
+	block        []float32 // [32, 32], scratch
 	bias         []float32 // [32]
 	out          []float32 // rows of 32, or a square of each block
 	outStep      int       // between rows, or between the squares of blocks
@@ -108,8 +108,13 @@ func (g *GemmArgs) tileBlock(s *isa, sc *scratch, i, m, rows, j, cols int, a, b 
 			}
 			a := left.data[left.at(row, k):]
 			each := tileSide * way.depth(n)
+			var residual []float32
+			if fused && g.Residual != nil {
+				residual = g.Residual[i*g.StrideR+m*g.LDR+j+q:]
+			}
 			if k+n < g.K {
-				t.end, t.blocks, t.a, t.out, t.residual = tileSum, blocks, a, nil, nil
+				t.end, t.blocks, t.a, t.out = tileSum, blocks, a, nil
+				t.residual = nil
 				s.tilePanel(&t)
 				continue
 			}
@@ -125,10 +130,6 @@ func (g *GemmArgs) tileBlock(s *isa, sc *scratch, i, m, rows, j, cols int, a, b 
 				continue
 			}
 			c := g.C[i*g.StrideC+m*g.LDC+j+q:]
-			var residual []float32
-			if fused && g.Residual != nil {
-				residual = g.Residual[i*g.StrideR+m*g.LDR+j+q:]
-			}
 			if whole > 0 {
 				t.blocks, t.a = whole, a
 				t.out, t.outStep, t.residual, t.residualStep = c, g.LDC, residual, g.LDR

@@ -291,8 +291,17 @@ func (t *gridTask) runPanels(s *isa, sc *scratch, keys panelKeys, y0, y1 int) {
 		s.attend(&a)
 	}
 	e := g.Heads * d
+	var squared squares
+	if g.OutSquares != nil {
+		squared = newSquares(g.OutSquares, g.B*g.GH*g.GW, e)
+	}
 	for i, half := range t.spans[:groups] {
 		first, n := p.group(y0*p.across + i)
+		if g.OutSquares != nil {
+			s.tileOut(t.rows, d, t.o[2*i*size:], t.l[i*groupSize:], n, d/groupSize)
+			squared.put(s, t.index(first), t.head*d, t.rows, d, n, d)
+			continue
+		}
 		out := g.Out[t.index(first)*e+t.head*d:]
 		if d%groupSize == 0 {
 			s.tileOut(out, e, t.o[2*i*size:], t.l[i*groupSize:], n, d/groupSize)
@@ -302,5 +311,8 @@ func (t *gridTask) runPanels(s *isa, sc *scratch, keys panelKeys, y0, y1 int) {
 		for j := range n {
 			copy(out[j*e:][:d], rows[j*d:])
 		}
+	}
+	if g.OutSquares != nil {
+		s.storeFence()
 	}
 }

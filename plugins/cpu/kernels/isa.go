@@ -72,8 +72,9 @@ type isa struct {
 	// B as pairs [16*steps, 32]. init may be nil or C. nil where the processor has no tiles. tileRow is a row of a square.
 	tiles   func(blocks, steps int, a, b, c []float32, ldc int, init []float32, ldi int)
 	tileRow func(dst, src []float32, steps int)
-	// tileRowStream is tileRow past the caches.
-	tileRowStream func(dst, src []float32, steps int)
+	// squareRowsOut rounds rows of 32*steps floats, ld apart, into rows of squares, of which dst starts with the first. It stores past
+	// the caches.
+	squareRowsOut func(dst, src []float32, ld, rows, steps int)
 	// tilePanel is a product for matrices, with the epilogue; nil with tiles.
 	tilePanel  func(t *tilePanel)
 	storeFence func() // orders what tilePanel stored before what is stored next

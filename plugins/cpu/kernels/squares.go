@@ -35,12 +35,15 @@ func (q squares) at(r, k int) int {
 	return q.rows*tiled.depth(first) + r/tileSide*tileSide*depth + (k-first)*(tileSide/2) + r%tileSide*(tileSide/2)
 }
 
-// put rounds x into row r from column k on; both are multiples of 32 long. It stores past the caches: storeFence makes it visible.
-func (q squares) put(s *isa, r, k int, x []float32) {
-	for len(x) > 0 {
-		n := min(len(x), q.kb-k%q.kb)
-		s.tileRowStream(q.data[q.at(r, k):], x, n/tileSide)
-		x, k = x[n:], k+n
+// put rounds n rows of cols elements, ld apart, into rows from r and columns from k on; k and cols are multiples of 32. It stores past the
+// caches: storeFence makes that visible.
+func (q squares) put(s *isa, r, k int, x []float32, ld, n, cols int) {
+	for row, rows := 0, 0; row < n; row += rows { // cut where squares and blocks of columns end
+		rows = min(n-row, tileSide-(r+row)%tileSide)
+		for col, width := 0, 0; col < cols; col += width {
+			width = min(cols-col, q.kb-(k+col)%q.kb)
+			s.squareRowsOut(q.data[q.at(r+row, k+col):], x[row*ld+col:], ld, rows, width/tileSide)
+		}
 	}
 }
 
@@ -57,7 +60,7 @@ func LayerNormSquares(p *Pool, dst, x, gamma, beta []float32, rows, n int, eps f
 		d := p.scratch(w).floats(n)
 		for r := lo; r < hi; r++ {
 			normRow(s, d, x[r*n:(r+1)*n], gamma, beta, eps, true)
-			q.put(s, r, 0, d)
+			q.put(s, r, 0, d, n, 1, n)
 		}
 		s.storeFence()
 	})

@@ -8,15 +8,24 @@ import (
 	"testing"
 )
 
+// lines is n floats that start a line.
+func lines(n int) []float32 {
+	x := make([]float32, n+16)
+	for misaligned(&x[0]) != 0 {
+		x = x[1:]
+	}
+	return x[:n]
+}
+
 // toSquares is a matrix in squares, and fromSquares one as rows of floats.
 func toSquares(s *isa, x []float32, rows, cols int) []float32 {
-	q := newSquares(make([]float32, SquaresLen(rows, cols)), rows, cols)
+	q := newSquares(lines(SquaresLen(rows, cols)), rows, cols)
 	for i := range q.data { // padding
 		q.data[i] = float32(math.NaN())
 	}
-	for r := range rows {
-		q.put(s, r, 0, x[r*cols:(r+1)*cols])
-	}
+	half := rows / 2
+	q.put(s, 0, 0, x, cols, half, cols)
+	q.put(s, half, 0, x[half*cols:], cols, rows-half, cols)
 	return q.data
 }
 
@@ -96,12 +105,38 @@ func TestLayerNormSquares(t *testing.T) {
 		for _, d := range [][2]int{{1, 32}, {33, 96}, {70, 768}, {40, 1280}} {
 			rows, n := d[0], d[1]
 			x, gamma, beta := randoms(r, rows*n), randoms(r, n), randoms(r, n)
-			want, got := make([]float32, rows*n), make([]float32, SquaresLen(rows, n))
+			want, got := make([]float32, rows*n), lines(SquaresLen(rows, n))
 			LayerNorm(p, want, x, gamma, beta, rows, n, 1e-6)
 			LayerNormSquares(p, got, x, gamma, beta, rows, n, 1e-6)
 			for i, y := range fromSquares(got, rows, n) {
 				if y != roundBF16(want[i]) {
 					t.Fatalf("%d x %d: element %d is %v, in squares %v", rows, n, i, want[i], y)
+				}
+			}
+		}
+	})
+}
+
+// TestGridAttentionSquares: the result in squares is the result, rounded.
+func TestGridAttentionSquares(t *testing.T) {
+	eachTiles(t, func(t *testing.T, p *Pool) {
+		if p.isa.attend == nil { // a pool that computes by definition
+			s := *p.isa
+			s.setPanels()
+			s.attend, s.tileTerms = attendByDefinition, tileTermsByDefinition
+			p.isa = &s
+		}
+		r := rng(23)
+		for _, c := range []struct{ b, gh, gw, heads, dim, win int }{{1, 8, 8, 2, 32, 3}, {2, 5, 37, 3, 64, 0}, {1, 20, 19, 3, 96, 14}} {
+			g := randomGrid(r, c.b, c.gh, c.gw, c.heads, c.dim, c.win, true, true)
+			g.Precision = BFloat16
+			want := runGrid(t, p, g)
+			rows, cols := c.b*c.gh*c.gw, c.heads*c.dim
+			g.Out, g.OutSquares = nil, lines(SquaresLen(rows, cols))
+			GridAttention(p, g)
+			for i, x := range fromSquares(g.OutSquares, rows, cols) {
+				if x != roundBF16(want[i]) {
+					t.Fatalf("%+v: element %d is %v, in squares %v", c, i, want[i], x)
 				}
 			}
 		}

@@ -102,7 +102,7 @@ func avx512bf16() *isa {
 func amx() *isa {
 	s := avx512bf16()
 	s.name = "amx"
-	s.tiles, s.tileRow, s.tileRowStream = tilesAMX, tileRowAMX, tileRowStreamAMX
+	s.tiles, s.tileRow, s.squareRowsOut = tilesAMX, tileRowAMX, squareRowsAMX
 	s.tilePanel, s.storeFence = tilePanelAMX, storeFence
 	s.setPanels()
 	s.tileLoop = func(n int) { tilesPeak(&tileConfig[0], n) }

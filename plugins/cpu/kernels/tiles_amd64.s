@@ -57,11 +57,10 @@ TEXT ·tilesSum(SB), NOSPLIT, $0-120
 	BYTE $0x04
 	BYTE $0x00
 	BYTE $0x00
-
-block:
+	MOVQ steps+16(FP), R12
 	MOVQ sum+40(FP), R15
 	CMPQ resume+48(FP), $0x00
-	JEQ  zero
+	JEQ  fresh
 	BYTE $0xc4
 	BYTE $0xc2
 	BYTE $0x7b
@@ -102,9 +101,9 @@ block:
 	BYTE $0x08
 	BYTE $0x00
 	BYTE $0x00
-	JMP  start
+	JMP  step
 
-zero:
+fresh:
 	BYTE $0xc4
 	BYTE $0xe2
 	BYTE $0x7b
@@ -126,20 +125,17 @@ zero:
 	BYTE $0x49
 	BYTE $0xd8
 
-start:
-	MOVQ steps+16(FP), R12
-
 step:
 	ADDQ $0x00000800, SI
 	ADDQ $0x00000800, DX
 	DECQ R12
-	JNE  within
+	JNE  withinNext
 	MOVQ b+32(FP), DX
 	CMPQ blocks+8(FP), $0x01
-	JNE  within
+	JNE  withinNext
 	MOVQ a+24(FP), SI
 
-within:
+withinNext:
 	BYTE  $0xc4
 	BYTE  $0xe2
 	BYTE  $0x4a
@@ -177,46 +173,75 @@ within:
 	BYTE  $0x00
 	MOVQ  lines+64(FP), R15
 	TESTQ R15, R15
-	JEQ   noahead
+	JEQ   loadedNext
 
-ahead:
+aheadNext:
 	PREFETCHT1 (R10)
 	ADDQ       $0x40, R10
 	DECQ       R15
-	JNE        ahead
+	JNE        aheadNext
 
-noahead:
-	BYTE  $0xc4
-	BYTE  $0xe2
-	BYTE  $0x42
-	BYTE  $0x5c
-	BYTE  $0xdd
-	BYTE  $0xc4
-	BYTE  $0xe2
-	BYTE  $0x7b
-	BYTE  $0x4b
-	BYTE  $0xbc
-	BYTE  $0x1a
-	BYTE  $0x40
-	BYTE  $0x00
-	BYTE  $0x00
-	BYTE  $0x00
-	BYTE  $0xc4
-	BYTE  $0xe2
-	BYTE  $0x7b
-	BYTE  $0x4b
-	BYTE  $0xac
-	BYTE  $0x0e
-	BYTE  $0x00
-	BYTE  $0x04
-	BYTE  $0x00
-	BYTE  $0x00
+loadedNext:
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x42
+	BYTE $0x5c
+	BYTE $0xdd
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x4b
+	BYTE $0xbc
+	BYTE $0x1a
+	BYTE $0x40
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x4b
+	BYTE $0xac
+	BYTE $0x0e
+	BYTE $0x00
+	BYTE $0x04
+	BYTE $0x00
+	BYTE $0x00
+
+begun:
 	TESTQ R12, R12
 	JNE   step
+	DECQ  blocks+8(FP)
+	CMPQ  blocks+8(FP), $0x00
+	JEQ   done
+	MOVQ  steps+16(FP), R12
+	ADDQ  $0x00001000, sum+40(FP)
 	MOVQ  sum+40(FP), R15
+	CMPQ  resume+48(FP), $0x00
+	JEQ   anew
+	ADDQ  $0x00000800, SI
+	ADDQ  $0x00000800, DX
+	DECQ  R12
+	JNE   withinResumed
+	MOVQ  b+32(FP), DX
+	CMPQ  blocks+8(FP), $0x01
+	JNE   withinResumed
+	MOVQ  a+24(FP), SI
+
+withinResumed:
 	BYTE  $0xc4
 	BYTE  $0xc2
 	BYTE  $0x7a
+	BYTE  $0x4b
+	BYTE  $0x84
+	BYTE  $0x1f
+	BYTE  $0x00
+	BYTE  $0xf0
+	BYTE  $0xff
+	BYTE  $0xff
+	BYTE  $0xc4
+	BYTE  $0xc2
+	BYTE  $0x7b
 	BYTE  $0x4b
 	BYTE  $0x84
 	BYTE  $0x1f
@@ -225,12 +250,42 @@ noahead:
 	BYTE  $0x00
 	BYTE  $0x00
 	BYTE  $0xc4
+	BYTE  $0xe2
+	BYTE  $0x4a
+	BYTE  $0x5c
+	BYTE  $0xc4
+	BYTE  $0xc4
 	BYTE  $0xc2
 	BYTE  $0x7a
 	BYTE  $0x4b
 	BYTE  $0x8c
 	BYTE  $0x1f
 	BYTE  $0x40
+	BYTE  $0xf0
+	BYTE  $0xff
+	BYTE  $0xff
+	BYTE  $0xc4
+	BYTE  $0xc2
+	BYTE  $0x7b
+	BYTE  $0x4b
+	BYTE  $0x8c
+	BYTE  $0x1f
+	BYTE  $0x40
+	BYTE  $0x00
+	BYTE  $0x00
+	BYTE  $0x00
+	BYTE  $0xc4
+	BYTE  $0xe2
+	BYTE  $0x42
+	BYTE  $0x5c
+	BYTE  $0xcc
+	BYTE  $0xc4
+	BYTE  $0xe2
+	BYTE  $0x7b
+	BYTE  $0x4b
+	BYTE  $0xa4
+	BYTE  $0x0e
+	BYTE  $0x00
 	BYTE  $0x00
 	BYTE  $0x00
 	BYTE  $0x00
@@ -241,7 +296,32 @@ noahead:
 	BYTE  $0x94
 	BYTE  $0x1f
 	BYTE  $0x00
+	BYTE  $0xf8
+	BYTE  $0xff
+	BYTE  $0xff
+	BYTE  $0xc4
+	BYTE  $0xc2
+	BYTE  $0x7b
+	BYTE  $0x4b
+	BYTE  $0x94
+	BYTE  $0x1f
+	BYTE  $0x00
 	BYTE  $0x08
+	BYTE  $0x00
+	BYTE  $0x00
+	BYTE  $0xc4
+	BYTE  $0xe2
+	BYTE  $0x4a
+	BYTE  $0x5c
+	BYTE  $0xd5
+	BYTE  $0xc4
+	BYTE  $0xe2
+	BYTE  $0x7b
+	BYTE  $0x4b
+	BYTE  $0xb4
+	BYTE  $0x1a
+	BYTE  $0x00
+	BYTE  $0x00
 	BYTE  $0x00
 	BYTE  $0x00
 	BYTE  $0xc4
@@ -251,17 +331,248 @@ noahead:
 	BYTE  $0x9c
 	BYTE  $0x1f
 	BYTE  $0x40
+	BYTE  $0xf8
+	BYTE  $0xff
+	BYTE  $0xff
+	BYTE  $0xc4
+	BYTE  $0xc2
+	BYTE  $0x7b
+	BYTE  $0x4b
+	BYTE  $0x9c
+	BYTE  $0x1f
+	BYTE  $0x40
 	BYTE  $0x08
 	BYTE  $0x00
 	BYTE  $0x00
-	ADDQ  $0x00001000, sum+40(FP)
-	DECQ  blocks+8(FP)
-	JNE   block
+	MOVQ  lines+64(FP), R15
+	TESTQ R15, R15
+	JEQ   loadedResumed
+
+aheadResumed:
+	PREFETCHT1 (R10)
+	ADDQ       $0x40, R10
+	DECQ       R15
+	JNE        aheadResumed
+
+loadedResumed:
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x42
+	BYTE $0x5c
+	BYTE $0xdd
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x4b
+	BYTE $0xbc
+	BYTE $0x1a
+	BYTE $0x40
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x4b
+	BYTE $0xac
+	BYTE $0x0e
+	BYTE $0x00
+	BYTE $0x04
+	BYTE $0x00
+	BYTE $0x00
+	JMP  begun
+
+anew:
+	ADDQ $0x00000800, SI
+	ADDQ $0x00000800, DX
+	DECQ R12
+	JNE  withinAnew
+	MOVQ b+32(FP), DX
+	CMPQ blocks+8(FP), $0x01
+	JNE  withinAnew
+	MOVQ a+24(FP), SI
+
+withinAnew:
+	BYTE  $0xc4
+	BYTE  $0xc2
+	BYTE  $0x7a
+	BYTE  $0x4b
+	BYTE  $0x84
+	BYTE  $0x1f
+	BYTE  $0x00
+	BYTE  $0xf0
+	BYTE  $0xff
+	BYTE  $0xff
 	BYTE  $0xc4
 	BYTE  $0xe2
-	BYTE  $0x78
+	BYTE  $0x7b
 	BYTE  $0x49
 	BYTE  $0xc0
+	BYTE  $0xc4
+	BYTE  $0xe2
+	BYTE  $0x4a
+	BYTE  $0x5c
+	BYTE  $0xc4
+	BYTE  $0xc4
+	BYTE  $0xc2
+	BYTE  $0x7a
+	BYTE  $0x4b
+	BYTE  $0x8c
+	BYTE  $0x1f
+	BYTE  $0x40
+	BYTE  $0xf0
+	BYTE  $0xff
+	BYTE  $0xff
+	BYTE  $0xc4
+	BYTE  $0xe2
+	BYTE  $0x7b
+	BYTE  $0x49
+	BYTE  $0xc8
+	BYTE  $0xc4
+	BYTE  $0xe2
+	BYTE  $0x42
+	BYTE  $0x5c
+	BYTE  $0xcc
+	BYTE  $0xc4
+	BYTE  $0xe2
+	BYTE  $0x7b
+	BYTE  $0x4b
+	BYTE  $0xa4
+	BYTE  $0x0e
+	BYTE  $0x00
+	BYTE  $0x00
+	BYTE  $0x00
+	BYTE  $0x00
+	BYTE  $0xc4
+	BYTE  $0xc2
+	BYTE  $0x7a
+	BYTE  $0x4b
+	BYTE  $0x94
+	BYTE  $0x1f
+	BYTE  $0x00
+	BYTE  $0xf8
+	BYTE  $0xff
+	BYTE  $0xff
+	BYTE  $0xc4
+	BYTE  $0xe2
+	BYTE  $0x7b
+	BYTE  $0x49
+	BYTE  $0xd0
+	BYTE  $0xc4
+	BYTE  $0xe2
+	BYTE  $0x4a
+	BYTE  $0x5c
+	BYTE  $0xd5
+	BYTE  $0xc4
+	BYTE  $0xe2
+	BYTE  $0x7b
+	BYTE  $0x4b
+	BYTE  $0xb4
+	BYTE  $0x1a
+	BYTE  $0x00
+	BYTE  $0x00
+	BYTE  $0x00
+	BYTE  $0x00
+	BYTE  $0xc4
+	BYTE  $0xc2
+	BYTE  $0x7a
+	BYTE  $0x4b
+	BYTE  $0x9c
+	BYTE  $0x1f
+	BYTE  $0x40
+	BYTE  $0xf8
+	BYTE  $0xff
+	BYTE  $0xff
+	BYTE  $0xc4
+	BYTE  $0xe2
+	BYTE  $0x7b
+	BYTE  $0x49
+	BYTE  $0xd8
+	MOVQ  lines+64(FP), R15
+	TESTQ R15, R15
+	JEQ   loadedAnew
+
+aheadAnew:
+	PREFETCHT1 (R10)
+	ADDQ       $0x40, R10
+	DECQ       R15
+	JNE        aheadAnew
+
+loadedAnew:
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x42
+	BYTE $0x5c
+	BYTE $0xdd
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x4b
+	BYTE $0xbc
+	BYTE $0x1a
+	BYTE $0x40
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x4b
+	BYTE $0xac
+	BYTE $0x0e
+	BYTE $0x00
+	BYTE $0x04
+	BYTE $0x00
+	BYTE $0x00
+	JMP  begun
+
+done:
+	MOVQ sum+40(FP), R15
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x7a
+	BYTE $0x4b
+	BYTE $0x84
+	BYTE $0x1f
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x7a
+	BYTE $0x4b
+	BYTE $0x8c
+	BYTE $0x1f
+	BYTE $0x40
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x7a
+	BYTE $0x4b
+	BYTE $0x94
+	BYTE $0x1f
+	BYTE $0x00
+	BYTE $0x08
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x7a
+	BYTE $0x4b
+	BYTE $0x9c
+	BYTE $0x1f
+	BYTE $0x40
+	BYTE $0x08
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x78
+	BYTE $0x49
+	BYTE $0xc0
 	RET
 
 // func tilesRows(config *byte, blocks int, steps int, a *float32, b *float32, sum *float32, resume int, ahead *float32, lines int, block *float32, bias *float32, out *float32, outStep int, residual *float32, residualStep int)
@@ -324,54 +635,53 @@ TEXT ·tilesRows(SB), NOSPLIT, $0-120
 	BYTE    $0x04
 	BYTE    $0x00
 	BYTE    $0x00
+	MOVQ    steps+16(FP), R12
+	MOVQ    sum+40(FP), R15
+	CMPQ    resume+48(FP), $0x00
+	JEQ     fresh
+	BYTE    $0xc4
+	BYTE    $0xc2
+	BYTE    $0x7b
+	BYTE    $0x4b
+	BYTE    $0x84
+	BYTE    $0x1f
+	BYTE    $0x00
+	BYTE    $0x00
+	BYTE    $0x00
+	BYTE    $0x00
+	BYTE    $0xc4
+	BYTE    $0xc2
+	BYTE    $0x7b
+	BYTE    $0x4b
+	BYTE    $0x8c
+	BYTE    $0x1f
+	BYTE    $0x40
+	BYTE    $0x00
+	BYTE    $0x00
+	BYTE    $0x00
+	BYTE    $0xc4
+	BYTE    $0xc2
+	BYTE    $0x7b
+	BYTE    $0x4b
+	BYTE    $0x94
+	BYTE    $0x1f
+	BYTE    $0x00
+	BYTE    $0x08
+	BYTE    $0x00
+	BYTE    $0x00
+	BYTE    $0xc4
+	BYTE    $0xc2
+	BYTE    $0x7b
+	BYTE    $0x4b
+	BYTE    $0x9c
+	BYTE    $0x1f
+	BYTE    $0x40
+	BYTE    $0x08
+	BYTE    $0x00
+	BYTE    $0x00
+	JMP     step
 
-block:
-	MOVQ sum+40(FP), R15
-	CMPQ resume+48(FP), $0x00
-	JEQ  zero
-	BYTE $0xc4
-	BYTE $0xc2
-	BYTE $0x7b
-	BYTE $0x4b
-	BYTE $0x84
-	BYTE $0x1f
-	BYTE $0x00
-	BYTE $0x00
-	BYTE $0x00
-	BYTE $0x00
-	BYTE $0xc4
-	BYTE $0xc2
-	BYTE $0x7b
-	BYTE $0x4b
-	BYTE $0x8c
-	BYTE $0x1f
-	BYTE $0x40
-	BYTE $0x00
-	BYTE $0x00
-	BYTE $0x00
-	BYTE $0xc4
-	BYTE $0xc2
-	BYTE $0x7b
-	BYTE $0x4b
-	BYTE $0x94
-	BYTE $0x1f
-	BYTE $0x00
-	BYTE $0x08
-	BYTE $0x00
-	BYTE $0x00
-	BYTE $0xc4
-	BYTE $0xc2
-	BYTE $0x7b
-	BYTE $0x4b
-	BYTE $0x9c
-	BYTE $0x1f
-	BYTE $0x40
-	BYTE $0x08
-	BYTE $0x00
-	BYTE $0x00
-	JMP  start
-
-zero:
+fresh:
 	BYTE $0xc4
 	BYTE $0xe2
 	BYTE $0x7b
@@ -393,20 +703,17 @@ zero:
 	BYTE $0x49
 	BYTE $0xd8
 
-start:
-	MOVQ steps+16(FP), R12
-
 step:
 	ADDQ $0x00000800, SI
 	ADDQ $0x00000800, DX
 	DECQ R12
-	JNE  within
+	JNE  withinNext
 	MOVQ b+32(FP), DX
 	CMPQ blocks+8(FP), $0x01
-	JNE  within
+	JNE  withinNext
 	MOVQ a+24(FP), SI
 
-within:
+withinNext:
 	BYTE    $0xc4
 	BYTE    $0xe2
 	BYTE    $0x4a
@@ -443,7 +750,7 @@ within:
 	BYTE    $0x00
 	BYTE    $0x00
 	TESTQ   R9, R9
-	JEQ     nothing
+	JEQ     outNext
 	VADDPS  (R11), Z30, Z0
 	VADDPS  64(R11), Z31, Z4
 	VMOVUPS Z0, (DI)
@@ -467,45 +774,48 @@ within:
 	ADDQ    $0x00000200, R11
 	DECQ    R9
 
-nothing:
+outNext:
 	MOVQ  lines+64(FP), R15
 	TESTQ R15, R15
-	JEQ   noahead
+	JEQ   loadedNext
 
-ahead:
+aheadNext:
 	PREFETCHT1 (R10)
 	ADDQ       $0x40, R10
 	DECQ       R15
-	JNE        ahead
+	JNE        aheadNext
 
-noahead:
-	BYTE  $0xc4
-	BYTE  $0xe2
-	BYTE  $0x42
-	BYTE  $0x5c
-	BYTE  $0xdd
-	BYTE  $0xc4
-	BYTE  $0xe2
-	BYTE  $0x7b
-	BYTE  $0x4b
-	BYTE  $0xbc
-	BYTE  $0x1a
-	BYTE  $0x40
-	BYTE  $0x00
-	BYTE  $0x00
-	BYTE  $0x00
-	BYTE  $0xc4
-	BYTE  $0xe2
-	BYTE  $0x7b
-	BYTE  $0x4b
-	BYTE  $0xac
-	BYTE  $0x0e
-	BYTE  $0x00
-	BYTE  $0x04
-	BYTE  $0x00
-	BYTE  $0x00
+loadedNext:
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x42
+	BYTE $0x5c
+	BYTE $0xdd
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x4b
+	BYTE $0xbc
+	BYTE $0x1a
+	BYTE $0x40
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x4b
+	BYTE $0xac
+	BYTE $0x0e
+	BYTE $0x00
+	BYTE $0x04
+	BYTE $0x00
+	BYTE $0x00
+
+begun:
 	TESTQ R12, R12
 	JNE   step
+	DECQ  blocks+8(FP)
 	TESTQ R9, R9
 	JEQ   fewdone
 
@@ -535,15 +845,382 @@ few:
 	JNE     few
 
 fewdone:
-	MOVQ  block+72(FP), R15
-	MOVQ  R15, R11
-	MOVQ  $0x00000008, R9
+	MOVQ block+72(FP), R11
+	MOVQ $0x00000008, R9
+	CMPQ blocks+8(FP), $0x00
+	JEQ  done
+	MOVQ steps+16(FP), R12
+	ADDQ $0x00001000, sum+40(FP)
+	MOVQ sum+40(FP), R15
+	CMPQ resume+48(FP), $0x00
+	JEQ  anew
+	ADDQ $0x00000800, SI
+	ADDQ $0x00000800, DX
+	DECQ R12
+	JNE  withinResumed
+	MOVQ b+32(FP), DX
+	CMPQ blocks+8(FP), $0x01
+	JNE  withinResumed
+	MOVQ a+24(FP), SI
+
+withinResumed:
+	BYTE    $0xc4
+	BYTE    $0xc2
+	BYTE    $0x7a
+	BYTE    $0x4b
+	BYTE    $0x84
+	BYTE    $0x1b
+	BYTE    $0x00
+	BYTE    $0x00
+	BYTE    $0x00
+	BYTE    $0x00
+	BYTE    $0xc4
+	BYTE    $0xc2
+	BYTE    $0x7b
+	BYTE    $0x4b
+	BYTE    $0x84
+	BYTE    $0x1f
+	BYTE    $0x00
+	BYTE    $0x00
+	BYTE    $0x00
+	BYTE    $0x00
+	BYTE    $0xc4
+	BYTE    $0xe2
+	BYTE    $0x4a
+	BYTE    $0x5c
+	BYTE    $0xc4
+	BYTE    $0xc4
+	BYTE    $0xc2
+	BYTE    $0x7a
+	BYTE    $0x4b
+	BYTE    $0x8c
+	BYTE    $0x1b
+	BYTE    $0x40
+	BYTE    $0x00
+	BYTE    $0x00
+	BYTE    $0x00
+	BYTE    $0xc4
+	BYTE    $0xc2
+	BYTE    $0x7b
+	BYTE    $0x4b
+	BYTE    $0x8c
+	BYTE    $0x1f
+	BYTE    $0x40
+	BYTE    $0x00
+	BYTE    $0x00
+	BYTE    $0x00
+	BYTE    $0xc4
+	BYTE    $0xe2
+	BYTE    $0x42
+	BYTE    $0x5c
+	BYTE    $0xcc
+	BYTE    $0xc4
+	BYTE    $0xe2
+	BYTE    $0x7b
+	BYTE    $0x4b
+	BYTE    $0xa4
+	BYTE    $0x0e
+	BYTE    $0x00
+	BYTE    $0x00
+	BYTE    $0x00
+	BYTE    $0x00
+	BYTE    $0xc4
+	BYTE    $0xc2
+	BYTE    $0x7a
+	BYTE    $0x4b
+	BYTE    $0x94
+	BYTE    $0x1b
+	BYTE    $0x00
+	BYTE    $0x08
+	BYTE    $0x00
+	BYTE    $0x00
+	BYTE    $0xc4
+	BYTE    $0xc2
+	BYTE    $0x7b
+	BYTE    $0x4b
+	BYTE    $0x94
+	BYTE    $0x1f
+	BYTE    $0x00
+	BYTE    $0x08
+	BYTE    $0x00
+	BYTE    $0x00
+	BYTE    $0xc4
+	BYTE    $0xe2
+	BYTE    $0x4a
+	BYTE    $0x5c
+	BYTE    $0xd5
+	BYTE    $0xc4
+	BYTE    $0xe2
+	BYTE    $0x7b
+	BYTE    $0x4b
+	BYTE    $0xb4
+	BYTE    $0x1a
+	BYTE    $0x00
+	BYTE    $0x00
+	BYTE    $0x00
+	BYTE    $0x00
+	BYTE    $0xc4
+	BYTE    $0xc2
+	BYTE    $0x7a
+	BYTE    $0x4b
+	BYTE    $0x9c
+	BYTE    $0x1b
+	BYTE    $0x40
+	BYTE    $0x08
+	BYTE    $0x00
+	BYTE    $0x00
+	BYTE    $0xc4
+	BYTE    $0xc2
+	BYTE    $0x7b
+	BYTE    $0x4b
+	BYTE    $0x9c
+	BYTE    $0x1f
+	BYTE    $0x40
+	BYTE    $0x08
+	BYTE    $0x00
+	BYTE    $0x00
+	TESTQ   R9, R9
+	JEQ     outResumed
+	VADDPS  (R11), Z30, Z0
+	VADDPS  64(R11), Z31, Z4
+	VMOVUPS Z0, (DI)
+	VMOVUPS Z4, 64(DI)
+	ADDQ    R8, DI
+	VADDPS  128(R11), Z30, Z8
+	VADDPS  192(R11), Z31, Z12
+	VMOVUPS Z8, (DI)
+	VMOVUPS Z12, 64(DI)
+	ADDQ    R8, DI
+	VADDPS  256(R11), Z30, Z0
+	VADDPS  320(R11), Z31, Z4
+	VMOVUPS Z0, (DI)
+	VMOVUPS Z4, 64(DI)
+	ADDQ    R8, DI
+	VADDPS  384(R11), Z30, Z8
+	VADDPS  448(R11), Z31, Z12
+	VMOVUPS Z8, (DI)
+	VMOVUPS Z12, 64(DI)
+	ADDQ    R8, DI
+	ADDQ    $0x00000200, R11
+	DECQ    R9
+
+outResumed:
+	MOVQ  lines+64(FP), R15
+	TESTQ R15, R15
+	JEQ   loadedResumed
+
+aheadResumed:
+	PREFETCHT1 (R10)
+	ADDQ       $0x40, R10
+	DECQ       R15
+	JNE        aheadResumed
+
+loadedResumed:
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x42
+	BYTE $0x5c
+	BYTE $0xdd
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x4b
+	BYTE $0xbc
+	BYTE $0x1a
+	BYTE $0x40
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x4b
+	BYTE $0xac
+	BYTE $0x0e
+	BYTE $0x00
+	BYTE $0x04
+	BYTE $0x00
+	BYTE $0x00
+	JMP  begun
+
+anew:
+	ADDQ $0x00000800, SI
+	ADDQ $0x00000800, DX
+	DECQ R12
+	JNE  withinAnew
+	MOVQ b+32(FP), DX
+	CMPQ blocks+8(FP), $0x01
+	JNE  withinAnew
+	MOVQ a+24(FP), SI
+
+withinAnew:
+	BYTE    $0xc4
+	BYTE    $0xc2
+	BYTE    $0x7a
+	BYTE    $0x4b
+	BYTE    $0x84
+	BYTE    $0x1b
+	BYTE    $0x00
+	BYTE    $0x00
+	BYTE    $0x00
+	BYTE    $0x00
+	BYTE    $0xc4
+	BYTE    $0xe2
+	BYTE    $0x7b
+	BYTE    $0x49
+	BYTE    $0xc0
+	BYTE    $0xc4
+	BYTE    $0xe2
+	BYTE    $0x4a
+	BYTE    $0x5c
+	BYTE    $0xc4
+	BYTE    $0xc4
+	BYTE    $0xc2
+	BYTE    $0x7a
+	BYTE    $0x4b
+	BYTE    $0x8c
+	BYTE    $0x1b
+	BYTE    $0x40
+	BYTE    $0x00
+	BYTE    $0x00
+	BYTE    $0x00
+	BYTE    $0xc4
+	BYTE    $0xe2
+	BYTE    $0x7b
+	BYTE    $0x49
+	BYTE    $0xc8
+	BYTE    $0xc4
+	BYTE    $0xe2
+	BYTE    $0x42
+	BYTE    $0x5c
+	BYTE    $0xcc
+	BYTE    $0xc4
+	BYTE    $0xe2
+	BYTE    $0x7b
+	BYTE    $0x4b
+	BYTE    $0xa4
+	BYTE    $0x0e
+	BYTE    $0x00
+	BYTE    $0x00
+	BYTE    $0x00
+	BYTE    $0x00
+	BYTE    $0xc4
+	BYTE    $0xc2
+	BYTE    $0x7a
+	BYTE    $0x4b
+	BYTE    $0x94
+	BYTE    $0x1b
+	BYTE    $0x00
+	BYTE    $0x08
+	BYTE    $0x00
+	BYTE    $0x00
+	BYTE    $0xc4
+	BYTE    $0xe2
+	BYTE    $0x7b
+	BYTE    $0x49
+	BYTE    $0xd0
+	BYTE    $0xc4
+	BYTE    $0xe2
+	BYTE    $0x4a
+	BYTE    $0x5c
+	BYTE    $0xd5
+	BYTE    $0xc4
+	BYTE    $0xe2
+	BYTE    $0x7b
+	BYTE    $0x4b
+	BYTE    $0xb4
+	BYTE    $0x1a
+	BYTE    $0x00
+	BYTE    $0x00
+	BYTE    $0x00
+	BYTE    $0x00
+	BYTE    $0xc4
+	BYTE    $0xc2
+	BYTE    $0x7a
+	BYTE    $0x4b
+	BYTE    $0x9c
+	BYTE    $0x1b
+	BYTE    $0x40
+	BYTE    $0x08
+	BYTE    $0x00
+	BYTE    $0x00
+	BYTE    $0xc4
+	BYTE    $0xe2
+	BYTE    $0x7b
+	BYTE    $0x49
+	BYTE    $0xd8
+	TESTQ   R9, R9
+	JEQ     outAnew
+	VADDPS  (R11), Z30, Z0
+	VADDPS  64(R11), Z31, Z4
+	VMOVUPS Z0, (DI)
+	VMOVUPS Z4, 64(DI)
+	ADDQ    R8, DI
+	VADDPS  128(R11), Z30, Z8
+	VADDPS  192(R11), Z31, Z12
+	VMOVUPS Z8, (DI)
+	VMOVUPS Z12, 64(DI)
+	ADDQ    R8, DI
+	VADDPS  256(R11), Z30, Z0
+	VADDPS  320(R11), Z31, Z4
+	VMOVUPS Z0, (DI)
+	VMOVUPS Z4, 64(DI)
+	ADDQ    R8, DI
+	VADDPS  384(R11), Z30, Z8
+	VADDPS  448(R11), Z31, Z12
+	VMOVUPS Z8, (DI)
+	VMOVUPS Z12, 64(DI)
+	ADDQ    R8, DI
+	ADDQ    $0x00000200, R11
+	DECQ    R9
+
+outAnew:
+	MOVQ  lines+64(FP), R15
+	TESTQ R15, R15
+	JEQ   loadedAnew
+
+aheadAnew:
+	PREFETCHT1 (R10)
+	ADDQ       $0x40, R10
+	DECQ       R15
+	JNE        aheadAnew
+
+loadedAnew:
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x42
+	BYTE $0x5c
+	BYTE $0xdd
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x4b
+	BYTE $0xbc
+	BYTE $0x1a
+	BYTE $0x40
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x4b
+	BYTE $0xac
+	BYTE $0x0e
+	BYTE $0x00
+	BYTE $0x04
+	BYTE $0x00
+	BYTE $0x00
+	JMP  begun
+
+done:
+	MOVQ  sum+40(FP), R15
 	BYTE  $0xc4
 	BYTE  $0xc2
 	BYTE  $0x7a
 	BYTE  $0x4b
 	BYTE  $0x84
-	BYTE  $0x1f
+	BYTE  $0x1b
 	BYTE  $0x00
 	BYTE  $0x00
 	BYTE  $0x00
@@ -553,7 +1230,7 @@ fewdone:
 	BYTE  $0x7a
 	BYTE  $0x4b
 	BYTE  $0x8c
-	BYTE  $0x1f
+	BYTE  $0x1b
 	BYTE  $0x40
 	BYTE  $0x00
 	BYTE  $0x00
@@ -563,7 +1240,7 @@ fewdone:
 	BYTE  $0x7a
 	BYTE  $0x4b
 	BYTE  $0x94
-	BYTE  $0x1f
+	BYTE  $0x1b
 	BYTE  $0x00
 	BYTE  $0x08
 	BYTE  $0x00
@@ -573,14 +1250,11 @@ fewdone:
 	BYTE  $0x7a
 	BYTE  $0x4b
 	BYTE  $0x9c
-	BYTE  $0x1f
+	BYTE  $0x1b
 	BYTE  $0x40
 	BYTE  $0x08
 	BYTE  $0x00
 	BYTE  $0x00
-	ADDQ  $0x00001000, sum+40(FP)
-	DECQ  blocks+8(FP)
-	JNE   block
 	TESTQ R9, R9
 	JEQ   lastdone
 
@@ -778,54 +1452,53 @@ TEXT ·tilesRowsResidual(SB), NOSPLIT, $0-120
 	BYTE       $0x04
 	BYTE       $0x00
 	BYTE       $0x00
+	MOVQ       steps+16(FP), R12
+	MOVQ       sum+40(FP), R15
+	CMPQ       resume+48(FP), $0x00
+	JEQ        fresh
+	BYTE       $0xc4
+	BYTE       $0xc2
+	BYTE       $0x7b
+	BYTE       $0x4b
+	BYTE       $0x84
+	BYTE       $0x1f
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0xc4
+	BYTE       $0xc2
+	BYTE       $0x7b
+	BYTE       $0x4b
+	BYTE       $0x8c
+	BYTE       $0x1f
+	BYTE       $0x40
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0xc4
+	BYTE       $0xc2
+	BYTE       $0x7b
+	BYTE       $0x4b
+	BYTE       $0x94
+	BYTE       $0x1f
+	BYTE       $0x00
+	BYTE       $0x08
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0xc4
+	BYTE       $0xc2
+	BYTE       $0x7b
+	BYTE       $0x4b
+	BYTE       $0x9c
+	BYTE       $0x1f
+	BYTE       $0x40
+	BYTE       $0x08
+	BYTE       $0x00
+	BYTE       $0x00
+	JMP        step
 
-block:
-	MOVQ sum+40(FP), R15
-	CMPQ resume+48(FP), $0x00
-	JEQ  zero
-	BYTE $0xc4
-	BYTE $0xc2
-	BYTE $0x7b
-	BYTE $0x4b
-	BYTE $0x84
-	BYTE $0x1f
-	BYTE $0x00
-	BYTE $0x00
-	BYTE $0x00
-	BYTE $0x00
-	BYTE $0xc4
-	BYTE $0xc2
-	BYTE $0x7b
-	BYTE $0x4b
-	BYTE $0x8c
-	BYTE $0x1f
-	BYTE $0x40
-	BYTE $0x00
-	BYTE $0x00
-	BYTE $0x00
-	BYTE $0xc4
-	BYTE $0xc2
-	BYTE $0x7b
-	BYTE $0x4b
-	BYTE $0x94
-	BYTE $0x1f
-	BYTE $0x00
-	BYTE $0x08
-	BYTE $0x00
-	BYTE $0x00
-	BYTE $0xc4
-	BYTE $0xc2
-	BYTE $0x7b
-	BYTE $0x4b
-	BYTE $0x9c
-	BYTE $0x1f
-	BYTE $0x40
-	BYTE $0x08
-	BYTE $0x00
-	BYTE $0x00
-	JMP  start
-
-zero:
+fresh:
 	BYTE $0xc4
 	BYTE $0xe2
 	BYTE $0x7b
@@ -847,20 +1520,17 @@ zero:
 	BYTE $0x49
 	BYTE $0xd8
 
-start:
-	MOVQ steps+16(FP), R12
-
 step:
 	ADDQ $0x00000800, SI
 	ADDQ $0x00000800, DX
 	DECQ R12
-	JNE  within
+	JNE  withinNext
 	MOVQ b+32(FP), DX
 	CMPQ blocks+8(FP), $0x01
-	JNE  within
+	JNE  withinNext
 	MOVQ a+24(FP), SI
 
-within:
+withinNext:
 	BYTE       $0xc4
 	BYTE       $0xe2
 	BYTE       $0x4a
@@ -897,7 +1567,7 @@ within:
 	BYTE       $0x00
 	BYTE       $0x00
 	TESTQ      R9, R9
-	JEQ        nothing
+	JEQ        outNext
 	VADDPS     (R11), Z30, Z0
 	VADDPS     (AX), Z0, Z0
 	PREFETCHT0 (AX)(R14*1)
@@ -941,45 +1611,48 @@ within:
 	ADDQ       $0x00000200, R11
 	DECQ       R9
 
-nothing:
+outNext:
 	MOVQ  lines+64(FP), R15
 	TESTQ R15, R15
-	JEQ   noahead
+	JEQ   loadedNext
 
-ahead:
+aheadNext:
 	PREFETCHT1 (R10)
 	ADDQ       $0x40, R10
 	DECQ       R15
-	JNE        ahead
+	JNE        aheadNext
 
-noahead:
-	BYTE  $0xc4
-	BYTE  $0xe2
-	BYTE  $0x42
-	BYTE  $0x5c
-	BYTE  $0xdd
-	BYTE  $0xc4
-	BYTE  $0xe2
-	BYTE  $0x7b
-	BYTE  $0x4b
-	BYTE  $0xbc
-	BYTE  $0x1a
-	BYTE  $0x40
-	BYTE  $0x00
-	BYTE  $0x00
-	BYTE  $0x00
-	BYTE  $0xc4
-	BYTE  $0xe2
-	BYTE  $0x7b
-	BYTE  $0x4b
-	BYTE  $0xac
-	BYTE  $0x0e
-	BYTE  $0x00
-	BYTE  $0x04
-	BYTE  $0x00
-	BYTE  $0x00
+loadedNext:
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x42
+	BYTE $0x5c
+	BYTE $0xdd
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x4b
+	BYTE $0xbc
+	BYTE $0x1a
+	BYTE $0x40
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x4b
+	BYTE $0xac
+	BYTE $0x0e
+	BYTE $0x00
+	BYTE $0x04
+	BYTE $0x00
+	BYTE $0x00
+
+begun:
 	TESTQ R12, R12
 	JNE   step
+	DECQ  blocks+8(FP)
 	TESTQ R9, R9
 	JEQ   fewdone
 
@@ -1029,15 +1702,422 @@ few:
 	JNE        few
 
 fewdone:
-	MOVQ  block+72(FP), R15
-	MOVQ  R15, R11
-	MOVQ  $0x00000008, R9
+	MOVQ block+72(FP), R11
+	MOVQ $0x00000008, R9
+	CMPQ blocks+8(FP), $0x00
+	JEQ  done
+	MOVQ steps+16(FP), R12
+	ADDQ $0x00001000, sum+40(FP)
+	MOVQ sum+40(FP), R15
+	CMPQ resume+48(FP), $0x00
+	JEQ  anew
+	ADDQ $0x00000800, SI
+	ADDQ $0x00000800, DX
+	DECQ R12
+	JNE  withinResumed
+	MOVQ b+32(FP), DX
+	CMPQ blocks+8(FP), $0x01
+	JNE  withinResumed
+	MOVQ a+24(FP), SI
+
+withinResumed:
+	BYTE       $0xc4
+	BYTE       $0xc2
+	BYTE       $0x7a
+	BYTE       $0x4b
+	BYTE       $0x84
+	BYTE       $0x1b
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0xc4
+	BYTE       $0xc2
+	BYTE       $0x7b
+	BYTE       $0x4b
+	BYTE       $0x84
+	BYTE       $0x1f
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x4a
+	BYTE       $0x5c
+	BYTE       $0xc4
+	BYTE       $0xc4
+	BYTE       $0xc2
+	BYTE       $0x7a
+	BYTE       $0x4b
+	BYTE       $0x8c
+	BYTE       $0x1b
+	BYTE       $0x40
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0xc4
+	BYTE       $0xc2
+	BYTE       $0x7b
+	BYTE       $0x4b
+	BYTE       $0x8c
+	BYTE       $0x1f
+	BYTE       $0x40
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x42
+	BYTE       $0x5c
+	BYTE       $0xcc
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x7b
+	BYTE       $0x4b
+	BYTE       $0xa4
+	BYTE       $0x0e
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0xc4
+	BYTE       $0xc2
+	BYTE       $0x7a
+	BYTE       $0x4b
+	BYTE       $0x94
+	BYTE       $0x1b
+	BYTE       $0x00
+	BYTE       $0x08
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0xc4
+	BYTE       $0xc2
+	BYTE       $0x7b
+	BYTE       $0x4b
+	BYTE       $0x94
+	BYTE       $0x1f
+	BYTE       $0x00
+	BYTE       $0x08
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x4a
+	BYTE       $0x5c
+	BYTE       $0xd5
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x7b
+	BYTE       $0x4b
+	BYTE       $0xb4
+	BYTE       $0x1a
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0xc4
+	BYTE       $0xc2
+	BYTE       $0x7a
+	BYTE       $0x4b
+	BYTE       $0x9c
+	BYTE       $0x1b
+	BYTE       $0x40
+	BYTE       $0x08
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0xc4
+	BYTE       $0xc2
+	BYTE       $0x7b
+	BYTE       $0x4b
+	BYTE       $0x9c
+	BYTE       $0x1f
+	BYTE       $0x40
+	BYTE       $0x08
+	BYTE       $0x00
+	BYTE       $0x00
+	TESTQ      R9, R9
+	JEQ        outResumed
+	VADDPS     (R11), Z30, Z0
+	VADDPS     (AX), Z0, Z0
+	PREFETCHT0 (AX)(R14*1)
+	VADDPS     64(R11), Z31, Z4
+	VADDPS     64(AX), Z4, Z4
+	PREFETCHT0 64(AX)(R14*1)
+	ADDQ       residualStep+112(FP), AX
+	VMOVUPS    Z0, (DI)
+	VMOVUPS    Z4, 64(DI)
+	ADDQ       R8, DI
+	VADDPS     128(R11), Z30, Z8
+	VADDPS     (AX), Z8, Z8
+	PREFETCHT0 (AX)(R14*1)
+	VADDPS     192(R11), Z31, Z12
+	VADDPS     64(AX), Z12, Z12
+	PREFETCHT0 64(AX)(R14*1)
+	ADDQ       residualStep+112(FP), AX
+	VMOVUPS    Z8, (DI)
+	VMOVUPS    Z12, 64(DI)
+	ADDQ       R8, DI
+	VADDPS     256(R11), Z30, Z0
+	VADDPS     (AX), Z0, Z0
+	PREFETCHT0 (AX)(R14*1)
+	VADDPS     320(R11), Z31, Z4
+	VADDPS     64(AX), Z4, Z4
+	PREFETCHT0 64(AX)(R14*1)
+	ADDQ       residualStep+112(FP), AX
+	VMOVUPS    Z0, (DI)
+	VMOVUPS    Z4, 64(DI)
+	ADDQ       R8, DI
+	VADDPS     384(R11), Z30, Z8
+	VADDPS     (AX), Z8, Z8
+	PREFETCHT0 (AX)(R14*1)
+	VADDPS     448(R11), Z31, Z12
+	VADDPS     64(AX), Z12, Z12
+	PREFETCHT0 64(AX)(R14*1)
+	ADDQ       residualStep+112(FP), AX
+	VMOVUPS    Z8, (DI)
+	VMOVUPS    Z12, 64(DI)
+	ADDQ       R8, DI
+	ADDQ       $0x00000200, R11
+	DECQ       R9
+
+outResumed:
+	MOVQ  lines+64(FP), R15
+	TESTQ R15, R15
+	JEQ   loadedResumed
+
+aheadResumed:
+	PREFETCHT1 (R10)
+	ADDQ       $0x40, R10
+	DECQ       R15
+	JNE        aheadResumed
+
+loadedResumed:
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x42
+	BYTE $0x5c
+	BYTE $0xdd
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x4b
+	BYTE $0xbc
+	BYTE $0x1a
+	BYTE $0x40
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x4b
+	BYTE $0xac
+	BYTE $0x0e
+	BYTE $0x00
+	BYTE $0x04
+	BYTE $0x00
+	BYTE $0x00
+	JMP  begun
+
+anew:
+	ADDQ $0x00000800, SI
+	ADDQ $0x00000800, DX
+	DECQ R12
+	JNE  withinAnew
+	MOVQ b+32(FP), DX
+	CMPQ blocks+8(FP), $0x01
+	JNE  withinAnew
+	MOVQ a+24(FP), SI
+
+withinAnew:
+	BYTE       $0xc4
+	BYTE       $0xc2
+	BYTE       $0x7a
+	BYTE       $0x4b
+	BYTE       $0x84
+	BYTE       $0x1b
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x7b
+	BYTE       $0x49
+	BYTE       $0xc0
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x4a
+	BYTE       $0x5c
+	BYTE       $0xc4
+	BYTE       $0xc4
+	BYTE       $0xc2
+	BYTE       $0x7a
+	BYTE       $0x4b
+	BYTE       $0x8c
+	BYTE       $0x1b
+	BYTE       $0x40
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x7b
+	BYTE       $0x49
+	BYTE       $0xc8
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x42
+	BYTE       $0x5c
+	BYTE       $0xcc
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x7b
+	BYTE       $0x4b
+	BYTE       $0xa4
+	BYTE       $0x0e
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0xc4
+	BYTE       $0xc2
+	BYTE       $0x7a
+	BYTE       $0x4b
+	BYTE       $0x94
+	BYTE       $0x1b
+	BYTE       $0x00
+	BYTE       $0x08
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x7b
+	BYTE       $0x49
+	BYTE       $0xd0
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x4a
+	BYTE       $0x5c
+	BYTE       $0xd5
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x7b
+	BYTE       $0x4b
+	BYTE       $0xb4
+	BYTE       $0x1a
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0xc4
+	BYTE       $0xc2
+	BYTE       $0x7a
+	BYTE       $0x4b
+	BYTE       $0x9c
+	BYTE       $0x1b
+	BYTE       $0x40
+	BYTE       $0x08
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x7b
+	BYTE       $0x49
+	BYTE       $0xd8
+	TESTQ      R9, R9
+	JEQ        outAnew
+	VADDPS     (R11), Z30, Z0
+	VADDPS     (AX), Z0, Z0
+	PREFETCHT0 (AX)(R14*1)
+	VADDPS     64(R11), Z31, Z4
+	VADDPS     64(AX), Z4, Z4
+	PREFETCHT0 64(AX)(R14*1)
+	ADDQ       residualStep+112(FP), AX
+	VMOVUPS    Z0, (DI)
+	VMOVUPS    Z4, 64(DI)
+	ADDQ       R8, DI
+	VADDPS     128(R11), Z30, Z8
+	VADDPS     (AX), Z8, Z8
+	PREFETCHT0 (AX)(R14*1)
+	VADDPS     192(R11), Z31, Z12
+	VADDPS     64(AX), Z12, Z12
+	PREFETCHT0 64(AX)(R14*1)
+	ADDQ       residualStep+112(FP), AX
+	VMOVUPS    Z8, (DI)
+	VMOVUPS    Z12, 64(DI)
+	ADDQ       R8, DI
+	VADDPS     256(R11), Z30, Z0
+	VADDPS     (AX), Z0, Z0
+	PREFETCHT0 (AX)(R14*1)
+	VADDPS     320(R11), Z31, Z4
+	VADDPS     64(AX), Z4, Z4
+	PREFETCHT0 64(AX)(R14*1)
+	ADDQ       residualStep+112(FP), AX
+	VMOVUPS    Z0, (DI)
+	VMOVUPS    Z4, 64(DI)
+	ADDQ       R8, DI
+	VADDPS     384(R11), Z30, Z8
+	VADDPS     (AX), Z8, Z8
+	PREFETCHT0 (AX)(R14*1)
+	VADDPS     448(R11), Z31, Z12
+	VADDPS     64(AX), Z12, Z12
+	PREFETCHT0 64(AX)(R14*1)
+	ADDQ       residualStep+112(FP), AX
+	VMOVUPS    Z8, (DI)
+	VMOVUPS    Z12, 64(DI)
+	ADDQ       R8, DI
+	ADDQ       $0x00000200, R11
+	DECQ       R9
+
+outAnew:
+	MOVQ  lines+64(FP), R15
+	TESTQ R15, R15
+	JEQ   loadedAnew
+
+aheadAnew:
+	PREFETCHT1 (R10)
+	ADDQ       $0x40, R10
+	DECQ       R15
+	JNE        aheadAnew
+
+loadedAnew:
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x42
+	BYTE $0x5c
+	BYTE $0xdd
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x4b
+	BYTE $0xbc
+	BYTE $0x1a
+	BYTE $0x40
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x4b
+	BYTE $0xac
+	BYTE $0x0e
+	BYTE $0x00
+	BYTE $0x04
+	BYTE $0x00
+	BYTE $0x00
+	JMP  begun
+
+done:
+	MOVQ  sum+40(FP), R15
 	BYTE  $0xc4
 	BYTE  $0xc2
 	BYTE  $0x7a
 	BYTE  $0x4b
 	BYTE  $0x84
-	BYTE  $0x1f
+	BYTE  $0x1b
 	BYTE  $0x00
 	BYTE  $0x00
 	BYTE  $0x00
@@ -1047,7 +2127,7 @@ fewdone:
 	BYTE  $0x7a
 	BYTE  $0x4b
 	BYTE  $0x8c
-	BYTE  $0x1f
+	BYTE  $0x1b
 	BYTE  $0x40
 	BYTE  $0x00
 	BYTE  $0x00
@@ -1057,7 +2137,7 @@ fewdone:
 	BYTE  $0x7a
 	BYTE  $0x4b
 	BYTE  $0x94
-	BYTE  $0x1f
+	BYTE  $0x1b
 	BYTE  $0x00
 	BYTE  $0x08
 	BYTE  $0x00
@@ -1067,14 +2147,11 @@ fewdone:
 	BYTE  $0x7a
 	BYTE  $0x4b
 	BYTE  $0x9c
-	BYTE  $0x1f
+	BYTE  $0x1b
 	BYTE  $0x40
 	BYTE  $0x08
 	BYTE  $0x00
 	BYTE  $0x00
-	ADDQ  $0x00001000, sum+40(FP)
-	DECQ  blocks+8(FP)
-	JNE   block
 	TESTQ R9, R9
 	JEQ   lastdone
 
@@ -1192,54 +2269,53 @@ TEXT ·tilesRowsStream(SB), NOSPLIT, $0-120
 	BYTE    $0x04
 	BYTE    $0x00
 	BYTE    $0x00
+	MOVQ    steps+16(FP), R12
+	MOVQ    sum+40(FP), R15
+	CMPQ    resume+48(FP), $0x00
+	JEQ     fresh
+	BYTE    $0xc4
+	BYTE    $0xc2
+	BYTE    $0x7b
+	BYTE    $0x4b
+	BYTE    $0x84
+	BYTE    $0x1f
+	BYTE    $0x00
+	BYTE    $0x00
+	BYTE    $0x00
+	BYTE    $0x00
+	BYTE    $0xc4
+	BYTE    $0xc2
+	BYTE    $0x7b
+	BYTE    $0x4b
+	BYTE    $0x8c
+	BYTE    $0x1f
+	BYTE    $0x40
+	BYTE    $0x00
+	BYTE    $0x00
+	BYTE    $0x00
+	BYTE    $0xc4
+	BYTE    $0xc2
+	BYTE    $0x7b
+	BYTE    $0x4b
+	BYTE    $0x94
+	BYTE    $0x1f
+	BYTE    $0x00
+	BYTE    $0x08
+	BYTE    $0x00
+	BYTE    $0x00
+	BYTE    $0xc4
+	BYTE    $0xc2
+	BYTE    $0x7b
+	BYTE    $0x4b
+	BYTE    $0x9c
+	BYTE    $0x1f
+	BYTE    $0x40
+	BYTE    $0x08
+	BYTE    $0x00
+	BYTE    $0x00
+	JMP     step
 
-block:
-	MOVQ sum+40(FP), R15
-	CMPQ resume+48(FP), $0x00
-	JEQ  zero
-	BYTE $0xc4
-	BYTE $0xc2
-	BYTE $0x7b
-	BYTE $0x4b
-	BYTE $0x84
-	BYTE $0x1f
-	BYTE $0x00
-	BYTE $0x00
-	BYTE $0x00
-	BYTE $0x00
-	BYTE $0xc4
-	BYTE $0xc2
-	BYTE $0x7b
-	BYTE $0x4b
-	BYTE $0x8c
-	BYTE $0x1f
-	BYTE $0x40
-	BYTE $0x00
-	BYTE $0x00
-	BYTE $0x00
-	BYTE $0xc4
-	BYTE $0xc2
-	BYTE $0x7b
-	BYTE $0x4b
-	BYTE $0x94
-	BYTE $0x1f
-	BYTE $0x00
-	BYTE $0x08
-	BYTE $0x00
-	BYTE $0x00
-	BYTE $0xc4
-	BYTE $0xc2
-	BYTE $0x7b
-	BYTE $0x4b
-	BYTE $0x9c
-	BYTE $0x1f
-	BYTE $0x40
-	BYTE $0x08
-	BYTE $0x00
-	BYTE $0x00
-	JMP  start
-
-zero:
+fresh:
 	BYTE $0xc4
 	BYTE $0xe2
 	BYTE $0x7b
@@ -1261,20 +2337,17 @@ zero:
 	BYTE $0x49
 	BYTE $0xd8
 
-start:
-	MOVQ steps+16(FP), R12
-
 step:
 	ADDQ $0x00000800, SI
 	ADDQ $0x00000800, DX
 	DECQ R12
-	JNE  within
+	JNE  withinNext
 	MOVQ b+32(FP), DX
 	CMPQ blocks+8(FP), $0x01
-	JNE  within
+	JNE  withinNext
 	MOVQ a+24(FP), SI
 
-within:
+withinNext:
 	BYTE     $0xc4
 	BYTE     $0xe2
 	BYTE     $0x4a
@@ -1311,7 +2384,7 @@ within:
 	BYTE     $0x00
 	BYTE     $0x00
 	TESTQ    R9, R9
-	JEQ      nothing
+	JEQ      outNext
 	VADDPS   (R11), Z30, Z0
 	VADDPS   64(R11), Z31, Z4
 	VMOVNTPS Z0, (DI)
@@ -1335,45 +2408,48 @@ within:
 	ADDQ     $0x00000200, R11
 	DECQ     R9
 
-nothing:
+outNext:
 	MOVQ  lines+64(FP), R15
 	TESTQ R15, R15
-	JEQ   noahead
+	JEQ   loadedNext
 
-ahead:
+aheadNext:
 	PREFETCHT1 (R10)
 	ADDQ       $0x40, R10
 	DECQ       R15
-	JNE        ahead
+	JNE        aheadNext
 
-noahead:
-	BYTE  $0xc4
-	BYTE  $0xe2
-	BYTE  $0x42
-	BYTE  $0x5c
-	BYTE  $0xdd
-	BYTE  $0xc4
-	BYTE  $0xe2
-	BYTE  $0x7b
-	BYTE  $0x4b
-	BYTE  $0xbc
-	BYTE  $0x1a
-	BYTE  $0x40
-	BYTE  $0x00
-	BYTE  $0x00
-	BYTE  $0x00
-	BYTE  $0xc4
-	BYTE  $0xe2
-	BYTE  $0x7b
-	BYTE  $0x4b
-	BYTE  $0xac
-	BYTE  $0x0e
-	BYTE  $0x00
-	BYTE  $0x04
-	BYTE  $0x00
-	BYTE  $0x00
+loadedNext:
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x42
+	BYTE $0x5c
+	BYTE $0xdd
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x4b
+	BYTE $0xbc
+	BYTE $0x1a
+	BYTE $0x40
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x4b
+	BYTE $0xac
+	BYTE $0x0e
+	BYTE $0x00
+	BYTE $0x04
+	BYTE $0x00
+	BYTE $0x00
+
+begun:
 	TESTQ R12, R12
 	JNE   step
+	DECQ  blocks+8(FP)
 	TESTQ R9, R9
 	JEQ   fewdone
 
@@ -1403,15 +2479,382 @@ few:
 	JNE      few
 
 fewdone:
-	MOVQ  block+72(FP), R15
-	MOVQ  R15, R11
-	MOVQ  $0x00000008, R9
+	MOVQ block+72(FP), R11
+	MOVQ $0x00000008, R9
+	CMPQ blocks+8(FP), $0x00
+	JEQ  done
+	MOVQ steps+16(FP), R12
+	ADDQ $0x00001000, sum+40(FP)
+	MOVQ sum+40(FP), R15
+	CMPQ resume+48(FP), $0x00
+	JEQ  anew
+	ADDQ $0x00000800, SI
+	ADDQ $0x00000800, DX
+	DECQ R12
+	JNE  withinResumed
+	MOVQ b+32(FP), DX
+	CMPQ blocks+8(FP), $0x01
+	JNE  withinResumed
+	MOVQ a+24(FP), SI
+
+withinResumed:
+	BYTE     $0xc4
+	BYTE     $0xc2
+	BYTE     $0x7a
+	BYTE     $0x4b
+	BYTE     $0x84
+	BYTE     $0x1b
+	BYTE     $0x00
+	BYTE     $0x00
+	BYTE     $0x00
+	BYTE     $0x00
+	BYTE     $0xc4
+	BYTE     $0xc2
+	BYTE     $0x7b
+	BYTE     $0x4b
+	BYTE     $0x84
+	BYTE     $0x1f
+	BYTE     $0x00
+	BYTE     $0x00
+	BYTE     $0x00
+	BYTE     $0x00
+	BYTE     $0xc4
+	BYTE     $0xe2
+	BYTE     $0x4a
+	BYTE     $0x5c
+	BYTE     $0xc4
+	BYTE     $0xc4
+	BYTE     $0xc2
+	BYTE     $0x7a
+	BYTE     $0x4b
+	BYTE     $0x8c
+	BYTE     $0x1b
+	BYTE     $0x40
+	BYTE     $0x00
+	BYTE     $0x00
+	BYTE     $0x00
+	BYTE     $0xc4
+	BYTE     $0xc2
+	BYTE     $0x7b
+	BYTE     $0x4b
+	BYTE     $0x8c
+	BYTE     $0x1f
+	BYTE     $0x40
+	BYTE     $0x00
+	BYTE     $0x00
+	BYTE     $0x00
+	BYTE     $0xc4
+	BYTE     $0xe2
+	BYTE     $0x42
+	BYTE     $0x5c
+	BYTE     $0xcc
+	BYTE     $0xc4
+	BYTE     $0xe2
+	BYTE     $0x7b
+	BYTE     $0x4b
+	BYTE     $0xa4
+	BYTE     $0x0e
+	BYTE     $0x00
+	BYTE     $0x00
+	BYTE     $0x00
+	BYTE     $0x00
+	BYTE     $0xc4
+	BYTE     $0xc2
+	BYTE     $0x7a
+	BYTE     $0x4b
+	BYTE     $0x94
+	BYTE     $0x1b
+	BYTE     $0x00
+	BYTE     $0x08
+	BYTE     $0x00
+	BYTE     $0x00
+	BYTE     $0xc4
+	BYTE     $0xc2
+	BYTE     $0x7b
+	BYTE     $0x4b
+	BYTE     $0x94
+	BYTE     $0x1f
+	BYTE     $0x00
+	BYTE     $0x08
+	BYTE     $0x00
+	BYTE     $0x00
+	BYTE     $0xc4
+	BYTE     $0xe2
+	BYTE     $0x4a
+	BYTE     $0x5c
+	BYTE     $0xd5
+	BYTE     $0xc4
+	BYTE     $0xe2
+	BYTE     $0x7b
+	BYTE     $0x4b
+	BYTE     $0xb4
+	BYTE     $0x1a
+	BYTE     $0x00
+	BYTE     $0x00
+	BYTE     $0x00
+	BYTE     $0x00
+	BYTE     $0xc4
+	BYTE     $0xc2
+	BYTE     $0x7a
+	BYTE     $0x4b
+	BYTE     $0x9c
+	BYTE     $0x1b
+	BYTE     $0x40
+	BYTE     $0x08
+	BYTE     $0x00
+	BYTE     $0x00
+	BYTE     $0xc4
+	BYTE     $0xc2
+	BYTE     $0x7b
+	BYTE     $0x4b
+	BYTE     $0x9c
+	BYTE     $0x1f
+	BYTE     $0x40
+	BYTE     $0x08
+	BYTE     $0x00
+	BYTE     $0x00
+	TESTQ    R9, R9
+	JEQ      outResumed
+	VADDPS   (R11), Z30, Z0
+	VADDPS   64(R11), Z31, Z4
+	VMOVNTPS Z0, (DI)
+	VMOVNTPS Z4, 64(DI)
+	ADDQ     R8, DI
+	VADDPS   128(R11), Z30, Z8
+	VADDPS   192(R11), Z31, Z12
+	VMOVNTPS Z8, (DI)
+	VMOVNTPS Z12, 64(DI)
+	ADDQ     R8, DI
+	VADDPS   256(R11), Z30, Z0
+	VADDPS   320(R11), Z31, Z4
+	VMOVNTPS Z0, (DI)
+	VMOVNTPS Z4, 64(DI)
+	ADDQ     R8, DI
+	VADDPS   384(R11), Z30, Z8
+	VADDPS   448(R11), Z31, Z12
+	VMOVNTPS Z8, (DI)
+	VMOVNTPS Z12, 64(DI)
+	ADDQ     R8, DI
+	ADDQ     $0x00000200, R11
+	DECQ     R9
+
+outResumed:
+	MOVQ  lines+64(FP), R15
+	TESTQ R15, R15
+	JEQ   loadedResumed
+
+aheadResumed:
+	PREFETCHT1 (R10)
+	ADDQ       $0x40, R10
+	DECQ       R15
+	JNE        aheadResumed
+
+loadedResumed:
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x42
+	BYTE $0x5c
+	BYTE $0xdd
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x4b
+	BYTE $0xbc
+	BYTE $0x1a
+	BYTE $0x40
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x4b
+	BYTE $0xac
+	BYTE $0x0e
+	BYTE $0x00
+	BYTE $0x04
+	BYTE $0x00
+	BYTE $0x00
+	JMP  begun
+
+anew:
+	ADDQ $0x00000800, SI
+	ADDQ $0x00000800, DX
+	DECQ R12
+	JNE  withinAnew
+	MOVQ b+32(FP), DX
+	CMPQ blocks+8(FP), $0x01
+	JNE  withinAnew
+	MOVQ a+24(FP), SI
+
+withinAnew:
+	BYTE     $0xc4
+	BYTE     $0xc2
+	BYTE     $0x7a
+	BYTE     $0x4b
+	BYTE     $0x84
+	BYTE     $0x1b
+	BYTE     $0x00
+	BYTE     $0x00
+	BYTE     $0x00
+	BYTE     $0x00
+	BYTE     $0xc4
+	BYTE     $0xe2
+	BYTE     $0x7b
+	BYTE     $0x49
+	BYTE     $0xc0
+	BYTE     $0xc4
+	BYTE     $0xe2
+	BYTE     $0x4a
+	BYTE     $0x5c
+	BYTE     $0xc4
+	BYTE     $0xc4
+	BYTE     $0xc2
+	BYTE     $0x7a
+	BYTE     $0x4b
+	BYTE     $0x8c
+	BYTE     $0x1b
+	BYTE     $0x40
+	BYTE     $0x00
+	BYTE     $0x00
+	BYTE     $0x00
+	BYTE     $0xc4
+	BYTE     $0xe2
+	BYTE     $0x7b
+	BYTE     $0x49
+	BYTE     $0xc8
+	BYTE     $0xc4
+	BYTE     $0xe2
+	BYTE     $0x42
+	BYTE     $0x5c
+	BYTE     $0xcc
+	BYTE     $0xc4
+	BYTE     $0xe2
+	BYTE     $0x7b
+	BYTE     $0x4b
+	BYTE     $0xa4
+	BYTE     $0x0e
+	BYTE     $0x00
+	BYTE     $0x00
+	BYTE     $0x00
+	BYTE     $0x00
+	BYTE     $0xc4
+	BYTE     $0xc2
+	BYTE     $0x7a
+	BYTE     $0x4b
+	BYTE     $0x94
+	BYTE     $0x1b
+	BYTE     $0x00
+	BYTE     $0x08
+	BYTE     $0x00
+	BYTE     $0x00
+	BYTE     $0xc4
+	BYTE     $0xe2
+	BYTE     $0x7b
+	BYTE     $0x49
+	BYTE     $0xd0
+	BYTE     $0xc4
+	BYTE     $0xe2
+	BYTE     $0x4a
+	BYTE     $0x5c
+	BYTE     $0xd5
+	BYTE     $0xc4
+	BYTE     $0xe2
+	BYTE     $0x7b
+	BYTE     $0x4b
+	BYTE     $0xb4
+	BYTE     $0x1a
+	BYTE     $0x00
+	BYTE     $0x00
+	BYTE     $0x00
+	BYTE     $0x00
+	BYTE     $0xc4
+	BYTE     $0xc2
+	BYTE     $0x7a
+	BYTE     $0x4b
+	BYTE     $0x9c
+	BYTE     $0x1b
+	BYTE     $0x40
+	BYTE     $0x08
+	BYTE     $0x00
+	BYTE     $0x00
+	BYTE     $0xc4
+	BYTE     $0xe2
+	BYTE     $0x7b
+	BYTE     $0x49
+	BYTE     $0xd8
+	TESTQ    R9, R9
+	JEQ      outAnew
+	VADDPS   (R11), Z30, Z0
+	VADDPS   64(R11), Z31, Z4
+	VMOVNTPS Z0, (DI)
+	VMOVNTPS Z4, 64(DI)
+	ADDQ     R8, DI
+	VADDPS   128(R11), Z30, Z8
+	VADDPS   192(R11), Z31, Z12
+	VMOVNTPS Z8, (DI)
+	VMOVNTPS Z12, 64(DI)
+	ADDQ     R8, DI
+	VADDPS   256(R11), Z30, Z0
+	VADDPS   320(R11), Z31, Z4
+	VMOVNTPS Z0, (DI)
+	VMOVNTPS Z4, 64(DI)
+	ADDQ     R8, DI
+	VADDPS   384(R11), Z30, Z8
+	VADDPS   448(R11), Z31, Z12
+	VMOVNTPS Z8, (DI)
+	VMOVNTPS Z12, 64(DI)
+	ADDQ     R8, DI
+	ADDQ     $0x00000200, R11
+	DECQ     R9
+
+outAnew:
+	MOVQ  lines+64(FP), R15
+	TESTQ R15, R15
+	JEQ   loadedAnew
+
+aheadAnew:
+	PREFETCHT1 (R10)
+	ADDQ       $0x40, R10
+	DECQ       R15
+	JNE        aheadAnew
+
+loadedAnew:
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x42
+	BYTE $0x5c
+	BYTE $0xdd
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x4b
+	BYTE $0xbc
+	BYTE $0x1a
+	BYTE $0x40
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x4b
+	BYTE $0xac
+	BYTE $0x0e
+	BYTE $0x00
+	BYTE $0x04
+	BYTE $0x00
+	BYTE $0x00
+	JMP  begun
+
+done:
+	MOVQ  sum+40(FP), R15
 	BYTE  $0xc4
 	BYTE  $0xc2
 	BYTE  $0x7a
 	BYTE  $0x4b
 	BYTE  $0x84
-	BYTE  $0x1f
+	BYTE  $0x1b
 	BYTE  $0x00
 	BYTE  $0x00
 	BYTE  $0x00
@@ -1421,7 +2864,7 @@ fewdone:
 	BYTE  $0x7a
 	BYTE  $0x4b
 	BYTE  $0x8c
-	BYTE  $0x1f
+	BYTE  $0x1b
 	BYTE  $0x40
 	BYTE  $0x00
 	BYTE  $0x00
@@ -1431,7 +2874,7 @@ fewdone:
 	BYTE  $0x7a
 	BYTE  $0x4b
 	BYTE  $0x94
-	BYTE  $0x1f
+	BYTE  $0x1b
 	BYTE  $0x00
 	BYTE  $0x08
 	BYTE  $0x00
@@ -1441,14 +2884,11 @@ fewdone:
 	BYTE  $0x7a
 	BYTE  $0x4b
 	BYTE  $0x9c
-	BYTE  $0x1f
+	BYTE  $0x1b
 	BYTE  $0x40
 	BYTE  $0x08
 	BYTE  $0x00
 	BYTE  $0x00
-	ADDQ  $0x00001000, sum+40(FP)
-	DECQ  blocks+8(FP)
-	JNE   block
 	TESTQ R9, R9
 	JEQ   lastdone
 
@@ -1646,54 +3086,53 @@ TEXT ·tilesRowsResidualStream(SB), NOSPLIT, $0-120
 	BYTE       $0x04
 	BYTE       $0x00
 	BYTE       $0x00
+	MOVQ       steps+16(FP), R12
+	MOVQ       sum+40(FP), R15
+	CMPQ       resume+48(FP), $0x00
+	JEQ        fresh
+	BYTE       $0xc4
+	BYTE       $0xc2
+	BYTE       $0x7b
+	BYTE       $0x4b
+	BYTE       $0x84
+	BYTE       $0x1f
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0xc4
+	BYTE       $0xc2
+	BYTE       $0x7b
+	BYTE       $0x4b
+	BYTE       $0x8c
+	BYTE       $0x1f
+	BYTE       $0x40
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0xc4
+	BYTE       $0xc2
+	BYTE       $0x7b
+	BYTE       $0x4b
+	BYTE       $0x94
+	BYTE       $0x1f
+	BYTE       $0x00
+	BYTE       $0x08
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0xc4
+	BYTE       $0xc2
+	BYTE       $0x7b
+	BYTE       $0x4b
+	BYTE       $0x9c
+	BYTE       $0x1f
+	BYTE       $0x40
+	BYTE       $0x08
+	BYTE       $0x00
+	BYTE       $0x00
+	JMP        step
 
-block:
-	MOVQ sum+40(FP), R15
-	CMPQ resume+48(FP), $0x00
-	JEQ  zero
-	BYTE $0xc4
-	BYTE $0xc2
-	BYTE $0x7b
-	BYTE $0x4b
-	BYTE $0x84
-	BYTE $0x1f
-	BYTE $0x00
-	BYTE $0x00
-	BYTE $0x00
-	BYTE $0x00
-	BYTE $0xc4
-	BYTE $0xc2
-	BYTE $0x7b
-	BYTE $0x4b
-	BYTE $0x8c
-	BYTE $0x1f
-	BYTE $0x40
-	BYTE $0x00
-	BYTE $0x00
-	BYTE $0x00
-	BYTE $0xc4
-	BYTE $0xc2
-	BYTE $0x7b
-	BYTE $0x4b
-	BYTE $0x94
-	BYTE $0x1f
-	BYTE $0x00
-	BYTE $0x08
-	BYTE $0x00
-	BYTE $0x00
-	BYTE $0xc4
-	BYTE $0xc2
-	BYTE $0x7b
-	BYTE $0x4b
-	BYTE $0x9c
-	BYTE $0x1f
-	BYTE $0x40
-	BYTE $0x08
-	BYTE $0x00
-	BYTE $0x00
-	JMP  start
-
-zero:
+fresh:
 	BYTE $0xc4
 	BYTE $0xe2
 	BYTE $0x7b
@@ -1715,20 +3154,17 @@ zero:
 	BYTE $0x49
 	BYTE $0xd8
 
-start:
-	MOVQ steps+16(FP), R12
-
 step:
 	ADDQ $0x00000800, SI
 	ADDQ $0x00000800, DX
 	DECQ R12
-	JNE  within
+	JNE  withinNext
 	MOVQ b+32(FP), DX
 	CMPQ blocks+8(FP), $0x01
-	JNE  within
+	JNE  withinNext
 	MOVQ a+24(FP), SI
 
-within:
+withinNext:
 	BYTE       $0xc4
 	BYTE       $0xe2
 	BYTE       $0x4a
@@ -1765,7 +3201,7 @@ within:
 	BYTE       $0x00
 	BYTE       $0x00
 	TESTQ      R9, R9
-	JEQ        nothing
+	JEQ        outNext
 	VADDPS     (R11), Z30, Z0
 	VADDPS     (AX), Z0, Z0
 	PREFETCHT0 (AX)(R14*1)
@@ -1809,45 +3245,48 @@ within:
 	ADDQ       $0x00000200, R11
 	DECQ       R9
 
-nothing:
+outNext:
 	MOVQ  lines+64(FP), R15
 	TESTQ R15, R15
-	JEQ   noahead
+	JEQ   loadedNext
 
-ahead:
+aheadNext:
 	PREFETCHT1 (R10)
 	ADDQ       $0x40, R10
 	DECQ       R15
-	JNE        ahead
+	JNE        aheadNext
 
-noahead:
-	BYTE  $0xc4
-	BYTE  $0xe2
-	BYTE  $0x42
-	BYTE  $0x5c
-	BYTE  $0xdd
-	BYTE  $0xc4
-	BYTE  $0xe2
-	BYTE  $0x7b
-	BYTE  $0x4b
-	BYTE  $0xbc
-	BYTE  $0x1a
-	BYTE  $0x40
-	BYTE  $0x00
-	BYTE  $0x00
-	BYTE  $0x00
-	BYTE  $0xc4
-	BYTE  $0xe2
-	BYTE  $0x7b
-	BYTE  $0x4b
-	BYTE  $0xac
-	BYTE  $0x0e
-	BYTE  $0x00
-	BYTE  $0x04
-	BYTE  $0x00
-	BYTE  $0x00
+loadedNext:
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x42
+	BYTE $0x5c
+	BYTE $0xdd
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x4b
+	BYTE $0xbc
+	BYTE $0x1a
+	BYTE $0x40
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x4b
+	BYTE $0xac
+	BYTE $0x0e
+	BYTE $0x00
+	BYTE $0x04
+	BYTE $0x00
+	BYTE $0x00
+
+begun:
 	TESTQ R12, R12
 	JNE   step
+	DECQ  blocks+8(FP)
 	TESTQ R9, R9
 	JEQ   fewdone
 
@@ -1897,15 +3336,422 @@ few:
 	JNE        few
 
 fewdone:
-	MOVQ  block+72(FP), R15
-	MOVQ  R15, R11
-	MOVQ  $0x00000008, R9
+	MOVQ block+72(FP), R11
+	MOVQ $0x00000008, R9
+	CMPQ blocks+8(FP), $0x00
+	JEQ  done
+	MOVQ steps+16(FP), R12
+	ADDQ $0x00001000, sum+40(FP)
+	MOVQ sum+40(FP), R15
+	CMPQ resume+48(FP), $0x00
+	JEQ  anew
+	ADDQ $0x00000800, SI
+	ADDQ $0x00000800, DX
+	DECQ R12
+	JNE  withinResumed
+	MOVQ b+32(FP), DX
+	CMPQ blocks+8(FP), $0x01
+	JNE  withinResumed
+	MOVQ a+24(FP), SI
+
+withinResumed:
+	BYTE       $0xc4
+	BYTE       $0xc2
+	BYTE       $0x7a
+	BYTE       $0x4b
+	BYTE       $0x84
+	BYTE       $0x1b
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0xc4
+	BYTE       $0xc2
+	BYTE       $0x7b
+	BYTE       $0x4b
+	BYTE       $0x84
+	BYTE       $0x1f
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x4a
+	BYTE       $0x5c
+	BYTE       $0xc4
+	BYTE       $0xc4
+	BYTE       $0xc2
+	BYTE       $0x7a
+	BYTE       $0x4b
+	BYTE       $0x8c
+	BYTE       $0x1b
+	BYTE       $0x40
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0xc4
+	BYTE       $0xc2
+	BYTE       $0x7b
+	BYTE       $0x4b
+	BYTE       $0x8c
+	BYTE       $0x1f
+	BYTE       $0x40
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x42
+	BYTE       $0x5c
+	BYTE       $0xcc
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x7b
+	BYTE       $0x4b
+	BYTE       $0xa4
+	BYTE       $0x0e
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0xc4
+	BYTE       $0xc2
+	BYTE       $0x7a
+	BYTE       $0x4b
+	BYTE       $0x94
+	BYTE       $0x1b
+	BYTE       $0x00
+	BYTE       $0x08
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0xc4
+	BYTE       $0xc2
+	BYTE       $0x7b
+	BYTE       $0x4b
+	BYTE       $0x94
+	BYTE       $0x1f
+	BYTE       $0x00
+	BYTE       $0x08
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x4a
+	BYTE       $0x5c
+	BYTE       $0xd5
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x7b
+	BYTE       $0x4b
+	BYTE       $0xb4
+	BYTE       $0x1a
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0xc4
+	BYTE       $0xc2
+	BYTE       $0x7a
+	BYTE       $0x4b
+	BYTE       $0x9c
+	BYTE       $0x1b
+	BYTE       $0x40
+	BYTE       $0x08
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0xc4
+	BYTE       $0xc2
+	BYTE       $0x7b
+	BYTE       $0x4b
+	BYTE       $0x9c
+	BYTE       $0x1f
+	BYTE       $0x40
+	BYTE       $0x08
+	BYTE       $0x00
+	BYTE       $0x00
+	TESTQ      R9, R9
+	JEQ        outResumed
+	VADDPS     (R11), Z30, Z0
+	VADDPS     (AX), Z0, Z0
+	PREFETCHT0 (AX)(R14*1)
+	VADDPS     64(R11), Z31, Z4
+	VADDPS     64(AX), Z4, Z4
+	PREFETCHT0 64(AX)(R14*1)
+	ADDQ       residualStep+112(FP), AX
+	VMOVNTPS   Z0, (DI)
+	VMOVNTPS   Z4, 64(DI)
+	ADDQ       R8, DI
+	VADDPS     128(R11), Z30, Z8
+	VADDPS     (AX), Z8, Z8
+	PREFETCHT0 (AX)(R14*1)
+	VADDPS     192(R11), Z31, Z12
+	VADDPS     64(AX), Z12, Z12
+	PREFETCHT0 64(AX)(R14*1)
+	ADDQ       residualStep+112(FP), AX
+	VMOVNTPS   Z8, (DI)
+	VMOVNTPS   Z12, 64(DI)
+	ADDQ       R8, DI
+	VADDPS     256(R11), Z30, Z0
+	VADDPS     (AX), Z0, Z0
+	PREFETCHT0 (AX)(R14*1)
+	VADDPS     320(R11), Z31, Z4
+	VADDPS     64(AX), Z4, Z4
+	PREFETCHT0 64(AX)(R14*1)
+	ADDQ       residualStep+112(FP), AX
+	VMOVNTPS   Z0, (DI)
+	VMOVNTPS   Z4, 64(DI)
+	ADDQ       R8, DI
+	VADDPS     384(R11), Z30, Z8
+	VADDPS     (AX), Z8, Z8
+	PREFETCHT0 (AX)(R14*1)
+	VADDPS     448(R11), Z31, Z12
+	VADDPS     64(AX), Z12, Z12
+	PREFETCHT0 64(AX)(R14*1)
+	ADDQ       residualStep+112(FP), AX
+	VMOVNTPS   Z8, (DI)
+	VMOVNTPS   Z12, 64(DI)
+	ADDQ       R8, DI
+	ADDQ       $0x00000200, R11
+	DECQ       R9
+
+outResumed:
+	MOVQ  lines+64(FP), R15
+	TESTQ R15, R15
+	JEQ   loadedResumed
+
+aheadResumed:
+	PREFETCHT1 (R10)
+	ADDQ       $0x40, R10
+	DECQ       R15
+	JNE        aheadResumed
+
+loadedResumed:
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x42
+	BYTE $0x5c
+	BYTE $0xdd
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x4b
+	BYTE $0xbc
+	BYTE $0x1a
+	BYTE $0x40
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x4b
+	BYTE $0xac
+	BYTE $0x0e
+	BYTE $0x00
+	BYTE $0x04
+	BYTE $0x00
+	BYTE $0x00
+	JMP  begun
+
+anew:
+	ADDQ $0x00000800, SI
+	ADDQ $0x00000800, DX
+	DECQ R12
+	JNE  withinAnew
+	MOVQ b+32(FP), DX
+	CMPQ blocks+8(FP), $0x01
+	JNE  withinAnew
+	MOVQ a+24(FP), SI
+
+withinAnew:
+	BYTE       $0xc4
+	BYTE       $0xc2
+	BYTE       $0x7a
+	BYTE       $0x4b
+	BYTE       $0x84
+	BYTE       $0x1b
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x7b
+	BYTE       $0x49
+	BYTE       $0xc0
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x4a
+	BYTE       $0x5c
+	BYTE       $0xc4
+	BYTE       $0xc4
+	BYTE       $0xc2
+	BYTE       $0x7a
+	BYTE       $0x4b
+	BYTE       $0x8c
+	BYTE       $0x1b
+	BYTE       $0x40
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x7b
+	BYTE       $0x49
+	BYTE       $0xc8
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x42
+	BYTE       $0x5c
+	BYTE       $0xcc
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x7b
+	BYTE       $0x4b
+	BYTE       $0xa4
+	BYTE       $0x0e
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0xc4
+	BYTE       $0xc2
+	BYTE       $0x7a
+	BYTE       $0x4b
+	BYTE       $0x94
+	BYTE       $0x1b
+	BYTE       $0x00
+	BYTE       $0x08
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x7b
+	BYTE       $0x49
+	BYTE       $0xd0
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x4a
+	BYTE       $0x5c
+	BYTE       $0xd5
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x7b
+	BYTE       $0x4b
+	BYTE       $0xb4
+	BYTE       $0x1a
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0xc4
+	BYTE       $0xc2
+	BYTE       $0x7a
+	BYTE       $0x4b
+	BYTE       $0x9c
+	BYTE       $0x1b
+	BYTE       $0x40
+	BYTE       $0x08
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0xc4
+	BYTE       $0xe2
+	BYTE       $0x7b
+	BYTE       $0x49
+	BYTE       $0xd8
+	TESTQ      R9, R9
+	JEQ        outAnew
+	VADDPS     (R11), Z30, Z0
+	VADDPS     (AX), Z0, Z0
+	PREFETCHT0 (AX)(R14*1)
+	VADDPS     64(R11), Z31, Z4
+	VADDPS     64(AX), Z4, Z4
+	PREFETCHT0 64(AX)(R14*1)
+	ADDQ       residualStep+112(FP), AX
+	VMOVNTPS   Z0, (DI)
+	VMOVNTPS   Z4, 64(DI)
+	ADDQ       R8, DI
+	VADDPS     128(R11), Z30, Z8
+	VADDPS     (AX), Z8, Z8
+	PREFETCHT0 (AX)(R14*1)
+	VADDPS     192(R11), Z31, Z12
+	VADDPS     64(AX), Z12, Z12
+	PREFETCHT0 64(AX)(R14*1)
+	ADDQ       residualStep+112(FP), AX
+	VMOVNTPS   Z8, (DI)
+	VMOVNTPS   Z12, 64(DI)
+	ADDQ       R8, DI
+	VADDPS     256(R11), Z30, Z0
+	VADDPS     (AX), Z0, Z0
+	PREFETCHT0 (AX)(R14*1)
+	VADDPS     320(R11), Z31, Z4
+	VADDPS     64(AX), Z4, Z4
+	PREFETCHT0 64(AX)(R14*1)
+	ADDQ       residualStep+112(FP), AX
+	VMOVNTPS   Z0, (DI)
+	VMOVNTPS   Z4, 64(DI)
+	ADDQ       R8, DI
+	VADDPS     384(R11), Z30, Z8
+	VADDPS     (AX), Z8, Z8
+	PREFETCHT0 (AX)(R14*1)
+	VADDPS     448(R11), Z31, Z12
+	VADDPS     64(AX), Z12, Z12
+	PREFETCHT0 64(AX)(R14*1)
+	ADDQ       residualStep+112(FP), AX
+	VMOVNTPS   Z8, (DI)
+	VMOVNTPS   Z12, 64(DI)
+	ADDQ       R8, DI
+	ADDQ       $0x00000200, R11
+	DECQ       R9
+
+outAnew:
+	MOVQ  lines+64(FP), R15
+	TESTQ R15, R15
+	JEQ   loadedAnew
+
+aheadAnew:
+	PREFETCHT1 (R10)
+	ADDQ       $0x40, R10
+	DECQ       R15
+	JNE        aheadAnew
+
+loadedAnew:
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x42
+	BYTE $0x5c
+	BYTE $0xdd
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x4b
+	BYTE $0xbc
+	BYTE $0x1a
+	BYTE $0x40
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x4b
+	BYTE $0xac
+	BYTE $0x0e
+	BYTE $0x00
+	BYTE $0x04
+	BYTE $0x00
+	BYTE $0x00
+	JMP  begun
+
+done:
+	MOVQ  sum+40(FP), R15
 	BYTE  $0xc4
 	BYTE  $0xc2
 	BYTE  $0x7a
 	BYTE  $0x4b
 	BYTE  $0x84
-	BYTE  $0x1f
+	BYTE  $0x1b
 	BYTE  $0x00
 	BYTE  $0x00
 	BYTE  $0x00
@@ -1915,7 +3761,7 @@ fewdone:
 	BYTE  $0x7a
 	BYTE  $0x4b
 	BYTE  $0x8c
-	BYTE  $0x1f
+	BYTE  $0x1b
 	BYTE  $0x40
 	BYTE  $0x00
 	BYTE  $0x00
@@ -1925,7 +3771,7 @@ fewdone:
 	BYTE  $0x7a
 	BYTE  $0x4b
 	BYTE  $0x94
-	BYTE  $0x1f
+	BYTE  $0x1b
 	BYTE  $0x00
 	BYTE  $0x08
 	BYTE  $0x00
@@ -1935,14 +3781,11 @@ fewdone:
 	BYTE  $0x7a
 	BYTE  $0x4b
 	BYTE  $0x9c
-	BYTE  $0x1f
+	BYTE  $0x1b
 	BYTE  $0x40
 	BYTE  $0x08
 	BYTE  $0x00
 	BYTE  $0x00
-	ADDQ  $0x00001000, sum+40(FP)
-	DECQ  blocks+8(FP)
-	JNE   block
 	TESTQ R9, R9
 	JEQ   lastdone
 
@@ -2059,54 +3902,53 @@ TEXT ·tilesSquares(SB), NOSPLIT, $0-120
 	BYTE    $0x04
 	BYTE    $0x00
 	BYTE    $0x00
+	MOVQ    steps+16(FP), R12
+	MOVQ    sum+40(FP), R15
+	CMPQ    resume+48(FP), $0x00
+	JEQ     fresh
+	BYTE    $0xc4
+	BYTE    $0xc2
+	BYTE    $0x7b
+	BYTE    $0x4b
+	BYTE    $0x84
+	BYTE    $0x1f
+	BYTE    $0x00
+	BYTE    $0x00
+	BYTE    $0x00
+	BYTE    $0x00
+	BYTE    $0xc4
+	BYTE    $0xc2
+	BYTE    $0x7b
+	BYTE    $0x4b
+	BYTE    $0x8c
+	BYTE    $0x1f
+	BYTE    $0x40
+	BYTE    $0x00
+	BYTE    $0x00
+	BYTE    $0x00
+	BYTE    $0xc4
+	BYTE    $0xc2
+	BYTE    $0x7b
+	BYTE    $0x4b
+	BYTE    $0x94
+	BYTE    $0x1f
+	BYTE    $0x00
+	BYTE    $0x08
+	BYTE    $0x00
+	BYTE    $0x00
+	BYTE    $0xc4
+	BYTE    $0xc2
+	BYTE    $0x7b
+	BYTE    $0x4b
+	BYTE    $0x9c
+	BYTE    $0x1f
+	BYTE    $0x40
+	BYTE    $0x08
+	BYTE    $0x00
+	BYTE    $0x00
+	JMP     step
 
-block:
-	MOVQ sum+40(FP), R15
-	CMPQ resume+48(FP), $0x00
-	JEQ  zero
-	BYTE $0xc4
-	BYTE $0xc2
-	BYTE $0x7b
-	BYTE $0x4b
-	BYTE $0x84
-	BYTE $0x1f
-	BYTE $0x00
-	BYTE $0x00
-	BYTE $0x00
-	BYTE $0x00
-	BYTE $0xc4
-	BYTE $0xc2
-	BYTE $0x7b
-	BYTE $0x4b
-	BYTE $0x8c
-	BYTE $0x1f
-	BYTE $0x40
-	BYTE $0x00
-	BYTE $0x00
-	BYTE $0x00
-	BYTE $0xc4
-	BYTE $0xc2
-	BYTE $0x7b
-	BYTE $0x4b
-	BYTE $0x94
-	BYTE $0x1f
-	BYTE $0x00
-	BYTE $0x08
-	BYTE $0x00
-	BYTE $0x00
-	BYTE $0xc4
-	BYTE $0xc2
-	BYTE $0x7b
-	BYTE $0x4b
-	BYTE $0x9c
-	BYTE $0x1f
-	BYTE $0x40
-	BYTE $0x08
-	BYTE $0x00
-	BYTE $0x00
-	JMP  start
-
-zero:
+fresh:
 	BYTE $0xc4
 	BYTE $0xe2
 	BYTE $0x7b
@@ -2128,20 +3970,17 @@ zero:
 	BYTE $0x49
 	BYTE $0xd8
 
-start:
-	MOVQ steps+16(FP), R12
-
 step:
 	ADDQ $0x00000800, SI
 	ADDQ $0x00000800, DX
 	DECQ R12
-	JNE  within
+	JNE  withinNext
 	MOVQ b+32(FP), DX
 	CMPQ blocks+8(FP), $0x01
-	JNE  within
+	JNE  withinNext
 	MOVQ a+24(FP), SI
 
-within:
+withinNext:
 	BYTE     $0xc4
 	BYTE     $0xe2
 	BYTE     $0x4a
@@ -2178,7 +4017,7 @@ within:
 	BYTE     $0x00
 	BYTE     $0x00
 	TESTQ    R9, R9
-	JEQ      nothing
+	JEQ      outNext
 	VADDPS   (R11), Z30, Z0
 	VADDPS   64(R11), Z31, Z4
 	BYTE     $0x62
@@ -2222,45 +4061,48 @@ within:
 	ADDQ     $0x00000200, R11
 	DECQ     R9
 
-nothing:
+outNext:
 	MOVQ  lines+64(FP), R15
 	TESTQ R15, R15
-	JEQ   noahead
+	JEQ   loadedNext
 
-ahead:
+aheadNext:
 	PREFETCHT1 (R10)
 	ADDQ       $0x40, R10
 	DECQ       R15
-	JNE        ahead
+	JNE        aheadNext
 
-noahead:
-	BYTE  $0xc4
-	BYTE  $0xe2
-	BYTE  $0x42
-	BYTE  $0x5c
-	BYTE  $0xdd
-	BYTE  $0xc4
-	BYTE  $0xe2
-	BYTE  $0x7b
-	BYTE  $0x4b
-	BYTE  $0xbc
-	BYTE  $0x1a
-	BYTE  $0x40
-	BYTE  $0x00
-	BYTE  $0x00
-	BYTE  $0x00
-	BYTE  $0xc4
-	BYTE  $0xe2
-	BYTE  $0x7b
-	BYTE  $0x4b
-	BYTE  $0xac
-	BYTE  $0x0e
-	BYTE  $0x00
-	BYTE  $0x04
-	BYTE  $0x00
-	BYTE  $0x00
+loadedNext:
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x42
+	BYTE $0x5c
+	BYTE $0xdd
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x4b
+	BYTE $0xbc
+	BYTE $0x1a
+	BYTE $0x40
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x4b
+	BYTE $0xac
+	BYTE $0x0e
+	BYTE $0x00
+	BYTE $0x04
+	BYTE $0x00
+	BYTE $0x00
+
+begun:
 	TESTQ R12, R12
 	JNE   step
+	DECQ  blocks+8(FP)
 	TESTQ R9, R9
 	JEQ   fewdone
 
@@ -2310,17 +4152,424 @@ few:
 	JNE      few
 
 fewdone:
-	MOVQ  block+72(FP), R15
-	MOVQ  R15, R11
-	MOVQ  $0x00000008, R9
-	MOVQ  out+88(FP), DI
-	ADDQ  R8, out+88(FP)
+	MOVQ block+72(FP), R11
+	MOVQ $0x00000008, R9
+	MOVQ out+88(FP), DI
+	ADDQ R8, out+88(FP)
+	CMPQ blocks+8(FP), $0x00
+	JEQ  done
+	MOVQ steps+16(FP), R12
+	ADDQ $0x00001000, sum+40(FP)
+	MOVQ sum+40(FP), R15
+	CMPQ resume+48(FP), $0x00
+	JEQ  anew
+	ADDQ $0x00000800, SI
+	ADDQ $0x00000800, DX
+	DECQ R12
+	JNE  withinResumed
+	MOVQ b+32(FP), DX
+	CMPQ blocks+8(FP), $0x01
+	JNE  withinResumed
+	MOVQ a+24(FP), SI
+
+withinResumed:
+	BYTE     $0xc4
+	BYTE     $0xc2
+	BYTE     $0x7a
+	BYTE     $0x4b
+	BYTE     $0x84
+	BYTE     $0x1b
+	BYTE     $0x00
+	BYTE     $0x00
+	BYTE     $0x00
+	BYTE     $0x00
+	BYTE     $0xc4
+	BYTE     $0xc2
+	BYTE     $0x7b
+	BYTE     $0x4b
+	BYTE     $0x84
+	BYTE     $0x1f
+	BYTE     $0x00
+	BYTE     $0x00
+	BYTE     $0x00
+	BYTE     $0x00
+	BYTE     $0xc4
+	BYTE     $0xe2
+	BYTE     $0x4a
+	BYTE     $0x5c
+	BYTE     $0xc4
+	BYTE     $0xc4
+	BYTE     $0xc2
+	BYTE     $0x7a
+	BYTE     $0x4b
+	BYTE     $0x8c
+	BYTE     $0x1b
+	BYTE     $0x40
+	BYTE     $0x00
+	BYTE     $0x00
+	BYTE     $0x00
+	BYTE     $0xc4
+	BYTE     $0xc2
+	BYTE     $0x7b
+	BYTE     $0x4b
+	BYTE     $0x8c
+	BYTE     $0x1f
+	BYTE     $0x40
+	BYTE     $0x00
+	BYTE     $0x00
+	BYTE     $0x00
+	BYTE     $0xc4
+	BYTE     $0xe2
+	BYTE     $0x42
+	BYTE     $0x5c
+	BYTE     $0xcc
+	BYTE     $0xc4
+	BYTE     $0xe2
+	BYTE     $0x7b
+	BYTE     $0x4b
+	BYTE     $0xa4
+	BYTE     $0x0e
+	BYTE     $0x00
+	BYTE     $0x00
+	BYTE     $0x00
+	BYTE     $0x00
+	BYTE     $0xc4
+	BYTE     $0xc2
+	BYTE     $0x7a
+	BYTE     $0x4b
+	BYTE     $0x94
+	BYTE     $0x1b
+	BYTE     $0x00
+	BYTE     $0x08
+	BYTE     $0x00
+	BYTE     $0x00
+	BYTE     $0xc4
+	BYTE     $0xc2
+	BYTE     $0x7b
+	BYTE     $0x4b
+	BYTE     $0x94
+	BYTE     $0x1f
+	BYTE     $0x00
+	BYTE     $0x08
+	BYTE     $0x00
+	BYTE     $0x00
+	BYTE     $0xc4
+	BYTE     $0xe2
+	BYTE     $0x4a
+	BYTE     $0x5c
+	BYTE     $0xd5
+	BYTE     $0xc4
+	BYTE     $0xe2
+	BYTE     $0x7b
+	BYTE     $0x4b
+	BYTE     $0xb4
+	BYTE     $0x1a
+	BYTE     $0x00
+	BYTE     $0x00
+	BYTE     $0x00
+	BYTE     $0x00
+	BYTE     $0xc4
+	BYTE     $0xc2
+	BYTE     $0x7a
+	BYTE     $0x4b
+	BYTE     $0x9c
+	BYTE     $0x1b
+	BYTE     $0x40
+	BYTE     $0x08
+	BYTE     $0x00
+	BYTE     $0x00
+	BYTE     $0xc4
+	BYTE     $0xc2
+	BYTE     $0x7b
+	BYTE     $0x4b
+	BYTE     $0x9c
+	BYTE     $0x1f
+	BYTE     $0x40
+	BYTE     $0x08
+	BYTE     $0x00
+	BYTE     $0x00
+	TESTQ    R9, R9
+	JEQ      outResumed
+	VADDPS   (R11), Z30, Z0
+	VADDPS   64(R11), Z31, Z4
+	BYTE     $0x62
+	BYTE     $0xf2
+	BYTE     $0x5f
+	BYTE     $0x48
+	BYTE     $0x72
+	BYTE     $0xc0
+	VMOVNTPS Z0, (DI)
+	ADDQ     $0x40, DI
+	VADDPS   128(R11), Z30, Z8
+	VADDPS   192(R11), Z31, Z12
+	BYTE     $0x62
+	BYTE     $0x52
+	BYTE     $0x1f
+	BYTE     $0x48
+	BYTE     $0x72
+	BYTE     $0xc0
+	VMOVNTPS Z8, (DI)
+	ADDQ     $0x40, DI
+	VADDPS   256(R11), Z30, Z0
+	VADDPS   320(R11), Z31, Z4
+	BYTE     $0x62
+	BYTE     $0xf2
+	BYTE     $0x5f
+	BYTE     $0x48
+	BYTE     $0x72
+	BYTE     $0xc0
+	VMOVNTPS Z0, (DI)
+	ADDQ     $0x40, DI
+	VADDPS   384(R11), Z30, Z8
+	VADDPS   448(R11), Z31, Z12
+	BYTE     $0x62
+	BYTE     $0x52
+	BYTE     $0x1f
+	BYTE     $0x48
+	BYTE     $0x72
+	BYTE     $0xc0
+	VMOVNTPS Z8, (DI)
+	ADDQ     $0x40, DI
+	ADDQ     $0x00000200, R11
+	DECQ     R9
+
+outResumed:
+	MOVQ  lines+64(FP), R15
+	TESTQ R15, R15
+	JEQ   loadedResumed
+
+aheadResumed:
+	PREFETCHT1 (R10)
+	ADDQ       $0x40, R10
+	DECQ       R15
+	JNE        aheadResumed
+
+loadedResumed:
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x42
+	BYTE $0x5c
+	BYTE $0xdd
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x4b
+	BYTE $0xbc
+	BYTE $0x1a
+	BYTE $0x40
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x4b
+	BYTE $0xac
+	BYTE $0x0e
+	BYTE $0x00
+	BYTE $0x04
+	BYTE $0x00
+	BYTE $0x00
+	JMP  begun
+
+anew:
+	ADDQ $0x00000800, SI
+	ADDQ $0x00000800, DX
+	DECQ R12
+	JNE  withinAnew
+	MOVQ b+32(FP), DX
+	CMPQ blocks+8(FP), $0x01
+	JNE  withinAnew
+	MOVQ a+24(FP), SI
+
+withinAnew:
+	BYTE     $0xc4
+	BYTE     $0xc2
+	BYTE     $0x7a
+	BYTE     $0x4b
+	BYTE     $0x84
+	BYTE     $0x1b
+	BYTE     $0x00
+	BYTE     $0x00
+	BYTE     $0x00
+	BYTE     $0x00
+	BYTE     $0xc4
+	BYTE     $0xe2
+	BYTE     $0x7b
+	BYTE     $0x49
+	BYTE     $0xc0
+	BYTE     $0xc4
+	BYTE     $0xe2
+	BYTE     $0x4a
+	BYTE     $0x5c
+	BYTE     $0xc4
+	BYTE     $0xc4
+	BYTE     $0xc2
+	BYTE     $0x7a
+	BYTE     $0x4b
+	BYTE     $0x8c
+	BYTE     $0x1b
+	BYTE     $0x40
+	BYTE     $0x00
+	BYTE     $0x00
+	BYTE     $0x00
+	BYTE     $0xc4
+	BYTE     $0xe2
+	BYTE     $0x7b
+	BYTE     $0x49
+	BYTE     $0xc8
+	BYTE     $0xc4
+	BYTE     $0xe2
+	BYTE     $0x42
+	BYTE     $0x5c
+	BYTE     $0xcc
+	BYTE     $0xc4
+	BYTE     $0xe2
+	BYTE     $0x7b
+	BYTE     $0x4b
+	BYTE     $0xa4
+	BYTE     $0x0e
+	BYTE     $0x00
+	BYTE     $0x00
+	BYTE     $0x00
+	BYTE     $0x00
+	BYTE     $0xc4
+	BYTE     $0xc2
+	BYTE     $0x7a
+	BYTE     $0x4b
+	BYTE     $0x94
+	BYTE     $0x1b
+	BYTE     $0x00
+	BYTE     $0x08
+	BYTE     $0x00
+	BYTE     $0x00
+	BYTE     $0xc4
+	BYTE     $0xe2
+	BYTE     $0x7b
+	BYTE     $0x49
+	BYTE     $0xd0
+	BYTE     $0xc4
+	BYTE     $0xe2
+	BYTE     $0x4a
+	BYTE     $0x5c
+	BYTE     $0xd5
+	BYTE     $0xc4
+	BYTE     $0xe2
+	BYTE     $0x7b
+	BYTE     $0x4b
+	BYTE     $0xb4
+	BYTE     $0x1a
+	BYTE     $0x00
+	BYTE     $0x00
+	BYTE     $0x00
+	BYTE     $0x00
+	BYTE     $0xc4
+	BYTE     $0xc2
+	BYTE     $0x7a
+	BYTE     $0x4b
+	BYTE     $0x9c
+	BYTE     $0x1b
+	BYTE     $0x40
+	BYTE     $0x08
+	BYTE     $0x00
+	BYTE     $0x00
+	BYTE     $0xc4
+	BYTE     $0xe2
+	BYTE     $0x7b
+	BYTE     $0x49
+	BYTE     $0xd8
+	TESTQ    R9, R9
+	JEQ      outAnew
+	VADDPS   (R11), Z30, Z0
+	VADDPS   64(R11), Z31, Z4
+	BYTE     $0x62
+	BYTE     $0xf2
+	BYTE     $0x5f
+	BYTE     $0x48
+	BYTE     $0x72
+	BYTE     $0xc0
+	VMOVNTPS Z0, (DI)
+	ADDQ     $0x40, DI
+	VADDPS   128(R11), Z30, Z8
+	VADDPS   192(R11), Z31, Z12
+	BYTE     $0x62
+	BYTE     $0x52
+	BYTE     $0x1f
+	BYTE     $0x48
+	BYTE     $0x72
+	BYTE     $0xc0
+	VMOVNTPS Z8, (DI)
+	ADDQ     $0x40, DI
+	VADDPS   256(R11), Z30, Z0
+	VADDPS   320(R11), Z31, Z4
+	BYTE     $0x62
+	BYTE     $0xf2
+	BYTE     $0x5f
+	BYTE     $0x48
+	BYTE     $0x72
+	BYTE     $0xc0
+	VMOVNTPS Z0, (DI)
+	ADDQ     $0x40, DI
+	VADDPS   384(R11), Z30, Z8
+	VADDPS   448(R11), Z31, Z12
+	BYTE     $0x62
+	BYTE     $0x52
+	BYTE     $0x1f
+	BYTE     $0x48
+	BYTE     $0x72
+	BYTE     $0xc0
+	VMOVNTPS Z8, (DI)
+	ADDQ     $0x40, DI
+	ADDQ     $0x00000200, R11
+	DECQ     R9
+
+outAnew:
+	MOVQ  lines+64(FP), R15
+	TESTQ R15, R15
+	JEQ   loadedAnew
+
+aheadAnew:
+	PREFETCHT1 (R10)
+	ADDQ       $0x40, R10
+	DECQ       R15
+	JNE        aheadAnew
+
+loadedAnew:
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x42
+	BYTE $0x5c
+	BYTE $0xdd
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x4b
+	BYTE $0xbc
+	BYTE $0x1a
+	BYTE $0x40
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x4b
+	BYTE $0xac
+	BYTE $0x0e
+	BYTE $0x00
+	BYTE $0x04
+	BYTE $0x00
+	BYTE $0x00
+	JMP  begun
+
+done:
+	MOVQ  sum+40(FP), R15
 	BYTE  $0xc4
 	BYTE  $0xc2
 	BYTE  $0x7a
 	BYTE  $0x4b
 	BYTE  $0x84
-	BYTE  $0x1f
+	BYTE  $0x1b
 	BYTE  $0x00
 	BYTE  $0x00
 	BYTE  $0x00
@@ -2330,7 +4579,7 @@ fewdone:
 	BYTE  $0x7a
 	BYTE  $0x4b
 	BYTE  $0x8c
-	BYTE  $0x1f
+	BYTE  $0x1b
 	BYTE  $0x40
 	BYTE  $0x00
 	BYTE  $0x00
@@ -2340,7 +4589,7 @@ fewdone:
 	BYTE  $0x7a
 	BYTE  $0x4b
 	BYTE  $0x94
-	BYTE  $0x1f
+	BYTE  $0x1b
 	BYTE  $0x00
 	BYTE  $0x08
 	BYTE  $0x00
@@ -2350,14 +4599,11 @@ fewdone:
 	BYTE  $0x7a
 	BYTE  $0x4b
 	BYTE  $0x9c
-	BYTE  $0x1f
+	BYTE  $0x1b
 	BYTE  $0x40
 	BYTE  $0x08
 	BYTE  $0x00
 	BYTE  $0x00
-	ADDQ  $0x00001000, sum+40(FP)
-	DECQ  blocks+8(FP)
-	JNE   block
 	TESTQ R9, R9
 	JEQ   lastdone
 
@@ -2487,54 +4733,53 @@ TEXT ·tilesSquaresGelu(SB), NOSPLIT, $0-120
 	BYTE    $0x04
 	BYTE    $0x00
 	BYTE    $0x00
+	MOVQ    steps+16(FP), R12
+	MOVQ    sum+40(FP), R15
+	CMPQ    resume+48(FP), $0x00
+	JEQ     fresh
+	BYTE    $0xc4
+	BYTE    $0xc2
+	BYTE    $0x7b
+	BYTE    $0x4b
+	BYTE    $0x84
+	BYTE    $0x1f
+	BYTE    $0x00
+	BYTE    $0x00
+	BYTE    $0x00
+	BYTE    $0x00
+	BYTE    $0xc4
+	BYTE    $0xc2
+	BYTE    $0x7b
+	BYTE    $0x4b
+	BYTE    $0x8c
+	BYTE    $0x1f
+	BYTE    $0x40
+	BYTE    $0x00
+	BYTE    $0x00
+	BYTE    $0x00
+	BYTE    $0xc4
+	BYTE    $0xc2
+	BYTE    $0x7b
+	BYTE    $0x4b
+	BYTE    $0x94
+	BYTE    $0x1f
+	BYTE    $0x00
+	BYTE    $0x08
+	BYTE    $0x00
+	BYTE    $0x00
+	BYTE    $0xc4
+	BYTE    $0xc2
+	BYTE    $0x7b
+	BYTE    $0x4b
+	BYTE    $0x9c
+	BYTE    $0x1f
+	BYTE    $0x40
+	BYTE    $0x08
+	BYTE    $0x00
+	BYTE    $0x00
+	JMP     step
 
-block:
-	MOVQ sum+40(FP), R15
-	CMPQ resume+48(FP), $0x00
-	JEQ  zero
-	BYTE $0xc4
-	BYTE $0xc2
-	BYTE $0x7b
-	BYTE $0x4b
-	BYTE $0x84
-	BYTE $0x1f
-	BYTE $0x00
-	BYTE $0x00
-	BYTE $0x00
-	BYTE $0x00
-	BYTE $0xc4
-	BYTE $0xc2
-	BYTE $0x7b
-	BYTE $0x4b
-	BYTE $0x8c
-	BYTE $0x1f
-	BYTE $0x40
-	BYTE $0x00
-	BYTE $0x00
-	BYTE $0x00
-	BYTE $0xc4
-	BYTE $0xc2
-	BYTE $0x7b
-	BYTE $0x4b
-	BYTE $0x94
-	BYTE $0x1f
-	BYTE $0x00
-	BYTE $0x08
-	BYTE $0x00
-	BYTE $0x00
-	BYTE $0xc4
-	BYTE $0xc2
-	BYTE $0x7b
-	BYTE $0x4b
-	BYTE $0x9c
-	BYTE $0x1f
-	BYTE $0x40
-	BYTE $0x08
-	BYTE $0x00
-	BYTE $0x00
-	JMP  start
-
-zero:
+fresh:
 	BYTE $0xc4
 	BYTE $0xe2
 	BYTE $0x7b
@@ -2556,20 +4801,17 @@ zero:
 	BYTE $0x49
 	BYTE $0xd8
 
-start:
-	MOVQ steps+16(FP), R12
-
 step:
 	ADDQ $0x00000800, SI
 	ADDQ $0x00000800, DX
 	DECQ R12
-	JNE  within
+	JNE  withinNext
 	MOVQ b+32(FP), DX
 	CMPQ blocks+8(FP), $0x01
-	JNE  within
+	JNE  withinNext
 	MOVQ a+24(FP), SI
 
-within:
+withinNext:
 	BYTE        $0xc4
 	BYTE        $0xe2
 	BYTE        $0x4a
@@ -2606,7 +4848,7 @@ within:
 	BYTE        $0x00
 	BYTE        $0x00
 	TESTQ       R9, R9
-	JEQ         nothing
+	JEQ         outNext
 	VADDPS      (R11), Z30, Z0
 	VMAXPS      Z0, Z17, Z0
 	VMINPS      Z0, Z16, Z1
@@ -2770,45 +5012,48 @@ within:
 	ADDQ        $0x00000200, R11
 	DECQ        R9
 
-nothing:
+outNext:
 	MOVQ  lines+64(FP), R15
 	TESTQ R15, R15
-	JEQ   noahead
+	JEQ   loadedNext
 
-ahead:
+aheadNext:
 	PREFETCHT1 (R10)
 	ADDQ       $0x40, R10
 	DECQ       R15
-	JNE        ahead
+	JNE        aheadNext
 
-noahead:
-	BYTE  $0xc4
-	BYTE  $0xe2
-	BYTE  $0x42
-	BYTE  $0x5c
-	BYTE  $0xdd
-	BYTE  $0xc4
-	BYTE  $0xe2
-	BYTE  $0x7b
-	BYTE  $0x4b
-	BYTE  $0xbc
-	BYTE  $0x1a
-	BYTE  $0x40
-	BYTE  $0x00
-	BYTE  $0x00
-	BYTE  $0x00
-	BYTE  $0xc4
-	BYTE  $0xe2
-	BYTE  $0x7b
-	BYTE  $0x4b
-	BYTE  $0xac
-	BYTE  $0x0e
-	BYTE  $0x00
-	BYTE  $0x04
-	BYTE  $0x00
-	BYTE  $0x00
+loadedNext:
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x42
+	BYTE $0x5c
+	BYTE $0xdd
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x4b
+	BYTE $0xbc
+	BYTE $0x1a
+	BYTE $0x40
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x4b
+	BYTE $0xac
+	BYTE $0x0e
+	BYTE $0x00
+	BYTE $0x04
+	BYTE $0x00
+	BYTE $0x00
+
+begun:
 	TESTQ R12, R12
 	JNE   step
+	DECQ  blocks+8(FP)
 	TESTQ R9, R9
 	JEQ   fewdone
 
@@ -2978,17 +5223,664 @@ few:
 	JNE         few
 
 fewdone:
-	MOVQ  block+72(FP), R15
-	MOVQ  R15, R11
-	MOVQ  $0x00000008, R9
-	MOVQ  out+88(FP), DI
-	ADDQ  R8, out+88(FP)
+	MOVQ block+72(FP), R11
+	MOVQ $0x00000008, R9
+	MOVQ out+88(FP), DI
+	ADDQ R8, out+88(FP)
+	CMPQ blocks+8(FP), $0x00
+	JEQ  done
+	MOVQ steps+16(FP), R12
+	ADDQ $0x00001000, sum+40(FP)
+	MOVQ sum+40(FP), R15
+	CMPQ resume+48(FP), $0x00
+	JEQ  anew
+	ADDQ $0x00000800, SI
+	ADDQ $0x00000800, DX
+	DECQ R12
+	JNE  withinResumed
+	MOVQ b+32(FP), DX
+	CMPQ blocks+8(FP), $0x01
+	JNE  withinResumed
+	MOVQ a+24(FP), SI
+
+withinResumed:
+	BYTE        $0xc4
+	BYTE        $0xc2
+	BYTE        $0x7a
+	BYTE        $0x4b
+	BYTE        $0x84
+	BYTE        $0x1b
+	BYTE        $0x00
+	BYTE        $0x00
+	BYTE        $0x00
+	BYTE        $0x00
+	BYTE        $0xc4
+	BYTE        $0xc2
+	BYTE        $0x7b
+	BYTE        $0x4b
+	BYTE        $0x84
+	BYTE        $0x1f
+	BYTE        $0x00
+	BYTE        $0x00
+	BYTE        $0x00
+	BYTE        $0x00
+	BYTE        $0xc4
+	BYTE        $0xe2
+	BYTE        $0x4a
+	BYTE        $0x5c
+	BYTE        $0xc4
+	BYTE        $0xc4
+	BYTE        $0xc2
+	BYTE        $0x7a
+	BYTE        $0x4b
+	BYTE        $0x8c
+	BYTE        $0x1b
+	BYTE        $0x40
+	BYTE        $0x00
+	BYTE        $0x00
+	BYTE        $0x00
+	BYTE        $0xc4
+	BYTE        $0xc2
+	BYTE        $0x7b
+	BYTE        $0x4b
+	BYTE        $0x8c
+	BYTE        $0x1f
+	BYTE        $0x40
+	BYTE        $0x00
+	BYTE        $0x00
+	BYTE        $0x00
+	BYTE        $0xc4
+	BYTE        $0xe2
+	BYTE        $0x42
+	BYTE        $0x5c
+	BYTE        $0xcc
+	BYTE        $0xc4
+	BYTE        $0xe2
+	BYTE        $0x7b
+	BYTE        $0x4b
+	BYTE        $0xa4
+	BYTE        $0x0e
+	BYTE        $0x00
+	BYTE        $0x00
+	BYTE        $0x00
+	BYTE        $0x00
+	BYTE        $0xc4
+	BYTE        $0xc2
+	BYTE        $0x7a
+	BYTE        $0x4b
+	BYTE        $0x94
+	BYTE        $0x1b
+	BYTE        $0x00
+	BYTE        $0x08
+	BYTE        $0x00
+	BYTE        $0x00
+	BYTE        $0xc4
+	BYTE        $0xc2
+	BYTE        $0x7b
+	BYTE        $0x4b
+	BYTE        $0x94
+	BYTE        $0x1f
+	BYTE        $0x00
+	BYTE        $0x08
+	BYTE        $0x00
+	BYTE        $0x00
+	BYTE        $0xc4
+	BYTE        $0xe2
+	BYTE        $0x4a
+	BYTE        $0x5c
+	BYTE        $0xd5
+	BYTE        $0xc4
+	BYTE        $0xe2
+	BYTE        $0x7b
+	BYTE        $0x4b
+	BYTE        $0xb4
+	BYTE        $0x1a
+	BYTE        $0x00
+	BYTE        $0x00
+	BYTE        $0x00
+	BYTE        $0x00
+	BYTE        $0xc4
+	BYTE        $0xc2
+	BYTE        $0x7a
+	BYTE        $0x4b
+	BYTE        $0x9c
+	BYTE        $0x1b
+	BYTE        $0x40
+	BYTE        $0x08
+	BYTE        $0x00
+	BYTE        $0x00
+	BYTE        $0xc4
+	BYTE        $0xc2
+	BYTE        $0x7b
+	BYTE        $0x4b
+	BYTE        $0x9c
+	BYTE        $0x1f
+	BYTE        $0x40
+	BYTE        $0x08
+	BYTE        $0x00
+	BYTE        $0x00
+	TESTQ       R9, R9
+	JEQ         outResumed
+	VADDPS      (R11), Z30, Z0
+	VMAXPS      Z0, Z17, Z0
+	VMINPS      Z0, Z16, Z1
+	VMULPS      Z1, Z1, Z2
+	VSUBPS      Z18, Z2, Z2
+	VMOVAPS     Z28, Z3
+	VFMADD213PS Z27, Z2, Z3
+	VFMADD213PS Z26, Z2, Z3
+	VFMADD213PS Z25, Z2, Z3
+	VFMADD213PS Z24, Z2, Z3
+	VFMADD213PS Z23, Z2, Z3
+	VFMADD213PS Z22, Z2, Z3
+	VFMADD213PS Z21, Z2, Z3
+	VFMADD213PS Z19, Z2, Z3
+	VFMADD213PS Z20, Z1, Z3
+	VMULPS      Z3, Z0, Z0
+	VADDPS      64(R11), Z31, Z4
+	VMAXPS      Z4, Z17, Z4
+	VMINPS      Z4, Z16, Z5
+	VMULPS      Z5, Z5, Z6
+	VSUBPS      Z18, Z6, Z6
+	VMOVAPS     Z28, Z7
+	VFMADD213PS Z27, Z6, Z7
+	VFMADD213PS Z26, Z6, Z7
+	VFMADD213PS Z25, Z6, Z7
+	VFMADD213PS Z24, Z6, Z7
+	VFMADD213PS Z23, Z6, Z7
+	VFMADD213PS Z22, Z6, Z7
+	VFMADD213PS Z21, Z6, Z7
+	VFMADD213PS Z19, Z6, Z7
+	VFMADD213PS Z20, Z5, Z7
+	VMULPS      Z7, Z4, Z4
+	BYTE        $0x62
+	BYTE        $0xf2
+	BYTE        $0x5f
+	BYTE        $0x48
+	BYTE        $0x72
+	BYTE        $0xc0
+	VMOVNTPS    Z0, (DI)
+	ADDQ        $0x40, DI
+	VADDPS      128(R11), Z30, Z8
+	VMAXPS      Z8, Z17, Z8
+	VMINPS      Z8, Z16, Z9
+	VMULPS      Z9, Z9, Z10
+	VSUBPS      Z18, Z10, Z10
+	VMOVAPS     Z28, Z11
+	VFMADD213PS Z27, Z10, Z11
+	VFMADD213PS Z26, Z10, Z11
+	VFMADD213PS Z25, Z10, Z11
+	VFMADD213PS Z24, Z10, Z11
+	VFMADD213PS Z23, Z10, Z11
+	VFMADD213PS Z22, Z10, Z11
+	VFMADD213PS Z21, Z10, Z11
+	VFMADD213PS Z19, Z10, Z11
+	VFMADD213PS Z20, Z9, Z11
+	VMULPS      Z11, Z8, Z8
+	VADDPS      192(R11), Z31, Z12
+	VMAXPS      Z12, Z17, Z12
+	VMINPS      Z12, Z16, Z13
+	VMULPS      Z13, Z13, Z14
+	VSUBPS      Z18, Z14, Z14
+	VMOVAPS     Z28, Z15
+	VFMADD213PS Z27, Z14, Z15
+	VFMADD213PS Z26, Z14, Z15
+	VFMADD213PS Z25, Z14, Z15
+	VFMADD213PS Z24, Z14, Z15
+	VFMADD213PS Z23, Z14, Z15
+	VFMADD213PS Z22, Z14, Z15
+	VFMADD213PS Z21, Z14, Z15
+	VFMADD213PS Z19, Z14, Z15
+	VFMADD213PS Z20, Z13, Z15
+	VMULPS      Z15, Z12, Z12
+	BYTE        $0x62
+	BYTE        $0x52
+	BYTE        $0x1f
+	BYTE        $0x48
+	BYTE        $0x72
+	BYTE        $0xc0
+	VMOVNTPS    Z8, (DI)
+	ADDQ        $0x40, DI
+	VADDPS      256(R11), Z30, Z0
+	VMAXPS      Z0, Z17, Z0
+	VMINPS      Z0, Z16, Z1
+	VMULPS      Z1, Z1, Z2
+	VSUBPS      Z18, Z2, Z2
+	VMOVAPS     Z28, Z3
+	VFMADD213PS Z27, Z2, Z3
+	VFMADD213PS Z26, Z2, Z3
+	VFMADD213PS Z25, Z2, Z3
+	VFMADD213PS Z24, Z2, Z3
+	VFMADD213PS Z23, Z2, Z3
+	VFMADD213PS Z22, Z2, Z3
+	VFMADD213PS Z21, Z2, Z3
+	VFMADD213PS Z19, Z2, Z3
+	VFMADD213PS Z20, Z1, Z3
+	VMULPS      Z3, Z0, Z0
+	VADDPS      320(R11), Z31, Z4
+	VMAXPS      Z4, Z17, Z4
+	VMINPS      Z4, Z16, Z5
+	VMULPS      Z5, Z5, Z6
+	VSUBPS      Z18, Z6, Z6
+	VMOVAPS     Z28, Z7
+	VFMADD213PS Z27, Z6, Z7
+	VFMADD213PS Z26, Z6, Z7
+	VFMADD213PS Z25, Z6, Z7
+	VFMADD213PS Z24, Z6, Z7
+	VFMADD213PS Z23, Z6, Z7
+	VFMADD213PS Z22, Z6, Z7
+	VFMADD213PS Z21, Z6, Z7
+	VFMADD213PS Z19, Z6, Z7
+	VFMADD213PS Z20, Z5, Z7
+	VMULPS      Z7, Z4, Z4
+	BYTE        $0x62
+	BYTE        $0xf2
+	BYTE        $0x5f
+	BYTE        $0x48
+	BYTE        $0x72
+	BYTE        $0xc0
+	VMOVNTPS    Z0, (DI)
+	ADDQ        $0x40, DI
+	VADDPS      384(R11), Z30, Z8
+	VMAXPS      Z8, Z17, Z8
+	VMINPS      Z8, Z16, Z9
+	VMULPS      Z9, Z9, Z10
+	VSUBPS      Z18, Z10, Z10
+	VMOVAPS     Z28, Z11
+	VFMADD213PS Z27, Z10, Z11
+	VFMADD213PS Z26, Z10, Z11
+	VFMADD213PS Z25, Z10, Z11
+	VFMADD213PS Z24, Z10, Z11
+	VFMADD213PS Z23, Z10, Z11
+	VFMADD213PS Z22, Z10, Z11
+	VFMADD213PS Z21, Z10, Z11
+	VFMADD213PS Z19, Z10, Z11
+	VFMADD213PS Z20, Z9, Z11
+	VMULPS      Z11, Z8, Z8
+	VADDPS      448(R11), Z31, Z12
+	VMAXPS      Z12, Z17, Z12
+	VMINPS      Z12, Z16, Z13
+	VMULPS      Z13, Z13, Z14
+	VSUBPS      Z18, Z14, Z14
+	VMOVAPS     Z28, Z15
+	VFMADD213PS Z27, Z14, Z15
+	VFMADD213PS Z26, Z14, Z15
+	VFMADD213PS Z25, Z14, Z15
+	VFMADD213PS Z24, Z14, Z15
+	VFMADD213PS Z23, Z14, Z15
+	VFMADD213PS Z22, Z14, Z15
+	VFMADD213PS Z21, Z14, Z15
+	VFMADD213PS Z19, Z14, Z15
+	VFMADD213PS Z20, Z13, Z15
+	VMULPS      Z15, Z12, Z12
+	BYTE        $0x62
+	BYTE        $0x52
+	BYTE        $0x1f
+	BYTE        $0x48
+	BYTE        $0x72
+	BYTE        $0xc0
+	VMOVNTPS    Z8, (DI)
+	ADDQ        $0x40, DI
+	ADDQ        $0x00000200, R11
+	DECQ        R9
+
+outResumed:
+	MOVQ  lines+64(FP), R15
+	TESTQ R15, R15
+	JEQ   loadedResumed
+
+aheadResumed:
+	PREFETCHT1 (R10)
+	ADDQ       $0x40, R10
+	DECQ       R15
+	JNE        aheadResumed
+
+loadedResumed:
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x42
+	BYTE $0x5c
+	BYTE $0xdd
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x4b
+	BYTE $0xbc
+	BYTE $0x1a
+	BYTE $0x40
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x4b
+	BYTE $0xac
+	BYTE $0x0e
+	BYTE $0x00
+	BYTE $0x04
+	BYTE $0x00
+	BYTE $0x00
+	JMP  begun
+
+anew:
+	ADDQ $0x00000800, SI
+	ADDQ $0x00000800, DX
+	DECQ R12
+	JNE  withinAnew
+	MOVQ b+32(FP), DX
+	CMPQ blocks+8(FP), $0x01
+	JNE  withinAnew
+	MOVQ a+24(FP), SI
+
+withinAnew:
+	BYTE        $0xc4
+	BYTE        $0xc2
+	BYTE        $0x7a
+	BYTE        $0x4b
+	BYTE        $0x84
+	BYTE        $0x1b
+	BYTE        $0x00
+	BYTE        $0x00
+	BYTE        $0x00
+	BYTE        $0x00
+	BYTE        $0xc4
+	BYTE        $0xe2
+	BYTE        $0x7b
+	BYTE        $0x49
+	BYTE        $0xc0
+	BYTE        $0xc4
+	BYTE        $0xe2
+	BYTE        $0x4a
+	BYTE        $0x5c
+	BYTE        $0xc4
+	BYTE        $0xc4
+	BYTE        $0xc2
+	BYTE        $0x7a
+	BYTE        $0x4b
+	BYTE        $0x8c
+	BYTE        $0x1b
+	BYTE        $0x40
+	BYTE        $0x00
+	BYTE        $0x00
+	BYTE        $0x00
+	BYTE        $0xc4
+	BYTE        $0xe2
+	BYTE        $0x7b
+	BYTE        $0x49
+	BYTE        $0xc8
+	BYTE        $0xc4
+	BYTE        $0xe2
+	BYTE        $0x42
+	BYTE        $0x5c
+	BYTE        $0xcc
+	BYTE        $0xc4
+	BYTE        $0xe2
+	BYTE        $0x7b
+	BYTE        $0x4b
+	BYTE        $0xa4
+	BYTE        $0x0e
+	BYTE        $0x00
+	BYTE        $0x00
+	BYTE        $0x00
+	BYTE        $0x00
+	BYTE        $0xc4
+	BYTE        $0xc2
+	BYTE        $0x7a
+	BYTE        $0x4b
+	BYTE        $0x94
+	BYTE        $0x1b
+	BYTE        $0x00
+	BYTE        $0x08
+	BYTE        $0x00
+	BYTE        $0x00
+	BYTE        $0xc4
+	BYTE        $0xe2
+	BYTE        $0x7b
+	BYTE        $0x49
+	BYTE        $0xd0
+	BYTE        $0xc4
+	BYTE        $0xe2
+	BYTE        $0x4a
+	BYTE        $0x5c
+	BYTE        $0xd5
+	BYTE        $0xc4
+	BYTE        $0xe2
+	BYTE        $0x7b
+	BYTE        $0x4b
+	BYTE        $0xb4
+	BYTE        $0x1a
+	BYTE        $0x00
+	BYTE        $0x00
+	BYTE        $0x00
+	BYTE        $0x00
+	BYTE        $0xc4
+	BYTE        $0xc2
+	BYTE        $0x7a
+	BYTE        $0x4b
+	BYTE        $0x9c
+	BYTE        $0x1b
+	BYTE        $0x40
+	BYTE        $0x08
+	BYTE        $0x00
+	BYTE        $0x00
+	BYTE        $0xc4
+	BYTE        $0xe2
+	BYTE        $0x7b
+	BYTE        $0x49
+	BYTE        $0xd8
+	TESTQ       R9, R9
+	JEQ         outAnew
+	VADDPS      (R11), Z30, Z0
+	VMAXPS      Z0, Z17, Z0
+	VMINPS      Z0, Z16, Z1
+	VMULPS      Z1, Z1, Z2
+	VSUBPS      Z18, Z2, Z2
+	VMOVAPS     Z28, Z3
+	VFMADD213PS Z27, Z2, Z3
+	VFMADD213PS Z26, Z2, Z3
+	VFMADD213PS Z25, Z2, Z3
+	VFMADD213PS Z24, Z2, Z3
+	VFMADD213PS Z23, Z2, Z3
+	VFMADD213PS Z22, Z2, Z3
+	VFMADD213PS Z21, Z2, Z3
+	VFMADD213PS Z19, Z2, Z3
+	VFMADD213PS Z20, Z1, Z3
+	VMULPS      Z3, Z0, Z0
+	VADDPS      64(R11), Z31, Z4
+	VMAXPS      Z4, Z17, Z4
+	VMINPS      Z4, Z16, Z5
+	VMULPS      Z5, Z5, Z6
+	VSUBPS      Z18, Z6, Z6
+	VMOVAPS     Z28, Z7
+	VFMADD213PS Z27, Z6, Z7
+	VFMADD213PS Z26, Z6, Z7
+	VFMADD213PS Z25, Z6, Z7
+	VFMADD213PS Z24, Z6, Z7
+	VFMADD213PS Z23, Z6, Z7
+	VFMADD213PS Z22, Z6, Z7
+	VFMADD213PS Z21, Z6, Z7
+	VFMADD213PS Z19, Z6, Z7
+	VFMADD213PS Z20, Z5, Z7
+	VMULPS      Z7, Z4, Z4
+	BYTE        $0x62
+	BYTE        $0xf2
+	BYTE        $0x5f
+	BYTE        $0x48
+	BYTE        $0x72
+	BYTE        $0xc0
+	VMOVNTPS    Z0, (DI)
+	ADDQ        $0x40, DI
+	VADDPS      128(R11), Z30, Z8
+	VMAXPS      Z8, Z17, Z8
+	VMINPS      Z8, Z16, Z9
+	VMULPS      Z9, Z9, Z10
+	VSUBPS      Z18, Z10, Z10
+	VMOVAPS     Z28, Z11
+	VFMADD213PS Z27, Z10, Z11
+	VFMADD213PS Z26, Z10, Z11
+	VFMADD213PS Z25, Z10, Z11
+	VFMADD213PS Z24, Z10, Z11
+	VFMADD213PS Z23, Z10, Z11
+	VFMADD213PS Z22, Z10, Z11
+	VFMADD213PS Z21, Z10, Z11
+	VFMADD213PS Z19, Z10, Z11
+	VFMADD213PS Z20, Z9, Z11
+	VMULPS      Z11, Z8, Z8
+	VADDPS      192(R11), Z31, Z12
+	VMAXPS      Z12, Z17, Z12
+	VMINPS      Z12, Z16, Z13
+	VMULPS      Z13, Z13, Z14
+	VSUBPS      Z18, Z14, Z14
+	VMOVAPS     Z28, Z15
+	VFMADD213PS Z27, Z14, Z15
+	VFMADD213PS Z26, Z14, Z15
+	VFMADD213PS Z25, Z14, Z15
+	VFMADD213PS Z24, Z14, Z15
+	VFMADD213PS Z23, Z14, Z15
+	VFMADD213PS Z22, Z14, Z15
+	VFMADD213PS Z21, Z14, Z15
+	VFMADD213PS Z19, Z14, Z15
+	VFMADD213PS Z20, Z13, Z15
+	VMULPS      Z15, Z12, Z12
+	BYTE        $0x62
+	BYTE        $0x52
+	BYTE        $0x1f
+	BYTE        $0x48
+	BYTE        $0x72
+	BYTE        $0xc0
+	VMOVNTPS    Z8, (DI)
+	ADDQ        $0x40, DI
+	VADDPS      256(R11), Z30, Z0
+	VMAXPS      Z0, Z17, Z0
+	VMINPS      Z0, Z16, Z1
+	VMULPS      Z1, Z1, Z2
+	VSUBPS      Z18, Z2, Z2
+	VMOVAPS     Z28, Z3
+	VFMADD213PS Z27, Z2, Z3
+	VFMADD213PS Z26, Z2, Z3
+	VFMADD213PS Z25, Z2, Z3
+	VFMADD213PS Z24, Z2, Z3
+	VFMADD213PS Z23, Z2, Z3
+	VFMADD213PS Z22, Z2, Z3
+	VFMADD213PS Z21, Z2, Z3
+	VFMADD213PS Z19, Z2, Z3
+	VFMADD213PS Z20, Z1, Z3
+	VMULPS      Z3, Z0, Z0
+	VADDPS      320(R11), Z31, Z4
+	VMAXPS      Z4, Z17, Z4
+	VMINPS      Z4, Z16, Z5
+	VMULPS      Z5, Z5, Z6
+	VSUBPS      Z18, Z6, Z6
+	VMOVAPS     Z28, Z7
+	VFMADD213PS Z27, Z6, Z7
+	VFMADD213PS Z26, Z6, Z7
+	VFMADD213PS Z25, Z6, Z7
+	VFMADD213PS Z24, Z6, Z7
+	VFMADD213PS Z23, Z6, Z7
+	VFMADD213PS Z22, Z6, Z7
+	VFMADD213PS Z21, Z6, Z7
+	VFMADD213PS Z19, Z6, Z7
+	VFMADD213PS Z20, Z5, Z7
+	VMULPS      Z7, Z4, Z4
+	BYTE        $0x62
+	BYTE        $0xf2
+	BYTE        $0x5f
+	BYTE        $0x48
+	BYTE        $0x72
+	BYTE        $0xc0
+	VMOVNTPS    Z0, (DI)
+	ADDQ        $0x40, DI
+	VADDPS      384(R11), Z30, Z8
+	VMAXPS      Z8, Z17, Z8
+	VMINPS      Z8, Z16, Z9
+	VMULPS      Z9, Z9, Z10
+	VSUBPS      Z18, Z10, Z10
+	VMOVAPS     Z28, Z11
+	VFMADD213PS Z27, Z10, Z11
+	VFMADD213PS Z26, Z10, Z11
+	VFMADD213PS Z25, Z10, Z11
+	VFMADD213PS Z24, Z10, Z11
+	VFMADD213PS Z23, Z10, Z11
+	VFMADD213PS Z22, Z10, Z11
+	VFMADD213PS Z21, Z10, Z11
+	VFMADD213PS Z19, Z10, Z11
+	VFMADD213PS Z20, Z9, Z11
+	VMULPS      Z11, Z8, Z8
+	VADDPS      448(R11), Z31, Z12
+	VMAXPS      Z12, Z17, Z12
+	VMINPS      Z12, Z16, Z13
+	VMULPS      Z13, Z13, Z14
+	VSUBPS      Z18, Z14, Z14
+	VMOVAPS     Z28, Z15
+	VFMADD213PS Z27, Z14, Z15
+	VFMADD213PS Z26, Z14, Z15
+	VFMADD213PS Z25, Z14, Z15
+	VFMADD213PS Z24, Z14, Z15
+	VFMADD213PS Z23, Z14, Z15
+	VFMADD213PS Z22, Z14, Z15
+	VFMADD213PS Z21, Z14, Z15
+	VFMADD213PS Z19, Z14, Z15
+	VFMADD213PS Z20, Z13, Z15
+	VMULPS      Z15, Z12, Z12
+	BYTE        $0x62
+	BYTE        $0x52
+	BYTE        $0x1f
+	BYTE        $0x48
+	BYTE        $0x72
+	BYTE        $0xc0
+	VMOVNTPS    Z8, (DI)
+	ADDQ        $0x40, DI
+	ADDQ        $0x00000200, R11
+	DECQ        R9
+
+outAnew:
+	MOVQ  lines+64(FP), R15
+	TESTQ R15, R15
+	JEQ   loadedAnew
+
+aheadAnew:
+	PREFETCHT1 (R10)
+	ADDQ       $0x40, R10
+	DECQ       R15
+	JNE        aheadAnew
+
+loadedAnew:
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x42
+	BYTE $0x5c
+	BYTE $0xdd
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x4b
+	BYTE $0xbc
+	BYTE $0x1a
+	BYTE $0x40
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x4b
+	BYTE $0xac
+	BYTE $0x0e
+	BYTE $0x00
+	BYTE $0x04
+	BYTE $0x00
+	BYTE $0x00
+	JMP  begun
+
+done:
+	MOVQ  sum+40(FP), R15
 	BYTE  $0xc4
 	BYTE  $0xc2
 	BYTE  $0x7a
 	BYTE  $0x4b
 	BYTE  $0x84
-	BYTE  $0x1f
+	BYTE  $0x1b
 	BYTE  $0x00
 	BYTE  $0x00
 	BYTE  $0x00
@@ -2998,7 +5890,7 @@ fewdone:
 	BYTE  $0x7a
 	BYTE  $0x4b
 	BYTE  $0x8c
-	BYTE  $0x1f
+	BYTE  $0x1b
 	BYTE  $0x40
 	BYTE  $0x00
 	BYTE  $0x00
@@ -3008,7 +5900,7 @@ fewdone:
 	BYTE  $0x7a
 	BYTE  $0x4b
 	BYTE  $0x94
-	BYTE  $0x1f
+	BYTE  $0x1b
 	BYTE  $0x00
 	BYTE  $0x08
 	BYTE  $0x00
@@ -3018,14 +5910,11 @@ fewdone:
 	BYTE  $0x7a
 	BYTE  $0x4b
 	BYTE  $0x9c
-	BYTE  $0x1f
+	BYTE  $0x1b
 	BYTE  $0x40
 	BYTE  $0x08
 	BYTE  $0x00
 	BYTE  $0x00
-	ADDQ  $0x00001000, sum+40(FP)
-	DECQ  blocks+8(FP)
-	JNE   block
 	TESTQ R9, R9
 	JEQ   lastdone
 

@@ -26,8 +26,8 @@ func genBF16(v vec) {
 		return
 	}
 	pairBF16(v)
-	tileRow("tileRowBF16", "", func(x, m Op) { VMOVUPS(x, m) })
-	tileRow("tileRowStreamBF16", ", past the caches", VMOVNTPS)
+	tileRow()
+	squareRows()
 	for _, vecs := range []int{2, 1} {
 		for rows := 1; rows <= 14; rows++ {
 			product(v, rows, vecs, fmt.Sprintf("pairs%dx%d", rows, vecs*v.lanes),
@@ -134,9 +134,9 @@ func roundBF16(v vec) {
 }
 
 // tileRow writes one row of the first operand of a product of tiles.
-func tileRow(name, doc string, store func(x, m Op)) {
-	TEXT(name, NOSPLIT, "func(dst, src *float32, steps int)")
-	Doc(name + " rounds 32*steps floats to bfloat16: 64 bytes for each step, to addresses 2048 bytes apart" + doc + "; steps > 0.")
+func tileRow() {
+	TEXT("tileRowBF16", NOSPLIT, "func(dst, src *float32, steps int)")
+	Doc("tileRowBF16 rounds 32*steps floats to bfloat16: 64 bytes for each step, to addresses 2048 bytes apart; steps > 0.")
 	Pragma("noescape")
 	dst, src := Load(Param("dst"), GP64()), Load(Param("src"), GP64())
 	n := Load(Param("steps"), GP64())
@@ -144,11 +144,42 @@ func tileRow(name, doc string, store func(x, m Op)) {
 	VMOVUPS(Mem{Base: src}, Z0)
 	VMOVUPS(Mem{Base: src, Disp: 64}, Z1)
 	toBF16(Z0, Z1, Z2)
-	store(Z2, Mem{Base: dst})
+	VMOVUPS(Z2, Mem{Base: dst})
 	ADDQ(U32(128), src)
 	ADDQ(U32(2048), dst)
 	DECQ(n)
 	JNE(LabelRef("loop"))
+	VZEROUPPER()
+	RET()
+}
+
+// squareRows writes rows of squares.
+func squareRows() {
+	TEXT("squareRowsBF16", NOSPLIT, "func(dst, src *float32, ld, rows, steps int)")
+	Doc("squareRowsBF16 rounds rows of 32*steps floats, ld floats apart, to bfloat16 and stores them past the caches: the rows of a step",
+		"follow each other, steps are 2048 bytes apart; dst starts a line of 64 bytes, rows, steps > 0.")
+	Pragma("noescape")
+	dst, src := Load(Param("dst"), GP64()), Load(Param("src"), GP64())
+	ld, n := Load(Param("ld"), GP64()), Load(Param("steps"), GP64())
+	SHLQ(U8(2), ld)
+	rows, from, to := GP64(), GP64(), GP64()
+	Label("step")
+	Load(Param("rows"), rows)
+	MOVQ(src, from)
+	MOVQ(dst, to)
+	Label("row")
+	VMOVUPS(Mem{Base: from}, Z0)
+	VMOVUPS(Mem{Base: from, Disp: 64}, Z1)
+	toBF16(Z0, Z1, Z2)
+	VMOVNTPS(Z2, Mem{Base: to})
+	ADDQ(ld, from)
+	ADDQ(U8(64), to)
+	DECQ(rows)
+	JNE(LabelRef("row"))
+	ADDQ(U32(128), src)
+	ADDQ(U32(2048), dst)
+	DECQ(n)
+	JNE(LabelRef("step"))
 	VZEROUPPER()
 	RET()
 }

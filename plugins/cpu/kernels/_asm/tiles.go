@@ -110,83 +110,116 @@ func tilePanel(e tileEnd) {
 	tileMoveAt(3, 6, rdx, rbx, 0)
 	tileMoveAt(3, 7, rdx, rbx, 64)
 	tileMoveAt(3, 5, rsi, rcx, 1024)
-	Label("block")
+	MOVQ(arg("steps"), tileSteps)
 	MOVQ(arg("sum"), tileTmp)
 	CMPQ(arg("resume"), Imm(0))
-	JEQ(LabelRef("zero"))
+	JEQ(LabelRef("fresh"))
 	for t := range byte(4) {
 		tileMoveAt(3, t, 15, rbx, tilePlace(t))
 	}
-	JMP(LabelRef("start"))
-	Label("zero")
+	JMP(LabelRef("step"))
+	Label("fresh")
 	for t := range byte(4) {
-		bytes(0xc4, 0xe2, 0x7b, 0x49, 0xc0|t<<3)
+		tileZero(t)
 	}
-	Label("start")
-	MOVQ(arg("steps"), tileSteps)
 
-	// The tiles of a step are loaded beside the products of the one before, each as soon as the last of these that needs its register
-	// has started.
 	Label("step")
-	ADDQ(U32(2048), tileA)
-	ADDQ(U32(2048), tileB)
-	DECQ(tileSteps)
-	JNE(LabelRef("within"))
-	MOVQ(arg("b"), tileB)
-	CMPQ(arg("blocks"), Imm(1))
-	JNE(LabelRef("within"))
-	MOVQ(arg("a"), tileA) // there is no next step: load anything
-	Label("within")
-	tileProduct(0, 4, 6)
-	tileProduct(1, 4, 7)
-	tileMoveAt(3, 4, rsi, rcx, 0)
-	tileProduct(2, 5, 6)
-	tileMoveAt(3, 6, rdx, rbx, 0)
-	if !e.sum {
-		TESTQ(tileLeft, tileLeft)
-		JEQ(LabelRef("nothing"))
-		e.rows()
-		Label("nothing")
-	}
-	MOVQ(arg("lines"), tileTmp)
-	TESTQ(tileTmp, tileTmp)
-	JEQ(LabelRef("noahead"))
-	Label("ahead")
-	PREFETCHT1(Mem{Base: tileAhead})
-	ADDQ(U8(64), tileAhead)
-	DECQ(tileTmp)
-	JNE(LabelRef("ahead"))
-	Label("noahead")
-	tileProduct(3, 5, 7)
-	tileMoveAt(3, 7, rdx, rbx, 64)
-	tileMoveAt(3, 5, rsi, rcx, 1024)
+	e.step("Next", func(byte) {})
+	Label("begun")
 	TESTQ(tileSteps, tileSteps)
 	JNE(LabelRef("step"))
 
-	if e.sum {
-		MOVQ(arg("sum"), tileTmp)
-	} else {
+	DECQ(arg("blocks"))
+	if !e.sum {
 		e.rest("few")
-		MOVQ(arg("block"), tileTmp)
-		MOVQ(tileTmp, tileDone)
+		MOVQ(arg("block"), tileDone)
 		MOVQ(U32(tileSide/rowsPerStep), tileLeft)
 		if e.squares {
 			MOVQ(arg("out"), tileOut)
 			ADDQ(tileOutStep, arg("out"))
 		}
 	}
-	for t := range byte(4) {
-		tileMoveAt(2, t, 15, rbx, tilePlace(t))
-	}
+	CMPQ(arg("blocks"), Imm(0))
+	JEQ(LabelRef("done"))
+	// The next block starts its sums beside the products of its first step, each right after the sum that had the register is stored.
+	MOVQ(arg("steps"), tileSteps)
 	ADDQ(U32(4*tileSide*tileSide), arg("sum"))
-	DECQ(arg("blocks"))
-	JNE(LabelRef("block"))
+	MOVQ(arg("sum"), tileTmp)
+	CMPQ(arg("resume"), Imm(0))
+	JEQ(LabelRef("anew"))
+	e.step("Resumed", func(t byte) {
+		e.storeSum(t, -4*tileSide*tileSide)
+		tileMoveAt(3, t, 15, rbx, tilePlace(t))
+	})
+	JMP(LabelRef("begun"))
+	Label("anew")
+	e.step("Anew", func(t byte) {
+		e.storeSum(t, -4*tileSide*tileSide)
+		tileZero(t)
+	})
+	JMP(LabelRef("begun"))
+
+	Label("done")
+	MOVQ(arg("sum"), tileTmp)
+	for t := range byte(4) {
+		e.storeSum(t, 0)
+	}
 	if !e.sum {
 		e.rest("last")
 		VZEROUPPER()
 	}
 	bytes(0xc4, 0xe2, 0x78, 0x49, 0xc0) // TILERELEASE
 	RET()
+}
+
+// step is the products of one step. The tiles of the next are loaded beside them, each as soon as the last product that needs its
+// register has started. Before is called in front of the product that adds to tile t; it may use tileTmp as it was before the step.
+func (e tileEnd) step(label string, before func(t byte)) {
+	ADDQ(U32(2048), tileA)
+	ADDQ(U32(2048), tileB)
+	DECQ(tileSteps)
+	JNE(LabelRef("within" + label))
+	MOVQ(arg("b"), tileB)
+	CMPQ(arg("blocks"), Imm(1))
+	JNE(LabelRef("within" + label))
+	MOVQ(arg("a"), tileA) // there is no next step: load anything
+	Label("within" + label)
+	before(0)
+	tileProduct(0, 4, 6)
+	before(1)
+	tileProduct(1, 4, 7)
+	tileMoveAt(3, 4, rsi, rcx, 0)
+	before(2)
+	tileProduct(2, 5, 6)
+	tileMoveAt(3, 6, rdx, rbx, 0)
+	before(3)
+	if !e.sum {
+		TESTQ(tileLeft, tileLeft)
+		JEQ(LabelRef("out" + label))
+		e.rows()
+		Label("out" + label)
+	}
+	MOVQ(arg("lines"), tileTmp)
+	TESTQ(tileTmp, tileTmp)
+	JEQ(LabelRef("loaded" + label))
+	Label("ahead" + label)
+	PREFETCHT1(Mem{Base: tileAhead})
+	ADDQ(U8(64), tileAhead)
+	DECQ(tileTmp)
+	JNE(LabelRef("ahead" + label))
+	Label("loaded" + label)
+	tileProduct(3, 5, 7)
+	tileMoveAt(3, 7, rdx, rbx, 64)
+	tileMoveAt(3, 5, rsi, rcx, 1024)
+}
+
+// storeSum stores tile t of a finished block where it belongs: disp bytes from the sum in tileTmp, or in the buffer.
+func (e tileEnd) storeSum(t byte, disp int32) {
+	if e.sum {
+		tileMoveAt(2, t, 15, rbx, tilePlace(t)+disp)
+	} else {
+		tileMoveAt(2, t, 11, rbx, tilePlace(t))
+	}
 }
 
 // arg is a parameter in memory.
@@ -256,6 +289,9 @@ func tileMoveAt(prefix, tile, base, index byte, disp int32) {
 	bytes(0xc4, 0xe2&^(base>>3<<5|index>>3<<6), 0x78|prefix, 0x4b, 0x80|tile<<3|4, index&7<<3|base&7,
 		byte(disp), byte(disp>>8), byte(disp>>16), byte(disp>>24))
 }
+
+// tileZero is TILEZERO.
+func tileZero(tile byte) { bytes(0xc4, 0xe2, 0x7b, 0x49, 0xc0|tile<<3) }
 
 // tileConfig is LDTILECFG [base], base from 8 on.
 func tileConfig(base byte) { bytes(0xc4, 0xe2&^0x20, 0x78, 0x49, base&7) }
