@@ -30,7 +30,7 @@ func init() {
 
 var (
 	_ = register(kernel{op: "where", run: where})
-	_ = register(kernel{op: "cast", run: cast})
+	_ = register(kernel{op: "cast", prepare: cast})
 )
 
 // computes: the operands' type is one that kernels compute with as it is stored.
@@ -115,9 +115,17 @@ func (k *bySize) run(c *call) error {
 	return nil
 }
 
-func cast(c *call) error {
-	kernels.Cast(c.pool, c.out.DType, storage(c.out), c.in[0].DType, storage(c.in[0]))
-	return nil
+// cast keeps the operands in the form that kernels.Cast takes, which is on the heap.
+func cast(*ir.Node) func(*call) error {
+	var last *call // theirs; those of a call stay where they are
+	var dst, src any
+	return func(c *call) error {
+		if c != last {
+			last, dst, src = c, storage(c.out), storage(c.in[0])
+		}
+		kernels.Cast(c.pool, c.out.DType, dst, c.in[0].DType, src)
+		return nil
+	}
 }
 
 // storage is the slice of a tensor's storage form, as kernels.Cast takes it.

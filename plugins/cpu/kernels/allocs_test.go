@@ -1,6 +1,10 @@
 package kernels
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/rlx-go/rlx/core/dtype"
+)
 
 // TestKernelsAllocateNothing: once its scratch memory has its size, a kernel leaves nothing to the garbage collector.
 func TestKernelsAllocateNothing(t *testing.T) {
@@ -23,6 +27,7 @@ func TestKernelsAllocateNothing(t *testing.T) {
 			X: x, XLast: true, Weight: F32(y), Bias: y, Act: ActGelu, Out: dst, OutLast: true}
 		chw := conv
 		chw.XLast, chw.OutLast = false, false
+		var floats, integers, narrow any = x, sums, halves
 		half := BFloat16
 		if p.TakesSquares(half) {
 			half = Float32 // products of tiles hand a record of each block to their routine
@@ -69,6 +74,8 @@ func TestKernelsAllocateNothing(t *testing.T) {
 			"batch": func() {
 				Gemm(p, &GemmArgs{M: 64, N: 70, K: 50, A: x, LDA: 50, B: F32(y), LDB: 70, C: dst, LDC: 70, Batch: 3, StrideA: 3200, StrideC: 4480, Precision: half})
 			},
+			"cast":      func() { Cast(p, dtype.I32, integers, dtype.F32, floats) },
+			"widen":     func() { Cast(p, dtype.F32, floats, dtype.F16, narrow) },
 			"attention": func() { Attention(p, &att) },
 		} {
 			for range 4 {
