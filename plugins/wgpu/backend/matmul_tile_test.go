@@ -146,6 +146,26 @@ func TestFewRows(t *testing.T) {
 	}
 }
 
+// TestUnalignedBias: a bias that is a view from the second element on cannot be read in fours.
+func TestUnalignedBias(t *testing.T) {
+	g := ir.NewGraph("unaligned")
+	x, w, b := op.Input(g, "x", ir.TypeOf(dtype.F32, 100, 8)), op.Input(g, "w", ir.TypeOf(dtype.F32, 8, 8)), op.Input(g, "b", ir.TypeOf(dtype.F32, 9))
+	g.Return("y", op.FusedMatMul(x, w, op.Narrow(b, 0, 1, 8), nil, op.FusedMatMulAttrs{}))
+	p, _, err := sched.Build(g, sched.Options{Target: "cpu"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := map[string]*tensor.Array{"x": tensor.NewArray(dtype.F32, 100, 8), "w": tensor.NewArray(dtype.F32, 8, 8), "b": tensor.NewArray(dtype.F32, 9)}
+	for i := range in["b"].F {
+		in["b"].F[i] = float64(i)
+	}
+	for i, v := range onDevice(t, load(t, shared, p, nil), p, nil, in)["y"].F {
+		if v != float64(i%8+1) {
+			t.Fatalf("y[%d] is %v; want %d", i, v, i%8+1)
+		}
+	}
+}
+
 // BenchmarkTiles times every tile with the products of SAM's ViT-B and ViT-H and with a large square one, by the device's
 // clock, as an encode runs them: one after another in a submission. "chosen" is what the sizes choose.
 func BenchmarkTiles(b *testing.B) {

@@ -49,7 +49,7 @@ func newPatch(n *ir.Node, g op.ConvGeometry) *patch {
 // multiplies reports whether the tiled product can make a convolution: one group, channels last and in fours, f32.
 func multiplies(n *ir.Node, g op.ConvGeometry) bool {
 	x, w := n.In[0].Type, n.In[1].Type
-	if g.C != 3 || g.Groups != 1 || x.DType != dtype.F32 || n.Type.DType != dtype.F32 || !aligned(n.In[0]) {
+	if g.C != 3 || g.Groups != 1 || x.DType != dtype.F32 || n.Type.DType != dtype.F32 || !allAligned(n.In) {
 		return false
 	}
 	return w.Shape.IsStatic() && fours(x.Shape[3]) && fours(n.Type.Shape[3])
@@ -70,7 +70,7 @@ func convTiled(n *ir.Node, g op.ConvGeometry, l Limits) (s Shader, ok bool) {
 // becomes kh x kw others that no other one adds to.
 func convTransposeTiled(n *ir.Node, g op.ConvGeometry, l Limits) (s Shader, ok bool) {
 	w := n.In[1].Type.Shape
-	if !multiplies(n, g) || !aligned(n.In[1]) {
+	if !multiplies(n, g) {
 		return s, false
 	}
 	for i := range 2 {
@@ -84,8 +84,8 @@ func convTransposeTiled(n *ir.Node, g op.ConvGeometry, l Limits) (s Shader, ok b
 	return convProduct(n, c, l, p.COut*p.Taps(), p.CIn, 4), true
 }
 
-// convProduct makes the shader of a convolution as a product with so many columns over a sum of depth values; vecB is how
-// the weight is read. Rows are the pixels of the larger sum's side: of the result, or of x where each is spread.
+// convProduct makes the shader of a convolution as a product of so many columns and sums of so many values; vecB is the number
+// of weights per access. Its rows are the pixels of the result, or those of x where each is spread.
 func convProduct(n *ir.Node, c tiled, l Limits, columns, depth, vecB int) Shader {
 	pixels := func(in, out []int) int {
 		if c.Spread != nil {

@@ -2,6 +2,7 @@ package kernels
 
 import (
 	_ "embed"
+	"slices"
 
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
@@ -86,11 +87,7 @@ func matmul(n *ir.Node, a op.FusedMatMulAttrs, l Limits) []Shader {
 	x, w := n.In[0].Type, n.In[1].Type
 	axis := func(t ir.Type, fromEnd int) ir.Dim { return t.Shape[t.Rank()-fromEnd] }
 	// The axis along which a vector of each operand lies.
-	ok := x.DType == dtype.F32 && n.Type.DType == dtype.F32 && fours(axis(x, 1)) && fours(axis(w, 1))
-	for _, in := range n.In[:2] {
-		ok = ok && aligned(in)
-	}
-	if !ok {
+	if x.DType != dtype.F32 || n.Type.DType != dtype.F32 || !fours(axis(x, 1)) || !fours(axis(w, 1)) || !allAligned(n.In[:2]) {
 		return []Shader{matmulDot(n, a)}
 	}
 	if p := largest(n, a); p.m <= rowsFew && p.matrix == 1 && a.TransB && !a.TransA && l.Tile == nil {
@@ -106,6 +103,10 @@ func aligned(n *ir.Node) bool {
 		return true
 	}
 	return offset%(4*int64(n.Type.DType.Size())) == 0 && aligned(n.In[0])
+}
+
+func allAligned(nodes []*ir.Node) bool {
+	return !slices.ContainsFunc(nodes, func(n *ir.Node) bool { return !aligned(n) })
 }
 
 func matmulDot(n *ir.Node, a op.FusedMatMulAttrs) Shader {
@@ -203,7 +204,7 @@ func epilogue(a op.FusedMatMulAttrs, vec int) (out []Binding) {
 func matmulTiled(n *ir.Node, a op.FusedMatMulAttrs, l Limits) Shader {
 	size := sizes(a, fixed(n.In[0].Type), fixed(n.In[1].Type), fixed(n.Type))
 	vec := 0
-	if size.n%4 == 0 && size.n > 0 {
+	if size.n%4 == 0 && size.n > 0 && allAligned(n.In[2:]) {
 		vec = 4
 	}
 	c := tiled{Tile: chooseTile(largest(n, a), l), Bias: a.HasBias, Residual: a.HasResidual, Act: a.Act, Vec: vec}

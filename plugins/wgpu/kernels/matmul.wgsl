@@ -110,12 +110,12 @@ fn fetch_{{.Name}}(at: {{.At}}, k0: u32, quad: u32) -> mat4x4<f32> {
 }
 {{- end}}
 {{end}}
-// A unit is four rows by four values of K. place gives the first row, in fours, and value of K that an invocation fetches:
-// neighbours fetch what lies side by side in the buffer. begin gives where the four vectors of a unit begin; rows past the end are the last ones again, whose sums nothing reads.
-// fetch gives the unit that lies k0 further along K, four rows to each k; values of K past the end are 0.
+// A unit is four rows by four values of K. place gives the rows and the values of K, in fours, of a unit: neighbours fetch what
+// lies side by side in the buffer. begin gives where its four vectors begin; rows past the end are the last ones again, whose
+// sums nothing writes. fetch gives the unit that lies k0 further along K, as the four rows at each k; past the end they are 0.
 {{- template "operand" .C.A}}
 {{- template "operand" .C.B}}
-{{range .C.Passes}}{{$p := .}}
+{{range .C.Passes}}
 fn fetch_{{.Index}}(unit: u32, at: {{$c.At}}, k0: u32, quad: u32) -> mat4x4<f32> {
 {{- if and .A .B}}
   if (unit < {{.UnitsA}}u) {
