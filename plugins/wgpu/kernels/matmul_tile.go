@@ -15,7 +15,8 @@ type Tile struct {
 	LanesM           int
 	TM, TN           int // rows and columns of an invocation, multiples of four
 	Depth            int // values of K in workgroup memory at a time
-	// Rate is the speed on a device that is busy, over that of the others. It was measured on an NVIDIA H200.
+	// Rate is the speed of a device that is busy with such tiles, measured as TFLOP/s of an NVIDIA H200. Its ratio to that of
+	// the others counts.
 	Rate float64
 }
 
