@@ -84,6 +84,7 @@ type attentionConsts struct {
 	// Of grid_attention. Padded: windows reach over the edge. OneWindow: there is one, the whole grid.
 	Padded, OneWindow           bool
 	RelRows, RelPitch, RelWidth int  // of the relative position terms: [RelRows][RelPitch] vectors of four queries
+	RelMembers, RelTile         int  // blocks and heads; the j that a workgroup makes at a time
 	RelChunkRow                 bool // the keys that neighbours have side by side lie in one row of the window
 }
 

@@ -31,8 +31,28 @@ fn score(b: u32, h: u32, q: u32, k: u32, product: f32) -> f32 {
 {{- template "mask" .}}
   return s * {{.C.Log2E}};
 }
+{{- end}}
+{{- if not .C.Grid}}
+
+// A key takes no part where its weight would be 0 in double precision too; -0.0 says so. Other keys always do: their weights
+// are 0 here where they are small, but 0 times an infinity would be NaN.
+var<workgroup> odd: atomic<u32>; // a value of v is NaN or infinite
+const no_weight = -1075.0;
+const least_weight = 1.2e-38;
+
 fn weight(x: vec4<f32>) -> vec4<f32> {
-  return select(exp2(x), vec4<f32>(0.0), x == vec4<f32>(-infinity()));
+  return select(exp2(x), vec4<f32>(from_bits(0x80000000u)), x < vec4<f32>(no_weight));
+}
+fn weighed(p: vec4<f32>, v: f32) -> vec4<f32> {
+  let some = select(p, vec4<f32>(least_weight), p == vec4<f32>(0.0));
+  return select(some * v, vec4<f32>(0.0), bitcast<vec4<u32>>(p) == vec4<u32>(0x80000000u));
+}
+// All parts of the weights before a change of their reference by x.
+fn rescaled(o: vec4<f32>, x: vec4<f32>) -> vec4<f32> {
+  return select(o * max(exp2(x), vec4<f32>(least_weight)), vec4<f32>(0.0), x < vec4<f32>(no_weight));
+}
+fn is_odd(v: vec4<f32>) -> bool {
+  return any((bitcast<vec4<u32>>(v) & vec4<u32>(0x7f800000u)) == vec4<u32>(0x7f800000u));
 }
 {{- end}}
 
@@ -195,16 +215,24 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 {{- end}}
     if ({{range $i := seq .C.Rows}}{{if $i}} || {{end}}any(top{{$i}} != most{{$i}}){{end}}) {
 {{- range $i := seq .C.Rows}}
+{{- if $c.Grid}}
       let keep{{$i}} = exp2(most{{$i}} - top{{$i}});
       sum{{$i}} = sum{{$i}} * keep{{$i}};
 {{- range $j := seq $c.Cols}}
       o{{$i}}_{{$j}} = o{{$i}}_{{$j}} * keep{{$i}};
 {{- end}}
+{{- else}}
+      let lower{{$i}} = most{{$i}} - top{{$i}};
+      sum{{$i}} = rescaled(sum{{$i}}, lower{{$i}});
+{{- range $j := seq $c.Cols}}
+      o{{$i}}_{{$j}} = rescaled(o{{$i}}_{{$j}}, lower{{$i}});
+{{- end}}
+{{- end}}
       most{{$i}} = top{{$i}};
 {{- end}}
     }
 {{- range $j := seq .C.TK}}{{range $i := seq $c.Rows}}
-    s{{$i}}_{{$j}} = {{if $c.Masked}}weight{{else}}exp2{{end}}(s{{$i}}_{{$j}} - most{{$i}});
+    s{{$i}}_{{$j}} = {{if $c.Grid}}exp2{{else}}weight{{end}}(s{{$i}}_{{$j}} - most{{$i}});
     sum{{$i}} = sum{{$i}} + s{{$i}}_{{$j}};
 {{- end}}{{end}}
     workgroupBarrier();
@@ -220,6 +248,11 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 {{- range $i := seq $c.PassesV}}
       {{if $c.SomeV $i}}if (local + {{mul $i $c.Threads}}u < {{$c.UnitsV}}u) {{end}}{
         tile_b[value{{$i}} / 4u].rows[value{{$i}} % 4u][column{{$i}}] = v{{$i}};
+{{- if not $c.Grid}}
+        if (is_odd(v{{$i}})) {
+          atomicStore(&odd, 1u);
+        }
+{{- end}}
       }
 {{- end}}
       workgroupBarrier();
@@ -227,6 +260,21 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 {{- range $i := seq $c.PassesV}}
       v{{$i}} = fetch_v(b, h, k0 + key{{$i}} + {{add (mul (div (add $part 1) 4) (mul $c.LK 4)) (mod (add $part 1) 4)}}u, column{{$i}});
 {{- end}}
+{{- end}}
+{{- if not $c.Grid}}
+      if (atomicLoad(&odd) != 0u) {
+        for (var k = 0u; k < {{$c.LK}}u; k = k + 1u) {
+{{- range $i := seq $c.Rows}}
+          let p{{$i}} = tile_a[k / 4u].rows[k % 4u][ty + {{mul $i $c.LQ}}u];
+{{- end}}
+{{- range $j := seq $c.Cols}}
+          let v{{$j}} = tile_b[k / 4u].rows[k % 4u][({{$c.ColAt $j}}) / 4u][({{$c.ColAt $j}}) % 4u];
+{{- range $i := seq $c.Rows}}
+          o{{$i}}_{{$j}} = o{{$i}}_{{$j}} + weighed(p{{$i}}, v{{$j}});
+{{- end}}
+{{- end}}
+        }
+      } else {
 {{- end}}
 {{- range $k := seq $c.LK}}
       {
@@ -242,6 +290,9 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 {{- range $j := seq $c.Cols}}{{range $i := seq $c.Rows}}
         o{{$i}}_{{$j}} = fma(p{{$i}}, vec4<f32>({{$c.Col $j}}), o{{$i}}_{{$j}});
 {{- end}}{{end}}
+      }
+{{- end}}
+{{- if not $c.Grid}}
       }
 {{- end}}
       workgroupBarrier();

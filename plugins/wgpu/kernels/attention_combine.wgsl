@@ -18,9 +18,12 @@ fn value(i: u32) -> u32 {
   var acc = 0.0;
   for (var s = 0u; s < P.splits; s = s + 1u) {
     let at = first + s * step;
-    let keep = exp2(part(at + P.dim) - most);
-    sum = sum + part(at + P.dim + 1u) * keep;
-    acc = acc + part(at + d) * keep;
+    let lower = part(at + P.dim) - most;
+    if (!(lower < -1075.0)) { // as where the reference changes
+      let keep = max(exp2(lower), 1.2e-38);
+      sum = sum + part(at + P.dim + 1u) * keep;
+      acc = acc + part(at + d) * keep;
+    }
   }
   return bitcast<u32>(select(acc / sum, 0.0, sum == 0.0));
 }

@@ -19,6 +19,10 @@ fn part_at(b: u32, r: u32, h: u32, which: u32, d: u32) -> f32 {
   }
   return x1(at);
 }
+{{- else}}
+fn not_zero(p: f32) -> f32 {
+  return select(p, 1.2e-38, p == 0.0);
+}
 {{- end}}
 
 fn value(i: u32) -> u32 {
@@ -73,10 +77,27 @@ fn value(i: u32) -> u32 {
 {{- end}}
     if (is_nan(s) || s > -infinity()) {
       let next = op_max(most, s);
+{{- if .C.Grid}}
       let keep = select(op_exp(most - next), 0.0, most == -infinity() && !is_nan(next));
       let p = op_exp(s - next);
       sum = sum * keep + p;
       acc = acc * keep + p * v;
+{{- else}}
+      // What would weigh 0 in double precision takes no part; other weights are not 0, for v may be an infinity.
+      if (most - next < -745.0) {
+        sum = 0.0;
+        acc = 0.0;
+      } else {
+        let keep = not_zero(op_exp(most - next));
+        sum = sum * keep;
+        acc = acc * keep;
+      }
+      if (!(s - next < -745.0)) {
+        let p = not_zero(op_exp(s - next));
+        sum = sum + p;
+        acc = acc + p * v;
+      }
+{{- end}}
       most = next;
     }
   }

@@ -8,7 +8,7 @@ import (
 type AttentionTile struct {
 	LQ, LK int // LK in fours
 	TQ, TK int // in fours
-	Depth  int // values of the head dim in workgroup memory at a time, in fours
+	Depth  int // values of the head dim that pass through workgroup memory at a time, in fours
 }
 
 // Queries and Keys are those of a workgroup and of a tile.
@@ -20,6 +20,7 @@ func (t AttentionTile) Keys() int { return t.LK * t.TK }
 // Threads is the number of invocations.
 func (t AttentionTile) Threads() int { return t.LQ * t.LK }
 
+// String is the tile's queries and keys, those of an invocation, and the depth.
 func (t AttentionTile) String() string {
 	return fmt.Sprintf("%dx%d/%dx%d/d%d", t.Queries(), t.Keys(), t.TQ, t.TK, t.Depth)
 }
@@ -101,27 +102,32 @@ func (s attentionShape) bytes() int {
 	return 16 * s.Fours() * (4*(s.QueryVecs()+1) + 2 + 4*s.RowVecs() + 2)
 }
 
-// AttentionTiles are the shapes to choose from: one for many queries and keys, one for few of either.
+// AttentionTiles are the shapes to choose from: for many queries and keys, for many keys where columns of the result are read
+// one by one, and for few queries or keys.
 var AttentionTiles = []AttentionTile{
 	{LQ: 16, LK: 16, TQ: 4, TK: 8, Depth: 16},
+	{LQ: 16, LK: 16, TQ: 8, TK: 8, Depth: 16},
 	{LQ: 4, LK: 8, TQ: 4, TK: 4, Depth: 8},
 }
 
-// chooseAttention is the tile for a head dim and so many queries and keys; ok is false where none fits the device.
+// chooseAttention is the tile for a head dim and so many queries and keys; ok is false where it does not fit the device.
 func chooseAttention(d, queries, keys int, l Limits) (s attentionShape, ok bool) {
-	tiles := AttentionTiles
-	if queries <= 32 || keys <= 32 {
-		tiles = tiles[1:]
+	s = attentionShape{AttentionTiles[0], d}
+	switch {
+	case l.AttentionTile != nil:
+		s.AttentionTile = *l.AttentionTile
+	case queries <= 32 || keys <= 32:
+		s.AttentionTile = AttentionTiles[2]
+	case s.ScalarCols() > 0 && queries >= 1024 && keys >= 1024:
+		s.AttentionTile = AttentionTiles[1] // twice the products for each single read
 	}
-	if l.AttentionTile != nil {
-		tiles = []AttentionTile{*l.AttentionTile}
+	if !s.fits(l) {
+		s.AttentionTile = AttentionTiles[2]
 	}
-	for _, t := range tiles {
-		s = attentionShape{t, d}
-		// More columns would not stay in registers.
-		if s.bytes() <= l.WorkgroupStorage && s.Rows()*s.Cols() <= 20 {
-			return s, true
-		}
-	}
-	return s, false
+	return s, s.fits(l)
+}
+
+// fits: the operands in workgroup memory, and an invocation's part of the result in registers.
+func (s attentionShape) fits(l Limits) bool {
+	return s.bytes() <= l.WorkgroupStorage && s.Rows()*s.Cols() <= 20
 }

@@ -79,11 +79,14 @@ func gridAttention(n *ir.Node, l Limits) []Shader {
 		return []Shader{main}
 	}
 	main.Bindings = append(main.Bindings, Binding{Name: "rel", Operand: Scratch, Vec: 4, DType: dtype.F32})
-	lines := ceilDiv(int(s.WH), 4) * ceilDiv(int(s.WW), 8)
+	c.RelMembers, c.RelTile = int(s.B.B*s.NH*s.NW*s.Heads), 64
+	if max(s.WH, s.WW) <= 16 {
+		c.RelTile = 16
+	}
 	terms := Shader{Name: "grid_attention", Body: constant.Replace(attentionRowsWGSL + attentionRelWGSL), Consts: c, Fields: append([]string{"groups"}, gridFields...),
 		Bindings: []Binding{{Name: "x0", Operand: 0, Vec: 4, DType: dtype.F32}, {Name: "x1", Operand: 1, Vec: 4, DType: dtype.F32}, {Name: "rh", Operand: 2, Vec: 4, DType: dtype.F32},
 			{Name: "rw", Operand: 3, Vec: 4, DType: dtype.F32}, {Name: "rel", Operand: Scratch, DType: dtype.F32}},
-		Groups: func(c *Call) int { return c.In[0].Shape[0] * int(s.NH*s.NW*s.Heads) * lines },
+		Groups: func(*Call) int { return int(s.WH+s.WW) * ceilDiv(c.RelMembers*int(max(s.WH, s.WW)), 64) },
 	}
 	terms.Params = func(c *Call) []uint32 {
 		if numel(c.Out.Shape) == 0 {

@@ -1,0 +1,92 @@
+//go:build cgo && (darwin || amd64)
+
+package backend
+
+import (
+	"math"
+	"testing"
+
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/interp"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+	"github.com/rlx-go/rlx/core/sched"
+	"github.com/rlx-go/rlx/core/tensor"
+	"github.com/rlx-go/rlx/plugins/wgpu/kernels"
+)
+
+// TestTilesOfAttention runs every tile with several tiles of queries and keys, against the definition. The conformance suite has
+// all masks and special values, at sizes for which the smallest tile is taken. Software adapters take many seconds to compile
+// the large tiles, and never choose them.
+func TestTilesOfAttention(t *testing.T) {
+	f32 := func(n ...int64) ir.Type { return ir.TypeOf(dtype.F32, n...) }
+	grid := op.GridAttentionAttrs{Heads: 2}
+	windows := op.GridAttentionAttrs{Heads: 1, Window: 12}
+	causal := op.AttentionAttrs{Heads: 4, KVHeads: 2, Layout: op.BSHD, Mask: op.MaskCausal}
+	masked := op.AttentionAttrs{Heads: 2, Layout: op.BSE, Mask: op.MaskCustom}
+	for _, tile := range kernels.AttentionTiles {
+		b := New(Options{})
+		g, err := b.open("")
+		if err == nil {
+			g.limits.AttentionTile = &tile
+		} // otherwise load says why there is no device, or skips
+		for _, c := range []struct {
+			name string
+			in   []ir.Type
+			node func(in []*ir.Node) *ir.Node
+		}{
+			{"windows", []ir.Type{f32(1, 14, 13, 3*80), f32(3 * 80), f32(12, 12, 80), f32(12, 12, 80)}, func(in []*ir.Node) *ir.Node {
+				return op.GridAttention(in[0], in[1], in[2], in[3], windows)
+			}},
+			{"rows", []ir.Type{f32(1, 3, 64, 3*2*16), f32(3 * 2 * 16), f32(3, 3, 16), f32(64, 64, 16)}, func(in []*ir.Node) *ir.Node {
+				return op.GridAttention(in[0], in[1], in[2], in[3], grid)
+			}},
+			{"causal", []ir.Type{f32(1, 70, 4, 20), f32(1, 150, 2, 20), f32(1, 150, 2, 20)}, func(in []*ir.Node) *ir.Node {
+				return op.Attention(in[0], in[1], in[2], nil, causal)
+			}},
+			{"split", []ir.Type{f32(1, 3, 2*64), f32(1, 1100, 2*64), f32(1, 1100, 2*64), f32(1, 1100)}, func(in []*ir.Node) *ir.Node {
+				return op.Attention(in[0], in[1], in[2], in[3], masked)
+			}},
+		} {
+			t.Run(tile.String()+"/"+c.name, func(t *testing.T) {
+				if err == nil && tile.Threads() > 32 && c.name != "rows" && b.adapters[0].info.Type == typeSoftware {
+					t.Skip("a software adapter")
+				}
+				g := ir.NewGraph("p")
+				in := make([]*ir.Node, len(c.in))
+				for i, typ := range c.in {
+					in[i] = op.Input(g, string(rune('a'+i)), typ)
+				}
+				n := c.node(in)
+				g.Return("y", n)
+				p, _, err := sched.Build(g, sched.Options{Target: "portable"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				small := ir.Range{Lo: -0.7, Hi: 0.7} // scores whose rounding does not show
+				values := interp.CaseInputs(ir.Case[any]{Attrs: n.Attrs, In: c.in, Fill: []ir.Range{small, small, small, small}}, 1)
+				named := map[string]*tensor.Array{}
+				for i, v := range values {
+					named[in[i].Name] = v
+				}
+				if c.name == "split" { // keys without a part, whose values must not show
+					for key, v := range named["d"].F { // less than 0.5 masks out
+						if v < 0.5 {
+							named["c"].F[key*128+3] = []float64{math.NaN(), math.Inf(1)}[key%2]
+						}
+					}
+				}
+				want := tensor.NewArray(dtype.F32, n.Type.Shape.Eval(nil)...)
+				if err := n.Op.Eval(n.Attrs, values, want); err != nil {
+					t.Fatal(err)
+				}
+				got := onDevice(t, load(t, b, p, nil), p, nil, named)["y"]
+				for i, w := range want.F {
+					if !(math.Abs(got.F[i]-w) <= 1e-5*(1+math.Abs(w))) {
+						t.Fatalf("y[%d] is %v; want %v", i, got.F[i], w)
+					}
+				}
+			})
+		}
+	}
+}
