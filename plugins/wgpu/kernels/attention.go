@@ -124,7 +124,7 @@ func attention(n *ir.Node, l Limits) []Shader {
 		sk, _, _, _, _ := geometry(a.Layout, call.In[1].Shape, 1)
 		batch, count, keys := call.In[0].Shape[0], 1, sk
 		if c.Split {
-			count, keys = splits(most, attentionRows(batch, a.Heads, sq), sk)
+			count, keys = splits(most, resultRows(batch, a.Heads, sq), sk)
 		}
 		groups := batch * a.Heads * ceilDiv(sq, c.Queries()) * count
 		return append([]uint32{uint32(groups), uint32(count), uint32(keys)}, attentionParams(a, call)...)

@@ -19,8 +19,8 @@ const (
 	splitRows = 4096 // partial results at most, where there are more than rows of the result
 )
 
-// attentionRows are the rows of a result, queries times heads and batch.
-func attentionRows(batch, heads, sq int) int { return batch * heads * sq }
+// resultRows are the rows of a result, queries times heads and batch.
+func resultRows(batch, heads, sq int) int { return batch * heads * sq }
 
 // splitMost is the largest number of splits of a node; 1: it is not split.
 func splitMost(s op.AttentionShape) int {
@@ -44,7 +44,7 @@ func splitBytes(n *ir.Node) int64 {
 		return 0
 	}
 	syms := n.Graph.Syms.Max()
-	rows := attentionRows(int(s.B.Eval(syms)), int(s.H), int(s.Sq.Eval(syms)))
+	rows := resultRows(int(s.B.Eval(syms)), int(s.H), int(s.Sq.Eval(syms)))
 	return int64(max(rows, splitRows)) * (s.D + 2) * 4
 }
 
@@ -58,7 +58,7 @@ func splitNode(n *ir.Node) (s op.AttentionShape, ok bool) {
 	for _, x := range n.Graph.Syms {
 		least[x.Name] = x.Min
 	}
-	return s, attentionRows(int(s.B.Eval(least)), int(s.H), int(s.Sq.Eval(least))) <= splitRows/8
+	return s, resultRows(int(s.B.Eval(least)), int(s.H), int(s.Sq.Eval(least))) <= splitRows/8
 }
 
 // combine adds up what the splits of a row left.

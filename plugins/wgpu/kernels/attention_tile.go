@@ -6,9 +6,9 @@ import (
 
 // AttentionTile is a shape of the tiled attention: LQ x LK invocations have TQ queries each, and TK keys of a tile.
 type AttentionTile struct {
-	LQ, LK int // LK in fours
-	TQ, TK int // in fours
-	Depth  int // values of the head dim that pass through workgroup memory at a time, in fours
+	LQ, LK int // LK a multiple of four
+	TQ, TK int // multiples of four
+	Depth  int // values of the head dim that pass through workgroup memory at a time, a multiple of four
 }
 
 // Queries and Keys are those of a workgroup and of a tile.
