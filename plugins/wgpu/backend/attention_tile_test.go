@@ -90,3 +90,68 @@ func TestTilesOfAttention(t *testing.T) {
 		}
 	}
 }
+
+// BenchmarkAttention times every tile, and what the sizes choose, with the attention of SAM's image encoders and with that of
+// its mask decoder that has few queries, by the device's clock.
+func BenchmarkAttention(b *testing.B) {
+	f32 := func(n ...int64) ir.Type { return ir.TypeOf(dtype.F32, n...) }
+	chosen := kernels.AttentionTile{}
+	for _, c := range []struct {
+		name     string
+		heads, d int64
+		window   int64
+	}{{"b.global", 12, 64, 0}, {"b.window", 12, 64, 14}, {"h.global", 16, 80, 0}, {"h.window", 16, 80, 14}, {"decode", 8, 16, -1}} {
+		g, flop := ir.NewGraph(c.name), 0.0
+		if c.window < 0 {
+			q, k, v := op.Input(g, "q", f32(1, 7, c.heads*c.d)), op.Input(g, "k", f32(1, 4096, c.heads*c.d)), op.Input(g, "v", f32(1, 4096, c.heads*c.d))
+			g.Return("y", op.Attention(q, k, v, nil, op.AttentionAttrs{Heads: int(c.heads), Layout: op.BSE}))
+		} else {
+			side := c.window
+			if side == 0 {
+				side = 64
+			}
+			qkv, pad := op.Input(g, "qkv", f32(1, 64, 64, 3*c.heads*c.d)), op.Input(g, "pad", f32(3*c.heads*c.d))
+			rh, rw := op.Input(g, "rh", f32(side, side, c.d)), op.Input(g, "rw", f32(side, side, c.d))
+			g.Return("y", op.GridAttention(qkv, pad, rh, rw, op.GridAttentionAttrs{Heads: int(c.heads), Window: int(c.window)}))
+		}
+		p, _, err := sched.Build(g, sched.Options{Target: "portable"})
+		if err != nil {
+			b.Fatal(err)
+		}
+		for _, s := range p.Steps {
+			n := p.Graph.Nodes[s.Node]
+			flop += float64(n.Op.FLOPs(n.Attrs, types(n.In), n.Type))
+		}
+		for _, tile := range append(kernels.AttentionTiles, chosen) {
+			name := "chosen"
+			if tile != chosen {
+				name = tile.String()
+			}
+			b.Run(c.name+"/"+name, func(b *testing.B) {
+				back := New(Options{})
+				g, err := back.open("")
+				if err != nil {
+					b.Skip(err)
+				}
+				if !g.timestamps {
+					b.Skip("no clock on " + g.name)
+				}
+				if tile != chosen {
+					g.limits.AttentionTile = &tile
+				}
+				seconds := deviceTime(b, back, g, p)
+				b.ReportMetric(seconds*1e6, "us")
+				b.ReportMetric(flop/seconds/1e9, "GFLOP/s")
+				b.ReportMetric(0, "ns/op")
+			})
+		}
+	}
+}
+
+func types(nodes []*ir.Node) []ir.Type {
+	out := make([]ir.Type, len(nodes))
+	for i, n := range nodes {
+		out[i] = n.Type
+	}
+	return out
+}

@@ -200,22 +200,21 @@ func BenchmarkTiles(b *testing.B) {
 					g.limits.Tile = &tile
 				}
 				flop := 2 * float64(c.m) * float64(c.n) * float64(c.k)
-				b.ReportMetric(flop/c.time(b, back, g)/1e9, "GFLOP/s")
+				b.ReportMetric(flop/deviceTime(b, back, g, c.program(b))/1e9, "GFLOP/s")
 				b.ReportMetric(0, "ns/op")
 			})
 		}
 	}
 }
 
-// time is the median time of one product in seconds.
-func (c tiledProduct) time(b *testing.B, back *Backend, g *gpu) float64 {
+// deviceTime is the median time of a program's shaders in seconds.
+func deviceTime(b *testing.B, back *Backend, g *gpu, p *program.Program) float64 {
 	must := func(err error) {
 		b.Helper()
 		if err != nil {
 			b.Fatal(err)
 		}
 	}
-	p := c.program(b)
 	e, err := back.Load(context.Background(), device.Load{Program: p})
 	must(err)
 	defer e.Close()
@@ -236,11 +235,16 @@ func (c tiledProduct) time(b *testing.B, back *Backend, g *gpu) float64 {
 	for range rounds {
 		r := &recording{x: x, ctx: context.Background()}
 		must(r.begin())
-		r.dispatch(&x.dispatches[0])
+		all := func() {
+			for i := range x.dispatches {
+				r.dispatch(&x.dispatches[i])
+			}
+		}
+		all()
 		r.endPass()
 		must(marks.mark(r.enc, 0))
 		for range times {
-			r.dispatch(&x.dispatches[0])
+			all()
 		}
 		r.endPass()
 		must(marks.mark(r.enc, 1))
