@@ -2,7 +2,8 @@
 //
 //	go run ./bench/gemm [--threads N] [--features NAME] [--rounds N]
 //
-// Each round measures the peak and then every shape. Rates are medians over the rounds; the peak is the best of all rounds, as
+// Each round measures the peak and then every shape; where products of bfloat16 go by tiles, also as they are within a model: weights
+// packed, operands and results in bfloat16. Rates are medians over the rounds; the peak is the best of all rounds, as
 // bench/peak measures it, so that a disturbed moment lowers a share and never raises it.
 package main
 
@@ -16,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/rlx-go/rlx/bench/measure"
+	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/plugins/cpu/kernels"
 )
 
@@ -53,17 +55,26 @@ func main() {
 			continue
 		}
 		var peak float64
-		rates := make([][]float64, len(shapes))
+		rates, squares := make([][]float64, len(shapes)), make([][]float64, len(shapes))
 		for range *rounds {
 			peak = max(peak, measure.Best(300*time.Millisecond, func() float64 { return peakOf(p, measure.PeakRounds) })/1e9)
 			for i, s := range shapes {
 				g := &kernels.GemmArgs{M: s.m, N: s.n, K: s.k, A: a, LDA: s.k, B: kernels.F32(b), LDB: s.k, TransB: true, C: c, LDC: s.n, Bias: bias, Precision: precision}
 				rates[i] = append(rates[i], rate(func() float64 { kernels.Gemm(p, g); return 2 * float64(s.m) * float64(s.n) * float64(s.k) }))
+				if p.TakesSquares(precision) { // as between two products of a model: nothing to pack
+					g.Packed = kernels.PackWeights(p, g)
+					g.ASquares, g.CSquares = lines(kernels.SquaresLen(s.m, s.k)), lines(kernels.SquaresLen(s.m, s.n))
+					squares[i] = append(squares[i], rate(func() float64 { kernels.Gemm(p, g); return 2 * float64(s.m) * float64(s.n) * float64(s.k) }))
+				}
 			}
 		}
 		fmt.Printf("\n%s: peak %.0f GFLOP/s\n", precision, peak)
 		for i, s := range shapes {
-			fmt.Printf("  %-9s %4d x %4d x %4d  %8.0f GFLOP/s  %5.1f %% of peak\n", s.name, s.m, s.k, s.n, median(rates[i]), 100*median(rates[i])/peak)
+			fmt.Printf("  %-9s %4d x %4d x %4d  %8.0f GFLOP/s  %5.1f %% of peak", s.name, s.m, s.k, s.n, median(rates[i]), 100*median(rates[i])/peak)
+			if len(squares[i]) > 0 {
+				fmt.Printf("  %8.0f GFLOP/s  %5.1f %% of peak with packed weights, from squares to squares", median(squares[i]), 100*median(squares[i])/peak)
+			}
+			fmt.Println()
 		}
 	}
 }
@@ -77,6 +88,9 @@ func rate(f func() float64) float64 {
 	}
 	return flops / time.Since(start).Seconds() / 1e9
 }
+
+// lines is n floats that start a line of 64 bytes.
+func lines(n int) []float32 { return tensor.View[float32](tensor.AlignedBytes(4 * n)) }
 
 func median(x []float64) float64 {
 	s := slices.Sorted(slices.Values(x))

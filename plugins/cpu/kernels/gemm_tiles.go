@@ -28,7 +28,7 @@ type tilePanel struct {
 	outStep      int       // between rows, or between the squares of blocks
 	residual     []float32 // as rows of 32, for tileRows, or nil; may be out
 	residualStep int
-	stream       bool // out is larger than the caches
+	stream       bool // out is larger than the caches: it is stored past them, where it is made of whole lines. Squares always are
 }
 
 // lines is how many lines of ahead each step brings nearer.
@@ -155,7 +155,7 @@ func (g *GemmArgs) tileBlock(s *isa, sc *scratch, i, m, rows, j, cols int, a, b 
 			}
 		}
 	}
-	if t.stream {
+	if t.stream || g.CSquares != nil {
 		s.storeFence()
 	}
 	if !fused {
