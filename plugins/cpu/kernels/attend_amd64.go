@@ -8,11 +8,11 @@ package kernels
 //go:noescape
 func tileRowsBF16(dst *float32, src *float32, ld int, rows int, steps int)
 
-// tileRowsSplit is tileRowsBF16, and low is what is left of the floats, rounded likewise.
+// tileRowsSplit is tileRowsBF16, and low is what is left of the floats, rounded likewise. It fetches what is ahead floats further, too.
 // rows in [1, 16], steps > 0. It fetches what follows a row, which is the next head's.
 //
 //go:noescape
-func tileRowsSplit(dst *float32, low *float32, src *float32, ld int, rows int, steps int)
+func tileRowsSplit(dst *float32, low *float32, src *float32, ld int, rows int, steps int, ahead int)
 
 // tilePairsBF16 is pairBF16 for rows of 16*vectors floats that are ld apart.
 //
@@ -24,7 +24,7 @@ func tilePairsBF16(dst *float32, src *float32, ld int, pairs int, vectors int)
 // apart; the low parts are aLow and bLow. Places, steps and strides of rows count bytes.
 //
 //go:noescape
-func tileTerms(config *byte, a *float32, aStride int, aLow *float32, b *float32, bStride int, bLow *float32, bStep int, c *float32, items *int32, n int, steps int, work *float32)
+func tileTerms(config *byte, a *float32, aStride int, aLow *float32, b *float32, bStride int, bLow *float32, bStep int, c *float32, items *int32, n int, steps int)
 
 // tileOut is dst[j*ldd+i] = o[i*16+j] / l[j] for i < 16*tiles, j < rows, rows in [1, 16]; 0 where l is 0.
 //

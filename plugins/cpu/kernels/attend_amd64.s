@@ -42,9 +42,9 @@ step:
 	VZEROUPPER
 	RET
 
-// func tileRowsSplit(dst *float32, low *float32, src *float32, ld int, rows int, steps int)
+// func tileRowsSplit(dst *float32, low *float32, src *float32, ld int, rows int, steps int, ahead int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tileRowsSplit(SB), NOSPLIT, $0-48
+TEXT ·tileRowsSplit(SB), NOSPLIT, $0-56
 	MOVQ dst+0(FP), AX
 	MOVQ src+16(FP), CX
 	MOVQ ld+24(FP), DX
@@ -52,6 +52,8 @@ TEXT ·tileRowsSplit(SB), NOSPLIT, $0-48
 	MOVQ steps+40(FP), SI
 	MOVQ low+8(FP), R11
 	SUBQ AX, R11
+	MOVQ ahead+48(FP), R12
+	SHLQ $0x02, R12
 	SHLQ $0x02, DX
 	MOVQ SI, R10
 	SHLQ $0x07, R10
@@ -66,6 +68,8 @@ step:
 	VMOVUPS       64(DI), Z1
 	PREFETCHT1    (DI)(R10*1)
 	PREFETCHT1    64(DI)(R10*1)
+	PREFETCHT1    (DI)(R12*1)
+	PREFETCHT1    64(DI)(R12*1)
 	BYTE          $0x62
 	BYTE          $0xf2
 	BYTE          $0x77
@@ -163,9 +167,9 @@ DATA weaveKeys<>+56(SB)/4, $0x001e000e
 DATA weaveKeys<>+60(SB)/4, $0x001f000f
 GLOBL weaveKeys<>(SB), RODATA|NOPTR, $64
 
-// func tileTerms(config *byte, a *float32, aStride int, aLow *float32, b *float32, bStride int, bLow *float32, bStep int, c *float32, items *int32, n int, steps int, work *float32)
+// func tileTerms(config *byte, a *float32, aStride int, aLow *float32, b *float32, bStride int, bLow *float32, bStep int, c *float32, items *int32, n int, steps int)
 // Requires: AVX
-TEXT ·tileTerms(SB), NOSPLIT, $0-104
+TEXT ·tileTerms(SB), NOSPLIT, $0-96
 	MOVQ config+0(FP), AX
 	BYTE $0xc4
 	BYTE $0xe2
@@ -574,22 +578,20 @@ TEXT ·attend32(SB), NOSPLIT, $0-136
 	VMOVUPS      c3e6615f6<>+0(SB), Z3
 	VMOVUPS      c3da1b996<>+0(SB), Z4
 	VMOVUPS      cffff0000<>+0(SB), Z5
-	MOVQ         m+88(FP), DX
-	MOVQ         l+96(FP), R9
-	VMOVUPS      (DX), Z13
+	MOVQ         m+88(FP), AX
+	MOVQ         l+96(FP), R15
+	VMOVUPS      (AX), Z13
 	VADDPS       c41800000<>+0(SB), Z13, Z14
 	VMOVUPS      Z14, 24576(R14)
 	VMAXPS       cff7fffff<>+0(SB), Z13, Z14
 	VMOVUPS      Z14, 24704(R14)
-	VMOVUPS      (R9), Z6
-	VMOVUPS      64(DX), Z13
+	VMOVUPS      (R15), Z6
+	VMOVUPS      64(AX), Z13
 	VADDPS       c41800000<>+0(SB), Z13, Z14
 	VMOVUPS      Z14, 24640(R14)
 	VMAXPS       cff7fffff<>+0(SB), Z13, Z14
 	VMOVUPS      Z14, 24768(R14)
-	VMOVUPS      64(R9), Z7
-	LEAQ         4096(R14), DX
-	MOVQ         v+24(FP), R9
+	VMOVUPS      64(R15), Z7
 	XORQ         R15, R15
 	MOVLQSX      (R10), AX
 	ADDQ         init+40(FP), AX
@@ -3347,22 +3349,20 @@ TEXT ·attend64(SB), NOSPLIT, $0-136
 	VMOVUPS      c3e6615f6<>+0(SB), Z3
 	VMOVUPS      c3da1b996<>+0(SB), Z4
 	VMOVUPS      cffff0000<>+0(SB), Z5
-	MOVQ         m+88(FP), DX
-	MOVQ         l+96(FP), R9
-	VMOVUPS      (DX), Z13
+	MOVQ         m+88(FP), AX
+	MOVQ         l+96(FP), R15
+	VMOVUPS      (AX), Z13
 	VADDPS       c41800000<>+0(SB), Z13, Z14
 	VMOVUPS      Z14, 24576(R14)
 	VMAXPS       cff7fffff<>+0(SB), Z13, Z14
 	VMOVUPS      Z14, 24704(R14)
-	VMOVUPS      (R9), Z6
-	VMOVUPS      64(DX), Z13
+	VMOVUPS      (R15), Z6
+	VMOVUPS      64(AX), Z13
 	VADDPS       c41800000<>+0(SB), Z13, Z14
 	VMOVUPS      Z14, 24640(R14)
 	VMAXPS       cff7fffff<>+0(SB), Z13, Z14
 	VMOVUPS      Z14, 24768(R14)
-	VMOVUPS      64(R9), Z7
-	LEAQ         4096(R14), DX
-	MOVQ         v+24(FP), R9
+	VMOVUPS      64(R15), Z7
 	XORQ         R15, R15
 	MOVLQSX      (R10), AX
 	ADDQ         init+40(FP), AX
@@ -9422,22 +9422,20 @@ TEXT ·attend96(SB), NOSPLIT, $0-136
 	VMOVUPS      c3e6615f6<>+0(SB), Z3
 	VMOVUPS      c3da1b996<>+0(SB), Z4
 	VMOVUPS      cffff0000<>+0(SB), Z5
-	MOVQ         m+88(FP), DX
-	MOVQ         l+96(FP), R9
-	VMOVUPS      (DX), Z13
+	MOVQ         m+88(FP), AX
+	MOVQ         l+96(FP), R15
+	VMOVUPS      (AX), Z13
 	VADDPS       c41800000<>+0(SB), Z13, Z14
 	VMOVUPS      Z14, 24576(R14)
 	VMAXPS       cff7fffff<>+0(SB), Z13, Z14
 	VMOVUPS      Z14, 24704(R14)
-	VMOVUPS      (R9), Z6
-	VMOVUPS      64(DX), Z13
+	VMOVUPS      (R15), Z6
+	VMOVUPS      64(AX), Z13
 	VADDPS       c41800000<>+0(SB), Z13, Z14
 	VMOVUPS      Z14, 24640(R14)
 	VMAXPS       cff7fffff<>+0(SB), Z13, Z14
 	VMOVUPS      Z14, 24768(R14)
-	VMOVUPS      64(R9), Z7
-	LEAQ         4096(R14), DX
-	MOVQ         v+24(FP), R9
+	VMOVUPS      64(R15), Z7
 	XORQ         R15, R15
 	MOVLQSX      (R10), AX
 	ADDQ         init+40(FP), AX
@@ -20831,22 +20829,20 @@ TEXT ·attend128(SB), NOSPLIT, $0-136
 	VMOVUPS      c3e6615f6<>+0(SB), Z3
 	VMOVUPS      c3da1b996<>+0(SB), Z4
 	VMOVUPS      cffff0000<>+0(SB), Z5
-	MOVQ         m+88(FP), DX
-	MOVQ         l+96(FP), R9
-	VMOVUPS      (DX), Z13
+	MOVQ         m+88(FP), AX
+	MOVQ         l+96(FP), R15
+	VMOVUPS      (AX), Z13
 	VADDPS       c41800000<>+0(SB), Z13, Z14
 	VMOVUPS      Z14, 24576(R14)
 	VMAXPS       cff7fffff<>+0(SB), Z13, Z14
 	VMOVUPS      Z14, 24704(R14)
-	VMOVUPS      (R9), Z6
-	VMOVUPS      64(DX), Z13
+	VMOVUPS      (R15), Z6
+	VMOVUPS      64(AX), Z13
 	VADDPS       c41800000<>+0(SB), Z13, Z14
 	VMOVUPS      Z14, 24640(R14)
 	VMAXPS       cff7fffff<>+0(SB), Z13, Z14
 	VMOVUPS      Z14, 24768(R14)
-	VMOVUPS      64(R9), Z7
-	LEAQ         4096(R14), DX
-	MOVQ         v+24(FP), R9
+	VMOVUPS      64(R15), Z7
 	XORQ         R15, R15
 	MOVLQSX      (R10), AX
 	ADDQ         init+40(FP), AX

@@ -52,7 +52,6 @@ type termTiles struct {
 	b, bLow          []float32
 	aStride, bStride int
 	c                []float32
-	work             []float32
 }
 
 const (

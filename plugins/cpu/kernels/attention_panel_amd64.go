@@ -45,9 +45,9 @@ func tilePairsAMX(dst, src []float32, ld, n, vectors int) {
 	tilePairsBF16(&dst[0], &src[0], ld, n, vectors)
 }
 
-func tileRowsSplitAMX(dst, low, src []float32, ld, n, steps int) {
+func tileRowsSplitAMX(dst, low, src []float32, ld, n, steps, ahead int) {
 	_, _, _ = dst[(steps-1)*tileFloats+(n-1)*16+15], low[(steps-1)*tileFloats+(n-1)*16+15], src[(n-1)*ld+steps*tileSide-1]
-	tileRowsSplit(&dst[0], &low[0], &src[0], ld, n, steps)
+	tileRowsSplit(&dst[0], &low[0], &src[0], ld, n, steps, ahead)
 }
 
 func tileOutAMX(dst []float32, ldd int, o, l []float32, n, tiles int) {
@@ -63,7 +63,7 @@ func tileTermsAMX(t *termTiles) {
 	}
 	run := func(items []int32, n int) {
 		if n > 0 {
-			tileTerms(&tileConfig[0], &t.a[0], 4*t.aStride, &t.aLow[0], &t.b[0], 4*t.bStride, &t.bLow[0], 64*t.bStride, &t.c[0], &items[0], n, t.steps, &t.work[0])
+			tileTerms(&tileConfig[0], &t.a[0], 4*t.aStride, &t.aLow[0], &t.b[0], 4*t.bStride, &t.bLow[0], 64*t.bStride, &t.c[0], &items[0], n, t.steps)
 		}
 	}
 	n := len(t.items) / 3

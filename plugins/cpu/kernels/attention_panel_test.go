@@ -180,7 +180,7 @@ func TestTileTerms(t *testing.T) {
 		for _, n := range []int{1, 2, 5} {
 			const stride = 24
 			a := termTiles{steps: steps, a: randomPairs(r, 3*steps*tileFloats), aLow: randomPairs(r, 3*steps*tileFloats), aStride: groupSize,
-				b: randomPairs(r, steps*groupSize*stride), bLow: randomPairs(r, steps*groupSize*stride), bStride: stride, work: make([]float32, attendWork)}
+				b: randomPairs(r, steps*groupSize*stride), bLow: randomPairs(r, steps*groupSize*stride), bStride: stride}
 			for i := range n {
 				a.items = append(a.items, int32(r.IntN(3)*steps*tileFloats*4), int32(r.IntN(stride-groupSize)*4), int32(i*tileFloats*4))
 			}
@@ -222,7 +222,7 @@ func TestTilePacking(t *testing.T) {
 			}
 			fill(tiles)
 			fill(low)
-			s.tileRowsSplit(tiles, low, src, ld, n, steps)
+			s.tileRowsSplit(tiles, low, src, ld, n, steps, ld)
 			check(t, what)
 			checkLow(t, what)
 			plain := make([]float32, len(tiles))

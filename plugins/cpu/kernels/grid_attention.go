@@ -52,26 +52,67 @@ func GridAttention(p *Pool, g *GridAttentionArgs) {
 		panic("BUG: GridAttention: a slice is short")
 	}
 	p.shared.reset()
-	down, across := (g.GH+wh-1)/wh, (g.GW+ww-1)/ww
-	windows := g.B * down * across
-	place := func(i int) window {
-		w := window{b: i / (down * across), y0: i / across % down * wh, x0: i % across * ww, h: wh, w: ww}
-		w.vh, w.vw = min(wh, g.GH-w.y0), min(ww, g.GW-w.x0)
-		return w
+	x := keep[gridWork](p)
+	x.GridAttentionArgs, x.p, x.h, x.w = *g, p, wh, ww
+	x.down, x.across = (g.GH+wh-1)/wh, (g.GW+ww-1)/ww
+	if x.state == nil {
+		x.state = make([]gridState, len(p.workers))
 	}
 	if g.panels(p.isa) {
-		g.runPanels(p, windows, place)
+		x.runPanels()
 		return
 	}
-	rel := g.packRelative(p, wh, ww)
-	perTile := queryPanels * p.isa.nr
-	tiles := (wh*ww + perTile - 1) / perTile // of a full window; those beyond a cut-off window return at once
-	p.Run(windows*g.Heads*tiles, func(i, worker int) {
-		t := gridTask{g: g, rel: rel, window: place(i / tiles / g.Heads), head: i / tiles % g.Heads, q0: i % tiles * perTile}
-		if t.q1 = min(t.vh*t.vw, t.q0+perTile); t.q0 < t.q1 {
-			t.run(p.isa, p.scratch(worker))
+	x.rel.pack(p, g, wh, ww)
+	x.perTile = queryPanels * p.isa.nr
+	x.parts = (wh*ww + x.perTile - 1) / x.perTile // of a full window; those beyond a cut-off window return at once
+	p.each(x.windows()*g.Heads*x.parts, 1, (*gridTiles)(x))
+}
+
+// gridWork is GridAttention at work.
+type gridWork struct {
+	GridAttentionArgs
+	p            *Pool
+	h, w         int // of a window
+	down, across int // windows
+	rel          relative
+	perTile      int // queries of a task
+	parts        int // tasks of a head
+	state        []gridState
+
+	// Of panels.
+	terms panelRelative
+	plans []*panelPlan
+	keys  []panelKeys
+	heads int // of a task
+}
+
+// gridState is what a worker keeps.
+type gridState struct {
+	task  gridTask
+	work  panelWork
+	terms termTiles
+}
+
+func (x *gridWork) windows() int { return x.B * x.down * x.across }
+
+// place is window i.
+func (x *gridWork) place(i int) window {
+	w := window{b: i / (x.down * x.across), y0: i / x.across % x.down * x.h, x0: i % x.across * x.w, h: x.h, w: x.w}
+	w.vh, w.vw = min(x.h, x.GH-w.y0), min(x.w, x.GW-w.x0)
+	return w
+}
+
+// gridTiles is the tasks of a grid attention without panels.
+type gridTiles gridWork
+
+func (x *gridTiles) do(lo, hi, worker int) {
+	for i := lo; i < hi; i++ {
+		t := &x.state[worker].task
+		*t = gridTask{g: &x.GridAttentionArgs, rel: x.rel, window: (*gridWork)(x).place(i / x.parts / x.Heads), head: i / x.parts % x.Heads, q0: i % x.parts * x.perTile}
+		if t.q1 = min(t.vh*t.vw, t.q0+x.perTile); t.q0 < t.q1 {
+			t.run(x.p.isa, x.p.scratch(worker))
 		}
-	})
+	}
 }
 
 // gridTask is the queries [q0, q1), counted over the part of the window that lies on the grid, for one head.
@@ -84,6 +125,7 @@ type gridTask struct {
 
 	plan  *panelPlan     // of panels
 	terms *panelRelative // likewise
+	state *gridState     // likewise
 
 	attnTile
 	relH, relW   []float32 // the position terms: per panel of queries, a row per row or column of the window

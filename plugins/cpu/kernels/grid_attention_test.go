@@ -249,6 +249,31 @@ func TestGridAttentionScratch(t *testing.T) {
 	})
 }
 
+func TestGridAttentionAllocatesNothing(t *testing.T) {
+	for _, name := range Features() {
+		p := newPool(t, 1, name) // of several workers one may meet its largest task late
+		r := rng(6)
+		gs := []*GridAttentionArgs{randomGrid(r, 1, 9, 8, 3, 32, 5, true, true), randomGrid(r, 1, 18, 7, 2, 20, 0, true, false), randomGrid(r, 1, 5, 3, 2, 16, 0, false, false)}
+		for _, g := range gs {
+			g.Out = make([]float32, g.B*g.GH*g.GW*g.Heads*g.Dim)
+		}
+		for _, precision := range []Precision{Float32, BFloat16} {
+			run := func() {
+				for _, g := range gs {
+					g.Precision = precision
+					GridAttention(p, g)
+				}
+			}
+			for range 4 {
+				run()
+			}
+			if a := testing.AllocsPerRun(10, run); a > 0 {
+				t.Errorf("%s, %v: %v allocations", name, precision, a)
+			}
+		}
+	}
+}
+
 func BenchmarkGridAttention(b *testing.B) {
 	for _, name := range Features()[1:] {
 		for _, precision := range []Precision{Float32, BFloat16} {

@@ -16,7 +16,7 @@ const panelRows = 16
 
 // panelPlan is what windows of one size have in common.
 type panelPlan struct {
-	vh, vw       int // rows and columns on the grid
+	planKey
 	steps        int // of 32 elements of a query, key or value
 	across       int // groups of a row
 	blocks       int // of keys
@@ -40,8 +40,9 @@ func (g *GridAttentionArgs) panels(s *isa) bool {
 // scale is what multiplies the products of queries and keys.
 func (g *GridAttentionArgs) scale() float32 { return g.Scale * log2e }
 
-func (g *GridAttentionArgs) plan(rel *panelRelative, vh, vw int) *panelPlan {
-	p := &panelPlan{vh: vh, vw: vw, steps: (g.Dim + tileSide - 1) / tileSide, across: (vw + groupSize - 1) / groupSize}
+func newPlan(g *GridAttentionArgs, rel *panelRelative, key planKey) *panelPlan {
+	vh, vw := key.vh, key.vw
+	p := &panelPlan{planKey: key, steps: (g.Dim + tileSide - 1) / tileSide, across: (vw + groupSize - 1) / groupSize}
 	p.blocks = (vh*p.across + 1) / 2
 	p.tiles = p.across + 1 // the last for a group without keys
 	if g.RelH != nil {
@@ -100,67 +101,106 @@ func (p *panelPlan) group(i int) (first, n int) {
 	return y*p.vw + x, min(groupSize, p.vw-x)
 }
 
-// runPanels computes grid attention in panels.
-func (g *GridAttentionArgs) runPanels(p *Pool, windows int, place func(int) window) {
-	full := place(0)
-	terms := g.packTerms(p, full.h, full.w)
-	plans := map[[2]int]*panelPlan{}
-	for i := range windows {
-		w := place(i)
-		if size := [2]int{w.vh, w.vw}; plans[size] == nil {
-			plans[size] = g.plan(&terms, w.vh, w.vw)
+// planKey is what a plan depends on.
+type planKey struct {
+	vh, vw, h, w, dim        int
+	relative, rowsBy, colsBy bool // positions, and whether they are distances
+}
+
+func (x *gridWork) plan(w window) *panelPlan {
+	key := planKey{w.vh, w.vw, x.h, x.w, x.Dim, x.RelH != nil, x.RelH != nil && x.terms.h.distance, x.RelH != nil && x.terms.w.distance}
+	for _, p := range x.plans {
+		if p.planKey == key {
+			return p
 		}
 	}
-	task := func(i, head int) gridTask {
-		w := place(i)
-		return gridTask{g: g, window: w, head: head, plan: plans[[2]int{w.vh, w.vw}], terms: &terms}
+	p := newPlan(&x.GridAttentionArgs, &x.terms, key)
+	x.plans = append(x.plans, p)
+	return p
+}
+
+// runPanels computes grid attention in panels.
+func (x *gridWork) runPanels() {
+	x.terms.pack(x.p, &x.GridAttentionArgs, x.h, x.w)
+	windows := x.windows()
+	for i := range windows {
+		x.plan(x.place(i)) // tasks find it made
 	}
-	parts := (full.h + panelRows - 1) / panelRows
-	if parts > 1 {
-		keys := g.packAllKeys(p, windows, task)
-		p.Run(windows*g.Heads*parts, func(i, worker int) {
-			t := task(i/parts/g.Heads, i/parts%g.Heads)
-			y0 := i % parts * panelRows
-			if y0 < t.vh {
-				t.runPanels(p.isa, p.scratch(worker), keys[i/parts], y0, min(t.vh, y0+panelRows))
-			}
-		})
+	x.parts = (x.h + panelRows - 1) / panelRows
+	if x.parts > 1 {
+		x.packAllKeys()
+		x.p.each(windows*x.Heads*x.parts, 1, (*gridParts)(x))
 		return
 	}
 	// A task is some heads of a window, as one head's elements are fetched while the one before is computed.
-	tasks := max(1, 16*len(p.workers)/windows)
-	heads := max(1, (g.Heads+tasks-1)/tasks)
-	tasks = (g.Heads + heads - 1) / heads
-	p.Run(windows*tasks, func(i, worker int) {
-		sc := p.scratch(worker)
-		for head := i % tasks * heads; head < min(g.Heads, (i%tasks+1)*heads); head++ {
-			sc.reset()
-			t := task(i/tasks, head)
-			t.runPanels(p.isa, sc, panelKeys{}, 0, t.vh)
+	tasks := max(1, 16*len(x.p.workers)/windows)
+	x.heads = max(1, (x.Heads+tasks-1)/tasks)
+	x.parts = (x.Heads + x.heads - 1) / x.heads
+	x.p.each(windows*x.parts, 1, (*gridWindows)(x))
+}
+
+// start readies a worker's task for a window and head.
+func (x *gridWork) start(worker, i, head int) (*gridTask, *scratch) {
+	st := &x.state[worker]
+	w := x.place(i)
+	st.task = gridTask{g: &x.GridAttentionArgs, window: w, head: head, plan: x.plan(w), terms: &x.terms, state: st}
+	return &st.task, x.p.scratch(worker)
+}
+
+// gridParts is the tasks of windows higher than a task, whose keys are packed.
+type gridParts gridWork
+
+func (x *gridParts) do(lo, hi, worker int) {
+	for i := lo; i < hi; i++ {
+		t, sc := (*gridWork)(x).start(worker, i/x.parts/x.Heads, i/x.parts%x.Heads)
+		y0 := i % x.parts * panelRows
+		if y0 < t.vh {
+			t.runPanels(x.p.isa, sc, x.keys[i/x.parts], y0, min(t.vh, y0+panelRows))
 		}
-	})
+	}
+}
+
+// gridWindows is the tasks of smaller windows.
+type gridWindows gridWork
+
+func (x *gridWindows) do(lo, hi, worker int) {
+	for i := lo; i < hi; i++ {
+		for head := i % x.parts * x.heads; head < min(x.Heads, (i%x.parts+1)*x.heads); head++ {
+			t, sc := (*gridWork)(x).start(worker, i/x.parts, head)
+			sc.reset()
+			t.runPanels(x.p.isa, sc, panelKeys{}, 0, t.vh)
+		}
+	}
 }
 
 // packAllKeys packs the keys and values of all windows and heads, where several tasks read the same.
-func (g *GridAttentionArgs) packAllKeys(p *Pool, windows int, task func(window, head int) gridTask) []panelKeys {
-	const grain = 8 // blocks
-	first := task(0, 0)
-	size := first.plan.blocks * 2 * first.plan.steps * tileFloats
-	keys := make([]panelKeys, windows*g.Heads)
-	for i := range keys {
-		keys[i] = panelKeys{p.shared.floats(size), p.shared.floats(size)}
+func (x *gridWork) packAllKeys() {
+	plan := x.plan(x.place(0)) // of a full window
+	size := plan.blocks * 2 * plan.steps * tileFloats
+	n := x.windows() * x.Heads
+	x.keys = slices.Grow(x.keys[:0], n)[:n]
+	for i := range x.keys {
+		x.keys[i] = panelKeys{x.p.shared.floats(size), x.p.shared.floats(size)}
 	}
-	pieces := (first.plan.blocks + grain - 1) / grain
-	p.Run(windows*pieces, func(i, worker int) {
-		sc := p.scratch(worker)
-		for head := range g.Heads {
+	x.p.each(x.windows()*((plan.blocks+keyGrain-1)/keyGrain), 1, (*gridKeys)(x))
+}
+
+const keyGrain = 8 // blocks that a task packs
+
+// gridKeys is the tasks that pack keys.
+type gridKeys gridWork
+
+func (x *gridKeys) do(lo, hi, worker int) {
+	w := (*gridWork)(x)
+	pieces := (w.plan(w.place(0)).blocks + keyGrain - 1) / keyGrain
+	for i := lo; i < hi; i++ {
+		for head := range x.Heads {
+			t, sc := w.start(worker, i/pieces, head)
 			sc.reset()
-			t := task(i/pieces, head)
-			lo := i % pieces * grain
-			t.packPanelKeys(p.isa, sc, keys[i/pieces*g.Heads+head], lo, min(lo+grain, t.plan.blocks))
+			from := i % pieces * keyGrain
+			t.packPanelKeys(x.p.isa, sc, x.keys[i/pieces*x.Heads+head], from, min(from+keyGrain, t.plan.blocks))
 		}
-	})
-	return keys
+	}
 }
 
 // packPanelKeys packs the keys and values of blocks [lo, hi).
@@ -218,77 +258,134 @@ func copyRowsTo(dst []float32, wide int, src []float32, ld, n, d int) {
 	}
 }
 
+// panelWork is a task: the queries of rows [y0, y1) of a window.
+type panelWork struct {
+	t         *gridTask
+	y0, y1    int
+	high, low []float32 // queries by groups, as rows of tiles, and what rounding has taken off
+	tiles     []float32 // of terms before they are turned
+	row       []float32 // without positions
+	a         attendPanel
+}
+
 // runPanels computes the queries of rows [y0, y1) of the window.
 func (t *gridTask) runPanels(s *isa, sc *scratch, keys panelKeys, y0, y1 int) {
-	g, p, d := t.g, t.plan, t.g.Dim
-	wide := p.steps * tileSide
-	groups := (y1 - y0) * p.across
-	halves := (groups + 1) &^ 1
-	// The state of attnTile, for what is shared with the other ways: every half of a panel is a narrow panel of pairs.
-	sc.spans = slices.Grow(sc.spans[:0], halves)[:halves]
-	t.attnTile = attnTile{s: s, way: pairs, dk: d, dv: d, depth: wide / 2, rowsO: wide, spans: sc.spans}
-	cols := halves * groupSize
-	t.q, t.o = sc.floats(cols*t.depth), sc.floats(cols*t.rowsO)
-	t.m, t.l = sc.floats(cols), sc.floats(cols)
-	t.rows = sc.floats(groupSize*wide + spill)
-	t.alpha, t.junk = sc.floats(groupSize), sc.floats(groupSize)
-	clear(t.o)
-	clear(t.l)
-	for i := range t.m {
-		t.m[i] = float32(math.Inf(-1))
-	}
+	g, p := t.g, t.plan
 	size := p.steps * tileFloats
-	high := sc.floats(panelRows * p.across * size)
-	low := sc.floats(panelRows * p.across * size)
-	for i := range t.spans {
-		n, first := 0, 0
-		if i < groups {
-			first, n = p.group(y0*p.across + i)
-		}
-		t.spans[i] = span{&s.narrow, i * groupSize, n}
-		if n == 0 {
-			clear(t.q[i*size:][:size])
-			continue
-		}
-		tile := high[i*size:][:size]
-		if n < groupSize { // what stands for missing queries has a say in when maxima are raised
-			clear(tile)
-			clear(low[i*size:][:size])
-		}
-		s.tileRowsSplit(tile, low[i*size:], t.wideRows(t.rows, t.at(first)[t.head*d:], n, wide), t.rowStep(wide), n, p.steps)
-		for step := range p.steps {
-			s.transpose(t.q[i*size+step*tileFloats:], groupSize, tile[step*tileFloats:], groupSize, groupSize, groupSize)
-		}
-	}
-	a := attendPanel{steps: p.steps, blocks: p.blocks, table: p.table, init: p.init, scale: g.scale(), work: sc.floats(attendWork),
+	w := &t.state.work
+	*w = panelWork{t: t, y0: y0, y1: y1}
+	w.a = attendPanel{steps: p.steps, blocks: p.blocks, table: p.table, scale: g.scale(), work: sc.floats(attendWork),
 		fresh: t.vh == t.h && t.vw == t.w}
+	t.rows = sc.floats(groupSize*p.steps*tileSide + spill)
+	w.packQueries(s, sc)
+	// As many rows at a time as fill panels.
+	rows := max(p.rowsH, 1+p.across%2)
+	t.reserve(s, sc, rows)
 	if g.RelH == nil {
-		a.row = sc.floats(groupSize)
-		clear(a.row)
+		w.row = sc.floats(groupSize)
+		clear(w.row)
 	} else {
-		t.termH, t.termW, t.relWScale = p.termH, p.termW, a.scale
-		t.panelTerms(s, sc, high, low, y0, y1)
-		a.init, a.initHalf = t.relW, p.termW*groupSize
-		a.row, a.rowHalf = t.relH, p.termH*groupSize
-	}
-	if t.vh < t.h || t.vw < t.w {
-		t.padding(sc)
-	}
-	if g.RelH != nil && (p.vw%groupSize != 0 || p.vh*p.across%2 != 0) { // some group lacks keys
-		for i := range groups {
-			p.mask(a.init[i*a.initHalf:])
-		}
+		w.termsW(s, sc)
+		w.a.initHalf, w.a.rowHalf = p.termW*groupSize, p.termH*groupSize
 	}
 	if keys.k == nil {
 		keys = panelKeys{sc.floats(p.blocks * 2 * size), sc.floats(p.blocks * 2 * size)}
 		t.packPanelKeys(s, sc, keys, 0, p.blocks)
 	}
-	a.k, a.v = keys.k, keys.v
-	init, row := a.init, a.row
+	w.a.k, w.a.v = keys.k, keys.v
+	for y := y0; y < y1; y += rows {
+		w.run(s, sc, y, min(y1, y+rows))
+	}
+	if g.OutSquares != nil {
+		s.storeFence()
+	}
+}
+
+// packQueries packs the queries of all groups.
+func (w *panelWork) packQueries(s *isa, sc *scratch) {
+	t, p := w.t, w.t.plan
+	d, wide := t.g.Dim, p.steps*tileSide
+	size := p.steps * tileFloats
+	w.high, w.low = sc.floats(panelRows*p.across*size), sc.floats(panelRows*p.across*size)
+	for i := range (w.y1 - w.y0) * p.across {
+		first, n := p.group(w.y0*p.across + i)
+		high, low := w.high[i*size:][:size], w.low[i*size:][:size]
+		if n < groupSize { // what stands for missing queries has a say in when maxima are raised
+			clear(high)
+			clear(low)
+		}
+		ahead := 0
+		if next, m := p.group(w.y0*p.across + i + 1); m > 0 {
+			ahead = (t.index(next) - t.index(first)) * 3 * t.g.Heads * d
+		}
+		s.tileRowsSplit(high, low, t.wideRows(t.rows, t.at(first)[t.head*d:], n, wide), t.rowStep(wide), n, p.steps, ahead)
+	}
+}
+
+// reserve makes room for the queries of some rows. To what is shared with the other ways, in attnTile, every half of a panel is a narrow
+// panel of pairs.
+func (t *gridTask) reserve(s *isa, sc *scratch, rows int) {
+	p := t.plan
+	halves := (rows*p.across + 1) &^ 1
+	wide := p.steps * tileSide
+	sc.spans = slices.Grow(sc.spans[:0], halves)[:halves]
+	t.attnTile = attnTile{s: s, way: pairs, dk: t.g.Dim, dv: t.g.Dim, depth: wide / 2, rowsO: wide, spans: sc.spans, rows: t.rows}
+	cols := halves * groupSize
+	t.q, t.o = sc.floats(cols*t.depth), sc.floats(cols*t.rowsO)
+	t.m, t.l = sc.floats(cols), sc.floats(cols)
+	t.alpha, t.junk = sc.floats(groupSize), sc.floats(groupSize)
+	if t.g.RelH != nil {
+		t.termH, t.termW, t.relWScale = p.termH, p.termW, t.g.scale()
+		t.relH = sc.floats(cols * p.termH)
+	}
+}
+
+// run computes the queries of rows [y0, y1), for which reserve has made room.
+func (w *panelWork) run(s *isa, sc *scratch, y0, y1 int) {
+	t, p, a := w.t, w.t.plan, &w.a
+	g, d := t.g, t.g.Dim
+	size := p.steps * tileFloats
+	from := (y0 - w.y0) * p.across // the first group among those of the task
+	groups := (y1 - y0) * p.across
+	halves := (groups + 1) &^ 1
+	t.spans = t.spans[:halves]
+	for i := range t.spans {
+		t.spans[i] = span{&s.narrow, i * groupSize, 0}
+		if i == groups {
+			clear(t.q[i*size:][:size])
+			continue
+		}
+		_, t.spans[i].n = p.group(y0*p.across + i)
+		for step := range p.steps {
+			s.transpose(t.q[i*size+step*tileFloats:], groupSize, w.high[(from+i)*size+step*tileFloats:], groupSize, groupSize, groupSize)
+		}
+	}
+	init, row := p.init, w.row
+	if g.RelH != nil {
+		w.termsH(s, y0, y1)
+		row, init = t.relH, t.relW[from*a.initHalf:]
+	}
+	for i := 0; i < halves; i += 2 {
+		a.o, a.m, a.l = t.o[2*i*size:], t.m[i*groupSize:], t.l[i*groupSize:]
+		a.clear()
+	}
+	if t.vh < t.h || t.vw < t.w {
+		all := t.relW
+		if g.RelH != nil {
+			t.relW = init
+		}
+		t.padding(sc)
+		t.relW = all
+	}
+	if g.RelH != nil && (p.vw%groupSize != 0 || p.vh*p.across%2 != 0) { // some group lacks keys
+		for i := range groups {
+			p.mask(init[i*a.initHalf:])
+		}
+	}
 	for i := 0; i < halves; i += 2 {
 		a.q, a.o, a.m, a.l = t.q[i*size:], t.o[2*i*size:], t.m[i*groupSize:], t.l[i*groupSize:]
 		a.init, a.row = init[i*a.initHalf:], row[i*a.rowHalf:]
-		s.attend(&a)
+		s.attend(a)
 	}
 	e := g.Heads * d
 	var squared squares
@@ -311,8 +408,5 @@ func (t *gridTask) runPanels(s *isa, sc *scratch, keys panelKeys, y0, y1 int) {
 		for j := range n {
 			copy(out[j*e:][:d], rows[j*d:])
 		}
-	}
-	if g.OutSquares != nil {
-		s.storeFence()
 	}
 }

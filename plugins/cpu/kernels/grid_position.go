@@ -15,34 +15,42 @@ type table struct {
 
 type relative struct{ h, w table }
 
-// packRelative packs both tables, into memory that all workers read.
-func (g *GridAttentionArgs) packRelative(p *Pool, wh, ww int) (r relative) {
+// pack packs both tables, into memory that all workers read.
+func (r *relative) pack(p *Pool, g *GridAttentionArgs, wh, ww int) {
 	if g.RelH == nil {
-		return r
+		return
 	}
-	s, d := p.isa, g.Dim
 	for i, t := range []*table{&r.h, &r.w} {
 		rel := g.RelH
-		*t = table{n: wh}
+		t.n = wh
 		if i == 1 {
 			rel, t.n = g.RelW, ww
 		}
-		t.spans = s.spans(plain, t.n)
+		t.spans = p.isa.appendSpans(t.spans[:0], plain, t.n)
 		t.width = padded(t.spans)
-		t.packed = p.shared.floats(t.n * d * t.width)
-		p.split(t.n, 1+elementGrain/(t.n*d), func(lo, hi, _ int) {
-			for at := lo; at < hi; at++ {
-				dst := t.packed[at*d*t.width:][:d*t.width]
-				for _, c := range t.spans {
-					packColsTrans(s, c.nr, dst[c.at*d:], F32(rel[(at*t.n+c.at)*d:]), d, c.n, d, nil)
-				}
-				for j := range dst {
-					dst[j] *= log2e
-				}
-			}
-		})
+		t.packed = p.shared.floats(t.n * g.Dim * t.width)
+		split(p, t.n, 1+elementGrain/(t.n*g.Dim), tablePacking{t, p.isa, rel, g.Dim})
 	}
-	return r
+}
+
+// tablePacking packs a table.
+type tablePacking struct {
+	*table
+	s   *isa
+	rel []float32
+	d   int
+}
+
+func (t *tablePacking) do(lo, hi, _ int) {
+	for at := lo; at < hi; at++ {
+		dst := t.packed[at*t.d*t.width:][:t.d*t.width]
+		for _, c := range t.spans {
+			packColsTrans(t.s, c.nr, dst[c.at*t.d:], F32(t.rel[(at*t.n+c.at)*t.d:]), t.d, c.n, t.d, nil)
+		}
+		for j := range dst {
+			dst[j] *= log2e
+		}
+	}
 }
 
 // positions computes the terms q·RelH[y, ky] and q·RelW[x, kx] of every query as products of matrices: the queries of one row

@@ -18,6 +18,13 @@ type panelTable struct {
 	distance bool
 	matrix   int // floats of a matrix
 	packed   []float32
+
+	// While it is packed.
+	p      *Pool
+	rel    []float32
+	d      int
+	factor float32
+	differ atomic.Bool
 }
 
 // at is the place of the matrix for a position of a query.
@@ -28,107 +35,124 @@ func (t *panelTable) at(query int) int {
 	return query * t.matrix
 }
 
-// packTerms packs both tables, into memory that all workers read.
-func (g *GridAttentionArgs) packTerms(p *Pool, wh, ww int) (r panelRelative) {
+// pack packs both tables, into memory that all workers read.
+func (r *panelRelative) pack(p *Pool, g *GridAttentionArgs, wh, ww int) {
 	if g.RelH == nil {
-		return r
+		return
 	}
 	r.h.pack(p, g.RelH, wh, g.Dim, log2e)
 	r.w.pack(p, g.RelW, ww, g.Dim, 1/g.Scale) // they are added before the scores are scaled
-	return r
 }
 
 func (t *panelTable) pack(p *Pool, rel []float32, n, d int, factor float32) {
-	steps := (d + tileSide - 1) / tileSide
-	t.n, t.tiles = n, (n+groupSize-1)/groupSize
-	var differ atomic.Bool
-	p.split(n-1, 1+elementGrain/(n*d), func(lo, hi, _ int) {
-		for q := lo + 1; q < hi+1 && !differ.Load(); q++ {
-			if !slices.Equal(rel[q*n*d+d:(q+1)*n*d], rel[(q-1)*n*d:(q*n-1)*d]) {
-				differ.Store(true)
-			}
-		}
-	})
-	t.distance = !differ.Load()
+	t.n, t.tiles, t.p, t.rel, t.d, t.factor = n, (n+groupSize-1)/groupSize, p, rel, d, factor
+	t.differ.Store(false)
+	p.share(n-1, 1+elementGrain/(n*d), (*distances)(t))
+	t.distance = !t.differ.Load()
 	count := n // of matrices
 	t.cols = t.tiles * groupSize
 	if t.distance {
 		count = 1
 		t.cols = (n - 1 + t.cols + groupSize - 1) / groupSize * groupSize
 	}
-	t.matrix = 2 * steps * groupSize * t.cols
+	t.matrix = 2 * t.steps() * groupSize * t.cols
 	t.packed = p.shared.floats(count * t.matrix)
-	vector := func(at, col int) []float32 { // of column col
-		switch {
-		case !t.distance && col < n:
-			return rel[(at*n+col)*d:][:d]
-		case t.distance && col < n-1:
-			return rel[(n-1-col)*n*d:][:d] // the first key
-		case t.distance && col < 2*n-1:
-			return rel[(col-n+1)*d:][:d] // the first query
-		}
-		return nil
-	}
-	p.split(count, 1+elementGrain/t.matrix, func(lo, hi, worker int) {
-		sc := p.scratch(worker)
-		wide := steps * tileSide
-		rows, tiles := sc.floats(groupSize*wide), sc.floats(2*steps*tileFloats)
-		for at := lo; at < hi; at++ {
-			dst := t.packed[at*t.matrix:][:t.matrix]
-			for col := 0; col < t.cols; col += groupSize {
-				clear(rows)
-				for i := range groupSize {
-					for j, x := range vector(at, col+i) {
-						rows[i*wide+j] = x * factor
-					}
-				}
-				p.isa.tileRowsSplit(tiles, tiles[steps*tileFloats:], rows, wide, groupSize, steps)
-				for i := range 2 * steps {
-					p.isa.transpose(dst[i*groupSize*t.cols+col:], t.cols, tiles[i*tileFloats:], groupSize, groupSize, groupSize)
-				}
-			}
-		}
-	})
+	p.share(count, 1+elementGrain/t.matrix, t)
 }
 
-// panelTerms computes the terms of the queries of rows [y0, y1), given as rows of tiles: t.relH, which is log2(e)*q·RelH, and t.relW, which is
-// q·RelW/Scale. Both have a row for each row or column of the window, of a column for each query of a group.
-func (t *gridTask) panelTerms(s *isa, sc *scratch, high, low []float32, y0, y1 int) {
-	p := t.plan
-	size := p.steps * tileFloats
-	halves := len(t.spans)
-	t.relH, t.relW = sc.floats(halves*p.termH*groupSize), sc.floats(halves*p.termW*groupSize)
-	clear(t.relH[(y1-y0)*p.across*p.termH*groupSize:]) // of the half without queries
-	clear(t.relW[(y1-y0)*p.across*p.termW*groupSize:])
-	h, w := &t.terms.h, &t.terms.w
-	tiles := sc.floats(max(p.rowsH*p.across*h.tiles, groupSize*w.tiles) * tileFloats)
-	args := termTiles{aStride: groupSize, c: tiles, steps: p.steps, work: sc.floats(attendWork)}
-	multiply := func(tab *panelTable, at, row int, items []int32) {
-		args.a, args.aLow = high[row*size:], low[row*size:]
-		args.b, args.bLow, args.bStride = tab.packed[at:], tab.packed[at+tab.matrix/2:], tab.cols
-		args.items = items
-		s.tileTerms(&args)
+func (t *panelTable) steps() int { return (t.d + tileSide - 1) / tileSide }
+
+// distances finds out whether positions are distances.
+type distances panelTable
+
+func (t *distances) do(lo, hi, _ int) {
+	row := t.n * t.d
+	for q := lo + 1; q < hi+1 && !t.differ.Load(); q++ {
+		if !slices.Equal(t.rel[q*row+t.d:(q+1)*row], t.rel[(q-1)*row:q*row-t.d]) {
+			t.differ.Store(true)
+		}
 	}
+}
+
+// vector is column col of a matrix, nil where there is none.
+func (t *panelTable) vector(matrix, col int) []float32 {
+	key := matrix*t.n + col
+	switch {
+	case t.distance && col < t.n-1:
+		key = (t.n - 1 - col) * t.n // the first key
+	case t.distance:
+		key = col - t.n + 1 // of the first query
+	}
+	if col >= t.n && !t.distance || col >= 2*t.n-1 {
+		return nil
+	}
+	return t.rel[key*t.d:][:t.d]
+}
+
+// do packs matrices.
+func (t *panelTable) do(lo, hi, worker int) {
+	s, sc, steps := t.p.isa, t.p.scratch(worker), t.steps()
+	wide := steps * tileSide
+	rows, tiles := sc.floats(groupSize*wide), sc.floats(2*steps*tileFloats)
+	for at := lo; at < hi; at++ {
+		dst := t.packed[at*t.matrix:][:t.matrix]
+		for col := 0; col < t.cols; col += groupSize {
+			clear(rows)
+			for i := range groupSize {
+				for j, x := range t.vector(at, col+i) {
+					rows[i*wide+j] = x * t.factor
+				}
+			}
+			s.tileRowsSplit(tiles, tiles[steps*tileFloats:], rows, wide, groupSize, steps, 0)
+			for i := range 2 * steps {
+				s.transpose(dst[i*groupSize*t.cols+col:], t.cols, tiles[i*tileFloats:], groupSize, groupSize, groupSize)
+			}
+		}
+	}
+}
+
+// multiplyTerms multiplies queries of the task, from a group on, with the matrix at that place of a table, into w.tiles.
+func (w *panelWork) multiplyTerms(s *isa, tab *panelTable, matrix, group, aStride int, items []int32) {
+	size := w.a.steps * tileFloats
+	t := &w.t.state.terms
+	*t = termTiles{steps: w.a.steps, items: items, a: w.high[group*size:], aLow: w.low[group*size:], aStride: aStride,
+		b: tab.packed[matrix:], bLow: tab.packed[matrix+tab.matrix/2:], bStride: tab.cols, c: w.tiles}
+	s.tileTerms(t)
+}
+
+// termsH computes the terms of the queries of rows [y0, y1) for the rows of the window, t.relH = log2(e)*q·RelH: a row for each of them, of a
+// column for each query of a group.
+func (w *panelWork) termsH(s *isa, y0, y1 int) {
+	t, p, h := w.t, w.t.plan, &w.t.terms.h
 	perRow := p.across * h.tiles
-	for y := 0; y < y1-y0; y += p.rowsH {
-		rows := min(p.rowsH, y1-y0-y)
-		matrix := h.at(y0 + y)
+	clear(t.relH[(y1-y0)*perRow*tileFloats:]) // of a half without queries
+	for y := y0; y < y1; y += p.rowsH {
+		matrix := h.at(y)
 		if p.rowsH > 1 {
 			matrix = 0
 		}
-		multiply(h, matrix, y*p.across, p.itemsH[:3*rows*perRow])
-		for i := range rows * perRow {
-			s.transpose(t.relH[(y*perRow+i)*tileFloats:], groupSize, tiles[i*tileFloats:], groupSize, groupSize, groupSize)
+		n := min(p.rowsH, y1-y) * perRow
+		w.multiplyTerms(s, h, matrix, (y-w.y0)*p.across, groupSize, p.itemsH[:3*n])
+		for i := range n {
+			s.transpose(t.relH[((y-y0)*perRow+i)*tileFloats:], groupSize, w.tiles[i*tileFloats:], groupSize, groupSize, groupSize)
 		}
 	}
-	args.aStride = p.across * size
+}
+
+// termsW computes the terms of all queries of the task for the columns of the window, t.relW = q·RelW/Scale, likewise.
+func (w *panelWork) termsW(s *isa, sc *scratch) {
+	t, p, tab := w.t, w.t.plan, &w.t.terms.w
+	groups := (w.y1 - w.y0) * p.across
+	w.tiles = sc.floats(max(p.rowsH*p.across*t.terms.h.tiles, groupSize*tab.tiles) * tileFloats)
+	t.relW = sc.floats((groups + 1) * p.termW * groupSize)
+	clear(t.relW[groups*p.termW*groupSize:]) // of a half without queries
 	for x := range p.across {
 		n := min(groupSize, t.vw-x*groupSize)
-		multiply(w, 0, 0, p.itemsW[3*x*groupSize*w.tiles:][:3*n*w.tiles])
-		for y := range y1 - y0 {
-			for k := range w.tiles {
+		w.multiplyTerms(s, tab, 0, 0, p.across*p.steps*tileFloats, p.itemsW[3*x*groupSize*tab.tiles:][:3*n*tab.tiles])
+		for y := range w.y1 - w.y0 {
+			for k := range tab.tiles {
 				dst := t.relW[(y*p.across+x)*p.termW*groupSize+k*tileFloats:]
-				s.transpose(dst, groupSize, tiles[k*tileFloats+y*groupSize:], w.tiles*tileFloats, n, groupSize)
+				s.transpose(dst, groupSize, w.tiles[k*tileFloats+y*groupSize:], tab.tiles*tileFloats, n, groupSize)
 			}
 		}
 	}

@@ -82,10 +82,10 @@ type isa struct {
 	// attend is attention of one panel in tiles, see attendPanel; nil where the processor has no tiles.
 	attend func(a *attendPanel)
 	// tileRows rounds n rows of 32*steps floats, ld apart, n <= 16, to bfloat16: rows of steps tiles that follow each other. tileRowsSplit
-	// rounds what that leaves, too. tilePairs is pair for rows of 16*vectors floats, ld apart. tileTerms is a product of two pairs of
+	// rounds what that leaves, too, and fetches what is ahead floats further. tilePairs is pair for rows of 16*vectors floats, ld apart. tileTerms is a product of two pairs of
 	// operands. tileOut turns and divides the results of attend: dst[j*ldd+i] = o[i*16+j] / l[j], i < 16*tiles, j < n. nil where attend is.
 	tileRows      func(dst, src []float32, ld, n, steps int)
-	tileRowsSplit func(dst, low, src []float32, ld, n, steps int)
+	tileRowsSplit func(dst, low, src []float32, ld, n, steps, ahead int)
 	tilePairs     func(dst, src []float32, ld, n, vectors int)
 	tileTerms     func(t *termTiles)
 	tileOut       func(dst []float32, ldd int, o, l []float32, n, tiles int)

@@ -1,0 +1,223 @@
+package main
+
+import (
+	"sync"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
+// What packs the operands of attention in tiles, computes its position terms, and turns its results.
+
+// attendRows writes the packing of keys, and of queries with what rounding takes off.
+func attendRows(split bool) {
+	name, sig := "tileRowsBF16", "func(dst, src *float32, ld, rows, steps int)"
+	doc := "tileRowsBF16 rounds rows of 32*steps floats, ld apart, to bfloat16: 64 bytes for each step, to tiles that follow each other."
+	if split {
+		name, sig = "tileRowsSplit", "func(dst, low, src *float32, ld, rows, steps, ahead int)"
+		doc = "tileRowsSplit is tileRowsBF16, and low is what is left of the floats, rounded likewise. It fetches what is ahead floats further, too."
+	}
+	TEXT(name, NOSPLIT, sig)
+	Doc(doc, "rows in [1, 16], steps > 0. It fetches what follows a row, which is the next head's.")
+	Pragma("noescape")
+	dst, src := Load(Param("dst"), GP64()), Load(Param("src"), GP64())
+	ld, rows, steps := Load(Param("ld"), GP64()), Load(Param("rows"), GP64()), Load(Param("steps"), GP64())
+	from, to, n, size := GP64(), GP64(), GP64(), GP64()
+	var low, ahead GPVirtual
+	if split {
+		low = Load(Param("low"), GP64()).(GPVirtual)
+		SUBQ(dst, low)
+		ahead = Load(Param("ahead"), GP64()).(GPVirtual)
+		SHLQ(U8(2), ahead)
+	}
+	SHLQ(U8(2), ld)
+	MOVQ(steps, size)
+	SHLQ(U8(7), size)
+	Label("row")
+	MOVQ(src, from)
+	MOVQ(dst, to)
+	MOVQ(steps, n)
+	Label("step")
+	VMOVUPS(Mem{Base: from}, Z0)
+	VMOVUPS(Mem{Base: from, Disp: 64}, Z1)
+	PREFETCHT1(Mem{Base: from, Index: size, Scale: 1})
+	PREFETCHT1(Mem{Base: from, Index: size, Scale: 1, Disp: 64})
+	if split {
+		PREFETCHT1(Mem{Base: from, Index: ahead, Scale: 1})
+		PREFETCHT1(Mem{Base: from, Index: ahead, Scale: 1, Disp: 64})
+	}
+	toBF16(Z0, Z1, Z2)
+	VMOVUPS(Z2, Mem{Base: to})
+	if split {
+		VPMOVZXWD(Y2, Z3)
+		VPSLLD(Imm(16), Z3, Z3)
+		VSUBPS(Z3, Z0, Z0)
+		VEXTRACTI64X4(Imm(1), Z2, Y2)
+		VPMOVZXWD(Y2, Z3)
+		VPSLLD(Imm(16), Z3, Z3)
+		VSUBPS(Z3, Z1, Z1)
+		toBF16(Z0, Z1, Z2)
+		VMOVUPS(Z2, Mem{Base: to, Index: low, Scale: 1})
+	}
+	ADDQ(U32(128), from)
+	ADDQ(U32(tileSize), to)
+	DECQ(n)
+	JNE(LabelRef("step"))
+	ADDQ(ld, src)
+	ADDQ(U8(64), dst)
+	DECQ(rows)
+	JNE(LabelRef("row"))
+	VZEROUPPER()
+	RET()
+}
+
+// attendTerms writes the products of queries with position tables.
+func attendTerms() {
+	TEXT("tileTerms", NOSPLIT, "func(config *byte, a *float32, aStride int, aLow, b *float32, bStride int, bLow *float32, bStep int, "+
+		"c *float32, items *int32, n, steps int)")
+	Doc("tileTerms is C = A·B for n tiles of C, n even, both operands as sums of two bfloat16, a high and a low one; the product of both low",
+		"ones is left out. items holds, for each tile, the places of A, B and C; A is steps tiles that follow each other, B steps tiles bStep",
+		"apart; the low parts are aLow and bLow. Places, steps and strides of rows count bytes.")
+	Pragma("noescape")
+	MOVQ(attendParam("config"), RAX)
+	bytes(0xc4, 0xe2, 0x78, 0x49, 0x00) // LDTILECFG [rax]
+	MOVQ(U32(64), RCX)
+	MOVQ(attendParam("aStride"), RDX)
+	MOVQ(attendParam("bStride"), RBX)
+	MOVQ(attendParam("aLow"), R8)
+	SUBQ(attendParam("a"), R8)
+	MOVQ(attendParam("bLow"), R9)
+	SUBQ(attendParam("b"), R9)
+	MOVQ(attendParam("items"), R12)
+	as, bs := []GPPhysical{RSI, R10}, []GPPhysical{RDI, R11}
+	strided := func(tile byte, base, index GPPhysical) {
+		b := byte(base.PhysicalIndex())
+		bytes(0xc4, 0xe2&^(b>>3<<5), 0x7b, 0x4b, 0x84|tile<<3, byte(index.PhysicalIndex())<<3|b&7, 0, 0, 0, 0)
+	}
+	Label("pair")
+	for i := range 2 {
+		MOVLQSX(Mem{Base: R12, Disp: 12 * i}, as[i])
+		ADDQ(attendParam("a"), as[i])
+		MOVLQSX(Mem{Base: R12, Disp: 12*i + 4}, bs[i])
+		ADDQ(attendParam("b"), bs[i])
+		bytes(0xc4, 0xe2, 0x7b, 0x49, 0xc0|byte(i)<<3) // TILEZERO
+	}
+	MOVQ(attendParam("steps"), R15)
+	Label("step")
+	for i := range byte(2) {
+		strided(2+i, as[i], RDX)
+		strided(4+i, bs[i], RBX)
+		tileProductOf(i, 2+i, 4+i)()
+	}
+	for i := range byte(2) {
+		LEAQ(Mem{Base: bs[i], Index: R9, Scale: 1}, RAX)
+		strided(6+i, RAX, RBX)
+		tileProductOf(i, 2+i, 6+i)()
+	}
+	for i := range byte(2) {
+		LEAQ(Mem{Base: as[i], Index: R8, Scale: 1}, RAX)
+		strided(6+i, RAX, RDX)
+		tileProductOf(i, 6+i, 4+i)()
+		ADDQ(U32(tileSize), as[i])
+		ADDQ(attendParam("bStep"), bs[i])
+	}
+	DECQ(R15)
+	JNE(LabelRef("step"))
+	for i := range byte(2) {
+		MOVLQSX(Mem{Base: R12, Disp: 12*int(i) + 8}, RSI)
+		ADDQ(attendParam("c"), RSI)
+		tileAt(2, i, RSI, 0)
+	}
+	ADDQ(U8(24), R12)
+	SUBQ(U8(2), attendParam("n"))
+	JNE(LabelRef("pair"))
+	bytes(0xc4, 0xe2, 0x78, 0x49, 0xc0) // TILERELEASE
+	VZEROUPPER()
+	RET()
+}
+
+// attendOut writes the end of attention.
+func attendOut(v vec) {
+	TEXT("tileOut", NOSPLIT, "func(dst *float32, ldd int, o, l *float32, rows, tiles int)")
+	Doc("tileOut is dst[j*ldd+i] = o[i*16+j] / l[j] for i < 16*tiles, j < rows, rows in [1, 16]; 0 where l is 0.")
+	Pragma("noescape")
+	dst, ldd := Load(Param("dst"), GP64()), Load(Param("ldd"), GP64())
+	o, l := Load(Param("o"), GP64()), Load(Param("l"), GP64())
+	tiles := Load(Param("tiles"), GP64())
+	SHLQ(U8(2), ldd)
+	by, sum := ZMM(), ZMM()
+	VMOVUPS(Mem{Base: l}, sum)
+	zero := v.zero()
+	VCMPPS(Imm(4), zero, sum, K1) // not equal, true for NaN
+	VMOVUPS(f32(1), by)
+	VDIVPS_Z(sum, by, K1, by)
+	to, rows := GP64(), GP64()
+	Label("tile")
+	r := make([]VecVirtual, 16)
+	for i := range r {
+		r[i] = ZMM()
+		VMULPS(Mem{Base: o, Disp: 64 * i}, by, r[i])
+	}
+	MOVQ(dst, to)
+	Load(Param("rows"), rows)
+	for _, c := range shuffled(v, r) {
+		VMOVUPS(c, Mem{Base: to})
+		ADDQ(ldd, to)
+		DECQ(rows)
+		JEQ(LabelRef("next"))
+	}
+	Label("next")
+	ADDQ(U8(64), dst)
+	ADDQ(U32(tileSize), o)
+	DECQ(tiles)
+	JNE(LabelRef("tile"))
+	VZEROUPPER()
+	RET()
+}
+
+// attendPairs writes the packing of values before they are turned.
+func attendPairs() {
+	TEXT("tilePairsBF16", NOSPLIT, "func(dst, src *float32, ld, pairs, vectors int)")
+	Doc("tilePairsBF16 is pairBF16 for rows of 16*vectors floats that are ld apart.")
+	Pragma("noescape")
+	dst, src := Load(Param("dst"), GP64()), Load(Param("src"), GP64())
+	ld, pairs, vectors := Load(Param("ld"), GP64()), Load(Param("pairs"), GP64()), Load(Param("vectors"), GP64())
+	SHLQ(U8(2), ld)
+	SHLQ(U8(6), vectors)
+	VMOVUPS(weaveKeys(), Z3)
+	next, i := GP64(), GP64()
+	Label("pair")
+	LEAQ(Mem{Base: src, Index: ld, Scale: 1}, next)
+	XORQ(i, i)
+	Label("vector")
+	VMOVUPS(Mem{Base: src, Index: i, Scale: 1}, Z0)
+	VMOVUPS(Mem{Base: next, Index: i, Scale: 1}, Z1)
+	toBF16(Z0, Z1, Z2)
+	VPERMW(Z2, Z3, Z2)
+	VMOVUPS(Z2, Mem{Base: dst, Index: i, Scale: 1})
+	ADDQ(U8(64), i)
+	CMPQ(i, vectors)
+	JLT(LabelRef("vector"))
+	for range 2 { // what follows is the next head's
+		for line := range 4 {
+			PREFETCHT1(Mem{Base: src, Index: i, Scale: 1, Disp: 64 * line})
+		}
+		MOVQ(next, src)
+	}
+	ADDQ(vectors, dst)
+	LEAQ(Mem{Base: next, Index: ld, Scale: 1}, src)
+	DECQ(pairs)
+	JNE(LabelRef("pair"))
+	VZEROUPPER()
+	RET()
+}
+
+// weaveKeys is the order of words 0, 16, 1, 17, ...
+var weaveKeys = sync.OnceValue(func() Mem {
+	m := GLOBL("weaveKeys", 8|16)
+	for i := range 16 {
+		DATA(4*i, U32(i|(i+16)<<16))
+	}
+	return m
+})
