@@ -7,7 +7,11 @@ func tilePanelAMX(t *tilePanel) {
 	if t.blocks*t.steps == 0 {
 		panic("BUG: no tiles")
 	}
-	_, _ = t.a[t.blocks*t.steps*area/2-1], t.b[t.steps*area/2-1]
+	times := max(1, t.times)
+	if times > 1 && t.end != tileSum {
+		panic("BUG: an end of several blocks of k")
+	}
+	_, _ = t.a[(times-1)*t.aStep+t.blocks*t.steps*area/2-1], t.b[(times-1)*t.bStep+t.steps*area/2-1]
 	resume := 0
 	if t.resume {
 		resume = 1
@@ -39,11 +43,11 @@ func tilePanelAMX(t *tilePanel) {
 		f = run[1]
 	}
 	f(&tileConfig[0], t.blocks, t.steps, &t.a[0], &t.b[0], head(t.sum), resume, head(t.ahead), t.lines(), head(t.block), head(t.bias),
-		head(t.out), 4*step, head(t.residual), 4*t.residualStep)
+		head(t.out), 4*step, head(t.residual), 4*t.residualStep, times, 4*t.aStep, 4*t.bStep)
 }
 
 type tilesAsm = func(config *byte, blocks, steps int, a, b, sum *float32, resume int, ahead *float32, lines int, block, bias *float32,
-	out *float32, outStep int, residual *float32, residualStep int)
+	out *float32, outStep int, residual *float32, residualStep, times, aStep, bStep int)
 
 // tileEnds are the routines by tileEnd, and those that store past the caches. Squares are always stored so.
 var tileEnds = [...][2]tilesAsm{

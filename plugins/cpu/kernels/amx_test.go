@@ -46,7 +46,10 @@ func tilePanelByDefinition(t *tilePanel) {
 	if t.resume {
 		init = sum
 	}
-	tilesByDefinition(t.blocks, t.steps, t.a, t.b, sum, tileSide, init, tileSide)
+	for i := range max(1, t.times) {
+		tilesByDefinition(t.blocks, t.steps, t.a[i*t.aStep:], t.b[i*t.bStep:], sum, tileSide, init, tileSide)
+		init = sum
+	}
 	if t.residual != nil && t.end != tileRows {
 		panic("BUG: a residual beside an activation, or of sums")
 	}
@@ -123,6 +126,10 @@ func TestTilePanel(t *testing.T) {
 					p.ahead = p.b[:len(p.b)/2]
 					if resume || end == tileSum {
 						p.sum = randoms(r, blocks*area)
+					}
+					if end == tileSum {
+						p.times, p.aStep, p.bStep = 1+r.IntN(3), blocks*steps*area/2+64, steps*area/2+32
+						p.a, p.b = randomPairs(r, p.times*p.aStep), randomPairs(r, p.times*p.bStep)
 					}
 					switch p.outStep = tileSide + r.IntN(2)*16; end {
 					case tileSquares, tileSquaresGelu:

@@ -13,13 +13,16 @@ const (
 	tileSquaresGelu                // squares of gelu(sum + bias), with an error of at most 5e-5 before it is rounded
 )
 
-// tilePanel is the product of blocks of 32 rows with a panel of 32 columns, for one block of k. Distances count floats.
+// tilePanel is the product of blocks of 32 rows with a panel of 32 columns, for a block of k or several. Distances count floats.
 type tilePanel struct {
 	blocks, steps int       // of 32 rows; of 32 elements of k; not 0
 	a, b          []float32 // squares [blocks][steps][32 rows, 32 bfloat16], and pairs [16*steps, 32]
 	sum           []float32 // [blocks][32, 32]: sums so far. Nil if this is the only block of k
 	resume        bool      // there are sums so far
 	ahead         []float32 // what will be read next
+
+	// For tileSum: blocks of k, if more than one, and the distances of their a and b. Ahead is then b of the second.
+	times, aStep, bStep int
 
 	end          tileEnd
 	block        []float32 // [32, 32], scratch
@@ -85,74 +88,69 @@ func (g *GemmArgs) tileBlock(s *isa, sc *scratch, i, m, rows, j, cols int, a, b 
 			end = tileSquaresGelu
 		}
 	}
-	// at is the part of b for panel q and the block of k from k on
-	at := func(q, k int) []float32 {
-		n := way.depth(min(kb, g.K-k))
-		return b[panels*tileSide*way.depth(k)+(first+q)*tileSide*n:][:tileSide*n]
+	// panel is where the block of k from k on of panel q starts in b.
+	panel := func(q, k int) int {
+		return panels*tileSide*way.depth(k) + (first+q)*tileSide*way.depth(min(kb, g.K-k))
 	}
+	last := (g.K - 1) / kb * kb // the last block of k
+	depth := way.depth(g.K - last)
 	for q := 0; q < cols; q += tileSide {
 		w := min(tileSide, cols-q)
+		if last > 0 {
+			t.end, t.blocks, t.steps, t.resume, t.out, t.residual = tileSum, blocks, kb/tileSide, false, nil, nil
+			t.a, t.b = left.data[left.at(row, 0):], b[panel(q/tileSide, 0):]
+			t.times, t.aStep, t.bStep = last/kb, left.rows*way.depth(kb), panels*tileSide*way.depth(kb)
+			t.ahead = b[panel(q/tileSide, kb):][:tileSide*way.depth(min(kb, g.K-kb))]
+			s.tilePanel(&t)
+		}
+		t.times, t.steps, t.resume = 1, depth/(tileSide/2), last > 0
+		t.b, t.ahead = b[panel(q/tileSide, last):], nil
+		if q+tileSide < cols {
+			t.ahead = b[panel(q/tileSide+1, 0):][:tileSide*way.depth(min(kb, g.K))]
+		}
+		clear(bias)
+		if g.Bias != nil {
+			copy(bias[:w], g.Bias[j+q:])
+		}
+		a := left.data[left.at(row, last):]
+		t.end, t.bias = end, bias
+		if g.CSquares != nil { // the padding takes what the block has below its rows
+			t.blocks, t.a = blocks, a
+			t.out, t.outStep = right.data[right.at(m, j+q):], right.at(tileSide, j+q)-right.at(0, j+q)
+			s.tilePanel(&t)
+			continue
+		}
+		c := g.C[i*g.StrideC+m*g.LDC+j+q:]
+		var residual []float32
+		if fused && g.Residual != nil {
+			residual = g.Residual[i*g.StrideR+m*g.LDR+j+q:]
+		}
 		whole := 0 // blocks of which all elements are part of C
 		if w == tileSide {
 			whole = rows / tileSide
 		}
-		for k := 0; k < g.K; k += kb {
-			n := min(kb, g.K-k)
-			t.steps, t.resume = way.depth(n)/(tileSide/2), k > 0
-			t.b = at(q/tileSide, k)
-			t.ahead = nil
-			if k+n < g.K {
-				t.ahead = at(q/tileSide, k+kb)
-			} else if q+tileSide < cols {
-				t.ahead = at(q/tileSide+1, 0)
-			}
-			a := left.data[left.at(row, k):]
-			each := tileSide * way.depth(n)
-			var residual []float32
-			if fused && g.Residual != nil {
-				residual = g.Residual[i*g.StrideR+m*g.LDR+j+q:]
-			}
-			if k+n < g.K {
-				t.end, t.blocks, t.a, t.out = tileSum, blocks, a, nil
-				t.residual = nil
-				s.tilePanel(&t)
-				continue
-			}
-			clear(bias)
-			if g.Bias != nil {
-				copy(bias[:w], g.Bias[j+q:])
-			}
-			t.end, t.bias = end, bias
-			if g.CSquares != nil { // the padding takes what the block has below its rows
-				t.blocks, t.a = blocks, a
-				t.out, t.outStep = right.data[right.at(m, j+q):], right.at(tileSide, j+q)-right.at(0, j+q)
-				s.tilePanel(&t)
-				continue
-			}
-			c := g.C[i*g.StrideC+m*g.LDC+j+q:]
-			if whole > 0 {
-				t.blocks, t.a = whole, a
-				t.out, t.outStep, t.residual, t.residualStep = c, g.LDC, residual, g.LDR
-				s.tilePanel(&t)
-			}
-			if whole == blocks {
-				continue
-			}
-			// What lies partly outside of C goes through a buffer.
-			e := t
-			e.blocks, e.a, e.sum = blocks-whole, a[whole*each:], t.sum[whole*area:]
-			e.out, e.outStep, e.stream = edge, tileSide, false
-			from := whole * tileSide
-			if residual != nil {
-				for r := from; r < rows; r++ {
-					copy(edge[(r-from)*tileSide:][:w], residual[r*g.LDR:])
-				}
-				e.residual, e.residualStep = edge, tileSide
-			}
-			s.tilePanel(&e)
+		if whole > 0 {
+			t.blocks, t.a = whole, a
+			t.out, t.outStep, t.residual, t.residualStep = c, g.LDC, residual, g.LDR
+			s.tilePanel(&t)
+		}
+		if whole == blocks {
+			continue
+		}
+		// What lies partly outside of C goes through a buffer.
+		e := t
+		e.blocks, e.a, e.sum = blocks-whole, a[whole*tileSide*depth:], t.sum[whole*area:]
+		e.out, e.outStep, e.stream = edge, tileSide, false
+		from := whole * tileSide
+		if residual != nil {
 			for r := from; r < rows; r++ {
-				copy(c[r*g.LDC:][:w], edge[(r-from)*tileSide:])
+				copy(edge[(r-from)*tileSide:][:w], residual[r*g.LDR:])
 			}
+			e.residual, e.residualStep = edge, tileSide
+		}
+		s.tilePanel(&e)
+		for r := from; r < rows; r++ {
+			copy(c[r*g.LDC:][:w], edge[(r-from)*tileSide:])
 		}
 	}
 	if t.stream || g.CSquares != nil {

@@ -2,40 +2,40 @@
 
 package kernels
 
-// tilesSum is sum = A·B for blocks of 32 rows of one panel, as tilePanel describes.
+// tilesSum is sum = A·B over several blocks of k for blocks of 32 rows of one panel, as tilePanel describes.
 //
 //go:noescape
-func tilesSum(config *byte, blocks int, steps int, a *float32, b *float32, sum *float32, resume int, ahead *float32, lines int, block *float32, bias *float32, out *float32, outStep int, residual *float32, residualStep int)
+func tilesSum(config *byte, blocks int, steps int, a *float32, b *float32, sum *float32, resume int, ahead *float32, lines int, block *float32, bias *float32, out *float32, outStep int, residual *float32, residualStep int, times int, aStep int, bStep int)
 
 // tilesRows is out = sum + bias for blocks of 32 rows of one panel, as tilePanel describes.
 //
 //go:noescape
-func tilesRows(config *byte, blocks int, steps int, a *float32, b *float32, sum *float32, resume int, ahead *float32, lines int, block *float32, bias *float32, out *float32, outStep int, residual *float32, residualStep int)
+func tilesRows(config *byte, blocks int, steps int, a *float32, b *float32, sum *float32, resume int, ahead *float32, lines int, block *float32, bias *float32, out *float32, outStep int, residual *float32, residualStep int, times int, aStep int, bStep int)
 
 // tilesRowsResidual is out = sum + bias + residual for blocks of 32 rows of one panel, as tilePanel describes.
 //
 //go:noescape
-func tilesRowsResidual(config *byte, blocks int, steps int, a *float32, b *float32, sum *float32, resume int, ahead *float32, lines int, block *float32, bias *float32, out *float32, outStep int, residual *float32, residualStep int)
+func tilesRowsResidual(config *byte, blocks int, steps int, a *float32, b *float32, sum *float32, resume int, ahead *float32, lines int, block *float32, bias *float32, out *float32, outStep int, residual *float32, residualStep int, times int, aStep int, bStep int)
 
 // tilesRowsStream is out = sum + bias for blocks of 32 rows of one panel, as tilePanel describes.
 //
 //go:noescape
-func tilesRowsStream(config *byte, blocks int, steps int, a *float32, b *float32, sum *float32, resume int, ahead *float32, lines int, block *float32, bias *float32, out *float32, outStep int, residual *float32, residualStep int)
+func tilesRowsStream(config *byte, blocks int, steps int, a *float32, b *float32, sum *float32, resume int, ahead *float32, lines int, block *float32, bias *float32, out *float32, outStep int, residual *float32, residualStep int, times int, aStep int, bStep int)
 
 // tilesRowsResidualStream is out = sum + bias + residual for blocks of 32 rows of one panel, as tilePanel describes.
 //
 //go:noescape
-func tilesRowsResidualStream(config *byte, blocks int, steps int, a *float32, b *float32, sum *float32, resume int, ahead *float32, lines int, block *float32, bias *float32, out *float32, outStep int, residual *float32, residualStep int)
+func tilesRowsResidualStream(config *byte, blocks int, steps int, a *float32, b *float32, sum *float32, resume int, ahead *float32, lines int, block *float32, bias *float32, out *float32, outStep int, residual *float32, residualStep int, times int, aStep int, bStep int)
 
 // tilesSquares is out = sum + bias, in squares of bfloat16 for blocks of 32 rows of one panel, as tilePanel describes.
 //
 //go:noescape
-func tilesSquares(config *byte, blocks int, steps int, a *float32, b *float32, sum *float32, resume int, ahead *float32, lines int, block *float32, bias *float32, out *float32, outStep int, residual *float32, residualStep int)
+func tilesSquares(config *byte, blocks int, steps int, a *float32, b *float32, sum *float32, resume int, ahead *float32, lines int, block *float32, bias *float32, out *float32, outStep int, residual *float32, residualStep int, times int, aStep int, bStep int)
 
 // tilesSquaresGelu is out = gelu(sum + bias), in squares of bfloat16 for blocks of 32 rows of one panel, as tilePanel describes.
 //
 //go:noescape
-func tilesSquaresGelu(config *byte, blocks int, steps int, a *float32, b *float32, sum *float32, resume int, ahead *float32, lines int, block *float32, bias *float32, out *float32, outStep int, residual *float32, residualStep int)
+func tilesSquaresGelu(config *byte, blocks int, steps int, a *float32, b *float32, sum *float32, resume int, ahead *float32, lines int, block *float32, bias *float32, out *float32, outStep int, residual *float32, residualStep int, times int, aStep int, bStep int)
 
 // storeFence makes what was stored past the caches visible before later stores.
 func storeFence()

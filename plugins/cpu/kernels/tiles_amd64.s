@@ -2,20 +2,24 @@
 
 #include "textflag.h"
 
-// func tilesSum(config *byte, blocks int, steps int, a *float32, b *float32, sum *float32, resume int, ahead *float32, lines int, block *float32, bias *float32, out *float32, outStep int, residual *float32, residualStep int)
+// func tilesSum(config *byte, blocks int, steps int, a *float32, b *float32, sum *float32, resume int, ahead *float32, lines int, block *float32, bias *float32, out *float32, outStep int, residual *float32, residualStep int, times int, aStep int, bStep int)
 // Requires: MMX+
-TEXT ·tilesSum(SB), NOSPLIT, $0-120
+TEXT ·tilesSum(SB), NOSPLIT, $0-144
 	MOVQ config+0(FP), R15
 	BYTE $0xc4
 	BYTE $0xc2
 	BYTE $0x78
 	BYTE $0x49
 	BYTE $0x07
-	MOVQ a+24(FP), SI
 	MOVQ ahead+56(FP), R10
 	MOVQ $0x00000040, CX
 	MOVQ $0x00000080, BX
 	XORQ R9, R9
+	MOVQ blocks+8(FP), R8
+	MOVQ sum+40(FP), R11
+
+begin:
+	MOVQ a+24(FP), SI
 	MOVQ b+32(FP), DX
 	BYTE $0xc4
 	BYTE $0xe2
@@ -568,6 +572,21 @@ done:
 	BYTE $0x08
 	BYTE $0x00
 	BYTE $0x00
+	DECQ times+120(FP)
+	JEQ  summed
+	MOVQ R8, blocks+8(FP)
+	MOVQ R11, sum+40(FP)
+	MOVQ $0x00000001, R15
+	MOVQ R15, resume+48(FP)
+	MOVQ aStep+128(FP), R15
+	ADDQ R15, a+24(FP)
+	MOVQ bStep+136(FP), R15
+	ADDQ R15, b+32(FP)
+	MOVQ b+32(FP), R10
+	ADDQ R15, R10
+	JMP  begin
+
+summed:
 	BYTE $0xc4
 	BYTE $0xe2
 	BYTE $0x78
@@ -575,16 +594,15 @@ done:
 	BYTE $0xc0
 	RET
 
-// func tilesRows(config *byte, blocks int, steps int, a *float32, b *float32, sum *float32, resume int, ahead *float32, lines int, block *float32, bias *float32, out *float32, outStep int, residual *float32, residualStep int)
+// func tilesRows(config *byte, blocks int, steps int, a *float32, b *float32, sum *float32, resume int, ahead *float32, lines int, block *float32, bias *float32, out *float32, outStep int, residual *float32, residualStep int, times int, aStep int, bStep int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tilesRows(SB), NOSPLIT, $0-120
+TEXT ·tilesRows(SB), NOSPLIT, $0-144
 	MOVQ    config+0(FP), R15
 	BYTE    $0xc4
 	BYTE    $0xc2
 	BYTE    $0x78
 	BYTE    $0x49
 	BYTE    $0x07
-	MOVQ    a+24(FP), SI
 	MOVQ    ahead+56(FP), R10
 	MOVQ    $0x00000040, CX
 	MOVQ    $0x00000080, BX
@@ -594,6 +612,7 @@ TEXT ·tilesRows(SB), NOSPLIT, $0-120
 	MOVQ    bias+80(FP), R15
 	VMOVUPS (R15), Z30
 	VMOVUPS 64(R15), Z31
+	MOVQ    a+24(FP), SI
 	MOVQ    b+32(FP), DX
 	BYTE    $0xc4
 	BYTE    $0xe2
@@ -1292,16 +1311,15 @@ lastdone:
 	BYTE $0xc0
 	RET
 
-// func tilesRowsResidual(config *byte, blocks int, steps int, a *float32, b *float32, sum *float32, resume int, ahead *float32, lines int, block *float32, bias *float32, out *float32, outStep int, residual *float32, residualStep int)
+// func tilesRowsResidual(config *byte, blocks int, steps int, a *float32, b *float32, sum *float32, resume int, ahead *float32, lines int, block *float32, bias *float32, out *float32, outStep int, residual *float32, residualStep int, times int, aStep int, bStep int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tilesRowsResidual(SB), NOSPLIT, $0-120
+TEXT ·tilesRowsResidual(SB), NOSPLIT, $0-144
 	MOVQ       config+0(FP), R15
 	BYTE       $0xc4
 	BYTE       $0xc2
 	BYTE       $0x78
 	BYTE       $0x49
 	BYTE       $0x07
-	MOVQ       a+24(FP), SI
 	MOVQ       ahead+56(FP), R10
 	MOVQ       $0x00000040, CX
 	MOVQ       $0x00000080, BX
@@ -1411,6 +1429,7 @@ TEXT ·tilesRowsResidual(SB), NOSPLIT, $0-120
 	ADDQ       residualStep+112(FP), R15
 	MOVQ       residualStep+112(FP), R14
 	SHLQ       $0x05, R14
+	MOVQ       a+24(FP), SI
 	MOVQ       b+32(FP), DX
 	BYTE       $0xc4
 	BYTE       $0xe2
@@ -2209,16 +2228,15 @@ lastdone:
 	BYTE $0xc0
 	RET
 
-// func tilesRowsStream(config *byte, blocks int, steps int, a *float32, b *float32, sum *float32, resume int, ahead *float32, lines int, block *float32, bias *float32, out *float32, outStep int, residual *float32, residualStep int)
+// func tilesRowsStream(config *byte, blocks int, steps int, a *float32, b *float32, sum *float32, resume int, ahead *float32, lines int, block *float32, bias *float32, out *float32, outStep int, residual *float32, residualStep int, times int, aStep int, bStep int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tilesRowsStream(SB), NOSPLIT, $0-120
+TEXT ·tilesRowsStream(SB), NOSPLIT, $0-144
 	MOVQ    config+0(FP), R15
 	BYTE    $0xc4
 	BYTE    $0xc2
 	BYTE    $0x78
 	BYTE    $0x49
 	BYTE    $0x07
-	MOVQ    a+24(FP), SI
 	MOVQ    ahead+56(FP), R10
 	MOVQ    $0x00000040, CX
 	MOVQ    $0x00000080, BX
@@ -2228,6 +2246,7 @@ TEXT ·tilesRowsStream(SB), NOSPLIT, $0-120
 	MOVQ    bias+80(FP), R15
 	VMOVUPS (R15), Z30
 	VMOVUPS 64(R15), Z31
+	MOVQ    a+24(FP), SI
 	MOVQ    b+32(FP), DX
 	BYTE    $0xc4
 	BYTE    $0xe2
@@ -2926,16 +2945,15 @@ lastdone:
 	BYTE $0xc0
 	RET
 
-// func tilesRowsResidualStream(config *byte, blocks int, steps int, a *float32, b *float32, sum *float32, resume int, ahead *float32, lines int, block *float32, bias *float32, out *float32, outStep int, residual *float32, residualStep int)
+// func tilesRowsResidualStream(config *byte, blocks int, steps int, a *float32, b *float32, sum *float32, resume int, ahead *float32, lines int, block *float32, bias *float32, out *float32, outStep int, residual *float32, residualStep int, times int, aStep int, bStep int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tilesRowsResidualStream(SB), NOSPLIT, $0-120
+TEXT ·tilesRowsResidualStream(SB), NOSPLIT, $0-144
 	MOVQ       config+0(FP), R15
 	BYTE       $0xc4
 	BYTE       $0xc2
 	BYTE       $0x78
 	BYTE       $0x49
 	BYTE       $0x07
-	MOVQ       a+24(FP), SI
 	MOVQ       ahead+56(FP), R10
 	MOVQ       $0x00000040, CX
 	MOVQ       $0x00000080, BX
@@ -3045,6 +3063,7 @@ TEXT ·tilesRowsResidualStream(SB), NOSPLIT, $0-120
 	ADDQ       residualStep+112(FP), R15
 	MOVQ       residualStep+112(FP), R14
 	SHLQ       $0x05, R14
+	MOVQ       a+24(FP), SI
 	MOVQ       b+32(FP), DX
 	BYTE       $0xc4
 	BYTE       $0xe2
@@ -3843,16 +3862,15 @@ lastdone:
 	BYTE $0xc0
 	RET
 
-// func tilesSquares(config *byte, blocks int, steps int, a *float32, b *float32, sum *float32, resume int, ahead *float32, lines int, block *float32, bias *float32, out *float32, outStep int, residual *float32, residualStep int)
+// func tilesSquares(config *byte, blocks int, steps int, a *float32, b *float32, sum *float32, resume int, ahead *float32, lines int, block *float32, bias *float32, out *float32, outStep int, residual *float32, residualStep int, times int, aStep int, bStep int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tilesSquares(SB), NOSPLIT, $0-120
+TEXT ·tilesSquares(SB), NOSPLIT, $0-144
 	MOVQ    config+0(FP), R15
 	BYTE    $0xc4
 	BYTE    $0xc2
 	BYTE    $0x78
 	BYTE    $0x49
 	BYTE    $0x07
-	MOVQ    a+24(FP), SI
 	MOVQ    ahead+56(FP), R10
 	MOVQ    $0x00000040, CX
 	MOVQ    $0x00000080, BX
@@ -3861,6 +3879,7 @@ TEXT ·tilesSquares(SB), NOSPLIT, $0-120
 	MOVQ    bias+80(FP), R15
 	VMOVUPS (R15), Z30
 	VMOVUPS 64(R15), Z31
+	MOVQ    a+24(FP), SI
 	MOVQ    b+32(FP), DX
 	BYTE    $0xc4
 	BYTE    $0xe2
@@ -4661,16 +4680,15 @@ lastdone:
 	BYTE $0xc0
 	RET
 
-// func tilesSquaresGelu(config *byte, blocks int, steps int, a *float32, b *float32, sum *float32, resume int, ahead *float32, lines int, block *float32, bias *float32, out *float32, outStep int, residual *float32, residualStep int)
+// func tilesSquaresGelu(config *byte, blocks int, steps int, a *float32, b *float32, sum *float32, resume int, ahead *float32, lines int, block *float32, bias *float32, out *float32, outStep int, residual *float32, residualStep int, times int, aStep int, bStep int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tilesSquaresGelu(SB), NOSPLIT, $0-120
+TEXT ·tilesSquaresGelu(SB), NOSPLIT, $0-144
 	MOVQ    config+0(FP), R15
 	BYTE    $0xc4
 	BYTE    $0xc2
 	BYTE    $0x78
 	BYTE    $0x49
 	BYTE    $0x07
-	MOVQ    a+24(FP), SI
 	MOVQ    ahead+56(FP), R10
 	MOVQ    $0x00000040, CX
 	MOVQ    $0x00000080, BX
@@ -4692,6 +4710,7 @@ TEXT ·tilesSquaresGelu(SB), NOSPLIT, $0-120
 	VMOVUPS c335f2c80<>+0(SB), Z26
 	VMOVUPS c3125cd57<>+0(SB), Z27
 	VMOVUPS c2e61d662<>+0(SB), Z28
+	MOVQ    a+24(FP), SI
 	MOVQ    b+32(FP), DX
 	BYTE    $0xc4
 	BYTE    $0xe2

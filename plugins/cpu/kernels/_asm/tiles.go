@@ -27,7 +27,7 @@ func genTiles(v vec) {
 		return
 	}
 	for _, e := range []tileEnd{
-		{name: "Sum", sum: true, doc: "sum = A·B"},
+		{name: "Sum", sum: true, doc: "sum = A·B over several blocks of k"},
 		{name: "Rows", doc: "out = sum + bias"},
 		{name: "RowsResidual", residual: true, doc: "out = sum + bias + residual"},
 		{name: "RowsStream", stream: true, doc: "out = sum + bias"},
@@ -64,6 +64,10 @@ var (
 	tileBlockAhead      = R14 // from a row of the residual to that of the next block
 	tileTmp             = R15
 	tileRes             = RAX // the next row of the residual
+
+	// In place of those for what is finished, where nothing is: for the next block of k.
+	tileBlocks = R8
+	tileSums   = R11
 )
 
 const rowsPerStep = 4 // of the finished block
@@ -71,12 +75,11 @@ const rowsPerStep = 4 // of the finished block
 func tilePanel(e tileEnd) {
 	name := "tiles" + e.name
 	TEXT(name, NOSPLIT, "func(config *byte, blocks, steps int, a, b, sum *float32, resume int, ahead *float32, lines int, "+
-		"block, bias, out *float32, outStep int, residual *float32, residualStep int)")
+		"block, bias, out *float32, outStep int, residual *float32, residualStep, times, aStep, bStep int)")
 	Doc(name + " is " + e.doc + " for blocks of 32 rows of one panel, as tilePanel describes.")
 	Pragma("noescape")
 	MOVQ(arg("config"), tileTmp)
 	tileConfig(15)
-	MOVQ(arg("a"), tileA)
 	MOVQ(arg("ahead"), tileAhead)
 	MOVQ(U32(64), tileStride)
 	MOVQ(U32(128), bStride)
@@ -105,6 +108,12 @@ func tilePanel(e tileEnd) {
 		loadGelu()
 	}
 
+	if e.sum {
+		MOVQ(arg("blocks"), tileBlocks)
+		MOVQ(arg("sum"), tileSums)
+	}
+	Label("begin")
+	MOVQ(arg("a"), tileA)
 	MOVQ(arg("b"), tileB)
 	tileMoveAt(3, 4, rsi, rcx, 0)
 	tileMoveAt(3, 6, rdx, rbx, 0)
@@ -164,7 +173,22 @@ func tilePanel(e tileEnd) {
 	for t := range byte(4) {
 		e.storeSum(t, 0)
 	}
-	if !e.sum {
+	if e.sum {
+		DECQ(arg("times"))
+		JEQ(LabelRef("summed"))
+		MOVQ(tileBlocks, arg("blocks"))
+		MOVQ(tileSums, arg("sum"))
+		MOVQ(U32(1), tileTmp)
+		MOVQ(tileTmp, arg("resume"))
+		MOVQ(arg("aStep"), tileTmp)
+		ADDQ(tileTmp, arg("a"))
+		MOVQ(arg("bStep"), tileTmp)
+		ADDQ(tileTmp, arg("b"))
+		MOVQ(arg("b"), tileAhead)
+		ADDQ(tileTmp, tileAhead)
+		JMP(LabelRef("begin"))
+		Label("summed")
+	} else {
 		e.rest("last")
 		VZEROUPPER()
 	}
