@@ -28,10 +28,8 @@ type span struct {
 	at, n int
 }
 
-// spans cuts n columns into wide panels and, where it suffices for the rest, a narrow one. All but the last are full. Products of
-// tiles have wide panels only.
-func (s *isa) spans(way packing, n int) []span { return s.appendSpans(nil, way, n) }
-
+// appendSpans cuts n columns into wide panels and, where it suffices for the rest, a narrow one. All but the last are full. Products
+// of tiles have wide panels only.
 func (s *isa) appendSpans(out []span, way packing, n int) []span {
 	for at := 0; at < n; at += s.nr {
 		p := &s.panel
