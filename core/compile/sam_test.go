@@ -10,6 +10,7 @@ import (
 
 	"github.com/rlx-go/rlx/core/compile"
 	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/devicetest"
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/interp"
 	"github.com/rlx-go/rlx/core/ir"
@@ -113,23 +114,7 @@ func onDevice(t *testing.T, p *program.Program, weights []byte, threads int, sym
 		t.Fatal(err)
 	}
 	defer x.Close()
-	b, err := p.Bind(syms)
-	if err != nil {
-		t.Fatal(err)
-	}
-	io := tensor.AlignedBytes(int(p.IOSize))
-	for i, n := range p.Graph.Inputs() {
-		copy(io[b.Inputs[i].Offset:], in[n.Name].Tensor().Data)
-	}
-	if _, err := x.Run(context.Background(), device.Run{Syms: syms, IO: io}); err != nil {
-		t.Fatal(err)
-	}
-	out := map[string]*tensor.Array{}
-	for i, o := range p.Graph.Outputs {
-		v := b.Outputs[i]
-		out[o.Name] = tensor.Tensor{DType: v.DType, Shape: v.Shape, Data: io[v.Offset : v.Offset+v.Bytes]}.Array()
-	}
-	return out
+	return devicetest.Once(t, x, p, syms, in)
 }
 
 // prompts of the goldens.

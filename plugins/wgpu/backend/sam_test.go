@@ -13,6 +13,7 @@ import (
 
 	"github.com/rlx-go/rlx/core/compile"
 	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/devicetest"
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/pass"
 	"github.com/rlx-go/rlx/core/program"
@@ -91,27 +92,7 @@ func compileSAM(t *testing.T, d dtype.DType) (find func(method, target string) *
 	}, section
 }
 
-// onDevice runs a loaded program once.
-func onDevice(t *testing.T, x device.Executable, p *program.Program, syms map[string]int64, in map[string]*tensor.Array) map[string]*tensor.Array {
-	t.Helper()
-	b, err := p.Bind(syms)
-	if err != nil {
-		t.Fatal(err)
-	}
-	io := tensor.AlignedBytes(int(p.IOSize))
-	for i, n := range p.Graph.Inputs() {
-		copy(io[b.Inputs[i].Offset:], in[n.Name].Tensor().Data)
-	}
-	if _, err := x.Run(context.Background(), device.Run{Syms: syms, IO: io}); err != nil {
-		t.Fatal(err)
-	}
-	out := map[string]*tensor.Array{}
-	for i, o := range p.Graph.Outputs {
-		v := b.Outputs[i]
-		out[o.Name] = tensor.Tensor{DType: v.DType, Shape: v.Shape, Data: io[v.Offset : v.Offset+v.Bytes]}.Array()
-	}
-	return out
-}
+var onDevice = devicetest.Once
 
 // load loads a program, or skips the test where there is no adapter and none is asked for.
 func load(t *testing.T, b *Backend, p *program.Program, section []byte) device.Executable {

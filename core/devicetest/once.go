@@ -1,0 +1,32 @@
+package devicetest
+
+import (
+	"context"
+	"testing"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/program"
+	"github.com/rlx-go/rlx/core/tensor"
+)
+
+// Once runs the loaded program p on inputs given by name, in an IO space of its own, and returns the outputs by name.
+func Once(t testing.TB, x device.Executable, p *program.Program, syms map[string]int64, in map[string]*tensor.Array) map[string]*tensor.Array {
+	t.Helper()
+	b, err := p.Bind(syms)
+	if err != nil {
+		t.Fatal(err)
+	}
+	io := tensor.AlignedBytes(int(p.IOSize))
+	for i, n := range p.Graph.Inputs() {
+		copy(io[b.Inputs[i].Offset:], in[n.Name].Tensor().Data)
+	}
+	if _, err := x.Run(context.Background(), device.Run{Syms: syms, IO: io}); err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]*tensor.Array{}
+	for i, o := range p.Graph.Outputs {
+		v := b.Outputs[i]
+		out[o.Name] = tensor.Tensor{DType: v.DType, Shape: v.Shape, Data: io[v.Offset : v.Offset+v.Bytes]}.Array()
+	}
+	return out
+}
