@@ -66,25 +66,19 @@ func genAttend(v vec) {
 	}
 }
 
-// tileAt is TILELOADD (prefix 3) or TILESTORED (2): tile, [base + disp + 64 a row]; RCX holds 64.
-func tileAt(prefix, tile byte, base GPPhysical, disp int) {
-	b := byte(base.PhysicalIndex())
-	bytes(0xc4, 0xe2&^(b>>3<<5), 0x78|prefix, 0x4b, 0x84|tile<<3, 1<<3|b&7, byte(disp), byte(disp>>8), byte(disp>>16), byte(disp>>24))
-}
-
 // attendTile is one instruction, or a few that belong together, of those that run beside the powers.
 type attendTile func()
 
-func tileLoadAt(tile byte, base GPPhysical, disp int) attendTile {
-	return func() { tileAt(3, tile, base, disp) }
+func tileLoadAt(t tile, base GPPhysical, disp int) attendTile {
+	return func() { tileLoad(t, base, RCX, disp) }
 }
 
-func tileStoreAt(tile byte, base GPPhysical, disp int) attendTile {
-	return func() { tileAt(2, tile, base, disp) }
+func tileStoreAt(t tile, base GPPhysical, disp int) attendTile {
+	return func() { tileStore(base, RCX, disp, t) }
 }
 
-func tileProductOf(c, a, b byte) attendTile {
-	return func() { tileProduct(c, a, b) }
+func tileProductOf(sum, a, b tile) attendTile {
+	return func() { tileProduct(sum, a, b) }
 }
 
 // scoreTiles are the products of the next block's keys with the queries, on top of the position terms.
@@ -94,14 +88,14 @@ func scoreTiles(steps int) []attendTile {
 		out = append(out, func() {
 			MOVLQSX(Mem{Base: attendTab, Disp: 8 * group}, RAX)
 			ADDQ(attendParam("init"), RAX)
-			tileAt(3, byte(2*group), RAX, 0)
+			tileLoad(tile(2*group), RAX, RCX, 0)
 			ADDQ(attendParam("initHalf"), RAX)
-			tileAt(3, byte(2*group+1), RAX, 0)
+			tileLoad(tile(2*group+1), RAX, RCX, 0)
 		})
 	}
 	for step := range steps {
 		for half := range 2 {
-			out = append(out, tileLoadAt(byte(6+half), attendQReg, (half*steps+step)*tileSize))
+			out = append(out, tileLoadAt(tile(6+half), attendQReg, (half*steps+step)*tileSize))
 			if half == 0 {
 				out = append(out, tileLoadAt(4, attendKNext, step*tileSize))
 			}
@@ -110,7 +104,7 @@ func scoreTiles(steps int) []attendTile {
 			tileLoadAt(5, attendKNext, (steps+step)*tileSize),
 			tileProductOf(2, 5, 6), tileProductOf(3, 5, 7))
 	}
-	for t := range byte(4) {
+	for t := range tile(4) {
 		out = append(out, tileStoreAt(t, attendSNext, int(t)*tileSize))
 	}
 	return out
@@ -120,8 +114,8 @@ func scoreTiles(steps int) []attendTile {
 // the pair of tiles with that number. v is the distance of the first block from attendVLast.
 func valueTiles(steps, pair, blocks int, weights GPPhysical, v int) []attendTile {
 	var out []attendTile
-	place := func(t byte) int { return (int(t&1)*2*steps + 2*pair + int(t>>1)) * tileSize }
-	for t := range byte(4) {
+	place := func(t tile) int { return (int(t&1)*2*steps + 2*pair + int(t>>1)) * tileSize }
+	for t := range tile(4) {
 		out = append(out, tileLoadAt(t, attendOR, place(t)))
 	}
 	for b := range blocks {
@@ -130,7 +124,7 @@ func valueTiles(steps, pair, blocks int, weights GPPhysical, v int) []attendTile
 			tileLoadAt(7, weights, (2*b+1)*tileSize), tileProductOf(1, 4, 7),
 			tileLoadAt(5, attendVLast, at+tileSize), tileProductOf(2, 5, 6), tileProductOf(3, 5, 7))
 	}
-	for t := range byte(4) {
+	for t := range tile(4) {
 		out = append(out, tileStoreAt(t, attendOR, place(t)))
 	}
 	return out
@@ -148,26 +142,8 @@ var (
 
 // powers turns the scores of keys 2*pair and 2*pair+1 by 16 queries into weights.
 func powers(block, group, pair, half int, temp []VecPhysical) {
-	var p [2]VecPhysical
-	for i := range 2 {
-		t, f := temp[3*i], temp[3*i+1]
-		p[i] = temp[3*i+2]
-		VMOVUPS(Mem{Base: attendSNow, Disp: (2*group+half)*tileSize + (2*pair+i)*64}, t)
-		VFMADD213PS(attendRow[2*group+half], attendC, t)
-		VREDUCEPS(Imm(1), t, f) // t - floor(t)
-		VMOVAPS(attendPoly[attendDegree], p[i])
-		for k := attendDegree - 1; k >= 0; k-- {
-			VFMADD213PS(attendPoly[k], f, p[i])
-		}
-		VSCALEFPS(t, p[i], p[i]) // times 2^floor(t)
-	}
-	for i := range 2 {
-		VPANDD(attendHigh, p[i], p[i])
-		VADDPS(p[i], attendSum[half], attendSum[half])
-	}
-	VPSRLD(Imm(16), p[0], p[0])
-	VPORD(p[0], p[1], temp[0])
-	VMOVUPS(temp[0], Mem{Base: attendPNow, Disp: (2*block+half)*tileSize + (8*group+pair)*64})
+	row := attendRow[2*group+half].Asm()
+	macro(fmt.Sprint("POWERS", half), (2*group+half)*tileSize+pair*128, (2*block+half)*tileSize+(8*group+pair)*64, row)
 }
 
 // attendBlock is the powers of a block of keys, the block-th of those whose weights lie together, beside some tile instructions.
@@ -197,7 +173,7 @@ func attend(steps int) {
 	Pragma("noescape")
 	work := func(disp int) Mem { return Mem{Base: attendSpace, Disp: disp} }
 	MOVQ(attendParam("config"), RAX)
-	bytes(0xc4, 0xe2, 0x78, 0x49, 0x00) // LDTILECFG [rax]
+	tileConfig(RAX)
 	MOVQ(U32(64), RCX)
 	MOVQ(attendParam("q"), attendQReg)
 	MOVQ(attendParam("k"), attendKNext)
@@ -374,7 +350,7 @@ func attend(steps int) {
 	for half := range 2 {
 		VMOVUPS(attendSum[half], Mem{Base: RAX, Disp: 64 * half})
 	}
-	bytes(0xc4, 0xe2, 0x78, 0x49, 0xc0) // TILERELEASE
+	tileRelease()
 	VZEROUPPER()
 	RET()
 }

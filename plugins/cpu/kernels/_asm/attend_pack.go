@@ -81,7 +81,7 @@ func attendTerms() {
 		"apart; the low parts are aLow and bLow. Places, steps and strides of rows count bytes.")
 	Pragma("noescape")
 	MOVQ(attendParam("config"), RAX)
-	bytes(0xc4, 0xe2, 0x78, 0x49, 0x00) // LDTILECFG [rax]
+	tileConfig(RAX)
 	MOVQ(U32(64), RCX)
 	MOVQ(attendParam("aStride"), RDX)
 	MOVQ(attendParam("bStride"), RBX)
@@ -91,48 +91,44 @@ func attendTerms() {
 	SUBQ(attendParam("b"), R9)
 	MOVQ(attendParam("items"), R12)
 	as, bs := []GPPhysical{RSI, R10}, []GPPhysical{RDI, R11}
-	strided := func(tile byte, base, index GPPhysical) {
-		b := byte(base.PhysicalIndex())
-		bytes(0xc4, 0xe2&^(b>>3<<5), 0x7b, 0x4b, 0x84|tile<<3, byte(index.PhysicalIndex())<<3|b&7, 0, 0, 0, 0)
-	}
 	Label("pair")
 	for i := range 2 {
 		MOVLQSX(Mem{Base: R12, Disp: 12 * i}, as[i])
 		ADDQ(attendParam("a"), as[i])
 		MOVLQSX(Mem{Base: R12, Disp: 12*i + 4}, bs[i])
 		ADDQ(attendParam("b"), bs[i])
-		bytes(0xc4, 0xe2, 0x7b, 0x49, 0xc0|byte(i)<<3) // TILEZERO
+		tileZero(tile(i))
 	}
 	MOVQ(attendParam("steps"), R15)
 	Label("step")
-	for i := range byte(2) {
-		strided(2+i, as[i], RDX)
-		strided(4+i, bs[i], RBX)
-		tileProductOf(i, 2+i, 4+i)()
+	for i := range tile(2) {
+		tileLoad(2+i, as[i], RDX, 0)
+		tileLoad(4+i, bs[i], RBX, 0)
+		tileProduct(i, 2+i, 4+i)
 	}
-	for i := range byte(2) {
+	for i := range tile(2) {
 		LEAQ(Mem{Base: bs[i], Index: R9, Scale: 1}, RAX)
-		strided(6+i, RAX, RBX)
-		tileProductOf(i, 2+i, 6+i)()
+		tileLoad(6+i, RAX, RBX, 0)
+		tileProduct(i, 2+i, 6+i)
 	}
-	for i := range byte(2) {
+	for i := range tile(2) {
 		LEAQ(Mem{Base: as[i], Index: R8, Scale: 1}, RAX)
-		strided(6+i, RAX, RDX)
-		tileProductOf(i, 6+i, 4+i)()
+		tileLoad(6+i, RAX, RDX, 0)
+		tileProduct(i, 6+i, 4+i)
 		ADDQ(U32(tileSize), as[i])
 		ADDQ(attendParam("bStep"), bs[i])
 	}
 	DECQ(R15)
 	JNE(LabelRef("step"))
-	for i := range byte(2) {
+	for i := range tile(2) {
 		MOVLQSX(Mem{Base: R12, Disp: 12*int(i) + 8}, RSI)
 		ADDQ(attendParam("c"), RSI)
-		tileAt(2, i, RSI, 0)
+		tileStore(RSI, RCX, 0, i)
 	}
 	ADDQ(U8(24), R12)
 	SUBQ(U8(2), attendParam("n"))
 	JNE(LabelRef("pair"))
-	bytes(0xc4, 0xe2, 0x78, 0x49, 0xc0) // TILERELEASE
+	tileRelease()
 	VZEROUPPER()
 	RET()
 }

@@ -4,22 +4,11 @@ import (
 	"fmt"
 
 	. "github.com/mmcloughlin/avo/build"
-	"github.com/mmcloughlin/avo/ir"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// genBF16 writes the conversions to bfloat16 and the products of bfloat16 pairs. The instructions that multiply are not known to
-// the assembler and are encoded here by hand, from the Intel Architectures Instruction Set Extensions reference:
-//
-//	VDPBF16PS zmm1, zmm2, zmm3    EVEX.512.F3.0F38.W0 52 /r
-//	VCVTNE2PS2BF16 zmm1, zmm2, zmm3    EVEX.512.F2.0F38.W0 72 /r
-//	LDTILECFG m512                VEX.128.NP.0F38.W0 49 !(11):000:bbb
-//	TILERELEASE                   VEX.128.NP.0F38.W0 49 C0
-//	TILEZERO tmm1                 VEX.128.F2.0F38.W0 49 11:rrr:000
-//	TILELOADD tmm1, sibmem        VEX.128.F2.0F38.W0 4B !(11):rrr:100
-//	TILESTORED sibmem, tmm1       VEX.128.F3.0F38.W0 4B !(11):rrr:100
-//	TDPBF16PS tmm1, tmm2, tmm3    VEX.128.F3.0F38.W0 5C 11:rrr:bbb (tmm2 is bbb, tmm3 is vvvv)
+// genBF16 writes the conversions to bfloat16 and the products of bfloat16 pairs.
 func genBF16(v vec) {
 	roundBF16(v)
 	if !v.wide() {
@@ -36,27 +25,6 @@ func genBF16(v vec) {
 	}
 	tilesBF16()
 }
-
-// bytes emits an instruction by its encoding.
-func bytes(b ...byte) {
-	for _, x := range b {
-		Instruction(&ir.Instruction{Opcode: "BYTE", Operands: []Op{U8(x)}})
-	}
-}
-
-// evex emits a product or conversion of three registers of 512 bits: prefix 2 is F3, 3 is F2.
-func evex(prefix, opcode byte, dst, a, b VecPhysical) {
-	d, s, m := dst.PhysicalIndex(), a.PhysicalIndex(), b.PhysicalIndex()
-	not := func(bit Index, at uint) byte { return byte(^bit&1) << at }
-	bytes(0x62, not(d>>3, 7)|not(m>>4, 6)|not(m>>3, 5)|not(d>>4, 4)|2,
-		byte(^s&15)<<3|4|prefix, 0x40|not(s>>4, 3), opcode, 0xc0|byte(d&7)<<3|byte(m&7))
-}
-
-// vdpbf16ps is dst += a·b over the pairs of each lane.
-func vdpbf16ps(a, b, dst VecPhysical) { evex(2, 0x52, dst, a, b) }
-
-// toBF16 is the lanes of low and then those of high, rounded to bfloat16.
-func toBF16(low, high, dst VecPhysical) { evex(3, 0x72, dst, high, low) }
 
 // rounded is x with the low half of each lane rounded off, to even; NaN stays NaN. The low half of the result is arbitrary.
 func (v vec) rounded(x Register) VecVirtual {
@@ -184,22 +152,6 @@ func squareRows() {
 	RET()
 }
 
-// Numbers of the registers that the encodings below use.
-const (
-	rax, rcx, rdx, rbx, rsi, rdi = 0, 1, 2, 3, 6, 7
-)
-
-// tileMem is TILELOADD or TILESTORED: tile, [base + index*1].
-func tileMem(prefix byte, tile, base, index byte) {
-	// VEX.3: R X B inverted (all registers are below 8), map 0F38; W0, vvvv unused, L0, pp
-	bytes(0xc4, 0xe2, 0x78|prefix, 0x4b, tile<<3|4, index<<3|base)
-}
-
-func tileLoad(tile, base, index byte)  { tileMem(3, tile, base, index) } // F2
-func tileStore(tile, base, index byte) { tileMem(2, tile, base, index) } // F3
-
-func tileProduct(c, a, b byte) { bytes(0xc4, 0xe2, (^b&15)<<3|2, 0x5c, 0xc0|c<<3|a) }
-
 const tileSide = 32 // rows and columns of a block
 
 // tilesBF16 writes the product of tiles and the loop that measures it.
@@ -209,7 +161,7 @@ func tilesBF16() {
 		"[blocks][steps][32 rows, 32 bfloat16], B is pairs: [16*steps, 32]. Leading dimensions count floats; init may be nil or C.")
 	Pragma("noescape")
 	Load(Param("config"), RAX)
-	bytes(0xc4, 0xe2, 0x78, 0x49, 0x00) // LDTILECFG [rax]
+	tileConfig(RAX)
 	Load(Param("blocks"), R8)
 	Load(Param("a"), RSI)
 	Load(Param("c"), RDI)
@@ -232,22 +184,22 @@ func tilesBF16() {
 	JEQ(LabelRef("zero"))
 	MOVQ(R10, RAX)
 	MOVQ(R11, RCX)
-	tileLoad(0, rax, rcx)
+	tileLoad(0, RAX, RCX, 0)
 	ADDQ(U8(64), RAX)
-	tileLoad(1, rax, rcx)
+	tileLoad(1, RAX, RCX, 0)
 	SHLQ(U8(4), RCX)
 	ADDQ(RCX, RAX)
 	MOVQ(R11, RCX)
-	tileLoad(3, rax, rcx)
+	tileLoad(3, RAX, RCX, 0)
 	SUBQ(U8(64), RAX)
-	tileLoad(2, rax, rcx)
+	tileLoad(2, RAX, RCX, 0)
 	MOVQ(R11, RAX)
 	SHLQ(U8(5), RAX)
 	ADDQ(RAX, R10)
 	JMP(LabelRef("start"))
 	Label("zero")
-	for t := range byte(4) {
-		bytes(0xc4, 0xe2, 0x7b, 0x49, 0xc0|t<<3)
+	for t := range tile(4) {
+		tileZero(t)
 	}
 	Label("start")
 	Load(Param("b"), RDX)
@@ -255,10 +207,10 @@ func tilesBF16() {
 	MOVQ(U32(64), RCX)
 	MOVQ(U32(128), RBX)
 	Label("step")
-	tileLoad(4, rsi, rcx)
-	tileLoad(6, rdx, rbx)
+	tileLoad(4, RSI, RCX, 0)
+	tileLoad(6, RDX, RBX, 0)
 	ADDQ(U8(64), RDX)
-	tileLoad(7, rdx, rbx)
+	tileLoad(7, RDX, RBX, 0)
 	ahead := func(lo, hi int) { // A streams from the second-level cache
 		for i := lo; i < hi; i++ {
 			PREFETCHT0(Mem{Base: RSI, Disp: 2*2048 + 64*i})
@@ -267,7 +219,7 @@ func tilesBF16() {
 	ahead(0, 16)
 	tileProduct(0, 4, 6)
 	ADDQ(U32(1024), RSI)
-	tileLoad(5, rsi, rcx)
+	tileLoad(5, RSI, RCX, 0)
 	tileProduct(1, 4, 7)
 	ahead(0, 16)
 	tileProduct(2, 5, 6)
@@ -278,31 +230,31 @@ func tilesBF16() {
 	JNE(LabelRef("step"))
 	MOVQ(RDI, RAX)
 	MOVQ(R9, RCX)
-	tileStore(0, rax, rcx)
+	tileStore(RAX, RCX, 0, 0)
 	ADDQ(U8(64), RAX)
-	tileStore(1, rax, rcx)
+	tileStore(RAX, RCX, 0, 1)
 	SHLQ(U8(4), RCX)
 	ADDQ(RCX, RAX)
 	MOVQ(R9, RCX)
-	tileStore(3, rax, rcx)
+	tileStore(RAX, RCX, 0, 3)
 	SUBQ(U8(64), RAX)
-	tileStore(2, rax, rcx)
+	tileStore(RAX, RCX, 0, 2)
 	MOVQ(R9, RAX)
 	SHLQ(U8(5), RAX)
 	ADDQ(RAX, RDI)
 	DECQ(R8)
 	JNE(LabelRef("block"))
-	bytes(0xc4, 0xe2, 0x78, 0x49, 0xc0) // TILERELEASE
+	tileRelease()
 	RET()
 
 	TEXT("tilesPeak", NOSPLIT, "func(config *byte, n int)")
 	Doc("tilesPeak does 4*n products of whole tiles on registers; n > 0.")
 	Pragma("noescape")
 	Load(Param("config"), RAX)
-	bytes(0xc4, 0xe2, 0x78, 0x49, 0x00)
+	tileConfig(RAX)
 	Load(Param("n"), RCX)
-	for t := range byte(8) {
-		bytes(0xc4, 0xe2, 0x7b, 0x49, 0xc0|t<<3)
+	for t := range tile(8) {
+		tileZero(t)
 	}
 	Label("loop")
 	tileProduct(0, 4, 6)
@@ -311,7 +263,7 @@ func tilesBF16() {
 	tileProduct(3, 5, 7)
 	DECQ(RCX)
 	JNE(LabelRef("loop"))
-	bytes(0xc4, 0xe2, 0x78, 0x49, 0xc0)
+	tileRelease()
 	RET()
 
 	TEXT("pairsPeak", NOSPLIT, "func(n int)")

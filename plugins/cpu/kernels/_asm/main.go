@@ -30,6 +30,13 @@ var parts = map[string]func(vec){
 	"attend":    genAttend,
 }
 
+// headers are the files of macros that a part needs.
+var headers = map[string][]string{
+	"bf16":   {"amx_amd64.h"},
+	"tiles":  {"amx_amd64.h"},
+	"attend": {"amx_amd64.h", "attend_amd64.h"},
+}
+
 func main() {
 	part := flag.String("part", "", "which file to write")
 	neon := flag.String("neon", "", "write the files for arm64 to this folder, and nothing else")
@@ -50,6 +57,10 @@ func main() {
 		gen(v)
 	}
 	Generate()
+	if err := include(flag.Lookup("out").Value.String(), headers[*part]...); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 }
 
 // vec is a vector width: eight lanes are AVX2 with FMA, sixteen AVX-512 (F, DQ, BW, VL).

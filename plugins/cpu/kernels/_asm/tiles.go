@@ -51,7 +51,7 @@ func genTiles(v vec) {
 	RET()
 }
 
-// Registers of a panel. Those of tile instructions are named by number too.
+// Registers of a panel.
 var (
 	tileA, tileB        = RSI, RDX // of the next step
 	tileStride, bStride = RCX, RBX // 64 and 128
@@ -79,7 +79,7 @@ func tilePanel(e tileEnd) {
 	Doc(name + " is " + e.doc + " for blocks of 32 rows of one panel, as tilePanel describes.")
 	Pragma("noescape")
 	MOVQ(arg("config"), tileTmp)
-	tileConfig(15)
+	tileConfig(tileTmp)
 	MOVQ(arg("ahead"), tileAhead)
 	MOVQ(U32(64), tileStride)
 	MOVQ(U32(128), bStride)
@@ -115,25 +115,25 @@ func tilePanel(e tileEnd) {
 	Label("begin")
 	MOVQ(arg("a"), tileA)
 	MOVQ(arg("b"), tileB)
-	tileMoveAt(3, 4, rsi, rcx, 0)
-	tileMoveAt(3, 6, rdx, rbx, 0)
-	tileMoveAt(3, 7, rdx, rbx, 64)
-	tileMoveAt(3, 5, rsi, rcx, 1024)
+	tileLoad(4, tileA, tileStride, 0)
+	tileLoad(6, tileB, bStride, 0)
+	tileLoad(7, tileB, bStride, 64)
+	tileLoad(5, tileA, tileStride, 1024)
 	MOVQ(arg("steps"), tileSteps)
 	MOVQ(arg("sum"), tileTmp)
 	CMPQ(arg("resume"), Imm(0))
 	JEQ(LabelRef("fresh"))
-	for t := range byte(4) {
-		tileMoveAt(3, t, 15, rbx, tilePlace(t))
+	for t := range tile(4) {
+		tileLoad(t, tileTmp, bStride, tilePlace(t))
 	}
 	JMP(LabelRef("step"))
 	Label("fresh")
-	for t := range byte(4) {
+	for t := range tile(4) {
 		tileZero(t)
 	}
 
 	Label("step")
-	e.step("Next", func(byte) {})
+	e.step("Next", func(tile) {})
 	Label("begun")
 	TESTQ(tileSteps, tileSteps)
 	JNE(LabelRef("step"))
@@ -156,13 +156,13 @@ func tilePanel(e tileEnd) {
 	MOVQ(arg("sum"), tileTmp)
 	CMPQ(arg("resume"), Imm(0))
 	JEQ(LabelRef("anew"))
-	e.step("Resumed", func(t byte) {
+	e.step("Resumed", func(t tile) {
 		e.storeSum(t, -4*tileSide*tileSide)
-		tileMoveAt(3, t, 15, rbx, tilePlace(t))
+		tileLoad(t, tileTmp, bStride, tilePlace(t))
 	})
 	JMP(LabelRef("begun"))
 	Label("anew")
-	e.step("Anew", func(t byte) {
+	e.step("Anew", func(t tile) {
 		e.storeSum(t, -4*tileSide*tileSide)
 		tileZero(t)
 	})
@@ -170,7 +170,7 @@ func tilePanel(e tileEnd) {
 
 	Label("done")
 	MOVQ(arg("sum"), tileTmp)
-	for t := range byte(4) {
+	for t := range tile(4) {
 		e.storeSum(t, 0)
 	}
 	if e.sum {
@@ -192,13 +192,13 @@ func tilePanel(e tileEnd) {
 		e.rest("last")
 		VZEROUPPER()
 	}
-	bytes(0xc4, 0xe2, 0x78, 0x49, 0xc0) // TILERELEASE
+	tileRelease()
 	RET()
 }
 
 // step is the products of one step. The tiles of the next are loaded beside them, each as soon as the last product that needs its
 // register has started. Before is called in front of the product that adds to tile t; it may use tileTmp as it was before the step.
-func (e tileEnd) step(label string, before func(t byte)) {
+func (e tileEnd) step(label string, before func(t tile)) {
 	ADDQ(U32(2048), tileA)
 	ADDQ(U32(2048), tileB)
 	DECQ(tileSteps)
@@ -212,10 +212,10 @@ func (e tileEnd) step(label string, before func(t byte)) {
 	tileProduct(0, 4, 6)
 	before(1)
 	tileProduct(1, 4, 7)
-	tileMoveAt(3, 4, rsi, rcx, 0)
+	tileLoad(4, tileA, tileStride, 0)
 	before(2)
 	tileProduct(2, 5, 6)
-	tileMoveAt(3, 6, rdx, rbx, 0)
+	tileLoad(6, tileB, bStride, 0)
 	before(3)
 	if !e.sum {
 		TESTQ(tileLeft, tileLeft)
@@ -233,16 +233,16 @@ func (e tileEnd) step(label string, before func(t byte)) {
 	JNE(LabelRef("ahead" + label))
 	Label("loaded" + label)
 	tileProduct(3, 5, 7)
-	tileMoveAt(3, 7, rdx, rbx, 64)
-	tileMoveAt(3, 5, rsi, rcx, 1024)
+	tileLoad(7, tileB, bStride, 64)
+	tileLoad(5, tileA, tileStride, 1024)
 }
 
 // storeSum stores tile t of a finished block where it belongs: disp bytes from the sum in tileTmp, or in the buffer.
-func (e tileEnd) storeSum(t byte, disp int32) {
+func (e tileEnd) storeSum(t tile, disp int) {
 	if e.sum {
-		tileMoveAt(2, t, 15, rbx, tilePlace(t)+disp)
+		tileStore(tileTmp, bStride, tilePlace(t)+disp, t)
 	} else {
-		tileMoveAt(2, t, 11, rbx, tilePlace(t))
+		tileStore(tileDone, bStride, tilePlace(t), t)
 	}
 }
 
@@ -256,7 +256,7 @@ func arg(name string) Mem {
 }
 
 // tilePlace is where tile t of a block of 32 rows of 32 floats starts, in bytes.
-func tilePlace(t byte) int32 { return int32(t/2)*16*128 + int32(t%2)*64 }
+func tilePlace(t tile) int { return int(t/2)*16*128 + int(t%2)*64 }
 
 // rest finishes the rows that the steps left over.
 func (e tileEnd) rest(label string) {
@@ -307,18 +307,6 @@ func (e tileEnd) rows() {
 	ADDQ(U32(128*rowsPerStep), tileDone)
 	DECQ(tileLeft)
 }
-
-// tileMoveAt is TILELOADD (prefix 3) or TILESTORED (prefix 2): tile, [base + index + disp], of any general registers.
-func tileMoveAt(prefix, tile, base, index byte, disp int32) {
-	bytes(0xc4, 0xe2&^(base>>3<<5|index>>3<<6), 0x78|prefix, 0x4b, 0x80|tile<<3|4, index&7<<3|base&7,
-		byte(disp), byte(disp>>8), byte(disp>>16), byte(disp>>24))
-}
-
-// tileZero is TILEZERO.
-func tileZero(tile byte) { bytes(0xc4, 0xe2, 0x7b, 0x49, 0xc0|tile<<3) }
-
-// tileConfig is LDTILECFG [base], base from 8 on.
-func tileConfig(base byte) { bytes(0xc4, 0xe2&^0x20, 0x78, 0x49, base&7) }
 
 // The range outside which tileGelu is 0 or x, and its polynomial: see phiNear.
 const geluEdge = 4.25
