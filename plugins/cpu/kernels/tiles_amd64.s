@@ -4,7 +4,7 @@
 #include "amx_amd64.h"
 
 // func tilesSum(config *byte, blocks int, steps int, a *float32, b *float32, sum *float32, resume int, ahead *float32, lines int, block *float32, bias *float32, out *float32, outStep int, residual *float32, residualStep int, times int, aStep int, bStep int)
-// Requires: MMX+
+// Requires: AMX-BF16, AMX-TILE, MMX+
 TEXT ·tilesSum(SB), NOSPLIT, $0-144
 	MOVQ config+0(FP), R15
 	LDTILECFG(r15)
@@ -184,7 +184,7 @@ summed:
 	RET
 
 // func tilesRows(config *byte, blocks int, steps int, a *float32, b *float32, sum *float32, resume int, ahead *float32, lines int, block *float32, bias *float32, out *float32, outStep int, residual *float32, residualStep int, times int, aStep int, bStep int)
-// Requires: AVX, AVX512F, MMX+
+// Requires: AMX-BF16, AMX-TILE, AVX, AVX512F, MMX+
 TEXT ·tilesRows(SB), NOSPLIT, $0-144
 	MOVQ    config+0(FP), R15
 	LDTILECFG(r15)
@@ -489,7 +489,7 @@ lastdone:
 	RET
 
 // func tilesRowsResidual(config *byte, blocks int, steps int, a *float32, b *float32, sum *float32, resume int, ahead *float32, lines int, block *float32, bias *float32, out *float32, outStep int, residual *float32, residualStep int, times int, aStep int, bStep int)
-// Requires: AVX, AVX512F, MMX+
+// Requires: AMX-BF16, AMX-TILE, AVX, AVX512F, MMX+
 TEXT ·tilesRowsResidual(SB), NOSPLIT, $0-144
 	MOVQ       config+0(FP), R15
 	LDTILECFG(r15)
@@ -994,7 +994,7 @@ lastdone:
 	RET
 
 // func tilesRowsStream(config *byte, blocks int, steps int, a *float32, b *float32, sum *float32, resume int, ahead *float32, lines int, block *float32, bias *float32, out *float32, outStep int, residual *float32, residualStep int, times int, aStep int, bStep int)
-// Requires: AVX, AVX512F, MMX+
+// Requires: AMX-BF16, AMX-TILE, AVX, AVX512F, MMX+
 TEXT ·tilesRowsStream(SB), NOSPLIT, $0-144
 	MOVQ    config+0(FP), R15
 	LDTILECFG(r15)
@@ -1299,7 +1299,7 @@ lastdone:
 	RET
 
 // func tilesRowsResidualStream(config *byte, blocks int, steps int, a *float32, b *float32, sum *float32, resume int, ahead *float32, lines int, block *float32, bias *float32, out *float32, outStep int, residual *float32, residualStep int, times int, aStep int, bStep int)
-// Requires: AVX, AVX512F, MMX+
+// Requires: AMX-BF16, AMX-TILE, AVX, AVX512F, MMX+
 TEXT ·tilesRowsResidualStream(SB), NOSPLIT, $0-144
 	MOVQ       config+0(FP), R15
 	LDTILECFG(r15)
@@ -1804,7 +1804,7 @@ lastdone:
 	RET
 
 // func tilesSquares(config *byte, blocks int, steps int, a *float32, b *float32, sum *float32, resume int, ahead *float32, lines int, block *float32, bias *float32, out *float32, outStep int, residual *float32, residualStep int, times int, aStep int, bStep int)
-// Requires: AVX, AVX512F, MMX+
+// Requires: AMX-BF16, AMX-TILE, AVX, AVX512F, AVX512_BF16, MMX+
 TEXT ·tilesSquares(SB), NOSPLIT, $0-144
 	MOVQ    config+0(FP), R15
 	LDTILECFG(r15)
@@ -2110,7 +2110,7 @@ lastdone:
 	RET
 
 // func tilesSquaresGelu(config *byte, blocks int, steps int, a *float32, b *float32, sum *float32, resume int, ahead *float32, lines int, block *float32, bias *float32, out *float32, outStep int, residual *float32, residualStep int, times int, aStep int, bStep int)
-// Requires: AVX, AVX512F, MMX+
+// Requires: AMX-BF16, AMX-TILE, AVX, AVX512F, AVX512_BF16, MMX+
 TEXT ·tilesSquaresGelu(SB), NOSPLIT, $0-144
 	MOVQ    config+0(FP), R15
 	LDTILECFG(r15)

@@ -10,8 +10,8 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// Instructions that Go's assembler does not know, by the macros of ../amx_amd64.h. Operands are in Intel's order there. avo does not see
-// which registers they use, so those are physical.
+// Macros, most of them of ../amx_amd64.h for instructions that Go's assembler does not know, with operands in Intel's order. avo does not
+// see which registers they use, so those are physical.
 
 // macro emits the use of a macro.
 func macro(name string, args ...any) {
@@ -30,7 +30,28 @@ func macro(name string, args ...any) {
 			text[i] = fmt.Sprint(a)
 		}
 	}
-	Instruction(&ir.Instruction{Opcode: name + "(" + strings.Join(text, ", ") + ")"})
+	i := &ir.Instruction{Opcode: name + "(" + strings.Join(text, ", ") + ")"}
+	for _, m := range macroNeeds {
+		if strings.HasPrefix(name, m.prefix) {
+			i.ISA = m.isa
+		}
+	}
+	Instruction(i)
+}
+
+// macroNeeds is what macros whose names start so need of the processor, beyond what their surroundings do; avo names it in each routine.
+var macroNeeds = []struct {
+	prefix string
+	isa    []string
+}{
+	{"TILE", []string{"AMX-TILE"}},
+	{"LDTILE", []string{"AMX-TILE"}},
+	{"TDPBF16", []string{"AMX-BF16"}},
+	{"VDPBF16", []string{"AVX512_BF16"}},
+	{"VCVTNE2PS2BF16", []string{"AVX512_BF16"}},
+	{"PAIRS", []string{"AVX512_BF16"}},
+	{"FMA", []string{"FMA3"}},
+	{"POWERS", []string{"AVX512DQ"}},
 }
 
 // gpNames are the names of the general registers in the macros, by number.

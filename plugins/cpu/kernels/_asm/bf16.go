@@ -20,10 +20,19 @@ func genBF16(v vec) {
 	for _, vecs := range []int{2, 1} {
 		for rows := 1; rows <= 14; rows++ {
 			product(v, rows, vecs, fmt.Sprintf("pairs%dx%d", rows, vecs*v.lanes),
-				"func(k int, a, b, c *float32, ldc int, accumulate int, bias, residual *float32, ldr int)", vdpbf16ps)
+				"func(k int, a, b, c *float32, ldc int, accumulate int, bias, residual *float32, ldr int)", pairsRow)
 		}
 	}
 	tilesBF16()
+}
+
+// pairsRow is fmaRow for pairs.
+func pairsRow(disp int, x VecPhysical, b, sums []VecPhysical) {
+	args := []any{disp}
+	for _, s := range sums {
+		args = append(args, s)
+	}
+	macro(fmt.Sprintf("PAIRS%d_%s", len(b), x.Asm()), args...)
 }
 
 // rounded is x with the low half of each lane rounded off, to even; NaN stays NaN. The low half of the result is arbitrary.

@@ -19,131 +19,142 @@ func genGemm(v vec) {
 	for _, vecs := range []int{2, 1} {
 		for rows := 1; rows <= maxRows; rows++ {
 			product(v, rows, vecs, fmt.Sprintf("gemm%dx%d%s", rows, vecs*v.lanes, v.name),
-				"func(k int, a, b, c *float32, ldc int, accumulate int, bias, residual *float32, ldr int)",
-				func(a, b, dst VecPhysical) { VFMADD231PS(a, b, dst) })
+				"func(k int, a, b, c *float32, ldc int, accumulate int, bias, residual *float32, ldr int)", fmaRow)
 		}
 	}
 	fmaLoop(v)
 }
 
-// product writes one kernel; multiply adds the product of two registers to a third.
-func product(v vec, rows, vecs int, name, sig string, multiply func(a, b, dst VecPhysical)) {
+// Registers of a kernel, as the macros of ../gemm_amd64.h use them. A row of C or of the residual is at the cursor.
+var (
+	productK      = RAX // later the distance of the residual's rows
+	productA      = RCX
+	productB      = RDX
+	productC      = RBX
+	productLdc    = RSI // in bytes
+	productCursor = RDI
+)
+
+// fmaRow is one row's part of a step: disp is where its element of A is.
+func fmaRow(disp int, x VecPhysical, b, sums []VecPhysical) {
+	macro(fmt.Sprint("FMA", len(b)), append([]any{disp, x.Asm()}, names(b, sums)...)...)
+}
+
+// names are those of registers in Go's assembly.
+func names(groups ...[]VecPhysical) (out []any) {
+	for _, g := range groups {
+		for _, r := range g {
+			out = append(out, r.Asm())
+		}
+	}
+	return out
+}
+
+// product writes one kernel; row multiplies, as fmaRow does.
+func product(v vec, rows, vecs int, name, sig string, row func(disp int, x VecPhysical, b, sums []VecPhysical)) {
 	width := vecs * v.bytes() // of a row of the panel
 	TEXT(name, NOSPLIT, sig)
 	Doc(fmt.Sprintf("%s is the kernel for %d rows, as genGemm describes.", name, rows))
 	Pragma("noescape")
-	k := Load(Param("k"), GP64())
-	a := Load(Param("a"), GP64())
-	b := Load(Param("b"), GP64())
-	c := Load(Param("c"), GP64())
-	ldc := Load(Param("ldc"), GP64())
-	SHLQ(U8(2), ldc)
+	MOVQ(arg("k"), productK)
+	MOVQ(arg("a"), productA)
+	MOVQ(arg("b"), productB)
+	MOVQ(arg("c"), productC)
+	MOVQ(arg("ldc"), productLdc)
+	SHLQ(U8(2), productLdc)
 
 	last := 16 // registers: accumulators from 0, then two for B and up to two for broadcasts from the end
 	if v.wide() {
 		last = 32
 	}
-	acc := func(i, j int) VecPhysical { return v.phys(vecs*i + j) }
+	sums := make([][]VecPhysical, rows)
+	for i := range sums {
+		for j := range vecs {
+			sums[i] = append(sums[i], v.phys(vecs*i+j))
+			v.clear(sums[i][j])
+		}
+	}
 	bs := []VecPhysical{v.phys(last - 1), v.phys(last - 2)}[:vecs]
 	tmp := []VecPhysical{v.phys(last - 3), v.phys(last - 4)}
-	for i := 0; i < rows; i++ {
-		for j := range bs {
-			v.clear(acc(i, j))
-		}
-	}
 	// C is needed when the loop is over; by then these lines are here.
-	p := GP64()
-	MOVQ(c, p)
-	for i := 0; i < rows; i++ {
-		PREFETCHT0(Mem{Base: p})
-		PREFETCHT0(Mem{Base: p, Disp: width - 4})
-		if i < rows-1 {
-			ADDQ(ldc, p)
-		}
+	MOVQ(productC, productCursor)
+	for range rows - 1 {
+		macro("PREFETCH_ROW", width-4)
 	}
+	PREFETCHT0(Mem{Base: productCursor})
+	PREFETCHT0(Mem{Base: productCursor, Disp: width - 4})
 
 	step := func(u int) {
 		for j := range bs {
-			VMOVUPS(Mem{Base: b, Disp: u*width + j*v.bytes()}, bs[j])
+			VMOVUPS(Mem{Base: productB, Disp: u*width + j*v.bytes()}, bs[j])
 		}
 		for line := 0; line < width; line += 64 {
-			PREFETCHT0(Mem{Base: b, Disp: (u+8)*width + line})
+			PREFETCHT0(Mem{Base: productB, Disp: (u+8)*width + line})
 		}
-		for i := 0; i < rows; i++ {
-			t := tmp[i%2]
-			VBROADCASTSS(Mem{Base: a, Disp: (u*rows + i) * 4}, t)
-			for j := range bs {
-				multiply(bs[j], t, acc(i, j))
-			}
+		for i := range rows {
+			row((u*rows+i)*4, tmp[i%2], bs, sums[i])
 		}
 	}
 	const unroll = 4
-	SUBQ(Imm(unroll), k)
+	SUBQ(Imm(unroll), productK)
 	JLT(LabelRef("rest"))
 	Label("loop")
-	for u := 0; u < unroll; u++ {
+	for u := range unroll {
 		step(u)
 	}
-	ADDQ(Imm(uint64(unroll*rows*4)), a)
-	ADDQ(U32(uint32(unroll*width)), b)
-	SUBQ(Imm(unroll), k)
+	ADDQ(Imm(uint64(unroll*rows*4)), productA)
+	ADDQ(U32(uint32(unroll*width)), productB)
+	SUBQ(Imm(unroll), productK)
 	JGE(LabelRef("loop"))
 	Label("rest")
-	ADDQ(Imm(unroll), k)
+	ADDQ(Imm(unroll), productK)
 	JEQ(LabelRef("done"))
 	Label("single")
 	step(0)
-	ADDQ(Imm(uint64(rows*4)), a)
-	ADDQ(Imm(uint64(width)), b)
-	DECQ(k)
+	ADDQ(Imm(uint64(rows*4)), productA)
+	ADDQ(Imm(uint64(width)), productB)
+	DECQ(productK)
 	JNE(LabelRef("single"))
 	Label("done")
 
 	// The order of the additions is fixed: product, earlier blocks of k, bias, residual.
-	flag := Load(Param("accumulate"), GP64())
-	TESTQ(flag, flag)
-	JEQ(LabelRef("fresh"))
-	MOVQ(c, p)
-	for i := 0; i < rows; i++ {
-		for j := range bs {
-			VADDPS(Mem{Base: p, Disp: j * v.bytes()}, acc(i, j), acc(i, j))
+	end := len(sums) - 1
+	add := func(step GPPhysical) {
+		for _, s := range sums[:end] {
+			macro(fmt.Sprint("ADD_ROW", vecs), append([]any{step.Asm(), v.bytes()}, names(s)...)...)
 		}
-		if i < rows-1 {
-			ADDQ(ldc, p)
+		for j, s := range sums[end] {
+			VADDPS(Mem{Base: productCursor, Disp: j * v.bytes()}, s, s)
 		}
 	}
+	MOVQ(arg("accumulate"), productK)
+	TESTQ(productK, productK)
+	JEQ(LabelRef("fresh"))
+	MOVQ(productC, productCursor)
+	add(productLdc)
 	Label("fresh")
-	Load(Param("bias"), p)
-	TESTQ(p, p)
+	MOVQ(arg("bias"), productCursor)
+	TESTQ(productCursor, productCursor)
 	JEQ(LabelRef("nobias"))
 	for j := range bs {
-		VMOVUPS(Mem{Base: p, Disp: j * v.bytes()}, bs[j])
-		for i := 0; i < rows; i++ {
-			VADDPS(bs[j], acc(i, j), acc(i, j))
+		VMOVUPS(Mem{Base: productCursor, Disp: j * v.bytes()}, bs[j])
+		for i := range rows {
+			VADDPS(bs[j], sums[i][j], sums[i][j])
 		}
 	}
 	Label("nobias")
-	Load(Param("residual"), p)
-	TESTQ(p, p)
+	MOVQ(arg("residual"), productCursor)
+	TESTQ(productCursor, productCursor)
 	JEQ(LabelRef("store"))
-	ldr := Load(Param("ldr"), GP64())
-	SHLQ(U8(2), ldr)
-	for i := 0; i < rows; i++ {
-		for j := range bs {
-			VADDPS(Mem{Base: p, Disp: j * v.bytes()}, acc(i, j), acc(i, j))
-		}
-		if i < rows-1 {
-			ADDQ(ldr, p)
-		}
-	}
+	MOVQ(arg("ldr"), productK)
+	SHLQ(U8(2), productK)
+	add(productK)
 	Label("store")
-	for i := 0; i < rows; i++ {
-		for j := range bs {
-			VMOVUPS(acc(i, j), Mem{Base: c, Disp: j * v.bytes()})
-		}
-		if i < rows-1 {
-			ADDQ(ldc, c)
-		}
+	for _, s := range sums[:end] {
+		macro(fmt.Sprint("STORE_ROW", vecs), append([]any{v.bytes()}, names(s)...)...)
+	}
+	for j, s := range sums[end] {
+		VMOVUPS(s, Mem{Base: productC, Disp: j * v.bytes()})
 	}
 	VZEROUPPER()
 	RET()

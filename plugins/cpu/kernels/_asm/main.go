@@ -32,7 +32,8 @@ var parts = map[string]func(vec){
 
 // headers are the files of macros that a part needs.
 var headers = map[string][]string{
-	"bf16":   {"amx_amd64.h"},
+	"gemm":   {"gemm_amd64.h"},
+	"bf16":   {"amx_amd64.h", "gemm_amd64.h"},
 	"tiles":  {"amx_amd64.h"},
 	"attend": {"amx_amd64.h", "attend_amd64.h"},
 }

@@ -1,0 +1,57 @@
+// What the kernels of products do for one row, with a panel of one vector of columns or two. CX is the row's elements, DI and BX are rows
+// of C, SI is the distance of rows in bytes.
+
+// The element at CX+disp times a row of B, added to sums.
+#define FMA1(disp, x, b0, sum0) \
+	VBROADCASTSS disp(CX), x; \
+	VFMADD231PS  b0, x, sum0
+
+#define FMA2(disp, x, b0, b1, sum0, sum1) \
+	VBROADCASTSS disp(CX), x; \
+	VFMADD231PS  b0, x, sum0; \
+	VFMADD231PS  b1, x, sum1
+
+// The same for pairs of bfloat16. VDPBF16PS takes registers by number, hence one macro for each register of x, and B in Z31 and Z30.
+#define PAIRS1_Z29(disp, sum0) \
+	VBROADCASTSS disp(CX), Z29; \
+	VDPBF16PS(sum0, zmm31, zmm29)
+
+#define PAIRS1_Z28(disp, sum0) \
+	VBROADCASTSS disp(CX), Z28; \
+	VDPBF16PS(sum0, zmm31, zmm28)
+
+#define PAIRS2_Z29(disp, sum0, sum1) \
+	VBROADCASTSS disp(CX), Z29;    \
+	VDPBF16PS(sum0, zmm31, zmm29); \
+	VDPBF16PS(sum1, zmm30, zmm29)
+
+#define PAIRS2_Z28(disp, sum0, sum1) \
+	VBROADCASTSS disp(CX), Z28;    \
+	VDPBF16PS(sum0, zmm31, zmm28); \
+	VDPBF16PS(sum1, zmm30, zmm28)
+
+// A row of C, whose last float is at end, and the way to the next.
+#define PREFETCH_ROW(end) \
+	PREFETCHT0 (DI);    \
+	PREFETCHT0 end(DI); \
+	ADDQ       SI, DI
+
+// A row of C, or of the residual, added to sums, and the way to the next by step.
+#define ADD_ROW1(step, size, sum0) \
+	VADDPS (DI), sum0, sum0; \
+	ADDQ   step, DI
+
+#define ADD_ROW2(step, size, sum0, sum1) \
+	VADDPS (DI), sum0, sum0;     \
+	VADDPS size(DI), sum1, sum1; \
+	ADDQ   step, DI
+
+// Sums stored to a row of C, and the way to the next.
+#define STORE_ROW1(size, sum0) \
+	VMOVUPS sum0, (BX); \
+	ADDQ    SI, BX
+
+#define STORE_ROW2(size, sum0, sum1) \
+	VMOVUPS sum0, (BX);     \
+	VMOVUPS sum1, size(BX); \
+	ADDQ    SI, BX
