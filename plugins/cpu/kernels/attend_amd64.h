@@ -29,3 +29,10 @@
 // The queries of a panel's two halves, with registers of their own so that one half's powers need not wait for the other's.
 #define POWERS0(scores, weights, row) POWERS(scores, weights, row, Z6, Z13, Z14, Z15, Z16, Z17, Z18)
 #define POWERS1(scores, weights, row) POWERS(scores, weights, row, Z7, Z19, Z20, Z21, Z22, Z23, Z24)
+
+// MAXIMA enters a row of the next block's four tiles of scores into their maxima.
+#define MAXIMA(row) \
+	VMAXPS row(BX), Z13, Z13;        \
+	VMAXPS (row+1024)(BX), Z14, Z14; \
+	VMAXPS (row+2048)(BX), Z15, Z15; \
+	VMAXPS (row+3072)(BX), Z16, Z16

@@ -5,7 +5,7 @@
 #include "attend_amd64.h"
 
 // func tileRowsBF16(dst *float32, src *float32, ld int, rows int, steps int)
-// Requires: AVX, AVX512F, MMX+
+// Requires: AVX, AVX512F, AVX512_BF16, MMX+
 TEXT ·tileRowsBF16(SB), NOSPLIT, $0-40
 	MOVQ dst+0(FP), AX
 	MOVQ src+8(FP), CX
@@ -40,7 +40,7 @@ step:
 	RET
 
 // func tileRowsSplit(dst *float32, low *float32, src *float32, ld int, rows int, steps int, ahead int)
-// Requires: AVX, AVX512F, MMX+
+// Requires: AVX, AVX512F, AVX512_BF16, MMX+
 TEXT ·tileRowsSplit(SB), NOSPLIT, $0-56
 	MOVQ dst+0(FP), AX
 	MOVQ src+16(FP), CX
@@ -90,7 +90,7 @@ step:
 	RET
 
 // func tilePairsBF16(dst *float32, src *float32, ld int, pairs int, vectors int)
-// Requires: AVX, AVX512BW, AVX512F, MMX+
+// Requires: AVX, AVX512BW, AVX512F, AVX512_BF16, MMX+
 TEXT ·tilePairsBF16(SB), NOSPLIT, $0-40
 	MOVQ    dst+0(FP), AX
 	MOVQ    src+8(FP), CX
@@ -150,7 +150,7 @@ DATA weaveKeys<>+60(SB)/4, $0x001f000f
 GLOBL weaveKeys<>(SB), RODATA|NOPTR, $64
 
 // func tileTerms(config *byte, a *float32, aStride int, aLow *float32, b *float32, bStride int, bLow *float32, bStep int, c *float32, items *int32, n int, steps int)
-// Requires: AVX
+// Requires: AMX-BF16, AMX-TILE, AVX
 TEXT ·tileTerms(SB), NOSPLIT, $0-96
 	MOVQ config+0(FP), AX
 	LDTILECFG(rax)
@@ -404,8 +404,11 @@ DATA c3f800000<>+60(SB)/4, $0x3f800000
 GLOBL c3f800000<>(SB), RODATA|NOPTR, $64
 
 // func attend32(config *byte, q *float32, k *float32, v *float32, table *int32, init *float32, initHalf int, row *float32, rowHalf int, work *float32, o *float32, m *float32, l *float32, blocks int, scale float32, free int, fresh int)
-// Requires: AVX, AVX512DQ, AVX512F
+// Requires: AMX-BF16, AMX-TILE, AVX, AVX512DQ, AVX512F
 TEXT ·attend32(SB), NOSPLIT, $0-136
+	// RSI queries; R8, R9 keys of the next block, values of the last chunk; R10 table; DI sums of values, by pairs of tiles
+	// BX, DX scores of the next block and of this one; R11, R12 weights of this chunk and of the last one
+	// R13 blocks left; R14 work space; R15 not 0 if no maximum is looked for any more; CX 64, the distance of a tile's rows
 	MOVQ         config+0(FP), AX
 	LDTILECFG(rax)
 	MOVQ         $0x00000040, CX
@@ -441,15 +444,20 @@ TEXT ·attend32(SB), NOSPLIT, $0-136
 	VMOVUPS      Z14, 24768(R14)
 	VMOVUPS      64(R15), Z7
 	XORQ         R15, R15
-	MOVLQSX      (R10), AX
-	ADDQ         init+40(FP), AX
+	LEAQ         2048(DI), AX
+	MOVQ         AX, 24832(R14)
+	MOVQ         $-2048, 24840(R14)
+
+	// The scores of the first block.
+	MOVLQSX (R10), AX
+	ADDQ    init+40(FP), AX
 	TILELOADD(tmm0, rax, rcx, 0x0000)
-	ADDQ         initHalf+48(FP), AX
+	ADDQ    initHalf+48(FP), AX
 	TILELOADD(tmm1, rax, rcx, 0x0000)
-	MOVLQSX      8(R10), AX
-	ADDQ         init+40(FP), AX
+	MOVLQSX 8(R10), AX
+	ADDQ    init+40(FP), AX
 	TILELOADD(tmm2, rax, rcx, 0x0000)
-	ADDQ         initHalf+48(FP), AX
+	ADDQ    initHalf+48(FP), AX
 	TILELOADD(tmm3, rax, rcx, 0x0000)
 	TILELOADD(tmm6, rsi, rcx, 0x0000)
 	TILELOADD(tmm4, r8, rcx, 0x0000)
@@ -463,110 +471,73 @@ TEXT ·attend32(SB), NOSPLIT, $0-136
 	TILESTORED(rbx, rcx, 0x0400, tmm1)
 	TILESTORED(rbx, rcx, 0x0800, tmm2)
 	TILESTORED(rbx, rcx, 0x0c00, tmm3)
-	TESTQ        R13, R13
-	JEQ          flushFirst0
-	MOVLQSX      4(R10), AX
-	ADDQ         row+56(FP), AX
-	VMOVUPS      (AX), Z9
-	ADDQ         rowHalf+64(FP), AX
-	VMOVUPS      (AX), Z10
-	MOVLQSX      12(R10), AX
-	ADDQ         row+56(FP), AX
-	VMOVUPS      (AX), Z11
-	ADDQ         rowHalf+64(FP), AX
-	VMOVUPS      (AX), Z12
-	TESTQ        R15, R15
-	JNE          powersFirst0
-	VMOVUPS      (BX), Z13
-	VMOVUPS      1024(BX), Z14
-	VMOVUPS      2048(BX), Z15
-	VMOVUPS      3072(BX), Z16
-	VMAXPS       64(BX), Z13, Z13
-	VMAXPS       1088(BX), Z14, Z14
-	VMAXPS       2112(BX), Z15, Z15
-	VMAXPS       3136(BX), Z16, Z16
-	VMAXPS       128(BX), Z13, Z13
-	VMAXPS       1152(BX), Z14, Z14
-	VMAXPS       2176(BX), Z15, Z15
-	VMAXPS       3200(BX), Z16, Z16
-	VMAXPS       192(BX), Z13, Z13
-	VMAXPS       1216(BX), Z14, Z14
-	VMAXPS       2240(BX), Z15, Z15
-	VMAXPS       3264(BX), Z16, Z16
-	VMAXPS       256(BX), Z13, Z13
-	VMAXPS       1280(BX), Z14, Z14
-	VMAXPS       2304(BX), Z15, Z15
-	VMAXPS       3328(BX), Z16, Z16
-	VMAXPS       320(BX), Z13, Z13
-	VMAXPS       1344(BX), Z14, Z14
-	VMAXPS       2368(BX), Z15, Z15
-	VMAXPS       3392(BX), Z16, Z16
-	VMAXPS       384(BX), Z13, Z13
-	VMAXPS       1408(BX), Z14, Z14
-	VMAXPS       2432(BX), Z15, Z15
-	VMAXPS       3456(BX), Z16, Z16
-	VMAXPS       448(BX), Z13, Z13
-	VMAXPS       1472(BX), Z14, Z14
-	VMAXPS       2496(BX), Z15, Z15
-	VMAXPS       3520(BX), Z16, Z16
-	VMAXPS       512(BX), Z13, Z13
-	VMAXPS       1536(BX), Z14, Z14
-	VMAXPS       2560(BX), Z15, Z15
-	VMAXPS       3584(BX), Z16, Z16
-	VMAXPS       576(BX), Z13, Z13
-	VMAXPS       1600(BX), Z14, Z14
-	VMAXPS       2624(BX), Z15, Z15
-	VMAXPS       3648(BX), Z16, Z16
-	VMAXPS       640(BX), Z13, Z13
-	VMAXPS       1664(BX), Z14, Z14
-	VMAXPS       2688(BX), Z15, Z15
-	VMAXPS       3712(BX), Z16, Z16
-	VMAXPS       704(BX), Z13, Z13
-	VMAXPS       1728(BX), Z14, Z14
-	VMAXPS       2752(BX), Z15, Z15
-	VMAXPS       3776(BX), Z16, Z16
-	VMAXPS       768(BX), Z13, Z13
-	VMAXPS       1792(BX), Z14, Z14
-	VMAXPS       2816(BX), Z15, Z15
-	VMAXPS       3840(BX), Z16, Z16
-	VMAXPS       832(BX), Z13, Z13
-	VMAXPS       1856(BX), Z14, Z14
-	VMAXPS       2880(BX), Z15, Z15
-	VMAXPS       3904(BX), Z16, Z16
-	VMAXPS       896(BX), Z13, Z13
-	VMAXPS       1920(BX), Z14, Z14
-	VMAXPS       2944(BX), Z15, Z15
-	VMAXPS       3968(BX), Z16, Z16
-	VMAXPS       960(BX), Z13, Z13
-	VMAXPS       1984(BX), Z14, Z14
-	VMAXPS       3008(BX), Z15, Z15
-	VMAXPS       4032(BX), Z16, Z16
-	VFMADD213PS  Z9, Z0, Z13
-	VFMADD213PS  Z10, Z0, Z14
-	VFMADD213PS  Z11, Z0, Z15
-	VFMADD213PS  Z12, Z0, Z16
-	VMAXPS       Z15, Z13, Z13
-	VCMPPS       $0x1e, 24576(R14), Z13, K1
-	VMAXPS       Z16, Z14, Z14
-	VCMPPS       $0x1e, 24640(R14), Z14, K2
-	KORTESTW     K1, K2
-	JNE          flushFirst0
+
+block:
+	TESTQ   R13, R13
+	JEQ     flush
+	MOVLQSX 4(R10), AX
+	ADDQ    row+56(FP), AX
+	VMOVUPS (AX), Z9
+	ADDQ    rowHalf+64(FP), AX
+	VMOVUPS (AX), Z10
+	MOVLQSX 12(R10), AX
+	ADDQ    row+56(FP), AX
+	VMOVUPS (AX), Z11
+	ADDQ    rowHalf+64(FP), AX
+	VMOVUPS (AX), Z12
+	TESTQ   R15, R15
+	JNE     powers
+
+	// Does a score exceed the maximum by too much?
+	VMOVUPS     (BX), Z13
+	VMOVUPS     1024(BX), Z14
+	VMOVUPS     2048(BX), Z15
+	VMOVUPS     3072(BX), Z16
+	MAXIMA(0x0040)
+	MAXIMA(0x0080)
+	MAXIMA(0x00c0)
+	MAXIMA(0x0100)
+	MAXIMA(0x0140)
+	MAXIMA(0x0180)
+	MAXIMA(0x01c0)
+	MAXIMA(0x0200)
+	MAXIMA(0x0240)
+	MAXIMA(0x0280)
+	MAXIMA(0x02c0)
+	MAXIMA(0x0300)
+	MAXIMA(0x0340)
+	MAXIMA(0x0380)
+	MAXIMA(0x03c0)
+	VFMADD213PS Z9, Z0, Z13
+	VFMADD213PS Z10, Z0, Z14
+	VFMADD213PS Z11, Z0, Z15
+	VFMADD213PS Z12, Z0, Z16
+	VMAXPS      Z15, Z13, Z13
+	VCMPPS      $0x1e, 24576(R14), Z13, K1
+	VMAXPS      Z16, Z14, Z14
+	VCMPPS      $0x1e, 24640(R14), Z14, K2
+	KORTESTW    K1, K2
+	JNE         flush
 
 raised:
 	MOVQ free+120(FP), R15
 
-powersFirst0:
+powers:
 	VSUBPS 24704(R14), Z9, Z9
 	VSUBPS 24768(R14), Z10, Z10
 	VSUBPS 24704(R14), Z11, Z11
 	VSUBPS 24768(R14), Z12, Z12
 	XCHGQ  BX, DX
 	DECQ   R13
-	JEQ    stayFirst0
+	JEQ    stay
 	ADDQ   $0x00000800, R8
 	ADDQ   $0x10, R10
 
-stayFirst0:
+stay:
+	CMPQ 24840(R14), $0x00
+	JGE  steady
+
+	// Powers of this block, scores of the next.
 	POWERS0(0x0000, 0x0000, Z9)
 	POWERS1(0x0400, 0x0400, Z10)
 	POWERS0(0x0080, 0x0040, Z9)
@@ -621,110 +592,10 @@ stayFirst0:
 	POWERS0(0x0b80, 0x03c0, Z11)
 	POWERS1(0x0f80, 0x07c0, Z12)
 	TILESTORED(rbx, rcx, 0x0c00, tmm3)
-	XCHGQ   R11, R12
+	JMP     next
 
-blockSteady0:
-	TESTQ       R13, R13
-	JEQ         flushSteady0
-	MOVLQSX     4(R10), AX
-	ADDQ        row+56(FP), AX
-	VMOVUPS     (AX), Z9
-	ADDQ        rowHalf+64(FP), AX
-	VMOVUPS     (AX), Z10
-	MOVLQSX     12(R10), AX
-	ADDQ        row+56(FP), AX
-	VMOVUPS     (AX), Z11
-	ADDQ        rowHalf+64(FP), AX
-	VMOVUPS     (AX), Z12
-	TESTQ       R15, R15
-	JNE         powersSteady0
-	VMOVUPS     (BX), Z13
-	VMOVUPS     1024(BX), Z14
-	VMOVUPS     2048(BX), Z15
-	VMOVUPS     3072(BX), Z16
-	VMAXPS      64(BX), Z13, Z13
-	VMAXPS      1088(BX), Z14, Z14
-	VMAXPS      2112(BX), Z15, Z15
-	VMAXPS      3136(BX), Z16, Z16
-	VMAXPS      128(BX), Z13, Z13
-	VMAXPS      1152(BX), Z14, Z14
-	VMAXPS      2176(BX), Z15, Z15
-	VMAXPS      3200(BX), Z16, Z16
-	VMAXPS      192(BX), Z13, Z13
-	VMAXPS      1216(BX), Z14, Z14
-	VMAXPS      2240(BX), Z15, Z15
-	VMAXPS      3264(BX), Z16, Z16
-	VMAXPS      256(BX), Z13, Z13
-	VMAXPS      1280(BX), Z14, Z14
-	VMAXPS      2304(BX), Z15, Z15
-	VMAXPS      3328(BX), Z16, Z16
-	VMAXPS      320(BX), Z13, Z13
-	VMAXPS      1344(BX), Z14, Z14
-	VMAXPS      2368(BX), Z15, Z15
-	VMAXPS      3392(BX), Z16, Z16
-	VMAXPS      384(BX), Z13, Z13
-	VMAXPS      1408(BX), Z14, Z14
-	VMAXPS      2432(BX), Z15, Z15
-	VMAXPS      3456(BX), Z16, Z16
-	VMAXPS      448(BX), Z13, Z13
-	VMAXPS      1472(BX), Z14, Z14
-	VMAXPS      2496(BX), Z15, Z15
-	VMAXPS      3520(BX), Z16, Z16
-	VMAXPS      512(BX), Z13, Z13
-	VMAXPS      1536(BX), Z14, Z14
-	VMAXPS      2560(BX), Z15, Z15
-	VMAXPS      3584(BX), Z16, Z16
-	VMAXPS      576(BX), Z13, Z13
-	VMAXPS      1600(BX), Z14, Z14
-	VMAXPS      2624(BX), Z15, Z15
-	VMAXPS      3648(BX), Z16, Z16
-	VMAXPS      640(BX), Z13, Z13
-	VMAXPS      1664(BX), Z14, Z14
-	VMAXPS      2688(BX), Z15, Z15
-	VMAXPS      3712(BX), Z16, Z16
-	VMAXPS      704(BX), Z13, Z13
-	VMAXPS      1728(BX), Z14, Z14
-	VMAXPS      2752(BX), Z15, Z15
-	VMAXPS      3776(BX), Z16, Z16
-	VMAXPS      768(BX), Z13, Z13
-	VMAXPS      1792(BX), Z14, Z14
-	VMAXPS      2816(BX), Z15, Z15
-	VMAXPS      3840(BX), Z16, Z16
-	VMAXPS      832(BX), Z13, Z13
-	VMAXPS      1856(BX), Z14, Z14
-	VMAXPS      2880(BX), Z15, Z15
-	VMAXPS      3904(BX), Z16, Z16
-	VMAXPS      896(BX), Z13, Z13
-	VMAXPS      1920(BX), Z14, Z14
-	VMAXPS      2944(BX), Z15, Z15
-	VMAXPS      3968(BX), Z16, Z16
-	VMAXPS      960(BX), Z13, Z13
-	VMAXPS      1984(BX), Z14, Z14
-	VMAXPS      3008(BX), Z15, Z15
-	VMAXPS      4032(BX), Z16, Z16
-	VFMADD213PS Z9, Z0, Z13
-	VFMADD213PS Z10, Z0, Z14
-	VFMADD213PS Z11, Z0, Z15
-	VFMADD213PS Z12, Z0, Z16
-	VMAXPS      Z15, Z13, Z13
-	VCMPPS      $0x1e, 24576(R14), Z13, K1
-	VMAXPS      Z16, Z14, Z14
-	VCMPPS      $0x1e, 24640(R14), Z14, K2
-	KORTESTW    K1, K2
-	JNE         flushSteady0
-
-powersSteady0:
-	VSUBPS 24704(R14), Z9, Z9
-	VSUBPS 24768(R14), Z10, Z10
-	VSUBPS 24704(R14), Z11, Z11
-	VSUBPS 24768(R14), Z12, Z12
-	XCHGQ  BX, DX
-	DECQ   R13
-	JEQ    staySteady0
-	ADDQ   $0x00000800, R8
-	ADDQ   $0x10, R10
-
-staySteady0:
+steady:
+	// The same, and values of the last chunk.
 	POWERS0(0x0000, 0x0000, Z9)
 	POWERS1(0x0400, 0x0400, Z10)
 	MOVLQSX (R10), AX
@@ -795,14 +666,32 @@ staySteady0:
 	TILESTORED(rdi, rcx, 0x0400, tmm2)
 	POWERS1(0x0f80, 0x07c0, Z12)
 	TILESTORED(rdi, rcx, 0x0c00, tmm3)
-	ADDQ    $0x00000800, R9
-	XCHGQ   R11, R12
-	JMP     blockSteady0
 
-flushFirst0:
-	JMP flushed
+next:
+	ADDQ  $0x00000800, R11
+	ADDQ  $0x00000800, R9
+	ADDQ  $0x00000800, DI
+	CMPQ  DI, 24832(R14)
+	JNE   block
+	SUBQ  $0x00000800, R11
+	SUBQ  $0x00000800, DI
+	XCHGQ R11, R12
+	ADDQ  24840(R14), R9
+	MOVQ  $0x00000000, 24840(R14)
+	JMP   block
 
-flushSteady0:
+flush:
+	// The values so far: some pairs of tiles for the last chunk, and all for the blocks of this one.
+	MOVQ DI, AX
+	SUBQ o+80(FP), AX
+	MOVQ AX, 24848(R14)
+	SUBQ AX, R11
+	CMPQ 24840(R14), $0x00
+	JGE  lastChunk
+	SUBQ AX, R9
+	JMP  thisChunk
+
+lastChunk:
 	TILELOADD(tmm0, rdi, rcx, 0x0000)
 	TILELOADD(tmm1, rdi, rcx, 0x0800)
 	TILELOADD(tmm2, rdi, rcx, 0x0400)
@@ -820,10 +709,59 @@ flushSteady0:
 	TILESTORED(rdi, rcx, 0x0400, tmm2)
 	TILESTORED(rdi, rcx, 0x0c00, tmm3)
 	ADDQ $0x00000800, R9
+	ADDQ $0x00000800, DI
+	CMPQ DI, 24832(R14)
+	JNE  lastChunk
+	ADDQ 24840(R14), R9
+
+thisChunk:
+	MOVQ o+80(FP), DI
+	CMPQ 24848(R14), $0x00
+	JEQ  flushed
+
+pair:
+	TILELOADD(tmm0, rdi, rcx, 0x0000)
+	TILELOADD(tmm1, rdi, rcx, 0x0800)
+	TILELOADD(tmm2, rdi, rcx, 0x0400)
+	TILELOADD(tmm3, rdi, rcx, 0x0c00)
+	MOVQ 24848(R14), AX
+	MOVQ R11, R12
+
+done:
+	TILELOADD(tmm6, r12, rcx, 0x0000)
+	TILELOADD(tmm4, r9, rcx, 0x0000)
+	TDPBF16PS(tmm0, tmm4, tmm6)
+	TILELOADD(tmm7, r12, rcx, 0x0400)
+	TDPBF16PS(tmm1, tmm4, tmm7)
+	TILELOADD(tmm5, r9, rcx, 0x0400)
+	TDPBF16PS(tmm2, tmm5, tmm6)
+	TDPBF16PS(tmm3, tmm5, tmm7)
+	ADDQ   $0x00000800, R12
+	ADDQ   $0x00000800, R9
+	SUBQ   $0x00000800, AX
+	JNE    done
+	TILESTORED(rdi, rcx, 0x0000, tmm0)
+	TILESTORED(rdi, rcx, 0x0800, tmm1)
+	TILESTORED(rdi, rcx, 0x0400, tmm2)
+	TILESTORED(rdi, rcx, 0x0c00, tmm3)
+	IMUL3Q $0x01, 24848(R14), AX
+	SUBQ   AX, R9
+	ADDQ   $0x00000800, R9
+	ADDQ   $0x00000800, DI
+	CMPQ   DI, 24832(R14)
+	JNE    pair
+	SUBQ   $0x00000800, R9
+	ADDQ   AX, R9
+	MOVQ   o+80(FP), DI
 
 flushed:
-	TESTQ       R13, R13
-	JEQ         end
+	LEAQ  8192(R14), R11
+	LEAQ  16384(R14), R12
+	MOVQ  $-2048, 24840(R14)
+	TESTQ R13, R13
+	JEQ   end
+
+	// New maxima.
 	MOVQ        m+88(FP), AX
 	VMOVUPS     (AX), Z15
 	VMAXPS      Z15, Z13, Z13
@@ -864,8 +802,6 @@ flushed:
 	CMPQ        fresh+128(FP), $0x00
 	MOVQ        $0x00000000, fresh+128(FP)
 	JNE         raised
-	LEAQ        2048(DI), AX
-	MOVQ        AX, 24832(R14)
 	MOVQ        DI, AX
 
 scale:
@@ -976,24 +912,6 @@ DATA cffff0000<>+56(SB)/4, $0xffff0000
 DATA cffff0000<>+60(SB)/4, $0xffff0000
 GLOBL cffff0000<>(SB), RODATA|NOPTR, $64
 
-DATA cff7fffff<>+0(SB)/4, $0xff7fffff
-DATA cff7fffff<>+4(SB)/4, $0xff7fffff
-DATA cff7fffff<>+8(SB)/4, $0xff7fffff
-DATA cff7fffff<>+12(SB)/4, $0xff7fffff
-DATA cff7fffff<>+16(SB)/4, $0xff7fffff
-DATA cff7fffff<>+20(SB)/4, $0xff7fffff
-DATA cff7fffff<>+24(SB)/4, $0xff7fffff
-DATA cff7fffff<>+28(SB)/4, $0xff7fffff
-DATA cff7fffff<>+32(SB)/4, $0xff7fffff
-DATA cff7fffff<>+36(SB)/4, $0xff7fffff
-DATA cff7fffff<>+40(SB)/4, $0xff7fffff
-DATA cff7fffff<>+44(SB)/4, $0xff7fffff
-DATA cff7fffff<>+48(SB)/4, $0xff7fffff
-DATA cff7fffff<>+52(SB)/4, $0xff7fffff
-DATA cff7fffff<>+56(SB)/4, $0xff7fffff
-DATA cff7fffff<>+60(SB)/4, $0xff7fffff
-GLOBL cff7fffff<>(SB), RODATA|NOPTR, $64
-
 DATA c41800000<>+0(SB)/4, $0x41800000
 DATA c41800000<>+4(SB)/4, $0x41800000
 DATA c41800000<>+8(SB)/4, $0x41800000
@@ -1011,6 +929,24 @@ DATA c41800000<>+52(SB)/4, $0x41800000
 DATA c41800000<>+56(SB)/4, $0x41800000
 DATA c41800000<>+60(SB)/4, $0x41800000
 GLOBL c41800000<>(SB), RODATA|NOPTR, $64
+
+DATA cff7fffff<>+0(SB)/4, $0xff7fffff
+DATA cff7fffff<>+4(SB)/4, $0xff7fffff
+DATA cff7fffff<>+8(SB)/4, $0xff7fffff
+DATA cff7fffff<>+12(SB)/4, $0xff7fffff
+DATA cff7fffff<>+16(SB)/4, $0xff7fffff
+DATA cff7fffff<>+20(SB)/4, $0xff7fffff
+DATA cff7fffff<>+24(SB)/4, $0xff7fffff
+DATA cff7fffff<>+28(SB)/4, $0xff7fffff
+DATA cff7fffff<>+32(SB)/4, $0xff7fffff
+DATA cff7fffff<>+36(SB)/4, $0xff7fffff
+DATA cff7fffff<>+40(SB)/4, $0xff7fffff
+DATA cff7fffff<>+44(SB)/4, $0xff7fffff
+DATA cff7fffff<>+48(SB)/4, $0xff7fffff
+DATA cff7fffff<>+52(SB)/4, $0xff7fffff
+DATA cff7fffff<>+56(SB)/4, $0xff7fffff
+DATA cff7fffff<>+60(SB)/4, $0xff7fffff
+GLOBL cff7fffff<>(SB), RODATA|NOPTR, $64
 
 DATA cc3200000<>+0(SB)/4, $0xc3200000
 DATA cc3200000<>+4(SB)/4, $0xc3200000
@@ -1139,8 +1075,11 @@ DATA c3f7ffffe<>+60(SB)/4, $0x3f7ffffe
 GLOBL c3f7ffffe<>(SB), RODATA|NOPTR, $64
 
 // func attend64(config *byte, q *float32, k *float32, v *float32, table *int32, init *float32, initHalf int, row *float32, rowHalf int, work *float32, o *float32, m *float32, l *float32, blocks int, scale float32, free int, fresh int)
-// Requires: AVX, AVX512DQ, AVX512F
+// Requires: AMX-BF16, AMX-TILE, AVX, AVX512DQ, AVX512F
 TEXT ·attend64(SB), NOSPLIT, $0-136
+	// RSI queries; R8, R9 keys of the next block, values of the last chunk; R10 table; DI sums of values, by pairs of tiles
+	// BX, DX scores of the next block and of this one; R11, R12 weights of this chunk and of the last one
+	// R13 blocks left; R14 work space; R15 not 0 if no maximum is looked for any more; CX 64, the distance of a tile's rows
 	MOVQ         config+0(FP), AX
 	LDTILECFG(rax)
 	MOVQ         $0x00000040, CX
@@ -1176,15 +1115,20 @@ TEXT ·attend64(SB), NOSPLIT, $0-136
 	VMOVUPS      Z14, 24768(R14)
 	VMOVUPS      64(R15), Z7
 	XORQ         R15, R15
-	MOVLQSX      (R10), AX
-	ADDQ         init+40(FP), AX
+	LEAQ         4096(DI), AX
+	MOVQ         AX, 24832(R14)
+	MOVQ         $-4096, 24840(R14)
+
+	// The scores of the first block.
+	MOVLQSX (R10), AX
+	ADDQ    init+40(FP), AX
 	TILELOADD(tmm0, rax, rcx, 0x0000)
-	ADDQ         initHalf+48(FP), AX
+	ADDQ    initHalf+48(FP), AX
 	TILELOADD(tmm1, rax, rcx, 0x0000)
-	MOVLQSX      8(R10), AX
-	ADDQ         init+40(FP), AX
+	MOVLQSX 8(R10), AX
+	ADDQ    init+40(FP), AX
 	TILELOADD(tmm2, rax, rcx, 0x0000)
-	ADDQ         initHalf+48(FP), AX
+	ADDQ    initHalf+48(FP), AX
 	TILELOADD(tmm3, rax, rcx, 0x0000)
 	TILELOADD(tmm6, rsi, rcx, 0x0000)
 	TILELOADD(tmm4, r8, rcx, 0x0000)
@@ -1206,122 +1150,85 @@ TEXT ·attend64(SB), NOSPLIT, $0-136
 	TILESTORED(rbx, rcx, 0x0400, tmm1)
 	TILESTORED(rbx, rcx, 0x0800, tmm2)
 	TILESTORED(rbx, rcx, 0x0c00, tmm3)
-	TESTQ        R13, R13
-	JEQ          flushFirst0
-	MOVLQSX      4(R10), AX
-	ADDQ         row+56(FP), AX
-	VMOVUPS      (AX), Z9
-	ADDQ         rowHalf+64(FP), AX
-	VMOVUPS      (AX), Z10
-	MOVLQSX      12(R10), AX
-	ADDQ         row+56(FP), AX
-	VMOVUPS      (AX), Z11
-	ADDQ         rowHalf+64(FP), AX
-	VMOVUPS      (AX), Z12
-	TESTQ        R15, R15
-	JNE          powersFirst0
-	VMOVUPS      (BX), Z13
-	VMOVUPS      1024(BX), Z14
-	VMOVUPS      2048(BX), Z15
-	VMOVUPS      3072(BX), Z16
-	VMAXPS       64(BX), Z13, Z13
-	VMAXPS       1088(BX), Z14, Z14
-	VMAXPS       2112(BX), Z15, Z15
-	VMAXPS       3136(BX), Z16, Z16
-	VMAXPS       128(BX), Z13, Z13
-	VMAXPS       1152(BX), Z14, Z14
-	VMAXPS       2176(BX), Z15, Z15
-	VMAXPS       3200(BX), Z16, Z16
-	VMAXPS       192(BX), Z13, Z13
-	VMAXPS       1216(BX), Z14, Z14
-	VMAXPS       2240(BX), Z15, Z15
-	VMAXPS       3264(BX), Z16, Z16
-	VMAXPS       256(BX), Z13, Z13
-	VMAXPS       1280(BX), Z14, Z14
-	VMAXPS       2304(BX), Z15, Z15
-	VMAXPS       3328(BX), Z16, Z16
-	VMAXPS       320(BX), Z13, Z13
-	VMAXPS       1344(BX), Z14, Z14
-	VMAXPS       2368(BX), Z15, Z15
-	VMAXPS       3392(BX), Z16, Z16
-	VMAXPS       384(BX), Z13, Z13
-	VMAXPS       1408(BX), Z14, Z14
-	VMAXPS       2432(BX), Z15, Z15
-	VMAXPS       3456(BX), Z16, Z16
-	VMAXPS       448(BX), Z13, Z13
-	VMAXPS       1472(BX), Z14, Z14
-	VMAXPS       2496(BX), Z15, Z15
-	VMAXPS       3520(BX), Z16, Z16
-	VMAXPS       512(BX), Z13, Z13
-	VMAXPS       1536(BX), Z14, Z14
-	VMAXPS       2560(BX), Z15, Z15
-	VMAXPS       3584(BX), Z16, Z16
-	VMAXPS       576(BX), Z13, Z13
-	VMAXPS       1600(BX), Z14, Z14
-	VMAXPS       2624(BX), Z15, Z15
-	VMAXPS       3648(BX), Z16, Z16
-	VMAXPS       640(BX), Z13, Z13
-	VMAXPS       1664(BX), Z14, Z14
-	VMAXPS       2688(BX), Z15, Z15
-	VMAXPS       3712(BX), Z16, Z16
-	VMAXPS       704(BX), Z13, Z13
-	VMAXPS       1728(BX), Z14, Z14
-	VMAXPS       2752(BX), Z15, Z15
-	VMAXPS       3776(BX), Z16, Z16
-	VMAXPS       768(BX), Z13, Z13
-	VMAXPS       1792(BX), Z14, Z14
-	VMAXPS       2816(BX), Z15, Z15
-	VMAXPS       3840(BX), Z16, Z16
-	VMAXPS       832(BX), Z13, Z13
-	VMAXPS       1856(BX), Z14, Z14
-	VMAXPS       2880(BX), Z15, Z15
-	VMAXPS       3904(BX), Z16, Z16
-	VMAXPS       896(BX), Z13, Z13
-	VMAXPS       1920(BX), Z14, Z14
-	VMAXPS       2944(BX), Z15, Z15
-	VMAXPS       3968(BX), Z16, Z16
-	VMAXPS       960(BX), Z13, Z13
-	VMAXPS       1984(BX), Z14, Z14
-	VMAXPS       3008(BX), Z15, Z15
-	VMAXPS       4032(BX), Z16, Z16
-	VFMADD213PS  Z9, Z0, Z13
-	VFMADD213PS  Z10, Z0, Z14
-	VFMADD213PS  Z11, Z0, Z15
-	VFMADD213PS  Z12, Z0, Z16
-	VMAXPS       Z15, Z13, Z13
-	VCMPPS       $0x1e, 24576(R14), Z13, K1
-	VMAXPS       Z16, Z14, Z14
-	VCMPPS       $0x1e, 24640(R14), Z14, K2
-	KORTESTW     K1, K2
-	JNE          flushFirst0
+
+block:
+	TESTQ   R13, R13
+	JEQ     flush
+	MOVLQSX 4(R10), AX
+	ADDQ    row+56(FP), AX
+	VMOVUPS (AX), Z9
+	ADDQ    rowHalf+64(FP), AX
+	VMOVUPS (AX), Z10
+	MOVLQSX 12(R10), AX
+	ADDQ    row+56(FP), AX
+	VMOVUPS (AX), Z11
+	ADDQ    rowHalf+64(FP), AX
+	VMOVUPS (AX), Z12
+	TESTQ   R15, R15
+	JNE     powers
+
+	// Does a score exceed the maximum by too much?
+	VMOVUPS     (BX), Z13
+	VMOVUPS     1024(BX), Z14
+	VMOVUPS     2048(BX), Z15
+	VMOVUPS     3072(BX), Z16
+	MAXIMA(0x0040)
+	MAXIMA(0x0080)
+	MAXIMA(0x00c0)
+	MAXIMA(0x0100)
+	MAXIMA(0x0140)
+	MAXIMA(0x0180)
+	MAXIMA(0x01c0)
+	MAXIMA(0x0200)
+	MAXIMA(0x0240)
+	MAXIMA(0x0280)
+	MAXIMA(0x02c0)
+	MAXIMA(0x0300)
+	MAXIMA(0x0340)
+	MAXIMA(0x0380)
+	MAXIMA(0x03c0)
+	VFMADD213PS Z9, Z0, Z13
+	VFMADD213PS Z10, Z0, Z14
+	VFMADD213PS Z11, Z0, Z15
+	VFMADD213PS Z12, Z0, Z16
+	VMAXPS      Z15, Z13, Z13
+	VCMPPS      $0x1e, 24576(R14), Z13, K1
+	VMAXPS      Z16, Z14, Z14
+	VCMPPS      $0x1e, 24640(R14), Z14, K2
+	KORTESTW    K1, K2
+	JNE         flush
 
 raised:
 	MOVQ free+120(FP), R15
 
-powersFirst0:
+powers:
 	VSUBPS 24704(R14), Z9, Z9
 	VSUBPS 24768(R14), Z10, Z10
 	VSUBPS 24704(R14), Z11, Z11
 	VSUBPS 24768(R14), Z12, Z12
 	XCHGQ  BX, DX
 	DECQ   R13
-	JEQ    stayFirst0
+	JEQ    stay
 	ADDQ   $0x00001000, R8
 	ADDQ   $0x10, R10
 
-stayFirst0:
+stay:
+	CMPQ 24840(R14), $0x00
+	JGE  steady
+
+	// Powers of this block, scores of the next.
 	POWERS0(0x0000, 0x0000, Z9)
 	POWERS1(0x0400, 0x0400, Z10)
-	MOVLQSX     (R10), AX
-	ADDQ        init+40(FP), AX
+	MOVLQSX (R10), AX
+	ADDQ    init+40(FP), AX
 	TILELOADD(tmm0, rax, rcx, 0x0000)
-	ADDQ        initHalf+48(FP), AX
+	ADDQ    initHalf+48(FP), AX
 	TILELOADD(tmm1, rax, rcx, 0x0000)
 	POWERS0(0x0080, 0x0040, Z9)
-	MOVLQSX     8(R10), AX
-	ADDQ        init+40(FP), AX
+	MOVLQSX 8(R10), AX
+	ADDQ    init+40(FP), AX
 	TILELOADD(tmm2, rax, rcx, 0x0000)
-	ADDQ        initHalf+48(FP), AX
+	ADDQ    initHalf+48(FP), AX
 	TILELOADD(tmm3, rax, rcx, 0x0000)
 	POWERS1(0x0480, 0x0440, Z10)
 	POWERS0(0x0100, 0x0080, Z9)
@@ -1372,284 +1279,21 @@ stayFirst0:
 	TILESTORED(rbx, rcx, 0x0800, tmm2)
 	POWERS1(0x0f80, 0x07c0, Z12)
 	TILESTORED(rbx, rcx, 0x0c00, tmm3)
-	TESTQ       R13, R13
-	JEQ         flushFirst1
-	MOVLQSX     4(R10), AX
-	ADDQ        row+56(FP), AX
-	VMOVUPS     (AX), Z9
-	ADDQ        rowHalf+64(FP), AX
-	VMOVUPS     (AX), Z10
-	MOVLQSX     12(R10), AX
-	ADDQ        row+56(FP), AX
-	VMOVUPS     (AX), Z11
-	ADDQ        rowHalf+64(FP), AX
-	VMOVUPS     (AX), Z12
-	TESTQ       R15, R15
-	JNE         powersFirst1
-	VMOVUPS     (BX), Z13
-	VMOVUPS     1024(BX), Z14
-	VMOVUPS     2048(BX), Z15
-	VMOVUPS     3072(BX), Z16
-	VMAXPS      64(BX), Z13, Z13
-	VMAXPS      1088(BX), Z14, Z14
-	VMAXPS      2112(BX), Z15, Z15
-	VMAXPS      3136(BX), Z16, Z16
-	VMAXPS      128(BX), Z13, Z13
-	VMAXPS      1152(BX), Z14, Z14
-	VMAXPS      2176(BX), Z15, Z15
-	VMAXPS      3200(BX), Z16, Z16
-	VMAXPS      192(BX), Z13, Z13
-	VMAXPS      1216(BX), Z14, Z14
-	VMAXPS      2240(BX), Z15, Z15
-	VMAXPS      3264(BX), Z16, Z16
-	VMAXPS      256(BX), Z13, Z13
-	VMAXPS      1280(BX), Z14, Z14
-	VMAXPS      2304(BX), Z15, Z15
-	VMAXPS      3328(BX), Z16, Z16
-	VMAXPS      320(BX), Z13, Z13
-	VMAXPS      1344(BX), Z14, Z14
-	VMAXPS      2368(BX), Z15, Z15
-	VMAXPS      3392(BX), Z16, Z16
-	VMAXPS      384(BX), Z13, Z13
-	VMAXPS      1408(BX), Z14, Z14
-	VMAXPS      2432(BX), Z15, Z15
-	VMAXPS      3456(BX), Z16, Z16
-	VMAXPS      448(BX), Z13, Z13
-	VMAXPS      1472(BX), Z14, Z14
-	VMAXPS      2496(BX), Z15, Z15
-	VMAXPS      3520(BX), Z16, Z16
-	VMAXPS      512(BX), Z13, Z13
-	VMAXPS      1536(BX), Z14, Z14
-	VMAXPS      2560(BX), Z15, Z15
-	VMAXPS      3584(BX), Z16, Z16
-	VMAXPS      576(BX), Z13, Z13
-	VMAXPS      1600(BX), Z14, Z14
-	VMAXPS      2624(BX), Z15, Z15
-	VMAXPS      3648(BX), Z16, Z16
-	VMAXPS      640(BX), Z13, Z13
-	VMAXPS      1664(BX), Z14, Z14
-	VMAXPS      2688(BX), Z15, Z15
-	VMAXPS      3712(BX), Z16, Z16
-	VMAXPS      704(BX), Z13, Z13
-	VMAXPS      1728(BX), Z14, Z14
-	VMAXPS      2752(BX), Z15, Z15
-	VMAXPS      3776(BX), Z16, Z16
-	VMAXPS      768(BX), Z13, Z13
-	VMAXPS      1792(BX), Z14, Z14
-	VMAXPS      2816(BX), Z15, Z15
-	VMAXPS      3840(BX), Z16, Z16
-	VMAXPS      832(BX), Z13, Z13
-	VMAXPS      1856(BX), Z14, Z14
-	VMAXPS      2880(BX), Z15, Z15
-	VMAXPS      3904(BX), Z16, Z16
-	VMAXPS      896(BX), Z13, Z13
-	VMAXPS      1920(BX), Z14, Z14
-	VMAXPS      2944(BX), Z15, Z15
-	VMAXPS      3968(BX), Z16, Z16
-	VMAXPS      960(BX), Z13, Z13
-	VMAXPS      1984(BX), Z14, Z14
-	VMAXPS      3008(BX), Z15, Z15
-	VMAXPS      4032(BX), Z16, Z16
-	VFMADD213PS Z9, Z0, Z13
-	VFMADD213PS Z10, Z0, Z14
-	VFMADD213PS Z11, Z0, Z15
-	VFMADD213PS Z12, Z0, Z16
-	VMAXPS      Z15, Z13, Z13
-	VCMPPS      $0x1e, 24576(R14), Z13, K1
-	VMAXPS      Z16, Z14, Z14
-	VCMPPS      $0x1e, 24640(R14), Z14, K2
-	KORTESTW    K1, K2
-	JNE         flushFirst1
+	JMP     next
 
-powersFirst1:
-	VSUBPS 24704(R14), Z9, Z9
-	VSUBPS 24768(R14), Z10, Z10
-	VSUBPS 24704(R14), Z11, Z11
-	VSUBPS 24768(R14), Z12, Z12
-	XCHGQ  BX, DX
-	DECQ   R13
-	JEQ    stayFirst1
-	ADDQ   $0x00001000, R8
-	ADDQ   $0x10, R10
-
-stayFirst1:
-	POWERS0(0x0000, 0x0800, Z9)
-	POWERS1(0x0400, 0x0c00, Z10)
+steady:
+	// The same, and values of the last chunk.
+	POWERS0(0x0000, 0x0000, Z9)
 	MOVLQSX (R10), AX
 	ADDQ    init+40(FP), AX
 	TILELOADD(tmm0, rax, rcx, 0x0000)
 	ADDQ    initHalf+48(FP), AX
 	TILELOADD(tmm1, rax, rcx, 0x0000)
-	POWERS0(0x0080, 0x0840, Z9)
+	POWERS1(0x0400, 0x0400, Z10)
 	MOVLQSX 8(R10), AX
 	ADDQ    init+40(FP), AX
 	TILELOADD(tmm2, rax, rcx, 0x0000)
 	ADDQ    initHalf+48(FP), AX
-	TILELOADD(tmm3, rax, rcx, 0x0000)
-	POWERS1(0x0480, 0x0c40, Z10)
-	POWERS0(0x0100, 0x0880, Z9)
-	TILELOADD(tmm6, rsi, rcx, 0x0000)
-	POWERS1(0x0500, 0x0c80, Z10)
-	TILELOADD(tmm4, r8, rcx, 0x0000)
-	POWERS0(0x0180, 0x08c0, Z9)
-	POWERS1(0x0580, 0x0cc0, Z10)
-	TILELOADD(tmm7, rsi, rcx, 0x0800)
-	POWERS0(0x0200, 0x0900, Z9)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	POWERS1(0x0600, 0x0d00, Z10)
-	POWERS0(0x0280, 0x0940, Z9)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	POWERS1(0x0680, 0x0d40, Z10)
-	TILELOADD(tmm5, r8, rcx, 0x0800)
-	POWERS0(0x0300, 0x0980, Z9)
-	POWERS1(0x0700, 0x0d80, Z10)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	POWERS0(0x0380, 0x09c0, Z9)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	POWERS1(0x0780, 0x0dc0, Z10)
-	TILELOADD(tmm6, rsi, rcx, 0x0400)
-	POWERS0(0x0800, 0x0a00, Z11)
-	POWERS1(0x0c00, 0x0e00, Z12)
-	TILELOADD(tmm4, r8, rcx, 0x0400)
-	POWERS0(0x0880, 0x0a40, Z11)
-	TILELOADD(tmm7, rsi, rcx, 0x0c00)
-	POWERS1(0x0c80, 0x0e40, Z12)
-	POWERS0(0x0900, 0x0a80, Z11)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	POWERS1(0x0d00, 0x0e80, Z12)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	POWERS0(0x0980, 0x0ac0, Z11)
-	POWERS1(0x0d80, 0x0ec0, Z12)
-	TILELOADD(tmm5, r8, rcx, 0x0c00)
-	POWERS0(0x0a00, 0x0b00, Z11)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	POWERS1(0x0e00, 0x0f00, Z12)
-	POWERS0(0x0a80, 0x0b40, Z11)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	POWERS1(0x0e80, 0x0f40, Z12)
-	TILESTORED(rbx, rcx, 0x0000, tmm0)
-	POWERS0(0x0b00, 0x0b80, Z11)
-	POWERS1(0x0f00, 0x0f80, Z12)
-	TILESTORED(rbx, rcx, 0x0400, tmm1)
-	POWERS0(0x0b80, 0x0bc0, Z11)
-	TILESTORED(rbx, rcx, 0x0800, tmm2)
-	POWERS1(0x0f80, 0x0fc0, Z12)
-	TILESTORED(rbx, rcx, 0x0c00, tmm3)
-	XCHGQ   R11, R12
-
-blockSteady0:
-	TESTQ       R13, R13
-	JEQ         flushSteady0
-	MOVLQSX     4(R10), AX
-	ADDQ        row+56(FP), AX
-	VMOVUPS     (AX), Z9
-	ADDQ        rowHalf+64(FP), AX
-	VMOVUPS     (AX), Z10
-	MOVLQSX     12(R10), AX
-	ADDQ        row+56(FP), AX
-	VMOVUPS     (AX), Z11
-	ADDQ        rowHalf+64(FP), AX
-	VMOVUPS     (AX), Z12
-	TESTQ       R15, R15
-	JNE         powersSteady0
-	VMOVUPS     (BX), Z13
-	VMOVUPS     1024(BX), Z14
-	VMOVUPS     2048(BX), Z15
-	VMOVUPS     3072(BX), Z16
-	VMAXPS      64(BX), Z13, Z13
-	VMAXPS      1088(BX), Z14, Z14
-	VMAXPS      2112(BX), Z15, Z15
-	VMAXPS      3136(BX), Z16, Z16
-	VMAXPS      128(BX), Z13, Z13
-	VMAXPS      1152(BX), Z14, Z14
-	VMAXPS      2176(BX), Z15, Z15
-	VMAXPS      3200(BX), Z16, Z16
-	VMAXPS      192(BX), Z13, Z13
-	VMAXPS      1216(BX), Z14, Z14
-	VMAXPS      2240(BX), Z15, Z15
-	VMAXPS      3264(BX), Z16, Z16
-	VMAXPS      256(BX), Z13, Z13
-	VMAXPS      1280(BX), Z14, Z14
-	VMAXPS      2304(BX), Z15, Z15
-	VMAXPS      3328(BX), Z16, Z16
-	VMAXPS      320(BX), Z13, Z13
-	VMAXPS      1344(BX), Z14, Z14
-	VMAXPS      2368(BX), Z15, Z15
-	VMAXPS      3392(BX), Z16, Z16
-	VMAXPS      384(BX), Z13, Z13
-	VMAXPS      1408(BX), Z14, Z14
-	VMAXPS      2432(BX), Z15, Z15
-	VMAXPS      3456(BX), Z16, Z16
-	VMAXPS      448(BX), Z13, Z13
-	VMAXPS      1472(BX), Z14, Z14
-	VMAXPS      2496(BX), Z15, Z15
-	VMAXPS      3520(BX), Z16, Z16
-	VMAXPS      512(BX), Z13, Z13
-	VMAXPS      1536(BX), Z14, Z14
-	VMAXPS      2560(BX), Z15, Z15
-	VMAXPS      3584(BX), Z16, Z16
-	VMAXPS      576(BX), Z13, Z13
-	VMAXPS      1600(BX), Z14, Z14
-	VMAXPS      2624(BX), Z15, Z15
-	VMAXPS      3648(BX), Z16, Z16
-	VMAXPS      640(BX), Z13, Z13
-	VMAXPS      1664(BX), Z14, Z14
-	VMAXPS      2688(BX), Z15, Z15
-	VMAXPS      3712(BX), Z16, Z16
-	VMAXPS      704(BX), Z13, Z13
-	VMAXPS      1728(BX), Z14, Z14
-	VMAXPS      2752(BX), Z15, Z15
-	VMAXPS      3776(BX), Z16, Z16
-	VMAXPS      768(BX), Z13, Z13
-	VMAXPS      1792(BX), Z14, Z14
-	VMAXPS      2816(BX), Z15, Z15
-	VMAXPS      3840(BX), Z16, Z16
-	VMAXPS      832(BX), Z13, Z13
-	VMAXPS      1856(BX), Z14, Z14
-	VMAXPS      2880(BX), Z15, Z15
-	VMAXPS      3904(BX), Z16, Z16
-	VMAXPS      896(BX), Z13, Z13
-	VMAXPS      1920(BX), Z14, Z14
-	VMAXPS      2944(BX), Z15, Z15
-	VMAXPS      3968(BX), Z16, Z16
-	VMAXPS      960(BX), Z13, Z13
-	VMAXPS      1984(BX), Z14, Z14
-	VMAXPS      3008(BX), Z15, Z15
-	VMAXPS      4032(BX), Z16, Z16
-	VFMADD213PS Z9, Z0, Z13
-	VFMADD213PS Z10, Z0, Z14
-	VFMADD213PS Z11, Z0, Z15
-	VFMADD213PS Z12, Z0, Z16
-	VMAXPS      Z15, Z13, Z13
-	VCMPPS      $0x1e, 24576(R14), Z13, K1
-	VMAXPS      Z16, Z14, Z14
-	VCMPPS      $0x1e, 24640(R14), Z14, K2
-	KORTESTW    K1, K2
-	JNE         flushSteady0
-
-powersSteady0:
-	VSUBPS 24704(R14), Z9, Z9
-	VSUBPS 24768(R14), Z10, Z10
-	VSUBPS 24704(R14), Z11, Z11
-	VSUBPS 24768(R14), Z12, Z12
-	XCHGQ  BX, DX
-	DECQ   R13
-	JEQ    staySteady0
-	ADDQ   $0x00001000, R8
-	ADDQ   $0x10, R10
-
-staySteady0:
-	POWERS0(0x0000, 0x0000, Z9)
-	MOVLQSX     (R10), AX
-	ADDQ        init+40(FP), AX
-	TILELOADD(tmm0, rax, rcx, 0x0000)
-	ADDQ        initHalf+48(FP), AX
-	TILELOADD(tmm1, rax, rcx, 0x0000)
-	POWERS1(0x0400, 0x0400, Z10)
-	MOVLQSX     8(R10), AX
-	ADDQ        init+40(FP), AX
-	TILELOADD(tmm2, rax, rcx, 0x0000)
-	ADDQ        initHalf+48(FP), AX
 	TILELOADD(tmm3, rax, rcx, 0x0000)
 	POWERS0(0x0080, 0x0040, Z9)
 	TILELOADD(tmm6, rsi, rcx, 0x0000)
@@ -1725,237 +1369,32 @@ staySteady0:
 	POWERS1(0x0f80, 0x07c0, Z12)
 	TILESTORED(rdi, rcx, 0x0400, tmm2)
 	TILESTORED(rdi, rcx, 0x1400, tmm3)
-	TESTQ       R13, R13
-	JEQ         flushSteady1
-	MOVLQSX     4(R10), AX
-	ADDQ        row+56(FP), AX
-	VMOVUPS     (AX), Z9
-	ADDQ        rowHalf+64(FP), AX
-	VMOVUPS     (AX), Z10
-	MOVLQSX     12(R10), AX
-	ADDQ        row+56(FP), AX
-	VMOVUPS     (AX), Z11
-	ADDQ        rowHalf+64(FP), AX
-	VMOVUPS     (AX), Z12
-	TESTQ       R15, R15
-	JNE         powersSteady1
-	VMOVUPS     (BX), Z13
-	VMOVUPS     1024(BX), Z14
-	VMOVUPS     2048(BX), Z15
-	VMOVUPS     3072(BX), Z16
-	VMAXPS      64(BX), Z13, Z13
-	VMAXPS      1088(BX), Z14, Z14
-	VMAXPS      2112(BX), Z15, Z15
-	VMAXPS      3136(BX), Z16, Z16
-	VMAXPS      128(BX), Z13, Z13
-	VMAXPS      1152(BX), Z14, Z14
-	VMAXPS      2176(BX), Z15, Z15
-	VMAXPS      3200(BX), Z16, Z16
-	VMAXPS      192(BX), Z13, Z13
-	VMAXPS      1216(BX), Z14, Z14
-	VMAXPS      2240(BX), Z15, Z15
-	VMAXPS      3264(BX), Z16, Z16
-	VMAXPS      256(BX), Z13, Z13
-	VMAXPS      1280(BX), Z14, Z14
-	VMAXPS      2304(BX), Z15, Z15
-	VMAXPS      3328(BX), Z16, Z16
-	VMAXPS      320(BX), Z13, Z13
-	VMAXPS      1344(BX), Z14, Z14
-	VMAXPS      2368(BX), Z15, Z15
-	VMAXPS      3392(BX), Z16, Z16
-	VMAXPS      384(BX), Z13, Z13
-	VMAXPS      1408(BX), Z14, Z14
-	VMAXPS      2432(BX), Z15, Z15
-	VMAXPS      3456(BX), Z16, Z16
-	VMAXPS      448(BX), Z13, Z13
-	VMAXPS      1472(BX), Z14, Z14
-	VMAXPS      2496(BX), Z15, Z15
-	VMAXPS      3520(BX), Z16, Z16
-	VMAXPS      512(BX), Z13, Z13
-	VMAXPS      1536(BX), Z14, Z14
-	VMAXPS      2560(BX), Z15, Z15
-	VMAXPS      3584(BX), Z16, Z16
-	VMAXPS      576(BX), Z13, Z13
-	VMAXPS      1600(BX), Z14, Z14
-	VMAXPS      2624(BX), Z15, Z15
-	VMAXPS      3648(BX), Z16, Z16
-	VMAXPS      640(BX), Z13, Z13
-	VMAXPS      1664(BX), Z14, Z14
-	VMAXPS      2688(BX), Z15, Z15
-	VMAXPS      3712(BX), Z16, Z16
-	VMAXPS      704(BX), Z13, Z13
-	VMAXPS      1728(BX), Z14, Z14
-	VMAXPS      2752(BX), Z15, Z15
-	VMAXPS      3776(BX), Z16, Z16
-	VMAXPS      768(BX), Z13, Z13
-	VMAXPS      1792(BX), Z14, Z14
-	VMAXPS      2816(BX), Z15, Z15
-	VMAXPS      3840(BX), Z16, Z16
-	VMAXPS      832(BX), Z13, Z13
-	VMAXPS      1856(BX), Z14, Z14
-	VMAXPS      2880(BX), Z15, Z15
-	VMAXPS      3904(BX), Z16, Z16
-	VMAXPS      896(BX), Z13, Z13
-	VMAXPS      1920(BX), Z14, Z14
-	VMAXPS      2944(BX), Z15, Z15
-	VMAXPS      3968(BX), Z16, Z16
-	VMAXPS      960(BX), Z13, Z13
-	VMAXPS      1984(BX), Z14, Z14
-	VMAXPS      3008(BX), Z15, Z15
-	VMAXPS      4032(BX), Z16, Z16
-	VFMADD213PS Z9, Z0, Z13
-	VFMADD213PS Z10, Z0, Z14
-	VFMADD213PS Z11, Z0, Z15
-	VFMADD213PS Z12, Z0, Z16
-	VMAXPS      Z15, Z13, Z13
-	VCMPPS      $0x1e, 24576(R14), Z13, K1
-	VMAXPS      Z16, Z14, Z14
-	VCMPPS      $0x1e, 24640(R14), Z14, K2
-	KORTESTW    K1, K2
-	JNE         flushSteady1
 
-powersSteady1:
-	VSUBPS 24704(R14), Z9, Z9
-	VSUBPS 24768(R14), Z10, Z10
-	VSUBPS 24704(R14), Z11, Z11
-	VSUBPS 24768(R14), Z12, Z12
-	XCHGQ  BX, DX
-	DECQ   R13
-	JEQ    staySteady1
-	ADDQ   $0x00001000, R8
-	ADDQ   $0x10, R10
+next:
+	ADDQ  $0x00000800, R11
+	ADDQ  $0x00000800, R9
+	ADDQ  $0x00000800, DI
+	CMPQ  DI, 24832(R14)
+	JNE   block
+	SUBQ  $0x00001000, R11
+	SUBQ  $0x00001000, DI
+	XCHGQ R11, R12
+	ADDQ  24840(R14), R9
+	MOVQ  $0x00001000, 24840(R14)
+	JMP   block
 
-staySteady1:
-	POWERS0(0x0000, 0x0800, Z9)
-	MOVLQSX (R10), AX
-	ADDQ    init+40(FP), AX
-	TILELOADD(tmm0, rax, rcx, 0x0000)
-	ADDQ    initHalf+48(FP), AX
-	TILELOADD(tmm1, rax, rcx, 0x0000)
-	POWERS1(0x0400, 0x0c00, Z10)
-	MOVLQSX 8(R10), AX
-	ADDQ    init+40(FP), AX
-	TILELOADD(tmm2, rax, rcx, 0x0000)
-	ADDQ    initHalf+48(FP), AX
-	TILELOADD(tmm3, rax, rcx, 0x0000)
-	POWERS0(0x0080, 0x0840, Z9)
-	TILELOADD(tmm6, rsi, rcx, 0x0000)
-	TILELOADD(tmm4, r8, rcx, 0x0000)
-	POWERS1(0x0480, 0x0c40, Z10)
-	TILELOADD(tmm7, rsi, rcx, 0x0800)
-	POWERS0(0x0100, 0x0880, Z9)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	POWERS1(0x0500, 0x0c80, Z10)
-	TILELOADD(tmm5, r8, rcx, 0x0800)
-	POWERS0(0x0180, 0x08c0, Z9)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	POWERS1(0x0580, 0x0cc0, Z10)
-	TILELOADD(tmm6, rsi, rcx, 0x0400)
-	POWERS0(0x0200, 0x0900, Z9)
-	TILELOADD(tmm4, r8, rcx, 0x0400)
-	POWERS1(0x0600, 0x0d00, Z10)
-	TILELOADD(tmm7, rsi, rcx, 0x0c00)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	POWERS0(0x0280, 0x0940, Z9)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	POWERS1(0x0680, 0x0d40, Z10)
-	TILELOADD(tmm5, r8, rcx, 0x0c00)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	POWERS0(0x0300, 0x0980, Z9)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	POWERS1(0x0700, 0x0d80, Z10)
-	TILESTORED(rbx, rcx, 0x0000, tmm0)
-	TILESTORED(rbx, rcx, 0x0400, tmm1)
-	POWERS0(0x0380, 0x09c0, Z9)
-	TILESTORED(rbx, rcx, 0x0800, tmm2)
-	POWERS1(0x0780, 0x0dc0, Z10)
-	TILESTORED(rbx, rcx, 0x0c00, tmm3)
-	TILELOADD(tmm0, rdi, rcx, 0x0800)
-	POWERS0(0x0800, 0x0a00, Z11)
-	TILELOADD(tmm1, rdi, rcx, 0x1800)
-	POWERS1(0x0c00, 0x0e00, Z12)
-	TILELOADD(tmm2, rdi, rcx, 0x0c00)
-	POWERS0(0x0880, 0x0a40, Z11)
-	TILELOADD(tmm3, rdi, rcx, 0x1c00)
-	TILELOADD(tmm6, r12, rcx, 0x0000)
-	POWERS1(0x0c80, 0x0e40, Z12)
-	TILELOADD(tmm4, r9, rcx, 0x0800)
-	POWERS0(0x0900, 0x0a80, Z11)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r12, rcx, 0x0400)
-	POWERS1(0x0d00, 0x0e80, Z12)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	POWERS0(0x0980, 0x0ac0, Z11)
-	TILELOADD(tmm5, r9, rcx, 0x0c00)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	POWERS1(0x0d80, 0x0ec0, Z12)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	POWERS0(0x0a00, 0x0b00, Z11)
-	TILELOADD(tmm6, r12, rcx, 0x0800)
-	POWERS1(0x0e00, 0x0f00, Z12)
-	TILELOADD(tmm4, r9, rcx, 0x1800)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	POWERS0(0x0a80, 0x0b40, Z11)
-	TILELOADD(tmm7, r12, rcx, 0x0c00)
-	POWERS1(0x0e80, 0x0f40, Z12)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x1c00)
-	POWERS0(0x0b00, 0x0b80, Z11)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	POWERS1(0x0f00, 0x0f80, Z12)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILESTORED(rdi, rcx, 0x0800, tmm0)
-	POWERS0(0x0b80, 0x0bc0, Z11)
-	TILESTORED(rdi, rcx, 0x1800, tmm1)
-	POWERS1(0x0f80, 0x0fc0, Z12)
-	TILESTORED(rdi, rcx, 0x0c00, tmm2)
-	TILESTORED(rdi, rcx, 0x1c00, tmm3)
-	ADDQ    $0x00002000, R9
-	XCHGQ   R11, R12
-	JMP     blockSteady0
+flush:
+	// The values so far: some pairs of tiles for the last chunk, and all for the blocks of this one.
+	MOVQ DI, AX
+	SUBQ o+80(FP), AX
+	MOVQ AX, 24848(R14)
+	SUBQ AX, R11
+	CMPQ 24840(R14), $0x00
+	JGE  lastChunk
+	SUBQ AX, R9
+	JMP  thisChunk
 
-flushFirst0:
-	JMP flushed
-
-flushFirst1:
-	TILELOADD(tmm0, rdi, rcx, 0x0000)
-	TILELOADD(tmm1, rdi, rcx, 0x1000)
-	TILELOADD(tmm2, rdi, rcx, 0x0400)
-	TILELOADD(tmm3, rdi, rcx, 0x1400)
-	TILELOADD(tmm6, r11, rcx, 0x0000)
-	TILELOADD(tmm4, r9, rcx, 0x0000)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r11, rcx, 0x0400)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x0400)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILESTORED(rdi, rcx, 0x0000, tmm0)
-	TILESTORED(rdi, rcx, 0x1000, tmm1)
-	TILESTORED(rdi, rcx, 0x0400, tmm2)
-	TILESTORED(rdi, rcx, 0x1400, tmm3)
-	TILELOADD(tmm0, rdi, rcx, 0x0800)
-	TILELOADD(tmm1, rdi, rcx, 0x1800)
-	TILELOADD(tmm2, rdi, rcx, 0x0c00)
-	TILELOADD(tmm3, rdi, rcx, 0x1c00)
-	TILELOADD(tmm6, r11, rcx, 0x0000)
-	TILELOADD(tmm4, r9, rcx, 0x0800)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r11, rcx, 0x0400)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x0c00)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILESTORED(rdi, rcx, 0x0800, tmm0)
-	TILESTORED(rdi, rcx, 0x1800, tmm1)
-	TILESTORED(rdi, rcx, 0x0c00, tmm2)
-	TILESTORED(rdi, rcx, 0x1c00, tmm3)
-	ADDQ $0x00001000, R9
-	JMP  flushed
-
-flushSteady0:
+lastChunk:
 	TILELOADD(tmm0, rdi, rcx, 0x0000)
 	TILELOADD(tmm1, rdi, rcx, 0x1000)
 	TILELOADD(tmm2, rdi, rcx, 0x0400)
@@ -1980,95 +1419,60 @@ flushSteady0:
 	TILESTORED(rdi, rcx, 0x1000, tmm1)
 	TILESTORED(rdi, rcx, 0x0400, tmm2)
 	TILESTORED(rdi, rcx, 0x1400, tmm3)
-	TILELOADD(tmm0, rdi, rcx, 0x0800)
-	TILELOADD(tmm1, rdi, rcx, 0x1800)
-	TILELOADD(tmm2, rdi, rcx, 0x0c00)
-	TILELOADD(tmm3, rdi, rcx, 0x1c00)
-	TILELOADD(tmm6, r12, rcx, 0x0000)
-	TILELOADD(tmm4, r9, rcx, 0x0800)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r12, rcx, 0x0400)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x0c00)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, r12, rcx, 0x0800)
-	TILELOADD(tmm4, r9, rcx, 0x1800)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r12, rcx, 0x0c00)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x1c00)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILESTORED(rdi, rcx, 0x0800, tmm0)
-	TILESTORED(rdi, rcx, 0x1800, tmm1)
-	TILESTORED(rdi, rcx, 0x0c00, tmm2)
-	TILESTORED(rdi, rcx, 0x1c00, tmm3)
-	ADDQ $0x00002000, R9
-	JMP  flushed
+	ADDQ $0x00000800, R9
+	ADDQ $0x00000800, DI
+	CMPQ DI, 24832(R14)
+	JNE  lastChunk
+	ADDQ 24840(R14), R9
 
-flushSteady1:
-	TILELOADD(tmm0, rdi, rcx, 0x0800)
-	TILELOADD(tmm1, rdi, rcx, 0x1800)
-	TILELOADD(tmm2, rdi, rcx, 0x0c00)
-	TILELOADD(tmm3, rdi, rcx, 0x1c00)
-	TILELOADD(tmm6, r12, rcx, 0x0000)
-	TILELOADD(tmm4, r9, rcx, 0x0800)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r12, rcx, 0x0400)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x0c00)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, r12, rcx, 0x0800)
-	TILELOADD(tmm4, r9, rcx, 0x1800)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r12, rcx, 0x0c00)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x1c00)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILESTORED(rdi, rcx, 0x0800, tmm0)
-	TILESTORED(rdi, rcx, 0x1800, tmm1)
-	TILESTORED(rdi, rcx, 0x0c00, tmm2)
-	TILESTORED(rdi, rcx, 0x1c00, tmm3)
+thisChunk:
+	MOVQ o+80(FP), DI
+	CMPQ 24848(R14), $0x00
+	JEQ  flushed
+
+pair:
 	TILELOADD(tmm0, rdi, rcx, 0x0000)
 	TILELOADD(tmm1, rdi, rcx, 0x1000)
 	TILELOADD(tmm2, rdi, rcx, 0x0400)
 	TILELOADD(tmm3, rdi, rcx, 0x1400)
-	TILELOADD(tmm6, r11, rcx, 0x0000)
-	TILELOADD(tmm4, r9, rcx, 0x2000)
+	MOVQ 24848(R14), AX
+	MOVQ R11, R12
+
+done:
+	TILELOADD(tmm6, r12, rcx, 0x0000)
+	TILELOADD(tmm4, r9, rcx, 0x0000)
 	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r11, rcx, 0x0400)
+	TILELOADD(tmm7, r12, rcx, 0x0400)
 	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x2400)
+	TILELOADD(tmm5, r9, rcx, 0x0400)
 	TDPBF16PS(tmm2, tmm5, tmm6)
 	TDPBF16PS(tmm3, tmm5, tmm7)
+	ADDQ   $0x00000800, R12
+	ADDQ   $0x00001000, R9
+	SUBQ   $0x00000800, AX
+	JNE    done
 	TILESTORED(rdi, rcx, 0x0000, tmm0)
 	TILESTORED(rdi, rcx, 0x1000, tmm1)
 	TILESTORED(rdi, rcx, 0x0400, tmm2)
 	TILESTORED(rdi, rcx, 0x1400, tmm3)
-	TILELOADD(tmm0, rdi, rcx, 0x0800)
-	TILELOADD(tmm1, rdi, rcx, 0x1800)
-	TILELOADD(tmm2, rdi, rcx, 0x0c00)
-	TILELOADD(tmm3, rdi, rcx, 0x1c00)
-	TILELOADD(tmm6, r11, rcx, 0x0000)
-	TILELOADD(tmm4, r9, rcx, 0x2800)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r11, rcx, 0x0400)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x2c00)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILESTORED(rdi, rcx, 0x0800, tmm0)
-	TILESTORED(rdi, rcx, 0x1800, tmm1)
-	TILESTORED(rdi, rcx, 0x0c00, tmm2)
-	TILESTORED(rdi, rcx, 0x1c00, tmm3)
-	ADDQ $0x00003000, R9
+	IMUL3Q $0x02, 24848(R14), AX
+	SUBQ   AX, R9
+	ADDQ   $0x00000800, R9
+	ADDQ   $0x00000800, DI
+	CMPQ   DI, 24832(R14)
+	JNE    pair
+	SUBQ   $0x00001000, R9
+	ADDQ   AX, R9
+	MOVQ   o+80(FP), DI
 
 flushed:
-	TESTQ       R13, R13
-	JEQ         end
+	LEAQ  8192(R14), R11
+	LEAQ  16384(R14), R12
+	MOVQ  $-4096, 24840(R14)
+	TESTQ R13, R13
+	JEQ   end
+
+	// New maxima.
 	MOVQ        m+88(FP), AX
 	VMOVUPS     (AX), Z15
 	VMAXPS      Z15, Z13, Z13
@@ -2109,8 +1513,6 @@ flushed:
 	CMPQ        fresh+128(FP), $0x00
 	MOVQ        $0x00000000, fresh+128(FP)
 	JNE         raised
-	LEAQ        4096(DI), AX
-	MOVQ        AX, 24832(R14)
 	MOVQ        DI, AX
 
 scale:
@@ -2132,8 +1534,11 @@ end:
 	RET
 
 // func attend96(config *byte, q *float32, k *float32, v *float32, table *int32, init *float32, initHalf int, row *float32, rowHalf int, work *float32, o *float32, m *float32, l *float32, blocks int, scale float32, free int, fresh int)
-// Requires: AVX, AVX512DQ, AVX512F
+// Requires: AMX-BF16, AMX-TILE, AVX, AVX512DQ, AVX512F
 TEXT ·attend96(SB), NOSPLIT, $0-136
+	// RSI queries; R8, R9 keys of the next block, values of the last chunk; R10 table; DI sums of values, by pairs of tiles
+	// BX, DX scores of the next block and of this one; R11, R12 weights of this chunk and of the last one
+	// R13 blocks left; R14 work space; R15 not 0 if no maximum is looked for any more; CX 64, the distance of a tile's rows
 	MOVQ         config+0(FP), AX
 	LDTILECFG(rax)
 	MOVQ         $0x00000040, CX
@@ -2169,15 +1574,20 @@ TEXT ·attend96(SB), NOSPLIT, $0-136
 	VMOVUPS      Z14, 24768(R14)
 	VMOVUPS      64(R15), Z7
 	XORQ         R15, R15
-	MOVLQSX      (R10), AX
-	ADDQ         init+40(FP), AX
+	LEAQ         6144(DI), AX
+	MOVQ         AX, 24832(R14)
+	MOVQ         $-6144, 24840(R14)
+
+	// The scores of the first block.
+	MOVLQSX (R10), AX
+	ADDQ    init+40(FP), AX
 	TILELOADD(tmm0, rax, rcx, 0x0000)
-	ADDQ         initHalf+48(FP), AX
+	ADDQ    initHalf+48(FP), AX
 	TILELOADD(tmm1, rax, rcx, 0x0000)
-	MOVLQSX      8(R10), AX
-	ADDQ         init+40(FP), AX
+	MOVLQSX 8(R10), AX
+	ADDQ    init+40(FP), AX
 	TILELOADD(tmm2, rax, rcx, 0x0000)
-	ADDQ         initHalf+48(FP), AX
+	ADDQ    initHalf+48(FP), AX
 	TILELOADD(tmm3, rax, rcx, 0x0000)
 	TILELOADD(tmm6, rsi, rcx, 0x0000)
 	TILELOADD(tmm4, r8, rcx, 0x0000)
@@ -2207,122 +1617,85 @@ TEXT ·attend96(SB), NOSPLIT, $0-136
 	TILESTORED(rbx, rcx, 0x0400, tmm1)
 	TILESTORED(rbx, rcx, 0x0800, tmm2)
 	TILESTORED(rbx, rcx, 0x0c00, tmm3)
-	TESTQ        R13, R13
-	JEQ          flushFirst0
-	MOVLQSX      4(R10), AX
-	ADDQ         row+56(FP), AX
-	VMOVUPS      (AX), Z9
-	ADDQ         rowHalf+64(FP), AX
-	VMOVUPS      (AX), Z10
-	MOVLQSX      12(R10), AX
-	ADDQ         row+56(FP), AX
-	VMOVUPS      (AX), Z11
-	ADDQ         rowHalf+64(FP), AX
-	VMOVUPS      (AX), Z12
-	TESTQ        R15, R15
-	JNE          powersFirst0
-	VMOVUPS      (BX), Z13
-	VMOVUPS      1024(BX), Z14
-	VMOVUPS      2048(BX), Z15
-	VMOVUPS      3072(BX), Z16
-	VMAXPS       64(BX), Z13, Z13
-	VMAXPS       1088(BX), Z14, Z14
-	VMAXPS       2112(BX), Z15, Z15
-	VMAXPS       3136(BX), Z16, Z16
-	VMAXPS       128(BX), Z13, Z13
-	VMAXPS       1152(BX), Z14, Z14
-	VMAXPS       2176(BX), Z15, Z15
-	VMAXPS       3200(BX), Z16, Z16
-	VMAXPS       192(BX), Z13, Z13
-	VMAXPS       1216(BX), Z14, Z14
-	VMAXPS       2240(BX), Z15, Z15
-	VMAXPS       3264(BX), Z16, Z16
-	VMAXPS       256(BX), Z13, Z13
-	VMAXPS       1280(BX), Z14, Z14
-	VMAXPS       2304(BX), Z15, Z15
-	VMAXPS       3328(BX), Z16, Z16
-	VMAXPS       320(BX), Z13, Z13
-	VMAXPS       1344(BX), Z14, Z14
-	VMAXPS       2368(BX), Z15, Z15
-	VMAXPS       3392(BX), Z16, Z16
-	VMAXPS       384(BX), Z13, Z13
-	VMAXPS       1408(BX), Z14, Z14
-	VMAXPS       2432(BX), Z15, Z15
-	VMAXPS       3456(BX), Z16, Z16
-	VMAXPS       448(BX), Z13, Z13
-	VMAXPS       1472(BX), Z14, Z14
-	VMAXPS       2496(BX), Z15, Z15
-	VMAXPS       3520(BX), Z16, Z16
-	VMAXPS       512(BX), Z13, Z13
-	VMAXPS       1536(BX), Z14, Z14
-	VMAXPS       2560(BX), Z15, Z15
-	VMAXPS       3584(BX), Z16, Z16
-	VMAXPS       576(BX), Z13, Z13
-	VMAXPS       1600(BX), Z14, Z14
-	VMAXPS       2624(BX), Z15, Z15
-	VMAXPS       3648(BX), Z16, Z16
-	VMAXPS       640(BX), Z13, Z13
-	VMAXPS       1664(BX), Z14, Z14
-	VMAXPS       2688(BX), Z15, Z15
-	VMAXPS       3712(BX), Z16, Z16
-	VMAXPS       704(BX), Z13, Z13
-	VMAXPS       1728(BX), Z14, Z14
-	VMAXPS       2752(BX), Z15, Z15
-	VMAXPS       3776(BX), Z16, Z16
-	VMAXPS       768(BX), Z13, Z13
-	VMAXPS       1792(BX), Z14, Z14
-	VMAXPS       2816(BX), Z15, Z15
-	VMAXPS       3840(BX), Z16, Z16
-	VMAXPS       832(BX), Z13, Z13
-	VMAXPS       1856(BX), Z14, Z14
-	VMAXPS       2880(BX), Z15, Z15
-	VMAXPS       3904(BX), Z16, Z16
-	VMAXPS       896(BX), Z13, Z13
-	VMAXPS       1920(BX), Z14, Z14
-	VMAXPS       2944(BX), Z15, Z15
-	VMAXPS       3968(BX), Z16, Z16
-	VMAXPS       960(BX), Z13, Z13
-	VMAXPS       1984(BX), Z14, Z14
-	VMAXPS       3008(BX), Z15, Z15
-	VMAXPS       4032(BX), Z16, Z16
-	VFMADD213PS  Z9, Z0, Z13
-	VFMADD213PS  Z10, Z0, Z14
-	VFMADD213PS  Z11, Z0, Z15
-	VFMADD213PS  Z12, Z0, Z16
-	VMAXPS       Z15, Z13, Z13
-	VCMPPS       $0x1e, 24576(R14), Z13, K1
-	VMAXPS       Z16, Z14, Z14
-	VCMPPS       $0x1e, 24640(R14), Z14, K2
-	KORTESTW     K1, K2
-	JNE          flushFirst0
+
+block:
+	TESTQ   R13, R13
+	JEQ     flush
+	MOVLQSX 4(R10), AX
+	ADDQ    row+56(FP), AX
+	VMOVUPS (AX), Z9
+	ADDQ    rowHalf+64(FP), AX
+	VMOVUPS (AX), Z10
+	MOVLQSX 12(R10), AX
+	ADDQ    row+56(FP), AX
+	VMOVUPS (AX), Z11
+	ADDQ    rowHalf+64(FP), AX
+	VMOVUPS (AX), Z12
+	TESTQ   R15, R15
+	JNE     powers
+
+	// Does a score exceed the maximum by too much?
+	VMOVUPS     (BX), Z13
+	VMOVUPS     1024(BX), Z14
+	VMOVUPS     2048(BX), Z15
+	VMOVUPS     3072(BX), Z16
+	MAXIMA(0x0040)
+	MAXIMA(0x0080)
+	MAXIMA(0x00c0)
+	MAXIMA(0x0100)
+	MAXIMA(0x0140)
+	MAXIMA(0x0180)
+	MAXIMA(0x01c0)
+	MAXIMA(0x0200)
+	MAXIMA(0x0240)
+	MAXIMA(0x0280)
+	MAXIMA(0x02c0)
+	MAXIMA(0x0300)
+	MAXIMA(0x0340)
+	MAXIMA(0x0380)
+	MAXIMA(0x03c0)
+	VFMADD213PS Z9, Z0, Z13
+	VFMADD213PS Z10, Z0, Z14
+	VFMADD213PS Z11, Z0, Z15
+	VFMADD213PS Z12, Z0, Z16
+	VMAXPS      Z15, Z13, Z13
+	VCMPPS      $0x1e, 24576(R14), Z13, K1
+	VMAXPS      Z16, Z14, Z14
+	VCMPPS      $0x1e, 24640(R14), Z14, K2
+	KORTESTW    K1, K2
+	JNE         flush
 
 raised:
 	MOVQ free+120(FP), R15
 
-powersFirst0:
+powers:
 	VSUBPS 24704(R14), Z9, Z9
 	VSUBPS 24768(R14), Z10, Z10
 	VSUBPS 24704(R14), Z11, Z11
 	VSUBPS 24768(R14), Z12, Z12
 	XCHGQ  BX, DX
 	DECQ   R13
-	JEQ    stayFirst0
+	JEQ    stay
 	ADDQ   $0x00001800, R8
 	ADDQ   $0x10, R10
 
-stayFirst0:
+stay:
+	CMPQ 24840(R14), $0x00
+	JGE  steady
+
+	// Powers of this block, scores of the next.
 	POWERS0(0x0000, 0x0000, Z9)
 	POWERS1(0x0400, 0x0400, Z10)
-	MOVLQSX     (R10), AX
-	ADDQ        init+40(FP), AX
+	MOVLQSX (R10), AX
+	ADDQ    init+40(FP), AX
 	TILELOADD(tmm0, rax, rcx, 0x0000)
-	ADDQ        initHalf+48(FP), AX
+	ADDQ    initHalf+48(FP), AX
 	TILELOADD(tmm1, rax, rcx, 0x0000)
 	POWERS0(0x0080, 0x0040, Z9)
-	MOVLQSX     8(R10), AX
-	ADDQ        init+40(FP), AX
+	MOVLQSX 8(R10), AX
+	ADDQ    init+40(FP), AX
 	TILELOADD(tmm2, rax, rcx, 0x0000)
-	ADDQ        initHalf+48(FP), AX
+	ADDQ    initHalf+48(FP), AX
 	TILELOADD(tmm3, rax, rcx, 0x0000)
 	POWERS1(0x0480, 0x0440, Z10)
 	TILELOADD(tmm6, rsi, rcx, 0x0000)
@@ -2381,463 +1754,21 @@ stayFirst0:
 	TILESTORED(rbx, rcx, 0x0800, tmm2)
 	POWERS1(0x0f80, 0x07c0, Z12)
 	TILESTORED(rbx, rcx, 0x0c00, tmm3)
-	TESTQ       R13, R13
-	JEQ         flushFirst1
-	MOVLQSX     4(R10), AX
-	ADDQ        row+56(FP), AX
-	VMOVUPS     (AX), Z9
-	ADDQ        rowHalf+64(FP), AX
-	VMOVUPS     (AX), Z10
-	MOVLQSX     12(R10), AX
-	ADDQ        row+56(FP), AX
-	VMOVUPS     (AX), Z11
-	ADDQ        rowHalf+64(FP), AX
-	VMOVUPS     (AX), Z12
-	TESTQ       R15, R15
-	JNE         powersFirst1
-	VMOVUPS     (BX), Z13
-	VMOVUPS     1024(BX), Z14
-	VMOVUPS     2048(BX), Z15
-	VMOVUPS     3072(BX), Z16
-	VMAXPS      64(BX), Z13, Z13
-	VMAXPS      1088(BX), Z14, Z14
-	VMAXPS      2112(BX), Z15, Z15
-	VMAXPS      3136(BX), Z16, Z16
-	VMAXPS      128(BX), Z13, Z13
-	VMAXPS      1152(BX), Z14, Z14
-	VMAXPS      2176(BX), Z15, Z15
-	VMAXPS      3200(BX), Z16, Z16
-	VMAXPS      192(BX), Z13, Z13
-	VMAXPS      1216(BX), Z14, Z14
-	VMAXPS      2240(BX), Z15, Z15
-	VMAXPS      3264(BX), Z16, Z16
-	VMAXPS      256(BX), Z13, Z13
-	VMAXPS      1280(BX), Z14, Z14
-	VMAXPS      2304(BX), Z15, Z15
-	VMAXPS      3328(BX), Z16, Z16
-	VMAXPS      320(BX), Z13, Z13
-	VMAXPS      1344(BX), Z14, Z14
-	VMAXPS      2368(BX), Z15, Z15
-	VMAXPS      3392(BX), Z16, Z16
-	VMAXPS      384(BX), Z13, Z13
-	VMAXPS      1408(BX), Z14, Z14
-	VMAXPS      2432(BX), Z15, Z15
-	VMAXPS      3456(BX), Z16, Z16
-	VMAXPS      448(BX), Z13, Z13
-	VMAXPS      1472(BX), Z14, Z14
-	VMAXPS      2496(BX), Z15, Z15
-	VMAXPS      3520(BX), Z16, Z16
-	VMAXPS      512(BX), Z13, Z13
-	VMAXPS      1536(BX), Z14, Z14
-	VMAXPS      2560(BX), Z15, Z15
-	VMAXPS      3584(BX), Z16, Z16
-	VMAXPS      576(BX), Z13, Z13
-	VMAXPS      1600(BX), Z14, Z14
-	VMAXPS      2624(BX), Z15, Z15
-	VMAXPS      3648(BX), Z16, Z16
-	VMAXPS      640(BX), Z13, Z13
-	VMAXPS      1664(BX), Z14, Z14
-	VMAXPS      2688(BX), Z15, Z15
-	VMAXPS      3712(BX), Z16, Z16
-	VMAXPS      704(BX), Z13, Z13
-	VMAXPS      1728(BX), Z14, Z14
-	VMAXPS      2752(BX), Z15, Z15
-	VMAXPS      3776(BX), Z16, Z16
-	VMAXPS      768(BX), Z13, Z13
-	VMAXPS      1792(BX), Z14, Z14
-	VMAXPS      2816(BX), Z15, Z15
-	VMAXPS      3840(BX), Z16, Z16
-	VMAXPS      832(BX), Z13, Z13
-	VMAXPS      1856(BX), Z14, Z14
-	VMAXPS      2880(BX), Z15, Z15
-	VMAXPS      3904(BX), Z16, Z16
-	VMAXPS      896(BX), Z13, Z13
-	VMAXPS      1920(BX), Z14, Z14
-	VMAXPS      2944(BX), Z15, Z15
-	VMAXPS      3968(BX), Z16, Z16
-	VMAXPS      960(BX), Z13, Z13
-	VMAXPS      1984(BX), Z14, Z14
-	VMAXPS      3008(BX), Z15, Z15
-	VMAXPS      4032(BX), Z16, Z16
-	VFMADD213PS Z9, Z0, Z13
-	VFMADD213PS Z10, Z0, Z14
-	VFMADD213PS Z11, Z0, Z15
-	VFMADD213PS Z12, Z0, Z16
-	VMAXPS      Z15, Z13, Z13
-	VCMPPS      $0x1e, 24576(R14), Z13, K1
-	VMAXPS      Z16, Z14, Z14
-	VCMPPS      $0x1e, 24640(R14), Z14, K2
-	KORTESTW    K1, K2
-	JNE         flushFirst1
+	JMP     next
 
-powersFirst1:
-	VSUBPS 24704(R14), Z9, Z9
-	VSUBPS 24768(R14), Z10, Z10
-	VSUBPS 24704(R14), Z11, Z11
-	VSUBPS 24768(R14), Z12, Z12
-	XCHGQ  BX, DX
-	DECQ   R13
-	JEQ    stayFirst1
-	ADDQ   $0x00001800, R8
-	ADDQ   $0x10, R10
-
-stayFirst1:
-	POWERS0(0x0000, 0x0800, Z9)
-	POWERS1(0x0400, 0x0c00, Z10)
-	MOVLQSX     (R10), AX
-	ADDQ        init+40(FP), AX
-	TILELOADD(tmm0, rax, rcx, 0x0000)
-	ADDQ        initHalf+48(FP), AX
-	TILELOADD(tmm1, rax, rcx, 0x0000)
-	POWERS0(0x0080, 0x0840, Z9)
-	MOVLQSX     8(R10), AX
-	ADDQ        init+40(FP), AX
-	TILELOADD(tmm2, rax, rcx, 0x0000)
-	ADDQ        initHalf+48(FP), AX
-	TILELOADD(tmm3, rax, rcx, 0x0000)
-	POWERS1(0x0480, 0x0c40, Z10)
-	TILELOADD(tmm6, rsi, rcx, 0x0000)
-	POWERS0(0x0100, 0x0880, Z9)
-	TILELOADD(tmm4, r8, rcx, 0x0000)
-	POWERS1(0x0500, 0x0c80, Z10)
-	TILELOADD(tmm7, rsi, rcx, 0x0c00)
-	POWERS0(0x0180, 0x08c0, Z9)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	POWERS1(0x0580, 0x0cc0, Z10)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	POWERS0(0x0200, 0x0900, Z9)
-	TILELOADD(tmm5, r8, rcx, 0x0c00)
-	POWERS1(0x0600, 0x0d00, Z10)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	POWERS0(0x0280, 0x0940, Z9)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	POWERS1(0x0680, 0x0d40, Z10)
-	TILELOADD(tmm6, rsi, rcx, 0x0400)
-	POWERS0(0x0300, 0x0980, Z9)
-	TILELOADD(tmm4, r8, rcx, 0x0400)
-	POWERS1(0x0700, 0x0d80, Z10)
-	TILELOADD(tmm7, rsi, rcx, 0x1000)
-	POWERS0(0x0380, 0x09c0, Z9)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	POWERS1(0x0780, 0x0dc0, Z10)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	POWERS0(0x0800, 0x0a00, Z11)
-	POWERS1(0x0c00, 0x0e00, Z12)
-	TILELOADD(tmm5, r8, rcx, 0x1000)
-	POWERS0(0x0880, 0x0a40, Z11)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	POWERS1(0x0c80, 0x0e40, Z12)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	POWERS0(0x0900, 0x0a80, Z11)
-	TILELOADD(tmm6, rsi, rcx, 0x0800)
-	POWERS1(0x0d00, 0x0e80, Z12)
-	TILELOADD(tmm4, r8, rcx, 0x0800)
-	POWERS0(0x0980, 0x0ac0, Z11)
-	TILELOADD(tmm7, rsi, rcx, 0x1400)
-	POWERS1(0x0d80, 0x0ec0, Z12)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	POWERS0(0x0a00, 0x0b00, Z11)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	POWERS1(0x0e00, 0x0f00, Z12)
-	TILELOADD(tmm5, r8, rcx, 0x1400)
-	POWERS0(0x0a80, 0x0b40, Z11)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	POWERS1(0x0e80, 0x0f40, Z12)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	POWERS0(0x0b00, 0x0b80, Z11)
-	TILESTORED(rbx, rcx, 0x0000, tmm0)
-	POWERS1(0x0f00, 0x0f80, Z12)
-	TILESTORED(rbx, rcx, 0x0400, tmm1)
-	POWERS0(0x0b80, 0x0bc0, Z11)
-	TILESTORED(rbx, rcx, 0x0800, tmm2)
-	POWERS1(0x0f80, 0x0fc0, Z12)
-	TILESTORED(rbx, rcx, 0x0c00, tmm3)
-	TESTQ       R13, R13
-	JEQ         flushFirst2
-	MOVLQSX     4(R10), AX
-	ADDQ        row+56(FP), AX
-	VMOVUPS     (AX), Z9
-	ADDQ        rowHalf+64(FP), AX
-	VMOVUPS     (AX), Z10
-	MOVLQSX     12(R10), AX
-	ADDQ        row+56(FP), AX
-	VMOVUPS     (AX), Z11
-	ADDQ        rowHalf+64(FP), AX
-	VMOVUPS     (AX), Z12
-	TESTQ       R15, R15
-	JNE         powersFirst2
-	VMOVUPS     (BX), Z13
-	VMOVUPS     1024(BX), Z14
-	VMOVUPS     2048(BX), Z15
-	VMOVUPS     3072(BX), Z16
-	VMAXPS      64(BX), Z13, Z13
-	VMAXPS      1088(BX), Z14, Z14
-	VMAXPS      2112(BX), Z15, Z15
-	VMAXPS      3136(BX), Z16, Z16
-	VMAXPS      128(BX), Z13, Z13
-	VMAXPS      1152(BX), Z14, Z14
-	VMAXPS      2176(BX), Z15, Z15
-	VMAXPS      3200(BX), Z16, Z16
-	VMAXPS      192(BX), Z13, Z13
-	VMAXPS      1216(BX), Z14, Z14
-	VMAXPS      2240(BX), Z15, Z15
-	VMAXPS      3264(BX), Z16, Z16
-	VMAXPS      256(BX), Z13, Z13
-	VMAXPS      1280(BX), Z14, Z14
-	VMAXPS      2304(BX), Z15, Z15
-	VMAXPS      3328(BX), Z16, Z16
-	VMAXPS      320(BX), Z13, Z13
-	VMAXPS      1344(BX), Z14, Z14
-	VMAXPS      2368(BX), Z15, Z15
-	VMAXPS      3392(BX), Z16, Z16
-	VMAXPS      384(BX), Z13, Z13
-	VMAXPS      1408(BX), Z14, Z14
-	VMAXPS      2432(BX), Z15, Z15
-	VMAXPS      3456(BX), Z16, Z16
-	VMAXPS      448(BX), Z13, Z13
-	VMAXPS      1472(BX), Z14, Z14
-	VMAXPS      2496(BX), Z15, Z15
-	VMAXPS      3520(BX), Z16, Z16
-	VMAXPS      512(BX), Z13, Z13
-	VMAXPS      1536(BX), Z14, Z14
-	VMAXPS      2560(BX), Z15, Z15
-	VMAXPS      3584(BX), Z16, Z16
-	VMAXPS      576(BX), Z13, Z13
-	VMAXPS      1600(BX), Z14, Z14
-	VMAXPS      2624(BX), Z15, Z15
-	VMAXPS      3648(BX), Z16, Z16
-	VMAXPS      640(BX), Z13, Z13
-	VMAXPS      1664(BX), Z14, Z14
-	VMAXPS      2688(BX), Z15, Z15
-	VMAXPS      3712(BX), Z16, Z16
-	VMAXPS      704(BX), Z13, Z13
-	VMAXPS      1728(BX), Z14, Z14
-	VMAXPS      2752(BX), Z15, Z15
-	VMAXPS      3776(BX), Z16, Z16
-	VMAXPS      768(BX), Z13, Z13
-	VMAXPS      1792(BX), Z14, Z14
-	VMAXPS      2816(BX), Z15, Z15
-	VMAXPS      3840(BX), Z16, Z16
-	VMAXPS      832(BX), Z13, Z13
-	VMAXPS      1856(BX), Z14, Z14
-	VMAXPS      2880(BX), Z15, Z15
-	VMAXPS      3904(BX), Z16, Z16
-	VMAXPS      896(BX), Z13, Z13
-	VMAXPS      1920(BX), Z14, Z14
-	VMAXPS      2944(BX), Z15, Z15
-	VMAXPS      3968(BX), Z16, Z16
-	VMAXPS      960(BX), Z13, Z13
-	VMAXPS      1984(BX), Z14, Z14
-	VMAXPS      3008(BX), Z15, Z15
-	VMAXPS      4032(BX), Z16, Z16
-	VFMADD213PS Z9, Z0, Z13
-	VFMADD213PS Z10, Z0, Z14
-	VFMADD213PS Z11, Z0, Z15
-	VFMADD213PS Z12, Z0, Z16
-	VMAXPS      Z15, Z13, Z13
-	VCMPPS      $0x1e, 24576(R14), Z13, K1
-	VMAXPS      Z16, Z14, Z14
-	VCMPPS      $0x1e, 24640(R14), Z14, K2
-	KORTESTW    K1, K2
-	JNE         flushFirst2
-
-powersFirst2:
-	VSUBPS 24704(R14), Z9, Z9
-	VSUBPS 24768(R14), Z10, Z10
-	VSUBPS 24704(R14), Z11, Z11
-	VSUBPS 24768(R14), Z12, Z12
-	XCHGQ  BX, DX
-	DECQ   R13
-	JEQ    stayFirst2
-	ADDQ   $0x00001800, R8
-	ADDQ   $0x10, R10
-
-stayFirst2:
-	POWERS0(0x0000, 0x1000, Z9)
-	POWERS1(0x0400, 0x1400, Z10)
+steady:
+	// The same, and values of the last chunk.
+	POWERS0(0x0000, 0x0000, Z9)
 	MOVLQSX (R10), AX
 	ADDQ    init+40(FP), AX
 	TILELOADD(tmm0, rax, rcx, 0x0000)
 	ADDQ    initHalf+48(FP), AX
 	TILELOADD(tmm1, rax, rcx, 0x0000)
-	POWERS0(0x0080, 0x1040, Z9)
+	POWERS1(0x0400, 0x0400, Z10)
 	MOVLQSX 8(R10), AX
 	ADDQ    init+40(FP), AX
 	TILELOADD(tmm2, rax, rcx, 0x0000)
 	ADDQ    initHalf+48(FP), AX
-	TILELOADD(tmm3, rax, rcx, 0x0000)
-	POWERS1(0x0480, 0x1440, Z10)
-	TILELOADD(tmm6, rsi, rcx, 0x0000)
-	POWERS0(0x0100, 0x1080, Z9)
-	TILELOADD(tmm4, r8, rcx, 0x0000)
-	POWERS1(0x0500, 0x1480, Z10)
-	TILELOADD(tmm7, rsi, rcx, 0x0c00)
-	POWERS0(0x0180, 0x10c0, Z9)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	POWERS1(0x0580, 0x14c0, Z10)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	POWERS0(0x0200, 0x1100, Z9)
-	TILELOADD(tmm5, r8, rcx, 0x0c00)
-	POWERS1(0x0600, 0x1500, Z10)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	POWERS0(0x0280, 0x1140, Z9)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	POWERS1(0x0680, 0x1540, Z10)
-	TILELOADD(tmm6, rsi, rcx, 0x0400)
-	POWERS0(0x0300, 0x1180, Z9)
-	TILELOADD(tmm4, r8, rcx, 0x0400)
-	POWERS1(0x0700, 0x1580, Z10)
-	TILELOADD(tmm7, rsi, rcx, 0x1000)
-	POWERS0(0x0380, 0x11c0, Z9)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	POWERS1(0x0780, 0x15c0, Z10)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	POWERS0(0x0800, 0x1200, Z11)
-	POWERS1(0x0c00, 0x1600, Z12)
-	TILELOADD(tmm5, r8, rcx, 0x1000)
-	POWERS0(0x0880, 0x1240, Z11)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	POWERS1(0x0c80, 0x1640, Z12)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	POWERS0(0x0900, 0x1280, Z11)
-	TILELOADD(tmm6, rsi, rcx, 0x0800)
-	POWERS1(0x0d00, 0x1680, Z12)
-	TILELOADD(tmm4, r8, rcx, 0x0800)
-	POWERS0(0x0980, 0x12c0, Z11)
-	TILELOADD(tmm7, rsi, rcx, 0x1400)
-	POWERS1(0x0d80, 0x16c0, Z12)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	POWERS0(0x0a00, 0x1300, Z11)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	POWERS1(0x0e00, 0x1700, Z12)
-	TILELOADD(tmm5, r8, rcx, 0x1400)
-	POWERS0(0x0a80, 0x1340, Z11)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	POWERS1(0x0e80, 0x1740, Z12)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	POWERS0(0x0b00, 0x1380, Z11)
-	TILESTORED(rbx, rcx, 0x0000, tmm0)
-	POWERS1(0x0f00, 0x1780, Z12)
-	TILESTORED(rbx, rcx, 0x0400, tmm1)
-	POWERS0(0x0b80, 0x13c0, Z11)
-	TILESTORED(rbx, rcx, 0x0800, tmm2)
-	POWERS1(0x0f80, 0x17c0, Z12)
-	TILESTORED(rbx, rcx, 0x0c00, tmm3)
-	XCHGQ   R11, R12
-
-blockSteady0:
-	TESTQ       R13, R13
-	JEQ         flushSteady0
-	MOVLQSX     4(R10), AX
-	ADDQ        row+56(FP), AX
-	VMOVUPS     (AX), Z9
-	ADDQ        rowHalf+64(FP), AX
-	VMOVUPS     (AX), Z10
-	MOVLQSX     12(R10), AX
-	ADDQ        row+56(FP), AX
-	VMOVUPS     (AX), Z11
-	ADDQ        rowHalf+64(FP), AX
-	VMOVUPS     (AX), Z12
-	TESTQ       R15, R15
-	JNE         powersSteady0
-	VMOVUPS     (BX), Z13
-	VMOVUPS     1024(BX), Z14
-	VMOVUPS     2048(BX), Z15
-	VMOVUPS     3072(BX), Z16
-	VMAXPS      64(BX), Z13, Z13
-	VMAXPS      1088(BX), Z14, Z14
-	VMAXPS      2112(BX), Z15, Z15
-	VMAXPS      3136(BX), Z16, Z16
-	VMAXPS      128(BX), Z13, Z13
-	VMAXPS      1152(BX), Z14, Z14
-	VMAXPS      2176(BX), Z15, Z15
-	VMAXPS      3200(BX), Z16, Z16
-	VMAXPS      192(BX), Z13, Z13
-	VMAXPS      1216(BX), Z14, Z14
-	VMAXPS      2240(BX), Z15, Z15
-	VMAXPS      3264(BX), Z16, Z16
-	VMAXPS      256(BX), Z13, Z13
-	VMAXPS      1280(BX), Z14, Z14
-	VMAXPS      2304(BX), Z15, Z15
-	VMAXPS      3328(BX), Z16, Z16
-	VMAXPS      320(BX), Z13, Z13
-	VMAXPS      1344(BX), Z14, Z14
-	VMAXPS      2368(BX), Z15, Z15
-	VMAXPS      3392(BX), Z16, Z16
-	VMAXPS      384(BX), Z13, Z13
-	VMAXPS      1408(BX), Z14, Z14
-	VMAXPS      2432(BX), Z15, Z15
-	VMAXPS      3456(BX), Z16, Z16
-	VMAXPS      448(BX), Z13, Z13
-	VMAXPS      1472(BX), Z14, Z14
-	VMAXPS      2496(BX), Z15, Z15
-	VMAXPS      3520(BX), Z16, Z16
-	VMAXPS      512(BX), Z13, Z13
-	VMAXPS      1536(BX), Z14, Z14
-	VMAXPS      2560(BX), Z15, Z15
-	VMAXPS      3584(BX), Z16, Z16
-	VMAXPS      576(BX), Z13, Z13
-	VMAXPS      1600(BX), Z14, Z14
-	VMAXPS      2624(BX), Z15, Z15
-	VMAXPS      3648(BX), Z16, Z16
-	VMAXPS      640(BX), Z13, Z13
-	VMAXPS      1664(BX), Z14, Z14
-	VMAXPS      2688(BX), Z15, Z15
-	VMAXPS      3712(BX), Z16, Z16
-	VMAXPS      704(BX), Z13, Z13
-	VMAXPS      1728(BX), Z14, Z14
-	VMAXPS      2752(BX), Z15, Z15
-	VMAXPS      3776(BX), Z16, Z16
-	VMAXPS      768(BX), Z13, Z13
-	VMAXPS      1792(BX), Z14, Z14
-	VMAXPS      2816(BX), Z15, Z15
-	VMAXPS      3840(BX), Z16, Z16
-	VMAXPS      832(BX), Z13, Z13
-	VMAXPS      1856(BX), Z14, Z14
-	VMAXPS      2880(BX), Z15, Z15
-	VMAXPS      3904(BX), Z16, Z16
-	VMAXPS      896(BX), Z13, Z13
-	VMAXPS      1920(BX), Z14, Z14
-	VMAXPS      2944(BX), Z15, Z15
-	VMAXPS      3968(BX), Z16, Z16
-	VMAXPS      960(BX), Z13, Z13
-	VMAXPS      1984(BX), Z14, Z14
-	VMAXPS      3008(BX), Z15, Z15
-	VMAXPS      4032(BX), Z16, Z16
-	VFMADD213PS Z9, Z0, Z13
-	VFMADD213PS Z10, Z0, Z14
-	VFMADD213PS Z11, Z0, Z15
-	VFMADD213PS Z12, Z0, Z16
-	VMAXPS      Z15, Z13, Z13
-	VCMPPS      $0x1e, 24576(R14), Z13, K1
-	VMAXPS      Z16, Z14, Z14
-	VCMPPS      $0x1e, 24640(R14), Z14, K2
-	KORTESTW    K1, K2
-	JNE         flushSteady0
-
-powersSteady0:
-	VSUBPS 24704(R14), Z9, Z9
-	VSUBPS 24768(R14), Z10, Z10
-	VSUBPS 24704(R14), Z11, Z11
-	VSUBPS 24768(R14), Z12, Z12
-	XCHGQ  BX, DX
-	DECQ   R13
-	JEQ    staySteady0
-	ADDQ   $0x00001800, R8
-	ADDQ   $0x10, R10
-
-staySteady0:
-	POWERS0(0x0000, 0x0000, Z9)
-	MOVLQSX     (R10), AX
-	ADDQ        init+40(FP), AX
-	TILELOADD(tmm0, rax, rcx, 0x0000)
-	ADDQ        initHalf+48(FP), AX
-	TILELOADD(tmm1, rax, rcx, 0x0000)
-	POWERS1(0x0400, 0x0400, Z10)
-	MOVLQSX     8(R10), AX
-	ADDQ        init+40(FP), AX
-	TILELOADD(tmm2, rax, rcx, 0x0000)
-	ADDQ        initHalf+48(FP), AX
 	TILELOADD(tmm3, rax, rcx, 0x0000)
 	TILELOADD(tmm6, rsi, rcx, 0x0000)
 	POWERS0(0x0080, 0x0040, Z9)
@@ -2929,548 +1860,32 @@ staySteady0:
 	POWERS1(0x0f80, 0x07c0, Z12)
 	TILESTORED(rdi, rcx, 0x0400, tmm2)
 	TILESTORED(rdi, rcx, 0x1c00, tmm3)
-	TESTQ       R13, R13
-	JEQ         flushSteady1
-	MOVLQSX     4(R10), AX
-	ADDQ        row+56(FP), AX
-	VMOVUPS     (AX), Z9
-	ADDQ        rowHalf+64(FP), AX
-	VMOVUPS     (AX), Z10
-	MOVLQSX     12(R10), AX
-	ADDQ        row+56(FP), AX
-	VMOVUPS     (AX), Z11
-	ADDQ        rowHalf+64(FP), AX
-	VMOVUPS     (AX), Z12
-	TESTQ       R15, R15
-	JNE         powersSteady1
-	VMOVUPS     (BX), Z13
-	VMOVUPS     1024(BX), Z14
-	VMOVUPS     2048(BX), Z15
-	VMOVUPS     3072(BX), Z16
-	VMAXPS      64(BX), Z13, Z13
-	VMAXPS      1088(BX), Z14, Z14
-	VMAXPS      2112(BX), Z15, Z15
-	VMAXPS      3136(BX), Z16, Z16
-	VMAXPS      128(BX), Z13, Z13
-	VMAXPS      1152(BX), Z14, Z14
-	VMAXPS      2176(BX), Z15, Z15
-	VMAXPS      3200(BX), Z16, Z16
-	VMAXPS      192(BX), Z13, Z13
-	VMAXPS      1216(BX), Z14, Z14
-	VMAXPS      2240(BX), Z15, Z15
-	VMAXPS      3264(BX), Z16, Z16
-	VMAXPS      256(BX), Z13, Z13
-	VMAXPS      1280(BX), Z14, Z14
-	VMAXPS      2304(BX), Z15, Z15
-	VMAXPS      3328(BX), Z16, Z16
-	VMAXPS      320(BX), Z13, Z13
-	VMAXPS      1344(BX), Z14, Z14
-	VMAXPS      2368(BX), Z15, Z15
-	VMAXPS      3392(BX), Z16, Z16
-	VMAXPS      384(BX), Z13, Z13
-	VMAXPS      1408(BX), Z14, Z14
-	VMAXPS      2432(BX), Z15, Z15
-	VMAXPS      3456(BX), Z16, Z16
-	VMAXPS      448(BX), Z13, Z13
-	VMAXPS      1472(BX), Z14, Z14
-	VMAXPS      2496(BX), Z15, Z15
-	VMAXPS      3520(BX), Z16, Z16
-	VMAXPS      512(BX), Z13, Z13
-	VMAXPS      1536(BX), Z14, Z14
-	VMAXPS      2560(BX), Z15, Z15
-	VMAXPS      3584(BX), Z16, Z16
-	VMAXPS      576(BX), Z13, Z13
-	VMAXPS      1600(BX), Z14, Z14
-	VMAXPS      2624(BX), Z15, Z15
-	VMAXPS      3648(BX), Z16, Z16
-	VMAXPS      640(BX), Z13, Z13
-	VMAXPS      1664(BX), Z14, Z14
-	VMAXPS      2688(BX), Z15, Z15
-	VMAXPS      3712(BX), Z16, Z16
-	VMAXPS      704(BX), Z13, Z13
-	VMAXPS      1728(BX), Z14, Z14
-	VMAXPS      2752(BX), Z15, Z15
-	VMAXPS      3776(BX), Z16, Z16
-	VMAXPS      768(BX), Z13, Z13
-	VMAXPS      1792(BX), Z14, Z14
-	VMAXPS      2816(BX), Z15, Z15
-	VMAXPS      3840(BX), Z16, Z16
-	VMAXPS      832(BX), Z13, Z13
-	VMAXPS      1856(BX), Z14, Z14
-	VMAXPS      2880(BX), Z15, Z15
-	VMAXPS      3904(BX), Z16, Z16
-	VMAXPS      896(BX), Z13, Z13
-	VMAXPS      1920(BX), Z14, Z14
-	VMAXPS      2944(BX), Z15, Z15
-	VMAXPS      3968(BX), Z16, Z16
-	VMAXPS      960(BX), Z13, Z13
-	VMAXPS      1984(BX), Z14, Z14
-	VMAXPS      3008(BX), Z15, Z15
-	VMAXPS      4032(BX), Z16, Z16
-	VFMADD213PS Z9, Z0, Z13
-	VFMADD213PS Z10, Z0, Z14
-	VFMADD213PS Z11, Z0, Z15
-	VFMADD213PS Z12, Z0, Z16
-	VMAXPS      Z15, Z13, Z13
-	VCMPPS      $0x1e, 24576(R14), Z13, K1
-	VMAXPS      Z16, Z14, Z14
-	VCMPPS      $0x1e, 24640(R14), Z14, K2
-	KORTESTW    K1, K2
-	JNE         flushSteady1
 
-powersSteady1:
-	VSUBPS 24704(R14), Z9, Z9
-	VSUBPS 24768(R14), Z10, Z10
-	VSUBPS 24704(R14), Z11, Z11
-	VSUBPS 24768(R14), Z12, Z12
-	XCHGQ  BX, DX
-	DECQ   R13
-	JEQ    staySteady1
-	ADDQ   $0x00001800, R8
-	ADDQ   $0x10, R10
+next:
+	ADDQ  $0x00000800, R11
+	ADDQ  $0x00000800, R9
+	ADDQ  $0x00000800, DI
+	CMPQ  DI, 24832(R14)
+	JNE   block
+	SUBQ  $0x00001800, R11
+	SUBQ  $0x00001800, DI
+	XCHGQ R11, R12
+	ADDQ  24840(R14), R9
+	MOVQ  $0x00003000, 24840(R14)
+	JMP   block
 
-staySteady1:
-	POWERS0(0x0000, 0x0800, Z9)
-	MOVLQSX     (R10), AX
-	ADDQ        init+40(FP), AX
-	TILELOADD(tmm0, rax, rcx, 0x0000)
-	ADDQ        initHalf+48(FP), AX
-	TILELOADD(tmm1, rax, rcx, 0x0000)
-	POWERS1(0x0400, 0x0c00, Z10)
-	MOVLQSX     8(R10), AX
-	ADDQ        init+40(FP), AX
-	TILELOADD(tmm2, rax, rcx, 0x0000)
-	ADDQ        initHalf+48(FP), AX
-	TILELOADD(tmm3, rax, rcx, 0x0000)
-	TILELOADD(tmm6, rsi, rcx, 0x0000)
-	POWERS0(0x0080, 0x0840, Z9)
-	TILELOADD(tmm4, r8, rcx, 0x0000)
-	TILELOADD(tmm7, rsi, rcx, 0x0c00)
-	POWERS1(0x0480, 0x0c40, Z10)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	POWERS0(0x0100, 0x0880, Z9)
-	TILELOADD(tmm5, r8, rcx, 0x0c00)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	POWERS1(0x0500, 0x0c80, Z10)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, rsi, rcx, 0x0400)
-	POWERS0(0x0180, 0x08c0, Z9)
-	TILELOADD(tmm4, r8, rcx, 0x0400)
-	TILELOADD(tmm7, rsi, rcx, 0x1000)
-	POWERS1(0x0580, 0x0cc0, Z10)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	POWERS0(0x0200, 0x0900, Z9)
-	TILELOADD(tmm5, r8, rcx, 0x1000)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	POWERS1(0x0600, 0x0d00, Z10)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, rsi, rcx, 0x0800)
-	POWERS0(0x0280, 0x0940, Z9)
-	TILELOADD(tmm4, r8, rcx, 0x0800)
-	TILELOADD(tmm7, rsi, rcx, 0x1400)
-	POWERS1(0x0680, 0x0d40, Z10)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	POWERS0(0x0300, 0x0980, Z9)
-	TILELOADD(tmm5, r8, rcx, 0x1400)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	POWERS1(0x0700, 0x0d80, Z10)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILESTORED(rbx, rcx, 0x0000, tmm0)
-	POWERS0(0x0380, 0x09c0, Z9)
-	TILESTORED(rbx, rcx, 0x0400, tmm1)
-	TILESTORED(rbx, rcx, 0x0800, tmm2)
-	POWERS1(0x0780, 0x0dc0, Z10)
-	TILESTORED(rbx, rcx, 0x0c00, tmm3)
-	TILELOADD(tmm0, rdi, rcx, 0x0800)
-	POWERS0(0x0800, 0x0a00, Z11)
-	TILELOADD(tmm1, rdi, rcx, 0x2000)
-	POWERS1(0x0c00, 0x0e00, Z12)
-	TILELOADD(tmm2, rdi, rcx, 0x0c00)
-	TILELOADD(tmm3, rdi, rcx, 0x2400)
-	POWERS0(0x0880, 0x0a40, Z11)
-	TILELOADD(tmm6, r12, rcx, 0x0000)
-	TILELOADD(tmm4, r9, rcx, 0x0800)
-	POWERS1(0x0c80, 0x0e40, Z12)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r12, rcx, 0x0400)
-	POWERS0(0x0900, 0x0a80, Z11)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x0c00)
-	POWERS1(0x0d00, 0x0e80, Z12)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	POWERS0(0x0980, 0x0ac0, Z11)
-	TILELOADD(tmm6, r12, rcx, 0x0800)
-	TILELOADD(tmm4, r9, rcx, 0x2000)
-	POWERS1(0x0d80, 0x0ec0, Z12)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r12, rcx, 0x0c00)
-	POWERS0(0x0a00, 0x0b00, Z11)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x2400)
-	POWERS1(0x0e00, 0x0f00, Z12)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	POWERS0(0x0a80, 0x0b40, Z11)
-	TILELOADD(tmm6, r12, rcx, 0x1000)
-	TILELOADD(tmm4, r9, rcx, 0x3800)
-	POWERS1(0x0e80, 0x0f40, Z12)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r12, rcx, 0x1400)
-	POWERS0(0x0b00, 0x0b80, Z11)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x3c00)
-	POWERS1(0x0f00, 0x0f80, Z12)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	POWERS0(0x0b80, 0x0bc0, Z11)
-	TILESTORED(rdi, rcx, 0x0800, tmm0)
-	TILESTORED(rdi, rcx, 0x2000, tmm1)
-	POWERS1(0x0f80, 0x0fc0, Z12)
-	TILESTORED(rdi, rcx, 0x0c00, tmm2)
-	TILESTORED(rdi, rcx, 0x2400, tmm3)
-	TESTQ       R13, R13
-	JEQ         flushSteady2
-	MOVLQSX     4(R10), AX
-	ADDQ        row+56(FP), AX
-	VMOVUPS     (AX), Z9
-	ADDQ        rowHalf+64(FP), AX
-	VMOVUPS     (AX), Z10
-	MOVLQSX     12(R10), AX
-	ADDQ        row+56(FP), AX
-	VMOVUPS     (AX), Z11
-	ADDQ        rowHalf+64(FP), AX
-	VMOVUPS     (AX), Z12
-	TESTQ       R15, R15
-	JNE         powersSteady2
-	VMOVUPS     (BX), Z13
-	VMOVUPS     1024(BX), Z14
-	VMOVUPS     2048(BX), Z15
-	VMOVUPS     3072(BX), Z16
-	VMAXPS      64(BX), Z13, Z13
-	VMAXPS      1088(BX), Z14, Z14
-	VMAXPS      2112(BX), Z15, Z15
-	VMAXPS      3136(BX), Z16, Z16
-	VMAXPS      128(BX), Z13, Z13
-	VMAXPS      1152(BX), Z14, Z14
-	VMAXPS      2176(BX), Z15, Z15
-	VMAXPS      3200(BX), Z16, Z16
-	VMAXPS      192(BX), Z13, Z13
-	VMAXPS      1216(BX), Z14, Z14
-	VMAXPS      2240(BX), Z15, Z15
-	VMAXPS      3264(BX), Z16, Z16
-	VMAXPS      256(BX), Z13, Z13
-	VMAXPS      1280(BX), Z14, Z14
-	VMAXPS      2304(BX), Z15, Z15
-	VMAXPS      3328(BX), Z16, Z16
-	VMAXPS      320(BX), Z13, Z13
-	VMAXPS      1344(BX), Z14, Z14
-	VMAXPS      2368(BX), Z15, Z15
-	VMAXPS      3392(BX), Z16, Z16
-	VMAXPS      384(BX), Z13, Z13
-	VMAXPS      1408(BX), Z14, Z14
-	VMAXPS      2432(BX), Z15, Z15
-	VMAXPS      3456(BX), Z16, Z16
-	VMAXPS      448(BX), Z13, Z13
-	VMAXPS      1472(BX), Z14, Z14
-	VMAXPS      2496(BX), Z15, Z15
-	VMAXPS      3520(BX), Z16, Z16
-	VMAXPS      512(BX), Z13, Z13
-	VMAXPS      1536(BX), Z14, Z14
-	VMAXPS      2560(BX), Z15, Z15
-	VMAXPS      3584(BX), Z16, Z16
-	VMAXPS      576(BX), Z13, Z13
-	VMAXPS      1600(BX), Z14, Z14
-	VMAXPS      2624(BX), Z15, Z15
-	VMAXPS      3648(BX), Z16, Z16
-	VMAXPS      640(BX), Z13, Z13
-	VMAXPS      1664(BX), Z14, Z14
-	VMAXPS      2688(BX), Z15, Z15
-	VMAXPS      3712(BX), Z16, Z16
-	VMAXPS      704(BX), Z13, Z13
-	VMAXPS      1728(BX), Z14, Z14
-	VMAXPS      2752(BX), Z15, Z15
-	VMAXPS      3776(BX), Z16, Z16
-	VMAXPS      768(BX), Z13, Z13
-	VMAXPS      1792(BX), Z14, Z14
-	VMAXPS      2816(BX), Z15, Z15
-	VMAXPS      3840(BX), Z16, Z16
-	VMAXPS      832(BX), Z13, Z13
-	VMAXPS      1856(BX), Z14, Z14
-	VMAXPS      2880(BX), Z15, Z15
-	VMAXPS      3904(BX), Z16, Z16
-	VMAXPS      896(BX), Z13, Z13
-	VMAXPS      1920(BX), Z14, Z14
-	VMAXPS      2944(BX), Z15, Z15
-	VMAXPS      3968(BX), Z16, Z16
-	VMAXPS      960(BX), Z13, Z13
-	VMAXPS      1984(BX), Z14, Z14
-	VMAXPS      3008(BX), Z15, Z15
-	VMAXPS      4032(BX), Z16, Z16
-	VFMADD213PS Z9, Z0, Z13
-	VFMADD213PS Z10, Z0, Z14
-	VFMADD213PS Z11, Z0, Z15
-	VFMADD213PS Z12, Z0, Z16
-	VMAXPS      Z15, Z13, Z13
-	VCMPPS      $0x1e, 24576(R14), Z13, K1
-	VMAXPS      Z16, Z14, Z14
-	VCMPPS      $0x1e, 24640(R14), Z14, K2
-	KORTESTW    K1, K2
-	JNE         flushSteady2
+flush:
+	// The values so far: some pairs of tiles for the last chunk, and all for the blocks of this one.
+	MOVQ DI, AX
+	SUBQ o+80(FP), AX
+	MOVQ AX, 24848(R14)
+	SUBQ AX, R11
+	CMPQ 24840(R14), $0x00
+	JGE  lastChunk
+	SUBQ AX, R9
+	JMP  thisChunk
 
-powersSteady2:
-	VSUBPS 24704(R14), Z9, Z9
-	VSUBPS 24768(R14), Z10, Z10
-	VSUBPS 24704(R14), Z11, Z11
-	VSUBPS 24768(R14), Z12, Z12
-	XCHGQ  BX, DX
-	DECQ   R13
-	JEQ    staySteady2
-	ADDQ   $0x00001800, R8
-	ADDQ   $0x10, R10
-
-staySteady2:
-	POWERS0(0x0000, 0x1000, Z9)
-	MOVLQSX (R10), AX
-	ADDQ    init+40(FP), AX
-	TILELOADD(tmm0, rax, rcx, 0x0000)
-	ADDQ    initHalf+48(FP), AX
-	TILELOADD(tmm1, rax, rcx, 0x0000)
-	POWERS1(0x0400, 0x1400, Z10)
-	MOVLQSX 8(R10), AX
-	ADDQ    init+40(FP), AX
-	TILELOADD(tmm2, rax, rcx, 0x0000)
-	ADDQ    initHalf+48(FP), AX
-	TILELOADD(tmm3, rax, rcx, 0x0000)
-	TILELOADD(tmm6, rsi, rcx, 0x0000)
-	POWERS0(0x0080, 0x1040, Z9)
-	TILELOADD(tmm4, r8, rcx, 0x0000)
-	TILELOADD(tmm7, rsi, rcx, 0x0c00)
-	POWERS1(0x0480, 0x1440, Z10)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	POWERS0(0x0100, 0x1080, Z9)
-	TILELOADD(tmm5, r8, rcx, 0x0c00)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	POWERS1(0x0500, 0x1480, Z10)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, rsi, rcx, 0x0400)
-	POWERS0(0x0180, 0x10c0, Z9)
-	TILELOADD(tmm4, r8, rcx, 0x0400)
-	TILELOADD(tmm7, rsi, rcx, 0x1000)
-	POWERS1(0x0580, 0x14c0, Z10)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	POWERS0(0x0200, 0x1100, Z9)
-	TILELOADD(tmm5, r8, rcx, 0x1000)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	POWERS1(0x0600, 0x1500, Z10)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, rsi, rcx, 0x0800)
-	POWERS0(0x0280, 0x1140, Z9)
-	TILELOADD(tmm4, r8, rcx, 0x0800)
-	TILELOADD(tmm7, rsi, rcx, 0x1400)
-	POWERS1(0x0680, 0x1540, Z10)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	POWERS0(0x0300, 0x1180, Z9)
-	TILELOADD(tmm5, r8, rcx, 0x1400)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	POWERS1(0x0700, 0x1580, Z10)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILESTORED(rbx, rcx, 0x0000, tmm0)
-	POWERS0(0x0380, 0x11c0, Z9)
-	TILESTORED(rbx, rcx, 0x0400, tmm1)
-	TILESTORED(rbx, rcx, 0x0800, tmm2)
-	POWERS1(0x0780, 0x15c0, Z10)
-	TILESTORED(rbx, rcx, 0x0c00, tmm3)
-	TILELOADD(tmm0, rdi, rcx, 0x1000)
-	POWERS0(0x0800, 0x1200, Z11)
-	TILELOADD(tmm1, rdi, rcx, 0x2800)
-	POWERS1(0x0c00, 0x1600, Z12)
-	TILELOADD(tmm2, rdi, rcx, 0x1400)
-	TILELOADD(tmm3, rdi, rcx, 0x2c00)
-	POWERS0(0x0880, 0x1240, Z11)
-	TILELOADD(tmm6, r12, rcx, 0x0000)
-	TILELOADD(tmm4, r9, rcx, 0x1000)
-	POWERS1(0x0c80, 0x1640, Z12)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r12, rcx, 0x0400)
-	POWERS0(0x0900, 0x1280, Z11)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x1400)
-	POWERS1(0x0d00, 0x1680, Z12)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	POWERS0(0x0980, 0x12c0, Z11)
-	TILELOADD(tmm6, r12, rcx, 0x0800)
-	TILELOADD(tmm4, r9, rcx, 0x2800)
-	POWERS1(0x0d80, 0x16c0, Z12)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r12, rcx, 0x0c00)
-	POWERS0(0x0a00, 0x1300, Z11)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x2c00)
-	POWERS1(0x0e00, 0x1700, Z12)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	POWERS0(0x0a80, 0x1340, Z11)
-	TILELOADD(tmm6, r12, rcx, 0x1000)
-	TILELOADD(tmm4, r9, rcx, 0x4000)
-	POWERS1(0x0e80, 0x1740, Z12)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r12, rcx, 0x1400)
-	POWERS0(0x0b00, 0x1380, Z11)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x4400)
-	POWERS1(0x0f00, 0x1780, Z12)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	POWERS0(0x0b80, 0x13c0, Z11)
-	TILESTORED(rdi, rcx, 0x1000, tmm0)
-	TILESTORED(rdi, rcx, 0x2800, tmm1)
-	POWERS1(0x0f80, 0x17c0, Z12)
-	TILESTORED(rdi, rcx, 0x1400, tmm2)
-	TILESTORED(rdi, rcx, 0x2c00, tmm3)
-	ADDQ    $0x00004800, R9
-	XCHGQ   R11, R12
-	JMP     blockSteady0
-
-flushFirst0:
-	JMP flushed
-
-flushFirst1:
-	TILELOADD(tmm0, rdi, rcx, 0x0000)
-	TILELOADD(tmm1, rdi, rcx, 0x1800)
-	TILELOADD(tmm2, rdi, rcx, 0x0400)
-	TILELOADD(tmm3, rdi, rcx, 0x1c00)
-	TILELOADD(tmm6, r11, rcx, 0x0000)
-	TILELOADD(tmm4, r9, rcx, 0x0000)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r11, rcx, 0x0400)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x0400)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILESTORED(rdi, rcx, 0x0000, tmm0)
-	TILESTORED(rdi, rcx, 0x1800, tmm1)
-	TILESTORED(rdi, rcx, 0x0400, tmm2)
-	TILESTORED(rdi, rcx, 0x1c00, tmm3)
-	TILELOADD(tmm0, rdi, rcx, 0x0800)
-	TILELOADD(tmm1, rdi, rcx, 0x2000)
-	TILELOADD(tmm2, rdi, rcx, 0x0c00)
-	TILELOADD(tmm3, rdi, rcx, 0x2400)
-	TILELOADD(tmm6, r11, rcx, 0x0000)
-	TILELOADD(tmm4, r9, rcx, 0x0800)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r11, rcx, 0x0400)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x0c00)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILESTORED(rdi, rcx, 0x0800, tmm0)
-	TILESTORED(rdi, rcx, 0x2000, tmm1)
-	TILESTORED(rdi, rcx, 0x0c00, tmm2)
-	TILESTORED(rdi, rcx, 0x2400, tmm3)
-	TILELOADD(tmm0, rdi, rcx, 0x1000)
-	TILELOADD(tmm1, rdi, rcx, 0x2800)
-	TILELOADD(tmm2, rdi, rcx, 0x1400)
-	TILELOADD(tmm3, rdi, rcx, 0x2c00)
-	TILELOADD(tmm6, r11, rcx, 0x0000)
-	TILELOADD(tmm4, r9, rcx, 0x1000)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r11, rcx, 0x0400)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x1400)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILESTORED(rdi, rcx, 0x1000, tmm0)
-	TILESTORED(rdi, rcx, 0x2800, tmm1)
-	TILESTORED(rdi, rcx, 0x1400, tmm2)
-	TILESTORED(rdi, rcx, 0x2c00, tmm3)
-	ADDQ $0x00001800, R9
-	JMP  flushed
-
-flushFirst2:
-	TILELOADD(tmm0, rdi, rcx, 0x0000)
-	TILELOADD(tmm1, rdi, rcx, 0x1800)
-	TILELOADD(tmm2, rdi, rcx, 0x0400)
-	TILELOADD(tmm3, rdi, rcx, 0x1c00)
-	TILELOADD(tmm6, r11, rcx, 0x0000)
-	TILELOADD(tmm4, r9, rcx, 0x0000)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r11, rcx, 0x0400)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x0400)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, r11, rcx, 0x0800)
-	TILELOADD(tmm4, r9, rcx, 0x1800)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r11, rcx, 0x0c00)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x1c00)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILESTORED(rdi, rcx, 0x0000, tmm0)
-	TILESTORED(rdi, rcx, 0x1800, tmm1)
-	TILESTORED(rdi, rcx, 0x0400, tmm2)
-	TILESTORED(rdi, rcx, 0x1c00, tmm3)
-	TILELOADD(tmm0, rdi, rcx, 0x0800)
-	TILELOADD(tmm1, rdi, rcx, 0x2000)
-	TILELOADD(tmm2, rdi, rcx, 0x0c00)
-	TILELOADD(tmm3, rdi, rcx, 0x2400)
-	TILELOADD(tmm6, r11, rcx, 0x0000)
-	TILELOADD(tmm4, r9, rcx, 0x0800)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r11, rcx, 0x0400)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x0c00)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, r11, rcx, 0x0800)
-	TILELOADD(tmm4, r9, rcx, 0x2000)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r11, rcx, 0x0c00)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x2400)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILESTORED(rdi, rcx, 0x0800, tmm0)
-	TILESTORED(rdi, rcx, 0x2000, tmm1)
-	TILESTORED(rdi, rcx, 0x0c00, tmm2)
-	TILESTORED(rdi, rcx, 0x2400, tmm3)
-	TILELOADD(tmm0, rdi, rcx, 0x1000)
-	TILELOADD(tmm1, rdi, rcx, 0x2800)
-	TILELOADD(tmm2, rdi, rcx, 0x1400)
-	TILELOADD(tmm3, rdi, rcx, 0x2c00)
-	TILELOADD(tmm6, r11, rcx, 0x0000)
-	TILELOADD(tmm4, r9, rcx, 0x1000)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r11, rcx, 0x0400)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x1400)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, r11, rcx, 0x0800)
-	TILELOADD(tmm4, r9, rcx, 0x2800)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r11, rcx, 0x0c00)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x2c00)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILESTORED(rdi, rcx, 0x1000, tmm0)
-	TILESTORED(rdi, rcx, 0x2800, tmm1)
-	TILESTORED(rdi, rcx, 0x1400, tmm2)
-	TILESTORED(rdi, rcx, 0x2c00, tmm3)
-	ADDQ $0x00003000, R9
-	JMP  flushed
-
-flushSteady0:
+lastChunk:
 	TILELOADD(tmm0, rdi, rcx, 0x0000)
 	TILELOADD(tmm1, rdi, rcx, 0x1800)
 	TILELOADD(tmm2, rdi, rcx, 0x0400)
@@ -3503,299 +1918,60 @@ flushSteady0:
 	TILESTORED(rdi, rcx, 0x1800, tmm1)
 	TILESTORED(rdi, rcx, 0x0400, tmm2)
 	TILESTORED(rdi, rcx, 0x1c00, tmm3)
-	TILELOADD(tmm0, rdi, rcx, 0x0800)
-	TILELOADD(tmm1, rdi, rcx, 0x2000)
-	TILELOADD(tmm2, rdi, rcx, 0x0c00)
-	TILELOADD(tmm3, rdi, rcx, 0x2400)
-	TILELOADD(tmm6, r12, rcx, 0x0000)
-	TILELOADD(tmm4, r9, rcx, 0x0800)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r12, rcx, 0x0400)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x0c00)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, r12, rcx, 0x0800)
-	TILELOADD(tmm4, r9, rcx, 0x2000)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r12, rcx, 0x0c00)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x2400)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, r12, rcx, 0x1000)
-	TILELOADD(tmm4, r9, rcx, 0x3800)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r12, rcx, 0x1400)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x3c00)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILESTORED(rdi, rcx, 0x0800, tmm0)
-	TILESTORED(rdi, rcx, 0x2000, tmm1)
-	TILESTORED(rdi, rcx, 0x0c00, tmm2)
-	TILESTORED(rdi, rcx, 0x2400, tmm3)
-	TILELOADD(tmm0, rdi, rcx, 0x1000)
-	TILELOADD(tmm1, rdi, rcx, 0x2800)
-	TILELOADD(tmm2, rdi, rcx, 0x1400)
-	TILELOADD(tmm3, rdi, rcx, 0x2c00)
-	TILELOADD(tmm6, r12, rcx, 0x0000)
-	TILELOADD(tmm4, r9, rcx, 0x1000)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r12, rcx, 0x0400)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x1400)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, r12, rcx, 0x0800)
-	TILELOADD(tmm4, r9, rcx, 0x2800)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r12, rcx, 0x0c00)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x2c00)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, r12, rcx, 0x1000)
-	TILELOADD(tmm4, r9, rcx, 0x4000)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r12, rcx, 0x1400)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x4400)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILESTORED(rdi, rcx, 0x1000, tmm0)
-	TILESTORED(rdi, rcx, 0x2800, tmm1)
-	TILESTORED(rdi, rcx, 0x1400, tmm2)
-	TILESTORED(rdi, rcx, 0x2c00, tmm3)
-	ADDQ $0x00004800, R9
-	JMP  flushed
+	ADDQ $0x00000800, R9
+	ADDQ $0x00000800, DI
+	CMPQ DI, 24832(R14)
+	JNE  lastChunk
+	ADDQ 24840(R14), R9
 
-flushSteady1:
-	TILELOADD(tmm0, rdi, rcx, 0x0800)
-	TILELOADD(tmm1, rdi, rcx, 0x2000)
-	TILELOADD(tmm2, rdi, rcx, 0x0c00)
-	TILELOADD(tmm3, rdi, rcx, 0x2400)
-	TILELOADD(tmm6, r12, rcx, 0x0000)
-	TILELOADD(tmm4, r9, rcx, 0x0800)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r12, rcx, 0x0400)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x0c00)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, r12, rcx, 0x0800)
-	TILELOADD(tmm4, r9, rcx, 0x2000)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r12, rcx, 0x0c00)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x2400)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, r12, rcx, 0x1000)
-	TILELOADD(tmm4, r9, rcx, 0x3800)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r12, rcx, 0x1400)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x3c00)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILESTORED(rdi, rcx, 0x0800, tmm0)
-	TILESTORED(rdi, rcx, 0x2000, tmm1)
-	TILESTORED(rdi, rcx, 0x0c00, tmm2)
-	TILESTORED(rdi, rcx, 0x2400, tmm3)
-	TILELOADD(tmm0, rdi, rcx, 0x1000)
-	TILELOADD(tmm1, rdi, rcx, 0x2800)
-	TILELOADD(tmm2, rdi, rcx, 0x1400)
-	TILELOADD(tmm3, rdi, rcx, 0x2c00)
-	TILELOADD(tmm6, r12, rcx, 0x0000)
-	TILELOADD(tmm4, r9, rcx, 0x1000)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r12, rcx, 0x0400)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x1400)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, r12, rcx, 0x0800)
-	TILELOADD(tmm4, r9, rcx, 0x2800)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r12, rcx, 0x0c00)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x2c00)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, r12, rcx, 0x1000)
-	TILELOADD(tmm4, r9, rcx, 0x4000)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r12, rcx, 0x1400)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x4400)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILESTORED(rdi, rcx, 0x1000, tmm0)
-	TILESTORED(rdi, rcx, 0x2800, tmm1)
-	TILESTORED(rdi, rcx, 0x1400, tmm2)
-	TILESTORED(rdi, rcx, 0x2c00, tmm3)
+thisChunk:
+	MOVQ o+80(FP), DI
+	CMPQ 24848(R14), $0x00
+	JEQ  flushed
+
+pair:
 	TILELOADD(tmm0, rdi, rcx, 0x0000)
 	TILELOADD(tmm1, rdi, rcx, 0x1800)
 	TILELOADD(tmm2, rdi, rcx, 0x0400)
 	TILELOADD(tmm3, rdi, rcx, 0x1c00)
-	TILELOADD(tmm6, r11, rcx, 0x0000)
-	TILELOADD(tmm4, r9, rcx, 0x4800)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r11, rcx, 0x0400)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x4c00)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILESTORED(rdi, rcx, 0x0000, tmm0)
-	TILESTORED(rdi, rcx, 0x1800, tmm1)
-	TILESTORED(rdi, rcx, 0x0400, tmm2)
-	TILESTORED(rdi, rcx, 0x1c00, tmm3)
-	TILELOADD(tmm0, rdi, rcx, 0x0800)
-	TILELOADD(tmm1, rdi, rcx, 0x2000)
-	TILELOADD(tmm2, rdi, rcx, 0x0c00)
-	TILELOADD(tmm3, rdi, rcx, 0x2400)
-	TILELOADD(tmm6, r11, rcx, 0x0000)
-	TILELOADD(tmm4, r9, rcx, 0x5000)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r11, rcx, 0x0400)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x5400)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILESTORED(rdi, rcx, 0x0800, tmm0)
-	TILESTORED(rdi, rcx, 0x2000, tmm1)
-	TILESTORED(rdi, rcx, 0x0c00, tmm2)
-	TILESTORED(rdi, rcx, 0x2400, tmm3)
-	TILELOADD(tmm0, rdi, rcx, 0x1000)
-	TILELOADD(tmm1, rdi, rcx, 0x2800)
-	TILELOADD(tmm2, rdi, rcx, 0x1400)
-	TILELOADD(tmm3, rdi, rcx, 0x2c00)
-	TILELOADD(tmm6, r11, rcx, 0x0000)
-	TILELOADD(tmm4, r9, rcx, 0x5800)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r11, rcx, 0x0400)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x5c00)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILESTORED(rdi, rcx, 0x1000, tmm0)
-	TILESTORED(rdi, rcx, 0x2800, tmm1)
-	TILESTORED(rdi, rcx, 0x1400, tmm2)
-	TILESTORED(rdi, rcx, 0x2c00, tmm3)
-	ADDQ $0x00006000, R9
-	JMP  flushed
+	MOVQ 24848(R14), AX
+	MOVQ R11, R12
 
-flushSteady2:
-	TILELOADD(tmm0, rdi, rcx, 0x1000)
-	TILELOADD(tmm1, rdi, rcx, 0x2800)
-	TILELOADD(tmm2, rdi, rcx, 0x1400)
-	TILELOADD(tmm3, rdi, rcx, 0x2c00)
+done:
 	TILELOADD(tmm6, r12, rcx, 0x0000)
-	TILELOADD(tmm4, r9, rcx, 0x1000)
+	TILELOADD(tmm4, r9, rcx, 0x0000)
 	TDPBF16PS(tmm0, tmm4, tmm6)
 	TILELOADD(tmm7, r12, rcx, 0x0400)
 	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x1400)
+	TILELOADD(tmm5, r9, rcx, 0x0400)
 	TDPBF16PS(tmm2, tmm5, tmm6)
 	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, r12, rcx, 0x0800)
-	TILELOADD(tmm4, r9, rcx, 0x2800)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r12, rcx, 0x0c00)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x2c00)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, r12, rcx, 0x1000)
-	TILELOADD(tmm4, r9, rcx, 0x4000)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r12, rcx, 0x1400)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x4400)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILESTORED(rdi, rcx, 0x1000, tmm0)
-	TILESTORED(rdi, rcx, 0x2800, tmm1)
-	TILESTORED(rdi, rcx, 0x1400, tmm2)
-	TILESTORED(rdi, rcx, 0x2c00, tmm3)
-	TILELOADD(tmm0, rdi, rcx, 0x0000)
-	TILELOADD(tmm1, rdi, rcx, 0x1800)
-	TILELOADD(tmm2, rdi, rcx, 0x0400)
-	TILELOADD(tmm3, rdi, rcx, 0x1c00)
-	TILELOADD(tmm6, r11, rcx, 0x0000)
-	TILELOADD(tmm4, r9, rcx, 0x4800)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r11, rcx, 0x0400)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x4c00)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, r11, rcx, 0x0800)
-	TILELOADD(tmm4, r9, rcx, 0x6000)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r11, rcx, 0x0c00)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x6400)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
+	ADDQ   $0x00000800, R12
+	ADDQ   $0x00001800, R9
+	SUBQ   $0x00000800, AX
+	JNE    done
 	TILESTORED(rdi, rcx, 0x0000, tmm0)
 	TILESTORED(rdi, rcx, 0x1800, tmm1)
 	TILESTORED(rdi, rcx, 0x0400, tmm2)
 	TILESTORED(rdi, rcx, 0x1c00, tmm3)
-	TILELOADD(tmm0, rdi, rcx, 0x0800)
-	TILELOADD(tmm1, rdi, rcx, 0x2000)
-	TILELOADD(tmm2, rdi, rcx, 0x0c00)
-	TILELOADD(tmm3, rdi, rcx, 0x2400)
-	TILELOADD(tmm6, r11, rcx, 0x0000)
-	TILELOADD(tmm4, r9, rcx, 0x5000)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r11, rcx, 0x0400)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x5400)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, r11, rcx, 0x0800)
-	TILELOADD(tmm4, r9, rcx, 0x6800)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r11, rcx, 0x0c00)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x6c00)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILESTORED(rdi, rcx, 0x0800, tmm0)
-	TILESTORED(rdi, rcx, 0x2000, tmm1)
-	TILESTORED(rdi, rcx, 0x0c00, tmm2)
-	TILESTORED(rdi, rcx, 0x2400, tmm3)
-	TILELOADD(tmm0, rdi, rcx, 0x1000)
-	TILELOADD(tmm1, rdi, rcx, 0x2800)
-	TILELOADD(tmm2, rdi, rcx, 0x1400)
-	TILELOADD(tmm3, rdi, rcx, 0x2c00)
-	TILELOADD(tmm6, r11, rcx, 0x0000)
-	TILELOADD(tmm4, r9, rcx, 0x5800)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r11, rcx, 0x0400)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x5c00)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, r11, rcx, 0x0800)
-	TILELOADD(tmm4, r9, rcx, 0x7000)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r11, rcx, 0x0c00)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x7400)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILESTORED(rdi, rcx, 0x1000, tmm0)
-	TILESTORED(rdi, rcx, 0x2800, tmm1)
-	TILESTORED(rdi, rcx, 0x1400, tmm2)
-	TILESTORED(rdi, rcx, 0x2c00, tmm3)
-	ADDQ $0x00007800, R9
+	IMUL3Q $0x03, 24848(R14), AX
+	SUBQ   AX, R9
+	ADDQ   $0x00000800, R9
+	ADDQ   $0x00000800, DI
+	CMPQ   DI, 24832(R14)
+	JNE    pair
+	SUBQ   $0x00001800, R9
+	ADDQ   AX, R9
+	MOVQ   o+80(FP), DI
 
 flushed:
-	TESTQ       R13, R13
-	JEQ         end
+	LEAQ  8192(R14), R11
+	LEAQ  16384(R14), R12
+	MOVQ  $-6144, 24840(R14)
+	TESTQ R13, R13
+	JEQ   end
+
+	// New maxima.
 	MOVQ        m+88(FP), AX
 	VMOVUPS     (AX), Z15
 	VMAXPS      Z15, Z13, Z13
@@ -3836,8 +2012,6 @@ flushed:
 	CMPQ        fresh+128(FP), $0x00
 	MOVQ        $0x00000000, fresh+128(FP)
 	JNE         raised
-	LEAQ        6144(DI), AX
-	MOVQ        AX, 24832(R14)
 	MOVQ        DI, AX
 
 scale:
@@ -3859,8 +2033,11 @@ end:
 	RET
 
 // func attend128(config *byte, q *float32, k *float32, v *float32, table *int32, init *float32, initHalf int, row *float32, rowHalf int, work *float32, o *float32, m *float32, l *float32, blocks int, scale float32, free int, fresh int)
-// Requires: AVX, AVX512DQ, AVX512F
+// Requires: AMX-BF16, AMX-TILE, AVX, AVX512DQ, AVX512F
 TEXT ·attend128(SB), NOSPLIT, $0-136
+	// RSI queries; R8, R9 keys of the next block, values of the last chunk; R10 table; DI sums of values, by pairs of tiles
+	// BX, DX scores of the next block and of this one; R11, R12 weights of this chunk and of the last one
+	// R13 blocks left; R14 work space; R15 not 0 if no maximum is looked for any more; CX 64, the distance of a tile's rows
 	MOVQ         config+0(FP), AX
 	LDTILECFG(rax)
 	MOVQ         $0x00000040, CX
@@ -3896,15 +2073,20 @@ TEXT ·attend128(SB), NOSPLIT, $0-136
 	VMOVUPS      Z14, 24768(R14)
 	VMOVUPS      64(R15), Z7
 	XORQ         R15, R15
-	MOVLQSX      (R10), AX
-	ADDQ         init+40(FP), AX
+	LEAQ         8192(DI), AX
+	MOVQ         AX, 24832(R14)
+	MOVQ         $-8192, 24840(R14)
+
+	// The scores of the first block.
+	MOVLQSX (R10), AX
+	ADDQ    init+40(FP), AX
 	TILELOADD(tmm0, rax, rcx, 0x0000)
-	ADDQ         initHalf+48(FP), AX
+	ADDQ    initHalf+48(FP), AX
 	TILELOADD(tmm1, rax, rcx, 0x0000)
-	MOVLQSX      8(R10), AX
-	ADDQ         init+40(FP), AX
+	MOVLQSX 8(R10), AX
+	ADDQ    init+40(FP), AX
 	TILELOADD(tmm2, rax, rcx, 0x0000)
-	ADDQ         initHalf+48(FP), AX
+	ADDQ    initHalf+48(FP), AX
 	TILELOADD(tmm3, rax, rcx, 0x0000)
 	TILELOADD(tmm6, rsi, rcx, 0x0000)
 	TILELOADD(tmm4, r8, rcx, 0x0000)
@@ -3942,121 +2124,84 @@ TEXT ·attend128(SB), NOSPLIT, $0-136
 	TILESTORED(rbx, rcx, 0x0400, tmm1)
 	TILESTORED(rbx, rcx, 0x0800, tmm2)
 	TILESTORED(rbx, rcx, 0x0c00, tmm3)
-	TESTQ        R13, R13
-	JEQ          flushFirst0
-	MOVLQSX      4(R10), AX
-	ADDQ         row+56(FP), AX
-	VMOVUPS      (AX), Z9
-	ADDQ         rowHalf+64(FP), AX
-	VMOVUPS      (AX), Z10
-	MOVLQSX      12(R10), AX
-	ADDQ         row+56(FP), AX
-	VMOVUPS      (AX), Z11
-	ADDQ         rowHalf+64(FP), AX
-	VMOVUPS      (AX), Z12
-	TESTQ        R15, R15
-	JNE          powersFirst0
-	VMOVUPS      (BX), Z13
-	VMOVUPS      1024(BX), Z14
-	VMOVUPS      2048(BX), Z15
-	VMOVUPS      3072(BX), Z16
-	VMAXPS       64(BX), Z13, Z13
-	VMAXPS       1088(BX), Z14, Z14
-	VMAXPS       2112(BX), Z15, Z15
-	VMAXPS       3136(BX), Z16, Z16
-	VMAXPS       128(BX), Z13, Z13
-	VMAXPS       1152(BX), Z14, Z14
-	VMAXPS       2176(BX), Z15, Z15
-	VMAXPS       3200(BX), Z16, Z16
-	VMAXPS       192(BX), Z13, Z13
-	VMAXPS       1216(BX), Z14, Z14
-	VMAXPS       2240(BX), Z15, Z15
-	VMAXPS       3264(BX), Z16, Z16
-	VMAXPS       256(BX), Z13, Z13
-	VMAXPS       1280(BX), Z14, Z14
-	VMAXPS       2304(BX), Z15, Z15
-	VMAXPS       3328(BX), Z16, Z16
-	VMAXPS       320(BX), Z13, Z13
-	VMAXPS       1344(BX), Z14, Z14
-	VMAXPS       2368(BX), Z15, Z15
-	VMAXPS       3392(BX), Z16, Z16
-	VMAXPS       384(BX), Z13, Z13
-	VMAXPS       1408(BX), Z14, Z14
-	VMAXPS       2432(BX), Z15, Z15
-	VMAXPS       3456(BX), Z16, Z16
-	VMAXPS       448(BX), Z13, Z13
-	VMAXPS       1472(BX), Z14, Z14
-	VMAXPS       2496(BX), Z15, Z15
-	VMAXPS       3520(BX), Z16, Z16
-	VMAXPS       512(BX), Z13, Z13
-	VMAXPS       1536(BX), Z14, Z14
-	VMAXPS       2560(BX), Z15, Z15
-	VMAXPS       3584(BX), Z16, Z16
-	VMAXPS       576(BX), Z13, Z13
-	VMAXPS       1600(BX), Z14, Z14
-	VMAXPS       2624(BX), Z15, Z15
-	VMAXPS       3648(BX), Z16, Z16
-	VMAXPS       640(BX), Z13, Z13
-	VMAXPS       1664(BX), Z14, Z14
-	VMAXPS       2688(BX), Z15, Z15
-	VMAXPS       3712(BX), Z16, Z16
-	VMAXPS       704(BX), Z13, Z13
-	VMAXPS       1728(BX), Z14, Z14
-	VMAXPS       2752(BX), Z15, Z15
-	VMAXPS       3776(BX), Z16, Z16
-	VMAXPS       768(BX), Z13, Z13
-	VMAXPS       1792(BX), Z14, Z14
-	VMAXPS       2816(BX), Z15, Z15
-	VMAXPS       3840(BX), Z16, Z16
-	VMAXPS       832(BX), Z13, Z13
-	VMAXPS       1856(BX), Z14, Z14
-	VMAXPS       2880(BX), Z15, Z15
-	VMAXPS       3904(BX), Z16, Z16
-	VMAXPS       896(BX), Z13, Z13
-	VMAXPS       1920(BX), Z14, Z14
-	VMAXPS       2944(BX), Z15, Z15
-	VMAXPS       3968(BX), Z16, Z16
-	VMAXPS       960(BX), Z13, Z13
-	VMAXPS       1984(BX), Z14, Z14
-	VMAXPS       3008(BX), Z15, Z15
-	VMAXPS       4032(BX), Z16, Z16
-	VFMADD213PS  Z9, Z0, Z13
-	VFMADD213PS  Z10, Z0, Z14
-	VFMADD213PS  Z11, Z0, Z15
-	VFMADD213PS  Z12, Z0, Z16
-	VMAXPS       Z15, Z13, Z13
-	VCMPPS       $0x1e, 24576(R14), Z13, K1
-	VMAXPS       Z16, Z14, Z14
-	VCMPPS       $0x1e, 24640(R14), Z14, K2
-	KORTESTW     K1, K2
-	JNE          flushFirst0
+
+block:
+	TESTQ   R13, R13
+	JEQ     flush
+	MOVLQSX 4(R10), AX
+	ADDQ    row+56(FP), AX
+	VMOVUPS (AX), Z9
+	ADDQ    rowHalf+64(FP), AX
+	VMOVUPS (AX), Z10
+	MOVLQSX 12(R10), AX
+	ADDQ    row+56(FP), AX
+	VMOVUPS (AX), Z11
+	ADDQ    rowHalf+64(FP), AX
+	VMOVUPS (AX), Z12
+	TESTQ   R15, R15
+	JNE     powers
+
+	// Does a score exceed the maximum by too much?
+	VMOVUPS     (BX), Z13
+	VMOVUPS     1024(BX), Z14
+	VMOVUPS     2048(BX), Z15
+	VMOVUPS     3072(BX), Z16
+	MAXIMA(0x0040)
+	MAXIMA(0x0080)
+	MAXIMA(0x00c0)
+	MAXIMA(0x0100)
+	MAXIMA(0x0140)
+	MAXIMA(0x0180)
+	MAXIMA(0x01c0)
+	MAXIMA(0x0200)
+	MAXIMA(0x0240)
+	MAXIMA(0x0280)
+	MAXIMA(0x02c0)
+	MAXIMA(0x0300)
+	MAXIMA(0x0340)
+	MAXIMA(0x0380)
+	MAXIMA(0x03c0)
+	VFMADD213PS Z9, Z0, Z13
+	VFMADD213PS Z10, Z0, Z14
+	VFMADD213PS Z11, Z0, Z15
+	VFMADD213PS Z12, Z0, Z16
+	VMAXPS      Z15, Z13, Z13
+	VCMPPS      $0x1e, 24576(R14), Z13, K1
+	VMAXPS      Z16, Z14, Z14
+	VCMPPS      $0x1e, 24640(R14), Z14, K2
+	KORTESTW    K1, K2
+	JNE         flush
 
 raised:
 	MOVQ free+120(FP), R15
 
-powersFirst0:
+powers:
 	VSUBPS 24704(R14), Z9, Z9
 	VSUBPS 24768(R14), Z10, Z10
 	VSUBPS 24704(R14), Z11, Z11
 	VSUBPS 24768(R14), Z12, Z12
 	XCHGQ  BX, DX
 	DECQ   R13
-	JEQ    stayFirst0
+	JEQ    stay
 	ADDQ   $0x00002000, R8
 	ADDQ   $0x10, R10
 
-stayFirst0:
+stay:
+	CMPQ 24840(R14), $0x00
+	JGE  steady
+
+	// Powers of this block, scores of the next.
 	POWERS0(0x0000, 0x0000, Z9)
-	MOVLQSX     (R10), AX
-	ADDQ        init+40(FP), AX
+	MOVLQSX (R10), AX
+	ADDQ    init+40(FP), AX
 	TILELOADD(tmm0, rax, rcx, 0x0000)
-	ADDQ        initHalf+48(FP), AX
+	ADDQ    initHalf+48(FP), AX
 	TILELOADD(tmm1, rax, rcx, 0x0000)
 	POWERS1(0x0400, 0x0400, Z10)
-	MOVLQSX     8(R10), AX
-	ADDQ        init+40(FP), AX
+	MOVLQSX 8(R10), AX
+	ADDQ    init+40(FP), AX
 	TILELOADD(tmm2, rax, rcx, 0x0000)
-	ADDQ        initHalf+48(FP), AX
+	ADDQ    initHalf+48(FP), AX
 	TILELOADD(tmm3, rax, rcx, 0x0000)
 	POWERS0(0x0080, 0x0040, Z9)
 	TILELOADD(tmm6, rsi, rcx, 0x0000)
@@ -4124,657 +2269,20 @@ stayFirst0:
 	POWERS1(0x0f80, 0x07c0, Z12)
 	TILESTORED(rbx, rcx, 0x0800, tmm2)
 	TILESTORED(rbx, rcx, 0x0c00, tmm3)
-	TESTQ       R13, R13
-	JEQ         flushFirst1
-	MOVLQSX     4(R10), AX
-	ADDQ        row+56(FP), AX
-	VMOVUPS     (AX), Z9
-	ADDQ        rowHalf+64(FP), AX
-	VMOVUPS     (AX), Z10
-	MOVLQSX     12(R10), AX
-	ADDQ        row+56(FP), AX
-	VMOVUPS     (AX), Z11
-	ADDQ        rowHalf+64(FP), AX
-	VMOVUPS     (AX), Z12
-	TESTQ       R15, R15
-	JNE         powersFirst1
-	VMOVUPS     (BX), Z13
-	VMOVUPS     1024(BX), Z14
-	VMOVUPS     2048(BX), Z15
-	VMOVUPS     3072(BX), Z16
-	VMAXPS      64(BX), Z13, Z13
-	VMAXPS      1088(BX), Z14, Z14
-	VMAXPS      2112(BX), Z15, Z15
-	VMAXPS      3136(BX), Z16, Z16
-	VMAXPS      128(BX), Z13, Z13
-	VMAXPS      1152(BX), Z14, Z14
-	VMAXPS      2176(BX), Z15, Z15
-	VMAXPS      3200(BX), Z16, Z16
-	VMAXPS      192(BX), Z13, Z13
-	VMAXPS      1216(BX), Z14, Z14
-	VMAXPS      2240(BX), Z15, Z15
-	VMAXPS      3264(BX), Z16, Z16
-	VMAXPS      256(BX), Z13, Z13
-	VMAXPS      1280(BX), Z14, Z14
-	VMAXPS      2304(BX), Z15, Z15
-	VMAXPS      3328(BX), Z16, Z16
-	VMAXPS      320(BX), Z13, Z13
-	VMAXPS      1344(BX), Z14, Z14
-	VMAXPS      2368(BX), Z15, Z15
-	VMAXPS      3392(BX), Z16, Z16
-	VMAXPS      384(BX), Z13, Z13
-	VMAXPS      1408(BX), Z14, Z14
-	VMAXPS      2432(BX), Z15, Z15
-	VMAXPS      3456(BX), Z16, Z16
-	VMAXPS      448(BX), Z13, Z13
-	VMAXPS      1472(BX), Z14, Z14
-	VMAXPS      2496(BX), Z15, Z15
-	VMAXPS      3520(BX), Z16, Z16
-	VMAXPS      512(BX), Z13, Z13
-	VMAXPS      1536(BX), Z14, Z14
-	VMAXPS      2560(BX), Z15, Z15
-	VMAXPS      3584(BX), Z16, Z16
-	VMAXPS      576(BX), Z13, Z13
-	VMAXPS      1600(BX), Z14, Z14
-	VMAXPS      2624(BX), Z15, Z15
-	VMAXPS      3648(BX), Z16, Z16
-	VMAXPS      640(BX), Z13, Z13
-	VMAXPS      1664(BX), Z14, Z14
-	VMAXPS      2688(BX), Z15, Z15
-	VMAXPS      3712(BX), Z16, Z16
-	VMAXPS      704(BX), Z13, Z13
-	VMAXPS      1728(BX), Z14, Z14
-	VMAXPS      2752(BX), Z15, Z15
-	VMAXPS      3776(BX), Z16, Z16
-	VMAXPS      768(BX), Z13, Z13
-	VMAXPS      1792(BX), Z14, Z14
-	VMAXPS      2816(BX), Z15, Z15
-	VMAXPS      3840(BX), Z16, Z16
-	VMAXPS      832(BX), Z13, Z13
-	VMAXPS      1856(BX), Z14, Z14
-	VMAXPS      2880(BX), Z15, Z15
-	VMAXPS      3904(BX), Z16, Z16
-	VMAXPS      896(BX), Z13, Z13
-	VMAXPS      1920(BX), Z14, Z14
-	VMAXPS      2944(BX), Z15, Z15
-	VMAXPS      3968(BX), Z16, Z16
-	VMAXPS      960(BX), Z13, Z13
-	VMAXPS      1984(BX), Z14, Z14
-	VMAXPS      3008(BX), Z15, Z15
-	VMAXPS      4032(BX), Z16, Z16
-	VFMADD213PS Z9, Z0, Z13
-	VFMADD213PS Z10, Z0, Z14
-	VFMADD213PS Z11, Z0, Z15
-	VFMADD213PS Z12, Z0, Z16
-	VMAXPS      Z15, Z13, Z13
-	VCMPPS      $0x1e, 24576(R14), Z13, K1
-	VMAXPS      Z16, Z14, Z14
-	VCMPPS      $0x1e, 24640(R14), Z14, K2
-	KORTESTW    K1, K2
-	JNE         flushFirst1
+	JMP     next
 
-powersFirst1:
-	VSUBPS 24704(R14), Z9, Z9
-	VSUBPS 24768(R14), Z10, Z10
-	VSUBPS 24704(R14), Z11, Z11
-	VSUBPS 24768(R14), Z12, Z12
-	XCHGQ  BX, DX
-	DECQ   R13
-	JEQ    stayFirst1
-	ADDQ   $0x00002000, R8
-	ADDQ   $0x10, R10
-
-stayFirst1:
-	POWERS0(0x0000, 0x0800, Z9)
-	MOVLQSX     (R10), AX
-	ADDQ        init+40(FP), AX
-	TILELOADD(tmm0, rax, rcx, 0x0000)
-	ADDQ        initHalf+48(FP), AX
-	TILELOADD(tmm1, rax, rcx, 0x0000)
-	POWERS1(0x0400, 0x0c00, Z10)
-	MOVLQSX     8(R10), AX
-	ADDQ        init+40(FP), AX
-	TILELOADD(tmm2, rax, rcx, 0x0000)
-	ADDQ        initHalf+48(FP), AX
-	TILELOADD(tmm3, rax, rcx, 0x0000)
-	POWERS0(0x0080, 0x0840, Z9)
-	TILELOADD(tmm6, rsi, rcx, 0x0000)
-	POWERS1(0x0480, 0x0c40, Z10)
-	TILELOADD(tmm4, r8, rcx, 0x0000)
-	POWERS0(0x0100, 0x0880, Z9)
-	TILELOADD(tmm7, rsi, rcx, 0x1000)
-	POWERS1(0x0500, 0x0c80, Z10)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	POWERS0(0x0180, 0x08c0, Z9)
-	TILELOADD(tmm5, r8, rcx, 0x1000)
-	POWERS1(0x0580, 0x0cc0, Z10)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	POWERS0(0x0200, 0x0900, Z9)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	POWERS1(0x0600, 0x0d00, Z10)
-	TILELOADD(tmm6, rsi, rcx, 0x0400)
-	POWERS0(0x0280, 0x0940, Z9)
-	TILELOADD(tmm4, r8, rcx, 0x0400)
-	TILELOADD(tmm7, rsi, rcx, 0x1400)
-	POWERS1(0x0680, 0x0d40, Z10)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	POWERS0(0x0300, 0x0980, Z9)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	POWERS1(0x0700, 0x0d80, Z10)
-	TILELOADD(tmm5, r8, rcx, 0x1400)
-	POWERS0(0x0380, 0x09c0, Z9)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	POWERS1(0x0780, 0x0dc0, Z10)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, rsi, rcx, 0x0800)
-	POWERS0(0x0800, 0x0a00, Z11)
-	TILELOADD(tmm4, r8, rcx, 0x0800)
-	POWERS1(0x0c00, 0x0e00, Z12)
-	TILELOADD(tmm7, rsi, rcx, 0x1800)
-	POWERS0(0x0880, 0x0a40, Z11)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	POWERS1(0x0c80, 0x0e40, Z12)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	POWERS0(0x0900, 0x0a80, Z11)
-	TILELOADD(tmm5, r8, rcx, 0x1800)
-	POWERS1(0x0d00, 0x0e80, Z12)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	POWERS0(0x0980, 0x0ac0, Z11)
-	TILELOADD(tmm6, rsi, rcx, 0x0c00)
-	POWERS1(0x0d80, 0x0ec0, Z12)
-	TILELOADD(tmm4, r8, rcx, 0x0c00)
-	POWERS0(0x0a00, 0x0b00, Z11)
-	TILELOADD(tmm7, rsi, rcx, 0x1c00)
-	POWERS1(0x0e00, 0x0f00, Z12)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	POWERS0(0x0a80, 0x0b40, Z11)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r8, rcx, 0x1c00)
-	POWERS1(0x0e80, 0x0f40, Z12)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	POWERS0(0x0b00, 0x0b80, Z11)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	POWERS1(0x0f00, 0x0f80, Z12)
-	TILESTORED(rbx, rcx, 0x0000, tmm0)
-	POWERS0(0x0b80, 0x0bc0, Z11)
-	TILESTORED(rbx, rcx, 0x0400, tmm1)
-	POWERS1(0x0f80, 0x0fc0, Z12)
-	TILESTORED(rbx, rcx, 0x0800, tmm2)
-	TILESTORED(rbx, rcx, 0x0c00, tmm3)
-	TESTQ       R13, R13
-	JEQ         flushFirst2
-	MOVLQSX     4(R10), AX
-	ADDQ        row+56(FP), AX
-	VMOVUPS     (AX), Z9
-	ADDQ        rowHalf+64(FP), AX
-	VMOVUPS     (AX), Z10
-	MOVLQSX     12(R10), AX
-	ADDQ        row+56(FP), AX
-	VMOVUPS     (AX), Z11
-	ADDQ        rowHalf+64(FP), AX
-	VMOVUPS     (AX), Z12
-	TESTQ       R15, R15
-	JNE         powersFirst2
-	VMOVUPS     (BX), Z13
-	VMOVUPS     1024(BX), Z14
-	VMOVUPS     2048(BX), Z15
-	VMOVUPS     3072(BX), Z16
-	VMAXPS      64(BX), Z13, Z13
-	VMAXPS      1088(BX), Z14, Z14
-	VMAXPS      2112(BX), Z15, Z15
-	VMAXPS      3136(BX), Z16, Z16
-	VMAXPS      128(BX), Z13, Z13
-	VMAXPS      1152(BX), Z14, Z14
-	VMAXPS      2176(BX), Z15, Z15
-	VMAXPS      3200(BX), Z16, Z16
-	VMAXPS      192(BX), Z13, Z13
-	VMAXPS      1216(BX), Z14, Z14
-	VMAXPS      2240(BX), Z15, Z15
-	VMAXPS      3264(BX), Z16, Z16
-	VMAXPS      256(BX), Z13, Z13
-	VMAXPS      1280(BX), Z14, Z14
-	VMAXPS      2304(BX), Z15, Z15
-	VMAXPS      3328(BX), Z16, Z16
-	VMAXPS      320(BX), Z13, Z13
-	VMAXPS      1344(BX), Z14, Z14
-	VMAXPS      2368(BX), Z15, Z15
-	VMAXPS      3392(BX), Z16, Z16
-	VMAXPS      384(BX), Z13, Z13
-	VMAXPS      1408(BX), Z14, Z14
-	VMAXPS      2432(BX), Z15, Z15
-	VMAXPS      3456(BX), Z16, Z16
-	VMAXPS      448(BX), Z13, Z13
-	VMAXPS      1472(BX), Z14, Z14
-	VMAXPS      2496(BX), Z15, Z15
-	VMAXPS      3520(BX), Z16, Z16
-	VMAXPS      512(BX), Z13, Z13
-	VMAXPS      1536(BX), Z14, Z14
-	VMAXPS      2560(BX), Z15, Z15
-	VMAXPS      3584(BX), Z16, Z16
-	VMAXPS      576(BX), Z13, Z13
-	VMAXPS      1600(BX), Z14, Z14
-	VMAXPS      2624(BX), Z15, Z15
-	VMAXPS      3648(BX), Z16, Z16
-	VMAXPS      640(BX), Z13, Z13
-	VMAXPS      1664(BX), Z14, Z14
-	VMAXPS      2688(BX), Z15, Z15
-	VMAXPS      3712(BX), Z16, Z16
-	VMAXPS      704(BX), Z13, Z13
-	VMAXPS      1728(BX), Z14, Z14
-	VMAXPS      2752(BX), Z15, Z15
-	VMAXPS      3776(BX), Z16, Z16
-	VMAXPS      768(BX), Z13, Z13
-	VMAXPS      1792(BX), Z14, Z14
-	VMAXPS      2816(BX), Z15, Z15
-	VMAXPS      3840(BX), Z16, Z16
-	VMAXPS      832(BX), Z13, Z13
-	VMAXPS      1856(BX), Z14, Z14
-	VMAXPS      2880(BX), Z15, Z15
-	VMAXPS      3904(BX), Z16, Z16
-	VMAXPS      896(BX), Z13, Z13
-	VMAXPS      1920(BX), Z14, Z14
-	VMAXPS      2944(BX), Z15, Z15
-	VMAXPS      3968(BX), Z16, Z16
-	VMAXPS      960(BX), Z13, Z13
-	VMAXPS      1984(BX), Z14, Z14
-	VMAXPS      3008(BX), Z15, Z15
-	VMAXPS      4032(BX), Z16, Z16
-	VFMADD213PS Z9, Z0, Z13
-	VFMADD213PS Z10, Z0, Z14
-	VFMADD213PS Z11, Z0, Z15
-	VFMADD213PS Z12, Z0, Z16
-	VMAXPS      Z15, Z13, Z13
-	VCMPPS      $0x1e, 24576(R14), Z13, K1
-	VMAXPS      Z16, Z14, Z14
-	VCMPPS      $0x1e, 24640(R14), Z14, K2
-	KORTESTW    K1, K2
-	JNE         flushFirst2
-
-powersFirst2:
-	VSUBPS 24704(R14), Z9, Z9
-	VSUBPS 24768(R14), Z10, Z10
-	VSUBPS 24704(R14), Z11, Z11
-	VSUBPS 24768(R14), Z12, Z12
-	XCHGQ  BX, DX
-	DECQ   R13
-	JEQ    stayFirst2
-	ADDQ   $0x00002000, R8
-	ADDQ   $0x10, R10
-
-stayFirst2:
-	POWERS0(0x0000, 0x1000, Z9)
-	MOVLQSX     (R10), AX
-	ADDQ        init+40(FP), AX
-	TILELOADD(tmm0, rax, rcx, 0x0000)
-	ADDQ        initHalf+48(FP), AX
-	TILELOADD(tmm1, rax, rcx, 0x0000)
-	POWERS1(0x0400, 0x1400, Z10)
-	MOVLQSX     8(R10), AX
-	ADDQ        init+40(FP), AX
-	TILELOADD(tmm2, rax, rcx, 0x0000)
-	ADDQ        initHalf+48(FP), AX
-	TILELOADD(tmm3, rax, rcx, 0x0000)
-	POWERS0(0x0080, 0x1040, Z9)
-	TILELOADD(tmm6, rsi, rcx, 0x0000)
-	POWERS1(0x0480, 0x1440, Z10)
-	TILELOADD(tmm4, r8, rcx, 0x0000)
-	POWERS0(0x0100, 0x1080, Z9)
-	TILELOADD(tmm7, rsi, rcx, 0x1000)
-	POWERS1(0x0500, 0x1480, Z10)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	POWERS0(0x0180, 0x10c0, Z9)
-	TILELOADD(tmm5, r8, rcx, 0x1000)
-	POWERS1(0x0580, 0x14c0, Z10)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	POWERS0(0x0200, 0x1100, Z9)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	POWERS1(0x0600, 0x1500, Z10)
-	TILELOADD(tmm6, rsi, rcx, 0x0400)
-	POWERS0(0x0280, 0x1140, Z9)
-	TILELOADD(tmm4, r8, rcx, 0x0400)
-	TILELOADD(tmm7, rsi, rcx, 0x1400)
-	POWERS1(0x0680, 0x1540, Z10)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	POWERS0(0x0300, 0x1180, Z9)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	POWERS1(0x0700, 0x1580, Z10)
-	TILELOADD(tmm5, r8, rcx, 0x1400)
-	POWERS0(0x0380, 0x11c0, Z9)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	POWERS1(0x0780, 0x15c0, Z10)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, rsi, rcx, 0x0800)
-	POWERS0(0x0800, 0x1200, Z11)
-	TILELOADD(tmm4, r8, rcx, 0x0800)
-	POWERS1(0x0c00, 0x1600, Z12)
-	TILELOADD(tmm7, rsi, rcx, 0x1800)
-	POWERS0(0x0880, 0x1240, Z11)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	POWERS1(0x0c80, 0x1640, Z12)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	POWERS0(0x0900, 0x1280, Z11)
-	TILELOADD(tmm5, r8, rcx, 0x1800)
-	POWERS1(0x0d00, 0x1680, Z12)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	POWERS0(0x0980, 0x12c0, Z11)
-	TILELOADD(tmm6, rsi, rcx, 0x0c00)
-	POWERS1(0x0d80, 0x16c0, Z12)
-	TILELOADD(tmm4, r8, rcx, 0x0c00)
-	POWERS0(0x0a00, 0x1300, Z11)
-	TILELOADD(tmm7, rsi, rcx, 0x1c00)
-	POWERS1(0x0e00, 0x1700, Z12)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	POWERS0(0x0a80, 0x1340, Z11)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r8, rcx, 0x1c00)
-	POWERS1(0x0e80, 0x1740, Z12)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	POWERS0(0x0b00, 0x1380, Z11)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	POWERS1(0x0f00, 0x1780, Z12)
-	TILESTORED(rbx, rcx, 0x0000, tmm0)
-	POWERS0(0x0b80, 0x13c0, Z11)
-	TILESTORED(rbx, rcx, 0x0400, tmm1)
-	POWERS1(0x0f80, 0x17c0, Z12)
-	TILESTORED(rbx, rcx, 0x0800, tmm2)
-	TILESTORED(rbx, rcx, 0x0c00, tmm3)
-	TESTQ       R13, R13
-	JEQ         flushFirst3
-	MOVLQSX     4(R10), AX
-	ADDQ        row+56(FP), AX
-	VMOVUPS     (AX), Z9
-	ADDQ        rowHalf+64(FP), AX
-	VMOVUPS     (AX), Z10
-	MOVLQSX     12(R10), AX
-	ADDQ        row+56(FP), AX
-	VMOVUPS     (AX), Z11
-	ADDQ        rowHalf+64(FP), AX
-	VMOVUPS     (AX), Z12
-	TESTQ       R15, R15
-	JNE         powersFirst3
-	VMOVUPS     (BX), Z13
-	VMOVUPS     1024(BX), Z14
-	VMOVUPS     2048(BX), Z15
-	VMOVUPS     3072(BX), Z16
-	VMAXPS      64(BX), Z13, Z13
-	VMAXPS      1088(BX), Z14, Z14
-	VMAXPS      2112(BX), Z15, Z15
-	VMAXPS      3136(BX), Z16, Z16
-	VMAXPS      128(BX), Z13, Z13
-	VMAXPS      1152(BX), Z14, Z14
-	VMAXPS      2176(BX), Z15, Z15
-	VMAXPS      3200(BX), Z16, Z16
-	VMAXPS      192(BX), Z13, Z13
-	VMAXPS      1216(BX), Z14, Z14
-	VMAXPS      2240(BX), Z15, Z15
-	VMAXPS      3264(BX), Z16, Z16
-	VMAXPS      256(BX), Z13, Z13
-	VMAXPS      1280(BX), Z14, Z14
-	VMAXPS      2304(BX), Z15, Z15
-	VMAXPS      3328(BX), Z16, Z16
-	VMAXPS      320(BX), Z13, Z13
-	VMAXPS      1344(BX), Z14, Z14
-	VMAXPS      2368(BX), Z15, Z15
-	VMAXPS      3392(BX), Z16, Z16
-	VMAXPS      384(BX), Z13, Z13
-	VMAXPS      1408(BX), Z14, Z14
-	VMAXPS      2432(BX), Z15, Z15
-	VMAXPS      3456(BX), Z16, Z16
-	VMAXPS      448(BX), Z13, Z13
-	VMAXPS      1472(BX), Z14, Z14
-	VMAXPS      2496(BX), Z15, Z15
-	VMAXPS      3520(BX), Z16, Z16
-	VMAXPS      512(BX), Z13, Z13
-	VMAXPS      1536(BX), Z14, Z14
-	VMAXPS      2560(BX), Z15, Z15
-	VMAXPS      3584(BX), Z16, Z16
-	VMAXPS      576(BX), Z13, Z13
-	VMAXPS      1600(BX), Z14, Z14
-	VMAXPS      2624(BX), Z15, Z15
-	VMAXPS      3648(BX), Z16, Z16
-	VMAXPS      640(BX), Z13, Z13
-	VMAXPS      1664(BX), Z14, Z14
-	VMAXPS      2688(BX), Z15, Z15
-	VMAXPS      3712(BX), Z16, Z16
-	VMAXPS      704(BX), Z13, Z13
-	VMAXPS      1728(BX), Z14, Z14
-	VMAXPS      2752(BX), Z15, Z15
-	VMAXPS      3776(BX), Z16, Z16
-	VMAXPS      768(BX), Z13, Z13
-	VMAXPS      1792(BX), Z14, Z14
-	VMAXPS      2816(BX), Z15, Z15
-	VMAXPS      3840(BX), Z16, Z16
-	VMAXPS      832(BX), Z13, Z13
-	VMAXPS      1856(BX), Z14, Z14
-	VMAXPS      2880(BX), Z15, Z15
-	VMAXPS      3904(BX), Z16, Z16
-	VMAXPS      896(BX), Z13, Z13
-	VMAXPS      1920(BX), Z14, Z14
-	VMAXPS      2944(BX), Z15, Z15
-	VMAXPS      3968(BX), Z16, Z16
-	VMAXPS      960(BX), Z13, Z13
-	VMAXPS      1984(BX), Z14, Z14
-	VMAXPS      3008(BX), Z15, Z15
-	VMAXPS      4032(BX), Z16, Z16
-	VFMADD213PS Z9, Z0, Z13
-	VFMADD213PS Z10, Z0, Z14
-	VFMADD213PS Z11, Z0, Z15
-	VFMADD213PS Z12, Z0, Z16
-	VMAXPS      Z15, Z13, Z13
-	VCMPPS      $0x1e, 24576(R14), Z13, K1
-	VMAXPS      Z16, Z14, Z14
-	VCMPPS      $0x1e, 24640(R14), Z14, K2
-	KORTESTW    K1, K2
-	JNE         flushFirst3
-
-powersFirst3:
-	VSUBPS 24704(R14), Z9, Z9
-	VSUBPS 24768(R14), Z10, Z10
-	VSUBPS 24704(R14), Z11, Z11
-	VSUBPS 24768(R14), Z12, Z12
-	XCHGQ  BX, DX
-	DECQ   R13
-	JEQ    stayFirst3
-	ADDQ   $0x00002000, R8
-	ADDQ   $0x10, R10
-
-stayFirst3:
-	POWERS0(0x0000, 0x1800, Z9)
+steady:
+	// The same, and values of the last chunk.
+	POWERS0(0x0000, 0x0000, Z9)
 	MOVLQSX (R10), AX
 	ADDQ    init+40(FP), AX
 	TILELOADD(tmm0, rax, rcx, 0x0000)
 	ADDQ    initHalf+48(FP), AX
 	TILELOADD(tmm1, rax, rcx, 0x0000)
-	POWERS1(0x0400, 0x1c00, Z10)
 	MOVLQSX 8(R10), AX
 	ADDQ    init+40(FP), AX
 	TILELOADD(tmm2, rax, rcx, 0x0000)
 	ADDQ    initHalf+48(FP), AX
-	TILELOADD(tmm3, rax, rcx, 0x0000)
-	POWERS0(0x0080, 0x1840, Z9)
-	TILELOADD(tmm6, rsi, rcx, 0x0000)
-	POWERS1(0x0480, 0x1c40, Z10)
-	TILELOADD(tmm4, r8, rcx, 0x0000)
-	POWERS0(0x0100, 0x1880, Z9)
-	TILELOADD(tmm7, rsi, rcx, 0x1000)
-	POWERS1(0x0500, 0x1c80, Z10)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	POWERS0(0x0180, 0x18c0, Z9)
-	TILELOADD(tmm5, r8, rcx, 0x1000)
-	POWERS1(0x0580, 0x1cc0, Z10)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	POWERS0(0x0200, 0x1900, Z9)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	POWERS1(0x0600, 0x1d00, Z10)
-	TILELOADD(tmm6, rsi, rcx, 0x0400)
-	POWERS0(0x0280, 0x1940, Z9)
-	TILELOADD(tmm4, r8, rcx, 0x0400)
-	TILELOADD(tmm7, rsi, rcx, 0x1400)
-	POWERS1(0x0680, 0x1d40, Z10)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	POWERS0(0x0300, 0x1980, Z9)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	POWERS1(0x0700, 0x1d80, Z10)
-	TILELOADD(tmm5, r8, rcx, 0x1400)
-	POWERS0(0x0380, 0x19c0, Z9)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	POWERS1(0x0780, 0x1dc0, Z10)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, rsi, rcx, 0x0800)
-	POWERS0(0x0800, 0x1a00, Z11)
-	TILELOADD(tmm4, r8, rcx, 0x0800)
-	POWERS1(0x0c00, 0x1e00, Z12)
-	TILELOADD(tmm7, rsi, rcx, 0x1800)
-	POWERS0(0x0880, 0x1a40, Z11)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	POWERS1(0x0c80, 0x1e40, Z12)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	POWERS0(0x0900, 0x1a80, Z11)
-	TILELOADD(tmm5, r8, rcx, 0x1800)
-	POWERS1(0x0d00, 0x1e80, Z12)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	POWERS0(0x0980, 0x1ac0, Z11)
-	TILELOADD(tmm6, rsi, rcx, 0x0c00)
-	POWERS1(0x0d80, 0x1ec0, Z12)
-	TILELOADD(tmm4, r8, rcx, 0x0c00)
-	POWERS0(0x0a00, 0x1b00, Z11)
-	TILELOADD(tmm7, rsi, rcx, 0x1c00)
-	POWERS1(0x0e00, 0x1f00, Z12)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	POWERS0(0x0a80, 0x1b40, Z11)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r8, rcx, 0x1c00)
-	POWERS1(0x0e80, 0x1f40, Z12)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	POWERS0(0x0b00, 0x1b80, Z11)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	POWERS1(0x0f00, 0x1f80, Z12)
-	TILESTORED(rbx, rcx, 0x0000, tmm0)
-	POWERS0(0x0b80, 0x1bc0, Z11)
-	TILESTORED(rbx, rcx, 0x0400, tmm1)
-	POWERS1(0x0f80, 0x1fc0, Z12)
-	TILESTORED(rbx, rcx, 0x0800, tmm2)
-	TILESTORED(rbx, rcx, 0x0c00, tmm3)
-	XCHGQ   R11, R12
-
-blockSteady0:
-	TESTQ       R13, R13
-	JEQ         flushSteady0
-	MOVLQSX     4(R10), AX
-	ADDQ        row+56(FP), AX
-	VMOVUPS     (AX), Z9
-	ADDQ        rowHalf+64(FP), AX
-	VMOVUPS     (AX), Z10
-	MOVLQSX     12(R10), AX
-	ADDQ        row+56(FP), AX
-	VMOVUPS     (AX), Z11
-	ADDQ        rowHalf+64(FP), AX
-	VMOVUPS     (AX), Z12
-	TESTQ       R15, R15
-	JNE         powersSteady0
-	VMOVUPS     (BX), Z13
-	VMOVUPS     1024(BX), Z14
-	VMOVUPS     2048(BX), Z15
-	VMOVUPS     3072(BX), Z16
-	VMAXPS      64(BX), Z13, Z13
-	VMAXPS      1088(BX), Z14, Z14
-	VMAXPS      2112(BX), Z15, Z15
-	VMAXPS      3136(BX), Z16, Z16
-	VMAXPS      128(BX), Z13, Z13
-	VMAXPS      1152(BX), Z14, Z14
-	VMAXPS      2176(BX), Z15, Z15
-	VMAXPS      3200(BX), Z16, Z16
-	VMAXPS      192(BX), Z13, Z13
-	VMAXPS      1216(BX), Z14, Z14
-	VMAXPS      2240(BX), Z15, Z15
-	VMAXPS      3264(BX), Z16, Z16
-	VMAXPS      256(BX), Z13, Z13
-	VMAXPS      1280(BX), Z14, Z14
-	VMAXPS      2304(BX), Z15, Z15
-	VMAXPS      3328(BX), Z16, Z16
-	VMAXPS      320(BX), Z13, Z13
-	VMAXPS      1344(BX), Z14, Z14
-	VMAXPS      2368(BX), Z15, Z15
-	VMAXPS      3392(BX), Z16, Z16
-	VMAXPS      384(BX), Z13, Z13
-	VMAXPS      1408(BX), Z14, Z14
-	VMAXPS      2432(BX), Z15, Z15
-	VMAXPS      3456(BX), Z16, Z16
-	VMAXPS      448(BX), Z13, Z13
-	VMAXPS      1472(BX), Z14, Z14
-	VMAXPS      2496(BX), Z15, Z15
-	VMAXPS      3520(BX), Z16, Z16
-	VMAXPS      512(BX), Z13, Z13
-	VMAXPS      1536(BX), Z14, Z14
-	VMAXPS      2560(BX), Z15, Z15
-	VMAXPS      3584(BX), Z16, Z16
-	VMAXPS      576(BX), Z13, Z13
-	VMAXPS      1600(BX), Z14, Z14
-	VMAXPS      2624(BX), Z15, Z15
-	VMAXPS      3648(BX), Z16, Z16
-	VMAXPS      640(BX), Z13, Z13
-	VMAXPS      1664(BX), Z14, Z14
-	VMAXPS      2688(BX), Z15, Z15
-	VMAXPS      3712(BX), Z16, Z16
-	VMAXPS      704(BX), Z13, Z13
-	VMAXPS      1728(BX), Z14, Z14
-	VMAXPS      2752(BX), Z15, Z15
-	VMAXPS      3776(BX), Z16, Z16
-	VMAXPS      768(BX), Z13, Z13
-	VMAXPS      1792(BX), Z14, Z14
-	VMAXPS      2816(BX), Z15, Z15
-	VMAXPS      3840(BX), Z16, Z16
-	VMAXPS      832(BX), Z13, Z13
-	VMAXPS      1856(BX), Z14, Z14
-	VMAXPS      2880(BX), Z15, Z15
-	VMAXPS      3904(BX), Z16, Z16
-	VMAXPS      896(BX), Z13, Z13
-	VMAXPS      1920(BX), Z14, Z14
-	VMAXPS      2944(BX), Z15, Z15
-	VMAXPS      3968(BX), Z16, Z16
-	VMAXPS      960(BX), Z13, Z13
-	VMAXPS      1984(BX), Z14, Z14
-	VMAXPS      3008(BX), Z15, Z15
-	VMAXPS      4032(BX), Z16, Z16
-	VFMADD213PS Z9, Z0, Z13
-	VFMADD213PS Z10, Z0, Z14
-	VFMADD213PS Z11, Z0, Z15
-	VFMADD213PS Z12, Z0, Z16
-	VMAXPS      Z15, Z13, Z13
-	VCMPPS      $0x1e, 24576(R14), Z13, K1
-	VMAXPS      Z16, Z14, Z14
-	VCMPPS      $0x1e, 24640(R14), Z14, K2
-	KORTESTW    K1, K2
-	JNE         flushSteady0
-
-powersSteady0:
-	VSUBPS 24704(R14), Z9, Z9
-	VSUBPS 24768(R14), Z10, Z10
-	VSUBPS 24704(R14), Z11, Z11
-	VSUBPS 24768(R14), Z12, Z12
-	XCHGQ  BX, DX
-	DECQ   R13
-	JEQ    staySteady0
-	ADDQ   $0x00002000, R8
-	ADDQ   $0x10, R10
-
-staySteady0:
-	POWERS0(0x0000, 0x0000, Z9)
-	MOVLQSX     (R10), AX
-	ADDQ        init+40(FP), AX
-	TILELOADD(tmm0, rax, rcx, 0x0000)
-	ADDQ        initHalf+48(FP), AX
-	TILELOADD(tmm1, rax, rcx, 0x0000)
-	MOVLQSX     8(R10), AX
-	ADDQ        init+40(FP), AX
-	TILELOADD(tmm2, rax, rcx, 0x0000)
-	ADDQ        initHalf+48(FP), AX
 	TILELOADD(tmm3, rax, rcx, 0x0000)
 	POWERS1(0x0400, 0x0400, Z10)
 	TILELOADD(tmm6, rsi, rcx, 0x0000)
@@ -4883,971 +2391,32 @@ staySteady0:
 	TILESTORED(rdi, rcx, 0x2000, tmm1)
 	TILESTORED(rdi, rcx, 0x0400, tmm2)
 	TILESTORED(rdi, rcx, 0x2400, tmm3)
-	TESTQ       R13, R13
-	JEQ         flushSteady1
-	MOVLQSX     4(R10), AX
-	ADDQ        row+56(FP), AX
-	VMOVUPS     (AX), Z9
-	ADDQ        rowHalf+64(FP), AX
-	VMOVUPS     (AX), Z10
-	MOVLQSX     12(R10), AX
-	ADDQ        row+56(FP), AX
-	VMOVUPS     (AX), Z11
-	ADDQ        rowHalf+64(FP), AX
-	VMOVUPS     (AX), Z12
-	TESTQ       R15, R15
-	JNE         powersSteady1
-	VMOVUPS     (BX), Z13
-	VMOVUPS     1024(BX), Z14
-	VMOVUPS     2048(BX), Z15
-	VMOVUPS     3072(BX), Z16
-	VMAXPS      64(BX), Z13, Z13
-	VMAXPS      1088(BX), Z14, Z14
-	VMAXPS      2112(BX), Z15, Z15
-	VMAXPS      3136(BX), Z16, Z16
-	VMAXPS      128(BX), Z13, Z13
-	VMAXPS      1152(BX), Z14, Z14
-	VMAXPS      2176(BX), Z15, Z15
-	VMAXPS      3200(BX), Z16, Z16
-	VMAXPS      192(BX), Z13, Z13
-	VMAXPS      1216(BX), Z14, Z14
-	VMAXPS      2240(BX), Z15, Z15
-	VMAXPS      3264(BX), Z16, Z16
-	VMAXPS      256(BX), Z13, Z13
-	VMAXPS      1280(BX), Z14, Z14
-	VMAXPS      2304(BX), Z15, Z15
-	VMAXPS      3328(BX), Z16, Z16
-	VMAXPS      320(BX), Z13, Z13
-	VMAXPS      1344(BX), Z14, Z14
-	VMAXPS      2368(BX), Z15, Z15
-	VMAXPS      3392(BX), Z16, Z16
-	VMAXPS      384(BX), Z13, Z13
-	VMAXPS      1408(BX), Z14, Z14
-	VMAXPS      2432(BX), Z15, Z15
-	VMAXPS      3456(BX), Z16, Z16
-	VMAXPS      448(BX), Z13, Z13
-	VMAXPS      1472(BX), Z14, Z14
-	VMAXPS      2496(BX), Z15, Z15
-	VMAXPS      3520(BX), Z16, Z16
-	VMAXPS      512(BX), Z13, Z13
-	VMAXPS      1536(BX), Z14, Z14
-	VMAXPS      2560(BX), Z15, Z15
-	VMAXPS      3584(BX), Z16, Z16
-	VMAXPS      576(BX), Z13, Z13
-	VMAXPS      1600(BX), Z14, Z14
-	VMAXPS      2624(BX), Z15, Z15
-	VMAXPS      3648(BX), Z16, Z16
-	VMAXPS      640(BX), Z13, Z13
-	VMAXPS      1664(BX), Z14, Z14
-	VMAXPS      2688(BX), Z15, Z15
-	VMAXPS      3712(BX), Z16, Z16
-	VMAXPS      704(BX), Z13, Z13
-	VMAXPS      1728(BX), Z14, Z14
-	VMAXPS      2752(BX), Z15, Z15
-	VMAXPS      3776(BX), Z16, Z16
-	VMAXPS      768(BX), Z13, Z13
-	VMAXPS      1792(BX), Z14, Z14
-	VMAXPS      2816(BX), Z15, Z15
-	VMAXPS      3840(BX), Z16, Z16
-	VMAXPS      832(BX), Z13, Z13
-	VMAXPS      1856(BX), Z14, Z14
-	VMAXPS      2880(BX), Z15, Z15
-	VMAXPS      3904(BX), Z16, Z16
-	VMAXPS      896(BX), Z13, Z13
-	VMAXPS      1920(BX), Z14, Z14
-	VMAXPS      2944(BX), Z15, Z15
-	VMAXPS      3968(BX), Z16, Z16
-	VMAXPS      960(BX), Z13, Z13
-	VMAXPS      1984(BX), Z14, Z14
-	VMAXPS      3008(BX), Z15, Z15
-	VMAXPS      4032(BX), Z16, Z16
-	VFMADD213PS Z9, Z0, Z13
-	VFMADD213PS Z10, Z0, Z14
-	VFMADD213PS Z11, Z0, Z15
-	VFMADD213PS Z12, Z0, Z16
-	VMAXPS      Z15, Z13, Z13
-	VCMPPS      $0x1e, 24576(R14), Z13, K1
-	VMAXPS      Z16, Z14, Z14
-	VCMPPS      $0x1e, 24640(R14), Z14, K2
-	KORTESTW    K1, K2
-	JNE         flushSteady1
 
-powersSteady1:
-	VSUBPS 24704(R14), Z9, Z9
-	VSUBPS 24768(R14), Z10, Z10
-	VSUBPS 24704(R14), Z11, Z11
-	VSUBPS 24768(R14), Z12, Z12
-	XCHGQ  BX, DX
-	DECQ   R13
-	JEQ    staySteady1
-	ADDQ   $0x00002000, R8
-	ADDQ   $0x10, R10
+next:
+	ADDQ  $0x00000800, R11
+	ADDQ  $0x00000800, R9
+	ADDQ  $0x00000800, DI
+	CMPQ  DI, 24832(R14)
+	JNE   block
+	SUBQ  $0x00002000, R11
+	SUBQ  $0x00002000, DI
+	XCHGQ R11, R12
+	ADDQ  24840(R14), R9
+	MOVQ  $0x00006000, 24840(R14)
+	JMP   block
 
-staySteady1:
-	POWERS0(0x0000, 0x0800, Z9)
-	MOVLQSX     (R10), AX
-	ADDQ        init+40(FP), AX
-	TILELOADD(tmm0, rax, rcx, 0x0000)
-	ADDQ        initHalf+48(FP), AX
-	TILELOADD(tmm1, rax, rcx, 0x0000)
-	MOVLQSX     8(R10), AX
-	ADDQ        init+40(FP), AX
-	TILELOADD(tmm2, rax, rcx, 0x0000)
-	ADDQ        initHalf+48(FP), AX
-	TILELOADD(tmm3, rax, rcx, 0x0000)
-	POWERS1(0x0400, 0x0c00, Z10)
-	TILELOADD(tmm6, rsi, rcx, 0x0000)
-	TILELOADD(tmm4, r8, rcx, 0x0000)
-	POWERS0(0x0080, 0x0840, Z9)
-	TILELOADD(tmm7, rsi, rcx, 0x1000)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	POWERS1(0x0480, 0x0c40, Z10)
-	TILELOADD(tmm5, r8, rcx, 0x1000)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	POWERS0(0x0100, 0x0880, Z9)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, rsi, rcx, 0x0400)
-	TILELOADD(tmm4, r8, rcx, 0x0400)
-	POWERS1(0x0500, 0x0c80, Z10)
-	TILELOADD(tmm7, rsi, rcx, 0x1400)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	POWERS0(0x0180, 0x08c0, Z9)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r8, rcx, 0x1400)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	POWERS1(0x0580, 0x0cc0, Z10)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, rsi, rcx, 0x0800)
-	POWERS0(0x0200, 0x0900, Z9)
-	TILELOADD(tmm4, r8, rcx, 0x0800)
-	TILELOADD(tmm7, rsi, rcx, 0x1800)
-	POWERS1(0x0600, 0x0d00, Z10)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r8, rcx, 0x1800)
-	POWERS0(0x0280, 0x0940, Z9)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	POWERS1(0x0680, 0x0d40, Z10)
-	TILELOADD(tmm6, rsi, rcx, 0x0c00)
-	TILELOADD(tmm4, r8, rcx, 0x0c00)
-	TILELOADD(tmm7, rsi, rcx, 0x1c00)
-	POWERS0(0x0300, 0x0980, Z9)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	POWERS1(0x0700, 0x0d80, Z10)
-	TILELOADD(tmm5, r8, rcx, 0x1c00)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	POWERS0(0x0380, 0x09c0, Z9)
-	TILESTORED(rbx, rcx, 0x0000, tmm0)
-	TILESTORED(rbx, rcx, 0x0400, tmm1)
-	POWERS1(0x0780, 0x0dc0, Z10)
-	TILESTORED(rbx, rcx, 0x0800, tmm2)
-	TILESTORED(rbx, rcx, 0x0c00, tmm3)
-	TILELOADD(tmm0, rdi, rcx, 0x0800)
-	POWERS0(0x0800, 0x0a00, Z11)
-	TILELOADD(tmm1, rdi, rcx, 0x2800)
-	TILELOADD(tmm2, rdi, rcx, 0x0c00)
-	POWERS1(0x0c00, 0x0e00, Z12)
-	TILELOADD(tmm3, rdi, rcx, 0x2c00)
-	TILELOADD(tmm6, r12, rcx, 0x0000)
-	POWERS0(0x0880, 0x0a40, Z11)
-	TILELOADD(tmm4, r9, rcx, 0x0800)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r12, rcx, 0x0400)
-	POWERS1(0x0c80, 0x0e40, Z12)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x0c00)
-	POWERS0(0x0900, 0x0a80, Z11)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, r12, rcx, 0x0800)
-	POWERS1(0x0d00, 0x0e80, Z12)
-	TILELOADD(tmm4, r9, rcx, 0x2800)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	POWERS0(0x0980, 0x0ac0, Z11)
-	TILELOADD(tmm7, r12, rcx, 0x0c00)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x2c00)
-	POWERS1(0x0d80, 0x0ec0, Z12)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	POWERS0(0x0a00, 0x0b00, Z11)
-	TILELOADD(tmm6, r12, rcx, 0x1000)
-	TILELOADD(tmm4, r9, rcx, 0x4800)
-	POWERS1(0x0e00, 0x0f00, Z12)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r12, rcx, 0x1400)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	POWERS0(0x0a80, 0x0b40, Z11)
-	TILELOADD(tmm5, r9, rcx, 0x4c00)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	POWERS1(0x0e80, 0x0f40, Z12)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, r12, rcx, 0x1800)
-	TILELOADD(tmm4, r9, rcx, 0x6800)
-	POWERS0(0x0b00, 0x0b80, Z11)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r12, rcx, 0x1c00)
-	POWERS1(0x0f00, 0x0f80, Z12)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x6c00)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	POWERS0(0x0b80, 0x0bc0, Z11)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILESTORED(rdi, rcx, 0x0800, tmm0)
-	POWERS1(0x0f80, 0x0fc0, Z12)
-	TILESTORED(rdi, rcx, 0x2800, tmm1)
-	TILESTORED(rdi, rcx, 0x0c00, tmm2)
-	TILESTORED(rdi, rcx, 0x2c00, tmm3)
-	TESTQ       R13, R13
-	JEQ         flushSteady2
-	MOVLQSX     4(R10), AX
-	ADDQ        row+56(FP), AX
-	VMOVUPS     (AX), Z9
-	ADDQ        rowHalf+64(FP), AX
-	VMOVUPS     (AX), Z10
-	MOVLQSX     12(R10), AX
-	ADDQ        row+56(FP), AX
-	VMOVUPS     (AX), Z11
-	ADDQ        rowHalf+64(FP), AX
-	VMOVUPS     (AX), Z12
-	TESTQ       R15, R15
-	JNE         powersSteady2
-	VMOVUPS     (BX), Z13
-	VMOVUPS     1024(BX), Z14
-	VMOVUPS     2048(BX), Z15
-	VMOVUPS     3072(BX), Z16
-	VMAXPS      64(BX), Z13, Z13
-	VMAXPS      1088(BX), Z14, Z14
-	VMAXPS      2112(BX), Z15, Z15
-	VMAXPS      3136(BX), Z16, Z16
-	VMAXPS      128(BX), Z13, Z13
-	VMAXPS      1152(BX), Z14, Z14
-	VMAXPS      2176(BX), Z15, Z15
-	VMAXPS      3200(BX), Z16, Z16
-	VMAXPS      192(BX), Z13, Z13
-	VMAXPS      1216(BX), Z14, Z14
-	VMAXPS      2240(BX), Z15, Z15
-	VMAXPS      3264(BX), Z16, Z16
-	VMAXPS      256(BX), Z13, Z13
-	VMAXPS      1280(BX), Z14, Z14
-	VMAXPS      2304(BX), Z15, Z15
-	VMAXPS      3328(BX), Z16, Z16
-	VMAXPS      320(BX), Z13, Z13
-	VMAXPS      1344(BX), Z14, Z14
-	VMAXPS      2368(BX), Z15, Z15
-	VMAXPS      3392(BX), Z16, Z16
-	VMAXPS      384(BX), Z13, Z13
-	VMAXPS      1408(BX), Z14, Z14
-	VMAXPS      2432(BX), Z15, Z15
-	VMAXPS      3456(BX), Z16, Z16
-	VMAXPS      448(BX), Z13, Z13
-	VMAXPS      1472(BX), Z14, Z14
-	VMAXPS      2496(BX), Z15, Z15
-	VMAXPS      3520(BX), Z16, Z16
-	VMAXPS      512(BX), Z13, Z13
-	VMAXPS      1536(BX), Z14, Z14
-	VMAXPS      2560(BX), Z15, Z15
-	VMAXPS      3584(BX), Z16, Z16
-	VMAXPS      576(BX), Z13, Z13
-	VMAXPS      1600(BX), Z14, Z14
-	VMAXPS      2624(BX), Z15, Z15
-	VMAXPS      3648(BX), Z16, Z16
-	VMAXPS      640(BX), Z13, Z13
-	VMAXPS      1664(BX), Z14, Z14
-	VMAXPS      2688(BX), Z15, Z15
-	VMAXPS      3712(BX), Z16, Z16
-	VMAXPS      704(BX), Z13, Z13
-	VMAXPS      1728(BX), Z14, Z14
-	VMAXPS      2752(BX), Z15, Z15
-	VMAXPS      3776(BX), Z16, Z16
-	VMAXPS      768(BX), Z13, Z13
-	VMAXPS      1792(BX), Z14, Z14
-	VMAXPS      2816(BX), Z15, Z15
-	VMAXPS      3840(BX), Z16, Z16
-	VMAXPS      832(BX), Z13, Z13
-	VMAXPS      1856(BX), Z14, Z14
-	VMAXPS      2880(BX), Z15, Z15
-	VMAXPS      3904(BX), Z16, Z16
-	VMAXPS      896(BX), Z13, Z13
-	VMAXPS      1920(BX), Z14, Z14
-	VMAXPS      2944(BX), Z15, Z15
-	VMAXPS      3968(BX), Z16, Z16
-	VMAXPS      960(BX), Z13, Z13
-	VMAXPS      1984(BX), Z14, Z14
-	VMAXPS      3008(BX), Z15, Z15
-	VMAXPS      4032(BX), Z16, Z16
-	VFMADD213PS Z9, Z0, Z13
-	VFMADD213PS Z10, Z0, Z14
-	VFMADD213PS Z11, Z0, Z15
-	VFMADD213PS Z12, Z0, Z16
-	VMAXPS      Z15, Z13, Z13
-	VCMPPS      $0x1e, 24576(R14), Z13, K1
-	VMAXPS      Z16, Z14, Z14
-	VCMPPS      $0x1e, 24640(R14), Z14, K2
-	KORTESTW    K1, K2
-	JNE         flushSteady2
+flush:
+	// The values so far: some pairs of tiles for the last chunk, and all for the blocks of this one.
+	MOVQ DI, AX
+	SUBQ o+80(FP), AX
+	MOVQ AX, 24848(R14)
+	SUBQ AX, R11
+	CMPQ 24840(R14), $0x00
+	JGE  lastChunk
+	SUBQ AX, R9
+	JMP  thisChunk
 
-powersSteady2:
-	VSUBPS 24704(R14), Z9, Z9
-	VSUBPS 24768(R14), Z10, Z10
-	VSUBPS 24704(R14), Z11, Z11
-	VSUBPS 24768(R14), Z12, Z12
-	XCHGQ  BX, DX
-	DECQ   R13
-	JEQ    staySteady2
-	ADDQ   $0x00002000, R8
-	ADDQ   $0x10, R10
-
-staySteady2:
-	POWERS0(0x0000, 0x1000, Z9)
-	MOVLQSX     (R10), AX
-	ADDQ        init+40(FP), AX
-	TILELOADD(tmm0, rax, rcx, 0x0000)
-	ADDQ        initHalf+48(FP), AX
-	TILELOADD(tmm1, rax, rcx, 0x0000)
-	MOVLQSX     8(R10), AX
-	ADDQ        init+40(FP), AX
-	TILELOADD(tmm2, rax, rcx, 0x0000)
-	ADDQ        initHalf+48(FP), AX
-	TILELOADD(tmm3, rax, rcx, 0x0000)
-	POWERS1(0x0400, 0x1400, Z10)
-	TILELOADD(tmm6, rsi, rcx, 0x0000)
-	TILELOADD(tmm4, r8, rcx, 0x0000)
-	POWERS0(0x0080, 0x1040, Z9)
-	TILELOADD(tmm7, rsi, rcx, 0x1000)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	POWERS1(0x0480, 0x1440, Z10)
-	TILELOADD(tmm5, r8, rcx, 0x1000)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	POWERS0(0x0100, 0x1080, Z9)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, rsi, rcx, 0x0400)
-	TILELOADD(tmm4, r8, rcx, 0x0400)
-	POWERS1(0x0500, 0x1480, Z10)
-	TILELOADD(tmm7, rsi, rcx, 0x1400)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	POWERS0(0x0180, 0x10c0, Z9)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r8, rcx, 0x1400)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	POWERS1(0x0580, 0x14c0, Z10)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, rsi, rcx, 0x0800)
-	POWERS0(0x0200, 0x1100, Z9)
-	TILELOADD(tmm4, r8, rcx, 0x0800)
-	TILELOADD(tmm7, rsi, rcx, 0x1800)
-	POWERS1(0x0600, 0x1500, Z10)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r8, rcx, 0x1800)
-	POWERS0(0x0280, 0x1140, Z9)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	POWERS1(0x0680, 0x1540, Z10)
-	TILELOADD(tmm6, rsi, rcx, 0x0c00)
-	TILELOADD(tmm4, r8, rcx, 0x0c00)
-	TILELOADD(tmm7, rsi, rcx, 0x1c00)
-	POWERS0(0x0300, 0x1180, Z9)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	POWERS1(0x0700, 0x1580, Z10)
-	TILELOADD(tmm5, r8, rcx, 0x1c00)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	POWERS0(0x0380, 0x11c0, Z9)
-	TILESTORED(rbx, rcx, 0x0000, tmm0)
-	TILESTORED(rbx, rcx, 0x0400, tmm1)
-	POWERS1(0x0780, 0x15c0, Z10)
-	TILESTORED(rbx, rcx, 0x0800, tmm2)
-	TILESTORED(rbx, rcx, 0x0c00, tmm3)
-	TILELOADD(tmm0, rdi, rcx, 0x1000)
-	POWERS0(0x0800, 0x1200, Z11)
-	TILELOADD(tmm1, rdi, rcx, 0x3000)
-	TILELOADD(tmm2, rdi, rcx, 0x1400)
-	POWERS1(0x0c00, 0x1600, Z12)
-	TILELOADD(tmm3, rdi, rcx, 0x3400)
-	TILELOADD(tmm6, r12, rcx, 0x0000)
-	POWERS0(0x0880, 0x1240, Z11)
-	TILELOADD(tmm4, r9, rcx, 0x1000)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r12, rcx, 0x0400)
-	POWERS1(0x0c80, 0x1640, Z12)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x1400)
-	POWERS0(0x0900, 0x1280, Z11)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, r12, rcx, 0x0800)
-	POWERS1(0x0d00, 0x1680, Z12)
-	TILELOADD(tmm4, r9, rcx, 0x3000)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	POWERS0(0x0980, 0x12c0, Z11)
-	TILELOADD(tmm7, r12, rcx, 0x0c00)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x3400)
-	POWERS1(0x0d80, 0x16c0, Z12)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	POWERS0(0x0a00, 0x1300, Z11)
-	TILELOADD(tmm6, r12, rcx, 0x1000)
-	TILELOADD(tmm4, r9, rcx, 0x5000)
-	POWERS1(0x0e00, 0x1700, Z12)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r12, rcx, 0x1400)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	POWERS0(0x0a80, 0x1340, Z11)
-	TILELOADD(tmm5, r9, rcx, 0x5400)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	POWERS1(0x0e80, 0x1740, Z12)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, r12, rcx, 0x1800)
-	TILELOADD(tmm4, r9, rcx, 0x7000)
-	POWERS0(0x0b00, 0x1380, Z11)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r12, rcx, 0x1c00)
-	POWERS1(0x0f00, 0x1780, Z12)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x7400)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	POWERS0(0x0b80, 0x13c0, Z11)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILESTORED(rdi, rcx, 0x1000, tmm0)
-	POWERS1(0x0f80, 0x17c0, Z12)
-	TILESTORED(rdi, rcx, 0x3000, tmm1)
-	TILESTORED(rdi, rcx, 0x1400, tmm2)
-	TILESTORED(rdi, rcx, 0x3400, tmm3)
-	TESTQ       R13, R13
-	JEQ         flushSteady3
-	MOVLQSX     4(R10), AX
-	ADDQ        row+56(FP), AX
-	VMOVUPS     (AX), Z9
-	ADDQ        rowHalf+64(FP), AX
-	VMOVUPS     (AX), Z10
-	MOVLQSX     12(R10), AX
-	ADDQ        row+56(FP), AX
-	VMOVUPS     (AX), Z11
-	ADDQ        rowHalf+64(FP), AX
-	VMOVUPS     (AX), Z12
-	TESTQ       R15, R15
-	JNE         powersSteady3
-	VMOVUPS     (BX), Z13
-	VMOVUPS     1024(BX), Z14
-	VMOVUPS     2048(BX), Z15
-	VMOVUPS     3072(BX), Z16
-	VMAXPS      64(BX), Z13, Z13
-	VMAXPS      1088(BX), Z14, Z14
-	VMAXPS      2112(BX), Z15, Z15
-	VMAXPS      3136(BX), Z16, Z16
-	VMAXPS      128(BX), Z13, Z13
-	VMAXPS      1152(BX), Z14, Z14
-	VMAXPS      2176(BX), Z15, Z15
-	VMAXPS      3200(BX), Z16, Z16
-	VMAXPS      192(BX), Z13, Z13
-	VMAXPS      1216(BX), Z14, Z14
-	VMAXPS      2240(BX), Z15, Z15
-	VMAXPS      3264(BX), Z16, Z16
-	VMAXPS      256(BX), Z13, Z13
-	VMAXPS      1280(BX), Z14, Z14
-	VMAXPS      2304(BX), Z15, Z15
-	VMAXPS      3328(BX), Z16, Z16
-	VMAXPS      320(BX), Z13, Z13
-	VMAXPS      1344(BX), Z14, Z14
-	VMAXPS      2368(BX), Z15, Z15
-	VMAXPS      3392(BX), Z16, Z16
-	VMAXPS      384(BX), Z13, Z13
-	VMAXPS      1408(BX), Z14, Z14
-	VMAXPS      2432(BX), Z15, Z15
-	VMAXPS      3456(BX), Z16, Z16
-	VMAXPS      448(BX), Z13, Z13
-	VMAXPS      1472(BX), Z14, Z14
-	VMAXPS      2496(BX), Z15, Z15
-	VMAXPS      3520(BX), Z16, Z16
-	VMAXPS      512(BX), Z13, Z13
-	VMAXPS      1536(BX), Z14, Z14
-	VMAXPS      2560(BX), Z15, Z15
-	VMAXPS      3584(BX), Z16, Z16
-	VMAXPS      576(BX), Z13, Z13
-	VMAXPS      1600(BX), Z14, Z14
-	VMAXPS      2624(BX), Z15, Z15
-	VMAXPS      3648(BX), Z16, Z16
-	VMAXPS      640(BX), Z13, Z13
-	VMAXPS      1664(BX), Z14, Z14
-	VMAXPS      2688(BX), Z15, Z15
-	VMAXPS      3712(BX), Z16, Z16
-	VMAXPS      704(BX), Z13, Z13
-	VMAXPS      1728(BX), Z14, Z14
-	VMAXPS      2752(BX), Z15, Z15
-	VMAXPS      3776(BX), Z16, Z16
-	VMAXPS      768(BX), Z13, Z13
-	VMAXPS      1792(BX), Z14, Z14
-	VMAXPS      2816(BX), Z15, Z15
-	VMAXPS      3840(BX), Z16, Z16
-	VMAXPS      832(BX), Z13, Z13
-	VMAXPS      1856(BX), Z14, Z14
-	VMAXPS      2880(BX), Z15, Z15
-	VMAXPS      3904(BX), Z16, Z16
-	VMAXPS      896(BX), Z13, Z13
-	VMAXPS      1920(BX), Z14, Z14
-	VMAXPS      2944(BX), Z15, Z15
-	VMAXPS      3968(BX), Z16, Z16
-	VMAXPS      960(BX), Z13, Z13
-	VMAXPS      1984(BX), Z14, Z14
-	VMAXPS      3008(BX), Z15, Z15
-	VMAXPS      4032(BX), Z16, Z16
-	VFMADD213PS Z9, Z0, Z13
-	VFMADD213PS Z10, Z0, Z14
-	VFMADD213PS Z11, Z0, Z15
-	VFMADD213PS Z12, Z0, Z16
-	VMAXPS      Z15, Z13, Z13
-	VCMPPS      $0x1e, 24576(R14), Z13, K1
-	VMAXPS      Z16, Z14, Z14
-	VCMPPS      $0x1e, 24640(R14), Z14, K2
-	KORTESTW    K1, K2
-	JNE         flushSteady3
-
-powersSteady3:
-	VSUBPS 24704(R14), Z9, Z9
-	VSUBPS 24768(R14), Z10, Z10
-	VSUBPS 24704(R14), Z11, Z11
-	VSUBPS 24768(R14), Z12, Z12
-	XCHGQ  BX, DX
-	DECQ   R13
-	JEQ    staySteady3
-	ADDQ   $0x00002000, R8
-	ADDQ   $0x10, R10
-
-staySteady3:
-	POWERS0(0x0000, 0x1800, Z9)
-	MOVLQSX (R10), AX
-	ADDQ    init+40(FP), AX
-	TILELOADD(tmm0, rax, rcx, 0x0000)
-	ADDQ    initHalf+48(FP), AX
-	TILELOADD(tmm1, rax, rcx, 0x0000)
-	MOVLQSX 8(R10), AX
-	ADDQ    init+40(FP), AX
-	TILELOADD(tmm2, rax, rcx, 0x0000)
-	ADDQ    initHalf+48(FP), AX
-	TILELOADD(tmm3, rax, rcx, 0x0000)
-	POWERS1(0x0400, 0x1c00, Z10)
-	TILELOADD(tmm6, rsi, rcx, 0x0000)
-	TILELOADD(tmm4, r8, rcx, 0x0000)
-	POWERS0(0x0080, 0x1840, Z9)
-	TILELOADD(tmm7, rsi, rcx, 0x1000)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	POWERS1(0x0480, 0x1c40, Z10)
-	TILELOADD(tmm5, r8, rcx, 0x1000)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	POWERS0(0x0100, 0x1880, Z9)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, rsi, rcx, 0x0400)
-	TILELOADD(tmm4, r8, rcx, 0x0400)
-	POWERS1(0x0500, 0x1c80, Z10)
-	TILELOADD(tmm7, rsi, rcx, 0x1400)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	POWERS0(0x0180, 0x18c0, Z9)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r8, rcx, 0x1400)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	POWERS1(0x0580, 0x1cc0, Z10)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, rsi, rcx, 0x0800)
-	POWERS0(0x0200, 0x1900, Z9)
-	TILELOADD(tmm4, r8, rcx, 0x0800)
-	TILELOADD(tmm7, rsi, rcx, 0x1800)
-	POWERS1(0x0600, 0x1d00, Z10)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r8, rcx, 0x1800)
-	POWERS0(0x0280, 0x1940, Z9)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	POWERS1(0x0680, 0x1d40, Z10)
-	TILELOADD(tmm6, rsi, rcx, 0x0c00)
-	TILELOADD(tmm4, r8, rcx, 0x0c00)
-	TILELOADD(tmm7, rsi, rcx, 0x1c00)
-	POWERS0(0x0300, 0x1980, Z9)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	POWERS1(0x0700, 0x1d80, Z10)
-	TILELOADD(tmm5, r8, rcx, 0x1c00)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	POWERS0(0x0380, 0x19c0, Z9)
-	TILESTORED(rbx, rcx, 0x0000, tmm0)
-	TILESTORED(rbx, rcx, 0x0400, tmm1)
-	POWERS1(0x0780, 0x1dc0, Z10)
-	TILESTORED(rbx, rcx, 0x0800, tmm2)
-	TILESTORED(rbx, rcx, 0x0c00, tmm3)
-	TILELOADD(tmm0, rdi, rcx, 0x1800)
-	POWERS0(0x0800, 0x1a00, Z11)
-	TILELOADD(tmm1, rdi, rcx, 0x3800)
-	TILELOADD(tmm2, rdi, rcx, 0x1c00)
-	POWERS1(0x0c00, 0x1e00, Z12)
-	TILELOADD(tmm3, rdi, rcx, 0x3c00)
-	TILELOADD(tmm6, r12, rcx, 0x0000)
-	POWERS0(0x0880, 0x1a40, Z11)
-	TILELOADD(tmm4, r9, rcx, 0x1800)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r12, rcx, 0x0400)
-	POWERS1(0x0c80, 0x1e40, Z12)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x1c00)
-	POWERS0(0x0900, 0x1a80, Z11)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, r12, rcx, 0x0800)
-	POWERS1(0x0d00, 0x1e80, Z12)
-	TILELOADD(tmm4, r9, rcx, 0x3800)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	POWERS0(0x0980, 0x1ac0, Z11)
-	TILELOADD(tmm7, r12, rcx, 0x0c00)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x3c00)
-	POWERS1(0x0d80, 0x1ec0, Z12)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	POWERS0(0x0a00, 0x1b00, Z11)
-	TILELOADD(tmm6, r12, rcx, 0x1000)
-	TILELOADD(tmm4, r9, rcx, 0x5800)
-	POWERS1(0x0e00, 0x1f00, Z12)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r12, rcx, 0x1400)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	POWERS0(0x0a80, 0x1b40, Z11)
-	TILELOADD(tmm5, r9, rcx, 0x5c00)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	POWERS1(0x0e80, 0x1f40, Z12)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, r12, rcx, 0x1800)
-	TILELOADD(tmm4, r9, rcx, 0x7800)
-	POWERS0(0x0b00, 0x1b80, Z11)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r12, rcx, 0x1c00)
-	POWERS1(0x0f00, 0x1f80, Z12)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x7c00)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	POWERS0(0x0b80, 0x1bc0, Z11)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILESTORED(rdi, rcx, 0x1800, tmm0)
-	POWERS1(0x0f80, 0x1fc0, Z12)
-	TILESTORED(rdi, rcx, 0x3800, tmm1)
-	TILESTORED(rdi, rcx, 0x1c00, tmm2)
-	TILESTORED(rdi, rcx, 0x3c00, tmm3)
-	ADDQ    $0x00008000, R9
-	XCHGQ   R11, R12
-	JMP     blockSteady0
-
-flushFirst0:
-	JMP flushed
-
-flushFirst1:
-	TILELOADD(tmm0, rdi, rcx, 0x0000)
-	TILELOADD(tmm1, rdi, rcx, 0x2000)
-	TILELOADD(tmm2, rdi, rcx, 0x0400)
-	TILELOADD(tmm3, rdi, rcx, 0x2400)
-	TILELOADD(tmm6, r11, rcx, 0x0000)
-	TILELOADD(tmm4, r9, rcx, 0x0000)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r11, rcx, 0x0400)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x0400)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILESTORED(rdi, rcx, 0x0000, tmm0)
-	TILESTORED(rdi, rcx, 0x2000, tmm1)
-	TILESTORED(rdi, rcx, 0x0400, tmm2)
-	TILESTORED(rdi, rcx, 0x2400, tmm3)
-	TILELOADD(tmm0, rdi, rcx, 0x0800)
-	TILELOADD(tmm1, rdi, rcx, 0x2800)
-	TILELOADD(tmm2, rdi, rcx, 0x0c00)
-	TILELOADD(tmm3, rdi, rcx, 0x2c00)
-	TILELOADD(tmm6, r11, rcx, 0x0000)
-	TILELOADD(tmm4, r9, rcx, 0x0800)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r11, rcx, 0x0400)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x0c00)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILESTORED(rdi, rcx, 0x0800, tmm0)
-	TILESTORED(rdi, rcx, 0x2800, tmm1)
-	TILESTORED(rdi, rcx, 0x0c00, tmm2)
-	TILESTORED(rdi, rcx, 0x2c00, tmm3)
-	TILELOADD(tmm0, rdi, rcx, 0x1000)
-	TILELOADD(tmm1, rdi, rcx, 0x3000)
-	TILELOADD(tmm2, rdi, rcx, 0x1400)
-	TILELOADD(tmm3, rdi, rcx, 0x3400)
-	TILELOADD(tmm6, r11, rcx, 0x0000)
-	TILELOADD(tmm4, r9, rcx, 0x1000)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r11, rcx, 0x0400)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x1400)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILESTORED(rdi, rcx, 0x1000, tmm0)
-	TILESTORED(rdi, rcx, 0x3000, tmm1)
-	TILESTORED(rdi, rcx, 0x1400, tmm2)
-	TILESTORED(rdi, rcx, 0x3400, tmm3)
-	TILELOADD(tmm0, rdi, rcx, 0x1800)
-	TILELOADD(tmm1, rdi, rcx, 0x3800)
-	TILELOADD(tmm2, rdi, rcx, 0x1c00)
-	TILELOADD(tmm3, rdi, rcx, 0x3c00)
-	TILELOADD(tmm6, r11, rcx, 0x0000)
-	TILELOADD(tmm4, r9, rcx, 0x1800)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r11, rcx, 0x0400)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x1c00)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILESTORED(rdi, rcx, 0x1800, tmm0)
-	TILESTORED(rdi, rcx, 0x3800, tmm1)
-	TILESTORED(rdi, rcx, 0x1c00, tmm2)
-	TILESTORED(rdi, rcx, 0x3c00, tmm3)
-	ADDQ $0x00002000, R9
-	JMP  flushed
-
-flushFirst2:
-	TILELOADD(tmm0, rdi, rcx, 0x0000)
-	TILELOADD(tmm1, rdi, rcx, 0x2000)
-	TILELOADD(tmm2, rdi, rcx, 0x0400)
-	TILELOADD(tmm3, rdi, rcx, 0x2400)
-	TILELOADD(tmm6, r11, rcx, 0x0000)
-	TILELOADD(tmm4, r9, rcx, 0x0000)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r11, rcx, 0x0400)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x0400)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, r11, rcx, 0x0800)
-	TILELOADD(tmm4, r9, rcx, 0x2000)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r11, rcx, 0x0c00)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x2400)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILESTORED(rdi, rcx, 0x0000, tmm0)
-	TILESTORED(rdi, rcx, 0x2000, tmm1)
-	TILESTORED(rdi, rcx, 0x0400, tmm2)
-	TILESTORED(rdi, rcx, 0x2400, tmm3)
-	TILELOADD(tmm0, rdi, rcx, 0x0800)
-	TILELOADD(tmm1, rdi, rcx, 0x2800)
-	TILELOADD(tmm2, rdi, rcx, 0x0c00)
-	TILELOADD(tmm3, rdi, rcx, 0x2c00)
-	TILELOADD(tmm6, r11, rcx, 0x0000)
-	TILELOADD(tmm4, r9, rcx, 0x0800)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r11, rcx, 0x0400)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x0c00)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, r11, rcx, 0x0800)
-	TILELOADD(tmm4, r9, rcx, 0x2800)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r11, rcx, 0x0c00)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x2c00)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILESTORED(rdi, rcx, 0x0800, tmm0)
-	TILESTORED(rdi, rcx, 0x2800, tmm1)
-	TILESTORED(rdi, rcx, 0x0c00, tmm2)
-	TILESTORED(rdi, rcx, 0x2c00, tmm3)
-	TILELOADD(tmm0, rdi, rcx, 0x1000)
-	TILELOADD(tmm1, rdi, rcx, 0x3000)
-	TILELOADD(tmm2, rdi, rcx, 0x1400)
-	TILELOADD(tmm3, rdi, rcx, 0x3400)
-	TILELOADD(tmm6, r11, rcx, 0x0000)
-	TILELOADD(tmm4, r9, rcx, 0x1000)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r11, rcx, 0x0400)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x1400)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, r11, rcx, 0x0800)
-	TILELOADD(tmm4, r9, rcx, 0x3000)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r11, rcx, 0x0c00)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x3400)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILESTORED(rdi, rcx, 0x1000, tmm0)
-	TILESTORED(rdi, rcx, 0x3000, tmm1)
-	TILESTORED(rdi, rcx, 0x1400, tmm2)
-	TILESTORED(rdi, rcx, 0x3400, tmm3)
-	TILELOADD(tmm0, rdi, rcx, 0x1800)
-	TILELOADD(tmm1, rdi, rcx, 0x3800)
-	TILELOADD(tmm2, rdi, rcx, 0x1c00)
-	TILELOADD(tmm3, rdi, rcx, 0x3c00)
-	TILELOADD(tmm6, r11, rcx, 0x0000)
-	TILELOADD(tmm4, r9, rcx, 0x1800)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r11, rcx, 0x0400)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x1c00)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, r11, rcx, 0x0800)
-	TILELOADD(tmm4, r9, rcx, 0x3800)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r11, rcx, 0x0c00)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x3c00)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILESTORED(rdi, rcx, 0x1800, tmm0)
-	TILESTORED(rdi, rcx, 0x3800, tmm1)
-	TILESTORED(rdi, rcx, 0x1c00, tmm2)
-	TILESTORED(rdi, rcx, 0x3c00, tmm3)
-	ADDQ $0x00004000, R9
-	JMP  flushed
-
-flushFirst3:
-	TILELOADD(tmm0, rdi, rcx, 0x0000)
-	TILELOADD(tmm1, rdi, rcx, 0x2000)
-	TILELOADD(tmm2, rdi, rcx, 0x0400)
-	TILELOADD(tmm3, rdi, rcx, 0x2400)
-	TILELOADD(tmm6, r11, rcx, 0x0000)
-	TILELOADD(tmm4, r9, rcx, 0x0000)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r11, rcx, 0x0400)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x0400)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, r11, rcx, 0x0800)
-	TILELOADD(tmm4, r9, rcx, 0x2000)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r11, rcx, 0x0c00)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x2400)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, r11, rcx, 0x1000)
-	TILELOADD(tmm4, r9, rcx, 0x4000)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r11, rcx, 0x1400)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x4400)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILESTORED(rdi, rcx, 0x0000, tmm0)
-	TILESTORED(rdi, rcx, 0x2000, tmm1)
-	TILESTORED(rdi, rcx, 0x0400, tmm2)
-	TILESTORED(rdi, rcx, 0x2400, tmm3)
-	TILELOADD(tmm0, rdi, rcx, 0x0800)
-	TILELOADD(tmm1, rdi, rcx, 0x2800)
-	TILELOADD(tmm2, rdi, rcx, 0x0c00)
-	TILELOADD(tmm3, rdi, rcx, 0x2c00)
-	TILELOADD(tmm6, r11, rcx, 0x0000)
-	TILELOADD(tmm4, r9, rcx, 0x0800)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r11, rcx, 0x0400)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x0c00)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, r11, rcx, 0x0800)
-	TILELOADD(tmm4, r9, rcx, 0x2800)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r11, rcx, 0x0c00)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x2c00)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, r11, rcx, 0x1000)
-	TILELOADD(tmm4, r9, rcx, 0x4800)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r11, rcx, 0x1400)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x4c00)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILESTORED(rdi, rcx, 0x0800, tmm0)
-	TILESTORED(rdi, rcx, 0x2800, tmm1)
-	TILESTORED(rdi, rcx, 0x0c00, tmm2)
-	TILESTORED(rdi, rcx, 0x2c00, tmm3)
-	TILELOADD(tmm0, rdi, rcx, 0x1000)
-	TILELOADD(tmm1, rdi, rcx, 0x3000)
-	TILELOADD(tmm2, rdi, rcx, 0x1400)
-	TILELOADD(tmm3, rdi, rcx, 0x3400)
-	TILELOADD(tmm6, r11, rcx, 0x0000)
-	TILELOADD(tmm4, r9, rcx, 0x1000)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r11, rcx, 0x0400)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x1400)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, r11, rcx, 0x0800)
-	TILELOADD(tmm4, r9, rcx, 0x3000)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r11, rcx, 0x0c00)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x3400)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, r11, rcx, 0x1000)
-	TILELOADD(tmm4, r9, rcx, 0x5000)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r11, rcx, 0x1400)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x5400)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILESTORED(rdi, rcx, 0x1000, tmm0)
-	TILESTORED(rdi, rcx, 0x3000, tmm1)
-	TILESTORED(rdi, rcx, 0x1400, tmm2)
-	TILESTORED(rdi, rcx, 0x3400, tmm3)
-	TILELOADD(tmm0, rdi, rcx, 0x1800)
-	TILELOADD(tmm1, rdi, rcx, 0x3800)
-	TILELOADD(tmm2, rdi, rcx, 0x1c00)
-	TILELOADD(tmm3, rdi, rcx, 0x3c00)
-	TILELOADD(tmm6, r11, rcx, 0x0000)
-	TILELOADD(tmm4, r9, rcx, 0x1800)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r11, rcx, 0x0400)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x1c00)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, r11, rcx, 0x0800)
-	TILELOADD(tmm4, r9, rcx, 0x3800)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r11, rcx, 0x0c00)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x3c00)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, r11, rcx, 0x1000)
-	TILELOADD(tmm4, r9, rcx, 0x5800)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r11, rcx, 0x1400)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x5c00)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILESTORED(rdi, rcx, 0x1800, tmm0)
-	TILESTORED(rdi, rcx, 0x3800, tmm1)
-	TILESTORED(rdi, rcx, 0x1c00, tmm2)
-	TILESTORED(rdi, rcx, 0x3c00, tmm3)
-	ADDQ $0x00006000, R9
-	JMP  flushed
-
-flushSteady0:
+lastChunk:
 	TILELOADD(tmm0, rdi, rcx, 0x0000)
 	TILELOADD(tmm1, rdi, rcx, 0x2000)
 	TILELOADD(tmm2, rdi, rcx, 0x0400)
@@ -5888,671 +2457,60 @@ flushSteady0:
 	TILESTORED(rdi, rcx, 0x2000, tmm1)
 	TILESTORED(rdi, rcx, 0x0400, tmm2)
 	TILESTORED(rdi, rcx, 0x2400, tmm3)
-	TILELOADD(tmm0, rdi, rcx, 0x0800)
-	TILELOADD(tmm1, rdi, rcx, 0x2800)
-	TILELOADD(tmm2, rdi, rcx, 0x0c00)
-	TILELOADD(tmm3, rdi, rcx, 0x2c00)
-	TILELOADD(tmm6, r12, rcx, 0x0000)
-	TILELOADD(tmm4, r9, rcx, 0x0800)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r12, rcx, 0x0400)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x0c00)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, r12, rcx, 0x0800)
-	TILELOADD(tmm4, r9, rcx, 0x2800)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r12, rcx, 0x0c00)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x2c00)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, r12, rcx, 0x1000)
-	TILELOADD(tmm4, r9, rcx, 0x4800)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r12, rcx, 0x1400)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x4c00)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, r12, rcx, 0x1800)
-	TILELOADD(tmm4, r9, rcx, 0x6800)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r12, rcx, 0x1c00)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x6c00)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILESTORED(rdi, rcx, 0x0800, tmm0)
-	TILESTORED(rdi, rcx, 0x2800, tmm1)
-	TILESTORED(rdi, rcx, 0x0c00, tmm2)
-	TILESTORED(rdi, rcx, 0x2c00, tmm3)
-	TILELOADD(tmm0, rdi, rcx, 0x1000)
-	TILELOADD(tmm1, rdi, rcx, 0x3000)
-	TILELOADD(tmm2, rdi, rcx, 0x1400)
-	TILELOADD(tmm3, rdi, rcx, 0x3400)
-	TILELOADD(tmm6, r12, rcx, 0x0000)
-	TILELOADD(tmm4, r9, rcx, 0x1000)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r12, rcx, 0x0400)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x1400)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, r12, rcx, 0x0800)
-	TILELOADD(tmm4, r9, rcx, 0x3000)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r12, rcx, 0x0c00)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x3400)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, r12, rcx, 0x1000)
-	TILELOADD(tmm4, r9, rcx, 0x5000)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r12, rcx, 0x1400)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x5400)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, r12, rcx, 0x1800)
-	TILELOADD(tmm4, r9, rcx, 0x7000)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r12, rcx, 0x1c00)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x7400)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILESTORED(rdi, rcx, 0x1000, tmm0)
-	TILESTORED(rdi, rcx, 0x3000, tmm1)
-	TILESTORED(rdi, rcx, 0x1400, tmm2)
-	TILESTORED(rdi, rcx, 0x3400, tmm3)
-	TILELOADD(tmm0, rdi, rcx, 0x1800)
-	TILELOADD(tmm1, rdi, rcx, 0x3800)
-	TILELOADD(tmm2, rdi, rcx, 0x1c00)
-	TILELOADD(tmm3, rdi, rcx, 0x3c00)
-	TILELOADD(tmm6, r12, rcx, 0x0000)
-	TILELOADD(tmm4, r9, rcx, 0x1800)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r12, rcx, 0x0400)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x1c00)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, r12, rcx, 0x0800)
-	TILELOADD(tmm4, r9, rcx, 0x3800)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r12, rcx, 0x0c00)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x3c00)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, r12, rcx, 0x1000)
-	TILELOADD(tmm4, r9, rcx, 0x5800)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r12, rcx, 0x1400)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x5c00)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, r12, rcx, 0x1800)
-	TILELOADD(tmm4, r9, rcx, 0x7800)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r12, rcx, 0x1c00)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x7c00)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILESTORED(rdi, rcx, 0x1800, tmm0)
-	TILESTORED(rdi, rcx, 0x3800, tmm1)
-	TILESTORED(rdi, rcx, 0x1c00, tmm2)
-	TILESTORED(rdi, rcx, 0x3c00, tmm3)
-	ADDQ $0x00008000, R9
-	JMP  flushed
+	ADDQ $0x00000800, R9
+	ADDQ $0x00000800, DI
+	CMPQ DI, 24832(R14)
+	JNE  lastChunk
+	ADDQ 24840(R14), R9
 
-flushSteady1:
-	TILELOADD(tmm0, rdi, rcx, 0x0800)
-	TILELOADD(tmm1, rdi, rcx, 0x2800)
-	TILELOADD(tmm2, rdi, rcx, 0x0c00)
-	TILELOADD(tmm3, rdi, rcx, 0x2c00)
-	TILELOADD(tmm6, r12, rcx, 0x0000)
-	TILELOADD(tmm4, r9, rcx, 0x0800)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r12, rcx, 0x0400)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x0c00)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, r12, rcx, 0x0800)
-	TILELOADD(tmm4, r9, rcx, 0x2800)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r12, rcx, 0x0c00)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x2c00)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, r12, rcx, 0x1000)
-	TILELOADD(tmm4, r9, rcx, 0x4800)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r12, rcx, 0x1400)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x4c00)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, r12, rcx, 0x1800)
-	TILELOADD(tmm4, r9, rcx, 0x6800)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r12, rcx, 0x1c00)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x6c00)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILESTORED(rdi, rcx, 0x0800, tmm0)
-	TILESTORED(rdi, rcx, 0x2800, tmm1)
-	TILESTORED(rdi, rcx, 0x0c00, tmm2)
-	TILESTORED(rdi, rcx, 0x2c00, tmm3)
-	TILELOADD(tmm0, rdi, rcx, 0x1000)
-	TILELOADD(tmm1, rdi, rcx, 0x3000)
-	TILELOADD(tmm2, rdi, rcx, 0x1400)
-	TILELOADD(tmm3, rdi, rcx, 0x3400)
-	TILELOADD(tmm6, r12, rcx, 0x0000)
-	TILELOADD(tmm4, r9, rcx, 0x1000)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r12, rcx, 0x0400)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x1400)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, r12, rcx, 0x0800)
-	TILELOADD(tmm4, r9, rcx, 0x3000)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r12, rcx, 0x0c00)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x3400)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, r12, rcx, 0x1000)
-	TILELOADD(tmm4, r9, rcx, 0x5000)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r12, rcx, 0x1400)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x5400)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, r12, rcx, 0x1800)
-	TILELOADD(tmm4, r9, rcx, 0x7000)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r12, rcx, 0x1c00)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x7400)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILESTORED(rdi, rcx, 0x1000, tmm0)
-	TILESTORED(rdi, rcx, 0x3000, tmm1)
-	TILESTORED(rdi, rcx, 0x1400, tmm2)
-	TILESTORED(rdi, rcx, 0x3400, tmm3)
-	TILELOADD(tmm0, rdi, rcx, 0x1800)
-	TILELOADD(tmm1, rdi, rcx, 0x3800)
-	TILELOADD(tmm2, rdi, rcx, 0x1c00)
-	TILELOADD(tmm3, rdi, rcx, 0x3c00)
-	TILELOADD(tmm6, r12, rcx, 0x0000)
-	TILELOADD(tmm4, r9, rcx, 0x1800)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r12, rcx, 0x0400)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x1c00)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, r12, rcx, 0x0800)
-	TILELOADD(tmm4, r9, rcx, 0x3800)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r12, rcx, 0x0c00)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x3c00)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, r12, rcx, 0x1000)
-	TILELOADD(tmm4, r9, rcx, 0x5800)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r12, rcx, 0x1400)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x5c00)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, r12, rcx, 0x1800)
-	TILELOADD(tmm4, r9, rcx, 0x7800)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r12, rcx, 0x1c00)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x7c00)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILESTORED(rdi, rcx, 0x1800, tmm0)
-	TILESTORED(rdi, rcx, 0x3800, tmm1)
-	TILESTORED(rdi, rcx, 0x1c00, tmm2)
-	TILESTORED(rdi, rcx, 0x3c00, tmm3)
+thisChunk:
+	MOVQ o+80(FP), DI
+	CMPQ 24848(R14), $0x00
+	JEQ  flushed
+
+pair:
 	TILELOADD(tmm0, rdi, rcx, 0x0000)
 	TILELOADD(tmm1, rdi, rcx, 0x2000)
 	TILELOADD(tmm2, rdi, rcx, 0x0400)
 	TILELOADD(tmm3, rdi, rcx, 0x2400)
-	TILELOADD(tmm6, r11, rcx, 0x0000)
-	TILELOADD(tmm4, r9, rcx, 0x8000)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r11, rcx, 0x0400)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x8400)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILESTORED(rdi, rcx, 0x0000, tmm0)
-	TILESTORED(rdi, rcx, 0x2000, tmm1)
-	TILESTORED(rdi, rcx, 0x0400, tmm2)
-	TILESTORED(rdi, rcx, 0x2400, tmm3)
-	TILELOADD(tmm0, rdi, rcx, 0x0800)
-	TILELOADD(tmm1, rdi, rcx, 0x2800)
-	TILELOADD(tmm2, rdi, rcx, 0x0c00)
-	TILELOADD(tmm3, rdi, rcx, 0x2c00)
-	TILELOADD(tmm6, r11, rcx, 0x0000)
-	TILELOADD(tmm4, r9, rcx, 0x8800)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r11, rcx, 0x0400)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x8c00)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILESTORED(rdi, rcx, 0x0800, tmm0)
-	TILESTORED(rdi, rcx, 0x2800, tmm1)
-	TILESTORED(rdi, rcx, 0x0c00, tmm2)
-	TILESTORED(rdi, rcx, 0x2c00, tmm3)
-	TILELOADD(tmm0, rdi, rcx, 0x1000)
-	TILELOADD(tmm1, rdi, rcx, 0x3000)
-	TILELOADD(tmm2, rdi, rcx, 0x1400)
-	TILELOADD(tmm3, rdi, rcx, 0x3400)
-	TILELOADD(tmm6, r11, rcx, 0x0000)
-	TILELOADD(tmm4, r9, rcx, 0x9000)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r11, rcx, 0x0400)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x9400)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILESTORED(rdi, rcx, 0x1000, tmm0)
-	TILESTORED(rdi, rcx, 0x3000, tmm1)
-	TILESTORED(rdi, rcx, 0x1400, tmm2)
-	TILESTORED(rdi, rcx, 0x3400, tmm3)
-	TILELOADD(tmm0, rdi, rcx, 0x1800)
-	TILELOADD(tmm1, rdi, rcx, 0x3800)
-	TILELOADD(tmm2, rdi, rcx, 0x1c00)
-	TILELOADD(tmm3, rdi, rcx, 0x3c00)
-	TILELOADD(tmm6, r11, rcx, 0x0000)
-	TILELOADD(tmm4, r9, rcx, 0x9800)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r11, rcx, 0x0400)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x9c00)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILESTORED(rdi, rcx, 0x1800, tmm0)
-	TILESTORED(rdi, rcx, 0x3800, tmm1)
-	TILESTORED(rdi, rcx, 0x1c00, tmm2)
-	TILESTORED(rdi, rcx, 0x3c00, tmm3)
-	ADDQ $0x0000a000, R9
-	JMP  flushed
+	MOVQ 24848(R14), AX
+	MOVQ R11, R12
 
-flushSteady2:
-	TILELOADD(tmm0, rdi, rcx, 0x1000)
-	TILELOADD(tmm1, rdi, rcx, 0x3000)
-	TILELOADD(tmm2, rdi, rcx, 0x1400)
-	TILELOADD(tmm3, rdi, rcx, 0x3400)
+done:
 	TILELOADD(tmm6, r12, rcx, 0x0000)
-	TILELOADD(tmm4, r9, rcx, 0x1000)
+	TILELOADD(tmm4, r9, rcx, 0x0000)
 	TDPBF16PS(tmm0, tmm4, tmm6)
 	TILELOADD(tmm7, r12, rcx, 0x0400)
 	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x1400)
+	TILELOADD(tmm5, r9, rcx, 0x0400)
 	TDPBF16PS(tmm2, tmm5, tmm6)
 	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, r12, rcx, 0x0800)
-	TILELOADD(tmm4, r9, rcx, 0x3000)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r12, rcx, 0x0c00)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x3400)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, r12, rcx, 0x1000)
-	TILELOADD(tmm4, r9, rcx, 0x5000)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r12, rcx, 0x1400)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x5400)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, r12, rcx, 0x1800)
-	TILELOADD(tmm4, r9, rcx, 0x7000)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r12, rcx, 0x1c00)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x7400)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILESTORED(rdi, rcx, 0x1000, tmm0)
-	TILESTORED(rdi, rcx, 0x3000, tmm1)
-	TILESTORED(rdi, rcx, 0x1400, tmm2)
-	TILESTORED(rdi, rcx, 0x3400, tmm3)
-	TILELOADD(tmm0, rdi, rcx, 0x1800)
-	TILELOADD(tmm1, rdi, rcx, 0x3800)
-	TILELOADD(tmm2, rdi, rcx, 0x1c00)
-	TILELOADD(tmm3, rdi, rcx, 0x3c00)
-	TILELOADD(tmm6, r12, rcx, 0x0000)
-	TILELOADD(tmm4, r9, rcx, 0x1800)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r12, rcx, 0x0400)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x1c00)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, r12, rcx, 0x0800)
-	TILELOADD(tmm4, r9, rcx, 0x3800)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r12, rcx, 0x0c00)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x3c00)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, r12, rcx, 0x1000)
-	TILELOADD(tmm4, r9, rcx, 0x5800)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r12, rcx, 0x1400)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x5c00)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, r12, rcx, 0x1800)
-	TILELOADD(tmm4, r9, rcx, 0x7800)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r12, rcx, 0x1c00)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x7c00)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILESTORED(rdi, rcx, 0x1800, tmm0)
-	TILESTORED(rdi, rcx, 0x3800, tmm1)
-	TILESTORED(rdi, rcx, 0x1c00, tmm2)
-	TILESTORED(rdi, rcx, 0x3c00, tmm3)
-	TILELOADD(tmm0, rdi, rcx, 0x0000)
-	TILELOADD(tmm1, rdi, rcx, 0x2000)
-	TILELOADD(tmm2, rdi, rcx, 0x0400)
-	TILELOADD(tmm3, rdi, rcx, 0x2400)
-	TILELOADD(tmm6, r11, rcx, 0x0000)
-	TILELOADD(tmm4, r9, rcx, 0x8000)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r11, rcx, 0x0400)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x8400)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, r11, rcx, 0x0800)
-	TILELOADD(tmm4, r9, rcx, 0xa000)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r11, rcx, 0x0c00)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0xa400)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
+	ADDQ   $0x00000800, R12
+	ADDQ   $0x00002000, R9
+	SUBQ   $0x00000800, AX
+	JNE    done
 	TILESTORED(rdi, rcx, 0x0000, tmm0)
 	TILESTORED(rdi, rcx, 0x2000, tmm1)
 	TILESTORED(rdi, rcx, 0x0400, tmm2)
 	TILESTORED(rdi, rcx, 0x2400, tmm3)
-	TILELOADD(tmm0, rdi, rcx, 0x0800)
-	TILELOADD(tmm1, rdi, rcx, 0x2800)
-	TILELOADD(tmm2, rdi, rcx, 0x0c00)
-	TILELOADD(tmm3, rdi, rcx, 0x2c00)
-	TILELOADD(tmm6, r11, rcx, 0x0000)
-	TILELOADD(tmm4, r9, rcx, 0x8800)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r11, rcx, 0x0400)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x8c00)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, r11, rcx, 0x0800)
-	TILELOADD(tmm4, r9, rcx, 0xa800)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r11, rcx, 0x0c00)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0xac00)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILESTORED(rdi, rcx, 0x0800, tmm0)
-	TILESTORED(rdi, rcx, 0x2800, tmm1)
-	TILESTORED(rdi, rcx, 0x0c00, tmm2)
-	TILESTORED(rdi, rcx, 0x2c00, tmm3)
-	TILELOADD(tmm0, rdi, rcx, 0x1000)
-	TILELOADD(tmm1, rdi, rcx, 0x3000)
-	TILELOADD(tmm2, rdi, rcx, 0x1400)
-	TILELOADD(tmm3, rdi, rcx, 0x3400)
-	TILELOADD(tmm6, r11, rcx, 0x0000)
-	TILELOADD(tmm4, r9, rcx, 0x9000)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r11, rcx, 0x0400)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x9400)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, r11, rcx, 0x0800)
-	TILELOADD(tmm4, r9, rcx, 0xb000)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r11, rcx, 0x0c00)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0xb400)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILESTORED(rdi, rcx, 0x1000, tmm0)
-	TILESTORED(rdi, rcx, 0x3000, tmm1)
-	TILESTORED(rdi, rcx, 0x1400, tmm2)
-	TILESTORED(rdi, rcx, 0x3400, tmm3)
-	TILELOADD(tmm0, rdi, rcx, 0x1800)
-	TILELOADD(tmm1, rdi, rcx, 0x3800)
-	TILELOADD(tmm2, rdi, rcx, 0x1c00)
-	TILELOADD(tmm3, rdi, rcx, 0x3c00)
-	TILELOADD(tmm6, r11, rcx, 0x0000)
-	TILELOADD(tmm4, r9, rcx, 0x9800)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r11, rcx, 0x0400)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x9c00)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, r11, rcx, 0x0800)
-	TILELOADD(tmm4, r9, rcx, 0xb800)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r11, rcx, 0x0c00)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0xbc00)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILESTORED(rdi, rcx, 0x1800, tmm0)
-	TILESTORED(rdi, rcx, 0x3800, tmm1)
-	TILESTORED(rdi, rcx, 0x1c00, tmm2)
-	TILESTORED(rdi, rcx, 0x3c00, tmm3)
-	ADDQ $0x0000c000, R9
-	JMP  flushed
-
-flushSteady3:
-	TILELOADD(tmm0, rdi, rcx, 0x1800)
-	TILELOADD(tmm1, rdi, rcx, 0x3800)
-	TILELOADD(tmm2, rdi, rcx, 0x1c00)
-	TILELOADD(tmm3, rdi, rcx, 0x3c00)
-	TILELOADD(tmm6, r12, rcx, 0x0000)
-	TILELOADD(tmm4, r9, rcx, 0x1800)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r12, rcx, 0x0400)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x1c00)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, r12, rcx, 0x0800)
-	TILELOADD(tmm4, r9, rcx, 0x3800)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r12, rcx, 0x0c00)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x3c00)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, r12, rcx, 0x1000)
-	TILELOADD(tmm4, r9, rcx, 0x5800)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r12, rcx, 0x1400)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x5c00)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, r12, rcx, 0x1800)
-	TILELOADD(tmm4, r9, rcx, 0x7800)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r12, rcx, 0x1c00)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x7c00)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILESTORED(rdi, rcx, 0x1800, tmm0)
-	TILESTORED(rdi, rcx, 0x3800, tmm1)
-	TILESTORED(rdi, rcx, 0x1c00, tmm2)
-	TILESTORED(rdi, rcx, 0x3c00, tmm3)
-	TILELOADD(tmm0, rdi, rcx, 0x0000)
-	TILELOADD(tmm1, rdi, rcx, 0x2000)
-	TILELOADD(tmm2, rdi, rcx, 0x0400)
-	TILELOADD(tmm3, rdi, rcx, 0x2400)
-	TILELOADD(tmm6, r11, rcx, 0x0000)
-	TILELOADD(tmm4, r9, rcx, 0x8000)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r11, rcx, 0x0400)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x8400)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, r11, rcx, 0x0800)
-	TILELOADD(tmm4, r9, rcx, 0xa000)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r11, rcx, 0x0c00)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0xa400)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, r11, rcx, 0x1000)
-	TILELOADD(tmm4, r9, rcx, 0xc000)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r11, rcx, 0x1400)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0xc400)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILESTORED(rdi, rcx, 0x0000, tmm0)
-	TILESTORED(rdi, rcx, 0x2000, tmm1)
-	TILESTORED(rdi, rcx, 0x0400, tmm2)
-	TILESTORED(rdi, rcx, 0x2400, tmm3)
-	TILELOADD(tmm0, rdi, rcx, 0x0800)
-	TILELOADD(tmm1, rdi, rcx, 0x2800)
-	TILELOADD(tmm2, rdi, rcx, 0x0c00)
-	TILELOADD(tmm3, rdi, rcx, 0x2c00)
-	TILELOADD(tmm6, r11, rcx, 0x0000)
-	TILELOADD(tmm4, r9, rcx, 0x8800)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r11, rcx, 0x0400)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x8c00)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, r11, rcx, 0x0800)
-	TILELOADD(tmm4, r9, rcx, 0xa800)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r11, rcx, 0x0c00)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0xac00)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, r11, rcx, 0x1000)
-	TILELOADD(tmm4, r9, rcx, 0xc800)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r11, rcx, 0x1400)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0xcc00)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILESTORED(rdi, rcx, 0x0800, tmm0)
-	TILESTORED(rdi, rcx, 0x2800, tmm1)
-	TILESTORED(rdi, rcx, 0x0c00, tmm2)
-	TILESTORED(rdi, rcx, 0x2c00, tmm3)
-	TILELOADD(tmm0, rdi, rcx, 0x1000)
-	TILELOADD(tmm1, rdi, rcx, 0x3000)
-	TILELOADD(tmm2, rdi, rcx, 0x1400)
-	TILELOADD(tmm3, rdi, rcx, 0x3400)
-	TILELOADD(tmm6, r11, rcx, 0x0000)
-	TILELOADD(tmm4, r9, rcx, 0x9000)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r11, rcx, 0x0400)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x9400)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, r11, rcx, 0x0800)
-	TILELOADD(tmm4, r9, rcx, 0xb000)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r11, rcx, 0x0c00)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0xb400)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, r11, rcx, 0x1000)
-	TILELOADD(tmm4, r9, rcx, 0xd000)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r11, rcx, 0x1400)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0xd400)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILESTORED(rdi, rcx, 0x1000, tmm0)
-	TILESTORED(rdi, rcx, 0x3000, tmm1)
-	TILESTORED(rdi, rcx, 0x1400, tmm2)
-	TILESTORED(rdi, rcx, 0x3400, tmm3)
-	TILELOADD(tmm0, rdi, rcx, 0x1800)
-	TILELOADD(tmm1, rdi, rcx, 0x3800)
-	TILELOADD(tmm2, rdi, rcx, 0x1c00)
-	TILELOADD(tmm3, rdi, rcx, 0x3c00)
-	TILELOADD(tmm6, r11, rcx, 0x0000)
-	TILELOADD(tmm4, r9, rcx, 0x9800)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r11, rcx, 0x0400)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0x9c00)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, r11, rcx, 0x0800)
-	TILELOADD(tmm4, r9, rcx, 0xb800)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r11, rcx, 0x0c00)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0xbc00)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILELOADD(tmm6, r11, rcx, 0x1000)
-	TILELOADD(tmm4, r9, rcx, 0xd800)
-	TDPBF16PS(tmm0, tmm4, tmm6)
-	TILELOADD(tmm7, r11, rcx, 0x1400)
-	TDPBF16PS(tmm1, tmm4, tmm7)
-	TILELOADD(tmm5, r9, rcx, 0xdc00)
-	TDPBF16PS(tmm2, tmm5, tmm6)
-	TDPBF16PS(tmm3, tmm5, tmm7)
-	TILESTORED(rdi, rcx, 0x1800, tmm0)
-	TILESTORED(rdi, rcx, 0x3800, tmm1)
-	TILESTORED(rdi, rcx, 0x1c00, tmm2)
-	TILESTORED(rdi, rcx, 0x3c00, tmm3)
-	ADDQ $0x0000e000, R9
+	IMUL3Q $0x04, 24848(R14), AX
+	SUBQ   AX, R9
+	ADDQ   $0x00000800, R9
+	ADDQ   $0x00000800, DI
+	CMPQ   DI, 24832(R14)
+	JNE    pair
+	SUBQ   $0x00002000, R9
+	ADDQ   AX, R9
+	MOVQ   o+80(FP), DI
 
 flushed:
-	TESTQ       R13, R13
-	JEQ         end
+	LEAQ  8192(R14), R11
+	LEAQ  16384(R14), R12
+	MOVQ  $-8192, 24840(R14)
+	TESTQ R13, R13
+	JEQ   end
+
+	// New maxima.
 	MOVQ        m+88(FP), AX
 	VMOVUPS     (AX), Z15
 	VMAXPS      Z15, Z13, Z13
@@ -6593,8 +2551,6 @@ flushed:
 	CMPQ        fresh+128(FP), $0x00
 	MOVQ        $0x00000000, fresh+128(FP)
 	JNE         raised
-	LEAQ        8192(DI), AX
-	MOVQ        AX, 24832(R14)
 	MOVQ        DI, AX
 
 scale:

@@ -5,6 +5,7 @@ package kernels
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 )
@@ -108,16 +109,7 @@ func TestAttend(t *testing.T) {
 			for _, kind := range []string{"", "large", "rising", "resumed", "masked", "NaN"} {
 				what := fmt.Sprintf("steps %d blocks %d %s", steps, blocks, kind)
 				area := steps * tileFloats
-				a := attendPanel{steps: steps, blocks: blocks, q: randomPairs(r, 2*area), k: randomPairs(r, 2*blocks*area), v: randomPairs(r, 2*blocks*area),
-					init: randoms(r, 10*tileFloats), initHalf: 5 * tileFloats, row: randoms(r, 6*groupSize), rowHalf: 3 * groupSize,
-					m: make([]float32, 32), l: make([]float32, 32), o: make([]float32, 4*area), scale: 1.5, work: make([]float32, attendWork)}
-				for i := range a.m {
-					a.m[i] = float32(math.Inf(-1))
-				}
-				for range 2 * blocks {
-					a.table = append(a.table, int32(r.IntN(4)*tileFloats*4), int32(r.IntN(3)*groupSize*4))
-				}
-				a.table[0] = 4 * tileFloats * 4 // the only use of the fifth tile
+				a := randomPanel(r, steps, blocks)
 				a.fresh = kind != "resumed" && blocks != 3
 				switch kind {
 				case "large":
@@ -161,6 +153,45 @@ func TestAttend(t *testing.T) {
 						t.Fatalf("%s: %v, want %v for query %d", what, a.o[i]/a.l[query], want, query)
 					}
 				}
+			}
+		}
+	}
+}
+
+// randomPanel is a panel with nothing in its results. The terms of the first group of keys are those of no other.
+func randomPanel(r *rand.Rand, steps, blocks int) attendPanel {
+	area := steps * tileFloats
+	a := attendPanel{steps: steps, blocks: blocks, q: randomPairs(r, 2*area), k: randomPairs(r, 2*blocks*area), v: randomPairs(r, 2*blocks*area),
+		init: randoms(r, 10*tileFloats), initHalf: 5 * tileFloats, row: randoms(r, 6*groupSize), rowHalf: 3 * groupSize,
+		m: make([]float32, 32), l: make([]float32, 32), o: make([]float32, 4*area), scale: 1.5, work: make([]float32, attendWork)}
+	a.clear()
+	for range 2 * blocks {
+		a.table = append(a.table, int32(r.IntN(4)*tileFloats*4), int32(r.IntN(3)*groupSize*4))
+	}
+	a.table[0] = 4 * tileFloats * 4
+	return a
+}
+
+// BenchmarkAttend is a panel by steps and blocks, as in windows of 14 by 14 and in a grid of 64 by 64, with the maximum of the first block
+// and with that of all.
+func BenchmarkAttend(b *testing.B) {
+	if !slices.Contains(Features(), "amx") {
+		b.Skip("no AMX on this processor")
+	}
+	for steps := 1; steps <= attendMost; steps++ {
+		for _, blocks := range []int{7, 128} {
+			for _, fresh := range []bool{true, false} {
+				b.Run(fmt.Sprintf("dim%d/keys%d/fresh%v", steps*tileSide, blocks*tileSide, fresh), func(b *testing.B) {
+					a := randomPanel(rng(1), steps, blocks)
+					a.scale = 0.1
+					for b.Loop() {
+						a.clear()
+						a.fresh = fresh
+						attendAMX(&a)
+					}
+					keys, dim := blocks*tileSide, steps*tileSide
+					b.ReportMetric(float64(b.N)*float64(4*tileSide*keys*dim)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
+				})
 			}
 		}
 	}

@@ -28,17 +28,10 @@ const (
 	workWeights = workScores + 2*4*tileSize
 	workLimit   = workWeights + 2*4*2*tileSize
 	workBase    = workLimit + 128
-	workEnd     = workBase + 128 // where O ends
+	workEnd     = workBase + 128 // where the first half of O ends
+	workSkip    = workEnd + 8    // see attend
+	workDone    = workSkip + 8   // bytes of weights in attendPNow
 )
-
-// attendParam is an argument in its place on the stack.
-func attendParam(name string) Mem {
-	at, err := Param(name).Resolve()
-	if err != nil {
-		panic(err)
-	}
-	return at.Addr
-}
 
 // What the general registers hold; those that say Next, Now and Last belong to the blocks of keys whose scores, powers and values are
 // computed.
@@ -52,6 +45,13 @@ var (
 	attendFree                        = R15 // not 0: no maximum is looked for any more
 )
 
+// attendLegend says so in the assembly.
+var attendLegend = []string{
+	"RSI queries; R8, R9 keys of the next block, values of the last chunk; R10 table; DI sums of values, by pairs of tiles",
+	"BX, DX scores of the next block and of this one; R11, R12 weights of this chunk and of the last one",
+	"R13 blocks left; R14 work space; R15 not 0 if no maximum is looked for any more; CX 64, the distance of a tile's rows",
+}
+
 func genAttend(v vec) {
 	if !v.wide() {
 		return
@@ -63,6 +63,21 @@ func genAttend(v vec) {
 	attendOut(v)
 	for steps := 1; steps <= 4; steps++ {
 		attend(steps)
+	}
+}
+
+// attendWork is a place in the work space.
+func attendWork(disp int) Mem { return Mem{Base: attendSpace, Disp: disp} }
+
+// attendSize is the bytes of a block's keys or values, of half of O, and of a chunk's weights; attendPair is those of two tiles.
+func attendSize(steps int) int { return steps * attendPair }
+
+const attendPair = 2 * tileSize
+
+// attendForward moves pointers to the next pair of tiles.
+func attendForward(at ...GPPhysical) {
+	for _, r := range at {
+		ADDQ(U32(attendPair), r)
 	}
 }
 
@@ -87,9 +102,9 @@ func scoreTiles(steps int) []attendTile {
 	for group := range 2 {
 		out = append(out, func() {
 			MOVLQSX(Mem{Base: attendTab, Disp: 8 * group}, RAX)
-			ADDQ(attendParam("init"), RAX)
+			ADDQ(arg("init"), RAX)
 			tileLoad(tile(2*group), RAX, RCX, 0)
-			ADDQ(attendParam("initHalf"), RAX)
+			ADDQ(arg("initHalf"), RAX)
 			tileLoad(tile(2*group+1), RAX, RCX, 0)
 		})
 	}
@@ -110,60 +125,70 @@ func scoreTiles(steps int) []attendTile {
 	return out
 }
 
-// valueTiles are the products of the values of some blocks with their weights, added to the sums so far, for 32 elements of a value:
-// the pair of tiles with that number. v is the distance of the first block from attendVLast.
-func valueTiles(steps, pair, blocks int, weights GPPhysical, v int) []attendTile {
-	var out []attendTile
-	place := func(t tile) int { return (int(t&1)*2*steps + 2*pair + int(t>>1)) * tileSize }
-	for t := range tile(4) {
-		out = append(out, tileLoadAt(t, attendOR, place(t)))
+// valueTiles are the products of the last chunk's values with their weights, added to the sums so far, for 32 elements of a value: a pair
+// of tiles of attendVLast and of each half of attendOR.
+func valueTiles(steps int) []attendTile {
+	out := sumTiles(steps, tileLoadAt)
+	for block := range steps {
+		out = append(out, valueProducts(2*block*tileSize, 2*steps*block*tileSize)...)
 	}
-	for b := range blocks {
-		at := v + (2*steps*b+2*pair)*tileSize
-		out = append(out, tileLoadAt(6, weights, 2*b*tileSize), tileLoadAt(4, attendVLast, at), tileProductOf(0, 4, 6),
-			tileLoadAt(7, weights, (2*b+1)*tileSize), tileProductOf(1, 4, 7),
-			tileLoadAt(5, attendVLast, at+tileSize), tileProductOf(2, 5, 6), tileProductOf(3, 5, 7))
-	}
+	return append(out, sumTiles(steps, tileStoreAt)...)
+}
+
+// sumTiles moves the sums.
+func sumTiles(steps int, move func(tile, GPPhysical, int) attendTile) (out []attendTile) {
 	for t := range tile(4) {
-		out = append(out, tileStoreAt(t, attendOR, place(t)))
+		out = append(out, move(t, attendOR, (int(t&1)*2*steps+int(t>>1))*tileSize))
 	}
 	return out
 }
 
-// Vector registers that live through the loop: the scale, the polynomial, what a bfloat16 keeps of a float, the sums, the
-// terms of the keys' row.
+// valueProducts are those of one block, with weights p bytes from attendPLast and values v bytes from attendVLast.
+func valueProducts(p, v int) []attendTile {
+	return []attendTile{
+		tileLoadAt(6, attendPLast, p), tileLoadAt(4, attendVLast, v), tileProductOf(0, 4, 6),
+		tileLoadAt(7, attendPLast, p+tileSize), tileProductOf(1, 4, 7),
+		tileLoadAt(5, attendVLast, v+tileSize), tileProductOf(2, 5, 6), tileProductOf(3, 5, 7),
+	}
+}
+
+func emit(tiles []attendTile) {
+	for _, t := range tiles {
+		t()
+	}
+}
+
+// Vector registers that live through the loop, as the macros of ../attend_amd64.h use them: the scale, the polynomial, what a bfloat16
+// keeps of a float, the sums, the terms of the keys' row.
 var (
 	attendC    = Z0
 	attendPoly = []VecPhysical{Z1, Z2, Z3, Z4}
 	attendHigh = Z5
 	attendSum  = []VecPhysical{Z6, Z7}
-	attendRow  = []VecPhysical{Z9, Z10, Z11, Z12} // by group and half
+	attendRow  = []VecPhysical{Z9, Z10, Z11, Z12}  // by group and half
+	attendBest = []VecPhysical{Z13, Z14, Z15, Z16} // the maxima of the next block, likewise; later of the halves
 )
 
-// powers turns the scores of keys 2*pair and 2*pair+1 by 16 queries into weights.
-func powers(block, group, pair, half int, temp []VecPhysical) {
-	row := attendRow[2*group+half].Asm()
-	macro(fmt.Sprint("POWERS", half), (2*group+half)*tileSize+pair*128, (2*block+half)*tileSize+(8*group+pair)*64, row)
-}
-
-// attendBlock is the powers of a block of keys, the block-th of those whose weights lie together, beside some tile instructions.
-func attendBlock(steps, block int, tiles []attendTile) {
-	temps := [][]VecPhysical{{Z13, Z14, Z15, Z16, Z17, Z18}, {Z19, Z20, Z21, Z22, Z23, Z24}}
-	done := 0
-	n := 0
+// attendBlock is the powers of a block of keys beside some tile instructions.
+func attendBlock(tiles []attendTile) {
+	done, n := 0, 0
 	for group := range 2 {
 		for pair := range 8 {
 			for half := range 2 {
-				powers(block, group, pair, half, temps[n%2])
+				// keys 2*pair and 2*pair+1 of the group by 16 queries
+				macro(fmt.Sprint("POWERS", half), (2*group+half)*tileSize+pair*128, half*tileSize+(8*group+pair)*64, attendRow[2*group+half].Asm())
 				n++
-				for ; done < len(tiles)*n/32; done++ {
-					tiles[done]()
-				}
+				upTo := len(tiles) * n / 32
+				emit(tiles[done:upTo])
+				done = upTo
 			}
 		}
 	}
 }
 
+// attend writes the routine. As many blocks as a value has pairs of tiles are a chunk: beside the powers of each block run the products of
+// one pair with the weights of all blocks of the last chunk. So attendPNow, attendVLast and attendOR move on by a pair of tiles with each
+// block, and return when the chunk is complete. The first chunk has no last one: workSkip, which is added to attendVLast then, is negative.
 func attend(steps int) {
 	name := fmt.Sprint("attend", 32*steps)
 	TEXT(name, NOSPLIT, "func(config *byte, q, k, v *float32, table *int32, init *float32, initHalf int, row *float32, rowHalf int, "+
@@ -171,22 +196,23 @@ func attend(steps int) {
 	Doc(name+fmt.Sprintf(" is isa.attend for queries, keys and values of %d elements.", 32*steps),
 		"If fresh is not 0, o and l are 0 and m is -Inf. If free is not 0, m is not raised after the first block.")
 	Pragma("noescape")
-	work := func(disp int) Mem { return Mem{Base: attendSpace, Disp: disp} }
-	MOVQ(attendParam("config"), RAX)
+	size := attendSize(steps)
+	Comment(attendLegend...)
+	MOVQ(arg("config"), RAX)
 	tileConfig(RAX)
 	MOVQ(U32(64), RCX)
-	MOVQ(attendParam("q"), attendQReg)
-	MOVQ(attendParam("k"), attendKNext)
-	MOVQ(attendParam("v"), attendVLast)
-	MOVQ(attendParam("table"), attendTab)
-	MOVQ(attendParam("o"), attendOR)
-	MOVQ(attendParam("blocks"), attendLeft)
-	MOVQ(attendParam("work"), attendSpace)
-	LEAQ(work(workScores), attendSNext)
-	LEAQ(work(workScores+4*tileSize), attendSNow)
-	LEAQ(work(workWeights), attendPNow)
-	LEAQ(work(workWeights+8*tileSize), attendPLast)
-	VBROADCASTSS(attendParam("scale"), attendC)
+	MOVQ(arg("q"), attendQReg)
+	MOVQ(arg("k"), attendKNext)
+	MOVQ(arg("v"), attendVLast)
+	MOVQ(arg("table"), attendTab)
+	MOVQ(arg("o"), attendOR)
+	MOVQ(arg("blocks"), attendLeft)
+	MOVQ(arg("work"), attendSpace)
+	LEAQ(attendWork(workScores), attendSNext)
+	LEAQ(attendWork(workScores+4*tileSize), attendSNow)
+	LEAQ(attendWork(workWeights), attendPNow)
+	LEAQ(attendWork(workWeights+8*tileSize), attendPLast)
+	VBROADCASTSS(arg("scale"), attendC)
 	for i, x := range fit(math.Exp2, 0, 1, attendDegree) {
 		if i == 0 {
 			x += 1.0 / 256 // half a unit in the last place of a bfloat16 in [1, 2), which makes truncating rounding
@@ -194,159 +220,87 @@ func attend(steps int) {
 		VMOVUPS(f32(x), attendPoly[i])
 	}
 	VMOVUPS(bitsConst(0xffff0000), attendHigh)
-	low := f32(-3.4028234e38)
-	setBase := func(half int, max, tmp VecPhysical) {
-		VADDPS(f32(attendSlack), max, tmp)
-		VMOVUPS(tmp, work(workLimit+64*half))
-		VMAXPS(low, max, tmp) // -Inf - -Inf would be NaN
-		VMOVUPS(tmp, work(workBase+64*half))
-	}
-	MOVQ(attendParam("m"), RAX)
-	MOVQ(attendParam("l"), attendFree)
+	MOVQ(arg("m"), RAX)
+	MOVQ(arg("l"), attendFree)
 	for half := range 2 {
 		VMOVUPS(Mem{Base: RAX, Disp: 64 * half}, Z13)
-		setBase(half, Z13, Z14)
+		attendBase(half, Z13, Z14)
 		VMOVUPS(Mem{Base: attendFree, Disp: 64 * half}, attendSum[half])
 	}
 	XORQ(attendFree, attendFree)
-	for _, t := range scoreTiles(steps) {
-		t()
-	}
+	LEAQ(Mem{Base: attendOR, Disp: size}, RAX)
+	MOVQ(RAX, attendWork(workEnd))
+	MOVQ(I32(-size), attendWork(workSkip))
+	Comment("The scores of the first block.")
+	emit(scoreTiles(steps))
 
-	best := []VecPhysical{Z13, Z14, Z15, Z16}
-	chunk := 2 * steps * tileSize * steps // bytes of the keys, or values, of as many blocks as a value has pairs of tiles
-	at := func(steady bool, block int, what string) string {
-		return fmt.Sprint(what, map[bool]string{false: "First", true: "Steady"}[steady], block)
+	Label("block")
+	TESTQ(attendLeft, attendLeft)
+	JEQ(LabelRef("flush"))
+	for group := range 2 {
+		MOVLQSX(Mem{Base: attendTab, Disp: 8*group + 4}, RAX)
+		ADDQ(arg("row"), RAX)
+		VMOVUPS(Mem{Base: RAX}, attendRow[2*group])
+		ADDQ(arg("rowHalf"), RAX)
+		VMOVUPS(Mem{Base: RAX}, attendRow[2*group+1])
 	}
-	for _, steady := range []bool{false, true} {
-		for block := range steps {
-			label := func(what string) string { return at(steady, block, what) }
-			Label(label("block"))
-			TESTQ(attendLeft, attendLeft)
-			JEQ(LabelRef(label("flush")))
-			for group := range 2 {
-				MOVLQSX(Mem{Base: attendTab, Disp: 8*group + 4}, RAX)
-				ADDQ(attendParam("row"), RAX)
-				VMOVUPS(Mem{Base: RAX}, attendRow[2*group])
-				ADDQ(attendParam("rowHalf"), RAX)
-				VMOVUPS(Mem{Base: RAX}, attendRow[2*group+1])
-			}
-			TESTQ(attendFree, attendFree)
-			JNE(LabelRef(label("powers")))
-			for t, acc := range best {
-				VMOVUPS(Mem{Base: attendSNext, Disp: t * tileSize}, acc)
-			}
-			for row := 1; row < 16; row++ {
-				for t, acc := range best {
-					VMAXPS(Mem{Base: attendSNext, Disp: t*tileSize + 64*row}, acc, acc)
-				}
-			}
-			for t, acc := range best {
-				VFMADD213PS(attendRow[t], attendC, acc)
-			}
-			for half := range 2 {
-				VMAXPS(best[2+half], best[half], best[half])
-				VCMPPS(Imm(30), work(workLimit+64*half), best[half], []Op{K1, K2}[half]) // greater, false for NaN
-			}
-			KORTESTW(K1, K2)
-			JNE(LabelRef(label("flush")))
-			if !steady && block == 0 {
-				Label("raised")
-				MOVQ(attendParam("free"), attendFree)
-			}
-			Label(label("powers"))
-			for i, r := range attendRow {
-				VSUBPS(work(workBase+64*(i&1)), r, r)
-			}
-			XCHGQ(attendSNext, attendSNow)
-			DECQ(attendLeft)
-			JEQ(LabelRef(label("stay")))
-			ADDQ(U32(2*steps*tileSize), attendKNext)
-			ADDQ(U8(16), attendTab)
-			Label(label("stay")) // the last block has no next: its own scores are computed again, for nothing
-			tiles := scoreTiles(steps)
-			if steady {
-				tiles = append(tiles, valueTiles(steps, block, steps, attendPLast, 0)...)
-			}
-			attendBlock(steps, block, tiles)
-		}
-		if steady {
-			ADDQ(U32(chunk), attendVLast)
-		}
-		XCHGQ(attendPNow, attendPLast)
-		if steady {
-			JMP(LabelRef(at(true, 0, "block")))
-		}
+	TESTQ(attendFree, attendFree)
+	JNE(LabelRef("powers"))
+	Comment("Does a score exceed the maximum by too much?")
+	for t, acc := range attendBest {
+		VMOVUPS(Mem{Base: attendSNext, Disp: t * tileSize}, acc)
 	}
-	// Where the keys end, or a new maximum has come: the weights so far are relative to the old one, and their values are added first.
-	for _, steady := range []bool{false, true} {
-		for block := range steps {
-			Label(at(steady, block, "flush"))
-			v := 0
-			if steady {
-				for pair := block; pair < steps; pair++ {
-					for _, t := range valueTiles(steps, pair, steps, attendPLast, 0) {
-						t()
-					}
-				}
-				v = chunk
-			}
-			if block > 0 {
-				for pair := range steps {
-					for _, t := range valueTiles(steps, pair, block, attendPNow, v) {
-						t()
-					}
-				}
-			}
-			if v += 2 * steps * tileSize * block; v > 0 {
-				ADDQ(U32(v), attendVLast)
-			}
-			JMP(LabelRef("flushed"))
-		}
+	for row := 1; row < 16; row++ {
+		macro("MAXIMA", 64*row)
 	}
-	Label("flushed")
+	for t, acc := range attendBest {
+		VFMADD213PS(attendRow[t], attendC, acc)
+	}
+	for half := range 2 {
+		VMAXPS(attendBest[2+half], attendBest[half], attendBest[half])
+		VCMPPS(Imm(30), attendWork(workLimit+64*half), attendBest[half], []Op{K1, K2}[half]) // greater, false for NaN
+	}
+	KORTESTW(K1, K2)
+	JNE(LabelRef("flush"))
+	Label("raised")
+	MOVQ(arg("free"), attendFree)
+	Label("powers")
+	for i, r := range attendRow {
+		VSUBPS(attendWork(workBase+64*(i&1)), r, r)
+	}
+	XCHGQ(attendSNext, attendSNow)
+	DECQ(attendLeft)
+	JEQ(LabelRef("stay"))
+	ADDQ(U32(uint32(size)), attendKNext)
+	ADDQ(U8(16), attendTab)
+	Label("stay") // the last block has no next: its own scores are computed again, for nothing
+	CMPQ(attendWork(workSkip), Imm(0))
+	JGE(LabelRef("steady"))
+	Comment("Powers of this block, scores of the next.")
+	attendBlock(scoreTiles(steps))
+	JMP(LabelRef("next"))
+	Label("steady")
+	Comment("The same, and values of the last chunk.")
+	attendBlock(append(scoreTiles(steps), valueTiles(steps)...))
+	Label("next")
+	attendForward(attendPNow, attendVLast, attendOR)
+	CMPQ(attendOR, attendWork(workEnd))
+	JNE(LabelRef("block"))
+	SUBQ(U32(uint32(size)), attendPNow)
+	SUBQ(U32(uint32(size)), attendOR)
+	XCHGQ(attendPNow, attendPLast)
+	ADDQ(attendWork(workSkip), attendVLast)
+	MOVQ(U32(uint32(size*(steps-1))), attendWork(workSkip))
+	JMP(LabelRef("block"))
+
+	attendFlush(steps)
 	TESTQ(attendLeft, attendLeft)
 	JEQ(LabelRef("end"))
-	MOVQ(attendParam("m"), RAX)
-	for half := range 2 {
-		old, max := []VecPhysical{Z15, Z16}[half], best[half]
-		VMOVUPS(Mem{Base: RAX, Disp: 64 * half}, old)
-		VMAXPS(old, max, max)
-		VMOVUPS(max, Mem{Base: RAX, Disp: 64 * half})
-	}
-	for half := range 2 {
-		x, n, p := []VecPhysical{Z15, Z16}[half], Z18, []VecPhysical{Z19, Z20}[half]
-		setBase(half, best[half], Z17)
-		VSUBPS(Z17, x, x)
-		VMAXPS(f32(-160), x, x)
-		VREDUCEPS(Imm(1), x, n)
-		c := fit(math.Exp2, 0, 1, 5)
-		VMOVUPS(f32(c[5]), p)
-		for k := 4; k >= 0; k-- {
-			VFMADD213PS(f32(c[k]), n, p)
-		}
-		VSCALEFPS(x, p, p)
-		VMULPS(p, attendSum[half], attendSum[half])
-	}
-	CMPQ(attendParam("fresh"), Imm(0))
-	MOVQ(U32(0), attendParam("fresh"))
-	JNE(LabelRef("raised"))
-	LEAQ(Mem{Base: attendOR, Disp: 2 * steps * tileSize}, RAX)
-	MOVQ(RAX, work(workEnd))
-	MOVQ(attendOR, RAX)
-	Label("scale")
-	for half := range 2 {
-		row := Mem{Base: RAX, Disp: half * 2 * steps * tileSize}
-		VMULPS(row, []VecPhysical{Z19, Z20}[half], Z17)
-		VMOVUPS(Z17, row)
-	}
-	ADDQ(U8(64), RAX)
-	CMPQ(RAX, work(workEnd))
-	JLT(LabelRef("scale"))
+	attendRaise(steps)
 	JMP(LabelRef("raised"))
 
 	Label("end")
-	MOVQ(attendParam("l"), RAX)
+	MOVQ(arg("l"), RAX)
 	for half := range 2 {
 		VMOVUPS(attendSum[half], Mem{Base: RAX, Disp: 64 * half})
 	}
