@@ -58,9 +58,11 @@ func main() {
 		gen(v)
 	}
 	Generate()
-	if err := include(flag.Lookup("out").Value.String(), headers[*part]...); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+	if h := headers[*part]; h != nil {
+		if err := include(flag.Lookup("out").Value.String(), h...); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
 	}
 }
 
