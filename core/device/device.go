@@ -143,6 +143,9 @@ The backend's process ended, stopped answering within its deadline, or broke the
 where that is known. The artifact and the host are unharmed: run again, and report the backend's log if it recurs.`)
 	ErrDevice = diag.Define("RLX6002", "device error", `
 The device reported an error while it ran a step; the message names the step.`)
+	ErrDeviceLost = diag.Define("RLX6004", "device lost", `
+The driver gave the device up, mostly because a shader ran too long for it, because the device failed, or because it was
+taken away. The message names the step. Run again; the driver's own reason is in the system's log.`)
 	ErrUnsupported = diag.Define("RLX7001", "unsupported op", `
 The program has an op, an element type or a size that the backend does not run, or --precision names one in which it does
 not compute. Compile for another target, choose another backend, or leave --precision out.`)

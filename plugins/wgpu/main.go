@@ -13,8 +13,10 @@ import (
 )
 
 func main() {
+	b := backend.New(backend.Options{})
+	go b.Prepare() // while the host is still reading
 	rpc.Serve(rpc.ServeConfig{
-		Name: "wgpu", Backend: backend.New(backend.Options{}), Log: rpc.NewLogger(slog.LevelInfo),
+		Name: "wgpu", Backend: b, Log: rpc.NewLogger(slog.LevelInfo),
 		Decode: format.DecodeProgram,
 	})
 }

@@ -31,6 +31,7 @@ type Backend struct {
 // adapter is a WebGPU adapter and what is shown of it.
 type adapter struct {
 	*wgpu.Adapter
+	index  int // in the order in which an instance lists them
 	info   device.Device
 	limits wgpu.Limits
 	free   func() int64 // bytes of its memory that are free; 0: not known
@@ -63,14 +64,33 @@ func apis() wgpu.InstanceBackend {
 	return set
 }
 
+func newInstance() *wgpu.Instance {
+	return wgpu.CreateInstance(&wgpu.InstanceDescriptor{Backends: apis(), Dx12ShaderCompiler: wgpu.Dx12Compiler_Undefined})
+}
+
+func listAdapters(i *wgpu.Instance) []*wgpu.Adapter {
+	return i.EnumerateAdapters(&wgpu.InstanceEnumerateAdapterOptons{Backends: apis()})
+}
+
+// again finds the adapter in a new instance; nil where that lists other ones.
+func (a adapter) again() (*adapter, *wgpu.Instance) {
+	instance := newInstance()
+	if list := listAdapters(instance); a.index < len(list) && list[a.index].GetProperties() == a.GetProperties() {
+		b := a
+		b.Adapter = list[a.index]
+		return &b, instance
+	}
+	return nil, nil
+}
+
 // find lists the adapters once: GPUs first, discrete ones before integrated ones, software last. Its caller holds mu.
 func (b *Backend) find() error {
 	if b.instance == nil {
-		b.instance = wgpu.CreateInstance(&wgpu.InstanceDescriptor{Backends: apis(), Dx12ShaderCompiler: wgpu.Dx12Compiler_Undefined})
+		b.instance = newInstance()
 		type product struct{ vendor, device uint32 }
 		seen := map[product]int{}
-		for _, a := range b.instance.EnumerateAdapters(&wgpu.InstanceEnumerateAdapterOptons{Backends: apis()}) {
-			d := describe(a)
+		for i, a := range listAdapters(b.instance) {
+			d := describe(a, i)
 			if p := a.GetProperties(); p.BackendType == wgpu.BackendType_Vulkan && p.AdapterType != wgpu.AdapterType_CPU { // whose memory is the host's
 				k := product{p.VendorId, p.DeviceId}
 				nth := seen[k]
@@ -96,7 +116,7 @@ func (b *Backend) find() error {
 	return nil
 }
 
-func describe(a *wgpu.Adapter) adapter {
+func describe(a *wgpu.Adapter, index int) adapter {
 	p, l := a.GetProperties(), a.GetLimits().Limits
 	d := device.Device{Name: p.Name, Type: typeGPU}
 	if p.AdapterType == wgpu.AdapterType_CPU {
@@ -118,24 +138,35 @@ func describe(a *wgpu.Adapter) adapter {
 	if p.DriverDescription != "" {
 		d.Features = append(d.Features, "driver "+p.DriverDescription)
 	}
-	return adapter{a, d, l, func() int64 { return 0 }}
+	return adapter{a, index, d, l, func() int64 { return 0 }}
 }
 
 // Info describes the adapters.
-func (b *Backend) Info(context.Context) (device.Info, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if err := b.find(); err != nil {
-		return device.Info{}, err
-	}
-	info := device.Info{Name: "wgpu", Version: Version, Targets: []string{"wgpu", "cpu", "portable"}, Ops: kernels.Ops()}
-	for _, d := range kernels.DTypes() {
-		info.DTypes = append(info.DTypes, d.String())
-	}
-	for _, a := range b.adapters {
-		info.Devices = append(info.Devices, a.info)
-	}
-	return info, nil
+func (b *Backend) Info(context.Context) (info device.Info, err error) {
+	return info, guard(func() error {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if err := b.find(); err != nil {
+			return err
+		}
+		info = device.Info{Name: "wgpu", Version: Version, Targets: []string{"wgpu", "cpu", "portable"}, Ops: kernels.Ops()}
+		for _, d := range kernels.DTypes() {
+			info.DTypes = append(info.DTypes, d.String())
+		}
+		for _, a := range b.adapters {
+			info.Devices = append(info.Devices, a.info)
+		}
+		return nil
+	})
+}
+
+// Prepare finds the adapters and opens the one that is used where none is asked for, which takes a driver a while, before
+// anybody waits for it. Its failure shows when a program is loaded.
+func (b *Backend) Prepare() {
+	_ = guard(func() error {
+		_, err := b.open("")
+		return err
+	})
 }
 
 // choose picks the adapter of an ID; empty: the first, a GPU where there is one.
@@ -155,141 +186,26 @@ func (b *Backend) choose(id string) (adapter, error) {
 
 // open gives the device of an adapter; all executables on it share it.
 func (b *Backend) open(id string) (*gpu, error) {
+	g, err := b.begin(id)
+	if err != nil {
+		return nil, err
+	}
+	return g, g.ready()
+}
+
+// begin is open without waiting for the device: its limits are known at once.
+func (b *Backend) begin(id string) (*gpu, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	a, err := b.choose(id)
 	if err != nil {
 		return nil, err
 	}
-	if g := b.opened[a.info.ID]; g != nil && !g.isLost() {
+	if g := b.opened[a.info.ID]; g != nil && !g.useless() {
 		return g, nil
 	}
-	g, err := newGPU(a, b.opts)
-	if err == nil {
-		b.opened[a.info.ID] = g
-	}
-	return g, err
-}
-
-// gpu is an opened device. Its mutex serialises everything that speaks to it: the library's error scopes belong to the
-// device, not to the caller.
-type gpu struct {
-	mu     sync.Mutex
-	name   string
-	device *wgpu.Device
-	queue  *wgpu.Queue
-	limits kernels.Limits
-
-	maxBinding, maxBuffer int64
-	maxGroups             int
-	free                  func() int64 // bytes of memory that are free; 0: not known
-	timestamps            bool         // the device has a clock that programs can read
-	tickLength            float64      // of that clock, in nanoseconds; 0: not measured yet
-
-	pipelines map[string]*pipeline // by WGSL text
-	staged    int                  // bytes given to uploads since they were last waited for
-	polled    func()               // what a run does when the library has been asked; nil: nothing
-
-	lostMu sync.Mutex
-	lost   string // why, once the device is gone
-}
-
-// pipeline is a compiled shader.
-type pipeline struct {
-	*wgpu.ComputePipeline
-	layout *wgpu.BindGroupLayout
-}
-
-func newGPU(a adapter, opts Options) (*gpu, error) {
-	g := &gpu{name: a.info.Name, pipelines: map[string]*pipeline{}, free: a.free}
-	if opts.Memory > 0 {
-		g.free = func() int64 { return opts.Memory }
-	}
-	l := a.limits
-	l.MaxBufferSize = min(l.MaxBufferSize, 1<<40) // the largest number of all would stand for the default, 256 MiB
-	desc := &wgpu.DeviceDescriptor{Label: "rlx", RequiredLimits: &wgpu.RequiredLimits{Limits: l}}
-	if g.timestamps = a.HasFeature(wgpu.FeatureName_TimestampQuery) && !opts.NoTimestamps; g.timestamps {
-		desc.RequiredFeatures = append(desc.RequiredFeatures, wgpu.FeatureName_TimestampQuery)
-	}
-	var err error
-	if g.device, err = a.RequestDevice(desc); err != nil {
-		return nil, diag.New(device.ErrUnavailable, "wgpu", "%s cannot be opened: %w", g.name, err)
-	}
-	g.queue = g.device.GetQueue()
-	g.maxBinding = int64(min(l.MaxStorageBufferBindingSize, math.MaxInt32)) &^ 255
-	g.maxBuffer = int64(min(l.MaxBufferSize, math.MaxInt64)) &^ 255
-	g.maxGroups = int(l.MaxComputeWorkgroupsPerDimension)
-	for _, o := range []struct {
-		limit *int64
-		to    int64
-	}{{&g.maxBinding, opts.MaxBinding}, {&g.maxBuffer, opts.MaxBuffer}} {
-		if o.to > 0 {
-			*o.limit = min(*o.limit, o.to&^255)
-		}
-	}
-	if opts.MaxGroups > 0 {
-		g.maxGroups = min(g.maxGroups, opts.MaxGroups)
-	}
-	g.limits = kernels.Limits{WorkgroupStorage: int(l.MaxComputeWorkgroupStorageSize), StorageBuffers: int(l.MaxStorageBuffersPerShaderStage)}
-	if a.info.Type == typeSoftware {
-		// A compiler for processors takes seconds over what is unrolled far, and the result is no faster.
-		g.limits.AttentionTile = &kernels.AttentionTiles[len(kernels.AttentionTiles)-1]
-	}
+	g := newGPU(a, b.opts)
+	b.opened[a.info.ID] = g
+	go g.request()
 	return g, nil
-}
-
-func (g *gpu) isLost() bool {
-	g.lostMu.Lock()
-	defer g.lostMu.Unlock()
-	return g.lost != ""
-}
-
-// compile makes the pipeline of a complete WGSL text with so many storage bindings, the parameters last.
-func (g *gpu) compile(label, text string, bindings int) (*pipeline, error) {
-	if p := g.pipelines[text]; p != nil {
-		return p, nil
-	}
-	entries := make([]wgpu.BindGroupLayoutEntry, bindings)
-	for i := range entries {
-		typ := wgpu.BufferBindingType_Storage
-		if i == bindings-1 {
-			typ = wgpu.BufferBindingType_ReadOnlyStorage
-		}
-		entries[i] = wgpu.BindGroupLayoutEntry{Binding: uint32(i), Visibility: wgpu.ShaderStage_Compute, Buffer: wgpu.BufferBindingLayout{Type: typ}}
-	}
-	layout, err := g.device.CreateBindGroupLayout(&wgpu.BindGroupLayoutDescriptor{Label: label, Entries: entries})
-	if err != nil {
-		return nil, err
-	}
-	whole, err := g.device.CreatePipelineLayout(&wgpu.PipelineLayoutDescriptor{Label: label, BindGroupLayouts: []*wgpu.BindGroupLayout{layout}})
-	if err != nil {
-		return nil, err
-	}
-	defer whole.Release()
-	module, err := g.device.CreateShaderModule(&wgpu.ShaderModuleDescriptor{Label: label, WGSLDescriptor: &wgpu.ShaderModuleWGSLDescriptor{Code: text}})
-	if err != nil {
-		return nil, err
-	}
-	defer module.Release()
-	c, err := g.device.CreateComputePipeline(&wgpu.ComputePipelineDescriptor{
-		Label: label, Layout: whole, Compute: wgpu.ProgrammableStageDescriptor{Module: module, EntryPoint: "main"},
-	})
-	if err != nil {
-		return nil, err
-	}
-	p := &pipeline{c, layout}
-	g.pipelines[text] = p
-	return p, nil
-}
-
-// fold spreads n workgroups over two dimensions.
-func (g *gpu) fold(n int) (x, y uint32, err error) {
-	if n <= g.maxGroups {
-		return uint32(n), 1, nil
-	}
-	rows := (n + g.maxGroups - 1) / g.maxGroups
-	if rows > g.maxGroups {
-		return 0, 0, fmt.Errorf("%d workgroups; the device starts %d at most", n, g.maxGroups*g.maxGroups)
-	}
-	return uint32((n + rows - 1) / rows), uint32(rows), nil
 }

@@ -9,7 +9,7 @@ package backend
 // Version of the backend.
 const Version = "0.1.0"
 
-// Options change what a device allows, for tests; zero values leave it as it is.
+// Options change what a device allows and how it is used, for tests; zero values leave it as it is.
 type Options struct {
 	MaxBinding int64 // bytes that one binding may show
 	MaxBuffer  int64 // bytes of one buffer
@@ -17,4 +17,5 @@ type Options struct {
 
 	Memory       int64 // bytes that are free
 	NoTimestamps bool  // the device has no clock
+	Help         bool  // other devices compile beside it from the start, software adapters included
 }

@@ -6,11 +6,13 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/rajveermalviya/go-webgpu/wgpu"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
@@ -28,8 +30,9 @@ type executable struct {
 	weights, arena, io, scratch, status *space
 	resident                            []interval // parts of the weights section that lie in weights
 	params                              *wgpu.Buffer
-	paramBytes                          int64
 	up, down                            *staging
+	paramBytes, scratchBytes            int64
+	upBytes, downBytes                  int64
 	clock                               *clock // made by the first run that is profiled
 	dispatches                          []dispatch
 	statuses                            int // slots in status
@@ -43,7 +46,9 @@ type executable struct {
 // dispatch is one start of a shader.
 type dispatch struct {
 	step     int
+	node     *ir.Node
 	shader   kernels.Shader
+	source   source
 	pipeline *pipeline
 	group    *wgpu.BindGroup
 	at, size int64 // of its parameters, in the parameter buffer
@@ -56,26 +61,51 @@ type dispatch struct {
 type interval struct{ from, to, at int64 }
 
 // Load makes everything that runs of the program need.
-func (b *Backend) Load(_ context.Context, l device.Load) (device.Executable, error) {
-	g, err := b.open(l.Device)
-	if err != nil {
-		return nil, err
-	}
+func (b *Backend) Load(_ context.Context, l device.Load) (exe device.Executable, err error) {
 	if l.Threads < 0 {
 		return nil, diag.New(device.ErrInput, "wgpu", "%d threads; want 0 or more", l.Threads)
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	x := &executable{g: g, p: l.Program}
-	if err := x.load(l.Weights); err != nil {
-		x.release()
-		return nil, err
-	}
-	return x, nil
+	return exe, guard(func() error {
+		g, err := b.begin(l.Device)
+		if err != nil {
+			return err
+		}
+		x := &executable{g: g, p: l.Program}
+		if err := x.load(l.Weights); err != nil {
+			return err
+		}
+		exe = x
+		return nil
+	})
 }
 
-func (x *executable) load(weights []byte) error {
-	var scratch int64
+// load makes a plan, for which the device need not be open yet, and then what it says.
+func (x *executable) load(weights []byte) (err error) {
+	if err := x.plan(); err != nil {
+		return err
+	}
+	if err := x.g.ready(); err != nil {
+		return err
+	}
+	x.g.mu.Lock()
+	defer x.g.mu.Unlock()
+	defer keepCallbacks()()
+	defer func() {
+		if err != nil {
+			x.release()
+		}
+	}()
+	if err := x.allocate(); err != nil {
+		return err
+	}
+	uploaded := make(chan error, 1)
+	go func() { uploaded <- x.upload(weights) }()
+	err = x.prepare()
+	return cmp.Or(err, <-uploaded)
+}
+
+// plan chooses the shaders, lays the memory out and writes the shaders' texts.
+func (x *executable) plan() error {
 	names := map[string]bool{}
 	for i, s := range x.p.Steps {
 		n := x.p.Graph.Nodes[s.Node]
@@ -85,76 +115,78 @@ func (x *executable) load(weights []byte) error {
 		}
 		names[n.Op.Name] = true
 		if k.Scratch != nil {
-			scratch = max(scratch, k.Scratch(n))
+			x.scratchBytes = max(x.scratchBytes, k.Scratch(n))
 		}
 		for _, s := range k.Shaders(n, x.g.limits) {
-			d := dispatch{step: i, shader: s, status: -1}
+			d := dispatch{step: i, node: n, shader: s, status: -1}
 			if slices.ContainsFunc(s.Bindings, func(b kernels.Binding) bool { return b.Operand == kernels.Status }) {
 				d.status = x.statuses
 				x.statuses++
 			}
+			d.at, d.size = x.paramBytes, fieldBytes(s.Fields)
+			x.paramBytes += program.AlignUp(d.size)
 			x.dispatches = append(x.dispatches, d)
 		}
 	}
+	x.paramBytes = max(x.paramBytes, program.Align)
 	for name := range names {
 		x.kernels = append(x.kernels, device.Kernel{Op: name, Native: true})
 	}
 	slices.SortFunc(x.kernels, func(a, b device.Kernel) int { return strings.Compare(a.Op, b.Op) })
-	if err := x.allocate(weights, scratch); err != nil {
-		return err
-	}
-	return x.prepare()
-}
-
-// allocate makes the buffers and uploads the weights that the program reads.
-func (x *executable) allocate(weights []byte, scratch int64) (err error) {
-	total := x.plan()
-	var in, out int64
 	for _, n := range x.p.Graph.Inputs() {
-		in += program.AlignUp(x.p.Places[n.ID].Size)
+		x.upBytes += program.AlignUp(x.p.Places[n.ID].Size)
 	}
 	for _, o := range x.p.Graph.Outputs {
-		out += program.AlignUp(x.p.Places[o.Node.ID].Size)
+		x.downBytes += program.AlignUp(x.p.Places[o.Node.ID].Size)
 	}
-	out += int64(x.statuses) * program.Align
-	if err := x.checkMemory(total, scratch, in+out); err != nil {
+	x.downBytes += int64(x.statuses) * program.Align
+	x.weights = x.g.planSpace(x.planWeights())
+	x.arena, x.io = x.g.planSpace(x.p.ArenaSize), x.g.planSpace(x.p.IOSize)
+	x.scratch, x.status = x.g.planSpace(x.scratchBytes), x.g.planSpace(int64(x.statuses)*program.Align)
+	return x.planTexts()
+}
+
+// allocate makes the buffers.
+func (x *executable) allocate() (err error) {
+	if err := x.checkMemory(); err != nil {
 		return err
 	}
 	for _, s := range []struct {
-		to    **space
-		what  string
-		bytes int64
-	}{
-		{&x.weights, "weights", total}, {&x.arena, "arena", x.p.ArenaSize}, {&x.io, "inputs and outputs", x.p.IOSize},
-		{&x.scratch, "scratch", scratch}, {&x.status, "status", int64(x.statuses) * program.Align},
-	} {
-		if *s.to, err = x.g.newSpace(s.what, s.bytes); err != nil {
+		*space
+		what string
+	}{{x.weights, "weights"}, {x.arena, "arena"}, {x.io, "inputs and outputs"}, {x.scratch, "scratch"}, {x.status, "status"}} {
+		if err := s.make(x.g, s.what); err != nil {
 			return err
 		}
 	}
-	for _, r := range x.resident {
-		if err := x.g.upload(x.weights, r.at, weights[r.from:min(r.to, int64(len(weights)))]); err != nil {
-			return err
-		}
-	}
-	if len(x.resident) > 0 {
-		x.g.queue.Submit()
-		x.g.wait()
-	}
-	if x.up, err = x.g.newStaging(wgpu.MapMode_Write, in); err != nil {
+	if x.params, err = x.g.newBuffer("parameters", x.paramBytes, wgpu.BufferUsage_Storage|wgpu.BufferUsage_CopyDst); err != nil {
 		return err
 	}
-	x.down, err = x.g.newStaging(wgpu.MapMode_Read, out)
+	if x.up, err = x.g.newStaging(wgpu.MapMode_Write, x.upBytes); err != nil {
+		return err
+	}
+	x.down, err = x.g.newStaging(wgpu.MapMode_Read, x.downBytes)
 	return err
+}
+
+// upload copies the weights that the program reads.
+func (x *executable) upload(weights []byte) (err error) {
+	u := &uploader{g: x.g}
+	for _, r := range x.resident {
+		if err == nil {
+			err = u.write(x.weights, r.at, weights[r.from:min(r.to, int64(len(weights)))])
+		}
+	}
+	return cmp.Or(u.finish(), err)
 }
 
 // driverMemory is what is left to the driver for pipelines, command buffers and the ends of its own blocks.
 const driverMemory = 64 << 20
 
 // checkMemory refuses a program that does not fit the memory that is free, before anything is uploaded.
-func (x *executable) checkMemory(weights, scratch, staging int64) error {
-	free := x.g.free()
-	need := weights + x.p.ArenaSize + x.p.IOSize + scratch + staging + driverMemory
+func (x *executable) checkMemory() error {
+	free, staging := x.g.free(), x.upBytes+x.downBytes
+	need := x.weights.bytes + x.p.ArenaSize + x.p.IOSize + x.scratchBytes + staging + driverMemory
 	if free == 0 || need <= free {
 		return nil
 	}
@@ -165,15 +197,15 @@ func (x *executable) checkMemory(weights, scratch, staging int64) error {
 		}
 	}
 	return diag.New(device.ErrMemory, x.p.Method, "needs %s of the memory of %s (weights %s, arena %s, inputs and outputs %s, scratch %s, driver %s); free are %s; the largest tensor, %s, has %s",
-		megabytes(need), x.g.name, megabytes(weights), megabytes(x.p.ArenaSize), megabytes(x.p.IOSize+staging), megabytes(scratch), megabytes(driverMemory),
+		megabytes(need), x.g.name, megabytes(x.weights.bytes), megabytes(x.p.ArenaSize), megabytes(x.p.IOSize+staging), megabytes(x.scratchBytes), megabytes(driverMemory),
 		megabytes(free), largest.Label(), megabytes(x.p.Places[largest.ID].Size)).
 		WithHint(memoryHint)
 }
 
 func megabytes(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }
 
-// plan lists the parts of the weights section that steps read, and their size on the device.
-func (x *executable) plan() (total int64) {
+// planWeights lists the parts of the weights section that steps read, and gives their size on the device.
+func (x *executable) planWeights() (total int64) {
 	var used []interval
 	for _, s := range x.p.Steps {
 		for _, in := range x.p.Graph.Nodes[s.Node].In {
@@ -212,61 +244,76 @@ func (x *executable) locate(pl program.Place) (*space, int64) {
 	return x.weights, x.resident[i].at + pl.Offset - x.resident[i].from
 }
 
-// prepare compiles the shaders and makes the bind groups.
-func (x *executable) prepare() error {
-	var at int64
+// bindings are what a dispatch's shader sees, one for each of its operands, and all of them cut into pieces.
+func (x *executable) bindings(d *dispatch) (views []kernels.View, pieces []piece, err error) {
+	for _, b := range d.shader.Bindings {
+		s, offset, bytes := x.operand(d, b)
+		ps, v := x.g.view(s, offset, bytes, b.DType.Size())
+		if b.Vec == 4 && v.Skip%4 != 0 {
+			return nil, nil, fmt.Errorf("BUG: wgpu: vectors at element %d of a binding of %v", v.Skip, d.node)
+		}
+		views, pieces = append(views, v), append(pieces, ps...)
+	}
+	return views, pieces, nil
+}
+
+// planTexts writes the WGSL of all dispatches, on all cores: there are hundreds, and few that differ.
+func (x *executable) planTexts() error {
+	var e errgroup.Group
+	e.SetLimit(runtime.GOMAXPROCS(0))
 	for i := range x.dispatches {
 		d := &x.dispatches[i]
-		d.at, d.size = at, fieldBytes(d.shader.Fields)
-		at += program.AlignUp(d.size)
+		e.Go(func() error {
+			views, pieces, err := x.bindings(d)
+			if err != nil {
+				return err
+			}
+			if n := len(pieces) + 1; n > x.g.limits.StorageBuffers {
+				return diag.New(device.ErrUnsupported, d.node.Op.Name, "step %d, %s: needs %d bindings; %s has %d", d.step, d.node.Label(), n, x.g.name, x.g.limits.StorageBuffers)
+			}
+			if d.source.text, err = d.shader.Text(views); err != nil {
+				return x.unprepared(d, err)
+			}
+			d.source.label, d.source.bindings = d.shader.Name, len(pieces)+1
+			return nil
+		})
 	}
-	x.paramBytes = max(at, program.Align)
-	var err error
-	if x.params, err = x.g.newBuffer("parameters", x.paramBytes, wgpu.BufferUsage_Storage|wgpu.BufferUsage_CopyDst); err != nil {
+	return e.Wait()
+}
+
+// prepare compiles the shaders and makes the bind groups.
+func (x *executable) prepare() error {
+	if err := x.compile(); err != nil {
 		return err
 	}
 	for i := range x.dispatches {
-		if err := x.prepareOne(&x.dispatches[i]); err != nil {
+		d := &x.dispatches[i]
+		_, pieces, err := x.bindings(d)
+		if err != nil {
 			return err
+		}
+		pieces = append(pieces, piece{x.params, d.at, d.size})
+		var entries []wgpu.BindGroupEntry
+		for i, p := range pieces {
+			entries = append(entries, wgpu.BindGroupEntry{Binding: uint32(i), Buffer: p.buffer, Offset: uint64(p.offset), Size: uint64(p.size)})
+		}
+		x.g.calls.Lock()
+		d.group, err = x.g.device.CreateBindGroup(&wgpu.BindGroupDescriptor{Label: d.node.Label(), Layout: d.pipeline.layout, Entries: entries})
+		x.g.calls.Unlock()
+		if err != nil {
+			return x.unprepared(d, err)
 		}
 	}
 	return nil
 }
 
-func (x *executable) prepareOne(d *dispatch) error {
-	n := x.p.Graph.Nodes[x.p.Steps[d.step].Node]
-	var entries []wgpu.BindGroupEntry
-	views := make([]kernels.View, len(d.shader.Bindings))
-	for i, b := range d.shader.Bindings {
-		s, offset, bytes := x.operand(n, d, b)
-		ps, v := x.g.view(s, offset, bytes, b.DType.Size())
-		if b.Vec == 4 && v.Skip%4 != 0 {
-			return fmt.Errorf("BUG: wgpu: vectors at element %d of a binding of %v", v.Skip, n)
-		}
-		views[i] = v
-		for _, p := range ps {
-			entries = append(entries, wgpu.BindGroupEntry{Binding: uint32(len(entries)), Buffer: p.buffer, Offset: uint64(p.offset), Size: uint64(p.size)})
-		}
-	}
-	entries = append(entries, wgpu.BindGroupEntry{Binding: uint32(len(entries)), Buffer: x.params, Offset: uint64(d.at), Size: uint64(d.size)})
-	if len(entries) > x.g.limits.StorageBuffers {
-		return diag.New(device.ErrUnsupported, n.Op.Name, "step %d, %s: needs %d bindings; %s has %d", d.step, n.Label(), len(entries), x.g.name, x.g.limits.StorageBuffers)
-	}
-	text, err := d.shader.Text(views)
-	if err == nil {
-		d.pipeline, err = x.g.compile(d.shader.Name, text, len(entries))
-	}
-	if err == nil {
-		d.group, err = x.g.device.CreateBindGroup(&wgpu.BindGroupDescriptor{Label: n.Label(), Layout: d.pipeline.layout, Entries: entries})
-	}
-	if err != nil {
-		return diag.New(device.ErrDevice, n.Label(), "step %d (%s) cannot be prepared: %w", d.step, n.Op.Name, oneLine(err))
-	}
-	return nil
+func (x *executable) unprepared(d *dispatch, err error) error {
+	return diag.New(device.ErrDevice, d.node.Label(), "step %d (%s) cannot be prepared: %w", d.step, d.node.Op.Name, oneLine(err))
 }
 
 // operand is where a binding's bytes lie, at the symbols' upper bounds.
-func (x *executable) operand(n *ir.Node, d *dispatch, b kernels.Binding) (s *space, offset, bytes int64) {
+func (x *executable) operand(d *dispatch, b kernels.Binding) (s *space, offset, bytes int64) {
+	n := d.node
 	switch b.Operand {
 	case kernels.Scratch:
 		k, _ := kernels.Find(n)
@@ -310,10 +357,12 @@ func (x *executable) Kernels() []device.Kernel { return x.kernels }
 
 // Close frees the program's memory on the device.
 func (x *executable) Close() error {
-	x.g.mu.Lock()
-	defer x.g.mu.Unlock()
-	x.release()
-	return nil
+	return guard(func() error {
+		x.g.mu.Lock()
+		defer x.g.mu.Unlock()
+		x.release()
+		return nil
+	})
 }
 
 func (x *executable) release() {

@@ -4,7 +4,6 @@ package backend
 
 import (
 	"runtime"
-	"slices"
 	"time"
 
 	"github.com/rajveermalviya/go-webgpu/wgpu"
@@ -29,25 +28,40 @@ const memoryHint = "end other programs on the device, choose another with --devi
 
 // newBuffer makes a buffer of so many bytes; what names it where there is no memory for it.
 func (g *gpu) newBuffer(what string, bytes int64, usage wgpu.BufferUsage) (*wgpu.Buffer, error) {
-	b, err := g.device.CreateBuffer(&wgpu.BufferDescriptor{Label: what, Size: uint64(bytes), Usage: usage})
+	return g.makeBuffer(&wgpu.BufferDescriptor{Label: what, Size: uint64(bytes), Usage: usage})
+}
+
+func (g *gpu) makeBuffer(d *wgpu.BufferDescriptor) (*wgpu.Buffer, error) {
+	g.calls.Lock()
+	defer g.calls.Unlock()
+	b, err := g.device.CreateBuffer(d)
 	if err != nil {
-		return nil, diag.New(device.ErrMemory, "wgpu", "a buffer of %s for %s cannot be made on %s: %w", megabytes(bytes), what, g.name, oneLine(err)).WithHint(memoryHint)
+		return nil, diag.New(device.ErrMemory, "wgpu", "a buffer of %s for %s cannot be made on %s: %w", megabytes(int64(d.Size)), d.Label, g.name, oneLine(err)).WithHint(memoryHint)
 	}
 	return b, nil
 }
 
+// planSpace says how a space will be cut into buffers; make makes them.
+func (g *gpu) planSpace(bytes int64) *space {
+	total := program.AlignUp(bytes) + slack
+	return &space{buffers: make([]*wgpu.Buffer, (total+g.maxBuffer-1)/g.maxBuffer), size: g.maxBuffer, bytes: total}
+}
+
 func (g *gpu) newSpace(what string, bytes int64) (*space, error) {
-	s := &space{size: g.maxBuffer}
-	for left := program.AlignUp(bytes) + slack; left > 0; left -= s.size {
-		b, err := g.newBuffer(what, min(left, s.size), wgpu.BufferUsage_Storage|wgpu.BufferUsage_CopyDst|wgpu.BufferUsage_CopySrc)
-		if err != nil {
+	s := g.planSpace(bytes)
+	return s, s.make(g, what)
+}
+
+// make makes the buffers. After an error there are none.
+func (s *space) make(g *gpu, what string) (err error) {
+	for i := range s.buffers {
+		size := min(s.bytes-int64(i)*s.size, s.size)
+		if s.buffers[i], err = g.newBuffer(what, size, wgpu.BufferUsage_Storage|wgpu.BufferUsage_CopyDst|wgpu.BufferUsage_CopySrc); err != nil {
 			s.release()
-			return nil, err
+			return err
 		}
-		s.buffers = append(s.buffers, b)
-		s.bytes += min(left, s.size)
 	}
-	return s, nil
+	return nil
 }
 
 func (s *space) release() {
@@ -55,8 +69,10 @@ func (s *space) release() {
 		return
 	}
 	for _, b := range s.buffers {
-		b.Destroy()
-		b.Release()
+		if b != nil {
+			b.Destroy()
+			b.Release()
+		}
 	}
 	s.buffers = nil
 }
@@ -92,40 +108,6 @@ func (g *gpu) view(s *space, offset, bytes int64, elementSize int) ([]piece, ker
 		v.Windows = append(v.Windows, kernels.Window{Offset: p.offset, Size: p.size})
 	}
 	return ps, v
-}
-
-// An upload goes in chunks, and waits when so many bytes are on their way: that bounds the memory that they are staged in.
-const (
-	uploadChunk = 16 << 20
-	uploadBound = 4 * uploadChunk
-)
-
-// upload copies bytes into a space.
-func (g *gpu) upload(s *space, offset int64, data []byte) error {
-	for len(data) > 0 {
-		n := min(len(data), uploadChunk)
-		at := int64(0)
-		for _, p := range s.pieces(offset, int64(n), 0) {
-			part := data[at : at+p.size]
-			if tail := len(part) % 4; tail != 0 { // copies are of whole words
-				part = append(slices.Clone(part), make([]byte, 4-tail)...)
-			}
-			if err := g.queue.WriteBuffer(p.buffer, uint64(p.offset), part); err != nil {
-				return deviceError(err)
-			}
-			at += p.size
-		}
-		if g.staged += n; n == uploadChunk {
-			g.queue.Submit()
-		}
-		if g.staged >= uploadBound {
-			g.queue.Submit()
-			g.wait()
-			g.staged = 0
-		}
-		data, offset = data[n:], offset+int64(n)
-	}
-	return nil
 }
 
 // staging is a buffer that the host maps, reused by every run.
@@ -207,12 +189,4 @@ func (p patience) pause() {
 	default:
 		sleep(200 * time.Microsecond)
 	}
-}
-
-// lose records that the device is gone.
-func (g *gpu) lose(why string) error {
-	g.lostMu.Lock()
-	g.lost = why
-	g.lostMu.Unlock()
-	return diag.New(device.ErrDevice, "wgpu", "%s was lost: %s", g.name, why)
 }

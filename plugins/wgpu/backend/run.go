@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/binary"
 	"maps"
-	"runtime/debug"
 	"slices"
 	"time"
 
@@ -59,11 +58,19 @@ func (x *executable) bind(r device.Run) error {
 
 // Run executes the program once. Without options that look at single steps it is few submissions; see flow.
 func (x *executable) Run(ctx context.Context, r device.Run) (device.Stats, error) {
+	done := device.Stats{FirstNaN: -1}
+	err := guard(func() error {
+		stats, err := x.run(ctx, r)
+		done = stats
+		return err
+	})
+	return done, err
+}
+
+func (x *executable) run(ctx context.Context, r device.Run) (device.Stats, error) {
 	x.g.mu.Lock()
 	defer x.g.mu.Unlock()
-	// The binding keeps the address of a Go variable in C until a buffer is mapped. No collection may begin meanwhile; one
-	// that is under way spares what is allocated during it.
-	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	defer keepCallbacks()()
 	stats := device.Stats{FirstNaN: -1}
 	start := time.Now()
 	if err := x.bind(r); err != nil {
@@ -73,7 +80,7 @@ func (x *executable) Run(ctx context.Context, r device.Run) (device.Stats, error
 		return stats, context.Cause(ctx)
 	}
 	if x.g.isLost() {
-		return stats, diag.New(device.ErrDevice, "wgpu", "%s was lost: %s", x.g.name, x.g.lost)
+		return stats, x.g.lostError()
 	}
 	var in int64
 	for _, o := range x.b.Inputs {

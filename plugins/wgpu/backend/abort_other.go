@@ -1,0 +1,5 @@
+//go:build cgo && (darwin || (amd64 && !linux))
+
+package backend
+
+func catchAbort(func(string)) {}

@@ -1,0 +1,95 @@
+//go:build cgo && (darwin || amd64)
+
+package backend
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rlx-go/rlx/core/dtype"
+)
+
+// TestHelpers: with other devices compiling beside it, the golden model gives the same results.
+func TestHelpers(t *testing.T) { testSAM(t, New(Options{Help: true}), dtype.F32, 1e-5, 2e-5) }
+
+// TestHelperOpens: a second device of the same adapter compiles what the first one does, and can be given back.
+func TestHelperOpens(t *testing.T) {
+	load(t, shared, sums(t, 1, 16), nil)
+	g, err := shared.open("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, release := g.another()
+	if d == nil {
+		t.Fatal("no second device")
+	}
+	const body = "@group(0) @binding(0) var<storage, read_write> x: array<u32>;\n@compute @workgroup_size(1) fn main() { x[0] = 1u; }"
+	p, err := compilePipeline(d, source{"test", body + "\n@group(0) @binding(1) var<storage, read> y: array<u32>;", 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Release()
+	p.layout.Release()
+	release()
+	if _, err := compilePipeline(g.device, source{"test", "fn main(", 2}); err == nil || !strings.Contains(err.Error(), "test") {
+		t.Errorf("the error of a text that is no WGSL is %v", err)
+	}
+}
+
+// TestSharing: every text is compiled once by the device itself, those of helpers as soon as they are done, and a device
+// that gains nothing from helpers takes everything back.
+func TestSharing(t *testing.T) {
+	texts := make([]*text, 6)
+	for i := range texts {
+		texts[i] = &text{source: source{label: string(rune('a' + i))}}
+	}
+	begin := func() *compiling {
+		for _, t := range texts {
+			t.taken = 0
+		}
+		return newCompiling(nil, slices.Clone(texts))
+	}
+	want := func(got, want *text) {
+		t.Helper()
+		if got != want {
+			t.Fatalf("got %+v; want %+v", got, want)
+		}
+	}
+	c := begin()
+	want(c.next(), texts[0])
+	h1, h2 := c.give(), c.give()
+	want(h1, texts[1])
+	want(h2, texts[2])
+	want(c.next(), texts[3])
+	c.done(h2, time.Second)
+	want(c.next(), texts[2]) // the helper's comes first
+	want(c.give(), texts[4])
+	want(c.give(), texts[5])
+	want(c.give(), nil)
+	go func() {
+		for _, h := range []*text{texts[5], texts[1], texts[4]} {
+			c.done(h, time.Second)
+		}
+	}()
+	for _, w := range []*text{texts[5], texts[1], texts[4], nil} { // waits for helpers
+		want(c.next(), w)
+	}
+	for _, x := range texts {
+		if (x.taken == time.Second) != (x != texts[0] && x != texts[3]) {
+			t.Errorf("%s took a helper %v", x.label, x.taken)
+		}
+	}
+
+	c = begin()
+	want(c.next(), texts[0])
+	h1 = c.give()
+	c.stop()
+	want(c.give(), nil)
+	for _, w := range []*text{texts[2], texts[3], texts[4], texts[5], h1, nil} {
+		want(c.next(), w)
+	}
+	c.done(h1, time.Second) // too late
+	want(c.next(), nil)
+}

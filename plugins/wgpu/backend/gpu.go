@@ -1,0 +1,149 @@
+//go:build cgo && (darwin || amd64)
+
+package backend
+
+import (
+	"fmt"
+	"math"
+	"sync"
+
+	"github.com/rajveermalviya/go-webgpu/wgpu"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/plugins/wgpu/kernels"
+)
+
+// gpu is an opened device. Its mutex serialises what programs do with it.
+type gpu struct {
+	mu      sync.Mutex
+	name    string
+	adapter adapter
+	opts    Options
+	opened  chan struct{} // closed once device, queue and err are set
+	err     error
+	device  *wgpu.Device
+	queue   *wgpu.Queue
+	limits  kernels.Limits
+
+	// calls is held around calls of the library where a program uploads and compiles at a time: the library's error scopes
+	// belong to the device, not to the caller.
+	calls sync.Mutex
+
+	maxBinding, maxBuffer int64
+	maxGroups             int
+	free                  func() int64 // bytes of memory that are free; 0: not known
+	timestamps            bool         // the device has a clock that programs can read
+	tickLength            float64      // of that clock, in nanoseconds; 0: not measured yet
+
+	pipelines map[string]*pipeline // by WGSL text
+	polled    func()               // what a run does when the library has been asked; nil: nothing
+
+	lostMu sync.Mutex
+	lost   string // why, once the device is gone
+}
+
+// newGPU is a device that is not open yet: what it allows is known.
+func newGPU(a adapter, opts Options) *gpu {
+	g := &gpu{name: a.info.Name, adapter: a, opts: opts, opened: make(chan struct{}), pipelines: map[string]*pipeline{}, free: a.free}
+	if opts.Memory > 0 {
+		g.free = func() int64 { return opts.Memory }
+	}
+	l := a.limits
+	g.timestamps = a.HasFeature(wgpu.FeatureName_TimestampQuery) && !opts.NoTimestamps
+	g.maxBinding = int64(min(l.MaxStorageBufferBindingSize, math.MaxInt32)) &^ 255
+	g.maxBuffer = int64(min(l.MaxBufferSize, largestBuffer)) &^ 255
+	g.maxGroups = int(l.MaxComputeWorkgroupsPerDimension)
+	for _, o := range []struct {
+		limit *int64
+		to    int64
+	}{{&g.maxBinding, opts.MaxBinding}, {&g.maxBuffer, opts.MaxBuffer}} {
+		if o.to > 0 {
+			*o.limit = min(*o.limit, o.to&^255)
+		}
+	}
+	if opts.MaxGroups > 0 {
+		g.maxGroups = min(g.maxGroups, opts.MaxGroups)
+	}
+	g.limits = kernels.Limits{WorkgroupStorage: int(l.MaxComputeWorkgroupStorageSize), StorageBuffers: int(l.MaxStorageBuffersPerShaderStage)}
+	if a.info.Type == typeSoftware {
+		// A compiler for processors takes seconds over what is unrolled far, and the result is no faster.
+		g.limits.AttentionTile = &kernels.AttentionTiles[len(kernels.AttentionTiles)-1]
+	}
+	return g
+}
+
+// largestBuffer is the limit asked for where a device has none: the largest number of all would stand for the default of
+// 256 MiB.
+const largestBuffer = 1 << 40
+
+// request opens a device of the adapter with all that the adapter allows.
+func (a adapter) request(timestamps bool) (*wgpu.Device, error) {
+	l := a.limits
+	l.MaxBufferSize = min(l.MaxBufferSize, largestBuffer)
+	desc := &wgpu.DeviceDescriptor{Label: "rlx", RequiredLimits: &wgpu.RequiredLimits{Limits: l}}
+	if timestamps {
+		desc.RequiredFeatures = append(desc.RequiredFeatures, wgpu.FeatureName_TimestampQuery)
+	}
+	d, err := a.RequestDevice(desc)
+	if err != nil {
+		return nil, diag.New(device.ErrUnavailable, "wgpu", "%s cannot be opened: %w", a.info.Name, err)
+	}
+	return d, nil
+}
+
+// request opens the device.
+func (g *gpu) request() {
+	defer close(g.opened)
+	if g.device, g.err = g.adapter.request(g.timestamps); g.err == nil {
+		g.queue = g.device.GetQueue()
+	}
+}
+
+// ready waits until the device is open.
+func (g *gpu) ready() error {
+	<-g.opened
+	return g.err
+}
+
+// useless reports a device that could not be opened, or is lost.
+func (g *gpu) useless() bool {
+	select {
+	case <-g.opened:
+		return g.err != nil || g.isLost()
+	default:
+		return false
+	}
+}
+
+func (g *gpu) isLost() bool {
+	g.lostMu.Lock()
+	defer g.lostMu.Unlock()
+	return g.lost != ""
+}
+
+// lose records that the device is gone.
+func (g *gpu) lose(why string) error {
+	g.lostMu.Lock()
+	g.lost = why
+	g.lostMu.Unlock()
+	return g.lostError()
+}
+
+func (g *gpu) lostError() error {
+	g.lostMu.Lock()
+	defer g.lostMu.Unlock()
+	return diag.New(device.ErrDeviceLost, "wgpu", "%s was lost: %s", g.name, g.lost)
+}
+
+// fold spreads n workgroups over two dimensions.
+func (g *gpu) fold(n int) (x, y uint32, err error) {
+	if n <= g.maxGroups {
+		return uint32(n), 1, nil
+	}
+	rows := (n + g.maxGroups - 1) / g.maxGroups
+	if rows > g.maxGroups {
+		return 0, 0, fmt.Errorf("%d workgroups; the device starts %d at most", n, g.maxGroups*g.maxGroups)
+	}
+	return uint32((n + rows - 1) / rows), uint32(rows), nil
+}

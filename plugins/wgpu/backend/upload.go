@@ -1,0 +1,121 @@
+//go:build cgo && (darwin || amd64)
+
+package backend
+
+import (
+	"github.com/rajveermalviya/go-webgpu/wgpu"
+
+	"github.com/rlx-go/rlx/core/tensor"
+)
+
+// An upload goes through two buffers that the host maps: while the device copies out of one, all cores fill the other. They
+// are small, since memory that a device can read takes a driver long to provide.
+const (
+	uploadChunk   = 8 << 20
+	uploadBuffers = 2
+)
+
+// uploader copies bytes into spaces. Compiling may go on beside it.
+type uploader struct {
+	g     *gpu
+	slots []*uploadSlot
+	next  int
+}
+
+type uploadSlot struct {
+	*staging
+	mapped bool
+	status wgpu.BufferMapAsyncStatus
+}
+
+// write copies data to an offset of a space, rounded up to whole words.
+func (u *uploader) write(s *space, offset int64, data []byte) error {
+	for _, p := range s.pieces(offset, int64(len(data)), uploadChunk) {
+		slot, err := u.slot()
+		if err != nil {
+			return err
+		}
+		size := (p.size + 3) &^ 3
+		to := slot.buffer.GetMappedRange(0, uint(size))
+		tensor.Copy(to[:p.size], data[:p.size])
+		clear(to[p.size:])
+		if err := u.send(slot, p, size); err != nil {
+			return err
+		}
+		data = data[p.size:]
+	}
+	return nil
+}
+
+// slot gives the next buffer, mapped.
+func (u *uploader) slot() (*uploadSlot, error) {
+	if len(u.slots) < uploadBuffers {
+		b, err := u.g.makeBuffer(&wgpu.BufferDescriptor{Label: "upload", Size: uploadChunk,
+			Usage: wgpu.BufferUsage_MapWrite | wgpu.BufferUsage_CopySrc, MappedAtCreation: true})
+		if err != nil {
+			return nil, err
+		}
+		s := &uploadSlot{staging: &staging{b, wgpu.MapMode_Write, uploadChunk}, mapped: true}
+		u.slots = append(u.slots, s)
+		return s, nil
+	}
+	s := u.slots[u.next%uploadBuffers]
+	u.next++
+	return s, u.await(s)
+}
+
+// await waits until a buffer is mapped.
+func (u *uploader) await(s *uploadSlot) error {
+	for wait := newPatience(); ; wait.pause() {
+		u.g.calls.Lock()
+		if !s.mapped {
+			u.g.poll()
+		}
+		done := s.mapped
+		u.g.calls.Unlock()
+		if done {
+			if s.status != wgpu.BufferMapAsyncStatus_Success {
+				return u.g.lose("mapping memory ended with status " + s.status.String())
+			}
+			return nil
+		}
+	}
+}
+
+// send has the device copy what a buffer holds, and maps the buffer again.
+func (u *uploader) send(s *uploadSlot, p piece, size int64) error {
+	u.g.calls.Lock()
+	defer u.g.calls.Unlock()
+	if err := s.buffer.Unmap(); err != nil {
+		return deviceError(err)
+	}
+	enc, err := u.g.device.CreateCommandEncoder(nil)
+	if err != nil {
+		return deviceError(err)
+	}
+	if err := enc.CopyBufferToBuffer(s.buffer, 0, p.buffer, uint64(p.offset), uint64(size)); err != nil {
+		enc.Release()
+		return deviceError(err)
+	}
+	if err := u.g.submit(enc); err != nil {
+		return deviceError(err)
+	}
+	s.mapped = false
+	return deviceError(s.buffer.MapAsync(wgpu.MapMode_Write, 0, uploadChunk, func(st wgpu.BufferMapAsyncStatus) {
+		s.mapped, s.status = true, st
+	}))
+}
+
+// finish waits for the device and frees the buffers.
+func (u *uploader) finish() (err error) {
+	for _, s := range u.slots {
+		if e := u.await(s); err == nil {
+			err = e
+		}
+		u.g.calls.Lock()
+		s.release()
+		u.g.calls.Unlock()
+	}
+	u.slots = nil
+	return err
+}
