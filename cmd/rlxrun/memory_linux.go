@@ -7,8 +7,6 @@ import (
 	"path"
 	"strconv"
 	"strings"
-
-	"golang.org/x/sys/unix"
 )
 
 // freeMemory is what may still be allocated: MemAvailable of /proc/meminfo, less where a control group around this process
@@ -86,11 +84,13 @@ func field(text, name string) (int64, bool) {
 	return 0, false
 }
 
-// peakRSS is the peak resident size of this process in bytes.
+// peakRSS is the peak resident size of this process in bytes. It is not getrusage's, which counts the process that started this
+// one as well: a shell's few megabytes, or all that a script has loaded.
 func peakRSS() int64 {
-	var ru unix.Rusage
-	if unix.Getrusage(unix.RUSAGE_SELF, &ru) != nil {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
 		return 0
 	}
-	return ru.Maxrss << 10
+	kb, _ := field(string(status), "VmHWM:")
+	return kb << 10
 }

@@ -26,4 +26,24 @@ func (p *process) reap() {
 // execErrors are errors of exec that are about the file.
 var execErrors = []error{syscall.ENOEXEC, syscall.EACCES, syscall.ENOENT, syscall.EPERM, syscall.EBADARCH, syscall.EBADEXEC}
 
-func peakRSSOf(int) int64 { return 0 }
+// peakRSS is the peak resident size in bytes once exited is closed; before that it is not known.
+func (p *process) peakRSS() int64 {
+	select {
+	case <-p.exited:
+	default:
+		return 0
+	}
+	if ru, ok := p.cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
+		return ru.Maxrss
+	}
+	return 0
+}
+
+// peakRSSOfSelf is the peak resident size of this process in bytes.
+func peakRSSOfSelf() int64 {
+	var ru syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &ru) != nil {
+		return 0
+	}
+	return ru.Maxrss
+}

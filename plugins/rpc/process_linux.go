@@ -45,7 +45,21 @@ func (p *process) reap() {
 // execErrors are errors of exec that are about the file.
 var execErrors = []error{syscall.ENOEXEC, syscall.EACCES, syscall.ENOENT, syscall.EPERM, syscall.EINVAL, syscall.ELIBBAD}
 
-// peakRSSOf is the peak resident size of a live process in bytes, 0 where it is not known.
+// peakRSS is the peak resident size in bytes while the process lives, else 0.
+func (p *process) peakRSS() int64 {
+	select {
+	case <-p.exited:
+		return 0
+	default:
+		return peakRSSOf(p.pid)
+	}
+}
+
+// peakRSSOfSelf is the peak resident size of this process in bytes.
+func peakRSSOfSelf() int64 { return peakRSSOf(os.Getpid()) }
+
+// peakRSSOf is the peak resident size of a live process in bytes, 0 where it is not known. It is not taken from getrusage or
+// wait: what these call the peak includes that of the process which started this one.
 func peakRSSOf(pid int) int64 {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

@@ -71,18 +71,6 @@ func (p *process) ending() string {
 	return "ended with " + st.String()
 }
 
-// maxRSS is the peak resident size in bytes, once exited is closed.
-func (p *process) maxRSS() int64 {
-	if p.cmd.ProcessState == nil {
-		return 0
-	}
-	ru, ok := p.cmd.ProcessState.SysUsage().(*syscall.Rusage)
-	if !ok {
-		return 0
-	}
-	return rusageBytes(ru.Maxrss)
-}
-
 // notExecutable reports errors of exec that are about the file rather than the system.
 func notExecutable(err error) bool {
 	for _, e := range execErrors {
@@ -91,23 +79,6 @@ func notExecutable(err error) bool {
 		}
 	}
 	return false
-}
-
-// rusageBytes: Linux counts kilobytes, macOS bytes.
-func rusageBytes(n int64) int64 {
-	if runtime.GOOS == "darwin" {
-		return n
-	}
-	return n << 10
-}
-
-// peakRSSOfSelf is the peak resident size of this process in bytes.
-func peakRSSOfSelf() int64 {
-	var ru syscall.Rusage
-	if syscall.Getrusage(syscall.RUSAGE_SELF, &ru) != nil {
-		return 0
-	}
-	return rusageBytes(ru.Maxrss)
 }
 
 // endGroup ends this process and everything it started. A backend that is not the leader of its group ends alone.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	goplugin "github.com/hashicorp/go-plugin"
@@ -36,6 +37,7 @@ type Session struct {
 	conn                 *grpc.ClientConn
 	api                  rlxv1.BackendClient
 	info                 device.Info
+	peakRSS              atomic.Int64 // of the backend's process, as last measured
 
 	loadMu     sync.Mutex
 	runSlot    chan struct{} // holds a token while a run goes on
@@ -70,13 +72,15 @@ func (s *Session) Info(context.Context) (device.Info, error) {
 }
 
 // PeakRSS is the peak resident size of the backend's process in bytes, mapped weights included, as the host measured
-// it; 0 where the system does not tell. It stays valid after Close.
+// it; 0 where the system does not tell. Once the process is gone it is what was found last: after a run, before the
+// end, or here.
 func (s *Session) PeakRSS() int64 {
-	select {
-	case <-s.proc.exited:
-		return s.proc.maxRSS()
-	default:
-		return peakRSSOf(s.proc.pid)
+	now := s.proc.peakRSS()
+	for {
+		was := s.peakRSS.Load()
+		if now <= was || s.peakRSS.CompareAndSwap(was, now) {
+			return max(now, was)
+		}
 	}
 }
 
@@ -132,6 +136,7 @@ func (s *Session) stop(gently bool) {
 		}
 		return
 	}
+	s.PeakRSS() // the last chance to look
 	wait := s.opts.Timeouts.Stop
 	if gently && s.conn != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), wait)

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -77,6 +78,21 @@ func TestRun(t *testing.T) {
 		_, err = s.LoadMapped(t.Context(), testLoad(p))
 		wantCode(t, err, ErrClosed)
 	}, "good")
+}
+
+// A host that holds much memory starts a backend that holds little: the system's own count at the end of a process begins with
+// that of its parent.
+func TestPeakRSSIsTheBackends(t *testing.T) {
+	const held = 512 << 20
+	heap := bytes.Repeat([]byte{1}, held)
+	opts, _ := testOptions(t, "good")
+	s := start(t, opts)
+	during := s.PeakRSS()
+	s.Close()
+	if after := s.PeakRSS(); after < during || after >= held || peakRSSOfSelf() < held {
+		t.Errorf("peak of the backend: %d, %d at the end; of this process: %d", during, after, peakRSSOfSelf())
+	}
+	runtime.KeepAlive(heap)
 }
 
 // The contract of core/device: inputs and outputs in one IO space, progress, profile and dumps.
