@@ -93,7 +93,7 @@ func (c *clock) collect(enc *wgpu.CommandEncoder) error {
 // read gives the marks in ticks, once what collect recorded has been submitted. It waits for that. A mark that lies before
 // its predecessor, which a clock of few bits can give, counts as equal to it.
 func (c *clock) read() (ticks []uint64, err error) {
-	err = c.g.access(c.ticks, int64(c.marks)*wgpu.QuerySize, func(b []byte) {
+	err = c.g.access(c.ticks, int64(c.marks)*wgpu.QuerySize, time.Time{}, func(b []byte) {
 		for k := range c.marks {
 			t := binary.LittleEndian.Uint64(b[k*wgpu.QuerySize:])
 			if k > 0 {

@@ -9,9 +9,9 @@ import (
 	"github.com/rajveermalviya/go-webgpu/wgpu"
 )
 
-// A plain run that takes the device long is cut into submissions, which are as long as a cancelled run may go on, since what
-// the device has been given cannot be taken back. The first ones are shorter, so that the device begins while the host records
-// the rest. A short run is one submission: between two of them the device stands still for a moment.
+// A run that takes the device long is cut into submissions, which are as long as a cancelled run may go on, since what the
+// device has been given cannot be taken back. A short run is one submission: between two of them the device stands still for
+// a moment.
 const (
 	firstDispatches = 8
 	submissionTime  = 25 * time.Millisecond // of the device, by the pace of the run before
@@ -21,8 +21,7 @@ const (
 // flow is how far a run has come on its way to the device and back.
 type flow struct {
 	dispatches int // recorded since the last submission
-	size       int // dispatches of the submission being recorded
-	limit      int // of any submission
+	size       int // dispatches of a submission
 
 	first, next int // steps that are recorded and not submitted
 	flying      int // submissions that have not been seen to end
@@ -30,24 +29,36 @@ type flow struct {
 	told        int // what Progress was told last
 }
 
-// begin sets the sizes of submissions for so many dispatches, by the time of one in the run before; 0: there was none.
+// begin sets the size of submissions for so many dispatches, by the time of one in the run before; 0: there was none.
 func (f *flow) begin(dispatches int, pace time.Duration) {
-	f.limit = firstDispatches
+	f.size = firstDispatches
 	if pace > 0 {
-		f.limit = max(1, int(submissionTime/pace))
+		f.size = max(1, int(submissionTime/pace))
 	}
-	f.size = f.limit
-	if dispatches > f.limit {
-		f.size = min(firstDispatches, f.limit)
+	if parts := (dispatches + f.size - 1) / f.size; parts > 0 {
+		f.size = (dispatches + parts - 1) / parts
 	}
 }
 
 func (f *flow) full() bool { return f.dispatches >= f.size }
 
-// hand gives what is recorded to the device, once that has room for it. A cancelled run gets no further.
+// hand gives what is recorded to the device, once that has room for it.
 func (c *recording) hand() error {
+	if err := c.room(); err != nil {
+		return err
+	}
+	if err := c.submit(); err != nil {
+		return err
+	}
+	c.handed(c.flow.next)
+	c.flow.dispatches = 0
+	return nil
+}
+
+// room waits until the device has room for a submission. A cancelled run gets no further.
+func (c *recording) room() error {
 	f := &c.flow
-	for wait := newPatience(); f.flying >= maxFlying && !c.x.g.poll(); wait.pause() {
+	for wait := newPatience(time.Time{}); f.flying >= maxFlying && !c.x.g.poll(); wait.pause() {
 		if c.ctx.Err() != nil {
 			return context.Cause(c.ctx)
 		}
@@ -55,23 +66,23 @@ func (c *recording) hand() error {
 	if c.ctx.Err() != nil {
 		return context.Cause(c.ctx)
 	}
-	if err := c.submit(); err != nil {
-		return err
-	}
-	reached := f.next
+	return nil
+}
+
+// handed follows a submission that was just made: when it has ended, the steps before reached have.
+func (c *recording) handed(reached int) {
+	f := &c.flow
 	f.flying++
 	c.x.g.queue.OnSubmittedWorkDone(func(wgpu.QueueWorkDoneStatus) {
 		f.flying--
 		f.reached = reached
 	})
-	f.size, f.dispatches = min(2*f.size, f.limit), 0
 	c.tell() // submitting, too, lets the library notice what has ended
-	return nil
 }
 
-// tell passes the progress on.
+// tell passes the progress on, but for the end, which is the whole run's.
 func (c *recording) tell() {
-	if f := &c.flow; f.reached > f.told {
+	if f := &c.flow; f.reached > f.told && f.reached < len(c.x.p.Steps) {
 		f.told = f.reached
 		if c.r.Progress != nil {
 			c.r.Progress(f.reached)
@@ -83,7 +94,7 @@ func (c *recording) tell() {
 // uses the same memory.
 func (c *recording) settle() {
 	c.drop()
-	for wait := newPatience(); c.flow.flying > 0 && !c.x.g.poll(); {
+	for wait := newPatience(time.Time{}); c.flow.flying > 0 && !c.x.g.poll(); {
 		wait.pause()
 	}
 }

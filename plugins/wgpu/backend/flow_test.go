@@ -64,6 +64,8 @@ func TestProgress(t *testing.T) {
 	for _, at := range told[:len(told)-1] {
 		ctx, cancel := context.WithCancel(context.Background())
 		x.pace = submissionTime // as on a device that takes this long for each step
+		x.tape.release()
+		x.tape = nil
 		later := 0
 		_, err := x.Run(ctx, device.Run{IO: io, Progress: func(step int) {
 			if ctx.Err() != nil {
@@ -82,19 +84,37 @@ func TestProgress(t *testing.T) {
 
 func TestFlowSizes(t *testing.T) {
 	for _, c := range []struct {
-		pace         time.Duration
-		first, later int
+		pace time.Duration
+		size int
 	}{
-		{0, firstDispatches, firstDispatches},
-		{time.Microsecond, 25000, 25000}, // all of the run
-		{250 * time.Microsecond, 100, 100},
-		{500 * time.Microsecond, firstDispatches, 50},
-		{5 * time.Millisecond, 5, 5},
-		{time.Second, 1, 1},
+		{0, firstDispatches},
+		{time.Microsecond, 100}, // all of the run
+		{250 * time.Microsecond, 100},
+		{300 * time.Microsecond, 50}, // two halves
+		{5 * time.Millisecond, 5},
+		{time.Second, 1},
 	} {
 		var f flow
-		if f.begin(100, c.pace); f.size != c.first || f.limit != c.later {
-			t.Errorf("at %v for a dispatch: %d, later up to %d; want %d, %d", c.pace, f.size, f.limit, c.first, c.later)
+		if f.begin(100, c.pace); f.size != c.size {
+			t.Errorf("at %v for a dispatch: %d; want %d", c.pace, f.size, c.size)
+		}
+	}
+}
+
+func TestPatience(t *testing.T) {
+	const us, ms = time.Microsecond, time.Millisecond
+	start := time.Now()
+	for _, c := range []struct{ due, at, nap time.Duration }{
+		{0, 0, 0}, {0, 1900 * us, 0}, {0, 3 * ms, 20 * us}, {0, 150 * ms, 200 * us}, // not known when
+		{27 * ms, 0, 200 * us}, {27 * ms, 25900 * us, 100 * us}, {27 * ms, 26100 * us, 0}, {27 * ms, 27900 * us, 0},
+		{27 * ms, 28100 * us, 20 * us}, {27 * ms, 150 * ms, 200 * us}, {500 * us, 0, 0}, {500 * us, 1800 * us, 0},
+	} {
+		var due time.Time
+		if c.due > 0 {
+			due = start.Add(c.due)
+		}
+		if got := (patience{start, due}).nap(start.Add(c.at)); got != c.nap {
+			t.Errorf("due after %v, asked after %v: naps %v; want %v", c.due, c.at, got, c.nap)
 		}
 	}
 }

@@ -37,6 +37,7 @@ type executable struct {
 	dispatches                          []dispatch
 	statuses                            int // slots in status
 
+	tape  *tape          // of the next run, if it has the sizes of the last one; nil: not recorded yet
 	b     *program.Bound // of the last run, whose parameters lie on the device
 	syms  map[string]int64
 	bound bool
@@ -366,6 +367,8 @@ func (x *executable) Close() error {
 }
 
 func (x *executable) release() {
+	x.tape.release()
+	x.tape = nil
 	for _, d := range x.dispatches {
 		if d.group != nil {
 			d.group.Release()

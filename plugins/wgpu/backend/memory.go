@@ -140,12 +140,13 @@ func (s *staging) release() {
 	}
 }
 
-// access maps n bytes, hands them to f and unmaps them. It waits for the device.
-func (g *gpu) access(s *staging, n int64, f func([]byte)) error {
+// access maps n bytes, hands them to f and unmaps them. It waits for the device, whose work will end about when due says, if
+// that is known.
+func (g *gpu) access(s *staging, n int64, due time.Time, f func([]byte)) error {
 	n = (n + 15) &^ 15
 	status, done := wgpu.BufferMapAsyncStatus_Unknown, false
 	err := s.buffer.MapAsync(s.mode, 0, uint64(n), func(st wgpu.BufferMapAsyncStatus) { status, done = st, true })
-	for wait := newPatience(); err == nil && !done; wait.pause() {
+	for wait := newPatience(due); err == nil && !done; wait.pause() {
 		g.poll()
 	}
 	switch {
@@ -161,7 +162,7 @@ func (g *gpu) access(s *staging, n int64, f func([]byte)) error {
 // wait returns when the device has done all that it was given. The library's own waiting takes work that lasts longer than
 // five seconds for done and frees what it uses, so this asks again and again instead.
 func (g *gpu) wait() {
-	for wait := newPatience(); !g.poll(); {
+	for wait := newPatience(time.Time{}); !g.poll(); {
 		wait.pause()
 	}
 }
@@ -175,18 +176,31 @@ func (g *gpu) poll() (idle bool) {
 	return idle
 }
 
-// patience paces questions whether something is done: without pause at first, then with ever longer ones.
-type patience struct{ since time.Time }
+// patience paces questions whether something is done: without pause at first and about when it is due, else with pauses that
+// grow longer.
+type patience struct{ since, due time.Time }
 
-func newPatience() patience { return patience{time.Now()} }
+func newPatience(due time.Time) patience { return patience{time.Now(), due} }
 
 func (p patience) pause() {
-	switch d := time.Since(p.since); {
-	case d < 2*time.Millisecond:
+	if d := p.nap(time.Now()); d > 0 {
+		sleep(d)
+	} else {
 		runtime.Gosched()
-	case d < 100*time.Millisecond:
-		sleep(20 * time.Microsecond)
-	default:
-		sleep(200 * time.Microsecond)
 	}
+}
+
+// nap is how long to sleep; 0: not at all.
+func (p patience) nap(now time.Time) time.Duration {
+	const eager = time.Millisecond
+	waited, early := now.Sub(p.since), p.due.Sub(now)
+	switch {
+	case !p.due.IsZero() && early > eager:
+		return min(early-eager, 200*time.Microsecond)
+	case !p.due.IsZero() && early > -eager || waited < 2*eager:
+		return 0
+	case waited < 100*time.Millisecond:
+		return 20 * time.Microsecond
+	}
+	return 200 * time.Microsecond
 }

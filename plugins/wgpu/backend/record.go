@@ -9,7 +9,6 @@ import (
 	"github.com/rajveermalviya/go-webgpu/wgpu"
 
 	"github.com/rlx-go/rlx/core/device"
-	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/core/tensor"
 )
@@ -25,6 +24,7 @@ type recording struct {
 	pass  *wgpu.ComputePassEncoder
 
 	flow      flow
+	tape      *tape         // that this is recorded on; nil: the device gets it at once
 	submitted time.Duration // when the first submission was made, since start; 0: not yet
 
 	clock *clock  // takes the times of the steps; nil: not asked for, or the host takes them
@@ -55,8 +55,7 @@ func (c *recording) submit() error {
 	err := c.x.g.submit(c.enc)
 	c.enc = nil
 	if err != nil {
-		return diag.New(device.ErrDevice, c.x.p.Method, "steps %d to %d of %d cannot be submitted: %w",
-			c.flow.first+1, max(c.flow.next, c.flow.first+1), len(c.x.p.Steps), oneLine(err))
+		return c.refused(c.flow.first, c.flow.next, err)
 	}
 	if c.submitted == 0 {
 		c.submitted = time.Since(c.start)
@@ -146,5 +145,5 @@ func (c *recording) read(o program.Operand) ([]byte, error) {
 	if err := c.submit(); err != nil {
 		return nil, err
 	}
-	return data, c.x.g.access(st, o.Bytes, func(from []byte) { copy(data, from) })
+	return data, c.x.g.access(st, o.Bytes, time.Time{}, func(from []byte) { copy(data, from) })
 }

@@ -29,6 +29,8 @@ func (x *executable) bind(r device.Run) error {
 		return diag.New(device.ErrInput, x.p.Method, "%w", err)
 	}
 	x.bound = false
+	x.tape.release()
+	x.tape = nil
 	var data []byte
 	for i := range x.dispatches {
 		d := &x.dispatches[i]
@@ -43,7 +45,10 @@ func (x *executable) bind(r device.Run) error {
 		for _, v := range p {
 			data = binary.LittleEndian.AppendUint32(data, v)
 		}
-		if d.x, d.y, err = x.g.fold(d.shader.Groups(c)); err != nil {
+		if err = x.g.checkLoops(d.shader, c); err == nil {
+			d.x, d.y, err = x.g.fold(d.shader.Groups(c))
+		}
+		if err != nil {
 			return diag.New(device.ErrUnsupported, s.Node.Op.Name, "step %d, %s: %w", d.step, s.Node.Label(), err)
 		}
 	}
@@ -87,7 +92,7 @@ func (x *executable) run(ctx context.Context, r device.Run) (device.Stats, error
 		in += program.AlignUp(o.Bytes)
 	}
 	if in > 0 {
-		err := x.g.access(x.up, in, func(to []byte) {
+		err := x.g.access(x.up, in, time.Time{}, func(to []byte) {
 			at := int64(0)
 			for _, o := range x.b.Inputs {
 				tensor.Copy(to[at:at+o.Bytes], r.IO[o.Offset:o.Offset+o.Bytes])
@@ -110,7 +115,30 @@ func (x *executable) run(ctx context.Context, r device.Run) (device.Stats, error
 	return stats, err
 }
 
+// steps gives the device its work and takes the results.
 func (c *recording) steps() error {
+	if c.r.Progress != nil {
+		c.r.Progress(0)
+	}
+	if c.plain() {
+		if err := c.play(); err != nil {
+			return err
+		}
+		return c.results()
+	}
+	if err := c.startClock(); err != nil {
+		return err
+	}
+	for _, f := range []func() error{c.inputs, c.dispatchAll, c.outputs, c.submit, c.readClock} {
+		if err := f(); err != nil {
+			return err
+		}
+	}
+	return c.results()
+}
+
+// inputs records what comes before the steps.
+func (c *recording) inputs() error {
 	x := c.x
 	if err := c.begin(); err != nil {
 		return err
@@ -127,18 +155,12 @@ func (c *recording) steps() error {
 		}
 		at += program.AlignUp(o.Bytes)
 	}
-	if err := c.dispatchAll(); err != nil {
-		return err
-	}
-	return c.finish()
+	return nil
 }
 
 // dispatchAll records all steps, or runs them one by one.
 func (c *recording) dispatchAll() error {
 	x, next := c.x, 0
-	if err := c.startClock(); err != nil {
-		return err
-	}
 	if err := c.mark(0); err != nil {
 		return err
 	}
@@ -151,7 +173,7 @@ func (c *recording) dispatchAll() error {
 	}
 	c.flow.begin(len(x.dispatches), x.pace)
 	for i := range x.p.Steps {
-		if c.r.Progress != nil && (single || i == 0) {
+		if c.r.Progress != nil && single {
 			c.r.Progress(i)
 		}
 		if c.ctx.Err() != nil {
@@ -178,7 +200,7 @@ func (c *recording) dispatchAll() error {
 				return err
 			}
 		case c.flow.full() && i+1 < len(x.p.Steps):
-			if err := c.hand(); err != nil {
+			if err := c.cut(); err != nil {
 				return err
 			}
 		}
@@ -213,8 +235,8 @@ func (c *recording) look(i int, begin time.Duration) error {
 	return nil
 }
 
-// finish submits, waits, copies the outputs to the host and reports values that a shader refused.
-func (c *recording) finish() error {
+// outputs records what comes after the steps.
+func (c *recording) outputs() error {
 	x, at := c.x, int64(0)
 	for _, o := range x.b.Outputs {
 		if err := c.copySpace(x.io, o.Offset, o.Bytes, x.down.buffer, at, true); err != nil {
@@ -222,31 +244,35 @@ func (c *recording) finish() error {
 		}
 		at += program.AlignUp(o.Bytes)
 	}
-	statusAt := at
 	if x.statuses > 0 {
 		if err := c.copySpace(x.status, 0, int64(x.statuses)*program.Align, x.down.buffer, at, true); err != nil {
 			return err
 		}
-		at += int64(x.statuses) * program.Align
 	}
 	if c.clock != nil {
-		if err := c.clock.collect(c.enc); err != nil {
-			return err
-		}
+		return c.clock.collect(c.enc)
 	}
-	if err := c.submit(); err != nil {
-		return err
+	return nil
+}
+
+// results waits, copies the outputs to the host and reports values that a shader refused.
+func (c *recording) results() error {
+	x, statusAt := c.x, int64(0)
+	for _, o := range x.b.Outputs {
+		statusAt += program.AlignUp(o.Bytes)
 	}
-	if err := c.readClock(); err != nil {
-		return err
-	}
-	if at == 0 {
+	size := statusAt + int64(x.statuses)*program.Align
+	if size == 0 {
 		x.g.wait()
 		return nil
 	}
+	var due time.Time
+	if x.pace > 0 {
+		due = c.start.Add(c.submitted + x.pace*time.Duration(len(x.dispatches)))
+	}
 	refused := -1
-	err := x.g.access(x.down, at, func(from []byte) {
-		if n := len(x.dispatches); n > 0 && c.clock == nil && !c.single() {
+	err := x.g.access(x.down, size, due, func(from []byte) {
+		if n := len(x.dispatches); n > 0 && c.plain() {
 			x.pace = (time.Since(c.start) - c.submitted) / time.Duration(n)
 		}
 		for _, d := range x.dispatches {

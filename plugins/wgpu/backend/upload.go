@@ -3,6 +3,8 @@
 package backend
 
 import (
+	"time"
+
 	"github.com/rajveermalviya/go-webgpu/wgpu"
 
 	"github.com/rlx-go/rlx/core/tensor"
@@ -66,7 +68,7 @@ func (u *uploader) slot() (*uploadSlot, error) {
 
 // await waits until a buffer is mapped.
 func (u *uploader) await(s *uploadSlot) error {
-	for wait := newPatience(); ; wait.pause() {
+	for wait := newPatience(time.Time{}); ; wait.pause() {
 		u.g.calls.Lock()
 		if !s.mapped {
 			u.g.poll()

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/rajveermalviya/go-webgpu/wgpu"
 )
@@ -58,7 +59,7 @@ func TestUpload(t *testing.T) {
 		if err := g.submit(enc); err != nil {
 			t.Fatal(err)
 		}
-		if err := g.access(st, p.size, func(got []byte) {
+		if err := g.access(st, p.size, time.Time{}, func(got []byte) {
 			if !bytes.Equal(got[:p.size], want[at:at+p.size]) {
 				t.Errorf("%d bytes at %d of the space differ", p.size, at)
 			}

@@ -1,0 +1,102 @@
+//go:build cgo && (darwin || amd64)
+
+package backend
+
+import (
+	"context"
+	"time"
+
+	"github.com/rajveermalviya/go-webgpu/wgpu"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/diag"
+)
+
+// tape is all that a plain run gives to the device, recorded before the run begins. Recording takes longer than a short
+// program runs, and depends on sizes only, so each run records the next one's while the device works. A tape is played once:
+// the library has no command buffers that can be used again.
+type tape struct{ parts []part }
+
+// part is one submission.
+type part struct {
+	commands    *wgpu.CommandBuffer
+	first, next int // steps
+}
+
+func (t *tape) release() {
+	if t != nil {
+		for _, p := range t.parts {
+			p.commands.Release()
+		}
+		t.parts = nil
+	}
+}
+
+// plain reports a run that looks at nothing but the results.
+func (c *recording) plain() bool { return c.clock == nil && !c.single() && !c.r.Opts.Profile }
+
+// record makes a tape for the sizes bound last.
+func (x *executable) record() (t *tape, err error) {
+	t = &tape{}
+	c := &recording{x: x, ctx: context.Background(), r: device.Run{}, start: time.Now(), stats: &device.Stats{}, tape: t}
+	for _, f := range []func() error{c.inputs, c.dispatchAll, c.outputs, c.cut} {
+		if err = f(); err != nil {
+			c.drop()
+			t.release()
+			return nil, err
+		}
+	}
+	return t, nil
+}
+
+// cut ends a part of a tape, or a submission.
+func (c *recording) cut() error {
+	if c.tape == nil {
+		return c.hand()
+	}
+	c.endPass()
+	commands, err := c.enc.Finish(nil)
+	c.enc.Release()
+	c.enc = nil
+	if err != nil {
+		return c.refused(c.flow.first, c.flow.next, err)
+	}
+	c.tape.parts = append(c.tape.parts, part{commands, c.flow.first, c.flow.next})
+	c.flow.first, c.flow.dispatches = c.flow.next, 0
+	return nil
+}
+
+// play gives a tape to the device, and records the next while that works.
+func (c *recording) play() (err error) {
+	x := c.x
+	if x.tape == nil {
+		if x.tape, err = x.record(); err != nil {
+			return err
+		}
+	}
+	t := x.tape
+	x.tape = nil
+	defer t.release()
+	for len(t.parts) > 0 {
+		if err := c.room(); err != nil {
+			return err
+		}
+		p := t.parts[0]
+		x.g.queue.Submit(p.commands)
+		p.commands.Release()
+		t.parts = t.parts[1:]
+		if c.submitted == 0 {
+			c.submitted = time.Since(c.start)
+		}
+		c.handed(p.next)
+	}
+	if x.pace > 0 { // else it is not known yet how to cut the next one
+		x.tape, _ = x.record() // an error shows in the run that needs it
+	}
+	return nil
+}
+
+// refused is the error of commands that the library does not take.
+func (c *recording) refused(first, next int, err error) error {
+	return diag.New(device.ErrDevice, c.x.p.Method, "steps %d to %d of %d cannot be submitted: %w", first+1, max(next, first+1), len(c.x.p.Steps), oneLine(err))
+}

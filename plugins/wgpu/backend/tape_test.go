@@ -1,0 +1,66 @@
+//go:build cgo && (darwin || amd64)
+
+package backend
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+	"github.com/rlx-go/rlx/core/sched"
+	"github.com/rlx-go/rlx/core/tensor"
+)
+
+// TestTape: a run plays what the run before recorded; with other sizes, after a run that was looked at, and after one that
+// was cancelled, results stay right.
+func TestTape(t *testing.T) {
+	g := ir.NewGraph("test", ir.Sym{Name: "N", Min: 1, Max: 4096})
+	x := op.Input(g, "x", ir.Type{DType: dtype.F32, Shape: ir.Shape{ir.Named("N"), ir.Static(3)}})
+	y := op.Mul(op.Add(x, x), x)
+	g.Return("y", y)
+	p, _, err := sched.Build(g, sched.Options{Target: "portable", Weights: func(string) (int64, bool) { return 0, true }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := load(t, shared, p, nil).(*executable)
+	run := func(n int) {
+		t.Helper()
+		in := tensor.NewArray(dtype.F32, n, 3)
+		for i := range in.F {
+			in.F[i] = float64(i%11 + n)
+		}
+		for i, v := range onDevice(t, e, p, map[string]int64{"N": int64(n)}, map[string]*tensor.Array{"x": in})["y"].F {
+			if want := 2 * in.F[i] * in.F[i]; v != want {
+				t.Fatalf("N %d: y[%d] is %v; want %v", n, i, v, want)
+			}
+		}
+	}
+	for _, n := range []int{5, 5, 5, 4000, 4000, 4000, 2, 5} {
+		run(n)
+	}
+	run(7)
+	if run(7); e.tape == nil {
+		t.Error("the next run is not recorded")
+	}
+	io := tensor.AlignedBytes(int(p.IOSize))
+	syms := map[string]int64{"N": 7}
+	for _, o := range []device.RunOptions{{Profile: true}, {CheckNaN: true}, {Dump: []int{y.ID}, Observe: func(int, []int, []byte) error { return nil }}} {
+		if _, err := e.Run(context.Background(), device.Run{Syms: syms, IO: io, Opts: o}); err != nil {
+			t.Fatal(err)
+		}
+		if e.tape == nil {
+			t.Errorf("%+v: the tape is gone", o)
+		}
+		run(7)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	if _, err := e.Run(ctx, device.Run{Syms: syms, IO: io, Progress: func(int) { cancel() }}); !errors.Is(err, context.Canceled) {
+		t.Errorf("the error of a cancelled run is %v", err)
+	}
+	run(7)
+	run(7)
+}
