@@ -96,9 +96,7 @@ func (s *logSink) line(b []byte, stream string) {
 	s.credit -= float64(n)
 	s.total += int64(n)
 	level, msg, attrs := parseLogLine(b)
-	if strings.HasPrefix(msg, "panic: ") || strings.HasPrefix(msg, "fatal error: ") {
-		s.panics = true
-	}
+	s.panics = s.panics || isPanic(msg)
 	if s.panics {
 		level = slog.LevelError
 	}
@@ -125,12 +123,23 @@ func (s *logSink) keep(msg string) {
 	}
 }
 
+// isPanic tells the first line of what Go or Rust print when a program fails, which hundreds of lines may follow: a panic, an
+// error of the Go runtime, a signal, a panic of a Rust library.
+func isPanic(line string) bool {
+	if rest, ok := strings.CutPrefix(line, "SIG"); ok {
+		name, _, found := strings.Cut(rest, ": ")
+		return found && name != "" && strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789") == ""
+	}
+	return strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ") ||
+		strings.HasPrefix(line, "thread '") && strings.Contains(line, "' panicked at ")
+}
+
 // lastWords is what the backend said last, for the message of its end: a panic's first line, or the last line.
 func (s *logSink) lastWords() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, l := range s.tail {
-		if strings.HasPrefix(l, "panic: ") || strings.HasPrefix(l, "fatal error: ") {
+		if isPanic(l) {
 			return l
 		}
 	}

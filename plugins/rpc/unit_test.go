@@ -214,6 +214,29 @@ func TestLogLimits(t *testing.T) {
 	}
 }
 
+// The texts are those of Go 1.26 and of Rust's default panic hook.
+func TestLastWords(t *testing.T) {
+	trace := strings.Repeat("goroutine 1 [running]:\nmain.main()\n\t/x/main.go:7 +0x1d\n", 1000) + "gs     0x0\n"
+	for _, first := range []string{
+		"panic: runtime error: index out of range [3] with length 3",
+		"fatal error: all goroutines are asleep - deadlock!",
+		"SIGSEGV: segmentation violation",
+		"SIGABRT: abort",
+		"thread '<unnamed>' panicked at 'Error in Queue::submit: parent device is lost', src/lib.rs:43:5",
+	} {
+		s := newLogSink(nil)
+		s.drain(strings.NewReader("opened the device\n"+first+"\n"+trace), "stderr")
+		if got := s.lastWords(); got != first {
+			t.Errorf("after %q: %q", first, got)
+		}
+	}
+	s := newLogSink(nil)
+	s.drain(strings.NewReader("SIGNAL\nSIG: x\nSIGNED copy: done\nthe panic: none\nlast\n"), "stderr")
+	if got := s.lastWords(); got != "last" {
+		t.Errorf("lines that only look like a panic's: %q", got)
+	}
+}
+
 func TestPrivateDir(t *testing.T) {
 	base, err := os.MkdirTemp("", "rlxtest")
 	if err != nil {
