@@ -49,6 +49,9 @@ func attentionParams(a op.AttentionAttrs, c *Call) []uint32 {
 	return append(p, mask[:]...)
 }
 
+// simpleLoops is Shader.Loops of attention_simple.wgsl with so many keys.
+func simpleLoops(keys int, c attentionConsts) int { return loop(keys, loop(c.D/16, 0)) }
+
 // geometry reads the sequence length, the head dim and the strides of batch, sequence and head off a shape.
 func geometry(layout string, s []int, heads int) (seq, d, batch, step, head int) {
 	switch layout {
@@ -115,6 +118,9 @@ func attention(n *ir.Node, l Limits) []Shader {
 	if !ok {
 		return []Shader{mapped(n, "attention", attentionMaskWGSL+attentionSimpleWGSL, c, attentionFields, func(c *Call) []uint32 {
 			return attentionParams(a, c)
+		}).withLoops(n, func(call *Call) int {
+			sk, _, _, _, _ := geometry(a.Layout, call.In[1].Shape, 1)
+			return simpleLoops(sk, c)
 		})}
 	}
 	most := splitMost(s)

@@ -11,8 +11,7 @@ fn token(b: u32, r: u32) -> Token {
   let x = (w % P.nw) * P.ww + r % P.ww;
   return Token(y < P.gh && x < P.gw, ((b / windows) * P.gh + y) * P.gw + x);
 }
-fn part_at(b: u32, r: u32, h: u32, which: u32, d: u32) -> f32 {
-  let t = token(b, r);
+fn part_at(t: Token, h: u32, which: u32, d: u32) -> f32 {
   let at = (which * P.heads + h) * P.dim + d;
   if (t.inside) {
     return x0(t.at * 3u * P.heads * P.dim + at);
@@ -35,7 +34,7 @@ fn value(i: u32) -> u32 {
   let b = ((t / (P.gw * P.gh)) * P.nh + y / P.wh) * P.nw + x / P.ww;
   let qy = y % P.wh;
   let qx = x % P.ww;
-  let q = qy * P.ww + qx;
+  let token_q = token(b, qy * P.ww + qx);
 {{- else if eq .C.Layout "bhsd"}}
   let q = (i / P.dim) % P.sq;
   let h = (i / (P.dim * P.sq)) % P.heads;
@@ -55,25 +54,41 @@ fn value(i: u32) -> u32 {
   for (var k = 0u; k < P.sk; k = k + 1u) {
     var s = 0.0;
 {{- if .C.Grid}}
-    for (var e = 0u; e < P.dim; e = e + 1u) {
-      s = fma(part_at(b, q, h, 0u, e), part_at(b, k, h, 1u, e), s);
-    }
-    s = s * P.scale;
+    let token_k = token(b, k);
 {{- if .C.Rel}}
+    let rel_h = (qy * P.wh + k / P.ww) * P.dim;
+    let rel_w = (qx * P.ww + k % P.ww) * P.dim;
     var bias = 0.0;
-    for (var e = 0u; e < P.dim; e = e + 1u) {
-      bias = fma(part_at(b, q, h, 0u, e), x2((qy * P.wh + k / P.ww) * P.dim + e) + x3((qx * P.ww + k % P.ww) * P.dim + e), bias);
+{{- end}}
+{{- else}}
+    let row = k_at + k * P.k_s;
+{{- end}}
+    // The head dim goes in sixteens that are written out: Mesa's software adapter ends loops that have gone round 65535 times in all.
+{{- if ge .C.D 16}}
+    for (var e0 = 0u; e0 < {{mul (div .C.D 16) 16}}u; e0 = e0 + 16u) {
+{{- range $j := seq 16}}
+      {
+        let e = e0 + {{$j}}u;
+{{- template "term" $}}
+      }
+{{- end}}
     }
+{{- end}}
+{{- range $j := seq (mod .C.D 16)}}
+    {
+      let e = {{add (mul (div $.C.D 16) 16) $j}}u;
+{{- template "term" $}}
+    }
+{{- end}}
+    s = s * P.scale;
+{{- if .C.Grid}}
+{{- if .C.Rel}}
     s = s + bias;
 {{- end}}
-    let v = part_at(b, k, h, 2u, d);
+    let v = part_at(token_k, h, 2u, d);
 {{- else}}
-    for (var e = 0u; e < P.dim; e = e + 1u) {
-      s = fma(x0(q_at + e), x1(k_at + k * P.k_s + e), s);
-    }
-    s = s * P.scale;
 {{- template "mask" .}}
-    let v = x2(k_at + k * P.k_s + d);
+    let v = x2(row + d);
 {{- end}}
     if (is_nan(s) || s > -infinity()) {
       let next = op_max(most, s);
@@ -106,3 +121,14 @@ fn value(i: u32) -> u32 {
   }
   return y_encode(acc / sum);
 }
+{{- define "term"}}
+{{- if .C.Grid}}
+        let q_e = part_at(token_q, h, 0u, e);
+        s = fma(q_e, part_at(token_k, h, 1u, e), s);
+{{- if .C.Rel}}
+        bias = fma(q_e, x2(rel_h + e) + x3(rel_w + e), bias);
+{{- end}}
+{{- else}}
+        s = fma(x0(q_at + e), x1(row + e), s);
+{{- end}}
+{{- end}}

@@ -42,5 +42,8 @@ func convDirect(n *ir.Node, g op.ConvGeometry, transposed bool) Shader {
 			p = append(p, uint32(v))
 		}
 		return p
+	}).withLoops(n, func(c *Call) int {
+		w := c.In[1].Shape
+		return loop(w[2], loop(w[3], loop(c.In[0].Shape[g.C]/g.Groups, 0)))
 	})
 }

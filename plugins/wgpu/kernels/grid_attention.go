@@ -62,7 +62,8 @@ func gridAttention(n *ir.Node, l Limits) []Shader {
 		ok = ok && aligned(x)
 	}
 	if !ok {
-		return []Shader{mapped(n, "grid_attention", attentionMaskWGSL+attentionSimpleWGSL, c, gridFields, func(c *Call) []uint32 { return fixed })}
+		return []Shader{mapped(n, "grid_attention", attentionMaskWGSL+attentionSimpleWGSL, c, gridFields, func(c *Call) []uint32 { return fixed }).
+			withLoops(n, func(*Call) int { return simpleLoops(int(tokens), c) })}
 	}
 	main := Shader{Name: "grid_attention", Body: constant.Replace(attentionRowsWGSL + attentionWGSL), Consts: c, Fields: append([]string{"groups"}, gridFields...),
 		Bindings: []Binding{{Name: "x0", Operand: 0, Vec: 4, DType: dtype.F32}, {Name: "x1", Operand: 1, Vec: 4, DType: dtype.F32}, {Name: "y", Operand: Out, DType: dtype.F32}},

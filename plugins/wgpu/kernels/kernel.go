@@ -57,6 +57,9 @@ type Shader struct {
 	Params func(c *Call) []uint32
 	// Groups is the number of workgroups; the runtime folds it into the dimensions that a device allows.
 	Groups func(c *Call) int
+	// Loops is how often all loops of an invocation go round at most, the last look at each condition included; nil: some
+	// hundred times whatever the sizes. A device may end them early.
+	Loops func(c *Call) int
 }
 
 // Binding is an operand as a shader sees it.

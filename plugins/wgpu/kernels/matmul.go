@@ -114,7 +114,9 @@ func matmulDot(n *ir.Node, a op.FusedMatMulAttrs) Shader {
 		[]string{"m_size", "n_size", "k_size", "a_m", "a_k", "b_n", "b_k", "batch:8", "a_batch:8", "b_batch:8"}, func(c *Call) []uint32 {
 			p := sizes(a, c.In[0].Shape, c.In[1].Shape, c.Out.Shape)
 			return concat([]uint32{uint32(p.m), uint32(p.n), uint32(p.k), uint32(p.aM), uint32(p.aK), uint32(p.bN), uint32(p.bK)}, p.batch, p.aBatch, p.bBatch)
-		})
+		}).withLoops(n, func(c *Call) int {
+		return loop(maxRank, 0) + loop(sizes(a, c.In[0].Shape, c.In[1].Shape, c.Out.Shape).k, 0)
+	})
 }
 
 // operand is how the tiled kernel reads A or B.

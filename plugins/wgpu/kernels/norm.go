@@ -3,6 +3,7 @@ package kernels
 import (
 	_ "embed"
 	"math"
+	"slices"
 
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
@@ -41,13 +42,14 @@ const (
 func norm(n *ir.Node, center, residual bool, eps float64) []Shader {
 	width := int(n.Type.Shape[n.Type.Rank()-1].B)
 	vec, v, t := 0, "", "f32"
-	if width%4 == 0 {
+	whole := func(x *ir.Node) bool { return beginsAt(x, int64(4*n.Type.DType.Size())) }
+	if width%4 == 0 && !slices.ContainsFunc(n.In, func(x *ir.Node) bool { return !whole(x) }) {
 		vec, v, t = 4, "4", "vec4<f32>"
 	}
 	params := []uint32{math.Float32bits(float32(width)), math.Float32bits(float32(eps))}
 	if vec == 0 && n.Type.DType != dtype.F32 {
 		consts := map[string]any{"Width": width, "Center": center, "Residual": residual, "Gamma": operandNames[len(n.In)-2], "Beta": operandNames[len(n.In)-1]}
-		return []Shader{mapped(n, n.Op.Name, normEachWGSL, consts, []string{"count:f32", "eps:f32"}, func(*Call) []uint32 { return params })}
+		return []Shader{mapped(n, n.Op.Name, normEachWGSL, consts, []string{"count:f32", "eps:f32"}, func(*Call) []uint32 { return params }).withLoops(n, func(*Call) int { return 2 * loop(width, 0) })}
 	}
 	units := width / max(vec, 1)
 	lanes := 8
@@ -70,6 +72,7 @@ func norm(n *ir.Node, center, residual bool, eps float64) []Shader {
 		},
 		Groups: func(c *Call) int { return ceilDiv(numel(c.Out.Shape)/width, rows) },
 	}
+	s.Loops = func(*Call) int { return 3*loop(ceilDiv(units, lanes), 0) + 2*loop(lanes/4, 0) }
 	names := []string{"x", "gamma", "beta"}
 	if residual {
 		names = []string{"x", "r", "gamma", "beta"}

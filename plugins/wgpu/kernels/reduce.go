@@ -53,6 +53,10 @@ func init() {
 						}
 					}
 					return concat([]uint32{uint32(count)}, dims(kept), dims(cut), dense(c.In[0].Shape))
+				}).withLoops(n, func(c *Call) int {
+					from := append(slices.Clone(axes), len(c.In[0].Shape)) // rising
+					count := numel(c.In[0].Shape) / max(numel(c.Out.Shape), 1)
+					return loop(maxRank, 0) + loop(count, loop(len(c.In[0].Shape)-from[0], 0))
 				})}
 			},
 		})

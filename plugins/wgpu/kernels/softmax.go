@@ -20,6 +20,9 @@ var _ = register(Kernel{Op: "softmax", Can: floats, Shaders: func(n *ir.Node, _ 
 		return []Shader{mapped(n, "softmax", softmaxEachWGSL, nil, []string{"count", "inner"}, func(c *Call) []uint32 {
 			_, k, inner := around(c.Out.Shape, axis)
 			return []uint32{uint32(k), uint32(inner)}
+		}).withLoops(n, func(c *Call) int {
+			_, k, _ := around(c.Out.Shape, axis)
+			return 2 * loop(k, 0)
 		})}
 	}
 	size := 64
@@ -41,6 +44,10 @@ var _ = register(Kernel{Op: "softmax", Can: floats, Shaders: func(n *ir.Node, _ 
 			return []uint32{uint32(rows(c)), uint32(k), uint32(inner)}
 		},
 		Groups: rows,
+		Loops: func(c *Call) int {
+			_, k, _ := around(c.Out.Shape, axis)
+			return 3*loop(ceilDiv(k, size), 0) + 2*loop(size/2, 0)
+		},
 	}}
 }})
 

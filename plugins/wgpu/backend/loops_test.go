@@ -1,0 +1,89 @@
+//go:build cgo && (darwin || amd64)
+
+package backend
+
+import (
+	"context"
+	"errors"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/interp"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+	"github.com/rlx-go/rlx/core/sched"
+	"github.com/rlx-go/rlx/core/tensor"
+)
+
+// TestLongLoops runs what goes over many elements in one invocation. A device that ends loops early refuses it; none gives
+// what it had summed until then.
+func TestLongLoops(t *testing.T) {
+	typ := ir.TypeOf
+	const f32, f16 = dtype.F32, dtype.F16
+	for _, c := range []struct {
+		name    string
+		refused bool // by llvmpipe
+		in      []ir.Type
+		node    func(in []*ir.Node) *ir.Node
+	}{
+		{"reduce", false, []ir.Type{typ(f32, 1, 21000)}, func(in []*ir.Node) *ir.Node { return op.ReduceSum(in[0], true, 1) }},
+		{"reduce long", true, []ir.Type{typ(f32, 1, 22000)}, func(in []*ir.Node) *ir.Node { return op.ReduceSum(in[0], true, 1) }},
+		{"product", true, []ir.Type{typ(f16, 1, 70000), typ(f16, 70000, 1)}, func(in []*ir.Node) *ir.Node {
+			return op.MatMul(in[0], in[1], op.MatMulAttrs{})
+		}},
+		{"softmax", true, []ir.Type{typ(f16, 1, 17000)}, func(in []*ir.Node) *ir.Node { return op.Softmax(in[0], 1) }},
+		{"norm", true, []ir.Type{typ(f16, 1, 17001), typ(f16, 17001), typ(f16, 17001)}, func(in []*ir.Node) *ir.Node {
+			return op.LayerNorm(in[0], in[1], in[2], 1e-5)
+		}},
+		{"conv", true, []ir.Type{typ(f16, 1, 66000, 1, 1), typ(f16, 1, 66000, 1, 1)}, func(in []*ir.Node) *ir.Node {
+			return op.Conv2D(in[0], in[1], nil, op.Conv2DAttrs{Layout: op.NCHW})
+		}},
+		{"attention", false, []ir.Type{typ(f32, 1, 1, 18), typ(f32, 1, 20000, 18), typ(f32, 1, 20000, 18)}, func(in []*ir.Node) *ir.Node {
+			return op.Attention(in[0], in[1], in[2], nil, op.AttentionAttrs{Heads: 1, Layout: op.BSE})
+		}},
+		{"attention long", true, []ir.Type{typ(f32, 1, 1, 2), typ(f32, 1, 40000, 2), typ(f32, 1, 40000, 2)}, func(in []*ir.Node) *ir.Node {
+			return op.Attention(in[0], in[1], in[2], nil, op.AttentionAttrs{Heads: 1, Layout: op.BSE})
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			g := ir.NewGraph("loops")
+			in := make([]*ir.Node, len(c.in))
+			for i, typ := range c.in {
+				in[i] = op.Input(g, string(rune('a'+i)), typ)
+			}
+			n := c.node(in)
+			g.Return("y", n)
+			p, _, err := sched.Build(g, sched.Options{Target: "portable"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			small := ir.Range{Lo: 0.001, Hi: 0.01} // so that what is left out shows, and rounding does not
+			values := interp.CaseInputs(ir.Case[any]{Attrs: n.Attrs, In: c.in, Fill: []ir.Range{small, small, small}}, 1)
+			named := map[string]*tensor.Array{}
+			for i, v := range values {
+				named[in[i].Name] = v
+			}
+			x := load(t, shared, p, nil)
+			if c.refused && strings.HasPrefix(x.(*executable).g.name, llvmpipe) {
+				_, err := x.Run(context.Background(), device.Run{IO: tensor.AlignedBytes(int(p.IOSize))})
+				if d := (*diag.Error)(nil); !errors.As(err, &d) || d.Code != device.ErrUnsupported {
+					t.Fatalf("error %v; want %v", err, device.ErrUnsupported)
+				}
+				return
+			}
+			want := tensor.NewArray(n.Type.DType, n.Type.Shape.Eval(nil)...)
+			if err := n.Op.Eval(n.Attrs, values, want); err != nil {
+				t.Fatal(err)
+			}
+			for i, v := range onDevice(t, x, p, nil, named)["y"].F {
+				if w := want.F[i]; !(math.Abs(v-w) <= 2e-3*math.Abs(w)) {
+					t.Fatalf("y[%d] is %v; want %v", i, v, w)
+				}
+			}
+		})
+	}
+}
