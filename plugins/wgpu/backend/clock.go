@@ -43,6 +43,9 @@ func (g *gpu) newClock(marks int) (*clock, error) {
 	}
 	if err != nil {
 		c.release()
+		if errors.Is(err, device.ErrMemory) {
+			return nil, err
+		}
 		return nil, diag.New(device.ErrDevice, "wgpu", "a clock of %d marks on %s: %w", marks, g.name, err)
 	}
 	return c, nil

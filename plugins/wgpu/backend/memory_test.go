@@ -16,7 +16,10 @@ import (
 
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/core/program"
+	"github.com/rlx-go/rlx/core/sched"
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
@@ -80,6 +83,45 @@ func TestNoMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	scarce(t, func() { _, err = g.newSpace("the test", 1<<30) })
+	if !errors.Is(err, device.ErrMemory) || !strings.Contains(err.Error(), "a buffer of 1073.7 MB for the test") {
+		t.Fatalf("the error is %v; want %v", err, device.ErrMemory)
+	}
+	if strings.Contains(err.Error(), "\n") {
+		t.Errorf("the error has several lines: %v", err)
+	}
+	x := load(t, shared, p, nil)
+	if out := onDevice(t, x, p, nil, map[string]*tensor.Array{"x": tensor.NewArray(dtype.F32, 1<<20)}); out["y"].F[0] != 0 {
+		t.Errorf("the sum of zeros is %v", out["y"].F[0])
+	}
+}
+
+// TestNoMemoryInRun: a run that needs memory which is not there ends with an error of ours, and the next one is as good as
+// ever.
+func TestNoMemoryInRun(t *testing.T) {
+	g := ir.NewGraph("test")
+	wide := op.Expand(op.Input(g, "x", ir.TypeOf(dtype.F32, 1)), ir.Shape{ir.Static(80 << 20)})
+	g.Return("y", op.Neg(op.Narrow(wide, 0, 5, 16)))
+	p, _, err := sched.Build(g, sched.Options{Target: "portable", Weights: func(string) (int64, bool) { return 0, true }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := load(t, shared, p, nil)
+	in := map[string]*tensor.Array{"x": tensor.NewArray(dtype.F32, 1)}
+	onDevice(t, x, p, nil, in)
+	scarce(t, func() {
+		_, err = x.Run(context.Background(), device.Run{IO: tensor.AlignedBytes(int(p.IOSize)), Opts: device.RunOptions{
+			Dump: []int{p.Steps[0].Node}, Observe: func(int, []int, []byte) error { return nil }}})
+	})
+	if !errors.Is(err, device.ErrMemory) || !strings.Contains(err.Error(), "335.5 MB") {
+		t.Errorf("the error is %v; want %v", err, device.ErrMemory)
+	}
+	onDevice(t, x, p, nil, in)
+}
+
+// scarce leaves 256 MiB to the software adapter while f runs.
+func scarce(t *testing.T, f func()) {
+	t.Helper()
 	if info, _ := shared.Info(context.Background()); runtime.GOOS != "linux" || info.Devices[0].Type != typeSoftware {
 		t.Skip("the memory of a GPU cannot be limited from here")
 	}
@@ -96,20 +138,12 @@ func TestNoMemory(t *testing.T) {
 	if err := unix.Setrlimit(unix.RLIMIT_AS, &unix.Rlimit{Cur: used*uint64(os.Getpagesize()) + 256<<20, Max: old.Max}); err != nil {
 		t.Fatal(err)
 	}
-	_, err = g.newSpace("the test", 1<<30)
-	if err := unix.Setrlimit(unix.RLIMIT_AS, &old); err != nil {
-		t.Fatal(err)
-	}
-	if !errors.Is(err, device.ErrMemory) || !strings.Contains(err.Error(), "a buffer of 1073.7 MB for the test") {
-		t.Fatalf("the error is %v; want %v", err, device.ErrMemory)
-	}
-	if strings.Contains(err.Error(), "\n") {
-		t.Errorf("the error has several lines: %v", err)
-	}
-	x := load(t, shared, p, nil)
-	if out := onDevice(t, x, p, nil, map[string]*tensor.Array{"x": tensor.NewArray(dtype.F32, 1<<20)}); out["y"].F[0] != 0 {
-		t.Errorf("the sum of zeros is %v", out["y"].F[0])
-	}
+	defer func() {
+		if err := unix.Setrlimit(unix.RLIMIT_AS, &old); err != nil {
+			t.Fatal(err)
+		}
+	}()
+	f()
 }
 
 // TestOwnMemory: Vulkan tells the memory of every adapter that it has. Only that of a GPU is shown.

@@ -126,9 +126,8 @@ func (c *recording) drop() {
 
 // read copies a value off the device, through staging of its own.
 func (c *recording) read(o program.Operand) ([]byte, error) {
-	data := tensor.AlignedBytes(int(o.Bytes))
 	if o.Bytes == 0 {
-		return data, nil
+		return tensor.AlignedBytes(0), nil
 	}
 	st, err := c.x.g.newStaging(wgpu.MapMode_Read, o.Bytes)
 	if err != nil {
@@ -145,5 +144,6 @@ func (c *recording) read(o program.Operand) ([]byte, error) {
 	if err := c.submit(); err != nil {
 		return nil, err
 	}
+	data := tensor.AlignedBytes(int(o.Bytes))
 	return data, c.x.g.access(st, o.Bytes, time.Time{}, func(from []byte) { copy(data, from) })
 }

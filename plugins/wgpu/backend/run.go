@@ -129,6 +129,7 @@ func (c *recording) steps() error {
 	if err := c.startClock(); err != nil {
 		return err
 	}
+	c.flow.begin(len(c.x.dispatches), c.x.pace)
 	for _, f := range []func() error{c.inputs, c.dispatchAll, c.outputs, c.submit, c.readClock} {
 		if err := f(); err != nil {
 			return err
@@ -171,7 +172,6 @@ func (c *recording) dispatchAll() error {
 		}
 		x.g.wait()
 	}
-	c.flow.begin(len(x.dispatches), x.pace)
 	for i := range x.p.Steps {
 		if c.r.Progress != nil && single {
 			c.r.Progress(i)

@@ -36,9 +36,21 @@ func (t *tape) release() {
 func (c *recording) plain() bool { return c.clock == nil && !c.single() && !c.r.Opts.Profile }
 
 // record makes a tape for the sizes bound last.
-func (x *executable) record() (t *tape, err error) {
+func (x *executable) record() (*tape, error) {
+	t, err := x.recordAt(x.pace)
+	if err != nil {
+		if _, exact := x.recordAt(submissionTime); exact != nil { // a step at a time, to tell which it is
+			err = exact
+		}
+	}
+	return t, err
+}
+
+// recordAt makes a tape for a device that takes so long for a dispatch.
+func (x *executable) recordAt(pace time.Duration) (t *tape, err error) {
 	t = &tape{}
 	c := &recording{x: x, ctx: context.Background(), r: device.Run{}, start: time.Now(), stats: &device.Stats{}, tape: t}
+	c.flow.begin(len(x.dispatches), pace)
 	for _, f := range []func() error{c.inputs, c.dispatchAll, c.outputs, c.cut} {
 		if err = f(); err != nil {
 			c.drop()
@@ -96,7 +108,11 @@ func (c *recording) play() (err error) {
 	return nil
 }
 
-// refused is the error of commands that the library does not take.
+// refused is the error of commands that the library does not take: those of the steps from first to before next.
 func (c *recording) refused(first, next int, err error) error {
+	if next == first+1 {
+		n := c.x.p.Graph.Nodes[c.x.p.Steps[first].Node]
+		return diag.New(device.ErrDevice, n.Label(), "step %d of %d (%s) cannot be submitted: %w", next, len(c.x.p.Steps), n.Op.Name, oneLine(err))
+	}
 	return diag.New(device.ErrDevice, c.x.p.Method, "steps %d to %d of %d cannot be submitted: %w", first+1, max(next, first+1), len(c.x.p.Steps), oneLine(err))
 }

@@ -5,6 +5,7 @@ package backend
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/rlx-go/rlx/core/device"
@@ -63,4 +64,31 @@ func TestTape(t *testing.T) {
 	}
 	run(7)
 	run(7)
+}
+
+// TestRefused: commands that the library refuses are an error that names the step, and the device goes on.
+func TestRefused(t *testing.T) {
+	p := sums(t, 5, 1024)
+	x := load(t, shared, p, nil).(*executable)
+	io := tensor.AlignedBytes(int(p.IOSize))
+	run := func(o device.RunOptions) error {
+		_, err := x.Run(context.Background(), device.Run{IO: io, Opts: o})
+		return err
+	}
+	if err := run(device.RunOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	groups := x.dispatches[2].x
+	for _, o := range []device.RunOptions{{}, {CheckNaN: true}} {
+		x.dispatches[2].x = 1 << 31
+		x.tape.release()
+		x.tape = nil
+		if err := run(o); !errors.Is(err, device.ErrDevice) || !strings.Contains(err.Error(), "step 3 of 5 (add) cannot be submitted") {
+			t.Errorf("%+v: the error is %v", o, err)
+		}
+		x.dispatches[2].x = groups
+		if err := run(o); err != nil {
+			t.Errorf("%+v: after it: %v", o, err)
+		}
+	}
 }
