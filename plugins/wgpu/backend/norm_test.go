@@ -75,6 +75,30 @@ func TestNormSizes(t *testing.T) {
 	}
 }
 
+// TestNormOfViews normalises rows that begin within a vector, because a view begins there.
+func TestNormOfViews(t *testing.T) {
+	for _, d := range []dtype.DType{dtype.F32, dtype.F16} {
+		g := ir.NewGraph("norm")
+		x, gamma := op.Input(g, "x", ir.TypeOf(d, 17)), op.Input(g, "gamma", ir.TypeOf(d, 9))
+		rows := op.Reshape(op.Narrow(x, 0, 1, 16), ir.Shape{ir.Static(2), ir.Static(8)})
+		g.Return("y", op.LayerNorm(rows, op.Narrow(gamma, 0, 0, 8), op.Narrow(gamma, 0, 1, 8), 1e-5))
+		p, _, err := sched.Build(g, sched.Options{Target: "cpu"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		in := map[string]*tensor.Array{"x": tensor.NewArray(d, 17), "gamma": tensor.NewArray(d, 9)}
+		for name, a := range in {
+			for i := range a.F {
+				a.F[i] = float64(i*i%11 + len(name))
+			}
+		}
+		got := onDevice(t, load(t, shared, p, nil), p, nil, in)["y"].F
+		for i := range 2 {
+			checkNorm(t, fmt.Sprint(d, " row ", i), got[i*8:i*8+8], in["x"].F[1+i*8:9+i*8], in["gamma"].F[:8], in["gamma"].F[1:], true, map[dtype.DType]float64{dtype.F32: 2e-6, dtype.F16: 1e-3}[d])
+		}
+	}
+}
+
 func checkNorm(t *testing.T, name string, got, x, gamma, beta []float64, center bool, tol float64) {
 	t.Helper()
 	mean, squares := 0.0, 0.0

@@ -48,21 +48,18 @@ func init() {
 var (
 	_ = register(Kernel{Op: "where", Can: func(n *ir.Node) bool { return n.In[0].Type.DType == dtype.Bool }, Shaders: func(n *ir.Node, _ Limits) []Shader {
 		// The chosen bits, whatever their type.
-		return []Shader{broadcasting(n, "  if (x0(at0(i))) {\n    return x1_bits(at1(i));\n  }\n  return x2_bits(at2(i));")}
+		return []Shader{broadcasting(light, n, "  if (x0(at0(i))) {\n    return x1_bits(at1(i));\n  }\n  return x2_bits(at2(i));")}
 	}})
 	_ = register(Kernel{Op: "elementwise_region", Can: func(n *ir.Node) bool { _, ok := regionCode(n); return ok }, Shaders: func(n *ir.Node, _ Limits) []Shader {
 		code, _ := regionCode(n)
-		return []Shader{broadcasting(n, code)}
-	}})
-	_ = register(Kernel{Op: "copy", Shaders: func(n *ir.Node, _ Limits) []Shader {
-		return []Shader{broadcasting(n, "  return x0_bits(i);")}
+		return []Shader{broadcasting(light, n, code)}
 	}})
 	// A reshape is a view and never a step of its own; the kernel says that the op may stand in a program.
 	_ = register(Kernel{Op: "reshape", Shaders: func(n *ir.Node, _ Limits) []Shader {
 		return []Shader{mapped(n, "reshape", "fn value(i: u32) -> u32 {\n  return x0_bits(i);\n}\n", nil, nil, nil)}
 	}})
 	_ = register(Kernel{Op: "expand", Shaders: func(n *ir.Node, _ Limits) []Shader {
-		return []Shader{broadcasting(n, "  return x0_bits(at0(i));")}
+		return []Shader{broadcasting(light, n, "  return x0_bits(at0(i));")}
 	}})
 )
 
@@ -80,12 +77,13 @@ func hasScalar(n *ir.Node) bool { return scalars[n.Op.Name][class(n.In[0].Type.D
 
 func elementwise(n *ir.Node, _ Limits) []Shader {
 	expr := apply(scalars[n.Op.Name][class(n.In[0].Type.DType)], [3]string{"x0(at0(i))", "x1(at1(i))"})
-	s := broadcasting(n, "  return y_encode("+expr+");")
+	code := "  return y_encode(" + expr + ");"
 	if t := elementType(n.Type.DType); n.Op.Name == "div" && t != "f32" {
+		s := broadcasting(mapped, n, code)
 		s.Body = strings.ReplaceAll(integerDivision, "TYPE", t) + s.Body
-		s = s.withStatus()
+		return []Shader{s.withStatus()}
 	}
-	return []Shader{s}
+	return []Shader{broadcasting(light, n, code)}
 }
 
 // integerDivision truncates toward zero, wraps, and refuses a divisor of 0.
@@ -127,8 +125,8 @@ func howBroadcast(x, out ir.Shape) string {
 	return "strided"
 }
 
-// broadcasting is a mapped shader over operands that broadcast to the result; code may call atK(i), the index into operand K.
-func broadcasting(n *ir.Node, code string) Shader {
+// broadcasting is a shader over operands that broadcast to the result; code may call atK(i), the index into operand K.
+func broadcasting(how mapping, n *ir.Node, code string) Shader {
 	ops := make([]broadcast, len(n.In))
 	fields := []string{}
 	strided := slices.ContainsFunc(n.In, func(x *ir.Node) bool { return howBroadcast(x.Type.Shape, n.Type.Shape) == "strided" })
@@ -145,7 +143,7 @@ func broadcasting(n *ir.Node, code string) Shader {
 		}
 	}
 	consts := map[string]any{"Operands": ops, "Code": code}
-	return mapped(n, n.Op.Name, elementwiseWGSL, consts, fields, func(c *Call) (p []uint32) {
+	return how(n, n.Op.Name, elementwiseWGSL, consts, fields, func(c *Call) (p []uint32) {
 		if strided {
 			p = append(p, dims(c.Out.Shape)...)
 		}

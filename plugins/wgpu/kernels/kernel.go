@@ -66,10 +66,10 @@ type Shader struct {
 type Binding struct {
 	Name    string
 	Operand int
-	// Vec is the number of elements per access: 0 for typed access to single elements, 4 for vectors of four f32, or of
-	// four f16 or bf16 that are widened and rounded.
+	// Vec is the number of elements per access: 0 for typed access to single elements, 4 for vectors of four f32 or u32, or
+	// of four f16 or bf16 that are widened and rounded.
 	Vec int
-	// DType is the element type; it is filled in from the node, and used for Scratch.
+	// DType is the element type that the shader sees: the operand's, or u32 where its bits are moved as words.
 	DType dtype.DType
 }
 

@@ -19,27 +19,24 @@ func part(file, name string) string { return file + `{{template "` + name + `" .
 
 // These ops move bits and do not look at them.
 var (
-	_ = register(Kernel{Op: "transpose", Shaders: func(n *ir.Node, _ Limits) []Shader {
-		perm := n.Attrs.(op.TransposeAttrs).Perm
-		return []Shader{strided(n, func(c *Call) (offset int, stride []uint32) {
-			from, to := dense(c.In[0].Shape), make([]uint32, maxRank)
-			for i, p := range perm {
-				to[maxRank-len(perm)+i] = from[maxRank-len(perm)+p]
-			}
-			return 0, to
-		})}
-	}})
 	_ = register(Kernel{Op: "narrow", Shaders: func(n *ir.Node, _ Limits) []Shader {
 		a := n.Attrs.(op.NarrowAttrs)
-		return []Shader{strided(n, func(c *Call) (offset int, stride []uint32) {
-			axis := positive(a.Axis, len(c.Out.Shape))
-			_, _, inner := around(c.In[0].Shape, axis)
-			return a.Start * inner, dense(c.In[0].Shape)
+		shape, axis := n.In[0].Type.Shape, positive(a.Axis, n.Type.Rank())
+		inner := common(shape[axis+1:])
+		u := units(n.Type.DType, []int{common(shape[axis:]), common(n.Type.Shape[axis:]), a.Start * inner}, n.In[0])
+		return []Shader{strided(n, u, 2, func(c *Call) (offset int, dims, stride []int) {
+			_, size, inner := around(c.In[0].Shape, axis)
+			return a.Start * inner, []int{numel(c.Out.Shape[:axis]), numel(c.Out.Shape[axis:])}, []int{size * inner, 1}
 		})}
+	}})
+	_ = register(Kernel{Op: "copy", Shaders: func(n *ir.Node, _ Limits) []Shader {
+		// What lies behind the last element, up to a whole unit, belongs to no other value: places are aligned.
+		u := units(n.Type.DType, nil, n.In[0])
+		return []Shader{moved(n, u, []int{0}, "copy", "fn value(i: u32) -> {{.C.T}} {\n  return x0{{.C.Read}}(i);\n}\n", nil, nil, nil)}
 	}})
 	_ = register(Kernel{Op: "pad", Shaders: func(n *ir.Node, _ Limits) []Shader {
 		a := n.Attrs.(op.PadAttrs)
-		return []Shader{mapped(n, "pad", part(layoutWGSL, "pad"), map[string]any{"Bits": bitsOf(n.Type.DType, a.Value)},
+		return []Shader{light(n, "pad", part(layoutWGSL, "pad"), map[string]any{"Bits": bitsOf(n.Type.DType, a.Value)},
 			[]string{"dims:8", "before:8", "inner:8", "stride:8"}, func(c *Call) []uint32 {
 				before := make([]uint32, maxRank)
 				for i, v := range a.Before {
@@ -50,15 +47,16 @@ var (
 	}})
 	_ = register(Kernel{Op: "concat", Can: func(n *ir.Node) bool { return len(n.In) <= 16 }, Shaders: func(n *ir.Node, _ Limits) []Shader {
 		a := n.Attrs.(op.ConcatAttrs)
-		fields, which := []string{"row"}, []int{}
-		for i := range n.In {
-			fields, which = append(fields, fmt.Sprint("len", i)), append(which, i)
+		axis := positive(a.Axis, n.Type.Rank())
+		fields, which, rows := []string{"row"}, []int{}, []int{}
+		for i, x := range n.In {
+			fields, which, rows = append(fields, fmt.Sprint("len", i)), append(which, i), append(rows, common(x.Type.Shape[axis:]))
 		}
-		return []Shader{mapped(n, "concat", part(layoutWGSL, "concat"), map[string]any{"Operands": which}, fields, func(c *Call) []uint32 {
-			axis := positive(a.Axis, len(c.Out.Shape))
-			p := []uint32{uint32(numel(c.Out.Shape[axis:]))}
+		u := units(n.Type.DType, rows, n.In...)
+		return []Shader{moved(n, u, which, "concat", part(layoutWGSL, "concat"), map[string]any{"Operands": which}, fields, func(c *Call) []uint32 {
+			p := []uint32{uint32(numel(c.Out.Shape[axis:]) / u.per())}
 			for _, x := range c.In {
-				p = append(p, uint32(numel(x.Shape[axis:])))
+				p = append(p, uint32(numel(x.Shape[axis:])/u.per()))
 			}
 			return p
 		})}
@@ -66,34 +64,55 @@ var (
 	_ = register(Kernel{Op: "gather", Can: func(n *ir.Node) bool {
 		return n.In[1].Type.DType == dtype.I32 || n.In[1].Type.DType == dtype.U32
 	}, Shaders: func(n *ir.Node, _ Limits) []Shader {
-		a := n.Attrs.(op.GatherAttrs)
-		return []Shader{mapped(n, "gather", part(layoutWGSL, "gather"), nil, []string{"inner", "count", "size"}, func(c *Call) []uint32 {
-			_, size, inner := around(c.In[0].Shape, positive(a.Axis, len(c.In[0].Shape)))
-			return []uint32{uint32(inner), uint32(numel(c.In[1].Shape)), uint32(size)}
+		x := n.In[0]
+		axis := positive(n.Attrs.(op.GatherAttrs).Axis, x.Type.Rank())
+		u := units(n.Type.DType, []int{common(x.Type.Shape[axis+1:])}, x)
+		return []Shader{moved(n, u, []int{0}, "gather", part(layoutWGSL, "gather"), nil, []string{"inner", "count", "size"}, func(c *Call) []uint32 {
+			_, size, inner := around(c.In[0].Shape, axis)
+			return []uint32{uint32(inner / u.per()), uint32(numel(c.In[1].Shape)), uint32(size)}
 		}).withStatus()}
 	}})
 	_ = register(Kernel{Op: "iota", Can: func(n *ir.Node) bool { return n.Type.DType != dtype.Bool }, Shaders: func(n *ir.Node, _ Limits) []Shader {
 		a := n.Attrs.(op.IotaAttrs)
-		return []Shader{mapped(n, "iota", part(layoutWGSL, "iota"), map[string]any{"Type": elementType(n.Type.DType)}, []string{"inner", "size"}, func(c *Call) []uint32 {
+		return []Shader{light(n, "iota", part(layoutWGSL, "iota"), map[string]any{"Type": elementType(n.Type.DType)}, []string{"inner", "size"}, func(c *Call) []uint32 {
 			_, size, inner := around(c.Out.Shape, positive(a.Axis, len(c.Out.Shape)))
 			return []uint32{uint32(inner), uint32(size)}
 		})}
 	}})
 	_ = register(Kernel{Op: "const", Shaders: func(n *ir.Node, _ Limits) []Shader {
 		v := n.Attrs.(op.ConstAttrs).Value
-		return []Shader{mapped(n, "const", part(layoutWGSL, "const"), map[string]any{"Bits": bitsOf(n.Type.DType, v)}, nil, nil)}
+		return []Shader{light(n, "const", part(layoutWGSL, "const"), map[string]any{"Bits": bitsOf(n.Type.DType, v)}, nil, nil)}
 	}})
 	_ = register(Kernel{Op: "cast", Shaders: func(n *ir.Node, _ Limits) []Shader {
 		consts := map[string]any{"From": elementType(n.In[0].Type.DType), "To": elementType(n.Type.DType)}
-		return []Shader{mapped(n, "cast", part(layoutWGSL, "cast"), consts, nil, nil)}
+		return []Shader{light(n, "cast", part(layoutWGSL, "cast"), consts, nil, nil)}
 	}})
 )
 
-// strided is a shader whose element at index k of the result is the operand's at offset + k . stride.
-func strided(n *ir.Node, at func(c *Call) (offset int, stride []uint32)) Shader {
-	return mapped(n, n.Op.Name, part(layoutWGSL, "strided"), nil, []string{"offset", "dims:8", "stride:8"}, func(c *Call) []uint32 {
-		offset, stride := at(c)
-		return concat([]uint32{uint32(offset)}, dims(c.Out.Shape), stride)
+// strided is a shader whose result has rank axes, and the element at index k is the operand's at offset + k . stride; the last
+// stride is 1 where u is more than an element.
+func strided(n *ir.Node, u unit, rank int, at func(c *Call) (offset int, dims, stride []int)) Shader {
+	array := fmt.Sprint(":", rank)
+	outer := make([]int, rank-1)
+	for i := range outer {
+		outer[i] = rank - 1 - i
+	}
+	return moved(n, u, []int{0}, n.Op.Name, part(layoutWGSL, "strided"), map[string]any{"Axes": outer}, []string{"offset", "dims" + array, "stride" + array}, func(c *Call) []uint32 {
+		offset, dims, stride := at(c)
+		p := []uint32{uint32(offset / u.per())}
+		for i, d := range dims {
+			if i == rank-1 {
+				d /= u.per()
+			}
+			p = append(p, uint32(d))
+		}
+		for i, s := range stride {
+			if i < rank-1 {
+				s /= u.per()
+			}
+			p = append(p, uint32(s))
+		}
+		return p
 	})
 }
 

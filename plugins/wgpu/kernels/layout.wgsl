@@ -1,12 +1,12 @@
 {{define "strided"}}
-fn value(i: u32) -> u32 {
+fn value(i: u32) -> {{.C.T}} {
   var rest = i;
   var at = P.offset;
-  for (var a = 7i; a >= 0i; a = a - 1i) {
-    at = at + (rest % P.dims[a]) * P.stride[a];
-    rest = rest / P.dims[a];
-  }
-  return x0_bits(at);
+{{- range .C.Axes}}
+  at = at + (rest % P.dims[{{.}}]) * P.stride[{{.}}];
+  rest = rest / P.dims[{{.}}];
+{{- end}}
+  return x0{{.C.Read}}(at + rest * P.stride[0]);
 }
 {{end}}
 
@@ -27,28 +27,28 @@ fn value(i: u32) -> u32 {
 {{end}}
 
 {{define "concat"}}
-fn value(i: u32) -> u32 {
+fn value(i: u32) -> {{.C.T}} {
   let outer = i / P.row;
   var k = i % P.row;
 {{- range .C.Operands}}
   if (k < P.len{{.}}) {
-    return x{{.}}_bits(outer * P.len{{.}} + k);
+    return x{{.}}{{$.C.Read}}(outer * P.len{{.}} + k);
   }
   k = k - P.len{{.}};
 {{- end}}
-  return 0u;
+  return {{.C.T}}(0u);
 }
 {{end}}
 
 {{define "gather"}}
-fn value(i: u32) -> u32 {
+fn value(i: u32) -> {{.C.T}} {
   let inner = i % P.inner;
   let row = u32(x1((i / P.inner) % P.count));
   if (row >= P.size) {
     status_put(0u, 1u);
-    return 0u;
+    return {{.C.T}}(0u);
   }
-  return x0_bits(((i / (P.inner * P.count)) * P.size + row) * P.inner + inner);
+  return x0{{.C.Read}}(((i / (P.inner * P.count)) * P.size + row) * P.inner + inner);
 }
 {{end}}
 

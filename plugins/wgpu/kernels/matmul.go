@@ -96,14 +96,8 @@ func matmul(n *ir.Node, a op.FusedMatMulAttrs, l Limits) []Shader {
 	return []Shader{matmulTiled(n, a, l)}
 }
 
-// aligned reports a value that begins at a multiple of four elements. A view may begin anywhere in its parent.
-func aligned(n *ir.Node) bool {
-	offset, view := n.View()
-	if !view {
-		return true
-	}
-	return offset%(4*int64(n.Type.DType.Size())) == 0 && aligned(n.In[0])
-}
+// aligned reports a value that begins at a multiple of four elements.
+func aligned(n *ir.Node) bool { return beginsAt(n, 4*int64(n.Type.DType.Size())) }
 
 func allAligned(nodes []*ir.Node) bool {
 	return !slices.ContainsFunc(nodes, func(n *ir.Node) bool { return !aligned(n) })

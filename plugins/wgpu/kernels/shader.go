@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 	"text/template"
 
 	"github.com/rlx-go/rlx/core/dtype"
@@ -72,14 +73,17 @@ var functions = template.FuncMap{
 	"mod": func(a, b int) int { return a % b },
 }
 
-var libraryFunction = regexp.MustCompile(`(?ms)^fn (\w+)\(.*?^}\n`)
+// libraryFunctions are the functions of the library: all of the text, and the name.
+var libraryFunctions = sync.OnceValue(func() [][]string {
+	return regexp.MustCompile(`(?ms)^fn (\w+)\(.*?^}\n`).FindAllStringSubmatch(library, -1)
+})
 
 // withLibrary adds the library functions that text calls, and those that they call.
 func withLibrary(text string) string {
 	used := map[string]bool{}
 	for again := true; again; {
 		again = false
-		for _, m := range libraryFunction.FindAllStringSubmatch(library, -1) {
+		for _, m := range libraryFunctions() {
 			if !used[m[1]] && strings.Contains(text, m[1]+"(") {
 				used[m[1]], again = true, true
 				text = m[0] + text
@@ -106,7 +110,7 @@ func elementType(d dtype.DType) string {
 //
 //	NAME(i)         element i as a WGSL value         NAME_bits(i)  its bits
 //	NAME_encode(v)  the bits of a value               NAME_put(w,v) writes the 32-bit word w
-//	NAME4(i)        elements 4i to 4i+3 as vec4<f32>  NAME4_put(i,v)
+//	NAME4(i)        elements 4i to 4i+3 as vec4<f32>, words of u32 as vec4<u32>  NAME4_put(i,v)
 func (bind Binding) declare(first int, v View) string {
 	var b strings.Builder
 	name, unit, typ := bind.Name, int64(4), "u32"
@@ -114,6 +118,8 @@ func (bind Binding) declare(first int, v View) string {
 	switch {
 	case bind.Vec == 4 && narrow:
 		unit, typ = 8, "vec2<u32>"
+	case bind.Vec == 4 && bind.DType == dtype.U32:
+		unit, typ = 16, "vec4<u32>"
 	case bind.Vec == 4:
 		unit, typ = 16, "vec4<f32>"
 	}
@@ -133,9 +139,9 @@ func (bind Binding) declare(first int, v View) string {
 		case dtype.BF16:
 			fmt.Fprintf(&b, "fn %s4(i: u32) -> vec4<f32> {\n  let u = %s_unit(i%s);\n  return bitcast<vec4<f32>>(vec4<u32>(u.x << 16u, u.x & 0xffff0000u, u.y << 16u, u.y & 0xffff0000u));\n}\n", name, name, skip)
 		default:
-			fmt.Fprintf(&b, "fn %s4(i: u32) -> vec4<f32> { return %s_unit(i%s); }\n", name, name, skip)
+			fmt.Fprintf(&b, "fn %s4(i: u32) -> %s { return %s_unit(i%s); }\n", name, typ, name, skip)
 			if bind.writes() {
-				fmt.Fprintf(&b, "fn %s4_put(i: u32, v: vec4<f32>) {\n%s}\n", name, write)
+				fmt.Fprintf(&b, "fn %s4_put(i: u32, v: %s) {\n%s}\n", name, typ, write)
 			}
 		}
 		if narrow && bind.writes() {

@@ -1,0 +1,184 @@
+//go:build cgo && (darwin || amd64)
+
+package backend
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/interp"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+	"github.com/rlx-go/rlx/core/sched"
+	"github.com/rlx-go/rlx/core/tensor"
+	"github.com/rlx-go/rlx/plugins/wgpu/kernels"
+)
+
+// BenchmarkLayout times the transposes of SAM's ViT-B and large ones by the device's clock, each beside a copy of the same
+// bytes. A GB counts what is read and what is written.
+func BenchmarkLayout(b *testing.B) {
+	for _, c := range []struct {
+		name string
+		d    dtype.DType
+		dims []int64
+		perm []int
+	}{
+		{"patches", dtype.F32, []int64{1, 3, 64, 16, 64, 16}, []int{0, 2, 4, 1, 3, 5}},
+		{"last", dtype.F32, []int64{1, 256, 64, 64}, []int{0, 2, 3, 1}},
+		{"first", dtype.F32, []int64{1, 64, 64, 256}, []int{0, 3, 1, 2}},
+		{"heads", dtype.F32, []int64{4096, 12, 64}, []int{1, 0, 2}},
+		{"keys", dtype.F32, []int64{4096, 12, 64}, []int{1, 2, 0}},
+		{"square", dtype.F32, []int64{4096, 4096}, []int{1, 0}},
+		{"square_f16", dtype.F16, []int64{4096, 4096}, []int{1, 0}},
+		{"square_bool", dtype.Bool, []int64{4096, 4096}, []int{1, 0}},
+		{"large", dtype.F32, []int64{8192, 8192}, []int{1, 0}},
+		{"odd", dtype.F32, []int64{4095, 4097}, []int{1, 0}},
+		{"batched", dtype.F32, []int64{4, 64, 32, 33, 65}, []int{0, 3, 2, 4, 1}},
+		{"narrow", dtype.F32, []int64{1 << 20, 4}, []int{1, 0}},
+		{"wide", dtype.F32, []int64{4, 1 << 20}, []int{1, 0}},
+	} {
+		for _, what := range []string{"transpose", "copy"} {
+			b.Run(c.name+"/"+what, func(b *testing.B) {
+				back := New(Options{})
+				g, err := back.open("")
+				if err != nil {
+					b.Skip(err)
+				}
+				if !g.timestamps {
+					b.Skip("no clock on " + g.name)
+				}
+				gr := ir.NewGraph("layout")
+				x := op.Input(gr, "x", ir.TypeOf(c.d, c.dims...))
+				if what == "copy" {
+					gr.Return("y", op.Copy(x))
+				} else {
+					gr.Return("y", op.Transpose(x, c.perm...))
+				}
+				p, _, err := sched.Build(gr, sched.Options{Target: "portable"})
+				if err != nil {
+					b.Fatal(err)
+				}
+				b.ReportMetric(float64(2*x.Type.Bytes(nil))/deviceTime(b, back, g, p)/1e9, "GB/s")
+				b.ReportMetric(0, "ns/op")
+			})
+		}
+	}
+}
+
+// TestTransposes permutes random shapes of every element type: axes that stay together, axes of size 1, rows that begin at
+// vectors, at words and within words, operands that are views, and sizes that change from run to run.
+func TestTransposes(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 1))
+	sizes := []int64{1, 2, 3, 4, 5, 8, 12, 16, 31, 32, 33, 40, 64, 65, 130, 1000}
+	for _, d := range kernels.DTypes() {
+		for range transposePrograms {
+			g := ir.NewGraph("transposes", ir.Sym{Name: "N", Min: 1, Max: 9})
+			var want []*ir.Node
+			for k := range 6 {
+				shape, total := ir.Shape{}, int64(1)
+				for len(shape) < 2 || len(shape) < 8 && rng.IntN(3) > 0 {
+					dim := ir.Static(sizes[rng.IntN(len(sizes))])
+					if rng.IntN(5) == 0 {
+						dim = ir.Dim{Sym: "N", A: 1 << rng.IntN(4)}
+					}
+					if _, most := g.Syms.Bounds(dim); total*most > 20_000 {
+						dim = ir.Static(1 + rng.Int64N(2))
+					}
+					_, most := g.Syms.Bounds(dim)
+					total *= most
+					shape = append(shape, dim)
+				}
+				x := op.Input(g, fmt.Sprint("x", k), ir.Type{DType: d, Shape: shape})
+				if lead := shape[0]; rng.IntN(3) == 0 && lead.IsStatic() && lead.B > 1 { // a view that begins within a word, or a vector
+					x = op.Narrow(x, 0, 1, int(lead.B-1))
+				}
+				y := op.Transpose(x, rng.Perm(len(shape))...)
+				want = append(want, y)
+				g.Return(fmt.Sprint("y", k), y)
+			}
+			p, _, err := sched.Build(g, sched.Options{Target: "portable"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			exe := load(t, shared, p, nil)
+			for _, n := range []int64{9, 1, 4} {
+				syms := map[string]int64{"N": n}
+				in, refs := map[string]*tensor.Array{}, map[*ir.Node]*tensor.Array{}
+				for _, x := range p.Graph.Inputs() {
+					in[x.Name] = interp.Random(rng, x.Type, syms, ir.Range{Lo: -9, Hi: 9})
+				}
+				out := onDevice(t, exe, p, syms, in)
+				for k, y := range want {
+					eval(t, y, syms, in, refs)
+					if got := out[fmt.Sprint("y", k)]; !slices.Equal(got.F, refs[y].F) || !slices.Equal(got.I, refs[y].I) {
+						t.Fatalf("N=%d: %v of %v: elements are not where they belong", n, y, y.In[0].Type)
+					}
+				}
+			}
+		}
+	}
+}
+
+const transposePrograms = 3
+
+// TestLargeResults runs ops whose invocations make several units of a large result, at sizes that end within a workgroup, in
+// place too.
+func TestLargeResults(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 2))
+	for _, d := range []dtype.DType{dtype.F32, dtype.F16, dtype.Bool} {
+		for _, width := range []int64{1031, 1040} {
+			rows := int64(70 * 4 / d.Size()) // words for more than 1<<16 results
+			g := ir.NewGraph("large")
+			x, idx := op.Input(g, "x", ir.TypeOf(d, rows, width)), op.Input(g, "idx", ir.TypeOf(dtype.I32, rows+1))
+			var want []*ir.Node
+			for _, y := range []*ir.Node{
+				op.Copy(x), op.Transpose(x, 1, 0), op.Narrow(x, 1, 4, int(width-4)), op.Narrow(x, 1, 16, int(width-16)), op.Concat(1, x, op.Narrow(x, 1, 0, 16)),
+				op.Gather(x, idx, 0), op.Pad(x, []int{0, 3}, []int{1, 0}, 1), op.Cast(op.Cast(x, dtype.I32), d), op.Eq(x, op.Narrow(x, 1, 0, 1)),
+				op.Expand(op.Narrow(x, 0, 1, 1), x.Type.Shape), op.Where(op.Ne(x, op.Narrow(x, 0, 2, 1)), x, op.Narrow(x, 1, 3, 1)),
+			} {
+				want = append(want, y)
+			}
+			if d != dtype.Bool {
+				want = append(want, op.Neg(op.Abs(op.Max(x, op.Narrow(x, 0, 1, 1)))))
+			}
+			for k, y := range want {
+				g.Return(fmt.Sprint("y", k), y)
+			}
+			p, _, err := sched.Build(g, sched.Options{Target: "cpu"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			in := map[string]*tensor.Array{"x": interp.Random(rng, x.Type, nil, ir.Range{Lo: -9, Hi: 9}), "idx": interp.Random(rng, idx.Type, nil, ir.Range{Lo: 0, Hi: float64(rows - 1)})}
+			refs := map[*ir.Node]*tensor.Array{}
+			out := onDevice(t, load(t, shared, p, nil), p, nil, in)
+			for k, y := range want {
+				eval(t, y, nil, in, refs)
+				if got := out[fmt.Sprint("y", k)]; !slices.Equal(got.F, refs[y].F) || !slices.Equal(got.I, refs[y].I) {
+					t.Errorf("%v of %v differs", y, y.In[0].Type)
+				}
+			}
+		}
+	}
+}
+
+// eval computes a node by the definitions of its ops.
+func eval(t *testing.T, n *ir.Node, syms map[string]int64, in map[string]*tensor.Array, known map[*ir.Node]*tensor.Array) {
+	if n.Op == op.InputDef {
+		known[n] = in[n.Name]
+	}
+	if known[n] != nil {
+		return
+	}
+	var args []*tensor.Array
+	for _, x := range n.In {
+		eval(t, x, syms, in, known)
+		args = append(args, known[x])
+	}
+	known[n] = tensor.NewArray(n.Type.DType, n.Type.Shape.Eval(syms)...)
+	if err := n.Op.Eval(n.Attrs, args, known[n]); err != nil {
+		t.Fatal(err)
+	}
+}
