@@ -391,6 +391,25 @@ func TestBench(t *testing.T) {
 	}
 }
 
+// The closing line tells a software adapter from a GPU.
+func TestDeviceName(t *testing.T) {
+	for _, c := range []struct {
+		backend string
+		device  device.Device
+		want    string
+	}{
+		{"wgpu", device.Device{ID: "0", Name: "llvmpipe", Type: "software", Features: []string{"vulkan"}}, "wgpu:0 llvmpipe (software, vulkan)"},
+		{"wgpu", device.Device{ID: "1", Name: "H200", Type: "gpu"}, "wgpu:1 H200 (gpu)"},
+		{"cpu", device.Device{ID: "0", Name: "EPYC", Type: "cpu", Features: []string{"avx2"}}, "cpu:0 EPYC (avx2)"},
+		{"mine", device.Device{ID: "0"}, "mine:0"},
+	} {
+		h := &host{backend: c.backend, device: c.device}
+		if got := h.deviceName(); got != c.want {
+			t.Errorf("%q; want %q", got, c.want)
+		}
+	}
+}
+
 // A mask of no predicted quality has a summary too: JSON has no NaN.
 func TestSummaryOfNaN(t *testing.T) {
 	j := &segmentJob{masks: []task.Mask{{Token: 1, IoU: float32(math.NaN()), Image: image.NewGray(image.Rect(0, 0, 1, 1))}}}

@@ -54,8 +54,12 @@ func (h *host) deviceName() string {
 	if h.device.Name != "" {
 		s += " " + h.device.Name
 	}
-	if len(h.device.Features) > 0 {
-		s += " (" + strings.Join(h.device.Features, ", ") + ")"
+	about := h.device.Features
+	if t := h.device.Type; t != "" && t != h.backend {
+		about = append([]string{t}, about...) // so that nobody takes a software adapter for a GPU
+	}
+	if len(about) > 0 {
+		s += " (" + strings.Join(about, ", ") + ")"
 	}
 	return s
 }
