@@ -92,7 +92,7 @@ func devices(ctx context.Context, env *cli.Env, f *hostFlags) error {
 		if p.err != nil {
 			failed = p.err
 			if f.backend == "" && !env.JSON {
-				env.Notef("backend %s: %v", p.name, p.err)
+				env.Notef("%v", p.err)
 			}
 			continue
 		}
@@ -163,7 +163,11 @@ func plugins(ctx context.Context, env *cli.Env, f *hostFlags) error {
 	table := [][]string{{"NAME", "FOUND", "PATH", "STATUS"}}
 	for _, p := range all {
 		r := pluginRow{Name: p.name, Path: p.path, From: p.from, Status: "ok", Version: p.info.Version, Targets: p.info.Targets, Devices: len(p.info.Devices)}
-		text := fmt.Sprintf("ok, %d devices, targets %s", r.Devices, strings.Join(r.Targets, " "))
+		devices := "devices"
+		if r.Devices == 1 {
+			devices = "device"
+		}
+		text := fmt.Sprintf("ok, %d %s, targets %s", r.Devices, devices, strings.Join(r.Targets, " "))
 		if r.Version != "" {
 			text += ", version " + r.Version
 		}

@@ -202,6 +202,9 @@ func (p *Program) split(args []string) (name string, rest []string, err error) {
 		return word, with(tail), nil
 	}
 	if group := p.group(word); len(group) > 0 {
+		if len(group) == 1 && len(tail) > 0 && (tail[0] == "--help" || tail[0] == "-h") {
+			return group[0], with(tail), nil
+		}
 		return "", nil, Usagef(word, "a second word is missing or unknown; allowed are %s", strings.Join(group, ", "))
 	}
 	if _, err := os.Stat(word); err == nil || strings.ContainsAny(word, "./") {
