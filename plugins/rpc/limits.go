@@ -1,7 +1,6 @@
 package rpc
 
 import (
-	"math"
 	"time"
 )
 
@@ -82,5 +81,5 @@ func (t Timeouts) withDefaults() Timeouts {
 
 // inRange reports whether [off, off+size) lies inside n bytes, in the one form that cannot wrap.
 func inRange(off, size, n int64) bool {
-	return off >= 0 && size >= 0 && n >= 0 && off <= n && size <= n-off && n <= math.MaxInt64
+	return off >= 0 && size >= 0 && n >= 0 && off <= n && size <= n-off
 }
