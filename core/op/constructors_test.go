@@ -37,7 +37,8 @@ func TestConstructors(t *testing.T) {
 	c := op.Conv2D(img, k, nil, op.Conv2DAttrs{Layout: op.NHWC, Groups: 2})
 	c = op.ConvTranspose2D(c, k, v4(g), op.ConvTranspose2DAttrs{Layout: op.NHWC, Groups: 2, Stride: []int{2, 2}})
 	c = op.Where(op.Gt(c, op.Const(g, 0.5, typ("f32[]"))), c, op.Cast(op.Iota(g, -1, typ("i32[1,1,1,4]")), dtype.F32))
-	g.Return("c", op.Copy(op.Pad(op.Transpose(c, 0, 3, 1, 2), []int{0, 0, 1, 1}, []int{0, 0, 0, 0}, 1)))
+	c = op.Copy(op.Pad(op.Transpose(c, 0, 3, 1, 2), []int{0, 0, 1, 1}, []int{0, 0, 0, 0}, 1))
+	g.Return("c", op.ReduceProd(c, false, 1, -1))
 
 	if err := g.Err(); err != nil {
 		t.Fatal(err)
@@ -78,7 +79,8 @@ b = param : f32[4]
 %29 = transpose %28 {perm=[0,3,1,2]} : f32[1,4,13,13]
 %30 = pad %29 {after=[0,0,0,0], before=[0,0,1,1], value=1.0} : f32[1,4,14,14]
 %31 = copy %30 : f32[1,4,14,14]
-return y=%20, c=%31`)
+%32 = reduce_prod %31 {axes=[1,3]} : f32[1,14]
+return y=%20, c=%32`)
 	if _, got, _ := strings.Cut(g.String(), "sym N = 1..8\n"); strings.TrimSpace(got) != want {
 		t.Errorf("got\n%s", got)
 	}

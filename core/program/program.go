@@ -23,16 +23,6 @@ const (
 
 func (s Space) String() string { return [...]string{"weights", "arena", "io"}[s] }
 
-// ParseSpace finds a space by its name.
-func ParseSpace(name string) (Space, bool) {
-	for _, s := range []Space{Weights, Arena, IO} {
-		if s.String() == name {
-			return s, true
-		}
-	}
-	return 0, false
-}
-
 // Align is the alignment of every value and scratch range, in bytes: WebGPU's storage-offset alignment.
 const Align = 256
 

@@ -15,7 +15,7 @@ type Pattern func(n *ir.Node, m *Match) bool
 // Match is the state of one attempt: captures, and the first reason not to rewrite although the shape fits.
 type Match struct {
 	root     *ir.Node
-	uses     []int
+	uses     []int // by node ID, as an operand and as an output
 	captures map[string]*ir.Node
 	miss     string
 }
@@ -25,9 +25,6 @@ func (m *Match) Node(name string) *ir.Node { return m.captures[name] }
 
 // Root is the node that the pattern was tried on.
 func (m *Match) Root() *ir.Node { return m.root }
-
-// Uses counts the uses of a node, as an operand and as an output.
-func (m *Match) Uses(n *ir.Node) int { return m.uses[n.ID] }
 
 // Miss says why a site that looks right is not rewritten, for the report. The first reason counts.
 func (m *Match) Miss(reason string) {
