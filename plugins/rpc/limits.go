@@ -1,8 +1,6 @@
 package rpc
 
-import (
-	"time"
-)
+import "time"
 
 // The protocol's constants. spec/protocol.md lists them; both sides check them.
 const (
