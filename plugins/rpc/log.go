@@ -21,6 +21,7 @@ const (
 	logTotal   = 64 << 20 // bytes in a session
 	logLine    = 8 << 10  // bytes of one line; the rest of it is dropped
 	logTailLen = 2 << 10  // bytes kept for error messages
+	logTrace   = 40       // lines of a crash that are passed on as errors; those after it are details
 )
 
 // logSink takes what a backend prints. It always reads on, so that a backend never blocks on its log, but passes on
@@ -34,7 +35,7 @@ type logSink struct {
 	last    time.Time
 	total   int64
 	dropped int64
-	panics  bool // a Go stack trace is being printed
+	trace   int // lines of a stack trace, its beginning counted; 0: none is being printed
 	tail    []string
 	tailLen int
 }
@@ -96,9 +97,10 @@ func (s *logSink) line(b []byte, stream string) {
 	s.credit -= float64(n)
 	s.total += int64(n)
 	level, msg, attrs := parseLogLine(b)
-	s.panics = s.panics || isPanic(msg)
-	if s.panics {
-		level = slog.LevelError
+	if s.trace > 0 || isPanic(msg) {
+		if s.trace++; s.trace <= logTrace {
+			level = slog.LevelError
+		}
 	}
 	if msg != "" {
 		s.keep(msg)
@@ -112,7 +114,7 @@ func (s *logSink) line(b []byte, stream string) {
 // keep remembers the first lines of a panic, else the last lines.
 func (s *logSink) keep(msg string) {
 	msg = abridge(msg, 400)
-	if s.panics && s.tailLen+len(msg) > logTailLen {
+	if s.trace > 0 && s.tailLen+len(msg) > logTailLen {
 		return
 	}
 	s.tail = append(s.tail, msg)

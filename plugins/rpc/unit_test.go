@@ -224,10 +224,14 @@ func TestLastWords(t *testing.T) {
 		"SIGABRT: abort",
 		"thread '<unnamed>' panicked at 'Error in Queue::submit: parent device is lost', src/lib.rs:43:5",
 	} {
-		s := newLogSink(nil)
+		var shown bytes.Buffer
+		s := newLogSink(slog.New(slog.NewTextHandler(&shown, &slog.HandlerOptions{Level: slog.LevelWarn})))
 		s.drain(strings.NewReader("opened the device\n"+first+"\n"+trace), "stderr")
 		if got := s.lastWords(); got != first {
 			t.Errorf("after %q: %q", first, got)
+		}
+		if n := strings.Count(shown.String(), "\n"); n != logTrace || strings.Contains(shown.String(), "opened") {
+			t.Errorf("after %q: %d lines are shown as errors; want %d", first, n, logTrace)
 		}
 	}
 	s := newLogSink(nil)
