@@ -39,7 +39,7 @@ func (s *suite) graphChecks(e effort) []check {
 			if err != nil {
 				return fmt.Errorf("BUG: devicetest: %w", err)
 			}
-			return s.checkGraph(g, 1, false)
+			return s.checkGraph(g, nil, 1, false)
 		}})
 	}
 	n := uint64(tries(e, 6, 30))
@@ -55,7 +55,7 @@ func (s *suite) randomGraphs(n uint64, exact bool) error {
 		if err := g.Err(); err != nil {
 			return fmt.Errorf("BUG: devicetest: seed %d: %w", seed, err)
 		}
-		if err := s.checkGraph(g, seed, exact); err != nil {
+		if err := s.checkGraph(g, nil, seed, exact); err != nil {
 			return fmt.Errorf("seed %d: %w\n%v", seed, err, g)
 		}
 	}
@@ -64,12 +64,14 @@ func (s *suite) randomGraphs(n uint64, exact bool) error {
 
 // checkGraph runs a graph at the ends and the middle of its sizes, back and forth, on several numbers of threads. Every
 // step is compared with its op's definition on the operands that the backend itself computed, so no error adds up; where
-// the arithmetic is exact, the outputs must equal those of interp.RunProgram.
-func (s *suite) checkGraph(g *ir.Graph, seed uint64, exact bool) error {
+// the arithmetic is exact, the outputs must equal those of interp.RunProgram. Params that are not given are made up.
+func (s *suite) checkGraph(g *ir.Graph, given values, seed uint64, exact bool) error {
 	rng := rand.New(rand.NewPCG(seed, 12))
 	params := values{}
 	for _, n := range g.Params() {
-		params[n.Name] = operand(rng, n.Type, nil, exact)
+		if params[n.Name] = given[n.Name]; params[n.Name] == nil {
+			params[n.Name] = operand(rng, n.Type, nil, exact)
+		}
 	}
 	p, err := build(g, params)
 	if err != nil {

@@ -25,37 +25,26 @@ var _ = register(Kernel{Op: "softmax", Can: floats, Shaders: func(n *ir.Node, _ 
 			return 2 * loop(k, 0)
 		})}
 	}
-	size := 64
-	if d := n.Type.Shape[axis]; d.IsStatic() {
-		size = groupSize(int(d.B))
-	}
-	rows := func(c *Call) int {
-		outer, _, inner := around(c.Out.Shape, axis)
-		return outer * inner
-	}
+	most := n.Graph.Syms.Max()
+	inner := numel(n.Type.Shape[axis+1:].Eval(most)) > 1
+	rows, lanes := rowsAndLanes(numel(n.Type.Shape[axis:axis+1].Eval(most)), inner, 1)
 	return []Shader{{
-		Name: "softmax", Body: softmaxWGSL, Consts: map[string]any{"Size": size}, Fields: []string{"rows", "n", "inner"},
+		Name: "softmax", Body: reducePlaceWGSL + softmaxWGSL, Fields: rowFields, Consts: map[string]any{"Rows": rows, "Lanes": lanes, "Inner": inner},
 		Bindings: []Binding{{Name: "x0", Operand: 0, DType: n.In[0].Type.DType}, {Name: "y", Operand: Out, DType: dtype.F32}},
 		Params: func(c *Call) []uint32 {
 			if numel(c.Out.Shape) == 0 {
 				return nil
 			}
-			_, k, inner := around(c.Out.Shape, axis)
-			return []uint32{uint32(rows(c)), uint32(k), uint32(inner)}
+			outer, k, inner := around(c.Out.Shape, axis)
+			return []uint32{uint32(outer * inner), uint32(k), uint32(inner)}
 		},
-		Groups: rows,
+		Groups: func(c *Call) int {
+			outer, _, inner := around(c.Out.Shape, axis)
+			return ceilDiv(outer*inner, rows)
+		},
 		Loops: func(c *Call) int {
 			_, k, _ := around(c.Out.Shape, axis)
-			return 3*loop(ceilDiv(k, size), 0) + 2*loop(size/2, 0)
+			return 3*loop(ceilDiv(k, lanes), 0) + 2*loop(lanes/2, 0)
 		},
 	}}
 }})
-
-// groupSize is a power of two of invocations for n items.
-func groupSize(n int) int {
-	size := 32
-	for size < n && size < 256 {
-		size *= 2
-	}
-	return size
-}

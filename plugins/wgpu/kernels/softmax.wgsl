@@ -1,41 +1,36 @@
-// One workgroup runs one row: the elements base + k * stride.
-var<workgroup> partial: array<f32, {{.C.Size}}>;
+var<workgroup> partial: array<f32, {{mul .C.Rows .C.Lanes}}>;
 
-fn fold(local: u32, v: f32, largest: bool) -> f32 {
-  partial[local] = v;
-  workgroupBarrier();
-  for (var s = {{div .C.Size 2}}u; s > 0u; s = s / 2u) {
-    if (local < s) {
-      let a = partial[local];
-      let b = partial[local + s];
-      partial[local] = select(a + b, op_max(a, b), largest);
-    }
+// across folds v over the lanes of a row: the largest, or the sum.
+fn across(r: u32, lane: u32, v: f32, largest: bool) -> f32 {
+  partial[lane * {{.C.Rows}}u + r] = v;
+  for (var s = {{div .C.Lanes 2}}u; s > 0u; s = s / 2u) {
     workgroupBarrier();
+    if (lane < s) {
+      let a = partial[lane * {{.C.Rows}}u + r];
+      let b = partial[(lane + s) * {{.C.Rows}}u + r];
+      partial[lane * {{.C.Rows}}u + r] = select(a + b, op_max(a, b), largest);
+    }
   }
-  let t = partial[0];
+  workgroupBarrier();
+  let t = partial[r];
   workgroupBarrier();
   return t;
 }
-
-@compute @workgroup_size({{.C.Size}})
-fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
-        @builtin(local_invocation_index) local: u32) {
-  let row = group.y * groups.x + group.x;
-  if (row >= P.rows) {
+{{template "place" .}}
+  var most = -infinity();
+  for (var k = lane; k < P.n; k = k + {{.C.Lanes}}u) {
+    most = op_max(most, x0(base + k * step));
+  }
+  most = across(r, lane, most, true);
+  var sum = 0.0;
+  for (var k = lane; k < P.n; k = k + {{.C.Lanes}}u) {
+    sum = sum + op_exp(x0(base + k * step) - most);
+  }
+  sum = across(r, lane, sum, false);
+  if (first + r >= P.rows) {
     return;
   }
-  let base = (row / P.inner) * P.n * P.inner + row % P.inner;
-  var most = -infinity();
-  for (var k = local; k < P.n; k = k + {{.C.Size}}u) {
-    most = op_max(most, x0(base + k * P.inner));
-  }
-  most = fold(local, most, true);
-  var sum = 0.0;
-  for (var k = local; k < P.n; k = k + {{.C.Size}}u) {
-    sum = sum + op_exp(x0(base + k * P.inner) - most);
-  }
-  sum = fold(local, sum, false);
-  for (var k = local; k < P.n; k = k + {{.C.Size}}u) {
-    y_put(base + k * P.inner, y_encode(op_exp(x0(base + k * P.inner) - most) / sum));
+  for (var k = lane; k < P.n; k = k + {{.C.Lanes}}u) {
+    y_put(base + k * step, y_encode(op_exp(x0(base + k * step) - most) / sum));
   }
 }

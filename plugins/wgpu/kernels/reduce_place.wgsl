@@ -1,0 +1,22 @@
+{{define "place"}}
+@compute @workgroup_size({{mul .C.Rows .C.Lanes}})
+fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
+        @builtin(local_invocation_index) local: u32) {
+  // A workgroup has {{.C.Rows}} rows, of {{.C.Lanes}} invocations each. The elements of a row are base + k * step.
+  let first = (group.y * groups.x + group.x) * {{.C.Rows}}u;
+  if (first >= P.rows) {
+    return;
+  }
+{{- if .C.Inner}}
+  let r = local % {{.C.Rows}}u; // neighbours take neighbouring rows, whose elements lie side by side
+  let lane = local / {{.C.Rows}}u;
+  let row = min(first + r, P.rows - 1u);
+  let base = (row / P.inner) * P.n * P.inner + row % P.inner;
+  let step = P.inner;
+{{- else}}
+  let r = local / {{.C.Lanes}}u;
+  let lane = local % {{.C.Lanes}}u;
+  let base = min(first + r, P.rows - 1u) * P.n;
+  let step = 1u;
+{{- end}}
+{{- end}}
