@@ -90,7 +90,7 @@ type text struct {
 // compile what is left side by side, for the sake of that cache; this device then gets the results from there. Where a
 // driver shows that it keeps nothing, all that is lost is the helpers' work.
 const (
-	slowPipeline = 80 * time.Millisecond
+	slowPipeline = 50 * time.Millisecond
 	mostHelpers  = 4 // opening a device is serial in drivers, too
 )
 
@@ -119,17 +119,18 @@ func (g *gpu) compileAll(texts []*text) (*text, error) {
 	c := newCompiling(g, texts)
 	defer c.stop()
 	for t := c.next(); t != nil; t = c.next() {
+		g.calls.Lock()
 		slow := time.AfterFunc(g.slowPipeline(), c.help)
 		begin := time.Now()
-		g.calls.Lock()
 		p, err := compilePipeline(g.device, t.source)
-		g.calls.Unlock()
+		taken := time.Since(begin)
 		slow.Stop()
+		g.calls.Unlock()
 		if err != nil {
 			return t, err
 		}
 		g.pipelines[t.text] = p
-		if t.taken > 0 && time.Since(begin) > t.taken/2 {
+		if t.taken > slowPipeline && taken > t.taken/2 { // it came from no cache
 			c.stop()
 		}
 	}

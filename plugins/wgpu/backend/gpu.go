@@ -37,7 +37,8 @@ type gpu struct {
 	tickLength            float64      // of that clock, in nanoseconds; 0: not measured yet
 
 	pipelines map[string]*pipeline // by WGSL text
-	polled    func()               // what a run does when the library has been asked; nil: nothing
+	uploader  uploader
+	polled    func() // what a run does when the library has been asked; nil: nothing
 
 	lostMu sync.Mutex
 	lost   string // why, once the device is gone
@@ -46,6 +47,7 @@ type gpu struct {
 // newGPU is a device that is not open yet: what it allows is known.
 func newGPU(a adapter, opts Options) *gpu {
 	g := &gpu{name: a.info.Name, adapter: a, opts: opts, opened: make(chan struct{}), pipelines: map[string]*pipeline{}, free: a.free}
+	g.uploader.g = g
 	if opts.Memory > 0 {
 		g.free = func() int64 { return opts.Memory }
 	}

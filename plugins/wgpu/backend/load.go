@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/rajveermalviya/go-webgpu/wgpu"
@@ -96,12 +97,23 @@ func (x *executable) load(weights []byte) (err error) {
 			x.release()
 		}
 	}()
-	if err := x.allocate(); err != nil {
+	if err := x.checkMemory(); err != nil {
 		return err
 	}
-	uploaded := make(chan error, 1)
-	go func() { uploaded <- x.upload(weights) }()
-	err = x.prepare()
+	allocated, uploaded := make(chan error, 1), make(chan error, 1)
+	go func() {
+		err := x.allocate()
+		allocated <- err
+		if err == nil {
+			err = x.upload(weights)
+		}
+		uploaded <- err
+	}()
+	err = x.compile()
+	err = cmp.Or(<-allocated, err)
+	if err == nil {
+		err = x.bindAll()
+	}
 	return cmp.Or(err, <-uploaded)
 }
 
@@ -149,9 +161,6 @@ func (x *executable) plan() error {
 
 // allocate makes the buffers.
 func (x *executable) allocate() (err error) {
-	if err := x.checkMemory(); err != nil {
-		return err
-	}
 	for _, s := range []struct {
 		*space
 		what string
@@ -172,13 +181,13 @@ func (x *executable) allocate() (err error) {
 
 // upload copies the weights that the program reads.
 func (x *executable) upload(weights []byte) (err error) {
-	u := &uploader{g: x.g}
+	u := &x.g.uploader
 	for _, r := range x.resident {
 		if err == nil {
 			err = u.write(x.weights, r.at, weights[r.from:min(r.to, int64(len(weights)))])
 		}
 	}
-	return cmp.Or(u.finish(), err)
+	return cmp.Or(u.wait(), err)
 }
 
 // driverMemory is what is left to the driver for pipelines, command buffers and the ends of its own blocks.
@@ -258,8 +267,15 @@ func (x *executable) bindings(d *dispatch) (views []kernels.View, pieces []piece
 	return views, pieces, nil
 }
 
-// planTexts writes the WGSL of all dispatches, on all cores: there are hundreds, and few that differ.
+// planTexts writes the WGSL of all dispatches, on all cores. There are hundreds, and few that differ.
 func (x *executable) planTexts() error {
+	type written struct {
+		once sync.Once
+		text string
+		err  error
+	}
+	type key struct{ name, body, rest string } // what a text is made of
+	var texts sync.Map                         // of *written, by key
 	var e errgroup.Group
 	e.SetLimit(runtime.GOMAXPROCS(0))
 	for i := range x.dispatches {
@@ -269,24 +285,26 @@ func (x *executable) planTexts() error {
 			if err != nil {
 				return err
 			}
-			if n := len(pieces) + 1; n > x.g.limits.StorageBuffers {
+			n := len(pieces) + 1
+			if n > x.g.limits.StorageBuffers {
 				return diag.New(device.ErrUnsupported, d.node.Op.Name, "step %d, %s: needs %d bindings; %s has %d", d.step, d.node.Label(), n, x.g.name, x.g.limits.StorageBuffers)
 			}
-			if d.source.text, err = d.shader.Text(views); err != nil {
-				return x.unprepared(d, err)
+			s := d.shader
+			found, _ := texts.LoadOrStore(key{s.Name, s.Body, fmt.Sprintf("%#v", []any{s.Bindings, s.Consts, s.Fields, views})}, &written{})
+			w := found.(*written)
+			w.once.Do(func() { w.text, w.err = s.Text(views) })
+			if w.err != nil {
+				return x.unprepared(d, w.err)
 			}
-			d.source.label, d.source.bindings = d.shader.Name, len(pieces)+1
+			d.source = source{s.Name, w.text, n}
 			return nil
 		})
 	}
 	return e.Wait()
 }
 
-// prepare compiles the shaders and makes the bind groups.
-func (x *executable) prepare() error {
-	if err := x.compile(); err != nil {
-		return err
-	}
+// bindAll makes the bind groups.
+func (x *executable) bindAll() error {
 	for i := range x.dispatches {
 		d := &x.dispatches[i]
 		_, pieces, err := x.bindings(d)

@@ -3,6 +3,7 @@
 package backend
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/rajveermalviya/go-webgpu/wgpu"
@@ -11,13 +12,13 @@ import (
 )
 
 // An upload goes through two buffers that the host maps: while the device copies out of one, all cores fill the other. They
-// are small, since memory that a device can read takes a driver long to provide.
+// are small and kept for the next upload, since memory that a device can read takes a driver long to provide, and to take back.
 const (
 	uploadChunk   = 8 << 20
 	uploadBuffers = 2
 )
 
-// uploader copies bytes into spaces. Compiling may go on beside it.
+// uploader copies bytes into spaces, for one load at a time. Compiling may go on beside it.
 type uploader struct {
 	g     *gpu
 	slots []*uploadSlot
@@ -26,7 +27,7 @@ type uploader struct {
 
 type uploadSlot struct {
 	*staging
-	mapped bool
+	mapped bool // or not, because of status
 	status wgpu.BufferMapAsyncStatus
 }
 
@@ -108,16 +109,10 @@ func (u *uploader) send(s *uploadSlot, p piece, size int64) error {
 	}))
 }
 
-// finish waits for the device and frees the buffers.
-func (u *uploader) finish() (err error) {
+// wait returns when the device has all that was written.
+func (u *uploader) wait() (err error) {
 	for _, s := range u.slots {
-		if e := u.await(s); err == nil {
-			err = e
-		}
-		u.g.calls.Lock()
-		s.release()
-		u.g.calls.Unlock()
+		err = cmp.Or(err, u.await(s))
 	}
-	u.slots = nil
 	return err
 }

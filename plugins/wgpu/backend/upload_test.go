@@ -29,7 +29,7 @@ func TestUpload(t *testing.T) {
 	defer s.release()
 	rng := rand.NewChaCha8([32]byte{1})
 	want := make([]byte, size)
-	u := &uploader{g: g}
+	u := &g.uploader
 	for _, r := range []struct{ at, n int }{{0, size}, {from, 27<<20 + 5}, {28 << 20, 3}, {28<<20 + 256, 0}} {
 		data := make([]byte, r.n)
 		rng.Read(data)
@@ -39,7 +39,7 @@ func TestUpload(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := u.finish(); err != nil {
+	if err := u.wait(); err != nil {
 		t.Fatal(err)
 	}
 	at := int64(0)
