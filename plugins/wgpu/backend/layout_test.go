@@ -36,36 +36,60 @@ func BenchmarkLayout(b *testing.B) {
 		{"square_bool", dtype.Bool, []int64{4096, 4096}, []int{1, 0}},
 		{"large", dtype.F32, []int64{8192, 8192}, []int{1, 0}},
 		{"odd", dtype.F32, []int64{4095, 4097}, []int{1, 0}},
+		{"odd_f16", dtype.F16, []int64{4095, 4097}, []int{1, 0}},
 		{"batched", dtype.F32, []int64{4, 64, 32, 33, 65}, []int{0, 3, 2, 4, 1}},
 		{"narrow", dtype.F32, []int64{1 << 20, 4}, []int{1, 0}},
 		{"wide", dtype.F32, []int64{4, 1 << 20}, []int{1, 0}},
 	} {
-		for _, what := range []string{"transpose", "copy"} {
-			b.Run(c.name+"/"+what, func(b *testing.B) {
-				back := New(Options{})
-				g, err := back.open("")
-				if err != nil {
-					b.Skip(err)
-				}
-				if !g.timestamps {
-					b.Skip("no clock on " + g.name)
-				}
-				gr := ir.NewGraph("layout")
-				x := op.Input(gr, "x", ir.TypeOf(c.d, c.dims...))
-				if what == "copy" {
-					gr.Return("y", op.Copy(x))
-				} else {
-					gr.Return("y", op.Transpose(x, c.perm...))
-				}
-				p, _, err := sched.Build(gr, sched.Options{Target: "portable"})
-				if err != nil {
-					b.Fatal(err)
-				}
-				b.ReportMetric(float64(2*x.Type.Bytes(nil))/deviceTime(b, back, g, p)/1e9, "GB/s")
-				b.ReportMetric(0, "ns/op")
-			})
-		}
+		x := ir.TypeOf(c.d, c.dims...)
+		bandwidth(b, c.name+"/transpose", []ir.Type{x}, func(in []*ir.Node) *ir.Node { return op.Transpose(in[0], c.perm...) })
+		bandwidth(b, c.name+"/copy", []ir.Type{x}, func(in []*ir.Node) *ir.Node { return op.Copy(in[0]) })
 	}
+}
+
+// BenchmarkRows times ops that fold rows, and elementwise ones, against the bytes that they read and write.
+func BenchmarkRows(b *testing.B) {
+	f32 := func(dims ...int64) ir.Type { return ir.TypeOf(dtype.F32, dims...) }
+	for _, width := range []int64{256, 768, 1280} {
+		bandwidth(b, fmt.Sprint("layer_norm/", width), []ir.Type{f32(4096, width), f32(width), f32(width)}, func(in []*ir.Node) *ir.Node {
+			return op.LayerNorm(in[0], in[1], in[2], 1e-6)
+		})
+		bandwidth(b, fmt.Sprint("softmax/", width), []ir.Type{f32(4096, width)}, func(in []*ir.Node) *ir.Node { return op.Softmax(in[0], 1) })
+		bandwidth(b, fmt.Sprint("softmax_columns/", width), []ir.Type{f32(16, 256, width)}, func(in []*ir.Node) *ir.Node { return op.Softmax(in[0], 1) })
+		bandwidth(b, fmt.Sprint("sum/", width), []ir.Type{f32(4096, width)}, func(in []*ir.Node) *ir.Node { return op.ReduceSum(in[0], false, 1) })
+		bandwidth(b, fmt.Sprint("sum_columns/", width), []ir.Type{f32(16, 256, width)}, func(in []*ir.Node) *ir.Node { return op.ReduceSum(in[0], false, 1) })
+		bandwidth(b, fmt.Sprint("add_bias/", width), []ir.Type{f32(4096, width), f32(width)}, func(in []*ir.Node) *ir.Node { return op.Add(in[0], in[1]) })
+		bandwidth(b, fmt.Sprint("add_column/", width), []ir.Type{f32(4096, width), f32(4096, 1)}, func(in []*ir.Node) *ir.Node { return op.Add(in[0], in[1]) })
+		bandwidth(b, fmt.Sprint("gelu/", width), []ir.Type{f32(4096, width)}, func(in []*ir.Node) *ir.Node { return op.Gelu(in[0]) })
+	}
+}
+
+// bandwidth reports the bytes per second that an op reads and writes on the device.
+func bandwidth(b *testing.B, name string, in []ir.Type, build func(in []*ir.Node) *ir.Node) {
+	b.Run(name, func(b *testing.B) {
+		back := New(Options{})
+		g, err := back.open("")
+		if err != nil {
+			b.Skip(err)
+		}
+		if !g.timestamps {
+			b.Skip("no clock on " + g.name)
+		}
+		graph, bytes := ir.NewGraph("bandwidth"), int64(0)
+		var nodes []*ir.Node
+		for i, t := range in {
+			nodes = append(nodes, op.Input(graph, fmt.Sprint("x", i), t))
+			bytes += t.Bytes(nil)
+		}
+		y := build(nodes)
+		graph.Return("y", y)
+		p, _, err := sched.Build(graph, sched.Options{Target: "portable"})
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.ReportMetric(float64(bytes+y.Type.Bytes(nil))/deviceTime(b, back, g, p)/1e9, "GB/s")
+		b.ReportMetric(0, "ns/op")
+	})
 }
 
 // TestTransposes permutes random shapes of every element type: axes that stay together, axes of size 1, rows that begin at

@@ -101,8 +101,17 @@ const integerDivision = `fn divide(a: TYPE, b: TYPE) -> TYPE {
 
 // broadcast says how an operand is read for element i of the result.
 type broadcast struct {
-	K   int
-	How string // "same", "one", "suffix" or "strided"
+	K    int
+	How  string // "same", "one", "suffix" or "strided"
+	Axes []axis // of "strided": the result's, innermost first
+}
+
+// axis is one of the result's, with those made one along which every strided operand goes on, or every one is repeated.
+type axis struct {
+	A     int   // its number, from the outermost
+	Last  bool  // the outermost
+	Moves bool  // the operand has it, too; otherwise it is repeated
+	out   []int // the axes of the result that it is made of
 }
 
 func howBroadcast(x, out ir.Shape) string {
@@ -125,34 +134,76 @@ func howBroadcast(x, out ir.Shape) string {
 	return "strided"
 }
 
+// repeated reports whether an operand of shape x has size 1, or nothing, where the result has axis i.
+func repeated(x, out ir.Shape, i int) bool {
+	k := i - (len(out) - len(x))
+	return k < 0 || x[k].Is(1)
+}
+
+// broadcastAxes are the axes of a result for operands that need strides, from the outermost.
+func broadcastAxes(n *ir.Node, operands []int) (axes []axis) {
+	out, before := n.Type.Shape, -1 // the axis of the result before this one
+	for i, d := range out {
+		if d.Is(1) {
+			continue
+		}
+		differs := func(k int) bool {
+			x := n.In[k].Type.Shape
+			return repeated(x, out, i) != repeated(x, out, before)
+		}
+		if before < 0 || slices.ContainsFunc(operands, differs) {
+			axes = append(axes, axis{A: len(axes), Last: len(axes) == 0})
+		}
+		last := &axes[len(axes)-1]
+		last.out, before = append(last.out, i), i
+	}
+	return axes
+}
+
 // broadcasting is a shader over operands that broadcast to the result; code may call atK(i), the index into operand K.
 func broadcasting(how mapping, n *ir.Node, code string) Shader {
-	ops := make([]broadcast, len(n.In))
-	fields := []string{}
-	strided := slices.ContainsFunc(n.In, func(x *ir.Node) bool { return howBroadcast(x.Type.Shape, n.Type.Shape) == "strided" })
-	if strided {
-		fields = append(fields, "dims:8")
-	}
+	ops, strided := make([]broadcast, len(n.In)), []int{}
 	for k, x := range n.In {
-		ops[k] = broadcast{k, howBroadcast(x.Type.Shape, n.Type.Shape)}
+		ops[k] = broadcast{K: k, How: howBroadcast(x.Type.Shape, n.Type.Shape)}
+		if ops[k].How == "strided" {
+			strided = append(strided, k)
+		}
+	}
+	axes, fields := broadcastAxes(n, strided), []string{}
+	if len(strided) > 0 {
+		fields = append(fields, fmt.Sprint("dims:", len(axes)))
+	}
+	for k := range ops {
 		switch ops[k].How {
 		case "suffix":
 			fields = append(fields, fmt.Sprint("mod", k))
 		case "strided":
-			fields = append(fields, fmt.Sprintf("stride%d:8", k))
+			fields = append(fields, fmt.Sprintf("stride%d:%d", k, len(axes)))
+			for _, a := range slices.Backward(axes) {
+				a.Moves = !repeated(n.In[k].Type.Shape, n.Type.Shape, a.out[0])
+				ops[k].Axes = append(ops[k].Axes, a)
+			}
 		}
 	}
 	consts := map[string]any{"Operands": ops, "Code": code}
 	return how(n, n.Op.Name, elementwiseWGSL, consts, fields, func(c *Call) (p []uint32) {
-		if strided {
-			p = append(p, dims(c.Out.Shape)...)
+		if len(strided) > 0 {
+			for _, a := range axes {
+				p = append(p, uint32(numel(c.Out.Shape[a.out[0]:a.out[len(a.out)-1]+1])))
+			}
 		}
 		for k, o := range ops {
-			switch o.How {
+			switch x := c.In[k].Shape; o.How {
 			case "suffix":
-				p = append(p, uint32(numel(c.In[k].Shape)))
+				p = append(p, uint32(numel(x)))
 			case "strided":
-				p = append(p, strides(c.In[k].Shape)...)
+				for _, a := range slices.Backward(o.Axes) {
+					stride := 0
+					if a.Moves {
+						stride = numel(x[a.out[len(a.out)-1]-(len(c.Out.Shape)-len(x))+1:])
+					}
+					p = append(p, uint32(stride))
+				}
 			}
 		}
 		return p

@@ -9,10 +9,19 @@ fn at{{.K}}(i: u32) -> u32 {
 {{- else}}
   var rest = i;
   var at = 0u;
-  for (var a = 7i; a >= 0i; a = a - 1i) {
-    at = at + (rest % P.dims[a]) * P.stride{{.K}}[a];
-    rest = rest / P.dims[a];
-  }
+{{- $k := .K}}
+{{- range .Axes}}
+{{- if .Last}}
+{{- if .Moves}}
+  at = at + rest * P.stride{{$k}}[{{.A}}];
+{{- end}}
+{{- else}}
+{{- if .Moves}}
+  at = at + (rest % P.dims[{{.A}}]) * P.stride{{$k}}[{{.A}}];
+{{- end}}
+  rest = rest / P.dims[{{.A}}];
+{{- end}}
+{{- end}}
   return at;
 {{- end}}
 }
