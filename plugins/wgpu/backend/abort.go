@@ -21,24 +21,26 @@ var (
 	abortError *diag.Error
 )
 
-// guard runs f, which speaks to the library, and returns its error. When the library aborts, in f or elsewhere, it returns
-// that instead; then f never ends.
-func guard(f func() error) error {
+// guard runs f, which speaks to the library, and returns what it returns. When the library aborts, in f or elsewhere, that is
+// the error; then f may never end.
+func guard[T any](f func() (T, error)) (T, error) {
 	watchAbort.Do(func() {
 		catchAbort(func(said string) {
 			abortError = explainAbort(said)
 			close(aborted)
 		})
 	})
-	select {
-	case <-aborted:
-		return abortError
-	default:
-	}
 	type result struct {
+		value T
 		err   error
 		panic any
 		stack []byte
+	}
+	var none T
+	select {
+	case <-aborted:
+		return none, abortError
+	default:
 	}
 	done := make(chan result, 1)
 	go func() {
@@ -49,16 +51,16 @@ func guard(f func() error) error {
 			}
 			done <- r
 		}()
-		r.err = f()
+		r.value, r.err = f()
 	}()
 	select {
 	case r := <-done:
 		if r.panic != nil {
 			panic(fmt.Sprintf("%v\n%s", r.panic, r.stack))
 		}
-		return r.err
+		return r.value, r.err
 	case <-aborted:
-		return abortError
+		return none, abortError
 	}
 }
 

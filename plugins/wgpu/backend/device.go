@@ -142,31 +142,28 @@ func describe(a *wgpu.Adapter, index int) adapter {
 }
 
 // Info describes the adapters.
-func (b *Backend) Info(context.Context) (info device.Info, err error) {
-	return info, guard(func() error {
+func (b *Backend) Info(context.Context) (device.Info, error) {
+	return guard(func() (device.Info, error) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		if err := b.find(); err != nil {
-			return err
+			return device.Info{}, err
 		}
-		info = device.Info{Name: "wgpu", Version: Version, Targets: []string{"wgpu", "cpu", "portable"}, Ops: kernels.Ops()}
+		info := device.Info{Name: "wgpu", Version: Version, Targets: []string{"wgpu", "cpu", "portable"}, Ops: kernels.Ops()}
 		for _, d := range kernels.DTypes() {
 			info.DTypes = append(info.DTypes, d.String())
 		}
 		for _, a := range b.adapters {
 			info.Devices = append(info.Devices, a.info)
 		}
-		return nil
+		return info, nil
 	})
 }
 
 // Prepare finds the adapters and opens the one that is used where none is asked for, which takes a driver a while, before
 // anybody waits for it. Its failure shows when a program is loaded.
 func (b *Backend) Prepare() {
-	_ = guard(func() error {
-		_, err := b.open("")
-		return err
-	})
+	_, _ = guard(func() (*gpu, error) { return b.open("") })
 }
 
 // choose picks the adapter of an ID; empty: the first, a GPU where there is one.

@@ -6,14 +6,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"runtime"
-	"slices"
-	"strings"
-	"sync"
 	"time"
 
 	"github.com/rajveermalviya/go-webgpu/wgpu"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
@@ -59,25 +54,21 @@ type dispatch struct {
 	x, y uint32 // workgroups under the sizes bound last; 0: nothing to do
 }
 
-// interval is a range of the weights section and where it lies on the device.
-type interval struct{ from, to, at int64 }
-
 // Load makes everything that runs of the program need.
-func (b *Backend) Load(_ context.Context, l device.Load) (exe device.Executable, err error) {
+func (b *Backend) Load(_ context.Context, l device.Load) (device.Executable, error) {
 	if l.Threads < 0 {
 		return nil, diag.New(device.ErrInput, "wgpu", "%d threads; want 0 or more", l.Threads)
 	}
-	return exe, guard(func() error {
+	return guard(func() (device.Executable, error) {
 		g, err := b.begin(l.Device)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		x := &executable{g: g, p: l.Program}
 		if err := x.load(l.Weights); err != nil {
-			return err
+			return nil, err
 		}
-		exe = x
-		return nil
+		return x, nil
 	})
 }
 
@@ -115,48 +106,6 @@ func (x *executable) load(weights []byte) (err error) {
 		err = x.bindAll()
 	}
 	return cmp.Or(err, <-uploaded)
-}
-
-// plan chooses the shaders, lays the memory out and writes the shaders' texts.
-func (x *executable) plan() error {
-	names := map[string]bool{}
-	for i, s := range x.p.Steps {
-		n := x.p.Graph.Nodes[s.Node]
-		k, ok := kernels.Find(n)
-		if !ok {
-			return diag.New(device.ErrUnsupported, n.Op.Name, "step %d, %s: the wgpu backend has no kernel for %v", i, n.Label(), n)
-		}
-		names[n.Op.Name] = true
-		if k.Scratch != nil {
-			x.scratchBytes = max(x.scratchBytes, k.Scratch(n))
-		}
-		for _, s := range k.Shaders(n, x.g.limits) {
-			d := dispatch{step: i, node: n, shader: s, status: -1}
-			if slices.ContainsFunc(s.Bindings, func(b kernels.Binding) bool { return b.Operand == kernels.Status }) {
-				d.status = x.statuses
-				x.statuses++
-			}
-			d.at, d.size = x.paramBytes, fieldBytes(s.Fields)
-			x.paramBytes += program.AlignUp(d.size)
-			x.dispatches = append(x.dispatches, d)
-		}
-	}
-	x.paramBytes = max(x.paramBytes, program.Align)
-	for name := range names {
-		x.kernels = append(x.kernels, device.Kernel{Op: name, Native: true})
-	}
-	slices.SortFunc(x.kernels, func(a, b device.Kernel) int { return strings.Compare(a.Op, b.Op) })
-	for _, n := range x.p.Graph.Inputs() {
-		x.upBytes += program.AlignUp(x.p.Places[n.ID].Size)
-	}
-	for _, o := range x.p.Graph.Outputs {
-		x.downBytes += program.AlignUp(x.p.Places[o.Node.ID].Size)
-	}
-	x.downBytes += int64(x.statuses) * program.Align
-	x.weights = x.g.planSpace(x.planWeights())
-	x.arena, x.io = x.g.planSpace(x.p.ArenaSize), x.g.planSpace(x.p.IOSize)
-	x.scratch, x.status = x.g.planSpace(x.scratchBytes), x.g.planSpace(int64(x.statuses)*program.Align)
-	return x.planTexts()
 }
 
 // allocate makes the buffers.
@@ -214,95 +163,6 @@ func (x *executable) checkMemory() error {
 
 func megabytes(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }
 
-// planWeights lists the parts of the weights section that steps read, and gives their size on the device.
-func (x *executable) planWeights() (total int64) {
-	var used []interval
-	for _, s := range x.p.Steps {
-		for _, in := range x.p.Graph.Nodes[s.Node].In {
-			if pl := x.p.Places[in.ID]; pl.Space == program.Weights {
-				used = append(used, interval{from: pl.Offset &^ (program.Align - 1), to: pl.Offset + pl.Size})
-			}
-		}
-	}
-	slices.SortFunc(used, func(a, b interval) int { return cmp.Compare(a.from, b.from) })
-	for _, r := range used {
-		if k := len(x.resident) - 1; k >= 0 && r.from <= program.AlignUp(x.resident[k].to) {
-			x.resident[k].to = max(x.resident[k].to, r.to)
-		} else {
-			x.resident = append(x.resident, r)
-		}
-	}
-	for i := range x.resident {
-		x.resident[i].at = total
-		total += program.AlignUp(x.resident[i].to - x.resident[i].from)
-	}
-	return total
-}
-
-// locate finds a place on the device.
-func (x *executable) locate(pl program.Place) (*space, int64) {
-	switch pl.Space {
-	case program.Arena:
-		return x.arena, pl.Offset
-	case program.IO:
-		return x.io, pl.Offset
-	}
-	i, found := slices.BinarySearchFunc(x.resident, pl.Offset, func(r interval, off int64) int { return cmp.Compare(r.from, off) })
-	if !found {
-		i--
-	}
-	return x.weights, x.resident[i].at + pl.Offset - x.resident[i].from
-}
-
-// bindings are what a dispatch's shader sees, one for each of its operands, and all of them cut into pieces.
-func (x *executable) bindings(d *dispatch) (views []kernels.View, pieces []piece, err error) {
-	for _, b := range d.shader.Bindings {
-		s, offset, bytes := x.operand(d, b)
-		ps, v := x.g.view(s, offset, bytes, b.DType.Size())
-		if b.Vec == 4 && v.Skip%4 != 0 {
-			return nil, nil, fmt.Errorf("BUG: wgpu: vectors at element %d of a binding of %v", v.Skip, d.node)
-		}
-		views, pieces = append(views, v), append(pieces, ps...)
-	}
-	return views, pieces, nil
-}
-
-// planTexts writes the WGSL of all dispatches, on all cores. There are hundreds, and few that differ.
-func (x *executable) planTexts() error {
-	type written struct {
-		once sync.Once
-		text string
-		err  error
-	}
-	type key struct{ name, body, rest string } // what a text is made of
-	var texts sync.Map                         // of *written, by key
-	var e errgroup.Group
-	e.SetLimit(runtime.GOMAXPROCS(0))
-	for i := range x.dispatches {
-		d := &x.dispatches[i]
-		e.Go(func() error {
-			views, pieces, err := x.bindings(d)
-			if err != nil {
-				return err
-			}
-			n := len(pieces) + 1
-			if n > x.g.limits.StorageBuffers {
-				return diag.New(device.ErrUnsupported, d.node.Op.Name, "step %d, %s: needs %d bindings; %s has %d", d.step, d.node.Label(), n, x.g.name, x.g.limits.StorageBuffers)
-			}
-			s := d.shader
-			found, _ := texts.LoadOrStore(key{s.Name, s.Body, fmt.Sprintf("%#v", []any{s.Bindings, s.Consts, s.Fields, views})}, &written{})
-			w := found.(*written)
-			w.once.Do(func() { w.text, w.err = s.Text(views) })
-			if w.err != nil {
-				return x.unprepared(d, w.err)
-			}
-			d.source = source{s.Name, w.text, n}
-			return nil
-		})
-	}
-	return e.Wait()
-}
-
 // bindAll makes the bind groups.
 func (x *executable) bindAll() error {
 	for i := range x.dispatches {
@@ -330,38 +190,6 @@ func (x *executable) unprepared(d *dispatch, err error) error {
 	return diag.New(device.ErrDevice, d.node.Label(), "step %d (%s) cannot be prepared: %w", d.step, d.node.Op.Name, oneLine(err))
 }
 
-// operand is where a binding's bytes lie, at the symbols' upper bounds.
-func (x *executable) operand(d *dispatch, b kernels.Binding) (s *space, offset, bytes int64) {
-	n := d.node
-	switch b.Operand {
-	case kernels.Scratch:
-		k, _ := kernels.Find(n)
-		return x.scratch, 0, k.Scratch(n)
-	case kernels.Status:
-		return x.status, int64(d.status) * program.Align, 4
-	}
-	node := n
-	if b.Operand != kernels.Out {
-		node = n.In[b.Operand]
-	}
-	pl := x.p.Places[node.ID]
-	s, offset = x.locate(pl)
-	return s, offset, pl.Size
-}
-
-// fieldBytes is the size of a parameter struct.
-func fieldBytes(fields []string) int64 {
-	n := int64(0)
-	for _, f := range fields {
-		count := int64(1)
-		if _, typ, ok := strings.Cut(f, ":"); ok && typ != "f32" {
-			fmt.Sscan(typ, &count)
-		}
-		n += 4 * count
-	}
-	return max(n, 4)
-}
-
 // memory is the sum of the program's buffers, in bytes, those included through which values travel.
 func (x *executable) memory() int64 {
 	n := x.paramBytes + x.clock.bytes()
@@ -376,12 +204,13 @@ func (x *executable) Kernels() []device.Kernel { return x.kernels }
 
 // Close frees the program's memory on the device.
 func (x *executable) Close() error {
-	return guard(func() error {
+	_, err := guard(func() (struct{}, error) {
 		x.g.mu.Lock()
 		defer x.g.mu.Unlock()
 		x.release()
-		return nil
+		return struct{}{}, nil
 	})
+	return err
 }
 
 func (x *executable) release() {

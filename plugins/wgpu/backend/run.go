@@ -5,6 +5,7 @@ package backend
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -63,13 +64,11 @@ func (x *executable) bind(r device.Run) error {
 
 // Run executes the program once. Without options that look at single steps it is few submissions; see flow.
 func (x *executable) Run(ctx context.Context, r device.Run) (device.Stats, error) {
-	done := device.Stats{FirstNaN: -1}
-	err := guard(func() error {
-		stats, err := x.run(ctx, r)
-		done = stats
-		return err
-	})
-	return done, err
+	stats, err := guard(func() (device.Stats, error) { return x.run(ctx, r) })
+	if err != nil && !errors.Is(err, device.ErrNaN) {
+		stats.FirstNaN = -1 // also where there are no stats
+	}
+	return stats, err
 }
 
 func (x *executable) run(ctx context.Context, r device.Run) (device.Stats, error) {
