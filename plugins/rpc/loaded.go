@@ -64,15 +64,15 @@ func (e *Executable) Run(ctx context.Context, r device.Run) (device.Stats, error
 		return noStats(), diag.New(device.ErrInput, e.prog.Method, "io space of %d bytes given; the program has %d",
 			len(r.IO), e.prog.IOSize)
 	}
-	return e.run(ctx, r, func(b *binding) (in, out [][]byte, err error) {
-		return cut(r.IO, b.inputs), cut(r.IO, b.outputs), nil
+	return e.run(ctx, r, func(b *binding) ([][]byte, func() [][]byte, error) {
+		return cut(r.IO, b.inputs), func() [][]byte { return cut(r.IO, b.outputs) }, nil
 	})
 }
 
 // RunTensors is Run with one slice for each input of the program, dense and exactly as large as its shape under syms,
 // and one for each output, which it allocates. r.IO is not used.
 func (e *Executable) RunTensors(ctx context.Context, r device.Run, in [][]byte) (out [][]byte, st device.Stats, err error) {
-	st, err = e.run(ctx, r, func(b *binding) ([][]byte, [][]byte, error) {
+	st, err = e.run(ctx, r, func(b *binding) ([][]byte, func() [][]byte, error) {
 		g := e.prog.Graph
 		if len(in) != len(b.inputs) {
 			return nil, nil, diag.New(device.ErrInput, e.prog.Method, "%d inputs given; the program has %d", len(in), len(b.inputs))
@@ -83,10 +83,12 @@ func (e *Executable) RunTensors(ctx context.Context, r device.Run, in [][]byte) 
 					g.Inputs()[i].Label(), len(in[i]), o.DType, o.Shape, o.Bytes)
 			}
 		}
-		for _, o := range b.outputs {
-			out = append(out, tensor.AlignedBytes(int(o.Size)))
-		}
-		return in, out, nil
+		return in, func() [][]byte {
+			for _, o := range b.outputs {
+				out = append(out, tensor.AlignedBytes(int(o.Size)))
+			}
+			return out
+		}, nil
 	})
 	if err != nil {
 		return nil, st, err

@@ -15,8 +15,9 @@ import (
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
-// run waits for its turn, binds, and makes the call. tensors gives the caller's side of the copies.
-func (e *Executable) run(ctx context.Context, r device.Run, tensors func(*binding) (in, out [][]byte, err error)) (device.Stats, error) {
+// run waits for its turn, binds, and makes the call. tensors gives the caller's side of the copies; out is called while the
+// backend works, since large outputs take a while to allocate.
+func (e *Executable) run(ctx context.Context, r device.Run, tensors func(*binding) (in [][]byte, out func() [][]byte, err error)) (device.Stats, error) {
 	s := e.s
 	select {
 	case s.runSlot <- struct{}{}:
@@ -75,7 +76,7 @@ func nanStep(err error) int {
 type hostRun struct {
 	e      *Executable
 	in     [][]byte
-	out    [][]byte
+	out    func() [][]byte
 	r      device.Run
 	header *rlxv1.RunHeader
 	dumps  []int // nodes still to come, in step order
@@ -224,14 +225,15 @@ func (x *hostRun) stream(ctx context.Context) error {
 		defer close(sent)
 		x.send(st)
 	}()
+	out := x.out()
 	err = x.receive(st)
 	if err == nil && s.region != nil {
 		for i, b := range cut(s.region.data, x.e.bound.outputs) {
-			tensor.Copy(x.out[i], b)
+			tensor.Copy(out[i], b)
 		}
 	} else if err == nil {
 		for i, b := range x.staged {
-			copy(x.out[i], b)
+			copy(out[i], b)
 		}
 	}
 	if err != nil {
