@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
@@ -34,17 +35,7 @@ var (
 		u := units(n.Type.DType, nil, n.In[0])
 		return []Shader{moved(n, u, []int{0}, "copy", "fn value(i: u32) -> {{.C.T}} {\n  return x0{{.C.Read}}(i);\n}\n", nil, nil, nil)}
 	}})
-	_ = register(Kernel{Op: "pad", Shaders: func(n *ir.Node, _ Limits) []Shader {
-		a := n.Attrs.(op.PadAttrs)
-		return []Shader{light(n, "pad", part(layoutWGSL, "pad"), map[string]any{"Bits": bitsOf(n.Type.DType, a.Value)},
-			[]string{"dims:8", "before:8", "inner:8", "stride:8"}, func(c *Call) []uint32 {
-				before := make([]uint32, maxRank)
-				for i, v := range a.Before {
-					before[maxRank-len(a.Before)+i] = uint32(v)
-				}
-				return concat(dims(c.Out.Shape), before, dims(c.In[0].Shape), dense(c.In[0].Shape))
-			})}
-	}})
+	_ = register(Kernel{Op: "pad", Shaders: func(n *ir.Node, _ Limits) []Shader { return []Shader{pad(n)} }})
 	_ = register(Kernel{Op: "concat", Can: func(n *ir.Node) bool { return len(n.In) <= 16 }, Shaders: func(n *ir.Node, _ Limits) []Shader {
 		a := n.Attrs.(op.ConcatAttrs)
 		axis := positive(a.Axis, n.Type.Rank())
@@ -88,6 +79,55 @@ var (
 		return []Shader{light(n, "cast", part(layoutWGSL, "cast"), consts, nil, nil)}
 	}})
 )
+
+// pad makes each axis that grows one with those behind it that do not.
+func pad(n *ir.Node) Shader {
+	a, x := n.Attrs.(op.PadAttrs), n.In[0].Type.Shape
+	var starts []int // the first axis of each
+	for i := range x {
+		if i == 0 || a.Before[i] != 0 || a.After[i] != 0 {
+			starts = append(starts, i)
+		}
+	}
+	if len(starts) == 0 { // a scalar
+		starts = []int{0}
+	}
+	rank, last := len(starts), starts[len(starts)-1]
+	ends := append(slices.Clone(starts[1:]), len(x))
+	before := func(k int, shape []int) int {
+		if len(shape) == 0 {
+			return 0
+		}
+		return a.Before[starts[k]] * numel(shape[starts[k]+1:ends[k]])
+	}
+	row := []int{common(x[last:]), common(n.Type.Shape[last:])}
+	if len(x) > 0 {
+		row = append(row, a.Before[last]*common(x[last+1:]))
+	}
+	u := units(n.Type.DType, row, n.In[0])
+	fill := bitsOf(n.Type.DType, a.Value)
+	for w := 8 * n.Type.DType.Size(); w < 32 && u.words > 0; w *= 2 {
+		fill |= fill << w
+	}
+	axes := make([]int, rank)
+	for i := range axes {
+		axes[i] = rank - 1 - i
+	}
+	array := fmt.Sprint(":", rank)
+	consts := map[string]any{"Bits": fill, "Axes": axes}
+	return moved(n, u, []int{0}, "pad", part(layoutWGSL, "pad"), consts, []string{"dims" + array, "before" + array, "inner" + array, "stride" + array}, func(c *Call) []uint32 {
+		p, in, out := make([]uint32, 4*rank), c.In[0].Shape, c.Out.Shape
+		for k := range rank {
+			per := 1
+			if k == rank-1 {
+				per = u.per()
+			}
+			p[k], p[rank+k] = uint32(numel(out[starts[k]:ends[k]])/per), uint32(before(k, in)/per)
+			p[2*rank+k], p[3*rank+k] = uint32(numel(in[starts[k]:ends[k]])/per), uint32(numel(in[ends[k]:])*per/u.per())
+		}
+		return p
+	})
+}
 
 // strided is a shader whose result has rank axes, and the element at index k is the operand's at offset + k . stride; the last
 // stride is 1 where u is more than an element.

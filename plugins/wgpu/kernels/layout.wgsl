@@ -11,18 +11,21 @@ fn value(i: u32) -> {{.C.T}} {
 {{end}}
 
 {{define "pad"}}
-fn value(i: u32) -> u32 {
+fn value(i: u32) -> {{.C.T}} {
   var rest = i;
   var at = 0u;
-  for (var a = 7i; a >= 0i; a = a - 1i) {
-    let k = rest % P.dims[a] - P.before[a];
-    if (k >= P.inner[a]) {
-      return {{.C.Bits}}u;
-    }
-    at = at + k * P.stride[a];
-    rest = rest / P.dims[a];
+  var k = 0u;
+{{- range .C.Axes}}
+  k = {{if .}}rest % P.dims[{{.}}]{{else}}rest{{end}} - P.before[{{.}}];
+  if (k >= P.inner[{{.}}]) {
+    return {{$.C.T}}({{$.C.Bits}}u);
   }
-  return x0_bits(at);
+  at = at + k * P.stride[{{.}}];
+{{- if .}}
+  rest = rest / P.dims[{{.}}];
+{{- end}}
+{{- end}}
+  return x0{{.C.Read}}(at);
 }
 {{end}}
 
