@@ -11,26 +11,37 @@ import (
 //go:embed softmax.wgsl
 var softmaxWGSL string
 
-//go:embed softmax_each.wgsl
-var softmaxEachWGSL string
+//go:embed softmax_from_folds.wgsl
+var softmaxFromFoldsWGSL string
 
-var _ = register(Kernel{Op: "softmax", Can: floats, Shaders: func(n *ir.Node, _ Limits) []Shader {
-	axis := positive(n.Attrs.(op.SoftmaxAttrs).Axis, n.Type.Rank())
-	if n.Type.DType != dtype.F32 {
-		return []Shader{mapped(n, "softmax", softmaxEachWGSL, nil, []string{"count", "inner"}, func(c *Call) []uint32 {
-			_, k, inner := around(c.Out.Shape, axis)
-			return []uint32{uint32(k), uint32(inner)}
-		}).withLoops(n, func(c *Call) int {
-			_, k, _ := around(c.Out.Shape, axis)
-			return 2 * loop(k, 0)
-		})}
-	}
-	most := n.Graph.Syms.Max()
+var _ = register(Kernel{
+	Op: "softmax", Can: floats,
+	Shaders: func(n *ir.Node, _ Limits) []Shader {
+		if n.Type.DType == dtype.F32 {
+			return []Shader{softmax(n, false)}
+		}
+		return []Shader{softmax(n, true), softmaxFromFolds(n)}
+	},
+	Scratch: func(n *ir.Node) int64 {
+		if n.Type.DType == dtype.F32 {
+			return 0
+		}
+		outer, _, inner := around(n.Type.Shape.Eval(n.Graph.Syms.Max()), softmaxAxis(n))
+		return int64(outer*inner) * 8
+	},
+})
+
+func softmaxAxis(n *ir.Node) int { return positive(n.Attrs.(op.SoftmaxAttrs).Axis, n.Type.Rank()) }
+
+// softmax makes whole rows, or only finds the largest element of each and the sum that divides it, for softmaxFromFolds.
+func softmax(n *ir.Node, folds bool) Shader {
+	axis, most := softmaxAxis(n), n.Graph.Syms.Max()
 	inner := numel(n.Type.Shape[axis+1:].Eval(most)) > 1
 	rows, lanes := rowsAndLanes(numel(n.Type.Shape[axis:axis+1].Eval(most)), inner, 1)
-	return []Shader{{
-		Name: "softmax", Body: reducePlaceWGSL + softmaxWGSL, Fields: rowFields, Consts: map[string]any{"Rows": rows, "Lanes": lanes, "Inner": inner},
-		Bindings: []Binding{{Name: "x0", Operand: 0, DType: n.In[0].Type.DType}, {Name: "y", Operand: Out, DType: dtype.F32}},
+	s := Shader{
+		Name: "softmax", Body: reducePlaceWGSL + softmaxWGSL, Fields: rowFields,
+		Consts:   map[string]any{"Rows": rows, "Lanes": lanes, "Inner": inner, "Folds": folds},
+		Bindings: []Binding{{Name: "x0", Operand: 0, DType: n.In[0].Type.DType}, {Name: "y", Operand: Out, DType: n.Type.DType}},
 		Params: func(c *Call) []uint32 {
 			if numel(c.Out.Shape) == 0 {
 				return nil
@@ -46,5 +57,23 @@ var _ = register(Kernel{Op: "softmax", Can: floats, Shaders: func(n *ir.Node, _ 
 			_, k, _ := around(c.Out.Shape, axis)
 			return 3*loop(ceilDiv(k, lanes), 0) + 2*loop(lanes/2, 0)
 		},
-	}}
-}})
+	}
+	if folds {
+		s.Bindings[1] = foldsOfRows
+	}
+	return s
+}
+
+// foldsOfRows are two f32 of each row.
+var foldsOfRows = Binding{Name: "folds", Operand: Scratch, DType: dtype.F32}
+
+// softmaxFromFolds makes elements, several of which share a word, whatever row they belong to.
+func softmaxFromFolds(n *ir.Node) Shader {
+	axis := softmaxAxis(n)
+	s := light(n, "softmax", softmaxFromFoldsWGSL, nil, []string{"count", "inner"}, func(c *Call) []uint32 {
+		_, k, inner := around(c.Out.Shape, axis)
+		return []uint32{uint32(k), uint32(inner)}
+	})
+	s.Bindings = append(s.Bindings, foldsOfRows)
+	return s
+}

@@ -30,7 +30,14 @@ fn across(r: u32, lane: u32, v: f32, largest: bool) -> f32 {
   if (first + r >= P.rows) {
     return;
   }
+{{- if .C.Folds}}
+  if (lane == 0u) {
+    folds_put(2u * (first + r), folds_encode(most));
+    folds_put(2u * (first + r) + 1u, folds_encode(sum));
+  }
+{{- else}}
   for (var k = lane; k < P.n; k = k + {{.C.Lanes}}u) {
     y_put(base + k * step, y_encode(op_exp(x0(base + k * step) - most) / sum));
   }
+{{- end}}
 }
