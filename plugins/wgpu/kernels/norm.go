@@ -13,23 +13,39 @@ import (
 //go:embed norm.wgsl
 var normWGSL string
 
-//go:embed norm_each.wgsl
-var normEachWGSL string
+//go:embed norm_from_folds.wgsl
+var normFromFoldsWGSL string
 
-var (
-	_ = register(Kernel{Op: "layer_norm", Can: floats, Shaders: func(n *ir.Node, _ Limits) []Shader {
-		return norm(n, true, false, n.Attrs.(op.LayerNormAttrs).Eps)
-	}})
-	_ = register(Kernel{Op: "rms_norm", Can: floats, Shaders: func(n *ir.Node, _ Limits) []Shader {
-		return norm(n, false, false, n.Attrs.(op.RmsNormAttrs).Eps)
-	}})
-	_ = register(Kernel{Op: "fused_residual_layer_norm", Can: floats, Shaders: func(n *ir.Node, _ Limits) []Shader {
-		return norm(n, true, true, n.Attrs.(op.FusedResidualLayerNormAttrs).Eps)
-	}})
-	_ = register(Kernel{Op: "fused_residual_rms_norm", Can: floats, Shaders: func(n *ir.Node, _ Limits) []Shader {
-		return norm(n, false, true, n.Attrs.(op.FusedResidualRmsNormAttrs).Eps)
-	}})
-)
+func init() {
+	for _, k := range []struct {
+		op               string
+		center, residual bool
+		eps              func(attrs any) float64
+	}{
+		{"layer_norm", true, false, func(a any) float64 { return a.(op.LayerNormAttrs).Eps }},
+		{"rms_norm", false, false, func(a any) float64 { return a.(op.RmsNormAttrs).Eps }},
+		{"fused_residual_layer_norm", true, true, func(a any) float64 { return a.(op.FusedResidualLayerNormAttrs).Eps }},
+		{"fused_residual_rms_norm", false, true, func(a any) float64 { return a.(op.FusedResidualRmsNormAttrs).Eps }},
+	} {
+		register(Kernel{
+			Op: k.op, Can: floats,
+			Shaders: func(n *ir.Node, _ Limits) []Shader {
+				s := norm(n, k.center, k.residual, k.eps(n.Attrs))
+				if sharesWords(n) {
+					return []Shader{s, normFromFolds(n, k.residual)}
+				}
+				return []Shader{s}
+			},
+			Scratch: func(n *ir.Node) int64 {
+				if !sharesWords(n) {
+					return 0
+				}
+				shape := n.Type.Shape.Eval(n.Graph.Syms.Max())
+				return int64(numel(shape[:len(shape)-1])) * 8
+			},
+		})
+	}
+}
 
 // What a workgroup of norm.wgsl is made of: enough invocations for the device to have others to run while some wait for
 // memory, and as few for a row as have it in registers.
@@ -38,19 +54,24 @@ const (
 	normKept  = 16  // units of a row that an invocation keeps, at most
 )
 
-// norm normalises rows of the last axis, which is static: γ has its size.
-func norm(n *ir.Node, center, residual bool, eps float64) []Shader {
+// fourAtOnce reports rows of the last axis, in all operands, that are vectors of four.
+func fourAtOnce(n *ir.Node) bool {
+	whole := func(x *ir.Node) bool { return beginsAt(x, int64(4*n.Type.DType.Size())) }
+	return n.Type.Shape[n.Type.Rank()-1].B%4 == 0 && !slices.ContainsFunc(n.In, func(x *ir.Node) bool { return !whole(x) })
+}
+
+// sharesWords reports rows whose ends share a 32-bit word with other rows, so that none can be written by itself.
+func sharesWords(n *ir.Node) bool { return n.Type.DType != dtype.F32 && !fourAtOnce(n) }
+
+// norm normalises rows of the last axis, which is static: γ has its size. Of rows that share words it only finds what
+// normFromFolds needs.
+func norm(n *ir.Node, center, residual bool, eps float64) Shader {
 	width := int(n.Type.Shape[n.Type.Rank()-1].B)
 	vec, v, t := 0, "", "f32"
-	whole := func(x *ir.Node) bool { return beginsAt(x, int64(4*n.Type.DType.Size())) }
-	if width%4 == 0 && !slices.ContainsFunc(n.In, func(x *ir.Node) bool { return !whole(x) }) {
+	if fourAtOnce(n) {
 		vec, v, t = 4, "4", "vec4<f32>"
 	}
 	params := []uint32{math.Float32bits(float32(width)), math.Float32bits(float32(eps))}
-	if vec == 0 && n.Type.DType != dtype.F32 {
-		consts := map[string]any{"Width": width, "Center": center, "Residual": residual, "Gamma": operandNames[len(n.In)-2], "Beta": operandNames[len(n.In)-1]}
-		return []Shader{mapped(n, n.Op.Name, normEachWGSL, consts, []string{"count:f32", "eps:f32"}, func(*Call) []uint32 { return params }).withLoops(n, func(*Call) int { return 2 * loop(width, 0) })}
-	}
 	units := width / max(vec, 1)
 	lanes := 8
 	for lanes < normGroup && (lanes < 32 && lanes < units || ceilDiv(units, lanes) > normKept) {
@@ -63,7 +84,7 @@ func norm(n *ir.Node, center, residual bool, eps float64) []Shader {
 	rows := normGroup / lanes
 	s := Shader{
 		Name: n.Op.Name, Body: normWGSL, Fields: []string{"rows", "count:f32", "eps:f32"},
-		Consts: map[string]any{"Rows": rows, "Lanes": lanes, "Units": units, "Kept": kept, "Center": center, "Residual": residual, "V": v, "T": t},
+		Consts: map[string]any{"Rows": rows, "Lanes": lanes, "Units": units, "Kept": kept, "Center": center, "Residual": residual, "Folds": sharesWords(n), "V": v, "T": t},
 		Params: func(c *Call) []uint32 {
 			if numel(c.Out.Shape) == 0 {
 				return nil
@@ -80,6 +101,19 @@ func norm(n *ir.Node, center, residual bool, eps float64) []Shader {
 	for i, name := range names {
 		s.Bindings = append(s.Bindings, Binding{Name: name, Operand: i, Vec: vec, DType: n.In[i].Type.DType})
 	}
-	s.Bindings = append(s.Bindings, Binding{Name: "y", Operand: Out, Vec: vec, DType: n.Type.DType})
-	return []Shader{s}
+	if sharesWords(n) {
+		s.Bindings = append(s.Bindings[:len(names)-2], foldsOfRows)
+	} else {
+		s.Bindings = append(s.Bindings, Binding{Name: "y", Operand: Out, Vec: vec, DType: n.Type.DType})
+	}
+	return s
+}
+
+// normFromFolds makes elements, several of which share a word, whatever row they belong to.
+func normFromFolds(n *ir.Node, residual bool) Shader {
+	width := int(n.Type.Shape[n.Type.Rank()-1].B)
+	consts := map[string]any{"Width": width, "Residual": residual, "Gamma": operandNames[len(n.In)-2], "Beta": operandNames[len(n.In)-1]}
+	s := light(n, n.Op.Name, normFromFoldsWGSL, consts, nil, nil)
+	s.Bindings = append(s.Bindings, foldsOfRows)
+	return s
 }

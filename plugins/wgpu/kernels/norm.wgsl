@@ -19,10 +19,13 @@ fn row(i: u32) -> {{.C.T}} {
   return x{{.C.V}}(i){{if .C.Residual}} + r{{.C.V}}(i){{end}};
 }
 
+{{- if not .C.Folds}}
+
 fn put(base: u32, k: u32, d: {{.C.T}}) {
   let v = d * gamma{{.C.V}}(k) + beta{{.C.V}}(k);
   {{if .C.V}}y4_put(base + k, v){{else}}y_put(base + k, bitcast<u32>(v)){{end}};
 }
+{{- end}}
 
 @compute @workgroup_size({{mul .C.Rows .C.Lanes}})
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
@@ -65,6 +68,12 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   if (!live) {
     return;
   }
+{{- if .C.Folds}}
+  if (lane == 0u) {
+    folds_put(2u * index, folds_encode(mean));
+    folds_put(2u * index + 1u, folds_encode(scale));
+  }
+{{- else}}
 {{- if .C.Kept}}
 {{- range seq .C.Kept}}
   put(base, lane + {{mul . $.C.Lanes}}u, d{{.}} * scale);
@@ -73,5 +82,6 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   for (var k = lane; k < {{.C.Units}}u; k = k + {{.C.Lanes}}u) {
     put(base, k, (row(base + k) - mean) * scale);
   }
+{{- end}}
 {{- end}}
 }
