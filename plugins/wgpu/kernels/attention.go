@@ -12,6 +12,8 @@ import (
 var (
 	//go:embed attention.wgsl
 	attentionWGSL string
+	//go:embed attention_parts.wgsl
+	attentionPartsWGSL string
 	//go:embed attention_simple.wgsl
 	attentionSimpleWGSL string
 	//go:embed attention_mask.wgsl
@@ -89,6 +91,19 @@ type attentionConsts struct {
 	RelRows, RelPitch, RelWidth int  // of the relative position terms: [RelRows][RelPitch] vectors of four queries
 	RelMembers, RelTile         int  // blocks and heads; the j that a workgroup makes at a time
 	RelChunkRow                 bool // the keys that neighbours have side by side lie in one row of the window
+	KeyPlaces                   int  // keys whose places workgroup memory has, those fetched past the last one included; 0: it has none
+}
+
+// VecOut: the result is written in vectors.
+func (c attentionConsts) VecOut() bool { return !c.Split && c.SingleCols() == 0 }
+
+// out is the binding of the result.
+func (c attentionConsts) out() Binding {
+	y := Binding{Name: "y", Operand: Out, DType: dtype.F32}
+	if c.VecOut() {
+		y.Vec = 4
+	}
+	return y
 }
 
 // Log2E turns scores into exponents of 2.
@@ -109,7 +124,7 @@ func attention(n *ir.Node, l Limits) []Shader {
 		queries = 1 // few, at least in the runs that matter
 	}
 	ok := false
-	c.attentionShape, ok = chooseAttention(int(s.D), queries, keys, l)
+	c.attentionShape, ok = chooseAttention(int(s.D), queries, keys, c.Split, l)
 	c.TailK = !s.Sk.IsStatic() || s.Sk.B%int64(c.Keys()) != 0
 	ok = ok && allF32(&ir.Node{In: n.In[:3], Type: n.Type}) && s.D%4 == 0
 	for _, x := range n.In[:3] {
@@ -135,9 +150,13 @@ func attention(n *ir.Node, l Limits) []Shader {
 		groups := batch * a.Heads * ceilDiv(sq, c.Queries()) * count
 		return append([]uint32{uint32(groups), uint32(count), uint32(keys)}, attentionParams(a, call)...)
 	}
-	sh := Shader{Name: "attention", Body: attentionMaskWGSL + attentionRowsWGSL + attentionWGSL, Consts: c, Fields: fields,
+	sh := Shader{Name: "attention", Body: attentionMaskWGSL + attentionRowsWGSL + attentionPartsWGSL + attentionWGSL, Consts: c, Fields: fields,
 		Bindings: []Binding{{Name: "x0", Operand: 0, Vec: 4, DType: dtype.F32}, {Name: "x1", Operand: 1, Vec: 4, DType: dtype.F32}, {Name: "x2", Operand: 2, Vec: 4, DType: dtype.F32}},
 		Groups:   func(call *Call) int { return int(params(call)[0]) },
+		Loops: func(call *Call) int {
+			sk, _, _, _, _ := geometry(a.Layout, call.In[1].Shape, 1)
+			return c.Loops(sk)
+		},
 		Params: func(call *Call) []uint32 {
 			if numel(call.Out.Shape) == 0 {
 				return nil
@@ -148,7 +167,7 @@ func attention(n *ir.Node, l Limits) []Shader {
 		sh.Bindings = append(sh.Bindings, Binding{Name: "x3", Operand: 3, DType: n.In[3].Type.DType})
 	}
 	if !c.Split {
-		sh.Bindings = append(sh.Bindings, Binding{Name: "y", Operand: Out, DType: dtype.F32})
+		sh.Bindings = append(sh.Bindings, c.out())
 		return []Shader{sh}
 	}
 	sh.Bindings = append(sh.Bindings, Binding{Name: "part", Operand: Scratch, DType: dtype.F32})

@@ -1,7 +1,7 @@
 // Attention with online softmax. A workgroup has {{.C.Queries}} queries of one head and walks the keys in tiles of {{.C.Keys}}; nothing is
 // written to memory but the result. Invocation (tx, ty) holds in registers {{.C.TQ}} queries x {{.C.TK}} keys of the scores, and of the
 // result the same queries x {{.C.Cols}} columns. Both products are made like matrix products: {{.C.Depth}} values of the head dim of q and k,
-// then {{.C.LK}} weights and rows of v at a time pass through workgroup memory. What comes next is fetched while the present part is
+// then {{.C.PartRows}} weights and rows of v at a time pass through workgroup memory. What comes next is fetched while the present part is
 // used, without a condition, so that nothing waits for it early. Scores are in units of log2(e).
 //
 // All indices in the inner loops are constants or do not change in them: one that varies is clamped by the device's
@@ -18,8 +18,8 @@ struct FourB {
   rows: array<array<vec4<f32>, {{.C.RowVecs}}>, 4>,
   gap: array<vec4<f32>, 2>,
 }
-var<workgroup> tile_a: array<FourA, {{.C.Fours}}>; // q as [d][query / 4]; weights as [key][query / 4]
-var<workgroup> tile_b: array<FourB, {{.C.Fours}}>; // k as [d][key / 4]; v as [key][column / 4]
+var<workgroup> tile_a: array<array<FourA, {{.C.FoursA}}>, {{.C.BlocksA}}>; // q as [d][query / 4]; weights as [key][query / 4]
+var<workgroup> tile_b: array<array<FourB, {{.C.FoursB}}>, {{.C.BlocksB}}>; // k as [d][key / 4]; v as [key][column / 4]
 {{- if .C.Masked}}
 
 // The score of a key, in units of log2(e); -Inf where it takes no part.
@@ -80,10 +80,21 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   if (q0 >= queries) {
     return;
   }
+{{- if .C.Pairs}}
+  let tx = local / 2u % {{.C.LK}}u;
+  let ty = local % 2u + local / {{mul .C.LK 2}}u * 2u;
+{{- else}}
   let tx = local % {{.C.LK}}u;
   let ty = local / {{.C.LK}}u;
-  let row4 = tx % {{.C.FoursP}}u; // where its weights lie in tile_a
-  let row1 = tx / {{.C.FoursP}}u;
+{{- end}}
+  let row4 = tx % {{.C.FoursA}}u; // where its weights lie in tile_a
+  let row1 = tx / {{.C.FoursA}}u;
+{{- if .C.KeyPlaces}}
+  for (var r = local; r < {{.C.KeyPlaces}}u; r = r + {{.C.Threads}}u) {
+    key_places[r] = key_place(b, h, r);
+  }
+  workgroupBarrier();
+{{- end}}
   let scale = P.scale{{if .C.Log2}} * {{.C.Log2E}}{{end}};
 
   // What this invocation fetches of q and k: four rows x four values of the head dim, neighbours along the head dim; of v: a
@@ -112,7 +123,10 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 {{- range $i := seq .C.PassesV}}
   let value{{$i}} = (local + {{mul $i $c.Threads}}u) / {{div $c.DP 4}}u;
   let column{{$i}} = (local + {{mul $i $c.Threads}}u) % {{div $c.DP 4}}u;
-  let key{{$i}} = (value{{$i}} % 4u * {{$c.FoursP}}u + value{{$i}} / 4u) * 4u;
+  let key{{$i}} = value{{$i}} % 4u * {{$c.FoursA}}u + value{{$i}} % {{$c.LK}}u / 4u; // as which lane has it
+{{- if eq $c.SingleKeys 0}}
+  let first{{$i}} = key{{$i}} * 4u + value{{$i}} / {{$c.LK}}u;
+{{- end}}
 {{- end}}
 {{- range $i := seq .C.Rows}}
   var most{{$i}} = vec4<f32>(-3.0e38); // finite, so that a score of -Inf less this is -Inf
@@ -139,14 +153,14 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 {{- if or .A .Mixed}}
         {{if .Mixed}}if (is_q{{.Index}}) {{else if .Some}}if (unit{{.Index}} < {{.UnitsA}}u) {{end}}{
 {{- range $j := seq 4}}
-          tile_a[depth{{$p.Index}}].rows[{{$j}}][four{{$p.Index}}] = m[{{$j}}] * scale;
+          {{$c.A (printf "depth%d" $p.Index)}}.rows[{{$j}}][four{{$p.Index}}] = m[{{$j}}] * scale;
 {{- end}}
         }
 {{- end}}
 {{- if not .A}}
         {{if .Mixed}}else {{end}}{{if .Some}}if (unit{{.Index}} < {{.Units}}u) {{end}}{
 {{- range $j := seq 4}}
-          tile_b[depth{{$p.Index}}].rows[{{$j}}][four{{$p.Index}}] = m[{{$j}}];
+          {{$c.B (printf "depth%d" $p.Index)}}.rows[{{$j}}][four{{$p.Index}}] = m[{{$j}}];
 {{- end}}
         }
 {{- end}}
@@ -163,32 +177,41 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 {{- range .C.Passes}}
       next{{.Index}} = fetch_qk(is_q{{.Index}}, rows{{.Index}}, h, depth + depth{{.Index}});
 {{- end}}
-{{- range $d := seq .C.Depth}}
+{{- if gt .C.Bodies 1}}
+      for (var body = 0u; body < {{.C.Bodies}}u; body = body + 1u) {
+{{- end}}
+{{- range $d := seq .C.Body}}
       {
 {{- range $i := seq $c.Rows}}
-        let a{{$i}} = tile_a[{{div $d 4}}].rows[{{mod $d 4}}][ty + {{mul $i $c.LQ}}u];
+        let a{{$i}} = {{$c.QRow $d}}[ty + {{mul $i $c.LQ}}u];
 {{- end}}
-{{- range $j := seq (div $c.TK 4)}}
-        let b{{$j}} = tile_b[{{div $d 4}}].rows[{{mod $d 4}}][tx + {{mul $j $c.LK}}u];
+{{- range $j := seq $c.VecKeys}}
+        let b{{$j}} = {{$c.KRow $d}}[tx + {{mul $j $c.LK}}u];
+{{- end}}
+{{- range $j := seq $c.SingleKeys}}
+        let e{{$j}} = {{$c.KRow $d}}[tx / 4u + {{$c.SingleKey $j}}u][tx % 4u];
 {{- end}}
 {{- range $j := seq $c.TK}}{{range $i := seq $c.Rows}}
-        s{{$i}}_{{$j}} = fma(a{{$i}}, vec4<f32>(b{{div $j 4}}[{{mod $j 4}}]), s{{$i}}_{{$j}});
+        s{{$i}}_{{$j}} = fma(a{{$i}}, vec4<f32>({{$c.Key $j}}), s{{$i}}_{{$j}});
 {{- end}}{{end}}
+      }
+{{- end}}
+{{- if gt .C.Bodies 1}}
       }
 {{- end}}
       workgroupBarrier();
     }
 {{- range $i := seq .C.PassesV}}
-    var v{{$i}} = fetch_v(b, h, k0 + key{{$i}}, column{{$i}});
+    var v{{$i}} = fetch_v(b, h, k0 + {{if $c.SingleKeys}}key{{$i}} * 4u{{else}}first{{$i}}{{end}}, column{{$i}});
 {{- end}}
 {{- if .C.Masked}}
 {{- range $i := seq .C.Rows}}{{range $j := seq $c.TK}}{{range $r := seq 4}}
-    s{{$i}}_{{$j}}[{{$r}}] = score(b, h, q0 + (ty + {{mul $i $c.LQ}}u) * 4u + {{$r}}u, k0 + (tx + {{mul (div $j 4) $c.LK}}u) * 4u + {{mod $j 4}}u, s{{$i}}_{{$j}}[{{$r}}]);
+    s{{$i}}_{{$j}}[{{$r}}] = score(b, h, q0 + (ty + {{mul $i $c.LQ}}u) * 4u + {{$r}}u, k0 + {{$c.KeyAt $j}}, s{{$i}}_{{$j}}[{{$r}}]);
 {{- end}}{{end}}{{end}}
 {{- else if .C.TailK}}
     if (k0 + {{.C.Keys}}u > P.sk) {
 {{- range $j := seq $c.TK}}
-      if (k0 + (tx + {{mul (div $j 4) $c.LK}}u) * 4u + {{mod $j 4}}u >= P.sk) {
+      if (k0 + {{$c.KeyAt $j}} >= P.sk) {
 {{- range $i := seq $c.Rows}}
         s{{$i}}_{{$j}} = vec4<f32>(-infinity());
 {{- end}}
@@ -204,11 +227,11 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 {{- range $j := seq $c.TK}}{{if $j}}
     top{{$i}} = max(top{{$i}}, s{{$i}}_{{$j}});
 {{- end}}{{end}}
-    tile_a[row4].rows[row1][ty + {{mul $i $c.LQ}}u] = top{{$i}};
+    tile_a[0][row4].rows[row1][ty + {{mul $i $c.LQ}}u] = top{{$i}};
 {{- end}}
     workgroupBarrier();
 {{- range $t := seq .C.LK}}{{range $i := seq $c.Rows}}
-    top{{$i}} = max(top{{$i}}, tile_a[{{div $t 4}}].rows[{{mod $t 4}}][ty + {{mul $i $c.LQ}}u]);
+    top{{$i}} = max(top{{$i}}, tile_a[0][{{div $t 4}}].rows[{{mod $t 4}}][ty + {{mul $i $c.LQ}}u]);
 {{- end}}{{end}}
 {{- range $i := seq .C.Rows}}
     top{{$i}} = select(most{{$i}}, top{{$i}}, top{{$i}} > most{{$i}} + 8.0);
@@ -236,18 +259,23 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     sum{{$i}} = sum{{$i}} + s{{$i}}_{{$j}};
 {{- end}}{{end}}
     workgroupBarrier();
-{{range $part := seq .C.TK}}
-{{- if and $c.TailK $part (eq (mod $part 4) 0)}}
-    if (k0 + {{mul $part $c.LK}}u < P.sk) {
+
+{{- if .C.TailK}}
+    let parts = min({{.C.KeyParts}}u, (P.sk - k0 + {{sub (mul .C.LK 4) 1}}u) / {{mul .C.LK 4}}u * {{div 4 .C.Span}}u);
 {{- end}}
-    {
-      // Key {{mod $part 4}} of the fours from {{div $part 4}} * {{$c.LK}}.
-{{- range $i := seq $c.Rows}}
-      tile_a[row4].rows[row1][ty + {{mul $i $c.LQ}}u] = s{{$i}}_{{$part}};
+    for (var part = 0u; part < {{if .C.TailK}}parts{{else}}{{.C.KeyParts}}u{{end}}; part = part + 1u) {
+      switch part {
+{{- range $part := seq .C.KeyParts}}
+        {{if eq (add $part 1) $c.KeyParts}}default{{else}}case {{$part}}u{{end}}: {
+{{- range $s := seq $c.Span}}{{range $i := seq $c.Rows}}
+          tile_a[{{$s}}][row4].rows[row1][ty + {{mul $i $c.LQ}}u] = s{{$i}}_{{add (mul $part $c.Span) $s}};
+{{- end}}{{end}}
+        }
 {{- end}}
+      }
 {{- range $i := seq $c.PassesV}}
       {{if $c.SomeV $i}}if (local + {{mul $i $c.Threads}}u < {{$c.UnitsV}}u) {{end}}{
-        tile_b[value{{$i}} / 4u].rows[value{{$i}} % 4u][column{{$i}}] = v{{$i}};
+        {{$c.ValueRow (printf "value%d" $i)}}[{{$c.ValueAt (printf "value%d" $i)}} + column{{$i}}] = v{{$i}};
 {{- if not $c.Grid}}
         if (is_odd(v{{$i}})) {
           atomicStore(&odd, 1u);
@@ -256,19 +284,27 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
       }
 {{- end}}
       workgroupBarrier();
-{{- if lt (add $part 1) $c.TK}}
+      let next = part + 1u;
+{{- if .C.SingleKeys}}
+      let fours = next < {{mul .C.VecKeys 4}}u;
+      let from_k = k0 + select(next * {{.C.LK}}u, next / 4u * {{mul .C.LK 4}}u + next % 4u, fours);
 {{- range $i := seq $c.PassesV}}
-      v{{$i}} = fetch_v(b, h, k0 + key{{$i}} + {{add (mul (div (add $part 1) 4) (mul $c.LK 4)) (mod (add $part 1) 4)}}u, column{{$i}});
+      v{{$i}} = fetch_v(b, h, from_k + select(key{{$i}}, key{{$i}} * 4u, fours), column{{$i}});
+{{- end}}
+{{- else}}
+      let from_k = k0 + next / {{div 4 .C.Span}}u * {{mul .C.LK 4}}u + next % {{div 4 .C.Span}}u * {{.C.Span}}u;
+{{- range $i := seq $c.PassesV}}
+      v{{$i}} = fetch_v(b, h, from_k + first{{$i}}, column{{$i}});
 {{- end}}
 {{- end}}
 {{- if not $c.Grid}}
       if (atomicLoad(&odd) != 0u) {
-        for (var k = 0u; k < {{$c.LK}}u; k = k + 1u) {
+        for (var k = 0u; k < {{$c.PartRows}}u; k = k + 1u) {
 {{- range $i := seq $c.Rows}}
-          let p{{$i}} = tile_a[k / 4u].rows[k % 4u][ty + {{mul $i $c.LQ}}u];
+          let p{{$i}} = {{$c.A "k / 4u"}}.rows[k % 4u][ty + {{mul $i $c.LQ}}u];
 {{- end}}
 {{- range $j := seq $c.Cols}}
-          let v{{$j}} = tile_b[k / 4u].rows[k % 4u][({{$c.ColAt $j}}) / 4u][({{$c.ColAt $j}}) % 4u];
+          let v{{$j}} = {{$c.ValueRow "k"}}[{{$c.ValueAt "k"}} + ({{$c.ColAt $j}}) / 4u][({{$c.ColAt $j}}) % 4u];
 {{- range $i := seq $c.Rows}}
           o{{$i}}_{{$j}} = o{{$i}}_{{$j}} + weighed(p{{$i}}, v{{$j}});
 {{- end}}
@@ -276,43 +312,24 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
         }
       } else {
 {{- end}}
-{{- range $k := seq $c.LK}}
-      {
-{{- range $i := seq $c.Rows}}
-        let p{{$i}} = tile_a[{{div $k 4}}].rows[{{mod $k 4}}][ty + {{mul $i $c.LQ}}u];
-{{- end}}
-{{- range $j := seq $c.VecCols}}
-        let b{{$j}} = tile_b[{{div $k 4}}].rows[{{mod $k 4}}][tx + {{mul $j $c.LK}}u];
-{{- end}}
-{{- range $j := seq $c.ScalarCols}}
-        let e{{$j}} = tile_b[{{div $k 4}}].rows[{{mod $k 4}}][tx / 4u + {{$c.ScalarVec $j}}u][tx % 4u];
-{{- end}}
-{{- range $j := seq $c.Cols}}{{range $i := seq $c.Rows}}
-        o{{$i}}_{{$j}} = fma(p{{$i}}, vec4<f32>({{$c.Col $j}}), o{{$i}}_{{$j}});
-{{- end}}{{end}}
-      }
-{{- end}}
+{{- template "weigh" $c}}
 {{- if not $c.Grid}}
       }
 {{- end}}
       workgroupBarrier();
     }
-{{- if and $c.TailK (ge $part 4) (eq (mod $part 4) 3)}}
-    }
-{{- end}}
-{{- end}}
   }
 
   // Each invocation summed its own keys only.
 {{- range $i := seq .C.Rows}}
-  tile_a[row4].rows[row1][ty + {{mul $i $c.LQ}}u] = sum{{$i}};
+  tile_a[0][row4].rows[row1][ty + {{mul $i $c.LQ}}u] = sum{{$i}};
 {{- end}}
   workgroupBarrier();
 {{- range $i := seq .C.Rows}}
   {
     var total = vec4<f32>(0.0);
 {{- range $t := seq $c.LK}}
-    total = total + tile_a[{{div $t 4}}].rows[{{mod $t 4}}][ty + {{mul $i $c.LQ}}u];
+    total = total + tile_a[0][{{div $t 4}}].rows[{{mod $t 4}}][ty + {{mul $i $c.LQ}}u];
 {{- end}}
     let factor = select(1.0 / total, vec4<f32>(0.0), total == vec4<f32>(0.0));
 {{- range $r := seq 4}}
@@ -328,10 +345,19 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 {{- else}}
         let at = result_row(b, h, q) * 4u;
 {{- end}}
+{{- if $c.VecOut}}
+{{- range $v := seq $c.VecCols}}
+{{- $j := mul $v 4}}
+        {{if ne $c.D $c.DP}}if ({{$c.ColAt $j}} < {{$c.D}}u) {{end}}{
+          y4_put((at + {{$c.ColAt $j}}) / 4u, vec4<f32>(o{{$i}}_{{$j}}[{{$r}}], o{{$i}}_{{add $j 1}}[{{$r}}], o{{$i}}_{{add $j 2}}[{{$r}}], o{{$i}}_{{add $j 3}}[{{$r}}]) * factor[{{$r}}]);
+        }
+{{- end}}
+{{- else}}
 {{- range $j := seq $c.Cols}}
         {{if ne $c.D $c.DP}}if ({{$c.ColAt $j}} < {{$c.D}}u) {{end}}{
           {{if $c.Split}}part_put(at + {{$c.ColAt $j}}, bitcast<u32>(o{{$i}}_{{$j}}[{{$r}}])){{else}}y_put(at + {{$c.ColAt $j}}, bitcast<u32>(o{{$i}}_{{$j}}[{{$r}}] * factor[{{$r}}])){{end}};
         }
+{{- end}}
 {{- end}}
       }
     }
@@ -339,33 +365,3 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   }
 {{- end}}
 }
-{{- define "rel"}}
-{{- $c := .}}
-    // Scores begin with the terms of the relative positions. {{if .RelChunkRow}}The fours of a chunk of keys lie in one row of the window.{{end}}
-{{- range $j := seq .TK}}
-{{- $chunk := mul (div $j 4) (mul $c.LK 4)}}
-{{- if $c.RelChunkRow}}
-{{- if eq (mod $j 4) 0}}
-{{- range $i := seq $c.Rows}}
-    let rel_h{{$i}}_{{div $j 4}} = rel4(rel_at + (k0 + {{$chunk}}u) / P.ww * {{$c.RelPitch}}u + {{mul $i $c.LQ}}u);
-{{- end}}
-{{- end}}
-{{- if or (lt $j 4) (ne $c.RelWidth (mul $c.LK 4))}}
-    let at{{$j}} = rel_at + (P.wh + {{if ne $c.RelWidth (mul $c.LK 4)}}(k0 + {{$chunk}}u) % P.ww + {{end}}tx * 4u + {{mod $j 4}}u) * {{$c.RelPitch}}u;
-{{- range $i := seq $c.Rows}}
-    let rel_w{{$i}}_{{$j}} = rel4(at{{$j}} + {{mul $i $c.LQ}}u);
-{{- end}}
-{{- end}}
-{{- range $i := seq $c.Rows}}
-    var s{{$i}}_{{$j}} = rel_h{{$i}}_{{div $j 4}} + rel_w{{$i}}_{{if eq $c.RelWidth (mul $c.LK 4)}}{{mod $j 4}}{{else}}{{$j}}{{end}};
-{{- end}}
-{{- else}}
-    let rel_k{{$j}} = min(k0 + {{$chunk}}u + tx * 4u + {{mod $j 4}}u, P.sk - 1u);
-    let at_h{{$j}} = rel_at + rel_k{{$j}} / P.ww * {{$c.RelPitch}}u;
-    let at_w{{$j}} = rel_at + (P.wh + rel_k{{$j}} % P.ww) * {{$c.RelPitch}}u;
-{{- range $i := seq $c.Rows}}
-    var s{{$i}}_{{$j}} = rel4(at_h{{$j}} + {{mul $i $c.LQ}}u) + rel4(at_w{{$j}} + {{mul $i $c.LQ}}u);
-{{- end}}
-{{- end}}
-{{- end}}
-{{- end}}

@@ -32,7 +32,14 @@ fn query_token(b: u32, r: u32) -> u32 {
   return ((b / (P.nh * P.nw)) * P.gh + (w / P.nw) * P.wh + r / P.ww) * P.gw + (w % P.nw) * P.ww + r % P.ww;
 {{- end}}
 }
+{{- if .C.KeyPlaces}}
+// Finding a token takes divisions: the workgroup does it once for each of its keys.
+var<workgroup> key_places: array<u32, {{.C.KeyPlaces}}>;
 fn key_row(b: u32, h: u32, row: u32) -> u32 {
+  return key_places[row];
+}
+{{- end}}
+fn {{if .C.KeyPlaces}}key_place{{else}}key_row{{end}}(b: u32, h: u32, row: u32) -> u32 {
   let r = min(row, P.sk - 1u);
 {{- if .C.Padded}}
   let at = corner(b) + vec2<u32>(r / P.ww, r % P.ww);

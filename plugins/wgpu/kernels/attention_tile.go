@@ -7,8 +7,10 @@ import (
 // AttentionTile is a shape of the tiled attention: LQ x LK invocations have TQ queries each, and TK keys of a tile.
 type AttentionTile struct {
 	LQ, LK int // LK a multiple of four
-	TQ, TK int // multiples of four
+	TQ, TK int // TQ a multiple of four
 	Depth  int // values of the head dim that pass through workgroup memory at a time, a multiple of four
+	Body   int // of those, how many are written out in a loop: as many as divide Depth, a multiple of four
+	Span   int // keys of an invocation whose weights pass at a time: 1, or 2 or 4 where TK is a multiple of four
 }
 
 // Queries and Keys are those of a workgroup and of a tile.
@@ -20,9 +22,9 @@ func (t AttentionTile) Keys() int { return t.LK * t.TK }
 // Threads is the number of invocations.
 func (t AttentionTile) Threads() int { return t.LQ * t.LK }
 
-// String is the tile's queries and keys, those of an invocation, and the depth.
+// String is the tile's queries and keys, those of an invocation, the depth and the span.
 func (t AttentionTile) String() string {
-	return fmt.Sprintf("%dx%d/%dx%d/d%d", t.Queries(), t.Keys(), t.TQ, t.TK, t.Depth)
+	return fmt.Sprintf("%dx%d/%dx%d/d%d/s%d", t.Queries(), t.Keys(), t.TQ, t.TK, t.Depth, t.Span)
 }
 
 // attentionShape is a tile for a head dim D; its methods are what the template reads.
@@ -37,40 +39,55 @@ func (s attentionShape) DP() int {
 	return ceilDiv(s.D, unit) * unit
 }
 
-// Parts of the head dim.
+// Parts of the head dim, and the loops over bodies in one.
 func (s attentionShape) Parts() int    { return s.DP() / s.Depth }
 func (s attentionShape) LastPart() int { return s.Parts() - 1 }
+func (s attentionShape) Bodies() int   { return s.Depth / s.Body }
 
-// Vectors of four: queries of the workgroup, queries of an invocation, the longer of a row of k and of v.
+// KeyParts of a tile, of PartRows keys each, are what weights and values pass in.
+func (s attentionShape) KeyParts() int { return s.TK / s.Span }
+func (s attentionShape) PartRows() int { return s.LK * s.Span }
+
+// Vectors of four: queries of the workgroup, queries of an invocation.
 func (s attentionShape) QueryVecs() int { return s.Queries() / 4 }
 func (s attentionShape) Rows() int      { return s.TQ / 4 }
-func (s attentionShape) RowVecs() int   { return max(s.Keys(), s.DP()) / 4 }
 
-// Fours of rows in workgroup memory, and of those that weights take.
-func (s attentionShape) Fours() int  { return max(s.Depth, s.LK) / 4 }
-func (s attentionShape) FoursP() int { return s.LK / 4 }
+// Pairs: neighbouring lanes have neighbouring queries, which suits invocations with many queries.
+func (s attentionShape) Pairs() bool { return s.Rows() > 1 && s.LQ%2 == 0 }
 
-// Cols are the columns of the result that an invocation has: vectors of four, LK of them side by side, then single ones.
+// Keys of an invocation: vectors of four, LK of them side by side, then single ones.
+func (s attentionShape) VecKeys() int    { return s.TK / 4 }
+func (s attentionShape) SingleKeys() int { return s.TK % 4 }
+
+// Cols are the columns of the result that an invocation has, laid out like its keys.
 func (s attentionShape) Cols() int       { return s.DP() / s.LK }
 func (s attentionShape) VecCols() int    { return s.Cols() / 4 }
-func (s attentionShape) ScalarCols() int { return s.Cols() % 4 }
+func (s attentionShape) SingleCols() int { return s.Cols() % 4 }
 
-// Col names column j of an invocation among what it read; ColAt is where it lies in the result.
-func (s attentionShape) Col(j int) string {
-	if v := j / 4; v < s.VecCols() {
+// Key and Col name key or column j of an invocation among what it read; KeyAt and ColAt are where it lies in the tile or in
+// the result.
+func (s attentionShape) Key(j int) string   { return laneName(j, s.VecKeys()) }
+func (s attentionShape) Col(j int) string   { return laneName(j, s.VecCols()) }
+func (s attentionShape) KeyAt(j int) string { return s.laneAt(j, s.VecKeys()) }
+func (s attentionShape) ColAt(j int) string { return s.laneAt(j, s.VecCols()) }
+
+// SingleKey and SingleCol are the vectors with the first of single keys or columns j.
+func (s attentionShape) SingleKey(j int) int { return (s.VecKeys()*4 + j) * s.LK / 4 }
+func (s attentionShape) SingleCol(j int) int { return (s.VecCols()*4 + j) * s.LK / 4 }
+
+func laneName(j, vecs int) string {
+	if v := j / 4; v < vecs {
 		return fmt.Sprintf("b%d[%d]", v, j%4)
 	}
 	return fmt.Sprintf("e%d", j%4)
 }
-func (s attentionShape) ColAt(j int) string {
-	if v := j / 4; v < s.VecCols() {
+
+func (s attentionShape) laneAt(j, vecs int) string {
+	if v := j / 4; v < vecs {
 		return fmt.Sprintf("(tx + %du) * 4u + %du", v*s.LK, j%4)
 	}
 	return fmt.Sprintf("tx + %du", j*s.LK)
 }
-
-// ScalarVec is the vector with the first of single columns j.
-func (s attentionShape) ScalarVec(j int) int { return (s.VecCols()*4 + j) * s.LK / 4 }
 
 // attentionPass is a round in which each invocation fetches at most one unit of q or k.
 type attentionPass struct {
@@ -93,36 +110,47 @@ func (s attentionShape) Passes() (out []attentionPass) {
 }
 
 // UnitsV are the vectors of a part of v, fetched in PassesV rounds.
-func (s attentionShape) UnitsV() int      { return s.LK * s.DP() / 4 }
+func (s attentionShape) UnitsV() int      { return s.PartRows() * s.DP() / 4 }
 func (s attentionShape) PassesV() int     { return ceilDiv(s.UnitsV(), s.Threads()) }
 func (s attentionShape) SomeV(i int) bool { return (i+1)*s.Threads() > s.UnitsV() }
 
-// bytes of workgroup memory.
-func (s attentionShape) bytes() int {
-	return 16 * s.Fours() * (4*(s.QueryVecs()+1) + 2 + 4*s.RowVecs() + 2)
+// Loops is Shader.Loops for so many keys.
+func (s attentionShape) Loops(keys int) int {
+	part := loop(s.Bodies(), 0)
+	weights := loop(s.PartRows(), 0) // the long way, for values that are no numbers
+	return loop(ceilDiv(keys, s.Keys()), loop(s.Parts(), part)+loop(s.KeyParts(), weights))
 }
 
-// AttentionTiles are the shapes to choose from: for many queries and keys, for many keys where columns of the result are read
-// one by one, and for few queries or keys.
-var AttentionTiles = []AttentionTile{
-	{LQ: 16, LK: 16, TQ: 4, TK: 8, Depth: 16},
-	{LQ: 16, LK: 16, TQ: 8, TK: 8, Depth: 16},
-	{LQ: 4, LK: 8, TQ: 4, TK: 4, Depth: 8},
-}
+// The shapes to choose from. What limits them is workgroup memory, of which a large GPU gives all workgroups of a processor
+// together some 64 KB, and 255 registers for an invocation.
+var (
+	attentionLarge   = AttentionTile{LQ: 8, LK: 16, TQ: 8, TK: 8, Depth: 16, Body: 16, Span: 2}
+	attentionColumns = AttentionTile{LQ: 16, LK: 16, TQ: 8, TK: 8, Depth: 16, Body: 8, Span: 1} // columns of the result are read one by one
+	attentionWindow  = AttentionTile{LQ: 16, LK: 8, TQ: 4, TK: 5, Depth: 16, Body: 16, Span: 1} // keys that fill the large tiles badly
+	attentionFew     = AttentionTile{LQ: 4, LK: 8, TQ: 4, TK: 4, Depth: 8, Body: 4, Span: 1}    // few queries or keys
+	attentionShort   = AttentionTile{LQ: 2, LK: 8, TQ: 4, TK: 4, Depth: 4, Body: 4, Span: 1}    // compilers for processors take a second per thousand lines
+)
 
-// chooseAttention is the tile for a head dim and so many queries and keys; ok is false where it does not fit the device.
-func chooseAttention(d, queries, keys int, l Limits) (s attentionShape, ok bool) {
-	s = attentionShape{AttentionTiles[0], d}
+// AttentionTiles are all shapes; the last is for software adapters.
+var AttentionTiles = []AttentionTile{attentionLarge, attentionColumns, attentionWindow, attentionFew, attentionShort}
+
+// chooseAttention is the tile for a head dim and so many queries and keys; ok is false where it does not fit the device. Where
+// keys are dealt out, tiles divide each share.
+func chooseAttention(d, queries, keys int, split bool, l Limits) (s attentionShape, ok bool) {
+	s = attentionShape{attentionLarge, d}
+	padded := func(t AttentionTile) int { return ceilDiv(keys, t.Keys()) * t.Keys() }
 	switch {
 	case l.AttentionTile != nil:
 		s.AttentionTile = *l.AttentionTile
 	case queries <= 32 || keys <= 32:
-		s.AttentionTile = AttentionTiles[2]
-	case s.ScalarCols() > 0 && queries >= 1024 && keys >= 1024:
-		s.AttentionTile = AttentionTiles[1] // twice the products for each single read
+		s.AttentionTile = attentionFew
+	case padded(attentionWindow)*10 < padded(attentionLarge)*9:
+		s.AttentionTile = attentionWindow
+	case s.SingleCols() > 0:
+		s.AttentionTile = attentionColumns // twice the products for each single read
 	}
-	if !s.fits(l) {
-		s.AttentionTile = AttentionTiles[2]
+	if !s.fits(l) || split && splitKeys%s.Keys() != 0 {
+		s.AttentionTile = attentionFew
 	}
 	return s, s.fits(l)
 }

@@ -33,6 +33,9 @@ func gridSizes(n *ir.Node) (op.GridShape, error) {
 	return n.Attrs.(op.GridAttentionAttrs).Sizes(types)
 }
 
+// maxKeyPlaces bounds the table of where the keys of a window lie: 4 bytes for each, of the memory that workgroups share.
+const maxKeyPlaces = 512
+
 var gridFields = []string{"heads", "dim", "sq", "sk", "gh", "gw", "wh", "ww", "nh", "nw", "scale:f32"}
 
 // gridAttention is the tiled kernel of attention over windows; the terms of the relative positions are made before it.
@@ -49,8 +52,8 @@ func gridAttention(n *ir.Node, l Limits) []Shader {
 	c := attentionConsts{Grid: true, Rel: s.Positional, Log2: true, Padded: padded, OneWindow: s.NH*s.NW == 1 && !padded,
 		RelRows: int(s.WH + s.WW), RelPitch: ceilDiv(int(tokens), 4), RelWidth: int(s.WW)}
 	ok := false
-	c.attentionShape, ok = chooseAttention(int(s.D), int(tokens), int(tokens), l)
-	c.TailK, c.RelChunkRow = tokens%int64(c.Keys()) != 0, s.WW%int64(4*c.LK) == 0
+	c.attentionShape, ok = chooseAttention(int(s.D), int(tokens), int(tokens), false, l)
+	c.TailK, c.RelChunkRow = tokens%int64(c.Keys()) != 0, s.WW%int64(4*c.LK) == 0 && c.SingleKeys() == 0
 	// All sizes are static: as constants they make the divisions that find a token cheap.
 	var literals []string
 	for i, f := range gridFields[:len(gridFields)-1] {
@@ -65,11 +68,16 @@ func gridAttention(n *ir.Node, l Limits) []Shader {
 		return []Shader{mapped(n, "grid_attention", attentionMaskWGSL+attentionSimpleWGSL, c, gridFields, func(c *Call) []uint32 { return fixed }).
 			withLoops(n, func(*Call) int { return simpleLoops(int(tokens), c) })}
 	}
-	main := Shader{Name: "grid_attention", Body: constant.Replace(attentionRowsWGSL + attentionWGSL), Consts: c, Fields: append([]string{"groups"}, gridFields...),
-		Bindings: []Binding{{Name: "x0", Operand: 0, Vec: 4, DType: dtype.F32}, {Name: "x1", Operand: 1, Vec: 4, DType: dtype.F32}, {Name: "y", Operand: Out, DType: dtype.F32}},
+	if places := ceilDiv(int(tokens), c.Keys())*c.Keys() + c.Keys(); !c.OneWindow && places <= maxKeyPlaces && c.bytes()+4*places <= l.WorkgroupStorage {
+		c.KeyPlaces = places
+	}
+	main := Shader{Name: "grid_attention", Body: constant.Replace(attentionRowsWGSL + attentionPartsWGSL + attentionWGSL), Consts: c, Fields: append([]string{"groups"}, gridFields...),
+		Bindings: []Binding{{Name: "x0", Operand: 0, Vec: 4, DType: dtype.F32}, {Name: "x1", Operand: 1, Vec: 4, DType: dtype.F32}, c.out()},
 		Groups: func(call *Call) int {
 			return call.In[0].Shape[0] * int(s.NH*s.NW*s.Heads) * ceilDiv(int(tokens), c.Queries())
-		}}
+		},
+		Loops: func(*Call) int { return c.Loops(int(tokens)) + loop(ceilDiv(maxKeyPlaces, c.Threads()), 0) },
+	}
 	main.Params = func(c *Call) []uint32 {
 		if numel(c.Out.Shape) == 0 {
 			return nil
@@ -80,7 +88,7 @@ func gridAttention(n *ir.Node, l Limits) []Shader {
 		return []Shader{main}
 	}
 	main.Bindings = append(main.Bindings, Binding{Name: "rel", Operand: Scratch, Vec: 4, DType: dtype.F32})
-	c.RelMembers, c.RelTile = int(s.B.B*s.NH*s.NW*s.Heads), 64
+	c.KeyPlaces, c.RelMembers, c.RelTile = 0, int(s.B.B*s.NH*s.NW*s.Heads), 64
 	if max(s.WH, s.WW) <= 16 {
 		c.RelTile = 16
 	}
@@ -88,6 +96,10 @@ func gridAttention(n *ir.Node, l Limits) []Shader {
 		Bindings: []Binding{{Name: "x0", Operand: 0, Vec: 4, DType: dtype.F32}, {Name: "x1", Operand: 1, Vec: 4, DType: dtype.F32}, {Name: "rh", Operand: 2, Vec: 4, DType: dtype.F32},
 			{Name: "rw", Operand: 3, Vec: 4, DType: dtype.F32}, {Name: "rel", Operand: Scratch, DType: dtype.F32}},
 		Groups: func(*Call) int { return int(s.WH+s.WW) * ceilDiv(c.RelMembers*int(max(s.WH, s.WW)), 64) },
+		Loops: func(*Call) int {
+			units := loop(ceilDiv(64+c.RelTile, 4*c.RelTile), 0)
+			return loop(ceilDiv(int(max(s.WH, s.WW)), c.RelTile), loop(ceilDiv(int(s.D), 16), units))
+		},
 	}
 	terms.Params = func(c *Call) []uint32 {
 		if numel(c.Out.Shape) == 0 {

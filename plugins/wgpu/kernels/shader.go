@@ -68,6 +68,7 @@ var functions = template.FuncMap{
 		return out
 	},
 	"add": func(a, b int) int { return a + b },
+	"sub": func(a, b int) int { return a - b },
 	"mul": func(a, b int) int { return a * b },
 	"div": func(a, b int) int { return a / b },
 	"mod": func(a, b int) int { return a % b },
