@@ -1,0 +1,304 @@
+package devicetest
+
+import (
+	"slices"
+
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+)
+
+// steps are ways to make a value from x; nil where x does not suit.
+func (m *mixer) steps() []func(x *ir.Node) *ir.Node {
+	float := func(do func(x *ir.Node) *ir.Node) func(x *ir.Node) *ir.Node {
+		return func(x *ir.Node) *ir.Node {
+			if !x.Type.DType.IsFloat() {
+				return nil
+			}
+			return do(x)
+		}
+	}
+	steps := []func(x *ir.Node) *ir.Node{
+		m.binary, m.binary, m.binary, m.compare, m.where, m.where, m.cast, m.cast, m.transpose, m.transpose, m.reshape, m.reshape,
+		m.narrow, m.narrow, m.concat, m.concat, m.pad, m.expand, m.gather, m.gather, m.iota, m.reduce, m.reduce,
+		float(m.unary), float(m.unary), float(m.unary), float(m.softmax), float(m.norm), float(m.matmul), float(m.matmul), float(m.conv), float(m.conv), float(m.conv),
+		float(m.attention), float(m.attention),
+	}
+	return steps
+}
+
+func (m *mixer) unary(x *ir.Node) *ir.Node {
+	positive := func() *ir.Node { return op.Add(op.Abs(x), m.number(0.25, x.Type.DType)) }
+	defs := []*ir.OpDef{op.GeluDef, op.GeluTanhDef, op.SiluDef, op.ReluDef, op.SigmoidDef, op.TanhDef, op.ExpDef, op.NegDef, op.AbsDef,
+		op.RoundDef, op.SinDef, op.CosDef, op.AtanDef, op.ErfDef}
+	switch k := m.IntN(len(defs) + 3); k {
+	case len(defs):
+		return op.Sqrt(op.Abs(x))
+	case len(defs) + 1:
+		return op.Rsqrt(positive())
+	case len(defs) + 2:
+		return op.Log(positive())
+	default:
+		return m.add(defs[k], op.NoAttrs{}, x)
+	}
+}
+
+func (m *mixer) binary(x *ir.Node) *ir.Node {
+	y, d := m.partner(x), x.Type.DType
+	if d == dtype.Bool {
+		return nil
+	}
+	switch m.IntN(7) {
+	case 0:
+		return m.add(op.DivDef, op.NoAttrs{}, x, op.Max(y, m.number(1, d)))
+	case 1:
+		if d.IsFloat() {
+			return m.add(op.PowDef, op.NoAttrs{}, op.Max(x, m.number(0.5, d)), op.Min(y, m.number(2, d)))
+		}
+	}
+	def := []*ir.OpDef{op.AddDef, op.SubDef, op.MulDef, op.MaxDef, op.MinDef}[m.IntN(5)]
+	if m.IntN(2) == 0 {
+		x, y = y, x
+	}
+	return m.add(def, op.NoAttrs{}, x, y)
+}
+
+func (m *mixer) compare(x *ir.Node) *ir.Node {
+	def := []*ir.OpDef{op.EqDef, op.NeDef, op.LtDef, op.LeDef, op.GtDef, op.GeDef}[m.IntN(6)]
+	return m.add(def, op.NoAttrs{}, x, m.partner(x))
+}
+
+func (m *mixer) where(x *ir.Node) *ir.Node {
+	for range 10 {
+		if c := m.any(); c.Type.DType == dtype.Bool && broadcasts(c, x) {
+			return m.add(op.WhereDef, op.NoAttrs{}, c, x, m.partner(x))
+		}
+	}
+	y := m.partner(x)
+	return m.add(op.WhereDef, op.NoAttrs{}, op.Lt(x, y), y, x)
+}
+
+func (m *mixer) cast(x *ir.Node) *ir.Node {
+	return m.add(op.CastDef, op.CastAttrs{To: m.types[m.IntN(len(m.types))]}, x)
+}
+
+func (m *mixer) transpose(x *ir.Node) *ir.Node {
+	return m.add(op.TransposeDef, op.TransposeAttrs{Perm: m.Perm(x.Type.Rank())}, x)
+}
+
+// reshape makes two neighbouring axes one, or one two, or adds one of size 1.
+func (m *mixer) reshape(x *ir.Node) *ir.Node {
+	if _, ok := x.Type.Shape.Numel(); !ok {
+		return nil
+	}
+	s := slices.Clone(x.Type.Shape)
+	k := m.static(x, 4)
+	switch i := m.IntN(3); {
+	case i == 0 && k >= 0:
+		for _, f := range []int64{2, 3, 4, 5, 7} {
+			if s[k].B%f == 0 && m.IntN(2) == 0 {
+				return op.Reshape(x, slices.Insert(slices.Concat(s[:k], s[k+1:]), k, ir.Static(f), ir.Static(s[k].B/f)))
+			}
+		}
+	case i == 1 && len(s) < 6:
+		return op.Reshape(x, slices.Insert(s, m.IntN(len(s)+1), ir.Static(1)))
+	case len(s) > 1:
+		k := m.IntN(len(s) - 1)
+		if d, ok := s[k].Mul(s[k+1]); ok {
+			return op.Reshape(x, slices.Insert(slices.Delete(s, k, k+2), k, d))
+		}
+	}
+	return nil
+}
+
+func (m *mixer) narrow(x *ir.Node) *ir.Node {
+	k := m.static(x, 2)
+	if k < 0 {
+		return nil
+	}
+	size := int(x.Type.Shape[k].B)
+	start := m.IntN(size)
+	return op.Narrow(x, k, start, 1+m.IntN(size-start))
+}
+
+func (m *mixer) concat(x *ir.Node) *ir.Node {
+	if x.Type.Rank() == 0 {
+		return nil
+	}
+	k := m.IntN(x.Type.Rank())
+	in := []*ir.Node{x}
+	for range 1 + m.IntN(3) {
+		in = append(in, m.like(x, func(y *ir.Node) bool {
+			_, err := op.ConcatDef.Infer(op.ConcatAttrs{Axis: k}, []ir.Type{x.Type, y.Type}, ir.Type{}, m.g.Syms)
+			return err == nil
+		}))
+	}
+	m.Shuffle(len(in), func(i, j int) { in[i], in[j] = in[j], in[i] })
+	return m.add(op.ConcatDef, op.ConcatAttrs{Axis: k}, in...)
+}
+
+func (m *mixer) pad(x *ir.Node) *ir.Node {
+	a := op.PadAttrs{Before: make([]int, x.Type.Rank()), After: make([]int, x.Type.Rank()), Value: float64(m.IntN(3))}
+	if x.Type.DType == dtype.Bool {
+		a.Value = float64(m.IntN(2))
+	}
+	for range 2 {
+		if k := m.static(x, 1); k >= 0 {
+			a.Before[k], a.After[k] = m.IntN(3), m.IntN(3)
+		}
+	}
+	return m.add(op.PadDef, a, x)
+}
+
+func (m *mixer) expand(x *ir.Node) *ir.Node {
+	s := slices.Clone(x.Type.Shape)
+	if k := m.static(x, 1); k >= 0 {
+		x = op.Narrow(x, k, m.IntN(int(s[k].B)), 1)
+		s[k] = ir.Static(1 + m.Int64N(6))
+	}
+	if m.IntN(2) == 0 && len(s) < 6 {
+		s = slices.Insert(s, 0, ir.Static(1+m.Int64N(3)))
+	}
+	if t := (ir.Type{DType: x.Type.DType, Shape: s}); m.most(t) > mixedElements {
+		return nil
+	}
+	return op.Expand(x, s)
+}
+
+func (m *mixer) gather(x *ir.Node) *ir.Node {
+	k := m.static(x, 1)
+	for range 10 {
+		i := m.any()
+		if d := i.Type.DType; k < 0 || d != dtype.I32 && d != dtype.U32 || m.most(i.Type) > 60 {
+			continue
+		}
+		d := i.Type.DType
+		inside := op.Max(op.Min(i, m.number(float64(x.Type.Shape[k].B-1), d)), m.number(0, d))
+		return m.add(op.GatherDef, op.GatherAttrs{Axis: k}, x, inside)
+	}
+	return nil
+}
+
+// iota makes indices, for gather to find.
+func (m *mixer) iota(*ir.Node) *ir.Node {
+	n := 1 + m.Int64N(9)
+	t := ir.TypeOf([]dtype.DType{dtype.I32, dtype.U32, dtype.F32}[m.IntN(3)], n, 1+m.Int64N(3))
+	if !slices.Contains(m.types, t.DType) {
+		return nil
+	}
+	return op.Iota(m.g, m.IntN(2), t)
+}
+
+func (m *mixer) reduce(x *ir.Node) *ir.Node {
+	a := op.ReduceAttrs{KeepDims: m.IntN(2) == 0}
+	count := int64(1)
+	for k, d := range x.Type.Shape {
+		if _, most := m.g.Syms.Bounds(d); m.IntN(2) == 0 {
+			a.Axes = append(a.Axes, k)
+			count *= most
+		}
+	}
+	if len(a.Axes) == 0 {
+		return nil
+	}
+	defs := []*ir.OpDef{op.ReduceMaxDef, op.ReduceMinDef, op.ReduceSumDef, op.ReduceMeanDef, op.ReduceProdDef}
+	if count > 5 { // a product would overflow in f16
+		defs = defs[:4]
+	}
+	return m.add(defs[m.IntN(len(defs))], a, x)
+}
+
+func (m *mixer) softmax(x *ir.Node) *ir.Node {
+	if x.Type.Rank() == 0 {
+		return nil
+	}
+	return m.add(op.SoftmaxDef, op.SoftmaxAttrs{Axis: m.IntN(x.Type.Rank())}, x)
+}
+
+func (m *mixer) norm(x *ir.Node) *ir.Node {
+	if x.Type.Rank() == 0 || !x.Type.Shape[x.Type.Rank()-1].IsStatic() {
+		return nil
+	}
+	width, d := x.Type.Shape[x.Type.Rank()-1].B, x.Type.DType
+	gamma, beta := m.param(d, width), m.param(d, width)
+	if m.IntN(2) == 0 {
+		return op.RmsNorm(x, gamma, beta, 0.1)
+	}
+	return op.LayerNorm(x, gamma, beta, 0.1)
+}
+
+func (m *mixer) matmul(x *ir.Node) *ir.Node {
+	r, d := x.Type.Rank(), x.Type.DType
+	if r < 2 {
+		return nil
+	}
+	a := op.MatMulAttrs{TransA: m.IntN(3) == 0, TransB: m.IntN(2) == 0}
+	inner := x.Type.Shape[r-1]
+	if a.TransA {
+		inner = x.Type.Shape[r-2]
+	}
+	y := m.like(x, func(y *ir.Node) bool {
+		_, err := op.MatMulDef.Infer(a, []ir.Type{x.Type, y.Type}, ir.Type{}, m.g.Syms)
+		return err == nil
+	})
+	if inner.IsStatic() && m.IntN(3) > 0 {
+		n := []int64{1, 3, 4, 8, 16, 20, 33}[m.IntN(7)]
+		dims := []int64{inner.B, n}
+		if a.TransB {
+			dims = []int64{n, inner.B}
+		}
+		if w := m.types[m.IntN(len(m.types))]; d == dtype.F32 && w.IsFloat() { // a weight that is stored narrower
+			d = w
+		}
+		y = m.param(d, dims...)
+	}
+	return m.add(op.MatMulDef, a, x, y)
+}
+
+// conv is a convolution or a transposed one.
+func (m *mixer) conv(x *ir.Node) *ir.Node {
+	if x.Type.Rank() != 4 || !x.Type.Shape.IsStatic() {
+		return nil
+	}
+	layout := []string{op.NCHW, op.NHWC}[m.IntN(2)]
+	stride, padding := []int{1 + m.IntN(2), 1 + m.IntN(2)}, []int{m.IntN(2), m.IntN(2)}
+	in, out := x.Type.Shape[map[string]int{op.NCHW: 1, op.NHWC: 3}[layout]].B, 1+m.Int64N(8)
+	def, attrs, channels := op.Conv2DDef, any(op.Conv2DAttrs{Layout: layout, Padding: padding, Stride: stride}), []int64{out, in}
+	if m.IntN(3) == 0 {
+		def, attrs, channels = op.ConvTranspose2DDef, op.ConvTranspose2DAttrs{Layout: layout, Padding: padding, Stride: stride}, []int64{in, out}
+	}
+	operands := []*ir.Node{x, m.param(x.Type.DType, append(channels, 1+m.Int64N(3), 1+m.Int64N(3))...)}
+	if m.IntN(2) == 0 {
+		operands = append(operands, m.param(x.Type.DType, out))
+	}
+	return m.add(def, attrs, operands...)
+}
+
+func (m *mixer) attention(x *ir.Node) *ir.Node {
+	a := op.AttentionAttrs{Heads: 1 + m.IntN(4), Layout: op.BSE, Mask: op.MaskNone}
+	switch m.IntN(6) {
+	case 0:
+		a.Mask = op.MaskCausal
+	case 1:
+		a.Mask, a.Window, a.Softcap = op.MaskSliding, m.IntN(4), 2
+	}
+	switch x.Type.Rank() {
+	case 2:
+		if !x.Type.Shape.IsStatic() {
+			return nil
+		}
+		x = op.Reshape(x, slices.Insert(slices.Clone(x.Type.Shape), 0, ir.Static(1)))
+	case 4:
+		a.Layout = []string{op.BHSD, op.BSHD}[m.IntN(2)]
+		if h := x.Type.Shape[map[string]int{op.BHSD: 1, op.BSHD: 2}[a.Layout]]; h.IsStatic() {
+			a.Heads = int(h.B)
+		}
+	}
+	fits := func(y *ir.Node) bool {
+		_, err := op.AttentionDef.Infer(a, []ir.Type{x.Type, y.Type, y.Type}, ir.Type{}, m.g.Syms)
+		return err == nil
+	}
+	k := m.like(x, fits)
+	v := m.like(k, func(y *ir.Node) bool { return y.Type.Equal(k.Type) })
+	return m.add(op.AttentionDef, a, x, k, v)
+}
