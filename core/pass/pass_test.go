@@ -173,20 +173,34 @@ func TestStopAfterAndDump(t *testing.T) {
 	}
 }
 
-// TestShared: what a target takes over from another changes neither graph, report, dumps nor folded values, whichever came first.
+// TestShared: what a target takes over from another changes neither graph, report, dumps nor folded values, whichever came first,
+// and something is taken over.
 func TestShared(t *testing.T) {
+	taken := false
 	golden.Files(t, "testdata/pipeline", func(t *testing.T, f *golden.File) string {
 		text, _ := f.Section("in")
 		g, err := ir.Parse(text)
 		if err != nil {
 			t.Fatal(err)
 		}
+		seen := map[*ir.Graph]*pass.Shared{g: nil} // whose run made it
 		result := func(to pass.Target, s *pass.Shared) (graph, all string) {
 			var b strings.Builder
+			made := map[*ir.Graph]bool{}
 			out, r, err := pass.Run(g, to, pass.Options{Params: weights(golden.Weights(g)), Shared: s,
-				Dump: func(name string, g *ir.Graph) { fmt.Fprintln(&b, name, g) }})
+				Dump: func(name string, g *ir.Graph) {
+					fmt.Fprintln(&b, name, g)
+					made[g] = true
+				}})
 			if err != nil {
 				t.Fatal(err)
+			}
+			for g := range made {
+				if by := seen[g]; by != nil && by == s {
+					taken = true
+				} else if _, ok := seen[g]; !ok {
+					seen[g] = s
+				}
 			}
 			fmt.Fprintln(&b, out, r, r.Passes)
 			for _, name := range slices.Sorted(maps.Keys(r.Folded)) {
@@ -209,4 +223,7 @@ func TestShared(t *testing.T) {
 		}
 		return graph
 	})
+	if !taken {
+		t.Error("no graph of one target is one of another's too")
+	}
 }
