@@ -77,13 +77,14 @@ func reducedRange(n *ir.Node) (first, end int) {
 // rowFields are the parameters of shaders that begin with reduce_place.wgsl.
 var rowFields = []string{"rows", "n", "inner"}
 
-// rowsAndLanes cuts a workgroup into rows of so many elements, and the invocations of each. Inner says that neighbouring
-// elements belong to different rows; rows are a multiple of per.
+// rowsAndLanes cuts a workgroup into rows of so many elements, and the invocations of each: few enough that folding their
+// values takes less time than reading sixteen for each. Inner says that neighbouring elements belong to different rows; rows
+// are a multiple of per.
 func rowsAndLanes(length int, inner bool, per int) (rows, lanes int) {
 	const group = 256
 	lanes = 8
 	if !inner {
-		for lanes = 4; lanes < group/per && 4*lanes < length; {
+		for lanes = 4; lanes < group/per && 16*lanes < length; {
 			lanes *= 2
 		}
 	}
