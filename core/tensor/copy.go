@@ -3,13 +3,16 @@ package tensor
 import (
 	"runtime"
 	"sync"
+	"sync/atomic"
 )
 
 // copyChunk is what one goroutine copies at least: below it, starting another one costs more than it gains. copyParts is
-// how many there are at most: one core moves some 12 GB/s, a handful reach what memory gives.
+// how many there are at most: one core moves some 12 GB/s, a handful reach what memory gives. They take copyGrain at a time,
+// since a processor that slept comes late.
 const (
 	copyChunk = 512 << 10
 	copyParts = 8
+	copyGrain = 128 << 10
 )
 
 // Copy copies src to dst, which must be as long, with several goroutines where that is faster. It is for the ways that images
@@ -30,9 +33,21 @@ func inParts(n int, f func(from, to int)) {
 		f(0, n)
 		return
 	}
-	var wg sync.WaitGroup
-	for i := range parts {
-		wg.Go(func() { f(n*i/parts, n*(i+1)/parts) })
+	var next atomic.Int64
+	work := func() {
+		for {
+			to := int(next.Add(copyGrain))
+			if from := to - copyGrain; from < n {
+				f(from, min(to, n))
+			} else {
+				return
+			}
+		}
 	}
+	var wg sync.WaitGroup
+	for range parts - 1 {
+		wg.Go(work)
+	}
+	work()
 	wg.Wait()
 }
