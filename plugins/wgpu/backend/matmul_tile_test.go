@@ -119,6 +119,64 @@ func TestTiles(t *testing.T) {
 	}
 }
 
+// TestSharedTexts: products of a program that differ in their sizes and in what finishes them only are one shader.
+func TestSharedTexts(t *testing.T) {
+	g := ir.NewGraph("mlp")
+	x := op.Input(g, "x", ir.TypeOf(dtype.F32, 128, 192))
+	linear := op.FusedMatMulAttrs{TransB: true, HasBias: true}
+	gelu, residual := linear, linear
+	gelu.Act, residual.HasResidual = "gelu", true
+	layer := func(x, plus *ir.Node, name string, n, k int64, a op.FusedMatMulAttrs) *ir.Node {
+		return op.FusedMatMul(x, op.Input(g, name, ir.TypeOf(dtype.F32, n, k)), op.Input(g, name+"_bias", ir.TypeOf(dtype.F32, n)), plus, a)
+	}
+	y := layer(x, nil, "up", 384, 192, gelu)
+	y = layer(y, x, "down", 192, 384, residual)
+	g.Return("y", layer(y, nil, "out", 192, 192, linear))
+	p, _, err := sched.Build(g, sched.Options{Target: "cpu"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := New(Options{})
+	if dev, err := b.open(""); err == nil {
+		dev.limits.Tile = &kernels.Tiles()[len(kernels.Tiles())-1]
+	}
+	e := load(t, b, p, nil)
+	texts := map[string]bool{}
+	for _, d := range e.(*executable).dispatches {
+		texts[d.source.text] = true
+	}
+	if len(texts) != 1 {
+		t.Errorf("%d shaders; want 1", len(texts))
+	}
+	in := tiledProduct{}.inputs(p)
+	apply := func(x []float64, name string, k int) []float64 {
+		w, bias := in[name].F, in[name+"_bias"].F
+		y := make([]float64, len(x)/k*len(bias))
+		for i := range y {
+			row, col := i/len(bias), i%len(bias)
+			y[i] = bias[col]
+			for j := range k {
+				y[i] += x[row*k+j] * w[col*k+j]
+			}
+		}
+		return y
+	}
+	want := apply(in["x"].F, "up", 192)
+	for i, v := range want {
+		want[i] = 0.5 * v * (1 + math.Erf(v/math.Sqrt2))
+	}
+	want = apply(want, "down", 384)
+	for i, v := range in["x"].F {
+		want[i] += v
+	}
+	want = apply(want, "out", 192)
+	for i, v := range onDevice(t, e, p, nil, in)["y"].F {
+		if math.Abs(v-want[i]) > 1e-4 {
+			t.Fatalf("y[%d] is %v; want %v", i, v, want[i])
+		}
+	}
+}
+
 // test compares a product with sums in float64.
 func (c tiledProduct) test(t *testing.T, b *Backend) {
 	p := c.program(t)

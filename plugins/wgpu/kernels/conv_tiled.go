@@ -98,7 +98,7 @@ func convProduct(n *ir.Node, c tiled, l Limits, columns, depth, vecB int) Shader
 	c.Tile = chooseTile(product(pixels(n.In[0].Type.Shape.Eval(most), n.Type.Shape.Eval(most))), l)
 	c.Bias = len(n.In) == 3
 	c = c.specialise(pixels(fixed(n.In[0].Type), fixed(n.Type)), columns, depth)
-	s := Shader{Name: n.Op.Name, Body: matmulWGSL, Consts: c, Fields: slices.Concat(productFields, patchFields),
+	s := Shader{Name: n.Op.Name, Body: matmulFinishWGSL + matmulWGSL, Consts: c, Fields: slices.Concat(productFields, patchFields),
 		Bindings: []Binding{{Name: "a", Operand: 0, Vec: 4, DType: dtype.F32}, {Name: "b", Operand: 1, Vec: vecB, DType: n.In[1].Type.DType}}}
 	if c.Bias {
 		s.Bindings = append(s.Bindings, Binding{Name: "bias", Operand: 2, Vec: c.Vec, DType: dtype.F32})
@@ -112,7 +112,7 @@ func convProduct(n *ir.Node, c tiled, l Limits, columns, depth, vecB int) Shader
 		in, out := call.In[0].Shape, call.Out.Shape
 		p := product(pixels(in, out))
 		p.batch, p.aBatch, p.bBatch = dims(nil), strides(nil), strides(nil)
-		return append(c.params(p), uint32(in[1]), uint32(in[2]), uint32(out[1]), uint32(out[2]))
+		return append(c.params(p, finish{}), uint32(in[1]), uint32(in[2]), uint32(out[1]), uint32(out[2]))
 	}
 	return s
 }

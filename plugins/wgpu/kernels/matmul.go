@@ -10,6 +10,8 @@ import (
 )
 
 var (
+	//go:embed matmul_finish.wgsl
+	matmulFinishWGSL string
 	//go:embed matmul.wgsl
 	matmulWGSL string
 	//go:embed matmul_dot.wgsl
@@ -135,9 +137,9 @@ type tiled struct {
 	Whole    bool // every tile is full
 	Bias     bool
 	Residual bool
-	Act      string
-	Vec      int    // 4 where the columns divide into vectors
-	Spread   *patch // of a transposed convolution
+	Acts     []string // of which P.act picks one, from 1 on
+	Vec      int      // 4 where the columns divide into vectors
+	Spread   *patch   // of a transposed convolution
 }
 
 // What the text counts with.
@@ -145,6 +147,26 @@ func (t tiled) MV() int             { return t.TM / 4 }
 func (t tiled) NV() int             { return t.TN / 4 }
 func (t tiled) At() string          { return t.A.At }
 func (t tiled) Operands() []operand { return []operand{t.A, t.B} }
+
+// Walk is the order in which the columns of a row of sums are taken, in fours: to and fro.
+func (t tiled) Walk(row int) []int {
+	fours := make([]int, t.NV())
+	for i := range fours {
+		fours[i] = i
+		if row%2 == 1 {
+			fours[i] = t.NV() - 1 - i
+		}
+	}
+	return fours
+}
+
+// Turned is the order of the columns in a four of such a row. It is its own reverse.
+func (t tiled) Turned(row int) string {
+	if row%2 == 1 {
+		return ".wzyx"
+	}
+	return ""
+}
 
 // specialise fills in what the tile divides, for a product of these sizes; 0 is a size that is not known yet.
 func (t tiled) specialise(m, n, k int) tiled {
@@ -180,38 +202,65 @@ func fixed(t ir.Type) []int {
 }
 
 // productFields are the parameters of a product, and params their values.
-var productFields = []string{"groups", "m_size", "n_size", "k_size", "batch:8", "a_batch:8", "b_batch:8"}
+var productFields = []string{"groups", "rows", "act", "residual", "m_size", "n_size", "k_size", "batch:8", "a_batch:8", "b_batch:8"}
 
-func (t Tile) params(p product) []uint32 {
-	return concat([]uint32{uint32(t.groups(p)), uint32(p.m), uint32(p.n), uint32(p.k)}, p.batch, p.aBatch, p.bBatch)
+func (t Tile) params(p product, f finish) []uint32 {
+	return concat([]uint32{uint32(t.groups(p)), uint32(t.TM), f.act, f.residual, uint32(p.m), uint32(p.n), uint32(p.k)}, p.batch, p.aBatch, p.bBatch)
 }
 
-// epilogue binds what a product is finished with, and the result.
-func epilogue(a op.FusedMatMulAttrs, vec int) (out []Binding) {
-	if a.HasBias {
-		out = append(out, Binding{Name: "bias", Operand: a.Bias(), Vec: vec, DType: dtype.F32})
-	}
+// finish says by parameters what a sum becomes, so that products that differ in that only can share a shader.
+type finish struct{ act, residual uint32 }
+
+// finishes sets what the shader of a fused product can finish sums with: all that occurs in the graph, one of which finish picks.
+func (t *tiled) finishes(n *ir.Node, a op.FusedMatMulAttrs) (f finish) {
+	t.Bias, t.Residual = a.HasBias, a.HasResidual
 	if a.HasResidual {
-		out = append(out, Binding{Name: "residual", Operand: a.Residual(), Vec: vec, DType: dtype.F32})
+		f.residual = 1
+	}
+	for _, other := range n.Graph.Nodes {
+		o, ok := other.Attrs.(op.FusedMatMulAttrs)
+		if !ok || n.Op != other.Op {
+			continue
+		}
+		if o.Act != "" && !slices.Contains(t.Acts, o.Act) {
+			t.Acts = append(t.Acts, o.Act)
+		}
+		t.Residual = t.Residual || o.HasResidual && a.HasBias // a bias can be bound where there is no residual
+	}
+	f.act = uint32(slices.Index(t.Acts, a.Act) + 1)
+	return f
+}
+
+// epilogue binds what a product is finished with, operands at these positions or -1, and the result.
+func epilogue(bias, residual, vec int) (out []Binding) {
+	if bias >= 0 {
+		out = append(out, Binding{Name: "bias", Operand: bias, Vec: vec, DType: dtype.F32})
+	}
+	if residual >= 0 {
+		out = append(out, Binding{Name: "residual", Operand: residual, Vec: vec, DType: dtype.F32})
 	}
 	return append(out, Binding{Name: "y", Operand: Out, Vec: vec, DType: dtype.F32})
 }
 
 func matmulTiled(n *ir.Node, a op.FusedMatMulAttrs, l Limits) Shader {
 	size := sizes(a, fixed(n.In[0].Type), fixed(n.In[1].Type), fixed(n.Type))
-	vec := 0
+	c := tiled{Tile: chooseTile(largest(n, a), l)}
 	if size.n%4 == 0 && size.n > 0 && allAligned(n.In[2:]) {
-		vec = 4
+		c.Vec = 4
 	}
-	c := tiled{Tile: chooseTile(largest(n, a), l), Bias: a.HasBias, Residual: a.HasResidual, Act: a.Act, Vec: vec}
 	c.A.Across, c.B.Across = a.TransA, !a.TransB
+	f := c.finishes(n, a)
 	c = c.specialise(size.m, size.n, size.k)
+	residual := a.Residual()
+	if c.Residual && !a.HasResidual {
+		residual = a.Bias() // never read
+	}
 	s := Shader{
-		Name: n.Op.Name, Body: matmulWGSL, Consts: c,
+		Name: n.Op.Name, Body: matmulFinishWGSL + matmulWGSL, Consts: c,
 		Fields:   productFields,
 		Bindings: []Binding{{Name: "a", Operand: 0, Vec: 4, DType: dtype.F32}, {Name: "b", Operand: 1, Vec: 4, DType: n.In[1].Type.DType}},
 	}
-	s.Bindings = append(s.Bindings, epilogue(a, vec)...)
+	s.Bindings = append(s.Bindings, epilogue(a.Bias(), residual, c.Vec)...)
 	s.Groups = func(call *Call) int {
 		return c.groups(sizes(a, call.In[0].Shape, call.In[1].Shape, call.Out.Shape))
 	}
@@ -219,7 +268,7 @@ func matmulTiled(n *ir.Node, a op.FusedMatMulAttrs, l Limits) Shader {
 		if numel(call.Out.Shape) == 0 {
 			return nil
 		}
-		return c.params(sizes(a, call.In[0].Shape, call.In[1].Shape, call.Out.Shape))
+		return c.params(sizes(a, call.In[0].Shape, call.In[1].Shape, call.Out.Shape), f)
 	}
 	return s
 }

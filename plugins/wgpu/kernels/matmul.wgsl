@@ -2,9 +2,11 @@
 // registers, as groups of four rows and four columns. Parts of A and B, Depth values of K at a time, pass through workgroup
 // memory with K outermost; the next ones are fetched from the buffers while the present ones are used.
 //
+// Sums in odd rows are held with their columns in reverse order. So two products in a row always share an operand, across the
+// ends of rows too: a GPU that reads two registers per instruction would lose a cycle where all three are new.
+//
 // All indices in the inner loop are constants or do not change in it: one that varies is clamped by the device's robustness,
 // at the cost of an instruction beside each read.
-{{- $c := .C}}
 {{- range .C.Operands}}
 
 // Four values of K of {{.Name}}'s rows{{if .Pad}}; the padding lets neighbours, who store different ones, meet in no bank{{end}}.
@@ -147,53 +149,6 @@ fn store_{{.Index}}(unit: u32, place: vec2<u32>, m: mat4x4<f32>) {
 {{- end}}
 }
 {{end}}
-{{- if .C.Spread}}{{$p := .C.Spread}}
-// Where a sum lies whose row is a pixel of x and whose column an output channel and a tap: each pixel becomes {{$p.KH}} x {{$p.KW}} of them.
-fn spread(row: u32, col: u32) -> u32 {
-  let tap = col % {{$p.Taps}}u;
-  let y = row / {{$p.WIn}} * {{$p.KH}}u + tap / {{$p.KW}}u;
-  let x = row % {{$p.WIn}} * {{$p.KW}}u + tap % {{$p.KW}}u;
-  return (y * {{$p.WIn}} * {{$p.KW}}u + x) * {{$p.COut}}u + col / {{$p.Taps}}u;
-}
-{{end}}
-fn finish(row: u32, col: u32, m_size: u32, n_size: u32, base: u32, sum: vec4<f32>) {
-{{- if not .C.Whole}}
-  if (row >= m_size || col >= n_size) {
-    return;
-  }
-{{- end}}
-  var v = sum;
-{{- if .C.Vec}}
-{{- if .C.Bias}}
-  v = v + bias4(col / 4u);
-{{- end}}
-{{- if .C.Act}}
-  v = vec4<f32>(op_{{.C.Act}}(v.x), op_{{.C.Act}}(v.y), op_{{.C.Act}}(v.z), op_{{.C.Act}}(v.w));
-{{- end}}
-  let at = (base + row * n_size + col) / 4u;
-{{- if .C.Residual}}
-  v = v + residual4(at);
-{{- end}}
-  y4_put(at, v);
-{{- else}}
-{{- range $j := seq 4}}
-  if (col + {{$j}}u < n_size) {
-    var s = v[{{$j}}];
-{{- if $c.Bias}}
-    s = s + bias({{if $c.Spread}}(col + {{$j}}u) / {{$c.Spread.Taps}}u{{else}}col + {{$j}}u{{end}});
-{{- end}}
-{{- if $c.Act}}
-    s = op_{{$c.Act}}(s);
-{{- end}}
-    let at = {{if $c.Spread}}spread(row, col + {{$j}}u){{else}}base + row * n_size + col + {{$j}}u{{end}};
-{{- if $c.Residual}}
-    s = s + residual(at);
-{{- end}}
-    y_put(at, bitcast<u32>(s));
-  }
-{{- end}}
-{{- end}}
-}
 
 @compute @workgroup_size({{.C.Threads}})
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
@@ -203,12 +158,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     return;
   }
   let k_size = P.k_size;
-  let tiles_n = (P.n_size + {{.C.TileN}}u - 1u) / {{.C.TileN}}u;
-  let tiles_m = (P.m_size + {{.C.TileM}}u - 1u) / {{.C.TileM}}u;
-  let n0 = (id % tiles_n) * {{.C.TileN}}u;
-  let m0 = ((id / tiles_n) % tiles_m) * {{.C.TileM}}u;
-  let matrix = id / (tiles_n * tiles_m);
-  var rest = matrix;
+  let at = corner(id);
+  var rest = at.z;
   var a_base = 0u;
   var b_base = 0u;
   for (var d = 7i; d >= 0i && rest > 0u; d = d - 1i) {
@@ -217,27 +168,25 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     b_base = b_base + k * P.b_batch[d];
     rest = rest / P.batch[d];
   }
-  // Where this invocation's sums lie in the tile, in fours.
-  let lane = local % 32u;
-  let block = local / 32u;
-  let lane_a = (block % {{.C.BlocksM}}u) * {{mul .C.LanesM .C.MV}}u + lane / {{.C.LanesN}}u;
-  let lane_b = (block / {{.C.BlocksM}}u) * {{mul .C.LanesN .C.NV}}u + lane % {{.C.LanesN}}u;
+  let lane = lanes(local);
+  let lane_a = lane.x;
+  let lane_b = lane.y;
   // What it fetches.
 {{- range .C.Passes}}
   let unit{{.Index}} = local + {{.First}}u;
 {{- if and .A .B}}
   var place{{.Index}} = place_b(unit{{.Index}} - {{.UnitsA}}u);
-  var at{{.Index}} = begin_b(b_base, n0 / 4u + place{{.Index}}.x, place{{.Index}}.y);
+  var at{{.Index}} = begin_b(b_base, at.y / 4u + place{{.Index}}.x, place{{.Index}}.y);
   if (unit{{.Index}} < {{.UnitsA}}u) {
     place{{.Index}} = place_a(unit{{.Index}});
-    at{{.Index}} = begin_a(a_base, m0 / 4u + place{{.Index}}.x, place{{.Index}}.y);
+    at{{.Index}} = begin_a(a_base, at.x / 4u + place{{.Index}}.x, place{{.Index}}.y);
   }
 {{- else if .A}}
   let place{{.Index}} = place_a(unit{{.Index}});
-  let at{{.Index}} = begin_a(a_base, m0 / 4u + place{{.Index}}.x, place{{.Index}}.y);
+  let at{{.Index}} = begin_a(a_base, at.x / 4u + place{{.Index}}.x, place{{.Index}}.y);
 {{- else}}
   let place{{.Index}} = place_b(unit{{.Index}} - {{.UnitsA}}u);
-  let at{{.Index}} = begin_b(b_base, n0 / 4u + place{{.Index}}.x, place{{.Index}}.y);
+  let at{{.Index}} = begin_b(b_base, at.y / 4u + place{{.Index}}.x, place{{.Index}}.y);
 {{- end}}
   var next{{.Index}} = fetch_{{.Index}}(unit{{.Index}}, at{{.Index}}, 0u, place{{.Index}}.y);
 {{- end}}
@@ -260,17 +209,32 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 {{- range $j := seq $c.NV}}
       let b{{$j}} = tile_b[{{div $k 4}}].k[{{mod $k 4}}][lane_b + {{mul $j $c.LanesN}}u];
 {{- end}}
-{{- range $i := seq $c.TM}}{{range $j := seq $c.NV}}
-      c{{$i}}_{{$j}} = fma(vec4<f32>(a{{div $i 4}}[{{mod $i 4}}]), b{{$j}}, c{{$i}}_{{$j}});
+{{- range $i := seq $c.TM}}{{range $j := $c.Walk $i}}
+      c{{$i}}_{{$j}} = fma(vec4<f32>(a{{div $i 4}}[{{mod $i 4}}]), b{{$j}}{{$c.Turned $i}}, c{{$i}}_{{$j}});
 {{- end}}{{end}}
     }
 {{- end}}
     workgroupBarrier();
   }
-  let m_size = P.m_size;
-  let n_size = P.n_size;
-  let y_base = matrix * m_size * n_size;
-{{- range $i := seq .C.TM}}{{range $j := seq $c.NV}}
-  finish(m0 + (lane_a + {{mul (div $i 4) $c.LanesM}}u) * 4u + {{mod $i 4}}u, n0 + (lane_b + {{mul $j $c.LanesN}}u) * 4u, m_size, n_size, y_base, c{{$i}}_{{$j}});
-{{- end}}{{end}}
+  // A loop with an end that only the parameters tell is not written out by compilers, and so what finishes a sum is compiled once
+  // for a row.
+  for (var i = 0u; i < P.rows; i = i + 1u) {
+{{- range $j := seq .C.NV}}
+    var v{{$j}} = vec4<f32>();
+{{- end}}
+    switch (i) {
+{{- range $i := seq .C.TM}}
+      case {{$i}}u: {
+{{- range $j := seq $c.NV}}
+        v{{$j}} = c{{$i}}_{{$j}}{{$c.Turned $i}};
+{{- end}}
+      }
+{{- end}}
+      default: {}
+    }
+    let row = at.x + (lane_a + i / 4u * {{.C.LanesM}}u) * 4u + i % 4u;
+{{- range $j := seq .C.NV}}
+    finish(row, at.y + (lane_b + {{mul $j $c.LanesN}}u) * 4u, at.z * P.m_size * P.n_size, v{{$j}});
+{{- end}}
+  }
 }

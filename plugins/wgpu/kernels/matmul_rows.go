@@ -28,7 +28,7 @@ func matmulRows(n *ir.Node, a op.FusedMatMulAttrs) Shader {
 		Fields:   []string{"groups", "m_size", "n_size", "k_size"},
 		Bindings: []Binding{{Name: "a", Operand: 0, Vec: 4, DType: dtype.F32}, {Name: "b", Operand: 1, Vec: 4, DType: n.In[1].Type.DType}},
 	}
-	s.Bindings = append(s.Bindings, epilogue(a, 0)...)
+	s.Bindings = append(s.Bindings, epilogue(a.Bias(), a.Residual(), 0)...)
 	s.Groups = func(c *Call) int {
 		p := sizes(a, c.In[0].Shape, c.In[1].Shape, c.Out.Shape)
 		return ceilDiv(p.m, 8) * ceilDiv(p.n, columns)

@@ -1,0 +1,74 @@
+{{$c := .C}}// What becomes of the sums of a product, and where they lie.
+
+// corner is the first row and the first column of a tile, and its matrix.
+fn corner(tile: u32) -> vec3<u32> {
+  let tiles_n = (P.n_size + {{.C.TileN}}u - 1u) / {{.C.TileN}}u;
+  let tiles_m = (P.m_size + {{.C.TileM}}u - 1u) / {{.C.TileM}}u;
+  return vec3<u32>(tile / tiles_n % tiles_m * {{.C.TileM}}u, tile % tiles_n * {{.C.TileN}}u, tile / (tiles_n * tiles_m));
+}
+
+// lanes are the first four rows and the first four columns of an invocation in the tile, in fours.
+fn lanes(local: u32) -> vec2<u32> {
+  let lane = local % 32u;
+  let block = local / 32u;
+  return vec2<u32>((block % {{.C.BlocksM}}u) * {{mul .C.LanesM .C.MV}}u + lane / {{.C.LanesN}}u,
+                   (block / {{.C.BlocksM}}u) * {{mul .C.LanesN .C.NV}}u + lane % {{.C.LanesN}}u);
+}
+{{if .C.Spread}}{{$p := .C.Spread}}
+// Where a sum lies whose row is a pixel of x and whose column an output channel and a tap: each pixel becomes {{$p.KH}} x {{$p.KW}} of them.
+fn spread(row: u32, col: u32) -> u32 {
+  let tap = col % {{$p.Taps}}u;
+  let y = row / {{$p.WIn}} * {{$p.KH}}u + tap / {{$p.KW}}u;
+  let x = row % {{$p.WIn}} * {{$p.KW}}u + tap % {{$p.KW}}u;
+  return (y * {{$p.WIn}} * {{$p.KW}}u + x) * {{$p.COut}}u + col / {{$p.Taps}}u;
+}
+{{end}}
+// finish makes four columns of the result in a row of a matrix that begins at base.
+fn finish(row: u32, col: u32, base: u32, sum: vec4<f32>) {
+  let m_size = P.m_size;
+  let n_size = P.n_size;
+{{- if not .C.Whole}}
+  if (row >= m_size || col >= n_size) {
+    return;
+  }
+{{- end}}
+  var v = sum;
+{{- if .C.Vec}}
+{{- if .C.Bias}}
+  v = v + bias4(col / 4u);
+{{- end}}
+{{- range $i, $act := .C.Acts}}
+  if (P.act == {{add $i 1}}u) {
+    v = vec4<f32>(op_{{$act}}(v.x), op_{{$act}}(v.y), op_{{$act}}(v.z), op_{{$act}}(v.w));
+  }
+{{- end}}
+  let at = (base + row * n_size + col) / 4u;
+{{- if .C.Residual}}
+  if (P.residual != 0u) {
+    v = v + residual4(at);
+  }
+{{- end}}
+  y4_put(at, v);
+{{- else}}
+{{- range $j := seq 4}}
+  if (col + {{$j}}u < n_size) {
+    var s = v[{{$j}}];
+{{- if $c.Bias}}
+    s = s + bias({{if $c.Spread}}(col + {{$j}}u) / {{$c.Spread.Taps}}u{{else}}col + {{$j}}u{{end}});
+{{- end}}
+{{- range $i, $act := $c.Acts}}
+    if (P.act == {{add $i 1}}u) {
+      s = op_{{$act}}(s);
+    }
+{{- end}}
+    let at = {{if $c.Spread}}spread(row, col + {{$j}}u){{else}}base + row * n_size + col + {{$j}}u{{end}};
+{{- if $c.Residual}}
+    if (P.residual != 0u) {
+      s = s + residual(at);
+    }
+{{- end}}
+    y_put(at, bitcast<u32>(s));
+  }
+{{- end}}
+{{- end}}
+}
