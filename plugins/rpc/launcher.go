@@ -24,7 +24,7 @@ type Launcher struct {
 }
 
 // backoff is the pause before a start, by the number of crashes in crashWindow.
-var backoff = []time.Duration{0, 100 * time.Millisecond, 500 * time.Millisecond, 2 * time.Second}
+var backoff = [maxCrashes]time.Duration{0, 100 * time.Millisecond, 500 * time.Millisecond}
 
 const (
 	crashWindow = time.Minute
