@@ -105,7 +105,20 @@ func (x *executable) load(weights []byte) (err error) {
 	if err == nil {
 		err = x.bindAll()
 	}
+	if err == nil && len(x.p.Graph.Syms) == 0 {
+		x.rehearse()
+	}
 	return cmp.Or(err, <-uploaded)
+}
+
+// rehearse prepares the first run of a program whose sizes are known, while the weights are still on their way. What is
+// wrong shows in the run.
+func (x *executable) rehearse() {
+	x.g.calls.Lock()
+	defer x.g.calls.Unlock()
+	if x.bind(nil) == nil {
+		x.tape, _ = x.record()
+	}
 }
 
 // allocate makes the buffers.

@@ -18,14 +18,11 @@ import (
 )
 
 // bind writes the parameters of every shader for the sizes of a run.
-func (x *executable) bind(r device.Run) error {
-	if int64(len(r.IO)) < x.p.IOSize {
-		return diag.New(device.ErrInput, x.p.Method, "%d bytes of inputs and outputs; the program needs %d", len(r.IO), x.p.IOSize)
-	}
-	if x.bound && maps.Equal(x.syms, r.Syms) {
+func (x *executable) bind(syms map[string]int64) error {
+	if x.bound && maps.Equal(x.syms, syms) {
 		return nil
 	}
-	b, err := x.p.Bind(r.Syms)
+	b, err := x.p.Bind(syms)
 	if err != nil {
 		return diag.New(device.ErrInput, x.p.Method, "%w", err)
 	}
@@ -58,7 +55,7 @@ func (x *executable) bind(r device.Run) error {
 			return deviceError(err)
 		}
 	}
-	x.b, x.syms, x.bound = b, maps.Clone(r.Syms), true
+	x.b, x.syms, x.bound = b, maps.Clone(syms), true
 	return nil
 }
 
@@ -77,7 +74,10 @@ func (x *executable) run(ctx context.Context, r device.Run) (device.Stats, error
 	defer keepCallbacks()()
 	stats := device.Stats{FirstNaN: -1}
 	start := time.Now()
-	if err := x.bind(r); err != nil {
+	if int64(len(r.IO)) < x.p.IOSize {
+		return stats, diag.New(device.ErrInput, x.p.Method, "%d bytes of inputs and outputs; the program needs %d", len(r.IO), x.p.IOSize)
+	}
+	if err := x.bind(r.Syms); err != nil {
 		return stats, err
 	}
 	if ctx.Err() != nil {
