@@ -66,6 +66,8 @@ func inputList(g *ir.Graph) string {
 func readInput(n *ir.Node, syms ir.Syms, value string) (tensor.Tensor, error) {
 	file, isFile := strings.CutPrefix(value, "@")
 	switch path, key, _ := strings.Cut(file, ".safetensors:"); {
+	case !isFile && (strings.HasSuffix(value, ".npy") || key != ""):
+		return tensor.Tensor{}, cli.Usagef("-i "+n.Name+"="+value, "is no list of numbers").WithHint("a file is named with an @: -i %s=@%s", n.Name, value)
 	case !isFile:
 		return parseNumbers(n, syms, value)
 	case strings.HasSuffix(file, ".npy"):
