@@ -109,12 +109,8 @@ func pad(n *ir.Node) Shader {
 	for w := 8 * n.Type.DType.Size(); w < 32 && u.words > 0; w *= 2 {
 		fill |= fill << w
 	}
-	axes := make([]int, rank)
-	for i := range axes {
-		axes[i] = rank - 1 - i
-	}
 	array := fmt.Sprint(":", rank)
-	consts := map[string]any{"Bits": fill, "Axes": axes}
+	consts := map[string]any{"Bits": fill, "Axes": downTo(rank-1, 0)}
 	return moved(n, u, []int{0}, "pad", part(layoutWGSL, "pad"), consts, []string{"dims" + array, "before" + array, "inner" + array, "stride" + array}, func(c *Call) []uint32 {
 		p, in, out := make([]uint32, 4*rank), c.In[0].Shape, c.Out.Shape
 		for k := range rank {
@@ -133,11 +129,7 @@ func pad(n *ir.Node) Shader {
 // stride is 1 where u is more than an element.
 func strided(n *ir.Node, u unit, rank int, at func(c *Call) (offset int, dims, stride []int)) Shader {
 	array := fmt.Sprint(":", rank)
-	outer := make([]int, rank-1)
-	for i := range outer {
-		outer[i] = rank - 1 - i
-	}
-	return moved(n, u, []int{0}, n.Op.Name, part(layoutWGSL, "strided"), map[string]any{"Axes": outer}, []string{"offset", "dims" + array, "stride" + array}, func(c *Call) []uint32 {
+	return moved(n, u, []int{0}, n.Op.Name, part(layoutWGSL, "strided"), map[string]any{"Axes": downTo(rank-1, 1)}, []string{"offset", "dims" + array, "stride" + array}, func(c *Call) []uint32 {
 		offset, dims, stride := at(c)
 		p := []uint32{uint32(offset / u.per())}
 		for i, d := range dims {
@@ -154,6 +146,14 @@ func strided(n *ir.Node, u unit, rank int, at func(c *Call) (offset int, dims, s
 		}
 		return p
 	})
+}
+
+// downTo counts down, both ends included.
+func downTo(high, low int) (out []int) {
+	for i := high; i >= low; i-- {
+		out = append(out, i)
+	}
+	return out
 }
 
 // dense are the element strides of a shape, aligned like dims.

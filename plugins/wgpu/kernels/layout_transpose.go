@@ -209,21 +209,17 @@ func (t permutation) tiled(n *ir.Node, a, b int) Shader {
 			s.Others = append(s.Others, i)
 		}
 	}
-	for i := range s.Others {
-		s.Batch = append(s.Batch, len(s.Others)-1-i)
-	}
+	s.Batch = downTo(len(s.Others)-1, 0)
 	if k := len(s.Others); k > 0 {
 		fields = append(fields, fmt.Sprint("dims:", k), fmt.Sprint("source:", k), fmt.Sprint("dest:", k))
 	}
 	if s.Loose {
 		fields = append(fields, "n", fmt.Sprint("size:", last+1), fmt.Sprint("stride:", last+1))
-		for i := range last {
-			s.Axes = append(s.Axes, last-i)
-		}
+		s.Axes = downTo(last, 1)
 	}
 	shader := Shader{
 		Name: n.Op.Name, Consts: s, Fields: fields, Body: part(transposeWGSL, "words"),
-		Bindings: []Binding{{Name: "x0", Operand: 0, Vec: s.Load &^ 1, DType: dtype.U32}, {Name: "y", Operand: Out, Vec: s.Store &^ 1, DType: dtype.U32}},
+		Bindings: []Binding{{Name: "x0", Operand: 0, Vec: vecOf(s.Load), DType: dtype.U32}, {Name: "y", Operand: Out, Vec: vecOf(s.Store), DType: dtype.U32}},
 		Params:   func(c *Call) []uint32 { p, _ := t.params(c, s, inner); return p },
 		Groups:   func(c *Call) int { _, tiles := t.params(c, s, inner); return tiles },
 	}

@@ -57,7 +57,7 @@ func moved(n *ir.Node, u unit, data []int, name, body string, consts map[string]
 		for i := range s.Bindings {
 			for _, k := range data {
 				if s.Bindings[i].Operand == k || s.Bindings[i].Operand == Out {
-					s.Bindings[i].DType, s.Bindings[i].Vec = dtype.U32, u.vec()
+					s.Bindings[i].DType, s.Bindings[i].Vec = dtype.U32, vecOf(u.words)
 				}
 			}
 		}
@@ -152,8 +152,9 @@ func (u unit) per() int {
 	return u.elements
 }
 
-func (u unit) vec() int {
-	if u.words == 4 {
+// vecOf is the Binding.Vec of so many words at once.
+func vecOf(words int) int {
+	if words == 4 {
 		return 4
 	}
 	return 0
