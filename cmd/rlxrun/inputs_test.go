@@ -61,7 +61,6 @@ func TestReadInputs(t *testing.T) {
 		{[]string{"points=1,x"}, diag.Usage, `"x" is not a number`},
 		{[]string{"embeddings=e.npy"}, diag.Usage, "a file is named with an @: -i embeddings=@e.npy"},
 		{[]string{"embeddings=g.safetensors:e"}, diag.Usage, "a file is named with an @: -i embeddings=@g.safetensors:e"},
-		{[]string{"embeddings=@e.txt"}, diag.Usage, "allowed are @FILE.npy and @FILE.safetensors:KEY"},
 		{[]string{"labels=1.5"}, diag.Usage, "is not an integer"},
 		{[]string{"labels=3000000000"}, diag.Usage, "2147483647"},
 		{[]string{"embeddings=1,2"}, diag.Usage, "it takes 64"},
