@@ -4,37 +4,45 @@ package backend
 
 import (
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/tensor"
+	"github.com/rlx-go/rlx/internal/tensortest"
 )
 
-// TestHelpers: with other devices compiling beside it, the golden model gives the same results.
-func TestHelpers(t *testing.T) { testSAM(t, New(Options{Help: true}), dtype.F32, 1e-5, 2e-5) }
+// TestHelpers: with other devices compiling beside it, the golden model's encoder gives the same results.
+func TestHelpers(t *testing.T) {
+	find, section := compileSAM(t, dtype.F32)
+	p := find("encode", "cpu")
+	out := onDevice(t, load(t, New(Options{Help: true}), p, section), p, nil,
+		map[string]*tensor.Array{"image": tensortest.Golden(t, golden+"golden.safetensors:image")})
+	tensortest.Near(t, "embeddings", out["embeddings"], tensortest.Golden(t, golden+"golden.safetensors:image_embeddings"), 1e-5)
+}
 
-// TestHelperOpens: a second device of the same adapter compiles what the first one does, and can be given back.
-func TestHelperOpens(t *testing.T) {
+// TestHelper: a second device of the same adapter compiles all that is left, and hands back also what it cannot compile.
+func TestHelper(t *testing.T) {
 	load(t, shared, sums(t, 1, 16), nil)
 	g, err := shared.open("")
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, release := g.another()
-	if d == nil {
-		t.Fatal("no second device")
+	const good = `@group(0) @binding(0) var<storage, read_write> x: array<u32>;
+@group(0) @binding(1) var<storage, read> y: array<u32>;
+@compute @workgroup_size(1) fn main() { x[0] = y[0]; }`
+	texts := []*text{{source: source{"good", good, 2}}, {source: source{"bad", "fn main(", 2}}}
+	c := newCompiling(g, slices.Clone(texts))
+	c.helper()
+	if len(c.todo) > 0 || len(c.busy) > 0 || !slices.Equal(c.warm, texts) || texts[0].taken <= 0 {
+		t.Fatalf("the helper left %+v", c)
 	}
-	const body = "@group(0) @binding(0) var<storage, read_write> x: array<u32>;\n@compute @workgroup_size(1) fn main() { x[0] = 1u; }"
-	p, err := compilePipeline(d, source{"test", body + "\n@group(0) @binding(1) var<storage, read> y: array<u32>;", 2})
-	if err != nil {
-		t.Fatal(err)
+	at, err := g.compileAll(texts)
+	if err == nil || at != texts[1] {
+		t.Errorf("%+v: %v; want the error of a text that is no WGSL", at, err)
 	}
-	p.Release()
-	p.layout.Release()
-	release()
-	if _, err := compilePipeline(g.device, source{"test", "fn main(", 2}); err == nil || !strings.Contains(err.Error(), "test") {
-		t.Errorf("the error of a text that is no WGSL is %v", err)
+	if g.pipelines[good] == nil {
+		t.Error("the other text has no pipeline")
 	}
 }
 
