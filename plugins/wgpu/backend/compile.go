@@ -226,17 +226,21 @@ func (c *compiling) give() *text {
 
 // another opens a second device of the same adapter, in an instance of its own; nil where that fails.
 func (g *gpu) another() (d *wgpu.Device, release func()) {
-	a, instance := g.adapter.again()
-	if a == nil {
+	a, instance, ok := g.adapter.again()
+	if !ok {
 		return nil, nil
 	}
 	d, err := a.request(g.timestamps)
-	if err != nil {
-		return nil, nil
-	}
-	return d, func() {
-		d.Release()
+	release = func() {
+		if d != nil {
+			d.Release()
+		}
 		a.Adapter.Release()
 		instance.Release()
 	}
+	if err != nil {
+		release()
+		return nil, nil
+	}
+	return d, release
 }

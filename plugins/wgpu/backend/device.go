@@ -72,15 +72,21 @@ func listAdapters(i *wgpu.Instance) []*wgpu.Adapter {
 	return i.EnumerateAdapters(&wgpu.InstanceEnumerateAdapterOptons{Backends: apis()})
 }
 
-// again finds the adapter in a new instance; nil where that lists other ones.
-func (a adapter) again() (*adapter, *wgpu.Instance) {
-	instance := newInstance()
-	if list := listAdapters(instance); a.index < len(list) && list[a.index].GetProperties() == a.GetProperties() {
-		b := a
-		b.Adapter = list[a.index]
-		return &b, instance
+// again finds the adapter in a new instance; ok is false where that lists other ones.
+func (a adapter) again() (found adapter, instance *wgpu.Instance, ok bool) {
+	instance = newInstance()
+	for i, other := range listAdapters(instance) {
+		if i == a.index && other.GetProperties() == a.GetProperties() {
+			found, ok = a, true
+			found.Adapter = other
+		} else {
+			other.Release()
+		}
 	}
-	return nil, nil
+	if !ok {
+		instance.Release()
+	}
+	return found, instance, ok
 }
 
 // find lists the adapters once: GPUs first, discrete ones before integrated ones, software last. Its caller holds mu.
