@@ -105,18 +105,22 @@ func (x *executable) load(weights []byte) (err error) {
 	if err == nil {
 		err = x.bindAll()
 	}
-	if err == nil && len(x.p.Graph.Syms) == 0 {
+	if err == nil {
 		x.rehearse()
 	}
 	return cmp.Or(err, <-uploaded)
 }
 
-// rehearse prepares the first run of a program whose sizes are known, while the weights are still on their way. What is
-// wrong shows in the run.
+// rehearse prepares the first run while the weights are still on their way: all of it where sizes are known, and else what the
+// driver does only once. What is wrong shows in the run.
 func (x *executable) rehearse() {
 	x.g.calls.Lock()
 	defer x.g.calls.Unlock()
-	if x.bind(nil) == nil {
+	syms := map[string]int64{}
+	for _, s := range x.p.Graph.Syms {
+		syms[s.Name] = s.Min
+	}
+	if x.bind(syms) == nil {
 		x.tape, _ = x.record()
 	}
 }
