@@ -75,7 +75,10 @@ func (m *mixer) where(x *ir.Node) *ir.Node {
 		}
 	}
 	y := m.partner(x)
-	return m.add(op.WhereDef, op.NoAttrs{}, op.Lt(x, y), y, x)
+	if c := m.add(op.LtDef, op.NoAttrs{}, x, y); c != nil {
+		return m.add(op.WhereDef, op.NoAttrs{}, c, y, x)
+	}
+	return nil
 }
 
 func (m *mixer) cast(x *ir.Node) *ir.Node {
