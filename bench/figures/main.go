@@ -39,10 +39,10 @@ func main() {
 		check(os.MkdirAll(b.dir, 0o755))
 	}
 	if b.dir == "" {
-		tmp, err := os.MkdirTemp("", "rlx-figures")
+		var err error
+		scratch, err = os.MkdirTemp("", "rlx-figures")
 		check(err)
-		defer os.RemoveAll(tmp)
-		b.dir = tmp
+		b.dir = scratch
 	}
 	for _, g := range []struct {
 		name string
@@ -59,8 +59,20 @@ func main() {
 	}
 	w.Flush()
 	if slices.ContainsFunc(b.rows, func(r row) bool { return !r.ok }) {
-		os.Exit(1)
+		leave(1)
 	}
+	leave(0)
+}
+
+// scratch is the temporary folder, where there is one.
+var scratch string
+
+// leave ends the program; more than a gigabyte must not stay behind it.
+func leave(status int) {
+	if scratch != "" {
+		os.RemoveAll(scratch)
+	}
+	os.Exit(status)
 }
 
 // bin is where rlxc, rlxrun and the backends are.
@@ -86,14 +98,14 @@ func (b *bench) atMost(name string, value, bound float64, unit string) {
 func check(err error) {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "figures:", err)
-		os.Exit(70)
+		leave(70)
 	}
 }
 
 // usage is what a command took.
 type usage struct {
 	wall time.Duration
-	rss  int64 // bytes, peak
+	rss  int64 // bytes, peak; not less than that of this program, which the system counts in
 	out  string
 }
 
