@@ -168,6 +168,35 @@ func (t tiled) Turned(row int) string {
 	return ""
 }
 
+// step is the work for one value of K of a part.
+type step struct {
+	tiled
+	K    int
+	Held string // prefix of its operands' names, where variables hold them
+}
+
+// Assign begins what sets an operand.
+func (s step) Assign() string {
+	if s.Held == "" {
+		return "let "
+	}
+	return s.Held
+}
+
+// Steps are those of a part but for the last two, Late and Last.
+func (t tiled) Steps() (out []step) {
+	for k := range t.Depth - 2 {
+		out = append(out, step{tiled: t, K: k})
+	}
+	return out
+}
+
+// Late: see Steps.
+func (t tiled) Late() step { return step{tiled: t, K: t.Depth - 2} }
+
+// Last: see Steps.
+func (t tiled) Last() step { return step{tiled: t, K: t.Depth - 1, Held: "last_"} }
+
 // specialise fills in what the tile divides, for a product of these sizes; 0 is a size that is not known yet.
 func (t tiled) specialise(m, n, k int) tiled {
 	t.A.Name, t.A.Rows, t.A.Whole = "a", "m_size", m > 0 && m%t.TileM() == 0

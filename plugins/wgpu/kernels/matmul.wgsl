@@ -149,6 +149,24 @@ fn store_{{.Index}}(unit: u32, place: vec2<u32>, m: mat4x4<f32>) {
 {{- end}}
 }
 {{end}}
+{{- define "store"}}
+{{- range .Passes}}
+    store_{{.Index}}(unit{{.Index}}, place{{.Index}}, next{{.Index}});
+{{- end}}
+{{- end}}
+{{- define "load"}}{{$s := .}}
+{{- range $i := seq .MV}}
+      {{$s.Assign}}a{{$i}} = tile_a[{{div $s.K 4}}].k[{{mod $s.K 4}}][lane_a + {{mul $i $s.LanesM}}u];
+{{- end}}
+{{- range $j := seq .NV}}
+      {{$s.Assign}}b{{$j}} = tile_b[{{div $s.K 4}}].k[{{mod $s.K 4}}][lane_b + {{mul $j $s.LanesN}}u];
+{{- end}}
+{{- end}}
+{{- define "add"}}{{$s := .}}
+{{- range $i := seq .TM}}{{range $j := $s.Walk $i}}
+      c{{$i}}_{{$j}} = fma(vec4<f32>({{$s.Held}}a{{div $i 4}}[{{mod $i 4}}]), {{$s.Held}}b{{$j}}{{$s.Turned $i}}, c{{$i}}_{{$j}});
+{{- end}}{{end}}
+{{- end}}
 
 @compute @workgroup_size({{.C.Threads}})
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
@@ -193,29 +211,37 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 {{- range $i := seq .C.TM}}{{range $j := seq $c.NV}}
   var c{{$i}}_{{$j}} = vec4<f32>(0.0);
 {{- end}}{{end}}
-  for (var k0 = 0u; k0 < k_size; k0 = k0 + {{.C.Depth}}u) {
-{{- range .C.Passes}}
-    store_{{.Index}}(unit{{.Index}}, place{{.Index}}, next{{.Index}});
+  // The operands of the last two values of K of a part stay in registers while the next part takes its place: the sums of the one
+  // are made between the barriers, those of the other after them, so that there is work while workgroup memory changes hands.
+{{- range $i := seq .C.MV}}
+  var last_a{{$i}} = vec4<f32>(0.0);
 {{- end}}
-    workgroupBarrier();
+{{- range $j := seq .C.NV}}
+  var last_b{{$j}} = vec4<f32>(0.0);
+{{- end}}
+{{- template "store" .C}}
+  workgroupBarrier();
+  for (var k0 = 0u; k0 < k_size; k0 = k0 + {{.C.Depth}}u) {
 {{- range .C.Passes}}
     next{{.Index}} = fetch_{{.Index}}(unit{{.Index}}, at{{.Index}}, k0 + {{$c.Depth}}u, place{{.Index}}.y);
 {{- end}}
-{{- range $k := seq .C.Depth}}
+{{- range $n, $step := .C.Steps}}
     {
-{{- range $i := seq $c.MV}}
-      let a{{$i}} = tile_a[{{div $k 4}}].k[{{mod $k 4}}][lane_a + {{mul $i $c.LanesM}}u];
+{{- template "load" $step}}
+{{- if not $n}}
+{{- template "add" $c.Last}}
 {{- end}}
-{{- range $j := seq $c.NV}}
-      let b{{$j}} = tile_b[{{div $k 4}}].k[{{mod $k 4}}][lane_b + {{mul $j $c.LanesN}}u];
-{{- end}}
-{{- range $i := seq $c.TM}}{{range $j := $c.Walk $i}}
-      c{{$i}}_{{$j}} = fma(vec4<f32>(a{{div $i 4}}[{{mod $i 4}}]), b{{$j}}{{$c.Turned $i}}, c{{$i}}_{{$j}});
-{{- end}}{{end}}
+{{- template "add" $step}}
     }
 {{- end}}
+{{- template "load" .C.Late}}
+{{- template "load" .C.Last}}
+    workgroupBarrier();
+{{- template "store" .C}}
+{{- template "add" .C.Late}}
     workgroupBarrier();
   }
+{{- template "add" .C.Last}}
   // A loop with an end that only the parameters tell is not written out by compilers, and so what finishes a sum is compiled once
   // for a row.
   for (var i = 0u; i < P.rows; i = i + 1u) {
