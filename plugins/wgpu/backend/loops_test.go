@@ -19,24 +19,24 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// TestLongLoops runs what goes over many elements in one invocation. A device that ends loops early refuses it; none gives
-// what it had summed until then.
+// TestLongLoops runs what goes over many elements in one invocation. A device that ends loops early may refuse the longest;
+// none gives what it had summed until then.
 func TestLongLoops(t *testing.T) {
 	typ := ir.TypeOf
 	const f32, f16 = dtype.F32, dtype.F16
 	for _, c := range []struct {
 		name    string
-		refused bool // by llvmpipe
+		refused bool // by llvmpipe, perhaps
 		in      []ir.Type
 		node    func(in []*ir.Node) *ir.Node
 	}{
 		{"reduce", false, []ir.Type{typ(f32, 1, 21000)}, func(in []*ir.Node) *ir.Node { return op.ReduceSum(in[0], true, 1) }},
-		{"reduce long", true, []ir.Type{typ(f32, 1, 22000)}, func(in []*ir.Node) *ir.Node { return op.ReduceSum(in[0], true, 1) }},
+		{"reduce long", true, []ir.Type{typ(f32, 1, 70000)}, func(in []*ir.Node) *ir.Node { return op.ReduceSum(in[0], true, 1) }},
 		{"product", true, []ir.Type{typ(f16, 1, 70000), typ(f16, 70000, 1)}, func(in []*ir.Node) *ir.Node {
 			return op.MatMul(in[0], in[1], op.MatMulAttrs{})
 		}},
-		{"softmax", true, []ir.Type{typ(f16, 1, 17000)}, func(in []*ir.Node) *ir.Node { return op.Softmax(in[0], 1) }},
-		{"norm", true, []ir.Type{typ(f16, 1, 17001), typ(f16, 17001), typ(f16, 17001)}, func(in []*ir.Node) *ir.Node {
+		{"softmax", true, []ir.Type{typ(f16, 1, 40000)}, func(in []*ir.Node) *ir.Node { return op.Softmax(in[0], 1) }},
+		{"norm", true, []ir.Type{typ(f16, 1, 33001), typ(f16, 33001), typ(f16, 33001)}, func(in []*ir.Node) *ir.Node {
 			return op.LayerNorm(in[0], in[1], in[2], 1e-5)
 		}},
 		{"conv", true, []ir.Type{typ(f16, 1, 66000, 1, 1), typ(f16, 1, 66000, 1, 1)}, func(in []*ir.Node) *ir.Node {
@@ -70,17 +70,16 @@ func TestLongLoops(t *testing.T) {
 			x := load(t, shared, p, nil)
 			if c.refused && strings.HasPrefix(x.(*executable).g.name, llvmpipe) {
 				_, err := x.Run(context.Background(), device.Run{IO: tensor.AlignedBytes(int(p.IOSize))})
-				if d := (*diag.Error)(nil); !errors.As(err, &d) || d.Code != device.ErrUnsupported {
-					t.Fatalf("error %v; want %v", err, device.ErrUnsupported)
+				if d := (*diag.Error)(nil); errors.As(err, &d) && d.Code == device.ErrUnsupported {
+					return
 				}
-				return
 			}
 			want := tensor.NewArray(n.Type.DType, n.Type.Shape.Eval(nil)...)
 			if err := n.Op.Eval(n.Attrs, values, want); err != nil {
 				t.Fatal(err)
 			}
 			for i, v := range onDevice(t, x, p, nil, named)["y"].F {
-				if w := want.F[i]; !(math.Abs(v-w) <= 2e-3*math.Abs(w)) {
+				if w := want.F[i]; !(math.Abs(v-w) <= 2e-3*math.Abs(w)+1e-7) {
 					t.Fatalf("y[%d] is %v; want %v", i, v, w)
 				}
 			}
