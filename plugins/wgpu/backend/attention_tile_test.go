@@ -10,6 +10,7 @@ import (
 	"github.com/rlx-go/rlx/core/interp"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
+	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/core/sched"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/plugins/wgpu/kernels"
@@ -52,24 +53,8 @@ func TestTilesOfAttention(t *testing.T) {
 				if err == nil && tile.Threads() > 32 && c.name != "rows" && b.adapters[0].info.Type == typeSoftware {
 					t.Skip("a software adapter")
 				}
-				g := ir.NewGraph("p")
-				in := make([]*ir.Node, len(c.in))
-				for i, typ := range c.in {
-					in[i] = op.Input(g, string(rune('a'+i)), typ)
-				}
-				n := c.node(in)
-				g.Return("y", n)
-				p, _, err := sched.Build(g, sched.Options{Target: "portable"})
-				if err != nil {
-					t.Fatal(err)
-				}
-				small := ir.Range{Lo: -0.7, Hi: 0.7} // scores whose rounding does not show
-				values := interp.CaseInputs(ir.Case[any]{Attrs: n.Attrs, In: c.in, Fill: []ir.Range{small, small, small, small}}, 1)
-				named := map[string]*tensor.Array{}
-				for i, v := range values {
-					named[in[i].Name] = v
-				}
-				if c.name == "split" { // keys without a part, whose values must not show
+				p, n, values, named := oneStep(t, c.in, ir.Range{Lo: -0.7, Hi: 0.7}, c.node) // scores whose rounding does not show
+				if c.name == "split" {                                                       // keys without a part, whose values must not show
 					for key, v := range named["d"].F { // less than 0.5 masks out
 						if v < 0.5 {
 							named["c"].F[key*128+3] = []float64{math.NaN(), math.Inf(1)}[key%2]
@@ -89,6 +74,29 @@ func TestTilesOfAttention(t *testing.T) {
 			})
 		}
 	}
+}
+
+// oneStep is a program of one node over inputs "a", "b" and so on, and random values for them: as the definition takes them,
+// and by name.
+func oneStep(t *testing.T, types []ir.Type, fill ir.Range, node func(in []*ir.Node) *ir.Node) (*program.Program, *ir.Node, []*tensor.Array, map[string]*tensor.Array) {
+	t.Helper()
+	g := ir.NewGraph("p")
+	in, fills := make([]*ir.Node, len(types)), make([]ir.Range, len(types))
+	for i, typ := range types {
+		in[i], fills[i] = op.Input(g, string(rune('a'+i)), typ), fill
+	}
+	n := node(in)
+	g.Return("y", n)
+	p, _, err := sched.Build(g, sched.Options{Target: "portable"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := interp.CaseInputs(ir.Case[any]{Attrs: n.Attrs, In: types, Fill: fills}, 1)
+	named := map[string]*tensor.Array{}
+	for i, v := range values {
+		named[in[i].Name] = v
+	}
+	return p, n, values, named
 }
 
 // BenchmarkAttention times every tile, and what the sizes choose, with the attention of SAM's image encoders and with that of

@@ -52,7 +52,12 @@ func attentionParams(a op.AttentionAttrs, c *Call) []uint32 {
 }
 
 // simpleLoops is Shader.Loops of attention_simple.wgsl with so many keys.
-func simpleLoops(keys int, c attentionConsts) int { return loop(keys, loop(c.D/16, 0)) }
+func simpleLoops(keys int, c attentionConsts) int {
+	if c.D < 16 {
+		return loop(keys, 0)
+	}
+	return loop(keys, loop(c.D/16, 0))
+}
 
 // geometry reads the sequence length, the head dim and the strides of batch, sequence and head off a shape.
 func geometry(layout string, s []int, heads int) (seq, d, batch, step, head int) {
