@@ -153,7 +153,7 @@ func (x *executable) upload(weights []byte) (err error) {
 			err = u.write(x.weights, r.at, weights[r.from:min(r.to, int64(len(weights)))])
 		}
 	}
-	return cmp.Or(u.wait(), err)
+	return cmp.Or(err, u.wait())
 }
 
 // driverMemory is what is left to the driver for pipelines, command buffers and the ends of its own blocks.

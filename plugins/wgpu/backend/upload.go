@@ -27,7 +27,7 @@ type uploader struct {
 
 type uploadSlot struct {
 	*staging
-	mapped bool // or not, because of status
+	mapped bool // or never will be, because of status
 	status wgpu.BufferMapAsyncStatus
 }
 
@@ -89,6 +89,7 @@ func (u *uploader) await(s *uploadSlot) error {
 func (u *uploader) send(s *uploadSlot, p piece, size int64) error {
 	u.g.calls.Lock()
 	defer u.g.calls.Unlock()
+	s.status = wgpu.BufferMapAsyncStatus_Unknown // after an error it is not mapped again
 	if err := s.buffer.Unmap(); err != nil {
 		return deviceError(err)
 	}
