@@ -27,7 +27,7 @@ type uploader struct {
 
 type uploadSlot struct {
 	*staging
-	mapped bool // or never will be, because of status
+	mapped bool // or never will be, by what status says
 	status wgpu.BufferMapAsyncStatus
 }
 
@@ -105,9 +105,13 @@ func (u *uploader) send(s *uploadSlot, p piece, size int64) error {
 		return deviceError(err)
 	}
 	s.mapped = false
-	return deviceError(s.buffer.MapAsync(wgpu.MapMode_Write, 0, uploadChunk, func(st wgpu.BufferMapAsyncStatus) {
+	err = s.buffer.MapAsync(wgpu.MapMode_Write, 0, uploadChunk, func(st wgpu.BufferMapAsyncStatus) {
 		s.mapped, s.status = true, st
-	}))
+	})
+	if err != nil {
+		s.mapped, s.status = true, wgpu.BufferMapAsyncStatus_Unknown
+	}
+	return deviceError(err)
 }
 
 // wait returns when the device has all that was written.
