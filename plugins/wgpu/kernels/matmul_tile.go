@@ -67,7 +67,7 @@ func (t Tile) Passes() (out []pass) {
 
 // tiles are the shapes that products take. The last one fits every device.
 var tiles = []Tile{
-	{BlocksM: 4, BlocksN: 2, LanesM: 4, TM: 8, TN: 12, Depth: 16, Rate: 45.5}, // 128x192
+	{BlocksM: 4, BlocksN: 2, LanesM: 4, TM: 8, TN: 12, Depth: 16, Rate: 47},   // 128x192
 	{BlocksM: 2, BlocksN: 2, LanesM: 4, TM: 8, TN: 12, Depth: 16, Rate: 46},   // 64x192
 	{BlocksM: 4, BlocksN: 2, LanesM: 4, TM: 8, TN: 8, Depth: 16, Rate: 45},    // 128x128
 	{BlocksM: 2, BlocksN: 4, LanesM: 4, TM: 12, TN: 4, Depth: 16, Rate: 43.5}, // 96x128
