@@ -9,6 +9,8 @@ import (
 	"runtime"
 	"sync"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // process is one started backend, the leader of its own process group.
@@ -66,7 +68,7 @@ func (p *process) ending() string {
 		return "ended"
 	}
 	if ws, ok := st.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
-		return "was killed by signal " + ws.Signal().String()
+		return "was ended by " + unix.SignalName(ws.Signal())
 	}
 	return "ended with " + st.String()
 }

@@ -1,6 +1,6 @@
 //go:build cgo && (darwin || amd64)
 
-// Command rlx-backend-wgpu runs programs on GPUs through WebGPU: Vulkan, Metal or DX12. rlxrun starts it; see
+// Command rlx-backend-wgpu runs programs on GPUs through WebGPU: Vulkan, or Metal on macOS. rlxrun starts it; see
 // spec/protocol.md.
 package main
 

@@ -5,6 +5,7 @@ package backend
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"slices"
@@ -31,7 +32,8 @@ type Backend struct {
 // adapter is a WebGPU adapter and what is shown of it.
 type adapter struct {
 	*wgpu.Adapter
-	index  int // in the order in which an instance lists them
+	apis   wgpu.InstanceBackend // of the instance that listed it
+	index  int                  // in that list
 	info   device.Device
 	limits wgpu.Limits
 	free   func() int64 // bytes of its memory that are free; 0: not known
@@ -50,32 +52,42 @@ var apiNames = map[wgpu.BackendType]string{
 	wgpu.BackendType_Vulkan: "vulkan", wgpu.BackendType_Metal: "metal", wgpu.BackendType_D3D12: "dx12",
 }
 
-// apis reads WGPU_BACKEND, a list of vulkan, metal and dx12; empty: all.
-func apis() wgpu.InstanceBackend {
-	var set wgpu.InstanceBackend
-	for _, name := range strings.Split(strings.ToLower(os.Getenv("WGPU_BACKEND")), ",") {
-		set |= map[string]wgpu.InstanceBackend{
-			"vulkan": wgpu.InstanceBackend_Vulkan, "metal": wgpu.InstanceBackend_Metal, "dx12": wgpu.InstanceBackend_DX12,
-		}[strings.TrimSpace(name)]
-	}
-	if set == 0 {
-		set = wgpu.InstanceBackend_Vulkan | wgpu.InstanceBackend_Metal | wgpu.InstanceBackend_DX12
-	}
-	return set
+// apiFlags are the names that WGPU_BACKEND takes.
+var apiFlags = map[string]wgpu.InstanceBackend{
+	"vulkan": wgpu.InstanceBackend_Vulkan, "metal": wgpu.InstanceBackend_Metal, "dx12": wgpu.InstanceBackend_DX12,
 }
 
-func newInstance() *wgpu.Instance {
-	return wgpu.CreateInstance(&wgpu.InstanceDescriptor{Backends: apis(), Dx12ShaderCompiler: wgpu.Dx12Compiler_Undefined})
+const apiVariable = "WGPU_BACKEND"
+
+// apis reads WGPU_BACKEND, a list of names; empty: all.
+func apis() (set wgpu.InstanceBackend, err error) {
+	value := strings.TrimSpace(os.Getenv(apiVariable))
+	if value == "" {
+		value = strings.Join(slices.Collect(maps.Keys(apiFlags)), ",")
+	}
+	for _, name := range strings.Split(value, ",") {
+		flag, ok := apiFlags[strings.ToLower(strings.TrimSpace(name))]
+		if !ok {
+			return 0, diag.New(device.ErrUnavailable, apiVariable, "%q is no API; allowed are %s, with commas between them, or nothing",
+				name, strings.Join(slices.Sorted(maps.Keys(apiFlags)), ", "))
+		}
+		set |= flag
+	}
+	return set, nil
 }
 
-func listAdapters(i *wgpu.Instance) []*wgpu.Adapter {
-	return i.EnumerateAdapters(&wgpu.InstanceEnumerateAdapterOptons{Backends: apis()})
+func newInstance(apis wgpu.InstanceBackend) *wgpu.Instance {
+	return wgpu.CreateInstance(&wgpu.InstanceDescriptor{Backends: apis, Dx12ShaderCompiler: wgpu.Dx12Compiler_Undefined})
+}
+
+func listAdapters(i *wgpu.Instance, apis wgpu.InstanceBackend) []*wgpu.Adapter {
+	return i.EnumerateAdapters(&wgpu.InstanceEnumerateAdapterOptons{Backends: apis})
 }
 
 // again finds the adapter in a new instance; ok is false where that lists other ones.
 func (a adapter) again() (found adapter, instance *wgpu.Instance, ok bool) {
-	instance = newInstance()
-	for i, other := range listAdapters(instance) {
+	instance = newInstance(a.apis)
+	for i, other := range listAdapters(instance, a.apis) {
 		if i == a.index && other.GetProperties() == a.GetProperties() {
 			found, ok = a, true
 			found.Adapter = other
@@ -92,11 +104,16 @@ func (a adapter) again() (found adapter, instance *wgpu.Instance, ok bool) {
 // find lists the adapters once: GPUs first, discrete ones before integrated ones, software last. Its caller holds mu.
 func (b *Backend) find() error {
 	if b.instance == nil {
-		b.instance = newInstance()
+		set, err := apis()
+		if err != nil {
+			return err
+		}
+		b.instance = newInstance(set)
 		type product struct{ vendor, device uint32 }
 		seen := map[product]int{}
-		for i, a := range listAdapters(b.instance) {
-			d := describe(a, i)
+		for i, a := range listAdapters(b.instance, set) {
+			d := describe(a)
+			d.apis, d.index = set, i
 			if p := a.GetProperties(); p.BackendType == wgpu.BackendType_Vulkan && p.AdapterType != wgpu.AdapterType_CPU { // whose memory is the host's
 				k := product{p.VendorId, p.DeviceId}
 				nth := seen[k]
@@ -116,13 +133,17 @@ func (b *Backend) find() error {
 		}
 	}
 	if len(b.adapters) == 0 {
-		return diag.New(device.ErrUnavailable, "wgpu", "no adapter for Vulkan, Metal or DX12 on this machine").WithHint(
+		asked := ""
+		if v := os.Getenv(apiVariable); v != "" {
+			asked = fmt.Sprintf(" (%s is %q)", apiVariable, v)
+		}
+		return diag.New(device.ErrUnavailable, "wgpu", "no adapter on this machine%s", asked).WithHint(
 			"install the GPU's Vulkan driver, or Mesa's software one (Debian and Ubuntu: apt install mesa-vulkan-drivers)")
 	}
 	return nil
 }
 
-func describe(a *wgpu.Adapter, index int) adapter {
+func describe(a *wgpu.Adapter) adapter {
 	p, l := a.GetProperties(), a.GetLimits().Limits
 	d := device.Device{Name: p.Name, Type: typeGPU}
 	if p.AdapterType == wgpu.AdapterType_CPU {
@@ -144,7 +165,7 @@ func describe(a *wgpu.Adapter, index int) adapter {
 	if p.DriverDescription != "" {
 		d.Features = append(d.Features, "driver "+p.DriverDescription)
 	}
-	return adapter{a, index, d, l, func() int64 { return 0 }}
+	return adapter{Adapter: a, info: d, limits: l, free: func() int64 { return 0 }}
 }
 
 // Info describes the adapters.
