@@ -77,7 +77,7 @@ func TestBadStart(t *testing.T) {
 		"no-cert":       {ErrHandshake, []string{"certificate"}},
 		"netrpc":        {ErrHandshake, []string{"want grpc"}},
 		"silent-socket": {ErrStart, nil},
-		"kill@info":     {ErrCrashed, []string{"killed", "while it described itself"}},
+		"kill@info":     {ErrCrashed, []string{"SIGKILL", "while it described itself"}},
 		"stop@info":     {ErrStopped, nil},
 		"exit@info":     {ErrCrashed, []string{"exit status 0"}},
 		"gopanic@info":  {ErrCrashed, []string{"exit status 2", "it said: panic: worker met a bug"}},
