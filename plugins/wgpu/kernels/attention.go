@@ -158,10 +158,7 @@ func attention(n *ir.Node, l Limits) []Shader {
 	sh := Shader{Name: "attention", Body: attentionMaskWGSL + attentionRowsWGSL + attentionPartsWGSL + attentionWGSL, Consts: c, Fields: fields,
 		Bindings: []Binding{{Name: "x0", Operand: 0, Vec: 4, DType: dtype.F32}, {Name: "x1", Operand: 1, Vec: 4, DType: dtype.F32}, {Name: "x2", Operand: 2, Vec: 4, DType: dtype.F32}},
 		Groups:   func(call *Call) int { return int(params(call)[0]) },
-		Loops: func(call *Call) int {
-			sk, _, _, _, _ := geometry(a.Layout, call.In[1].Shape, 1)
-			return c.Loops(sk)
-		},
+		Loops:    func(call *Call) int { return c.Loops(int(params(call)[2])) },
 		Params: func(call *Call) []uint32 {
 			if numel(call.Out.Shape) == 0 {
 				return nil

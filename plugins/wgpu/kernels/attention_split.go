@@ -63,7 +63,7 @@ func splitNode(n *ir.Node) (s op.AttentionShape, ok bool) {
 
 // combine adds up what the splits of a row left.
 func combine(n *ir.Node, c attentionConsts, fields []string, params func(*Call) []uint32) Shader {
-	s := mapped(n, "attention", attentionCombineWGSL, c, fields, params)
+	s := mapped(n, "attention", attentionCombineWGSL, c, fields, params).withLoops(n, func(call *Call) int { return 2 * loop(int(params(call)[1]), 0) })
 	s.Bindings = []Binding{{Name: "part", Operand: Scratch, DType: dtype.F32}, {Name: "y", Operand: Out, DType: n.Type.DType}}
 	return s
 }

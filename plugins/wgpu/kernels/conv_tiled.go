@@ -98,12 +98,14 @@ func convProduct(n *ir.Node, c tiled, l Limits, columns, depth, vecB int) Shader
 	c.Tile = chooseTile(product(pixels(n.In[0].Type.Shape.Eval(most), n.Type.Shape.Eval(most))), l)
 	c.Bias = len(n.In) == 3
 	c = c.specialise(pixels(fixed(n.In[0].Type), fixed(n.Type)), columns, depth)
+	bias := -1
+	if c.Bias {
+		bias = 2
+	}
 	s := Shader{Name: n.Op.Name, Body: matmulFinishWGSL + matmulWGSL, Consts: c, Fields: slices.Concat(productFields, patchFields),
 		Bindings: []Binding{{Name: "a", Operand: 0, Vec: 4, DType: dtype.F32}, {Name: "b", Operand: 1, Vec: vecB, DType: n.In[1].Type.DType}}}
-	if c.Bias {
-		s.Bindings = append(s.Bindings, Binding{Name: "bias", Operand: 2, Vec: c.Vec, DType: dtype.F32})
-	}
-	s.Bindings = append(s.Bindings, Binding{Name: "y", Operand: Out, Vec: c.Vec, DType: dtype.F32})
+	s.Bindings = append(s.Bindings, epilogue(bias, -1, c.Vec)...)
+	s.Loops = func(*Call) int { return c.loops(depth) }
 	s.Groups = func(call *Call) int { return c.groups(product(pixels(call.In[0].Shape, call.Out.Shape))) }
 	s.Params = func(call *Call) []uint32 {
 		if numel(call.Out.Shape) == 0 {

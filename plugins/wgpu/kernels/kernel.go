@@ -58,7 +58,7 @@ type Shader struct {
 	// Groups is the number of workgroups; the runtime folds it into the dimensions that a device allows.
 	Groups func(c *Call) int
 	// Loops is how often all loops of an invocation go round at most, the last look at each condition included; nil: some
-	// hundred times whatever the sizes. A device may end them early.
+	// hundred times whatever the sizes. A device may end loops early.
 	Loops func(c *Call) int
 }
 

@@ -1,6 +1,7 @@
 package kernels
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -18,6 +19,9 @@ func TestEveryCoreOp(t *testing.T) {
 		}
 	}
 }
+
+// openLoop is a loop that ends at something else than a number.
+var openLoop = regexp.MustCompile(`for \(var [^;]*;[^;]*< [^0-9;][^;]*;`)
 
 // TestTexts makes the WGSL of every case of every op, with operands in one window and in two. What a device makes of the
 // texts, the conformance suite of package backend tells.
@@ -52,6 +56,9 @@ func TestTexts(t *testing.T) {
 					}
 					if strings.Contains(text, "<no value>") || strings.Count(text, "{") != strings.Count(text, "}") {
 						t.Errorf("%s/%d: a constant is missing or braces do not match:\n%s", d.Name, i, text)
+					}
+					if s.Loops == nil && openLoop.MatchString(text) {
+						t.Errorf("%s/%d: a loop ends at what only a run tells, and the shader does not say how often it goes round:\n%s", d.Name, i, text)
 					}
 				}
 			}

@@ -109,7 +109,7 @@ func matmulDot(n *ir.Node, a op.FusedMatMulAttrs) Shader {
 	return mapped(n, n.Op.Name, matmulDotWGSL, map[string]any{"Bias": a.Bias(), "Residual": a.Residual(), "Act": a.Act},
 		[]string{"m_size", "n_size", "k_size", "a_m", "a_k", "b_n", "b_k", "batch:8", "a_batch:8", "b_batch:8"}, func(c *Call) []uint32 {
 			p := sizes(a, c.In[0].Shape, c.In[1].Shape, c.Out.Shape)
-			return concat([]uint32{uint32(p.m), uint32(p.n), uint32(p.k), uint32(p.aM), uint32(p.aK), uint32(p.bN), uint32(p.bK)}, p.batch, p.aBatch, p.bBatch)
+			return slices.Concat([]uint32{uint32(p.m), uint32(p.n), uint32(p.k), uint32(p.aM), uint32(p.aK), uint32(p.bN), uint32(p.bK)}, p.batch, p.aBatch, p.bBatch)
 		}).withLoops(n, func(c *Call) int {
 		return loop(maxRank, 0) + loop(sizes(a, c.In[0].Shape, c.In[1].Shape, c.Out.Shape).k, 0)
 	})
@@ -234,7 +234,7 @@ func fixed(t ir.Type) []int {
 var productFields = []string{"groups", "rows", "act", "residual", "m_size", "n_size", "k_size", "batch:8", "a_batch:8", "b_batch:8"}
 
 func (t Tile) params(p product, f finish) []uint32 {
-	return concat([]uint32{uint32(t.groups(p)), uint32(t.TM), f.act, f.residual, uint32(p.m), uint32(p.n), uint32(p.k)}, p.batch, p.aBatch, p.bBatch)
+	return slices.Concat([]uint32{uint32(t.groups(p)), uint32(t.TM), f.act, f.residual, uint32(p.m), uint32(p.n), uint32(p.k)}, p.batch, p.aBatch, p.bBatch)
 }
 
 // finish says by parameters what a sum becomes, so that products that differ in that only can share a shader.
@@ -293,6 +293,7 @@ func matmulTiled(n *ir.Node, a op.FusedMatMulAttrs, l Limits) Shader {
 	s.Groups = func(call *Call) int {
 		return c.groups(sizes(a, call.In[0].Shape, call.In[1].Shape, call.Out.Shape))
 	}
+	s.Loops = func(call *Call) int { return c.loops(sizes(a, call.In[0].Shape, call.In[1].Shape, call.Out.Shape).k) }
 	s.Params = func(call *Call) []uint32 {
 		if numel(call.Out.Shape) == 0 {
 			return nil

@@ -33,6 +33,10 @@ func matmulRows(n *ir.Node, a op.FusedMatMulAttrs) Shader {
 		p := sizes(a, c.In[0].Shape, c.In[1].Shape, c.Out.Shape)
 		return ceilDiv(p.m, 8) * ceilDiv(p.n, columns)
 	}
+	s.Loops = func(c *Call) int {
+		k := sizes(a, c.In[0].Shape, c.In[1].Shape, c.Out.Shape).k
+		return loop(ceilDiv(k/4, lanes), 0) + loop(lanes/8, 0)
+	}
 	s.Params = func(c *Call) []uint32 {
 		if numel(c.Out.Shape) == 0 {
 			return nil

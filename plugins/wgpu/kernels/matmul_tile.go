@@ -46,6 +46,11 @@ func (t Tile) groups(p product) int {
 	return ceilDiv(p.m, t.TileM()) * ceilDiv(p.n, t.TileN()) * p.matrix
 }
 
+// loops is Shader.Loops for sums of k products.
+func (t Tile) loops(k int) int {
+	return loop(maxRank, 0) + loop(ceilDiv(k, t.Depth), 0) + loop(t.TM, 0)
+}
+
 // pass is a round in which each invocation fetches at most one unit, four rows of an operand by four values of K.
 type pass struct {
 	Index         int
