@@ -156,23 +156,6 @@ func downTo(high, low int) (out []int) {
 	return out
 }
 
-// dense are the element strides of a shape, aligned like dims.
-func dense(shape []int) []uint32 {
-	out, n := make([]uint32, maxRank), 1
-	for k := len(shape) - 1; k >= 0; k-- {
-		out[maxRank-len(shape)+k] = uint32(n)
-		n *= shape[k]
-	}
-	return out
-}
-
-func concat(parts ...[]uint32) (out []uint32) {
-	for _, p := range parts {
-		out = append(out, p...)
-	}
-	return out
-}
-
 // bitsOf are the bits of a number as an element.
 func bitsOf(d dtype.DType, v float64) uint32 {
 	a := tensor.NewArray(d, 1)

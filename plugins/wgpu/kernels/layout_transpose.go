@@ -161,7 +161,7 @@ func (s square) StoreLanes() int {
 // Mask selects an element of a word.
 func (s square) Mask() int { return 1<<s.Width - 1 }
 
-// power is the least power of two that is at least n, and at most most.
+// power is the least power of two from 4 on that is at least n, or most, a power of two, where that is smaller.
 func power(n, most int) int {
 	p := 4
 	for p < n && p < most {

@@ -35,8 +35,8 @@ func mapped(n *ir.Node, name, body string, consts any, fields []string, params f
 	return harnessed(n, name, body, consts, fields, params, element(n.Type.DType), 1)
 }
 
-// light is mapped for values that cost little: an invocation computes several of a large result. The shader must not report
-// to the host: of values past the end, which are computed and dropped, it would report nonsense.
+// light is mapped for values that cost little: an invocation computes several of a large result, and the last one again instead
+// of those past the end.
 func light(n *ir.Node, name, body string, consts any, fields []string, params func(c *Call) []uint32) Shader {
 	return harnessed(n, name, body, consts, fields, params, element(n.Type.DType), largeEach)
 }

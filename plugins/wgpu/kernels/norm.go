@@ -3,7 +3,6 @@ package kernels
 import (
 	_ "embed"
 	"math"
-	"slices"
 
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
@@ -56,8 +55,7 @@ const (
 
 // fourAtOnce reports rows of the last axis, in all operands, that are vectors of four.
 func fourAtOnce(n *ir.Node) bool {
-	whole := func(x *ir.Node) bool { return beginsAt(x, int64(4*n.Type.DType.Size())) }
-	return n.Type.Shape[n.Type.Rank()-1].B%4 == 0 && !slices.ContainsFunc(n.In, func(x *ir.Node) bool { return !whole(x) })
+	return n.Type.Shape[n.Type.Rank()-1].B%4 == 0 && allAligned(n.In)
 }
 
 // sharesWords reports rows whose ends share a 32-bit word with other rows, so that none can be written by itself.

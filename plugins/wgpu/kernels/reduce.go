@@ -135,7 +135,7 @@ func reduceEach(n *ir.Node, f fold) Shader {
 				cut[i] = 1
 			}
 		}
-		return concat([]uint32{uint32(count)}, dims(kept), dims(cut), dense(c.In[0].Shape))
+		return slices.Concat([]uint32{uint32(count)}, dims(kept), dims(cut), strides(c.In[0].Shape))
 	}).withLoops(n, func(c *Call) int {
 		from := append(slices.Clone(axes), len(c.In[0].Shape)) // rising
 		count := numel(c.In[0].Shape) / max(numel(c.Out.Shape), 1)
