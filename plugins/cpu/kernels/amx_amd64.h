@@ -70,7 +70,7 @@
 #define TILEZERO(tile) \
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $(0xc0+tile*8)
 
-// What TILELOADD and TILESTORED share: prefix 3 is F2, 2 is F3; base is not r12.
+// What TILELOADD and TILESTORED share: prefix 3 is F2, 2 is F3; index is not rsp.
 #define TILE_MOVE(prefix, tile, base, index, disp) \
 	BYTE $0xc4; BYTE $(0xe2-(base>>3)*0x20-(index>>3)*0x40); BYTE $(0x78+prefix); BYTE $0x4b; \
 	BYTE $(0x84+tile*8); BYTE $((index&7)*8+(base&7)); LONG $disp

@@ -99,7 +99,7 @@ TEXT ·tilePairsBF16(SB), NOSPLIT, $0-40
 	MOVQ    vectors+32(FP), SI
 	SHLQ    $0x02, DX
 	SHLQ    $0x06, SI
-	VMOVUPS weaveKeys<>+0(SB), Z3
+	VMOVUPS weave<>+0(SB), Z3
 
 pair:
 	LEAQ (CX)(DX*1), DI
@@ -131,23 +131,23 @@ vector:
 	VZEROUPPER
 	RET
 
-DATA weaveKeys<>+0(SB)/4, $0x00100000
-DATA weaveKeys<>+4(SB)/4, $0x00110001
-DATA weaveKeys<>+8(SB)/4, $0x00120002
-DATA weaveKeys<>+12(SB)/4, $0x00130003
-DATA weaveKeys<>+16(SB)/4, $0x00140004
-DATA weaveKeys<>+20(SB)/4, $0x00150005
-DATA weaveKeys<>+24(SB)/4, $0x00160006
-DATA weaveKeys<>+28(SB)/4, $0x00170007
-DATA weaveKeys<>+32(SB)/4, $0x00180008
-DATA weaveKeys<>+36(SB)/4, $0x00190009
-DATA weaveKeys<>+40(SB)/4, $0x001a000a
-DATA weaveKeys<>+44(SB)/4, $0x001b000b
-DATA weaveKeys<>+48(SB)/4, $0x001c000c
-DATA weaveKeys<>+52(SB)/4, $0x001d000d
-DATA weaveKeys<>+56(SB)/4, $0x001e000e
-DATA weaveKeys<>+60(SB)/4, $0x001f000f
-GLOBL weaveKeys<>(SB), RODATA|NOPTR, $64
+DATA weave<>+0(SB)/4, $0x00100000
+DATA weave<>+4(SB)/4, $0x00110001
+DATA weave<>+8(SB)/4, $0x00120002
+DATA weave<>+12(SB)/4, $0x00130003
+DATA weave<>+16(SB)/4, $0x00140004
+DATA weave<>+20(SB)/4, $0x00150005
+DATA weave<>+24(SB)/4, $0x00160006
+DATA weave<>+28(SB)/4, $0x00170007
+DATA weave<>+32(SB)/4, $0x00180008
+DATA weave<>+36(SB)/4, $0x00190009
+DATA weave<>+40(SB)/4, $0x001a000a
+DATA weave<>+44(SB)/4, $0x001b000b
+DATA weave<>+48(SB)/4, $0x001c000c
+DATA weave<>+52(SB)/4, $0x001d000d
+DATA weave<>+56(SB)/4, $0x001e000e
+DATA weave<>+60(SB)/4, $0x001f000f
+GLOBL weave<>(SB), RODATA|NOPTR, $64
 
 // func tileTerms(config *byte, a *float32, aStride int, aLow *float32, b *float32, bStride int, bLow *float32, bStep int, c *float32, items *int32, n int, steps int)
 // Requires: AMX-BF16, AMX-TILE, AVX
@@ -406,7 +406,7 @@ GLOBL c3f800000<>(SB), RODATA|NOPTR, $64
 // func attend32(config *byte, q *float32, k *float32, v *float32, table *int32, init *float32, initHalf int, row *float32, rowHalf int, work *float32, o *float32, m *float32, l *float32, blocks int, scale float32, free int, fresh int)
 // Requires: AMX-BF16, AMX-TILE, AVX, AVX512DQ, AVX512F
 TEXT ·attend32(SB), NOSPLIT, $0-136
-	// RSI queries; R8, R9 keys of the next block, values of the last chunk; R10 table; DI sums of values, by pairs of tiles
+	// SI queries; R8, R9 keys of the next block, values of the last chunk; R10 table; DI sums of values, by pairs of tiles
 	// BX, DX scores of the next block and of this one; R11, R12 weights of this chunk and of the last one
 	// R13 blocks left; R14 work space; R15 not 0 if no maximum is looked for any more; CX 64, the distance of a tile's rows
 	MOVQ         config+0(FP), AX
@@ -1077,7 +1077,7 @@ GLOBL c3f7ffffe<>(SB), RODATA|NOPTR, $64
 // func attend64(config *byte, q *float32, k *float32, v *float32, table *int32, init *float32, initHalf int, row *float32, rowHalf int, work *float32, o *float32, m *float32, l *float32, blocks int, scale float32, free int, fresh int)
 // Requires: AMX-BF16, AMX-TILE, AVX, AVX512DQ, AVX512F
 TEXT ·attend64(SB), NOSPLIT, $0-136
-	// RSI queries; R8, R9 keys of the next block, values of the last chunk; R10 table; DI sums of values, by pairs of tiles
+	// SI queries; R8, R9 keys of the next block, values of the last chunk; R10 table; DI sums of values, by pairs of tiles
 	// BX, DX scores of the next block and of this one; R11, R12 weights of this chunk and of the last one
 	// R13 blocks left; R14 work space; R15 not 0 if no maximum is looked for any more; CX 64, the distance of a tile's rows
 	MOVQ         config+0(FP), AX
@@ -1536,7 +1536,7 @@ end:
 // func attend96(config *byte, q *float32, k *float32, v *float32, table *int32, init *float32, initHalf int, row *float32, rowHalf int, work *float32, o *float32, m *float32, l *float32, blocks int, scale float32, free int, fresh int)
 // Requires: AMX-BF16, AMX-TILE, AVX, AVX512DQ, AVX512F
 TEXT ·attend96(SB), NOSPLIT, $0-136
-	// RSI queries; R8, R9 keys of the next block, values of the last chunk; R10 table; DI sums of values, by pairs of tiles
+	// SI queries; R8, R9 keys of the next block, values of the last chunk; R10 table; DI sums of values, by pairs of tiles
 	// BX, DX scores of the next block and of this one; R11, R12 weights of this chunk and of the last one
 	// R13 blocks left; R14 work space; R15 not 0 if no maximum is looked for any more; CX 64, the distance of a tile's rows
 	MOVQ         config+0(FP), AX
@@ -2035,7 +2035,7 @@ end:
 // func attend128(config *byte, q *float32, k *float32, v *float32, table *int32, init *float32, initHalf int, row *float32, rowHalf int, work *float32, o *float32, m *float32, l *float32, blocks int, scale float32, free int, fresh int)
 // Requires: AMX-BF16, AMX-TILE, AVX, AVX512DQ, AVX512F
 TEXT ·attend128(SB), NOSPLIT, $0-136
-	// RSI queries; R8, R9 keys of the next block, values of the last chunk; R10 table; DI sums of values, by pairs of tiles
+	// SI queries; R8, R9 keys of the next block, values of the last chunk; R10 table; DI sums of values, by pairs of tiles
 	// BX, DX scores of the next block and of this one; R11, R12 weights of this chunk and of the last one
 	// R13 blocks left; R14 work space; R15 not 0 if no maximum is looked for any more; CX 64, the distance of a tile's rows
 	MOVQ         config+0(FP), AX

@@ -135,7 +135,7 @@ TEXT ·pairBF16(SB), NOSPLIT, $0-32
 	MOVQ    src+8(FP), CX
 	MOVQ    width+16(FP), DX
 	MOVQ    pairs+24(FP), BX
-	VMOVUPS weaveBF16<>+0(SB), Z3
+	VMOVUPS weave<>+0(SB), Z3
 	SHLQ    $0x02, DX
 
 pair:
@@ -158,23 +158,23 @@ vector:
 	VZEROUPPER
 	RET
 
-DATA weaveBF16<>+0(SB)/4, $0x00100000
-DATA weaveBF16<>+4(SB)/4, $0x00110001
-DATA weaveBF16<>+8(SB)/4, $0x00120002
-DATA weaveBF16<>+12(SB)/4, $0x00130003
-DATA weaveBF16<>+16(SB)/4, $0x00140004
-DATA weaveBF16<>+20(SB)/4, $0x00150005
-DATA weaveBF16<>+24(SB)/4, $0x00160006
-DATA weaveBF16<>+28(SB)/4, $0x00170007
-DATA weaveBF16<>+32(SB)/4, $0x00180008
-DATA weaveBF16<>+36(SB)/4, $0x00190009
-DATA weaveBF16<>+40(SB)/4, $0x001a000a
-DATA weaveBF16<>+44(SB)/4, $0x001b000b
-DATA weaveBF16<>+48(SB)/4, $0x001c000c
-DATA weaveBF16<>+52(SB)/4, $0x001d000d
-DATA weaveBF16<>+56(SB)/4, $0x001e000e
-DATA weaveBF16<>+60(SB)/4, $0x001f000f
-GLOBL weaveBF16<>(SB), RODATA|NOPTR, $64
+DATA weave<>+0(SB)/4, $0x00100000
+DATA weave<>+4(SB)/4, $0x00110001
+DATA weave<>+8(SB)/4, $0x00120002
+DATA weave<>+12(SB)/4, $0x00130003
+DATA weave<>+16(SB)/4, $0x00140004
+DATA weave<>+20(SB)/4, $0x00150005
+DATA weave<>+24(SB)/4, $0x00160006
+DATA weave<>+28(SB)/4, $0x00170007
+DATA weave<>+32(SB)/4, $0x00180008
+DATA weave<>+36(SB)/4, $0x00190009
+DATA weave<>+40(SB)/4, $0x001a000a
+DATA weave<>+44(SB)/4, $0x001b000b
+DATA weave<>+48(SB)/4, $0x001c000c
+DATA weave<>+52(SB)/4, $0x001d000d
+DATA weave<>+56(SB)/4, $0x001e000e
+DATA weave<>+60(SB)/4, $0x001f000f
+GLOBL weave<>(SB), RODATA|NOPTR, $64
 
 // func tileRowBF16(dst *float32, src *float32, steps int)
 // Requires: AVX, AVX512F, AVX512_BF16

@@ -36,7 +36,8 @@
 	PREFETCHT0 end(DI); \
 	ADDQ       SI, DI
 
-// A row of C, or of the residual, added to sums, and the way to the next by step.
+// A row of C, or of the residual, added to sums, and the way to the next by step. Size is that of a vector, of which one needs none, but
+// is called like two.
 #define ADD_ROW1(step, size, sum0) \
 	VADDPS (DI), sum0, sum0; \
 	ADDQ   step, DI

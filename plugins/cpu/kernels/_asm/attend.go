@@ -45,11 +45,23 @@ var (
 	attendFree                        = R15 // not 0: no maximum is looked for any more
 )
 
-// attendLegend says so in the assembly.
-var attendLegend = []string{
-	"RSI queries; R8, R9 keys of the next block, values of the last chunk; R10 table; DI sums of values, by pairs of tiles",
-	"BX, DX scores of the next block and of this one; R11, R12 weights of this chunk and of the last one",
-	"R13 blocks left; R14 work space; R15 not 0 if no maximum is looked for any more; CX 64, the distance of a tile's rows",
+// attendLegend says so in the assembly, by the names that it has there.
+func attendLegend() []string {
+	line := func(format string, at ...GPPhysical) string {
+		var names []any
+		for _, r := range at {
+			names = append(names, r.Asm())
+		}
+		return fmt.Sprintf(format, names...)
+	}
+	return []string{
+		line("%s queries; %s, %s keys of the next block, values of the last chunk; %s table; %s sums of values, by pairs of tiles",
+			attendQReg, attendKNext, attendVLast, attendTab, attendOR),
+		line("%s, %s scores of the next block and of this one; %s, %s weights of this chunk and of the last one",
+			attendSNext, attendSNow, attendPNow, attendPLast),
+		line("%s blocks left; %s work space; %s not 0 if no maximum is looked for any more; %s 64, the distance of a tile's rows",
+			attendLeft, attendSpace, attendFree, RCX),
+	}
 }
 
 func genAttend(v vec) {
@@ -197,7 +209,7 @@ func attend(steps int) {
 		"If fresh is not 0, o and l are 0 and m is -Inf. If free is not 0, m is not raised after the first block.")
 	Pragma("noescape")
 	size := attendSize(steps)
-	Comment(attendLegend...)
+	Comment(attendLegend()...)
 	MOVQ(arg("config"), RAX)
 	tileConfig(RAX)
 	MOVQ(U32(64), RCX)

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"sync"
-
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
@@ -181,7 +179,7 @@ func attendPairs() {
 	ld, pairs, vectors := Load(Param("ld"), GP64()), Load(Param("pairs"), GP64()), Load(Param("vectors"), GP64())
 	SHLQ(U8(2), ld)
 	SHLQ(U8(6), vectors)
-	VMOVUPS(weaveKeys(), Z3)
+	VMOVUPS(weave(), Z3)
 	next, i := GP64(), GP64()
 	Label("pair")
 	LEAQ(Mem{Base: src, Index: ld, Scale: 1}, next)
@@ -208,12 +206,3 @@ func attendPairs() {
 	VZEROUPPER()
 	RET()
 }
-
-// weaveKeys is the order of words 0, 16, 1, 17, ...
-var weaveKeys = sync.OnceValue(func() Mem {
-	m := GLOBL("weaveKeys", 8|16)
-	for i := range 16 {
-		DATA(4*i, U32(i|(i+16)<<16))
-	}
-	return m
-})

@@ -59,11 +59,7 @@ func pairBF16(v vec) {
 	Pragma("noescape")
 	dst, src := Load(Param("dst"), GP64()), Load(Param("src"), GP64())
 	width, pairs := Load(Param("width"), GP64()), Load(Param("pairs"), GP64())
-	weave := GLOBL("weaveBF16", 8|16) // words 0, 16, 1, 17, ...
-	for i := range 16 {
-		DATA(4*i, U32(i|(i+16)<<16))
-	}
-	VMOVUPS(weave, Z3)
+	VMOVUPS(weave(), Z3)
 	row, next, i := GP64(), GP64(), GP64()
 	MOVQ(width, row)
 	SHLQ(U8(2), row)
@@ -85,6 +81,15 @@ func pairBF16(v vec) {
 	JNE(LabelRef("pair"))
 	VZEROUPPER()
 	RET()
+}
+
+// weave writes the order of words 0, 16, 1, 17, ..., which makes pairs of the words of two vectors.
+func weave() Mem {
+	m := GLOBL("weave", 8|16) // RODATA|NOPTR
+	for i := range 16 {
+		DATA(4*i, U32(i|(i+16)<<16))
+	}
+	return m
 }
 
 // roundBF16 rounds in place, for kernels that multiply float32.

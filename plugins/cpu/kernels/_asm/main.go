@@ -9,8 +9,11 @@ package main
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"math"
 	"os"
+	"slices"
+	"strings"
 
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
@@ -51,7 +54,7 @@ func main() {
 	}
 	gen, ok := parts[*part]
 	if !ok {
-		fmt.Fprintf(os.Stderr, "part %q is not one of gemm, copy, math, attention, rows, binary, bf16, tiles, attend\n", *part)
+		fmt.Fprintf(os.Stderr, "part %q is not one of %s\n", *part, strings.Join(slices.Sorted(maps.Keys(parts)), ", "))
 		os.Exit(2)
 	}
 	for _, v := range []vec{{8, "AVX2"}, {16, "AVX512"}} {
