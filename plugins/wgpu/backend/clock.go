@@ -128,28 +128,13 @@ func (g *gpu) tick() (float64, error) {
 		if k > 0 {
 			time.Sleep(calibrationTime)
 		}
-		enc, err := g.device.CreateCommandEncoder(nil)
-		if err != nil {
-			return 0, deviceError(err)
-		}
-		err = c.mark(enc, k)
-		if err == nil {
-			err = g.submit(enc)
-		}
-		if err != nil {
+		if err := g.commands(func(enc *wgpu.CommandEncoder) error { return c.mark(enc, k) }); err != nil {
 			return 0, err
 		}
 		g.wait()
 		at[k] = time.Now()
 	}
-	enc, err := g.device.CreateCommandEncoder(nil)
-	if err != nil {
-		return 0, deviceError(err)
-	}
-	if err := c.collect(enc); err != nil {
-		return 0, err
-	}
-	if err := g.submit(enc); err != nil {
+	if err := g.commands(c.collect); err != nil {
 		return 0, err
 	}
 	ticks, err := c.read()

@@ -47,11 +47,6 @@ func (g *gpu) planSpace(bytes int64) *space {
 	return &space{buffers: make([]*wgpu.Buffer, (total+g.maxBuffer-1)/g.maxBuffer), size: g.maxBuffer, bytes: total}
 }
 
-func (g *gpu) newSpace(what string, bytes int64) (*space, error) {
-	s := g.planSpace(bytes)
-	return s, s.make(g, what)
-}
-
 // make makes the buffers. After an error there are none.
 func (s *space) make(g *gpu, what string) (err error) {
 	for i := range s.buffers {
@@ -124,7 +119,8 @@ func (g *gpu) newStaging(mode wgpu.MapMode, size int64) (*staging, error) {
 	}
 	size = program.AlignUp(max(size, 1))
 	if size > g.maxBuffer {
-		return nil, diag.New(device.ErrMemory, "wgpu", "inputs or outputs of %d bytes; %s has buffers of at most %d", size, g.name, g.maxBuffer)
+		return nil, diag.New(device.ErrMemory, "wgpu", "inputs or outputs of %d bytes; %s has buffers of at most %d", size, g.name, g.maxBuffer).
+			WithHint("choose another device with --device, or run with --backend cpu")
 	}
 	b, err := g.newBuffer("staging", size, usage)
 	if err != nil {

@@ -83,7 +83,7 @@ func TestNoMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	scarce(t, func() { _, err = g.newSpace("the test", 1<<30) })
+	scarce(t, func() { err = g.planSpace(1<<30).make(g, "the test") })
 	if !errors.Is(err, device.ErrMemory) || !strings.Contains(err.Error(), "a buffer of 1073.7 MB for the test") {
 		t.Fatalf("the error is %v; want %v", err, device.ErrMemory)
 	}
@@ -117,6 +117,23 @@ func TestNoMemoryInRun(t *testing.T) {
 		t.Errorf("the error is %v; want %v", err, device.ErrMemory)
 	}
 	onDevice(t, x, p, nil, in)
+}
+
+// TestMemoryOfLooking: a run that looks at every step keeps one value in memory, not all of them.
+func TestMemoryOfLooking(t *testing.T) {
+	const steps, size = 64, 1 << 18
+	p := sums(t, steps, size)
+	x := load(t, shared, p, nil)
+	run := device.Run{IO: tensor.AlignedBytes(int(p.IOSize)), Opts: device.RunOptions{CheckNaN: true}}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if _, err := x.Run(context.Background(), run); err != nil {
+		t.Fatal(err)
+	}
+	runtime.ReadMemStats(&after)
+	if got := after.TotalAlloc - before.TotalAlloc; got > steps*size*4/8 {
+		t.Errorf("%d bytes were allocated; a value has %d", got, size*4)
+	}
 }
 
 // scarce leaves 256 MiB to the software adapter while f runs.

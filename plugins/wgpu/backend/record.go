@@ -20,6 +20,7 @@ type recording struct {
 	r     device.Run
 	start time.Time
 	stats *device.Stats
+	value []byte // what read gave last; used again, since garbage is not collected during a run
 	enc   *wgpu.CommandEncoder
 	pass  *wgpu.ComputePassEncoder
 
@@ -62,6 +63,19 @@ func (c *recording) submit() error {
 	}
 	c.flow.first = c.flow.next
 	return nil
+}
+
+// commands gives to the device what f records.
+func (g *gpu) commands(f func(*wgpu.CommandEncoder) error) error {
+	enc, err := g.device.CreateCommandEncoder(nil)
+	if err != nil {
+		return deviceError(err)
+	}
+	if err := f(enc); err != nil {
+		enc.Release()
+		return err
+	}
+	return deviceError(g.submit(enc))
 }
 
 // submit gives to the device what an encoder has recorded, and frees the encoder.
@@ -124,7 +138,7 @@ func (c *recording) drop() {
 	}
 }
 
-// read copies a value off the device, through staging of its own.
+// read copies a value off the device, through staging of its own. The bytes are valid until the next read.
 func (c *recording) read(o program.Operand) ([]byte, error) {
 	if o.Bytes == 0 {
 		return tensor.AlignedBytes(0), nil
@@ -144,6 +158,9 @@ func (c *recording) read(o program.Operand) ([]byte, error) {
 	if err := c.submit(); err != nil {
 		return nil, err
 	}
-	data := tensor.AlignedBytes(int(o.Bytes))
+	if int64(len(c.value)) < o.Bytes {
+		c.value = tensor.AlignedBytes(int(o.Bytes))
+	}
+	data := c.value[:o.Bytes]
 	return data, c.x.g.access(st, o.Bytes, time.Time{}, func(from []byte) { copy(data, from) })
 }

@@ -93,16 +93,11 @@ func (u *uploader) send(s *uploadSlot, p piece, size int64) error {
 	if err := s.buffer.Unmap(); err != nil {
 		return deviceError(err)
 	}
-	enc, err := u.g.device.CreateCommandEncoder(nil)
+	err := u.g.commands(func(enc *wgpu.CommandEncoder) error {
+		return deviceError(enc.CopyBufferToBuffer(s.buffer, 0, p.buffer, uint64(p.offset), uint64(size)))
+	})
 	if err != nil {
-		return deviceError(err)
-	}
-	if err := enc.CopyBufferToBuffer(s.buffer, 0, p.buffer, uint64(p.offset), uint64(size)); err != nil {
-		enc.Release()
-		return deviceError(err)
-	}
-	if err := u.g.submit(enc); err != nil {
-		return deviceError(err)
+		return err
 	}
 	s.mapped = false
 	err = s.buffer.MapAsync(wgpu.MapMode_Write, 0, uploadChunk, func(st wgpu.BufferMapAsyncStatus) {

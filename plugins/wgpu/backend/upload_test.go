@@ -22,8 +22,8 @@ func TestUpload(t *testing.T) {
 	}
 	defer keepCallbacks()()
 	const size, from = 29 << 20, 512
-	s, err := g.newSpace("the test", size)
-	if err != nil {
+	s := g.planSpace(size)
+	if err := s.make(g, "the test"); err != nil {
 		t.Fatal(err)
 	}
 	defer s.release()
@@ -49,14 +49,9 @@ func TestUpload(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer st.release()
-		enc, err := g.device.CreateCommandEncoder(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := enc.CopyBufferToBuffer(p.buffer, uint64(p.offset), st.buffer, 0, uint64(p.size)); err != nil {
-			t.Fatal(err)
-		}
-		if err := g.submit(enc); err != nil {
+		if err := g.commands(func(enc *wgpu.CommandEncoder) error {
+			return enc.CopyBufferToBuffer(p.buffer, uint64(p.offset), st.buffer, 0, uint64(p.size))
+		}); err != nil {
 			t.Fatal(err)
 		}
 		if err := g.access(st, p.size, time.Time{}, func(got []byte) {
