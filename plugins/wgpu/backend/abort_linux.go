@@ -29,13 +29,18 @@ ssize_t __wrap_write(int fd, const void *data, size_t size) {
 }
 
 static struct sigaction rlx_before;
-static int rlx_tell;
+static int rlx_tell; // -1 once a thread has aborted: its number may be another file's by then
 
 // A thread that calls abort stays here for good, with all the locks that it holds. A signal from another process goes
 // where it went before.
 static void rlx_on_abort(int sig, siginfo_t *info, void *context) {
 	if (info->si_code == SI_TKILL && info->si_pid == getpid()) {
-		if (__real_write(rlx_tell, rlx_words, rlx_words_size) >= 0) close(rlx_tell);
+		int tell = __atomic_exchange_n(&rlx_tell, -1, __ATOMIC_SEQ_CST);
+		if (tell >= 0) {
+			ssize_t told = __real_write(tell, rlx_words, rlx_words_size);
+			(void)told; // the end of the file tells that there was an abort
+			close(tell);
+		}
 		for (;;) pause();
 	}
 	if (rlx_before.sa_flags & SA_SIGINFO) rlx_before.sa_sigaction(sig, info, context);
