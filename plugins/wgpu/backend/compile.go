@@ -24,7 +24,7 @@ type pipeline struct {
 }
 
 // compilePipeline makes a pipeline on a device.
-func compilePipeline(d *wgpu.Device, s source) (*pipeline, error) {
+func compilePipeline(d *wgpu.Device, s source) (p *pipeline, err error) {
 	entries := make([]wgpu.BindGroupLayoutEntry, s.bindings)
 	for i := range entries {
 		typ := wgpu.BufferBindingType_Storage
@@ -37,6 +37,11 @@ func compilePipeline(d *wgpu.Device, s source) (*pipeline, error) {
 	if err != nil {
 		return nil, err
 	}
+	defer func() {
+		if err != nil {
+			layout.Release()
+		}
+	}()
 	whole, err := d.CreatePipelineLayout(&wgpu.PipelineLayoutDescriptor{Label: s.label, BindGroupLayouts: []*wgpu.BindGroupLayout{layout}})
 	if err != nil {
 		return nil, err
@@ -120,7 +125,7 @@ func (g *gpu) compileAll(texts []*text) (*text, error) {
 	defer c.stop()
 	for t := c.next(); t != nil; t = c.next() {
 		g.calls.Lock()
-		slow := time.AfterFunc(g.slowPipeline(), c.help)
+		slow := time.AfterFunc(g.helpAfter(), c.help)
 		begin := time.Now()
 		p, err := compilePipeline(g.device, t.source)
 		taken := time.Since(begin)
@@ -137,8 +142,8 @@ func (g *gpu) compileAll(texts []*text) (*text, error) {
 	return nil, nil
 }
 
-// slowPipeline is how long a pipeline takes that others should help with.
-func (g *gpu) slowPipeline() time.Duration {
+// helpAfter is how long this device compiles a pipeline alone.
+func (g *gpu) helpAfter() time.Duration {
 	if g.opts.Help {
 		return 0
 	}
