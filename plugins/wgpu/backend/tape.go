@@ -19,8 +19,8 @@ type tape struct{ parts []part }
 
 // part is one submission.
 type part struct {
-	commands    *wgpu.CommandBuffer
-	first, next int // steps
+	commands *wgpu.CommandBuffer
+	next     int // step after its last one
 }
 
 func (t *tape) release() {
@@ -33,13 +33,15 @@ func (t *tape) release() {
 }
 
 // plain reports a run that looks at nothing but the results.
-func (c *recording) plain() bool { return c.clock == nil && !c.single() && !c.r.Opts.Profile }
+func (c *recording) plain() bool { return !c.single() && !c.r.Opts.Profile }
 
 // record makes a tape for the sizes bound last.
 func (x *executable) record() (*tape, error) {
 	t, err := x.recordAt(x.pace)
 	if err != nil {
-		if _, exact := x.recordAt(submissionTime); exact != nil { // a step at a time, to tell which it is
+		single, exact := x.recordAt(submissionTime) // a step at a time, to tell which it is
+		single.release()
+		if exact != nil {
 			err = exact
 		}
 	}
@@ -49,7 +51,7 @@ func (x *executable) record() (*tape, error) {
 // recordAt makes a tape for a device that takes so long for a dispatch.
 func (x *executable) recordAt(pace time.Duration) (t *tape, err error) {
 	t = &tape{}
-	c := &recording{x: x, ctx: context.Background(), r: device.Run{}, start: time.Now(), stats: &device.Stats{}, tape: t}
+	c := &recording{x: x, ctx: context.Background(), tape: t}
 	c.flow.begin(len(x.dispatches), pace)
 	for _, f := range []func() error{c.inputs, c.dispatchAll, c.outputs, c.cut} {
 		if err = f(); err != nil {
@@ -73,7 +75,7 @@ func (c *recording) cut() error {
 	if err != nil {
 		return c.refused(c.flow.first, c.flow.next, err)
 	}
-	c.tape.parts = append(c.tape.parts, part{commands, c.flow.first, c.flow.next})
+	c.tape.parts = append(c.tape.parts, part{commands, c.flow.next})
 	c.flow.first, c.flow.dispatches = c.flow.next, 0
 	return nil
 }
