@@ -22,7 +22,7 @@ func (g *gpu) checkLoops(s kernels.Shader, c *kernels.Call) error {
 		return nil
 	}
 	if n := s.Loops(c); n > llvmpipeLoops {
-		return fmt.Errorf("loops that go round %d times in an invocation; %s ends them after %d, and the result would be wrong: run with --backend cpu", n, g.name, llvmpipeLoops)
+		return fmt.Errorf("loops that go round %d times in an invocation; %s ends them after %d, and the result would be wrong", n, g.name, llvmpipeLoops)
 	}
 	return nil
 }

@@ -47,7 +47,7 @@ func (x *executable) bind(syms map[string]int64) error {
 			d.x, d.y, err = x.g.fold(d.shader.Groups(c))
 		}
 		if err != nil {
-			return diag.New(device.ErrUnsupported, s.Node.Op.Name, "step %d, %s: %w", d.step, s.Node.Label(), err)
+			return diag.New(device.ErrUnsupported, s.Node.Op.Name, "step %d, %s: %w", d.step, s.Node.Label(), err).WithHint("run with --backend cpu")
 		}
 	}
 	if len(data) > 0 {
@@ -77,14 +77,14 @@ func (x *executable) run(ctx context.Context, r device.Run) (device.Stats, error
 	if int64(len(r.IO)) < x.p.IOSize {
 		return stats, diag.New(device.ErrInput, x.p.Method, "%d bytes of inputs and outputs; the program needs %d", len(r.IO), x.p.IOSize)
 	}
+	if x.g.isLost() {
+		return stats, x.g.lostError()
+	}
 	if err := x.bind(r.Syms); err != nil {
 		return stats, err
 	}
 	if ctx.Err() != nil {
 		return stats, context.Cause(ctx)
-	}
-	if x.g.isLost() {
-		return stats, x.g.lostError()
 	}
 	var in int64
 	for _, o := range x.b.Inputs {
