@@ -136,14 +136,7 @@ func BenchmarkAttention(b *testing.B) {
 				name = tile.String()
 			}
 			b.Run(c.name+"/"+name, func(b *testing.B) {
-				back := New(Options{})
-				g, err := back.open("")
-				if err != nil {
-					b.Skip(err)
-				}
-				if !g.timestamps {
-					b.Skip("no clock on " + g.name)
-				}
+				back, g := withClock(b)
 				if tile != chosen {
 					g.limits.AttentionTile = &tile
 				}

@@ -26,8 +26,8 @@ type gpu struct {
 	queue   *wgpu.Queue
 	limits  kernels.Limits
 
-	// calls is held around calls of the library where a program uploads and compiles at a time: the library's error scopes
-	// belong to the device, not to the caller.
+	// calls is held around calls of the library while a program is loaded, which uploads and compiles at the same time: the
+	// library's error scopes belong to the device, not to the caller.
 	calls sync.Mutex
 
 	maxBinding, maxBuffer int64

@@ -67,14 +67,7 @@ func BenchmarkRows(b *testing.B) {
 // bandwidth reports the bytes per second that an op reads and writes on the device.
 func bandwidth(b *testing.B, name string, in []ir.Type, build func(in []*ir.Node) *ir.Node) {
 	b.Run(name, func(b *testing.B) {
-		back := New(Options{})
-		g, err := back.open("")
-		if err != nil {
-			b.Skip(err)
-		}
-		if !g.timestamps {
-			b.Skip("no clock on " + g.name)
-		}
+		back, g := withClock(b)
 		graph, bytes := ir.NewGraph("bandwidth"), int64(0)
 		var nodes []*ir.Node
 		for i, t := range in {

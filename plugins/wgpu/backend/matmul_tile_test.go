@@ -246,14 +246,7 @@ func BenchmarkTiles(b *testing.B) {
 				name = tile.String()
 			}
 			b.Run(c.name+"/"+name, func(b *testing.B) {
-				back := New(Options{})
-				g, err := back.open("")
-				if err != nil {
-					b.Skip(err)
-				}
-				if !g.timestamps {
-					b.Skip("no clock on " + g.name)
-				}
+				back, g := withClock(b)
 				if tile != chosen {
 					g.limits.Tile = &tile
 				}
@@ -263,6 +256,19 @@ func BenchmarkTiles(b *testing.B) {
 			})
 		}
 	}
+}
+
+// withClock is a backend that nothing else uses, and its device; without a clock there is no benchmark.
+func withClock(b *testing.B) (*Backend, *gpu) {
+	back := New(Options{})
+	g, err := back.open("")
+	if err != nil {
+		b.Skip(err)
+	}
+	if !g.timestamps {
+		b.Skip("no clock on " + g.name)
+	}
+	return back, g
 }
 
 // deviceTime is the median time of a program's shaders in seconds.
