@@ -105,7 +105,9 @@ type RunOptions struct {
 	Profile  bool  // fill Stats.Steps
 	CheckNaN bool  // stop at the first step whose output has a NaN
 	Dump     []int // nodes whose values Observe gets, in step order
-	Observe  func(node int, shape []int, data []byte) error
+	// Observe gets the value of a node of Dump; shape and data are the backend's, and change after it returns. An error
+	// ends the run, which returns it.
+	Observe func(node int, shape []int, data []byte) error
 }
 
 // Stats are what a run reports about itself.
@@ -142,10 +144,10 @@ The backend started but has no device it could use. For a GPU backend this usual
 The backend's process ended, stopped answering within its deadline, or broke the protocol. The message names the step
 where that is known. The artifact and the host are unharmed: run again, and report the backend's log if it recurs.`)
 	ErrDevice = diag.Define("RLX6002", "device error", `
-The device reported an error while it ran a step; the message names the step.`)
+The device, or the library that drives it, reported an error. Where a step is to blame, the message names it.`)
 	ErrDeviceLost = diag.Define("RLX6004", "device lost", `
 The driver gave the device up, mostly because a shader ran too long for it, because the device failed, or because it was
-taken away. The message names the step. Run again; the driver's own reason is in the system's log.`)
+taken away. Run again; the driver's own reason is in the system's log.`)
 	ErrUnsupported = diag.Define("RLX7001", "unsupported op", `
 The program has an op, an element type or a size that the backend does not run, or --precision names one in which it does
 not compute. Compile for another target, choose another backend, or leave --precision out.`)

@@ -110,9 +110,8 @@ func (s *suite) checkGraph(g *ir.Graph, given values, seed uint64, exact bool) e
 	if !exact {
 		return nil
 	}
-	weights := make([]byte, 0)
 	at, size := layout(params.names(), params)
-	weights = append(weights, make([]byte, size)...)
+	weights := make([]byte, size)
 	for name, x := range params {
 		copy(weights[at[name]:], x.Tensor().Data)
 	}

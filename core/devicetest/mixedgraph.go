@@ -87,7 +87,7 @@ func mixedGraph(r *rand.Rand, types []dtype.DType) *ir.Graph {
 	}
 	m.pool = append(m.pool, op.Input(m.g, "x", ir.Type{DType: dtype.F32, Shape: m.shape()}))
 	steps := m.steps()
-	for tries := 0; len(m.g.Nodes) < 50 && tries < 500 && m.g.Err() == nil; tries++ {
+	for try := 0; len(m.g.Nodes) < 50 && try < 500 && m.g.Err() == nil; try++ {
 		if n := steps[r.IntN(len(steps))](m.any()); n != nil {
 			m.pool = append(m.pool, m.small(n))
 		}
@@ -145,6 +145,7 @@ func (m *mixer) add(def *ir.OpDef, attrs any, in ...*ir.Node) *ir.Node {
 	return m.g.Add(def, attrs, in...)
 }
 
+// most is the number of elements of a type at the symbols' upper bounds.
 func (m *mixer) most(t ir.Type) int64 { return t.Bytes(m.g.Syms.Max()) / int64(t.DType.Size()) }
 
 // number is a constant.
@@ -190,7 +191,8 @@ func (m *mixer) param(d dtype.DType, dims ...int64) *ir.Node {
 }
 
 func broadcasts(a, b *ir.Node) bool {
-	_, err := op.AddDef.Infer(op.NoAttrs{}, []ir.Type{{DType: dtype.F32, Shape: a.Type.Shape}, {DType: dtype.F32, Shape: b.Type.Shape}}, ir.Type{}, a.Graph.Syms)
+	in := []ir.Type{{DType: dtype.F32, Shape: a.Type.Shape}, {DType: dtype.F32, Shape: b.Type.Shape}}
+	_, err := op.AddDef.Infer(op.NoAttrs{}, in, ir.Type{}, a.Graph.Syms)
 	return err == nil
 }
 

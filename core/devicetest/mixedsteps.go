@@ -8,7 +8,7 @@ import (
 	"github.com/rlx-go/rlx/core/op"
 )
 
-// steps are ways to make a value from x; nil where x does not suit.
+// steps are ways to make a value from x, those that matter more several times; what they make is nil where x does not suit.
 func (m *mixer) steps() []func(x *ir.Node) *ir.Node {
 	float := func(do func(x *ir.Node) *ir.Node) func(x *ir.Node) *ir.Node {
 		return func(x *ir.Node) *ir.Node {
@@ -18,13 +18,12 @@ func (m *mixer) steps() []func(x *ir.Node) *ir.Node {
 			return do(x)
 		}
 	}
-	steps := []func(x *ir.Node) *ir.Node{
+	return []func(x *ir.Node) *ir.Node{
 		m.binary, m.binary, m.binary, m.compare, m.where, m.where, m.cast, m.cast, m.transpose, m.transpose, m.reshape, m.reshape,
 		m.narrow, m.narrow, m.concat, m.concat, m.pad, m.expand, m.gather, m.gather, m.iota, m.reduce, m.reduce,
-		float(m.unary), float(m.unary), float(m.unary), float(m.softmax), float(m.norm), float(m.matmul), float(m.matmul), float(m.conv), float(m.conv), float(m.conv),
-		float(m.attention), float(m.attention),
+		float(m.unary), float(m.unary), float(m.unary), float(m.softmax), float(m.norm), float(m.matmul), float(m.matmul),
+		float(m.conv), float(m.conv), float(m.conv), float(m.attention), float(m.attention),
 	}
-	return steps
 }
 
 func (m *mixer) unary(x *ir.Node) *ir.Node {

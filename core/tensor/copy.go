@@ -6,9 +6,9 @@ import (
 	"sync/atomic"
 )
 
-// copyChunk is what one goroutine copies at least: below it, starting another one costs more than it gains. copyParts is
-// how many there are at most: one core moves some 12 GB/s, a handful reach what memory gives. They take copyGrain at a time,
-// since a processor that slept comes late.
+// There is a goroutine for each copyChunk bytes: for less, starting one costs more than it gains. copyParts is how many there
+// are at most: one core moves some 12 GB/s, a handful reach what memory gives. They take copyGrain bytes at a time, since a
+// processor that slept comes late.
 const (
 	copyChunk = 512 << 10
 	copyParts = 8
