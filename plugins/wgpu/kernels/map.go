@@ -36,7 +36,8 @@ func mapped(n *ir.Node, name, body string, consts any, fields []string, params f
 }
 
 // light is mapped for values that cost little: an invocation computes several of a large result, and the last one again instead
-// of those past the end.
+// of those past the end, which it drops. The shader must not report to the host: where the result takes the place of an operand,
+// the last one may be there already, and what it reports of that is nonsense.
 func light(n *ir.Node, name, body string, consts any, fields []string, params func(c *Call) []uint32) Shader {
 	return harnessed(n, name, body, consts, fields, params, element(n.Type.DType), largeEach)
 }
