@@ -12,6 +12,7 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/internal/cli"
+	"github.com/rlx-go/rlx/plugins/rpc"
 )
 
 func benchCommand() *cli.Command {
@@ -133,7 +134,7 @@ func (h *host) measured(l *loaded, f *benchFlags) (*measured, error) {
 	}
 	m := &measured{Device: h.deviceName(), Threads: f.host.threads, Precision: h.precision, Method: l.prog.Method, Target: l.prog.Target, Sizes: first.syms,
 		Kernels: kernelsOf(map[string]*loaded{l.prog.Method: l}), LoadMS: ms(first.begin.Sub(cli.Started())), FirstMS: ms(first.wall), Warmup: f.warmup,
-		FLOPs: flopsOf(bound), ArenaBytes: l.prog.ArenaSize, WeightsBytes: h.model.weights, HostPeakRSS: peakRSS()}
+		FLOPs: flopsOf(bound), ArenaBytes: l.prog.ArenaSize, WeightsBytes: h.model.weights, HostPeakRSS: rpc.OwnPeakRSS()}
 	for _, r := range h.runs[f.warmup:] {
 		m.RunsMS = append(m.RunsMS, ms(r.wall))
 		m.BackendPeakRSS = max(m.BackendPeakRSS, r.stats.PeakRSS)

@@ -83,14 +83,3 @@ func field(text, name string) (int64, bool) {
 	}
 	return 0, false
 }
-
-// peakRSS is the peak resident size of this process in bytes. It is not getrusage's, which counts the process that started this
-// one as well: a shell's few megabytes, or all that a script has loaded.
-func peakRSS() int64 {
-	status, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		return 0
-	}
-	kb, _ := field(string(status), "VmHWM:")
-	return kb << 10
-}

@@ -1,11 +1,6 @@
 package main
 
 import (
-	"bytes"
-	"fmt"
-	"os"
-	"os/exec"
-	"runtime"
 	"testing"
 	"testing/fstest"
 )
@@ -42,25 +37,4 @@ func TestFreeMemory(t *testing.T) {
 	if n, ok := freeMemory(); !ok || n <= 0 {
 		t.Errorf("this machine: %d, %v", n, ok)
 	}
-}
-
-// A process that a large one starts is not large for that.
-func TestPeakRSS(t *testing.T) {
-	const held = 256 << 20
-	if os.Getenv("RLX_TEST_PEAK") != "" {
-		fmt.Println("peak", peakRSS())
-		return
-	}
-	heap := bytes.Repeat([]byte{1}, held)
-	c := exec.Command("/proc/self/exe", "-test.run=^TestPeakRSS$")
-	c.Env = append(os.Environ(), "RLX_TEST_PEAK=1")
-	out, err := c.Output()
-	var child int64
-	if _, scan := fmt.Sscanf(string(out), "peak %d", &child); err != nil || scan != nil || child < 1<<20 || child >= held {
-		t.Errorf("peak of a child: %s (%v, %v)", out, err, scan)
-	}
-	if own := peakRSS(); own < held {
-		t.Errorf("peak of this process: %d, which holds %d", own, held)
-	}
-	runtime.KeepAlive(heap)
 }

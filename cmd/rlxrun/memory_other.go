@@ -4,6 +4,3 @@ package main
 
 // freeMemory is not known on this system: the check is left to the backend.
 func freeMemory() (bytes int64, ok bool) { return 0, false }
-
-// peakRSS is not known on this system.
-func peakRSS() int64 { return 0 }

@@ -279,7 +279,7 @@ func TestHostMemory(t *testing.T) {
 			log.b.Grow(4 << 20)
 			runtime.GC()
 			os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) // resets VmHWM
-			before := peakRSSOfSelf()
+			before := OwnPeakRSS()
 			s, err := Start(t.Context(), opts)
 			if err == nil {
 				err = lifecycle(t, s, false)
@@ -288,7 +288,7 @@ func TestHostMemory(t *testing.T) {
 			if good := strings.HasSuffix(mode, "@load"); good != (err == nil) {
 				t.Fatal(err)
 			}
-			if grown := peakRSSOfSelf() - before; grown > 64<<20 {
+			if grown := OwnPeakRSS() - before; grown > 64<<20 {
 				t.Errorf("the host grew by %d MiB", grown>>20)
 			}
 			if mode == "flood@load" && !strings.Contains(log.String(), "part of the backend's log was dropped") {

@@ -125,8 +125,8 @@ func (s *logSink) keep(msg string) {
 	}
 }
 
-// isPanic tells the first line of what Go or Rust print when a program fails, which hundreds of lines may follow: a panic, an
-// error of the Go runtime, a signal, a panic of a Rust library.
+// isPanic reports whether a line is the first of what a failing program prints: a panic, a fatal error of the Go runtime, a
+// signal, or a panic of a Rust library. Hundreds of lines may follow it.
 func isPanic(line string) bool {
 	if rest, ok := strings.CutPrefix(line, "SIG"); ok {
 		name, _, found := strings.Cut(rest, ": ")

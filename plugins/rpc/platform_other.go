@@ -56,3 +56,6 @@ func (*process) kill()          {}
 func (*process) terminate()     {}
 func (*process) ending() string { return "" }
 func (*process) peakRSS() int64 { return 0 }
+
+// OwnPeakRSS is not known on this system.
+func OwnPeakRSS() int64 { return 0 }

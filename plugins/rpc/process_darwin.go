@@ -33,14 +33,18 @@ func (p *process) peakRSS() int64 {
 	default:
 		return 0
 	}
-	if ru, ok := p.cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
+	st := p.cmd.ProcessState
+	if st == nil { // it could not be waited for
+		return 0
+	}
+	if ru, ok := st.SysUsage().(*syscall.Rusage); ok {
 		return ru.Maxrss
 	}
 	return 0
 }
 
-// peakRSSOfSelf is the peak resident size of this process in bytes.
-func peakRSSOfSelf() int64 {
+// OwnPeakRSS is the peak resident size of this process in bytes.
+func OwnPeakRSS() int64 {
 	var ru syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &ru) != nil {
 		return 0

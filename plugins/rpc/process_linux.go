@@ -55,8 +55,8 @@ func (p *process) peakRSS() int64 {
 	}
 }
 
-// peakRSSOfSelf is the peak resident size of this process in bytes.
-func peakRSSOfSelf() int64 { return peakRSSOf(os.Getpid()) }
+// OwnPeakRSS is the peak resident size of this process in bytes.
+func OwnPeakRSS() int64 { return peakRSSOf(os.Getpid()) }
 
 // peakRSSOf is the peak resident size of a live process in bytes, 0 where it is not known. It is not taken from getrusage or
 // wait: what these call the peak includes that of the process which started this one.

@@ -3,6 +3,7 @@
 package rpc
 
 import (
+	"cmp"
 	"errors"
 	"os"
 	"os/exec"
@@ -68,7 +69,7 @@ func (p *process) ending() string {
 		return "ended"
 	}
 	if ws, ok := st.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
-		return "was ended by " + unix.SignalName(ws.Signal())
+		return "was ended by " + cmp.Or(unix.SignalName(ws.Signal()), ws.Signal().String()) // not all have names
 	}
 	return "ended with " + st.String()
 }

@@ -221,6 +221,6 @@ func (x *backendRun) answer(stats device.Stats) error {
 	}
 	x.l.stats, x.l.statsOf = stats.Steps, x.h.Generation
 	return x.send(&rlxv1.RunReply{Part: &rlxv1.RunReply_Done{Done: &rlxv1.Done{Generation: x.h.Generation,
-		TotalNs: int64(stats.Total), PeakRss: peakRSSOfSelf(), FirstNan: int64(stats.FirstNaN), Steps: int32(len(stats.Steps)),
+		TotalNs: int64(stats.Total), PeakRss: OwnPeakRSS(), FirstNan: int64(stats.FirstNaN), Steps: int32(len(stats.Steps)),
 		DeviceClock: stats.Clock == device.DeviceClock, DeviceMemory: stats.DeviceMemory}}})
 }
