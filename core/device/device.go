@@ -105,7 +105,7 @@ type RunOptions struct {
 	Profile  bool  // fill Stats.Steps
 	CheckNaN bool  // stop at the first step whose output has a NaN
 	Dump     []int // nodes whose values Observe gets, in step order
-	// Observe gets the value of a node of Dump; shape and data are the backend's, and change after it returns. An error
+	// Observe gets the value of a node of Dump. The data are the backend's, and may change once it has returned. An error
 	// ends the run, which returns it.
 	Observe func(node int, shape []int, data []byte) error
 }
