@@ -1,11 +1,13 @@
 package kernels
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
 )
@@ -23,8 +25,8 @@ func TestEveryCoreOp(t *testing.T) {
 // openLoop is a loop that ends at something else than a number.
 var openLoop = regexp.MustCompile(`for \(var [^;]*;[^;]*< [^0-9;][^;]*;`)
 
-// TestTexts makes the WGSL of every case of every op, with operands in one window and in two. What a device makes of the
-// texts, the conformance suite of package backend tells.
+// TestTexts makes the WGSL of every case of every op, and of kernels for sizes that no case has, with operands in one window
+// and in two. What a device makes of the texts, the conformance suite of package backend tells.
 func TestTexts(t *testing.T) {
 	for _, d := range ir.Defs() {
 		if d.Level == ir.Block || d.Eval == nil {
@@ -32,35 +34,51 @@ func TestTexts(t *testing.T) {
 		}
 		for i, c := range d.Cases() {
 			g := ir.NewGraph(d.Name)
-			in := make([]*ir.Node, len(c.In))
-			for k, typ := range c.In {
-				in[k] = op.Input(g, string(rune('a'+k)), typ)
+			checkTexts(t, fmt.Sprintf("%s/%d", d.Name, i), g.AddDeclared(d, c.Attrs, c.Out, inputs(g, c.In...)...))
+		}
+	}
+	g := ir.NewGraph("sizes")
+	typ := func(dims ...int64) ir.Type { return ir.TypeOf(dtype.F32, dims...) }
+	x := inputs(g, typ(1, 8, 8, 16), typ(8, 16, 3, 3), typ(16, 8, 2, 2), typ(1, 4, 16), typ(1, 2048, 16))
+	checkTexts(t, "tiled conv2d", op.Conv2D(x[0], x[1], nil, op.Conv2DAttrs{Layout: op.NHWC}))
+	checkTexts(t, "tiled conv_transpose2d", op.ConvTranspose2D(x[0], x[2], nil, op.ConvTranspose2DAttrs{Layout: op.NHWC, Stride: []int{2, 2}}))
+	checkTexts(t, "split attention", op.Attention(x[3], x[4], x[4], nil, op.AttentionAttrs{Heads: 1, Layout: op.BSE}))
+	if err := g.Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func inputs(g *ir.Graph, types ...ir.Type) (in []*ir.Node) {
+	for k, typ := range types {
+		in = append(in, op.Input(g, string(rune('a'+k)), typ))
+	}
+	return in
+}
+
+func checkTexts(t *testing.T, name string, n *ir.Node) {
+	t.Helper()
+	k, ok := Find(n)
+	if !ok {
+		return
+	}
+	for _, windows := range [][]Window{{{0, 4096}}, {{256, 1024}, {0, 3072}}} {
+		for _, s := range k.Shaders(n, Limits{WorkgroupStorage: 16 << 10, StorageBuffers: 8}) {
+			views := make([]View, len(s.Bindings))
+			for b := range views {
+				views[b].Windows = windows
 			}
-			n := g.AddDeclared(d, c.Attrs, c.Out, in...)
-			k, ok := Find(n)
-			if !ok {
-				continue
+			text, err := s.Text(views)
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
 			}
-			for _, windows := range [][]Window{{{0, 4096}}, {{256, 1024}, {0, 3072}}} {
-				for _, s := range k.Shaders(n, Limits{WorkgroupStorage: 16 << 10, StorageBuffers: 8}) {
-					views := make([]View, len(s.Bindings))
-					for b := range views {
-						views[b].Windows = windows
-					}
-					text, err := s.Text(views)
-					if err != nil {
-						t.Fatalf("%s/%d: %v", d.Name, i, err)
-					}
-					if n := strings.Count(text, "@binding("); n != len(windows)*len(views)+1 {
-						t.Errorf("%s/%d: %d bindings; want %d windows of %d operands, and the parameters", d.Name, i, n, len(windows), len(views))
-					}
-					if strings.Contains(text, "<no value>") || strings.Count(text, "{") != strings.Count(text, "}") {
-						t.Errorf("%s/%d: a constant is missing or braces do not match:\n%s", d.Name, i, text)
-					}
-					if s.Loops == nil && openLoop.MatchString(text) {
-						t.Errorf("%s/%d: a loop ends at what only a run tells, and the shader does not say how often it goes round:\n%s", d.Name, i, text)
-					}
-				}
+			if n := strings.Count(text, "@binding("); n != len(windows)*len(views)+1 {
+				t.Errorf("%s: %d bindings; want %d windows of %d operands, and the parameters", name, n, len(windows), len(views))
+			}
+			if strings.Contains(text, "<no value>") || strings.Count(text, "{") != strings.Count(text, "}") {
+				t.Errorf("%s: a constant is missing or braces do not match:\n%s", name, text)
+			}
+			if s.Loops == nil && openLoop.MatchString(text) {
+				t.Errorf("%s: a loop ends at what only a run tells, and the shader does not say how often it goes round:\n%s", name, text)
 			}
 		}
 	}
