@@ -1,30 +1,27 @@
-// POWERS is a column of 16 queries by two keys in the softmax of attend, whose registers it uses. From the scores, two rows of 64 bytes
-// at DX+scores, it computes weights 2^(Z0*score + row), whose exponent is the floor and whose mantissa a polynomial of the rest with
-// coefficients Z1 to Z4; cuts them to bfloat16 with Z5; adds them to sum; and stores them as one row of pairs at R11+weights.
+// POWER is the powers of a key for 16 queries: from the scores, 64 bytes at DX+scores, p = 2^(Z0*score + row), whose exponent is the floor
+// and whose mantissa a polynomial of the rest with coefficients Z1 to Z4.
+#define POWER(scores, row, t, f, p) \
+	VMOVUPS     (scores)(DX), t; \
+	VFMADD213PS row, Z0, t;      \
+	VREDUCEPS   $1, t, f;        \
+	VMOVAPS     Z4, p;           \
+	VFMADD213PS Z3, f, p;        \
+	VFMADD213PS Z2, f, p;        \
+	VFMADD213PS Z1, f, p;        \
+	VSCALEFPS   t, p, p
+
+// POWERS is a column of 16 queries by two keys in the softmax of attend, whose registers it uses. It computes their weights; cuts them to
+// bfloat16 with Z5; adds them to sum; and stores them as one row of pairs at R11+weights.
 #define POWERS(scores, weights, row, sum, t0, f0, p0, t1, f1, p1) \
-	VMOVUPS     scores(DX), t0;      \
-	VFMADD213PS row, Z0, t0;         \
-	VREDUCEPS   $1, t0, f0;          \
-	VMOVAPS     Z4, p0;              \
-	VFMADD213PS Z3, f0, p0;          \
-	VFMADD213PS Z2, f0, p0;          \
-	VFMADD213PS Z1, f0, p0;          \
-	VSCALEFPS   t0, p0, p0;          \
-	VMOVUPS     (scores+64)(DX), t1; \
-	VFMADD213PS row, Z0, t1;         \
-	VREDUCEPS   $1, t1, f1;          \
-	VMOVAPS     Z4, p1;              \
-	VFMADD213PS Z3, f1, p1;          \
-	VFMADD213PS Z2, f1, p1;          \
-	VFMADD213PS Z1, f1, p1;          \
-	VSCALEFPS   t1, p1, p1;          \
-	VPANDD      Z5, p0, p0;          \
-	VADDPS      p0, sum, sum;        \
-	VPANDD      Z5, p1, p1;          \
-	VADDPS      p1, sum, sum;        \
-	VPSRLD      $16, p0, p0;         \
-	VPORD       p0, p1, t0;          \
-	VMOVUPS     t0, weights(R11)
+	POWER(scores, row, t0, f0, p0);    \
+	POWER(scores+64, row, t1, f1, p1); \
+	VPANDD  Z5, p0, p0;                \
+	VADDPS  p0, sum, sum;              \
+	VPANDD  Z5, p1, p1;                \
+	VADDPS  p1, sum, sum;              \
+	VPSRLD  $16, p0, p0;               \
+	VPORD   p0, p1, t0;                \
+	VMOVUPS t0, weights(R11)
 
 // The queries of a panel's two halves, with registers of their own so that one half's powers need not wait for the other's.
 #define POWERS0(scores, weights, row) POWERS(scores, weights, row, Z6, Z13, Z14, Z15, Z16, Z17, Z18)
