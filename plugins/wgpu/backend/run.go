@@ -172,7 +172,7 @@ func (c *recording) dispatchAll() error {
 		x.g.wait()
 	}
 	for i := range x.p.Steps {
-		if c.r.Progress != nil && single {
+		if c.r.Progress != nil && single && i > 0 { // the first has been told
 			c.r.Progress(i)
 		}
 		if c.ctx.Err() != nil {
