@@ -163,11 +163,11 @@ func plugins(ctx context.Context, env *cli.Env, f *hostFlags) error {
 	table := [][]string{{"NAME", "FOUND", "PATH", "STATUS"}}
 	for _, p := range all {
 		r := pluginRow{Name: p.name, Path: p.path, From: p.from, Status: "ok", Version: p.info.Version, Targets: p.info.Targets, Devices: len(p.info.Devices)}
-		devices := "devices"
+		noun := "devices"
 		if r.Devices == 1 {
-			devices = "device"
+			noun = "device"
 		}
-		text := fmt.Sprintf("ok, %d %s, targets %s", r.Devices, devices, strings.Join(r.Targets, " "))
+		text := fmt.Sprintf("ok, %d %s, targets %s", r.Devices, noun, strings.Join(r.Targets, " "))
 		if r.Version != "" {
 			text += ", version " + r.Version
 		}
