@@ -114,7 +114,10 @@ func (s *logSink) line(b []byte, stream string) {
 // keep remembers the first lines of a panic, else the last lines.
 func (s *logSink) keep(msg string) {
 	msg = abridge(msg, 400)
-	if s.trace > 0 && s.tailLen+len(msg) > logTailLen {
+	switch {
+	case s.trace == 1: // what was said before it must not take its place
+		s.tail, s.tailLen = nil, 0
+	case s.trace > 1 && s.tailLen+len(msg) > logTailLen:
 		return
 	}
 	s.tail = append(s.tail, msg)

@@ -226,7 +226,7 @@ func TestLastWords(t *testing.T) {
 	} {
 		var shown bytes.Buffer
 		s := newLogSink(slog.New(slog.NewTextHandler(&shown, &slog.HandlerOptions{Level: slog.LevelWarn})))
-		s.drain(strings.NewReader("opened the device\n"+first+"\n"+trace), "stderr")
+		s.drain(strings.NewReader(strings.Repeat("opened the device\n", logTailLen/10)+first+"\n"+trace), "stderr")
 		if got := s.lastWords(); got != first {
 			t.Errorf("after %q: %q", first, got)
 		}
