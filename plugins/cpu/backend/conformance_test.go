@@ -5,6 +5,9 @@ import (
 
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/devicetest"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/pass"
+	"github.com/rlx-go/rlx/core/tensor"
 )
 
 func open(*testing.T) device.Backend { return Backend{} }
@@ -12,6 +15,18 @@ func open(*testing.T) device.Backend { return Backend{} }
 // TestConformance runs every check of the suite on the backend in process.
 func TestConformance(t *testing.T) {
 	devicetest.Run(t, open, devicetest.Options{MustHave: true})
+}
+
+// TestRandom runs random graphs as they are, and as the compiler leaves them for this backend.
+func TestRandom(t *testing.T) {
+	devicetest.Mixed{Seed: 1, Count: 20}.Run(t, Backend{})
+	devicetest.Mixed{Seed: 1, Count: 20, Compile: func(g *ir.Graph) (*ir.Graph, map[string]tensor.Tensor, error) {
+		out, report, err := pass.Run(g, pass.CPU, pass.Options{})
+		if err != nil {
+			return nil, nil, err
+		}
+		return out, report.Folded, nil
+	}}.Run(t, Backend{})
 }
 
 // FuzzKernels looks for shapes and values on which a kernel differs from its op's definition.
