@@ -12,8 +12,8 @@ import (
 //go:embed norm.wgsl
 var normWGSL string
 
-//go:embed norm_from_folds.wgsl
-var normFromFoldsWGSL string
+//go:embed norm_from_statistics.wgsl
+var normFromStatisticsWGSL string
 
 func init() {
 	for _, k := range []struct {
@@ -31,7 +31,7 @@ func init() {
 			Shaders: func(n *ir.Node, _ Limits) []Shader {
 				s := norm(n, k.center, k.residual, k.eps(n.Attrs))
 				if sharesWords(n) {
-					return []Shader{s, normFromFolds(n, k.residual)}
+					return []Shader{s, normFromStatistics(n, k.residual)}
 				}
 				return []Shader{s}
 			},
@@ -62,7 +62,7 @@ func fourAtOnce(n *ir.Node) bool {
 func sharesWords(n *ir.Node) bool { return n.Type.DType != dtype.F32 && !fourAtOnce(n) }
 
 // norm normalises rows of the last axis, which is static: γ has its size. Of rows that share words it only finds what
-// normFromFolds needs.
+// normFromStatistics needs.
 func norm(n *ir.Node, center, residual bool, eps float64) Shader {
 	width := int(n.Type.Shape[n.Type.Rank()-1].B)
 	vec, v, t := 0, "", "f32"
@@ -82,7 +82,7 @@ func norm(n *ir.Node, center, residual bool, eps float64) Shader {
 	rows := normGroup / lanes
 	s := Shader{
 		Name: n.Op.Name, Body: normWGSL, Fields: []string{"rows", "count:f32", "eps:f32"},
-		Consts: map[string]any{"Rows": rows, "Lanes": lanes, "Units": units, "Kept": kept, "Center": center, "Residual": residual, "Folds": sharesWords(n), "V": v, "T": t},
+		Consts: map[string]any{"Rows": rows, "Lanes": lanes, "Units": units, "Kept": kept, "Center": center, "Residual": residual, "Statistics": sharesWords(n), "V": v, "T": t},
 		Params: func(c *Call) []uint32 {
 			if numel(c.Out.Shape) == 0 {
 				return nil
@@ -100,18 +100,18 @@ func norm(n *ir.Node, center, residual bool, eps float64) Shader {
 		s.Bindings = append(s.Bindings, Binding{Name: name, Operand: i, Vec: vec, DType: n.In[i].Type.DType})
 	}
 	if sharesWords(n) {
-		s.Bindings = append(s.Bindings[:len(names)-2], foldsOfRows)
+		s.Bindings = append(s.Bindings[:len(names)-2], rowStatistics)
 	} else {
 		s.Bindings = append(s.Bindings, Binding{Name: "y", Operand: Out, Vec: vec, DType: n.Type.DType})
 	}
 	return s
 }
 
-// normFromFolds makes elements, several of which share a word, whatever row they belong to.
-func normFromFolds(n *ir.Node, residual bool) Shader {
+// normFromStatistics makes elements, several of which share a word, whatever row they belong to.
+func normFromStatistics(n *ir.Node, residual bool) Shader {
 	width := int(n.Type.Shape[n.Type.Rank()-1].B)
 	consts := map[string]any{"Width": width, "Residual": residual, "Gamma": operandNames[len(n.In)-2], "Beta": operandNames[len(n.In)-1]}
-	s := light(n, n.Op.Name, normFromFoldsWGSL, consts, nil, nil)
-	s.Bindings = append(s.Bindings, foldsOfRows)
+	s := light(n, n.Op.Name, normFromStatisticsWGSL, consts, nil, nil)
+	s.Bindings = append(s.Bindings, rowStatistics)
 	return s
 }

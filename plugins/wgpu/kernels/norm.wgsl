@@ -19,7 +19,7 @@ fn row(i: u32) -> {{.C.T}} {
   return x{{.C.V}}(i){{if .C.Residual}} + r{{.C.V}}(i){{end}};
 }
 
-{{- if not .C.Folds}}
+{{- if not .C.Statistics}}
 
 fn put(base: u32, k: u32, d: {{.C.T}}) {
   let v = d * gamma{{.C.V}}(k) + beta{{.C.V}}(k);
@@ -68,10 +68,10 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   if (!live) {
     return;
   }
-{{- if .C.Folds}}
+{{- if .C.Statistics}}
   if (lane == 0u) {
-    folds_put(2u * index, folds_encode(mean));
-    folds_put(2u * index + 1u, folds_encode(scale));
+    statistics_put(2u * index, statistics_encode(mean));
+    statistics_put(2u * index + 1u, statistics_encode(scale));
   }
 {{- else}}
 {{- if .C.Kept}}

@@ -11,8 +11,8 @@ import (
 //go:embed softmax.wgsl
 var softmaxWGSL string
 
-//go:embed softmax_from_folds.wgsl
-var softmaxFromFoldsWGSL string
+//go:embed softmax_from_statistics.wgsl
+var softmaxFromStatisticsWGSL string
 
 var _ = register(Kernel{
 	Op: "softmax", Can: floats,
@@ -20,7 +20,7 @@ var _ = register(Kernel{
 		if n.Type.DType == dtype.F32 {
 			return []Shader{softmax(n, false)}
 		}
-		return []Shader{softmax(n, true), softmaxFromFolds(n)}
+		return []Shader{softmax(n, true), softmaxFromStatistics(n)}
 	},
 	Scratch: func(n *ir.Node) int64 {
 		if n.Type.DType == dtype.F32 {
@@ -33,14 +33,14 @@ var _ = register(Kernel{
 
 func softmaxAxis(n *ir.Node) int { return positive(n.Attrs.(op.SoftmaxAttrs).Axis, n.Type.Rank()) }
 
-// softmax makes whole rows, or only finds the largest element of each and the sum that divides it, for softmaxFromFolds.
-func softmax(n *ir.Node, folds bool) Shader {
+// softmax makes whole rows, or only finds the largest element of each and the sum that divides it, for softmaxFromStatistics.
+func softmax(n *ir.Node, statistics bool) Shader {
 	axis, most := softmaxAxis(n), n.Graph.Syms.Max()
 	inner := numel(n.Type.Shape[axis+1:].Eval(most)) > 1
 	rows, lanes := rowsAndLanes(numel(n.Type.Shape[axis:axis+1].Eval(most)), inner, 1)
 	s := Shader{
 		Name: "softmax", Body: reducePlaceWGSL + softmaxWGSL, Fields: rowFields,
-		Consts:   map[string]any{"Rows": rows, "Lanes": lanes, "Inner": inner, "Folds": folds},
+		Consts:   map[string]any{"Rows": rows, "Lanes": lanes, "Inner": inner, "Statistics": statistics},
 		Bindings: []Binding{{Name: "x0", Operand: 0, DType: n.In[0].Type.DType}, {Name: "y", Operand: Out, DType: n.Type.DType}},
 		Params: func(c *Call) []uint32 {
 			if numel(c.Out.Shape) == 0 {
@@ -58,22 +58,22 @@ func softmax(n *ir.Node, folds bool) Shader {
 			return 3*loop(ceilDiv(k, lanes), 0) + 2*loop(lanes/2, 0)
 		},
 	}
-	if folds {
-		s.Bindings[1] = foldsOfRows
+	if statistics {
+		s.Bindings[1] = rowStatistics
 	}
 	return s
 }
 
-// foldsOfRows are two f32 of each row.
-var foldsOfRows = Binding{Name: "folds", Operand: Scratch, DType: dtype.F32}
+// rowStatistics are two f32 of each row, kept between two shaders.
+var rowStatistics = Binding{Name: "statistics", Operand: Scratch, DType: dtype.F32}
 
-// softmaxFromFolds makes elements, several of which share a word, whatever row they belong to.
-func softmaxFromFolds(n *ir.Node) Shader {
+// softmaxFromStatistics makes elements, several of which share a word, whatever row they belong to.
+func softmaxFromStatistics(n *ir.Node) Shader {
 	axis := softmaxAxis(n)
-	s := light(n, "softmax", softmaxFromFoldsWGSL, nil, []string{"count", "inner"}, func(c *Call) []uint32 {
+	s := light(n, "softmax", softmaxFromStatisticsWGSL, nil, []string{"count", "inner"}, func(c *Call) []uint32 {
 		_, k, inner := around(c.Out.Shape, axis)
 		return []uint32{uint32(k), uint32(inner)}
 	})
-	s.Bindings = append(s.Bindings, foldsOfRows)
+	s.Bindings = append(s.Bindings, rowStatistics)
 	return s
 }

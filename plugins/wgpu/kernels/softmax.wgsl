@@ -30,10 +30,10 @@ fn across(r: u32, lane: u32, v: f32, largest: bool) -> f32 {
   if (first + r >= P.rows) {
     return;
   }
-{{- if .C.Folds}}
+{{- if .C.Statistics}}
   if (lane == 0u) {
-    folds_put(2u * (first + r), folds_encode(most));
-    folds_put(2u * (first + r) + 1u, folds_encode(sum));
+    statistics_put(2u * (first + r), statistics_encode(most));
+    statistics_put(2u * (first + r) + 1u, statistics_encode(sum));
   }
 {{- else}}
   for (var k = lane; k < P.n; k = k + {{.C.Lanes}}u) {
