@@ -1,0 +1,44 @@
+//go:build cgo && (darwin || amd64)
+
+package backend
+
+import (
+	"runtime"
+	"runtime/debug"
+	"testing"
+)
+
+// TestKeepCallbacks: nothing is collected while callbacks are kept, though much is allocated, and more than GOMEMLIMIT; after
+// the last user collection is as it was.
+func TestKeepCallbacks(t *testing.T) {
+	const limit = 1 << 20
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(limit))
+	percent := debug.SetGCPercent(77)
+	defer debug.SetGCPercent(percent)
+	collections := func() uint32 {
+		var kept [][]byte
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		for range 64 {
+			kept = append(kept, make([]byte, 1<<20))
+		}
+		runtime.ReadMemStats(&after)
+		runtime.KeepAlive(kept)
+		return after.NumGC - before.NumGC
+	}
+	first, second := keepCallbacks(), keepCallbacks()
+	first()
+	if n := collections(); n > 0 {
+		t.Errorf("%d collections", n)
+	}
+	second()
+	if collections() == 0 {
+		t.Error("nothing is collected afterwards: the test shows nothing")
+	}
+	if l := debug.SetMemoryLimit(-1); l != limit {
+		t.Errorf("the limit is %d afterwards", l)
+	}
+	if p := debug.SetGCPercent(77); p != 77 {
+		t.Errorf("the percentage is %d afterwards", p)
+	}
+}
