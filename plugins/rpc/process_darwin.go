@@ -43,7 +43,7 @@ func (p *process) peakRSS() int64 {
 	return 0
 }
 
-// OwnPeakRSS is the peak resident size of this process in bytes.
+// OwnPeakRSS is the peak resident size of this process in bytes, 0 where the system does not tell.
 func OwnPeakRSS() int64 {
 	var ru syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &ru) != nil {

@@ -55,7 +55,7 @@ func (p *process) peakRSS() int64 {
 	}
 }
 
-// OwnPeakRSS is the peak resident size of this process in bytes.
+// OwnPeakRSS is the peak resident size of this process in bytes, 0 where the system does not tell.
 func OwnPeakRSS() int64 { return peakRSSOf(os.Getpid()) }
 
 // peakRSSOf is the peak resident size of a live process in bytes, 0 where it is not known. It is not taken from getrusage or
