@@ -3,8 +3,6 @@
 package backend
 
 import (
-	"fmt"
-	"runtime/debug"
 	"strings"
 	"sync"
 
@@ -20,49 +18,6 @@ var (
 	aborted    = make(chan struct{}) // closed after abortError is set
 	abortError *diag.Error
 )
-
-// guard runs f, which speaks to the library, and returns what it returns. When the library aborts, in f or elsewhere, that is
-// the error; then f may never end.
-func guard[T any](f func() (T, error)) (T, error) {
-	watchAbort.Do(func() {
-		catchAbort(func(said string) {
-			abortError = explainAbort(said)
-			close(aborted)
-		})
-	})
-	type result struct {
-		value T
-		err   error
-		panic any
-		stack []byte
-	}
-	var none T
-	select {
-	case <-aborted:
-		return none, abortError
-	default:
-	}
-	done := make(chan result, 1)
-	go func() {
-		var r result
-		defer func() {
-			if r.panic = recover(); r.panic != nil {
-				r.stack = debug.Stack()
-			}
-			done <- r
-		}()
-		r.value, r.err = f()
-	}()
-	select {
-	case r := <-done:
-		if r.panic != nil {
-			panic(fmt.Sprintf("%v\n%s", r.panic, r.stack))
-		}
-		return r.value, r.err
-	case <-aborted:
-		return none, abortError
-	}
-}
 
 // explainAbort makes an error of what a thread said before it aborted: thread 'NAME' panicked at 'REASON', FILE.
 func explainAbort(said string) *diag.Error {

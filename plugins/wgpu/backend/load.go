@@ -127,6 +127,7 @@ func (x *executable) rehearse() {
 
 // allocate makes the buffers.
 func (x *executable) allocate() (err error) {
+	defer caught(&err)
 	for _, s := range []struct {
 		*space
 		what string
@@ -147,6 +148,7 @@ func (x *executable) allocate() (err error) {
 
 // upload copies the weights that the program reads.
 func (x *executable) upload(weights []byte) (err error) {
+	defer caught(&err)
 	u := &x.g.uploader
 	for _, r := range x.resident {
 		if err == nil {

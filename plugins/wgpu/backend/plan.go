@@ -129,7 +129,8 @@ func (x *executable) planTexts() error {
 	e.SetLimit(runtime.GOMAXPROCS(0))
 	for i := range x.dispatches {
 		d := &x.dispatches[i]
-		e.Go(func() error {
+		e.Go(func() (err error) {
+			defer caught(&err)
 			views, pieces, err := x.bindings(d)
 			if err != nil {
 				return err
