@@ -17,3 +17,8 @@ stand for the result: check the values of the inputs, or cast to a float type in
 var UnknownFeatures = Define("RLX2101", "processor features not available", `
 RLX_CPU_FEATURES, or the option of the CPU backend, names an instruction set that this processor does not have or that the
 backend does not know. The message lists those that can be used here. Leave it unset to use the best one.`)
+
+// UnknownAPI is a graphics API that the wgpu backend does not know.
+var UnknownAPI = Define("RLX2102", "unknown graphics API", `
+WGPU_BACKEND names an API that the wgpu backend does not know. The message lists those that it does; several stand with
+commas between them. Leave it unset to use whatever the machine has.`)

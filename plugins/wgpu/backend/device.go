@@ -68,7 +68,7 @@ func apis() (set wgpu.InstanceBackend, err error) {
 	for _, name := range strings.Split(value, ",") {
 		flag, ok := apiFlags[strings.ToLower(strings.TrimSpace(name))]
 		if !ok {
-			return 0, diag.New(device.ErrUnavailable, apiVariable, "%q is no API; allowed are %s, with commas between them, or nothing",
+			return 0, diag.New(diag.UnknownAPI, apiVariable, "%q is no API; allowed are %s, with commas between them, or nothing",
 				name, strings.Join(slices.Sorted(maps.Keys(apiFlags)), ", "))
 		}
 		set |= flag
