@@ -32,6 +32,7 @@ type gpu struct {
 
 	maxBinding, maxBuffer int64
 	maxGroups             int
+	maxBindings           int          // of a shader
 	free                  func() int64 // bytes of memory that are free; 0: not known
 	timestamps            bool         // the device has a clock that programs can read
 	tickLength            float64      // of that clock, in nanoseconds; 0: not measured yet
@@ -56,6 +57,7 @@ func newGPU(a adapter, opts Options) *gpu {
 	g.maxBinding = int64(min(l.MaxStorageBufferBindingSize, math.MaxInt32)) &^ 255
 	g.maxBuffer = int64(min(l.MaxBufferSize, largestBuffer)) &^ 255
 	g.maxGroups = int(l.MaxComputeWorkgroupsPerDimension)
+	g.maxBindings = int(l.MaxStorageBuffersPerShaderStage)
 	for _, o := range []struct {
 		limit *int64
 		to    int64
@@ -67,7 +69,7 @@ func newGPU(a adapter, opts Options) *gpu {
 	if opts.MaxGroups > 0 {
 		g.maxGroups = min(g.maxGroups, opts.MaxGroups)
 	}
-	g.limits = kernels.Limits{WorkgroupStorage: int(l.MaxComputeWorkgroupStorageSize), StorageBuffers: int(l.MaxStorageBuffersPerShaderStage)}
+	g.limits = kernels.Limits{WorkgroupStorage: int(l.MaxComputeWorkgroupStorageSize)}
 	if a.info.Type == typeSoftware {
 		// A compiler for processors takes seconds over what is unrolled far, and the result is no faster.
 		g.limits.AttentionTile = &kernels.AttentionTiles[len(kernels.AttentionTiles)-1]

@@ -136,8 +136,8 @@ func (x *executable) planTexts() error {
 				return err
 			}
 			n := len(pieces) + 1
-			if n > x.g.limits.StorageBuffers {
-				return diag.New(device.ErrUnsupported, d.node.Op.Name, "step %d, %s: needs %d bindings; %s has %d", d.step, d.node.Label(), n, x.g.name, x.g.limits.StorageBuffers)
+			if n > x.g.maxBindings {
+				return diag.New(device.ErrUnsupported, d.node.Op.Name, "step %d, %s: needs %d bindings; %s has %d", d.step, d.node.Label(), n, x.g.name, x.g.maxBindings)
 			}
 			s := d.shader
 			found, _ := texts.LoadOrStore(key{s.Name, s.Body, fmt.Sprintf("%#v", []any{s.Bindings, s.Consts, s.Fields, views})}, &written{})

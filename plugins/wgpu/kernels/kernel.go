@@ -18,7 +18,6 @@ import (
 // Limits are what kernels must know of a device.
 type Limits struct {
 	WorkgroupStorage int // bytes of var<workgroup> memory
-	StorageBuffers   int // bindings of a shader
 
 	// AttentionTile is the shape that tiled attention takes; nil: one that suits its sizes.
 	AttentionTile *AttentionTile

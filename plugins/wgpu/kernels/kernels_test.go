@@ -62,7 +62,7 @@ func checkTexts(t *testing.T, name string, n *ir.Node) {
 		return
 	}
 	for _, windows := range [][]Window{{{0, 4096}}, {{256, 1024}, {0, 3072}}} {
-		for _, s := range k.Shaders(n, Limits{WorkgroupStorage: 16 << 10, StorageBuffers: 8}) {
+		for _, s := range k.Shaders(n, Limits{WorkgroupStorage: 16 << 10}) {
 			views := make([]View, len(s.Bindings))
 			for b := range views {
 				views[b].Windows = windows
