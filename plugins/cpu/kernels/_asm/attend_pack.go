@@ -183,16 +183,7 @@ func attendPairs() {
 	next, i := GP64(), GP64()
 	Label("pair")
 	LEAQ(Mem{Base: src, Index: ld, Scale: 1}, next)
-	XORQ(i, i)
-	Label("vector")
-	VMOVUPS(Mem{Base: src, Index: i, Scale: 1}, Z0)
-	VMOVUPS(Mem{Base: next, Index: i, Scale: 1}, Z1)
-	toBF16(Z0, Z1, Z2)
-	VPERMW(Z2, Z3, Z2)
-	VMOVUPS(Z2, Mem{Base: dst, Index: i, Scale: 1})
-	ADDQ(U8(64), i)
-	CMPQ(i, vectors)
-	JLT(LabelRef("vector"))
+	pairVectors(dst, src, next, i, vectors)
 	for range 2 { // what follows is the next head's
 		for line := range 4 {
 			PREFETCHT1(Mem{Base: src, Index: i, Scale: 1, Disp: 64 * line})

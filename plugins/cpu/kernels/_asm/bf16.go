@@ -65,6 +65,17 @@ func pairBF16(v vec) {
 	SHLQ(U8(2), row)
 	Label("pair")
 	LEAQ(Mem{Base: src, Index: row, Scale: 1}, next)
+	pairVectors(dst, src, next, i, row)
+	ADDQ(row, dst)
+	LEAQ(Mem{Base: next, Index: row, Scale: 1}, src)
+	DECQ(pairs)
+	JNE(LabelRef("pair"))
+	VZEROUPPER()
+	RET()
+}
+
+// pairVectors packs two rows of so many bytes, a vector of each at a time. Z3 holds weave; i ends at bytes.
+func pairVectors(dst, src, next, i, bytes Register) {
 	XORQ(i, i)
 	Label("vector")
 	VMOVUPS(Mem{Base: src, Index: i, Scale: 1}, Z0)
@@ -72,15 +83,9 @@ func pairBF16(v vec) {
 	toBF16(Z0, Z1, Z2)
 	VPERMW(Z2, Z3, Z2)
 	VMOVUPS(Z2, Mem{Base: dst, Index: i, Scale: 1})
-	ADDQ(Imm(uint64(v.bytes())), i)
-	CMPQ(i, row)
+	ADDQ(U8(64), i)
+	CMPQ(i, bytes)
 	JLT(LabelRef("vector"))
-	ADDQ(row, dst)
-	LEAQ(Mem{Base: next, Index: row, Scale: 1}, src)
-	DECQ(pairs)
-	JNE(LabelRef("pair"))
-	VZEROUPPER()
-	RET()
 }
 
 // weave writes the order of words 0, 16, 1, 17, ..., which makes pairs of the words of two vectors.
