@@ -61,11 +61,11 @@ const apiVariable = "WGPU_BACKEND"
 
 // apis reads WGPU_BACKEND, a list of names; empty: all.
 func apis() (set wgpu.InstanceBackend, err error) {
-	value := strings.TrimSpace(os.Getenv(apiVariable))
-	if value == "" {
-		value = strings.Join(slices.Collect(maps.Keys(apiFlags)), ",")
+	names := slices.Collect(maps.Keys(apiFlags))
+	if value := os.Getenv(apiVariable); strings.TrimSpace(value) != "" {
+		names = strings.Split(value, ",")
 	}
-	for _, name := range strings.Split(value, ",") {
+	for _, name := range names {
 		flag, ok := apiFlags[strings.ToLower(strings.TrimSpace(name))]
 		if !ok {
 			return 0, diag.New(diag.UnknownAPI, apiVariable, "%q is no API; allowed are %s, with commas between them, or nothing",

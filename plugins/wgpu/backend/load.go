@@ -33,11 +33,10 @@ type executable struct {
 	dispatches                          []dispatch
 	statuses                            int // slots in status
 
-	tape  *tape          // of the next run, if it has the sizes of the last one; nil: not recorded yet
-	b     *program.Bound // of the last run, whose parameters lie on the device
-	syms  map[string]int64
-	bound bool
-	pace  time.Duration // of a dispatch, in the last plain run; 0: there was none
+	tape *tape          // of the next run, if it has the sizes of the last one; nil: not recorded yet
+	b    *program.Bound // of the last run, whose parameters lie on the device; nil: none do
+	syms map[string]int64
+	pace time.Duration // of a dispatch, in the last plain run; 0: there was none
 }
 
 // dispatch is one start of a shader.

@@ -19,14 +19,14 @@ import (
 
 // bind writes the parameters of every shader for the sizes of a run.
 func (x *executable) bind(syms map[string]int64) error {
-	if x.bound && maps.Equal(x.syms, syms) {
+	if x.b != nil && maps.Equal(x.syms, syms) {
 		return nil
 	}
 	b, err := x.p.Bind(syms)
 	if err != nil {
 		return diag.New(device.ErrInput, x.p.Method, "%w", err)
 	}
-	x.bound = false
+	x.b = nil
 	x.tape.release()
 	x.tape = nil
 	var data []byte
@@ -55,7 +55,7 @@ func (x *executable) bind(syms map[string]int64) error {
 			return deviceError(err)
 		}
 	}
-	x.b, x.syms, x.bound = b, maps.Clone(syms), true
+	x.b, x.syms = b, maps.Clone(syms)
 	return nil
 }
 
