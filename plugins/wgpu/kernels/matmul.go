@@ -75,6 +75,11 @@ func sizes(a op.FusedMatMulAttrs, x, w, out []int) product {
 	return p
 }
 
+// called are the sizes of a product in a call.
+func called(a op.FusedMatMulAttrs, c *Call) product {
+	return sizes(a, c.In[0].Shape, c.In[1].Shape, c.Out.Shape)
+}
+
 // largest are the sizes of a product at the symbols' upper bounds.
 func largest(n *ir.Node, a op.FusedMatMulAttrs) product {
 	most := n.Graph.Syms.Max()
@@ -108,10 +113,10 @@ func allAligned(nodes []*ir.Node) bool {
 func matmulDot(n *ir.Node, a op.FusedMatMulAttrs) Shader {
 	return mapped(n, n.Op.Name, matmulDotWGSL, map[string]any{"Bias": a.Bias(), "Residual": a.Residual(), "Act": a.Act},
 		[]string{"m_size", "n_size", "k_size", "a_m", "a_k", "b_n", "b_k", "batch:8", "a_batch:8", "b_batch:8"}, func(c *Call) []uint32 {
-			p := sizes(a, c.In[0].Shape, c.In[1].Shape, c.Out.Shape)
+			p := called(a, c)
 			return slices.Concat([]uint32{uint32(p.m), uint32(p.n), uint32(p.k), uint32(p.aM), uint32(p.aK), uint32(p.bN), uint32(p.bK)}, p.batch, p.aBatch, p.bBatch)
 		}).withLoops(n, func(c *Call) int {
-		return loop(maxRank, 0) + loop(sizes(a, c.In[0].Shape, c.In[1].Shape, c.Out.Shape).k, 0)
+		return loop(maxRank, 0) + loop(called(a, c).k, 0)
 	})
 }
 
@@ -291,14 +296,14 @@ func matmulTiled(n *ir.Node, a op.FusedMatMulAttrs, l Limits) Shader {
 	}
 	s.Bindings = append(s.Bindings, epilogue(a.Bias(), residual, c.Vec)...)
 	s.Groups = func(call *Call) int {
-		return c.groups(sizes(a, call.In[0].Shape, call.In[1].Shape, call.Out.Shape))
+		return c.groups(called(a, call))
 	}
-	s.Loops = func(call *Call) int { return c.loops(sizes(a, call.In[0].Shape, call.In[1].Shape, call.Out.Shape).k) }
+	s.Loops = func(call *Call) int { return c.loops(called(a, call).k) }
 	s.Params = func(call *Call) []uint32 {
 		if numel(call.Out.Shape) == 0 {
 			return nil
 		}
-		return c.params(sizes(a, call.In[0].Shape, call.In[1].Shape, call.Out.Shape), f)
+		return c.params(called(a, call), f)
 	}
 	return s
 }

@@ -30,18 +30,18 @@ func matmulRows(n *ir.Node, a op.FusedMatMulAttrs) Shader {
 	}
 	s.Bindings = append(s.Bindings, epilogue(a.Bias(), a.Residual(), 0)...)
 	s.Groups = func(c *Call) int {
-		p := sizes(a, c.In[0].Shape, c.In[1].Shape, c.Out.Shape)
+		p := called(a, c)
 		return ceilDiv(p.m, 8) * ceilDiv(p.n, columns)
 	}
 	s.Loops = func(c *Call) int {
-		k := sizes(a, c.In[0].Shape, c.In[1].Shape, c.Out.Shape).k
+		k := called(a, c).k
 		return loop(ceilDiv(k/4, lanes), 0) + loop(lanes/8, 0)
 	}
 	s.Params = func(c *Call) []uint32 {
 		if numel(c.Out.Shape) == 0 {
 			return nil
 		}
-		p := sizes(a, c.In[0].Shape, c.In[1].Shape, c.Out.Shape)
+		p := called(a, c)
 		return []uint32{uint32(s.Groups(c)), uint32(p.m), uint32(p.n), uint32(p.k)}
 	}
 	return s
