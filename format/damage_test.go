@@ -240,14 +240,7 @@ func checkRun(t *testing.T, p *program.Program) {
 		n, _ := p.Graph.Find(name)
 		return tensor.Tensor{DType: n.Type.DType, Shape: n.Type.Shape.Eval(nil), Data: weights[p.Places[n.ID].Offset:]}.Array(), nil
 	}
-	for _, largest := range []bool{false, true} {
-		syms := map[string]int64{}
-		for _, s := range p.Graph.Syms {
-			syms[s.Name] = s.Min
-			if largest {
-				syms[s.Name] = s.Max
-			}
-		}
+	for _, syms := range []map[string]int64{p.Graph.Syms.Min(), p.Graph.Syms.Max()} {
 		inputs := map[string]*tensor.Array{}
 		for _, n := range p.Graph.Inputs() {
 			inputs[n.Name] = interp.Random(r, n.Type, syms, ir.Range{Lo: 0, Hi: 2})

@@ -161,9 +161,8 @@ func points(syms ir.Syms) []map[string]int64 {
 	if len(syms) == 0 {
 		return []map[string]int64{nil}
 	}
-	out := []map[string]int64{syms.Max(), {}, {}, syms.Max()}
+	out := []map[string]int64{syms.Max(), syms.Min(), {}, syms.Max()}
 	for _, x := range syms {
-		out[1][x.Name] = x.Min
 		out[2][x.Name] = min(x.Min+1, x.Max)
 	}
 	return out

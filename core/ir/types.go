@@ -166,11 +166,16 @@ func (s Syms) Find(name string) (Sym, bool) {
 	return Sym{}, false
 }
 
+// Min evaluates every symbol at its lower bound.
+func (s Syms) Min() map[string]int64 { return s.values(func(x Sym) int64 { return x.Min }) }
+
 // Max evaluates every symbol at its upper bound.
-func (s Syms) Max() map[string]int64 {
+func (s Syms) Max() map[string]int64 { return s.values(func(x Sym) int64 { return x.Max }) }
+
+func (s Syms) values(of func(Sym) int64) map[string]int64 {
 	m := make(map[string]int64, len(s))
 	for _, x := range s {
-		m[x.Name] = x.Max
+		m[x.Name] = of(x)
 	}
 	return m
 }

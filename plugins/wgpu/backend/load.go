@@ -115,11 +115,7 @@ func (x *executable) load(weights []byte) (err error) {
 func (x *executable) rehearse() {
 	x.g.calls.Lock()
 	defer x.g.calls.Unlock()
-	syms := map[string]int64{}
-	for _, s := range x.p.Graph.Syms {
-		syms[s.Name] = s.Min
-	}
-	if x.bind(syms) == nil {
+	if x.bind(x.p.Graph.Syms.Min()) == nil {
 		x.tape, _ = x.record()
 	}
 }

@@ -54,10 +54,7 @@ func splitNode(n *ir.Node) (s op.AttentionShape, ok bool) {
 	if err != nil || splitMost(s) == 1 {
 		return s, false
 	}
-	least := map[string]int64{}
-	for _, x := range n.Graph.Syms {
-		least[x.Name] = x.Min
-	}
+	least := n.Graph.Syms.Min()
 	return s, resultRows(int(s.B.Eval(least)), int(s.H), int(s.Sq.Eval(least))) <= splitRows/8
 }
 
