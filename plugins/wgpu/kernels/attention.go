@@ -131,10 +131,7 @@ func attention(n *ir.Node, l Limits) []Shader {
 	ok := false
 	c.attentionShape, ok = chooseAttention(int(s.D), queries, keys, c.Split, l)
 	c.TailK = !s.Sk.IsStatic() || s.Sk.B%int64(c.Keys()) != 0
-	ok = ok && allF32(&ir.Node{In: n.In[:3], Type: n.Type}) && s.D%4 == 0
-	for _, x := range n.In[:3] {
-		ok = ok && aligned(x)
-	}
+	ok = ok && allF32(&ir.Node{In: n.In[:3], Type: n.Type}) && s.D%4 == 0 && allAligned(n.In[:3])
 	if !ok {
 		return []Shader{mapped(n, "attention", attentionMaskWGSL+attentionSimpleWGSL, c, attentionFields, func(c *Call) []uint32 {
 			return attentionParams(a, c)

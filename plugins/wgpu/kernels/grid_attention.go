@@ -60,10 +60,7 @@ func gridAttention(n *ir.Node, l Limits) []Shader {
 		literals = append(literals, "P."+f, fmt.Sprintf("%du", fixed[i]))
 	}
 	constant := strings.NewReplacer(literals...)
-	ok = ok && allF32(n) && s.D%4 == 0 && s.B.IsStatic()
-	for _, x := range n.In {
-		ok = ok && aligned(x)
-	}
+	ok = ok && allF32(n) && s.D%4 == 0 && s.B.IsStatic() && allAligned(n.In)
 	if !ok {
 		return []Shader{mapped(n, "grid_attention", attentionMaskWGSL+attentionSimpleWGSL, c, gridFields, func(c *Call) []uint32 { return fixed }).
 			withLoops(n, func(*Call) int { return simpleLoops(int(tokens), c) })}
@@ -78,12 +75,15 @@ func gridAttention(n *ir.Node, l Limits) []Shader {
 		},
 		Loops: func(*Call) int { return c.Loops(int(tokens)) + loop(ceilDiv(maxKeyPlaces, c.Threads()), 0) },
 	}
-	main.Params = func(c *Call) []uint32 {
-		if numel(c.Out.Shape) == 0 {
-			return nil
+	params := func(groups func(*Call) int) func(*Call) []uint32 {
+		return func(c *Call) []uint32 {
+			if numel(c.Out.Shape) == 0 {
+				return nil
+			}
+			return append([]uint32{uint32(groups(c))}, fixed...)
 		}
-		return append([]uint32{uint32(main.Groups(c))}, fixed...)
 	}
+	main.Params = params(main.Groups)
 	if !s.Positional {
 		return []Shader{main}
 	}
@@ -101,11 +101,6 @@ func gridAttention(n *ir.Node, l Limits) []Shader {
 			return loop(ceilDiv(int(max(s.WH, s.WW)), c.RelTile), loop(ceilDiv(int(s.D), 16), units))
 		},
 	}
-	terms.Params = func(c *Call) []uint32 {
-		if numel(c.Out.Shape) == 0 {
-			return nil
-		}
-		return append([]uint32{uint32(terms.Groups(c))}, fixed...)
-	}
+	terms.Params = params(terms.Groups)
 	return []Shader{terms, main}
 }
