@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -225,7 +227,7 @@ func build(stored weights.Stored, src string, f compileFlags) (m *arch.Model, no
 			return nil, "", diag.New(arch.ErrConfig, f.config, "describes a %q; the checkpoint is recognised as %q", kind, family.Name).
 				WithHint("give the configuration that belongs to the checkpoint, or choose the family with --arch")
 		}
-	case err == nil:
+	case !errors.Is(err, fs.ErrNotExist):
 		var own arch.Config
 		if err := own.Load(beside); err != nil {
 			return nil, "", err

@@ -116,7 +116,9 @@ func TestConfig(t *testing.T) {
 
 func TestBadConfigFiles(t *testing.T) {
 	dir := t.TempDir()
-	for name, text := range map[string]string{"list": "[1]", "empty": "", "cut": `{"a":`, "text": "hello"} {
+	deep := strings.Repeat(`{"a":`, 5000) + "1" + strings.Repeat("}", 5000)
+	wide := `{"` + strings.Repeat("a", 1<<20) + `":{"b":1,"c":2}}`
+	for name, text := range map[string]string{"list": "[1]", "empty": "", "cut": `{"a":`, "text": "hello", "deep": deep, "wide": wide} {
 		path := filepath.Join(dir, name)
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
@@ -126,8 +128,14 @@ func TestBadConfigFiles(t *testing.T) {
 			t.Errorf("%s: %v; want a configuration error", name, err)
 		}
 	}
-	var c arch.Config
-	if err := c.Load(filepath.Join(dir, "absent")); !errors.Is(err, arch.ErrConfig) {
-		t.Errorf("absent: %v", err)
+	large := filepath.Join(dir, "large")
+	if err := errors.Join(os.WriteFile(large, nil, 0o644), os.Truncate(large, 4<<20+1)); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{filepath.Join(dir, "absent"), large, dir, os.DevNull} {
+		var c arch.Config
+		if err := c.Load(path); !errors.Is(err, arch.ErrConfig) {
+			t.Errorf("%s: %v; want a configuration error", path, err)
+		}
 	}
 }

@@ -1,16 +1,15 @@
 package arch
 
 import (
+	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 
 	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/internal/regular"
 )
 
 // Config holds values that tensor shapes cannot tell, keyed by their path in a Transformers config.json, such as
@@ -24,41 +23,60 @@ type configValue struct {
 	origin string // a file name, or --set
 }
 
-// maxConfig bounds a config.json: published ones have a few kilobytes.
-const maxConfig = 4 << 20
+// String shows a value, which may be a list of megabytes, in an error.
+func (v configValue) String() string {
+	s := fmt.Sprint(v.raw)
+	if len(s) > 80 {
+		s = s[:80] + "..."
+	}
+	return s
+}
 
-// Load reads a config.json. Nested objects become dotted keys.
+// Bounds of a config.json in bytes: published ones have a few kilobytes, and keys of at most a hundred bytes.
+const (
+	maxConfig = 4 << 20
+	maxKey    = 512
+)
+
+// Load reads a config.json, a regular file of at most 4 MiB. Nested objects become dotted keys.
 func (c *Config) Load(path string) error {
-	st, err := os.Stat(path)
-	if err == nil && st.Size() > maxConfig {
-		return diag.New(ErrConfig, path, "%d bytes; at most %d are allowed", st.Size(), maxConfig)
-	}
-	raw, err := os.ReadFile(path)
+	raw, err := regular.ReadFile(path, maxConfig)
 	if err != nil {
-		var pe *fs.PathError
-		if errors.As(err, &pe) {
-			err = pe.Err // the path is named already
-		}
-		return diag.New(ErrConfig, path, "cannot be read: %w", err)
+		return diag.New(ErrConfig, path, "%w", err)
 	}
-	d := json.NewDecoder(strings.NewReader(string(raw)))
+	return c.decode(raw, path)
+}
+
+// decode takes the text of a config.json.
+func (c *Config) decode(raw []byte, origin string) error {
+	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
 	var root map[string]any
 	if err := d.Decode(&root); err != nil {
-		return diag.New(ErrConfig, path, "is not a JSON object: %w", err)
+		return diag.New(ErrConfig, origin, "is not a JSON object: %w", err)
 	}
-	c.flatten("", root, path)
+	if err := c.flatten("", root, origin); err != nil {
+		return diag.New(ErrConfig, origin, "%w", err)
+	}
 	return nil
 }
 
-func (c *Config) flatten(prefix string, obj map[string]any, origin string) {
+// flatten fails on a key that is longer than maxKey with all it is nested in. Without that bound a file of 4 MB in which
+// every object holds another could ask for gigabytes of dotted keys.
+func (c *Config) flatten(prefix string, obj map[string]any, origin string) error {
 	for k, v := range obj {
+		if len(prefix)+len(k) > maxKey {
+			return fmt.Errorf("has a key of more than %d bytes, counted with the objects around it: %.40q", maxKey, prefix+k)
+		}
 		if sub, ok := v.(map[string]any); ok {
-			c.flatten(prefix+k+".", sub, origin)
+			if err := c.flatten(prefix+k+".", sub, origin); err != nil {
+				return err
+			}
 			continue
 		}
 		c.put(prefix+k, v, origin)
 	}
+	return nil
 }
 
 func (c *Config) put(key string, v any, origin string) {
@@ -95,7 +113,7 @@ func (c Config) String(key string) (string, bool, error) {
 	}
 	s, isString := v.raw.(string)
 	if !isString {
-		return "", true, diag.New(ErrConfig, v.origin, "%s is %v; want a string", key, v.raw)
+		return "", true, diag.New(ErrConfig, v.origin, "%s is %s; want a string", key, v)
 	}
 	return s, true, nil
 }
@@ -111,7 +129,7 @@ func (c Config) Float(key string) (float64, bool, error) {
 			return f, true, nil
 		}
 	}
-	return 0, true, diag.New(ErrConfig, v.origin, "%s is %v; want a number", key, v.raw)
+	return 0, true, diag.New(ErrConfig, v.origin, "%s is %s; want a number", key, v)
 }
 
 // Int is the value of a key, where it is given, checked against a range.
@@ -125,7 +143,7 @@ func (c Config) Int(key string, lo, hi int64) (int64, bool, error) {
 			return i, true, nil
 		}
 	}
-	return 0, true, diag.New(ErrConfig, v.origin, "%s is %v; want an integer from %d to %d", key, v.raw, lo, hi)
+	return 0, true, diag.New(ErrConfig, v.origin, "%s is %s; want an integer from %d to %d", key, v, lo, hi)
 }
 
 // Agree checks a value that the tensors tell as well.

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/internal/regular"
 )
 
 const maxShards = 4096
@@ -18,23 +19,15 @@ var shardName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,255}\.safetensors$`)
 // openIndex opens the shards of an index and checks that each mapped tensor is in exactly the shard named for it and
 // that no shard holds a tensor outside the map. metadata.total_size is advisory (writers disagree about it) and ignored.
 func (c *Checkpoint) openIndex(path string) error {
-	f, size, err := openRegular(path, os.Stat, os.Open)
+	doc, err := regular.ReadFile(path, maxHeader)
 	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if size > maxHeader {
-		return diag.New(CodeIndex, path, "has %d bytes; the limit is %d", size, maxHeader)
-	}
-	doc := make([]byte, size)
-	if err := readAt(path, f, doc, 0); err != nil {
-		return err
+		return diag.New(CodeRead, path, "%w", err)
 	}
 	where, shards, err := decodeIndex(doc)
 	if err != nil {
 		return diag.New(CodeIndex, path, "%w", err)
 	}
-	c.files = []SourceFile{{filepath.Base(path), size}}
+	c.files = []SourceFile{{filepath.Base(path), int64(len(doc))}}
 	root, prefix, err := openRoot(filepath.Dir(path))
 	if err != nil {
 		return diag.New(CodeRead, filepath.Dir(path), "cannot be opened: %w", cause(err))
@@ -56,12 +49,11 @@ func (c *Checkpoint) openIndex(path string) error {
 // addShard adds the tensors of one shard.
 func (c *Checkpoint) addShard(root *os.Root, prefix, dir, shard, index string, where map[string]string) error {
 	full := filepath.Join(dir, shard)
-	f, size, err := openRegular(full,
-		func(string) (os.FileInfo, error) { return root.Stat(filepath.Join(prefix, shard)) },
-		func(string) (*os.File, error) { return root.Open(filepath.Join(prefix, shard)) })
+	f, st, err := regular.OpenIn(root, filepath.Join(prefix, shard))
 	if err != nil {
-		return err
+		return diag.New(CodeRead, full, "%w", err)
 	}
+	size := st.Size()
 	c.closers = append(c.closers, f)
 	c.files = append(c.files, SourceFile{shard, size})
 	ts, meta, err := parseHeader(full, f, size)

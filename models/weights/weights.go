@@ -19,6 +19,7 @@ import (
 	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/internal/regular"
 )
 
 // Codes of this package.
@@ -116,10 +117,11 @@ func choose(dir string) (string, error) {
 }
 
 func (c *Checkpoint) openSingle(path string) error {
-	f, size, err := openRegular(path, os.Stat, os.Open)
+	f, st, err := regular.Open(path)
 	if err != nil {
-		return err
+		return diag.New(CodeRead, path, "%w", err)
 	}
+	size := st.Size()
 	c.closers = append(c.closers, f)
 	ts, meta, err := parseHeader(path, f, size)
 	if err != nil {
@@ -132,26 +134,6 @@ func (c *Checkpoint) openSingle(path string) error {
 		c.tensors[t.Name] = t
 	}
 	return nil
-}
-
-// openRegular opens a regular file; the stat before it keeps a named pipe from blocking the open for ever.
-func openRegular(path string, stat func(string) (fs.FileInfo, error), open func(string) (*os.File, error)) (*os.File, int64, error) {
-	st, err := stat(path)
-	if err == nil && !st.Mode().IsRegular() {
-		return nil, 0, diag.New(CodeRead, path, "is not a regular file (%s)", st.Mode().Type())
-	}
-	if err != nil {
-		return nil, 0, diag.New(CodeRead, path, "cannot be opened: %w", cause(err))
-	}
-	f, err := open(path)
-	if err != nil {
-		return nil, 0, diag.New(CodeRead, path, "cannot be opened: %w", cause(err))
-	}
-	if st, err = f.Stat(); err != nil {
-		f.Close()
-		return nil, 0, diag.New(CodeRead, path, "cannot be read: %w", cause(err))
-	}
-	return f, st.Size(), nil
 }
 
 // cause drops the path that os errors repeat: the subject of the error names it already.
