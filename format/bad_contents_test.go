@@ -12,7 +12,8 @@ import (
 
 // In the test artifact, graph 2 is mlpText: 0 x, 1 gain, 2 w, 3 b, 4 matmul h, 5 add hb (over h), 6 relu act (over hb),
 // 7 reshape half (view), 8 mul scaled (over half), 9 reduce_sum sum. Graph 0 and 1 are headText: 0 x, 1 w, 2 matmul y,
-// 3 softmax z, 4 const c, 5 mul d (over z).
+// 3 softmax z, 4 const c, 5 mul d (over z). Graph 3 is blendText: 0 x, 1 w, 2 relu r, 3 neg q, 4 matmul t,
+// 5 fused_matmul p (over q), 6 add s.
 
 func TestBadEncodings(t *testing.T) {
 	body := func(k Kind, change func([]byte) []byte) func(*forgery) {
@@ -76,7 +77,7 @@ func TestBadEncodings(t *testing.T) {
 		{15, "type that does not parse", replace(KindMeta, "\xa6f32[8]", "\xa6f33[8]")},
 		{15, "257 pairs", func(f *forgery) { f.c.meta.Pairs = make([]Pair, MaxPairs+1) }},
 		{15, "513 bytes of name", func(f *forgery) { f.c.meta.Model = strings.Repeat("x", MaxName+1) }},
-		{15, "items of GRPH", items(KindGraph, 4)},
+		{15, "items of GRPH", items(KindGraph, 5)},
 		{15, "items of META", items(KindMeta, 0)},
 		{15, "items of CHNK", items(KindChunks, 2)},
 		{15, "items of WGTS", items(KindWeight, math.MaxUint64)},

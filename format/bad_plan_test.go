@@ -55,6 +55,9 @@ func TestBadPlans(t *testing.T) {
 		{31, "in place, elsewhere", place(5, func(x *rawPlace) { x.offset = 0 })},
 		{31, "in place, in another space", place(5, func(x *rawPlace) { x.space = arena })},
 		{31, "input with a parent", place(1, func(x *rawPlace) { x.parent = 0 })},
+		{31, "alias: overwrites a factor that is the residual, too", func(f *forgery) {
+			f.c.graphs[3].nodes[5].in[0] = 3
+		}},
 		{32, "step missing", sched(func(s *rawSched) { s.steps = s.steps[:4] })},
 		{32, "step twice", sched(func(s *rawSched) { s.steps = append(s.steps, s.steps[4]) })},
 		{32, "steps out of order", sched(func(s *rawSched) { s.steps[0], s.steps[1] = s.steps[1], s.steps[0] })},
@@ -140,15 +143,15 @@ func TestPolicy(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, weights := v.WeightsSection()
-	const decode = 512 + 1024              // arena and io space of the largest program
-	const flops = 2*4*16*8 + 3*4*16 + 4*16 // matmul, add, relu and mul, reduce_sum
+	const blend = 768 + 1024                       // arena and io space of the largest program
+	const flops = 2*8*8*16 + (2*8+1)*16*8 + 3*16*8 // matmul, fused_matmul, and relu, neg and add
 	for _, c := range []struct {
 		name string
 		p    Policy
 		ok   bool
 	}{
-		{"memory", Policy{MaxMemory: weights + decode}, true},
-		{"memory less 1", Policy{MaxMemory: weights + decode - 1}, false},
+		{"memory", Policy{MaxMemory: weights + blend}, true},
+		{"memory less 1", Policy{MaxMemory: weights + blend - 1}, false},
 		{"work", Policy{MaxWork: flops}, true},
 		{"work less 1", Policy{MaxWork: flops - 1}, false},
 	} {

@@ -112,7 +112,7 @@ func mutate(r *rand.Rand, c *contents) {
 	for range 1 + r.IntN(3) {
 		i := r.IntN(len(c.graphs))
 		g, p, s := &c.graphs[i], &c.plans[i], &c.scheds[i]
-		switch r.IntN(14) {
+		switch r.IntN(15) {
 		case 0, 1, 2:
 			x := &p.places[r.IntN(len(p.places))]
 			number([]*int64{&x.space, &x.offset, &x.offset, &x.offset, &x.size, &x.parent}[r.IntN(6)])
@@ -176,6 +176,15 @@ func mutate(r *rand.Rand, c *contents) {
 		case 13:
 			if len(g.outputs) > 0 {
 				number(&g.outputs[r.IntN(len(g.outputs))].node)
+			}
+		case 14: // an operand a second time
+			n := &g.nodes[r.IntN(len(g.nodes))]
+			for try := 0; len(n.in) < 2 && try < 8; try++ {
+				n = &g.nodes[r.IntN(len(g.nodes))]
+			}
+			if len(n.in) > 1 {
+				k := r.Perm(len(n.in))
+				n.in[k[0]] = n.in[k[1]]
 			}
 		}
 	}

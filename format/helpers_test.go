@@ -44,6 +44,18 @@ d = mul z, c : f32[1,16]
 return embeddings=d
 `
 
+// blendText has an op that is not elementwise and may overwrite an operand, and operands of one type.
+const blendText = `graph blend
+x = input : f32[16,8]
+w = param : f32[16,8]
+r = relu x : f32[16,8]
+q = neg w : f32[16,8]
+t = matmul x, w {trans_a=true} : f32[8,8]
+p = fused_matmul r, t, q {act="tanh", has_residual=true} : f32[16,8]
+s = add p, p : f32[16,8]
+return s=s
+`
+
 func testWeights() []Weight {
 	r := rand.New(rand.NewPCG(1, 2))
 	weight := func(name, typ string) Weight {
@@ -90,7 +102,7 @@ func testArtifact(t testing.TB) (Artifact, []Weight) {
 		Sources: []Source{{Name: "mlp.safetensors", Size: 576}},
 		Pairs:   []Pair{{"license", "none"}, {"note", "made for tests"}},
 	}}
-	for _, p := range []struct{ text, target string }{{headText, "cpu"}, {headText, "portable"}, {mlpText, "cpu"}} {
+	for _, p := range []struct{ text, target string }{{headText, "cpu"}, {headText, "portable"}, {mlpText, "cpu"}, {blendText, "cpu"}} {
 		a.Programs = append(a.Programs, build(t, p.text, p.target, dir))
 	}
 	s := task.NewSegment(8, 4)

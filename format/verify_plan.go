@@ -117,9 +117,7 @@ func (c *placeChecker) view(n *ir.Node, pl program.Place, off int64) error {
 func (c *placeChecker) inPlace(n *ir.Node, pl program.Place) error {
 	at := c.p.Places[pl.Parent]
 	allowed := slices.ContainsFunc(n.Op.InPlace, func(k int) bool {
-		// Each element must be read where it is written, for all values of the symbols.
-		return k < len(n.In) && n.In[k].ID == pl.Parent && n.In[k].Type.Shape.Equal(n.Type.Shape) &&
-			n.In[k].Type.DType.Size() == n.Type.DType.Size()
+		return k < len(n.In) && n.In[k].ID == pl.Parent && program.MayOverwrite(n, k)
 	})
 	switch {
 	case !allowed:

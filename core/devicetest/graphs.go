@@ -12,6 +12,7 @@ import (
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/interp"
 	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/core/tensor"
 )
@@ -50,8 +51,9 @@ func (s *suite) graphChecks(e effort) []check {
 }
 
 func (s *suite) randomGraphs(n uint64, exact bool) error {
+	fused := s.ops[op.FusedMatMulDef.Name] && s.ops[op.ElementwiseRegionDef.Name]
 	for seed := range n {
-		g := randomGraph(rand.New(rand.NewPCG(seed, 11)), exact)
+		g := randomGraph(rand.New(rand.NewPCG(seed, 11)), exact, fused)
 		if err := g.Err(); err != nil {
 			return fmt.Errorf("BUG: devicetest: seed %d: %w", seed, err)
 		}

@@ -16,11 +16,13 @@ type graphMaker struct {
 	full ir.Type
 	row  *ir.Node   // [6], a param
 	pool []*ir.Node // of the full type
+	last *ir.Node   // that any gave
 	rest []*ir.Node // of other shapes, f32
 }
 
-// randomGraph makes a graph from a seeded source. Exact ones hold integers up to 64 in magnitude at every step.
-func randomGraph(r *rand.Rand, exact bool) *ir.Graph {
+// randomGraph makes a graph from a seeded source. Exact ones hold integers up to 64 in magnitude at every step; fused ones
+// have fused ops as well.
+func randomGraph(r *rand.Rand, exact, fused bool) *ir.Graph {
 	g := ir.NewGraph("random", ir.Sym{Name: "N", Min: 1, Max: 5})
 	m := graphMaker{Rand: r, g: g, full: ir.Type{DType: dtype.F32, Shape: ir.Shape{ir.Static(1), {Sym: "N", A: 8}, ir.Static(6)}}}
 	m.pool = []*ir.Node{op.Input(g, "x", m.full), op.Input(g, "y", m.full)}
@@ -28,6 +30,9 @@ func randomGraph(r *rand.Rand, exact bool) *ir.Graph {
 	steps := append([]func() *ir.Node{}, m.exactSteps()...)
 	if !exact {
 		steps = append(steps, m.roundedSteps()...)
+	}
+	if fused && !exact {
+		steps = append(steps, m.fusedSteps()...)
 	}
 	for len(g.Nodes) < 50 && g.Err() == nil {
 		n := steps[r.IntN(len(steps))]()
@@ -56,8 +61,15 @@ func (m *graphMaker) clamp(x *ir.Node) *ir.Node {
 	return op.Max(op.Min(x, limit(64)), limit(-64))
 }
 
-// any is a value of the full type, recent ones more often.
+// any is a value of the full type, recent ones more often. It is often the one before, so that ops get operands twice.
 func (m *graphMaker) any() *ir.Node {
+	if m.last == nil || m.IntN(4) > 0 {
+		m.last = m.recent()
+	}
+	return m.last
+}
+
+func (m *graphMaker) recent() *ir.Node {
 	return m.pool[len(m.pool)-1-min(m.IntN(len(m.pool)), m.IntN(len(m.pool)))]
 }
 
@@ -112,13 +124,7 @@ func (m *graphMaker) exactSteps() []func() *ir.Node {
 
 // roundedSteps round. None makes values grow.
 func (m *graphMaker) roundedSteps() []func() *ir.Node {
-	any := m.any
-	vector := func(name string, dims ...int64) *ir.Node {
-		if n, ok := m.g.Find(name); ok {
-			return n
-		}
-		return op.Param(m.g, name, ir.TypeOf(dtype.F32, dims...))
-	}
+	any, vector := m.any, m.vector
 	return []func() *ir.Node{
 		func() *ir.Node { return op.Tanh(op.Mul(any(), any())) },
 		func() *ir.Node { return op.Gelu(any()) },
@@ -134,4 +140,28 @@ func (m *graphMaker) roundedSteps() []func() *ir.Node {
 			return op.Attention(x, any(), x, nil, op.AttentionAttrs{Heads: 2, Layout: op.BSE})
 		},
 	}
+}
+
+// fusedSteps round, too. A residual may be overwritten by its product, unless it is a factor as well.
+func (m *graphMaker) fusedSteps() []func() *ir.Node {
+	any, vector := m.any, m.vector
+	linear := func(bias *ir.Node) *ir.Node {
+		return op.Tanh(op.FusedMatMul(any(), vector("w", 6, 6), bias, any(), op.FusedMatMulAttrs{Act: "tanh", TransB: true}))
+	}
+	return []func() *ir.Node{
+		func() *ir.Node { return linear(nil) },
+		func() *ir.Node { return linear(m.row) },
+		func() *ir.Node { return op.ElementwiseRegion("v0=mul(i0,i1); v1=tanh(v0)", any(), any()) },
+		func() *ir.Node {
+			return op.ElementwiseRegion("v0=sub(i0,i1); v1=max(v0,i2); v2=tanh(v1)", any(), any(), any())
+		},
+	}
+}
+
+// vector is a param that is made once.
+func (m *graphMaker) vector(name string, dims ...int64) *ir.Node {
+	if n, ok := m.g.Find(name); ok {
+		return n
+	}
+	return op.Param(m.g, name, ir.TypeOf(dtype.F32, dims...))
 }

@@ -2,6 +2,7 @@ package interp
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/core/tensor"
@@ -13,7 +14,8 @@ const poison = 0xFF
 
 // RunProgram runs a planned program step by step on the bytes of its spaces: values are rounded to their element types
 // when stored. Before a step computes, its scratch and its result's place are poisoned, as a kernel may write them in any
-// order; an operand that is overwritten in place is spared. Observers see each step's result as stored.
+// order. An operand that is overwritten in place is read before that, but only where the op promises to read it element by
+// element: fused_matmul r, w, r over r multiplies poison. Observers see each step's result as stored.
 func RunProgram(p *program.Program, syms map[string]int64, inputs map[string]*tensor.Array, weights []byte, observe ...Observer) (map[string]*tensor.Array, error) {
 	bound, err := p.Bind(syms)
 	if err != nil {
@@ -96,9 +98,9 @@ func (m memory) step(p *program.Program, s program.BoundStep) (*tensor.Array, er
 	}
 	in := make([]*tensor.Array, len(s.In))
 	var err error
-	parent := p.Places[s.Node.ID].Parent // overwritten in place, or -1
+	parent, op := p.Places[s.Node.ID].Parent, s.Node.Op // parent is overwritten in place, or -1
 	for k, o := range s.In {
-		if o.Node == parent {
+		if o.Node == parent && (op.Elementwise || slices.Contains(op.InPlace, k)) {
 			if in[k], err = m.load(o); err != nil {
 				return nil, err
 			}
@@ -119,10 +121,10 @@ func (m memory) step(p *program.Program, s program.BoundStep) (*tensor.Array, er
 		}
 	}
 	out := tensor.NewArray(s.Out.DType, s.Out.Shape...)
-	if s.Node.Op.Eval == nil {
-		return nil, fmt.Errorf("op %s has no reference evaluation; programs hold no blocks", s.Node.Op.Name)
+	if op.Eval == nil {
+		return nil, fmt.Errorf("op %s has no reference evaluation; programs hold no blocks", op.Name)
 	}
-	if err := s.Node.Op.Eval(s.Node.Attrs, in, out); err != nil {
+	if err := op.Eval(s.Node.Attrs, in, out); err != nil {
 		return nil, err
 	}
 	if err := m.store(s.Out, out); err != nil {

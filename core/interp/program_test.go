@@ -7,6 +7,7 @@ import (
 	"github.com/rlx-go/rlx/core/interp"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/program"
+	"github.com/rlx-go/rlx/core/sched"
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
@@ -102,5 +103,40 @@ func TestRunProgramShowsBadPlans(t *testing.T) {
 	}
 	if _, err := interp.RunProgram(p, map[string]int64{"N": 1}, nil, nil); err == nil || !strings.Contains(err.Error(), "x: input of type f32[N,3] is not given") {
 		t.Errorf("error is %v", err)
+	}
+}
+
+// TestAlias: a product that is written over its left factor, because the factor is the residual too, runs wrong.
+func TestAlias(t *testing.T) {
+	const text = `graph g
+x = input : f32[3,3]
+w = param : f32[3,3]
+r = relu x : f32[3,3]
+y = fused_matmul r, w, r {has_residual=true} : f32[3,3]
+z = neg y : f32[3,3]
+return z=z
+`
+	g := parse(t, text)
+	p, _, err := sched.Build(g, sched.Options{Target: "cpu", Weights: func(string) (int64, bool) { return 0, true }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := f32s([]int{3, 3}, 1, 2, 3, 4, 5, 6, 7, 8, 9)
+	inputs := map[string]*tensor.Array{"x": x}
+	run := func() *tensor.Array {
+		out, err := interp.RunProgram(p, nil, inputs, x.Tensor().Data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out["z"]
+	}
+	want := f32s([]int{3, 3}, -31, -38, -45, -70, -86, -102, -109, -134, -159)
+	if err := interp.Compare(run(), want, ir.Tolerance{}); err != nil {
+		t.Errorf("as planned: %v", err)
+	}
+	p.Places[3] = p.Places[2]
+	p.Places[3].Parent = 2
+	if interp.Compare(run(), want, ir.Tolerance{}) == nil {
+		t.Error("over its left factor: the result is right")
 	}
 }

@@ -48,7 +48,8 @@ are zero: false, 0, 0.0, "" or [].
 
 *Tolerance* bounds |got - want| against the reference evaluation in float64, for the op's first f32 case; f16 and
 bf16 results may differ by one unit in the last place more, and sums of k products by 1e-6 * sqrt(k). *May overwrite*
-lists the operands whose storage the result may take over when nothing reads them later.
+lists the operands whose storage the result may take over when nothing reads them later. An op that is not elementwise
+may not take over an operand that it is given twice.
 
 Core ops run on every backend. Fused ops are made by the compiler for targets that have them.
 `)

@@ -74,26 +74,11 @@ func checkNode(p *program.Program, n *ir.Node) error {
 	}
 	k := slices.IndexFunc(n.In, func(x *ir.Node) bool { return x.ID == pl.Parent })
 	for ; k >= 0 && k < len(n.In); k++ {
-		if n.In[k].ID == pl.Parent && MayOverwrite(n, k) && p.Places[pl.Parent].Space == pl.Space {
+		if n.In[k].ID == pl.Parent && program.MayOverwrite(n, k) && p.Places[pl.Parent].Space == pl.Space {
 			return nil
 		}
 	}
 	return fmt.Errorf("is placed over node %d, which it may not overwrite", pl.Parent)
-}
-
-// MayOverwrite reports whether n's op may write its result over operand k: the op allows it, and both have the same
-// element size and shape for all values of the symbols. Elementwise ops read each element where they write it, so an operand
-// that they are given twice is no obstacle; the others may read all of their other operands at any time. What else reads the
-// operand is the caller's business.
-func MayOverwrite(n *ir.Node, k int) bool {
-	if !slices.Contains(n.Op.InPlace, k) || k >= len(n.In) {
-		return false
-	}
-	x := n.In[k]
-	if !n.Op.Elementwise && (slices.Index(n.In, x) != k || slices.Contains(n.In[k+1:], x)) {
-		return false
-	}
-	return x.Type.Shape.Equal(n.Type.Shape) && x.Type.DType.Size() == n.Type.DType.Size()
 }
 
 func checkSteps(p *program.Program) error {

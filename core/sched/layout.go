@@ -63,7 +63,7 @@ func (l *layout) root(n *ir.Node) *ir.Node {
 }
 
 // chooseInPlace lets a step write over an operand where that is safe: the op and the shapes allow it
-// (plan.MayOverwrite), the operand shows all of a value that some step made, and neither that value nor any view of it
+// (program.MayOverwrite), the operand shows all of a value that some step made, and neither that value nor any view of it
 // is read later, is an output, or is another operand of the step.
 func (l *layout) chooseInPlace() {
 	shown := make([][]*ir.Node, len(l.g.Nodes)) // the views of each source, and itself
@@ -73,7 +73,7 @@ func (l *layout) chooseInPlace() {
 	}
 	for i, n := range l.order {
 		for _, k := range n.Op.InPlace {
-			if !plan.MayOverwrite(n, k) {
+			if !program.MayOverwrite(n, k) {
 				continue
 			}
 			x := n.In[k]

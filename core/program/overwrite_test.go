@@ -1,4 +1,4 @@
-package plan_test
+package program_test
 
 import (
 	"testing"
@@ -6,7 +6,7 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
-	"github.com/rlx-go/rlx/core/plan"
+	"github.com/rlx-go/rlx/core/program"
 )
 
 // TestMayOverwrite: a product may replace its residual, unless the residual is a factor too; a sum may replace either operand.
@@ -32,7 +32,7 @@ func TestMayOverwrite(t *testing.T) {
 		{"sum", op.Add(x, y), 1, true},
 		{"sum over what broadcasts", op.Add(x, b), 1, false},
 	} {
-		if got := plan.MayOverwrite(c.n, c.k); got != c.want {
+		if got := program.MayOverwrite(c.n, c.k); got != c.want {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
 	}

@@ -1,0 +1,24 @@
+package program
+
+import (
+	"slices"
+
+	"github.com/rlx-go/rlx/core/ir"
+)
+
+// MayOverwrite reports whether n may write its result over operand k. The op must allow it, and both must have the same
+// element size and shape for all values of the symbols, so that each element is read where it is written. Only an
+// elementwise op may be given operand k a second time: any other op may read its remaining operands after it has begun to
+// write. For example, fused_matmul r, w, r must not write its product over r, the left factor.
+//
+// The planner and the verifier both ask here. Whether another step still needs the operand is the caller's business.
+func MayOverwrite(n *ir.Node, k int) bool {
+	if k >= len(n.In) || !slices.Contains(n.Op.InPlace, k) {
+		return false
+	}
+	x := n.In[k]
+	if !n.Op.Elementwise && (slices.Index(n.In, x) != k || slices.Contains(n.In[k+1:], x)) {
+		return false
+	}
+	return x.Type.Shape.Equal(n.Type.Shape) && x.Type.DType.Size() == n.Type.DType.Size()
+}
