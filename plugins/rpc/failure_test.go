@@ -240,17 +240,22 @@ func TestDeadlineOfCaller(t *testing.T) {
 func TestLies(t *testing.T) {
 	t.Parallel()
 	for mode, text := range map[string]string{
-		"elsewhere@": "placed inputs and outputs elsewhere",
-		"oldgen@":    "answered with the result of run 0; want 1",
-		"nandone@":   "figures out of range",
-		"moretimes@": "figures out of range",
-		"nothing@":   "ended a run without a result",
-		"twice@":     "went on after the result",
-		"unasked@":   "node 2, which was not asked for",
-		"chunky@":    "",
-		"badindex@":  "",
-		"huge@":      "more than 4194304 bytes",
-		"empty@":     "unknown reply",
+		"elsewhere@":  "placed inputs and outputs elsewhere",
+		"oldgen@":     "answered with the result of run 0; want 1",
+		"nandone@":    "figures out of range",
+		"moretimes@":  "times of 1004 steps; want 4",
+		"fewertimes@": "times of 3 steps; want 4",
+		"zeroid@":     "loaded encode as executable 0",
+		"inputtime@":  "the time of node 0 as that of step 1",
+		"disorder@":   "want that of node 2",
+		"nostep@":     "the time of node 0 as that of step 4",
+		"nothing@":    "ended a run without a result",
+		"twice@":      "went on after the result",
+		"unasked@":    "node 2, which was not asked for",
+		"chunky@":     "",
+		"badindex@":   "",
+		"huge@":       "more than 4194304 bytes",
+		"empty@":      "unknown reply",
 	} {
 		for _, chunks := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%schunks=%v", mode, chunks), func(t *testing.T) {
@@ -266,6 +271,14 @@ func TestLies(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A run without a profile has no step times.
+func TestUnaskedTimes(t *testing.T) {
+	t.Parallel()
+	opts, _ := testOptions(t, "unasked-times@")
+	_, err := runOnce(t.Context(), t, start(t, opts), 1)
+	wantCode(t, err, ErrProtocol, "has the times of 4 steps; want 0")
 }
 
 // Flooding, oversized replies and malformed log lines cost the host neither memory nor its life.

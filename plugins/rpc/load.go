@@ -112,8 +112,11 @@ func (s *Session) load(ctx context.Context, o LoadOptions, w *rlxv1.Weights, wei
 		return nil, err
 	}
 	e := &Executable{s: s, prog: p, id: reply.Executable}
+	if e.id == 0 {
+		return nil, s.broke(what(), "loaded %s as executable 0, which is none", p.Method)
+	}
 	if len(reply.Kernels) > maxListed {
-		return nil, s.broke("while it loaded "+p.Method, "listed %d kernels; at most %d", len(reply.Kernels), maxListed)
+		return nil, s.broke(what(), "listed %d kernels; at most %d", len(reply.Kernels), maxListed)
 	}
 	for _, k := range reply.Kernels {
 		e.kernels = append(e.kernels, device.Kernel{Op: clean(k.Op), Native: k.Native})

@@ -82,10 +82,16 @@ func (x *hostRun) takeDone(d *rlxv1.Done) error {
 	if x.dumpAt >= 0 {
 		return lost(ErrProtocol, s.name, "ended a run in the middle of node %d", x.dumpAt)
 	}
-	if d.TotalNs < 0 || d.PeakRss < 0 || d.FirstNan < -1 || d.FirstNan >= int64(len(p.Graph.Nodes)) ||
-		d.Steps < 0 || int(d.Steps) > len(p.Steps) || d.DeviceMemory < 0 {
-		return lost(ErrProtocol, s.name, "sent figures out of range (%d ns, %d bytes, node %d, %d steps, %d bytes of device memory)",
-			d.TotalNs, d.PeakRss, d.FirstNan, d.Steps, d.DeviceMemory)
+	if d.TotalNs < 0 || d.PeakRss < 0 || d.FirstNan < -1 || d.FirstNan >= int64(len(p.Graph.Nodes)) || d.DeviceMemory < 0 {
+		return lost(ErrProtocol, s.name, "sent figures out of range (%d ns, %d bytes, node %d, %d bytes of device memory)",
+			d.TotalNs, d.PeakRss, d.FirstNan, d.DeviceMemory)
+	}
+	steps := 0
+	if x.r.Opts.Profile {
+		steps = len(p.Steps)
+	}
+	if d.Steps != 0 && int(d.Steps) != steps {
+		return lost(ErrProtocol, s.name, "has the times of %d steps; want %d", d.Steps, steps)
 	}
 	x.stats.Total, x.stats.PeakRSS, x.stats.FirstNaN = time.Duration(d.TotalNs), d.PeakRss, int(d.FirstNan)
 	x.stats.DeviceMemory, x.steps = d.DeviceMemory, int(d.Steps)
@@ -119,8 +125,10 @@ func (x *hostRun) fetchSteps(ctx context.Context) error {
 				return lost(ErrProtocol, s.name, "sent times of more than %d steps", x.steps)
 			}
 			for _, t := range m.Steps {
-				if n := int(t.GetNode()); n < 0 || n >= len(x.e.prog.Graph.Nodes) || t.StartNs < 0 || t.TimeNs < 0 {
-					return lost(ErrProtocol, s.name, "sent a step of node %d", t.GetNode())
+				i := len(x.stats.Steps)
+				if node := x.e.prog.Steps[i].Node; int(t.GetNode()) != node || t.GetStartNs() < 0 || t.GetTimeNs() < 0 {
+					return lost(ErrProtocol, s.name, "sent the time of node %d as that of step %d (%d ns at %d ns); want that of node %d",
+						t.GetNode(), i+1, t.GetTimeNs(), t.GetStartNs(), node)
 				}
 				x.stats.Steps = append(x.stats.Steps, device.Step{Node: int(t.Node),
 					Start: time.Duration(t.StartNs), Time: time.Duration(t.TimeNs)})

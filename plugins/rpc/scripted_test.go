@@ -241,6 +241,14 @@ func (c *countingLoad) Recv() (*rlxv1.LoadRequest, error) {
 	return m, err
 }
 
+// SendAndClose may lie about the executable.
+func (c *countingLoad) SendAndClose(r *rlxv1.LoadReply) error {
+	if c.s.action == "zeroid" {
+		r.Executable = 0
+	}
+	return c.ClientStreamingServer.SendAndClose(r)
+}
+
 func (s *scripted) Load(st grpc.ClientStreamingServer[rlxv1.LoadRequest, rlxv1.LoadReply]) error {
 	s.act("load")
 	return s.server.Load(&countingLoad{st, s, 0})
@@ -287,6 +295,10 @@ func (l *liar) Send(m *rlxv1.RunReply) error {
 		l.BidiStreamingServer.Send(&rlxv1.RunReply{})
 	case a == "moretimes" && done != nil:
 		done.Steps += 1000
+	case a == "fewertimes" && done != nil:
+		done.Steps--
+	case a == "unasked-times" && done != nil:
+		done.Steps = 4
 	}
 	return l.BidiStreamingServer.Send(m)
 }
@@ -296,9 +308,27 @@ func (s *scripted) Run(st grpc.BidiStreamingServer[rlxv1.RunRequest, rlxv1.RunRe
 	return s.server.Run(&liar{st, s})
 }
 
+// timeLiar changes whose times a backend sends.
+type timeLiar struct {
+	grpc.ServerStreamingServer[rlxv1.StatsReply]
+	action string
+}
+
+func (l timeLiar) Send(m *rlxv1.StatsReply) error {
+	switch n := len(m.Steps); l.action {
+	case "inputtime": // node 0 is an input, which no step computes
+		m.Steps[0].Node = 0
+	case "disorder":
+		m.Steps[0], m.Steps[n-1] = m.Steps[n-1], m.Steps[0]
+	case "nostep":
+		m.Steps[n-1] = nil
+	}
+	return l.ServerStreamingServer.Send(m)
+}
+
 func (s *scripted) Stats(r *rlxv1.StatsRequest, st grpc.ServerStreamingServer[rlxv1.StatsReply]) error {
 	s.act("stats")
-	return s.server.Stats(r, st)
+	return s.server.Stats(r, timeLiar{st, s.action})
 }
 
 func (s *scripted) Unload(ctx context.Context, r *rlxv1.UnloadRequest) (*rlxv1.UnloadReply, error) {
