@@ -19,8 +19,9 @@ import (
 // lies a lock file that its host holds for as long as it lives, so that the next host can tell a stale directory (the
 // lock is free) from one in use, whatever became of the process number.
 type privateDir struct {
-	path string
-	lock *os.File
+	path    string
+	lock    *os.File
+	ownRoot bool // the directory that holds it was made for it alone
 }
 
 // maxSocketPath is sun_path less its final zero, on the strictest system.
@@ -32,14 +33,20 @@ const socketTail = 38
 // newPrivateDir makes a directory under base (empty: the user's runtime directory or the temporary one) and removes
 // those that dead hosts left there.
 func newPrivateDir(base string) (*privateDir, error) {
-	root, err := socketRoot(base)
-	if err != nil {
-		return nil, err
-	}
-	sweep(root)
 	for range 100 {
-		lock, err := os.CreateTemp(root, "s*.lock")
+		root, own, err := socketRoot(base)
 		if err != nil {
+			return nil, err
+		}
+		sweep(root)
+		lock, err := os.CreateTemp(root, "s*.lock")
+		if own && errors.Is(err, fs.ErrNotExist) {
+			continue // another host took the new root, still empty, for a stale one
+		}
+		if err != nil {
+			if own {
+				os.Remove(root)
+			}
 			return nil, err
 		}
 		// A sweeper may take the lock, and the file away, between the two calls: then ours is not at that path.
@@ -47,7 +54,7 @@ func newPrivateDir(base string) (*privateDir, error) {
 			lock.Close()
 			continue
 		}
-		d := &privateDir{strings.TrimSuffix(lock.Name(), ".lock"), lock}
+		d := &privateDir{strings.TrimSuffix(lock.Name(), ".lock"), lock, own}
 		if err := os.Mkdir(d.path, 0o700); err != nil {
 			d.remove()
 			return nil, err
@@ -58,7 +65,7 @@ func newPrivateDir(base string) (*privateDir, error) {
 		}
 		return d, nil
 	}
-	return nil, fmt.Errorf("%s: no lock could be taken", root)
+	return nil, fmt.Errorf("%s: no private directory could be made", base)
 }
 
 // remove deletes the directory and everything in it. It may be called twice.
@@ -66,33 +73,52 @@ func (d *privateDir) remove() {
 	if d == nil || d.lock == nil {
 		return
 	}
-	os.RemoveAll(d.path)
-	os.Remove(d.lock.Name())
+	removeLocked(d.path, d.lock)
 	d.lock.Close()
 	d.lock = nil
+	if d.ownRoot {
+		os.Remove(filepath.Dir(d.path))
+	}
+}
+
+// removeLocked deletes a private directory and then its lock file. Where the directory cannot be deleted now, because
+// this process is out of descriptors for instance, the file stays, so that a later sweep finds the directory.
+func removeLocked(path string, lock *os.File) {
+	if os.RemoveAll(path) == nil {
+		os.Remove(lock.Name())
+	}
 }
 
 // socketRoot is the directory that holds this user's private directories. One that somebody else could write to is
-// never used: in a shared temporary directory the name may be taken.
-func socketRoot(base string) (string, error) {
+// never used: in a shared temporary directory the name may be taken. Then a root is made for one session, which removes
+// it (own); those that killed hosts left are removed here.
+func socketRoot(base string) (root string, own bool, err error) {
 	if base == "" {
 		base = os.Getenv("XDG_RUNTIME_DIR")
 		if st, err := os.Stat(base); base == "" || err != nil || !st.IsDir() {
 			base = os.TempDir()
 		}
 	}
-	base, err := filepath.Abs(base)
-	if err != nil {
-		return "", err
+	if base, err = filepath.Abs(base); err != nil {
+		return "", false, err
 	}
-	root := filepath.Join(base, "rlx-"+strconv.Itoa(os.Getuid()))
+	name := "rlx-" + strconv.Itoa(os.Getuid())
+	root = filepath.Join(base, name)
 	if err := os.Mkdir(root, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return "", err
+		return "", false, err
 	}
 	if isPrivate(root) {
-		return root, nil
+		return root, false, nil
 	}
-	return os.MkdirTemp(base, "rlx-")
+	stale, _ := filepath.Glob(root + "-*")
+	for _, r := range stale {
+		if isPrivate(r) {
+			sweep(r)
+			os.Remove(r) // unless a host uses it
+		}
+	}
+	root, err = os.MkdirTemp(base, name+"-*")
+	return root, true, err
 }
 
 // isPrivate reports a directory, not a link to one, that only we can use.
@@ -114,8 +140,7 @@ func sweep(root string) {
 			continue
 		}
 		if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil && samePath(f) {
-			os.RemoveAll(strings.TrimSuffix(path, ".lock"))
-			os.Remove(path)
+			removeLocked(strings.TrimSuffix(path, ".lock"), f)
 		}
 		f.Close()
 	}

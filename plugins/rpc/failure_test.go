@@ -18,6 +18,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
 )
@@ -273,6 +275,28 @@ func TestLies(t *testing.T) {
 	}
 }
 
+// Case blocked: a FIFO that nobody writes to is refused at once, as is every other file that is not a regular one.
+func TestBlocked(t *testing.T) {
+	t.Parallel()
+	opts, _ := testOptions(t, "good")
+	opts.Path = filepath.Join(opts.TempDir, "fifo")
+	if err := syscall.Mkfifo(opts.Path, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	refused := make(chan error, 1)
+	go func() {
+		_, err := Start(t.Context(), opts)
+		refused <- err
+	}()
+	select {
+	case err := <-refused:
+		wantCode(t, err, ErrNotPlugin, opts.Path+" is not an executable file")
+	case <-time.After(hangGuard):
+		t.Fatal("the host waits for a FIFO")
+	}
+	wantEmpty(t, opts.TempDir)
+}
+
 // A run without a profile has no step times.
 func TestUnaskedTimes(t *testing.T) {
 	t.Parallel()
@@ -390,6 +414,10 @@ func TestNoLeaks(t *testing.T) {
 // playHost is a host that waits to be killed in the middle of a run.
 func playHost() {
 	dir, mode, _ := strings.Cut(os.Getenv(hostEnv), " ")
+	if mode == "few-files" {
+		playFewFiles(dir)
+		return
+	}
 	t := &testing.T{}
 	opts := Options{Path: "/proc/self/exe", Name: "ref", Encode: encodeText, TempDir: dir, Env: []string{modeEnv + "=" + mode}}
 	s, err := Start(context.Background(), opts)
@@ -407,6 +435,61 @@ func playHost() {
 		fmt.Println(s.PID())
 	}()
 	e.(*Executable).RunTensors(context.Background(), device.Run{Syms: map[string]int64{"N": 1}}, [][]byte{testInput(1, 1)})
+}
+
+// playFewFiles is a host that may open few files: it starts and closes a backend with room for none, for one more, and so
+// on until all works. It prints how often that failed, and what was wrong.
+func playFewFiles(dir string) {
+	t := &testing.T{}
+	opts := Options{Path: "/proc/self/exe", Name: "ref", Encode: encodeText, TempDir: dir, Env: []string{modeEnv + "=good"}}
+	attempt := func() error {
+		s, err := Start(context.Background(), opts)
+		if err != nil {
+			return err
+		}
+		defer s.Close()
+		_, err = runOnce(context.Background(), t, s, 1)
+		return err
+	}
+	opts.Artifact, _ = os.Open(filepath.Join(dir, "weights"))
+	if err := attempt(); err != nil { // what Go opens once and keeps
+		fmt.Println("with room for all:", err)
+	}
+	var all unix.Rlimit
+	unix.Getrlimit(unix.RLIMIT_NOFILE, &all)
+	failed := 0
+	for room := range 100 {
+		unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: uint64(openFiles(t) - 1 + room), Max: all.Max})
+		err := attempt()
+		unix.Setrlimit(unix.RLIMIT_NOFILE, &all)
+		if left, _ := filepath.Glob(filepath.Join(dir, "rlx-*", "*")); len(left) > 0 {
+			fmt.Printf("with room for %d: left %v after %v\n", room, left, err)
+		}
+		if err == nil {
+			break
+		}
+		failed++
+		if c, ok := diag.CodeOf(err); !ok || c.Exit() != 5 {
+			fmt.Printf("with room for %d: %v is not an error of a backend\n", room, err)
+		}
+	}
+	fmt.Println("failed", failed)
+}
+
+// Running out of descriptors at any point of a start is an error of its own kind and leaves nothing behind.
+func TestFewFiles(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("reads /proc")
+	}
+	opts, _ := testOptions(t, "good")
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), hostEnv+"="+opts.TempDir+" few-files")
+	out, err := cmd.CombinedOutput()
+	var failed int
+	if _, scan := fmt.Sscanf(string(out), "failed %d\n", &failed); err != nil || scan != nil || failed < 5 {
+		t.Errorf("%v\n%s", err, out)
+	}
 }
 
 func TestHostKilled(t *testing.T) {

@@ -13,6 +13,8 @@ func restrictThread(*syscall.SysProcAttr) {}
 
 func limitProcess(int) {}
 
+func markCloseOnExec() error { return syscall.ENOSYS }
+
 // reap waits for the child and clears its group away: just after, not before, its number is free again, for want of a
 // wait that does not reap.
 func (p *process) reap() {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"strconv"
 	"syscall"
@@ -20,6 +21,9 @@ func restrictThread(attr *syscall.SysProcAttr) {
 	attr.Pdeathsig = syscall.SIGKILL
 	unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 }
+
+// markCloseOnExec marks every descriptor from 3 up. Kernels before 5.11 cannot.
+func markCloseOnExec() error { return unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) }
 
 // maxFiles is RLIMIT_NOFILE of a backend.
 const maxFiles = 1024

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strconv"
 	"sync"
 	"syscall"
 
@@ -29,6 +30,7 @@ type process struct {
 // attributes that a child inherits from its thread can be set here without touching the rest of the host.
 func startProcess(cmd *exec.Cmd) (*process, error) {
 	p := &process{cmd: cmd, exited: make(chan struct{})}
+	keepFiles()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	started := make(chan error)
 	go func() {
@@ -48,6 +50,20 @@ func startProcess(cmd *exec.Cmd) (*process, error) {
 		return nil, err
 	}
 	return p, nil
+}
+
+// keepFiles marks the host's descriptors close-on-exec: those that it inherited itself may not be. A backend gets only
+// what ExtraFiles lists.
+func keepFiles() {
+	if markCloseOnExec() == nil {
+		return
+	}
+	list, _ := os.ReadDir("/dev/fd") // of the kernels and systems that have no call for it
+	for _, e := range list {
+		if fd, err := strconv.Atoi(e.Name()); err == nil && fd > 2 {
+			unix.CloseOnExec(fd)
+		}
+	}
 }
 
 // signal sends sig to the process group unless the process is gone.

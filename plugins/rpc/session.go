@@ -164,12 +164,12 @@ func (s *Session) gone(d time.Duration) bool {
 
 // release gives back everything but the region, which a run may still be copying from.
 func (s *Session) release() {
-	s.dir.remove()
 	for _, f := range []*os.File{s.exe, s.lifelineR, s.lifelineW} {
 		if f != nil {
 			f.Close()
 		}
 	}
+	s.dir.remove() // takes descriptors, which may have been scarce until now
 	s.log.close()
 }
 

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
@@ -387,5 +389,26 @@ func TestEnvironment(t *testing.T) {
 	status, _ := os.ReadFile("/proc/" + s.runner.ID() + "/status")
 	if !bytes.Contains(status, []byte("NoNewPrivs:\t1")) {
 		t.Error("the backend may gain privileges")
+	}
+}
+
+// A descriptor that the host inherited without close-on-exec is not the backend's.
+func TestInheritedByHost(t *testing.T) {
+	opts, _ := testOptions(t, "good")
+	secret := filepath.Join(opts.TempDir, "secret")
+	fd, err := unix.Open(secret, unix.O_CREAT|unix.O_RDONLY, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	s := start(t, opts)
+	links, err := filepath.Glob("/proc/" + s.runner.ID() + "/fd/*")
+	if err != nil || len(links) == 0 {
+		t.Skip("no /proc: ", err)
+	}
+	for _, l := range links {
+		if to, _ := os.Readlink(l); to == secret {
+			t.Errorf("the backend has %s as %s", to, l)
+		}
 	}
 }

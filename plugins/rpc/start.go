@@ -23,7 +23,8 @@ var offered = []int{Version}
 
 // Start runs the backend at opts.Path and returns when it has described itself. Neither the program nor the weights
 // need to be known yet, so the process can start while the artifact is still being verified. An error leaves nothing
-// behind: no process, no socket.
+// behind: no process, no socket. Start marks all of this process's descriptors from 3 up close-on-exec, so that none
+// reaches the backend by accident.
 func Start(ctx context.Context, opts Options) (*Session, error) {
 	opts.Timeouts = opts.Timeouts.withDefaults()
 	path, err := filepath.Abs(opts.Path)

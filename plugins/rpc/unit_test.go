@@ -299,6 +299,40 @@ func TestPrivateDir(t *testing.T) {
 	}
 }
 
+// Case squat: where the directory's name is taken, runs leave nothing behind, and clear away what a killed one left.
+func TestSquat(t *testing.T) {
+	base, err := os.MkdirTemp("", "rlxtest")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(base)
+	name := fmt.Sprintf("rlx-%d", os.Getuid())
+	if err := os.Mkdir(filepath.Join(base, name), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	open := func() *privateDir {
+		d, err := newPrivateDir(base)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if st, err := os.Stat(filepath.Dir(d.path)); err != nil || st.Mode().Perm() != 0o700 {
+			t.Fatalf("%v, %v", st.Mode(), err)
+		}
+		return d
+	}
+	killed, alive := open(), open()
+	killed.lock.Close()
+	open().remove()
+	if !isPrivate(alive.path) {
+		t.Error("a directory in use was swept")
+	}
+	alive.remove()
+	left, err := os.ReadDir(base)
+	if err != nil || len(left) != 1 || left[0].Name() != name {
+		t.Errorf("left %v, %v; want %s alone", left, err, name)
+	}
+}
+
 func TestInRange(t *testing.T) {
 	const top = 1<<63 - 1
 	for _, c := range []struct {
