@@ -35,6 +35,7 @@ func probeAll(ctx context.Context, env *cli.Env, f *hostFlags) ([]probed, *regis
 			out[i].hidden = used.path
 			continue
 		}
+		b.warn(env)
 		g.Go(func() error {
 			out[i].info, out[i].err = startAlone(ctx, env, f, b)
 			return nil

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -90,6 +91,24 @@ func (r *registry) first() []found {
 		}
 	}
 	return out
+}
+
+// warn says so where every user could put another program in the place of the backend's: in the file itself, or in a
+// directory that leads to it, unless that is sticky as /tmp is.
+func (f found) warn(env *cli.Env) {
+	if runtime.GOOS == "windows" {
+		return // permissions are not in the mode
+	}
+	real, err := filepath.EvalSymlinks(f.path)
+	if err != nil {
+		return // the start says what is wrong with it
+	}
+	for _, p := range []string{real, filepath.Dir(real), filepath.Dir(f.path)} {
+		if st, err := os.Stat(p); err == nil && st.Mode().Perm()&0o002 != 0 && st.Mode()&fs.ModeSticky == 0 {
+			env.Notef("warning: backend %s: every user can write to %s, and so run a program in your name; chmod o-w %[2]s", f.name, p)
+			return
+		}
+	}
 }
 
 // find is the backend of that name, or an error that lists those there are.

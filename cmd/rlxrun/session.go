@@ -35,6 +35,7 @@ func openSession(ctx context.Context, env *cli.Env, path string, f *hostFlags, d
 	if err != nil {
 		return nil, err
 	}
+	b.warn(env)
 	s := &session{env: env, flags: f, debug: debug, started: make(chan struct{})}
 	if debug.trace != "" {
 		s.trace = &trace{origin: cli.Started()}
