@@ -44,7 +44,7 @@ func Write(ctx context.Context, path string, a Artifact, weights []Weight) (Info
 	if err != nil {
 		return Info{}, diag.New(CodeSource, path, "%w", err)
 	}
-	f, err := atomicfile.Create(path)
+	f, err := atomicfile.Create(ctx, path)
 	if err != nil {
 		return Info{}, err
 	}

@@ -8,6 +8,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"flag"
@@ -212,8 +213,8 @@ func accuracy(b *bench) {
 		} {
 			k := len(p.labels)
 			pts, lbl, masks, iou := b.path("p.npy"), b.path("l.npy"), b.path("m.npy"), b.path("i.npy")
-			check(npy.WriteFile(pts, tensor.Tensor{DType: dtype.F32, Shape: []int{1, k, 2}, Data: tensor.Bytes(p.points)}))
-			check(npy.WriteFile(lbl, tensor.Tensor{DType: dtype.I32, Shape: []int{1, k}, Data: tensor.Bytes(p.labels)}))
+			check(npy.WriteFile(context.Background(), pts, tensor.Tensor{DType: dtype.F32, Shape: []int{1, k, 2}, Data: tensor.Bytes(p.points)}))
+			check(npy.WriteFile(context.Background(), lbl, tensor.Tensor{DType: dtype.I32, Shape: []int{1, k}, Data: tensor.Bytes(p.labels)}))
 			command("rlxrun", art, "-b", backend, "--method", "decode", "-i", "embeddings=@"+emb, "-i", "points=@"+pts, "-i", "labels=@"+lbl,
 				"-o", "low_res_masks="+masks, "-o", "iou="+iou)
 			b.compare(c.name+" decode "+p.name+", masks", masks, golden+p.name+".low_res_masks", c.masks, p.first, p.count)

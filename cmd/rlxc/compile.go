@@ -139,7 +139,7 @@ func runCompile(ctx context.Context, env *cli.Env, src string, f compileFlags) e
 	if f.config != "" {
 		inputs = append(inputs, f.config)
 	}
-	if err := checkOutputs(outputsOf(f, dumps), inputs); err != nil {
+	if err := checkOutputs(ctx, outputsOf(f, dumps), inputs); err != nil {
 		return err
 	}
 	stored := weights.Stored{Checkpoint: ckpt}
@@ -158,10 +158,10 @@ func runCompile(ctx context.Context, env *cli.Env, src string, f compileFlags) e
 		Params: vals,
 	})
 	if err == nil {
-		err = dumps.flush(env)
+		err = dumps.flush(ctx, env)
 	}
 	if err == nil && f.report != "" {
-		err = writeReport(env, f.report, result.Reports)
+		err = writeReport(ctx, env, f.report, result.Reports)
 	}
 	if err != nil || f.stopAfter != "" {
 		return err

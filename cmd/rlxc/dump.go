@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"slices"
@@ -58,28 +59,28 @@ func (d *dumpSet) graph(method, target, phase string, g *ir.Graph) {
 }
 
 // flush writes what was collected.
-func (d *dumpSet) flush(env *cli.Env) error {
+func (d *dumpSet) flush(ctx context.Context, env *cli.Env) error {
 	for _, path := range d.order {
-		if err := writeText(env, path, d.text[path].String()); err != nil {
+		if err := writeText(ctx, env, path, d.text[path].String()); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func writeText(env *cli.Env, path, text string) error {
+func writeText(ctx context.Context, env *cli.Env, path, text string) error {
 	if path == "-" {
 		_, err := io.WriteString(env.Stdout, text)
 		return err
 	}
-	return atomicfile.WriteFile(path, func(w io.Writer) error {
+	return atomicfile.WriteFile(ctx, path, func(w io.Writer) error {
 		_, err := io.WriteString(w, text)
 		return err
 	})
 }
 
 // writeReport lists every fusion, made or missed.
-func writeReport(env *cli.Env, path string, reports []compile.Report) error {
+func writeReport(ctx context.Context, env *cli.Env, path string, reports []compile.Report) error {
 	var b strings.Builder
 	for _, r := range reports {
 		fmt.Fprintf(&b, "# %s for %s\n", r.Method, r.Target)
@@ -91,5 +92,5 @@ func writeReport(env *cli.Env, path string, reports []compile.Report) error {
 			fmt.Fprintf(&b, "%s\t%s\t%s\t%s\n", e.Pass, e.Rule, e.Node, state)
 		}
 	}
-	return writeText(env, path, b.String())
+	return writeText(ctx, env, path, b.String())
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 
@@ -31,7 +32,7 @@ func outputsOf(f compileFlags, d *dumpSet) []output {
 
 // checkOutputs finds what would be lost or fail at the end before the work begins: an output that is one of the inputs,
 // two outputs in one file, a folder that is missing or may not be written to.
-func checkOutputs(outs []output, inputs []string) error {
+func checkOutputs(ctx context.Context, outs []output, inputs []string) error {
 	for i, o := range outs {
 		if o.path == "-" {
 			return cli.Usagef(o.flag+" -", "an artifact goes to a file").WithHint("name one that ends in .rlx")
@@ -49,7 +50,7 @@ func checkOutputs(outs []output, inputs []string) error {
 		if st, err := os.Stat(o.path); err == nil && !st.Mode().IsRegular() && !st.IsDir() {
 			continue // opening a pipe or device would disturb its reader
 		}
-		f, err := atomicfile.Create(o.path)
+		f, err := atomicfile.Create(ctx, o.path)
 		if err != nil {
 			return err
 		}

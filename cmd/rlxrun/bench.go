@@ -116,7 +116,7 @@ func (s *session) bench(ctx context.Context, f *benchFlags) error {
 	}
 	var w files
 	defer w.abort()
-	if err := h.addTrace(&w); err != nil {
+	if err := h.addTrace(ctx, &w); err != nil {
 		return err
 	}
 	if err := w.commit(); err != nil {

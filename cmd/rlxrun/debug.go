@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path"
@@ -107,6 +108,7 @@ func (d *debugFlags) checkGlobs(m *model, methods []string) error {
 
 // watcher is the debug side of one run.
 type watcher struct {
+	ctx     context.Context // of the run, which calls observe
 	l       *loaded
 	bound   *program.Bound
 	options device.RunOptions
@@ -117,8 +119,8 @@ type watcher struct {
 }
 
 // watch prepares the debug side of a run.
-func (d *debugFlags) watch(l *loaded, bound *program.Bound, in map[string]tensor.Tensor) (*watcher, error) {
-	w := &watcher{l: l, bound: bound, dirs: map[int][]string{}, stepOf: map[int]int{}}
+func (d *debugFlags) watch(ctx context.Context, l *loaded, bound *program.Bound, in map[string]tensor.Tensor) (*watcher, error) {
+	w := &watcher{ctx: ctx, l: l, bound: bound, dirs: map[int][]string{}, stepOf: map[int]int{}}
 	w.options = device.RunOptions{Profile: d.profile || d.trace != "", CheckNaN: d.checkNaN}
 	if len(d.dumps.Values) == 0 && !d.check {
 		return w, nil
@@ -157,7 +159,7 @@ func (w *watcher) observe(node int, shape []int, data []byte) error {
 	t := tensor.Tensor{DType: n.Type.DType, Shape: slices.Clone(shape), Data: data}
 	for _, dir := range w.dirs[node] {
 		name := fmt.Sprintf("%s.%05d.%s.npy", w.l.prog.Method, w.stepOf[node], fileName(n.Label()))
-		if err := npy.WriteFile(filepath.Join(dir, name), writable(t)); err != nil {
+		if err := npy.WriteFile(w.ctx, filepath.Join(dir, name), writable(t)); err != nil {
 			return err
 		}
 	}

@@ -173,7 +173,7 @@ func (l *loaded) run(ctx context.Context, in map[string]tensor.Tensor) (map[stri
 	if err != nil {
 		return nil, diag.New(device.ErrInput, g.Name, "%w", err)
 	}
-	watch, err := l.h.debug.watch(l, bound, in)
+	watch, err := l.h.debug.watch(ctx, l, bound, in)
 	if err != nil {
 		return nil, err
 	}

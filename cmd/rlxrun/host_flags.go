@@ -11,14 +11,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/internal/cli"
 )
-
-// CodeTimeout is reported where --timeout passed.
-var CodeTimeout = code.Timeout
 
 const defaultBackend = "cpu"
 
@@ -135,7 +131,7 @@ func (f *hostFlags) explain(ctx context.Context, err error) error {
 	if err == nil || f.timeout == 0 || !errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 		return err
 	}
-	e := diag.New(CodeTimeout, "--timeout "+f.timeout.String(), "was over before the run was")
+	e := diag.New(diag.Timeout, "--timeout "+f.timeout.String(), "was over before the run was")
 	if err != context.DeadlineExceeded {
 		e.Msg += ": " + err.Error()
 	}

@@ -57,7 +57,7 @@ func TestSegmentJob(t *testing.T) {
 		f := &segmentFlags{image: path, mask: which}
 		f.points.Set("3,3")
 		f.points.Set("20,3,0")
-		j, err := newSegmentJob(m, f, nil)
+		j, err := newSegmentJob(t.Context(), m, f, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -123,15 +123,15 @@ func TestSegmentJobRefuses(t *testing.T) {
 				v.list.Set(v.value)
 			}
 		}
-		_, err := newSegmentJob(tinyModel(t), f, nil)
+		_, err := newSegmentJob(t.Context(), tinyModel(t), f, nil)
 		wantError(t, c.text, err, c.code, c.text)
 	}
 	m := tinyModel(t)
 	m.segment.PointsInput = "labels"
-	_, err := newSegmentJob(m, &segmentFlags{}, nil)
+	_, err := newSegmentJob(t.Context(), m, &segmentFlags{}, nil)
 	wantError(t, "a task that does not fit", err, task.CodeSpec, "labels of method decode, which is i32[1,N]")
 	m.segment.PointsInput = "pts"
-	_, err = newSegmentJob(m, &segmentFlags{}, nil)
+	_, err = newSegmentJob(t.Context(), m, &segmentFlags{}, nil)
 	wantError(t, "a task that names nothing", err, task.CodeSpec, `"pts" of method decode`)
 }
 
@@ -151,7 +151,7 @@ func TestNewJob(t *testing.T) {
 		{plain, runFlags{segment: segmentFlags{mask: "best"}, method: "run"}, "no such method; methods are encode, decode"},
 		{tinyModel(t), runFlags{segment: segmentFlags{mask: "best", image: "x"}, method: "encode"}, "does not go together with --method"},
 	} {
-		_, err := newJob(c.m, &c.flags, env)
+		_, err := newJob(t.Context(), c.m, &c.flags, env)
 		wantError(t, c.text, err, diag.Usage, c.text)
 	}
 }
@@ -236,7 +236,7 @@ func TestCheck(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := (&debugFlags{check: true}).watch(l, bound, in)
+	w, err := (&debugFlags{check: true}).watch(t.Context(), l, bound, in)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -272,7 +272,7 @@ func TestDumpTensors(t *testing.T) {
 		t.Fatal(err)
 	}
 	onlyFiles(t, dir, "f.00001.h.npy", "f.00003.s.npy")
-	s, err := npy.ReadFile(filepath.Join(dir, "f.00003.s.npy"))
+	s, err := npy.ReadFile(t.Context(), filepath.Join(dir, "f.00003.s.npy"))
 	if err != nil || !slices.Equal(s.Data, out["y"].Data) || !slices.Equal(s.Shape, []int{2, 2, 4}) {
 		t.Errorf("the dumped softmax is not the output: %v %v", s.Shape, err)
 	}
@@ -303,7 +303,7 @@ func TestProfileAndTrace(t *testing.T) {
 		t.Errorf("shares add up to %g in %v", share, rows)
 	}
 	var w files
-	if err := h.addTrace(&w); err != nil {
+	if err := h.addTrace(t.Context(), &w); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.commit(); err != nil {

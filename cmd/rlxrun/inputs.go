@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -18,7 +19,7 @@ import (
 
 // readInputs makes the input tensors of a method from the values of -i: NAME=@FILE.npy, NAME=@FILE.safetensors:KEY, or
 // NAME=1,2,3. Every input must be given once.
-func readInputs(g *ir.Graph, given []string) (map[string]tensor.Tensor, error) {
+func readInputs(ctx context.Context, g *ir.Graph, given []string) (map[string]tensor.Tensor, error) {
 	in := map[string]tensor.Tensor{}
 	for _, arg := range given {
 		name, value, ok := strings.Cut(arg, "=")
@@ -33,7 +34,7 @@ func readInputs(g *ir.Graph, given []string) (map[string]tensor.Tensor, error) {
 			return nil, cli.Usagef("-i "+arg, "input %q is given twice", name)
 		}
 		var err error
-		if in[name], err = readInput(node, g.Syms, value); err != nil {
+		if in[name], err = readInput(ctx, node, g.Syms, value); err != nil {
 			return nil, err
 		}
 	}
@@ -63,7 +64,7 @@ func inputList(g *ir.Graph) string {
 	return strings.Join(out, ", ")
 }
 
-func readInput(n *ir.Node, syms ir.Syms, value string) (tensor.Tensor, error) {
+func readInput(ctx context.Context, n *ir.Node, syms ir.Syms, value string) (tensor.Tensor, error) {
 	file, isFile := strings.CutPrefix(value, "@")
 	switch path, key, _ := strings.Cut(file, ".safetensors:"); {
 	case !isFile && (strings.HasSuffix(value, ".npy") || key != ""):
@@ -71,9 +72,9 @@ func readInput(n *ir.Node, syms ir.Syms, value string) (tensor.Tensor, error) {
 	case !isFile:
 		return parseNumbers(n, syms, value)
 	case strings.HasSuffix(file, ".npy"):
-		return npy.ReadFile(file)
+		return npy.ReadFile(ctx, file)
 	case key != "":
-		return readSafetensors(path+".safetensors", key)
+		return readSafetensors(ctx, path+".safetensors", key)
 	}
 	return tensor.Tensor{}, cli.Usagef("-i "+n.Name+"="+value, "not a kind of file that can be read; allowed are @FILE.npy and @FILE.safetensors:KEY")
 }

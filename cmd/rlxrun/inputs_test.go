@@ -27,10 +27,10 @@ func TestReadInputs(t *testing.T) {
 	emb := tensor.New(dtype.F32, 1, 1, 8, 8)
 	tensor.View[float32](emb.Data)[3] = 7
 	file := filepath.Join(dir, "e.npy")
-	if err := npy.WriteFile(file, emb); err != nil {
+	if err := npy.WriteFile(t.Context(), file, emb); err != nil {
 		t.Fatal(err)
 	}
-	in, err := readInputs(g, []string{"embeddings=@" + file, "points=1,2.5, 3,-4", "labels=1 -1"})
+	in, err := readInputs(t.Context(), g, []string{"embeddings=@" + file, "points=1,2.5, 3,-4", "labels=1 -1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +68,7 @@ func TestReadInputs(t *testing.T) {
 		{[]string{"labels=@" + dir + "/none.npy"}, npy.CodeRead, "none.npy"},
 		{[]string{"labels=@" + dir + "/none.safetensors:x"}, CodeSafetensors, "no such file"},
 	} {
-		_, err := readInputs(g, c.args)
+		_, err := readInputs(t.Context(), g, c.args)
 		wantError(t, c.args[0], err, c.code, c.text)
 	}
 }
@@ -130,7 +130,7 @@ func TestSafetensorsAgrees(t *testing.T) {
 	defer f.Close()
 	names := 0
 	for _, name := range f.Names() {
-		got, err := readSafetensors(goldens, name)
+		got, err := readSafetensors(t.Context(), goldens, name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -147,7 +147,7 @@ func TestSafetensorsAgrees(t *testing.T) {
 	if names == 0 {
 		t.Error("no tensors compared")
 	}
-	_, err = readSafetensors(goldens, "nonsense")
+	_, err = readSafetensors(t.Context(), goldens, "nonsense")
 	wantError(t, "unknown name", err, CodeSafetensors, `no tensor "nonsense"; it has `)
 }
 

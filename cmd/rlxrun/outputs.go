@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"image"
 	"image/png"
@@ -135,7 +136,7 @@ func realPath(path string) string {
 
 // checkSinks finds what would fail at the end before the run begins: a directory that is missing or may not be written
 // to, a file named twice, the artifact or an input as an output.
-func checkSinks(sinks []sink, more []string, artifact string, inputs ...string) error {
+func checkSinks(ctx context.Context, sinks []sink, more []string, artifact string, inputs ...string) error {
 	seen := map[string]bool{}
 	paths := slices.Clone(more)
 	for _, s := range sinks {
@@ -160,7 +161,7 @@ func checkSinks(sinks []sink, more []string, artifact string, inputs ...string) 
 		if err == nil && !st.Mode().IsRegular() && !st.IsDir() {
 			continue // opening and closing a pipe would end it for its reader
 		}
-		f, err := atomicfile.Create(p)
+		f, err := atomicfile.Create(ctx, p)
 		if err != nil {
 			return err
 		}
@@ -173,8 +174,8 @@ func checkSinks(sinks []sink, more []string, artifact string, inputs ...string) 
 type files struct{ open []*atomicfile.File }
 
 // add writes a file under a temporary name.
-func (w *files) add(path string, write func(io.Writer) error) error {
-	f, err := atomicfile.Create(path)
+func (w *files) add(ctx context.Context, path string, write func(io.Writer) error) error {
+	f, err := atomicfile.Create(ctx, path)
 	if err != nil {
 		return err
 	}
@@ -208,11 +209,11 @@ func (w *files) abort() {
 
 // writeAll writes the products to their sinks, files first, then stdout. With --format json nothing but text of tensors
 // is left for stdout, which the summary carries; see values.
-func writeAll(env *cli.Env, sinks []sink, products map[string]product, w *files) error {
+func writeAll(ctx context.Context, env *cli.Env, sinks []sink, products map[string]product, w *files) error {
 	for _, s := range sinks {
 		p := products[s.offer.name]
 		for i, path := range s.paths() {
-			if err := w.add(path, p.writer(i, strings.ToLower(filepath.Ext(path)))); err != nil {
+			if err := w.add(ctx, path, p.writer(i, strings.ToLower(filepath.Ext(path)))); err != nil {
 				return err
 			}
 		}

@@ -56,13 +56,13 @@ func TestCheckSinks(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := func(name string) []sink { return []sink{{offer{"iou", "", nil}, filepath.Join(dir, name)}} }
-	if err := checkSinks(at("q.npy"), []string{filepath.Join(dir, "t.json")}, artifact); err != nil {
+	if err := checkSinks(t.Context(), at("q.npy"), []string{filepath.Join(dir, "t.json")}, artifact); err != nil {
 		t.Error(err)
 	}
-	wantError(t, "missing directory", checkSinks(at("no/q.npy"), nil, artifact), atomicfile.CodeWrite, "q.npy")
-	wantError(t, "twice", checkSinks(slices.Concat(at("q.npy"), at("./q.npy")), nil, artifact), diag.Usage, "two outputs")
-	wantError(t, "artifact", checkSinks(at("a.rlx"), nil, artifact), diag.Usage, "the artifact itself")
-	wantError(t, "directory", checkSinks(at(""), nil, artifact), atomicfile.CodeWrite, "is a directory")
+	wantError(t, "missing directory", checkSinks(t.Context(), at("no/q.npy"), nil, artifact), atomicfile.CodeWrite, "q.npy")
+	wantError(t, "twice", checkSinks(t.Context(), slices.Concat(at("q.npy"), at("./q.npy")), nil, artifact), diag.Usage, "two outputs")
+	wantError(t, "artifact", checkSinks(t.Context(), at("a.rlx"), nil, artifact), diag.Usage, "the artifact itself")
+	wantError(t, "directory", checkSinks(t.Context(), at(""), nil, artifact), atomicfile.CodeWrite, "is a directory")
 	onlyFiles(t, dir, "a.rlx")
 }
 
@@ -94,7 +94,7 @@ func TestWriteAllOrNothing(t *testing.T) {
 	sinks := []sink{{testOffers[2], filepath.Join(dir, "q.npy")}, {testOffers[0], filepath.Join(dir, "m.png")}, {testOffers[2], "-"}}
 
 	var bad files
-	err := writeAll(env, append(slices.Clone(sinks), sink{testOffers[2], "/dev/full"}), products, &bad)
+	err := writeAll(t.Context(), env, append(slices.Clone(sinks), sink{testOffers[2], "/dev/full"}), products, &bad)
 	bad.abort()
 	if err == nil || !errors.Is(err, atomicfile.CodeWrite) || out.Len() > 0 {
 		t.Errorf("full disk: %v, stdout %q", err, out.String())
@@ -102,7 +102,7 @@ func TestWriteAllOrNothing(t *testing.T) {
 	onlyFiles(t, dir)
 
 	var w files
-	if err := writeAll(env, sinks, products, &w); err != nil {
+	if err := writeAll(t.Context(), env, sinks, products, &w); err != nil {
 		t.Fatal(err)
 	}
 	w.abort()
@@ -110,7 +110,7 @@ func TestWriteAllOrNothing(t *testing.T) {
 	if want := "1 0.5\n-3e-09 NaN\n"; out.String() != want {
 		t.Errorf("stdout %q; want %q", out.String(), want)
 	}
-	back, err := npy.ReadFile(filepath.Join(dir, "q.npy"))
+	back, err := npy.ReadFile(t.Context(), filepath.Join(dir, "q.npy"))
 	if err != nil || !slices.Equal(back.Data, one.Data) {
 		t.Errorf("q.npy: %v, %v", back, err)
 	}

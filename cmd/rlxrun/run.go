@@ -25,6 +25,7 @@ func runCommand() *cli.Command {
 	return &cli.Command{
 		Name: "run", Args: "FILE [flags]", Short: "run an artifact",
 		Long: `Runs a compiled model: on an image, where the artifact declares a task, or one of its methods on tensors.
+Outputs are written when the run has succeeded, all or none; an output that is a symbolic link is written to its target.
 "rlxrun FILE --help" also lists what that artifact offers.`,
 		Examples: []cli.Example{
 			{About: "the mask of what is at pixel (128,128)", Line: "rlxrun sam.rlx --backend cpu --image scene1.png --point 128,128 -o mask.png"},
@@ -64,7 +65,7 @@ type job interface {
 // execute does what the flags ask for: everything that can be found wrong is found before the model runs, and nothing is
 // written before all of it has succeeded.
 func (s *session) execute(ctx context.Context, f *runFlags) error {
-	j, err := newJob(s.model, f, s.env)
+	j, err := newJob(ctx, s.model, f, s.env)
 	if err != nil {
 		return err
 	}
@@ -96,13 +97,13 @@ func (s *session) execute(ctx context.Context, f *runFlags) error {
 	if err != nil {
 		return err
 	}
-	if err := h.addTrace(&w); err != nil {
+	if err := h.addTrace(ctx, &w); err != nil {
 		return err
 	}
 	if err := ctx.Err(); err != nil {
 		return err // interrupted while the masks were made: nothing is written
 	}
-	if err := writeAll(s.env, sinks, products, &w); err != nil {
+	if err := writeAll(ctx, s.env, sinks, products, &w); err != nil {
 		return err
 	}
 	return sum.print(s.env)
@@ -116,26 +117,26 @@ func exampleSink(o offer) string {
 }
 
 // newJob decides what the flags ask for.
-func newJob(m *model, f *runFlags, env *cli.Env) (job, error) {
+func newJob(ctx context.Context, m *model, f *runFlags, env *cli.Env) (job, error) {
 	images := f.segment.given()
 	if f.method != "" || len(f.inputs.Values) > 0 {
 		if len(images) > 0 {
 			return nil, cli.Usagef(images[0], "does not go together with --method and -i")
 		}
-		return newMethodJob(m, f.method, f.inputs.Values)
+		return newMethodJob(ctx, m, f.method, f.inputs.Values)
 	}
 	if m.segment == nil {
 		if len(images) > 0 {
 			return nil, cli.Usagef(images[0], "%s declares no task that takes images; it offers the methods %s", m.path, strings.Join(m.methods(), ", ")).
 				WithHint("use --method NAME -i NAME=@FILE.npy -o NAME=FILE.npy")
 		}
-		return newMethodJob(m, "", nil)
+		return newMethodJob(ctx, m, "", nil)
 	}
 	if len(images) == 0 {
 		return nil, cli.Usagef(m.path, "nothing is asked of it: give --image with --point or --box, or --method with its inputs").
 			WithHint("for example rlxrun %s --image photo.jpg --point 120,80 -o mask.png", m.path)
 	}
-	return newSegmentJob(m, &f.segment, env.Stdin)
+	return newSegmentJob(ctx, m, &f.segment, env.Stdin)
 }
 
 // methodJob runs one method on tensors.
@@ -147,14 +148,14 @@ type methodJob struct {
 	model *model
 }
 
-func newMethodJob(m *model, name string, inputs []string) (*methodJob, error) {
+func newMethodJob(ctx context.Context, m *model, name string, inputs []string) (*methodJob, error) {
 	name, err := oneMethod(m, name)
 	if err != nil {
 		return nil, err
 	}
 	g := m.targets(name)[0].Graph
 	j := &methodJob{name: name, model: m}
-	if j.in, err = readInputs(g, inputs); err != nil {
+	if j.in, err = readInputs(ctx, g, inputs); err != nil {
 		return nil, err
 	}
 	if _, err := checkInputs(g, j.in); err != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/tensor"
+	"github.com/rlx-go/rlx/internal/ctxio"
 )
 
 // CodeSafetensors is reported for an input tensor in a safetensors file that cannot be had.
@@ -24,8 +26,11 @@ const maxSafetensorsHeader = 100_000_000 // bytes, the limit of the reference re
 
 // readSafetensors reads one tensor of a safetensors file. It is the runtime's own small reader: the compiler's, which checks
 // whole checkpoints, is not part of rlxrun.
-func readSafetensors(path, key string) (tensor.Tensor, error) {
-	f, err := os.Open(path)
+func readSafetensors(ctx context.Context, path, key string) (tensor.Tensor, error) {
+	if st, err := os.Stat(path); err == nil && !st.Mode().IsRegular() {
+		return tensor.Tensor{}, diag.New(CodeSafetensors, path, "is not a regular file")
+	}
+	f, err := ctxio.Open(ctx, path)
 	if err != nil {
 		return tensor.Tensor{}, diag.New(CodeSafetensors, path, "cannot be opened: %w", unpath(err))
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"image"
 	"io"
-	"os"
 	"slices"
 	"strconv"
 
@@ -16,6 +15,7 @@ import (
 	"github.com/rlx-go/rlx/core/task"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/internal/cli"
+	"github.com/rlx-go/rlx/internal/ctxio"
 )
 
 // segmentFlags are the flags of the task "segment".
@@ -65,7 +65,7 @@ type segmentJob struct {
 }
 
 // newSegmentJob reads the image and checks the prompts against it.
-func newSegmentJob(m *model, f *segmentFlags, stdin io.Reader) (*segmentJob, error) {
+func newSegmentJob(ctx context.Context, m *model, f *segmentFlags, stdin io.Reader) (*segmentJob, error) {
 	j := &segmentJob{seg: m.segment, flags: f}
 	if err := checkSegment(m); err != nil {
 		return nil, err
@@ -97,7 +97,7 @@ func newSegmentJob(m *model, f *segmentFlags, stdin io.Reader) (*segmentJob, err
 		j.prompts.Box = &b
 	}
 	var err error
-	if j.img, err = readImage(f.image, stdin); err != nil {
+	if j.img, err = readImage(ctx, f.image, stdin); err != nil {
 		return nil, err
 	}
 	b := j.img.Bounds()
@@ -111,16 +111,16 @@ func newSegmentJob(m *model, f *segmentFlags, stdin io.Reader) (*segmentJob, err
 	return j, nil
 }
 
-func readImage(path string, stdin io.Reader) (image.Image, error) {
+func readImage(ctx context.Context, path string, stdin io.Reader) (image.Image, error) {
 	if path == "-" {
-		return task.DecodeImage("stdin", stdin)
+		return task.DecodeImage("stdin", ctxio.NewReader(ctx, stdin))
 	}
-	f, err := os.Open(path)
+	f, err := ctxio.Open(ctx, path)
 	if err != nil {
 		return nil, diag.New(task.CodeImage, path, "cannot be opened: %w", unpath(err))
 	}
 	defer f.Close()
-	return task.DecodeImage(path, f)
+	return task.DecodeImage(path, ctxio.NewReader(ctx, f))
 }
 
 // checkSegment compares the task with the methods it names. The verifier knows both but not what a task means.

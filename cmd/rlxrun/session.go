@@ -80,6 +80,7 @@ func inSession(ctx context.Context, env *cli.Env, args []string, f *hostFlags, d
 		return err
 	}
 	defer cancel()
+	env.Until(ctx)
 	s, err := openSession(ctx, env, path, f, *debug)
 	if err != nil {
 		return f.explain(ctx, err)
@@ -96,7 +97,7 @@ func (s *session) ready(ctx context.Context, sinks []sink, inputs []string, meth
 	if s.debug.trace != "" {
 		more = append(more, s.debug.trace)
 	}
-	if err := checkSinks(sinks, more, s.model.path, inputs...); err != nil {
+	if err := checkSinks(ctx, sinks, more, s.model.path, inputs...); err != nil {
 		return nil, nil, err
 	}
 	if err := s.debug.checkGlobs(s.model, methods); err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"slices"
@@ -185,7 +186,7 @@ func jsonNumber(a *tensor.Array, i int) any {
 }
 
 // addTrace adds the file of --trace, where it is asked for: the spans and the steps of all runs.
-func (h *host) addTrace(w *files) error {
+func (h *host) addTrace(ctx context.Context, w *files) error {
 	if h.debug.trace == "" {
 		return nil
 	}
@@ -194,7 +195,7 @@ func (h *host) addTrace(w *files) error {
 			return err
 		}
 	}
-	return w.add(h.debug.trace, func(out io.Writer) error { return h.trace.write(out, h.backend) })
+	return w.add(ctx, h.debug.trace, func(out io.Writer) error { return h.trace.write(out, h.backend) })
 }
 
 // flopsOf counts the arithmetic of a program under given sizes.

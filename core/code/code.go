@@ -65,6 +65,4 @@ The file was opened and then could not be read: a disk or network fault, or the 
 	Backend = diag.Define("RLX5201", "unknown backend", `
 No backend of that name was found. A backend is an executable called rlx-backend-NAME beside rlxrun's own, or in one of the
 directories of RLX_PLUGIN_PATH, or any executable given with --plugin NAME=PATH. "rlxrun plugins list" shows those found.`)
-	Timeout = diag.Define("RLX5202", "time is up", `
-The time given with --timeout was over before the run was. The backend was ended and nothing was written.`)
 )

@@ -22,17 +22,25 @@ import (
 //	RLX7nnn  unsupported op              exit 7
 //	RLX8nnn  memory                      exit 8
 //	RLX9nnn  internal                    exit 70
+//
+// RLX5202, the end of --timeout, has the status of timeout(1), 124: the time was too short, and no backend is to blame.
 type Code string
 
 // Exit is the exit status that the code stands for.
 func (c Code) Exit() int {
+	if c == Timeout {
+		return exitTimeout
+	}
 	if len(c) == 7 && strings.HasPrefix(string(c), "RLX") && c[3] >= '1' && c[3] <= '8' {
 		return int(c[3] - '0')
 	}
 	return exitInternal
 }
 
-const exitInternal = 70
+const (
+	exitInternal = 70
+	exitTimeout  = 124
+)
 
 // Entry is the explanation of one code.
 type Entry struct {
@@ -151,3 +159,9 @@ The program met a state it should never meet. This is a bug: please report the m
 // Interrupted is a run that the user stopped.
 var Interrupted = Define("RLX1002", "interrupted", `
 The run was stopped from outside (Ctrl-C or a termination signal). Nothing was written.`)
+
+// Timeout is a run that took longer than the user allowed. It is a constant because Exit knows it.
+const Timeout Code = "RLX5202"
+
+var _ = Define(Timeout, "time is up", `
+The time given with --timeout was over before the run was. The backend was ended and nothing was written.`)

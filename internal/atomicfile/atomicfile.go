@@ -2,10 +2,11 @@
 // directory, which takes the final name only when it is whole and on disk. Readers that have the old file open or mapped
 // keep it.
 //
-// It imports core/diag only.
+// It imports core/diag and internal/ctxio only.
 package atomicfile
 
 import (
+	"context"
 	"errors"
 	"io"
 	"io/fs"
@@ -15,6 +16,7 @@ import (
 	"strconv"
 
 	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/internal/ctxio"
 )
 
 // CodeWrite is reported where an output file cannot be written.
@@ -25,18 +27,48 @@ there before is unchanged.`)
 // File is a file under construction. It is an *os.File, so WriteAt and Seek work; call Commit or Abort instead of Close.
 type File struct {
 	*os.File
-	path   string // the final name
-	direct bool   // a device or pipe that cannot be replaced: written in place
+	out    io.Writer // File, until the context ends
+	path   string    // the final name
+	direct bool      // a device or pipe that cannot be replaced: written in place
 	done   bool
 }
 
-// Create begins a file that will be called path. Permissions are those of the file it replaces, otherwise 0666 less the
-// umask. A path that is a symbolic link keeps the link and replaces what it leads to; a device or pipe (/dev/null,
-// /dev/stdout) is written directly. Errors are *diag.Error with CodeWrite.
-func Create(path string) (*File, error) {
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		path = real
+// maxLinks is how many symbolic links in a row are followed, as on Linux.
+const maxLinks = 40
+
+// Target is the file that writing to path writes: path itself, or what it leads to where it is a symbolic link. A link whose
+// target does not exist yet is followed too, as a shell's redirection does.
+func Target(path string) string {
+	for range maxLinks {
+		if real, err := filepath.EvalSymlinks(path); err == nil {
+			return real
+		}
+		to, err := os.Readlink(path)
+		if err != nil {
+			break
+		}
+		if !filepath.IsAbs(to) {
+			to = filepath.Join(realDir(path), to)
+		}
+		path = to
 	}
+	return path
+}
+
+// realDir is the directory of path without links in it: "l/../x" is elsewhere than "x" where l is a link.
+func realDir(path string) string {
+	dir := filepath.Dir(path)
+	if real, err := filepath.EvalSymlinks(dir); err == nil {
+		return real
+	}
+	return dir
+}
+
+// Create begins a file that will be called path, or Target(path) where that is a symbolic link; the link stays. Permissions
+// are those of the file it replaces, otherwise 0666 less the umask. A device or pipe (/dev/null, a named pipe) is written
+// directly; opening and writing one end with ctx. Errors are *diag.Error with CodeWrite.
+func Create(ctx context.Context, path string) (*File, error) {
+	path = Target(path)
 	st, err := os.Stat(path)
 	switch {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
@@ -44,11 +76,11 @@ func Create(path string) (*File, error) {
 	case err == nil && st.IsDir():
 		return nil, diag.New(CodeWrite, path, "is a directory").WithHint("name a file in it")
 	case err == nil && !st.Mode().IsRegular():
-		f, err := os.OpenFile(path, os.O_WRONLY, 0)
+		f, err := ctxio.OpenFile(ctx, path, os.O_WRONLY, 0)
 		if err != nil {
 			return nil, fail(path, err)
 		}
-		return &File{File: f, path: path, direct: true}, nil
+		return &File{File: f, out: ctxio.NewWriter(ctx, f), path: path, direct: true}, nil
 	}
 	// os.CreateTemp would give 0600; opening it ourselves lets the umask decide.
 	for range 100 {
@@ -68,13 +100,22 @@ func Create(path string) (*File, error) {
 				return nil, fail(path, err)
 			}
 		}
-		return &File{File: f, path: path}, nil
+		return &File{File: f, out: ctxio.NewWriter(ctx, f), path: path}, nil
 	}
 	return nil, diag.New(CodeWrite, path, "no free name for a temporary file")
 }
 
 // Path is the final name.
 func (f *File) Path() string { return f.path }
+
+// Write ends where the context given to Create does, and so do ReadFrom and WriteString; WriteAt is the file's own.
+func (f *File) Write(b []byte) (int, error) { return f.out.Write(b) }
+
+// WriteString writes s.
+func (f *File) WriteString(s string) (int, error) { return f.out.Write([]byte(s)) }
+
+// ReadFrom writes what r gives.
+func (f *File) ReadFrom(r io.Reader) (int64, error) { return io.Copy(f.out, r) }
 
 // Commit flushes the file to disk and gives it its final name. On error the temporary file is removed and what was there
 // before is unchanged.
@@ -124,8 +165,8 @@ func (f *File) Abort() {
 
 // WriteFile writes the file path by calling write. If write fails, its error is returned as it is where it has a code,
 // and the file is not touched. The name "-" has no special meaning here: commands that give it one do so themselves.
-func WriteFile(path string, write func(io.Writer) error) error {
-	f, err := Create(path)
+func WriteFile(ctx context.Context, path string, write func(io.Writer) error) error {
+	f, err := Create(ctx, path)
 	if err != nil {
 		return err
 	}

@@ -45,13 +45,13 @@ func text(s string) func(io.Writer) error {
 func TestWriteFile(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "x")
-	if err := WriteFile(path, text("one")); err != nil {
+	if err := WriteFile(t.Context(), path, text("one")); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Chmod(path, 0o640); err != nil {
 		t.Fatal(err)
 	}
-	if err := WriteFile(path, text("two")); err != nil {
+	if err := WriteFile(t.Context(), path, text("two")); err != nil {
 		t.Fatal(err)
 	}
 	if st, _ := os.Stat(path); read(t, path) != "two" || st.Mode().Perm() != 0o640 {
@@ -63,12 +63,12 @@ func TestWriteFile(t *testing.T) {
 func TestFailureLeavesTheOldFile(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "x")
-	if err := WriteFile(path, text("old")); err != nil {
+	if err := WriteFile(t.Context(), path, text("old")); err != nil {
 		t.Fatal(err)
 	}
 	coded := diag.New(diag.Usage, "x", "a reason")
 	for _, tc := range []struct{ give, want error }{{coded, coded}, {syscall.ENOSPC, CodeWrite}} {
-		err := WriteFile(path, func(w io.Writer) error {
+		err := WriteFile(t.Context(), path, func(w io.Writer) error {
 			if err := text("half")(w); err != nil {
 				return err
 			}
@@ -87,7 +87,7 @@ func TestFailureLeavesTheOldFile(t *testing.T) {
 func TestCreate(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "x")
-	f, err := Create(path)
+	f, err := Create(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func TestCreate(t *testing.T) {
 	f.Abort()
 	only(t, dir, "x")
 
-	g, err := Create(filepath.Join(dir, "y"))
+	g, err := Create(t.Context(), filepath.Join(dir, "y"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +124,7 @@ func TestCreate(t *testing.T) {
 func TestPlaces(t *testing.T) {
 	dir := t.TempDir()
 	for _, path := range []string{dir, filepath.Join(dir, "none", "x")} {
-		if err := WriteFile(path, text("a")); !errors.Is(err, CodeWrite) || diag.ExitCode(err) != 2 {
+		if err := WriteFile(t.Context(), path, text("a")); !errors.Is(err, CodeWrite) || diag.ExitCode(err) != 2 {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
@@ -135,16 +135,50 @@ func TestPlaces(t *testing.T) {
 	if err := os.WriteFile(real, []byte("old"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := WriteFile(link, text("new")); err != nil {
+	if err := WriteFile(t.Context(), link, text("new")); err != nil {
 		t.Fatal(err)
 	}
 	if st, _ := os.Lstat(link); read(t, real) != "new" || st.Mode()&os.ModeSymlink == 0 {
 		t.Errorf("the link was replaced, or its target is %q", read(t, real))
 	}
-	if err := WriteFile(os.DevNull, text("gone")); err != nil {
+	if err := WriteFile(t.Context(), os.DevNull, text("gone")); err != nil {
 		t.Error(err)
 	}
 	if st, err := os.Stat(os.DevNull); err != nil || st.Mode().IsRegular() {
 		t.Fatalf("%s is no longer a device: %v %v", os.DevNull, st.Mode(), err)
+	}
+}
+
+// A link to a file that does not exist yet is followed, however many links lead there; a link is never replaced.
+func TestDanglingLink(t *testing.T) {
+	dir := t.TempDir()
+	for _, l := range [][2]string{{"b", "a"}, {"sub/c", "b"}, {filepath.Join(dir, "new"), "sub/c"}, {"none/x", "lost"}, {"ring2", "ring1"}, {"ring1", "ring2"}, {"sub", "dir"}, {"../up", "sub/u"}} {
+		if l[1] == "sub/c" {
+			if err := os.Mkdir(filepath.Join(dir, "sub"), 0o777); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.Symlink(l[0], filepath.Join(dir, l[1])); err != nil {
+			t.Skip(err)
+		}
+	}
+	for link, target := range map[string]string{"a": "new", "dir/u": "up"} {
+		if err := WriteFile(t.Context(), filepath.Join(dir, link), text("x")); err != nil {
+			t.Fatal(err)
+		}
+		if st, err := os.Lstat(filepath.Join(dir, link)); err != nil || st.Mode()&os.ModeSymlink == 0 {
+			t.Errorf("link %s was replaced: %v", link, err)
+		}
+		if got := read(t, filepath.Join(dir, target)); got != "x" {
+			t.Errorf("%s holds %q", target, got)
+		}
+	}
+	for _, link := range []string{"lost", "ring1"} {
+		if err := WriteFile(t.Context(), filepath.Join(dir, link), text("x")); !errors.Is(err, CodeWrite) {
+			t.Errorf("%s: %v", link, err)
+		}
+		if st, err := os.Lstat(filepath.Join(dir, link)); err != nil || st.Mode()&os.ModeSymlink == 0 {
+			t.Errorf("link %s was replaced: %v", link, err)
+		}
 	}
 }

@@ -1,7 +1,7 @@
 // Package cli is what both commands, rlxc and rlxrun, share: a table of subcommands, flags and help texts, errors with
 // codes and exit statuses, text and JSON output, and signals.
 //
-// It imports core/diag only, so that either command stays as small as what it does.
+// It imports core/diag and internal/ctxio only, so that either command stays as small as what it does.
 package cli
 
 import (
@@ -110,7 +110,7 @@ func Usagef(subject, format string, args ...any) *diag.Error {
 // Exec runs the command line args (without the program's name) and returns the exit status. Main calls it with the
 // process's own streams; tests call it with theirs.
 func (p *Program) Exec(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (status int) {
-	out := &checked{w: stdout}
+	out := newChecked(ctx, stdout)
 	env := &Env{Program: p.Name, Stdin: stdin, Stdout: out, Stderr: stderr}
 	helpFor := ""
 	fail := func(err error) int { return env.report(ctx, err, helpFor) }

@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"io"
 	"io/fs"
 
 	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/internal/ctxio"
 )
 
 // CodeStdout is reported where results cannot be written to standard output.
@@ -15,8 +17,22 @@ Standard output leads to a file on a full disk, or to something that was closed.
 // checked is standard output. It keeps the first error and returns it for every later write, so that a command may print
 // line by line without looking at each result: Exec looks once, at the end.
 type checked struct {
-	w   io.Writer
+	to  io.Writer // standard output itself
+	w   io.Writer // the same, until a context ends
 	err error
+}
+
+// newChecked makes the standard output of a command that runs in ctx.
+func newChecked(ctx context.Context, to io.Writer) *checked {
+	return &checked{to: to, w: ctxio.NewWriter(ctx, to)}
+}
+
+// Until makes writing to standard output end with ctx, as everything else does where a command has a deadline of its own:
+// the reader of a pipe may be silent for ever. ctx must be derived from the command's.
+func (e *Env) Until(ctx context.Context) {
+	if c, ok := e.Stdout.(*checked); ok {
+		c.w = ctxio.NewWriter(ctx, c.to)
+	}
 }
 
 func (c *checked) Write(p []byte) (int, error) {

@@ -1,16 +1,17 @@
 // Package npy reads and writes NumPy's .npy files: dense little-endian tensors in C order.
 //
-// It imports core/dtype, core/tensor, core/diag and internal/atomicfile only.
+// It imports core/dtype, core/tensor, core/diag, internal/atomicfile and internal/ctxio only.
 package npy
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"math/bits"
-	"os"
 	"strconv"
 	"strings"
 
@@ -19,6 +20,7 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/internal/atomicfile"
+	"github.com/rlx-go/rlx/internal/ctxio"
 )
 
 // Codes of this package.
@@ -51,14 +53,18 @@ func descrOf(d dtype.DType) (string, bool) {
 	return "", false
 }
 
-// ReadFile reads the file path.
-func ReadFile(path string) (tensor.Tensor, error) {
-	f, err := os.Open(path)
+// ReadFile reads the file path. Opening and reading it end with ctx.
+func ReadFile(ctx context.Context, path string) (tensor.Tensor, error) {
+	f, err := ctxio.Open(ctx, path)
 	if err != nil {
-		return tensor.Tensor{}, diag.New(CodeRead, path, "cannot be opened: %w", err.(*fs.PathError).Err)
+		var pe *fs.PathError
+		if errors.As(err, &pe) {
+			err = pe.Err // the subject names the path
+		}
+		return tensor.Tensor{}, diag.New(CodeRead, path, "cannot be opened: %w", err)
 	}
 	defer f.Close()
-	return Read(path, f)
+	return Read(path, ctxio.NewReader(ctx, f))
 }
 
 // Read reads one tensor up to the end of r; name is what errors call it. Memory use is bounded by what r really holds.
@@ -302,6 +308,6 @@ func Write(w io.Writer, t tensor.Tensor) error {
 }
 
 // WriteFile writes the file path atomically.
-func WriteFile(path string, t tensor.Tensor) error {
-	return atomicfile.WriteFile(path, func(w io.Writer) error { return Write(w, t) })
+func WriteFile(ctx context.Context, path string, t tensor.Tensor) error {
+	return atomicfile.WriteFile(ctx, path, func(w io.Writer) error { return Write(w, t) })
 }

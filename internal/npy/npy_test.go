@@ -161,7 +161,7 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%s: error %v, want one saying %q", name, err, tc.want)
 		}
 	}
-	if _, err := ReadFile(filepath.Join(t.TempDir(), "none")); !errors.Is(err, CodeRead) || diag.ExitCode(err) != 3 {
+	if _, err := ReadFile(t.Context(), filepath.Join(t.TempDir(), "none")); !errors.Is(err, CodeRead) || diag.ExitCode(err) != 3 {
 		t.Errorf("missing file: %v", err)
 	}
 	if err := Write(io.Discard, tensor.New(dtype.BF16, 2)); !errors.Is(err, CodeDType) {
@@ -176,10 +176,10 @@ func TestLarge(t *testing.T) {
 		in.Data[i] = byte(i * 7)
 	}
 	path := filepath.Join(t.TempDir(), "x.npy")
-	if err := WriteFile(path, in); err != nil {
+	if err := WriteFile(t.Context(), path, in); err != nil {
 		t.Fatal(err)
 	}
-	out, err := ReadFile(path)
+	out, err := ReadFile(t.Context(), path)
 	if err != nil || !bytes.Equal(in.Data, out.Data) || !slices.Equal(in.Shape, out.Shape) {
 		t.Fatalf("shape %v, %d bytes, %v", out.Shape, len(out.Data), err)
 	}
@@ -189,7 +189,7 @@ func TestLarge(t *testing.T) {
 	if err := os.Truncate(path, 5_000_000); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ReadFile(path); !errors.Is(err, CodeFormat) {
+	if _, err := ReadFile(t.Context(), path); !errors.Is(err, CodeFormat) {
 		t.Errorf("truncated: %v", err)
 	}
 }

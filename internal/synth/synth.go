@@ -6,6 +6,7 @@ package synth
 
 import (
 	"cmp"
+	"context"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -57,7 +58,7 @@ func Tensor(name string, shape []int, scale, shift float64) []float32 {
 // WriteNpy writes the tensor of e as f32.
 func WriteNpy(path string, e Entry) error {
 	data := tensor.Bytes(Tensor(e.Name, e.Shape, e.Scale, e.Shift))
-	return npy.WriteFile(path, tensor.Tensor{DType: dtype.F32, Shape: e.Shape, Data: data})
+	return npy.WriteFile(context.Background(), path, tensor.Tensor{DType: dtype.F32, Shape: e.Shape, Data: data})
 }
 
 // ReadManifest reads a list of entries in JSON.
@@ -81,7 +82,7 @@ func Write(path string, es []Entry, d dtype.DType) error {
 		return fmt.Errorf("element type %s; allowed are f32, f16 and bf16", d)
 	}
 	es = slices.SortedFunc(slices.Values(es), func(a, b Entry) int { return cmp.Compare(a.Name, b.Name) })
-	return atomicfile.WriteFile(path, func(w io.Writer) error {
+	return atomicfile.WriteFile(context.Background(), path, func(w io.Writer) error {
 		h := header(es, name, d.Size())
 		if _, err := w.Write(binary.LittleEndian.AppendUint64(nil, uint64(len(h)))); err != nil {
 			return err
