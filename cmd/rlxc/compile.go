@@ -153,7 +153,7 @@ func runCompile(ctx context.Context, env *cli.Env, src string, f compileFlags) e
 	for _, p := range model.Params {
 		vals.source[p.Name] = p.Source
 	}
-	result, err := compile.Compile(ctx, model.Methods, compile.Options{
+	result, err := compileModel(ctx, src, model, compile.Options{
 		Targets: targets, StopAfter: f.stopAfter, Dump: dumps.graph, Layout: layout,
 		Params: vals,
 	})
@@ -182,6 +182,16 @@ func runCompile(ctx context.Context, env *cli.Env, src string, f compileFlags) e
 		return err
 	}
 	return reportCompiled(env, compiled{start: start, path: f.output, info: info, model: model, config: cfgNote, result: result, infinite: vals.infinite})
+}
+
+// compileModel runs the compiler. What the compiler refuses without a code is a size that came from the checkpoint's tensors:
+// one that passes the limits of the IR or of the file format.
+func compileModel(ctx context.Context, src string, m *arch.Model, o compile.Options) (*compile.Result, error) {
+	r, err := compile.Compile(ctx, m.Methods, o)
+	if _, coded := diag.CodeOf(err); err == nil || coded || ctx.Err() != nil || strings.Contains(err.Error(), "BUG:") {
+		return r, err
+	}
+	return nil, diag.New(arch.ErrTensor, src, "the sizes of its tensors cannot be compiled: %w", err)
 }
 
 // modelName is the checkpoint's name without folder and ending; for model.safetensors and folders the folder's.

@@ -123,8 +123,10 @@ func LowerOne(def *ir.OpDef, attrs any, types []ir.Type, declared ir.Type) (*ir.
 	if err != nil {
 		return nil, err
 	}
-	out := def.LowerTo(g, &ir.Node{ID: len(in), Op: def, Attrs: attrs, In: in, Type: typ, Graph: g}, in)
-	if err := g.Err(); err != nil {
+	var out *ir.Node
+	if err := g.Build(func() {
+		out = def.LowerTo(g, &ir.Node{ID: len(in), Op: def, Attrs: attrs, In: in, Type: typ, Graph: g}, in)
+	}); err != nil {
 		return nil, err
 	}
 	if !out.Type.Equal(typ) {

@@ -31,7 +31,8 @@ type Graph struct {
 	Nodes   []*Node
 	Outputs []Output
 
-	err error
+	err      error
+	building bool // in Build: an error ends the builder
 }
 
 // NewGraph makes an empty graph.
@@ -40,15 +41,39 @@ func NewGraph(name string, syms ...Sym) *Graph { return &Graph{Name: name, Syms:
 // Err is the first error that Add or AddDeclared met. Builders check it once, at the end.
 func (g *Graph) Err() error { return g.err }
 
-// Fail records an error found by a builder.
+// Fail records an error found by a builder. Inside Build it does not return.
 func (g *Graph) Fail(err error) {
 	if g.err == nil {
 		g.err = err
 	}
+	if g.building {
+		panic(stop{g})
+	}
+}
+
+// stop is the panic that ends the innermost Build of a graph.
+type stop struct{ g *Graph }
+
+// Build runs a builder and returns the graph's first error. The builder ends there: inside Build every node has a type,
+// so that code which computes with the shapes of what it has just added needs no checks.
+func (g *Graph) Build(f func()) (err error) {
+	outer := g.building
+	g.building = true
+	defer func() {
+		g.building = outer
+		if r := recover(); r != nil && r != any(stop{g}) {
+			panic(r)
+		}
+		err = g.err
+	}()
+	if g.err == nil {
+		f()
+	}
+	return g.err
 }
 
 // Add appends an op whose type is inferred. After an error (see Err) it returns a node of the invalid type, so that
-// builders need no checks in between.
+// builders need no checks in between; a builder that looks at shapes runs in Build.
 func (g *Graph) Add(def *OpDef, attrs any, in ...*Node) *Node {
 	return g.AddDeclared(def, attrs, Type{}, in...)
 }
@@ -57,17 +82,20 @@ func (g *Graph) Add(def *OpDef, attrs any, in ...*Node) *Node {
 func (g *Graph) AddDeclared(def *OpDef, attrs any, t Type, in ...*Node) *Node {
 	n := &Node{ID: len(g.Nodes), Op: def, Attrs: attrs, In: in, Graph: g}
 	if g.err != nil {
+		g.Fail(g.err)
 		return n
 	}
 	types := make([]Type, len(in))
 	for i, x := range in {
 		if x == nil || x.Graph != g || x.ID >= len(g.Nodes) || g.Nodes[x.ID] != x {
-			g.err = fmt.Errorf("%s: operand %d is not a node of this graph", def.Name, i)
+			g.Fail(fmt.Errorf("%s: operand %d is not a node of this graph", def.Name, i))
 			return n
 		}
 		types[i] = x.Type
 	}
-	if n.Type, g.err = def.Infer(attrs, types, t, g.Syms); g.err != nil {
+	var err error
+	if n.Type, err = def.Infer(attrs, types, t, g.Syms); err != nil {
+		g.Fail(err)
 		return n
 	}
 	g.Nodes = append(g.Nodes, n)
@@ -172,14 +200,15 @@ func (g *Graph) Rebuild(f func(out *Graph, n *Node, in []*Node, lookup func(*Nod
 			in[i] = to[x.ID]
 		}
 		var r *Node
-		if f != nil {
-			r = f(out, n, in, lookup)
-		}
-		if r == nil {
-			r = out.AddDeclared(n.Op, n.Attrs, n.Type, in...)
-		}
-		if out.err != nil {
-			return nil, fmt.Errorf("%s: %w", n.Label(), out.err)
+		if err := out.Build(func() {
+			if f != nil {
+				r = f(out, n, in, lookup)
+			}
+			if r == nil {
+				r = out.AddDeclared(n.Op, n.Attrs, n.Type, in...)
+			}
+		}); err != nil {
+			return nil, fmt.Errorf("%s: %w", n.Label(), err)
 		}
 		if r.Name == "" {
 			r.Name = n.Name

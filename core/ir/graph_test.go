@@ -184,3 +184,47 @@ func TestUseCounts(t *testing.T) {
 		t.Errorf("uses are %v; want 3 of x (one as output) and 1 of y", c)
 	}
 }
+
+// TestBuild: a builder ends at the first error and never sees a node without a type; Rebuild and nested builders do the
+// same, and a builder's own panic passes.
+func TestBuild(t *testing.T) {
+	g := ir.NewGraph("g")
+	x := op.Input(g, "x", ir.TypeOf(dtype.F32, 2, 3))
+	after := false
+	err := g.Build(func() {
+		inner := g.Build(func() {
+			y := op.Reshape(x, ir.ShapeOf(7))
+			_ = y.Type.Shape[0]
+			after = true
+		})
+		if inner == nil {
+			t.Error("the inner builder reports no error")
+		}
+		op.Neg(x)
+		after = true
+	})
+	if err == nil || err != g.Err() || !strings.Contains(err.Error(), "reshape") || after {
+		t.Errorf("error %v, graph's %v; went on: %v", err, g.Err(), after)
+	}
+	if err := g.Build(func() { after = true }); err == nil || after {
+		t.Errorf("a graph with an error is built further (%v)", err)
+	}
+
+	h := ir.NewGraph("h")
+	h.Return("y", op.Neg(op.Input(h, "x", ir.TypeOf(dtype.F32, 2, 3))))
+	_, err = h.Rebuild(func(_ *ir.Graph, n *ir.Node, in []*ir.Node, _ func(*ir.Node) *ir.Node) *ir.Node {
+		if n.Op.Name != "neg" {
+			return nil
+		}
+		return op.Reshape(in[0], op.Reshape(in[0], ir.ShapeOf(7)).Type.Shape[:1])
+	})
+	if err == nil || !strings.Contains(err.Error(), "reshape") {
+		t.Errorf("Rebuild: %v", err)
+	}
+	defer func() {
+		if recover() != "its own" {
+			t.Error("a builder's panic was lost")
+		}
+	}()
+	_ = h.Build(func() { panic("its own") })
+}

@@ -23,16 +23,12 @@ type Weights struct {
 	rename func(name string) []string // our name -> names it may have in the checkpoint, best first
 	used   map[string]string          // our name -> checkpoint name
 	known  map[string]bool            // checkpoint names that belong to the family
-	err    error
 }
 
 // NewWeights starts an account. Rename gives the names that one of our tensors may have in the checkpoint.
 func NewWeights(c arch.Checkpoint, rename func(string) []string) *Weights {
 	return &Weights{c: c, rename: rename, used: map[string]string{}, known: map[string]bool{}}
 }
-
-// Err is the first tensor that is missing or misshapen.
-func (w *Weights) Err() error { return w.err }
 
 // Type looks a tensor up by our name. It does not count as used.
 func (w *Weights) Type(name string) (ir.Type, bool) {
@@ -66,29 +62,22 @@ func (w *Weights) Skip(names ...string) {
 }
 
 // take finds a tensor and checks its shape.
-func (w *Weights) take(name string, shape ir.Shape) (ir.Type, bool) {
+func (w *Weights) take(name string, shape ir.Shape) (ir.Type, error) {
 	source, t, ok := w.find(name)
-	var err error
 	switch {
 	case !ok:
-		err = diag.New(arch.ErrTensor, w.rename(name)[0], "tensor is missing; expected %v", shape)
+		return t, diag.New(arch.ErrTensor, w.rename(name)[0], "tensor is missing; expected %v", shape)
 	case !t.Shape.Equal(shape):
-		err = diag.New(arch.ErrTensor, source, "tensor is %v; expected %v", t, shape)
+		return t, diag.New(arch.ErrTensor, source, "tensor is %v; expected %v", t, shape)
 	case !t.DType.IsFloat():
 		found := "an element type that is not known"
 		if t.DType != dtype.Invalid {
 			found = t.DType.String()
 		}
-		err = diag.New(arch.ErrTensor, source, "tensor holds %s; expected F64, F32, F16 or BF16", found)
-	}
-	if err != nil {
-		if w.err == nil {
-			w.err = err
-		}
-		return t, false
+		return t, diag.New(arch.ErrTensor, source, "tensor holds %s; expected F64, F32, F16 or BF16", found)
 	}
 	w.used[name] = source
-	return t, true
+	return t, nil
 }
 
 // Params lists the tensors used so far by name.
@@ -103,9 +92,6 @@ func (w *Weights) Params() []arch.Param {
 
 // Finish reports tensors that do not belong to the family, and lists those that belong to it and are not used.
 func (w *Weights) Finish() (skipped []string, err error) {
-	if w.err != nil {
-		return nil, w.err
-	}
 	inUse := map[string]bool{}
 	for _, source := range w.used {
 		inUse[source] = true
@@ -132,15 +118,24 @@ func (w *Weights) Finish() (skipped []string, err error) {
 	return skipped, nil
 }
 
+// Graph builds the graph of a method. The builder ends at the first tensor that is missing or misshapen and at the first
+// op that the sizes do not fit, so it may rely on the shapes of what it has made.
+func (w *Weights) Graph(method string, syms ir.Syms, build func(root Scope)) (*ir.Graph, error) {
+	g := ir.NewGraph(method, syms...)
+	err := g.Build(func() { build(Scope{G: g, w: w, params: map[string]*ir.Node{}}) })
+	if _, coded := diag.CodeOf(err); err != nil && !coded {
+		err = diag.New(arch.ErrTensor, method, "the sizes of the tensors do not fit each other: %w", err)
+	}
+	return g, err
+}
+
 // Scope is a place in the checkpoint's tree of names, and the graph that is being built.
 type Scope struct {
 	G      *ir.Graph
 	w      *Weights
+	params map[string]*ir.Node // of G, by name
 	prefix string
 }
-
-// Root is the scope of all tensors.
-func (w *Weights) Root(g *ir.Graph) Scope { return Scope{g, w, ""} }
 
 // At is the scope below path. At("blocks", i, "attn") is blocks.2.attn, so that loops read like the checkpoint.
 func (s Scope) At(path ...any) Scope {
@@ -157,14 +152,15 @@ func (s Scope) Path() string { return strings.TrimSuffix(s.prefix, ".") }
 // Param is the tensor called name, as it is stored. The same tensor is one node however often it is asked for.
 func (s Scope) Param(name string, shape ...int64) *ir.Node {
 	full := s.prefix + name
-	if n, ok := s.G.Find(full); ok {
+	if n := s.params[full]; n != nil {
 		return n
 	}
-	t, ok := s.w.take(full, ir.ShapeOf(shape...))
-	if !ok {
-		t = ir.TypeOf(dtype.F32, shape...) // go on, so that the builder needs no checks; Err reports it
+	t, err := s.w.take(full, ir.ShapeOf(shape...))
+	if err != nil {
+		s.G.Fail(err)
 	}
-	return op.Param(s.G, full, t)
+	s.params[full] = op.Param(s.G, full, t)
+	return s.params[full]
 }
 
 // F32 is the tensor called name, widened to f32 where it is stored narrower.
@@ -198,10 +194,7 @@ func (s Scope) MLP(x *ir.Node, first, second string, hidden, out int64, act stri
 	return hir.MLP(x, a.W, a.B, b.W, b.B, act).Named(s.Path())
 }
 
-// width is the size of the last axis; 0 after an error, which the graph has kept.
+// width is the size of the last axis.
 func width(x *ir.Node) int64 {
-	if len(x.Type.Shape) == 0 {
-		return 0
-	}
 	return x.Type.Shape[len(x.Type.Shape)-1].B
 }

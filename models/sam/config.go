@@ -40,6 +40,9 @@ var keys = map[string]string{
 	keyEncoderAct:   "activation of the encoder's MLPs (default gelu)",
 }
 
+// maxSize bounds every size that is read from a tensor, far above any model's, so that products of two do not overflow.
+const maxSize = 1 << 20
+
 // dims fetches a tensor's shape, checked for its rank.
 func dims(w *nn.Weights, name, want string, rank int) ([]int64, error) {
 	t, ok := w.Type(name)
@@ -51,8 +54,8 @@ func dims(w *nn.Weights, name, want string, rank int) ([]int64, error) {
 	}
 	out := make([]int64, rank)
 	for i, d := range t.Shape {
-		if out[i] = d.B; d.B < 1 {
-			return nil, diag.New(arch.ErrTensor, w.Source(name), "tensor is %v; expected %s with no empty dim", t, want)
+		if out[i] = d.B; d.B < 1 || d.B > maxSize {
+			return nil, diag.New(arch.ErrTensor, w.Source(name), "tensor is %v; expected %s with dims from 1 to %d", t, want, maxSize)
 		}
 	}
 	return out, nil

@@ -12,9 +12,8 @@ import (
 const neckEps = 1e-6
 
 // encode builds image [1,3,S,S], normalised pixels, to embeddings [1,C,g,g].
-func encode(c config, w *nn.Weights) *ir.Graph {
-	g := ir.NewGraph("encode")
-	s := w.Root(g).At("image_encoder")
+func encode(c config, root nn.Scope) {
+	g, s := root.G, root.At("image_encoder")
 	image := op.Input(g, "image", ir.TypeOf(dtype.F32, 1, 3, c.imageSize, c.imageSize))
 	patch := s.At("patch_embed.proj")
 	x := hir.PatchEmbed(image, patch.Param("weight", c.width, 3, c.patch, c.patch), patch.Param("bias", c.width)).Named(patch.Path())
@@ -23,7 +22,6 @@ func encode(c config, w *nn.Weights) *ir.Graph {
 		x = block(c, s.At("blocks", i), x, c.windows[i])
 	}
 	g.Return("embeddings", neck(c, s.At("neck"), x))
-	return g
 }
 
 // block is a pre-norm transformer block.

@@ -15,9 +15,8 @@ const maxPoints = 64
 const finalEps = 1e-5
 
 // decode builds embeddings [1,C,g,g], points [1,N,2] and labels [1,N] to low_res_masks [1,M,4g,4g] and iou [1,M].
-func decode(c config, w *nn.Weights) *ir.Graph {
-	g := ir.NewGraph("decode", ir.Sym{Name: "N", Min: 1, Max: maxPoints})
-	root := w.Root(g)
+func decode(c config, root nn.Scope) {
+	g := root.G
 	s, prompt := root.At("mask_decoder"), root.At("prompt_encoder")
 	n := ir.Named("N")
 	embeddings := op.Input(g, "embeddings", ir.TypeOf(dtype.F32, 1, c.embed, c.grid, c.grid))
@@ -43,7 +42,6 @@ func decode(c config, w *nn.Weights) *ir.Graph {
 
 	iou := mlp3(s.At("iou_prediction_head"), op.Narrow(queries, 1, 0, 1), c.embed, c.masks)
 	g.Return("iou", op.Reshape(iou, ir.ShapeOf(1, c.masks)))
-	return g
 }
 
 // learned is a table of learned tokens [n, C] as a batch of one.

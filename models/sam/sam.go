@@ -67,13 +67,17 @@ func build(ckpt arch.Checkpoint, cfg arch.Config) (*arch.Model, error) {
 		return nil, err
 	}
 	m := &arch.Model{Arch: "sam", Facts: c.facts(cfg, transformers)}
-	for _, method := range []func(config, *nn.Weights) *ir.Graph{encode, decode} {
-		g := method(c, w)
-		if w.Err() != nil {
-			return nil, w.Err()
-		}
-		if g.Err() != nil {
-			return nil, fmt.Errorf("sam: %s: %w", g.Name, g.Err())
+	for _, method := range []struct {
+		name  string
+		syms  ir.Syms
+		build func(config, nn.Scope)
+	}{
+		{"encode", nil, encode},
+		{"decode", ir.Syms{{Name: "N", Min: 1, Max: maxPoints}}, decode},
+	} {
+		g, err := w.Graph(method.name, method.syms, func(root nn.Scope) { method.build(c, root) })
+		if err != nil {
+			return nil, err
 		}
 		m.Methods = append(m.Methods, g)
 	}
