@@ -9,7 +9,6 @@ import (
 
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/program"
-	"github.com/rlx-go/rlx/core/task"
 )
 
 func TestBadPlans(t *testing.T) {
@@ -158,22 +157,6 @@ func TestPolicy(t *testing.T) {
 		_, err := Verify(bytes.NewReader(b), int64(len(b)), c.p)
 		if c.ok && err != nil || !c.ok && !errors.Is(err, CodeOf(38)) {
 			t.Errorf("%s: %v", c.name, err)
-		}
-	}
-}
-
-// A task that names nothing known, or numbers out of range, has the code of core/task.
-func TestBadTask(t *testing.T) {
-	for name, change := range map[string]func(*task.Segment){
-		"size":   func(s *task.Segment) { s.Size = 0 },
-		"resize": func(s *task.Segment) { s.Resize = "stretch" },
-		"std":    func(s *task.Segment) { s.Std[1] = 0 },
-		"best":   func(s *task.Segment) { s.BestLast = 4 },
-	} {
-		f := forge(t)
-		change(f.c.meta.Segment)
-		if _, err := verifyBytes(f.file()); !errors.Is(err, task.CodeSpec) {
-			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

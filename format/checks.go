@@ -59,8 +59,8 @@ A field is missing, unknown, of another type or beyond its limit, or the number 
 	{"section does not encode to itself", `
 Encoding what was decoded gives other bytes. Only a hand-made file can differ.`},
 	{"bad name", `
-Names are unique where they are looked up, not empty, at most 512 bytes of printable UTF-8, and those of nodes, outputs, methods and
-weights have no spaces or any of , = { } and quotes.`},
+Names are unique where they are looked up, not empty, at most 512 bytes of printable UTF-8, and those of nodes, outputs and weights
+have no spaces or any of , = { } and quotes. Names of methods are 1 to 64 of a-z, 0-9, _ and -, the first a letter.`},
 	{"type is beyond the limits", `
 An element type is unknown, or a rank, a dimension, the number of elements or the size in bytes is beyond what the format allows.`},
 	{"element type is not a whole number of bytes", `
@@ -83,8 +83,8 @@ This version has no ops with subgraphs. The file needs a newer version.`},
 The type of each node is inferred again from its operands, and that of each parameter compared with the weight's. The op does not
 accept its operands, or the file states another type.`},
 	{"signature differs from the programs", `
-Each method's inputs, outputs and symbols in META must be those of its programs, in order; each method has a program, and what the
-task refers to exists.`},
+Each method's inputs, outputs and symbols in META must be those of its programs, in order; each method has a program; and the task
+names inputs and outputs that exist and have the types and sizes that the task needs, for all values of the symbols.`},
 	{"bad symbolic dimension", `
 A symbol's range is not 0 <= min <= max <= 2^40, or a dimension refers to a symbol that does not exist or is out of range.`},
 	{"bad arena", `

@@ -56,6 +56,23 @@ s = add p, p : f32[16,8]
 return s=s
 `
 
+// imageText and promptText are the methods of the task.
+const imageText = `graph image
+pixels = input : f32[1,3,8,8]
+e = reduce_sum pixels {axes=[1,2,3]} : f32[1]
+return embeddings=e
+`
+
+const promptText = `graph prompt
+sym N = 1..4
+embeddings = input : f32[1]
+points = input : f32[1,N,2]
+labels = input : i32[1,N]
+m = expand embeddings : f32[1,4,3,5]
+q = reduce_max m {axes=[2,3]} : f32[1,4]
+return masks=m, iou=q
+`
+
 func testWeights() []Weight {
 	r := rand.New(rand.NewPCG(1, 2))
 	weight := func(name, typ string) Weight {
@@ -102,12 +119,12 @@ func testArtifact(t testing.TB) (Artifact, []Weight) {
 		Sources: []Source{{Name: "mlp.safetensors", Size: 576}},
 		Pairs:   []Pair{{"license", "none"}, {"note", "made for tests"}},
 	}}
-	for _, p := range []struct{ text, target string }{{headText, "cpu"}, {headText, "portable"}, {mlpText, "cpu"}, {blendText, "cpu"}} {
+	for _, p := range []struct{ text, target string }{{headText, "cpu"}, {headText, "portable"}, {mlpText, "cpu"}, {blendText, "cpu"},
+		{imageText, "cpu"}, {promptText, "cpu"}} {
 		a.Programs = append(a.Programs, build(t, p.text, p.target, dir))
 	}
 	s := task.NewSegment(8, 4)
-	s.ImageInput, s.PointsInput, s.LabelsInput, s.EmbeddingInput = "x", "x", "gain", "x"
-	s.MasksOutput, s.IoUOutput = "scaled", "sum"
+	s.ImageMethod, s.PromptMethod, s.ImageInput, s.MasksOutput = "image", "prompt", "pixels", "masks"
 	a.Meta.Segment = &s
 	return a, weights
 }

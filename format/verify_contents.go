@@ -105,6 +105,9 @@ func checkMeta(m *Meta) error {
 	}
 	methods := names{}
 	for _, x := range m.Methods {
+		if err := program.CheckMethod(x.Name); err != nil {
+			return fail(17, where, -1, "%w", err)
+		}
 		if err := methods.add(where, -1, "method", x.Name); err != nil {
 			return err
 		}

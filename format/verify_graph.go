@@ -15,10 +15,11 @@ const portable = "portable"
 // checkGraph runs checks 17 to 28 on a graph and builds it.
 func checkGraph(r *rawGraph, dir *Directory) (*ir.Graph, error) {
 	where := KindGraph.String()
-	for _, name := range []string{r.method, r.target} {
-		if err := ir.CheckName(name); err != nil {
-			return nil, fail(17, where, r.at, "method or target: %w", err)
-		}
+	if err := program.CheckMethod(r.method); err != nil {
+		return nil, fail(17, where, r.at, "%w", err)
+	}
+	if err := ir.CheckName(r.target); err != nil {
+		return nil, fail(17, where, r.at, "target: %w", err)
 	}
 	if r.nesting != 0 {
 		return nil, fail(25, where, r.at, "subgraphs nest %d deep; this version has none", r.nesting)
@@ -211,30 +212,6 @@ func checkSignature(m *Meta, programs []*program.Program, raw []rawGraph) error 
 		}
 	}
 	return checkTask(m)
-}
-
-func checkTask(m *Meta) error {
-	s := m.Segment
-	if s == nil {
-		return nil
-	}
-	if err := s.Validate(); err != nil {
-		return err
-	}
-	for _, x := range []struct{ method, in, out string }{
-		{s.ImageMethod, s.ImageInput, s.Embedding},
-		{s.PromptMethod, s.EmbeddingInput, s.MasksOutput},
-		{s.PromptMethod, s.PointsInput, s.IoUOutput},
-		{s.PromptMethod, s.LabelsInput, s.IoUOutput},
-	} {
-		have := func(list []Value, name string) bool {
-			return slices.ContainsFunc(list, func(v Value) bool { return v.Name == name })
-		}
-		if y, ok := m.Method(x.method); !ok || !have(y.Inputs, x.in) || !have(y.Outputs, x.out) {
-			return fail(27, KindMeta.String(), -1, "the task uses input %q and output %q of method %q, which the artifact lacks", x.in, x.out, x.method)
-		}
-	}
-	return nil
 }
 
 // MethodOf is the signature of a program, as META states it.

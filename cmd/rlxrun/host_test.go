@@ -126,13 +126,6 @@ func TestSegmentJobRefuses(t *testing.T) {
 		_, err := newSegmentJob(t.Context(), tinyModel(t), f, nil)
 		wantError(t, c.text, err, c.code, c.text)
 	}
-	m := tinyModel(t)
-	m.segment.PointsInput = "labels"
-	_, err := newSegmentJob(t.Context(), m, &segmentFlags{}, nil)
-	wantError(t, "a task that does not fit", err, task.CodeSpec, "labels of method decode, which is i32[1,N]")
-	m.segment.PointsInput = "pts"
-	_, err = newSegmentJob(t.Context(), m, &segmentFlags{}, nil)
-	wantError(t, "a task that names nothing", err, task.CodeSpec, `"pts" of method decode`)
 }
 
 // What flags mean depends on the artifact.

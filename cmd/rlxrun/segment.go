@@ -11,7 +11,6 @@ import (
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/dtype"
-	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/task"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/internal/cli"
@@ -67,9 +66,6 @@ type segmentJob struct {
 // newSegmentJob reads the image and checks the prompts against it.
 func newSegmentJob(ctx context.Context, m *model, f *segmentFlags, stdin io.Reader) (*segmentJob, error) {
 	j := &segmentJob{seg: m.segment, flags: f}
-	if err := checkSegment(m); err != nil {
-		return nil, err
-	}
 	if f.image == "" {
 		return nil, cli.Usagef("--image", "is missing").WithHint("for example --image photo.jpg --point 120,80 -o mask.png")
 	}
@@ -121,57 +117,6 @@ func readImage(ctx context.Context, path string, stdin io.Reader) (image.Image, 
 	}
 	defer f.Close()
 	return task.DecodeImage(path, ctxio.NewReader(ctx, f))
-}
-
-// checkSegment compares the task with the methods it names. The verifier knows both but not what a task means.
-func checkSegment(m *model) error {
-	s := m.segment
-	if err := s.Validate(); err != nil {
-		return err
-	}
-	bad := func(format string, args ...any) error { return diag.New(task.CodeSpec, m.path, format, args...) }
-	var graphs [2]*ir.Graph
-	for i, name := range []string{s.ImageMethod, s.PromptMethod} {
-		progs := m.targets(name)
-		if len(progs) == 0 {
-			return bad("its task names the method %q, which it lacks; methods are %v", name, m.methods())
-		}
-		graphs[i] = progs[0].Graph
-	}
-	for _, want := range []struct {
-		graph  *ir.Graph
-		name   string
-		output bool
-		dtype  dtype.DType
-		dims   []int64 // 0: any
-	}{
-		{graphs[0], s.ImageInput, false, dtype.F32, []int64{1, 3, int64(s.Size), int64(s.Size)}},
-		{graphs[0], s.Embedding, true, dtype.F32, nil},
-		{graphs[1], s.EmbeddingInput, false, dtype.F32, nil},
-		{graphs[1], s.PointsInput, false, dtype.F32, []int64{1, 0, 2}},
-		{graphs[1], s.LabelsInput, false, dtype.I32, []int64{1, 0}},
-		{graphs[1], s.MasksOutput, true, dtype.F32, []int64{1, int64(s.Tokens), 0, 0}},
-		{graphs[1], s.IoUOutput, true, dtype.F32, []int64{1, int64(s.Tokens)}},
-	} {
-		n, ok := inputNamed(want.graph, want.name)
-		if want.output {
-			i := slices.IndexFunc(want.graph.Outputs, func(o ir.Output) bool { return o.Name == want.name })
-			if ok = i >= 0; ok {
-				n = want.graph.Outputs[i].Node
-			}
-		}
-		if !ok {
-			return bad("its task names %q of method %s, which is not there", want.name, want.graph.Name)
-		}
-		fits := n.Type.DType == want.dtype && (want.dims == nil || len(want.dims) == n.Type.Rank())
-		for i, d := range want.dims {
-			fits = fits && (d == 0 || n.Type.Shape[i].Is(d))
-		}
-		if !fits {
-			return bad("its task does not fit %s of method %s, which is %v", want.name, want.graph.Name, n.Type)
-		}
-	}
-	return nil
 }
 
 // checkLabels compares the labels of a prompt given as a tensor with those that the task knows: inside the model an unknown

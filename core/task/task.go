@@ -98,9 +98,11 @@ func NewSegment(size, maxPoints int) Segment {
 	}
 }
 
+// MaxSize bounds Segment.Size and the height and width of the masks' logits, in pixels.
+const MaxSize = 1 << 14
+
 // Limits of what Validate accepts.
 const (
-	maxSize   = 1 << 14
 	maxPoints = 1 << 16
 	maxTokens = 64
 )
@@ -119,8 +121,8 @@ func (s *Segment) Validate() error {
 		}
 	}
 	switch {
-	case s.Size < 1 || s.Size > maxSize:
-		return bad("size is %d; allowed are 1 to %d", s.Size, maxSize)
+	case s.Size < 1 || s.Size > MaxSize:
+		return bad("size is %d; allowed are 1 to %d", s.Size, MaxSize)
 	case s.Resize != ResizeLongestSide:
 		return bad("resize is %q; known is %q", s.Resize, ResizeLongestSide)
 	case s.Pad != PadBottomRight:

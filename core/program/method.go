@@ -1,0 +1,26 @@
+package program
+
+import (
+	"fmt"
+
+	"github.com/rlx-go/rlx/core/ir"
+)
+
+// MaxMethodName bounds the name of a method, in bytes.
+const MaxMethodName = 64
+
+// CheckMethod reports a name that a method may not have. Names of methods become parts of file names and are typed in
+// shells, so they are lower-case letters, digits, _ and - only, and begin with a letter; see also ir.CheckName.
+func CheckMethod(name string) error {
+	if err := ir.CheckName(name); err != nil {
+		return fmt.Errorf("method: %w", err)
+	}
+	ok := len(name) <= MaxMethodName
+	for i, c := range []byte(name) {
+		ok = ok && (c >= 'a' && c <= 'z' || i > 0 && (c >= '0' && c <= '9' || c == '_' || c == '-'))
+	}
+	if !ok {
+		return fmt.Errorf("method name %.80q; want 1 to %d of a-z, 0-9, _ and -, the first a letter", name, MaxMethodName)
+	}
+	return nil
+}
