@@ -23,7 +23,7 @@ type rawNode struct {
 	op, name string
 	attrs    []ir.Attr // values of type bool, int64, float64, string, []int64 or rawDType
 	in       []int64
-	typ      rawType
+	typ      rawType // empty where the op has several results
 }
 
 type rawOutput struct {
@@ -214,7 +214,11 @@ func graphOf(p *program.Program) rawGraph {
 	return g
 }
 
+// typeOf is how a node holds its type: one of an op with several results, which has none, as no element type and no dims.
 func typeOf(t ir.Type, syms ir.Syms) rawType {
+	if t.DType == dtype.Invalid {
+		return rawType{}
+	}
 	r := rawType{dtype: rawDType(t.DType.String())}
 	for _, x := range t.Shape {
 		dim := rawDim{a: x.A, b: x.B, sym: -1}

@@ -87,7 +87,7 @@ func (s *sweeper) holds(n *ir.Node) (by int32, at int64, ok bool) {
 func (s *sweeper) step(i int) error {
 	st, raw := s.p.Steps[i], &s.r.steps[i]
 	n := s.p.Graph.Nodes[st.Node]
-	out := s.p.Places[n.ID]
+	outs := n.Values()
 	scratch := program.Place{Space: program.Arena, Offset: st.ScratchOffset, Size: st.ScratchSize}
 	bad := func(check int, format string, args ...any) error {
 		return fail(check, KindSched.String(), raw.at, "step %d (node %d, %.80q): "+format, append([]any{i, n.ID, n.Label()}, args...)...)
@@ -103,14 +103,24 @@ func (s *sweeper) step(i int) error {
 		if overlap(scratch, s.p.Places[x.ID]) {
 			return bad(35, "its scratch overlaps its operand %.80q", x.Label())
 		}
-		if x.ID != out.Parent && overlap(out, s.p.Places[x.ID]) {
-			return bad(checkSweep, "writes over its operand %.80q", x.Label())
+		for _, v := range outs {
+			if out := s.p.Places[v.ID]; x.ID != out.Parent && overlap(out, s.p.Places[x.ID]) {
+				return bad(checkSweep, "writes over its operand %.80q", x.Label())
+			}
 		}
 	}
-	if overlap(scratch, out) {
-		return bad(35, "its scratch overlaps its result")
+	for k, v := range outs {
+		out := s.p.Places[v.ID]
+		if overlap(scratch, out) {
+			return bad(35, "its scratch overlaps its result")
+		}
+		for _, w := range outs[:k] {
+			if overlap(out, s.p.Places[w.ID]) {
+				return bad(checkSweep, "writes its result %.80q over its result %.80q", v.Label(), w.Label())
+			}
+		}
+		s.owners(out.Space).assign(out.Offset, out.Offset+out.Size, int32(v.ID))
 	}
-	s.owners(out.Space).assign(out.Offset, out.Offset+out.Size, int32(n.ID))
 	s.arena.assign(scratch.Offset, scratch.Offset+scratch.Size, s.scratchOf(i))
 	return nil
 }

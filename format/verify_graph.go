@@ -33,6 +33,9 @@ func checkGraph(r *rawGraph, dir *Directory) (*ir.Graph, error) {
 			return nil, err
 		}
 	}
+	if err := b.complete(); err != nil {
+		return nil, err
+	}
 	outs := names{}
 	for _, o := range r.outputs {
 		if err := outs.add(where, r.at, "output", o.name); err != nil {
@@ -41,7 +44,11 @@ func checkGraph(r *rawGraph, dir *Directory) (*ir.Graph, error) {
 		if o.node >= int64(len(b.g.Nodes)) {
 			return nil, fail(27, where, r.at, "output %s is node %d; there are %d", o.name, o.node, len(b.g.Nodes))
 		}
-		b.g.Return(o.name, b.g.Nodes[o.node])
+		n := b.g.Nodes[o.node]
+		if n.Op.Tuple {
+			return nil, fail(27, where, r.at, "output %s is node %d, which has several results and no value of its own", o.name, o.node)
+		}
+		b.g.Return(o.name, n)
 	}
 	if len(r.outputs) == 0 {
 		return nil, fail(27, where, r.at, "the graph has no outputs")
@@ -72,6 +79,16 @@ type graphBuilder struct {
 	dir   *Directory
 	g     *ir.Graph
 	names names
+	tuple *ir.Node // the last node of an op with several results
+}
+
+// complete checks that the results of the last op with several are there; its number is the next node's.
+func (b *graphBuilder) complete() error {
+	if t := b.tuple; t != nil && len(b.g.Nodes)-1-t.ID < len(t.Results) {
+		r := &b.r.nodes[t.ID]
+		return fail(24, KindGraph.String(), r.at, "node %d (op %s) has %d results; result nodes for %d of them follow it", t.ID, t.Op.Name, len(t.Results), len(b.g.Nodes)-1-t.ID)
+	}
+	return nil
 }
 
 func (b *graphBuilder) node(i int) error {
@@ -101,14 +118,27 @@ func (b *graphBuilder) node(i int) error {
 		case x >= int64(i):
 			return bad(24, "operand %d is node %d, which does not come before it", k, x)
 		}
-		in[k] = b.g.Nodes[x]
+		if in[k] = b.g.Nodes[x]; in[k].Op.Tuple && def != ir.ResultDef {
+			return bad(23, "operand %d is node %d, which has several results and no value of its own", k, x)
+		}
 	}
-	declared, err := checkType(&r.typ, b.g.Syms, KindGraph.String(), r.at)
-	if err != nil {
-		return err
+	var declared ir.Type
+	if !def.Tuple {
+		if declared, err = checkType(&r.typ, b.g.Syms, KindGraph.String(), r.at); err != nil {
+			return err
+		}
+	} else if r.name != "" || r.typ.dtype != "" || len(r.typ.shape) > 0 {
+		return bad(26, "op %s has several results; want no name, element type %q and no dims", r.op, "")
+	}
+	if def != ir.ResultDef {
+		if err := b.complete(); err != nil {
+			return err
+		}
+	} else if t := b.tuple; t == nil || in[0] != t || i-1-t.ID >= len(t.Results) || attrs != any(ir.ResultAttrs{Index: i - 1 - t.ID}) {
+		return bad(24, "a result node that is not the next one of the op with several results before it")
 	}
 	n := &ir.Node{ID: i, Name: r.name, Op: def, Attrs: attrs, In: in, Graph: b.g}
-	if n.Type, err = def.Infer(attrs, n.InTypes(), declared, b.g.Syms); err != nil {
+	if n.Type, n.Results, err = n.Infer(declared, b.g.Syms); err != nil {
 		return bad(26, "%w", err)
 	}
 	if !n.Type.Equal(declared) {
@@ -124,6 +154,9 @@ func (b *graphBuilder) node(i int) error {
 		}
 	}
 	b.g.Nodes = append(b.g.Nodes, n)
+	if def.Tuple {
+		b.tuple = n
+	}
 	return nil
 }
 

@@ -46,6 +46,14 @@ func (c *placeChecker) fail(check int, n *ir.Node, format string, args ...any) e
 
 func (c *placeChecker) place(n *ir.Node) error {
 	x := &c.r.places[n.ID]
+	if n.Op.Tuple {
+		none := program.NoPlace
+		if x.space >= int64(len(spaces)) || none != (program.Place{Space: spaces[x.space], Offset: x.offset, Size: x.size, Parent: int(x.parent)}) {
+			return c.fail(30, n, "has several results and no value of its own, so its place must be [1, 0, 0, -1]")
+		}
+		c.p.Places = append(c.p.Places, none)
+		return nil
+	}
 	if x.space >= int64(len(spaces)) {
 		return c.fail(29, n, "space %d is unknown", x.space)
 	}
@@ -170,7 +178,8 @@ func checkSched(p *program.Program, r *rawSched) error {
 	ready := func(n *ir.Node) bool { // what n shows has been computed, or needs no step
 		for {
 			if _, view := n.View(); !view {
-				return done[n.ID] || !program.IsStep(n)
+				by, _ := n.Maker()
+				return done[by.ID] || !program.IsStep(by)
 			}
 			n = n.In[0]
 		}
@@ -233,7 +242,11 @@ func checkWork(x *program.Program, g *rawGraph, p Policy) error {
 		for i, t := range in {
 			in[i] = static(t)
 		}
-		work := n.Op.FLOPs(n.Attrs, in, static(n.Type))
+		out := slices.Clone(n.ResultTypes())
+		for i, t := range out {
+			out[i] = static(t)
+		}
+		work := n.Op.FLOPs(n.Attrs, in, out...)
 		if work < 0 || work > math.MaxInt64-total {
 			work = math.MaxInt64 - total // the estimate itself is beyond what counts
 		}

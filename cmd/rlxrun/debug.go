@@ -65,11 +65,12 @@ func (d *debugFlags) prepare() error {
 	return nil
 }
 
-// matches tells whether a glob of --dump-tensors means a node: by its name, such as image_encoder.blocks.3.mlp, or by its
-// op, such as softmax.
+// matches tells whether a glob of --dump-tensors means a value: by its name, such as image_encoder.blocks.3.mlp, or by the
+// op that makes it, such as softmax.
 func matches(glob string, n *ir.Node) bool {
+	by, _ := n.Maker()
 	byName, _ := path.Match(glob, n.Label())
-	byOp, _ := path.Match(glob, n.Op.Name)
+	byOp, _ := path.Match(glob, by.Op.Name)
 	return byName || byOp
 }
 
@@ -84,9 +85,11 @@ func (d *debugFlags) checkGlobs(m *model, methods []string) error {
 			for _, p := range m.targets(method) {
 				for _, s := range p.Steps {
 					n := p.Graph.Nodes[s.Node]
-					found = found || matches(glob, n)
-					if n.Name != "" && !slices.Contains(names, n.Name) {
-						names = append(names, n.Name)
+					for _, v := range n.Values() {
+						found = found || matches(glob, v)
+						if v.Name != "" && !slices.Contains(names, v.Name) {
+							names = append(names, v.Name)
+						}
 					}
 					if !slices.Contains(ops, n.Op.Name) {
 						ops = append(ops, n.Op.Name)
@@ -112,8 +115,8 @@ type watcher struct {
 	l       *loaded
 	bound   *program.Bound
 	options device.RunOptions
-	dirs    map[int][]string // of --dump-tensors, by node
-	stepOf  map[int]int
+	dirs    map[int][]string      // of --dump-tensors, by node
+	stepOf  map[int]int           // by node
 	values  map[int]*tensor.Array // for --check: results so far
 	uses    map[int]int           // and how many steps still read them
 }
@@ -126,15 +129,17 @@ func (d *debugFlags) watch(ctx context.Context, l *loaded, bound *program.Bound,
 		return w, nil
 	}
 	for i, s := range bound.Steps {
-		w.stepOf[s.Node.ID] = i
-		for _, v := range d.dumps.Values {
-			glob, dir, _ := strings.Cut(v, "=")
-			if matches(glob, s.Node) {
-				w.dirs[s.Node.ID] = append(w.dirs[s.Node.ID], dir)
+		for _, n := range s.Node.Values() {
+			w.stepOf[n.ID] = i
+			for _, v := range d.dumps.Values {
+				glob, dir, _ := strings.Cut(v, "=")
+				if matches(glob, n) {
+					w.dirs[n.ID] = append(w.dirs[n.ID], dir)
+				}
 			}
-		}
-		if d.check || len(w.dirs[s.Node.ID]) > 0 {
-			w.options.Dump = append(w.options.Dump, s.Node.ID)
+			if d.check || len(w.dirs[n.ID]) > 0 {
+				w.options.Dump = append(w.options.Dump, n.ID)
+			}
 		}
 	}
 	if d.check {
@@ -166,11 +171,18 @@ func (w *watcher) observe(node int, shape []int, data []byte) error {
 	if w.values == nil {
 		return nil
 	}
-	return w.compare(w.bound.Steps[w.stepOf[node]], t.Array())
+	w.values[node] = t.Array()
+	s := w.bound.Steps[w.stepOf[node]]
+	for _, o := range s.Outs {
+		if w.values[o.Node] == nil { // another result of the step is still to come
+			return nil
+		}
+	}
+	return w.compare(s)
 }
 
-// compare evaluates the step's op on the values that the backend had, and compares.
-func (w *watcher) compare(s program.BoundStep, got *tensor.Array) error {
+// compare evaluates the step's op on the values that the backend had, and compares its results.
+func (w *watcher) compare(s program.BoundStep) error {
 	in := make([]*tensor.Array, len(s.In))
 	for i, o := range s.In {
 		var err error
@@ -178,18 +190,22 @@ func (w *watcher) compare(s program.BoundStep, got *tensor.Array) error {
 			return err
 		}
 	}
-	want := tensor.NewArray(s.Out.DType, s.Out.Shape...)
-	if err := s.Node.Op.Eval(s.Node.Attrs, in, want); err != nil {
+	want := make([]*tensor.Array, len(s.Outs))
+	for i, o := range s.Outs {
+		want[i] = tensor.NewArray(o.DType, o.Shape...)
+	}
+	if err := s.Node.Op.Eval(s.Node.Attrs, in, want...); err != nil {
 		return diag.New(CodeCheck, w.at(s.Node.ID), "the reference refuses its operands: %w", err)
 	}
-	types := make([]ir.Type, len(s.In))
-	for i, o := range s.In {
-		types[i] = staticType(o)
+	for i, tol := range s.Node.Op.Tol(s.Node.Attrs, staticTypes(s.In), staticTypes(s.Outs)...) {
+		node := s.Outs[i].Node
+		if err := interp.Compare(w.values[node], want[i], tol); err != nil {
+			return diag.New(CodeCheck, w.at(node), "%w", err)
+		}
+		if w.uses[node] == 0 {
+			delete(w.values, node)
+		}
 	}
-	if err := interp.Compare(got, want, s.Node.Op.Tol(s.Node.Attrs, types, staticType(s.Out))); err != nil {
-		return diag.New(CodeCheck, w.at(s.Node.ID), "%w", err)
-	}
-	w.values[s.Node.ID] = got
 	for _, x := range s.Node.In {
 		src, _ := sourceOf(x)
 		if w.uses[src.ID]--; w.uses[src.ID] == 0 {
@@ -237,9 +253,10 @@ func (w *watcher) value(o program.Operand) (*tensor.Array, error) {
 // at names a node for messages: "encode step 12 (softmax %31)".
 func (w *watcher) at(node int) string {
 	n := w.l.prog.Graph.Nodes[node]
+	by, _ := n.Maker()
 	for i, s := range w.l.prog.Steps {
-		if s.Node == node {
-			return fmt.Sprintf("%s step %d of %d (%s %s)", w.l.prog.Method, i+1, len(w.l.prog.Steps), n.Op.Name, n.Label())
+		if s.Node == by.ID {
+			return fmt.Sprintf("%s step %d of %d (%s %s)", w.l.prog.Method, i+1, len(w.l.prog.Steps), by.Op.Name, n.Label())
 		}
 	}
 	return n.Label()

@@ -117,7 +117,7 @@ func (h *host) lacks(p *program.Program) string {
 		if program.IsStep(n) && !slices.Contains(h.info.Ops, n.Op.Name) && !slices.Contains(ops, n.Op.Name) {
 			ops = append(ops, n.Op.Name)
 		}
-		if t := n.Type.DType.String(); !slices.Contains(h.info.DTypes, t) && !slices.Contains(types, t) {
+		if t := n.Type.DType.String(); !n.Op.Tuple && !slices.Contains(h.info.DTypes, t) && !slices.Contains(types, t) {
 			types = append(types, t)
 		}
 	}
@@ -203,29 +203,30 @@ func (l *loaded) run(ctx context.Context, in map[string]tensor.Tensor) (map[stri
 	return out, nil
 }
 
-// staticType is an operand's type under the values of the symbols it was bound with.
-func staticType(o program.Operand) ir.Type {
-	t := ir.Type{DType: o.DType}
-	for _, d := range o.Shape {
-		t.Shape = append(t.Shape, ir.Static(int64(d)))
+// staticTypes are the operands' types under the values of the symbols they were bound with.
+func staticTypes(list []program.Operand) []ir.Type {
+	types := make([]ir.Type, len(list))
+	for i, o := range list {
+		types[i].DType = o.DType
+		for _, d := range o.Shape {
+			types[i].Shape = append(types[i].Shape, ir.Static(int64(d)))
+		}
 	}
-	return t
+	return types
 }
 
 // flops counts the arithmetic of one step, a multiply-add as two.
 func flops(s program.BoundStep) int64 {
-	in := make([]ir.Type, len(s.In))
-	for i, o := range s.In {
-		in[i] = staticType(o)
-	}
-	return s.Node.Op.FLOPs(s.Node.Attrs, in, staticType(s.Out))
+	return s.Node.Op.FLOPs(s.Node.Attrs, staticTypes(s.In), staticTypes(s.Outs)...)
 }
 
 // traffic is the bytes that one step reads and writes at least.
 func traffic(s program.BoundStep) int64 {
-	n := s.Out.Bytes
-	for _, o := range s.In {
-		n += o.Bytes
+	var n int64
+	for _, list := range [][]program.Operand{s.In, s.Outs} {
+		for _, o := range list {
+			n += o.Bytes
+		}
 	}
 	return n
 }

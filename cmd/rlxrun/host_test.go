@@ -234,11 +234,11 @@ func TestCheck(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, s := range bound.Steps {
-		wrong := tensor.New(s.Out.DType, s.Out.Shape...) // zeros
+		wrong := tensor.New(s.Outs[0].DType, s.Outs[0].Shape...) // zeros
 		if s.Node.Op.Name == "const" {
 			wrong = constant(s, 0.25)
 		}
-		if err = w.observe(s.Node.ID, s.Out.Shape, wrong.Data); err != nil {
+		if err = w.observe(s.Node.ID, s.Outs[0].Shape, wrong.Data); err != nil {
 			break
 		}
 	}
@@ -246,7 +246,7 @@ func TestCheck(t *testing.T) {
 }
 
 func constant(s program.BoundStep, v float32) tensor.Tensor {
-	t := tensor.New(dtype.F32, s.Out.Shape...)
+	t := tensor.New(dtype.F32, s.Outs[0].Shape...)
 	for i := range tensor.View[float32](t.Data) {
 		tensor.View[float32](t.Data)[i] = v
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"io"
+	"strings"
 	"sync"
 	"time"
 )
@@ -77,8 +78,12 @@ func (t *trace) steps(r runRecord) error {
 			break
 		}
 		b := bound.Steps[i]
+		var out []string
+		for _, t := range staticTypes(b.Outs) {
+			out = append(out, t.String())
+		}
 		t.events = append(t.events, traceEvent{Name: b.Node.Op.Name, Cat: r.prog.Method, Ph: "X", TS: micros(base + s.Start), Dur: micros(s.Time),
-			PID: traceBackend, TID: 1, Args: map[string]any{"step": i, "node": b.Node.Label(), "out": staticType(b.Out).String(),
+			PID: traceBackend, TID: 1, Args: map[string]any{"step": i, "node": b.Node.Label(), "out": strings.Join(out, ", "),
 				"attrs": b.Node.AttrText(), "flops": flops(b), "bytes": traffic(b), "clock": clockOf(r)}})
 	}
 	return nil

@@ -104,7 +104,7 @@ type Run struct {
 type RunOptions struct {
 	Profile  bool  // fill Stats.Steps
 	CheckNaN bool  // stop at the first step whose output has a NaN
-	Dump     []int // nodes whose values Observe gets, in step order
+	Dump     []int // nodes whose values Observe gets, in step order, and the results of a step in theirs
 	// Observe gets the value of a node of Dump. The data are the backend's, and may change once it has returned. An error
 	// ends the run, which returns it.
 	Observe func(node int, shape []int, data []byte) error

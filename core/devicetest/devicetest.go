@@ -77,7 +77,7 @@ func Run(t *testing.T, open func(t *testing.T) device.Backend, opts Options) {
 		}
 	})
 	for _, def := range ir.Defs() {
-		if def.Level == ir.Block {
+		if !runnable(def) {
 			continue
 		}
 		t.Run(def.Name, func(t *testing.T) {

@@ -112,18 +112,20 @@ func (x *fakeExecutable) Run(ctx context.Context, r device.Run) (device.Stats, e
 		if err := x.step(s, r); err != nil {
 			return stats, err
 		}
-		out := x.view(s.Out, r.IO)
-		if x.fault == "nan in the tail" {
-			out.Data = out.Data[:cap(out.Data)]
-		}
-		if slices.Contains(r.Opts.Dump, s.Node.ID) != (x.fault == "observes others" && len(b.Steps) == 6) && r.Opts.Observe != nil {
-			if err := r.Opts.Observe(s.Node.ID, s.Out.Shape, x.view(s.Out, r.IO).Data); err != nil && x.fault != "observes on" {
-				return stats, err
+		for _, o := range s.Outs {
+			out := x.view(o, r.IO)
+			if x.fault == "nan in the tail" {
+				out.Data = out.Data[:cap(out.Data)]
 			}
-		}
-		if r.Opts.CheckNaN && hasNaN(out) && (x.fault != "nan late" || s.Node.Name == "later") {
-			stats.FirstNaN = s.Node.ID
-			return stats, diag.New(device.ErrNaN, s.Node.Label(), "NaN")
+			if slices.Contains(r.Opts.Dump, o.Node) != (x.fault == "observes others" && len(b.Steps) == 6) && r.Opts.Observe != nil {
+				if err := r.Opts.Observe(o.Node, o.Shape, x.view(o, r.IO).Data); err != nil && x.fault != "observes on" {
+					return stats, err
+				}
+			}
+			if n := x.l.Program.Graph.Nodes[o.Node]; r.Opts.CheckNaN && hasNaN(out) && (x.fault != "nan late" || n.Name == "later") {
+				stats.FirstNaN = n.ID
+				return stats, diag.New(device.ErrNaN, n.Label(), "NaN")
+			}
 		}
 		if r.Opts.Profile && !(x.fault == "profile lacks a step" && i == 3) {
 			st := device.Step{Node: s.Node.ID, Start: time.Since(start)}
@@ -162,7 +164,7 @@ func (x *fakeExecutable) view(o program.Operand, io []byte) tensor.Tensor {
 
 func (x *fakeExecutable) step(s program.BoundStep, r device.Run) error {
 	in := make([]*tensor.Array, len(s.In))
-	// The plan must hold for the least careful kernel: it spoils the place of its result before it reads the operands that
+	// The plan must hold for the least careful kernel: it spoils the places of its results before it reads the operands that
 	// its op may not overwrite.
 	spared := func(k int) bool { return s.Node.Op.Elementwise || slices.Contains(s.Node.Op.InPlace, k) }
 	for k, o := range s.In {
@@ -170,8 +172,10 @@ func (x *fakeExecutable) step(s program.BoundStep, r device.Run) error {
 			in[k] = x.view(o, r.IO).Array()
 		}
 	}
-	for i := range x.view(s.Out, r.IO).Data {
-		x.view(s.Out, r.IO).Data[i] = pattern
+	for _, o := range s.Outs {
+		for i := range x.view(o, r.IO).Data {
+			x.view(o, r.IO).Data[i] = pattern
+		}
 	}
 	for k, o := range s.In {
 		if !spared(k) {
@@ -190,13 +194,24 @@ func (x *fakeExecutable) step(s program.BoundStep, r device.Run) error {
 			}
 		}
 	}
-	out := tensor.NewArray(s.Out.DType, s.Out.Shape...)
-	if err := s.Node.Op.Eval(s.Node.Attrs, in, out); err != nil {
+	results := make([]*tensor.Array, len(s.Outs))
+	for k, o := range s.Outs {
+		results[k] = tensor.NewArray(o.DType, o.Shape...)
+	}
+	if err := s.Node.Op.Eval(s.Node.Attrs, in, results...); err != nil {
 		if x.fault == "wrong value error" {
 			return diag.New(device.ErrDevice, s.Node.Label(), "%w", err)
 		}
 		return diag.New(device.ErrInput, s.Node.Label(), "%w", err)
 	}
+	for k, o := range s.Outs {
+		x.store(s, o, results[k], r)
+	}
+	return nil
+}
+
+// store writes a result of a step.
+func (x *fakeExecutable) store(s program.BoundStep, o program.Operand, out *tensor.Array, r device.Run) {
 	copies := s.Node.Op.Name == "copy"
 	last := len(out.F) - 1
 	switch {
@@ -213,11 +228,11 @@ func (x *fakeExecutable) step(s program.BoundStep, r device.Run) error {
 			out.F[i] = math.NaN()
 		}
 	}
-	t, data := x.view(s.Out, r.IO), out.Tensor().Data
-	if old, ok := x.values[s.Node.ID]; ok && x.fault == "keeps results" && len(old) == len(data) {
+	t, data := x.view(o, r.IO), out.Tensor().Data
+	if old, ok := x.values[o.Node]; ok && x.fault == "keeps results" && len(old) == len(data) {
 		data = old
 	}
-	x.values[s.Node.ID] = slices.Clone(data)
+	x.values[o.Node] = slices.Clone(data)
 	if len(data) > 0 && out.F != nil {
 		if x.fault == "three threads" && x.l.Threads == 3 || x.fault == "changes its mind" && x.runs == 3 {
 			data[0] ^= 1
@@ -225,15 +240,14 @@ func (x *fakeExecutable) step(s program.BoundStep, r device.Run) error {
 	}
 	copy(t.Data, data)
 	switch {
-	case x.fault == "writes behind" && s.Out.Space == program.IO && cap(t.Data) > len(t.Data):
+	case x.fault == "writes behind" && o.Space == program.IO && cap(t.Data) > len(t.Data):
 		t.Data[:len(t.Data)+1][len(t.Data)] = 7
-	case x.fault == "writes behind in the arena" && s.Out.Space == program.Arena && !copies && len(x.arena) > 0:
-		end := int(program.AlignUp(s.Out.Offset + max(s.Out.Bytes, 1)))
+	case x.fault == "writes behind in the arena" && o.Space == program.Arena && !copies && len(x.arena) > 0:
+		end := int(program.AlignUp(o.Offset + max(o.Bytes, 1)))
 		flip(x.arena[min(end, len(x.arena)-1):])
-	case x.fault == "moves values in the arena" && s.Out.Space == program.Arena && s.Node.Op.Name == "relu":
+	case x.fault == "moves values in the arena" && o.Space == program.Arena && s.Node.Op.Name == "relu":
 		copy(x.arena, t.Data[:len(t.Data)/2])
 	}
-	return nil
 }
 
 func hasNaN(t tensor.Tensor) bool {

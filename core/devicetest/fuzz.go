@@ -17,7 +17,7 @@ import (
 // Fuzz lets the fuzzer choose op, case, sizes, form and values, and compares with the op's definition. Every case of every
 // op is a seed. open is called for each input.
 func Fuzz(f *testing.F, open func(t *testing.T) device.Backend) {
-	defs := slices.DeleteFunc(ir.Defs(), func(d *ir.OpDef) bool { return d.Level == ir.Block })
+	defs := slices.DeleteFunc(ir.Defs(), func(d *ir.OpDef) bool { return !runnable(d) })
 	for i, d := range defs {
 		for k := range d.Cases() {
 			f.Add([]byte{byte(i), byte(k), byte(k), byte(i + k)})

@@ -176,7 +176,9 @@ func (r *rig) stepwise(syms map[string]int64, inputs, params values) (map[string
 	seen := map[int]tensor.Tensor{}
 	opts := device.RunOptions{CheckNaN: true}
 	for _, st := range r.p.Steps {
-		opts.Dump = append(opts.Dump, st.Node)
+		for _, v := range g.Nodes[st.Node].Values() {
+			opts.Dump = append(opts.Dump, v.ID)
+		}
 	}
 	opts.Observe = func(node int, shape []int, data []byte) error {
 		if len(seen) >= len(opts.Dump) || opts.Dump[len(seen)] != node {
@@ -194,7 +196,7 @@ func (r *rig) stepwise(syms map[string]int64, inputs, params values) (map[string
 		return nil, err
 	}
 	if len(seen) != len(opts.Dump) {
-		return nil, fmt.Errorf("%d values were handed out; %d steps were asked for", len(seen), len(opts.Dump))
+		return nil, fmt.Errorf("%d values were handed out; %d were asked for", len(seen), len(opts.Dump))
 	}
 	known, err := checkSteps(g, syms, seen, inputs, params)
 	if err != nil {
@@ -218,6 +220,9 @@ func checkSteps(g *ir.Graph, syms map[string]int64, seen map[int]tensor.Tensor, 
 	known := make([]*tensor.Array, len(g.Nodes))
 	var errs []error
 	for i, n := range g.Nodes {
+		if n.Op == ir.ResultDef { // checked with its tuple node
+			continue
+		}
 		if n.Op.Effects {
 			if known[i] = inputs[n.Name]; known[i] == nil {
 				known[i] = params[n.Name]
@@ -228,16 +233,20 @@ func checkSteps(g *ir.Graph, syms map[string]int64, seen map[int]tensor.Tensor, 
 		for k, x := range n.In {
 			in[k] = known[x.ID]
 		}
-		want := tensor.NewArray(n.Type.DType, n.Type.Shape.Eval(syms)...)
-		if err := n.Op.Eval(n.Attrs, in, want); err != nil {
+		want, err := interp.Eval(n, syms, in)
+		if err != nil {
 			return nil, fmt.Errorf("BUG: devicetest: %s: %w", n.Label(), err)
 		}
 		if !program.IsStep(n) { // a view
-			known[i] = want
+			known[i] = want[0]
 			continue
 		}
-		known[i] = seen[i].Array()
-		if err := near(whole, n.Op, n.Attrs, in, known[i], want); err != nil {
+		var got []*tensor.Array
+		for _, v := range n.Values() {
+			known[v.ID] = seen[v.ID].Array()
+			got = append(got, known[v.ID])
+		}
+		if err := near(whole, n.Op, n.Attrs, in, got, want); err != nil {
 			errs = append(errs, fmt.Errorf("%s (%s): %w", n.Label(), n.Op.Name, err))
 		}
 	}

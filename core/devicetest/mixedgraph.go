@@ -138,11 +138,17 @@ func (m *mixer) add(def *ir.OpDef, attrs any, in ...*ir.Node) *ir.Node {
 	for i, x := range in {
 		types[i] = x.Type
 	}
-	t, err := def.Infer(attrs, types, ir.Type{}, m.g.Syms)
-	if err != nil || m.most(t) > mixedElements || m.most(t) == 0 || t.Rank() > 8 {
+	outs, err := def.InferResults(attrs, types, ir.Type{}, m.g.Syms)
+	if err != nil || slices.ContainsFunc(outs, func(t ir.Type) bool { return m.most(t) > mixedElements || m.most(t) == 0 || t.Rank() > 8 }) {
 		return nil
 	}
-	return m.g.Add(def, attrs, in...)
+	results := m.g.AddResults(len(outs), def, attrs, in...)
+	for _, n := range results[1:] { // the caller gets the first
+		if m.IntN(4) > 0 {
+			m.pool = append(m.pool, n)
+		}
+	}
+	return results[0]
 }
 
 // most is the number of elements of a type at the symbols' upper bounds.

@@ -40,7 +40,7 @@ func (s subject) resized(rng *rand.Rand) (subject, bool) {
 		change(rng, types, dims)
 		c.In, c.Out = types[:len(types)-1], types[len(types)-1]
 		n, err := newSubject(s.def, c)
-		if err != nil || n.elements() > maxElements || s.def.FLOPs(c.Attrs, n.In, n.out) > maxFLOPs || n.sameTypes(s) {
+		if err != nil || n.elements() > maxElements || s.def.FLOPs(c.Attrs, n.In, n.outs...) > maxFLOPs || n.sameTypes(s) {
 			continue
 		}
 		return n, true
@@ -49,7 +49,7 @@ func (s subject) resized(rng *rand.Rand) (subject, bool) {
 }
 
 func (s subject) sameTypes(o subject) bool {
-	return s.out.Equal(o.out) && slices.EqualFunc(s.In, o.In, ir.Type.Equal)
+	return slices.EqualFunc(s.outs, o.outs, ir.Type.Equal) && slices.EqualFunc(s.In, o.In, ir.Type.Equal)
 }
 
 // change picks a size and changes it and what may depend on it.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/dtype"
@@ -20,34 +21,38 @@ import (
 type subject struct {
 	def *ir.OpDef
 	ir.Case[any]
-	out ir.Type
+	outs []ir.Type
 }
 
-// newSubject infers the result. For a leaf that the executor supplies, the one operand is the value itself.
+// newSubject infers the results. For a leaf that the executor supplies, the one operand is the value itself.
 func newSubject(def *ir.OpDef, c ir.Case[any]) (subject, error) {
-	out, err := def.Infer(c.Attrs, c.In, c.Out, nil)
+	outs, err := def.InferResults(c.Attrs, c.In, c.Out, nil)
 	if def.Eval == nil {
-		c.In = []ir.Type{out}
+		c.In = outs
 	}
-	return subject{def, c, out}, err
+	return subject{def, c, outs}, err
 }
 
 // leaf reports input and param.
 func (s subject) leaf() bool { return s.def.Eval == nil }
 
 // eval is what the definition says; leaves are their operand.
-func (s subject) eval(in []*tensor.Array) (*tensor.Array, error) {
+func (s subject) eval(in []*tensor.Array) ([]*tensor.Array, error) {
 	if s.leaf() {
-		return in[0], nil
+		return in, nil
 	}
-	out := tensor.NewArray(s.out.DType, s.out.Shape.Eval(nil)...)
-	return out, s.def.Eval(s.Attrs, in, out)
+	out := make([]*tensor.Array, len(s.outs))
+	for k, t := range s.outs {
+		out[k] = tensor.NewArray(t.DType, t.Shape.Eval(nil)...)
+	}
+	return out, s.def.Eval(s.Attrs, in, out...)
 }
 
-// elements counts those of all operands and the result.
-func (s subject) elements() int64 {
-	n := numel(s.out)
-	for _, t := range s.In {
+// elements counts those of all operands and results.
+func (s subject) elements() int64 { return sum(s.In) + sum(s.outs) }
+
+func sum(types []ir.Type) (n int64) {
+	for _, t := range types {
 		n += numel(t)
 	}
 	return n
@@ -56,7 +61,7 @@ func (s subject) elements() int64 {
 func numel(t ir.Type) int64 { return t.Bytes(nil) / int64(t.DType.Size()) }
 
 func (s subject) String() string {
-	return fmt.Sprintf("%s %v %+v -> %v", s.def.Name, s.In, s.Attrs, s.out)
+	return fmt.Sprintf("%s %v %+v -> %v", s.def.Name, s.In, s.Attrs, s.outs)
 }
 
 // form is one way to put a subject into a program.
@@ -92,18 +97,26 @@ func (s subject) narrowed(f form, d dtype.DType) (subject, bool) {
 		}
 		was := c.In[k]
 		c.In[k].DType = d
-		if t, err := s.def.Infer(c.Attrs, c.In, c.Out, nil); err != nil || !t.Equal(s.out) {
+		if t, err := s.def.InferResults(c.Attrs, c.In, c.Out, nil); err != nil || !slices.EqualFunc(t, s.outs, ir.Type.Equal) {
 			c.In[k] = was
 			continue
 		}
 		changed = true
 	}
-	return subject{s.def, c, s.out}, changed
+	return subject{s.def, c, s.outs}, changed
 }
 
 func operandName(k int) string { return fmt.Sprintf("i%d", k) }
 
-// build makes the program. Operand k is named i<k>, the result out.
+// outName is the output that result k is returned as.
+func (s subject) outName(k int) string {
+	if len(s.outs) == 1 {
+		return "out"
+	}
+	return fmt.Sprint("out", k)
+}
+
+// build makes the program. Operand k is named i<k>, the result out, several results out0, out1, ....
 func (s subject) build(f form, in []*tensor.Array) (*program.Program, values, error) {
 	g, params := ir.NewGraph(s.def.Name), values{}
 	nodes := make([]*ir.Node, len(s.In))
@@ -115,14 +128,19 @@ func (s subject) build(f form, in []*tensor.Array) (*program.Program, values, er
 			nodes[k] = op.Input(g, operandName(k), t)
 		}
 	}
-	result := func() *ir.Node {
-		if s.leaf() {
-			return nodes[0]
+	results := func() []*ir.Node {
+		switch {
+		case s.leaf():
+			return nodes[:1]
+		case s.def.Tuple:
+			return g.AddResults(len(s.outs), s.def, s.Attrs, nodes...)
 		}
-		return g.AddDeclared(s.def, s.Attrs, s.Case.Out, nodes...)
+		return []*ir.Node{g.AddDeclared(s.def, s.Attrs, s.Case.Out, nodes...)}
 	}
 	if !f.arena {
-		g.Return("out", result())
+		for k, n := range results() {
+			g.Return(s.outName(k), n)
+		}
 	} else {
 		guards := []*ir.Node{op.Input(g, "guard", ir.TypeOf(dtype.F32, guardElems))}
 		guards = append(guards, op.Copy(guards[0]).Named("guard0"))
@@ -132,7 +150,10 @@ func (s subject) build(f form, in []*tensor.Array) (*program.Program, values, er
 			}
 		}
 		guards = append(guards, op.Copy(guards[0]).Named("guard1"), op.Copy(guards[0]).Named("guard2"))
-		g.Return("out", op.Copy(result()))
+		made := results()
+		for k, n := range made {
+			g.Return(s.outName(k), op.Copy(n))
+		}
 		for i, x := range guards[1:] {
 			g.Return(fmt.Sprint("guard", i, "out"), op.Copy(x))
 		}
@@ -163,13 +184,13 @@ func build(g *ir.Graph, params values) (*program.Program, error) {
 	return p, err
 }
 
-// sandwich places the arena by hand: guard0, the operands, guard1, the result, guard2, one right after the other, and runs
+// sandwich places the arena by hand: guard0, the operands, guard1, the results, guard2, one right after the other, and runs
 // the steps as written, so that all guards are made before the op runs and read after it.
 func sandwich(p *program.Program) error {
 	var next int64
 	put := func(n *ir.Node) {
 		pl := &p.Places[n.ID]
-		if pl.Space != program.Arena {
+		if pl.Space != program.Arena || n.Op.Tuple {
 			return
 		}
 		if pl.Parent == plan.None {
@@ -213,7 +234,7 @@ func (s subject) verifyWith(cmp comparison, r *rig, in []*tensor.Array) (map[str
 	named["guard"] = guards
 	got, _, err := r.run(context.Background(), named, device.Run{})
 	if refused != nil {
-		if numel(s.out) == 0 && err == nil || errors.Is(err, device.ErrInput) {
+		if sum(s.outs) == 0 && err == nil || errors.Is(err, device.ErrInput) {
 			return nil, nil
 		}
 		return nil, fmt.Errorf("%v: the definition refuses the values (%v); the backend's error is %v, want device.ErrInput", s, refused, err)
@@ -221,11 +242,15 @@ func (s subject) verifyWith(cmp comparison, r *rig, in []*tensor.Array) (map[str
 	if err != nil {
 		return nil, fmt.Errorf("%v: %w", s, err)
 	}
-	if err := near(cmp, s.def, s.Attrs, in, got["out"].Array(), want); err != nil {
+	made := make([]*tensor.Array, len(want))
+	for k := range made {
+		made[k] = got[s.outName(k)].Array()
+	}
+	if err := near(cmp, s.def, s.Attrs, in, made, want); err != nil {
 		return nil, fmt.Errorf("%v: %w", s, err)
 	}
 	for name, x := range got {
-		if name != "out" {
+		if strings.HasPrefix(name, "guard") {
 			if err := compare(x.Array(), guards, ir.Tolerance{}); err != nil {
 				return nil, fmt.Errorf("%v: overwrote %s, a value that lies beside it in the arena: %w", s, name, err)
 			}

@@ -15,8 +15,8 @@ import (
 // Params gives the weight of a name. It is asked for each weight once, when it is needed.
 type Params func(name string) (*tensor.Array, error)
 
-// Observer is told the value of every node just after it was computed, inputs and params included. It must neither
-// change nor keep the value; an error ends the run.
+// Observer is told the value of every node just after it was computed, inputs and params included; of an op with several
+// results, the value of each selector. It must neither change nor keep the value; an error ends the run.
 type Observer func(n *ir.Node, value *tensor.Array) error
 
 // Run computes the outputs of a graph under values of its symbols. Blocks are lowered on the way. Values are freed after
@@ -29,20 +29,25 @@ func Run(g *ir.Graph, syms map[string]int64, inputs map[string]*tensor.Array, pa
 		return nil, err
 	}
 	values, uses := make([]*tensor.Array, len(g.Nodes)), g.UseCounts()
-	for i, n := range g.Nodes {
+	for _, n := range g.Nodes {
+		if n.Op == ir.ResultDef { // has its value from its tuple node
+			continue
+		}
 		in := make([]*tensor.Array, len(n.In))
 		for k, x := range n.In {
 			in[k] = values[x.ID]
 		}
-		v, err := value(n, in, syms, inputs, params)
+		results, err := compute(n, in, syms, inputs, params)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", n.Label(), err)
 		}
-		if err := tell(observe, n, v); err != nil {
-			return nil, err
-		}
-		if values[i] = v; uses[i] == 0 {
-			values[i] = nil
+		for k, v := range n.Values() {
+			if err := tell(observe, v, results[k]); err != nil {
+				return nil, err
+			}
+			if uses[v.ID] > 0 {
+				values[v.ID] = results[k]
+			}
 		}
 		for _, x := range n.In {
 			if uses[x.ID]--; uses[x.ID] == 0 {
@@ -66,32 +71,41 @@ func tell(observe []Observer, n *ir.Node, v *tensor.Array) error {
 	return nil
 }
 
-// value computes one node from its operands' values.
-func value(n *ir.Node, in []*tensor.Array, syms map[string]int64, inputs map[string]*tensor.Array, params Params) (*tensor.Array, error) {
-	shape := n.Type.Shape.Eval(syms)
+// compute gives the results of one op from its operands' values.
+func compute(n *ir.Node, in []*tensor.Array, syms map[string]int64, inputs map[string]*tensor.Array, params Params) ([]*tensor.Array, error) {
 	switch {
 	case n.Op.Name == "input":
-		return checkValue(inputs[n.Name], n, shape)
+		v, err := checkValue(inputs[n.Name], n, n.Type.Shape.Eval(syms))
+		return []*tensor.Array{v}, err
 	case n.Op.Name == "param":
 		if params == nil {
 			return nil, fmt.Errorf("the graph has weights, but none are given")
 		}
 		v, err := params(n.Name)
-		if err != nil {
-			return nil, err
+		if err == nil {
+			v, err = checkValue(v, n, n.Type.Shape.Eval(syms))
 		}
-		return checkValue(v, n, shape)
+		return []*tensor.Array{v}, err
 	case n.Op.Eval != nil:
-		out := tensor.NewArray(n.Type.DType, shape...)
-		return out, n.Op.Eval(n.Attrs, in, out)
+		return Eval(n, syms, in)
 	case n.Op.CanLower():
 		return runLowered(n, in)
 	}
 	return nil, fmt.Errorf("op %s has neither a reference evaluation nor a lowering", n.Op.Name)
 }
 
+// Eval gives the results of an op that has a reference evaluation, under values of the symbols.
+func Eval(n *ir.Node, syms map[string]int64, in []*tensor.Array) ([]*tensor.Array, error) {
+	types := n.ResultTypes()
+	out := make([]*tensor.Array, len(types))
+	for k, t := range types {
+		out[k] = tensor.NewArray(t.DType, t.Shape.Eval(syms)...)
+	}
+	return out, n.Op.Eval(n.Attrs, in, out...)
+}
+
 // runLowered runs the expansion of one op on the given operands.
-func runLowered(n *ir.Node, in []*tensor.Array) (*tensor.Array, error) {
+func runLowered(n *ir.Node, in []*tensor.Array) ([]*tensor.Array, error) {
 	types := make([]ir.Type, len(in))
 	for i, x := range in {
 		types[i] = TypeOf(x)
@@ -104,11 +118,16 @@ func runLowered(n *ir.Node, in []*tensor.Array) (*tensor.Array, error) {
 	for i, x := range g.Inputs() {
 		inputs[x.Name] = in[i]
 	}
-	out, err := Run(g, nil, inputs, nil)
-	return out[g.Outputs[0].Name], err
+	named, err := Run(g, nil, inputs, nil)
+	out := make([]*tensor.Array, len(g.Outputs))
+	for k, o := range g.Outputs {
+		out[k] = named[o.Name]
+	}
+	return out, err
 }
 
-// LowerOne makes a graph of the expansion of one op on inputs of static types. Declared is the type of declared ops.
+// LowerOne makes a graph of the expansion of one op on inputs of static types. Declared is the type of declared ops. The
+// outputs are the op's results: out, or out0, out1, ... where it has several.
 func LowerOne(def *ir.OpDef, attrs any, types []ir.Type, declared ir.Type) (*ir.Graph, error) {
 	input, ok := ir.Find("input")
 	if !ok || !def.CanLower() {
@@ -119,20 +138,29 @@ func LowerOne(def *ir.OpDef, attrs any, types []ir.Type, declared ir.Type) (*ir.
 	for i, t := range types {
 		in[i] = g.AddDeclared(input, input.NewAttrs(), t).Named(fmt.Sprintf("x%d", i))
 	}
-	typ, err := def.Infer(attrs, types, declared, nil)
-	if err != nil {
+	n := &ir.Node{ID: len(in), Op: def, Attrs: attrs, In: in, Graph: g}
+	var err error
+	if n.Type, n.Results, err = n.Infer(declared, nil); err != nil {
 		return nil, err
 	}
-	var out *ir.Node
-	if err := g.Build(func() {
-		out = def.LowerTo(g, &ir.Node{ID: len(in), Op: def, Attrs: attrs, In: in, Type: typ, Graph: g}, in)
-	}); err != nil {
+	var out []*ir.Node
+	if err := g.Build(func() { out = def.LowerTo(g, n, in) }); err != nil {
 		return nil, err
 	}
-	if !out.Type.Equal(typ) {
-		return nil, fmt.Errorf("BUG: lowering of %s gives %v, the op %v", def.Name, out.Type, typ)
+	want := n.ResultTypes()
+	if len(out) != len(want) {
+		return nil, fmt.Errorf("BUG: lowering of %s gives %d results, the op %d", def.Name, len(out), len(want))
 	}
-	g.Return("out", out)
+	for k, t := range want {
+		if !out[k].Type.Equal(t) {
+			return nil, fmt.Errorf("BUG: lowering of %s gives %v as result %d, the op %v", def.Name, out[k].Type, k, t)
+		}
+		name := "out"
+		if def.Tuple {
+			name = fmt.Sprint("out", k)
+		}
+		g.Return(name, out[k])
+	}
 	return g, nil
 }
 

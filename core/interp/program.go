@@ -38,9 +38,9 @@ func RunProgram(p *program.Program, syms map[string]int64, inputs map[string]*te
 		}
 	}
 	for i, s := range bound.Steps {
-		v, err := m.step(p, s)
-		if err == nil {
-			err = tell(observe, s.Node, v)
+		results, err := m.step(p, s)
+		for k := 0; k < len(results) && err == nil; k++ {
+			err = tell(observe, p.Graph.Nodes[s.Outs[k].Node], results[k])
 		}
 		if err != nil {
 			return nil, fmt.Errorf("step %d, %s: %w", i, s.Node.Label(), err)
@@ -91,14 +91,14 @@ func (m memory) store(o program.Operand, v *tensor.Array) error {
 	return err
 }
 
-// step runs one node and stores its result.
-func (m memory) step(p *program.Program, s program.BoundStep) (*tensor.Array, error) {
-	if s.Out.Space == program.Weights {
+// step runs one node and stores its results.
+func (m memory) step(p *program.Program, s program.BoundStep) ([]*tensor.Array, error) {
+	if slices.ContainsFunc(s.Outs, func(o program.Operand) bool { return o.Space == program.Weights }) {
 		return nil, fmt.Errorf("its result lies in the weights, which are read-only")
 	}
 	in := make([]*tensor.Array, len(s.In))
 	var err error
-	parent, op := p.Places[s.Node.ID].Parent, s.Node.Op // parent is overwritten in place, or -1
+	parent, op := p.Places[s.Node.ID].Parent, s.Node.Op // parent is overwritten in place, or -1; none of a tuple node
 	for k, o := range s.In {
 		if o.Node == parent && (op.Elementwise || slices.Contains(op.InPlace, k)) {
 			if in[k], err = m.load(o); err != nil {
@@ -106,7 +106,7 @@ func (m memory) step(p *program.Program, s program.BoundStep) (*tensor.Array, er
 			}
 		}
 	}
-	for _, o := range []program.Operand{s.Out, s.Scratch} {
+	for _, o := range append(slices.Clone(s.Outs), s.Scratch) {
 		b, err := m.at(o)
 		if err != nil {
 			return nil, err
@@ -120,15 +120,25 @@ func (m memory) step(p *program.Program, s program.BoundStep) (*tensor.Array, er
 			}
 		}
 	}
-	out := tensor.NewArray(s.Out.DType, s.Out.Shape...)
 	if op.Eval == nil {
 		return nil, fmt.Errorf("op %s has no reference evaluation; programs hold no blocks", op.Name)
 	}
-	if err := op.Eval(s.Node.Attrs, in, out); err != nil {
+	out := make([]*tensor.Array, len(s.Outs))
+	for k, o := range s.Outs {
+		out[k] = tensor.NewArray(o.DType, o.Shape...)
+	}
+	if err := op.Eval(s.Node.Attrs, in, out...); err != nil {
 		return nil, err
 	}
-	if err := m.store(s.Out, out); err != nil {
-		return nil, err
+	for k, o := range s.Outs {
+		if err := m.store(o, out[k]); err != nil {
+			return nil, err
+		}
 	}
-	return m.load(s.Out)
+	for k, o := range s.Outs { // afterwards, so that results which share memory show
+		if out[k], err = m.load(o); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
 }

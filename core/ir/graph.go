@@ -6,16 +6,18 @@ package ir
 
 import "fmt"
 
-// Node is one operation and its single result. Nodes are made by Graph.Add and not changed afterwards, except that a
-// graph may renumber them.
+// Node is one operation and its result. Nodes are made by Graph.Add and not changed afterwards, except that a graph may
+// renumber them. An op with several results takes several nodes: see tuple.go.
 type Node struct {
 	ID    int    // index in Graph.Nodes
 	Name  string // unique in the graph; empty: printed as %ID. Inputs and params are found by it
 	Op    *OpDef
 	Attrs any // of the op's attribute type
 	In    []*Node
-	Type  Type
+	Type  Type // of the value; the zero Type where Results is set
 	Graph *Graph
+
+	Results []Type // of a tuple node, the node of an op with several results; nil for all others
 }
 
 // Output is a named result of a graph.
@@ -81,25 +83,31 @@ func (g *Graph) Add(def *OpDef, attrs any, in ...*Node) *Node {
 // AddDeclared appends an op whose type is written rather than inferred (OpDef.Declared).
 func (g *Graph) AddDeclared(def *OpDef, attrs any, t Type, in ...*Node) *Node {
 	n := &Node{ID: len(g.Nodes), Op: def, Attrs: attrs, In: in, Graph: g}
-	if g.err != nil {
-		g.Fail(g.err)
-		return n
+	err := g.err
+	if err == nil && def.Tuple {
+		err = fmt.Errorf("%s: has several results; AddResults adds it", def.Name)
 	}
-	types := make([]Type, len(in))
-	for i, x := range in {
-		if x == nil || x.Graph != g || x.ID >= len(g.Nodes) || g.Nodes[x.ID] != x {
-			g.Fail(fmt.Errorf("%s: operand %d is not a node of this graph", def.Name, i))
-			return n
-		}
-		types[i] = x.Type
+	if err == nil {
+		err = g.checkOperands(n)
 	}
-	var err error
-	if n.Type, err = def.Infer(attrs, types, t, g.Syms); err != nil {
+	if err == nil {
+		n.Type, _, err = n.Infer(t, g.Syms)
+	}
+	if err != nil {
 		g.Fail(err)
 		return n
 	}
 	g.Nodes = append(g.Nodes, n)
 	return n
+}
+
+func (g *Graph) checkOperands(n *Node) error {
+	for i, x := range n.In {
+		if x == nil || x.Graph != g || x.ID >= len(g.Nodes) || g.Nodes[x.ID] != x {
+			return fmt.Errorf("%s: operand %d is not a node of this graph", n.Op.Name, i)
+		}
+	}
+	return nil
 }
 
 // Named sets the name of n, which must pass CheckName, and returns it.
@@ -108,10 +116,13 @@ func (n *Node) Named(name string) *Node {
 	return n
 }
 
-// Label is how text refers to the node.
+// Label is how text refers to the node, or to the results of a tuple node.
 func (n *Node) Label() string {
 	if n.Name != "" {
 		return n.Name
+	}
+	if n.Op.Tuple {
+		return n.tupleLabel()
 	}
 	return fmt.Sprintf("%%%d", n.ID)
 }
@@ -190,19 +201,36 @@ func (g *Graph) UseCounts() []int {
 // new nodes of its operands, and returns the new node that stands for it; nil copies it. map[old] is given by the
 // lookup function. Names move to the node that stands for the named one where it has none. Nodes that no output needs
 // are dropped afterwards, except inputs, so the result is compact and in topological order.
+//
+// Tuple nodes are copied without asking f, which decides about those of their selectors that something reads. The copy is
+// dropped where f puts other values in place of all of these.
 func (g *Graph) Rebuild(f func(out *Graph, n *Node, in []*Node, lookup func(*Node) *Node) *Node) (*Graph, error) {
 	out := &Graph{Name: g.Name, Syms: g.Syms}
 	to := make([]*Node, len(g.Nodes))
+	copies := map[int]*Node{} // of selectors, made with their tuple node
+	uses := g.UseCounts()
 	lookup := func(n *Node) *Node { return to[n.ID] }
 	for _, n := range g.Nodes {
 		in := make([]*Node, len(n.In))
 		for i, x := range n.In {
 			in[i] = to[x.ID]
 		}
+		if n.Op.Tuple {
+			for k, v := range out.AddResults(len(n.Results), n.Op, n.Attrs, in...) {
+				to[n.ID], copies[n.ID+1+k] = v.In[0], v
+			}
+			if out.err != nil {
+				return nil, fmt.Errorf("%s: %w", n.Label(), out.err)
+			}
+			continue
+		}
 		var r *Node
 		if err := out.Build(func() {
-			if f != nil {
+			if f != nil && (n.Op != ResultDef || uses[n.ID] > 0) {
 				r = f(out, n, in, lookup)
+			}
+			if r == nil {
+				r = copies[n.ID]
 			}
 			if r == nil {
 				r = out.AddDeclared(n.Op, n.Attrs, n.Type, in...)
@@ -232,6 +260,9 @@ func (g *Graph) compact() {
 		if n := g.Nodes[i]; live[i] {
 			for _, x := range n.In {
 				live[x.ID] = true
+			}
+			for k := range n.Results { // a tuple node keeps all of its selectors
+				live[i+1+k] = true
 			}
 		}
 	}

@@ -228,3 +228,117 @@ func TestBuild(t *testing.T) {
 	}()
 	_ = h.Build(func() { panic("its own") })
 }
+
+// split is x cut in two, of which the second half is read twice and the first not at all.
+func split(t *testing.T) *ir.Graph {
+	t.Helper()
+	g, err := ir.Parse(`graph g
+x = input : f32[4]
+a, b = split x {parts=2} : f32[2], f32[2]
+c = add b, b : f32[2]
+return c=c, x=x
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// TestSeveralResults: an op with several results is a node without a value, and one node for each result right behind it.
+func TestSeveralResults(t *testing.T) {
+	g := split(t)
+	tuple, a, b := g.Nodes[1], g.Nodes[2], g.Nodes[3]
+	if len(g.Nodes) != 5 || !tuple.Op.Tuple || a.Op != ir.ResultDef || b.Op != ir.ResultDef || !tuple.Type.Equal(ir.Type{}) || !b.Type.Equal(ir.TypeOf(dtype.F32, 2)) {
+		t.Fatalf("nodes are %v", g.Nodes)
+	}
+	if by, k := b.Maker(); by != tuple || k != 1 {
+		t.Errorf("b is result %d of %v", k, by)
+	}
+	if by, k := g.Nodes[0].Maker(); by != g.Nodes[0] || k != 0 {
+		t.Errorf("x is result %d of %v", k, by)
+	}
+	if v := tuple.Values(); len(v) != 2 || v[0] != a || v[1] != b || g.Nodes[0].Values()[0] != g.Nodes[0] {
+		t.Errorf("values are %v", v)
+	}
+	if c := g.UseCounts(); c[2] != 0 || c[3] != 2 {
+		t.Errorf("uses are %v", c)
+	}
+	if tuple.Label() != "a,b" {
+		t.Errorf("label is %s", tuple.Label())
+	}
+	// The results stay together although one is unused, and go together.
+	if got, err := g.Rebuild(nil); err != nil || got.String() != g.String() {
+		t.Errorf("rebuilt: %v\n%s", err, got)
+	}
+	g.Outputs = g.Outputs[1:]
+	if got, err := g.Rebuild(nil); err != nil || len(got.Nodes) != 1 {
+		t.Errorf("without c: %v\n%s", err, got)
+	}
+}
+
+// TestVerifyCatchesTuples: everything about an op with several results that a pass could break is checked again.
+func TestVerifyCatchesTuples(t *testing.T) {
+	for name, breakIt := range map[string]func(g *ir.Graph){
+		"type":          func(g *ir.Graph) { g.Nodes[1].Type = ir.TypeOf(dtype.F32, 2) },
+		"name":          func(g *ir.Graph) { g.Nodes[1].Name = "t" },
+		"result types":  func(g *ir.Graph) { g.Nodes[1].Results[1] = ir.TypeOf(dtype.F32, 3) },
+		"fewer results": func(g *ir.Graph) { g.Nodes[1].Results = g.Nodes[1].Results[:1] },
+		"result type":   func(g *ir.Graph) { g.Nodes[3].Type = ir.TypeOf(dtype.F32, 3) },
+		"result index":  func(g *ir.Graph) { g.Nodes[3].Attrs = ir.ResultAttrs{Index: 0} },
+		"index below":   func(g *ir.Graph) { g.Nodes[2].Attrs = ir.ResultAttrs{Index: -1} },
+		"index past":    func(g *ir.Graph) { g.Nodes[3].Attrs = ir.ResultAttrs{Index: 2} },
+		"other operand": func(g *ir.Graph) { g.Nodes[2].In = []*ir.Node{g.Nodes[0]} },
+		"no operand":    func(g *ir.Graph) { g.Nodes[2].In = nil },
+		"order":         func(g *ir.Graph) { n := g.Nodes; n[2], n[3], n[2].ID, n[3].ID = n[3], n[2], 3, 2 },
+		"reads a tuple": func(g *ir.Graph) { g.Nodes[4].In = []*ir.Node{g.Nodes[1], g.Nodes[3]} },
+		"returns one":   func(g *ir.Graph) { g.Outputs[0].Node = g.Nodes[1] },
+		"another op": func(g *ir.Graph) {
+			n := g.Nodes[3]
+			n.Op, n.Attrs, n.In = op.NegDef, op.NoAttrs{}, []*ir.Node{g.Nodes[2]}
+		},
+		"results of one": func(g *ir.Graph) { g.Nodes[0].Results = []ir.Type{g.Nodes[0].Type} },
+		"last lacks":     func(g *ir.Graph) { g.Nodes, g.Outputs = g.Nodes[:3], g.Outputs[1:] },
+	} {
+		g := split(t)
+		if err := g.Verify(); err != nil {
+			t.Fatal(err)
+		}
+		if breakIt(g); g.Verify() == nil {
+			t.Errorf("%s: not noticed", name)
+		}
+	}
+}
+
+// TestSeveralResultsErrors: builders keep the first error, and get as many nodes as they asked for.
+func TestSeveralResultsErrors(t *testing.T) {
+	for name, add := range map[string]func(g *ir.Graph, x *ir.Node) int{
+		"split: has several results; AddResults adds it": func(g *ir.Graph, x *ir.Node) int {
+			g.Add(op.SplitDef, op.SplitAttrs{Parts: 2}, x)
+			return 1
+		},
+		"split: has 2 results, not 3": func(g *ir.Graph, x *ir.Node) int {
+			return len(g.AddResults(3, op.SplitDef, op.SplitAttrs{Parts: 2}, x)) - 2
+		},
+		"split: axis 1 is out of range": func(g *ir.Graph, x *ir.Node) int { return len(op.Split(x, 1, 2)) - 1 },
+		"split: parts is -3":            func(g *ir.Graph, x *ir.Node) int { return len(op.Split(x, 0, -3)) + 1 },
+		"neg: has one result, not 2": func(g *ir.Graph, x *ir.Node) int {
+			return len(g.AddResults(2, op.NegDef, op.NoAttrs{}, x)) - 1
+		},
+		"result: index 0 and position": func(g *ir.Graph, x *ir.Node) int {
+			op.Split(x, 0, 2)
+			g.Add(ir.ResultDef, ir.ResultAttrs{}, g.Nodes[1])
+			return 1
+		},
+		"neg: operand 0 (%2,%3) is the node of an op with several results": func(g *ir.Graph, x *ir.Node) int {
+			op.Split(x, 0, 2)
+			op.Neg(g.Nodes[1])
+			return 1
+		},
+	} {
+		g := ir.NewGraph("g")
+		n := add(g, op.Input(g, "x", ir.TypeOf(dtype.F32, 4)))
+		if err := g.Err(); err == nil || !strings.HasPrefix(err.Error(), name) || n != 1 {
+			t.Errorf("%d results, error %v; want %q", n, err, name)
+		}
+	}
+}

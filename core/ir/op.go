@@ -83,91 +83,99 @@ type Range struct{ Lo, Hi float64 }
 // Tolerance bounds |got - want| by Abs + Rel*|want|.
 type Tolerance struct{ Abs, Rel float64 }
 
-// OpDef is a registered op with its attribute type erased.
+// OpDef is a registered op with its attribute type erased. Its functions take and give all results of the op, in order: one,
+// unless Tuple is set.
 type OpDef struct {
-	Name, Doc    string
-	MinIn, MaxIn int
-	Level        Level
-	Declared, Elementwise, Commutative,
+	Name, Doc, Results string // Results: see TupleDef
+	MinIn, MaxIn       int
+	Level              Level
+	Tuple, Declared, Elementwise, Commutative,
 	Effects bool
 	InPlace []int
 
 	attrs attrCodec
-	infer func(a any, in []Type, declared Type, syms Syms) (Type, error)
-	Eval  func(a any, in []*tensor.Array, out *tensor.Array) error // nil: see Def.Eval
+	infer func(a any, in []Type, declared Type, syms Syms) ([]Type, error)
+	Eval  func(a any, in []*tensor.Array, out ...*tensor.Array) error // nil: see Def.Eval
 	// FLOPs and Tol are never nil.
-	FLOPs func(a any, in []Type, out Type) int64
-	Tol   func(a any, in []Type, out Type) Tolerance
+	FLOPs func(a any, in []Type, out ...Type) int64
+	Tol   func(a any, in []Type, out ...Type) []Tolerance
 	Cases func() []Case[any]
 	view  func(a any, in, out Type) (int64, bool) // may be nil
-	lower func(g *Graph, n *Node, in []*Node) *Node
+	lower func(g *Graph, n *Node, in []*Node) []*Node
 }
 
 var defs = map[string]*OpDef{}
 
 // Define registers an op. It panics on a malformed definition: that is a bug of ours, met at start.
 func Define[A any](d Def[A]) *OpDef {
-	if d.Name == "" || d.Doc == "" || d.Infer == nil || d.Eval != nil && d.Tol == nil || defs[d.Name] != nil {
-		panic("BUG: op " + d.Name + ": definition lacks a name, a doc, Infer or Tol, or is there twice")
+	if d.Name == "" || d.Doc == "" || d.Infer == nil || d.Eval != nil && d.Tol == nil {
+		panic("BUG: op " + d.Name + ": definition lacks a name, a doc, Infer or Tol")
 	}
 	def := &OpDef{
 		Name: d.Name, Doc: d.Doc, MinIn: d.MinIn, MaxIn: d.MaxIn, Level: d.Level, Declared: d.Declared,
 		Elementwise: d.Elementwise, Commutative: d.Commutative, Effects: d.Effects, InPlace: d.InPlace,
 		attrs: newAttrCodec[A](d.Name),
-		infer: func(a any, in []Type, declared Type, syms Syms) (Type, error) {
-			return d.Infer(Sig[A]{a.(A), in, declared, syms})
+		infer: func(a any, in []Type, declared Type, syms Syms) ([]Type, error) {
+			t, err := d.Infer(Sig[A]{a.(A), in, declared, syms})
+			return []Type{t}, err
 		},
-		FLOPs: func(any, []Type, Type) int64 { return 0 },
-		Tol:   func(any, []Type, Type) Tolerance { return Tolerance{} },
-		Cases: func() []Case[any] { return nil },
+		FLOPs: func(any, []Type, ...Type) int64 { return 0 },
+		Tol:   func(any, []Type, ...Type) []Tolerance { return []Tolerance{{}} },
+		Cases: eraseCases(d.Cases),
 	}
 	if d.Eval != nil {
-		def.Eval = func(a any, in []*tensor.Array, out *tensor.Array) error {
-			if err := d.Eval(a.(A), in, out); err != nil {
+		def.Eval = func(a any, in []*tensor.Array, out ...*tensor.Array) error {
+			if err := d.Eval(a.(A), in, out[0]); err != nil {
 				return err
 			}
-			roundToType(out)
+			roundToType(out[0])
 			return nil
 		}
 	}
 	if d.FLOPs != nil {
-		def.FLOPs = func(a any, in []Type, out Type) int64 { return d.FLOPs(a.(A), in, out) }
+		def.FLOPs = func(a any, in []Type, out ...Type) int64 { return d.FLOPs(a.(A), in, out[0]) }
 	}
 	if d.Tol != nil {
-		def.Tol = func(a any, in []Type, out Type) Tolerance { return d.Tol(a.(A), in, out) }
+		def.Tol = func(a any, in []Type, out ...Type) []Tolerance { return []Tolerance{d.Tol(a.(A), in, out[0])} }
 	}
 	if d.View != nil {
 		def.view = func(a any, in, out Type) (int64, bool) { return d.View(a.(A), in, out) }
 	}
-	if d.Cases != nil {
-		def.Cases = func() []Case[any] {
-			var out []Case[any]
-			for _, c := range d.Cases() {
+	register(def)
+	return def
+}
+
+func register(d *OpDef) {
+	if defs[d.Name] != nil {
+		panic("BUG: op " + d.Name + " is defined twice")
+	}
+	defs[d.Name] = d
+}
+
+func eraseCases[A any](cases func() []Case[A]) func() []Case[any] {
+	return func() []Case[any] {
+		var out []Case[any]
+		if cases != nil {
+			for _, c := range cases() {
 				out = append(out, Case[any]{c.Attrs, c.In, c.Out, c.Fill})
 			}
-			return out
 		}
+		return out
 	}
-	defs[d.Name] = def
-	return def
 }
 
 // Lower registers how an op is expressed in simpler ones: blocks must have it, fused ops should. It is separate from
 // Define because a definition that names other ops in its literal would be an initialization cycle. The function adds
 // nodes to g and returns the one that replaces n; in are n's operands in g. The return value is for `var _ =`.
 func Lower(def *OpDef, f func(g *Graph, n *Node, in []*Node) *Node) struct{} {
-	if def.lower != nil {
-		panic("BUG: op " + def.Name + " has two lowerings")
-	}
-	def.lower = f
-	return struct{}{}
+	return LowerTuple(def, func(g *Graph, n *Node, in []*Node) []*Node { return []*Node{f(g, n, in)} })
 }
 
 // CanLower reports whether Lower was called for the op.
 func (d *OpDef) CanLower() bool { return d.lower != nil }
 
-// LowerTo adds n's expansion to g, with in standing for n's operands.
-func (d *OpDef) LowerTo(g *Graph, n *Node, in []*Node) *Node { return d.lower(g, n, in) }
+// LowerTo adds n's expansion to g, with in standing for n's operands. It returns the nodes that replace n's results.
+func (d *OpDef) LowerTo(g *Graph, n *Node, in []*Node) []*Node { return d.lower(g, n, in) }
 
 // Find returns the op of that name.
 func Find(name string) (*OpDef, bool) {
@@ -187,8 +195,20 @@ func Defs() []*OpDef {
 	return out
 }
 
-// Infer gives the output type of the op on operands of the given types. Errors begin with the op's name.
+// Infer gives the output type of an op with one result on operands of the given types. Errors begin with the op's name.
 func (d *OpDef) Infer(attrs any, in []Type, declared Type, syms Syms) (Type, error) {
+	if d.Tuple {
+		return Type{}, fmt.Errorf("%s: has several results", d.Name)
+	}
+	out, err := d.InferResults(attrs, in, declared, syms)
+	if err != nil {
+		return Type{}, err
+	}
+	return out[0], nil
+}
+
+// InferResults gives the types of all results of the op, one unless Tuple is set.
+func (d *OpDef) InferResults(attrs any, in []Type, declared Type, syms Syms) ([]Type, error) {
 	if len(in) < d.MinIn || d.MaxIn >= 0 && len(in) > d.MaxIn {
 		want := fmt.Sprint(d.MinIn)
 		if d.MaxIn < 0 {
@@ -196,26 +216,29 @@ func (d *OpDef) Infer(attrs any, in []Type, declared Type, syms Syms) (Type, err
 		} else if d.MaxIn != d.MinIn {
 			want += " to " + fmt.Sprint(d.MaxIn)
 		}
-		return Type{}, fmt.Errorf("%s: %d operands; want %s", d.Name, len(in), want)
+		return nil, fmt.Errorf("%s: %d operands; want %s", d.Name, len(in), want)
 	}
 	if !d.attrs.accepts(attrs) {
-		return Type{}, fmt.Errorf("%s: attributes are a %T; want a %v", d.Name, attrs, d.attrs.typ)
+		return nil, fmt.Errorf("%s: attributes are a %T; want a %v", d.Name, attrs, d.attrs.typ)
 	}
-	var t Type
+	var out []Type
 	var err error
 	if d.Declared {
 		err = syms.CheckType(declared)
 	}
 	if err == nil {
-		t, err = d.infer(attrs, in, declared, syms)
+		out, err = d.infer(attrs, in, declared, syms)
 	}
-	if err == nil {
-		err = syms.CheckType(t)
+	if err == nil && (len(out) == 0 || len(out) > MaxResults) {
+		err = fmt.Errorf("%d results; want 1 to %d", len(out), MaxResults)
+	}
+	for i := 0; i < len(out) && err == nil; i++ {
+		err = syms.CheckType(out[i])
 	}
 	if err != nil {
-		return Type{}, fmt.Errorf("%s: %w", d.Name, err)
+		return nil, fmt.Errorf("%s: %w", d.Name, err)
 	}
-	return t, nil
+	return out, nil
 }
 
 // NewAttrs are the zero attributes of the op.

@@ -2,6 +2,7 @@ package ir
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -78,24 +79,22 @@ func (p *parser) outputs(s string) error {
 	return nil
 }
 
-// node reads LABEL = OP OPERAND, OPERAND {ATTRS} : TYPE.
+// node reads LABEL, ... = OP OPERAND, ... {ATTRS} : TYPE, ...; more than one label and type where the op has several results.
 func (p *parser) node(s string) error {
-	label, rest, ok := strings.Cut(s, " = ")
+	left, rest, ok := strings.Cut(s, " = ")
 	if !ok {
 		return fmt.Errorf("%q: want LABEL = OP OPERANDS {ATTRIBUTES} : TYPE", s)
 	}
-	label = strings.TrimSpace(label)
-	if p.names[label] != nil {
-		return fmt.Errorf("%s is defined twice", label)
-	}
-	if err := CheckName(strings.TrimPrefix(label, "%")); err != nil {
+	labels, err := p.labels(left)
+	if err != nil {
 		return err
 	}
+	label := strings.Join(labels, ",")
 	i := strings.LastIndex(rest, " : ")
 	if i < 0 {
 		return fmt.Errorf("%s has no type; want \" : TYPE\" at the end", label)
 	}
-	typ, err := ParseType(rest[i+3:])
+	types, err := parseTypes(rest[i+3:])
 	if err != nil {
 		return fmt.Errorf("%s: %w", label, err)
 	}
@@ -130,18 +129,70 @@ func (p *parser) node(s string) error {
 			in = append(in, x)
 		}
 	}
-	n := p.g.AddDeclared(def, attrs, typ, in...)
+	if len(types) != len(labels) {
+		return fmt.Errorf("%s: %d results with %d types", label, len(labels), len(types))
+	}
+	var values []*Node
+	switch {
+	case def.Tuple:
+		values = p.g.AddResults(len(labels), def, attrs, in...)
+	case len(labels) == 1:
+		values = []*Node{p.g.AddDeclared(def, attrs, types[0], in...)}
+	default:
+		return fmt.Errorf("%s: %d results; %s has one", label, len(labels), name)
+	}
 	if p.g.err != nil {
 		return fmt.Errorf("%s: %w", label, p.g.err)
 	}
-	if !n.Type.Equal(typ) {
-		return fmt.Errorf("%s: type is written as %v, inferred is %v", label, typ, n.Type)
-	}
-	p.names[label] = n
-	if !strings.HasPrefix(label, "%") {
-		n.Name = label
+	for k, n := range values {
+		if !n.Type.Equal(types[k]) {
+			return fmt.Errorf("%s: type is written as %v, inferred is %v", labels[k], types[k], n.Type)
+		}
+		p.names[labels[k]] = n
+		if !strings.HasPrefix(labels[k], "%") {
+			n.Name = labels[k]
+		}
 	}
 	return nil
+}
+
+// labels reads a list of new labels.
+func (p *parser) labels(s string) ([]string, error) {
+	labels := strings.Split(s, ",")
+	for k, l := range labels {
+		l = strings.TrimSpace(l)
+		if labels[k] = l; p.names[l] != nil || slices.Contains(labels[:k], l) {
+			return nil, fmt.Errorf("%s is defined twice", l)
+		}
+		if err := CheckName(strings.TrimPrefix(l, "%")); err != nil {
+			return nil, err
+		}
+	}
+	return labels, nil
+}
+
+// parseTypes reads f32[2,3], i32[4].
+func parseTypes(s string) ([]Type, error) {
+	var types []Type
+	for {
+		part := s
+		end := strings.IndexByte(s, ']')
+		if end >= 0 {
+			part = s[:end+1]
+		}
+		t, err := ParseType(part)
+		if err != nil {
+			return nil, err
+		}
+		types = append(types, t)
+		rest := strings.TrimSpace(s[len(part):])
+		if rest == "" {
+			return types, nil
+		}
+		if s, _ = strings.CutPrefix(rest, ","); len(s) == len(rest) {
+			return nil, fmt.Errorf("type %q is followed by %q; want a comma and another type, or nothing", strings.TrimSpace(part), rest)
+		}
+	}
 }
 
 // parseAttrs reads a=1, b=[2,3], c="x, y".

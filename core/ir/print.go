@@ -11,9 +11,10 @@ import (
 //	sym N = 1..64
 //	x = input : f32[2,N]
 //	y = softmax x {axis=1} : f32[2,N]
-//	return probs=y
+//	v, i = top_k y {k=2} : f32[2,2], i32[2,2]
+//	return probs=y, best=i
 //
-// Attributes stand in name order and are left out where zero.
+// Attributes stand in name order and are left out where zero. An op with several results is one line, which names them all.
 func (g *Graph) String() string {
 	var b strings.Builder
 	if g.Name != "" {
@@ -23,6 +24,9 @@ func (g *Graph) String() string {
 		fmt.Fprintf(&b, "sym %s = %d..%d\n", s.Name, s.Min, s.Max)
 	}
 	for _, n := range g.Nodes {
+		if n.Op == ResultDef { // shown with its tuple node
+			continue
+		}
 		b.WriteString(n.String())
 		b.WriteByte('\n')
 	}
@@ -39,10 +43,15 @@ func (g *Graph) String() string {
 	return b.String()
 }
 
-// String prints one line: label, op, operands, attributes, type.
+// String prints one line: label, op, operands, attributes, type. That of a tuple node has the labels and types of its results.
 func (n *Node) String() string {
 	var b strings.Builder
-	b.WriteString(n.Label() + " = " + n.Op.Name)
+	if n.Op.Tuple {
+		b.WriteString(strings.Join(n.valueLabels(), ", "))
+	} else {
+		b.WriteString(n.Label())
+	}
+	b.WriteString(" = " + n.Op.Name)
 	for i, x := range n.In {
 		sep := ", "
 		if i == 0 {
@@ -53,8 +62,20 @@ func (n *Node) String() string {
 	if a := n.AttrText(); a != "" {
 		b.WriteString(" " + a)
 	}
-	b.WriteString(" : " + n.Type.String())
+	b.WriteString(" : " + typeText(n.Type, n.Results))
 	return b.String()
+}
+
+// typeText prints the types of a tuple node's results, or the type of any other node.
+func typeText(t Type, results []Type) string {
+	if results == nil {
+		return t.String()
+	}
+	parts := make([]string, len(results))
+	for k, r := range results {
+		parts[k] = r.String()
+	}
+	return strings.Join(parts, ", ")
 }
 
 // AttrText prints the attributes that are not zero as {a=1, b=[2,3]}, or nothing.

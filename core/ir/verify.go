@@ -2,6 +2,7 @@ package ir
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -40,18 +41,26 @@ func (g *Graph) Verify() error {
 				return fmt.Errorf("%s: operand %d (%s) does not come before it", n.Label(), k, x.Label())
 			}
 		}
-		t, err := n.Op.Infer(n.Attrs, n.InTypes(), n.Type, g.Syms)
+		t, results, err := n.Infer(n.Type, g.Syms)
 		if err != nil {
 			return fmt.Errorf("%s: %w", n.Label(), err)
 		}
-		if !t.Equal(n.Type) {
-			return fmt.Errorf("%s: type is %v, inferred is %v", n.Label(), n.Type, t)
+		if !t.Equal(n.Type) || !slices.EqualFunc(results, n.Results, Type.Equal) {
+			return fmt.Errorf("%s: type is %s, inferred is %s", n.Label(), typeText(n.Type, n.Results), typeText(t, results))
+		}
+		if n.Op.Tuple {
+			if err := g.checkSelected(n); err != nil {
+				return err
+			}
 		}
 	}
 	outs := map[string]bool{}
 	for _, o := range g.Outputs {
 		if o.Node.ID >= len(g.Nodes) || g.Nodes[o.Node.ID] != o.Node {
 			return fmt.Errorf("output %s is not a node of the graph", o.Name)
+		}
+		if o.Node.Op.Tuple {
+			return fmt.Errorf("output %s is the node of an op with several results; want one of its results", o.Name)
 		}
 		if err := CheckName(o.Name); err != nil {
 			return fmt.Errorf("output: %w", err)

@@ -149,7 +149,7 @@ return y=y`)
 		}
 		lowered, err := g.Rebuild(func(out *ir.Graph, n *ir.Node, in []*ir.Node, _ func(*ir.Node) *ir.Node) *ir.Node {
 			if n.Op == op.AttentionDef {
-				return n.Op.LowerTo(out, n, in)
+				return n.Op.LowerTo(out, n, in)[0]
 			}
 			return nil
 		})

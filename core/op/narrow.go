@@ -46,11 +46,7 @@ var NarrowDef = ir.Define(ir.Def[NarrowAttrs]{
 		return ir.Type{DType: x.DType, Shape: out}, nil
 	},
 	Eval: func(a NarrowAttrs, in []*tensor.Array, out *tensor.Array) error {
-		inner := tensor.Numel(out.Shape[a.Axis+1:])
-		from, n := in[0].Shape[a.Axis]*inner, a.Len*inner
-		for o := range tensor.Numel(out.Shape[:a.Axis]) {
-			copyRange(out, o*n, in[0], o*from+a.Start*inner, n)
-		}
+		narrow(in[0], out, a.Axis, a.Start, a.Len)
 		return nil
 	},
 	FLOPs: noFLOPs[NarrowAttrs],
@@ -73,6 +69,15 @@ var NarrowDef = ir.Define(ir.Def[NarrowAttrs]{
 // Narrow adds the elements start to start+n-1 of an axis.
 func Narrow(x *ir.Node, axis, start, n int) *ir.Node {
 	return x.Graph.Add(NarrowDef, NarrowAttrs{fromEnd(axis, x), start, n}, x)
+}
+
+// narrow copies n elements of an axis, from start on.
+func narrow(in, out *tensor.Array, axis, start, n int) {
+	inner := tensor.Numel(out.Shape[axis+1:])
+	from, size := in.Shape[axis]*inner, n*inner
+	for o := range tensor.Numel(out.Shape[:axis]) {
+		copyRange(out, o*size, in, o*from+start*inner, size)
+	}
 }
 
 func copyRange(out *tensor.Array, i int, in *tensor.Array, j, n int) {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -46,6 +47,8 @@ repeated; a symbol matches itself and 1 only. Arithmetic on f16, bf16 and f32 is
 NaN goes through every op unless it says otherwise. Axes are counted from 0. Attributes that text and artifacts leave out
 are zero: false, 0, 0.0, "" or [].
 
+An op with several results is followed by one *result* node for each of them, and other nodes read those: see result.
+
 *Tolerance* bounds |got - want| against the reference evaluation in float64, for the op's first f32 case; f16 and
 bf16 results may differ by one unit in the last place more, and sums of k products by 1e-6 * sqrt(k). *May overwrite*
 lists the operands whose storage the result may take over when nothing reads them later. An op that is not elementwise
@@ -74,6 +77,9 @@ func writeOp(b *bytes.Buffer, def *ir.OpDef, comments map[string]string) {
 		operands += fmt.Sprintf(" to %d", def.MaxIn)
 	}
 	facts := []string{"Operands: " + operands}
+	if def.Tuple {
+		facts = append(facts, "results: "+def.Results)
+	}
 	for _, f := range []struct {
 		set  bool
 		text string
@@ -99,18 +105,26 @@ func writeOp(b *bytes.Buffer, def *ir.OpDef, comments map[string]string) {
 	}
 }
 
-// toleranceText is the tolerance of the first f32 result among the cases.
+// toleranceText is the tolerance of the first case whose result, or first result, is f32: one for each result where they
+// differ.
 func toleranceText(def *ir.OpDef) (string, bool) {
 	for _, c := range def.Cases() {
-		out, err := def.Infer(c.Attrs, c.In, c.Out, nil)
-		if def.Eval == nil || err != nil || out.DType != dtype.F32 {
+		out, err := def.InferResults(c.Attrs, c.In, c.Out, nil)
+		if def.Eval == nil || err != nil || out[0].DType != dtype.F32 {
 			continue
 		}
-		tol := def.Tol(c.Attrs, c.In, out)
-		if tol == (ir.Tolerance{}) {
-			return "exact", true
+		var texts []string
+		for _, tol := range def.Tol(c.Attrs, c.In, out...) {
+			text := "exact"
+			if tol != (ir.Tolerance{}) {
+				text = fmt.Sprintf("%g + %g * |want|", tol.Abs, tol.Rel)
+			}
+			texts = append(texts, text)
 		}
-		return fmt.Sprintf("%g + %g * |want|", tol.Abs, tol.Rel), true
+		if len(slices.Compact(slices.Clone(texts))) == 1 {
+			texts = texts[:1]
+		}
+		return strings.Join(texts, ", "), true
 	}
 	return "", false
 }
@@ -121,6 +135,7 @@ func attrComments(t *testing.T) map[string]map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	files = append(files, "../ir/tuple.go")
 	out := map[string]map[string]string{}
 	for _, name := range files {
 		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)

@@ -10,6 +10,9 @@ import (
 // exact is the tolerance of ops that move or compare values.
 func exact[A any](A, []ir.Type, ir.Type) ir.Tolerance { return ir.Tolerance{} }
 
+// exactAll is exact for each of several results.
+func exactAll[A any](_ A, _, out []ir.Type) []ir.Tolerance { return make([]ir.Tolerance, len(out)) }
+
 // rounded is the tolerance of elementwise arithmetic, norms and softmax: 1e-6 + 1e-5*|want| in f32.
 func rounded[A any](_ A, _ []ir.Type, out ir.Type) ir.Tolerance {
 	return forDType(out.DType, 1e-6, 1e-5)

@@ -2,7 +2,7 @@ package pass
 
 import (
 	"fmt"
-	"strings"
+	"slices"
 
 	"github.com/rlx-go/rlx/core/ir"
 )
@@ -10,31 +10,37 @@ import (
 // cse keeps one of several nodes that compute the same: equal op, attributes, operands (in either order where the op is
 // commutative) and type. Blocks repeat constants, casts and position tables; patterns rely on equal values being one
 // node. Inputs and params are left alone. What nothing needs any more is dropped, as after every pass.
+//
+// A result of an op with several is the same as that result of an equal op.
 func cse(c *context, g *ir.Graph) (*ir.Graph, error) {
 	seen := map[string]*ir.Node{}
-	return g.Rebuild(func(out *ir.Graph, n *ir.Node, in []*ir.Node, _ func(*ir.Node) *ir.Node) *ir.Node {
+	return g.Rebuild(func(out *ir.Graph, n *ir.Node, in []*ir.Node, lookup func(*ir.Node) *ir.Node) *ir.Node {
 		if n.Op.Effects {
 			return nil
 		}
-		k := key(n, in)
+		k := key(n, lookup)
 		if old := seen[k]; old != nil {
 			c.fired("same", n)
 			return old
 		}
-		r := out.AddDeclared(n.Op, n.Attrs, n.Type, in...)
-		seen[k] = r
-		return r
+		if by, result := n.Maker(); by != n {
+			seen[k] = in[0].Values()[result]
+		} else {
+			seen[k] = out.AddDeclared(n.Op, n.Attrs, n.Type, in...)
+		}
+		return seen[k]
 	})
 }
 
-func key(n *ir.Node, in []*ir.Node) string {
-	var b strings.Builder
-	fmt.Fprint(&b, n.Op.Name, n.AttrText(), n.Type)
-	if n.Op.Commutative && len(in) == 2 && in[0].ID > in[1].ID {
-		in = []*ir.Node{in[1], in[0]}
+// key is equal for nodes that compute the same; lookup gives the new nodes of operands.
+func key(n *ir.Node, lookup func(*ir.Node) *ir.Node) string {
+	by, result := n.Maker()
+	in := make([]int, len(by.In))
+	for i, x := range by.In {
+		in[i] = lookup(x).ID
 	}
-	for _, x := range in {
-		fmt.Fprint(&b, " ", x.ID)
+	if by.Op.Commutative && len(in) == 2 {
+		slices.Sort(in)
 	}
-	return b.String()
+	return fmt.Sprint(by.Op.Name, by.AttrText(), n.Type, " ", result, in)
 }

@@ -42,12 +42,13 @@ func fold(c *context, g *ir.Graph) (*ir.Graph, error) {
 		if !f.known[n.ID] || !needed[n.ID] || isLeaf(n) || isParamView(n) {
 			return nil
 		}
+		by, _ := n.Maker()
 		v, err := f.value(n)
 		if err != nil {
-			f.c.missed(n.Op.Name, n, err.Error())
+			f.c.missed(by.Op.Name, n, err.Error())
 			return nil
 		}
-		f.c.fired(n.Op.Name, n)
+		f.c.fired(by.Op.Name, n)
 		t := v.Tensor()
 		if s, ok := splat(t); ok {
 			return op.Const(out, s, n.Type)
@@ -59,19 +60,26 @@ func fold(c *context, g *ir.Graph) (*ir.Graph, error) {
 type folder struct {
 	c      *context
 	known  []bool
-	values map[*ir.Node]*tensor.Array
+	values map[*ir.Node]*tensor.Array // of params and results
 }
 
-// canKnow reports a node that could be computed now; its operands were asked before.
+// canKnow reports a node that could be computed now; its operands were asked before. A tuple node stands for its results.
 func (f *folder) canKnow(n *ir.Node) bool {
 	switch {
 	case n.Is(op.ParamDef):
 		return f.c.params != nil || f.c.report.Folded[n.Name].Data != nil
-	case n.Op.Effects || n.Op.Eval == nil || n.Is(op.CopyDef) || !n.Type.Shape.IsStatic():
+	case n.Is(ir.ResultDef):
+		return f.known[n.In[0].ID]
+	case n.Op.Effects || n.Op.Eval == nil || n.Is(op.CopyDef):
 		return false
 	}
-	elems, ok := n.Type.Shape.Numel()
-	if !ok || elems.B > foldElems || n.Op.FLOPs(n.Attrs, n.InTypes(), n.Type) > foldFLOPs {
+	types := n.ResultTypes()
+	for _, t := range types {
+		if elems, ok := t.Shape.Numel(); !ok || !t.Shape.IsStatic() || elems.B > foldElems {
+			return false
+		}
+	}
+	if n.Op.FLOPs(n.Attrs, n.InTypes(), types...) > foldFLOPs {
 		return false
 	}
 	for _, x := range n.In {
@@ -86,20 +94,24 @@ func (f *folder) value(n *ir.Node) (*tensor.Array, error) {
 	if v := f.values[n]; v != nil {
 		return v, nil
 	}
-	v, err := f.compute(n)
+	by, result := n.Maker()
+	results, err := f.compute(by)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", n.Label(), err)
 	}
-	f.values[n] = v
-	return v, nil
+	for k, v := range by.Values() {
+		f.values[v] = results[k]
+	}
+	return results[result], nil
 }
 
-func (f *folder) compute(n *ir.Node) (*tensor.Array, error) {
+func (f *folder) compute(n *ir.Node) ([]*tensor.Array, error) {
 	if n.Is(op.ParamDef) {
 		if t, ok := f.c.report.Folded[n.Name]; ok {
-			return t.Array(), nil
+			return []*tensor.Array{t.Array()}, nil
 		}
-		return f.c.params.Param(n.Name)
+		v, err := f.c.params.Param(n.Name)
+		return []*tensor.Array{v}, err
 	}
 	in := make([]*tensor.Array, len(n.In))
 	for i, x := range n.In {
@@ -108,8 +120,12 @@ func (f *folder) compute(n *ir.Node) (*tensor.Array, error) {
 			return nil, err
 		}
 	}
-	out := tensor.NewArray(n.Type.DType, n.Type.Shape.Eval(nil)...)
-	return out, n.Op.Eval(n.Attrs, in, out)
+	types := n.ResultTypes()
+	out := make([]*tensor.Array, len(types))
+	for k, t := range types {
+		out[k] = tensor.NewArray(t.DType, t.Shape.Eval(nil)...)
+	}
+	return out, n.Op.Eval(n.Attrs, in, out...)
 }
 
 // isLeaf reports what folding would not make simpler. iota is turned into a param at the end.

@@ -16,22 +16,31 @@ import (
 //	m = matmul x, w {trans_b=true}
 //	s = add m, b
 //	y = relu s
+//
+// An op with several results is expanded once, when its first result is reached.
 func lower(c *context, g *ir.Graph) (*ir.Graph, error) {
 	for {
-		n := 0
-		next, err := g.Rebuild(func(out *ir.Graph, n1 *ir.Node, in []*ir.Node, _ func(*ir.Node) *ir.Node) *ir.Node {
-			if n1.Op.Level <= c.target.Level {
+		expanded := map[*ir.Node][]*ir.Node{} // the results of each op
+		next, err := g.Rebuild(func(out *ir.Graph, n *ir.Node, _ []*ir.Node, lookup func(*ir.Node) *ir.Node) *ir.Node {
+			by, result := n.Maker()
+			if by.Op.Level <= c.target.Level {
 				return nil
 			}
-			if !n1.Op.CanLower() {
-				out.Fail(fmt.Errorf("op %s has no expansion, and target %s does not run it", n1.Op.Name, c.target.Name))
+			if !by.Op.CanLower() {
+				out.Fail(fmt.Errorf("op %s has no expansion, and target %s does not run it", by.Op.Name, c.target.Name))
 				return nil
 			}
-			n++
-			c.fired(n1.Op.Name, n1)
-			return n1.Op.LowerTo(out, n1, in)
+			if expanded[by] == nil {
+				in := make([]*ir.Node, len(by.In))
+				for k, x := range by.In {
+					in[k] = lookup(x)
+				}
+				c.fired(by.Op.Name, by)
+				expanded[by] = by.Op.LowerTo(out, by, in)
+			}
+			return expanded[by][result]
 		})
-		if err != nil || n == 0 {
+		if err != nil || len(expanded) == 0 {
 			return next, err
 		}
 		g = next

@@ -46,6 +46,12 @@ func CheckProgram(p *program.Program) error {
 // checkNode checks one placement against the node and its parent.
 func checkNode(p *program.Program, n *ir.Node) error {
 	pl := p.Places[n.ID]
+	if n.Op.Tuple {
+		if pl != program.NoPlace {
+			return fmt.Errorf("the node of an op with several results has %d bytes at %d of the %v space; it has no value", pl.Size, pl.Offset, pl.Space)
+		}
+		return nil
+	}
 	if want := MaxBytes(n.Type, p.Graph.Syms); pl.Size != want {
 		return fmt.Errorf("%d bytes are reserved; %v takes %d", pl.Size, n.Type, want)
 	}
@@ -94,7 +100,7 @@ func checkSteps(p *program.Program) error {
 			return fmt.Errorf("%s: no step runs it", n.Label())
 		}
 		for _, x := range n.In {
-			if program.IsStep(n) && at[source(x).ID] > at[n.ID] {
+			if by, _ := source(x).Maker(); program.IsStep(n) && at[by.ID] > at[n.ID] {
 				return fmt.Errorf("%s: runs before its operand %s", n.Label(), x.Label())
 			}
 		}
@@ -127,7 +133,7 @@ func checkSpace(p *program.Program, space program.Space) error {
 	for i, n := range p.Graph.Nodes {
 		at := p.Places[i]
 		index[i] = None
-		if at.Space != space {
+		if at.Space != space || n.Op.Tuple {
 			continue
 		}
 		v := Value{ID: i, Name: n.Label(), Size: at.Size, Parent: None}
@@ -150,8 +156,10 @@ func checkSpace(p *program.Program, space program.Space) error {
 				steps[i].Reads = append(steps[i].Reads, index[x.ID])
 			}
 		}
-		if index[n.ID] != None {
-			steps[i].Writes = append(steps[i].Writes, index[n.ID])
+		for _, v := range n.Values() {
+			if index[v.ID] != None {
+				steps[i].Writes = append(steps[i].Writes, index[v.ID])
+			}
 		}
 		if space == program.Arena && (s.ScratchSize != 0 || s.ScratchOffset != 0) {
 			steps[i].Writes = append(steps[i].Writes, len(pl.Values))

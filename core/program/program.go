@@ -39,7 +39,8 @@ type Place struct {
 	Parent int
 }
 
-// Step runs one node. Its scratch range in the arena may be empty.
+// Step runs one node, and for a tuple node writes the values of all of its selectors. Its scratch range in the arena may be
+// empty.
 type Step struct {
 	Node                       int
 	ScratchOffset, ScratchSize int64
@@ -50,8 +51,8 @@ type Program struct {
 	Method string // "encode"
 	Target string // "cpu", "portable"
 	Graph  *ir.Graph
-	Places []Place // one per node
-	Steps  []Step  // every node that is no input, param or view, once, in an order that respects the graph
+	Places []Place // one per node; a tuple node's is NoPlace
+	Steps  []Step  // every node for which IsStep holds, once, in an order that respects the graph
 	// ArenaSize and IOSize are in bytes and multiples of Align.
 	ArenaSize, IOSize int64
 }
@@ -68,10 +69,18 @@ func (p *Program) WeightsExtent() int64 {
 	return end
 }
 
-// IsStep reports whether a node needs a step: inputs, params and views are there already.
-func IsStep(n *ir.Node) bool {
+// NoPlace is the place of a tuple node, which has no value.
+var NoPlace = Place{Space: Arena, Parent: -1}
+
+// IsStep reports whether a node needs a step: inputs, params and views are there already, and selectors have their values from
+// the step of their tuple node.
+func IsStep(n *ir.Node) bool { return IsComputed(n) && n.Op != ir.ResultDef || n.Op.Tuple }
+
+// IsComputed reports whether a step writes the value of a node: not of inputs, params and views, nor of tuple nodes, which have
+// none.
+func IsComputed(n *ir.Node) bool {
 	_, view := n.View()
-	return n.Op.Name != "input" && n.Op.Name != "param" && !view
+	return n.Op.Name != "input" && n.Op.Name != "param" && !view && !n.Op.Tuple
 }
 
 // Operand is a value with its concrete shape.
@@ -88,8 +97,8 @@ type Operand struct {
 type BoundStep struct {
 	Node    *ir.Node
 	In      []Operand
-	Out     Operand
-	Scratch Operand // u8, in the arena
+	Outs    []Operand // one, unless the op has several results
+	Scratch Operand   // u8, in the arena
 }
 
 // Bound is a program under given values of the symbols.
@@ -121,7 +130,7 @@ func (p *Program) Bind(syms map[string]int64) (*Bound, error) {
 	if err := p.CheckSyms(syms); err != nil {
 		return nil, err
 	}
-	ops := make([]Operand, len(p.Graph.Nodes))
+	ops := make([]Operand, len(p.Graph.Nodes)) // those of several results follow each other, as the selectors do
 	for i, n := range p.Graph.Nodes {
 		pl := p.Places[i]
 		ops[i] = Operand{i, n.Type.DType, n.Type.Shape.Eval(syms), pl.Space, pl.Offset, n.Type.Bytes(syms)}
@@ -133,7 +142,9 @@ func (p *Program) Bind(syms map[string]int64) (*Bound, error) {
 		for k, x := range n.In {
 			in[k] = ops[x.ID]
 		}
-		b.Steps[i] = BoundStep{n, in, ops[n.ID],
+		outs := n.Values()
+		first, end := outs[0].ID, outs[0].ID+len(outs)
+		b.Steps[i] = BoundStep{n, in, ops[first:end:end],
 			Operand{n.ID, dtype.U8, []int{int(s.ScratchSize)}, Arena, s.ScratchOffset, s.ScratchSize}}
 	}
 	for _, n := range p.Graph.Inputs() {

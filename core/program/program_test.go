@@ -31,7 +31,7 @@ func TestBind(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(b.Steps) != 1 || !slices.Equal(b.Steps[0].Out.Shape, []int{2, 3}) || b.Steps[0].Out.Bytes != 24 {
+	if len(b.Steps) != 1 || !slices.Equal(b.Steps[0].Outs[0].Shape, []int{2, 3}) || b.Steps[0].Outs[0].Bytes != 24 {
 		t.Errorf("steps %+v", b.Steps)
 	}
 	if w := b.Steps[0].In[1]; w.Space != program.Weights || w.Offset != 512 || w.Bytes != 12 {

@@ -10,7 +10,8 @@ import (
 type Rule struct {
 	Name  string
 	Match Pattern
-	// To builds the replacement, of the same type as the root. Nil leaves the node alone; c.Miss may say why.
+	// To builds the replacement, of the same type as the root. Nil leaves the node alone; c.Miss may say why. The root is a
+	// node with a value: of an op with several results, the node of one of them (see the pattern Result).
 	To func(c *Context) *ir.Node
 }
 

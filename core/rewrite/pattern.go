@@ -95,6 +95,15 @@ func Op(def *ir.OpDef, in ...Pattern) Pattern {
 	}
 }
 
+// Result matches the node of result k of an op with several, whose own node p matches. Such an op's results are replaced one
+// by one: a rule for each, or one rule whose Match has them all in OneOf.
+func Result(k int, p Pattern) Pattern {
+	return func(n *ir.Node, m *Match) bool {
+		by, result := n.Maker()
+		return by != n && result == k && p(by, m)
+	}
+}
+
 // OneOf matches where one of the patterns does; the first that does wins.
 func OneOf(ps ...Pattern) Pattern {
 	return func(n *ir.Node, m *Match) bool {

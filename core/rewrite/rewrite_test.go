@@ -1,6 +1,7 @@
 package rewrite_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -104,5 +105,42 @@ func TestOtherOrderWithoutMiss(t *testing.T) {
 	got, events := run(t, "x = input : f32[2]\na = neg x : f32[2]\nb = neg a : f32[2]\nc = add a, b : f32[2]\nreturn y=c", rule)
 	if !strings.Contains(got, "c = sub a, a") || len(events) != 1 {
 		t.Errorf("%s%v", got, events)
+	}
+}
+
+// TestResult: a pattern tells the results of an op apart, and sees through them to the op's operands. What reads the results
+// that are left keeps them.
+func TestResult(t *testing.T) {
+	part := func(k int) rw.Rule {
+		return rw.Rule{Name: fmt.Sprint("part", k), Match: rw.Result(k, rw.Op(op.SplitDef, rw.As("c", rw.Op(op.ConcatDef)))),
+			To: func(c *rw.Context) *ir.Node {
+				if x := c.Node("c").In[k]; x.Type.Equal(c.Root().Type) {
+					return c.Map(x)
+				}
+				return nil
+			}}
+	}
+	const text = `x = input : f32[2]
+y = input : f32[3]
+c = concat x, y : f32[5]
+a, b = split c {sizes=[2,3]} : f32[2], f32[3]
+p, %8 = split c {sizes=[1,4]} : f32[1], f32[4]
+n = neg a : f32[2]
+m = neg b : f32[3]
+`
+	for _, c := range []struct {
+		rules []rw.Rule
+		ret   string
+		want  string
+	}{
+		{[]rw.Rule{part(0), part(1)}, "n, m", "x = input : f32[2]\ny = input : f32[3]\nn = neg x : f32[2]\nm = neg y : f32[3]\nreturn n=n, m=m\n"},
+		{[]rw.Rule{part(1)}, "n, m", "x = input : f32[2]\ny = input : f32[3]\nc = concat x, y : f32[5]\n" +
+			"a, %5 = split c {sizes=[2,3]} : f32[2], f32[3]\nn = neg a : f32[2]\nm = neg y : f32[3]\nreturn n=n, m=m\n"},
+		{[]rw.Rule{part(0), part(1)}, "p", "x = input : f32[2]\ny = input : f32[3]\nc = concat x, y : f32[5]\n" +
+			"p, %5 = split c {sizes=[1,4]} : f32[1], f32[4]\nreturn p=p\n"},
+	} {
+		if got, _ := run(t, text+"return "+c.ret, c.rules...); got != c.want {
+			t.Errorf("%s:\n%swant\n%s", c.ret, got, c.want)
+		}
 	}
 }

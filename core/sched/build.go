@@ -64,6 +64,10 @@ func (l *layout) program(o Options) (*program.Program, error) {
 	io := l.ioOffsets(&p.IOSize)
 	for i, n := range g.Nodes {
 		pl := &p.Places[i]
+		if n.Op.Tuple {
+			*pl = program.NoPlace
+			continue
+		}
 		*pl = program.Place{Size: plan.MaxBytes(n.Type, g.Syms), Parent: plan.None}
 		off, view := n.View()
 		switch {

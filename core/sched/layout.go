@@ -34,7 +34,9 @@ func newLayout(g *ir.Graph, order []*ir.Node, scratch func(*ir.Node) int64) *lay
 // live finds the interval of each node. A view lives from its source on.
 func (l *layout) live() {
 	for i, n := range l.order {
-		l.first[n.ID] = i
+		for _, v := range n.Values() {
+			l.first[v.ID] = i
+		}
 	}
 	for _, n := range l.g.Nodes {
 		l.first[n.ID] = l.first[source(n).ID]
@@ -78,7 +80,7 @@ func (l *layout) chooseInPlace() {
 			}
 			x := n.In[k]
 			src := source(x)
-			free := program.IsStep(src) && whole(x) && !slices.ContainsFunc(shown[src.ID], func(v *ir.Node) bool {
+			free := program.IsComputed(src) && whole(x) && !slices.ContainsFunc(shown[src.ID], func(v *ir.Node) bool {
 				return l.output[v.ID] || l.last[v.ID] > i || v != x && slices.Contains(n.In, v)
 			})
 			if free {
@@ -98,7 +100,7 @@ func (l *layout) place(scratch func(*ir.Node) int64) {
 	var values []plan.Value
 	for i, n := range l.g.Nodes {
 		l.value[i] = -1
-		if root := l.root(n); !program.IsStep(root) || inIO[root] {
+		if root := l.root(n); !program.IsComputed(root) || inIO[root] {
 			continue
 		}
 		v := plan.Value{ID: i, Name: n.Label(), Size: plan.MaxBytes(n.Type, l.g.Syms), First: l.first[i], Last: l.last[i], Parent: plan.None}

@@ -42,11 +42,13 @@ func frugalOrder(g *ir.Graph) []*ir.Node {
 		if !program.IsStep(n) {
 			continue
 		}
-		size[n.ID] = program.AlignUp(plan.MaxBytes(n.Type, g.Syms))
+		for _, v := range n.Values() {
+			size[v.ID] = program.AlignUp(plan.MaxBytes(v.Type, g.Syms))
+		}
 		for _, s := range sources(n) {
 			left[s.ID]++
 			readers[s.ID] = append(readers[s.ID], n)
-			if program.IsStep(s) {
+			if program.IsComputed(s) {
 				waits[n.ID]++
 			}
 		}
@@ -58,7 +60,10 @@ func frugalOrder(g *ir.Graph) []*ir.Node {
 		left[source(o.Node).ID]++ // never freed
 	}
 	growth := func(n *ir.Node) int64 {
-		sum := size[n.ID]
+		var sum int64
+		for _, v := range n.Values() {
+			sum += size[v.ID]
+		}
 		for _, s := range sources(n) {
 			if left[s.ID] == 1 {
 				sum -= size[s.ID] // 0 for inputs and params
@@ -81,9 +86,11 @@ func frugalOrder(g *ir.Graph) []*ir.Node {
 		for _, s := range sources(n) {
 			left[s.ID]--
 		}
-		for _, r := range readers[n.ID] {
-			if waits[r.ID]--; waits[r.ID] == 0 {
-				ready = append(ready, r)
+		for _, v := range n.Values() {
+			for _, r := range readers[v.ID] {
+				if waits[r.ID]--; waits[r.ID] == 0 {
+					ready = append(ready, r)
+				}
 			}
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/interp"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/core/plan"
@@ -83,12 +84,17 @@ func (m memory) run(t *testing.T, p *program.Program, syms map[string]int64) {
 		for i, x := range s.In {
 			in[i] = m.view(x).Array()
 		}
-		out := tensor.NewArray(s.Out.DType, s.Out.Shape...)
-		if err := s.Node.Op.Eval(s.Node.Attrs, in, out); err != nil {
+		out := make([]*tensor.Array, len(s.Outs))
+		for i, o := range s.Outs {
+			out[i] = tensor.NewArray(o.DType, o.Shape...)
+		}
+		if err := s.Node.Op.Eval(s.Node.Attrs, in, out...); err != nil {
 			t.Fatal(err)
 		}
 		copy(m.view(s.Scratch).Data, slices.Repeat([]byte{0xee}, int(s.Scratch.Bytes)))
-		copy(m.view(s.Out).Data, out.Tensor().Data)
+		for i, o := range s.Outs {
+			copy(m.view(o).Data, out[i].Tensor().Data)
+		}
 	}
 }
 
@@ -100,6 +106,9 @@ func (m memory) view(o program.Operand) tensor.Tensor {
 func evalAll(t *testing.T, g *ir.Graph, syms map[string]int64, leaf map[string]tensor.Tensor) []*tensor.Array {
 	vals := make([]*tensor.Array, len(g.Nodes))
 	for i, n := range g.Nodes {
+		if n.Op == ir.ResultDef { // made with its tuple node
+			continue
+		}
 		if n.Op.Effects {
 			vals[i] = tensor.NewArray(n.Type.DType, n.Type.Shape.Eval(syms)...)
 			if x, ok := leaf[n.Name]; ok { // a param that no output needs is not in the program
@@ -111,11 +120,13 @@ func evalAll(t *testing.T, g *ir.Graph, syms map[string]int64, leaf map[string]t
 		for k, x := range n.In {
 			in[k] = vals[x.ID]
 		}
-		vals[i] = tensor.NewArray(n.Type.DType, n.Type.Shape.Eval(syms)...)
-		if err := n.Op.Eval(n.Attrs, in, vals[i]); err != nil {
+		results, err := interp.Eval(n, syms, in)
+		if err != nil {
 			t.Fatal(err)
 		}
-		vals[i] = vals[i].Tensor().Array()
+		for k, v := range n.Values() {
+			vals[v.ID] = results[k].Tensor().Array()
+		}
 	}
 	return vals
 }

@@ -153,12 +153,12 @@ func (e *refExecutable) Run(ctx context.Context, r device.Run) (st device.Stats,
 		for _, o := range s.In {
 			in = append(in, tensor.Tensor{DType: o.DType, Shape: o.Shape, Data: at(o)}.Array())
 		}
-		out := tensor.NewArray(s.Out.DType, s.Out.Shape...)
+		out := tensor.NewArray(s.Outs[0].DType, s.Outs[0].Shape...)
 		start := time.Since(begun)
 		if err := s.Node.Op.Eval(s.Node.Attrs, in, out); err != nil {
 			return st, fmt.Errorf("%s: %w", s.Node.Label(), err)
 		}
-		copy(at(s.Out), out.Tensor().Data)
+		copy(at(s.Outs[0]), out.Tensor().Data)
 		if r.Opts.CheckNaN && slices.ContainsFunc(out.F, math.IsNaN) {
 			st.FirstNaN = s.Node.ID
 			return st, diag.New(device.ErrNaN, s.Node.Label(), "produced a NaN")
@@ -168,7 +168,7 @@ func (e *refExecutable) Run(ctx context.Context, r device.Run) (st device.Stats,
 		}
 		for _, d := range r.Opts.Dump {
 			if d == s.Node.ID {
-				if err := r.Opts.Observe(d, s.Out.Shape, at(s.Out)); err != nil {
+				if err := r.Opts.Observe(d, s.Outs[0].Shape, at(s.Outs[0])); err != nil {
 					return st, err
 				}
 			}

@@ -58,8 +58,8 @@ func (s *server) Run(st grpc.BidiStreamingServer[rlxv1.RunRequest, rlxv1.RunRepl
 		return protocolError("run: inputs and outputs lie elsewhere than the program places them")
 	}
 	for _, n := range h.Dump {
-		if n < 0 || int(n) >= len(l.prog.Graph.Nodes) {
-			return protocolError("run: dump of node %d; the program has %d", n, len(l.prog.Graph.Nodes))
+		if n < 0 || int(n) >= len(l.prog.Graph.Nodes) || l.prog.Graph.Nodes[n].Op.Tuple {
+			return protocolError("run: dump of node %d, which is none of the %d or has no value of its own", n, len(l.prog.Graph.Nodes))
 		}
 	}
 	x := &backendRun{s: s, l: l, h: h, st: st}
@@ -72,8 +72,11 @@ func (s *server) Run(st grpc.BidiStreamingServer[rlxv1.RunRequest, rlxv1.RunRepl
 	if err != nil {
 		step := int(l.steps.Load())
 		if errors.Is(err, device.ErrNaN) { // the backend knows better than the counter
-			if i := slices.IndexFunc(l.prog.Steps, func(st program.Step) bool { return st.Node == stats.FirstNaN }); i >= 0 {
-				step = i + 1
+			if n := stats.FirstNaN; n >= 0 && n < len(l.prog.Graph.Nodes) {
+				by, _ := l.prog.Graph.Nodes[n].Maker()
+				if i := slices.IndexFunc(l.prog.Steps, func(st program.Step) bool { return st.Node == by.ID }); i >= 0 {
+					step = i + 1
+				}
 			}
 		}
 		op := ""

@@ -38,12 +38,13 @@ type kernel struct {
 	takesSquares, makesSquares func(c *call) bool
 }
 
-// call is one step: operands and result, dense and row-major.
+// call is one step: operands and results, dense and row-major.
 type call struct {
 	pool *kernels.Pool
 	node *ir.Node
 	in   []tensor.Tensor
-	out  tensor.Tensor
+	out  tensor.Tensor   // the result; the first of several
+	outs []tensor.Tensor // all results of an op that has several; nil of the others
 
 	precision kernels.Precision // of products
 
@@ -80,12 +81,26 @@ func reference(c *call) error {
 	for i, t := range c.in {
 		in[i] = t.Array()
 	}
-	out := tensor.NewArray(c.out.DType, c.out.Shape...)
-	if err := c.node.Op.Eval(c.node.Attrs, in, out); err != nil {
+	results := c.results()
+	out := make([]*tensor.Array, len(results))
+	for i, t := range results {
+		out[i] = tensor.NewArray(t.DType, t.Shape...)
+	}
+	if err := c.node.Op.Eval(c.node.Attrs, in, out...); err != nil {
 		return err
 	}
-	copy(c.out.Data, out.Tensor().Data)
+	for i, t := range results {
+		copy(t.Data, out[i].Tensor().Data)
+	}
 	return nil
+}
+
+// results are all results of the step, of an op with one too.
+func (c *call) results() []tensor.Tensor {
+	if c.outs != nil {
+		return c.outs
+	}
+	return []tensor.Tensor{c.out}
 }
 
 // find chooses what runs a node.

@@ -64,9 +64,14 @@ func (x *executable) bind(r device.Run) error {
 	}
 	calls := make([]call, len(b.Steps))
 	for i, s := range b.Steps {
-		c := call{pool: x.pool, precision: x.precision, node: s.Node, in: make([]tensor.Tensor, len(s.In)), out: view(s.Out)}
+		c := call{pool: x.pool, precision: x.precision, node: s.Node, in: make([]tensor.Tensor, len(s.In)), out: view(s.Outs[0])}
 		for k, o := range s.In {
 			c.in[k] = view(o)
+		}
+		if s.Node.Op.Tuple {
+			for _, o := range s.Outs {
+				c.outs = append(c.outs, view(o))
+			}
 		}
 		calls[i] = c
 	}
@@ -101,16 +106,10 @@ func (x *executable) Run(ctx context.Context, r device.Run) (device.Stats, error
 		if r.Opts.Profile {
 			stats.Steps = append(stats.Steps, device.Step{Node: x.p.Steps[i].Node, Start: begin, Time: time.Since(start) - begin})
 		}
-		if node := x.p.Steps[i].Node; r.Opts.Observe != nil && slices.Contains(r.Opts.Dump, node) {
-			// Values are handed out as they are made: later steps reuse their storage.
-			if err := r.Opts.Observe(node, x.calls[i].out.Shape, x.calls[i].out.Data); err != nil {
+		if x.plain {
+			if err := x.look(i, r.Opts, &stats); err != nil {
 				return stats, err
 			}
-		}
-		if r.Opts.CheckNaN && x.calls[i].out.HasNaN() {
-			n := x.calls[i].node
-			stats.FirstNaN = n.ID
-			return stats, diag.New(device.ErrNaN, n.Label(), "%s produced a NaN in %v", n.Op.Name, n.Type)
 		}
 	}
 	if r.Progress != nil {
@@ -118,6 +117,25 @@ func (x *executable) Run(ctx context.Context, r device.Run) (device.Stats, error
 	}
 	stats.Total = time.Since(start)
 	return stats, nil
+}
+
+// look hands the results of a step out and searches them for NaN, as a run wants. Values are handed out as they are made:
+// later steps reuse their storage.
+func (x *executable) look(i int, o device.RunOptions, stats *device.Stats) error {
+	c := &x.calls[i]
+	for k, n := range c.node.Values() {
+		out := c.results()[k]
+		if o.Observe != nil && slices.Contains(o.Dump, n.ID) {
+			if err := o.Observe(n.ID, out.Shape, out.Data); err != nil {
+				return err
+			}
+		}
+		if o.CheckNaN && out.HasNaN() {
+			stats.FirstNaN = n.ID
+			return diag.New(device.ErrNaN, n.Label(), "%s produced a NaN in %v", c.node.Op.Name, n.Type)
+		}
+	}
+	return nil
 }
 
 // step runs one kernel. Errors and panics name the node and the op; the host, which counts steps, adds the number.

@@ -48,7 +48,7 @@ func TestPrecision(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		in, out := b.Steps[0].In[0], b.Steps[0].Out
+		in, out := b.Steps[0].In[0], b.Steps[0].Outs[0]
 		v := tensor.View[float32](io[in.Offset : in.Offset+in.Bytes])
 		for i := range n {
 			v[i*n+i] = x0

@@ -55,8 +55,9 @@ func takesSquares(c *call) bool {
 
 // overlaps reports whether a result shares memory with an operand: in squares, an element lies elsewhere.
 func overlaps(s program.BoundStep) bool {
+	out := s.Outs[0] // ops with several results make none in squares
 	for _, o := range s.In {
-		if o.Space == s.Out.Space && o.Offset < s.Out.Offset+s.Out.Bytes && s.Out.Offset < o.Offset+o.Bytes {
+		if o.Space == out.Space && o.Offset < out.Offset+out.Bytes && out.Offset < o.Offset+o.Bytes {
 			return true
 		}
 	}

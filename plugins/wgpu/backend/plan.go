@@ -14,6 +14,7 @@ import (
 
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/plugins/wgpu/kernels"
 )
@@ -163,9 +164,12 @@ func (x *executable) operand(d *dispatch, b kernels.Binding) (s *space, offset, 
 	case kernels.Status:
 		return x.status, int64(d.status) * program.Align, 4
 	}
-	node := n
-	if b.Operand != kernels.Out {
+	var node *ir.Node
+	if b.Operand >= 0 {
 		node = n.In[b.Operand]
+	} else {
+		results := n.Values()
+		node = results[slices.IndexFunc(results, func(r *ir.Node) bool { _, k := r.Maker(); return kernels.Result(k) == b.Operand })]
 	}
 	pl := x.p.Places[node.ID]
 	s, offset = x.locate(pl)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/plugins/wgpu/kernels"
@@ -33,7 +34,7 @@ func (x *executable) bind(syms map[string]int64) error {
 	for i := range x.dispatches {
 		d := &x.dispatches[i]
 		s := b.Steps[d.step]
-		c := &kernels.Call{In: s.In, Out: s.Out}
+		c := &kernels.Call{In: s.In, Out: s.Outs[0], Outs: s.Outs}
 		data = append(data, make([]byte, d.at-int64(len(data)))...)
 		p := d.shader.Params(c)
 		d.x, d.y = 0, 0
@@ -209,12 +210,22 @@ func (c *recording) dispatchAll() error {
 
 // look is for runs that watch single steps; step i has ended.
 func (c *recording) look(i int, begin time.Duration) error {
-	o, out := c.r.Opts, c.x.b.Steps[i].Out
-	n := c.x.b.Steps[i].Node
-	if o.Profile {
-		c.stats.Steps = append(c.stats.Steps, device.Step{Node: n.ID, Start: begin, Time: time.Since(c.start) - begin})
+	s := c.x.b.Steps[i]
+	if c.r.Opts.Profile {
+		c.stats.Steps = append(c.stats.Steps, device.Step{Node: s.Node.ID, Start: begin, Time: time.Since(c.start) - begin})
 	}
-	observed := o.Observe != nil && slices.Contains(o.Dump, n.ID)
+	for _, out := range s.Outs {
+		if err := c.lookAt(s.Node, out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lookAt hands a result of a step out and searches it for NaN, as the run wants.
+func (c *recording) lookAt(by *ir.Node, out program.Operand) error {
+	o := c.r.Opts
+	observed := o.Observe != nil && slices.Contains(o.Dump, out.Node)
 	if !observed && !(o.CheckNaN && out.DType.IsFloat()) {
 		return nil
 	}
@@ -223,13 +234,14 @@ func (c *recording) look(i int, begin time.Duration) error {
 		return err
 	}
 	if observed {
-		if err := o.Observe(n.ID, out.Shape, data); err != nil {
+		if err := o.Observe(out.Node, out.Shape, data); err != nil {
 			return err
 		}
 	}
 	if o.CheckNaN && (tensor.Tensor{DType: out.DType, Shape: out.Shape, Data: data}).HasNaN() {
+		n := c.x.p.Graph.Nodes[out.Node]
 		c.stats.FirstNaN = n.ID
-		return diag.New(device.ErrNaN, n.Label(), "%s produced a NaN in %v", n.Op.Name, n.Type)
+		return diag.New(device.ErrNaN, n.Label(), "%s produced a NaN in %v", by.Op.Name, n.Type)
 	}
 	return nil
 }

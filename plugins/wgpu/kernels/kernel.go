@@ -39,10 +39,18 @@ type Kernel struct {
 
 // Operand positions that are no index of a node's operands.
 const (
-	Out     = -1 // the result
+	Out     = -1 // the result; the first of several
 	Scratch = -2 // device memory that belongs to no value
 	Status  = -3 // where a shader reports values that its op refuses
 )
+
+// Result is the operand position of result k of an op with several.
+func Result(k int) int {
+	if k == 0 {
+		return Out
+	}
+	return Status - k
+}
 
 // Shader is a specialised WGSL program and how to start it.
 type Shader struct {
@@ -74,8 +82,9 @@ type Binding struct {
 
 // Call is a step under given values of the symbols.
 type Call struct {
-	In  []program.Operand
-	Out program.Operand
+	In   []program.Operand
+	Out  program.Operand   // the result; the first of several
+	Outs []program.Operand // all results
 }
 
 var registry = map[string]Kernel{}
@@ -117,7 +126,7 @@ const maxRank = 8
 
 // known: element types that exist on the device, and ranks that parameters hold.
 func known(n *ir.Node) bool {
-	for _, x := range append(slices.Clone(n.In), n) {
+	for _, x := range slices.Concat(n.In, n.Values()) {
 		if !slices.Contains(DTypes(), x.Type.DType) || x.Type.Rank() > maxRank {
 			return false
 		}

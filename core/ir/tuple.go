@@ -1,0 +1,233 @@
+package ir
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/rlx-go/rlx/core/tensor"
+)
+
+// An op with several results is written as a tuple node, which has no value of its own, followed directly by one selector
+// for each result, in order:
+//
+//	%1 = top_k x {k=5}        Results: f32[2,5], i32[2,5]
+//	v  = result %1 {index=0} : f32[2,5]
+//	i  = result %1 {index=1} : i32[2,5]
+//
+// which text shows as one line, "v, i = top_k x {k=5} : f32[2,5], i32[2,5]". Selectors are ordinary values. Nothing else may
+// read a tuple node, so whoever walks a graph sees one value per node. Go's compiler does the same (cmd/compile/internal/ssa:
+// OpSelect0, types.Tuple); docs/rationale.md says why.
+
+// MaxResults is the most results that an op may have.
+const MaxResults = 256
+
+// ResultAttrs are the attributes of a selector.
+type ResultAttrs struct {
+	Index int `attr:"index"` // of the result, from 0
+}
+
+// ResultDef is the op of selectors. Graph.AddResults makes them; they need no step, since the tuple node's step writes
+// their values.
+var ResultDef = Define(Def[ResultAttrs]{
+	Name: "result",
+	Doc: "One result of an op that has several. Such an op's node has no value of its own; it is followed by one result node for " +
+		"each of its results, in order, which are all that may read it.",
+	MinIn: 1, MaxIn: 1,
+	Infer: func(Sig[ResultAttrs]) (Type, error) {
+		return Type{}, fmt.Errorf("its operand is no op of several results directly before it")
+	},
+})
+
+// TupleDef defines an op with several results, as Def does for one. Fields of the same name mean the same.
+type TupleDef[A any] struct {
+	Name, Doc string
+	// Results says what the results are, in order, for the documentation: "values, indices".
+	Results      string
+	MinIn, MaxIn int
+	Level        Level
+
+	// Infer gives the types of the results, from 1 to MaxResults of them.
+	Infer func(s Sig[A]) ([]Type, error)
+	Eval  func(a A, in, out []*tensor.Array) error
+	FLOPs func(a A, in, out []Type) int64
+	// Tol has one entry for each result.
+	Tol   func(a A, in, out []Type) []Tolerance
+	Cases func() []Case[A]
+}
+
+// DefineTuple registers an op with several results. It panics on a malformed definition.
+func DefineTuple[A any](d TupleDef[A]) *OpDef {
+	if d.Name == "" || d.Doc == "" || d.Results == "" || d.Infer == nil || d.Eval != nil && d.Tol == nil {
+		panic("BUG: op " + d.Name + ": definition lacks a name, a doc, Results, Infer or Tol")
+	}
+	def := &OpDef{
+		Name: d.Name, Doc: d.Doc, Results: d.Results, MinIn: d.MinIn, MaxIn: d.MaxIn, Level: d.Level, Tuple: true,
+		attrs: newAttrCodec[A](d.Name),
+		infer: func(a any, in []Type, declared Type, syms Syms) ([]Type, error) {
+			return d.Infer(Sig[A]{a.(A), in, declared, syms})
+		},
+		FLOPs: func(any, []Type, ...Type) int64 { return 0 },
+		Tol:   func(_ any, _ []Type, out ...Type) []Tolerance { return make([]Tolerance, len(out)) },
+		Cases: eraseCases(d.Cases),
+	}
+	if d.Eval != nil {
+		def.Eval = func(a any, in []*tensor.Array, out ...*tensor.Array) error {
+			if err := d.Eval(a.(A), in, out); err != nil {
+				return err
+			}
+			for _, x := range out {
+				roundToType(x)
+			}
+			return nil
+		}
+	}
+	if d.FLOPs != nil {
+		def.FLOPs = func(a any, in []Type, out ...Type) int64 { return d.FLOPs(a.(A), in, out) }
+	}
+	if d.Tol != nil {
+		def.Tol = func(a any, in []Type, out ...Type) []Tolerance { return d.Tol(a.(A), in, out) }
+	}
+	register(def)
+	return def
+}
+
+// LowerTuple is Lower for an op with several results: f returns the nodes that replace them, in order.
+func LowerTuple(def *OpDef, f func(g *Graph, n *Node, in []*Node) []*Node) struct{} {
+	if def.lower != nil {
+		panic("BUG: op " + def.Name + " has two lowerings")
+	}
+	def.lower = f
+	return struct{}{}
+}
+
+// AddResults appends an op that has want results and returns the nodes that hold them: the selectors of an op with several, the
+// node itself of any other. After an error (see Err) it returns as many nodes of the invalid type.
+func (g *Graph) AddResults(want int, def *OpDef, attrs any, in ...*Node) []*Node {
+	if !def.Tuple && want == 1 {
+		return []*Node{g.Add(def, attrs, in...)}
+	}
+	n := &Node{ID: len(g.Nodes), Op: def, Attrs: attrs, In: in, Graph: g}
+	err := g.err
+	if err == nil && !def.Tuple {
+		err = fmt.Errorf("%s: has one result, not %d", def.Name, want)
+	}
+	if err == nil {
+		err = g.checkOperands(n)
+	}
+	if err == nil {
+		_, n.Results, err = n.Infer(Type{}, g.Syms)
+	}
+	if err == nil && len(n.Results) != want {
+		err = fmt.Errorf("%s: has %d results, not %d", def.Name, len(n.Results), want)
+	}
+	if err != nil {
+		g.Fail(err)
+	}
+	values := make([]*Node, max(want, 0))
+	for k := range values {
+		values[k] = &Node{ID: n.ID + 1 + k, Op: ResultDef, Attrs: ResultAttrs{k}, In: []*Node{n}, Graph: g}
+		if err == nil {
+			values[k].Type = n.Results[k]
+		}
+	}
+	if err == nil {
+		g.Nodes = append(append(g.Nodes, n), values...)
+	}
+	return values
+}
+
+// Values are the nodes that hold what n's op computes: the selectors of a tuple node, n itself of any other. The slice is
+// part of the graph's.
+func (n *Node) Values() []*Node {
+	if n.Op.Tuple {
+		return n.Graph.Nodes[n.ID+1 : n.ID+1+len(n.Results)]
+	}
+	return n.Graph.Nodes[n.ID : n.ID+1]
+}
+
+// Maker is the node whose op computes n's value, and which of that op's results it is: the tuple node of a selector, n
+// itself and 0 for any other.
+func (n *Node) Maker() (by *Node, result int) {
+	if n.Op == ResultDef {
+		return n.In[0], n.Attrs.(ResultAttrs).Index
+	}
+	return n, 0
+}
+
+// ResultTypes are the types of all results of n's op: Results of a tuple node, else Type.
+func (n *Node) ResultTypes() []Type {
+	if n.Op.Tuple {
+		return n.Results
+	}
+	return []Type{n.Type}
+}
+
+// tupleLabel joins the labels of a tuple node's selectors; only the ends of a long list.
+func (n *Node) tupleLabel() string {
+	labels := n.valueLabels()
+	if last := len(labels) - 1; last > 3 {
+		labels = []string{labels[0], "...", labels[last]}
+	}
+	return strings.Join(labels, ",")
+}
+
+// valueLabels are the labels of a tuple node's selectors, of one that an error kept out of its graph too.
+func (n *Node) valueLabels() []string {
+	labels := make([]string, len(n.Results))
+	for k := range labels {
+		i := n.ID + 1 + k
+		labels[k] = fmt.Sprintf("%%%d", i)
+		if i < len(n.Graph.Nodes) && !n.Graph.Nodes[i].Op.Tuple {
+			labels[k] = n.Graph.Nodes[i].Label()
+		}
+	}
+	return labels
+}
+
+// Infer works out the type of a node that is to have the number n.ID, or the types of its results where it is a tuple node, from
+// its operands. Declared is the type of declared ops. The errors are those of OpDef.Infer, and that n reads a tuple node
+// although it is none of its selectors.
+func (n *Node) Infer(declared Type, syms Syms) (t Type, results []Type, err error) {
+	if n.Op == ResultDef {
+		t, err = n.selected()
+		return t, nil, err
+	}
+	types := make([]Type, len(n.In))
+	for i, x := range n.In {
+		if x.Op.Tuple {
+			return Type{}, nil, fmt.Errorf("%s: operand %d (%s) is the node of an op with several results; only its result nodes may be read",
+				n.Op.Name, i, x.Label())
+		}
+		types[i] = x.Type
+	}
+	if n.Op.Tuple {
+		results, err = n.Op.InferResults(n.Attrs, types, declared, syms)
+		return Type{}, results, err
+	}
+	t, err = n.Op.Infer(n.Attrs, types, declared, syms)
+	return t, nil, err
+}
+
+// selected is the type of a selector, if it stands where it must.
+func (n *Node) selected() (Type, error) {
+	a, ok := n.Attrs.(ResultAttrs)
+	if ok && len(n.In) == 1 {
+		if t := n.In[0]; t.Op.Tuple && a.Index >= 0 && a.Index < len(t.Results) && n.ID == t.ID+1+a.Index {
+			return t.Results[a.Index], nil
+		}
+	}
+	return Type{}, fmt.Errorf("%s: index %d and position do not fit an op of several results directly before it", n.Op.Name, a.Index)
+}
+
+// checkSelected checks that all selectors of a tuple node follow it. That they are right in themselves, Infer checks.
+func (g *Graph) checkSelected(n *Node) error {
+	if n.Name != "" || !n.Type.Equal(Type{}) {
+		return fmt.Errorf("%s: the node of an op with several results has a name or a type", n.Label())
+	}
+	for k := range n.Results {
+		if i := n.ID + 1 + k; i >= len(g.Nodes) || g.Nodes[i].Op != ResultDef || len(g.Nodes[i].In) != 1 || g.Nodes[i].In[0] != n {
+			return fmt.Errorf("%s: no result node for result %d follows it", n.Label(), k)
+		}
+	}
+	return nil
+}
