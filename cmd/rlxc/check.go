@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/format"
 	"github.com/rlx-go/rlx/internal/cli"
 )
@@ -26,7 +27,7 @@ func checkCommand() *cli.Command {
 					return env.WriteJSON(map[string]any{"file": args[0], "ok": true, "bytes": v.Size(), "root": v.Identity(),
 						"programs": len(v.Programs()), "seconds": time.Since(start).Seconds()})
 				}
-				_, err = fmt.Fprintf(env.Stdout, "%s: ok, %s, %d programs, %d weights, %s, %.2f s\n", args[0], cli.Size(v.Size()), len(v.Programs()), len(v.Weights().Tensors()),
+				_, err = fmt.Fprintf(env.Stdout, "%s: ok, %s, %d programs, %d weights, %s, %.2f s\n", diag.Printable(args[0]), cli.Size(v.Size()), len(v.Programs()), len(v.Weights().Tensors()),
 					v.Identity(), time.Since(start).Seconds())
 				return err
 			}

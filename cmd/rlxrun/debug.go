@@ -163,7 +163,7 @@ func (w *watcher) observe(node int, shape []int, data []byte) error {
 	n := w.l.prog.Graph.Nodes[node]
 	t := tensor.Tensor{DType: n.Type.DType, Shape: slices.Clone(shape), Data: data}
 	for _, dir := range w.dirs[node] {
-		name := fmt.Sprintf("%s.%05d.%s.npy", w.l.prog.Method, w.stepOf[node], fileName(n.Label()))
+		name := fmt.Sprintf("%s.%05d.%s.npy", cli.FileName(w.l.prog.Method), w.stepOf[node], cli.FileName(n.Label()))
 		if err := npy.WriteFile(w.ctx, filepath.Join(dir, name), writable(t)); err != nil {
 			return err
 		}
@@ -271,16 +271,6 @@ func (w *watcher) verdict(st device.Stats) error {
 		return diag.New(device.ErrLost, "backend "+w.l.h.backend, "reported a NaN in node %d of %d", st.FirstNaN, len(w.l.prog.Graph.Nodes))
 	}
 	return diag.New(device.ErrNaN, w.at(st.FirstNaN), "its result holds a NaN")
-}
-
-// fileName replaces what has a meaning in paths.
-func fileName(label string) string {
-	return strings.Map(func(r rune) rune {
-		if r == '/' || r == '\\' || r == '%' || r == ':' {
-			return '_'
-		}
-		return r
-	}, label)
 }
 
 // writable is t in a form that .npy has: bf16 is widened to f32, which is exact.

@@ -178,7 +178,11 @@ return y=c
 
 func oneRun(t *testing.T, text string, debug debugFlags) (*host, map[string]tensor.Tensor, error) {
 	t.Helper()
-	m := &model{path: "m.rlx", programs: []*program.Program{programOf(t, text, "cpu")}}
+	return runOnce(t, &model{path: "m.rlx", programs: []*program.Program{programOf(t, text, "cpu")}}, debug)
+}
+
+func runOnce(t *testing.T, m *model, debug debugFlags) (*host, map[string]tensor.Tensor, error) {
+	t.Helper()
 	h := hostOf(t, m, debug)
 	h.trace = &trace{origin: time.Now()}
 	in, err := madeUpInputs(m.programs[0].Graph, nil)
@@ -272,6 +276,29 @@ func TestDumpTensors(t *testing.T) {
 	bad := debugFlags{}
 	bad.dumps.Set("[=x")
 	wantError(t, "bad pattern", bad.prepare(), diag.Usage, "GLOB=DIR")
+}
+
+// TestTraversal is case "traversal" of the adversary: names in an artifact do not lead out of the folder of --dump-tensors.
+func TestTraversal(t *testing.T) {
+	dir := t.TempDir()
+	dumps, victim := filepath.Join(dir, "dumps"), filepath.Join(dir, "victim")
+	if err := os.Mkdir(victim, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	var d debugFlags
+	d.dumps.Set("*=" + dumps)
+	if err := d.prepare(); err != nil {
+		t.Fatal(err)
+	}
+	p := programOf(t, "graph f\nx = input : f32[2]\ny = neg x : f32[2]\nreturn y=y\n", "cpu")
+	p.Method = "../victim/m"
+	p.Graph.Nodes[1].Name = "../../victim/n"
+	if _, _, err := runOnce(t, &model{path: "m.rlx", programs: []*program.Program{p}}, d); err != nil {
+		t.Fatal(err)
+	}
+	onlyFiles(t, victim)
+	onlyFiles(t, dir, "dumps", "victim")
+	onlyFiles(t, dumps, "_._victim_m.00000._._.._victim_n.npy")
 }
 
 func TestProfileAndTrace(t *testing.T) {

@@ -230,7 +230,11 @@ func writeAll(ctx context.Context, env *cli.Env, sinks []sink, products map[stri
 			toStdout++
 		}
 	}
-	out := bufio.NewWriter(env.Stdout)
+	dest := env.Stdout
+	if slices.ContainsFunc(sinks, func(s sink) bool { return s.dest == "-" && s.offer.pictures != nil }) {
+		dest = env.Binary() // it is there alone: checkStdout
+	}
+	out := bufio.NewWriter(dest)
 	for _, s := range sinks {
 		if s.dest != "-" {
 			continue

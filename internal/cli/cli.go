@@ -5,6 +5,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -62,29 +63,41 @@ type Example struct{ About, Line string }
 type Env struct {
 	Program string // "rlxrun"
 	Stdin   io.Reader
-	Stdout  io.Writer // results
-	Stderr  io.Writer // everything else
+	Stdout  io.Writer // results, as text: what could move the cursor is replaced; see Binary
+	Stderr  io.Writer // everything else, as text
 	JSON    bool      // --format json or --json
 	Quiet   bool      // --quiet: no progress, no closing line; errors stay
 }
 
+// Binary is standard output for what is no text, such as an image.
+func (e *Env) Binary() io.Writer { return unprinted(e.Stdout) }
+
 // WriteJSON writes v to stdout, indented.
 func (e *Env) WriteJSON(v any) error {
-	enc := json.NewEncoder(e.Stdout)
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
 	enc.SetIndent("", "  ")
 	enc.SetEscapeHTML(false)
-	return enc.Encode(v)
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	_, err := e.Stdout.Write(printableJSON(b.Bytes()))
+	return err
 }
 
 // Table writes rows in aligned columns to stdout. The first row is the heading.
 func (e *Env) Table(rows [][]string) error { return Table(e.Stdout, rows) }
 
-// Table writes rows in aligned columns, two spaces apart, without trailing blanks.
+// Table writes rows in aligned columns, two spaces apart, without trailing blanks. Cells are made printable.
 func Table(w io.Writer, rows [][]string) error {
 	var b strings.Builder
 	tw := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	for _, r := range rows {
-		fmt.Fprintln(tw, strings.Join(r, "\t"))
+	for _, row := range rows {
+		cells := make([]string, len(row))
+		for i, c := range row {
+			cells[i] = diag.Printable(c)
+		}
+		fmt.Fprintln(tw, strings.Join(cells, "\t"))
 	}
 	tw.Flush()
 	for line := range strings.Lines(b.String()) {
@@ -95,10 +108,10 @@ func Table(w io.Writer, rows [][]string) error {
 	return nil
 }
 
-// Notef writes a line to stderr, unless --quiet was given.
+// Notef writes a line to stderr, made printable, unless --quiet was given.
 func (e *Env) Notef(format string, args ...any) {
 	if !e.Quiet {
-		fmt.Fprintf(e.Stderr, format+"\n", args...)
+		fmt.Fprintln(e.Stderr, diag.Printable(fmt.Sprintf(format, args...)))
 	}
 }
 
@@ -111,7 +124,7 @@ func Usagef(subject, format string, args ...any) *diag.Error {
 // process's own streams; tests call it with theirs.
 func (p *Program) Exec(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (status int) {
 	out := newChecked(ctx, stdout)
-	env := &Env{Program: p.Name, Stdin: stdin, Stdout: out, Stderr: stderr}
+	env := &Env{Program: p.Name, Stdin: stdin, Stdout: &printer{w: out}, Stderr: &printer{w: stderr}}
 	helpFor := ""
 	fail := func(err error) int { return env.report(ctx, err, helpFor) }
 	defer func() {

@@ -96,5 +96,5 @@ func (p *Program) runHelp(ctx context.Context, env *Env, args []string, fail fun
 	if p.find(name) == nil {
 		return fail(Usagef("help", "no command %q; commands are %s", name, strings.Join(p.names(), ", ")))
 	}
-	return p.Exec(ctx, append(strings.Fields(name), "--help"), env.Stdin, env.Stdout, env.Stderr)
+	return p.Exec(ctx, append(strings.Fields(name), "--help"), env.Stdin, unprinted(env.Stdout), unprinted(env.Stderr))
 }

@@ -18,7 +18,7 @@ type Progress struct {
 
 // Progress begins a bar of total units of work.
 func (e *Env) Progress(what string, total int64) *Progress {
-	f, ok := e.Stderr.(*os.File)
+	f, ok := unprinted(e.Stderr).(*os.File)
 	if !ok || e.Quiet || e.JSON || !term.IsTerminal(int(f.Fd())) {
 		return nil
 	}

@@ -9,10 +9,8 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
-	"strings"
 	"syscall"
 	"time"
-	"unicode"
 
 	"github.com/rlx-go/rlx/core/diag"
 )
@@ -78,7 +76,7 @@ func failureOf(ctx context.Context, err error) Failure {
 	if e, ok := err.(*diag.Error); ok {
 		f.Subject, f.Message, f.Hint = e.Subject, e.Msg, e.Hint
 	}
-	f.Subject, f.Message, f.Hint = printable(f.Subject), printable(f.Message), printable(f.Hint)
+	f.Subject, f.Message, f.Hint = diag.Printable(f.Subject), diag.Printable(f.Message), diag.Printable(f.Hint)
 	return f
 }
 
@@ -90,7 +88,7 @@ func (e *Env) report(ctx context.Context, err error, helpFor string) int {
 		if merr != nil {
 			panic("BUG: " + merr.Error())
 		}
-		fmt.Fprintf(e.Stderr, "%s\n", b)
+		fmt.Fprintf(e.Stderr, "%s\n", printableJSON(b))
 		return f.Exit
 	}
 	msg := f.Message
@@ -106,19 +104,6 @@ func (e *Env) report(ctx context.Context, err error, helpFor string) int {
 	}
 	fmt.Fprintf(e.Stderr, "%s: %s (%s; see %s)\n", e.Program, msg, f.Code, see)
 	return f.Exit
-}
-
-// printable replaces what could move the cursor: names and messages may come from files and backends.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r == '\n' || r == '\t' {
-			return ' '
-		}
-		if !unicode.IsPrint(r) {
-			return unicode.ReplacementChar
-		}
-		return r
-	}, s)
 }
 
 // catch turns a panic into an internal error: Go's own exit status 2 would read as a usage error.

@@ -30,7 +30,7 @@ func newChecked(ctx context.Context, to io.Writer) *checked {
 // Until makes writing to standard output end with ctx, as everything else does where a command has a deadline of its own:
 // the reader of a pipe may be silent for ever. ctx must be derived from the command's.
 func (e *Env) Until(ctx context.Context) {
-	if c, ok := e.Stdout.(*checked); ok {
+	if c, ok := unprinted(e.Stdout).(*checked); ok {
 		c.w = ctxio.NewWriter(ctx, c.to)
 	}
 }

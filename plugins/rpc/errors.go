@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -143,7 +141,7 @@ func allowedCode(c diag.Code) bool {
 // matches device.ErrInput as well.
 func aboutValues(c diag.Code) bool { return strings.HasPrefix(string(c), "RLX31") }
 
-// clean makes text from the other side safe to print: valid UTF-8, no control characters, bounded.
+// clean makes text from the other side printable and bounds it.
 func clean(s string) string { return cleanTo(s, maxErrorText) }
 
 func cleanTo(s string, limit int) string {
@@ -151,16 +149,7 @@ func cleanTo(s string, limit int) string {
 	if cut {
 		s = s[:limit]
 	}
-	s = strings.ToValidUTF8(s, "�")
-	s = strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n' || r == '\t':
-			return ' '
-		case !unicode.IsPrint(r) && r != utf8.RuneError:
-			return -1
-		}
-		return r
-	}, s)
+	s = diag.Printable(strings.ToValidUTF8(s, "\uFFFD")) // one for each run of bytes that are no UTF-8
 	if cut {
 		s += "..."
 	}
