@@ -57,7 +57,8 @@ type Result struct {
 	Reports     []Report
 }
 
-// Compile compiles every method for every target. With StopAfter the result has no programs.
+// Compile compiles every method for every target. With StopAfter the result has no programs. When ctx ends, Compile ends
+// before the next pass or schedule with the cause.
 func Compile(ctx context.Context, methods []*ir.Graph, o Options) (*Result, error) {
 	type job struct {
 		method string
@@ -65,6 +66,12 @@ func Compile(ctx context.Context, methods []*ir.Graph, o Options) (*Result, erro
 		graph  *ir.Graph
 	}
 	var jobs []job
+	stop := func() error {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return nil
+	}
 	res := &Result{}
 	weights := map[string]Weight{}
 	for _, g := range methods {
@@ -73,10 +80,7 @@ func Compile(ctx context.Context, methods []*ir.Graph, o Options) (*Result, erro
 		}
 		var shared pass.Shared
 		for _, t := range o.Targets {
-			if ctx.Err() != nil {
-				return nil, context.Cause(ctx)
-			}
-			po := pass.Options{Params: o.Params, StopAfter: o.StopAfter, Shared: &shared}
+			po := pass.Options{Params: o.Params, StopAfter: o.StopAfter, Shared: &shared, Stop: stop}
 			if o.Dump != nil {
 				po.Dump = func(phase string, at *ir.Graph) { o.Dump(g.Name, t.Name, phase, at) }
 			}
@@ -108,6 +112,9 @@ func Compile(ctx context.Context, methods []*ir.Graph, o Options) (*Result, erro
 		offsets[w.Name] = w.Offset
 	}
 	for i, j := range jobs {
+		if err := stop(); err != nil {
+			return nil, err
+		}
 		p, report, err := sched.Build(j.graph, sched.Options{Method: j.method, Target: j.target.Name,
 			Weights: func(name string) (int64, bool) { off, ok := offsets[name]; return off, ok }})
 		if err != nil {

@@ -81,6 +81,7 @@ type Options struct {
 	StopAfter string                         // name of the last pass to run; empty: all
 	Dump      func(pass string, g *ir.Graph) // called with the input graph ("in") and after each pass
 	Verify    bool                           // verify the graph after each pass
+	Stop      func() error                   // asked before each pass: an error ends Run; may be nil
 	Shared    *Shared                        // where Run keeps what the next target of the same graph need not do again; may be nil
 }
 
@@ -140,6 +141,26 @@ type context struct {
 	target Target
 	params Params
 	report *Report
+	index  paramIndex
+}
+
+// paramIndex finds the params of a graph that only grows by their names, and looks at each node once.
+type paramIndex struct {
+	g      *ir.Graph
+	seen   int // nodes of g
+	byName map[string]*ir.Node
+}
+
+func (x *paramIndex) find(g *ir.Graph, name string) *ir.Node {
+	if x.g != g {
+		*x = paramIndex{g: g, byName: map[string]*ir.Node{}}
+	}
+	for ; x.seen < len(g.Nodes); x.seen++ {
+		if n := g.Nodes[x.seen]; n.Is(op.ParamDef) {
+			x.byName[n.Name] = n
+		}
+	}
+	return x.byName[name]
 }
 
 // fired and missed record a site.
@@ -168,7 +189,7 @@ func (c *context) param(g *ir.Graph, value tensor.Tensor, t ir.Type) *ir.Node {
 	fmt.Fprintln(h, t)
 	h.Write(value.Data)
 	name := "folded/" + hex.EncodeToString(h.Sum(nil)[:8])
-	if n, ok := g.Find(name); ok {
+	if n := c.index.find(g, name); n != nil {
 		return n
 	}
 	c.report.Folded[name] = value

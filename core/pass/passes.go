@@ -2,6 +2,7 @@ package pass
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/rlx-go/rlx/core/ir"
@@ -129,6 +130,11 @@ func run(g *ir.Graph, t Target, o Options, list []Pass) (*ir.Graph, *Report, err
 		if i < done || t.Level < p.Level {
 			continue
 		}
+		if o.Stop != nil {
+			if err := o.Stop(); err != nil {
+				return nil, nil, err
+			}
+		}
 		c := &context{pass: p.Name, target: t, params: o.Params, report: r}
 		next, err := p.run(c, g)
 		if err == nil && o.Verify {
@@ -155,10 +161,10 @@ func run(g *ir.Graph, t Target, o Options, list []Pass) (*ir.Graph, *Report, err
 
 // dropUnusedFolded forgets values whose params did not survive.
 func dropUnusedFolded(g *ir.Graph, r *Report) error {
-	for name := range r.Folded {
-		if _, ok := g.Find(name); !ok {
-			delete(r.Folded, name)
-		}
+	used := map[string]bool{}
+	for _, p := range g.Params() {
+		used[p.Name] = true
 	}
+	maps.DeleteFunc(r.Folded, func(name string, _ tensor.Tensor) bool { return !used[name] })
 	return g.Verify()
 }

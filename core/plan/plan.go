@@ -52,7 +52,7 @@ type block struct {
 func Make(values []Value) Plan {
 	p := Plan{Values: values, Offsets: make([]int64, len(values))}
 	blocks, owner := blocksOf(values)
-	p.Peak = peak(blocks)
+	p.Peak = slices.Max(inUse(blocks))
 	for _, v := range values {
 		if v.Parent == None || v.InPlace {
 			p.Naive += program.AlignUp(v.Size)
@@ -114,12 +114,4 @@ func blocksOf(values []Value) (blocks []block, owner []int) {
 		b.first, b.last = min(b.first, v.First), max(b.last, v.Last)
 	}
 	return blocks, owner
-}
-
-func peak(blocks []block) int64 {
-	var most int64
-	for _, at := range blocks { // memory in use only grows where a block begins
-		most = max(most, inUse(blocks, at.first))
-	}
-	return most
 }
