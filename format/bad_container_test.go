@@ -150,7 +150,7 @@ func TestBadContainers(t *testing.T) {
 		{10, "CHNK without WGTS", table(KindWeight, func(s *Section) { s.Kind, s.Flags = unknown.Kind, 0 })},
 		{10, "META not critical", table(KindMeta, func(s *Section) { s.Flags = 0 })},
 		{10, "PLAN raw", table(KindPlan, func(s *Section) { s.Flags |= FlagRaw })},
-		{11, "newer META", table(KindMeta, func(s *Section) { s.Version = 2 })},
+		{11, "newer META", table(KindMeta, func(s *Section) { s.Version = Schema + 1 })},
 		{11, "version 0 of SCHD", table(KindSched, func(s *Section) { s.Version = 0 })},
 		{11, "newer WGTS", table(KindWeight, func(s *Section) { s.Version = math.MaxUint32 })},
 		{12, "byte of META", raw(func(b []byte) []byte { b[binary.LittleEndian.Uint64(b[at(0, offOffset):])+3] ^= 1; return b })},

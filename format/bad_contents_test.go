@@ -84,6 +84,10 @@ func TestBadEncodings(t *testing.T) {
 		{15, "5 fields of a place", replace(KindPlan, "\x94\x02\x00\x20\xff", "\x95\x02\x00\x20\xff\x00")},
 		{16, "type with a space", replace(KindMeta, "\xa6f32[8]", "\xa7f32[ 8]")},
 		{16, "dim with a sign", replace(KindMeta, "\xa6f32[8]", "\xa7f32[+8]")},
+		{15, "dim that does not parse", replace(KindGraph, "\xa5shape\x92\xa1N", "\xa5shape\x92\xa2N+")},
+		{15, "dim beyond the limits", replace(KindGraph, "\xa5shape\x92\xa1N", "\xa5shape\x92\xb1N*N*N*N*N*N*N*N*N")},
+		{16, "dim in another order", replace(KindGraph, "\xa5shape\x92\xa1N", "\xa5shape\x92\xa5N-N+N")},
+		{16, "number as a text", replace(KindGraph, "\xa5shape\x92\xa1N", "\xa5shape\x92\xa18")},
 		{16, "dim with a factor of 1", replace(KindMeta, "\xa8f32[N,8]", "\xaaf32[1*N,8]")},
 	})
 }
@@ -99,13 +103,7 @@ func TestBadContents(t *testing.T) {
 	graph := func(change func(*rawGraph)) func(*forgery) {
 		return func(f *forgery) { change(&f.c.graphs[2]) }
 	}
-	dims := func(b ...int64) []rawDim {
-		var s []rawDim
-		for _, x := range b {
-			s = append(s, rawDim{b: x, sym: -1})
-		}
-		return s
-	}
+	dims := ir.ShapeOf
 	testBadFiles(t, []badFile{
 		{17, "control character", meta(func(m *Meta) { m.Model = "a\x1b[2Jb" })},
 		{17, "control character first", meta(func(m *Meta) { m.Producer.Version = "\x00" })},
@@ -134,9 +132,9 @@ func TestBadContents(t *testing.T) {
 		{18, "product wraps behind a zero", node(1, func(n *rawNode) { n.typ.shape = dims(0, 1<<32, 1<<32) })},
 		{18, "2^42+4 bytes", node(1, func(n *rawNode) { n.typ.shape = dims(1<<40 + 1) })},
 		{18, "weight without elements", tensor(0, func(x *rawTensor) { x.typ.shape = dims(0, 4) })},
-		{18, "dim negative at the symbol's least", node(0, func(n *rawNode) { n.typ.shape[0] = rawDim{1, -2, 0} })},
-		{18, "dim that wraps at the symbol's largest", node(0, func(n *rawNode) { n.typ.shape[0] = rawDim{1 << 62, 0, 0} })},
-		{18, "coefficient -2^63", node(0, func(n *rawNode) { n.typ.shape[0] = rawDim{math.MinInt64, math.MinInt64, 0} })},
+		{18, "dim negative at the symbol's least", node(0, func(n *rawNode) { n.typ.shape[0] = ir.MustDim("N-2") })},
+		{18, "dim that is too large at the symbol's largest", node(0, func(n *rawNode) { n.typ.shape[0] = ir.MustDim("17592186044416*N*N*N") })},
+		{18, "product of dims that is too large", node(0, func(n *rawNode) { n.typ.shape = ir.Shape{ir.MustDim("1099511627776/3*N"), ir.MustDim("1024*N")} })},
 		{19, "weight of 4 bits", tensor(0, func(x *rawTensor) { x.typ.dtype = "i4" })},
 		{19, "blocks", tensor(1, func(x *rawTensor) { x.typ.dtype = "q8_0" })},
 		{19, "value of 1 bit", node(4, func(n *rawNode) { n.typ.dtype = "u1" })},
@@ -180,7 +178,7 @@ func TestBadContents(t *testing.T) {
 		{26, "operands that do not fit", node(4, func(n *rawNode) { n.attrs[1].Value = false })},
 		{26, "axis out of range", node(9, func(n *rawNode) { n.attrs[0].Value = []int64{3} })},
 		{26, "axis -2^63", node(9, func(n *rawNode) { n.attrs[0].Value = []int64{math.MinInt64} })},
-		{26, "reshape to another size", node(7, func(n *rawNode) { n.typ.shape[2].b = 9 })},
+		{26, "reshape to another size", node(7, func(n *rawNode) { n.typ.shape[2] = ir.Static(9) })},
 		{26, "weight of another shape", node(3, func(n *rawNode) { n.typ.shape = dims(1, 16) })},
 		{27, "output behind the end", graph(func(g *rawGraph) { g.outputs[0].node = 10 })},
 		{27, "no outputs", graph(func(g *rawGraph) { g.outputs = nil })},
@@ -194,7 +192,7 @@ func TestBadContents(t *testing.T) {
 		{28, "symbol without values", graph(func(g *rawGraph) { g.syms[0].Min = 5 })},
 		{28, "negative symbol", graph(func(g *rawGraph) { g.syms[0].Min = -1 })},
 		{28, "symbol beyond 2^40", graph(func(g *rawGraph) { g.syms[0].Max = ir.MaxDim + 1 })},
-		{28, "symbol that is not there", node(0, func(n *rawNode) { n.typ.shape[0].sym = 1 })},
-		{28, "factor 0", node(0, func(n *rawNode) { n.typ.shape[0] = rawDim{0, 4, 0} })},
+		{28, "symbol that is not there", node(0, func(n *rawNode) { n.typ.shape[0] = ir.MustDim("K") })},
+		{28, "symbol inside a quotient that is not there", node(0, func(n *rawNode) { n.typ.shape[0] = ir.MustDim("2*N+(N+K)/3") })},
 	})
 }

@@ -134,9 +134,9 @@ func mutate(r *rand.Rand, c *contents) {
 			n := &g.nodes[r.IntN(len(g.nodes))]
 			if len(n.typ.shape) > 0 {
 				x := &n.typ.shape[r.IntN(len(n.typ.shape))]
-				number([]*int64{&x.b, &x.a}[r.IntN(2)])
-				if x.sym < 0 && r.IntN(4) == 0 {
-					x.sym, x.a = 0, 1
+				number(&x.B)
+				if len(g.syms) > 0 && r.IntN(4) == 0 {
+					*x = ir.Named(g.syms[r.IntN(len(g.syms))].Name)
 				}
 			}
 		case 8:

@@ -54,7 +54,7 @@ func (f *forgery) file() []byte {
 		}
 		info, _ := findKind(k)
 		bodies[k] = b
-		sections = append(sections, Section{Kind: k, Flags: info.flags, Size: int64(len(b)), Align: uint32(info.align), Version: 1,
+		sections = append(sections, Section{Kind: k, Flags: info.flags, Size: int64(len(b)), Align: uint32(info.align), Version: Schema,
 			Items: items, SHA256: sha256.Sum256(b)})
 	}
 	for _, k := range codecs {

@@ -18,7 +18,7 @@ const (
 	Major  = 1
 	Minor  = 0
 	Opset  = 1 // the ops, their attributes and meanings
-	Schema = 1 // of each msgpack section
+	Schema = 2 // of each msgpack section
 )
 
 // Sizes and alignments of the container, in bytes.

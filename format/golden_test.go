@@ -3,13 +3,11 @@ package format
 import (
 	"bytes"
 	"context"
-	"encoding/hex"
 	"flag"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -140,32 +138,31 @@ func describe(t *testing.T, v *Verified) string {
 
 // The dump in the specification is the file, byte for byte.
 func TestSpecShowsTheFile(t *testing.T) {
+	b, err := os.ReadFile(specDir + "testdata/v1.0-tiny.rlx")
+	if err != nil {
+		t.Fatal(err)
+	}
 	text, err := os.ReadFile(specDir + "format.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, err := os.ReadFile(specDir + "testdata/v1.0-tiny.rlx")
-	if err != nil {
-		t.Fatal(err)
+	before, rest, ok := strings.Cut(string(text), "```\nheader\n")
+	_, after, ok2 := strings.Cut(rest, "```\n")
+	if !ok || !ok2 {
+		t.Fatal("spec/format.md has no dump")
 	}
-	// Lines of the dump are "offset  bytes  what they are": at least two spaces end the bytes.
-	line := regexp.MustCompile(`(?m)^([0-9a-f]{4})  ((?:[0-9a-f]{2} ?)+)(?:  .*)?$`)
-	got := make([]byte, len(want))
-	for _, m := range line.FindAllStringSubmatch(string(text), -1) {
-		var at int
-		if _, err := fmt.Sscanf(m[1], "%x", &at); err != nil {
+	want := before + "```\n" + annotate(b) + "```\n" + after
+	if want == string(text) {
+		return
+	}
+	if *update {
+		if err := os.WriteFile(specDir+"format.md", []byte(want), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		b, err := hex.DecodeString(strings.ReplaceAll(m[2], " ", ""))
-		if err != nil || at+len(b) > len(got) {
-			t.Fatalf("line %q is behind the file's end (%v)", m[0], err)
-		}
-		copy(got[at:], b) // what no line shows is padding
+		return
 	}
-	if !bytes.Equal(got, want) {
-		i := firstDifference(got, want)
-		t.Errorf("the dump differs from the file at byte %#x: %#02x, want %#02x", i, got[i], want[i])
-	}
+	i := firstDifference([]byte(want), text)
+	t.Errorf("the dump differs from the file (run with -update before a release): it has\n%s\nwant\n%s", string(text)[max(i-60, 0):i+60], want[max(i-60, 0):i+60])
 }
 
 // Every check has an explanation, and the specification lists its code.

@@ -36,13 +36,7 @@ type rawDType string
 
 type rawType struct {
 	dtype rawDType
-	shape []rawDim
-}
-
-// rawDim is a*sym + b; a static dim has sym -1 and a 0. In the file the one is [a, b, sym], the other the integer b.
-type rawDim struct {
-	a, b int64
-	sym  int64 // index in syms
+	shape ir.Shape
 }
 
 func (g *rawGraph) encode(e *encoder) {
@@ -168,36 +162,44 @@ func decodeAttr(d *decoder) (a ir.Attr) {
 	return a
 }
 
-func encodeShape(e *encoder, shape []rawDim) {
-	e.list(len(shape))
-	for _, x := range shape {
-		if x.sym < 0 {
-			e.integer(x.b)
-			continue
-		}
-		e.list(3)
-		e.integer(x.a)
-		e.integer(x.b)
-		e.integer(x.sym)
+// encodeDim writes a static dim as an integer and others as text, which is canonical.
+func encodeDim(e *encoder, d ir.Dim) {
+	if d.IsStatic() {
+		e.integer(d.B)
+	} else {
+		e.str(d.String())
 	}
 }
 
-func decodeShape(d *decoder) []rawDim {
-	return decodeList(d, MaxAttrs, "shape", func() rawDim {
-		if d.next() == kindList {
-			d.tuple(3, "dim")
-			return rawDim{d.integer(math.MinInt64, math.MaxInt64, "dim"), d.integer(math.MinInt64, math.MaxInt64, "dim"),
-				d.integer(0, math.MaxInt64, "dim's symbol")}
-		}
-		return rawDim{b: d.integer(math.MinInt64, math.MaxInt64, "dim"), sym: -1}
-	})
+func decodeDim(d *decoder) ir.Dim {
+	if d.next() != kindStr {
+		return ir.Static(d.integer(math.MinInt64, math.MaxInt64, "dim"))
+	}
+	text := d.str(MaxString, "dim")
+	if d.err != nil {
+		return ir.Dim{}
+	}
+	x, err := ir.ParseDim(text)
+	d.check(err)
+	return x
+}
+
+func encodeShape(e *encoder, shape ir.Shape) {
+	e.list(len(shape))
+	for _, x := range shape {
+		encodeDim(e, x)
+	}
+}
+
+func decodeShape(d *decoder) ir.Shape {
+	return decodeList(d, MaxAttrs, "shape", func() ir.Dim { return decodeDim(d) })
 }
 
 // graphOf is what GRPH holds of p.
 func graphOf(p *program.Program) rawGraph {
 	g := rawGraph{method: p.Method, target: p.Target, syms: p.Graph.Syms}
 	for _, n := range p.Graph.Nodes {
-		r := rawNode{op: n.Op.Name, name: n.Name, attrs: n.Op.Attrs(n.Attrs), typ: typeOf(n.Type, p.Graph.Syms)}
+		r := rawNode{op: n.Op.Name, name: n.Name, attrs: n.Op.Attrs(n.Attrs), typ: typeOf(n.Type)}
 		for i, a := range r.attrs {
 			if t, ok := a.Value.(dtype.DType); ok {
 				r.attrs[i].Value = rawDType(t.String())
@@ -215,19 +217,9 @@ func graphOf(p *program.Program) rawGraph {
 }
 
 // typeOf is how a node holds its type: one of an op with several results, which has none, as no element type and no dims.
-func typeOf(t ir.Type, syms ir.Syms) rawType {
+func typeOf(t ir.Type) rawType {
 	if t.DType == dtype.Invalid {
 		return rawType{}
 	}
-	r := rawType{dtype: rawDType(t.DType.String())}
-	for _, x := range t.Shape {
-		dim := rawDim{a: x.A, b: x.B, sym: -1}
-		for i, s := range syms {
-			if s.Name == x.Sym {
-				dim.sym = int64(i)
-			}
-		}
-		r.shape = append(r.shape, dim)
-	}
-	return r
+	return rawType{rawDType(t.DType.String()), t.Shape}
 }

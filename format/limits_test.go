@@ -51,17 +51,17 @@ func TestLimits(t *testing.T) {
 		}},
 		{"integers", MaxInts, 15, func(f *forgery, n int64) { f.c.graphs[2].nodes[9].attrs[0].Value = make([]int64, n) }},
 		{"rank", ir.MaxRank, 18, func(f *forgery, n int64) {
-			f.c.graphs[2].nodes[1].typ.shape = slices.Repeat([]rawDim{{b: 1, sym: -1}}, int(n))
+			f.c.graphs[2].nodes[1].typ.shape = slices.Repeat(ir.ShapeOf(1), int(n))
 		}},
 		{"dim", ir.MaxDim, 18, func(f *forgery, n int64) {
-			f.c.graphs[2].nodes[1].typ = rawType{"i8", []rawDim{{b: n, sym: -1}}}
+			f.c.graphs[2].nodes[1].typ = rawType{"i8", ir.ShapeOf(n)}
 		}},
 		{"bytes of a value", MaxTensorBytes, 18, func(f *forgery, n int64) {
-			f.c.graphs[2].nodes[1].typ = rawType{"i8", []rawDim{{b: n >> 4, sym: -1}, {b: 16 + n/(MaxTensorBytes+1), sym: -1}}}
+			f.c.graphs[2].nodes[1].typ = rawType{"i8", ir.ShapeOf(n>>4, 16+n/(MaxTensorBytes+1))}
 		}},
 		{"elements", ir.MaxElems, 18, func(f *forgery, n int64) {
 			// A dim of 0 keeps the bytes down; it must not hide the others.
-			f.c.graphs[2].nodes[1].typ = rawType{"i8", []rawDim{{b: n >> 8, sym: -1}, {b: 256 + n/(ir.MaxElems+1), sym: -1}, {b: 0, sym: -1}}}
+			f.c.graphs[2].nodes[1].typ = rawType{"i8", ir.ShapeOf(n>>8, 256+n/(ir.MaxElems+1), 0)}
 		}},
 		{"symbol's largest value", ir.MaxDim, 28, func(f *forgery, n int64) { f.c.graphs[2].syms[0].Max = n }},
 		{"opset", Opset, 22, func(f *forgery, n int64) { f.c.meta.Opset = int(n) }},
@@ -113,7 +113,7 @@ func TestSectionsTogether(t *testing.T) {
 		var table []byte
 		off := int64(HeaderSize + 4*EntrySize)
 		for i, size := range []int64{MaxSectionSize, MaxSectionSize, MaxSectionSize - 128, 128 + excess} {
-			table = appendEntry(table, &Section{Kind: kinds[i].kind, Flags: kinds[i].flags, Offset: off, Size: size, Align: SectionAlign, Version: 2})
+			table = appendEntry(table, &Section{Kind: kinds[i].kind, Flags: kinds[i].flags, Offset: off, Size: size, Align: SectionAlign, Version: Schema + 1})
 			off += size
 		}
 		_, err := Verify(holes(append(appendHeader(off, table), table...)), off, Policy{})

@@ -14,7 +14,7 @@ type contents struct {
 func contentsOf(m *Meta, programs []*program.Program, weights []Tensor) *contents {
 	c := &contents{meta: m}
 	for _, t := range weights {
-		c.tensors = append(c.tensors, rawTensor{name: t.Name, typ: typeOf(t.Type, nil), offset: t.Offset, size: t.Size})
+		c.tensors = append(c.tensors, rawTensor{name: t.Name, typ: typeOf(t.Type), offset: t.Offset, size: t.Size})
 	}
 	for _, p := range programs {
 		c.graphs = append(c.graphs, graphOf(p))

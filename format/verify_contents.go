@@ -187,37 +187,19 @@ func checkType(r *rawType, syms ir.Syms, where string, at int64) (ir.Type, error
 		}
 		return ir.Type{}, fail(18, where, at, "element type %.40q is unknown; known are %v", string(r.dtype), dtype.All())
 	}
-	t := ir.Type{DType: d, Shape: make(ir.Shape, len(r.shape))}
-	for i, x := range r.shape {
-		if x.sym < 0 {
-			t.Shape[i] = ir.Static(x.b)
-			continue
+	t := ir.Type{DType: d, Shape: r.shape}
+	for _, x := range r.shape {
+		for _, name := range x.Symbols() {
+			if _, ok := syms.Find(name); !ok {
+				return ir.Type{}, fail(28, where, at, "dim %v of %v: symbol %s is not declared", x, t, name)
+			}
 		}
-		if x.sym >= int64(len(syms)) || x.a == 0 {
-			return ir.Type{}, fail(28, where, at, "dim %d is %d * symbol %d + %d; there are %d symbols, and the factor is not 0", i, x.a, x.sym, x.b, len(syms))
-		}
-		t.Shape[i] = ir.Dim{Sym: syms[x.sym].Name, A: x.a, B: x.b}
 	}
 	if err := syms.CheckType(t); err != nil {
 		return ir.Type{}, fail(18, where, at, "%w", err)
 	}
-	if n := maxBytes(t, syms); n > MaxTensorBytes {
+	if n := syms.MaxBytes(t); n > MaxTensorBytes {
 		return ir.Type{}, fail(18, where, at, "%v has %d bytes; at most %d", t, n, int64(MaxTensorBytes))
 	}
 	return t, nil
-}
-
-// maxBytes is the size of t, which has passed CheckType, with each dim at its upper bound.
-func maxBytes(t ir.Type, syms ir.Syms) int64 {
-	n := int64(t.DType.Size())
-	for _, x := range t.Shape {
-		if _, hi := syms.Bounds(x); hi == 0 {
-			return 0
-		}
-	}
-	for _, x := range t.Shape {
-		_, hi := syms.Bounds(x)
-		n *= hi
-	}
-	return n
 }

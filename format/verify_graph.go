@@ -59,7 +59,7 @@ func checkGraph(r *rawGraph, dir *Directory) (*ir.Graph, error) {
 func checkSyms(syms ir.Syms, where string, at int64) error {
 	seen := map[string]bool{}
 	for _, s := range syms {
-		if d, err := ir.ParseDim(s.Name); err != nil || d != ir.Named(s.Name) {
+		if !ir.IsSymbol(s.Name) {
 			return fail(17, where, at, "symbol %.40q is not a name of letters, digits and _", s.Name)
 		}
 		if seen[s.Name] {

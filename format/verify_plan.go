@@ -57,7 +57,7 @@ func (c *placeChecker) place(n *ir.Node) error {
 	if x.space >= int64(len(spaces)) {
 		return c.fail(29, n, "space %d is unknown", x.space)
 	}
-	if want := maxBytes(n.Type, c.p.Graph.Syms); x.size != want {
+	if want := c.p.Graph.Syms.MaxBytes(n.Type); x.size != want {
 		return c.fail(30, n, "%d bytes; %v takes up to %d", x.size, n.Type, want)
 	}
 	pl := program.Place{Space: spaces[x.space], Offset: x.offset, Size: x.size, Parent: none}
@@ -228,23 +228,15 @@ func checkWork(x *program.Program, g *rawGraph, p Policy) error {
 	if p.MaxWork == 0 {
 		return nil
 	}
-	static := func(t ir.Type) ir.Type {
-		s := ir.Type{DType: t.DType, Shape: make(ir.Shape, len(t.Shape))}
-		for i, d := range t.Shape {
-			_, hi := x.Graph.Syms.Bounds(d)
-			s.Shape[i] = ir.Static(hi)
-		}
-		return s
-	}
 	total := int64(0)
 	for _, n := range x.Graph.Nodes {
 		in := n.InTypes()
 		for i, t := range in {
-			in[i] = static(t)
+			in[i] = x.Graph.Syms.AtMost(t)
 		}
 		out := slices.Clone(n.ResultTypes())
 		for i, t := range out {
-			out[i] = static(t)
+			out[i] = x.Graph.Syms.AtMost(t)
 		}
 		work := n.Op.FLOPs(n.Attrs, in, out...)
 		if work < 0 || work > math.MaxInt64-total {

@@ -300,12 +300,12 @@ func stepsJSON(_ *format.Verified, ps []*program.Program) any {
 
 // flops of a step at the symbols' upper bounds.
 func flops(p *program.Program, s program.Step) int64 {
-	n, syms := p.Graph.Nodes[s.Node], p.Graph.Syms.Max()
+	n, syms := p.Graph.Nodes[s.Node], p.Graph.Syms
 	in := n.InTypes()
 	for i := range in {
-		in[i] = in[i].At(syms)
+		in[i] = syms.AtMost(in[i])
 	}
-	return n.Op.FLOPs(n.Attrs, in, n.Type.At(syms))
+	return n.Op.FLOPs(n.Attrs, in, syms.AtMost(n.Type))
 }
 
 func weightsText(env *cli.Env, v *format.Verified, _ []*program.Program) error {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -108,84 +109,59 @@ func parseNumbers(n *ir.Node, syms ir.Syms, value string) (tensor.Tensor, error)
 
 // shapeFor is the one instance of a shape that has n elements.
 func shapeFor(s ir.Shape, syms ir.Syms, n int) ([]int, error) {
-	known, open := int64(1), -1
-	for i, d := range s {
-		switch {
-		case d.IsStatic():
-			known *= d.B
-		case open >= 0:
-			return nil, fmt.Errorf("sizes %v and %v do not follow from a list; give a file", s[open], d)
-		default:
-			open = i
+	numel, ok := s.Numel()
+	var open ir.Syms
+	for _, d := range s {
+		for _, name := range d.Symbols() {
+			if x, _ := syms.Find(name); !slices.Contains(open, x) {
+				open = append(open, x)
+			}
 		}
 	}
-	if open < 0 {
-		if int64(n) != known {
-			return nil, fmt.Errorf("it takes %d", known)
-		}
-		return s.Eval(nil), nil
+	if !ok || len(open) > 1 {
+		return nil, fmt.Errorf("the sizes of %v do not follow from a list; give a file", s)
 	}
-	if known == 0 || int64(n)%known != 0 {
-		return nil, fmt.Errorf("their number must be a multiple of %d", known)
+	if len(open) == 0 && int64(n) != numel.B {
+		return nil, fmt.Errorf("it takes %d", numel.B)
 	}
-	v, err := solve(s[open], syms, int64(n)/known)
-	if err != nil {
-		return nil, err
+	values, err := open.Solve(nil, []ir.Equation{{Dim: numel, Size: int64(n)}})
+	if by := numel.Divisor(); err != nil && (by == 0 || int64(n)%by != 0) {
+		return nil, fmt.Errorf("their number must be a multiple of %d", by)
 	}
-	return s.Eval(map[string]int64{s[open].Sym: v}), nil
-}
-
-// solve finds the value of d's symbol at which d is size.
-func solve(d ir.Dim, syms ir.Syms, size int64) (int64, error) {
-	sym, _ := syms.Find(d.Sym)
-	if (size-d.B)%d.A == 0 {
-		if v := (size - d.B) / d.A; v >= sym.Min && v <= sym.Max {
-			return v, nil
-		}
-	}
-	return 0, fmt.Errorf("size %d of %v; allowed are %s from %d to %d", size, d, d.Sym, sym.Min, sym.Max)
+	return s.Eval(values), err
 }
 
 // checkInputs compares the tensors with the method's inputs and infers the values of its symbols. Errors are
 // *diag.Error with code device.ErrInput, and name the input.
 func checkInputs(g *ir.Graph, in map[string]tensor.Tensor) (map[string]int64, error) {
-	syms, from := map[string]int64{}, map[string]string{}
+	var eqs []ir.Equation
+	var of []*ir.Node // of each equation
+	bad := func(n *ir.Node, format string, args ...any) error {
+		t := in[n.Name]
+		return diag.New(device.ErrInput, "input "+n.Name, "is %s%v; allowed is %v%s", t.DType, brackets(t.Shape), n.Type,
+			rangesOf(n.Type, g.Syms)).WithHint(format, args...)
+	}
 	for _, n := range g.Inputs() {
 		t, want := in[n.Name], n.Type
-		bad := func(format string, args ...any) error {
-			return diag.New(device.ErrInput, "input "+n.Name, "is %s%v; allowed is %v%s", t.DType, brackets(t.Shape), want,
-				rangesOf(want, g.Syms)).WithHint(format, args...)
-		}
 		if t.DType != want.DType {
-			return nil, bad("save it as a.astype('%s')", numpyName(want.DType))
+			return nil, bad(n, "save it as a.astype('%s')", numpyName(want.DType))
 		}
 		if len(t.Shape) != len(want.Shape) {
-			return nil, bad("it needs %d dimensions", len(want.Shape))
+			return nil, bad(n, "it needs %d dimensions", len(want.Shape))
 		}
 		for i, d := range want.Shape {
-			size := int64(t.Shape[i])
-			if d.IsStatic() {
-				if size != d.B {
-					return nil, bad("size %d must be %d", size, d.B)
-				}
-				continue
-			}
-			v, err := solve(d, g.Syms, size)
-			if err != nil {
-				return nil, bad("%v", err)
-			}
-			if have, ok := syms[d.Sym]; ok && have != v {
-				return nil, bad("%s is %d here and %d in input %s", d.Sym, v, have, from[d.Sym])
-			}
-			syms[d.Sym], from[d.Sym] = v, n.Name
+			eqs, of = append(eqs, ir.Equation{Dim: d, Size: int64(t.Shape[i]), Of: "input " + n.Name}), append(of, n)
 		}
 	}
-	for _, s := range g.Syms {
-		if _, ok := syms[s.Name]; !ok {
-			return nil, diag.New(device.ErrInput, g.Name, "size %s does not follow from any input", s.Name)
-		}
+	syms, err := g.Syms.Solve(nil, eqs)
+	var which *ir.SizeError
+	switch {
+	case err == nil:
+		return syms, nil
+	case errors.As(err, &which) && which.Equation >= 0:
+		return nil, bad(of[which.Equation], "%v", err)
 	}
-	return syms, nil
+	return nil, diag.New(device.ErrInput, g.Name, "%w", err)
 }
 
 // brackets prints a shape as types do.
@@ -197,8 +173,9 @@ func brackets(shape []int) string {
 func rangesOf(t ir.Type, syms ir.Syms) string {
 	parts := map[string]string{}
 	for _, d := range t.Shape {
-		if s, ok := syms.Find(d.Sym); ok {
-			parts[s.Name] = fmt.Sprintf("%s from %d to %d", s.Name, s.Min, s.Max)
+		for _, name := range d.Symbols() {
+			s, _ := syms.Find(name)
+			parts[name] = fmt.Sprintf("%s from %d to %d", name, s.Min, s.Max)
 		}
 	}
 	if len(parts) == 0 {

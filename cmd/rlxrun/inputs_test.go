@@ -101,24 +101,6 @@ func TestCheckInputs(t *testing.T) {
 	}
 }
 
-// A size A*N+B is solved for N.
-func TestSolve(t *testing.T) {
-	syms := ir.Syms{{Name: "N", Min: 1, Max: 64}}
-	d := ir.Dim{Sym: "N", A: 3, B: 5}
-	for size := range int64(250) {
-		v, err := solve(d, syms, size)
-		want := int64(0)
-		for n := int64(1); n <= 64; n++ { // the definition
-			if 3*n+5 == size {
-				want = n
-			}
-		}
-		if (err == nil) != (want != 0) || err == nil && v != want {
-			t.Errorf("3*N+5 = %d: %d, %v; want %d", size, v, err, want)
-		}
-	}
-}
-
 const goldens = "../../demo/golden.safetensors"
 
 // The runtime's reader agrees with the compiler's on every tensor of a file that neither wrote.

@@ -112,7 +112,7 @@ func (m *mixer) shape() ir.Shape {
 		s = append(s, ir.Static(d))
 	}
 	if k := m.IntN(len(s)); m.IntN(3) == 0 && total < mixedElements/10 {
-		s[k] = ir.Dim{Sym: "N", A: s[k].B}
+		s[k], _ = s[k].Mul(ir.Named("N"))
 	}
 	return s
 }
@@ -152,7 +152,7 @@ func (m *mixer) add(def *ir.OpDef, attrs any, in ...*ir.Node) *ir.Node {
 }
 
 // most is the number of elements of a type at the symbols' upper bounds.
-func (m *mixer) most(t ir.Type) int64 { return t.Bytes(m.g.Syms.Max()) / int64(t.DType.Size()) }
+func (m *mixer) most(t ir.Type) int64 { return m.g.Syms.MaxBytes(t) / int64(t.DType.Size()) }
 
 // number is a constant.
 func (m *mixer) number(v float64, d dtype.DType) *ir.Node {

@@ -24,7 +24,7 @@ type graphMaker struct {
 // have fused ops as well.
 func randomGraph(r *rand.Rand, exact, fused bool) *ir.Graph {
 	g := ir.NewGraph("random", ir.Sym{Name: "N", Min: 1, Max: 5})
-	m := graphMaker{Rand: r, g: g, full: ir.Type{DType: dtype.F32, Shape: ir.Shape{ir.Static(1), {Sym: "N", A: 8}, ir.Static(6)}}}
+	m := graphMaker{Rand: r, g: g, full: ir.Type{DType: dtype.F32, Shape: ir.Shape{ir.Static(1), ir.MustDim("8*N"), ir.Static(6)}}}
 	m.pool = []*ir.Node{op.Input(g, "x", m.full), op.Input(g, "y", m.full)}
 	m.row = op.Param(g, "row", ir.TypeOf(dtype.F32, 6))
 	steps := append([]func() *ir.Node{}, m.exactSteps()...)

@@ -1,7 +1,6 @@
 package ir_test
 
 import (
-	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -9,79 +8,6 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
 )
-
-// TestDimArithmetic: operations on dims agree with arithmetic on their values.
-func TestDimArithmetic(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 2))
-	random := func() ir.Dim {
-		d := ir.Static(rng.Int64N(19) - 9)
-		if rng.IntN(2) == 0 {
-			if d.A = rng.Int64N(9) - 4; d.A != 0 {
-				d.Sym = [...]string{"N", "M"}[rng.IntN(2)]
-			}
-		}
-		return d
-	}
-	done := map[string]int{}
-	for range 20000 {
-		d, e := random(), random()
-		syms := map[string]int64{"N": rng.Int64N(50), "M": rng.Int64N(50)}
-		x, y := d.Eval(syms), e.Eval(syms)
-		if sum, ok := d.Add(e); ok {
-			done["add"]++
-			if sum.Eval(syms) != x+y {
-				t.Fatalf("%v + %v = %v, which is %d at %v", d, e, sum, sum.Eval(syms), syms)
-			}
-		} else if d.IsStatic() || e.IsStatic() || d.Sym == e.Sym {
-			t.Fatalf("%v + %v has no sum", d, e)
-		}
-		if product, ok := d.Mul(e); ok {
-			done["mul"]++
-			if product.Eval(syms) != x*y {
-				t.Fatalf("%v * %v = %v, which is %d at %v", d, e, product, product.Eval(syms), syms)
-			}
-		}
-		if n := e.B; e.IsStatic() {
-			if q, ok := d.Div(n); ok {
-				done["div"]++
-				if q.Eval(syms)*n != x {
-					t.Fatalf("%v / %d = %v, which is %d at %v", d, n, q, q.Eval(syms), syms)
-				}
-			}
-		}
-		back, err := ir.ParseDim(d.String())
-		if err != nil || back != d {
-			t.Fatalf("%#v prints as %v, which is %#v (%v)", d, d, back, err)
-		}
-	}
-	for _, name := range []string{"add", "mul", "div"} {
-		if done[name] < 100 {
-			t.Errorf("%s was tried %d times", name, done[name])
-		}
-	}
-}
-
-// TestMulIsCapped: products of sizes in files cannot wrap.
-func TestMulIsCapped(t *testing.T) {
-	for _, d := range []ir.Dim{ir.Static(1 << 62), ir.Static(-1 << 63), {Sym: "N", A: 1 << 40, B: 1}} {
-		if p, ok := d.Mul(ir.Static(1 << 40)); ok {
-			t.Errorf("%v * 2^40 = %v", d, p)
-		}
-	}
-}
-
-func TestBounds(t *testing.T) {
-	syms := ir.Syms{{Name: "N", Min: 2, Max: 5}}
-	for text, want := range map[string][2]int64{"7": {7, 7}, "N": {2, 5}, "3*N-1": {5, 14}, "-2*N+20": {10, 16}} {
-		d, err := ir.ParseDim(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if lo, hi := syms.Bounds(d); lo != want[0] || hi != want[1] {
-			t.Errorf("%s is %d to %d; want %v", text, lo, hi, want)
-		}
-	}
-}
 
 // TestBuilderKeepsFirstError: builders check once, at the end.
 func TestBuilderKeepsFirstError(t *testing.T) {

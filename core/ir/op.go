@@ -235,10 +235,22 @@ func (d *OpDef) InferResults(attrs any, in []Type, declared Type, syms Syms) ([]
 	for i := 0; i < len(out) && err == nil; i++ {
 		err = syms.CheckType(out[i])
 	}
+	if err == nil && d.view != nil && len(in) > 0 {
+		err = d.checkView(attrs, in[0], out[0], syms)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", d.Name, err)
 	}
 	return out, nil
+}
+
+// checkView reports a view whose upper bound is beyond its operand's, which bounds that are not exact may be.
+func (d *OpDef) checkView(attrs any, in, out Type, syms Syms) error {
+	offset, view := d.view(attrs, in, out)
+	if have, want := syms.MaxBytes(in), syms.MaxBytes(out); view && want > have-offset {
+		return fmt.Errorf("%v may have up to %d bytes, but the operand %v up to %d", out, want, in, have)
+	}
+	return nil
 }
 
 // NewAttrs are the zero attributes of the op.

@@ -53,7 +53,7 @@ func (p *parser) sym(s string) error {
 	name = strings.TrimSpace(name)
 	min, err1 := strconv.ParseInt(strings.TrimSpace(lo), 10, 64)
 	max, err2 := strconv.ParseInt(strings.TrimSpace(hi), 10, 64)
-	if !ok || !isSymbol(name) || err1 != nil || err2 != nil {
+	if !ok || !IsSymbol(name) || err1 != nil || err2 != nil {
 		return fmt.Errorf("symbol %q: want sym NAME = MIN..MAX", s)
 	}
 	p.g.Syms = append(p.g.Syms, Sym{name, min, max})

@@ -2,8 +2,6 @@ package ir
 
 import (
 	"fmt"
-	"math/bits"
-	"strconv"
 	"strings"
 
 	"github.com/rlx-go/rlx/core/dtype"
@@ -16,136 +14,6 @@ const (
 	MaxElems = 1 << 44
 	MaxSyms  = 64
 )
-
-// Dim is the size of one dimension: A*Sym + B. A static dim has no Sym and A = 0.
-type Dim struct {
-	Sym  string
-	A, B int64
-}
-
-// Static is a known size.
-func Static(n int64) Dim { return Dim{B: n} }
-
-// Named is the size that symbol sym stands for.
-func Named(sym string) Dim { return Dim{Sym: sym, A: 1} }
-
-// IsStatic reports a dim without a symbol.
-func (d Dim) IsStatic() bool { return d.Sym == "" }
-
-// Is reports a static dim of size n.
-func (d Dim) Is(n int64) bool { return d.IsStatic() && d.B == n }
-
-// Add is d + e; ok is false where the two have different symbols.
-func (d Dim) Add(e Dim) (sum Dim, ok bool) {
-	if !d.IsStatic() && !e.IsStatic() && d.Sym != e.Sym {
-		return Dim{}, false
-	}
-	sum = Dim{Sym: d.Sym + e.Sym, A: d.A + e.A, B: d.B + e.B}
-	if !d.IsStatic() && !e.IsStatic() {
-		sum.Sym = d.Sym
-	}
-	if sum.A == 0 {
-		sum.Sym = ""
-	}
-	return sum, true
-}
-
-// Mul is d * e; ok is false where both have a symbol or the product passes MaxElems.
-func (d Dim) Mul(e Dim) (Dim, bool) {
-	if !d.IsStatic() && !e.IsStatic() {
-		return Dim{}, false
-	}
-	if d.IsStatic() {
-		d, e = e, d
-	}
-	a, okA := mulCap(d.A, e.B)
-	b, okB := mulCap(d.B, e.B)
-	if a == 0 {
-		return Dim{B: b}, okA && okB
-	}
-	return Dim{d.Sym, a, b}, okA && okB
-}
-
-// mulCap multiplies with a cap on the magnitude, so that no product of file values can wrap.
-func mulCap(a, b int64) (int64, bool) {
-	neg := (a < 0) != (b < 0)
-	hi, lo := bits.Mul64(uint64(max(a, -a)), uint64(max(b, -b)))
-	if hi != 0 || lo > MaxElems {
-		return 0, false
-	}
-	if neg {
-		return -int64(lo), true
-	}
-	return int64(lo), true
-}
-
-// Div is d / n where the division is exact for every value of the symbol.
-func (d Dim) Div(n int64) (Dim, bool) {
-	if n <= 0 || d.A%n != 0 || d.B%n != 0 {
-		return Dim{}, false
-	}
-	return Dim{d.Sym, d.A / n, d.B / n}, true
-}
-
-// Eval is the size under the given values of symbols; a missing symbol counts as 0.
-func (d Dim) Eval(syms map[string]int64) int64 {
-	if d.IsStatic() {
-		return d.B
-	}
-	return d.A*syms[d.Sym] + d.B
-}
-
-// String prints N, 2*N+3 or 7.
-func (d Dim) String() string {
-	if d.IsStatic() {
-		return strconv.FormatInt(d.B, 10)
-	}
-	s := d.Sym
-	if d.A != 1 {
-		s = strconv.FormatInt(d.A, 10) + "*" + s
-	}
-	if d.B != 0 {
-		s += fmt.Sprintf("%+d", d.B)
-	}
-	return s
-}
-
-// ParseDim reads what String prints.
-func ParseDim(s string) (Dim, error) {
-	s = strings.TrimSpace(s)
-	if n, err := strconv.ParseInt(s, 10, 64); err == nil {
-		return Static(n), nil
-	}
-	d, rest := Dim{A: 1}, s
-	if coef, sym, ok := strings.Cut(rest, "*"); ok {
-		n, err := strconv.ParseInt(coef, 10, 64)
-		if err != nil || n == 0 {
-			return Dim{}, fmt.Errorf("dim %q: coefficient is not a number other than 0", s)
-		}
-		d.A, rest = n, sym
-	}
-	if i := strings.IndexAny(rest, "+-"); i > 0 {
-		n, err := strconv.ParseInt(rest[i:], 10, 64)
-		if err != nil {
-			return Dim{}, fmt.Errorf("dim %q: offset is not a number", s)
-		}
-		d.B, rest = n, rest[:i]
-	}
-	if !isSymbol(rest) {
-		return Dim{}, fmt.Errorf("dim %q: want a number, SYMBOL, A*SYMBOL or A*SYMBOL+B", s)
-	}
-	d.Sym = rest
-	return d, nil
-}
-
-func isSymbol(s string) bool {
-	for i, c := range s {
-		if !(c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' || c == '_' || i > 0 && c >= '0' && c <= '9') {
-			return false
-		}
-	}
-	return s != "" && len(s) <= 64
-}
 
 // Sym is a size that is known at run time only, with its range (both ends included).
 type Sym struct {
@@ -180,14 +48,47 @@ func (s Syms) values(of func(Sym) int64) map[string]int64 {
 	return m
 }
 
-// Bounds are the smallest and largest size of d.
-func (s Syms) Bounds(d Dim) (lo, hi int64) {
-	if d.IsStatic() {
-		return d.B, d.B
+// Largest gives the upper bound of each dim.
+func (s Syms) Largest(shape Shape) []int {
+	out := make([]int, len(shape))
+	for i, d := range shape {
+		_, hi := s.Bounds(d)
+		out[i] = int(hi)
 	}
-	x, _ := s.Find(d.Sym)
-	lo, hi = d.A*x.Min+d.B, d.A*x.Max+d.B
-	return min(lo, hi), max(lo, hi)
+	return out
+}
+
+// Smallest gives the lower bound of each dim.
+func (s Syms) Smallest(shape Shape) []int {
+	out := make([]int, len(shape))
+	for i, d := range shape {
+		lo, _ := s.Bounds(d)
+		out[i] = int(lo)
+	}
+	return out
+}
+
+// AtMost is the static type of which each dim is the upper bound of t's.
+func (s Syms) AtMost(t Type) Type {
+	out := Type{t.DType, make(Shape, len(t.Shape))}
+	for i, n := range s.Largest(t.Shape) {
+		out.Shape[i] = Static(int64(n))
+	}
+	return out
+}
+
+// MaxBytes is the upper bound of the size of t in bytes. It depends on the number of elements only, so that a value and the
+// view of it under another shape have one.
+func (s Syms) MaxBytes(t Type) int64 {
+	n := int64(1)
+	if numel, ok := t.Shape.Numel(); ok {
+		_, n = s.Bounds(numel)
+	} else {
+		for _, d := range s.Largest(t.Shape) {
+			n *= int64(d)
+		}
+	}
+	return n * int64(t.DType.Size())
 }
 
 // Shape is a list of dims, outermost first. Tensors are dense and row-major.
@@ -225,7 +126,7 @@ func (s Shape) IsStatic() bool {
 	return true
 }
 
-// Numel is the number of elements; ok is false where two dims have a symbol or a limit is passed.
+// Numel is the number of elements; ok is false where that is beyond the limits of a dim.
 func (s Shape) Numel() (n Dim, ok bool) {
 	n = Static(1)
 	for _, d := range s {
@@ -325,7 +226,7 @@ func MustType(text string) Type {
 	return t
 }
 
-// CheckType applies the limits: rank, each dim at both ends of its symbols' ranges, elements at the upper bound.
+// CheckType applies the limits: rank, the bounds of each dim, elements at the upper bounds.
 func (s Syms) CheckType(t Type) error {
 	if t.DType == dtype.Invalid {
 		return fmt.Errorf("element type is invalid")
@@ -333,29 +234,40 @@ func (s Syms) CheckType(t Type) error {
 	if len(t.Shape) > MaxRank {
 		return fmt.Errorf("rank %d of %v; at most %d", len(t.Shape), t, MaxRank)
 	}
-	n := Static(1)
+	n := int64(1)
 	for _, d := range t.Shape {
-		if !d.IsStatic() {
-			x, ok := s.Find(d.Sym)
-			if !ok {
-				return fmt.Errorf("dim %v of %v: symbol %s is not declared", d, t, d.Sym)
-			}
-			// Bounds multiplies without a check.
-			if _, ok := mulCap(d.A, x.Max); !ok || d.B > MaxElems || d.B < -MaxElems {
-				return fmt.Errorf("dim %v of %v is out of range", d, t)
-			}
+		if err := s.CheckDim(d); err != nil {
+			return fmt.Errorf("dim %v of %v: %w", d, t, err)
 		}
-		lo, hi := s.Bounds(d)
-		if lo < 0 || hi > MaxDim {
-			return fmt.Errorf("dim %v of %v is %d to %d; allowed are 0 to %d", d, t, lo, hi, int64(MaxDim))
-		}
+		_, hi := s.Bounds(d)
 		if hi == 0 {
 			continue // a zero dim must not hide an overflow of the others
 		}
-		var ok bool
-		if n, ok = n.Mul(Static(hi)); !ok {
+		if n = satMul(n, hi); n > MaxElems {
 			return fmt.Errorf("%v has more than %d elements", t, int64(MaxElems))
 		}
+	}
+	if s.MaxBytes(t) > MaxElems*int64(t.DType.Size()) { // the product of the bounds is within, but not the bound of the product
+		return fmt.Errorf("%v may have more than %d elements", t, int64(MaxElems))
+	}
+	return nil
+}
+
+// CheckDim reports a dim that has an undeclared symbol, or whose bounds are not those of a size. It may be evaluated
+// afterwards without overflow.
+func (s Syms) CheckDim(d Dim) error {
+	if !d.IsStatic() {
+		for _, name := range d.Symbols() {
+			if _, ok := s.Find(name); !ok {
+				return fmt.Errorf("symbol %s is not declared", name)
+			}
+		}
+		if s.magnitude(d) >= unbounded {
+			return fmt.Errorf("some value on the way to it is out of range")
+		}
+	}
+	if lo, hi := s.Bounds(d); lo < 0 || hi > MaxDim {
+		return fmt.Errorf("its bounds are %d and %d; allowed are 0 to %d", lo, hi, int64(MaxDim))
 	}
 	return nil
 }

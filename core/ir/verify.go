@@ -95,7 +95,7 @@ func (s Syms) verify() error {
 
 func (x Sym) verify() error {
 	switch {
-	case !isSymbol(x.Name):
+	case !IsSymbol(x.Name):
 		return fmt.Errorf("symbol %q is not a name of letters, digits and _", x.Name)
 	case x.Min < 0 || x.Min > x.Max || x.Max > MaxDim:
 		return fmt.Errorf("symbol %s: range %d..%d; want 0 <= min <= max <= %d", x.Name, x.Min, x.Max, int64(MaxDim))

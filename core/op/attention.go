@@ -112,8 +112,8 @@ func (a AttentionAttrs) Sizes(q, k ir.Type) (AttentionShape, error) {
 	case BSE:
 		s.Sq, s.Sk = q.Shape[1], k.Shape[1]
 		var ok, ok2 bool
-		dq, ok = q.Shape[2].Div(s.H)
-		dk, ok2 = k.Shape[2].Div(s.HKV)
+		dq, ok = q.Shape[2].Div(ir.Static(s.H))
+		dk, ok2 = k.Shape[2].Div(ir.Static(s.HKV))
 		if !ok || !ok2 {
 			return s, fmt.Errorf("q is %v and k %v; want a last axis that %d heads and %d kv heads divide", q, k, s.H, s.HKV)
 		}

@@ -53,7 +53,7 @@ func (a AttentionAttrs) lowerMask(g *ir.Graph, score *ir.Node, in []*ir.Node, s 
 	case MaskCausal, MaskSliding:
 		query := Iota(g, 0, ir.Type{DType: i32, Shape: ir.Shape{s.Sq, one}})
 		key := Iota(g, 1, ir.Type{DType: i32, Shape: ir.Shape{one, s.Sk}})
-		offset, ok := s.Sk.Add(ir.Dim{Sym: s.Sq.Sym, A: -s.Sq.A, B: -s.Sq.B})
+		offset, ok := s.Sk.Sub(s.Sq)
 		if a.UseQOffset {
 			offset, ok = ir.Static(int64(a.QOffset)), true
 		}

@@ -37,7 +37,7 @@ var ConcatDef = ir.Define(ir.Def[ConcatAttrs]{
 			}
 			sum, ok := out[axis].Add(t.Shape[axis])
 			if !ok {
-				return ir.Type{}, fmt.Errorf("sizes %v and %v of axis %d have different symbols; their sum is no dim", out[axis], t.Shape[axis], axis)
+				return ir.Type{}, fmt.Errorf("sizes %v and %v of axis %d have a sum that is beyond the limits of a dim", out[axis], t.Shape[axis], axis)
 			}
 			out[axis] = sum
 		}

@@ -27,7 +27,7 @@ func TestConstructors(t *testing.T) {
 	y = op.Attention(y, y, y, nil, op.AttentionAttrs{Heads: 2, Layout: op.BSE})
 	y = op.ElementwiseRegion("v0=add(i0,i1)", y, v)
 	y = op.Softmax(y, -1)
-	y = op.Reshape(y, ir.Shape{ir.Static(-1), {Sym: "N", A: 1, B: 2}})
+	y = op.Reshape(y, ir.Shape{ir.Static(-1), ir.MustDim("N+2")})
 	y = op.Reshape(y, ir.Shape{ir.Static(-1), ir.Static(3)})
 	y = op.Concat(-1, y, y)
 	y = op.Narrow(y, -1, 1, 4)

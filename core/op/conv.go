@@ -89,15 +89,3 @@ func (g ConvGeometry) shape(n, c, h, w ir.Dim) ir.Shape {
 	s[0], s[g.C], s[g.H], s[g.W] = n, c, h, w
 	return s
 }
-
-// floorDiv is floor(d / s) where that is a dim: s divides the coefficient of the symbol.
-func floorDiv(d ir.Dim, s int64) (ir.Dim, bool) {
-	if d.A%s != 0 {
-		return ir.Dim{}, false
-	}
-	q := d.B / s
-	if d.B%s < 0 {
-		q--
-	}
-	return ir.Dim{Sym: d.Sym, A: d.A / s, B: q}, true
-}

@@ -90,9 +90,9 @@ func inferConv2D(s ir.Sig[Conv2DAttrs]) (ir.Type, error) {
 		if lo, _ := s.Syms.Bounds(room); lo < 0 {
 			return ir.Type{}, fmt.Errorf("axis %d of %v with padding %d is smaller than the kernel, which covers %d", axis, x, g.Padding[i], window)
 		}
-		d, ok := floorDiv(room, int64(g.Stride[i]))
+		d, ok := room.FloorDiv(int64(g.Stride[i]))
 		if !ok {
-			return ir.Type{}, fmt.Errorf("size of axis %d of %v at stride %d is no dim", axis, x, g.Stride[i])
+			return ir.Type{}, fmt.Errorf("size of axis %d of %v at stride %d is beyond the limits of a dim", axis, x, g.Stride[i])
 		}
 		size[i], _ = d.Add(ir.Static(1))
 	}

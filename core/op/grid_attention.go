@@ -112,7 +112,7 @@ func (a GridAttentionAttrs) Sizes(in []ir.Type) (GridShape, error) {
 	if qkv.Rank() != 4 || !qkv.Shape[1:].IsStatic() {
 		return g, fmt.Errorf("qkv is %v; want rank 4 with a static grid", qkv)
 	}
-	d, ok := qkv.Shape[3].Div(3 * g.Heads)
+	d, ok := qkv.Shape[3].Div(ir.Static(3 * g.Heads))
 	g.B, g.GH, g.GW, g.D = qkv.Shape[0], qkv.Shape[1].B, qkv.Shape[2].B, d.B
 	if !ok || d.B < 1 || g.GH < 1 || g.GW < 1 || g.GH > maxWindow || g.GW > maxWindow {
 		return g, fmt.Errorf("qkv is %v; want [B,gh,gw,3*%d*D] with no empty axis but B", qkv, g.Heads)

@@ -51,24 +51,12 @@ func Reshape(x *ir.Node, shape ir.Shape) *ir.Node {
 		}
 	}
 	if n, ok := x.Type.Shape.Numel(); hole >= 0 && ok {
-		if d, ok := divDim(n, known); ok {
+		if d, ok := n.Div(known); ok {
 			shape = append(ir.Shape{}, shape...)
 			shape[hole] = d
 		}
 	}
 	return x.Graph.AddDeclared(ReshapeDef, NoAttrs{}, ir.Type{DType: x.Type.DType, Shape: shape}, x)
-}
-
-// divDim is n / d where the quotient is the same dim for every value of the symbol.
-func divDim(n, d ir.Dim) (ir.Dim, bool) {
-	if d.IsStatic() {
-		return n.Div(d.B)
-	}
-	// (q*A)*S + q*B over A*S + B
-	if n.Sym != d.Sym || n.A%d.A != 0 || n.A/d.A*d.B != n.B {
-		return ir.Dim{}, false
-	}
-	return ir.Static(n.A / d.A), true
 }
 
 func copyArray(out, in *tensor.Array) {

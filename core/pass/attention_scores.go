@@ -145,7 +145,7 @@ func (a keySpan) attrs(to *op.AttentionAttrs, sq, sk ir.Dim) bool {
 	default:
 		to.Mask = op.MaskCausal
 	}
-	if d, ok := sk.Add(ir.Dim{Sym: sq.Sym, A: -sq.A, B: -sq.B}); !ok || !d.Is(a.upper) {
+	if d, ok := sk.Sub(sq); !ok || !d.Is(a.upper) {
 		to.QOffset, to.UseQOffset = int(a.upper), true
 	}
 	return true

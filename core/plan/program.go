@@ -8,16 +8,6 @@ import (
 	"github.com/rlx-go/rlx/core/program"
 )
 
-// MaxBytes is the size of a type where each dim is at its upper bound.
-func MaxBytes(t ir.Type, syms ir.Syms) int64 {
-	n := int64(t.DType.Size())
-	for _, d := range t.Shape {
-		_, hi := syms.Bounds(d)
-		n *= hi
-	}
-	return n
-}
-
 // CheckProgram proves a program's placements and steps right, whoever made them: every value has room, views lie where
 // their operand says, in-place results overwrite an operand that the op allows, every node runs once and after its
 // operands, and (see Check) no value is overwritten while it is needed. The graph must have passed ir.Graph.Verify.
@@ -52,7 +42,7 @@ func checkNode(p *program.Program, n *ir.Node) error {
 		}
 		return nil
 	}
-	if want := MaxBytes(n.Type, p.Graph.Syms); pl.Size != want {
+	if want := p.Graph.Syms.MaxBytes(n.Type); pl.Size != want {
 		return fmt.Errorf("%d bytes are reserved; %v takes %d", pl.Size, n.Type, want)
 	}
 	if pl.Offset < 0 {

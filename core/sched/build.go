@@ -68,7 +68,7 @@ func (l *layout) program(o Options) (*program.Program, error) {
 			*pl = program.NoPlace
 			continue
 		}
-		*pl = program.Place{Size: plan.MaxBytes(n.Type, g.Syms), Parent: plan.None}
+		*pl = program.Place{Size: g.Syms.MaxBytes(n.Type), Parent: plan.None}
 		off, view := n.View()
 		switch {
 		case n.Op.Name == "param":
@@ -104,7 +104,7 @@ func (l *layout) ioOffsets(size *int64) map[*ir.Node]int64 {
 	at := map[*ir.Node]int64{}
 	add := func(n *ir.Node) {
 		at[n] = *size
-		*size += max(program.AlignUp(plan.MaxBytes(n.Type, l.g.Syms)), program.Align) // even an empty one differs from the next
+		*size += max(program.AlignUp(l.g.Syms.MaxBytes(n.Type)), program.Align) // even an empty one differs from the next
 	}
 	for _, n := range l.g.Inputs() {
 		add(n)

@@ -103,7 +103,7 @@ func (l *layout) place(scratch func(*ir.Node) int64) {
 		if root := l.root(n); !program.IsComputed(root) || inIO[root] {
 			continue
 		}
-		v := plan.Value{ID: i, Name: n.Label(), Size: plan.MaxBytes(n.Type, l.g.Syms), First: l.first[i], Last: l.last[i], Parent: plan.None}
+		v := plan.Value{ID: i, Name: n.Label(), Size: l.g.Syms.MaxBytes(n.Type), First: l.first[i], Last: l.last[i], Parent: plan.None}
 		if off, view := n.View(); view {
 			v.Parent, v.Offset = l.value[n.In[0].ID], off
 		} else if l.over[i] != nil {

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/rlx-go/rlx/core/ir"
-	"github.com/rlx-go/rlx/core/plan"
 	"github.com/rlx-go/rlx/core/program"
 )
 
@@ -43,7 +42,7 @@ func frugalOrder(g *ir.Graph) []*ir.Node {
 			continue
 		}
 		for _, v := range n.Values() {
-			size[v.ID] = program.AlignUp(plan.MaxBytes(v.Type, g.Syms))
+			size[v.ID] = program.AlignUp(g.Syms.MaxBytes(v.Type))
 		}
 		for _, s := range sources(n) {
 			left[s.ID]++

@@ -24,7 +24,7 @@ func weightsOf(g *ir.Graph) (func(string) (int64, bool), int64) {
 	at, size := map[string]int64{}, int64(0)
 	for _, p := range g.Params() {
 		at[p.Name] = size
-		size += program.AlignUp(plan.MaxBytes(p.Type, g.Syms))
+		size += program.AlignUp(g.Syms.MaxBytes(p.Type))
 	}
 	return func(name string) (int64, bool) { off, ok := at[name]; return off, ok }, size
 }
@@ -206,7 +206,7 @@ func runRandom(t *testing.T, g *ir.Graph, p *program.Program, r *rand.Rand, weig
 // randomGraph is built from values of shape [1, 8N, 6] and parts of them.
 func randomGraph(r *rand.Rand) *ir.Graph {
 	g := ir.NewGraph("random", ir.Sym{Name: "N", Min: 1, Max: 5})
-	full := ir.Type{DType: dtype.F32, Shape: ir.Shape{ir.Static(1), {Sym: "N", A: 8}, ir.Static(6)}}
+	full := ir.Type{DType: dtype.F32, Shape: ir.Shape{ir.Static(1), ir.MustDim("8*N"), ir.Static(6)}}
 	nodes := []*ir.Node{op.Input(g, "x", full), op.Input(g, "y", full), op.Param(g, "w", ir.TypeOf(dtype.F32, 6))}
 	same := func() *ir.Node { // any value of the full shape
 		for {

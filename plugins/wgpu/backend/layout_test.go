@@ -101,7 +101,7 @@ func TestTransposes(t *testing.T) {
 				for len(shape) < 2 || len(shape) < 8 && rng.IntN(3) > 0 {
 					dim := ir.Static(sizes[rng.IntN(len(sizes))])
 					if rng.IntN(5) == 0 {
-						dim = ir.Dim{Sym: "N", A: 1 << rng.IntN(4)}
+						dim, _ = ir.Named("N").Mul(ir.Static(1 << rng.IntN(4)))
 					}
 					if _, most := g.Syms.Bounds(dim); total*most > 20_000 {
 						dim = ir.Static(1 + rng.Int64N(2))

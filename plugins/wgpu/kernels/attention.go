@@ -124,7 +124,8 @@ func attention(n *ir.Node, l Limits) []Shader {
 	c.Masked = c.Softcap || a.Mask != op.MaskNone
 	c.Log2 = !c.Masked
 	_, c.Split = splitNode(n)
-	queries, keys := int(s.Sq.Eval(n.Graph.Syms.Max())), int(s.Sk.Eval(n.Graph.Syms.Max()))
+	largest := n.Graph.Syms.Largest(ir.Shape{s.Sq, s.Sk})
+	queries, keys := largest[0], largest[1]
 	if c.Split {
 		queries = 1 // few, at least in the runs that matter
 	}

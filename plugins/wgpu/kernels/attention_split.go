@@ -43,8 +43,8 @@ func splitBytes(n *ir.Node) int64 {
 	if !split {
 		return 0
 	}
-	syms := n.Graph.Syms.Max()
-	rows := resultRows(int(s.B.Eval(syms)), int(s.H), int(s.Sq.Eval(syms)))
+	most := n.Graph.Syms.Largest(ir.Shape{s.B, s.Sq})
+	rows := resultRows(most[0], int(s.H), most[1])
 	return int64(max(rows, splitRows)) * (s.D + 2) * 4
 }
 
@@ -54,8 +54,8 @@ func splitNode(n *ir.Node) (s op.AttentionShape, ok bool) {
 	if err != nil || splitMost(s) == 1 {
 		return s, false
 	}
-	least := n.Graph.Syms.Min()
-	return s, resultRows(int(s.B.Eval(least)), int(s.H), int(s.Sq.Eval(least))) <= splitRows/8
+	least := n.Graph.Syms.Smallest(ir.Shape{s.B, s.Sq})
+	return s, resultRows(least[0], int(s.H), least[1]) <= splitRows/8
 }
 
 // combine adds up what the splits of a row left.

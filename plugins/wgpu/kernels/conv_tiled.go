@@ -94,8 +94,8 @@ func convProduct(n *ir.Node, c tiled, l Limits, columns, depth, vecB int) Shader
 		return numel(out[:3])
 	}
 	product := func(rows int) product { return product{m: rows, n: columns, k: depth, matrix: 1} }
-	most := n.Graph.Syms.Max()
-	c.Tile = chooseTile(product(pixels(n.In[0].Type.Shape.Eval(most), n.Type.Shape.Eval(most))), l)
+	most := n.Graph.Syms.Largest
+	c.Tile = chooseTile(product(pixels(most(n.In[0].Type.Shape), most(n.Type.Shape))), l)
 	c.Bias = len(n.In) == 3
 	c = c.specialise(pixels(fixed(n.In[0].Type), fixed(n.Type)), columns, depth)
 	bias := -1

@@ -94,7 +94,7 @@ func (t permutation) dims(axis int) (out []ir.Dim) {
 
 // most is the size of an axis at the symbols' upper bounds.
 func (t permutation) most(n *ir.Node, axis int) int {
-	return numel(ir.Shape(t.dims(axis)).Eval(n.Graph.Syms.Max()))
+	return numel(n.Graph.Syms.Largest(t.dims(axis)))
 }
 
 // sizes are those of the result's axes, and their strides in the operand.

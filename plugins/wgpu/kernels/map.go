@@ -68,7 +68,7 @@ func moved(n *ir.Node, u unit, data []int, name, body string, consts map[string]
 
 func harnessed(n *ir.Node, name, body string, consts any, fields []string, params func(c *Call) []uint32, u unit, each int) Shader {
 	group := mapGroup
-	if most := ceilDiv(numel(n.Type.Shape.Eval(n.Graph.Syms.Max())), u.elements); most >= largeUnits {
+	if most := ceilDiv(numel(n.Graph.Syms.Largest(n.Type.Shape)), u.elements); most >= largeUnits {
 		group = largeGroup
 	} else {
 		each = 1
@@ -136,8 +136,8 @@ func common(sizes []ir.Dim) int {
 		if d.Is(0) {
 			return 64
 		}
-		k := 1
-		for k < 64 && d.A%int64(2*k) == 0 && d.B%int64(2*k) == 0 {
+		k, by := 1, d.Divisor()
+		for k < 64 && by%int64(2*k) == 0 {
 			k *= 2
 		}
 		product = min(product*k, 64)

@@ -82,8 +82,8 @@ func called(a op.FusedMatMulAttrs, c *Call) product {
 
 // largest are the sizes of a product at the symbols' upper bounds.
 func largest(n *ir.Node, a op.FusedMatMulAttrs) product {
-	most := n.Graph.Syms.Max()
-	return sizes(a, n.In[0].Type.Shape.Eval(most), n.In[1].Type.Shape.Eval(most), n.Type.Shape.Eval(most))
+	most := n.Graph.Syms.Largest
+	return sizes(a, most(n.In[0].Type.Shape), most(n.In[1].Type.Shape), most(n.Type.Shape))
 }
 
 // fours reports a size that is known and a multiple of four.

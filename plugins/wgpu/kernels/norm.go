@@ -39,7 +39,7 @@ func init() {
 				if !sharesWords(n) {
 					return 0
 				}
-				shape := n.Type.Shape.Eval(n.Graph.Syms.Max())
+				shape := n.Graph.Syms.Largest(n.Type.Shape)
 				return int64(numel(shape[:len(shape)-1])) * 8
 			},
 		})

@@ -46,7 +46,7 @@ func init() {
 			Can: func(n *ir.Node) bool { return n.Type.DType != dtype.Bool && f.expr[elementType(n.Type.DType)] != "" },
 			Shaders: func(n *ir.Node, _ Limits) []Shader {
 				first, end := reducedRange(n)
-				if end > 0 && numel(n.In[0].Type.Shape[first:end].Eval(n.Graph.Syms.Max())) >= longRow {
+				if end > 0 && numel(n.Graph.Syms.Largest(n.In[0].Type.Shape[first:end])) >= longRow {
 					return []Shader{reduceRows(n, f, first, end)}
 				}
 				return []Shader{reduceEach(n, f)}
@@ -94,9 +94,9 @@ func rowsAndLanes(length int, inner bool, per int) (rows, lanes int) {
 // reduceRows folds the axes first to end.
 func reduceRows(n *ir.Node, f fold, first, end int) Shader {
 	shape, t, per := n.In[0].Type.Shape, elementType(n.Type.DType), element32(n)
-	most := n.Graph.Syms.Max()
-	inner := numel(shape[end:].Eval(most)) > 1
-	rows, lanes := rowsAndLanes(numel(shape[first:end].Eval(most)), inner, per)
+	most := n.Graph.Syms.Largest
+	inner := numel(most(shape[end:])) > 1
+	rows, lanes := rowsAndLanes(numel(most(shape[first:end])), inner, per)
 	sizes := func(c *Call) (outer, n, inner int) {
 		s := c.In[0].Shape
 		return numel(s[:first]), numel(s[first:end]), numel(s[end:])

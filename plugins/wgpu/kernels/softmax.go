@@ -26,7 +26,7 @@ var _ = register(Kernel{
 		if n.Type.DType == dtype.F32 {
 			return 0
 		}
-		outer, _, inner := around(n.Type.Shape.Eval(n.Graph.Syms.Max()), softmaxAxis(n))
+		outer, _, inner := around(n.Graph.Syms.Largest(n.Type.Shape), softmaxAxis(n))
 		return int64(outer*inner) * 8
 	},
 })
@@ -35,9 +35,9 @@ func softmaxAxis(n *ir.Node) int { return positive(n.Attrs.(op.SoftmaxAttrs).Axi
 
 // softmax makes whole rows, or only finds the largest element of each and the sum that divides it, for softmaxFromStatistics.
 func softmax(n *ir.Node, statistics bool) Shader {
-	axis, most := softmaxAxis(n), n.Graph.Syms.Max()
-	inner := numel(n.Type.Shape[axis+1:].Eval(most)) > 1
-	rows, lanes := rowsAndLanes(numel(n.Type.Shape[axis:axis+1].Eval(most)), inner, 1)
+	axis, most := softmaxAxis(n), n.Graph.Syms.Largest
+	inner := numel(most(n.Type.Shape[axis+1:])) > 1
+	rows, lanes := rowsAndLanes(numel(most(n.Type.Shape[axis:axis+1])), inner, 1)
 	s := Shader{
 		Name: "softmax", Body: reducePlaceWGSL + softmaxWGSL, Fields: rowFields,
 		Consts:   map[string]any{"Rows": rows, "Lanes": lanes, "Inner": inner, "Statistics": statistics},

@@ -1,0 +1,439 @@
+package ir
+
+import (
+	"cmp"
+	"math/bits"
+	"slices"
+	"unique"
+)
+
+// Limits of one dim. They bound what a hostile file can make the verifier compute; the dims of real models stay far below.
+const (
+	MaxDimFactors = 32      // factors of all products, those inside numerators included
+	MaxDimDegree  = 8       // factors of one product; the number of elements of a tensor has at most MaxRank
+	MaxDimNesting = 4       // divisions inside numerators of divisions
+	MaxCoef       = 1 << 44 // magnitude of coefficients, constants and divisors
+)
+
+// Dim is the size of one dimension: an integer polynomial of symbols, such as B*S or 2*N+3, that may divide with rounding
+// down, such as (N+7)/8. It is kept in a canonical form, so that == compares what two dims are, whatever they were computed
+// from. Two dims that are written differently may still be equal for all values, as N and N/2+(N+1)/2 are: see Sizes.Same.
+//
+// A static dim is a plain integer: it allocates nothing.
+type Dim struct {
+	// B is the constant term, which is the size itself if the dim is static.
+	B   int64
+	sum unique.Handle[sum] // of the other terms; zero if there are none
+}
+
+// sum is a list of terms in canonical order. Sums and products are interned: equal ones are the same handle.
+type sum struct {
+	coef    int64
+	product unique.Handle[product]
+	rest    unique.Handle[sum] // zero: none
+}
+
+// product is a list of factors in canonical order.
+type product struct {
+	first factor
+	rest  unique.Handle[product] // zero: none
+}
+
+// factor is a symbol, or the quotient num/den rounded down.
+type factor struct {
+	sym string // empty: a quotient
+	num Dim
+	den int64 // 2 or more
+}
+
+// term is a term of a dim that is being computed.
+type term struct {
+	coef    int64
+	factors []factor // in canonical order
+}
+
+// Static is a known size.
+func Static(n int64) Dim { return Dim{B: n} }
+
+// Named is the size that symbol sym stands for.
+func Named(sym string) Dim {
+	if !IsSymbol(sym) {
+		panic("BUG: " + sym + " is not the name of a symbol")
+	}
+	return Dim{sum: intern([]term{{1, []factor{{sym: sym}}}})}
+}
+
+// IsStatic reports a dim without a symbol.
+func (d Dim) IsStatic() bool { return d.sum == unique.Handle[sum]{} }
+
+// Is reports a static dim of size n.
+func (d Dim) Is(n int64) bool { return d == Dim{B: n} }
+
+// Add is d + e; ok is false where the sum is beyond the limits of a dim.
+func (d Dim) Add(e Dim) (Dim, bool) {
+	if d.IsStatic() && e.IsStatic() {
+		return small(satAdd(d.B, e.B))
+	}
+	return made(satAdd(d.B, e.B), append(d.terms(), e.terms()...))
+}
+
+// Sub is d - e; ok is false where the difference is beyond the limits of a dim.
+func (d Dim) Sub(e Dim) (Dim, bool) {
+	minus, ok := e.Mul(Static(-1))
+	if !ok {
+		return Dim{}, false
+	}
+	return d.Add(minus)
+}
+
+// Mul is d * e; ok is false where the product is beyond the limits of a dim.
+func (d Dim) Mul(e Dim) (Dim, bool) {
+	if d.IsStatic() && e.IsStatic() {
+		return small(satMul(d.B, e.B))
+	}
+	x, y := d.allTerms(), e.allTerms()
+	if len(x)*len(y) > 2*MaxDimFactors { // even if most of the products cancel
+		return Dim{}, false
+	}
+	out := make([]term, 0, len(x)*len(y))
+	for _, a := range x {
+		for _, b := range y {
+			out = append(out, term{satMul(a.coef, b.coef), merge(a.factors, b.factors)})
+		}
+	}
+	return made(0, out)
+}
+
+// Div is the dim q for which q * e is d; ok is false where there is none.
+func (d Dim) Div(e Dim) (q Dim, ok bool) {
+	if e.IsStatic() && e.B == 0 {
+		return Dim{}, false
+	}
+	lead := e.allTerms()[0]
+	for d != (Dim{}) {
+		// Terms are ordered by degree and then as words are, and multiplying by a product keeps that order, so the first
+		// terms of d and e must divide.
+		t := d.allTerms()[0]
+		rest, divides := without(t.factors, lead.factors)
+		if !divides || t.coef%lead.coef != 0 {
+			return Dim{}, false
+		}
+		part, ok := made(0, []term{{t.coef / lead.coef, rest}})
+		if ok {
+			q, ok = q.Add(part)
+		}
+		if ok {
+			part, ok = part.Mul(e)
+		}
+		if ok {
+			d, ok = d.Sub(part)
+		}
+		if !ok {
+			return Dim{}, false
+		}
+	}
+	return q, true
+}
+
+// FloorDiv is d/n rounded down; ok is false where n is not positive or the quotient is beyond the limits of a dim.
+func (d Dim) FloorDiv(n int64) (Dim, bool) {
+	if n <= 0 || n > MaxCoef {
+		return Dim{}, false
+	}
+	if d.IsStatic() {
+		q, _ := floorDiv(d.B, n)
+		return small(q)
+	}
+	// What n divides leaves the quotient: (8*N+M+9)/8 is N+1 + (M+1)/8.
+	whole, part := []term{}, []term{}
+	g := n // divides n and all coefficients of part
+	for _, t := range d.terms() {
+		q, r := floorDiv(t.coef, n)
+		whole = append(whole, term{q, t.factors})
+		if r != 0 {
+			part = append(part, term{r, t.factors})
+			g = gcd(g, r)
+		}
+	}
+	b, rest := floorDiv(d.B, n)
+	// (2*N+3)/4 is (N+1)/2: what is left of the constant is less than the smallest step of the other terms.
+	for i := range part {
+		part[i].coef /= g
+	}
+	rest, n = rest/g, n/g
+	if len(part) == 0 {
+		return made(b, whole)
+	}
+	// (N/2+1)/3 is (N+2)/6.
+	if x := part[0].factors[0]; len(part) == 1 && len(part[0].factors) == 1 && part[0].coef == 1 && x.sym == "" {
+		num, ok := x.num.Add(Static(satMul(rest, x.den)))
+		if n = satMul(n, x.den); !ok || n > MaxCoef {
+			return Dim{}, false
+		}
+		q, ok := num.FloorDiv(n)
+		if !ok {
+			return Dim{}, false
+		}
+		return made(satAdd(b, q.B), append(whole, q.terms()...))
+	}
+	num, ok := made(rest, part)
+	if !ok {
+		return Dim{}, false
+	}
+	return made(b, append(whole, term{1, []factor{{num: num, den: n}}}))
+}
+
+// CeilDiv is d/n rounded up; ok is as for FloorDiv.
+func (d Dim) CeilDiv(n int64) (Dim, bool) {
+	up, ok := d.Add(Static(n - 1))
+	if !ok {
+		return Dim{}, false
+	}
+	return up.FloorDiv(n)
+}
+
+// Eval is the size under the given values of symbols; a missing symbol counts as 0. It does not overflow for values in the
+// ranges of symbols that Syms.CheckType accepted.
+func (d Dim) Eval(syms map[string]int64) int64 {
+	n := d.B
+	for s := d.sum; s != (unique.Handle[sum]{}); {
+		v := s.Value()
+		x := v.coef
+		for p := v.product; p != (unique.Handle[product]{}); {
+			f := p.Value()
+			x *= f.first.eval(syms)
+			p = f.rest
+		}
+		n += x
+		s = v.rest
+	}
+	return n
+}
+
+func (f factor) eval(syms map[string]int64) int64 {
+	if f.sym != "" {
+		return syms[f.sym]
+	}
+	q, _ := floorDiv(f.num.Eval(syms), f.den)
+	return q
+}
+
+// Divisor is a number that divides d for all values of its symbols: the greatest that divides its coefficients.
+func (d Dim) Divisor() int64 {
+	n := d.B
+	for _, t := range d.terms() {
+		n = gcd(n, t.coef)
+	}
+	return max(n, -n)
+}
+
+// Symbols lists the symbols of d, each once, by name.
+func (d Dim) Symbols() []string {
+	out := d.symbols(nil)
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+func (d Dim) symbols(out []string) []string {
+	for _, t := range d.terms() {
+		for _, f := range t.factors {
+			if f.sym != "" {
+				out = append(out, f.sym)
+			} else {
+				out = f.num.symbols(out)
+			}
+		}
+	}
+	return out
+}
+
+// terms lists the terms that have a symbol.
+func (d Dim) terms() []term {
+	var out []term
+	for s := d.sum; s != (unique.Handle[sum]{}); {
+		v := s.Value()
+		t := term{coef: v.coef}
+		for p := v.product; p != (unique.Handle[product]{}); {
+			f := p.Value()
+			t.factors = append(t.factors, f.first)
+			p = f.rest
+		}
+		out = append(out, t)
+		s = v.rest
+	}
+	return out
+}
+
+// allTerms is terms with the constant as the last one; that of 0 is 0.
+func (d Dim) allTerms() []term {
+	out := d.terms()
+	if d.B != 0 || len(out) == 0 {
+		out = append(out, term{coef: d.B})
+	}
+	return out
+}
+
+// small is a static dim within the limits.
+func small(n int64) (Dim, bool) {
+	if n > MaxCoef || n < -MaxCoef {
+		return Dim{}, false
+	}
+	return Dim{B: n}, true
+}
+
+// made is the dim b + terms in canonical form; ok is false where it is beyond the limits.
+func made(b int64, terms []term) (Dim, bool) {
+	slices.SortStableFunc(terms, func(x, y term) int { return compareFactors(x.factors, y.factors) })
+	out := terms[:0]
+	for _, t := range terms {
+		switch last := len(out) - 1; {
+		case len(t.factors) == 0:
+			b = satAdd(b, t.coef)
+		case last >= 0 && compareFactors(out[last].factors, t.factors) == 0:
+			out[last].coef = satAdd(out[last].coef, t.coef)
+		default:
+			if last >= 0 && out[last].coef == 0 {
+				out = out[:last]
+			}
+			out = append(out, t)
+		}
+	}
+	if last := len(out) - 1; last >= 0 && out[last].coef == 0 {
+		out = out[:last]
+	}
+	if d, ok := small(b); len(out) == 0 || !ok {
+		return d, ok
+	}
+	factors := 0
+	for _, t := range out {
+		if len(t.factors) > MaxDimDegree || t.coef > MaxCoef || t.coef < -MaxCoef {
+			return Dim{}, false
+		}
+		for _, f := range t.factors {
+			n, depth := f.measure()
+			if factors += n; depth > MaxDimNesting {
+				return Dim{}, false
+			}
+		}
+	}
+	if factors > MaxDimFactors {
+		return Dim{}, false
+	}
+	return Dim{b, intern(out)}, true
+}
+
+// measure counts factors, those in the numerator included, and how deep divisions nest.
+func (f factor) measure() (factors, depth int) {
+	if f.sym != "" {
+		return 1, 0
+	}
+	factors = 1
+	for _, t := range f.num.terms() {
+		for _, x := range t.factors {
+			n, d := x.measure()
+			factors, depth = factors+n, max(depth, d)
+		}
+	}
+	return factors, depth + 1
+}
+
+func intern(terms []term) (s unique.Handle[sum]) {
+	for _, t := range slices.Backward(terms) {
+		var p unique.Handle[product]
+		for _, f := range slices.Backward(t.factors) {
+			p = unique.Make(product{f, p})
+		}
+		s = unique.Make(sum{t.coef, p, s})
+	}
+	return s
+}
+
+// merge is the product of two products.
+func merge(a, b []factor) []factor {
+	out := append(slices.Clone(a), b...)
+	slices.SortStableFunc(out, compareFactor)
+	return out
+}
+
+// without is the quotient of two products; ok is false where b does not divide a.
+func without(a, b []factor) (rest []factor, ok bool) {
+	for _, f := range a {
+		if len(b) > 0 && b[0] == f {
+			b = b[1:]
+		} else {
+			rest = append(rest, f)
+		}
+	}
+	return rest, len(b) == 0
+}
+
+// compareFactors orders products: more factors first, then as words are ordered.
+func compareFactors(a, b []factor) int {
+	if c := cmp.Compare(len(b), len(a)); c != 0 {
+		return c
+	}
+	return slices.CompareFunc(a, b, compareFactor)
+}
+
+// compareFactor orders symbols by name, and quotients after them.
+func compareFactor(a, b factor) int {
+	switch {
+	case a == b:
+		return 0
+	case a.sym != "" && b.sym != "":
+		return cmp.Compare(a.sym, b.sym)
+	case a.sym != "":
+		return -1
+	case b.sym != "":
+		return 1
+	}
+	return cmp.Or(cmp.Compare(a.den, b.den), compareDims(a.num, b.num))
+}
+
+// compareDims is a total order of dims that depends on what they are only.
+func compareDims(a, b Dim) int {
+	return cmp.Or(slices.CompareFunc(a.terms(), b.terms(), func(x, y term) int {
+		return cmp.Or(compareFactors(x.factors, y.factors), cmp.Compare(x.coef, y.coef))
+	}), cmp.Compare(a.B, b.B))
+}
+
+// floorDiv is a/n rounded down, and the remainder from 0 to n-1.
+func floorDiv(a, n int64) (q, r int64) {
+	if q, r = a/n, a%n; r < 0 {
+		q, r = q-1, r+n
+	}
+	return q, r
+}
+
+func gcd(a, b int64) int64 {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return max(a, -a)
+}
+
+// unbounded stands for every magnitude that is too large to compute with. It is far above all limits.
+const unbounded = 1 << 62
+
+// satAdd and satMul stop at +-unbounded, so that no sum or product of numbers in a file can wrap.
+func satAdd(a, b int64) int64 {
+	if a >= 0 && b > unbounded-a {
+		return unbounded
+	}
+	if a < 0 && b < -unbounded-a {
+		return -unbounded
+	}
+	return max(min(a+b, unbounded), -unbounded)
+}
+
+func satMul(a, b int64) int64 {
+	hi, lo := bits.Mul64(uint64(max(a, -a)), uint64(max(b, -b)))
+	n := int64(unbounded)
+	if hi == 0 && lo < unbounded {
+		n = int64(lo)
+	}
+	if (a < 0) != (b < 0) {
+		return -n
+	}
+	return n
+}

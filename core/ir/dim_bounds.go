@@ -1,0 +1,146 @@
+package ir
+
+import "slices"
+
+// Bounds are a smallest and a largest size of d: no value of the symbols in their ranges gives one outside. They are exact
+// where d only grows or only falls with each of its symbols, which is so for the sizes of models; for others, such as
+// N*N-8*N, they may be wider than need be. Beyond 2^62 they stop.
+func (s Syms) Bounds(d Dim) (lo, hi int64) {
+	if d.IsStatic() {
+		return d.B, d.B
+	}
+	r := ranges{}
+	for _, name := range d.Symbols() {
+		x, _ := s.Find(name)
+		r[name] = interval{x.Min, x.Max}
+	}
+	return r.corner(d, false).of(d).lo, r.corner(d, true).of(d).hi
+}
+
+// interval is a range of integers, both ends included.
+type interval struct{ lo, hi int64 }
+
+func (a interval) add(b interval) interval { return interval{satAdd(a.lo, b.lo), satAdd(a.hi, b.hi)} }
+
+func (a interval) mul(b interval) interval {
+	p, q, r, s := satMul(a.lo, b.lo), satMul(a.lo, b.hi), satMul(a.hi, b.lo), satMul(a.hi, b.hi)
+	return interval{min(p, q, r, s), max(p, q, r, s)}
+}
+
+// ranges are the values that symbols may have.
+type ranges map[string]interval
+
+// of is an interval that holds all sizes of d, by interval arithmetic. It is exact where each symbol has one value.
+func (r ranges) of(d Dim) interval { return r.ofTerms(d.allTerms()) }
+
+func (r ranges) ofTerms(terms []term) interval {
+	sum := interval{}
+	for _, t := range terms {
+		x := interval{t.coef, t.coef}
+		for _, f := range t.factors {
+			x = x.mul(r.ofFactor(f))
+		}
+		sum = sum.add(x)
+	}
+	return sum
+}
+
+func (r ranges) ofFactor(f factor) interval {
+	if f.sym != "" {
+		return r[f.sym]
+	}
+	n := r.of(f.num)
+	lo, _ := floorDiv(n.lo, f.den)
+	hi, _ := floorDiv(n.hi, f.den)
+	return interval{lo, hi}
+}
+
+// corner replaces the range of each symbol with which d only grows, or only falls, by the end at which d is largest (high) or
+// smallest. Once some are replaced, d may turn out to be monotone in others.
+func (r ranges) corner(d Dim, high bool) ranges {
+	out := ranges{}
+	for name, x := range r {
+		out[name] = x
+	}
+	for range 2 {
+		for _, name := range d.Symbols() {
+			x := out[name]
+			switch falls, grows := out.slope(d, name); {
+			case falls && grows || x.lo == x.hi:
+			case grows == high:
+				out[name] = interval{x.hi, x.hi}
+			default:
+				out[name] = interval{x.lo, x.lo}
+			}
+		}
+	}
+	return out
+}
+
+// slope reports whether d may fall and whether it may grow when symbol sym grows: by the signs of its partial derivatives. A
+// quotient is constant or follows its numerator.
+func (r ranges) slope(d Dim, sym string) (falls, grows bool) {
+	terms := d.terms()
+	var seen []factor
+	for _, t := range terms {
+		for _, f := range t.factors {
+			if slices.Contains(seen, f) {
+				continue
+			}
+			seen = append(seen, f)
+			down, up := false, f.sym == sym
+			if f.sym == "" {
+				down, up = r.slope(f.num, sym)
+			}
+			if !down && !up {
+				continue
+			}
+			by := r.ofTerms(derivative(terms, f))
+			falls = falls || up && by.lo < 0 || down && by.hi > 0
+			grows = grows || up && by.hi > 0 || down && by.lo < 0
+		}
+	}
+	return falls, grows
+}
+
+// derivative is that of a sum of terms with respect to one of their factors.
+func derivative(terms []term, by factor) []term {
+	var out []term
+	for _, t := range terms {
+		power, rest := int64(0), []factor{}
+		for _, f := range t.factors {
+			if f == by {
+				power++
+			} else {
+				rest = append(rest, f)
+			}
+		}
+		for range power - 1 {
+			rest = append(rest, by)
+		}
+		if power > 0 {
+			out = append(out, term{satMul(power, t.coef), rest})
+		}
+	}
+	return out
+}
+
+// magnitude bounds every number that evaluating d computes on the way.
+func (s Syms) magnitude(d Dim) int64 {
+	n := max(d.B, -d.B)
+	for _, t := range d.terms() {
+		x := max(t.coef, -t.coef)
+		for _, f := range t.factors {
+			size := int64(1)
+			if f.sym != "" {
+				v, _ := s.Find(f.sym)
+				size = max(size, v.Max)
+			} else if size = s.magnitude(f.num); size < unbounded {
+				size = max(1, size/f.den+1)
+			}
+			x = satMul(x, size)
+		}
+		n = satAdd(n, x)
+	}
+	return n
+}
