@@ -75,7 +75,7 @@ func readInput(ctx context.Context, n *ir.Node, syms ir.Syms, value string) (ten
 	case strings.HasSuffix(file, ".npy"):
 		return npy.ReadFile(ctx, file)
 	case key != "":
-		return readSafetensors(ctx, path+".safetensors", key)
+		return readSafetensors(path+".safetensors", key)
 	}
 	return tensor.Tensor{}, cli.Usagef("-i "+n.Name+"="+value, "not a kind of file that can be read; allowed are @FILE.npy and @FILE.safetensors:KEY")
 }

@@ -2,9 +2,12 @@ package main
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
+	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/rlx-go/rlx/core/device"
@@ -112,7 +115,7 @@ func TestSafetensorsAgrees(t *testing.T) {
 	defer f.Close()
 	names := 0
 	for _, name := range f.Names() {
-		got, err := readSafetensors(t.Context(), goldens, name)
+		got, err := readSafetensors(goldens, name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -129,24 +132,37 @@ func TestSafetensorsAgrees(t *testing.T) {
 	if names == 0 {
 		t.Error("no tensors compared")
 	}
-	_, err = readSafetensors(t.Context(), goldens, "nonsense")
+	_, err = readSafetensors(goldens, "nonsense")
 	wantError(t, "unknown name", err, CodeSafetensors, `no tensor "nonsense"; it has `)
 }
 
-func FuzzSafetensors(f *testing.F) {
-	entry := func(header string, data int) []byte {
-		b := []byte{byte(len(header)), byte(len(header) >> 8), 0, 0, 0, 0, 0, 0}
-		return append(append(b, header...), make([]byte, data)...)
-	}
-	f.Add(entry(`{"x":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]}}`, 24))
-	f.Add(entry(`{"x":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,0]}}`, 0))
-	f.Add(entry(`{"x":{"dtype":"I8","shape":[-1],"data_offsets":[0,-1]}}`, 3))
-	f.Add(entry(`{"x":{"dtype":"BOOL","shape":[],"data_offsets":[2,3]},"__metadata__":{"a":"b"}}`, 3))
-	f.Add([]byte{255, 255, 255, 255, 255, 255, 255, 127})
-	f.Fuzz(func(t *testing.T, b []byte) {
-		got, err := oneSafetensor(bytes.NewReader(b), int64(len(b)), "x")
-		if err == nil && (len(got.Data) != tensor.Numel(got.Shape)*got.DType.Size() || len(got.Data) > len(b)) {
-			t.Errorf("%v%v with %d bytes from a file of %d", got.DType, got.Shape, len(got.Data), len(b))
+// A file that rlxc refuses is refused here too: duplicate keys, holes, overlaps.
+func TestSafetensorsStrict(t *testing.T) {
+	dir := t.TempDir()
+	const x, y = `"x":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}`, `"y":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}`
+	for header, want := range map[string]string{
+		"{" + x + "," + y + "}":                                       "",
+		"{" + x + "," + strings.Replace(y, "y", "x", 1) + "}":         `key "x" twice`,
+		"{" + x + "," + strings.Replace(y, "[4,8]", "[0,4]", 1) + "}": "overlap",
+		"{" + strings.Replace(x, "[0,4]", "[4,8]", 1) + "}":           "hole",
+		"{" + x + "}": "the file has 8 bytes of data",
+	} {
+		b := binary.LittleEndian.AppendUint64(nil, uint64(len(header)))
+		file := filepath.Join(dir, "f.safetensors")
+		if err := os.WriteFile(file, append(append(b, header...), 1, 2, 3, 4, 5, 6, 7, 8), 0o666); err != nil {
+			t.Fatal(err)
 		}
-	})
+		got, err := readSafetensors(file, "x")
+		if want == "" {
+			if err != nil || !bytes.Equal(got.Data, []byte{1, 2, 3, 4}) {
+				t.Errorf("%s: %v, %v", header, got.Data, err)
+			}
+			continue
+		}
+		wantError(t, header, err, CodeSafetensors, want)
+	}
+	for name, want := range map[string]string{dir: "a directory", filepath.Join(dir, "none"): "no such file"} {
+		_, err := readSafetensors(name, "x")
+		wantError(t, name, err, CodeSafetensors, want)
+	}
 }

@@ -57,8 +57,8 @@ its length does not follow from its shape. numpy.save(path, numpy.ascontiguousar
 NumPy has no bfloat16. Widen the tensor to f32 first.`)
 
 	InputTensor = diag.Define("RLX3201", "tensor cannot be read from the safetensors file", `
-The file given as an input (-i NAME=@FILE.safetensors:KEY) is missing or damaged, or holds no tensor of that name. The message
-lists the names it has.`)
+The file given as an input (-i NAME=@FILE.safetensors:KEY) is missing, is not a regular file, is damaged (a key twice, bytes of no
+tensor or of two), or holds no tensor of that name. The message says which, or lists the names there are.`)
 	ArtifactRead = diag.Define("RLX3202", "artifact cannot be read", `
 The file was opened and then could not be read: a disk or network fault, or the file was cut short meanwhile.`)
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/internal/safetensors"
 )
 
 // chunk is the number of elements converted at a time: small enough to stay in the second-level cache.
@@ -34,7 +35,7 @@ func (c *Checkpoint) Copy(w io.Writer, name string, to dtype.DType) (overflowed 
 	for done := int64(0); done < t.Size; {
 		n := int(min(chunk, (t.Size-done)/int64(size)))
 		src := bufs.src[:n*size]
-		if err := readAt(c.fileOf(t), t.src, src, t.start+done); err != nil {
+		if err := safetensors.ReadAt(c.fileOf(t), t.src, src, t.start+done, CodeRead); err != nil {
 			return overflowed, err
 		}
 		done += int64(len(src))

@@ -184,7 +184,7 @@ func TestCopy(t *testing.T) {
 	for i := range n {
 		binary.LittleEndian.PutUint32(data[4*i:], rng.Uint32())
 	}
-	f := file(one("F32", "[131149]", "[0,524596]"), 0)
+	f := file(`{"x":{"dtype":"F32","shape":[131149],"data_offsets":[0,524596]}}`, 0)
 	c, err := Open(write(t, t.TempDir(), "m.safetensors", append(f, data...)))
 	if err != nil {
 		t.Fatal(err)

@@ -10,6 +10,8 @@ import (
 
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/internal/regular"
+	"github.com/rlx-go/rlx/internal/safetensors"
+	"github.com/rlx-go/rlx/internal/strictjson"
 )
 
 const maxShards = 4096
@@ -19,7 +21,7 @@ var shardName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,255}\.safetensors$`)
 // openIndex opens the shards of an index and checks that each mapped tensor is in exactly the shard named for it and
 // that no shard holds a tensor outside the map. metadata.total_size is advisory (writers disagree about it) and ignored.
 func (c *Checkpoint) openIndex(path string) error {
-	doc, err := regular.ReadFile(path, maxHeader)
+	doc, err := regular.ReadFile(path, safetensors.MaxHeader)
 	if err != nil {
 		return diag.New(CodeRead, path, "%w", err)
 	}
@@ -56,7 +58,7 @@ func (c *Checkpoint) addShard(root *os.Root, prefix, dir, shard, index string, w
 	size := st.Size()
 	c.closers = append(c.closers, f)
 	c.files = append(c.files, SourceFile{shard, size})
-	ts, meta, err := parseHeader(full, f, size)
+	ts, meta, err := parse(full, f, size)
 	if err != nil {
 		return err
 	}
@@ -101,32 +103,32 @@ func openRoot(dir string) (root *os.Root, prefix string, err error) {
 
 // decodeIndex reads the map from tensors to shards, and the shards in ascending order.
 func decodeIndex(doc []byte) (where map[string]string, shards []string, err error) {
-	r, err := newJSONReader(doc)
+	r, err := strictjson.New(doc)
 	if err != nil {
 		return nil, nil, err
 	}
-	err = r.object("the index", func(key string) error {
+	err = r.Object("the index", func(key string) error {
 		if key != "weight_map" {
-			return r.skip()
+			return r.Skip()
 		}
 		where = map[string]string{}
-		return r.object("weight_map", func(name string) error {
-			shard, err := r.str(fmt.Sprintf("weight_map %q", name))
+		return r.Object("weight_map", func(name string) error {
+			shard, err := r.String(fmt.Sprintf("weight_map %q", name))
 			if err != nil {
 				return err
 			}
 			if !shardName.MatchString(shard) {
 				return fmt.Errorf("tensor %q: shard name %.300q is not allowed; allowed are letters, digits, '.', '_' and '-', ending in .safetensors", name, shard)
 			}
-			if len(where) == maxTensors {
-				return fmt.Errorf("weight_map has more than %d tensors", maxTensors)
+			if len(where) == safetensors.MaxTensors {
+				return fmt.Errorf("weight_map has more than %d tensors", safetensors.MaxTensors)
 			}
 			where[name] = shard
 			return nil
 		})
 	})
 	if err == nil {
-		err = r.end()
+		err = r.End()
 	}
 	if err != nil {
 		return nil, nil, err

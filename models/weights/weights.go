@@ -1,9 +1,9 @@
 // Package weights reads checkpoints: one safetensors file, or the shards named by a model.safetensors.index.json.
 //
-// The reader is strict (see parseHeader and openIndex for the rules) and streams: opening a checkpoint reads headers
+// The reader is strict (see safetensors.Parse and openIndex for the rules) and streams: opening a checkpoint reads headers
 // only, and a tensor's bytes are read when they are asked for, by any number of goroutines at once.
 //
-// It imports core/dtype and core/diag only; it must not import any model, nor core/ir.
+// It must not import any model.
 package weights
 
 import (
@@ -20,6 +20,7 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/internal/regular"
+	"github.com/rlx-go/rlx/internal/safetensors"
 )
 
 // Codes of this package.
@@ -123,7 +124,7 @@ func (c *Checkpoint) openSingle(path string) error {
 	}
 	size := st.Size()
 	c.closers = append(c.closers, f)
-	ts, meta, err := parseHeader(path, f, size)
+	ts, meta, err := parse(path, f, size)
 	if err != nil {
 		return err
 	}
@@ -134,6 +135,16 @@ func (c *Checkpoint) openSingle(path string) error {
 		c.tensors[t.Name] = t
 	}
 	return nil
+}
+
+// parse reads the header of one file.
+func parse(path string, f io.ReaderAt, size int64) ([]tensor, map[string]string, error) {
+	list, meta, err := safetensors.Parse(path, f, size, safetensors.Codes{Read: CodeRead, Header: CodeHeader, Tensor: CodeTensor})
+	ts := make([]tensor, len(list))
+	for i, t := range list {
+		ts[i] = tensor{Info: Info{Name: t.Name, DType: t.DType, Stored: t.Stored, Shape: t.Shape, Size: t.Size}, start: t.Offset}
+	}
+	return ts, meta, err
 }
 
 // cause drops the path that os errors repeat: the subject of the error names it already.

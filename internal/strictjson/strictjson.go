@@ -1,4 +1,8 @@
-package weights
+// Package strictjson reads JSON token by token. Unlike json.Unmarshal it sees duplicate keys, compares keys exactly, and
+// holds no more of a hostile document than the caller keeps.
+//
+// Errors are plain and read as what follows the name of the document. The package imports nothing of this module.
+package strictjson
 
 import (
 	"bytes"
@@ -10,24 +14,24 @@ import (
 	"unicode/utf8"
 )
 
-// jsonReader reads JSON token by token: unlike json.Unmarshal it sees duplicate keys, compares keys exactly, and holds
-// no more of a hostile document than the caller keeps.
-type jsonReader struct{ dec *json.Decoder }
+// Reader reads one document.
+type Reader struct{ dec *json.Decoder }
 
-// maxDepth bounds the nesting of values that are skipped.
+// maxDepth bounds the nesting of values that Skip passes over.
 const maxDepth = 64
 
-func newJSONReader(doc []byte) (*jsonReader, error) {
+// New returns a Reader of doc, which must be UTF-8.
+func New(doc []byte) (*Reader, error) {
 	if !utf8.Valid(doc) { // encoding/json would replace bad bytes, and two names could become one
 		return nil, errors.New("is not valid UTF-8")
 	}
 	d := json.NewDecoder(bytes.NewReader(doc))
 	d.UseNumber()
-	return &jsonReader{d}, nil
+	return &Reader{d}, nil
 }
 
 // token is the next token; the end of the document is an error.
-func (r *jsonReader) token() (json.Token, error) {
+func (r *Reader) token() (json.Token, error) {
 	t, err := r.dec.Token()
 	if err == io.EOF {
 		err = io.ErrUnexpectedEOF
@@ -38,8 +42,8 @@ func (r *jsonReader) token() (json.Token, error) {
 	return t, nil
 }
 
-// object reads an object; each is called after every key and must read the value.
-func (r *jsonReader) object(what string, each func(key string) error) error {
+// Object reads an object; each is called after every key and must read the value.
+func (r *Reader) Object(what string, each func(key string) error) error {
 	t, err := r.token()
 	if err != nil {
 		return err
@@ -50,7 +54,7 @@ func (r *jsonReader) object(what string, each func(key string) error) error {
 	return r.members(what, each)
 }
 
-func (r *jsonReader) members(what string, each func(key string) error) error {
+func (r *Reader) members(what string, each func(key string) error) error {
 	seen := map[string]struct{}{}
 	for {
 		t, err := r.token()
@@ -71,8 +75,8 @@ func (r *jsonReader) members(what string, each func(key string) error) error {
 	}
 }
 
-// str reads a string.
-func (r *jsonReader) str(what string) (string, error) {
+// String reads a string.
+func (r *Reader) String(what string) (string, error) {
 	t, err := r.token()
 	if err != nil {
 		return "", err
@@ -84,8 +88,8 @@ func (r *jsonReader) str(what string) (string, error) {
 	return s, nil
 }
 
-// ints reads an array of at most limit whole numbers from 0 to 2^63-1.
-func (r *jsonReader) ints(what string, limit int) ([]int64, error) {
+// Ints reads an array of at most limit whole numbers from 0 to 2^63-1.
+func (r *Reader) Ints(what string, limit int) ([]int64, error) {
 	t, err := r.token()
 	if err != nil {
 		return nil, err
@@ -116,8 +120,8 @@ func (r *jsonReader) ints(what string, limit int) ([]int64, error) {
 	}
 }
 
-// skip passes over any value.
-func (r *jsonReader) skip() error {
+// Skip passes over any value.
+func (r *Reader) Skip() error {
 	for depth := 0; ; {
 		t, err := r.token()
 		if err != nil {
@@ -137,8 +141,8 @@ func (r *jsonReader) skip() error {
 	}
 }
 
-// end fails unless nothing but white space follows.
-func (r *jsonReader) end() error {
+// End fails unless nothing but white space follows.
+func (r *Reader) End() error {
 	if _, err := r.dec.Token(); err != io.EOF {
 		return fmt.Errorf("has more after the JSON object, at byte %d", r.dec.InputOffset())
 	}

@@ -1,4 +1,8 @@
-package weights
+// Package safetensors reads the headers of safetensors files, strictly and without reading any tensor. Both commands use
+// it, so that a file that one of them refuses is never read by the other.
+//
+// The package imports core/diag, core/dtype and internal/strictjson only.
+package safetensors
 
 import (
 	"cmp"
@@ -6,18 +10,21 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math/bits"
 	"slices"
 	"strings"
 
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/internal/strictjson"
 )
 
+// Limits of a file.
 const (
-	maxHeader  = 100_000_000 // bytes, as in the reference reader
+	MaxHeader  = 100_000_000 // bytes of a header, as in the reference reader
+	MaxTensors = 1 << 20     // in a file
 	maxRank    = 64          // no tensor needs more; bounds what a hostile header can make us hold
-	maxTensors = 1 << 20
 )
 
 // stored lists every element type of the format: the size of an element in bits, and our type where there is one.
@@ -34,7 +41,24 @@ var stored = map[string]struct {
 	"F6_E2M3": {6, dtype.Invalid}, "F6_E3M2": {6, dtype.Invalid}, "F4": {4, dtype.Invalid},
 }
 
-// parseHeader reads the header of a safetensors file of size bytes and checks that
+// Tensor is an entry of a header.
+type Tensor struct {
+	Name   string
+	DType  dtype.DType // Invalid where the stored type has no counterpart, such as F8_E4M3
+	Stored string      // the type as the file names it: "BF16"
+	Shape  []int64     // row-major; empty for a scalar
+	Offset int64       // of its first byte in the file
+	Size   int64       // bytes
+}
+
+// Codes are those of the errors of Parse.
+type Codes struct {
+	Read   diag.Code // the file cannot be read
+	Header diag.Code // it has no valid header
+	Tensor diag.Code // an entry of the header is wrong
+}
+
+// Parse reads the header of a safetensors file of size bytes and checks that
 //
 //   - the header is at most 100 MB and inside the file, valid UTF-8, one JSON object, without duplicate keys;
 //   - __metadata__ maps strings to strings;
@@ -44,46 +68,53 @@ var stored = map[string]struct {
 //
 // White space before the JSON and unknown fields of a tensor are accepted, as by the reference reader. Values are not
 // looked at: NaN and infinity are legal.
-func parseHeader(file string, r io.ReaderAt, size int64) ([]tensor, map[string]string, error) {
-	headerErr := func(format string, args ...any) error { return diag.New(CodeHeader, file, format, args...) }
+//
+// It returns the tensors in the order of their offsets, and the metadata. Errors are *diag.Error about file.
+func Parse(file string, r io.ReaderAt, size int64, codes Codes) ([]Tensor, map[string]string, error) {
+	headerErr := func(format string, args ...any) error { return diag.New(codes.Header, file, format, args...) }
 	var prefix [8]byte
 	if size < 8 {
 		return nil, nil, headerErr("has %d bytes; a safetensors file begins with 8 bytes that give the header's length", size)
 	}
-	if err := readAt(file, r, prefix[:], 0); err != nil {
+	if err := ReadAt(file, r, prefix[:], 0, codes.Read); err != nil {
 		return nil, nil, err
 	}
 	n := binary.LittleEndian.Uint64(prefix[:])
-	if n > maxHeader || n > uint64(size-8) {
-		e := diag.New(CodeHeader, file, "is not a safetensors file: its header length is %d bytes; the file has %d bytes after it, and the limit is %d", n, size-8, maxHeader)
+	if n > MaxHeader || n > uint64(size-8) {
+		e := diag.New(codes.Header, file, "is not a safetensors file: its header length is %d bytes; the file has %d bytes after it, and the limit is %d", n, size-8, MaxHeader)
 		return nil, nil, sniff(e, prefix[:])
 	}
 	doc := make([]byte, n)
-	if err := readAt(file, r, doc, 8); err != nil {
+	if err := ReadAt(file, r, doc, 8, codes.Read); err != nil {
 		return nil, nil, err
 	}
 	ts, meta, err := decodeHeader(doc)
 	var te *tensorError
 	if errors.As(err, &te) {
-		return nil, nil, diag.New(CodeTensor, file, "%w", te)
+		return nil, nil, diag.New(codes.Tensor, file, "%w", te)
 	} else if err != nil {
 		return nil, nil, headerErr("the header %s", strings.TrimPrefix(err.Error(), "the header "))
 	}
 	if te := checkLayout(ts, size-8-int64(n)); te != nil {
-		return nil, nil, diag.New(CodeTensor, file, "%w", te)
+		return nil, nil, diag.New(codes.Tensor, file, "%w", te)
 	}
 	for i := range ts {
-		ts[i].start += 8 + int64(n) // both at most size: checkLayout
+		ts[i].Offset += 8 + int64(n) // both at most size: checkLayout
 	}
 	return ts, meta, nil
 }
 
-func readAt(file string, r io.ReaderAt, b []byte, off int64) error {
+// ReadAt fills b from the offset off of a file. An error has the given code.
+func ReadAt(file string, r io.ReaderAt, b []byte, off int64, code diag.Code) error {
 	n, err := r.ReadAt(b, off)
 	if n == len(b) {
 		return nil
 	}
-	return diag.New(CodeRead, file, "cannot be read at byte %d: %w", off+int64(n), cause(err))
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		err = pe.Err // the subject names the path
+	}
+	return diag.New(code, file, "cannot be read at byte %d: %w", off+int64(n), err)
 }
 
 // sniff adds what the file probably is.
@@ -106,58 +137,58 @@ type tensorError struct{ name, msg string }
 
 func (e *tensorError) Error() string { return fmt.Sprintf("tensor %q: %s", e.name, e.msg) }
 
-func decodeHeader(doc []byte) (ts []tensor, meta map[string]string, err error) {
-	r, err := newJSONReader(doc)
+func decodeHeader(doc []byte) (ts []Tensor, meta map[string]string, err error) {
+	r, err := strictjson.New(doc)
 	if err != nil {
 		return nil, nil, err
 	}
-	err = r.object("the header", func(key string) error {
+	err = r.Object("the header", func(key string) error {
 		if key == "__metadata__" {
 			meta, err = decodeMetadata(r)
 			return err
 		}
-		if len(ts) == maxTensors {
-			return fmt.Errorf("has more than %d tensors", maxTensors)
+		if len(ts) == MaxTensors {
+			return fmt.Errorf("has more than %d tensors", MaxTensors)
 		}
 		t, err := decodeTensor(r, key)
 		ts = append(ts, t)
 		return err
 	})
 	if err == nil {
-		err = r.end()
+		err = r.End()
 	}
 	return ts, meta, err
 }
 
-func decodeMetadata(r *jsonReader) (map[string]string, error) {
+func decodeMetadata(r *strictjson.Reader) (map[string]string, error) {
 	meta := map[string]string{}
-	return meta, r.object("__metadata__", func(key string) error {
-		v, err := r.str(fmt.Sprintf("__metadata__ %q", key))
+	return meta, r.Object("__metadata__", func(key string) error {
+		v, err := r.String(fmt.Sprintf("__metadata__ %q", key))
 		meta[key] = v
 		return err
 	})
 }
 
-func decodeTensor(r *jsonReader, name string) (tensor, error) {
-	t := tensor{Info: Info{Name: name}}
+func decodeTensor(r *strictjson.Reader, name string) (Tensor, error) {
+	t := Tensor{Name: name}
 	var offsets []int64
-	err := r.object("the entry", func(key string) (err error) {
+	err := r.Object("the entry", func(key string) (err error) {
 		switch key {
 		case "dtype":
-			t.Stored, err = r.str("dtype")
+			t.Stored, err = r.String("dtype")
 		case "shape":
-			t.Shape, err = r.ints("shape", maxRank)
+			t.Shape, err = r.Ints("shape", maxRank)
 		case "data_offsets":
-			offsets, err = r.ints("data_offsets", 2)
+			offsets, err = r.Ints("data_offsets", 2)
 		default:
-			err = r.skip()
+			err = r.Skip()
 		}
 		return err
 	})
 	if err != nil {
 		return t, &tensorError{name, err.Error()}
 	}
-	bad := func(format string, args ...any) (tensor, error) {
+	bad := func(format string, args ...any) (Tensor, error) {
 		return t, &tensorError{name, fmt.Sprintf(format, args...)}
 	}
 	kind, known := stored[t.Stored]
@@ -169,7 +200,7 @@ func decodeTensor(r *jsonReader, name string) (tensor, error) {
 	case len(offsets) != 2 || offsets[0] > offsets[1]:
 		return bad("data_offsets %v; allowed is [begin,end] with begin <= end", offsets)
 	}
-	t.DType, t.start, t.Size = kind.dtype, offsets[0], offsets[1]-offsets[0]
+	t.DType, t.Offset, t.Size = kind.dtype, offsets[0], offsets[1]-offsets[0]
 	size, ok := sizeOf(t.Shape, kind.bits)
 	if !ok {
 		return bad("shape %v of %s has no size: it overflows, or is not a whole number of bytes", t.Shape, t.Stored)
@@ -202,22 +233,22 @@ func sizeOf(shape []int64, elemBits uint64) (int64, bool) {
 }
 
 // checkLayout sorts the tensors by offset and checks that they tile the data section of size bytes.
-func checkLayout(ts []tensor, size int64) *tensorError {
-	slices.SortFunc(ts, func(a, b tensor) int {
-		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.Size, b.Size), strings.Compare(a.Name, b.Name))
+func checkLayout(ts []Tensor, size int64) *tensorError {
+	slices.SortFunc(ts, func(a, b Tensor) int {
+		return cmp.Or(cmp.Compare(a.Offset, b.Offset), cmp.Compare(a.Size, b.Size), strings.Compare(a.Name, b.Name))
 	})
 	end, last := int64(0), ""
 	for _, t := range ts {
-		span := fmt.Sprintf("data_offsets [%d,%d]", t.start, t.start+t.Size)
+		span := fmt.Sprintf("data_offsets [%d,%d]", t.Offset, t.Offset+t.Size)
 		switch {
-		case t.start < end:
+		case t.Offset < end:
 			return &tensorError{t.Name, fmt.Sprintf("%s overlap with tensor %q, which ends at %d", span, last, end)}
-		case t.start > end:
-			return &tensorError{t.Name, fmt.Sprintf("%s leave a hole: the bytes from %d to %d belong to no tensor", span, end, t.start)}
-		case t.Size > size-t.start:
+		case t.Offset > end:
+			return &tensorError{t.Name, fmt.Sprintf("%s leave a hole: the bytes from %d to %d belong to no tensor", span, end, t.Offset)}
+		case t.Size > size-t.Offset:
 			return &tensorError{t.Name, fmt.Sprintf("%s reach past the end of the file, which has %d bytes of data", span, size)}
 		}
-		end, last = t.start+t.Size, t.Name
+		end, last = t.Offset+t.Size, t.Name
 	}
 	if end != size {
 		return &tensorError{last, fmt.Sprintf("the last tensor ends at %d, but the file has %d bytes of data", end, size)}
