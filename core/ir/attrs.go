@@ -195,8 +195,8 @@ func (a Attr) isZero() bool {
 	}
 }
 
-// text prints a value so that parseAttr reads it back to the same type.
-func (a Attr) text() string {
+// Text prints the value so that ParseValue reads it back to the same type.
+func (a Attr) Text() string {
 	switch x := a.Value.(type) {
 	case float64:
 		s := strconv.FormatFloat(x, 'g', -1, 64)
@@ -217,7 +217,8 @@ func (a Attr) text() string {
 	}
 }
 
-func parseAttrValue(s string) (any, error) {
+// ParseValue reads the value of an attribute: true, "text", [1,2], an element type or a number.
+func ParseValue(s string) (any, error) {
 	switch {
 	case s == "true" || s == "false":
 		return s == "true", nil

@@ -204,7 +204,7 @@ func parseAttrs(s string) ([]Attr, error) {
 			return nil, fmt.Errorf("attribute %q: want NAME=VALUE", s)
 		}
 		end := attrEnd(rest)
-		v, err := parseAttrValue(strings.TrimSpace(rest[:end]))
+		v, err := ParseValue(strings.TrimSpace(rest[:end]))
 		if err != nil {
 			return nil, fmt.Errorf("attribute %s: %w", name, err)
 		}

@@ -83,7 +83,7 @@ func (n *Node) AttrText() string {
 	var parts []string
 	for _, a := range n.Op.Attrs(n.Attrs) {
 		if !a.isZero() {
-			parts = append(parts, a.Name+"="+a.text())
+			parts = append(parts, a.Name+"="+a.Text())
 		}
 	}
 	if parts == nil {

@@ -1,0 +1,228 @@
+package target
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+)
+
+// Takes says how the target runs a node, and if it does not, why. The node need not be in a graph yet, but its Graph is set.
+// Inputs, params and views are no work: they only need an element type that the target has.
+func (d *Description) Takes(n *ir.Node) (How, string) {
+	for _, t := range append(n.InTypes(), n.Type) {
+		if !d.HasType(t.DType) {
+			return No, fmt.Sprintf("%s has no %v; its values are %s", d.Name, t.DType, join(d.Types, ", "))
+		}
+	}
+	if _, view := n.View(); view || n.Op.Effects {
+		return Native, ""
+	}
+	if n.Op.Level == ir.Block {
+		return No, fmt.Sprintf("%s is a block of the compiler's", n.Op.Name)
+	}
+	if k := len(n.In); d.MaxOperands > 0 && k > d.MaxOperands {
+		return No, fmt.Sprintf("%s takes at most %d operands; %s has %d", d.Name, d.MaxOperands, n.Op.Name, k)
+	}
+	for _, t := range append(n.InTypes(), n.Type) {
+		if d.MaxRank > 0 && t.Rank() > d.MaxRank {
+			return No, fmt.Sprintf("%s takes at most rank %d; %v has rank %d", d.Name, d.MaxRank, t, t.Rank())
+		}
+	}
+	var why []string
+	for _, r := range d.rules(n.Op.Name) {
+		w := d.misfit(r, n)
+		if w == "" {
+			return r.How, ""
+		}
+		if !slices.Contains(why, w) {
+			why = append(why, w)
+		}
+	}
+	if len(d.rules(AnyOp)) > 0 && n.Op.Eval != nil {
+		return Reference, ""
+	}
+	if why == nil {
+		return No, fmt.Sprintf("%s has no rule for %s", d.Name, n.Op.Name)
+	}
+	return No, d.Name + ": " + strings.Join(why, ", or ")
+}
+
+// misfit is the first thing in which a node is not what a rule wants; empty: it fits.
+func (d *Description) misfit(r Rule, n *ir.Node) string {
+	if len(n.In) > len(r.In) && !r.More {
+		return fmt.Sprintf("%s has %d operands; wanted are at most %d", n.Op.Name, len(n.In), len(r.In))
+	}
+	var first dtype.DType
+	if len(n.In) > 0 {
+		first = n.In[0].Type.DType
+	}
+	for k, x := range n.In {
+		if w := r.In[min(k, len(r.In)-1)].misfit(x, first); w != "" {
+			return fmt.Sprintf("operand %d of %s %s", k, n.Op.Name, w)
+		}
+	}
+	if w := r.Out.misfit(n, first); w != "" {
+		return fmt.Sprintf("the result of %s %s", n.Op.Name, w)
+	}
+	for _, c := range r.If {
+		if w := d.unmet(c, n); w != "" {
+			return fmt.Sprintf("%s: %s", n.Op.Name, w)
+		}
+	}
+	return ""
+}
+
+// misfit tells what x is and what the rule wants; first is the element type of operand 0.
+func (o Operand) misfit(x *ir.Node, first dtype.DType) string {
+	t := x.Type
+	switch {
+	case o.Same && t.DType != first:
+		return fmt.Sprintf("is %v; wanted is %v, the type of operand 0", t.DType, first)
+	case o.Types != nil && !slices.Contains(o.Types, t.DType):
+		return fmt.Sprintf("is %v; wanted is %s", t.DType, join(o.Types, " or "))
+	case o.Ranked && (t.Rank() < o.MinRank || t.Rank() > o.MaxRank):
+		return fmt.Sprintf("is %v; wanted is %s", t, o.rank())
+	case o.Static && !t.Shape.IsStatic():
+		return fmt.Sprintf("is %v; wanted are sizes without symbols", t)
+	case o.Param && !isKnown(x):
+		return "is computed; wanted is a weight"
+	}
+	return ""
+}
+
+// isKnown follows views to a param, or to a constant, which becomes one.
+func isKnown(n *ir.Node) bool {
+	for {
+		if _, view := n.View(); !view {
+			return n.Op.Name == "param" || n.Op.Name == "const"
+		}
+		n = n.In[0]
+	}
+}
+
+// unmet is why a condition does not hold; empty: it does.
+func (d *Description) unmet(c Condition, n *ir.Node) string {
+	switch c.Attr {
+	case Broadcast:
+		for k, x := range n.In {
+			if !broadcasts(c.Values[0].(Word), x.Type.Shape, n.Type.Shape) {
+				return fmt.Sprintf("operand %d is %v and the result %v; wanted is %s", k, x.Type, n.Type, c)
+			}
+		}
+		return ""
+	case Parts:
+		return d.partsUnmet(n)
+	}
+	for _, a := range n.Op.Attrs(n.Attrs) {
+		if a.Name != c.Attr {
+			continue
+		}
+		for _, v := range c.Values {
+			if c.holds(a.Value, v, n) {
+				return ""
+			}
+		}
+		return fmt.Sprintf("%s is %s; wanted is %s", a.Name, a.Text(), c)
+	}
+	return fmt.Sprintf("it has no attribute %s", c.Attr)
+}
+
+// holds compares the value of an attribute with one of the condition's.
+func (c Condition) holds(have, want any, n *ir.Node) bool {
+	if want == Last {
+		last := int64(-1)
+		if len(n.In) > 0 {
+			last = int64(n.In[0].Type.Rank() - 1)
+		}
+		switch x := have.(type) {
+		case int64:
+			return x == last
+		case []int64:
+			return len(x) == 1 && x[0] == last
+		}
+		return false
+	}
+	if c.Rel == "=" {
+		if list, ok := have.([]int64); ok {
+			w, ok := want.([]int64)
+			return ok && slices.Equal(list, w)
+		}
+		if w, ok := want.(int64); ok {
+			if x, ok := have.(float64); ok {
+				return x == float64(w)
+			}
+		}
+		return have == want
+	}
+	limit, ok := number(want)
+	within := func(v float64) bool {
+		if c.Rel == "<=" {
+			return v <= limit
+		}
+		return v >= limit
+	}
+	if list, isList := have.([]int64); isList {
+		return ok && !slices.ContainsFunc(list, func(v int64) bool { return !within(float64(v)) })
+	}
+	v, isNumber := number(have)
+	return ok && isNumber && within(v)
+}
+
+func number(v any) (float64, bool) {
+	switch x := v.(type) {
+	case int64:
+		return float64(x), true
+	case float64:
+		return x, true
+	}
+	return 0, false
+}
+
+// broadcasts reports whether an operand of shape s is repeated to full in no other way than w allows.
+func broadcasts(w Word, s, full ir.Shape) bool {
+	for len(s) > 0 && s[0].Is(1) && w != Equal {
+		s = s[1:]
+	}
+	switch w {
+	case Equal:
+		return s.Equal(full)
+	case Scalar:
+		for len(full) > len(s) && full[0].Is(1) {
+			full = full[1:]
+		}
+		return len(s) == 0 || s.Equal(full)
+	}
+	return len(s) <= len(full) && s.Equal(full[len(full)-len(s):])
+}
+
+// partsUnmet expands the node in a graph of its own and asks for each op that computes something.
+func (d *Description) partsUnmet(n *ir.Node) string {
+	leaf, ok := ir.Find("input")
+	if !ok || !n.Op.CanLower() {
+		return "it has no expansion"
+	}
+	g := ir.NewGraph("parts", n.Graph.Syms...)
+	in := make([]*ir.Node, len(n.In))
+	for i, x := range n.In {
+		in[i] = g.AddDeclared(leaf, leaf.NewAttrs(), x.Type)
+	}
+	n.Op.LowerTo(g, &ir.Node{Op: n.Op, Attrs: n.Attrs, In: in, Type: n.Type, Graph: g}, in)
+	if err := g.Err(); err != nil {
+		return err.Error()
+	}
+	for _, x := range g.Nodes {
+		if len(x.In) == 0 {
+			continue // an operand, or a number
+		}
+		if how, why := d.Takes(x); how != Native {
+			if why == "" {
+				why = x.Op.Name + " runs by reference"
+			}
+			return why
+		}
+	}
+	return ""
+}
