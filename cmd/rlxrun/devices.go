@@ -149,7 +149,7 @@ type pluginRow struct {
 	From    string   `json:"from"`
 	Status  string   `json:"status"` // ok, failed, hidden
 	Version string   `json:"version,omitempty"`
-	Targets []string `json:"targets,omitempty"`
+	Levels  []string `json:"levels,omitempty"`
 	Devices int      `json:"devices"`
 	Code    string   `json:"code,omitempty"`
 	Message string   `json:"message,omitempty"`
@@ -163,14 +163,14 @@ func plugins(ctx context.Context, env *cli.Env, f *hostFlags) error {
 	rows := []pluginRow{}
 	table := [][]string{{"NAME", "FOUND", "PATH", "STATUS"}}
 	for _, p := range all {
-		r := pluginRow{Name: p.name, Path: p.path, From: p.from, Status: "ok", Version: p.info.Version, Targets: p.info.Targets, Devices: len(p.info.Devices)}
+		r := pluginRow{Name: p.name, Path: p.path, From: p.from, Status: "ok", Version: p.info.Version, Levels: p.info.Levels, Devices: len(p.info.Devices)}
 		noun := "devices"
 		if r.Devices == 1 {
 			noun = "device"
 		}
-		text := fmt.Sprintf("ok, %d %s, targets %s", r.Devices, noun, strings.Join(r.Targets, " "))
-		if r.Version != "" {
-			text += ", version " + r.Version
+		text := fmt.Sprintf("ok, %d %s, version %s", r.Devices, noun, r.Version)
+		if len(r.Levels) > 0 {
+			text += ", levels " + strings.Join(r.Levels, " ")
 		}
 		switch {
 		case p.hidden != "":

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -74,61 +73,13 @@ func (h *host) chooseDevice(id string) error {
 	return diag.New(device.ErrUnavailable, "device "+h.backend+":"+id, "is not there; allowed are %s", strings.Join(ids, ", "))
 }
 
-// pick is the program of a method that suits the backend best: the first of its targets that the artifact has and whose
-// ops and element types it runs. "portable" is tried last, and not at all where the artifact demands a better processor.
+// pick is the program of a method that suits the backend best.
 func (h *host) pick(method string) (*program.Program, error) {
 	progs := h.model.targets(method)
 	if len(progs) == 0 {
 		return nil, cli.Usagef("--method "+method, "is not a method of %s; methods are %s", h.model.path, strings.Join(h.model.methods(), ", "))
 	}
-	if err := h.info.CheckLevel(progs); err != nil {
-		return nil, err
-	}
-	var reasons []string
-	for _, target := range append(slices.Clone(h.info.Targets), "portable") {
-		for _, p := range progs {
-			if !h.info.Takes(target, p.Target) {
-				continue
-			}
-			lacks := h.lacks(p)
-			if lacks == "" {
-				return p, nil
-			}
-			if r := p.Target + ": it lacks " + lacks; !slices.Contains(reasons, r) {
-				reasons = append(reasons, r)
-			}
-		}
-	}
-	if reasons == nil {
-		var have []string
-		for _, p := range progs {
-			have = append(have, p.Target)
-		}
-		reasons = []string{fmt.Sprintf("the artifact has the targets %s; it takes %s", strings.Join(have, ", "), strings.Join(h.info.Targets, ", "))}
-	}
-	return nil, diag.New(device.ErrUnsupported, "backend "+h.backend, "cannot run %s: %s", method, strings.Join(reasons, "; ")).
-		WithHint("choose another backend, or compile for a target it takes")
-}
-
-// lacks lists what the program has and the backend does not run; empty where it runs all of it.
-func (h *host) lacks(p *program.Program) string {
-	var ops, types []string
-	for _, n := range p.Graph.Nodes {
-		if program.IsStep(n) && !slices.Contains(h.info.Ops, n.Op.Name) && !slices.Contains(ops, n.Op.Name) {
-			ops = append(ops, n.Op.Name)
-		}
-		if t := n.Type.DType.String(); !n.Op.Tuple && !slices.Contains(h.info.DTypes, t) && !slices.Contains(types, t) {
-			types = append(types, t)
-		}
-	}
-	var parts []string
-	if ops != nil {
-		parts = append(parts, "ops "+strings.Join(ops, ", "))
-	}
-	if types != nil {
-		parts = append(parts, "element types "+strings.Join(types, ", "))
-	}
-	return strings.Join(parts, " and ")
+	return h.info.Choose(progs)
 }
 
 // loadAll makes methods ready, after a check that memory suffices for all of them together. The one with the largest IO

@@ -17,6 +17,7 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/program"
+	"github.com/rlx-go/rlx/core/target"
 	"github.com/rlx-go/rlx/core/task"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/internal/cli"
@@ -350,24 +351,24 @@ func TestProfileAndTrace(t *testing.T) {
 	}
 }
 
-// The program is the one for the backend's first target that the backend can run.
+// The program is the backend's own, or else one of which it takes every node.
 func TestPick(t *testing.T) {
 	m := &model{path: "m.rlx", programs: []*program.Program{programOf(t, mlpGraph, "portable"), programOf(t, mlpGraph, "cpu"), programOf(t, mlpGraph, "gpu")}}
 	h := hostOf(t, m, debugFlags{})
 	if p, err := h.pick("f"); err != nil || p.Target != "cpu" {
 		t.Errorf("%v, %v; want the target cpu", p, err)
 	}
-	h.info.Targets = []string{"gpu"}
-	if p, err := h.pick("f"); err != nil || p.Target != "gpu" {
-		t.Errorf("%v, %v; want the target gpu", p, err)
-	}
-	h.info.Targets = []string{"metal"}
+	h.info.Name = "metal"
 	if p, err := h.pick("f"); err != nil || p.Target != "portable" {
-		t.Errorf("%v, %v; want the portable target", p, err)
+		t.Errorf("%v, %v; want the first target", p, err)
 	}
-	h.info.Ops = slices.DeleteFunc(h.info.Ops, func(s string) bool { return s == "gelu" })
-	_, err := h.pick("f")
-	wantError(t, "no gelu", err, device.ErrUnsupported, "portable: it lacks ops gelu")
+	few, err := target.Parse("target metal 1\ntypes f32\nrun const()\nrun matmul(f32...)\nrun add(f32...)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.info.Target = few
+	_, err = h.pick("f")
+	wantError(t, "no gelu", err, device.ErrUnsupported, "metal has no rule for gelu", "rlxrun plugins describe metal")
 	wantError(t, "no device", h.chooseDevice("7"), device.ErrUnavailable, "device cpu:7", "allowed are cpu:0")
 }
 

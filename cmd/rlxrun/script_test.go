@@ -111,6 +111,11 @@ func scripts(t *testing.T, dir string, demo bool) {
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("PATH", bin+string(filepath.ListSeparator)+e.Getenv("PATH"))
 			e.Setenv("BIN", bin)
+			targets, err := filepath.Abs("../../core/target")
+			if err != nil {
+				return err
+			}
+			e.Setenv("TARGETS", targets)
 			plain, err := os.Executable()
 			if err != nil {
 				return err

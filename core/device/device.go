@@ -13,6 +13,7 @@ import (
 
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/program"
+	"github.com/rlx-go/rlx/core/target"
 )
 
 // A Backend gives access to the devices of one kind. Its methods may be called from several goroutines.
@@ -25,11 +26,12 @@ type Backend interface {
 
 // Info describes a backend. It is what `rlxrun devices` shows and what a program is checked against before Load.
 type Info struct {
-	Name     string   // "cpu"
-	Version  string   // of the backend
-	Targets  []string // schedules it prefers, best first, for example "cpu", "portable"
-	Ops      []string // names of the ops it runs
-	DTypes   []string // element types its tensors may have
+	Name    string // "cpu"
+	Version string // of the backend
+	// Target says which nodes it runs; its name is the backend's.
+	Target *target.Description
+	// Levels are those of Target.Levels that this machine has, best first.
+	Levels   []string
 	Devices  []Device // at least one, or the backend is unavailable
 	MaxAlloc int64    // largest arena in bytes; 0: no limit of its own
 

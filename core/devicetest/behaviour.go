@@ -171,7 +171,7 @@ func (s *suite) checkSizes() error {
 // checkIndex: an index out of range is bad input, wherever it stands, and reads nothing.
 func (s *suite) checkIndex() error {
 	for _, d := range []dtype.DType{dtype.I32, dtype.I64, dtype.U32} {
-		if !s.types[d.String()] {
+		if !s.info.Target.HasType(d) {
 			continue
 		}
 		g := ir.NewGraph("index")

@@ -12,30 +12,33 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 	_ "github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/core/program"
+	"github.com/rlx-go/rlx/core/target"
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
 // fake is a backend that runs every op by its definition, right but for one fault.
 type fake struct {
 	fault string
-	not   string // an op or element type that Info does not list
+	not   string // an op or element type that its description does not have
 }
 
 func (f fake) Info(context.Context) (device.Info, error) {
-	i := device.Info{Name: "fake", Version: "1", Targets: []string{"portable"}, Devices: []device.Device{{ID: "a", Name: "A", Type: "cpu"}}}
+	to := &target.Description{Name: "fake", Version: "1"}
+	i := device.Info{Name: "fake", Version: "1", Target: to, Devices: []device.Device{{ID: "a", Name: "A", Type: "cpu"}}}
 	for _, d := range ir.Defs() {
 		if d.Eval != nil && d.Level != ir.Block && d.Name != f.not {
-			i.Ops = append(i.Ops, d.Name)
+			to.Rules = append(to.Rules, target.RuleOf(d, target.Reference))
 		}
 	}
 	for _, d := range dtype.All() {
 		if d.String() != f.not {
-			i.DTypes = append(i.DTypes, d.String())
+			to.Types = append(to.Types, d)
 		}
 	}
 	if f.fault == "no devices" {
 		i.Devices = nil
 	}
+	to.Sort()
 	return i, nil
 }
 
@@ -45,7 +48,7 @@ func (f fake) Load(_ context.Context, l device.Load) (device.Executable, error) 
 	}
 	x := &fakeExecutable{fake: f, l: l, arena: make([]byte, l.Program.ArenaSize+64)}
 	for _, n := range l.Program.Graph.Nodes {
-		if f.not != "" && (n.Op.Name == f.not || n.Type.DType.String() == f.not) && f.fault != "takes all" {
+		if f.not != "" && (program.IsStep(n) && n.Op.Name == f.not || n.Type.DType.String() == f.not) && f.fault != "takes all" {
 			code := device.ErrUnsupported
 			if f.fault == "wrong refusal" {
 				code = device.ErrDevice

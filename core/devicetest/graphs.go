@@ -12,8 +12,8 @@ import (
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/interp"
 	"github.com/rlx-go/rlx/core/ir"
-	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/core/program"
+	"github.com/rlx-go/rlx/core/target"
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
@@ -51,9 +51,11 @@ func (s *suite) graphChecks(e effort) []check {
 }
 
 func (s *suite) randomGraphs(n uint64, exact bool) error {
-	fused := s.ops[op.FusedMatMulDef.Name] && s.ops[op.ElementwiseRegionDef.Name]
 	for seed := range n {
-		g := randomGraph(rand.New(rand.NewPCG(seed, 11)), exact, fused)
+		g := randomGraph(rand.New(rand.NewPCG(seed, 11)), exact, true)
+		if slices.ContainsFunc(g.Nodes, func(n *ir.Node) bool { how, _ := s.info.Target.Takes(n); return how == target.No }) {
+			g = randomGraph(rand.New(rand.NewPCG(seed, 11)), exact, false)
+		}
 		if err := g.Err(); err != nil {
 			return fmt.Errorf("BUG: devicetest: seed %d: %w", seed, err)
 		}

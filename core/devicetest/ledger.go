@@ -8,7 +8,7 @@ import (
 	"github.com/rlx-go/rlx/core/device"
 )
 
-// errRefused ends a check of a program that the backend's Info excludes, once it was refused as it must be.
+// errRefused ends a check of a program that the backend's description excludes, once it was refused as it must be.
 var errRefused = errors.New("refused as declared")
 
 // ledger keeps the exceptions and what came of them.

@@ -32,8 +32,8 @@ func (x Mixed) Run(t *testing.T, b device.Backend) {
 	}
 	s := newSuite(b, info)
 	var types []dtype.DType
-	for _, name := range info.DTypes {
-		if d, ok := dtype.Parse(name); ok && slices.Contains(mixedTypes, d) {
+	for _, d := range mixedTypes {
+		if info.Target.HasType(d) {
 			types = append(types, d)
 		}
 	}

@@ -19,7 +19,7 @@ var threadCounts = []int{1, 2, 3}
 // (see form), resized-K (sizes made up from the case's), special (NaN, infinities and denormals come out right), spread (NaN
 // shows nowhere else), extreme (the ends of integer types).
 func (s *suite) opChecks(def *ir.OpDef, e effort) []check {
-	checks := []check{{def.Name + "/listed", func() error { return s.listed(def) }}}
+	var checks []check
 	seen := map[string]int{} // cases by what special values depend on
 	var largest *subject
 	for i, c := range def.Cases() {
@@ -93,14 +93,6 @@ func hasFloats(s subject) bool { return slices.ContainsFunc(dtypes(s), dtype.DTy
 
 func hasInts(s subject) bool {
 	return slices.ContainsFunc(dtypes(s), func(d dtype.DType) bool { return !d.IsFloat() })
-}
-
-// listed: every backend runs all ops of the tensor IR, by a slow kernel where it has no better.
-func (s *suite) listed(def *ir.OpDef) error {
-	if def.Level == ir.Core && !def.Effects && !s.ops[def.Name] {
-		return fmt.Errorf("%w: Info does not list %s, an op of the core level", device.ErrUnsupported, def.Name)
-	}
-	return nil
 }
 
 // rigged builds and loads a subject, runs f and unloads it.
@@ -193,7 +185,7 @@ func (s *suite) checkSpecial(sub subject, cmp comparison, e effort, seed uint64)
 }
 
 // manySpecials reports an op whose result has, at each place, only to do with that place.
-func (s subject) manySpecials() bool { return s.def.Elementwise && s.def.Level == ir.Core }
+func (s subject) manySpecials() bool { return s.def.Elementwise && !s.def.CanLower() }
 
 // checkExtremes puts the ends of integer types among the operands: results wrap, and an index out of range or a divisor
 // of 0 is an error of the run, after which the executable still works.

@@ -66,9 +66,7 @@ func (s *suite) load(p *program.Program, params values, l device.Load) (*rig, er
 	if p.IOSize > MaxIO {
 		panic(fmt.Sprintf("BUG: devicetest: %s has an IO space of %d bytes", p.Method, p.IOSize))
 	}
-	if i := slices.IndexFunc(s.info.Targets, func(t string) bool { return t != "portable" }); p.Target == "fused" && i >= 0 {
-		p.Target = s.info.Targets[i]
-	}
+	p.Target = s.info.Name
 	r := &rig{p: p}
 	at, size := layout(params.names(), params)
 	var weights []byte
@@ -79,15 +77,15 @@ func (s *suite) load(p *program.Program, params values, l device.Load) (*rig, er
 	r.weightsBefore = slices.Clone(r.allWeights)
 	l.Program, l.Weights = p, weights
 	exe, err := s.b.Load(context.Background(), l)
-	if why := s.excluded(p); why != "" {
+	if why := s.info.Lacks(p); why != "" {
 		switch {
 		case err == nil:
 			exe.Close()
-			return nil, fmt.Errorf("loads a program with %s, which Info does not list", why)
+			return nil, fmt.Errorf("loads a program that its description does not take: %s", why)
 		case errors.Is(err, device.ErrUnsupported):
 			return nil, fmt.Errorf("%w: %s", errRefused, why)
 		}
-		return nil, fmt.Errorf("a program with %s, which Info does not list, gives %w; want device.ErrUnsupported", why, err)
+		return nil, fmt.Errorf("a program that the description does not take (%s) gives %w; want device.ErrUnsupported", why, err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("load: %w", err)
@@ -99,19 +97,6 @@ func (s *suite) load(p *program.Program, params values, l device.Load) (*rig, er
 		return nil, err
 	}
 	return r, nil
-}
-
-// excluded is an op or element type of p that Info does not list; empty: none.
-func (s *suite) excluded(p *program.Program) string {
-	for _, n := range p.Graph.Nodes {
-		if program.IsStep(n) && !s.ops[n.Op.Name] {
-			return "op " + n.Op.Name
-		}
-		if !n.Op.Tuple && !s.types[n.Type.DType.String()] {
-			return "element type " + n.Type.DType.String()
-		}
-	}
-	return ""
 }
 
 // checkKernels: every op that has a step is listed once, and nothing else is.

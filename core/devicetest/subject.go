@@ -168,19 +168,13 @@ func (s subject) build(f form, in []*tensor.Array) (*program.Program, values, er
 // guardElems is the size of the values around the subject's: 256 bytes.
 const guardElems = program.Align / 4
 
-// build schedules a graph whose params have the given values. load gives the target "fused" the backend's own name.
+// build schedules a graph whose params have the given values. load names the target.
 func build(g *ir.Graph, params values) (*program.Program, error) {
 	if err := g.Err(); err != nil {
 		return nil, err
 	}
 	at, _ := layout(params.names(), params)
-	target := "portable"
-	for _, n := range g.Nodes {
-		if n.Op.Level == ir.Fused {
-			target = "fused"
-		}
-	}
-	p, _, err := sched.Build(g, sched.Options{Target: target, Weights: func(name string) (int64, bool) { o, ok := at[name]; return o, ok }})
+	p, _, err := sched.Build(g, sched.Options{Weights: func(name string) (int64, bool) { o, ok := at[name]; return o, ok }})
 	return p, err
 }
 

@@ -306,7 +306,7 @@ func (p *parser) types(sep string) (out []dtype.DType, err error) {
 	}
 }
 
-// rule reads run|reference OP(OPERAND, ...) -> TYPES if CONDITION and ...
+// rule reads run|reference OP(OPERAND, ...) -> TYPES, ... if CONDITION and ...
 func (p *parser) rule() (r Rule, err error) {
 	switch {
 	case p.accept("run"):
@@ -347,10 +347,15 @@ func (p *parser) rule() (r Rule, err error) {
 			break
 		}
 	}
-	if p.accept("->") {
-		if r.Out, err = p.typesOf(); err != nil {
+	for mark := "->"; p.accept(mark); mark = "," {
+		if len(r.Out) == maxOperands {
+			return r, p.failf("more than %d results", maxOperands)
+		}
+		o, err := p.typesOf()
+		if err != nil {
 			return r, err
 		}
+		r.Out = append(r.Out, o)
 	}
 	for word := "if"; p.accept(word); word = "and" {
 		if len(r.If) == maxConds {

@@ -10,9 +10,13 @@ import (
 )
 
 // Takes says how the target runs a node, and if it does not, why. The node need not be in a graph yet, but its Graph is set.
-// Inputs, params and views are no work: they only need an element type that the target has.
+// Inputs, params, views and selectors are no work: they only need an element type that the target has.
 func (d *Description) Takes(n *ir.Node) (How, string) {
-	for _, t := range append(n.InTypes(), n.Type) {
+	if n.Op == ir.ResultDef {
+		return Native, "" // its tuple node was asked about
+	}
+	types := append(n.InTypes(), n.ResultTypes()...)
+	for _, t := range types {
 		if !d.HasType(t.DType) {
 			return No, fmt.Sprintf("%s has no %v; its values are %s", d.Name, t.DType, join(d.Types, ", "))
 		}
@@ -26,7 +30,7 @@ func (d *Description) Takes(n *ir.Node) (How, string) {
 	if k := len(n.In); d.MaxOperands > 0 && k > d.MaxOperands {
 		return No, fmt.Sprintf("%s takes at most %d operands; %s has %d", d.Name, d.MaxOperands, n.Op.Name, k)
 	}
-	for _, t := range append(n.InTypes(), n.Type) {
+	for _, t := range types {
 		if d.MaxRank > 0 && t.Rank() > d.MaxRank {
 			return No, fmt.Sprintf("%s takes at most rank %d; %v has rank %d", d.Name, d.MaxRank, t, t.Rank())
 		}
@@ -60,12 +64,17 @@ func (d *Description) misfit(r Rule, n *ir.Node) string {
 		first = n.In[0].Type.DType
 	}
 	for k, x := range n.In {
-		if w := r.In[min(k, len(r.In)-1)].misfit(x, first); w != "" {
+		if w := r.In[min(k, len(r.In)-1)].misfit(x.Type, first, x); w != "" {
 			return fmt.Sprintf("operand %d of %s %s", k, n.Op.Name, w)
 		}
 	}
-	if w := r.Out.misfit(n, first); w != "" {
-		return fmt.Sprintf("the result of %s %s", n.Op.Name, w)
+	for k, t := range n.ResultTypes() {
+		if r.Out == nil {
+			break
+		}
+		if w := r.Out[min(k, len(r.Out)-1)].misfit(t, first, n); w != "" {
+			return fmt.Sprintf("result %d of %s %s", k, n.Op.Name, w)
+		}
 	}
 	for _, c := range r.If {
 		if w := d.unmet(c, n); w != "" {
@@ -75,9 +84,8 @@ func (d *Description) misfit(r Rule, n *ir.Node) string {
 	return ""
 }
 
-// misfit tells what x is and what the rule wants; first is the element type of operand 0.
-func (o Operand) misfit(x *ir.Node, first dtype.DType) string {
-	t := x.Type
+// misfit tells what x, of type t, is and what the rule wants; first is the element type of operand 0.
+func (o Operand) misfit(t ir.Type, first dtype.DType, x *ir.Node) string {
 	switch {
 	case o.Same && t.DType != first:
 		return fmt.Sprintf("is %v; wanted is %v, the type of operand 0", t.DType, first)
@@ -209,8 +217,9 @@ func (d *Description) partsUnmet(n *ir.Node) string {
 	for i, x := range n.In {
 		in[i] = g.AddDeclared(leaf, leaf.NewAttrs(), x.Type)
 	}
-	n.Op.LowerTo(g, &ir.Node{Op: n.Op, Attrs: n.Attrs, In: in, Type: n.Type, Graph: g}, in)
-	if err := g.Err(); err != nil {
+	m := *n
+	m.In, m.Graph = in, g
+	if err := g.Build(func() { n.Op.LowerTo(g, &m, in) }); err != nil {
 		return err.Error()
 	}
 	for _, x := range g.Nodes {

@@ -64,8 +64,9 @@ type Rule struct {
 	In  []Operand
 	// More: operands beyond those of In are as its last one. Without it there may be fewer, never more.
 	More bool
-	Out  Operand // only Types and Same
-	If   []Condition
+	// Out are the results, as In are the operands, of which only Types and Same count; results beyond are as the last. Nil: any.
+	Out []Operand
+	If  []Condition
 
 	line int // of the text; 0: none
 }
@@ -159,7 +160,7 @@ func RuleOf(def *ir.OpDef, how How) Rule {
 func Primitive(name string) *Description {
 	d := &Description{Name: name, Version: "1", Types: dtype.All()}
 	for _, def := range ir.Defs() {
-		if def.Level == ir.Block || def.Effects || def.CanLower() {
+		if def.Level == ir.Block || def.Effects || def == ir.ResultDef || def.CanLower() {
 			continue
 		}
 		r := RuleOf(def, Native)

@@ -195,7 +195,7 @@ k = param : f32[2,3,1,1]
 		"y = transpose x {perm=[0,2,1]} : f32[2,4,3]":              "native",
 		"y = transpose x {perm=[2,1,0]} : f32[4,3,2]":              "perm is [2,1,0]; wanted is perm = [0,2,1]|[1,0]",
 		"y = iota : i32[5]":                                        "native",
-		"y = iota : f32[5]":                                        "the result of iota is f32; wanted is i32",
+		"y = iota : f32[5]":                                        "result 0 of iota is f32; wanted is i32",
 		"y = gelu h : f16[2,3,4]":                                  "native",
 
 		`y = conv2d p, k {dilation=[1,1], groups=1, layout="nhwc", padding=[0,0], stride=[1,2]} : f32[1,4,2,2]`: "native",

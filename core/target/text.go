@@ -50,8 +50,8 @@ func (r Rule) String() string {
 		s += "..."
 	}
 	s += ")"
-	if out := r.Out.String(); out != "any" {
-		s += " -> " + out
+	for i, o := range r.Out {
+		s += [...]string{" -> ", ", "}[min(i, 1)] + o.String()
 	}
 	for i, c := range r.If {
 		s += [...]string{" if ", " and "}[min(i, 1)] + c.String()

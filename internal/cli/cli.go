@@ -215,8 +215,11 @@ func (p *Program) split(args []string) (name string, rest []string, err error) {
 		return word, with(tail), nil
 	}
 	if group := p.group(word); len(group) > 0 {
-		if len(group) == 1 && len(tail) > 0 && (tail[0] == "--help" || tail[0] == "-h") {
-			return group[0], with(tail), nil
+		if len(tail) > 0 && (tail[0] == "--help" || tail[0] == "-h") {
+			if len(group) == 1 {
+				return group[0], with(tail), nil
+			}
+			return "help", []string{word}, nil
 		}
 		return "", nil, Usagef(word, "a second word is missing or unknown; allowed are %s", strings.Join(group, ", "))
 	}

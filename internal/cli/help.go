@@ -93,6 +93,16 @@ func (p *Program) runHelp(ctx context.Context, env *Env, args []string, fail fun
 		return 0
 	}
 	name := strings.Join(args, " ")
+	if group := p.group(name); p.find(name) == nil && len(group) > 0 {
+		rows := [][]string{}
+		for _, n := range group {
+			rows = append(rows, []string{p.Name + " " + n, p.find(n).Short})
+		}
+		if err := env.Table(rows); err != nil {
+			return fail(err)
+		}
+		return 0
+	}
 	if p.find(name) == nil {
 		return fail(Usagef("help", "no command %q; commands are %s", name, strings.Join(p.names(), ", ")))
 	}

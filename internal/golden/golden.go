@@ -17,6 +17,23 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the outputs in golden files")
 
+// Text compares a generated file of the tree with what it should hold, or rewrites it.
+func Text(t *testing.T, path, want string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	have, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(have) != want {
+		t.Errorf("%s is stale; run this test with -update (-file +generated):\n%s", path, cmp.Diff(string(have), want))
+	}
+}
+
 // File is one txtar file: comment lines of the form "key: value" and named sections.
 type File struct {
 	Path string

@@ -5,6 +5,8 @@ import (
 
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/target"
 )
 
 // Backend has no devices and runs no ops. It says both with the errors that hosts and users know how to read.
@@ -16,9 +18,7 @@ func (Backend) Info(context.Context) (device.Info, error) {
 	return device.Info{
 		Name:    "null",
 		Version: "1",
-		Targets: []string{"portable"}, // the portable schedule has only ops with a reference implementation
-		Ops:     nil,                  // names from spec/ops.md, as kernels are added
-		DTypes:  nil,
+		Target:  &target.Description{Name: "null", Version: "1", Types: []dtype.DType{dtype.F32}}, // and a rule for each kernel
 	}, nil
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/core/sched"
+	"github.com/rlx-go/rlx/core/target"
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
@@ -102,8 +103,16 @@ type refBackend struct {
 	precisions []string
 }
 
+func refTarget() *target.Description {
+	d, err := target.Parse("target ref 1\ntypes f32\nrun matmul(f32...)")
+	if err != nil {
+		panic(err)
+	}
+	return d
+}
+
 func (b refBackend) Info(context.Context) (device.Info, error) {
-	return device.Info{Name: "ref", Version: "1", Targets: []string{"portable"}, Ops: []string{"matmul"}, DTypes: []string{"f32"},
+	return device.Info{Name: "ref", Version: "1", Target: refTarget(),
 		Devices:    []device.Device{{ID: "0", Name: "reference", Type: "software", Memory: 1 << 30, Features: []string{"slow"}}},
 		Precisions: b.precisions}, nil
 }

@@ -72,7 +72,7 @@ func TestBadStart(t *testing.T) {
 		"closed-stdout": {ErrHandshake, []string{"closed its output"}},
 		"hang":          {ErrStart, []string{"did not complete the handshake within 1s"}},
 		"hang-group":    {ErrStart, nil},
-		"version9":      {ErrVersion, []string{"speaks protocol version 9; this host speaks [1]", "rebuild"}},
+		"version9":      {ErrVersion, []string{"speaks protocol version 9; this host speaks [2]", "rebuild"}},
 		"tcp":           {ErrHandshake, []string{`listens on "tcp"`}},
 		"foreign-unix":  {ErrHandshake, []string{"outside the private directory"}},
 		"link":          {ErrHandshake, []string{"is not a socket"}},
@@ -85,6 +85,8 @@ func TestBadStart(t *testing.T) {
 		"gopanic@info":  {ErrCrashed, []string{"exit status 2", "it said: panic: worker met a bug"}},
 		"big@":          {ErrProtocol, []string{"more than 4194304 bytes"}},
 		"many@":         {ErrProtocol, []string{"a list of 100000"}},
+		"undescribed@":  {ErrProtocol, []string{"a target description that cannot be read: line 3, column 11"}},
+		"another@":      {ErrProtocol, []string{"the description of target cpu; want ref, its own name"}},
 		"untyped@":      {ErrProtocol, []string{"no error of the protocol"}},
 	} {
 		t.Run(mode, func(t *testing.T) {

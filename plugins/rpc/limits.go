@@ -6,7 +6,7 @@ import "time"
 const (
 	// Version is the protocol version of this package. A host offers the versions it knows, a backend takes the
 	// newest it knows.
-	Version = 1
+	Version = 2
 
 	// MaxMessage bounds a gRPC message in both directions, in bytes.
 	MaxMessage = 4 << 20

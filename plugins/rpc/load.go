@@ -11,6 +11,7 @@ import (
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/program"
+	"github.com/rlx-go/rlx/core/target"
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
@@ -175,8 +176,10 @@ func (s *Session) fetchInfo(ctx context.Context) (device.Info, error) {
 
 // infoToWire is the backend's side of Info.
 func infoToWire(i device.Info) *rlxv1.InfoReply {
-	r := &rlxv1.InfoReply{Name: i.Name, Version: i.Version, Targets: i.Targets, Ops: i.Ops, Dtypes: i.DTypes, MaxAlloc: i.MaxAlloc,
-		Precisions: i.Precisions}
+	r := &rlxv1.InfoReply{Name: i.Name, Version: i.Version, Levels: i.Levels, MaxAlloc: i.MaxAlloc, Precisions: i.Precisions}
+	if i.Target != nil {
+		r.Target = i.Target.String()
+	}
 	for _, d := range i.Devices {
 		r.Devices = append(r.Devices, &rlxv1.Device{Id: d.ID, Name: d.Name, Type: d.Type, Memory: d.Memory, Features: d.Features})
 	}
@@ -185,7 +188,7 @@ func infoToWire(i device.Info) *rlxv1.InfoReply {
 
 // infoFromWire checks what a backend says about itself.
 func infoFromWire(r *rlxv1.InfoReply) (device.Info, error) {
-	for _, n := range []int{len(r.Targets), len(r.Ops), len(r.Dtypes), len(r.Devices), len(r.Precisions)} {
+	for _, n := range []int{len(r.Levels), len(r.Devices), len(r.Precisions)} {
 		if n > maxListed {
 			return device.Info{}, fmt.Errorf("described itself with a list of %d; at most %d", n, maxListed)
 		}
@@ -193,8 +196,15 @@ func infoFromWire(r *rlxv1.InfoReply) (device.Info, error) {
 	if r.MaxAlloc < 0 {
 		return device.Info{}, fmt.Errorf("described itself with a largest arena of %d bytes", r.MaxAlloc)
 	}
-	i := device.Info{Name: clean(r.Name), Version: clean(r.Version), Targets: cleanAll(r.Targets), Ops: cleanAll(r.Ops),
-		DTypes: cleanAll(r.Dtypes), MaxAlloc: r.MaxAlloc, Precisions: cleanAll(r.Precisions)}
+	to, err := target.Parse(r.Target)
+	if err != nil {
+		return device.Info{}, fmt.Errorf("sent a target description that cannot be read: %w", err)
+	}
+	if to.Name != r.Name {
+		return device.Info{}, fmt.Errorf("sent the description of target %s; want %s, its own name", to.Name, abridge(clean(r.Name), 80))
+	}
+	i := device.Info{Name: clean(r.Name), Version: clean(r.Version), Target: to, Levels: cleanAll(r.Levels), MaxAlloc: r.MaxAlloc,
+		Precisions: cleanAll(r.Precisions)}
 	for _, d := range r.Devices {
 		if d == nil || d.Memory < 0 || len(d.Features) > maxListed {
 			return device.Info{}, fmt.Errorf("described a device with %d features and %d bytes", len(d.GetFeatures()), d.GetMemory())

@@ -92,25 +92,25 @@ func playHandshake(mode string) {
 	switch mode {
 	case "tcp":
 		l, _ := net.Listen("tcp", "127.0.0.1:0")
-		fmt.Printf("1|1|tcp|%s|grpc|%s\n", l.Addr(), cert)
+		fmt.Printf("1|2|tcp|%s|grpc|%s\n", l.Addr(), cert)
 		l.Accept()
 		fmt.Fprintln(os.Stderr, "host dialled tcp")
 	case "foreign-unix":
 		net.Listen("unix", filepath.Join(os.Getenv("RLX_TEST_DIR"), "sock"))
-		fmt.Printf("1|1|unix|%s|grpc|%s\n", filepath.Join(os.Getenv("RLX_TEST_DIR"), "sock"), cert)
+		fmt.Printf("1|2|unix|%s|grpc|%s\n", filepath.Join(os.Getenv("RLX_TEST_DIR"), "sock"), cert)
 	case "link":
 		net.Listen("unix", filepath.Join(os.Getenv("RLX_TEST_DIR"), "sock"))
 		os.Symlink(filepath.Join(os.Getenv("RLX_TEST_DIR"), "sock"), sock)
-		fmt.Printf("1|1|unix|%s|grpc|%s\n", sock, cert)
+		fmt.Printf("1|2|unix|%s|grpc|%s\n", sock, cert)
 	case "no-cert":
 		net.Listen("unix", sock)
-		fmt.Printf("1|1|unix|%s|grpc|\n", sock)
+		fmt.Printf("1|2|unix|%s|grpc|\n", sock)
 	case "netrpc":
 		net.Listen("unix", sock)
-		fmt.Printf("1|1|unix|%s|netrpc|%s\n", sock, cert)
+		fmt.Printf("1|2|unix|%s|netrpc|%s\n", sock, cert)
 	case "silent-socket": // listens, never accepts
 		net.Listen("unix", sock)
-		fmt.Printf("1|1|unix|%s|grpc|%s\n", sock, cert)
+		fmt.Printf("1|2|unix|%s|grpc|%s\n", sock, cert)
 	}
 	time.Sleep(time.Hour)
 }
@@ -218,7 +218,11 @@ func (s *scripted) Info(ctx context.Context, r *rlxv1.InfoRequest) (*rlxv1.InfoR
 	case "big":
 		reply.Name = strings.Repeat("x", 96<<20)
 	case "many":
-		reply.Ops = make([]string, 100_000)
+		reply.Levels = make([]string, 100_000)
+	case "undescribed":
+		reply.Target = "target ref 1\ntypes f32\nrun matmul"
+	case "another":
+		reply.Target = strings.Replace(reply.Target, "target ref", "target cpu", 1)
 	case "untyped":
 		return nil, errors.New("no detail")
 	}

@@ -21,22 +21,24 @@ import (
 
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/target"
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
 func TestHandshake(t *testing.T) {
 	cert := testCertificate()
-	good := "1|1|unix|/run/d/plugin-dir1/s|grpc|" + cert
+	good := "1|2|unix|/run/d/plugin-dir1/s|grpc|" + cert
 	h, err := parseHandshake(good+"\n", "/run/d", []int{1})
 	if err != nil || h.socket != "/run/d/plugin-dir1/s" || h.version != 1 || h.line() != good+"\n" {
 		t.Fatalf("%+v %v", h, err)
 	}
 	for _, bad := range []string{
-		"", "|", "1|1|unix|/run/d/s|grpc", good + "|true", strings.Replace(good, "1|1", "2|1", 1), strings.Replace(good, "1|1", "1|x", 1),
-		strings.Replace(good, "1|1", "1|2", 1), strings.Replace(good, "unix", "tcp", 1), strings.Replace(good, "unix|/", "unix|", 1),
-		"1|1|unix|/run/d|grpc|" + cert, "1|1|unix|/run/d/../e/s|grpc|" + cert, "1|1|unix|/run/d/./s|grpc|" + cert,
-		"1|1|unix|/run/dd/s|grpc|" + cert, "1|1|unix|/run/d/s|netrpc|" + cert, "1|1|unix|/run/d/s|grpc|",
-		"1|1|unix|/run/d/s|grpc|" + cert[:60], "1|1|unix|/run/d/s|grpc|" + strings.Repeat("A", 60), good + strings.Repeat(" ", maxLine),
+		"", "|", "1|2|unix|/run/d/s|grpc", good + "|true", strings.Replace(good, "1|2", "2|2", 1), strings.Replace(good, "1|2", "1|x", 1),
+		strings.Replace(good, "1|2", "1|3", 1), strings.Replace(good, "unix", "tcp", 1), strings.Replace(good, "unix|/", "unix|", 1),
+		"1|2|unix|/run/d|grpc|" + cert, "1|2|unix|/run/d/../e/s|grpc|" + cert, "1|2|unix|/run/d/./s|grpc|" + cert,
+		"1|2|unix|/run/dd/s|grpc|" + cert, "1|2|unix|/run/d/s|netrpc|" + cert, "1|2|unix|/run/d/s|grpc|",
+		"1|2|unix|/run/d/s|grpc|" + cert[:60], "1|2|unix|/run/d/s|grpc|" + strings.Repeat("A", 60), good + strings.Repeat(" ", maxLine),
 	} {
 		if _, err := parseHandshake(bad, "/run/d", []int{1}); err == nil {
 			t.Errorf("accepted %q", bad)
@@ -47,8 +49,8 @@ func TestHandshake(t *testing.T) {
 // A handshake that passes names a socket in the directory and survives being written again, whatever the line was.
 func FuzzHandshake(f *testing.F) {
 	cert := testCertificate()
-	f.Add("1|1|unix|/run/d/plugin-dir1/s|grpc|" + cert)
-	f.Add("1|1|tcp|127.0.0.1:80|grpc|" + cert)
+	f.Add("1|2|unix|/run/d/plugin-dir1/s|grpc|" + cert)
+	f.Add("1|2|tcp|127.0.0.1:80|grpc|" + cert)
 	f.Add("hello")
 	f.Fuzz(func(t *testing.T, line string) {
 		h, err := parseHandshake(line, "/run/d", []int{1})
@@ -131,7 +133,7 @@ func FuzzWireError(f *testing.F) {
 }
 
 func FuzzInfo(f *testing.F) {
-	b, _ := proto.Marshal(infoToWire(device.Info{Name: "cpu", Precisions: []string{"f32", "bf16"}, Devices: []device.Device{{ID: "0", Memory: 1}}}))
+	b, _ := proto.Marshal(infoToWire(device.Info{Name: "cpu", Target: &target.Description{Name: "cpu", Version: "1", Types: dtype.All()}, Precisions: []string{"f32", "bf16"}, Devices: []device.Device{{ID: "0", Memory: 1}}}))
 	f.Add(b)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r := &rlxv1.InfoReply{}

@@ -2,25 +2,15 @@ package backend
 
 import (
 	"github.com/rlx-go/rlx/core/dtype"
-	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/plugins/cpu/kernels"
 )
 
 var (
-	_ = register(kernel{op: "grid_attention", can: allF32, run: gridAttention, makesSquares: gridMakesSquares})
-	_ = register(kernel{op: "attention", can: canAttend, run: attention})
+	_ = register(kernel{op: "grid_attention", takes: "(f32...)", run: gridAttention, makesSquares: gridMakesSquares})
+	_ = register(kernel{op: "attention", takes: "(f32, f32, f32, f32|bool)", run: attention})
 )
-
-func allF32(n *ir.Node) bool {
-	for _, x := range n.In {
-		if x.Type.DType != dtype.F32 {
-			return false
-		}
-	}
-	return n.Type.DType == dtype.F32
-}
 
 func gridAttention(c *call) error {
 	g := gridArgs(c)
@@ -33,7 +23,7 @@ func gridAttention(c *call) error {
 
 func gridMakesSquares(c *call) bool {
 	g := gridArgs(c)
-	return allF32(c.node) && g.MakesSquares(c.pool) && fitsSquares(rowsOf(c.out))
+	return g.MakesSquares(c.pool) && fitsSquares(rowsOf(c.out))
 }
 
 func gridArgs(c *call) kernels.GridAttentionArgs {
@@ -45,16 +35,6 @@ func gridArgs(c *call) kernels.GridAttentionArgs {
 		QKV: f32(c.in[0]), Pad: f32(c.in[1]), RelH: optional(c, 2), RelW: optional(c, 3), Out: f32(c.out),
 		Scale: float32(op.AttentionAttrs{Scale: a.Scale}.EffectiveScale(int64(d))), Precision: c.precision,
 	}
-}
-
-// canAttend: everything in f32, and a mask that is f32 or bool.
-func canAttend(n *ir.Node) bool {
-	for i, x := range n.In {
-		if x.Type.DType != dtype.F32 && (i != 3 || x.Type.DType != dtype.Bool) {
-			return false
-		}
-	}
-	return n.Type.DType == dtype.F32
 }
 
 var maskKinds = map[string]kernels.MaskKind{

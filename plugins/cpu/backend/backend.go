@@ -14,10 +14,10 @@ import (
 
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
-	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
 	_ "github.com/rlx-go/rlx/core/op" // the ops that programs name
 	"github.com/rlx-go/rlx/core/program"
+	"github.com/rlx-go/rlx/core/target"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/plugins/cpu/kernels"
 )
@@ -28,11 +28,11 @@ const Version = "0.1.0"
 // kernel runs one op.
 type kernel struct {
 	op string
-	// can reports whether the kernel takes this node's types and attributes; nil: always. Where it says no, the op's
-	// reference implementation runs: right, and slow.
-	can func(n *ir.Node) bool
-	run func(c *call) error
-	// prepare, in place of can and run, makes what runs one node, once, when a program is loaded; nil: nothing does.
+	// takes says which nodes the kernel runs: what follows the op's name in a rule of package target. The op's definition
+	// runs all others.
+	takes string
+	run   func(c *call) error
+	// prepare, in place of run, makes what runs one node, once, when a program is loaded.
 	prepare func(n *ir.Node) func(c *call) error
 	// takesSquares reports whether operand 0 of a call may be in squares, makesSquares whether its result may; nil: no.
 	takesSquares, makesSquares func(c *call) bool
@@ -42,9 +42,11 @@ type kernel struct {
 type call struct {
 	pool *kernels.Pool
 	node *ir.Node
-	in   []tensor.Tensor
-	out  tensor.Tensor   // the result; the first of several
-	outs []tensor.Tensor // all results of an op that has several; nil of the others
+	// native: a kernel runs it, not the definition.
+	native bool
+	in     []tensor.Tensor
+	out    tensor.Tensor   // the result; the first of several
+	outs   []tensor.Tensor // all results of an op that has several; nil of the others
 
 	precision kernels.Precision // of products
 
@@ -72,6 +74,7 @@ func register(k kernel) struct{} {
 		panic("BUG: cpu: kernel for " + k.op + ", which is no op or has a kernel already")
 	}
 	registry[k.op] = k
+	rules = append(rules, target.MustRule("run "+k.op+k.takes))
 	return struct{}{}
 }
 
@@ -105,18 +108,17 @@ func (c *call) results() []tensor.Tensor {
 
 // find chooses what runs a node.
 func find(n *ir.Node) (run func(*call) error, native bool, err error) {
-	switch k, ok := registry[n.Op.Name]; {
-	case ok && k.prepare != nil:
-		if run := k.prepare(n); run != nil {
-			return run, true, nil
-		}
-	case ok && (k.can == nil || k.can(n)):
+	how, why := Description().Takes(n)
+	switch k := registry[n.Op.Name]; {
+	case how == target.No:
+		return nil, false, diag.New(device.ErrUnsupported, n.Op.Name, "%s: the cpu backend cannot run it: %s", n.Label(), why)
+	case how == target.Reference:
+		return reference, false, nil
+	case k.prepare != nil:
+		return k.prepare(n), true, nil
+	default:
 		return k.run, true, nil
 	}
-	if n.Op.Eval == nil || n.Op.Level == ir.Block {
-		return nil, false, diag.New(device.ErrUnsupported, n.Op.Name, "the cpu backend cannot run %v", n)
-	}
-	return reference, false, nil
 }
 
 // precisions are those of every processor: where it has no instructions for bfloat16, the operands are rounded.
@@ -127,19 +129,9 @@ type Backend struct{}
 
 // Info describes the processor.
 func (Backend) Info(context.Context) (device.Info, error) {
-	var ops []string
-	for _, d := range ir.Defs() {
-		if d.Level != ir.Block && d.Eval != nil {
-			ops = append(ops, d.Name)
-		}
-	}
-	var types []string
-	for _, d := range dtype.All() {
-		types = append(types, d.String())
-	}
 	about := append(slices.Clone(features()), fmt.Sprintf("%d threads", runtime.GOMAXPROCS(0)))
 	return device.Info{
-		Name: "cpu", Version: Version, Targets: targets(), Ops: ops, DTypes: types,
+		Name: "cpu", Version: Version, Target: Description(), Levels: levelsHere(),
 		Devices:    []device.Device{{ID: "0", Name: processorName(), Type: "cpu", Memory: physicalMemory(), Features: about}},
 		Precisions: precisions,
 	}, nil
@@ -165,9 +157,9 @@ func (b Backend) Load(ctx context.Context, l device.Load) (device.Executable, er
 	if err != nil {
 		return nil, err
 	}
-	x := &executable{p: l.Program, weights: l.Weights, pool: pool, precision: precision}
+	x := &executable{p: l.Program, weights: l.Weights, pool: pool, precision: precision, native: make([]bool, len(l.Program.Steps))}
 	native := map[string]bool{}
-	for _, s := range l.Program.Steps {
+	for i, s := range l.Program.Steps {
 		n := l.Program.Graph.Nodes[s.Node]
 		run, isNative, err := find(n)
 		if err != nil {
@@ -175,6 +167,7 @@ func (b Backend) Load(ctx context.Context, l device.Load) (device.Executable, er
 			return nil, err
 		}
 		x.run = append(x.run, run)
+		x.native[i] = isNative
 		if was, seen := native[n.Op.Name]; !seen || was {
 			native[n.Op.Name] = isNative
 		}

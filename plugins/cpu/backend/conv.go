@@ -7,11 +7,8 @@ import (
 )
 
 var (
-	_ = register(kernel{op: "conv2d", prepare: func(n *ir.Node) func(*call) error {
-		g, err := n.Attrs.(op.Conv2DAttrs).Geometry()
-		if err != nil || !takesF32(n) {
-			return nil
-		}
+	_ = register(kernel{op: "conv2d", takes: takesF32, prepare: func(n *ir.Node) func(*call) error {
+		g := geometryOf(n.Attrs.(op.Conv2DAttrs).Geometry())
 		return func(c *call) error {
 			a := convArgs(c, g)
 			a.Cout = c.in[1].Shape[0]
@@ -19,11 +16,8 @@ var (
 			return nil
 		}
 	}})
-	_ = register(kernel{op: "conv_transpose2d", prepare: func(n *ir.Node) func(*call) error {
-		g, err := n.Attrs.(op.ConvTranspose2DAttrs).Geometry()
-		if err != nil || !takesF32(n) {
-			return nil
-		}
+	_ = register(kernel{op: "conv_transpose2d", takes: takesF32, prepare: func(n *ir.Node) func(*call) error {
+		g := geometryOf(n.Attrs.(op.ConvTranspose2DAttrs).Geometry())
 		return func(c *call) error {
 			a := convArgs(c, g)
 			a.Cout = c.in[1].Shape[1] * g.Groups
@@ -32,6 +26,14 @@ var (
 		}
 	}})
 )
+
+// geometryOf is the geometry of a node, whose attributes were checked when its type was inferred.
+func geometryOf(g op.ConvGeometry, err error) op.ConvGeometry {
+	if err != nil {
+		panic("BUG: cpu: " + err.Error())
+	}
+	return g
+}
 
 func convArgs(c *call, g op.ConvGeometry) kernels.Conv2DArgs {
 	x, w := c.in[0], c.in[1]

@@ -2,6 +2,7 @@ package backend
 
 import (
 	"math/bits"
+	"strings"
 
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
@@ -14,13 +15,13 @@ import (
 func init() {
 	for _, d := range ir.Defs() {
 		if u, ok := kernels.ParseUnary(d.Name); ok {
-			register(kernel{op: d.Name, can: computes, run: func(c *call) error { return elements[c.in[0].DType].unary(c, u) }})
+			register(kernel{op: d.Name, takes: computes(d), run: func(c *call) error { return elements[c.in[0].DType].unary(c, u) }})
 		}
 		if b, ok := kernels.ParseBinary(d.Name); ok {
-			register(kernel{op: d.Name, can: computes, run: func(c *call) error { return elements[c.in[0].DType].binary(c, b) }})
+			register(kernel{op: d.Name, takes: computes(d), run: func(c *call) error { return elements[c.in[0].DType].binary(c, b) }})
 		}
 		if r, ok := kernels.ParseCompare(d.Name); ok {
-			register(kernel{op: d.Name, can: computes, run: func(c *call) error {
+			register(kernel{op: d.Name, takes: computes(d), run: func(c *call) error {
 				elements[c.in[0].DType].compare(c, r)
 				return nil
 			}})
@@ -29,14 +30,28 @@ func init() {
 }
 
 var (
-	_ = register(kernel{op: "where", run: where})
-	_ = register(kernel{op: "cast", prepare: cast})
+	_ = register(kernel{op: "where", takes: "(bool, any, any)", run: wheres.run})
+	_ = register(kernel{op: "cast", takes: "(any)", prepare: cast})
 )
 
-// computes: the operands' type is one that kernels compute with as it is stored.
-func computes(n *ir.Node) bool {
-	_, ok := elements[n.In[0].Type.DType]
-	return ok
+// computes is a rule for the types that kernels compute with as they are stored and the op takes at all.
+func computes(d *ir.OpDef) string {
+	var names []string
+	for _, t := range dtype.All() {
+		in := make([]ir.Type, d.MinIn)
+		for i := range in {
+			in[i] = ir.TypeOf(t)
+		}
+		_, err := d.Infer(d.NewAttrs(), in, ir.Type{}, nil)
+		if _, ok := elements[t]; ok && err == nil {
+			names = append(names, t.String())
+		}
+	}
+	list := strings.Join(names, "|")
+	if d.MaxIn > 1 {
+		list += "..."
+	}
+	return "(" + list + ")"
 }
 
 // element is the elementwise kernels of one element type.
@@ -92,14 +107,7 @@ func integer[T interface {
 
 func view[T tensor.Element](t tensor.Tensor) []T { return tensor.View[T](t.Data) }
 
-// where selects and never computes: only the element size matters. A condition that is not bool is a comparison first.
-func where(c *call) error {
-	if c.in[0].DType != dtype.Bool {
-		return reference(c)
-	}
-	return wheres.run(c)
-}
-
+// wheres select and never compute: only the element size matters.
 var wheres = bySize{whereOf[uint8], whereOf[uint16], whereOf[float32], whereOf[int64]}
 
 func whereOf[T tensor.Element](c *call) {
@@ -151,14 +159,12 @@ func storage(t tensor.Tensor) any {
 	return view[uint8](t)
 }
 
-var _ = register(kernel{op: "copy", run: func(c *call) error {
+var _ = register(kernel{op: "copy", takes: "(any)", run: func(c *call) error {
 	copy(c.out.Data, c.in[0].Data)
 	return nil
 }})
 
-var _ = register(kernel{op: "gather", can: func(n *ir.Node) bool {
-	return n.In[1].Type.DType == dtype.I32 || n.In[1].Type.DType == dtype.I64 || n.In[1].Type.DType == dtype.U32
-}, run: func(c *call) error {
+var _ = register(kernel{op: "gather", takes: "(any, i32|i64|u32)", run: func(c *call) error {
 	switch c.in[1].DType {
 	case dtype.I32:
 		return gather(c, view[int32](c.in[1]))

@@ -22,6 +22,7 @@ type executable struct {
 	free           func()
 	pool           *kernels.Pool
 	run            []func(*call) error // per step
+	native         []bool              // per step: a kernel runs it
 	kernels        []device.Kernel
 	precision      kernels.Precision
 
@@ -64,7 +65,7 @@ func (x *executable) bind(r device.Run) error {
 	}
 	calls := make([]call, len(b.Steps))
 	for i, s := range b.Steps {
-		c := call{pool: x.pool, precision: x.precision, node: s.Node, in: make([]tensor.Tensor, len(s.In)), out: view(s.Outs[0])}
+		c := call{pool: x.pool, precision: x.precision, node: s.Node, native: x.native[i], in: make([]tensor.Tensor, len(s.In)), out: view(s.Outs[0])}
 		for k, o := range s.In {
 			c.in[k] = view(o)
 		}

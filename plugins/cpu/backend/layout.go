@@ -2,7 +2,6 @@ package backend
 
 import (
 	"github.com/rlx-go/rlx/core/dtype"
-	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/plugins/cpu/kernels"
@@ -10,21 +9,21 @@ import (
 
 // These ops move elements without looking at them; where rows are contiguous they are moved as bytes.
 var (
-	_ = register(kernel{op: "transpose", run: transposes.run})
-	_ = register(kernel{op: "expand", run: expands.run})
-	_ = register(kernel{op: "concat", run: concat})
-	_ = register(kernel{op: "narrow", run: func(c *call) error {
+	_ = register(kernel{op: "transpose", takes: "(any)", run: transposes.run})
+	_ = register(kernel{op: "expand", takes: "(any)", run: expands.run})
+	_ = register(kernel{op: "concat", takes: "(any...)", run: concat})
+	_ = register(kernel{op: "narrow", takes: "(any)", run: func(c *call) error {
 		a := c.node.Attrs.(op.NarrowAttrs)
 		outer, n, inner := around(c.in[0].Shape, positive(a.Axis, len(c.out.Shape)))
 		kernels.Narrow(c.pool, c.out.Data, c.in[0].Data, outer, n, inner*c.out.DType.Size(), a.Start, a.Len)
 		return nil
 	}})
-	_ = register(kernel{op: "pad", can: func(n *ir.Node) bool { return n.Type.DType == dtype.F32 }, run: func(c *call) error {
+	_ = register(kernel{op: "pad", takes: "(f32)", run: func(c *call) error {
 		a := c.node.Attrs.(op.PadAttrs)
 		kernels.Pad(c.pool, f32(c.out), f32(c.in[0]), c.in[0].Shape, a.Before, a.After, float32(a.Value))
 		return nil
 	}})
-	_ = register(kernel{op: "iota", can: func(n *ir.Node) bool { return n.Type.DType == dtype.I32 || n.Type.DType == dtype.F32 }, run: func(c *call) error {
+	_ = register(kernel{op: "iota", takes: "() -> f32|i32", run: func(c *call) error {
 		axis := c.node.Attrs.(op.IotaAttrs).Axis
 		if c.out.DType == dtype.I32 {
 			kernels.Iota(c.pool, view[int32](c.out), c.out.Shape, axis)
@@ -65,7 +64,7 @@ func concat(c *call) error {
 func init() {
 	for _, name := range []string{"sum", "mean", "max", "min", "prod"} {
 		if r, ok := kernels.ParseReduce(name); ok {
-			register(kernel{op: "reduce_" + name, can: allF32, run: func(c *call) error {
+			register(kernel{op: "reduce_" + name, takes: "(f32)", run: func(c *call) error {
 				kernels.Reduce(c.pool, r, f32(c.out), f32(c.in[0]), c.in[0].Shape, c.node.Attrs.(op.ReduceAttrs).Axes)
 				return nil
 			}})

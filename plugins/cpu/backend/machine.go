@@ -18,25 +18,23 @@ func features() []string {
 	return all
 }
 
-// levels are the targets that demand something of the processor, the highest first, and the instruction set of the kernels
-// that shows that it is there.
-var levels = []struct{ target, features string }{
-	{"cpu:x86-64-v4", "avx512"},
-	{"cpu:x86-64-v3", "avx2"},
+// levels are what a schedule may demand of the processor, the highest first: an architecture, and the instruction set of the
+// kernels that shows that the level is there; empty: the architecture suffices.
+var levels = []struct{ level, arch, features string }{
+	{"x86-64-v4", "amd64", "avx512"},
+	{"x86-64-v3", "amd64", "avx2"},
+	{"arm64", "arm64", ""},
 }
 
-// targets lists the schedules that this processor runs, best first. The kernels are the same for all of them; a level is
-// nothing but a demand that an artifact makes.
-func targets() []string {
+// levelsHere lists the levels of this processor, best first. The kernels are the same for all of them; a level is nothing but a
+// demand that an artifact makes.
+func levelsHere() []string {
 	var out []string
 	have := features()
 	for _, l := range levels {
-		if slices.Contains(have, l.features) {
-			out = append(out, l.target)
+		if l.arch == runtime.GOARCH && (l.features == "" || slices.Contains(have, l.features)) {
+			out = append(out, l.level)
 		}
 	}
-	if runtime.GOARCH == "arm64" {
-		out = append(out, "cpu:arm64")
-	}
-	return append(out, "cpu", "portable")
+	return out
 }

@@ -38,12 +38,12 @@ func TestLevels(t *testing.T) {
 			t.Errorf("%s: features %v; want it as the last set", set, f)
 		}
 		for _, l := range levels {
-			has := slices.Contains(info.Targets, l.target)
-			if set == "generic" && has || set == l.features && !has {
-				t.Errorf("%s: targets %v", set, info.Targets)
+			has := slices.Contains(info.Levels, l.level)
+			if set == "generic" && has && l.features != "" || set == l.features && !has {
+				t.Errorf("%s: levels %v", set, info.Levels)
 			}
-			if err := load(l.target); has != (err == nil) || err != nil && !errors.Is(err, device.ErrLevel) {
-				t.Errorf("%s: program for %s: %v; targets are %v", set, l.target, err, info.Targets)
+			if err := load("cpu:" + l.level); has != (err == nil) || err != nil && !errors.Is(err, device.ErrLevel) {
+				t.Errorf("%s: program for %s: %v; levels are %v", set, l.level, err, info.Levels)
 			}
 		}
 		if err := load("cpu"); err != nil {

@@ -1,6 +1,8 @@
 package backend
 
 import (
+	"strconv"
+
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
@@ -9,11 +11,11 @@ import (
 )
 
 var (
-	_ = register(kernel{op: "matmul", prepare: multiplies(func(n *ir.Node) op.FusedMatMulAttrs {
+	_ = register(kernel{op: "matmul", takes: "(f32, f32|f16|bf16)", prepare: multiplies(func(n *ir.Node) op.FusedMatMulAttrs {
 		a := n.Attrs.(op.MatMulAttrs)
 		return op.FusedMatMulAttrs{TransA: a.TransA, TransB: a.TransB}
 	})})
-	_ = register(kernel{op: "fused_matmul", prepare: multiplies(fusedAttrs), takesSquares: matmulTakesSquares, makesSquares: matmulMakesSquares})
+	_ = register(kernel{op: "fused_matmul", takes: takesF32 + " if act = " + acts(), prepare: multiplies(fusedAttrs), takesSquares: matmulTakesSquares, makesSquares: matmulMakesSquares})
 )
 
 func fusedAttrs(n *ir.Node) op.FusedMatMulAttrs { return n.Attrs.(op.FusedMatMulAttrs) }
@@ -21,9 +23,6 @@ func fusedAttrs(n *ir.Node) op.FusedMatMulAttrs { return n.Attrs.(op.FusedMatMul
 // multiplies makes what runs a node: a matrix product that packs weights once if they are parameters.
 func multiplies(attrs func(n *ir.Node) op.FusedMatMulAttrs) func(n *ir.Node) func(*call) error {
 	return func(n *ir.Node) func(*call) error {
-		if !takesF32(n) {
-			return nil
-		}
 		fixed := param(n.In[1]) != nil
 		var packed *kernels.PackedWeights
 		return func(c *call) error {
@@ -39,13 +38,17 @@ func multiplies(attrs func(n *ir.Node) op.FusedMatMulAttrs) func(n *ir.Node) fun
 }
 
 // takesF32 is for kernels that compute f32 from f32; a second operand of f16 or bf16 is a weight, which they widen.
-func takesF32(n *ir.Node) bool {
-	for i, x := range n.In {
-		if x.Type.DType != dtype.F32 && (i != 1 || x.Type.DType != dtype.F16 && x.Type.DType != dtype.BF16) {
-			return false
+const takesF32 = "(f32, f32|f16|bf16, f32...)"
+
+// acts lists the activations that the kernel of products applies, as values of a rule.
+func acts() string {
+	list := `""`
+	for _, d := range ir.Defs() {
+		if _, ok := kernels.ParseAct(d.Name); ok && op.IsActivation(d.Name) {
+			list += "|" + strconv.Quote(d.Name)
 		}
 	}
-	return n.Type.DType == dtype.F32
+	return list
 }
 
 func f32(t tensor.Tensor) []float32 { return tensor.View[float32](t.Data) }
@@ -80,9 +83,6 @@ func single(c *call, a op.FusedMatMulAttrs) (rows, k int, ok bool) {
 
 // rounds reports whether a call is a single product of bfloat16.
 func rounds(c *call) (rows, k int, ok bool) {
-	if !takesF32(c.node) {
-		return 0, 0, false
-	}
 	rows, k, ok = single(c, fusedAttrs(c.node))
 	return rows, k, ok && c.forRows(productRows(c)) == kernels.BFloat16
 }

@@ -7,7 +7,7 @@ import (
 )
 
 var (
-	_ = register(kernel{op: "layer_norm", can: allF32, makesSquares: normMakesSquares, run: func(c *call) error {
+	_ = register(kernel{op: "layer_norm", takes: "(f32...)", makesSquares: normMakesSquares, run: func(c *call) error {
 		rows, n := rowsOf(c.out)
 		if c.outSquares {
 			kernels.LayerNormSquares(c.pool, f32(c.out), f32(c.in[0]), f32(c.in[1]), f32(c.in[2]), rows, n, float32(c.node.Attrs.(op.LayerNormAttrs).Eps))
@@ -16,24 +16,24 @@ var (
 		kernels.LayerNorm(c.pool, f32(c.out), f32(c.in[0]), f32(c.in[1]), f32(c.in[2]), rows, n, float32(c.node.Attrs.(op.LayerNormAttrs).Eps))
 		return nil
 	}})
-	_ = register(kernel{op: "rms_norm", can: allF32, run: func(c *call) error {
+	_ = register(kernel{op: "rms_norm", takes: "(f32...)", run: func(c *call) error {
 		rows, n := rowsOf(c.out)
 		kernels.RmsNorm(c.pool, f32(c.out), f32(c.in[0]), f32(c.in[1]), f32(c.in[2]), rows, n, float32(c.node.Attrs.(op.RmsNormAttrs).Eps))
 		return nil
 	}})
-	_ = register(kernel{op: "fused_residual_layer_norm", can: allF32, run: func(c *call) error {
+	_ = register(kernel{op: "fused_residual_layer_norm", takes: "(f32...)", run: func(c *call) error {
 		rows, n := rowsOf(c.out)
 		kernels.ResidualLayerNorm(c.pool, f32(c.out), f32(c.in[0]), f32(c.in[1]), nil, f32(c.in[2]), f32(c.in[3]), rows, n,
 			float32(c.node.Attrs.(op.FusedResidualLayerNormAttrs).Eps))
 		return nil
 	}})
-	_ = register(kernel{op: "fused_residual_rms_norm", can: allF32, run: func(c *call) error {
+	_ = register(kernel{op: "fused_residual_rms_norm", takes: "(f32...)", run: func(c *call) error {
 		rows, n := rowsOf(c.out)
 		kernels.ResidualRmsNorm(c.pool, f32(c.out), f32(c.in[0]), f32(c.in[1]), nil, f32(c.in[2]), f32(c.in[3]), rows, n,
 			float32(c.node.Attrs.(op.FusedResidualRmsNormAttrs).Eps))
 		return nil
 	}})
-	_ = register(kernel{op: "softmax", can: allF32, run: func(c *call) error {
+	_ = register(kernel{op: "softmax", takes: "(f32)", run: func(c *call) error {
 		axis := positive(c.node.Attrs.(op.SoftmaxAttrs).Axis, len(c.out.Shape))
 		outer, n, inner := around(c.out.Shape, axis)
 		kernels.Softmax(c.pool, f32(c.out), f32(c.in[0]), outer, n, inner)
@@ -41,7 +41,7 @@ var (
 	}})
 )
 
-func normMakesSquares(c *call) bool { return allF32(c.node) && fitsSquares(rowsOf(c.out)) }
+func normMakesSquares(c *call) bool { return fitsSquares(rowsOf(c.out)) }
 
 // rowsOf splits a shape at the last axis.
 func rowsOf(t tensor.Tensor) (rows, n int) {

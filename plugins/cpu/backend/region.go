@@ -8,13 +8,13 @@ import (
 	"github.com/rlx-go/rlx/plugins/cpu/kernels"
 )
 
-var _ = register(kernel{op: "elementwise_region", prepare: region})
+var _ = register(kernel{op: "elementwise_region", takes: "(f32|bool...) if parts = run", prepare: region})
 
-// region compiles the steps of an elementwise_region; nil where they have an operation without a kernel.
+// region compiles the steps of an elementwise_region.
 func region(n *ir.Node) func(*call) error {
 	steps, err := op.ParseRegion(n.Attrs.(op.ElementwiseRegionAttrs).Expr)
 	if err != nil {
-		return nil
+		panic("BUG: cpu: " + err.Error())
 	}
 	bools := make([]bool, len(n.In))
 	for i, x := range n.In {
@@ -32,7 +32,7 @@ func region(n *ir.Node) func(*call) error {
 	}
 	r, err := kernels.NewRegion(bools, compiled)
 	if err != nil {
-		return nil
+		panic("BUG: cpu: " + err.Error())
 	}
 	in := make([]kernels.RegionValue, len(n.In))
 	return func(c *call) error {

@@ -30,7 +30,7 @@ func (x *executable) chooseSquares(b *program.Bound, calls []call) {
 	}
 	for i, s := range b.Steps {
 		makes := registry[s.Node.Op.Name].makesSquares
-		if makes == nil || !makes(&calls[i]) || overlaps(s) {
+		if makes == nil || !calls[i].native || !makes(&calls[i]) || overlaps(s) {
 			continue
 		}
 		all := true
@@ -50,7 +50,7 @@ func (x *executable) chooseSquares(b *program.Bound, calls []call) {
 
 func takesSquares(c *call) bool {
 	takes := registry[c.node.Op.Name].takesSquares
-	return takes != nil && takes(c)
+	return takes != nil && c.native && takes(c)
 }
 
 // overlaps reports whether a result shares memory with an operand: in squares, an element lies elsewhere.

@@ -66,12 +66,11 @@ type InfoReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Version       string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
-	Targets       []string               `protobuf:"bytes,3,rep,name=targets,proto3" json:"targets,omitempty"`
-	Ops           []string               `protobuf:"bytes,4,rep,name=ops,proto3" json:"ops,omitempty"`
-	Dtypes        []string               `protobuf:"bytes,5,rep,name=dtypes,proto3" json:"dtypes,omitempty"`
 	Devices       []*Device              `protobuf:"bytes,6,rep,name=devices,proto3" json:"devices,omitempty"`
 	MaxAlloc      int64                  `protobuf:"varint,7,opt,name=max_alloc,json=maxAlloc,proto3" json:"max_alloc,omitempty"` // bytes; 0: no limit of its own
 	Precisions    []string               `protobuf:"bytes,8,rep,name=precisions,proto3" json:"precisions,omitempty"`              // that LoadHeader.precision may name; none: "f32"
+	Target        string                 `protobuf:"bytes,9,opt,name=target,proto3" json:"target,omitempty"`                      // which nodes it runs: a target description, spec/target.md
+	Levels        []string               `protobuf:"bytes,10,rep,name=levels,proto3" json:"levels,omitempty"`                     // of the description's, those that this machine has, best first
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -120,27 +119,6 @@ func (x *InfoReply) GetVersion() string {
 	return ""
 }
 
-func (x *InfoReply) GetTargets() []string {
-	if x != nil {
-		return x.Targets
-	}
-	return nil
-}
-
-func (x *InfoReply) GetOps() []string {
-	if x != nil {
-		return x.Ops
-	}
-	return nil
-}
-
-func (x *InfoReply) GetDtypes() []string {
-	if x != nil {
-		return x.Dtypes
-	}
-	return nil
-}
-
 func (x *InfoReply) GetDevices() []*Device {
 	if x != nil {
 		return x.Devices
@@ -158,6 +136,20 @@ func (x *InfoReply) GetMaxAlloc() int64 {
 func (x *InfoReply) GetPrecisions() []string {
 	if x != nil {
 		return x.Precisions
+	}
+	return nil
+}
+
+func (x *InfoReply) GetTarget() string {
+	if x != nil {
+		return x.Target
+	}
+	return ""
+}
+
+func (x *InfoReply) GetLevels() []string {
+	if x != nil {
+		return x.Levels
 	}
 	return nil
 }
@@ -1733,18 +1725,18 @@ var File_rlx_v1_backend_proto protoreflect.FileDescriptor
 const file_rlx_v1_backend_proto_rawDesc = "" +
 	"\n" +
 	"\x14rlx/v1/backend.proto\x12\x06rlx.v1\"\r\n" +
-	"\vInfoRequest\"\xe4\x01\n" +
+	"\vInfoRequest\"\xe2\x01\n" +
 	"\tInfoReply\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
-	"\aversion\x18\x02 \x01(\tR\aversion\x12\x18\n" +
-	"\atargets\x18\x03 \x03(\tR\atargets\x12\x10\n" +
-	"\x03ops\x18\x04 \x03(\tR\x03ops\x12\x16\n" +
-	"\x06dtypes\x18\x05 \x03(\tR\x06dtypes\x12(\n" +
+	"\aversion\x18\x02 \x01(\tR\aversion\x12(\n" +
 	"\adevices\x18\x06 \x03(\v2\x0e.rlx.v1.DeviceR\adevices\x12\x1b\n" +
 	"\tmax_alloc\x18\a \x01(\x03R\bmaxAlloc\x12\x1e\n" +
 	"\n" +
 	"precisions\x18\b \x03(\tR\n" +
-	"precisions\"t\n" +
+	"precisions\x12\x16\n" +
+	"\x06target\x18\t \x01(\tR\x06target\x12\x16\n" +
+	"\x06levels\x18\n" +
+	" \x03(\tR\x06levelsJ\x04\b\x03\x10\x04J\x04\b\x04\x10\x05J\x04\b\x05\x10\x06\"t\n" +
 	"\x06Device\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n" +

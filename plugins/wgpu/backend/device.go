@@ -176,13 +176,14 @@ func (b *Backend) Info(context.Context) (device.Info, error) {
 		if err := b.find(); err != nil {
 			return device.Info{}, err
 		}
-		info := device.Info{Name: "wgpu", Version: Version, Targets: []string{"wgpu", "cpu", "portable"}, Ops: kernels.Ops()}
-		for _, d := range kernels.DTypes() {
-			info.DTypes = append(info.DTypes, d.String())
-		}
+		info := device.Info{Name: "wgpu", Version: kernels.Version}
+		to := *kernels.Description()
 		for _, a := range b.adapters {
 			info.Devices = append(info.Devices, a.info)
+			// The result and the parameters are bindings too.
+			to.MaxOperands = min(to.MaxOperands, int(a.limits.MaxStorageBuffersPerShaderStage)-2)
 		}
+		info.Target = &to
 		return info, nil
 	})
 }

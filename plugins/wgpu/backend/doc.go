@@ -6,9 +6,6 @@
 // Without cgo the package is empty.
 package backend
 
-// Version of the backend.
-const Version = "0.1.0"
-
 // Options change what a device allows and how it is used, for tests; zero values leave it as it is.
 type Options struct {
 	MaxBinding int64 // bytes that one binding may show

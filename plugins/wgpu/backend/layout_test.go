@@ -92,7 +92,7 @@ func TestTransposes(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 1))
 	sizes := []int64{1, 2, 3, 4, 5, 8, 12, 16, 31, 32, 33, 40, 64, 65, 130, 1000}
 	small := New(Options{MaxBinding: 32 << 10, MaxGroups: 40})
-	for _, d := range kernels.DTypes() {
+	for _, d := range kernels.Description().Types {
 		for i := range transposePrograms {
 			g := ir.NewGraph("transposes", ir.Sym{Name: "N", Min: 1, Max: 9})
 			var want []*ir.Node

@@ -27,9 +27,9 @@ func (x *executable) plan() error {
 	names := map[string]bool{}
 	for i, s := range x.p.Steps {
 		n := x.p.Graph.Nodes[s.Node]
-		k, ok := kernels.Find(n)
-		if !ok {
-			return diag.New(device.ErrUnsupported, n.Op.Name, "step %d, %s: the wgpu backend has no kernel for %v", i, n.Label(), n)
+		k, why := kernels.Find(n)
+		if why != "" {
+			return diag.New(device.ErrUnsupported, n.Op.Name, "step %d, %s: the wgpu backend has no kernel for %v: %s", i, n.Label(), n, why)
 		}
 		names[n.Op.Name] = true
 		if k.Scratch != nil {

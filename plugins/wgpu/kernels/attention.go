@@ -22,9 +22,7 @@ var (
 	attentionRowsWGSL string
 )
 
-var _ = register(Kernel{Op: "attention", Can: func(n *ir.Node) bool {
-	return floats(&ir.Node{In: n.In[:3], Type: n.Type}) && (len(n.In) == 3 || n.In[3].Type.DType.IsFloat() || n.In[3].Type.DType == dtype.Bool)
-}, Shaders: attention, Scratch: splitBytes})
+var _ = register(Kernel{Op: "attention", Takes: "(" + floats + ", " + floats + ", " + floats + ", " + floats + "|bool)", Shaders: attention, Scratch: splitBytes})
 
 // attentionFields are the parameters of attention.
 var attentionFields = []string{"heads", "kv_heads", "dim", "sq", "sk", "q_b", "q_s", "q_h", "k_b", "k_s", "k_h", "scale:f32", "softcap:f32",

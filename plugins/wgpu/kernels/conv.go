@@ -11,7 +11,7 @@ import (
 var convDirectWGSL string
 
 var (
-	_ = register(Kernel{Op: "conv2d", Can: floats, Shaders: func(n *ir.Node, l Limits) []Shader {
+	_ = register(Kernel{Op: "conv2d", Takes: "(" + floats + "...)", Shaders: func(n *ir.Node, l Limits) []Shader {
 		g, err := n.Attrs.(op.Conv2DAttrs).Geometry()
 		if err != nil {
 			return nil
@@ -21,7 +21,7 @@ var (
 		}
 		return []Shader{convDirect(n, g, false)}
 	}})
-	_ = register(Kernel{Op: "conv_transpose2d", Can: floats, Shaders: func(n *ir.Node, l Limits) []Shader {
+	_ = register(Kernel{Op: "conv_transpose2d", Takes: "(" + floats + "...)", Shaders: func(n *ir.Node, l Limits) []Shader {
 		g, err := n.Attrs.(op.ConvTranspose2DAttrs).Geometry()
 		if err != nil {
 			return nil

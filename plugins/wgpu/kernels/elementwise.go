@@ -17,7 +17,7 @@ var elementwiseWGSL string
 
 // scalars are the WGSL expressions of elementwise ops by element type of the first operand: "float", "int" for i32 and u32,
 // or "bool". Operands are $1, $2, $3.
-var scalars = map[string]map[string]string{
+var scalars = withFunctions(map[string]map[string]string{
 	"add": {"float": "($1 + $2)", "int": "($1 + $2)"},
 	"sub": {"float": "($1 - $2)", "int": "($1 - $2)"},
 	"mul": {"float": "($1 * $2)", "int": "($1 * $2)"},
@@ -31,34 +31,34 @@ var scalars = map[string]map[string]string{
 	"le":  {"float": "(order($1) <= order($2) && !nan_either($1, $2))", "int": "($1 <= $2)", "bool": "(!$1 || $2)"},
 	"gt":  {"float": "(order($1) > order($2) && !nan_either($1, $2))", "int": "($1 > $2)", "bool": "($1 && !$2)"},
 	"ge":  {"float": "(order($1) >= order($2) && !nan_either($1, $2))", "int": "($1 >= $2)", "bool": "($1 || !$2)"},
+})
+
+// withFunctions adds the functions of one float, which the harness has by the op's name.
+func withFunctions(s map[string]map[string]string) map[string]map[string]string {
+	for _, name := range []string{"gelu", "gelu_tanh", "silu", "relu", "sigmoid", "tanh", "exp", "log", "sqrt", "rsqrt", "neg", "abs",
+		"round", "sin", "cos", "tan", "atan", "erf"} {
+		s[name] = map[string]string{"float": "op_" + name + "($1)"}
+	}
+	return s
 }
 
 func init() {
-	for _, name := range []string{"gelu", "gelu_tanh", "silu", "relu", "sigmoid", "tanh", "exp", "log", "sqrt", "rsqrt", "neg", "abs",
-		"round", "sin", "cos", "tan", "atan", "erf"} {
-		scalars[name] = map[string]string{"float": "op_" + name + "($1)"}
-	}
 	for _, d := range ir.Defs() {
 		if scalars[d.Name] != nil {
-			register(Kernel{Op: d.Name, Can: hasScalar, Shaders: elementwise})
+			register(Kernel{Op: d.Name, Takes: hasScalar(d), Shaders: elementwise})
 		}
 	}
 }
 
 var (
-	_ = register(Kernel{Op: "where", Can: func(n *ir.Node) bool { return n.In[0].Type.DType == dtype.Bool }, Shaders: func(n *ir.Node, _ Limits) []Shader {
+	_ = register(Kernel{Op: "where", Takes: "(bool, any, any)", Shaders: func(n *ir.Node, _ Limits) []Shader {
 		// The chosen bits, whatever their type.
 		return []Shader{broadcasting(light, n, "  if (x0(at0(i))) {\n    return x1_bits(at1(i));\n  }\n  return x2_bits(at2(i));")}
 	}})
-	_ = register(Kernel{Op: "elementwise_region", Can: func(n *ir.Node) bool { _, ok := regionCode(n); return ok }, Shaders: func(n *ir.Node, _ Limits) []Shader {
-		code, _ := regionCode(n)
-		return []Shader{broadcasting(light, n, code)}
+	_ = register(Kernel{Op: "elementwise_region", Takes: "(f32|bool...) if parts = run", Shaders: func(n *ir.Node, _ Limits) []Shader {
+		return []Shader{broadcasting(light, n, regionCode(n))}
 	}})
-	// A reshape is a view and never a step of its own; the kernel says that the op may stand in a program.
-	_ = register(Kernel{Op: "reshape", Shaders: func(n *ir.Node, _ Limits) []Shader {
-		return []Shader{mapped(n, "reshape", "fn value(i: u32) -> u32 {\n  return x0_bits(i);\n}\n", nil, nil, nil)}
-	}})
-	_ = register(Kernel{Op: "expand", Shaders: func(n *ir.Node, _ Limits) []Shader {
+	_ = register(Kernel{Op: "expand", Takes: "(any)", Shaders: func(n *ir.Node, _ Limits) []Shader {
 		return []Shader{broadcasting(light, n, "  return x0_bits(at0(i));")}
 	}})
 )
@@ -73,7 +73,20 @@ func class(d dtype.DType) string {
 	return "int"
 }
 
-func hasScalar(n *ir.Node) bool { return scalars[n.Op.Name][class(n.In[0].Type.DType)] != "" }
+// hasScalar is a rule for the types for which an op has an expression.
+func hasScalar(d *ir.OpDef) string {
+	var types []string
+	for _, c := range []struct{ class, types string }{{"float", floats}, {"int", "i32|u32"}, {"bool", "bool"}} {
+		if scalars[d.Name][c.class] != "" {
+			types = append(types, c.types)
+		}
+	}
+	list := strings.Join(types, "|")
+	if d.MaxIn > 1 {
+		list += "..."
+	}
+	return "(" + list + ")"
+}
 
 func elementwise(n *ir.Node, _ Limits) []Shader {
 	expr := apply(scalars[n.Op.Name][class(n.In[0].Type.DType)], [3]string{"x0(at0(i))", "x1(at1(i))"})
@@ -215,11 +228,11 @@ func apply(expr string, args [3]string) string {
 	return strings.NewReplacer("$1", args[0], "$2", args[1], "$3", args[2]).Replace(expr)
 }
 
-// regionCode translates the steps of an elementwise_region; ok is false where they have an op without an expression.
-func regionCode(n *ir.Node) (code string, ok bool) {
+// regionCode translates the steps of an elementwise_region.
+func regionCode(n *ir.Node) (code string) {
 	steps, err := op.ParseRegion(n.Attrs.(op.ElementwiseRegionAttrs).Expr)
 	if err != nil {
-		return "", false
+		panic("BUG: wgpu: " + err.Error())
 	}
 	bools := make([]bool, len(steps))
 	for i, s := range steps {
@@ -244,11 +257,6 @@ func regionCode(n *ir.Node) (code string, ok bool) {
 		expr := scalars[s.Op.Name][first]
 		if s.Op.Name == "where" {
 			expr = "select($3, $2, $1)"
-			if first != "bool" {
-				return "", false
-			}
-		} else if expr == "" {
-			return "", false
 		}
 		switch s.Op.Name {
 		case "eq", "ne", "lt", "le", "gt", "ge":
@@ -257,5 +265,5 @@ func regionCode(n *ir.Node) (code string, ok bool) {
 		code += fmt.Sprintf("  let v%d = %s;\n", i, apply(expr, args))
 	}
 	code += fmt.Sprintf("  return y_encode(v%d);", len(steps)-1)
-	return code, true
+	return code
 }

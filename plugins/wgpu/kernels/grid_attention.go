@@ -14,7 +14,7 @@ import (
 //go:embed attention_rel.wgsl
 var attentionRelWGSL string
 
-var _ = register(Kernel{Op: "grid_attention", Can: floats, Shaders: gridAttention, Scratch: relBytes})
+var _ = register(Kernel{Op: "grid_attention", Takes: "(" + floats + "...)", Shaders: gridAttention, Scratch: relBytes})
 
 // relBytes is the size of the relative position terms of a node: f32[B, windows, heads, wh+ww, tokens of a window up to a multiple of 4].
 func relBytes(n *ir.Node) int64 {

@@ -7,12 +7,13 @@
 package kernels
 
 import (
-	"slices"
+	"sync"
 
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
 	_ "github.com/rlx-go/rlx/core/op" // the ops that kernels name
 	"github.com/rlx-go/rlx/core/program"
+	"github.com/rlx-go/rlx/core/target"
 )
 
 // Limits are what kernels must know of a device.
@@ -28,9 +29,9 @@ type Limits struct {
 // Kernel runs one op.
 type Kernel struct {
 	Op string
-	// Can reports whether the kernel takes this node's types, attributes and ranks; nil: always. Where it says no, a
-	// program is refused when it is loaded.
-	Can func(n *ir.Node) bool
+	// Takes says which nodes the kernel runs: what follows the op's name in a rule of package target. A program with other
+	// nodes is refused when it is loaded.
+	Takes string
 	// Shaders are what runs the node, in order. They depend on what does not change between runs.
 	Shaders func(n *ir.Node, l Limits) []Shader
 	// Scratch is the device memory in bytes that the shaders share, at the symbols' upper bounds; nil: none.
@@ -94,44 +95,38 @@ func register(k Kernel) struct{} {
 		panic("BUG: wgpu: kernel for " + k.Op + ", which is no op or has a kernel already")
 	}
 	registry[k.Op] = k
+	rules = append(rules, target.MustRule("run "+k.Op+k.Takes))
 	return struct{}{}
 }
 
-// Find is the kernel that runs a node; ok is false where none does.
-func Find(n *ir.Node) (k Kernel, ok bool) {
-	k, ok = registry[n.Op.Name]
-	if !ok || !known(n) {
-		return Kernel{}, false
+// rules are those of the kernels that have registered.
+var rules []target.Rule
+
+// Description says what the backend runs on the devices that it is made for. The compiler carries a copy,
+// core/target/wgpu.target. WGSL has no 64-bit types.
+var Description = sync.OnceValue(func() *target.Description {
+	d := &target.Description{Name: "wgpu", Version: Version, MaxRank: maxRank, MaxOperands: maxOperands, Rules: rules,
+		Types: []dtype.DType{dtype.F32, dtype.F16, dtype.BF16, dtype.I32, dtype.U32, dtype.Bool}}
+	return d.Sort()
+})
+
+// Version of the backend.
+const Version = "0.1.0"
+
+const (
+	// maxRank is what the parameters of strided kernels hold.
+	maxRank = 8
+	// maxOperands leaves room for the result, the parameters and the status among the bindings that a shader may have.
+	maxOperands = 16
+)
+
+// Find is the kernel that runs a node; why says why none does.
+func Find(n *ir.Node) (k Kernel, why string) {
+	how, why := Description().Takes(n)
+	if how != target.Native {
+		return Kernel{}, why
 	}
-	return k, k.Can == nil || k.Can(n)
-}
-
-// Ops lists the ops that have a kernel, sorted.
-func Ops() []string {
-	var out []string
-	for name := range registry {
-		out = append(out, name)
-	}
-	slices.Sort(out)
-	return out
-}
-
-// DTypes are the element types that device memory holds. WGSL has no 64-bit types.
-func DTypes() []dtype.DType {
-	return []dtype.DType{dtype.F32, dtype.F16, dtype.BF16, dtype.I32, dtype.U32, dtype.Bool}
-}
-
-// maxRank is what the parameters of strided kernels hold.
-const maxRank = 8
-
-// known: element types that exist on the device, and ranks that parameters hold.
-func known(n *ir.Node) bool {
-	for _, x := range slices.Concat(n.In, n.Values()) {
-		if !slices.Contains(DTypes(), x.Type.DType) || x.Type.Rank() > maxRank {
-			return false
-		}
-	}
-	return true
+	return registry[n.Op.Name], ""
 }
 
 // numel is the number of elements of a shape.

@@ -20,7 +20,7 @@ func part(file, name string) string { return file + `{{template "` + name + `" .
 
 // These ops move bits and do not look at them.
 var (
-	_ = register(Kernel{Op: "narrow", Shaders: func(n *ir.Node, _ Limits) []Shader {
+	_ = register(Kernel{Op: "narrow", Takes: "(any)", Shaders: func(n *ir.Node, _ Limits) []Shader {
 		a := n.Attrs.(op.NarrowAttrs)
 		shape, axis := n.In[0].Type.Shape, positive(a.Axis, n.Type.Rank())
 		inner := common(shape[axis+1:])
@@ -30,13 +30,13 @@ var (
 			return a.Start * inner, []int{numel(c.Out.Shape[:axis]), numel(c.Out.Shape[axis:])}, []int{size * inner, 1}
 		})}
 	}})
-	_ = register(Kernel{Op: "copy", Shaders: func(n *ir.Node, _ Limits) []Shader {
+	_ = register(Kernel{Op: "copy", Takes: "(any)", Shaders: func(n *ir.Node, _ Limits) []Shader {
 		// What lies behind the last element, up to a whole unit, belongs to no other value: places are aligned.
 		u := units(n.Type.DType, nil, n.In[0])
 		return []Shader{moved(n, u, []int{0}, "copy", "fn value(i: u32) -> {{.C.T}} {\n  return x0{{.C.Read}}(i);\n}\n", nil, nil, nil)}
 	}})
-	_ = register(Kernel{Op: "pad", Shaders: func(n *ir.Node, _ Limits) []Shader { return []Shader{pad(n)} }})
-	_ = register(Kernel{Op: "concat", Can: func(n *ir.Node) bool { return len(n.In) <= 16 }, Shaders: func(n *ir.Node, _ Limits) []Shader {
+	_ = register(Kernel{Op: "pad", Takes: "(any)", Shaders: func(n *ir.Node, _ Limits) []Shader { return []Shader{pad(n)} }})
+	_ = register(Kernel{Op: "concat", Takes: "(any...)", Shaders: func(n *ir.Node, _ Limits) []Shader {
 		a := n.Attrs.(op.ConcatAttrs)
 		axis := positive(a.Axis, n.Type.Rank())
 		fields, which, rows := []string{"row"}, []int{}, []int{}
@@ -52,9 +52,7 @@ var (
 			return p
 		})}
 	}})
-	_ = register(Kernel{Op: "gather", Can: func(n *ir.Node) bool {
-		return n.In[1].Type.DType == dtype.I32 || n.In[1].Type.DType == dtype.U32
-	}, Shaders: func(n *ir.Node, _ Limits) []Shader {
+	_ = register(Kernel{Op: "gather", Takes: "(any, i32|u32)", Shaders: func(n *ir.Node, _ Limits) []Shader {
 		x := n.In[0]
 		axis := positive(n.Attrs.(op.GatherAttrs).Axis, x.Type.Rank())
 		u := units(n.Type.DType, []int{common(x.Type.Shape[axis+1:])}, x)
@@ -63,18 +61,18 @@ var (
 			return []uint32{uint32(inner / u.per()), uint32(numel(c.In[1].Shape)), uint32(size)}
 		}).withStatus()}
 	}})
-	_ = register(Kernel{Op: "iota", Can: func(n *ir.Node) bool { return n.Type.DType != dtype.Bool }, Shaders: func(n *ir.Node, _ Limits) []Shader {
+	_ = register(Kernel{Op: "iota", Takes: "()", Shaders: func(n *ir.Node, _ Limits) []Shader {
 		a := n.Attrs.(op.IotaAttrs)
 		return []Shader{light(n, "iota", part(layoutWGSL, "iota"), map[string]any{"Type": elementType(n.Type.DType)}, []string{"inner", "size"}, func(c *Call) []uint32 {
 			_, size, inner := around(c.Out.Shape, positive(a.Axis, len(c.Out.Shape)))
 			return []uint32{uint32(inner), uint32(size)}
 		})}
 	}})
-	_ = register(Kernel{Op: "const", Shaders: func(n *ir.Node, _ Limits) []Shader {
+	_ = register(Kernel{Op: "const", Takes: "()", Shaders: func(n *ir.Node, _ Limits) []Shader {
 		v := n.Attrs.(op.ConstAttrs).Value
 		return []Shader{light(n, "const", part(layoutWGSL, "const"), map[string]any{"Bits": bitsOf(n.Type.DType, v)}, nil, nil)}
 	}})
-	_ = register(Kernel{Op: "cast", Shaders: func(n *ir.Node, _ Limits) []Shader {
+	_ = register(Kernel{Op: "cast", Takes: "(any)", Shaders: func(n *ir.Node, _ Limits) []Shader {
 		consts := map[string]any{"From": elementType(n.In[0].Type.DType), "To": elementType(n.Type.DType)}
 		return []Shader{light(n, "cast", part(layoutWGSL, "cast"), consts, nil, nil)}
 	}})

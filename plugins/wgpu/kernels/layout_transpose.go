@@ -13,7 +13,7 @@ import (
 //go:embed layout_transpose.wgsl
 var transposeWGSL string
 
-var _ = register(Kernel{Op: "transpose", Shaders: func(n *ir.Node, _ Limits) []Shader { return []Shader{transpose(n)} }})
+var _ = register(Kernel{Op: "transpose", Takes: "(any)", Shaders: func(n *ir.Node, _ Limits) []Shader { return []Shader{transpose(n)} }})
 
 // transpose copies rows where the innermost axis stays; otherwise squares of the two innermost axes, the operand's and the
 // result's, go through workgroup memory, so that reads and writes are of neighbours. Where one of them is so short that a

@@ -3,6 +3,7 @@ package kernels
 import (
 	_ "embed"
 	"slices"
+	"strconv"
 
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
@@ -19,22 +20,27 @@ var (
 )
 
 var (
-	_ = register(Kernel{Op: "matmul", Can: floats, Shaders: func(n *ir.Node, l Limits) []Shader {
+	_ = register(Kernel{Op: "matmul", Takes: "(" + floats + "...)", Shaders: func(n *ir.Node, l Limits) []Shader {
 		a := n.Attrs.(op.MatMulAttrs)
 		return matmul(n, op.FusedMatMulAttrs{TransA: a.TransA, TransB: a.TransB}, l)
 	}})
-	_ = register(Kernel{Op: "fused_matmul", Can: floats, Shaders: func(n *ir.Node, l Limits) []Shader {
+	_ = register(Kernel{Op: "fused_matmul", Takes: "(" + floats + "...) if act = " + acts(), Shaders: func(n *ir.Node, l Limits) []Shader {
 		return matmul(n, n.Attrs.(op.FusedMatMulAttrs), l)
 	}})
 )
 
-func floats(n *ir.Node) bool {
-	for _, x := range n.In {
-		if !x.Type.DType.IsFloat() {
-			return false
+// floats are the element types of kernels that compute in f32.
+const floats = "f32|f16|bf16"
+
+// acts lists the activations that a product can apply, as values of a rule: those that have an expression.
+func acts() string {
+	list := `""`
+	for _, d := range ir.Defs() {
+		if scalars[d.Name]["float"] != "" && op.IsActivation(d.Name) {
+			list += "|" + strconv.Quote(d.Name)
 		}
 	}
-	return n.Type.DType.IsFloat()
+	return list
 }
 
 // product are the sizes of a matmul as its kernels take them.

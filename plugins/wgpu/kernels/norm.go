@@ -27,7 +27,7 @@ func init() {
 		{"fused_residual_rms_norm", false, true, func(a any) float64 { return a.(op.FusedResidualRmsNormAttrs).Eps }},
 	} {
 		register(Kernel{
-			Op: k.op, Can: floats,
+			Op: k.op, Takes: "(" + floats + "...)",
 			Shaders: func(n *ir.Node, _ Limits) []Shader {
 				s := norm(n, k.center, k.residual, k.eps(n.Attrs))
 				if sharesWords(n) {

@@ -4,7 +4,6 @@ import (
 	_ "embed"
 	"slices"
 
-	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
 )
@@ -39,11 +38,19 @@ var (
 	}
 )
 
+// takes is a rule for the element types that a reduction has.
+func (f fold) takes() string {
+	if f.expr["i32"] == "" {
+		return "(" + floats + ")"
+	}
+	return "(" + floats + "|i32|u32)"
+}
+
 func init() {
 	for name, f := range folds {
 		register(Kernel{
-			Op:  name,
-			Can: func(n *ir.Node) bool { return n.Type.DType != dtype.Bool && f.expr[elementType(n.Type.DType)] != "" },
+			Op:    name,
+			Takes: f.takes(),
 			Shaders: func(n *ir.Node, _ Limits) []Shader {
 				first, end := reducedRange(n)
 				if end > 0 && numel(n.Graph.Syms.Largest(n.In[0].Type.Shape[first:end])) >= longRow {

@@ -15,7 +15,7 @@ var softmaxWGSL string
 var softmaxFromStatisticsWGSL string
 
 var _ = register(Kernel{
-	Op: "softmax", Can: floats,
+	Op: "softmax", Takes: "(" + floats + ")",
 	Shaders: func(n *ir.Node, _ Limits) []Shader {
 		if n.Type.DType == dtype.F32 {
 			return []Shader{softmax(n, false)}

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/rlx-go/rlx/internal/atomicfile"
+	"github.com/rlx-go/rlx/internal/cli"
+)
+
+func describeCommand() *cli.Command {
+	return &cli.Command{
+		Name: "plugins describe", Args: "NAME [-o NAME.target] [flags]", Short: "write which ops a backend runs, for rlxc --target",
+		Long: `Starts the backend and writes its target description: the element types and ops that it runs on this machine, and on what
+terms. The file is text that people can read and edit. rlxc --target ./NAME.target compiles for it.`,
+		Examples: []cli.Example{
+			{About: "a schedule for a backend of your own", Line: "rlxrun plugins describe npu -o npu.target && rlxc model.safetensors --target cpu,./npu.target -o model.rlx"},
+		},
+		Setup: func(fs *cli.FlagSet) cli.Run {
+			var f hostFlags
+			var output string
+			fs.StringVarP(&output, "output", "o", "", "`FILE` where to write it (default -, standard output)")
+			f.declarePlugins(fs)
+			return func(ctx context.Context, env *cli.Env, args []string) error {
+				if len(args) != 1 {
+					return cli.Usagef("plugins describe", "wants the name of one backend; found %d arguments", len(args)).WithHint("rlxrun plugins list shows those there are")
+				}
+				return describe(ctx, env, &f, args[0], cmp.Or(output, "-"))
+			}
+		},
+	}
+}
+
+func describe(ctx context.Context, env *cli.Env, f *hostFlags, name, output string) error {
+	reg, err := findBackends(f.plugins.Values)
+	if err != nil {
+		return err
+	}
+	b, err := reg.find(name)
+	if err != nil {
+		return err
+	}
+	b.warn(env)
+	info, err := startAlone(ctx, env, f, b)
+	if err != nil {
+		return err
+	}
+	write := func(w io.Writer) error {
+		_, err := fmt.Fprint(w, info.Target)
+		return err
+	}
+	switch {
+	case env.JSON:
+		return env.WriteJSON(map[string]string{"name": info.Name, "version": info.Version, "target": info.Target.String()})
+	case output == "-":
+		return write(env.Stdout)
+	}
+	return atomicfile.WriteFile(ctx, output, write)
+}

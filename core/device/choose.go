@@ -1,0 +1,110 @@
+package device
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/program"
+	"github.com/rlx-go/rlx/core/target"
+)
+
+// ErrLevel is what a backend and rlxrun report where an artifact demands more of the processor than it has.
+var ErrLevel = diag.Define("RLX6003", "processor below the artifact's target", `
+The artifact was compiled for a target such as "cpu:x86-64-v4", which demands a processor of at least that level: x86-64-v3 is
+AVX2, FMA and F16C; x86-64-v4 is these and AVX-512 F, BW, DQ and VL; arm64 is any 64-bit ARM processor. RLX_CPU_FEATURES, where it
+is set, hides what is above the set that it names. Nothing was executed. Run the artifact on a processor that has the level, or
+compile it again with a lower one (rlxc --target cpu:x86-64-v3) or none (--target cpu).`)
+
+// splitTarget splits a target such as "cpu:x86-64-v4" into the backend that it is for and the level that it demands of the
+// processor, which is empty for most.
+func splitTarget(target string) (backend, level string) {
+	backend, level, _ = strings.Cut(target, ":")
+	return backend, level
+}
+
+// Choose picks the program that suits the backend best, of those of one method: its own, for the best level that this machine
+// has, or else the first of which it takes every node. ErrLevel or ErrUnsupported says why there is none.
+func (i Info) Choose(programs []*program.Program) (*program.Program, error) {
+	if err := i.CheckLevel(programs); err != nil {
+		return nil, err
+	}
+	rank := func(p *program.Program) int {
+		backend, level := splitTarget(p.Target)
+		switch at := slices.Index(i.Levels, level); {
+		case backend != i.Name:
+			return len(i.Levels) + 1
+		case level == "":
+			return len(i.Levels)
+		default:
+			return at // -1 for a level that it lacks, which is left out below
+		}
+	}
+	var reasons []string
+	for _, p := range slices.SortedStableFunc(slices.Values(programs), func(a, b *program.Program) int { return cmp.Compare(rank(a), rank(b)) }) {
+		if rank(p) < 0 {
+			continue
+		}
+		lacks := i.Lacks(p)
+		if lacks == "" {
+			return p, nil
+		}
+		reasons = append(reasons, p.Target+": "+lacks)
+	}
+	method := ""
+	if len(programs) > 0 {
+		method = programs[0].Method
+	}
+	return nil, diag.New(ErrUnsupported, "backend "+i.Name, "cannot run %s as it was compiled for %s", method, strings.Join(reasons, "; for ")).
+		WithHint("write its description with rlxrun plugins describe %s -o %s.target and compile with --target %s.target, or choose another backend", i.Name, i.Name, i.Name)
+}
+
+// Lacks is the first node of a program that the backend does not take, and why; empty: it takes all.
+func (i Info) Lacks(p *program.Program) string {
+	for _, n := range p.Graph.Nodes {
+		if how, why := i.Target.Takes(n); how == target.No {
+			return fmt.Sprintf("%s: %s", n.Label(), why)
+		}
+	}
+	return ""
+}
+
+// CheckLevel reports as ErrLevel where the programs of a method demand more of the backend's processor than it has. A schedule
+// for another target beside them changes nothing: it is there for other backends.
+func (i Info) CheckLevel(programs []*program.Program) error {
+	var need []string
+	for _, p := range programs {
+		backend, level := splitTarget(p.Target)
+		switch {
+		case backend != i.Name:
+		case level == "" || slices.Contains(i.Levels, level):
+			return nil
+		default:
+			need = append(need, p.Target)
+		}
+	}
+	if need == nil {
+		return nil
+	}
+	var have, features []string
+	recompile := i.Name
+	for _, level := range slices.Backward(i.Levels) {
+		recompile = i.Name + ":" + level
+		have = append(have, recompile)
+	}
+	for _, d := range i.Devices {
+		features = append(features, d.Features...)
+	}
+	has := "no such level"
+	if have != nil {
+		has = strings.Join(have, ", ")
+	}
+	hint := "compile it with rlxc --target " + recompile
+	if recompile != i.Name {
+		hint += " or --target " + i.Name
+	}
+	return diag.New(ErrLevel, "backend "+i.Name, "the artifact needs %s; the processor has %s (%s)", strings.Join(need, " or "), has,
+		strings.Join(features, ", ")).WithHint("%s, or run it on a processor that has what it needs", hint)
+}

@@ -1,0 +1,45 @@
+package target
+
+import (
+	"embed"
+	"slices"
+	"sync"
+)
+
+// The descriptions of the project's own backends, so that the compiler needs no backend to compile for them. Each backend's
+// test says that its file is what the backend says, and writes it with -update.
+//
+//go:embed cpu.target wgpu.target
+var files embed.FS
+
+// Portable is the name of the target of ops that no other ops express; see Primitive.
+const Portable = "portable"
+
+var builtin = sync.OnceValue(func() []*Description {
+	var out []*Description
+	for _, name := range []string{"cpu", "wgpu"} {
+		text, err := files.ReadFile(name + ".target")
+		if err != nil {
+			panic("BUG: target: " + err.Error())
+		}
+		d, err := Parse(string(text))
+		if err != nil {
+			panic("BUG: target: " + name + ".target: " + err.Error())
+		}
+		out = append(out, d)
+	}
+	return append(out, Primitive(Portable))
+})
+
+// Builtin lists the descriptions that the compiler knows: cpu, wgpu and portable.
+func Builtin() []*Description { return slices.Clone(builtin()) }
+
+// Find returns the built-in description of that name.
+func Find(name string) (*Description, bool) {
+	for _, d := range builtin() {
+		if d.Name == name {
+			return d, true
+		}
+	}
+	return nil, false
+}

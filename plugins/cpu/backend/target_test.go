@@ -1,0 +1,46 @@
+package backend
+
+import (
+	"testing"
+
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+	"github.com/rlx-go/rlx/core/target"
+	"github.com/rlx-go/rlx/internal/golden"
+)
+
+// TestDescription: the compiler's copy is what the backend says. Run with -update where kernels have changed.
+func TestDescription(t *testing.T) {
+	golden.Text(t, "../../../core/target/cpu.target", Description().String())
+	if err := Description().Check(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestRegions: an elementwise op that runs alone on f32 runs in a region too.
+func TestRegions(t *testing.T) {
+	for _, d := range ir.Defs() {
+		if !op.CanBeInRegion(d) || d.MaxIn > 2 {
+			continue
+		}
+		g := ir.NewGraph("region")
+		var in []*ir.Node
+		expr := "v0=" + d.Name + "(i0)"
+		if d.MaxIn == 2 {
+			expr = "v0=" + d.Name + "(i0,i1)"
+		}
+		for i := range d.MaxIn {
+			in = append(in, op.Input(g, string(rune('a'+i)), ir.TypeOf(dtype.F32, 3)))
+		}
+		alone, _ := Description().Takes(g.Add(d, op.NoAttrs{}, in...))
+		region := op.ElementwiseRegion(expr, in...)
+		how, why := Description().Takes(region)
+		if (alone == target.Native) != (how == target.Native) {
+			t.Errorf("%s: alone %v, in a region %v: %s", d.Name, alone, how, why)
+		}
+		if _, native, err := find(region); err != nil || !native {
+			t.Errorf("%s: %v", d.Name, err)
+		}
+	}
+}
