@@ -77,6 +77,54 @@ func (b plainBackend) Info(ctx context.Context) (device.Info, error) {
 	return info, err
 }
 
+// Load gives an executable that lies about the values of steps as RLX_LIAR_DUMPS says; a host passes the variable on to a
+// backend called liar.
+func (b plainBackend) Load(ctx context.Context, l device.Load) (device.Executable, error) {
+	e, err := b.Backend.Load(ctx, l)
+	if how := os.Getenv("RLX_LIAR_DUMPS"); err == nil && how != "" {
+		return liar{e, how}, nil
+	}
+	return e, err
+}
+
+type liar struct {
+	device.Executable
+	how string
+}
+
+func (l liar) Run(ctx context.Context, r device.Run) (device.Stats, error) {
+	type dump struct {
+		node  int
+		shape []int
+		data  []byte
+	}
+	var kept []dump
+	tell := r.Opts.Observe
+	r.Opts.Observe = func(node int, shape []int, data []byte) error {
+		kept = append(kept, dump{node, slices.Clone(shape), slices.Clone(data)})
+		return nil
+	}
+	st, err := l.Executable.Run(ctx, r)
+	switch l.how {
+	case "none":
+		kept = nil
+	case "first":
+		kept = kept[:1]
+	case "last":
+		kept = kept[1:]
+	case "reversed":
+		slices.Reverse(kept)
+	case "twice":
+		kept = append(kept, kept...)
+	}
+	for _, d := range kept {
+		if err == nil {
+			err = tell(d.node, d.shape, d.data)
+		}
+	}
+	return st, err
+}
+
 // TestMain also plays the backend: $PLAIN in scripts.
 func TestMain(m *testing.M) {
 	if os.Getenv("RLX_FDS") != "" {

@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"io"
+	"slices"
 	"testing"
 
 	"google.golang.org/grpc"
@@ -138,14 +139,20 @@ func FuzzServer(f *testing.F) {
 }
 
 // FuzzRunReplies plays a hostile backend: the host takes any replies without a panic, holds no more than the program's
-// sizes, and accepts outputs only when they are complete.
+// sizes, and accepts outputs and dumps only when they are complete and in order.
 func FuzzRunReplies(f *testing.F) {
 	p := testProgram(f)
 	out := func(i int32, n int) proto.Message {
 		return &rlxv1.RunReply{Part: &rlxv1.RunReply_Output{Output: &rlxv1.Chunk{Index: i, Data: make([]byte, n)}}}
 	}
 	done := &rlxv1.RunReply{Part: &rlxv1.RunReply_Done{Done: &rlxv1.Done{Generation: 1, FirstNan: -1}}}
-	dump := &rlxv1.RunReply{Part: &rlxv1.RunReply_Dump{Dump: &rlxv1.Dump{Node: 2, First: true, Shape: []int64{1, 4}, Data: make([]byte, 16)}}}
+	dumpOf := func(node int32) proto.Message {
+		return &rlxv1.RunReply{Part: &rlxv1.RunReply_Dump{Dump: &rlxv1.Dump{Node: node, First: true, Shape: []int64{1, 4}, Data: make([]byte, 16)}}}
+	}
+	dump := dumpOf(2)
+	f.Add(pack(f, dump, dumpOf(3), out(0, 16), done))
+	f.Add(pack(f, dumpOf(3), dump, out(0, 16), done))
+	f.Add(pack(f, dump, dump, dumpOf(3), out(0, 16), done))
 	f.Add(pack(f, dump, out(0, 16), done))
 	f.Add(pack(f, out(0, 8), out(0, 8), done))
 	f.Add(pack(f, done, done))
@@ -158,8 +165,12 @@ func FuzzRunReplies(f *testing.F) {
 		}
 		e := &Executable{s: s, prog: p, bound: bound, syms: map[string]int64{"N": 1}}
 		s.running.begin(p, 1)
+		var seen []int
 		x := &hostRun{e: e, header: &rlxv1.RunHeader{Generation: 1}, dumps: []int{2, 3}, finished: make(chan struct{}),
-			r: device.Run{Opts: device.RunOptions{Observe: func(int, []int, []byte) error { return nil }}}}
+			r: device.Run{Opts: device.RunOptions{Observe: func(node int, _ []int, _ []byte) error {
+				seen = append(seen, node)
+				return nil
+			}}}}
 		c := &clientStream[rlxv1.RunRequest, rlxv1.RunReply]{}
 		c.in = unpack[rlxv1.RunReply](b)
 		err = x.receive(c)
@@ -168,6 +179,9 @@ func FuzzRunReplies(f *testing.F) {
 		}
 		if len(x.staged[0]) > 16 || err == nil && len(x.staged[0]) != 16 {
 			t.Fatalf("%d bytes of an output of 16, %v", len(x.staged[0]), err)
+		}
+		if err == nil && !slices.Equal(seen, []int{2, 3}) {
+			t.Fatalf("the values of nodes %v were accepted; want 2, 3", seen)
 		}
 	})
 }

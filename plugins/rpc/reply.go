@@ -29,11 +29,13 @@ func (x *hostRun) takeDump(d *rlxv1.Dump) error {
 	s, p := x.e.s, x.e.prog
 	node := int(d.GetNode())
 	if d.GetFirst() {
-		at := slices.Index(x.dumps, node)
-		if at < 0 || x.dumpAt >= 0 || node >= len(p.Graph.Nodes) {
+		if !slices.Contains(x.dumps, node) || x.dumpAt >= 0 {
 			return lost(ErrProtocol, s.name, "sent the value of node %d, which was not asked for", node)
 		}
-		x.dumps = slices.Delete(slices.Clone(x.dumps), at, at+1)
+		if x.dumps[0] != node {
+			return lost(ErrProtocol, s.name, "sent the value of node %d; want that of node %d first", node, x.dumps[0])
+		}
+		x.dumps = x.dumps[1:]
 		x.dumpAt, x.shape, x.dump = node, p.Graph.Nodes[node].Type.Shape.Eval(x.e.syms), nil
 		for i, n := range d.Shape {
 			if i >= len(x.shape) || n != int64(x.shape[i]) || len(d.Shape) != len(x.shape) {
@@ -81,6 +83,9 @@ func (x *hostRun) takeDone(d *rlxv1.Done) error {
 	}
 	if x.dumpAt >= 0 {
 		return lost(ErrProtocol, s.name, "ended a run in the middle of node %d", x.dumpAt)
+	}
+	if len(x.dumps) > 0 {
+		return lost(ErrProtocol, s.name, "ended a run without the value of node %d, which was asked for", x.dumps[0])
 	}
 	if d.TotalNs < 0 || d.PeakRss < 0 || d.FirstNan < -1 || d.FirstNan >= int64(len(p.Graph.Nodes)) || d.DeviceMemory < 0 {
 		return lost(ErrProtocol, s.name, "sent figures out of range (%d ns, %d bytes, node %d, %d bytes of device memory)",

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/core/tensor"
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
@@ -42,10 +43,11 @@ func (e *Executable) run(ctx context.Context, r device.Run, tensors func(*bindin
 	defer s.running.end()
 	h := &rlxv1.RunHeader{Executable: e.id, Binding: e.bound.id, Generation: s.generation, Inputs: e.bound.inputs,
 		Outputs: e.bound.outputs, Profile: r.Opts.Profile, CheckNan: r.Opts.CheckNaN}
-	for _, n := range r.Opts.Dump {
+	dumps := inStepOrder(e.prog, r.Opts.Dump)
+	for _, n := range dumps {
 		h.Dump = append(h.Dump, int32(n))
 	}
-	x := &hostRun{e: e, in: in, out: out, r: r, header: h, dumps: r.Opts.Dump, stats: noStats()}
+	x := &hostRun{e: e, in: in, out: out, r: r, header: h, dumps: dumps, stats: noStats()}
 	err = x.run(ctx)
 	if err == nil && r.Opts.Profile {
 		err = x.fetchSteps(ctx)
@@ -61,6 +63,26 @@ func (e *Executable) run(ctx context.Context, r device.Run, tensors func(*bindin
 		x.stats.PeakRSS = rss
 	}
 	return x.stats, nil
+}
+
+// inStepOrder lists those of the nodes that steps make, each once and in the order in which a backend sends their values.
+func inStepOrder(p *program.Program, nodes []int) []int {
+	if len(nodes) == 0 {
+		return nil
+	}
+	wanted := make([]bool, len(p.Graph.Nodes))
+	for _, n := range nodes {
+		wanted[n] = true
+	}
+	var out []int
+	for _, s := range p.Steps {
+		for _, n := range p.Graph.Nodes[s.Node].Values() {
+			if wanted[n.ID] {
+				out = append(out, n.ID)
+			}
+		}
+	}
+	return out
 }
 
 // nanStep is the index of the step that produced a NaN, where err says that one did; -1: it says nothing of the kind.
@@ -79,7 +101,7 @@ type hostRun struct {
 	out    func() [][]byte
 	r      device.Run
 	header *rlxv1.RunHeader
-	dumps  []int // nodes still to come, in step order
+	dumps  []int // nodes whose values are still to come, in this order
 	stats  device.Stats
 	steps  int
 

@@ -105,6 +105,36 @@ func TestBlocked(t *testing.T) {
 	}
 }
 
+// TestLyingCheck is case "lying_check" of the adversary: --check does not pass where a backend keeps values back, and does
+// not panic where they come in another order.
+func TestLyingCheck(t *testing.T) {
+	bin, err := built()
+	if err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	two := "graph f\nx = input : f32[2]\na = neg x : f32[2]\ny = abs a : f32[2]\nreturn y=y\n"
+	writeArtifact(t, filepath.Join(dir, "two.rlx"), &model{programs: []*program.Program{programOf(t, two, "cpu")}})
+	for how, want := range map[string]string{"honest": "", "none": "RLX5108", "first": "RLX5108", "last": "RLX5108", "reversed": "RLX5108", "twice": "RLX5108"} {
+		for _, flag := range []string{"--check", "--dump-tensors=*=dumps"} {
+			out := how + ".npy"
+			cmd := exec.Command(filepath.Join(bin, "rlxrun"), "two.rlx", "-i", "x=1,2", "-o", out, flag, "--plugin", "liar="+self, "-b", "liar")
+			cmd.Dir, cmd.Env = dir, append(os.Environ(), "RLX_LIAR_DUMPS="+how)
+			msg, err := cmd.CombinedOutput()
+			if status := statusOf(err); (status == 0) != (want == "") || want != "" && (status != 5 || !strings.Contains(string(msg), want)) {
+				t.Errorf("%s with %s: status %d, want %s\n%s", flag, how, status, want, msg)
+			}
+			if _, err := os.Stat(filepath.Join(dir, out)); (err == nil) != (want == "") {
+				t.Errorf("%s with %s: output: %v", flag, how, err)
+			}
+		}
+	}
+}
+
 // runUntil runs a command whose stdin and stdout are silent pipes, sends it a signal (0: none) once it has had the time to
 // begin to wait, and returns its status and stderr.
 func runUntil(t *testing.T, dir, path string, sig syscall.Signal, args ...string) (status int, stderr string) {
