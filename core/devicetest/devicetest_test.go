@@ -73,6 +73,8 @@ func TestFaults(t *testing.T) {
 		{"changes its mind", "gelu", "two runs on the same values give different bits"},
 		{"three threads", "graph", "graph/exact"},
 		{"three threads", "softmax", "1 and 3 threads give different bits"},
+		{"many threads", "threads", "softmax/0/threads-0: softmax [f32["},
+		{"many threads", "threads", "1 and 4 threads give different bits"},
 		{"writes an input", "transpose", "in input 0"},
 		{"writes a weight", "matmul", "wrote byte 0 of the weights"},
 		{"writes behind", "relu", "0 bytes past the end"},
@@ -108,6 +110,8 @@ func TestFaults(t *testing.T) {
 			checks = s.runChecks()
 		case "graph":
 			checks = s.graphChecks(brief)
+		case "threads":
+			checks = s.threadChecks(find(t, "softmax"), 2)
 		default:
 			checks = s.opChecks(find(t, c.checks), full)
 		}

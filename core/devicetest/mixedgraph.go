@@ -17,12 +17,13 @@ import (
 // Mixed is a search for programs that a backend runs wrongly, among graphs of core ops on values of many shapes, element types
 // and layouts. Each step's result is compared with its op's definition.
 type Mixed struct {
-	Seed  uint64 // of the first graph; the others have the numbers after it
-	Count int
-	// Compile turns a graph into what a compiler makes of it, with the values of the params that it adds; nil: graphs run as
-	// they are.
-	Compile func(g *ir.Graph) (*ir.Graph, map[string]tensor.Tensor, error)
+	Seed    uint64 // of the first graph; the others have the numbers after it
+	Count   int
+	Compile Compiler // nil: graphs run as they are
 }
+
+// Compiler turns a graph into what a compiler makes of it, with the values of the params that it adds.
+type Compiler func(g *ir.Graph) (*ir.Graph, map[string]tensor.Tensor, error)
 
 // Run checks the graphs. A failure tells the seed, with which Seed and a Count of 1 repeat it.
 func (x Mixed) Run(t *testing.T, b device.Backend) {
@@ -31,36 +32,40 @@ func (x Mixed) Run(t *testing.T, b device.Backend) {
 		t.Fatal(err)
 	}
 	s := newSuite(b, info)
-	var types []dtype.DType
-	for _, d := range mixedTypes {
-		if info.Target.HasType(d) {
-			types = append(types, d)
-		}
-	}
 	for seed := x.Seed; seed < x.Seed+uint64(x.Count); seed++ {
-		if g, err := x.check(s, types, seed); err != nil {
+		g, given, err := x.graph(s, seed, smallGraphs)
+		if err == nil {
+			err = s.checkGraph(g, given, seed, false)
+		}
+		if err != nil {
 			t.Errorf("seed %d: %s\n%s", seed, clip(err.Error()), clip(fmt.Sprint(g)))
 		}
 	}
 }
 
-func (x Mixed) check(s *suite, types []dtype.DType, seed uint64) (g *ir.Graph, err error) {
-	g = mixedGraph(rand.New(rand.NewPCG(seed, 14)), types)
+// graph makes a graph of element types that the backend has, with the values of the params that compiling it has added.
+func (x Mixed) graph(s *suite, seed uint64, size graphSize) (g *ir.Graph, given values, err error) {
+	var types []dtype.DType
+	for _, d := range mixedTypes {
+		if s.info.Target.HasType(d) {
+			types = append(types, d)
+		}
+	}
+	g, given = mixedGraph(rand.New(rand.NewPCG(seed, 14)), types, size), values{}
 	if err := g.Err(); err != nil {
-		return g, fmt.Errorf("BUG: devicetest: %w", err)
+		return g, nil, fmt.Errorf("BUG: devicetest: %w", err)
 	}
-	given := values{}
-	if x.Compile != nil {
-		compiled, params, err := x.Compile(g)
-		if err != nil {
-			return g, fmt.Errorf("compile: %w", err)
-		}
-		g = compiled
-		for name, v := range params {
-			given[name] = v.Array()
-		}
+	if x.Compile == nil {
+		return g, given, nil
 	}
-	return g, s.checkGraph(g, given, seed, false)
+	compiled, params, err := x.Compile(g)
+	if err != nil {
+		return g, nil, fmt.Errorf("compile: %w", err)
+	}
+	for name, v := range params {
+		given[name] = v.Array()
+	}
+	return compiled, given, nil
 }
 
 // mixedTypes are the element types of mixed graphs, of those that the backend has.
@@ -73,15 +78,28 @@ type mixer struct {
 	*rand.Rand
 	g     *ir.Graph
 	types []dtype.DType
+	size  graphSize
 	pool  []*ir.Node
 }
 
-// mixedElements bounds the values of a mixed graph, at the symbols' upper bounds.
-const mixedElements = 3000
+// graphSize bounds the values and ops of a mixed graph, at the symbols' upper bounds.
+type graphSize struct {
+	elements int64 // of a value
+	flops    int64 // of an op; 0: any number
+	window   int   // of attention
+	dims     []int64
+}
+
+var (
+	// smallGraphs suit comparisons with the ops' definitions.
+	smallGraphs = graphSize{elements: 3000, window: 4, dims: []int64{1, 2, 3, 4, 5, 7, 8, 9, 12, 16, 17, 32, 33, 64}}
+	// largeGraphs have work for many threads.
+	largeGraphs = graphSize{elements: 300_000, flops: 20_000_000, window: 200, dims: []int64{1, 2, 3, 4, 7, 16, 33, 64, 65, 100, 129, 300, 520, 1000}}
+)
 
 // mixedGraph makes a graph of core ops from a seeded source, over element types of the given ones.
-func mixedGraph(r *rand.Rand, types []dtype.DType) *ir.Graph {
-	m := &mixer{Rand: r, g: ir.NewGraph("mixed", ir.Sym{Name: "N", Min: 1, Max: 5}), types: types}
+func mixedGraph(r *rand.Rand, types []dtype.DType, size graphSize) *ir.Graph {
+	m := &mixer{Rand: r, g: ir.NewGraph("mixed", ir.Sym{Name: "N", Min: 1, Max: 5}), types: types, size: size}
 	for i := range 3 + r.IntN(3) {
 		m.pool = append(m.pool, op.Input(m.g, fmt.Sprint("x", i), ir.Type{DType: m.types[r.IntN(len(m.types))], Shape: m.shape()}))
 	}
@@ -104,14 +122,14 @@ func mixedGraph(r *rand.Rand, types []dtype.DType) *ir.Graph {
 func (m *mixer) shape() ir.Shape {
 	s, total := ir.Shape{}, int64(1)
 	for range 1 + m.IntN(5) {
-		d := []int64{1, 2, 3, 4, 5, 7, 8, 9, 12, 16, 17, 32, 33, 64}[m.IntN(14)]
-		if total*d > mixedElements/2 {
+		d := m.size.dims[m.IntN(len(m.size.dims))]
+		if total*d > m.size.elements/2 {
 			d = 1 + m.Int64N(2)
 		}
 		total *= d
 		s = append(s, ir.Static(d))
 	}
-	if k := m.IntN(len(s)); m.IntN(3) == 0 && total < mixedElements/10 {
+	if k := m.IntN(len(s)); m.IntN(3) == 0 && total < m.size.elements/10 {
 		s[k], _ = s[k].Mul(ir.Named("N"))
 	}
 	return s
@@ -139,8 +157,19 @@ func (m *mixer) add(def *ir.OpDef, attrs any, in ...*ir.Node) *ir.Node {
 		types[i] = x.Type
 	}
 	outs, err := def.InferResults(attrs, types, ir.Type{}, m.g.Syms)
-	if err != nil || slices.ContainsFunc(outs, func(t ir.Type) bool { return m.most(t) > mixedElements || m.most(t) == 0 || t.Rank() > 8 }) {
+	if err != nil || slices.ContainsFunc(outs, func(t ir.Type) bool { return m.most(t) > m.size.elements || m.most(t) == 0 || t.Rank() > 8 }) {
 		return nil
+	}
+	if largest := m.g.Syms.Max(); m.size.flops > 0 {
+		at := func(ts []ir.Type) (out []ir.Type) {
+			for _, t := range ts {
+				out = append(out, t.At(largest))
+			}
+			return out
+		}
+		if def.FLOPs(attrs, at(types), at(outs)...) > m.size.flops {
+			return nil
+		}
 	}
 	results := m.g.AddResults(len(outs), def, attrs, in...)
 	for _, n := range results[1:] { // the caller gets the first

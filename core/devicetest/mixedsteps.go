@@ -161,7 +161,7 @@ func (m *mixer) expand(x *ir.Node) *ir.Node {
 	if m.IntN(2) == 0 && len(s) < 6 {
 		s = slices.Insert(s, 0, ir.Static(1+m.Int64N(3)))
 	}
-	if t := (ir.Type{DType: x.Type.DType, Shape: s}); m.most(t) > mixedElements {
+	if t := (ir.Type{DType: x.Type.DType, Shape: s}); m.most(t) > m.size.elements {
 		return nil
 	}
 	return op.Expand(x, s)
@@ -282,7 +282,7 @@ func (m *mixer) attention(x *ir.Node) *ir.Node {
 	case 0:
 		a.Mask = op.MaskCausal
 	case 1:
-		a.Mask, a.Window, a.Softcap = op.MaskSliding, m.IntN(4), 2
+		a.Mask, a.Window, a.Softcap = op.MaskSliding, m.IntN(m.size.window), 2
 	}
 	switch x.Type.Rank() {
 	case 2:

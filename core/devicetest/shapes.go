@@ -20,32 +20,39 @@ const (
 // type inference decides: sizes that seem to belong together are changed together, and wrong guesses are thrown away.
 func (s subject) resized(rng *rand.Rand) (subject, bool) {
 	for range 40 {
-		c := s.Case
-		types := make([]ir.Type, 0, len(s.In)+1)
-		for _, t := range append(slices.Clone(s.In), s.Case.Out) {
-			types = append(types, ir.Type{DType: t.DType, Shape: slices.Clone(t.Shape)})
+		if n, ok := s.tryResized(rng, maxElements, maxFLOPs); ok {
+			return n, true
 		}
-		if s.leaf() {
-			types = types[len(types)-1:]
-		}
-		var dims []*int64
-		for i := range types {
-			for k := range types[i].Shape {
-				dims = append(dims, &types[i].Shape[k].B)
-			}
-		}
-		if len(dims) == 0 {
-			return s, false
-		}
-		change(rng, types, dims)
-		c.In, c.Out = types[:len(types)-1], types[len(types)-1]
-		n, err := newSubject(s.def, c)
-		if err != nil || n.elements() > maxElements || s.def.FLOPs(c.Attrs, n.In, n.outs...) > maxFLOPs || n.sameTypes(s) {
-			continue
-		}
-		return n, true
 	}
 	return s, false
+}
+
+// tryResized makes one guess.
+func (s subject) tryResized(rng *rand.Rand, elements, flops int64) (subject, bool) {
+	c := s.Case
+	types := make([]ir.Type, 0, len(s.In)+1)
+	for _, t := range append(slices.Clone(s.In), s.Case.Out) {
+		types = append(types, ir.Type{DType: t.DType, Shape: slices.Clone(t.Shape)})
+	}
+	if s.leaf() {
+		types = types[len(types)-1:]
+	}
+	var dims []*int64
+	for i := range types {
+		for k := range types[i].Shape {
+			dims = append(dims, &types[i].Shape[k].B)
+		}
+	}
+	if len(dims) == 0 {
+		return s, false
+	}
+	change(rng, types, dims)
+	c.In, c.Out = types[:len(types)-1], types[len(types)-1]
+	n, err := newSubject(s.def, c)
+	if err != nil || n.elements() > elements || s.def.FLOPs(c.Attrs, n.In, n.outs...) > flops || n.sameTypes(s) {
+		return s, false
+	}
+	return n, true
 }
 
 func (s subject) sameTypes(o subject) bool {

@@ -118,12 +118,30 @@ func (s subject) outName(k int) string {
 
 // build makes the program. Operand k is named i<k>, the result out, several results out0, out1, ....
 func (s subject) build(f form, in []*tensor.Array) (*program.Program, values, error) {
-	g, params := ir.NewGraph(s.def.Name), values{}
+	params := values{}
+	for k := range s.In {
+		if s.weight(f.weights, k) {
+			params[operandName(k)] = in[k]
+		}
+	}
+	p, err := build(s.graph(f), params)
+	if err == nil && f.arena {
+		err = sandwich(p)
+	}
+	return p, params, err
+}
+
+// weight reports whether operand k is a param.
+func (s subject) weight(weights []bool, k int) bool {
+	return weights != nil && weights[k] || s.def.Name == "param"
+}
+
+func (s subject) graph(f form) *ir.Graph {
+	g := ir.NewGraph(s.def.Name)
 	nodes := make([]*ir.Node, len(s.In))
 	for k, t := range s.In {
-		if weight := f.weights != nil && f.weights[k]; weight || s.def.Name == "param" {
+		if s.weight(f.weights, k) {
 			nodes[k] = op.Param(g, operandName(k), t)
-			params[operandName(k)] = in[k]
 		} else {
 			nodes[k] = op.Input(g, operandName(k), t)
 		}
@@ -141,28 +159,23 @@ func (s subject) build(f form, in []*tensor.Array) (*program.Program, values, er
 		for k, n := range results() {
 			g.Return(s.outName(k), n)
 		}
-	} else {
-		guards := []*ir.Node{op.Input(g, "guard", ir.TypeOf(dtype.F32, guardElems))}
-		guards = append(guards, op.Copy(guards[0]).Named("guard0"))
-		for k, x := range nodes {
-			if x.Op == op.InputDef {
-				nodes[k] = op.Copy(x)
-			}
-		}
-		guards = append(guards, op.Copy(guards[0]).Named("guard1"), op.Copy(guards[0]).Named("guard2"))
-		made := results()
-		for k, n := range made {
-			g.Return(s.outName(k), op.Copy(n))
-		}
-		for i, x := range guards[1:] {
-			g.Return(fmt.Sprint("guard", i, "out"), op.Copy(x))
+		return g
+	}
+	guards := []*ir.Node{op.Input(g, "guard", ir.TypeOf(dtype.F32, guardElems))}
+	guards = append(guards, op.Copy(guards[0]).Named("guard0"))
+	for k, x := range nodes {
+		if x.Op == op.InputDef {
+			nodes[k] = op.Copy(x)
 		}
 	}
-	p, err := build(g, params)
-	if err == nil && f.arena {
-		err = sandwich(p)
+	guards = append(guards, op.Copy(guards[0]).Named("guard1"), op.Copy(guards[0]).Named("guard2"))
+	for k, n := range results() {
+		g.Return(s.outName(k), op.Copy(n))
 	}
-	return p, params, err
+	for i, x := range guards[1:] {
+		g.Return(fmt.Sprint("guard", i, "out"), op.Copy(x))
+	}
+	return g
 }
 
 // guardElems is the size of the values around the subject's: 256 bytes.

@@ -20,13 +20,17 @@ func TestConformance(t *testing.T) {
 // TestRandom runs random graphs as they are, and as the compiler leaves them for this backend.
 func TestRandom(t *testing.T) {
 	devicetest.Mixed{Seed: 1, Count: 20}.Run(t, Backend{})
-	devicetest.Mixed{Seed: 1, Count: 20, Compile: func(g *ir.Graph) (*ir.Graph, map[string]tensor.Tensor, error) {
-		out, report, err := pass.Run(g, pass.CPU, pass.Options{})
-		if err != nil {
-			return nil, nil, err
-		}
-		return out, report.Folded, nil
-	}}.Run(t, Backend{})
+	devicetest.Mixed{Seed: 1, Count: 20, Compile: compile}.Run(t, Backend{})
+}
+
+func TestThreads(t *testing.T) { devicetest.Threads(t, Backend{}, compile) }
+
+func compile(g *ir.Graph) (*ir.Graph, map[string]tensor.Tensor, error) {
+	out, report, err := pass.Run(g, pass.CPU, pass.Options{})
+	if err != nil {
+		return nil, nil, err
+	}
+	return out, report.Folded, nil
 }
 
 // FuzzKernels looks for shapes and values on which a kernel differs from its op's definition.

@@ -78,10 +78,12 @@ func TestKernelsAllocateNothing(t *testing.T) {
 			"widen":     func() { Cast(p, dtype.F32, floats, dtype.F16, narrow) },
 			"attention": func() { Attention(p, &att) },
 		} {
-			for range 4 {
-				f()
+			// A worker's scratch memory has its size once the worker has had a task, which on a busy machine may take many runs.
+			a := 1.0
+			for try := 0; a > 0 && try < 50; try++ {
+				a = testing.AllocsPerRun(10, f)
 			}
-			if a := testing.AllocsPerRun(10, f); a > 0 {
+			if a > 0 {
 				t.Errorf("%s: %v allocations", what, a)
 			}
 		}

@@ -96,13 +96,15 @@ func (g *AttentionArgs) check() {
 
 // task computes queries [q0, q1) of one batch and head.
 func (g *AttentionArgs) task(a *attnTile, s *isa, sc *scratch, b, head, q0, q1 int) {
-	// Keys that any of these queries may see.
+	// The keys that any of these queries may see. Which queries make up a task depends on the number of threads, so tiles of keys
+	// begin and end at places that do not: a query that adds a tile without a key for it must add nothing but zeros.
+	high := s.panelRows(s.packing(g.Precision))
 	lo, hi := 0, g.SK
 	if g.Mask == MaskCausal || g.Mask == MaskSliding {
 		hi = min(hi, q1+g.QOffset)
 	}
 	if g.Mask == MaskSliding {
-		lo = max(lo, q0+g.QOffset-g.Window)
+		lo = max(lo, q0+g.QOffset-g.Window) / high * high
 	}
 	a.init(s, sc, g.Precision, q1-q0, max(1, hi-lo), g.DK, g.DV)
 	gather := func(x []float32, at, stride, n, d int) {
@@ -115,8 +117,8 @@ func (g *AttentionArgs) task(a *attnTile, s *isa, sc *scratch, b, head, q0, q1 i
 		a.packQueries(p)
 	}
 	kv := head * g.KVHeads / g.Heads
-	for k0 := lo; k0 < hi; k0 += a.tile {
-		n := min(a.tile, hi-k0)
+	for k0, n := lo, 0; k0 < hi; k0 += n {
+		n = min(a.tile-k0%a.tile, hi-k0)
 		gather(g.K, b*g.KStride.Batch+kv*g.KStride.Head+k0*g.KStride.Seq, g.KStride.Seq, n, g.DK)
 		a.packKeys(0, n, a.rows, g.DK)
 		gather(g.V, b*g.VStride.Batch+kv*g.VStride.Head+k0*g.VStride.Seq, g.VStride.Seq, n, g.DV)
@@ -137,7 +139,7 @@ func (g *AttentionArgs) task(a *attnTile, s *isa, sc *scratch, b, head, q0, q1 i
 		rows := a.finish(p)
 		for i := range p.n {
 			at := b*g.OutStride.Batch + head*g.OutStride.Head + (q0+p.at+i)*g.OutStride.Seq
-			copy(g.Out[at:at+g.DV], rows[i*g.DV:])
+			s.add(g.Out[at:at+g.DV], rows[i*g.DV:][:g.DV], a.zeros) // -0 becomes 0, as it does where a tile adds zeros
 		}
 	}
 }

@@ -162,10 +162,28 @@ func TestAttentionFullyMasked(t *testing.T) {
 	})
 }
 
+// TestAttentionThreads has sizes at which the number of threads decides how the queries are cut into tasks.
 func TestAttentionThreads(t *testing.T) {
-	sameForAnyThreads(t, func(p *Pool) []float32 {
-		g := randomAttention(rng(3), 2, 3, 1, 130, 300, 16, 24, MaskCausal)
-		Attention(p, g)
-		return g.Out
-	})
+	for i, c := range []struct{ b, heads, kv, sq, sk, d, window int }{
+		{1, 1, 1, 129, 129, 16, 7}, {1, 2, 1, 300, 300, 16, 40}, {1, 1, 1, 600, 600, 32, 200}, {10, 3, 3, 129, 129, 16, 7},
+	} {
+		for _, mask := range []MaskKind{MaskNone, MaskCausal, MaskSliding, MaskCustom, MaskBias} {
+			if i > 0 && mask != MaskCausal && mask != MaskSliding {
+				continue
+			}
+			for _, precision := range []Precision{Float32, BFloat16} {
+				sameForAnyThreads(t, func(p *Pool) []float32 {
+					g := randomAttention(rng(uint64(i)), c.b, c.heads, c.kv, c.sq, c.sk, c.d, c.d, mask)
+					g.Precision, g.Window = precision, c.window
+					for k := range g.V {
+						if k%c.d < 3 { // sums of nothing but -0, and of what rounds to -0 when it is multiplied by a weight below 1/2
+							g.V[k] = []float32{float32(math.Copysign(0, -1)), -math.SmallestNonzeroFloat32}[k/c.d%3/2]
+						}
+					}
+					Attention(p, g)
+					return g.Out
+				})
+			}
+		}
+	}
 }

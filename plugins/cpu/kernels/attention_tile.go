@@ -59,7 +59,7 @@ type attnTile struct {
 	rowsO  int // way.rows(dv)
 	high   int // rows of a panel of keys
 	spans  []span
-	tile   int // most keys in a tile
+	tile   int // keys from the start of a tile to the start of the next
 
 	q       []float32 // [panels][depth, nr] packed queries
 	o       []float32 // [panels][rowsO, nr] transposed output, not yet divided by l
@@ -74,6 +74,7 @@ type attnTile struct {
 	mNew  []float32 // [nr]
 	alpha []float32 // [nr]
 	junk  []float32 // [nr], a sum that nothing reads
+	zeros []float32 // [dv]
 
 	outliers []outlier // of the values; see setAside
 }
@@ -81,9 +82,10 @@ type attnTile struct {
 func (a *attnTile) init(s *isa, sc *scratch, precision Precision, queries, keys, dk, dv int) {
 	way := s.packing(precision)
 	high := s.panelRows(way)
-	t := min(keyTile(high), keys)
+	tile := keyTile(high)
+	t := min(tile, keys) // most keys in a tile
 	sc.spans = s.appendSpans(sc.spans[:0], way, queries)
-	*a = attnTile{s: s, way: way, dk: dk, dv: dv, depth: way.depth(dk), rowsO: way.rows(dv), high: high, spans: sc.spans, tile: t,
+	*a = attnTile{s: s, way: way, dk: dk, dv: dv, depth: way.depth(dk), rowsO: way.rows(dv), high: high, spans: sc.spans, tile: tile,
 		outliers: a.outliers[:0]}
 	nr, cols := s.nr, padded(a.spans)
 	a.q = sc.floats(cols*a.depth + spill)
@@ -104,6 +106,8 @@ func (a *attnTile) init(s *isa, sc *scratch, precision Precision, queries, keys,
 		a.power = sc.floats(way.depth(t)*nr + spill)
 	}
 	a.mNew, a.alpha, a.junk = sc.floats(nr), sc.floats(nr), sc.floats(nr)
+	a.zeros = sc.floats(dv)
+	clear(a.zeros)
 	clear(a.o)
 	clear(a.l)
 	for i := range a.m {

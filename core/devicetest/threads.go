@@ -1,0 +1,207 @@
+package devicetest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+	"github.com/rlx-go/rlx/core/tensor"
+)
+
+// Threads checks that the number of threads never shows in the bits of a result: each op at sizes at which a backend has
+// work for 16 threads, then random graphs of such values, as they are and as compile leaves them (see Mixed.Compile), in
+// every precision that the backend has. It is for backends that heed device.Load.Threads, and takes minutes without -short.
+func Threads(t *testing.T, b device.Backend, compile Compiler) {
+	info, err := b.Info(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newSuite(b, info)
+	cases, graphs := 16, uint64(8)
+	if testing.Short() {
+		cases, graphs = 2, 3
+	}
+	for _, def := range ir.Defs() {
+		if !runnable(def) {
+			continue
+		}
+		t.Run(def.Name, func(t *testing.T) {
+			for _, c := range s.threadChecks(def, cases) {
+				if err := c.run(); err != nil && !errors.Is(err, errRefused) {
+					t.Errorf("%s: %s", c.name, clip(err.Error()))
+				}
+			}
+		})
+	}
+	t.Run("random", func(t *testing.T) {
+		for seed := range graphs {
+			m := Mixed{}
+			if seed%2 == 1 {
+				m.Compile = compile
+			}
+			g, params, err := m.graph(s, seed, largeGraphs)
+			if err == nil {
+				err = s.sameForThreads(g, values{}, params, seed)
+			}
+			if err != nil && !errors.Is(err, errRefused) {
+				t.Errorf("seed %d: %s\n%s", seed, clip(err.Error()), clip(fmt.Sprint(g)))
+			}
+		}
+	})
+}
+
+// manyThreads must all give the bits that one thread gives.
+var manyThreads = []int{1, 2, 3, 4, 8, 16}
+
+// Limits of a subject that is grown: large enough to be divided among 16 threads, small enough that a test takes a fraction
+// of a second.
+const (
+	grownElements = 400_000
+	grownFLOPs    = 20_000_000
+)
+
+// threadChecks are about the first cases of an op, no two with the same element types and attributes, at large sizes: with
+// many elements, and with much work for each of them.
+func (s *suite) threadChecks(def *ir.OpDef, cases int) (checks []check) {
+	seen := map[string]bool{}
+	for i, c := range def.Cases() {
+		sub, err := newSubject(def, c)
+		if err != nil || sub.leaf() {
+			continue
+		}
+		key := fmt.Sprintf("%v %+v", dtypes(sub), sub.Attrs)
+		if seen[key] || len(seen) == cases {
+			continue
+		}
+		seen[key] = true
+		name := fmt.Sprintf("%s/%d", def.Name, i)
+		wide := sub.grown(rand.New(rand.NewPCG(seedOf(name), 15)), subject.elements)
+		subs := []subject{wide}
+		if deep := sub.grown(rand.New(rand.NewPCG(seedOf(name), 17)), subject.intensity); deep.intensity() > 2*wide.intensity() {
+			subs = append(subs, deep)
+		}
+		for k, sub := range subs {
+			checks = append(checks, check{fmt.Sprintf("%s/threads-%d", name, k), func() error {
+				in := values{}
+				for k, x := range sub.random(1) { // as the op takes them: a divisor is not 0
+					in[operandName(k)] = x
+				}
+				if err := s.sameForThreads(sub.graph(form{}), in, values{}, 0); err != nil {
+					return fmt.Errorf("%v: %w", sub, err)
+				}
+				return nil
+			}})
+		}
+	}
+	return checks
+}
+
+// intensity is the work for 1000 elements.
+func (s subject) intensity() int64 {
+	return 1000 * s.def.FLOPs(s.Attrs, s.In, s.outs...) / max(1, s.elements())
+}
+
+// grown enlarges a subject by some measure, as long as the limits allow.
+func (s subject) grown(rng *rand.Rand, measure func(subject) int64) subject {
+	for range 300 {
+		n, ok := s.tryResized(rng, grownElements, grownFLOPs)
+		if ok && measure(n) > measure(s) && !n.largeKernel() {
+			s = n
+		}
+	}
+	return s
+}
+
+// largeKernel reports a transposed convolution that takes minutes: a backend may multiply all taps for each result, and with a
+// large kernel most of them meet no element, which FLOPs does not count.
+func (s subject) largeKernel() bool {
+	_, ok := s.Attrs.(op.ConvTranspose2DAttrs)
+	return ok && s.In[1].Shape[2].B*s.In[1].Shape[3].B > 100
+}
+
+// sameForThreads runs a graph at the largest sizes, in each precision, by each number of threads: once with every step
+// observed, unless there is but one, and once plainly. Inputs and params that are not given are made up. A program of which nothing has a kernel is not
+// run: the reference does not divide its work.
+func (s *suite) sameForThreads(g *ir.Graph, in, params values, seed uint64) error {
+	rng, syms := rand.New(rand.NewPCG(seed, 16)), g.Syms.Max()
+	for _, n := range g.Params() {
+		if params[n.Name] == nil {
+			params[n.Name] = operand(rng, n.Type, nil, false)
+		}
+	}
+	p, err := build(g, params)
+	if err != nil {
+		return fmt.Errorf("BUG: devicetest: %w", err)
+	}
+	for _, n := range p.Graph.Inputs() {
+		if in[n.Name] == nil {
+			in[n.Name] = operand(rng, n.Type, syms, false)
+		}
+	}
+	type results struct{ outputs, steps map[string]tensor.Tensor }
+	run := func(precision string, threads int) (got results, err error) {
+		err = s.withRig(p, params, device.Load{Threads: threads, Precision: precision}, func(r *rig) error {
+			if !slices.ContainsFunc(r.exe.Kernels(), func(k device.Kernel) bool { return k.Native }) {
+				return nil
+			}
+			if got.outputs, _, err = r.run(context.Background(), in, device.Run{Syms: syms}); err == nil && len(p.Steps) > 1 {
+				got.steps, err = r.steps(syms, in)
+			}
+			return err
+		})
+		return got, err
+	}
+	precisions := s.info.Precisions
+	if len(precisions) == 0 {
+		precisions = []string{""}
+	}
+	var before results // in the precision before
+	for _, precision := range precisions {
+		first, err := run(precision, manyThreads[0])
+		if err != nil {
+			return err
+		}
+		if before.outputs != nil && sameBits("", before.outputs, first.outputs) == nil {
+			continue // the precision makes no difference
+		}
+		before = first
+		for _, threads := range manyThreads[1:] {
+			got, err := run(precision, threads)
+			if err != nil {
+				return err
+			}
+			what := fmt.Sprintf("%s: %d and %d threads", precision, manyThreads[0], threads)
+			if err := cmp.Or(sameBits(what, first.steps, got.steps), sameBits(what, first.outputs, got.outputs)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// steps runs the program and returns the value of every step, by the node's label.
+func (r *rig) steps(syms map[string]int64, in values) (map[string]tensor.Tensor, error) {
+	out := map[string]tensor.Tensor{}
+	var opts device.RunOptions
+	for _, st := range r.p.Steps {
+		for _, v := range r.p.Graph.Nodes[st.Node].Values() {
+			opts.Dump = append(opts.Dump, v.ID)
+		}
+	}
+	opts.Observe = func(node int, shape []int, data []byte) error {
+		n := r.p.Graph.Nodes[node]
+		x := tensor.Tensor{DType: n.Type.DType, Shape: n.Type.Shape.Eval(syms), Data: tensor.AlignedBytes(len(data))}
+		copy(x.Data, data)
+		out[fmt.Sprintf("%d (%s)", node, n.Op.Name)] = x
+		return nil
+	}
+	_, _, err := r.run(context.Background(), in, device.Run{Syms: syms, Opts: opts})
+	return out, err
+}
