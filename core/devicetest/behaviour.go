@@ -23,6 +23,7 @@ func (s *suite) runChecks() []check {
 		{"run/empty", s.checkEmpty},
 		{"run/devices", s.checkDevices},
 		{"run/sizes", s.checkSizes},
+		{"run/equal-sizes", s.checkEqualSizes},
 		{"run/index", s.checkIndex},
 		{"run/cancel", s.checkCancel},
 		{"run/progress", s.checkProgress},
@@ -162,6 +163,40 @@ func (s *suite) checkSizes() error {
 			}
 			if err := r.works(); err != nil {
 				return fmt.Errorf("run after %s: %w", c.what, err)
+			}
+		}
+		return nil
+	})
+}
+
+// checkEqualSizes: sizes that a program needs equal and that are not are bad input, and do not end the executable.
+func (s *suite) checkEqualSizes() error {
+	g := ir.NewGraph("equal", ir.Sym{Name: "N", Min: 1, Max: 6}, ir.Sym{Name: "M", Min: 2, Max: 9})
+	dim := func(text string) ir.Type {
+		return ir.Type{DType: dtype.F32, Shape: ir.Shape{ir.MustDim(text), ir.Static(8)}}
+	}
+	x, y := op.Input(g, "x", dim("N")), op.Input(g, "y", dim("M"))
+	g.Return("sum", op.Add(x, y))                                                    // N is M
+	g.Return("pairs", op.Neg(op.Reshape(x, ir.Shape{ir.Static(-1), ir.Static(16)}))) // and even
+	at := func(n, m int64) map[string]int64 { return map[string]int64{"N": n, "M": m} }
+	return s.withRig(mustBuild(g, nil), nil, device.Load{}, func(r *rig) error {
+		for _, bad := range []map[string]int64{at(2, 4), at(4, 2), at(3, 3), at(6, 9)} {
+			if _, err := r.exe.Run(context.Background(), device.Run{Syms: bad, IO: r.io}); !errors.Is(err, device.ErrInput) {
+				return fmt.Errorf("sizes %v give error %v; want device.ErrInput", bad, err)
+			}
+			for _, good := range []int64{2, 4, 6} {
+				in := values{"x": ramp(int(good))["x"], "y": ramp(int(good))["x"]}
+				got, _, err := r.run(context.Background(), in, device.Run{Syms: at(good, good)})
+				if err != nil {
+					return fmt.Errorf("N and M of %d, after %v: %w", good, bad, err)
+				}
+				want := tensor.NewArray(dtype.F32, int(good), 8)
+				for i, v := range in["x"].F {
+					want.F[i] = 2 * v
+				}
+				if err := compare(got["sum"].Array(), want, ir.Tolerance{}); err != nil {
+					return err
+				}
 			}
 		}
 		return nil

@@ -31,16 +31,24 @@ func part(n *ir.Node, name string, x *ir.Node) *ir.Node {
 
 // vector checks an operand that has one value per channel.
 func vector(what string, t ir.Type, n ir.Dim) error {
-	if len(t.Shape) != 1 || t.Shape[0] != n || !t.DType.IsFloat() {
-		return fmt.Errorf("%s is %v; want a float vector of %v", what, t, n)
+	const want = "%s is %v; want a float vector of %v"
+	if len(t.Shape) != 1 || !t.DType.IsFloat() {
+		return fmt.Errorf(want, what, t, n)
+	}
+	if t.Shape[0] != n {
+		return ir.Differ(t.Shape[0], n, want, what, t, n)
 	}
 	return nil
 }
 
 // matrix checks a weight that is stored [out, in] and returns out.
 func matrix(what string, t ir.Type, in ir.Dim) (out ir.Dim, err error) {
-	if len(t.Shape) != 2 || t.Shape[1] != in || !t.DType.IsFloat() {
-		return ir.Dim{}, fmt.Errorf("%s is %v; want a float matrix [out, %v]", what, t, in)
+	const want = "%s is %v; want a float matrix [out, %v]"
+	if len(t.Shape) != 2 || !t.DType.IsFloat() {
+		return ir.Dim{}, fmt.Errorf(want, what, t, in)
+	}
+	if t.Shape[1] != in {
+		return ir.Dim{}, ir.Differ(t.Shape[1], in, want, what, t, in)
 	}
 	return t.Shape[0], nil
 }

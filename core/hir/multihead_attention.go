@@ -21,8 +21,14 @@ var MultiheadAttentionDef = ir.Define(ir.Def[MultiheadAttentionAttrs]{
 		"D = I/heads. Output [B,Sq,E].",
 	Infer: func(s ir.Sig[MultiheadAttentionAttrs]) (ir.Type, error) {
 		q, k, v := s.In[0], s.In[1], s.In[2]
-		if len(q.Shape) != 3 || len(k.Shape) != 3 || !k.Shape.Equal(v.Shape) || k.Shape[0] != q.Shape[0] {
-			return ir.Type{}, fmt.Errorf("query %v, key %v, value %v; want [B,Sq,E], [B,Sk,E], [B,Sk,E]", q, k, v)
+		const want = "query %v, key %v, value %v; want [B,Sq,E], [B,Sk,E], [B,Sk,E]"
+		if len(q.Shape) != 3 || len(k.Shape) != 3 || len(v.Shape) != 3 {
+			return ir.Type{}, fmt.Errorf(want, q, k, v)
+		}
+		for _, pair := range [][2]ir.Dim{{k.Shape[0], q.Shape[0]}, {v.Shape[0], k.Shape[0]}, {v.Shape[1], k.Shape[1]}, {v.Shape[2], k.Shape[2]}} {
+			if pair[0] != pair[1] {
+				return ir.Type{}, ir.Differ(pair[0], pair[1], want, q, k, v)
+			}
 		}
 		var inner ir.Dim
 		for i, x := range s.In[:3] {

@@ -22,7 +22,7 @@ type Observer func(n *ir.Node, value *tensor.Array) error
 // Run computes the outputs of a graph under values of its symbols. Blocks are lowered on the way. Values are freed after
 // their last use. params may be nil where there are no weights.
 func Run(g *ir.Graph, syms map[string]int64, inputs map[string]*tensor.Array, params Params, observe ...Observer) (map[string]*tensor.Array, error) {
-	if err := checkSyms(g, syms); err != nil {
+	if err := g.CheckSyms(syms); err != nil {
 		return nil, err
 	}
 	if err := checkNames(g, inputs); err != nil {
@@ -186,15 +186,6 @@ func checkValue(v *tensor.Array, n *ir.Node, shape []int) (*tensor.Array, error)
 		return nil, fmt.Errorf("%s has %d elements for type %v", n.Op.Name, v.Len(), want)
 	}
 	return v, nil
-}
-
-func checkSyms(g *ir.Graph, syms map[string]int64) error {
-	for _, s := range g.Syms {
-		if v, ok := syms[s.Name]; !ok || v < s.Min || v > s.Max {
-			return fmt.Errorf("size %s is %d; want a value from %d to %d", s.Name, v, s.Min, s.Max)
-		}
-	}
-	return nil
 }
 
 // checkNames reports values that the graph has no input for: they are likely misspelled.

@@ -84,8 +84,8 @@ func TestRunErrors(t *testing.T) {
 		params interp.Params
 		want   string
 	}{
-		{nil, map[string]*tensor.Array{"x": good}, nil, "size N is 0; want a value from 1 to 4"},
-		{map[string]int64{"N": 5}, map[string]*tensor.Array{"x": good}, nil, "size N is 5; want a value from 1 to 4"},
+		{nil, map[string]*tensor.Array{"x": good}, nil, "size N is not given"},
+		{map[string]int64{"N": 5}, map[string]*tensor.Array{"x": good}, nil, "size N is 5; allowed are 1 to 4"},
 		{map[string]int64{"N": 3}, nil, nil, "x: input of type f32[N,2] is not given"},
 		{map[string]int64{"N": 2}, map[string]*tensor.Array{"x": good}, nil, "x: input is f32[3,2]; want f32[2,2]"},
 		{map[string]int64{"N": 3}, map[string]*tensor.Array{"x": good, "y": good}, nil, `has no input "y"`},

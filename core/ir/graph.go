@@ -35,6 +35,7 @@ type Graph struct {
 
 	err      error
 	building bool // in Build: an error ends the builder
+	exact    bool // in Parse: nodes are taken as they are written, see infer
 }
 
 // NewGraph makes an empty graph.
@@ -91,7 +92,7 @@ func (g *Graph) AddDeclared(def *OpDef, attrs any, t Type, in ...*Node) *Node {
 		err = g.checkOperands(n)
 	}
 	if err == nil {
-		n.Type, _, err = n.Infer(t, g.Syms)
+		err = g.infer(n, t)
 	}
 	if err != nil {
 		g.Fail(err)

@@ -39,13 +39,17 @@ type Def[A any] struct {
 	// View reports whether the output is simply bytes of operand 0, and at which offset in bytes (reshape; a narrow of
 	// the outermost axis). Nil: never.
 	View func(a A, in, out Type) (offset int64, ok bool)
+	// Requires lists dims that must be equal in every run although they are not the same dim: a reshape of [N] to [M] says
+	// that N is M. Whoever binds sizes checks it. Nil: none.
+	Requires func(a A, in []Type, out Type) []Equality
 	// InPlace lists operands whose storage the output may take over, where they have its type and nothing reads them
 	// later. Element i is read before element i is written, and not again. It may list more operands than a node has.
 	InPlace []int
 	// Effects: never folded, merged or dropped (input, param).
 	Effects bool
 
-	// Infer gives the output type, or an error without the op's name (the caller adds it).
+	// Infer gives the output type, or an error without the op's name (the caller adds it). Where two dims must be equal and are
+	// not the same, the error is made by Differ or TypesDiffer.
 	Infer func(s Sig[A]) (Type, error)
 	// Eval is slow and obvious and computes in float64 and int64. Out is allocated and zero. Data errors (an index out
 	// of range) are returned; shapes were checked by Infer. Nil for leaves that an executor supplies and for blocks.
@@ -97,11 +101,12 @@ type OpDef struct {
 	infer func(a any, in []Type, declared Type, syms Syms) ([]Type, error)
 	Eval  func(a any, in []*tensor.Array, out ...*tensor.Array) error // nil: see Def.Eval
 	// FLOPs and Tol are never nil.
-	FLOPs func(a any, in []Type, out ...Type) int64
-	Tol   func(a any, in []Type, out ...Type) []Tolerance
-	Cases func() []Case[any]
-	view  func(a any, in, out Type) (int64, bool) // may be nil
-	lower func(g *Graph, n *Node, in []*Node) []*Node
+	FLOPs    func(a any, in []Type, out ...Type) int64
+	Tol      func(a any, in []Type, out ...Type) []Tolerance
+	Cases    func() []Case[any]
+	view     func(a any, in, out Type) (int64, bool) // may be nil, and so may requires
+	requires func(a any, in []Type, out Type) []Equality
+	lower    func(g *Graph, n *Node, in []*Node) []*Node
 }
 
 var defs = map[string]*OpDef{}
@@ -140,6 +145,9 @@ func Define[A any](d Def[A]) *OpDef {
 	}
 	if d.View != nil {
 		def.view = func(a any, in, out Type) (int64, bool) { return d.View(a.(A), in, out) }
+	}
+	if d.Requires != nil {
+		def.requires = func(a any, in []Type, out Type) []Equality { return d.Requires(a.(A), in, out) }
 	}
 	register(def)
 	return def

@@ -10,7 +10,7 @@ import (
 // Parse reads the text form that Graph.String prints. Blank lines and lines that begin with # are skipped. Every node is
 // inferred again; a written type that differs is an error. Errors begin with the line number.
 func Parse(text string) (*Graph, error) {
-	p := parser{g: &Graph{}, names: map[string]*Node{}}
+	p := parser{g: &Graph{exact: true}, names: map[string]*Node{}}
 	for i, line := range strings.Split(text, "\n") {
 		line = strings.TrimSpace(line)
 		if line == "" || line[0] == '#' {
@@ -20,6 +20,7 @@ func Parse(text string) (*Graph, error) {
 			return nil, fmt.Errorf("line %d: %w", i+1, err)
 		}
 	}
+	p.g.exact = false
 	return p.g, nil
 }
 

@@ -115,7 +115,7 @@ func (g *Graph) AddResults(want int, def *OpDef, attrs any, in ...*Node) []*Node
 		err = g.checkOperands(n)
 	}
 	if err == nil {
-		_, n.Results, err = n.Infer(Type{}, g.Syms)
+		err = g.infer(n, Type{})
 	}
 	if err == nil && len(n.Results) != want {
 		err = fmt.Errorf("%s: has %d results, not %d", def.Name, len(n.Results), want)

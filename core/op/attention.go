@@ -102,7 +102,7 @@ func (a AttentionAttrs) Sizes(q, k ir.Type) (AttentionShape, error) {
 	s.B = q.Shape[0]
 	head := func(t ir.Type, axis int, heads int64, name string) (ir.Dim, error) {
 		if !t.Shape[axis].Is(heads) {
-			return ir.Dim{}, fmt.Errorf("%s is %v; want %d heads on axis %d (layout %q)", name, t, heads, axis, a.Layout)
+			return ir.Dim{}, ir.Differ(t.Shape[axis], ir.Static(heads), "%s is %v; want %d heads on axis %d (layout %q)", name, t, heads, axis, a.Layout)
 		}
 		return t.Shape[3], nil
 	}
@@ -133,8 +133,14 @@ func (a AttentionAttrs) Sizes(q, k ir.Type) (AttentionShape, error) {
 			return s, err
 		}
 	}
-	if s.D = dq.B; !dq.IsStatic() || dq != dk || s.D < 1 || k.Shape[0] != s.B {
-		return s, fmt.Errorf("q is %v and k %v; want equal batches and equal static head dims of 1 or more", q, k)
+	const want = "q is %v and k %v; want equal batches and equal static head dims of 1 or more"
+	switch s.D = dq.B; {
+	case dq != dk:
+		return s, ir.Differ(dk, dq, want, q, k)
+	case !dq.IsStatic() || s.D < 1:
+		return s, fmt.Errorf(want, q, k)
+	case k.Shape[0] != s.B:
+		return s, ir.Differ(k.Shape[0], s.B, want, q, k)
 	}
 	return s, nil
 }
@@ -148,7 +154,7 @@ func checkAttention(a AttentionAttrs, in []ir.Type) error {
 		return err
 	}
 	if !v.Equal(k) {
-		return fmt.Errorf("v is %v; want %v, the type of k", v, k)
+		return ir.TypesDiffer(v, k, "v is %v; want %v, the type of k", v, k)
 	}
 	s, err := a.Sizes(q, k)
 	if err != nil {
@@ -196,7 +202,7 @@ func checkMask(a AttentionAttrs, m ir.Type, d dtype.DType, s AttentionShape) err
 	}
 	for i, dim := range m.Shape {
 		if !dim.Is(1) && dim != want[i] {
-			return fmt.Errorf("%s mask is %v; axis %d must be 1 or %v", a.Mask, m, i, want[i])
+			return ir.Differ(dim, want[i], "%s mask is %v; axis %d must be 1 or %v", a.Mask, m, i, want[i])
 		}
 	}
 	return nil

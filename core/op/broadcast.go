@@ -1,13 +1,11 @@
 package op
 
 import (
-	"fmt"
-
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// broadcast is NumPy's rule: shapes are aligned at the right, and dims are equal or one of them is 1. A symbol only
-// matches itself and 1: whether it equals another size is not known when compiling.
+// broadcast is NumPy's rule: shapes are aligned at the right, and dims are equal or one of them is 1. A dim with a symbol is
+// never repeated, even if it is 1 in some run.
 func broadcast(shapes ...ir.Shape) (ir.Shape, error) {
 	rank := 0
 	for _, s := range shapes {
@@ -23,7 +21,7 @@ func broadcast(shapes ...ir.Shape) (ir.Shape, error) {
 			case out[i].Is(1):
 				out[i] = s[k]
 			default:
-				return nil, fmt.Errorf("shapes %v do not broadcast: sizes %v and %v of axis %d", shapes, out[i], s[k], i)
+				return nil, ir.Differ(out[i], s[k], "shapes %v do not broadcast: sizes %v and %v of axis %d", shapes, out[i], s[k], i)
 			}
 		}
 	}

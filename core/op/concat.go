@@ -32,7 +32,7 @@ var ConcatDef = ir.Define(ir.Def[ConcatAttrs]{
 			}
 			for i, d := range t.Shape {
 				if i != axis && d != out[i] {
-					return ir.Type{}, fmt.Errorf("operands are %v and %v; want equal dims except on axis %d", first, t, axis)
+					return ir.Type{}, ir.Differ(d, out[i], "operands are %v and %v; want equal dims except on axis %d", first, t, axis)
 				}
 			}
 			sum, ok := out[axis].Add(t.Shape[axis])

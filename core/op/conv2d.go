@@ -81,7 +81,7 @@ func inferConv2D(s ir.Sig[Conv2DAttrs]) (ir.Type, error) {
 	}
 	x, w := s.In[0], s.In[1]
 	if cin := w.Shape[1].B * int64(g.Groups); !x.Shape[g.C].Is(cin) {
-		return ir.Type{}, fmt.Errorf("operand %v has %v channels; the weight %v with %d groups wants %d", x, x.Shape[g.C], w, g.Groups, cin)
+		return ir.Type{}, ir.Differ(x.Shape[g.C], ir.Static(cin), "operand %v has %v channels; the weight %v with %d groups wants %d", x, x.Shape[g.C], w, g.Groups, cin)
 	}
 	var size [2]ir.Dim
 	for i, axis := range []int{g.H, g.W} {

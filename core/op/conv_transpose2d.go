@@ -75,7 +75,7 @@ func inferConvTranspose2D(s ir.Sig[ConvTranspose2DAttrs]) (ir.Type, error) {
 	}
 	x, w := s.In[0], s.In[1]
 	if x.Shape[g.C] != w.Shape[0] {
-		return ir.Type{}, fmt.Errorf("operand %v has %v channels; the weight %v wants %v", x, x.Shape[g.C], w, w.Shape[0])
+		return ir.Type{}, ir.Differ(x.Shape[g.C], w.Shape[0], "operand %v has %v channels; the weight %v wants %v", x, x.Shape[g.C], w, w.Shape[0])
 	}
 	var size [2]ir.Dim
 	for i, axis := range []int{g.H, g.W} {

@@ -19,7 +19,7 @@ var ExpandDef = ir.Define(ir.Def[NoAttrs]{
 		}
 		for i, d := range x.Shape {
 			if e := y.Shape[y.Rank()-x.Rank()+i]; !d.Is(1) && d != e {
-				return ir.Type{}, fmt.Errorf("%v cannot be expanded to %v: axis %d of the operand is %v, neither 1 nor %v", x, y, i, d, e)
+				return ir.Type{}, ir.Differ(d, e, "%v cannot be expanded to %v: axis %d of the operand is %v, neither 1 nor %v", x, y, i, d, e)
 			}
 		}
 		return y, nil

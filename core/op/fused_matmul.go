@@ -65,7 +65,7 @@ var FusedMatMulDef = ir.Define(ir.Def[FusedMatMulAttrs]{
 			err = vectorOf("bias", s.In[a.Bias()], t.DType, t.Shape[t.Rank()-1])
 		}
 		if err == nil && a.HasResidual && !s.In[a.Residual()].Equal(t) {
-			err = fmt.Errorf("residual is %v; want %v, the type of the product", s.In[a.Residual()], t)
+			err = ir.TypesDiffer(s.In[a.Residual()], t, "residual is %v; want %v, the type of the product", s.In[a.Residual()], t)
 		}
 		return t, err
 	},

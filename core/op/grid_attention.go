@@ -128,7 +128,7 @@ func (a GridAttentionAttrs) Sizes(in []ir.Type) (GridShape, error) {
 	if g.Positional {
 		for i, side := range []int64{g.WH, g.WW} {
 			if want := ir.TypeOf(qkv.DType, side, side, g.D); !in[2+i].Equal(want) {
-				return g, fmt.Errorf("%s is %v; want %v", [...]string{"rh", "rw"}[i], in[2+i], want)
+				return g, ir.TypesDiffer(in[2+i], want, "%s is %v; want %v", [...]string{"rh", "rw"}[i], in[2+i], want)
 			}
 		}
 	}

@@ -75,7 +75,7 @@ func inferMatMul(a MatMulAttrs, x, y ir.Type) (ir.Type, error) {
 		ky, n = n, ky
 	}
 	if kx != ky {
-		return ir.Type{}, fmt.Errorf("operands %v and %v are multiplied over sizes %v and %v (trans_a=%v, trans_b=%v); want equal ones",
+		return ir.Type{}, ir.Differ(kx, ky, "operands %v and %v are multiplied over sizes %v and %v (trans_a=%v, trans_b=%v); want equal ones",
 			x, y, kx, ky, a.TransA, a.TransB)
 	}
 	lead, err := broadcast(x.Shape[:x.Rank()-2], y.Shape[:y.Rank()-2])

@@ -23,7 +23,7 @@ func inferNorm(eps float64, in []ir.Type, residual bool) (ir.Type, error) {
 	affine := in[1:]
 	if residual {
 		if !in[1].Equal(x) {
-			return ir.Type{}, fmt.Errorf("residual is %v; want %v, the type of x", in[1], x)
+			return ir.Type{}, ir.TypesDiffer(in[1], x, "residual is %v; want %v, the type of x", in[1], x)
 		}
 		affine = in[2:]
 	}

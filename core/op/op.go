@@ -74,7 +74,7 @@ func weightDType(x, w ir.Type) error {
 // vectorOf checks a bias or scale: rank 1, length n, element type d.
 func vectorOf(name string, t ir.Type, d dtype.DType, n ir.Dim) error {
 	if want := (ir.Type{DType: d, Shape: ir.Shape{n}}); !t.Equal(want) {
-		return fmt.Errorf("%s is %v; want %v", name, t, want)
+		return ir.TypesDiffer(t, want, "%s is %v; want %v", name, t, want)
 	}
 	return nil
 }

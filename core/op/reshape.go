@@ -2,6 +2,7 @@ package op
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
@@ -10,8 +11,9 @@ import (
 
 // ReshapeDef gives the same elements another shape.
 var ReshapeDef = ir.Define(ir.Def[NoAttrs]{
-	Name:  "reshape",
-	Doc:   "The elements of x in row-major order, read with the declared shape, which has as many elements. Always a view.",
+	Name: "reshape",
+	Doc: "The elements of x in row-major order, read with the declared shape, which has as many elements. Always a view. Where the numbers of " +
+		"elements are different expressions of symbols, the reshape says that they are equal: sizes for which they are not are an error before the run.",
 	MinIn: 1, MaxIn: 1, Declared: true,
 	View: func(NoAttrs, ir.Type, ir.Type) (int64, bool) { return 0, true },
 	Infer: func(s ir.Sig[NoAttrs]) (ir.Type, error) {
@@ -19,12 +21,22 @@ var ReshapeDef = ir.Define(ir.Def[NoAttrs]{
 		if y.DType != x.DType {
 			return ir.Type{}, fmt.Errorf("declared type is %v, operand is %v; want equal element types", y, x)
 		}
-		n, ok := x.Shape.Numel()
-		m, ok2 := y.Shape.Numel()
-		if !x.Shape.Equal(y.Shape) && (!ok || !ok2 || n != m) {
+		n, m, ok := counts(x.Shape, y.Shape)
+		if !ok {
+			return ir.Type{}, fmt.Errorf("%v to %v: the number of elements is beyond the limits of a dim", x, y)
+		}
+		if n != m && !s.Syms.MayBeEqual(n, m) {
 			return ir.Type{}, fmt.Errorf("%v to %v does not keep the number of elements", x, y)
 		}
 		return y, nil
+	},
+	Requires: func(_ NoAttrs, in []ir.Type, out ir.Type) []ir.Equality {
+		n, m, _ := counts(in[0].Shape, out.Shape)
+		e, _ := ir.Equate(n, m)
+		if e.A == e.B {
+			return nil
+		}
+		return []ir.Equality{e}
 	},
 	Eval: func(_ NoAttrs, in []*tensor.Array, out *tensor.Array) error {
 		copyArray(out, in[0])
@@ -40,7 +52,30 @@ var ReshapeDef = ir.Define(ir.Def[NoAttrs]{
 	},
 })
 
-// Reshape adds a view of x with another shape of as many elements. One dim may be ir.Static(-1): it is what is left.
+// counts are the numbers of elements of two shapes. If they are not the same expression, the dims that are in both shapes are
+// left out: of [N,S] and [M,S], N and M must be equal even where S is 0.
+func counts(x, y ir.Shape) (n, m ir.Dim, ok bool) {
+	n, ok = x.Numel()
+	m, ok2 := y.Numel()
+	if ok && ok2 && n == m {
+		return n, m, true
+	}
+	x, y = slices.Clone(x), slices.Clone(y)
+	for i := 0; i < len(x); {
+		if k := slices.Index(y, x[i]); k >= 0 {
+			x, y = slices.Delete(x, i, i+1), slices.Delete(y, k, k+1)
+		} else {
+			i++
+		}
+	}
+	n, ok = x.Numel()
+	m, ok2 = y.Numel()
+	_, ok3 := n.Sub(m)
+	return n, m, ok && ok2 && ok3
+}
+
+// Reshape adds a view of x with another shape of as many elements. One dim may be ir.Static(-1): it is what is left. If the
+// other dims do not divide the number of elements for all sizes, runs must have sizes for which they do.
 func Reshape(x *ir.Node, shape ir.Shape) *ir.Node {
 	known, hole := ir.Static(1), -1
 	for i, d := range shape {
@@ -51,8 +86,12 @@ func Reshape(x *ir.Node, shape ir.Shape) *ir.Node {
 		}
 	}
 	if n, ok := x.Type.Shape.Numel(); hole >= 0 && ok {
-		if d, ok := n.Div(known); ok {
-			shape = append(ir.Shape{}, shape...)
+		d, ok := n.Div(known)
+		if !ok && known.IsStatic() {
+			d, ok = n.FloorDiv(known.B)
+		}
+		if ok {
+			shape = slices.Clone(shape)
 			shape[hole] = d
 		}
 	}

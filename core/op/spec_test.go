@@ -43,7 +43,8 @@ func spec(t *testing.T) []byte {
 Made from the definitions in core/op by ` + "`go test ./core/op -run TestSpec -update`" + `; do not edit.
 
 Tensors are dense and row-major. Shapes broadcast as in NumPy where an op says so: aligned at the right, a dim of 1 is
-repeated; a symbol matches itself and 1 only. Arithmetic on f16, bf16 and f32 is done in f32 or better and rounded once;
+repeated. Sizes that must be equal are the same expression of symbols (spec/format.md, "Dims"); where they only may be equal, a reshape
+before the op says that they are. Arithmetic on f16, bf16 and f32 is done in f32 or better and rounded once;
 NaN goes through every op unless it says otherwise. Axes are counted from 0. Attributes that text and artifacts leave out
 are zero: false, 0, 0.0, "" or [].
 

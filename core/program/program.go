@@ -6,8 +6,6 @@
 package program
 
 import (
-	"fmt"
-
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
 )
@@ -108,26 +106,9 @@ type Bound struct {
 	Outputs []Operand // in the order of Graph.Outputs
 }
 
-// CheckSyms reports a symbol that is missing, unknown or out of its range.
-func (p *Program) CheckSyms(syms map[string]int64) error {
-	for _, s := range p.Graph.Syms {
-		v, ok := syms[s.Name]
-		if !ok {
-			return fmt.Errorf("size %s is not given", s.Name)
-		}
-		if v < s.Min || v > s.Max {
-			return fmt.Errorf("size %s is %d; allowed are %d to %d", s.Name, v, s.Min, s.Max)
-		}
-	}
-	if len(syms) > len(p.Graph.Syms) {
-		return fmt.Errorf("%d sizes given; the program has %d", len(syms), len(p.Graph.Syms))
-	}
-	return nil
-}
-
 // Bind evaluates all shapes under syms.
 func (p *Program) Bind(syms map[string]int64) (*Bound, error) {
-	if err := p.CheckSyms(syms); err != nil {
+	if err := p.Graph.CheckSyms(syms); err != nil {
 		return nil, err
 	}
 	ops := make([]Operand, len(p.Graph.Nodes)) // those of several results follow each other, as the selectors do

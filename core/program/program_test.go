@@ -52,7 +52,7 @@ func TestBind(t *testing.T) {
 func TestCheckSyms(t *testing.T) {
 	p := double(t)
 	for _, syms := range []map[string]int64{nil, {"N": 0}, {"N": 10}, {"N": -1}, {"M": 2}, {"N": 2, "M": 2}} {
-		if err := p.CheckSyms(syms); err == nil {
+		if err := p.Graph.CheckSyms(syms); err == nil {
 			t.Errorf("%v is accepted", syms)
 		}
 		if _, err := p.Bind(syms); err == nil {
@@ -60,7 +60,7 @@ func TestCheckSyms(t *testing.T) {
 		}
 	}
 	for _, n := range []int64{1, 9} {
-		if err := p.CheckSyms(map[string]int64{"N": n}); err != nil {
+		if err := p.Graph.CheckSyms(map[string]int64{"N": n}); err != nil {
 			t.Error(err)
 		}
 	}

@@ -1,0 +1,217 @@
+package ir
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// Equality says that two dims have the same value in every run. Which nodes say so, OpDef.Requires tells; whoever binds sizes
+// checks it (Graph.CheckSyms).
+type Equality struct{ A, B Dim }
+
+// Equate is the equality of a and b in its normal form: what both have in common is left out, and so are common factors. 2*N+2
+// and 2*M+6 are equal where N is M+2. ok is false where the difference is beyond the limits of a dim.
+func Equate(a, b Dim) (e Equality, ok bool) {
+	diff, ok := a.Sub(b)
+	if !ok {
+		return Equality{}, false
+	}
+	var left, right []term
+	terms := diff.allTerms()
+	by := max(diff.Divisor(), 1)
+	if terms[0].coef < 0 {
+		by = -by
+	}
+	for _, t := range terms {
+		if t.coef /= by; t.coef > 0 {
+			left = append(left, t)
+		} else {
+			right = append(right, term{-t.coef, t.factors})
+		}
+	}
+	e.A, ok = made(0, left)
+	if ok {
+		e.B, ok = made(0, right)
+	}
+	return e, ok
+}
+
+// MayBeEqual reports whether a and b may have the same value in some run, as far as their bounds tell.
+func (s Syms) MayBeEqual(a, b Dim) bool {
+	diff, ok := a.Sub(b)
+	if !ok {
+		return false
+	}
+	lo, hi := s.Bounds(diff)
+	step, _ := diff.Sub(Static(diff.B))
+	by := step.Divisor()
+	return lo <= 0 && hi >= 0 && (by == 0 || diff.B%by == 0)
+}
+
+// Mismatch is the error of type inference where two dims must be equal and are not the same.
+type Mismatch struct {
+	Have, Want Dim
+	msg        string
+}
+
+func (e *Mismatch) Error() string { return e.msg }
+
+// Differ makes the error of an op that found dim have where it needs want. Where the two may be equal in some runs, Graph.Add
+// puts in a reshape that says they are, so that everything else may rely on equal sizes being the same dim.
+func Differ(have, want Dim, format string, args ...any) error {
+	return &Mismatch{have, want, fmt.Sprintf(format, args...)}
+}
+
+// TypesDiffer is Differ for the first dim in which two types differ.
+func TypesDiffer(have, want Type, format string, args ...any) error {
+	if have.DType == want.DType && len(have.Shape) == len(want.Shape) {
+		for i, d := range have.Shape {
+			if d != want.Shape[i] {
+				return Differ(d, want.Shape[i], format, args...)
+			}
+		}
+	}
+	return fmt.Errorf(format, args...)
+}
+
+// maxReshapes bounds the equalities that one node may need.
+const maxReshapes = 64
+
+// infer sets the type of n, whose operands are nodes of g, and which is to be appended. It may append reshapes of the
+// operands first, see Differ.
+func (g *Graph) infer(n *Node, declared Type) error {
+	for tries := 0; ; tries++ {
+		var err error
+		n.ID = len(g.Nodes)
+		n.Type, n.Results, err = n.Infer(declared, g.Syms)
+		differ := (*Mismatch)(nil)
+		if err == nil || tries == maxReshapes || !errors.As(err, &differ) || !g.Syms.MayBeEqual(differ.Have, differ.Want) {
+			return err
+		}
+		if g.exact {
+			return fmt.Errorf("%w; a reshape may say that %v and %v are equal", err, differ.Have, differ.Want)
+		}
+		have, want := differ.Have, differ.Want
+		if !n.Op.Declared && g.Syms.prefer(have, want) {
+			have, want = want, have
+		}
+		if done, err2 := g.replaceDim(n, have, want); err2 != nil || !done {
+			return cmp.Or(err2, err)
+		}
+	}
+}
+
+// prefer reports that of two dims that are equal in every run, a is the one to go on with: that with the lower upper bound, so
+// that a view never outgrows its operand, and else the one that tells more.
+func (s Syms) prefer(a, b Dim) bool {
+	_, most := s.Bounds(a)
+	_, most2 := s.Bounds(b)
+	if most != most2 || a.IsStatic() != b.IsStatic() {
+		return most < most2 || most == most2 && a.IsStatic()
+	}
+	return compareDims(a, b) < 0
+}
+
+// replaceDim reshapes the operands of n that have dim from, so that they have dim to.
+func (g *Graph) replaceDim(n *Node, from, to Dim) (done bool, err error) {
+	reshape, ok := Find("reshape") // defined in core/op; the name is part of the contract
+	if !ok {
+		return false, nil
+	}
+	n.In = slices.Clone(n.In)
+	for _, x := range n.In {
+		if !slices.Contains(x.Type.Shape, from) {
+			continue
+		}
+		t := Type{x.Type.DType, slices.Clone(x.Type.Shape)}
+		for k, d := range t.Shape {
+			if d == from {
+				t.Shape[k] = to
+			}
+		}
+		y := &Node{ID: len(g.Nodes), Op: reshape, Attrs: reshape.NewAttrs(), In: []*Node{x}, Graph: g}
+		if y.Type, _, err = y.Infer(t, g.Syms); err != nil {
+			return false, err
+		}
+		g.Nodes = append(g.Nodes, y)
+		for k := range n.In {
+			if n.In[k] == x {
+				n.In[k] = y
+			}
+		}
+		done = true
+	}
+	return done, nil
+}
+
+// Requirement is an equality and the node that requires it.
+type Requirement struct {
+	Node *Node
+	Equality
+}
+
+// Requires lists what the nodes of the graph require of sizes, each equality once.
+func (g *Graph) Requires() []Requirement {
+	var out []Requirement
+	seen := map[Equality]bool{}
+	for _, n := range g.Nodes {
+		if n.Op.requires == nil {
+			continue
+		}
+		for _, e := range n.Op.requires(n.Attrs, n.InTypes(), n.Type) {
+			if !seen[e] {
+				seen[e] = true
+				out = append(out, Requirement{n, e})
+			}
+		}
+	}
+	return out
+}
+
+// CheckSyms reports sizes under which the graph cannot run: one that is missing, unknown or out of its range, or two that must be
+// equal and are not.
+func (g *Graph) CheckSyms(syms map[string]int64) error {
+	if err := g.Syms.Check(syms); err != nil {
+		return err
+	}
+	for _, r := range g.Requires() {
+		if err := r.Check(syms); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Check reports a value of a symbol that is missing, unknown or out of its range.
+func (s Syms) Check(syms map[string]int64) error {
+	for _, x := range s {
+		v, ok := syms[x.Name]
+		if !ok {
+			return fmt.Errorf("size %s is not given", x.Name)
+		}
+		if v < x.Min || v > x.Max {
+			return fmt.Errorf("size %s is %d; allowed are %d to %d", x.Name, v, x.Min, x.Max)
+		}
+	}
+	if len(syms) > len(s) {
+		return fmt.Errorf("%d sizes given; the program has %d", len(syms), len(s))
+	}
+	return nil
+}
+
+// Check reports sizes that are not equal.
+func (r Requirement) Check(syms map[string]int64) error {
+	a, b := r.A.Eval(syms), r.B.Eval(syms)
+	if a == b {
+		return nil
+	}
+	show := func(d Dim, v int64) string {
+		if d.IsStatic() {
+			return fmt.Sprint(v)
+		}
+		return fmt.Sprintf("%v = %d", d, v)
+	}
+	return fmt.Errorf("sizes %s and %s must be equal (%v)", show(r.A, a), show(r.B, b), r.Node)
+}
