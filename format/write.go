@@ -44,14 +44,11 @@ func Write(ctx context.Context, path string, a Artifact, weights []Weight) (Info
 	if err != nil {
 		return Info{}, diag.New(CodeSource, path, "%w", err)
 	}
-	f, err := atomicfile.Create(ctx, path)
+	f, err := atomicfile.CreateRegular(ctx, path)
 	if err != nil {
 		return Info{}, err
 	}
 	defer f.Abort()
-	if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() {
-		return Info{}, diag.New(atomicfile.CodeWrite, path, "is not a regular file; an artifact is not written in order")
-	}
 	if err := w.write(ctx, f.File, weights); err != nil {
 		return Info{}, writeError(ctx, path, err)
 	}

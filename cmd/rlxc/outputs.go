@@ -13,11 +13,14 @@ import (
 // output is a file that a flag asks for.
 type output struct{ flag, path string }
 
+// artifactFlag names the only output that is not written in order.
+const artifactFlag = "--output"
+
 // outputsOf lists the files that compile will write; standard output (-) is none.
 func outputsOf(f compileFlags, d *dumpSet) []output {
 	var out []output
 	if f.stopAfter == "" {
-		out = append(out, output{"--output", f.output})
+		out = append(out, output{artifactFlag, f.output})
 	}
 	if f.report != "" && f.report != "-" {
 		out = append(out, output{"--report", f.report})
@@ -47,10 +50,10 @@ func checkOutputs(ctx context.Context, outs []output, inputs []string) error {
 				return cli.Usagef(o.flag+" "+o.path, "is named for %s too", before.flag).WithHint("name another file")
 			}
 		}
-		if st, err := os.Stat(o.path); err == nil && !st.Mode().IsRegular() && !st.IsDir() {
+		if st, err := os.Stat(o.path); err == nil && !st.Mode().IsRegular() && !st.IsDir() && o.flag != artifactFlag {
 			continue // opening a pipe or device would disturb its reader
 		}
-		f, err := atomicfile.Create(ctx, o.path)
+		f, err := atomicfile.CreateRegular(ctx, o.path)
 		if err != nil {
 			return err
 		}

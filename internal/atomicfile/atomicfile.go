@@ -2,6 +2,10 @@
 // directory, which takes the final name only when it is whole and on disk. Readers that have the old file open or mapped
 // keep it.
 //
+// A process that is killed cannot remove its temporary file. On Linux the file has no name until it is complete, where the
+// file system allows that, so the kernel removes it. Elsewhere it is called .rlx-RANDOM.tmp and locked while it is
+// written, and the next process that writes to the directory removes those that nobody holds a lock on.
+//
 // It imports core/diag and internal/ctxio only.
 package atomicfile
 
@@ -10,10 +14,8 @@ import (
 	"errors"
 	"io"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"strconv"
 
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/internal/ctxio"
@@ -29,6 +31,7 @@ type File struct {
 	*os.File
 	out    io.Writer // File, until the context ends
 	path   string    // the final name
+	temp   string    // the temporary name; empty: there is none
 	direct bool      // a device or pipe that cannot be replaced: written in place
 	done   bool
 }
@@ -69,40 +72,61 @@ func realDir(path string) string {
 // directly; opening and writing one end with ctx. Errors are *diag.Error with CodeWrite.
 func Create(ctx context.Context, path string) (*File, error) {
 	path = Target(path)
+	st, err := stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if st == nil || st.Mode().IsRegular() {
+		return create(ctx, path, st)
+	}
+	f, err := ctxio.OpenFile(ctx, path, os.O_WRONLY, 0)
+	if err != nil {
+		return nil, fail(path, err)
+	}
+	return &File{File: f, out: ctxio.NewWriter(ctx, f), path: path, direct: true}, nil
+}
+
+// CreateRegular is Create for a file that is not written in order: a device or pipe is refused.
+func CreateRegular(ctx context.Context, path string) (*File, error) {
+	path = Target(path)
+	st, err := stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if st != nil && !st.Mode().IsRegular() {
+		return nil, diag.New(CodeWrite, path, "is not a regular file, and this output is not written in order").WithHint("name a file, not a device or a pipe")
+	}
+	return create(ctx, path, st)
+}
+
+// stat describes what an output would replace; nil where there is nothing.
+func stat(path string) (fs.FileInfo, error) {
 	st, err := os.Stat(path)
 	switch {
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil:
 		return nil, fail(path, err)
-	case err == nil && st.IsDir():
+	case st.IsDir():
 		return nil, diag.New(CodeWrite, path, "is a directory").WithHint("name a file in it")
-	case err == nil && !st.Mode().IsRegular():
-		f, err := ctxio.OpenFile(ctx, path, os.O_WRONLY, 0)
-		if err != nil {
+	}
+	return st, nil
+}
+
+// create begins a file that replaces one described by old, if it is not nil.
+func create(ctx context.Context, path string, old fs.FileInfo) (*File, error) {
+	f, temp, err := createTemp(filepath.Dir(path))
+	if err != nil {
+		return nil, fail(path, err)
+	}
+	out := &File{File: f, out: ctxio.NewWriter(ctx, f), path: path, temp: temp}
+	if old != nil {
+		if err := f.Chmod(old.Mode().Perm()); err != nil {
+			out.Abort()
 			return nil, fail(path, err)
 		}
-		return &File{File: f, out: ctxio.NewWriter(ctx, f), path: path, direct: true}, nil
 	}
-	// os.CreateTemp would give 0600; opening it ourselves lets the umask decide.
-	for range 100 {
-		dir, base := filepath.Split(path)
-		name := dir + "." + base + "." + strconv.FormatUint(rand.Uint64(), 36) + ".tmp"
-		f, createErr := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
-		if errors.Is(createErr, fs.ErrExist) {
-			continue
-		}
-		if createErr != nil {
-			return nil, fail(path, createErr)
-		}
-		if err == nil {
-			if err := f.Chmod(st.Mode().Perm()); err != nil {
-				f.Close()
-				os.Remove(name)
-				return nil, fail(path, err)
-			}
-		}
-		return &File{File: f, out: ctxio.NewWriter(ctx, f), path: path}, nil
-	}
-	return nil, diag.New(CodeWrite, path, "no free name for a temporary file")
+	return out, nil
 }
 
 // Path is the final name.
@@ -130,19 +154,23 @@ func (f *File) Commit() error {
 		}
 		return nil
 	}
+	defer f.Abort()
 	if err := f.File.Sync(); err != nil {
-		f.Abort()
+		return fail(f.path, err)
+	}
+	// Nothing but a rename replaces a file, so one without a name takes a temporary one first.
+	if f.temp == "" {
+		temp, err := linkTemp(f.File, filepath.Dir(f.path))
+		if err != nil {
+			return fail(f.path, err)
+		}
+		f.temp = temp
+	}
+	if err := os.Rename(f.temp, f.path); err != nil {
 		return fail(f.path, err)
 	}
 	f.done = true
-	if err := f.File.Close(); err != nil {
-		os.Remove(f.Name())
-		return fail(f.path, err)
-	}
-	if err := os.Rename(f.Name(), f.path); err != nil {
-		os.Remove(f.Name())
-		return fail(f.path, err)
-	}
+	f.File.Close() // and with it the lock, which kept others from removing the temporary name
 	// The rename is durable once the directory is. Some systems cannot sync a directory; the file is whole either way.
 	if d, err := os.Open(filepath.Dir(f.path)); err == nil {
 		_ = d.Sync()
@@ -157,10 +185,10 @@ func (f *File) Abort() {
 		return
 	}
 	f.done = true
-	f.File.Close()
-	if !f.direct {
-		os.Remove(f.Name())
+	if f.temp != "" {
+		os.Remove(f.temp)
 	}
+	f.File.Close()
 }
 
 // WriteFile writes the file path by calling write. If write fails, its error is returned as it is where it has a code,

@@ -20,17 +20,26 @@ var CodeHost = diag.Define("RLX9002", "this kind of machine is not supported", `
 Artifacts and tensors are little-endian and are used where they are mapped, without a copy. A big-endian machine would
 read every number wrongly, so the commands refuse to start there.`)
 
-// Main runs the process's command line and exits. The first Ctrl-C or SIGTERM cancels the command's context, and the
-// command ends with status 128 + signal once it has cleaned up; a second one ends the process at once.
+// Main runs the process's command line and exits. The first Ctrl-C, SIGTERM or SIGHUP cancels the command's context, and
+// the command ends with status 128 + signal once it has cleaned up; a second one ends the process at once. A signal that
+// was ignored when the process started stays ignored: nohup asks for that, and a shell that runs a job in the background.
 func Main(p Program) {
 	ctx, cancel := context.WithCancelCause(context.Background())
-	ch := make(chan os.Signal, 1)
-	signal.Notify(ch, os.Interrupt, syscall.SIGTERM)
-	go func() {
-		sig := <-ch
-		signal.Reset(os.Interrupt, syscall.SIGTERM)
-		cancel(&stopped{sig})
-	}()
+	var heard []os.Signal
+	for _, sig := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
+		if !signal.Ignored(sig) {
+			heard = append(heard, sig)
+		}
+	}
+	if len(heard) > 0 { // Notify without signals asks for all of them
+		ch := make(chan os.Signal, 1)
+		signal.Notify(ch, heard...)
+		go func() {
+			sig := <-ch
+			signal.Reset(heard...)
+			cancel(&stopped{sig})
+		}()
+	}
 	os.Exit(p.Exec(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 

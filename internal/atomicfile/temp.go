@@ -1,0 +1,87 @@
+package atomicfile
+
+import (
+	"errors"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"sync"
+)
+
+// tempNames are the names of our temporary files.
+var tempNames = regexp.MustCompile(`^\.rlx-[0-9a-z]{1,13}\.tmp$`)
+
+func tempName(dir string) string {
+	return filepath.Join(dir, ".rlx-"+strconv.FormatUint(rand.Uint64(), 36)+".tmp")
+}
+
+var unnamed = createUnnamed // tests look at both ways
+
+var errNoName = errors.New("no free name for a temporary file")
+
+// retries bounds how often a name is tried: a second attempt takes a collision of 64-bit numbers.
+const retries = 100
+
+// createTemp makes a locked temporary file in dir; name is empty where it needs none.
+func createTemp(dir string) (f *os.File, name string, err error) {
+	sweepOnce(dir)
+	if f := unnamed(dir); f != nil {
+		lock(f)
+		return f, "", nil
+	}
+	// os.CreateTemp would give mode 0600; opening the file ourselves lets the umask decide.
+	for range retries {
+		name := tempName(dir)
+		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
+		if errors.Is(err, fs.ErrExist) {
+			continue
+		}
+		if err != nil {
+			return nil, "", err
+		}
+		// Another process may sweep between the open and the lock: then it has the lock, or the name is gone.
+		if lock(f) && sameFile(f, name) {
+			return f, name, nil
+		}
+		f.Close()
+	}
+	return nil, "", errNoName
+}
+
+func sameFile(f *os.File, name string) bool {
+	a, aerr := f.Stat()
+	b, berr := os.Lstat(name)
+	return aerr == nil && berr == nil && os.SameFile(a, b)
+}
+
+var swept sync.Map // directories that this process has swept
+
+func sweepOnce(dir string) {
+	if _, done := swept.LoadOrStore(dir, true); !done {
+		sweep(dir)
+	}
+}
+
+// sweep removes the temporary files in dir that a killed process left: regular files of this user, under one of our names,
+// that nobody has locked. What cannot be examined stays.
+func sweep(dir string) {
+	d, err := os.Open(dir)
+	if err != nil {
+		return
+	}
+	defer d.Close()
+	for {
+		names, err := d.Readdirnames(1024)
+		for _, n := range names {
+			if tempNames.MatchString(n) {
+				reclaim(filepath.Join(dir, n))
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
