@@ -33,7 +33,7 @@ var mayImport = map[string][]string{
 	"core/pass":       {"core/target", "core/code", "core/rewrite", "core/op", "core/ir", "core/dtype", "core/tensor", "core/diag"},
 	"core/compile":    {"core/pass", "core/target", "core/plan", "core/sched", "core/program", "core/op", "core/ir", "core/dtype", "core/tensor", "core/diag"},
 
-	"format": {"core/program", "core/op", "core/ir", "core/dtype", "core/tensor", "core/diag", "core/task", "internal/atomicfile"},
+	"format": {"core/program", "core/op", "core/ir", "core/dtype", "core/tensor", "core/diag", "core/task", "internal/atomicfile", "internal/regular"},
 
 	"plugins/rpc":          {"plugins/rpc/...", "core/device", "core/target", "core/program", "core/diag", "core/dtype", "core/tensor", "core/ir", "format"},
 	"plugins/rpc/rlxv1":    {},

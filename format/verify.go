@@ -10,6 +10,7 @@ import (
 
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/program"
+	"github.com/rlx-go/rlx/internal/regular"
 )
 
 // Mode says when the weights' digests are checked.
@@ -44,7 +45,8 @@ type Verified struct {
 	programs []*program.Program
 
 	mu     sync.Mutex
-	intact []bool // by chunk, in mode Lazy
+	intact []bool        // by chunk, in mode Lazy
+	stamp  regular.Stamp // of file, from before it was verified
 }
 
 // Open verifies the artifact at path (checks 1 to 38). The file stays open until Close: use File rather than opening path
@@ -55,11 +57,11 @@ func Open(path string, p Policy) (*Verified, error) {
 	if err != nil {
 		return nil, withSubject(err, path)
 	}
-	st, err := f.Stat()
+	stamp, err := regular.StampOf(f)
 	if err == nil {
 		var v *Verified
-		if v, err = Verify(f, st.Size(), p); err == nil {
-			v.file, v.path = f, path
+		if v, err = Verify(f, stamp.Size(), p); err == nil {
+			v.file, v.path, v.stamp = f, path, stamp
 			return v, nil
 		}
 	}
@@ -253,6 +255,33 @@ func (v *Verified) VerifyWeights(off, size int64) error {
 		v.intact[i] = true
 	}
 	v.mu.Unlock()
+	return nil
+}
+
+// CodeChanged is reported by Unchanged.
+var CodeChanged = diag.Define("RLX4051", "artifact changed while it was used", `
+Somebody wrote to the file, or cut it short, after it had been verified. What was computed from it is not given out. To exchange
+an artifact that may be in use, write the new one beside it and rename it: runs that have begun keep the old one. rlxc does so.`)
+
+// Unchanged checks that nobody has written to the file since Open began to verify it. Call it after the weights were used: a
+// backend maps them, and sees what is written to the file. What regular.Stamp does not show is not noticed.
+func (v *Verified) Unchanged() error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	now, err := regular.StampOf(v.file)
+	if err != nil {
+		return diag.New(CodeChanged, v.path, "cannot be examined: %w", err)
+	}
+	switch v.stamp.Compare(now) {
+	case regular.Touched: // most likely it was replaced by another; its digests tell
+		root := v.Root()
+		if _, err := Verify(v.file, v.c.size, Policy{Root: &root}); err != nil {
+			return diag.New(CodeChanged, v.path, "changed after it was verified: %w", err)
+		}
+		v.stamp = now
+	case regular.Changed:
+		return diag.New(CodeChanged, v.path, "was written to after it was verified").WithHint("replace it with a rename instead, as rlxc does")
+	}
 	return nil
 }
 

@@ -174,7 +174,8 @@ func runCompile(ctx context.Context, env *cli.Env, src string, f compileFlags) e
 		a.Meta.Pairs = append(a.Meta.Pairs, format.Pair{Key: fact.Name, Value: fact.Value})
 	}
 	slices.SortFunc(a.Meta.Pairs, func(x, y format.Pair) int { return strings.Compare(x.Key, y.Key) })
-	a.Meta.Sources, a.Sources = digests.files, digests.wait
+	a.Meta.Sources = digests.files
+	a.Sources = func() ([]format.Source, error) { return digests.wait(ctx) }
 	vals.bar = env.Progress("writing", result.WeightsSize)
 	info, err := format.Write(ctx, f.output, a, weightWriter(result.Weights, vals))
 	vals.bar.Clear()

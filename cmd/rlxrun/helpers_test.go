@@ -95,7 +95,7 @@ func hostOf(t testing.TB, m *model, debug debugFlags) *host {
 		t.Fatal(err)
 	}
 	h := &host{env: &cli.Env{Program: "rlxrun", Stdout: io.Discard, Stderr: io.Discard}, model: m, backend: "cpu", info: info, debug: debug,
-		peakRSS: func() int64 { return 0 }}
+		unchanged: func() error { return nil }, peakRSS: func() int64 { return 0 }}
 	h.load = func(ctx context.Context, p *program.Program) (executable, error) {
 		e, err := b.Load(ctx, device.Load{Program: p, Threads: 1})
 		return inProcess{e, p}, err

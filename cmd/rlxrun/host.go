@@ -25,11 +25,12 @@ type host struct {
 
 	precision string // of products; empty: f32
 
-	load    func(context.Context, *program.Program) (executable, error)
-	peakRSS func() int64 // of the backend's process
-	limit   int64        // bytes that may be needed; 0: what is free
-	debug   debugFlags
-	trace   *trace
+	load      func(context.Context, *program.Program) (executable, error)
+	unchanged func() error // see model
+	peakRSS   func() int64 // of the backend's process
+	limit     int64        // bytes that may be needed; 0: what is free
+	debug     debugFlags
+	trace     *trace
 
 	runs []runRecord
 }
@@ -138,6 +139,9 @@ func (l *loaded) run(ctx context.Context, in map[string]tensor.Tensor) (map[stri
 	}
 	results, rec.stats, err = l.exe.RunTensors(ctx, device.Run{Syms: syms, Opts: watch.options,
 		Progress: func(step int) { bar.Set(int64(step)) }}, data)
+	if err == nil {
+		err = l.h.unchanged() // the backend reads the weights where they lie
+	}
 	if err == nil {
 		err = watch.verdict(rec.stats)
 	}

@@ -32,7 +32,9 @@ type model struct {
 	// those that a program uses.
 	verify        func(context.Context) error
 	verifyProgram func(*program.Program) error
-	close         func() error
+	// unchanged fails where somebody has written to the file since it was verified.
+	unchanged func() error
+	close     func() error
 }
 
 // methods lists the methods in the artifact's order.

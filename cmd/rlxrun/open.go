@@ -25,7 +25,7 @@ func openModel(path, mode string) (*model, error) {
 		return nil, err
 	}
 	meta := v.Meta()
-	m := &model{path: path, programs: v.Programs(), segment: meta.Segment, precisions: meta.Precisions, file: v.File(), root: v.Root(), close: v.Close}
+	m := &model{path: path, programs: v.Programs(), segment: meta.Segment, precisions: meta.Precisions, file: v.File(), root: v.Root(), unchanged: v.Unchanged, close: v.Close}
 	m.weightsOffset, m.weights = v.WeightsSection()
 	m.verify = func(ctx context.Context) error {
 		if mode == verifyLazy {

@@ -86,6 +86,11 @@ func inSession(ctx context.Context, env *cli.Env, args []string, f *hostFlags, d
 		return f.explain(ctx, err)
 	}
 	err = work(ctx, s)
+	if err != nil && ctx.Err() == nil {
+		if changed := s.model.unchanged(); changed != nil {
+			err = changed // a backend whose weights were cut short has crashed for it
+		}
+	}
 	s.close()
 	return f.explain(ctx, err)
 }
@@ -122,7 +127,7 @@ func (s *session) host(ctx context.Context) (*host, error) {
 		return nil, err
 	}
 	h := &host{env: s.env, model: s.model, backend: s.flags.backendName, info: info, precision: s.flags.precision, limit: s.flags.parsedMemory, debug: s.debug,
-		trace: s.trace, peakRSS: s.backend.PeakRSS}
+		trace: s.trace, unchanged: s.model.unchanged, peakRSS: s.backend.PeakRSS}
 	if err := h.chooseDevice(s.flags.deviceOfFlags); err != nil {
 		return nil, err
 	}
@@ -136,6 +141,10 @@ func (s *session) host(ctx context.Context) (*host, error) {
 		e, err := s.backend.LoadMapped(ctx, rpc.LoadOptions{Program: p, Weights: s.model.mapped(), Device: h.device.ID,
 			Threads: s.flags.parsedThreads, Precision: h.precision})
 		if err != nil {
+			return nil, err
+		}
+		if err := s.model.unchanged(); err != nil { // what the backend copied, it has copied now
+			e.Close()
 			return nil, err
 		}
 		return e, nil

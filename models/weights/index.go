@@ -29,7 +29,7 @@ func (c *Checkpoint) openIndex(path string) error {
 	if err != nil {
 		return diag.New(CodeIndex, path, "%w", err)
 	}
-	c.files = []SourceFile{{filepath.Base(path), int64(len(doc))}}
+	c.addText(path, doc)
 	root, prefix, err := openRoot(filepath.Dir(path))
 	if err != nil {
 		return diag.New(CodeRead, filepath.Dir(path), "cannot be opened: %w", cause(err))
@@ -51,14 +51,15 @@ func (c *Checkpoint) openIndex(path string) error {
 // addShard adds the tensors of one shard.
 func (c *Checkpoint) addShard(root *os.Root, prefix, dir, shard, index string, where map[string]string) error {
 	full := filepath.Join(dir, shard)
-	f, st, err := regular.OpenIn(root, filepath.Join(prefix, shard))
+	f, _, err := regular.OpenIn(root, filepath.Join(prefix, shard))
 	if err != nil {
 		return diag.New(CodeRead, full, "%w", err)
 	}
-	size := st.Size()
-	c.closers = append(c.closers, f)
-	c.files = append(c.files, SourceFile{shard, size})
-	ts, meta, err := parse(full, f, size)
+	src, err := c.addFile(full, f)
+	if err != nil {
+		return err
+	}
+	ts, meta, err := parse(full, f, src.Size)
 	if err != nil {
 		return err
 	}

@@ -52,8 +52,7 @@ type SourceFile struct {
 // Checkpoint gives access to the tensors of an open checkpoint. All methods but Close may be called concurrently.
 type Checkpoint struct {
 	path    string
-	files   []SourceFile
-	closers []io.Closer
+	files   []*source
 	tensors map[string]tensor
 	names   []string
 	meta    map[string]string
@@ -118,18 +117,20 @@ func choose(dir string) (string, error) {
 }
 
 func (c *Checkpoint) openSingle(path string) error {
-	f, st, err := regular.Open(path)
+	f, _, err := regular.Open(path)
 	if err != nil {
 		return diag.New(CodeRead, path, "%w", err)
 	}
-	size := st.Size()
-	c.closers = append(c.closers, f)
-	ts, meta, err := parse(path, f, size)
+	src, err := c.addFile(path, f)
 	if err != nil {
 		return err
 	}
-	base := filepath.Base(path)
-	c.files, c.meta = []SourceFile{{base, size}}, meta
+	ts, meta, err := parse(path, f, src.Size)
+	if err != nil {
+		return err
+	}
+	base := src.Name
+	c.meta = meta
 	for _, t := range ts {
 		t.File, t.src = base, f
 		c.tensors[t.Name] = t
@@ -169,7 +170,13 @@ func (c *Checkpoint) Info(name string) (info Info, ok bool) {
 }
 
 // Files lists the files of the checkpoint: the index first where there is one, then the shards in ascending order.
-func (c *Checkpoint) Files() []SourceFile { return slices.Clone(c.files) }
+func (c *Checkpoint) Files() []SourceFile {
+	var out []SourceFile
+	for _, s := range c.files {
+		out = append(out, s.SourceFile)
+	}
+	return out
+}
 
 // Metadata holds the string pairs under __metadata__; shards of one checkpoint are merged, the first shard wins.
 func (c *Checkpoint) Metadata() map[string]string { return maps.Clone(c.meta) }
@@ -189,9 +196,10 @@ func (c *Checkpoint) fileOf(t tensor) string { return filepath.Join(filepath.Dir
 // Close closes the files. Readers from Open fail afterwards.
 func (c *Checkpoint) Close() error {
 	var errs []error
-	for _, f := range c.closers {
-		errs = append(errs, f.Close())
+	for _, s := range c.files {
+		if s.f != nil {
+			errs = append(errs, s.f.Close())
+		}
 	}
-	c.closers = nil
 	return errors.Join(errs...)
 }

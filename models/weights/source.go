@@ -1,0 +1,122 @@
+package weights
+
+import (
+	"context"
+	"crypto/sha256"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/internal/regular"
+)
+
+// source is a file of the checkpoint as it was when it was opened.
+type source struct {
+	SourceFile
+	path  string
+	f     *os.File // nil: the file was read whole
+	stamp regular.Stamp
+
+	mu  sync.Mutex
+	sum *[sha256.Size]byte // nil: not known yet
+}
+
+// addFile adds an open file; Close closes it.
+func (c *Checkpoint) addFile(path string, f *os.File) (*source, error) {
+	s := &source{path: path, f: f}
+	c.files = append(c.files, s)
+	var err error
+	if s.stamp, err = regular.StampOf(f); err != nil {
+		return nil, diag.New(CodeRead, path, "cannot be read: %w", err)
+	}
+	s.SourceFile = SourceFile{filepath.Base(path), s.stamp.Size()}
+	return s, nil
+}
+
+// addText adds a file that was read whole.
+func (c *Checkpoint) addText(path string, text []byte) {
+	sum := sha256.Sum256(text)
+	c.files = append(c.files, &source{SourceFile: SourceFile{filepath.Base(path), int64(len(text))}, path: path, sum: &sum})
+}
+
+// SHA256 gives the digests of Files, of the bytes that tensors are read from: a file that another one has replaced by name
+// since Open is still the old one.
+func (c *Checkpoint) SHA256(ctx context.Context) ([][sha256.Size]byte, error) {
+	out := make([][sha256.Size]byte, len(c.files))
+	for i, s := range c.files {
+		s.mu.Lock()
+		if s.sum == nil {
+			sum, err := s.hash(ctx)
+			if err != nil {
+				s.mu.Unlock()
+				return nil, err
+			}
+			s.sum = &sum
+		}
+		out[i] = *s.sum
+		s.mu.Unlock()
+	}
+	return out, nil
+}
+
+func (s *source) hash(ctx context.Context) (sum [sha256.Size]byte, err error) {
+	h := sha256.New()
+	r := cancellable{ctx, io.NewSectionReader(s.f, 0, s.Size)}
+	n, err := io.CopyBuffer(h, r, make([]byte, 128<<10)) // the buffer stays in the second-level cache
+	if err == nil && n < s.Size {
+		err = io.ErrUnexpectedEOF
+	}
+	if err != nil {
+		return sum, diag.New(CodeRead, s.path, "cannot be read: %w", cause(err))
+	}
+	return [sha256.Size]byte(h.Sum(nil)), nil
+}
+
+// cancellable ends a copy when the context does.
+type cancellable struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (c cancellable) Read(p []byte) (int, error) {
+	if c.ctx.Err() != nil {
+		return 0, context.Cause(c.ctx)
+	}
+	return c.r.Read(p)
+}
+
+// Unchanged checks that nobody has written to a file of the checkpoint since Open. Call it when all that is needed has been
+// read. What regular.Stamp does not show is not noticed.
+func (c *Checkpoint) Unchanged(ctx context.Context) error {
+	for _, s := range c.files {
+		if s.f == nil {
+			continue
+		}
+		now, err := regular.StampOf(s.f)
+		if err != nil {
+			return diag.New(CodeRead, s.path, "cannot be examined: %w", err)
+		}
+		switch s.stamp.Compare(now) {
+		case regular.Changed:
+			return s.changed()
+		case regular.Touched: // most likely it was replaced by another; its digest tells
+			s.mu.Lock()
+			before := s.sum
+			s.mu.Unlock()
+			sum, err := s.hash(ctx)
+			if err != nil {
+				return err
+			}
+			if before == nil || *before != sum {
+				return s.changed()
+			}
+		}
+	}
+	return nil
+}
+
+func (s *source) changed() error {
+	return diag.New(CodeRead, s.path, "was written to while it was read").WithHint("compile it again when it is complete")
+}
