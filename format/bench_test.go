@@ -2,6 +2,7 @@ package format
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/program"
 )
 
 // benchWeights are of the size of ViT-B's: 375 MB in 178 tensors, most of them large.
@@ -60,6 +62,34 @@ func BenchmarkOpen(b *testing.B) {
 			b.Fatal(err)
 		}
 		v.Close()
+	}
+}
+
+// BenchmarkVerify reads structure alone: 4000 nodes with names, attributes and a symbol, about as many as in the methods of SAM.
+func BenchmarkVerify(b *testing.B) {
+	text := "graph f\nsym N = 1..64\nx0 = input : f32[N,64]\n"
+	for i := range 1000 {
+		text += fmt.Sprintf("m%d = matmul x%d, x%d {trans_b=true} : f32[N,N]\ns%d = softmax m%d {axis=1} : f32[N,N]\np%d = matmul s%d, x%d : f32[N,64]\nx%d = add p%d, x%d : f32[N,64]\n",
+			i, i, i, i, i, i, i, i, i+1, i, i)
+	}
+	dir, err := Layout(nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	path := benchPath(b)
+	if _, err := Write(context.Background(), path, Artifact{Programs: []*program.Program{build(b, text+"return y=x1000\n", "cpu", dir)}}, nil); err != nil {
+		b.Fatal(err)
+	}
+	file, err := os.ReadFile(path)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.SetBytes(int64(len(file)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := verifyBytes(file); err != nil {
+			b.Fatal(err)
+		}
 	}
 }
 

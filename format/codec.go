@@ -3,6 +3,7 @@ package format
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"math"
 	"slices"
 
@@ -11,18 +12,58 @@ import (
 
 // encoder writes the rlx-msgpack profile. The caller gives keys in ascending order; walk would refuse anything else.
 type encoder struct {
-	buf bytes.Buffer
-	e   *msgpack.Encoder
+	w io.Writer
+	e *msgpack.Encoder
 }
 
-func newEncoder() *encoder {
-	e := &encoder{}
-	e.e = msgpack.NewEncoder(&e.buf)
+func newEncoder(w io.Writer) *encoder {
+	e := &encoder{w: w, e: msgpack.NewEncoder(w)}
 	e.e.UseCompactInts(true)
 	return e
 }
 
-// A bytes.Buffer takes every write, so the errors of the library mean that we misused it.
+// encoded is what encode writes.
+func encoded(encode func(*encoder)) []byte {
+	var b bytes.Buffer
+	encode(newEncoder(&b))
+	return b.Bytes()
+}
+
+// differs is the first offset at which encode writes something other than b, or -1. It needs no memory.
+func differs(b []byte, encode func(*encoder)) int {
+	c := comparer{want: b, first: -1}
+	encode(newEncoder(&c))
+	if c.first < 0 && c.at < len(b) {
+		return c.at
+	}
+	return c.first
+}
+
+// comparer takes bytes and keeps the offset of the first that is not the wanted one.
+type comparer struct {
+	want      []byte
+	at, first int
+}
+
+func (c *comparer) Write(b []byte) (int, error) {
+	if c.first < 0 {
+		if i := firstDifference(c.want[min(c.at, len(c.want)):min(c.at+len(b), len(c.want))], b); i >= 0 {
+			c.first = c.at + i
+		}
+	}
+	c.at += len(b)
+	return len(b), nil
+}
+
+func (c *comparer) WriteByte(b byte) error {
+	if c.first < 0 && (c.at >= len(c.want) || c.want[c.at] != b) {
+		c.first = c.at
+	}
+	c.at++
+	return nil
+}
+
+// The writers here take every write, so the errors of the library mean that we misused it.
 func must(err error) {
 	if err != nil {
 		panic("BUG: msgpack: " + err.Error())
@@ -36,7 +77,7 @@ func (e *encoder) str(s string)             { must(e.e.EncodeString(s)) }
 func (e *encoder) boolean(b bool)           { must(e.e.EncodeBool(b)) }
 func (e *encoder) float(f float64)          { must(e.e.EncodeFloat64(f)) }
 func (e *encoder) integer(n int64)          { must(e.e.EncodeInt(n)) }
-func (e *encoder) bytes(b []byte)           { must(e.e.EncodeBytesLen(len(b))); e.buf.Write(b) }
+func (e *encoder) bytes(b []byte)           { must(e.e.EncodeBytesLen(len(b))); e.w.Write(b) }
 func (e *encoder) keyInt(k string, n int64) { e.key(k); e.integer(n) }
 func (e *encoder) keyStr(k, s string)       { e.key(k); e.str(s) }
 
@@ -50,11 +91,13 @@ type decoder struct {
 	r       *bytes.Reader
 	d       *msgpack.Decoder
 	err     error
+	scratch []byte            // of raw
+	words   map[string]string // see word
 }
 
 func newDecoder(section string, b []byte) *decoder {
 	r := bytes.NewReader(b)
-	return &decoder{section: section, size: len(b), r: r, d: msgpack.NewDecoder(r)}
+	return &decoder{section: section, size: len(b), r: r, d: msgpack.NewDecoder(r), words: map[string]string{}}
 }
 
 // at is the offset of the next value in the section.
@@ -140,7 +183,10 @@ func (d *decoder) object(fields int, what string) {
 
 // key reads a field's name, which must be the one given: fields are sorted, and all are there.
 func (d *decoder) key(name string) {
-	if got := d.str(MaxName, "a field's name"); d.err == nil && got != name {
+	if !d.want(kindStr, "a field's name") {
+		return
+	}
+	if got := d.raw(MaxName, "a field's name"); d.err == nil && string(got) != name {
 		d.fail("field %.40q; want %q", got, name)
 	}
 }
@@ -175,6 +221,25 @@ func (d *decoder) str(limit int, what string) string {
 	return string(d.raw(limit, what))
 }
 
+// maxWords bounds the strings that a decoder keeps to give them out again.
+const maxWords = 1024
+
+// word is str for the strings that come again and again, such as the names of ops: equal ones share their memory.
+func (d *decoder) word(limit int, what string) string {
+	if !d.want(kindStr, what) {
+		return ""
+	}
+	b := d.raw(limit, what)
+	if w, ok := d.words[string(b)]; ok {
+		return w
+	}
+	w := string(b)
+	if len(d.words) < maxWords {
+		d.words[w] = w
+	}
+	return w
+}
+
 func (d *decoder) bytes(limit int, what string) []byte {
 	if !d.want(kindBin, what) {
 		return nil
@@ -182,6 +247,7 @@ func (d *decoder) bytes(limit int, what string) []byte {
 	return d.raw(limit, what)
 }
 
+// raw reads a length and as many bytes, which are valid until the next call.
 func (d *decoder) raw(limit int, what string) []byte {
 	n, err := d.d.DecodeBytesLen()
 	d.check(err)
@@ -191,9 +257,9 @@ func (d *decoder) raw(limit int, what string) []byte {
 	if d.err != nil || n == 0 {
 		return nil
 	}
-	b := make([]byte, n)
-	d.check(d.d.ReadFull(b))
-	return b
+	d.scratch = slices.Grow(d.scratch[:0], n)[:n]
+	d.check(d.d.ReadFull(d.scratch))
+	return d.scratch
 }
 
 func (d *decoder) boolean(what string) bool {
@@ -238,11 +304,13 @@ func (d *decoder) integer(lo, hi int64, what string) int64 {
 
 func (d *decoder) keyInt(k string, lo, hi int64) int64 { d.key(k); return d.integer(lo, hi, k) }
 func (d *decoder) keyStr(k string, limit int) string   { d.key(k); return d.str(limit, k) }
+func (d *decoder) keyWord(k string, limit int) string  { d.key(k); return d.word(limit, k) }
 
-// decodeList reads a list item by item: memory grows with what is there, never with what a count claims.
-func decodeList[T any](d *decoder, limit int, what string, item func() T) []T {
+// decodeList reads a list whose items take least bytes or more. Room is made for as many as the bytes that are left can
+// hold, so that a count costs no more memory than the bytes behind it deserve.
+func decodeList[T any](d *decoder, limit, least int, what string, item func() T) []T {
 	n := d.list(limit, what)
-	out := make([]T, 0, min(n, 64))
+	out := make([]T, 0, min(n, d.r.Len()/least))
 	for range n {
 		v := item()
 		if d.err != nil {
@@ -250,7 +318,12 @@ func decodeList[T any](d *decoder, limit int, what string, item func() T) []T {
 		}
 		out = append(out, v)
 	}
-	return slices.Clip(out)
+	return out
+}
+
+// leastOf is the length of the shortest encoding of a T: that of its zero value.
+func leastOf[T any](encode func(*T, *encoder)) int {
+	return len(encoded(func(e *encoder) { encode(new(T), e) }))
 }
 
 // end checks that the section holds the number of items that the section table states.

@@ -323,9 +323,7 @@ func TestTaskFields(t *testing.T) {
 	if got != want {
 		t.Errorf("%d fields travel; there are %d", got, want)
 	}
-	e := newEncoder()
-	encodeTasks(e, &s)
-	d := newDecoder("META", e.buf.Bytes())
+	d := newDecoder("META", encoded(func(e *encoder) { encodeTasks(e, &s) }))
 	if back := decodeTasks(d); d.err != nil || *back != s {
 		t.Errorf("%+v came back as %+v (%v)", s, back, d.err)
 	}

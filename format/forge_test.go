@@ -32,7 +32,8 @@ func forge(t testing.TB) *forgery {
 	})
 	f := &forgery{c: &contents{}}
 	for _, k := range codecs {
-		k.decode(f.c, newDecoder(k.kind.String(), original.c.bytes[k.kind]))
+		s, _ := original.c.section(k.kind)
+		k.decode(f.c, newDecoder(k.kind.String(), b[s.Offset:][:s.Size]))
 	}
 	off, size := original.WeightsSection()
 	f.weights = b[off:][:size]

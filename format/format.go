@@ -11,6 +11,7 @@ import (
 	"math"
 
 	_ "github.com/rlx-go/rlx/core/op" // the ops that artifacts may name
+	"github.com/rlx-go/rlx/core/program"
 )
 
 // Versions. A reader takes every minor of its major whose required features it knows.
@@ -55,7 +56,8 @@ const (
 	MaxSignature     = 1024 // inputs, or outputs, of a method
 	MaxNodes         = 1 << 20
 	MaxSteps         = 1 << 21
-	MaxOperands      = 4096
+	MaxOperands      = 4096    // of one node
+	MaxAllOperands   = 1 << 20 // of the nodes of a program together
 	MaxAttrs         = 64
 	MaxInts          = 4096 // of one attribute
 	MaxWeights       = 1 << 20
@@ -63,6 +65,25 @@ const (
 	MaxSources       = 4096
 	MaxAliasChain    = 64 // views of views
 )
+
+// What the structure of an artifact costs a process that reads, verifies, hands over or runs it: at most MemoryPerByte bytes of
+// memory for each byte of the msgpack sections, and MemoryPerOperand for each operand of the programs that it loads.
+const (
+	MemoryPerByte    = 32
+	MemoryPerOperand = 256
+)
+
+// StructureMemory is what the structure costs one process, in bytes: size bytes of msgpack sections, and the programs that are
+// loaded.
+func StructureMemory(size int64, loaded ...*program.Program) int64 {
+	n := MemoryPerByte * size
+	for _, p := range loaded {
+		for _, x := range p.Graph.Nodes {
+			n += MemoryPerOperand * int64(len(x.In))
+		}
+	}
+	return n
+}
 
 // within reports off+size <= n for values that come from a file: no sum of them is ever formed before this has held.
 func within(off, size, n int64) bool { return off >= 0 && size >= 0 && off <= n && size <= n-off }

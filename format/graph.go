@@ -66,9 +66,16 @@ func decodeGraph(d *decoder) (g rawGraph) {
 	g.method = d.keyStr("method", MaxName)
 	g.nesting = d.keyInt("nesting", 0, math.MaxInt32)
 	d.key("nodes")
-	g.nodes = decodeList(d, MaxNodes, "nodes", func() rawNode { return decodeNode(d) })
+	operands := 0
+	g.nodes = decodeList(d, MaxNodes, leastOf((*rawNode).encode), "nodes", func() rawNode {
+		n := decodeNode(d)
+		if operands += len(n.in); operands > MaxAllOperands {
+			d.fail("the nodes have more than %d operands together", MaxAllOperands)
+		}
+		return n
+	})
 	d.key("outputs")
-	g.outputs = decodeList(d, MaxSignature, "outputs", func() rawOutput {
+	g.outputs = decodeList(d, MaxSignature, 3, "outputs", func() rawOutput {
 		d.tuple(2, "output")
 		return rawOutput{d.str(MaxName, "output"), d.integer(0, math.MaxInt64, "output's node")}
 	})
@@ -101,12 +108,12 @@ func decodeNode(d *decoder) (n rawNode) {
 	n.at = d.at()
 	d.object(6, "node")
 	d.key("attrs")
-	n.attrs = decodeList(d, MaxAttrs, "attrs", func() ir.Attr { return decodeAttr(d) })
-	n.typ.dtype = rawDType(d.keyStr("dtype", MaxName))
+	n.attrs = decodeList(d, MaxAttrs, 3, "attrs", func() ir.Attr { return decodeAttr(d) })
+	n.typ.dtype = rawDType(d.keyWord("dtype", MaxName))
 	d.key("in")
-	n.in = decodeList(d, MaxOperands, "in", func() int64 { return d.integer(0, math.MaxInt64, "operand") })
+	n.in = decodeList(d, MaxOperands, 1, "in", func() int64 { return d.integer(0, math.MaxInt64, "operand") })
 	n.name = d.keyStr("name", MaxName)
-	n.op = d.keyStr("op", MaxName)
+	n.op = d.keyWord("op", MaxName)
 	d.key("shape")
 	n.typ.shape = decodeShape(d)
 	return n
@@ -140,7 +147,7 @@ func encodeAttr(e *encoder, a ir.Attr) {
 
 func decodeAttr(d *decoder) (a ir.Attr) {
 	d.tuple(2, "attribute")
-	a.Name = d.str(MaxName, "attribute")
+	a.Name = d.word(MaxName, "attribute")
 	number := func() int64 { return d.integer(math.MinInt64, math.MaxInt64, a.Name) }
 	switch k := d.next(); k {
 	case kindBool:
@@ -152,10 +159,10 @@ func decodeAttr(d *decoder) (a ir.Attr) {
 	case kindStr:
 		a.Value = d.str(MaxString, a.Name)
 	case kindList:
-		a.Value = decodeList(d, MaxInts, a.Name, number)
+		a.Value = decodeList(d, MaxInts, 1, a.Name, number)
 	case kindMap:
 		d.object(1, a.Name)
-		a.Value = rawDType(d.keyStr("dtype", MaxName))
+		a.Value = rawDType(d.keyWord("dtype", MaxName))
 	default:
 		d.fail("attribute %q is %s", a.Name, k)
 	}
@@ -192,12 +199,12 @@ func encodeShape(e *encoder, shape ir.Shape) {
 }
 
 func decodeShape(d *decoder) ir.Shape {
-	return decodeList(d, MaxAttrs, "shape", func() ir.Dim { return decodeDim(d) })
+	return decodeList(d, MaxAttrs, 1, "shape", func() ir.Dim { return decodeDim(d) })
 }
 
 // graphOf is what GRPH holds of p.
 func graphOf(p *program.Program) rawGraph {
-	g := rawGraph{method: p.Method, target: p.Target, syms: p.Graph.Syms}
+	g := rawGraph{method: p.Method, target: p.Target, syms: p.Graph.Syms, nodes: make([]rawNode, 0, len(p.Graph.Nodes))}
 	for _, n := range p.Graph.Nodes {
 		r := rawNode{op: n.Op.Name, name: n.Name, attrs: n.Op.Attrs(n.Attrs), typ: typeOf(n.Type)}
 		for i, a := range r.attrs {
@@ -205,8 +212,9 @@ func graphOf(p *program.Program) rawGraph {
 				r.attrs[i].Value = rawDType(t.String())
 			}
 		}
-		for _, x := range n.In {
-			r.in = append(r.in, int64(x.ID))
+		r.in = make([]int64, len(n.In))
+		for i, x := range n.In {
+			r.in[i] = int64(x.ID)
 		}
 		g.nodes = append(g.nodes, r)
 	}

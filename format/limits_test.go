@@ -43,6 +43,15 @@ func TestLimits(t *testing.T) {
 		{"signature", MaxSignature, 15, func(f *forgery, n int64) { f.c.graphs[2].outputs = make([]rawOutput, n) }},
 		{"symbols", ir.MaxSyms, 15, func(f *forgery, n int64) { f.c.graphs[2].syms = make(ir.Syms, n) }},
 		{"operands", MaxOperands, 15, func(f *forgery, n int64) { f.c.graphs[2].nodes[4].in = make([]int64, n) }},
+		{"operands of all nodes", MaxAllOperands, 15, func(f *forgery, n int64) {
+			f.c.graphs[2].nodes = make([]rawNode, 0, n/MaxOperands+1)
+			for ; n > 0; n -= MaxOperands {
+				f.c.graphs[2].nodes = append(f.c.graphs[2].nodes, rawNode{in: make([]int64, min(n, MaxOperands))})
+			}
+		}},
+		{"rank of an input in META", ir.MaxRank, 15, func(f *forgery, n int64) {
+			f.c.meta.Methods[1].Inputs[0].Type.Shape = make(ir.Shape, n)
+		}},
 		{"attributes", MaxAttrs, 15, func(f *forgery, n int64) {
 			f.c.graphs[2].nodes[4].attrs = nil
 			for range n {

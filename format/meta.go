@@ -100,21 +100,21 @@ func decodeMeta(d *decoder) *Meta {
 	d.object(9, "META")
 	m.Architecture = d.keyStr("architecture", MaxName)
 	d.key("methods")
-	m.Methods = decodeList(d, MaxMethods, "methods", func() Method { return decodeMethod(d) })
+	m.Methods = decodeList(d, MaxMethods, leastOf((*Method).encode), "methods", func() Method { return decodeMethod(d) })
 	m.Model = d.keyStr("model", MaxName)
 	m.Opset = int(d.keyInt("opset", 0, math.MaxInt32))
 	d.key("pairs")
-	m.Pairs = decodeList(d, MaxPairs, "pairs", func() Pair {
+	m.Pairs = decodeList(d, MaxPairs, 3, "pairs", func() Pair {
 		d.tuple(2, "pair")
 		return Pair{d.str(MaxName, "key"), d.str(MaxString, "value")}
 	})
 	d.key("precisions")
-	m.Precisions = decodeList(d, MaxAttrs, "precisions", func() string { return d.str(MaxName, "precision") })
+	m.Precisions = decodeList(d, MaxAttrs, 1, "precisions", func() string { return d.str(MaxName, "precision") })
 	d.key("producer")
 	d.object(2, "producer")
 	m.Producer = Producer{d.keyStr("name", MaxName), d.keyStr("version", MaxName)}
 	d.key("sources")
-	m.Sources = decodeList(d, MaxSources, "sources", func() Source {
+	m.Sources = decodeList(d, MaxSources, 50, "sources", func() Source {
 		d.object(3, "source")
 		s := Source{Name: d.keyStr("name", MaxName)}
 		d.key("sha256")
@@ -154,16 +154,18 @@ func decodeMethod(d *decoder) (m Method) {
 		d.object(2, "value")
 		v := Value{Name: d.keyStr("name", MaxName)}
 		t, err := ir.ParseType(d.keyStr("type", MaxString))
-		d.check(err)
+		if d.check(err); len(t.Shape) > ir.MaxRank {
+			d.fail("%s has a type of rank %d; at most %d", v.Name, len(t.Shape), ir.MaxRank)
+		}
 		v.Type = t
 		return v
 	}
 	d.object(4, "method")
 	d.key("inputs")
-	m.Inputs = decodeList(d, MaxSignature, "inputs", value)
+	m.Inputs = decodeList(d, MaxSignature, 17, "inputs", value)
 	m.Name = d.keyStr("name", MaxName)
 	d.key("outputs")
-	m.Outputs = decodeList(d, MaxSignature, "outputs", value)
+	m.Outputs = decodeList(d, MaxSignature, 17, "outputs", value)
 	d.key("syms")
 	m.Syms = decodeSyms(d)
 	return m
@@ -181,7 +183,7 @@ func encodeSyms(e *encoder, syms ir.Syms) {
 }
 
 func decodeSyms(d *decoder) ir.Syms {
-	return decodeList(d, ir.MaxSyms, "syms", func() ir.Sym {
+	return decodeList(d, ir.MaxSyms, 4, "syms", func() ir.Sym {
 		d.tuple(3, "symbol")
 		return ir.Sym{Name: d.str(MaxName, "symbol"), Min: d.integer(math.MinInt64, math.MaxInt64, "min"),
 			Max: d.integer(math.MinInt64, math.MaxInt64, "max")}

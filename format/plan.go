@@ -44,7 +44,7 @@ func decodePlan(d *decoder) (p rawPlan) {
 	p.arena = d.keyInt("arena", 0, math.MaxInt64)
 	p.io = d.keyInt("io", 0, math.MaxInt64)
 	d.key("places")
-	p.places = decodeList(d, MaxNodes, "places", func() rawPlace {
+	p.places = decodeList(d, MaxNodes, 5, "places", func() rawPlace {
 		x := rawPlace{at: d.at()}
 		d.tuple(4, "place")
 		x.space = d.integer(0, math.MaxInt32, "space")
@@ -58,7 +58,7 @@ func decodePlan(d *decoder) (p rawPlan) {
 
 // planOf is what PLAN holds of p.
 func planOf(p *program.Program) rawPlan {
-	r := rawPlan{arena: p.ArenaSize, io: p.IOSize}
+	r := rawPlan{arena: p.ArenaSize, io: p.IOSize, places: make([]rawPlace, 0, len(p.Places))}
 	for _, x := range p.Places {
 		code := int64(-1)
 		for i, s := range spaces {

@@ -36,7 +36,7 @@ func decodeSched(d *decoder) (s rawSched) {
 	d.object(2, "schedule")
 	s.queues = d.keyInt("queues", 0, math.MaxInt32)
 	d.key("steps")
-	s.steps = decodeList(d, MaxSteps, "steps", func() rawStep {
+	s.steps = decodeList(d, MaxSteps, 4, "steps", func() rawStep {
 		x := rawStep{at: d.at()}
 		d.tuple(3, "step")
 		x.node = d.integer(0, math.MaxInt64, "node")
@@ -49,7 +49,7 @@ func decodeSched(d *decoder) (s rawSched) {
 
 // schedOf is what SCHD holds of p.
 func schedOf(p *program.Program) rawSched {
-	r := rawSched{queues: 1}
+	r := rawSched{queues: 1, steps: make([]rawStep, 0, len(p.Steps))}
 	for _, s := range p.Steps {
 		r.steps = append(r.steps, rawStep{node: int64(s.Node), scratch: s.ScratchOffset, size: s.ScratchSize})
 	}

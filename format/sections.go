@@ -38,22 +38,22 @@ var codecs = []codec{
 		func(*contents) int { return 1 }},
 	{KindGraph, func(c *contents, e *encoder) { encodeAll(e, c.graphs, (*rawGraph).encode) },
 		func(c *contents, d *decoder) {
-			c.graphs = decodeList(d, MaxPrograms, "graphs", func() rawGraph { return decodeGraph(d) })
+			c.graphs = decodeList(d, MaxPrograms, leastOf((*rawGraph).encode), "graphs", func() rawGraph { return decodeGraph(d) })
 		},
 		func(c *contents) int { return len(c.graphs) }},
 	{KindPlan, func(c *contents, e *encoder) { encodeAll(e, c.plans, (*rawPlan).encode) },
 		func(c *contents, d *decoder) {
-			c.plans = decodeList(d, MaxPrograms, "plans", func() rawPlan { return decodePlan(d) })
+			c.plans = decodeList(d, MaxPrograms, leastOf((*rawPlan).encode), "plans", func() rawPlan { return decodePlan(d) })
 		},
 		func(c *contents) int { return len(c.plans) }},
 	{KindSched, func(c *contents, e *encoder) { encodeAll(e, c.scheds, (*rawSched).encode) },
 		func(c *contents, d *decoder) {
-			c.scheds = decodeList(d, MaxPrograms, "schedules", func() rawSched { return decodeSched(d) })
+			c.scheds = decodeList(d, MaxPrograms, leastOf((*rawSched).encode), "schedules", func() rawSched { return decodeSched(d) })
 		},
 		func(c *contents) int { return len(c.scheds) }},
 	{KindTensor, func(c *contents, e *encoder) { encodeAll(e, c.tensors, (*rawTensor).encode) },
 		func(c *contents, d *decoder) {
-			c.tensors = decodeList(d, MaxWeights, "weights", func() rawTensor { return decodeTensor(d) })
+			c.tensors = decodeList(d, MaxWeights, leastOf((*rawTensor).encode), "weights", func() rawTensor { return decodeTensor(d) })
 		},
 		func(c *contents) int { return len(c.tensors) }},
 }
@@ -66,9 +66,7 @@ func encodeAll[T any](e *encoder, list []T, encode func(*T, *encoder)) {
 }
 
 func (k codec) bytes(c *contents) []byte {
-	e := newEncoder()
-	k.encode(c, e)
-	return e.buf.Bytes()
+	return encoded(func(e *encoder) { k.encode(c, e) })
 }
 
 // read runs checks 13 to 16 on a section's bytes and decodes them into c.
@@ -82,8 +80,7 @@ func (k codec) read(c *contents, b []byte, items uint64) error {
 	if err := d.end(k.items(c), items); err != nil {
 		return err
 	}
-	again := k.bytes(c)
-	if at := firstDifference(again, b); at >= 0 {
+	if at := differs(b, func(e *encoder) { k.encode(c, e) }); at >= 0 {
 		return fail(16, name, int64(at), "the section encodes to other bytes")
 	}
 	return nil

@@ -14,19 +14,25 @@ import (
 // It shares no code with the planner's own proof (core/plan.CheckProgram), so that the two check each other.
 func sweep(p *program.Program, r *rawSched) error {
 	s := sweeper{p: p, r: r, content: make([]int32, len(p.Graph.Nodes))}
-	ranges := map[program.Space][]int64{}
+	arena, io := make([]int64, 0, 2*(len(p.Graph.Nodes)+len(p.Steps))), make([]int64, 0, 2*len(p.Graph.Nodes))
 	for _, n := range p.Graph.Nodes {
 		s.content[n.ID] = int32(n.ID)
 		if _, view := n.View(); view {
 			s.content[n.ID] = s.content[n.In[0].ID]
 		}
-		at := p.Places[n.ID]
-		ranges[at.Space] = append(ranges[at.Space], at.Offset, at.Offset+at.Size)
+		switch at := p.Places[n.ID]; at.Space {
+		case program.Arena:
+			arena = append(arena, at.Offset, at.Offset+at.Size)
+		case program.IO:
+			io = append(io, at.Offset, at.Offset+at.Size)
+		}
 	}
 	for _, x := range p.Steps {
-		ranges[program.Arena] = append(ranges[program.Arena], x.ScratchOffset, x.ScratchOffset+x.ScratchSize)
+		if x.ScratchSize > 0 {
+			arena = append(arena, x.ScratchOffset, x.ScratchOffset+x.ScratchSize)
+		}
 	}
-	s.arena, s.io = newOwners(ranges[program.Arena]), newOwners(ranges[program.IO])
+	s.arena, s.io = newOwners(arena), newOwners(io)
 	for _, n := range p.Graph.Inputs() {
 		at := p.Places[n.ID]
 		s.io.assign(at.Offset, at.Offset+at.Size, int32(n.ID))

@@ -127,10 +127,10 @@ func (t *rawTensor) encode(e *encoder) {
 func decodeTensor(d *decoder) (t rawTensor) {
 	t.at = d.at()
 	d.object(6, "weight")
-	t.typ.dtype = rawDType(d.keyStr("dtype", MaxName))
+	t.typ.dtype = rawDType(d.keyWord("dtype", MaxName))
 	t.name = d.keyStr("name", MaxName)
 	t.offset = d.keyInt("offset", 0, math.MaxInt64)
-	t.quant = d.keyStr("quant", MaxName)
+	t.quant = d.keyWord("quant", MaxName)
 	d.key("shape")
 	t.typ.shape = decodeShape(d)
 	t.size = d.keyInt("size", 0, math.MaxInt64)

@@ -28,6 +28,9 @@ type Policy struct {
 	Root      *[32]byte // the digest that the artifact must have; nil: any
 	MaxMemory int64     // bytes for the weights and the largest program's arena and IO space; 0: no limit
 	MaxWork   int64     // FLOPs of one run of a program at the upper bounds of its symbols; 0: no limit
+	// MaxStructure is how many bytes of memory reading the structure may take (StructureMemory); 0: no limit. An artifact that
+	// needs more is refused before its structure is read.
+	MaxStructure int64
 	// Unshared refuses a file that other users of the machine may write or replace: its mode, or its folder's, lets
 	// others write. Only for Open.
 	Unshared bool
@@ -148,6 +151,7 @@ func Verify(r io.ReaderAt, size int64, p Policy) (v *Verified, err error) {
 	if err != nil {
 		return nil, err
 	}
+	c.bytes = map[Kind][]byte{KindChunks: c.bytes[KindChunks]} // the others are decoded
 	if p.Weights == Lazy {
 		_, size := c.weights()
 		v.intact = make([]bool, chunkCount(size))
@@ -211,6 +215,9 @@ func (v *Verified) WeightsSection() (offset, size int64) { return v.c.weights() 
 
 // File is the open file; nil after Verify.
 func (v *Verified) File() *os.File { return v.file }
+
+// StructureSize is the size of the msgpack sections in bytes.
+func (v *Verified) StructureSize() int64 { return v.c.structure }
 
 // Size is the size of the file in bytes.
 func (v *Verified) Size() int64 { return v.c.size }

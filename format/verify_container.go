@@ -15,7 +15,9 @@ type container struct {
 	size     int64
 	head     header
 	sections []Section
-	bytes    map[Kind][]byte // of the msgpack sections and CHNK
+	bytes    map[Kind][]byte // of CHNK, and of the msgpack sections until they are decoded
+
+	structure int64 // bytes of the msgpack sections
 }
 
 func (c *container) section(k Kind) (*Section, bool) {
@@ -64,6 +66,9 @@ func readContainer(r io.ReaderAt, size int64, p Policy) (*container, error) {
 		if err := step(table); err != nil {
 			return nil, err
 		}
+	}
+	if need := StructureMemory(c.structure); p.MaxStructure > 0 && need > p.MaxStructure {
+		return nil, fail(38, atTable, -1, "%d bytes of structure need up to %d bytes of memory; allowed are %d", c.structure, need, p.MaxStructure)
 	}
 	return c, c.checkDigests()
 }
@@ -168,7 +173,6 @@ func (c *container) checkOrder(table []byte) error {
 
 // checkKinds runs check 10.
 func (c *container) checkKinds([]byte) error {
-	var total int64
 	have := map[Kind]bool{}
 	for i, s := range c.sections {
 		bad := func(format string, args ...any) error {
@@ -192,7 +196,7 @@ func (c *container) checkKinds([]byte) error {
 			return bad("is not the last section")
 		}
 		if !s.has(FlagRaw) {
-			if total += s.Size; total > MaxSectionsTotal {
+			if c.structure += s.Size; c.structure > MaxSectionsTotal {
 				return bad("the msgpack sections have more than %d bytes together", MaxSectionsTotal)
 			}
 		}

@@ -27,7 +27,7 @@ func checkGraph(r *rawGraph, dir *Directory) (*ir.Graph, error) {
 	if err := checkSyms(r.syms, where, r.at); err != nil {
 		return nil, err
 	}
-	b := graphBuilder{r: r, dir: dir, g: &ir.Graph{Name: r.method, Syms: r.syms}, names: names{}}
+	b := graphBuilder{r: r, dir: dir, g: &ir.Graph{Name: r.method, Syms: r.syms, Nodes: make([]*ir.Node, 0, len(r.nodes))}, names: names{}}
 	for i := range r.nodes {
 		if err := b.node(i); err != nil {
 			return nil, err

@@ -175,7 +175,8 @@ func checkSched(p *program.Program, r *rawSched) error {
 	}
 	nodes := p.Graph.Nodes
 	done := make([]bool, len(nodes))
-	ready := func(n *ir.Node) bool { // what n shows has been computed, or needs no step
+	p.Steps = make([]program.Step, 0, min(len(r.steps), len(nodes))) // more would repeat one
+	ready := func(n *ir.Node) bool {                                 // what n shows has been computed, or needs no step
 		for {
 			if _, view := n.View(); !view {
 				by, _ := n.Maker()

@@ -6,7 +6,7 @@ import "github.com/rlx-go/rlx/core/program"
 // The weights travel by other means; their offsets are in the placements.
 func EncodeProgram(p *program.Program) ([]byte, error) {
 	g, pl, s := graphOf(p), planOf(p), schedOf(p)
-	b := encodeWire(&g, &pl, &s)
+	b := encoded(func(e *encoder) { encodeWire(e, &g, &pl, &s) })
 	// What the other side would refuse is our mistake or the caller's, and better reported here.
 	if _, err := DecodeProgram(b); err != nil {
 		return nil, err
@@ -14,8 +14,7 @@ func EncodeProgram(p *program.Program) ([]byte, error) {
 	return b, nil
 }
 
-func encodeWire(g *rawGraph, pl *rawPlan, s *rawSched) []byte {
-	e := newEncoder()
+func encodeWire(e *encoder, g *rawGraph, pl *rawPlan, s *rawSched) {
 	e.object(3)
 	e.key("graph")
 	g.encode(e)
@@ -23,7 +22,6 @@ func encodeWire(g *rawGraph, pl *rawPlan, s *rawSched) []byte {
 	pl.encode(e)
 	e.key("sched")
 	s.encode(e)
-	return e.buf.Bytes()
 }
 
 // wireName stands for a section in errors about a program that was sent.
@@ -50,7 +48,7 @@ func DecodeProgram(b []byte) (p *program.Program, err error) {
 		if err := d.end(1, 1); err != nil {
 			return err
 		}
-		if at := firstDifference(encodeWire(&g, &pl, &s), b); at >= 0 {
+		if at := differs(b, func(e *encoder) { encodeWire(e, &g, &pl, &s) }); at >= 0 {
 			return fail(16, wireName, int64(at), "the program encodes to other bytes")
 		}
 		p, err = checkProgram(&g, &pl, &s, nil, Policy{})

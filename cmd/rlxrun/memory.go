@@ -8,6 +8,7 @@ import (
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/program"
+	"github.com/rlx-go/rlx/format"
 	"github.com/rlx-go/rlx/internal/cli"
 )
 
@@ -22,8 +23,10 @@ func (h *host) checkMemory(progs []*program.Program) error {
 			return diag.New(device.ErrMemory, "arena of "+p.Method, "has %s; backend %s allows %s", cli.Size(p.ArenaSize), h.backend, cli.Size(h.info.MaxAlloc))
 		}
 	}
-	need := arena + 2*io + h.model.weights // the host has its own copy of inputs and outputs
-	parts := fmt.Sprintf("arena %s, inputs and outputs %s, weights %s", cli.Size(arena), cli.Size(2*io), cli.Size(h.model.weights))
+	// The host has its own copy of inputs and outputs, and both sides their own of the programs.
+	structure := 2 * format.StructureMemory(h.model.structure, progs...)
+	need := arena + 2*io + h.model.weights + structure
+	parts := fmt.Sprintf("arena %s, inputs and outputs %s, weights %s, structure %s", cli.Size(arena), cli.Size(2*io), cli.Size(h.model.weights), cli.Size(structure))
 	tooMuch := func(have int64, what string) *diag.Error {
 		return diag.New(device.ErrMemory, h.model.path, "needs %s (%s); %s %s", cli.Size(need), parts, what, cli.Size(have))
 	}

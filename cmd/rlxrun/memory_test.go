@@ -5,20 +5,23 @@ import (
 
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/program"
 )
 
 func TestCheckMemory(t *testing.T) {
 	m := tinyModel(t)
 	h := hostOf(t, m, debugFlags{})
-	p := &program.Program{Method: "encode", ArenaSize: 100e6, IOSize: 10e6}
-	m.weights = 50e6
-	h.limit = 170e6
+	n := &ir.Node{}
+	n.In = []*ir.Node{n, n} // two operands of 256 bytes, in the host and in the backend
+	p := &program.Program{Method: "encode", ArenaSize: 100e6, IOSize: 10e6, Graph: &ir.Graph{Nodes: []*ir.Node{n}}}
+	m.weights, m.structure = 50e6, 1e6
+	h.limit = 170e6 + 2*32e6 + 2*2*256
 	if err := h.checkMemory([]*program.Program{p}); err != nil {
-		t.Errorf("170 MB needed and allowed: %v", err)
+		t.Errorf("as much as is allowed: %v", err)
 	}
 	h.limit--
-	wantError(t, "a byte less", h.checkMemory([]*program.Program{p}), device.ErrMemory, "needs 170 MB (arena 100 MB, inputs and outputs 20.0 MB, weights 50.0 MB)")
+	wantError(t, "a byte less", h.checkMemory([]*program.Program{p}), device.ErrMemory, "needs 234 MB (arena 100 MB, inputs and outputs 20.0 MB, weights 50.0 MB, structure 64.0 MB)")
 	h.limit = 0
 	p.ArenaSize = 1 << 60
 	wantError(t, "an exabyte", h.checkMemory([]*program.Program{p}), device.ErrMemory, "--memory SIZE")

@@ -27,6 +27,7 @@ type model struct {
 	precisions             []string // that a run may choose, the default first; none: f32
 	weights, weightsOffset int64    // bytes, in file
 	root                   [32]byte
+	structure              int64 // bytes of all but the weights
 
 	// verify checks the weights' digests as far as that is done before anything is loaded, verifyProgram the rest of
 	// those that a program uses.

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/format"
@@ -15,9 +16,16 @@ import (
 var checkpoints = []string{".safetensors", ".json"}
 
 // openModel opens an artifact and makes every check but those of the weights' digests: verify makes these, all at once
-// while the backend starts, or with verifyLazy those of a program before it is loaded.
-func openModel(path, mode string) (*model, error) {
-	v, err := format.Open(path, format.Policy{Weights: format.Lazy})
+// while the backend starts, or with verifyLazy those of a program before it is loaded. Its structure may take memory bytes; 0: what
+// is free.
+func openModel(path, mode string, memory int64) (*model, error) {
+	if memory == 0 {
+		memory, _ = freeMemory() // 0: not known
+	}
+	v, err := format.Open(path, format.Policy{Weights: format.Lazy, MaxStructure: memory})
+	if errors.Is(err, format.CodeOf(38)) {
+		return nil, diag.New(device.ErrMemory, path, "%w", err)
+	}
 	if e, ok := errors.AsType[*diag.Error](err); ok && slices.Contains(checkpoints, filepath.Ext(path)) && errors.Is(err, format.CodeOf(2)) {
 		e.WithHint("this looks like a checkpoint, which is compiled first: rlxc %s -o model.rlx", path)
 	}
@@ -27,6 +35,7 @@ func openModel(path, mode string) (*model, error) {
 	meta := v.Meta()
 	m := &model{path: path, programs: v.Programs(), segment: meta.Segment, precisions: meta.Precisions, file: v.File(), root: v.Root(), unchanged: v.Unchanged, close: v.Close}
 	m.weightsOffset, m.weights = v.WeightsSection()
+	m.structure = v.StructureSize()
 	m.verify = func(ctx context.Context) error {
 		if mode == verifyLazy {
 			return nil
@@ -54,9 +63,8 @@ func about(path string, err error) error {
 func verifyAll(ctx context.Context, v *format.Verified) error {
 	done := make(chan error, 1)
 	go func() {
-		root := v.Root()
-		_, err := format.Verify(v.File(), v.Size(), format.Policy{Root: &root})
-		done <- err
+		_, size := v.WeightsSection()
+		done <- v.VerifyWeights(0, size)
 	}()
 	select {
 	case err := <-done:

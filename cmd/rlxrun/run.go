@@ -225,7 +225,7 @@ func artifactHelp(_ context.Context, _ *cli.Env, args []string) (string, error) 
 	if err != nil {
 		return "", err
 	}
-	m, err := openModel(path, verifyLazy)
+	m, err := openModel(path, verifyLazy, 0)
 	if err != nil {
 		return "", err
 	}

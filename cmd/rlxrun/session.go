@@ -41,7 +41,7 @@ func openSession(ctx context.Context, env *cli.Env, path string, f *hostFlags, d
 		s.trace = &trace{origin: cli.Started()}
 	}
 	done := s.trace.span("open")
-	if s.model, err = openModel(path, f.verify.Value); err != nil {
+	if s.model, err = openModel(path, f.verify.Value, f.parsedMemory); err != nil {
 		return nil, err
 	}
 	done()

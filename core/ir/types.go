@@ -147,11 +147,14 @@ func (s Shape) Eval(syms map[string]int64) []int {
 }
 
 func (s Shape) String() string {
-	parts := make([]string, len(s))
+	b := []byte{'['}
 	for i, d := range s {
-		parts[i] = d.String()
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, d.String()...)
 	}
-	return "[" + strings.Join(parts, ",") + "]"
+	return string(append(b, ']'))
 }
 
 // ParseShape reads [2,N,2*M+1].
@@ -164,7 +167,7 @@ func ParseShape(text string) (Shape, error) {
 	if strings.TrimSpace(inner) == "" {
 		return Shape{}, nil
 	}
-	s := Shape{}
+	s := make(Shape, 0, 1+strings.Count(inner, ","))
 	for part := range strings.SplitSeq(inner, ",") {
 		d, err := ParseDim(part)
 		if err != nil {

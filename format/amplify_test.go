@@ -1,0 +1,241 @@
+package format
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"testing"
+
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/ir"
+)
+
+// bulky are artifacts that consist of as many as possible of one thing.
+func bulky() map[string]func(n int) *forgery {
+	f32 := func(dims ...int64) rawType {
+		t := rawType{dtype: "f32"}
+		for _, d := range dims {
+			t.shape = append(t.shape, ir.Static(d))
+		}
+		return t
+	}
+	artifact := func(g rawGraph, p rawPlan, s rawSched) *forgery {
+		g.method, g.target = "f", "cpu"
+		s.queues = 1
+		m := &Meta{Opset: Opset, Methods: []Method{{Name: "f"}}, Precisions: []string{"f32"}}
+		m.Methods[0].Syms = g.syms
+		c := &contents{meta: m, graphs: []rawGraph{g}, plans: []rawPlan{p}, scheds: []rawSched{s}}
+		for _, x := range g.nodes {
+			if x.op == "input" {
+				t, _ := checkType(&x.typ, g.syms, "", 0)
+				m.Methods[0].Inputs = append(m.Methods[0].Inputs, Value{x.name, t})
+			}
+		}
+		for _, o := range g.outputs {
+			t, _ := checkType(&g.nodes[o.node].typ, g.syms, "", 0)
+			m.Methods[0].Outputs = append(m.Methods[0].Outputs, Value{o.name, t})
+		}
+		return &forgery{c: c}
+	}
+	input := func(t rawType) rawNode { return rawNode{op: "input", name: "x", typ: t} }
+	// chain makes n nodes, each from the one before, in two places in turn.
+	chain := func(n int, t rawType, node func(i int) rawNode) *forgery {
+		g := rawGraph{nodes: []rawNode{input(t)}, outputs: []rawOutput{{"y", int64(n)}}}
+		pl := rawPlan{arena: 512, io: 512, places: []rawPlace{{space: 2, size: 4, parent: -1}}}
+		var s rawSched
+		for i := 1; i <= n; i++ {
+			x := node(i)
+			x.in, x.typ = []int64{int64(i - 1)}, t
+			g.nodes = append(g.nodes, x)
+			pl.places = append(pl.places, rawPlace{space: 1, offset: 256 * int64(i%2), size: 4, parent: -1})
+			s.steps = append(s.steps, rawStep{node: int64(i)})
+		}
+		pl.places[n] = rawPlace{space: 2, offset: 256, size: 4, parent: -1}
+		return artifact(g, pl, s)
+	}
+	ones := f32(1, 1, 1, 1, 1, 1, 1, 1)
+	return map[string]func(n int) *forgery{
+		"nodes": func(n int) *forgery { return chain(n, f32(), func(int) rawNode { return rawNode{op: "abs"} }) },
+		"names": func(n int) *forgery {
+			return chain(n, f32(), func(i int) rawNode { return rawNode{op: "abs", name: fmt.Sprint("n", i)} })
+		},
+		"dims": func(n int) *forgery {
+			return chain(n, ones, func(int) rawNode { return rawNode{op: "abs"} })
+		},
+		"attributes": func(n int) *forgery {
+			return chain(n, ones, func(int) rawNode {
+				return rawNode{op: "transpose", attrs: []ir.Attr{{Name: "perm", Value: []int64{7, 6, 5, 4, 3, 2, 1, 0}}}}
+			})
+		},
+		"weights": func(n int) *forgery {
+			f := chain(1, f32(), func(int) rawNode { return rawNode{op: "abs"} })
+			for i := range n {
+				f.c.tensors = append(f.c.tensors, rawTensor{name: fmt.Sprint("w", i), typ: f32(1), offset: 256 * int64(i), size: 4})
+			}
+			f.weights = make([]byte, 256*(n-1)+4)
+			return f
+		},
+		"operands": func(n int) *forgery {
+			const k = MaxOperands
+			g := rawGraph{nodes: []rawNode{input(f32(1))}}
+			pl := rawPlan{arena: 4 * k, io: 256 + 4*k, places: []rawPlace{{space: 2, size: 4, parent: -1}}}
+			var s rawSched
+			attrs := []ir.Attr{{Name: "axis", Value: int64(0)}}
+			for i := 1; i <= max(n/k, 1); i++ {
+				g.nodes = append(g.nodes, rawNode{op: "concat", attrs: attrs, in: make([]int64, k), typ: f32(k)})
+				pl.places = append(pl.places, rawPlace{space: 1, size: 4 * k, parent: -1})
+				s.steps = append(s.steps, rawStep{node: int64(i)})
+			}
+			last := len(g.nodes) - 1
+			pl.places[last] = rawPlace{space: 2, offset: 256, size: 4 * k, parent: -1}
+			g.outputs = []rawOutput{{"y", int64(last)}}
+			return artifact(g, pl, s)
+		},
+	}
+}
+
+// TestStructureMemory: no stage allocates more than the documented bytes for each byte of structure and each operand, whatever the
+// structure consists of. What is allocated in all is counted: less of it is in use at a time.
+func TestStructureMemory(t *testing.T) {
+	for name, make := range bulky() {
+		f := make(8000)
+		b := f.file()
+		v, err := verifyBytes(b)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		p := v.Programs()[0]
+		wire, err := EncodeProgram(p)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		for _, stage := range []struct {
+			name string
+			do   func() error
+		}{
+			{"verify", func() error { _, err := verifyBytes(b); return err }},
+			{"encode", func() error { _, err := EncodeProgram(p); return err }},
+			{"decode", func() error { _, err := DecodeProgram(wire); return err }},
+			{"bind", func() error { _, err := p.Bind(p.Graph.Syms.Max()); return err }},
+		} {
+			got := allocated(t, stage.do)
+			const fixed = 256 << 10
+			if want := fixed + StructureMemory(v.StructureSize(), p); got > want {
+				t.Errorf("%s: %s allocates %d bytes for %d of structure; want at most %d", name, stage.name, got, v.StructureSize(), want)
+			}
+		}
+	}
+}
+
+// TestRefusedMemory: what is refused is not dearer, whatever a list is filled with.
+func TestRefusedMemory(t *testing.T) {
+	const n = 20000
+	for name, change := range map[string]func(f *forgery){
+		"nodes":  func(f *forgery) { f.c.graphs[2].nodes = make([]rawNode, n) },
+		"places": func(f *forgery) { f.c.plans[2].places = make([]rawPlace, n) },
+		"steps":  func(f *forgery) { f.c.scheds[2].steps = make([]rawStep, n) },
+		"weights": func(f *forgery) {
+			f.c.tensors = make([]rawTensor, n)
+		},
+		"attributes": func(f *forgery) {
+			for range n / MaxAttrs {
+				f.c.graphs[2].nodes = append(f.c.graphs[2].nodes, rawNode{attrs: slices.Repeat([]ir.Attr{{Value: true}}, MaxAttrs)})
+			}
+		},
+		"integers": func(f *forgery) {
+			for range 8 {
+				f.c.graphs[2].nodes = append(f.c.graphs[2].nodes, rawNode{attrs: []ir.Attr{{Value: make([]int64, MaxInts)}}})
+			}
+		},
+		"dims": func(f *forgery) {
+			for range n / MaxAttrs {
+				f.c.graphs[2].nodes = append(f.c.graphs[2].nodes, rawNode{typ: rawType{shape: make(ir.Shape, MaxAttrs)}})
+			}
+		},
+		"names": func(f *forgery) {
+			for i := range n / 4 {
+				f.c.graphs[2].nodes = append(f.c.graphs[2].nodes, rawNode{op: fmt.Sprint(i), typ: rawType{dtype: rawDType(fmt.Sprint("d", i))}})
+			}
+		},
+		"values": func(f *forgery) {
+			f.c.meta.Methods[1].Inputs = slices.Repeat([]Value{{"", ir.MustType("i8[1,1,1,1,1,1,1,1]")}}, MaxSignature)
+		},
+		"programs": func(f *forgery) {
+			f.c.graphs, f.c.plans, f.c.scheds = make([]rawGraph, MaxPrograms), make([]rawPlan, MaxPrograms), make([]rawSched, MaxPrograms)
+		},
+	} {
+		f := forge(t)
+		change(f)
+		size := 0
+		for _, k := range codecs {
+			size += len(k.bytes(f.c))
+		}
+		b := f.file()
+		got := allocated(t, func() error {
+			if _, err := verifyBytes(b); diag.ExitCode(err) != 4 {
+				t.Errorf("%s: %v", name, err)
+			}
+			return nil
+		})
+		if want := StructureMemory(int64(size)) + 512<<10; got > want {
+			t.Errorf("%s: %d bytes of structure are refused after allocating %d; want at most %d", name, size, got, want)
+		}
+	}
+}
+
+// allocated is how many bytes do allocates.
+func allocated(t *testing.T, do func() error) int64 {
+	t.Helper()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if err := do(); err != nil {
+		t.Fatal(err)
+	}
+	runtime.ReadMemStats(&after)
+	return int64(after.TotalAlloc - before.TotalAlloc)
+}
+
+// TestOperands: a program of 2^20 operands is read; one more, and the rest is not even looked at.
+func TestOperands(t *testing.T) {
+	if _, err := verifyBytes(bulky()["operands"](MaxAllOperands).file()); err != nil {
+		t.Error(err)
+	}
+	b := bulky()["operands"](7 * MaxAllOperands).file()
+	got := allocated(t, func() error {
+		if _, err := verifyBytes(b); !errors.Is(err, CodeOf(15)) {
+			t.Errorf("7 * 2^20 operands: %v", err)
+		}
+		return nil
+	})
+	if most := int64(len(b) + 16*MaxAllOperands); got > most {
+		t.Errorf("refusing them allocates %d bytes; want at most %d", got, most)
+	}
+}
+
+// TestStructurePolicy: structure beyond what the host allows is refused before it is read.
+func TestStructurePolicy(t *testing.T) {
+	b := artifactBytes(t)
+	v, err := verifyBytes(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	need := StructureMemory(v.StructureSize())
+	reads := 0
+	r := readerFunc(func(p []byte, off int64) (int, error) { reads++; return bytes.NewReader(b).ReadAt(p, off) })
+	if _, err := Verify(r, int64(len(b)), Policy{MaxStructure: need}); err != nil {
+		t.Error(err)
+	}
+	reads = 0
+	if _, err := Verify(r, int64(len(b)), Policy{MaxStructure: need - 1}); !errors.Is(err, CodeOf(38)) {
+		t.Errorf("a byte less: %v", err)
+	}
+	if most := 2 + len(v.Sections()); reads > most { // header, table, and the padding before each section
+		t.Errorf("refused after %d reads; want at most %d", reads, most)
+	}
+}
+
+type readerFunc func(p []byte, off int64) (int, error)
+
+func (f readerFunc) ReadAt(p []byte, off int64) (int, error) { return f(p, off) }
