@@ -23,6 +23,7 @@ build:
 	@for b in $(BACKENDS); do $(GO) build -trimpath -ldflags='-s -w' -o bin/rlx-backend-$$b ./plugins/$$b || exit 1; done
 ifneq ($(HAVE_CC),)
 	CGO_ENABLED=1 $(GO) build -trimpath -ldflags='-s -w' -o bin/rlx-backend-wgpu ./plugins/wgpu
+	cp plugins/wgpu/rlx-backend-wgpu.sandbox bin/
 else
 	@echo "no C compiler ($(CC)): the wgpu backend is not built; install gcc for it"
 endif

@@ -35,8 +35,11 @@ var mayImport = map[string][]string{
 
 	"format": {"core/program", "core/op", "core/ir", "core/dtype", "core/tensor", "core/diag", "core/task", "internal/atomicfile", "internal/regular"},
 
-	"plugins/rpc":          {"plugins/rpc/...", "core/device", "core/target", "core/program", "core/diag", "core/dtype", "core/tensor", "core/ir", "format"},
-	"plugins/rpc/rlxv1":    {},
+	"plugins/rpc":       {"plugins/rpc/...", "core/device", "core/target", "core/program", "core/diag", "core/dtype", "core/tensor", "core/ir", "format"},
+	"plugins/rpc/rlxv1": {},
+
+	"plugins/rpc/internal/sandbox": {},
+
 	"plugins/null":         {"plugins/rpc", "core/device", "core/target", "core/dtype", "core/diag", "format"},
 	"plugins/cpu":          {"plugins/cpu/kernels", "plugins/cpu/backend", "plugins/rpc", "core/device", "core/op", "core/program", "core/ir", "core/dtype", "core/tensor", "core/diag", "format"},
 	"plugins/cpu/backend":  {"plugins/cpu/kernels", "core/device", "core/target", "core/op", "core/program", "core/ir", "core/dtype", "core/tensor", "core/diag"},

@@ -43,7 +43,7 @@ func describe(ctx context.Context, env *cli.Env, f *hostFlags, name, output stri
 		return err
 	}
 	b.warn(env)
-	info, err := startAlone(ctx, env, f, b)
+	info, _, err := startAlone(ctx, env, f, b)
 	if err != nil {
 		return err
 	}

@@ -10,14 +10,16 @@ import (
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/internal/cli"
+	"github.com/rlx-go/rlx/plugins/rpc"
 )
 
 // probed is what a backend said about itself, or why it said nothing.
 type probed struct {
 	found
-	hidden string // path of the one that is used instead; then it was not asked
-	info   device.Info
-	err    error
+	hidden  string // path of the one that is used instead; then it was not asked
+	info    device.Info
+	sandbox rpc.Confinement
+	err     error
 }
 
 // probeAll asks every backend, some at a time.
@@ -37,7 +39,7 @@ func probeAll(ctx context.Context, env *cli.Env, f *hostFlags) ([]probed, *regis
 		}
 		b.warn(env)
 		g.Go(func() error {
-			out[i].info, out[i].err = startAlone(ctx, env, f, b)
+			out[i].info, out[i].sandbox, out[i].err = startAlone(ctx, env, f, b)
 			return nil
 		})
 	}
@@ -72,6 +74,8 @@ type deviceRow struct {
 	Type     string   `json:"type"`
 	Memory   int64    `json:"memory"`
 	Features []string `json:"features"`
+
+	Sandbox rpc.Confinement `json:"sandbox"` // of the backend's process
 }
 
 func devices(ctx context.Context, env *cli.Env, f *hostFlags) error {
@@ -98,7 +102,7 @@ func devices(ctx context.Context, env *cli.Env, f *hostFlags) error {
 			continue
 		}
 		for _, d := range p.info.Devices {
-			rows = append(rows, deviceRow{"--device " + p.name + ":" + d.ID, p.name, d.ID, d.Name, d.Type, d.Memory, append([]string{}, d.Features...)})
+			rows = append(rows, deviceRow{"--device " + p.name + ":" + d.ID, p.name, d.ID, d.Name, d.Type, d.Memory, append([]string{}, d.Features...), p.sandbox})
 		}
 	}
 	if len(rows) == 0 {
@@ -111,13 +115,13 @@ func devices(ctx context.Context, env *cli.Env, f *hostFlags) error {
 	if env.JSON {
 		return env.WriteJSON(rows)
 	}
-	table := [][]string{{"DEVICE", "TYPE", "MEMORY", "NAME", "FEATURES"}}
+	table := [][]string{{"DEVICE", "TYPE", "MEMORY", "NAME", "SANDBOX", "FEATURES"}}
 	for _, r := range rows {
 		mem := "-"
 		if r.Memory > 0 {
 			mem = cli.Size(r.Memory)
 		}
-		table = append(table, []string{r.Flag, r.Type, mem, r.Name, strings.Join(r.Features, ", ")})
+		table = append(table, []string{r.Flag, r.Type, mem, r.Name, r.Sandbox.String(), strings.Join(r.Features, ", ")})
 	}
 	return env.Table(table)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/internal/cli"
+	"github.com/rlx-go/rlx/plugins/rpc"
 )
 
 // host runs methods of one artifact on one device of one backend.
@@ -23,6 +24,7 @@ type host struct {
 	info    device.Info
 	device  device.Device
 
+	sandbox   rpc.Confinement
 	precision string // of products; empty: f32
 
 	load      func(context.Context, *program.Program) (executable, error)

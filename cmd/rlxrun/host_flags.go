@@ -14,6 +14,7 @@ import (
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/internal/cli"
+	"github.com/rlx-go/rlx/plugins/rpc"
 )
 
 const defaultBackend = "cpu"
@@ -26,7 +27,7 @@ type hostFlags struct {
 	backend, device, threads   string
 	plugins                    cli.List
 	timeout                    time.Duration
-	verify, log                cli.Choice
+	verify, log, sandbox       cli.Choice
 	precision, memory          string
 	parsedThreads              int
 	parsedMemory               int64
@@ -53,6 +54,7 @@ func (f *hostFlags) declare(fs *cli.FlagSet) {
 // declarePlugins declares the flags of every command that starts backends.
 func (f *hostFlags) declarePlugins(fs *cli.FlagSet) {
 	fs.ListVarP(&f.plugins, "plugin", "", "`NAME=PATH` a backend that is elsewhere, by its executable (repeatable)")
+	fs.ChoiceVar(&f.sandbox, "sandbox", "keep backends from the network, other processes and your files (Linux): by what the system has, not at all, or fail where a part is missing", string(rpc.SandboxOn), string(rpc.SandboxOff), string(rpc.SandboxRequire))
 	fs.ChoiceVar(&f.log, "log", "what to show of the backend's log on stderr", "warn", "off", "error", "info", "debug")
 }
 

@@ -54,7 +54,7 @@ func openSession(ctx context.Context, env *cli.Env, path string, f *hostFlags, d
 		defer close(s.started)
 		defer s.trace.span("start backend")()
 		s.backend, s.err = rpc.Start(ctx, rpc.Options{Path: b.path, Name: b.name, Artifact: s.model.file, IOSize: s.model.largestIO(),
-			Encode: encodeProgram, Log: f.logger(env)})
+			Encode: encodeProgram, Log: f.logger(env), Sandbox: rpc.Sandbox(f.sandbox.Value)})
 	}()
 	done = s.trace.span("verify")
 	err = s.model.verify(ctx)
@@ -127,7 +127,7 @@ func (s *session) host(ctx context.Context) (*host, error) {
 		return nil, err
 	}
 	h := &host{env: s.env, model: s.model, backend: s.flags.backendName, info: info, precision: s.flags.precision, limit: s.flags.parsedMemory, debug: s.debug,
-		trace: s.trace, unchanged: s.model.unchanged, peakRSS: s.backend.PeakRSS}
+		trace: s.trace, unchanged: s.model.unchanged, peakRSS: s.backend.PeakRSS, sandbox: s.backend.Sandbox()}
 	if err := h.chooseDevice(s.flags.deviceOfFlags); err != nil {
 		return nil, err
 	}
@@ -163,11 +163,13 @@ func (s *session) close() {
 }
 
 // startAlone starts a backend without an artifact, to ask it what it is.
-func startAlone(ctx context.Context, env *cli.Env, f *hostFlags, b found) (device.Info, error) {
-	s, err := rpc.Start(ctx, rpc.Options{Path: b.path, Name: b.name, Log: f.logger(env), Timeouts: rpc.Timeouts{Start: 5 * time.Second}})
+func startAlone(ctx context.Context, env *cli.Env, f *hostFlags, b found) (device.Info, rpc.Confinement, error) {
+	s, err := rpc.Start(ctx, rpc.Options{Path: b.path, Name: b.name, Log: f.logger(env), Timeouts: rpc.Timeouts{Start: 5 * time.Second},
+		Sandbox: rpc.Sandbox(f.sandbox.Value)})
 	if err != nil {
-		return device.Info{}, err
+		return device.Info{}, rpc.Confinement{}, err
 	}
 	defer s.Close()
-	return s.Info(ctx)
+	info, err := s.Info(ctx)
+	return info, s.Sandbox(), err
 }

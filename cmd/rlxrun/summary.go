@@ -11,11 +11,13 @@ import (
 	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/internal/cli"
+	"github.com/rlx-go/rlx/plugins/rpc"
 )
 
 // summary is the end of a run: one line for people, an object for programs.
 type summary struct {
 	Device       string          `json:"device"`
+	Sandbox      rpc.Confinement `json:"sandbox"` // of the backend's process
 	Precision    string          `json:"precision"`
 	Kernels      kernelSummary   `json:"kernels"`
 	ArenaBytes   int64           `json:"arena_bytes"`
@@ -101,7 +103,7 @@ func arenaOf(ready map[string]*loaded) (n int64) {
 
 // summarise collects what is known at the end of a run.
 func (h *host) summarise(ready map[string]*loaded, j job, sinks []sink, products map[string]product) (*summary, error) {
-	s := &summary{Device: h.deviceName(), Precision: h.precision, Kernels: kernelsOf(ready), ArenaBytes: arenaOf(ready), WeightsBytes: h.model.weights,
+	s := &summary{Device: h.deviceName(), Sandbox: h.sandbox, Precision: h.precision, Kernels: kernelsOf(ready), ArenaBytes: arenaOf(ready), WeightsBytes: h.model.weights,
 		LoadMS: ms(h.runs[0].begin.Sub(cli.Started())), Outputs: []outputSummary{}}
 	held := map[*program.Program]int64{}
 	for _, r := range h.runs {
@@ -149,7 +151,7 @@ func (s *summary) print(env *cli.Env) error {
 	if s.DeviceMemory > 0 {
 		memory += fmt.Sprintf("; device memory %s", cli.Size(s.DeviceMemory))
 	}
-	env.Notef("%s; %s; %s; %s; %.2f s", s.Device, s.Precision, s.Kernels, memory, total.Seconds())
+	env.Notef("%s; %s; %s; %s; sandbox %s; %.2f s", s.Device, s.Precision, s.Kernels, memory, s.Sandbox, total.Seconds())
 	return nil
 }
 

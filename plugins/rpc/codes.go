@@ -49,4 +49,8 @@ recurs. The backend goes on.`)
 	ErrBusy = diag.Define("RLX5116", "backend busy", `
 A program could not be unloaded because a run of the same session went on for longer than an unload may take. The backend
 and the run are in order: unload the program when the run has ended, or close the session, which frees everything.`)
+	ErrSandbox = diag.Define("RLX5117", "no sandbox for the backend", `
+A sandbox was required (--sandbox=require) and the system lacks Landlock or seccomp, or the backend declares that it cannot
+run in one; or the declaration beside its executable has a word that is not known; or the kernel refused a restriction. The
+backend was not started. The sandbox keeps a backend from the network, from other processes and from the user's files.`)
 )

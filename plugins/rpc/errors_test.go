@@ -24,7 +24,7 @@ import (
 // code belongs here or passes the wire.
 var hostsOwn = []diag.Code{
 	diag.Usage, device.ErrLost, ErrNotPlugin, ErrExited, ErrHandshake, ErrStart, ErrVersion, ErrCrashed, ErrStopped, ErrProtocol,
-	ErrDigest, ErrClosed, ErrQuarantined, ErrPlatform, ErrHost, ErrBusy, task.CodeNoBest, diag.Timeout,
+	ErrDigest, ErrClosed, ErrQuarantined, ErrPlatform, ErrHost, ErrBusy, ErrSandbox, task.CodeNoBest, diag.Timeout,
 }
 
 // Every code of core and of the kernels reaches the host as it is; those that are not a backend's to use arrive as a bug of

@@ -84,7 +84,7 @@ func (l *Launcher) note(path string, now time.Time, err error) {
 	if err == nil || !errors.Is(err, device.ErrLost) {
 		return
 	}
-	for _, c := range []diag.Code{ErrClosed, ErrNotPlugin, ErrDigest, ErrVersion, ErrHost, ErrPlatform} {
+	for _, c := range []diag.Code{ErrClosed, ErrNotPlugin, ErrDigest, ErrVersion, ErrHost, ErrPlatform, ErrSandbox} {
 		if errors.Is(err, c) {
 			return
 		}

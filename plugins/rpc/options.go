@@ -28,6 +28,8 @@ type Options struct {
 	// Encode turns a verified program into the bytes that the backend decodes.
 	Encode func(*program.Program) ([]byte, error)
 
+	Sandbox Sandbox // empty: SandboxOn
+
 	Env      []string     // NAME=VALUE, added to the few variables that backends inherit
 	Log      *slog.Logger // what the backend logs, and what happens to it; nil: nothing
 	Timeouts Timeouts

@@ -11,12 +11,14 @@ import (
 	"os/exec"
 	"strconv"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/go-plugin/runner"
 
 	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/plugins/rpc/internal/sandbox"
 )
 
 // A backendRunner is the runner.Runner through which go-plugin sees the backend. go-plugin gets a handshake line that
@@ -28,6 +30,8 @@ type backendRunner struct {
 	files    *childFiles
 	env      []string // added to go-plugin's
 	dir      string   // the private directory
+	inMemory bool     // exe is a copy in memory
+	confined Confinement
 	versions []int
 	log      *logSink
 
@@ -99,22 +103,59 @@ func (r *backendRunner) Start(context.Context) error {
 		return err
 	}
 	r.cmd.Stdout, r.cmd.Stderr = outW, errW
-	p, err := startProcess(r.cmd)
+	p, err := r.startProcess()
 	outW.Close()
 	errW.Close()
 	if err != nil {
 		outR.Close()
 		errR.Close()
-		if notExecutable(err) {
+		switch {
+		case errors.Is(err, ErrSandbox):
+			r.setFault(err.(*diag.Error))
+		case notExecutable(err):
 			r.setFault(lost(ErrNotPlugin, r.name, "%s cannot be executed: %w", r.path, unwrapAll(err)))
-		} else {
+		default:
 			r.setFault(lost(ErrHost, r.name, "%s cannot be started: %w", r.path, unwrapAll(err)))
 		}
 		return err
 	}
-	r.proc.Store(p)
 	r.watchOutput(p, outR, errR)
 	return nil
+}
+
+// startProcess runs the command, in the sandbox where there is one, and returns when the backend's own code runs.
+func (r *backendRunner) startProcess() (*process, error) {
+	if !r.confined.confined() {
+		p, err := startProcess(r.cmd)
+		if err == nil {
+			r.proc.Store(p)
+		}
+		return p, err
+	}
+	status, report, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer status.Close()
+	r.cmd.Path, r.cmd.Args = sandbox.Command(sandbox.Spec{Path: r.cmd.Path, Args: r.cmd.Args, Layers: r.confined.layers(),
+		Grants: r.confined.grants(r.exe, 3+len(r.cmd.ExtraFiles)-1, r.inMemory, r.dir, r.cmd.Env), Status: 3 + len(r.cmd.ExtraFiles)})
+	r.cmd.ExtraFiles = append(r.cmd.ExtraFiles, report)
+	p, err := startProcess(r.cmd)
+	report.Close()
+	if err != nil {
+		return nil, err
+	}
+	r.proc.Store(p) // so that a start that takes too long can be ended
+	if err = sandbox.Result(status); err == nil {
+		return p, nil
+	}
+	p.kill()
+	<-p.exited
+	r.proc.Store(nil)
+	if _, ok := err.(syscall.Errno); !ok {
+		return nil, lost(ErrSandbox, r.name, "its sandbox: %w", err)
+	}
+	return nil, err
 }
 
 // drainGrace is how long output that is still in the pipes after the exit is waited for. Something else may hold their

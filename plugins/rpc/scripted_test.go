@@ -79,9 +79,16 @@ func play(mode string) {
 	case "tcp", "foreign-unix", "no-cert", "netrpc", "link", "silent-socket":
 		playHandshake(mode)
 	default:
+		if part := parts[mode]; part != nil {
+			part()
+			return
+		}
 		playServe(mode)
 	}
 }
+
+// parts are those that only one system's tests have.
+var parts = map[string]func(){}
 
 const hclogDebug = slog.LevelDebug
 

@@ -27,6 +27,8 @@ type Session struct {
 	opts Options
 	log  *logSink
 
+	confined             Confinement
+	declared             string // path of the declaration
 	exe                  *os.File
 	dir                  *privateDir
 	region               *region // nil: tensors travel in chunks
@@ -62,6 +64,9 @@ func (s *Session) Name() string { return s.opts.backendName() }
 
 // PID is the number of the backend's process.
 func (s *Session) PID() int { return s.proc.pid }
+
+// Sandbox is what confines the backend's process.
+func (s *Session) Sandbox() Confinement { return s.confined }
 
 // Info describes the backend, as it did at the start.
 func (s *Session) Info(context.Context) (device.Info, error) {
@@ -116,6 +121,27 @@ func (s *Session) fail(err error) {
 			close(s.released)
 		}()
 	})
+}
+
+// blameSandbox adds a hint to the error of a backend that its sandbox may be the cause of.
+func (s *Session) blameSandbox(err error) error {
+	var e *diag.Error
+	if !s.confined.confined() || !errors.As(err, &e) {
+		return err
+	}
+	hint := ""
+	switch {
+	case errors.Is(err, device.ErrUnavailable) && !s.confined.allows(wordGPU):
+		hint = "in its sandbox it sees no GPU, unless " + s.declared + " says " + wordGPU
+	case errors.Is(err, ErrExited):
+		hint = "its sandbox may be the reason: try --sandbox=off"
+	default:
+		return err
+	}
+	if e.Hint != "" {
+		hint = e.Hint + "; " + hint
+	}
+	return e.WithHint("%s", hint)
 }
 
 // crashed describes the end of a process that nobody asked to end.

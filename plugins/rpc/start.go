@@ -35,7 +35,7 @@ func Start(ctx context.Context, opts Options) (*Session, error) {
 	abandon := func(err error) (*Session, error) {
 		s.fail(err)
 		s.Close()
-		return nil, err
+		return nil, s.blameSandbox(err)
 	}
 	if err := s.prepare(path); err != nil {
 		return abandon(err)
@@ -65,6 +65,14 @@ func (s *Session) prepare(path string) error {
 		return err
 	}
 	s.exe = exe
+	declared, err := readDeclaration(path)
+	s.declared = declared.path
+	if err != nil {
+		return lost(ErrSandbox, s.name, "what it declares of its sandbox cannot be read: %w", err)
+	}
+	if s.confined, err = confine(s.name, s.opts.Sandbox, declared, availableLayers()); err != nil {
+		return err
+	}
 	hostErr := func(what string, err error) error { return lost(ErrHost, s.name, "%s: %w", what, err) }
 	if s.dir, err = newPrivateDir(s.opts.TempDir); err != nil {
 		return hostErr("private directory for its socket", err)
@@ -92,8 +100,12 @@ func (s *Session) launch(ctx context.Context) error {
 	if s.region != nil {
 		files.io = s.region.file
 	}
-	r := &backendRunner{name: s.name, path: s.opts.Path, exe: s.exe, files: files, env: s.opts.environment(), dir: s.dir.path,
-		versions: offered, log: s.log}
+	env := s.opts.environment()
+	if s.confined.confined() {
+		env = append(env, s.confined.environment(s.Name(), s.dir.path)...)
+	}
+	r := &backendRunner{name: s.name, path: s.opts.Path, exe: s.exe, inMemory: haveShared && len(s.opts.SHA256) > 0, files: files, env: env,
+		dir: s.dir.path, confined: s.confined, versions: offered, log: s.log}
 	s.runner = r
 	sets := map[int]goplugin.PluginSet{}
 	for _, v := range offered {

@@ -29,8 +29,8 @@ import (
 func TestHandshake(t *testing.T) {
 	cert := testCertificate()
 	good := "1|2|unix|/run/d/plugin-dir1/s|grpc|" + cert
-	h, err := parseHandshake(good+"\n", "/run/d", []int{1})
-	if err != nil || h.socket != "/run/d/plugin-dir1/s" || h.version != 1 || h.line() != good+"\n" {
+	h, err := parseHandshake(good+"\n", "/run/d", []int{Version})
+	if err != nil || h.socket != "/run/d/plugin-dir1/s" || h.version != Version || h.line() != good+"\n" {
 		t.Fatalf("%+v %v", h, err)
 	}
 	for _, bad := range []string{
@@ -40,7 +40,7 @@ func TestHandshake(t *testing.T) {
 		"1|2|unix|/run/dd/s|grpc|" + cert, "1|2|unix|/run/d/s|netrpc|" + cert, "1|2|unix|/run/d/s|grpc|",
 		"1|2|unix|/run/d/s|grpc|" + cert[:60], "1|2|unix|/run/d/s|grpc|" + strings.Repeat("A", 60), good + strings.Repeat(" ", maxLine),
 	} {
-		if _, err := parseHandshake(bad, "/run/d", []int{1}); err == nil {
+		if _, err := parseHandshake(bad, "/run/d", []int{Version}); err == nil {
 			t.Errorf("accepted %q", bad)
 		}
 	}
@@ -53,7 +53,7 @@ func FuzzHandshake(f *testing.F) {
 	f.Add("1|2|tcp|127.0.0.1:80|grpc|" + cert)
 	f.Add("hello")
 	f.Fuzz(func(t *testing.T, line string) {
-		h, err := parseHandshake(line, "/run/d", []int{1})
+		h, err := parseHandshake(line, "/run/d", []int{Version})
 		if err != nil {
 			if strings.ContainsFunc(err.Error(), func(r rune) bool { return r < ' ' }) {
 				t.Fatalf("%q has control characters", err)
@@ -63,7 +63,7 @@ func FuzzHandshake(f *testing.F) {
 		if !strings.HasPrefix(h.socket, "/run/d/") || strings.Contains(h.socket, "..") && filepath.Clean(h.socket) != h.socket {
 			t.Fatalf("socket %q", h.socket)
 		}
-		again, err := parseHandshake(h.line(), "/run/d", []int{1})
+		again, err := parseHandshake(h.line(), "/run/d", []int{Version})
 		if err != nil || again != h {
 			t.Fatalf("%+v became %+v, %v", h, again, err)
 		}

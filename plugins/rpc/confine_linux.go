@@ -1,0 +1,145 @@
+package rpc
+
+import (
+	"bytes"
+	"debug/elf"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/rlx-go/rlx/plugins/rpc/internal/sandbox"
+)
+
+// Paths by what needs them. None holds files of the user.
+var (
+	// Every process: the Go runtime and C libraries look at these.
+	commonDevices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"}
+	commonFiles   = []string{"/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/version", "/proc/sys",
+		"/sys/devices/system", "/sys/fs/cgroup", "/sys/kernel/mm/transparent_hugepage", "/etc/localtime", "/usr/share/zoneinfo"}
+
+	// Programs with shared libraries.
+	libraries = []string{"/lib", "/lib32", "/lib64", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/local/lib", "/usr/local/lib64",
+		"/nix/store", "/gnu/store", "/etc/ld.so.cache", "/etc/ld.so.preload"}
+
+	// Scripts, whose interpreters and modules are anywhere among what is installed.
+	installed = []string{"/bin", "/sbin", "/usr", "/opt", "/lib", "/lib32", "/lib64", "/nix/store", "/gnu/store", "/run/current-system"}
+
+	gpuDevices = []string{"/dev/dri", "/dev/nvidia*", "/dev/kfd", "/dev/dxg", "/dev/mali*", "/dev/kgsl-3d0", "/dev/nvmap", "/dev/nvhost-*",
+		"/dev/nvgpu", "/dev/udmabuf", "/dev/dma_heap"}
+	gpuFiles = []string{"/usr", "/opt", "/sys", "/proc/driver", "/proc/devices", "/proc/modules", "/proc/bus", "/proc/filesystems",
+		"/run/opengl-driver", "/run/opengl-driver-32", "/etc/vulkan", "/etc/glvnd", "/etc/OpenCL", "/etc/nvidia", "/etc/drirc"}
+	gpuHome = []string{".local/share/vulkan", ".config/vulkan", ".drirc"}
+	// Variables that name driver manifests.
+	gpuManifests = []string{"VK_DRIVER_FILES", "VK_ICD_FILENAMES"}
+)
+
+// grants lists what a process that executes exe may reach; it has exe as descriptor fd. A file in memory needs no rule
+// and takes none.
+func (c Confinement) grants(exe *os.File, fd int, inMemory bool, dir string, env []string) []sandbox.Grant {
+	g := []sandbox.Grant{
+		{Access: sandbox.Write, Paths: append([]string{dir}, commonDevices...)},
+		{Access: sandbox.Read, Paths: commonFiles},
+	}
+	if !inMemory {
+		g = append(g, sandbox.Grant{Access: sandbox.Run, Paths: []string{execPath(exe, fd)}})
+	}
+	switch interpreter, script := loaderOf(exe); {
+	case script:
+		g = append(g, sandbox.Grant{Access: sandbox.Run, Paths: installed})
+	case slices.ContainsFunc(libraries, func(dir string) bool { return strings.HasPrefix(interpreter, dir+"/") }):
+		// An interpreter elsewhere may be any file that the author of the backend would like to read.
+		g = append(g, sandbox.Grant{Access: sandbox.Run, Paths: []string{interpreter}},
+			sandbox.Grant{Access: sandbox.Read, Paths: slices.Concat(libraries, listed(env, "LD_LIBRARY_PATH"))})
+	}
+	if c.allows(wordGPU) {
+		files := slices.Clone(gpuFiles)
+		if home := valueOf(env, "HOME"); filepath.IsAbs(home) {
+			for _, f := range gpuHome {
+				files = append(files, filepath.Join(home, f))
+			}
+		}
+		for _, name := range gpuManifests {
+			for _, f := range listed(env, name) {
+				drivers, _ := filepath.Glob(filepath.Join(filepath.Dir(f), "*.so*")) // the driver may be beside its manifest
+				files = append(append(files, f), drivers...)
+			}
+		}
+		var devices []string
+		for _, pattern := range gpuDevices {
+			found, _ := filepath.Glob(pattern)
+			devices = append(devices, found...)
+		}
+		g = append(g, sandbox.Grant{Access: sandbox.Read, Paths: files}, sandbox.Grant{Access: sandbox.Device, Paths: devices},
+			sandbox.Grant{Access: sandbox.Write, Paths: []string{valueOf(env, cacheVariables[0])}})
+	}
+	return g
+}
+
+// loaderOf is what a program needs beside its file in order to start: the dynamic linker, or of a script an interpreter.
+func loaderOf(exe *os.File) (linker string, script bool) {
+	var start [2]byte
+	if n, _ := exe.ReadAt(start[:], 0); n == 2 && string(start[:]) == "#!" {
+		return "", true
+	}
+	f, err := elf.NewFile(exe)
+	if err != nil {
+		return "", false // the kernel will refuse it too
+	}
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_INTERP && p.Filesz < maxLine {
+			b := make([]byte, p.Filesz)
+			p.ReadAt(b, 0)
+			return filepath.Clean(string(bytes.TrimRight(b, "\x00"))), false
+		}
+	}
+	return "", false
+}
+
+// valueOf is the last value of a variable; empty: none.
+func valueOf(env []string, name string) (value string) {
+	for _, e := range env {
+		if v, ok := strings.CutPrefix(e, name+"="); ok {
+			value = v
+		}
+	}
+	return value
+}
+
+// listed are the absolute paths in a variable that lists paths.
+func listed(env []string, name string) (paths []string) {
+	for _, p := range filepath.SplitList(valueOf(env, name)) {
+		if filepath.IsAbs(p) {
+			paths = append(paths, p)
+		}
+	}
+	return paths
+}
+
+// cacheVariables name the directory in which drivers keep compiled shaders. A backend has its own, because other
+// programs would run what a hostile one wrote to a shared cache.
+var cacheVariables = []string{"XDG_CACHE_HOME", "MESA_SHADER_CACHE_DIR", "__GL_SHADER_DISK_CACHE_PATH", "CUDA_CACHE_PATH"}
+
+// environment is what changes in the environment: where temporary files go, and caches.
+func (c Confinement) environment(name, dir string) []string {
+	env := []string{"TMPDIR=" + dir}
+	if c.allows(wordGPU) {
+		cache := cacheOf(name)
+		if cache == "" || os.MkdirAll(cache, 0o700) != nil {
+			cache = dir // for this session only
+		}
+		for _, v := range cacheVariables {
+			env = append(env, v+"="+cache)
+		}
+	}
+	return env
+}
+
+// cacheOf is the cache of the backend called name; empty: there is no place for one.
+func cacheOf(name string) string {
+	base, err := os.UserCacheDir()
+	if err != nil || name == "" || name[0] == '.' || filepath.Base(name) != name {
+		return ""
+	}
+	return filepath.Join(base, "rlx", name)
+}

@@ -1,0 +1,57 @@
+//go:build linux || darwin
+
+package rpc
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// declarationSuffix makes the name of a backend's declaration from that of its executable.
+const declarationSuffix = ".sandbox"
+
+const maxDeclaration = 4 << 10 // bytes
+
+// readDeclaration reads what the backend at path declares. A backend without the file declares nothing.
+func readDeclaration(path string) (declaration, error) {
+	d := declaration{path: path + declarationSuffix}
+	f, err := os.OpenFile(d.path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return d, nil
+	}
+	if err != nil {
+		return d, err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return d, err
+	}
+	if !st.Mode().IsRegular() || st.Size() > maxDeclaration {
+		return d, fmt.Errorf("%s is not a file of at most %d bytes", d.path, maxDeclaration)
+	}
+	b, err := io.ReadAll(io.LimitReader(f, maxDeclaration))
+	if err != nil {
+		return d, err
+	}
+	for line := range strings.Lines(string(b)) {
+		line, _, _ = strings.Cut(line, "#")
+		for _, word := range strings.Fields(line) {
+			switch word {
+			case wordGPU:
+				d.gpu = true
+			case wordNone:
+				d.none = true
+			default:
+				return d, fmt.Errorf("%s says %q; allowed are %s, %s", d.path, abridge(clean(word), 40), wordGPU, wordNone)
+			}
+		}
+	}
+	return d, nil
+}

@@ -1,0 +1,107 @@
+package sandbox
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// launcherName is the first argument of a launcher.
+const launcherName = "rlx-sandbox"
+
+// What a launcher writes to its status pipe.
+const (
+	restricted = "R" // all layers are in place; execve is next
+	failed     = "F" // followed by the reason
+)
+
+// Command is how a launcher is started: the path and arguments for exec.Cmd.
+func Command(s Spec) (path string, args []string) {
+	b, err := json.Marshal(s)
+	if err != nil {
+		panic("BUG: " + err.Error())
+	}
+	return "/proc/self/exe", []string{launcherName, string(b)}
+}
+
+// Result reads what the launcher reports, until the program runs or never will. An error is a unix.Errno where
+// executing the program failed.
+func Result(status io.Reader) error {
+	b, err := io.ReadAll(io.LimitReader(status, 4<<10))
+	if err != nil {
+		return err
+	}
+	said, ok := strings.CutPrefix(string(b), restricted)
+	reason, bad := strings.CutPrefix(said, failed)
+	switch {
+	case bad && ok:
+		var e int
+		fmt.Sscan(reason, &e)
+		return unix.Errno(e)
+	case bad:
+		return errors.New(reason)
+	case !ok:
+		return Unlaunched{}
+	}
+	return nil
+}
+
+// init makes this process a launcher where it was started as one. Package initialisation runs on the process's first
+// thread, which is the one that survives execve.
+func init() {
+	if len(os.Args) == 2 && os.Args[0] == launcherName {
+		launch(os.Args[1])
+		os.Exit(1)
+	}
+}
+
+// launch returns only where it failed.
+func launch(arg string) {
+	var s Spec
+	if err := json.Unmarshal([]byte(arg), &s); err != nil {
+		fmt.Fprintln(os.Stderr, launcherName+":", err)
+		return
+	}
+	unix.CloseOnExec(s.Status)
+	tell := func(text string) { unix.Write(s.Status, []byte(text)) }
+	if err := restrict(s); err != nil {
+		tell(failed + err.Error())
+		return
+	}
+	tell(restricted)
+	err := unix.Exec(s.Path, s.Args, os.Environ())
+	var e unix.Errno
+	errors.As(err, &e)
+	tell(failed + fmt.Sprint(int(e)))
+}
+
+// restrict applies the layers. The filter comes last, because it forbids calls that the others make.
+func restrict(s Spec) error {
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("no_new_privs: %w", err)
+	}
+	if s.Layers.Landlock > 0 {
+		if has := landlockABI(); has < s.Layers.Landlock { // go-landlock would do with less
+			return fmt.Errorf("landlock: version %d is asked for, and the kernel has %d", s.Layers.Landlock, has)
+		}
+		if err := restrictFiles(s.Grants); err != nil {
+			return fmt.Errorf("landlock: %w", err)
+		}
+	}
+	// A host that runs as root would pass its capabilities on. They override permissions that the layers rely on.
+	none := [2]unix.CapUserData{}
+	if err := unix.Capset(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &none[0]); err != nil {
+		return fmt.Errorf("capabilities: %w", err)
+	}
+	if s.Layers.Seccomp {
+		if err := restrictCalls(s.Layers); err != nil {
+			return fmt.Errorf("seccomp: %w", err)
+		}
+	}
+	return nil
+}

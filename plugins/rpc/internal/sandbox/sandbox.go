@@ -1,0 +1,48 @@
+// Package sandbox starts a program that can reach only what it was granted. Landlock restricts its files, a seccomp
+// filter its system calls. The program need not cooperate, and may be hostile.
+//
+// A process inherits restrictions from the one that starts it. The host cannot restrict itself, and the filter forbids
+// new processes, so there is a launcher in between: the host's own executable, started again (Command). It restricts
+// itself in an init function and then executes the program.
+//
+// The package imports nothing of this module.
+package sandbox
+
+// Layers are what a kernel offers, or what holds a process.
+type Layers struct {
+	Landlock int  // ABI version; 0: none
+	Seccomp  bool // the filter of this package
+}
+
+// Access is what a program may do with a path and, where that is a directory, with everything below it.
+type Access string
+
+// No access includes changing the owner, mode, times or extended attributes of a file.
+const (
+	Read   Access = "read"
+	Run    Access = "run"    // read and execute
+	Write  Access = "write"  // read, write, make and remove files, directories and sockets
+	Device Access = "device" // read, write and control by ioctl
+)
+
+// Grant is one rule. Paths that do not exist are skipped.
+type Grant struct {
+	Access Access
+	Paths  []string
+}
+
+// Spec is what a launcher is asked to do.
+type Spec struct {
+	Path   string   // what is executed, as the launcher's own descriptors name it
+	Args   []string // of the program, its name first
+	Grants []Grant
+	Layers Layers // to apply; one that cannot be applied is an error
+	Status int    // descriptor of the pipe that the launcher reports to
+}
+
+// Unlaunched is the error of Result where no launcher answered.
+type Unlaunched struct{}
+
+func (Unlaunched) Error() string {
+	return "this program's executable started again, but not as a launcher: its main is not a Go program"
+}

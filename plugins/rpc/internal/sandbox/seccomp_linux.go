@@ -1,0 +1,153 @@
+//go:build amd64 || arm64
+
+package sandbox
+
+import (
+	"errors"
+	"os"
+	"unsafe"
+
+	"golang.org/x/net/bpf"
+	"golang.org/x/sys/unix"
+)
+
+// The filter allows what it does not name, because GPU drivers differ too much for a list of what they need.
+// docs/rationale.md says why it is assembled here.
+
+// forbidden calls fail with EPERM.
+var forbidden = []uint32{
+	// Namespaces, and executing a file that has no path, which Landlock lets pass.
+	unix.SYS_UNSHARE, unix.SYS_SETNS, unix.SYS_EXECVEAT,
+	// Memory, descriptors and groups of other processes.
+	unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_PIDFD_GETFD, unix.SYS_PROCESS_MADVISE,
+	unix.SYS_PIDFD_SEND_SIGNAL, unix.SYS_SETPGID, unix.SYS_SETSID,
+	// A backend accepts connections and makes none. Unix sockets of other programs are all over the file system.
+	unix.SYS_CONNECT,
+	// Makes other calls without the filter seeing them.
+	unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER,
+	// What Landlock leaves open: modes, owners, times and attributes of files, watching directories, and before its
+	// version 3 truncation.
+	unix.SYS_FCHMOD, unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2, unix.SYS_FCHOWN, unix.SYS_FCHOWNAT, unix.SYS_UTIMENSAT, unix.SYS_TRUNCATE,
+	unix.SYS_SETXATTR, unix.SYS_LSETXATTR, unix.SYS_FSETXATTR, unix.SYS_SETXATTRAT, unix.SYS_FILE_SETATTR,
+	unix.SYS_REMOVEXATTR, unix.SYS_LREMOVEXATTR, unix.SYS_FREMOVEXATTR, unix.SYS_REMOVEXATTRAT,
+	unix.SYS_NAME_TO_HANDLE_AT, unix.SYS_OPEN_BY_HANDLE_AT, unix.SYS_FANOTIFY_INIT, unix.SYS_INOTIFY_ADD_WATCH,
+	// System V and POSIX objects, which all processes of a user share.
+	unix.SYS_SHMGET, unix.SYS_SHMAT, unix.SYS_SHMCTL, unix.SYS_SEMGET, unix.SYS_SEMOP, unix.SYS_SEMTIMEDOP, unix.SYS_SEMCTL,
+	unix.SYS_MSGGET, unix.SYS_MSGSND, unix.SYS_MSGRCV, unix.SYS_MSGCTL, unix.SYS_MQ_OPEN, unix.SYS_MQ_UNLINK,
+	// Administration, and parts of the kernel with a history of bugs.
+	unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_PIVOT_ROOT, unix.SYS_CHROOT, unix.SYS_MOVE_MOUNT, unix.SYS_OPEN_TREE, unix.SYS_OPEN_TREE_ATTR,
+	unix.SYS_FSOPEN, unix.SYS_FSCONFIG, unix.SYS_FSMOUNT, unix.SYS_FSPICK, unix.SYS_MOUNT_SETATTR,
+	unix.SYS_BPF, unix.SYS_PERF_EVENT_OPEN, unix.SYS_USERFAULTFD, unix.SYS_KEYCTL, unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY,
+	unix.SYS_INIT_MODULE, unix.SYS_FINIT_MODULE, unix.SYS_DELETE_MODULE, unix.SYS_KEXEC_LOAD, unix.SYS_KEXEC_FILE_LOAD, unix.SYS_REBOOT,
+	unix.SYS_SWAPON, unix.SYS_SWAPOFF, unix.SYS_ACCT, unix.SYS_QUOTACTL, unix.SYS_QUOTACTL_FD, unix.SYS_SYSLOG, unix.SYS_VHANGUP,
+	unix.SYS_SETHOSTNAME, unix.SYS_SETDOMAINNAME, unix.SYS_SETTIMEOFDAY, unix.SYS_CLOCK_SETTIME, unix.SYS_CLOCK_ADJTIME, unix.SYS_ADJTIMEX,
+}
+
+// newestCall is the last call that this list was written for. Later ones may do anything, so they fail with ENOSYS, as
+// do those of the x32 ABI, whose numbers are larger.
+const newestCall = unix.SYS_RSEQ_SLICE_YIELD
+
+// Offsets into struct seccomp_data.
+const offsetCall, offsetArch, offsetArgs = 0, 4, 16
+
+func refuse(e unix.Errno) bpf.Instruction {
+	return bpf.RetConstant{Val: unix.SECCOMP_RET_ERRNO | uint32(e)}
+}
+
+var permit = bpf.RetConstant{Val: unix.SECCOMP_RET_ALLOW}
+
+// load reads 32 bits of struct seccomp_data.
+func load(offset uint32) bpf.Instruction { return bpf.LoadAbsolute{Off: offset, Size: 4} }
+
+// argument loads the lower half of an argument: all that the kernel looks at where the argument is an int.
+func argument(n int) bpf.Instruction { return load(offsetArgs + 8*uint32(n)) }
+
+// of runs instructions, which must end with a return, if the call is nr.
+func of(nr uint32, do ...bpf.Instruction) []bpf.Instruction {
+	return append([]bpf.Instruction{bpf.JumpIf{Cond: bpf.JumpEqual, Val: nr, SkipFalse: uint8(len(do))}}, do...)
+}
+
+// unless answers otherwise if the loaded word is none of the values, and then if it is one of them.
+func unless(values []uint32, otherwise, then bpf.Instruction) (out []bpf.Instruction) {
+	for i, v := range values {
+		out = append(out, bpf.JumpIf{Cond: bpf.JumpEqual, Val: v, SkipTrue: uint8(len(values) - i)})
+	}
+	return append(out, otherwise, then)
+}
+
+// filter makes the program for process pid.
+func filter(pid int, l Layers) []bpf.Instruction {
+	deny := refuse(unix.EPERM)
+	p := []bpf.Instruction{
+		load(offsetArch),
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: nativeArch, SkipTrue: 1},
+		deny,
+		load(offsetCall),
+		bpf.JumpIf{Cond: bpf.JumpGreaterThan, Val: newestCall, SkipFalse: 1},
+		refuse(unix.ENOSYS),
+	}
+	add := func(more []bpf.Instruction) { p = append(p, more...) }
+	// Threads but no processes. A filter cannot read the flags of clone3, which are in memory; without clone3 C libraries
+	// use clone.
+	add(of(unix.SYS_CLONE, argument(0), bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: unix.CLONE_THREAD, SkipTrue: 1}, deny, permit))
+	add(of(unix.SYS_CLONE3, refuse(unix.ENOSYS)))
+	// Unix stream sockets only. A datagram socket reaches others without connect.
+	var streams []uint32
+	for flags := range uint32(4) {
+		streams = append(streams, unix.SOCK_STREAM|flags&1*unix.SOCK_NONBLOCK|flags>>1*unix.SOCK_CLOEXEC)
+	}
+	for _, nr := range []uint32{unix.SYS_SOCKET, unix.SYS_SOCKETPAIR} {
+		add(of(nr, append([]bpf.Instruction{argument(0), bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.AF_UNIX, SkipTrue: 1}, deny, argument(1)},
+			unless(streams, deny, permit)...)...))
+	}
+	// Signals to, and limits of, this process and its group alone.
+	own := []uint32{uint32(pid), 0, uint32(-pid)}
+	for _, nr := range []uint32{unix.SYS_KILL, unix.SYS_TGKILL, unix.SYS_RT_SIGQUEUEINFO, unix.SYS_RT_TGSIGQUEUEINFO, unix.SYS_PRLIMIT64} {
+		add(of(nr, append([]bpf.Instruction{argument(0)}, unless(own, deny, permit)...)...))
+	}
+	// The host's death is this process's.
+	add(of(unix.SYS_PRCTL, append([]bpf.Instruction{argument(0)}, unless([]uint32{unix.PR_SET_PDEATHSIG}, permit, deny)...)...))
+	if l.Landlock < ScopeABI {
+		// This filter cannot see whom these signal; Landlock could.
+		add(of(unix.SYS_TKILL, deny))
+		add(of(unix.SYS_FCNTL, append([]bpf.Instruction{argument(1)}, unless([]uint32{unix.F_SETOWN, unix.F_SETOWN_EX}, permit, deny)...)...))
+		const fiosetown, siocspgrp = 0x8901, 0x8902
+		add(of(unix.SYS_IOCTL, append([]bpf.Instruction{argument(1)}, unless([]uint32{fiosetown, siocspgrp}, permit, deny)...)...))
+	}
+	for _, nr := range append(forbidden, archForbidden...) {
+		add(of(nr, deny))
+	}
+	return append(p, permit)
+}
+
+// restrictCalls installs the filter for this thread and what it executes.
+func restrictCalls(l Layers) error {
+	raw, err := bpf.Assemble(filter(os.Getpid(), l))
+	if err != nil {
+		return err
+	}
+	prog := make([]unix.SockFilter, len(raw))
+	for i, r := range raw {
+		prog[i] = unix.SockFilter{Code: r.Op, Jt: r.Jt, Jf: r.Jf, K: r.K}
+	}
+	fprog := unix.SockFprog{Len: uint16(len(prog)), Filter: &prog[0]}
+	// Without SPEC_ALLOW Linux before 5.16 turns off speculative stores for the process, which slows all its code down.
+	err = seccomp(unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_SPEC_ALLOW, unsafe.Pointer(&fprog))
+	if errors.Is(err, unix.EINVAL) { // before 4.17 there is no such flag
+		err = seccomp(unix.SECCOMP_SET_MODE_FILTER, 0, unsafe.Pointer(&fprog))
+	}
+	return err
+}
+
+// haveSeccomp reports whether the kernel takes filters that answer with an error.
+func haveSeccomp() bool {
+	action := uint32(unix.SECCOMP_RET_ERRNO)
+	return seccomp(unix.SECCOMP_GET_ACTION_AVAIL, 0, unsafe.Pointer(&action)) == nil
+}
+
+func seccomp(op, flags uintptr, arg unsafe.Pointer) error {
+	if _, _, e := unix.Syscall(unix.SYS_SECCOMP, op, flags, uintptr(arg)); e != 0 {
+		return e
+	}
+	return nil
+}

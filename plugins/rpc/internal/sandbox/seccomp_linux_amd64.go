@@ -1,0 +1,11 @@
+package sandbox
+
+import "golang.org/x/sys/unix"
+
+// nativeArch is what seccomp calls this architecture. The others of the processor (i386, by int 0x80) have numbers of
+// their own for the same calls.
+const nativeArch = unix.AUDIT_ARCH_X86_64
+
+// archForbidden are calls that other architectures lack.
+var archForbidden = []uint32{unix.SYS_FORK, unix.SYS_VFORK, unix.SYS_CHMOD, unix.SYS_CHOWN, unix.SYS_LCHOWN, unix.SYS_UTIME, unix.SYS_UTIMES,
+	unix.SYS_FUTIMESAT, unix.SYS_IOPL, unix.SYS_IOPERM, unix.SYS_MODIFY_LDT, unix.SYS_USELIB, unix.SYS__SYSCTL, unix.SYS_SYSFS}

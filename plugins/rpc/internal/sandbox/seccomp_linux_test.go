@@ -1,0 +1,92 @@
+//go:build amd64 || arm64
+
+package sandbox
+
+import (
+	"encoding/binary"
+	"testing"
+
+	"golang.org/x/net/bpf"
+	"golang.org/x/sys/unix"
+)
+
+// The filter in a simulator. The kernel's own verdicts on real calls are tested in plugins/rpc.
+func TestFilter(t *testing.T) {
+	const pid = 4711
+	const high = 0xdeadbeef << 32 // garbage above an int
+	const deny, gone, fine = unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM), unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS), unix.SECCOMP_RET_ALLOW
+	full, old := Layers{Landlock: ScopeABI, Seccomp: true}, Layers{Seccomp: true}
+	for _, c := range []struct {
+		what   string
+		arch   uint32
+		nr     uint32
+		args   [6]uint64
+		layers Layers
+		want   uint32
+	}{
+		{"read", nativeArch, unix.SYS_READ, [6]uint64{}, full, fine},
+		{"execve, which Landlock controls", nativeArch, unix.SYS_EXECVE, [6]uint64{}, full, fine},
+		{"newest", nativeArch, newestCall, [6]uint64{}, full, fine},
+		{"newer", nativeArch, newestCall + 1, [6]uint64{}, full, gone},
+		{"x32", nativeArch, 0x40000000 | unix.SYS_READ, [6]uint64{}, full, gone},
+		{"another architecture", nativeArch ^ 1, unix.SYS_READ, [6]uint64{}, full, deny},
+		{"ptrace", nativeArch, unix.SYS_PTRACE, [6]uint64{}, full, deny},
+		{"a thread", nativeArch, unix.SYS_CLONE, [6]uint64{unix.CLONE_THREAD | unix.CLONE_VM}, full, fine},
+		{"a process", nativeArch, unix.SYS_CLONE, [6]uint64{uint64(unix.SIGCHLD) | unix.CLONE_VM | unix.CLONE_VFORK}, full, deny},
+		{"a process with garbage", nativeArch, unix.SYS_CLONE, [6]uint64{unix.CLONE_THREAD << 32}, full, deny},
+		{"clone3", nativeArch, unix.SYS_CLONE3, [6]uint64{}, full, gone},
+		{"unix stream", nativeArch, unix.SYS_SOCKET, [6]uint64{unix.AF_UNIX, unix.SOCK_STREAM | unix.SOCK_CLOEXEC | unix.SOCK_NONBLOCK}, full, fine},
+		{"unix datagram", nativeArch, unix.SYS_SOCKET, [6]uint64{unix.AF_UNIX, unix.SOCK_DGRAM}, full, deny},
+		{"unix datagrams", nativeArch, unix.SYS_SOCKETPAIR, [6]uint64{unix.AF_UNIX, unix.SOCK_DGRAM}, full, deny},
+		{"inet with garbage", nativeArch, unix.SYS_SOCKET, [6]uint64{high | unix.AF_INET, unix.SOCK_STREAM}, full, deny},
+		{"kill itself", nativeArch, unix.SYS_KILL, [6]uint64{pid, 9}, full, fine},
+		{"kill itself with garbage", nativeArch, unix.SYS_KILL, [6]uint64{high | pid, 9}, full, fine},
+		{"kill its group", nativeArch, unix.SYS_KILL, [6]uint64{1<<64 - pid, 9}, full, fine},
+		{"kill another", nativeArch, unix.SYS_KILL, [6]uint64{pid + 1, 9}, full, deny},
+		{"kill all", nativeArch, unix.SYS_KILL, [6]uint64{1<<64 - 1, 9}, full, deny},
+		{"own limits", nativeArch, unix.SYS_PRLIMIT64, [6]uint64{0, unix.RLIMIT_NOFILE}, full, fine},
+		{"limits of another", nativeArch, unix.SYS_PRLIMIT64, [6]uint64{1, unix.RLIMIT_NOFILE}, full, deny},
+		{"name a thread", nativeArch, unix.SYS_PRCTL, [6]uint64{unix.PR_SET_NAME}, full, fine},
+		{"outlive the host", nativeArch, unix.SYS_PRCTL, [6]uint64{high | unix.PR_SET_PDEATHSIG}, full, deny},
+		{"tkill under Landlock", nativeArch, unix.SYS_TKILL, [6]uint64{1, 9}, full, fine},
+		{"tkill", nativeArch, unix.SYS_TKILL, [6]uint64{1, 9}, old, deny},
+		{"owner of signals", nativeArch, unix.SYS_FCNTL, [6]uint64{3, high | unix.F_SETOWN}, old, deny},
+		{"another fcntl", nativeArch, unix.SYS_FCNTL, [6]uint64{3, unix.F_GETFL}, old, fine},
+		{"owner of signals by ioctl", nativeArch, unix.SYS_IOCTL, [6]uint64{3, high | 0x8901}, old, deny},
+		{"another ioctl", nativeArch, unix.SYS_IOCTL, [6]uint64{3, 0xc0206444}, old, fine},
+	} {
+		vm, err := bpf.NewVM(filter(pid, c.layers))
+		if err != nil {
+			t.Fatal(err)
+		}
+		// The simulator reads words in network order; the kernel reads them as the processor does.
+		data := binary.BigEndian.AppendUint32(nil, c.nr)
+		data = binary.BigEndian.AppendUint32(data, c.arch)
+		data = append(data, make([]byte, 8)...) // instruction pointer
+		for _, a := range c.args {
+			data = binary.BigEndian.AppendUint32(data, uint32(a))
+			data = binary.BigEndian.AppendUint32(data, uint32(a>>32))
+		}
+		got, err := vm.Run(data)
+		if err != nil || uint32(got) != c.want {
+			t.Errorf("%s: %#x, %v; want %#x", c.what, got, err, c.want)
+		}
+	}
+}
+
+// Every call is decided once: a second rule for a number would never be reached.
+func TestFilterOnce(t *testing.T) {
+	seen := map[uint32]bool{}
+	for _, i := range filter(1, Layers{Seccomp: true}) {
+		// Of the comparisons only those of numbers skip exactly what is done for the number.
+		if j, ok := i.(bpf.JumpIf); ok && j.Cond == bpf.JumpEqual && j.SkipFalse > 0 {
+			if seen[j.Val] {
+				t.Errorf("call %d has two rules", j.Val)
+			}
+			seen[j.Val] = true
+		}
+	}
+	if len(seen) < 90 {
+		t.Errorf("%d rules", len(seen))
+	}
+}

@@ -1,0 +1,112 @@
+package rpc
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/plugins/rpc/internal/sandbox"
+)
+
+// Sandbox says whether a backend's process is confined. spec/protocol.md says to what.
+type Sandbox string
+
+const (
+	SandboxOn      Sandbox = "on" // or empty: by what the system offers, unless the backend's declaration says none
+	SandboxOff     Sandbox = "off"
+	SandboxRequire Sandbox = "require" // ErrSandbox where a layer is missing or the declaration says none
+)
+
+// Confinement is what confines a backend's process.
+type Confinement struct {
+	Landlock int      `json:"landlock"` // ABI version of the kernel's Landlock; 0: all files of the user are open to the backend
+	Seccomp  bool     `json:"seccomp"`  // system calls are filtered
+	Allowed  []string `json:"allowed"`  // of what the backend declared, such as "gpu"
+	Reason   string   `json:"reason"`   // why a layer is missing; empty: none is
+}
+
+// String is the confinement in a few words: "landlock 7, seccomp, allows gpu" or "none (it is off)".
+func (c Confinement) String() string {
+	var parts []string
+	if c.Landlock > 0 {
+		parts = append(parts, fmt.Sprintf("landlock %d", c.Landlock))
+	}
+	if c.Seccomp {
+		parts = append(parts, "seccomp")
+	}
+	if len(parts) == 0 {
+		parts = []string{"none"}
+	} else if len(c.Allowed) > 0 {
+		parts = append(parts, "allows "+strings.Join(c.Allowed, ", "))
+	}
+	s := strings.Join(parts, ", ")
+	if c.Reason != "" {
+		s += " (" + c.Reason + ")"
+	}
+	return s
+}
+
+// confined reports whether any layer is in place.
+func (c Confinement) confined() bool { return c.layers() != sandbox.Layers{} }
+
+func (c Confinement) allows(word string) bool { return slices.Contains(c.Allowed, word) }
+
+func (c Confinement) layers() sandbox.Layers {
+	return sandbox.Layers{Landlock: c.Landlock, Seccomp: c.Seccomp}
+}
+
+// confine decides what confines a backend: what is asked for, what the backend declared, what the system has.
+func confine(name string, asked Sandbox, declared declaration, has sandbox.Layers) (Confinement, error) {
+	none := func(why string) Confinement { return Confinement{Allowed: []string{}, Reason: why} }
+	switch asked {
+	case SandboxOff:
+		return none("it is off"), nil
+	case "", SandboxOn, SandboxRequire:
+	default:
+		return Confinement{}, diag.New(diag.Usage, "sandbox "+string(asked), "is unknown; allowed are on, off, require")
+	}
+	require := asked == SandboxRequire
+	if declared.none {
+		if require {
+			return Confinement{}, lost(ErrSandbox, name, "declares in %s that it runs without a sandbox", declared.path)
+		}
+		return none("the backend's declaration asks for none"), nil
+	}
+	c := Confinement{Landlock: has.Landlock, Seccomp: has.Seccomp, Allowed: []string{}}
+	if declared.gpu {
+		c.Allowed = append(c.Allowed, wordGPU)
+	}
+	var missing []string
+	if c.Landlock == 0 {
+		missing = append(missing, "Landlock")
+	}
+	if !c.Seccomp {
+		missing = append(missing, "seccomp")
+	}
+	if len(missing) > 0 {
+		c.Reason = "this system has no " + strings.Join(missing, ", no ")
+		if require {
+			return Confinement{}, lost(ErrSandbox, name, "cannot be confined: %s", c.Reason).
+				WithHint("without the demand it is confined by what there is")
+		}
+	}
+	return c, nil
+}
+
+// availableLayers is what this system offers; tests replace it.
+var availableLayers = sandbox.Available
+
+// declaration is what a backend declares about the sandbox that it can live in, in a file beside its executable. The
+// words grant fixed sets of paths: a declaration cannot ask for the user's files.
+type declaration struct {
+	path string // of the file
+	gpu  bool
+	none bool
+}
+
+// The words of a declaration.
+const (
+	wordGPU  = "gpu"  // devices, drivers, a cache
+	wordNone = "none" // it cannot run in a sandbox
+)
