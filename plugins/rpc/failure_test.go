@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -80,6 +81,7 @@ func TestBadStart(t *testing.T) {
 		"no-cert":       {ErrHandshake, []string{"certificate"}},
 		"netrpc":        {ErrHandshake, []string{"want grpc"}},
 		"silent-socket": {ErrStart, nil},
+		"kill@start":    {ErrExited, []string{"SIGKILL before the handshake"}},
 		"kill@info":     {ErrCrashed, []string{"SIGKILL", "while it described itself"}},
 		"stop@info":     {ErrStopped, nil},
 		"exit@info":     {ErrCrashed, []string{"exit status 0"}},
@@ -154,8 +156,8 @@ func TestLost(t *testing.T) {
 		"unload":   "while it unloaded encode",
 	}
 	for point, where := range points {
-		for action, code := range map[string]diag.Code{"kill": ErrCrashed, "stop": ErrStopped, "gopanic": ErrCrashed} {
-			if action == "gopanic" && point != "run:2" {
+		for action, code := range map[string]diag.Code{"kill": ErrCrashed, "stop": ErrStopped, "gopanic": ErrCrashed, "oom": ErrCrashed} {
+			if (action == "gopanic" || action == "oom") && point != "run:2" {
 				continue
 			}
 			for _, chunks := range []bool{false, true} {
@@ -164,37 +166,62 @@ func TestLost(t *testing.T) {
 				}
 				t.Run(fmt.Sprintf("%s@%s/chunks=%v", action, point, chunks), func(t *testing.T) {
 					t.Parallel()
-					where := where
-					opts, _ := testOptions(t, action+"@"+point)
-					opts.NoSharedMemory = chunks
-					if action == "stop" {
-						opts.Timeouts.Stall = time.Second
+					for range rounds(t, 1) {
+						lose(t, action, point, where, code, chunks)
 					}
-					if action == "stop" && chunks { // there are no signs of life outside runs, and none before the first
-						d := 3 * time.Second
-						opts.Timeouts.Load, opts.Timeouts.Bind, opts.Timeouts.Run, opts.Timeouts.Stats, opts.Timeouts.Unload = d, d, d, d, d
-					}
-					s := start(t, opts)
-					err := lifecycle(t, s, strings.HasPrefix(point, "chunk"))
-					var step *StepError
-					if known := errors.As(err, &step); chunks {
-						where = "encode" // the message with the step may have died with the process
-					} else if known != strings.Contains(where, "during") {
-						t.Errorf("step in the chain: %v", step)
-					}
-					wantCode(t, err, code, where)
-					select {
-					case <-s.released:
-					case <-time.After(hangGuard):
-						t.Fatal("the backend was not cleared away")
-					}
-					wantGone(t, s, opts)
-					_, err = s.Info(t.Context())
-					wantCode(t, err, code)
 				})
 			}
 		}
 	}
+}
+
+// lose loses a backend at a point of the protocol, and has another do the work.
+func lose(t *testing.T, action, point, where string, code diag.Code, chunks bool) {
+	opts, _ := testOptions(t, action+"@"+point)
+	opts.NoSharedMemory = chunks
+	if action == "stop" {
+		opts.Timeouts.Stall = time.Second
+	}
+	if action == "stop" && chunks { // there are no signs of life outside runs, and none before the first
+		d := 3 * time.Second
+		opts.Timeouts.Load, opts.Timeouts.Bind, opts.Timeouts.Run, opts.Timeouts.Stats, opts.Timeouts.Unload = d, d, d, d, d
+	}
+	s := start(t, opts)
+	err := lifecycle(t, s, strings.HasPrefix(point, "chunk"))
+	var step *StepError
+	if known := errors.As(err, &step); chunks {
+		where = "encode" // the message with the step may have died with the process
+	} else if known != strings.Contains(where, "during") {
+		t.Errorf("step in the chain: %v", step)
+	}
+	wantCode(t, err, code, where)
+	select {
+	case <-s.released:
+	case <-time.After(hangGuard):
+		t.Fatal("the backend was not cleared away")
+	}
+	wantGone(t, s, opts)
+	_, err = s.Info(t.Context())
+	wantCode(t, err, code)
+	opts, _ = testOptions(t, "good")
+	next := start(t, opts)
+	if out, err := runOnce(t.Context(), t, next, 3); err != nil || !bytes.Equal(out, wantOutput(t, testProgram(t), 3, testInput(3, 1))) {
+		t.Errorf("the next run: %v", err)
+	}
+	next.Close()
+}
+
+// rounds is how often a test repeats itself: RLX_SOAK, or by default n.
+func rounds(t *testing.T, n int) int {
+	v := os.Getenv("RLX_SOAK")
+	if v == "" {
+		return n
+	}
+	n, err := strconv.Atoi(v)
+	if err != nil {
+		t.Fatalf("RLX_SOAK=%s is not a number of rounds", v)
+	}
+	return n
 }
 
 // lifecycle goes through every call once and returns the first error.
@@ -216,21 +243,6 @@ func lifecycle(t *testing.T, s *Session, streamed bool) error {
 		return err
 	}
 	return e.Close()
-}
-
-// A lost backend does not keep the next one from giving the same bits.
-func TestNextAfterCrash(t *testing.T) {
-	t.Parallel()
-	opts, _ := testOptions(t, "kill@run:2")
-	s := start(t, opts)
-	if _, err := runOnce(t.Context(), t, s, 3); !errors.Is(err, device.ErrLost) {
-		t.Fatal(err)
-	}
-	good, _ := testOptions(t, "good")
-	out, err := runOnce(t.Context(), t, start(t, good), 3)
-	if err != nil || !bytes.Equal(out, wantOutput(t, testProgram(t), 3, testInput(3, 1))) {
-		t.Fatalf("the next run: %v", err)
-	}
 }
 
 func TestDeadlineOfCaller(t *testing.T) {
@@ -377,13 +389,6 @@ func TestLifeline(t *testing.T) {
 
 // Nothing accumulates over many sessions, good and bad. RLX_SOAK sets the number of rounds of five sessions.
 func TestNoLeaks(t *testing.T) {
-	rounds := 3
-	if v := os.Getenv("RLX_SOAK"); v != "" {
-		var err error
-		if rounds, err = strconv.Atoi(v); err != nil {
-			t.Fatalf("RLX_SOAK=%s is not a number of rounds", v)
-		}
-	}
 	once := func(mode string) {
 		opts, _ := testOptions(t, mode)
 		defer opts.Artifact.Close()
@@ -398,7 +403,7 @@ func TestNoLeaks(t *testing.T) {
 		once("good")
 	}
 	files, goroutines := openFiles(t), runtime.NumGoroutine()
-	for range rounds {
+	for range rounds(t, 3) {
 		for _, mode := range []string{"good", "exit0", "rubbish", "kill@run:1", "elsewhere@"} {
 			once(mode)
 		}
@@ -415,6 +420,41 @@ func TestNoLeaks(t *testing.T) {
 	if c := children(t); len(c) > 0 {
 		t.Errorf("children left: %v", c)
 	}
+}
+
+// Eight goroutines open, run, kill and close sessions of their own. RLX_SOAK sets the rounds of each.
+func TestHammer(t *testing.T) {
+	t.Parallel()
+	n := rounds(t, 2)
+	var wg sync.WaitGroup
+	for g := range 8 {
+		wg.Go(func() {
+			for i := range n {
+				opts, _ := testOptions(t, "good")
+				s, err := Start(t.Context(), opts)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				var ended sync.WaitGroup
+				if (g+i)%3 == 0 { // while the others work
+					ended.Go(func() { s.proc.kill() })
+				} else if (g+i)%3 == 1 {
+					ended.Go(func() { s.Close() })
+				}
+				out, err := runOnce(t.Context(), t, s, g+1)
+				if err == nil && !bytes.Equal(out, wantOutput(t, testProgram(t), g+1, testInput(g+1, 1))) || err != nil && !errors.Is(err, device.ErrLost) {
+					t.Errorf("session %d of goroutine %d: wrong result, or %v", i, g, err)
+				}
+				ended.Wait()
+				s.Close()
+				wantGone(t, s, opts)
+				opts.Artifact.Close()
+				os.RemoveAll(opts.TempDir)
+			}
+		})
+	}
+	wg.Wait()
 }
 
 // playHost is a host that waits to be killed in the middle of a run.
@@ -503,48 +543,54 @@ func TestHostKilled(t *testing.T) {
 	for _, mode := range []string{"sleep@run:1", "stop@run:1", "orphan@run:1"} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			if mode == "orphan@run:1" { // without the lifeline: the kernel's parent-death signal alone
-				if runtime.GOOS != "linux" {
-					t.Skip("no parent-death signal")
-				}
+			for range rounds(t, 1) {
+				killHost(t, mode)
 			}
-			opts, _ := testOptions(t, "good")
-			cmd := exec.Command("/proc/self/exe")
-			cmd.Env = append(os.Environ(), hostEnv+"="+opts.TempDir+" "+mode)
-			cmd.Stderr = os.Stderr
-			out, err := cmd.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
-			line, err := bufio.NewReader(out).ReadString('\n')
-			pid, err2 := strconv.Atoi(strings.TrimSpace(line))
-			cmd.Process.Kill()
-			cmd.Wait()
-			if err != nil || err2 != nil {
-				t.Fatalf("%v, %v: %q", err, err2, line)
-			}
-			gone := time.Now().Add(hangGuard)
-			for isRunning(pid) && time.Now().Before(gone) {
-				time.Sleep(5 * time.Millisecond)
-			}
-			if isRunning(pid) {
-				t.Fatal("the backend outlived its host")
-			}
-			if left, _ := filepath.Glob(filepath.Join(opts.TempDir, "rlx-*", "s*")); len(left) == 0 {
-				t.Fatal("the killed host left nothing to sweep; the test is void")
-			}
-			// The next host sweeps what the dead one left.
-			d, err := newPrivateDir(opts.TempDir)
-			if err != nil {
-				t.Fatal(err)
-			}
-			d.remove()
-			wantEmpty(t, opts.TempDir)
 		})
 	}
+}
+
+func killHost(t *testing.T, mode string) {
+	if mode == "orphan@run:1" { // without the lifeline: the kernel's parent-death signal alone
+		if runtime.GOOS != "linux" {
+			t.Skip("no parent-death signal")
+		}
+	}
+	opts, _ := testOptions(t, "good")
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), hostEnv+"="+opts.TempDir+" "+mode)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	pid, err2 := strconv.Atoi(strings.TrimSpace(line))
+	cmd.Process.Kill()
+	cmd.Wait()
+	if err != nil || err2 != nil {
+		t.Fatalf("%v, %v: %q", err, err2, line)
+	}
+	gone := time.Now().Add(hangGuard)
+	for isRunning(pid) && time.Now().Before(gone) {
+		time.Sleep(5 * time.Millisecond)
+	}
+	if isRunning(pid) {
+		t.Fatal("the backend outlived its host")
+	}
+	if left, _ := filepath.Glob(filepath.Join(opts.TempDir, "rlx-*", "s*")); len(left) == 0 {
+		t.Fatal("the killed host left nothing to sweep; the test is void")
+	}
+	// The next host sweeps what the dead one left.
+	d, err := newPrivateDir(opts.TempDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.remove()
+	wantEmpty(t, opts.TempDir)
 }
 
 // isRunning reports a process that is neither gone nor a zombie of a parent that does not reap.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"io"
 	"slices"
 	"testing"
@@ -134,6 +135,75 @@ func FuzzServer(f *testing.F) {
 			check(s.Stats(&rlxv1.StatsRequest{Executable: 1, Generation: 1}, &stream[rlxv1.RunRequest, rlxv1.StatsReply]{}))
 			_, err = s.Unload(t.Context(), &rlxv1.UnloadRequest{Executable: 1})
 			check(err)
+		}
+	})
+}
+
+// hostile is a backend that answers with whatever it was given.
+type hostile struct {
+	rlxv1.BackendClient
+	load  *rlxv1.LoadReply
+	bind  *rlxv1.BindReply
+	stats []*rlxv1.StatsReply
+}
+
+func (h hostile) Load(context.Context, ...grpc.CallOption) (grpc.ClientStreamingClient[rlxv1.LoadRequest, rlxv1.LoadReply], error) {
+	return &loadStream{reply: h.load}, nil
+}
+
+func (h hostile) Bind(context.Context, *rlxv1.BindRequest, ...grpc.CallOption) (*rlxv1.BindReply, error) {
+	return h.bind, nil
+}
+
+func (h hostile) Stats(context.Context, *rlxv1.StatsRequest, ...grpc.CallOption) (grpc.ServerStreamingClient[rlxv1.StatsReply], error) {
+	c := &clientStream[rlxv1.StatsRequest, rlxv1.StatsReply]{}
+	c.in = h.stats
+	return c, nil
+}
+
+type loadStream struct {
+	grpc.ClientStream
+	reply *rlxv1.LoadReply
+}
+
+func (*loadStream) Send(*rlxv1.LoadRequest) error             { return nil }
+func (s *loadStream) CloseAndRecv() (*rlxv1.LoadReply, error) { return s.reply, nil }
+
+// FuzzReplies plays a hostile backend that answers Load, Bind and Stats: the host takes what is right, and for all else
+// ends the session with ErrProtocol.
+func FuzzReplies(f *testing.F) {
+	p := testProgram(f)
+	b, err := bind(p, map[string]int64{"N": 1})
+	if err != nil {
+		f.Fatal(err)
+	}
+	times := &rlxv1.StatsReply{}
+	for _, st := range p.Steps {
+		times.Steps = append(times.Steps, &rlxv1.Step{Node: int32(st.Node), StartNs: 1, TimeNs: 2})
+	}
+	load := &rlxv1.LoadReply{Executable: 1, Kernels: []*rlxv1.Kernel{{Op: "matmul"}}}
+	f.Add(pack(f, load), pack(f, &rlxv1.BindReply{Binding: 1, Inputs: b.inputs, Outputs: b.outputs}), pack(f, times))
+	f.Add(pack(f, &rlxv1.LoadReply{}), pack(f, &rlxv1.BindReply{}), pack(f, &rlxv1.StatsReply{}))
+	f.Fuzz(func(t *testing.T, loadB, bindB, statsB []byte) {
+		loads, binds := append(unpack[rlxv1.LoadReply](loadB), load), append(unpack[rlxv1.BindReply](bindB), &rlxv1.BindReply{})
+		s := newSession(Options{Name: "ref", Encode: encodeText, Timeouts: Timeouts{}.withDefaults()})
+		s.api = hostile{load: loads[0], bind: binds[0], stats: unpack[rlxv1.StatsReply](statsB)}
+		check := func(err error) bool {
+			if err != nil && !errors.Is(err, ErrProtocol) {
+				t.Fatalf("%v is not %s", err, ErrProtocol)
+			}
+			return err == nil
+		}
+		e, err := s.LoadMapped(t.Context(), LoadOptions{Program: p})
+		if !check(err) {
+			return
+		}
+		if e.id == 0 || !check(e.bind(t.Context(), map[string]int64{"N": 1})) {
+			return
+		}
+		x := &hostRun{e: e, header: &rlxv1.RunHeader{Generation: 1}, steps: len(p.Steps)}
+		if check(x.fetchSteps(t.Context())) && len(x.stats.Steps) != len(p.Steps) {
+			t.Fatalf("%d times of %d steps", len(x.stats.Steps), len(p.Steps))
 		}
 	})
 }

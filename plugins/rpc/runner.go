@@ -149,11 +149,15 @@ func (r *backendRunner) startProcess() (*process, error) {
 	if err = sandbox.Result(status); err == nil {
 		return p, nil
 	}
-	p.kill()
-	<-p.exited
+	select {
+	case <-p.exited: // a launcher that fails ends
+	case <-time.After(drainGrace):
+		p.kill()
+		<-p.exited
+	}
 	r.proc.Store(nil)
 	if _, ok := err.(syscall.Errno); !ok {
-		return nil, lost(ErrSandbox, r.name, "its sandbox: %w", err)
+		return nil, lost(ErrSandbox, r.name, "its sandbox: %w; the launcher %s", err, p.ending())
 	}
 	return nil, err
 }

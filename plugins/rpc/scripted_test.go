@@ -20,6 +20,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	goplugin "github.com/hashicorp/go-plugin"
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 
 	"github.com/rlx-go/rlx/core/diag"
@@ -145,6 +146,11 @@ func (s *scripted) act(point string) {
 		os.Exit(0)
 	case "panic":
 		panic("kernel met \x1b[31m a bug")
+	case "oom": // fatal error: out of memory
+		unix.Setrlimit(unix.RLIMIT_AS, &unix.Rlimit{Cur: 1 << 30, Max: 1 << 30})
+		for all := [][]byte{}; ; {
+			all = append(all, make([]byte, 64<<20))
+		}
 	case "gopanic":
 		go func() { panic("worker met a bug") }()
 		time.Sleep(time.Hour)
@@ -166,6 +172,7 @@ func playServe(mode string) {
 		panic("unknown mode " + mode)
 	}
 	s := &scripted{action: action, point: point, step: -1}
+	s.act("start")
 	if p, n, ok := strings.Cut(point, ":"); ok && p == "run" {
 		s.step, _ = strconv.Atoi(n)
 	}

@@ -44,5 +44,5 @@ type Spec struct {
 type Unlaunched struct{}
 
 func (Unlaunched) Error() string {
-	return "this program's executable started again, but not as a launcher: its main is not a Go program"
+	return "this program's executable did not answer as a launcher, which needs a main in Go"
 }
