@@ -2,11 +2,16 @@ package main
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
+	"image"
+	"image/png"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -133,6 +138,90 @@ func TestLyingCheck(t *testing.T) {
 			}
 		}
 	}
+}
+
+// refused runs rlxrun in a folder and wants a status and texts on stderr, and no output.
+func refused(t *testing.T, dir string, stdin *os.File, status int, args, want string) {
+	t.Helper()
+	bin, err := built()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(filepath.Join(bin, "rlxrun"), strings.Fields(args)...)
+	cmd.Dir, cmd.Stdin = dir, stdin
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	guard := time.AfterFunc(hangGuard, func() { cmd.Process.Kill() })
+	defer guard.Stop()
+	got := statusOf(cmd.Run())
+	if got != status || out.Len() > 0 || !strings.Contains(errs.String(), want) {
+		t.Errorf("rlxrun %s: status %d, want %d and %q\n%s%s", args, got, status, want, out.String(), errs.String())
+	}
+	// A process has tens of megabytes to begin with, its executable included.
+	if used, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok && runtime.GOOS == "linux" && used.Maxrss > 200<<10 {
+		t.Errorf("rlxrun %s: %d MiB were used", args, used.Maxrss>>10)
+	}
+}
+
+// TestBenchInput is case "bench_input" of the adversary: memory is checked before anything is allocated by a size in the
+// artifact: inputs that bench makes, values that --check keeps, outputs as JSON.
+func TestBenchInput(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"big.rlx": "graph f\nx = input : f32[68719476736]\ny = reduce_sum x {axes=[0]} : f32[]\nreturn y=y\n",
+		"out.rlx": "graph f\na = iota {axis=0} : f32[5000000]\ny = neg a : f32[5000000]\nreturn y=y\n",
+	} {
+		writeArtifact(t, filepath.Join(dir, name), &model{programs: []*program.Program{programOf(t, text, "cpu")}})
+	}
+	refused(t, dir, nil, 8, "bench big.rlx -n 1", "RLX8001")
+	refused(t, dir, nil, 8, "bench big.rlx -n 1 --memory 1G", "(inputs and outputs 550 GB, structure ")
+	refused(t, dir, nil, 8, "bench out.rlx -n 1 --memory 150M --check", "values of --check and --dump-tensors")
+	refused(t, dir, nil, 8, "out.rlx -o y=- --json --memory 150M", "outputs as JSON 640 MB")
+	// A file that claims to be as large, of which the system stores nothing: refused before it is read.
+	header := "{'descr': '<f4', 'fortran_order': False, 'shape': (68719476736,), }"
+	npyFile := append([]byte("\x93NUMPY\x01\x00"), byte(len(header)), 0)
+	file := filepath.Join(dir, "x.npy")
+	if err := errors.Join(os.WriteFile(file, append(npyFile, header...), 0o600), os.Truncate(file, int64(len(npyFile)+len(header))+4<<36)); err != nil {
+		t.Skip(err) // a file system without holes
+	}
+	refused(t, dir, nil, 8, "big.rlx -i x=@x.npy -o y=y.npy --memory 1G", "inputs 275 GB); --memory allows 1.0 GB (RLX8001")
+}
+
+// TestPngBomb is case "png_bomb" of the adversary: the size that an image claims is checked, against the limits and the memory
+// that there is, before its pixels are allocated.
+func TestPngBomb(t *testing.T) {
+	dir := t.TempDir()
+	writeArtifact(t, filepath.Join(dir, "sam.rlx"), tinyModel(t))
+	claim := func(name string, side uint32) {
+		var b bytes.Buffer
+		if err := png.Encode(&b, image.NewNRGBA64(image.Rect(0, 0, 1, 1))); err != nil {
+			t.Fatal(err)
+		}
+		out := append(b.Bytes(), make([]byte, 1<<20)...) // as large as a file of so many zeros would be
+		binary.BigEndian.PutUint32(out[16:], side)
+		binary.BigEndian.PutUint32(out[20:], side)
+		binary.BigEndian.PutUint32(out[29:], crc32.ChecksumIEEE(out[12:29]))
+		if err := os.WriteFile(filepath.Join(dir, name), out, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	claim("2g.png", 16384)
+	claim("512m.png", 8192)
+	const rest = " --point 0,0 -o m.png"
+	refused(t, dir, nil, 3, "sam.rlx --image 2g.png"+rest, "which take 2147483648 bytes in memory; the limit is 1073741824 (RLX3030")
+	refused(t, dir, nil, 8, "sam.rlx --image 512m.png --memory 300M"+rest, "needs 537 MB (image 537 MB); --memory allows 300 MB (RLX8001")
+	zero, err := os.Open("/dev/zero")
+	if err != nil {
+		t.Skip(err)
+	}
+	defer zero.Close()
+	refused(t, dir, nil, 3, "sam.rlx --image /dev/zero"+rest, "/dev/zero: is not an image that can be read; allowed are PNG and JPEG (RLX3030")
+	refused(t, dir, zero, 3, "sam.rlx --image -"+rest, "stdin: is not an image that can be read")
+	// Masks and overlay are counted too: they are as large as the image.
+	if err := os.Rename(twoColours(t, 4000, 3000), filepath.Join(dir, "photo.png")); err != nil {
+		t.Fatal(err)
+	}
+	refused(t, dir, nil, 8, "sam.rlx --image photo.png --mask all --memory 120M"+rest, "(image 48.0 MB, masks 48.1 MB, overlay 48.0 MB); --memory allows 120 MB")
 }
 
 // runUntil runs a command whose stdin and stdout are silent pipes, sends it a signal (0: none) once it has had the time to

@@ -158,6 +158,58 @@ func (d *debugFlags) watch(ctx context.Context, l *loaded, bound *program.Bound,
 	return w, nil
 }
 
+// memory estimates what --check and --dump-tensors hold of a program's values at their peak, at the upper bounds of its
+// sizes. A value in transit takes its size twice, because it arrives in pieces; one that is compared is held as 64-bit
+// numbers, beside the reference's. What the reference allocates besides is taken to be as much as its operands and results.
+func (d *debugFlags) memory(p *program.Program) (peak int64) {
+	if len(d.dumps.Values) == 0 && !d.check {
+		return 0
+	}
+	bytes := func(n *ir.Node) int64 { return p.Graph.Syms.MaxBytes(n.Type) }
+	wide := func(n *ir.Node) int64 { return bytes(n) / int64(n.Type.DType.Size()) * 8 }
+	live, uses := int64(0), map[int]int{}
+	if d.check {
+		for _, n := range p.Graph.Inputs() {
+			live += wide(n)
+		}
+		for _, s := range p.Steps {
+			for _, x := range p.Graph.Nodes[s.Node].In {
+				src, _ := sourceOf(x)
+				uses[src.ID]++
+			}
+		}
+	}
+	for _, s := range p.Steps {
+		node := p.Graph.Nodes[s.Node]
+		var now int64
+		for _, n := range node.Values() {
+			now = max(now, 2*bytes(n)+wide(n)) // bf16 is widened for a file
+		}
+		if d.check {
+			for _, n := range node.Values() {
+				live += wide(n)
+				now += 2 * wide(n)
+			}
+			for _, x := range node.In {
+				src, _ := sourceOf(x)
+				if now += wide(x); src.Op.Name == "param" {
+					now += bytes(x) + wide(x)
+				}
+			}
+		}
+		peak = max(peak, live+now)
+		if d.check {
+			for _, x := range node.In {
+				src, _ := sourceOf(x)
+				if uses[src.ID]--; uses[src.ID] == 0 && src.Op.Name != "param" {
+					live -= wide(src)
+				}
+			}
+		}
+	}
+	return peak
+}
+
 // observe gets the value of a node as the backend stored it.
 func (w *watcher) observe(node int, shape []int, data []byte) error {
 	n := w.l.prog.Graph.Nodes[node]

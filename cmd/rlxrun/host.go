@@ -30,7 +30,7 @@ type host struct {
 	load      func(context.Context, *program.Program) (executable, error)
 	unchanged func() error // see model
 	peakRSS   func() int64 // of the backend's process
-	limit     int64        // bytes that may be needed; 0: what is free
+	memory    *memory
 	debug     debugFlags
 	trace     *trace
 

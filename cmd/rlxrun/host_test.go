@@ -16,6 +16,7 @@ import (
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/core/target"
 	"github.com/rlx-go/rlx/core/task"
@@ -58,7 +59,7 @@ func TestSegmentJob(t *testing.T) {
 		f := &segmentFlags{image: path, mask: which}
 		f.points.Set("3,3")
 		f.points.Set("20,3,0")
-		j, err := newSegmentJob(t.Context(), m, f, nil)
+		j, err := newSegmentJob(t.Context(), m, f, nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -124,7 +125,7 @@ func TestSegmentJobRefuses(t *testing.T) {
 				v.list.Set(v.value)
 			}
 		}
-		_, err := newSegmentJob(t.Context(), tinyModel(t), f, nil)
+		_, err := newSegmentJob(t.Context(), tinyModel(t), f, nil, nil)
 		wantError(t, c.text, err, c.code, c.text)
 	}
 }
@@ -145,7 +146,7 @@ func TestNewJob(t *testing.T) {
 		{plain, runFlags{segment: segmentFlags{mask: "best"}, method: "run"}, "no such method; methods are encode, decode"},
 		{tinyModel(t), runFlags{segment: segmentFlags{mask: "best", image: "x"}, method: "encode"}, "does not go together with --method"},
 	} {
-		_, err := newJob(t.Context(), c.m, &c.flags, env)
+		_, err := newJob(t.Context(), c.m, &c.flags, env, nil)
 		wantError(t, c.text, err, diag.Usage, c.text)
 	}
 }
@@ -182,14 +183,20 @@ func oneRun(t *testing.T, text string, debug debugFlags) (*host, map[string]tens
 	return runOnce(t, &model{path: "m.rlx", programs: []*program.Program{programOf(t, text, "cpu")}}, debug)
 }
 
+func someInputs(t *testing.T, g *ir.Graph) map[string]tensor.Tensor {
+	t.Helper()
+	syms, err := benchSizes(g, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return madeUpInputs(g, syms)
+}
+
 func runOnce(t *testing.T, m *model, debug debugFlags) (*host, map[string]tensor.Tensor, error) {
 	t.Helper()
 	h := hostOf(t, m, debug)
 	h.trace = &trace{origin: time.Now()}
-	in, err := madeUpInputs(m.programs[0].Graph, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	in := someInputs(t, m.programs[0].Graph)
 	name := m.methods()[0]
 	ready, err := h.loadAll(t.Context(), name)
 	if err != nil {
@@ -230,10 +237,7 @@ func TestCheck(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	in, err := madeUpInputs(l.prog.Graph, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	in := someInputs(t, l.prog.Graph)
 	w, err := (&debugFlags{check: true}).watch(t.Context(), l, bound, in)
 	if err != nil {
 		t.Fatal(err)
@@ -270,7 +274,7 @@ func TestDumpTensors(t *testing.T) {
 		t.Fatal(err)
 	}
 	onlyFiles(t, dir, "f.00001.h.npy", "f.00003.s.npy")
-	s, err := npy.ReadFile(t.Context(), filepath.Join(dir, "f.00003.s.npy"))
+	s, err := npy.ReadFile(t.Context(), filepath.Join(dir, "f.00003.s.npy"), nil)
 	if err != nil || !slices.Equal(s.Data, out["y"].Data) || !slices.Equal(s.Shape, []int{2, 2, 4}) {
 		t.Errorf("the dumped softmax is not the output: %v %v", s.Shape, err)
 	}
@@ -399,12 +403,12 @@ func TestBench(t *testing.T) {
 	if !slices.Equal(m.RunsMS, []float64{2, 3, 4}) || m.MedianMS != 3 || m.MinMS != 2 || m.MaxMS != 4 || m.Sizes["N"] != 2 {
 		t.Errorf("%+v; want the 3 runs after 2, with N = 2", m)
 	}
-	in, err := madeUpInputs(l.prog.Graph, []string{"N=9"})
-	if err != nil || in["x"].Shape[0] != 9 {
-		t.Errorf("--size N=9: %v, %v", in["x"].Shape, err)
+	syms, err := benchSizes(l.prog.Graph, []string{"N=9"})
+	if err != nil || madeUpInputs(l.prog.Graph, syms)["x"].Shape[0] != 9 {
+		t.Errorf("--size N=9: %v, %v", syms, err)
 	}
 	for _, v := range []string{"N=10", "M=1", "N", "N=x"} {
-		_, err := madeUpInputs(l.prog.Graph, []string{v})
+		_, err := benchSizes(l.prog.Graph, []string{v})
 		wantError(t, v, err, diag.Usage, "--size "+v)
 	}
 	if median([]float64{5, 1, 3}) != 3 || median([]float64{4, 1, 3, 2}) != 2.5 {

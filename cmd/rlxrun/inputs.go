@@ -19,9 +19,11 @@ import (
 )
 
 // readInputs makes the input tensors of a method from the values of -i: NAME=@FILE.npy, NAME=@FILE.safetensors:KEY, or
-// NAME=1,2,3. Every input must be given once.
-func readInputs(ctx context.Context, g *ir.Graph, given []string) (map[string]tensor.Tensor, error) {
+// NAME=1,2,3. Every input must be given once. What a file says of its tensor is compared with the input, and with the memory
+// that there is, before the tensor is read.
+func readInputs(ctx context.Context, g *ir.Graph, given []string, mem *memory) (map[string]tensor.Tensor, error) {
 	in := map[string]tensor.Tensor{}
+	total := int64(0)
 	for _, arg := range given {
 		name, value, ok := strings.Cut(arg, "=")
 		node, known := inputNamed(g, name)
@@ -35,7 +37,14 @@ func readInputs(ctx context.Context, g *ir.Graph, given []string) (map[string]te
 			return nil, cli.Usagef("-i "+arg, "input %q is given twice", name)
 		}
 		var err error
-		if in[name], err = readInput(ctx, node, g.Syms, value); err != nil {
+		accept := func(d dtype.DType, shape []int) error {
+			if err := checkInput(g, node, d, shape); err != nil {
+				return err
+			}
+			total += int64(d.Size()) * int64(tensor.Numel(shape))
+			return mem.fits(part{"inputs", total})
+		}
+		if in[name], err = readInput(ctx, node, g.Syms, value, accept); err != nil {
 			return nil, err
 		}
 	}
@@ -65,7 +74,7 @@ func inputList(g *ir.Graph) string {
 	return strings.Join(out, ", ")
 }
 
-func readInput(ctx context.Context, n *ir.Node, syms ir.Syms, value string) (tensor.Tensor, error) {
+func readInput(ctx context.Context, n *ir.Node, syms ir.Syms, value string, accept func(dtype.DType, []int) error) (tensor.Tensor, error) {
 	file, isFile := strings.CutPrefix(value, "@")
 	switch path, key, _ := strings.Cut(file, ".safetensors:"); {
 	case !isFile && (strings.HasSuffix(value, ".npy") || key != ""):
@@ -73,9 +82,9 @@ func readInput(ctx context.Context, n *ir.Node, syms ir.Syms, value string) (ten
 	case !isFile:
 		return parseNumbers(n, syms, value)
 	case strings.HasSuffix(file, ".npy"):
-		return npy.ReadFile(ctx, file)
+		return npy.ReadFile(ctx, file, accept)
 	case key != "":
-		return readSafetensors(path+".safetensors", key)
+		return readSafetensors(path+".safetensors", key, accept)
 	}
 	return tensor.Tensor{}, cli.Usagef("-i "+n.Name+"="+value, "not a kind of file that can be read; allowed are @FILE.npy and @FILE.safetensors:KEY")
 }
@@ -131,25 +140,44 @@ func shapeFor(s ir.Shape, syms ir.Syms, n int) ([]int, error) {
 	return s.Eval(values), err
 }
 
+// checkInput compares the type of a tensor with an input, as far as that is possible without the others. Errors are those of
+// checkInputs.
+func checkInput(g *ir.Graph, n *ir.Node, d dtype.DType, shape []int) error {
+	want := n.Type
+	if d != want.DType {
+		return badInput(g, n, d, shape).WithHint("save it as a.astype('%s')", numpyName(want.DType))
+	}
+	if len(shape) != len(want.Shape) {
+		return badInput(g, n, d, shape).WithHint("it needs %d dimensions", len(want.Shape))
+	}
+	for i, dim := range want.Shape {
+		size := int64(shape[i])
+		switch lo, hi := g.Syms.Bounds(dim); {
+		case size >= lo && size <= hi:
+		case lo == hi:
+			return badInput(g, n, d, shape).WithHint("size %d must be %d", size, lo)
+		default:
+			return badInput(g, n, d, shape).WithHint("size %d of %v must be %d to %d", size, dim, lo, hi)
+		}
+	}
+	return nil
+}
+
+func badInput(g *ir.Graph, n *ir.Node, d dtype.DType, shape []int) *diag.Error {
+	return diag.New(device.ErrInput, "input "+n.Name, "is %s%v; allowed is %v%s", d, brackets(shape), n.Type, rangesOf(n.Type, g.Syms))
+}
+
 // checkInputs compares the tensors with the method's inputs and infers the values of its symbols. Errors are
 // *diag.Error with code device.ErrInput, and name the input.
 func checkInputs(g *ir.Graph, in map[string]tensor.Tensor) (map[string]int64, error) {
 	var eqs []ir.Equation
 	var of []*ir.Node // of each equation
-	bad := func(n *ir.Node, format string, args ...any) error {
-		t := in[n.Name]
-		return diag.New(device.ErrInput, "input "+n.Name, "is %s%v; allowed is %v%s", t.DType, brackets(t.Shape), n.Type,
-			rangesOf(n.Type, g.Syms)).WithHint(format, args...)
-	}
 	for _, n := range g.Inputs() {
-		t, want := in[n.Name], n.Type
-		if t.DType != want.DType {
-			return nil, bad(n, "save it as a.astype('%s')", numpyName(want.DType))
+		t := in[n.Name]
+		if err := checkInput(g, n, t.DType, t.Shape); err != nil {
+			return nil, err
 		}
-		if len(t.Shape) != len(want.Shape) {
-			return nil, bad(n, "it needs %d dimensions", len(want.Shape))
-		}
-		for i, d := range want.Shape {
+		for i, d := range n.Type.Shape {
 			eqs, of = append(eqs, ir.Equation{Dim: d, Size: int64(t.Shape[i]), Of: "input " + n.Name}), append(of, n)
 		}
 	}
@@ -159,7 +187,8 @@ func checkInputs(g *ir.Graph, in map[string]tensor.Tensor) (map[string]int64, er
 	case err == nil:
 		return syms, nil
 	case errors.As(err, &which) && which.Equation >= 0:
-		return nil, bad(of[which.Equation], "%v", err)
+		n := of[which.Equation]
+		return nil, badInput(g, n, in[n.Name].DType, in[n.Name].Shape).WithHint("%v", err)
 	}
 	return nil, diag.New(device.ErrInput, g.Name, "%w", err)
 }

@@ -33,7 +33,7 @@ func TestReadInputs(t *testing.T) {
 	if err := npy.WriteFile(t.Context(), file, emb); err != nil {
 		t.Fatal(err)
 	}
-	in, err := readInputs(t.Context(), g, []string{"embeddings=@" + file, "points=1,2.5, 3,-4", "labels=1 -1"})
+	in, err := readInputs(t.Context(), g, []string{"embeddings=@" + file, "points=1,2.5, 3,-4", "labels=1 -1"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func TestReadInputs(t *testing.T) {
 		{[]string{"labels=@" + dir + "/none.npy"}, npy.CodeRead, "none.npy"},
 		{[]string{"labels=@" + dir + "/none.safetensors:x"}, CodeSafetensors, "no such file"},
 	} {
-		_, err := readInputs(t.Context(), g, c.args)
+		_, err := readInputs(t.Context(), g, c.args, nil)
 		wantError(t, c.args[0], err, c.code, c.text)
 	}
 }
@@ -104,6 +104,8 @@ func TestCheckInputs(t *testing.T) {
 	}
 }
 
+func anyTensor(dtype.DType, []int) error { return nil }
+
 const goldens = "../../demo/golden.safetensors"
 
 // The runtime's reader agrees with the compiler's on every tensor of a file that neither wrote.
@@ -115,7 +117,7 @@ func TestSafetensorsAgrees(t *testing.T) {
 	defer f.Close()
 	names := 0
 	for _, name := range f.Names() {
-		got, err := readSafetensors(goldens, name)
+		got, err := readSafetensors(goldens, name, anyTensor)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -132,7 +134,7 @@ func TestSafetensorsAgrees(t *testing.T) {
 	if names == 0 {
 		t.Error("no tensors compared")
 	}
-	_, err = readSafetensors(goldens, "nonsense")
+	_, err = readSafetensors(goldens, "nonsense", anyTensor)
 	wantError(t, "unknown name", err, CodeSafetensors, `no tensor "nonsense"; it has `)
 }
 
@@ -152,7 +154,7 @@ func TestSafetensorsStrict(t *testing.T) {
 		if err := os.WriteFile(file, append(append(b, header...), 1, 2, 3, 4, 5, 6, 7, 8), 0o666); err != nil {
 			t.Fatal(err)
 		}
-		got, err := readSafetensors(file, "x")
+		got, err := readSafetensors(file, "x", anyTensor)
 		if want == "" {
 			if err != nil || !bytes.Equal(got.Data, []byte{1, 2, 3, 4}) {
 				t.Errorf("%s: %v, %v", header, got.Data, err)
@@ -162,7 +164,7 @@ func TestSafetensorsStrict(t *testing.T) {
 		wantError(t, header, err, CodeSafetensors, want)
 	}
 	for name, want := range map[string]string{dir: "a directory", filepath.Join(dir, "none"): "no such file"} {
-		_, err := readSafetensors(name, "x")
+		_, err := readSafetensors(name, "x", anyTensor)
 		wantError(t, name, err, CodeSafetensors, want)
 	}
 }

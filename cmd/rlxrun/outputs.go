@@ -271,9 +271,11 @@ func writeFailed(path string, err error) error {
 	return diag.New(atomicfile.CodeWrite, path, "cannot be written: %w", unpath(err))
 }
 
+// textChunk is how many elements are turned into text at a time.
+const textChunk = 1 << 14
+
 // writeText writes one row (along the last axis) on a line, and a blank line between matrices.
 func writeText(w io.Writer, t tensor.Tensor) error {
-	a := t.Array()
 	row, matrix := 1, 1
 	if n := len(t.Shape); n > 0 {
 		row = t.Shape[n-1]
@@ -281,21 +283,26 @@ func writeText(w io.Writer, t tensor.Tensor) error {
 			matrix = t.Shape[n-2]
 		}
 	}
-	var line []byte
-	for i := 0; i < a.Len(); i += row {
-		if i > 0 && i%(row*matrix) == 0 {
-			line = append(line, '\n')
-		}
-		for j := i; j < i+row; j++ {
-			if j > i {
-				line = append(line, ' ')
+	var text []byte
+	size, total := t.DType.Size(), tensor.Numel(t.Shape)
+	for at := 0; at < total; at += textChunk {
+		n := min(textChunk, total-at)
+		a := tensor.Tensor{DType: t.DType, Shape: []int{n}, Data: t.Data[at*size:][:n*size]}.Array()
+		for i := range n {
+			if i+at > 0 && (i+at)%(row*matrix) == 0 {
+				text = append(text, '\n')
 			}
-			line = appendNumber(line, a, j)
+			text = appendNumber(text, a, i)
+			if (i+at+1)%row == 0 {
+				text = append(text, '\n')
+			} else {
+				text = append(text, ' ')
+			}
 		}
-		if _, err := w.Write(append(line, '\n')); err != nil {
+		if _, err := w.Write(text); err != nil {
 			return err
 		}
-		line = line[:0]
+		text = text[:0]
 	}
 	return nil
 }

@@ -110,7 +110,7 @@ func TestWriteAllOrNothing(t *testing.T) {
 	if want := "1 0.5\n-3e-09 NaN\n"; out.String() != want {
 		t.Errorf("stdout %q; want %q", out.String(), want)
 	}
-	back, err := npy.ReadFile(t.Context(), filepath.Join(dir, "q.npy"))
+	back, err := npy.ReadFile(t.Context(), filepath.Join(dir, "q.npy"), nil)
 	if err != nil || !slices.Equal(back.Data, one.Data) {
 		t.Errorf("q.npy: %v, %v", back, err)
 	}
@@ -154,6 +154,31 @@ func TestWriteText(t *testing.T) {
 	}
 	if err := writeText(failing{}, ints); err == nil {
 		t.Error("no error from a writer that fails")
+	}
+}
+
+// Rows and matrices may be longer than what is turned into text at a time.
+func TestWriteTextChunks(t *testing.T) {
+	for _, shape := range [][]int{{2*textChunk + 1}, {2, textChunk/3 + 1, 5}, {textChunk, 1, 3}, {1, textChunk}} {
+		x := tensor.New(dtype.I32, shape...)
+		var want strings.Builder
+		for i := range tensor.View[int32](x.Data) {
+			tensor.View[int32](x.Data)[i] = int32(i)
+			row, col := i/shape[len(shape)-1], i%shape[len(shape)-1]
+			if col > 0 {
+				want.WriteString(" ")
+			} else if i > 0 {
+				want.WriteString("\n")
+				if len(shape) > 1 && row%shape[len(shape)-2] == 0 {
+					want.WriteString("\n")
+				}
+			}
+			fmt.Fprint(&want, i)
+		}
+		var got strings.Builder
+		if err := writeText(&got, x); err != nil || got.String() != want.String()+"\n" {
+			t.Errorf("%v: %v, %d bytes; want %d", shape, err, got.Len(), want.Len()+1)
+		}
 	}
 }
 

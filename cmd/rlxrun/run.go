@@ -65,7 +65,7 @@ type job interface {
 // execute does what the flags ask for: everything that can be found wrong is found before the model runs, and nothing is
 // written before all of it has succeeded.
 func (s *session) execute(ctx context.Context, f *runFlags) error {
-	j, err := newJob(ctx, s.model, f, s.env)
+	j, err := newJob(ctx, s.model, f, s.env, s.memory)
 	if err != nil {
 		return err
 	}
@@ -117,26 +117,26 @@ func exampleSink(o offer) string {
 }
 
 // newJob decides what the flags ask for.
-func newJob(ctx context.Context, m *model, f *runFlags, env *cli.Env) (job, error) {
+func newJob(ctx context.Context, m *model, f *runFlags, env *cli.Env, mem *memory) (job, error) {
 	images := f.segment.given()
 	if f.method != "" || len(f.inputs.Values) > 0 {
 		if len(images) > 0 {
 			return nil, cli.Usagef(images[0], "does not go together with --method and -i")
 		}
-		return newMethodJob(ctx, m, f.method, f.inputs.Values)
+		return newMethodJob(ctx, m, f.method, f.inputs.Values, mem)
 	}
 	if m.segment == nil {
 		if len(images) > 0 {
 			return nil, cli.Usagef(images[0], "%s declares no task that takes images; it offers the methods %s", m.path, strings.Join(m.methods(), ", ")).
 				WithHint("use --method NAME -i NAME=@FILE.npy -o NAME=FILE.npy")
 		}
-		return newMethodJob(ctx, m, "", nil)
+		return newMethodJob(ctx, m, "", nil, mem)
 	}
 	if len(images) == 0 {
 		return nil, cli.Usagef(m.path, "nothing is asked of it: give --image with --point or --box, or --method with its inputs").
 			WithHint("for example rlxrun %s --image photo.jpg --point 120,80 -o mask.png", m.path)
 	}
-	return newSegmentJob(ctx, m, &f.segment, env.Stdin)
+	return newSegmentJob(ctx, m, &f.segment, env.Stdin, mem)
 }
 
 // methodJob runs one method on tensors.
@@ -148,14 +148,14 @@ type methodJob struct {
 	model *model
 }
 
-func newMethodJob(ctx context.Context, m *model, name string, inputs []string) (*methodJob, error) {
+func newMethodJob(ctx context.Context, m *model, name string, inputs []string, mem *memory) (*methodJob, error) {
 	name, err := oneMethod(m, name)
 	if err != nil {
 		return nil, err
 	}
 	g := m.targets(name)[0].Graph
 	j := &methodJob{name: name, model: m}
-	if j.in, err = readInputs(ctx, g, inputs); err != nil {
+	if j.in, err = readInputs(ctx, g, inputs, mem); err != nil {
 		return nil, err
 	}
 	if _, err := checkInputs(g, j.in); err != nil {

@@ -16,8 +16,8 @@ import (
 // CodeSafetensors is reported for an input tensor in a safetensors file that cannot be had.
 var CodeSafetensors = code.InputTensor
 
-// readSafetensors reads one tensor of a safetensors file.
-func readSafetensors(path, key string) (tensor.Tensor, error) {
+// readSafetensors reads one tensor of a safetensors file, if accept has nothing against its type.
+func readSafetensors(path, key string, accept func(dtype.DType, []int) error) (tensor.Tensor, error) {
 	bad := func(format string, args ...any) (tensor.Tensor, error) {
 		return tensor.Tensor{}, diag.New(CodeSafetensors, path, format, args...)
 	}
@@ -38,10 +38,14 @@ func readSafetensors(path, key string) (tensor.Tensor, error) {
 	if e.DType == dtype.Invalid {
 		return bad("tensor %q has element type %s; allowed are F64, F32, F16, BF16, I64, I32, I16, I8, U32, U8 and BOOL", key, e.Stored)
 	}
-	t := tensor.Tensor{DType: e.DType, Data: tensor.AlignedBytes(int(e.Size))}
+	t := tensor.Tensor{DType: e.DType}
 	for _, d := range e.Shape {
 		t.Shape = append(t.Shape, int(d))
 	}
+	if err := accept(t.DType, t.Shape); err != nil {
+		return tensor.Tensor{}, err
+	}
+	t.Data = tensor.AlignedBytes(int(e.Size))
 	return t, safetensors.ReadAt(path, f, t.Data, e.Offset, CodeSafetensors)
 }
 

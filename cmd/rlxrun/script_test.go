@@ -307,9 +307,9 @@ func noBackend(ts *testscript.TestScript, _ bool, _ []string) {
 func maskIoU(ts *testscript.TestScript, _ bool, args []string) {
 	least, err := strconv.ParseFloat(args[2], 64)
 	ts.Check(err)
-	a, err := readImage(context.Background(), ts.MkAbs(args[0]), nil)
+	a, err := readImage(context.Background(), ts.MkAbs(args[0]), nil, nil)
 	ts.Check(err)
-	b, err := readImage(context.Background(), ts.MkAbs(args[1]), nil)
+	b, err := readImage(context.Background(), ts.MkAbs(args[1]), nil, nil)
 	ts.Check(err)
 	if a.Bounds() != b.Bounds() {
 		ts.Fatalf("sizes %v and %v", a.Bounds(), b.Bounds())

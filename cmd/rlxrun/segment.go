@@ -64,7 +64,7 @@ type segmentJob struct {
 }
 
 // newSegmentJob reads the image and checks the prompts against it.
-func newSegmentJob(ctx context.Context, m *model, f *segmentFlags, stdin io.Reader) (*segmentJob, error) {
+func newSegmentJob(ctx context.Context, m *model, f *segmentFlags, stdin io.Reader, mem *memory) (*segmentJob, error) {
 	j := &segmentJob{seg: m.segment, flags: f}
 	if f.image == "" {
 		return nil, cli.Usagef("--image", "is missing").WithHint("for example --image photo.jpg --point 120,80 -o mask.png")
@@ -93,11 +93,14 @@ func newSegmentJob(ctx context.Context, m *model, f *segmentFlags, stdin io.Read
 		j.prompts.Box = &b
 	}
 	var err error
-	if j.img, err = readImage(ctx, f.image, stdin); err != nil {
+	if j.img, err = readImage(ctx, f.image, stdin, mem); err != nil {
 		return nil, err
 	}
 	b := j.img.Bounds()
 	j.geom = j.seg.Geometry(b.Dx(), b.Dy())
+	if err := mem.need(part{"masks", j.seg.MaskBytes(j.geom, f.mask)}, part{"overlay", 4 * int64(b.Dx()) * int64(b.Dy())}); err != nil {
+		return nil, err
+	}
 	points, labels, err := j.seg.Prompt(j.prompts, j.geom)
 	if err != nil {
 		return nil, err
@@ -107,16 +110,21 @@ func newSegmentJob(ctx context.Context, m *model, f *segmentFlags, stdin io.Read
 	return j, nil
 }
 
-func readImage(ctx context.Context, path string, stdin io.Reader) (image.Image, error) {
+// readImage decodes the image of --image, whose pixels mem counts before they are allocated.
+func readImage(ctx context.Context, path string, stdin io.Reader, mem *memory) (image.Image, error) {
+	lim := task.ImageLimits{Fits: func(bytes int64) error { return mem.need(part{"image", bytes}) }}
 	if path == "-" {
-		return task.DecodeImage("stdin", ctxio.NewReader(ctx, stdin))
+		return task.DecodeImage("stdin", ctxio.NewReader(ctx, stdin), lim)
 	}
 	f, err := ctxio.Open(ctx, path)
 	if err != nil {
 		return nil, diag.New(task.CodeImage, path, "cannot be opened: %w", unpath(err))
 	}
 	defer f.Close()
-	return task.DecodeImage(path, ctxio.NewReader(ctx, f))
+	if st, err := f.Stat(); err == nil && st.Mode().IsRegular() {
+		lim.FileSize = st.Size()
+	}
+	return task.DecodeImage(path, ctxio.NewReader(ctx, f), lim)
 }
 
 // checkLabels compares the labels of a prompt given as a tensor with those that the task knows: inside the model an unknown

@@ -12,11 +12,12 @@ import (
 
 // session is an opened artifact and a backend that is starting beside it.
 type session struct {
-	env   *cli.Env
-	flags *hostFlags
-	model *model
-	debug debugFlags
-	trace *trace
+	env    *cli.Env
+	flags  *hostFlags
+	model  *model
+	debug  debugFlags
+	trace  *trace
+	memory *memory
 
 	cancel  context.CancelFunc
 	started chan struct{} // closed once backend and err are set
@@ -45,6 +46,7 @@ func openSession(ctx context.Context, env *cli.Env, path string, f *hostFlags, d
 		return nil, err
 	}
 	done()
+	s.memory = newMemory(path, f.parsedMemory)
 	if err := f.choosePrecision(s.model, debug); err != nil {
 		s.model.close()
 		return nil, err
@@ -108,12 +110,36 @@ func (s *session) ready(ctx context.Context, sinks []sink, inputs []string, meth
 	if err := s.debug.checkGlobs(s.model, methods); err != nil {
 		return nil, nil, err
 	}
+	if err := s.memory.need(part{"outputs as JSON", s.jsonBytes(sinks, methods)}); err != nil {
+		return nil, nil, err
+	}
 	h, err := s.host(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
 	ready, err := h.loadAll(ctx, methods...)
 	return h, ready, err
+}
+
+// jsonElement is what a number costs in --format json, in bytes: as a value, as text, and as indented text.
+const jsonElement = 128
+
+// jsonBytes is what the outputs that go to standard output take there as JSON; nothing where they go as text.
+func (s *session) jsonBytes(sinks []sink, methods []string) (n int64) {
+	if !s.env.JSON {
+		return 0
+	}
+	for _, k := range sinks {
+		for _, m := range methods {
+			g := s.model.targets(m)[0].Graph
+			for _, o := range g.Outputs {
+				if k.dest == "-" && o.Name == k.offer.name {
+					n += g.Syms.MaxBytes(o.Node.Type) / int64(o.Node.Type.DType.Size()) * jsonElement
+				}
+			}
+		}
+	}
+	return n
 }
 
 // host waits for the backend and chooses its device.
@@ -126,7 +152,7 @@ func (s *session) host(ctx context.Context) (*host, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &host{env: s.env, model: s.model, backend: s.flags.backendName, info: info, precision: s.flags.precision, limit: s.flags.parsedMemory, debug: s.debug,
+	h := &host{env: s.env, model: s.model, backend: s.flags.backendName, info: info, precision: s.flags.precision, memory: s.memory, debug: s.debug,
 		trace: s.trace, unchanged: s.model.unchanged, peakRSS: s.backend.PeakRSS, sandbox: s.backend.Sandbox()}
 	if err := h.chooseDevice(s.flags.deviceOfFlags); err != nil {
 		return nil, err

@@ -123,7 +123,7 @@ func (h *host) summarise(ready map[string]*loaded, j job, sinks []sink, products
 		if k.offer.pictures == nil {
 			t := products[k.offer.name].tensor
 			o.Type = t.DType.String() + brackets(t.Shape)
-			if k.dest == "-" {
+			if k.dest == "-" && h.env.JSON {
 				o.Data = nested(t)
 			}
 		}

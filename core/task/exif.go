@@ -4,14 +4,24 @@ import (
 	"bytes"
 	"encoding/binary"
 	"image"
+	"image/color"
 )
 
-// exifOrientation is the orientation tag (1 to 8) of a JPEG; 1, upright, for anything without a valid one. The tag sits in
-// the first directory of the TIFF structure in the APP1 segment (Exif 2.3, sections 4.5 and 4.6).
-func exifOrientation(data []byte) int {
+// frame is the frame header of a JPEG (ITU T.81, section B.2.2): how the image is divided into blocks of 8 x 8 samples.
+type frame struct {
+	progressive bool
+	h, v        []int // sampling factors of the components
+}
+
+// jpegHeader reads the segments before the image data: the orientation tag (1 to 8; 1, upright, where there is no valid one)
+// and the frame header. The tag sits in the first directory of the TIFF structure in the APP1 segment (Exif 2.3, sections
+// 4.5 and 4.6).
+func jpegHeader(data []byte) (orientation int, f frame) {
+	orientation = 1
 	if !bytes.HasPrefix(data, []byte("\xff\xd8")) {
-		return 1
+		return orientation, f
 	}
+	seen := false
 	for data = data[2:]; len(data) >= 4 && data[0] == 0xff && data[1] != 0xda; {
 		if data[1] == 0xff { // fill byte
 			data = data[1:]
@@ -19,14 +29,49 @@ func exifOrientation(data []byte) int {
 		}
 		marker, n := data[1], int(binary.BigEndian.Uint16(data[2:]))
 		if n < 2 || n+2 > len(data) {
-			return 1
+			break
 		}
-		if body := data[4 : n+2]; marker == 0xe1 && bytes.HasPrefix(body, []byte("Exif\x00\x00")) {
-			return tiffOrientation(body[6:])
+		switch body := data[4 : n+2]; {
+		case marker == 0xe1 && !seen && bytes.HasPrefix(body, []byte("Exif\x00\x00")):
+			orientation, seen = tiffOrientation(body[6:]), true
+		case marker >= 0xc0 && marker <= 0xc2 && len(body) >= 6 && len(body) >= 6+3*int(body[5]):
+			f.progressive = marker == 0xc2
+			for i := range int(body[5]) {
+				hv := body[6+3*i+1]
+				f.h, f.v = append(f.h, int(hv>>4)), append(f.v, int(hv&15))
+			}
 		}
 		data = data[n+2:]
 	}
-	return 1
+	return orientation, f
+}
+
+// jpegBytes is what image/jpeg allocates for the pixels, and at its peak: one byte a sample, four more in a progressive file,
+// whose coefficients are kept to the end. Turning the image makes two more of four bytes a pixel.
+func jpegBytes(cfg image.Config, header []byte) (pixels, peak int64, orientation int) {
+	orientation, f := jpegHeader(header)
+	w, h := int64(cfg.Width), int64(cfg.Height)
+	if len(f.h) == 1 {
+		f.h, f.v = []int{1}, []int{1} // one component is not subsampled, whatever it says
+	}
+	if len(f.h) > 0 && f.h[0] > 0 && f.v[0] > 0 {
+		across, down := (w+8*int64(f.h[0])-1)/(8*int64(f.h[0])), (h+8*int64(f.v[0])-1)/(8*int64(f.v[0]))
+		for i := range f.h {
+			pixels += across * down * int64(f.h[i]*f.v[i]) * 64
+		}
+	}
+	coefficients := int64(0)
+	if f.progressive {
+		coefficients = 4 * pixels
+	}
+	if cfg.ColorModel == color.RGBAModel || cfg.ColorModel == color.CMYKModel {
+		pixels += 4 * w * h // converted from planes
+	}
+	peak = pixels + coefficients
+	if orientation > 1 {
+		peak = max(peak, pixels+8*w*h)
+	}
+	return pixels, peak, orientation
 }
 
 func tiffOrientation(tiff []byte) int {

@@ -22,7 +22,7 @@ func load(t *testing.T, path string) image.Image {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	img, err := task.DecodeImage(path, f)
+	img, err := task.DecodeImage(path, f, task.ImageLimits{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package task
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"image"
 	"image/color"
 	"image/jpeg"
@@ -14,54 +15,108 @@ import (
 )
 
 const (
-	maxPixels = 1 << 28
-	maxSide   = 1 << 20 // a resize keeps a few words for each position along a side
-	maxFile   = 1 << 30 // bytes
+	maxPixels  = 1 << 28
+	maxDecoded = 1 << 30  // bytes of the pixels in memory
+	maxSide    = 1 << 20  // a resize keeps a few words for each position along a side
+	maxFile    = 1 << 30  // bytes
+	maxHeader  = 32 << 20 // bytes before the size of the image: colour profiles and the like
 	// maxPixelsPerByte is above what any PNG (1 bit a pixel, deflate at 1032:1) can reach: a file that claims more than
 	// this cannot hold its pixels, and is refused before they are allocated.
 	maxPixelsPerByte = 8 * 1040
 )
 
-// DecodeImage reads a PNG or JPEG of at most 2^28 pixels, turned the way its EXIF orientation says it is displayed. name is
-// what errors call it. Errors are *diag.Error with CodeImage.
-func DecodeImage(name string, r io.Reader) (image.Image, error) {
+// ImageLimits bound what DecodeImage takes, beside its own limits. The zero value adds none.
+type ImageLimits struct {
+	FileSize int64 // bytes that the reader will give, where that is known
+	// Fits, where not nil, is asked before pixels are allocated; bytes is what decoding needs at its peak. An error ends
+	// decoding and is returned.
+	Fits func(bytes int64) error
+}
+
+// DecodeImage reads a PNG or JPEG of at most 2^28 pixels and 1 GiB of decoded pixels, turned the way its EXIF orientation
+// says it is displayed. The file is decoded as it is read: what the header claims is checked first, and the file itself is
+// never held in memory. name is what errors call it. Errors are *diag.Error with CodeImage, or that of Fits.
+func DecodeImage(name string, r io.Reader, lim ImageLimits) (image.Image, error) {
+	in := &source{r: r, left: maxFile}
 	bad := func(format string, args ...any) (image.Image, error) {
+		if in.err != nil { // what the decoder made of it says less
+			return nil, diag.New(CodeImage, name, "%w", in.err)
+		}
 		return nil, diag.New(CodeImage, name, format, args...)
 	}
-	data, err := io.ReadAll(io.LimitReader(r, maxFile+1))
+	var header bytes.Buffer // as far as the size of the image
+	head := io.TeeReader(io.LimitReader(in, maxHeader), &header)
+	sig := make([]byte, 8)
+	n, _ := io.ReadFull(head, sig)
+	var decodeConfig func(io.Reader) (image.Config, error)
+	var decode func(io.Reader) (image.Image, error)
+	jpg := false
+	switch sig = sig[:n]; {
+	case string(sig) == "\x89PNG\r\n\x1a\n":
+		decodeConfig, decode = png.DecodeConfig, png.Decode
+	case bytes.HasPrefix(sig, []byte("\xff\xd8")):
+		decodeConfig, decode, jpg = jpeg.DecodeConfig, jpeg.Decode, true
+	default:
+		return bad("is not an image that can be read; allowed are PNG and JPEG")
+	}
+	cfg, err := decodeConfig(io.MultiReader(bytes.NewReader(sig), head))
 	if err != nil {
+		if header.Len() == maxHeader {
+			return bad("does not say its size within %d bytes", maxHeader)
+		}
+		return bad("is damaged: %w", whole(err))
+	}
+	w, h := int64(cfg.Width), int64(cfg.Height)
+	if w < 1 || h < 1 || w > maxSide || h > maxSide || w*h > maxPixels {
+		return bad("claims %d x %d pixels; the limits are 2^28 pixels and %d a side", w, h, maxSide)
+	}
+	if lim.FileSize > 0 && w*h > lim.FileSize*maxPixelsPerByte {
+		return bad("claims %d x %d pixels in a file of %d bytes; the limit is %d pixels for each byte", w, h, lim.FileSize, maxPixelsPerByte)
+	}
+	pixels, peak, orientation := pngBytes(cfg, header.Bytes())
+	if jpg {
+		pixels, peak, orientation = jpegBytes(cfg, header.Bytes())
+	}
+	if pixels > maxDecoded {
+		return bad("claims %d x %d pixels, which take %d bytes in memory; the limit is %d", w, h, pixels, maxDecoded)
+	}
+	if lim.Fits != nil {
+		if err := lim.Fits(peak); err != nil {
+			return nil, err
+		}
+	}
+	img, err := decode(io.MultiReader(&header, in))
+	if err != nil {
+		return bad("is damaged: %w", whole(err))
+	}
+	return orient(img, orientation), nil
+}
+
+// source reads at most left bytes and keeps the first error that is not the end of the file.
+type source struct {
+	r    io.Reader
+	left int64
+	err  error
+}
+
+func (s *source) Read(p []byte) (int, error) {
+	if s.err != nil {
+		return 0, s.err
+	}
+	if s.left == 0 {
+		s.err = fmt.Errorf("has more than %d bytes", maxFile)
+		return 0, s.err
+	}
+	n, err := s.r.Read(p[:min(int64(len(p)), s.left)])
+	s.left -= int64(n)
+	if err != nil && err != io.EOF {
 		var pe *fs.PathError
 		if errors.As(err, &pe) {
 			err = pe.Err // the subject names the path already
 		}
-		return bad("cannot be read: %w", err)
+		s.err = fmt.Errorf("cannot be read: %w", err)
 	}
-	if len(data) > maxFile {
-		return bad("has more than %d bytes", maxFile)
-	}
-	var decodeConfig func(io.Reader) (image.Config, error)
-	var decode func(io.Reader) (image.Image, error)
-	switch {
-	case bytes.HasPrefix(data, []byte("\x89PNG\r\n\x1a\n")):
-		decodeConfig, decode = png.DecodeConfig, png.Decode
-	case bytes.HasPrefix(data, []byte("\xff\xd8")):
-		decodeConfig, decode = jpeg.DecodeConfig, jpeg.Decode
-	default:
-		return bad("is not an image that can be read; allowed are PNG and JPEG")
-	}
-	cfg, err := decodeConfig(bytes.NewReader(data))
-	if err != nil {
-		return bad("is damaged: %w", whole(err))
-	}
-	w, h := int64(cfg.Width), int64(cfg.Height)
-	if w < 1 || h < 1 || w > maxSide || h > maxSide || w*h > maxPixels || w*h > int64(len(data))*maxPixelsPerByte {
-		return bad("claims %d x %d pixels in a file of %d bytes; the limits are 2^28 pixels, %d a side and %d for each byte", w, h, len(data), maxSide, maxPixelsPerByte)
-	}
-	img, err := decode(bytes.NewReader(data))
-	if err != nil {
-		return bad("is damaged: %w", whole(err))
-	}
-	return orient(img, exifOrientation(data)), nil
+	return n, err
 }
 
 // whole replaces the bare "unexpected EOF" of a truncated file.
@@ -70,6 +125,30 @@ func whole(err error) error {
 		return errors.New("it is cut short")
 	}
 	return err
+}
+
+// pngBytes is what image/png allocates for the pixels, and at its peak: an interlaced image is put together from seven
+// images that have as many pixels in all.
+func pngBytes(cfg image.Config, header []byte) (pixels, peak int64, orientation int) {
+	per := int64(4)
+	switch cfg.ColorModel {
+	case color.GrayModel:
+		per = 1
+	case color.Gray16Model:
+		per = 2
+	case color.RGBA64Model, color.NRGBA64Model:
+		per = 8
+	default:
+		if _, ok := cfg.ColorModel.(color.Palette); ok {
+			per = 1
+		}
+	}
+	pixels = per * int64(cfg.Width) * int64(cfg.Height)
+	const interlace = 28 // offset of IHDR's last byte
+	if len(header) > interlace && header[interlace] != 0 {
+		return pixels, 2 * pixels, 1
+	}
+	return pixels, pixels, 1
 }
 
 // rgbRow gives a function that reads row y as interleaved R, G, B on the 0..255 scale; 16-bit samples keep their

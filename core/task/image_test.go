@@ -2,16 +2,22 @@ package task_test
 
 import (
 	"bytes"
+	"compress/zlib"
 	"encoding/binary"
 	"errors"
+	"hash/crc32"
 	"image"
 	"image/color"
 	"image/jpeg"
 	"image/png"
+	"io"
 	"math"
 	"os"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/task"
@@ -23,7 +29,7 @@ func decodePNG(t *testing.T, img image.Image) image.Image {
 	if err := png.Encode(&b, img); err != nil {
 		t.Fatal(err)
 	}
-	out, err := task.DecodeImage("x.png", &b)
+	out, err := task.DecodeImage("x.png", &b, task.ImageLimits{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +132,7 @@ func TestOrientation(t *testing.T) {
 	for orientation, want := range map[int][2]string{0: {"TL", "TR"}, 1: {"TL", "TR"}, 2: {"TR", "TL"}, 3: {"BR", "BL"}, 4: {"BL", "BR"},
 		5: {"TL", "BL"}, 6: {"TR", "BR"}, 7: {"BR", "TR"}, 8: {"BL", "TL"}, 9: {"TL", "TR"}} {
 		for _, order := range []binary.ByteOrder{binary.LittleEndian, binary.BigEndian} {
-			got, err := task.DecodeImage("x.jpg", bytes.NewReader(withOrientation(jpg, order, orientation)))
+			got, err := task.DecodeImage("x.jpg", bytes.NewReader(withOrientation(jpg, order, orientation)), task.ImageLimits{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -151,7 +157,7 @@ func TestJPEG(t *testing.T) {
 	for i := range img.Pix {
 		img.Pix[i] = []byte{200, 100, 50, 255}[i%4]
 	}
-	out, err := task.DecodeImage("x.jpg", bytes.NewReader(encodeJPEG(t, img)))
+	out, err := task.DecodeImage("x.jpg", bytes.NewReader(encodeJPEG(t, img)), task.ImageLimits{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,14 +179,7 @@ func claim(w, h uint32) []byte {
 	out := b.Bytes()
 	binary.BigEndian.PutUint32(out[16:], w)
 	binary.BigEndian.PutUint32(out[20:], h)
-	crc := uint32(0xffffffff)
-	for _, c := range out[12:29] {
-		crc ^= uint32(c)
-		for range 8 {
-			crc = crc>>1 ^ 0xedb88320*(crc&1)
-		}
-	}
-	binary.BigEndian.PutUint32(out[29:], ^crc)
+	binary.BigEndian.PutUint32(out[29:], crc32.ChecksumIEEE(out[12:29]))
 	return out
 }
 
@@ -203,7 +202,7 @@ func TestImageRefused(t *testing.T) {
 		"more than fits":   {claim(8192, 8192), "in a file of"},
 		"largest PNG side": {claim(1<<31-1, 1<<31-1), "damaged|2^28"},
 	} {
-		_, err := task.DecodeImage("x.png", bytes.NewReader(tc.data))
+		_, err := task.DecodeImage("x.png", bytes.NewReader(tc.data), task.ImageLimits{FileSize: int64(len(tc.data))})
 		said := false
 		for w := range strings.SplitSeq(tc.want, "|") {
 			said = said || err != nil && strings.Contains(err.Error(), w)
@@ -212,9 +211,136 @@ func TestImageRefused(t *testing.T) {
 			t.Errorf("%s: error %v, want one saying %q", name, err, tc.want)
 		}
 	}
-	if _, err := task.DecodeImage("x", bytes.NewReader(claim(3, 1))); !errors.Is(err, task.CodeImage) || strings.Contains(err.Error(), "claims") {
+	if _, err := task.DecodeImage("x", bytes.NewReader(claim(3, 1)), task.ImageLimits{}); !errors.Is(err, task.CodeImage) || strings.Contains(err.Error(), "claims") {
 		t.Errorf("a small claim is refused for its size: %v", err)
 	}
+}
+
+// zeros is a reader without an end, such as /dev/zero.
+type zeros struct{ given int }
+
+func (z *zeros) Read(p []byte) (int, error) {
+	clear(p)
+	z.given += len(p)
+	return len(p), nil
+}
+
+// A source without an end is left at once where it is no image, and in the end where it goes on as one.
+func TestEndlessImage(t *testing.T) {
+	z := &zeros{}
+	if _, err := task.DecodeImage("/dev/zero", z, task.ImageLimits{}); !errors.Is(err, task.CodeImage) || z.given > 1<<16 {
+		t.Errorf("%v after %d bytes", err, z.given)
+	}
+	segments := func() io.Reader { // comments that never come to the size
+		segment := append([]byte{0xff, 0xfe, 0xff, 0xff}, make([]byte, 65533)...)
+		parts := []io.Reader{strings.NewReader("\xff\xd8")}
+		for range 1000 {
+			parts = append(parts, bytes.NewReader(segment))
+		}
+		return io.MultiReader(parts...)
+	}
+	if _, err := task.DecodeImage("x.jpg", segments(), task.ImageLimits{}); !errors.Is(err, task.CodeImage) || !strings.Contains(err.Error(), "does not say its size") {
+		t.Errorf("a JPEG of comments: %v", err)
+	}
+	broken := errors.New("broken")
+	scene, err := os.ReadFile(demo + "scene1.png")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []int{0, 4, 20, len(scene) / 2} {
+		_, err := task.DecodeImage("x.png", io.MultiReader(bytes.NewReader(scene[:n]), iotest.ErrReader(broken)), task.ImageLimits{})
+		if !errors.Is(err, broken) || !errors.Is(err, task.CodeImage) || !strings.Contains(err.Error(), "cannot be read") {
+			t.Errorf("a fault after %d bytes: %v", n, err)
+		}
+	}
+}
+
+// interlaced is a PNG of zeros in seven passes.
+func interlaced(t *testing.T, w, h int) []byte {
+	t.Helper()
+	var b, z bytes.Buffer
+	if err := png.Encode(&b, image.NewGray(image.Rect(0, 0, 1, 1))); err != nil {
+		t.Fatal(err)
+	}
+	zw := zlib.NewWriter(&z)
+	for _, p := range [7][4]int{{0, 0, 8, 8}, {4, 0, 8, 8}, {0, 4, 4, 8}, {2, 0, 4, 4}, {0, 2, 2, 4}, {1, 0, 2, 2}, {0, 1, 1, 2}} {
+		pw, ph := (w-p[0]+p[2]-1)/p[2], (h-p[1]+p[3]-1)/p[3]
+		zw.Write(make([]byte, ph*(1+8*pw)))
+	}
+	zw.Close()
+	chunk := func(kind string, data []byte) []byte {
+		body := append([]byte(kind), data...)
+		out := binary.BigEndian.AppendUint32(nil, uint32(len(data)))
+		return binary.BigEndian.AppendUint32(append(out, body...), crc32.ChecksumIEEE(body))
+	}
+	ihdr := binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, uint32(w)), uint32(h))
+	return slices.Concat(b.Bytes()[:8], chunk("IHDR", append(ihdr, 16, 6, 0, 0, 1)), chunk("IDAT", z.Bytes()), chunk("IEND", nil))
+}
+
+// What Fits is told is what decoding allocates.
+func TestImageMemory(t *testing.T) {
+	const w, h = 2000, 1500
+	r := image.Rect(0, 0, w, h)
+	encodePNG := func(img image.Image) []byte {
+		var b bytes.Buffer
+		if err := png.Encode(&b, img); err != nil {
+			t.Fatal(err)
+		}
+		return b.Bytes()
+	}
+	nrgba, wide := image.NewNRGBA(r), image.NewNRGBA64(r) // transparent: they stay what they are
+	colour, grey := encodeJPEG(t, image.NewNRGBA(r)), encodeJPEG(t, image.NewGray(r))
+	// The same image data under a progressive header, as a scan of the first coefficient: it means something else, and is
+	// decoded all the same.
+	progressive := bytes.Clone(colour)
+	progressive[bytes.Index(progressive, []byte{0xff, 0xc0, 0, 17})+1] = 0xc2
+	progressive[bytes.Index(progressive, []byte{0xff, 0xda, 0, 12})+12] = 0
+	for name, c := range map[string]struct {
+		data []byte
+		per  float64 // bytes a pixel
+	}{
+		"gray PNG": {encodePNG(image.NewGray(r)), 1}, "gray16 PNG": {encodePNG(image.NewGray16(r)), 2}, "NRGBA PNG": {encodePNG(nrgba), 4},
+		"NRGBA64 PNG": {encodePNG(wide), 8}, "palette PNG": {encodePNG(image.NewPaletted(r, color.Palette{color.Black, color.White})), 1},
+		"interlaced PNG": {interlaced(t, w, h), 16}, "JPEG": {colour, 1.5}, "gray JPEG": {grey, 1}, "progressive JPEG": {progressive, 7.5},
+		"turned JPEG": {withOrientation(colour, binary.BigEndian, 6), 9.5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var told int64
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			_, err := task.DecodeImage("x", bytes.NewReader(c.data), task.ImageLimits{Fits: func(n int64) error { told = n; return nil }})
+			runtime.ReadMemStats(&after)
+			if err != nil && name != "progressive JPEG" {
+				t.Fatal(err)
+			}
+			got := int64(after.TotalAlloc - before.TotalAlloc)
+			if d := got - told; d < -1<<20 || d > 1<<20 {
+				t.Errorf("%d bytes were announced, %d allocated", told, got)
+			}
+			if want := int64(c.per * w * h); told < want || told > want+want/50 {
+				t.Errorf("%d bytes were announced; want about %d", told, want)
+			}
+			no := errors.New("too much")
+			runtime.ReadMemStats(&before)
+			_, err = task.DecodeImage("x", bytes.NewReader(c.data), task.ImageLimits{Fits: func(int64) error { return no }})
+			runtime.ReadMemStats(&after)
+			if err != no || after.TotalAlloc-before.TotalAlloc > 1<<20 {
+				t.Errorf("refused: %v, %d bytes allocated", err, after.TotalAlloc-before.TotalAlloc)
+			}
+		})
+	}
+	if _, err := task.DecodeImage("x.png", bytes.NewReader(interlacedHeader(t)), task.ImageLimits{}); !errors.Is(err, task.CodeImage) || !strings.Contains(err.Error(), "take 2147483648 bytes in memory") {
+		t.Errorf("2 GiB of pixels: %v", err)
+	}
+}
+
+// interlacedHeader claims 16384 x 16384 pixels of 8 bytes.
+func interlacedHeader(t *testing.T) []byte {
+	b := interlaced(t, 1, 1)
+	binary.BigEndian.PutUint32(b[16:], 16384)
+	binary.BigEndian.PutUint32(b[20:], 16384)
+	binary.BigEndian.PutUint32(b[29:], crc32.ChecksumIEEE(b[12:29]))
+	return b
 }
 
 // FuzzDecodeImage: whatever is accepted can be preprocessed.
@@ -232,7 +358,7 @@ func FuzzDecodeImage(f *testing.F) {
 	}
 	f.Add(p.Bytes())
 	f.Fuzz(func(t *testing.T, data []byte) {
-		img, err := task.DecodeImage("x", bytes.NewReader(data))
+		img, err := task.DecodeImage("x", bytes.NewReader(data), task.ImageLimits{})
 		if err != nil {
 			return
 		}

@@ -40,6 +40,16 @@ func (s *Segment) Postprocess(logits []float32, h, w int, iou []float32, g Geome
 	return out, nil
 }
 
+// MaskBytes is what Postprocess needs beside the logits for one use of which, at its peak: every mask it gives, and for one of
+// them the logits at the size of the square and at the width of the image.
+func (s *Segment) MaskBytes(g Geometry, which string) int64 {
+	n := int64(1)
+	if which == MaskAll {
+		n = int64(s.Tokens)
+	}
+	return n*int64(g.Width)*int64(g.Height) + 4*int64(g.ScaledH)*(int64(g.ScaledW)+int64(g.Width))
+}
+
 // CheckMask tells whether which is one that Postprocess accepts, so that a command can say so before it runs the model.
 func (s *Segment) CheckMask(which string) error {
 	if which == MaskBest || which == MaskAll {

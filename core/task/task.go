@@ -14,7 +14,8 @@ import (
 // Codes of this package.
 var (
 	CodeImage = diag.Define("RLX3030", "not a usable image", `
-The image is neither PNG nor JPEG, is damaged, or is larger than 2^28 pixels. Convert it to PNG or JPEG first.`)
+The image is neither PNG nor JPEG, is damaged, or is too large: more than 2^28 pixels, 1 GiB of decoded pixels, 2^20 pixels on a
+side, or a file of more than 1 GiB. Convert it to PNG or JPEG, or make it smaller.`)
 	CodePrompt = diag.Define("RLX2030", "bad prompt", `
 A prompt point or box is not inside the image, a box is empty, or there are more prompts than the model was compiled for.
 Coordinates are pixels of the image as it is displayed: x from 0 at the left edge to the width at the right edge, y from 0

@@ -53,8 +53,9 @@ func descrOf(d dtype.DType) (string, bool) {
 	return "", false
 }
 
-// ReadFile reads the file path. Opening and reading it end with ctx.
-func ReadFile(ctx context.Context, path string) (tensor.Tensor, error) {
+// ReadFile reads the file path. Opening and reading it end with ctx. accept, where not nil, is told what the header says
+// before the data are read; its error is returned as it is.
+func ReadFile(ctx context.Context, path string, accept func(dtype.DType, []int) error) (tensor.Tensor, error) {
 	f, err := ctxio.Open(ctx, path)
 	if err != nil {
 		var pe *fs.PathError
@@ -64,18 +65,21 @@ func ReadFile(ctx context.Context, path string) (tensor.Tensor, error) {
 		return tensor.Tensor{}, diag.New(CodeRead, path, "cannot be opened: %w", err)
 	}
 	defer f.Close()
-	return Read(path, ctxio.NewReader(ctx, f))
+	return Read(path, ctxio.NewReader(ctx, f), accept)
 }
 
 // Read reads one tensor up to the end of r; name is what errors call it. Memory use is bounded by what r really holds.
-// Data of the result is aligned to 64 bytes.
-func Read(name string, r io.Reader) (tensor.Tensor, error) {
-	t, err := read(r)
+// Data of the result is aligned to 64 bytes. accept is that of ReadFile.
+func Read(name string, r io.Reader, accept func(dtype.DType, []int) error) (tensor.Tensor, error) {
+	t, err := read(r, accept)
 	if err == nil {
 		return t, nil
 	}
-	if _, ok := err.(formatError); ok {
+	switch err := err.(type) {
+	case formatError:
 		return tensor.Tensor{}, diag.New(CodeFormat, name, "%w", err)
+	case refusal:
+		return tensor.Tensor{}, err.error
 	}
 	return tensor.Tensor{}, diag.New(CodeRead, name, "cannot be read: %w", err)
 }
@@ -85,9 +89,12 @@ type formatError string
 
 func (e formatError) Error() string { return string(e) }
 
+// refusal is an error of the caller's.
+type refusal struct{ error }
+
 func bad(format string, args ...any) error { return formatError(fmt.Sprintf(format, args...)) }
 
-func read(r io.Reader) (t tensor.Tensor, err error) {
+func read(r io.Reader, accept func(dtype.DType, []int) error) (t tensor.Tensor, err error) {
 	header, err := readHeader(r)
 	if err != nil {
 		return t, err
@@ -104,6 +111,11 @@ func read(r io.Reader) (t tensor.Tensor, err error) {
 	}
 	if !ok {
 		return t, bad("shape %v of %s takes more than %d bytes", t.Shape, t.DType, int64(maxBytes))
+	}
+	if accept != nil {
+		if err := accept(t.DType, t.Shape); err != nil {
+			return t, refusal{err}
+		}
 	}
 	n := t.DType.Size() * tensor.Numel(t.Shape)
 	t.Data = tensor.AlignedBytes(min(n, growth))

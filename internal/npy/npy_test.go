@@ -33,7 +33,7 @@ func TestAgainstNpyio(t *testing.T) {
 		if err := other.Write(&theirs, tc.values); err != nil {
 			t.Fatal(err)
 		}
-		got, err := Read("x", bytes.NewReader(theirs.Bytes()))
+		got, err := Read("x", bytes.NewReader(theirs.Bytes()), nil)
 		if err != nil || got.DType != tc.d || !slices.Equal(got.Shape, []int{4}) {
 			t.Fatalf("%s: %v %v, %v", tc.d, got.DType, got.Shape, err)
 		}
@@ -76,7 +76,7 @@ const halves = "\x93NUMPY\x01\x00\x76\x00{'descr': '<f2', 'fortran_order': False
 	"                                                            \n" + "\x00\x00\x00\x3c\x00\x40"
 
 func TestBytes(t *testing.T) {
-	got, err := Read("x", strings.NewReader(halves))
+	got, err := Read("x", strings.NewReader(halves), nil)
 	if err != nil || !slices.Equal(got.Array().F, []float64{0, 1, 2}) {
 		t.Fatalf("%v, %v", got, err)
 	}
@@ -101,7 +101,7 @@ func TestShapes(t *testing.T) {
 		"{'descr': '<f4', 'fortran_order': False, 'shape': (1,1,1,2), }     ": {1, 1, 1, 2},
 	} {
 		n := tensor.Numel(shape)
-		got, err := Read("x", bytes.NewReader(npyFile(header, 4*n)))
+		got, err := Read("x", bytes.NewReader(npyFile(header, 4*n)), nil)
 		if err != nil || !slices.Equal(got.Shape, shape) || len(got.Data) != 4*n {
 			t.Errorf("%s: %v, %v", header, got, err)
 			continue
@@ -110,7 +110,7 @@ func TestShapes(t *testing.T) {
 		if err := Write(&b, got); err != nil || b.Len() != 128+4*n && b.Len() != 64+4*n {
 			t.Errorf("%s: %d bytes written, %v", header, b.Len(), err)
 		}
-		if again, err := Read("x", &b); err != nil || !slices.Equal(again.Shape, shape) {
+		if again, err := Read("x", &b, nil); err != nil || !slices.Equal(again.Shape, shape) {
 			t.Errorf("%s: read again as %v, %v", header, again.Shape, err)
 		}
 	}
@@ -156,12 +156,12 @@ func TestRefused(t *testing.T) {
 		"open dict":           {npyFile("{'descr': '<f4', ", 16), "not a dict"},
 		"no commas":           {npyFile("{'descr': '<f4' 'fortran_order': False 'shape': (4,)}", 16), "not a dict"},
 	} {
-		_, err := Read("x.npy", bytes.NewReader(tc.file))
+		_, err := Read("x.npy", bytes.NewReader(tc.file), nil)
 		if !errors.Is(err, CodeFormat) || !strings.Contains(err.Error(), tc.want) || !strings.HasPrefix(err.Error(), "x.npy: ") {
 			t.Errorf("%s: error %v, want one saying %q", name, err, tc.want)
 		}
 	}
-	if _, err := ReadFile(t.Context(), filepath.Join(t.TempDir(), "none")); !errors.Is(err, CodeRead) || diag.ExitCode(err) != 3 {
+	if _, err := ReadFile(t.Context(), filepath.Join(t.TempDir(), "none"), nil); !errors.Is(err, CodeRead) || diag.ExitCode(err) != 3 {
 		t.Errorf("missing file: %v", err)
 	}
 	if err := Write(io.Discard, tensor.New(dtype.BF16, 2)); !errors.Is(err, CodeDType) {
@@ -179,7 +179,7 @@ func TestLarge(t *testing.T) {
 	if err := WriteFile(t.Context(), path, in); err != nil {
 		t.Fatal(err)
 	}
-	out, err := ReadFile(t.Context(), path)
+	out, err := ReadFile(t.Context(), path, nil)
 	if err != nil || !bytes.Equal(in.Data, out.Data) || !slices.Equal(in.Shape, out.Shape) {
 		t.Fatalf("shape %v, %d bytes, %v", out.Shape, len(out.Data), err)
 	}
@@ -189,7 +189,7 @@ func TestLarge(t *testing.T) {
 	if err := os.Truncate(path, 5_000_000); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ReadFile(t.Context(), path); !errors.Is(err, CodeFormat) {
+	if _, err := ReadFile(t.Context(), path, nil); !errors.Is(err, CodeFormat) {
 		t.Errorf("truncated: %v", err)
 	}
 }
@@ -201,7 +201,7 @@ func FuzzRead(f *testing.F) {
 	f.Add(npyFile("{'descr': '<i8', 'fortran_order': False, 'shape': (), }", 8))
 	f.Add(npyFile("{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 0, 4294967296), }", 0))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		in, err := Read("x", bytes.NewReader(b))
+		in, err := Read("x", bytes.NewReader(b), nil)
 		if err != nil {
 			return
 		}
@@ -209,9 +209,31 @@ func FuzzRead(f *testing.F) {
 		if err := Write(&w, in); err != nil {
 			t.Fatal(err)
 		}
-		out, err := Read("x", &w)
+		out, err := Read("x", &w, nil)
 		if err != nil || out.DType != in.DType || !slices.Equal(out.Shape, in.Shape) || !bytes.Equal(out.Data, in.Data) {
 			t.Fatalf("%v became %v, %v", in, out, err)
 		}
 	})
+}
+
+// accept sees the header before any data are read, and its error comes back as it is.
+func TestAccept(t *testing.T) {
+	no := errors.New("too large")
+	r := bytes.NewReader(npyFile("{'descr': '<f4', 'fortran_order': False, 'shape': (3, 1000000), }", 0))
+	_, err := Read("x", r, func(d dtype.DType, shape []int) error {
+		if d != dtype.F32 || !slices.Equal(shape, []int{3, 1000000}) {
+			t.Errorf("%v%v", d, shape)
+		}
+		return no
+	})
+	if err != no {
+		t.Errorf("error %v", err)
+	}
+	path := filepath.Join(t.TempDir(), "x.npy")
+	if err := WriteFile(t.Context(), path, tensor.New(dtype.I8, 2)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReadFile(t.Context(), path, func(dtype.DType, []int) error { return no }); err != no {
+		t.Errorf("error %v", err)
+	}
 }

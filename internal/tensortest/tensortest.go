@@ -73,7 +73,7 @@ func squeeze(shape []int) []int {
 func Load(arg string) (*tensor.Array, error) {
 	path, name, named := strings.Cut(arg, ":")
 	if strings.HasSuffix(path, ".npy") && !named {
-		t, err := npy.ReadFile(context.Background(), path)
+		t, err := npy.ReadFile(context.Background(), path, nil)
 		if err != nil {
 			return nil, err
 		}
