@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/rlx-go/rlx/core/diag"
@@ -25,6 +26,7 @@ func bulky() map[string]func(n int) *forgery {
 		g.method, g.target = "f", "cpu"
 		s.queues = 1
 		m := &Meta{Opset: Opset, Methods: []Method{{Name: "f"}}, Precisions: []string{"f32"}}
+		m.Methods[0].Syms = g.syms
 		m.Methods[0].Syms = g.syms
 		c := &contents{meta: m, graphs: []rawGraph{g}, plans: []rawPlan{p}, scheds: []rawSched{s}}
 		for _, x := range g.nodes {
@@ -55,6 +57,25 @@ func bulky() map[string]func(n int) *forgery {
 		pl.places[n] = rawPlace{space: 2, offset: 256, size: 4, parent: -1}
 		return artifact(g, pl, s)
 	}
+	// consts makes n values without elements, of eight different symbolic dims each.
+	consts := func(n int, dim func(i int) string) *forgery {
+		var g rawGraph
+		var pl rawPlan
+		var s rawSched
+		for i := range n {
+			t := rawType{dtype: "f32"}
+			for k := range 8 {
+				t.shape = append(t.shape, ir.MustDim(dim(8*i+k)))
+			}
+			g.nodes = append(g.nodes, rawNode{op: "const", typ: t, attrs: []ir.Attr{{Name: "value", Value: 0.5}}})
+			pl.places = append(pl.places, rawPlace{space: 1, parent: -1})
+			s.steps = append(s.steps, rawStep{node: int64(i)})
+		}
+		pl.places[n-1].space = 2
+		g.syms = ir.Syms{{Name: "M"}, {Name: "N"}}
+		g.outputs = []rawOutput{{"y", int64(n - 1)}}
+		return artifact(g, pl, s)
+	}
 	ones := f32(1, 1, 1, 1, 1, 1, 1, 1)
 	return map[string]func(n int) *forgery{
 		"nodes": func(n int) *forgery { return chain(n, f32(), func(int) rawNode { return rawNode{op: "abs"} }) },
@@ -76,6 +97,10 @@ func bulky() map[string]func(n int) *forgery {
 			}
 			f.weights = make([]byte, 256*(n-1)+4)
 			return f
+		},
+		"symbolic": func(n int) *forgery { return consts(n/8, func(i int) string { return fmt.Sprint(i%MaxDims+2, "*N") }) },
+		"quotients": func(n int) *forgery {
+			return consts(n, func(i int) string { return fmt.Sprintf("(((N+%d)*N+M)/3*N+3)/5", i%MaxDims+5) })
 		},
 		"operands": func(n int) *forgery {
 			const k = MaxOperands
@@ -100,7 +125,7 @@ func bulky() map[string]func(n int) *forgery {
 // structure consists of. What is allocated in all is counted: less of it is in use at a time.
 func TestStructureMemory(t *testing.T) {
 	for name, make := range bulky() {
-		f := make(8000)
+		f := make(2000)
 		b := f.file()
 		v, err := verifyBytes(b)
 		if err != nil {
@@ -122,7 +147,11 @@ func TestStructureMemory(t *testing.T) {
 		} {
 			got := allocated(t, stage.do)
 			const fixed = 256 << 10
-			if want := fixed + StructureMemory(v.StructureSize(), p); got > want {
+			want := fixed + StructureMemory(v.StructureSize(), p)
+			if len(p.Graph.Syms) > 0 {
+				want += 20 << 10 * MaxDims // garbage, once for each dim that differs
+			}
+			if got > want {
 				t.Errorf("%s: %s allocates %d bytes for %d of structure; want at most %d", name, stage.name, got, v.StructureSize(), want)
 			}
 		}
@@ -195,6 +224,34 @@ func allocated(t *testing.T, do func() error) int64 {
 	}
 	runtime.ReadMemStats(&after)
 	return int64(after.TotalAlloc - before.TotalAlloc)
+}
+
+// TestDims: no more different dims are read than is quick, nor more of those whose bounds have to be searched for.
+func TestDims(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		dims  int
+		dim   string
+		check int // 0: accepted
+	}{
+		{"different", MaxDims - 8, "%d*N", 0}, {"different", MaxDims + 1, "%d*N", 15}, {"falling", MaxDims, "9-N", 0}, {"falling", MaxDims + 1, "9-N", 18},
+	} {
+		f := forge(t)
+		g, p, s := &f.c.graphs[2], &f.c.plans[2], &f.c.scheds[2]
+		for i := range c.dims {
+			text := c.dim
+			if strings.Contains(text, "%") {
+				text = fmt.Sprintf(text, i+20)
+			}
+			s.steps = append(s.steps, rawStep{node: int64(len(g.nodes))})
+			g.nodes = append(g.nodes, rawNode{op: "const", typ: rawType{"f32", ir.Shape{ir.Static(0), ir.MustDim(text)}}, attrs: []ir.Attr{{Name: "value", Value: 0.5}}})
+			p.places = append(p.places, rawPlace{space: 1, parent: -1})
+		}
+		_, err := verifyBytes(f.file())
+		if c.check == 0 && err != nil || c.check != 0 && !errors.Is(err, CodeOf(c.check)) {
+			t.Errorf("%d %s dims: %v", c.dims, c.name, err)
+		}
+	}
 }
 
 // TestOperands: a program of 2^20 operands is read; one more, and the rest is not even looked at.

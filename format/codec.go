@@ -7,17 +7,19 @@ import (
 	"math"
 	"slices"
 
+	"github.com/rlx-go/rlx/core/ir"
 	"github.com/vmihailenco/msgpack/v5"
 )
 
 // encoder writes the rlx-msgpack profile. The caller gives keys in ascending order; walk would refuse anything else.
 type encoder struct {
-	w io.Writer
-	e *msgpack.Encoder
+	w    io.Writer
+	e    *msgpack.Encoder
+	dims map[ir.Dim]string // texts of dims with symbols
 }
 
 func newEncoder(w io.Writer) *encoder {
-	e := &encoder{w: w, e: msgpack.NewEncoder(w)}
+	e := &encoder{w: w, e: msgpack.NewEncoder(w), dims: map[ir.Dim]string{}}
 	e.e.UseCompactInts(true)
 	return e
 }
@@ -93,11 +95,13 @@ type decoder struct {
 	err     error
 	scratch []byte            // of raw
 	words   map[string]string // see word
+	dims    map[string]ir.Dim // with symbols, by their text
+	types   map[string]ir.Type
 }
 
 func newDecoder(section string, b []byte) *decoder {
 	r := bytes.NewReader(b)
-	return &decoder{section: section, size: len(b), r: r, d: msgpack.NewDecoder(r), words: map[string]string{}}
+	return &decoder{section: section, size: len(b), r: r, d: msgpack.NewDecoder(r), words: map[string]string{}, dims: map[string]ir.Dim{}, types: map[string]ir.Type{}}
 }
 
 // at is the offset of the next value in the section.

@@ -58,6 +58,7 @@ const (
 	MaxSteps         = 1 << 21
 	MaxOperands      = 4096    // of one node
 	MaxAllOperands   = 1 << 20 // of the nodes of a program together
+	MaxDims          = 4096    // different dims with symbols in one section, and of those that are dear to bound all together
 	MaxAttrs         = 64
 	MaxInts          = 4096 // of one attribute
 	MaxWeights       = 1 << 20

@@ -173,22 +173,57 @@ func decodeAttr(d *decoder) (a ir.Attr) {
 func encodeDim(e *encoder, d ir.Dim) {
 	if d.IsStatic() {
 		e.integer(d.B)
-	} else {
-		e.str(d.String())
+		return
 	}
+	text, ok := e.dims[d]
+	if !ok {
+		text = d.String()
+		e.dims[d] = text
+	}
+	e.str(text)
 }
 
+// decodeDim parses each text once. Reading a dim takes long for its length, so a section may not have any number of them.
 func decodeDim(d *decoder) ir.Dim {
 	if d.next() != kindStr {
 		return ir.Static(d.integer(math.MinInt64, math.MaxInt64, "dim"))
 	}
-	text := d.str(MaxString, "dim")
-	if d.err != nil {
+	b := d.raw(MaxString, "dim")
+	if x, ok := d.dims[string(b)]; ok || d.err != nil {
+		return x
+	}
+	if len(d.dims) == MaxDims {
+		d.fail("more than %d different dims with symbols", MaxDims)
 		return ir.Dim{}
 	}
+	text := string(b)
 	x, err := ir.ParseDim(text)
 	d.check(err)
+	d.dims[text] = x
 	return x
+}
+
+// decodeType parses each text once, too.
+func decodeType(d *decoder) ir.Type {
+	d.key("type")
+	if !d.want(kindStr, "type") {
+		return ir.Type{}
+	}
+	b := d.raw(MaxString, "type")
+	if t, ok := d.types[string(b)]; ok || d.err != nil {
+		return t
+	}
+	text := string(b)
+	t, err := ir.ParseType(text)
+	switch d.check(err); {
+	case len(t.Shape) > ir.MaxRank:
+		d.fail("type %.40s has rank %d; at most %d", text, len(t.Shape), ir.MaxRank)
+	case !t.Shape.IsStatic() && len(d.types) == MaxDims:
+		d.fail("more than %d different types with symbols", MaxDims)
+	case !t.Shape.IsStatic():
+		d.types[text] = t
+	}
+	return t
 }
 
 func encodeShape(e *encoder, shape ir.Shape) {

@@ -153,11 +153,7 @@ func decodeMethod(d *decoder) (m Method) {
 	value := func() Value {
 		d.object(2, "value")
 		v := Value{Name: d.keyStr("name", MaxName)}
-		t, err := ir.ParseType(d.keyStr("type", MaxString))
-		if d.check(err); len(t.Shape) > ir.MaxRank {
-			d.fail("%s has a type of rank %d; at most %d", v.Name, len(t.Shape), ir.MaxRank)
-		}
-		v.Type = t
+		v.Type = decodeType(d)
 		return v
 	}
 	d.object(4, "method")

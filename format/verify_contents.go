@@ -24,6 +24,9 @@ func checkContents(c *contents, weights int64, p Policy) (*Directory, []*program
 	if len(c.plans) != len(c.graphs) || len(c.scheds) != len(c.graphs) {
 		return nil, nil, fail(30, KindPlan.String(), -1, "%d graphs have %d plans and %d schedules", len(c.graphs), len(c.plans), len(c.scheds))
 	}
+	if err := checkDims(c.graphs); err != nil {
+		return nil, nil, err
+	}
 	var programs []*program.Program
 	seen := map[[2]string]bool{}
 	for i := range c.graphs {
@@ -43,6 +46,25 @@ func checkContents(c *contents, weights int64, p Policy) (*Directory, []*program
 		return nil, nil, err
 	}
 	return dir, programs, checkMemory(programs, weights, p)
+}
+
+// checkDims is the part of check 18 that keeps the work on symbols small: the bounds of a dim that does not simply grow with its
+// symbols have to be searched for.
+func checkDims(graphs []rawGraph) error {
+	n := 0
+	for i := range graphs {
+		for _, x := range graphs[i].nodes {
+			for _, d := range x.typ.shape {
+				if !graphs[i].syms.Growing(d) {
+					n++
+				}
+			}
+			if n > MaxDims {
+				return fail(18, KindGraph.String(), x.at, "more than %d dims fall when a symbol grows, such as 8-N", MaxDims)
+			}
+		}
+	}
+	return nil
 }
 
 // checkProgram runs the checks from 17 to 38 that concern one program. dir is nil where the weights are not at hand: then

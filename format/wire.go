@@ -51,6 +51,9 @@ func DecodeProgram(b []byte) (p *program.Program, err error) {
 		if at := differs(b, func(e *encoder) { encodeWire(e, &g, &pl, &s) }); at >= 0 {
 			return fail(16, wireName, int64(at), "the program encodes to other bytes")
 		}
+		if err := checkDims([]rawGraph{g}); err != nil {
+			return err
+		}
 		p, err = checkProgram(&g, &pl, &s, nil, Policy{})
 		return err
 	})

@@ -1,13 +1,16 @@
 package ir
 
-import "slices"
+import (
+	"slices"
+	"unique"
+)
 
 // Bounds are a smallest and a largest size of d: no value of the symbols in their ranges gives one outside. They are exact
 // where d only grows or only falls with each of its symbols, which is so for the sizes of models; for others, such as
 // N*N-8*N, they may be wider than need be. Beyond 2^62 they stop.
 func (s Syms) Bounds(d Dim) (lo, hi int64) {
-	if d.IsStatic() {
-		return d.B, d.B
+	if lo, hi, ok := s.growing(d); ok {
+		return lo, hi
 	}
 	r := ranges{}
 	for _, name := range d.Symbols() {
@@ -15,6 +18,67 @@ func (s Syms) Bounds(d Dim) (lo, hi int64) {
 		r[name] = interval{x.Min, x.Max}
 	}
 	return r.corner(d, false).of(d).lo, r.corner(d, true).of(d).hi
+}
+
+// growing gives the bounds of a dim that only grows with each of its symbols, as nearly all dims of models do. Then they are its
+// sizes where all symbols are smallest and where all are largest, and nothing is allocated. ok is false where this does not show
+// in the signs of its coefficients.
+func (s Syms) growing(d Dim) (lo, hi int64, ok bool) {
+	for h := d.sum; h != (unique.Handle[sum]{}); {
+		t := h.Value()
+		if t.coef < 0 {
+			return 0, 0, false
+		}
+		least, most := t.coef, t.coef
+		for p := t.product; p != (unique.Handle[product]{}); {
+			f := p.Value()
+			a, b, ok := s.growingFactor(f.first)
+			// A product of several factors may fall where one of them is negative.
+			if !ok || a < 0 && (p != t.product || f.rest != (unique.Handle[product]{})) {
+				return 0, 0, false
+			}
+			least, most = satMul(least, a), satMul(most, b)
+			p = f.rest
+		}
+		lo, hi = satAdd(lo, least), satAdd(hi, most)
+		h = t.rest
+	}
+	return satAdd(lo, d.B), satAdd(hi, d.B), true
+}
+
+func (s Syms) growingFactor(f factor) (lo, hi int64, ok bool) {
+	if f.sym != "" {
+		x, _ := s.Find(f.sym)
+		return x.Min, x.Max, x.Min >= 0 && x.Min <= x.Max
+	}
+	lo, hi, ok = s.growing(f.num)
+	lo, _ = floorDiv(lo, f.den)
+	hi, _ = floorDiv(hi, f.den)
+	return lo, hi, ok
+}
+
+// Growing reports whether the bounds of d follow from the signs of its coefficients. Those of other dims are many times dearer to
+// find.
+func (s Syms) Growing(d Dim) bool {
+	_, _, ok := s.growing(d)
+	return ok
+}
+
+// undeclared is a symbol of d that s does not have, or empty.
+func (s Syms) undeclared(d Dim) string {
+	for h := d.sum; h != (unique.Handle[sum]{}); h = h.Value().rest {
+		for p := h.Value().product; p != (unique.Handle[product]{}); p = p.Value().rest {
+			f := p.Value().first
+			if f.sym == "" {
+				if name := s.undeclared(f.num); name != "" {
+					return name
+				}
+			} else if _, ok := s.Find(f.sym); !ok {
+				return f.sym
+			}
+		}
+	}
+	return ""
 }
 
 // interval is a range of integers, both ends included.
@@ -128,19 +192,23 @@ func derivative(terms []term, by factor) []term {
 // magnitude bounds every number that evaluating d computes on the way.
 func (s Syms) magnitude(d Dim) int64 {
 	n := max(d.B, -d.B)
-	for _, t := range d.terms() {
+	for h := d.sum; h != (unique.Handle[sum]{}); {
+		t := h.Value()
 		x := max(t.coef, -t.coef)
-		for _, f := range t.factors {
+		for p := t.product; p != (unique.Handle[product]{}); {
+			f := p.Value()
 			size := int64(1)
-			if f.sym != "" {
-				v, _ := s.Find(f.sym)
+			if f.first.sym != "" {
+				v, _ := s.Find(f.first.sym)
 				size = max(size, v.Max)
-			} else if size = s.magnitude(f.num); size < unbounded {
-				size = max(1, size/f.den+1)
+			} else if size = s.magnitude(f.first.num); size < unbounded {
+				size = max(1, size/f.first.den+1)
 			}
 			x = satMul(x, size)
+			p = f.rest
 		}
 		n = satAdd(n, x)
+		h = t.rest
 	}
 	return n
 }

@@ -80,7 +80,17 @@ func (s Syms) AtMost(t Type) Type {
 // MaxBytes is the upper bound of the size of t in bytes. It depends on the number of elements only, so that a value and the
 // view of it under another shape have one.
 func (s Syms) MaxBytes(t Type) int64 {
-	n := int64(1)
+	n, simple := int64(1), true
+	for _, d := range t.Shape {
+		lo, hi, ok := s.growing(d)
+		// The product of such dims has positive coefficients only, so it is largest where each of them is.
+		simple = simple && ok && lo >= 0 && d.B >= 0
+		n = satMul(n, hi)
+	}
+	if simple {
+		return n * int64(t.DType.Size())
+	}
+	n = 1
 	if numel, ok := t.Shape.Numel(); ok {
 		_, n = s.Bounds(numel)
 	} else {
@@ -260,10 +270,8 @@ func (s Syms) CheckType(t Type) error {
 // afterwards without overflow.
 func (s Syms) CheckDim(d Dim) error {
 	if !d.IsStatic() {
-		for _, name := range d.Symbols() {
-			if _, ok := s.Find(name); !ok {
-				return fmt.Errorf("symbol %s is not declared", name)
-			}
+		if name := s.undeclared(d); name != "" {
+			return fmt.Errorf("symbol %s is not declared", name)
 		}
 		if s.magnitude(d) >= unbounded {
 			return fmt.Errorf("some value on the way to it is out of range")
