@@ -110,8 +110,8 @@ func mixedGraph(r *rand.Rand, types []dtype.DType, size graphSize) *ir.Graph {
 			m.pool = append(m.pool, m.small(n))
 		}
 	}
-	for i, uses := range m.g.UseCounts() { // nothing is computed in vain
-		if n := m.g.Nodes[i]; uses == 0 && !n.Op.Effects {
+	for i, uses := range m.g.UseCounts() { // nothing is computed in vain, but for some results of ops with several
+		if n := m.g.Nodes[i]; uses == 0 && !n.Op.Effects && (n.Op != ir.ResultDef || m.IntN(3) > 0) {
 			m.g.Return(fmt.Sprint("out", i), n)
 		}
 	}
@@ -172,8 +172,12 @@ func (m *mixer) add(def *ir.OpDef, attrs any, in ...*ir.Node) *ir.Node {
 		}
 	}
 	results := m.g.AddResults(len(outs), def, attrs, in...)
+	if len(results) == 1 {
+		return results[0]
+	}
+	m.Shuffle(len(results), func(i, j int) { results[i], results[j] = results[j], results[i] })
 	for _, n := range results[1:] { // the caller gets the first
-		if m.IntN(4) > 0 {
+		if m.IntN(2) == 0 {
 			m.pool = append(m.pool, n)
 		}
 	}

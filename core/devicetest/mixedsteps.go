@@ -20,7 +20,7 @@ func (m *mixer) steps() []func(x *ir.Node) *ir.Node {
 	}
 	return []func(x *ir.Node) *ir.Node{
 		m.binary, m.binary, m.binary, m.compare, m.where, m.where, m.cast, m.cast, m.transpose, m.transpose, m.reshape, m.reshape,
-		m.narrow, m.narrow, m.concat, m.concat, m.pad, m.expand, m.gather, m.gather, m.iota, m.reduce, m.reduce,
+		m.narrow, m.narrow, m.concat, m.concat, m.pad, m.expand, m.gather, m.gather, m.iota, m.reduce, m.reduce, m.topK, m.topK,
 		float(m.unary), float(m.unary), float(m.unary), float(m.softmax), float(m.norm), float(m.matmul), float(m.matmul),
 		float(m.conv), float(m.conv), float(m.conv), float(m.attention), float(m.attention),
 	}
@@ -208,6 +208,19 @@ func (m *mixer) reduce(x *ir.Node) *ir.Node {
 		defs = defs[:4]
 	}
 	return m.add(defs[m.IntN(len(defs))], a, x)
+}
+
+// topK gives values or indices; the other is left for others to read, or not.
+func (m *mixer) topK(x *ir.Node) *ir.Node {
+	if x.Type.Rank() == 0 {
+		return nil
+	}
+	least, _ := m.g.Syms.Bounds(x.Type.Shape[x.Type.Rank()-1])
+	a := op.TopKAttrs{K: 1 + m.IntN(int(min(least, 9)))}
+	if d := []dtype.DType{dtype.I32, dtype.U32, dtype.F32}[m.IntN(3)]; slices.Contains(m.types, d) {
+		a.IndexDType = d
+	}
+	return m.add(op.TopKDef, a, x)
 }
 
 func (m *mixer) softmax(x *ir.Node) *ir.Node {

@@ -113,6 +113,14 @@ func (m *graphMaker) exactSteps() []func() *ir.Node {
 			return op.Gather(any(), half, 1)
 		},
 		func() *ir.Node { return op.Max(any(), op.ReduceMax(any(), true, 2)) },
+		func() *ir.Node { // several results, one of which nothing reads
+			values, indices := op.TopK(any(), 6)
+			return []*ir.Node{values, op.Cast(indices, dtype.F32)}[m.IntN(2)]
+		},
+		func() *ir.Node { // both are read
+			values, indices := op.TopK(any(), 6)
+			return op.Max(values, op.Cast(indices, dtype.F32))
+		},
 		func() *ir.Node { return m.clamp(op.Add(any(), m.clamp(op.ReduceSum(any(), true, 1)))) },
 		func() *ir.Node { return op.Min(op.Expand(m.row, m.full.Shape), any()) },
 		func() *ir.Node { return op.ReduceMin(any(), false, 1) },

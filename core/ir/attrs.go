@@ -139,7 +139,7 @@ func (d *OpDef) MakeAttrs(list []Attr) (any, error) {
 func setAttr(f reflect.Value, val any) bool {
 	switch x := val.(type) {
 	case dtype.DType:
-		if f.Type() != dtypeType || x == dtype.Invalid {
+		if f.Type() != dtypeType {
 			return false
 		}
 		f.Set(reflect.ValueOf(x))

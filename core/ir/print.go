@@ -62,9 +62,12 @@ func (n *Node) String() string {
 	if a := n.AttrText(); a != "" {
 		b.WriteString(" " + a)
 	}
-	b.WriteString(" : " + typeText(n.Type, n.Results))
+	b.WriteString(" : " + n.TypeText())
 	return b.String()
 }
+
+// TypeText prints the node's type, or those of a tuple node's results: f32[2,5], i32[2,5].
+func (n *Node) TypeText() string { return typeText(n.Type, n.Results) }
 
 // typeText prints the types of a tuple node's results, or the type of any other node.
 func typeText(t Type, results []Type) string {

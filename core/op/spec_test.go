@@ -46,7 +46,7 @@ Tensors are dense and row-major. Shapes broadcast as in NumPy where an op says s
 repeated. Sizes that must be equal are the same expression of symbols (spec/format.md, "Dims"); where they only may be equal, a reshape
 before the op says that they are. Arithmetic on f16, bf16 and f32 is done in f32 or better and rounded once;
 NaN goes through every op unless it says otherwise. Axes are counted from 0. Attributes that text and artifacts leave out
-are zero: false, 0, 0.0, "" or [].
+are zero: false, 0, 0.0, "", [] or no element type.
 
 An op with several results is followed by one *result* node for each of them, and other nodes read those: see result.
 

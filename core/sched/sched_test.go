@@ -217,7 +217,7 @@ func randomGraph(r *rand.Rand) *ir.Graph {
 	}
 	for range 3 + r.IntN(20) {
 		var n *ir.Node
-		switch x := nodes[r.IntN(len(nodes))]; r.IntN(8) {
+		switch x := nodes[r.IntN(len(nodes))]; r.IntN(10) {
 		case 0:
 			n = op.Add(same(), same())
 		case 1:
@@ -232,6 +232,15 @@ func randomGraph(r *rand.Rand) *ir.Graph {
 			n = op.Narrow(same(), 1, r.IntN(3), 1+r.IntN(5))
 		case 6:
 			n = op.Sub(nodes[2], same())
+		case 8: // several results, some of them unread
+			v, i := op.TopK(same(), 6)
+			if n = v; r.IntN(2) == 0 {
+				n = op.Cast(i, dtype.F32)
+			}
+		case 9:
+			v, i := op.TopK(same(), 1+r.IntN(6))
+			nodes = append(nodes, v)
+			n = op.Cast(i, dtype.F32)
 		case 7:
 			n = op.Abs(op.Narrow(op.Narrow(same(), 1, 2, 6), 1, r.IntN(3), 3))
 		}

@@ -19,7 +19,7 @@ func TestKernelsAllocateNothing(t *testing.T) {
 	eachPool(t, func(t *testing.T, p *Pool) {
 		x, y, dst := randoms(rng(1), n), randoms(rng(2), n), make([]float32, n)
 		bits, ints, sums, halves := make([]uint8, n), make([]int32, n), make([]int32, n), make([]uint16, n)
-		doubles := make([]float64, n)
+		doubles, octets := make([]float64, n), make([]byte, 4*n)
 		row, one := []int{n}, []int{1}
 		shape, perm, swap := []int{4, 8, n / 32}, []int{2, 0, 1}, []int{1, 0, 2}
 		regionIn := []RegionValue{{F32: x}, {F32: x[:1]}, {F32: y}}
@@ -61,6 +61,7 @@ func TestKernelsAllocateNothing(t *testing.T) {
 			"pad":        func() { Pad(p, dst, x, []int{30, 40}, []int{1, 2}, []int{3, 4}, 0) },
 			"gather":     func() { _ = Gather(p, dst, x, 1, 100, 50, ints[:200]) },
 			"iota":       func() { Iota(p, dst, row, 0) },
+			"top k":      func() { TopK(p, dst, octets, dtype.I32, x, 100, n/100, 5, FloatKeys[float32]) },
 			"conv":       func() { Conv2D(p, &conv) },
 			"conv chw":   func() { Conv2D(p, &chw) },
 			"transposed": func() { ConvTranspose2D(p, &conv) },

@@ -143,7 +143,9 @@ type scratch struct {
 	bytes                []uint8 // the same for bytes
 	usedBytes, needBytes int
 
-	spans []span // of an attention's queries
+	spans  []span   // of an attention's queries
+	ranked []ranked // the best elements of a row
+	keys   []uint64 // of a block of a row
 }
 
 // floats returns n floats with arbitrary contents, aligned to 64 bytes where the block is. They stay valid until reset.

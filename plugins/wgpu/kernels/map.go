@@ -32,14 +32,14 @@ type mapping func(n *ir.Node, name, body string, consts any, fields []string, pa
 // mapped is a shader that computes each element of the result by itself. Body defines `fn value(i: u32) -> u32`, the bits of
 // element i; fields and params come after the number of elements, n.
 func mapped(n *ir.Node, name, body string, consts any, fields []string, params func(c *Call) []uint32) Shader {
-	return harnessed(n, name, body, consts, fields, params, element(n.Type.DType), 1)
+	return harnessed(n, name, body, consts, fields, params, element(made(n).DType), 1)
 }
 
 // light is mapped for values that cost little: an invocation computes several of a large result, and the last one again instead
 // of those past the end, which it drops. The shader must not report to the host: where the result takes the place of an operand,
 // the last one may be there already, and what it reports of that is nonsense.
 func light(n *ir.Node, name, body string, consts any, fields []string, params func(c *Call) []uint32) Shader {
-	return harnessed(n, name, body, consts, fields, params, element(n.Type.DType), largeEach)
+	return harnessed(n, name, body, consts, fields, params, element(made(n).DType), largeEach)
 }
 
 // moved is a shader that moves bits from the operands data into the result, u at a time. Body defines value(i), which returns
@@ -66,9 +66,12 @@ func moved(n *ir.Node, u unit, data []int, name, body string, consts map[string]
 	return s
 }
 
+// made is the type of what a harness makes: of the result, the first of several.
+func made(n *ir.Node) ir.Type { return n.ResultTypes()[0] }
+
 func harnessed(n *ir.Node, name, body string, consts any, fields []string, params func(c *Call) []uint32, u unit, each int) Shader {
 	group := mapGroup
-	if most := ceilDiv(numel(n.Graph.Syms.Largest(n.Type.Shape)), u.elements); most >= largeUnits {
+	if most := ceilDiv(numel(n.Graph.Syms.Largest(made(n).Shape)), u.elements); most >= largeUnits {
 		group = largeGroup
 	} else {
 		each = 1
@@ -93,7 +96,7 @@ func harnessed(n *ir.Node, name, body string, consts any, fields []string, param
 	for i := range n.In {
 		s.Bindings = append(s.Bindings, Binding{Name: operandNames[i], Operand: i, DType: n.In[i].Type.DType})
 	}
-	s.Bindings = append(s.Bindings, Binding{Name: "y", Operand: Out, DType: n.Type.DType})
+	s.Bindings = append(s.Bindings, Binding{Name: "y", Operand: Out, DType: made(n).DType})
 	return s
 }
 

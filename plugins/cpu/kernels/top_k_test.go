@@ -1,0 +1,84 @@
+package kernels
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/rlx-go/rlx/core/dtype"
+)
+
+// TestTopK compares with a stable sort, on rows of many lengths, with ties and special values, and on 1 to 16 threads.
+func TestTopK(t *testing.T) {
+	r := rng(11)
+	pool := []float32{0, float32(math.Copysign(0, -1)), 1, -1, float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)), 1e-45, -1e-45, 3}
+	for _, threads := range []int{1, 2, 3, 16} {
+		p, err := NewPool(threads)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		for _, c := range []struct{ rows, n, k int }{
+			{1, 1, 1}, {3, 7, 7}, {5, 255, 4}, {5, 256, 256}, {5, 257, 33}, {2000, 33, 3}, {70, 1000, 10}, {2, 40000, 100}, {0, 9, 2},
+		} {
+			src := make([]float32, c.rows*c.n)
+			for i := range src {
+				src[i] = float32(r.NormFloat64())
+				if c.n < 300 {
+					src[i] = pool[r.IntN(len(pool))]
+				}
+			}
+			values, indices := make([]float32, c.rows*c.k), make([]byte, 4*c.rows*c.k)
+			TopK(p, values, indices, dtype.I32, src, c.rows, c.n, c.k, FloatKeys[float32])
+			for row := range c.rows {
+				x := src[row*c.n:][:c.n]
+				for j, i := range sorted(x)[:c.k] {
+					at := row*c.k + j
+					if got := int(int32(binary.LittleEndian.Uint32(indices[4*at:]))); got != i || math.Float32bits(values[at]) != math.Float32bits(x[i]) {
+						t.Fatalf("%d threads, %+v: place %d of row %d is %v at %d; want %v at %d", threads, c, j, row, values[at], got, x[i], i)
+					}
+				}
+			}
+		}
+	}
+}
+
+// sorted are the positions of a row's elements, the largest first, NaN last.
+func sorted(x []float32) []int {
+	order := make([]int, len(x))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(i, j int) int {
+		a, b := x[i], x[j]
+		switch {
+		case a > b, a == a && b != b:
+			return -1
+		case a < b, a != a && b == b:
+			return 1
+		}
+		return 0
+	})
+	return order
+}
+
+// BenchmarkTopK reads rows of random f32; the rate is that of the operand.
+func BenchmarkTopK(b *testing.B) {
+	p, err := NewPool(0)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer p.Close()
+	for _, c := range []struct{ rows, n, k int }{{4096, 256, 8}, {64, 32000, 50}, {1, 150000, 50}} {
+		b.Run(fmt.Sprintf("%dx%d/k=%d", c.rows, c.n, c.k), func(b *testing.B) {
+			src := randoms(rng(1), c.rows*c.n)
+			values, indices := make([]float32, c.rows*c.k), make([]byte, 4*c.rows*c.k)
+			b.SetBytes(int64(4 * len(src)))
+			for b.Loop() {
+				TopK(p, values, indices, dtype.I32, src, c.rows, c.n, c.k, FloatKeys[float32])
+			}
+		})
+	}
+}
