@@ -13,7 +13,8 @@ import (
 // In the test artifact, graph 2 is mlpText: 0 x, 1 gain, 2 w, 3 b, 4 matmul h, 5 add hb (over h), 6 relu act (over hb),
 // 7 reshape half (view), 8 mul scaled (over half), 9 reduce_sum sum. Graph 0 and 1 are headText: 0 x, 1 w, 2 matmul y,
 // 3 softmax z, 4 const c, 5 mul d (over z). Graph 3 is blendText: 0 x, 1 w, 2 relu r, 3 neg q, 4 matmul t,
-// 5 fused_matmul p (over q), 6 add s.
+// 5 fused_matmul p (over q), 6 add s. Graph 6 is pickText: 0 x, 1 neg n, 2 top_k, 3 its result v, 4 its result i, 5 top_k,
+// 6 its result w, which nothing reads, 7 its result j, 8 relu r (over v), 9 cast f, 10 add s.
 
 func TestBadEncodings(t *testing.T) {
 	body := func(k Kind, change func([]byte) []byte) func(*forgery) {
@@ -77,7 +78,7 @@ func TestBadEncodings(t *testing.T) {
 		{15, "type that does not parse", replace(KindMeta, "\xa6f32[8]", "\xa6f33[8]")},
 		{15, "257 pairs", func(f *forgery) { f.c.meta.Pairs = make([]Pair, MaxPairs+1) }},
 		{15, "513 bytes of name", func(f *forgery) { f.c.meta.Model = strings.Repeat("x", MaxName+1) }},
-		{15, "items of GRPH", items(KindGraph, 7)},
+		{15, "items of GRPH", items(KindGraph, 8)},
 		{15, "items of META", items(KindMeta, 0)},
 		{15, "items of CHNK", items(KindChunks, 2)},
 		{15, "items of WGTS", items(KindWeight, math.MaxUint64)},
@@ -102,6 +103,9 @@ func TestBadContents(t *testing.T) {
 	meta := func(change func(*Meta)) func(*forgery) { return func(f *forgery) { change(f.c.meta) } }
 	graph := func(change func(*rawGraph)) func(*forgery) {
 		return func(f *forgery) { change(&f.c.graphs[2]) }
+	}
+	pick := func(i int, change func(*rawNode)) func(*forgery) {
+		return func(f *forgery) { change(&f.c.graphs[6].nodes[i]) }
 	}
 	dims := ir.ShapeOf
 	testBadFiles(t, []badFile{
@@ -167,6 +171,27 @@ func TestBadContents(t *testing.T) {
 		{22, "opset 0", meta(func(m *Meta) { m.Opset = 0 })},
 		{23, "operand behind the end", node(6, func(n *rawNode) { n.in[0] = 10 })},
 		{23, "operand 2^63-1", node(6, func(n *rawNode) { n.in[0] = math.MaxInt64 })},
+		{18, "result without a type", pick(3, func(n *rawNode) { n.typ = rawType{} })},
+		{23, "operand that is an op with several results", pick(8, func(n *rawNode) { n.in[0] = 2 })},
+		{24, "another op in place of a result", pick(4, func(n *rawNode) { n.op, n.attrs, n.in[0], n.typ.dtype = "neg", nil, 3, "f32" })},
+		{24, "result twice", pick(4, func(n *rawNode) { n.attrs[0].Value = int64(0) })},
+		{24, "result -2^63", pick(3, func(n *rawNode) { n.attrs[0].Value = int64(math.MinInt64) })},
+		{24, "result of the op before", pick(6, func(n *rawNode) { n.in[0] = 2 })},
+		{24, "one result more", pick(8, func(n *rawNode) {
+			n.op, n.in[0], n.attrs = "result", 5, []ir.Attr{{Name: "index", Value: int64(2)}}
+		})},
+		{24, "result of a value", pick(8, func(n *rawNode) {
+			n.op, n.attrs = "result", []ir.Attr{{Name: "index", Value: int64(0)}}
+		})},
+		{24, "last result missing", func(f *forgery) { f.c.graphs[6].nodes = f.c.graphs[6].nodes[:7] }},
+		{26, "type of an op with several results", pick(2, func(n *rawNode) { n.typ.dtype = "f32" })},
+		{26, "dims of an op with several results", pick(2, func(n *rawNode) { n.typ.shape = dims(3, 8) })},
+		{26, "name of an op with several results", pick(2, func(n *rawNode) { n.name = "t" })},
+		{26, "another type of a result", pick(4, func(n *rawNode) { n.typ.dtype = "u32" })},
+		{26, "k beyond the axis", pick(2, func(n *rawNode) { n.attrs[1].Value = int64(9) })},
+		{26, "indices of bytes", pick(2, func(n *rawNode) { n.attrs[0].Value = rawDType("u8") })},
+		{26, "cast to nothing", pick(9, func(n *rawNode) { n.attrs[0].Value = rawDType("") })},
+		{27, "output that is an op with several results", func(f *forgery) { f.c.graphs[6].outputs[0].node = 2 }},
 		{23, "weight that is not there", func(f *forgery) { f.c.graphs[0].nodes[1].name = "v" }},
 		{24, "operand is itself", node(6, func(n *rawNode) { n.in[0] = 6 })},
 		{24, "operand is later", node(6, func(n *rawNode) { n.in[0] = 8 })},

@@ -23,6 +23,9 @@ func TestBadPlans(t *testing.T) {
 	step := func(i int, change func(*rawStep)) func(*forgery) {
 		return func(f *forgery) { change(&f.c.scheds[2].steps[i]) }
 	}
+	pick := func(i int, change func(*rawPlace)) func(*forgery) {
+		return func(f *forgery) { change(&f.c.plans[6].places[i]) }
+	}
 	const weights, arena, io = 0, 1, 2
 	testBadFiles(t, []badFile{
 		{29, "arena of 300 bytes", plan(func(p *rawPlan) { p.arena = 300 })},
@@ -41,6 +44,13 @@ func TestBadPlans(t *testing.T) {
 		{30, "behind the io space", place(0, func(x *rawPlace) { x.offset = 1024 })},
 		{30, "input in the arena", place(1, func(x *rawPlace) { x.space = arena })},
 		{30, "weight elsewhere in the weights", place(2, func(x *rawPlace) { x.offset = 0 })},
+		{30, "offset of an op with several results", pick(2, func(x *rawPlace) { x.offset = 256 })},
+		{30, "bytes of an op with several results", pick(2, func(x *rawPlace) { x.size = 96 })},
+		{30, "an op with several results among the inputs", pick(2, func(x *rawPlace) { x.space = io })},
+		{30, "an op with several results in space 3", pick(2, func(x *rawPlace) { x.space = 3 })},
+		{30, "an op with several results over its operand", pick(2, func(x *rawPlace) { x.parent = 1 })},
+		{31, "result over the operand of its op", pick(3, func(x *rawPlace) { x.parent = 1 })},
+		{31, "result over its op", pick(3, func(x *rawPlace) { x.parent = 2 })},
 		{31, "view without a parent", place(7, func(x *rawPlace) { x.parent = -1 })},
 		{31, "view of another", place(7, func(x *rawPlace) { x.parent = 5 })},
 		{31, "view of a later one", place(7, func(x *rawPlace) { x.parent = 8 })},
@@ -63,12 +73,32 @@ func TestBadPlans(t *testing.T) {
 		{32, "operand's source comes later", sched(func(s *rawSched) { s.steps[2], s.steps[3] = s.steps[3], s.steps[2] })},
 		{32, "step of an input", step(0, func(s *rawStep) { s.node = 0 })},
 		{32, "step of a view", step(0, func(s *rawStep) { s.node = 7 })},
+		{32, "step of a result", func(f *forgery) { f.c.scheds[6].steps[1].node = 3 }},
+		{32, "result read before its op runs", func(f *forgery) {
+			s := f.c.scheds[6].steps
+			s[1], s[2] = s[2], s[1]
+		}},
 		{32, "step of nothing", step(4, func(s *rawStep) { s.node = 10 })},
 		{32, "step 2^63-1", step(4, func(s *rawStep) { s.node = math.MaxInt64 })},
 		{33, "overwrites its operand", func(f *forgery) {
 			// z goes where y is, without being in place.
 			f.c.plans[0].places[3] = rawPlace{space: arena, offset: 512, size: 64, parent: -1}
 			f.c.plans[0].places[5] = rawPlace{space: io, offset: 256, size: 64, parent: -1}
+		}},
+		{33, "result over another of the same op", func(f *forgery) {
+			x, at := &f.c.plans[6].places[4], f.c.plans[6].places[3]
+			x.space, x.offset = at.space, at.offset
+		}},
+		{33, "result that nothing reads over what is read later", func(f *forgery) {
+			x, at := &f.c.plans[6].places[6], f.c.plans[6].places[4]
+			x.space, x.offset = at.space, at.offset
+		}},
+		{33, "result over the operand of its op", func(f *forgery) {
+			x, at := &f.c.plans[6].places[6], f.c.plans[6].places[3]
+			x.space, x.offset = at.space, at.offset
+		}},
+		{35, "scratch over a result", func(f *forgery) {
+			f.c.scheds[6].steps[1].scratch, f.c.scheds[6].steps[1].size = f.c.plans[6].places[4].offset, 8
 		}},
 		{33, "in place, undeclared", place(5, func(x *rawPlace) { x.parent = -1 })},
 		{33, "overwrites what is still read", func(f *forgery) {

@@ -244,7 +244,7 @@ func graphOf(p *program.Program) rawGraph {
 		r := rawNode{op: n.Op.Name, name: n.Name, attrs: n.Op.Attrs(n.Attrs), typ: typeOf(n.Type)}
 		for i, a := range r.attrs {
 			if t, ok := a.Value.(dtype.DType); ok {
-				r.attrs[i].Value = rawDType(t.String())
+				r.attrs[i].Value = rawDTypeOf(t)
 			}
 		}
 		r.in = make([]int64, len(n.In))
@@ -259,10 +259,18 @@ func graphOf(p *program.Program) rawGraph {
 	return g
 }
 
+// rawDTypeOf is the name of an element type, or nothing for an attribute that names none.
+func rawDTypeOf(d dtype.DType) rawDType {
+	if d == dtype.Invalid {
+		return ""
+	}
+	return rawDType(d.String())
+}
+
 // typeOf is how a node holds its type: one of an op with several results, which has none, as no element type and no dims.
 func typeOf(t ir.Type) rawType {
 	if t.DType == dtype.Invalid {
 		return rawType{}
 	}
-	return rawType{rawDType(t.DType.String()), t.Shape}
+	return rawType{rawDTypeOf(t.DType), t.Shape}
 }

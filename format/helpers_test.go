@@ -56,6 +56,18 @@ s = add p, p : f32[16,8]
 return s=s
 `
 
+// pickText has ops with several results: results that are read, returned, overwritten in place, and not read at all.
+const pickText = `graph pick
+x = input : f32[3,8]
+n = neg x : f32[3,8]
+v, i = top_k n {k=8} : f32[3,8], i32[3,8]
+w, j = top_k v {index_dtype=u32, k=2} : f32[3,2], u32[3,2]
+r = relu v : f32[3,8]
+f = cast i {to=f32} : f32[3,8]
+s = add r, f : f32[3,8]
+return s=s, j=j
+`
+
 // imageText and promptText are the methods of the task.
 const imageText = `graph image
 pixels = input : f32[1,3,8,8]
@@ -120,7 +132,7 @@ func testArtifact(t testing.TB) (Artifact, []Weight) {
 		Pairs:   []Pair{{"license", "none"}, {"note", "made for tests"}},
 	}}
 	for _, p := range []struct{ text, target string }{{headText, "cpu"}, {headText, "portable"}, {mlpText, "cpu"}, {blendText, "cpu"},
-		{imageText, "cpu"}, {promptText, "cpu"}} {
+		{imageText, "cpu"}, {promptText, "cpu"}, {pickText, "cpu"}} {
 		a.Programs = append(a.Programs, build(t, p.text, p.target, dir))
 	}
 	s := task.NewSegment(8, 4)

@@ -184,7 +184,7 @@ func (b *graphBuilder) op(r *rawNode, bad func(int, string, ...any) error) (*ir.
 		}
 		if name, ok := a.Value.(rawDType); ok {
 			d, ok := name.parse()
-			if !ok {
+			if !ok && name != "" {
 				return nil, nil, bad(18, "op %s: attribute %s is the unknown element type %.40q", r.op, a.Name, string(name))
 			}
 			list[k].Value = d

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/format"
 	"github.com/rlx-go/rlx/internal/cli"
@@ -197,13 +198,16 @@ func graphJSON(_ *format.Verified, ps []*program.Program) any {
 		Op    string         `json:"op"`
 		In    []int          `json:"in,omitempty"`
 		Attrs map[string]any `json:"attrs,omitempty"`
-		Type  string         `json:"type"`
+		Type  string         `json:"type,omitempty"` // of all but ops with several results, which the next nodes stand for
 	}
 	var out []any
 	for _, p := range ps {
 		nodes := []node{}
 		for _, n := range p.Graph.Nodes {
-			x := node{ID: n.ID, Name: n.Name, Op: n.Op.Name, Type: n.Type.String(), Attrs: map[string]any{}}
+			x := node{ID: n.ID, Name: n.Name, Op: n.Op.Name, Attrs: map[string]any{}}
+			if !n.Op.Tuple {
+				x.Type = n.Type.String()
+			}
 			for _, i := range n.In {
 				x.In = append(x.In, i.ID)
 			}
@@ -225,6 +229,9 @@ func placesText(env *cli.Env, _ *format.Verified, ps []*program.Program) error {
 	for _, p := range ps {
 		rows := [][]string{{"value", "type", "space", "offset", "bytes", "shares"}}
 		for _, n := range p.Graph.Nodes {
+			if n.Op.Tuple { // its results have places
+				continue
+			}
 			pl := p.Places[n.ID]
 			shares := ""
 			if pl.Parent >= 0 {
@@ -252,6 +259,9 @@ func placesJSON(_ *format.Verified, ps []*program.Program) any {
 	for _, p := range ps {
 		var places []place
 		for i, pl := range p.Places {
+			if p.Graph.Nodes[i].Op.Tuple {
+				continue
+			}
 			places = append(places, place{i, pl.Space.String(), pl.Offset, pl.Size, pl.Parent})
 		}
 		out = append(out, map[string]any{"method": p.Method, "target": p.Target, "arena_bytes": p.ArenaSize, "io_bytes": p.IOSize, "places": places})
@@ -264,7 +274,7 @@ func stepsText(env *cli.Env, _ *format.Verified, ps []*program.Program) error {
 		rows := [][]string{{"step", "op", "value", "type", "GFLOP"}}
 		for i, s := range p.Steps {
 			n := p.Graph.Nodes[s.Node]
-			rows = append(rows, []string{fmt.Sprint(i), n.Op.Name, n.Label(), n.Type.String(), fmt.Sprintf("%.3f", float64(flops(p, s))/1e9)})
+			rows = append(rows, []string{fmt.Sprint(i), n.Op.Name, n.Label(), n.TypeText(), fmt.Sprintf("%.3f", float64(flops(p, s))/1e9)})
 		}
 		fmt.Fprintf(env.Stdout, "# %s\n", label(p))
 		if err := env.Table(rows); err != nil {
@@ -279,6 +289,7 @@ func stepsJSON(_ *format.Verified, ps []*program.Program) any {
 		Node    int    `json:"node"`
 		Op      string `json:"op"`
 		Reads   []int  `json:"reads"`
+		Writes  []int  `json:"writes"`
 		FLOPs   int64  `json:"flops"`
 		Scratch int64  `json:"scratch_bytes"`
 	}
@@ -291,6 +302,9 @@ func stepsJSON(_ *format.Verified, ps []*program.Program) any {
 			for _, in := range n.In {
 				x.Reads = append(x.Reads, in.ID)
 			}
+			for _, v := range n.Values() {
+				x.Writes = append(x.Writes, v.ID)
+			}
 			steps = append(steps, x)
 		}
 		out = append(out, map[string]any{"method": p.Method, "target": p.Target, "steps": steps})
@@ -301,11 +315,13 @@ func stepsJSON(_ *format.Verified, ps []*program.Program) any {
 // flops of a step at the symbols' upper bounds.
 func flops(p *program.Program, s program.Step) int64 {
 	n, syms := p.Graph.Nodes[s.Node], p.Graph.Syms
-	in := n.InTypes()
-	for i := range in {
-		in[i] = syms.AtMost(in[i])
+	in, out := n.InTypes(), slices.Clone(n.ResultTypes())
+	for _, types := range [][]ir.Type{in, out} {
+		for i := range types {
+			types[i] = syms.AtMost(types[i])
+		}
 	}
-	return n.Op.FLOPs(n.Attrs, in, syms.AtMost(n.Type))
+	return n.Op.FLOPs(n.Attrs, in, out...)
 }
 
 func weightsText(env *cli.Env, v *format.Verified, _ []*program.Program) error {

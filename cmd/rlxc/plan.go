@@ -85,7 +85,7 @@ func lifetimes(p *program.Program) arena {
 	}
 	for _, n := range p.Graph.Nodes {
 		pl := p.Places[n.ID]
-		if pl.Space != program.Arena {
+		if pl.Space != program.Arena || n.Op.Tuple {
 			continue
 		}
 		if pl.Parent >= 0 {
@@ -101,7 +101,9 @@ func lifetimes(p *program.Program) arena {
 		}
 	}
 	for i, s := range p.Steps {
-		touch(s.Node, i)
+		for _, v := range p.Graph.Nodes[s.Node].Values() {
+			touch(v.ID, i)
+		}
 		for _, x := range p.Graph.Nodes[s.Node].In {
 			touch(x.ID, i)
 		}

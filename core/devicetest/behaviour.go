@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 
@@ -31,6 +32,7 @@ func (s *suite) runChecks() []check {
 		{"run/nan", s.checkNaN},
 		{"run/nan-tail", s.checkNaNTail},
 		{"run/observe", s.checkObserve},
+		{"run/results", s.checkResults},
 		{"run/together", s.checkTogether},
 	}
 }
@@ -388,6 +390,56 @@ func (s *suite) checkObserve() error {
 			return fmt.Errorf("an observer that refuses is called %d times and gives error %v; want its own, once", calls, err)
 		}
 		return r.works()
+	})
+}
+
+// checkResults: an op with several results has one step, whose time is that of the op's node; what is handed out, and named as
+// holding a NaN, is each result by itself, also one that nothing reads.
+func (s *suite) checkResults() error {
+	g := ir.NewGraph("results")
+	x := op.Input(g, "x", ir.TypeOf(dtype.F32, 2, 5))
+	best, where := op.TopK(x, 5)
+	_, second := op.TopK(op.Neg(x), 2)
+	g.Return("best", op.Copy(best.Named("the_values")))
+	g.Return("sum", op.Add(where, where))
+	g.Return("second", op.Add(second, second))
+	return s.withRig(mustBuild(g, nil), nil, device.Load{}, func(r *rig) error {
+		in := tensor.NewArray(dtype.F32, 2, 5)
+		copy(in.F, []float64{3, 1, 4, 1, 5, 9, 2, 6, 5, 3})
+		inputs := values{"x": in}
+		opts := device.RunOptions{Profile: true, CheckNaN: true}
+		for _, st := range r.p.Steps {
+			for _, n := range r.p.Graph.Nodes[st.Node].Values() {
+				opts.Dump = append(opts.Dump, n.ID)
+			}
+		}
+		var seen []int
+		opts.Observe = func(node int, shape []int, data []byte) error {
+			seen = append(seen, node)
+			if t := r.p.Graph.Nodes[node].Type; !slices.Equal(shape, t.Shape.Eval(nil)) || int64(len(data)) != t.Bytes(nil) {
+				return fmt.Errorf("%d bytes of shape %v are handed out for %v", len(data), shape, t)
+			}
+			return nil
+		}
+		_, stats, err := r.run(context.Background(), inputs, device.Run{Opts: opts})
+		if err != nil {
+			return err
+		}
+		if !slices.Equal(seen, opts.Dump) {
+			return fmt.Errorf("nodes %v are handed out; want %v", seen, opts.Dump)
+		}
+		for i, st := range stats.Steps {
+			if want := r.p.Steps[i].Node; len(stats.Steps) != len(r.p.Steps) || st.Node != want {
+				return fmt.Errorf("time %d of %d is of node %d; step %d of %d is node %d", i, len(stats.Steps), st.Node, i, len(r.p.Steps), want)
+			}
+		}
+		in.F[2] = math.NaN()
+		_, stats, err = r.run(context.Background(), inputs, device.Run{Opts: device.RunOptions{CheckNaN: true}})
+		n, _ := r.p.Graph.Find("the_values")
+		if !errors.Is(err, device.ErrNaN) || !strings.Contains(err.Error(), n.Name) || stats.FirstNaN != n.ID {
+			return fmt.Errorf("FirstNaN is %d, error %v; want node %d and device.ErrNaN that names %s", stats.FirstNaN, err, n.ID, n.Name)
+		}
+		return nil
 	})
 }
 

@@ -99,6 +99,9 @@ func TestFaults(t *testing.T) {
 		{"nan late", "run", "run/nan: error is later: NaN"},
 		{"nan in the tail", "run", "run/nan-tail: N = "},
 		{"observes others", "run", "run/observe: nodes"},
+		{"observes one result", "run", "run/results: nodes"},
+		{"names the op", "run", "run/results: FirstNaN"},
+		{"only the first result", "top_k", "result 1"},
 		{"observes on", "run", "run/observe: an observer that refuses"},
 	} {
 		s := suiteOf(t, fake{fault: c.fault})

@@ -19,6 +19,7 @@ type StepError struct {
 	Step, Steps int    // 1-based; of how many, 0 where that is not known
 	Op          string // of the step
 	Name        string // of its node; may be empty
+	Result      int    // which of its results a NaN was found in
 }
 
 func (e *StepError) Error() string {
@@ -46,14 +47,14 @@ func interrupted(name string, ctx context.Context) *diag.Error {
 
 const maxErrorText = 2 << 10 // bytes of one field of an error on the wire
 
-// toWire turns an error of a backend into a status that carries its code and fields. step is 1-based, 0: none.
-func toWire(err error, step int, op string) error {
+// toWire turns an error of a backend into a status that carries its code and fields. Where at is nil or names no step, a
+// StepError in the error's chain says at which step it happened, or nothing does.
+func toWire(err error, at *StepError) error {
 	if err == nil {
 		return nil
 	}
-	w := &rlxv1.Error{Step: int32(step), Op: op}
+	w := &rlxv1.Error{}
 	var d *diag.Error
-	var se *StepError
 	switch {
 	case errors.As(err, &d):
 		w.Code, w.Subject, w.Message, w.Hint = string(d.Code), d.Subject, d.Msg, d.Hint
@@ -73,8 +74,11 @@ func toWire(err error, step int, op string) error {
 		}
 		w.Message += " (" + c.Error() + ")"
 	}
-	if errors.As(err, &se) && step == 0 {
-		w.Step, w.Op = int32(se.Step), se.Op
+	if at == nil || at.Step == 0 {
+		errors.As(err, &at)
+	}
+	if at != nil {
+		w.Step, w.Op, w.Result = int32(at.Step), at.Op, int32(at.Result)
 	}
 	w.Subject, w.Message, w.Hint, w.Op = clean(w.Subject), clean(w.Message), clean(w.Hint), clean(w.Op)
 	st, derr := status.New(grpcCode(diag.Code(w.Code)), w.Message).WithDetails(w)
@@ -114,7 +118,7 @@ func fromWire(st *status.Status, backend string) (err *diag.Error, ok bool) {
 			e.Msg = s + ": " + e.Msg
 		}
 		if w.Step > 0 {
-			e.Err = &StepError{Step: int(w.Step), Op: clean(w.Op)}
+			e.Err = &StepError{Step: int(w.Step), Op: clean(w.Op), Result: int(w.Result)}
 		}
 		if aboutValues(e.Code) {
 			e.Err = errors.Join(e.Err, device.ErrInput)

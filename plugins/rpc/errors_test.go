@@ -38,7 +38,7 @@ func TestEveryCode(t *testing.T) {
 		own := slices.Contains(hostsOwn, code) || code[3] == '4' || strings.HasPrefix(string(code), "RLX20") ||
 			strings.HasPrefix(string(code), "RLX30") && code != device.ErrInput
 		in := diag.New(code, "softmax", "axis %d", 3).WithHint("use axis 1")
-		st, _ := status.FromError(toWire(fmt.Errorf("wrapped: %w", in), 2, "softmax"))
+		st, _ := status.FromError(toWire(fmt.Errorf("wrapped: %w", in), &StepError{Step: 2, Op: "softmax"}))
 		out, ok := fromWire(st, "backend b")
 		if !ok {
 			t.Errorf("%s does not pass the wire", code)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/core/tensor"
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
@@ -54,8 +55,8 @@ func (e *Executable) run(ctx context.Context, r device.Run, tensors func(*bindin
 	}
 	if err != nil {
 		st := noStats()
-		if n := nanStep(err); n >= 0 && n < len(e.prog.Steps) {
-			st.FirstNaN = e.prog.Steps[n].Node
+		if n := nanIn(e.prog, err); n != nil {
+			st.FirstNaN = n.ID
 		}
 		return st, err
 	}
@@ -85,13 +86,14 @@ func inStepOrder(p *program.Program, nodes []int) []int {
 	return out
 }
 
-// nanStep is the index of the step that produced a NaN, where err says that one did; -1: it says nothing of the kind.
-func nanStep(err error) int {
-	var step *StepError
-	if errors.Is(err, device.ErrNaN) && errors.As(err, &step) {
-		return step.Step - 1
+// nanIn is the value that holds a NaN, where err says that one does; nil: it says nothing of the kind.
+func nanIn(p *program.Program, err error) *ir.Node {
+	var at *StepError
+	if !errors.Is(err, device.ErrNaN) || !errors.As(err, &at) || at.Step < 1 || at.Step > len(p.Steps) {
+		return nil
 	}
-	return -1
+	values := p.Graph.Nodes[p.Steps[at.Step-1].Node].Values()
+	return values[max(0, min(at.Result, len(values)-1))] // a backend may say anything
 }
 
 // hostRun is one run on the host's side.
@@ -163,7 +165,11 @@ func (x *hostRun) atStep(err error, step *StepError) error {
 	if errors.As(err, &sent) {
 		if p := x.e.prog; sent.Step <= len(p.Steps) {
 			n := p.Graph.Nodes[p.Steps[sent.Step-1].Node]
-			*sent = StepError{Step: sent.Step, Steps: len(p.Steps), Op: n.Op.Name, Name: n.Label()}
+			name := n.Label()
+			if value := nanIn(p, err); value != nil {
+				name = value.Label()
+			}
+			*sent = StepError{Step: sent.Step, Steps: len(p.Steps), Op: n.Op.Name, Name: name, Result: sent.Result}
 		}
 		c := *e
 		c.Msg = sent.Error() + ": " + c.Msg

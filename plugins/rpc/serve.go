@@ -142,7 +142,7 @@ func checkServed(ctx context.Context, method string) error {
 func recoverCall(log *slog.Logger, method string, err *error) {
 	if p := recover(); p != nil {
 		log.Error("panic", "method", method, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
-		*err = toWire(panicError(p), 0, "")
+		*err = toWire(panicError(p), nil)
 	}
 }
 
@@ -152,13 +152,13 @@ func panicError(p any) error {
 
 // protocolError is a breach by the host.
 func protocolError(format string, args ...any) error {
-	return toWire(diag.New(ErrRefused, "", format, args...), 0, "")
+	return toWire(diag.New(ErrRefused, "", format, args...), nil)
 }
 
 // statusOf passes errors of gRPC on as they are and puts all others on the wire.
-func statusOf(err error, step int, op string) error {
+func statusOf(err error, at *StepError) error {
 	if s, ok := status.FromError(err); ok && s.Code() != codes.Unknown {
 		return err
 	}
-	return toWire(err, step, op)
+	return toWire(err, at)
 }

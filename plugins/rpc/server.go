@@ -86,7 +86,7 @@ func newServer(cfg ServeConfig, files *childFiles) (*server, error) {
 func (s *server) Info(ctx context.Context, _ *rlxv1.InfoRequest) (*rlxv1.InfoReply, error) {
 	info, err := s.cfg.Backend.Info(ctx)
 	if err != nil {
-		return nil, statusOf(err, 0, "")
+		return nil, statusOf(err, nil)
 	}
 	return infoToWire(info), nil
 }
@@ -100,7 +100,7 @@ func (s *server) Load(st grpc.ClientStreamingServer[rlxv1.LoadRequest, rlxv1.Loa
 	w := h.GetWeights()
 	switch {
 	case s.cfg.Decode == nil:
-		return toWire(diag.New(device.ErrUnsupported, "", "takes no programs"), 0, "")
+		return toWire(diag.New(device.ErrUnsupported, "", "takes no programs"), nil)
 	case h == nil || w == nil:
 		return protocolError("load: the first message is not a header with weights")
 	case h.ProgramSize <= 0 || h.ProgramSize > MaxProgram || len(h.ProgramSha256) != sha256.Size:
@@ -138,15 +138,15 @@ func (s *server) Load(st grpc.ClientStreamingServer[rlxv1.LoadRequest, rlxv1.Loa
 		return protocolError("load: %w", err)
 	}
 	if err := checkPlaces(l.prog, w.Size); err != nil {
-		return statusOf(err, 0, "")
+		return statusOf(err, nil)
 	}
 	if err := s.place(l, h, weights); err != nil {
-		return statusOf(err, 0, "")
+		return statusOf(err, nil)
 	}
 	id, err := s.start(st.Context(), l, h, weights)
 	if err != nil {
 		l.weights.close()
-		return statusOf(err, 0, "")
+		return statusOf(err, nil)
 	}
 	reply := &rlxv1.LoadReply{Executable: id}
 	for _, k := range l.exe.Kernels() {
@@ -273,7 +273,7 @@ func (s *server) Bind(_ context.Context, r *rlxv1.BindRequest) (*rlxv1.BindReply
 	}
 	b, err := bind(l.prog, r.Syms)
 	if err != nil {
-		return nil, toWire(diag.New(device.ErrInput, "", "%w", err), 0, "")
+		return nil, toWire(diag.New(device.ErrInput, "", "%w", err), nil)
 	}
 	l.bindings++
 	b.id = l.bindings
@@ -331,7 +331,7 @@ func (s *server) Unload(_ context.Context, r *rlxv1.UnloadRequest) (*rlxv1.Unloa
 	err := l.exe.Close()
 	l.weights.close()
 	if err != nil {
-		return nil, statusOf(fmt.Errorf("unload: %w", err), 0, "")
+		return nil, statusOf(fmt.Errorf("unload: %w", err), nil)
 	}
 	return &rlxv1.UnloadReply{}, nil
 }

@@ -48,7 +48,7 @@ func (s *server) Run(st grpc.BidiStreamingServer[rlxv1.RunRequest, rlxv1.RunRepl
 		return err
 	}
 	if l.poisoned != nil {
-		return toWire(l.poisoned, 0, "")
+		return toWire(l.poisoned, nil)
 	}
 	b := l.bound
 	if b == nil || b.id != h.Binding || h.Generation <= 0 {
@@ -70,20 +70,19 @@ func (s *server) Run(st grpc.BidiStreamingServer[rlxv1.RunRequest, rlxv1.RunRepl
 	}
 	stats, err := x.execute()
 	if err != nil {
-		step := int(l.steps.Load())
+		at := &StepError{Step: int(l.steps.Load())}
 		if errors.Is(err, device.ErrNaN) { // the backend knows better than the counter
 			if n := stats.FirstNaN; n >= 0 && n < len(l.prog.Graph.Nodes) {
-				by, _ := l.prog.Graph.Nodes[n].Maker()
+				by, result := l.prog.Graph.Nodes[n].Maker()
 				if i := slices.IndexFunc(l.prog.Steps, func(st program.Step) bool { return st.Node == by.ID }); i >= 0 {
-					step = i + 1
+					at.Step, at.Result = i+1, result
 				}
 			}
 		}
-		op := ""
-		if step > 0 && step <= len(l.prog.Steps) {
-			op = l.prog.Graph.Nodes[l.prog.Steps[step-1].Node].Op.Name
+		if at.Step > 0 && at.Step <= len(l.prog.Steps) {
+			at.Op = l.prog.Graph.Nodes[l.prog.Steps[at.Step-1].Node].Op.Name
 		}
-		return statusOf(err, step, op)
+		return statusOf(err, at)
 	}
 	return x.answer(stats)
 }
@@ -220,7 +219,7 @@ func (x *backendRun) answer(stats device.Stats) error {
 		}
 	}
 	if len(stats.Steps) > len(x.l.prog.Steps) {
-		return toWire(diag.New(diag.Internal, "", "%d step times for %d steps", len(stats.Steps), len(x.l.prog.Steps)), 0, "")
+		return toWire(diag.New(diag.Internal, "", "%d step times for %d steps", len(stats.Steps), len(x.l.prog.Steps)), nil)
 	}
 	x.l.stats, x.l.statsOf = stats.Steps, x.h.Generation
 	return x.send(&rlxv1.RunReply{Part: &rlxv1.RunReply_Done{Done: &rlxv1.Done{Generation: x.h.Generation,

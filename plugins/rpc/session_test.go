@@ -180,7 +180,7 @@ func TestTypedErrors(t *testing.T) {
 	err = run(2, testInput(2, 1))
 	wantCode(t, err, device.ErrDevice, "backend ref: step 2 of 4 (gelu act): the ", "device fell off")
 	var step *StepError
-	if !errors.As(err, &step) || *step != (StepError{2, 4, "gelu", "act"}) {
+	if !errors.As(err, &step) || *step != (StepError{2, 4, "gelu", "act", 0}) {
 		t.Errorf("step %+v", step)
 	}
 	if errors.Is(err, device.ErrLost) {

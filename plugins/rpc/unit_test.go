@@ -72,7 +72,7 @@ func FuzzHandshake(f *testing.F) {
 
 func TestErrorsOnTheWire(t *testing.T) {
 	in := diag.New(device.ErrUnsupported, "softmax", "axis %d of rank %d", 3, 2).WithHint("use axis 1")
-	st, _ := status.FromError(toWire(fmt.Errorf("loading: %w", in), 7, "softmax"))
+	st, _ := status.FromError(toWire(fmt.Errorf("loading: %w", in), &StepError{Step: 7, Op: "softmax"}))
 	out, ok := fromWire(st, "backend cpu")
 	var step *StepError
 	if !ok || !errors.Is(out, device.ErrUnsupported) || !errors.As(out, &step) || step.Step != 7 || step.Op != "softmax" ||
@@ -82,7 +82,7 @@ func TestErrorsOnTheWire(t *testing.T) {
 	if errors.Is(out, device.ErrLost) {
 		t.Error("an error of a call is not the loss of the backend")
 	}
-	st, _ = status.FromError(toWire(context.Canceled, 0, ""))
+	st, _ = status.FromError(toWire(context.Canceled, nil))
 	if out, ok := fromWire(st, "b"); !ok || !errors.Is(out, diag.Interrupted) {
 		t.Errorf("cancelled: %v", out)
 	}

@@ -1644,6 +1644,7 @@ type Error struct {
 	Hint          string                 `protobuf:"bytes,4,opt,name=hint,proto3" json:"hint,omitempty"`       // how to mend it
 	Step          int32                  `protobuf:"varint,5,opt,name=step,proto3" json:"step,omitempty"`      // 1 for the first step; 0: not known or none
 	Op            string                 `protobuf:"bytes,6,opt,name=op,proto3" json:"op,omitempty"`           // of that step
+	Result        int32                  `protobuf:"varint,7,opt,name=result,proto3" json:"result,omitempty"`  // RLX1003: which of the step's results holds the NaN, from 0
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1718,6 +1719,13 @@ func (x *Error) GetOp() string {
 		return x.Op
 	}
 	return ""
+}
+
+func (x *Error) GetResult() int32 {
+	if x != nil {
+		return x.Result
+	}
+	return 0
 }
 
 var File_rlx_v1_backend_proto protoreflect.FileDescriptor
@@ -1853,14 +1861,15 @@ const file_rlx_v1_backend_proto_rawDesc = "" +
 	"\n" +
 	"executable\x18\x01 \x01(\x04R\n" +
 	"executable\"\r\n" +
-	"\vUnloadReply\"\x87\x01\n" +
+	"\vUnloadReply\"\x9f\x01\n" +
 	"\x05Error\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x18\n" +
 	"\asubject\x18\x02 \x01(\tR\asubject\x12\x18\n" +
 	"\amessage\x18\x03 \x01(\tR\amessage\x12\x12\n" +
 	"\x04hint\x18\x04 \x01(\tR\x04hint\x12\x12\n" +
 	"\x04step\x18\x05 \x01(\x05R\x04step\x12\x0e\n" +
-	"\x02op\x18\x06 \x01(\tR\x02op2\xed\x02\n" +
+	"\x02op\x18\x06 \x01(\tR\x02op\x12\x16\n" +
+	"\x06result\x18\a \x01(\x05R\x06result2\xed\x02\n" +
 	"\aBackend\x12.\n" +
 	"\x04Info\x12\x13.rlx.v1.InfoRequest\x1a\x11.rlx.v1.InfoReply\x120\n" +
 	"\x04Load\x12\x13.rlx.v1.LoadRequest\x1a\x11.rlx.v1.LoadReply(\x01\x12.\n" +
