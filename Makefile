@@ -5,6 +5,7 @@
 # make bench   speed, beside the machine's peak: docs/performance.md; make figures   what docs/measurements.md states
 # make bench-gemm    matrix products as a share of the machine's peak, in under a minute
 # make fuzz    every fuzz target for FUZZTIME each
+# make faults  every system call of small runs of both commands fails once: about an hour; FAULTS=read for one class
 # make check   what a change must pass before it is sent: format, vet, test, stale generated files, cross-builds
 
 export CGO_ENABLED ?= 0
@@ -15,7 +16,7 @@ BACKENDS := cpu null
 HAVE_CC  := $(shell command -v $(CC) 2>/dev/null)
 FUZZTIME ?= 20s
 
-.PHONY: build demo test test-arm64 test-deps check fuzz bench bench-gemm figures generate clean
+.PHONY: build demo test test-arm64 test-deps check fuzz faults bench bench-gemm figures generate clean
 
 build:
 	@mkdir -p bin
@@ -67,6 +68,10 @@ fuzz:
 	  for t in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\).*/\1/p' $$f); do \
 	    echo "$$t in $$(dirname $$f)"; $(GO) test -run '^$$' -fuzz "^$$t$$" -fuzztime $(FUZZTIME) ./$$(dirname $$f) || exit 1; \
 	  done; done
+
+FAULTS ?= all
+faults:
+	RLX_FAULTS=$(FAULTS) $(GO) test -count=1 -timeout 3h -v -run TestFaults ./internal/faults
 
 bench: build
 	@mkdir -p out

@@ -57,6 +57,9 @@ func Write(ctx context.Context, path string, a Artifact, weights []Weight) (Info
 	go func() { synced <- f.Sync() }()
 	v, err := w.readBack(f)
 	syncErr := <-synced
+	if pe, ok := errors.AsType[*os.PathError](err); ok { // of the operating system, not of what it read
+		return Info{}, diag.New(atomicfile.CodeWrite, path, "what was written cannot be read back: %w", pe.Err)
+	}
 	if err != nil {
 		return Info{}, diag.New(diag.Internal, path, "what was written does not verify: %w", err)
 	}

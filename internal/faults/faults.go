@@ -1,0 +1,424 @@
+//go:build linux && amd64
+
+package faults
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Class is a kind of system call and how it fails.
+type Class struct {
+	Name  string
+	Calls map[uint64]string // number -> name
+	Errno syscall.Errno
+	// Match chooses among the calls by their arguments; nil: all of them.
+	Match func(r *syscall.PtraceRegs) bool
+	// Sockets chooses between reads and writes of sockets, and those of everything else.
+	Sockets bool
+	// Fatal: the Go runtime itself ends the process where such a call fails, with a message of its own.
+	Fatal bool
+}
+
+// minAlloc is the size in bytes from which the classes "memory" and "map" count a mapping.
+const minAlloc = 1 << 16
+
+func large(r *syscall.PtraceRegs) bool { return r.Rsi >= minAlloc }
+
+func private(r *syscall.PtraceRegs) bool {
+	const want = unix.MAP_ANON | unix.MAP_PRIVATE
+	return r.R10&want == want && large(r)
+}
+
+// Classes are those that are tried.
+var Classes = []Class{
+	{Name: "read", Calls: reads, Errno: syscall.EIO, Match: notRuntime},
+	{Name: "write", Calls: writes, Errno: syscall.ENOSPC, Match: notRuntime},
+	{Name: "sync", Calls: map[uint64]string{unix.SYS_FSYNC: "fsync"}, Errno: syscall.EIO},
+	{Name: "name", Errno: syscall.EACCES, Calls: map[uint64]string{unix.SYS_RENAME: "rename", unix.SYS_RENAMEAT: "renameat", unix.SYS_RENAMEAT2: "renameat2",
+		unix.SYS_LINKAT: "linkat", unix.SYS_MKDIRAT: "mkdirat", unix.SYS_FCHMOD: "fchmod", unix.SYS_FCHMODAT: "fchmodat"}},
+	{Name: "open", Errno: syscall.EMFILE, Calls: map[uint64]string{unix.SYS_OPEN: "open", unix.SYS_OPENAT: "openat", unix.SYS_MEMFD_CREATE: "memfd_create",
+		unix.SYS_PIPE2: "pipe2"}},
+	{Name: "stat", Errno: syscall.EIO, Calls: map[uint64]string{unix.SYS_NEWFSTATAT: "newfstatat", unix.SYS_FSTAT: "fstat", unix.SYS_READLINKAT: "readlinkat",
+		unix.SYS_FLOCK: "flock"}},
+	{Name: "socket", Errno: syscall.ENOBUFS, Calls: map[uint64]string{unix.SYS_SOCKET: "socket", unix.SYS_BIND: "bind", unix.SYS_LISTEN: "listen",
+		unix.SYS_CONNECT: "connect", unix.SYS_ACCEPT4: "accept4"}},
+	{Name: "map", Calls: map[uint64]string{unix.SYS_MMAP: "mmap"}, Errno: syscall.ENOMEM, Match: func(r *syscall.PtraceRegs) bool { return large(r) && !private(r) }},
+	{Name: "process", Errno: syscall.EAGAIN, Match: notThread, Calls: map[uint64]string{unix.SYS_CLONE: "clone", unix.SYS_CLONE3: "clone3", unix.SYS_FORK: "fork",
+		unix.SYS_VFORK: "vfork", unix.SYS_EXECVE: "execve", unix.SYS_PIDFD_OPEN: "pidfd_open"}},
+	{Name: "memory", Calls: map[uint64]string{unix.SYS_MMAP: "mmap"}, Errno: syscall.ENOMEM, Match: private, Fatal: true},
+	{Name: "receive", Calls: reads, Errno: syscall.ECONNRESET, Sockets: true},
+	{Name: "send", Calls: writes, Errno: syscall.EPIPE, Sockets: true},
+}
+
+var (
+	reads = map[uint64]string{unix.SYS_READ: "read", unix.SYS_PREAD64: "pread64", unix.SYS_READV: "readv", unix.SYS_GETDENTS64: "getdents64",
+		unix.SYS_RECVMSG: "recvmsg", unix.SYS_RECVFROM: "recvfrom"}
+	writes = map[uint64]string{unix.SYS_WRITE: "write", unix.SYS_PWRITE64: "pwrite64", unix.SYS_WRITEV: "writev", unix.SYS_FTRUNCATE: "ftruncate",
+		unix.SYS_SENDMSG: "sendmsg", unix.SYS_SENDTO: "sendto"}
+)
+
+// notRuntime leaves out the calls of 8 bytes by which the Go runtime wakes a thread and os.StartProcess hears of a failed
+// exec: neither fails in a real kernel, and neither expects to.
+func notRuntime(r *syscall.PtraceRegs) bool {
+	return r.Orig_rax != unix.SYS_READ && r.Orig_rax != unix.SYS_WRITE || r.Rdx != 8
+}
+
+func notThread(r *syscall.PtraceRegs) bool {
+	return r.Orig_rax != unix.SYS_CLONE || r.Rdi&unix.CLONE_THREAD == 0
+}
+
+// FindClass is the class of that name.
+func FindClass(name string) (Class, bool) {
+	for _, c := range Classes {
+		if c.Name == name {
+			return c, true
+		}
+	}
+	return Class{}, false
+}
+
+// Command is what is run.
+type Command struct {
+	Args []string // the program's path first
+	Dir  string
+	Env  []string
+}
+
+// Fault says which call fails.
+type Fault struct {
+	Class Class
+	N     int  // from 1; 0: none, which counts them
+	Kill  bool // the process is killed as it makes the call
+}
+
+// Result is how the command ended.
+type Result struct {
+	Status         int // exit status, or minus the signal
+	Stdout, Stderr string
+	Calls          int    // of the class
+	Hit            string // the call that failed; empty: there were fewer than N
+	Hung           bool   // the command was killed because it did not end
+	Orphans        int    // processes that were killed because they outlived it
+}
+
+// Bounds of a run: the command's own, and those of what it leaves behind.
+const (
+	hangAfter   = 30 * time.Second
+	orphanAfter = 5 * time.Second
+)
+
+const trampolineEnv = "RLX_FAULTS_STOP_AT"
+
+// Main is to be called at the start of main or TestMain. Run starts the program again to install the filter, and then
+// Main does not return.
+func Main() {
+	calls, ok := os.LookupEnv(trampolineEnv)
+	if !ok {
+		return
+	}
+	os.Unsetenv(trampolineEnv)
+	err := stopAt(calls)
+	if err == nil {
+		err = syscall.Exec(os.Args[1], os.Args[1:], os.Environ())
+	}
+	fmt.Fprintln(os.Stderr, "faults:", err)
+	os.Exit(99)
+}
+
+// stopAt installs a filter under which the calls, numbers with commas between them, stop for the tracer.
+func stopAt(calls string) error {
+	runtime.LockOSThread()
+	filter := []unix.SockFilter{{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: 0}} // the number of the call
+	for _, c := range strings.Split(calls, ",") {
+		n, err := strconv.Atoi(c)
+		if err != nil {
+			return err
+		}
+		filter = append(filter, unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jf: 1, K: uint32(n)},
+			unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_TRACE})
+	}
+	filter = append(filter, unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW})
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return err
+	}
+	prog := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+	if _, _, e := unix.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&prog))); e != 0 {
+		return fmt.Errorf("seccomp: %w", e)
+	}
+	return nil
+}
+
+// Run runs a command with one fault. An error is one of the harness: ptrace may not be permitted, for example.
+func Run(c Command, f Fault) (Result, error) {
+	type answer struct {
+		r   Result
+		err error
+	}
+	done := make(chan answer)
+	go func() {
+		runtime.LockOSThread() // ptrace knows its tracer by the thread, which ends with this goroutine
+		r, err := run(c, f)
+		done <- answer{r, err}
+	}()
+	a := <-done
+	return a.r, a.err
+}
+
+// tracer is one run.
+type tracer struct {
+	fault  Fault
+	main   int
+	armed  bool // the command itself has begun
+	result Result
+
+	mu    sync.Mutex
+	alive map[int]bool // threads
+	ended *time.Timer  // set when the command has ended: kills what outlives it
+}
+
+func run(c Command, f Fault) (Result, error) {
+	out, err := os.CreateTemp("", "faults")
+	if err != nil {
+		return Result{}, err
+	}
+	errs, err := os.CreateTemp("", "faults")
+	if err != nil {
+		return Result{}, err
+	}
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		return Result{}, err
+	}
+	for _, f := range []*os.File{out, errs, null} {
+		defer f.Close()
+		if f != null {
+			os.Remove(f.Name())
+		}
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return Result{}, err
+	}
+	var calls []string
+	for n := range f.Class.Calls {
+		calls = append(calls, strconv.FormatUint(n, 10))
+	}
+	p, err := os.StartProcess(self, append([]string{self}, c.Args...), &os.ProcAttr{Dir: c.Dir, Files: []*os.File{null, out, errs},
+		Env: append(c.Env, trampolineEnv+"="+strings.Join(calls, ",")), Sys: &syscall.SysProcAttr{Ptrace: true}})
+	if err != nil {
+		return Result{}, err
+	}
+	t := &tracer{fault: f, main: p.Pid, alive: map[int]bool{p.Pid: true}}
+	var ws syscall.WaitStatus
+	if _, err := wait(p.Pid, &ws); err != nil {
+		return Result{}, err
+	}
+	if !ws.Stopped() {
+		return Result{}, fmt.Errorf("the command cannot be traced: status %v", ws)
+	}
+	const options = syscall.PTRACE_O_TRACECLONE | syscall.PTRACE_O_TRACEFORK | syscall.PTRACE_O_TRACEVFORK | syscall.PTRACE_O_TRACEEXEC |
+		unix.PTRACE_O_TRACESECCOMP | unix.PTRACE_O_EXITKILL
+	if err := syscall.PtraceSetOptions(p.Pid, options); err != nil {
+		return Result{}, err
+	}
+	hang := time.AfterFunc(hangAfter, t.hang)
+	defer hang.Stop()
+	if err := syscall.PtraceCont(p.Pid, 0); err != nil {
+		return Result{}, err
+	}
+	if err := t.loop(); err != nil {
+		return Result{}, err
+	}
+	t.ended.Stop()
+	p.Release()
+	if !t.armed {
+		return Result{}, errors.New("the command did not start")
+	}
+	for f, to := range map[*os.File]*string{out: &t.result.Stdout, errs: &t.result.Stderr} {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/self/fd/%d", f.Fd()))
+		if err != nil {
+			return Result{}, err
+		}
+		*to = string(bytes.ToValidUTF8(b, []byte("?")))
+	}
+	return t.result, nil
+}
+
+func wait(pid int, ws *syscall.WaitStatus) (int, error) {
+	for {
+		got, err := syscall.Wait4(pid, ws, syscall.WALL, nil)
+		if err != syscall.EINTR {
+			return got, err
+		}
+	}
+}
+
+// killAll kills every process of the run.
+func (t *tracer) killAll() (n int) {
+	pids := map[int]bool{}
+	for tid := range t.alive {
+		pids[processOf(tid)] = true
+	}
+	for pid := range pids {
+		if syscall.Kill(pid, syscall.SIGKILL) == nil {
+			n++
+		}
+	}
+	return n
+}
+
+func (t *tracer) hang() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ended != nil {
+		return
+	}
+	t.result.Hung = true
+	syscall.Kill(t.main, syscall.SIGQUIT) // Go prints where every goroutine is
+	time.AfterFunc(2*time.Second, func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.killAll()
+	})
+}
+
+// loop follows all threads until none is left.
+func (t *tracer) loop() error {
+	for {
+		var ws syscall.WaitStatus
+		tid, err := wait(-1, &ws)
+		if err == syscall.ECHILD {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		t.mu.Lock()
+		signal, goOn := t.event(tid, ws)
+		t.mu.Unlock()
+		if !goOn {
+			continue
+		}
+		// A thread that was killed meanwhile cannot be continued; the next wait reports its end.
+		if err := syscall.PtraceCont(tid, signal); err != nil && err != syscall.ESRCH {
+			return err
+		}
+	}
+}
+
+// event handles one report about a thread, and says whether and with which signal it goes on.
+func (t *tracer) event(tid int, ws syscall.WaitStatus) (signal int, goOn bool) {
+	if !ws.Stopped() {
+		delete(t.alive, tid)
+		if tid == t.main {
+			t.result.Status = ws.ExitStatus()
+			if ws.Signaled() {
+				t.result.Status = -int(ws.Signal())
+			}
+			t.ended = time.AfterFunc(orphanAfter, func() {
+				t.mu.Lock()
+				defer t.mu.Unlock()
+				t.result.Orphans = t.killAll()
+			})
+		}
+		return 0, false
+	}
+	known := t.alive[tid]
+	t.alive[tid] = true
+	switch cause := ws.TrapCause(); {
+	case cause == unix.PTRACE_EVENT_SECCOMP:
+		if t.armed {
+			t.call(tid)
+		}
+		return 0, true
+	case cause == syscall.PTRACE_EVENT_EXEC:
+		if tid == t.main {
+			t.armed = true
+		}
+		return 0, true
+	case cause > 0:
+		return 0, true
+	case !known && ws.StopSignal() == syscall.SIGSTOP: // how a new thread begins
+		return 0, true
+	}
+	return int(ws.StopSignal()), true
+}
+
+// call looks at a system call that a thread is about to make.
+func (t *tracer) call(tid int) {
+	var r syscall.PtraceRegs
+	if syscall.PtraceGetRegs(tid, &r) != nil {
+		return // it was killed
+	}
+	c := t.fault.Class
+	name, ok := c.Calls[r.Orig_rax]
+	if !ok || c.Match != nil && !c.Match(&r) {
+		return
+	}
+	if reads[r.Orig_rax] != "" || writes[r.Orig_rax] != "" {
+		file, _ := os.Readlink(fmt.Sprintf("/proc/%d/fd/%d", tid, r.Rdi))
+		if strings.HasPrefix(file, "socket:") != c.Sockets {
+			return
+		}
+	}
+	if t.result.Calls++; t.result.Calls != t.fault.N {
+		return
+	}
+	t.result.Hit = describe(tid, name, &r)
+	if t.fault.Kill {
+		syscall.Kill(processOf(tid), syscall.SIGKILL)
+		return
+	}
+	r.Orig_rax = ^uint64(0) // no call at all
+	r.Rax = uint64(-int64(c.Errno))
+	_ = syscall.PtraceSetRegs(tid, &r)
+}
+
+func describe(tid int, name string, r *syscall.PtraceRegs) string {
+	comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", tid))
+	file, _ := os.Readlink(fmt.Sprintf("/proc/%d/fd/%d", tid, r.Rdi))
+	switch name {
+	case "openat", "newfstatat", "readlinkat", "mkdirat":
+		file = stringAt(tid, uintptr(r.Rsi))
+	case "open", "rename", "execve":
+		file = stringAt(tid, uintptr(r.Rdi))
+	case "mmap":
+		file = fmt.Sprintf("%d bytes, flags %#x", r.Rsi, r.R10)
+	}
+	if name == "read" || name == "write" {
+		file += fmt.Sprintf(" (%d bytes)", r.Rdx)
+	}
+	return fmt.Sprintf("%s %s in %s", name, filepath.Clean(file), strings.TrimSpace(string(comm)))
+}
+
+func stringAt(tid int, addr uintptr) string {
+	b := make([]byte, 256)
+	n, _ := syscall.PtracePeekData(tid, addr, b)
+	s, _, _ := bytes.Cut(b[:max(n, 0)], []byte{0})
+	return string(s)
+}
+
+// processOf is the process that a thread belongs to.
+func processOf(tid int) int {
+	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", tid))
+	for line := range strings.Lines(string(b)) {
+		var pid int
+		if n, _ := fmt.Sscanf(line, "Tgid: %d", &pid); n == 1 {
+			return pid
+		}
+	}
+	return tid
+}
