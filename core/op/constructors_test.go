@@ -93,7 +93,7 @@ func TestElementwiseConstructors(t *testing.T) {
 	g := ir.NewGraph("g")
 	x := op.Input(g, "x", ir.TypeOf(dtype.F32, 3))
 	for _, n := range []*ir.Node{op.Gelu(x), op.GeluTanh(x), op.Silu(x), op.Relu(x), op.Sigmoid(x), op.Tanh(x), op.Exp(x), op.Log(x), op.Sqrt(x), op.Rsqrt(x),
-		op.Neg(x), op.Abs(x), op.Round(x), op.Sin(x), op.Cos(x), op.Tan(x), op.Atan(x), op.Erf(x), op.Add(x, x), op.Sub(x, x), op.Mul(x, x), op.Div(x, x),
+		op.Neg(x), op.Abs(x), op.Round(x), op.Floor(x), op.Ceil(x), op.Sin(x), op.Cos(x), op.Tan(x), op.Atan(x), op.Erf(x), op.Add(x, x), op.Sub(x, x), op.Mul(x, x), op.Div(x, x),
 		op.Max(x, x), op.Min(x, x), op.Pow(x, x), op.Eq(x, x), op.Ne(x, x), op.Lt(x, x), op.Le(x, x), op.Gt(x, x), op.Ge(x, x)} {
 		g.Return(n.Op.Name, n) // Verify reports a name that comes twice
 	}

@@ -33,6 +33,8 @@ func TestUnaryValues(t *testing.T) {
 		{op.SiluDef, 1, 0.731058579}, {op.SiluDef, -1000, 0}, {op.SigmoidDef, 1000, 1}, {op.SigmoidDef, -1000, 0}, {op.SigmoidDef, 0, 0.5},
 		{op.ReluDef, nan, nan}, {op.ReluDef, -3, 0}, {op.ReluDef, inf, inf},
 		{op.RoundDef, 0.5, 0}, {op.RoundDef, 1.5, 2}, {op.RoundDef, 2.5, 2}, {op.RoundDef, -0.5, zero}, {op.RoundDef, -1.5, -2}, {op.RoundDef, nan, nan},
+		{op.FloorDef, 0.5, 0}, {op.FloorDef, -0.5, -1}, {op.FloorDef, 2, 2}, {op.FloorDef, nan, nan}, {op.CeilDef, 0.5, 1}, {op.CeilDef, -0.5, zero},
+		{op.CeilDef, -2, -2}, {op.CeilDef, inf, inf},
 		{op.LogDef, 0, -inf}, {op.LogDef, -1, nan}, {op.SqrtDef, -1, nan}, {op.RsqrtDef, 0, inf}, {op.RsqrtDef, 4, 0.5}, {op.ExpDef, -inf, 0},
 		{op.ExpDef, 1, 2.718281828}, {op.TanhDef, 1000, 1}, {op.TanhDef, 0.5, 0.462117157}, {op.ErfDef, 1, 0.842700793}, {op.AtanDef, inf, 1.570796327},
 		{op.SinDef, 1, 0.841470985}, {op.CosDef, 1, 0.540302306}, {op.TanDef, 1, 1.557407725}, {op.NegDef, 0, zero}, {op.AbsDef, zero, 0}, {op.AbsDef, nan, nan},

@@ -11,21 +11,29 @@ import (
 	"github.com/rlx-go/rlx/plugins/cpu/kernels"
 )
 
-// The elementwise kernels carry the names of the ops, so each op that has one is bound by its name.
+// Elementwise functions have the names of their ops. One that registers in package kernels has its kernel here, takes part in
+// regions, and is applied by products that name it; nothing else lists functions.
 func init() {
-	for _, d := range ir.Defs() {
-		if u, ok := kernels.ParseUnary(d.Name); ok {
-			register(kernel{op: d.Name, takes: computes(d), run: func(c *call) error { return elements[c.in[0].DType].unary(c, u) }})
-		}
-		if b, ok := kernels.ParseBinary(d.Name); ok {
-			register(kernel{op: d.Name, takes: computes(d), run: func(c *call) error { return elements[c.in[0].DType].binary(c, b) }})
-		}
-		if r, ok := kernels.ParseCompare(d.Name); ok {
-			register(kernel{op: d.Name, takes: computes(d), run: func(c *call) error {
-				elements[c.in[0].DType].compare(c, r)
-				return nil
-			}})
-		}
+	for _, u := range kernels.Unaries() {
+		register(kernel{op: u.String(), takes: "(f32|f64)", run: func(c *call) error {
+			if c.in[0].DType == dtype.F64 {
+				kernels.UnaryF64(c.pool, u, view[float64](c.out), view[float64](c.in[0]))
+			} else {
+				kernels.UnaryF32(c.pool, u, f32(c.out), f32(c.in[0]))
+			}
+			return nil
+		}})
+	}
+	for _, b := range kernels.Binaries() {
+		register(kernel{op: b.String(), takes: computes(b.String(), b.TakesIntegers()), run: func(c *call) error {
+			return elements[c.in[0].DType].binary(c, b)
+		}})
+	}
+	for _, r := range kernels.Compares() {
+		register(kernel{op: r.String(), takes: computes(r.String(), true), run: func(c *call) error {
+			elements[c.in[0].DType].compare(c, r)
+			return nil
+		}})
 	}
 }
 
@@ -34,56 +42,40 @@ var (
 	_ = register(kernel{op: "cast", takes: "(any)", prepare: cast})
 )
 
-// computes is a rule for the types that kernels compute with as they are stored and the op takes at all.
-func computes(d *ir.OpDef) string {
+// computes is a rule for two operands of the types that kernels compute with as they are stored and the op takes at all.
+func computes(name string, integers bool) string {
+	d, ok := ir.Find(name)
+	if !ok {
+		panic("BUG: cpu: a kernel for " + name + ", which is no op")
+	}
 	var names []string
 	for _, t := range dtype.All() {
-		in := make([]ir.Type, d.MinIn)
-		for i := range in {
-			in[i] = ir.TypeOf(t)
-		}
-		_, err := d.Infer(d.NewAttrs(), in, ir.Type{}, nil)
-		if _, ok := elements[t]; ok && err == nil {
+		_, err := d.Infer(d.NewAttrs(), []ir.Type{ir.TypeOf(t), ir.TypeOf(t)}, ir.Type{}, nil)
+		if _, ok := elements[t]; ok && err == nil && (integers || t.IsFloat()) {
 			names = append(names, t.String())
 		}
 	}
-	list := strings.Join(names, "|")
-	if d.MaxIn > 1 {
-		list += "..."
-	}
-	return "(" + list + ")"
+	return "(" + strings.Join(names, "|") + "...)"
 }
 
-// element is the elementwise kernels of one element type.
+// element is the elementwise kernels of two operands of one element type.
 type element struct {
-	unary   func(c *call, u kernels.UnaryOp) error
 	binary  func(c *call, b kernels.BinaryOp) error
 	compare func(c *call, r kernels.CompareOp)
 }
 
 // elements are the types that kernels compute with as they are stored.
 var elements = map[dtype.DType]element{
-	dtype.F32: elementOf[float32](func(c *call, u kernels.UnaryOp) error {
-		kernels.UnaryF32(c.pool, u, f32(c.out), f32(c.in[0]))
-		return nil
-	}),
-	dtype.F64: elementOf[float64](func(c *call, u kernels.UnaryOp) error {
-		kernels.UnaryF64(c.pool, u, view[float64](c.out), view[float64](c.in[0]))
-		return nil
-	}),
-	dtype.I8: integer[int8](), dtype.I16: integer[int16](), dtype.I32: integer[int32](), dtype.I64: integer[int64](),
-	dtype.U8: integer[uint8](), dtype.U32: integer[uint32](),
+	dtype.F32: elementOf[float32](), dtype.F64: elementOf[float64](),
+	dtype.I8: elementOf[int8](), dtype.I16: elementOf[int16](), dtype.I32: elementOf[int32](), dtype.I64: elementOf[int64](),
+	dtype.U8: elementOf[uint8](), dtype.U32: elementOf[uint32](),
 }
 
-// number is what tensors hold and kernels compute with.
-type number interface {
+func elementOf[T interface {
 	tensor.Element
 	kernels.Number
-}
-
-func elementOf[T number](unary func(*call, kernels.UnaryOp) error) element {
+}]() element {
 	return element{
-		unary: unary,
 		binary: func(c *call, b kernels.BinaryOp) error {
 			return kernels.Binary(c.pool, b, view[T](c.out), view[T](c.in[0]), c.in[0].Shape, view[T](c.in[1]), c.in[1].Shape)
 		},
@@ -91,18 +83,6 @@ func elementOf[T number](unary func(*call, kernels.UnaryOp) error) element {
 			kernels.Compare(c.pool, r, c.out.Data, view[T](c.in[0]), c.in[0].Shape, view[T](c.in[1]), c.in[1].Shape)
 		},
 	}
-}
-
-func integer[T interface {
-	tensor.Element
-	kernels.Integer
-}]() element {
-	return elementOf[T](func(c *call, u kernels.UnaryOp) error {
-		if !kernels.UnaryInt(c.pool, u, view[T](c.out), view[T](c.in[0])) {
-			return reference(c)
-		}
-		return nil
-	})
 }
 
 func view[T tensor.Element](t tensor.Tensor) []T { return tensor.View[T](t.Data) }

@@ -1,8 +1,12 @@
 package backend
 
 import (
+	"slices"
 	"strconv"
+	"strings"
 
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
@@ -26,13 +30,15 @@ func multiplies(attrs func(n *ir.Node) op.FusedMatMulAttrs) func(n *ir.Node) fun
 		fixed := param(n.In[1]) != nil
 		var packed *kernels.PackedWeights
 		return func(c *call) error {
-			matmul(c, attrs(c.node), func(g kernels.GemmArgs) *kernels.PackedWeights {
-				if fixed && packed == nil {
+			return matmul(c, attrs(c.node), func(g kernels.GemmArgs) *kernels.PackedWeights {
+				if !fixed || !c.pool.TakesSquares(g.Precision) { // the precision depends on the rows, and they on symbols
+					return nil
+				}
+				if packed == nil {
 					packed = kernels.PackWeights(c.pool, &g)
 				}
 				return packed
 			})
-			return nil
 		}
 	}
 }
@@ -42,13 +48,22 @@ const takesF32 = "(f32, f32|f16|bf16, f32...)"
 
 // acts lists the activations that the kernel of products applies, as values of a rule.
 func acts() string {
-	list := `""`
-	for _, d := range ir.Defs() {
-		if _, ok := kernels.ParseAct(d.Name); ok && op.IsActivation(d.Name) {
-			list += "|" + strconv.Quote(d.Name)
+	list := []string{`""`}
+	for _, u := range kernels.Unaries() {
+		if op.IsActivation(u.String()) {
+			list = append(list, strconv.Quote(u.String()))
 		}
 	}
-	return list
+	slices.Sort(list)
+	return strings.Join(list, "|")
+}
+
+// activation is the function that an act attribute names.
+func activation(name string) (kernels.UnaryOp, bool) {
+	if name == "" {
+		return kernels.Identity, true
+	}
+	return kernels.ParseUnary(name)
 }
 
 func f32(t tensor.Tensor) []float32 { return tensor.View[float32](t.Data) }
@@ -98,15 +113,18 @@ func matmulTakesSquares(c *call) bool {
 func matmulMakesSquares(c *call) bool {
 	rows, _, ok := rounds(c)
 	a := fusedAttrs(c.node)
-	act, _ := kernels.ParseAct(a.Act)
-	return ok && !a.HasResidual && (act == kernels.ActNone || act == kernels.ActGelu) && fitsSquares(rows, c.out.Shape[len(c.out.Shape)-1])
+	act, known := activation(a.Act)
+	return ok && known && !a.HasResidual && (act == kernels.Identity || act == kernels.Gelu) && fitsSquares(rows, c.out.Shape[len(c.out.Shape)-1])
 }
 
 // matmul runs a product. Pack gives the weights of a single product packed, or nil.
-func matmul(c *call, a op.FusedMatMulAttrs, pack func(g kernels.GemmArgs) *kernels.PackedWeights) {
+func matmul(c *call, a op.FusedMatMulAttrs, pack func(g kernels.GemmArgs) *kernels.PackedWeights) error {
 	x, w, out := c.in[0], c.in[1], c.out
 	r := len(out.Shape)
-	act, _ := kernels.ParseAct(a.Act)
+	act, ok := activation(a.Act)
+	if !ok {
+		return diag.New(device.ErrUnsupported, c.node.Label(), "%s: the cpu backend has no function %q to apply to a product", c.node.Op.Name, a.Act)
+	}
 	g := kernels.GemmArgs{
 		M: out.Shape[r-2], N: out.Shape[r-1], K: x.Shape[len(x.Shape)-1],
 		A: f32(x), TransA: a.TransA, B: weights(w), TransB: a.TransB, C: f32(out),
@@ -128,10 +146,10 @@ func matmul(c *call, a op.FusedMatMulAttrs, pack func(g kernels.GemmArgs) *kerne
 		}
 		g.Packed = pack(g)
 		kernels.Gemm(c.pool, &g)
-		return
+		return nil
 	}
 	if g.N == 0 {
-		return
+		return nil
 	}
 	batches(x.Shape, w.Shape, out.Shape, func(n, xi, wi, oi, xs, ws int) {
 		b := g
@@ -143,6 +161,7 @@ func matmul(c *call, a op.FusedMatMulAttrs, pack func(g kernels.GemmArgs) *kerne
 		}
 		kernels.Gemm(c.pool, &b)
 	})
+	return nil
 }
 
 // batches walks the leading axes of a broadcast product. f is called for runs of n matrices; within a run the matrices of

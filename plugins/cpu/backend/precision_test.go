@@ -3,9 +3,11 @@ package backend
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/devicetest"
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
@@ -65,6 +67,59 @@ func TestPrecision(t *testing.T) {
 
 func TestUnknownPrecision(t *testing.T) {
 	_, err := Backend{}.Load(context.Background(), device.Load{Program: product(t, 4), Precision: "fp8"})
+	if !errors.Is(err, device.ErrUnsupported) {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestPackedWeights runs at a size for which weights are packed as bfloat16, and then with so few rows that the product is f32.
+func TestPackedWeights(t *testing.T) {
+	const k, n = 64, 48
+	g := ir.NewGraph("rows", ir.Sym{Name: "N", Min: 1, Max: 2 * fewRows})
+	x := op.Input(g, "x", ir.Type{DType: dtype.F32, Shape: ir.Shape{ir.Named("N"), ir.Static(k)}})
+	g.Return("y", op.MatMul(x, op.Param(g, "w", ir.TypeOf(dtype.F32, k, n)), op.MatMulAttrs{}))
+	p, _, err := sched.Build(g, sched.Options{Target: "cpu", Weights: func(string) (int64, bool) { return 0, true }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := tensor.AlignedBytes(4 * k * n)
+	for i := range tensor.View[float32](w) {
+		tensor.View[float32](w)[i] = float32(i%37) - 18.3
+	}
+	in := tensor.NewArray(dtype.F32, 5, k)
+	for i := range in.F {
+		in.F[i] = float64(i%23) - 11
+	}
+	var want []float64
+	for _, sizes := range [][]int64{{5}, {2 * fewRows, 5}} {
+		e, err := Backend{}.Load(t.Context(), device.Load{Program: p, Weights: w, Threads: 1, Precision: "bf16"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer e.Close()
+		var got []float64
+		for _, rows := range sizes {
+			x := tensor.NewArray(dtype.F32, int(rows), k)
+			copy(x.F, in.F)
+			got = devicetest.Once(t, e, p, map[string]int64{"N": rows}, map[string]*tensor.Array{"x": x})["y"].F
+		}
+		if want == nil {
+			want = got
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("sizes %v: %v..., want %v...", sizes, got[:4], want[:4])
+		}
+	}
+}
+
+// TestUnknownActivation: a product is not given back without its activation.
+func TestUnknownActivation(t *testing.T) {
+	g := ir.NewGraph("g")
+	x := op.Input(g, "x", ir.TypeOf(dtype.F32, 2, 2))
+	c := &call{node: op.MatMul(x, x, op.MatMulAttrs{}), in: make([]tensor.Tensor, 2)}
+	c.out = tensor.Tensor{DType: dtype.F32, Shape: []int{2, 2}, Data: tensor.AlignedBytes(16)}
+	c.in[0], c.in[1] = c.out, c.out
+	err := matmul(c, op.FusedMatMulAttrs{Act: "swoosh"}, nil)
 	if !errors.Is(err, device.ErrUnsupported) {
 		t.Errorf("%v", err)
 	}

@@ -24,7 +24,7 @@ func TestKernelsAllocateNothing(t *testing.T) {
 		shape, perm, swap := []int{4, 8, n / 32}, []int{2, 0, 1}, []int{1, 0, 2}
 		regionIn := []RegionValue{{F32: x}, {F32: x[:1]}, {F32: y}}
 		conv := Conv2DArgs{N: 1, H: 16, W: 16, Cin: 8, Cout: 12, KH: 3, KW: 3, Stride: [2]int{1, 1}, Pad: [2]int{1, 1}, Dilation: [2]int{1, 1}, Groups: 1,
-			X: x, XLast: true, Weight: F32(y), Bias: y, Act: ActGelu, Out: dst, OutLast: true}
+			X: x, XLast: true, Weight: F32(y), Bias: y, Act: Gelu, Out: dst, OutLast: true}
 		chw := conv
 		chw.XLast, chw.OutLast = false, false
 		var floats, integers, narrow any = x, sums, halves
@@ -66,7 +66,7 @@ func TestKernelsAllocateNothing(t *testing.T) {
 			"conv chw":   func() { Conv2D(p, &chw) },
 			"transposed": func() { ConvTranspose2D(p, &conv) },
 			"product": func() {
-				Gemm(p, &GemmArgs{M: 100, N: 70, K: 50, A: x, LDA: 50, B: F32(y), LDB: 70, C: dst, LDC: 70, Act: ActGelu})
+				Gemm(p, &GemmArgs{M: 100, N: 70, K: 50, A: x, LDA: 50, B: F32(y), LDB: 70, C: dst, LDC: 70, Act: Gelu})
 			},
 			"few rows": func() { Gemm(p, &GemmArgs{M: 7, N: 70, K: 50, A: x, LDA: 50, B: F32(y), LDB: 70, C: dst, LDC: 70}) },
 			"one row": func() {

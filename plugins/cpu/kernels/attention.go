@@ -139,7 +139,7 @@ func (g *AttentionArgs) task(a *attnTile, s *isa, sc *scratch, b, head, q0, q1 i
 		rows := a.finish(p)
 		for i := range p.n {
 			at := b*g.OutStride.Batch + head*g.OutStride.Head + (q0+p.at+i)*g.OutStride.Seq
-			s.add(g.Out[at:at+g.DV], rows[i*g.DV:][:g.DV], a.zeros) // -0 becomes 0, as it does where a tile adds zeros
+			s.binary[Add](g.Out[at:at+g.DV], rows[i*g.DV:][:g.DV], a.zeros) // -0 becomes 0, as it does where a tile adds zeros
 		}
 	}
 }
@@ -157,7 +157,7 @@ func (g *AttentionArgs) mask(a *attnTile, p span, sco []float32, b, head, q0, k0
 		p.scoreMax(sco, g.Scale*log2e, a.junk) // for the scaling alone
 	} else {
 		p.scoreMax(sco, g.Scale/g.Softcap, a.junk)
-		a.s.tanh(sco, sco)
+		a.s.unary[Tanh](sco, sco)
 		p.scoreMax(sco, g.Softcap*log2e, a.junk)
 	}
 	if partial {

@@ -10,7 +10,7 @@ import (
 // BinaryOp is an elementwise function of two operands.
 type BinaryOp uint8
 
-// The binary functions. Max and Min give NaN if either operand is NaN. Integers wrap and divide towards zero.
+// The binary functions of all element types. Max and Min give NaN if either operand is NaN. Integers wrap and divide towards zero.
 const (
 	Add BinaryOp = iota
 	Sub
@@ -19,26 +19,49 @@ const (
 	Max
 	Min
 	Pow // as math.Pow
-	binaryCount
 )
 
-var binaryNames = [binaryCount]string{"add", "sub", "mul", "div", "max", "min", "pow"}
+// binaryFunction is what registers a BinaryOp.
+type binaryFunction struct {
+	name string                     // that of the op
+	f    func(x, y float64) float64 // of functions that only floats have
+}
+
+// binaries are all that have registered, by BinaryOp. A line here is all that a further function of floats needs; see functions.
+var binaries = []binaryFunction{{name: "add"}, {name: "sub"}, {name: "mul"}, {name: "div"}, {name: "max"}, {name: "min"}, {name: "pow"}}
 
 func (op BinaryOp) String() string {
-	if op < binaryCount {
-		return binaryNames[op]
+	if int(op) < len(binaries) {
+		return binaries[op].name
 	}
 	return fmt.Sprintf("BinaryOp(%d)", uint8(op))
 }
 
+// Binaries lists the functions that have registered.
+func Binaries() []BinaryOp {
+	var ops []BinaryOp
+	for op := range binaries {
+		ops = append(ops, BinaryOp(op))
+	}
+	return ops
+}
+
+// TakesIntegers reports whether the function is one of integers, too.
+func (op BinaryOp) TakesIntegers() bool { return binaries[op].f == nil }
+
 // ParseBinary finds a function by its name.
 func ParseBinary(name string) (BinaryOp, bool) {
-	for i, n := range binaryNames {
-		if n == name {
-			return BinaryOp(i), true
+	for op, f := range binaries {
+		if f.name == name {
+			return BinaryOp(op), true
 		}
 	}
 	return 0, false
+}
+
+// Integer is the element types with wrapping arithmetic.
+type Integer interface {
+	int8 | int16 | int32 | int64 | uint8 | uint32
 }
 
 // Number is the element types that can be computed with as they are stored; f16 and bf16 are cast first.
@@ -51,7 +74,7 @@ func Binary[T Number](p *Pool, op BinaryOp, dst, a []T, aShape []int, b []T, bSh
 	if !ok || len(dst) < n || len(a) < product(aShape) || len(b) < product(bShape) {
 		panic(fmt.Sprintf("BUG: %v of %v and %v", op, aShape, bShape))
 	}
-	if d, ok := any(dst).([]float32); ok && p.isa.binary[op] != nil {
+	if d, ok := any(dst).([]float32); ok {
 		split(p, n, elementGrain, binaryVectors{p, g, p.isa.binary[op], d, any(a).([]float32), any(b).([]float32)})
 		return nil
 	}
@@ -140,7 +163,11 @@ func binaryRow[T Number](op BinaryOp, dst, a, b []T, sa, sb int) bool {
 			dst[i] = powInt(x, y)
 		}
 	default:
-		panic("BUG: " + op.String())
+		f := binaries[op].f
+		if !isFloat[T]() {
+			panic("BUG: " + op.String() + " of integers")
+		}
+		rowOp(dst, a, b, sa, sb, func(x, y T) T { return T(f(float64(x), float64(y))) })
 	}
 	return true
 }
@@ -207,6 +234,9 @@ const (
 	Ge
 	compareCount
 )
+
+// Compares lists the relations.
+func Compares() []CompareOp { return []CompareOp{Eq, Ne, Lt, Le, Gt, Ge} }
 
 var compareNames = [compareCount]string{"eq", "ne", "lt", "le", "gt", "ge"}
 

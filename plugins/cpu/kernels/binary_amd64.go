@@ -2,6 +2,11 @@
 
 package kernels
 
+// addIntoAVX2 is dst = f(a, b) over blocks*lanes floats; blocks > 0, dst may be a or b.
+//
+//go:noescape
+func addIntoAVX2(dst *float32, a *float32, b *float32, blocks int)
+
 // subIntoAVX2 is dst = f(a, b) over blocks*lanes floats; blocks > 0, dst may be a or b.
 //
 //go:noescape
@@ -62,6 +67,11 @@ func geBytesAVX2(dst *uint8, a *float32, b *float32, blocks int)
 //go:noescape
 func chooseAVX2(dst *float32, cond *uint8, t *float32, f *float32, blocks int)
 
+// addIntoAVX512 is dst = f(a, b) over blocks*lanes floats; blocks > 0, dst may be a or b.
+//
+//go:noescape
+func addIntoAVX512(dst *float32, a *float32, b *float32, blocks int)
+
 // subIntoAVX512 is dst = f(a, b) over blocks*lanes floats; blocks > 0, dst may be a or b.
 //
 //go:noescape
@@ -121,3 +131,39 @@ func geBytesAVX512(dst *uint8, a *float32, b *float32, blocks int)
 //
 //go:noescape
 func chooseAVX512(dst *float32, cond *uint8, t *float32, f *float32, blocks int)
+
+var binaryAVX2 = map[string]func(dst, a, b *float32, blocks int){
+	"add": addIntoAVX2,
+	"div": divIntoAVX2,
+	"max": maxIntoAVX2,
+	"min": minIntoAVX2,
+	"mul": mulIntoAVX2,
+	"sub": subIntoAVX2,
+}
+
+var binaryAVX512 = map[string]func(dst, a, b *float32, blocks int){
+	"add": addIntoAVX512,
+	"div": divIntoAVX512,
+	"max": maxIntoAVX512,
+	"min": minIntoAVX512,
+	"mul": mulIntoAVX512,
+	"sub": subIntoAVX512,
+}
+
+var compareAVX2 = map[string]func(dst *uint8, a, b *float32, blocks int){
+	"eq": eqBytesAVX2,
+	"ge": geBytesAVX2,
+	"gt": gtBytesAVX2,
+	"le": leBytesAVX2,
+	"lt": ltBytesAVX2,
+	"ne": neBytesAVX2,
+}
+
+var compareAVX512 = map[string]func(dst *uint8, a, b *float32, blocks int){
+	"eq": eqBytesAVX512,
+	"ge": geBytesAVX512,
+	"gt": gtBytesAVX512,
+	"le": leBytesAVX512,
+	"lt": ltBytesAVX512,
+	"ne": neBytesAVX512,
+}

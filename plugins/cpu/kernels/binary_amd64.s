@@ -2,6 +2,25 @@
 
 #include "textflag.h"
 
+// func addIntoAVX2(dst *float32, a *float32, b *float32, blocks int)
+// Requires: AVX
+TEXT ·addIntoAVX2(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ blocks+24(FP), BX
+	XORQ SI, SI
+
+loop:
+	VMOVUPS (CX)(SI*1), Y0
+	VADDPS  (DX)(SI*1), Y0, Y0
+	VMOVUPS Y0, (AX)(SI*1)
+	ADDQ    $0x20, SI
+	DECQ    BX
+	JNE     loop
+	VZEROUPPER
+	RET
+
 // func subIntoAVX2(dst *float32, a *float32, b *float32, blocks int)
 // Requires: AVX
 TEXT ·subIntoAVX2(SB), NOSPLIT, $0-32
@@ -291,6 +310,25 @@ loop:
 	ADDQ      $0x08, CX
 	DECQ      SI
 	JNE       loop
+	VZEROUPPER
+	RET
+
+// func addIntoAVX512(dst *float32, a *float32, b *float32, blocks int)
+// Requires: AVX, AVX512F
+TEXT ·addIntoAVX512(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ blocks+24(FP), BX
+	XORQ SI, SI
+
+loop:
+	VMOVUPS (CX)(SI*1), Z0
+	VADDPS  (DX)(SI*1), Z0, Z0
+	VMOVUPS Z0, (AX)(SI*1)
+	ADDQ    $0x40, SI
+	DECQ    BX
+	JNE     loop
 	VZEROUPPER
 	RET
 

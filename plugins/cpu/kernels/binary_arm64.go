@@ -66,3 +66,21 @@ func geBytesNEON(dst *uint8, a *float32, b *float32, blocks int)
 //
 //go:noescape
 func chooseNEON(dst *float32, cond *uint8, t *float32, f *float32, blocks int)
+
+var binaryNEON = map[string]func(dst, a, b *float32, blocks int){
+	"add": addIntoNEON,
+	"div": divIntoNEON,
+	"max": maxIntoNEON,
+	"min": minIntoNEON,
+	"mul": mulIntoNEON,
+	"sub": subIntoNEON,
+}
+
+var compareNEON = map[string]func(dst *uint8, a, b *float32, blocks int){
+	"eq": eqBytesNEON,
+	"ge": geBytesNEON,
+	"gt": gtBytesNEON,
+	"le": leBytesNEON,
+	"lt": ltBytesNEON,
+	"ne": neBytesNEON,
+}

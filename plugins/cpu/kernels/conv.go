@@ -18,7 +18,7 @@ type Conv2DArgs struct {
 	XLast   bool
 	Weight  Weights   // Conv2D: [Cout, Cin/Groups, KH, KW]; ConvTranspose2D: [Cin, Cout/Groups, KH, KW]
 	Bias    []float32 // [Cout], or nil
-	Act     Act
+	Act     UnaryOp
 	Out     []float32 // [N, Ho, Wo, Cout] if OutLast, else [N, Cout, Ho, Wo]; must not overlap X
 	OutLast bool
 }
@@ -187,7 +187,7 @@ func (g *convolution) pixels(n, m, worker int) {
 // sums computes the output pixels [m, m+rows) of a group by their definition, without the taps that reach no element.
 func (g *convolution) sums(out, gathered []float32, group, m, rows int) {
 	og, taps := g.Cout/g.Groups, g.KH*g.KW
-	act := g.p.isa.act(g.Act)
+	act := g.p.isa.unary[g.Act]
 	for r := range rows {
 		row := out[r*g.Cout:][:og]
 		for o := range row {

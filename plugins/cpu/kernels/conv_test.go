@@ -62,7 +62,7 @@ func conv64(g *Conv2DArgs, transposed bool) []float64 {
 					if g.Bias != nil {
 						*p += float64(g.Bias[o])
 					}
-					*p = act64(g.Act, *p)
+					*p = reference64(g.Act, *p)
 				}
 			}
 		}
@@ -93,7 +93,7 @@ func randomConv(r *rand.Rand, transposed bool) *Conv2DArgs {
 	if r.IntN(2) == 0 {
 		g.Bias = randoms(r, g.Cout)
 	}
-	g.Act = []Act{ActNone, ActRelu, ActGelu}[r.IntN(3)]
+	g.Act = []UnaryOp{Identity, Relu, Gelu}[r.IntN(3)]
 	return g
 }
 

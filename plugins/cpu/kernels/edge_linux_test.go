@@ -61,8 +61,8 @@ func TestOperandsEndWithMemory(t *testing.T) {
 				}
 			}
 			for n := range 3*s.lanes + 2 {
-				for op := range unaryCount {
-					s.vector(op)(f(n), f(n))
+				for _, op := range Unaries() {
+					s.unary[op](f(n), f(n))
 				}
 				for _, g := range s.binary {
 					if g != nil {

@@ -17,14 +17,14 @@ type GemmArgs struct {
 	LDC int
 
 	Bias     []float32 // [N], or nil
-	Act      Act
+	Act      UnaryOp
 	Residual []float32 // [M, N], or nil; may be C itself, with the same leading dimension and stride, and not overlap it otherwise
 	LDR      int
 
 	Precision Precision // of the operands A and B as they are multiplied
 
 	// For a pool that TakesSquares of the precision. Packed is in place of B. ASquares and CSquares are in place of A and C of a single
-	// product: A without TransA; C without residual, and with no activation or ActGelu, which then has an error of up to 5e-5.
+	// product: A without TransA; C without residual, and with no activation or Gelu, which then has an error of up to 5e-5.
 	Packed             *PackedWeights
 	ASquares, CSquares []float32
 
@@ -73,13 +73,13 @@ func (g *GemmArgs) check(batch int) {
 		br, bc = bc, br
 	}
 	if (g.ASquares != nil || g.CSquares != nil) && (batch > 1 || g.Precision != BFloat16) || g.ASquares != nil && g.TransA ||
-		g.CSquares != nil && (g.Residual != nil || g.Act != ActNone && g.Act != ActGelu) {
+		g.CSquares != nil && (g.Residual != nil || g.Act != Identity && g.Act != Gelu) {
 		panic("BUG: Gemm: squares where they cannot be")
 	}
 	switch {
 	case g.ASquares == nil && len(g.A) < last(ar, ac, g.LDA, g.StrideA):
 		panic("BUG: Gemm: A is short")
-	case g.Packed != nil && (g.Packed.n != g.N || g.Packed.k != g.K || g.StrideB != 0):
+	case g.Packed != nil && (g.Packed.n != g.N || g.Packed.k != g.K || g.StrideB != 0 || g.Precision != BFloat16):
 		panic("BUG: Gemm: B was packed for another product")
 	case g.Packed == nil && g.B.Len() < last(br, bc, g.LDB, g.StrideB):
 		panic("BUG: Gemm: B is short")
@@ -175,7 +175,7 @@ func (g *GemmArgs) tiles(s *isa, sc *scratch, i, m, rows, j, cols int, a, b []fl
 	kb := way.kSplit(g.K)
 	c := g.C[i*g.StrideC:]
 	var residual []float32
-	if g.Residual != nil && g.Act == ActNone {
+	if g.Residual != nil && g.Act == Identity {
 		residual = g.Residual[i*g.StrideR:]
 	}
 	atA, atB := 0, 0
@@ -215,7 +215,7 @@ func (g *GemmArgs) tiles(s *isa, sc *scratch, i, m, rows, j, cols int, a, b []fl
 		atA += rows * n
 		atB += panels * s.nr * n
 	}
-	if g.Act != ActNone {
+	if g.Act != Identity {
 		g.epilogue(s, i, m, rows, j, cols, kept)
 	}
 }
@@ -228,7 +228,7 @@ func (g *GemmArgs) over() bool {
 // keep copies the residual of a block of C that is about to be overwritten and needed after the activation; nil if it will
 // still be there.
 func (g *GemmArgs) keep(sc *scratch, i, m, rows, j, cols int) []float32 {
-	if g.Act == ActNone || !g.over() {
+	if g.Act == Identity || !g.over() {
 		return nil
 	}
 	kept := sc.floats(rows * cols)
@@ -240,15 +240,15 @@ func (g *GemmArgs) keep(sc *scratch, i, m, rows, j, cols int) []float32 {
 
 // epilogue applies the activation, and then the residual, to a finished block of C.
 func (g *GemmArgs) epilogue(s *isa, i, m, rows, j, cols int, kept []float32) {
-	f := s.act(g.Act)
+	f := s.unary[g.Act]
 	for r := m; r < m+rows; r++ {
 		c := g.C[i*g.StrideC+r*g.LDC+j:][:cols]
 		f(c, c)
 		switch {
 		case kept != nil:
-			s.add(c, c, kept[(r-m)*cols:][:cols])
+			s.binary[Add](c, c, kept[(r-m)*cols:][:cols])
 		case g.Residual != nil:
-			s.add(c, c, g.Residual[i*g.StrideR+r*g.LDR+j:][:cols])
+			s.binary[Add](c, c, g.Residual[i*g.StrideR+r*g.LDR+j:][:cols])
 		}
 	}
 }
@@ -434,7 +434,7 @@ const gemvStrip = 32 // columns
 
 func (x *gemvStrips) do(lo, hi, w int) {
 	s, sc, g := x.p.isa, x.p.scratch(w), x.g
-	f := s.act(g.Act)
+	f := s.unary[g.Act]
 	buf, dots := sc.floats(g.K), sc.floats(gemvStrip)
 	for t := lo; t < hi; t++ {
 		i, j := t/x.strips, t%x.strips*gemvStrip
@@ -451,13 +451,13 @@ func (x *gemvStrips) do(lo, hi, w int) {
 				}
 			}
 			if g.Bias != nil {
-				s.add(c, c, g.Bias[j:j+n])
+				s.binary[Add](c, c, g.Bias[j:j+n])
 			}
-			if g.Act != ActNone {
+			if g.Act != Identity {
 				f(c, c)
 			}
 			if g.Residual != nil {
-				s.add(c, c, g.Residual[i*g.StrideR+m*g.LDR+j:][:n])
+				s.binary[Add](c, c, g.Residual[i*g.StrideR+m*g.LDR+j:][:n])
 			}
 			copy(g.C[i*g.StrideC+m*g.LDC+j:], c)
 		}

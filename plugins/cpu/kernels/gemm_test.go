@@ -35,7 +35,7 @@ func gemm64(g *GemmArgs) []float64 {
 				if g.Bias != nil {
 					s += float64(g.Bias[n])
 				}
-				s = act64(g.Act, s)
+				s = reference64(g.Act, s)
 				if g.Residual != nil {
 					s += float64(g.Residual[i*g.StrideR+m*g.LDR+n])
 				}
@@ -77,10 +77,7 @@ func randomWeights(r *rand.Rand, kind dtype.DType, n int) Weights {
 
 // randomGemm makes a problem of the given size with random layout, storage and epilogue; leading dimensions have gaps.
 func randomGemm(r *rand.Rand, m, n, k, batch int) *GemmArgs {
-	g := &GemmArgs{M: m, N: n, K: k, Batch: batch, TransA: r.IntN(4) == 0, TransB: r.IntN(2) == 0, Act: Act(r.IntN(int(ActTanh) + 1))}
-	if r.IntN(2) == 0 {
-		g.Act = ActNone
-	}
+	g := &GemmArgs{M: m, N: n, K: k, Batch: batch, TransA: r.IntN(4) == 0, TransB: r.IntN(2) == 0, Act: []UnaryOp{Identity, Identity, Gelu, Relu}[r.IntN(4)]}
 	if (m+2*n+k)%3 == 0 {
 		g.Precision = BFloat16
 	}
@@ -177,12 +174,37 @@ func TestGemmChunks(t *testing.T) {
 	})
 }
 
+// TestGemmActivations: with each function as its activation, a product has the bits of the function of the plain product, to which
+// the residual is added.
+func TestGemmActivations(t *testing.T) {
+	eachPool(t, func(t *testing.T, p *Pool) {
+		r := rng(8)
+		for _, d := range [][4]int{{1, 70, 33, 1}, {2, 70, 700, 3}, {9, 45, 1100, 1}, {70, 96, 60, 1}} {
+			for _, act := range Unaries() {
+				g := randomGemm(r, d[0], d[1], d[2], d[3])
+				g.LDR, g.StrideR, g.Residual, g.Act = g.N, g.M*g.N, nil, Identity
+				want := runGemm(t, p, g, describe(g))
+				UnaryF32(p, act, want, want)
+				g.Act, g.Residual = act, randoms(r, len(want))
+				for i, x := range g.Residual {
+					want[i] += x
+				}
+				for i, x := range runGemm(t, p, g, describe(g)) {
+					if math.Float32bits(x) != math.Float32bits(want[i]) {
+						t.Fatalf("%s: element %d is %v, want %v", describe(g), i, x, want[i])
+					}
+				}
+			}
+		}
+	})
+}
+
 // TestGemmOverResidual: written over its residual, a product has the bits that it has elsewhere.
 func TestGemmOverResidual(t *testing.T) {
 	eachPool(t, func(t *testing.T, p *Pool) {
 		r := rng(6)
 		for _, d := range [][4]int{{1, 70, 33, 1}, {2, 70, 700, 3}, {9, 45, 1100, 1}, {70, 45, 1100, 1}, {70, 96, 60, 4}} {
-			for act := range ActExp {
+			for _, act := range append(Unaries(), Identity) {
 				g := randomGemm(r, d[0], d[1], d[2], d[3])
 				g.Act, g.LDR, g.StrideR = act, g.LDC, g.StrideC
 				g.Residual = randoms(r, d[3]*g.StrideR)
@@ -207,7 +229,7 @@ func TestGemmSpecialValues(t *testing.T) {
 		specials := []float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)), 1e-42, math.MaxFloat32, 0}
 		for range 60 {
 			g := randomGemm(r, 1+r.IntN(40), 1+r.IntN(40), 1+r.IntN(40), 1)
-			g.B, g.Act = F32(randoms(r, g.StrideB+g.K*g.N+g.LDB*max(g.N, g.K))), ActNone
+			g.B, g.Act = F32(randoms(r, g.StrideB+g.K*g.N+g.LDB*max(g.N, g.K))), Identity
 			for range 3 {
 				g.A[r.IntN(len(g.A))] = specials[r.IntN(len(specials))]
 				g.B.f32[r.IntN(len(g.B.f32))] = specials[r.IntN(2)*r.IntN(3)+3-r.IntN(2)*3]

@@ -74,7 +74,7 @@ func (g *GemmArgs) tileBlock(s *isa, sc *scratch, i, m, rows, j, cols int, a, b 
 	t := tilePanel{sum: sc.floats(blocks * area), block: sc.floats(area), stream: g.M*g.N > tileStream}
 	bias := sc.floats(tileSide)
 	edge := sc.floats(blocks * area)
-	fused := g.Act == ActNone || g.CSquares != nil
+	fused := g.Act == Identity || g.CSquares != nil
 	t.stream = t.stream && fused && !g.over() // a residual in the place of C brings its lines into the caches anyway
 	left, row := squares{a, way.rows(rows), g.K, kb}, 0
 	if g.ASquares != nil {
@@ -84,7 +84,7 @@ func (g *GemmArgs) tileBlock(s *isa, sc *scratch, i, m, rows, j, cols int, a, b 
 	var right squares
 	if g.CSquares != nil {
 		right = newSquares(g.CSquares, g.M, g.N)
-		if end = tileSquares; g.Act == ActGelu {
+		if end = tileSquares; g.Act == Gelu {
 			end = tileSquaresGelu
 		}
 	}

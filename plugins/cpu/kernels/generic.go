@@ -9,7 +9,7 @@ import (
 // genericISA is the portable set: plain Go with the blocking of the others, transcendental functions through float64.
 func genericISA() *isa {
 	const lanes = 4
-	return &isa{
+	s := &isa{
 		name: "generic", lanes: lanes, mr: 4, panel: genericPanel(2 * lanes), narrow: genericPanel(lanes),
 		transpose: func(dst []float32, ldd int, src []float32, lds int, rows, cols int) {
 			for i := range rows {
@@ -30,28 +30,8 @@ func genericISA() *isa {
 		},
 		widenF16:  mapOf(dtype.F16ToF32),
 		widenBF16: mapOf(dtype.BF16ToF32),
-		exp:       mapOf(viaFloat64(math.Exp)),
-		tanh:      mapOf(viaFloat64(math.Tanh)),
-		sigmoid:   mapOf(viaFloat64(sigmoid64)),
-		silu:      mapOf(viaFloat64(func(x float64) float64 { return x * sigmoid64(x) })),
-		gelu:      mapOf(viaFloat64(func(x float64) float64 { return 0.5 * x * math.Erfc(-x/math.Sqrt2) })),
-		geluTanh: mapOf(viaFloat64(func(x float64) float64 {
-			return x * sigmoid64(2*0.7978845608028654*(x+0.044715*x*x*x))
-		})),
-		erf: mapOf(viaFloat64(math.Erf)),
-		relu: mapOf(func(x float32) float32 {
-			if x < 0 {
-				return 0
-			}
-			return x // NaN too
-		}),
-		add: func(dst, a, b []float32) {
-			for i, x := range a {
-				dst[i] = x + b[i]
-			}
-		},
-		round:  mapOf(roundBF16),
-		binary: binaryGeneric(), compare: compareGeneric(), choose: chooseGeneric,
+		round:     mapOf(roundBF16),
+		choose:    chooseGeneric,
 		sum: func(x []float32) float32 {
 			s := 0.0
 			for _, v := range x {
@@ -73,6 +53,8 @@ func genericISA() *isa {
 			}
 		},
 	}
+	s.setElementwiseInGo()
+	return s
 }
 
 func genericPanel(nr int) panel {
@@ -118,14 +100,6 @@ func mapOf[T any](f func(T) float32) func([]float32, []T) {
 
 func viaFloat64(f func(float64) float64) func(float32) float32 {
 	return func(x float32) float32 { return float32(f(float64(x))) }
-}
-
-func sigmoid64(x float64) float64 {
-	if x < 0 {
-		e := math.Exp(x)
-		return e / (1 + e)
-	}
-	return 1 / (1 + math.Exp(-x))
 }
 
 // raise is max = x where x is larger; NaN never is.

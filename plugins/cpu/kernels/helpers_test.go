@@ -1,7 +1,6 @@
 package kernels
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -98,29 +97,4 @@ func compare(t *testing.T, what string, got []float32, want []float64, abs, rel 
 			t.Fatalf("%s: element %d of %d is %v, want %v", what, i, len(want), got[i], want[i])
 		}
 	}
-}
-
-func act64(a Act, x float64) float64 {
-	switch a {
-	case ActNone:
-		return x
-	case ActRelu:
-		if x < 0 {
-			return 0
-		}
-		return x
-	case ActGelu:
-		return 0.5 * x * math.Erfc(-x/math.Sqrt2)
-	case ActGeluTanh:
-		return 0.5 * x * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x)))
-	case ActSilu:
-		return x / (1 + math.Exp(-x))
-	case ActSigmoid:
-		return 1 / (1 + math.Exp(-x))
-	case ActTanh:
-		return math.Tanh(x)
-	case ActExp:
-		return math.Exp(x)
-	}
-	panic(fmt.Sprint("no reference for ", a))
 }

@@ -45,19 +45,16 @@ type isa struct {
 	// copyRows is dst[i*ldd:][:lanes] = src[i*lds:][:lanes] in ascending i.
 	copyRows func(dst []float32, ldd int, src []float32, lds int, rows int)
 	// dotRows is dst[i*inc] = sum_k mat[i*ld+k]*x[k], i < rows.
-	dotRows              func(dst []float32, inc int, mat []float32, ld int, rows int, x []float32)
-	widenF16, widenBF16  func(dst []float32, src []uint16)
-	exp, tanh, sigmoid   func(dst, src []float32)
-	silu, gelu, geluTanh func(dst, src []float32)
-	erf, relu            func(dst, src []float32)
-	// unary holds the routines of the other functions; nil: plain Go computes them, through float64.
-	unary [unaryCount]func(dst, src []float32)
-	add   func(dst, a, b []float32)
+	dotRows             func(dst []float32, inc int, mat []float32, ld int, rows int, x []float32)
+	widenF16, widenBF16 func(dst []float32, src []uint16)
 
-	// Elementwise over slices of equal length; dst may be an operand. binary has nil for what has no routine (Pow).
-	binary  [binaryCount]func(dst, a, b []float32)
+	// Elementwise functions over slices of equal length, by their ops; dst may be an operand.
+	unary   []func(dst, src []float32)
+	binary  []func(dst, a, b []float32)
 	compare [compareCount]func(dst []uint8, a, b []float32)
 	choose  func(dst []float32, cond []uint8, t, f []float32)
+	// slow are the elementwise ops of which the set has no routine, so that loops in Go compute them.
+	slow map[any]bool
 
 	sum       func(x []float32) float32
 	squares   func(x []float32, mean float32) float32 // sum of (x-mean)^2

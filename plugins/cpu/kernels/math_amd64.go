@@ -27,7 +27,7 @@ func tanhAVX2(dst *float32, src *float32, blocks int)
 //go:noescape
 func geluAVX2(dst *float32, src *float32, blocks int)
 
-// geluTanhAVX2 is dst[i] = geluTanh(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.
+// geluTanhAVX2 is dst[i] = gelu_tanh(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.
 //
 //go:noescape
 func geluTanhAVX2(dst *float32, src *float32, blocks int)
@@ -36,6 +36,11 @@ func geluTanhAVX2(dst *float32, src *float32, blocks int)
 //
 //go:noescape
 func erfAVX2(dst *float32, src *float32, blocks int)
+
+// reluAVX2 is dst[i] = relu(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.
+//
+//go:noescape
+func reluAVX2(dst *float32, src *float32, blocks int)
 
 // sinAVX2 is dst[i] = sin(src[i]) for i < blocks*lanes; blocks > 0, dst may be src. It ends in front of a vector
 // with an element of at least 2^17 and returns how many vectors are left.
@@ -125,7 +130,7 @@ func tanhAVX512(dst *float32, src *float32, blocks int)
 //go:noescape
 func geluAVX512(dst *float32, src *float32, blocks int)
 
-// geluTanhAVX512 is dst[i] = geluTanh(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.
+// geluTanhAVX512 is dst[i] = gelu_tanh(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.
 //
 //go:noescape
 func geluTanhAVX512(dst *float32, src *float32, blocks int)
@@ -134,6 +139,11 @@ func geluTanhAVX512(dst *float32, src *float32, blocks int)
 //
 //go:noescape
 func erfAVX512(dst *float32, src *float32, blocks int)
+
+// reluAVX512 is dst[i] = relu(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.
+//
+//go:noescape
+func reluAVX512(dst *float32, src *float32, blocks int)
 
 // sinAVX512 is dst[i] = sin(src[i]) for i < blocks*lanes; blocks > 0, dst may be src. It ends in front of a vector
 // with an element of at least 2^17 and returns how many vectors are left.
@@ -197,3 +207,49 @@ func floorAVX512(dst *float32, src *float32, blocks int)
 //
 //go:noescape
 func ceilAVX512(dst *float32, src *float32, blocks int)
+
+var unaryAVX2 = map[string]unaryRoutine{
+	"abs":       {whole: absAVX2},
+	"atan":      {whole: atanAVX2},
+	"ceil":      {whole: ceilAVX2},
+	"cos":       {angles: cosAVX2},
+	"erf":       {whole: erfAVX2},
+	"exp":       {whole: expAVX2},
+	"floor":     {whole: floorAVX2},
+	"gelu":      {whole: geluAVX2},
+	"gelu_tanh": {whole: geluTanhAVX2},
+	"log":       {whole: logAVX2},
+	"neg":       {whole: negAVX2},
+	"relu":      {whole: reluAVX2},
+	"round":     {whole: roundAVX2},
+	"rsqrt":     {whole: rsqrtAVX2},
+	"sigmoid":   {whole: sigmoidAVX2},
+	"silu":      {whole: siluAVX2},
+	"sin":       {angles: sinAVX2},
+	"sqrt":      {whole: sqrtAVX2},
+	"tan":       {angles: tanAVX2},
+	"tanh":      {whole: tanhAVX2},
+}
+
+var unaryAVX512 = map[string]unaryRoutine{
+	"abs":       {whole: absAVX512},
+	"atan":      {whole: atanAVX512},
+	"ceil":      {whole: ceilAVX512},
+	"cos":       {angles: cosAVX512},
+	"erf":       {whole: erfAVX512},
+	"exp":       {whole: expAVX512},
+	"floor":     {whole: floorAVX512},
+	"gelu":      {whole: geluAVX512},
+	"gelu_tanh": {whole: geluTanhAVX512},
+	"log":       {whole: logAVX512},
+	"neg":       {whole: negAVX512},
+	"relu":      {whole: reluAVX512},
+	"round":     {whole: roundAVX512},
+	"rsqrt":     {whole: rsqrtAVX512},
+	"sigmoid":   {whole: sigmoidAVX512},
+	"silu":      {whole: siluAVX512},
+	"sin":       {angles: sinAVX512},
+	"sqrt":      {whole: sqrtAVX512},
+	"tan":       {angles: tanAVX512},
+	"tanh":      {whole: tanhAVX512},
+}

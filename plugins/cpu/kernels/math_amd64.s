@@ -1304,6 +1304,25 @@ DATA c3fb504f3<>+56(SB)/4, $0x3fb504f3
 DATA c3fb504f3<>+60(SB)/4, $0x3fb504f3
 GLOBL c3fb504f3<>(SB), RODATA|NOPTR, $64
 
+// func reluAVX2(dst *float32, src *float32, blocks int)
+// Requires: AVX
+TEXT ·reluAVX2(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ blocks+16(FP), DX
+
+loop:
+	VMOVUPS (CX), Y0
+	VXORPS  Y1, Y1, Y1
+	VMAXPS  Y0, Y1, Y0
+	VMOVUPS Y0, (AX)
+	ADDQ    $0x20, CX
+	ADDQ    $0x20, AX
+	DECQ    DX
+	JNE     loop
+	VZEROUPPER
+	RET
+
 // func sinAVX2(dst *float32, src *float32, blocks int) int
 // Requires: AVX, AVX2, FMA3
 TEXT ·sinAVX2(SB), NOSPLIT, $0-32
@@ -2975,6 +2994,25 @@ loop:
 	ADDQ         $0x40, AX
 	DECQ         DX
 	JNE          loop
+	VZEROUPPER
+	RET
+
+// func reluAVX512(dst *float32, src *float32, blocks int)
+// Requires: AVX, AVX512F
+TEXT ·reluAVX512(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ blocks+16(FP), DX
+
+loop:
+	VMOVUPS (CX), Z0
+	VPXORD  Z1, Z1, Z1
+	VMAXPS  Z0, Z1, Z0
+	VMOVUPS Z0, (AX)
+	ADDQ    $0x40, CX
+	ADDQ    $0x40, AX
+	DECQ    DX
+	JNE     loop
 	VZEROUPPER
 	RET
 

@@ -27,7 +27,7 @@ func tanhNEON(dst *float32, src *float32, blocks int)
 //go:noescape
 func geluNEON(dst *float32, src *float32, blocks int)
 
-// geluTanhNEON is dst[i] = geluTanh(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.
+// geluTanhNEON is dst[i] = gelu_tanh(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.
 //
 //go:noescape
 func geluTanhNEON(dst *float32, src *float32, blocks int)
@@ -36,6 +36,11 @@ func geluTanhNEON(dst *float32, src *float32, blocks int)
 //
 //go:noescape
 func erfNEON(dst *float32, src *float32, blocks int)
+
+// reluNEON is dst[i] = relu(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.
+//
+//go:noescape
+func reluNEON(dst *float32, src *float32, blocks int)
 
 // sinNEON is dst[i] = sin(src[i]) for i < blocks*lanes; blocks > 0, dst may be src. It ends in front of a vector
 // with an element of at least 2^17 and returns how many vectors are left.
@@ -99,3 +104,26 @@ func floorNEON(dst *float32, src *float32, blocks int)
 //
 //go:noescape
 func ceilNEON(dst *float32, src *float32, blocks int)
+
+var unaryNEON = map[string]unaryRoutine{
+	"abs":       {whole: absNEON},
+	"atan":      {whole: atanNEON},
+	"ceil":      {whole: ceilNEON},
+	"cos":       {angles: cosNEON},
+	"erf":       {whole: erfNEON},
+	"exp":       {whole: expNEON},
+	"floor":     {whole: floorNEON},
+	"gelu":      {whole: geluNEON},
+	"gelu_tanh": {whole: geluTanhNEON},
+	"log":       {whole: logNEON},
+	"neg":       {whole: negNEON},
+	"relu":      {whole: reluNEON},
+	"round":     {whole: roundNEON},
+	"rsqrt":     {whole: rsqrtNEON},
+	"sigmoid":   {whole: sigmoidNEON},
+	"silu":      {whole: siluNEON},
+	"sin":       {angles: sinNEON},
+	"sqrt":      {whole: sqrtNEON},
+	"tan":       {angles: tanNEON},
+	"tanh":      {whole: tanhNEON},
+}

@@ -1212,6 +1212,23 @@ loop:
 	BNE loop
 	RET
 
+// func reluNEON(dst *float32, src *float32, blocks int)
+TEXT ·reluNEON(SB), NOSPLIT, $0-24
+	MOVD dst+0(FP), R0
+	MOVD src+8(FP), R1
+	MOVD blocks+16(FP), R2
+loop:
+	FLDPQ 0(R1), (F0, F1)
+	VEOR V2.B16, V2.B16, V2.B16
+	WORD $0x4e22f400 // fmax v0.4s, v0.4s, v2.4s
+	WORD $0x4e22f421 // fmax v1.4s, v1.4s, v2.4s
+	FSTPQ (F0, F1), 0(R0)
+	ADD $32, R1, R1
+	ADD $32, R0, R0
+	SUBS $1, R2, R2
+	BNE loop
+	RET
+
 DATA sinNEONConstants<>+0(SB)/8, $0x4b4000004b400000
 DATA sinNEONConstants<>+8(SB)/8, $0x4b4000004b400000
 DATA sinNEONConstants<>+16(SB)/8, $0x4b4000004b400000

@@ -78,9 +78,8 @@ func (v freeVectors) give(buf *[16]float32) {
 }
 
 // angleOf is unaryOf for a routine that stops in front of a vector with an angle that it cannot reduce, and tells how many vectors are
-// left; such angles are computed in float64.
-func angleOf(lanes int, f func(dst, src *float32, blocks int) (left int), op UnaryOp) func(dst, src []float32) {
-	exact := unary64[op]
+// left; such angles are computed by the formula exact.
+func angleOf(lanes int, f func(dst, src *float32, blocks int) (left int), exact func(float64) float64) func(dst, src []float32) {
 	return func(dst, src []float32) {
 		dst = dst[:len(src)]
 		for len(src) > 0 {
@@ -158,19 +157,6 @@ func widenOf(lanes int, f func(dst *float32, src *uint16, blocks int), one func(
 		}
 		for i := n * lanes; i < len(src); i++ {
 			dst[i] = one(src[i])
-		}
-	}
-}
-
-func addOf(lanes int, f func(dst, a, b *float32, blocks int)) func(dst, a, b []float32) {
-	return func(dst, a, b []float32) {
-		dst, b = dst[:len(a)], b[:len(a)]
-		n := len(a) / lanes
-		if n > 0 {
-			f(&dst[0], &a[0], &b[0], n)
-		}
-		for i := n * lanes; i < len(a); i++ {
-			dst[i] = a[i] + b[i]
 		}
 	}
 }
@@ -253,40 +239,73 @@ func normalizeOf(lanes int, f func(dst, x, gamma, beta *float32, blocks int, mea
 	}
 }
 
-func binariesOf(lanes int, add, sub, mul, div, max, min func(dst, a, b *float32, blocks int)) [binaryCount]func(dst, a, b []float32) {
-	fs := binaryGeneric()
-	for op, f := range map[BinaryOp]func(dst, a, b *float32, blocks int){Add: add, Sub: sub, Mul: mul, Div: div, Max: max, Min: min} {
-		rest := fs[op]
-		fs[op] = func(dst, a, b []float32) {
-			dst, b = dst[:len(a)], b[:len(a)]
-			n := len(a) / lanes
-			if n > 0 {
-				f(&dst[0], &a[0], &b[0], n)
-			}
-			if n *= lanes; n < len(a) {
-				rest(dst[n:], a[n:], b[n:])
-			}
-		}
-	}
-	return fs
+// unaryRoutine is a generated routine of an elementwise function: over any floats, or one that stops in front of large angles.
+type unaryRoutine struct {
+	whole  func(dst, src *float32, blocks int)
+	angles func(dst, src *float32, blocks int) (left int)
 }
 
-func comparesOf(lanes int, eq, ne, lt, le, gt, ge func(dst *uint8, a, b *float32, blocks int)) [compareCount]func(dst []uint8, a, b []float32) {
-	fs := compareGeneric()
-	for op, f := range map[CompareOp]func(dst *uint8, a, b *float32, blocks int){Eq: eq, Ne: ne, Lt: lt, Le: le, Gt: gt, Ge: ge} {
-		rest := fs[op]
-		fs[op] = func(dst []uint8, a, b []float32) {
-			dst, b = dst[:len(a)], b[:len(a)]
-			n := len(a) / lanes
-			if n > 0 {
-				f(&dst[0], &a[0], &b[0], n)
-			}
-			if n *= lanes; n < len(a) {
-				rest(dst[n:], a[n:], b[n:])
-			}
+// setElementwise gives a set its routines of elementwise functions, by their names, and the loops in Go for all others.
+func (s *isa) setElementwise(unary map[string]unaryRoutine, binary map[string]func(dst, a, b *float32, blocks int),
+	compare map[string]func(dst *uint8, a, b *float32, blocks int)) *isa {
+	s.setElementwiseInGo()
+	for name, r := range unary {
+		op, ok := ParseUnary(name)
+		switch {
+		case !ok:
+			panic("BUG: " + s.name + " has a routine of " + name + ", which has not registered")
+		case r.angles != nil:
+			s.unary[op] = angleOf(s.lanes, r.angles, functions[op].f)
+		default:
+			s.unary[op] = unaryOf(s.lanes, r.whole)
+		}
+		delete(s.slow, op)
+	}
+	for name, f := range binary {
+		op, ok := ParseBinary(name)
+		if !ok {
+			panic("BUG: " + s.name + " has a routine of " + name + ", which has not registered")
+		}
+		s.binary[op] = binaryOf(s.lanes, f, s.binary[op])
+		delete(s.slow, op)
+	}
+	for name, f := range compare {
+		op, ok := ParseCompare(name)
+		if !ok {
+			panic("BUG: " + s.name + " has a routine of " + name + ", which is no relation")
+		}
+		s.compare[op] = compareOf(s.lanes, f, s.compare[op])
+		delete(s.slow, op)
+	}
+	return s
+}
+
+// binaryOf turns a routine over whole vectors into one over any length. Rest computes what is left.
+func binaryOf(lanes int, f func(dst, a, b *float32, blocks int), rest func(dst, a, b []float32)) func(dst, a, b []float32) {
+	return func(dst, a, b []float32) {
+		dst, b = dst[:len(a)], b[:len(a)]
+		n := len(a) / lanes
+		if n > 0 {
+			f(&dst[0], &a[0], &b[0], n)
+		}
+		if n *= lanes; n < len(a) {
+			rest(dst[n:], a[n:], b[n:])
 		}
 	}
-	return fs
+}
+
+// compareOf is binaryOf for relations.
+func compareOf(lanes int, f func(dst *uint8, a, b *float32, blocks int), rest func(dst []uint8, a, b []float32)) func(dst []uint8, a, b []float32) {
+	return func(dst []uint8, a, b []float32) {
+		dst, b = dst[:len(a)], b[:len(a)]
+		n := len(a) / lanes
+		if n > 0 {
+			f(&dst[0], &a[0], &b[0], n)
+		}
+		if n *= lanes; n < len(a) {
+			rest(dst[n:], a[n:], b[n:])
+		}
+	}
 }
 
 func chooseOf(lanes int, f func(dst *float32, cond *uint8, t, f *float32, blocks int)) func(dst []float32, cond []uint8, t, f []float32) {

@@ -54,10 +54,10 @@ func (g *normRows) do(lo, hi, _ int) {
 	for r := lo; r < hi; r++ {
 		row, d := g.x[r*n:(r+1)*n], g.dst[r*n:(r+1)*n]
 		if g.residual != nil {
-			s.add(d, row, g.residual[r*n:(r+1)*n])
+			s.binary[Add](d, row, g.residual[r*n:(r+1)*n])
 			row = d
 			if g.bias != nil {
-				s.add(d, d, g.bias[:n])
+				s.binary[Add](d, d, g.bias[:n])
 			}
 		}
 		normRow(s, d, row, g.gamma, g.beta, g.eps, g.center)
@@ -123,7 +123,7 @@ func (g *softmaxColumns) do(lo, hi, _ int) {
 			for i, v := range g.x[at+j*inner:][:w] {
 				d[i] = v - top[i]
 			}
-			g.isa.exp(d, d)
+			g.isa.unary[Exp](d, d)
 			for i, v := range d {
 				sum[i] += float64(v)
 			}
@@ -151,7 +151,7 @@ func softmaxRow(s *isa, dst, x, buf []float32) {
 		raise(&top, v)
 	}
 	withNumber(s.binary[Sub], dst, top, buf)
-	s.exp(dst, dst)
+	s.unary[Exp](dst, dst)
 	withNumber(s.binary[Mul], dst, 1/s.sum(dst), buf)
 }
 

@@ -142,15 +142,11 @@ func regionRun(name string, bools []bool) (run func(s *isa, dst RegionValue, in 
 		return func(s *isa, dst RegionValue, in *[3]RegionValue) { s.choose(dst.F32, in[0].Bool, in[1].F32, in[2].F32) }, false
 	}
 	if u, ok := ParseUnary(name); ok && len(bools) == 1 && !bools[0] {
-		return func(s *isa, dst RegionValue, in *[3]RegionValue) { s.vector(u)(dst.F32, in[0].F32) }, false
+		return func(s *isa, dst RegionValue, in *[3]RegionValue) { s.unary[u](dst.F32, in[0].F32) }, false
 	}
 	if b, ok := ParseBinary(name); ok && len(bools) == 2 && !bools[0] && !bools[1] {
 		return func(s *isa, dst RegionValue, in *[3]RegionValue) {
-			if f := s.binary[b]; f != nil {
-				f(dst.F32, in[0].F32, in[1].F32)
-			} else {
-				binaryRow(b, dst.F32, in[0].F32, in[1].F32, 1, 1)
-			}
+			s.binary[b](dst.F32, in[0].F32, in[1].F32)
 		}, false
 	}
 	if c, ok := ParseCompare(name); ok && len(bools) == 2 && bools[0] == bools[1] {

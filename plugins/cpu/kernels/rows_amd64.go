@@ -17,16 +17,6 @@ func squaresAVX2(x *float32, blocks int, mean float32) float32
 //go:noescape
 func normalizeAVX2(dst *float32, x *float32, gamma *float32, beta *float32, blocks int, mean float32, scale float32)
 
-// addIntoAVX2 is dst = a + b over blocks*lanes floats; blocks > 0, dst may be a or b.
-//
-//go:noescape
-func addIntoAVX2(dst *float32, a *float32, b *float32, blocks int)
-
-// reluAVX2 is max(x, 0), NaN staying NaN, over blocks*lanes floats; blocks > 0, dst may be src.
-//
-//go:noescape
-func reluAVX2(dst *float32, src *float32, blocks int)
-
 // sumAVX512 is the sum of blocks*lanes floats; blocks > 0.
 //
 //go:noescape
@@ -41,13 +31,3 @@ func squaresAVX512(x *float32, blocks int, mean float32) float32
 //
 //go:noescape
 func normalizeAVX512(dst *float32, x *float32, gamma *float32, beta *float32, blocks int, mean float32, scale float32)
-
-// addIntoAVX512 is dst = a + b over blocks*lanes floats; blocks > 0, dst may be a or b.
-//
-//go:noescape
-func addIntoAVX512(dst *float32, a *float32, b *float32, blocks int)
-
-// reluAVX512 is max(x, 0), NaN staying NaN, over blocks*lanes floats; blocks > 0, dst may be src.
-//
-//go:noescape
-func reluAVX512(dst *float32, src *float32, blocks int)

@@ -123,44 +123,6 @@ loop:
 	VZEROUPPER
 	RET
 
-// func addIntoAVX2(dst *float32, a *float32, b *float32, blocks int)
-// Requires: AVX
-TEXT ·addIntoAVX2(SB), NOSPLIT, $0-32
-	MOVQ dst+0(FP), AX
-	MOVQ a+8(FP), CX
-	MOVQ b+16(FP), DX
-	MOVQ blocks+24(FP), BX
-	XORQ SI, SI
-
-loop:
-	VMOVUPS (CX)(SI*1), Y0
-	VADDPS  (DX)(SI*1), Y0, Y0
-	VMOVUPS Y0, (AX)(SI*1)
-	ADDQ    $0x20, SI
-	DECQ    BX
-	JNE     loop
-	VZEROUPPER
-	RET
-
-// func reluAVX2(dst *float32, src *float32, blocks int)
-// Requires: AVX
-TEXT ·reluAVX2(SB), NOSPLIT, $0-24
-	MOVQ   dst+0(FP), AX
-	MOVQ   src+8(FP), CX
-	MOVQ   blocks+16(FP), DX
-	VXORPS Y0, Y0, Y0
-	XORQ   BX, BX
-
-loop:
-	VMOVUPS (CX)(BX*1), Y1
-	VMAXPS  Y1, Y0, Y1
-	VMOVUPS Y1, (AX)(BX*1)
-	ADDQ    $0x20, BX
-	DECQ    DX
-	JNE     loop
-	VZEROUPPER
-	RET
-
 // func sumAVX512(x *float32, blocks int) float32
 // Requires: AVX, AVX512F
 TEXT ·sumAVX512(SB), NOSPLIT, $0-20
@@ -283,43 +245,5 @@ loop:
 	ADDQ        $0x40, DI
 	DECQ        SI
 	JNE         loop
-	VZEROUPPER
-	RET
-
-// func addIntoAVX512(dst *float32, a *float32, b *float32, blocks int)
-// Requires: AVX, AVX512F
-TEXT ·addIntoAVX512(SB), NOSPLIT, $0-32
-	MOVQ dst+0(FP), AX
-	MOVQ a+8(FP), CX
-	MOVQ b+16(FP), DX
-	MOVQ blocks+24(FP), BX
-	XORQ SI, SI
-
-loop:
-	VMOVUPS (CX)(SI*1), Z0
-	VADDPS  (DX)(SI*1), Z0, Z0
-	VMOVUPS Z0, (AX)(SI*1)
-	ADDQ    $0x40, SI
-	DECQ    BX
-	JNE     loop
-	VZEROUPPER
-	RET
-
-// func reluAVX512(dst *float32, src *float32, blocks int)
-// Requires: AVX, AVX512F
-TEXT ·reluAVX512(SB), NOSPLIT, $0-24
-	MOVQ   dst+0(FP), AX
-	MOVQ   src+8(FP), CX
-	MOVQ   blocks+16(FP), DX
-	VPXORD Z0, Z0, Z0
-	XORQ   BX, BX
-
-loop:
-	VMOVUPS (CX)(BX*1), Z1
-	VMAXPS  Z1, Z0, Z1
-	VMOVUPS Z1, (AX)(BX*1)
-	ADDQ    $0x40, BX
-	DECQ    DX
-	JNE     loop
 	VZEROUPPER
 	RET

@@ -17,11 +17,6 @@ func squaresNEON(x *float32, blocks int, mean float32) float32
 //go:noescape
 func normalizeNEON(dst *float32, x *float32, gamma *float32, beta *float32, blocks int, mean float32, scale float32)
 
-// reluNEON is dst[i] = relu(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.
-//
-//go:noescape
-func reluNEON(dst *float32, src *float32, blocks int)
-
 // roundBF16NEON is dst[i] = roundBF16(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.
 //
 //go:noescape

@@ -60,7 +60,7 @@ func TestGemmSquares(t *testing.T) {
 		r := rng(21)
 		for _, d := range [][3]int{{1, 32, 32}, {32, 64, 32}, {33, 96, 288}, {70, 40, 640}, {128, 320, 1056}, {200, 288, 64}} {
 			m, n, k := d[0], d[1], d[2]
-			for _, act := range []Act{ActNone, ActGelu} {
+			for _, act := range []UnaryOp{Identity, Gelu} {
 				g := &GemmArgs{M: m, N: n, K: k, A: randoms(r, m*k), LDA: k, B: F32(randoms(r, n*k)), LDB: k, TransB: r.IntN(2) == 0,
 					LDC: n, Bias: randoms(r, n), Act: act, Precision: BFloat16}
 				if !g.TransB {
@@ -89,7 +89,7 @@ func TestGemmSquares(t *testing.T) {
 				Gemm(p, &squared)
 				check(t, what)
 				for i, x := range fromSquares(squared.CSquares, m, n) {
-					if act == ActNone && x != roundBF16(want[i]) || !near(x, float64(want[i]), 5e-5, 1.0/256) {
+					if act == Identity && x != roundBF16(want[i]) || !near(x, float64(want[i]), 5e-5, 1.0/256) {
 						t.Fatalf("%s: element %d is %v, in squares %v", what, i, want[i], x)
 					}
 				}

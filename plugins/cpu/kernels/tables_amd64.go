@@ -7,7 +7,7 @@ func cpuidLeaf1ECX() uint32
 
 func avx2() *isa {
 	const lanes = 8
-	return &isa{
+	return (&isa{
 		name: "avx2", lanes: lanes, mr: 6,
 		panel: panel{
 			nr:       2 * lanes,
@@ -26,29 +26,17 @@ func avx2() *isa {
 		dotRows:   dotRowsOf(dotRowsAVX2),
 		widenF16:  widenOf(lanes, widenF16AVX2, dtype.F16ToF32),
 		widenBF16: widenOf(lanes, widenBF16AVX2, dtype.BF16ToF32),
-		exp:       unaryOf(lanes, expAVX2), tanh: unaryOf(lanes, tanhAVX2), sigmoid: unaryOf(lanes, sigmoidAVX2),
-		silu: unaryOf(lanes, siluAVX2), gelu: unaryOf(lanes, geluAVX2), geluTanh: unaryOf(lanes, geluTanhAVX2),
-		erf: unaryOf(lanes, erfAVX2), relu: unaryOf(lanes, reluAVX2),
-		unary: [unaryCount]func(dst, src []float32){
-			Sin: angleOf(lanes, sinAVX2, Sin), Cos: angleOf(lanes, cosAVX2, Cos), Tan: angleOf(lanes, tanAVX2, Tan),
-			Atan: unaryOf(lanes, atanAVX2), Log: unaryOf(lanes, logAVX2), Sqrt: unaryOf(lanes, sqrtAVX2), Rsqrt: unaryOf(lanes, rsqrtAVX2),
-			Neg: unaryOf(lanes, negAVX2), Abs: unaryOf(lanes, absAVX2), Round: unaryOf(lanes, roundAVX2), Floor: unaryOf(lanes, floorAVX2),
-			Ceil: unaryOf(lanes, ceilAVX2),
-		},
-		add:     addOf(lanes, addIntoAVX2),
-		round:   unaryOf(lanes, roundBF16AVX2),
-		binary:  binariesOf(lanes, addIntoAVX2, subIntoAVX2, mulIntoAVX2, divIntoAVX2, maxIntoAVX2, minIntoAVX2),
-		compare: comparesOf(lanes, eqBytesAVX2, neBytesAVX2, ltBytesAVX2, leBytesAVX2, gtBytesAVX2, geBytesAVX2),
-		choose:  chooseOf(lanes, chooseAVX2),
-		sum:     sumOf(lanes, sumAVX2), squares: squaresOf(lanes, squaresAVX2),
+		round:     unaryOf(lanes, roundBF16AVX2),
+		choose:    chooseOf(lanes, chooseAVX2),
+		sum:       sumOf(lanes, sumAVX2), squares: squaresOf(lanes, squaresAVX2),
 		normalize: normalizeOf(lanes, normalizeAVX2),
 		fmaLoop:   fmaLoopAVX2,
-	}
+	}).setElementwise(unaryAVX2, binaryAVX2, compareAVX2)
 }
 
 func avx512() *isa {
 	const lanes = 16
-	return &isa{
+	return (&isa{
 		name: "avx512", lanes: lanes, mr: 14,
 		panel: panel{
 			nr:       2 * lanes,
@@ -67,24 +55,12 @@ func avx512() *isa {
 		dotRows:   dotRowsOf(dotRowsAVX512),
 		widenF16:  widenOf(lanes, widenF16AVX512, dtype.F16ToF32),
 		widenBF16: widenOf(lanes, widenBF16AVX512, dtype.BF16ToF32),
-		exp:       unaryOf(lanes, expAVX512), tanh: unaryOf(lanes, tanhAVX512), sigmoid: unaryOf(lanes, sigmoidAVX512),
-		silu: unaryOf(lanes, siluAVX512), gelu: unaryOf(lanes, geluAVX512), geluTanh: unaryOf(lanes, geluTanhAVX512),
-		erf: unaryOf(lanes, erfAVX512), relu: unaryOf(lanes, reluAVX512),
-		unary: [unaryCount]func(dst, src []float32){
-			Sin: angleOf(lanes, sinAVX512, Sin), Cos: angleOf(lanes, cosAVX512, Cos), Tan: angleOf(lanes, tanAVX512, Tan),
-			Atan: unaryOf(lanes, atanAVX512), Log: unaryOf(lanes, logAVX512), Sqrt: unaryOf(lanes, sqrtAVX512), Rsqrt: unaryOf(lanes, rsqrtAVX512),
-			Neg: unaryOf(lanes, negAVX512), Abs: unaryOf(lanes, absAVX512), Round: unaryOf(lanes, roundAVX512), Floor: unaryOf(lanes, floorAVX512),
-			Ceil: unaryOf(lanes, ceilAVX512),
-		},
-		add:     addOf(lanes, addIntoAVX512),
-		round:   unaryOf(lanes, roundBF16AVX512),
-		binary:  binariesOf(lanes, addIntoAVX512, subIntoAVX512, mulIntoAVX512, divIntoAVX512, maxIntoAVX512, minIntoAVX512),
-		compare: comparesOf(lanes, eqBytesAVX512, neBytesAVX512, ltBytesAVX512, leBytesAVX512, gtBytesAVX512, geBytesAVX512),
-		choose:  chooseOf(lanes, chooseAVX512),
-		sum:     sumOf(lanes, sumAVX512), squares: squaresOf(lanes, squaresAVX512),
+		round:     unaryOf(lanes, roundBF16AVX512),
+		choose:    chooseOf(lanes, chooseAVX512),
+		sum:       sumOf(lanes, sumAVX512), squares: squaresOf(lanes, squaresAVX512),
 		normalize: normalizeOf(lanes, normalizeAVX512),
 		fmaLoop:   fmaLoopAVX512,
-	}
+	}).setElementwise(unaryAVX512, binaryAVX512, compareAVX512)
 }
 
 // avx512bf16 multiplies pairs of bfloat16 in vectors.

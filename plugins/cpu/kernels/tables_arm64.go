@@ -14,7 +14,7 @@ func nativeISAs() []*isa {
 // neon takes two registers of four floats for a vector.
 func neon() *isa {
 	const lanes = 8
-	return &isa{
+	return (&isa{
 		name: "neon", lanes: lanes, mr: 6,
 		panel: panel{
 			nr:       2 * lanes,
@@ -33,24 +33,12 @@ func neon() *isa {
 		dotRows:   dotRowsOf(dotRowsNEON),
 		widenF16:  widenOf(lanes, widenF16NEON, dtype.F16ToF32),
 		widenBF16: widenOf(lanes, widenBF16NEON, dtype.BF16ToF32),
-		exp:       unaryOf(lanes, expNEON), tanh: unaryOf(lanes, tanhNEON), sigmoid: unaryOf(lanes, sigmoidNEON),
-		silu: unaryOf(lanes, siluNEON), gelu: unaryOf(lanes, geluNEON), geluTanh: unaryOf(lanes, geluTanhNEON),
-		erf: unaryOf(lanes, erfNEON), relu: unaryOf(lanes, reluNEON),
-		unary: [unaryCount]func(dst, src []float32){
-			Sin: angleOf(lanes, sinNEON, Sin), Cos: angleOf(lanes, cosNEON, Cos), Tan: angleOf(lanes, tanNEON, Tan),
-			Atan: unaryOf(lanes, atanNEON), Log: unaryOf(lanes, logNEON), Sqrt: unaryOf(lanes, sqrtNEON), Rsqrt: unaryOf(lanes, rsqrtNEON),
-			Neg: unaryOf(lanes, negNEON), Abs: unaryOf(lanes, absNEON), Round: unaryOf(lanes, roundNEON), Floor: unaryOf(lanes, floorNEON),
-			Ceil: unaryOf(lanes, ceilNEON),
-		},
-		add:     addOf(lanes, addIntoNEON),
-		round:   unaryOf(lanes, roundBF16NEON),
-		binary:  binariesOf(lanes, addIntoNEON, subIntoNEON, mulIntoNEON, divIntoNEON, maxIntoNEON, minIntoNEON),
-		compare: comparesOf(lanes, eqBytesNEON, neBytesNEON, ltBytesNEON, leBytesNEON, gtBytesNEON, geBytesNEON),
-		choose:  chooseOf(lanes, chooseNEON),
-		sum:     sumOf(lanes, sumNEON), squares: squaresOf(lanes, squaresNEON),
+		round:     unaryOf(lanes, roundBF16NEON),
+		choose:    chooseOf(lanes, chooseNEON),
+		sum:       sumOf(lanes, sumNEON), squares: squaresOf(lanes, squaresNEON),
 		normalize: normalizeOf(lanes, normalizeNEON),
 		fmaLoop:   fmaLoopNEON,
-	}
+	}).setElementwise(unaryNEON, binaryNEON, compareNEON)
 }
 
 // neonBF16 multiplies pairs of bfloat16.

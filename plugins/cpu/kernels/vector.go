@@ -33,24 +33,21 @@ func pieces(n int, a, b []float32, sa, sb int, buf []float32, f func(i int, a, b
 	}
 }
 
-// The generic routines; the native sets use them for what is left of a row.
-
-func binaryGeneric() [binaryCount]func(dst, a, b []float32) {
-	var fs [binaryCount]func(dst, a, b []float32)
-	for op := range fs {
-		if BinaryOp(op) != Pow {
-			fs[op] = func(dst, a, b []float32) { binaryRow(BinaryOp(op), dst, a, b, 1, 1) }
-		}
+// setElementwiseInGo gives a set loops in Go for all elementwise functions. Sets with routines use them for what is left of a row.
+func (s *isa) setElementwiseInGo() {
+	s.unary, s.slow = unaryInGo(), map[any]bool{}
+	for op := range s.unary {
+		s.slow[UnaryOp(op)] = true
 	}
-	return fs
-}
-
-func compareGeneric() [compareCount]func(dst []uint8, a, b []float32) {
-	var fs [compareCount]func(dst []uint8, a, b []float32)
-	for op := range fs {
-		fs[op] = func(dst []uint8, a, b []float32) { compareRow(CompareOp(op), dst, a, b, 1, 1) }
+	s.binary = make([]func(dst, a, b []float32), len(binaries))
+	for op := range s.binary {
+		s.binary[op] = func(dst, a, b []float32) { binaryRow(BinaryOp(op), dst, a, b, 1, 1) }
+		s.slow[BinaryOp(op)] = true
 	}
-	return fs
+	for op := range s.compare {
+		s.compare[op] = func(dst []uint8, a, b []float32) { compareRow(CompareOp(op), dst, a, b, 1, 1) }
+		s.slow[CompareOp(op)] = true
+	}
 }
 
 func chooseGeneric(dst []float32, cond []uint8, t, f []float32) { whereRow(dst, cond, t, f, 1, 1, 1) }

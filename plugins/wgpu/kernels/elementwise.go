@@ -36,7 +36,7 @@ var scalars = withFunctions(map[string]map[string]string{
 // withFunctions adds the functions of one float, which the harness has by the op's name.
 func withFunctions(s map[string]map[string]string) map[string]map[string]string {
 	for _, name := range []string{"gelu", "gelu_tanh", "silu", "relu", "sigmoid", "tanh", "exp", "log", "sqrt", "rsqrt", "neg", "abs",
-		"round", "sin", "cos", "tan", "atan", "erf"} {
+		"round", "floor", "ceil", "sin", "cos", "tan", "atan", "erf"} {
 		s[name] = map[string]string{"float": "op_" + name + "($1)"}
 	}
 	return s

@@ -177,6 +177,19 @@ fn op_round(x: f32) -> f32 {
   let r = round(x);
   return bitcast<f32>((bitcast<u32>(r) & 0x7fffffffu) | (bitcast<u32>(x) & 0x80000000u));
 }
+fn op_floor(x: f32) -> f32 {
+  let b = bitcast<u32>(x);
+  if (!(abs(x) < 8388608.0)) {
+    return x;
+  }
+  if (b > 0x80000000u && b < 0xbf800000u) {
+    return -1.0; // a device may take a denormal for 0
+  }
+  return bitcast<f32>((bitcast<u32>(floor(x)) & 0x7fffffffu) | (b & 0x80000000u));
+}
+fn op_ceil(x: f32) -> f32 {
+  return op_neg(op_floor(op_neg(x)));
+}
 fn op_relu(x: f32) -> f32 {
   let b = bitcast<u32>(x);
   return bitcast<f32>(select(b, 0u, b > 0x7fffffffu && !is_nan(x)));

@@ -11,7 +11,7 @@ func genBinary(v vec) {
 	for _, op := range []struct {
 		name string
 		f    func(...Op)
-	}{{"sub", VSUBPS}, {"mul", VMULPS}, {"div", VDIVPS}} {
+	}{{"add", VADDPS}, {"sub", VSUBPS}, {"mul", VMULPS}, {"div", VDIVPS}} {
 		v.binary(op.name, func(a VecVirtual, b Mem) VecVirtual {
 			op.f(b, a, a)
 			return a
@@ -38,7 +38,9 @@ func genBinary(v vec) {
 const cmpUnordered = 3
 
 func (v vec) binary(name string, f func(a VecVirtual, b Mem) VecVirtual) {
+	function := name
 	name += "Into" + v.name
+	entries = append(entries, entry{"binary", v.name, function, name})
 	TEXT(name, NOSPLIT, "func(dst, a, b *float32, blocks int)")
 	Doc(name + " is dst = f(a, b) over blocks*lanes floats; blocks > 0, dst may be a or b.")
 	Pragma("noescape")
@@ -59,7 +61,9 @@ func (v vec) binary(name string, f func(a VecVirtual, b Mem) VecVirtual) {
 
 // compare stores a byte of 1 or 0 for each lane.
 func (v vec) compare(name string, predicate uint8) {
+	function := name
 	name += "Bytes" + v.name
+	entries = append(entries, entry{"compare", v.name, function, name})
 	TEXT(name, NOSPLIT, "func(dst *uint8, a, b *float32, blocks int)")
 	Doc(name + " is dst = 1 where the relation of a and b holds, else 0, over blocks*lanes elements; blocks > 0.")
 	Pragma("noescape")

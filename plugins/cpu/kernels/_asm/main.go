@@ -61,12 +61,29 @@ func main() {
 		gen(v)
 	}
 	Generate()
+	if len(entries) > 0 {
+		if err := appendTo(flag.Lookup("stubs").Value.String(), tables(entries)); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	}
 	if h := headers[*part]; h != nil {
 		if err := include(flag.Lookup("out").Value.String(), h...); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
 	}
+}
+
+// entries are the routines that the part has written and Go code finds by name.
+var entries []entry
+
+func appendTo(file, text string) error {
+	old, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, append(old, text...), 0o644)
 }
 
 // vec is a vector width: eight lanes are AVX2 with FMA, sixteen AVX-512 (F, DQ, BW, VL).

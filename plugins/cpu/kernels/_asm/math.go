@@ -19,8 +19,12 @@ func genMath(v vec) {
 	})
 	unary(v, "tanh", v.tanh)
 	unary(v, "gelu", v.gelu)
-	unary(v, "geluTanh", v.geluTanh)
+	unary(v, "gelu_tanh", v.geluTanh)
 	unary(v, "erf", v.erf)
+	unary(v, "relu", func(x VecVirtual) VecVirtual {
+		VMAXPS(x, v.zero(), x) // the last source if it is NaN
+		return x
+	})
 	genTrig(v)
 	genPlain(v)
 }
@@ -53,9 +57,12 @@ func genPlain(v vec) {
 	}
 }
 
+// unary writes the function of that name.
 func unary(v vec, name string, f func(VecVirtual) VecVirtual) {
-	TEXT(name+v.name, NOSPLIT, "func(dst, src *float32, blocks int)")
-	Doc(name + v.name + " is dst[i] = " + name + "(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.")
+	routine := symbol(name) + v.name
+	entries = append(entries, entry{"unary", v.name, name, "{whole: " + routine + "}"})
+	TEXT(routine, NOSPLIT, "func(dst, src *float32, blocks int)")
+	Doc(routine + " is dst[i] = " + name + "(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.")
 	Pragma("noescape")
 	dst := Load(Param("dst"), GP64())
 	src := Load(Param("src"), GP64())

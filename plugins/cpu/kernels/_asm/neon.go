@@ -62,7 +62,19 @@ type neonFunc struct {
 }
 
 // neonFile is a file of routines.
-type neonFile struct{ funcs []*neonFunc }
+type neonFile struct {
+	funcs   []*neonFunc
+	entries []entry
+}
+
+// list has package kernels find the last routine by the function's name. How is its field in a unaryRoutine; empty for others.
+func (file *neonFile) list(kind, function, how string) {
+	value := file.funcs[len(file.funcs)-1].name
+	if how != "" {
+		value = "{" + how + ": " + value + "}"
+	}
+	file.entries = append(file.entries, entry{kind, "NEON", function, value})
+}
 
 // add starts a routine. Its signature lists "name type" for each parameter, all of them int, float32 or pointers, and a type of the
 // result if there is one.

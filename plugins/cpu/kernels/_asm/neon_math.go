@@ -9,8 +9,9 @@ func neonMath(file *neonFile) {
 	neonUnary(file, "silu", func(f *neonFunc, x vec8) vec8 { return f.mul(x, f.sigmoid(x)) })
 	neonUnary(file, "tanh", (*neonFunc).tanh)
 	neonUnary(file, "gelu", (*neonFunc).gelu)
-	neonUnary(file, "geluTanh", (*neonFunc).geluTanh)
+	neonUnary(file, "gelu_tanh", (*neonFunc).geluTanh)
 	neonUnary(file, "erf", (*neonFunc).erf)
+	neonUnary(file, "relu", func(f *neonFunc, x vec8) vec8 { return f.op2("fmax", x, f.zero()) }) // NaN stays NaN
 	neonTrig(file)
 	neonPlain(file)
 }
@@ -26,8 +27,15 @@ func neonPlain(file *neonFile) {
 	neonUnary(file, "ceil", func(f *neonFunc, x vec8) vec8 { return f.lanewise(x, 0x4ea18800, "frintp") })
 }
 
+// neonUnary writes the function of that name.
 func neonUnary(file *neonFile, name string, do func(f *neonFunc, x vec8) vec8) {
-	f := file.add(name, "dst *float32, src *float32, blocks int", "",
+	neonMap(file, name, do)
+	file.list("unary", name, "whole")
+}
+
+// neonMap writes a routine of one operand.
+func neonMap(file *neonFile, name string, do func(f *neonFunc, x vec8) vec8) {
+	f := file.add(symbol(name), "dst *float32, src *float32, blocks int", "",
 		"is dst[i] = "+name+"(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.")
 	dst, src, blocks := f.param("dst"), f.param("src"), f.param("blocks")
 	f.useConstants()

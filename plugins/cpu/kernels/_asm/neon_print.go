@@ -156,6 +156,7 @@ func (file *neonFile) declarations() string {
 		}
 		fmt.Fprintf(&w, "func %s%s\n", f.name, f.signature)
 	}
+	w.WriteString(tables(file.entries))
 	return w.String()
 }
 

@@ -5,8 +5,7 @@ func neonRows(file *neonFile) {
 	neonReduce(file, "sum", "x *float32, blocks int", "is the sum of blocks*lanes floats; blocks > 0.", false)
 	neonReduce(file, "squares", "x *float32, blocks int, mean float32", "is the sum of (x-mean)^2 over blocks*lanes floats; blocks > 0.", true)
 	neonNormalize(file)
-	neonUnary(file, "relu", func(f *neonFunc, x vec8) vec8 { return f.op2("fmax", x, f.zero()) }) // NaN stays NaN
-	neonUnary(file, "roundBF16", (*neonFunc).roundBF16)
+	neonMap(file, "roundBF16", (*neonFunc).roundBF16)
 }
 
 func neonReduce(file *neonFile, name, signature, doc string, squares bool) {
@@ -82,6 +81,7 @@ func neonBinary(file *neonFile) {
 	for _, name := range []string{"add", "sub", "mul", "div", "max", "min"} {
 		f := file.add(name+"Into", "dst *float32, a *float32, b *float32, blocks int", "",
 			"is dst = f(a, b) over blocks*lanes floats; blocks > 0, dst may be a or b.")
+		file.list("binary", name, "")
 		f.eachBlock(func(a, b vec8) vec8 { return f.op2("f"+name, a, b) })
 	}
 	for _, r := range []struct {
@@ -91,6 +91,7 @@ func neonBinary(file *neonFile) {
 		{"gt", "fcmgt", false, false}, {"ge", "fcmge", false, false}} {
 		f := file.add(r.name+"Bytes", "dst *uint8, a *float32, b *float32, blocks int", "",
 			"is dst = 1 where the relation of a and b holds, else 0, over blocks*lanes elements; blocks > 0.")
+		file.list("compare", r.name, "")
 		f.compare(r.op, r.swap, r.negate)
 	}
 	neonChoose(file)

@@ -20,9 +20,10 @@ func neonTrig(file *neonFile) {
 
 // neonTurning writes a function of angles that stops in front of a vector with an angle too large for sinCos.
 func neonTurning(file *neonFile, name string, do func(f *neonFunc, x vec8) vec8) {
-	f := file.add(name, "dst *float32, src *float32, blocks int", "int",
+	f := file.add(symbol(name), "dst *float32, src *float32, blocks int", "int",
 		"is dst[i] = "+name+"(src[i]) for i < blocks*lanes; blocks > 0, dst may be src. It ends in front of a vector\n"+
 			"// with an element of at least 2^17 and returns how many vectors are left.")
+	file.list("unary", name, "angles")
 	dst, src, blocks, any := f.param("dst"), f.param("src"), f.param("blocks"), f.gpr()
 	f.useConstants()
 	f.label("loop")

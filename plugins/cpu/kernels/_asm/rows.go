@@ -11,8 +11,6 @@ func genRows(v vec) {
 	rowReduce(v, "sum", false)
 	rowReduce(v, "squares", true)
 	normalize(v)
-	addInto(v)
-	relu(v)
 }
 
 // rowReduce sums x, or (x-mean)^2, with four accumulators per lane.
@@ -113,52 +111,6 @@ func normalize(v vec) {
 	VMOVUPS(Mem{Base: beta, Index: i, Scale: 1}, b)
 	VFMADD231PS(Mem{Base: gamma, Index: i, Scale: 1}, t, b)
 	VMOVUPS(b, Mem{Base: dst, Index: i, Scale: 1})
-	ADDQ(Imm(uint64(v.bytes())), i)
-	DECQ(n)
-	JNE(LabelRef("loop"))
-	VZEROUPPER()
-	RET()
-}
-
-func addInto(v vec) {
-	name := "addInto" + v.name
-	TEXT(name, NOSPLIT, "func(dst, a, b *float32, blocks int)")
-	Doc(name + " is dst = a + b over blocks*lanes floats; blocks > 0, dst may be a or b.")
-	Pragma("noescape")
-	dst := Load(Param("dst"), GP64())
-	a := Load(Param("a"), GP64())
-	b := Load(Param("b"), GP64())
-	n := Load(Param("blocks"), GP64())
-	i := GP64()
-	XORQ(i, i)
-	Label("loop")
-	t := v.reg()
-	VMOVUPS(Mem{Base: a, Index: i, Scale: 1}, t)
-	VADDPS(Mem{Base: b, Index: i, Scale: 1}, t, t)
-	VMOVUPS(t, Mem{Base: dst, Index: i, Scale: 1})
-	ADDQ(Imm(uint64(v.bytes())), i)
-	DECQ(n)
-	JNE(LabelRef("loop"))
-	VZEROUPPER()
-	RET()
-}
-
-func relu(v vec) {
-	name := "relu" + v.name
-	TEXT(name, NOSPLIT, "func(dst, src *float32, blocks int)")
-	Doc(name + " is max(x, 0), NaN staying NaN, over blocks*lanes floats; blocks > 0, dst may be src.")
-	Pragma("noescape")
-	dst := Load(Param("dst"), GP64())
-	src := Load(Param("src"), GP64())
-	n := Load(Param("blocks"), GP64())
-	zero := v.zero()
-	i := GP64()
-	XORQ(i, i)
-	Label("loop")
-	t := v.reg()
-	VMOVUPS(Mem{Base: src, Index: i, Scale: 1}, t)
-	VMAXPS(t, zero, t)
-	VMOVUPS(t, Mem{Base: dst, Index: i, Scale: 1})
 	ADDQ(Imm(uint64(v.bytes())), i)
 	DECQ(n)
 	JNE(LabelRef("loop"))

@@ -35,8 +35,10 @@ func genTrig(v vec) {
 
 // turning writes a function of angles that stops in front of a vector with an angle too large for sinCos. f gets |x| and x.
 func turning(v vec, name string, f func(a VecVirtual, x Mem) VecVirtual) {
-	TEXT(name+v.name, NOSPLIT, "func(dst, src *float32, blocks int) int")
-	Doc(name+v.name+" is dst[i] = "+name+"(src[i]) for i < blocks*lanes; blocks > 0, dst may be src. It ends in front of a vector",
+	routine := symbol(name) + v.name
+	entries = append(entries, entry{"unary", v.name, name, "{angles: " + routine + "}"})
+	TEXT(routine, NOSPLIT, "func(dst, src *float32, blocks int) int")
+	Doc(routine+" is dst[i] = "+name+"(src[i]) for i < blocks*lanes; blocks > 0, dst may be src. It ends in front of a vector",
 		"with an element of at least 2^17 and returns how many vectors are left.")
 	Pragma("noescape")
 	dst := Load(Param("dst"), GP64())

@@ -1,0 +1,14 @@
+package op
+
+import (
+	"math"
+
+	"github.com/rlx-go/rlx/core/ir"
+)
+
+// CeilDef is the smallest integer that is not below x.
+var CeilDef = unary("ceil", "y is the smallest integer that is not below x; -0.5 and -0 give -0.", 1, exact[NoAttrs], wide,
+	math.Ceil)
+
+// Ceil adds the smallest integer that is not below x.
+func Ceil(x *ir.Node) *ir.Node { return x.Graph.Add(CeilDef, NoAttrs{}, x) }

@@ -1,0 +1,49 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// An entry is a routine that package kernels looks up by the name of the function that it computes, so that neither a table there
+// nor this program has a list of functions.
+type entry struct {
+	kind     string // of table: unary, binary or compare
+	set      string // the instruction set
+	function string // its name, that of an op
+	value    string // of the entry, in Go
+}
+
+// tables are the Go declarations of entries, a map for each kind and instruction set.
+func tables(entries []entry) string {
+	slices.SortFunc(entries, func(a, b entry) int {
+		return cmp.Or(strings.Compare(a.kind, b.kind), strings.Compare(a.set, b.set), strings.Compare(a.function, b.function))
+	})
+	elements := map[string]string{
+		"unary":   "unaryRoutine",
+		"binary":  "func(dst, a, b *float32, blocks int)",
+		"compare": "func(dst *uint8, a, b *float32, blocks int)",
+	}
+	var w strings.Builder
+	for i, e := range entries {
+		if i == 0 || e.kind != entries[i-1].kind || e.set != entries[i-1].set {
+			fmt.Fprintf(&w, "\nvar %s%s = map[string]%s{\n", e.kind, e.set, elements[e.kind])
+		}
+		fmt.Fprintf(&w, "\t%q: %s,\n", e.function, e.value)
+		if i == len(entries)-1 || e.kind != entries[i+1].kind || e.set != entries[i+1].set {
+			w.WriteString("}\n")
+		}
+	}
+	return w.String()
+}
+
+// symbol is the name of a function's routine, less the suffix of its instruction set: geluTanh for gelu_tanh.
+func symbol(function string) string {
+	parts := strings.Split(function, "_")
+	for i, p := range parts[1:] {
+		parts[i+1] = strings.ToUpper(p[:1]) + p[1:]
+	}
+	return strings.Join(parts, "")
+}
