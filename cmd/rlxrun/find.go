@@ -118,16 +118,19 @@ func (r *registry) find(name string) (found, error) {
 			return f, nil
 		}
 	}
-	names := "none"
-	if list := r.first(); len(list) > 0 {
-		var parts []string
-		for _, f := range list {
-			parts = append(parts, f.name+" ("+f.path+")")
-		}
-		names = strings.Join(parts, ", ")
+	var names, parts []string
+	for _, f := range r.first() {
+		names, parts = append(names, f.name), append(parts, f.name+" ("+f.path+")")
 	}
-	return found{}, diag.New(CodeBackend, "backend "+name, "is unknown; found: %s; looked in %s", names, r.places()).
-		WithHint("or name its executable with --plugin %s=PATH", name)
+	if len(names) == 0 {
+		return found{}, diag.New(CodeBackend, "backend "+name, "is not installed, nor is any other; looked in %s", r.places()).
+			WithHint("put %s%s beside rlxrun, where \"make build\" puts it, or name its executable with --plugin %s=PATH", backendPrefix, name, name)
+	}
+	e := diag.New(CodeBackend, "backend "+name, "is unknown; found: %s; looked in %s", strings.Join(parts, ", "), r.places())
+	if near := cli.Nearest(name, names); near != "" && near[0] == name[0] { // not cpu for gpu
+		return found{}, e.WithHint("did you mean %s?", near)
+	}
+	return found{}, e.WithHint("or name its executable with --plugin %s=PATH", name)
 }
 
 // places says where backends were looked for.

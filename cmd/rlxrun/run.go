@@ -29,7 +29,7 @@ Outputs are written when the run has succeeded, all or none; an output that is a
 "rlxrun FILE --help" also lists what that artifact offers.`,
 		Examples: []cli.Example{
 			{About: "the mask of what is at pixel (128,128)", Line: "rlxrun sam.rlx --backend cpu --image scene1.png --point 128,128 -o mask.png"},
-			{About: "what is in the box; the mask, a picture to look at, and the predicted quality", Line: "rlxrun sam.rlx --image coins.png --box 180,180,230,230 -o mask.png -o overlay=seen.png -o iou=-"},
+			{About: "what is in the box; the mask, a picture to look at, and the predicted quality", Line: "rlxrun sam.rlx --image coins.png --box 316,155,379,218 -o mask.png -o overlay=seen.png -o iou=-"},
 			{About: "all masks, to mask.0.png, mask.1.png and so on", Line: "rlxrun sam.rlx --image coins.png --point 203,203 --mask all -o mask.png"},
 			{About: "one method on tensors", Line: "rlxrun sam.rlx -b cpu --method encode -i image=@image.npy -o embeddings=emb.npy"},
 			{About: "small tensors may be written out; a tensor may come from a safetensors file", Line: "rlxrun sam.rlx --method decode -i embeddings=@x.safetensors:emb -i points=128,128,0,0 -i labels=1,-1 -o iou=-"},
@@ -46,6 +46,9 @@ Outputs are written when the run has succeeded, all or none; an output that is a
 			f.host.declare(fs)
 			f.debug.declare(fs)
 			return func(ctx context.Context, env *cli.Env, args []string) error {
+				if err := f.segment.settle(); err != nil {
+					return err
+				}
 				return inSession(ctx, env, args, &f.host, &f.debug, func(ctx context.Context, s *session) error { return s.execute(ctx, &f) })
 			}
 		},

@@ -19,17 +19,28 @@ import (
 
 // segmentFlags are the flags of the task "segment".
 type segmentFlags struct {
-	image       string
+	images      cli.List
+	image       string // the one of images
 	points, box cli.List
 	mask        string
 }
 
 func (f *segmentFlags) declare(fs *cli.FlagSet) {
 	fs.Group("Segmenting an image (artifacts that declare the task " + task.SegmentName + ")")
-	fs.StringVar(&f.image, "image", "", "`FILE` a PNG or JPEG of any size; - is stdin")
+	fs.ListVarP(&f.images, "image", "", "`FILE` a PNG or JPEG of any size; - is stdin")
 	fs.ListVarP(&f.points, "point", "", "`X,Y[,0|1]` a pixel of what is meant, or with 0 of what is not (repeatable)")
 	fs.ListVarP(&f.box, "box", "", "`X0,Y0,X1,Y1` a box around what is meant")
 	fs.StringVar(&f.mask, "mask", task.MaskBest, "`best|all|N` the mask of the highest predicted quality, all of them, or one by number")
+}
+
+// settle refuses a second image.
+func (f *segmentFlags) settle() error {
+	if n := len(f.images.Values); n > 1 {
+		return cli.Usagef("--image", "is given %d times; allowed is one", n)
+	} else if n == 1 {
+		f.image = f.images.Values[0]
+	}
+	return nil
 }
 
 // given lists the flags of the task that were used.

@@ -89,9 +89,9 @@ func kernelsOf(ready map[string]*loaded) kernelSummary {
 
 func (k kernelSummary) String() string {
 	if k.Native {
-		return "kernels native"
+		return "native"
 	}
-	return fmt.Sprintf("kernels native except %d of %d ops by the reference (%s)", len(k.Reference), k.Ops, strings.Join(k.Reference, ", "))
+	return fmt.Sprintf("native except %d of %d ops by the reference (%s)", len(k.Reference), k.Ops, strings.Join(k.Reference, ", "))
 }
 
 func arenaOf(ready map[string]*loaded) (n int64) {
@@ -151,7 +151,7 @@ func (s *summary) print(env *cli.Env) error {
 	if s.DeviceMemory > 0 {
 		memory += fmt.Sprintf("; device memory %s", cli.Size(s.DeviceMemory))
 	}
-	env.Notef("%s; %s; %s; %s; sandbox %s; %.2f s", s.Device, s.Precision, s.Kernels, memory, s.Sandbox, total.Seconds())
+	env.Notef("%s; %s; kernels %s; %s; sandbox %s; %.2f s", s.Device, s.Precision, s.Kernels, memory, s.Sandbox, total.Seconds())
 	return nil
 }
 

@@ -221,13 +221,23 @@ func (p *Program) split(args []string) (name string, rest []string, err error) {
 			}
 			return "help", []string{word}, nil
 		}
-		return "", nil, Usagef(word, "a second word is missing or unknown; allowed are %s", strings.Join(group, ", "))
+		e := Usagef(word, "a second word is missing or unknown; allowed are %s", strings.Join(group, ", "))
+		if len(tail) > 0 {
+			if near := Nearest(word+" "+tail[0], group); near != "" {
+				e.WithHint("did you mean %q?", near)
+			}
+		}
+		return "", nil, e
 	}
 	if _, err := os.Stat(word); err == nil || strings.ContainsAny(word, "./") {
 		return p.Default, args, nil
 	}
 	e := Usagef("", "unknown command %q, and no such file; commands are %s", word, strings.Join(p.names(), ", "))
-	if near := nearest(word, p.names()); near != "" {
+	near := Nearest(word, p.names())
+	if near == "" && len(tail) > 0 {
+		near = Nearest(word+" "+tail[0], p.names())
+	}
+	if near != "" {
 		e.WithHint("did you mean %q?", near)
 	}
 	return "", nil, e

@@ -94,7 +94,8 @@ func TestUsageErrors(t *testing.T) {
 		{"banch", `unknown command "banch"`},
 		{"banch", `did you mean "bench"?`},
 		{"plugins", "plugins list"},
-		{"plugins lost", "plugins list"},
+		{"plugins lost", `did you mean "plugins list"?`},
+		{"plugin list", `did you mean "plugins list"?`},
 		{"x.bin --poin 1,2", "--poin: no such flag; did you mean --point?"},
 		{"x.bin --numbers=2", "did you mean --number?"},
 		{"x.bin -z", "-z: no such flag"},
@@ -204,6 +205,9 @@ func TestExplain(t *testing.T) {
 	_, out, _ := exec(t, "explain", "rlx1002")
 	if !strings.HasPrefix(out, "RLX1002: interrupted (exit status 1)\n\n") {
 		t.Errorf("explain RLX1002: %s", out)
+	}
+	if _, short, _ := exec(t, "explain", "1002"); short != out {
+		t.Errorf("explain 1002: %s", short)
 	}
 	_, out, _ = exec(t, "explain", "--format", "json")
 	var list []explanation

@@ -39,6 +39,9 @@ func explain(env *Env, args []string) error {
 	}
 	if len(args) == 1 {
 		code := diag.Code(strings.ToUpper(args[0]))
+		if len(code) == 4 { // 4033 is RLX4033
+			code = "RLX" + code
+		}
 		e, ok := diag.Lookup(code)
 		if !ok {
 			return Usagef(args[0], "not a code that %s reports; without one, `%s explain` lists them all", env.Program, env.Program).

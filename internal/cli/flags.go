@@ -83,7 +83,7 @@ func (fs *FlagSet) parse(args []string) error {
 			return Usagef("-"+name, "no such flag")
 		}
 		e := Usagef("--"+name, "no such flag")
-		if near := nearest(name, fs.names()); near != "" {
+		if near := Nearest(name, fs.names()); near != "" {
 			e.WithHint("did you mean --%s?", near)
 		}
 		return e
@@ -170,8 +170,8 @@ func (fs *FlagSet) help() string {
 	return b.String()
 }
 
-// nearest is the known word that a misspelt one was probably meant to be; empty where none is near.
-func nearest(word string, known []string) string {
+// Nearest is the known word that a misspelt one was probably meant to be; empty where none is near.
+func Nearest(word string, known []string) string {
 	best, bestDist := "", 1+len(word)/3
 	for _, k := range known {
 		if d := editDistance(word, k); d <= bestDist && (best == "" || d < bestDist) {

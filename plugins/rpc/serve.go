@@ -25,8 +25,11 @@ import (
 )
 
 // Serve serves the backend to the host that started this process, and returns when the host is done with it. It is all
-// that a backend's main does. Started by hand, it prints what it is and exits with status 1.
+// that a backend's main does. Started by hand it says what it is, and exits with status 1, or with 0 where --help asks for it.
 func Serve(cfg ServeConfig) {
+	if os.Getenv(cookieKey) != cookieValue {
+		startedByHand(cfg.Name, os.Args[1:])
+	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
@@ -57,6 +60,17 @@ func Serve(cfg ServeConfig) {
 		},
 		Logger: hclog.NewNullLogger(),
 	})
+}
+
+// startedByHand tells somebody who ran a backend how it is used, and exits.
+func startedByHand(name string, args []string) {
+	out, status := os.Stderr, 1
+	if len(args) > 0 && (args[0] == "--help" || args[0] == "-h" || args[0] == "help") {
+		out, status = os.Stdout, 0
+	}
+	fmt.Fprintf(out, "rlx-backend-%[1]s is the %[1]s backend of rlxrun, which starts it: rlxrun MODEL.rlx --backend %[1]s ...\n"+
+		"rlxrun finds it beside itself and in the folders of RLX_PLUGIN_PATH; \"rlxrun plugins list\" shows whether it works.\n", name)
+	os.Exit(status)
 }
 
 // backendPlugin registers the service with go-plugin's server.

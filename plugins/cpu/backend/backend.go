@@ -129,7 +129,11 @@ type Backend struct{}
 
 // Info describes the processor.
 func (Backend) Info(context.Context) (device.Info, error) {
-	about := append(slices.Clone(features()), fmt.Sprintf("%d threads", runtime.GOMAXPROCS(0)))
+	threads := "1 thread"
+	if n := runtime.GOMAXPROCS(0); n > 1 {
+		threads = fmt.Sprintf("%d threads", n)
+	}
+	about := append(slices.Clone(features()), threads)
 	return device.Info{
 		Name: "cpu", Version: Version, Target: Description(), Levels: levelsHere(),
 		Devices:    []device.Device{{ID: "0", Name: processorName(), Type: "cpu", Memory: physicalMemory(), Features: about}},
