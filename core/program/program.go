@@ -5,10 +5,7 @@
 // It imports core/ir and below.
 package program
 
-import (
-	"github.com/rlx-go/rlx/core/dtype"
-	"github.com/rlx-go/rlx/core/ir"
-)
+import "github.com/rlx-go/rlx/core/ir"
 
 // Space is a kind of memory.
 type Space uint8
@@ -79,60 +76,4 @@ func IsStep(n *ir.Node) bool { return IsComputed(n) && n.Op != ir.ResultDef || n
 func IsComputed(n *ir.Node) bool {
 	_, view := n.View()
 	return n.Op.Name != "input" && n.Op.Name != "param" && !view && !n.Op.Tuple
-}
-
-// Operand is a value with its concrete shape.
-type Operand struct {
-	Node   int
-	DType  dtype.DType
-	Shape  []int
-	Space  Space
-	Offset int64 // in bytes, in Space
-	Bytes  int64 // exact for Shape
-}
-
-// BoundStep is a step under given values of the symbols.
-type BoundStep struct {
-	Node    *ir.Node
-	In      []Operand
-	Outs    []Operand // one, unless the op has several results
-	Scratch Operand   // u8, in the arena
-}
-
-// Bound is a program under given values of the symbols.
-type Bound struct {
-	Steps   []BoundStep
-	Inputs  []Operand // in the order of Graph.Inputs()
-	Outputs []Operand // in the order of Graph.Outputs
-}
-
-// Bind evaluates all shapes under syms.
-func (p *Program) Bind(syms map[string]int64) (*Bound, error) {
-	if err := p.Graph.CheckSyms(syms); err != nil {
-		return nil, err
-	}
-	ops := make([]Operand, len(p.Graph.Nodes)) // those of several results follow each other, as the selectors do
-	for i, n := range p.Graph.Nodes {
-		pl := p.Places[i]
-		ops[i] = Operand{i, n.Type.DType, n.Type.Shape.Eval(syms), pl.Space, pl.Offset, n.Type.Bytes(syms)}
-	}
-	b := &Bound{Steps: make([]BoundStep, len(p.Steps))}
-	for i, s := range p.Steps {
-		n := p.Graph.Nodes[s.Node]
-		in := make([]Operand, len(n.In))
-		for k, x := range n.In {
-			in[k] = ops[x.ID]
-		}
-		outs := n.Values()
-		first, end := outs[0].ID, outs[0].ID+len(outs)
-		b.Steps[i] = BoundStep{n, in, ops[first:end:end],
-			Operand{n.ID, dtype.U8, []int{int(s.ScratchSize)}, Arena, s.ScratchOffset, s.ScratchSize}}
-	}
-	for _, n := range p.Graph.Inputs() {
-		b.Inputs = append(b.Inputs, ops[n.ID])
-	}
-	for _, o := range p.Graph.Outputs {
-		b.Outputs = append(b.Outputs, ops[o.Node.ID])
-	}
-	return b, nil
 }

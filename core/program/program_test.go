@@ -65,3 +65,55 @@ func TestCheckSyms(t *testing.T) {
 		}
 	}
 }
+
+// TestRecent remembers the sizes used last, whatever the order in which they come again.
+func TestRecent(t *testing.T) {
+	at := func(n int64) map[string]int64 { return map[string]int64{"N": n, "M": 7} }
+	var r program.Recent[*int64]
+	for n := range int64(8) {
+		if v := r.Oldest(); v != nil {
+			t.Fatalf("%d is forgotten after %d sizes", *v, n)
+		}
+		r.Put(at(n), &n)
+	}
+	for _, n := range []int64{3, 0, 7, 0} {
+		if v, ok := r.Get(at(n)); !ok || *v != n {
+			t.Fatalf("%d: %v, %v", n, v, ok)
+		}
+	}
+	other := int64(30)
+	r.Put(at(3), &other)
+	if v, _ := r.Get(at(3)); v != &other {
+		t.Error("a value is not replaced")
+	}
+	if v := r.Oldest(); v == nil || *v != 1 {
+		t.Errorf("oldest is %v; want 1", v)
+	}
+	r.Put(at(8), &other)
+	r.Put(at(9), &other)
+	for n, want := range map[int64]bool{1: false, 2: false, 3: true, 0: true, 7: true, 8: true, 9: true} {
+		if _, ok := r.Get(at(n)); ok != want {
+			t.Errorf("%d is remembered: %v", n, ok)
+		}
+	}
+	if _, ok := r.Get(map[string]int64{"N": 8}); ok {
+		t.Error("sizes are found by a part of them")
+	}
+}
+
+// TestBinderReusesMemory: values made in the memory of others are what they are anew.
+func TestBinderReusesMemory(t *testing.T) {
+	p := double(t)
+	b := program.NewBinder(p)
+	var old *program.Values
+	for _, n := range []int64{9, 1, 4} {
+		syms := map[string]int64{"N": n}
+		old = b.Values(syms, old)
+		fresh := b.Values(syms, nil)
+		for i := range fresh.Operands {
+			if x, y := old.Operands[i], fresh.Operands[i]; !slices.Equal(x.Shape, y.Shape) || x.Bytes != y.Bytes || x.Offset != y.Offset {
+				t.Errorf("N = %d: value %d is %+v; want %+v", n, i, x, y)
+			}
+		}
+	}
+}

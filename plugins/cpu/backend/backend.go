@@ -51,6 +51,8 @@ type call struct {
 	precision kernels.Precision // of products
 
 	inSquares, outSquares bool // of operand 0, of the result; see chooseSquares
+
+	dst, src any // the result and the operand of a cast; nil before its first run at these sizes
 }
 
 // fewRows is the number of rows below which a product stays f32 whatever precision was asked for: its time goes into
@@ -161,7 +163,7 @@ func (b Backend) Load(ctx context.Context, l device.Load) (device.Executable, er
 	if err != nil {
 		return nil, err
 	}
-	x := &executable{p: l.Program, weights: l.Weights, pool: pool, precision: precision, native: make([]bool, len(l.Program.Steps))}
+	x := &executable{p: l.Program, binder: program.NewBinder(l.Program), weights: l.Weights, pool: pool, precision: precision, native: make([]bool, len(l.Program.Steps))}
 	native := map[string]bool{}
 	for i, s := range l.Program.Steps {
 		n := l.Program.Graph.Nodes[s.Node]
@@ -171,6 +173,7 @@ func (b Backend) Load(ctx context.Context, l device.Load) (device.Executable, er
 			return nil, err
 		}
 		x.run = append(x.run, run)
+		x.operands += len(n.In) + len(n.Values())
 		x.native[i] = isNative
 		if was, seen := native[n.Op.Name]; !seen || was {
 			native[n.Op.Name] = isNative

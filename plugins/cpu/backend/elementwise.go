@@ -39,7 +39,7 @@ func init() {
 
 var (
 	_ = register(kernel{op: "where", takes: "(bool, any, any)", run: wheres.run})
-	_ = register(kernel{op: "cast", takes: "(any)", prepare: cast})
+	_ = register(kernel{op: "cast", takes: "(any)", run: cast})
 )
 
 // computes is a rule for two operands of the types that kernels compute with as they are stored and the op takes at all.
@@ -104,16 +104,12 @@ func (k *bySize) run(c *call) error {
 }
 
 // cast keeps the operands in the form that kernels.Cast takes, which is on the heap.
-func cast(*ir.Node) func(*call) error {
-	var last *call // theirs; those of a call stay where they are
-	var dst, src any
-	return func(c *call) error {
-		if c != last {
-			last, dst, src = c, storage(c.out), storage(c.in[0])
-		}
-		kernels.Cast(c.pool, c.out.DType, dst, c.in[0].DType, src)
-		return nil
+func cast(c *call) error {
+	if c.dst == nil {
+		c.dst, c.src = storage(c.out), storage(c.in[0])
 	}
+	kernels.Cast(c.pool, c.out.DType, c.dst, c.in[0].DType, c.src)
+	return nil
 }
 
 // storage is the slice of a tensor's storage form, as kernels.Cast takes it.

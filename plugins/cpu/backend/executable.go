@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"maps"
 	"runtime/debug"
 	"slices"
 	"time"
@@ -26,11 +25,24 @@ type executable struct {
 	kernels        []device.Kernel
 	precision      kernels.Precision
 
-	// The calls of the last run, kept as long as sizes and IO space stay the same.
-	calls []call
-	plain bool // without squares
-	syms  map[string]int64
-	io    []byte
+	operands int        // of all steps, results included
+	readers  [][]reader // see chooseSquares; made by the first run that asks
+
+	binder   *program.Binder
+	recent   program.Recent[*binding]
+	*binding // of the run
+}
+
+// binding are the calls of a run. It is for one IO space.
+type binding struct {
+	calls  []call
+	values *program.Values
+	plain  bool // values are looked at, so none are in squares
+	io     []byte
+}
+
+func (b *binding) fits(io []byte, plain bool) bool {
+	return b.plain == plain && len(b.io) == len(io) && (len(io) == 0 || &b.io[0] == &io[0])
 }
 
 // Kernels reports which ops have a kernel of their own.
@@ -46,41 +58,77 @@ func (x *executable) Close() error {
 	return nil
 }
 
-// bind resolves every operand of every step to bytes.
+// bind resolves every operand of every step to bytes. Sizes that are forgotten leave their memory to the new ones.
 func (x *executable) bind(r device.Run) error {
-	plain := r.Opts.CheckNaN || len(r.Opts.Dump) > 0 // values are looked at
-	if x.calls != nil && x.plain == plain && maps.Equal(x.syms, r.Syms) && len(x.io) == len(r.IO) && (len(r.IO) == 0 || &x.io[0] == &r.IO[0]) {
+	plain := r.Opts.CheckNaN || len(r.Opts.Dump) > 0
+	b, seen := x.recent.Get(r.Syms)
+	if seen && b.fits(r.IO, plain) {
+		x.binding = b
 		return nil
-	}
-	b, err := x.p.Bind(r.Syms)
-	if err != nil {
-		return diag.New(device.ErrInput, x.p.Method, "%w", err)
 	}
 	if int64(len(r.IO)) < x.p.IOSize {
 		return diag.New(device.ErrInput, x.p.Method, "%d bytes of inputs and outputs; the program needs %d", len(r.IO), x.p.IOSize)
 	}
-	view := func(o program.Operand) tensor.Tensor {
-		space := [...][]byte{program.Weights: x.weights, program.Arena: x.arena, program.IO: r.IO}[o.Space]
-		return tensor.Tensor{DType: o.DType, Shape: o.Shape, Data: space[o.Offset : o.Offset+o.Bytes : o.Offset+o.Bytes]}
+	if err := x.binder.Check(r.Syms); err != nil {
+		return diag.New(device.ErrInput, x.p.Method, "%w", err)
 	}
-	calls := make([]call, len(b.Steps))
-	for i, s := range b.Steps {
-		c := call{pool: x.pool, precision: x.precision, node: s.Node, native: x.native[i], in: make([]tensor.Tensor, len(s.In)), out: view(s.Outs[0])}
-		for k, o := range s.In {
-			c.in[k] = view(o)
+	if !seen {
+		if b = x.recent.Oldest(); b == nil {
+			b = x.newBinding()
 		}
-		if s.Node.Op.Tuple {
-			for _, o := range s.Outs {
-				c.outs = append(c.outs, view(o))
-			}
-		}
-		calls[i] = c
 	}
+	b.values = x.binder.Values(r.Syms, b.values)
+	b.plain, b.io = plain, r.IO
+	x.fill(b)
 	if !plain {
-		x.chooseSquares(b, calls)
+		x.chooseSquares(b)
 	}
-	x.calls, x.plain, x.syms, x.io = calls, plain, maps.Clone(r.Syms), r.IO
+	x.recent.Put(r.Syms, b)
+	x.binding = b
 	return nil
+}
+
+// newBinding makes calls without values.
+func (x *executable) newBinding() *binding {
+	b := &binding{calls: make([]call, len(x.p.Steps))}
+	views := make([]tensor.Tensor, x.operands) // of all calls: one allocation
+	take := func(n int) (out []tensor.Tensor) {
+		out, views = views[:n:n], views[n:]
+		return out
+	}
+	for i, s := range x.p.Steps {
+		n := x.p.Graph.Nodes[s.Node]
+		c := call{pool: x.pool, precision: x.precision, node: n, native: x.native[i], in: take(len(n.In))}
+		if n.Op.Tuple {
+			c.outs = take(len(n.Values()))
+		}
+		b.calls[i] = c
+	}
+	return b
+}
+
+// fill resolves the operands of all calls to bytes.
+func (x *executable) fill(b *binding) {
+	spaces := [...][]byte{program.Weights: x.weights, program.Arena: x.arena, program.IO: b.io}
+	set := func(t *tensor.Tensor, node int) {
+		o := &b.values.Operands[node]
+		t.DType, t.Shape, t.Data = o.DType, o.Shape, spaces[o.Space][o.Offset:o.Offset+o.Bytes:o.Offset+o.Bytes]
+	}
+	for i := range b.calls {
+		c := &b.calls[i]
+		for k, n := range c.node.In {
+			set(&c.in[k], n.ID)
+		}
+		for k := range c.outs {
+			set(&c.outs[k], c.node.ID+1+k) // the selectors
+		}
+		if c.outs == nil {
+			set(&c.out, c.node.ID)
+		} else {
+			c.out = c.outs[0]
+		}
+		c.inSquares, c.outSquares, c.dst, c.src = false, false, nil, nil
+	}
 }
 
 // Run executes the steps in order.

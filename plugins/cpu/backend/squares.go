@@ -1,6 +1,8 @@
 package backend
 
 import (
+	"slices"
+
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/program"
 )
@@ -9,41 +11,60 @@ import (
 // stored rounded, in squares (see package kernels). The numbers are those of the product that rounds its operand, but for a gelu, which
 // is computed with fewer digits where it is rounded at once.
 
+// readers are, for the step of each number, the steps that read its first result and as which operand; nil if anything else
+// does: a view, an output.
+type reader struct{ step, operand int }
+
+func readersOf(p *program.Program) [][]reader {
+	steps, other := make([]int, len(p.Graph.Nodes)), make([]bool, len(p.Graph.Nodes)) // by node
+	for i := range steps {
+		steps[i] = -1
+	}
+	for i, s := range p.Steps {
+		steps[s.Node] = i
+	}
+	out := make([][]reader, len(p.Steps))
+	for _, n := range p.Graph.Nodes {
+		for k, x := range n.In {
+			switch by, of := steps[n.ID], steps[x.ID]; {
+			case by < 0:
+				other[x.ID] = true
+			case of >= 0:
+				out[of] = append(out[of], reader{by, k})
+			}
+		}
+	}
+	for _, o := range p.Graph.Outputs {
+		other[o.Node.ID] = true
+	}
+	for i, s := range p.Steps {
+		if other[s.Node] {
+			out[i] = nil
+		}
+	}
+	return out
+}
+
 // chooseSquares marks the calls that hand a value on in squares.
-func (x *executable) chooseSquares(b *program.Bound, calls []call) {
+func (x *executable) chooseSquares(b *binding) {
 	if !x.pool.TakesSquares(x.precision) {
 		return
 	}
-	type use struct{ node, operand int }
-	uses := map[int][]use{}
-	for _, n := range x.p.Graph.Nodes {
-		for i, in := range n.In {
-			uses[in.ID] = append(uses[in.ID], use{n.ID, i})
-		}
+	if x.readers == nil {
+		x.readers = readersOf(x.p)
 	}
-	for _, o := range x.p.Graph.Outputs {
-		uses[o.Node.ID] = append(uses[o.Node.ID], use{node: -1})
-	}
-	steps := map[int]*call{}
-	for i, s := range b.Steps {
-		steps[s.Node.ID] = &calls[i]
-	}
-	for i, s := range b.Steps {
-		makes := registry[s.Node.Op.Name].makesSquares
-		if makes == nil || !calls[i].native || !makes(&calls[i]) || overlaps(s) {
+	for i := range b.calls {
+		c, readers := &b.calls[i], x.readers[i]
+		makes := registry[c.node.Op.Name].makesSquares
+		if makes == nil || !c.native || !makes(c) || len(readers) == 0 || b.overlaps(c.node) {
 			continue
 		}
-		all := true
-		for _, u := range uses[s.Node.ID] {
-			c := steps[u.node] // nil for views and outputs
-			all = all && c != nil && u.operand == 0 && takesSquares(c)
-		}
-		if !all {
+		if slices.ContainsFunc(readers, func(r reader) bool { return r.operand != 0 || !takesSquares(&b.calls[r.step]) }) {
 			continue
 		}
-		calls[i].outSquares = true
-		for _, u := range uses[s.Node.ID] {
-			steps[u.node].inSquares = true
+		c.outSquares = true
+		for _, r := range readers {
+			b.calls[r.step].inSquares = true
 		}
 	}
 }
@@ -53,10 +74,12 @@ func takesSquares(c *call) bool {
 	return takes != nil && c.native && takes(c)
 }
 
-// overlaps reports whether a result shares memory with an operand: in squares, an element lies elsewhere.
-func overlaps(s program.BoundStep) bool {
-	out := s.Outs[0] // ops with several results make none in squares
-	for _, o := range s.In {
+// overlaps reports whether a result shares memory with an operand: in squares, an element lies elsewhere. Ops with several
+// results make none in squares.
+func (b *binding) overlaps(n *ir.Node) bool {
+	out := &b.values.Operands[n.ID]
+	for _, x := range n.In {
+		o := &b.values.Operands[x.ID]
 		if o.Space == out.Space && o.Offset < out.Offset+out.Bytes && out.Offset < o.Offset+o.Bytes {
 			return true
 		}

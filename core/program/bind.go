@@ -1,0 +1,205 @@
+package program
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+)
+
+// Operand is a value with its concrete shape.
+type Operand struct {
+	Node   int
+	DType  dtype.DType
+	Shape  []int
+	Space  Space
+	Offset int64 // in bytes, in Space
+	Bytes  int64 // exact for Shape
+}
+
+// BoundStep is a step under given values of the symbols.
+type BoundStep struct {
+	Node    *ir.Node
+	In      []Operand
+	Outs    []Operand // one, unless the op has several results
+	Scratch Operand   // u8, in the arena
+}
+
+// Bound is a program under given values of the symbols.
+type Bound struct {
+	Steps   []BoundStep
+	Inputs  []Operand // in the order of Graph.Inputs()
+	Outputs []Operand // in the order of Graph.Outputs
+}
+
+// Bind evaluates all shapes under syms. Who binds a program again and again keeps a Binder.
+func (p *Program) Bind(syms map[string]int64) (*Bound, error) { return NewBinder(p).Bind(syms) }
+
+// A Binder evaluates the shapes of a program. All that does not depend on sizes is worked out once, so that a run at sizes
+// that were never seen costs little more than others do. The program must not change afterwards.
+type Binder struct {
+	p        *Program
+	requires []ir.Requirement
+	dims     []ir.Dim  // that have a symbol, each once
+	values   []Operand // of all nodes; those in sized lack shape and bytes
+	sized    []sized
+	ranks    int // of the values in sized
+}
+
+// sized is a value that depends on sizes: each of its dims is a number, or ^k for Binder.dims[k].
+type sized struct {
+	node int
+	dims []int
+}
+
+// Values are the values of all nodes, by number, under given values of the symbols.
+type Values struct {
+	Operands []Operand
+	shapes   []int // of those that depend on sizes
+}
+
+// NewBinder prepares a program.
+func NewBinder(p *Program) *Binder {
+	g := p.Graph
+	b := &Binder{p: p, requires: g.Requires(), values: make([]Operand, len(g.Nodes))}
+	index := map[ir.Dim]int{}
+	for i, n := range g.Nodes {
+		at, t := p.Places[i], n.Type
+		b.values[i] = Operand{Node: i, DType: t.DType, Space: at.Space, Offset: at.Offset}
+		if t.Shape.IsStatic() {
+			b.values[i].Shape, b.values[i].Bytes = t.Shape.Eval(nil), t.Bytes(nil)
+			continue
+		}
+		dims := make([]int, len(t.Shape))
+		for k, d := range t.Shape {
+			if d.IsStatic() {
+				dims[k] = int(d.B)
+				continue
+			}
+			j, ok := index[d]
+			if !ok {
+				j = len(b.dims)
+				index[d], b.dims = j, append(b.dims, d)
+			}
+			dims[k] = ^j
+		}
+		b.sized = append(b.sized, sized{i, dims})
+		b.ranks += len(dims)
+	}
+	return b
+}
+
+// Check reports sizes that the program does not take.
+func (b *Binder) Check(syms map[string]int64) error {
+	if err := b.p.Graph.Syms.Check(syms); err != nil {
+		return err
+	}
+	for _, r := range b.requires {
+		if err := r.Check(syms); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Values evaluates the shapes of all values under sizes that passed Check. It makes them in old, the values of other sizes that
+// are needed no more; nil allocates.
+func (b *Binder) Values(syms map[string]int64, old *Values) *Values {
+	sizes := make([]int, len(b.dims))
+	for i, d := range b.dims {
+		sizes[i] = int(d.Eval(syms))
+	}
+	if old == nil {
+		old = &Values{slices.Clone(b.values), make([]int, b.ranks)}
+	}
+	shapes := old.shapes
+	for i := range b.sized {
+		s := &b.sized[i]
+		n := len(s.dims)
+		shape := shapes[:n:n]
+		shapes = shapes[n:]
+		v := &old.Operands[s.node]
+		bytes := int64(v.DType.Size())
+		for k, d := range s.dims {
+			if d < 0 {
+				d = sizes[^d]
+			}
+			shape[k] = d
+			bytes *= int64(d)
+		}
+		v.Shape, v.Bytes = shape, bytes
+	}
+	return old
+}
+
+// Bind evaluates all shapes, and lists the values by step.
+func (b *Binder) Bind(syms map[string]int64) (*Bound, error) {
+	if err := b.Check(syms); err != nil {
+		return nil, err
+	}
+	g, values := b.p.Graph, b.Values(syms, nil).Operands
+	out := &Bound{Steps: make([]BoundStep, len(b.p.Steps))}
+	for i, s := range b.p.Steps {
+		n := g.Nodes[s.Node]
+		in := make([]Operand, len(n.In))
+		for k, x := range n.In {
+			in[k] = values[x.ID]
+		}
+		outs := n.Values() // those of several results follow each other, as the selectors do
+		first, end := outs[0].ID, outs[0].ID+len(outs)
+		out.Steps[i] = BoundStep{n, in, values[first:end:end],
+			Operand{n.ID, dtype.U8, []int{int(s.ScratchSize)}, Arena, s.ScratchOffset, s.ScratchSize}}
+	}
+	for _, n := range g.Inputs() {
+		out.Inputs = append(out.Inputs, values[n.ID])
+	}
+	for _, o := range g.Outputs {
+		out.Outputs = append(out.Outputs, values[o.Node.ID])
+	}
+	return out, nil
+}
+
+// recentSizes is how many sizes Recent remembers: enough for callers that go back and forth, few enough to keep what a large
+// program takes for each of them.
+const recentSizes = 8
+
+// Recent remembers a value for each of the last few sizes of runs.
+type Recent[T any] struct{ entries []recent[T] } // the last used first
+
+type recent[T any] struct {
+	syms  map[string]int64
+	value T
+}
+
+// Get finds the value of some sizes.
+func (r *Recent[T]) Get(syms map[string]int64) (v T, ok bool) {
+	for i, e := range r.entries {
+		if maps.Equal(e.syms, syms) {
+			copy(r.entries[1:i+1], r.entries[:i])
+			r.entries[0] = e
+			return e.value, true
+		}
+	}
+	return v, false
+}
+
+// Oldest removes and returns the value used longest ago, if there is no room for another; else it returns the zero value. Its
+// memory may be used for the next.
+func (r *Recent[T]) Oldest() (v T) {
+	if last := len(r.entries) - 1; last == recentSizes-1 {
+		v = r.entries[last].value
+		r.entries = r.entries[:last]
+	}
+	return v
+}
+
+// Put sets the value of some sizes.
+func (r *Recent[T]) Put(syms map[string]int64, v T) {
+	if _, ok := r.Get(syms); ok {
+		r.entries[0].value = v
+		return
+	}
+	r.Oldest()
+	r.entries = slices.Insert(r.entries, 0, recent[T]{maps.Clone(syms), v})
+}

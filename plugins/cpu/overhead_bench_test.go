@@ -1,0 +1,56 @@
+package main_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+	"github.com/rlx-go/rlx/core/sched"
+	"github.com/rlx-go/rlx/format"
+	"github.com/rlx-go/rlx/plugins/rpc"
+)
+
+// BenchmarkHostOverhead is a run of one step with up to 4 KB in and out, from the call to the result, with the backend in its own
+// process: at the same sizes each time, and at sizes that were never seen. median-us is what docs/measurements.md quotes.
+func BenchmarkHostOverhead(b *testing.B) {
+	g := ir.NewGraph("one", ir.Sym{Name: "N", Min: 512, Max: 1024})
+	x := op.Input(g, "x", ir.Type{DType: dtype.F32, Shape: ir.Shape{ir.Named("N")}})
+	g.Return("y", op.Relu(x))
+	p, _, err := sched.Build(g, sched.Options{Method: "one", Target: "portable", Weights: func(string) (int64, bool) { return 0, false }})
+	if err != nil {
+		b.Fatal(err)
+	}
+	s, err := rpc.Start(b.Context(), rpc.Options{Path: plugin, IOSize: p.IOSize, Encode: format.EncodeProgram})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Close()
+	e, err := s.Load(b.Context(), device.Load{Program: p, Threads: 1})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, c := range []struct {
+		name string
+		n    func(i int) int64
+	}{{"same", func(int) int64 { return 1024 }}, {"new", func(i int) int64 { return 1024 - int64(i)%512 }}} {
+		b.Run(c.name, func(b *testing.B) {
+			data := make([]byte, 4096)
+			var times []time.Duration
+			for i := 0; b.Loop(); i++ {
+				n := c.n(i)
+				start := time.Now()
+				out, _, err := e.(*rpc.Executable).RunTensors(b.Context(), device.Run{Syms: map[string]int64{"N": n}}, [][]byte{data[:4*n]})
+				if err != nil || len(out[0]) != int(4*n) {
+					b.Fatal(len(out), err)
+				}
+				times = append(times, time.Since(start))
+			}
+			slices.Sort(times)
+			b.ReportMetric(float64(times[len(times)/2].Nanoseconds())/1e3, "median-us")
+		})
+	}
+}
