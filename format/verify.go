@@ -61,15 +61,17 @@ func Open(path string, p Policy) (*Verified, error) {
 		return nil, withSubject(err, path)
 	}
 	stamp, err := regular.StampOf(f)
-	if err == nil {
-		var v *Verified
-		if v, err = Verify(f, stamp.Size(), p); err == nil {
-			v.file, v.path, v.stamp = f, path, stamp
-			return v, nil
-		}
+	if err != nil {
+		f.Close()
+		return nil, diag.New(CodeMissing, path, "cannot be examined: %w", err)
 	}
-	f.Close()
-	return nil, withSubject(err, path)
+	v, err := Verify(f, stamp.Size(), p)
+	if err != nil {
+		f.Close()
+		return nil, withSubject(err, path)
+	}
+	v.file, v.path, v.stamp = f, path, stamp
+	return v, nil
 }
 
 // openRegular runs check 1. A file that is not there is an error of the caller's arguments, not of an artifact.
@@ -90,10 +92,13 @@ func openRegular(path string, p Policy) (*os.File, error) {
 		}
 		return nil, diag.New(CodeMissing, "", "cannot be opened: %w", err)
 	}
-	if st, err = f.Stat(); err == nil && !st.Mode().IsRegular() {
+	st, err = f.Stat()
+	switch {
+	case err != nil:
+		err = diag.New(CodeMissing, "", "cannot be examined: %w", errors.Unwrap(err)) // the subject names the path
+	case !st.Mode().IsRegular():
 		err = fail(1, "file", -1, "not a regular file")
-	}
-	if err == nil && p.Unshared {
+	case p.Unshared:
 		err = checkUnshared(path, st)
 	}
 	if err != nil {
