@@ -31,7 +31,7 @@ var mayImport = map[string][]string{
 	"core/sched":      {"core/plan", "core/program", "core/ir", "core/op"},
 	"core/rewrite":    {"core/ir"},
 	"core/pass":       {"core/target", "core/code", "core/rewrite", "core/op", "core/ir", "core/dtype", "core/tensor", "core/diag"},
-	"core/compile":    {"core/pass", "core/target", "core/plan", "core/sched", "core/program", "core/op", "core/ir", "core/dtype", "core/tensor", "core/diag"},
+	"core/compile":    {"core/code", "core/pass", "core/target", "core/plan", "core/sched", "core/program", "core/op", "core/ir", "core/dtype", "core/tensor", "core/diag"},
 
 	"format": {"core/program", "core/op", "core/ir", "core/dtype", "core/tensor", "core/diag", "core/task", "internal/atomicfile", "internal/regular"},
 

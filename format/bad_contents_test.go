@@ -156,7 +156,6 @@ func TestBadContents(t *testing.T) {
 		{21, "another", tensor(1, func(x *rawTensor) { x.quant = " " })},
 		{22, "op", node(6, func(n *rawNode) { n.op = "relux" })},
 		{22, "block op", node(6, func(n *rawNode) { n.op = "linear" })},
-		{22, "fused op in a portable program", func(f *forgery) { f.c.graphs[1].nodes[2].op = "fused_matmul" }},
 		{22, "operand too few", node(5, func(n *rawNode) { n.in = n.in[:1] })},
 		{22, "operand of an input", node(1, func(n *rawNode) { n.in = []int64{0} })},
 		{22, "operand too many", node(6, func(n *rawNode) { n.in = append(n.in, 0) })},

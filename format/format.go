@@ -19,7 +19,7 @@ const (
 	Major  = 1
 	Minor  = 0
 	Opset  = 1 // the ops, their attributes and meanings
-	Schema = 2 // of each msgpack section
+	Schema = 3 // of each msgpack section
 )
 
 // Sizes and alignments of the container, in bytes.
@@ -55,6 +55,7 @@ const (
 	MaxMethods       = 64
 	MaxSignature     = 1024 // inputs, or outputs, of a method
 	MaxNodes         = 1 << 20
+	MaxOps           = 4096 // that one program counts
 	MaxSteps         = 1 << 21
 	MaxOperands      = 4096    // of one node
 	MaxAllOperands   = 1 << 20 // of the nodes of a program together

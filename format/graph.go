@@ -16,6 +16,8 @@ type rawGraph struct {
 	syms           ir.Syms
 	nodes          []rawNode
 	outputs        []rawOutput
+	reference      []program.OpCount
+	rewritten      []program.OpCount
 }
 
 type rawNode struct {
@@ -40,7 +42,7 @@ type rawType struct {
 }
 
 func (g *rawGraph) encode(e *encoder) {
-	e.object(6)
+	e.object(8)
 	e.keyStr("method", g.method)
 	e.keyInt("nesting", g.nesting)
 	e.key("nodes")
@@ -55,6 +57,8 @@ func (g *rawGraph) encode(e *encoder) {
 		e.str(o.name)
 		e.integer(o.node)
 	}
+	encodeCounts(e, "reference", g.reference)
+	encodeCounts(e, "rewritten", g.rewritten)
 	e.key("syms")
 	encodeSyms(e, g.syms)
 	e.keyStr("target", g.target)
@@ -62,7 +66,7 @@ func (g *rawGraph) encode(e *encoder) {
 
 func decodeGraph(d *decoder) (g rawGraph) {
 	g.at = d.at()
-	d.object(6, "graph")
+	d.object(8, "graph")
 	g.method = d.keyStr("method", MaxName)
 	g.nesting = d.keyInt("nesting", 0, math.MaxInt32)
 	d.key("nodes")
@@ -79,10 +83,30 @@ func decodeGraph(d *decoder) (g rawGraph) {
 		d.tuple(2, "output")
 		return rawOutput{d.str(MaxName, "output"), d.integer(0, math.MaxInt64, "output's node")}
 	})
+	g.reference = decodeCounts(d, "reference")
+	g.rewritten = decodeCounts(d, "rewritten")
 	d.key("syms")
 	g.syms = decodeSyms(d)
 	g.target = d.keyStr("target", MaxName)
 	return g
+}
+
+func encodeCounts(e *encoder, key string, list []program.OpCount) {
+	e.key(key)
+	e.list(len(list))
+	for _, c := range list {
+		e.list(2)
+		e.str(c.Op)
+		e.integer(int64(c.Count))
+	}
+}
+
+func decodeCounts(d *decoder, key string) []program.OpCount {
+	d.key(key)
+	return decodeList(d, MaxOps, 3, key, func() program.OpCount {
+		d.tuple(2, key)
+		return program.OpCount{Op: d.str(MaxName, "op"), Count: int(d.integer(1, MaxNodes, "number of nodes"))}
+	})
 }
 
 func (n *rawNode) encode(e *encoder) {
@@ -239,7 +263,8 @@ func decodeShape(d *decoder) ir.Shape {
 
 // graphOf is what GRPH holds of p.
 func graphOf(p *program.Program) rawGraph {
-	g := rawGraph{method: p.Method, target: p.Target, syms: p.Graph.Syms, nodes: make([]rawNode, 0, len(p.Graph.Nodes))}
+	g := rawGraph{method: p.Method, target: p.Target, syms: p.Graph.Syms, reference: p.Reference, rewritten: p.Rewritten,
+		nodes: make([]rawNode, 0, len(p.Graph.Nodes))}
 	for _, n := range p.Graph.Nodes {
 		r := rawNode{op: n.Op.Name, name: n.Name, attrs: n.Op.Attrs(n.Attrs), typ: typeOf(n.Type)}
 		for i, a := range r.attrs {

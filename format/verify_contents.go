@@ -74,7 +74,7 @@ func checkProgram(g *rawGraph, pl *rawPlan, s *rawSched, dir *Directory, p Polic
 	if err != nil {
 		return nil, err
 	}
-	prog := &program.Program{Method: g.method, Target: g.target, Graph: graph}
+	prog := &program.Program{Method: g.method, Target: g.target, Graph: graph, Rewritten: g.rewritten, Reference: g.reference}
 	if err := checkPlan(prog, pl, dir); err != nil {
 		return nil, err
 	}

@@ -9,9 +9,6 @@ import (
 	"github.com/rlx-go/rlx/core/program"
 )
 
-// portable is the target whose programs have ops of level Core only, so that every backend runs them.
-const portable = "portable"
-
 // checkGraph runs checks 17 to 28 on a graph and builds it.
 func checkGraph(r *rawGraph, dir *Directory) (*ir.Graph, error) {
 	where := KindGraph.String()
@@ -20,6 +17,16 @@ func checkGraph(r *rawGraph, dir *Directory) (*ir.Graph, error) {
 	}
 	if err := ir.CheckName(r.target); err != nil {
 		return nil, fail(17, where, r.at, "target: %w", err)
+	}
+	for _, list := range [][]program.OpCount{r.reference, r.rewritten} {
+		for i, c := range list {
+			if err := ir.CheckName(c.Op); err != nil {
+				return nil, fail(17, where, r.at, "op that is counted: %w", err)
+			}
+			if i > 0 && list[i-1].Op >= c.Op {
+				return nil, fail(17, where, r.at, "ops are counted in the order %s, %s; want ascending names", list[i-1].Op, c.Op)
+			}
+		}
 	}
 	if r.nesting != 0 {
 		return nil, fail(25, where, r.at, "subgraphs nest %d deep; this version has none", r.nesting)
@@ -166,10 +173,8 @@ func (b *graphBuilder) op(r *rawNode, bad func(int, string, ...any) error) (*ir.
 	switch {
 	case !ok:
 		return nil, nil, bad(22, "op %.80q is unknown", r.op)
-	case def.Level == ir.Block:
+	case def.Block:
 		return nil, nil, bad(22, "op %s is a block of the compiler's", r.op)
-	case def.Level != ir.Core && b.r.target == portable:
-		return nil, nil, bad(22, "op %s is not one that every backend has, but the target is %q", r.op, portable)
 	case len(r.in) < def.MinIn || def.MaxIn >= 0 && len(r.in) > def.MaxIn:
 		return nil, nil, bad(22, "op %s has %d operands; want %d to %d", r.op, len(r.in), def.MinIn, def.MaxIn)
 	}

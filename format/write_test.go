@@ -186,7 +186,7 @@ func TestNoWeights(t *testing.T) {
 	checkAccepted(t, v.Programs())
 }
 
-// Fused ops belong to other targets than portable; empty values have places that hold nothing.
+// Fused ops are ops like others; empty values have places that hold nothing.
 func TestFusedAndEmpty(t *testing.T) {
 	weights := testWeights()
 	dir, err := Layout(weights)

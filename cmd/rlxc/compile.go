@@ -18,6 +18,7 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/pass"
+	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/format"
 	"github.com/rlx-go/rlx/internal/cli"
 	"github.com/rlx-go/rlx/models/arch"
@@ -42,6 +43,7 @@ func compileCommand() *cli.Command {
 			{About: "a value that shapes cannot tell", Line: "rlxc model.safetensors --set mask_decoder_config.num_attention_heads=2 -o sam.rlx"},
 			{About: "half the size, with weights rounded to f16", Line: "rlxc sam.safetensors --dtype f16 -o sam.rlx"},
 			{About: "for processors with AVX-512: on less, the cpu backend refuses", Line: "rlxc sam.safetensors --target cpu:x86-64-v4 -o sam.rlx"},
+			{About: "for a backend of your own, whose description rlxrun plugins describe wrote", Line: "rlxc sam.safetensors --target cpu,./npu.target -o sam.rlx"},
 			{About: "the graph after a pass", Line: "rlxc sam.safetensors -o sam.rlx --stop-after fuse-grid-attention --dump fuse-grid-attention=-"},
 		},
 		Setup: func(fs *cli.FlagSet) cli.Run {
@@ -53,11 +55,11 @@ func compileCommand() *cli.Command {
 			fs.ListVarP(&f.set, "set", "", "`KEY=VALUE` a value of the configuration (repeatable)")
 			fs.ChoiceVar(&f.dtype, "dtype", "element type in which weights are stored", "keep", "f32", "f16", "bf16")
 			fs.Group("Compiler")
-			fs.StringSliceVar(&f.targets, "target", nil, "`NAME,...` targets to write schedules for: "+strings.Join(pass.TargetNames(), ", ")+" (default portable,cpu); portable is always there. With a level such as x86-64-v4 the cpu backend refuses to run on less; its kernels are chosen by the processor either way")
+			fs.StringSliceVar(&f.targets, "target", nil, "`NAME|FILE,...` whom to write schedules for: "+strings.Join(compile.TargetNames(), ", ")+", or files with target descriptions, such as ./npu.target (default cpu,wgpu). With a level such as x86-64-v4 the cpu backend refuses to run on less; its kernels are chosen by the processor either way")
 			fs.StringSliceVar(&f.precisions, "precision", nil, "`NAME,...` precisions that a run may choose for the operands of products, its default first (default "+strings.Join(device.Precisions(), ",")+")")
 			fs.ListVarP(&f.dump, "dump", "", "`PHASE=PATH` write the graphs after a phase as text, - to standard output (repeatable)")
 			fs.StringVar(&f.stopAfter, "stop-after", "", "`PASS` stop after it: "+strings.Join(pass.Names(), ", "))
-			fs.StringVar(&f.report, "report", "", "`PATH` write every fusion made or missed, with the reason (- is standard output)")
+			fs.StringVar(&f.report, "report", "", "`PATH` write what became of the ops for each target: fusions made, or missed with the reason, ops rewritten or left to the reference (- is standard output)")
 			return func(ctx context.Context, env *cli.Env, args []string) error {
 				for _, name := range []string{"output", "target", "precision"} {
 					if fl := fs.Lookup(name); fl.Changed && (fl.Value.String() == "" || fl.Value.String() == "[]") {
@@ -75,25 +77,6 @@ func compileCommand() *cli.Command {
 
 // phases are what --dump and --stop-after name.
 func phases() []string { return append([]string{"in"}, pass.Names()...) }
-
-// chooseTargets finds the targets by name; portable comes first, always.
-func chooseTargets(names []string) ([]pass.Target, error) {
-	if len(names) == 0 {
-		return pass.Targets(), nil
-	}
-	for _, n := range names {
-		if _, err := pass.FindTarget(n); err != nil {
-			return nil, diag.New(pass.ErrTarget, "--target", "%q is unknown; known are %s", n, strings.Join(pass.TargetNames(), ", "))
-		}
-	}
-	out := []pass.Target{pass.Portable}
-	for _, n := range pass.TargetNames() { // in one order, however they are asked for
-		if t, err := pass.FindTarget(n); err == nil && n != pass.Portable.Name && slices.Contains(names, n) {
-			out = append(out, t)
-		}
-	}
-	return out, nil
-}
 
 // choosePrecisions checks what runs may choose from. The first is what they get where they choose nothing.
 func choosePrecisions(names []string) ([]string, error) {
@@ -135,7 +118,7 @@ func runCompile(ctx context.Context, env *cli.Env, src string, f compileFlags) e
 	if f.output == "" {
 		f.output = modelName(src) + ".rlx"
 	}
-	inputs := append(sourcePaths(ckpt), configBeside(src))
+	inputs := append(append(sourcePaths(ckpt), configBeside(src)), targetFiles(f.targets)...)
 	if f.config != "" {
 		inputs = append(inputs, f.config)
 	}
@@ -280,12 +263,16 @@ func reportCompiled(env *cli.Env, c compiled) error {
 		Reuse      float64 `json:"reuse"`
 		Fused      int     `json:"fusions"`
 		Missed     int     `json:"missed_fusions"`
+		// Ops that the target does not run natively, each with its number of nodes.
+		Rewritten map[string]int `json:"rewritten"`
+		Reference map[string]int `json:"reference"`
 	}
 	var targets []target
 	for i, r := range c.result.Reports {
 		missed := len(r.Passes.Missed())
 		made := len(r.Passes.Sites) - missed
-		targets = append(targets, target{r.Method, r.Target, len(c.result.Programs[i].Steps), r.Plan.Arena, r.Plan.Peak, r.Plan.Reuse(), made, missed})
+		targets = append(targets, target{r.Method, r.Target, len(c.result.Programs[i].Steps), r.Plan.Arena, r.Plan.Peak, r.Plan.Reuse(), made, missed,
+			countsOf(c.result.Programs[i].Rewritten), countsOf(c.result.Programs[i].Reference)})
 	}
 	if env.JSON {
 		facts := map[string]string{}
@@ -311,9 +298,22 @@ func reportCompiled(env *cli.Env, c compiled) error {
 	for _, name := range slices.Sorted(maps.Keys(c.infinite)) {
 		env.Notef("  %-14s %d values of %s are too large for the type chosen with --dtype and became infinite", "warning", c.infinite[name], name)
 	}
-	for _, t := range targets {
-		env.Notef("  %-14s %d steps, arena %s, %.1fx reuse", t.Method+"/"+t.Target, t.Steps, cli.Size(t.ArenaBytes), t.Reuse)
+	for i, t := range targets {
+		lowering := c.result.Programs[i].Lowering()
+		if lowering != "" {
+			lowering = "; " + lowering
+		}
+		env.Notef("  %-14s %d steps, arena %s, %.1fx reuse%s", t.Method+"/"+t.Target, t.Steps, cli.Size(t.ArenaBytes), t.Reuse, lowering)
 	}
 	env.Notef("%s: %s, %d weights, %.2f s", c.path, cli.Size(c.info.Size), len(c.result.Weights), time.Since(c.start).Seconds())
 	return nil
+}
+
+// countsOf is a list of counts for JSON.
+func countsOf(list []program.OpCount) map[string]int {
+	m := map[string]int{}
+	for _, c := range list {
+		m[c.Op] = c.Count
+	}
+	return m
 }

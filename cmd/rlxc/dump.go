@@ -91,6 +91,9 @@ func writeReport(ctx context.Context, env *cli.Env, path string, reports []compi
 			}
 			fmt.Fprintf(&b, "%s\t%s\t%s\t%s\n", e.Pass, e.Rule, e.Node, state)
 		}
+		for _, c := range r.Passes.Reference {
+			fmt.Fprintf(&b, "reference\t%s\t%d nodes\tno kernel of the target, and no expansion into ops that have one\n", c.Op, c.Count)
+		}
 	}
 	return writeText(ctx, env, path, b.String())
 }

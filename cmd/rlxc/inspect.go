@@ -25,7 +25,7 @@ var views = []view{
 	{"signature", "methods with their inputs and outputs, and the task", signatureText, signatureJSON},
 	{"graph", "the final graph of each program", graphText, graphJSON},
 	{"plan", "where every value lives", placesText, placesJSON},
-	{"schedule", "the steps in order, with their operations", stepsText, stepsJSON},
+	{"schedule", "the steps in order, with their operations, and which ops were rewritten or run by reference", stepsText, stepsJSON},
 	{"weights", "the directory of weights", weightsText, weightsJSON},
 	{"meta", "producer, sources, configuration, sections", metaText, metaJSON},
 }
@@ -276,7 +276,11 @@ func stepsText(env *cli.Env, _ *format.Verified, ps []*program.Program) error {
 			n := p.Graph.Nodes[s.Node]
 			rows = append(rows, []string{fmt.Sprint(i), n.Op.Name, n.Label(), n.TypeText(), fmt.Sprintf("%.3f", float64(flops(p, s))/1e9)})
 		}
-		fmt.Fprintf(env.Stdout, "# %s\n", label(p))
+		header := label(p)
+		if l := p.Lowering(); l != "" {
+			header += "; " + l
+		}
+		fmt.Fprintf(env.Stdout, "# %s\n", header)
 		if err := env.Table(rows); err != nil {
 			return err
 		}
@@ -307,7 +311,8 @@ func stepsJSON(_ *format.Verified, ps []*program.Program) any {
 			}
 			steps = append(steps, x)
 		}
-		out = append(out, map[string]any{"method": p.Method, "target": p.Target, "steps": steps})
+		out = append(out, map[string]any{"method": p.Method, "target": p.Target, "steps": steps,
+			"rewritten": countsOf(p.Rewritten), "reference": countsOf(p.Reference)})
 	}
 	return out
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
-	"github.com/rlx-go/rlx/core/pass"
 	"github.com/rlx-go/rlx/internal/synth"
 	"github.com/rlx-go/rlx/models/arch"
 )
@@ -80,7 +79,7 @@ func buildRepaired(s shapes, heads int64) (*arch.Model, error) {
 
 // compileShapes compiles a model without folding: there are no values.
 func compileShapes(m *arch.Model) error {
-	_, err := compileModel(context.Background(), "test", m, compile.Options{Targets: pass.Targets(), Layout: layout})
+	_, err := compileModel(context.Background(), "test", m, compile.Options{Targets: compile.Defaults(), Layout: layout})
 	return err
 }
 

@@ -42,6 +42,8 @@ type methodSummary struct {
 	Target string           `json:"target"`
 	Sizes  map[string]int64 `json:"sizes,omitempty"`
 	MS     float64          `json:"ms"`
+	// Lowering says which ops of the model the compiler rewrote for the target, and which it left to the reference.
+	Lowering string `json:"lowering,omitempty"`
 }
 
 type outputSummary struct {
@@ -109,7 +111,7 @@ func (h *host) summarise(ready map[string]*loaded, j job, sinks []sink, products
 	for _, r := range h.runs {
 		s.DeviceMemory += r.stats.DeviceMemory - held[r.prog]
 		held[r.prog] = r.stats.DeviceMemory
-		s.Methods = append(s.Methods, methodSummary{r.prog.Method, r.prog.Target, r.syms, ms(r.wall)})
+		s.Methods = append(s.Methods, methodSummary{r.prog.Method, r.prog.Target, r.syms, ms(r.wall), r.prog.Lowering()})
 		if h.debug.profile {
 			rows, err := profileOf(r)
 			if err != nil {
@@ -150,6 +152,11 @@ func (s *summary) print(env *cli.Env) error {
 	memory := fmt.Sprintf("arena %s; weights %s", cli.Size(s.ArenaBytes), cli.Size(s.WeightsBytes))
 	if s.DeviceMemory > 0 {
 		memory += fmt.Sprintf("; device memory %s", cli.Size(s.DeviceMemory))
+	}
+	for _, m := range s.Methods {
+		if m.Lowering != "" {
+			env.Notef("%s for %s; %s", m.Method, m.Target, m.Lowering)
+		}
 	}
 	env.Notef("%s; %s; kernels %s; %s; sandbox %s; %.2f s", s.Device, s.Precision, s.Kernels, memory, s.Sandbox, total.Seconds())
 	return nil

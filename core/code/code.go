@@ -9,8 +9,16 @@ import "github.com/rlx-go/rlx/core/diag"
 // Of the compiler, which rlxrun does not link.
 var (
 	Target = diag.Define("RLX2002", "unknown target", `
-A program is compiled for one of the targets that the message lists. "portable" runs on every backend; "cpu" also uses
-fused ops; "cpu:LEVEL" is "cpu" for processors of at least that level.`)
+A target is one of those that the message lists, or a file with a target description, given with a slash or the ending .target
+(./npu.target). "rlxrun plugins describe NAME -o NAME.target" writes the file for a backend. "cpu:LEVEL" is "cpu" for processors
+of at least that level.`)
+	TargetFile = diag.Define("RLX3060", "bad target description", `
+The file given to --target cannot be read, or is no target description. The message says in which line and column, what was found
+and what is wanted there. spec/target.md has the language.`)
+	Untaken = diag.Define("RLX7002", "op that a target does not run", `
+The model has an op that the target runs neither by a kernel nor by reference, and that cannot be expressed in ops that it runs. The
+message names the op, its types, the layer, and what is missing. Compile for another target, or add a rule to the description if the
+backend does run the op.`)
 
 	CheckpointRead = diag.Define("RLX3010", "checkpoint cannot be read", `
 The checkpoint is missing, is not a regular file, or the operating system refused to read it. A checkpoint is a

@@ -19,7 +19,7 @@ import (
 
 // Options are what Compile needs besides the graphs.
 type Options struct {
-	Targets []pass.Target
+	Targets []Target
 	// Params gives values of params, to fold what is known. It is asked for small tensors only.
 	Params pass.Params
 	// Layout sets the offset of each weight, in the order given, and returns the size of them all. It belongs to the file
@@ -62,7 +62,7 @@ type Result struct {
 func Compile(ctx context.Context, methods []*ir.Graph, o Options) (*Result, error) {
 	type job struct {
 		method string
-		target pass.Target
+		target Target
 		graph  *ir.Graph
 	}
 	var jobs []job
@@ -84,7 +84,7 @@ func Compile(ctx context.Context, methods []*ir.Graph, o Options) (*Result, erro
 			if o.Dump != nil {
 				po.Dump = func(phase string, at *ir.Graph) { o.Dump(g.Name, t.Name, phase, at) }
 			}
-			final, report, err := pass.Run(g, t, po)
+			final, report, err := pass.Run(g, t.Takes, po)
 			if err == nil {
 				err = collect(final, report.Folded, weights)
 			}
@@ -117,13 +117,24 @@ func Compile(ctx context.Context, methods []*ir.Graph, o Options) (*Result, erro
 		}
 		p, report, err := sched.Build(j.graph, sched.Options{Method: j.method, Target: j.target.Name,
 			Weights: func(name string) (int64, bool) { off, ok := offsets[name]; return off, ok }})
+		if err == nil { // outputs may have got copies
+			res.Reports[i].Passes.Reference, err = pass.Check(p.Graph, j.target.Takes)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("%s for %s: %w", j.method, j.target.Name, err)
 		}
+		p.Rewritten, p.Reference = counts(res.Reports[i].Passes.Rewritten), counts(res.Reports[i].Passes.Reference)
 		res.Programs = append(res.Programs, p)
 		res.Reports[i].Plan = report
 	}
 	return res, nil
+}
+
+func counts(list []pass.OpCount) (out []program.OpCount) {
+	for _, c := range list {
+		out = append(out, program.OpCount(c))
+	}
+	return out
 }
 
 // collect adds the graph's params to weights. Params that passes made are named after their content, so that methods and

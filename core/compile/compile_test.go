@@ -20,7 +20,7 @@ func TestStops(t *testing.T) {
 	for at := 1; ; at++ {
 		ctx, cancel := context.WithCancelCause(context.Background())
 		graphs := 0
-		_, err := compile.Compile(ctx, []*ir.Graph{g}, compile.Options{Targets: pass.Targets(), Layout: func([]compile.Weight) (int64, error) { return 0, nil },
+		_, err := compile.Compile(ctx, []*ir.Graph{g}, compile.Options{Targets: compile.Defaults(), Layout: func([]compile.Weight) (int64, error) { return 0, nil },
 			Dump: func(string, string, string, *ir.Graph) {
 				if graphs++; graphs == at {
 					cancel(why)

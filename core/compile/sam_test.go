@@ -14,8 +14,8 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/interp"
 	"github.com/rlx-go/rlx/core/ir"
-	"github.com/rlx-go/rlx/core/pass"
 	"github.com/rlx-go/rlx/core/program"
+	"github.com/rlx-go/rlx/core/target"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/internal/synth"
 	"github.com/rlx-go/rlx/internal/tensortest"
@@ -42,6 +42,15 @@ func (p params) Param(name string) (*tensor.Array, error) {
 	}
 	b, err := p.Bytes(name, t.DType)
 	return tensor.Tensor{DType: t.DType, Shape: t.Shape.Eval(nil), Data: b}.Array(), err
+}
+
+// allTargets are the built-in ones.
+func allTargets() []compile.Target {
+	var out []compile.Target
+	for _, d := range target.Builtin() {
+		out = append(out, compile.Target{Name: d.Name, Takes: d})
+	}
+	return out
 }
 
 // compileSAM builds and compiles the model of a manifest whose tensors were changed by edit.
@@ -72,7 +81,7 @@ func compileSAM(t *testing.T, es []synth.Entry, d dtype.DType, set ...string) co
 		t.Fatal(err)
 	}
 	r, err := compile.Compile(context.Background(), m.Methods, compile.Options{
-		Targets: pass.Targets(), Params: params{stored},
+		Targets: allTargets(), Params: params{stored},
 		Layout: func(ws []compile.Weight) (at int64, err error) {
 			for i := range ws {
 				ws[i].Offset = at
@@ -140,7 +149,7 @@ func TestSAM(t *testing.T) {
 	c := compileSAM(t, es, dtype.F32, "mask_decoder_config.num_attention_heads=2")
 	image := tensortest.Golden(t, golden+"golden.safetensors:image")
 	embeddings := tensortest.Golden(t, golden+"golden.safetensors:image_embeddings")
-	for _, target := range pass.Targets() {
+	for _, target := range allTargets() {
 		for _, exec := range []struct {
 			name string
 			run  func(p *program.Program, syms map[string]int64, in map[string]*tensor.Array) map[string]*tensor.Array
@@ -190,7 +199,7 @@ func TestSAMFuses(t *testing.T) {
 		}
 		return ops
 	}
-	for _, target := range pass.Targets() {
+	for _, target := range compile.Defaults() {
 		enc := count(c.find(t, "encode", target.Name))
 		if enc["grid_attention"] != 4 || enc["softmax"] != 0 || enc["pad"] != 0 || enc["cast"] != 0 || enc["gather"] != 0 {
 			t.Errorf("%s encode: %v; want 4 grid_attention and no softmax, pad, cast or gather", target.Name, enc)
@@ -236,7 +245,7 @@ func TestSAMGrids(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, target := range pass.Targets() {
+			for _, target := range allTargets() {
 				got := onDevice(t, m.find(t, "encode", target.Name), m.weights, 2, nil, map[string]*tensor.Array{"image": image})
 				tensortest.Near(t, target.Name, got["embeddings"], want["embeddings"], 1e-5)
 			}

@@ -8,7 +8,6 @@ import (
 	"github.com/rlx-go/rlx/core/compile"
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
-	"github.com/rlx-go/rlx/core/pass"
 	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/internal/synth"
@@ -67,7 +66,7 @@ func TestPublishedSizes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r, err := compile.Compile(context.Background(), m.Methods, compile.Options{Targets: pass.Targets(), Params: s,
+			r, err := compile.Compile(context.Background(), m.Methods, compile.Options{Targets: compile.Defaults(), Params: s,
 				Layout: func(ws []compile.Weight) (at int64, err error) {
 					for i := range ws {
 						ws[i].Offset = at

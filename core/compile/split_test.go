@@ -7,7 +7,6 @@ import (
 
 	"github.com/rlx-go/rlx/core/compile"
 	"github.com/rlx-go/rlx/core/ir"
-	"github.com/rlx-go/rlx/core/pass"
 )
 
 // TestSplitIsFree: the parts of a split along the outermost axis, or one that only axes of size 1 stand before, take neither
@@ -36,7 +35,7 @@ return y`, []string{"narrow", "narrow", "matmul"}},
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := compile.Compile(context.Background(), []*ir.Graph{g}, compile.Options{Targets: []pass.Target{pass.Portable},
+		r, err := compile.Compile(context.Background(), []*ir.Graph{g}, compile.Options{Targets: compile.Defaults()[:1],
 			Layout: func([]compile.Weight) (int64, error) { return 0, nil }})
 		if err != nil {
 			t.Fatal(err)

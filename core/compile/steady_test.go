@@ -2,11 +2,11 @@ package compile_test
 
 import (
 	"context"
+	"github.com/rlx-go/rlx/core/compile"
 	"testing"
 
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/dtype"
-	"github.com/rlx-go/rlx/core/pass"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/internal/synth"
 	"github.com/rlx-go/rlx/plugins/cpu/backend"
@@ -20,7 +20,7 @@ func TestSteadyRunAllocations(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := compileSAM(t, es, dtype.F32, "mask_decoder_config.num_attention_heads=2")
-	for _, target := range pass.Targets() {
+	for _, target := range compile.Defaults() {
 		for _, method := range []string{"encode", "decode"} {
 			for _, precision := range []string{"f32", "bf16"} {
 				t.Run(target.Name+"/"+method+"/"+precision, func(t *testing.T) {

@@ -26,7 +26,7 @@ func (f fake) Info(context.Context) (device.Info, error) {
 	to := &target.Description{Name: "fake", Version: "1"}
 	i := device.Info{Name: "fake", Version: "1", Target: to, Devices: []device.Device{{ID: "a", Name: "A", Type: "cpu"}}}
 	for _, d := range ir.Defs() {
-		if d.Eval != nil && d.Level != ir.Block && d.Name != f.not {
+		if d.Eval != nil && !d.Block && d.Name != f.not {
 			to.Rules = append(to.Rules, target.RuleOf(d, target.Reference))
 		}
 	}

@@ -70,7 +70,7 @@ func (s *suite) opChecks(def *ir.OpDef, e effort) []check {
 }
 
 // runnable ops may be in a program and have something to check: not blocks, nor the selectors of several results.
-func runnable(d *ir.OpDef) bool { return d.Level != ir.Block && d != ir.ResultDef }
+func runnable(d *ir.OpDef) bool { return !d.Block && d != ir.ResultDef }
 
 func tries(e effort, brief, full int) int {
 	return map[effort]int{0: brief, 1: full}[e]

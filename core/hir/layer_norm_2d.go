@@ -15,7 +15,7 @@ type LayerNorm2dAttrs struct {
 
 // LayerNorm2dDef normalises over the channels of each pixel.
 var LayerNorm2dDef = ir.Define(ir.Def[LayerNorm2dAttrs]{
-	Name: "layer_norm_2d", MinIn: 3, MaxIn: 3, Level: ir.Block,
+	Name: "layer_norm_2d", MinIn: 3, MaxIn: 3, Block: true,
 	Doc: "Layer norm over the channels of each pixel: x [B,C,H,W] (layout nchw) or [B,H,W,C] (nhwc), γ [C], β [C].",
 	Infer: func(s ir.Sig[LayerNorm2dAttrs]) (ir.Type, error) {
 		x := s.In[0]

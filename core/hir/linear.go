@@ -12,7 +12,7 @@ type LinearAttrs struct {
 
 // LinearDef is act(x·wᵀ + b): x [..., in], w [out, in] as checkpoints store it, b [out] optional.
 var LinearDef = ir.Define(ir.Def[LinearAttrs]{
-	Name: "linear", MinIn: 2, MaxIn: 3, Level: ir.Block,
+	Name: "linear", MinIn: 2, MaxIn: 3, Block: true,
 	Doc: "act(x·wᵀ + b) over the last axis. x [..., in], w [out, in], b [out] (optional).",
 	Infer: func(s ir.Sig[LinearAttrs]) (ir.Type, error) {
 		x := s.In[0]
@@ -53,7 +53,7 @@ type MLPAttrs struct {
 
 // MLPDef is the two-layer feed-forward block of transformers: linear(act(linear(x))).
 var MLPDef = ir.Define(ir.Def[MLPAttrs]{
-	Name: "mlp", MinIn: 5, MaxIn: 5, Level: ir.Block,
+	Name: "mlp", MinIn: 5, MaxIn: 5, Block: true,
 	Doc: "w2·act(w1·x + b1) + b2 over the last axis. x [..., in], w1 [hidden, in], b1, w2 [out, hidden], b2.",
 	Infer: func(s ir.Sig[MLPAttrs]) (ir.Type, error) {
 		x := s.In[0]

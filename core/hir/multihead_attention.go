@@ -15,7 +15,7 @@ type MultiheadAttentionAttrs struct {
 // MultiheadAttentionDef is attention between two sequences with its four projections; the width inside may be smaller
 // than outside (SAM's decoder halves it).
 var MultiheadAttentionDef = ir.Define(ir.Def[MultiheadAttentionAttrs]{
-	Name: "multihead_attention", MinIn: 11, MaxIn: 11, Level: ir.Block,
+	Name: "multihead_attention", MinIn: 11, MaxIn: 11, Block: true,
 	Doc: "softmax(q·kᵀ/√D)·v per head between projected sequences. Operands: query [B,Sq,E], key [B,Sk,E], value [B,Sk,E], " +
 		"then weight and bias of the projections of q, k, v (each [I,E] and [I]) and of the output ([E,I] and [E]). " +
 		"D = I/heads. Output [B,Sq,E].",

@@ -13,7 +13,7 @@ type PatchEmbedAttrs struct{}
 
 // PatchEmbedDef cuts an image into square patches and maps each to a token: a convolution whose stride is its kernel.
 var PatchEmbedDef = ir.Define(ir.Def[PatchEmbedAttrs]{
-	Name: "patch_embed", MinIn: 3, MaxIn: 3, Level: ir.Block,
+	Name: "patch_embed", MinIn: 3, MaxIn: 3, Block: true,
 	Doc: "Tokens of an image. x [B,C,H,W], w [D,C,p,p], b [D] -> [B,H/p,W/p,D]; p must divide H and W.",
 	Infer: func(s ir.Sig[PatchEmbedAttrs]) (ir.Type, error) {
 		x, w := s.In[0], s.In[1]

@@ -23,7 +23,7 @@ type SAMAttentionAttrs struct {
 // Windows that stick out of the grid are padded with zero tokens after the norm. Those are attended to like any other
 // (their keys and values are the qkv bias); what they produce is dropped.
 var SAMAttentionDef = ir.Define(ir.Def[SAMAttentionAttrs]{
-	Name: "sam_attention", MinIn: 7, MaxIn: 7, Level: ir.Block,
+	Name: "sam_attention", MinIn: 7, MaxIn: 7, Block: true,
 	Doc: "Self-attention over a grid of tokens with decomposed relative positions and optional windows. x [B,gh,gw,C], " +
 		"wqkv [3C,C], bqkv [3C], rel_h [2wh-1,D], rel_w [2ww-1,D], wproj [C,C], bproj [C] -> [B,gh,gw,C].",
 	Infer: func(s ir.Sig[SAMAttentionAttrs]) (ir.Type, error) {

@@ -16,7 +16,7 @@ import (
 
 // addTwiceDef is a block: it only has a lowering, to two nodes.
 var addTwiceDef = ir.Define(ir.Def[op.NoAttrs]{
-	Name: "test_add_twice", Doc: "x + y + y.", MinIn: 2, MaxIn: 2, Level: ir.Block,
+	Name: "test_add_twice", Doc: "x + y + y.", MinIn: 2, MaxIn: 2, Block: true,
 	Infer: func(s ir.Sig[op.NoAttrs]) (ir.Type, error) { return s.In[0], nil },
 })
 

@@ -1,5 +1,5 @@
 // Package ir is the intermediate representation: typed, immutable nodes in a graph whose order is a topological order.
-// The same graph carries block-level IR (HIR), tensor IR (MIR) and what a target runs; OpDef.Level tells them apart.
+// The same graph carries block-level IR (HIR), tensor IR (MIR) and what a target runs; OpDef.Block marks the first.
 //
 // It imports core/dtype and core/tensor only, and knows no op.
 package ir

@@ -8,17 +8,6 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// Level says where in the compiler an op lives.
-type Level uint8
-
-const (
-	Core  Level = iota // tensor IR; every backend runs these
-	Fused              // tensor IR that only some targets take; passes make them, Lower undoes them
-	Block              // block-level IR (HIR); always lowered before passes
-)
-
-func (l Level) String() string { return [...]string{"core", "fused", "block"}[l] }
-
 // Def is the whole truth about an op with attributes A (a struct whose fields carry an `attr:"name"` tag, of type bool,
 // int, float64, string, []int or dtype.DType). Everything else is derived from it: text, encoding, verifier,
 // documentation, constant folding, conformance tests, fuzz seeds and benchmarks.
@@ -27,7 +16,8 @@ type Def[A any] struct {
 	Doc  string // one paragraph: the formula, its source, what happens at the edges
 	// MinIn and MaxIn bound the number of operands; MaxIn -1 means any number.
 	MinIn, MaxIn int
-	Level        Level
+	// Block: block-level IR (HIR), which no target runs; always expanded before the other passes.
+	Block bool
 
 	// Declared ops (input, param, const, iota, reshape, expand) cannot know their type from their operands: it is
 	// written, and Infer checks Sig.Declared and returns it.
@@ -92,8 +82,7 @@ type Tolerance struct{ Abs, Rel float64 }
 type OpDef struct {
 	Name, Doc, Results string // Results: see TupleDef
 	MinIn, MaxIn       int
-	Level              Level
-	Tuple, Declared, Elementwise, Commutative,
+	Block, Tuple, Declared, Elementwise, Commutative,
 	Effects bool
 	InPlace []int
 
@@ -107,6 +96,7 @@ type OpDef struct {
 	view     func(a any, in, out Type) (int64, bool) // may be nil, and so may requires
 	requires func(a any, in []Type, out Type) []Equality
 	lower    func(g *Graph, n *Node, in []*Node) []*Node
+	plain    func(g *Graph, n *Node, in []*Node) *Node
 }
 
 var defs = map[string]*OpDef{}
@@ -117,7 +107,7 @@ func Define[A any](d Def[A]) *OpDef {
 		panic("BUG: op " + d.Name + ": definition lacks a name, a doc, Infer or Tol")
 	}
 	def := &OpDef{
-		Name: d.Name, Doc: d.Doc, MinIn: d.MinIn, MaxIn: d.MaxIn, Level: d.Level, Declared: d.Declared,
+		Name: d.Name, Doc: d.Doc, MinIn: d.MinIn, MaxIn: d.MaxIn, Block: d.Block, Declared: d.Declared,
 		Elementwise: d.Elementwise, Commutative: d.Commutative, Effects: d.Effects, InPlace: d.InPlace,
 		attrs: newAttrCodec[A](d.Name),
 		infer: func(a any, in []Type, declared Type, syms Syms) ([]Type, error) {
@@ -172,12 +162,35 @@ func eraseCases[A any](cases func() []Case[A]) func() []Case[any] {
 	}
 }
 
-// Lower registers how an op is expressed in simpler ones: blocks must have it, fused ops should. It is separate from
-// Define because a definition that names other ops in its literal would be an initialization cycle. The function adds
-// nodes to g and returns the one that replaces n; in are n's operands in g. The return value is for `var _ =`.
+// Lower registers how an op is expressed in other ones, whatever its attributes. Blocks must have it; of other ops, those
+// that have it need no kernel on any target. It is separate from Define because a definition that names other ops in its
+// literal would be an initialization cycle. The function adds nodes to g and returns the one that replaces n; in are n's
+// operands in g. The return value is for `var _ =`.
 func Lower(def *OpDef, f func(g *Graph, n *Node, in []*Node) *Node) struct{} {
 	return LowerTuple(def, func(g *Graph, n *Node, in []*Node) []*Node { return []*Node{f(g, n, in)} })
 }
+
+// Plainer registers how a node is expressed with a plainer node of the same op, for targets whose kernels have not all of its
+// attributes: a product of a transposed operand is a plain product of a transpose. The function returns nil for a node that
+// is plain already.
+func Plainer(def *OpDef, f func(g *Graph, n *Node, in []*Node) *Node) struct{} {
+	if def.plain != nil {
+		panic("BUG: op " + def.Name + " has two plainer forms")
+	}
+	def.plain = f
+	return struct{}{}
+}
+
+// PlainTo adds a plainer form of n to g, with in standing for n's operands; nil: there is none.
+func (d *OpDef) PlainTo(g *Graph, n *Node, in []*Node) *Node {
+	if d.plain == nil {
+		return nil
+	}
+	return d.plain(g, n, in)
+}
+
+// HasPlainer reports whether Plainer was called for the op.
+func (d *OpDef) HasPlainer() bool { return d.plain != nil }
 
 // CanLower reports whether Lower was called for the op.
 func (d *OpDef) CanLower() bool { return d.lower != nil }

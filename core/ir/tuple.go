@@ -44,7 +44,7 @@ type TupleDef[A any] struct {
 	// Results says what the results are, in order, for the documentation: "values, indices".
 	Results      string
 	MinIn, MaxIn int
-	Level        Level
+	Block        bool
 
 	// Infer gives the types of the results, from 1 to MaxResults of them.
 	Infer func(s Sig[A]) ([]Type, error)
@@ -61,7 +61,7 @@ func DefineTuple[A any](d TupleDef[A]) *OpDef {
 		panic("BUG: op " + d.Name + ": definition lacks a name, a doc, Results, Infer or Tol")
 	}
 	def := &OpDef{
-		Name: d.Name, Doc: d.Doc, Results: d.Results, MinIn: d.MinIn, MaxIn: d.MaxIn, Level: d.Level, Tuple: true,
+		Name: d.Name, Doc: d.Doc, Results: d.Results, MinIn: d.MinIn, MaxIn: d.MaxIn, Block: d.Block, Tuple: true,
 		attrs: newAttrCodec[A](d.Name),
 		infer: func(a any, in []Type, declared Type, syms Syms) ([]Type, error) {
 			return d.Infer(Sig[A]{a.(A), in, declared, syms})

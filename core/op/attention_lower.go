@@ -1,7 +1,6 @@
 package op
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/rlx-go/rlx/core/dtype"
@@ -57,11 +56,15 @@ func (a AttentionAttrs) lowerMask(g *ir.Graph, score *ir.Node, in []*ir.Node, s 
 		if a.UseQOffset {
 			offset, ok = ir.Static(int64(a.QOffset)), true
 		}
-		if !ok || !offset.IsStatic() {
-			g.Fail(fmt.Errorf("attention: S_k - S_q is %v - %v, which is no number; set q_offset to lower it", s.Sk, s.Sq))
-			return score
+		var at *ir.Node // the last key that a query sees
+		if ok && offset.IsStatic() {
+			at = Add(query, Const(g, float64(offset.B), ir.TypeOf(i32)))
+		} else { // the sizes are known at run time only
+			last := func(d ir.Dim) *ir.Node {
+				return ReduceMax(Iota(g, 0, ir.Type{DType: i32, Shape: ir.Shape{d}}), false, 0)
+			}
+			at = Add(query, Sub(last(s.Sk), last(s.Sq)))
 		}
-		at := Add(query, Const(g, float64(offset.B), ir.TypeOf(i32)))
 		score = Where(Le(key, at), score, never)
 		if a.Mask == MaskSliding {
 			score = Where(Ge(key, Sub(at, Const(g, float64(a.Window), ir.TypeOf(i32)))), score, never)
@@ -98,3 +101,26 @@ func maskThreshold(g *ir.Graph, d dtype.DType) *ir.Node {
 	}
 	return Const(g, 1, ir.TypeOf(d))
 }
+
+// In the layout bhsd.
+var _ = ir.Plainer(AttentionDef, func(_ *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Node {
+	a := n.Attrs.(AttentionAttrs)
+	if a.Layout == BHSD {
+		return nil
+	}
+	s, err := a.Sizes(in[0].Type, in[1].Type)
+	if err != nil {
+		n.Graph.Fail(err)
+		return nil
+	}
+	heads := func(x *ir.Node, seq ir.Dim, heads int64) *ir.Node {
+		return Transpose(Reshape(x, ir.Shape{s.B, seq, ir.Static(heads), ir.Static(s.D)}), 0, 2, 1, 3)
+	}
+	a.Layout = BHSD
+	var mask *ir.Node
+	if len(in) == 4 {
+		mask = in[3]
+	}
+	o := Attention(heads(in[0], s.Sq, s.H), heads(in[1], s.Sk, s.HKV), heads(in[2], s.Sk, s.HKV), mask, a)
+	return Reshape(Transpose(o, 0, 2, 1, 3), n.Type.Shape)
+})

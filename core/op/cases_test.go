@@ -96,8 +96,8 @@ func TestDefinitionsAreComplete(t *testing.T) {
 		if def.Eval == nil && !def.Effects {
 			t.Errorf("%s has no reference evaluation", def.Name)
 		}
-		if def.Level == ir.Fused && !def.CanLower() {
-			t.Errorf("%s is fused, but has no lowering", def.Name)
+		if def.Block && !def.CanLower() {
+			t.Errorf("%s is a block, but has no expansion", def.Name)
 		}
 		if def.Declared && def.Elementwise {
 			t.Errorf("%s is declared, so it cannot be elementwise", def.Name)
@@ -166,6 +166,64 @@ func TestCases(t *testing.T) {
 	})
 }
 
+// TestPlainer: a plainer form computes what the op does, and gets plainer until there is none.
+func TestPlainer(t *testing.T) {
+	tried := map[string]bool{}
+	eachCase(t, func(t *testing.T, def *ir.OpDef, c ir.Case[any]) {
+		if !def.HasPlainer() {
+			return
+		}
+		g := caseGraph(t, def, c)
+		in := interp.CaseInputs(c, 2)
+		want := results(t, def, c, in)
+		tol := loweredTolerance(want[0].DType)
+		for forms := 0; ; forms++ {
+			if forms == 10 {
+				t.Fatalf("no end of plainer forms:\n%v", g)
+			}
+			changed := false
+			next, err := g.Rebuild(func(out *ir.Graph, n *ir.Node, in []*ir.Node, _ func(*ir.Node) *ir.Node) *ir.Node {
+				r := n.Op.PlainTo(out, n, in)
+				changed = changed || r != nil
+				return r
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !changed {
+				break
+			}
+			tried[def.Name] = true
+			got, err := interp.Run(next, nil, interpInputs(next, in), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := interp.Compare(got["out"], want[0], tol); err != nil {
+				t.Error(err)
+			}
+			g = next
+		}
+	})
+	for _, def := range ir.Defs() {
+		if def.HasPlainer() && !tried[def.Name] {
+			t.Errorf("no case of %s has a plainer form", def.Name)
+		}
+	}
+}
+
+// loweredTolerance is how far an expansion may be from the definition: half floats are rounded in between, constants to f32.
+func loweredTolerance(d dtype.DType) ir.Tolerance {
+	switch d {
+	case dtype.F16:
+		return ir.Tolerance{Abs: 0.02, Rel: 0.01}
+	case dtype.BF16:
+		return ir.Tolerance{Abs: 0.1, Rel: 0.05}
+	case dtype.F32:
+		return ir.Tolerance{Abs: 1e-6, Rel: 1e-6}
+	}
+	return ir.Tolerance{Abs: 1e-12, Rel: 1e-9}
+}
+
 // TestLowered: the expansion of an op computes what its reference does. Nothing is rounded inside a fused op, so half
 // floats may differ by a few units more than a kernel may.
 func TestLowered(t *testing.T) {
@@ -185,24 +243,26 @@ func TestLowered(t *testing.T) {
 				t.Fatal("lowers to itself")
 			}
 		}
-		in := interp.CaseInputs(c, 2)
-		got, err := interp.Run(g, nil, interpInputs(g, in), nil)
-		if err != nil {
-			t.Fatal(err)
+		check := func(in []*tensor.Array) {
+			got, err := interp.Run(g, nil, interpInputs(g, in), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for k, want := range results(t, def, c, in) {
+				if err := interp.Compare(got[g.Outputs[k].Name], want, loweredTolerance(want.DType)); err != nil {
+					t.Errorf("result %d: %v", k, err)
+				}
+			}
 		}
-		for k, want := range results(t, def, c, in) {
-			tol := ir.Tolerance{Abs: 1e-12, Rel: 1e-9}
-			switch want.DType {
-			case dtype.F16:
-				tol = ir.Tolerance{Abs: 0.02, Rel: 0.01}
-			case dtype.BF16:
-				tol = ir.Tolerance{Abs: 0.1, Rel: 0.05}
-			case dtype.F32: // constants are rounded to f32
-				tol = ir.Tolerance{Abs: 1e-6, Rel: 1e-6}
+		in := interp.CaseInputs(c, 2)
+		check(in)
+		if def.Elementwise {
+			for _, x := range in {
+				for i := range x.F {
+					x.F[i] = []float64{math.NaN(), math.Inf(1), math.Inf(-1), 0, math.Copysign(0, -1), 30, -30, 1}[i%8]
+				}
 			}
-			if err := interp.Compare(got[g.Outputs[k].Name], want, tol); err != nil {
-				t.Errorf("result %d: %v", k, err)
-			}
+			check(in)
 		}
 	})
 }

@@ -75,3 +75,16 @@ var ConcatDef = ir.Define(ir.Def[ConcatAttrs]{
 func Concat(axis int, in ...*ir.Node) *ir.Node {
 	return in[0].Graph.Add(ConcatDef, ConcatAttrs{fromEnd(axis, in[0])}, in...)
 }
+
+// Two at a time.
+var _ = ir.Plainer(ConcatDef, func(_ *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Node {
+	if len(in) <= 2 {
+		return nil
+	}
+	axis, half := n.Attrs.(ConcatAttrs).Axis, len(in)/2
+	left := in[0]
+	if half > 1 {
+		left = Concat(axis, in[:half]...)
+	}
+	return Concat(axis, left, Concat(axis, in[half:]...))
+})

@@ -44,7 +44,7 @@ var FusedMatMulDef = ir.Define(ir.Def[FusedMatMulAttrs]{
 	Name: "fused_matmul",
 	Doc: "act(x . w + bias) + residual, with operands x, w, then bias [N] if has_bias, then residual (of the result's type) if " +
 		"has_residual. The product is matmul's, batch broadcast included; nothing is rounded in between.",
-	MinIn: 2, MaxIn: 4, Level: ir.Fused,
+	MinIn: 2, MaxIn: 4,
 	InPlace: []int{2, 3}, // the residual: a bias never has the shape of the result
 	Infer: func(s ir.Sig[FusedMatMulAttrs]) (ir.Type, error) {
 		a, want := s.Attrs, 2

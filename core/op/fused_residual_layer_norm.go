@@ -14,7 +14,7 @@ type FusedResidualLayerNormAttrs struct {
 var FusedResidualLayerNormDef = ir.Define(ir.Def[FusedResidualLayerNormAttrs]{
 	Name:  "fused_residual_layer_norm",
 	Doc:   "layer_norm(x + res, gamma, beta), see there; x and res have equal types. The sum is not rounded in between.",
-	MinIn: 4, MaxIn: 4, Level: ir.Fused,
+	MinIn: 4, MaxIn: 4,
 	Infer: func(s ir.Sig[FusedResidualLayerNormAttrs]) (ir.Type, error) {
 		return inferNorm(s.Attrs.Eps, s.In, true)
 	},

@@ -14,7 +14,7 @@ type FusedResidualRmsNormAttrs struct {
 var FusedResidualRmsNormDef = ir.Define(ir.Def[FusedResidualRmsNormAttrs]{
 	Name:  "fused_residual_rms_norm",
 	Doc:   "rms_norm(x + res, gamma, beta), see there; x and res have equal types. The sum is not rounded in between.",
-	MinIn: 4, MaxIn: 4, Level: ir.Fused,
+	MinIn: 4, MaxIn: 4,
 	Infer: func(s ir.Sig[FusedResidualRmsNormAttrs]) (ir.Type, error) { return inferNorm(s.Attrs.Eps, s.In, true) },
 	Eval: func(a FusedResidualRmsNormAttrs, in []*tensor.Array, out *tensor.Array) error {
 		rmsNorm(a.Eps, plus(in[0], in[1]), in[2].F, in[3].F, out.F)

@@ -8,3 +8,5 @@ var GeDef = compare("ge", "z = a >= b as bool, with NumPy broadcast; both operan
 
 // Ge adds a >= b.
 func Ge(a, b *ir.Node) *ir.Node { return a.Graph.Add(GeDef, NoAttrs{}, a, b) }
+
+var _ = ir.Lower(GeDef, func(_ *ir.Graph, _ *ir.Node, in []*ir.Node) *ir.Node { return Le(in[1], in[0]) })

@@ -12,3 +12,7 @@ var GeluDef = unary("gelu", "y = x/2 * (1 + erf(x/sqrt 2)), the exact GELU of He
 
 // Gelu adds the exact GELU, x/2 * (1 + erf(x/sqrt 2)).
 func Gelu(x *ir.Node) *ir.Node { return x.Graph.Add(GeluDef, NoAttrs{}, x) }
+
+var _ = lowerUnary(GeluDef, func(x *ir.Node) *ir.Node {
+	return Mul(Mul(x, number(0.5, x)), Add(Erf(Mul(x, number(1/math.Sqrt2, x))), number(1, x)))
+})

@@ -12,3 +12,9 @@ var GeluTanhDef = unary("gelu_tanh", "y = x/2 * (1 + tanh(u)), u = sqrt(2/pi) * 
 
 // GeluTanh adds the tanh form of GELU.
 func GeluTanh(x *ir.Node) *ir.Node { return x.Graph.Add(GeluTanhDef, NoAttrs{}, x) }
+
+var _ = lowerUnary(GeluTanhDef, func(x *ir.Node) *ir.Node {
+	cube := Mul(Mul(x, x), x)
+	u := Mul(Add(x, Mul(cube, number(0.044715, x))), number(math.Sqrt(2/math.Pi), x))
+	return Mul(Mul(x, number(0.5, x)), Add(Tanh(u), number(1, x)))
+})

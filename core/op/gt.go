@@ -8,3 +8,5 @@ var GtDef = compare("gt", "z = a > b as bool, with NumPy broadcast; both operand
 
 // Gt adds a > b.
 func Gt(a, b *ir.Node) *ir.Node { return a.Graph.Add(GtDef, NoAttrs{}, a, b) }
+
+var _ = ir.Lower(GtDef, func(_ *ir.Graph, _ *ir.Node, in []*ir.Node) *ir.Node { return Lt(in[1], in[0]) })

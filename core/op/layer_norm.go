@@ -36,3 +36,8 @@ var LayerNormDef = ir.Define(ir.Def[LayerNormAttrs]{
 func LayerNorm(x, gamma, beta *ir.Node, eps float64) *ir.Node {
 	return x.Graph.Add(LayerNormDef, LayerNormAttrs{eps}, x, gamma, beta)
 }
+
+var _ = ir.Lower(LayerNormDef, func(_ *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Node {
+	d := Sub(in[0], ReduceMean(in[0], true, -1))
+	return scaled(d, ReduceMean(Mul(d, d), true, -1), n.Attrs.(LayerNormAttrs).Eps, in[1], in[2])
+})

@@ -108,3 +108,24 @@ func evalMatMul(a MatMulAttrs, x, y, out *tensor.Array) {
 		}
 	})
 }
+
+// A transposed operand is transposed first.
+var _ = ir.Plainer(MatMulDef, func(_ *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Node {
+	a, x, w := n.Attrs.(MatMulAttrs), in[0], in[1]
+	if a == (MatMulAttrs{}) {
+		return nil
+	}
+	if a.TransA {
+		x = transposed(x)
+	}
+	if a.TransB {
+		w = transposed(w)
+	}
+	return MatMul(x, w, MatMulAttrs{})
+})
+
+// transposed exchanges the last two axes.
+func transposed(x *ir.Node) *ir.Node {
+	r := x.Type.Rank()
+	return Transpose(x, swapped(r-2, r-1, r)...)
+}

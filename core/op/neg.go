@@ -8,3 +8,5 @@ var NegDef = unary("neg", "y = -x.", 1, exact[NoAttrs], wide,
 
 // Neg adds -x.
 func Neg(x *ir.Node) *ir.Node { return x.Graph.Add(NegDef, NoAttrs{}, x) }
+
+var _ = lowerUnary(NegDef, func(x *ir.Node) *ir.Node { return Mul(x, number(-1, x)) })

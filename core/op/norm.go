@@ -90,3 +90,8 @@ func plus(x, res *tensor.Array) []float64 {
 	}
 	return sum
 }
+
+// scaled is x / sqrt(square + eps) * gamma + beta.
+func scaled(x, square *ir.Node, eps float64, gamma, beta *ir.Node) *ir.Node {
+	return Add(Mul(Mul(x, Rsqrt(Add(square, number(eps, x)))), gamma), beta)
+}

@@ -69,3 +69,24 @@ var PadDef = ir.Define(ir.Def[PadAttrs]{
 func Pad(x *ir.Node, before, after []int, value float64) *ir.Node {
 	return x.Graph.Add(PadDef, PadAttrs{before, after, value}, x)
 }
+
+var _ = ir.Lower(PadDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Node {
+	a, x := n.Attrs.(PadAttrs), in[0]
+	for axis := range x.Type.Shape {
+		parts := []*ir.Node{}
+		block := func(size int) {
+			if size > 0 {
+				shape := append(ir.Shape{}, x.Type.Shape...)
+				shape[axis] = ir.Static(int64(size))
+				parts = append(parts, Expand(number(a.Value, x), shape))
+			}
+		}
+		block(a.Before[axis])
+		parts = append(parts, x)
+		block(a.After[axis])
+		if len(parts) > 1 {
+			x = Concat(axis, parts...)
+		}
+	}
+	return x
+})

@@ -120,3 +120,28 @@ func summedAxes(a ReduceAttrs, in []ir.Type, out ir.Type) ir.Tolerance {
 	}
 	return summed(out.DType, k)
 }
+
+// plainReduce reduces one axis at a time, and the last one.
+func plainReduce(def *ir.OpDef) struct{} {
+	return ir.Plainer(def, func(g *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Node {
+		a, x := n.Attrs.(ReduceAttrs), in[0]
+		if k := len(a.Axes) - 1; k > 0 {
+			x = g.Add(def, ReduceAttrs{a.Axes[k:], a.KeepDims}, x)
+			return g.Add(def, ReduceAttrs{a.Axes[:k], a.KeepDims}, x)
+		}
+		last := x.Type.Rank() - 1
+		if len(a.Axes) == 0 || a.Axes[0] == last {
+			return nil
+		}
+		perm := make([]int, 0, last+1)
+		for i := range last + 1 {
+			if i != a.Axes[0] {
+				perm = append(perm, i)
+			}
+		}
+		x = g.Add(def, ReduceAttrs{[]int{last}, a.KeepDims}, Transpose(x, append(perm, a.Axes[0])...))
+		return Reshape(x, n.Type.Shape)
+	})
+}
+
+var _ = []struct{}{plainReduce(ReduceSumDef), plainReduce(ReduceMeanDef), plainReduce(ReduceMaxDef), plainReduce(ReduceMinDef), plainReduce(ReduceProdDef)}

@@ -15,3 +15,22 @@ var ReduceMeanDef = reduce(reduction{
 func ReduceMean(x *ir.Node, keepDims bool, axes ...int) *ir.Node {
 	return addReduce(ReduceMeanDef, x, keepDims, axes)
 }
+
+var _ = ir.Lower(ReduceMeanDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Node {
+	a := n.Attrs.(ReduceAttrs)
+	sum := ReduceSum(in[0], a.KeepDims, a.Axes...)
+	count, one := ir.Static(1), make(ir.Shape, n.In[0].Type.Rank())
+	for i := range one {
+		one[i] = ir.Static(1)
+	}
+	for _, axis := range a.Axes {
+		one[axis] = in[0].Type.Shape[axis]
+		count, _ = count.Mul(one[axis])
+	}
+	if one.IsStatic() {
+		return Div(sum, number(float64(count.B), sum))
+	}
+	// The sizes are known at run time only: count.
+	ones := ReduceSum(Expand(number(1, sum), one), false, a.Axes...)
+	return Div(sum, Reshape(ones, ir.Shape{}))
+})

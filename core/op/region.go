@@ -125,7 +125,7 @@ func parseRegionStep(text string, number int) (RegionStep, error) {
 
 // CanBeInRegion reports an op that may be a step of elementwise_region.
 func CanBeInRegion(def *ir.OpDef) bool {
-	return def.Elementwise && def.Level == ir.Core && len(def.AttrNames()) == 0
+	return def.Elementwise && !def.Block && len(def.AttrNames()) == 0
 }
 
 func parseRegionOperand(s string, step int) (RegionOperand, error) {

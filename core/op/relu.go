@@ -8,3 +8,5 @@ var ReluDef = unary("relu", "y = max(x, 0); NaN stays NaN.", 1, exact[NoAttrs], 
 
 // Relu adds max(x, 0).
 func Relu(x *ir.Node) *ir.Node { return x.Graph.Add(ReluDef, NoAttrs{}, x) }
+
+var _ = lowerUnary(ReluDef, func(x *ir.Node) *ir.Node { return Max(x, number(0, x)) })

@@ -36,3 +36,7 @@ var RmsNormDef = ir.Define(ir.Def[RmsNormAttrs]{
 func RmsNorm(x, gamma, beta *ir.Node, eps float64) *ir.Node {
 	return x.Graph.Add(RmsNormDef, RmsNormAttrs{eps}, x, gamma, beta)
 }
+
+var _ = ir.Lower(RmsNormDef, func(_ *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Node {
+	return scaled(in[0], ReduceMean(Mul(in[0], in[0]), true, -1), n.Attrs.(RmsNormAttrs).Eps, in[1], in[2])
+})

@@ -12,3 +12,5 @@ var RsqrtDef = unary("rsqrt", "y = 1 / sqrt x; +Inf at 0, NaN below.", 2, rounde
 
 // Rsqrt adds 1 / sqrt(x).
 func Rsqrt(x *ir.Node) *ir.Node { return x.Graph.Add(RsqrtDef, NoAttrs{}, x) }
+
+var _ = lowerUnary(RsqrtDef, func(x *ir.Node) *ir.Node { return Div(number(1, x), Sqrt(x)) })

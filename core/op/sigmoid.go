@@ -12,3 +12,5 @@ var SigmoidDef = unary("sigmoid", "y = 1 / (1 + exp(-x)); it must reach 0 and 1 
 
 // Sigmoid adds 1 / (1 + exp(-x)).
 func Sigmoid(x *ir.Node) *ir.Node { return x.Graph.Add(SigmoidDef, NoAttrs{}, x) }
+
+var _ = lowerUnary(SigmoidDef, func(x *ir.Node) *ir.Node { return Div(number(1, x), Add(Exp(Neg(x)), number(1, x))) })

@@ -12,3 +12,5 @@ var SiluDef = unary("silu", "y = x * sigmoid(x), also called swish.", 6, rounded
 
 // Silu adds x * sigmoid(x).
 func Silu(x *ir.Node) *ir.Node { return x.Graph.Add(SiluDef, NoAttrs{}, x) }
+
+var _ = lowerUnary(SiluDef, func(x *ir.Node) *ir.Node { return Div(x, Add(Exp(Neg(x)), number(1, x))) })

@@ -68,3 +68,18 @@ func softmaxRow(x, y []float64, n, step int) {
 		y[k*step] /= sum
 	}
 }
+
+var _ = ir.Lower(SoftmaxDef, func(_ *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Node {
+	axis := n.Attrs.(SoftmaxAttrs).Axis
+	e := Exp(Sub(in[0], ReduceMax(in[0], true, axis)))
+	return Div(e, ReduceSum(e, true, axis))
+})
+
+// Along the last axis, with transposes around it.
+var _ = ir.Plainer(SoftmaxDef, func(_ *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Node {
+	perm, last := swapped(n.Attrs.(SoftmaxAttrs).Axis, n.Type.Rank()-1, n.Type.Rank()), n.Type.Rank()-1
+	if perm == nil {
+		return nil
+	}
+	return Transpose(Softmax(Transpose(in[0], perm...), last), perm...)
+})

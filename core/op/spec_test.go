@@ -7,6 +7,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -15,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/interp"
 	"github.com/rlx-go/rlx/core/ir"
 )
 
@@ -55,13 +57,18 @@ bf16 results may differ by one unit in the last place more, and sums of k produc
 lists the operands whose storage the result may take over when nothing reads them later. An op that is not elementwise
 may not take over an operand that it is given twice.
 
-Core ops run on every backend. Fused ops are made by the compiler for targets that have them.
+No op is obligatory for a backend: its target description (target.md) says which it runs, and the compiler expresses the others. The ops
+of the first part are what remains in the end; those of the second part have an *expansion*, the ops that are named there. A node may
+also be computed in f32 in place of f16 and bf16, on operands that are broadcast first, and, where that is noted, in a plainer form.
 `)
 	comments := attrComments(t)
-	for _, level := range []ir.Level{ir.Core, ir.Fused} {
-		fmt.Fprintf(&b, "\n## %s ops\n", strings.ToUpper(level.String()[:1])+level.String()[1:])
+	for _, part := range []struct {
+		title    string
+		expanded bool
+	}{{"Primitive ops", false}, {"Ops that others express", true}} {
+		fmt.Fprintf(&b, "\n## %s\n", part.title)
 		for _, def := range ir.Defs() {
-			if def.Level == level {
+			if !def.Block && def.CanLower() == part.expanded {
 				writeOp(&b, def, comments[reflect.TypeOf(def.NewAttrs()).Name()])
 			}
 		}
@@ -97,6 +104,12 @@ func writeOp(b *bytes.Buffer, def *ir.OpDef, comments map[string]string) {
 	if tol, ok := toleranceText(def); ok {
 		facts = append(facts, "tolerance "+tol)
 	}
+	if ops := expansion(def); ops != "" {
+		facts = append(facts, "expansion: "+ops)
+	}
+	if def.HasPlainer() {
+		facts = append(facts, "has a plainer form")
+	}
 	fmt.Fprintf(b, "%s.\n", strings.Join(facts, "; "))
 	if names := def.AttrNames(); len(names) > 0 {
 		b.WriteString("\n| attribute | type | |\n|---|---|---|\n")
@@ -104,6 +117,23 @@ func writeOp(b *bytes.Buffer, def *ir.OpDef, comments map[string]string) {
 			fmt.Fprintf(b, "| %s | %s | %s |\n", name, def.AttrKind(name), strings.ReplaceAll(comments[name], "|", `\|`))
 		}
 	}
+}
+
+// expansion lists the ops of which the expansions of the op's cases consist, leaves and views left out.
+func expansion(def *ir.OpDef) string {
+	seen := map[string]bool{}
+	for _, c := range def.Cases() {
+		g, err := interp.LowerOne(def, c.Attrs, c.In, c.Out)
+		if err != nil {
+			return "" // it has none
+		}
+		for _, n := range g.Nodes {
+			if len(n.In) > 0 && n.Op.Name != "reshape" {
+				seen[n.Op.Name] = true
+			}
+		}
+	}
+	return strings.Join(slices.Sorted(maps.Keys(seen)), ", ")
 }
 
 // toleranceText is the tolerance of the first case whose result, or first result, is f32: one for each result where they

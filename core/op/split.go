@@ -22,7 +22,7 @@ var SplitDef = ir.DefineTuple(ir.TupleDef[SplitAttrs]{
 		"the given sizes. The parts are views where narrow gives views.",
 	Results: "the parts in order",
 	MinIn:   1, MaxIn: 1,
-	Level: ir.Block,
+	Block: true,
 	Infer: func(s ir.Sig[SplitAttrs]) ([]ir.Type, error) {
 		a, x := s.Attrs, s.In[0]
 		if err := checkAxis(a.Axis, x.Rank()); err != nil {

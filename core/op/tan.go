@@ -12,3 +12,5 @@ var TanDef = unary("tan", "y = tan x, x in radians.", 10, rounded[NoAttrs], ir.R
 
 // Tan adds tan x.
 func Tan(x *ir.Node) *ir.Node { return x.Graph.Add(TanDef, NoAttrs{}, x) }
+
+var _ = lowerUnary(TanDef, func(x *ir.Node) *ir.Node { return Div(Sin(x), Cos(x)) })

@@ -62,3 +62,16 @@ var TransposeDef = ir.Define(ir.Def[TransposeAttrs]{
 func Transpose(x *ir.Node, perm ...int) *ir.Node {
 	return x.Graph.Add(TransposeDef, TransposeAttrs{perm}, x)
 }
+
+// swapped is the permutation that exchanges two axes; nil if they are one.
+func swapped(a, b, rank int) []int {
+	if a == b {
+		return nil
+	}
+	perm := make([]int, rank)
+	for i := range perm {
+		perm[i] = i
+	}
+	perm[a], perm[b] = b, a
+	return perm
+}

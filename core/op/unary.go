@@ -32,3 +32,11 @@ func unary(name, doc string, flops int64, tol func(NoAttrs, []ir.Type, ir.Type) 
 
 // wide is the default range of test values of functions defined everywhere.
 var wide = ir.Range{Lo: -6, Hi: 6}
+
+// lowerUnary expresses a function of one float in other ops.
+func lowerUnary(def *ir.OpDef, f func(x *ir.Node) *ir.Node) struct{} {
+	return ir.Lower(def, func(_ *ir.Graph, _ *ir.Node, in []*ir.Node) *ir.Node { return f(in[0]) })
+}
+
+// number is a constant of x's element type.
+func number(v float64, x *ir.Node) *ir.Node { return Const(x.Graph, v, ir.TypeOf(x.Type.DType)) }

@@ -46,21 +46,25 @@ func absorbWindows(c *context, g *ir.Graph) (*ir.Graph, error) {
 			c.missed("windows", n, miss)
 			return nil
 		}
-		c.fired("windows", n)
-		qkv := op.MatMul(op.Reshape(lookup(f.x), f.shape), lookup(f.lin.w), f.lin.mm.Attrs.(op.MatMulAttrs))
-		pad := op.Const(out, 0, ga.In[1].Type)
-		if f.lin.bias != nil {
-			pad = lookup(f.lin.bias)
-			qkv = op.Add(qkv, pad)
-		}
-		var rh, rw *ir.Node
-		if len(ga.In) == 4 {
-			rh, rw = lookup(ga.In[2]), lookup(ga.In[3])
-		}
-		attrs := ga.Attrs.(op.GridAttentionAttrs)
-		attrs.Window = int(ga.In[0].Type.Shape[1].B)
-		return op.GridAttention(qkv, pad, rh, rw, attrs)
+		return c.replace(out, "windows", n, func() *ir.Node { return f.build(out, ga, lookup) })
 	})
+}
+
+// build makes the op with windows of its own in place of ga.
+func (f windowForm) build(out *ir.Graph, ga *ir.Node, lookup func(*ir.Node) *ir.Node) *ir.Node {
+	qkv := op.MatMul(op.Reshape(lookup(f.x), f.shape), lookup(f.lin.w), f.lin.mm.Attrs.(op.MatMulAttrs))
+	pad := op.Const(out, 0, ga.In[1].Type)
+	if f.lin.bias != nil {
+		pad = lookup(f.lin.bias)
+		qkv = op.Add(qkv, pad)
+	}
+	var rh, rw *ir.Node
+	if len(ga.In) == 4 {
+		rh, rw = lookup(ga.In[2]), lookup(ga.In[3])
+	}
+	attrs := ga.Attrs.(op.GridAttentionAttrs)
+	attrs.Window = int(ga.In[0].Type.Shape[1].B)
+	return op.GridAttention(qkv, pad, rh, rw, attrs)
 }
 
 // joinWindows is the transpose that exchanges window rows and token rows, in both directions.

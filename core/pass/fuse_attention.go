@@ -39,8 +39,7 @@ func fuseAttention(c *context, g *ir.Graph) (*ir.Graph, error) {
 			c.missed("attention", n, miss)
 			return nil
 		}
-		c.fired("attention", n)
-		return a.build(out, n, lookup)
+		return c.replace(out, "attention", n, func() *ir.Node { return a.build(out, n, lookup) })
 	})
 }
 

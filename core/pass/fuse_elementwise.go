@@ -6,11 +6,13 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
+	"github.com/rlx-go/rlx/core/target"
 )
 
 // fuseElementwise runs chains of elementwise ops in one pass over memory. A chain grows from its last node up: an operand
-// joins if it is elementwise, has the result's shape, and nothing outside the chain reads it. Small operands that the
-// region op can address (a suffix of the shape, one element) stay operands, splats become literals.
+// joins if it is elementwise, has the result's shape, nothing outside the chain reads it, and the target runs the region with
+// it. Small operands that the region op can address (a suffix of the shape, one element) stay operands, splats become
+// literals.
 //
 //	a = mul x, y
 //	b = sigmoid a
@@ -24,7 +26,7 @@ func fuseElementwise(c *context, g *ir.Graph) (*ir.Graph, error) {
 		if taken[n] || !regionable(n) {
 			continue
 		}
-		r := grow(g, n, uses, taken)
+		r := c.grow(g, n, uses, taken)
 		if len(r.nodes) < 2 {
 			continue
 		}
@@ -62,8 +64,8 @@ type region struct {
 }
 
 // grow finds the largest region with n as its result that the op accepts. Operands are offered nearest first.
-func grow(g *ir.Graph, n *ir.Node, uses []int, taken map[*ir.Node]bool) *region {
-	r := makeRegion(g, []*ir.Node{n})
+func (c *context) grow(g *ir.Graph, n *ir.Node, uses []int, taken map[*ir.Node]bool) *region {
+	r := c.makeRegion(g, []*ir.Node{n})
 	if r == nil {
 		return &region{}
 	}
@@ -76,7 +78,7 @@ func grow(g *ir.Graph, n *ir.Node, uses []int, taken map[*ir.Node]bool) *region 
 			return r
 		}
 		i, _ := slices.BinarySearchFunc(r.nodes, next, func(a, b *ir.Node) int { return a.ID - b.ID })
-		if bigger := makeRegion(g, slices.Insert(slices.Clone(r.nodes), i, next)); bigger != nil {
+		if bigger := c.makeRegion(g, slices.Insert(slices.Clone(r.nodes), i, next)); bigger != nil {
 			r = bigger
 		} else {
 			refused[next] = true
@@ -101,9 +103,9 @@ func candidate(nodes []*ir.Node, uses []int, allowed func(*ir.Node) bool) *ir.No
 	return best
 }
 
-// makeRegion writes nodes as a region, or returns nil where the op does not take it: too many steps or operands, an
-// operand that it cannot address. The op's own inference decides.
-func makeRegion(g *ir.Graph, nodes []*ir.Node) *region {
+// makeRegion writes nodes as a region, or returns nil where the op does not take it (too many steps or operands, an operand that
+// it cannot address), which the op's own inference decides, or where the target does not.
+func (c *context) makeRegion(g *ir.Graph, nodes []*ir.Node) *region {
 	r := &region{nodes: nodes}
 	steps := make([]op.RegionStep, len(nodes))
 	if len(nodes) > op.MaxRegionSteps {
@@ -125,6 +127,10 @@ func makeRegion(g *ir.Graph, nodes []*ir.Node) *region {
 	r.expr = op.FormatRegion(steps)
 	t, err := op.ElementwiseRegionDef.Infer(op.ElementwiseRegionAttrs{Expr: r.expr}, types, ir.Type{}, g.Syms)
 	if err != nil || !t.Equal(nodes[len(nodes)-1].Type) {
+		return nil
+	}
+	n := &ir.Node{Op: op.ElementwiseRegionDef, Attrs: op.ElementwiseRegionAttrs{Expr: r.expr}, In: r.in, Type: t, Graph: g}
+	if how, _ := c.target.Takes(n); how != target.Native {
 		return nil
 	}
 	return r

@@ -35,8 +35,7 @@ func fuseGridAttention(c *context, g *ir.Graph) (*ir.Graph, error) {
 			c.missed("grid-attention", n, miss)
 			return nil
 		}
-		c.fired("grid-attention", n)
-		return f.build(out, n, lookup, uses)
+		return c.replace(out, "grid-attention", n, func() *ir.Node { return f.build(out, n, lookup, uses) })
 	})
 }
 

@@ -1,13 +1,11 @@
 package pass
 
 import (
-	"fmt"
-
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// lower replaces each op above the target's level by its own expansion (ir.Lower), until none is left: blocks always,
-// fused ops where the target does not take them. Models are written in blocks, targets run tensor ops.
+// lower replaces each block by its own expansion (ir.Lower), until none is left. Models are written in blocks, targets run tensor
+// ops.
 //
 //	y = linear x, w, b {act="relu"}
 //
@@ -23,11 +21,7 @@ func lower(c *context, g *ir.Graph) (*ir.Graph, error) {
 		expanded := map[*ir.Node][]*ir.Node{} // the results of each op
 		next, err := g.Rebuild(func(out *ir.Graph, n *ir.Node, _ []*ir.Node, lookup func(*ir.Node) *ir.Node) *ir.Node {
 			by, result := n.Maker()
-			if by.Op.Level <= c.target.Level {
-				return nil
-			}
-			if !by.Op.CanLower() {
-				out.Fail(fmt.Errorf("op %s has no expansion, and target %s does not run it", by.Op.Name, c.target.Name))
+			if !by.Op.Block {
 				return nil
 			}
 			if expanded[by] == nil {

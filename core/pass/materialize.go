@@ -12,11 +12,10 @@ import (
 //	s = const {value=0.125} : f32[]   ->   s = param "folded/..." : f32[]
 func materialize(c *context, g *ir.Graph) (*ir.Graph, error) {
 	return g.Rebuild(func(out *ir.Graph, n *ir.Node, _ []*ir.Node, _ func(*ir.Node) *ir.Node) *ir.Node {
-		if !n.Is(op.ConstDef, op.IotaDef) || !n.Type.Shape.IsStatic() {
-			return nil
-		}
-		if elems, ok := n.Type.Shape.Numel(); !ok || elems.B > foldElems {
-			c.missed(n.Op.Name, n, "TooLarge")
+		if !stored(n) {
+			if n.Is(op.ConstDef, op.IotaDef) && n.Type.Shape.IsStatic() {
+				c.missed(n.Op.Name, n, "TooLarge")
+			}
 			return nil
 		}
 		v := tensor.NewArray(n.Type.DType, n.Type.Shape.Eval(nil)...)

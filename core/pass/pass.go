@@ -1,6 +1,6 @@
 // Package pass turns a graph as models write it into the graph that a target runs: blocks are lowered, what is known at
-// compile time is computed, and chains of ops become the fused ops of the target. One pass, one file; passes.go is the
-// pipeline.
+// compile time is computed, chains of ops become fused ones, and what the target does not take is expressed in what it does.
+// The target's description (package target) decides each time. One pass, one file; passes.go is the pipeline.
 //
 // It imports core/rewrite, core/op and below: no planner, no file format, no model. It is part of the compiler only.
 package pass
@@ -12,63 +12,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rlx-go/rlx/core/code"
-	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/core/rewrite"
+	"github.com/rlx-go/rlx/core/target"
 	"github.com/rlx-go/rlx/core/tensor"
 )
-
-// Target says what the final graph may hold.
-type Target struct {
-	Name  string
-	Level ir.Level // the highest level of op: Core or Fused
-	// Broadcast: kernels of elementwise ops take any NumPy broadcast, not only scalars and suffixes of the shape.
-	Broadcast bool
-}
-
-// The targets.
-var (
-	Portable = Target{Name: "portable", Level: ir.Core}              // ops that every backend runs
-	CPU      = Target{Name: "cpu", Level: ir.Fused, Broadcast: true} // and the fused ops
-)
-
-// Targets lists the targets that a model is compiled for unless others are asked for, most general first.
-func Targets() []Target { return []Target{Portable, CPU} }
-
-// levels are the processors that a schedule for cpu may demand: "cpu:x86-64-v4" is the schedule of "cpu" that the cpu backend
-// runs on a processor of at least that level only. Passes do not depend on it.
-var levels = []string{"x86-64-v3", "x86-64-v4", "arm64"}
-
-// TargetNames lists all targets, most general first.
-func TargetNames() []string {
-	var names []string
-	for _, t := range Targets() {
-		names = append(names, t.Name)
-	}
-	for _, l := range levels {
-		names = append(names, CPU.Name+":"+l)
-	}
-	return names
-}
-
-// ErrTarget is an unknown target.
-var ErrTarget = code.Target
-
-// FindTarget returns the target of that name.
-func FindTarget(name string) (Target, error) {
-	known := TargetNames()
-	if !slices.Contains(known, name) {
-		return Target{}, diag.New(ErrTarget, "target", "%q is unknown; known are %s", name, strings.Join(known, ", "))
-	}
-	t := Portable
-	if name != t.Name {
-		t = CPU
-		t.Name = name
-	}
-	return t, nil
-}
 
 // Params gives the values of weights. It is asked only for those that folding needs.
 type Params interface {
@@ -96,8 +45,17 @@ type Report struct {
 	Sites []Site
 	// Nodes is the number of nodes before the first pass and after each pass that ran.
 	Passes []PassStat
+	// Rewritten counts the ops that the target did not take and that others express; Reference those that it takes, but runs
+	// by their definitions only. Both are sorted by op.
+	Rewritten, Reference []OpCount
 	// Folded holds the values of params that passes made ("folded/HASH", named by content, so methods share them).
 	Folded map[string]tensor.Tensor
+}
+
+// OpCount is a number of nodes of one op.
+type OpCount struct {
+	Op    string
+	Count int
 }
 
 // PassStat is the size of the graph after a pass.
@@ -122,7 +80,7 @@ func (r *Report) Missed() []Site {
 	return slices.DeleteFunc(slices.Clone(r.Sites), func(s Site) bool { return s.Miss == "" })
 }
 
-// String prints counts of what fired, then what was missed.
+// String prints counts of what fired, then what was missed, then the ops that run by reference.
 func (r *Report) String() string {
 	var lines []string
 	for name, n := range r.Fired() {
@@ -132,16 +90,30 @@ func (r *Report) String() string {
 	for _, s := range r.Missed() {
 		lines = append(lines, fmt.Sprintf("miss  %s/%s at %s: %s", s.Pass, s.Rule, s.Node, s.Miss))
 	}
+	for _, c := range r.Reference {
+		lines = append(lines, fmt.Sprintf("%5d %s by reference: the target has no kernel for it, and its expansion would not be native either", c.Count, c.Op))
+	}
 	return strings.Join(lines, "\n") + "\n"
 }
 
 // context is what a pass works with.
 type context struct {
 	pass   string
-	target Target
+	target *target.Description
+	asks   bool // of Pass
 	params Params
 	report *Report
 	index  paramIndex
+}
+
+// count adds one to the op's entry.
+func count(list []OpCount, op string) []OpCount {
+	i, found := slices.BinarySearchFunc(list, op, func(c OpCount, op string) int { return strings.Compare(c.Op, op) })
+	if !found {
+		list = slices.Insert(list, i, OpCount{Op: op})
+	}
+	list[i].Count++
+	return list
 }
 
 // paramIndex finds the params of a graph that only grows by their names, and looks at each node once.
@@ -173,9 +145,31 @@ func (c *context) site(rule string, n *ir.Node, miss string) {
 	c.report.Sites = append(c.report.Sites, Site{c.pass, rule, n.Label(), miss})
 }
 
+// replace makes what stands for n in out, and records the site. It makes nothing and gives nil where the target would run it less
+// well than n.
+func (c *context) replace(out *ir.Graph, rule string, n *ir.Node, build func() *ir.Node) *ir.Node {
+	before := len(out.Nodes)
+	r := build()
+	if c.asks {
+		for _, made := range out.Nodes[before:] {
+			if why := c.refuse(n, made); why != "" {
+				out.Nodes = out.Nodes[:before]
+				c.missed(rule, n, why)
+				return nil
+			}
+		}
+	}
+	c.fired(rule, n)
+	return r
+}
+
 // rules applies local rewrites and records their sites.
 func (c *context) rules(g *ir.Graph, rules []rewrite.Rule) (*ir.Graph, error) {
-	g, events, err := rewrite.Apply(g, rules)
+	var refuse func(old, made *ir.Node) string
+	if c.asks {
+		refuse = c.refuse
+	}
+	g, events, err := rewrite.Apply(g, rules, refuse)
 	for _, e := range events {
 		c.report.Sites = append(c.report.Sites, Site{c.pass, e.Rule, e.Node, e.Miss})
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/rlx-go/rlx/core/interp"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/pass"
+	"github.com/rlx-go/rlx/core/target"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/internal/golden"
 )
@@ -35,17 +36,31 @@ func rewritten(g *ir.Graph, r *pass.Report) golden.Rewritten {
 	return out
 }
 
-// target is what the file says ("target: cpu"), or cpu.
-func target(t *testing.T, f *golden.File) pass.Target {
+// targetOf is what the file says ("target: cpu"), the description in its section "target", or cpu.
+func targetOf(t *testing.T, f *golden.File) *target.Description {
+	if text, ok := f.Section("target"); ok {
+		d, err := target.Parse(text)
+		if err == nil {
+			err = d.Check()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
 	name := "cpu"
 	if v := f.Values("target"); len(v) > 0 {
 		name = v[0]
 	}
-	to, err := pass.FindTarget(name)
-	if err != nil {
-		t.Fatal(err)
+	return builtin(t, name)
+}
+
+func builtin(t *testing.T, name string) *target.Description {
+	d, ok := target.Find(name)
+	if !ok {
+		t.Fatalf("no target %s", name)
 	}
-	return to
+	return d
 }
 
 // TestPasses runs each folder of testdata with the pass of its name; "pipeline" with all of them. Every pass must have
@@ -66,9 +81,9 @@ func TestPasses(t *testing.T) {
 				var r *pass.Report
 				var err error
 				if name == "pipeline" {
-					out, r, err = pass.Run(g, target(t, f), o)
+					out, r, err = pass.Run(g, targetOf(t, f), o)
 				} else {
-					out, r, err = pass.RunOne(g, target(t, f), name, o)
+					out, r, err = pass.RunOne(g, targetOf(t, f), name, o)
 				}
 				if err != nil {
 					return golden.Rewritten{}, err
@@ -84,15 +99,6 @@ func TestPasses(t *testing.T) {
 	}
 }
 
-func TestFindTarget(t *testing.T) {
-	if _, err := pass.FindTarget("cpu"); err != nil {
-		t.Error(err)
-	}
-	if _, err := pass.FindTarget("abacus"); err == nil || !strings.Contains(err.Error(), "portable, cpu") {
-		t.Errorf("got %v", err)
-	}
-}
-
 // known is a table of weights.
 type known map[string]*tensor.Array
 
@@ -105,7 +111,7 @@ func TestFoldLeavesErrorsToTheRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := pass.Options{Params: known{"t": {DType: dtype.F32, Shape: []int{3}, F: []float64{1, 2, 3}}}}
-	out, r, err := pass.Run(g, pass.CPU, o)
+	out, r, err := pass.Run(g, builtin(t, "cpu"), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +127,7 @@ func TestNoParams(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, r, err := pass.Run(g, pass.CPU, pass.Options{})
+	out, r, err := pass.Run(g, builtin(t, "cpu"), pass.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +149,7 @@ func TestSameTwice(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			out, _, err := pass.Run(g, target(t, f), pass.Options{Params: weights(golden.Weights(g))})
+			out, _, err := pass.Run(g, targetOf(t, f), pass.Options{Params: weights(golden.Weights(g))})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -164,11 +170,11 @@ func TestStopAfterAndDump(t *testing.T) {
 		t.Fatal(err)
 	}
 	var seen []string
-	out, _, err := pass.Run(g, pass.CPU, pass.Options{StopAfter: "simplify", Dump: func(name string, g *ir.Graph) { seen = append(seen, name) }})
+	out, _, err := pass.Run(g, builtin(t, "cpu"), pass.Options{StopAfter: "simplify", Dump: func(name string, g *ir.Graph) { seen = append(seen, name) }})
 	if err != nil || strings.Join(seen, " ") != "in lower simplify" || !strings.Contains(out.String(), "relu") {
 		t.Errorf("%v %v\n%s", seen, err, out)
 	}
-	if _, _, err := pass.Run(g, pass.CPU, pass.Options{StopAfter: "simplfy"}); err == nil || !strings.Contains(err.Error(), "known are [lower simplify") {
+	if _, _, err := pass.Run(g, builtin(t, "cpu"), pass.Options{StopAfter: "simplfy"}); err == nil || !strings.Contains(err.Error(), "known are [lower simplify") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -188,7 +194,7 @@ func TestShared(t *testing.T) {
 			to string
 		}
 		seen := map[*ir.Graph]maker{g: {}} // whose run made it
-		result := func(to pass.Target, s *pass.Shared) (graph, all string) {
+		result := func(to *target.Description, s *pass.Shared) (graph, all string) {
 			var b strings.Builder
 			made := map[*ir.Graph]bool{}
 			out, r, err := pass.Run(g, to, pass.Options{Params: weights(golden.Weights(g)), Shared: s,
@@ -214,14 +220,14 @@ func TestShared(t *testing.T) {
 			return out.String(), b.String()
 		}
 		graph := ""
-		for _, targets := range [][]pass.Target{{pass.Portable, pass.CPU, pass.Portable}, {pass.CPU, pass.Portable, pass.CPU}} {
+		for _, targets := range [][]*target.Description{{builtin(t, "portable"), builtin(t, "cpu"), builtin(t, "wgpu")}, {builtin(t, "wgpu"), builtin(t, "cpu"), builtin(t, "portable")}} {
 			var s pass.Shared
 			for _, to := range targets {
 				out, got := result(to, &s)
 				if _, want := result(to, nil); got != want {
 					t.Fatalf("%s after %s differs:\n%s\nwithout sharing:\n%s", to.Name, targets[0].Name, got, want)
 				}
-				if to == target(t, f) {
+				if to == targetOf(t, f) {
 					graph = out
 				}
 			}

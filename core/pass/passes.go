@@ -6,40 +6,46 @@ import (
 	"slices"
 
 	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/target"
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
 // Pass is one step of the pipeline.
 type Pass struct {
-	Name  string
-	Level ir.Level // runs for targets of this level and above
-	run   func(c *context, g *ir.Graph) (*ir.Graph, error)
+	Name string
+	// Asks: the pass makes only nodes that the target runs no worse than those they replace. Passes before the first that asks
+	// do the same for every target.
+	Asks bool
+	run  func(c *context, g *ir.Graph) (*ir.Graph, error)
 }
 
 // passes is the pipeline. A pass may stand in it more than once.
 var passes = []Pass{
-	{"lower", ir.Core, lower},
-	{"simplify", ir.Core, simplify},
-	{"absorb-casts", ir.Core, absorbCasts},
-	{"fold", ir.Core, fold},
-	{"cse", ir.Core, cse},
-	{"fuse-grid-attention", ir.Core, fuseGridAttention},
-	{"absorb-windows", ir.Core, absorbWindows},
-	{"fuse-attention", ir.Core, fuseAttention},
-	{"absorb-transposes", ir.Core, absorbTransposes},
-	{"simplify", ir.Core, simplify},
-	{"split-linear", ir.Core, splitLinear},
-	{"fold", ir.Core, fold},
-	{"cse", ir.Core, cse},
-	{"fuse-matmul", ir.Fused, fuseMatMul},
-	{"fuse-norm", ir.Fused, fuseNorm},
-	{"fuse-elementwise", ir.Fused, fuseElementwise},
-	{"legalize-broadcast", ir.Core, legalizeBroadcast},
-	{"materialize", ir.Core, materialize},
+	{"lower", false, lower},
+	{"simplify", false, simplify},
+	{"absorb-casts", false, absorbCasts},
+	{"fold", false, fold},
+	{"cse", false, cse},
+	{"fuse-grid-attention", true, fuseGridAttention},
+	{"absorb-windows", true, absorbWindows},
+	{"fuse-attention", true, fuseAttention},
+	{"absorb-transposes", true, absorbTransposes},
+	{"simplify", false, simplify},
+	{"split-linear", true, splitLinear},
+	{"fold", false, fold},
+	{"cse", false, cse},
+	{"fuse-matmul", true, fuseMatMul},
+	{"fuse-norm", true, fuseNorm},
+	{"legalize", true, legalize},
+	{"simplify", true, simplify},
+	{"fold", true, fold},
+	{"cse", true, cse},
+	{"fuse-elementwise", true, fuseElementwise},
+	{"materialize", true, materialize},
 }
 
 // common is how many passes, from the first, do the same for every target.
-var common = slices.IndexFunc(passes, func(p Pass) bool { return p.Level > ir.Core })
+var common = slices.IndexFunc(passes, func(p Pass) bool { return p.Asks })
 
 // order states what the pipeline relies on: some pass of the first name stands before every pass of the second.
 var order = []struct{ first, then, why string }{
@@ -56,8 +62,8 @@ var order = []struct{ first, then, why string }{
 	{"fuse-matmul", "fuse-norm", "a residual is free in a matmul and not in a norm"},
 	{"fuse-matmul", "fuse-elementwise", "bias and activation belong to the matmul, not to a region"},
 	{"fuse-norm", "fuse-elementwise", "the sum belongs to the norm"},
-	{"fuse-grid-attention", "legalize-broadcast", "relative positions are added to the scores by a broadcast, which the pattern sees"},
-	{"fuse-elementwise", "legalize-broadcast", "a region takes its scalars as they are"},
+	{"fuse-norm", "legalize", "what is fused needs no expansion of its parts"},
+	{"legalize", "fuse-elementwise", "expansions are chains of elementwise ops"},
 	{"fuse-elementwise", "materialize", "scalars inside regions are literals, not params"},
 }
 
@@ -91,12 +97,12 @@ func Names() []string {
 }
 
 // Run takes a graph through the pipeline for a target. The input graph is not changed.
-func Run(g *ir.Graph, t Target, o Options) (*ir.Graph, *Report, error) {
+func Run(g *ir.Graph, t *target.Description, o Options) (*ir.Graph, *Report, error) {
 	return run(g, t, o, passes)
 }
 
 // RunOne runs a single pass, by name: for tests and for looking at it.
-func RunOne(g *ir.Graph, t Target, name string, o Options) (*ir.Graph, *Report, error) {
+func RunOne(g *ir.Graph, t *target.Description, name string, o Options) (*ir.Graph, *Report, error) {
 	i := slices.IndexFunc(passes, func(p Pass) bool { return p.Name == name })
 	if i < 0 {
 		return nil, nil, fmt.Errorf("pass %q is unknown; known are %v", name, Names())
@@ -104,7 +110,7 @@ func RunOne(g *ir.Graph, t Target, name string, o Options) (*ir.Graph, *Report, 
 	return run(g, t, o, passes[i:i+1])
 }
 
-func run(g *ir.Graph, t Target, o Options, list []Pass) (*ir.Graph, *Report, error) {
+func run(g *ir.Graph, t *target.Description, o Options, list []Pass) (*ir.Graph, *Report, error) {
 	if err := g.Verify(); err != nil {
 		return nil, nil, err
 	}
@@ -127,7 +133,7 @@ func run(g *ir.Graph, t Target, o Options, list []Pass) (*ir.Graph, *Report, err
 	}
 	var stages []stage
 	for i, p := range list {
-		if i < done || t.Level < p.Level {
+		if i < done {
 			continue
 		}
 		if o.Stop != nil {
@@ -135,7 +141,7 @@ func run(g *ir.Graph, t Target, o Options, list []Pass) (*ir.Graph, *Report, err
 				return nil, nil, err
 			}
 		}
-		c := &context{pass: p.Name, target: t, params: o.Params, report: r}
+		c := &context{pass: p.Name, target: t, asks: p.Asks, params: o.Params, report: r}
 		next, err := p.run(c, g)
 		if err == nil && o.Verify {
 			err = next.Verify()
@@ -156,7 +162,26 @@ func run(g *ir.Graph, t Target, o Options, list []Pass) (*ir.Graph, *Report, err
 			o.Shared.keep(in, stages, r)
 		}
 	}
+	if len(list) == len(passes) && o.StopAfter == "" {
+		var err error
+		if r.Reference, err = Check(g, t); err != nil {
+			return nil, nil, err
+		}
+	}
 	return g, r, dropUnusedFolded(g, r)
+}
+
+// Check holds a final graph against the target, and counts what runs by reference.
+func Check(g *ir.Graph, t *target.Description) (reference []OpCount, err error) {
+	for _, n := range g.Nodes {
+		switch how, why := t.Takes(n); how {
+		case target.No:
+			return nil, untaken(t, n, why)
+		case target.Reference:
+			reference = count(reference, n.Op.Name)
+		}
+	}
+	return reference, nil
 }
 
 // dropUnusedFolded forgets values whose params did not survive.

@@ -21,11 +21,8 @@ type stage struct {
 	graph *ir.Graph
 }
 
-// keep remembers the stages of a graph. One that has fused ops from the start is lowered differently for each target.
+// keep remembers the stages of a graph.
 func (s *Shared) keep(g *ir.Graph, stages []stage, r *Report) {
-	if slices.ContainsFunc(g.Nodes, func(n *ir.Node) bool { return n.Op.Level == ir.Fused }) {
-		return
-	}
 	s.graph, s.stages, s.report = g, stages, r.clone()
 }
 

@@ -39,13 +39,14 @@ func splitLinear(c *context, g *ir.Graph) (*ir.Graph, error) {
 		if !ok {
 			return nil
 		}
-		c.fired("narrow", n)
 		a := n.Attrs.(op.NarrowAttrs)
-		y := op.MatMul(lookup(lin.x), op.Narrow(lookup(lin.w), 0, a.Start, a.Len), lin.mm.Attrs.(op.MatMulAttrs))
-		if lin.bias != nil {
-			y = op.Add(y, op.Narrow(lookup(lin.bias), 0, a.Start, a.Len))
-		}
-		return y
+		return c.replace(out, "narrow", n, func() *ir.Node {
+			y := op.MatMul(lookup(lin.x), op.Narrow(lookup(lin.w), 0, a.Start, a.Len), lin.mm.Attrs.(op.MatMulAttrs))
+			if lin.bias != nil {
+				y = op.Add(y, op.Narrow(lookup(lin.bias), 0, a.Start, a.Len))
+			}
+			return y
+		})
 	})
 }
 

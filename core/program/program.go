@@ -5,7 +5,12 @@
 // It imports core/ir and below.
 package program
 
-import "github.com/rlx-go/rlx/core/ir"
+import (
+	"fmt"
+	"strings"
+
+	"github.com/rlx-go/rlx/core/ir"
+)
 
 // Space is a kind of memory.
 type Space uint8
@@ -50,6 +55,34 @@ type Program struct {
 	Steps  []Step  // every node for which IsStep holds, once, in an order that respects the graph
 	// ArenaSize and IOSize are in bytes and multiples of Align.
 	ArenaSize, IOSize int64
+
+	// What the compiler had to do for the target, for people: Rewritten counts the ops of the model that it did not take and that
+	// others express now, Reference those of the graph that it runs by their definitions only. Both are sorted by op.
+	Rewritten, Reference []OpCount
+}
+
+// OpCount is a number of nodes of one op.
+type OpCount struct {
+	Op    string
+	Count int
+}
+
+// Lowering says what the compiler had to do for the target, as "rewritten: softmax (4); by reference: cast (1)"; empty: nothing.
+func (p *Program) Lowering() string {
+	var parts []string
+	for _, l := range []struct {
+		what string
+		ops  []OpCount
+	}{{"rewritten", p.Rewritten}, {"by reference", p.Reference}} {
+		var ops []string
+		for _, c := range l.ops {
+			ops = append(ops, fmt.Sprintf("%s (%d)", c.Op, c.Count))
+		}
+		if ops != nil {
+			parts = append(parts, l.what+": "+strings.Join(ops, ", "))
+		}
+	}
+	return strings.Join(parts, "; ")
 }
 
 // WeightsExtent is how many bytes of the weights space the program reaches. Who maps the weights checks it against their

@@ -40,10 +40,13 @@ const maxSweeps = 100
 // Apply rewrites g until no rule fires. At each node the first rule that fires wins. Patterns are tried on the graph as
 // it was at the start of a sweep, whose use counts are exact; a node that was rewritten earlier in the sweep keeps its
 // value, so every replacement stays right, and the next sweep sees the rest. Misses are those of the last sweep.
-func Apply(g *ir.Graph, rules []Rule) (*ir.Graph, []Event, error) {
+//
+// Where refuse is not nil, it is asked about each node that a rule makes in place of old, the root. If it gives a reason, the rule
+// does not fire, and the reason is a miss.
+func Apply(g *ir.Graph, rules []Rule, refuse func(old, made *ir.Node) string) (*ir.Graph, []Event, error) {
 	var fired []Event
 	for range maxSweeps {
-		next, events, err := sweep(g, rules)
+		next, events, err := sweep(g, rules, refuse)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -62,7 +65,7 @@ func Apply(g *ir.Graph, rules []Rule) (*ir.Graph, []Event, error) {
 	return nil, nil, fmt.Errorf("BUG: rewriting %s does not end; the last rules were %v", g.Name, fired[max(0, len(fired)-4):])
 }
 
-func sweep(g *ir.Graph, rules []Rule) (*ir.Graph, []Event, error) {
+func sweep(g *ir.Graph, rules []Rule, refuse func(old, made *ir.Node) string) (*ir.Graph, []Event, error) {
 	uses := g.UseCounts()
 	var events []Event
 	var failed error
@@ -73,8 +76,17 @@ func sweep(g *ir.Graph, rules []Rule) (*ir.Graph, []Event, error) {
 				continue
 			}
 			var res *ir.Node
+			before := len(out.Nodes)
 			if m.miss == "" {
 				res = r.To(&Context{m, out, lookup})
+			}
+			if res != nil && refuse != nil && m.miss == "" {
+				for _, made := range out.Nodes[before:] {
+					m.Miss(refuse(n, made))
+				}
+				if m.miss != "" {
+					res, out.Nodes = nil, out.Nodes[:before]
+				}
 			}
 			switch {
 			case res == nil && m.miss != "":

@@ -26,7 +26,7 @@ var negNeg = rw.Rule{Name: "neg-neg", Match: rw.Op(op.NegDef, rw.Once(rw.Op(op.N
 
 func run(t *testing.T, text string, rules ...rw.Rule) (string, []rw.Event) {
 	t.Helper()
-	g, events, err := rw.Apply(parse(t, text), rules)
+	g, events, err := rw.Apply(parse(t, text), rules, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func TestBugsAreReported(t *testing.T) {
 		rule rw.Rule
 		want string
 	}{{flip, "does not end"}, {wrong, "rule wrong makes f32[]"}} {
-		if _, _, err := rw.Apply(parse(t, text), []rw.Rule{c.rule}); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, _, err := rw.Apply(parse(t, text), []rw.Rule{c.rule}, nil); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("got %v; want %q", err, c.want)
 		}
 	}

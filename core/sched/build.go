@@ -29,7 +29,7 @@ func Build(g *ir.Graph, o Options) (*program.Program, plan.Report, error) {
 		return nil, plan.Report{}, err
 	}
 	for _, n := range g.Nodes {
-		if n.Op.Level == ir.Block {
+		if n.Op.Block {
 			return nil, plan.Report{}, fmt.Errorf("%s: op %s is a block; blocks are lowered before scheduling", n.Label(), n.Op.Name)
 		}
 	}

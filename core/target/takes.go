@@ -24,7 +24,7 @@ func (d *Description) Takes(n *ir.Node) (How, string) {
 	if _, view := n.View(); view || n.Op.Effects {
 		return Native, ""
 	}
-	if n.Op.Level == ir.Block {
+	if n.Op.Block {
 		return No, fmt.Sprintf("%s is a block of the compiler's", n.Op.Name)
 	}
 	if k := len(n.In); d.MaxOperands > 0 && k > d.MaxOperands {

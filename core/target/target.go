@@ -160,7 +160,7 @@ func RuleOf(def *ir.OpDef, how How) Rule {
 func Primitive(name string) *Description {
 	d := &Description{Name: name, Version: "1", Types: dtype.All()}
 	for _, def := range ir.Defs() {
-		if def.Level == ir.Block || def.Effects || def == ir.ResultDef || def.CanLower() {
+		if def.Block || def.Effects || def == ir.ResultDef || def.CanLower() {
 			continue
 		}
 		r := RuleOf(def, Native)

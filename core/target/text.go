@@ -129,7 +129,7 @@ func (r Rule) check() error {
 	switch {
 	case !ok:
 		return fmt.Errorf("op %q is unknown", r.Op)
-	case def.Level == ir.Block:
+	case def.Block:
 		return fmt.Errorf("op %s is a block of the compiler's, which no target runs", r.Op)
 	case def.MaxIn >= 0 && len(r.In) > def.MaxIn:
 		return fmt.Errorf("op %s has %d operands; the rule names %d", r.Op, def.MaxIn, len(r.In))

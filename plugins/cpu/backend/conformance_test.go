@@ -26,7 +26,7 @@ func TestRandom(t *testing.T) {
 func TestThreads(t *testing.T) { devicetest.Threads(t, Backend{}, compile) }
 
 func compile(g *ir.Graph) (*ir.Graph, map[string]tensor.Tensor, error) {
-	out, report, err := pass.Run(g, pass.CPU, pass.Options{})
+	out, report, err := pass.Run(g, Description(), pass.Options{})
 	if err != nil {
 		return nil, nil, err
 	}

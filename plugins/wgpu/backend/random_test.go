@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"github.com/rlx-go/rlx/core/compile"
 	"os"
 	"testing"
 
@@ -34,10 +35,10 @@ func TestRandom(t *testing.T) {
 	t.Run("limits", func(t *testing.T) { // operands in several windows, workgroups in two dimensions
 		devicetest.Mixed{Seed: *randomSeed, Count: *randomCount}.Run(t, New(Options{MaxBinding: 8 << 10, MaxBuffer: 128 << 10, MaxGroups: 20}))
 	})
-	for _, target := range pass.Targets() {
+	for _, target := range compile.Defaults() {
 		t.Run(target.Name, func(t *testing.T) {
 			devicetest.Mixed{Seed: *randomSeed, Count: *randomCount, Compile: func(g *ir.Graph) (*ir.Graph, map[string]tensor.Tensor, error) {
-				out, report, err := pass.Run(g, target, pass.Options{})
+				out, report, err := pass.Run(g, target.Takes, pass.Options{})
 				if err != nil {
 					return nil, nil, err
 				}

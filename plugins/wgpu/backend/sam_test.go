@@ -15,7 +15,6 @@ import (
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/devicetest"
 	"github.com/rlx-go/rlx/core/dtype"
-	"github.com/rlx-go/rlx/core/pass"
 	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/internal/synth"
@@ -64,7 +63,7 @@ func compileSAM(t *testing.T, d dtype.DType) (find func(method, target string) *
 	m, err := a.Build(stored, cfg)
 	must(err)
 	r, err := compile.Compile(context.Background(), m.Methods, compile.Options{
-		Targets: pass.Targets(), Params: params{stored},
+		Targets: compile.Defaults(), Params: params{stored},
 		Layout: func(ws []compile.Weight) (at int64, err error) {
 			for i := range ws {
 				ws[i].Offset = at
@@ -128,7 +127,7 @@ func testSAM(t *testing.T, b *Backend, d dtype.DType, encode, decode float64) {
 	find, section := compileSAM(t, d)
 	image := tensortest.Golden(t, golden+"golden.safetensors:image")
 	embeddings := tensortest.Golden(t, golden+"golden.safetensors:image_embeddings")
-	for _, target := range pass.Targets() {
+	for _, target := range compile.Defaults() {
 		t.Run(target.Name, func(t *testing.T) {
 			p := find("encode", target.Name)
 			out := onDevice(t, load(t, b, p, section), p, nil, map[string]*tensor.Array{"image": image})

@@ -39,7 +39,7 @@ var openLoop = regexp.MustCompile(`for \(var [^;]*;[^;]*< [^0-9;][^;]*;`)
 // and in two. What a device makes of the texts, the conformance suite of package backend tells.
 func TestTexts(t *testing.T) {
 	for _, d := range ir.Defs() {
-		if d.Level == ir.Block || d.Eval == nil {
+		if d.Block || d.Eval == nil {
 			continue
 		}
 		for i, c := range d.Cases() {

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/rlx-go/rlx/core/code"
+	"github.com/rlx-go/rlx/core/compile"
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/target"
+	"github.com/rlx-go/rlx/internal/cli"
+	"github.com/rlx-go/rlx/internal/regular"
+)
+
+// targetEnding is what the names of target descriptions end in.
+const targetEnding = ".target"
+
+// targetFile splits what --target names into a file and a level, which may be empty; ok is false for the name of a target.
+func targetFile(name string) (path, level string, ok bool) {
+	if path, level, ok = strings.Cut(name, targetEnding+":"); ok {
+		return path + targetEnding, level, true
+	}
+	return name, "", strings.HasSuffix(name, targetEnding) || strings.Contains(name, "/")
+}
+
+// chooseTargets finds the targets that --target names. The artifact has them in one order, however they are given: the built-in
+// ones, then those of files by name, portable last, since backends without a schedule of their own take the first that fits.
+func chooseTargets(names []string) ([]compile.Target, error) {
+	if len(names) == 0 {
+		return compile.Defaults(), nil
+	}
+	var out []compile.Target
+	from := map[string]string{}
+	for _, n := range names {
+		t, err := chooseTarget(n)
+		if err != nil {
+			return nil, err
+		}
+		if old, ok := from[t.Name]; ok {
+			if old == n {
+				continue
+			}
+			return nil, cli.Usagef("--target "+n, "is target %s, as %s is", t.Name, old)
+		}
+		from[t.Name] = n
+		out = append(out, t)
+	}
+	order := func(t compile.Target) int {
+		i := slices.Index(compile.TargetNames(), t.Name)
+		switch {
+		case t.Name == target.Portable:
+			return 1 << 20
+		case i < 0:
+			return 1 << 10
+		}
+		return i
+	}
+	slices.SortFunc(out, func(a, b compile.Target) int {
+		return cmp.Or(cmp.Compare(order(a), order(b)), strings.Compare(a.Name, b.Name))
+	})
+	return out, nil
+}
+
+func chooseTarget(name string) (compile.Target, error) {
+	path, level, isFile := targetFile(name)
+	if !isFile {
+		return compile.FindTarget(name)
+	}
+	text, err := regular.ReadFile(path, target.MaxText)
+	if err != nil {
+		return compile.Target{}, diag.New(code.TargetFile, path, "%w", err)
+	}
+	d, err := target.Parse(string(text))
+	if err == nil {
+		err = d.Check()
+	}
+	if err != nil {
+		return compile.Target{}, diag.New(code.TargetFile, path, "%w", err)
+	}
+	t := compile.Target{Name: d.Name, Takes: d}
+	if level != "" {
+		if !slices.Contains(d.Levels, level) {
+			return compile.Target{}, diag.New(code.Target, "--target "+name, "the description has no level %q; it has %s", level, cmp.Or(strings.Join(d.Levels, ", "), "none"))
+		}
+		t.Name += ":" + level
+	}
+	return t, nil
+}
+
+// targetFiles lists the files that --target names.
+func targetFiles(names []string) (out []string) {
+	for _, n := range names {
+		if path, _, ok := targetFile(n); ok {
+			out = append(out, path)
+		}
+	}
+	return out
+}

@@ -1,0 +1,52 @@
+package compile
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/rlx-go/rlx/core/code"
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/target"
+)
+
+// Target is whom a schedule is for.
+type Target struct {
+	Name  string              // of the schedule: "cpu", or with a level, "cpu:x86-64-v4"
+	Takes *target.Description // which nodes it may have. A level changes nothing about that
+}
+
+// Defaults are the targets that a model is compiled for unless others are asked for: the project's own backends. The portable
+// target is not among them: it has no attention op, so the scores of each layer would be stored, and a backend without a
+// description of its own is a rarity now.
+func Defaults() []Target {
+	var out []Target
+	for _, d := range target.Builtin() {
+		if d.Name != target.Portable {
+			out = append(out, Target{d.Name, d})
+		}
+	}
+	return out
+}
+
+// TargetNames lists the built-in targets, those with levels included.
+func TargetNames() []string {
+	var names []string
+	for _, d := range target.Builtin() {
+		names = append(names, d.Name)
+		for _, l := range d.Levels {
+			names = append(names, d.Name+":"+l)
+		}
+	}
+	return names
+}
+
+// FindTarget returns the built-in target of that name.
+func FindTarget(name string) (Target, error) {
+	known := TargetNames()
+	if !slices.Contains(known, name) {
+		return Target{}, diag.New(code.Target, "target", "%q is unknown; known are %s, and files that end in .target", name, strings.Join(known, ", "))
+	}
+	base, _, _ := strings.Cut(name, ":")
+	d, _ := target.Find(base)
+	return Target{name, d}, nil
+}

@@ -1,0 +1,360 @@
+package pass
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rlx-go/rlx/core/code"
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+	"github.com/rlx-go/rlx/core/target"
+)
+
+// legalize expresses what the target does not run natively in what it does. In order, it tries for a node
+//
+//  1. the same op on operands that are broadcast first:    add x, c  ->  add x, (expand c)
+//  2. the same op in a wider type, where the target has it: gelu h    ->  cast (gelu (cast h {to=f32})) {to=f16}
+//  3. a plainer node of the same op (ir.Plainer)
+//  4. the op's own expansion (ir.Lower)
+//
+// each of them again and again until all nodes are native. Where nothing leads there, a node that the target runs by reference
+// stays as it is; then an expansion will do that has such nodes. What is left is an error. Half floats go through f32 before
+// they are expanded because the ops' definitions round once, at the end.
+func legalize(c *context, g *ir.Graph) (*ir.Graph, error) {
+	l := &legalizer{to: c.target}
+	expanded := map[*ir.Node][]*ir.Node{} // the results of each op that is rewritten
+	var failed error
+	next, err := g.Rebuild(func(out *ir.Graph, n *ir.Node, _ []*ir.Node, lookup func(*ir.Node) *ir.Node) *ir.Node {
+		by, result := n.Maker()
+		if failed != nil {
+			return nil
+		}
+		how, _ := c.target.Takes(by)
+		if how == target.Native || stored(by) {
+			return nil
+		}
+		if expanded[by] == nil {
+			in := make([]*ir.Node, len(by.In))
+			for k, x := range by.In {
+				in[k] = lookup(x)
+			}
+			values, why := l.express(out, by, in)
+			switch {
+			case values != nil:
+				c.fired(by.Op.Name, by)
+				c.report.Rewritten = count(c.report.Rewritten, by.Op.Name)
+				expanded[by] = values
+			case how == target.Reference:
+				return nil
+			default:
+				failed = untaken(c.target, by, why)
+				return nil
+			}
+		}
+		return expanded[by][result]
+	})
+	if failed != nil {
+		return nil, failed
+	}
+	return next, err
+}
+
+// legalizer expresses nodes for a target.
+type legalizer struct{ to *target.Description }
+
+// express adds nodes to out that compute the results of n from in, its operands there, and that the target runs natively, or
+// if it does not run n itself, at least by reference. Where it finds none it adds nothing and says why.
+func (l *legalizer) express(out *ir.Graph, n *ir.Node, in []*ir.Node) (values []*ir.Node, why string) {
+	values, why = l.rewrite(out, n, in, target.Native)
+	if values != nil {
+		return values, ""
+	}
+	if how, _ := l.to.Takes(n); how == target.Reference {
+		return nil, why
+	}
+	return l.rewrite(out, n, in, target.Reference)
+}
+
+// emit adds a node to out as it is, if the target runs it no worse than asked, or rewrites it.
+func (l *legalizer) emit(out *ir.Graph, n *ir.Node, in []*ir.Node, least target.How) (values []*ir.Node, why string) {
+	probe := *n
+	probe.In, probe.Graph = in, out
+	how, why := l.to.Takes(&probe)
+	if how >= least || stored(n) {
+		if n.Op.Tuple {
+			return out.AddResults(len(n.Results), n.Op, n.Attrs, in...), ""
+		}
+		return []*ir.Node{out.AddDeclared(n.Op, n.Attrs, n.Type, in...)}, ""
+	}
+	if how == target.Reference {
+		why = n.Op.Name + " runs by reference"
+	}
+	values, deeper := l.rewrite(out, &probe, in, least)
+	if values == nil && deeper != "" {
+		why = deeper
+	}
+	return values, why
+}
+
+// rewrite tries the ways to express a node.
+func (l *legalizer) rewrite(out *ir.Graph, n *ir.Node, in []*ir.Node, least target.How) (values []*ir.Node, why string) {
+	_, why = l.to.Takes(n)
+	for _, way := range ways {
+		s, leaves := scratch(n)
+		var results []*ir.Node
+		if err := s.Build(func() { results = way(s, leaves, n) }); err != nil || results == nil {
+			if err != nil {
+				why = err.Error()
+			}
+			continue
+		}
+		before := len(out.Nodes)
+		values, w := l.copyAll(out, s, leaves, in, results, least)
+		if values != nil {
+			return values, ""
+		}
+		out.Nodes = out.Nodes[:before]
+		why = w
+	}
+	return nil, why
+}
+
+// copyAll emits what results need of a scratch graph, whose leaves stand for in.
+func (l *legalizer) copyAll(out, s *ir.Graph, leaves, in, results []*ir.Node, least target.How) (values []*ir.Node, why string) {
+	need := make([]bool, len(s.Nodes))
+	for _, r := range results {
+		need[r.ID] = true
+	}
+	for i := len(s.Nodes) - 1; i >= 0; i-- {
+		for _, x := range s.Nodes[i].In {
+			need[x.ID] = need[x.ID] || need[i]
+		}
+	}
+	to := make([]*ir.Node, len(s.Nodes))
+	for i, x := range leaves {
+		to[x.ID] = in[i]
+	}
+	for _, x := range s.Nodes {
+		if to[x.ID] != nil || !need[x.ID] || x.Op == ir.ResultDef {
+			continue
+		}
+		operands := make([]*ir.Node, len(x.In))
+		for k, y := range x.In {
+			operands[k] = to[y.ID]
+		}
+		made, w := l.emit(out, x, operands, least)
+		if made == nil {
+			return nil, w
+		}
+		for k, v := range x.Values() {
+			to[v.ID] = made[k]
+		}
+	}
+	for _, r := range results {
+		values = append(values, to[r.ID])
+	}
+	return values, ""
+}
+
+// scratch is a graph with a leaf for each operand of a node: a param where the operand is known before the run.
+func scratch(n *ir.Node) (g *ir.Graph, leaves []*ir.Node) {
+	g = ir.NewGraph("expansion", n.Graph.Syms...)
+	for _, x := range n.In {
+		def := op.InputDef
+		if known(x) {
+			def = op.ParamDef
+		}
+		leaves = append(leaves, g.AddDeclared(def, op.NoAttrs{}, x.Type))
+	}
+	return g, leaves
+}
+
+// known follows views to a weight or a constant.
+func known(n *ir.Node) bool {
+	for {
+		if _, view := n.View(); !view {
+			return n.Is(op.ParamDef, op.ConstDef)
+		}
+		n = n.In[0]
+	}
+}
+
+// ways express a node n on other operands, in g; nil where they do not apply.
+var ways = []func(g *ir.Graph, in []*ir.Node, n *ir.Node) []*ir.Node{
+	spread,
+	func(g *ir.Graph, in []*ir.Node, n *ir.Node) []*ir.Node { return widen(g, in, n, false) },
+	func(g *ir.Graph, in []*ir.Node, n *ir.Node) []*ir.Node { return widen(g, in, n, true) },
+	func(g *ir.Graph, in []*ir.Node, n *ir.Node) []*ir.Node {
+		if r := n.Op.PlainTo(g, moved(g, n, in), in); r != nil {
+			return []*ir.Node{r}
+		}
+		return nil
+	},
+	func(g *ir.Graph, in []*ir.Node, n *ir.Node) []*ir.Node {
+		if !n.Op.CanLower() {
+			return nil
+		}
+		return n.Op.LowerTo(g, moved(g, n, in), in)
+	},
+}
+
+// moved is n with operands in another graph.
+func moved(g *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Node {
+	m := *n
+	m.Graph, m.In = g, in
+	return &m
+}
+
+// spread broadcasts the operands of an elementwise op before it.
+func spread(g *ir.Graph, in []*ir.Node, n *ir.Node) []*ir.Node {
+	if !n.Op.Elementwise || !slices.ContainsFunc(in, func(x *ir.Node) bool { return !x.Type.Shape.Equal(n.Type.Shape) }) {
+		return nil
+	}
+	full := slices.Clone(in)
+	expand := func(unless func(s ir.Shape) bool) {
+		for i, x := range full {
+			if !unless(x.Type.Shape) {
+				full[i] = op.Expand(x, n.Type.Shape)
+			}
+		}
+	}
+	// Most targets repeat what is a suffix of the shape. For the others this is done twice.
+	expand(func(s ir.Shape) bool { return op.IsSuffix(s, n.Type.Shape) })
+	if slices.Equal(full, in) {
+		expand(n.Type.Shape.Equal)
+	}
+	return []*ir.Node{g.Add(n.Op, n.Attrs, full...)}
+}
+
+// widen computes an op in a wider element type. Weights may stay as they are stored.
+func widen(g *ir.Graph, in []*ir.Node, n *ir.Node, weights bool) []*ir.Node {
+	results := n.ResultTypes()
+	if n.Op.Declared || len(in) == 0 || slices.ContainsFunc(n.Op.AttrNames(), func(a string) bool { return n.Op.AttrKind(a) == "dtype" }) {
+		return nil // the attribute would have to change too
+	}
+	wide, changed := slices.Clone(in), false
+	for i, x := range in {
+		if d, ok := wider(n.Op, x.Type.DType); ok && (weights || !x.Is(op.ParamDef)) {
+			wide[i], changed = op.Cast(x, d), true
+		}
+	}
+	if !changed {
+		return nil
+	}
+	values := g.AddResults(len(results), n.Op, n.Attrs, wide...)
+	for k, v := range values {
+		if !v.Type.Shape.Equal(results[k].Shape) {
+			return nil
+		}
+		if v.Type.DType != results[k].DType {
+			values[k] = op.Cast(v, results[k].DType)
+		}
+	}
+	return values
+}
+
+// wider is the type in which an op gives the same result, rounded to d. Integers wrap alike in a wider type where each
+// element is computed by itself.
+func wider(def *ir.OpDef, d dtype.DType) (dtype.DType, bool) {
+	switch d {
+	case dtype.F16, dtype.BF16:
+		return dtype.F32, true
+	case dtype.I8, dtype.I16, dtype.U8, dtype.Bool:
+		return dtype.I32, def.Elementwise && def != op.WhereDef
+	}
+	return d, false
+}
+
+// untaken is the error of a node that the target does not run in any form.
+func untaken(to *target.Description, n *ir.Node, why string) error {
+	in := make([]string, len(n.In))
+	for i, x := range n.In {
+		in[i] = x.Type.String()
+	}
+	var out, others []string
+	for _, t := range n.ResultTypes() {
+		out = append(out, t.String())
+	}
+	for _, d := range target.Builtin() {
+		if d.Name != to.Name && runs(d, n) {
+			others = append(others, d.Name)
+		}
+	}
+	e := diag.New(code.Untaken, n.Op.Name, "target %s does not run it on (%s) -> %s, at %s: %s", to.Name, strings.Join(in, ", "), strings.Join(out, ", "), origin(n), why)
+	if others == nil {
+		return e.WithHint("no built-in target runs it")
+	}
+	return e.WithHint("these targets run it: %s", strings.Join(others, ", "))
+}
+
+// runs reports whether a target runs a node in some form.
+func runs(d *target.Description, n *ir.Node) bool {
+	if how, _ := d.Takes(n); how != target.No {
+		return true
+	}
+	g, leaves := scratch(n)
+	values, _ := (&legalizer{d}).express(g, n, leaves)
+	return values != nil
+}
+
+// origin says where in the model a node comes from: its name, or that of the nearest value that has one.
+func origin(n *ir.Node) string {
+	if n.Name != "" {
+		return n.Name
+	}
+	near := slices.Clone(n.In)
+	for i := 0; i < len(near); i++ { // grows: breadth first
+		if near[i].Name != "" {
+			return fmt.Sprintf("%s, near %s", n.Label(), near[i].Name)
+		}
+		near = append(near, near[i].In...)
+	}
+	return n.Label()
+}
+
+// stored reports a const or iota that becomes a weight, so that no target needs a kernel for it.
+func stored(n *ir.Node) bool {
+	if !n.Is(op.ConstDef, op.IotaDef) || !n.Type.Shape.IsStatic() {
+		return false
+	}
+	elems, ok := n.Type.Shape.Numel()
+	return ok && elems.B <= foldElems
+}
+
+// refuse is the reason not to make a node in place of old: the target runs it less well. An op that it runs in a wider type
+// counts as one that it runs.
+func (c *context) refuse(old, n *ir.Node) string {
+	if rank, why := c.rank(n); rank < target.Native {
+		if before, _ := c.rank(old); rank < before {
+			return missTarget + ": " + why
+		}
+	}
+	return ""
+}
+
+func (c *context) rank(n *ir.Node) (target.How, string) {
+	how, why := c.target.Takes(n)
+	if how == target.Native || stored(n) {
+		return target.Native, ""
+	}
+	for _, weights := range []bool{false, true} {
+		s, leaves := scratch(n)
+		var wide []*ir.Node
+		if err := s.Build(func() { wide = widen(s, leaves, n, weights) }); err != nil || wide == nil {
+			continue
+		}
+		if !slices.ContainsFunc(s.Nodes, func(x *ir.Node) bool { h, _ := c.target.Takes(x); return h != target.Native }) {
+			return target.Native, ""
+		}
+	}
+	if how == target.Reference {
+		why = n.Op.Name + " would run by reference"
+	}
+	return how, why
+}
+
+// missTarget is the reason not to make a node that the target does not run.
+const missTarget = "NotTaken"

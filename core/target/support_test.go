@@ -1,0 +1,65 @@
+package target_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/target"
+	"github.com/rlx-go/rlx/internal/golden"
+)
+
+// TestSupport keeps the table of ops and targets in the documentation in step with the descriptions.
+func TestSupport(t *testing.T) {
+	var b strings.Builder
+	b.WriteString(`# Which target runs which op
+
+Made from core/target/*.target and the ops' definitions by ` + "`go test ./core/target -run TestSupport -update`" + `; do not edit.
+
+A cell has the rules for kernels, in the language of [target.md](../spec/target.md). "expanded" means that the compiler expresses the op in
+others, "reference" that the backend runs it slowly, by its definition. Half floats and small integers are computed in f32 and i32 where
+a target has a kernel for those only.
+
+`)
+	var targets []*target.Description
+	header, line := "| op |", "|---|"
+	for _, d := range target.Builtin() {
+		if d.Name != target.Portable {
+			targets = append(targets, d)
+			header, line = header+" "+d.Name+" |", line+"---|"
+		}
+	}
+	b.WriteString(header + "\n" + line + "\n")
+	for _, def := range ir.Defs() {
+		if def.Block || def.Effects || def == ir.ResultDef || def.Name == "reshape" { // a reshape is always a view
+			continue
+		}
+		fmt.Fprintf(&b, "| %s |", def.Name)
+		for _, d := range targets {
+			var cell []string
+			reference := false
+			for _, r := range d.Rules {
+				switch {
+				case r.Op == def.Name && r.How == target.Native:
+					rule := strings.TrimPrefix(r.String(), "run "+def.Name)
+					cell = append(cell, "`"+strings.ReplaceAll(rule, "|", `\|`)+"`")
+				case r.How == target.Reference && (r.Op == def.Name || r.Op == target.AnyOp):
+					reference = true
+				}
+			}
+			switch {
+			case len(cell) > 0:
+			case def.CanLower():
+				cell = []string{"expanded"}
+			case reference:
+				cell = []string{"reference"}
+			default:
+				t.Errorf("%s: target %s has no rule, and nothing expresses it", def.Name, d.Name)
+			}
+			b.WriteString(" " + strings.Join(cell, "<br>") + " |")
+		}
+		b.WriteString("\n")
+	}
+	golden.Text(t, "../../docs/support.md", b.String())
+}
