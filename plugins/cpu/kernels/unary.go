@@ -89,9 +89,9 @@ func Unaries() []UnaryOp {
 
 // ParseUnary finds a function by its name.
 func ParseUnary(name string) (UnaryOp, bool) {
-	for _, op := range Unaries() {
-		if functions[op].name == name {
-			return op, true
+	for i, f := range functions[1:] {
+		if f.name == name {
+			return UnaryOp(i + 1), true
 		}
 	}
 	return Identity, false
