@@ -33,7 +33,9 @@ func TestEqualSizes(t *testing.T) {
 		"where": {func(g *ir.Graph) *ir.Node {
 			return op.Where(in(g, "c", "bool[S]"), in(g, "x", "f32[2,N]"), in(g, "y", "f32[M]"))
 		}, "f32[2,N]", 2, sizes(3, 3, 3), sizes(3, 3, 4), "sizes N = 3 and S = 4 must be equal"},
-		"matmul": {func(g *ir.Graph) *ir.Node { return op.MatMul(in(g, "x", "f32[S,N]"), in(g, "y", "f32[4,5]"), op.MatMulAttrs{}) },
+		"matmul": {func(g *ir.Graph) *ir.Node {
+			return op.MatMul(in(g, "x", "f32[S,N]"), in(g, "y", "f32[4,5]"), op.MatMulAttrs{})
+		},
 			"f32[S,5]", 1, sizes(4, 1, 3), sizes(5, 1, 3), "sizes N = 5 and 4 must be equal"},
 		"matmul of batches": {func(g *ir.Graph) *ir.Node {
 			return op.MatMul(in(g, "x", "f32[N,2,M]"), in(g, "y", "f32[S,4,M]"), op.MatMulAttrs{TransB: true})
