@@ -5,7 +5,6 @@ package main
 import (
 	"bytes"
 	"errors"
-	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -212,71 +211,4 @@ func TestKilled(t *testing.T) {
 	} else {
 		v.Close()
 	}
-}
-
-// TestCheckpointChanges: a checkpoint that is written to while it is compiled gives no artifact. One that is replaced by
-// name, as careful programs do, compiles as it was.
-func TestCheckpointChanges(t *testing.T) {
-	for _, c := range []struct {
-		name   string
-		do     func(path string) error
-		status int
-	}{
-		{"written", flipLast, 3},
-		{"written, time set back", func(path string) error {
-			st, err := os.Stat(path)
-			if err != nil {
-				return err
-			}
-			return errors.Join(flipLast(path), os.Chtimes(path, time.Time{}, st.ModTime()))
-		}, 3},
-		{"cut short", func(path string) error { return os.Truncate(path, 100<<10) }, 3},
-		{"replaced", func(path string) error {
-			return errors.Join(os.WriteFile(path+".new", nil, 0o600), os.Rename(path+".new", path))
-		}, 0},
-		{"removed", os.Remove, 0},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			dir, artifact := testModel(t)
-			pipe := filepath.Join(dir, "pipe")
-			if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-				t.Fatal(err)
-			}
-			var stderr bytes.Buffer
-			p := rlxc(t, dir, &stderr, "tiny.safetensors", "-o", "x.rlx", "--report", "pipe")
-			// The report is written when the graph is done and before the weights are, and this waits until it is.
-			r, err := os.Open(pipe)
-			if err != nil {
-				t.Fatal(err)
-			}
-			time.Sleep(20 * time.Millisecond) // a coarse clock of the file system
-			err = c.do(filepath.Join(dir, "tiny.safetensors"))
-			if _, rerr := io.Copy(io.Discard, r); rerr != nil || err != nil {
-				t.Error(err, rerr)
-			}
-			if got := statusOf(p.Wait()); got != c.status || got != 0 && !strings.Contains(stderr.String(), "RLX3010") {
-				t.Errorf("status %d, want %d: %s", got, c.status, &stderr)
-			}
-			got, err := os.ReadFile(filepath.Join(dir, "x.rlx"))
-			if c.status == 0 && !bytes.Equal(got, artifact) || c.status != 0 && err == nil {
-				t.Errorf("an artifact of %d bytes, %v", len(got), err)
-			}
-		})
-	}
-}
-
-// flipLast changes the last byte of a file.
-func flipLast(path string) error {
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	f, err := os.OpenFile(path, os.O_WRONLY, 0)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	_, err = f.WriteAt([]byte{b[len(b)-1] ^ 1}, int64(len(b)-1))
-	return err
 }
