@@ -2,6 +2,7 @@ package devicetest
 
 import (
 	"slices"
+	"sync"
 
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
@@ -27,20 +28,18 @@ func (m *mixer) steps() []func(x *ir.Node) *ir.Node {
 }
 
 func (m *mixer) unary(x *ir.Node) *ir.Node {
-	positive := func() *ir.Node { return op.Add(op.Abs(x), m.number(0.25, x.Type.DType)) }
-	defs := []*ir.OpDef{op.GeluDef, op.GeluTanhDef, op.SiluDef, op.ReluDef, op.SigmoidDef, op.TanhDef, op.ExpDef, op.NegDef, op.AbsDef,
-		op.RoundDef, op.SinDef, op.CosDef, op.AtanDef, op.ErfDef}
-	switch k := m.IntN(len(defs) + 3); k {
-	case len(defs):
-		return op.Sqrt(op.Abs(x))
-	case len(defs) + 1:
-		return op.Rsqrt(positive())
-	case len(defs) + 2:
-		return op.Log(positive())
-	default:
-		return m.add(defs[k], op.NoAttrs{}, x)
+	defs := unaries()
+	def, d := defs[m.IntN(len(defs))], x.Type.DType
+	if r := def.Cases()[0].Fill[0]; r.Lo > -6 || r.Hi < 6 { // the function is not defined everywhere, or has poles
+		x = op.Max(op.Min(x, m.number(r.Hi, d)), m.number(r.Lo, d))
 	}
+	return m.add(def, op.NoAttrs{}, x)
 }
+
+// unaries are the elementwise functions of one operand.
+var unaries = sync.OnceValue(func() []*ir.OpDef {
+	return slices.DeleteFunc(ir.Defs(), func(d *ir.OpDef) bool { return !op.CanBeInRegion(d) || d.MaxIn != 1 })
+})
 
 func (m *mixer) binary(x *ir.Node) *ir.Node {
 	y, d := m.partner(x), x.Type.DType

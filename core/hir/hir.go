@@ -65,21 +65,3 @@ func channels(x ir.Type) ir.Dim {
 func last(s ir.Shape, d ir.Dim) ir.Shape {
 	return append(append(ir.Shape{}, s[:len(s)-1]...), d)
 }
-
-// activations that linear and mlp take, by name.
-var activations = map[string]func(*ir.Node) *ir.Node{
-	"":          func(x *ir.Node) *ir.Node { return x },
-	"gelu":      op.Gelu,
-	"gelu_tanh": op.GeluTanh,
-	"relu":      op.Relu,
-	"silu":      op.Silu,
-	"sigmoid":   op.Sigmoid,
-	"tanh":      op.Tanh,
-}
-
-func checkAct(name string) error {
-	if activations[name] == nil {
-		return fmt.Errorf("activation %q is unknown; known are gelu, gelu_tanh, relu, silu, sigmoid, tanh", name)
-	}
-	return nil
-}

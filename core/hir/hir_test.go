@@ -170,7 +170,7 @@ func TestErrors(t *testing.T) {
 			n := inputs(g, f32(), f32(4, 7))
 			hir.Linear(n[0], n[1], nil, "")
 		}},
-		{`linear: activation "swish" is unknown`, func(g *ir.Graph) {
+		{`linear: act is "swish"`, func(g *ir.Graph) {
 			n := inputs(g, f32(2, 8), f32(4, 8))
 			hir.Linear(n[0], n[1], nil, "swish")
 		}},

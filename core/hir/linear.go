@@ -7,7 +7,7 @@ import (
 
 // LinearAttrs are the attributes of linear.
 type LinearAttrs struct {
-	Act string `attr:"act"` // "", gelu, gelu_tanh, relu, silu, sigmoid, tanh
+	Act string `attr:"act"` // "" or the name of an activation, see op.Activations
 }
 
 // LinearDef is act(x·wᵀ + b): x [..., in], w [out, in] as checkpoints store it, b [out] optional.
@@ -16,7 +16,7 @@ var LinearDef = ir.Define(ir.Def[LinearAttrs]{
 	Doc: "act(x·wᵀ + b) over the last axis. x [..., in], w [out, in], b [out] (optional).",
 	Infer: func(s ir.Sig[LinearAttrs]) (ir.Type, error) {
 		x := s.In[0]
-		if err := checkAct(s.Attrs.Act); err != nil {
+		if err := op.CheckActivation(s.Attrs.Act); err != nil {
 			return ir.Type{}, err
 		}
 		out, err := matrix("weight", s.In[1], channels(x))
@@ -35,7 +35,7 @@ var _ = ir.Lower(LinearDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Nod
 	if len(in) == 3 {
 		y = op.Add(y, f32(in[2]))
 	}
-	return activations[n.Attrs.(LinearAttrs).Act](y)
+	return op.Activate(y, n.Attrs.(LinearAttrs).Act)
 })
 
 // Linear adds act(x·wᵀ + b); b may be nil.
@@ -57,7 +57,7 @@ var MLPDef = ir.Define(ir.Def[MLPAttrs]{
 	Doc: "w2·act(w1·x + b1) + b2 over the last axis. x [..., in], w1 [hidden, in], b1, w2 [out, hidden], b2.",
 	Infer: func(s ir.Sig[MLPAttrs]) (ir.Type, error) {
 		x := s.In[0]
-		err := checkAct(s.Attrs.Act)
+		err := op.CheckActivation(s.Attrs.Act)
 		width := channels(x)
 		for i := 1; err == nil && i < 5; i += 2 {
 			if width, err = matrix("weight", s.In[i], width); err == nil {

@@ -10,7 +10,7 @@ import (
 
 // FusedMatMulAttrs are the attributes of fused_matmul.
 type FusedMatMulAttrs struct {
-	Act         string `attr:"act"` // "" or gelu, gelu_tanh, relu, silu, sigmoid, tanh
+	Act         string `attr:"act"` // "" or the name of an activation
 	TransA      bool   `attr:"trans_a"`
 	TransB      bool   `attr:"trans_b"`
 	HasBias     bool   `attr:"has_bias"`
@@ -48,7 +48,7 @@ var FusedMatMulDef = ir.Define(ir.Def[FusedMatMulAttrs]{
 	InPlace: []int{2, 3}, // the residual: a bias never has the shape of the result
 	Infer: func(s ir.Sig[FusedMatMulAttrs]) (ir.Type, error) {
 		a, want := s.Attrs, 2
-		if err := checkActivation(a.Act); err != nil {
+		if err := CheckActivation(a.Act); err != nil {
 			return ir.Type{}, err
 		}
 		if a.HasBias {
@@ -117,7 +117,7 @@ var FusedMatMulDef = ir.Define(ir.Def[FusedMatMulAttrs]{
 			c(FusedMatMulAttrs{HasBias: true, HasResidual: true}, f16(3, 5), f16(5, 7), f16(7), f16(3, 7)),
 			c(FusedMatMulAttrs{HasBias: true}, f32(2, 1, 3, 4), f32(5, 4, 6), f32(6)),
 		}
-		for _, act := range activations {
+		for _, act := range append(Activations(), "") {
 			cases = append(cases, c(FusedMatMulAttrs{Act: act, HasBias: true, TransB: true}, f32(5, 8), f32(9, 8), f32(9)))
 		}
 		return cases

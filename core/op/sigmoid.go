@@ -7,8 +7,8 @@ import (
 )
 
 // SigmoidDef is 1 / (1 + exp(-x)).
-var SigmoidDef = unary("sigmoid", "y = 1 / (1 + exp(-x)); it must reach 0 and 1 for large |x| without NaN.", 5, rounded[NoAttrs], wide,
-	func(x float64) float64 { return 1 / (1 + math.Exp(-x)) })
+var SigmoidDef = activation(unary("sigmoid", "y = 1 / (1 + exp(-x)); it must reach 0 and 1 for large |x| without NaN.", 5, rounded[NoAttrs], wide,
+	func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }))
 
 // Sigmoid adds 1 / (1 + exp(-x)).
 func Sigmoid(x *ir.Node) *ir.Node { return x.Graph.Add(SigmoidDef, NoAttrs{}, x) }

@@ -7,8 +7,8 @@ import (
 )
 
 // SiluDef is x * sigmoid(x).
-var SiluDef = unary("silu", "y = x * sigmoid(x), also called swish.", 6, rounded[NoAttrs], wide,
-	func(x float64) float64 { return x / (1 + math.Exp(-x)) })
+var SiluDef = activation(unary("silu", "y = x * sigmoid(x), also called swish.", 6, rounded[NoAttrs], wide,
+	func(x float64) float64 { return x / (1 + math.Exp(-x)) }))
 
 // Silu adds x * sigmoid(x).
 func Silu(x *ir.Node) *ir.Node { return x.Graph.Add(SiluDef, NoAttrs{}, x) }

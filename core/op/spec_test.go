@@ -18,6 +18,7 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/interp"
 	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
 )
 
 var update = flag.Bool("update", false, "rewrite generated files")
@@ -49,6 +50,8 @@ repeated. Sizes that must be equal are the same expression of symbols (spec/form
 before the op says that they are. Arithmetic on f16, bf16 and f32 is done in f32 or better and rounded once;
 NaN goes through every op unless it says otherwise. Axes are counted from 0. Attributes that text and artifacts leave out
 are zero: false, 0, 0.0, "", [] or no element type.
+
+An *activation* is an op that the attribute act of fused_matmul may name.
 
 An op with several results is followed by one *result* node for each of them, and other nodes read those: see result.
 
@@ -91,7 +94,7 @@ func writeOp(b *bytes.Buffer, def *ir.OpDef, comments map[string]string) {
 	for _, f := range []struct {
 		set  bool
 		text string
-	}{{def.Declared, "type is declared"}, {def.Elementwise, "elementwise"}, {def.Commutative, "commutative"}, {def.Effects, "never folded, merged or dropped"}} {
+	}{{def.Declared, "type is declared"}, {def.Elementwise, "elementwise"}, {op.IsActivation(def.Name), "an activation"}, {def.Commutative, "commutative"}, {def.Effects, "never folded, merged or dropped"}} {
 		if f.set {
 			facts = append(facts, f.text)
 		}

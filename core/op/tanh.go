@@ -7,8 +7,8 @@ import (
 )
 
 // TanhDef is tanh x.
-var TanhDef = unary("tanh", "y = tanh x; it must reach -1 and 1 for large |x| without NaN.", 6, rounded[NoAttrs], wide,
-	math.Tanh)
+var TanhDef = activation(unary("tanh", "y = tanh x; it must reach -1 and 1 for large |x| without NaN.", 6, rounded[NoAttrs], wide,
+	math.Tanh))
 
 // Tanh adds tanh x.
 func Tanh(x *ir.Node) *ir.Node { return x.Graph.Add(TanhDef, NoAttrs{}, x) }

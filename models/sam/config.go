@@ -2,9 +2,11 @@ package sam
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/models/arch"
 	"github.com/rlx-go/rlx/models/nn"
 )
@@ -172,8 +174,8 @@ func (c *config) readChoices(cfg arch.Config) (err error) {
 		if !ok {
 			continue
 		}
-		if v != "gelu" && v != "relu" && v != "silu" {
-			return diag.New(arch.ErrConfig, cfg.Origin(key), "%s is %q; want gelu, relu or silu", key, v)
+		if v == "" || !op.IsActivation(v) {
+			return diag.New(arch.ErrConfig, cfg.Origin(key), "%s is %q; want one of %s", key, v, strings.Join(op.Activations(), ", "))
 		}
 		*act = v
 	}

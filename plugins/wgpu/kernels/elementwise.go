@@ -3,7 +3,9 @@ package kernels
 import (
 	_ "embed"
 	"fmt"
+	"maps"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -15,9 +17,10 @@ import (
 //go:embed elementwise.wgsl
 var elementwiseWGSL string
 
-// scalars are the WGSL expressions of elementwise ops by element type of the first operand: "float", "int" for i32 and u32,
-// or "bool". Operands are $1, $2, $3.
-var scalars = withFunctions(map[string]map[string]string{
+// scalars are the WGSL expressions of elementwise functions, by the op's name and the element type of the first operand: "float",
+// "int" for i32 and u32, or "bool". Operands are $1, $2, $3. A function that is here runs alone, in regions and after products. So
+// does one of a float that library.wgsl defines as op_NAME; nothing else lists functions.
+var scalars = withLibraryFunctions(map[string]map[string]string{
 	"add": {"float": "($1 + $2)", "int": "($1 + $2)"},
 	"sub": {"float": "($1 - $2)", "int": "($1 - $2)"},
 	"mul": {"float": "($1 * $2)", "int": "($1 * $2)"},
@@ -33,20 +36,29 @@ var scalars = withFunctions(map[string]map[string]string{
 	"ge":  {"float": "(order($1) >= order($2) && !nan_either($1, $2))", "int": "($1 >= $2)", "bool": "($1 || !$2)"},
 })
 
-// withFunctions adds the functions of one float, which the harness has by the op's name.
-func withFunctions(s map[string]map[string]string) map[string]map[string]string {
-	for _, name := range []string{"gelu", "gelu_tanh", "silu", "relu", "sigmoid", "tanh", "exp", "log", "sqrt", "rsqrt", "neg", "abs",
-		"round", "floor", "ceil", "sin", "cos", "tan", "atan", "erf"} {
-		s[name] = map[string]string{"float": "op_" + name + "($1)"}
+func withLibraryFunctions(s map[string]map[string]string) map[string]map[string]string {
+	for _, m := range regexp.MustCompile(`(?m)^fn op_(\w+)\(x: f32\) -> f32 \{`).FindAllStringSubmatch(library, -1) {
+		s[m[1]] = map[string]string{"float": "op_" + m[1] + "($1)"}
 	}
 	return s
 }
 
+// scalarOf is the expression of a function of one float, x.
+func scalarOf(name, x string) (string, error) {
+	expr := scalars[name]["float"]
+	if expr == "" {
+		return "", fmt.Errorf("BUG: no expression for %s", name)
+	}
+	return apply(expr, [3]string{x}), nil
+}
+
 func init() {
-	for _, d := range ir.Defs() {
-		if scalars[d.Name] != nil {
-			register(Kernel{Op: d.Name, Takes: hasScalar(d), Shaders: elementwise})
+	for _, name := range slices.Sorted(maps.Keys(scalars)) {
+		d, ok := ir.Find(name)
+		if !ok {
+			panic("BUG: wgpu: an expression for " + name + ", which is no op")
 		}
+		register(Kernel{Op: name, Takes: hasScalar(d), Shaders: elementwise})
 	}
 }
 
@@ -236,7 +248,7 @@ func regionCode(n *ir.Node) (code string) {
 	}
 	bools := make([]bool, len(steps))
 	for i, s := range steps {
-		args, first := [3]string{}, "float"
+		args, types := [3]string{}, make([]ir.Type, len(s.In))
 		for k, o := range s.In {
 			isBool := false
 			switch o.Kind {
@@ -247,20 +259,18 @@ func regionCode(n *ir.Node) (code string) {
 			case op.RegionLiteral:
 				args[k] = fmt.Sprintf("from_bits(%du)", math.Float32bits(o.Value))
 			}
-			if isBool && k == 0 {
-				first = "bool"
-			}
-			if s.Op.Name == "where" && k == 1 {
-				bools[i] = isBool
+			if types[k] = ir.TypeOf(dtype.F32); isBool {
+				types[k] = ir.TypeOf(dtype.Bool)
 			}
 		}
-		expr := scalars[s.Op.Name][first]
+		t, err := s.Op.Infer(op.NoAttrs{}, types, ir.Type{}, nil)
+		if err != nil {
+			panic("BUG: wgpu: " + err.Error())
+		}
+		bools[i] = t.DType == dtype.Bool
+		expr := scalars[s.Op.Name][class(types[0].DType)]
 		if s.Op.Name == "where" {
 			expr = "select($3, $2, $1)"
-		}
-		switch s.Op.Name {
-		case "eq", "ne", "lt", "le", "gt", "ge":
-			bools[i] = true
 		}
 		code += fmt.Sprintf("  let v%d = %s;\n", i, apply(expr, args))
 	}

@@ -35,9 +35,9 @@ const floats = "f32|f16|bf16"
 // acts lists the activations that a product can apply, as values of a rule: those that have an expression.
 func acts() string {
 	list := `""`
-	for _, d := range ir.Defs() {
-		if scalars[d.Name]["float"] != "" && op.IsActivation(d.Name) {
-			list += "|" + strconv.Quote(d.Name)
+	for _, name := range op.Activations() {
+		if scalars[name]["float"] != "" {
+			list += "|" + strconv.Quote(name)
 		}
 	}
 	return list

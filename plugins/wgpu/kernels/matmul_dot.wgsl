@@ -21,7 +21,7 @@ fn value(i: u32) -> u32 {
   acc = acc + x{{.C.Bias}}(n);
 {{- end}}
 {{- if .C.Act}}
-  acc = op_{{.C.Act}}(acc);
+  acc = {{scalar .C.Act "acc"}};
 {{- end}}
 {{- if ge .C.Residual 0}}
   acc = acc + x{{.C.Residual}}(i);

@@ -39,7 +39,7 @@ fn finish(row: u32, col: u32, base: u32, sum: vec4<f32>) {
 {{- end}}
 {{- range $i, $act := .C.Acts}}
   if (P.act == {{add $i 1}}u) {
-    v = vec4<f32>(op_{{$act}}(v.x), op_{{$act}}(v.y), op_{{$act}}(v.z), op_{{$act}}(v.w));
+    v = vec4<f32>({{scalar $act "v.x"}}, {{scalar $act "v.y"}}, {{scalar $act "v.z"}}, {{scalar $act "v.w"}});
   }
 {{- end}}
   let at = (base + row * n_size + col) / 4u;
@@ -58,7 +58,7 @@ fn finish(row: u32, col: u32, base: u32, sum: vec4<f32>) {
 {{- end}}
 {{- range $i, $act := $c.Acts}}
     if (P.act == {{add $i 1}}u) {
-      s = op_{{$act}}(s);
+      s = {{scalar $act "s"}};
     }
 {{- end}}
     let at = {{if $c.Spread}}spread(row, col + {{$j}}u){{else}}base + row * n_size + col + {{$j}}u{{end}};

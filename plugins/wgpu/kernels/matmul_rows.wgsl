@@ -50,7 +50,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   v = v + bias(col);
 {{- end}}
 {{- if .C.Act}}
-  v = op_{{.C.Act}}(v);
+  v = {{scalar .C.Act "v"}};
 {{- end}}
   let at = row * n_size + col;
 {{- if .C.Residual}}

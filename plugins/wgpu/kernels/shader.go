@@ -67,11 +67,12 @@ var functions = template.FuncMap{
 		}
 		return out
 	},
-	"add": func(a, b int) int { return a + b },
-	"sub": func(a, b int) int { return a - b },
-	"mul": func(a, b int) int { return a * b },
-	"div": func(a, b int) int { return a / b },
-	"mod": func(a, b int) int { return a % b },
+	"scalar": scalarOf,
+	"add":    func(a, b int) int { return a + b },
+	"sub":    func(a, b int) int { return a - b },
+	"mul":    func(a, b int) int { return a * b },
+	"div":    func(a, b int) int { return a / b },
+	"mod":    func(a, b int) int { return a % b },
 }
 
 // libraryFunctions are the functions of the library: all of the text, and the name.
