@@ -133,6 +133,22 @@ func (b *Binder) Values(syms map[string]int64, old *Values) *Values {
 	return old
 }
 
+// IO evaluates the shapes of inputs and outputs alone, under sizes that passed Check.
+func (b *Binder) IO(syms map[string]int64) (inputs, outputs []Operand) {
+	value := func(n *ir.Node) Operand {
+		v := b.values[n.ID]
+		v.Shape, v.Bytes = n.Type.Shape.Eval(syms), n.Type.Bytes(syms)
+		return v
+	}
+	for _, n := range b.p.Graph.Inputs() {
+		inputs = append(inputs, value(n))
+	}
+	for _, o := range b.p.Graph.Outputs {
+		outputs = append(outputs, value(o.Node))
+	}
+	return inputs, outputs
+}
+
 // Bind evaluates all shapes, and lists the values by step.
 func (b *Binder) Bind(syms map[string]int64) (*Bound, error) {
 	if err := b.Check(syms); err != nil {

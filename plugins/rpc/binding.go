@@ -10,33 +10,48 @@ import (
 // binding is where the inputs and outputs of a program lie under given values of its symbols. Host and backend compute
 // it on their own and compare: neither takes an offset or a size from the other.
 type binding struct {
-	id      uint64
-	bound   *program.Bound
-	inputs  []*rlxv1.Range
-	outputs []*rlxv1.Range
+	in, out         []program.Operand
+	inputs, outputs []*rlxv1.Range
 }
 
-// bind evaluates p under syms and checks every range against the program's IO space.
-func bind(p *program.Program, syms map[string]int64) (*binding, error) {
-	bound, err := p.Bind(syms)
-	if err != nil {
+// binder makes the bindings of a program. It remembers those of the last few sizes.
+type binder struct {
+	p      *program.Program
+	b      *program.Binder // made by the first run
+	recent program.Recent[*binding]
+}
+
+// bind evaluates the places of inputs and outputs under syms and checks every range against the program's IO space.
+func (x *binder) bind(syms map[string]int64) (*binding, error) {
+	if b, ok := x.recent.Get(syms); ok {
+		return b, nil
+	}
+	if x.b == nil {
+		x.b = program.NewBinder(x.p)
+	}
+	if err := x.b.Check(syms); err != nil {
 		return nil, err
 	}
-	b := &binding{bound: bound}
+	b := &binding{}
+	b.in, b.out = x.b.IO(syms)
 	ranges := func(kind string, ops []program.Operand) (out []*rlxv1.Range, err error) {
 		for i, o := range ops {
-			if o.Space != program.IO || !inRange(o.Offset, o.Bytes, p.IOSize) {
-				return nil, fmt.Errorf("%s %d takes %d bytes at %d of %v; the io space has %d", kind, i, o.Bytes, o.Offset, o.Space, p.IOSize)
+			if o.Space != program.IO || !inRange(o.Offset, o.Bytes, x.p.IOSize) {
+				return nil, fmt.Errorf("%s %d takes %d bytes at %d of %v; the io space has %d", kind, i, o.Bytes, o.Offset, o.Space, x.p.IOSize)
 			}
 			out = append(out, &rlxv1.Range{Offset: o.Offset, Size: o.Bytes})
 		}
 		return out, nil
 	}
-	if b.inputs, err = ranges("input", bound.Inputs); err != nil {
+	var err error
+	if b.inputs, err = ranges("input", b.in); err != nil {
 		return nil, err
 	}
-	b.outputs, err = ranges("output", bound.Outputs)
-	return b, err
+	if b.outputs, err = ranges("output", b.out); err != nil {
+		return nil, err
+	}
+	x.recent.Put(syms, b)
+	return b, nil
 }
 
 // sameRanges compares what the other side says with what we computed.

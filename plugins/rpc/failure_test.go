@@ -147,7 +147,6 @@ func TestLost(t *testing.T) {
 		"load":     "while it loaded encode",
 		"chunk:0":  "while it loaded encode",
 		"chunk:2":  "while it loaded encode",
-		"bind":     "while it bound the sizes of encode",
 		"run":      "before the first step of encode",
 		"run:0":    "during step 1 of 4 (matmul xw) of encode",
 		"run:2":    "during step 3 of 4 (add sum) of encode",
@@ -184,7 +183,7 @@ func lose(t *testing.T, action, point, where string, code diag.Code, chunks bool
 	}
 	if action == "stop" && chunks { // there are no signs of life outside runs, and none before the first
 		d := 3 * time.Second
-		opts.Timeouts.Load, opts.Timeouts.Bind, opts.Timeouts.Run, opts.Timeouts.Stats, opts.Timeouts.Unload = d, d, d, d, d
+		opts.Timeouts.Load, opts.Timeouts.Run, opts.Timeouts.Stats, opts.Timeouts.Unload = d, d, d, d
 	}
 	s := start(t, opts)
 	err := lifecycle(t, s, strings.HasPrefix(point, "chunk"))
@@ -260,7 +259,6 @@ func TestDeadlineOfCaller(t *testing.T) {
 func TestLies(t *testing.T) {
 	t.Parallel()
 	for mode, text := range map[string]string{
-		"elsewhere@":  "placed inputs and outputs elsewhere",
 		"oldgen@":     "answered with the result of run 0; want 1",
 		"nandone@":    "figures out of range",
 		"moretimes@":  "times of 1004 steps; want 4",
@@ -404,7 +402,7 @@ func TestNoLeaks(t *testing.T) {
 	}
 	files, goroutines := openFiles(t), runtime.NumGoroutine()
 	for range rounds(t, 3) {
-		for _, mode := range []string{"good", "exit0", "rubbish", "kill@run:1", "elsewhere@"} {
+		for _, mode := range []string{"good", "exit0", "rubbish", "kill@run:1", "oldgen@"} {
 			once(mode)
 		}
 	}

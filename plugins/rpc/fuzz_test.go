@@ -88,7 +88,8 @@ func FuzzServer(f *testing.F) {
 		f.Fatal(err)
 	}
 	sum := sha256.Sum256(enc)
-	b, err := bind(p, map[string]int64{"N": 1})
+	one := map[string]int64{"N": 1}
+	b, err := (&binder{p: p}).bind(one)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -96,16 +97,15 @@ func FuzzServer(f *testing.F) {
 		ProgramSha256: sum[:], Weights: &rlxv1.Weights{Size: 64}}}}
 	prog := &rlxv1.LoadRequest{Part: &rlxv1.LoadRequest_Program{Program: enc}}
 	weights := &rlxv1.LoadRequest{Part: &rlxv1.LoadRequest_Weights{Weights: testWeights()}}
-	run := &rlxv1.RunRequest{Part: &rlxv1.RunRequest_Header{Header: &rlxv1.RunHeader{Executable: 1, Binding: 1, Generation: 1,
+	run := &rlxv1.RunRequest{Part: &rlxv1.RunRequest_Header{Header: &rlxv1.RunHeader{Executable: 1, Syms: one, Generation: 1,
 		Inputs: b.inputs, Outputs: b.outputs, Dump: []int32{2}, Profile: true}}}
 	input := &rlxv1.RunRequest{Part: &rlxv1.RunRequest_Input{Input: &rlxv1.Chunk{Data: testInput(1, 1)}}}
 	load := []*rlxv1.LoadRequest{header, prog, weights}
-	bindReq := &rlxv1.BindRequest{Executable: 1, Syms: map[string]int64{"N": 1}}
 
-	f.Add(pack(f, header, prog, weights), pack(f, bindReq), pack(f, run, input))
-	f.Add(pack(f, header, weights, prog), pack(f, bindReq), pack(f, input, run))
-	f.Add(pack(f, header), pack(f), pack(f, run))
-	f.Fuzz(func(t *testing.T, loadB, bindB, runB []byte) {
+	f.Add(pack(f, header, prog, weights), pack(f, run, input))
+	f.Add(pack(f, header, weights, prog), pack(f, input, run))
+	f.Add(pack(f, header), pack(f, run))
+	f.Fuzz(func(t *testing.T, loadB, runB []byte) {
 		check := func(err error) {
 			if _, ok := status.FromError(err); !ok {
 				t.Fatalf("%v is not a status", err)
@@ -123,15 +123,13 @@ func FuzzServer(f *testing.F) {
 				t.Fatal(err)
 			}
 			check(s.Load(&stream[rlxv1.LoadRequest, rlxv1.LoadReply]{in: ms}))
-			binds := append(unpack[rlxv1.BindRequest](bindB), bindReq)
-			for _, m := range binds {
-				if m.Syms["N"] > 64 {
-					m.Syms["N"] = 64 // the reference executor is slow
+			runs := unpack[rlxv1.RunRequest](runB)
+			for _, m := range runs {
+				if h := m.GetHeader(); h != nil && h.Syms["N"] > 64 {
+					h.Syms["N"] = 64 // the reference executor is slow
 				}
-				_, err := s.Bind(t.Context(), m)
-				check(err)
 			}
-			check(s.Run(&stream[rlxv1.RunRequest, rlxv1.RunReply]{in: unpack[rlxv1.RunRequest](runB)}))
+			check(s.Run(&stream[rlxv1.RunRequest, rlxv1.RunReply]{in: runs}))
 			check(s.Stats(&rlxv1.StatsRequest{Executable: 1, Generation: 1}, &stream[rlxv1.RunRequest, rlxv1.StatsReply]{}))
 			_, err = s.Unload(t.Context(), &rlxv1.UnloadRequest{Executable: 1})
 			check(err)
@@ -143,16 +141,11 @@ func FuzzServer(f *testing.F) {
 type hostile struct {
 	rlxv1.BackendClient
 	load  *rlxv1.LoadReply
-	bind  *rlxv1.BindReply
 	stats []*rlxv1.StatsReply
 }
 
 func (h hostile) Load(context.Context, ...grpc.CallOption) (grpc.ClientStreamingClient[rlxv1.LoadRequest, rlxv1.LoadReply], error) {
 	return &loadStream{reply: h.load}, nil
-}
-
-func (h hostile) Bind(context.Context, *rlxv1.BindRequest, ...grpc.CallOption) (*rlxv1.BindReply, error) {
-	return h.bind, nil
 }
 
 func (h hostile) Stats(context.Context, *rlxv1.StatsRequest, ...grpc.CallOption) (grpc.ServerStreamingClient[rlxv1.StatsReply], error) {
@@ -169,25 +162,21 @@ type loadStream struct {
 func (*loadStream) Send(*rlxv1.LoadRequest) error             { return nil }
 func (s *loadStream) CloseAndRecv() (*rlxv1.LoadReply, error) { return s.reply, nil }
 
-// FuzzReplies plays a hostile backend that answers Load, Bind and Stats: the host takes what is right, and for all else
+// FuzzReplies plays a hostile backend that answers Load and Stats: the host takes what is right, and for all else
 // ends the session with ErrProtocol.
 func FuzzReplies(f *testing.F) {
 	p := testProgram(f)
-	b, err := bind(p, map[string]int64{"N": 1})
-	if err != nil {
-		f.Fatal(err)
-	}
 	times := &rlxv1.StatsReply{}
 	for _, st := range p.Steps {
 		times.Steps = append(times.Steps, &rlxv1.Step{Node: int32(st.Node), StartNs: 1, TimeNs: 2})
 	}
 	load := &rlxv1.LoadReply{Executable: 1, Kernels: []*rlxv1.Kernel{{Op: "matmul"}}}
-	f.Add(pack(f, load), pack(f, &rlxv1.BindReply{Binding: 1, Inputs: b.inputs, Outputs: b.outputs}), pack(f, times))
-	f.Add(pack(f, &rlxv1.LoadReply{}), pack(f, &rlxv1.BindReply{}), pack(f, &rlxv1.StatsReply{}))
-	f.Fuzz(func(t *testing.T, loadB, bindB, statsB []byte) {
-		loads, binds := append(unpack[rlxv1.LoadReply](loadB), load), append(unpack[rlxv1.BindReply](bindB), &rlxv1.BindReply{})
+	f.Add(pack(f, load), pack(f, times))
+	f.Add(pack(f, &rlxv1.LoadReply{}), pack(f, &rlxv1.StatsReply{}))
+	f.Fuzz(func(t *testing.T, loadB, statsB []byte) {
+		loads := append(unpack[rlxv1.LoadReply](loadB), load)
 		s := newSession(Options{Name: "ref", Encode: encodeText, Timeouts: Timeouts{}.withDefaults()})
-		s.api = hostile{load: loads[0], bind: binds[0], stats: unpack[rlxv1.StatsReply](statsB)}
+		s.api = hostile{load: loads[0], stats: unpack[rlxv1.StatsReply](statsB)}
 		check := func(err error) bool {
 			if err != nil && !errors.Is(err, ErrProtocol) {
 				t.Fatalf("%v is not %s", err, ErrProtocol)
@@ -196,9 +185,6 @@ func FuzzReplies(f *testing.F) {
 		}
 		e, err := s.LoadMapped(t.Context(), LoadOptions{Program: p})
 		if !check(err) {
-			return
-		}
-		if e.id == 0 || !check(e.bind(t.Context(), map[string]int64{"N": 1})) {
 			return
 		}
 		x := &hostRun{e: e, header: &rlxv1.RunHeader{Generation: 1}, steps: len(p.Steps)}
@@ -229,15 +215,15 @@ func FuzzRunReplies(f *testing.F) {
 	f.Add(pack(f, out(-1, 1), dump, dump, &rlxv1.RunReply{Part: &rlxv1.RunReply_Progress{Progress: &rlxv1.Progress{Steps: -9}}}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		s := newSession(Options{Name: "ref"})
-		bound, err := bind(p, map[string]int64{"N": 1})
+		e := &Executable{s: s, prog: p, binder: binder{p: p}}
+		bound, err := e.binder.bind(map[string]int64{"N": 1})
 		if err != nil {
 			t.Fatal(err)
 		}
-		e := &Executable{s: s, prog: p, bound: bound, syms: map[string]int64{"N": 1}}
 		s.running.begin(p, 1)
 		var seen []int
-		x := &hostRun{e: e, header: &rlxv1.RunHeader{Generation: 1}, dumps: []int{2, 3}, finished: make(chan struct{}),
-			r: device.Run{Opts: device.RunOptions{Observe: func(node int, _ []int, _ []byte) error {
+		x := &hostRun{e: e, bound: bound, header: &rlxv1.RunHeader{Generation: 1}, dumps: []int{2, 3}, finished: make(chan struct{}),
+			r: device.Run{Syms: map[string]int64{"N": 1}, Opts: device.RunOptions{Observe: func(node int, _ []int, _ []byte) error {
 				seen = append(seen, node)
 				return nil
 			}}}}

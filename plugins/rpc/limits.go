@@ -45,7 +45,6 @@ type Timeouts struct {
 	Start  time.Duration // process start to the end of the handshake: 10 s
 	Info   time.Duration // 10 s
 	Load   time.Duration // 2 min: a GPU backend compiles its shaders
-	Bind   time.Duration // 10 s
 	Run    time.Duration // 1 h
 	Stats  time.Duration // 10 s
 	Unload time.Duration // 10 s
@@ -67,7 +66,6 @@ func (t Timeouts) withDefaults() Timeouts {
 	set(&t.Start, 10*time.Second)
 	set(&t.Info, 10*time.Second)
 	set(&t.Load, 2*time.Minute)
-	set(&t.Bind, 10*time.Second)
 	set(&t.Run, time.Hour)
 	set(&t.Stats, 10*time.Second)
 	set(&t.Unload, 10*time.Second)

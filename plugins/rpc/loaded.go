@@ -2,7 +2,6 @@ package rpc
 
 import (
 	"context"
-	"maps"
 	"time"
 
 	"github.com/rlx-go/rlx/core/device"
@@ -19,9 +18,8 @@ type Executable struct {
 	id      uint64
 	kernels []device.Kernel
 
-	syms   map[string]int64 // of the last Bind; under the session's runSlot
-	bound  *binding
-	closed bool // under the session's runSlot
+	binder binder // under the session's runSlot, and so is closed
+	closed bool
 }
 
 var _ device.Executable = (*Executable)(nil)
@@ -77,7 +75,7 @@ func (e *Executable) RunTensors(ctx context.Context, r device.Run, in [][]byte) 
 		if len(in) != len(b.inputs) {
 			return nil, nil, diag.New(device.ErrInput, e.prog.Method, "%d inputs given; the program has %d", len(in), len(b.inputs))
 		}
-		for i, o := range b.bound.Inputs {
+		for i, o := range b.in {
 			if int64(len(in[i])) != o.Bytes {
 				return nil, nil, diag.New(device.ErrInput, e.prog.Method, "input %s has %d bytes; %v%v takes %d",
 					g.Inputs()[i].Label(), len(in[i]), o.DType, o.Shape, o.Bytes)
@@ -98,29 +96,3 @@ func (e *Executable) RunTensors(ctx context.Context, r device.Run, in [][]byte) 
 
 // noStats are those of a run that did not come to an end.
 func noStats() device.Stats { return device.Stats{FirstNaN: -1} }
-
-// bind makes the current binding one for syms.
-func (e *Executable) bind(ctx context.Context, syms map[string]int64) error {
-	if e.bound != nil && maps.Equal(e.syms, syms) {
-		return nil
-	}
-	b, err := bind(e.prog, syms)
-	if err != nil {
-		return diag.New(device.ErrInput, e.prog.Method, "%w", err)
-	}
-	var reply *rlxv1.BindReply
-	what := func() string { return "while it bound the sizes of " + e.prog.Method }
-	err = e.s.call(ctx, e.s.opts.Timeouts.Bind, what, func(ctx context.Context) (err error) {
-		reply, err = e.s.api.Bind(ctx, &rlxv1.BindRequest{Executable: e.id, Syms: syms})
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	if !sameRanges(reply.Inputs, b.inputs) || !sameRanges(reply.Outputs, b.outputs) {
-		return e.s.broke(what(), "placed inputs and outputs elsewhere than the program does")
-	}
-	b.id = reply.Binding
-	e.bound, e.syms = b, maps.Clone(syms)
-	return nil
-}

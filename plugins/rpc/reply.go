@@ -16,7 +16,7 @@ func (x *hostRun) takeOutput(c *rlxv1.Chunk) error {
 	if x.staged == nil {
 		return lost(ErrProtocol, x.e.s.name, "sent an output in chunks, which was to be in shared memory")
 	}
-	i, want := int(c.GetIndex()), x.e.bound.outputs
+	i, want := int(c.GetIndex()), x.bound.outputs
 	if i < 0 || i >= len(want) || int64(len(c.Data)) > want[i].Size-int64(len(x.staged[i])) {
 		return lost(ErrProtocol, x.e.s.name, "sent %d bytes for output %d, which has no room for them", len(c.GetData()), i)
 	}
@@ -36,7 +36,7 @@ func (x *hostRun) takeDump(d *rlxv1.Dump) error {
 			return lost(ErrProtocol, s.name, "sent the value of node %d; want that of node %d first", node, x.dumps[0])
 		}
 		x.dumps = x.dumps[1:]
-		x.dumpAt, x.shape, x.dump = node, p.Graph.Nodes[node].Type.Shape.Eval(x.e.syms), nil
+		x.dumpAt, x.shape, x.dump = node, p.Graph.Nodes[node].Type.Shape.Eval(x.r.Syms), nil
 		for i, n := range d.Shape {
 			if i >= len(x.shape) || n != int64(x.shape[i]) || len(d.Shape) != len(x.shape) {
 				return lost(ErrProtocol, s.name, "sent node %d with shape %v; it has %v", node, d.Shape, x.shape)
@@ -46,7 +46,7 @@ func (x *hostRun) takeDump(d *rlxv1.Dump) error {
 	if node != x.dumpAt {
 		return lost(ErrProtocol, s.name, "continued node %d, which it had not begun", node)
 	}
-	size := p.Graph.Nodes[node].Type.Bytes(x.e.syms)
+	size := p.Graph.Nodes[node].Type.Bytes(x.r.Syms)
 	if int64(len(d.GetData())) > size-int64(len(x.dump)) {
 		return lost(ErrProtocol, s.name, "sent more than the %d bytes of node %d", size, node)
 	}
@@ -77,8 +77,8 @@ func (x *hostRun) takeDone(d *rlxv1.Done) error {
 		return lost(ErrProtocol, s.name, "answered with the result of run %d; want %d", d.GetGeneration(), x.header.Generation)
 	}
 	for i, b := range x.staged {
-		if int64(len(b)) != x.e.bound.outputs[i].Size {
-			return lost(ErrProtocol, s.name, "sent %d bytes of output %d; it has %d", len(b), i, x.e.bound.outputs[i].Size)
+		if int64(len(b)) != x.bound.outputs[i].Size {
+			return lost(ErrProtocol, s.name, "sent %d bytes of output %d; it has %d", len(b), i, x.bound.outputs[i].Size)
 		}
 	}
 	if x.dumpAt >= 0 {

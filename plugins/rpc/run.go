@@ -17,7 +17,7 @@ import (
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
-// run waits for its turn, binds, and makes the call. tensors gives the caller's side of the copies; out is called while the
+// run waits for its turn and makes the call. tensors gives the caller's side of the copies; out is called while the
 // backend works, since large outputs take a while to allocate.
 func (e *Executable) run(ctx context.Context, r device.Run, tensors func(*binding) (in [][]byte, out func() [][]byte, err error)) (device.Stats, error) {
 	s := e.s
@@ -32,23 +32,24 @@ func (e *Executable) run(ctx context.Context, r device.Run, tensors func(*bindin
 	if err := s.fault(); err != nil {
 		return noStats(), err
 	}
-	if err := e.bind(ctx, r.Syms); err != nil {
-		return noStats(), err
+	b, err := e.binder.bind(r.Syms)
+	if err != nil {
+		return noStats(), diag.New(device.ErrInput, e.prog.Method, "%w", err)
 	}
-	in, out, err := tensors(e.bound)
+	in, out, err := tensors(b)
 	if err != nil {
 		return noStats(), err
 	}
 	s.generation++
 	s.running.begin(e.prog, s.generation)
 	defer s.running.end()
-	h := &rlxv1.RunHeader{Executable: e.id, Binding: e.bound.id, Generation: s.generation, Inputs: e.bound.inputs,
-		Outputs: e.bound.outputs, Profile: r.Opts.Profile, CheckNan: r.Opts.CheckNaN}
+	h := &rlxv1.RunHeader{Executable: e.id, Syms: r.Syms, Generation: s.generation, Inputs: b.inputs,
+		Outputs: b.outputs, Profile: r.Opts.Profile, CheckNan: r.Opts.CheckNaN}
 	dumps := inStepOrder(e.prog, r.Opts.Dump)
 	for _, n := range dumps {
 		h.Dump = append(h.Dump, int32(n))
 	}
-	x := &hostRun{e: e, in: in, out: out, r: r, header: h, dumps: dumps, stats: noStats()}
+	x := &hostRun{e: e, bound: b, in: in, out: out, r: r, header: h, dumps: dumps, stats: noStats()}
 	err = x.run(ctx)
 	if err == nil && r.Opts.Profile {
 		err = x.fetchSteps(ctx)
@@ -99,6 +100,7 @@ func nanIn(p *program.Program, err error) *ir.Node {
 // hostRun is one run on the host's side.
 type hostRun struct {
 	e      *Executable
+	bound  *binding
 	in     [][]byte
 	out    func() [][]byte
 	r      device.Run
@@ -237,10 +239,10 @@ func (x *hostRun) cancel() {
 func (x *hostRun) stream(ctx context.Context) error {
 	s := x.e.s
 	if s.region != nil {
-		for i, b := range cut(s.region.data, x.e.bound.inputs) {
+		for i, b := range cut(s.region.data, x.bound.inputs) {
 			tensor.Copy(b, x.in[i])
 		}
-		for _, b := range cut(s.region.data, x.e.bound.outputs) {
+		for _, b := range cut(s.region.data, x.bound.outputs) {
 			tensor.Clear(b) // what a backend does not write must not be an earlier run's
 		}
 	}
@@ -256,7 +258,7 @@ func (x *hostRun) stream(ctx context.Context) error {
 	out := x.out()
 	err = x.receive(st)
 	if err == nil && s.region != nil {
-		for i, b := range cut(s.region.data, x.e.bound.outputs) {
+		for i, b := range cut(s.region.data, x.bound.outputs) {
 			tensor.Copy(out[i], b)
 		}
 	} else if err == nil {
@@ -292,7 +294,7 @@ func (x *hostRun) receive(st grpc.BidiStreamingClient[rlxv1.RunRequest, rlxv1.Ru
 	s := x.e.s
 	x.dumpAt = -1
 	if s.region == nil {
-		x.staged = make([][]byte, len(x.e.bound.outputs))
+		x.staged = make([][]byte, len(x.bound.outputs))
 	}
 	done := false
 	for {

@@ -272,15 +272,6 @@ func (s *scripted) Load(st grpc.ClientStreamingServer[rlxv1.LoadRequest, rlxv1.L
 	return s.server.Load(&countingLoad{st, s, 0})
 }
 
-func (s *scripted) Bind(ctx context.Context, r *rlxv1.BindRequest) (*rlxv1.BindReply, error) {
-	s.act("bind")
-	reply, err := s.server.Bind(ctx, r)
-	if s.action == "elsewhere" {
-		reply.Outputs[0].Offset += 64
-	}
-	return reply, err
-}
-
 // liar changes the replies of a run.
 type liar struct {
 	grpc.BidiStreamingServer[rlxv1.RunRequest, rlxv1.RunReply]

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -53,9 +52,7 @@ type loaded struct {
 	shared  bool
 	io      []byte // where the tensors are when they travel in chunks
 
-	bindings uint64
-	bound    *binding // the current one
-	syms     map[string]int64
+	binder   binder        // under the server's running
 	stats    []device.Step // of the last profiled run
 	statsOf  int64
 	poisoned error // a panic left it in an unknown state
@@ -137,6 +134,7 @@ func (s *server) Load(st grpc.ClientStreamingServer[rlxv1.LoadRequest, rlxv1.Loa
 		// The decoder's codes speak of an artifact; the host has verified that, so the two builds differ.
 		return protocolError("load: %w", err)
 	}
+	l.binder.p = l.prog
 	if err := checkPlaces(l.prog, w.Size); err != nil {
 		return statusOf(err, nil)
 	}
@@ -260,25 +258,6 @@ func (s *server) find(id uint64) (*loaded, error) {
 		return l, nil
 	}
 	return nil, protocolError("executable %d is not loaded", id)
-}
-
-func (s *server) Bind(_ context.Context, r *rlxv1.BindRequest) (*rlxv1.BindReply, error) {
-	if !s.running.TryLock() {
-		return nil, protocolError("bind: a run is going on")
-	}
-	defer s.running.Unlock()
-	l, err := s.find(r.Executable)
-	if err != nil {
-		return nil, err
-	}
-	b, err := bind(l.prog, r.Syms)
-	if err != nil {
-		return nil, toWire(diag.New(device.ErrInput, "", "%w", err), nil)
-	}
-	l.bindings++
-	b.id = l.bindings
-	l.bound, l.syms = b, maps.Clone(r.Syms)
-	return &rlxv1.BindReply{Binding: b.id, Inputs: b.inputs, Outputs: b.outputs}, nil
 }
 
 // Cancel also holds for a run that has not arrived yet: the two calls may overtake each other.

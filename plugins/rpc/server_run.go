@@ -22,10 +22,12 @@ import (
 
 // backendRun is one run on the backend's side.
 type backendRun struct {
-	s  *server
-	l  *loaded
-	h  *rlxv1.RunHeader
-	st grpc.BidiStreamingServer[rlxv1.RunRequest, rlxv1.RunReply]
+	s *server
+	l *loaded
+	h *rlxv1.RunHeader
+
+	bound *binding
+	st    grpc.BidiStreamingServer[rlxv1.RunRequest, rlxv1.RunReply]
 
 	mu sync.Mutex // of st.Send: dumps and progress come from different goroutines
 }
@@ -50,9 +52,12 @@ func (s *server) Run(st grpc.BidiStreamingServer[rlxv1.RunRequest, rlxv1.RunRepl
 	if l.poisoned != nil {
 		return toWire(l.poisoned, nil)
 	}
-	b := l.bound
-	if b == nil || b.id != h.Binding || h.Generation <= 0 {
-		return protocolError("run: binding %d is not the current one, or generation %d is not positive", h.Binding, h.Generation)
+	if h.Generation <= 0 {
+		return protocolError("run: generation %d is not positive", h.Generation)
+	}
+	b, err := l.binder.bind(h.Syms)
+	if err != nil {
+		return toWire(diag.New(device.ErrInput, "", "%w", err), nil)
 	}
 	if !sameRanges(h.Inputs, b.inputs) || !sameRanges(h.Outputs, b.outputs) {
 		return protocolError("run: inputs and outputs lie elsewhere than the program places them")
@@ -62,7 +67,7 @@ func (s *server) Run(st grpc.BidiStreamingServer[rlxv1.RunRequest, rlxv1.RunRepl
 			return protocolError("run: dump of node %d, which is none of the %d or has no value of its own", n, len(l.prog.Graph.Nodes))
 		}
 	}
-	x := &backendRun{s: s, l: l, h: h, st: st}
+	x := &backendRun{s: s, l: l, h: h, bound: b, st: st}
 	if !l.shared {
 		if err := x.takeInputs(); err != nil {
 			return err
@@ -89,7 +94,7 @@ func (s *server) Run(st grpc.BidiStreamingServer[rlxv1.RunRequest, rlxv1.RunRepl
 
 // takeInputs receives the inputs in order into the IO space.
 func (x *backendRun) takeInputs() error {
-	in := cut(x.l.io, x.l.bound.inputs)
+	in := cut(x.l.io, x.bound.inputs)
 	for i, b := range in {
 		for len(b) > 0 {
 			m, err := x.st.Recv()
@@ -144,7 +149,7 @@ func (x *backendRun) execute() (stats device.Stats, err error) {
 	if len(opts.Dump) > 0 {
 		opts.Observe = x.observe
 	}
-	return l.exe.Run(ctx, device.Run{Syms: l.syms, IO: l.io, Opts: opts, Progress: func(step int) {
+	return l.exe.Run(ctx, device.Run{Syms: x.h.Syms, IO: l.io, Opts: opts, Progress: func(step int) {
 		n := int64(min(step+1, len(l.prog.Steps)))
 		l.steps.Store(n)
 		if s.region.store(wordSteps, n); s.region == nil {
@@ -210,7 +215,7 @@ func (x *backendRun) observe(node int, shape []int, data []byte) error {
 // answer sends the outputs, where they travel, and the summary.
 func (x *backendRun) answer(stats device.Stats) error {
 	if !x.l.shared {
-		for i, b := range cut(x.l.io, x.l.bound.outputs) {
+		for i, b := range cut(x.l.io, x.bound.outputs) {
 			for c := range slices.Chunk(b, MaxChunk) {
 				if err := x.send(&rlxv1.RunReply{Part: &rlxv1.RunReply_Output{Output: &rlxv1.Chunk{Index: int32(i), Data: c}}}); err != nil {
 					return err

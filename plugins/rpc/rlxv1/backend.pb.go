@@ -600,118 +600,6 @@ func (x *Kernel) GetNative() bool {
 	return false
 }
 
-type BindRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Executable    uint64                 `protobuf:"varint,1,opt,name=executable,proto3" json:"executable,omitempty"`
-	Syms          map[string]int64       `protobuf:"bytes,2,rep,name=syms,proto3" json:"syms,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *BindRequest) Reset() {
-	*x = BindRequest{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[8]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *BindRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*BindRequest) ProtoMessage() {}
-
-func (x *BindRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[8]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use BindRequest.ProtoReflect.Descriptor instead.
-func (*BindRequest) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{8}
-}
-
-func (x *BindRequest) GetExecutable() uint64 {
-	if x != nil {
-		return x.Executable
-	}
-	return 0
-}
-
-func (x *BindRequest) GetSyms() map[string]int64 {
-	if x != nil {
-		return x.Syms
-	}
-	return nil
-}
-
-type BindReply struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Binding       uint64                 `protobuf:"varint,1,opt,name=binding,proto3" json:"binding,omitempty"`
-	Inputs        []*Range               `protobuf:"bytes,2,rep,name=inputs,proto3" json:"inputs,omitempty"`
-	Outputs       []*Range               `protobuf:"bytes,3,rep,name=outputs,proto3" json:"outputs,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *BindReply) Reset() {
-	*x = BindReply{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[9]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *BindReply) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*BindReply) ProtoMessage() {}
-
-func (x *BindReply) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[9]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use BindReply.ProtoReflect.Descriptor instead.
-func (*BindReply) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{9}
-}
-
-func (x *BindReply) GetBinding() uint64 {
-	if x != nil {
-		return x.Binding
-	}
-	return 0
-}
-
-func (x *BindReply) GetInputs() []*Range {
-	if x != nil {
-		return x.Inputs
-	}
-	return nil
-}
-
-func (x *BindReply) GetOutputs() []*Range {
-	if x != nil {
-		return x.Outputs
-	}
-	return nil
-}
-
 // Range is bytes of the data part of the shared region.
 type Range struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -723,7 +611,7 @@ type Range struct {
 
 func (x *Range) Reset() {
 	*x = Range{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[10]
+	mi := &file_rlx_v1_backend_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -735,7 +623,7 @@ func (x *Range) String() string {
 func (*Range) ProtoMessage() {}
 
 func (x *Range) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[10]
+	mi := &file_rlx_v1_backend_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -748,7 +636,7 @@ func (x *Range) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Range.ProtoReflect.Descriptor instead.
 func (*Range) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{10}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Range) GetOffset() int64 {
@@ -778,7 +666,7 @@ type RunRequest struct {
 
 func (x *RunRequest) Reset() {
 	*x = RunRequest{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[11]
+	mi := &file_rlx_v1_backend_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -790,7 +678,7 @@ func (x *RunRequest) String() string {
 func (*RunRequest) ProtoMessage() {}
 
 func (x *RunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[11]
+	mi := &file_rlx_v1_backend_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -803,7 +691,7 @@ func (x *RunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunRequest.ProtoReflect.Descriptor instead.
 func (*RunRequest) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{11}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *RunRequest) GetPart() isRunRequest_Part {
@@ -850,20 +738,20 @@ func (*RunRequest_Input) isRunRequest_Part() {}
 type RunHeader struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Executable    uint64                 `protobuf:"varint,1,opt,name=executable,proto3" json:"executable,omitempty"`
-	Binding       uint64                 `protobuf:"varint,2,opt,name=binding,proto3" json:"binding,omitempty"`
 	Generation    int64                  `protobuf:"varint,3,opt,name=generation,proto3" json:"generation,omitempty"` // of the run; grows by one
-	Inputs        []*Range               `protobuf:"bytes,4,rep,name=inputs,proto3" json:"inputs,omitempty"`
+	Inputs        []*Range               `protobuf:"bytes,4,rep,name=inputs,proto3" json:"inputs,omitempty"`          // where they lie under these sizes, in the program's order
 	Outputs       []*Range               `protobuf:"bytes,5,rep,name=outputs,proto3" json:"outputs,omitempty"`
 	Profile       bool                   `protobuf:"varint,6,opt,name=profile,proto3" json:"profile,omitempty"`
 	CheckNan      bool                   `protobuf:"varint,7,opt,name=check_nan,json=checkNan,proto3" json:"check_nan,omitempty"`
-	Dump          []int32                `protobuf:"varint,8,rep,packed,name=dump,proto3" json:"dump,omitempty"` // nodes
+	Dump          []int32                `protobuf:"varint,8,rep,packed,name=dump,proto3" json:"dump,omitempty"`                                                                    // nodes
+	Syms          map[string]int64       `protobuf:"bytes,9,rep,name=syms,proto3" json:"syms,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"` // values of the program's symbols
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RunHeader) Reset() {
 	*x = RunHeader{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[12]
+	mi := &file_rlx_v1_backend_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -875,7 +763,7 @@ func (x *RunHeader) String() string {
 func (*RunHeader) ProtoMessage() {}
 
 func (x *RunHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[12]
+	mi := &file_rlx_v1_backend_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -888,19 +776,12 @@ func (x *RunHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunHeader.ProtoReflect.Descriptor instead.
 func (*RunHeader) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{12}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *RunHeader) GetExecutable() uint64 {
 	if x != nil {
 		return x.Executable
-	}
-	return 0
-}
-
-func (x *RunHeader) GetBinding() uint64 {
-	if x != nil {
-		return x.Binding
 	}
 	return 0
 }
@@ -947,6 +828,13 @@ func (x *RunHeader) GetDump() []int32 {
 	return nil
 }
 
+func (x *RunHeader) GetSyms() map[string]int64 {
+	if x != nil {
+		return x.Syms
+	}
+	return nil
+}
+
 // Chunk is the next bytes of a tensor. Chunks come in order of the tensors and without gaps.
 type Chunk struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -958,7 +846,7 @@ type Chunk struct {
 
 func (x *Chunk) Reset() {
 	*x = Chunk{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[13]
+	mi := &file_rlx_v1_backend_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -970,7 +858,7 @@ func (x *Chunk) String() string {
 func (*Chunk) ProtoMessage() {}
 
 func (x *Chunk) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[13]
+	mi := &file_rlx_v1_backend_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -983,7 +871,7 @@ func (x *Chunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Chunk.ProtoReflect.Descriptor instead.
 func (*Chunk) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{13}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Chunk) GetIndex() int32 {
@@ -1015,7 +903,7 @@ type RunReply struct {
 
 func (x *RunReply) Reset() {
 	*x = RunReply{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[14]
+	mi := &file_rlx_v1_backend_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1027,7 +915,7 @@ func (x *RunReply) String() string {
 func (*RunReply) ProtoMessage() {}
 
 func (x *RunReply) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[14]
+	mi := &file_rlx_v1_backend_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1040,7 +928,7 @@ func (x *RunReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunReply.ProtoReflect.Descriptor instead.
 func (*RunReply) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{14}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *RunReply) GetPart() isRunReply_Part {
@@ -1123,7 +1011,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[15]
+	mi := &file_rlx_v1_backend_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1135,7 +1023,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[15]
+	mi := &file_rlx_v1_backend_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1148,7 +1036,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{15}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Progress) GetSteps() int64 {
@@ -1171,7 +1059,7 @@ type Dump struct {
 
 func (x *Dump) Reset() {
 	*x = Dump{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[16]
+	mi := &file_rlx_v1_backend_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1183,7 +1071,7 @@ func (x *Dump) String() string {
 func (*Dump) ProtoMessage() {}
 
 func (x *Dump) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[16]
+	mi := &file_rlx_v1_backend_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1196,7 +1084,7 @@ func (x *Dump) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dump.ProtoReflect.Descriptor instead.
 func (*Dump) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{16}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Dump) GetNode() int32 {
@@ -1242,7 +1130,7 @@ type Done struct {
 
 func (x *Done) Reset() {
 	*x = Done{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[17]
+	mi := &file_rlx_v1_backend_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1254,7 +1142,7 @@ func (x *Done) String() string {
 func (*Done) ProtoMessage() {}
 
 func (x *Done) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[17]
+	mi := &file_rlx_v1_backend_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1267,7 +1155,7 @@ func (x *Done) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Done.ProtoReflect.Descriptor instead.
 func (*Done) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{17}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Done) GetGeneration() int64 {
@@ -1328,7 +1216,7 @@ type CancelRequest struct {
 
 func (x *CancelRequest) Reset() {
 	*x = CancelRequest{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[18]
+	mi := &file_rlx_v1_backend_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1340,7 +1228,7 @@ func (x *CancelRequest) String() string {
 func (*CancelRequest) ProtoMessage() {}
 
 func (x *CancelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[18]
+	mi := &file_rlx_v1_backend_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1353,7 +1241,7 @@ func (x *CancelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRequest.ProtoReflect.Descriptor instead.
 func (*CancelRequest) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{18}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *CancelRequest) GetGeneration() int64 {
@@ -1371,7 +1259,7 @@ type CancelReply struct {
 
 func (x *CancelReply) Reset() {
 	*x = CancelReply{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[19]
+	mi := &file_rlx_v1_backend_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1383,7 +1271,7 @@ func (x *CancelReply) String() string {
 func (*CancelReply) ProtoMessage() {}
 
 func (x *CancelReply) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[19]
+	mi := &file_rlx_v1_backend_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1396,7 +1284,7 @@ func (x *CancelReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelReply.ProtoReflect.Descriptor instead.
 func (*CancelReply) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{19}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{17}
 }
 
 type StatsRequest struct {
@@ -1409,7 +1297,7 @@ type StatsRequest struct {
 
 func (x *StatsRequest) Reset() {
 	*x = StatsRequest{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[20]
+	mi := &file_rlx_v1_backend_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1421,7 +1309,7 @@ func (x *StatsRequest) String() string {
 func (*StatsRequest) ProtoMessage() {}
 
 func (x *StatsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[20]
+	mi := &file_rlx_v1_backend_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1434,7 +1322,7 @@ func (x *StatsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatsRequest.ProtoReflect.Descriptor instead.
 func (*StatsRequest) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{20}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *StatsRequest) GetExecutable() uint64 {
@@ -1460,7 +1348,7 @@ type StatsReply struct {
 
 func (x *StatsReply) Reset() {
 	*x = StatsReply{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[21]
+	mi := &file_rlx_v1_backend_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1472,7 +1360,7 @@ func (x *StatsReply) String() string {
 func (*StatsReply) ProtoMessage() {}
 
 func (x *StatsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[21]
+	mi := &file_rlx_v1_backend_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1485,7 +1373,7 @@ func (x *StatsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatsReply.ProtoReflect.Descriptor instead.
 func (*StatsReply) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{21}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *StatsReply) GetSteps() []*Step {
@@ -1506,7 +1394,7 @@ type Step struct {
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[22]
+	mi := &file_rlx_v1_backend_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1518,7 +1406,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[22]
+	mi := &file_rlx_v1_backend_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1531,7 +1419,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{22}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Step) GetNode() int32 {
@@ -1564,7 +1452,7 @@ type UnloadRequest struct {
 
 func (x *UnloadRequest) Reset() {
 	*x = UnloadRequest{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[23]
+	mi := &file_rlx_v1_backend_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1576,7 +1464,7 @@ func (x *UnloadRequest) String() string {
 func (*UnloadRequest) ProtoMessage() {}
 
 func (x *UnloadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[23]
+	mi := &file_rlx_v1_backend_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1589,7 +1477,7 @@ func (x *UnloadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnloadRequest.ProtoReflect.Descriptor instead.
 func (*UnloadRequest) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{23}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *UnloadRequest) GetExecutable() uint64 {
@@ -1607,7 +1495,7 @@ type UnloadReply struct {
 
 func (x *UnloadReply) Reset() {
 	*x = UnloadReply{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[24]
+	mi := &file_rlx_v1_backend_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1619,7 +1507,7 @@ func (x *UnloadReply) String() string {
 func (*UnloadReply) ProtoMessage() {}
 
 func (x *UnloadReply) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[24]
+	mi := &file_rlx_v1_backend_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1632,7 +1520,7 @@ func (x *UnloadReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnloadReply.ProtoReflect.Descriptor instead.
 func (*UnloadReply) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{24}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{22}
 }
 
 // Error is the detail of every failed call's status.
@@ -1651,7 +1539,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[25]
+	mi := &file_rlx_v1_backend_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1663,7 +1551,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[25]
+	mi := &file_rlx_v1_backend_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1676,7 +1564,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{25}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Error) GetCode() string {
@@ -1778,19 +1666,7 @@ const file_rlx_v1_backend_proto_rawDesc = "" +
 	"\akernels\x18\x02 \x03(\v2\x0e.rlx.v1.KernelR\akernels\"0\n" +
 	"\x06Kernel\x12\x0e\n" +
 	"\x02op\x18\x01 \x01(\tR\x02op\x12\x16\n" +
-	"\x06native\x18\x02 \x01(\bR\x06native\"\x99\x01\n" +
-	"\vBindRequest\x12\x1e\n" +
-	"\n" +
-	"executable\x18\x01 \x01(\x04R\n" +
-	"executable\x121\n" +
-	"\x04syms\x18\x02 \x03(\v2\x1d.rlx.v1.BindRequest.SymsEntryR\x04syms\x1a7\n" +
-	"\tSymsEntry\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"u\n" +
-	"\tBindReply\x12\x18\n" +
-	"\abinding\x18\x01 \x01(\x04R\abinding\x12%\n" +
-	"\x06inputs\x18\x02 \x03(\v2\r.rlx.v1.RangeR\x06inputs\x12'\n" +
-	"\aoutputs\x18\x03 \x03(\v2\r.rlx.v1.RangeR\aoutputs\"3\n" +
+	"\x06native\x18\x02 \x01(\bR\x06native\"3\n" +
 	"\x05Range\x12\x16\n" +
 	"\x06offset\x18\x01 \x01(\x03R\x06offset\x12\x12\n" +
 	"\x04size\x18\x02 \x01(\x03R\x04size\"h\n" +
@@ -1798,12 +1674,11 @@ const file_rlx_v1_backend_proto_rawDesc = "" +
 	"RunRequest\x12+\n" +
 	"\x06header\x18\x01 \x01(\v2\x11.rlx.v1.RunHeaderH\x00R\x06header\x12%\n" +
 	"\x05input\x18\x02 \x01(\v2\r.rlx.v1.ChunkH\x00R\x05inputB\x06\n" +
-	"\x04part\"\x80\x02\n" +
+	"\x04part\"\xd6\x02\n" +
 	"\tRunHeader\x12\x1e\n" +
 	"\n" +
 	"executable\x18\x01 \x01(\x04R\n" +
-	"executable\x12\x18\n" +
-	"\abinding\x18\x02 \x01(\x04R\abinding\x12\x1e\n" +
+	"executable\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x03 \x01(\x03R\n" +
 	"generation\x12%\n" +
@@ -1811,7 +1686,11 @@ const file_rlx_v1_backend_proto_rawDesc = "" +
 	"\aoutputs\x18\x05 \x03(\v2\r.rlx.v1.RangeR\aoutputs\x12\x18\n" +
 	"\aprofile\x18\x06 \x01(\bR\aprofile\x12\x1b\n" +
 	"\tcheck_nan\x18\a \x01(\bR\bcheckNan\x12\x12\n" +
-	"\x04dump\x18\b \x03(\x05R\x04dump\"1\n" +
+	"\x04dump\x18\b \x03(\x05R\x04dump\x12/\n" +
+	"\x04syms\x18\t \x03(\v2\x1b.rlx.v1.RunHeader.SymsEntryR\x04syms\x1a7\n" +
+	"\tSymsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01J\x04\b\x02\x10\x03\"1\n" +
 	"\x05Chunk\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x05R\x05index\x12\x12\n" +
 	"\x04data\x18\x02 \x01(\fR\x04data\"\xb3\x01\n" +
@@ -1869,11 +1748,10 @@ const file_rlx_v1_backend_proto_rawDesc = "" +
 	"\x04hint\x18\x04 \x01(\tR\x04hint\x12\x12\n" +
 	"\x04step\x18\x05 \x01(\x05R\x04step\x12\x0e\n" +
 	"\x02op\x18\x06 \x01(\tR\x02op\x12\x16\n" +
-	"\x06result\x18\a \x01(\x05R\x06result2\xed\x02\n" +
+	"\x06result\x18\a \x01(\x05R\x06result2\xbd\x02\n" +
 	"\aBackend\x12.\n" +
 	"\x04Info\x12\x13.rlx.v1.InfoRequest\x1a\x11.rlx.v1.InfoReply\x120\n" +
-	"\x04Load\x12\x13.rlx.v1.LoadRequest\x1a\x11.rlx.v1.LoadReply(\x01\x12.\n" +
-	"\x04Bind\x12\x13.rlx.v1.BindRequest\x1a\x11.rlx.v1.BindReply\x12/\n" +
+	"\x04Load\x12\x13.rlx.v1.LoadRequest\x1a\x11.rlx.v1.LoadReply(\x01\x12/\n" +
 	"\x03Run\x12\x12.rlx.v1.RunRequest\x1a\x10.rlx.v1.RunReply(\x010\x01\x124\n" +
 	"\x06Cancel\x12\x15.rlx.v1.CancelRequest\x1a\x13.rlx.v1.CancelReply\x123\n" +
 	"\x05Stats\x12\x14.rlx.v1.StatsRequest\x1a\x12.rlx.v1.StatsReply0\x01\x124\n" +
@@ -1891,7 +1769,7 @@ func file_rlx_v1_backend_proto_rawDescGZIP() []byte {
 	return file_rlx_v1_backend_proto_rawDescData
 }
 
-var file_rlx_v1_backend_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
+var file_rlx_v1_backend_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_rlx_v1_backend_proto_goTypes = []any{
 	(*InfoRequest)(nil),   // 0: rlx.v1.InfoRequest
 	(*InfoReply)(nil),     // 1: rlx.v1.InfoReply
@@ -1901,62 +1779,56 @@ var file_rlx_v1_backend_proto_goTypes = []any{
 	(*Weights)(nil),       // 5: rlx.v1.Weights
 	(*LoadReply)(nil),     // 6: rlx.v1.LoadReply
 	(*Kernel)(nil),        // 7: rlx.v1.Kernel
-	(*BindRequest)(nil),   // 8: rlx.v1.BindRequest
-	(*BindReply)(nil),     // 9: rlx.v1.BindReply
-	(*Range)(nil),         // 10: rlx.v1.Range
-	(*RunRequest)(nil),    // 11: rlx.v1.RunRequest
-	(*RunHeader)(nil),     // 12: rlx.v1.RunHeader
-	(*Chunk)(nil),         // 13: rlx.v1.Chunk
-	(*RunReply)(nil),      // 14: rlx.v1.RunReply
-	(*Progress)(nil),      // 15: rlx.v1.Progress
-	(*Dump)(nil),          // 16: rlx.v1.Dump
-	(*Done)(nil),          // 17: rlx.v1.Done
-	(*CancelRequest)(nil), // 18: rlx.v1.CancelRequest
-	(*CancelReply)(nil),   // 19: rlx.v1.CancelReply
-	(*StatsRequest)(nil),  // 20: rlx.v1.StatsRequest
-	(*StatsReply)(nil),    // 21: rlx.v1.StatsReply
-	(*Step)(nil),          // 22: rlx.v1.Step
-	(*UnloadRequest)(nil), // 23: rlx.v1.UnloadRequest
-	(*UnloadReply)(nil),   // 24: rlx.v1.UnloadReply
-	(*Error)(nil),         // 25: rlx.v1.Error
-	nil,                   // 26: rlx.v1.BindRequest.SymsEntry
+	(*Range)(nil),         // 8: rlx.v1.Range
+	(*RunRequest)(nil),    // 9: rlx.v1.RunRequest
+	(*RunHeader)(nil),     // 10: rlx.v1.RunHeader
+	(*Chunk)(nil),         // 11: rlx.v1.Chunk
+	(*RunReply)(nil),      // 12: rlx.v1.RunReply
+	(*Progress)(nil),      // 13: rlx.v1.Progress
+	(*Dump)(nil),          // 14: rlx.v1.Dump
+	(*Done)(nil),          // 15: rlx.v1.Done
+	(*CancelRequest)(nil), // 16: rlx.v1.CancelRequest
+	(*CancelReply)(nil),   // 17: rlx.v1.CancelReply
+	(*StatsRequest)(nil),  // 18: rlx.v1.StatsRequest
+	(*StatsReply)(nil),    // 19: rlx.v1.StatsReply
+	(*Step)(nil),          // 20: rlx.v1.Step
+	(*UnloadRequest)(nil), // 21: rlx.v1.UnloadRequest
+	(*UnloadReply)(nil),   // 22: rlx.v1.UnloadReply
+	(*Error)(nil),         // 23: rlx.v1.Error
+	nil,                   // 24: rlx.v1.RunHeader.SymsEntry
 }
 var file_rlx_v1_backend_proto_depIdxs = []int32{
 	2,  // 0: rlx.v1.InfoReply.devices:type_name -> rlx.v1.Device
 	4,  // 1: rlx.v1.LoadRequest.header:type_name -> rlx.v1.LoadHeader
 	5,  // 2: rlx.v1.LoadHeader.weights:type_name -> rlx.v1.Weights
 	7,  // 3: rlx.v1.LoadReply.kernels:type_name -> rlx.v1.Kernel
-	26, // 4: rlx.v1.BindRequest.syms:type_name -> rlx.v1.BindRequest.SymsEntry
-	10, // 5: rlx.v1.BindReply.inputs:type_name -> rlx.v1.Range
-	10, // 6: rlx.v1.BindReply.outputs:type_name -> rlx.v1.Range
-	12, // 7: rlx.v1.RunRequest.header:type_name -> rlx.v1.RunHeader
-	13, // 8: rlx.v1.RunRequest.input:type_name -> rlx.v1.Chunk
-	10, // 9: rlx.v1.RunHeader.inputs:type_name -> rlx.v1.Range
-	10, // 10: rlx.v1.RunHeader.outputs:type_name -> rlx.v1.Range
-	15, // 11: rlx.v1.RunReply.progress:type_name -> rlx.v1.Progress
-	16, // 12: rlx.v1.RunReply.dump:type_name -> rlx.v1.Dump
-	13, // 13: rlx.v1.RunReply.output:type_name -> rlx.v1.Chunk
-	17, // 14: rlx.v1.RunReply.done:type_name -> rlx.v1.Done
-	22, // 15: rlx.v1.StatsReply.steps:type_name -> rlx.v1.Step
-	0,  // 16: rlx.v1.Backend.Info:input_type -> rlx.v1.InfoRequest
-	3,  // 17: rlx.v1.Backend.Load:input_type -> rlx.v1.LoadRequest
-	8,  // 18: rlx.v1.Backend.Bind:input_type -> rlx.v1.BindRequest
-	11, // 19: rlx.v1.Backend.Run:input_type -> rlx.v1.RunRequest
-	18, // 20: rlx.v1.Backend.Cancel:input_type -> rlx.v1.CancelRequest
-	20, // 21: rlx.v1.Backend.Stats:input_type -> rlx.v1.StatsRequest
-	23, // 22: rlx.v1.Backend.Unload:input_type -> rlx.v1.UnloadRequest
-	1,  // 23: rlx.v1.Backend.Info:output_type -> rlx.v1.InfoReply
-	6,  // 24: rlx.v1.Backend.Load:output_type -> rlx.v1.LoadReply
-	9,  // 25: rlx.v1.Backend.Bind:output_type -> rlx.v1.BindReply
-	14, // 26: rlx.v1.Backend.Run:output_type -> rlx.v1.RunReply
-	19, // 27: rlx.v1.Backend.Cancel:output_type -> rlx.v1.CancelReply
-	21, // 28: rlx.v1.Backend.Stats:output_type -> rlx.v1.StatsReply
-	24, // 29: rlx.v1.Backend.Unload:output_type -> rlx.v1.UnloadReply
-	23, // [23:30] is the sub-list for method output_type
-	16, // [16:23] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	10, // 4: rlx.v1.RunRequest.header:type_name -> rlx.v1.RunHeader
+	11, // 5: rlx.v1.RunRequest.input:type_name -> rlx.v1.Chunk
+	8,  // 6: rlx.v1.RunHeader.inputs:type_name -> rlx.v1.Range
+	8,  // 7: rlx.v1.RunHeader.outputs:type_name -> rlx.v1.Range
+	24, // 8: rlx.v1.RunHeader.syms:type_name -> rlx.v1.RunHeader.SymsEntry
+	13, // 9: rlx.v1.RunReply.progress:type_name -> rlx.v1.Progress
+	14, // 10: rlx.v1.RunReply.dump:type_name -> rlx.v1.Dump
+	11, // 11: rlx.v1.RunReply.output:type_name -> rlx.v1.Chunk
+	15, // 12: rlx.v1.RunReply.done:type_name -> rlx.v1.Done
+	20, // 13: rlx.v1.StatsReply.steps:type_name -> rlx.v1.Step
+	0,  // 14: rlx.v1.Backend.Info:input_type -> rlx.v1.InfoRequest
+	3,  // 15: rlx.v1.Backend.Load:input_type -> rlx.v1.LoadRequest
+	9,  // 16: rlx.v1.Backend.Run:input_type -> rlx.v1.RunRequest
+	16, // 17: rlx.v1.Backend.Cancel:input_type -> rlx.v1.CancelRequest
+	18, // 18: rlx.v1.Backend.Stats:input_type -> rlx.v1.StatsRequest
+	21, // 19: rlx.v1.Backend.Unload:input_type -> rlx.v1.UnloadRequest
+	1,  // 20: rlx.v1.Backend.Info:output_type -> rlx.v1.InfoReply
+	6,  // 21: rlx.v1.Backend.Load:output_type -> rlx.v1.LoadReply
+	12, // 22: rlx.v1.Backend.Run:output_type -> rlx.v1.RunReply
+	17, // 23: rlx.v1.Backend.Cancel:output_type -> rlx.v1.CancelReply
+	19, // 24: rlx.v1.Backend.Stats:output_type -> rlx.v1.StatsReply
+	22, // 25: rlx.v1.Backend.Unload:output_type -> rlx.v1.UnloadReply
+	20, // [20:26] is the sub-list for method output_type
+	14, // [14:20] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_rlx_v1_backend_proto_init() }
@@ -1969,11 +1841,11 @@ func file_rlx_v1_backend_proto_init() {
 		(*LoadRequest_Program)(nil),
 		(*LoadRequest_Weights)(nil),
 	}
-	file_rlx_v1_backend_proto_msgTypes[11].OneofWrappers = []any{
+	file_rlx_v1_backend_proto_msgTypes[9].OneofWrappers = []any{
 		(*RunRequest_Header)(nil),
 		(*RunRequest_Input)(nil),
 	}
-	file_rlx_v1_backend_proto_msgTypes[14].OneofWrappers = []any{
+	file_rlx_v1_backend_proto_msgTypes[12].OneofWrappers = []any{
 		(*RunReply_Progress)(nil),
 		(*RunReply_Dump)(nil),
 		(*RunReply_Output)(nil),
@@ -1985,7 +1857,7 @@ func file_rlx_v1_backend_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_rlx_v1_backend_proto_rawDesc), len(file_rlx_v1_backend_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   27,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -26,7 +26,6 @@ const _ = grpc.SupportPackageIsVersion9
 const (
 	Backend_Info_FullMethodName   = "/rlx.v1.Backend/Info"
 	Backend_Load_FullMethodName   = "/rlx.v1.Backend/Load"
-	Backend_Bind_FullMethodName   = "/rlx.v1.Backend/Bind"
 	Backend_Run_FullMethodName    = "/rlx.v1.Backend/Run"
 	Backend_Cancel_FullMethodName = "/rlx.v1.Backend/Cancel"
 	Backend_Stats_FullMethodName  = "/rlx.v1.Backend/Stats"
@@ -41,8 +40,6 @@ type BackendClient interface {
 	Info(ctx context.Context, in *InfoRequest, opts ...grpc.CallOption) (*InfoReply, error)
 	// Load takes a header, then the program in chunks, then the weights in chunks where they are not mapped.
 	Load(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[LoadRequest, LoadReply], error)
-	// Bind fixes the values of the symbols and answers where inputs and outputs lie.
-	Bind(ctx context.Context, in *BindRequest, opts ...grpc.CallOption) (*BindReply, error)
 	// Run executes once. The last reply of a run that succeeded is Done.
 	Run(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[RunRequest, RunReply], error)
 	// Cancel ends a run between two steps. Its Run answers with RLX1002.
@@ -83,16 +80,6 @@ func (c *backendClient) Load(ctx context.Context, opts ...grpc.CallOption) (grpc
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Backend_LoadClient = grpc.ClientStreamingClient[LoadRequest, LoadReply]
-
-func (c *backendClient) Bind(ctx context.Context, in *BindRequest, opts ...grpc.CallOption) (*BindReply, error) {
-	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(BindReply)
-	err := c.cc.Invoke(ctx, Backend_Bind_FullMethodName, in, out, cOpts...)
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
-}
 
 func (c *backendClient) Run(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[RunRequest, RunReply], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
@@ -154,8 +141,6 @@ type BackendServer interface {
 	Info(context.Context, *InfoRequest) (*InfoReply, error)
 	// Load takes a header, then the program in chunks, then the weights in chunks where they are not mapped.
 	Load(grpc.ClientStreamingServer[LoadRequest, LoadReply]) error
-	// Bind fixes the values of the symbols and answers where inputs and outputs lie.
-	Bind(context.Context, *BindRequest) (*BindReply, error)
 	// Run executes once. The last reply of a run that succeeded is Done.
 	Run(grpc.BidiStreamingServer[RunRequest, RunReply]) error
 	// Cancel ends a run between two steps. Its Run answers with RLX1002.
@@ -179,9 +164,6 @@ func (UnimplementedBackendServer) Info(context.Context, *InfoRequest) (*InfoRepl
 }
 func (UnimplementedBackendServer) Load(grpc.ClientStreamingServer[LoadRequest, LoadReply]) error {
 	return status.Error(codes.Unimplemented, "method Load not implemented")
-}
-func (UnimplementedBackendServer) Bind(context.Context, *BindRequest) (*BindReply, error) {
-	return nil, status.Error(codes.Unimplemented, "method Bind not implemented")
 }
 func (UnimplementedBackendServer) Run(grpc.BidiStreamingServer[RunRequest, RunReply]) error {
 	return status.Error(codes.Unimplemented, "method Run not implemented")
@@ -240,24 +222,6 @@ func _Backend_Load_Handler(srv interface{}, stream grpc.ServerStream) error {
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Backend_LoadServer = grpc.ClientStreamingServer[LoadRequest, LoadReply]
-
-func _Backend_Bind_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(BindRequest)
-	if err := dec(in); err != nil {
-		return nil, err
-	}
-	if interceptor == nil {
-		return srv.(BackendServer).Bind(ctx, in)
-	}
-	info := &grpc.UnaryServerInfo{
-		Server:     srv,
-		FullMethod: Backend_Bind_FullMethodName,
-	}
-	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(BackendServer).Bind(ctx, req.(*BindRequest))
-	}
-	return interceptor(ctx, in, info, handler)
-}
 
 func _Backend_Run_Handler(srv interface{}, stream grpc.ServerStream) error {
 	return srv.(BackendServer).Run(&grpc.GenericServerStream[RunRequest, RunReply]{ServerStream: stream})
@@ -323,10 +287,6 @@ var Backend_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Info",
 			Handler:    _Backend_Info_Handler,
-		},
-		{
-			MethodName: "Bind",
-			Handler:    _Backend_Bind_Handler,
 		},
 		{
 			MethodName: "Cancel",
