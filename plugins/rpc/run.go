@@ -32,6 +32,9 @@ func (e *Executable) run(ctx context.Context, r device.Run, tensors func(*bindin
 	if err := s.fault(); err != nil {
 		return noStats(), err
 	}
+	if ctx.Err() != nil { // select takes either case when both are ready
+		return noStats(), interrupted(s.name, ctx)
+	}
 	b, err := e.binder.bind(r.Syms)
 	if err != nil {
 		return noStats(), diag.New(device.ErrInput, e.prog.Method, "%w", err)
