@@ -6,7 +6,9 @@
 # make bench-gemm    matrix products as a share of the machine's peak, in under a minute
 # make fuzz    every fuzz target for FUZZTIME each
 # make faults  every system call of small runs of both commands fails once: about an hour; FAULTS=read for one class
+# make generate    everything that is generated: assembly, protobuf, spec/ops.md, the targets' descriptions, docs/support.md
 # make check   what a change must pass before it is sent: format, vet, test, stale generated files, cross-builds
+# make check-source   all of that but the tests
 
 export CGO_ENABLED ?= 0
 GO       ?= go
@@ -16,7 +18,7 @@ BACKENDS := cpu null
 HAVE_CC  := $(shell command -v $(CC) 2>/dev/null)
 FUZZTIME ?= 20s
 
-.PHONY: build demo test test-arm64 test-deps check fuzz faults bench bench-gemm figures generate clean
+.PHONY: build demo test test-arm64 test-deps check check-source generated fuzz faults bench bench-gemm figures generate clean
 
 build:
 	@mkdir -p bin
@@ -57,11 +59,19 @@ ifneq ($(HAVE_CC),)
 	  echo "no Vulkan driver: the tests of the wgpu backend skip; install mesa-vulkan-drivers for them"; }
 endif
 
-check: test
-	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); exit 1; }
+check: test check-source
+
+check-source: generated
+	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "gofmt -w these:"; gofmt -l $$(git ls-files '*.go'); exit 1; }
+	$(GO) mod tidy -diff
+	@for m in $$(git ls-files '*/go.mod'); do echo "go mod tidy -diff in $$m"; (cd $$(dirname $$m) && $(GO) vet ./... && $(GO) mod tidy -diff) || exit 1; done
 	GOOS=linux  GOARCH=arm64 $(GO) build ./...
 	GOOS=darwin GOARCH=arm64 $(GO) vet ./cmd/... ./plugins/...
-	$(GO) build -tags purego ./plugins/cpu/...
+
+# Fails where generating changes a file, whether or not the work tree had other changes.
+generated:
+	@before=$$(git status --porcelain && git diff) || exit 1; $(MAKE) --no-print-directory generate || exit 1; \
+	  test "$$before" = "$$(git status --porcelain && git diff)" || { git status --short; echo "generated files were stale and are now fresh: commit them"; exit 1; }
 
 fuzz:
 	@for f in $$(grep -rl --include='*_test.go' '^func Fuzz' . | sort); do \
@@ -85,8 +95,12 @@ figures: build
 bench-gemm:
 	$(GO) run ./bench/gemm
 
+# The table of targets is made from the descriptions, so it comes last. spec/testdata is not here: released files are never made anew.
 generate:
 	$(GO) generate ./...
+	$(GO) test ./core/op -run '^TestSpec$$' -update
+	$(GO) test ./plugins/cpu/backend ./plugins/wgpu/kernels -run '^TestDescription$$' -update
+	$(GO) test ./core/target -run '^TestSupport$$' -update
 
 clean:
 	rm -rf bin out mask.png

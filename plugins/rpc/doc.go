@@ -8,4 +8,4 @@
 // It imports core/device and below, never core/compile, core/pass, a backend, models or a command, and needs no cgo.
 package rpc
 
-//go:generate protoc -I proto --go_out=. --go_opt=module=github.com/rlx-go/rlx/plugins/rpc --go-grpc_out=. --go-grpc_opt=module=github.com/rlx-go/rlx/plugins/rpc rlx/v1/backend.proto
+//go:generate sh -c "cd _protogen && go run ."
