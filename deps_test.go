@@ -4,6 +4,8 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"strconv"
@@ -33,6 +35,7 @@ var mayImport = map[string][]string{
 	"core/pass":       {"core/target", "core/code", "core/rewrite", "core/op", "core/ir", "core/dtype", "core/tensor", "core/diag"},
 	"core/compile":    {"core/code", "core/pass", "core/target", "core/plan", "core/sched", "core/program", "core/op", "core/ir", "core/dtype", "core/tensor", "core/diag"},
 
+	".":      {"core/code", "core/device", "core/diag", "core/dtype", "core/interp", "core/ir", "core/program", "core/task", "core/tensor", "format", "internal/units", "plugins/rpc"},
 	"format": {"core/program", "core/op", "core/ir", "core/dtype", "core/tensor", "core/diag", "core/task", "internal/atomicfile", "internal/regular"},
 
 	"plugins/rpc":       {"plugins/rpc/...", "core/device", "core/target", "core/program", "core/diag", "core/dtype", "core/tensor", "core/ir", "format"},
@@ -64,7 +67,7 @@ var mayImport = map[string][]string{
 // TestImports keeps the direction of imports: core never sees a file format, a plugin, a model or a command, and the
 // runtime never sees the compiler. Test files are exempt.
 func TestImports(t *testing.T) {
-	const module = "github.com/rlx-go/rlx/"
+	const module = "github.com/rlx-go/rlx"
 	err := filepath.WalkDir(".", func(p string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() && strings.HasPrefix(d.Name(), "_") {
 			return filepath.SkipDir
@@ -87,7 +90,11 @@ func TestImports(t *testing.T) {
 		}
 		for _, imp := range f.Imports {
 			name, _ := strconv.Unquote(imp.Path.Value)
-			if to, own := strings.CutPrefix(name, module); own && !matches(allowed, to) {
+			to, own := strings.CutPrefix(name, module+"/")
+			if name == module {
+				to, own = ".", true
+			}
+			if own && !matches(allowed, to) {
 				t.Errorf("%s imports %s; %s may import %v", p, to, folder, allowed)
 			}
 		}
@@ -117,4 +124,36 @@ func matches(allowed []string, to string) bool {
 		}
 	}
 	return false
+}
+
+// TestEmbeddable keeps the package that programs import, and all that it imports, free of cgo, of the compiler and of backends.
+func TestEmbeddable(t *testing.T) {
+	cmd := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}} {{len .CgoFiles}}{{end}}", ".")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=1")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	for line := range strings.Lines(string(out)) {
+		name, cgo, _ := strings.Cut(strings.TrimSpace(line), " ")
+		seen++
+		folder, own := strings.CutPrefix(name, "github.com/rlx-go/rlx/")
+		if own && cgo != "0" {
+			t.Errorf("%s has %s files that need cgo", name, cgo)
+		}
+		for _, no := range []string{"core/compile", "core/pass", "core/rewrite", "core/hir", "core/plan", "core/sched", "models", "cmd", "internal/cli", "plugins/cpu", "plugins/wgpu", "plugins/null"} {
+			if own && (folder == no || strings.HasPrefix(folder, no+"/")) {
+				t.Errorf("the package depends on %s", folder)
+			}
+		}
+	}
+	if seen < 10 {
+		t.Errorf("go list names %d packages: %s", seen, out)
+	}
+	cmd = exec.Command("go", "build", ".")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // some of what it imports uses cgo where there is a C compiler
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("it does not build without cgo: %v\n%s", err, out)
+	}
 }

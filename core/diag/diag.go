@@ -111,11 +111,27 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Is makes errors.Is(err, code) work: a Code is itself an error that matches every Error with that code.
+// Is makes errors.Is(err, code) work: a Code is itself an error that matches every Error with that code, and a Class one that
+// matches every Error with a code of that class.
 func (e *Error) Is(target error) bool {
-	c, ok := target.(Code)
-	return ok && c == e.Code
+	switch t := target.(type) {
+	case Code:
+		return t == e.Code
+	case Class:
+		return t.Has(e.Code)
+	}
+	return false
 }
+
+// A Class is all codes with the same first digit: Class(4) is RLX4nnn.
+type Class int
+
+// Has reports whether a code is of the class.
+func (c Class) Has(code Code) bool {
+	return strings.HasPrefix(string(code), fmt.Sprintf("RLX%d", int(c)))
+}
+
+func (c Class) Error() string { return fmt.Sprintf("RLX%dnnn", int(c)) }
 
 func (c Code) Error() string {
 	if e, ok := registry[c]; ok {

@@ -20,6 +20,9 @@ func TestError(t *testing.T) {
 	if !errors.Is(wrapped, sample) || !errors.Is(wrapped, io.ErrUnexpectedEOF) || errors.Is(wrapped, diag.Usage) {
 		t.Error("errors.Is does not see the code, or the cause, or sees another code")
 	}
+	if !errors.Is(wrapped, diag.Class(3)) || errors.Is(wrapped, diag.Class(4)) {
+		t.Error("errors.Is does not see the class, or sees another")
+	}
 	if c, ok := diag.CodeOf(wrapped); !ok || c != sample {
 		t.Errorf("code %v %v", c, ok)
 	}

@@ -50,6 +50,11 @@ func AlignedBytes(n int) []byte {
 	return b[off : off+n : off+n]
 }
 
+// Aligned reports whether b begins at a multiple of size.
+func Aligned(b []byte, size int) bool {
+	return uintptr(unsafe.Pointer(unsafe.SliceData(b)))%uintptr(size) == 0
+}
+
 // Numel is the product of the dims; 1 for a scalar.
 func Numel(shape []int) int {
 	n := 1

@@ -1,15 +1,6 @@
 package cli
 
-import "fmt"
+import "github.com/rlx-go/rlx/internal/units"
 
 // Size prints bytes for people, in units of 1000.
-func Size(n int64) string {
-	f, units := float64(n), []string{"B", "kB", "MB", "GB", "TB"}
-	for len(units) > 1 && f >= 999.5 {
-		f, units = f/1000, units[1:]
-	}
-	if units[0] == "B" || f >= 99.95 {
-		return fmt.Sprintf("%.0f %s", f, units[0])
-	}
-	return fmt.Sprintf("%.1f %s", f, units[0])
-}
+func Size(n int64) string { return units.Bytes(n) }

@@ -255,7 +255,7 @@ func (s *Session) explain(ctx, callCtx context.Context, took time.Duration, err 
 	if e, ok := fromWire(st, s.name); ok {
 		return e
 	}
-	if errors.Is(context.Cause(ctx), context.Canceled) {
+	if errors.Is(ctx.Err(), context.Canceled) { // whatever its cause
 		return interrupted(s.name, ctx)
 	}
 	switch {

@@ -1,0 +1,151 @@
+package rlx
+
+import (
+	"context"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rlx-go/rlx/core/code"
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/plugins/rpc"
+)
+
+// A Backend is an executable that runs models: rlx-backend-cpu, for instance. It runs in a process of its own.
+type Backend struct {
+	Name string // in messages; "cpu"
+	Path string // of the executable
+	Dir  string // that FindBackends found it in; otherwise empty
+}
+
+const backendPrefix = "rlx-backend-"
+
+// FindBackends lists the executables called rlx-backend-NAME in directories, in their order. Where no directory is given, it looks
+// in that of the running program. A directory that cannot be read is as good as empty.
+func FindBackends(dirs ...string) []Backend {
+	var out []Backend
+	for i, dir := range searched(dirs) {
+		if slices.Contains(searched(dirs)[:i], dir) {
+			continue
+		}
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			continue
+		}
+		for _, e := range entries {
+			name, ok := strings.CutPrefix(strings.TrimSuffix(e.Name(), ".exe"), backendPrefix)
+			path := filepath.Join(dir, e.Name())
+			st, err := os.Stat(path)
+			if ok && name != "" && err == nil && st.Mode().IsRegular() && st.Mode().Perm()&0o111 != 0 {
+				out = append(out, Backend{name, path, dir})
+			}
+		}
+	}
+	return out
+}
+
+// searched is where FindBackends looks.
+func searched(dirs []string) []string {
+	if len(dirs) > 0 {
+		return dirs
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		return nil
+	}
+	if real, err := filepath.EvalSymlinks(exe); err == nil {
+		exe = real
+	}
+	return []string{filepath.Dir(exe)}
+}
+
+// FindBackend is the first backend of that name that FindBackends finds. The error, which matches ErrNoBackend, lists those there
+// are.
+func FindBackend(name string, dirs ...string) (Backend, error) {
+	var parts []string
+	for _, b := range FindBackends(dirs...) {
+		if b.Name == name {
+			return b, nil
+		}
+		parts = append(parts, b.Name+" ("+b.Path+")")
+	}
+	what := "nor is any other"
+	if len(parts) > 0 {
+		what = "found: " + strings.Join(parts, ", ")
+	}
+	return Backend{}, diag.New(code.Backend, "backend "+name, "is not installed; %s; looked in %s", what, strings.Join(searched(dirs), ", ")).
+		WithHint("put %s%s there, or give a Backend with the path of its executable", backendPrefix, name)
+}
+
+// WritableByAll is a path through which every user of this machine could put another program in the place of the backend's: the file
+// itself or a directory that leads to it, unless that is sticky as /tmp is. Empty: there is none.
+func (b Backend) WritableByAll() string {
+	if runtime.GOOS == "windows" {
+		return "" // permissions are not in the mode
+	}
+	real, err := filepath.EvalSymlinks(b.Path)
+	if err != nil {
+		return "" // the start says what is wrong with it
+	}
+	for _, p := range []string{real, filepath.Dir(real), filepath.Dir(b.Path)} {
+		if st, err := os.Stat(p); err == nil && st.Mode().Perm()&0o002 != 0 && st.Mode()&fs.ModeSticky == 0 {
+			return p
+		}
+	}
+	return ""
+}
+
+// A Device is one device of a backend. Memory is in bytes, 0 where the device uses the host's.
+type Device = device.Device
+
+// A Sandbox says whether a backend's process is kept from the network, other processes and the user's files (Linux).
+type Sandbox = rpc.Sandbox
+
+// The values of Options.Sandbox. Empty is SandboxOn.
+const (
+	SandboxOn      = rpc.SandboxOn      // by what the system has
+	SandboxOff     = rpc.SandboxOff     // not at all
+	SandboxRequire = rpc.SandboxRequire // an error where a part is missing
+)
+
+// A Confinement is what does confine a backend's process.
+type Confinement = rpc.Confinement
+
+// BackendInfo is what a backend says about itself.
+type BackendInfo struct {
+	Name, Version string
+	Devices       []Device
+	Levels        []string // of targets such as cpu:x86-64-v4 that this machine has, best first
+	Precisions    []string
+	MaxAlloc      int64  // largest arena in bytes; 0: no limit of its own
+	Target        string // which ops it runs, in the language of spec/target.md, for rlxc --target
+	Sandbox       Confinement
+}
+
+// Describe starts the backend, asks it what it is, and ends it. Of the options it uses Log and Sandbox. Errors match ErrLost or
+// ErrDevice.
+func (b Backend) Describe(ctx context.Context, o Options) (BackendInfo, error) {
+	s, err := rpc.Start(ctx, rpc.Options{Path: b.Path, Name: b.Name, Log: o.Log, Timeouts: rpc.Timeouts{Start: describeTime}, Sandbox: o.Sandbox})
+	if err != nil {
+		return BackendInfo{}, err
+	}
+	defer s.Close()
+	info, err := s.Info(ctx)
+	return backendInfo(info, s), err
+}
+
+// describeTime bounds the start of a backend that is asked what it is.
+const describeTime = 5 * time.Second
+
+func backendInfo(i device.Info, s *rpc.Session) BackendInfo {
+	out := BackendInfo{Name: i.Name, Version: i.Version, Devices: i.Devices, Levels: i.Levels, Precisions: i.Precisions, MaxAlloc: i.MaxAlloc, Sandbox: s.Sandbox()}
+	if i.Target != nil {
+		out.Target = i.Target.String()
+	}
+	return out
+}

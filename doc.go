@@ -1,0 +1,18 @@
+// Package rlx runs compiled models (.rlx files) from Go programs. A Model is an open, verified artifact; a Session is a backend, a
+// process of its own, that runs the methods of a model; Run takes tensors by name and gives tensors by name:
+//
+//	model, err := rlx.Open(ctx, "sam.rlx", rlx.OpenOptions{})
+//	cpu, err := rlx.FindBackend("cpu", "/opt/rlx/bin")
+//	session, err := model.NewSession(ctx, rlx.Options{Backend: cpu})
+//	result, err := session.Run(ctx, rlx.Request{Method: "encode", Inputs: map[string]rlx.Tensor{"image": image}})
+//
+// Methods, their inputs and outputs, element types and shapes come from the artifact: Model.Methods. Models that declare a task have
+// a type for it: a Segmenter turns images and prompts into tensors, and tensors into masks.
+//
+// Artifacts are made by the command rlxc. Backends are executables called rlx-backend-NAME, which `make build` puts beside it; they
+// run in a sandbox on Linux. One that crashes, hangs or lies gives an error that matches ErrLost, and nothing of it stays behind:
+// close the session and make another of the same model.
+//
+// The package keeps no state outside its values and needs no cgo. Models, sessions and budgets are safe for use by several
+// goroutines; the rest are plain values.
+package rlx

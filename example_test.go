@@ -1,0 +1,73 @@
+package rlx_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"github.com/rlx-go/rlx"
+)
+
+// What a model takes and gives is in the artifact.
+func ExampleModel_Methods() {
+	model, err := rlx.Open(context.Background(), demoModel(), rlx.OpenOptions{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer model.Close()
+	fmt.Println(model.Facts().Name, model.Facts().Precisions)
+	for _, method := range model.Methods() {
+		fmt.Println(method.Name)
+		for _, v := range method.Inputs {
+			fmt.Println("  takes", v)
+		}
+		for _, v := range method.Outputs {
+			fmt.Println("  gives", v)
+		}
+		for _, s := range method.Symbols {
+			fmt.Printf("  where %s is %d to %d\n", s.Name, s.Min, s.Max)
+		}
+	}
+	// Output:
+	// sam-nano [f32 bf16]
+	// encode
+	//   takes image f32[1,3,256,256]
+	//   gives embeddings f32[1,128,32,32]
+	// decode
+	//   takes embeddings f32[1,128,32,32]
+	//   takes points f32[1,N,2]
+	//   takes labels i32[1,N]
+	//   gives low_res_masks f32[1,4,128,128]
+	//   gives iou f32[1,4]
+	//   where N is 1 to 64
+}
+
+// Tensors go in by name and come out by name.
+func ExampleSession_Run() {
+	ctx := context.Background()
+	model, err := rlx.Open(ctx, demoModel(), rlx.OpenOptions{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer model.Close()
+	session, err := model.NewSession(ctx, rlx.Options{Backend: cpu()}) // or rlx.FindBackend("cpu")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer session.Close()
+
+	pixels, err := rlx.NewTensor(make([]float32, 3*256*256), 1, 3, 256, 256)
+	if err != nil {
+		log.Fatal(err)
+	}
+	result, err := session.Run(ctx, rlx.Request{Method: "encode", Inputs: map[string]rlx.Tensor{"image": pixels}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	embeddings, err := rlx.Values[float32](result.Outputs["embeddings"])
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(result.Outputs["embeddings"], len(embeddings))
+	// Output: f32[1,128,32,32] 131072
+}

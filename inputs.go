@@ -1,0 +1,127 @@
+package rlx
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/ir"
+)
+
+// CheckInput compares a type with an input, as far as that is possible without the other inputs: before a file is read, for
+// instance. The error matches ErrInput.
+func (m *Method) CheckInput(name string, d DType, shape []int) error {
+	v, ok := m.Input(name)
+	if !ok {
+		return m.unknown(name)
+	}
+	if d != v.DType {
+		return v.bad(d, shape)
+	}
+	if len(shape) != len(v.Shape) {
+		return v.bad(d, shape).WithHint("it needs %d dimensions", len(v.Shape))
+	}
+	for i, dim := range v.Shape {
+		switch size := int64(shape[i]); {
+		case size >= dim.Min && size <= dim.Max:
+		case dim.Min == dim.Max:
+			return v.bad(d, shape).WithHint("size %d must be %d", size, dim.Min)
+		default:
+			return v.bad(d, shape).WithHint("size %d of %s must be %d to %d", size, dim.Expr, dim.Min, dim.Max)
+		}
+	}
+	return nil
+}
+
+func (m *Method) unknown(name string) error {
+	return diag.New(device.ErrInput, "input "+name, "%s has no such input; its inputs are %s", m.Name, list(m.Inputs))
+}
+
+// Sizes compares tensors with the method's inputs and gives the values of its symbols. Run does the same; this is to find a
+// mistake before anything is loaded. Errors match ErrInput.
+func (m *Method) Sizes(in map[string]Tensor) (map[string]int64, error) {
+	var eqs []ir.Equation
+	var of []Value // of each equation
+	for _, v := range m.Inputs {
+		t, ok := in[v.Name]
+		if !ok {
+			return nil, diag.New(device.ErrInput, "input "+v.Name, "is missing; inputs of %s are %s", m.Name, list(m.Inputs))
+		}
+		if err := m.CheckInput(v.Name, t.DType, t.Shape); err != nil {
+			return nil, err
+		}
+		if err := t.check(); err != nil {
+			return nil, diag.New(device.ErrInput, "input "+v.Name, "%w", err)
+		}
+		for i, d := range v.typ.Shape {
+			eqs, of = append(eqs, ir.Equation{Dim: d, Size: int64(t.Shape[i]), Of: "input " + v.Name}), append(of, v)
+		}
+	}
+	if len(in) > len(m.Inputs) {
+		for _, name := range slices.Sorted(maps.Keys(in)) {
+			if _, ok := m.Input(name); !ok {
+				return nil, m.unknown(name)
+			}
+		}
+	}
+	sizes, err := m.graph.Syms.Solve(nil, eqs)
+	var which *ir.SizeError
+	switch {
+	case err == nil:
+	case errors.As(err, &which) && which.Equation >= 0:
+		v := of[which.Equation]
+		return nil, v.bad(in[v.Name].DType, in[v.Name].Shape).WithHint("%v", err)
+	default:
+		return nil, badSizes(m.Name, err)
+	}
+	return sizes, m.checkLabels(in)
+}
+
+// checkLabels compares the labels of a prompt with those that the task knows: inside the model an unknown one would be the index
+// of a row that is not there.
+func (m *Method) checkLabels(in map[string]Tensor) error {
+	s := m.model.v.Meta().Segment
+	if s == nil || m.Name != s.PromptMethod || in[s.LabelsInput].DType != I32 {
+		return nil
+	}
+	l := s.Labels
+	for i, v := range elementsOf[int32](in[s.LabelsInput].Data) {
+		if !slices.Contains([]int32{l.Background, l.Foreground, l.BoxStart, l.BoxEnd, l.Pad}, v) {
+			return diag.New(device.ErrInput, "input "+s.LabelsInput, "label %d is %d; allowed are %d (foreground), %d (background), %d and %d (corners of a box) and %d (padding)",
+				i, v, l.Foreground, l.Background, l.BoxStart, l.BoxEnd, l.Pad)
+		}
+	}
+	return nil
+}
+
+func badSizes(method string, err error) *diag.Error {
+	return diag.New(device.ErrInput, method, "%w", err)
+}
+
+func (v Value) bad(d DType, shape []int) *diag.Error {
+	return diag.New(device.ErrInput, "input "+v.Name, "is %s%s; allowed is %v%s", d, shapeText(shape), v.typ, v.ranges())
+}
+
+// ranges lists the ranges of the symbols in the value's type: " with N from 1 to 64".
+func (v Value) ranges() string {
+	parts := map[string]string{}
+	for _, d := range v.typ.Shape {
+		for _, name := range d.Symbols() {
+			s, _ := v.syms.Find(name)
+			parts[name] = fmt.Sprintf("%s from %d to %d", name, s.Min, s.Max)
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return " with " + strings.Join(slices.Sorted(maps.Values(parts)), ", ")
+}
+
+// shapeText prints a shape as types do: "[1,2]".
+func shapeText(shape []int) string {
+	return strings.ReplaceAll(fmt.Sprint(shape), " ", ",")
+}

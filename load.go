@@ -1,0 +1,166 @@
+package rlx
+
+import (
+	"context"
+	"slices"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/program"
+	"github.com/rlx-go/rlx/format"
+	"github.com/rlx-go/rlx/internal/units"
+	"github.com/rlx-go/rlx/plugins/rpc"
+)
+
+// loaded is a method that is ready to run.
+type loaded struct {
+	method   *Method
+	schedule *Schedule
+	prog     *program.Program
+	binder   *program.Binder
+	exe      *rpc.Executable
+}
+
+// A Kernel says how an op is run: natively, or by the slow reference that defines it.
+type Kernel = device.Kernel
+
+// Loaded is a method as a session has loaded it.
+type Loaded struct {
+	*Schedule          // the one that suits the backend best
+	Kernels   []Kernel // of the schedule's ops
+}
+
+// Load makes methods ready to run, where they are not: it checks that memory suffices for all of them together, and the digests of
+// their weights; the backend maps the weights and compiles what it must. Of several all are loaded, or none.
+//
+// Errors match ErrUsage (no such method), ErrUnsupported, ErrDevice, ErrMemory, ErrArtifact, ErrLost, or the context's cause.
+func (s *Session) Load(ctx context.Context, methods ...string) error {
+	select {
+	case s.loading <- struct{}{}:
+		defer func() { <-s.loading }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	var need []*loaded
+	for _, name := range methods {
+		if s.ready(name) != nil || slices.ContainsFunc(need, func(l *loaded) bool { return l.method.Name == name }) {
+			continue
+		}
+		m, err := s.model.Method(name)
+		if err != nil {
+			return err
+		}
+		sched, err := s.choose(m)
+		if err != nil {
+			return err
+		}
+		need = append(need, &loaded{method: m, schedule: sched, prog: sched.prog})
+	}
+	if len(need) == 0 {
+		return nil
+	}
+	parts, err := s.reserve(need)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := orderly(ctx)
+	defer cancel()
+	for _, l := range need {
+		if err := s.load(ctx, l); err != nil {
+			s.drop(need)
+			s.memory.release(parts...)
+			return s.changed(ctx, err)
+		}
+	}
+	s.reserved = merge(s.reserved, parts...)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range need {
+		s.loaded[l.method.Name] = l
+	}
+	return nil
+}
+
+func (s *Session) load(ctx context.Context, l *loaded) (err error) {
+	if err := s.model.verifyParams(l.prog); err != nil {
+		return err
+	}
+	l.exe, err = s.backend.LoadMapped(ctx, rpc.LoadOptions{Program: l.prog, Weights: s.model.mapped(), Device: s.device.ID,
+		Threads: s.options.Threads, Precision: s.precision})
+	if err != nil {
+		return err
+	}
+	l.binder = program.NewBinder(l.prog)
+	return s.model.unchanged() // what the backend copied, it has copied now
+}
+
+// drop unloads what a failed Load has loaded.
+func (s *Session) drop(list []*loaded) {
+	for _, l := range list {
+		if l.exe != nil {
+			l.exe.Close()
+		}
+	}
+}
+
+// ready is a method that has been loaded; nil: it has not.
+func (s *Session) ready(name string) *loaded {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.loaded[name]
+}
+
+// Loaded is how a method was loaded; ok is false where it was not.
+func (s *Session) Loaded(method string) (l Loaded, ok bool) {
+	if r := s.ready(method); r != nil {
+		return Loaded{r.schedule, r.exe.Kernels()}, true
+	}
+	return Loaded{}, false
+}
+
+// choose is the schedule of a method that suits the backend best.
+func (s *Session) choose(m *Method) (*Schedule, error) {
+	var progs []*program.Program
+	for _, x := range m.Schedules {
+		progs = append(progs, x.prog)
+	}
+	p, err := s.info.Choose(progs)
+	if err != nil {
+		return nil, err
+	}
+	return m.Schedules[slices.Index(progs, p)], nil
+}
+
+// reserve counts what methods need together with those that are loaded, and compares what they need of the device with what it has.
+func (s *Session) reserve(list []*loaded) ([]part, error) {
+	first := len(s.loaded) == 0
+	progs, weights, size := []*program.Program{}, s.model.Facts().Weights, int64(0)
+	if first {
+		size = s.model.v.StructureSize()
+	}
+	var arena, io, before int64
+	for _, l := range s.loaded {
+		before += l.prog.ArenaSize + l.prog.IOSize
+	}
+	for _, l := range list {
+		p := l.prog
+		progs, arena, io = append(progs, p), sum(arena, p.ArenaSize), sum(io, p.IOSize)
+		if most := s.info.MaxAlloc; most > 0 && p.ArenaSize > most {
+			return nil, diag.New(device.ErrMemory, "arena of "+p.Method, "has %s; backend %s allows %s", units.Bytes(p.ArenaSize), s.backend.Name(), units.Bytes(most))
+		}
+	}
+	// The host has its own copy of inputs and outputs, and both sides their own of the programs.
+	parts := []part{{"arena", arena}, {"inputs and outputs", sum(io, io)}, {"weights", 0}, {"structure", 2 * format.StructureMemory(size, progs...)}}
+	if first {
+		parts[2].bytes = weights
+	}
+	if err := s.memory.reserve(parts...); err != nil {
+		return nil, about(s.model.path, err)
+	}
+	if need, have := sum(sum(arena, io), weights+before), s.device.Memory; s.memory.limit == 0 && have > 0 && need > have {
+		s.memory.release(parts...)
+		return nil, diag.New(device.ErrMemory, s.model.path, "needs %s of device %s:%s, which has %s", units.Bytes(need), s.backend.Name(), s.device.ID, units.Bytes(have)).
+			WithHint("a budget with a limit overrides this check")
+	}
+	return parts, nil
+}

@@ -1,0 +1,167 @@
+package rlx_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/rlx-go/rlx"
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/program"
+	"github.com/rlx-go/rlx/core/task"
+	"github.com/rlx-go/rlx/format"
+	"github.com/rlx-go/rlx/internal/tinymodel"
+	"github.com/rlx-go/rlx/plugins/cpu/backend"
+	"github.com/rlx-go/rlx/plugins/rpc"
+)
+
+// TestMain also plays the backend: this program is the cpu backend where a host starts it as one.
+func TestMain(m *testing.M) {
+	if os.Getenv("RLX_FDS") != "" {
+		rpc.Serve(rpc.ServeConfig{Name: "cpu", Backend: faulty{}, Decode: format.DecodeProgram})
+		return
+	}
+	status := m.Run()
+	if scratch != "" {
+		os.RemoveAll(scratch)
+	}
+	os.Exit(status)
+}
+
+// cpu is the cpu backend.
+func cpu() rlx.Backend { return faultyBackend("cpu") }
+
+// faultyBackend is the cpu backend under a name; those of faulty behave worse.
+func faultyBackend(name string) rlx.Backend {
+	self, err := os.Executable()
+	if err != nil {
+		panic(err)
+	}
+	return rlx.Backend{Name: name, Path: self}
+}
+
+// faulty is the cpu backend, unless an environment variable that only the backend of that name is handed says otherwise:
+// RLX_CRASHES_FAULT=crash ends the process in a run, RLX_WAITS_FAULT=wait makes the first run wait until it is cancelled, RLX_LOADS_FAULT=wait the first load,
+// RLX_WRONG_FAULT=wrong makes results differ.
+type faulty struct{ backend.Backend }
+
+func (b faulty) Load(ctx context.Context, l device.Load) (device.Executable, error) {
+	if os.Getenv("RLX_LOADS_FAULT") != "" && !waited.Swap(true) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	e, err := b.Backend.Load(ctx, l)
+	return faultyRun{e}, err
+}
+
+type faultyRun struct{ device.Executable }
+
+var waited atomic.Bool
+
+func (e faultyRun) Run(ctx context.Context, r device.Run) (device.Stats, error) {
+	switch {
+	case os.Getenv("RLX_CRASHES_FAULT") != "":
+		os.Exit(3)
+	case os.Getenv("RLX_WAITS_FAULT") != "" && !waited.Swap(true):
+		<-ctx.Done()
+		return device.Stats{FirstNaN: -1}, ctx.Err()
+	case os.Getenv("RLX_WRONG_FAULT") != "" && r.Opts.Observe != nil:
+		tell := r.Opts.Observe
+		r.Opts.Observe = func(node int, shape []int, data []byte) error {
+			clear(data[:4])
+			return tell(node, shape, data)
+		}
+	}
+	return e.Executable.Run(ctx, r)
+}
+
+var scratch string // empty: no test needed it
+
+// demoModel is the demo model, compiled once.
+var demoModel = sync.OnceValue(func() string {
+	dir, err := os.MkdirTemp("", "rlx")
+	scratch = dir
+	rlxc, file := filepath.Join(dir, "rlxc"), filepath.Join(dir, "sam.rlx")
+	for _, args := range [][]string{{"go", "build", "-o", rlxc, "./cmd/rlxc"}, {rlxc, "demo/sam-nano.safetensors", "-o", file}} {
+		if err == nil {
+			var out []byte
+			if out, err = exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
+				err = fmt.Errorf("%v: %w\n%s", args, err, out)
+			}
+		}
+	}
+	if err != nil {
+		panic(err)
+	}
+	return file
+})
+
+// artifact writes a model of programs, and with seg its task.
+func artifact(t testing.TB, seg *task.Segment, programs ...*program.Program) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "m.rlx")
+	a := format.Artifact{Programs: programs, Meta: format.Meta{Model: "test", Architecture: "none", Producer: format.Producer{Name: "test", Version: "0"},
+		Precisions: []string{"f32", "bf16"}, Segment: seg, Pairs: []format.Pair{{Key: "blocks", Value: "1"}}}}
+	if _, err := format.Write(t.Context(), path, a, nil); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// open opens a model for the length of a test.
+func open(t testing.TB, path string) *rlx.Model {
+	t.Helper()
+	m, err := rlx.Open(t.Context(), path, rlx.OpenOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { m.Close() })
+	return m
+}
+
+// session starts a backend for the length of a test.
+func session(t testing.TB, m *rlx.Model, o rlx.Options) *rlx.Session {
+	t.Helper()
+	if o.Backend.Path == "" {
+		o.Backend = cpu()
+	}
+	s, err := m.NewSession(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// tiny is a model of one method.
+func tiny(t testing.TB, text string) *rlx.Model {
+	t.Helper()
+	return open(t, artifact(t, nil, tinymodel.Program(t, text, "cpu")))
+}
+
+func tensorOf[T rlx.Element](t testing.TB, data []T, shape ...int) rlx.Tensor {
+	t.Helper()
+	x, err := rlx.NewTensor(data, shape...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+func wantError(t testing.TB, what string, err error, targets ...error) {
+	t.Helper()
+	if err == nil {
+		t.Errorf("%s: no error; want one", what)
+	}
+	for _, target := range targets {
+		if !errors.Is(err, target) {
+			t.Errorf("%s: %v; want one that matches %v", what, err, target)
+		}
+	}
+}

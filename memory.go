@@ -1,0 +1,134 @@
+package rlx
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/internal/units"
+)
+
+// A Budget adds up what is about to be allocated, in this process and in backends, and refuses what is more than its limit.
+// Running out would end a process somewhere without a word. Models and sessions count what they need by themselves; a program
+// counts what it makes for a run, such as images, with Reserve. One budget may serve several models and sessions, and be used
+// from several goroutines.
+type Budget struct {
+	mu    sync.Mutex
+	limit int64  // 0: what was free
+	free  int64  // when the budget was made; negative where the system does not tell
+	parts []part // each what once
+}
+
+// part is what one thing takes, in bytes.
+type part struct {
+	what  string
+	bytes int64
+}
+
+// NewBudget makes a budget of limit bytes. 0 is what is free now: by the system's account, and that of the control groups around
+// this process. Such a budget limits nothing where the system does not tell.
+func NewBudget(limit int64) *Budget {
+	b := &Budget{limit: limit, free: -1}
+	if free, ok := freeMemory(); ok {
+		b.free = free
+	}
+	return b
+}
+
+// Reserve counts bytes until they are released. The error matches ErrMemory, lists what was counted, and leaves the budget as it
+// was. what says in a word or two what the bytes are for; what has the same name is added up.
+func (b *Budget) Reserve(what string, bytes int64) error { return b.reserve(part{what, bytes}) }
+
+// Fits is Reserve for bytes that something else will reserve: it counts nothing.
+func (b *Budget) Fits(what string, bytes int64) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.check(merge(b.parts, part{what, bytes}))
+}
+
+// Release gives back what was reserved under that name.
+func (b *Budget) Release(what string, bytes int64) { b.release(part{what, bytes}) }
+
+func (b *Budget) reserve(parts ...part) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	all := merge(b.parts, parts...)
+	if err := b.check(all); err != nil {
+		return err
+	}
+	b.parts = all
+	return nil
+}
+
+func (b *Budget) release(parts ...part) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, p := range parts {
+		if i := slices.IndexFunc(b.parts, func(q part) bool { return q.what == p.what }); i >= 0 {
+			b.parts[i].bytes = max(0, b.parts[i].bytes-p.bytes)
+		}
+	}
+}
+
+// largest is what one thing may take at most, in bytes; 0: not known.
+func (b *Budget) largest() int64 {
+	if b == nil {
+		b = NewBudget(0)
+	}
+	if b.limit > 0 {
+		return b.limit
+	}
+	return max(b.free, 0)
+}
+
+// merge is a list with parts added to those of the same name.
+func merge(list []part, parts ...part) []part {
+	out := slices.Clone(list)
+	for _, p := range parts {
+		i := slices.IndexFunc(out, func(q part) bool { return q.what == p.what })
+		if i < 0 {
+			i, out = len(out), append(out, part{what: p.what})
+		}
+		out[i].bytes = sum(out[i].bytes, p.bytes)
+	}
+	return out
+}
+
+// sum is a + b, which are not negative, or the largest number.
+func sum(a, b int64) int64 {
+	if b > math.MaxInt64-a {
+		return math.MaxInt64
+	}
+	return a + b
+}
+
+func (b *Budget) check(parts []part) error {
+	total, texts := int64(0), []string{}
+	for _, p := range parts {
+		total = sum(total, p.bytes)
+		if p.bytes > 0 {
+			texts = append(texts, p.what+" "+units.Bytes(p.bytes))
+		}
+	}
+	tooMuch := func(what string, have int64) *diag.Error {
+		return diag.New(device.ErrMemory, "", "needs %s (%s); %s %s", units.Bytes(total), strings.Join(texts, ", "), what, units.Bytes(have))
+	}
+	switch {
+	case b.limit > 0 && total > b.limit:
+		return tooMuch("the budget allows", b.limit)
+	case b.limit == 0 && b.free >= 0 && total > b.free:
+		return tooMuch("free are", b.free).WithHint("a budget with a limit overrides this check")
+	}
+	return nil
+}
+
+// about names what an error is about where it does not say so itself.
+func about(subject string, err error) error {
+	if e, ok := err.(*diag.Error); ok && e.Subject == "" {
+		e.Subject = subject
+	}
+	return err
+}

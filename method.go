@@ -1,0 +1,188 @@
+package rlx
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/program"
+)
+
+// A Method is one function of a model: named tensors in, named tensors out.
+type Method struct {
+	Name            string
+	Inputs, Outputs []Value
+	Symbols         []Symbol // what sizes may depend on
+	// Schedules are what the compiler made of the method, one for each target. A session takes the one that suits its backend best.
+	Schedules []*Schedule
+
+	model *Model
+	graph *ir.Graph // of the first schedule; the signature is the same in all
+}
+
+// A Symbol is a size that is known at run time only, within a range. Its value in a run follows from the shapes of the inputs.
+type Symbol struct {
+	Name     string
+	Min, Max int64
+}
+
+// A Value is an input or output of a method.
+type Value struct {
+	Name  string
+	DType DType
+	Shape []Dim
+
+	typ  ir.Type
+	syms ir.Syms
+}
+
+// A Dim is one size of a value.
+type Dim struct {
+	Expr     string // "256", "N", "2*N+3"
+	Min, Max int64  // what it may be; equal where it is fixed
+}
+
+// String is the value as in messages: "points f32[1,N,2]".
+func (v Value) String() string { return v.Name + " " + v.typ.String() }
+
+// MaxBytes is the largest size of the value in bytes.
+func (v Value) MaxBytes() int64 { return v.syms.MaxBytes(v.typ) }
+
+// ShapeAt is the shape where the symbols have the given values. A symbol that is not given is 0.
+func (v Value) ShapeAt(sizes map[string]int64) []int { return v.typ.Shape.Eval(sizes) }
+
+// ShapeOf is the one shape of the value that has n elements. There is none, or more than one, where the error is not nil.
+func (v Value) ShapeOf(n int) ([]int, error) {
+	s := v.typ.Shape
+	numel, ok := s.Numel()
+	var open ir.Syms
+	for _, d := range s {
+		for _, name := range d.Symbols() {
+			if x, _ := v.syms.Find(name); !slices.Contains(open, x) {
+				open = append(open, x)
+			}
+		}
+	}
+	if !ok || len(open) > 1 {
+		return nil, fmt.Errorf("the sizes of %v do not follow from a list; give a file", s)
+	}
+	if len(open) == 0 && int64(n) != numel.B {
+		return nil, fmt.Errorf("it takes %d", numel.B)
+	}
+	values, err := open.Solve(nil, []ir.Equation{{Dim: numel, Size: int64(n)}})
+	if by := numel.Divisor(); err != nil && (by == 0 || int64(n)%by != 0) {
+		return nil, fmt.Errorf("their number must be a multiple of %d", by)
+	}
+	return s.Eval(values), err
+}
+
+// String is the signature: "decode(points f32[1,N,2]) -> iou f32[1,4], N from 1 to 64".
+func (m *Method) String() string {
+	text := fmt.Sprintf("%s(%s) -> %s", m.Name, list(m.Inputs), list(m.Outputs))
+	for _, s := range m.Symbols {
+		text += fmt.Sprintf(", %s from %d to %d", s.Name, s.Min, s.Max)
+	}
+	return text
+}
+
+func list(values []Value) string {
+	var out []string
+	for _, v := range values {
+		out = append(out, v.String())
+	}
+	return strings.Join(out, ", ")
+}
+
+// Input finds an input by name.
+func (m *Method) Input(name string) (Value, bool) {
+	i := slices.IndexFunc(m.Inputs, func(v Value) bool { return v.Name == name })
+	if i < 0 {
+		return Value{}, false
+	}
+	return m.Inputs[i], true
+}
+
+// A Schedule is a method compiled for one target: the steps that a backend runs.
+type Schedule struct {
+	Target string // "cpu", "wgpu", "cpu:x86-64-v4"
+	// Lowering says which ops of the model the compiler rewrote for the target, and which it left to the reference; empty: none.
+	Lowering string
+	// Arena and IO are what a loaded schedule takes at the upper bounds of its sizes, in bytes: intermediate values, and inputs and
+	// outputs together.
+	Arena, IO int64
+
+	prog *program.Program
+}
+
+// A StepValue is what one step computes; a step whose op has several results has one for each.
+type StepValue struct {
+	Step int    // counted from 0
+	Op   string // "softmax"
+	Name string // "image_encoder.blocks.3.mlp", or % and a number where the model has no name for it
+}
+
+// Values lists what the steps compute, in their order.
+func (s *Schedule) Values() []StepValue {
+	var out []StepValue
+	for i, step := range s.prog.Steps {
+		for _, n := range s.prog.Graph.Nodes[step.Node].Values() {
+			out = append(out, stepValue(i, n))
+		}
+	}
+	return out
+}
+
+func stepValue(step int, n *ir.Node) StepValue {
+	by, _ := n.Maker()
+	return StepValue{step, by.Op.Name, n.Label()}
+}
+
+// FLOPs is the arithmetic of one run, a multiply-add counted as two. The error matches ErrInput: the schedule does not take these
+// sizes.
+func (s *Schedule) FLOPs(sizes map[string]int64) (n int64, err error) {
+	bound, err := s.prog.Bind(sizes)
+	if err != nil {
+		return 0, badSizes(s.prog.Method, err)
+	}
+	for _, step := range bound.Steps {
+		n += flops(step)
+	}
+	return n, nil
+}
+
+// methodsOf lists the methods of an artifact.
+func methodsOf(m *Model) []*Method {
+	var out []*Method
+	for _, p := range m.v.Programs() {
+		i := slices.IndexFunc(out, func(x *Method) bool { return x.Name == p.Method })
+		if i < 0 {
+			i, out = len(out), append(out, newMethod(m, p))
+		}
+		out[i].Schedules = append(out[i].Schedules, &Schedule{p.Target, p.Lowering(), p.ArenaSize, p.IOSize, p})
+	}
+	return out
+}
+
+func newMethod(m *Model, p *program.Program) *Method {
+	g := p.Graph
+	x := &Method{Name: p.Method, model: m, graph: g}
+	for _, s := range g.Syms {
+		x.Symbols = append(x.Symbols, Symbol{s.Name, s.Min, s.Max})
+	}
+	value := func(name string, t ir.Type) Value {
+		v := Value{Name: name, DType: t.DType, typ: t, syms: g.Syms}
+		for _, d := range t.Shape {
+			lo, hi := g.Syms.Bounds(d)
+			v.Shape = append(v.Shape, Dim{d.String(), lo, hi})
+		}
+		return v
+	}
+	for _, n := range g.Inputs() {
+		x.Inputs = append(x.Inputs, value(n.Name, n.Type))
+	}
+	for _, o := range g.Outputs {
+		x.Outputs = append(x.Outputs, value(o.Name, o.Node.Type))
+	}
+	return x
+}

@@ -1,0 +1,233 @@
+package rlx
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/rlx-go/rlx/core/code"
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/program"
+	"github.com/rlx-go/rlx/core/tensor"
+	"github.com/rlx-go/rlx/format"
+	"github.com/rlx-go/rlx/plugins/rpc"
+)
+
+// OpenOptions are the terms on which Open reads an artifact. The zero value is right for most programs.
+type OpenOptions struct {
+	// Lazy leaves the digests of the weights to Verify, or to sessions, which check those that a method uses before they load it.
+	// Everything else is verified by Open.
+	Lazy bool
+	// Memory bounds what reading the artifact's structure may take; nil: what is free.
+	Memory *Budget
+}
+
+// A Model is an open, verified artifact. Its methods may be called from several goroutines. What they return is the model's and is
+// not to be changed.
+type Model struct {
+	path     string
+	v        *format.Verified
+	methods  []*Method
+	launcher rpc.Launcher // knows what crashed lately
+
+	mu     sync.Mutex
+	users  int // the opener and the sessions
+	closed bool
+}
+
+// checkpoints are the endings of files that rlxc compiles.
+var checkpoints = []string{".safetensors", ".json"}
+
+// Open opens and verifies the artifact at path. Nothing of it is executed, and nothing is allocated by a size in the file before
+// the size is checked. The file must not be written to while the model is open; that it was is found, as ErrChanged. Close it.
+//
+// Errors match ErrArtifact, fs.ErrNotExist or another error of the file system, ErrMemory, or the context's cause.
+func Open(ctx context.Context, path string, o OpenOptions) (*Model, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, context.Cause(ctx)
+	}
+	v, err := format.Open(path, format.Policy{Weights: format.Lazy, MaxStructure: o.Memory.largest()})
+	if errors.Is(err, format.CodeOf(38)) {
+		return nil, diag.New(device.ErrMemory, path, "%w", err)
+	}
+	if e, ok := errors.AsType[*diag.Error](err); ok && slices.Contains(checkpoints, filepath.Ext(path)) && errors.Is(err, format.CodeOf(2)) {
+		e.WithHint("this looks like a checkpoint, which is compiled first: rlxc %s -o model.rlx", path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	m := &Model{path: path, v: v, users: 1}
+	m.methods = methodsOf(m)
+	if !o.Lazy {
+		if err := m.Verify(ctx); err != nil {
+			m.Close()
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+// Verify checks the digests of all weights, on all cores, each once. It is for models that were opened with OpenOptions.Lazy, to
+// do so while something else goes on. The error matches ErrArtifact, or the context's cause.
+func (m *Model) Verify(ctx context.Context) error {
+	if err := m.retain(); err != nil {
+		return err
+	}
+	done := make(chan error, 1)
+	go func() {
+		defer m.release()
+		_, size := m.v.WeightsSection()
+		done <- m.v.VerifyWeights(0, size)
+	}()
+	select {
+	case err := <-done:
+		return about(m.path, err)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// verifyParams checks the digests of the weights that a program uses.
+func (m *Model) verifyParams(p *program.Program) error {
+	for _, n := range p.Graph.Params() {
+		if err := m.v.VerifyWeights(p.Places[n.ID].Offset, p.Places[n.ID].Size); err != nil {
+			return about(m.path, err)
+		}
+	}
+	return nil
+}
+
+// Close closes the artifact. Sessions that were made of it go on until they are closed themselves.
+func (m *Model) Close() error {
+	m.mu.Lock()
+	was := m.closed
+	m.closed = true
+	m.mu.Unlock()
+	if was {
+		return nil
+	}
+	return m.release()
+}
+
+// retain keeps the file open until release.
+func (m *Model) retain() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return usage(m.path, "was closed; open it again")
+	}
+	m.users++
+	return nil
+}
+
+func (m *Model) release() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.users--; m.users > 0 {
+		return nil
+	}
+	return m.v.Close()
+}
+
+// unchanged fails where somebody has written to the file since it was verified, or the file is closed.
+func (m *Model) unchanged() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.users == 0 {
+		return diag.New(rpc.ErrClosed, m.path, "was closed while it was used")
+	}
+	return m.v.Unchanged()
+}
+
+// Path is the path that Open was given.
+func (m *Model) Path() string { return m.path }
+
+// Facts are what an artifact says about itself.
+type Facts struct {
+	Name         string // for people, such as "sam-vit-b"
+	Architecture string // "sam"
+	Compiler     string // "rlxc 0.1.0"
+	Identity     string // "sha256:..." over all of the file
+	Weights      int64  // bytes
+	// Precisions are those that Options.Precision may name, the default first.
+	Precisions []string
+	Pairs      map[string]string // what else the compiler wrote down
+}
+
+// Facts are what the artifact says about itself.
+func (m *Model) Facts() Facts {
+	meta := m.v.Meta()
+	f := Facts{Name: meta.Model, Architecture: meta.Architecture, Compiler: strings.TrimSpace(meta.Producer.Name + " " + meta.Producer.Version),
+		Precisions: meta.Precisions, Pairs: map[string]string{}}
+	f.Identity = m.v.Identity()
+	_, f.Weights = m.v.WeightsSection()
+	if len(f.Precisions) == 0 {
+		f.Precisions = []string{device.DefaultPrecision}
+	}
+	for _, p := range meta.Pairs {
+		f.Pairs[p.Key] = p.Value
+	}
+	return f
+}
+
+// Precision is name where the artifact allows it, or the artifact's first where name is empty. The error matches ErrUsage.
+func (m *Model) Precision(name string) (string, error) {
+	allowed := m.Facts().Precisions
+	name = cmp.Or(name, allowed[0])
+	if !slices.Contains(allowed, name) {
+		return "", usage("precision "+name, "%s does not allow it; allowed are %s", m.path, strings.Join(allowed, ", "))
+	}
+	return name, nil
+}
+
+// Methods lists the methods, in the artifact's order.
+func (m *Model) Methods() []*Method { return m.methods }
+
+// Method finds a method. The error, which lists those there are, matches ErrUsage.
+func (m *Model) Method(name string) (*Method, error) {
+	var names []string
+	for _, x := range m.methods {
+		if x.Name == name {
+			return x, nil
+		}
+		names = append(names, x.Name)
+	}
+	return nil, usage("method "+name, "%s has no such method; methods are %s", m.path, strings.Join(names, ", "))
+}
+
+// largestIO is the largest IO space among the programs, in bytes.
+func (m *Model) largestIO() (n int64) {
+	for _, p := range m.v.Programs() {
+		n = max(n, p.IOSize)
+	}
+	return n
+}
+
+// mapped says where a backend finds the weights.
+func (m *Model) mapped() rpc.Weights {
+	w := rpc.Weights{Root: m.v.Root()}
+	w.Offset, w.Size = m.v.WeightsSection()
+	return w
+}
+
+// weight reads bytes of the weights section.
+func (m *Model) weight(offset, size int64) ([]byte, error) {
+	b := tensor.AlignedBytes(int(size))
+	first, _ := m.v.WeightsSection()
+	if _, err := m.v.File().ReadAt(b, first+offset); err != nil {
+		if pe := (*os.PathError)(nil); errors.As(err, &pe) {
+			err = pe.Err // the subject names the path
+		}
+		return nil, diag.New(code.ArtifactRead, m.path, "weights cannot be read: %w", err)
+	}
+	return b, nil
+}
+
+// encodeProgram is the form in which a backend gets a program: the host's own encoding, never the file's bytes.
+func encodeProgram(p *program.Program) ([]byte, error) { return format.EncodeProgram(p) }

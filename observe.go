@@ -1,0 +1,258 @@
+package rlx
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/rlx-go/rlx/core/code"
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/interp"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/program"
+	"github.com/rlx-go/rlx/core/tensor"
+)
+
+// watcher looks at the values of one run's steps: for Request.Observe and Request.Check.
+type watcher struct {
+	s       *Session
+	l       *loaded
+	r       Request
+	bound   *program.Bound
+	options device.RunOptions
+	chosen  map[int]bool          // nodes that Observe gets
+	stepOf  map[int]int           // by node
+	values  map[int]*tensor.Array // for Check: results so far
+	uses    map[int]int           // and how many steps still read them
+}
+
+// watch prepares it.
+func (s *Session) watch(l *loaded, r Request, sizes map[string]int64) (*watcher, error) {
+	w := &watcher{s: s, l: l, r: r}
+	w.options = device.RunOptions{Profile: r.Profile, CheckNaN: r.CheckNaN}
+	if r.Observe == nil && !r.Check {
+		return w, nil
+	}
+	if r.Check && s.precision != device.DefaultPrecision {
+		return nil, usage("Request.Check", "does not go together with precision %s: it compares with the tolerances of %s", s.precision, device.DefaultPrecision)
+	}
+	if err := s.memory.Fits("values of steps", l.schedule.observeMemory(r.Check)); err != nil {
+		return nil, about(s.model.path, err)
+	}
+	var err error
+	if w.bound, err = l.binder.Bind(sizes); err != nil {
+		return nil, badSizes(l.method.Name, err)
+	}
+	w.chosen, w.stepOf = map[int]bool{}, map[int]int{}
+	for i, s := range w.bound.Steps {
+		for _, n := range s.Node.Values() {
+			w.stepOf[n.ID] = i
+			w.chosen[n.ID] = r.Observe != nil && (r.Select == nil || r.Select(stepValue(i, n)))
+			if r.Check || w.chosen[n.ID] {
+				w.options.Dump = append(w.options.Dump, n.ID)
+			}
+		}
+	}
+	if r.Check {
+		w.values, w.uses = map[int]*tensor.Array{}, map[int]int{}
+		for _, s := range w.bound.Steps {
+			for _, x := range s.Node.In {
+				src, _ := sourceOf(x)
+				w.uses[src.ID]++
+			}
+		}
+		for _, n := range l.prog.Graph.Inputs() {
+			w.values[n.ID] = tensor.Tensor(r.Inputs[n.Name]).Array()
+		}
+	}
+	w.options.Observe = w.observe
+	return w, nil
+}
+
+// observeMemory estimates what a run with Observe, or with Check, holds of the values of its steps at its peak, at the upper bounds
+// of its sizes. A value in transit takes its size twice, because it arrives in pieces;
+// one that is compared is held as 64-bit numbers, beside the reference's. What the reference allocates besides is taken to be as
+// much as its operands and results.
+func (s *Schedule) observeMemory(check bool) (peak int64) {
+	p := s.prog
+	bytes := func(n *ir.Node) int64 { return p.Graph.Syms.MaxBytes(n.Type) }
+	wide := func(n *ir.Node) int64 { return bytes(n) / int64(n.Type.DType.Size()) * 8 }
+	live, uses := int64(0), map[int]int{}
+	if check {
+		for _, n := range p.Graph.Inputs() {
+			live += wide(n)
+		}
+		for _, s := range p.Steps {
+			for _, x := range p.Graph.Nodes[s.Node].In {
+				src, _ := sourceOf(x)
+				uses[src.ID]++
+			}
+		}
+	}
+	for _, s := range p.Steps {
+		node := p.Graph.Nodes[s.Node]
+		var now int64
+		for _, n := range node.Values() {
+			now = max(now, 2*bytes(n)+wide(n)) // bf16 is widened for a file
+		}
+		if check {
+			for _, n := range node.Values() {
+				live += wide(n)
+				now += 2 * wide(n)
+			}
+			for _, x := range node.In {
+				src, _ := sourceOf(x)
+				if now += wide(x); src.Op.Name == "param" {
+					now += bytes(x) + wide(x)
+				}
+			}
+		}
+		peak = max(peak, live+now)
+		if check {
+			for _, x := range node.In {
+				src, _ := sourceOf(x)
+				if uses[src.ID]--; uses[src.ID] == 0 && src.Op.Name != "param" {
+					live -= wide(src)
+				}
+			}
+		}
+	}
+	return peak
+}
+
+// observe gets the value of a node as the backend stored it.
+func (w *watcher) observe(node int, shape []int, data []byte) error {
+	n := w.l.prog.Graph.Nodes[node]
+	t := Tensor{DType: n.Type.DType, Shape: slices.Clone(shape), Data: data}
+	if w.chosen[node] {
+		if err := w.r.Observe(stepValue(w.stepOf[node], n), t); err != nil {
+			return err
+		}
+	}
+	if w.values == nil {
+		return nil
+	}
+	w.values[node] = tensor.Tensor(t).Array()
+	s := w.bound.Steps[w.stepOf[node]]
+	for _, o := range s.Outs {
+		if w.values[o.Node] == nil { // another result of the step is still to come
+			return nil
+		}
+	}
+	return w.compare(s)
+}
+
+// compare evaluates the step's op on the values that the backend had, and compares its results.
+func (w *watcher) compare(s program.BoundStep) error {
+	in := make([]*tensor.Array, len(s.In))
+	for i, o := range s.In {
+		var err error
+		if in[i], err = w.value(o); err != nil {
+			return err
+		}
+	}
+	want := make([]*tensor.Array, len(s.Outs))
+	for i, o := range s.Outs {
+		want[i] = tensor.NewArray(o.DType, o.Shape...)
+	}
+	if err := s.Node.Op.Eval(s.Node.Attrs, in, want...); err != nil {
+		return diag.New(code.Check, w.at(s.Node.ID), "the reference refuses its operands: %w", err)
+	}
+	for i, tol := range s.Node.Op.Tol(s.Node.Attrs, staticTypes(s.In), staticTypes(s.Outs)...) {
+		node := s.Outs[i].Node
+		if err := interp.Compare(w.values[node], want[i], tol); err != nil {
+			return diag.New(code.Check, w.at(node), "%w", err)
+		}
+		if w.uses[node] == 0 {
+			delete(w.values, node)
+		}
+	}
+	for _, x := range s.Node.In {
+		src, _ := sourceOf(x)
+		if w.uses[src.ID]--; w.uses[src.ID] == 0 {
+			delete(w.values, src.ID)
+		}
+	}
+	return nil
+}
+
+// sourceOf is the node that made the value which n shows, and where n begins in it, in bytes.
+func sourceOf(n *ir.Node) (src *ir.Node, offset int64) {
+	for {
+		off, view := n.View()
+		if !view {
+			return n, offset
+		}
+		offset, n = offset+off, n.In[0]
+	}
+}
+
+// value is an operand: a weight, a result, an input, or a view of one of these.
+func (w *watcher) value(o program.Operand) (*tensor.Array, error) {
+	src, off := sourceOf(w.l.prog.Graph.Nodes[o.Node])
+	if src.Op.Name == "param" {
+		b, err := w.s.model.weight(o.Offset, o.Bytes)
+		if err != nil {
+			return nil, err
+		}
+		return tensor.Tensor{DType: o.DType, Shape: o.Shape, Data: b}.Array(), nil
+	}
+	v, ok := w.values[src.ID]
+	if !ok {
+		panic("BUG: Check has no value of " + src.Label())
+	}
+	first, n := int(off)/o.DType.Size(), tensor.Numel(o.Shape)
+	a := &tensor.Array{DType: o.DType, Shape: o.Shape}
+	if v.F != nil {
+		a.F = v.F[first : first+n]
+	} else {
+		a.I = v.I[first : first+n]
+	}
+	return a, nil
+}
+
+// at names a node for messages: "encode step 12 (softmax %31)".
+func (w *watcher) at(node int) string {
+	n := w.l.prog.Graph.Nodes[node]
+	by, _ := n.Maker()
+	for i, s := range w.l.prog.Steps {
+		if s.Node == by.ID {
+			return fmt.Sprintf("%s step %d of %d (%s %s)", w.l.prog.Method, i+1, len(w.l.prog.Steps), by.Op.Name, n.Label())
+		}
+	}
+	return n.Label()
+}
+
+// verdict looks at what the run reported.
+func (w *watcher) verdict(st device.Stats) error {
+	if !w.options.CheckNaN || st.FirstNaN < 0 {
+		return nil
+	}
+	if st.FirstNaN >= len(w.l.prog.Graph.Nodes) {
+		return diag.New(device.ErrLost, "backend "+w.s.backend.Name(), "reported a NaN in node %d of %d", st.FirstNaN, len(w.l.prog.Graph.Nodes))
+	}
+	return diag.New(device.ErrNaN, w.at(st.FirstNaN), "its result holds a NaN")
+}
+
+// staticTypes are the operands' types under the values of the symbols they were bound with.
+func staticTypes(list []program.Operand) []ir.Type {
+	types := make([]ir.Type, len(list))
+	for i, o := range list {
+		types[i].DType = o.DType
+		for _, d := range o.Shape {
+			types[i].Shape = append(types[i].Shape, ir.Static(int64(d)))
+		}
+	}
+	return types
+}
+
+// traffic is the bytes that one step reads and writes at least.
+func traffic(s program.BoundStep) int64 {
+	var n int64
+	for _, list := range [][]program.Operand{s.In, s.Outs} {
+		for _, o := range list {
+			n += o.Bytes
+		}
+	}
+	return n
+}

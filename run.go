@@ -1,0 +1,157 @@
+package rlx
+
+import (
+	"context"
+	"maps"
+	"time"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/program"
+)
+
+// A Request is one run of a method. Method and Inputs must be given.
+type Request struct {
+	Method string
+	Inputs map[string]Tensor // by the names of the method's inputs; they must not change before Run returns
+
+	// Progress, where not nil, is told now and then how many of the steps are done, at most ten times a second and once at the end.
+	Progress func(done, total int)
+
+	// Profile fills Result.Steps. It may slow the run down.
+	Profile bool
+	// CheckNaN ends the run at the first step whose result holds a NaN, with an error that matches ErrNaN and names the step.
+	CheckNaN bool
+	// Check compares each step with the reference evaluation of its op, which is very slow. The error of a step that differs by more
+	// than its op allows matches ErrCheck. Only in precision f32.
+	Check bool
+	// Observe, where not nil, gets what steps compute, as it is computed and in their order. The tensor's bytes are reused when it has
+	// returned. An error ends the run, which returns it.
+	Observe func(StepValue, Tensor) error
+	// Select says which values Observe gets; nil: all.
+	Select func(StepValue) bool
+}
+
+// A Result is what a run gave.
+type Result struct {
+	Outputs map[string]Tensor // by the names of the method's outputs; they are the caller's
+	Sizes   map[string]int64  // values of the method's symbols
+
+	Start    time.Time
+	Duration time.Duration // from inputs handed in to outputs readable
+
+	Steps        []StepTime // where Request.Profile is set
+	Clock        string     // that took the times of Steps: "host" or "device"
+	PeakMemory   int64      // resident in the backend's process, in bytes; 0 where the system does not tell
+	DeviceMemory int64      // bytes that the method holds of a device's own memory; 0 where the device uses the host's
+}
+
+// A StepTime is one step of a profile.
+type StepTime struct {
+	StepValue               // the step's first result
+	Attrs     string        // of the op: "axis=1"
+	Types     []string      // of its results: "f32[1,64,32,32]"
+	Start     time.Duration // since the start of the run
+	Time      time.Duration
+	FLOPs     int64 // a multiply-add counts as two
+	Bytes     int64 // of operands and results, each once
+}
+
+// Run executes a method once, after it has loaded it where it was not loaded. Runs of one session take turns, so that several
+// goroutines may share a session; a context that is over ends a run that waits, and one that goes on between two steps. The session
+// is in order afterwards, unless the error matches ErrLost.
+//
+// Errors match ErrInput, ErrNaN, ErrCheck, ErrDevice, ErrMemory, ErrChanged, ErrLost, those of Load, or the context's cause.
+func (s *Session) Run(ctx context.Context, r Request) (*Result, error) {
+	m, err := s.model.Method(r.Method)
+	if err != nil {
+		return nil, err
+	}
+	sizes, err := m.Sizes(r.Inputs)
+	if err != nil {
+		return nil, err
+	}
+	l := s.ready(r.Method)
+	if l == nil {
+		if err := s.Load(ctx, r.Method); err != nil {
+			return nil, err
+		}
+		l = s.ready(r.Method)
+	}
+	if err := l.binder.Check(sizes); err != nil {
+		return nil, badSizes(m.Name, err)
+	}
+	w, err := s.watch(l, r, sizes)
+	if err != nil {
+		return nil, err
+	}
+	run, cancel := orderly(ctx)
+	defer cancel()
+	res, stats, err := s.run(run, l, r, sizes, w.options)
+	if err == nil {
+		err = s.model.unchanged() // the backend reads the weights where they lie
+	}
+	if err == nil {
+		err = w.verdict(stats)
+	}
+	if err != nil {
+		return nil, s.changed(ctx, err)
+	}
+	if r.Profile {
+		if err := res.profile(l, stats); err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
+// run makes the call.
+func (s *Session) run(ctx context.Context, l *loaded, r Request, sizes map[string]int64, o device.RunOptions) (*Result, device.Stats, error) {
+	res := &Result{Outputs: map[string]Tensor{}, Sizes: maps.Clone(sizes), Start: time.Now()}
+	call := device.Run{Syms: sizes, Opts: o}
+	if r.Progress != nil {
+		call.Progress = func(step int) { r.Progress(step, len(l.prog.Steps)) }
+	}
+	var in [][]byte
+	for _, v := range l.method.Inputs {
+		in = append(in, r.Inputs[v.Name].Data)
+	}
+	out, stats, err := l.exe.RunTensors(ctx, call, in)
+	if err != nil {
+		return nil, stats, err
+	}
+	_, outputs := l.binder.IO(sizes)
+	for i, v := range l.method.Outputs {
+		res.Outputs[v.Name] = Tensor{outputs[i].DType, outputs[i].Shape, out[i]}
+	}
+	res.Duration = time.Since(res.Start)
+	res.PeakMemory, res.DeviceMemory = stats.PeakRSS, stats.DeviceMemory
+	return res, stats, nil
+}
+
+// profile says what the times of a run's steps belong to.
+func (r *Result) profile(l *loaded, stats device.Stats) error {
+	bound, err := l.binder.Bind(r.Sizes)
+	if err != nil {
+		return err
+	}
+	if r.Clock = stats.Clock; r.Clock == "" {
+		r.Clock = device.HostClock
+	}
+	for i, t := range stats.Steps {
+		if i >= len(bound.Steps) {
+			break
+		}
+		b := bound.Steps[i]
+		x := StepTime{StepValue: StepValue{i, b.Node.Op.Name, b.Node.Label()}, Attrs: b.Node.AttrText(), Start: t.Start, Time: t.Time, FLOPs: flops(b), Bytes: traffic(b)}
+		for _, t := range staticTypes(b.Outs) {
+			x.Types = append(x.Types, t.String())
+		}
+		r.Steps = append(r.Steps, x)
+	}
+	return nil
+}
+
+// flops counts the arithmetic of one step, a multiply-add as two.
+func flops(s program.BoundStep) int64 {
+	return s.Node.Op.FLOPs(s.Node.Attrs, staticTypes(s.In), staticTypes(s.Outs)...)
+}

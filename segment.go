@@ -1,0 +1,126 @@
+package rlx
+
+import (
+	"context"
+	"image"
+	"io"
+
+	"github.com/rlx-go/rlx/core/task"
+	"github.com/rlx-go/rlx/core/tensor"
+)
+
+// Prompts are what a user points at in an image: points of what is meant and of what is not, a box around it, or both. Coordinates
+// are pixels of the image.
+type Prompts = task.Prompts
+
+// A Point is a prompt point.
+type Point = task.Point
+
+// A Box is a prompt box, X0 < X1 and Y0 < Y1.
+type Box = task.Box
+
+// A Mask is a mask at the size of the image: 255 inside, 0 outside, with the quality that the model predicts for it.
+type Mask = task.Mask
+
+// What masks to make, beside the number of one ("0").
+const (
+	MaskBest = task.MaskBest // the one of the highest predicted quality
+	MaskAll  = task.MaskAll  // all that the model gives
+)
+
+// DecodeImage reads a PNG or JPEG of at most 2^28 pixels, turned as its EXIF orientation says it is displayed. What its header claims
+// is checked before its pixels are allocated.
+func DecodeImage(r io.Reader) (image.Image, error) {
+	return task.DecodeImage("image", r, task.ImageLimits{})
+}
+
+// A Segmenter translates between images, prompts and masks, and the tensors of a model that declares the task "segment": one method
+// encodes an image, another finds in the encoded image what prompts mean. It computes and runs nothing; see Session.EncodeImage.
+type Segmenter struct {
+	Task task.Segment // as the artifact declares it
+}
+
+// Segmenter is how to use a model that declares the task "segment"; ok is false where it does not.
+func (m *Model) Segmenter() (g *Segmenter, ok bool) {
+	s := m.v.Meta().Segment
+	if s == nil {
+		return nil, false
+	}
+	return &Segmenter{*s}, true
+}
+
+// Encode is the run that encodes an image: scaled, normalised and padded as the model was trained.
+func (g *Segmenter) Encode(img image.Image) Request {
+	pixels, _ := g.Task.Preprocess(img)
+	t := Tensor{F32, []int{1, 3, g.Task.Size, g.Task.Size}, tensor.Bytes(pixels)}
+	return Request{Method: g.Task.ImageMethod, Inputs: map[string]Tensor{g.Task.ImageInput: t}}
+}
+
+// Prompt is the run that finds what prompts mean in an image of the given size, but for its input Task.EmbeddingInput: that is the
+// output Task.Embedding of the run that encoded the image. An error says what is wrong with the prompts.
+func (g *Segmenter) Prompt(p Prompts, size image.Point) (Request, error) {
+	points, labels, err := g.Task.Prompt(p, g.Task.Geometry(size.X, size.Y))
+	if err != nil {
+		return Request{}, err
+	}
+	return Request{Method: g.Task.PromptMethod, Inputs: map[string]Tensor{
+		g.Task.PointsInput: {F32, []int{1, len(labels), 2}, tensor.Bytes(points)},
+		g.Task.LabelsInput: {I32, []int{1, len(labels)}, tensor.Bytes(labels)},
+	}}, nil
+}
+
+// Masks are those of a run made by Prompt: which is MaskBest, MaskAll, or the number of one.
+func (g *Segmenter) Masks(r *Result, size image.Point, which string) ([]Mask, error) {
+	logits, err := Values[float32](r.Outputs[g.Task.MasksOutput])
+	if err != nil {
+		return nil, err
+	}
+	quality, err := Values[float32](r.Outputs[g.Task.IoUOutput])
+	if err != nil {
+		return nil, err
+	}
+	shape := r.Outputs[g.Task.MasksOutput].Shape
+	return g.Task.Postprocess(logits, shape[2], shape[3], quality, g.Task.Geometry(size.X, size.Y), which)
+}
+
+// An EncodedImage is an image that a session has encoded. Finding what prompts mean in it is quick and may be done again and again,
+// from several goroutines.
+type EncodedImage struct {
+	Embedding Tensor
+
+	session   *Session
+	segmenter *Segmenter
+	size      image.Point
+}
+
+// EncodeImage encodes an image, for models that declare the task "segment". The error matches ErrUsage where the model does not, or
+// is one of Run.
+func (s *Session) EncodeImage(ctx context.Context, img image.Image) (*EncodedImage, error) {
+	g, ok := s.model.Segmenter()
+	if !ok {
+		return nil, usage(s.model.path, "declares no task %q", task.SegmentName)
+	}
+	r, err := s.Run(ctx, g.Encode(img))
+	if err != nil {
+		return nil, err
+	}
+	return &EncodedImage{r.Outputs[g.Task.Embedding], s, g, img.Bounds().Size()}, nil
+}
+
+// Masks finds what prompts mean. which is MaskBest, MaskAll, or the number of a mask. The error matches ErrUsage where there is no
+// such mask or a prompt is not in the image, or is one of Run.
+func (e *EncodedImage) Masks(ctx context.Context, p Prompts, which string) ([]Mask, error) {
+	if err := e.segmenter.Task.CheckMask(which); err != nil {
+		return nil, err
+	}
+	req, err := e.segmenter.Prompt(p, e.size)
+	if err != nil {
+		return nil, err
+	}
+	req.Inputs[e.segmenter.Task.EmbeddingInput] = e.Embedding
+	r, err := e.session.Run(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	return e.segmenter.Masks(r, e.size, which)
+}

@@ -1,0 +1,73 @@
+package rlx_test
+
+import (
+	"image"
+	"image/color"
+	"slices"
+	"testing"
+
+	"github.com/rlx-go/rlx"
+	"github.com/rlx-go/rlx/internal/tinymodel"
+)
+
+// The task on the model whose masks are known, on an image whose left half is bright: mask 0 is that half, 1 the dark one, 2
+// everything, 3 nothing; best is 2, whose quality is the highest of 1 to 3.
+func TestEncodedImage(t *testing.T) {
+	img := image.NewNRGBA(image.Rect(0, 0, 32, 16))
+	for i := range 32 * 16 {
+		c := color.NRGBA{A: 255}
+		if i%32 < 16 {
+			c.R = 255
+		}
+		img.Set(i%32, i/32, c)
+	}
+	m := open(t, artifact(t, new(tinymodel.Task()), tinymodel.Program(t, tinymodel.Encode, "cpu"), tinymodel.Program(t, tinymodel.Decode, "cpu")))
+	e, err := session(t, m, rlx.Options{}).EncodeImage(t.Context(), img)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := rlx.Prompts{Points: []rlx.Point{{X: 3, Y: 3, Foreground: true}, {X: 20, Y: 3}}}
+	for which, want := range map[string][]int{rlx.MaskBest: {512}, "0": {256}, "1": {256}, "3": {0}, rlx.MaskAll: {256, 256, 512, 0}} {
+		masks, err := e.Masks(t.Context(), p, which)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var inside []int
+		for _, m := range masks {
+			n := 0
+			for _, v := range m.Image.Pix {
+				n += int(v) / 255
+			}
+			inside = append(inside, n)
+		}
+		if !slices.Equal(inside, want) {
+			t.Errorf("%s: masks of %v pixels; want %v", which, inside, want)
+		}
+		switch which {
+		case "0":
+			if g := masks[0].Image; g.GrayAt(2, 8).Y != 255 || g.GrayAt(29, 8).Y != 0 {
+				t.Error("mask 0 is not the bright half")
+			}
+		case rlx.MaskBest:
+			if masks[0].Token != 2 || masks[0].IoU != 0.9 {
+				t.Errorf("best is mask %d of quality %v", masks[0].Token, masks[0].IoU)
+			}
+		}
+	}
+	for what, f := range map[string]func() error{
+		"no such mask": func() error { _, err := e.Masks(t.Context(), p, "4"); return err },
+		"no prompt":    func() error { _, err := e.Masks(t.Context(), rlx.Prompts{}, "0"); return err },
+		"a point outside": func() error {
+			_, err := e.Masks(t.Context(), rlx.Prompts{Points: []rlx.Point{{X: 32}}}, "0")
+			return err
+		},
+	} {
+		wantError(t, what, f(), rlx.ErrUsage)
+	}
+	other := tiny(t, negGraph)
+	if _, ok := other.Segmenter(); ok {
+		t.Error("a model without the task has a Segmenter")
+	}
+	_, err = session(t, other, rlx.Options{}).EncodeImage(t.Context(), img)
+	wantError(t, "a model without the task", err, rlx.ErrUsage)
+}

@@ -1,0 +1,183 @@
+package rlx
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/plugins/rpc"
+)
+
+// Options say where a session runs and on what terms. Only Backend must be given.
+type Options struct {
+	Backend   Backend
+	Device    string // Device.ID; empty: the backend's first
+	Threads   int    // of the backend; 0: all that the process may use
+	Precision string // of the operands of products, one of Facts.Precisions; empty: the first of them
+
+	// Memory bounds what the session and its backend take; nil: what is free when the session begins.
+	Memory  *Budget
+	Sandbox Sandbox
+	// Log gets what the backend logs, and what happens to it; nil: nothing.
+	Log      *slog.Logger
+	Timeouts Timeouts
+}
+
+// Timeouts bound what a backend may take, whatever the caller's context says. A backend that passes one is ended, and its session
+// lost. Zero values take the defaults.
+type Timeouts struct {
+	Start time.Duration // of the process, until it has described itself: 10 s
+	Load  time.Duration // of a method: 2 min
+	Run   time.Duration // 1 h
+	Stall time.Duration // without a sign of life: 10 s
+	// Cancel is how long a run goes on at most after its context is over: 2 s. Backends look between two steps.
+	Cancel time.Duration
+}
+
+// A Session is a running backend that executes methods of one model. Its methods may be called from several goroutines; runs take
+// turns. When the backend is lost, Done is closed and every call returns an error that matches ErrLost: close the session, and
+// make another.
+type Session struct {
+	model     *Model
+	options   Options
+	precision string
+	backend   *rpc.Session
+	info      device.Info
+	device    device.Device
+	memory    *Budget
+
+	loading  chan struct{} // holds a token while methods are loaded
+	reserved []part        // under loading
+	mu       sync.Mutex    // of loaded, which changes under loading only
+	loaded   map[string]*loaded
+	once     sync.Once // of Close
+}
+
+// NewSession starts a backend, and returns when it has described itself. Nothing is loaded yet: Run loads what it needs, Load does
+// so beforehand. Close the session to end the backend.
+//
+// Errors match ErrUsage, ErrLost, ErrDevice (no such device), ErrUnsupported (it does not have the precision), or the context's
+// cause. A backend that crashed lately is started after a pause, and after three crashes in a minute not at all (ErrCrashing).
+func (m *Model) NewSession(ctx context.Context, o Options) (*Session, error) {
+	if o.Backend.Path == "" {
+		return nil, usage("backend", "Options.Backend has no path")
+	}
+	precision, err := m.Precision(o.Precision)
+	if err != nil {
+		return nil, err
+	}
+	if o.Memory == nil {
+		o.Memory = NewBudget(0)
+	}
+	if err := m.retain(); err != nil {
+		return nil, err
+	}
+	s := &Session{model: m, options: o, precision: precision, memory: o.Memory, loaded: map[string]*loaded{}, loading: make(chan struct{}, 1)}
+	t := o.Timeouts
+	s.backend, err = m.launcher.Start(ctx, rpc.Options{Path: o.Backend.Path, Name: o.Backend.Name, Artifact: m.v.File(), IOSize: m.largestIO(),
+		Encode: encodeProgram, Log: o.Log, Sandbox: o.Sandbox,
+		Timeouts: rpc.Timeouts{Start: t.Start, Load: t.Load, Run: t.Run, Stall: t.Stall, Cancel: t.Cancel}})
+	if err != nil {
+		m.release()
+		return nil, err
+	}
+	if err := s.settle(ctx); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// settle chooses the device and checks the precision.
+func (s *Session) settle(ctx context.Context) (err error) {
+	if s.info, err = s.backend.Info(ctx); err != nil {
+		return err
+	}
+	if s.device, err = chooseDevice(s.info, s.backend.Name(), s.options.Device); err != nil {
+		return err
+	}
+	return s.info.CheckPrecision(s.precision)
+}
+
+// chooseDevice is the device asked for, or the backend's first.
+func chooseDevice(info device.Info, backend, id string) (device.Device, error) {
+	if len(info.Devices) == 0 {
+		return device.Device{}, diag.New(device.ErrUnavailable, "backend "+backend, "has no device on this machine")
+	}
+	var ids []string
+	for _, d := range info.Devices {
+		if d.ID == id || id == "" {
+			return d, nil
+		}
+		ids = append(ids, backend+":"+d.ID)
+	}
+	return device.Device{}, diag.New(device.ErrUnavailable, "device "+backend+":"+id, "is not there; allowed are %s", strings.Join(ids, ", "))
+}
+
+// Close ends the backend and waits until nothing of it is left. Runs that go on end with an error.
+func (s *Session) Close() error {
+	s.once.Do(func() {
+		s.backend.Close()
+		s.loading <- struct{}{} // a Load that went on has failed, or has counted what it loaded
+		s.memory.release(s.reserved...)
+		<-s.loading
+		s.model.release()
+	})
+	return nil
+}
+
+// Done is closed when the backend is gone, whatever the reason.
+func (s *Session) Done() <-chan struct{} { return s.backend.Done() }
+
+// Err is why the backend is gone, an error that matches ErrLost; nil while it is not.
+func (s *Session) Err() error {
+	_, err := s.backend.Info(context.Background())
+	return err
+}
+
+// Backend is what the backend says about itself.
+func (s *Session) Backend() BackendInfo { return backendInfo(s.info, s.backend) }
+
+// Device is the device that runs use.
+func (s *Session) Device() Device { return s.device }
+
+// Precision is that of the operands of products.
+func (s *Session) Precision() string { return s.precision }
+
+// PeakMemory is the peak resident size of the backend's process in bytes, mapped weights included; 0 where the system does not
+// tell.
+func (s *Session) PeakMemory() int64 { return s.backend.PeakRSS() }
+
+// changed is err, or where the context is not to blame and the artifact was written to, that: a backend whose weights were cut short
+// has crashed for it.
+func (s *Session) changed(ctx context.Context, err error) error {
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	if changed := s.model.unchanged(); changed != nil && !errors.Is(changed, rpc.ErrClosed) {
+		return changed
+	}
+	return err
+}
+
+// orderly is ctx without its deadline: when ctx is over, it is cancelled. A deadline that passes in the backend's protocol ends the
+// backend; a run that is cancelled ends between two steps, and the session lives on.
+func orderly(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, ok := ctx.Deadline(); !ok {
+		return context.WithCancel(ctx)
+	}
+	out, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	if ctx.Err() != nil {
+		cancel(context.Cause(ctx)) // now: AfterFunc does so on a goroutine of its own
+	}
+	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
+	return out, func() {
+		stop()
+		cancel(nil)
+	}
+}

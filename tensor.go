@@ -1,0 +1,213 @@
+package rlx
+
+import (
+	"math"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/tensor"
+)
+
+// A DType is an element type. Its String is the name that shapes are printed with, such as "f32"; its Size is in bytes.
+type DType = dtype.DType
+
+// The element types of tensors. Bool is one byte.
+const (
+	F32  = dtype.F32
+	F16  = dtype.F16
+	BF16 = dtype.BF16
+	F64  = dtype.F64
+	I8   = dtype.I8
+	I16  = dtype.I16
+	I32  = dtype.I32
+	I64  = dtype.I64
+	U8   = dtype.U8
+	U32  = dtype.U32
+	Bool = dtype.Bool
+)
+
+// Float16 is the bits of an IEEE 754 half, the Go form of F16.
+type Float16 uint16
+
+// BFloat16 is the bits of a bfloat16, the upper half of a float32: the Go form of BF16.
+type BFloat16 uint16
+
+// Float32 is the value, exactly.
+func (f Float16) Float32() float32 { return dtype.F16ToF32(uint16(f)) }
+
+// Float32 is the value, exactly.
+func (f BFloat16) Float32() float32 { return dtype.BF16ToF32(uint16(f)) }
+
+// An Element is a Go type that stands for an element type of tensors.
+type Element interface {
+	float32 | float64 | Float16 | BFloat16 | int8 | int16 | int32 | int64 | uint8 | uint32 | bool
+}
+
+// dtypeOf is the element type that T stands for.
+func dtypeOf[T Element]() DType {
+	var zero T
+	switch any(zero).(type) {
+	case float32:
+		return F32
+	case float64:
+		return F64
+	case Float16:
+		return F16
+	case BFloat16:
+		return BF16
+	case int8:
+		return I8
+	case int16:
+		return I16
+	case int32:
+		return I32
+	case int64:
+		return I64
+	case uint8:
+		return U8
+	case uint32:
+		return U32
+	}
+	return Bool
+}
+
+// A Tensor is a dense tensor in row-major order: the last dimension varies fastest. NewTensor makes one of a Go slice, Values
+// gives the slice back. The fields are exported for callers that read tensors from files; a run checks that they fit together.
+type Tensor struct {
+	DType DType
+	Shape []int  // of no dimension: a scalar
+	Data  []byte // little-endian, DType.Size() bytes for each element
+}
+
+// NewTensor makes a tensor of the elements in data. It does not copy them, except bools: they must not change while a run uses
+// the tensor. The error matches ErrInput: shape does not have as many elements as data.
+func NewTensor[T Element](data []T, shape ...int) (Tensor, error) {
+	t := Tensor{DType: dtypeOf[T](), Shape: shape, Data: bytesOf(data)}
+	if n, ok := elements(shape); !ok || n != len(data) {
+		return Tensor{}, diag.New(device.ErrInput, "tensor", "%d values do not fill shape %v", len(data), shape)
+	}
+	return t, nil
+}
+
+// Values is the elements of t. They share t's memory where its bytes are aligned for T, and are a copy where they are not, and
+// for bools. The error matches ErrInput: T does not stand for t's element type, or t is not well formed.
+func Values[T Element](t Tensor) ([]T, error) {
+	if want := dtypeOf[T](); t.DType != want {
+		return nil, diag.New(device.ErrInput, "tensor", "holds %s; asked for as %s", t.DType, want)
+	}
+	if err := t.check(); err != nil {
+		return nil, err
+	}
+	return elementsOf[T](t.Data), nil
+}
+
+// String is the type: "f32[1,3,256,256]".
+func (t Tensor) String() string { return t.DType.String() + shapeText(t.Shape) }
+
+// Len is the number of elements.
+func (t Tensor) Len() int { return tensor.Numel(t.Shape) }
+
+// check reports a tensor whose parts do not fit together.
+func (t Tensor) check() error {
+	n, ok := elements(t.Shape)
+	switch {
+	case t.DType == dtype.Invalid || t.DType > Bool:
+		return diag.New(device.ErrInput, "tensor", "has no element type")
+	case !ok:
+		return diag.New(device.ErrInput, "tensor", "has shape %v; sizes are 0 or more, and their product fits an int", t.Shape)
+	case len(t.Data)/t.DType.Size() != n || len(t.Data)%t.DType.Size() != 0:
+		return diag.New(device.ErrInput, "tensor", "has %d bytes; %s takes %d times %d", len(t.Data), t, n, t.DType.Size())
+	}
+	return nil
+}
+
+// elements is the product of a shape; ok is false where a size is negative, or the bytes of the largest type would not fit an int.
+func elements(shape []int) (n int, ok bool) {
+	n = 1
+	for _, d := range shape {
+		if d < 0 || d > 0 && n > math.MaxInt/8/d {
+			return 0, false
+		}
+		n *= d
+	}
+	return n, true
+}
+
+// bytesOf is the storage of data; of bools, a copy.
+func bytesOf[T Element](data []T) []byte {
+	switch d := any(data).(type) {
+	case []float32:
+		return tensor.Bytes(d)
+	case []float64:
+		return tensor.Bytes(d)
+	case []Float16:
+		return tensor.Bytes(d)
+	case []BFloat16:
+		return tensor.Bytes(d)
+	case []int8:
+		return tensor.Bytes(d)
+	case []int16:
+		return tensor.Bytes(d)
+	case []int32:
+		return tensor.Bytes(d)
+	case []int64:
+		return tensor.Bytes(d)
+	case []uint8:
+		return d
+	case []uint32:
+		return tensor.Bytes(d)
+	}
+	out := make([]byte, len(data))
+	for i, v := range any(data).([]bool) {
+		if v {
+			out[i] = 1
+		}
+	}
+	return out
+}
+
+// elementsOf is bytes as elements, whose number is whole.
+func elementsOf[T Element](b []byte) []T {
+	var zero T
+	var out any
+	switch any(zero).(type) {
+	case float32:
+		out = tensor.View[float32](aligned(b, 4))
+	case float64:
+		out = tensor.View[float64](aligned(b, 8))
+	case Float16:
+		out = tensor.View[Float16](aligned(b, 2))
+	case BFloat16:
+		out = tensor.View[BFloat16](aligned(b, 2))
+	case int8:
+		out = tensor.View[int8](b)
+	case int16:
+		out = tensor.View[int16](aligned(b, 2))
+	case int32:
+		out = tensor.View[int32](aligned(b, 4))
+	case int64:
+		out = tensor.View[int64](aligned(b, 8))
+	case uint8:
+		out = b
+	case uint32:
+		out = tensor.View[uint32](aligned(b, 4))
+	default:
+		bools := make([]bool, len(b))
+		for i, v := range b {
+			bools[i] = v != 0
+		}
+		out = bools
+	}
+	return out.([]T)
+}
+
+// aligned is b, or a copy where b does not begin at a multiple of size.
+func aligned(b []byte, size int) []byte {
+	if tensor.Aligned(b, size) {
+		return b
+	}
+	out := tensor.AlignedBytes(len(b))
+	copy(out, b)
+	return out
+}
