@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -185,6 +186,53 @@ func TestBenchInput(t *testing.T) {
 		t.Skip(err) // a file system without holes
 	}
 	refused(t, dir, nil, 8, "big.rlx -i x=@x.npy -o y=y.npy --memory 1G", "inputs 275 GB); --memory allows 1.0 GB (RLX8001")
+}
+
+// TestReferenceMemory is case "reference_memory" of the adversary: what kernels and definitions compute in is part of what a program
+// needs. It is refused where that is not allowed, and is as much as the backend says at most.
+func TestReferenceMemory(t *testing.T) {
+	bin, err := built()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	half := "graph f\na = const {value=1} : f16[%[1]d]\nb = exp a : f16[%[1]d]\ny = reduce_max b {axes=[0], keep_dims=false} : f16[]\nreturn y=y\n"
+	residual := "graph f\nx = input : f16[%[1]d,8]\ng = input : f16[8]\ny = fused_residual_layer_norm x, x, g, g {eps=1e-6} : f16[%[1]d,8]\n" +
+		"z = fused_residual_layer_norm y, y, g, g {eps=1e-6} : f16[%[1]d,8]\nreturn z=z\n"
+	depthwise := "graph f\nx = input : f32[1,%[1]d,3,3]\nw = input : f32[%[1]d,1,3,3]\ny = conv2d x, w {groups=%[1]d, layout=\"nchw\", padding=[1,1]} : f32[1,%[1]d,3,3]\nreturn y=y\n"
+	skinny := "graph f\nx = input : f32[3,%[1]d]\nw = input : f32[%[1]d,1]\ny = matmul x, w : f32[3,1]\nreturn y=y\n"
+	for _, c := range []struct {
+		name, text string
+		n          int
+		rows       int64 // bytes of inputs and outputs for each of n
+		limit      string
+	}{
+		{"half", half, 1 << 23, 0, "140M"}, // the arena has 17 MB, two operands of 8 bytes 134
+		{"residual", residual, 1 << 18, 32, "60M"},
+		{"depthwise", depthwise, 100_000, 108, "200M"},
+		{"skinny", skinny, 1 << 20, 16, "160M"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			name := c.name + ".rlx"
+			writeArtifact(t, filepath.Join(dir, name), &model{programs: []*program.Program{programOf(t, fmt.Sprintf(c.text, c.n), "cpu")}})
+			const args = " -n 1 --threads 1 --memory "
+			refused(t, dir, nil, 8, "bench "+name+args+c.limit, ", kernels of f ")
+			cmd := exec.Command(filepath.Join(bin, "rlxrun"), strings.Fields("bench "+name+args+"2G --json")...)
+			cmd.Dir = dir
+			out, err := cmd.Output()
+			var m measured
+			if err == nil {
+				err = json.Unmarshal(out, &m)
+			}
+			if err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			const process = 64 << 20 // of the backend itself
+			if most := m.ArenaBytes + m.KernelBytes + c.rows*int64(c.n) + process; m.BackendPeakRSS > most && runtime.GOOS == "linux" {
+				t.Errorf("the backend took %d bytes; its kernels %d and arena %d make %d at most", m.BackendPeakRSS, m.KernelBytes, m.ArenaBytes, most)
+			}
+		})
+	}
 }
 
 // TestPngBomb is case "png_bomb" of the adversary: the size that an image claims is checked, against the limits and the memory

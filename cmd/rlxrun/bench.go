@@ -74,6 +74,7 @@ type measured struct {
 	GFLOPS         float64          `json:"gflop_per_s"`
 	ArenaBytes     int64            `json:"arena_bytes"`
 	WeightsBytes   int64            `json:"weights_bytes"`
+	KernelBytes    int64            `json:"kernel_bytes"` // what kernels and definitions compute in, at most
 	BackendPeakRSS int64            `json:"backend_peak_rss_bytes"`
 	DeviceMemory   int64            `json:"device_memory_bytes,omitempty"` // of devices with memory of their own
 	HostPeakRSS    int64            `json:"host_peak_rss_bytes"`
@@ -135,7 +136,7 @@ func (h *host) measured(l *loaded, f *benchFlags) (*measured, error) {
 	}
 	m := &measured{Device: h.deviceName(), Threads: f.host.threads, Precision: h.precision, Method: l.prog.Method, Target: l.prog.Target, Sizes: first.syms,
 		Kernels: kernelsOf(map[string]*loaded{l.prog.Method: l}), LoadMS: ms(first.begin.Sub(cli.Started())), FirstMS: ms(first.wall), Warmup: f.warmup,
-		FLOPs: flopsOf(bound), ArenaBytes: l.prog.ArenaSize, WeightsBytes: h.model.weights, HostPeakRSS: rpc.OwnPeakRSS()}
+		FLOPs: flopsOf(bound), ArenaBytes: l.prog.ArenaSize, WeightsBytes: h.model.weights, KernelBytes: l.memory, HostPeakRSS: rpc.OwnPeakRSS()}
 	for _, r := range h.runs[f.warmup:] {
 		m.RunsMS = append(m.RunsMS, ms(r.wall))
 		m.BackendPeakRSS = max(m.BackendPeakRSS, r.stats.PeakRSS)
@@ -180,6 +181,7 @@ func (m *measured) print(env *cli.Env) error {
 		{"arithmetic", fmt.Sprintf("%.3f GFLOP, %.1f GFLOP/s", float64(m.FLOPs)/1e9, m.GFLOPS)},
 		{"arena", cli.Size(m.ArenaBytes)},
 		{"weights", cli.Size(m.WeightsBytes)},
+		{"kernels' memory", cli.Size(m.KernelBytes)},
 		{"peak memory", fmt.Sprintf("backend %s, host %s", cli.Size(m.BackendPeakRSS), cli.Size(m.HostPeakRSS))},
 	}
 	if m.DeviceMemory > 0 {

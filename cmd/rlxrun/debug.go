@@ -160,7 +160,7 @@ func (d *debugFlags) watch(ctx context.Context, l *loaded, bound *program.Bound,
 
 // memory estimates what --check and --dump-tensors hold of a program's values at their peak, at the upper bounds of its
 // sizes. A value in transit takes its size twice, because it arrives in pieces; one that is compared is held as 64-bit
-// numbers, beside the reference's. What the reference allocates besides is taken to be as much as its operands and results.
+// numbers, beside the reference's. Garbage beside them is taken to be as much as the operands and results of a step.
 func (d *debugFlags) memory(p *program.Program) (peak int64) {
 	if len(d.dumps.Values) == 0 && !d.check {
 		return 0
@@ -186,6 +186,8 @@ func (d *debugFlags) memory(p *program.Program) (peak int64) {
 			now = max(now, 2*bytes(n)+wide(n)) // bf16 is widened for a file
 		}
 		if d.check {
+			_, own := node.EvalMemory()
+			now += own
 			for _, n := range node.Values() {
 				live += wide(n)
 				now += 2 * wide(n)

@@ -58,6 +58,7 @@ type loaded struct {
 	prog    *program.Program
 	exe     executable
 	kernels []device.Kernel
+	memory  int64 // that these compute in, at most
 }
 
 // chooseDevice sets the device: the one asked for, or the backend's first.
@@ -111,7 +112,14 @@ func (h *host) loadAll(ctx context.Context, methods ...string) (map[string]*load
 			}
 			return nil, err
 		}
-		out[p.Method] = &loaded{h, p, exe, exe.Kernels()}
+		out[p.Method] = &loaded{h, p, exe, exe.Kernels(), exe.Memory()}
+		// Nothing of it is used before the first run.
+		if err := h.memory.need(part{"kernels of " + p.Method, exe.Memory()}); err != nil {
+			for _, l := range out {
+				l.exe.Close()
+			}
+			return nil, err
+		}
 	}
 	return out, nil
 }

@@ -22,6 +22,7 @@ type summary struct {
 	Kernels      kernelSummary   `json:"kernels"`
 	ArenaBytes   int64           `json:"arena_bytes"`
 	WeightsBytes int64           `json:"weights_bytes"`
+	KernelBytes  int64           `json:"kernel_bytes"`                  // what kernels and definitions compute in, at most
 	DeviceMemory int64           `json:"device_memory_bytes,omitempty"` // of the device's own memory, by the methods that ran
 	LoadMS       float64         `json:"load_ms"`                       // process start to first dispatch
 	TotalMS      float64         `json:"total_ms"`                      // process start to now
@@ -103,10 +104,19 @@ func arenaOf(ready map[string]*loaded) (n int64) {
 	return n
 }
 
+// kernelMemory is what the kernels of the loaded methods compute in.
+func kernelMemory(ready map[string]*loaded) (n int64) {
+	for _, l := range ready {
+		n += l.memory
+	}
+	return n
+}
+
 // summarise collects what is known at the end of a run.
 func (h *host) summarise(ready map[string]*loaded, j job, sinks []sink, products map[string]product) (*summary, error) {
 	s := &summary{Device: h.deviceName(), Sandbox: h.sandbox, Precision: h.precision, Kernels: kernelsOf(ready), ArenaBytes: arenaOf(ready), WeightsBytes: h.model.weights,
-		LoadMS: ms(h.runs[0].begin.Sub(cli.Started())), Outputs: []outputSummary{}}
+		KernelBytes: kernelMemory(ready),
+		LoadMS:      ms(h.runs[0].begin.Sub(cli.Started())), Outputs: []outputSummary{}}
 	held := map[*program.Program]int64{}
 	for _, r := range h.runs {
 		s.DeviceMemory += r.stats.DeviceMemory - held[r.prog]
@@ -150,6 +160,9 @@ func (s *summary) print(env *cli.Env) error {
 		}
 	}
 	memory := fmt.Sprintf("arena %s; weights %s", cli.Size(s.ArenaBytes), cli.Size(s.WeightsBytes))
+	if s.KernelBytes > 0 {
+		memory += "; kernels' memory " + cli.Size(s.KernelBytes)
+	}
 	if s.DeviceMemory > 0 {
 		memory += fmt.Sprintf("; device memory %s", cli.Size(s.DeviceMemory))
 	}

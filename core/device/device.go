@@ -80,6 +80,9 @@ type Load struct {
 type Executable interface {
 	// Kernels reports how each distinct op of the program is run.
 	Kernels() []Kernel
+	// Memory is the most bytes that runs take beside arena, weights, inputs and outputs: what kernels and definitions compute in.
+	// What does not grow with the program's sizes is left out.
+	Memory() int64
 	// Run executes the program once. A cancelled context ends it between two steps.
 	Run(ctx context.Context, r Run) (Stats, error)
 	Close() error

@@ -79,6 +79,8 @@ func (x *fakeExecutable) Kernels() []device.Kernel {
 	return x.list
 }
 
+func (x *fakeExecutable) Memory() int64 { return 0 }
+
 func (x *fakeExecutable) Close() error { return nil }
 
 func (x *fakeExecutable) Run(ctx context.Context, r device.Run) (device.Stats, error) {

@@ -4,7 +4,10 @@
 // It imports core/dtype and core/tensor only, and knows no op.
 package ir
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Node is one operation and its result. Nodes are made by Graph.Add and not changed afterwards, except that a graph may
 // renumber them. An op with several results takes several nodes: see tuple.go.
@@ -135,6 +138,16 @@ func (n *Node) InTypes() []Type {
 		t[i] = x.Type
 	}
 	return t
+}
+
+// EvalMemory is what it takes to evaluate the node by its definition, in bytes at the upper bounds of the symbols: arrays is
+// that of operands and results as tensor.Array, own the most that Eval allocates beside them.
+func (n *Node) EvalMemory() (arrays, own int64) {
+	in, out, syms := n.InTypes(), n.ResultTypes(), n.Graph.Syms
+	for _, t := range slices.Concat(in, out) {
+		arrays += 8 * syms.MaxElems(t)
+	}
+	return arrays, n.Op.memory(n.Attrs, in, syms, out)
 }
 
 // Is reports whether the node's op is one of defs.

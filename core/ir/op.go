@@ -46,6 +46,8 @@ type Def[A any] struct {
 	// OpDef.Eval rounds the result afterwards: f16 and bf16 to the nearest value, integers by wrapping; f32 stays as
 	// exact as float64, so that errors of the reference do not add up.
 	Eval func(a A, in []*tensor.Array, out *tensor.Array) error
+	// Memory is the most bytes that Eval allocates, besides what does not grow with the sizes of its operands; nil: none.
+	Memory func(s Sig[A], out Type) int64
 	// FLOPs counts arithmetic on static types, a multiply-add as two; nil: none.
 	FLOPs func(a A, in []Type, out Type) int64
 	// Tol is how far a kernel may be from Eval; needed where Eval is.
@@ -93,7 +95,8 @@ type OpDef struct {
 	FLOPs    func(a any, in []Type, out ...Type) int64
 	Tol      func(a any, in []Type, out ...Type) []Tolerance
 	Cases    func() []Case[any]
-	view     func(a any, in, out Type) (int64, bool) // may be nil, and so may requires
+	memory   func(a any, in []Type, syms Syms, out []Type) int64 // never nil
+	view     func(a any, in, out Type) (int64, bool)             // may be nil, and so may requires
 	requires func(a any, in []Type, out Type) []Equality
 	lower    func(g *Graph, n *Node, in []*Node) []*Node
 	plain    func(g *Graph, n *Node, in []*Node) *Node
@@ -114,9 +117,10 @@ func Define[A any](d Def[A]) *OpDef {
 			t, err := d.Infer(Sig[A]{a.(A), in, declared, syms})
 			return []Type{t}, err
 		},
-		FLOPs: func(any, []Type, ...Type) int64 { return 0 },
-		Tol:   func(any, []Type, ...Type) []Tolerance { return []Tolerance{{}} },
-		Cases: eraseCases(d.Cases),
+		memory: func(any, []Type, Syms, []Type) int64 { return 0 },
+		FLOPs:  func(any, []Type, ...Type) int64 { return 0 },
+		Tol:    func(any, []Type, ...Type) []Tolerance { return []Tolerance{{}} },
+		Cases:  eraseCases(d.Cases),
 	}
 	if d.Eval != nil {
 		def.Eval = func(a any, in []*tensor.Array, out ...*tensor.Array) error {
@@ -125,6 +129,11 @@ func Define[A any](d Def[A]) *OpDef {
 			}
 			roundToType(out[0])
 			return nil
+		}
+	}
+	if d.Memory != nil {
+		def.memory = func(a any, in []Type, syms Syms, out []Type) int64 {
+			return d.Memory(Sig[A]{Attrs: a.(A), In: in, Syms: syms}, out[0])
 		}
 	}
 	if d.FLOPs != nil {

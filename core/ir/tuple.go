@@ -47,9 +47,10 @@ type TupleDef[A any] struct {
 	Block        bool
 
 	// Infer gives the types of the results, from 1 to MaxResults of them.
-	Infer func(s Sig[A]) ([]Type, error)
-	Eval  func(a A, in, out []*tensor.Array) error
-	FLOPs func(a A, in, out []Type) int64
+	Infer  func(s Sig[A]) ([]Type, error)
+	Eval   func(a A, in, out []*tensor.Array) error
+	Memory func(s Sig[A], out []Type) int64
+	FLOPs  func(a A, in, out []Type) int64
 	// Tol has one entry for each result.
 	Tol   func(a A, in, out []Type) []Tolerance
 	Cases func() []Case[A]
@@ -66,9 +67,10 @@ func DefineTuple[A any](d TupleDef[A]) *OpDef {
 		infer: func(a any, in []Type, declared Type, syms Syms) ([]Type, error) {
 			return d.Infer(Sig[A]{a.(A), in, declared, syms})
 		},
-		FLOPs: func(any, []Type, ...Type) int64 { return 0 },
-		Tol:   func(_ any, _ []Type, out ...Type) []Tolerance { return make([]Tolerance, len(out)) },
-		Cases: eraseCases(d.Cases),
+		memory: func(any, []Type, Syms, []Type) int64 { return 0 },
+		FLOPs:  func(any, []Type, ...Type) int64 { return 0 },
+		Tol:    func(_ any, _ []Type, out ...Type) []Tolerance { return make([]Tolerance, len(out)) },
+		Cases:  eraseCases(d.Cases),
 	}
 	if d.Eval != nil {
 		def.Eval = func(a any, in []*tensor.Array, out ...*tensor.Array) error {
@@ -79,6 +81,11 @@ func DefineTuple[A any](d TupleDef[A]) *OpDef {
 				roundToType(x)
 			}
 			return nil
+		}
+	}
+	if d.Memory != nil {
+		def.memory = func(a any, in []Type, syms Syms, out []Type) int64 {
+			return d.Memory(Sig[A]{Attrs: a.(A), In: in, Syms: syms}, out)
 		}
 	}
 	if d.FLOPs != nil {

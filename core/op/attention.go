@@ -59,7 +59,15 @@ var AttentionDef = ir.Define(ir.Def[AttentionAttrs]{
 		}
 		return s.In[0], nil
 	},
-	Eval:  evalAttention,
+	Eval: evalAttention,
+	Memory: func(s ir.Sig[AttentionAttrs], _ ir.Type) int64 {
+		shape, err := s.Attrs.Sizes(s.In[0], s.In[1])
+		if err != nil {
+			panic("BUG: op: " + err.Error()) // the types were checked by Infer
+		}
+		_, keys := s.Syms.Bounds(shape.Sk)
+		return 8 * keys
+	},
 	FLOPs: attentionFLOPs,
 	Tol: func(_ AttentionAttrs, _ []ir.Type, out ir.Type) ir.Tolerance {
 		return forDType(out.DType, 1e-5, 1e-5)

@@ -39,15 +39,18 @@ func binary(b binarySpec) *ir.OpDef {
 				walk(out.Shape, at, func(i int, p []int) { out.F[i] = b.float(x.F[p[0]], y.F[p[1]]) })
 				return nil
 			}
-			var err error
+			zero := false
 			walk(out.Shape, at, func(i int, p []int) {
 				if b.zero != "" && y.I[p[1]] == 0 {
-					err = fmt.Errorf("%s: %s is 0", b.name, b.zero)
+					zero = true
 					return
 				}
 				out.I[i] = b.integer(x.I[p[0]], y.I[p[1]])
 			})
-			return err
+			if zero {
+				return fmt.Errorf("%s: %s is 0", b.name, b.zero)
+			}
+			return nil
 		},
 		FLOPs: perElement[NoAttrs](1),
 		Tol:   b.tol,

@@ -55,6 +55,20 @@ var ElementwiseRegionDef = ir.Define(ir.Def[ElementwiseRegionAttrs]{
 		return types[len(types)-1], nil
 	},
 	Eval: evalRegion,
+	Memory: func(s ir.Sig[ElementwiseRegionAttrs], _ ir.Type) (n int64) {
+		steps, err := ParseRegion(s.Attrs.Expr)
+		var types []ir.Type
+		if err == nil {
+			types, err = regionTypes(steps, s.In, s.Syms)
+		}
+		if err != nil {
+			panic("BUG: op: " + err.Error()) // the type was inferred from them
+		}
+		for _, t := range types[:len(types)-1] {
+			n += 8 * s.Syms.MaxElems(t)
+		}
+		return n
+	},
 	FLOPs: func(a ElementwiseRegionAttrs, in []ir.Type, out ir.Type) int64 {
 		steps, err := ParseRegion(a.Expr)
 		if err != nil {

@@ -93,6 +93,12 @@ var FusedMatMulDef = ir.Define(ir.Def[FusedMatMulAttrs]{
 		}
 		return nil
 	},
+	Memory: func(s ir.Sig[FusedMatMulAttrs], out ir.Type) int64 {
+		if !s.Attrs.HasResidual {
+			return 0
+		}
+		return 8 * s.Syms.MaxElems(out)
+	},
 	FLOPs: func(a FusedMatMulAttrs, in []ir.Type, out ir.Type) int64 {
 		return numel(out) * (2*depth(a.MatMul(), in[0]) + int64(len(in)-2))
 	},

@@ -22,8 +22,9 @@ var FusedResidualLayerNormDef = ir.Define(ir.Def[FusedResidualLayerNormAttrs]{
 		layerNorm(a.Eps, plus(in[0], in[1]), in[2].F, in[3].F, out.F)
 		return nil
 	},
-	FLOPs: perElement[FusedResidualLayerNormAttrs](9),
-	Tol:   rounded[FusedResidualLayerNormAttrs],
+	Memory: plusMemory[FusedResidualLayerNormAttrs],
+	FLOPs:  perElement[FusedResidualLayerNormAttrs](9),
+	Tol:    rounded[FusedResidualLayerNormAttrs],
 	Cases: func() []ir.Case[FusedResidualLayerNormAttrs] {
 		var cases []ir.Case[FusedResidualLayerNormAttrs]
 		for _, x := range normTypes() {

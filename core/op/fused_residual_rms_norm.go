@@ -20,8 +20,9 @@ var FusedResidualRmsNormDef = ir.Define(ir.Def[FusedResidualRmsNormAttrs]{
 		rmsNorm(a.Eps, plus(in[0], in[1]), in[2].F, in[3].F, out.F)
 		return nil
 	},
-	FLOPs: perElement[FusedResidualRmsNormAttrs](9),
-	Tol:   rounded[FusedResidualRmsNormAttrs],
+	Memory: plusMemory[FusedResidualRmsNormAttrs],
+	FLOPs:  perElement[FusedResidualRmsNormAttrs](9),
+	Tol:    rounded[FusedResidualRmsNormAttrs],
 	Cases: func() []ir.Case[FusedResidualRmsNormAttrs] {
 		var cases []ir.Case[FusedResidualRmsNormAttrs]
 		for _, x := range normTypes() {

@@ -57,6 +57,13 @@ var GridAttentionDef = ir.Define(ir.Def[GridAttentionAttrs]{
 		}
 		return g.B.B * g.GH * g.GW * g.Heads * perQuery
 	},
+	Memory: func(s ir.Sig[GridAttentionAttrs], _ ir.Type) int64 {
+		g, err := s.Attrs.Sizes(s.In)
+		if err != nil {
+			panic("BUG: op: " + err.Error()) // the types were checked by Infer
+		}
+		return 8 * g.WH * g.WW
+	},
 	Tol: func(_ GridAttentionAttrs, _ []ir.Type, out ir.Type) ir.Tolerance {
 		return forDType(out.DType, 1e-5, 1e-5)
 	},

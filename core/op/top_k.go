@@ -76,6 +76,10 @@ var TopKDef = ir.DefineTuple(ir.TupleDef[TopKAttrs]{
 		}
 		return nil
 	},
+	Memory: func(s ir.Sig[TopKAttrs], _ []ir.Type) int64 {
+		_, n := s.Syms.Bounds(s.In[0].Shape[s.In[0].Rank()-1])
+		return 8 * n
+	},
 	Tol: exactAll[TopKAttrs],
 	Cases: func() []ir.Case[TopKAttrs] {
 		c := func(k int, x ir.Type) ir.Case[TopKAttrs] {

@@ -20,9 +20,10 @@ type Operand struct {
 
 // BoundStep is a step under given values of the symbols.
 type BoundStep struct {
-	Node *ir.Node
-	In   []Operand
-	Outs []Operand // one, unless the op has several results
+	Node    *ir.Node
+	In      []Operand
+	Outs    []Operand // one, unless the op has several results
+	Scratch Operand   // u8, in the arena
 }
 
 // Bound is a program under given values of the symbols.
@@ -163,7 +164,8 @@ func (b *Binder) Bind(syms map[string]int64) (*Bound, error) {
 		}
 		outs := n.Values() // those of several results follow each other, as the selectors do
 		first, end := outs[0].ID, outs[0].ID+len(outs)
-		out.Steps[i] = BoundStep{n, in, values[first:end:end]}
+		out.Steps[i] = BoundStep{n, in, values[first:end:end],
+			Operand{n.ID, dtype.U8, []int{int(s.ScratchSize)}, Arena, s.ScratchOffset, s.ScratchSize}}
 	}
 	for _, n := range g.Inputs() {
 		out.Inputs = append(out.Inputs, values[n.ID])

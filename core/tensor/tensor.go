@@ -129,9 +129,30 @@ func (a *Array) At(i int) float64 {
 	return float64(a.I[i])
 }
 
+// ArrayIn is NewArray in the memory of b, which is aligned to 8 bytes, and what is left of b. The elements keep what is there.
+func ArrayIn(b []byte, d dtype.DType, shape ...int) (a *Array, rest []byte) {
+	n := 8 * Numel(shape)
+	if n == 0 {
+		return NewArray(d, shape...), b
+	}
+	a = &Array{DType: d, Shape: shape}
+	if d.IsFloat() {
+		a.F = View[float64](b[:n])
+	} else {
+		a.I = View[int64](b[:n])
+	}
+	return a, b[n:]
+}
+
 // Array widens t exactly. Bytes may be unaligned.
 func (t Tensor) Array() *Array {
 	a := NewArray(t.DType, t.Shape...)
+	a.Set(t)
+	return a
+}
+
+// Set widens t, which has a's type, into a.
+func (a *Array) Set(t Tensor) {
 	le := binary.LittleEndian
 	for i := range a.Len() {
 		b := t.Data[i*t.DType.Size():]
@@ -157,20 +178,26 @@ func (t Tensor) Array() *Array {
 		case dtype.U32:
 			a.I[i] = int64(le.Uint32(b))
 		case dtype.Bool:
+			a.I[i] = 0
 			if b[0] != 0 {
 				a.I[i] = 1
 			}
 		}
 	}
-	return a
 }
 
 // Tensor rounds a to its element type, once and ties to even.
 func (a *Array) Tensor() Tensor {
 	t := New(a.DType, a.Shape...)
+	a.Store(t.Data)
+	return t
+}
+
+// Store is Tensor into data, which is as long.
+func (a *Array) Store(data []byte) {
 	le := binary.LittleEndian
 	for i := range a.Len() {
-		b := t.Data[i*t.DType.Size():]
+		b := data[i*a.DType.Size():]
 		switch a.DType {
 		case dtype.F32:
 			le.PutUint32(b, math.Float32bits(float32(a.F[i])))
@@ -190,5 +217,4 @@ func (a *Array) Tensor() Tensor {
 			le.PutUint64(b, uint64(a.I[i]))
 		}
 	}
-	return t
 }

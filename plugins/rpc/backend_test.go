@@ -133,7 +133,12 @@ type refExecutable struct {
 func (e *refExecutable) Kernels() []device.Kernel {
 	return []device.Kernel{{Op: "matmul" + e.l.Precision, Native: false}}
 }
-func (e *refExecutable) Close() error { return nil }
+
+// fakeMemory is what an executable says that its runs take.
+const fakeMemory = 4321
+
+func (e *refExecutable) Memory() int64 { return fakeMemory }
+func (e *refExecutable) Close() error  { return nil }
 
 // fakeDeviceMemory is what an executable says it holds of its device.
 const fakeDeviceMemory = 12345

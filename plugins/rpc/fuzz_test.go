@@ -173,6 +173,7 @@ func FuzzReplies(f *testing.F) {
 	load := &rlxv1.LoadReply{Executable: 1, Kernels: []*rlxv1.Kernel{{Op: "matmul"}}}
 	f.Add(pack(f, load), pack(f, times))
 	f.Add(pack(f, &rlxv1.LoadReply{}), pack(f, &rlxv1.StatsReply{}))
+	f.Add(pack(f, &rlxv1.LoadReply{Executable: 1, Memory: -1}), pack(f, times))
 	f.Fuzz(func(t *testing.T, loadB, statsB []byte) {
 		loads := append(unpack[rlxv1.LoadReply](loadB), load)
 		s := newSession(Options{Name: "ref", Encode: encodeText, Timeouts: Timeouts{}.withDefaults()})

@@ -116,6 +116,9 @@ func (s *Session) load(ctx context.Context, o LoadOptions, w *rlxv1.Weights, wei
 	if e.id == 0 {
 		return nil, s.broke(what(), "loaded %s as executable 0, which is none", p.Method)
 	}
+	if e.memory = reply.Memory; e.memory < 0 {
+		return nil, s.broke(what(), "says that runs take %d bytes", e.memory)
+	}
 	if len(reply.Kernels) > maxListed {
 		return nil, s.broke(what(), "listed %d kernels; at most %d", len(reply.Kernels), maxListed)
 	}

@@ -17,6 +17,7 @@ type Executable struct {
 	prog    *program.Program
 	id      uint64
 	kernels []device.Kernel
+	memory  int64
 
 	binder binder // under the session's runSlot, and so is closed
 	closed bool
@@ -26,6 +27,9 @@ var _ device.Executable = (*Executable)(nil)
 
 // Kernels reports how each distinct op of the program is run.
 func (e *Executable) Kernels() []device.Kernel { return e.kernels }
+
+// Memory is what runs take beside the program's own memory, as the backend says.
+func (e *Executable) Memory() int64 { return e.memory }
 
 // Close frees the program in the backend. The session lives on. It waits for a run of the session to end, of whatever
 // executable, for as long as an unload may take; ErrBusy says that the run went on, and Close may be called again.

@@ -146,7 +146,7 @@ func (s *server) Load(st grpc.ClientStreamingServer[rlxv1.LoadRequest, rlxv1.Loa
 		l.weights.close()
 		return statusOf(err, nil)
 	}
-	reply := &rlxv1.LoadReply{Executable: id}
+	reply := &rlxv1.LoadReply{Executable: id, Memory: l.exe.Memory()}
 	for _, k := range l.exe.Kernels() {
 		reply.Kernels = append(reply.Kernels, &rlxv1.Kernel{Op: k.Op, Native: k.Native})
 	}
@@ -176,8 +176,8 @@ func checkPlaces(p *program.Program, weights int64) error {
 		}
 	}
 	for i, st := range p.Steps {
-		if st.Node < 0 || st.Node >= len(p.Graph.Nodes) {
-			return diag.New(ErrRefused, "", "load: step %d runs node %d, which does not exist", i, st.Node)
+		if st.Node < 0 || st.Node >= len(p.Graph.Nodes) || !inRange(st.ScratchOffset, st.ScratchSize, p.ArenaSize) {
+			return diag.New(ErrRefused, "", "load: step %d runs node %d with scratch of %d bytes at %d", i, st.Node, st.ScratchSize, st.ScratchOffset)
 		}
 	}
 	return nil

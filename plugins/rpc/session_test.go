@@ -53,6 +53,9 @@ func TestRun(t *testing.T) {
 		if diff := cmp.Diff([]device.Kernel{{Op: "matmul"}}, e.Kernels()); diff != "" {
 			t.Fatal(diff)
 		}
+		if e.Memory() != fakeMemory {
+			t.Errorf("runs take %d bytes; the backend said %d", e.Memory(), fakeMemory)
+		}
 		// Sizes change from run to run; 40,000 rows are several chunks.
 		for i, n := range []int{1, 3, 3, 40_000, 2} {
 			in := testInput(n, uint64(i))

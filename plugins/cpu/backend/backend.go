@@ -34,6 +34,8 @@ type kernel struct {
 	run   func(c *call) error
 	// prepare, in place of run, makes what runs one node, once, when a program is loaded.
 	prepare func(n *ir.Node) func(c *call) error
+	// room is the memory that it computes in, at the upper bounds of a node's sizes; nil: nothing that grows with them.
+	room func(p *kernels.Pool, n *ir.Node, precision kernels.Precision) kernels.Room
 	// takesSquares reports whether operand 0 of a call may be in squares, makesSquares whether its result may; nil: no.
 	takesSquares, makesSquares func(c *call) bool
 }
@@ -47,6 +49,7 @@ type call struct {
 	in     []tensor.Tensor
 	out    tensor.Tensor   // the result; the first of several
 	outs   []tensor.Tensor // all results of an op that has several; nil of the others
+	wide   []byte          // memory for operands and results as the definition takes them
 
 	precision kernels.Precision // of products
 
@@ -80,26 +83,6 @@ func register(k kernel) struct{} {
 	return struct{}{}
 }
 
-// reference runs an op by its definition.
-func reference(c *call) error {
-	in := make([]*tensor.Array, len(c.in))
-	for i, t := range c.in {
-		in[i] = t.Array()
-	}
-	results := c.results()
-	out := make([]*tensor.Array, len(results))
-	for i, t := range results {
-		out[i] = tensor.NewArray(t.DType, t.Shape...)
-	}
-	if err := c.node.Op.Eval(c.node.Attrs, in, out...); err != nil {
-		return err
-	}
-	for i, t := range results {
-		copy(t.Data, out[i].Tensor().Data)
-	}
-	return nil
-}
-
 // results are all results of the step, of an op with one too.
 func (c *call) results() []tensor.Tensor {
 	if c.outs != nil {
@@ -115,7 +98,7 @@ func find(n *ir.Node) (run func(*call) error, native bool, err error) {
 	case how == target.No:
 		return nil, false, diag.New(device.ErrUnsupported, n.Op.Name, "%s: the cpu backend cannot run it: %s", n.Label(), why)
 	case how == target.Reference:
-		return reference, false, nil
+		return reference(n), false, nil
 	case k.prepare != nil:
 		return k.prepare(n), true, nil
 	default:
@@ -164,13 +147,24 @@ func (b Backend) Load(ctx context.Context, l device.Load) (device.Executable, er
 		return nil, err
 	}
 	x := &executable{p: l.Program, binder: program.NewBinder(l.Program), weights: l.Weights, pool: pool, precision: precision, native: make([]bool, len(l.Program.Steps))}
+	if err := x.prepare(); err != nil {
+		x.Close()
+		return nil, err
+	}
+	return x, nil
+}
+
+// prepare finds what runs each step, and allocates the arena and the memory in which steps compute. What is not touched takes
+// nothing yet, so the host can compare Memory with what is allowed before a run.
+func (x *executable) prepare() error {
 	native := map[string]bool{}
-	for i, s := range l.Program.Steps {
-		n := l.Program.Graph.Nodes[s.Node]
+	var room kernels.Room
+	var wide, own int64
+	for i, s := range x.p.Steps {
+		n := x.p.Graph.Nodes[s.Node]
 		run, isNative, err := find(n)
 		if err != nil {
-			pool.Close()
-			return nil, err
+			return err
 		}
 		x.run = append(x.run, run)
 		x.operands += len(n.In) + len(n.Values())
@@ -178,13 +172,29 @@ func (b Backend) Load(ctx context.Context, l device.Load) (device.Executable, er
 		if was, seen := native[n.Op.Name]; !seen || was {
 			native[n.Op.Name] = isNative
 		}
+		if k := registry[n.Op.Name]; !isNative {
+			arrays, most := n.EvalMemory()
+			wide, own = max(wide, arrays), max(own, most)
+		} else if k.room != nil {
+			room = room.With(k.room(x.pool, n, x.precision))
+		}
 	}
 	for _, name := range slices.SortedFunc(maps.Keys(native), strings.Compare) {
 		x.kernels = append(x.kernels, device.Kernel{Op: name, Native: native[name]})
 	}
-	if x.arena, x.free, err = allocate(l.Program.ArenaSize); err != nil {
-		pool.Close()
-		return nil, diag.New(device.ErrMemory, "cpu", "arena of %d bytes: %w", l.Program.ArenaSize, err)
+	x.memory = room.Bytes(x.pool) + wide + own + own/4 // see Room.Bytes
+	var err error
+	if x.arena, err = x.allocate(x.p.ArenaSize); err != nil {
+		return diag.New(device.ErrMemory, "cpu", "arena of %d bytes: %w", x.p.ArenaSize, err)
 	}
-	return x, nil
+	if x.wide, err = x.allocate(wide); err == nil {
+		err = x.pool.Reserve(room, func(n int64) ([]float32, error) {
+			b, err := x.allocate(4 * n)
+			return tensor.View[float32](b), err
+		})
+	}
+	if err != nil {
+		return diag.New(device.ErrMemory, "cpu", "%d bytes to compute in: %w", x.memory, err)
+	}
+	return nil
 }

@@ -7,7 +7,7 @@ import (
 )
 
 var (
-	_ = register(kernel{op: "conv2d", takes: takesF32, prepare: func(n *ir.Node) func(*call) error {
+	_ = register(kernel{op: "conv2d", takes: takesF32, room: convRoom, prepare: func(n *ir.Node) func(*call) error {
 		g := geometryOf(n.Attrs.(op.Conv2DAttrs).Geometry())
 		return func(c *call) error {
 			a := convArgs(c, g)
@@ -16,7 +16,7 @@ var (
 			return nil
 		}
 	}})
-	_ = register(kernel{op: "conv_transpose2d", takes: takesF32, prepare: func(n *ir.Node) func(*call) error {
+	_ = register(kernel{op: "conv_transpose2d", takes: takesF32, room: convRoom, prepare: func(n *ir.Node) func(*call) error {
 		g := geometryOf(n.Attrs.(op.ConvTranspose2DAttrs).Geometry())
 		return func(c *call) error {
 			a := convArgs(c, g)
@@ -27,6 +27,20 @@ var (
 	}})
 )
 
+func convRoom(p *kernels.Pool, n *ir.Node, _ kernels.Precision) kernels.Room {
+	x, w := n.Graph.Syms.Largest(n.In[0].Type.Shape), n.Graph.Syms.Largest(n.In[1].Type.Shape)
+	a, plain := n.Attrs.(op.Conv2DAttrs)
+	if plain {
+		c := convSizes(x, w, geometryOf(a.Geometry()))
+		c.Cout = w[0]
+		return c.Room(p, false)
+	}
+	g := geometryOf(n.Attrs.(op.ConvTranspose2DAttrs).Geometry())
+	c := convSizes(x, w, g)
+	c.Cout = w[1] * g.Groups
+	return c.Room(p, true)
+}
+
 // geometryOf is the geometry of a node, whose attributes were checked when its type was inferred.
 func geometryOf(g op.ConvGeometry, err error) op.ConvGeometry {
 	if err != nil {
@@ -36,11 +50,16 @@ func geometryOf(g op.ConvGeometry, err error) op.ConvGeometry {
 }
 
 func convArgs(c *call, g op.ConvGeometry) kernels.Conv2DArgs {
-	x, w := c.in[0], c.in[1]
 	last := g.C == 3
+	a := convSizes(c.in[0].Shape, c.in[1].Shape, g)
+	a.X, a.XLast, a.Weight, a.Bias, a.Out, a.OutLast = f32(c.in[0]), last, weights(c.in[1]), optional(c, 2), f32(c.out), last
+	return a
+}
+
+// convSizes are the arguments that follow from the shapes of image and weights; Cout is missing.
+func convSizes(x, w []int, g op.ConvGeometry) kernels.Conv2DArgs {
 	return kernels.Conv2DArgs{
-		N: x.Shape[0], H: x.Shape[g.H], W: x.Shape[g.W], Cin: x.Shape[g.C], KH: w.Shape[2], KW: w.Shape[3],
+		N: x[0], H: x[g.H], W: x[g.W], Cin: x[g.C], KH: w[2], KW: w[3],
 		Stride: [2]int(g.Stride), Pad: [2]int(g.Padding), Dilation: [2]int(g.Dilation), OutputPad: [2]int(g.OutputPadding), Groups: g.Groups,
-		X: f32(x), XLast: last, Weight: weights(w), Bias: optional(c, 2), Out: f32(c.out), OutLast: last,
 	}
 }

@@ -18,11 +18,13 @@ import (
 type executable struct {
 	p              *program.Program
 	weights, arena []byte
-	free           func()
+	wide           []byte // see call
+	free           []func()
 	pool           *kernels.Pool
 	run            []func(*call) error // per step
 	native         []bool              // per step: a kernel runs it
 	kernels        []device.Kernel
+	memory         int64 // see Memory
 	precision      kernels.Precision
 
 	operands int        // of all steps, results included
@@ -48,13 +50,25 @@ func (b *binding) fits(io []byte, plain bool) bool {
 // Kernels reports which ops have a kernel of their own.
 func (x *executable) Kernels() []device.Kernel { return x.kernels }
 
-// Close ends the workers and gives the arena back.
+// Memory is what kernels and definitions compute in, at most.
+func (x *executable) Memory() int64 { return x.memory }
+
+// allocate gives zero memory that Close takes back.
+func (x *executable) allocate(bytes int64) ([]byte, error) {
+	b, free, err := allocate(bytes)
+	if free != nil {
+		x.free = append(x.free, free)
+	}
+	return b, err
+}
+
+// Close ends the workers and gives the memory back.
 func (x *executable) Close() error {
 	x.pool.Close()
-	if x.free != nil {
-		x.free()
+	for _, free := range x.free {
+		free()
 	}
-	x.free, x.arena = nil, nil
+	x.free, x.arena, x.wide = nil, nil, nil
 	return nil
 }
 
@@ -98,7 +112,7 @@ func (x *executable) newBinding() *binding {
 	}
 	for i, s := range x.p.Steps {
 		n := x.p.Graph.Nodes[s.Node]
-		c := call{pool: x.pool, precision: x.precision, node: n, native: x.native[i], in: take(len(n.In))}
+		c := call{pool: x.pool, precision: x.precision, node: n, native: x.native[i], wide: x.wide, in: take(len(n.In))}
 		if n.Op.Tuple {
 			c.outs = take(len(n.Values()))
 		}

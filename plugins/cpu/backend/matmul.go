@@ -15,12 +15,37 @@ import (
 )
 
 var (
-	_ = register(kernel{op: "matmul", takes: "(f32, f32|f16|bf16)", prepare: multiplies(func(n *ir.Node) op.FusedMatMulAttrs {
-		a := n.Attrs.(op.MatMulAttrs)
-		return op.FusedMatMulAttrs{TransA: a.TransA, TransB: a.TransB}
-	})})
-	_ = register(kernel{op: "fused_matmul", takes: takesF32 + " if act = " + acts(), prepare: multiplies(fusedAttrs), takesSquares: matmulTakesSquares, makesSquares: matmulMakesSquares})
+	_ = register(kernel{op: "matmul", takes: "(f32, f32|f16|bf16)", room: matmulRoom(plainAttrs), prepare: multiplies(plainAttrs)})
+	_ = register(kernel{op: "fused_matmul", takes: takesF32 + " if act = " + acts(), room: matmulRoom(fusedAttrs), prepare: multiplies(fusedAttrs), takesSquares: matmulTakesSquares, makesSquares: matmulMakesSquares})
 )
+
+func plainAttrs(n *ir.Node) op.FusedMatMulAttrs {
+	a := n.Attrs.(op.MatMulAttrs)
+	return op.FusedMatMulAttrs{TransA: a.TransA, TransB: a.TransB}
+}
+
+// matmulRoom is the memory of a product at the largest sizes, as a single one and as one of several.
+func matmulRoom(attrs func(n *ir.Node) op.FusedMatMulAttrs) func(*kernels.Pool, *ir.Node, kernels.Precision) kernels.Room {
+	return func(p *kernels.Pool, n *ir.Node, precision kernels.Precision) kernels.Room {
+		a, syms := attrs(n), n.Graph.Syms
+		act, _ := activation(a.Act) // a rule of the target: it is known
+		x, out := syms.Largest(n.In[0].Type.Shape), syms.Largest(n.Type.Shape)
+		g := kernels.GemmArgs{N: out[len(out)-1], K: x[len(x)-1], TransA: a.TransA, TransB: a.TransB, Act: act}
+		if a.TransA {
+			g.K = x[len(x)-2]
+		}
+		// More rows and products than this make no difference.
+		most := int(min(syms.MaxElems(n.Type), 1<<24))
+		var r kernels.Room
+		for _, g.Precision = range []kernels.Precision{kernels.Float32, precision} { // few rows stay float32
+			g.M, g.Batch = most, 1
+			r = r.With(g.Room(p, param(n.In[1]) != nil))
+			g.M, g.Batch = out[len(out)-2], most
+			r = r.With(g.Room(p, false))
+		}
+		return r
+	}
+}
 
 func fusedAttrs(n *ir.Node) op.FusedMatMulAttrs { return n.Attrs.(op.FusedMatMulAttrs) }
 

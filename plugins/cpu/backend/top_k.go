@@ -8,7 +8,9 @@ import (
 	"github.com/rlx-go/rlx/plugins/cpu/kernels"
 )
 
-var _ = register(kernel{op: "top_k", takes: "(any)", prepare: func(n *ir.Node) func(*call) error {
+var _ = register(kernel{op: "top_k", takes: "(any)", room: func(p *kernels.Pool, n *ir.Node, _ kernels.Precision) kernels.Room {
+	return kernels.TopKRoom(p, n.Attrs.(op.TopKAttrs).K)
+}, prepare: func(n *ir.Node) func(*call) error {
 	switch d := n.In[0].Type.DType; d {
 	case dtype.F32:
 		return topK(n, kernels.FloatKeys[float32])

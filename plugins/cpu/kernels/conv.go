@@ -130,7 +130,7 @@ func (g *convolution) run(p *Pool) {
 	g.row = resized(g.row, g.KH*g.KW)
 	g.orderWeights()
 	g.exact = !allFinite(s, g.weights)
-	g.products = g.products[:0]
+	g.products = slices.Grow(g.products[:0], g.Groups)
 	for i := range g.Groups {
 		q := GemmArgs{M: area, N: og, K: g.k, B: F32(g.weights[i*og*g.k:]), LDB: g.k, TransB: true, LDC: g.Cout, Act: g.Act}
 		if g.Bias != nil {
@@ -168,8 +168,10 @@ func (g *convolution) pixels(n, m, worker int) {
 		g.gather(gathered, n, i*cg, cg, m, rows, g.wo)
 		q := g.products[i] // a copy per task: C differs
 		q.A, q.LDA, q.C = gathered, k, out[i*og:]
+		used, need := sc.used, sc.need
 		q.packA(s, sc, a, 0, 0, rows)
 		q.tiles(s, sc, 0, 0, rows, 0, og, a, g.packed[i*g.panels*s.nr*k:], g.panels, 0)
+		sc.giveBack(used, need)
 		if g.exact {
 			g.sums(q.C, gathered, i, m, rows)
 		}

@@ -414,7 +414,9 @@ func (x *skinnyPanels) do(lo, hi, w int) {
 		for k := 0; k < g.K; k += kb {
 			g.packB(s, way, b[k/kb*way.depth(kb)*s.nr:], 0, j, k, min(kb, g.K-k), buf)
 		}
+		used, need := sc.used, sc.need
 		g.tiles(s, sc, 0, 0, g.M, j, min(s.nr, g.N-j), x.a, b, 1, 0)
+		sc.giveBack(used, need)
 	}
 }
 

@@ -139,6 +139,7 @@ type scratch struct {
 	block []float32
 	used  int
 	need  int
+	most  int // of need, before pieces were given back
 
 	bytes                []uint8 // the same for bytes
 	usedBytes, needBytes int
@@ -171,14 +172,20 @@ func (s *scratch) octets(n int) []uint8 {
 	return out
 }
 
+// giveBack ends the use of what floats has returned since used and need were so.
+func (s *scratch) giveBack(used, need int) {
+	s.most = max(s.most, s.need)
+	s.used, s.need = used, need
+}
+
 func (s *scratch) reset() {
-	if s.need > len(s.block) {
-		s.block = make([]float32, s.need+s.need/4)
+	if s.most = max(s.most, s.need); s.most > len(s.block) {
+		s.block = make([]float32, s.most+s.most/4)
 	}
 	if s.needBytes > len(s.bytes) {
 		s.bytes = make([]uint8, s.needBytes+s.needBytes/4)
 	}
-	s.used, s.need, s.usedBytes, s.needBytes = 0, 0, 0, 0
+	s.used, s.need, s.most, s.usedBytes, s.needBytes = 0, 0, 0, 0, 0
 }
 
 // scratch is the memory of one worker, valid within one task.

@@ -500,6 +500,7 @@ type LoadReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Executable    uint64                 `protobuf:"varint,1,opt,name=executable,proto3" json:"executable,omitempty"`
 	Kernels       []*Kernel              `protobuf:"bytes,2,rep,name=kernels,proto3" json:"kernels,omitempty"`
+	Memory        int64                  `protobuf:"varint,3,opt,name=memory,proto3" json:"memory,omitempty"` // bytes that runs take beside arena, weights, inputs and outputs, at most
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -546,6 +547,13 @@ func (x *LoadReply) GetKernels() []*Kernel {
 		return x.Kernels
 	}
 	return nil
+}
+
+func (x *LoadReply) GetMemory() int64 {
+	if x != nil {
+		return x.Memory
+	}
+	return 0
 }
 
 type Kernel struct {
@@ -1658,12 +1666,13 @@ const file_rlx_v1_backend_proto_rawDesc = "" +
 	"\x04size\x18\x01 \x01(\x03R\x04size\x12\x16\n" +
 	"\x06offset\x18\x02 \x01(\x03R\x06offset\x12\x16\n" +
 	"\x06mapped\x18\x03 \x01(\bR\x06mapped\x12\x12\n" +
-	"\x04root\x18\x04 \x01(\fR\x04root\"U\n" +
+	"\x04root\x18\x04 \x01(\fR\x04root\"m\n" +
 	"\tLoadReply\x12\x1e\n" +
 	"\n" +
 	"executable\x18\x01 \x01(\x04R\n" +
 	"executable\x12(\n" +
-	"\akernels\x18\x02 \x03(\v2\x0e.rlx.v1.KernelR\akernels\"0\n" +
+	"\akernels\x18\x02 \x03(\v2\x0e.rlx.v1.KernelR\akernels\x12\x16\n" +
+	"\x06memory\x18\x03 \x01(\x03R\x06memory\"0\n" +
 	"\x06Kernel\x12\x0e\n" +
 	"\x02op\x18\x01 \x01(\tR\x02op\x12\x16\n" +
 	"\x06native\x18\x02 \x01(\bR\x06native\"3\n" +

@@ -213,6 +213,11 @@ func (x *executable) memory() int64 {
 	return n + x.up.size + x.down.size
 }
 
+// Memory is that of the buffers which are not the program's own.
+func (x *executable) Memory() int64 {
+	return x.scratch.bytes + x.status.bytes + x.clock.bytes() + x.up.size + x.down.size
+}
+
 // Kernels reports the ops of the program; all run on the device.
 func (x *executable) Kernels() []device.Kernel { return x.kernels }
 

@@ -1,0 +1,106 @@
+package op_test
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"testing"
+
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/tensor"
+)
+
+// overhead is what an Eval may allocate besides: what does not grow with its operands' sizes, such as lists of axes and the
+// steps of a region, and what Go adds to an allocation, a page or an eighth.
+func overhead(c ir.Case[any], own int64) int64 {
+	return 10<<10 + 64*int64(len(fmt.Sprint(c.Attrs))) + own/8
+}
+
+// TestMemory measures what the definitions allocate, of the cases as they are and with each size made larger, against what they
+// say.
+func TestMemory(t *testing.T) {
+	larger := map[string]int{}
+	eachCase(t, func(t *testing.T, def *ir.OpDef, c ir.Case[any]) {
+		if def.Eval == nil {
+			return
+		}
+		checkMemory(t, def, c)
+		for _, big := range enlarged(def, c) {
+			larger[def.Name]++
+			checkMemory(t, def, big)
+		}
+	})
+	for _, name := range []string{"add", "attention", "elementwise_region", "fused_matmul", "fused_residual_layer_norm", "fused_residual_rms_norm",
+		"grid_attention", "matmul", "reduce_sum", "softmax", "top_k"} {
+		if larger[name] == 0 {
+			t.Errorf("%s: no case could be made larger", name)
+		}
+	}
+}
+
+// enlarged are cases in which one size is 400 times as large wherever it stands, those of which the op makes something.
+func enlarged(def *ir.OpDef, c ir.Case[any]) (out []ir.Case[any]) {
+	seen := map[int64]bool{}
+	for _, typ := range c.In {
+		for _, d := range typ.Shape {
+			if seen[d.B] || d.B == 0 {
+				continue
+			}
+			seen[d.B] = true
+			big := c
+			big.In = nil
+			for _, typ := range c.In {
+				shape := slices.Clone(typ.Shape)
+				for i := range shape {
+					if shape[i].B == d.B {
+						shape[i] = ir.Static(400 * d.B)
+					}
+				}
+				big.In = append(big.In, ir.Type{DType: typ.DType, Shape: shape})
+			}
+			types, err := def.InferResults(c.Attrs, big.In, c.Out, nil)
+			elems := int64(0)
+			for _, typ := range slices.Concat(big.In, types) {
+				elems += ir.Syms(nil).MaxElems(typ)
+			}
+			if err == nil && elems < 1<<20 && def.FLOPs(c.Attrs, big.In, types...) < 1<<22 {
+				out = append(out, big)
+			}
+		}
+	}
+	return out
+}
+
+func checkMemory(t *testing.T, def *ir.OpDef, c ir.Case[any]) {
+	t.Helper()
+	g := caseGraph(t, def, c)
+	var n *ir.Node
+	for _, x := range g.Nodes {
+		if x.Op == def {
+			n = x
+		}
+	}
+	arrays, own := n.EvalMemory()
+	in := make([]*tensor.Array, len(c.In))
+	for i, typ := range c.In {
+		in[i] = tensor.NewArray(typ.DType, typ.Shape.Eval(nil)...)
+	}
+	var out []*tensor.Array
+	for _, typ := range n.ResultTypes() {
+		out = append(out, tensor.NewArray(typ.DType, typ.Shape.Eval(nil)...))
+	}
+	elems := 0
+	for _, a := range slices.Concat(in, out) {
+		elems += a.Len()
+	}
+	if arrays != int64(8*elems) {
+		t.Errorf("%v %+v: %d elements of 8 bytes; EvalMemory says %d bytes", c.In, c.Attrs, elems, arrays)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	err := def.Eval(c.Attrs, in, out...)
+	runtime.ReadMemStats(&after)
+	if used := int64(after.TotalAlloc - before.TotalAlloc); used > own+overhead(c, own) {
+		t.Errorf("%v %+v: allocated %d bytes (%v); EvalMemory says %d", c.In, c.Attrs, used, err, own)
+	}
+}

@@ -1,0 +1,114 @@
+package kernels
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/rlx-go/rlx/core/dtype"
+)
+
+// fits checks that a pool which is new but for Reserve has no need of more.
+func fits(t *testing.T, p *Pool, r Room, what string) {
+	t.Helper()
+	if need := floats(max(p.shared.need, p.shared.most)); need > r.Shared {
+		t.Errorf("%s: the workers share %d bytes; Room says %d", what, need, r.Shared)
+	}
+	for i := range p.workers {
+		s := &p.workers[i].scratch
+		if need := floats(max(s.need, s.most)); need > r.Worker {
+			t.Errorf("%s: a worker needs %d bytes; Room says %d", what, need, r.Worker)
+		}
+	}
+	var other int64
+	if c, ok := p.kept[any((*convolution)(nil))].(*convolution); ok {
+		other += floats(cap(c.patch), cap(c.bias), cap(c.row)) + sizeOf[GemmArgs](cap(c.products))
+	}
+	if o, ok := p.kept[any((*ownPanels)(nil))].(*ownPanels); ok {
+		for _, panels := range o.panels {
+			other += floats(cap(panels))
+		}
+	}
+	for i := range p.workers {
+		other += sizeOf[ranked](cap(p.workers[i].scratch.ranked))
+	}
+	if other > r.Other+r.Other/4+8192 { // see Bytes
+		t.Errorf("%s: %d bytes are kept; Room says %d", what, other, r.Other)
+	}
+}
+
+func reserve(t *testing.T, p *Pool, r Room) {
+	t.Helper()
+	if err := p.Reserve(r, func(n int64) ([]float32, error) { return make([]float32, n), nil }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// eachNewPool runs f with a pool of its own, of one and of three threads, for each instruction set.
+func eachNewPool(t *testing.T, f func(t *testing.T, p *Pool)) {
+	for _, name := range Features() {
+		for _, threads := range []int{1, 3} {
+			f(t, newPool(t, threads, name))
+		}
+	}
+}
+
+func TestGemmRoom(t *testing.T) {
+	r := rng(7)
+	sizes := []int{1, 2, 3, 17, 33, 64, 100, 300, 1100}
+	size := func() int { return sizes[r.IntN(len(sizes))] }
+	for range 40 {
+		grow := r.IntN(2) // whether there is room for a larger one
+		g := randomGemm(r, size(), size(), size(), 1+r.IntN(2)*r.IntN(4))
+		eachNewPool(t, func(t *testing.T, p *Pool) {
+			room := (&GemmArgs{M: g.M + grow*size(), N: g.N + grow*size(), K: g.K, Batch: g.Batch + 2*grow, Act: g.Act, TransA: g.TransA, Precision: g.Precision}).Room(p, true)
+			reserve(t, p, room)
+			what := fmt.Sprintf("%s with %d threads: %s", p.Features(), p.Threads(), describe(g))
+			c := *g
+			runGemm(t, p, &c, what)
+			fits(t, p, room, what)
+			if w := PackWeights(p, g); w != nil && g.Batch <= 1 && floats(len(w.panels)) > room.Packed {
+				t.Errorf("%s: packed weights have %d bytes; Room says %d", what, floats(len(w.panels)), room.Packed)
+			}
+		})
+	}
+}
+
+func TestConvRoom(t *testing.T) {
+	r := rng(8)
+	depthwise := func() *Conv2DArgs {
+		g := randomConv(r, false)
+		g.Cin, g.Cout, g.Groups = 70, 70, 70
+		g.X, g.Weight, g.Bias = randoms(r, g.N*g.H*g.W*g.Cin), F32(randoms(r, g.Cout*g.KH*g.KW)), nil
+		h, w := g.OutSize()
+		g.Out = make([]float32, g.N*h*w*g.Cout)
+		return g
+	}
+	for i := range 60 {
+		transposed := i%3 == 1
+		g := randomConv(r, transposed)
+		if i%3 == 2 {
+			g = depthwise()
+		}
+		g.Out = make([]float32, len(conv64(g, transposed)))
+		eachNewPool(t, func(t *testing.T, p *Pool) {
+			room := g.Room(p, transposed)
+			reserve(t, p, room)
+			if transposed {
+				ConvTranspose2D(p, g)
+			} else {
+				Conv2D(p, g)
+			}
+			fits(t, p, room, fmt.Sprintf("%s with %d threads: transposed %v, %d channels to %d in %d groups, kernel %dx%d", p.Features(), p.Threads(), transposed,
+				g.Cin, g.Cout, g.Groups, g.KH, g.KW))
+		})
+	}
+}
+
+func TestTopKRoom(t *testing.T) {
+	const rows, n, k = 50, 3000, 2900
+	src := randoms(rng(9), rows*n)
+	eachNewPool(t, func(t *testing.T, p *Pool) {
+		TopK(p, make([]float32, rows*k), make([]byte, 4*rows*k), dtype.I32, src, rows, n, k, FloatKeys[float32])
+		fits(t, p, TopKRoom(p, k), "top_k")
+	})
+}
