@@ -9,7 +9,6 @@ import (
 // Numbers of the checks that more than one function reports. The list below says what each is.
 const (
 	checkSchema = 15
-	checkSweep  = 33
 )
 
 // checks are the verifier's checks in order: check k is checks[k-1] and its error RLX4000+k. 1 to 12 are about the
@@ -98,12 +97,11 @@ overwrite.`},
 	{"steps do not run the graph", `
 Every node that computes something has exactly one step, after the steps of its operands.`},
 	{"a step reads bytes that hold something else", `
-The steps are played and each byte's owner is followed. A step reads a value that was not written yet or has been overwritten, or
-overwrites what it reads.`},
+The steps are played and each byte's owner is followed. A step reads a value that was not written yet or has been overwritten.`},
 	{"several queues are not supported", `
 This version runs the steps of a program in one queue. The file needs a newer version.`},
-	{"bad scratch memory", `
-A step's scratch range is outside the arena or misaligned, or overlaps what the step reads or writes or what is still needed.`},
+	{"a step writes over what it reads", `
+A step's result overlaps one of its operands, unless it is in place of exactly that one, or overlaps another of its results.`},
 	{"weights would be written", `
 A step's result lies in the weights space, which is read-only, or a weight lies elsewhere.`},
 	{"inputs and outputs overlap", `

@@ -121,7 +121,7 @@ func mutate(r *rand.Rand, c *contents) {
 		case 4:
 			if len(s.steps) > 0 {
 				x := &s.steps[r.IntN(len(s.steps))]
-				number([]*int64{&x.node, &x.scratch, &x.size}[r.IntN(3)])
+				number(&x.node)
 			}
 		case 5:
 			shuffle(r, &s.steps)

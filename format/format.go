@@ -19,7 +19,7 @@ const (
 	Major  = 1
 	Minor  = 0
 	Opset  = 1 // the ops, their attributes and meanings
-	Schema = 3 // of each msgpack section
+	Schema = 4 // of each msgpack section
 )
 
 // Sizes and alignments of the container, in bytes.

@@ -130,7 +130,7 @@ func describe(t *testing.T, v *Verified) string {
 			b.WriteByte('\n')
 		}
 		for _, s := range p.Steps {
-			fmt.Fprintf(&b, "step %d, scratch %d +%d\n", s.Node, s.ScratchOffset, s.ScratchSize)
+			fmt.Fprintf(&b, "step %d\n", s.Node)
 		}
 	}
 	return b.String()

@@ -11,14 +11,13 @@ import (
 	"testing"
 
 	"github.com/rlx-go/rlx/core/ir"
-	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/core/sched"
 	"github.com/rlx-go/rlx/core/task"
 )
 
 // mlpText is small and has what the checks are about: a symbol, weights shared by two programs, views, an in-place op,
-// scratch, several outputs.
+// several outputs.
 const mlpText = `graph decode
 sym N = 1..4
 x = input : f32[N,8]
@@ -107,12 +106,7 @@ func build(t testing.TB, text, target string, dir *Directory) *program.Program {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, _, err := sched.Build(g, sched.Options{Target: target, Weights: dir.Offset, Scratch: func(n *ir.Node) int64 {
-		if n.Is(op.MatMulDef) {
-			return 300
-		}
-		return 0
-	}})
+	p, _, err := sched.Build(g, sched.Options{Target: target, Weights: dir.Offset})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,10 +13,8 @@ type rawSched struct {
 	steps  []rawStep
 }
 
-// rawStep is [node, scratch offset, scratch size] in the file.
-type rawStep struct {
-	at, node, scratch, size int64
-}
+// rawStep is the number of its node in the file.
+type rawStep struct{ at, node int64 }
 
 func (s *rawSched) encode(e *encoder) {
 	e.object(2)
@@ -24,10 +22,7 @@ func (s *rawSched) encode(e *encoder) {
 	e.key("steps")
 	e.list(len(s.steps))
 	for _, x := range s.steps {
-		e.list(3)
 		e.integer(x.node)
-		e.integer(x.scratch)
-		e.integer(x.size)
 	}
 }
 
@@ -36,13 +31,8 @@ func decodeSched(d *decoder) (s rawSched) {
 	d.object(2, "schedule")
 	s.queues = d.keyInt("queues", 0, math.MaxInt32)
 	d.key("steps")
-	s.steps = decodeList(d, MaxSteps, 4, "steps", func() rawStep {
-		x := rawStep{at: d.at()}
-		d.tuple(3, "step")
-		x.node = d.integer(0, math.MaxInt64, "node")
-		x.scratch = d.integer(0, math.MaxInt64, "scratch offset")
-		x.size = d.integer(0, math.MaxInt64, "scratch size")
-		return x
+	s.steps = decodeList(d, MaxSteps, 1, "steps", func() rawStep {
+		return rawStep{d.at(), d.integer(0, math.MaxInt64, "node")}
 	})
 	return s
 }
@@ -51,7 +41,7 @@ func decodeSched(d *decoder) (s rawSched) {
 func schedOf(p *program.Program) rawSched {
 	r := rawSched{queues: 1, steps: make([]rawStep, 0, len(p.Steps))}
 	for _, s := range p.Steps {
-		r.steps = append(r.steps, rawStep{node: int64(s.Node), scratch: s.ScratchOffset, size: s.ScratchSize})
+		r.steps = append(r.steps, rawStep{node: int64(s.Node)})
 	}
 	return r
 }

@@ -14,7 +14,7 @@ import (
 // It shares no code with the planner's own proof (core/plan.CheckProgram), so that the two check each other.
 func sweep(p *program.Program, r *rawSched) error {
 	s := sweeper{p: p, r: r, content: make([]int32, len(p.Graph.Nodes))}
-	arena, io := make([]int64, 0, 2*(len(p.Graph.Nodes)+len(p.Steps))), make([]int64, 0, 2*len(p.Graph.Nodes))
+	arena, io := make([]int64, 0, 2*len(p.Graph.Nodes)), make([]int64, 0, 2*len(p.Graph.Nodes))
 	for _, n := range p.Graph.Nodes {
 		s.content[n.ID] = int32(n.ID)
 		if _, view := n.View(); view {
@@ -25,11 +25,6 @@ func sweep(p *program.Program, r *rawSched) error {
 			arena = append(arena, at.Offset, at.Offset+at.Size)
 		case program.IO:
 			io = append(io, at.Offset, at.Offset+at.Size)
-		}
-	}
-	for _, x := range p.Steps {
-		if x.ScratchSize > 0 {
-			arena = append(arena, x.ScratchOffset, x.ScratchOffset+x.ScratchSize)
 		}
 	}
 	s.arena, s.io = newOwners(arena), newOwners(io)
@@ -61,17 +56,11 @@ type sweeper struct {
 	arena, io *owners
 }
 
-// Owners are nodes, and behind them the scratch of each step.
-func (s *sweeper) scratchOf(step int) int32 { return int32(len(s.content) + step) }
-
 func (s *sweeper) describe(owner int32) string {
-	switch {
-	case owner < 0:
+	if owner < 0 {
 		return "nothing"
-	case int(owner) < len(s.content):
-		return "node " + s.p.Graph.Nodes[owner].Label()
 	}
-	return "the scratch of node " + s.p.Graph.Nodes[s.p.Steps[int(owner)-len(s.content)].Node].Label()
+	return "node " + s.p.Graph.Nodes[owner].Label()
 }
 
 func (s *sweeper) owners(space program.Space) *owners {
@@ -94,40 +83,28 @@ func (s *sweeper) step(i int) error {
 	st, raw := s.p.Steps[i], &s.r.steps[i]
 	n := s.p.Graph.Nodes[st.Node]
 	outs := n.Values()
-	scratch := program.Place{Space: program.Arena, Offset: st.ScratchOffset, Size: st.ScratchSize}
 	bad := func(check int, format string, args ...any) error {
 		return fail(check, KindSched.String(), raw.at, "step %d (node %d, %.80q): "+format, append([]any{i, n.ID, n.Label()}, args...)...)
 	}
 	for _, x := range n.In {
 		if by, at, ok := s.holds(x); !ok {
-			check := checkSweep
-			if int(by) >= len(s.content) {
-				check = 35
-			}
-			return bad(check, "reads %.80q, but byte %d of the %v space holds %s", x.Label(), at, s.p.Places[x.ID].Space, s.describe(by))
-		}
-		if overlap(scratch, s.p.Places[x.ID]) {
-			return bad(35, "its scratch overlaps its operand %.80q", x.Label())
+			return bad(33, "reads %.80q, but byte %d of the %v space holds %s", x.Label(), at, s.p.Places[x.ID].Space, s.describe(by))
 		}
 		for _, v := range outs {
 			if out := s.p.Places[v.ID]; x.ID != out.Parent && overlap(out, s.p.Places[x.ID]) {
-				return bad(checkSweep, "writes over its operand %.80q", x.Label())
+				return bad(35, "writes over its operand %.80q", x.Label())
 			}
 		}
 	}
 	for k, v := range outs {
 		out := s.p.Places[v.ID]
-		if overlap(scratch, out) {
-			return bad(35, "its scratch overlaps its result")
-		}
 		for _, w := range outs[:k] {
 			if overlap(out, s.p.Places[w.ID]) {
-				return bad(checkSweep, "writes its result %.80q over its result %.80q", v.Label(), w.Label())
+				return bad(35, "writes its result %.80q over its result %.80q", v.Label(), w.Label())
 			}
 		}
 		s.owners(out.Space).assign(out.Offset, out.Offset+out.Size, int32(v.ID))
 	}
-	s.arena.assign(scratch.Offset, scratch.Offset+scratch.Size, s.scratchOf(i))
 	return nil
 }
 

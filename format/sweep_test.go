@@ -16,7 +16,7 @@ func unchecked(g *ir.Graph, p *rawPlan, s *rawSched) *program.Program {
 		out.Places = append(out.Places, program.Place{Space: spaces[x.space], Offset: x.offset, Size: x.size, Parent: int(x.parent)})
 	}
 	for _, x := range s.steps {
-		out.Steps = append(out.Steps, program.Step{Node: int(x.node), ScratchOffset: x.scratch, ScratchSize: x.size})
+		out.Steps = append(out.Steps, program.Step{Node: int(x.node)})
 	}
 	return out
 }
@@ -44,7 +44,7 @@ func TestAgreesWithPlanner(t *testing.T) {
 		for range 1 + r.IntN(3) {
 			n := r.IntN(len(p.places))
 			x, st := &p.places[n], &s.steps[r.IntN(len(s.steps))]
-			switch r.IntN(6) {
+			switch r.IntN(5) {
 			case 0, 1, 2: // a value, with what shares its storage, elsewhere
 				to, space := 256*int64(r.IntN(5)), int64(1+r.IntN(2))
 				for k, from := n, x.offset; k < len(p.places); k++ {
@@ -57,11 +57,6 @@ func TestAgreesWithPlanner(t *testing.T) {
 			case 4:
 				j := r.IntN(len(s.steps))
 				*st, s.steps[j] = s.steps[j], *st
-			case 5:
-				st.scratch, st.size = 256*int64(r.IntN(3)), 256*int64(r.IntN(3))
-				if st.size == 0 {
-					st.scratch = 0
-				}
 			}
 		}
 		prog := &program.Program{Method: "m", Target: "cpu", Graph: g}

@@ -196,10 +196,7 @@ func checkSched(p *program.Program, r *rawSched) error {
 			}
 		}
 		done[s.node] = true
-		if s.scratch%program.Align != 0 || !within(s.scratch, s.size, p.ArenaSize) || s.size == 0 && s.scratch != 0 {
-			return fail(35, where, s.at, "step %d has %d bytes of scratch at %d; the arena has %d, and offsets are multiples of %d", i, s.size, s.scratch, p.ArenaSize, program.Align)
-		}
-		p.Steps = append(p.Steps, program.Step{Node: int(s.node), ScratchOffset: s.scratch, ScratchSize: s.size})
+		p.Steps = append(p.Steps, program.Step{Node: int(s.node)})
 	}
 	for _, n := range nodes {
 		if program.IsStep(n) && !done[n.ID] {

@@ -290,19 +290,18 @@ func stepsText(env *cli.Env, _ *format.Verified, ps []*program.Program) error {
 
 func stepsJSON(_ *format.Verified, ps []*program.Program) any {
 	type step struct {
-		Node    int    `json:"node"`
-		Op      string `json:"op"`
-		Reads   []int  `json:"reads"`
-		Writes  []int  `json:"writes"`
-		FLOPs   int64  `json:"flops"`
-		Scratch int64  `json:"scratch_bytes"`
+		Node   int    `json:"node"`
+		Op     string `json:"op"`
+		Reads  []int  `json:"reads"`
+		Writes []int  `json:"writes"`
+		FLOPs  int64  `json:"flops"`
 	}
 	var out []any
 	for _, p := range ps {
 		var steps []step
 		for _, s := range p.Steps {
 			n := p.Graph.Nodes[s.Node]
-			x := step{Node: n.ID, Op: n.Op.Name, FLOPs: flops(p, s), Scratch: s.ScratchSize}
+			x := step{Node: n.ID, Op: n.Op.Name, FLOPs: flops(p, s)}
 			for _, in := range n.In {
 				x.Reads = append(x.Reads, in.ID)
 			}

@@ -13,7 +13,7 @@ import (
 const poison = 0xFF
 
 // RunProgram runs a planned program step by step on the bytes of its spaces: values are rounded to their element types
-// when stored. Before a step computes, its scratch and its result's place are poisoned, as a kernel may write them in any
+// when stored. Before a step computes, its result's place is poisoned, as a kernel may write them in any
 // order. An operand that is overwritten in place is read before that, but only where the op promises to read it element by
 // element: fused_matmul r, w, r over r multiplies poison. Observers see each step's result as stored.
 func RunProgram(p *program.Program, syms map[string]int64, inputs map[string]*tensor.Array, weights []byte, observe ...Observer) (map[string]*tensor.Array, error) {
@@ -106,7 +106,7 @@ func (m memory) step(p *program.Program, s program.BoundStep) ([]*tensor.Array, 
 			}
 		}
 	}
-	for _, o := range append(slices.Clone(s.Outs), s.Scratch) {
+	for _, o := range s.Outs {
 		b, err := m.at(o)
 		if err != nil {
 			return nil, err

@@ -36,7 +36,7 @@ func makeProgram(t *testing.T) *program.Program {
 			place(program.IO, 0, 48, -1), place(program.Weights, 256, 12, -1), place(program.Arena, 0, 32, -1), place(program.Arena, 0, 32, 2),
 			place(program.Arena, 256, 32, -1), place(program.Arena, 0, 32, 3), place(program.IO, 256, 32, -1), place(program.IO, 512, 32, -1),
 		},
-		Steps: []program.Step{{Node: 2, ScratchOffset: 512, ScratchSize: 100}, {Node: 4}, {Node: 5}, {Node: 6}, {Node: 7}},
+		Steps: []program.Step{{Node: 2}, {Node: 4}, {Node: 5}, {Node: 6}, {Node: 7}},
 	}
 }
 
@@ -83,7 +83,6 @@ func TestRunProgramShowsBadPlans(t *testing.T) {
 		"two live values":       {func(p *program.Program) { p.Places[4].Offset = 16 }, "differ"},
 		"overwritten too early": {func(p *program.Program) { p.Steps[1], p.Steps[2] = p.Steps[2], p.Steps[1] }, "differ"},
 		"not in place":          {func(p *program.Program) { p.Places[5].Parent = -1 }, "differ"},
-		"scratch over operand":  {func(p *program.Program) { p.Steps[3].ScratchOffset, p.Steps[3].ScratchSize = 256, 4 }, "differ"},
 		"input overwritten":     {func(p *program.Program) { p.Places[2].Space = program.IO; p.Places[3].Space = program.IO }, "differ"},
 		"output overwritten":    {func(p *program.Program) { p.Places[7].Offset = 256 + 4 }, "differ"},
 		"step missing":          {func(p *program.Program) { p.Steps = p.Steps[1:] }, "differ"},

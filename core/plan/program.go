@@ -151,11 +151,6 @@ func checkSpace(p *program.Program, space program.Space) error {
 				steps[i].Writes = append(steps[i].Writes, index[v.ID])
 			}
 		}
-		if space == program.Arena && (s.ScratchSize != 0 || s.ScratchOffset != 0) {
-			steps[i].Writes = append(steps[i].Writes, len(pl.Values))
-			pl.Values = append(pl.Values, Value{ID: -1, Name: "scratch of " + n.Label(), Size: s.ScratchSize, Parent: None})
-			pl.Offsets = append(pl.Offsets, s.ScratchOffset)
-		}
 	}
 	after = slices.Clone(before)
 	if space == program.IO {

@@ -20,10 +20,9 @@ type Operand struct {
 
 // BoundStep is a step under given values of the symbols.
 type BoundStep struct {
-	Node    *ir.Node
-	In      []Operand
-	Outs    []Operand // one, unless the op has several results
-	Scratch Operand   // u8, in the arena
+	Node *ir.Node
+	In   []Operand
+	Outs []Operand // one, unless the op has several results
 }
 
 // Bound is a program under given values of the symbols.
@@ -164,8 +163,7 @@ func (b *Binder) Bind(syms map[string]int64) (*Bound, error) {
 		}
 		outs := n.Values() // those of several results follow each other, as the selectors do
 		first, end := outs[0].ID, outs[0].ID+len(outs)
-		out.Steps[i] = BoundStep{n, in, values[first:end:end],
-			Operand{n.ID, dtype.U8, []int{int(s.ScratchSize)}, Arena, s.ScratchOffset, s.ScratchSize}}
+		out.Steps[i] = BoundStep{n, in, values[first:end:end]}
 	}
 	for _, n := range g.Inputs() {
 		out.Inputs = append(out.Inputs, values[n.ID])

@@ -23,7 +23,7 @@ const (
 
 func (s Space) String() string { return [...]string{"weights", "arena", "io"}[s] }
 
-// Align is the alignment of every value and scratch range, in bytes: WebGPU's storage-offset alignment.
+// Align is the alignment of every value, in bytes: WebGPU's storage-offset alignment.
 const Align = 256
 
 // AlignUp rounds n up to a multiple of Align.
@@ -39,12 +39,8 @@ type Place struct {
 	Parent int
 }
 
-// Step runs one node, and for a tuple node writes the values of all of its selectors. Its scratch range in the arena may be
-// empty.
-type Step struct {
-	Node                       int
-	ScratchOffset, ScratchSize int64
-}
+// Step runs one node, and for a tuple node writes the values of all of its selectors.
+type Step struct{ Node int }
 
 // Program is one method compiled for one target.
 type Program struct {

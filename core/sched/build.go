@@ -18,8 +18,6 @@ type Options struct {
 	Target string // the schedule's name, "cpu" or "portable"
 	// Weights gives the offset of a param in the weights space in bytes; ok is false for an unknown one.
 	Weights func(name string) (offset int64, ok bool)
-	// Scratch gives the bytes that a step needs besides its operands, at the symbols' upper bounds. Nil: none.
-	Scratch func(n *ir.Node) int64
 }
 
 // Build compiles a graph of Core and Fused ops. The program's graph is g with a copy where an output is an input, a
@@ -39,7 +37,7 @@ func Build(g *ir.Graph, o Options) (*program.Program, plan.Report, error) {
 	}
 	var best *layout
 	for _, order := range [][]*ir.Node{graphOrder(g), frugalOrder(g)} {
-		l := newLayout(g, order, o.Scratch)
+		l := newLayout(g, order)
 		if best == nil || l.plan.Size < best.plan.Size {
 			best = l
 		}
@@ -89,12 +87,8 @@ func (l *layout) program(o Options) (*program.Program, error) {
 			pl.Parent = l.over[i].ID
 		}
 	}
-	for i, n := range l.order {
-		s := program.Step{Node: n.ID}
-		if v := l.scratch[i]; v >= 0 {
-			s.ScratchOffset, s.ScratchSize = l.plan.Offsets[v], l.plan.Values[v].Size
-		}
-		p.Steps = append(p.Steps, s)
+	for _, n := range l.order {
+		p.Steps = append(p.Steps, program.Step{Node: n.ID})
 	}
 	return p, nil
 }

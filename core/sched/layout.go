@@ -10,24 +10,23 @@ import (
 
 // layout is one order of steps with its arena.
 type layout struct {
-	g       *ir.Graph
-	order   []*ir.Node // steps
-	first   []int      // by node: the step that makes its value
-	last    []int      // by node: the last step that reads this node itself
-	over    []*ir.Node // by node: the operand whose storage it takes over, or nil
-	output  []bool     // by node
-	value   []int      // by node: index in plan.Values, -1 where it is not in the arena
-	scratch []int      // by step: index in plan.Values, or -1
-	plan    plan.Plan
+	g      *ir.Graph
+	order  []*ir.Node // steps
+	first  []int      // by node: the step that makes its value
+	last   []int      // by node: the last step that reads this node itself
+	over   []*ir.Node // by node: the operand whose storage it takes over, or nil
+	output []bool     // by node
+	value  []int      // by node: index in plan.Values, -1 where it is not in the arena
+	plan   plan.Plan
 }
 
-func newLayout(g *ir.Graph, order []*ir.Node, scratch func(*ir.Node) int64) *layout {
+func newLayout(g *ir.Graph, order []*ir.Node) *layout {
 	n := len(g.Nodes)
 	l := &layout{g: g, order: order, first: make([]int, n), last: make([]int, n), over: make([]*ir.Node, n),
-		output: make([]bool, n), value: make([]int, n), scratch: make([]int, len(order))}
+		output: make([]bool, n), value: make([]int, n)}
 	l.live()
 	l.chooseInPlace()
-	l.place(scratch)
+	l.place()
 	return l
 }
 
@@ -92,7 +91,7 @@ func (l *layout) chooseInPlace() {
 }
 
 // place plans the arena. The storage of an output is in the IO space, and so is all that shares it.
-func (l *layout) place(scratch func(*ir.Node) int64) {
+func (l *layout) place() {
 	inIO := map[*ir.Node]bool{}
 	for _, o := range l.g.Outputs {
 		inIO[l.root(o.Node)] = true
@@ -111,16 +110,6 @@ func (l *layout) place(scratch func(*ir.Node) int64) {
 		}
 		l.value[i] = len(values)
 		values = append(values, v)
-	}
-	for i, n := range l.order {
-		l.scratch[i] = -1
-		if scratch == nil {
-			continue
-		}
-		if size := scratch(n); size > 0 {
-			l.scratch[i] = len(values)
-			values = append(values, plan.Value{ID: len(l.g.Nodes) + i, Name: n.Label() + "/scratch", Size: size, First: i, Last: i, Parent: plan.None})
-		}
 	}
 	l.plan = plan.Make(values)
 }

@@ -91,7 +91,6 @@ func (m memory) run(t *testing.T, p *program.Program, syms map[string]int64) {
 		if err := s.Node.Op.Eval(s.Node.Attrs, in, out...); err != nil {
 			t.Fatal(err)
 		}
-		copy(m.view(s.Scratch).Data, slices.Repeat([]byte{0xee}, int(s.Scratch.Bytes)))
 		for i, o := range s.Outs {
 			copy(m.view(o).Data, out[i].Tensor().Data)
 		}
@@ -141,8 +140,7 @@ func TestRandomGraphs(t *testing.T) {
 			t.Fatal(g.Err())
 		}
 		weights, size := weightsOf(g)
-		scratch := func(n *ir.Node) int64 { return int64(n.ID % 3 * 100) }
-		p, rep, err := sched.Build(g, sched.Options{Target: "t", Weights: weights, Scratch: scratch})
+		p, rep, err := sched.Build(g, sched.Options{Target: "t", Weights: weights})
 		if err != nil {
 			t.Fatalf("seed %d: %v\n%s", seed, err, g)
 		}
@@ -155,7 +153,7 @@ func TestRandomGraphs(t *testing.T) {
 				t.Fatalf("seed %d\n%s%s", seed, p.Graph, listing(p))
 			}
 		}
-		again, _, _ := sched.Build(g, sched.Options{Target: "t", Weights: weights, Scratch: scratch})
+		again, _, _ := sched.Build(g, sched.Options{Target: "t", Weights: weights})
 		if listing(again) != listing(p) {
 			t.Fatalf("seed %d: two builds differ", seed)
 		}
@@ -269,7 +267,7 @@ func TestCheckProgram(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 8))
 		g := randomGraph(r)
 		weights, size := weightsOf(g)
-		p, _, err := sched.Build(g, sched.Options{Target: "t", Weights: weights, Scratch: func(n *ir.Node) int64 { return int64(n.ID % 2 * 100) }})
+		p, _, err := sched.Build(g, sched.Options{Target: "t", Weights: weights})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -294,7 +292,7 @@ func damage(r *rand.Rand, p *program.Program) {
 		return // the file's business
 	}
 	pl := &p.Places[i]
-	switch r.IntN(8) {
+	switch r.IntN(7) {
 	case 0:
 		pl.Offset += 256 * (1 + r.Int64N(3))
 	case 1:
@@ -311,10 +309,6 @@ func damage(r *rand.Rand, p *program.Program) {
 		if len(p.Steps) > 1 {
 			k := r.IntN(len(p.Steps))
 			p.Steps[s], p.Steps[k] = p.Steps[k], p.Steps[s]
-		}
-	case 7:
-		if len(p.Steps) > 0 {
-			p.Steps[s].ScratchOffset = 256 * r.Int64N(8)
 		}
 	}
 }

@@ -21,6 +21,7 @@ type config struct {
 	decoderLayers          int64
 	decoderHeads           int64
 	decoderHidden          int64
+	iouHidden              int64 // of the head that predicts the masks' quality
 	encoderEps, decoderEps float64
 	encoderAct, decoderAct string
 }
@@ -104,7 +105,11 @@ func readConfig(w *nn.Weights, cfg arch.Config) (c config, err error) {
 	if err != nil {
 		return c, err
 	}
-	c.decoderHidden = mlp[0]
+	iou, err := dims(w, "mask_decoder.iou_prediction_head.layers.0.weight", "[hidden, channels]", 2)
+	if err != nil {
+		return c, err
+	}
+	c.decoderHidden, c.iouHidden = mlp[0], iou[0]
 	return c, c.readChoices(cfg)
 }
 
@@ -188,6 +193,7 @@ func (c *config) readChoices(cfg arch.Config) (err error) {
 		{"vision_config.patch_size", c.patch}, {"vision_config.output_channels", c.embed},
 		{"prompt_encoder_config.hidden_size", c.embed}, {"mask_decoder_config.hidden_size", c.embed},
 		{"mask_decoder_config.num_hidden_layers", c.decoderLayers}, {"mask_decoder_config.mlp_dim", c.decoderHidden},
+		{"mask_decoder_config.iou_head_hidden_dim", c.iouHidden},
 	} {
 		if err := cfg.Agree(a.key, a.value); err != nil {
 			return err

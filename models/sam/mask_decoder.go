@@ -40,7 +40,7 @@ func decode(c config, root nn.Scope) {
 	masks := op.MatMul(op.Concat(1, hyper...), op.Reshape(up, ir.ShapeOf(1, side*side, channels)), op.MatMulAttrs{TransB: true})
 	g.Return("low_res_masks", op.Reshape(masks, ir.ShapeOf(1, c.masks, side, side)))
 
-	iou := mlp3(s.At("iou_prediction_head"), op.Narrow(queries, 1, 0, 1), c.embed, c.masks)
+	iou := mlp3(s.At("iou_prediction_head"), op.Narrow(queries, 1, 0, 1), c.iouHidden, c.masks)
 	g.Return("iou", op.Reshape(iou, ir.ShapeOf(1, c.masks)))
 }
 

@@ -1,6 +1,7 @@
 package sam
 
 import (
+	"fmt"
 	"path/filepath"
 	"testing"
 
@@ -14,12 +15,12 @@ import (
 	"github.com/rlx-go/rlx/models/weights"
 )
 
-const tiny = "../../testdata/goldens/sam_tiny/"
+const goldens = "../../testdata/goldens/"
 
-// openTiny synthesises the tiny checkpoint and builds the model, with the rename applied to every tensor name.
-func openTiny(t *testing.T, rename func(string) string) (*arch.Model, weights.Stored) {
+// open synthesises the checkpoint of a golden case and builds the model, with the rename applied to every tensor name.
+func open(t *testing.T, name string, decoderHeads int, rename func(string) string) (*arch.Model, weights.Stored) {
 	t.Helper()
-	es, err := synth.ReadManifest(tiny + "manifest.json")
+	es, err := synth.ReadManifest(goldens + name + "/manifest.json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +35,7 @@ func openTiny(t *testing.T, rename func(string) string) (*arch.Model, weights.St
 	t.Cleanup(func() { c.Close() })
 	s := weights.Stored{Checkpoint: c}
 	var cfg arch.Config
-	if err := cfg.Set("mask_decoder_config.num_attention_heads=2", keys); err != nil {
+	if err := cfg.Set(fmt.Sprintf("%s=%d", keyDecoderHeads, decoderHeads), keys); err != nil {
 		t.Fatal(err)
 	}
 	m, err := build(renamed{s, rename}, cfg)
@@ -67,45 +68,66 @@ func (r renamed) Type(name string) (ir.Type, bool) {
 	return ir.Type{}, false
 }
 
+// unchanged names a checkpoint's tensors as they are.
+func unchanged(name string) string { return name }
+
+// prompt is one of a golden case: points [n,2] in pixels, with the padding point that the reference appends, and the range of mask tokens
+// whose results the golden holds.
+type prompt struct {
+	name   string
+	points []float32
+	labels []int64
+	masks  [2]int
+}
+
 // TestGolden runs the graphs as they are built, through the reference, against numbers made by another implementation.
 func TestGolden(t *testing.T) {
-	m, s := openTiny(t, func(n string) string { return n })
-	params := func(name string) (*tensor.Array, error) {
-		typ, _ := s.Type(name)
-		b, err := s.Bytes(name, dtype.F32)
-		return tensor.Tensor{DType: dtype.F32, Shape: typ.Shape.Eval(nil), Data: b}.Array(), err
-	}
-	golden := tiny + "golden.safetensors:"
-	image := tensortest.Golden(t, golden+"image")
-	out, err := interp.Run(m.Methods[0], nil, map[string]*tensor.Array{"image": image}, params)
-	if err != nil {
-		t.Fatal(err)
-	}
-	embeddings := tensortest.Golden(t, golden+"image_embeddings")
-	tensortest.Near(t, "image_embeddings", out["embeddings"], embeddings, 1e-5)
-
 	for _, c := range []struct {
-		name   string
-		points []float32
-		labels []int64
-		masks  [2]int // tokens that the golden holds
+		name         string
+		size         int
+		decoderHeads int
+		prompts      []prompt
 	}{
-		{"point", []float32{38.4, 76.8, 0, 0}, []int64{1, -1}, [2]int{1, 4}},
-		{"two_points", []float32{38.4, 76.8, 89.6, 25.6, 0, 0}, []int64{1, 0, -1}, [2]int{0, 1}},
-		{"box", []float32{25.6, 32, 102.4, 96}, []int64{2, 3}, [2]int{1, 4}},
+		{"sam_tiny", 128, 2, []prompt{
+			{"point", []float32{38.4, 76.8, 0, 0}, []int64{1, -1}, [2]int{1, 4}},
+			{"two_points", []float32{38.4, 76.8, 89.6, 25.6, 0, 0}, []int64{1, 0, -1}, [2]int{0, 1}},
+			{"box", []float32{25.6, 32, 102.4, 96}, []int64{2, 3}, [2]int{1, 4}},
+		}},
+		{"sam_iou_head", 96, 4, []prompt{
+			{"point", []float32{28.8, 57.6, 0, 0}, []int64{1, -1}, [2]int{1, 4}},
+			{"two_points", []float32{28.8, 57.6, 67.2, 19.2, 0, 0}, []int64{1, 0, -1}, [2]int{0, 1}},
+			{"box", []float32{19.2, 24, 76.8, 72}, []int64{2, 3}, [2]int{1, 4}},
+		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			n := len(c.labels)
-			out, err := interp.Run(m.Methods[1], map[string]int64{"N": int64(n)}, map[string]*tensor.Array{
-				"embeddings": embeddings,
-				"points":     tensortest.F32([]int{1, n, 2}, c.points),
-				"labels":     {DType: dtype.I32, Shape: []int{1, n}, I: c.labels},
-			}, params)
+			m, s := open(t, c.name, c.decoderHeads, unchanged)
+			params := func(name string) (*tensor.Array, error) {
+				typ, _ := s.Type(name)
+				b, err := s.Bytes(name, dtype.F32)
+				return tensor.Tensor{DType: dtype.F32, Shape: typ.Shape.Eval(nil), Data: b}.Array(), err
+			}
+			golden := goldens + c.name + "/golden.safetensors:"
+			shape := []int{1, 3, c.size, c.size}
+			image := tensortest.F32(shape, synth.Tensor(c.name+".image", shape, 2, 0))
+			out, err := interp.Run(m.Methods[0], nil, map[string]*tensor.Array{"image": image}, params)
 			if err != nil {
 				t.Fatal(err)
 			}
-			tensortest.Near(t, "low_res_masks", channels(out["low_res_masks"], c.masks), tensortest.Golden(t, golden+c.name+".low_res_masks"), 2e-5)
-			tensortest.Near(t, "iou", channels(out["iou"], c.masks), tensortest.Golden(t, golden+c.name+".iou"), 2e-5)
+			embeddings := tensortest.Golden(t, golden+"image_embeddings")
+			tensortest.Near(t, "image_embeddings", out["embeddings"], embeddings, 1e-5)
+			for _, p := range c.prompts {
+				n := len(p.labels)
+				out, err := interp.Run(m.Methods[1], map[string]int64{"N": int64(n)}, map[string]*tensor.Array{
+					"embeddings": embeddings,
+					"points":     tensortest.F32([]int{1, n, 2}, p.points),
+					"labels":     {DType: dtype.I32, Shape: []int{1, n}, I: p.labels},
+				}, params)
+				if err != nil {
+					t.Fatal(err)
+				}
+				tensortest.Near(t, p.name+" masks", channels(out["low_res_masks"], p.masks), tensortest.Golden(t, golden+p.name+".low_res_masks"), 2e-5)
+				tensortest.Near(t, p.name+" iou", channels(out["iou"], p.masks), tensortest.Golden(t, golden+p.name+".iou"), 2e-5)
+			}
 		})
 	}
 }
@@ -119,8 +141,8 @@ func channels(a *tensor.Array, r [2]int) *tensor.Array {
 
 // TestTransformersNames builds the same graphs from a checkpoint in the names of the Transformers library.
 func TestTransformersNames(t *testing.T) {
-	original, _ := openTiny(t, func(n string) string { return n })
-	other, _ := openTiny(t, func(n string) string { return transformersName(n)[0] })
+	original, _ := open(t, "sam_tiny", 2, unchanged)
+	other, _ := open(t, "sam_tiny", 2, func(n string) string { return transformersName(n)[0] })
 	for i, g := range original.Methods {
 		if other.Methods[i].String() != g.String() {
 			t.Errorf("%s differs between names", g.Name)

@@ -176,8 +176,8 @@ func checkPlaces(p *program.Program, weights int64) error {
 		}
 	}
 	for i, st := range p.Steps {
-		if st.Node < 0 || st.Node >= len(p.Graph.Nodes) || !inRange(st.ScratchOffset, st.ScratchSize, p.ArenaSize) {
-			return diag.New(ErrRefused, "", "load: step %d runs node %d with scratch of %d bytes at %d", i, st.Node, st.ScratchSize, st.ScratchOffset)
+		if st.Node < 0 || st.Node >= len(p.Graph.Nodes) {
+			return diag.New(ErrRefused, "", "load: step %d runs node %d, which does not exist", i, st.Node)
 		}
 	}
 	return nil
