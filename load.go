@@ -28,6 +28,7 @@ type Kernel = device.Kernel
 type Loaded struct {
 	*Schedule          // the one that suits the backend best
 	Kernels   []Kernel // of the schedule's ops
+	Memory    int64    // bytes that these compute in, at most, beside the arena
 }
 
 // Load makes methods ready to run, where they are not: it checks that memory suffices for all of them together, and the digests of
@@ -66,7 +67,14 @@ func (s *Session) Load(ctx context.Context, methods ...string) error {
 	ctx, cancel := orderly(ctx)
 	defer cancel()
 	for _, l := range need {
-		if err := s.load(ctx, l); err != nil {
+		err := s.load(ctx, l)
+		if err == nil { // nothing of it is used before the first run
+			kernels := part{"kernels", l.exe.Memory()}
+			if err = about(s.model.path, s.memory.reserve(kernels)); err == nil {
+				parts = append(parts, kernels)
+			}
+		}
+		if err != nil {
 			s.drop(need)
 			s.memory.release(parts...)
 			return s.changed(ctx, err)
@@ -113,7 +121,7 @@ func (s *Session) ready(name string) *loaded {
 // Loaded is how a method was loaded; ok is false where it was not.
 func (s *Session) Loaded(method string) (l Loaded, ok bool) {
 	if r := s.ready(method); r != nil {
-		return Loaded{r.schedule, r.exe.Kernels()}, true
+		return Loaded{r.schedule, r.exe.Kernels(), r.exe.Memory()}, true
 	}
 	return Loaded{}, false
 }

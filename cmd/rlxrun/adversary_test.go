@@ -216,7 +216,7 @@ func TestReferenceMemory(t *testing.T) {
 			name := c.name + ".rlx"
 			writeArtifact(t, filepath.Join(dir, name), &model{programs: []*program.Program{programOf(t, fmt.Sprintf(c.text, c.n), "cpu")}})
 			const args = " -n 1 --threads 1 --memory "
-			refused(t, dir, nil, 8, "bench "+name+args+c.limit, ", kernels of f ")
+			refused(t, dir, nil, 8, "bench "+name+args+c.limit, ", kernels ")
 			cmd := exec.Command(filepath.Join(bin, "rlxrun"), strings.Fields("bench "+name+args+"2G --json")...)
 			cmd.Dir = dir
 			out, err := cmd.Output()

@@ -114,7 +114,7 @@ func (h *host) loadAll(ctx context.Context, methods ...string) (map[string]*load
 		}
 		out[p.Method] = &loaded{h, p, exe, exe.Kernels(), exe.Memory()}
 		// Nothing of it is used before the first run.
-		if err := h.memory.need(part{"kernels of " + p.Method, exe.Memory()}); err != nil {
+		if err := h.memory.need(part{"kernels", exe.Memory()}); err != nil {
 			for _, l := range out {
 				l.exe.Close()
 			}
