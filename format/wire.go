@@ -3,13 +3,13 @@ package format
 import "github.com/rlx-go/rlx/core/program"
 
 // EncodeProgram writes a verified program for a backend: what GRPH, PLAN and SCHD hold of it, as {"graph", "plan", "sched"}.
-// The weights travel by other means; their offsets are in the placements.
+// The weights travel by other means; their offsets are in the placements. It does not verify the program once more:
+// DecodeProgram does, in the process that runs it.
 func EncodeProgram(p *program.Program) ([]byte, error) {
 	g, pl, s := graphOf(p), planOf(p), schedOf(p)
 	b := encoded(func(e *encoder) { encodeWire(e, &g, &pl, &s) })
-	// What the other side would refuse is our mistake or the caller's, and better reported here.
-	if _, err := DecodeProgram(b); err != nil {
-		return nil, err
+	if len(b) > MaxSectionSize {
+		return nil, fail(14, wireName, -1, "%d bytes; at most %d", len(b), MaxSectionSize)
 	}
 	return b, nil
 }

@@ -230,8 +230,12 @@ func TestTraversal(t *testing.T) {
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
 		t.Errorf("left behind: %v, %v", left, err)
 	}
-	if _, err := EncodeProgram(a.Programs[2]); !errors.Is(err, CodeOf(17)) {
-		t.Errorf("EncodeProgram: %v", err)
+	b, err := EncodeProgram(a.Programs[2])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := DecodeProgram(b); !errors.Is(err, CodeOf(17)) {
+		t.Errorf("DecodeProgram: %v", err)
 	}
 }
 
@@ -307,7 +311,11 @@ func TestWire(t *testing.T) {
 	}
 	p := v.Programs()[0]
 	p.Places[3].Offset += 256
-	if _, err := EncodeProgram(p); diag.ExitCode(err) != 4 {
-		t.Errorf("a program that is wrong is sent: %v", err)
+	b, err := EncodeProgram(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := DecodeProgram(b); diag.ExitCode(err) != 4 {
+		t.Errorf("a program that is wrong is accepted: %v", err)
 	}
 }

@@ -168,6 +168,16 @@ func (n *Node) View() (offset int64, ok bool) {
 	return n.Op.view(n.Attrs, n.In[0].Type, n.Type)
 }
 
+// Source is the node whose value n shows: n itself, unless it is a view.
+func (n *Node) Source() *Node {
+	for {
+		if _, view := n.View(); !view {
+			return n
+		}
+		n = n.In[0]
+	}
+}
+
 // Return adds a named output.
 func (g *Graph) Return(name string, n *Node) { g.Outputs = append(g.Outputs, Output{name, n}) }
 

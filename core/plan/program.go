@@ -90,22 +90,12 @@ func checkSteps(p *program.Program) error {
 			return fmt.Errorf("%s: no step runs it", n.Label())
 		}
 		for _, x := range n.In {
-			if by, _ := source(x).Maker(); program.IsStep(n) && at[by.ID] > at[n.ID] {
+			if by, _ := x.Source().Maker(); program.IsStep(n) && at[by.ID] > at[n.ID] {
 				return fmt.Errorf("%s: runs before its operand %s", n.Label(), x.Label())
 			}
 		}
 	}
 	return nil
-}
-
-// source is the node that makes the value which n shows.
-func source(n *ir.Node) *ir.Node {
-	for {
-		if _, view := n.View(); !view {
-			return n
-		}
-		n = n.In[0]
-	}
 }
 
 // checkSpace hands the values of one space to Check. Inputs must be intact at the end, as outputs are: the host may reuse
@@ -161,7 +151,7 @@ func checkSpace(p *program.Program, space program.Space) error {
 				return fmt.Errorf("output %s is elsewhere, not aligned, or in the place of %q", o.Name, other)
 			}
 			seen[at.Offset] = o.Name
-			if source(o.Node).Op.Name == "input" {
+			if o.Node.Source().Op.Name == "input" {
 				return fmt.Errorf("output %s is an input", o.Name)
 			}
 			after = append(after, index[o.Node.ID])

@@ -38,7 +38,7 @@ func (l *layout) live() {
 		}
 	}
 	for _, n := range l.g.Nodes {
-		l.first[n.ID] = l.first[source(n).ID]
+		l.first[n.ID] = l.first[n.Source().ID]
 		l.last[n.ID] = l.first[n.ID]
 	}
 	for i, n := range l.order {
@@ -55,7 +55,7 @@ func (l *layout) live() {
 // root is the node that owns the storage of n: its source, or what that took over.
 func (l *layout) root(n *ir.Node) *ir.Node {
 	for {
-		n = source(n)
+		n = n.Source()
 		if l.over[n.ID] == nil {
 			return n
 		}
@@ -69,7 +69,7 @@ func (l *layout) root(n *ir.Node) *ir.Node {
 func (l *layout) chooseInPlace() {
 	shown := make([][]*ir.Node, len(l.g.Nodes)) // the views of each source, and itself
 	for _, n := range l.g.Nodes {
-		s := source(n)
+		s := n.Source()
 		shown[s.ID] = append(shown[s.ID], n)
 	}
 	for i, n := range l.order {
@@ -78,7 +78,7 @@ func (l *layout) chooseInPlace() {
 				continue
 			}
 			x := n.In[k]
-			src := source(x)
+			src := x.Source()
 			free := program.IsComputed(src) && whole(x) && !slices.ContainsFunc(shown[src.ID], func(v *ir.Node) bool {
 				return l.output[v.ID] || l.last[v.ID] > i || v != x && slices.Contains(n.In, v)
 			})

@@ -16,7 +16,7 @@ func graphOrder(g *ir.Graph) []*ir.Node {
 	for _, o := range g.Outputs {
 		if n := o.Node; n.Op.Name == "copy" && uses[n.ID] == 1 {
 			isCopy[n] = true
-			copies[source(n.In[0])] = append(copies[source(n.In[0])], n)
+			copies[n.In[0].Source()] = append(copies[n.In[0].Source()], n)
 		}
 	}
 	var order []*ir.Node
@@ -56,7 +56,7 @@ func frugalOrder(g *ir.Graph) []*ir.Node {
 		}
 	}
 	for _, o := range g.Outputs {
-		left[source(o.Node).ID]++ // never freed
+		left[o.Node.Source().ID]++ // never freed
 	}
 	growth := func(n *ir.Node) int64 {
 		var sum int64
@@ -100,7 +100,7 @@ func frugalOrder(g *ir.Graph) []*ir.Node {
 func sources(n *ir.Node) []*ir.Node {
 	var out []*ir.Node
 	for _, x := range n.In {
-		if s := source(x); !slices.Contains(out, s) {
+		if s := x.Source(); !slices.Contains(out, s) {
 			out = append(out, s)
 		}
 	}

@@ -14,7 +14,7 @@ func withOutputCopies(g *ir.Graph) (*ir.Graph, error) {
 	}
 	taken := map[*ir.Node]bool{}
 	for i, o := range g.Outputs {
-		src := source(o.Node)
+		src := o.Node.Source()
 		if src.Op.Effects || taken[src] || !whole(o.Node) {
 			g.Outputs[i].Node = op.Copy(o.Node)
 			continue
@@ -24,19 +24,9 @@ func withOutputCopies(g *ir.Graph) (*ir.Graph, error) {
 	return g, g.Err()
 }
 
-// source is the node that makes the value which n shows.
-func source(n *ir.Node) *ir.Node {
-	for {
-		if _, view := n.View(); !view {
-			return n
-		}
-		n = n.In[0]
-	}
-}
-
 // whole reports whether n shows all of its source, for all values of the symbols.
 func whole(n *ir.Node) bool {
-	src, have := source(n), n.Type.Shape
+	src, have := n.Source(), n.Type.Shape
 	for m := n; m != src; m = m.In[0] {
 		if off, _ := m.View(); off != 0 {
 			return false

@@ -2,6 +2,7 @@ package backend
 
 import (
 	"math/bits"
+	"slices"
 	"strings"
 
 	"github.com/rlx-go/rlx/core/dtype"
@@ -42,7 +43,7 @@ var (
 	_ = register(kernel{op: "cast", takes: "(any)", run: cast})
 )
 
-// computes is a rule for two operands of the types that kernels compute with as they are stored and the op takes at all.
+// computes is a rule for operands of one of the types that kernels compute with as they are stored and the op takes at all.
 func computes(name string, integers bool) string {
 	d, ok := ir.Find(name)
 	if !ok {
@@ -50,18 +51,22 @@ func computes(name string, integers bool) string {
 	}
 	var names []string
 	for _, t := range dtype.All() {
-		_, err := d.Infer(d.NewAttrs(), []ir.Type{ir.TypeOf(t), ir.TypeOf(t)}, ir.Type{}, nil)
+		_, err := d.Infer(d.NewAttrs(), slices.Repeat([]ir.Type{ir.TypeOf(t)}, d.MinIn), ir.Type{}, nil)
 		if _, ok := elements[t]; ok && err == nil && (integers || t.IsFloat()) {
 			names = append(names, t.String())
 		}
 	}
+	if d.MinIn == 1 {
+		return "(" + strings.Join(names, "|") + ")"
+	}
 	return "(" + strings.Join(names, "|") + "...)"
 }
 
-// element is the elementwise kernels of two operands of one element type.
+// element is the kernels that compute with one element type.
 type element struct {
 	binary  func(c *call, b kernels.BinaryOp) error
 	compare func(c *call, r kernels.CompareOp)
+	reduce  func(c *call, r kernels.ReduceOp)
 }
 
 // elements are the types that kernels compute with as they are stored.
@@ -81,6 +86,9 @@ func elementOf[T interface {
 		},
 		compare: func(c *call, r kernels.CompareOp) {
 			kernels.Compare(c.pool, r, c.out.Data, view[T](c.in[0]), c.in[0].Shape, view[T](c.in[1]), c.in[1].Shape)
+		},
+		reduce: func(c *call, r kernels.ReduceOp) {
+			kernels.Reduce(c.pool, r, view[T](c.out), view[T](c.in[0]), c.in[0].Shape, c.node.Attrs.(op.ReduceAttrs).Axes)
 		},
 	}
 }

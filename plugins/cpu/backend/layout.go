@@ -64,8 +64,8 @@ func concat(c *call) error {
 func init() {
 	for _, name := range []string{"sum", "mean", "max", "min", "prod"} {
 		if r, ok := kernels.ParseReduce(name); ok {
-			register(kernel{op: "reduce_" + name, takes: "(f32)", run: func(c *call) error {
-				kernels.Reduce(c.pool, r, f32(c.out), f32(c.in[0]), c.in[0].Shape, c.node.Attrs.(op.ReduceAttrs).Axes)
+			register(kernel{op: "reduce_" + name, takes: computes("reduce_"+name, r != kernels.Mean), run: func(c *call) error {
+				elements[c.in[0].DType].reduce(c, r)
 				return nil
 			}})
 		}
