@@ -2,12 +2,15 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
+	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/format"
 	"github.com/rlx-go/rlx/internal/cli"
+	"github.com/rlx-go/rlx/internal/units"
 )
 
 func checkCommand() *cli.Command {
@@ -15,10 +18,12 @@ func checkCommand() *cli.Command {
 		Name: "check", Args: "FILE.rlx", Short: "verify an artifact in full, without executing it",
 		Long:     "Runs every check of the verifier, weights included, and exits with status 4 at the first one that fails.",
 		Examples: []cli.Example{{About: "is this file sound?", Line: "rlxc check sam.rlx"}},
-		Setup: func(*cli.FlagSet) cli.Run {
+		Setup: func(fs *cli.FlagSet) cli.Run {
+			var r reading
+			r.declare(fs)
 			return func(_ context.Context, env *cli.Env, args []string) error {
 				start := time.Now()
-				v, err := openOne(args)
+				v, err := r.openOne(args)
 				if err != nil {
 					return err
 				}
@@ -35,10 +40,28 @@ func checkCommand() *cli.Command {
 	}
 }
 
+// reading is how the commands that look into an artifact open it.
+type reading struct{ memory string }
+
+// readingMemory is the default of --memory: far more than the structure of any model takes, and less than machines have.
+const readingMemory = "2G"
+
+func (r *reading) declare(fs *cli.FlagSet) {
+	fs.StringVar(&r.memory, "memory", readingMemory, "`SIZE` that reading the artifact's structure may take")
+}
+
 // openOne opens the artifact that is the first and only argument.
-func openOne(args []string) (*format.Verified, error) {
+func (r *reading) openOne(args []string) (*format.Verified, error) {
 	if len(args) != 1 {
 		return nil, cli.Usagef("", "wants one artifact; found %d arguments", len(args))
 	}
-	return format.Open(args[0], format.Policy{})
+	most, ok := units.ParseBytes(r.memory)
+	if !ok {
+		return nil, cli.Usagef("--memory "+r.memory, "is not a size such as 300M, 1.5G or 2Gi")
+	}
+	v, err := format.Open(args[0], format.Policy{MaxStructure: most})
+	if errors.Is(err, format.CodeOf(38)) {
+		return nil, diag.New(device.ErrMemory, args[0], "%w", err).WithHint("--memory SIZE allows more")
+	}
+	return v, err
 }

@@ -68,7 +68,7 @@ func inspectCommand() *cli.Command {
 				if chosen == nil {
 					return cli.Usagef("inspect", "%q is no part of an artifact; known are %s", args[1], viewNames())
 				}
-				v, err := openOne(args[:1])
+				v, err := f.openOne(args[:1])
 				if err != nil {
 					return err
 				}
@@ -87,9 +87,13 @@ func inspectCommand() *cli.Command {
 }
 
 // programFlags choose among the programs of an artifact.
-type programFlags struct{ method, target string }
+type programFlags struct {
+	reading
+	method, target string
+}
 
 func (f *programFlags) declare(fs *cli.FlagSet) {
+	f.reading.declare(fs)
 	fs.StringVar(&f.method, "method", "", "`NAME` only this method")
 	fs.StringVar(&f.target, "target", "", "`NAME` only this target")
 }

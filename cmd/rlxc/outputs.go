@@ -46,7 +46,7 @@ func checkOutputs(ctx context.Context, outs []output, inputs []string) error {
 			}
 		}
 		for _, before := range outs[:i] {
-			if filepath.Clean(o.path) == filepath.Clean(before.path) || sameFile(o.path, before.path) {
+			if place(o.path) == place(before.path) || sameFile(o.path, before.path) {
 				return cli.Usagef(o.flag+" "+o.path, "is named for %s too", before.flag).WithHint("name another file")
 			}
 		}
@@ -60,6 +60,18 @@ func checkOutputs(ctx context.Context, outs []output, inputs []string) error {
 		f.Abort()
 	}
 	return nil
+}
+
+// place is the file that writing to path makes, through links whose target is not there yet too, by one name for all paths to it.
+func place(path string) string {
+	path = atomicfile.Target(path)
+	if dir, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
+		path = filepath.Join(dir, filepath.Base(path))
+	}
+	if abs, err := filepath.Abs(path); err == nil {
+		path = abs
+	}
+	return path
 }
 
 func sameFile(a, b string) bool {

@@ -31,7 +31,7 @@ func planCommand() *cli.Command {
 				if env.JSON && picture.Value != "text" {
 					return cli.Usagef("--view "+picture.Value, "does not go together with --json")
 				}
-				v, err := openOne(args)
+				v, err := f.openOne(args)
 				if err != nil {
 					return err
 				}

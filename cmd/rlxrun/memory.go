@@ -3,7 +3,6 @@ package main
 import (
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/rlx-go/rlx/core/device"
@@ -11,6 +10,7 @@ import (
 	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/format"
 	"github.com/rlx-go/rlx/internal/cli"
+	"github.com/rlx-go/rlx/internal/units"
 )
 
 // memory adds up what a run needs in the host and the backend, and refuses what is more than is allowed (--memory) or free
@@ -95,26 +95,11 @@ func (h *host) checkMemory(progs []*program.Program) error {
 	return nil
 }
 
-// parseSize reads 4096, 300M or 1.5G: bytes, in units of 1000 as in all of rlxrun's messages, or of 1024 with an i
-// (300Mi).
+// parseSize reads the value of --memory.
 func parseSize(s string) (int64, error) {
-	num := strings.TrimRight(strings.TrimSpace(s), "bB")
-	unit := 1.0
-	base := 1000.0
-	if n, ok := strings.CutSuffix(num, "i"); ok {
-		num, base = n, 1024
-	}
-	for i, u := range []string{"k", "m", "g", "t"} {
-		if n, ok := strings.CutSuffix(strings.ToLower(num), u); ok {
-			num = n
-			for range i + 1 {
-				unit *= base
-			}
-		}
-	}
-	v, err := strconv.ParseFloat(strings.TrimSpace(num), 64)
-	if err != nil || !(v*unit >= 1 && v*unit < 1<<62) {
+	n, ok := units.ParseBytes(s)
+	if !ok {
 		return 0, cli.Usagef("--memory "+s, "is not a size such as 300M, 1.5G or 2Gi")
 	}
-	return int64(v * unit), nil
+	return n, nil
 }
