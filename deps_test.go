@@ -57,7 +57,7 @@ var mayImport = map[string][]string{
 	"models/sam":     {"models/nn", "models/arch", "core/hir", "core/op", "core/ir", "core/diag", "core/dtype", "core/task"},
 
 	"cmd/rlxc":   {"core/...", "format", "models/...", "plugins/rpc", "internal/..."},
-	"cmd/rlxrun": {"core/code", "core/device", "core/target", "core/diag", "core/dtype", "core/interp", "core/ir", "core/op", "core/program", "core/task", "core/tensor", "format", "plugins/rpc", "internal/..."},
+	"cmd/rlxrun": {".", "core/code", "core/diag", "core/dtype", "core/interp", "core/ir", "core/task", "core/tensor", "format", "plugins/rpc", "internal/..."},
 
 	"internal/...":        {"core/...", "internal/..."},
 	"internal/tensortest": {"core/...", "internal/...", "models/weights"},

@@ -3,6 +3,7 @@ package rlx
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
@@ -19,6 +20,8 @@ type loaded struct {
 	prog     *program.Program
 	binder   *program.Binder
 	exe      *rpc.Executable
+	start    time.Time
+	took     time.Duration
 }
 
 // A Kernel says how an op is run: natively, or by the slow reference that defines it.
@@ -29,6 +32,8 @@ type Loaded struct {
 	*Schedule          // the one that suits the backend best
 	Kernels   []Kernel // of the schedule's ops
 	Memory    int64    // bytes that these compute in, at most, beside the arena
+	Start     time.Time
+	Duration  time.Duration // of loading it
 }
 
 // Load makes methods ready to run, where they are not: it checks that memory suffices for all of them together, and the digests of
@@ -90,6 +95,8 @@ func (s *Session) Load(ctx context.Context, methods ...string) error {
 }
 
 func (s *Session) load(ctx context.Context, l *loaded) (err error) {
+	l.start = time.Now()
+	defer func() { l.took = time.Since(l.start) }()
 	if err := s.model.verifyParams(l.prog); err != nil {
 		return err
 	}
@@ -121,7 +128,7 @@ func (s *Session) ready(name string) *loaded {
 // Loaded is how a method was loaded; ok is false where it was not.
 func (s *Session) Loaded(method string) (l Loaded, ok bool) {
 	if r := s.ready(method); r != nil {
-		return Loaded{r.schedule, r.exe.Kernels(), r.exe.Memory()}, true
+		return Loaded{r.schedule, r.exe.Kernels(), r.exe.Memory(), r.start, r.took}, true
 	}
 	return Loaded{}, false
 }

@@ -65,7 +65,7 @@ func (v Value) ShapeOf(n int) ([]int, error) {
 		}
 	}
 	if !ok || len(open) > 1 {
-		return nil, fmt.Errorf("the sizes of %v do not follow from a list; give a file", s)
+		return nil, fmt.Errorf("the sizes of %v do not follow from their number", s)
 	}
 	if len(open) == 0 && int64(n) != numel.B {
 		return nil, fmt.Errorf("it takes %d", numel.B)

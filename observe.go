@@ -57,7 +57,7 @@ func (s *Session) watch(l *loaded, r Request, sizes map[string]int64) (*watcher,
 		w.values, w.uses = map[int]*tensor.Array{}, map[int]int{}
 		for _, s := range w.bound.Steps {
 			for _, x := range s.Node.In {
-				src, _ := sourceOf(x)
+				src := x.Source()
 				w.uses[src.ID]++
 			}
 		}
@@ -70,9 +70,8 @@ func (s *Session) watch(l *loaded, r Request, sizes map[string]int64) (*watcher,
 }
 
 // observeMemory estimates what a run with Observe, or with Check, holds of the values of its steps at its peak, at the upper bounds
-// of its sizes. A value in transit takes its size twice, because it arrives in pieces;
-// one that is compared is held as 64-bit numbers, beside the reference's. What the reference allocates besides is taken to be as
-// much as its operands and results.
+// of its sizes. A value in transit takes its size twice, because it arrives in pieces; one that is compared is held as 64-bit
+// numbers, beside the reference's. Garbage beside them is taken to be as much as the operands and results of a step.
 func (s *Schedule) observeMemory(check bool) (peak int64) {
 	p := s.prog
 	bytes := func(n *ir.Node) int64 { return p.Graph.Syms.MaxBytes(n.Type) }
@@ -84,7 +83,7 @@ func (s *Schedule) observeMemory(check bool) (peak int64) {
 		}
 		for _, s := range p.Steps {
 			for _, x := range p.Graph.Nodes[s.Node].In {
-				src, _ := sourceOf(x)
+				src := x.Source()
 				uses[src.ID]++
 			}
 		}
@@ -96,12 +95,14 @@ func (s *Schedule) observeMemory(check bool) (peak int64) {
 			now = max(now, 2*bytes(n)+wide(n)) // bf16 is widened for a file
 		}
 		if check {
+			_, own := node.EvalMemory()
+			now += own
 			for _, n := range node.Values() {
 				live += wide(n)
 				now += 2 * wide(n)
 			}
 			for _, x := range node.In {
-				src, _ := sourceOf(x)
+				src := x.Source()
 				if now += wide(x); src.Op.Name == "param" {
 					now += bytes(x) + wide(x)
 				}
@@ -110,7 +111,7 @@ func (s *Schedule) observeMemory(check bool) (peak int64) {
 		peak = max(peak, live+now)
 		if check {
 			for _, x := range node.In {
-				src, _ := sourceOf(x)
+				src := x.Source()
 				if uses[src.ID]--; uses[src.ID] == 0 && src.Op.Name != "param" {
 					live -= wide(src)
 				}
@@ -168,7 +169,7 @@ func (w *watcher) compare(s program.BoundStep) error {
 		}
 	}
 	for _, x := range s.Node.In {
-		src, _ := sourceOf(x)
+		src := x.Source()
 		if w.uses[src.ID]--; w.uses[src.ID] == 0 {
 			delete(w.values, src.ID)
 		}

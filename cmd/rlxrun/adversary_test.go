@@ -20,15 +20,17 @@ import (
 
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/program"
+	"github.com/rlx-go/rlx/core/task"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/format"
 	"github.com/rlx-go/rlx/internal/npy"
+	"github.com/rlx-go/rlx/internal/tinymodel"
 )
 
 // writeArtifact writes a model of these programs, and its task where seg is one.
-func writeArtifact(t testing.TB, path string, m *model) {
+func writeArtifact(t testing.TB, path string, seg *task.Segment, programs ...*program.Program) {
 	t.Helper()
-	a := format.Artifact{Programs: m.programs, Meta: format.Meta{Model: "test", Producer: format.Producer{Name: "test", Version: "0"}, Segment: m.segment}}
+	a := format.Artifact{Programs: programs, Meta: format.Meta{Model: "test", Producer: format.Producer{Name: "test", Version: "0"}, Segment: seg}}
 	if _, err := format.Write(t.Context(), path, a, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -49,8 +51,8 @@ func TestBlocked(t *testing.T) {
 		t.Fatal(err)
 	}
 	files := t.TempDir()
-	writeArtifact(t, filepath.Join(files, "sam.rlx"), tinyModel(t))
-	writeArtifact(t, filepath.Join(files, "f.rlx"), &model{programs: []*program.Program{programOf(t, copyGraph, "cpu")}})
+	writeArtifact(t, filepath.Join(files, "sam.rlx"), new(tinymodel.Task()), tinyPrograms(t)...)
+	writeArtifact(t, filepath.Join(files, "f.rlx"), nil, tinymodel.Program(t, copyGraph, "cpu"))
 	if err := os.Rename(twoColours(t, 32, 16), filepath.Join(files, "in.png")); err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +126,7 @@ func TestLyingCheck(t *testing.T) {
 	}
 	dir := t.TempDir()
 	two := "graph f\nx = input : f32[2]\na = neg x : f32[2]\ny = abs a : f32[2]\nreturn y=y\n"
-	writeArtifact(t, filepath.Join(dir, "two.rlx"), &model{programs: []*program.Program{programOf(t, two, "cpu")}})
+	writeArtifact(t, filepath.Join(dir, "two.rlx"), nil, tinymodel.Program(t, two, "cpu"))
 	for how, want := range map[string]string{"honest": "", "none": "RLX5108", "first": "RLX5108", "last": "RLX5108", "reversed": "RLX5108", "twice": "RLX5108"} {
 		for _, flag := range []string{"--check", "--dump-tensors=*=dumps"} {
 			out := how + ".npy"
@@ -172,7 +174,7 @@ func TestBenchInput(t *testing.T) {
 		"big.rlx": "graph f\nx = input : f32[68719476736]\ny = reduce_sum x {axes=[0]} : f32[]\nreturn y=y\n",
 		"out.rlx": "graph f\na = iota {axis=0} : f32[5000000]\ny = neg a : f32[5000000]\nreturn y=y\n",
 	} {
-		writeArtifact(t, filepath.Join(dir, name), &model{programs: []*program.Program{programOf(t, text, "cpu")}})
+		writeArtifact(t, filepath.Join(dir, name), nil, tinymodel.Program(t, text, "cpu"))
 	}
 	refused(t, dir, nil, 8, "bench big.rlx -n 1", "RLX8001")
 	refused(t, dir, nil, 8, "bench big.rlx -n 1 --memory 1G", "(inputs and outputs 550 GB, structure ")
@@ -214,7 +216,7 @@ func TestReferenceMemory(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			name := c.name + ".rlx"
-			writeArtifact(t, filepath.Join(dir, name), &model{programs: []*program.Program{programOf(t, fmt.Sprintf(c.text, c.n), "cpu")}})
+			writeArtifact(t, filepath.Join(dir, name), nil, tinymodel.Program(t, fmt.Sprintf(c.text, c.n), "cpu"))
 			const args = " -n 1 --threads 1 --memory "
 			refused(t, dir, nil, 8, "bench "+name+args+c.limit, ", kernels ")
 			cmd := exec.Command(filepath.Join(bin, "rlxrun"), strings.Fields("bench "+name+args+"2G --json")...)
@@ -239,7 +241,7 @@ func TestReferenceMemory(t *testing.T) {
 // that there is, before its pixels are allocated.
 func TestPngBomb(t *testing.T) {
 	dir := t.TempDir()
-	writeArtifact(t, filepath.Join(dir, "sam.rlx"), tinyModel(t))
+	writeArtifact(t, filepath.Join(dir, "sam.rlx"), new(tinymodel.Task()), tinyPrograms(t)...)
 	claim := func(name string, side uint32) {
 		var b bytes.Buffer
 		if err := png.Encode(&b, image.NewNRGBA64(image.Rect(0, 0, 1, 1))); err != nil {

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/rlx-go/rlx"
 	"github.com/rlx-go/rlx/core/interp"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/tensor"
@@ -93,32 +94,30 @@ func (f *benchFlags) check() error {
 }
 
 func (s *session) bench(ctx context.Context, f *benchFlags) error {
-	name, err := oneMethod(s.model, f.method)
+	method, err := oneMethod(s.model, f.method)
 	if err != nil {
 		return err
 	}
-	g := s.model.targets(name)[0].Graph
-	syms, err := benchSizes(g, f.sizes.Values)
+	sizes, err := benchSizes(method, f.sizes.Values)
 	if err != nil {
 		return err
 	}
-	h, ready, err := s.ready(ctx, nil, nil, name)
-	if err != nil {
+	if err := s.ready(ctx, nil, nil, method); err != nil {
 		return err
 	}
-	l, in := ready[name], madeUpInputs(g, syms) // ready has found that there is memory for them
+	in := madeUpInputs(method, sizes) // ready has found that there is memory for them
 	for range f.warmup + f.runs {
-		if _, err := l.run(ctx, in); err != nil {
+		if _, err := s.run(ctx, rlx.Request{Method: method.Name, Inputs: in}); err != nil {
 			return err
 		}
 	}
-	m, err := h.measured(l, f)
+	m, err := s.measured(method.Name, f)
 	if err != nil {
 		return err
 	}
 	var w files
 	defer w.abort()
-	if err := h.addTrace(ctx, &w); err != nil {
+	if err := s.addTrace(ctx, &w); err != nil {
 		return err
 	}
 	if err := w.commit(); err != nil {
@@ -128,29 +127,28 @@ func (s *session) bench(ctx context.Context, f *benchFlags) error {
 }
 
 // measured sums the runs up.
-func (h *host) measured(l *loaded, f *benchFlags) (*measured, error) {
-	first, last := h.runs[0], h.runs[len(h.runs)-1]
-	bound, err := l.prog.Bind(first.syms)
+func (s *session) measured(method string, f *benchFlags) (*measured, error) {
+	first, last := s.runs[0], s.runs[len(s.runs)-1]
+	l := s.loaded(method)
+	flops, err := l.FLOPs(first.Sizes)
 	if err != nil {
 		return nil, err
 	}
-	m := &measured{Device: h.deviceName(), Threads: f.host.threads, Precision: h.precision, Method: l.prog.Method, Target: l.prog.Target, Sizes: first.syms,
-		Kernels: kernelsOf(map[string]*loaded{l.prog.Method: l}), LoadMS: ms(first.begin.Sub(cli.Started())), FirstMS: ms(first.wall), Warmup: f.warmup,
-		FLOPs: flopsOf(bound), ArenaBytes: l.prog.ArenaSize, WeightsBytes: h.model.weights, KernelBytes: l.memory, HostPeakRSS: rpc.OwnPeakRSS()}
-	for _, r := range h.runs[f.warmup:] {
-		m.RunsMS = append(m.RunsMS, ms(r.wall))
-		m.BackendPeakRSS = max(m.BackendPeakRSS, r.stats.PeakRSS)
-		m.DeviceMemory = max(m.DeviceMemory, r.stats.DeviceMemory)
+	m := &measured{Device: deviceName(s.backend.Name, s.host.Device()), Threads: f.host.threads, Precision: s.host.Precision(), Method: method, Target: l.Target, Sizes: first.Sizes,
+		Kernels: kernelsOf(l), LoadMS: ms(first.Start.Sub(cli.Started())), FirstMS: ms(first.Duration), Warmup: f.warmup,
+		FLOPs: flops, ArenaBytes: l.Arena, WeightsBytes: s.model.Facts().Weights, KernelBytes: l.Memory, HostPeakRSS: rpc.OwnPeakRSS()}
+	for _, r := range s.runs[f.warmup:] {
+		m.RunsMS = append(m.RunsMS, ms(r.Duration))
+		m.BackendPeakRSS = max(m.BackendPeakRSS, r.PeakMemory)
+		m.DeviceMemory = max(m.DeviceMemory, r.DeviceMemory)
 	}
-	m.BackendPeakRSS = max(m.BackendPeakRSS, h.peakRSS())
+	m.BackendPeakRSS = max(m.BackendPeakRSS, s.host.PeakMemory())
 	m.MedianMS, m.MinMS, m.MaxMS = median(m.RunsMS), slices.Min(m.RunsMS), slices.Max(m.RunsMS)
 	if m.MedianMS > 0 {
 		m.GFLOPS = float64(m.FLOPs) / m.MedianMS / 1e6
 	}
-	if h.debug.profile {
-		if m.Profile, err = profileOf(last); err != nil {
-			return nil, err
-		}
+	if s.debug.profile {
+		m.Profile = profileOf(last)
 	}
 	return m, nil
 }
@@ -198,43 +196,42 @@ func (m *measured) print(env *cli.Env) error {
 const benchSize = 2
 
 // benchSizes are the values of a method's symbols: those given with --size, and benchSize.
-func benchSizes(g *ir.Graph, sizes []string) (map[string]int64, error) {
-	syms := map[string]int64{}
-	for _, s := range g.Syms {
-		syms[s.Name] = min(max(benchSize, s.Min), s.Max)
+func benchSizes(m *rlx.Method, sizes []string) (map[string]int64, error) {
+	out := map[string]int64{}
+	for _, s := range m.Symbols {
+		out[s.Name] = min(max(benchSize, s.Min), s.Max)
 	}
 	for _, v := range sizes {
-		var name string
-		var n int64
-		if name, n = parseSizeFlag(v); name == "" {
+		name, n := parseSizeFlag(v)
+		if name == "" {
 			return nil, cli.Usagef("--size "+v, "is not SYMBOL=N")
 		}
-		sym, ok := g.Syms.Find(name)
-		if !ok || n < sym.Min || n > sym.Max {
-			return nil, cli.Usagef("--size "+v, "is not allowed; %s", signature(g))
+		i := slices.IndexFunc(m.Symbols, func(s rlx.Symbol) bool { return s.Name == name })
+		if i < 0 || n < m.Symbols[i].Min || n > m.Symbols[i].Max {
+			return nil, cli.Usagef("--size "+v, "is not allowed; %s", m)
 		}
-		syms[name] = n
+		out[name] = n
 	}
-	return syms, nil
+	return out, nil
 }
 
 // madeUpChunk is how many elements are made at a time, as the 64-bit numbers that interp works with.
 const madeUpChunk = 1 << 16
 
 // madeUpInputs makes the inputs of a method, the same every time.
-func madeUpInputs(g *ir.Graph, syms map[string]int64) map[string]tensor.Tensor {
-	in := map[string]tensor.Tensor{}
-	for i, n := range g.Inputs() {
+func madeUpInputs(m *rlx.Method, sizes map[string]int64) map[string]rlx.Tensor {
+	in := map[string]rlx.Tensor{}
+	for i, v := range m.Inputs {
 		r := ir.Range{Lo: -1, Hi: 1}
-		if !n.Type.DType.IsFloat() {
+		if !v.DType.IsFloat() {
 			r = ir.Range{Lo: 0, Hi: 1}
 		}
-		t, rng := tensor.New(n.Type.DType, n.Type.Shape.Eval(syms)...), rand.New(rand.NewPCG(uint64(i), 1))
+		t, rng := tensor.New(v.DType, v.ShapeAt(sizes)...), rand.New(rand.NewPCG(uint64(i), 1))
 		for rest := t.Data; len(rest) > 0; {
 			some := min(len(rest)/t.DType.Size(), madeUpChunk)
 			rest = rest[copy(rest, interp.Random(rng, ir.TypeOf(t.DType, int64(some)), nil, r).Tensor().Data):]
 		}
-		in[n.Name] = t
+		in[v.Name] = rlx.Tensor(t)
 	}
 	return in
 }

@@ -43,7 +43,7 @@ func describe(ctx context.Context, env *cli.Env, f *hostFlags, name, output stri
 		return err
 	}
 	b.warn(env)
-	info, _, err := startAlone(ctx, env, f, b)
+	info, err := b.Describe(ctx, f.describing(env))
 	if err != nil {
 		return err
 	}
@@ -53,7 +53,7 @@ func describe(ctx context.Context, env *cli.Env, f *hostFlags, name, output stri
 	}
 	switch {
 	case env.JSON:
-		return env.WriteJSON(map[string]string{"name": info.Name, "version": info.Version, "target": info.Target.String()})
+		return env.WriteJSON(map[string]string{"name": info.Name, "version": info.Version, "target": info.Target})
 	case output == "-":
 		return write(env.Stdout)
 	}

@@ -7,19 +7,18 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx"
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/internal/cli"
-	"github.com/rlx-go/rlx/plugins/rpc"
 )
 
 // probed is what a backend said about itself, or why it said nothing.
 type probed struct {
 	found
-	hidden  string // path of the one that is used instead; then it was not asked
-	info    device.Info
-	sandbox rpc.Confinement
-	err     error
+	hidden string // path of the one that is used instead; then it was not asked
+	info   rlx.BackendInfo
+	err    error
 }
 
 // probeAll asks every backend, some at a time.
@@ -33,13 +32,13 @@ func probeAll(ctx context.Context, env *cli.Env, f *hostFlags) ([]probed, *regis
 	g.SetLimit(4)
 	for i, b := range reg.all {
 		out[i].found = b
-		if used, err := reg.find(b.name); err == nil && used.path != b.path {
-			out[i].hidden = used.path
+		if used, err := reg.find(b.Name); err == nil && used.Path != b.Path {
+			out[i].hidden = used.Path
 			continue
 		}
 		b.warn(env)
 		g.Go(func() error {
-			out[i].info, out[i].sandbox, out[i].err = startAlone(ctx, env, f, b)
+			out[i].info, out[i].err = b.Describe(ctx, f.describing(env))
 			return nil
 		})
 	}
@@ -75,7 +74,7 @@ type deviceRow struct {
 	Memory   int64    `json:"memory"`
 	Features []string `json:"features"`
 
-	Sandbox rpc.Confinement `json:"sandbox"` // of the backend's process
+	Sandbox rlx.Confinement `json:"sandbox"` // of the backend's process
 }
 
 func devices(ctx context.Context, env *cli.Env, f *hostFlags) error {
@@ -91,7 +90,7 @@ func devices(ctx context.Context, env *cli.Env, f *hostFlags) error {
 	rows := []deviceRow{}
 	var failed error
 	for _, p := range all {
-		if p.hidden != "" || f.backend != "" && p.name != f.backend {
+		if p.hidden != "" || f.backend != "" && p.Name != f.backend {
 			continue
 		}
 		if p.err != nil {
@@ -102,14 +101,14 @@ func devices(ctx context.Context, env *cli.Env, f *hostFlags) error {
 			continue
 		}
 		for _, d := range p.info.Devices {
-			rows = append(rows, deviceRow{"--device " + p.name + ":" + d.ID, p.name, d.ID, d.Name, d.Type, d.Memory, append([]string{}, d.Features...), p.sandbox})
+			rows = append(rows, deviceRow{"--device " + p.Name + ":" + d.ID, p.Name, d.ID, d.Name, d.Type, d.Memory, append([]string{}, d.Features...), p.info.Sandbox})
 		}
 	}
 	if len(rows) == 0 {
 		if failed != nil {
 			return failed
 		}
-		return diag.New(CodeBackend, "", "no backend was found; looked in %s", reg.places()).
+		return diag.New(code.Backend, "", "no backend was found; looked in %s", reg.places()).
 			WithHint("put rlx-backend-NAME beside rlxrun, or give --plugin NAME=PATH")
 	}
 	if env.JSON {
@@ -167,7 +166,7 @@ func plugins(ctx context.Context, env *cli.Env, f *hostFlags) error {
 	rows := []pluginRow{}
 	table := [][]string{{"NAME", "FOUND", "PATH", "STATUS"}}
 	for _, p := range all {
-		r := pluginRow{Name: p.name, Path: p.path, From: p.from, Status: "ok", Version: p.info.Version, Levels: p.info.Levels, Devices: len(p.info.Devices)}
+		r := pluginRow{Name: p.Name, Path: p.Path, From: p.from, Status: "ok", Version: p.info.Version, Levels: p.info.Levels, Devices: len(p.info.Devices)}
 		noun := "devices"
 		if r.Devices == 1 {
 			noun = "device"
@@ -181,12 +180,12 @@ func plugins(ctx context.Context, env *cli.Env, f *hostFlags) error {
 			r.Status, r.Message = "hidden", "hidden by "+p.hidden
 			text = r.Message
 		case p.err != nil:
-			code, _ := diag.CodeOf(p.err)
-			r.Status, r.Code, r.Message = "failed", string(code), p.err.Error()
+			status, _ := diag.CodeOf(p.err)
+			r.Status, r.Code, r.Message = "failed", string(status), p.err.Error()
 			text = r.Code + " " + p.err.Error()
 		}
 		rows = append(rows, r)
-		table = append(table, []string{p.name, p.from, p.path, text})
+		table = append(table, []string{p.Name, p.from, p.Path, text})
 	}
 	if env.JSON {
 		return env.WriteJSON(rows)

@@ -11,10 +11,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/internal/cli"
-	"github.com/rlx-go/rlx/plugins/rpc"
+	"github.com/rlx-go/rlx/internal/units"
 )
 
 const defaultBackend = "cpu"
@@ -24,14 +24,11 @@ var backendName = regexp.MustCompile(`^[a-z][a-z0-9_-]*$`)
 
 // hostFlags choose the backend and the terms on which it works.
 type hostFlags struct {
-	backend, device, threads   string
-	plugins                    cli.List
-	timeout                    time.Duration
-	verify, log, sandbox       cli.Choice
-	precision, memory          string
-	parsedThreads              int
-	parsedMemory               int64
-	backendName, deviceOfFlags string // what backend and device come to
+	backend, device, threads string
+	plugins                  cli.List
+	timeout                  time.Duration
+	verify, log, sandbox     cli.Choice
+	precision, memory        string
 }
 
 const (
@@ -54,82 +51,68 @@ func (f *hostFlags) declare(fs *cli.FlagSet) {
 // declarePlugins declares the flags of every command that starts backends.
 func (f *hostFlags) declarePlugins(fs *cli.FlagSet) {
 	fs.ListVarP(&f.plugins, "plugin", "", "`NAME=PATH` a backend that is elsewhere, by its executable (repeatable)")
-	fs.ChoiceVar(&f.sandbox, "sandbox", "keep backends from the network, other processes and your files (Linux): by what the system has, not at all, or fail where a part is missing", string(rpc.SandboxOn), string(rpc.SandboxOff), string(rpc.SandboxRequire))
+	fs.ChoiceVar(&f.sandbox, "sandbox", "keep backends from the network, other processes and your files (Linux): by what the system has, not at all, or fail where a part is missing", string(rlx.SandboxOn), string(rlx.SandboxOff), string(rlx.SandboxRequire))
 	fs.ChoiceVar(&f.log, "log", "what to show of the backend's log on stderr", "warn", "off", "error", "info", "debug")
 }
 
-// check parses what pflag does not.
-func (f *hostFlags) check() error {
+// options are what the flags come to, for a session. The backend is not yet chosen.
+func (f *hostFlags) options(env *cli.Env) (rlx.Options, error) {
+	o := f.describing(env)
+	o.Precision = f.precision
 	if f.threads != "auto" {
 		n, err := strconv.Atoi(f.threads)
 		if err != nil || n < 1 || n > 1<<16 {
-			return cli.Usagef("--threads "+f.threads, "is neither auto nor a number from 1 to %d", 1<<16)
+			return o, cli.Usagef("--threads "+f.threads, "is neither auto nor a number from 1 to %d", 1<<16)
 		}
-		f.parsedThreads = n
+		o.Threads = n
 	}
 	if f.timeout < 0 {
-		return cli.Usagef("--timeout", "%v is negative", f.timeout)
+		return o, cli.Usagef("--timeout", "%v is negative", f.timeout)
 	}
-	var err error
+	limit := int64(0)
 	if f.memory != "" {
-		if f.parsedMemory, err = parseSize(f.memory); err != nil {
-			return err
+		var ok bool
+		if limit, ok = units.ParseBytes(f.memory); !ok {
+			return o, cli.Usagef("--memory "+f.memory, "is not a size such as 300M, 1.5G or 2Gi")
 		}
 	}
-	return nil
+	o.Memory = rlx.NewBudget(limit)
+	return o, nil
 }
 
-// choosePrecision settles --precision: one of those that the artifact allows, or its first.
-func (f *hostFlags) choosePrecision(m *model, debug debugFlags) error {
-	allowed := m.allowedPrecisions()
-	f.precision = cmp.Or(f.precision, allowed[0])
-	if !slices.Contains(allowed, f.precision) {
-		return cli.Usagef("--precision "+f.precision, "%s does not allow it; allowed are %s", m.path, strings.Join(allowed, ", "))
-	}
-	if debug.check && f.precision != device.DefaultPrecision {
-		return cli.Usagef("--check", "does not go together with precision %s: it compares with the tolerances of %s", f.precision, device.DefaultPrecision)
-	}
-	return nil
+// describing are the terms on which a backend is asked what it is.
+func (f *hostFlags) describing(env *cli.Env) rlx.Options {
+	return rlx.Options{Sandbox: rlx.Sandbox(f.sandbox.Value), Log: f.logger(env)}
 }
 
-// resolve decides on backend and device: --device may name the backend in front of a colon.
-func (f *hostFlags) resolve(r *registry) (found, error) {
-	f.backendName, f.deviceOfFlags = f.backend, f.device
-	if name, id, ok := strings.Cut(f.device, ":"); ok {
-		for _, b := range r.first() {
-			if b.name != name {
-				continue
-			}
-			if f.backend != "" && f.backend != name {
-				return found{}, cli.Usagef("--device "+f.device, "is one of backend %s, and --backend is %s", name, f.backend)
-			}
-			f.backendName, f.deviceOfFlags = name, id
+// choose decides on backend and device: --device may name the backend in front of a colon.
+func (f *hostFlags) choose(r *registry) (b found, device string, err error) {
+	name := f.backend
+	device = f.device
+	prefix, id, ok := strings.Cut(f.device, ":")
+	if ok && slices.ContainsFunc(r.all, func(b found) bool { return b.Name == prefix }) {
+		if f.backend != "" && f.backend != prefix {
+			return found{}, "", cli.Usagef("--device "+f.device, "is one of backend %s, and --backend is %s", prefix, f.backend)
 		}
+		name, device = prefix, id
+	} else if ok && f.backend == "" && backendName.MatchString(prefix) {
+		name = prefix // not found: the error lists those that are
 	}
-	if name, _, ok := strings.Cut(f.device, ":"); ok && f.backendName == "" && backendName.MatchString(name) {
-		return r.find(name) // not found: the error lists those that are
-	}
-	if f.backendName == "" {
-		f.backendName = defaultBackend
-	}
-	return r.find(f.backendName)
+	b, err = r.find(cmp.Or(name, defaultBackend))
+	return b, device, err
 }
 
 // deadline applies --timeout.
-func (f *hostFlags) deadline(ctx context.Context) (context.Context, context.CancelFunc, error) {
-	if err := f.check(); err != nil {
-		return nil, nil, err
-	}
+func (f *hostFlags) deadline(ctx context.Context) (context.Context, context.CancelFunc) {
 	if f.timeout == 0 {
-		ctx, cancel := context.WithCancel(ctx)
-		return ctx, cancel, nil
+		return context.WithCancel(ctx)
 	}
-	ctx, cancel := context.WithTimeout(ctx, f.timeout)
-	return ctx, cancel, nil
+	return context.WithTimeout(ctx, f.timeout)
 }
 
-// explain turns whatever followed from a deadline that passed into the error of --timeout.
+// explain says an error in terms of flags, and turns whatever followed from a deadline that passed into the error of --timeout.
 func (f *hostFlags) explain(ctx context.Context, err error) error {
+	err = inFlags(err)
 	if err == nil || f.timeout == 0 || !errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 		return err
 	}
@@ -139,6 +122,29 @@ func (f *hostFlags) explain(ctx context.Context, err error) error {
 	}
 	e.Err = err
 	return e
+}
+
+// flagWords are phrases of package rlx, and what they are called here.
+var flagWords = strings.NewReplacer(
+	"the budget allows", "--memory allows",
+	"a budget with a limit overrides", "--memory SIZE overrides",
+	"values of steps", "values of --check and --dump-tensors",
+	"do not follow from their number", "do not follow from a list; give a file",
+)
+
+// inFlags is an error of package rlx with options called by their flags.
+func inFlags(err error) error {
+	e, ok := errors.AsType[*rlx.Error](err)
+	if !ok {
+		return err
+	}
+	e.Msg, e.Hint = flagWords.Replace(e.Msg), flagWords.Replace(e.Hint)
+	for option, flag := range map[string]string{"precision ": "--precision ", "method ": "--method ", "Request.Check": "--check"} {
+		if rest, ok := strings.CutPrefix(e.Subject, option); ok && errors.Is(e, diag.Usage) {
+			e.Subject = flag + rest
+		}
+	}
+	return err
 }
 
 // logger is the destination of the backend's log.

@@ -3,29 +3,27 @@ package main
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/dtype"
-	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/internal/npy"
 	"github.com/rlx-go/rlx/models/weights"
 )
 
-func isCode(err, code error) bool { return errors.Is(err, code) }
-
 func TestReadInputs(t *testing.T) {
-	g, err := ir.Parse(tinyDecode)
+	m, err := tinySession(t, debugFlags{}).model.Method("decode")
 	if err != nil {
 		t.Fatal(err)
 	}
+	fits := func(int64) error { return nil }
 	dir := t.TempDir()
 	emb := tensor.New(dtype.F32, 1, 1, 8, 8)
 	tensor.View[float32](emb.Data)[3] = 7
@@ -33,7 +31,11 @@ func TestReadInputs(t *testing.T) {
 	if err := npy.WriteFile(t.Context(), file, emb); err != nil {
 		t.Fatal(err)
 	}
-	in, err := readInputs(t.Context(), g, []string{"embeddings=@" + file, "points=1,2.5, 3,-4", "labels=1 -1"}, nil)
+	wide := filepath.Join(dir, "w.npy")
+	if err := npy.WriteFile(t.Context(), wide, tensor.New(dtype.F64, 1, 1, 2)); err != nil {
+		t.Fatal(err)
+	}
+	in, err := readInputs(t.Context(), m, []string{"embeddings=@" + file, "points=1,2.5, 3,-4", "labels=1 -1"}, fits)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +48,7 @@ func TestReadInputs(t *testing.T) {
 	if tensor.View[float32](in["embeddings"].Data)[3] != 7 {
 		t.Error("embeddings differ from the file")
 	}
-	syms, err := checkInputs(g, in)
+	syms, err := m.Sizes(in)
 	if err != nil || syms["N"] != 2 || len(syms) != 1 {
 		t.Errorf("sizes %v, %v; want N = 2", syms, err)
 	}
@@ -68,39 +70,12 @@ func TestReadInputs(t *testing.T) {
 		{[]string{"labels=3000000000"}, diag.Usage, "2147483647"},
 		{[]string{"embeddings=1,2"}, diag.Usage, "it takes 64"},
 		{[]string{"labels=@x.bin"}, diag.Usage, "allowed are @FILE.npy"},
+		{[]string{"points=@" + wide}, device.ErrInput, "input points: is f64[1,1,2]; allowed is f32[1,N,2] with N from 1 to 5; save it as a.astype('float32')"},
 		{[]string{"labels=@" + dir + "/none.npy"}, npy.CodeRead, "none.npy"},
-		{[]string{"labels=@" + dir + "/none.safetensors:x"}, CodeSafetensors, "no such file"},
+		{[]string{"labels=@" + dir + "/none.safetensors:x"}, code.InputTensor, "no such file"},
 	} {
-		_, err := readInputs(t.Context(), g, c.args, nil)
+		_, err := readInputs(t.Context(), m, c.args, fits)
 		wantError(t, c.args[0], err, c.code, c.text)
-	}
-}
-
-func TestCheckInputs(t *testing.T) {
-	g, err := ir.Parse(tinyDecode)
-	if err != nil {
-		t.Fatal(err)
-	}
-	good := func() map[string]tensor.Tensor {
-		return map[string]tensor.Tensor{"embeddings": tensor.New(dtype.F32, 1, 1, 8, 8), "points": tensor.New(dtype.F32, 1, 3, 2),
-			"labels": tensor.New(dtype.I32, 1, 3)}
-	}
-	for _, c := range []struct {
-		name string
-		bad  tensor.Tensor
-		text string
-	}{
-		{"points", tensor.New(dtype.F32, 1, 6, 2), "input points: is f32[1,6,2]; allowed is f32[1,N,2] with N from 1 to 5"},
-		{"points", tensor.New(dtype.F32, 1, 0, 2), "N from 1 to 5"},
-		{"points", tensor.New(dtype.F64, 1, 3, 2), "a.astype('float32')"},
-		{"points", tensor.New(dtype.F32, 3, 2), "it needs 3 dimensions"},
-		{"labels", tensor.New(dtype.I32, 1, 2), "N is 2 here and 3 in input points"},
-		{"embeddings", tensor.New(dtype.F32, 1, 1, 8, 9), "size 9 must be 8"},
-	} {
-		in := good()
-		in[c.name] = c.bad
-		_, err := checkInputs(g, in)
-		wantError(t, c.text, err, device.ErrInput, c.text)
 	}
 }
 
@@ -135,7 +110,7 @@ func TestSafetensorsAgrees(t *testing.T) {
 		t.Error("no tensors compared")
 	}
 	_, err = readSafetensors(goldens, "nonsense", anyTensor)
-	wantError(t, "unknown name", err, CodeSafetensors, `no tensor "nonsense"; it has `)
+	wantError(t, "unknown name", err, code.InputTensor, `no tensor "nonsense"; it has `)
 }
 
 // A file that rlxc refuses is refused here too: duplicate keys, holes, overlaps.
@@ -161,10 +136,10 @@ func TestSafetensorsStrict(t *testing.T) {
 			}
 			continue
 		}
-		wantError(t, header, err, CodeSafetensors, want)
+		wantError(t, header, err, code.InputTensor, want)
 	}
 	for name, want := range map[string]string{dir: "a directory", filepath.Join(dir, "none"): "no such file"} {
 		_, err := readSafetensors(name, "x", anyTensor)
-		wantError(t, name, err, CodeSafetensors, want)
+		wantError(t, name, err, code.InputTensor, want)
 	}
 }

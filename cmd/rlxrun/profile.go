@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"time"
-
-	"github.com/rlx-go/rlx/core/device"
 )
 
 // profileRow is the time of one kind of op in one method.
@@ -24,29 +22,20 @@ type profileRow struct {
 }
 
 // profileOf sums a run up, slowest kind first.
-func profileOf(r runRecord) ([]profileRow, error) {
-	bound, err := r.prog.Bind(r.syms)
-	if err != nil {
-		return nil, err
-	}
+func profileOf(r runRecord) []profileRow {
 	byOp := map[string]*profileRow{}
 	times := map[string]time.Duration{}
 	var total time.Duration
-	for i, s := range r.stats.Steps {
-		if i >= len(bound.Steps) {
-			break
-		}
-		b := bound.Steps[i]
-		name := b.Node.Op.Name
-		row := byOp[name]
+	for _, s := range r.Steps {
+		row := byOp[s.Op]
 		if row == nil {
-			row = &profileRow{Method: r.prog.Method, Op: name, Clock: clockOf(r)}
-			byOp[name] = row
+			row = &profileRow{Method: r.method, Op: s.Op, Clock: r.Clock}
+			byOp[s.Op] = row
 		}
 		row.Count++
-		row.FLOPs += flops(b)
-		row.Bytes += traffic(b)
-		times[name] += s.Time
+		row.FLOPs += s.FLOPs
+		row.Bytes += s.Bytes
+		times[s.Op] += s.Time
 		total += s.Time
 	}
 	var rows []profileRow
@@ -61,11 +50,8 @@ func profileOf(r runRecord) ([]profileRow, error) {
 		rows = append(rows, *row)
 	}
 	slices.SortFunc(rows, func(a, b profileRow) int { return cmp.Or(cmp.Compare(b.MS, a.MS), cmp.Compare(a.Op, b.Op)) })
-	return rows, nil
+	return rows
 }
-
-// clockOf is the clock that took the times of a run's steps.
-func clockOf(r runRecord) string { return cmp.Or(r.stats.Clock, device.HostClock) }
 
 // profileTable is the rows for people.
 func profileTable(rows []profileRow) [][]string {

@@ -4,11 +4,6 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
-
-	"github.com/rlx-go/rlx/core/device"
-	"github.com/rlx-go/rlx/core/interp"
-	"github.com/rlx-go/rlx/core/ir"
-	"github.com/rlx-go/rlx/core/tensor"
 )
 
 // pickGraph has ops with several results; nothing reads w.
@@ -30,77 +25,20 @@ func TestResults(t *testing.T) {
 	if err := d.prepare(); err != nil {
 		t.Fatal(err)
 	}
-	h, _, err := oneRun(t, pickGraph, d)
-	if err != nil {
+	session := graphSession(t, pickGraph, d)
+	if _, err := someRun(t, session); err != nil {
 		t.Fatal(err)
 	}
 	onlyFiles(t, dir, "all", "f.00001.i.npy", "f.00002.j.npy")
 	onlyFiles(t, filepath.Join(dir, "all"), "f.00001.i.npy", "f.00001.v.npy", "f.00002.j.npy", "f.00002.w.npy")
-	rows, err := profileOf(h.runs[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := profileOf(session.runs[0])
 	k := slices.IndexFunc(rows, func(r profileRow) bool { return r.Op == "top_k" })
 	if k < 0 || rows[k].Count != 2 || rows[k].Bytes != 4*(2*24+2*9+2*6) { // operands and all results
 		t.Errorf("profile is %+v", rows)
 	}
-	if err := h.trace.steps(h.runs[0]); err != nil {
-		t.Fatal(err)
-	}
-	k = slices.IndexFunc(h.trace.events, func(e traceEvent) bool { return e.Name == "top_k" })
-	if k < 0 || h.trace.events[k].Args["node"] != "v,i" || h.trace.events[k].Args["out"] != "f32[3,3], i32[3,3]" {
-		t.Errorf("trace is %+v", h.trace.events)
-	}
-}
-
-// TestCheckResults: --check compares every result of a step, in whatever order a backend sends them, and names the wrong one;
-// so does --check-nan.
-func TestCheckResults(t *testing.T) {
-	h, _, err := oneRun(t, pickGraph, debugFlags{check: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := &loaded{h: h, prog: h.runs[0].prog}
-	bound, err := l.prog.Bind(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	in := madeUpInputs(l.prog.Graph, nil)
-	right := map[int]tensor.Tensor{}
-	values := map[string]*tensor.Array{"x": in["x"].Array()}
-	if _, err := interp.RunProgram(l.prog, nil, values, nil, func(n *ir.Node, v *tensor.Array) error {
-		right[n.ID] = v.Tensor()
-		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
-	w, err := (&debugFlags{checkNaN: true}).watch(t.Context(), l, bound, in)
-	if err != nil {
-		t.Fatal(err)
-	}
-	n, _ := l.prog.Graph.Find("w")
-	wantError(t, "a NaN in w", w.verdict(device.Stats{FirstNaN: n.ID}), device.ErrNaN, "f step 3 of 4 (top_k w)")
-	for _, wrong := range []string{"", "v", "i", "w", "j"} {
-		w, err := (&debugFlags{check: true}).watch(t.Context(), l, bound, in)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, s := range bound.Steps {
-			for _, o := range slices.Backward(s.Outs) {
-				x := right[o.Node]
-				if l.prog.Graph.Nodes[o.Node].Name == wrong {
-					x.Data = slices.Clone(x.Data)
-					x.Data[5] ^= 1
-				}
-				if err == nil {
-					err = w.observe(o.Node, o.Shape, x.Data)
-				}
-			}
-		}
-		if wrong == "" && err != nil {
-			t.Errorf("right values: %v", err)
-		} else if wrong != "" {
-			wantError(t, wrong, err, CodeCheck, "top_k "+wrong)
-		}
+	session.trace.steps(session.runs[0])
+	k = slices.IndexFunc(session.trace.events, func(e traceEvent) bool { return e.Name == "top_k" })
+	if k < 0 || session.trace.events[k].Args["node"] != "v,i" || session.trace.events[k].Args["out"] != "f32[3,3], i32[3,3]" {
+		t.Errorf("trace is %+v", session.trace.events)
 	}
 }

@@ -3,10 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
-	"time"
 
+	"github.com/rlx-go/rlx"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/internal/cli"
 )
@@ -58,17 +57,17 @@ Outputs are written when the run has succeeded, all or none; an output that is a
 
 // A job is what a run is about: a task or a method.
 type job interface {
-	methods() []string
+	methods() []*rlx.Method
 	offers() []offer
 	primary() string  // offer that -o FILE without a name means; empty: none
 	inputs() []string // files that are read
-	run(ctx context.Context, h *host, ready map[string]*loaded) (map[string]product, error)
+	run(ctx context.Context, s *session) (map[string]product, error)
 }
 
 // execute does what the flags ask for: everything that can be found wrong is found before the model runs, and nothing is
 // written before all of it has succeeded.
 func (s *session) execute(ctx context.Context, f *runFlags) error {
-	j, err := newJob(ctx, s.model, f, s.env, s.memory)
+	j, err := newJob(ctx, s, f)
 	if err != nil {
 		return err
 	}
@@ -86,21 +85,17 @@ func (s *session) execute(ctx context.Context, f *runFlags) error {
 	if err := checkStdout(s.env, sinks); err != nil {
 		return err
 	}
-	h, ready, err := s.ready(ctx, sinks, j.inputs(), j.methods()...)
-	if err != nil {
+	if err := s.ready(ctx, sinks, j.inputs(), j.methods()...); err != nil {
 		return err
 	}
-	products, err := j.run(ctx, h, ready)
+	products, err := j.run(ctx, s)
 	if err != nil {
 		return err
 	}
 	var w files
 	defer w.abort()
-	sum, err := h.summarise(ready, j, sinks, products)
-	if err != nil {
-		return err
-	}
-	if err := h.addTrace(ctx, &w); err != nil {
+	sum := s.summarise(j, sinks, products)
+	if err := s.addTrace(ctx, &w); err != nil {
 		return err
 	}
 	if err := ctx.Err(); err != nil {
@@ -120,51 +115,48 @@ func exampleSink(o offer) string {
 }
 
 // newJob decides what the flags ask for.
-func newJob(ctx context.Context, m *model, f *runFlags, env *cli.Env, mem *memory) (job, error) {
+func newJob(ctx context.Context, s *session, f *runFlags) (job, error) {
 	images := f.segment.given()
+	path := s.model.Path()
 	if f.method != "" || len(f.inputs.Values) > 0 {
 		if len(images) > 0 {
 			return nil, cli.Usagef(images[0], "does not go together with --method and -i")
 		}
-		return newMethodJob(ctx, m, f.method, f.inputs.Values, mem)
+		return newMethodJob(ctx, s, f.method, f.inputs.Values)
 	}
-	if m.segment == nil {
+	g, ok := s.model.Segmenter()
+	if !ok {
 		if len(images) > 0 {
-			return nil, cli.Usagef(images[0], "%s declares no task that takes images; it offers the methods %s", m.path, strings.Join(m.methods(), ", ")).
+			return nil, cli.Usagef(images[0], "%s declares no task that takes images; it offers the methods %s", path, methodNames(s.model)).
 				WithHint("use --method NAME -i NAME=@FILE.npy -o NAME=FILE.npy")
 		}
-		return newMethodJob(ctx, m, "", nil, mem)
+		return newMethodJob(ctx, s, "", nil)
 	}
 	if len(images) == 0 {
-		return nil, cli.Usagef(m.path, "nothing is asked of it: give --image with --point or --box, or --method with its inputs").
-			WithHint("for example rlxrun %s --image photo.jpg --point 120,80 -o mask.png", m.path)
+		return nil, cli.Usagef(path, "nothing is asked of it: give --image with --point or --box, or --method with its inputs").
+			WithHint("for example rlxrun %s --image photo.jpg --point 120,80 -o mask.png", path)
 	}
-	return newSegmentJob(ctx, m, &f.segment, env.Stdin, mem)
+	return newSegmentJob(ctx, s, g, &f.segment)
 }
 
 // methodJob runs one method on tensors.
 type methodJob struct {
-	name  string
-	in    map[string]tensor.Tensor
-	files []string // that in was read from
-	outs  []offer
-	model *model
+	method *rlx.Method
+	in     map[string]rlx.Tensor
+	files  []string // that in was read from
 }
 
-func newMethodJob(ctx context.Context, m *model, name string, inputs []string, mem *memory) (*methodJob, error) {
-	name, err := oneMethod(m, name)
+func newMethodJob(ctx context.Context, s *session, name string, inputs []string) (*methodJob, error) {
+	m, err := oneMethod(s.model, name)
 	if err != nil {
 		return nil, err
 	}
-	g := m.targets(name)[0].Graph
-	j := &methodJob{name: name, model: m}
-	if j.in, err = readInputs(ctx, g, inputs, mem); err != nil {
+	j := &methodJob{method: m}
+	fits := func(bytes int64) error { return s.aboutModel(s.memory.Fits("inputs", bytes)) }
+	if j.in, err = readInputs(ctx, m, inputs, fits); err != nil {
 		return nil, err
 	}
-	if _, err := checkInputs(g, j.in); err != nil {
-		return nil, err
-	}
-	if err := checkLabels(m, name, j.in); err != nil {
+	if _, err := m.Sizes(j.in); err != nil {
 		return nil, err
 	}
 	for _, arg := range inputs {
@@ -176,51 +168,59 @@ func newMethodJob(ctx context.Context, m *model, name string, inputs []string, m
 			j.files = append(j.files, file)
 		}
 	}
-	for _, o := range g.Outputs {
-		j.outs = append(j.outs, offer{name: o.Name, about: o.Node.Type.String()})
-	}
 	return j, nil
 }
 
 // oneMethod is the method asked for, or the only one.
-func oneMethod(m *model, name string) (string, error) {
-	all := m.methods()
-	switch {
-	case name == "" && len(all) == 1:
-		return all[0], nil
-	case name == "":
-		return "", cli.Usagef("--method", "is missing; methods are %s", strings.Join(all, ", "))
-	case !slices.Contains(all, name):
-		return "", cli.Usagef("--method "+name, "%s has no such method; methods are %s", m.path, strings.Join(all, ", "))
+func oneMethod(m *rlx.Model, name string) (*rlx.Method, error) {
+	if name != "" {
+		return m.Method(name)
 	}
-	return name, nil
+	if len(m.Methods()) > 1 {
+		return nil, cli.Usagef("--method", "is missing; methods are %s", methodNames(m))
+	}
+	return m.Methods()[0], nil
 }
 
-func (j *methodJob) methods() []string { return []string{j.name} }
-func (j *methodJob) offers() []offer   { return j.outs }
-func (j *methodJob) inputs() []string  { return j.files }
+func methodNames(m *rlx.Model) string {
+	var names []string
+	for _, x := range m.Methods() {
+		names = append(names, x.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+func (j *methodJob) methods() []*rlx.Method { return []*rlx.Method{j.method} }
+func (j *methodJob) inputs() []string       { return j.files }
+
+func (j *methodJob) offers() (out []offer) {
+	for _, v := range j.method.Outputs {
+		out = append(out, offer{name: v.Name})
+	}
+	return out
+}
 
 func (j *methodJob) primary() string {
-	if len(j.outs) == 1 {
-		return j.outs[0].name
+	if len(j.method.Outputs) == 1 {
+		return j.method.Outputs[0].Name
 	}
 	return ""
 }
 
-func (j *methodJob) run(ctx context.Context, _ *host, ready map[string]*loaded) (map[string]product, error) {
-	out, err := ready[j.name].run(ctx, j.in)
+func (j *methodJob) run(ctx context.Context, s *session) (map[string]product, error) {
+	r, err := s.run(ctx, rlx.Request{Method: j.method.Name, Inputs: j.in})
 	if err != nil {
 		return nil, err
 	}
 	products := map[string]product{}
-	for name, t := range out {
-		products[name] = product{tensor: t}
+	for name, t := range r.Outputs {
+		products[name] = product{tensor: tensor.Tensor(t)}
 	}
 	return products, nil
 }
 
 // artifactHelp is what --help adds where a file is named: its task and its methods.
-func artifactHelp(_ context.Context, _ *cli.Env, args []string) (string, error) {
+func artifactHelp(ctx context.Context, _ *cli.Env, args []string) (string, error) {
 	if len(args) == 0 {
 		return "", nil
 	}
@@ -228,20 +228,20 @@ func artifactHelp(_ context.Context, _ *cli.Env, args []string) (string, error) 
 	if err != nil {
 		return "", err
 	}
-	m, err := openModel(path, verifyLazy, 0)
+	m, err := rlx.Open(ctx, path, rlx.OpenOptions{Lazy: true})
 	if err != nil {
 		return "", err
 	}
-	defer m.close()
+	defer m.Close()
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s offers\n\n", path)
-	if m.segment != nil {
-		b.WriteString(segmentHelp(m.segment) + "\n")
+	if g, ok := m.Segmenter(); ok {
+		b.WriteString(segmentHelp(&g.Task) + "\n")
 	}
-	fmt.Fprintf(&b, "Precisions: %s\n\n", strings.Join(m.allowedPrecisions(), ", "))
+	fmt.Fprintf(&b, "Precisions: %s\n\n", strings.Join(m.Facts().Precisions, ", "))
 	b.WriteString("Methods:\n")
-	for _, name := range m.methods() {
-		fmt.Fprintf(&b, "  %s\n", signature(m.targets(name)[0].Graph))
+	for _, method := range m.Methods() {
+		fmt.Fprintf(&b, "  %s\n", method)
 	}
 	return b.String(), nil
 }
@@ -255,6 +255,3 @@ func oneFile(args []string) (string, error) {
 	}
 	return "", cli.Usagef(args[1], "one file is allowed, and %s was given", args[0])
 }
-
-// ms is a time in milliseconds, to a microsecond.
-func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 }

@@ -13,20 +13,17 @@ import (
 	"github.com/rlx-go/rlx/internal/safetensors"
 )
 
-// CodeSafetensors is reported for an input tensor in a safetensors file that cannot be had.
-var CodeSafetensors = code.InputTensor
-
 // readSafetensors reads one tensor of a safetensors file, if accept has nothing against its type.
 func readSafetensors(path, key string, accept func(dtype.DType, []int) error) (tensor.Tensor, error) {
 	bad := func(format string, args ...any) (tensor.Tensor, error) {
-		return tensor.Tensor{}, diag.New(CodeSafetensors, path, format, args...)
+		return tensor.Tensor{}, diag.New(code.InputTensor, path, format, args...)
 	}
 	f, st, err := regular.Open(path)
 	if err != nil {
 		return bad("%w", err)
 	}
 	defer f.Close()
-	all, _, err := safetensors.Parse(path, f, st.Size(), safetensors.Codes{Read: CodeSafetensors, Header: CodeSafetensors, Tensor: CodeSafetensors})
+	all, _, err := safetensors.Parse(path, f, st.Size(), safetensors.Codes{Read: code.InputTensor, Header: code.InputTensor, Tensor: code.InputTensor})
 	if err != nil {
 		return tensor.Tensor{}, err
 	}
@@ -46,7 +43,7 @@ func readSafetensors(path, key string, accept func(dtype.DType, []int) error) (t
 		return tensor.Tensor{}, err
 	}
 	t.Data = tensor.AlignedBytes(int(e.Size))
-	return t, safetensors.ReadAt(path, f, t.Data, e.Offset, CodeSafetensors)
+	return t, safetensors.ReadAt(path, f, t.Data, e.Offset, code.InputTensor)
 }
 
 // someOf lists a few of the names.

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/task"
@@ -63,20 +63,26 @@ func (f *segmentFlags) given() []string {
 
 // segmentJob is one use of the task: an image and prompts in, masks out.
 type segmentJob struct {
-	seg     *task.Segment
-	flags   *segmentFlags
-	img     image.Image
-	prompts task.Prompts
-	points  tensor.Tensor
-	labels  tensor.Tensor
-	geom    task.Geometry
+	segmenter *rlx.Segmenter
+	runs      []*rlx.Method // that encodes images, and that decodes prompts
+	flags     *segmentFlags
+	img       image.Image
+	prompts   rlx.Prompts
+	prompt    rlx.Request // of prompts, without the embedding
 
-	masks []task.Mask
+	masks []rlx.Mask
 }
 
 // newSegmentJob reads the image and checks the prompts against it.
-func newSegmentJob(ctx context.Context, m *model, f *segmentFlags, stdin io.Reader, mem *memory) (*segmentJob, error) {
-	j := &segmentJob{seg: m.segment, flags: f}
+func newSegmentJob(ctx context.Context, s *session, g *rlx.Segmenter, f *segmentFlags) (*segmentJob, error) {
+	j := &segmentJob{segmenter: g, flags: f}
+	for _, name := range []string{g.Task.ImageMethod, g.Task.PromptMethod} {
+		m, err := s.model.Method(name)
+		if err != nil {
+			return nil, err
+		}
+		j.runs = append(j.runs, m)
+	}
 	if f.image == "" {
 		return nil, cli.Usagef("--image", "is missing").WithHint("for example --image photo.jpg --point 120,80 -o mask.png")
 	}
@@ -86,7 +92,7 @@ func newSegmentJob(ctx context.Context, m *model, f *segmentFlags, stdin io.Read
 	if len(f.box.Values) > 1 {
 		return nil, cli.Usagef("--box", "is given %d times; allowed is one", len(f.box.Values))
 	}
-	if err := j.seg.CheckMask(f.mask); err != nil {
+	if err := g.Task.CheckMask(f.mask); err != nil {
 		return nil, err
 	}
 	for _, v := range f.points.Values {
@@ -104,26 +110,26 @@ func newSegmentJob(ctx context.Context, m *model, f *segmentFlags, stdin io.Read
 		j.prompts.Box = &b
 	}
 	var err error
-	if j.img, err = readImage(ctx, f.image, stdin, mem); err != nil {
+	if j.img, err = readImage(ctx, f.image, s.env.Stdin, func(bytes int64) error { return s.need("image", bytes) }); err != nil {
 		return nil, err
 	}
-	b := j.img.Bounds()
-	j.geom = j.seg.Geometry(b.Dx(), b.Dy())
-	if err := mem.need(part{"masks", j.seg.MaskBytes(j.geom, f.mask)}, part{"overlay", 4 * int64(b.Dx()) * int64(b.Dy())}); err != nil {
+	size := j.size()
+	if err := s.need("masks", g.Task.MaskBytes(g.Task.Geometry(size.X, size.Y), f.mask)); err != nil {
 		return nil, err
 	}
-	points, labels, err := j.seg.Prompt(j.prompts, j.geom)
-	if err != nil {
+	if err := s.need("overlay", 4*int64(size.X)*int64(size.Y)); err != nil {
 		return nil, err
 	}
-	j.points = tensor.Tensor{DType: dtype.F32, Shape: []int{1, len(labels), 2}, Data: tensor.Bytes(points)}
-	j.labels = tensor.Tensor{DType: dtype.I32, Shape: []int{1, len(labels)}, Data: tensor.Bytes(labels)}
-	return j, nil
+	j.prompt, err = g.Prompt(j.prompts, size)
+	return j, err
 }
 
-// readImage decodes the image of --image, whose pixels mem counts before they are allocated.
-func readImage(ctx context.Context, path string, stdin io.Reader, mem *memory) (image.Image, error) {
-	lim := task.ImageLimits{Fits: func(bytes int64) error { return mem.need(part{"image", bytes}) }}
+// size is that of the image.
+func (j *segmentJob) size() image.Point { return j.img.Bounds().Size() }
+
+// readImage decodes the image of --image. need is asked before pixels are allocated.
+func readImage(ctx context.Context, path string, stdin io.Reader, need func(bytes int64) error) (image.Image, error) {
+	lim := task.ImageLimits{Fits: need}
 	if path == "-" {
 		return task.DecodeImage("stdin", ctxio.NewReader(ctx, stdin), lim)
 	}
@@ -138,32 +144,11 @@ func readImage(ctx context.Context, path string, stdin io.Reader, mem *memory) (
 	return task.DecodeImage(path, ctxio.NewReader(ctx, f), lim)
 }
 
-// checkLabels compares the labels of a prompt given as a tensor with those that the task knows: inside the model an unknown
-// one would be the index of a row that is not there.
-func checkLabels(m *model, method string, in map[string]tensor.Tensor) error {
-	s := m.segment
-	t, ok := tensor.Tensor{}, false
-	if s != nil && method == s.PromptMethod {
-		t, ok = in[s.LabelsInput]
-	}
-	if !ok || t.DType != dtype.I32 {
-		return nil
-	}
-	l := s.Labels
-	for i, v := range tensor.View[int32](t.Data) {
-		if !slices.Contains([]int32{l.Background, l.Foreground, l.BoxStart, l.BoxEnd, l.Pad}, v) {
-			return diag.New(device.ErrInput, "input "+s.LabelsInput, "label %d is %d; allowed are %d (foreground), %d (background), %d and %d (corners of a box) and %d (padding)",
-				i, v, l.Foreground, l.Background, l.BoxStart, l.BoxEnd, l.Pad)
-		}
-	}
-	return nil
-}
-
-// segmentMethods are the methods that the task needs.
-func (j *segmentJob) methods() []string { return []string{j.seg.ImageMethod, j.seg.PromptMethod} }
+// methods are those that the task needs.
+func (j *segmentJob) methods() []*rlx.Method { return j.runs }
 
 // offers lists what the task gives: its own outputs, then those of its methods.
-func (j *segmentJob) offers() []offer { return segmentOffers(j.seg, j.flags.mask) }
+func (j *segmentJob) offers() []offer { return segmentOffers(&j.segmenter.Task, j.flags.mask) }
 
 func segmentOffers(s *task.Segment, mask string) []offer {
 	suffixes := []string{""}
@@ -191,24 +176,22 @@ func (j *segmentJob) primary() string { return "mask" }
 func (j *segmentJob) inputs() []string { return []string{j.flags.image} }
 
 // run encodes the image, decodes the prompts, and makes the masks.
-func (j *segmentJob) run(ctx context.Context, h *host, ready map[string]*loaded) (map[string]product, error) {
-	s := j.seg
-	done := h.trace.span("preprocess")
-	pixels, _ := s.Preprocess(j.img)
+func (j *segmentJob) run(ctx context.Context, s *session) (map[string]product, error) {
+	t := &j.segmenter.Task
+	done := s.trace.span("preprocess")
+	encode := j.segmenter.Encode(j.img)
 	done()
-	in := tensor.Tensor{DType: dtype.F32, Shape: []int{1, 3, s.Size, s.Size}, Data: tensor.Bytes(pixels)}
-	enc, err := ready[s.ImageMethod].run(ctx, map[string]tensor.Tensor{s.ImageInput: in})
+	enc, err := s.run(ctx, encode)
 	if err != nil {
 		return nil, err
 	}
-	dec, err := ready[s.PromptMethod].run(ctx, map[string]tensor.Tensor{s.EmbeddingInput: enc[s.Embedding], s.PointsInput: j.points, s.LabelsInput: j.labels})
+	j.prompt.Inputs[t.EmbeddingInput] = enc.Outputs[t.Embedding]
+	dec, err := s.run(ctx, j.prompt)
 	if err != nil {
 		return nil, err
 	}
-	defer h.trace.span("postprocess")()
-	logits, iou := dec[s.MasksOutput], dec[s.IoUOutput]
-	j.masks, err = s.Postprocess(tensor.View[float32](logits.Data), logits.Shape[2], logits.Shape[3], tensor.View[float32](iou.Data), j.geom, j.flags.mask)
-	if err != nil {
+	defer s.trace.span("postprocess")()
+	if j.masks, err = j.segmenter.Masks(dec, j.size(), j.flags.mask); err != nil {
 		return nil, err
 	}
 	var quality []float32
@@ -216,8 +199,8 @@ func (j *segmentJob) run(ctx context.Context, h *host, ready map[string]*loaded)
 		quality = append(quality, m.IoU)
 	}
 	return map[string]product{
-		s.Embedding:   {tensor: enc[s.Embedding]},
-		s.MasksOutput: {tensor: logits},
+		t.Embedding:   {tensor: tensor.Tensor(enc.Outputs[t.Embedding])},
+		t.MasksOutput: {tensor: tensor.Tensor(dec.Outputs[t.MasksOutput])},
 		"mask":        {image: func(i int) image.Image { return j.masks[i].Image }},
 		"overlay":     {image: func(i int) image.Image { return task.Overlay(j.img, j.masks[i].Image, j.prompts) }},
 		"iou":         {tensor: tensor.Tensor{DType: dtype.F32, Shape: []int{len(quality), 1}, Data: tensor.Bytes(quality)}},

@@ -2,64 +2,73 @@ package main
 
 import (
 	"context"
+	"errors"
 	"time"
 
-	"github.com/rlx-go/rlx/core/device"
-	"github.com/rlx-go/rlx/core/program"
+	"github.com/rlx-go/rlx"
+	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/internal/cli"
-	"github.com/rlx-go/rlx/plugins/rpc"
 )
 
 // session is an opened artifact and a backend that is starting beside it.
 type session struct {
-	env    *cli.Env
-	flags  *hostFlags
-	model  *model
-	debug  debugFlags
-	trace  *trace
-	memory *memory
+	env     *cli.Env
+	model   *rlx.Model
+	memory  *rlx.Budget
+	backend found
+	debug   debugFlags
+	trace   *trace
 
 	cancel  context.CancelFunc
-	started chan struct{} // closed once backend and err are set
-	backend *rpc.Session
+	started chan struct{} // closed once host and err are set
+	host    *rlx.Session
 	err     error
+
+	runs []runRecord
+}
+
+// runRecord is one run of a method.
+type runRecord struct {
+	*rlx.Result
+	method string
 }
 
 // openSession opens the artifact while the backend starts. Of an artifact and a backend that both fail, the artifact's
 // error counts. What the backend is told about the artifact before it has been verified is nothing but its descriptor.
-func openSession(ctx context.Context, env *cli.Env, path string, f *hostFlags, debug debugFlags) (*session, error) {
+func openSession(ctx context.Context, env *cli.Env, path string, f *hostFlags, o rlx.Options, debug debugFlags) (*session, error) {
 	reg, err := findBackends(f.plugins.Values)
 	if err != nil {
 		return nil, err
 	}
-	b, err := f.resolve(reg)
-	if err != nil {
+	s := &session{env: env, memory: o.Memory, debug: debug, started: make(chan struct{})}
+	if s.backend, o.Device, err = f.choose(reg); err != nil {
 		return nil, err
 	}
-	b.warn(env)
-	s := &session{env: env, flags: f, debug: debug, started: make(chan struct{})}
+	o.Backend = s.backend.Backend
+	s.backend.warn(env)
 	if debug.trace != "" {
 		s.trace = &trace{origin: cli.Started()}
 	}
 	done := s.trace.span("open")
-	if s.model, err = openModel(path, f.verify.Value, f.parsedMemory); err != nil {
+	if s.model, err = rlx.Open(ctx, path, rlx.OpenOptions{Lazy: true, Memory: o.Memory}); err != nil {
 		return nil, err
 	}
 	done()
-	s.memory = newMemory(path, f.parsedMemory)
-	if err := f.choosePrecision(s.model, debug); err != nil {
-		s.model.close()
+	if o.Precision, err = s.model.Precision(o.Precision); err != nil {
+		s.model.Close()
 		return nil, err
 	}
 	ctx, s.cancel = context.WithCancel(ctx)
 	go func() {
 		defer close(s.started)
 		defer s.trace.span("start backend")()
-		s.backend, s.err = rpc.Start(ctx, rpc.Options{Path: b.path, Name: b.name, Artifact: s.model.file, IOSize: s.model.largestIO(),
-			Encode: encodeProgram, Log: f.logger(env), Sandbox: rpc.Sandbox(f.sandbox.Value)})
+		s.host, s.err = s.model.NewSession(ctx, o)
 	}()
+	if f.verify.Value == verifyLazy {
+		return s, nil
+	}
 	done = s.trace.span("verify")
-	err = s.model.verify(ctx)
+	err = s.model.Verify(ctx)
 	done()
 	if err != nil {
 		s.close()
@@ -77,64 +86,77 @@ func inSession(ctx context.Context, env *cli.Env, args []string, f *hostFlags, d
 	if err := debug.prepare(); err != nil {
 		return err
 	}
-	ctx, cancel, err := f.deadline(ctx)
+	o, err := f.options(env)
 	if err != nil {
 		return err
 	}
+	ctx, cancel := f.deadline(ctx)
 	defer cancel()
 	env.Until(ctx)
-	s, err := openSession(ctx, env, path, f, *debug)
+	s, err := openSession(ctx, env, path, f, o, *debug)
 	if err != nil {
 		return f.explain(ctx, err)
 	}
 	err = work(ctx, s)
-	if err != nil && ctx.Err() == nil {
-		if changed := s.model.unchanged(); changed != nil {
-			err = changed // a backend whose weights were cut short has crashed for it
-		}
-	}
 	s.close()
 	return f.explain(ctx, err)
 }
 
 // ready makes methods ready to run, after all that the flags name has been found right: sinks and the trace, which must not
 // take the place of an input, and the patterns of --dump-tensors.
-func (s *session) ready(ctx context.Context, sinks []sink, inputs []string, methods ...string) (*host, map[string]*loaded, error) {
+func (s *session) ready(ctx context.Context, sinks []sink, inputs []string, methods ...*rlx.Method) error {
 	var more []string
 	if s.debug.trace != "" {
 		more = append(more, s.debug.trace)
 	}
-	if err := checkSinks(ctx, sinks, more, s.model.path, inputs...); err != nil {
-		return nil, nil, err
+	if err := checkSinks(ctx, sinks, more, s.model.Path(), inputs...); err != nil {
+		return err
 	}
-	if err := s.debug.checkGlobs(s.model, methods); err != nil {
-		return nil, nil, err
+	if err := s.debug.checkGlobs(methods); err != nil {
+		return err
 	}
-	if err := s.memory.need(part{"outputs as JSON", s.jsonBytes(sinks, methods)}); err != nil {
-		return nil, nil, err
+	if err := s.need("outputs as JSON", s.jsonBytes(sinks, methods)); err != nil {
+		return err
 	}
-	h, err := s.host(ctx)
-	if err != nil {
-		return nil, nil, err
+	if <-s.started; s.err != nil {
+		return s.err
 	}
-	ready, err := h.loadAll(ctx, methods...)
-	return h, ready, err
+	var names []string
+	for _, m := range methods {
+		names = append(names, m.Name)
+	}
+	if err := s.host.Load(ctx, names...); err != nil {
+		return err
+	}
+	for _, name := range names {
+		l := s.loaded(name)
+		s.trace.add("load "+name, l.Start, l.Start.Add(l.Duration))
+	}
+	return nil
+}
+
+// loaded is how a method was loaded that is ready.
+func (s *session) loaded(method string) rlx.Loaded {
+	l, ok := s.host.Loaded(method)
+	if !ok {
+		panic("BUG: " + method + " is not loaded")
+	}
+	return l
 }
 
 // jsonElement is what a number costs in --format json, in bytes: as a value, as text, and as indented text.
 const jsonElement = 128
 
 // jsonBytes is what the outputs that go to standard output take there as JSON; nothing where they go as text.
-func (s *session) jsonBytes(sinks []sink, methods []string) (n int64) {
+func (s *session) jsonBytes(sinks []sink, methods []*rlx.Method) (n int64) {
 	if !s.env.JSON {
 		return 0
 	}
 	for _, k := range sinks {
 		for _, m := range methods {
-			g := s.model.targets(m)[0].Graph
-			for _, o := range g.Outputs {
-				if k.dest == "-" && o.Name == k.offer.name {
-					n += g.Syms.MaxBytes(o.Node.Type) / int64(o.Node.Type.DType.Size()) * jsonElement
+			for _, v := range m.Outputs {
+				if k.dest == "-" && v.Name == k.offer.name {
+					n += v.MaxBytes() / int64(v.DType.Size()) * jsonElement
 				}
 			}
 		}
@@ -142,60 +164,49 @@ func (s *session) jsonBytes(sinks []sink, methods []string) (n int64) {
 	return n
 }
 
-// host waits for the backend and chooses its device.
-func (s *session) host(ctx context.Context) (*host, error) {
-	<-s.started
-	if s.err != nil {
-		return nil, s.err
+// need counts memory that is about to be allocated.
+func (s *session) need(what string, bytes int64) error {
+	return s.aboutModel(s.memory.Reserve(what, bytes))
+}
+
+// aboutModel names the artifact in an error of memory.
+func (s *session) aboutModel(err error) error {
+	if e, ok := errors.AsType[*diag.Error](err); ok && e.Subject == "" {
+		e.Subject = s.model.Path()
 	}
-	info, err := s.backend.Info(ctx)
+	return err
+}
+
+// run executes a method once, with what the flags ask for beside its result.
+func (s *session) run(ctx context.Context, r rlx.Request) (*rlx.Result, error) {
+	s.debug.watch(ctx, &r)
+	var bar *cli.Progress
+	r.Progress = func(done, total int) {
+		if bar == nil {
+			bar = s.env.Progress(r.Method, int64(total))
+		}
+		bar.Set(int64(done))
+	}
+	defer func() { bar.Clear() }()
+	done := s.trace.span("run " + r.Method)
+	res, err := s.host.Run(ctx, r)
 	if err != nil {
 		return nil, err
 	}
-	h := &host{env: s.env, model: s.model, backend: s.flags.backendName, info: info, precision: s.flags.precision, memory: s.memory, debug: s.debug,
-		trace: s.trace, unchanged: s.model.unchanged, peakRSS: s.backend.PeakRSS, sandbox: s.backend.Sandbox()}
-	if err := h.chooseDevice(s.flags.deviceOfFlags); err != nil {
-		return nil, err
-	}
-	if err := info.CheckPrecision(h.precision); err != nil {
-		return nil, err
-	}
-	h.load = func(ctx context.Context, p *program.Program) (executable, error) {
-		if err := s.model.verifyProgram(p); err != nil {
-			return nil, err
-		}
-		e, err := s.backend.LoadMapped(ctx, rpc.LoadOptions{Program: p, Weights: s.model.mapped(), Device: h.device.ID,
-			Threads: s.flags.parsedThreads, Precision: h.precision})
-		if err != nil {
-			return nil, err
-		}
-		if err := s.model.unchanged(); err != nil { // what the backend copied, it has copied now
-			e.Close()
-			return nil, err
-		}
-		return e, nil
-	}
-	return h, nil
+	done()
+	s.runs = append(s.runs, runRecord{res, r.Method})
+	return res, nil
 }
 
 // close ends the backend and waits until nothing of it is left.
 func (s *session) close() {
 	s.cancel()
 	<-s.started
-	if s.backend != nil {
-		s.backend.Close()
+	if s.host != nil {
+		s.host.Close()
 	}
-	s.model.close()
+	s.model.Close()
 }
 
-// startAlone starts a backend without an artifact, to ask it what it is.
-func startAlone(ctx context.Context, env *cli.Env, f *hostFlags, b found) (device.Info, rpc.Confinement, error) {
-	s, err := rpc.Start(ctx, rpc.Options{Path: b.path, Name: b.name, Log: f.logger(env), Timeouts: rpc.Timeouts{Start: 5 * time.Second},
-		Sandbox: rpc.Sandbox(f.sandbox.Value)})
-	if err != nil {
-		return device.Info{}, rpc.Confinement{}, err
-	}
-	defer s.Close()
-	info, err := s.Info(ctx)
-	return info, s.Sandbox(), err
-}
+// ms is a time in milliseconds, to a microsecond.
+func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 }

@@ -8,16 +8,15 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rlx-go/rlx/core/program"
+	"github.com/rlx-go/rlx"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/internal/cli"
-	"github.com/rlx-go/rlx/plugins/rpc"
 )
 
 // summary is the end of a run: one line for people, an object for programs.
 type summary struct {
 	Device       string          `json:"device"`
-	Sandbox      rpc.Confinement `json:"sandbox"` // of the backend's process
+	Sandbox      rlx.Confinement `json:"sandbox"` // of the backend's process
 	Precision    string          `json:"precision"`
 	Kernels      kernelSummary   `json:"kernels"`
 	ArenaBytes   int64           `json:"arena_bytes"`
@@ -55,13 +54,13 @@ type outputSummary struct {
 }
 
 // deviceName is the device as the closing line and bench call it; it begins with what --device takes.
-func (h *host) deviceName() string {
-	s := h.backend + ":" + h.device.ID
-	if h.device.Name != "" {
-		s += " " + h.device.Name
+func deviceName(backend string, d rlx.Device) string {
+	s := backend + ":" + d.ID
+	if d.Name != "" {
+		s += " " + d.Name
 	}
-	about := h.device.Features
-	if t := h.device.Type; t != "" && t != h.backend {
+	about := d.Features
+	if t := d.Type; t != "" && t != backend {
 		about = append([]string{t}, about...) // so that nobody takes a software adapter for a GPU
 	}
 	if len(about) > 0 {
@@ -71,10 +70,10 @@ func (h *host) deviceName() string {
 }
 
 // kernelsOf says how the ops of the loaded methods are run.
-func kernelsOf(ready map[string]*loaded) kernelSummary {
+func kernelsOf(methods ...rlx.Loaded) kernelSummary {
 	native := map[string]bool{}
-	for _, l := range ready {
-		for _, k := range l.kernels {
+	for _, l := range methods {
+		for _, k := range l.Kernels {
 			was, seen := native[k.Op]
 			native[k.Op] = k.Native && (was || !seen)
 		}
@@ -97,37 +96,24 @@ func (k kernelSummary) String() string {
 	return fmt.Sprintf("native except %d of %d ops by the reference (%s)", len(k.Reference), k.Ops, strings.Join(k.Reference, ", "))
 }
 
-func arenaOf(ready map[string]*loaded) (n int64) {
-	for _, l := range ready {
-		n += l.prog.ArenaSize
-	}
-	return n
-}
-
-// kernelMemory is what the kernels of the loaded methods compute in.
-func kernelMemory(ready map[string]*loaded) (n int64) {
-	for _, l := range ready {
-		n += l.memory
-	}
-	return n
-}
-
 // summarise collects what is known at the end of a run.
-func (h *host) summarise(ready map[string]*loaded, j job, sinks []sink, products map[string]product) (*summary, error) {
-	s := &summary{Device: h.deviceName(), Sandbox: h.sandbox, Precision: h.precision, Kernels: kernelsOf(ready), ArenaBytes: arenaOf(ready), WeightsBytes: h.model.weights,
-		KernelBytes: kernelMemory(ready),
-		LoadMS:      ms(h.runs[0].begin.Sub(cli.Started())), Outputs: []outputSummary{}}
-	held := map[*program.Program]int64{}
-	for _, r := range h.runs {
-		s.DeviceMemory += r.stats.DeviceMemory - held[r.prog]
-		held[r.prog] = r.stats.DeviceMemory
-		s.Methods = append(s.Methods, methodSummary{r.prog.Method, r.prog.Target, r.syms, ms(r.wall), r.prog.Lowering()})
-		if h.debug.profile {
-			rows, err := profileOf(r)
-			if err != nil {
-				return nil, err
-			}
-			s.Profile = append(s.Profile, rows...)
+func (s *session) summarise(j job, sinks []sink, products map[string]product) *summary {
+	sum := &summary{Device: deviceName(s.backend.Name, s.host.Device()), Sandbox: s.host.Backend().Sandbox, Precision: s.host.Precision(),
+		WeightsBytes: s.model.Facts().Weights, LoadMS: ms(s.runs[0].Start.Sub(cli.Started())), Outputs: []outputSummary{}}
+	var ready []rlx.Loaded
+	for _, m := range j.methods() {
+		l := s.loaded(m.Name)
+		ready, sum.ArenaBytes, sum.KernelBytes = append(ready, l), sum.ArenaBytes+l.Arena, sum.KernelBytes+l.Memory
+	}
+	sum.Kernels = kernelsOf(ready...)
+	held := map[string]int64{}
+	for _, r := range s.runs {
+		l := s.loaded(r.method)
+		sum.DeviceMemory += r.DeviceMemory - held[r.method]
+		held[r.method] = r.DeviceMemory
+		sum.Methods = append(sum.Methods, methodSummary{r.method, l.Target, r.Sizes, ms(r.Duration), l.Lowering})
+		if s.debug.profile {
+			sum.Profile = append(sum.Profile, profileOf(r)...)
 		}
 	}
 	for _, k := range sinks {
@@ -135,16 +121,16 @@ func (h *host) summarise(ready map[string]*loaded, j job, sinks []sink, products
 		if k.offer.pictures == nil {
 			t := products[k.offer.name].tensor
 			o.Type = t.DType.String() + brackets(t.Shape)
-			if k.dest == "-" && h.env.JSON {
+			if k.dest == "-" && s.env.JSON {
 				o.Data = nested(t)
 			}
 		}
-		s.Outputs = append(s.Outputs, o)
+		sum.Outputs = append(sum.Outputs, o)
 	}
 	if seg, ok := j.(*segmentJob); ok {
-		s.Masks = seg.summary()
+		sum.Masks = seg.summary()
 	}
-	return s, nil
+	return sum
 }
 
 // print ends the run.
@@ -208,22 +194,12 @@ func jsonNumber(a *tensor.Array, i int) any {
 }
 
 // addTrace adds the file of --trace, where it is asked for: the spans and the steps of all runs.
-func (h *host) addTrace(ctx context.Context, w *files) error {
-	if h.debug.trace == "" {
+func (s *session) addTrace(ctx context.Context, w *files) error {
+	if s.debug.trace == "" {
 		return nil
 	}
-	for _, r := range h.runs {
-		if err := h.trace.steps(r); err != nil {
-			return err
-		}
+	for _, r := range s.runs {
+		s.trace.steps(r)
 	}
-	return w.add(ctx, h.debug.trace, func(out io.Writer) error { return h.trace.write(out, h.backend) })
-}
-
-// flopsOf counts the arithmetic of a program under given sizes.
-func flopsOf(b *program.Bound) (n int64) {
-	for _, s := range b.Steps {
-		n += flops(s)
-	}
-	return n
+	return w.add(ctx, s.debug.trace, func(out io.Writer) error { return s.trace.write(out, s.backend.Name) })
 }

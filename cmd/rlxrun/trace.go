@@ -42,13 +42,18 @@ func (t *trace) span(name string) func() {
 		return func() {}
 	}
 	begin := time.Now()
-	return func() {
-		end := time.Now()
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		t.events = append(t.events, traceEvent{Name: name, Cat: "host", Ph: "X", TS: micros(begin.Sub(t.origin)),
-			Dur: micros(end.Sub(begin)), PID: traceHost, TID: t.lane(begin)})
+	return func() { t.add(name, begin, time.Now()) }
+}
+
+// add adds a span of the host.
+func (t *trace) add(name string, begin, end time.Time) {
+	if t == nil {
+		return
 	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.events = append(t.events, traceEvent{Name: name, Cat: "host", Ph: "X", TS: micros(begin.Sub(t.origin)),
+		Dur: micros(end.Sub(begin)), PID: traceHost, TID: t.lane(begin)})
 }
 
 // lane is the first thread number on which nothing runs at the time: spans that overlap without being nested need
@@ -67,26 +72,13 @@ func (t *trace) lane(begin time.Time) int {
 }
 
 // steps adds the steps of a run. Their times are the backend's, relative to the start of the run as the host saw it.
-func (t *trace) steps(r runRecord) error {
-	bound, err := r.prog.Bind(r.syms)
-	if err != nil {
-		return err
+func (t *trace) steps(r runRecord) {
+	base := r.Start.Sub(t.origin)
+	for _, s := range r.Steps {
+		t.events = append(t.events, traceEvent{Name: s.Op, Cat: r.method, Ph: "X", TS: micros(base + s.Start), Dur: micros(s.Time),
+			PID: traceBackend, TID: 1, Args: map[string]any{"step": s.Step, "node": s.Name, "out": strings.Join(s.Types, ", "),
+				"attrs": s.Attrs, "flops": s.FLOPs, "bytes": s.Bytes, "clock": r.Clock}})
 	}
-	base := r.begin.Sub(t.origin)
-	for i, s := range r.stats.Steps {
-		if i >= len(bound.Steps) {
-			break
-		}
-		b := bound.Steps[i]
-		var out []string
-		for _, t := range staticTypes(b.Outs) {
-			out = append(out, t.String())
-		}
-		t.events = append(t.events, traceEvent{Name: b.Node.Op.Name, Cat: r.prog.Method, Ph: "X", TS: micros(base + s.Start), Dur: micros(s.Time),
-			PID: traceBackend, TID: 1, Args: map[string]any{"step": i, "node": b.Node.Label(), "out": strings.Join(out, ", "),
-				"attrs": b.Node.AttrText(), "flops": flops(b), "bytes": traffic(b), "clock": clockOf(r)}})
-	}
-	return nil
 }
 
 // write writes the trace as JSON.
