@@ -91,12 +91,82 @@ func (a AttentionAttrs) EffectiveScale(headDim int64) float64 {
 	return 1 / math.Sqrt(float64(headDim))
 }
 
+// kvHeads is the number of heads of k and v.
+func (a AttentionAttrs) kvHeads() int {
+	if a.KVHeads != 0 {
+		return a.KVHeads
+	}
+	return a.Heads
+}
+
+// HeadStrides are the distances, in elements, between batches, positions and heads. The elements of one head are side by side.
+type HeadStrides struct{ Batch, Seq, Head int }
+
+// AttentionGeometry says where the values of an attention are, once sizes are known.
+type AttentionGeometry struct {
+	B, Sq, Sk, H, HKV, D int         // as in AttentionShape
+	Q, K                 HeadStrides // of q and the result, and of k and v
+	QOffset              int         // position of query 0 among the keys
+	// Mask are the distances in the mask, in elements, between batches, heads, queries and keys; 0 where it has one for all.
+	Mask [4]int
+}
+
+// Geometry works out where values are from the shapes of q, k and the mask, nil for none. The shapes have passed type inference.
+// It allocates nothing.
+func (a AttentionAttrs) Geometry(q, k, mask []int) AttentionGeometry {
+	g := AttentionGeometry{B: q[0], H: a.Heads, HKV: a.kvHeads()}
+	g.Sq, g.D, g.Q = a.packing(q, g.H)
+	g.Sk, _, g.K = a.packing(k, g.HKV)
+	g.QOffset = g.Sk - g.Sq
+	if a.UseQOffset {
+		g.QOffset = a.QOffset
+	}
+	if mask != nil {
+		shape, n := maskShape(mask, 1), 1
+		for i := len(shape) - 1; i >= 0; i-- {
+			if shape[i] != 1 {
+				g.Mask[i] = n
+			}
+			n *= shape[i]
+		}
+	}
+	return g
+}
+
+// packing reads positions, head dim and strides off a shape.
+func (a AttentionAttrs) packing(s []int, heads int) (seq, d int, st HeadStrides) {
+	switch a.Layout {
+	case BSE:
+		d = s[2] / heads
+		return s[1], d, HeadStrides{s[1] * s[2], s[2], d}
+	case BSHD:
+		return s[1], s[3], HeadStrides{s[1] * s[2] * s[3], s[2] * s[3], s[3]}
+	}
+	return s[2], s[3], HeadStrides{s[1] * s[2] * s[3], s[3], s[2] * s[3]}
+}
+
+// symbolicOffset is AttentionGeometry.QOffset for sizes with symbols; ok is false where no dim says it.
+func (a AttentionAttrs) symbolicOffset(s AttentionShape) (offset ir.Dim, ok bool) {
+	if a.UseQOffset {
+		return ir.Static(int64(a.QOffset)), true
+	}
+	return s.Sk.Sub(s.Sq)
+}
+
+// maskShape is the shape of a mask [B,Sk], [B,Sq,Sk] or [B,H,Sq,Sk] with all four dims; one is the dim 1.
+func maskShape[D any](shape []D, one D) [4]D {
+	switch len(shape) {
+	case 2:
+		return [4]D{shape[0], one, one, shape[1]}
+	case 3:
+		return [4]D{shape[0], one, shape[1], shape[2]}
+	}
+	return [4]D(shape)
+}
+
 // Sizes reads the sizes off the types of q and k.
 func (a AttentionAttrs) Sizes(q, k ir.Type) (AttentionShape, error) {
-	s := AttentionShape{H: int64(a.Heads), HKV: int64(a.KVHeads)}
-	if s.HKV == 0 {
-		s.HKV = s.H
-	}
+	s := AttentionShape{H: int64(a.Heads), HKV: int64(a.kvHeads())}
 	if a.Heads < 1 || a.KVHeads < 0 || s.H%s.HKV != 0 || s.H > 1<<20 {
 		return s, fmt.Errorf("heads is %d and kv_heads %d; want heads of 1 or more and kv_heads that divides them", a.Heads, a.KVHeads)
 	}

@@ -3,39 +3,29 @@ package op
 import (
 	"math"
 
-	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
 func evalAttention(a AttentionAttrs, in []*tensor.Array, out *tensor.Array) error {
 	q, k, v := in[0], in[1], in[2]
-	s, err := a.Sizes(ir.TypeOf(q.DType, sizes(q)...), ir.TypeOf(k.DType, sizes(k)...))
-	if err != nil {
-		return err
-	}
-	sq, sk, d := int(s.Sq.B), int(s.Sk.B), int(s.D)
-	qb, qh, qs := a.headStrides(int(s.H), sq, d)
-	kb, kh, ks := a.headStrides(int(s.HKV), sk, d)
-	scale, offset := a.EffectiveScale(s.D), sk-sq
-	if a.UseQOffset {
-		offset = a.QOffset
-	}
-	var mask []int // strides of the mask over b, h, i, j
+	var shape []int // of the mask
 	if len(in) == 4 {
-		mask = maskStrides(in[3].Shape, []int{int(s.B.B), int(s.H), sq, sk})
+		shape = in[3].Shape
 	}
-	score := make([]float64, sk)
-	for b := range int(s.B.B) {
-		for h := range int(s.H) {
-			hk := h * int(s.HKV) / int(s.H)
-			for i := range sq {
-				qi := q.F[b*qb+h*qh+i*qs:]
-				for j := range sk {
-					score[j] = scale * dot(qi, k.F[b*kb+hk*kh+j*ks:], d)
+	g := a.Geometry(q.Shape, k.Shape, shape)
+	scale, mask := a.EffectiveScale(int64(g.D)), g.Mask
+	score := make([]float64, g.Sk)
+	for b := range g.B {
+		for h := range g.H {
+			kv := b*g.K.Batch + h*g.HKV/g.H*g.K.Head
+			for i := range g.Sq {
+				qi := b*g.Q.Batch + h*g.Q.Head + i*g.Q.Seq
+				for j := range g.Sk {
+					score[j] = scale * dot(q.F[qi:], k.F[kv+j*g.K.Seq:], g.D)
 					if a.Softcap != 0 {
 						score[j] = a.Softcap * math.Tanh(score[j]/a.Softcap)
 					}
-					switch at := i + offset; a.Mask {
+					switch at := i + g.QOffset; a.Mask {
 					case MaskCausal:
 						score[j] = keepIf(j <= at, score[j])
 					case MaskSliding:
@@ -47,35 +37,16 @@ func evalAttention(a AttentionAttrs, in []*tensor.Array, out *tensor.Array) erro
 					}
 				}
 				weigh(score)
-				o := out.F[b*qb+h*qh+i*qs:]
+				o := out.F[qi:]
 				for j, p := range score {
 					if p != 0 { // a key that takes no part may hold NaN
-						addScaled(o, p, v.F[b*kb+hk*kh+j*ks:], d)
+						addScaled(o, p, v.F[kv+j*g.K.Seq:], g.D)
 					}
 				}
 			}
 		}
 	}
 	return nil
-}
-
-// headStrides are the strides of batch, head and position; the head dim is contiguous.
-func (a AttentionAttrs) headStrides(heads, seq, d int) (batch, head, pos int) {
-	if a.Layout == BHSD {
-		return heads * seq * d, seq * d, d
-	}
-	return heads * seq * d, d, heads * d
-}
-
-// maskStrides read a mask of rank 2 [B,Sk], 3 [B,Sq,Sk] or 4 as if of the full shape [B,H,Sq,Sk].
-func maskStrides(shape, full []int) []int {
-	switch len(shape) {
-	case 2:
-		shape = []int{shape[0], 1, 1, shape[1]}
-	case 3:
-		shape = []int{shape[0], 1, shape[1], shape[2]}
-	}
-	return strides(shape, full)
 }
 
 // weigh turns scores into softmax weights. Scores of -Inf get 0, even where all are -Inf.

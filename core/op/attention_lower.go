@@ -52,10 +52,7 @@ func (a AttentionAttrs) lowerMask(g *ir.Graph, score *ir.Node, in []*ir.Node, s 
 	case MaskCausal, MaskSliding:
 		query := Iota(g, 0, ir.Type{DType: i32, Shape: ir.Shape{s.Sq, one}})
 		key := Iota(g, 1, ir.Type{DType: i32, Shape: ir.Shape{one, s.Sk}})
-		offset, ok := s.Sk.Sub(s.Sq)
-		if a.UseQOffset {
-			offset, ok = ir.Static(int64(a.QOffset)), true
-		}
+		offset, ok := a.symbolicOffset(s)
 		var at *ir.Node // the last key that a query sees
 		if ok && offset.IsStatic() {
 			at = Add(query, Const(g, float64(offset.B), ir.TypeOf(i32)))
@@ -71,13 +68,7 @@ func (a AttentionAttrs) lowerMask(g *ir.Graph, score *ir.Node, in []*ir.Node, s 
 		}
 	case MaskCustom, MaskBias:
 		m := in[3]
-		shape := m.Type.Shape
-		switch len(shape) {
-		case 2:
-			shape = ir.Shape{shape[0], one, one, shape[1]}
-		case 3:
-			shape = ir.Shape{shape[0], one, shape[1], shape[2]}
-		}
+		shape := maskShape(m.Type.Shape, one)
 		heads := ir.Shape{one, one} // of the mask, as kv heads and group
 		if !shape[1].Is(1) {
 			heads = ir.Shape{ir.Static(s.HKV), ir.Static(s.H / s.HKV)}

@@ -45,20 +45,17 @@ var maskKinds = map[string]kernels.MaskKind{
 func attention(c *call) error {
 	a := c.node.Attrs.(op.AttentionAttrs)
 	q, k := c.in[0], c.in[1]
-	kv := a.KVHeads
-	if kv == 0 {
-		kv = a.Heads
+	var mask []int
+	if len(c.in) == 4 {
+		mask = c.in[3].Shape
 	}
-	b, sq, h, d, qs := geometry(a.Layout, q.Shape, a.Heads)
-	_, sk, _, _, ks := geometry(a.Layout, k.Shape, kv)
+	at := a.Geometry(q.Shape, k.Shape, mask)
+	qs, ks := kernels.Strides(at.Q), kernels.Strides(at.K)
 	g := kernels.AttentionArgs{
-		B: b, Heads: h, KVHeads: kv, SQ: sq, SK: sk, DK: d, DV: d,
+		B: at.B, Heads: at.H, KVHeads: at.HKV, SQ: at.Sq, SK: at.Sk, DK: at.D, DV: at.D,
 		Q: f32(q), K: f32(k), V: f32(c.in[2]), Out: f32(c.out), QStride: qs, KStride: ks, VStride: ks, OutStride: qs,
-		Scale: float32(a.EffectiveScale(int64(d))), Softcap: float32(a.Softcap),
-		Precision: c.forRows(min(sq, sk)), Mask: maskKinds[a.Mask], Window: a.Window, QOffset: sk - sq,
-	}
-	if a.UseQOffset {
-		g.QOffset = a.QOffset
+		Scale: float32(a.EffectiveScale(int64(at.D))), Softcap: float32(a.Softcap),
+		Precision: c.forRows(min(at.Sq, at.Sk)), Mask: maskKinds[a.Mask], Window: a.Window, QOffset: at.QOffset, MaskStride: at.Mask,
 	}
 	if len(c.in) == 4 {
 		m := c.in[3]
@@ -67,32 +64,7 @@ func attention(c *call) error {
 		} else {
 			g.MaskF32 = f32(m)
 		}
-		g.MaskStride = maskStrides(m.Shape)
 	}
 	kernels.Attention(c.pool, &g)
 	return nil
-}
-
-// geometry reads batch, sequence, heads, head dim and strides off a shape.
-func geometry(layout string, s []int, heads int) (b, seq, h, d int, st kernels.Strides) {
-	switch layout {
-	case op.BSE:
-		d = s[2] / heads
-		return s[0], s[1], heads, d, kernels.Strides{Batch: s[1] * s[2], Seq: s[2], Head: d}
-	case op.BSHD:
-		return s[0], s[1], heads, s[3], kernels.Strides{Batch: s[1] * s[2] * s[3], Seq: s[2] * s[3], Head: s[3]}
-	}
-	return s[0], s[2], heads, s[3], kernels.Strides{Batch: s[1] * s[2] * s[3], Seq: s[3], Head: s[2] * s[3]}
-}
-
-// maskStrides gives the strides for batch, head, query and key of a mask [B,K], [B,Q,K] or [B,H,Q,K]; dims of 1 repeat.
-func maskStrides(s []int) [4]int {
-	axes := [][]int{2: {0, 3}, 3: {0, 2, 3}, 4: {0, 1, 2, 3}}[len(s)]
-	var out [4]int
-	for i, st := range tensor.Strides(s) {
-		if s[i] != 1 {
-			out[axes[i]] = st
-		}
-	}
-	return out
 }

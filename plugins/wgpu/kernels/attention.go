@@ -29,24 +29,22 @@ var attentionFields = []string{"heads", "kv_heads", "dim", "sq", "sk", "q_b", "q
 	"offset", "window", "mask_b", "mask_h", "mask_q", "mask_k"}
 
 func attentionParams(a op.AttentionAttrs, c *Call) []uint32 {
-	q, k := c.In[0].Shape, c.In[1].Shape
-	kv := a.KVHeads
-	if kv == 0 {
-		kv = a.Heads
+	g := attentionGeometry(a, c)
+	p := []uint32{uint32(g.H), uint32(g.HKV), uint32(g.D), uint32(g.Sq), uint32(g.Sk), uint32(g.Q.Batch), uint32(g.Q.Seq), uint32(g.Q.Head),
+		uint32(g.K.Batch), uint32(g.K.Seq), uint32(g.K.Head),
+		math.Float32bits(float32(a.EffectiveScale(int64(g.D)))), math.Float32bits(float32(a.Softcap)), uint32(int32(g.QOffset)), uint32(a.Window)}
+	for _, stride := range g.Mask {
+		p = append(p, uint32(stride))
 	}
-	sq, d, qb, qs, qh := geometry(a.Layout, q, a.Heads)
-	sk, _, kb, ks, kh := geometry(a.Layout, k, kv)
-	offset := sk - sq
-	if a.UseQOffset {
-		offset = a.QOffset
-	}
-	var mask [4]uint32
+	return p
+}
+
+func attentionGeometry(a op.AttentionAttrs, c *Call) op.AttentionGeometry {
+	var mask []int
 	if len(c.In) == 4 {
-		mask = maskStrides(c.In[3].Shape)
+		mask = c.In[3].Shape
 	}
-	p := []uint32{uint32(a.Heads), uint32(kv), uint32(d), uint32(sq), uint32(sk), uint32(qb), uint32(qs), uint32(qh), uint32(kb), uint32(ks), uint32(kh),
-		math.Float32bits(float32(a.EffectiveScale(int64(d)))), math.Float32bits(float32(a.Softcap)), uint32(int32(offset)), uint32(a.Window)}
-	return append(p, mask[:]...)
+	return a.Geometry(c.In[0].Shape, c.In[1].Shape, mask)
 }
 
 // simpleLoops is Shader.Loops of attention_simple.wgsl with so many keys.
@@ -55,28 +53,6 @@ func simpleLoops(keys int, c attentionConsts) int {
 		return loop(keys, 0)
 	}
 	return loop(keys, loop(c.D/16, 0))
-}
-
-// geometry reads the sequence length, the head dim and the strides of batch, sequence and head off a shape.
-func geometry(layout string, s []int, heads int) (seq, d, batch, step, head int) {
-	switch layout {
-	case op.BSE:
-		d = s[2] / heads
-		return s[1], d, s[1] * s[2], s[2], d
-	case op.BSHD:
-		return s[1], s[3], s[1] * s[2] * s[3], s[2] * s[3], s[3]
-	}
-	return s[2], s[3], s[1] * s[2] * s[3], s[3], s[2] * s[3]
-}
-
-// maskStrides are those for batch, head, query and key of a mask [B,K], [B,Q,K] or [B,H,Q,K]; dims of 1 repeat.
-func maskStrides(s []int) (out [4]uint32) {
-	axes := [][]int{2: {0, 3}, 3: {0, 2, 3}, 4: {0, 1, 2, 3}}[len(s)]
-	st := strides(s)
-	for i, axis := range axes {
-		out[axis] = st[maxRank-len(s)+i]
-	}
-	return out
 }
 
 // attentionConsts are what the templates of attention and grid_attention are specialised with.
@@ -135,20 +111,18 @@ func attention(n *ir.Node, l Limits) []Shader {
 		return []Shader{mapped(n, "attention", attentionMaskWGSL+attentionSimpleWGSL, c, attentionFields, func(c *Call) []uint32 {
 			return attentionParams(a, c)
 		}).withLoops(n, func(call *Call) int {
-			sk, _, _, _, _ := geometry(a.Layout, call.In[1].Shape, 1)
-			return simpleLoops(sk, c)
+			return simpleLoops(attentionGeometry(a, call).Sk, c)
 		})}
 	}
 	most := splitMost(s)
 	fields := append([]string{"groups", "splits", "split_keys"}, attentionFields...)
 	params := func(call *Call) []uint32 {
-		sq, _, _, _, _ := geometry(a.Layout, call.In[0].Shape, a.Heads)
-		sk, _, _, _, _ := geometry(a.Layout, call.In[1].Shape, 1)
-		batch, count, keys := call.In[0].Shape[0], 1, sk
+		g := attentionGeometry(a, call)
+		count, keys := 1, g.Sk
 		if c.Split {
-			count, keys = splits(most, resultRows(batch, a.Heads, sq), sk)
+			count, keys = splits(most, resultRows(g.B, g.H, g.Sq), g.Sk)
 		}
-		groups := batch * a.Heads * ceilDiv(sq, c.Queries()) * count
+		groups := g.B * g.H * ceilDiv(g.Sq, c.Queries()) * count
 		return append([]uint32{uint32(groups), uint32(count), uint32(keys)}, attentionParams(a, call)...)
 	}
 	sh := Shader{Name: "attention", Body: attentionMaskWGSL + attentionRowsWGSL + attentionPartsWGSL + attentionWGSL, Consts: c, Fields: fields,
