@@ -9,6 +9,9 @@
 // Methods, their inputs and outputs, element types and shapes come from the artifact: Model.Methods. Models that declare a task have
 // a type for it: a Segmenter turns images and prompts into tensors, and tensors into masks.
 //
+// To confine a backend on Linux, the package starts the running executable once more, which restricts itself in an init function and
+// then executes the backend. The program's main does not run in it.
+//
 // Artifacts are made by the command rlxc. Backends are executables called rlx-backend-NAME, which `make build` puts beside it; they
 // run in a sandbox on Linux. One that crashes, hangs or lies gives an error that matches ErrLost, and nothing of it stays behind:
 // close the session and make another of the same model.

@@ -2,8 +2,10 @@ package rlx_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
+	"os"
 
 	"github.com/rlx-go/rlx"
 )
@@ -70,4 +72,41 @@ func ExampleSession_Run() {
 	}
 	fmt.Println(result.Outputs["embeddings"], len(embeddings))
 	// Output: f32[1,128,32,32] 131072
+}
+
+// A backend that is lost is an error, and the model is as good as before.
+func ExampleSession_Done() {
+	ctx := context.Background()
+	model, err := rlx.Open(ctx, demoModel(), rlx.OpenOptions{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer model.Close()
+	os.Setenv("RLX_CRASHES_FAULT", "crash") // the backend of this test ends its process in the middle of a run
+	defer os.Unsetenv("RLX_CRASHES_FAULT")
+	session, err := model.NewSession(ctx, rlx.Options{Backend: faultyBackend("crashes")})
+	if err != nil {
+		log.Fatal(err)
+	}
+	request := rlx.Request{Method: "encode", Inputs: map[string]rlx.Tensor{
+		"image": {DType: rlx.F32, Shape: []int{1, 3, 256, 256}, Data: make([]byte, 4*3*256*256)}}}
+	_, err = session.Run(ctx, request)
+	if errors.Is(err, rlx.ErrLost) {
+		<-session.Done() // closed: a program may wait for it beside other things
+		session.Close()
+		fmt.Println("lost, another one is started")
+		session, err = model.NewSession(ctx, rlx.Options{Backend: cpu()})
+		if err != nil {
+			log.Fatal(err)
+		}
+	}
+	defer session.Close()
+	result, err := session.Run(ctx, request)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(result.Outputs["embeddings"])
+	// Output:
+	// lost, another one is started
+	// f32[1,128,32,32]
 }

@@ -155,7 +155,7 @@ func (x *hostRun) run(ctx context.Context) error {
 		return nil
 	}
 	if errors.Is(ctx.Err(), context.Canceled) {
-		return interrupted(s.name, ctx)
+		return s.during(interrupted(s.name, ctx), what)
 	}
 	return x.atStep(err, step)
 }
