@@ -15,6 +15,8 @@ import (
 // 3 softmax z, 4 const c, 5 mul d (over z). Graph 3 is blendText: 0 x, 1 w, 2 relu r, 3 neg q, 4 matmul t,
 // 5 fused_matmul p (over q), 6 add s. Graph 6 is pickText: 0 x, 1 neg n, 2 top_k, 3 its result v, 4 its result i, 5 top_k,
 // 6 its result w, which nothing reads, 7 its result j, 8 relu r (over v), 9 cast f, 10 add s.
+// Graph 7 is appendText: 0 rows, 1 pos, 2 cache, 3 count (both states), 4 reduce_sum before, 5 kv_append next, 6 reduce_sum after,
+// 7 add both, 8 add n. Graph 8 is peekText: 0 cache, 1 reduce_sum sum.
 
 func TestBadEncodings(t *testing.T) {
 	body := func(k Kind, change func([]byte) []byte) func(*forgery) {

@@ -26,12 +26,16 @@ func TestBadPlans(t *testing.T) {
 	pick := func(i int, change func(*rawPlace)) func(*forgery) {
 		return func(f *forgery) { change(&f.c.plans[6].places[i]) }
 	}
-	const weights, arena, io = 0, 1, 2
+	kept := func(i int, change func(*rawPlace)) func(*forgery) {
+		return func(f *forgery) { change(&f.c.plans[7].places[i]) }
+	}
+	const weights, arena, io, state = 0, 1, 2, 3
 	testBadFiles(t, []badFile{
 		{29, "arena of 300 bytes", plan(func(p *rawPlan) { p.arena = 300 })},
 		{29, "arena of 2^42+256", plan(func(p *rawPlan) { p.arena = MaxArenaBytes + 256 })},
 		{29, "io of 2^62", plan(func(p *rawPlan) { p.io = 1 << 62 })},
-		{29, "unknown space", place(4, func(x *rawPlace) { x.space = 3 })},
+		{29, "unknown space", place(4, func(x *rawPlace) { x.space = 4 })},
+		{29, "state of 100 bytes", func(f *forgery) { f.c.plans[7].state = 100 }},
 		{30, "placement missing", plan(func(p *rawPlan) { p.places = p.places[:9] })},
 		{30, "placement too many", plan(func(p *rawPlan) { p.places = append(p.places, rawPlace{}) })},
 		{30, "plan missing", func(f *forgery) { f.c.plans = f.c.plans[:2] }},
@@ -80,6 +84,30 @@ func TestBadPlans(t *testing.T) {
 		}},
 		{32, "step of nothing", step(4, func(s *rawStep) { s.node = 10 })},
 		{32, "step 2^63-1", step(4, func(s *rawStep) { s.node = math.MaxInt64 })},
+		{45, "state in the arena", kept(2, func(x *rawPlace) { x.space = arena })},
+		{45, "states overlap", kept(3, func(x *rawPlace) { x.offset = 0 })},
+		{45, "input among the states", kept(0, func(x *rawPlace) { x.space = state })},
+		{45, "result among the states", kept(4, func(x *rawPlace) { x.space = state })},
+		{45, "update elsewhere", kept(5, func(x *rawPlace) { x.parent = -1 })},
+		{45, "update in the arena", kept(5, func(x *rawPlace) { x.space = arena })},
+		{31, "update at another offset", kept(5, func(x *rawPlace) { x.offset = 256 })},
+		{30, "state behind the end", kept(3, func(x *rawPlace) { x.offset = 512 })},
+		{45, "states without a state", func(f *forgery) { f.c.plans[0].state = 256 }},
+		{45, "another size of the states in another method", func(f *forgery) { f.c.plans[8].state += 256 }},
+		{45, "a state elsewhere in another method", func(f *forgery) { f.c.plans[8].places[0].offset = 256 }},
+		{45, "another first value in another method", func(f *forgery) { f.c.graphs[8].nodes[0].attrs[0].Value = 0.25 }},
+		{45, "an update of an input", func(f *forgery) {
+			f.c.graphs[7].nodes[2].op, f.c.graphs[7].nodes[2].attrs = "input", nil
+		}},
+		{45, "two updates of one value", func(f *forgery) {
+			n := f.c.graphs[7].nodes
+			n[6] = n[5]
+			n[6].name = "again"
+		}},
+		{33, "state read after its update", func(f *forgery) {
+			s := f.c.scheds[7].steps
+			s[0], s[1] = s[1], s[0]
+		}},
 		{35, "overwrites its operand", func(f *forgery) {
 			// z goes where y is, without being in place.
 			f.c.plans[0].places[3] = rawPlace{space: arena, offset: 0, size: 64, parent: -1}

@@ -9,11 +9,12 @@ import (
 // Numbers of the checks that more than one function reports. The list below says what each is.
 const (
 	checkSchema = 15
+	checkState  = 45
 )
 
 // checks are the verifier's checks in order: check k is checks[k-1] and its error RLX4000+k. 1 to 12 are about the
 // container, 13 to 16 the encoding, 17 to 21 types and weights, 22 to 28 graphs, 29 to 38 placements and steps, 39 to 44 the
-// target and each run (reported by the runtime and the backends).
+// target and each run (reported by the runtime and the backends), 45 the states.
 var checks = [...]struct{ title, text string }{
 	{"not a file that can be verified", `
 The artifact must be a regular file of at most 2^44 bytes. Pipes, devices and directories are refused, and where the policy asks
@@ -121,6 +122,9 @@ An input of a run has another element type, shape or length than the program tak
 A value that the program uses as an index lies outside the table it indexes.`},
 	{"output is not intact", `
 An output of a run has another size than the program says, or belongs to another run.`},
+	{"bad state", `
+A state, which lives from run to run, has one type, one initial value and one range of the state space in all programs. Nothing else
+lies in that space but what updates the state, in its place, one update after the other.`},
 }
 
 var codes = func() (c [len(checks)]diag.Code) {
@@ -130,7 +134,7 @@ var codes = func() (c [len(checks)]diag.Code) {
 	return c
 }()
 
-// CodeOf is the code that a failed check reports: RLX4000 + check, for checks 1 to 44.
+// CodeOf is the code that a failed check reports: RLX4000 + check, for checks 1 to 45.
 func CodeOf(check int) diag.Code { return codes[check-1] }
 
 // CodeSource is reported by Write.

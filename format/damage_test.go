@@ -237,7 +237,7 @@ func checkAccepted(t *testing.T, programs []*program.Program) {
 // what its graph gives without any plan.
 func checkRun(t *testing.T, p *program.Program) {
 	t.Helper()
-	if p.ArenaSize+p.IOSize+p.WeightsExtent() > 1<<16 {
+	if p.ArenaSize+p.IOSize+p.StateSize+p.WeightsExtent() > 1<<16 {
 		return
 	}
 	r := rand.New(rand.NewPCG(9, 9))

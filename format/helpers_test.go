@@ -84,6 +84,27 @@ q = reduce_max m {axes=[2,3]} : f32[1,4]
 return masks=m, iou=q
 `
 
+// appendText and peekText share a state; the first updates it, and reads it before and after.
+const appendText = `graph append
+sym T = 1..3
+rows = input : f32[2,T,4]
+pos = input : i32[]
+cache = state {init=0.5} : f32[2,8,4]
+count = state : f32[1]
+before = reduce_sum cache {axes=[0,1,2]} : f32[]
+next = kv_append cache, rows, pos {axis=1} : f32[2,8,4]
+after = reduce_sum next {axes=[0,1,2]} : f32[]
+both = add before, after : f32[]
+n = add count, both : f32[1]
+return n=n
+`
+
+const peekText = `graph peek
+cache = state {init=0.5} : f32[2,8,4]
+sum = reduce_sum cache {axes=[0,1,2]} : f32[]
+return sum=sum
+`
+
 func testWeights() []Weight {
 	r := rand.New(rand.NewPCG(1, 2))
 	weight := func(name, typ string) Weight {
@@ -102,15 +123,24 @@ func testWeights() []Weight {
 
 func build(t testing.TB, text, target string, dir *Directory) *program.Program {
 	t.Helper()
-	g, err := ir.Parse(text)
+	states, err := sched.StateLayout(parse(t, appendText), parse(t, peekText))
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, _, err := sched.Build(g, sched.Options{Target: target, Weights: dir.Offset})
+	p, _, err := sched.Build(parse(t, text), sched.Options{Target: target, Weights: dir.Offset, State: states.Find})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return p
+}
+
+func parse(t testing.TB, text string) *ir.Graph {
+	t.Helper()
+	g, err := ir.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
 }
 
 func testArtifact(t testing.TB) (Artifact, []Weight) {
@@ -126,7 +156,7 @@ func testArtifact(t testing.TB) (Artifact, []Weight) {
 		Pairs:   []Pair{{"license", "none"}, {"note", "made for tests"}},
 	}}
 	for _, p := range []struct{ text, target string }{{headText, "cpu"}, {headText, "portable"}, {mlpText, "cpu"}, {blendText, "cpu"},
-		{imageText, "cpu"}, {promptText, "cpu"}, {pickText, "cpu"}} {
+		{imageText, "cpu"}, {promptText, "cpu"}, {pickText, "cpu"}, {appendText, "cpu"}, {peekText, "cpu"}} {
 		a.Programs = append(a.Programs, build(t, p.text, p.target, dir))
 	}
 	s := task.NewSegment(8, 4)

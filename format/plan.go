@@ -8,9 +8,9 @@ import (
 
 // rawPlan is a program's share of PLAN.
 type rawPlan struct {
-	at        int64
-	arena, io int64 // sizes in bytes
-	places    []rawPlace
+	at               int64
+	arena, io, state int64 // sizes in bytes
+	places           []rawPlace
 }
 
 // rawPlace is [space, offset, size, parent] in the file.
@@ -21,10 +21,10 @@ type rawPlace struct {
 }
 
 // spaces by their number in the file. Numbers are never reused.
-var spaces = [...]program.Space{program.Weights, program.Arena, program.IO}
+var spaces = [...]program.Space{program.Weights, program.Arena, program.IO, program.State}
 
 func (p *rawPlan) encode(e *encoder) {
-	e.object(3)
+	e.object(4)
 	e.keyInt("arena", p.arena)
 	e.keyInt("io", p.io)
 	e.key("places")
@@ -36,11 +36,12 @@ func (p *rawPlan) encode(e *encoder) {
 		e.integer(x.size)
 		e.integer(x.parent)
 	}
+	e.keyInt("state", p.state)
 }
 
 func decodePlan(d *decoder) (p rawPlan) {
 	p.at = d.at()
-	d.object(3, "plan")
+	d.object(4, "plan")
 	p.arena = d.keyInt("arena", 0, math.MaxInt64)
 	p.io = d.keyInt("io", 0, math.MaxInt64)
 	d.key("places")
@@ -53,12 +54,13 @@ func decodePlan(d *decoder) (p rawPlan) {
 		x.parent = d.integer(-1, math.MaxInt64, "parent")
 		return x
 	})
+	p.state = d.keyInt("state", 0, math.MaxInt64)
 	return p
 }
 
 // planOf is what PLAN holds of p.
 func planOf(p *program.Program) rawPlan {
-	r := rawPlan{arena: p.ArenaSize, io: p.IOSize, places: make([]rawPlace, 0, len(p.Places))}
+	r := rawPlan{arena: p.ArenaSize, io: p.IOSize, state: p.StateSize, places: make([]rawPlace, 0, len(p.Places))}
 	for _, x := range p.Places {
 		code := int64(-1)
 		for i, s := range spaces {

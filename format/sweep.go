@@ -14,7 +14,8 @@ import (
 // It shares no code with the planner's own proof (core/plan.CheckProgram), so that the two check each other.
 func sweep(p *program.Program, r *rawSched) error {
 	s := sweeper{p: p, r: r, content: make([]int32, len(p.Graph.Nodes))}
-	arena, io := make([]int64, 0, 2*len(p.Graph.Nodes)), make([]int64, 0, 2*len(p.Graph.Nodes))
+	arena, io, state := make([]int64, 0, 2*len(p.Graph.Nodes)), make([]int64, 0, 2*len(p.Graph.Nodes)), []int64(nil)
+	last, of := map[*ir.Node]*ir.Node{}, map[*ir.Node]*ir.Node{} // by state: its last value; by value: its state
 	for _, n := range p.Graph.Nodes {
 		s.content[n.ID] = int32(n.ID)
 		if _, view := n.View(); view {
@@ -25,12 +26,20 @@ func sweep(p *program.Program, r *rawSched) error {
 			arena = append(arena, at.Offset, at.Offset+at.Size)
 		case program.IO:
 			io = append(io, at.Offset, at.Offset+at.Size)
+		case program.State:
+			state = append(state, at.Offset, at.Offset+at.Size)
+		}
+		if n.Op == ir.StateDef {
+			of[n], last[n] = n, n
+		} else if n.Op.Updates {
+			of[n] = of[n.In[0]]
+			last[of[n]] = n
 		}
 	}
-	s.arena, s.io = newOwners(arena), newOwners(io)
-	for _, n := range p.Graph.Inputs() {
+	s.arena, s.io, s.state = newOwners(arena), newOwners(io), newOwners(state)
+	for _, n := range append(p.Graph.Inputs(), p.Graph.States()...) {
 		at := p.Places[n.ID]
-		s.io.assign(at.Offset, at.Offset+at.Size, int32(n.ID))
+		s.owners(at.Space).assign(at.Offset, at.Offset+at.Size, int32(n.ID))
 	}
 	for i := range p.Steps {
 		if err := s.step(i); err != nil {
@@ -41,9 +50,12 @@ func sweep(p *program.Program, r *rawSched) error {
 	for _, o := range p.Graph.Outputs {
 		keep = append(keep, o.Node)
 	}
+	for _, n := range p.Graph.States() {
+		keep = append(keep, last[n])
+	}
 	for _, n := range keep {
 		if by, at, ok := s.holds(n); !ok {
-			return fail(37, KindSched.String(), r.at, "after the last step, byte %d of %.80q in the io space holds %s", at, n.Label(), s.describe(by))
+			return fail(37, KindSched.String(), r.at, "after the last step, byte %d of %.80q in the %v space holds %s", at, n.Label(), p.Places[n.ID].Space, s.describe(by))
 		}
 	}
 	return nil
@@ -54,6 +66,7 @@ type sweeper struct {
 	r         *rawSched
 	content   []int32 // by node: the node whose content it shows, itself unless it is a view
 	arena, io *owners
+	state     *owners
 }
 
 func (s *sweeper) describe(owner int32) string {
@@ -64,8 +77,11 @@ func (s *sweeper) describe(owner int32) string {
 }
 
 func (s *sweeper) owners(space program.Space) *owners {
-	if space == program.IO {
+	switch space {
+	case program.IO:
 		return s.io
+	case program.State:
+		return s.state
 	}
 	return s.arena
 }

@@ -11,7 +11,7 @@ import (
 
 // unchecked makes the program that the raw parts describe without checking anything.
 func unchecked(g *ir.Graph, p *rawPlan, s *rawSched) *program.Program {
-	out := &program.Program{Method: "m", Target: "cpu", Graph: g, ArenaSize: p.arena, IOSize: p.io}
+	out := &program.Program{Method: "m", Target: "cpu", Graph: g, ArenaSize: p.arena, IOSize: p.io, StateSize: p.state}
 	for _, x := range p.places {
 		out.Places = append(out.Places, program.Place{Space: spaces[x.space], Offset: x.offset, Size: x.size, Parent: int(x.parent)})
 	}

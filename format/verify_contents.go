@@ -45,6 +45,9 @@ func checkContents(c *contents, weights int64, p Policy) (*Directory, []*program
 	if err := checkSignature(c.meta, programs, c.graphs); err != nil {
 		return nil, nil, err
 	}
+	if _, _, err := program.JoinStates(programs...); err != nil {
+		return nil, nil, fail(checkState, KindPlan.String(), -1, "%w", err)
+	}
 	return dir, programs, checkMemory(programs, weights, p)
 }
 

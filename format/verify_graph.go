@@ -34,7 +34,7 @@ func checkGraph(r *rawGraph, dir *Directory) (*ir.Graph, error) {
 	if err := checkSyms(r.syms, where, r.at); err != nil {
 		return nil, err
 	}
-	b := graphBuilder{r: r, dir: dir, g: &ir.Graph{Name: r.method, Syms: r.syms, Nodes: make([]*ir.Node, 0, len(r.nodes))}, names: names{}}
+	b := graphBuilder{r: r, dir: dir, g: &ir.Graph{Name: r.method, Syms: r.syms, Nodes: make([]*ir.Node, 0, len(r.nodes))}, names: names{}, updated: map[*ir.Node]bool{}}
 	for i := range r.nodes {
 		if err := b.node(i); err != nil {
 			return nil, err
@@ -87,6 +87,8 @@ type graphBuilder struct {
 	g     *ir.Graph
 	names names
 	tuple *ir.Node // the last node of an op with several results
+
+	updated map[*ir.Node]bool // values of states that a node has updated
 }
 
 // complete checks that the results of the last op with several are there; its number is the next node's.
@@ -107,7 +109,7 @@ func (b *graphBuilder) node(i int) error {
 		}
 		return fail(check, KindGraph.String(), r.at, "node %d (%.80q): "+format, append([]any{i, label}, args...)...)
 	}
-	leaf := r.op == "input" || r.op == "param"
+	leaf := r.op == "input" || r.op == "param" || r.op == ir.StateDef.Name
 	if r.name != "" || leaf {
 		if err := b.names.add(KindGraph.String(), r.at, "node", r.name); err != nil {
 			return err
@@ -150,6 +152,9 @@ func (b *graphBuilder) node(i int) error {
 	}
 	if !n.Type.Equal(declared) {
 		return bad(26, "the type is %v; inferred is %v", declared, n.Type)
+	}
+	if err := n.CheckUpdate(b.updated); err != nil {
+		return bad(checkState, "%w", err)
 	}
 	if r.op == "param" && b.dir != nil {
 		t, ok := b.dir.Find(r.name)

@@ -14,12 +14,12 @@ const none = -1 // parent of a value that shares no storage
 // checkPlan runs checks 29 to 31, 36 and 37 on a program's placements and fills them in.
 func checkPlan(p *program.Program, r *rawPlan, dir *Directory) error {
 	where := KindPlan.String()
-	for _, size := range []int64{r.arena, r.io} {
+	for _, size := range []int64{r.arena, r.io, r.state} {
 		if size%program.Align != 0 || size > MaxArenaBytes {
 			return fail(29, where, r.at, "a space has %d bytes; want a multiple of %d and at most %d", size, program.Align, int64(MaxArenaBytes))
 		}
 	}
-	p.ArenaSize, p.IOSize = r.arena, r.io
+	p.ArenaSize, p.IOSize, p.StateSize = r.arena, r.io, r.state
 	if len(r.places) != len(p.Graph.Nodes) {
 		return fail(30, where, r.at, "%d placements for %d nodes", len(r.places), len(p.Graph.Nodes))
 	}
@@ -29,6 +29,11 @@ func checkPlan(p *program.Program, r *rawPlan, dir *Directory) error {
 		if err := c.place(p.Graph.Nodes[i]); err != nil {
 			return err
 		}
+	}
+	if _, size, err := program.JoinStates(p); err != nil {
+		return fail(checkState, where, r.at, "%w", err)
+	} else if size > 0 && len(p.Graph.States()) == 0 {
+		return fail(checkState, where, r.at, "%d bytes of state for a program that has none", size)
 	}
 	return c.signature()
 }
@@ -72,6 +77,10 @@ func (c *placeChecker) place(n *ir.Node) error {
 	switch {
 	case view:
 		err = c.view(n, pl, off)
+	case n.Op.Updates && (pl.Space != program.State || pl.Parent != n.In[0].ID):
+		err = c.fail(checkState, n, "is an update of %.80q, so it must be placed over it", n.In[0].Label())
+	case !n.Op.Updates && n.Op != ir.StateDef && pl.Space == program.State:
+		err = c.fail(checkState, n, "op %s in the %v space; only a state and its updates lie there", n.Op.Name, pl.Space)
 	case pl.Parent != none:
 		err = c.inPlace(n, pl)
 	default:
@@ -87,6 +96,8 @@ func (c *placeChecker) own(n *ir.Node, pl program.Place) error {
 	switch isParam := n.Op.Name == "param"; {
 	case isParam != (pl.Space == program.Weights):
 		return c.fail(36, n, "%s in the %v space", n.Op.Name, pl.Space)
+	case n.Op == ir.StateDef && pl.Space != program.State:
+		return c.fail(checkState, n, "a state in the %v space; want %v", pl.Space, program.State)
 	case n.Op.Name == "input" && pl.Space != program.IO:
 		return c.fail(30, n, "an input in the %v space; want %v", pl.Space, program.IO)
 	case isParam && c.dir == nil:
@@ -98,6 +109,8 @@ func (c *placeChecker) own(n *ir.Node, pl program.Place) error {
 		}
 	case pl.Space == program.IO:
 		size = c.p.IOSize
+	case pl.Space == program.State:
+		size = c.p.StateSize
 	}
 	if !within(pl.Offset, pl.Size, size) || pl.Offset%program.Align != 0 {
 		return c.fail(30, n, "%d bytes at %d are outside the %d bytes of the %v space, or no multiple of %d", pl.Size, pl.Offset, size, pl.Space, program.Align)
@@ -213,9 +226,9 @@ func checkMemory(programs []*program.Program, weights int64, p Policy) error {
 	}
 	for _, x := range programs {
 		// Each term is at most 2^44, so the sum is exact.
-		if need := weights + x.ArenaSize + x.IOSize; need > p.MaxMemory {
-			return fail(38, KindPlan.String(), -1, "program %s for %s needs %d bytes (weights %d, arena %d, inputs and outputs %d); allowed are %d",
-				x.Method, x.Target, need, weights, x.ArenaSize, x.IOSize, p.MaxMemory)
+		if need := weights + x.ArenaSize + x.IOSize + x.StateSize; need > p.MaxMemory {
+			return fail(38, KindPlan.String(), -1, "program %s for %s needs %d bytes (weights %d, arena %d, inputs and outputs %d, state %d); allowed are %d",
+				x.Method, x.Target, need, weights, x.ArenaSize, x.IOSize, x.StateSize, p.MaxMemory)
 		}
 	}
 	return nil

@@ -34,7 +34,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 	for i, p := range a.Programs {
 		q, ok := v.Program(p.Method, p.Target)
-		if !ok || q != v.Programs()[i] || q.Graph.String() != p.Graph.String() || q.ArenaSize != p.ArenaSize || q.IOSize != p.IOSize {
+		if !ok || q != v.Programs()[i] || q.Graph.String() != p.Graph.String() || q.ArenaSize != p.ArenaSize || q.IOSize != p.IOSize || q.StateSize != p.StateSize {
 			t.Fatalf("program %s for %s came back as\n%v", p.Method, p.Target, q)
 		}
 		for k := range p.Places {
@@ -52,7 +52,7 @@ func TestRoundTrip(t *testing.T) {
 		}
 	}
 	m := v.Meta()
-	if m.Model != "mlp" || len(m.Methods) != 6 || *m.Segment != *a.Meta.Segment || m.Sources[0] != a.Meta.Sources[0] || m.Pairs[1] != a.Meta.Pairs[1] ||
+	if m.Model != "mlp" || len(m.Methods) != 8 || *m.Segment != *a.Meta.Segment || m.Sources[0] != a.Meta.Sources[0] || m.Pairs[1] != a.Meta.Pairs[1] ||
 		m.Opset != Opset || m.Precisions[0] != "f32" || m.Producer != a.Meta.Producer {
 		t.Errorf("META came back as %+v", m)
 	}

@@ -111,11 +111,19 @@ func Compile(ctx context.Context, methods []*ir.Graph, o Options) (*Result, erro
 	for _, w := range res.Weights {
 		offsets[w.Name] = w.Offset
 	}
+	graphs := make([]*ir.Graph, len(jobs))
+	for i, j := range jobs {
+		graphs[i] = j.graph
+	}
+	states, err := sched.StateLayout(graphs...)
+	if err != nil {
+		return nil, err
+	}
 	for i, j := range jobs {
 		if err := stop(); err != nil {
 			return nil, err
 		}
-		p, report, err := sched.Build(j.graph, sched.Options{Method: j.method, Target: j.target.Name,
+		p, report, err := sched.Build(j.graph, sched.Options{Method: j.method, Target: j.target.Name, State: states.Find,
 			Weights: func(name string) (int64, bool) { off, ok := offsets[name]; return off, ok }})
 		if err == nil { // outputs may have got copies
 			res.Reports[i].Passes.Reference, err = pass.Check(p.Graph, j.target.Takes)

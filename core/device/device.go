@@ -22,6 +22,9 @@ type Backend interface {
 	Info(ctx context.Context) (Info, error)
 	// Load prepares a verified program. The weights stay valid until Close of the Executable and must not be written.
 	Load(ctx context.Context, l Load) (Executable, error)
+	// NewState allocates so many bytes on a device, all 0. The backend chooses the device where its ID is empty, and the same as
+	// Load does.
+	NewState(ctx context.Context, device string, size int64) (State, error)
 }
 
 // Info describes a backend. It is what `rlxrun devices` shows and what a program is checked against before Load.
@@ -101,6 +104,17 @@ type Run struct {
 	// to theirs. Each is dense and takes the first bytes of its place, as many as its shape under Syms needs.
 	IO   []byte
 	Opts RunOptions
+
+	// State is what the program keeps from run to run, at least Program.StateSize bytes; nil where that is 0. A run that fails
+	// or is cancelled leaves it with undefined contents, if the program updates it.
+	State State
+	// Feeds are inputs that come from a state, not from IO; Keeps are outputs that are also stored in one, after the last step. No
+	// two keeps may overlap.
+	Feeds, Keeps []Transfer
+	// Outputs says which outputs are wanted; nil: all. The others, unless they are kept, are not computed and their bytes in IO are
+	// undefined.
+	Outputs []bool
+
 	// Progress, where not nil, is told the index of each step just before it runs, and len(Steps) at the end.
 	Progress func(step int)
 }
@@ -160,6 +174,9 @@ not compute. Compile for another target, choose another backend, or leave --prec
 The program's arena, weights or inputs do not fit the memory that is free or allowed.`)
 	ErrInput = diag.Define("RLX3001", "bad input tensor", `
 An input's type, shape or value is not what the program takes; the message names the input.`)
+	ErrState = diag.Define("RLX3002", "state is not valid", `
+A run that was to update the state failed or was cancelled in its middle, so that the state holds neither the old values nor the new
+ones. Reset it, import its contents, or clone another.`)
 	ErrNaN = diag.Define("RLX1003", "a step produced NaN", `
 --check-nan was given, and the named step is the first whose result holds a NaN.`)
 )

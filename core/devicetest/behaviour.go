@@ -34,6 +34,10 @@ func (s *suite) runChecks() []check {
 		{"run/observe", s.checkObserve},
 		{"run/results", s.checkResults},
 		{"run/together", s.checkTogether},
+		{"run/state", s.checkState},
+		{"run/state-refused", s.checkStateRefused},
+		{"run/transfers", s.checkTransfers},
+		{"run/wanted", s.checkWanted},
 	}
 }
 

@@ -102,6 +102,12 @@ func TestFaults(t *testing.T) {
 		{"observes one result", "run", "run/results: nodes"},
 		{"names the op", "run", "run/results: FirstNaN"},
 		{"only the first result", "top_k", "result 1"},
+		{"one state", "run", "run/state: after run"},
+		{"takes any state", "run", "run/state-refused: "},
+		{"feeds nothing", "run", "run/transfers: a run that is fed gives"},
+		{"keeps nothing", "run", "run/transfers: kept is"},
+		{"forgets an update", "run", "run/wanted: "},
+		{"runs all steps", "run", "run/wanted: outputs"},
 		{"observes on", "run", "run/observe: an observer that refuses"},
 	} {
 		s := suiteOf(t, fake{fault: c.fault})

@@ -42,6 +42,19 @@ func (f fake) Info(context.Context) (device.Info, error) {
 	return i, nil
 }
 
+// oneState is the memory of all states, where that is the fault.
+var oneState []byte
+
+func (f fake) NewState(_ context.Context, _ string, size int64) (device.State, error) {
+	if f.fault == "one state" {
+		if oneState == nil {
+			oneState = make([]byte, 1<<16)
+		}
+		return device.NewHostState(oneState[:size], nil), nil
+	}
+	return device.NewHostState(make([]byte, size), nil), nil
+}
+
 func (f fake) Load(_ context.Context, l device.Load) (device.Executable, error) {
 	if l.Device != "" && l.Device != "a" && f.fault != "any device" {
 		return nil, diag.New(device.ErrUnavailable, "fake", "no device %s", l.Device)
@@ -96,6 +109,37 @@ func (x *fakeExecutable) Run(ctx context.Context, r device.Run) (device.Stats, e
 		}
 		return stats, diag.New(code, "fake", "sizes %v, io %d: %w", r.Syms, len(r.IO), err)
 	}
+	of := func(list []program.Operand) func(int) (int64, bool) {
+		return func(i int) (int64, bool) {
+			if i < 0 || i >= len(list) {
+				return 0, false
+			}
+			return list[i].Bytes, true
+		}
+	}
+	if err := r.CheckState("fake", x.l.Program.StateSize, of(b.Inputs), of(b.Outputs)); err != nil {
+		if x.fault == "takes any state" {
+			return stats, nil
+		}
+		return stats, err
+	}
+	if r.Outputs != nil && len(r.Outputs) != len(b.Outputs) {
+		return stats, diag.New(device.ErrInput, "fake", "%d outputs", len(r.Outputs))
+	}
+	if x.fault != "feeds nothing" {
+		if err := r.CopyFeeds(func(i int) []byte { return x.view(b.Inputs[i], r).Data }); err != nil {
+			return stats, err
+		}
+	}
+	needed := x.l.Program.Needed(r.Computed(), r.Opts.Dump)
+	if x.fault == "forgets an update" {
+		needed = x.l.Program.Needed(r.Outputs, r.Opts.Dump)
+		for i, st := range x.l.Program.Steps {
+			if needed != nil && x.l.Program.Graph.Nodes[st.Node].Op.Updates {
+				needed[i] = false
+			}
+		}
+	}
 	if x.runs++; x.runs == 1 {
 		x.io, x.values = r.IO, map[int][]byte{}
 	}
@@ -109,6 +153,9 @@ func (x *fakeExecutable) Run(ctx context.Context, r device.Run) (device.Stats, e
 			}
 			return stats, ctx.Err()
 		}
+		if needed != nil && !needed[i] && x.fault != "runs all steps" {
+			continue
+		}
 		if r.Progress != nil && x.fault == "progress goes back" {
 			r.Progress(len(b.Steps) - 1 - i)
 		} else if r.Progress != nil {
@@ -121,12 +168,12 @@ func (x *fakeExecutable) Run(ctx context.Context, r device.Run) (device.Stats, e
 			if k > 0 && x.fault == "observes one result" {
 				break
 			}
-			out := x.view(o, r.IO)
+			out := x.view(o, r)
 			if x.fault == "nan in the tail" {
 				out.Data = out.Data[:cap(out.Data)]
 			}
 			if slices.Contains(r.Opts.Dump, o.Node) != (x.fault == "observes others" && len(b.Steps) == 6) && r.Opts.Observe != nil {
-				if err := r.Opts.Observe(o.Node, o.Shape, x.view(o, r.IO).Data); err != nil && x.fault != "observes on" {
+				if err := r.Opts.Observe(o.Node, o.Shape, x.view(o, r).Data); err != nil && x.fault != "observes on" {
 					return stats, err
 				}
 			}
@@ -146,13 +193,18 @@ func (x *fakeExecutable) Run(ctx context.Context, r device.Run) (device.Stats, e
 			stats.Steps = append(stats.Steps, st)
 		}
 	}
+	if x.fault != "keeps nothing" {
+		if err := r.CopyKeeps(func(i int) []byte { return x.view(b.Outputs[i], r).Data }); err != nil {
+			return stats, err
+		}
+	}
 	if r.Progress != nil && x.fault != "progress lacks the end" {
 		r.Progress(len(b.Steps))
 	}
 	switch x.fault {
 	case "writes an input":
 		for _, o := range b.Inputs {
-			flip(x.view(o, r.IO).Data)
+			flip(x.view(o, r).Data)
 		}
 	case "writes a weight":
 		flip(x.l.Weights)
@@ -167,8 +219,8 @@ func flip(b []byte) {
 	}
 }
 
-func (x *fakeExecutable) view(o program.Operand, io []byte) tensor.Tensor {
-	space := [...][]byte{program.Weights: x.l.Weights, program.Arena: x.arena, program.IO: io}[o.Space]
+func (x *fakeExecutable) view(o program.Operand, r device.Run) tensor.Tensor {
+	space := [...][]byte{program.Weights: x.l.Weights, program.Arena: x.arena, program.IO: r.IO, program.State: device.HostBytes(r.State)}[o.Space]
 	room := min(o.Offset+program.AlignUp(o.Bytes+1), int64(len(space)))
 	return tensor.Tensor{DType: o.DType, Shape: o.Shape, Data: space[o.Offset:][:o.Bytes:max(room-o.Offset, o.Bytes)]}
 }
@@ -180,17 +232,17 @@ func (x *fakeExecutable) step(s program.BoundStep, r device.Run) error {
 	spared := func(k int) bool { return s.Node.Op.Elementwise || slices.Contains(s.Node.Op.InPlace, k) }
 	for k, o := range s.In {
 		if spared(k) {
-			in[k] = x.view(o, r.IO).Array()
+			in[k] = x.view(o, r).Array()
 		}
 	}
 	for _, o := range s.Outs {
-		for i := range x.view(o, r.IO).Data {
-			x.view(o, r.IO).Data[i] = pattern
+		for i := range x.view(o, r).Data {
+			x.view(o, r).Data[i] = pattern
 		}
 	}
 	for k, o := range s.In {
 		if !spared(k) {
-			in[k] = x.view(o, r.IO).Array()
+			in[k] = x.view(o, r).Array()
 		}
 		if x.fault == "flushes denormals" {
 			for i, v := range in[k].F {
@@ -241,7 +293,7 @@ func (x *fakeExecutable) store(s program.BoundStep, o program.Operand, out *tens
 			out.F[i] = math.NaN()
 		}
 	}
-	t, data := x.view(o, r.IO), out.Tensor().Data
+	t, data := x.view(o, r), out.Tensor().Data
 	if old, ok := x.values[o.Node]; ok && x.fault == "keeps results" && len(old) == len(data) {
 		data = old
 	}

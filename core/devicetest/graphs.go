@@ -225,6 +225,10 @@ func checkSteps(g *ir.Graph, syms map[string]int64, seen map[int]tensor.Tensor, 
 		if n.Op == ir.ResultDef { // checked with its tuple node
 			continue
 		}
+		if n.Op == ir.StateDef {
+			known[i] = initial(n.Attrs, n.Type)
+			continue
+		}
 		if n.Op.Effects {
 			if known[i] = inputs[n.Name]; known[i] == nil {
 				known[i] = params[n.Name]

@@ -35,6 +35,9 @@ func guarded(n int64) (all, inner []byte) {
 type rig struct {
 	p   *program.Program
 	exe device.Executable
+	b   device.Backend
+	// state is that of the runs; nil: each has one of its own, with the initial values.
+	state device.State
 
 	allWeights, weightsBefore []byte
 	allIO, io                 []byte
@@ -67,7 +70,7 @@ func (s *suite) load(p *program.Program, params values, l device.Load) (*rig, er
 		panic(fmt.Sprintf("BUG: devicetest: %s has an IO space of %d bytes", p.Method, p.IOSize))
 	}
 	p.Target = s.info.Name
-	r := &rig{p: p}
+	r := &rig{p: p, b: s.b}
 	at, size := layout(params.names(), params)
 	var weights []byte
 	r.allWeights, weights = guarded(size)
@@ -144,6 +147,12 @@ func (r *rig) run(ctx context.Context, inputs values, req device.Run) (map[strin
 	}
 	before := slices.Clone(r.allIO)
 	req.IO = r.io
+	if req.State = r.state; r.state == nil && r.p.StateSize > 0 {
+		if req.State, err = r.newState(); err != nil {
+			return nil, device.Stats{}, err
+		}
+		defer req.State.Close()
+	}
 	stats, err := r.exe.Run(ctx, req)
 	out := map[string]tensor.Tensor{}
 	after := slices.Clone(r.allIO)
@@ -158,6 +167,23 @@ func (r *rig) run(ctx context.Context, inputs values, req device.Run) (map[strin
 		return nil, stats, errors.Join(e, err)
 	}
 	return out, stats, err
+}
+
+// newState makes a state with the initial values.
+func (r *rig) newState() (device.State, error) {
+	ctx := context.Background()
+	s, err := r.b.NewState(ctx, "", r.p.StateSize)
+	if err != nil {
+		return nil, fmt.Errorf("state: %w", err)
+	}
+	for _, t := range r.p.States() {
+		b := make([]byte, t.Bytes())
+		t.Fill(b)
+		if err := s.Write(ctx, t.Offset, b); err != nil {
+			return nil, fmt.Errorf("state: %w", err)
+		}
+	}
+	return s, nil
 }
 
 // untouched compares what must not change.

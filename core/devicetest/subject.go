@@ -24,19 +24,20 @@ type subject struct {
 	outs []ir.Type
 }
 
-// newSubject infers the results. For a leaf that the executor supplies, the one operand is the value itself.
+// newSubject infers the results. For an input and a param, the one operand is the value itself.
 func newSubject(def *ir.OpDef, c ir.Case[any]) (subject, error) {
 	outs, err := def.InferResults(c.Attrs, c.In, c.Out, nil)
-	if def.Eval == nil {
-		c.In = outs
+	s := subject{def, c, outs}
+	if s.leaf() {
+		s.In = outs
 	}
-	return subject{def, c, outs}, err
+	return s, err
 }
 
 // leaf reports input and param.
-func (s subject) leaf() bool { return s.def.Eval == nil }
+func (s subject) leaf() bool { return s.def.Eval == nil && s.def != ir.StateDef }
 
-// eval is what the definition says; leaves are their operand.
+// eval is what the definition says; leaves are their operand, and a state has its initial value.
 func (s subject) eval(in []*tensor.Array) ([]*tensor.Array, error) {
 	if s.leaf() {
 		return in, nil
@@ -45,7 +46,18 @@ func (s subject) eval(in []*tensor.Array) ([]*tensor.Array, error) {
 	for k, t := range s.outs {
 		out[k] = tensor.NewArray(t.DType, t.Shape.Eval(nil)...)
 	}
+	if s.def == ir.StateDef {
+		return []*tensor.Array{initial(s.Attrs, s.outs[0])}, nil
+	}
 	return out, s.def.Eval(s.Attrs, in, out...)
+}
+
+// initial is the first value of a state.
+func initial(attrs any, typ ir.Type) *tensor.Array {
+	t := program.StateTensor{Type: typ, Init: attrs.(ir.StateAttrs).Init}
+	b := make([]byte, t.Bytes())
+	t.Fill(b)
+	return tensor.Tensor{DType: typ.DType, Shape: typ.Shape.Eval(nil), Data: b}.Array()
 }
 
 // elements counts those of all operands and results.
@@ -153,7 +165,15 @@ func (s subject) graph(f form) *ir.Graph {
 		case s.def.Tuple:
 			return g.AddResults(len(s.outs), s.def, s.Attrs, nodes...)
 		}
-		return []*ir.Node{g.AddDeclared(s.def, s.Attrs, s.Case.Out, nodes...)}
+		n := g.AddDeclared(s.def, s.Attrs, s.Case.Out, nodes...)
+		if s.def == ir.StateDef {
+			n.Named("state")
+		}
+		return []*ir.Node{n}
+	}
+	if s.def.Updates { // operand 0 is a state, which takes the given value first
+		zero := op.Const(g, 0, ir.TypeOf(dtype.I32))
+		nodes[0] = op.KVAppend(op.State(g, "state", s.In[0], 0), nodes[0], zero, 0)
 	}
 	if !f.arena {
 		for k, n := range results() {

@@ -7,8 +7,10 @@ package interp
 
 import (
 	"fmt"
+	"maps"
 
 	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
@@ -22,12 +24,19 @@ type Observer func(n *ir.Node, value *tensor.Array) error
 // Run computes the outputs of a graph under values of its symbols. Blocks are lowered on the way. Values are freed after
 // their last use. params may be nil where there are no weights.
 func Run(g *ir.Graph, syms map[string]int64, inputs map[string]*tensor.Array, params Params, observe ...Observer) (map[string]*tensor.Array, error) {
+	return RunFrom(nil, g, syms, inputs, params, observe...)
+}
+
+// RunFrom is Run on states that earlier runs left, by name. A state that is not there has its initial value. What the run makes of
+// them takes their place where it succeeds; nil forgets it.
+func RunFrom(states map[string]*tensor.Array, g *ir.Graph, syms map[string]int64, inputs map[string]*tensor.Array, params Params, observe ...Observer) (map[string]*tensor.Array, error) {
 	if err := g.CheckSyms(syms); err != nil {
 		return nil, err
 	}
 	if err := checkNames(g, inputs); err != nil {
 		return nil, err
 	}
+	updated := map[string]*tensor.Array{}
 	values, uses := make([]*tensor.Array, len(g.Nodes)), g.UseCounts()
 	for _, n := range g.Nodes {
 		if n.Op == ir.ResultDef { // has its value from its tuple node
@@ -37,9 +46,12 @@ func Run(g *ir.Graph, syms map[string]int64, inputs map[string]*tensor.Array, pa
 		for k, x := range n.In {
 			in[k] = values[x.ID]
 		}
-		results, err := compute(n, in, syms, inputs, params)
+		results, err := compute(n, in, syms, inputs, params, states)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", n.Label(), err)
+		}
+		if n.Op.Updates {
+			updated[n.StateOf().Name] = results[0]
 		}
 		for k, v := range n.Values() {
 			if err := tell(observe, v, results[k]); err != nil {
@@ -59,6 +71,9 @@ func Run(g *ir.Graph, syms map[string]int64, inputs map[string]*tensor.Array, pa
 	for _, o := range g.Outputs {
 		out[o.Name] = values[o.Node.ID]
 	}
+	if states != nil {
+		maps.Copy(states, updated)
+	}
 	return out, nil
 }
 
@@ -72,7 +87,7 @@ func tell(observe []Observer, n *ir.Node, v *tensor.Array) error {
 }
 
 // compute gives the results of one op from its operands' values.
-func compute(n *ir.Node, in []*tensor.Array, syms map[string]int64, inputs map[string]*tensor.Array, params Params) ([]*tensor.Array, error) {
+func compute(n *ir.Node, in []*tensor.Array, syms map[string]int64, inputs map[string]*tensor.Array, params Params, states map[string]*tensor.Array) ([]*tensor.Array, error) {
 	switch {
 	case n.Op.Name == "input":
 		v, err := checkValue(inputs[n.Name], n, n.Type.Shape.Eval(syms))
@@ -86,12 +101,27 @@ func compute(n *ir.Node, in []*tensor.Array, syms map[string]int64, inputs map[s
 			v, err = checkValue(v, n, n.Type.Shape.Eval(syms))
 		}
 		return []*tensor.Array{v}, err
+	case n.Op == ir.StateDef:
+		v := states[n.Name]
+		if v == nil {
+			v = initial(n)
+		}
+		v, err := checkValue(v, n, n.Type.Shape.Eval(nil))
+		return []*tensor.Array{v}, err
 	case n.Op.Eval != nil:
 		return Eval(n, syms, in)
 	case n.Op.CanLower():
 		return runLowered(n, in)
 	}
 	return nil, fmt.Errorf("op %s has neither a reference evaluation nor a lowering", n.Op.Name)
+}
+
+// initial is the first value of a state.
+func initial(n *ir.Node) *tensor.Array {
+	t := program.StateTensor{Type: n.Type, Init: n.Attrs.(ir.StateAttrs).Init}
+	b := make([]byte, t.Bytes())
+	t.Fill(b)
+	return tensor.Tensor{DType: n.Type.DType, Shape: n.Type.Shape.Eval(nil), Data: b}.Array()
 }
 
 // Eval gives the results of an op that has a reference evaluation, under values of the symbols.

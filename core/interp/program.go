@@ -17,6 +17,11 @@ const poison = 0xFF
 // order. An operand that is overwritten in place is read before that, but only where the op promises to read it element by
 // element: fused_matmul r, w, r over r multiplies poison. Observers see each step's result as stored.
 func RunProgram(p *program.Program, syms map[string]int64, inputs map[string]*tensor.Array, weights []byte, observe ...Observer) (map[string]*tensor.Array, error) {
+	return RunProgramFrom(program.InitState(p.States(), p.StateSize), p, syms, inputs, weights, observe...)
+}
+
+// RunProgramFrom is RunProgram on a state space of its StateSize, which it updates. After an error the space holds anything.
+func RunProgramFrom(state []byte, p *program.Program, syms map[string]int64, inputs map[string]*tensor.Array, weights []byte, observe ...Observer) (map[string]*tensor.Array, error) {
 	bound, err := p.Bind(syms)
 	if err != nil {
 		return nil, err
@@ -24,7 +29,7 @@ func RunProgram(p *program.Program, syms map[string]int64, inputs map[string]*te
 	if err := checkNames(p.Graph, inputs); err != nil {
 		return nil, err
 	}
-	m := memory{program.Weights: weights, program.Arena: make([]byte, p.ArenaSize), program.IO: make([]byte, p.IOSize)}
+	m := memory{program.Weights: weights, program.Arena: make([]byte, p.ArenaSize), program.IO: make([]byte, p.IOSize), program.State: state}
 	m[program.Arena].poison()
 	m[program.IO].poison()
 	for i, n := range p.Graph.Inputs() {
@@ -64,7 +69,7 @@ func (s space) poison() {
 }
 
 // memory are the spaces by number.
-type memory [3]space
+type memory [4]space
 
 // at is the storage of an operand.
 func (m memory) at(o program.Operand) (space, error) {

@@ -224,7 +224,7 @@ func (g *Graph) UseCounts() []int {
 // Rebuild makes a new graph by visiting g's nodes in order. For each node, f gets the new graph, the old node and the
 // new nodes of its operands, and returns the new node that stands for it; nil copies it. map[old] is given by the
 // lookup function. Names move to the node that stands for the named one where it has none. Nodes that no output needs
-// are dropped afterwards, except inputs, so the result is compact and in topological order.
+// are dropped afterwards, except inputs and updates of states, so the result is compact and in topological order.
 //
 // Tuple nodes are copied without asking f, which decides about those of their selectors that something reads. The copy is
 // dropped where f puts other values in place of all of these.
@@ -274,9 +274,12 @@ func (g *Graph) Rebuild(f func(out *Graph, n *Node, in []*Node, lookup func(*Nod
 	return out, nil
 }
 
-// compact drops nodes that no output needs (inputs stay: they are the signature) and renumbers.
+// compact drops nodes that neither an output nor an update of a state needs (inputs stay: they are the signature) and renumbers.
 func (g *Graph) compact() {
 	live := make([]bool, len(g.Nodes))
+	for i, n := range g.Nodes {
+		live[i] = n.Op.Updates
+	}
 	for _, o := range g.Outputs {
 		live[o.Node.ID] = true
 	}

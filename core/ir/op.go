@@ -35,8 +35,11 @@ type Def[A any] struct {
 	// InPlace lists operands whose storage the output may take over, where they have its type and nothing reads them
 	// later. Element i is read before element i is written, and not again. It may list more operands than a node has.
 	InPlace []int
-	// Effects: never folded, merged or dropped (input, param).
+	// Effects: a leaf that is never folded, merged or dropped (input, param, state).
 	Effects bool
+	// Updates: the result is a new value of operand 0, a state, and takes over its storage (kv_append). Never folded, merged or
+	// dropped, and it runs after everything that reads operand 0.
+	Updates bool
 
 	// Infer gives the output type, or an error without the op's name (the caller adds it). Where two dims must be equal and are
 	// not the same, the error is made by Differ or TypesDiffer.
@@ -85,7 +88,7 @@ type OpDef struct {
 	Name, Doc, Results string // Results: see TupleDef
 	MinIn, MaxIn       int
 	Block, Tuple, Declared, Elementwise, Commutative,
-	Effects bool
+	Effects, Updates bool
 	InPlace []int
 
 	attrs attrCodec
@@ -111,7 +114,7 @@ func Define[A any](d Def[A]) *OpDef {
 	}
 	def := &OpDef{
 		Name: d.Name, Doc: d.Doc, MinIn: d.MinIn, MaxIn: d.MaxIn, Block: d.Block, Declared: d.Declared,
-		Elementwise: d.Elementwise, Commutative: d.Commutative, Effects: d.Effects, InPlace: d.InPlace,
+		Elementwise: d.Elementwise, Commutative: d.Commutative, Effects: d.Effects, Updates: d.Updates, InPlace: d.InPlace,
 		attrs: newAttrCodec[A](d.Name),
 		infer: func(a any, in []Type, declared Type, syms Syms) ([]Type, error) {
 			t, err := d.Infer(Sig[A]{a.(A), in, declared, syms})
@@ -147,6 +150,9 @@ func Define[A any](d Def[A]) *OpDef {
 	}
 	if d.Requires != nil {
 		def.requires = func(a any, in []Type, out Type) []Equality { return d.Requires(a.(A), in, out) }
+	}
+	if def.Updates {
+		def.InPlace = []int{0}
 	}
 	register(def)
 	return def

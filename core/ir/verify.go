@@ -22,7 +22,7 @@ func (g *Graph) Verify() error {
 			return fmt.Errorf("graph: %w", err)
 		}
 	}
-	names := map[string]bool{}
+	names, updated := map[string]bool{}, map[*Node]bool{}
 	for i, n := range g.Nodes {
 		if n.ID != i || n.Graph != g {
 			return fmt.Errorf("%s: node %d has number %d, or belongs to another graph", n.Label(), i, n.ID)
@@ -47,6 +47,9 @@ func (g *Graph) Verify() error {
 		}
 		if !t.Equal(n.Type) || !slices.EqualFunc(results, n.Results, Type.Equal) {
 			return fmt.Errorf("%s: type is %s, inferred is %s", n.Label(), typeText(n.Type, n.Results), typeText(t, results))
+		}
+		if err := n.CheckUpdate(updated); err != nil {
+			return fmt.Errorf("%s: %w", n.Label(), err)
 		}
 		if n.Op.Tuple {
 			if err := g.checkSelected(n); err != nil {

@@ -32,6 +32,10 @@ func caseGraph(t *testing.T, def *ir.OpDef, c ir.Case[any]) *ir.Graph {
 	for i, typ := range c.In {
 		in = append(in, op.Input(g, fmt.Sprintf("i%d", i), typ))
 	}
+	if def.Updates { // operand 0 is a state, which takes the value of an input first
+		zero := op.Const(g, 0, ir.TypeOf(dtype.I32))
+		in[0] = op.KVAppend(op.State(g, "state", c.In[0], 0), in[0], zero, 0)
+	}
 	if outs, _ := def.InferResults(c.Attrs, c.In, c.Out, nil); def.Tuple {
 		for k, n := range g.AddResults(len(outs), def, c.Attrs, in...) {
 			g.Return(fmt.Sprint("out", k), n.Named(fmt.Sprint("out", k)))

@@ -70,7 +70,7 @@ func (f *folder) canKnow(n *ir.Node) bool {
 		return f.c.params != nil || f.c.report.Folded[n.Name].Data != nil
 	case n.Is(ir.ResultDef):
 		return f.known[n.In[0].ID]
-	case n.Op.Effects || n.Op.Eval == nil || n.Is(op.CopyDef):
+	case n.Op.Effects || n.Op.Updates || n.Op.Eval == nil || n.Is(op.CopyDef):
 		return false
 	}
 	types := n.ResultTypes()

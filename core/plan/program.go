@@ -25,7 +25,7 @@ func CheckProgram(p *program.Program) error {
 	if err := checkSteps(p); err != nil {
 		return err
 	}
-	for _, space := range []program.Space{program.Arena, program.IO} {
+	for _, space := range []program.Space{program.Arena, program.IO, program.State} {
 		if err := checkSpace(p, space); err != nil {
 			return fmt.Errorf("%v: %w", space, err)
 		}
@@ -54,7 +54,9 @@ func checkNode(p *program.Program, n *ir.Node) error {
 		return fmt.Errorf("an input must have a range of the %v space of its own", program.IO)
 	case n.Op.Name == "param" && (pl.Space != program.Weights || pl.Parent != None):
 		return fmt.Errorf("a param must lie in the %v space", program.Weights)
-	case n.Op.Name == "input" || n.Op.Name == "param":
+	case n.Op == ir.StateDef && (pl.Space != program.State || pl.Parent != None):
+		return fmt.Errorf("a state must have a range of the %v space of its own", program.State)
+	case n.Op.Effects:
 		return nil
 	case view:
 		par := p.Places[n.In[0].ID]
@@ -63,7 +65,9 @@ func checkNode(p *program.Program, n *ir.Node) error {
 				n.In[0].Label(), par.Offset+off, par.Space, par.Size, pl.Offset, pl.Space)
 		}
 		return nil
-	case pl.Space != program.Arena && pl.Space != program.IO:
+	case n.Op.Updates && (pl.Space != program.State || pl.Parent != n.In[0].ID):
+		return fmt.Errorf("is an update of %s, so it must be placed over it", n.In[0].Label())
+	case !n.Op.Updates && pl.Space != program.Arena && pl.Space != program.IO:
 		return fmt.Errorf("a step writes to the %v space", pl.Space)
 	case pl.Parent == None:
 		return nil
@@ -99,17 +103,20 @@ func checkSteps(p *program.Program) error {
 }
 
 // checkSpace hands the values of one space to Check. Inputs must be intact at the end, as outputs are: the host may reuse
-// them.
+// them. So must the last value of each state be: the next run finds it.
 func checkSpace(p *program.Program, space program.Space) error {
-	pl := Plan{Size: p.ArenaSize}
-	if space == program.IO {
-		pl.Size = p.IOSize
-	}
+	pl := Plan{Size: [...]int64{program.Arena: p.ArenaSize, program.IO: p.IOSize, program.State: p.StateSize}[space]}
 	if pl.Size < 0 || pl.Size%program.Align != 0 {
 		return fmt.Errorf("size %d is no multiple of %d", pl.Size, program.Align)
 	}
 	index := make([]int, len(p.Graph.Nodes)) // in pl.Values
 	var before, after []int
+	updated := map[*ir.Node]bool{}
+	for _, n := range p.Graph.Nodes {
+		if n.Op.Updates {
+			updated[n.In[0]] = true
+		}
+	}
 	for i, n := range p.Graph.Nodes {
 		at := p.Places[i]
 		index[i] = None
@@ -124,8 +131,11 @@ func checkSpace(p *program.Program, space program.Space) error {
 		index[i] = len(pl.Values)
 		pl.Values = append(pl.Values, v)
 		pl.Offsets = append(pl.Offsets, at.Offset)
-		if n.Op.Name == "input" {
+		if n.Op.Effects {
 			before = append(before, index[i])
+		}
+		if n.Op.Effects && space == program.IO || space == program.State && (n.Op.Effects || n.Op.Updates) && !updated[n] {
+			after = append(after, index[i])
 		}
 	}
 	steps := make([]Access, len(p.Steps))
@@ -142,7 +152,6 @@ func checkSpace(p *program.Program, space program.Space) error {
 			}
 		}
 	}
-	after = slices.Clone(before)
 	if space == program.IO {
 		seen := map[int64]string{}
 		for _, o := range p.Graph.Outputs {

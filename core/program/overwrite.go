@@ -11,6 +11,8 @@ import (
 // elementwise op may be given operand k a second time: any other op may read its remaining operands after it has begun to
 // write. For example, fused_matmul r, w, r must not write its product over r, the left factor.
 //
+// An update of a state does write over its operand 0, always.
+//
 // The planner and the verifier both ask here. Whether another step still needs the operand is the caller's business.
 func MayOverwrite(n *ir.Node, k int) bool {
 	if k >= len(n.In) || !slices.Contains(n.Op.InPlace, k) {

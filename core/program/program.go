@@ -19,9 +19,10 @@ const (
 	Weights Space = iota // the artifact's weights section, mapped, read-only
 	Arena                // one block per loaded program; content is undefined between runs
 	IO                   // inputs and outputs, shared between host and device
+	State                // what lives from run to run; each copy of a model's state is one block of it
 )
 
-func (s Space) String() string { return [...]string{"weights", "arena", "io"}[s] }
+func (s Space) String() string { return [...]string{"weights", "arena", "io", "state"}[s] }
 
 // Align is the alignment of every value, in bytes: WebGPU's storage-offset alignment.
 const Align = 256
@@ -49,8 +50,8 @@ type Program struct {
 	Graph  *ir.Graph
 	Places []Place // one per node; a tuple node's is NoPlace
 	Steps  []Step  // every node for which IsStep holds, once, in an order that respects the graph
-	// ArenaSize and IOSize are in bytes and multiples of Align.
-	ArenaSize, IOSize int64
+	// ArenaSize, IOSize and StateSize are in bytes and multiples of Align.
+	ArenaSize, IOSize, StateSize int64
 
 	// What the compiler had to do for the target, for people: Rewritten counts the ops of the model that it did not take and that
 	// others express now, Reference those of the graph that it runs by their definitions only. Both are sorted by op.
@@ -96,13 +97,13 @@ func (p *Program) WeightsExtent() int64 {
 // NoPlace is the place of a tuple node, which has no value.
 var NoPlace = Place{Space: Arena, Parent: -1}
 
-// IsStep reports whether a node needs a step: inputs, params and views are there already, and selectors have their values from
+// IsStep reports whether a node needs a step: inputs, params, states and views are there already, and selectors have their values from
 // the step of their tuple node.
 func IsStep(n *ir.Node) bool { return IsComputed(n) && n.Op != ir.ResultDef || n.Op.Tuple }
 
-// IsComputed reports whether a step writes the value of a node: not of inputs, params and views, nor of tuple nodes, which have
+// IsComputed reports whether a step writes the value of a node: not of inputs, params, states and views, nor of tuple nodes, which have
 // none.
 func IsComputed(n *ir.Node) bool {
 	_, view := n.View()
-	return n.Op.Name != "input" && n.Op.Name != "param" && !view && !n.Op.Tuple
+	return !n.Op.Effects && !view && !n.Op.Tuple
 }

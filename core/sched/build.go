@@ -18,10 +18,14 @@ type Options struct {
 	Target string // the schedule's name, "cpu" or "portable"
 	// Weights gives the offset of a param in the weights space in bytes; ok is false for an unknown one.
 	Weights func(name string) (offset int64, ok bool)
+	// State gives the offset of a state in the state space, and that space's size, in bytes; ok is false for an unknown one. Nil
+	// lays the states of this graph out by themselves: StateLayout.
+	State func(name string) (offset, size int64, ok bool)
 }
 
 // Build compiles a graph of Core and Fused ops. The program's graph is g with a copy where an output is an input, a
-// param, part of a value, or a value that is returned already: each output has bytes of its own.
+// param, a state, part of a value, or a value that is returned already: each output has bytes of its own. Its nodes are
+// reordered where one reads what an update of a state overwrites (see withUpdatesLast).
 func Build(g *ir.Graph, o Options) (*program.Program, plan.Report, error) {
 	if err := g.Verify(); err != nil {
 		return nil, plan.Report{}, err
@@ -32,6 +36,9 @@ func Build(g *ir.Graph, o Options) (*program.Program, plan.Report, error) {
 		}
 	}
 	g, err := withOutputCopies(g)
+	if err == nil {
+		g, err = withUpdatesLast(g)
+	}
 	if err != nil {
 		return nil, plan.Report{}, err
 	}
@@ -60,6 +67,13 @@ func (l *layout) program(o Options) (*program.Program, error) {
 		p.Method = g.Name
 	}
 	io := l.ioOffsets(&p.IOSize)
+	if o.State == nil {
+		states, err := StateLayout(g)
+		if err != nil {
+			return nil, err
+		}
+		o.State = states.Find
+	}
 	for i, n := range g.Nodes {
 		pl := &p.Places[i]
 		if n.Op.Tuple {
@@ -75,6 +89,14 @@ func (l *layout) program(o Options) (*program.Program, error) {
 				return nil, fmt.Errorf("param %s has no place among the weights", n.Label())
 			}
 			pl.Space, pl.Offset = program.Weights, at
+		case n.Op == ir.StateDef:
+			at, size, ok := o.State(n.Name)
+			if !ok {
+				return nil, fmt.Errorf("state %s has no place in the %v space", n.Label(), program.State)
+			}
+			pl.Space, pl.Offset, p.StateSize = program.State, at, size
+		case n.Op.Updates:
+			pl.Space, pl.Offset = program.State, p.Places[n.In[0].ID].Offset
 		case view:
 			par := p.Places[n.In[0].ID]
 			pl.Space, pl.Offset, pl.Parent = par.Space, par.Offset+off, n.In[0].ID

@@ -72,14 +72,22 @@ func (l *layout) chooseInPlace() {
 		s := n.Source()
 		shown[s.ID] = append(shown[s.ID], n)
 	}
+	for _, n := range l.g.Nodes {
+		if n.Op.Updates {
+			l.over[n.ID] = n.In[0]
+		}
+	}
 	for i, n := range l.order {
 		for _, k := range n.Op.InPlace {
+			if n.Op.Updates {
+				break
+			}
 			if !program.MayOverwrite(n, k) {
 				continue
 			}
 			x := n.In[k]
 			src := x.Source()
-			free := program.IsComputed(src) && whole(x) && !slices.ContainsFunc(shown[src.ID], func(v *ir.Node) bool {
+			free := program.IsComputed(l.root(src)) && whole(x) && !slices.ContainsFunc(shown[src.ID], func(v *ir.Node) bool {
 				return l.output[v.ID] || l.last[v.ID] > i || v != x && slices.Contains(n.In, v)
 			})
 			if free {

@@ -36,6 +36,7 @@ func frugalOrder(g *ir.Graph) []*ir.Node {
 	left := make([]int, len(g.Nodes))        // reads of a source by steps that have not run
 	waits := make([]int, len(g.Nodes))       // operands that have not been made
 	readers := make([][]*ir.Node, len(left)) // steps by the source they read
+	before := map[*ir.Node][]*ir.Node{}      // updates that wait until a step has read what they overwrite
 	var ready []*ir.Node
 	for _, n := range g.Nodes {
 		if !program.IsStep(n) {
@@ -49,6 +50,14 @@ func frugalOrder(g *ir.Graph) []*ir.Node {
 			readers[s.ID] = append(readers[s.ID], n)
 			if program.IsComputed(s) {
 				waits[n.ID]++
+			}
+		}
+		if n.Op.Updates { // after the other readers, which g lists before it
+			for _, r := range readers[n.In[0].ID] {
+				if r != n {
+					waits[n.ID]++
+					before[r] = append(before[r], n)
+				}
 			}
 		}
 		if waits[n.ID] == 0 {
@@ -85,11 +94,13 @@ func frugalOrder(g *ir.Graph) []*ir.Node {
 		for _, s := range sources(n) {
 			left[s.ID]--
 		}
+		next := slices.Clone(before[n])
 		for _, v := range n.Values() {
-			for _, r := range readers[v.ID] {
-				if waits[r.ID]--; waits[r.ID] == 0 {
-					ready = append(ready, r)
-				}
+			next = append(next, readers[v.ID]...)
+		}
+		for _, r := range next {
+			if waits[r.ID]--; waits[r.ID] == 0 {
+				ready = append(ready, r)
 			}
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"github.com/rlx-go/rlx/core/op"
 )
 
-// withOutputCopies returns g with a copy for each output whose storage cannot be the output's: an input or param (or a
+// withOutputCopies returns g with a copy for each output whose storage cannot be the output's: an input, a param or a state (or a
 // view of one), a part of a larger value, or a value whose storage another output has.
 func withOutputCopies(g *ir.Graph) (*ir.Graph, error) {
 	g, err := g.Rebuild(nil)
@@ -15,7 +15,7 @@ func withOutputCopies(g *ir.Graph) (*ir.Graph, error) {
 	taken := map[*ir.Node]bool{}
 	for i, o := range g.Outputs {
 		src := o.Node.Source()
-		if src.Op.Effects || taken[src] || !whole(o.Node) {
+		if src.Op.Effects || src.Op.Updates || taken[src] || !whole(o.Node) {
 			g.Outputs[i].Node = op.Copy(o.Node)
 			continue
 		}

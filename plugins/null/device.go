@@ -38,3 +38,8 @@ func (Backend) Load(_ context.Context, l device.Load) (device.Executable, error)
 	}
 	return nil, diag.New(device.ErrUnavailable, "null", "this backend has no devices")
 }
+
+// NewState allocates memory that outlives runs, for programs that keep a cache, for example.
+func (Backend) NewState(context.Context, string, int64) (device.State, error) {
+	return nil, diag.New(device.ErrUnavailable, "null", "this backend has no devices")
+}

@@ -124,6 +124,10 @@ func (b refBackend) Load(_ context.Context, l device.Load) (device.Executable, e
 	return &refExecutable{b, l, make([]byte, l.Program.ArenaSize)}, nil
 }
 
+func (b refBackend) NewState(_ context.Context, _ string, size int64) (device.State, error) {
+	return device.NewHostState(make([]byte, size), nil), nil
+}
+
 type refExecutable struct {
 	b     refBackend
 	l     device.Load
@@ -150,7 +154,7 @@ func (e *refExecutable) Run(ctx context.Context, r device.Run) (st device.Stats,
 		return st, err
 	}
 	at := func(o program.Operand) []byte {
-		return map[program.Space][]byte{program.Weights: e.l.Weights, program.Arena: e.arena, program.IO: r.IO}[o.Space][o.Offset:][:o.Bytes]
+		return map[program.Space][]byte{program.Weights: e.l.Weights, program.Arena: e.arena, program.IO: r.IO, program.State: device.HostBytes(r.State)}[o.Space][o.Offset:][:o.Bytes]
 	}
 	begun := time.Now()
 	for i, s := range bound.Steps {

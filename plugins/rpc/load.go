@@ -112,7 +112,7 @@ func (s *Session) load(ctx context.Context, o LoadOptions, w *rlxv1.Weights, wei
 	if err != nil {
 		return nil, err
 	}
-	e := &Executable{s: s, prog: p, id: reply.Executable, binder: binder{p: p}}
+	e := &Executable{s: s, prog: p, id: reply.Executable, stores: p.Updates(), binder: binder{p: p}}
 	if e.id == 0 {
 		return nil, s.broke(what(), "loaded %s as executable 0, which is none", p.Method)
 	}

@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/rlx-go/rlx/core/device"
@@ -19,6 +20,7 @@ type Executable struct {
 	kernels []device.Kernel
 	memory  int64
 
+	stores bool   // the program updates its state
 	binder binder // under the session's runSlot, and so is closed
 	closed bool
 }
@@ -71,8 +73,9 @@ func (e *Executable) Run(ctx context.Context, r device.Run) (device.Stats, error
 	})
 }
 
-// RunTensors is Run with one slice for each input of the program, dense and exactly as large as its shape under syms,
-// and one for each output, which it allocates. r.IO is not used.
+// RunTensors is Run with one slice for each input of the program, dense and exactly as large as its shape under syms (of any
+// size, such as nil, where r.Feeds has the input), and one for each output, which it allocates (nil where it is not wanted). r.IO is
+// not used.
 func (e *Executable) RunTensors(ctx context.Context, r device.Run, in [][]byte) (out [][]byte, st device.Stats, err error) {
 	st, err = e.run(ctx, r, func(b *binding) ([][]byte, func() [][]byte, error) {
 		g := e.prog.Graph
@@ -80,14 +83,18 @@ func (e *Executable) RunTensors(ctx context.Context, r device.Run, in [][]byte) 
 			return nil, nil, diag.New(device.ErrInput, e.prog.Method, "%d inputs given; the program has %d", len(in), len(b.inputs))
 		}
 		for i, o := range b.in {
-			if int64(len(in[i])) != o.Bytes {
+			if int64(len(in[i])) != o.Bytes && !slices.ContainsFunc(r.Feeds, func(t device.Transfer) bool { return t.Tensor == i }) {
 				return nil, nil, diag.New(device.ErrInput, e.prog.Method, "input %s has %d bytes; %v%v takes %d",
 					g.Inputs()[i].Label(), len(in[i]), o.DType, o.Shape, o.Bytes)
 			}
 		}
 		return in, func() [][]byte {
-			for _, o := range b.outputs {
-				out = append(out, tensor.AlignedBytes(int(o.Size)))
+			for i, o := range b.outputs {
+				if r.Outputs == nil || r.Outputs[i] {
+					out = append(out, tensor.AlignedBytes(int(o.Size)))
+				} else {
+					out = append(out, nil)
+				}
 			}
 			return out
 		}, nil

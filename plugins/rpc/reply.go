@@ -17,7 +17,7 @@ func (x *hostRun) takeOutput(c *rlxv1.Chunk) error {
 		return lost(ErrProtocol, x.e.s.name, "sent an output in chunks, which was to be in shared memory")
 	}
 	i, want := int(c.GetIndex()), x.bound.outputs
-	if i < 0 || i >= len(want) || int64(len(c.Data)) > want[i].Size-int64(len(x.staged[i])) {
+	if i < 0 || i >= len(want) || x.states.unwanted[i] || int64(len(c.Data)) > want[i].Size-int64(len(x.staged[i])) {
 		return lost(ErrProtocol, x.e.s.name, "sent %d bytes for output %d, which has no room for them", len(c.GetData()), i)
 	}
 	x.staged[i] = append(x.staged[i], c.Data...)
@@ -77,7 +77,7 @@ func (x *hostRun) takeDone(d *rlxv1.Done) error {
 		return lost(ErrProtocol, s.name, "answered with the result of run %d; want %d", d.GetGeneration(), x.header.Generation)
 	}
 	for i, b := range x.staged {
-		if int64(len(b)) != x.bound.outputs[i].Size {
+		if int64(len(b)) != x.bound.outputs[i].Size && !x.states.unwanted[i] {
 			return lost(ErrProtocol, s.name, "sent %d bytes of output %d; it has %d", len(b), i, x.bound.outputs[i].Size)
 		}
 	}
@@ -93,7 +93,7 @@ func (x *hostRun) takeDone(d *rlxv1.Done) error {
 	}
 	steps := 0
 	if x.r.Opts.Profile {
-		steps = len(p.Steps)
+		steps = len(x.profiled())
 	}
 	if d.Steps != 0 && int(d.Steps) != steps {
 		return lost(ErrProtocol, s.name, "has the times of %d steps; want %d", d.Steps, steps)
@@ -109,6 +109,18 @@ func (x *hostRun) takeDone(d *rlxv1.Done) error {
 	return nil
 }
 
+// profiled are the nodes of the steps that the run needs.
+func (x *hostRun) profiled() (nodes []int) {
+	p := x.e.prog
+	needed := p.Needed(x.r.Computed(), x.r.Opts.Dump)
+	for i, s := range p.Steps {
+		if needed == nil || needed[i] {
+			nodes = append(nodes, s.Node)
+		}
+	}
+	return nodes
+}
+
 // fetchSteps asks for the time of each step of the run that just ended.
 func (x *hostRun) fetchSteps(ctx context.Context) error {
 	s := x.e.s
@@ -118,6 +130,7 @@ func (x *hostRun) fetchSteps(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		nodes := x.profiled()
 		for {
 			m, err := st.Recv()
 			if errors.Is(err, io.EOF) {
@@ -131,7 +144,7 @@ func (x *hostRun) fetchSteps(ctx context.Context) error {
 			}
 			for _, t := range m.Steps {
 				i := len(x.stats.Steps)
-				if node := x.e.prog.Steps[i].Node; int(t.GetNode()) != node || t.GetStartNs() < 0 || t.GetTimeNs() < 0 {
+				if node := nodes[i]; int(t.GetNode()) != node || t.GetStartNs() < 0 || t.GetTimeNs() < 0 {
 					return lost(ErrProtocol, s.name, "sent the time of node %d as that of step %d (%d ns at %d ns); want that of node %d",
 						t.GetNode(), i+1, t.GetTimeNs(), t.GetStartNs(), node)
 				}

@@ -52,8 +52,15 @@ func (e *Executable) run(ctx context.Context, r device.Run, tensors func(*bindin
 	for _, n := range dumps {
 		h.Dump = append(h.Dump, int32(n))
 	}
-	x := &hostRun{e: e, bound: b, in: in, out: out, r: r, header: h, dumps: dumps, stats: noStats()}
-	err = x.run(ctx)
+	states, err := e.bindStates(r, b, h)
+	if err != nil {
+		return noStats(), err
+	}
+	x := &hostRun{e: e, bound: b, in: in, out: out, r: r, states: states, header: h, dumps: dumps, stats: noStats()}
+	succeeded := states.begin()
+	if err = x.run(ctx); err == nil {
+		succeeded()
+	}
 	if err == nil && r.Opts.Profile {
 		err = x.fetchSteps(ctx)
 	}
@@ -107,6 +114,7 @@ type hostRun struct {
 	in     [][]byte
 	out    func() [][]byte
 	r      device.Run
+	states *stateRun
 	header *rlxv1.RunHeader
 	dumps  []int // nodes whose values are still to come, in this order
 	stats  device.Stats
@@ -243,7 +251,9 @@ func (x *hostRun) stream(ctx context.Context) error {
 	s := x.e.s
 	if s.region != nil {
 		for i, b := range cut(s.region.data, x.bound.inputs) {
-			tensor.Copy(b, x.in[i])
+			if !x.states.fed[i] {
+				tensor.Copy(b, x.in[i])
+			}
 		}
 		for _, b := range cut(s.region.data, x.bound.outputs) {
 			tensor.Clear(b) // what a backend does not write must not be an earlier run's
@@ -262,7 +272,9 @@ func (x *hostRun) stream(ctx context.Context) error {
 	err = x.receive(st)
 	if err == nil && s.region != nil {
 		for i, b := range cut(s.region.data, x.bound.outputs) {
-			tensor.Copy(out[i], b)
+			if !x.states.unwanted[i] {
+				tensor.Copy(out[i], b)
+			}
 		}
 	} else if err == nil {
 		for i, b := range x.staged {
@@ -280,6 +292,9 @@ func (x *hostRun) send(st grpc.BidiStreamingClient[rlxv1.RunRequest, rlxv1.RunRe
 	err := st.Send(&rlxv1.RunRequest{Part: &rlxv1.RunRequest_Header{Header: x.header}})
 	if x.e.s.region == nil {
 		for i, b := range x.in {
+			if x.states.fed[i] {
+				continue
+			}
 			for c := range slices.Chunk(b, MaxChunk) {
 				if err == nil {
 					err = st.Send(&rlxv1.RunRequest{Part: &rlxv1.RunRequest_Input{Input: &rlxv1.Chunk{Index: int32(i), Data: c}}})

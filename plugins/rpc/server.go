@@ -38,7 +38,9 @@ type server struct {
 	cancelRun context.CancelFunc
 	current   int64 // generation of the run that goes on; 0: none
 
-	running sync.Mutex // held by the one run
+	running   sync.Mutex // held by the one run, and by what changes states
+	states    map[uint64]device.State
+	lastState uint64
 }
 
 // maxLoaded bounds the programs loaded at a time.
@@ -60,7 +62,7 @@ type loaded struct {
 }
 
 func newServer(cfg ServeConfig, files *childFiles) (*server, error) {
-	s := &server{cfg: cfg, files: files, loaded: map[uint64]*loaded{}}
+	s := &server{cfg: cfg, files: files, loaded: map[uint64]*loaded{}, states: map[uint64]device.State{}}
 	if files.io != nil {
 		r, err := mapHeader(files.io)
 		if err != nil {
@@ -164,11 +166,11 @@ func firstOf[M any](st interface{ Recv() (*M, error) }) (*M, error) {
 
 // checkPlaces makes sure that no place reaches beyond its space: backends slice the spaces by these numbers.
 func checkPlaces(p *program.Program, weights int64) error {
-	if p.ArenaSize < 0 || p.IOSize < 0 || len(p.Places) != len(p.Graph.Nodes) {
+	if p.ArenaSize < 0 || p.IOSize < 0 || p.StateSize < 0 || len(p.Places) != len(p.Graph.Nodes) {
 		return diag.New(ErrRefused, "", "load: arena of %d bytes, io space of %d, %d places for %d nodes", p.ArenaSize, p.IOSize,
 			len(p.Places), len(p.Graph.Nodes))
 	}
-	sizes := map[program.Space]int64{program.Weights: weights, program.Arena: p.ArenaSize, program.IO: p.IOSize}
+	sizes := map[program.Space]int64{program.Weights: weights, program.Arena: p.ArenaSize, program.IO: p.IOSize, program.State: p.StateSize}
 	for i, pl := range p.Places {
 		if n, ok := sizes[pl.Space]; !ok || !inRange(pl.Offset, pl.Size, n) {
 			return diag.New(ErrRefused, "", "load: %s takes %d bytes at %d of its space, which has %d",

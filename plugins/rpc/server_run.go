@@ -27,6 +27,7 @@ type backendRun struct {
 	h *rlxv1.RunHeader
 
 	bound *binding
+	run   device.Run // what the header says of states and outputs
 	st    grpc.BidiStreamingServer[rlxv1.RunRequest, rlxv1.RunReply]
 
 	mu sync.Mutex // of st.Send: dumps and progress come from different goroutines
@@ -68,6 +69,9 @@ func (s *server) Run(st grpc.BidiStreamingServer[rlxv1.RunRequest, rlxv1.RunRepl
 		}
 	}
 	x := &backendRun{s: s, l: l, h: h, bound: b, st: st}
+	if err := s.bindStates(l.prog, h, &x.run); err != nil {
+		return err
+	}
 	if !l.shared {
 		if err := x.takeInputs(); err != nil {
 			return err
@@ -96,6 +100,9 @@ func (s *server) Run(st grpc.BidiStreamingServer[rlxv1.RunRequest, rlxv1.RunRepl
 func (x *backendRun) takeInputs() error {
 	in := cut(x.l.io, x.bound.inputs)
 	for i, b := range in {
+		if slices.ContainsFunc(x.run.Feeds, func(t device.Transfer) bool { return t.Tensor == i }) {
+			continue
+		}
 		for len(b) > 0 {
 			m, err := x.st.Recv()
 			if errors.Is(err, io.EOF) {
@@ -149,13 +156,15 @@ func (x *backendRun) execute() (stats device.Stats, err error) {
 	if len(opts.Dump) > 0 {
 		opts.Observe = x.observe
 	}
-	return l.exe.Run(ctx, device.Run{Syms: x.h.Syms, IO: l.io, Opts: opts, Progress: func(step int) {
+	r := x.run
+	r.Syms, r.IO, r.Opts, r.Progress = x.h.Syms, l.io, opts, func(step int) {
 		n := int64(min(step+1, len(l.prog.Steps)))
 		l.steps.Store(n)
 		if s.region.store(wordSteps, n); s.region == nil {
 			x.sendProgress()
 		}
-	}})
+	}
+	return l.exe.Run(ctx, r)
 }
 
 // progress sends signs of life where there is no region to keep them in.
@@ -216,6 +225,9 @@ func (x *backendRun) observe(node int, shape []int, data []byte) error {
 func (x *backendRun) answer(stats device.Stats) error {
 	if !x.l.shared {
 		for i, b := range cut(x.l.io, x.bound.outputs) {
+			if x.run.Outputs != nil && !x.run.Outputs[i] {
+				continue
+			}
 			for c := range slices.Chunk(b, MaxChunk) {
 				if err := x.send(&rlxv1.RunReply{Part: &rlxv1.RunReply_Output{Output: &rlxv1.Chunk{Index: int32(i), Data: c}}}); err != nil {
 					return err

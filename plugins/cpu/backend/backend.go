@@ -147,6 +147,7 @@ func (b Backend) Load(ctx context.Context, l device.Load) (device.Executable, er
 		return nil, err
 	}
 	x := &executable{p: l.Program, binder: program.NewBinder(l.Program), weights: l.Weights, pool: pool, precision: precision, native: make([]bool, len(l.Program.Steps))}
+	x.inputs, x.outputs = ends(l.Program)
 	if err := x.prepare(); err != nil {
 		x.Close()
 		return nil, err

@@ -27,25 +27,29 @@ type executable struct {
 	memory         int64 // see Memory
 	precision      kernels.Precision
 
-	operands int        // of all steps, results included
-	readers  [][]reader // see chooseSquares; made by the first run that asks
+	inputs, outputs []int      // nodes
+	operands        int        // of all steps, results included
+	readers         [][]reader // see chooseSquares; made by the first run that asks
 
 	binder   *program.Binder
 	recent   program.Recent[*binding]
 	*binding // of the run
 }
 
-// binding are the calls of a run. It is for one IO space.
+// binding are the calls of a run. It is for one IO space and one state.
 type binding struct {
-	calls  []call
-	values *program.Values
-	plain  bool // values are looked at, so none are in squares
-	io     []byte
+	calls     []call
+	values    *program.Values
+	plain     bool // values are looked at, so none are in squares
+	io, state []byte
 }
 
-func (b *binding) fits(io []byte, plain bool) bool {
-	return b.plain == plain && len(b.io) == len(io) && (len(io) == 0 || &b.io[0] == &io[0])
+func (b *binding) fits(io, state []byte, plain bool) bool {
+	return b.plain == plain && same(b.io, io) && same(b.state, state)
 }
+
+// same reports whether two slices are the same memory.
+func same(a, b []byte) bool { return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) }
 
 // Kernels reports which ops have a kernel of their own.
 func (x *executable) Kernels() []device.Kernel { return x.kernels }
@@ -76,9 +80,9 @@ func (x *executable) Close() error {
 func (x *executable) bind(r device.Run) error {
 	plain := r.Opts.CheckNaN || len(r.Opts.Dump) > 0
 	b, seen := x.recent.Get(r.Syms)
-	if seen && b.fits(r.IO, plain) {
+	if seen && b.fits(r.IO, device.HostBytes(r.State), plain) {
 		x.binding = b
-		return nil
+		return x.checkState(r)
 	}
 	if int64(len(r.IO)) < x.p.IOSize {
 		return diag.New(device.ErrInput, x.p.Method, "%d bytes of inputs and outputs; the program needs %d", len(r.IO), x.p.IOSize)
@@ -92,7 +96,11 @@ func (x *executable) bind(r device.Run) error {
 		}
 	}
 	b.values = x.binder.Values(r.Syms, b.values)
-	b.plain, b.io = plain, r.IO
+	b.plain, b.io, b.state = plain, r.IO, device.HostBytes(r.State)
+	x.binding = b
+	if err := x.checkState(r); err != nil { // before anything is cut out of it
+		return err
+	}
 	x.fill(b)
 	if !plain {
 		x.chooseSquares(b)
@@ -123,7 +131,7 @@ func (x *executable) newBinding() *binding {
 
 // fill resolves the operands of all calls to bytes.
 func (x *executable) fill(b *binding) {
-	spaces := [...][]byte{program.Weights: x.weights, program.Arena: x.arena, program.IO: b.io}
+	spaces := [...][]byte{program.Weights: x.weights, program.Arena: x.arena, program.IO: b.io, program.State: b.state}
 	set := func(t *tensor.Tensor, node int) {
 		o := &b.values.Operands[node]
 		t.DType, t.Shape, t.Data = o.DType, o.Shape, spaces[o.Space][o.Offset:o.Offset+o.Bytes:o.Offset+o.Bytes]
@@ -152,12 +160,19 @@ func (x *executable) Run(ctx context.Context, r device.Run) (device.Stats, error
 	if err := x.bind(r); err != nil {
 		return stats, err
 	}
+	if err := r.CopyFeeds(func(i int) []byte { return x.ioValue(r.IO, x.inputs[i]) }); err != nil {
+		return stats, err
+	}
+	steps := x.p.Needed(r.Computed(), r.Opts.Dump)
 	if r.Opts.Profile {
 		stats.Steps = make([]device.Step, 0, len(x.calls))
 	}
 	for i := range x.calls {
 		if ctx.Err() != nil {
 			return stats, context.Cause(ctx)
+		}
+		if steps != nil && !steps[i] {
+			continue
 		}
 		if r.Progress != nil {
 			r.Progress(i)
@@ -174,6 +189,9 @@ func (x *executable) Run(ctx context.Context, r device.Run) (device.Stats, error
 				return stats, err
 			}
 		}
+	}
+	if err := r.CopyKeeps(func(i int) []byte { return x.ioValue(r.IO, x.outputs[i]) }); err != nil {
+		return stats, err
 	}
 	if r.Progress != nil {
 		r.Progress(len(x.calls))

@@ -753,6 +753,10 @@ type RunHeader struct {
 	CheckNan      bool                   `protobuf:"varint,7,opt,name=check_nan,json=checkNan,proto3" json:"check_nan,omitempty"`
 	Dump          []int32                `protobuf:"varint,8,rep,packed,name=dump,proto3" json:"dump,omitempty"`                                                                    // nodes
 	Syms          map[string]int64       `protobuf:"bytes,9,rep,name=syms,proto3" json:"syms,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"` // values of the program's symbols
+	State         uint64                 `protobuf:"varint,10,opt,name=state,proto3" json:"state,omitempty"`                                                                        // what the program keeps from run to run; 0: none
+	Feeds         []*Transfer            `protobuf:"bytes,11,rep,name=feeds,proto3" json:"feeds,omitempty"`                                                                         // inputs that come from a state; their bytes in the region, and their chunks, are left out
+	Keeps         []*Transfer            `protobuf:"bytes,12,rep,name=keeps,proto3" json:"keeps,omitempty"`                                                                         // outputs that are stored in a state, too
+	Unwanted      []int32                `protobuf:"varint,13,rep,packed,name=unwanted,proto3" json:"unwanted,omitempty"`                                                           // outputs that are not asked for, rising: not computed unless they are kept, and not sent
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -843,6 +847,555 @@ func (x *RunHeader) GetSyms() map[string]int64 {
 	return nil
 }
 
+func (x *RunHeader) GetState() uint64 {
+	if x != nil {
+		return x.State
+	}
+	return 0
+}
+
+func (x *RunHeader) GetFeeds() []*Transfer {
+	if x != nil {
+		return x.Feeds
+	}
+	return nil
+}
+
+func (x *RunHeader) GetKeeps() []*Transfer {
+	if x != nil {
+		return x.Keeps
+	}
+	return nil
+}
+
+func (x *RunHeader) GetUnwanted() []int32 {
+	if x != nil {
+		return x.Unwanted
+	}
+	return nil
+}
+
+// Transfer binds an input or output to bytes of a state. Their number is that of the tensor under the run's sizes.
+type Transfer struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tensor        int32                  `protobuf:"varint,1,opt,name=tensor,proto3" json:"tensor,omitempty"` // index in the program's inputs or outputs
+	State         uint64                 `protobuf:"varint,2,opt,name=state,proto3" json:"state,omitempty"`
+	Offset        int64                  `protobuf:"varint,3,opt,name=offset,proto3" json:"offset,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Transfer) Reset() {
+	*x = Transfer{}
+	mi := &file_rlx_v1_backend_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Transfer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Transfer) ProtoMessage() {}
+
+func (x *Transfer) ProtoReflect() protoreflect.Message {
+	mi := &file_rlx_v1_backend_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Transfer.ProtoReflect.Descriptor instead.
+func (*Transfer) Descriptor() ([]byte, []int) {
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *Transfer) GetTensor() int32 {
+	if x != nil {
+		return x.Tensor
+	}
+	return 0
+}
+
+func (x *Transfer) GetState() uint64 {
+	if x != nil {
+		return x.State
+	}
+	return 0
+}
+
+func (x *Transfer) GetOffset() int64 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+type MakeStateRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Device        string                 `protobuf:"bytes,1,opt,name=device,proto3" json:"device,omitempty"` // as in LoadHeader
+	Size          int64                  `protobuf:"varint,2,opt,name=size,proto3" json:"size,omitempty"`    // bytes
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MakeStateRequest) Reset() {
+	*x = MakeStateRequest{}
+	mi := &file_rlx_v1_backend_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MakeStateRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MakeStateRequest) ProtoMessage() {}
+
+func (x *MakeStateRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_rlx_v1_backend_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MakeStateRequest.ProtoReflect.Descriptor instead.
+func (*MakeStateRequest) Descriptor() ([]byte, []int) {
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *MakeStateRequest) GetDevice() string {
+	if x != nil {
+		return x.Device
+	}
+	return ""
+}
+
+func (x *MakeStateRequest) GetSize() int64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+type MakeStateReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	State         uint64                 `protobuf:"varint,1,opt,name=state,proto3" json:"state,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MakeStateReply) Reset() {
+	*x = MakeStateReply{}
+	mi := &file_rlx_v1_backend_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MakeStateReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MakeStateReply) ProtoMessage() {}
+
+func (x *MakeStateReply) ProtoReflect() protoreflect.Message {
+	mi := &file_rlx_v1_backend_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MakeStateReply.ProtoReflect.Descriptor instead.
+func (*MakeStateReply) Descriptor() ([]byte, []int) {
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *MakeStateReply) GetState() uint64 {
+	if x != nil {
+		return x.State
+	}
+	return 0
+}
+
+type ChangeStateRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	State uint64                 `protobuf:"varint,1,opt,name=state,proto3" json:"state,omitempty"`
+	// Types that are valid to be assigned to Change:
+	//
+	//	*ChangeStateRequest_Clear
+	//	*ChangeStateRequest_Copy
+	//	*ChangeStateRequest_Drop
+	Change        isChangeStateRequest_Change `protobuf_oneof:"change"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ChangeStateRequest) Reset() {
+	*x = ChangeStateRequest{}
+	mi := &file_rlx_v1_backend_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ChangeStateRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ChangeStateRequest) ProtoMessage() {}
+
+func (x *ChangeStateRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_rlx_v1_backend_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ChangeStateRequest.ProtoReflect.Descriptor instead.
+func (*ChangeStateRequest) Descriptor() ([]byte, []int) {
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *ChangeStateRequest) GetState() uint64 {
+	if x != nil {
+		return x.State
+	}
+	return 0
+}
+
+func (x *ChangeStateRequest) GetChange() isChangeStateRequest_Change {
+	if x != nil {
+		return x.Change
+	}
+	return nil
+}
+
+func (x *ChangeStateRequest) GetClear() bool {
+	if x != nil {
+		if x, ok := x.Change.(*ChangeStateRequest_Clear); ok {
+			return x.Clear
+		}
+	}
+	return false
+}
+
+func (x *ChangeStateRequest) GetCopy() uint64 {
+	if x != nil {
+		if x, ok := x.Change.(*ChangeStateRequest_Copy); ok {
+			return x.Copy
+		}
+	}
+	return 0
+}
+
+func (x *ChangeStateRequest) GetDrop() bool {
+	if x != nil {
+		if x, ok := x.Change.(*ChangeStateRequest_Drop); ok {
+			return x.Drop
+		}
+	}
+	return false
+}
+
+type isChangeStateRequest_Change interface {
+	isChangeStateRequest_Change()
+}
+
+type ChangeStateRequest_Clear struct {
+	Clear bool `protobuf:"varint,2,opt,name=clear,proto3,oneof"` // set all bytes to 0
+}
+
+type ChangeStateRequest_Copy struct {
+	Copy uint64 `protobuf:"varint,3,opt,name=copy,proto3,oneof"` // take over the bytes of this state, of the same device and size
+}
+
+type ChangeStateRequest_Drop struct {
+	Drop bool `protobuf:"varint,4,opt,name=drop,proto3,oneof"` // free it
+}
+
+func (*ChangeStateRequest_Clear) isChangeStateRequest_Change() {}
+
+func (*ChangeStateRequest_Copy) isChangeStateRequest_Change() {}
+
+func (*ChangeStateRequest_Drop) isChangeStateRequest_Change() {}
+
+type ChangeStateReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ChangeStateReply) Reset() {
+	*x = ChangeStateReply{}
+	mi := &file_rlx_v1_backend_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ChangeStateReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ChangeStateReply) ProtoMessage() {}
+
+func (x *ChangeStateReply) ProtoReflect() protoreflect.Message {
+	mi := &file_rlx_v1_backend_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ChangeStateReply.ProtoReflect.Descriptor instead.
+func (*ChangeStateReply) Descriptor() ([]byte, []int) {
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{15}
+}
+
+type StateRange struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	State         uint64                 `protobuf:"varint,1,opt,name=state,proto3" json:"state,omitempty"`
+	Offset        int64                  `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"`
+	Size          int64                  `protobuf:"varint,3,opt,name=size,proto3" json:"size,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StateRange) Reset() {
+	*x = StateRange{}
+	mi := &file_rlx_v1_backend_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StateRange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StateRange) ProtoMessage() {}
+
+func (x *StateRange) ProtoReflect() protoreflect.Message {
+	mi := &file_rlx_v1_backend_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StateRange.ProtoReflect.Descriptor instead.
+func (*StateRange) Descriptor() ([]byte, []int) {
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *StateRange) GetState() uint64 {
+	if x != nil {
+		return x.State
+	}
+	return 0
+}
+
+func (x *StateRange) GetOffset() int64 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+func (x *StateRange) GetSize() int64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+type StateChunk struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Data          []byte                 `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StateChunk) Reset() {
+	*x = StateChunk{}
+	mi := &file_rlx_v1_backend_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StateChunk) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StateChunk) ProtoMessage() {}
+
+func (x *StateChunk) ProtoReflect() protoreflect.Message {
+	mi := &file_rlx_v1_backend_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StateChunk.ProtoReflect.Descriptor instead.
+func (*StateChunk) Descriptor() ([]byte, []int) {
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *StateChunk) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+type WriteStateRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Part:
+	//
+	//	*WriteStateRequest_Range
+	//	*WriteStateRequest_Data
+	Part          isWriteStateRequest_Part `protobuf_oneof:"part"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WriteStateRequest) Reset() {
+	*x = WriteStateRequest{}
+	mi := &file_rlx_v1_backend_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WriteStateRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WriteStateRequest) ProtoMessage() {}
+
+func (x *WriteStateRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_rlx_v1_backend_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WriteStateRequest.ProtoReflect.Descriptor instead.
+func (*WriteStateRequest) Descriptor() ([]byte, []int) {
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *WriteStateRequest) GetPart() isWriteStateRequest_Part {
+	if x != nil {
+		return x.Part
+	}
+	return nil
+}
+
+func (x *WriteStateRequest) GetRange() *StateRange {
+	if x != nil {
+		if x, ok := x.Part.(*WriteStateRequest_Range); ok {
+			return x.Range
+		}
+	}
+	return nil
+}
+
+func (x *WriteStateRequest) GetData() []byte {
+	if x != nil {
+		if x, ok := x.Part.(*WriteStateRequest_Data); ok {
+			return x.Data
+		}
+	}
+	return nil
+}
+
+type isWriteStateRequest_Part interface {
+	isWriteStateRequest_Part()
+}
+
+type WriteStateRequest_Range struct {
+	Range *StateRange `protobuf:"bytes,1,opt,name=range,proto3,oneof"`
+}
+
+type WriteStateRequest_Data struct {
+	Data []byte `protobuf:"bytes,2,opt,name=data,proto3,oneof"`
+}
+
+func (*WriteStateRequest_Range) isWriteStateRequest_Part() {}
+
+func (*WriteStateRequest_Data) isWriteStateRequest_Part() {}
+
+type WriteStateReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WriteStateReply) Reset() {
+	*x = WriteStateReply{}
+	mi := &file_rlx_v1_backend_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WriteStateReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WriteStateReply) ProtoMessage() {}
+
+func (x *WriteStateReply) ProtoReflect() protoreflect.Message {
+	mi := &file_rlx_v1_backend_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WriteStateReply.ProtoReflect.Descriptor instead.
+func (*WriteStateReply) Descriptor() ([]byte, []int) {
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{19}
+}
+
 // Chunk is the next bytes of a tensor. Chunks come in order of the tensors and without gaps.
 type Chunk struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -854,7 +1407,7 @@ type Chunk struct {
 
 func (x *Chunk) Reset() {
 	*x = Chunk{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[11]
+	mi := &file_rlx_v1_backend_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -866,7 +1419,7 @@ func (x *Chunk) String() string {
 func (*Chunk) ProtoMessage() {}
 
 func (x *Chunk) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[11]
+	mi := &file_rlx_v1_backend_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -879,7 +1432,7 @@ func (x *Chunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Chunk.ProtoReflect.Descriptor instead.
 func (*Chunk) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{11}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Chunk) GetIndex() int32 {
@@ -911,7 +1464,7 @@ type RunReply struct {
 
 func (x *RunReply) Reset() {
 	*x = RunReply{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[12]
+	mi := &file_rlx_v1_backend_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -923,7 +1476,7 @@ func (x *RunReply) String() string {
 func (*RunReply) ProtoMessage() {}
 
 func (x *RunReply) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[12]
+	mi := &file_rlx_v1_backend_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -936,7 +1489,7 @@ func (x *RunReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunReply.ProtoReflect.Descriptor instead.
 func (*RunReply) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{12}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *RunReply) GetPart() isRunReply_Part {
@@ -1019,7 +1572,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[13]
+	mi := &file_rlx_v1_backend_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1031,7 +1584,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[13]
+	mi := &file_rlx_v1_backend_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1044,7 +1597,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{13}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Progress) GetSteps() int64 {
@@ -1067,7 +1620,7 @@ type Dump struct {
 
 func (x *Dump) Reset() {
 	*x = Dump{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[14]
+	mi := &file_rlx_v1_backend_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1079,7 +1632,7 @@ func (x *Dump) String() string {
 func (*Dump) ProtoMessage() {}
 
 func (x *Dump) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[14]
+	mi := &file_rlx_v1_backend_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1092,7 +1645,7 @@ func (x *Dump) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dump.ProtoReflect.Descriptor instead.
 func (*Dump) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{14}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Dump) GetNode() int32 {
@@ -1138,7 +1691,7 @@ type Done struct {
 
 func (x *Done) Reset() {
 	*x = Done{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[15]
+	mi := &file_rlx_v1_backend_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1150,7 +1703,7 @@ func (x *Done) String() string {
 func (*Done) ProtoMessage() {}
 
 func (x *Done) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[15]
+	mi := &file_rlx_v1_backend_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1163,7 +1716,7 @@ func (x *Done) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Done.ProtoReflect.Descriptor instead.
 func (*Done) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{15}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Done) GetGeneration() int64 {
@@ -1224,7 +1777,7 @@ type CancelRequest struct {
 
 func (x *CancelRequest) Reset() {
 	*x = CancelRequest{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[16]
+	mi := &file_rlx_v1_backend_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1236,7 +1789,7 @@ func (x *CancelRequest) String() string {
 func (*CancelRequest) ProtoMessage() {}
 
 func (x *CancelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[16]
+	mi := &file_rlx_v1_backend_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1249,7 +1802,7 @@ func (x *CancelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRequest.ProtoReflect.Descriptor instead.
 func (*CancelRequest) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{16}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *CancelRequest) GetGeneration() int64 {
@@ -1267,7 +1820,7 @@ type CancelReply struct {
 
 func (x *CancelReply) Reset() {
 	*x = CancelReply{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[17]
+	mi := &file_rlx_v1_backend_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1279,7 +1832,7 @@ func (x *CancelReply) String() string {
 func (*CancelReply) ProtoMessage() {}
 
 func (x *CancelReply) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[17]
+	mi := &file_rlx_v1_backend_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1292,7 +1845,7 @@ func (x *CancelReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelReply.ProtoReflect.Descriptor instead.
 func (*CancelReply) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{17}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{26}
 }
 
 type StatsRequest struct {
@@ -1305,7 +1858,7 @@ type StatsRequest struct {
 
 func (x *StatsRequest) Reset() {
 	*x = StatsRequest{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[18]
+	mi := &file_rlx_v1_backend_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1317,7 +1870,7 @@ func (x *StatsRequest) String() string {
 func (*StatsRequest) ProtoMessage() {}
 
 func (x *StatsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[18]
+	mi := &file_rlx_v1_backend_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1330,7 +1883,7 @@ func (x *StatsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatsRequest.ProtoReflect.Descriptor instead.
 func (*StatsRequest) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{18}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *StatsRequest) GetExecutable() uint64 {
@@ -1356,7 +1909,7 @@ type StatsReply struct {
 
 func (x *StatsReply) Reset() {
 	*x = StatsReply{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[19]
+	mi := &file_rlx_v1_backend_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1368,7 +1921,7 @@ func (x *StatsReply) String() string {
 func (*StatsReply) ProtoMessage() {}
 
 func (x *StatsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[19]
+	mi := &file_rlx_v1_backend_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1381,7 +1934,7 @@ func (x *StatsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatsReply.ProtoReflect.Descriptor instead.
 func (*StatsReply) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{19}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *StatsReply) GetSteps() []*Step {
@@ -1402,7 +1955,7 @@ type Step struct {
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[20]
+	mi := &file_rlx_v1_backend_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1414,7 +1967,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[20]
+	mi := &file_rlx_v1_backend_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1427,7 +1980,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{20}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Step) GetNode() int32 {
@@ -1460,7 +2013,7 @@ type UnloadRequest struct {
 
 func (x *UnloadRequest) Reset() {
 	*x = UnloadRequest{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[21]
+	mi := &file_rlx_v1_backend_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1472,7 +2025,7 @@ func (x *UnloadRequest) String() string {
 func (*UnloadRequest) ProtoMessage() {}
 
 func (x *UnloadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[21]
+	mi := &file_rlx_v1_backend_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1485,7 +2038,7 @@ func (x *UnloadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnloadRequest.ProtoReflect.Descriptor instead.
 func (*UnloadRequest) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{21}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *UnloadRequest) GetExecutable() uint64 {
@@ -1503,7 +2056,7 @@ type UnloadReply struct {
 
 func (x *UnloadReply) Reset() {
 	*x = UnloadReply{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[22]
+	mi := &file_rlx_v1_backend_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1515,7 +2068,7 @@ func (x *UnloadReply) String() string {
 func (*UnloadReply) ProtoMessage() {}
 
 func (x *UnloadReply) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[22]
+	mi := &file_rlx_v1_backend_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1528,7 +2081,7 @@ func (x *UnloadReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnloadReply.ProtoReflect.Descriptor instead.
 func (*UnloadReply) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{22}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{31}
 }
 
 // Error is the detail of every failed call's status.
@@ -1547,7 +2100,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[23]
+	mi := &file_rlx_v1_backend_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1559,7 +2112,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[23]
+	mi := &file_rlx_v1_backend_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1572,7 +2125,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{23}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Error) GetCode() string {
@@ -1683,7 +2236,7 @@ const file_rlx_v1_backend_proto_rawDesc = "" +
 	"RunRequest\x12+\n" +
 	"\x06header\x18\x01 \x01(\v2\x11.rlx.v1.RunHeaderH\x00R\x06header\x12%\n" +
 	"\x05input\x18\x02 \x01(\v2\r.rlx.v1.ChunkH\x00R\x05inputB\x06\n" +
-	"\x04part\"\xd6\x02\n" +
+	"\x04part\"\xd8\x03\n" +
 	"\tRunHeader\x12\x1e\n" +
 	"\n" +
 	"executable\x18\x01 \x01(\x04R\n" +
@@ -1696,10 +2249,44 @@ const file_rlx_v1_backend_proto_rawDesc = "" +
 	"\aprofile\x18\x06 \x01(\bR\aprofile\x12\x1b\n" +
 	"\tcheck_nan\x18\a \x01(\bR\bcheckNan\x12\x12\n" +
 	"\x04dump\x18\b \x03(\x05R\x04dump\x12/\n" +
-	"\x04syms\x18\t \x03(\v2\x1b.rlx.v1.RunHeader.SymsEntryR\x04syms\x1a7\n" +
+	"\x04syms\x18\t \x03(\v2\x1b.rlx.v1.RunHeader.SymsEntryR\x04syms\x12\x14\n" +
+	"\x05state\x18\n" +
+	" \x01(\x04R\x05state\x12&\n" +
+	"\x05feeds\x18\v \x03(\v2\x10.rlx.v1.TransferR\x05feeds\x12&\n" +
+	"\x05keeps\x18\f \x03(\v2\x10.rlx.v1.TransferR\x05keeps\x12\x1a\n" +
+	"\bunwanted\x18\r \x03(\x05R\bunwanted\x1a7\n" +
 	"\tSymsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01J\x04\b\x02\x10\x03\"1\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01J\x04\b\x02\x10\x03\"P\n" +
+	"\bTransfer\x12\x16\n" +
+	"\x06tensor\x18\x01 \x01(\x05R\x06tensor\x12\x14\n" +
+	"\x05state\x18\x02 \x01(\x04R\x05state\x12\x16\n" +
+	"\x06offset\x18\x03 \x01(\x03R\x06offset\">\n" +
+	"\x10MakeStateRequest\x12\x16\n" +
+	"\x06device\x18\x01 \x01(\tR\x06device\x12\x12\n" +
+	"\x04size\x18\x02 \x01(\x03R\x04size\"&\n" +
+	"\x0eMakeStateReply\x12\x14\n" +
+	"\x05state\x18\x01 \x01(\x04R\x05state\"x\n" +
+	"\x12ChangeStateRequest\x12\x14\n" +
+	"\x05state\x18\x01 \x01(\x04R\x05state\x12\x16\n" +
+	"\x05clear\x18\x02 \x01(\bH\x00R\x05clear\x12\x14\n" +
+	"\x04copy\x18\x03 \x01(\x04H\x00R\x04copy\x12\x14\n" +
+	"\x04drop\x18\x04 \x01(\bH\x00R\x04dropB\b\n" +
+	"\x06change\"\x12\n" +
+	"\x10ChangeStateReply\"N\n" +
+	"\n" +
+	"StateRange\x12\x14\n" +
+	"\x05state\x18\x01 \x01(\x04R\x05state\x12\x16\n" +
+	"\x06offset\x18\x02 \x01(\x03R\x06offset\x12\x12\n" +
+	"\x04size\x18\x03 \x01(\x03R\x04size\" \n" +
+	"\n" +
+	"StateChunk\x12\x12\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\"]\n" +
+	"\x11WriteStateRequest\x12*\n" +
+	"\x05range\x18\x01 \x01(\v2\x12.rlx.v1.StateRangeH\x00R\x05range\x12\x14\n" +
+	"\x04data\x18\x02 \x01(\fH\x00R\x04dataB\x06\n" +
+	"\x04part\"\x11\n" +
+	"\x0fWriteStateReply\"1\n" +
 	"\x05Chunk\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x05R\x05index\x12\x12\n" +
 	"\x04data\x18\x02 \x01(\fR\x04data\"\xb3\x01\n" +
@@ -1757,14 +2344,19 @@ const file_rlx_v1_backend_proto_rawDesc = "" +
 	"\x04hint\x18\x04 \x01(\tR\x04hint\x12\x12\n" +
 	"\x04step\x18\x05 \x01(\x05R\x04step\x12\x0e\n" +
 	"\x02op\x18\x06 \x01(\tR\x02op\x12\x16\n" +
-	"\x06result\x18\a \x01(\x05R\x06result2\xbd\x02\n" +
+	"\x06result\x18\a \x01(\x05R\x06result2\xbc\x04\n" +
 	"\aBackend\x12.\n" +
 	"\x04Info\x12\x13.rlx.v1.InfoRequest\x1a\x11.rlx.v1.InfoReply\x120\n" +
 	"\x04Load\x12\x13.rlx.v1.LoadRequest\x1a\x11.rlx.v1.LoadReply(\x01\x12/\n" +
 	"\x03Run\x12\x12.rlx.v1.RunRequest\x1a\x10.rlx.v1.RunReply(\x010\x01\x124\n" +
 	"\x06Cancel\x12\x15.rlx.v1.CancelRequest\x1a\x13.rlx.v1.CancelReply\x123\n" +
 	"\x05Stats\x12\x14.rlx.v1.StatsRequest\x1a\x12.rlx.v1.StatsReply0\x01\x124\n" +
-	"\x06Unload\x12\x15.rlx.v1.UnloadRequest\x1a\x13.rlx.v1.UnloadReplyB)Z'github.com/rlx-go/rlx/plugins/rpc/rlxv1b\x06proto3"
+	"\x06Unload\x12\x15.rlx.v1.UnloadRequest\x1a\x13.rlx.v1.UnloadReply\x12=\n" +
+	"\tMakeState\x12\x18.rlx.v1.MakeStateRequest\x1a\x16.rlx.v1.MakeStateReply\x12C\n" +
+	"\vChangeState\x12\x1a.rlx.v1.ChangeStateRequest\x1a\x18.rlx.v1.ChangeStateReply\x125\n" +
+	"\tReadState\x12\x12.rlx.v1.StateRange\x1a\x12.rlx.v1.StateChunk0\x01\x12B\n" +
+	"\n" +
+	"WriteState\x12\x19.rlx.v1.WriteStateRequest\x1a\x17.rlx.v1.WriteStateReply(\x01B)Z'github.com/rlx-go/rlx/plugins/rpc/rlxv1b\x06proto3"
 
 var (
 	file_rlx_v1_backend_proto_rawDescOnce sync.Once
@@ -1778,33 +2370,42 @@ func file_rlx_v1_backend_proto_rawDescGZIP() []byte {
 	return file_rlx_v1_backend_proto_rawDescData
 }
 
-var file_rlx_v1_backend_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_rlx_v1_backend_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
 var file_rlx_v1_backend_proto_goTypes = []any{
-	(*InfoRequest)(nil),   // 0: rlx.v1.InfoRequest
-	(*InfoReply)(nil),     // 1: rlx.v1.InfoReply
-	(*Device)(nil),        // 2: rlx.v1.Device
-	(*LoadRequest)(nil),   // 3: rlx.v1.LoadRequest
-	(*LoadHeader)(nil),    // 4: rlx.v1.LoadHeader
-	(*Weights)(nil),       // 5: rlx.v1.Weights
-	(*LoadReply)(nil),     // 6: rlx.v1.LoadReply
-	(*Kernel)(nil),        // 7: rlx.v1.Kernel
-	(*Range)(nil),         // 8: rlx.v1.Range
-	(*RunRequest)(nil),    // 9: rlx.v1.RunRequest
-	(*RunHeader)(nil),     // 10: rlx.v1.RunHeader
-	(*Chunk)(nil),         // 11: rlx.v1.Chunk
-	(*RunReply)(nil),      // 12: rlx.v1.RunReply
-	(*Progress)(nil),      // 13: rlx.v1.Progress
-	(*Dump)(nil),          // 14: rlx.v1.Dump
-	(*Done)(nil),          // 15: rlx.v1.Done
-	(*CancelRequest)(nil), // 16: rlx.v1.CancelRequest
-	(*CancelReply)(nil),   // 17: rlx.v1.CancelReply
-	(*StatsRequest)(nil),  // 18: rlx.v1.StatsRequest
-	(*StatsReply)(nil),    // 19: rlx.v1.StatsReply
-	(*Step)(nil),          // 20: rlx.v1.Step
-	(*UnloadRequest)(nil), // 21: rlx.v1.UnloadRequest
-	(*UnloadReply)(nil),   // 22: rlx.v1.UnloadReply
-	(*Error)(nil),         // 23: rlx.v1.Error
-	nil,                   // 24: rlx.v1.RunHeader.SymsEntry
+	(*InfoRequest)(nil),        // 0: rlx.v1.InfoRequest
+	(*InfoReply)(nil),          // 1: rlx.v1.InfoReply
+	(*Device)(nil),             // 2: rlx.v1.Device
+	(*LoadRequest)(nil),        // 3: rlx.v1.LoadRequest
+	(*LoadHeader)(nil),         // 4: rlx.v1.LoadHeader
+	(*Weights)(nil),            // 5: rlx.v1.Weights
+	(*LoadReply)(nil),          // 6: rlx.v1.LoadReply
+	(*Kernel)(nil),             // 7: rlx.v1.Kernel
+	(*Range)(nil),              // 8: rlx.v1.Range
+	(*RunRequest)(nil),         // 9: rlx.v1.RunRequest
+	(*RunHeader)(nil),          // 10: rlx.v1.RunHeader
+	(*Transfer)(nil),           // 11: rlx.v1.Transfer
+	(*MakeStateRequest)(nil),   // 12: rlx.v1.MakeStateRequest
+	(*MakeStateReply)(nil),     // 13: rlx.v1.MakeStateReply
+	(*ChangeStateRequest)(nil), // 14: rlx.v1.ChangeStateRequest
+	(*ChangeStateReply)(nil),   // 15: rlx.v1.ChangeStateReply
+	(*StateRange)(nil),         // 16: rlx.v1.StateRange
+	(*StateChunk)(nil),         // 17: rlx.v1.StateChunk
+	(*WriteStateRequest)(nil),  // 18: rlx.v1.WriteStateRequest
+	(*WriteStateReply)(nil),    // 19: rlx.v1.WriteStateReply
+	(*Chunk)(nil),              // 20: rlx.v1.Chunk
+	(*RunReply)(nil),           // 21: rlx.v1.RunReply
+	(*Progress)(nil),           // 22: rlx.v1.Progress
+	(*Dump)(nil),               // 23: rlx.v1.Dump
+	(*Done)(nil),               // 24: rlx.v1.Done
+	(*CancelRequest)(nil),      // 25: rlx.v1.CancelRequest
+	(*CancelReply)(nil),        // 26: rlx.v1.CancelReply
+	(*StatsRequest)(nil),       // 27: rlx.v1.StatsRequest
+	(*StatsReply)(nil),         // 28: rlx.v1.StatsReply
+	(*Step)(nil),               // 29: rlx.v1.Step
+	(*UnloadRequest)(nil),      // 30: rlx.v1.UnloadRequest
+	(*UnloadReply)(nil),        // 31: rlx.v1.UnloadReply
+	(*Error)(nil),              // 32: rlx.v1.Error
+	nil,                        // 33: rlx.v1.RunHeader.SymsEntry
 }
 var file_rlx_v1_backend_proto_depIdxs = []int32{
 	2,  // 0: rlx.v1.InfoReply.devices:type_name -> rlx.v1.Device
@@ -1812,32 +2413,43 @@ var file_rlx_v1_backend_proto_depIdxs = []int32{
 	5,  // 2: rlx.v1.LoadHeader.weights:type_name -> rlx.v1.Weights
 	7,  // 3: rlx.v1.LoadReply.kernels:type_name -> rlx.v1.Kernel
 	10, // 4: rlx.v1.RunRequest.header:type_name -> rlx.v1.RunHeader
-	11, // 5: rlx.v1.RunRequest.input:type_name -> rlx.v1.Chunk
+	20, // 5: rlx.v1.RunRequest.input:type_name -> rlx.v1.Chunk
 	8,  // 6: rlx.v1.RunHeader.inputs:type_name -> rlx.v1.Range
 	8,  // 7: rlx.v1.RunHeader.outputs:type_name -> rlx.v1.Range
-	24, // 8: rlx.v1.RunHeader.syms:type_name -> rlx.v1.RunHeader.SymsEntry
-	13, // 9: rlx.v1.RunReply.progress:type_name -> rlx.v1.Progress
-	14, // 10: rlx.v1.RunReply.dump:type_name -> rlx.v1.Dump
-	11, // 11: rlx.v1.RunReply.output:type_name -> rlx.v1.Chunk
-	15, // 12: rlx.v1.RunReply.done:type_name -> rlx.v1.Done
-	20, // 13: rlx.v1.StatsReply.steps:type_name -> rlx.v1.Step
-	0,  // 14: rlx.v1.Backend.Info:input_type -> rlx.v1.InfoRequest
-	3,  // 15: rlx.v1.Backend.Load:input_type -> rlx.v1.LoadRequest
-	9,  // 16: rlx.v1.Backend.Run:input_type -> rlx.v1.RunRequest
-	16, // 17: rlx.v1.Backend.Cancel:input_type -> rlx.v1.CancelRequest
-	18, // 18: rlx.v1.Backend.Stats:input_type -> rlx.v1.StatsRequest
-	21, // 19: rlx.v1.Backend.Unload:input_type -> rlx.v1.UnloadRequest
-	1,  // 20: rlx.v1.Backend.Info:output_type -> rlx.v1.InfoReply
-	6,  // 21: rlx.v1.Backend.Load:output_type -> rlx.v1.LoadReply
-	12, // 22: rlx.v1.Backend.Run:output_type -> rlx.v1.RunReply
-	17, // 23: rlx.v1.Backend.Cancel:output_type -> rlx.v1.CancelReply
-	19, // 24: rlx.v1.Backend.Stats:output_type -> rlx.v1.StatsReply
-	22, // 25: rlx.v1.Backend.Unload:output_type -> rlx.v1.UnloadReply
-	20, // [20:26] is the sub-list for method output_type
-	14, // [14:20] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	33, // 8: rlx.v1.RunHeader.syms:type_name -> rlx.v1.RunHeader.SymsEntry
+	11, // 9: rlx.v1.RunHeader.feeds:type_name -> rlx.v1.Transfer
+	11, // 10: rlx.v1.RunHeader.keeps:type_name -> rlx.v1.Transfer
+	16, // 11: rlx.v1.WriteStateRequest.range:type_name -> rlx.v1.StateRange
+	22, // 12: rlx.v1.RunReply.progress:type_name -> rlx.v1.Progress
+	23, // 13: rlx.v1.RunReply.dump:type_name -> rlx.v1.Dump
+	20, // 14: rlx.v1.RunReply.output:type_name -> rlx.v1.Chunk
+	24, // 15: rlx.v1.RunReply.done:type_name -> rlx.v1.Done
+	29, // 16: rlx.v1.StatsReply.steps:type_name -> rlx.v1.Step
+	0,  // 17: rlx.v1.Backend.Info:input_type -> rlx.v1.InfoRequest
+	3,  // 18: rlx.v1.Backend.Load:input_type -> rlx.v1.LoadRequest
+	9,  // 19: rlx.v1.Backend.Run:input_type -> rlx.v1.RunRequest
+	25, // 20: rlx.v1.Backend.Cancel:input_type -> rlx.v1.CancelRequest
+	27, // 21: rlx.v1.Backend.Stats:input_type -> rlx.v1.StatsRequest
+	30, // 22: rlx.v1.Backend.Unload:input_type -> rlx.v1.UnloadRequest
+	12, // 23: rlx.v1.Backend.MakeState:input_type -> rlx.v1.MakeStateRequest
+	14, // 24: rlx.v1.Backend.ChangeState:input_type -> rlx.v1.ChangeStateRequest
+	16, // 25: rlx.v1.Backend.ReadState:input_type -> rlx.v1.StateRange
+	18, // 26: rlx.v1.Backend.WriteState:input_type -> rlx.v1.WriteStateRequest
+	1,  // 27: rlx.v1.Backend.Info:output_type -> rlx.v1.InfoReply
+	6,  // 28: rlx.v1.Backend.Load:output_type -> rlx.v1.LoadReply
+	21, // 29: rlx.v1.Backend.Run:output_type -> rlx.v1.RunReply
+	26, // 30: rlx.v1.Backend.Cancel:output_type -> rlx.v1.CancelReply
+	28, // 31: rlx.v1.Backend.Stats:output_type -> rlx.v1.StatsReply
+	31, // 32: rlx.v1.Backend.Unload:output_type -> rlx.v1.UnloadReply
+	13, // 33: rlx.v1.Backend.MakeState:output_type -> rlx.v1.MakeStateReply
+	15, // 34: rlx.v1.Backend.ChangeState:output_type -> rlx.v1.ChangeStateReply
+	17, // 35: rlx.v1.Backend.ReadState:output_type -> rlx.v1.StateChunk
+	19, // 36: rlx.v1.Backend.WriteState:output_type -> rlx.v1.WriteStateReply
+	27, // [27:37] is the sub-list for method output_type
+	17, // [17:27] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_rlx_v1_backend_proto_init() }
@@ -1854,7 +2466,16 @@ func file_rlx_v1_backend_proto_init() {
 		(*RunRequest_Header)(nil),
 		(*RunRequest_Input)(nil),
 	}
-	file_rlx_v1_backend_proto_msgTypes[12].OneofWrappers = []any{
+	file_rlx_v1_backend_proto_msgTypes[14].OneofWrappers = []any{
+		(*ChangeStateRequest_Clear)(nil),
+		(*ChangeStateRequest_Copy)(nil),
+		(*ChangeStateRequest_Drop)(nil),
+	}
+	file_rlx_v1_backend_proto_msgTypes[18].OneofWrappers = []any{
+		(*WriteStateRequest_Range)(nil),
+		(*WriteStateRequest_Data)(nil),
+	}
+	file_rlx_v1_backend_proto_msgTypes[21].OneofWrappers = []any{
 		(*RunReply_Progress)(nil),
 		(*RunReply_Dump)(nil),
 		(*RunReply_Output)(nil),
@@ -1866,7 +2487,7 @@ func file_rlx_v1_backend_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_rlx_v1_backend_proto_rawDesc), len(file_rlx_v1_backend_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   25,
+			NumMessages:   34,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -24,12 +24,16 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	Backend_Info_FullMethodName   = "/rlx.v1.Backend/Info"
-	Backend_Load_FullMethodName   = "/rlx.v1.Backend/Load"
-	Backend_Run_FullMethodName    = "/rlx.v1.Backend/Run"
-	Backend_Cancel_FullMethodName = "/rlx.v1.Backend/Cancel"
-	Backend_Stats_FullMethodName  = "/rlx.v1.Backend/Stats"
-	Backend_Unload_FullMethodName = "/rlx.v1.Backend/Unload"
+	Backend_Info_FullMethodName        = "/rlx.v1.Backend/Info"
+	Backend_Load_FullMethodName        = "/rlx.v1.Backend/Load"
+	Backend_Run_FullMethodName         = "/rlx.v1.Backend/Run"
+	Backend_Cancel_FullMethodName      = "/rlx.v1.Backend/Cancel"
+	Backend_Stats_FullMethodName       = "/rlx.v1.Backend/Stats"
+	Backend_Unload_FullMethodName      = "/rlx.v1.Backend/Unload"
+	Backend_MakeState_FullMethodName   = "/rlx.v1.Backend/MakeState"
+	Backend_ChangeState_FullMethodName = "/rlx.v1.Backend/ChangeState"
+	Backend_ReadState_FullMethodName   = "/rlx.v1.Backend/ReadState"
+	Backend_WriteState_FullMethodName  = "/rlx.v1.Backend/WriteState"
 )
 
 // BackendClient is the client API for Backend service.
@@ -48,6 +52,14 @@ type BackendClient interface {
 	Stats(ctx context.Context, in *StatsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[StatsReply], error)
 	// Unload frees a loaded program.
 	Unload(ctx context.Context, in *UnloadRequest, opts ...grpc.CallOption) (*UnloadReply, error)
+	// MakeState allocates memory on a device that outlives runs, all 0.
+	MakeState(ctx context.Context, in *MakeStateRequest, opts ...grpc.CallOption) (*MakeStateReply, error)
+	// ChangeState clears a state, copies another over it, or frees it.
+	ChangeState(ctx context.Context, in *ChangeStateRequest, opts ...grpc.CallOption) (*ChangeStateReply, error)
+	// ReadState gives bytes of a state in chunks.
+	ReadState(ctx context.Context, in *StateRange, opts ...grpc.CallOption) (grpc.ServerStreamingClient[StateChunk], error)
+	// WriteState takes a range, then its bytes in chunks.
+	WriteState(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[WriteStateRequest, WriteStateReply], error)
 }
 
 type backendClient struct {
@@ -133,6 +145,58 @@ func (c *backendClient) Unload(ctx context.Context, in *UnloadRequest, opts ...g
 	return out, nil
 }
 
+func (c *backendClient) MakeState(ctx context.Context, in *MakeStateRequest, opts ...grpc.CallOption) (*MakeStateReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(MakeStateReply)
+	err := c.cc.Invoke(ctx, Backend_MakeState_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *backendClient) ChangeState(ctx context.Context, in *ChangeStateRequest, opts ...grpc.CallOption) (*ChangeStateReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ChangeStateReply)
+	err := c.cc.Invoke(ctx, Backend_ChangeState_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *backendClient) ReadState(ctx context.Context, in *StateRange, opts ...grpc.CallOption) (grpc.ServerStreamingClient[StateChunk], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Backend_ServiceDesc.Streams[3], Backend_ReadState_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[StateRange, StateChunk]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Backend_ReadStateClient = grpc.ServerStreamingClient[StateChunk]
+
+func (c *backendClient) WriteState(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[WriteStateRequest, WriteStateReply], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Backend_ServiceDesc.Streams[4], Backend_WriteState_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[WriteStateRequest, WriteStateReply]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Backend_WriteStateClient = grpc.ClientStreamingClient[WriteStateRequest, WriteStateReply]
+
 // BackendServer is the server API for Backend service.
 // All implementations must embed UnimplementedBackendServer
 // for forward compatibility.
@@ -149,6 +213,14 @@ type BackendServer interface {
 	Stats(*StatsRequest, grpc.ServerStreamingServer[StatsReply]) error
 	// Unload frees a loaded program.
 	Unload(context.Context, *UnloadRequest) (*UnloadReply, error)
+	// MakeState allocates memory on a device that outlives runs, all 0.
+	MakeState(context.Context, *MakeStateRequest) (*MakeStateReply, error)
+	// ChangeState clears a state, copies another over it, or frees it.
+	ChangeState(context.Context, *ChangeStateRequest) (*ChangeStateReply, error)
+	// ReadState gives bytes of a state in chunks.
+	ReadState(*StateRange, grpc.ServerStreamingServer[StateChunk]) error
+	// WriteState takes a range, then its bytes in chunks.
+	WriteState(grpc.ClientStreamingServer[WriteStateRequest, WriteStateReply]) error
 	mustEmbedUnimplementedBackendServer()
 }
 
@@ -176,6 +248,18 @@ func (UnimplementedBackendServer) Stats(*StatsRequest, grpc.ServerStreamingServe
 }
 func (UnimplementedBackendServer) Unload(context.Context, *UnloadRequest) (*UnloadReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method Unload not implemented")
+}
+func (UnimplementedBackendServer) MakeState(context.Context, *MakeStateRequest) (*MakeStateReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method MakeState not implemented")
+}
+func (UnimplementedBackendServer) ChangeState(context.Context, *ChangeStateRequest) (*ChangeStateReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method ChangeState not implemented")
+}
+func (UnimplementedBackendServer) ReadState(*StateRange, grpc.ServerStreamingServer[StateChunk]) error {
+	return status.Error(codes.Unimplemented, "method ReadState not implemented")
+}
+func (UnimplementedBackendServer) WriteState(grpc.ClientStreamingServer[WriteStateRequest, WriteStateReply]) error {
+	return status.Error(codes.Unimplemented, "method WriteState not implemented")
 }
 func (UnimplementedBackendServer) mustEmbedUnimplementedBackendServer() {}
 func (UnimplementedBackendServer) testEmbeddedByValue()                 {}
@@ -277,6 +361,60 @@ func _Backend_Unload_Handler(srv interface{}, ctx context.Context, dec func(inte
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Backend_MakeState_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(MakeStateRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(BackendServer).MakeState(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Backend_MakeState_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(BackendServer).MakeState(ctx, req.(*MakeStateRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Backend_ChangeState_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ChangeStateRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(BackendServer).ChangeState(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Backend_ChangeState_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(BackendServer).ChangeState(ctx, req.(*ChangeStateRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Backend_ReadState_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(StateRange)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(BackendServer).ReadState(m, &grpc.GenericServerStream[StateRange, StateChunk]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Backend_ReadStateServer = grpc.ServerStreamingServer[StateChunk]
+
+func _Backend_WriteState_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(BackendServer).WriteState(&grpc.GenericServerStream[WriteStateRequest, WriteStateReply]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Backend_WriteStateServer = grpc.ClientStreamingServer[WriteStateRequest, WriteStateReply]
+
 // Backend_ServiceDesc is the grpc.ServiceDesc for Backend service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -296,6 +434,14 @@ var Backend_ServiceDesc = grpc.ServiceDesc{
 			MethodName: "Unload",
 			Handler:    _Backend_Unload_Handler,
 		},
+		{
+			MethodName: "MakeState",
+			Handler:    _Backend_MakeState_Handler,
+		},
+		{
+			MethodName: "ChangeState",
+			Handler:    _Backend_ChangeState_Handler,
+		},
 	},
 	Streams: []grpc.StreamDesc{
 		{
@@ -313,6 +459,16 @@ var Backend_ServiceDesc = grpc.ServiceDesc{
 			StreamName:    "Stats",
 			Handler:       _Backend_Stats_Handler,
 			ServerStreams: true,
+		},
+		{
+			StreamName:    "ReadState",
+			Handler:       _Backend_ReadState_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "WriteState",
+			Handler:       _Backend_WriteState_Handler,
+			ClientStreams: true,
 		},
 	},
 	Metadata: "rlx/v1/backend.proto",

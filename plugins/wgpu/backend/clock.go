@@ -210,6 +210,9 @@ func (c *recording) readClock() error {
 	}
 	starts, lengths := times(ticks, c.tick, c.submitted, time.Since(c.start))
 	for i, s := range c.x.b.Steps {
+		if c.needed != nil && !c.needed[i] {
+			continue
+		}
 		c.stats.Steps = append(c.stats.Steps, device.Step{Node: s.Node.ID, Start: starts[i], Time: lengths[i]})
 	}
 	return nil

@@ -24,6 +24,8 @@ type executable struct {
 	kernels []device.Kernel
 
 	weights, arena, io, scratch, status *space
+	state                               *space     // of the last run's; nil: there was none
+	stateShape                          *space     // how the state space is cut, without buffers
 	resident                            []interval // parts of the weights section that lie in weights
 	params                              *wgpu.Buffer
 	up, down                            *staging
@@ -49,6 +51,7 @@ type dispatch struct {
 	group    *wgpu.BindGroup
 	at, size int64 // of its parameters, in the parameter buffer
 	status   int   // slot in the status buffer, or -1
+	stateful bool  // it sees the state, so that its group is made when that is known
 
 	x, y uint32 // workgroups under the sizes bound last; 0: nothing to do
 }
@@ -115,7 +118,7 @@ func (x *executable) load(weights []byte) (err error) {
 func (x *executable) rehearse() {
 	x.g.calls.Lock()
 	defer x.g.calls.Unlock()
-	if x.bind(x.p.Graph.Syms.Min()) == nil {
+	if x.bind(x.p.Graph.Syms.Min()) == nil && x.p.StateSize == 0 {
 		x.tape, _ = x.record()
 	}
 }
@@ -180,22 +183,34 @@ func megabytes(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }
 // bindAll makes the bind groups.
 func (x *executable) bindAll() error {
 	for i := range x.dispatches {
-		d := &x.dispatches[i]
-		_, pieces, err := x.bindings(d)
-		if err != nil {
-			return err
+		if d := &x.dispatches[i]; !d.stateful {
+			if err := x.bindGroup(d); err != nil {
+				return err
+			}
 		}
-		pieces = append(pieces, piece{x.params, d.at, d.size})
-		var entries []wgpu.BindGroupEntry
-		for i, p := range pieces {
-			entries = append(entries, wgpu.BindGroupEntry{Binding: uint32(i), Buffer: p.buffer, Offset: uint64(p.offset), Size: uint64(p.size)})
-		}
-		x.g.calls.Lock()
-		d.group, err = x.g.device.CreateBindGroup(&wgpu.BindGroupDescriptor{Label: d.node.Label(), Layout: d.pipeline.layout, Entries: entries})
-		x.g.calls.Unlock()
-		if err != nil {
-			return x.unprepared(d, err)
-		}
+	}
+	return nil
+}
+
+// bindGroup makes a dispatch's bind group, in place of the one that it has.
+func (x *executable) bindGroup(d *dispatch) error {
+	_, pieces, err := x.bindings(d)
+	if err != nil {
+		return err
+	}
+	pieces = append(pieces, piece{x.params, d.at, d.size})
+	var entries []wgpu.BindGroupEntry
+	for i, p := range pieces {
+		entries = append(entries, wgpu.BindGroupEntry{Binding: uint32(i), Buffer: p.buffer, Offset: uint64(p.offset), Size: uint64(p.size)})
+	}
+	x.g.calls.Lock()
+	defer x.g.calls.Unlock()
+	if d.group != nil {
+		d.group.Release()
+		d.group = nil
+	}
+	if d.group, err = x.g.device.CreateBindGroup(&wgpu.BindGroupDescriptor{Label: d.node.Label(), Layout: d.pipeline.layout, Entries: entries}); err != nil {
+		return x.unprepared(d, err)
 	}
 	return nil
 }

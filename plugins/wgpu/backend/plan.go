@@ -41,6 +41,7 @@ func (x *executable) plan() error {
 				d.status = x.statuses
 				x.statuses++
 			}
+			d.stateful = x.isStateful(s, &d)
 			d.at, d.size = x.paramBytes, fieldBytes(s.Fields)
 			x.paramBytes += program.AlignUp(d.size)
 			x.dispatches = append(x.dispatches, d)
@@ -61,6 +62,7 @@ func (x *executable) plan() error {
 	x.weights = x.g.planSpace(x.planWeights())
 	x.arena, x.io = x.g.planSpace(x.p.ArenaSize), x.g.planSpace(x.p.IOSize)
 	x.scratch, x.status = x.g.planSpace(x.scratchBytes), x.g.planSpace(int64(x.statuses)*program.Align)
+	x.stateShape = x.g.planSpace(x.p.StateSize)
 	return x.planTexts()
 }
 
@@ -96,6 +98,8 @@ func (x *executable) locate(pl program.Place) (*space, int64) {
 		return x.arena, pl.Offset
 	case program.IO:
 		return x.io, pl.Offset
+	case program.State:
+		return cmp.Or(x.state, x.stateShape), pl.Offset
 	}
 	i, found := slices.BinarySearchFunc(x.resident, pl.Offset, func(r interval, off int64) int { return cmp.Compare(r.from, off) })
 	if !found {
@@ -164,16 +168,21 @@ func (x *executable) operand(d *dispatch, b kernels.Binding) (s *space, offset, 
 	case kernels.Status:
 		return x.status, int64(d.status) * program.Align, 4
 	}
-	var node *ir.Node
-	if b.Operand >= 0 {
-		node = n.In[b.Operand]
-	} else {
-		results := n.Values()
-		node = results[slices.IndexFunc(results, func(r *ir.Node) bool { _, k := r.Maker(); return kernels.Result(k) == b.Operand })]
-	}
-	pl := x.p.Places[node.ID]
+	pl := x.p.Places[operandNode(n, b.Operand).ID]
 	s, offset = x.locate(pl)
 	return s, offset, pl.Size
+}
+
+// operandNode is the node whose value a binding shows; nil: it shows none.
+func operandNode(n *ir.Node, operand int) *ir.Node {
+	if operand >= 0 {
+		return n.In[operand]
+	}
+	results := n.Values()
+	if i := slices.IndexFunc(results, func(r *ir.Node) bool { _, k := r.Maker(); return kernels.Result(k) == operand }); i >= 0 {
+		return results[i]
+	}
+	return nil
 }
 
 // fieldBytes is the size of a parameter struct.

@@ -28,6 +28,8 @@ type recording struct {
 	tape      *tape         // that this is recorded on; nil: the device gets it at once
 	submitted time.Duration // when the first submission was made, since start; 0: not yet
 
+	needed []bool // steps that run; nil: all
+
 	clock *clock  // takes the times of the steps; nil: not asked for, or the host takes them
 	tick  float64 // of clock, in nanoseconds
 }

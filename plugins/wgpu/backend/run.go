@@ -87,6 +87,9 @@ func (x *executable) run(ctx context.Context, r device.Run) (device.Stats, error
 	if ctx.Err() != nil {
 		return stats, context.Cause(ctx)
 	}
+	if err := x.useState(r); err != nil {
+		return stats, err
+	}
 	var in int64
 	for _, o := range x.b.Inputs {
 		in += program.AlignUp(o.Bytes)
@@ -94,7 +97,7 @@ func (x *executable) run(ctx context.Context, r device.Run) (device.Stats, error
 	if in > 0 {
 		err := x.g.access(x.up, in, time.Time{}, func(to []byte) {
 			at := int64(0)
-			for _, o := range x.b.Inputs {
+			for _, o := range x.b.Inputs { // those that are fed travel in vain
 				tensor.Copy(to[at:at+o.Bytes], r.IO[o.Offset:o.Offset+o.Bytes])
 				at += program.AlignUp(o.Bytes)
 			}
@@ -103,7 +106,7 @@ func (x *executable) run(ctx context.Context, r device.Run) (device.Stats, error
 			return stats, err
 		}
 	}
-	run := &recording{x: x, ctx: ctx, r: r, start: start, stats: &stats}
+	run := &recording{x: x, ctx: ctx, r: r, start: start, stats: &stats, needed: x.p.Needed(r.Computed(), r.Opts.Dump)}
 	x.g.polled = run.tell
 	err := run.steps()
 	run.settle()
@@ -150,13 +153,17 @@ func (c *recording) inputs() error {
 		}
 	}
 	at := int64(0)
-	for _, o := range x.b.Inputs {
+	for i, o := range x.b.Inputs {
+		if c.fed(i) {
+			at += program.AlignUp(o.Bytes)
+			continue
+		}
 		if err := c.copySpace(x.io, o.Offset, o.Bytes, x.up.buffer, at, false); err != nil {
 			return err
 		}
 		at += program.AlignUp(o.Bytes)
 	}
-	return nil
+	return c.transfer(c.r.Feeds, x.b.Inputs, false)
 }
 
 // dispatchAll records all steps, or runs them one by one.
@@ -173,6 +180,19 @@ func (c *recording) dispatchAll() error {
 		x.g.wait()
 	}
 	for i := range x.p.Steps {
+		if c.needed != nil && !c.needed[i] {
+			for next < len(x.dispatches) && x.dispatches[next].step == i {
+				next++
+			}
+			c.flow.next = i + 1
+			if err := c.begin(); err != nil {
+				return err
+			}
+			if err := c.mark(i + 1); err != nil {
+				return err
+			}
+			continue
+		}
 		if c.r.Progress != nil && single && i > 0 { // the first has been told
 			c.r.Progress(i)
 		}
@@ -249,9 +269,14 @@ func (c *recording) lookAt(by *ir.Node, out program.Operand) error {
 // outputs records what comes after the steps.
 func (c *recording) outputs() error {
 	x, at := c.x, int64(0)
-	for _, o := range x.b.Outputs {
-		if err := c.copySpace(x.io, o.Offset, o.Bytes, x.down.buffer, at, true); err != nil {
-			return err
+	if err := c.transfer(c.r.Keeps, x.b.Outputs, true); err != nil {
+		return err
+	}
+	for i, o := range x.b.Outputs {
+		if c.wanted(i) {
+			if err := c.copySpace(x.io, o.Offset, o.Bytes, x.down.buffer, at, true); err != nil {
+				return err
+			}
 		}
 		at += program.AlignUp(o.Bytes)
 	}
@@ -295,8 +320,10 @@ func (c *recording) results() error {
 			return
 		}
 		at := int64(0)
-		for _, o := range x.b.Outputs {
-			tensor.Copy(c.r.IO[o.Offset:o.Offset+o.Bytes], from[at:at+o.Bytes])
+		for i, o := range x.b.Outputs {
+			if c.wanted(i) {
+				tensor.Copy(c.r.IO[o.Offset:o.Offset+o.Bytes], from[at:at+o.Bytes])
+			}
 			at += program.AlignUp(o.Bytes)
 		}
 	})

@@ -32,8 +32,10 @@ func (t *tape) release() {
 	}
 }
 
-// plain reports a run that looks at nothing but the results.
-func (c *recording) plain() bool { return !c.single() && !c.r.Opts.Profile }
+// plain reports a run that looks at nothing but the results, all of them, and takes all inputs from the host.
+func (c *recording) plain() bool {
+	return !c.single() && !c.r.Opts.Profile && c.r.Outputs == nil && len(c.r.Feeds)+len(c.r.Keeps) == 0
+}
 
 // record makes a tape for the sizes bound last.
 func (x *executable) record() (*tape, error) {

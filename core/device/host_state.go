@@ -1,0 +1,113 @@
+package device
+
+import (
+	"context"
+
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/tensor"
+)
+
+// HostState is a State in the memory of the backend's process, for backends whose device uses it.
+type HostState struct {
+	data []byte
+	free func()
+}
+
+// NewHostState makes a state of memory that is all 0; free, where not nil, gives it back.
+func NewHostState(data []byte, free func()) *HostState { return &HostState{data, free} }
+
+// HostBytes is the memory of a HostState; nil of any other.
+func HostBytes(s State) []byte {
+	if h, ok := s.(*HostState); ok {
+		return h.data
+	}
+	return nil
+}
+
+// Size is in bytes.
+func (s *HostState) Size() int64 { return int64(len(s.data)) }
+
+// Clear sets every byte to 0.
+func (s *HostState) Clear(context.Context) error {
+	tensor.Clear(s.data)
+	return nil
+}
+
+// at cuts n bytes out.
+func (s *HostState) at(offset int64, n int) ([]byte, error) {
+	if offset < 0 || offset > int64(len(s.data)) || int64(n) > int64(len(s.data))-offset {
+		return nil, diag.New(ErrInput, "state", "%d bytes at %d of %d", n, offset, len(s.data))
+	}
+	return s.data[offset : offset+int64(n)], nil
+}
+
+// Read copies bytes from an offset.
+func (s *HostState) Read(_ context.Context, offset int64, b []byte) error {
+	from, err := s.at(offset, len(b))
+	if err == nil {
+		tensor.Copy(b, from)
+	}
+	return err
+}
+
+// Write copies bytes to an offset.
+func (s *HostState) Write(_ context.Context, offset int64, b []byte) error {
+	to, err := s.at(offset, len(b))
+	if err == nil {
+		tensor.Copy(to, b)
+	}
+	return err
+}
+
+// Copy takes over the bytes of another HostState.
+func (s *HostState) Copy(_ context.Context, from State) error {
+	f, ok := from.(*HostState)
+	if !ok || len(f.data) != len(s.data) {
+		return diag.New(ErrInput, "state", "a state of %d bytes cannot be copied to one of %d", from.Size(), len(s.data))
+	}
+	tensor.Copy(s.data, f.data)
+	return nil
+}
+
+// Close gives the memory back.
+func (s *HostState) Close() error {
+	if s.free != nil {
+		s.free()
+	}
+	s.data, s.free = nil, nil
+	return nil
+}
+
+// CopyFeeds copies inputs from HostStates to where input says that they lie, before the steps run. CheckState has passed.
+func (r Run) CopyFeeds(input func(i int) []byte) error {
+	for _, t := range r.Feeds {
+		from, err := t.host()
+		if err != nil {
+			return err
+		}
+		to := input(t.Tensor)
+		tensor.Copy(to, from[t.Offset:t.Offset+int64(len(to))])
+	}
+	return nil
+}
+
+// CopyKeeps copies outputs to HostStates, after the steps have run.
+func (r Run) CopyKeeps(output func(i int) []byte) error {
+	for _, t := range r.Keeps {
+		to, err := t.host()
+		if err != nil {
+			return err
+		}
+		from := output(t.Tensor)
+		tensor.Copy(to[t.Offset:t.Offset+int64(len(from))], from)
+	}
+	return nil
+}
+
+func (t Transfer) host() ([]byte, error) {
+	b := HostBytes(t.State)
+	if b == nil && t.State.Size() > 0 {
+		return nil, diag.New(ErrInput, "state", "belongs to another backend")
+	}
+	return b, nil
+}

@@ -1,0 +1,72 @@
+package device
+
+import (
+	"context"
+	"slices"
+
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/program"
+)
+
+// State is memory of a device that outlives runs. Programs that share it keep their states in it, at the offsets of their
+// places in the state space; runs may also take inputs from it and leave outputs in it. Offsets and sizes are in bytes and lie
+// within Size. No method may be called during a run that names the state.
+type State interface {
+	Size() int64
+	// Clear sets every byte to 0. A host refuses runs with a state that a failed run has left in its middle, until it is cleared or
+	// another is copied over it.
+	Clear(ctx context.Context) error
+	// Read and Write copy len(b) bytes from and to an offset.
+	Read(ctx context.Context, offset int64, b []byte) error
+	Write(ctx context.Context, offset int64, b []byte) error
+	// Copy takes over the bytes of another state of this backend, device and size.
+	Copy(ctx context.Context, from State) error
+	Close() error
+}
+
+// Transfer binds an input or an output of a run to bytes of a state, so that they stay on the device. The offset is a multiple of
+// program.Align; a backend may write up to the next such multiple after the tensor.
+type Transfer struct {
+	Tensor int // index in the program's inputs, or outputs
+	State  State
+	Offset int64
+}
+
+// CheckState reports a run without the state that its program needs, or with a smaller one, and feeds and keeps that are not
+// inside theirs, as ErrInput. in and out give the sizes of the inputs and outputs of the run in bytes. Backends call it.
+func (r Run) CheckState(method string, need int64, in, out func(i int) (bytes int64, ok bool)) error {
+	switch {
+	case need > 0 && r.State == nil:
+		return diag.New(ErrInput, method, "keeps %d bytes of state from run to run, and the run names no state", need).WithHint("make one and name it")
+	case need > 0 && r.State.Size() < need:
+		return diag.New(ErrInput, method, "the state of the run has %d bytes; want %d, a state of this model", r.State.Size(), need)
+	}
+	for _, list := range []struct {
+		what      string
+		transfers []Transfer
+		size      func(int) (int64, bool)
+	}{{"input", r.Feeds, in}, {"output", r.Keeps, out}} {
+		for _, t := range list.transfers {
+			n, ok := list.size(t.Tensor)
+			if !ok || t.State == nil {
+				return diag.New(ErrInput, method, "%s %d of the run is bound to a state; the program has no such %s, or the state is missing", list.what, t.Tensor, list.what)
+			}
+			if size := t.State.Size(); t.Offset < 0 || t.Offset%program.Align != 0 || t.Offset > size || n > size-t.Offset {
+				return diag.New(ErrInput, method, "%s %d of %d bytes is bound to offset %d of a state of %d; want a multiple of %d, and all bytes inside", list.what, t.Tensor, n, t.Offset, size, program.Align)
+			}
+		}
+	}
+	return nil
+}
+
+// Computed tells which outputs the run computes: those that are wanted or kept; nil: all.
+func (r Run) Computed() []bool {
+	if r.Outputs == nil {
+		return nil
+	}
+	out := slices.Clone(r.Outputs)
+	for _, t := range r.Keeps {
+		out[t.Tensor] = true
+	}
+	return out
+}

@@ -1,0 +1,272 @@
+package devicetest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/interp"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+	"github.com/rlx-go/rlx/core/program"
+	"github.com/rlx-go/rlx/core/tensor"
+)
+
+// cache is a program that appends T rows to a cache and returns the sums of the cache before and after, and the rows doubled. It
+// also counts its runs, in an order that makes the old value of the counter live after its update.
+func cache() *program.Program {
+	g := ir.NewGraph("cache", ir.Sym{Name: "T", Min: 1, Max: 3})
+	rows := op.Input(g, "rows", ir.Type{DType: dtype.F32, Shape: ir.Shape{ir.Static(2), ir.Named("T"), ir.Static(5)}})
+	pos := op.Input(g, "pos", ir.TypeOf(dtype.I32))
+	zero := op.Input(g, "zero", ir.TypeOf(dtype.I32))
+	one := op.Input(g, "one", ir.TypeOf(dtype.F32, 1))
+	old := op.State(g, "cache", ir.TypeOf(dtype.F32, 2, 8, 5), 0.5)
+	runs := op.State(g, "runs", ir.TypeOf(dtype.F32, 1), 0)
+	g.Return("doubled", op.Add(rows, rows))
+	now := op.KVAppend(old, rows, pos, 1)
+	next := op.KVAppend(runs, op.Add(runs, one), zero, 0)
+	g.Return("before", op.ReduceSum(old, false, 0, 1, 2))
+	g.Return("after", op.ReduceSum(now, false, 0, 1, 2))
+	g.Return("runs", op.Add(next, runs)) // 2n - 1 in the n-th run
+	return mustBuild(g, nil)
+}
+
+// cacheInputs are those of one run.
+func cacheInputs(rng *rand.Rand, t, pos int) values {
+	in := values{"rows": tensor.NewArray(dtype.F32, 2, t, 5), "pos": tensor.NewArray(dtype.I32), "zero": tensor.NewArray(dtype.I32), "one": tensor.NewArray(dtype.F32, 1)}
+	for i := range in["rows"].F {
+		in["rows"].F[i] = float64(rng.IntN(17)) / 4
+	}
+	in["pos"].I[0], in["one"].F[0] = int64(pos), 1
+	return in
+}
+
+// checkState: what a run writes to a state the next one finds; states are apart from each other; Clear, Copy, Read and Write do what
+// they say; a value that is refused writes nothing.
+func (s *suite) checkState() error {
+	p := cache()
+	ctx := context.Background()
+	return s.withRig(p, nil, device.Load{Threads: 2}, func(r *rig) (err error) {
+		rng := rand.New(rand.NewPCG(8, 8))
+		var handles [2]device.State
+		var want [2][]byte
+		for i := range handles {
+			if handles[i], err = r.newState(); err != nil {
+				return err
+			}
+			defer handles[i].Close()
+			want[i] = program.InitState(p.States(), p.StateSize)
+		}
+		holds := func(i int) error {
+			got := make([]byte, p.StateSize)
+			if err := handles[i].Read(ctx, 0, got); err != nil {
+				return err
+			}
+			for _, t := range p.States() {
+				if b := got[t.Offset : t.Offset+t.Bytes()]; !bytes.Equal(b, want[i][t.Offset:t.Offset+t.Bytes()]) {
+					return fmt.Errorf("state %d: %s holds %x; want %x", i, t.Name, b, want[i][t.Offset:t.Offset+t.Bytes()])
+				}
+			}
+			return nil
+		}
+		for k := range 9 {
+			i, rows := rng.IntN(2), 1+rng.IntN(3)
+			in, syms := cacheInputs(rng, rows, rng.IntN(9-rows)), map[string]int64{"T": int64(rows)}
+			r.state = handles[i]
+			if k == 4 { // refused, before anything is written
+				in["pos"].I[0] = []int64{-1, int64(9 - rows)}[i]
+				if _, _, err := r.run(ctx, in, device.Run{Syms: syms}); !errors.Is(err, device.ErrInput) {
+					return fmt.Errorf("rows at %d of 8: %w; want device.ErrInput", in["pos"].I[0], err)
+				}
+				if err := errors.Join(handles[i].Clear(ctx), handles[i].Write(ctx, 0, want[i])); err != nil {
+					return err
+				}
+				continue
+			}
+			got, _, err := r.run(ctx, in, device.Run{Syms: syms})
+			if err != nil {
+				return err
+			}
+			exact, err := interp.RunProgramFrom(want[i], p, syms, in, nil)
+			if err != nil {
+				return err
+			}
+			for name, x := range exact {
+				if err := compare(got[name].Array(), x, ir.Tolerance{Abs: 1e-4}); err != nil {
+					return fmt.Errorf("run %d: output %s: %w", k, name, err)
+				}
+			}
+			if err := errors.Join(holds(0), holds(1)); err != nil {
+				return fmt.Errorf("after run %d: %w", k, err)
+			}
+		}
+		if err := handles[0].Copy(ctx, handles[1]); err != nil {
+			return err
+		}
+		copy(want[0], want[1])
+		if err := handles[1].Clear(ctx); err != nil {
+			return err
+		}
+		clear(want[1])
+		at := p.States()[0].Offset + 13 // not aligned
+		if err := handles[1].Write(ctx, at, []byte{1, 2, 3}); err != nil {
+			return err
+		}
+		copy(want[1][at:], []byte{1, 2, 3})
+		if err := errors.Join(holds(0), holds(1)); err != nil {
+			return err
+		}
+		for _, err := range []error{handles[0].Read(ctx, p.StateSize-2, make([]byte, 3)), handles[0].Write(ctx, -1, []byte{1})} {
+			if !errors.Is(err, device.ErrInput) {
+				return fmt.Errorf("bytes outside the state: %w; want device.ErrInput", err)
+			}
+		}
+		return nil
+	})
+}
+
+// checkStateRefused: a run without its state, with one that is too small, or with transfers that do not fit, is an input error.
+func (s *suite) checkStateRefused() error {
+	p := cache()
+	ctx := context.Background()
+	return s.withRig(p, nil, device.Load{}, func(r *rig) error {
+		small, err := s.b.NewState(ctx, "", 256)
+		if err != nil {
+			return err
+		}
+		defer small.Close()
+		full, err := r.newState()
+		if err != nil {
+			return err
+		}
+		defer full.Close()
+		bind := func(tensor int, st device.State, at int64) []device.Transfer {
+			return []device.Transfer{{Tensor: tensor, State: st, Offset: at}}
+		}
+		for what, run := range map[string]device.Run{
+			"no state":                  {},
+			"a small state":             {State: small},
+			"a feed of no input":        {State: full, Feeds: bind(4, small, 0)},
+			"a feed beyond the state":   {State: full, Feeds: bind(0, small, 256)},
+			"a feed at an odd offset":   {State: full, Feeds: bind(1, full, 4)},
+			"a feed before the state":   {State: full, Feeds: bind(0, small, -4)},
+			"a keep of no output":       {State: full, Keeps: bind(-1, small, 0)},
+			"a keep beyond the state":   {State: full, Keeps: bind(0, small, 1<<62)},
+			"too few outputs to choose": {State: full, Outputs: []bool{true}},
+		} {
+			run.Syms, run.IO = map[string]int64{"T": 1}, r.io
+			if _, err := r.exe.Run(ctx, run); !errors.Is(err, device.ErrInput) {
+				return fmt.Errorf("%s: %v; want device.ErrInput", what, err)
+			}
+		}
+		r.state = full
+		_, _, err = r.run(ctx, cacheInputs(rand.New(rand.NewPCG(1, 1)), 1, 7), device.Run{Syms: map[string]int64{"T": 1}})
+		return err
+	})
+}
+
+// checkTransfers: outputs that are kept in a state, and inputs that come from one, have the bytes of those that travel; an output
+// that is not wanted costs no steps.
+func (s *suite) checkTransfers() error {
+	ctx := context.Background()
+	return s.withRig(chain(4), nil, device.Load{}, func(r *rig) error {
+		const at = 256
+		st, err := s.b.NewState(ctx, "", 1024)
+		if err != nil {
+			return err
+		}
+		defer st.Close()
+		for _, n := range []int{2, 6, 1} {
+			in := ramp(n)
+			out, _, err := r.run(ctx, in, device.Run{Syms: sym(int64(n)), Keeps: []device.Transfer{{Tensor: 0, State: st, Offset: at}}})
+			if err != nil {
+				return err
+			}
+			kept := make([]byte, len(out["y"].Data))
+			if err := st.Read(ctx, at, kept); err != nil {
+				return err
+			}
+			if !bytes.Equal(kept, out["y"].Data) {
+				return fmt.Errorf("kept is %x; want %x", kept, out["y"].Data)
+			}
+			// The chain gives its own output again.
+			copy(r.io, bytes.Repeat([]byte{pattern}, len(r.io)))
+			stats, err := r.exe.Run(ctx, device.Run{Syms: sym(int64(n)), IO: r.io, Outputs: []bool{false},
+				Feeds: []device.Transfer{{Tensor: 0, State: st, Offset: at}}, Keeps: []device.Transfer{{Tensor: 0, State: st, Offset: 512}}, Opts: device.RunOptions{Profile: true}})
+			if err != nil {
+				return err
+			}
+			if len(stats.Steps) != 4 {
+				return fmt.Errorf("%d steps ran for an output that is kept; want 4", len(stats.Steps))
+			}
+			again := make([]byte, len(kept))
+			if err := st.Read(ctx, 512, again); err != nil {
+				return err
+			}
+			if !bytes.Equal(again, kept) {
+				return fmt.Errorf("a run that is fed gives %x; want %x", again, kept)
+			}
+		}
+		return nil
+	})
+}
+
+// checkWanted: a run that wants some of the outputs runs the steps that they need, and all that update a state.
+func (s *suite) checkWanted() error {
+	p := cache()
+	return s.withRig(p, nil, device.Load{}, func(r *rig) error {
+		names := make([]string, len(p.Graph.Outputs))
+		for i, o := range p.Graph.Outputs {
+			names[i] = o.Name
+		}
+		rng := rand.New(rand.NewPCG(4, 4))
+		ctx, syms := context.Background(), map[string]int64{"T": 2}
+		st, err := r.newState()
+		if err != nil {
+			return err
+		}
+		defer st.Close()
+		want, r0 := program.InitState(p.States(), p.StateSize), r.state
+		r.state = st
+		defer func() { r.state = r0 }()
+		for mask := range 1 << len(names) {
+			outputs := make([]bool, len(names))
+			for i := range outputs {
+				outputs[i] = mask>>i&1 == 1
+			}
+			in := cacheInputs(rng, 2, mask%7)
+			exact, err := interp.RunProgramFrom(want, p, syms, in, nil)
+			if err != nil {
+				return err
+			}
+			got, stats, err := r.run(ctx, in, device.Run{Syms: syms, Outputs: outputs, Opts: device.RunOptions{Profile: true}})
+			if err != nil {
+				return err
+			}
+			var nodes []int
+			needed := p.Needed(outputs, nil)
+			for i, st := range p.Steps {
+				if needed == nil || needed[i] {
+					nodes = append(nodes, st.Node)
+				}
+			}
+			if !slices.EqualFunc(stats.Steps, nodes, func(st device.Step, n int) bool { return st.Node == n }) {
+				return fmt.Errorf("outputs %v: steps %+v ran; want those of nodes %v", outputs, stats.Steps, nodes)
+			}
+			for i, name := range names {
+				if !outputs[i] {
+					continue
+				}
+				if err := compare(got[name].Array(), exact[name], ir.Tolerance{Abs: 1e-4}); err != nil {
+					return fmt.Errorf("outputs %v: %s: %w", outputs, name, err)
+				}
+			}
+		}
+		return nil
+	})
+}

@@ -1,0 +1,89 @@
+package ir
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/rlx-go/rlx/core/dtype"
+)
+
+// A state is a tensor that lives from run to run: a cache of keys and values, say. A node of op "state"
+// is its value at the beginning of a run. An op whose definition says Updates gives it a new value, in the same memory:
+//
+//	cache  = state {init=0} : f32[1,8,2048,64]
+//	cache1 = kv_append cache, k, pos {axis=2} : f32[1,8,2048,64]
+//
+// The last value of such a chain is what the next run finds. A chain has no branches: each value is updated once at most, so
+// there is one writer at a time. Who schedules a graph runs every reader of a value before the step that updates it.
+
+// StateAttrs are the attributes of state.
+type StateAttrs struct {
+	Init float64 `attr:"init"`
+}
+
+// StateDef is a tensor that lives from run to run.
+var StateDef = Define(Def[StateAttrs]{
+	Name: "state",
+	Doc: "A tensor that lives from run to run, found by the node's name: its value at the beginning of the run. All methods of a model share it. " +
+		"A new copy of a model's state holds init in every element. Its sizes are numbers, without symbols: as large as it may grow. Ops that update states " +
+		"(kv_append) write over it.",
+	Declared: true, Effects: true,
+	Infer: func(s Sig[StateAttrs]) (Type, error) {
+		t, init := s.Declared, s.Attrs.Init
+		switch {
+		case t.DType == dtype.Invalid:
+			return t, fmt.Errorf("has no declared type")
+		case !t.Shape.IsStatic():
+			return t, fmt.Errorf("type is %v; want sizes without symbols, as large as the state may grow", t)
+		case t.DType.IsFloat() && math.Abs(init) <= math.MaxFloat32:
+			return t, nil
+		case !t.DType.IsFloat() && math.Trunc(init) == init && inRange(t.DType, init):
+			return t, nil
+		}
+		return t, fmt.Errorf("init is %v; want a number that %v can hold", init, t.DType)
+	},
+	Tol: func(StateAttrs, []Type, Type) Tolerance { return Tolerance{} },
+	Cases: func() []Case[StateAttrs] {
+		return []Case[StateAttrs]{{Out: TypeOf(dtype.F32, 2, 3)}, {Attrs: StateAttrs{-1.5}, Out: TypeOf(dtype.BF16, 70)}, {Attrs: StateAttrs{7}, Out: TypeOf(dtype.I32)}}
+	},
+})
+
+// inRange reports whether an integer or bool element type holds a whole number.
+func inRange(d dtype.DType, v float64) bool {
+	lo, hi := d.IntRange()
+	return v >= float64(lo) && v <= float64(hi) && math.Abs(v) <= 1<<53
+}
+
+// States lists the nodes of op "state" in order.
+func (g *Graph) States() []*Node { return g.ofOp(StateDef.Name) }
+
+// StateOf follows updates and views back to the state whose memory n's value lies in; nil: it does not lie in one.
+func (n *Node) StateOf() *Node {
+	for {
+		_, view := n.View()
+		switch {
+		case n.Op == StateDef:
+			return n
+		case !view && !n.Op.Updates:
+			return nil
+		}
+		n = n.In[0]
+	}
+}
+
+// CheckUpdate reports an update of what cannot be updated: a value that is neither a state nor an update of one, or that one
+// of the nodes before n updates already. updated tells which nodes do; n is added to it.
+func (n *Node) CheckUpdate(updated map[*Node]bool) error {
+	if !n.Op.Updates {
+		return nil
+	}
+	x := n.In[0]
+	switch {
+	case x.Op != StateDef && !x.Op.Updates:
+		return fmt.Errorf("%s: operand 0 (%s) is a value of op %s; want a state or the result of an update", n.Op.Name, x.Label(), x.Op.Name)
+	case updated[x]:
+		return fmt.Errorf("%s: operand 0 (%s) is updated by another node before; update that node's result instead", n.Op.Name, x.Label())
+	}
+	updated[x] = true
+	return nil
+}

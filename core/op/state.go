@@ -1,0 +1,8 @@
+package op
+
+import "github.com/rlx-go/rlx/core/ir"
+
+// State adds a state of the given name, type and initial value of all elements.
+func State(g *ir.Graph, name string, t ir.Type, init float64) *ir.Node {
+	return g.AddDeclared(ir.StateDef, ir.StateAttrs{Init: init}, t).Named(name)
+}

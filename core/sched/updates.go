@@ -1,0 +1,143 @@
+package sched
+
+import (
+	"slices"
+
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+)
+
+// withUpdatesLast returns g with its nodes in an order in which every reader of a state's value comes before the update of that
+// value. Where none exists, because a node reads both the old value and something that follows from the update, it reads a copy
+// of the old value, made before. A graph without updates is returned as it is.
+func withUpdatesLast(g *ir.Graph) (*ir.Graph, error) {
+	if !slices.ContainsFunc(g.Nodes, func(n *ir.Node) bool { return n.Op.Updates }) {
+		return g, nil
+	}
+	g, err := g.Rebuild(nil) // it is about to be reordered
+	if err != nil {
+		return nil, err
+	}
+	o := orderer{readers: make([][]*ir.Node, len(g.Nodes)), views: make([][]*ir.Node, len(g.Nodes)), state: make([]visit, len(g.Nodes))}
+	for _, n := range g.Nodes {
+		for _, x := range n.In {
+			if x.StateOf() == nil {
+				continue
+			}
+			if _, view := n.View(); view {
+				o.views[x.ID] = append(o.views[x.ID], n)
+			} else {
+				s := x.Source()
+				o.readers[s.ID] = append(o.readers[s.ID], n)
+			}
+		}
+	}
+	for _, updates := range []bool{false, true} {
+		for _, n := range g.Nodes {
+			if n.Op.Updates == updates {
+				o.emit(n)
+			}
+		}
+	}
+	position := make([]int, len(g.Nodes))
+	for i, n := range o.order {
+		position[n.ID] = i
+	}
+	late := map[*ir.Node]bool{} // values of which copies are read
+	reads := map[*ir.Node]map[*ir.Node]bool{}
+	for _, u := range g.Nodes {
+		if !u.Op.Updates {
+			continue
+		}
+		for _, r := range o.readers[u.In[0].ID] {
+			if position[r.ID] < position[u.ID] {
+				continue
+			}
+			if reads[r] == nil {
+				reads[r] = map[*ir.Node]bool{}
+			}
+			for k, x := range r.In {
+				if !(r == u && k == 0) && x.StateOf() != nil && x.Source() == u.In[0] {
+					late[x], reads[r][x] = true, true
+				}
+			}
+		}
+	}
+	g.Nodes = o.order
+	for i, n := range g.Nodes {
+		n.ID = i
+	}
+	if len(late) == 0 {
+		return g, nil
+	}
+	copies := map[*ir.Node]*ir.Node{}
+	return g.Rebuild(func(out *ir.Graph, n *ir.Node, in []*ir.Node, _ func(*ir.Node) *ir.Node) *ir.Node {
+		for k, x := range n.In {
+			if reads[n][x] && !(n.Op.Updates && k == 0) {
+				in[k] = copies[x]
+			}
+		}
+		m := out.AddDeclared(n.Op, n.Attrs, n.Type, in...)
+		if late[n] {
+			copies[n] = op.Copy(m)
+		}
+		return m
+	})
+}
+
+// orderer lists nodes, each after its operands.
+type orderer struct {
+	readers [][]*ir.Node // by source that is a value of a state: the nodes that read it or a view of it, views excepted
+	views   [][]*ir.Node // by value of a state, or view of one: the views of it, which follow it directly
+	state   []visit
+	order   []*ir.Node
+}
+
+type visit uint8
+
+const (
+	unseen visit = iota
+	begun        // its operands are being listed
+	listed
+)
+
+// emit lists n after its operands, and an update after what else reads its operand, as far as that does not need the update.
+func (o *orderer) emit(n *ir.Node) {
+	if n.Op == ir.ResultDef {
+		n = n.In[0]
+	}
+	if o.state[n.ID] != unseen {
+		return
+	}
+	o.state[n.ID] = begun
+	for _, x := range n.In {
+		o.emit(x)
+	}
+	if n.Op.Updates {
+		for _, r := range o.readers[n.In[0].ID] {
+			if !o.waits(r, map[*ir.Node]bool{}) {
+				o.emit(r)
+			}
+		}
+	}
+	o.state[n.ID] = listed
+	o.order = append(o.order, n)
+	if n.Op.Tuple {
+		o.order = append(o.order, n.Values()...)
+	}
+	for _, v := range o.views[n.ID] {
+		o.emit(v)
+	}
+}
+
+// waits reports whether n is computed from a node that is being listed.
+func (o *orderer) waits(n *ir.Node, seen map[*ir.Node]bool) bool {
+	if n.Op == ir.ResultDef {
+		n = n.In[0]
+	}
+	if o.state[n.ID] != unseen || seen[n] {
+		return o.state[n.ID] == begun
+	}
+	seen[n] = true
+	return slices.ContainsFunc(n.In, func(x *ir.Node) bool { return o.waits(x, seen) })
+}

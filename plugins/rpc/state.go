@@ -1,0 +1,291 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/program"
+	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
+)
+
+// A State is memory of a backend's device that outlives runs, as the host sees it. It implements device.State. Its methods and
+// the session's runs take turns.
+//
+// A run that was to write to it and failed, or was cancelled, leaves it invalid: runs that name it fail with device.ErrState
+// until Reset, Clear, or a Copy from a valid one.
+type State struct {
+	s    *Session
+	id   uint64
+	size int64
+
+	invalid bool // under the session's runSlot
+	closed  bool
+}
+
+var _ device.State = (*State)(nil)
+
+// NewState implements device.Backend.
+func (s *Session) NewState(ctx context.Context, dev string, size int64) (device.State, error) {
+	st, err := s.MakeState(ctx, dev, size)
+	if err != nil {
+		return nil, err
+	}
+	return st, nil
+}
+
+// MakeState allocates so many bytes on a device, all 0.
+func (s *Session) MakeState(ctx context.Context, dev string, size int64) (*State, error) {
+	st := &State{s: s, size: size}
+	err := st.do(ctx, "made a state", func(ctx context.Context) error {
+		r, err := s.api.MakeState(ctx, &rlxv1.MakeStateRequest{Device: dev, Size: size})
+		if err == nil && r.State == 0 {
+			err = lost(ErrProtocol, s.name, "made state 0, which is none")
+		}
+		st.id = r.GetState()
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return st, nil
+}
+
+// do waits for a turn and makes a call.
+func (st *State) do(ctx context.Context, what string, f func(context.Context) error) error {
+	s := st.s
+	select {
+	case s.runSlot <- struct{}{}:
+		defer func() { <-s.runSlot }()
+	case <-ctx.Done():
+		return interrupted(s.name, ctx)
+	case <-s.dead.Done():
+		return s.fault()
+	}
+	if st.closed {
+		return diag.New(device.ErrInput, s.name, "the state is closed")
+	}
+	return s.call(ctx, s.opts.Timeouts.Load, func() string { return "while it " + what }, f)
+}
+
+// Size is in bytes.
+func (st *State) Size() int64 { return st.size }
+
+// Clear sets every byte to 0, which makes the state valid.
+func (st *State) Clear(ctx context.Context) error {
+	return st.do(ctx, "cleared a state", func(ctx context.Context) error {
+		_, err := st.s.api.ChangeState(ctx, &rlxv1.ChangeStateRequest{State: st.id, Change: &rlxv1.ChangeStateRequest_Clear{Clear: true}})
+		st.invalid = err != nil
+		return err
+	})
+}
+
+// Reset gives the tensors of the state their initial values, which makes the state valid.
+func (st *State) Reset(ctx context.Context, tensors []program.StateTensor) error {
+	err := st.Clear(ctx)
+	for _, t := range tensors {
+		if t.Init == 0 {
+			continue
+		}
+		chunk := make([]byte, min(t.Bytes(), 1<<20))
+		t.Fill(chunk)
+		for at := int64(0); at < t.Bytes() && err == nil; at += int64(len(chunk)) {
+			err = st.Write(ctx, t.Offset+at, chunk[:min(int64(len(chunk)), t.Bytes()-at)])
+		}
+	}
+	if err != nil { // nothing is half reset
+		_ = st.do(context.WithoutCancel(ctx), "", func(context.Context) error {
+			st.invalid = true
+			return nil
+		})
+	}
+	return err
+}
+
+// Copy takes over the bytes of another state of the session, of the same device and size, and whether they are valid.
+func (st *State) Copy(ctx context.Context, from device.State) error {
+	f, ok := from.(*State)
+	if !ok || f.s != st.s || f.size != st.size {
+		return diag.New(device.ErrInput, st.s.name, "a state of %d bytes, of this session or another, cannot be copied to one of %d of this", from.Size(), st.size)
+	}
+	return st.do(ctx, "copied a state", func(ctx context.Context) error {
+		_, err := st.s.api.ChangeState(ctx, &rlxv1.ChangeStateRequest{State: st.id, Change: &rlxv1.ChangeStateRequest_Copy{Copy: f.id}})
+		if err == nil {
+			st.invalid = f.invalid
+		}
+		return err
+	})
+}
+
+func (st *State) checkRange(offset int64, n int) error {
+	if !inRange(offset, int64(n), st.size) {
+		return diag.New(device.ErrInput, st.s.name, "%d bytes at %d of a state of %d", n, offset, st.size)
+	}
+	return nil
+}
+
+// Read copies len(b) bytes from an offset.
+func (st *State) Read(ctx context.Context, offset int64, b []byte) error {
+	if err := st.checkRange(offset, len(b)); err != nil {
+		return err
+	}
+	return st.do(ctx, "read a state", func(ctx context.Context) error {
+		in, err := st.s.api.ReadState(ctx, &rlxv1.StateRange{State: st.id, Offset: offset, Size: int64(len(b))})
+		if err != nil {
+			return err
+		}
+		for rest := b; ; {
+			m, err := in.Recv()
+			if errors.Is(err, io.EOF) && len(rest) == 0 {
+				return nil
+			}
+			if errors.Is(err, io.EOF) || err == nil && (len(m.Data) == 0 || len(m.Data) > len(rest)) {
+				return lost(ErrProtocol, st.s.name, "sent %d bytes of a state, and then %d; want %d", len(b)-len(rest), len(m.GetData()), len(b))
+			}
+			if err != nil {
+				return err
+			}
+			rest = rest[copy(rest, m.Data):]
+		}
+	})
+}
+
+// Write copies len(b) bytes to an offset.
+func (st *State) Write(ctx context.Context, offset int64, b []byte) error {
+	if err := st.checkRange(offset, len(b)); err != nil {
+		return err
+	}
+	return st.do(ctx, "wrote a state", func(ctx context.Context) error {
+		out, err := st.s.api.WriteState(ctx)
+		if err != nil {
+			return err
+		}
+		err = out.Send(&rlxv1.WriteStateRequest{Part: &rlxv1.WriteStateRequest_Range{Range: &rlxv1.StateRange{State: st.id, Offset: offset, Size: int64(len(b))}}})
+		for c := range slices.Chunk(b, MaxChunk) {
+			if err == nil {
+				err = out.Send(&rlxv1.WriteStateRequest{Part: &rlxv1.WriteStateRequest_Data{Data: c}})
+			}
+		}
+		if err != nil && !errors.Is(err, io.EOF) { // EOF: the reply has the reason
+			return err
+		}
+		_, err = out.CloseAndRecv()
+		return err
+	})
+}
+
+// Close frees the memory. The session lives on.
+func (st *State) Close() error {
+	err := st.do(context.Background(), "freed a state", func(ctx context.Context) error {
+		st.closed = true
+		_, err := st.s.api.ChangeState(ctx, &rlxv1.ChangeStateRequest{State: st.id, Change: &rlxv1.ChangeStateRequest_Drop{Drop: true}})
+		return err
+	})
+	if st.s.fault() != nil {
+		return nil // went with the process
+	}
+	return err
+}
+
+// stateRun is what a run does to states.
+type stateRun struct {
+	written []*State     // states that the run writes to
+	fed     map[int]bool // inputs
+	// unwanted outputs are not copied to the host.
+	unwanted map[int]bool
+}
+
+// begin makes the states that the run writes to invalid; what it returns undoes that, and is called where the run succeeded.
+func (x *stateRun) begin() (succeeded func()) {
+	before := make([]bool, len(x.written))
+	for i, st := range x.written {
+		before[i] = st.invalid
+	}
+	for _, st := range x.written {
+		st.invalid = true
+	}
+	return func() {
+		for i, st := range x.written {
+			st.invalid = before[i]
+		}
+	}
+}
+
+// bindStates checks what a run says of states, tells the backend, and makes those that it writes to invalid.
+func (e *Executable) bindStates(r device.Run, b *binding, h *rlxv1.RunHeader) (*stateRun, error) {
+	g, x := e.prog.Graph, &stateRun{fed: map[int]bool{}, unwanted: map[int]bool{}}
+	if r.Outputs != nil && len(r.Outputs) != len(g.Outputs) {
+		return nil, diag.New(device.ErrInput, e.prog.Method, "%d outputs are chosen from; the program has %d", len(r.Outputs), len(g.Outputs))
+	}
+	for i, wanted := range r.Outputs {
+		if !wanted {
+			h.Unwanted, x.unwanted[i] = append(h.Unwanted, int32(i)), true
+		}
+	}
+	if r.State == nil && r.Feeds == nil && r.Keeps == nil && e.prog.StateSize == 0 {
+		return x, nil
+	}
+	bytes := func(list []program.Operand) func(int) (int64, bool) {
+		return func(i int) (int64, bool) {
+			if i < 0 || i >= len(list) {
+				return 0, false
+			}
+			return list[i].Bytes, true
+		}
+	}
+	if err := r.CheckState(e.prog.Method, e.prog.StateSize, bytes(b.in), bytes(b.out)); err != nil {
+		return nil, err
+	}
+	of := func(s device.State) (*State, error) {
+		st, ok := s.(*State)
+		switch {
+		case !ok || st.s != e.s:
+			return nil, diag.New(device.ErrInput, e.prog.Method, "the state belongs to another session")
+		case st.closed:
+			return nil, diag.New(device.ErrInput, e.prog.Method, "the state is closed")
+		}
+		return st, nil
+	}
+	valid := func(s device.State) (uint64, error) {
+		st, err := of(s)
+		if err == nil && st.invalid {
+			err = diag.New(device.ErrState, e.prog.Method, "its state was left by a run that failed or was cancelled").WithHint("reset it, import its contents, or clone another")
+		}
+		if err != nil {
+			return 0, err
+		}
+		return st.id, nil
+	}
+	var err error
+	if r.State != nil {
+		if h.State, err = valid(r.State); err != nil {
+			return nil, err
+		}
+		if e.stores {
+			x.written = append(x.written, r.State.(*State))
+		}
+	}
+	for _, t := range r.Feeds {
+		if x.fed[t.Tensor] {
+			return nil, diag.New(device.ErrInput, e.prog.Method, "input %d is fed twice", t.Tensor)
+		}
+		x.fed[t.Tensor] = true
+		id, err := valid(t.State)
+		if err != nil {
+			return nil, err
+		}
+		h.Feeds = append(h.Feeds, &rlxv1.Transfer{Tensor: int32(t.Tensor), State: id, Offset: t.Offset})
+	}
+	for _, t := range r.Keeps {
+		st, err := of(t.State)
+		if err != nil {
+			return nil, err
+		}
+		x.written = append(x.written, st)
+		h.Keeps = append(h.Keeps, &rlxv1.Transfer{Tensor: int32(t.Tensor), State: st.id, Offset: t.Offset})
+	}
+	return x, nil
+}

@@ -1,0 +1,281 @@
+//go:build cgo && (darwin || amd64)
+
+package backend
+
+import (
+	"context"
+	"time"
+
+	"github.com/rajveermalviya/go-webgpu/wgpu"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/program"
+	"github.com/rlx-go/rlx/plugins/wgpu/kernels"
+)
+
+// state is memory of a device that outlives runs.
+type state struct {
+	g     *gpu
+	size  int64
+	space *space // nil: closed
+}
+
+// NewState allocates memory of the device. The library fills it with 0.
+func (b *Backend) NewState(_ context.Context, id string, size int64) (device.State, error) {
+	return guard(func() (device.State, error) {
+		g, err := b.begin(id)
+		if err == nil {
+			err = g.ready()
+		}
+		if err != nil {
+			return nil, err
+		}
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		defer keepCallbacks()()
+		s := &state{g, size, g.planSpace(size)}
+		if free := g.free(); free > 0 && s.space.bytes > free {
+			return nil, diag.New(device.ErrMemory, "wgpu", "a state of %s; of the memory of %s, %s are free", megabytes(size), g.name, megabytes(free)).WithHint(memoryHint)
+		}
+		if err := s.space.make(g, "state"); err != nil {
+			return nil, err
+		}
+		return s, nil
+	})
+}
+
+func (s *state) Size() int64 { return s.size }
+
+// do runs f when the device is free and the state is there.
+func (s *state) do(f func() error) error {
+	_, err := guard(func() (struct{}, error) {
+		s.g.mu.Lock()
+		defer s.g.mu.Unlock()
+		defer keepCallbacks()()
+		if s.space == nil {
+			return struct{}{}, diag.New(device.ErrInput, "wgpu", "the state is closed")
+		}
+		if s.g.isLost() {
+			return struct{}{}, s.g.lostError()
+		}
+		return struct{}{}, f()
+	})
+	return err
+}
+
+func (s *state) Clear(context.Context) error {
+	return s.do(func() error {
+		return s.g.commands(func(enc *wgpu.CommandEncoder) error {
+			for _, p := range s.space.pieces(0, s.space.bytes, 0) {
+				if err := enc.ClearBuffer(p.buffer, uint64(p.offset), uint64(p.size)); err != nil {
+					return deviceError(err)
+				}
+			}
+			return nil
+		})
+	})
+}
+
+func (s *state) Copy(_ context.Context, from device.State) error {
+	f, ok := from.(*state)
+	if !ok || f.g != s.g || f.size != s.size {
+		return diag.New(device.ErrInput, "wgpu", "a state of %d bytes, of this device or another, cannot be copied to one of %d", from.Size(), s.size)
+	}
+	return s.do(func() error {
+		if f.space == nil {
+			return diag.New(device.ErrInput, "wgpu", "the state is closed")
+		}
+		return s.g.commands(func(enc *wgpu.CommandEncoder) error {
+			for i, p := range s.space.pieces(0, s.space.bytes, 0) {
+				if err := enc.CopyBufferToBuffer(f.space.buffers[i], uint64(p.offset), p.buffer, uint64(p.offset), uint64(p.size)); err != nil {
+					return deviceError(err)
+				}
+			}
+			return nil
+		})
+	})
+}
+
+func (s *state) checkRange(offset int64, n int) error {
+	if offset < 0 || offset > s.size || int64(n) > s.size-offset {
+		return diag.New(device.ErrInput, "wgpu", "%d bytes at %d of a state of %d", n, offset, s.size)
+	}
+	return nil
+}
+
+// copyChunk bounds what is copied between a state and the host at a time.
+const copyChunk = 8 << 20
+
+func (s *state) Read(_ context.Context, offset int64, b []byte) error {
+	if err := s.checkRange(offset, len(b)); err != nil {
+		return err
+	}
+	return s.do(func() error { return s.read(offset, b) })
+}
+
+// read copies in whole words.
+func (s *state) read(offset int64, b []byte) error {
+	for len(b) > 0 {
+		begin := offset &^ 3
+		n := min(int64(len(b)), copyChunk-(offset-begin))
+		words := (offset + n - begin + 3) &^ 3
+		st, err := s.g.newStaging(wgpu.MapMode_Read, words)
+		if err != nil {
+			return err
+		}
+		err = s.g.commands(func(enc *wgpu.CommandEncoder) error {
+			at := uint64(0)
+			for _, p := range s.space.pieces(begin, words, 0) {
+				if err := enc.CopyBufferToBuffer(p.buffer, uint64(p.offset), st.buffer, at, uint64(p.size)); err != nil {
+					return deviceError(err)
+				}
+				at += uint64(p.size)
+			}
+			return nil
+		})
+		if err == nil {
+			err = s.g.access(st, words, time.Time{}, func(from []byte) { copy(b[:n], from[offset-begin:]) })
+		}
+		st.release()
+		if err != nil {
+			return err
+		}
+		b, offset = b[n:], offset+n
+	}
+	return nil
+}
+
+func (s *state) Write(_ context.Context, offset int64, b []byte) error {
+	if err := s.checkRange(offset, len(b)); err != nil {
+		return err
+	}
+	return s.do(func() error {
+		begin := offset &^ 3
+		if end := offset + int64(len(b)); begin != offset || end&3 != 0 { // words that are written in part keep the rest
+			whole := make([]byte, (end+3)&^3-begin)
+			if err := s.read(begin, whole); err != nil {
+				return err
+			}
+			copy(whole[offset-begin:], b)
+			b = whole
+		}
+		u := &s.g.uploader
+		if err := u.write(s.space, begin, b); err != nil {
+			return err
+		}
+		return u.wait()
+	})
+}
+
+// Close frees the memory.
+func (s *state) Close() error {
+	_, err := guard(func() (struct{}, error) {
+		s.g.mu.Lock()
+		defer s.g.mu.Unlock()
+		s.space.release()
+		s.space = nil
+		return struct{}{}, nil
+	})
+	return err
+}
+
+// useState checks what a run says of states and outputs, under the sizes bound last, and points the shaders to its state.
+func (x *executable) useState(r device.Run) error {
+	if r.Outputs != nil && len(r.Outputs) != len(x.b.Outputs) {
+		return diag.New(device.ErrInput, x.p.Method, "%d outputs are chosen from; the program has %d", len(r.Outputs), len(x.b.Outputs))
+	}
+	sizes := func(list []program.Operand) func(int) (int64, bool) {
+		return func(i int) (int64, bool) {
+			if i < 0 || i >= len(list) {
+				return 0, false
+			}
+			return list[i].Bytes, true
+		}
+	}
+	if err := r.CheckState(x.p.Method, x.p.StateSize, sizes(x.b.Inputs), sizes(x.b.Outputs)); err != nil {
+		return err
+	}
+	for _, t := range append(append([]device.Transfer(nil), r.Feeds...), r.Keeps...) {
+		if _, err := x.onDevice(t.State); err != nil {
+			return err
+		}
+	}
+	if r.State == nil || x.p.StateSize == 0 {
+		return nil
+	}
+	s, err := x.onDevice(r.State)
+	if err != nil || s.space == x.state {
+		return err
+	}
+	x.tape.release()
+	x.tape = nil
+	x.state = s.space
+	for i := range x.dispatches {
+		if d := &x.dispatches[i]; d.stateful {
+			if err := x.bindGroup(d); err != nil {
+				x.state = nil // those before have the new one
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// onDevice is a state of this device.
+func (x *executable) onDevice(st device.State) (*state, error) {
+	s, ok := st.(*state)
+	if !ok || s.g != x.g || s.space == nil {
+		return nil, diag.New(device.ErrInput, x.p.Method, "the state is closed, or of another backend or device")
+	}
+	return s, nil
+}
+
+// isStateful reports a shader that sees the state space.
+func (x *executable) isStateful(s kernels.Shader, d *dispatch) bool {
+	for _, b := range s.Bindings {
+		if n := operandNode(d.node, b.Operand); n != nil && x.p.Places[n.ID].Space == program.State {
+			return true
+		}
+	}
+	return false
+}
+
+// transfer records the copies of feeds, or of keeps.
+func (c *recording) transfer(list []device.Transfer, values []program.Operand, keep bool) error {
+	for _, t := range list {
+		o, s := values[t.Tensor], t.State.(*state).space
+		from, at := c.x.io.pieces(o.Offset, (o.Bytes+3)&^3, 0), t.Offset
+		c.endPass()
+		for _, p := range from { // a state and the io space are cut into buffers at different places
+			done := int64(0)
+			for _, q := range s.pieces(at, p.size, 0) {
+				var err error
+				if keep {
+					err = c.enc.CopyBufferToBuffer(p.buffer, uint64(p.offset+done), q.buffer, uint64(q.offset), uint64(q.size))
+				} else {
+					err = c.enc.CopyBufferToBuffer(q.buffer, uint64(q.offset), p.buffer, uint64(p.offset+done), uint64(q.size))
+				}
+				if err != nil {
+					return deviceError(err)
+				}
+				done += q.size
+			}
+			at += p.size
+		}
+	}
+	return nil
+}
+
+// fed reports an input that does not come from the host.
+func (c *recording) fed(i int) bool {
+	for _, t := range c.r.Feeds {
+		if t.Tensor == i {
+			return true
+		}
+	}
+	return false
+}
+
+// wanted reports an output that goes to the host.
+func (c *recording) wanted(i int) bool { return c.r.Outputs == nil || c.r.Outputs[i] }

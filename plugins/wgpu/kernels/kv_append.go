@@ -1,0 +1,55 @@
+package kernels
+
+import (
+	_ "embed"
+
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+)
+
+//go:embed kv_append.wgsl
+var kvAppendWGSL string
+
+var _ = register(Kernel{
+	Op: "kv_append", Takes: "(any, same, i32)",
+	Shaders: func(n *ir.Node, _ Limits) []Shader {
+		rows, d := n.In[1], n.Type.DType
+		axis := positive(n.Attrs.(op.KVAppendAttrs).Axis, n.Type.Rank())
+		u := units(d, []int{common(rows.Type.Shape[axis+1:])}, rows)
+		body, words := "rows", d
+		if u.words > 0 {
+			words = dtype.U32
+		} else {
+			body = "elements"
+		}
+		per, each := u.elements, 1 // elements of what P counts; how many of these an invocation moves
+		if u.words == 0 {
+			per, each = 1, 4/d.Size()
+		}
+		count := func(c *Call) int { // units that are looked at
+			if u.words == 0 {
+				return numel(c.Out.Shape)
+			}
+			return numel(c.In[1].Shape) / per
+		}
+		const group = 64
+		return []Shader{{
+			Name: "kv_append", Body: part(kvAppendWGSL, body), Fields: []string{"n", "rows", "state", "inner", "last"},
+			Consts: map[string]any{"Group": group, "Words": u.words, "PerWord": 4 / d.Size(), "Bits": 8 * d.Size(), "Mask": uint32(1<<(8*d.Size()%32) - 1)},
+			Bindings: []Binding{
+				{Name: "x1", Operand: 1, DType: words, Vec: vecOf(u.words)}, {Name: "x2", Operand: 2, DType: n.In[2].Type.DType},
+				{Name: "y", Operand: Out, DType: words, Vec: vecOf(u.words)}, {Name: "status", Operand: Status, DType: dtype.U32},
+			},
+			Params: func(c *Call) []uint32 {
+				_, have, inner := around(c.Out.Shape, axis)
+				if numel(c.Out.Shape) == 0 {
+					return nil
+				}
+				t := c.In[1].Shape[axis]
+				return []uint32{uint32(count(c)), uint32(t * inner / per), uint32(have * inner / per), uint32(inner / per), uint32(have - t)}
+			},
+			Groups: func(c *Call) int { return max(1, ceilDiv(ceilDiv(count(c), each), group)) },
+		}}
+	},
+})

@@ -1,0 +1,53 @@
+{{define "rows"}}
+// Invocation i moves unit i of the rows: {{.C.Words}} words.
+@compute @workgroup_size({{.C.Group}})
+fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
+        @builtin(local_invocation_index) local: u32) {
+  let i = (group.y * groups.x + group.x) * {{.C.Group}}u + local;
+  let pos = u32(x2(0u)); // a negative one is large
+  if (pos > P.last) {
+    if (i == 0u) {
+      status_put(0u, 1u);
+    }
+    return;
+  }
+  if (i >= P.n) {
+    return;
+  }
+  let to = (i / P.rows) * P.state + pos * P.inner + i % P.rows;
+{{- if eq .C.Words 4}}
+  y4_put(to, x14(i));
+{{- else}}
+  y_put(to, x1(i));
+{{- end}}
+}
+{{end}}
+
+{{define "elements"}}
+// Rows do not begin and end with words, so invocation i puts word i of the state together, of new elements and old ones.
+@compute @workgroup_size({{.C.Group}})
+fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
+        @builtin(local_invocation_index) local: u32) {
+  let i = (group.y * groups.x + group.x) * {{.C.Group}}u + local;
+  let pos = u32(x2(0u));
+  if (pos > P.last) {
+    if (i == 0u) {
+      status_put(0u, 1u);
+    }
+    return;
+  }
+  if (i * {{.C.PerWord}}u >= P.n) {
+    return;
+  }
+  var word = y_word(i);
+  for (var k = 0u; k < {{.C.PerWord}}u; k = k + 1u) {
+    let e = i * {{.C.PerWord}}u + k;
+    let at = e % P.state - pos * P.inner; // wraps before the rows
+    if (e < P.n && at < P.rows) {
+      let shift = k * {{.C.Bits}}u;
+      word = (word & ~({{.C.Mask}}u << shift)) | (x1_bits((e / P.state) * P.rows + at) << shift);
+    }
+  }
+  y_put(i, word);
+}
+{{end}}
