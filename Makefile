@@ -5,7 +5,8 @@
 # make bench   speed, beside the machine's peak: docs/performance.md; make figures   what docs/measurements.md states
 # make bench-gemm    matrix products as a share of the machine's peak, in under a minute
 # make fuzz    every fuzz target for FUZZTIME each
-# make faults  every system call of small runs of both commands fails once: about an hour; FAULTS=read for one class
+# make faults  every system call of small runs of both commands fails once, disks are full at every page, inputs change at every read: half an
+#              hour; FAULTS=read for one class, places, inputs
 # make generate    everything that is generated: assembly, protobuf, spec/ops.md, the targets' descriptions, docs/support.md
 # make check   what a change must pass before it is sent: format, vet, test, stale generated files, cross-builds
 # make check-source   all of that but the tests
@@ -81,7 +82,7 @@ fuzz:
 
 FAULTS ?= all
 faults:
-	RLX_FAULTS=$(FAULTS) $(GO) test -count=1 -timeout 3h -v -run TestFaults ./internal/faults
+	RLX_FAULTS=$(FAULTS) $(GO) test -count=1 -timeout 3h -v -run 'TestFaults|TestFullDisk|TestReadOnly|TestInputsChange' ./internal/faults
 
 bench: build
 	@mkdir -p out

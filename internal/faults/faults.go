@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -28,6 +29,10 @@ type Class struct {
 	Match func(r *syscall.PtraceRegs) bool
 	// Sockets chooses between reads and writes of sockets, and those of everything else.
 	Sockets bool
+	// Harmless: the call may be made again, or goes on after what it did, so that nothing fails.
+	Harmless bool
+	// Short: the call is made for one byte.
+	Short bool
 	// Fatal: the Go runtime itself ends the process where such a call fails, with a message of its own.
 	Fatal bool
 }
@@ -46,7 +51,11 @@ func private(r *syscall.PtraceRegs) bool {
 var Classes = []Class{
 	{Name: "read", Calls: reads, Errno: syscall.EIO, Match: notRuntime},
 	{Name: "write", Calls: writes, Errno: syscall.ENOSPC, Match: notRuntime},
-	{Name: "sync", Calls: map[uint64]string{unix.SYS_FSYNC: "fsync"}, Errno: syscall.EIO},
+	{Name: "quota", Calls: writes, Errno: syscall.EDQUOT, Match: notRuntime},
+	{Name: "interrupt", Calls: union(reads, writes, opens, syncs), Errno: syscall.EINTR, Match: mayWait, Harmless: true},
+	{Name: "short", Calls: map[uint64]string{unix.SYS_READ: "read", unix.SYS_PREAD64: "pread64", unix.SYS_WRITE: "write", unix.SYS_PWRITE64: "pwrite64"},
+		Match: func(r *syscall.PtraceRegs) bool { return notRuntime(r) && r.Rdx > 1 }, Harmless: true, Short: true},
+	{Name: "sync", Calls: syncs, Errno: syscall.EIO},
 	{Name: "name", Errno: syscall.EACCES, Calls: map[uint64]string{unix.SYS_RENAME: "rename", unix.SYS_RENAMEAT: "renameat", unix.SYS_RENAMEAT2: "renameat2",
 		unix.SYS_LINKAT: "linkat", unix.SYS_MKDIRAT: "mkdirat", unix.SYS_FCHMOD: "fchmod", unix.SYS_FCHMODAT: "fchmodat"}},
 	{Name: "open", Errno: syscall.EMFILE, Calls: map[uint64]string{unix.SYS_OPEN: "open", unix.SYS_OPENAT: "openat", unix.SYS_MEMFD_CREATE: "memfd_create",
@@ -66,14 +75,29 @@ var Classes = []Class{
 var (
 	reads = map[uint64]string{unix.SYS_READ: "read", unix.SYS_PREAD64: "pread64", unix.SYS_READV: "readv", unix.SYS_GETDENTS64: "getdents64",
 		unix.SYS_RECVMSG: "recvmsg", unix.SYS_RECVFROM: "recvfrom"}
+	opens  = map[uint64]string{unix.SYS_OPEN: "open", unix.SYS_OPENAT: "openat"}
+	syncs  = map[uint64]string{unix.SYS_FSYNC: "fsync"}
 	writes = map[uint64]string{unix.SYS_WRITE: "write", unix.SYS_PWRITE64: "pwrite64", unix.SYS_WRITEV: "writev", unix.SYS_FTRUNCATE: "ftruncate",
 		unix.SYS_SENDMSG: "sendmsg", unix.SYS_SENDTO: "sendto"}
 )
+
+func union(sets ...map[uint64]string) map[uint64]string {
+	all := map[uint64]string{}
+	for _, s := range sets {
+		maps.Copy(all, s)
+	}
+	return all
+}
 
 // notRuntime leaves out the calls of 8 bytes by which the Go runtime wakes a thread and os.StartProcess hears of a failed
 // exec: neither fails in a real kernel, and neither expects to.
 func notRuntime(r *syscall.PtraceRegs) bool {
 	return r.Orig_rax != unix.SYS_READ && r.Orig_rax != unix.SYS_WRITE || r.Rdx != 8
+}
+
+// mayWait leaves out, too, what waits for nothing: to open a name alone (O_PATH).
+func mayWait(r *syscall.PtraceRegs) bool {
+	return notRuntime(r) && (r.Orig_rax != unix.SYS_OPENAT || r.Rdx&unix.O_PATH == 0)
 }
 
 func notThread(r *syscall.PtraceRegs) bool {
@@ -102,6 +126,8 @@ type Fault struct {
 	Class Class
 	N     int  // from 1; 0: none, which counts them
 	Kill  bool // the process is killed as it makes the call
+	// Do is called in place of the failure, and the call is made after it.
+	Do func()
 }
 
 // Result is how the command ended.
@@ -378,12 +404,19 @@ func (t *tracer) call(tid int) {
 		return
 	}
 	t.result.Hit = describe(tid, name, &r)
-	if t.fault.Kill {
+	switch {
+	case t.fault.Kill:
 		syscall.Kill(processOf(tid), syscall.SIGKILL)
 		return
+	case t.fault.Do != nil:
+		t.fault.Do()
+		return
+	case c.Short:
+		r.Rdx = 1
+	default:
+		r.Orig_rax = ^uint64(0) // no call at all
+		r.Rax = uint64(-int64(c.Errno))
 	}
-	r.Orig_rax = ^uint64(0) // no call at all
-	r.Rax = uint64(-int64(c.Errno))
 	_ = syscall.PtraceSetRegs(tid, &r)
 }
 

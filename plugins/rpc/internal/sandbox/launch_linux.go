@@ -68,7 +68,13 @@ func launch(arg string) {
 		return
 	}
 	unix.CloseOnExec(s.Status)
-	tell := func(text string) { unix.Write(s.Status, []byte(text)) }
+	tell := func(text string) {
+		for {
+			if _, err := unix.Write(s.Status, []byte(text)); err != unix.EINTR {
+				return
+			}
+		}
+	}
 	if err := restrict(s); err != nil {
 		tell(failed + err.Error())
 		return
