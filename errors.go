@@ -38,7 +38,7 @@ var (
 	ErrDevice error = diag.Class(6)
 	// ErrUnsupported: the backend does not run an op of the model, or does not have the precision.
 	ErrUnsupported error = device.ErrUnsupported
-	// ErrMemory: a limit of memory would be passed. Nothing was allocated.
+	// ErrMemory: a limit of memory would be passed.
 	ErrMemory error = device.ErrMemory
 	// ErrNaN: Request.CheckNaN found a NaN.
 	ErrNaN error = device.ErrNaN

@@ -304,6 +304,7 @@ func TestSessionOptions(t *testing.T) {
 	}{
 		{"no backend", rlx.Options{}, rlx.ErrUsage},
 		{"a precision that the artifact does not allow", rlx.Options{Backend: cpu(), Precision: "fp8"}, rlx.ErrUsage},
+		{"a negative number of threads", rlx.Options{Backend: cpu(), Threads: -1}, rlx.ErrUsage},
 		{"no such device", rlx.Options{Backend: cpu(), Device: "7"}, rlx.ErrDevice},
 		{"no such sandbox", rlx.Options{Backend: cpu(), Sandbox: "maybe"}, rlx.ErrUsage},
 	} {

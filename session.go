@@ -58,6 +58,8 @@ type Session struct {
 	once     sync.Once // of Close
 }
 
+const maxThreads = 1 << 16
+
 // NewSession starts a backend, and returns when it has described itself. Nothing is loaded yet: Run loads what it needs, Load does
 // so beforehand. Close the session to end the backend.
 //
@@ -66,6 +68,9 @@ type Session struct {
 func (m *Model) NewSession(ctx context.Context, o Options) (*Session, error) {
 	if o.Backend.Path == "" {
 		return nil, usage("backend", "Options.Backend has no path")
+	}
+	if o.Threads < 0 || o.Threads > maxThreads {
+		return nil, usage("threads", "Options.Threads is %d; allowed are 0 to %d", o.Threads, maxThreads)
 	}
 	precision, err := m.Precision(o.Precision)
 	if err != nil {

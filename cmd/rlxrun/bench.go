@@ -105,7 +105,10 @@ func (s *session) bench(ctx context.Context, f *benchFlags) error {
 	if err := s.ready(ctx, nil, nil, method); err != nil {
 		return err
 	}
-	in := madeUpInputs(method, sizes) // ready has found that there is memory for them
+	if err := s.load(ctx, method); err != nil {
+		return err
+	}
+	in := madeUpInputs(method, sizes) // load has found that there is memory for them
 	for range f.warmup + f.runs {
 		if _, err := s.run(ctx, rlx.Request{Method: method.Name, Inputs: in}); err != nil {
 			return err

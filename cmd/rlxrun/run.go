@@ -156,9 +156,6 @@ func newMethodJob(ctx context.Context, s *session, name string, inputs []string)
 	if j.in, err = readInputs(ctx, m, inputs, fits); err != nil {
 		return nil, err
 	}
-	if _, err := m.Sizes(j.in); err != nil {
-		return nil, err
-	}
 	for _, arg := range inputs {
 		if _, value, _ := strings.Cut(arg, "="); strings.HasPrefix(value, "@") {
 			file, _, keyed := strings.Cut(value[1:], ".safetensors:")

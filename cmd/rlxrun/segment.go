@@ -178,6 +178,9 @@ func (j *segmentJob) inputs() []string { return []string{j.flags.image} }
 // run encodes the image, decodes the prompts, and makes the masks.
 func (j *segmentJob) run(ctx context.Context, s *session) (map[string]product, error) {
 	t := &j.segmenter.Task
+	if err := s.load(ctx, j.runs...); err != nil {
+		return nil, err
+	}
 	done := s.trace.span("preprocess")
 	encode := j.segmenter.Encode(j.img)
 	done()

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/rlx-go/rlx"
@@ -102,7 +103,7 @@ func inSession(ctx context.Context, env *cli.Env, args []string, f *hostFlags, d
 	return f.explain(ctx, err)
 }
 
-// ready makes methods ready to run, after all that the flags name has been found right: sinks and the trace, which must not
+// ready waits for the backend, after all that the flags name has been found right: sinks and the trace, which must not
 // take the place of an input, and the patterns of --dump-tensors.
 func (s *session) ready(ctx context.Context, sinks []sink, inputs []string, methods ...*rlx.Method) error {
 	var more []string
@@ -118,21 +119,17 @@ func (s *session) ready(ctx context.Context, sinks []sink, inputs []string, meth
 	if err := s.need("outputs as JSON", s.jsonBytes(sinks, methods)); err != nil {
 		return err
 	}
-	if <-s.started; s.err != nil {
-		return s.err
-	}
+	<-s.started
+	return s.err
+}
+
+// load makes methods ready to run together. A run by itself loads its method once it has found its inputs right.
+func (s *session) load(ctx context.Context, methods ...*rlx.Method) error {
 	var names []string
 	for _, m := range methods {
 		names = append(names, m.Name)
 	}
-	if err := s.host.Load(ctx, names...); err != nil {
-		return err
-	}
-	for _, name := range names {
-		l := s.loaded(name)
-		s.trace.add("load "+name, l.Start, l.Start.Add(l.Duration))
-	}
-	return nil
+	return s.host.Load(ctx, names...)
 }
 
 // loaded is how a method was loaded that is ready.
@@ -188,12 +185,14 @@ func (s *session) run(ctx context.Context, r rlx.Request) (*rlx.Result, error) {
 		bar.Set(int64(done))
 	}
 	defer func() { bar.Clear() }()
-	done := s.trace.span("run " + r.Method)
 	res, err := s.host.Run(ctx, r)
 	if err != nil {
 		return nil, err
 	}
-	done()
+	if l := s.loaded(r.Method); !slices.ContainsFunc(s.runs, func(r2 runRecord) bool { return r2.method == r.Method }) {
+		s.trace.add("load "+r.Method, l.Start, l.Start.Add(l.Duration))
+	}
+	s.trace.add("run "+r.Method, res.Start, res.Start.Add(res.Duration))
 	s.runs = append(s.runs, runRecord{res, r.Method})
 	return res, nil
 }
