@@ -40,6 +40,8 @@ var (
 	ErrUnsupported error = device.ErrUnsupported
 	// ErrMemory: a limit of memory would be passed.
 	ErrMemory error = device.ErrMemory
+	// ErrState: a run that failed or was cancelled left the state in its middle. Reset it, or use another.
+	ErrState error = device.ErrState
 	// ErrNaN: Request.CheckNaN found a NaN.
 	ErrNaN error = device.ErrNaN
 	// ErrCheck: Request.Check found a step that differs from the reference.

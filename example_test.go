@@ -110,3 +110,44 @@ func ExampleSession_Done() {
 	// lost, another one is started
 	// f32[1,128,32,32]
 }
+
+// A state holds what a model keeps from run to run. Here that is the number of rows that were appended, and the rows.
+func ExampleSession_NewState() {
+	ctx := context.Background()
+	model, err := rlx.Open(ctx, cacheModel(), rlx.OpenOptions{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer model.Close()
+	session, err := model.NewSession(ctx, rlx.Options{Backend: cpu()}) // or rlx.FindBackend("cpu")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer session.Close()
+
+	for _, v := range model.States() {
+		fmt.Println("keeps", v)
+	}
+	state, err := session.NewState(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer state.Close()
+	for i := range int32(3) {
+		rows, _ := rlx.NewTensor([]float32{1, 2}, 1, 2)
+		pos, _ := rlx.NewTensor([]int32{i})
+		result, err := session.Run(ctx, rlx.Request{Method: "append", State: state,
+			Inputs: map[string]rlx.Tensor{"rows": rows, "pos": pos}, Outputs: []string{"after"}})
+		if err != nil {
+			log.Fatal(err)
+		}
+		sum, _ := rlx.Values[float32](result.Outputs["after"])
+		fmt.Println("sum of the cache:", sum[0])
+	}
+	// Output:
+	// keeps cache f32[8,2]
+	// keeps runs f32[1]
+	// sum of the cache: 10
+	// sum of the cache: 12
+	// sum of the cache: 14
+}

@@ -43,26 +43,36 @@ func (m *Method) unknown(name string) error {
 
 // Sizes compares tensors with the method's inputs and gives the values of its symbols. Run does the same; this is to find a
 // mistake before anything is loaded. Errors match ErrInput.
-func (m *Method) Sizes(in map[string]Tensor) (map[string]int64, error) {
+func (m *Method) Sizes(in map[string]Tensor) (map[string]int64, error) { return m.sizes(in, nil) }
+
+// sizes is Sizes where some inputs lie on a device.
+func (m *Method) sizes(in map[string]Tensor, feeds map[string]*Resident) (map[string]int64, error) {
 	var eqs []ir.Equation
 	var of []Value // of each equation
 	for _, v := range m.Inputs {
 		t, ok := in[v.Name]
+		fed := feeds[v.Name]
+		if fed != nil {
+			if ok {
+				return nil, usage("input "+v.Name, "is given by Inputs and by Feeds; want one of them")
+			}
+			t, ok = Tensor{DType: fed.DType, Shape: fed.Shape}, true
+		}
 		if !ok {
 			return nil, diag.New(device.ErrInput, "input "+v.Name, "is missing; inputs of %s are %s", m.Name, list(m.Inputs))
 		}
 		if err := m.CheckInput(v.Name, t.DType, t.Shape); err != nil {
 			return nil, err
 		}
-		if err := t.check(); err != nil {
+		if err := t.check(); err != nil && fed == nil {
 			return nil, diag.New(device.ErrInput, "input "+v.Name, "%w", err)
 		}
 		for i, d := range v.typ.Shape {
 			eqs, of = append(eqs, ir.Equation{Dim: d, Size: int64(t.Shape[i]), Of: "input " + v.Name}), append(of, v)
 		}
 	}
-	if len(in) > len(m.Inputs) {
-		for _, name := range slices.Sorted(maps.Keys(in)) {
+	if len(in)+len(feeds) > len(m.Inputs) {
+		for _, name := range append(slices.Sorted(maps.Keys(in)), slices.Sorted(maps.Keys(feeds))...) {
 			if _, ok := m.Input(name); !ok {
 				return nil, m.unknown(name)
 			}
@@ -74,7 +84,11 @@ func (m *Method) Sizes(in map[string]Tensor) (map[string]int64, error) {
 	case err == nil:
 	case errors.As(err, &which) && which.Equation >= 0:
 		v := of[which.Equation]
-		return nil, v.bad(in[v.Name].DType, in[v.Name].Shape).WithHint("%v", err)
+		t := in[v.Name]
+		if f := feeds[v.Name]; f != nil {
+			t.DType, t.Shape = f.DType, f.Shape
+		}
+		return nil, v.bad(t.DType, t.Shape).WithHint("%v", err)
 	default:
 		return nil, badSizes(m.Name, err)
 	}

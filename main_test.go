@@ -102,6 +102,20 @@ var demoModel = sync.OnceValue(func() string {
 	return file
 })
 
+// cacheModel is the model that keeps a cache, compiled once.
+var cacheModel = sync.OnceValue(func() string {
+	demoModel() // makes the folder
+	programs, err := tinymodel.Compile("cpu", tinymodel.Cache, tinymodel.Peek)
+	path := filepath.Join(scratch, "cache.rlx")
+	if err == nil {
+		_, err = format.Write(context.Background(), path, format.Artifact{Programs: programs, Meta: format.Meta{Model: "cache", Precisions: []string{"f32"}}}, nil)
+	}
+	if err != nil {
+		panic(err)
+	}
+	return path
+})
+
 // artifact writes a model of programs, and with seg its task.
 func artifact(t testing.TB, seg *task.Segment, programs ...*program.Program) string {
 	t.Helper()

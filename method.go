@@ -14,6 +14,7 @@ type Method struct {
 	Name            string
 	Inputs, Outputs []Value
 	Symbols         []Symbol // what sizes may depend on
+	Stateful        bool     // runs need a State
 	// Schedules are what the compiler made of the method, one for each target. A session takes the one that suits its backend best.
 	Schedules []*Schedule
 
@@ -170,19 +171,21 @@ func newMethod(m *Model, p *program.Program) *Method {
 	for _, s := range g.Syms {
 		x.Symbols = append(x.Symbols, Symbol{s.Name, s.Min, s.Max})
 	}
-	value := func(name string, t ir.Type) Value {
-		v := Value{Name: name, DType: t.DType, typ: t, syms: g.Syms}
-		for _, d := range t.Shape {
-			lo, hi := g.Syms.Bounds(d)
-			v.Shape = append(v.Shape, Dim{d.String(), lo, hi})
-		}
-		return v
-	}
 	for _, n := range g.Inputs() {
-		x.Inputs = append(x.Inputs, value(n.Name, n.Type))
+		x.Inputs = append(x.Inputs, newValue(n.Name, n.Type, g.Syms))
 	}
 	for _, o := range g.Outputs {
-		x.Outputs = append(x.Outputs, value(o.Name, o.Node.Type))
+		x.Outputs = append(x.Outputs, newValue(o.Name, o.Node.Type, g.Syms))
 	}
+	x.Stateful = p.StateSize > 0
 	return x
+}
+
+func newValue(name string, t ir.Type, syms ir.Syms) Value {
+	v := Value{Name: name, DType: t.DType, typ: t, syms: syms}
+	for _, d := range t.Shape {
+		lo, hi := syms.Bounds(d)
+		v.Shape = append(v.Shape, Dim{d.String(), lo, hi})
+	}
+	return v
 }

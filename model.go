@@ -31,10 +31,13 @@ type OpenOptions struct {
 // A Model is an open, verified artifact. Its methods may be called from several goroutines. What they return is the model's and is
 // not to be changed.
 type Model struct {
-	path     string
-	v        *format.Verified
-	methods  []*Method
-	launcher rpc.Launcher // knows what crashed lately
+	path    string
+	v       *format.Verified
+	methods []*Method
+
+	states    []program.StateTensor // by name
+	stateSize int64
+	launcher  rpc.Launcher // knows what crashed lately
 
 	mu     sync.Mutex
 	users  int // the opener and the sessions
@@ -64,6 +67,9 @@ func Open(ctx context.Context, path string, o OpenOptions) (*Model, error) {
 	}
 	m := &Model{path: path, v: v, users: 1}
 	m.methods = methodsOf(m)
+	if m.states, m.stateSize, err = program.JoinStates(v.Programs()...); err != nil {
+		panic("BUG: " + err.Error()) // the verifier has looked
+	}
 	if !o.Lazy {
 		if err := m.Verify(ctx); err != nil {
 			m.Close()

@@ -1,7 +1,9 @@
 package rlx
 
 import (
+	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/rlx-go/rlx/core/code"
@@ -27,7 +29,7 @@ type watcher struct {
 }
 
 // watch prepares it.
-func (s *Session) watch(l *loaded, r Request, sizes map[string]int64) (*watcher, error) {
+func (s *Session) watch(ctx context.Context, l *loaded, r Request, sizes map[string]int64) (*watcher, error) {
 	w := &watcher{s: s, l: l, r: r}
 	w.options = device.RunOptions{Profile: r.Profile, CheckNaN: r.CheckNaN}
 	if r.Observe == nil && !r.Check {
@@ -62,8 +64,20 @@ func (s *Session) watch(l *loaded, r Request, sizes map[string]int64) (*watcher,
 			}
 		}
 		for _, n := range l.prog.Graph.Inputs() {
-			w.values[n.ID] = tensor.Tensor(r.Inputs[n.Name]).Array()
+			t, err := r.Inputs[n.Name], error(nil)
+			if f := r.Feeds[n.Name]; f != nil {
+				t, err = f.Read(ctx)
+			}
+			if err != nil {
+				return nil, err
+			}
+			w.values[n.ID] = tensor.Tensor(t).Array()
 		}
+		states, err := s.stateValues(ctx, l.prog, r.State)
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(w.values, states)
 	}
 	w.options.Observe = w.observe
 	return w, nil

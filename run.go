@@ -14,6 +14,15 @@ type Request struct {
 	Method string
 	Inputs map[string]Tensor // by the names of the method's inputs; they must not change before Run returns
 
+	// State is what the run finds from runs before, and leaves to the next; nil for methods that keep nothing (Model.States).
+	State *State
+	// Feeds are inputs that lie on the device already. Inputs need not have them.
+	Feeds map[string]*Resident
+	// Keep names outputs that stay on the device, in Result.Kept, beside being returned.
+	Keep []string
+	// Outputs names the outputs that are returned; nil: all. Steps that only others need are not run.
+	Outputs []string
+
 	// Progress, where not nil, is told now and then how many of the steps are done, at most ten times a second and once at the end.
 	Progress func(done, total int)
 
@@ -33,8 +42,9 @@ type Request struct {
 
 // A Result is what a run gave.
 type Result struct {
-	Outputs map[string]Tensor // by the names of the method's outputs; they are the caller's
-	Sizes   map[string]int64  // values of the method's symbols
+	Outputs map[string]Tensor    // by the names of the method's outputs; they are the caller's
+	Sizes   map[string]int64     // values of the method's symbols
+	Kept    map[string]*Resident // those that Request.Keep names; close them
 
 	Start    time.Time
 	Duration time.Duration // from inputs handed in to outputs readable
@@ -60,13 +70,13 @@ type StepTime struct {
 // goroutines may share a session; a context that is over ends a run that waits, and one that goes on between two steps. The session
 // is in order afterwards, unless the error matches ErrLost.
 //
-// Errors match ErrInput, ErrNaN, ErrCheck, ErrDevice, ErrMemory, ErrChanged, ErrLost, those of Load, or the context's cause.
+// Errors match ErrInput, ErrUsage, ErrState, ErrNaN, ErrCheck, ErrDevice, ErrMemory, ErrChanged, ErrLost, those of Load, or the context's cause.
 func (s *Session) Run(ctx context.Context, r Request) (*Result, error) {
 	m, err := s.model.Method(r.Method)
 	if err != nil {
 		return nil, err
 	}
-	sizes, err := m.Sizes(r.Inputs)
+	sizes, err := m.sizes(r.Inputs, r.Feeds)
 	if err != nil {
 		return nil, err
 	}
@@ -80,12 +90,12 @@ func (s *Session) Run(ctx context.Context, r Request) (*Result, error) {
 	if err := l.binder.Check(sizes); err != nil {
 		return nil, badSizes(m.Name, err)
 	}
-	w, err := s.watch(l, r, sizes)
+	run, cancel := orderly(ctx)
+	defer cancel()
+	w, err := s.watch(run, l, r, sizes)
 	if err != nil {
 		return nil, err
 	}
-	run, cancel := orderly(ctx)
-	defer cancel()
 	res, stats, err := s.run(run, l, r, sizes, w.options)
 	if err == nil {
 		err = s.model.unchanged() // the backend reads the weights where they lie
@@ -93,13 +103,14 @@ func (s *Session) Run(ctx context.Context, r Request) (*Result, error) {
 	if err == nil {
 		err = w.verdict(stats)
 	}
-	if err != nil {
-		return nil, s.changed(ctx, err)
+	if err == nil && r.Profile {
+		err = res.profile(l, stats)
 	}
-	if r.Profile {
-		if err := res.profile(l, stats); err != nil {
-			return nil, err
+	if err != nil {
+		if res != nil {
+			closeAll(res.Kept)
 		}
+		return nil, s.changed(ctx, err)
 	}
 	return res, nil
 }
@@ -108,6 +119,11 @@ func (s *Session) Run(ctx context.Context, r Request) (*Result, error) {
 func (s *Session) run(ctx context.Context, l *loaded, r Request, sizes map[string]int64, o device.RunOptions) (*Result, device.Stats, error) {
 	res := &Result{Outputs: map[string]Tensor{}, Sizes: maps.Clone(sizes), Start: time.Now()}
 	call := device.Run{Syms: sizes, Opts: o}
+	kept, err := s.stateOf(ctx, l, r, sizes, &call)
+	if err != nil {
+		return nil, device.Stats{}, err
+	}
+	res.Kept = kept
 	if r.Progress != nil {
 		call.Progress = func(step int) { r.Progress(step, len(l.prog.Steps)) }
 	}
@@ -117,10 +133,13 @@ func (s *Session) run(ctx context.Context, l *loaded, r Request, sizes map[strin
 	}
 	out, stats, err := l.exe.RunTensors(ctx, call, in)
 	if err != nil {
-		return nil, stats, err
+		return res, stats, err
 	}
 	_, outputs := l.binder.IO(sizes)
 	for i, v := range l.method.Outputs {
+		if call.Outputs != nil && !call.Outputs[i] {
+			continue
+		}
 		res.Outputs[v.Name] = Tensor{outputs[i].DType, outputs[i].Shape, out[i]}
 	}
 	res.Duration = time.Since(res.Start)
@@ -137,8 +156,12 @@ func (r *Result) profile(l *loaded, stats device.Stats) error {
 	if r.Clock = stats.Clock; r.Clock == "" {
 		r.Clock = device.HostClock
 	}
-	for i, t := range stats.Steps {
-		if i >= len(bound.Steps) {
+	i := 0
+	for _, t := range stats.Steps { // steps that the run did not need have none
+		for i < len(bound.Steps) && bound.Steps[i].Node.ID != t.Node {
+			i++
+		}
+		if i == len(bound.Steps) {
 			break
 		}
 		b := bound.Steps[i]

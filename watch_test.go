@@ -1,6 +1,7 @@
 package rlx
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -62,7 +63,7 @@ func TestCheckResults(t *testing.T) {
 	}
 	watch := func(r Request) *watcher {
 		r.Inputs = map[string]Tensor{"x": Tensor(x)}
-		w, err := s.watch(l, r, nil)
+		w, err := s.watch(context.Background(), l, r, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -54,16 +54,69 @@ return y=s, z=n
 // Task is the description of the task that Encode and Decode have.
 func Task() task.Segment { return task.NewSegment(8, 5) }
 
+// Cache and Peek are a model that keeps a cache of 8 rows and the number of runs of its method append. append writes rows at pos and
+// returns the sum of the cache before and after, and what the runs are then; peek returns the sum alone.
+const (
+	Cache = `graph append
+sym T = 1..3
+rows = input : f32[T,2]
+pos = input : i32[]
+cache = state {init=0.5} : f32[8,2]
+runs = state : f32[1]
+zero = const {value=0} : i32[]
+one = const {value=1} : f32[1]
+before = reduce_sum cache {axes=[0,1]} : f32[]
+next = kv_append cache, rows, pos {axis=0} : f32[8,2]
+after = reduce_sum next {axes=[0,1]} : f32[]
+more = add runs, one : f32[1]
+now = kv_append runs, more, zero {axis=0} : f32[1]
+n = add now, runs : f32[1]
+half = const {value=0.5} : f32[1]
+m = add n, one : f32[1]
+r = mul m, half : f32[1]
+return before=before, after=after, runs=r
+`
+	Peek = `graph peek
+cache = state {init=0.5} : f32[8,2]
+sum = reduce_sum cache {axes=[0,1]} : f32[]
+return sum=sum
+`
+)
+
 // Program compiles a graph without passes, for a target.
 func Program(t testing.TB, text, target string) *program.Program {
 	t.Helper()
-	g, err := ir.Parse(text)
+	return Programs(t, target, text)[0]
+}
+
+// Programs compiles the methods of a model, which share their states.
+func Programs(t testing.TB, target string, texts ...string) []*program.Program {
+	t.Helper()
+	list, err := Compile(target, texts...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, _, err := sched.Build(g, sched.Options{Target: target})
-	if err != nil {
-		t.Fatal(err)
+	return list
+}
+
+// Compile is Programs outside a test.
+func Compile(target string, texts ...string) (list []*program.Program, err error) {
+	graphs := make([]*ir.Graph, len(texts))
+	for i, text := range texts {
+		if graphs[i], err = ir.Parse(text); err != nil {
+			return nil, err
+		}
 	}
-	return p
+	states, err := sched.StateLayout(graphs...)
+	if err != nil {
+		return nil, err
+	}
+	for _, g := range graphs {
+		p, _, err := sched.Build(g, sched.Options{Target: target, State: states.Find})
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, p)
+	}
+	return list, nil
 }

@@ -105,6 +105,18 @@ func (st *State) Reset(ctx context.Context, tensors []program.StateTensor) error
 	return err
 }
 
+// CheckValid reports a state that a run has left in its middle, as device.ErrState.
+func (st *State) CheckValid(ctx context.Context) error {
+	return st.do(ctx, "", func(context.Context) error { return st.check(st.s.name) })
+}
+
+func (st *State) check(subject string) error {
+	if st.invalid {
+		return diag.New(device.ErrState, subject, "the state was left by a run that failed or was cancelled").WithHint("reset it, import its contents, or clone another")
+	}
+	return nil
+}
+
 // Copy takes over the bytes of another state of the session, of the same device and size, and whether they are valid.
 func (st *State) Copy(ctx context.Context, from device.State) error {
 	f, ok := from.(*State)
@@ -251,8 +263,8 @@ func (e *Executable) bindStates(r device.Run, b *binding, h *rlxv1.RunHeader) (*
 	}
 	valid := func(s device.State) (uint64, error) {
 		st, err := of(s)
-		if err == nil && st.invalid {
-			err = diag.New(device.ErrState, e.prog.Method, "its state was left by a run that failed or was cancelled").WithHint("reset it, import its contents, or clone another")
+		if err == nil {
+			err = st.check(e.prog.Method)
 		}
 		if err != nil {
 			return 0, err

@@ -1,0 +1,268 @@
+package rlx
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/program"
+	"github.com/rlx-go/rlx/core/tensor"
+	"github.com/rlx-go/rlx/plugins/rpc"
+)
+
+// A State is one copy of what a model keeps from run to run, such as a cache of keys and values, on the device of a session. Runs
+// name it in Request.State, and find what the last of them left. A session may have several, one for each conversation, say. Its
+// methods and the runs of its session take turns. Close it; it also ends with its session.
+//
+// A run that updates a state and fails, or is cancelled, leaves neither the old values nor the new ones. The state is then not valid:
+// runs and Export fail with an error that matches ErrState until Reset.
+type State struct {
+	*memory
+	tensors []program.StateTensor
+}
+
+// A Resident is a tensor on the device of a session, so that its bytes need not travel: an output that Request.Keep kept, or a tensor of
+// a State. Request.Feeds takes inputs from it.
+type Resident struct {
+	DType DType
+	Shape []int
+
+	memory *memory
+	offset int64
+}
+
+// memory is what a session has of a device beside its methods.
+type memory struct {
+	s    *Session
+	dev  *rpc.State
+	what string // in the budget
+	once sync.Once
+}
+
+// allocate makes memory of the device, all 0, and counts it.
+func (s *Session) allocate(ctx context.Context, what string, size int64) (*memory, error) {
+	if err := s.memory.reserve(part{what, size}); err != nil {
+		return nil, about(s.model.path, err)
+	}
+	ctx, cancel := orderly(ctx)
+	defer cancel()
+	dev, err := s.backend.MakeState(ctx, s.device.ID, size)
+	if err != nil {
+		s.memory.release(part{what, size})
+		return nil, err
+	}
+	return &memory{s: s, dev: dev, what: what}, nil
+}
+
+// Close frees the memory. It waits for a run that goes on.
+func (m *memory) Close() error {
+	var err error
+	m.once.Do(func() {
+		err = m.dev.Close()
+		m.s.memory.release(part{m.what, m.dev.Size()})
+	})
+	return err
+}
+
+// States lists what the model keeps from run to run; none where it keeps nothing. Sizes are fixed.
+func (m *Model) States() []Value {
+	var out []Value
+	for _, t := range m.states {
+		out = append(out, newValue(t.Name, t.Type, nil))
+	}
+	return out
+}
+
+// StateSize is what one State takes on a device, in bytes.
+func (m *Model) StateSize() int64 { return m.stateSize }
+
+// NewState makes a state with the model's initial values.
+//
+// Errors match ErrUsage (the model keeps no state), ErrMemory, ErrUnsupported, ErrLost, or the context's cause.
+func (s *Session) NewState(ctx context.Context) (*State, error) {
+	st, err := s.makeState(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := st.Reset(ctx); err != nil {
+		st.Close()
+		return nil, err
+	}
+	return st, nil
+}
+
+func (s *Session) makeState(ctx context.Context) (*State, error) {
+	if len(s.model.states) == 0 {
+		return nil, usage(s.model.path, "keeps nothing from run to run, so it has no state")
+	}
+	m, err := s.allocate(ctx, "state", s.model.stateSize)
+	if err != nil {
+		return nil, err
+	}
+	return &State{m, s.model.states}, nil
+}
+
+// Reset gives all tensors their initial values, whatever happened before.
+func (st *State) Reset(ctx context.Context) error {
+	ctx, cancel := orderly(ctx)
+	defer cancel()
+	return st.dev.Reset(ctx, st.tensors)
+}
+
+// Clone makes another state with the same contents. The copy is made on the device. The error matches ErrState where this one is not
+// valid, or is one of NewState.
+func (st *State) Clone(ctx context.Context) (*State, error) {
+	c, err := st.s.makeState(ctx)
+	if err != nil {
+		return nil, err
+	}
+	run, cancel := orderly(ctx)
+	defer cancel()
+	if err = st.dev.CheckValid(run); err == nil {
+		err = c.dev.Copy(run, st.dev)
+	}
+	if err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// Tensor is one of the state's tensors where it lies, as the input of a run. It is valid as long as the state is open; closing it does
+// nothing. The error, which lists those there are, matches ErrUsage.
+func (st *State) Tensor(name string) (*Resident, error) {
+	t, err := st.find(name)
+	if err != nil {
+		return nil, err
+	}
+	return &Resident{t.Type.DType, t.Type.Shape.Eval(nil), st.memory, t.Offset}, nil
+}
+
+func (st *State) find(name string) (program.StateTensor, error) {
+	i := slices.IndexFunc(st.tensors, func(t program.StateTensor) bool { return t.Name == name })
+	if i < 0 {
+		var names []string
+		for _, t := range st.tensors {
+			names = append(names, t.Name)
+		}
+		return program.StateTensor{}, usage("state "+name, "%s keeps no such tensor; it keeps %s", st.s.model.path, strings.Join(names, ", "))
+	}
+	return st.tensors[i], nil
+}
+
+// Read copies the bytes to the host. The error matches ErrState where they are of no valid state.
+func (r *Resident) Read(ctx context.Context) (Tensor, error) {
+	ctx, cancel := orderly(ctx)
+	defer cancel()
+	t := Tensor{DType: r.DType, Shape: slices.Clone(r.Shape), Data: tensor.AlignedBytes(int(r.bytes()))}
+	if err := r.memory.dev.CheckValid(ctx); err != nil {
+		return Tensor{}, err
+	}
+	return t, r.memory.dev.Read(ctx, r.offset, t.Data)
+}
+
+// Close frees the memory of a tensor that a run kept.
+func (r *Resident) Close() error {
+	if r.memory.what == kept {
+		return r.memory.Close()
+	}
+	return nil
+}
+
+func (r *Resident) bytes() int64 {
+	return int64(tensor.Numel(r.Shape)) * int64(r.DType.Size())
+}
+
+// kept is what the budget calls outputs that stay on the device.
+const kept = "kept outputs"
+
+// stateOf binds a run to states: the state of the request, inputs that are fed and outputs that are kept. Kept tensors are the caller's
+// where the run succeeds.
+func (s *Session) stateOf(ctx context.Context, l *loaded, r Request, sizes map[string]int64, call *device.Run) (map[string]*Resident, error) {
+	switch {
+	case r.State == nil && l.prog.StateSize > 0:
+		return nil, usage(l.method.Name, "keeps %s from run to run, and Request.State is nil; make one with NewState", names(l.prog.States()))
+	case r.State != nil && r.State.s != s:
+		return nil, usage("Request.State", "is one of another session; make one with NewState of this")
+	case r.State != nil:
+		call.State = r.State.dev
+	}
+	for i, v := range l.method.Inputs {
+		if f := r.Feeds[v.Name]; f != nil {
+			if f.memory.s != s {
+				return nil, usage("Request.Feeds", "%s lies on the device of another session", v.Name)
+			}
+			call.Feeds = append(call.Feeds, device.Transfer{Tensor: i, State: f.memory.dev, Offset: f.offset})
+		}
+	}
+	if r.Outputs != nil {
+		call.Outputs = make([]bool, len(l.method.Outputs))
+	}
+	index := func(what, name string) (int, error) {
+		i := slices.IndexFunc(l.method.Outputs, func(v Value) bool { return v.Name == name })
+		if i < 0 {
+			return 0, usage(what, "%s has no output %q; its outputs are %s", l.method.Name, name, list(l.method.Outputs))
+		}
+		return i, nil
+	}
+	for _, name := range r.Outputs {
+		i, err := index("Request.Outputs", name)
+		if err != nil {
+			return nil, err
+		}
+		call.Outputs[i] = true
+	}
+	_, outputs := l.binder.IO(sizes)
+	out := map[string]*Resident{}
+	for _, name := range r.Keep {
+		i, err := index("Request.Keep", name)
+		if err != nil || out[name] != nil {
+			closeAll(out)
+			return nil, err
+		}
+		m, err := s.allocate(ctx, kept, program.AlignUp(outputs[i].Bytes))
+		if err != nil {
+			closeAll(out)
+			return nil, err
+		}
+		out[name] = &Resident{outputs[i].DType, outputs[i].Shape, m, 0}
+		call.Keeps = append(call.Keeps, device.Transfer{Tensor: i, State: m.dev})
+	}
+	return out, nil
+}
+
+func closeAll(list map[string]*Resident) {
+	for _, r := range list {
+		r.Close()
+	}
+}
+
+func names(list []program.StateTensor) string {
+	var out []string
+	for _, t := range list {
+		out = append(out, t.Name)
+	}
+	return strings.Join(out, ", ")
+}
+
+// stateValues reads the states that a program begins with, by node.
+func (s *Session) stateValues(ctx context.Context, p *program.Program, st *State) (map[int]*tensor.Array, error) {
+	out := map[int]*tensor.Array{}
+	for _, n := range p.Graph.States() {
+		if st == nil {
+			return nil, nil // the run says so
+		}
+		r, err := st.Tensor(n.Name)
+		if err != nil {
+			return nil, err
+		}
+		t, err := r.Read(ctx)
+		if err != nil {
+			return nil, err
+		}
+		out[n.ID] = tensor.Tensor(t).Array()
+	}
+	return out, nil
+}

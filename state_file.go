@@ -1,0 +1,127 @@
+package rlx
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/program"
+	"github.com/rlx-go/rlx/internal/regular"
+	"github.com/rlx-go/rlx/internal/safetensors"
+)
+
+// stateChunk is how much of a state travels at a time, in bytes.
+const stateChunk = 4 << 20
+
+// Export writes the state to w in the safetensors format, a tensor for each that the model keeps. Errors match ErrState, ErrLost, the
+// context's cause, or are w's.
+func (st *State) Export(ctx context.Context, w io.Writer) error {
+	ctx, cancel := orderly(ctx)
+	defer cancel()
+	if err := st.dev.CheckValid(ctx); err != nil {
+		return err
+	}
+	type entry struct {
+		DType   string   `json:"dtype"`
+		Shape   []int    `json:"shape"`
+		Offsets [2]int64 `json:"data_offsets"`
+	}
+	header, at := map[string]entry{}, int64(0)
+	for _, t := range st.tensors {
+		shape := append([]int{}, t.Type.Shape.Eval(nil)...) // a scalar has [], not null
+		header[t.Name] = entry{strings.ToUpper(t.Type.DType.String()), shape, [2]int64{at, at + t.Bytes()}}
+		at += t.Bytes()
+	}
+	text, err := json.Marshal(header) // keys are sorted
+	if err != nil {
+		return err
+	}
+	text = append(text, bytes.Repeat([]byte(" "), -len(text)&7)...) // data begin at a multiple of 8
+	if _, err := w.Write(append(binary.LittleEndian.AppendUint64(nil, uint64(len(text))), text...)); err != nil {
+		return err
+	}
+	buf := make([]byte, stateChunk)
+	for _, t := range st.tensors {
+		for at := int64(0); at < t.Bytes(); {
+			b := buf[:min(int64(len(buf)), t.Bytes()-at)]
+			if err := st.dev.Read(ctx, t.Offset+at, b); err != nil {
+				return err
+			}
+			if _, err := w.Write(b); err != nil {
+				return err
+			}
+			at += int64(len(b))
+		}
+	}
+	return nil
+}
+
+// ImportState makes a state of the file at path, which Export has written: it must have all tensors that the model keeps, of the same
+// types, and no others. All of that is checked before anything is allocated.
+//
+// Errors match ErrInput where it does not, fs.ErrNotExist or another error of the file system, or are those of NewState.
+func (s *Session) ImportState(ctx context.Context, path string) (*State, error) {
+	f, stat, err := regular.Open(path)
+	if err != nil {
+		return nil, diag.New(device.ErrInput, path, "%w", err)
+	}
+	defer f.Close()
+	entries, err := s.checkStateFile(path, f, stat.Size())
+	if err != nil {
+		return nil, err
+	}
+	st, err := s.makeState(ctx)
+	if err != nil {
+		return nil, err
+	}
+	run, cancel := orderly(ctx)
+	defer cancel()
+	buf := make([]byte, stateChunk)
+	for _, t := range st.tensors {
+		e := entries[t.Name]
+		for at := int64(0); at < t.Bytes() && err == nil; at += int64(len(buf)) {
+			b := buf[:min(int64(len(buf)), t.Bytes()-at)]
+			if err = safetensors.ReadAt(path, f, b, e.Offset+at, device.ErrInput); err == nil {
+				err = st.dev.Write(run, t.Offset+at, b)
+			}
+		}
+	}
+	if err != nil {
+		st.Close()
+		return nil, err
+	}
+	return st, nil
+}
+
+// checkStateFile compares the tensors of a file with those that the model keeps.
+func (s *Session) checkStateFile(path string, f *os.File, size int64) (map[string]safetensors.Tensor, error) {
+	all, _, err := safetensors.Parse(path, f, size, safetensors.Codes{Read: device.ErrInput, Header: device.ErrInput, Tensor: device.ErrInput})
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]safetensors.Tensor{}
+	for _, t := range all {
+		i := slices.IndexFunc(s.model.states, func(x program.StateTensor) bool { return x.Name == t.Name })
+		if i < 0 {
+			return nil, diag.New(device.ErrInput, path, "has a tensor %.80q; the model keeps %s", t.Name, names(s.model.states))
+		}
+		want := s.model.states[i]
+		if shape := want.Type.Shape.Eval(nil); t.DType != want.Type.DType || !slices.EqualFunc(t.Shape, shape, func(a int64, b int) bool { return a == int64(b) }) {
+			return nil, diag.New(device.ErrInput, path, "tensor %s is %s%v; the model keeps %v", t.Name, strings.ToLower(t.Stored), t.Shape, want.Type)
+		}
+		out[t.Name] = t
+	}
+	for _, t := range s.model.states {
+		if _, ok := out[t.Name]; !ok {
+			return nil, diag.New(device.ErrInput, path, "has no tensor %s; the model keeps %s", t.Name, names(s.model.states))
+		}
+	}
+	return out, nil
+}
