@@ -243,12 +243,20 @@ func placesText(env *cli.Env, _ *format.Verified, ps []*program.Program) error {
 			}
 			rows = append(rows, []string{n.Label(), n.Type.String(), pl.Space.String(), fmt.Sprint(pl.Offset), fmt.Sprint(pl.Size), shares})
 		}
-		fmt.Fprintf(env.Stdout, "# %s: arena %d, io %d\n", label(p), p.ArenaSize, p.IOSize)
+		fmt.Fprintf(env.Stdout, "# %s: arena %d, io %d%s\n", label(p), p.ArenaSize, p.IOSize, stateBytes(p))
 		if err := env.Table(rows); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// stateBytes ends the line of a program that keeps a state.
+func stateBytes(p *program.Program) string {
+	if p.StateSize == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", state %d", p.StateSize)
 }
 
 func placesJSON(_ *format.Verified, ps []*program.Program) any {
@@ -268,7 +276,7 @@ func placesJSON(_ *format.Verified, ps []*program.Program) any {
 			}
 			places = append(places, place{i, pl.Space.String(), pl.Offset, pl.Size, pl.Parent})
 		}
-		out = append(out, map[string]any{"method": p.Method, "target": p.Target, "arena_bytes": p.ArenaSize, "io_bytes": p.IOSize, "places": places})
+		out = append(out, map[string]any{"method": p.Method, "target": p.Target, "arena_bytes": p.ArenaSize, "io_bytes": p.IOSize, "state_bytes": p.StateSize, "places": places})
 	}
 	return out
 }

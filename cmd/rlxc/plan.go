@@ -134,10 +134,17 @@ func (a arena) largest(n int) []span {
 	return s[:min(n, len(s))]
 }
 
+func stateText(p *program.Program) string {
+	if p.StateSize == 0 {
+		return ""
+	}
+	return ", state " + cli.Size(p.StateSize)
+}
+
 func plansText(env *cli.Env, plans []arena, top int) error {
 	for _, a := range plans {
-		fmt.Fprintf(env.Stdout, "%s: arena %s, peak live %s, %s without reuse (%.1fx), %d steps, io %s\n",
-			label(a.p), cli.Size(a.p.ArenaSize), cli.Size(a.peak), cli.Size(a.naive), a.reuse(), len(a.p.Steps), cli.Size(a.p.IOSize))
+		fmt.Fprintf(env.Stdout, "%s: arena %s, peak live %s, %s without reuse (%.1fx), %d steps, io %s%s\n",
+			label(a.p), cli.Size(a.p.ArenaSize), cli.Size(a.peak), cli.Size(a.naive), a.reuse(), len(a.p.Steps), cli.Size(a.p.IOSize), stateText(a.p))
 		if top == 0 {
 			continue
 		}
@@ -160,7 +167,7 @@ func plansJSON(plans []arena, top int) any {
 			largest = append(largest, map[string]any{"value": s.name, "type": s.typ, "bytes": s.size, "offset": s.offset, "first_step": s.first, "last_step": s.last})
 		}
 		out = append(out, map[string]any{"method": a.p.Method, "target": a.p.Target, "arena_bytes": a.p.ArenaSize, "peak_bytes": a.peak,
-			"naive_bytes": a.naive, "reuse": a.reuse(), "io_bytes": a.p.IOSize, "steps": len(a.p.Steps), "largest": largest})
+			"naive_bytes": a.naive, "reuse": a.reuse(), "io_bytes": a.p.IOSize, "state_bytes": a.p.StateSize, "steps": len(a.p.Steps), "largest": largest})
 	}
 	return out
 }
