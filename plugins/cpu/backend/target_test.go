@@ -39,8 +39,8 @@ func TestRegions(t *testing.T) {
 		if (alone == target.Native) != (how == target.Native) {
 			t.Errorf("%s: alone %v, in a region %v: %s", d.Name, alone, how, why)
 		}
-		if _, native, err := find(region); err != nil || !native {
-			t.Errorf("%s: %v", d.Name, err)
+		if _, native, err := find(region); err != nil || native != (how == target.Native) {
+			t.Errorf("%s: found a kernel: %v (%v); the rule says %v", d.Name, native, err, how)
 		}
 	}
 }
