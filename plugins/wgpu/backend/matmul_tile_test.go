@@ -4,6 +4,7 @@ package backend
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -252,6 +253,22 @@ func BenchmarkTiles(b *testing.B) {
 				}
 				flop := 2 * float64(c.m) * float64(c.n) * float64(c.k)
 				b.ReportMetric(flop/deviceTime(b, back, g, c.program(b))/1e9, "GFLOP/s")
+				b.ReportMetric(0, "ns/op")
+			})
+		}
+	}
+}
+
+// BenchmarkMatMul times square products in f32, both orders of the weight, by the device's own clock. Times of the host will not do for
+// the small ones: they vary by more than such a product takes, and the difference of two, of many products and of few, may then
+// show more speed than the device has.
+func BenchmarkMatMul(b *testing.B) {
+	for _, n := range []int{1024, 4096} {
+		for _, trans := range []bool{true, false} {
+			b.Run(fmt.Sprintf("%d/trans_b=%v", n, trans), func(b *testing.B) {
+				back, g := withClock(b)
+				c := tiledProduct{batch: 1, m: n, n: n, k: n, attrs: op.FusedMatMulAttrs{TransB: trans}}
+				b.ReportMetric(2*float64(n)*float64(n)*float64(n)/deviceTime(b, back, g, c.program(b))/1e9, "GFLOP/s")
 				b.ReportMetric(0, "ns/op")
 			})
 		}
