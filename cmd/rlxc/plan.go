@@ -88,6 +88,9 @@ func lifetimes(p *program.Program) arena {
 		if pl.Space != program.Arena || n.Op.Tuple {
 			continue
 		}
+		if _, view := n.View(); !view {
+			a.naive += program.AlignUp(pl.Size) // as plan.Plan counts
+		}
 		if pl.Parent >= 0 {
 			owner[n.ID] = owner[pl.Parent]
 			continue
@@ -110,7 +113,6 @@ func lifetimes(p *program.Program) arena {
 	}
 	live := make([]int64, len(p.Steps)+1)
 	for _, s := range a.spans {
-		a.naive += program.AlignUp(s.size)
 		for i := s.first; i <= s.last; i++ {
 			live[i] += program.AlignUp(s.size)
 		}
