@@ -54,7 +54,7 @@ var mayImport = map[string][]string{
 	"models/weights": {"core/code", "core/diag", "core/dtype", "core/ir", "internal/regular", "internal/safetensors", "internal/strictjson"},
 	"models/arch":    {"core/code", "core/diag", "core/ir", "core/task", "internal/regular"},
 	"models/nn":      {"models/arch", "core/hir", "core/op", "core/ir", "core/diag", "core/dtype"},
-	"models/sam":     {"models/nn", "models/arch", "core/hir", "core/op", "core/ir", "core/diag", "core/dtype", "core/task"},
+	"models/...":     {"models/nn", "models/arch", "core/hir", "core/op", "core/ir", "core/diag", "core/dtype", "core/task"}, // the families
 
 	"cmd/rlxc":   {"core/...", "format", "models/...", "plugins/rpc", "internal/..."},
 	"cmd/rlxrun": {".", "core/code", "core/diag", "core/dtype", "core/interp", "core/ir", "core/task", "core/tensor", "format", "plugins/rpc", "internal/..."},
