@@ -9,10 +9,16 @@ import (
 // eachPool runs a test for every instruction set of this machine, with three threads.
 func eachPool(t *testing.T, f func(t *testing.T, p *Pool)) {
 	t.Helper()
-	for _, name := range Features() {
-		t.Run(name, func(t *testing.T) { f(t, newPool(t, 3, name)) })
-	}
+	eachSet(t, 3, f)
 	withoutTiles(t, f)
+}
+
+// eachSet is eachPool with another number of threads, and without routines that only stand in for instructions.
+func eachSet(t *testing.T, threads int, f func(t *testing.T, p *Pool)) {
+	t.Helper()
+	for _, name := range Features() {
+		t.Run(name, func(t *testing.T) { f(t, newPool(t, threads, name)) })
+	}
 }
 
 func newPool(t testing.TB, n int, features string) *Pool {
