@@ -28,12 +28,14 @@ func Threads(t *testing.T, b device.Backend, compile Compiler) {
 	if testing.Short() {
 		cases, graphs = 2, 3
 	}
+	programs := 0
 	for _, def := range ir.Defs() {
 		if !runnable(def) {
 			continue
 		}
 		t.Run(def.Name, func(t *testing.T) {
 			for _, c := range s.threadChecks(def, cases) {
+				programs++
 				if err := c.run(); err != nil && !errors.Is(err, errRefused) {
 					t.Errorf("%s: %s", c.name, clip(err.Error()))
 				}
@@ -42,6 +44,7 @@ func Threads(t *testing.T, b device.Backend, compile Compiler) {
 	}
 	t.Run("random", func(t *testing.T) {
 		for seed := range graphs {
+			programs++
 			m := Mixed{}
 			if seed%2 == 1 {
 				m.Compile = compile
@@ -55,6 +58,7 @@ func Threads(t *testing.T, b device.Backend, compile Compiler) {
 			}
 		}
 	})
+	t.Logf("%d programs, each with %v threads in %d precisions", programs, manyThreads, max(1, len(info.Precisions)))
 }
 
 // manyThreads must all give the bits that one thread gives.

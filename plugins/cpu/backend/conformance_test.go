@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"flag"
 	"testing"
 
 	"github.com/rlx-go/rlx/core/device"
@@ -17,10 +18,17 @@ func TestConformance(t *testing.T) {
 	devicetest.Run(t, open, devicetest.Options{MustHave: true})
 }
 
-// TestRandom runs random graphs as they are, and as the compiler leaves them for this backend.
+var (
+	randomSeed  = flag.Uint64("random-seed", 1, "seed of the first graph of TestRandom")
+	randomCount = flag.Int("random-count", 20, "graphs of TestRandom, as they are and compiled")
+)
+
+// TestRandom runs random graphs as they are, and as the compiler leaves them for this backend:
+//
+//	go test ./plugins/cpu/backend -run TestRandom -random-seed 1000 -random-count 5000
 func TestRandom(t *testing.T) {
-	devicetest.Mixed{Seed: 1, Count: 20}.Run(t, Backend{})
-	devicetest.Mixed{Seed: 1, Count: 20, Compile: compile}.Run(t, Backend{})
+	devicetest.Mixed{Seed: *randomSeed, Count: *randomCount}.Run(t, Backend{})
+	devicetest.Mixed{Seed: *randomSeed, Count: *randomCount, Compile: compile}.Run(t, Backend{})
 }
 
 func TestThreads(t *testing.T) { devicetest.Threads(t, Backend{}, compile) }
