@@ -1,0 +1,159 @@
+// Command mutants shows what the tests of a package would not notice: it takes one condition after the other out of its files, runs
+// the tests on each such mutant, and lists those that pass.
+//
+//	go run ./bench/mutants -files 'verify_*.go' -run 'Bad|Task|Limit' ./format
+//
+// A mutant lacks one operand of an if: "a || b" becomes b and a, "a && b" too, and a single condition is never true. A
+// survivor is a condition that no test needs, or one that another check makes needless.
+package main
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// mutant is a file with one condition less.
+type mutant struct {
+	file, what string // what: "line 12: a > b"
+	text       []byte
+}
+
+func main() {
+	files := flag.String("files", "*.go", "`GLOB` of the files whose conditions are taken out")
+	run := flag.String("run", "", "`REGEXP` of the tests that are to notice; all by default")
+	sample := flag.Int("sample", 0, "`N` mutants, chosen at random but always the same; 0: all")
+	flag.Parse()
+	if flag.NArg() != 1 {
+		fmt.Fprintln(os.Stderr, "mutants: want one folder of a package")
+		os.Exit(2)
+	}
+	if err := mutate(flag.Arg(0), *files, *run, *sample); err != nil {
+		fmt.Fprintln(os.Stderr, "mutants:", err)
+		os.Exit(1)
+	}
+}
+
+func mutate(dir, glob, run string, sample int) error {
+	paths, err := filepath.Glob(filepath.Join(dir, glob))
+	if err != nil {
+		return err
+	}
+	var all []mutant
+	for _, p := range paths {
+		if strings.HasSuffix(p, "_test.go") {
+			continue
+		}
+		ms, err := mutantsOf(p)
+		if err != nil {
+			return err
+		}
+		all = append(all, ms...)
+	}
+	if len(all) == 0 {
+		return fmt.Errorf("%s: no conditions in %s", dir, glob)
+	}
+	total := len(all)
+	if sample > 0 && sample < total {
+		rand.New(rand.NewPCG(1, 1)).Shuffle(total, func(i, j int) { all[i], all[j] = all[j], all[i] })
+		all = all[:sample]
+	}
+	if out, err := test(dir, run, nil); err != nil {
+		return fmt.Errorf("the tests fail without a mutant: %w\n%s", err, out)
+	}
+	begin, survived, invalid := time.Now(), 0, 0
+	for _, m := range all {
+		out, err := test(dir, run, &m)
+		switch {
+		case err == nil:
+			survived++
+			fmt.Printf("survived: %s %s\n", m.file, m.what)
+		case strings.Contains(string(out), "[build failed]"), strings.Contains(string(out), "[setup failed]"):
+			invalid++
+		}
+	}
+	fmt.Printf("%d of %d mutants: %d noticed, %d survived, %d do not compile; %.0f s\n", len(all), total, len(all)-survived-invalid, survived, invalid,
+		time.Since(begin).Seconds())
+	return nil
+}
+
+// test runs the tests with a mutant in the place of its file.
+func test(dir, run string, m *mutant) ([]byte, error) {
+	args := []string{"test", "-count=1", "-short", "-timeout", "5m", "-run", run}
+	if m != nil {
+		tmp, err := os.MkdirTemp("", "mutants")
+		if err != nil {
+			return nil, err
+		}
+		defer os.RemoveAll(tmp)
+		file, err := filepath.Abs(m.file)
+		if err != nil {
+			return nil, err
+		}
+		overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{file: filepath.Join(tmp, "mutant.go")}})
+		if err != nil {
+			return nil, err
+		}
+		for name, b := range map[string][]byte{"mutant.go": m.text, "overlay.json": overlay} {
+			if err := os.WriteFile(filepath.Join(tmp, name), b, 0o600); err != nil {
+				return nil, err
+			}
+		}
+		args = append(args, "-overlay", filepath.Join(tmp, "overlay.json"))
+	}
+	if !filepath.IsAbs(dir) {
+		dir = "." + string(filepath.Separator) + dir
+	}
+	return exec.Command("go", append(args, dir)...).CombinedOutput()
+}
+
+// mutantsOf makes the mutants of a file.
+func mutantsOf(path string) (out []mutant, err error) {
+	src, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	fset := token.NewFileSet()
+	f, err := parser.ParseFile(fset, path, src, 0)
+	if err != nil {
+		return nil, err
+	}
+	ast.Inspect(f, func(n ast.Node) bool {
+		if s, ok := n.(*ast.IfStmt); ok {
+			for _, c := range operands(s.Cond, "(false && ") {
+				from, to := fset.Position(c.Pos()).Offset, fset.Position(c.End()).Offset
+				old := string(src[from:to])
+				text := string(src[:from]) + c.without + "(" + old + "))" + string(src[to:])
+				out = append(out, mutant{path, fmt.Sprintf("line %d: %s", fset.Position(c.Pos()).Line, strings.Join(strings.Fields(old), " ")), []byte(text)})
+			}
+		}
+		return true
+	})
+	return out, nil
+}
+
+// operand is an expression with how it is made never, or always, to matter.
+type operand struct {
+	ast.Expr
+	without string
+}
+
+func operands(e ast.Expr, without string) []operand {
+	b, ok := e.(*ast.BinaryExpr)
+	switch {
+	case ok && b.Op == token.LOR:
+		return append(operands(b.X, "(false && "), operands(b.Y, "(false && ")...)
+	case ok && b.Op == token.LAND:
+		return append(operands(b.X, "(true || "), operands(b.Y, "(true || ")...)
+	}
+	return []operand{{e, without}}
+}
