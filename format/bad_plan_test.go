@@ -71,6 +71,7 @@ func TestBadPlans(t *testing.T) {
 		{31, "alias: overwrites a factor that is the residual, too", func(f *forgery) {
 			f.c.graphs[3].nodes[5].in[0] = 3
 		}},
+		{32, "a step more, of an input", sched(func(s *rawSched) { s.steps = append(slices.Clone(s.steps), rawStep{node: 0}) })},
 		{32, "step missing", sched(func(s *rawSched) { s.steps = s.steps[:4] })},
 		{32, "step twice", sched(func(s *rawSched) { s.steps = append(s.steps, s.steps[4]) })},
 		{32, "steps out of order", sched(func(s *rawSched) { s.steps[0], s.steps[1] = s.steps[1], s.steps[0] })},
