@@ -171,7 +171,8 @@ taken away. Run again; the driver's own reason is in the system's log.`)
 The program has an op, an element type or a size that the backend does not run, or --precision names one in which it does
 not compute. Compile for another target, choose another backend, or leave --precision out.`)
 	ErrMemory = diag.Define("RLX8001", "not enough memory", `
-The program's arena, weights or inputs do not fit the memory that is free or allowed.`)
+The program's arena, weights, inputs, or what its kernels compute in do not fit the memory that is free or allowed; the message
+lists them. --memory allows another amount.`)
 	ErrInput = diag.Define("RLX3001", "bad input tensor", `
 An input's type, shape or value is not what the program takes; the message names the input.`)
 	ErrState = diag.Define("RLX3002", "state is not valid", `
