@@ -38,6 +38,7 @@ func (s *suite) runChecks() []check {
 		{"run/state-refused", s.checkStateRefused},
 		{"run/transfers", s.checkTransfers},
 		{"run/wanted", s.checkWanted},
+		{"run/generate", s.checkGenerate},
 	}
 }
 

@@ -270,3 +270,64 @@ func (s *suite) checkWanted() error {
 		return nil
 	})
 }
+
+// checkGenerate: causal attention over a cache, a few rows at a time, gives what attention over all rows gives. The position is an input:
+// nothing is loaded again, whatever it is.
+func (s *suite) checkGenerate() error {
+	const heads, dim, most = 2, 8, 24
+	typ := func(t ir.Dim) ir.Type {
+		return ir.Type{DType: dtype.F32, Shape: ir.Shape{ir.Static(1), ir.Static(heads), t, ir.Static(dim)}}
+	}
+	attrs := op.AttentionAttrs{Heads: heads, Layout: op.BHSD, Mask: op.MaskCausal}
+	g := ir.NewGraph("step", ir.Sym{Name: "T", Min: 1, Max: 5})
+	var in [3]*ir.Node
+	for i, name := range []string{"q", "k", "v"} {
+		in[i] = op.Input(g, name, typ(ir.Named("T")))
+	}
+	pos := op.Input(g, "pos", ir.TypeOf(dtype.I32))
+	ks := op.KVAppend(op.State(g, "keys", typ(ir.Static(most)), 0), in[1], pos, 2)
+	vs := op.KVAppend(op.State(g, "values", typ(ir.Static(most)), 0), in[2], pos, 2)
+	g.Return("y", op.Attention(in[0], ks, vs, pos, attrs))
+	rng := rand.New(rand.NewPCG(6, 6))
+	var rows [3]*tensor.Array
+	for i := range rows {
+		rows[i] = interp.Random(rng, typ(ir.Static(most)), nil, ir.Range{Lo: -2, Hi: 2})
+	}
+	want := tensor.NewArray(dtype.F32, 1, heads, most, dim)
+	if err := op.AttentionDef.Eval(attrs, rows[:], want); err != nil {
+		return err
+	}
+	part := func(x *tensor.Array, at, n int) *tensor.Array {
+		out := tensor.NewArray(dtype.F32, 1, heads, n, dim)
+		for h := range heads {
+			copy(out.F[h*n*dim:(h+1)*n*dim], x.F[(h*most+at)*dim:])
+		}
+		return out
+	}
+	return s.withRig(mustBuild(g, nil), nil, device.Load{Threads: 2}, func(r *rig) error {
+		st, err := r.newState()
+		if err != nil {
+			return err
+		}
+		defer st.Close()
+		stale := bytes.Repeat([]byte{0xFF}, int(st.Size())) // NaN: rows after the position take no part
+		if err := st.Write(context.Background(), 0, stale); err != nil {
+			return err
+		}
+		r.state = st
+		for at := 0; at < most; {
+			n := min(1+rng.IntN(5), most-at)
+			given := values{"q": part(rows[0], at, n), "k": part(rows[1], at, n), "v": part(rows[2], at, n), "pos": tensor.NewArray(dtype.I32)}
+			given["pos"].I[0] = int64(at)
+			got, _, err := r.run(context.Background(), given, device.Run{Syms: map[string]int64{"T": int64(n)}})
+			if err != nil {
+				return err
+			}
+			if err := compare(got["y"].Array(), part(want, at, n), ir.Tolerance{Abs: 1e-5, Rel: 1e-5}); err != nil {
+				return fmt.Errorf("rows %d to %d: %w", at, at+n-1, err)
+			}
+			at += n
+		}
+		return nil
+	})
+}

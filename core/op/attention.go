@@ -18,8 +18,8 @@ const (
 // Mask kinds of attention.
 const (
 	MaskNone    = "none"
-	MaskCausal  = "causal"  // keys up to i + offset
-	MaskSliding = "sliding" // keys from i + offset - window to i + offset
+	MaskCausal  = "causal"  // keys up to i + offset; a fourth operand may be the offset
+	MaskSliding = "sliding" // keys from i + offset - window to i + offset; likewise
 	MaskCustom  = "custom"  // a fourth operand says which keys
 	MaskBias    = "bias"    // a fourth operand is added to the scores
 )
@@ -34,7 +34,7 @@ type AttentionAttrs struct {
 	Mask    string  `attr:"mask"`     // none, causal, sliding, custom or bias
 	Window  int     `attr:"window"`   // of sliding: keys before the query's own position
 	QOffset int     `attr:"q_offset"` // of causal and sliding: position of query 0 among the keys, if use_q_offset
-	// UseQOffset: without it the position is S_k - S_q, so that the last query sees the last key.
+	// UseQOffset: without it the position is the fourth operand, or else S_k - S_q, so that the last query sees the last key.
 	UseQOffset bool `attr:"use_q_offset"`
 }
 
@@ -51,7 +51,8 @@ var AttentionDef = ir.Define(ir.Def[AttentionAttrs]{
 		"s[i,j] = scale * q[i].k[j]; s = softcap * tanh(s/softcap) if softcap is set; mask; p = softmax over j; " +
 		"o[i] = sum of p[i,j] * v[j]. A key that is masked out, or whose biased score is -Inf, takes no part; a query without " +
 		"keys gives zeros. custom: bool, or a number where less than 0.5 masks out, of shape [B,Sk], [B,Sq,Sk] or [B,H,Sq,Sk] " +
-		"with dims of 1 repeated. bias: of shape [B,H,Sq,Sk] with dims of 1 repeated. Scores need not be stored.",
+		"with dims of 1 repeated. bias: of shape [B,H,Sq,Sk] with dims of 1 repeated. causal, sliding: i32[], the position of query 0 among the keys, which changes " +
+		"from run to run; keys after the last query's position may be stale rows of a cache. Scores need not be stored.",
 	MinIn: 3, MaxIn: 4,
 	Infer: func(s ir.Sig[AttentionAttrs]) (ir.Type, error) {
 		if err := checkAttention(s.Attrs, s.In); err != nil {
@@ -111,7 +112,14 @@ type AttentionGeometry struct {
 	Mask [4]int
 }
 
-// Geometry works out where values are from the shapes of q, k and the mask, nil for none. The shapes have passed type inference.
+// positional masks compare positions of queries and keys.
+func (a AttentionAttrs) positional() bool { return a.Mask == MaskCausal || a.Mask == MaskSliding }
+
+// HasPosition reports whether an attention of so many operands takes the position of query 0 from operand 3. Then it is not in
+// AttentionGeometry.
+func (a AttentionAttrs) HasPosition(operands int) bool { return a.positional() && operands == 4 }
+
+// Geometry works out where values are from the shapes of q, k and operand 3, nil for none. The shapes have passed type inference.
 // It allocates nothing.
 func (a AttentionAttrs) Geometry(q, k, mask []int) AttentionGeometry {
 	g := AttentionGeometry{B: q[0], H: a.Heads, HKV: a.kvHeads()}
@@ -121,7 +129,7 @@ func (a AttentionAttrs) Geometry(q, k, mask []int) AttentionGeometry {
 	if a.UseQOffset {
 		g.QOffset = a.QOffset
 	}
-	if mask != nil {
+	if mask != nil && !a.positional() {
 		shape, n := maskShape(mask, 1), 1
 		for i := len(shape) - 1; i >= 0; i-- {
 			if shape[i] != 1 {
@@ -241,7 +249,7 @@ func checkAttention(a AttentionAttrs, in []ir.Type) error {
 	if !(math.Abs(a.Scale) <= math.MaxFloat32) || !(a.Softcap >= 0 && a.Softcap <= math.MaxFloat32) {
 		return fmt.Errorf("scale is %v and softcap %v; want finite numbers, softcap not negative", a.Scale, a.Softcap)
 	}
-	positional := a.Mask == MaskCausal || a.Mask == MaskSliding
+	positional := a.positional()
 	if (a.QOffset != 0 || a.UseQOffset) && !positional || a.QOffset != 0 && !a.UseQOffset || a.QOffset > ir.MaxDim || a.QOffset < -ir.MaxDim {
 		return fmt.Errorf("q_offset is %d with use_q_offset=%v and mask %q; it needs use_q_offset and a causal or sliding mask", a.QOffset, a.UseQOffset, a.Mask)
 	}
@@ -249,9 +257,17 @@ func checkAttention(a AttentionAttrs, in []ir.Type) error {
 		return fmt.Errorf("window is %d with mask %q; want 0 or more, and 0 unless the mask is sliding", a.Window, a.Mask)
 	}
 	switch a.Mask {
-	case MaskNone, MaskCausal, MaskSliding:
+	case MaskNone:
 		if len(in) != 3 {
 			return fmt.Errorf("%d operands with mask %q; want 3", len(in), a.Mask)
+		}
+		return nil
+	case MaskCausal, MaskSliding:
+		switch {
+		case len(in) == 4 && a.UseQOffset:
+			return fmt.Errorf("has a position as operand 3 and q_offset; want one of them")
+		case len(in) == 4 && !in[3].Equal(i32()):
+			return fmt.Errorf("operand 3 is %v with mask %q; want i32[], the position of query 0", in[3], a.Mask)
 		}
 		return nil
 	case MaskCustom, MaskBias:
@@ -301,6 +317,11 @@ func attentionCases() []ir.Case[AttentionAttrs] {
 		}
 		return ir.Case[AttentionAttrs]{Attrs: a, In: in}
 	}
+	at := func(lo, hi float64, a AttentionAttrs, in ...ir.Type) ir.Case[AttentionAttrs] { // of a position
+		x := c(a, in...)
+		x.Fill = []ir.Range{{Lo: -2, Hi: 2}, {Lo: -2, Hi: 2}, {Lo: -2, Hi: 2}, {Lo: lo, Hi: hi}}
+		return x
+	}
 	q, k := f32(2, 5, 12), f32(2, 7, 12)
 	g := f32(2, 7, 6)
 	return []ir.Case[AttentionAttrs]{
@@ -315,6 +336,10 @@ func attentionCases() []ir.Case[AttentionAttrs] {
 		c(AttentionAttrs{Heads: 3, Layout: BSE, Mask: MaskCausal, UseQOffset: true}, q, k, k),
 		c(AttentionAttrs{Heads: 3, Layout: BSE, Mask: MaskSliding, Window: 2}, q, k, k),
 		c(AttentionAttrs{Heads: 3, Layout: BSE, Mask: MaskSliding, Window: 1, UseQOffset: true, QOffset: 1}, q, k, k),
+		at(0, 2, AttentionAttrs{Heads: 3, Layout: BSE, Mask: MaskCausal}, q, k, k, i32()),
+		at(-2, 8, AttentionAttrs{Heads: 4, KVHeads: 2, Layout: BHSD, Mask: MaskCausal}, f32(2, 4, 1, 8), f32(2, 2, 37, 8), f32(2, 2, 37, 8), i32()),
+		at(3, 9, AttentionAttrs{Heads: 3, Layout: BSE, Mask: MaskSliding, Window: 2}, q, k, k, i32()),
+		at(100, 400, AttentionAttrs{Heads: 2, Layout: BHSD, Mask: MaskCausal}, f32(1, 2, 3, 64), f32(1, 2, 300, 64), f32(1, 2, 300, 64), i32()),
 		c(AttentionAttrs{Heads: 3, Layout: BSE, Mask: MaskCustom}, q, k, k, bools(2, 7)),
 		c(AttentionAttrs{Heads: 3, Layout: BSE, Mask: MaskCustom}, q, k, k, bools(1, 5, 7)),
 		c(AttentionAttrs{Heads: 3, Layout: BSE, Mask: MaskCustom}, q, k, k, f32(2, 1, 5, 7)),

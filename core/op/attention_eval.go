@@ -13,6 +13,9 @@ func evalAttention(a AttentionAttrs, in []*tensor.Array, out *tensor.Array) erro
 		shape = in[3].Shape
 	}
 	g := a.Geometry(q.Shape, k.Shape, shape)
+	if a.HasPosition(len(in)) {
+		g.QOffset = int(in[3].I[0])
+	}
 	scale, mask := a.EffectiveScale(int64(g.D)), g.Mask
 	score := make([]float64, g.Sk)
 	for b := range g.B {

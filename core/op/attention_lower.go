@@ -54,7 +54,11 @@ func (a AttentionAttrs) lowerMask(g *ir.Graph, score *ir.Node, in []*ir.Node, s 
 		key := Iota(g, 1, ir.Type{DType: i32, Shape: ir.Shape{one, s.Sk}})
 		offset, ok := a.symbolicOffset(s)
 		var at *ir.Node // the last key that a query sees
-		if ok && offset.IsStatic() {
+		if a.HasPosition(len(in)) {
+			const far = 1 << 30 // beyond any size; sums with positions do not wrap
+			number := func(v float64) *ir.Node { return Const(g, v, ir.TypeOf(i32)) }
+			at = Add(query, Min(Max(in[3], number(-far)), number(far)))
+		} else if ok && offset.IsStatic() {
 			at = Add(query, Const(g, float64(offset.B), ir.TypeOf(i32)))
 		} else { // the sizes are known at run time only
 			last := func(d ir.Dim) *ir.Node {

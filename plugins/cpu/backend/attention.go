@@ -9,8 +9,11 @@ import (
 
 var (
 	_ = register(kernel{op: "grid_attention", takes: "(f32...)", run: gridAttention, makesSquares: gridMakesSquares})
-	_ = register(kernel{op: "attention", takes: "(f32, f32, f32, f32|bool)", run: attention})
+	_ = register(kernel{op: "attention", takes: "(f32, f32, f32, f32|bool)", also: attentionAt, run: attention})
 )
+
+// attentionAt is the rule of an attention whose position is an operand.
+const attentionAt = `(f32, f32, f32, i32) if mask = "causal"|"sliding"`
 
 func gridAttention(c *call) error {
 	g := gridArgs(c)
@@ -57,7 +60,9 @@ func attention(c *call) error {
 		Scale: float32(a.EffectiveScale(int64(at.D))), Softcap: float32(a.Softcap),
 		Precision: c.forRows(min(at.Sq, at.Sk)), Mask: maskKinds[a.Mask], Window: a.Window, QOffset: at.QOffset, MaskStride: at.Mask,
 	}
-	if len(c.in) == 4 {
+	if a.HasPosition(len(c.in)) {
+		g.QOffset = int(view[int32](c.in[3])[0])
+	} else if len(c.in) == 4 {
 		m := c.in[3]
 		if m.DType == dtype.Bool {
 			g.MaskBool = tensor.View[uint8](m.Data)

@@ -31,6 +31,7 @@ type kernel struct {
 	// takes says which nodes the kernel runs: what follows the op's name in a rule of package target. The op's definition
 	// runs all others.
 	takes string
+	also  string // another rule, or empty
 	run   func(c *call) error
 	// prepare, in place of run, makes what runs one node, once, when a program is loaded.
 	prepare func(n *ir.Node) func(c *call) error
@@ -79,7 +80,11 @@ func register(k kernel) struct{} {
 		panic("BUG: cpu: kernel for " + k.op + ", which is no op or has a kernel already")
 	}
 	registry[k.op] = k
-	rules = append(rules, target.MustRule("run "+k.op+k.takes))
+	for _, takes := range []string{k.takes, k.also} {
+		if takes != "" {
+			rules = append(rules, target.MustRule("run "+k.op+takes))
+		}
+	}
 	return struct{}{}
 }
 

@@ -22,7 +22,8 @@ var (
 	attentionRowsWGSL string
 )
 
-var _ = register(Kernel{Op: "attention", Takes: "(" + floats + ", " + floats + ", " + floats + ", " + floats + "|bool)", Shaders: attention, Scratch: splitBytes})
+var _ = register(Kernel{Op: "attention", Takes: "(" + floats + ", " + floats + ", " + floats + ", " + floats + "|bool)",
+	Also: "(" + floats + ", " + floats + ", " + floats + `, i32) if mask = "causal"|"sliding"`, Shaders: attention, Scratch: splitBytes})
 
 // attentionFields are the parameters of attention.
 var attentionFields = []string{"heads", "kv_heads", "dim", "sq", "sk", "q_b", "q_s", "q_h", "k_b", "k_s", "k_h", "scale:f32", "softcap:f32",
@@ -59,6 +60,7 @@ func simpleLoops(keys int, c attentionConsts) int {
 type attentionConsts struct {
 	attentionShape
 	Grid, Rel, Softcap, BoolMask bool
+	Position                     bool // of query 0 is operand 3
 	Layout, Mask                 string
 	// Log2: scores come from the product in units of log2(e), nothing being done to them before the exponential.
 	Log2, Masked bool
@@ -94,7 +96,7 @@ func attention(n *ir.Node, l Limits) []Shader {
 	if err != nil {
 		return nil
 	}
-	c := attentionConsts{Layout: a.Layout, Mask: a.Mask, Softcap: a.Softcap != 0, BoolMask: len(n.In) == 4 && n.In[3].Type.DType == dtype.Bool}
+	c := attentionConsts{Layout: a.Layout, Mask: a.Mask, Softcap: a.Softcap != 0, BoolMask: len(n.In) == 4 && n.In[3].Type.DType == dtype.Bool, Position: a.HasPosition(len(n.In))}
 	c.Masked = c.Softcap || a.Mask != op.MaskNone
 	c.Log2 = !c.Masked
 	_, c.Split = splitNode(n)

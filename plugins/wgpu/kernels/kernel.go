@@ -32,6 +32,7 @@ type Kernel struct {
 	// Takes says which nodes the kernel runs: what follows the op's name in a rule of package target. A program with other
 	// nodes is refused when it is loaded.
 	Takes string
+	Also  string // another rule, or empty
 	// Shaders are what runs the node, in order. They depend on what does not change between runs.
 	Shaders func(n *ir.Node, l Limits) []Shader
 	// Scratch is the device memory in bytes that the shaders share, at the symbols' upper bounds; nil: none.
@@ -95,7 +96,11 @@ func register(k Kernel) struct{} {
 		panic("BUG: wgpu: kernel for " + k.Op + ", which is no op or has a kernel already")
 	}
 	registry[k.Op] = k
-	rules = append(rules, target.MustRule("run "+k.Op+k.Takes))
+	for _, takes := range []string{k.Takes, k.Also} {
+		if takes != "" {
+			rules = append(rules, target.MustRule("run "+k.Op+takes))
+		}
+	}
 	return struct{}{}
 }
 
