@@ -16,6 +16,7 @@ type runFlags struct {
 	method  string
 	inputs  cli.List
 	outputs cli.List
+	state   stateFlags
 	host    hostFlags
 	debug   debugFlags
 }
@@ -40,6 +41,7 @@ Outputs are written when the run has succeeded, all or none; an output that is a
 			fs.Group("Running a method on tensors")
 			fs.StringVar(&f.method, "method", "", "`NAME` the method to run")
 			fs.ListVarP(&f.inputs, "input", "i", "`NAME=VALUE` one input, as @FILE.npy, @FILE.safetensors:KEY or 1,2,3 (repeatable)")
+			f.state.declare(fs)
 			fs.Group("Results")
 			fs.ListVarP(&f.outputs, "output", "o", "`[NAME=]FILE` one output; FILE - is stdout; without NAME the mask, or the method's only output (repeatable)")
 			f.host.declare(fs)
@@ -85,7 +87,11 @@ func (s *session) execute(ctx context.Context, f *runFlags) error {
 	if err := checkStdout(s.env, sinks); err != nil {
 		return err
 	}
-	if err := s.ready(ctx, sinks, j.inputs(), j.methods()...); err != nil {
+	if err := f.state.check(j.methods()); err != nil {
+		return err
+	}
+	s.files = f.state
+	if err := s.ready(ctx, sinks, append(j.inputs(), f.state.inputs()...), j.methods()...); err != nil {
 		return err
 	}
 	products, err := j.run(ctx, s)
@@ -95,6 +101,9 @@ func (s *session) execute(ctx context.Context, f *runFlags) error {
 	var w files
 	defer w.abort()
 	sum := s.summarise(j, sinks, products)
+	if err := s.saveState(ctx, &w); err != nil {
+		return err
+	}
 	if err := s.addTrace(ctx, &w); err != nil {
 		return err
 	}

@@ -21,6 +21,7 @@ import (
 
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/format"
+	"github.com/rlx-go/rlx/internal/tinymodel"
 	"github.com/rlx-go/rlx/plugins/cpu/backend"
 	"github.com/rlx-go/rlx/plugins/cpu/kernels"
 	"github.com/rlx-go/rlx/plugins/rpc"
@@ -174,6 +175,13 @@ func scripts(t *testing.T, dir string, demo bool) {
 				return nil
 			}
 			file, err := artifact()
+			if err != nil {
+				return err
+			}
+			programs, err := tinymodel.Compile("cpu", tinymodel.Cache, tinymodel.Peek)
+			if err == nil {
+				_, err = format.Write(context.Background(), filepath.Join(e.WorkDir, "cache.rlx"), format.Artifact{Programs: programs, Meta: format.Meta{Model: "cache"}}, nil)
+			}
 			if err != nil {
 				return err
 			}

@@ -25,6 +25,9 @@ type session struct {
 	host    *rlx.Session
 	err     error
 
+	files stateFlags
+	state *rlx.State // of runs of methods that keep one; nil: none has run
+
 	runs []runRecord
 }
 
@@ -110,6 +113,7 @@ func (s *session) ready(ctx context.Context, sinks []sink, inputs []string, meth
 	if s.debug.trace != "" {
 		more = append(more, s.debug.trace)
 	}
+	more = append(more, s.files.outputs()...)
 	if err := checkSinks(ctx, sinks, more, s.model.Path(), inputs...); err != nil {
 		return err
 	}
@@ -185,6 +189,11 @@ func (s *session) run(ctx context.Context, r rlx.Request) (*rlx.Result, error) {
 		bar.Set(int64(done))
 	}
 	defer func() { bar.Clear() }()
+	if m, err := s.model.Method(r.Method); err == nil && m.Stateful {
+		if r.State, err = s.keeps(ctx); err != nil {
+			return nil, err
+		}
+	}
 	res, err := s.host.Run(ctx, r)
 	if err != nil {
 		return nil, err

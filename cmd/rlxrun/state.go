@@ -1,0 +1,64 @@
+package main
+
+import (
+	"context"
+	"io"
+	"slices"
+
+	"github.com/rlx-go/rlx"
+	"github.com/rlx-go/rlx/internal/cli"
+)
+
+// stateFlags say where a run finds what an earlier one left, and leaves it to the next.
+type stateFlags struct{ from, to string }
+
+func (f *stateFlags) declare(fs *cli.FlagSet) {
+	fs.StringVar(&f.from, "state", "", "`FILE` begin with what --save-state wrote, rather than with the model's initial values")
+	fs.StringVar(&f.to, "save-state", "", "`FILE` write what the model keeps from run to run, as safetensors; may be that of --state")
+}
+
+// check reports flags that make no sense for the methods of a run.
+func (f *stateFlags) check(methods []*rlx.Method) error {
+	for flag, value := range map[string]string{"--state": f.from, "--save-state": f.to} {
+		if value != "" && !slices.ContainsFunc(methods, func(m *rlx.Method) bool { return m.Stateful }) {
+			return cli.Usagef(flag, "%s keeps nothing from run to run", methods[0].Name)
+		}
+	}
+	return nil
+}
+
+// outputs and inputs are the files.
+func (f *stateFlags) outputs() []string {
+	if f.to == "" {
+		return nil
+	}
+	return []string{f.to}
+}
+
+func (f *stateFlags) inputs() []string {
+	if f.from == "" || f.from == f.to {
+		return nil
+	}
+	return []string{f.from}
+}
+
+// keeps is the state of the session's runs.
+func (s *session) keeps(ctx context.Context) (_ *rlx.State, err error) {
+	if s.state != nil {
+		return s.state, nil
+	}
+	if s.files.from != "" {
+		s.state, err = s.host.ImportState(ctx, s.files.from)
+	} else {
+		s.state, err = s.host.NewState(ctx)
+	}
+	return s.state, err
+}
+
+// saveState writes the state beside the other results.
+func (s *session) saveState(ctx context.Context, w *files) error {
+	if s.files.to == "" {
+		return nil
+	}
+	return w.add(ctx, s.files.to, func(to io.Writer) error { return s.state.Export(ctx, to) })
+}
