@@ -24,8 +24,8 @@ type Pool struct {
 	next        atomic.Int64
 	panic       atomic.Pointer[workerPanic]
 
-	lookout time.Duration // of workers and of their caller
-	ended   chan struct{} // a token of a worker that is awaited
+	spinTime time.Duration // of workers and of their caller
+	ended    chan struct{} // a token of a worker that is awaited
 
 	bad  atomic.Int64 // what the workers of a kernel tell its caller, who sets it to 0 first
 	kept map[any]any  // see keep
@@ -49,7 +49,7 @@ func NewPoolFor(n int, features string) (*Pool, error) {
 	if n <= 0 {
 		n = runtime.GOMAXPROCS(0) // since Go 1.25 the default honours affinity and the cgroup's quota
 	}
-	p := &Pool{isa: set, workers: make([]worker, n), packedLimit: 4 << 20, kept: map[any]any{}, lookout: lookoutFor(n),
+	p := &Pool{isa: set, workers: make([]worker, n), packedLimit: 4 << 20, kept: map[any]any{}, spinTime: spinTimeFor(n),
 		ended: make(chan struct{})}
 	for i := 1; i < n; i++ {
 		p.workers[i].wake = make(chan struct{}, 1)

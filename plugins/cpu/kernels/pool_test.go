@@ -101,7 +101,7 @@ func TestPoolGaps(t *testing.T) {
 			if got := int(ran.Load()); got != tasks {
 				t.Fatalf("%d of %d tasks had run at the end of run %d", got, tasks, i)
 			}
-			for start, gap := time.Now(), []time.Duration{0, lookout / 2, lookout, 2 * lookout}[r.IntN(4)]; time.Since(start) < gap; {
+			for start, gap := time.Now(), []time.Duration{0, spinTime / 2, spinTime, 2 * spinTime}[r.IntN(4)]; time.Since(start) < gap; {
 			}
 		}
 	}

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// worker is one thread of a pool with its scratch memory. Between runs it looks out for a call for a while before it sleeps, and its
-// caller looks out for its end likewise: to wake a thread takes longer than many a step.
+// worker is one thread of a pool with its scratch memory. Between runs it spins for a while before it sleeps, and its
+// caller spins until it ends likewise: waking a thread takes longer than many steps do.
 type worker struct {
 	state   atomic.Int32
 	wake    chan struct{} // a token for a worker that is parked
@@ -24,8 +24,8 @@ const (
 	awaited        // at work, and its caller waits to be told the end
 )
 
-// lookout is how long a state is polled.
-const lookout = 50 * time.Microsecond
+// spinTime is how long a thread polls before it sleeps.
+const spinTime = 50 * time.Microsecond
 
 // poll looks at the state for a while, until it is not one to wait in.
 func (w *worker) poll(while int32, limit time.Duration) {
@@ -53,7 +53,7 @@ func (w *worker) end(p *Pool) {
 	if w.state.CompareAndSwap(called, idle) {
 		return
 	}
-	w.poll(running, p.lookout)
+	w.poll(running, p.spinTime)
 	if w.state.CompareAndSwap(running, awaited) {
 		<-p.ended
 	}
@@ -63,7 +63,7 @@ func (w *worker) end(p *Pool) {
 func (p *Pool) serve(i int) {
 	w := &p.workers[i]
 	for {
-		w.poll(idle, p.lookout)
+		w.poll(idle, p.spinTime)
 		if w.state.CompareAndSwap(idle, parked) {
 			if _, ok := <-w.wake; !ok {
 				return
@@ -78,10 +78,10 @@ func (p *Pool) serve(i int) {
 	}
 }
 
-// lookoutFor is 0 where a thread that polls could keep another from its processor.
-func lookoutFor(threads int) time.Duration {
+// spinTimeFor is 0 where a thread that polls could keep another from its processor.
+func spinTimeFor(threads int) time.Duration {
 	if threads > runtime.GOMAXPROCS(0) {
 		return 0
 	}
-	return lookout
+	return spinTime
 }
