@@ -15,7 +15,7 @@ import (
 const (
 	firstDispatches = 8
 	submissionTime  = 25 * time.Millisecond // of the device, by the pace of the run before
-	maxFlying       = 2                     // submissions that the device has at a time: one that runs, and the next
+	maxInFlight     = 2                     // submissions that the device has at a time: one that runs, and the next
 )
 
 // flow is how far a run has come on its way to the device and back.
@@ -24,7 +24,7 @@ type flow struct {
 	size       int // dispatches of a submission
 
 	first, next int // steps that are recorded and not submitted
-	flying      int // submissions that have not been seen to end
+	inFlight    int // submissions that have not been seen to end
 	reached     int // steps before this one have ended
 	told        int // what Progress was told last
 }
@@ -42,23 +42,23 @@ func (f *flow) begin(dispatches int, pace time.Duration) {
 
 func (f *flow) full() bool { return f.dispatches >= f.size }
 
-// hand gives what is recorded to the device, once that has room for it.
-func (c *recording) hand() error {
-	if err := c.room(); err != nil {
+// flush submits what is recorded, once the device takes another submission.
+func (c *recording) flush() error {
+	if err := c.awaitSlot(); err != nil {
 		return err
 	}
 	if err := c.submit(); err != nil {
 		return err
 	}
-	c.handed(c.flow.next)
+	c.track(c.flow.next)
 	c.flow.dispatches = 0
 	return nil
 }
 
-// room waits until the device has room for a submission. A cancelled run gets no further.
-func (c *recording) room() error {
+// awaitSlot waits until the device takes another submission: at most maxInFlight are under way. A cancelled run gets no further.
+func (c *recording) awaitSlot() error {
 	f := &c.flow
-	for wait := newPatience(time.Time{}); f.flying >= maxFlying && !c.x.g.poll(); wait.pause() {
+	for wait := newPatience(time.Time{}); f.inFlight >= maxInFlight && !c.x.g.poll(); wait.pause() {
 		if c.ctx.Err() != nil {
 			return context.Cause(c.ctx)
 		}
@@ -69,12 +69,12 @@ func (c *recording) room() error {
 	return nil
 }
 
-// handed follows a submission that was just made: when it has ended, the steps before reached have.
-func (c *recording) handed(reached int) {
+// track follows a submission that was just made: when it has ended, the steps before reached have.
+func (c *recording) track(reached int) {
 	f := &c.flow
-	f.flying++
+	f.inFlight++
 	c.x.g.queue.OnSubmittedWorkDone(func(wgpu.QueueWorkDoneStatus) {
-		f.flying--
+		f.inFlight--
 		f.reached = reached
 	})
 	c.tell() // submitting, too, lets the library notice what has ended
@@ -94,7 +94,7 @@ func (c *recording) tell() {
 // uses the same memory.
 func (c *recording) settle() {
 	c.drop()
-	for wait := newPatience(time.Time{}); c.flow.flying > 0 && !c.x.g.poll(); {
+	for wait := newPatience(time.Time{}); c.flow.inFlight > 0 && !c.x.g.poll(); {
 		wait.pause()
 	}
 }

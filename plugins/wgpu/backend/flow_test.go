@@ -75,7 +75,7 @@ func TestProgress(t *testing.T) {
 				cancel()
 			}
 		}})
-		if !errors.Is(err, context.Canceled) || later > maxFlying {
+		if !errors.Is(err, context.Canceled) || later > maxInFlight {
 			t.Errorf("cancelled at step %d: the error is %v, and progress was told %d times after it", at, err, later)
 		}
 		works()

@@ -108,14 +108,14 @@ func (x *executable) load(weights []byte) (err error) {
 		err = x.bindAll()
 	}
 	if err == nil {
-		x.rehearse()
+		x.prepareFirstRun()
 	}
 	return cmp.Or(err, <-uploaded)
 }
 
-// rehearse prepares the first run while the weights are still on their way: all of it where sizes are known, and else what the
+// prepareFirstRun prepares the first run while the weights are still on their way: all of it where sizes are known, and else what the
 // driver does only once. What is wrong shows in the run.
-func (x *executable) rehearse() {
+func (x *executable) prepareFirstRun() {
 	x.g.calls.Lock()
 	defer x.g.calls.Unlock()
 	if x.bind(x.p.Graph.Syms.Min()) == nil && x.p.StateSize == 0 {

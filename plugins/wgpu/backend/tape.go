@@ -68,7 +68,7 @@ func (x *executable) recordAt(pace time.Duration) (t *tape, err error) {
 // cut ends a part of a tape, or a submission.
 func (c *recording) cut() error {
 	if c.tape == nil {
-		return c.hand()
+		return c.flush()
 	}
 	c.endPass()
 	commands, err := c.enc.Finish(nil)
@@ -94,7 +94,7 @@ func (c *recording) play() (err error) {
 	x.tape = nil
 	defer t.release()
 	for len(t.parts) > 0 {
-		if err := c.room(); err != nil {
+		if err := c.awaitSlot(); err != nil {
 			return err
 		}
 		p := t.parts[0]
@@ -104,7 +104,7 @@ func (c *recording) play() (err error) {
 		if c.submitted == 0 {
 			c.submitted = time.Since(c.start)
 		}
-		c.handed(p.next)
+		c.track(p.next)
 	}
 	if x.pace > 0 { // else it is not known yet how to cut the next one
 		x.tape, _ = x.record() // an error shows in the run that needs it

@@ -65,13 +65,13 @@ func init() {
 var (
 	_ = register(Kernel{Op: "where", Takes: "(bool, any, any)", Shaders: func(n *ir.Node, _ Limits) []Shader {
 		// The chosen bits, whatever their type.
-		return []Shader{broadcasting(light, n, "  if (x0(at0(i))) {\n    return x1_bits(at1(i));\n  }\n  return x2_bits(at2(i));")}
+		return []Shader{broadcasting(coarsened, n, "  if (x0(at0(i))) {\n    return x1_bits(at1(i));\n  }\n  return x2_bits(at2(i));")}
 	}})
 	_ = register(Kernel{Op: "elementwise_region", Takes: "(f32|bool...) if parts = run", Shaders: func(n *ir.Node, _ Limits) []Shader {
-		return []Shader{broadcasting(light, n, regionCode(n))}
+		return []Shader{broadcasting(coarsened, n, regionCode(n))}
 	}})
 	_ = register(Kernel{Op: "expand", Takes: "(any)", Shaders: func(n *ir.Node, _ Limits) []Shader {
-		return []Shader{broadcasting(light, n, "  return x0_bits(at0(i));")}
+		return []Shader{broadcasting(coarsened, n, "  return x0_bits(at0(i));")}
 	}})
 )
 
@@ -108,7 +108,7 @@ func elementwise(n *ir.Node, _ Limits) []Shader {
 		s.Body = strings.ReplaceAll(integerDivision, "TYPE", t) + s.Body
 		return []Shader{s.withStatus()}
 	}
-	return []Shader{broadcasting(light, n, code)}
+	return []Shader{broadcasting(coarsened, n, code)}
 }
 
 // integerDivision truncates toward zero, wraps, and refuses a divisor of 0.

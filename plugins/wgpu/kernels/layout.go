@@ -63,18 +63,18 @@ var (
 	}})
 	_ = register(Kernel{Op: "iota", Takes: "()", Shaders: func(n *ir.Node, _ Limits) []Shader {
 		a := n.Attrs.(op.IotaAttrs)
-		return []Shader{light(n, "iota", part(layoutWGSL, "iota"), map[string]any{"Type": elementType(n.Type.DType)}, []string{"inner", "size"}, func(c *Call) []uint32 {
+		return []Shader{coarsened(n, "iota", part(layoutWGSL, "iota"), map[string]any{"Type": elementType(n.Type.DType)}, []string{"inner", "size"}, func(c *Call) []uint32 {
 			_, size, inner := around(c.Out.Shape, positive(a.Axis, len(c.Out.Shape)))
 			return []uint32{uint32(inner), uint32(size)}
 		})}
 	}})
 	_ = register(Kernel{Op: "const", Takes: "()", Shaders: func(n *ir.Node, _ Limits) []Shader {
 		v := n.Attrs.(op.ConstAttrs).Value
-		return []Shader{light(n, "const", part(layoutWGSL, "const"), map[string]any{"Bits": bitsOf(n.Type.DType, v)}, nil, nil)}
+		return []Shader{coarsened(n, "const", part(layoutWGSL, "const"), map[string]any{"Bits": bitsOf(n.Type.DType, v)}, nil, nil)}
 	}})
 	_ = register(Kernel{Op: "cast", Takes: "(any)", Shaders: func(n *ir.Node, _ Limits) []Shader {
 		consts := map[string]any{"From": elementType(n.In[0].Type.DType), "To": elementType(n.Type.DType)}
-		return []Shader{light(n, "cast", part(layoutWGSL, "cast"), consts, nil, nil)}
+		return []Shader{coarsened(n, "cast", part(layoutWGSL, "cast"), consts, nil, nil)}
 	}})
 )
 

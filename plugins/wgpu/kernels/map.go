@@ -26,7 +26,7 @@ const (
 	largeEach  = 4
 )
 
-// mapping makes a shader of `fn value(i: u32) -> u32`: mapped or light.
+// mapping makes a shader of `fn value(i: u32) -> u32`: mapped or coarsened.
 type mapping func(n *ir.Node, name, body string, consts any, fields []string, params func(c *Call) []uint32) Shader
 
 // mapped is a shader that computes each element of the result by itself. Body defines `fn value(i: u32) -> u32`, the bits of
@@ -35,10 +35,10 @@ func mapped(n *ir.Node, name, body string, consts any, fields []string, params f
 	return harnessed(n, name, body, consts, fields, params, element(made(n).DType), 1)
 }
 
-// light is mapped for values that cost little: an invocation computes several of a large result, and the last one again instead
+// coarsened is mapped for values that cost little: an invocation computes several of a large result, and the last one again instead
 // of those past the end, which it drops. The shader must not report to the host: where the result takes the place of an operand,
 // the last one may be there already, and what it reports of that is nonsense.
-func light(n *ir.Node, name, body string, consts any, fields []string, params func(c *Call) []uint32) Shader {
+func coarsened(n *ir.Node, name, body string, consts any, fields []string, params func(c *Call) []uint32) Shader {
 	return harnessed(n, name, body, consts, fields, params, element(made(n).DType), largeEach)
 }
 

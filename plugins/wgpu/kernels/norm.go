@@ -111,7 +111,7 @@ func norm(n *ir.Node, center, residual bool, eps float64) Shader {
 func normFromStatistics(n *ir.Node, residual bool) Shader {
 	width := int(n.Type.Shape[n.Type.Rank()-1].B)
 	consts := map[string]any{"Width": width, "Residual": residual, "Gamma": operandNames[len(n.In)-2], "Beta": operandNames[len(n.In)-1]}
-	s := light(n, n.Op.Name, normFromStatisticsWGSL, consts, nil, nil)
+	s := coarsened(n, n.Op.Name, normFromStatisticsWGSL, consts, nil, nil)
 	s.Bindings = append(s.Bindings, rowStatistics)
 	return s
 }

@@ -70,7 +70,7 @@ var rowStatistics = Binding{Name: "statistics", Operand: Scratch, DType: dtype.F
 // softmaxFromStatistics makes elements, several of which share a word, whatever row they belong to.
 func softmaxFromStatistics(n *ir.Node) Shader {
 	axis := softmaxAxis(n)
-	s := light(n, "softmax", softmaxFromStatisticsWGSL, nil, []string{"count", "inner"}, func(c *Call) []uint32 {
+	s := coarsened(n, "softmax", softmaxFromStatisticsWGSL, nil, []string{"count", "inner"}, func(c *Call) []uint32 {
 		_, k, inner := around(c.Out.Shape, axis)
 		return []uint32{uint32(k), uint32(inner)}
 	})

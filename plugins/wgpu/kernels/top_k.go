@@ -39,7 +39,7 @@ var _ = register(Kernel{
 				return loop(k, loop(ceilDiv(size(c), lanes), 0)+loop(bits.Len(uint(lanes))-1, 0)) // lanes are halved down to 1
 			},
 		}
-		values := light(n, "top_k", part(topKWGSL, "values"), nil, []string{"size", "k"}, func(c *Call) []uint32 {
+		values := coarsened(n, "top_k", part(topKWGSL, "values"), nil, []string{"size", "k"}, func(c *Call) []uint32 {
 			return []uint32{uint32(size(c)), uint32(k)}
 		})
 		values.Bindings = slices.Insert(values.Bindings, 1, index)
