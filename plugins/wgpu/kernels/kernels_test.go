@@ -100,3 +100,22 @@ func checkTexts(t *testing.T, name string, n *ir.Node) {
 		}
 	}
 }
+
+// TestFunctionsOf: each function is found with all of its text, also one of a single line.
+func TestFunctionsOf(t *testing.T) {
+	const short, long = "fn f(x: f32) -> f32 { return x; }\n", "fn g(x: f32) -> f32 {\n  if (x < 0.0) {\n    return 0.0;\n  }\n  return f(x);\n}\n"
+	for _, text := range []string{short + long, long + short, "// text\n" + short + short + long} {
+		var all string
+		for _, m := range functionsOf(text) {
+			if all += m[0]; m[0] != short && m[0] != long {
+				t.Errorf("found %q", m[0])
+			}
+		}
+		if all != strings.TrimPrefix(text, "// text\n") {
+			t.Errorf("%q: found %q", text, all)
+		}
+	}
+	if got, want := len(libraryFunctions()), strings.Count("\n"+library, "\nfn "); got != want {
+		t.Errorf("%d functions found in the library, which has %d", got, want)
+	}
+}

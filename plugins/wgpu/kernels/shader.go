@@ -76,9 +76,12 @@ var functions = template.FuncMap{
 }
 
 // libraryFunctions are the functions of the library: all of the text, and the name.
-var libraryFunctions = sync.OnceValue(func() [][]string {
-	return regexp.MustCompile(`(?ms)^fn (\w+)\(.*?^}\n`).FindAllStringSubmatch(library, -1)
-})
+var libraryFunctions = sync.OnceValue(func() [][]string { return functionsOf(library) })
+
+// functionsOf finds the functions of WGSL, of one line or more.
+func functionsOf(text string) [][]string {
+	return regexp.MustCompile(`(?ms)^fn (\w+)\((?:[^\n]*}\n|.*?^}\n)`).FindAllStringSubmatch(text, -1)
+}
 
 // withLibrary adds the library functions that text calls, and those that they call.
 func withLibrary(text string) string {
