@@ -46,7 +46,7 @@ func readAt(r io.ReaderAt, b []byte, off int64) error {
 	return err
 }
 
-// chunkTest tells whether chunk i of size bytes at off is what it should be; buf is for its use.
+// chunkTest reports whether chunk i of size bytes at off is what it should be; buf is for its use.
 type chunkTest func(i, off, size int64, buf []byte) (bool, error)
 
 // checkChunks tests the listed chunks of size bytes of weights, in ascending order, on all cores. It returns the lowest

@@ -94,7 +94,7 @@ func rewrite(t *testing.T, v *Verified, b []byte) []byte {
 	return again
 }
 
-// describe tells everything an artifact says, for people and for comparison.
+// describe prints everything an artifact says, for people and for comparison.
 func describe(t *testing.T, v *Verified) string {
 	t.Helper()
 	var b strings.Builder

@@ -42,7 +42,7 @@ type Weight struct {
 // Size is the number of bytes.
 func (w Weight) Size() int64 { return w.Type.Bytes(nil) }
 
-// Report tells what became of one method on one target.
+// Report says what became of one method on one target.
 type Report struct {
 	Method, Target string
 	Passes         *pass.Report

@@ -59,7 +59,7 @@ func (r Run) CheckState(method string, need int64, in, out func(i int) (bytes in
 	return nil
 }
 
-// Computed tells which outputs the run computes: those that are wanted or kept; nil: all.
+// Computed says which outputs the run computes: those that are wanted or kept; nil: all.
 func (r Run) Computed() []bool {
 	if r.Outputs == nil {
 		return nil

@@ -25,7 +25,7 @@ type Mixed struct {
 // Compiler turns a graph into what a compiler makes of it, with the values of the params that it adds.
 type Compiler func(g *ir.Graph) (*ir.Graph, map[string]tensor.Tensor, error)
 
-// Run checks the graphs. A failure tells the seed, with which Seed and a Count of 1 repeat it.
+// Run checks the graphs. A failure names the seed; with it, Seed and a Count of 1 repeat it.
 func (x Mixed) Run(t *testing.T, b device.Backend) {
 	info, err := b.Info(context.Background())
 	if err != nil {

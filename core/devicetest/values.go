@@ -24,7 +24,7 @@ func whole(got, want *tensor.Array, tol ir.Tolerance, extra []float64) error {
 	return compareSome(got, want, tol, extra, func(float64, float64) bool { return true })
 }
 
-// lost leaves out the elements that became NaN where they should not have: it tells whether NaN was lost.
+// lost leaves out the elements that became NaN where they should not have: it shows whether NaN was lost.
 func lost(got, want *tensor.Array, tol ir.Tolerance, extra []float64) error {
 	return compareSome(got, want, tol, extra, func(g, w float64) bool { return !math.IsNaN(g) || math.IsNaN(w) })
 }

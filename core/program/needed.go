@@ -1,6 +1,6 @@
 package program
 
-// Needed tells which steps a run needs that wants some of the outputs (nil: all) and the values of some nodes: those, and every
+// Needed finds which steps a run needs that wants some of the outputs (nil: all) and the values of some nodes: those, and every
 // update of a state, and what they are computed from. Nil: all steps.
 func (p *Program) Needed(outputs []bool, nodes []int) []bool {
 	if outputs == nil {

@@ -84,7 +84,7 @@ func (d *Description) misfit(r Rule, n *ir.Node) string {
 	return ""
 }
 
-// misfit tells what x, of type t, is and what the rule wants; first is the element type of operand 0.
+// misfit says what x, of type t, is and what the rule wants; first is the element type of operand 0.
 func (o Operand) misfit(t ir.Type, first dtype.DType, x *ir.Node) string {
 	switch {
 	case o.Same && t.DType != first:

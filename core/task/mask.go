@@ -50,7 +50,7 @@ func (s *Segment) MaskBytes(g Geometry, which string) int64 {
 	return n*int64(g.Width)*int64(g.Height) + 4*int64(g.ScaledH)*(int64(g.ScaledW)+int64(g.Width))
 }
 
-// CheckMask tells whether which is one that Postprocess accepts, so that a command can say so before it runs the model.
+// CheckMask reports whether which is one that Postprocess accepts, so that a command can say so before it runs the model.
 func (s *Segment) CheckMask(which string) error {
 	if which == MaskBest || which == MaskAll {
 		return nil

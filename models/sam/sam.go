@@ -43,7 +43,7 @@ func recognise(c arch.Checkpoint) arch.Evidence {
 	return e
 }
 
-// naming tells which names a checkpoint uses by counting landmarks.
+// naming finds which names a checkpoint uses by counting landmarks.
 func naming(c arch.Checkpoint) (rename func(string) []string, transformers bool) {
 	count := func(rename func(string) []string) (n int) {
 		for _, l := range landmarks {
