@@ -101,10 +101,13 @@ func FuzzServer(f *testing.F) {
 		Inputs: b.inputs, Outputs: b.outputs, Dump: []int32{2}, Profile: true}}}
 	input := &rlxv1.RunRequest{Part: &rlxv1.RunRequest_Input{Input: &rlxv1.Chunk{Data: testInput(1, 1)}}}
 	load := []*rlxv1.LoadRequest{header, prog, weights}
+	bound := &rlxv1.RunRequest{Part: &rlxv1.RunRequest_Header{Header: &rlxv1.RunHeader{Executable: 1, Syms: one, Generation: 1, Inputs: b.inputs, Outputs: b.outputs,
+		State: 1, Feeds: []*rlxv1.Transfer{{State: 1, Offset: 256}}, Keeps: []*rlxv1.Transfer{{State: 1}}, Unwanted: []int32{0}}}}
 
 	f.Add(pack(f, header, prog, weights), pack(f, run, input))
 	f.Add(pack(f, header, weights, prog), pack(f, input, run))
 	f.Add(pack(f, header), pack(f, run))
+	f.Add(pack(f, header, prog, weights), pack(f, bound))
 	f.Fuzz(func(t *testing.T, loadB, runB []byte) {
 		check := func(err error) {
 			if _, ok := status.FromError(err); !ok {
@@ -120,6 +123,9 @@ func FuzzServer(f *testing.F) {
 			}
 			s, err := newServer(ServeConfig{Name: "ref", Backend: refBackend{}, Decode: decodeText, Log: newLogSink(nil).log}, &childFiles{})
 			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.MakeState(t.Context(), &rlxv1.MakeStateRequest{Size: 512}); err != nil {
 				t.Fatal(err)
 			}
 			check(s.Load(&stream[rlxv1.LoadRequest, rlxv1.LoadReply]{in: ms}))
