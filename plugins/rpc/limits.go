@@ -24,7 +24,7 @@ const (
 
 	cookieKey   = "RLX_BACKEND"
 	cookieValue = "1f6d3a52c7e84b0e9d0b5a6f2c91e0d4" // tells a backend that a host started it; no security
-	fdsEnv      = "RLX_FDS"                          // lifeline=3,io=4,artifact=5,executable=6
+	fdsEnv      = "RLX_FDS"                          // lifeline=3,io=4,artifact=5,runs=6,executable=7
 	pluginName  = "backend"
 
 	// NoSharedMemory is the environment variable that turns the shared region off when it is "1".

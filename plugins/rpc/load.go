@@ -170,6 +170,7 @@ func (s *Session) fetchInfo(ctx context.Context) (device.Info, error) {
 	if err != nil {
 		return device.Info{}, err
 	}
+	s.directRuns = reply.GetDirectRuns() && s.direct != nil
 	info, err := infoFromWire(reply)
 	if err != nil {
 		return device.Info{}, s.broke(what(), "%w", err)

@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+
+	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
 // Backends need unix sockets, inherited descriptors and process groups. Where these are missing the host still builds,
@@ -45,6 +47,14 @@ type region struct{ data []byte }
 func (*region) load(int) int64   { return 0 }
 func (*region) grow(int64) error { return os.ErrInvalid }
 func (*region) close()           {}
+
+type runChannel struct{}
+
+func (*runChannel) close()                      {}
+func (*runChannel) send(*rlxv1.RunHeader) error { return os.ErrInvalid }
+func (*runChannel) receive(context.Context) (*rlxv1.Done, error) {
+	return nil, os.ErrInvalid
+}
 
 type process struct {
 	cmd    *exec.Cmd

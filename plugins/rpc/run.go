@@ -141,17 +141,19 @@ func (x *hostRun) run(ctx context.Context) error {
 	}
 	x.finished = make(chan struct{})
 	told := make(chan struct{})
-	go func() {
-		defer close(told)
-		if x.r.Progress != nil {
+	if x.r.Progress != nil {
+		go func() {
+			defer close(told)
 			x.tellProgress()
-		}
-	}()
+		}()
+	} else {
+		close(told)
+	}
 	defer func() {
 		close(x.finished)
 		<-told
 	}()
-	go x.cancelWith(ctx)
+	defer context.AfterFunc(ctx, func() { x.cancelWith(ctx) })()
 	var step *StepError
 	what := func() string {
 		step = s.stepOf(x.e.prog)
@@ -219,11 +221,6 @@ func (x *hostRun) tellProgress() {
 
 // cancelWith passes the caller's cancellation on and gives the backend a little time to obey.
 func (x *hostRun) cancelWith(ctx context.Context) {
-	select {
-	case <-x.finished:
-		return
-	case <-ctx.Done():
-	}
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return // the call has the same deadline
 	}
@@ -259,23 +256,27 @@ func (x *hostRun) stream(ctx context.Context) error {
 			tensor.Clear(b) // what a backend does not write must not be an earlier run's
 		}
 	}
+	if s.directRuns && len(x.header.Dump) == 0 {
+		return x.runDirect(ctx)
+	}
 	st, err := s.api.Run(ctx)
 	if err != nil {
 		return err
 	}
 	sent := make(chan struct{})
-	go func() { // a backend may answer before it has taken everything
-		defer close(sent)
+	if s.region != nil { // one small message
 		x.send(st)
-	}()
+		close(sent)
+	} else {
+		go func() { // a backend may answer before it has taken everything
+			defer close(sent)
+			x.send(st)
+		}()
+	}
 	out := x.out()
 	err = x.receive(st)
 	if err == nil && s.region != nil {
-		for i, b := range cut(s.region.data, x.bound.outputs) {
-			if !x.states.unwanted[i] {
-				tensor.Copy(out[i], b)
-			}
-		}
+		x.takeShared(out)
 	} else if err == nil {
 		for i, b := range x.staged {
 			copy(out[i], b)
@@ -286,6 +287,32 @@ func (x *hostRun) stream(ctx context.Context) error {
 	}
 	<-sent
 	return nil
+}
+
+// takeShared copies the outputs out of the region.
+func (x *hostRun) takeShared(out [][]byte) {
+	for i, b := range cut(x.e.s.region.data, x.bound.outputs) {
+		if !x.states.unwanted[i] {
+			tensor.Copy(out[i], b)
+		}
+	}
+}
+
+// runDirect is the same conversation on the socket for runs: one message each way.
+func (x *hostRun) runDirect(ctx context.Context) error {
+	x.dumpAt = -1
+	if err := x.e.s.direct.send(x.header); err != nil {
+		return err
+	}
+	out := x.out() // while the backend works
+	done, err := x.e.s.direct.receive(ctx)
+	if err == nil {
+		err = x.takeDone(done)
+	}
+	if err == nil {
+		x.takeShared(out)
+	}
+	return err
 }
 
 func (x *hostRun) send(st grpc.BidiStreamingClient[rlxv1.RunRequest, rlxv1.RunReply]) {

@@ -51,6 +51,7 @@ type childFiles struct {
 	lifeline *os.File // read end of a pipe whose write end only the host has
 	io       *os.File // shared region; nil: none
 	artifact *os.File // read-only; nil: none
+	runs     *os.File // socket on which runs are asked for and answered; nil: none
 	exe      *os.File // what is executed; of no use to the backend
 }
 
@@ -69,6 +70,7 @@ func (c *childFiles) list() (files []*os.File, env string) {
 	add("lifeline", c.lifeline)
 	add("io", c.io)
 	add("artifact", c.artifact)
+	add("runs", c.runs)
 	add("executable", c.exe)
 	return files, fdsEnv + "=" + env
 }

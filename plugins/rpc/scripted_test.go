@@ -228,6 +228,9 @@ func playServe(mode string) {
 func (s *scripted) Info(ctx context.Context, r *rlxv1.InfoRequest) (*rlxv1.InfoReply, error) {
 	s.act("info")
 	reply, err := s.server.Info(ctx, r)
+	if err == nil && !strings.HasPrefix(s.point, "run:") { // a lie about a run is told on its stream
+		reply.DirectRuns = false
+	}
 	switch s.action {
 	case "big":
 		reply.Name = strings.Repeat("x", 96<<20)

@@ -112,6 +112,8 @@ func inheritedFiles(env string) (*childFiles, error) {
 			c.io = f
 		case "artifact":
 			c.artifact = f
+		case "runs":
+			c.runs = f
 		case "executable":
 			f.Close()
 		}

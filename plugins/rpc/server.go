@@ -30,6 +30,7 @@ type server struct {
 	files *childFiles
 
 	region *region // nil: tensors travel in chunks
+	direct bool    // runs are served on the descriptor for them, too
 
 	mu        sync.Mutex
 	loaded    map[uint64]*loaded
@@ -72,6 +73,14 @@ func newServer(cfg ServeConfig, files *childFiles) (*server, error) {
 			return nil, errors.New("the io descriptor is not a shared region")
 		}
 		s.region = r
+		if files.runs != nil {
+			c, err := openRunChannel(files.runs)
+			if err != nil {
+				return nil, fmt.Errorf("the descriptor for runs: %w", err)
+			}
+			s.direct = true
+			go s.serveRuns(c)
+		}
 		go func() {
 			for n := int64(1); ; n++ {
 				r.store(wordBeat, n)
@@ -87,7 +96,9 @@ func (s *server) Info(ctx context.Context, _ *rlxv1.InfoRequest) (*rlxv1.InfoRep
 	if err != nil {
 		return nil, statusOf(err, nil)
 	}
-	return infoToWire(info), nil
+	r := infoToWire(info)
+	r.DirectRuns = s.direct
+	return r, nil
 }
 
 func (s *server) Load(st grpc.ClientStreamingServer[rlxv1.LoadRequest, rlxv1.LoadReply]) error {

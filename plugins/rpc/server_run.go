@@ -27,12 +27,14 @@ type backendRun struct {
 	h *rlxv1.RunHeader
 
 	bound *binding
+	ctx   context.Context
 	run   device.Run // what the header says of states and outputs
 	st    grpc.BidiStreamingServer[rlxv1.RunRequest, rlxv1.RunReply]
 
 	mu sync.Mutex // of st.Send: dumps and progress come from different goroutines
 }
 
+// Run serves a run whose tensors, dumps or progress travel on the stream.
 func (s *server) Run(st grpc.BidiStreamingServer[rlxv1.RunRequest, rlxv1.RunReply]) error {
 	first, err := firstOf(st)
 	if err != nil {
@@ -42,58 +44,79 @@ func (s *server) Run(st grpc.BidiStreamingServer[rlxv1.RunRequest, rlxv1.RunRepl
 	if h == nil {
 		return protocolError("run: the first message is not a header")
 	}
-	if !s.running.TryLock() {
-		return protocolError("run: another run is going on")
-	}
-	defer s.running.Unlock()
-	l, err := s.find(h.Executable)
+	x, end, err := s.begin(st.Context(), h)
 	if err != nil {
 		return err
 	}
-	if l.poisoned != nil {
-		return toWire(l.poisoned, nil)
-	}
-	if h.Generation <= 0 {
-		return protocolError("run: generation %d is not positive", h.Generation)
-	}
-	b, err := l.binder.bind(h.Syms)
-	if err != nil {
-		return toWire(diag.New(device.ErrInput, "", "%w", err), nil)
-	}
-	if !sameRanges(h.Inputs, b.inputs) || !sameRanges(h.Outputs, b.outputs) {
-		return protocolError("run: inputs and outputs lie elsewhere than the program places them")
-	}
-	for _, n := range h.Dump {
-		if n < 0 || int(n) >= len(l.prog.Graph.Nodes) || l.prog.Graph.Nodes[n].Op.Tuple {
-			return protocolError("run: dump of node %d, which is none of the %d or has no value of its own", n, len(l.prog.Graph.Nodes))
-		}
-	}
-	x := &backendRun{s: s, l: l, h: h, bound: b, st: st}
-	if err := s.bindStates(l.prog, h, &x.run); err != nil {
-		return err
-	}
-	if !l.shared {
+	defer end()
+	x.st = st
+	if !x.l.shared {
 		if err := x.takeInputs(); err != nil {
 			return err
 		}
 	}
 	stats, err := x.execute()
 	if err != nil {
-		at := &StepError{Step: int(l.steps.Load())}
-		if errors.Is(err, device.ErrNaN) { // the backend knows better than the counter
-			if n := stats.FirstNaN; n >= 0 && n < len(l.prog.Graph.Nodes) {
-				by, result := l.prog.Graph.Nodes[n].Maker()
-				if i := slices.IndexFunc(l.prog.Steps, func(st program.Step) bool { return st.Node == by.ID }); i >= 0 {
-					at.Step, at.Result = i+1, result
-				}
-			}
-		}
-		if at.Step > 0 && at.Step <= len(l.prog.Steps) {
-			at.Op = l.prog.Graph.Nodes[l.prog.Steps[at.Step-1].Node].Op.Name
-		}
-		return statusOf(err, at)
+		return x.failed(stats, err)
 	}
 	return x.answer(stats)
+}
+
+// begin checks what a header asks for. No other run begins before end is called.
+func (s *server) begin(ctx context.Context, h *rlxv1.RunHeader) (x *backendRun, end func(), err error) {
+	if !s.running.TryLock() {
+		return nil, nil, protocolError("run: another run is going on")
+	}
+	defer func() {
+		if err != nil {
+			s.running.Unlock()
+		}
+	}()
+	l, err := s.find(h.Executable)
+	if err != nil {
+		return nil, nil, err
+	}
+	if l.poisoned != nil {
+		return nil, nil, toWire(l.poisoned, nil)
+	}
+	if h.Generation <= 0 {
+		return nil, nil, protocolError("run: generation %d is not positive", h.Generation)
+	}
+	b, err := l.binder.bind(h.Syms)
+	if err != nil {
+		return nil, nil, toWire(diag.New(device.ErrInput, "", "%w", err), nil)
+	}
+	if !sameRanges(h.Inputs, b.inputs) || !sameRanges(h.Outputs, b.outputs) {
+		return nil, nil, protocolError("run: inputs and outputs lie elsewhere than the program places them")
+	}
+	for _, n := range h.Dump {
+		if n < 0 || int(n) >= len(l.prog.Graph.Nodes) || l.prog.Graph.Nodes[n].Op.Tuple {
+			return nil, nil, protocolError("run: dump of node %d, which is none of the %d or has no value of its own", n, len(l.prog.Graph.Nodes))
+		}
+	}
+	x = &backendRun{s: s, l: l, h: h, bound: b, ctx: ctx}
+	if err := s.bindStates(l.prog, h, &x.run); err != nil {
+		return nil, nil, err
+	}
+	return x, s.running.Unlock, nil
+}
+
+// failed is the status of a run that ended with an error.
+func (x *backendRun) failed(stats device.Stats, err error) error {
+	l := x.l
+	at := &StepError{Step: int(l.steps.Load())}
+	if errors.Is(err, device.ErrNaN) { // the backend knows better than the counter
+		if n := stats.FirstNaN; n >= 0 && n < len(l.prog.Graph.Nodes) {
+			by, result := l.prog.Graph.Nodes[n].Maker()
+			if i := slices.IndexFunc(l.prog.Steps, func(st program.Step) bool { return st.Node == by.ID }); i >= 0 {
+				at.Step, at.Result = i+1, result
+			}
+		}
+	}
+	if at.Step > 0 && at.Step <= len(l.prog.Steps) {
+		at.Op = l.prog.Graph.Nodes[l.prog.Steps[at.Step-1].Node].Op.Name
+	}
+	return statusOf(err, at)
 }
 
 // takeInputs receives the inputs in order into the IO space.
@@ -125,7 +148,7 @@ func (x *backendRun) takeInputs() error {
 // execute runs the backend under the current generation.
 func (x *backendRun) execute() (stats device.Stats, err error) {
 	s, l := x.s, x.l
-	ctx, cancel := context.WithCancel(x.st.Context())
+	ctx, cancel := context.WithCancel(x.ctx)
 	defer cancel()
 	s.mu.Lock()
 	if x.h.Generation <= s.cancelled {
@@ -235,11 +258,20 @@ func (x *backendRun) answer(stats device.Stats) error {
 			}
 		}
 	}
+	done, err := x.summary(stats)
+	if err != nil {
+		return err
+	}
+	return x.send(&rlxv1.RunReply{Part: &rlxv1.RunReply_Done{Done: done}})
+}
+
+// summary ends a run that succeeded.
+func (x *backendRun) summary(stats device.Stats) (*rlxv1.Done, error) {
 	if len(stats.Steps) > len(x.l.prog.Steps) {
-		return toWire(diag.New(diag.Internal, "", "%d step times for %d steps", len(stats.Steps), len(x.l.prog.Steps)), nil)
+		return nil, toWire(diag.New(diag.Internal, "", "%d step times for %d steps", len(stats.Steps), len(x.l.prog.Steps)), nil)
 	}
 	x.l.stats, x.l.statsOf = stats.Steps, x.h.Generation
-	return x.send(&rlxv1.RunReply{Part: &rlxv1.RunReply_Done{Done: &rlxv1.Done{Generation: x.h.Generation,
+	return &rlxv1.Done{Generation: x.h.Generation,
 		TotalNs: int64(stats.Total), PeakRss: OwnPeakRSS(), FirstNan: int64(stats.FirstNaN), Steps: int32(len(stats.Steps)),
-		DeviceClock: stats.Clock == device.DeviceClock, DeviceMemory: stats.DeviceMemory}}})
+		DeviceClock: stats.Clock == device.DeviceClock, DeviceMemory: stats.DeviceMemory}, nil
 }

@@ -32,6 +32,9 @@ type Session struct {
 	exe                  *os.File
 	dir                  *privateDir
 	region               *region // nil: tensors travel in chunks
+	direct               *runChannel
+	directRuns           bool     // the backend answers there
+	runsEnd              *os.File // the backend's end of direct
 	lifelineR, lifelineW *os.File
 	runner               *backendRunner
 	client               *goplugin.Client
@@ -190,11 +193,12 @@ func (s *Session) gone(d time.Duration) bool {
 
 // release gives back everything but the region, which a run may still be copying from.
 func (s *Session) release() {
-	for _, f := range []*os.File{s.exe, s.lifelineR, s.lifelineW} {
+	for _, f := range []*os.File{s.exe, s.lifelineR, s.lifelineW, s.runsEnd} {
 		if f != nil {
 			f.Close()
 		}
 	}
+	s.direct.close()
 	s.dir.remove() // takes descriptors, which may have been scarce until now
 	s.log.close()
 }

@@ -383,7 +383,7 @@ func TestEnvironment(t *testing.T) {
 	if !bytes.Contains(env, []byte("\x00RLX_REF_FEATURES=slow\x00")) {
 		t.Error("a variable of the backend's own is missing")
 	}
-	if !bytes.Contains(env, []byte("\x00"+fdsEnv+"=lifeline=3,io=4,artifact=5,executable=6\x00")) {
+	if !bytes.Contains(env, []byte("\x00"+fdsEnv+"=lifeline=3,io=4,artifact=5,runs=6,executable=7\x00")) {
 		t.Errorf("%s is missing: %q", fdsEnv, env)
 	}
 	if in, err := os.Readlink("/proc/" + s.runner.ID() + "/fd/0"); err != nil || in != "/dev/null" {

@@ -87,6 +87,11 @@ func (s *Session) prepare(path string) error {
 			}
 		}
 	}
+	if s.region != nil {
+		if s.direct, s.runsEnd, err = newRunChannel(); err != nil {
+			return hostErr("socket for runs", err)
+		}
+	}
 	if s.lifelineR, s.lifelineW, err = os.Pipe(); err != nil {
 		return hostErr("lifeline", err)
 	}
@@ -96,7 +101,7 @@ func (s *Session) prepare(path string) error {
 // launch starts the process and completes the handshake. go-plugin runs on a goroutine of its own, because it waits
 // without a context; ending the process ends its waiting.
 func (s *Session) launch(ctx context.Context) error {
-	files := &childFiles{lifeline: s.lifelineR, artifact: s.opts.Artifact, exe: s.exe}
+	files := &childFiles{lifeline: s.lifelineR, artifact: s.opts.Artifact, runs: s.runsEnd, exe: s.exe}
 	if s.region != nil {
 		files.io = s.region.file
 	}

@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -64,31 +65,49 @@ const sampleEvery = 100 * time.Millisecond
 
 // watch ends the backend when it has shown signs of life, and then none for the time allowed. Backends that never show
 // any are bounded by the deadlines alone. The function returned stops watching.
-func (s *Session) watch() func() {
-	stop := make(chan struct{})
-	go func() {
-		tick := time.NewTicker(sampleEvery)
-		defer tick.Stop()
-		last, same := s.beat(), 0
-		for {
-			select {
-			case <-stop:
-				return
-			case <-s.dead.Done():
-				return
-			case <-tick.C:
-			}
-			b := s.beat()
-			if same++; b != last {
-				last, same = b, 0
-			}
-			if b != 0 && time.Duration(same)*sampleEvery >= s.opts.Timeouts.Stall {
-				s.fail(lost(ErrStopped, s.name, "showed no sign of life for %v", s.opts.Timeouts.Stall))
-				return
-			}
-		}
-	}()
-	return func() { close(stop) }
+//
+// A call that is over before the first sample costs a timer and no goroutine: waking a thread for one takes longer than a short run.
+func (s *Session) watch() (stop func()) {
+	w := &lifeWatch{s: s, last: s.beat()}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.timer = time.AfterFunc(sampleEvery, w.sample)
+	return w.stop
+}
+
+// lifeWatch looks for signs of life during one call.
+type lifeWatch struct {
+	s *Session
+
+	mu      sync.Mutex
+	timer   *time.Timer
+	stopped bool
+	last    int64 // beat
+	same    int   // samples since it changed
+}
+
+func (w *lifeWatch) sample() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.stopped || w.s.dead.Err() != nil {
+		return
+	}
+	b := w.s.beat()
+	if w.same++; b != w.last {
+		w.last, w.same = b, 0
+	}
+	if stall := w.s.opts.Timeouts.Stall; b != 0 && time.Duration(w.same)*sampleEvery >= stall {
+		w.s.fail(lost(ErrStopped, w.s.name, "showed no sign of life for %v", stall))
+		return
+	}
+	w.timer.Reset(sampleEvery)
+}
+
+func (w *lifeWatch) stop() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.stopped = true
+	w.timer.Stop()
 }
 
 // beat is a number that changes while the backend lives; 0: not known.

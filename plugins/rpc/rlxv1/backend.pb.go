@@ -67,10 +67,11 @@ type InfoReply struct {
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Version       string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
 	Devices       []*Device              `protobuf:"bytes,6,rep,name=devices,proto3" json:"devices,omitempty"`
-	MaxAlloc      int64                  `protobuf:"varint,7,opt,name=max_alloc,json=maxAlloc,proto3" json:"max_alloc,omitempty"` // bytes; 0: no limit of its own
-	Precisions    []string               `protobuf:"bytes,8,rep,name=precisions,proto3" json:"precisions,omitempty"`              // that LoadHeader.precision may name; none: "f32"
-	Target        string                 `protobuf:"bytes,9,opt,name=target,proto3" json:"target,omitempty"`                      // which nodes it runs: a target description, spec/target.md
-	Levels        []string               `protobuf:"bytes,10,rep,name=levels,proto3" json:"levels,omitempty"`                     // of the description's, those that this machine has, best first
+	MaxAlloc      int64                  `protobuf:"varint,7,opt,name=max_alloc,json=maxAlloc,proto3" json:"max_alloc,omitempty"`        // bytes; 0: no limit of its own
+	Precisions    []string               `protobuf:"bytes,8,rep,name=precisions,proto3" json:"precisions,omitempty"`                     // that LoadHeader.precision may name; none: "f32"
+	Target        string                 `protobuf:"bytes,9,opt,name=target,proto3" json:"target,omitempty"`                             // which nodes it runs: a target description, spec/target.md
+	Levels        []string               `protobuf:"bytes,10,rep,name=levels,proto3" json:"levels,omitempty"`                            // of the description's, those that this machine has, best first
+	DirectRuns    bool                   `protobuf:"varint,11,opt,name=direct_runs,json=directRuns,proto3" json:"direct_runs,omitempty"` // it answers on the descriptor "runs"
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -152,6 +153,13 @@ func (x *InfoReply) GetLevels() []string {
 		return x.Levels
 	}
 	return nil
+}
+
+func (x *InfoReply) GetDirectRuns() bool {
+	if x != nil {
+		return x.DirectRuns
+	}
+	return false
 }
 
 type Device struct {
@@ -1768,6 +1776,59 @@ func (x *Done) GetDeviceMemory() int64 {
 	return 0
 }
 
+// RunResult answers a run on the descriptor "runs".
+type RunResult struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Done          *Done                  `protobuf:"bytes,1,opt,name=done,proto3" json:"done,omitempty"`
+	Status        []byte                 `protobuf:"bytes,2,opt,name=status,proto3" json:"status,omitempty"` // of a run that failed, in place of done: a google.rpc.Status, as Run's
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RunResult) Reset() {
+	*x = RunResult{}
+	mi := &file_rlx_v1_backend_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RunResult) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RunResult) ProtoMessage() {}
+
+func (x *RunResult) ProtoReflect() protoreflect.Message {
+	mi := &file_rlx_v1_backend_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RunResult.ProtoReflect.Descriptor instead.
+func (*RunResult) Descriptor() ([]byte, []int) {
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *RunResult) GetDone() *Done {
+	if x != nil {
+		return x.Done
+	}
+	return nil
+}
+
+func (x *RunResult) GetStatus() []byte {
+	if x != nil {
+		return x.Status
+	}
+	return nil
+}
+
 type CancelRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Generation    int64                  `protobuf:"varint,1,opt,name=generation,proto3" json:"generation,omitempty"`
@@ -1777,7 +1838,7 @@ type CancelRequest struct {
 
 func (x *CancelRequest) Reset() {
 	*x = CancelRequest{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[25]
+	mi := &file_rlx_v1_backend_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1789,7 +1850,7 @@ func (x *CancelRequest) String() string {
 func (*CancelRequest) ProtoMessage() {}
 
 func (x *CancelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[25]
+	mi := &file_rlx_v1_backend_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1802,7 +1863,7 @@ func (x *CancelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRequest.ProtoReflect.Descriptor instead.
 func (*CancelRequest) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{25}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *CancelRequest) GetGeneration() int64 {
@@ -1820,7 +1881,7 @@ type CancelReply struct {
 
 func (x *CancelReply) Reset() {
 	*x = CancelReply{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[26]
+	mi := &file_rlx_v1_backend_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1832,7 +1893,7 @@ func (x *CancelReply) String() string {
 func (*CancelReply) ProtoMessage() {}
 
 func (x *CancelReply) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[26]
+	mi := &file_rlx_v1_backend_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1845,7 +1906,7 @@ func (x *CancelReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelReply.ProtoReflect.Descriptor instead.
 func (*CancelReply) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{26}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{27}
 }
 
 type StatsRequest struct {
@@ -1858,7 +1919,7 @@ type StatsRequest struct {
 
 func (x *StatsRequest) Reset() {
 	*x = StatsRequest{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[27]
+	mi := &file_rlx_v1_backend_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1870,7 +1931,7 @@ func (x *StatsRequest) String() string {
 func (*StatsRequest) ProtoMessage() {}
 
 func (x *StatsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[27]
+	mi := &file_rlx_v1_backend_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1883,7 +1944,7 @@ func (x *StatsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatsRequest.ProtoReflect.Descriptor instead.
 func (*StatsRequest) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{27}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *StatsRequest) GetExecutable() uint64 {
@@ -1909,7 +1970,7 @@ type StatsReply struct {
 
 func (x *StatsReply) Reset() {
 	*x = StatsReply{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[28]
+	mi := &file_rlx_v1_backend_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1921,7 +1982,7 @@ func (x *StatsReply) String() string {
 func (*StatsReply) ProtoMessage() {}
 
 func (x *StatsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[28]
+	mi := &file_rlx_v1_backend_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1934,7 +1995,7 @@ func (x *StatsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatsReply.ProtoReflect.Descriptor instead.
 func (*StatsReply) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{28}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *StatsReply) GetSteps() []*Step {
@@ -1955,7 +2016,7 @@ type Step struct {
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[29]
+	mi := &file_rlx_v1_backend_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1967,7 +2028,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[29]
+	mi := &file_rlx_v1_backend_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1980,7 +2041,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{29}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Step) GetNode() int32 {
@@ -2013,7 +2074,7 @@ type UnloadRequest struct {
 
 func (x *UnloadRequest) Reset() {
 	*x = UnloadRequest{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[30]
+	mi := &file_rlx_v1_backend_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2025,7 +2086,7 @@ func (x *UnloadRequest) String() string {
 func (*UnloadRequest) ProtoMessage() {}
 
 func (x *UnloadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[30]
+	mi := &file_rlx_v1_backend_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2038,7 +2099,7 @@ func (x *UnloadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnloadRequest.ProtoReflect.Descriptor instead.
 func (*UnloadRequest) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{30}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *UnloadRequest) GetExecutable() uint64 {
@@ -2056,7 +2117,7 @@ type UnloadReply struct {
 
 func (x *UnloadReply) Reset() {
 	*x = UnloadReply{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[31]
+	mi := &file_rlx_v1_backend_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2068,7 +2129,7 @@ func (x *UnloadReply) String() string {
 func (*UnloadReply) ProtoMessage() {}
 
 func (x *UnloadReply) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[31]
+	mi := &file_rlx_v1_backend_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2081,7 +2142,7 @@ func (x *UnloadReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnloadReply.ProtoReflect.Descriptor instead.
 func (*UnloadReply) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{31}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{32}
 }
 
 // Error is the detail of every failed call's status.
@@ -2100,7 +2161,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[32]
+	mi := &file_rlx_v1_backend_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2112,7 +2173,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[32]
+	mi := &file_rlx_v1_backend_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2125,7 +2186,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{32}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Error) GetCode() string {
@@ -2182,7 +2243,7 @@ var File_rlx_v1_backend_proto protoreflect.FileDescriptor
 const file_rlx_v1_backend_proto_rawDesc = "" +
 	"\n" +
 	"\x14rlx/v1/backend.proto\x12\x06rlx.v1\"\r\n" +
-	"\vInfoRequest\"\xe2\x01\n" +
+	"\vInfoRequest\"\x83\x02\n" +
 	"\tInfoReply\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12(\n" +
@@ -2193,7 +2254,9 @@ const file_rlx_v1_backend_proto_rawDesc = "" +
 	"precisions\x12\x16\n" +
 	"\x06target\x18\t \x01(\tR\x06target\x12\x16\n" +
 	"\x06levels\x18\n" +
-	" \x03(\tR\x06levelsJ\x04\b\x03\x10\x04J\x04\b\x04\x10\x05J\x04\b\x05\x10\x06\"t\n" +
+	" \x03(\tR\x06levels\x12\x1f\n" +
+	"\vdirect_runs\x18\v \x01(\bR\n" +
+	"directRunsJ\x04\b\x03\x10\x04J\x04\b\x04\x10\x05J\x04\b\x05\x10\x06\"t\n" +
 	"\x06Device\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n" +
@@ -2312,7 +2375,10 @@ const file_rlx_v1_backend_proto_rawDesc = "" +
 	"\tfirst_nan\x18\x04 \x01(\x03R\bfirstNan\x12\x14\n" +
 	"\x05steps\x18\x05 \x01(\x05R\x05steps\x12!\n" +
 	"\fdevice_clock\x18\x06 \x01(\bR\vdeviceClock\x12#\n" +
-	"\rdevice_memory\x18\a \x01(\x03R\fdeviceMemory\"/\n" +
+	"\rdevice_memory\x18\a \x01(\x03R\fdeviceMemory\"E\n" +
+	"\tRunResult\x12 \n" +
+	"\x04done\x18\x01 \x01(\v2\f.rlx.v1.DoneR\x04done\x12\x16\n" +
+	"\x06status\x18\x02 \x01(\fR\x06status\"/\n" +
 	"\rCancelRequest\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x01 \x01(\x03R\n" +
@@ -2370,7 +2436,7 @@ func file_rlx_v1_backend_proto_rawDescGZIP() []byte {
 	return file_rlx_v1_backend_proto_rawDescData
 }
 
-var file_rlx_v1_backend_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
+var file_rlx_v1_backend_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
 var file_rlx_v1_backend_proto_goTypes = []any{
 	(*InfoRequest)(nil),        // 0: rlx.v1.InfoRequest
 	(*InfoReply)(nil),          // 1: rlx.v1.InfoReply
@@ -2397,15 +2463,16 @@ var file_rlx_v1_backend_proto_goTypes = []any{
 	(*Progress)(nil),           // 22: rlx.v1.Progress
 	(*Dump)(nil),               // 23: rlx.v1.Dump
 	(*Done)(nil),               // 24: rlx.v1.Done
-	(*CancelRequest)(nil),      // 25: rlx.v1.CancelRequest
-	(*CancelReply)(nil),        // 26: rlx.v1.CancelReply
-	(*StatsRequest)(nil),       // 27: rlx.v1.StatsRequest
-	(*StatsReply)(nil),         // 28: rlx.v1.StatsReply
-	(*Step)(nil),               // 29: rlx.v1.Step
-	(*UnloadRequest)(nil),      // 30: rlx.v1.UnloadRequest
-	(*UnloadReply)(nil),        // 31: rlx.v1.UnloadReply
-	(*Error)(nil),              // 32: rlx.v1.Error
-	nil,                        // 33: rlx.v1.RunHeader.SymsEntry
+	(*RunResult)(nil),          // 25: rlx.v1.RunResult
+	(*CancelRequest)(nil),      // 26: rlx.v1.CancelRequest
+	(*CancelReply)(nil),        // 27: rlx.v1.CancelReply
+	(*StatsRequest)(nil),       // 28: rlx.v1.StatsRequest
+	(*StatsReply)(nil),         // 29: rlx.v1.StatsReply
+	(*Step)(nil),               // 30: rlx.v1.Step
+	(*UnloadRequest)(nil),      // 31: rlx.v1.UnloadRequest
+	(*UnloadReply)(nil),        // 32: rlx.v1.UnloadReply
+	(*Error)(nil),              // 33: rlx.v1.Error
+	nil,                        // 34: rlx.v1.RunHeader.SymsEntry
 }
 var file_rlx_v1_backend_proto_depIdxs = []int32{
 	2,  // 0: rlx.v1.InfoReply.devices:type_name -> rlx.v1.Device
@@ -2416,7 +2483,7 @@ var file_rlx_v1_backend_proto_depIdxs = []int32{
 	20, // 5: rlx.v1.RunRequest.input:type_name -> rlx.v1.Chunk
 	8,  // 6: rlx.v1.RunHeader.inputs:type_name -> rlx.v1.Range
 	8,  // 7: rlx.v1.RunHeader.outputs:type_name -> rlx.v1.Range
-	33, // 8: rlx.v1.RunHeader.syms:type_name -> rlx.v1.RunHeader.SymsEntry
+	34, // 8: rlx.v1.RunHeader.syms:type_name -> rlx.v1.RunHeader.SymsEntry
 	11, // 9: rlx.v1.RunHeader.feeds:type_name -> rlx.v1.Transfer
 	11, // 10: rlx.v1.RunHeader.keeps:type_name -> rlx.v1.Transfer
 	16, // 11: rlx.v1.WriteStateRequest.range:type_name -> rlx.v1.StateRange
@@ -2424,32 +2491,33 @@ var file_rlx_v1_backend_proto_depIdxs = []int32{
 	23, // 13: rlx.v1.RunReply.dump:type_name -> rlx.v1.Dump
 	20, // 14: rlx.v1.RunReply.output:type_name -> rlx.v1.Chunk
 	24, // 15: rlx.v1.RunReply.done:type_name -> rlx.v1.Done
-	29, // 16: rlx.v1.StatsReply.steps:type_name -> rlx.v1.Step
-	0,  // 17: rlx.v1.Backend.Info:input_type -> rlx.v1.InfoRequest
-	3,  // 18: rlx.v1.Backend.Load:input_type -> rlx.v1.LoadRequest
-	9,  // 19: rlx.v1.Backend.Run:input_type -> rlx.v1.RunRequest
-	25, // 20: rlx.v1.Backend.Cancel:input_type -> rlx.v1.CancelRequest
-	27, // 21: rlx.v1.Backend.Stats:input_type -> rlx.v1.StatsRequest
-	30, // 22: rlx.v1.Backend.Unload:input_type -> rlx.v1.UnloadRequest
-	12, // 23: rlx.v1.Backend.MakeState:input_type -> rlx.v1.MakeStateRequest
-	14, // 24: rlx.v1.Backend.ChangeState:input_type -> rlx.v1.ChangeStateRequest
-	16, // 25: rlx.v1.Backend.ReadState:input_type -> rlx.v1.StateRange
-	18, // 26: rlx.v1.Backend.WriteState:input_type -> rlx.v1.WriteStateRequest
-	1,  // 27: rlx.v1.Backend.Info:output_type -> rlx.v1.InfoReply
-	6,  // 28: rlx.v1.Backend.Load:output_type -> rlx.v1.LoadReply
-	21, // 29: rlx.v1.Backend.Run:output_type -> rlx.v1.RunReply
-	26, // 30: rlx.v1.Backend.Cancel:output_type -> rlx.v1.CancelReply
-	28, // 31: rlx.v1.Backend.Stats:output_type -> rlx.v1.StatsReply
-	31, // 32: rlx.v1.Backend.Unload:output_type -> rlx.v1.UnloadReply
-	13, // 33: rlx.v1.Backend.MakeState:output_type -> rlx.v1.MakeStateReply
-	15, // 34: rlx.v1.Backend.ChangeState:output_type -> rlx.v1.ChangeStateReply
-	17, // 35: rlx.v1.Backend.ReadState:output_type -> rlx.v1.StateChunk
-	19, // 36: rlx.v1.Backend.WriteState:output_type -> rlx.v1.WriteStateReply
-	27, // [27:37] is the sub-list for method output_type
-	17, // [17:27] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	24, // 16: rlx.v1.RunResult.done:type_name -> rlx.v1.Done
+	30, // 17: rlx.v1.StatsReply.steps:type_name -> rlx.v1.Step
+	0,  // 18: rlx.v1.Backend.Info:input_type -> rlx.v1.InfoRequest
+	3,  // 19: rlx.v1.Backend.Load:input_type -> rlx.v1.LoadRequest
+	9,  // 20: rlx.v1.Backend.Run:input_type -> rlx.v1.RunRequest
+	26, // 21: rlx.v1.Backend.Cancel:input_type -> rlx.v1.CancelRequest
+	28, // 22: rlx.v1.Backend.Stats:input_type -> rlx.v1.StatsRequest
+	31, // 23: rlx.v1.Backend.Unload:input_type -> rlx.v1.UnloadRequest
+	12, // 24: rlx.v1.Backend.MakeState:input_type -> rlx.v1.MakeStateRequest
+	14, // 25: rlx.v1.Backend.ChangeState:input_type -> rlx.v1.ChangeStateRequest
+	16, // 26: rlx.v1.Backend.ReadState:input_type -> rlx.v1.StateRange
+	18, // 27: rlx.v1.Backend.WriteState:input_type -> rlx.v1.WriteStateRequest
+	1,  // 28: rlx.v1.Backend.Info:output_type -> rlx.v1.InfoReply
+	6,  // 29: rlx.v1.Backend.Load:output_type -> rlx.v1.LoadReply
+	21, // 30: rlx.v1.Backend.Run:output_type -> rlx.v1.RunReply
+	27, // 31: rlx.v1.Backend.Cancel:output_type -> rlx.v1.CancelReply
+	29, // 32: rlx.v1.Backend.Stats:output_type -> rlx.v1.StatsReply
+	32, // 33: rlx.v1.Backend.Unload:output_type -> rlx.v1.UnloadReply
+	13, // 34: rlx.v1.Backend.MakeState:output_type -> rlx.v1.MakeStateReply
+	15, // 35: rlx.v1.Backend.ChangeState:output_type -> rlx.v1.ChangeStateReply
+	17, // 36: rlx.v1.Backend.ReadState:output_type -> rlx.v1.StateChunk
+	19, // 37: rlx.v1.Backend.WriteState:output_type -> rlx.v1.WriteStateReply
+	28, // [28:38] is the sub-list for method output_type
+	18, // [18:28] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_rlx_v1_backend_proto_init() }
@@ -2487,7 +2555,7 @@ func file_rlx_v1_backend_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_rlx_v1_backend_proto_rawDesc), len(file_rlx_v1_backend_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   34,
+			NumMessages:   35,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,0 +1,173 @@
+//go:build linux || darwin
+
+package rpc
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"syscall"
+	"time"
+
+	spb "google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
+)
+
+// A runChannel is a socket between host and backend for runs whose tensors are in shared memory. A call of gRPC passes through
+// several goroutines on each side, and waking them takes longer than many a run; here one waits on each side.
+//
+// A message is its length, 4 bytes little-endian, and as many bytes of protobuf: RunHeader one way, RunResult the other.
+type runChannel struct {
+	conn net.Conn
+	buf  []byte
+}
+
+// newRunChannel gives the host's end, and the backend's as a file to inherit.
+func newRunChannel() (*runChannel, *os.File, error) {
+	syscall.ForkLock.RLock()
+	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	if err == nil {
+		syscall.CloseOnExec(fds[0])
+		syscall.CloseOnExec(fds[1])
+	}
+	syscall.ForkLock.RUnlock()
+	if err != nil {
+		return nil, nil, err
+	}
+	far := os.NewFile(uintptr(fds[1]), "runs")
+	c, err := openRunChannel(os.NewFile(uintptr(fds[0]), "runs"))
+	if err != nil {
+		far.Close()
+		return nil, nil, err
+	}
+	return c, far, nil
+}
+
+// openRunChannel makes a channel of one end, which it closes.
+func openRunChannel(f *os.File) (*runChannel, error) {
+	defer f.Close()
+	conn, err := net.FileConn(f)
+	if err != nil {
+		return nil, err
+	}
+	return &runChannel{conn: conn}, nil
+}
+
+func (c *runChannel) close() {
+	if c != nil {
+		c.conn.Close()
+	}
+}
+
+// write sends one message.
+func (c *runChannel) write(m proto.Message) error {
+	b, err := proto.MarshalOptions{}.MarshalAppend(append(c.buf[:0], 0, 0, 0, 0), m)
+	if err != nil {
+		return err
+	}
+	binary.LittleEndian.PutUint32(b, uint32(len(b)-4))
+	c.buf = b
+	_, err = c.conn.Write(b)
+	return err
+}
+
+// errTooLong is a message beyond MaxMessage.
+var errTooLong = fmt.Errorf("a message of more than %d bytes", MaxMessage)
+
+// read takes one message. The error is io.EOF where the other side has closed the channel between two.
+func (c *runChannel) read(m proto.Message) error {
+	var head [4]byte
+	if _, err := io.ReadFull(c.conn, head[:]); err != nil {
+		return err
+	}
+	n := int(binary.LittleEndian.Uint32(head[:]))
+	if n > MaxMessage {
+		return errTooLong
+	}
+	if cap(c.buf) < n {
+		c.buf = make([]byte, n)
+	}
+	if _, err := io.ReadFull(c.conn, c.buf[:n]); err != nil {
+		return errors.Join(io.ErrUnexpectedEOF, err)
+	}
+	return proto.Unmarshal(c.buf[:n], m)
+}
+
+// send asks for a run. Errors of send and receive are those that a call of gRPC would give.
+func (c *runChannel) send(h *rlxv1.RunHeader) error {
+	if err := c.write(h); err != nil {
+		return status.Error(codes.Unavailable, err.Error())
+	}
+	return nil
+}
+
+// receive waits for the run's result until ctx is over. After an error that the backend has not sent the channel is of no use.
+func (c *runChannel) receive(ctx context.Context) (*rlxv1.Done, error) {
+	stop := context.AfterFunc(ctx, func() { c.conn.SetReadDeadline(time.Unix(1, 0)) })
+	var r rlxv1.RunResult
+	err := c.read(&r)
+	if !stop() { // ctx was over; a result that came at the same time would leave the next run with the deadline
+		return nil, status.FromContextError(ctx.Err()).Err()
+	}
+	switch {
+	case errors.Is(err, errTooLong):
+		return nil, status.Error(codes.ResourceExhausted, err.Error())
+	case err != nil:
+		return nil, status.Error(codes.Unavailable, err.Error())
+	case r.Done != nil && len(r.Status) == 0:
+		return r.Done, nil
+	}
+	st := &spb.Status{}
+	if err := proto.Unmarshal(r.Status, st); err != nil || st.Code == 0 {
+		return nil, status.Error(codes.Internal, "a run's result with neither a summary nor an error")
+	}
+	return nil, status.FromProto(st).Err()
+}
+
+// serveRuns answers runs until the host closes the channel.
+func (s *server) serveRuns(c *runChannel) {
+	for {
+		h := &rlxv1.RunHeader{}
+		if err := c.read(h); err != nil {
+			c.close() // the host has, or it has broken the protocol
+			return
+		}
+		done, err := s.runDirect(h)
+		r := &rlxv1.RunResult{Done: done}
+		if err != nil {
+			st, _ := status.FromError(err)
+			r.Done = nil
+			r.Status, _ = proto.Marshal(st.Proto()) // of our own making
+		}
+		if c.write(r) != nil {
+			c.close()
+			return
+		}
+	}
+}
+
+// runDirect runs a program whose tensors are in the region.
+func (s *server) runDirect(h *rlxv1.RunHeader) (done *rlxv1.Done, err error) {
+	defer recoverCall(s.cfg.Log, "run", &err)
+	x, end, err := s.begin(context.Background(), h)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	if !x.l.shared || len(h.Dump) > 0 {
+		return nil, protocolError("run: a run whose tensors or dumps travel came on the descriptor for those whose do not")
+	}
+	stats, err := x.execute()
+	if err != nil {
+		return nil, x.failed(stats, err)
+	}
+	return x.summary(stats)
+}

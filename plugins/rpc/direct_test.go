@@ -1,0 +1,122 @@
+//go:build linux || darwin
+
+package rpc
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/rlx-go/rlx/core/device"
+	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
+)
+
+// channelPair is both ends of a channel.
+func channelPair(t testing.TB) (host, backend *runChannel) {
+	t.Helper()
+	host, far, err := newRunChannel()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if backend, err = openRunChannel(far); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		host.close()
+		backend.close()
+	})
+	return host, backend
+}
+
+// TestDirect: runs without dumps go through the socket for them, and give what those on the stream give; errors, too.
+func TestDirect(t *testing.T) {
+	t.Parallel()
+	opts, _ := testOptions(t, "good")
+	s := start(t, opts)
+	if !s.directRuns {
+		t.Fatal("the backend does not serve the socket for runs")
+	}
+	p := testProgram(t)
+	e, err := s.LoadMapped(t.Context(), testLoad(p))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 20 {
+		s.directRuns = i%2 == 0
+		n := 1 + i*37
+		in := testInput(n, uint64(i))
+		out, st, err := e.RunTensors(t.Context(), device.Run{Syms: map[string]int64{"N": int64(n)}, Opts: device.RunOptions{Profile: i%3 == 0}}, [][]byte{in})
+		if err != nil || !bytes.Equal(out[0], wantOutput(t, p, n, in)) || i%3 == 0 && len(st.Steps) != len(p.Steps) {
+			t.Fatalf("run %d: %d step times, %v", i, len(st.Steps), err)
+		}
+		_, _, err = e.RunTensors(t.Context(), device.Run{Syms: map[string]int64{"N": 1}, State: &State{s: s, id: 99, size: 1 << 20}}, [][]byte{testInput(1, 1)})
+		wantCode(t, err, ErrRefused, "there is no state 99")
+	}
+}
+
+// TestDirectDeadline: waiting ends with the context, also where the other side never answers.
+func TestDirectDeadline(t *testing.T) {
+	host, _ := channelPair(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := host.receive(ctx); status.Code(err) != codes.DeadlineExceeded {
+		t.Error(err)
+	}
+}
+
+// FuzzDirect plays a hostile backend, and then a hostile host, on the socket for runs. The host's side gives a summary or a status; the
+// backend's answers or closes.
+func FuzzDirect(f *testing.F) {
+	frame := func(m proto.Message) []byte {
+		b, err := proto.Marshal(m)
+		if err != nil {
+			f.Fatal(err)
+		}
+		return append([]byte{byte(len(b)), byte(len(b) >> 8), 0, 0}, b...)
+	}
+	st, _ := proto.Marshal(status.New(codes.Internal, "no").Proto())
+	f.Add(frame(&rlxv1.RunResult{Done: &rlxv1.Done{Generation: 1}}))
+	f.Add(frame(&rlxv1.RunResult{Status: st}))
+	f.Add(frame(&rlxv1.RunResult{Done: &rlxv1.Done{}, Status: st}))
+	f.Add(frame(&rlxv1.RunHeader{Executable: 1, Generation: 1}))
+	f.Add([]byte{0xFF, 0xFF, 0xFF, 0xFF})
+	f.Add([]byte{9, 0})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if len(b) > 1<<16 {
+			return // more than a socket holds would wait for a reader
+		}
+		host, backend := channelPair(t)
+		backend.conn.Write(b)
+		backend.close()
+		done, err := host.receive(t.Context())
+		if _, ok := status.FromError(err); !ok || (done == nil) == (err == nil) || err != nil && status.Code(err) == codes.OK {
+			t.Fatalf("%v, %v", done, err)
+		}
+		srv, err := newServer(ServeConfig{Name: "ref", Backend: refBackend{}, Decode: decodeText, Log: newLogSink(nil).log}, &childFiles{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		host, backend = channelPair(t)
+		go host.conn.Write(b)
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			srv.serveRuns(backend)
+		}()
+		host.conn.SetReadDeadline(time.Now().Add(time.Millisecond))
+		for err = nil; err == nil; {
+			err = host.read(&rlxv1.RunResult{})
+		}
+		if errors.Is(err, errTooLong) {
+			t.Fatal(err)
+		}
+		host.close()
+		<-ended
+	})
+}
