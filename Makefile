@@ -47,10 +47,11 @@ ifneq ($(HAVE_CC),)
 	CGO_ENABLED=1 $(GO) test -timeout 20m ./plugins/wgpu/...
 endif
 
-# The generator's own test compares its encodings with the assembler of binutils.
+# The generator's own test compares its encodings with the assembler of binutils. Emulation is slow: SHORT= runs all of the tests.
+SHORT ?= -short
 test-arm64:
 	cd plugins/cpu/kernels/_asm && $(GO) test .
-	GOARCH=arm64 $(GO) test -timeout 20m -exec qemu-aarch64-static ./plugins/cpu/kernels ./plugins/cpu/backend
+	GOARCH=arm64 $(GO) test $(SHORT) -timeout 20m -exec qemu-aarch64-static ./plugins/cpu/kernels ./plugins/cpu/backend
 
 # The wgpu backend's tests run on Mesa's software adapter where there is no GPU. Where it cannot be installed they skip.
 test-deps:

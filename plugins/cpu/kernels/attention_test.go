@@ -164,6 +164,9 @@ func TestAttentionFullyMasked(t *testing.T) {
 
 // TestAttentionThreads has sizes at which the number of threads decides how the queries are cut into tasks.
 func TestAttentionThreads(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes a minute where the processor is emulated; how work is divided does not depend on it")
+	}
 	for i, c := range []struct{ b, heads, kv, sq, sk, d, window int }{
 		{1, 1, 1, 129, 129, 16, 7}, {1, 2, 1, 300, 300, 16, 40}, {1, 1, 1, 600, 600, 32, 200}, {10, 3, 3, 129, 129, 16, 7},
 	} {

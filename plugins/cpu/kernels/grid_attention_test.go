@@ -207,6 +207,9 @@ func gridAttentionNaN(t *testing.T, p *Pool, precision Precision) {
 }
 
 func TestGridAttentionThreads(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes a minute where the processor is emulated; how work is divided does not depend on it")
+	}
 	sameForAnyThreads(t, func(p *Pool) []float32 {
 		r := rng(4)
 		var out []float32
