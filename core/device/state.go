@@ -33,8 +33,13 @@ type Transfer struct {
 }
 
 // CheckState reports a run without the state that its program needs, or with a smaller one, and feeds and keeps that are not
-// inside theirs, as ErrInput. in and out give the sizes of the inputs and outputs of the run in bytes. Backends call it.
-func (r Run) CheckState(method string, need int64, in, out func(i int) (bytes int64, ok bool)) error {
+// inside theirs, or a choice of outputs of another number, as ErrInput. in and out are the inputs and outputs of the run, in the
+// program's order. Backends call it.
+func (r Run) CheckState(p *program.Program, in, out []program.Operand) error {
+	method, need := p.Method, p.StateSize
+	if r.Outputs != nil && len(r.Outputs) != len(out) {
+		return diag.New(ErrInput, method, "%d outputs are chosen from; the program has %d", len(r.Outputs), len(out))
+	}
 	switch {
 	case need > 0 && r.State == nil:
 		return diag.New(ErrInput, method, "keeps %d bytes of state from run to run, and the run names no state", need).WithHint("make one and name it")
@@ -44,13 +49,13 @@ func (r Run) CheckState(method string, need int64, in, out func(i int) (bytes in
 	for _, list := range []struct {
 		what      string
 		transfers []Transfer
-		size      func(int) (int64, bool)
+		values    []program.Operand
 	}{{"input", r.Feeds, in}, {"output", r.Keeps, out}} {
 		for _, t := range list.transfers {
-			n, ok := list.size(t.Tensor)
-			if !ok || t.State == nil {
+			if t.Tensor < 0 || t.Tensor >= len(list.values) || t.State == nil {
 				return diag.New(ErrInput, method, "%s %d of the run is bound to a state; the program has no such %s, or the state is missing", list.what, t.Tensor, list.what)
 			}
+			n := list.values[t.Tensor].Bytes
 			if size := t.State.Size(); t.Offset < 0 || t.Offset%program.Align != 0 || t.Offset > size || n > size-t.Offset {
 				return diag.New(ErrInput, method, "%s %d of %d bytes is bound to offset %d of a state of %d; want a multiple of %d, and all bytes inside", list.what, t.Tensor, n, t.Offset, size, program.Align)
 			}

@@ -109,22 +109,11 @@ func (x *fakeExecutable) Run(ctx context.Context, r device.Run) (device.Stats, e
 		}
 		return stats, diag.New(code, "fake", "sizes %v, io %d: %w", r.Syms, len(r.IO), err)
 	}
-	of := func(list []program.Operand) func(int) (int64, bool) {
-		return func(i int) (int64, bool) {
-			if i < 0 || i >= len(list) {
-				return 0, false
-			}
-			return list[i].Bytes, true
-		}
-	}
-	if err := r.CheckState("fake", x.l.Program.StateSize, of(b.Inputs), of(b.Outputs)); err != nil {
+	if err := r.CheckState(x.l.Program, b.Inputs, b.Outputs); err != nil {
 		if x.fault == "takes any state" {
 			return stats, nil
 		}
 		return stats, err
-	}
-	if r.Outputs != nil && len(r.Outputs) != len(b.Outputs) {
-		return stats, diag.New(device.ErrInput, "fake", "%d outputs", len(r.Outputs))
 	}
 	if x.fault != "feeds nothing" {
 		if err := r.CopyFeeds(func(i int) []byte { return x.view(b.Inputs[i], r).Data }); err != nil {

@@ -156,15 +156,7 @@ func (e *refExecutable) Run(ctx context.Context, r device.Run) (st device.Stats,
 	at := func(o program.Operand) []byte {
 		return map[program.Space][]byte{program.Weights: e.l.Weights, program.Arena: e.arena, program.IO: r.IO, program.State: device.HostBytes(r.State)}[o.Space][o.Offset:][:o.Bytes]
 	}
-	size := func(list []program.Operand) func(int) (int64, bool) {
-		return func(i int) (int64, bool) {
-			if i < 0 || i >= len(list) {
-				return 0, false
-			}
-			return list[i].Bytes, true
-		}
-	}
-	if err := r.CheckState("ref", e.l.Program.StateSize, size(bound.Inputs), size(bound.Outputs)); err != nil {
+	if err := r.CheckState(e.l.Program, bound.Inputs, bound.Outputs); err != nil {
 		return st, err
 	}
 	if err := r.CopyFeeds(func(i int) []byte { return at(bound.Inputs[i]) }); err != nil {

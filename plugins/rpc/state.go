@@ -228,28 +228,14 @@ func (x *stateRun) begin() (succeeded func()) {
 
 // bindStates checks what a run says of states, tells the backend, and makes those that it writes to invalid.
 func (e *Executable) bindStates(r device.Run, b *binding, h *rlxv1.RunHeader) (*stateRun, error) {
-	g, x := e.prog.Graph, &stateRun{fed: map[int]bool{}, unwanted: map[int]bool{}}
-	if r.Outputs != nil && len(r.Outputs) != len(g.Outputs) {
-		return nil, diag.New(device.ErrInput, e.prog.Method, "%d outputs are chosen from; the program has %d", len(r.Outputs), len(g.Outputs))
+	x := &stateRun{fed: map[int]bool{}, unwanted: map[int]bool{}}
+	if err := r.CheckState(e.prog, b.in, b.out); err != nil {
+		return nil, err
 	}
 	for i, wanted := range r.Outputs {
 		if !wanted {
 			h.Unwanted, x.unwanted[i] = append(h.Unwanted, int32(i)), true
 		}
-	}
-	if r.State == nil && r.Feeds == nil && r.Keeps == nil && e.prog.StateSize == 0 {
-		return x, nil
-	}
-	bytes := func(list []program.Operand) func(int) (int64, bool) {
-		return func(i int) (int64, bool) {
-			if i < 0 || i >= len(list) {
-				return 0, false
-			}
-			return list[i].Bytes, true
-		}
-	}
-	if err := r.CheckState(e.prog.Method, e.prog.StateSize, bytes(b.in), bytes(b.out)); err != nil {
-		return nil, err
 	}
 	of := func(s device.State) (*State, error) {
 		st, ok := s.(*State)

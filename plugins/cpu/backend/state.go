@@ -29,18 +29,13 @@ func (x *executable) checkState(r device.Run) error {
 	if r.State == nil && r.Feeds == nil && r.Keeps == nil && r.Outputs == nil && x.p.StateSize == 0 {
 		return nil
 	}
-	if r.Outputs != nil && len(r.Outputs) != len(x.outputs) {
-		return diag.New(device.ErrInput, x.p.Method, "%d outputs are chosen from; the program has %d", len(r.Outputs), len(x.outputs))
-	}
-	sizes := func(nodes []int) func(int) (int64, bool) {
-		return func(i int) (int64, bool) {
-			if i < 0 || i >= len(nodes) {
-				return 0, false
-			}
-			return x.values.Operands[nodes[i]].Bytes, true
+	values := func(nodes []int) (out []program.Operand) {
+		for _, n := range nodes {
+			out = append(out, x.values.Operands[n])
 		}
+		return out
 	}
-	return r.CheckState(x.p.Method, x.p.StateSize, sizes(x.inputs), sizes(x.outputs))
+	return r.CheckState(x.p, values(x.inputs), values(x.outputs))
 }
 
 // ioValue is the memory of a value in the io space.

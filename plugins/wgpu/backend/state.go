@@ -182,18 +182,7 @@ func (s *state) Close() error {
 
 // useState checks what a run says of states and outputs, under the sizes bound last, and points the shaders to its state.
 func (x *executable) useState(r device.Run) error {
-	if r.Outputs != nil && len(r.Outputs) != len(x.b.Outputs) {
-		return diag.New(device.ErrInput, x.p.Method, "%d outputs are chosen from; the program has %d", len(r.Outputs), len(x.b.Outputs))
-	}
-	sizes := func(list []program.Operand) func(int) (int64, bool) {
-		return func(i int) (int64, bool) {
-			if i < 0 || i >= len(list) {
-				return 0, false
-			}
-			return list[i].Bytes, true
-		}
-	}
-	if err := r.CheckState(x.p.Method, x.p.StateSize, sizes(x.b.Inputs), sizes(x.b.Outputs)); err != nil {
+	if err := r.CheckState(x.p, x.b.Inputs, x.b.Outputs); err != nil {
 		return err
 	}
 	for _, t := range append(append([]device.Transfer(nil), r.Feeds...), r.Keeps...) {
