@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"os"
 	"testing"
 	"time"
 
@@ -58,6 +59,27 @@ func TestDirect(t *testing.T) {
 		_, _, err = e.RunTensors(t.Context(), device.Run{Syms: map[string]int64{"N": 1}, State: &State{s: s, id: 99, size: 1 << 20}}, [][]byte{testInput(1, 1)})
 		wantCode(t, err, ErrRefused, "there is no state 99")
 	}
+}
+
+// TestDirectClosed: a backend that closes the socket, and lives on, is noticed at once, not when the run's deadline passes.
+func TestDirectClosed(t *testing.T) {
+	t.Parallel()
+	opts, _ := testOptions(t, "good")
+	s := start(t, opts)
+	e, err := s.LoadMapped(t.Context(), testLoad(testProgram(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.runsEnd.Close(); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("the host still held the backend's end: %v", err)
+	}
+	host, backend := channelPair(t)
+	backend.close()
+	s.direct = host
+	_, _, err = e.RunTensors(t.Context(), device.Run{Syms: map[string]int64{"N": 1}}, [][]byte{testInput(1, 1)})
+	wantCode(t, err, ErrProtocol, "closed its connection")
+	<-s.released
+	wantGone(t, s, opts)
 }
 
 // TestDirectDeadline: waiting ends with the context, also where the other side never answers.

@@ -158,6 +158,9 @@ func (s *Session) launch(ctx context.Context) error {
 		r.kill()
 		return lost(ErrHandshake, s.name, "%w", err)
 	}
+	if s.runsEnd != nil {
+		s.runsEnd.Close() // the backend's copy is the last, so that the host's reading ends when it is closed
+	}
 	s.api = rlxv1.NewBackendClient(s.conn)
 	return nil
 }
