@@ -119,7 +119,8 @@ func (s *Session) Run(ctx context.Context, r Request) (*Result, error) {
 func (s *Session) run(ctx context.Context, l *loaded, r Request, sizes map[string]int64, o device.RunOptions) (*Result, device.Stats, error) {
 	res := &Result{Outputs: map[string]Tensor{}, Sizes: maps.Clone(sizes), Start: time.Now()}
 	call := device.Run{Syms: sizes, Opts: o}
-	kept, err := s.stateOf(ctx, l, r, sizes, &call)
+	_, outputs := l.binder.IO(sizes)
+	kept, err := s.stateOf(ctx, l, r, outputs, &call)
 	if err != nil {
 		return nil, device.Stats{}, err
 	}
@@ -135,9 +136,8 @@ func (s *Session) run(ctx context.Context, l *loaded, r Request, sizes map[strin
 	if err != nil {
 		return res, stats, err
 	}
-	_, outputs := l.binder.IO(sizes)
 	for i, v := range l.method.Outputs {
-		if call.Outputs != nil && !call.Outputs[i] {
+		if !call.Wants(i) {
 			continue
 		}
 		res.Outputs[v.Name] = Tensor{outputs[i].DType, outputs[i].Shape, out[i]}

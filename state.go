@@ -143,11 +143,7 @@ func (st *State) Tensor(name string) (*Resident, error) {
 func (st *State) find(name string) (program.StateTensor, error) {
 	i := slices.IndexFunc(st.tensors, func(t program.StateTensor) bool { return t.Name == name })
 	if i < 0 {
-		var names []string
-		for _, t := range st.tensors {
-			names = append(names, t.Name)
-		}
-		return program.StateTensor{}, usage("state "+name, "%s keeps no such tensor; it keeps %s", st.s.model.path, strings.Join(names, ", "))
+		return program.StateTensor{}, usage("state "+name, "%s keeps no such tensor; it keeps %s", st.s.model.path, names(st.tensors))
 	}
 	return st.tensors[i], nil
 }
@@ -180,7 +176,7 @@ const kept = "kept outputs"
 
 // stateOf binds a run to states: the state of the request, inputs that are fed and outputs that are kept. Kept tensors are the caller's
 // where the run succeeds.
-func (s *Session) stateOf(ctx context.Context, l *loaded, r Request, sizes map[string]int64, call *device.Run) (map[string]*Resident, error) {
+func (s *Session) stateOf(ctx context.Context, l *loaded, r Request, outputs []program.Operand, call *device.Run) (map[string]*Resident, error) {
 	switch {
 	case r.State == nil && l.prog.StateSize > 0:
 		return nil, usage(l.method.Name, "keeps %s from run to run, and Request.State is nil; make one with NewState", names(l.prog.States()))
@@ -214,7 +210,6 @@ func (s *Session) stateOf(ctx context.Context, l *loaded, r Request, sizes map[s
 		}
 		call.Outputs[i] = true
 	}
-	_, outputs := l.binder.IO(sizes)
 	out := map[string]*Resident{}
 	for _, name := range r.Keep {
 		i, err := index("Request.Keep", name)

@@ -19,9 +19,9 @@ func (f *stateFlags) declare(fs *cli.FlagSet) {
 
 // check reports flags that make no sense for the methods of a run.
 func (f *stateFlags) check(methods []*rlx.Method) error {
-	for flag, value := range map[string]string{"--state": f.from, "--save-state": f.to} {
-		if value != "" && !slices.ContainsFunc(methods, func(m *rlx.Method) bool { return m.Stateful }) {
-			return cli.Usagef(flag, "%s keeps nothing from run to run", methods[0].Name)
+	for _, flag := range []struct{ name, value string }{{"--state", f.from}, {"--save-state", f.to}} {
+		if flag.value != "" && !slices.ContainsFunc(methods, func(m *rlx.Method) bool { return m.Stateful }) {
+			return cli.Usagef(flag.name, "%s keeps nothing from run to run", methods[0].Name)
 		}
 	}
 	return nil

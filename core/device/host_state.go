@@ -35,8 +35,8 @@ func (s *HostState) Clear(context.Context) error {
 
 // at cuts n bytes out.
 func (s *HostState) at(offset int64, n int) ([]byte, error) {
-	if offset < 0 || offset > int64(len(s.data)) || int64(n) > int64(len(s.data))-offset {
-		return nil, diag.New(ErrInput, "state", "%d bytes at %d of %d", n, offset, len(s.data))
+	if err := CheckStateRange("state", offset, n, s.Size()); err != nil {
+		return nil, err
 	}
 	return s.data[offset : offset+int64(n)], nil
 }

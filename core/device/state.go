@@ -64,6 +64,22 @@ func (r Run) CheckState(p *program.Program, in, out []program.Operand) error {
 	return nil
 }
 
+// Wants reports whether output i goes to the host.
+func (r Run) Wants(i int) bool { return r.Outputs == nil || r.Outputs[i] }
+
+// Fed reports whether input i comes from a state.
+func (r Run) Fed(i int) bool {
+	return slices.ContainsFunc(r.Feeds, func(t Transfer) bool { return t.Tensor == i })
+}
+
+// CheckStateRange reports n bytes at an offset that do not lie in a state of a size, as ErrInput.
+func CheckStateRange(subject string, offset int64, n int, size int64) error {
+	if offset < 0 || offset > size || int64(n) > size-offset {
+		return diag.New(ErrInput, subject, "%d bytes at %d of a state of %d", n, offset, size)
+	}
+	return nil
+}
+
 // Computed says which outputs the run computes: those that are wanted or kept; nil: all.
 func (r Run) Computed() []bool {
 	if r.Outputs == nil {

@@ -194,7 +194,7 @@ func FuzzReplies(f *testing.F) {
 		if !check(err) {
 			return
 		}
-		x := &hostRun{e: e, states: &stateRun{}, header: &rlxv1.RunHeader{Generation: 1}, steps: len(p.Steps)}
+		x := &hostRun{e: e, header: &rlxv1.RunHeader{Generation: 1}, steps: len(p.Steps)}
 		if check(x.fetchSteps(t.Context())) && len(x.stats.Steps) != len(p.Steps) {
 			t.Fatalf("%d times of %d steps", len(x.stats.Steps), len(p.Steps))
 		}
@@ -229,7 +229,7 @@ func FuzzRunReplies(f *testing.F) {
 		}
 		s.running.begin(p, 1)
 		var seen []int
-		x := &hostRun{e: e, states: &stateRun{}, bound: bound, header: &rlxv1.RunHeader{Generation: 1}, dumps: []int{2, 3}, finished: make(chan struct{}),
+		x := &hostRun{e: e, bound: bound, header: &rlxv1.RunHeader{Generation: 1}, dumps: []int{2, 3}, finished: make(chan struct{}),
 			r: device.Run{Syms: map[string]int64{"N": 1}, Opts: device.RunOptions{Observe: func(node int, _ []int, _ []byte) error {
 				seen = append(seen, node)
 				return nil

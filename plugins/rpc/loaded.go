@@ -2,7 +2,6 @@ package rpc
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/rlx-go/rlx/core/device"
@@ -83,14 +82,14 @@ func (e *Executable) RunTensors(ctx context.Context, r device.Run, in [][]byte) 
 			return nil, nil, diag.New(device.ErrInput, e.prog.Method, "%d inputs given; the program has %d", len(in), len(b.inputs))
 		}
 		for i, o := range b.in {
-			if int64(len(in[i])) != o.Bytes && !slices.ContainsFunc(r.Feeds, func(t device.Transfer) bool { return t.Tensor == i }) {
+			if int64(len(in[i])) != o.Bytes && !r.Fed(i) {
 				return nil, nil, diag.New(device.ErrInput, e.prog.Method, "input %s has %d bytes; %v%v takes %d",
 					g.Inputs()[i].Label(), len(in[i]), o.DType, o.Shape, o.Bytes)
 			}
 		}
 		return in, func() [][]byte {
 			for i, o := range b.outputs {
-				if r.Outputs == nil || r.Outputs[i] {
+				if r.Wants(i) {
 					out = append(out, tensor.AlignedBytes(int(o.Size)))
 				} else {
 					out = append(out, nil)

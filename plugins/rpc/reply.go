@@ -17,7 +17,7 @@ func (x *hostRun) takeOutput(c *rlxv1.Chunk) error {
 		return lost(ErrProtocol, x.e.s.name, "sent an output in chunks, which was to be in shared memory")
 	}
 	i, want := int(c.GetIndex()), x.bound.outputs
-	if i < 0 || i >= len(want) || x.states.unwanted[i] || int64(len(c.Data)) > want[i].Size-int64(len(x.staged[i])) {
+	if i < 0 || i >= len(want) || !x.r.Wants(i) || int64(len(c.Data)) > want[i].Size-int64(len(x.staged[i])) {
 		return lost(ErrProtocol, x.e.s.name, "sent %d bytes for output %d, which has no room for them", len(c.GetData()), i)
 	}
 	x.staged[i] = append(x.staged[i], c.Data...)
@@ -77,7 +77,7 @@ func (x *hostRun) takeDone(d *rlxv1.Done) error {
 		return lost(ErrProtocol, s.name, "answered with the result of run %d; want %d", d.GetGeneration(), x.header.Generation)
 	}
 	for i, b := range x.staged {
-		if int64(len(b)) != x.bound.outputs[i].Size && !x.states.unwanted[i] {
+		if int64(len(b)) != x.bound.outputs[i].Size && x.r.Wants(i) {
 			return lost(ErrProtocol, s.name, "sent %d bytes of output %d; it has %d", len(b), i, x.bound.outputs[i].Size)
 		}
 	}

@@ -21,20 +21,10 @@ import (
 // backend works, since large outputs take a while to allocate.
 func (e *Executable) run(ctx context.Context, r device.Run, tensors func(*binding) (in [][]byte, out func() [][]byte, err error)) (device.Stats, error) {
 	s := e.s
-	select {
-	case s.runSlot <- struct{}{}:
-		defer func() { <-s.runSlot }()
-	case <-ctx.Done():
-		return noStats(), interrupted(s.name, ctx)
-	case <-s.dead.Done():
-		return noStats(), s.fault()
-	}
-	if err := s.fault(); err != nil {
+	if err := s.takeTurn(ctx); err != nil {
 		return noStats(), err
 	}
-	if ctx.Err() != nil { // select takes either case when both are ready
-		return noStats(), interrupted(s.name, ctx)
-	}
+	defer s.endTurn()
 	b, err := e.binder.bind(r.Syms)
 	if err != nil {
 		return noStats(), diag.New(device.ErrInput, e.prog.Method, "%w", err)
@@ -52,12 +42,12 @@ func (e *Executable) run(ctx context.Context, r device.Run, tensors func(*bindin
 	for _, n := range dumps {
 		h.Dump = append(h.Dump, int32(n))
 	}
-	states, err := e.bindStates(r, b, h)
+	written, err := e.bindStates(r, b, h)
 	if err != nil {
 		return noStats(), err
 	}
-	x := &hostRun{e: e, bound: b, in: in, out: out, r: r, states: states, header: h, dumps: dumps, stats: noStats()}
-	succeeded := states.begin()
+	x := &hostRun{e: e, bound: b, in: in, out: out, r: r, header: h, dumps: dumps, stats: noStats()}
+	succeeded := invalidate(written)
 	if err = x.run(ctx); err == nil {
 		succeeded()
 	}
@@ -114,7 +104,6 @@ type hostRun struct {
 	in     [][]byte
 	out    func() [][]byte
 	r      device.Run
-	states *stateRun
 	header *rlxv1.RunHeader
 	dumps  []int // nodes whose values are still to come, in this order
 	stats  device.Stats
@@ -248,7 +237,7 @@ func (x *hostRun) stream(ctx context.Context) error {
 	s := x.e.s
 	if s.region != nil {
 		for i, b := range cut(s.region.data, x.bound.inputs) {
-			if !x.states.fed[i] {
+			if !x.r.Fed(i) {
 				tensor.Copy(b, x.in[i])
 			}
 		}
@@ -292,7 +281,7 @@ func (x *hostRun) stream(ctx context.Context) error {
 // takeShared copies the outputs out of the region.
 func (x *hostRun) takeShared(out [][]byte) {
 	for i, b := range cut(x.e.s.region.data, x.bound.outputs) {
-		if !x.states.unwanted[i] {
+		if x.r.Wants(i) {
 			tensor.Copy(out[i], b)
 		}
 	}
@@ -319,7 +308,7 @@ func (x *hostRun) send(st grpc.BidiStreamingClient[rlxv1.RunRequest, rlxv1.RunRe
 	err := st.Send(&rlxv1.RunRequest{Part: &rlxv1.RunRequest_Header{Header: x.header}})
 	if x.e.s.region == nil {
 		for i, b := range x.in {
-			if x.states.fed[i] {
+			if x.r.Fed(i) {
 				continue
 			}
 			for c := range slices.Chunk(b, MaxChunk) {

@@ -123,7 +123,7 @@ func (x *backendRun) failed(stats device.Stats, err error) error {
 func (x *backendRun) takeInputs() error {
 	in := cut(x.l.io, x.bound.inputs)
 	for i, b := range in {
-		if slices.ContainsFunc(x.run.Feeds, func(t device.Transfer) bool { return t.Tensor == i }) {
+		if x.run.Fed(i) {
 			continue
 		}
 		for len(b) > 0 {
@@ -248,7 +248,7 @@ func (x *backendRun) observe(node int, shape []int, data []byte) error {
 func (x *backendRun) answer(stats device.Stats) error {
 	if !x.l.shared {
 		for i, b := range cut(x.l.io, x.bound.outputs) {
-			if x.run.Outputs != nil && !x.run.Outputs[i] {
+			if !x.run.Wants(i) {
 				continue
 			}
 			for c := range slices.Chunk(b, MaxChunk) {

@@ -203,6 +203,27 @@ func (s *Session) release() {
 	s.log.close()
 }
 
+// takeTurn waits until nothing else uses the session; endTurn follows it.
+func (s *Session) takeTurn(ctx context.Context) error {
+	select {
+	case s.runSlot <- struct{}{}:
+	case <-ctx.Done():
+		return interrupted(s.name, ctx)
+	case <-s.dead.Done():
+		return s.fault()
+	}
+	err := s.fault() // select takes any case that is ready
+	if err == nil && ctx.Err() != nil {
+		err = interrupted(s.name, ctx)
+	}
+	if err != nil {
+		s.endTurn()
+	}
+	return err
+}
+
+func (s *Session) endTurn() { <-s.runSlot }
+
 // call makes one call of the protocol: with a deadline, ended when the backend is lost, watched for signs of life. what
 // completes "while it ...".
 func (s *Session) call(ctx context.Context, limit time.Duration, what func() string, f func(context.Context) error) error {

@@ -54,21 +54,23 @@ func (s *Session) MakeState(ctx context.Context, dev string, size int64) (*State
 	return st, nil
 }
 
-// do waits for a turn and makes a call.
+// do makes a call when it is the state's turn.
 func (st *State) do(ctx context.Context, what string, f func(context.Context) error) error {
-	s := st.s
-	select {
-	case s.runSlot <- struct{}{}:
-		defer func() { <-s.runSlot }()
-	case <-ctx.Done():
-		return interrupted(s.name, ctx)
-	case <-s.dead.Done():
-		return s.fault()
+	return st.inTurn(ctx, func() error {
+		return st.s.call(ctx, st.s.opts.Timeouts.Load, func() string { return "while it " + what }, f)
+	})
+}
+
+// inTurn calls f while nothing else uses the session.
+func (st *State) inTurn(ctx context.Context, f func() error) error {
+	if err := st.s.takeTurn(ctx); err != nil {
+		return err
 	}
+	defer st.s.endTurn()
 	if st.closed {
-		return diag.New(device.ErrInput, s.name, "the state is closed")
+		return diag.New(device.ErrInput, st.s.name, "the state is closed")
 	}
-	return s.call(ctx, s.opts.Timeouts.Load, func() string { return "while it " + what }, f)
+	return f()
 }
 
 // Size is in bytes.
@@ -97,7 +99,7 @@ func (st *State) Reset(ctx context.Context, tensors []program.StateTensor) error
 		}
 	}
 	if err != nil { // nothing is half reset
-		_ = st.do(context.WithoutCancel(ctx), "", func(context.Context) error {
+		_ = st.inTurn(context.WithoutCancel(ctx), func() error {
 			st.invalid = true
 			return nil
 		})
@@ -107,7 +109,7 @@ func (st *State) Reset(ctx context.Context, tensors []program.StateTensor) error
 
 // CheckValid reports a state that a run has left in its middle, as device.ErrState.
 func (st *State) CheckValid(ctx context.Context) error {
-	return st.do(ctx, "", func(context.Context) error { return st.check(st.s.name) })
+	return st.inTurn(ctx, func() error { return st.check(st.s.name) })
 }
 
 func (st *State) check(subject string) error {
@@ -132,16 +134,9 @@ func (st *State) Copy(ctx context.Context, from device.State) error {
 	})
 }
 
-func (st *State) checkRange(offset int64, n int) error {
-	if !inRange(offset, int64(n), st.size) {
-		return diag.New(device.ErrInput, st.s.name, "%d bytes at %d of a state of %d", n, offset, st.size)
-	}
-	return nil
-}
-
 // Read copies len(b) bytes from an offset.
 func (st *State) Read(ctx context.Context, offset int64, b []byte) error {
-	if err := st.checkRange(offset, len(b)); err != nil {
+	if err := device.CheckStateRange(st.s.name, offset, len(b), st.size); err != nil {
 		return err
 	}
 	return st.do(ctx, "read a state", func(ctx context.Context) error {
@@ -167,7 +162,7 @@ func (st *State) Read(ctx context.Context, offset int64, b []byte) error {
 
 // Write copies len(b) bytes to an offset.
 func (st *State) Write(ctx context.Context, offset int64, b []byte) error {
-	if err := st.checkRange(offset, len(b)); err != nil {
+	if err := device.CheckStateRange(st.s.name, offset, len(b), st.size); err != nil {
 		return err
 	}
 	return st.do(ctx, "wrote a state", func(ctx context.Context) error {
@@ -202,39 +197,30 @@ func (st *State) Close() error {
 	return err
 }
 
-// stateRun is what a run does to states.
-type stateRun struct {
-	written []*State     // states that the run writes to
-	fed     map[int]bool // inputs
-	// unwanted outputs are not copied to the host.
-	unwanted map[int]bool
-}
-
-// begin makes the states that the run writes to invalid; what it returns undoes that, and is called where the run succeeded.
-func (x *stateRun) begin() (succeeded func()) {
-	before := make([]bool, len(x.written))
-	for i, st := range x.written {
+// invalidate makes the states that a run writes to invalid; what it returns undoes that, and is called where the run succeeded.
+func invalidate(written []*State) (succeeded func()) {
+	before := make([]bool, len(written))
+	for i, st := range written {
 		before[i] = st.invalid
 	}
-	for _, st := range x.written {
+	for _, st := range written {
 		st.invalid = true
 	}
 	return func() {
-		for i, st := range x.written {
+		for i, st := range written {
 			st.invalid = before[i]
 		}
 	}
 }
 
-// bindStates checks what a run says of states, tells the backend, and makes those that it writes to invalid.
-func (e *Executable) bindStates(r device.Run, b *binding, h *rlxv1.RunHeader) (*stateRun, error) {
-	x := &stateRun{fed: map[int]bool{}, unwanted: map[int]bool{}}
+// bindStates checks what a run says of states and outputs, puts it into the header, and lists the states that the run writes to.
+func (e *Executable) bindStates(r device.Run, b *binding, h *rlxv1.RunHeader) (written []*State, err error) {
 	if err := r.CheckState(e.prog, b.in, b.out); err != nil {
 		return nil, err
 	}
 	for i, wanted := range r.Outputs {
 		if !wanted {
-			h.Unwanted, x.unwanted[i] = append(h.Unwanted, int32(i)), true
+			h.Unwanted = append(h.Unwanted, int32(i))
 		}
 	}
 	of := func(s device.State) (*State, error) {
@@ -257,20 +243,18 @@ func (e *Executable) bindStates(r device.Run, b *binding, h *rlxv1.RunHeader) (*
 		}
 		return st.id, nil
 	}
-	var err error
 	if r.State != nil {
 		if h.State, err = valid(r.State); err != nil {
 			return nil, err
 		}
 		if e.stores {
-			x.written = append(x.written, r.State.(*State))
+			written = append(written, r.State.(*State))
 		}
 	}
-	for _, t := range r.Feeds {
-		if x.fed[t.Tensor] {
+	for i, t := range r.Feeds {
+		if (device.Run{Feeds: r.Feeds[:i]}).Fed(t.Tensor) {
 			return nil, diag.New(device.ErrInput, e.prog.Method, "input %d is fed twice", t.Tensor)
 		}
-		x.fed[t.Tensor] = true
 		id, err := valid(t.State)
 		if err != nil {
 			return nil, err
@@ -282,8 +266,8 @@ func (e *Executable) bindStates(r device.Run, b *binding, h *rlxv1.RunHeader) (*
 		if err != nil {
 			return nil, err
 		}
-		x.written = append(x.written, st)
+		written = append(written, st)
 		h.Keeps = append(h.Keeps, &rlxv1.Transfer{Tensor: int32(t.Tensor), State: st.id, Offset: t.Offset})
 	}
-	return x, nil
+	return written, nil
 }

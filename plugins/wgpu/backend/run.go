@@ -97,8 +97,10 @@ func (x *executable) run(ctx context.Context, r device.Run) (device.Stats, error
 	if in > 0 {
 		err := x.g.access(x.up, in, time.Time{}, func(to []byte) {
 			at := int64(0)
-			for _, o := range x.b.Inputs { // those that are fed travel in vain
-				tensor.Copy(to[at:at+o.Bytes], r.IO[o.Offset:o.Offset+o.Bytes])
+			for i, o := range x.b.Inputs {
+				if !r.Fed(i) {
+					tensor.Copy(to[at:at+o.Bytes], r.IO[o.Offset:o.Offset+o.Bytes])
+				}
 				at += program.AlignUp(o.Bytes)
 			}
 		})
@@ -154,7 +156,7 @@ func (c *recording) inputs() error {
 	}
 	at := int64(0)
 	for i, o := range x.b.Inputs {
-		if c.fed(i) {
+		if c.r.Fed(i) {
 			at += program.AlignUp(o.Bytes)
 			continue
 		}
@@ -273,7 +275,7 @@ func (c *recording) outputs() error {
 		return err
 	}
 	for i, o := range x.b.Outputs {
-		if c.wanted(i) {
+		if c.r.Wants(i) {
 			if err := c.copySpace(x.io, o.Offset, o.Bytes, x.down.buffer, at, true); err != nil {
 				return err
 			}
@@ -321,7 +323,7 @@ func (c *recording) results() error {
 		}
 		at := int64(0)
 		for i, o := range x.b.Outputs {
-			if c.wanted(i) {
+			if c.r.Wants(i) {
 				tensor.Copy(c.r.IO[o.Offset:o.Offset+o.Bytes], from[at:at+o.Bytes])
 			}
 			at += program.AlignUp(o.Bytes)

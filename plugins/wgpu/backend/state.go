@@ -97,18 +97,11 @@ func (s *state) Copy(_ context.Context, from device.State) error {
 	})
 }
 
-func (s *state) checkRange(offset int64, n int) error {
-	if offset < 0 || offset > s.size || int64(n) > s.size-offset {
-		return diag.New(device.ErrInput, "wgpu", "%d bytes at %d of a state of %d", n, offset, s.size)
-	}
-	return nil
-}
-
 // copyChunk bounds what is copied between a state and the host at a time.
 const copyChunk = 8 << 20
 
 func (s *state) Read(_ context.Context, offset int64, b []byte) error {
-	if err := s.checkRange(offset, len(b)); err != nil {
+	if err := device.CheckStateRange("wgpu", offset, len(b), s.size); err != nil {
 		return err
 	}
 	return s.do(func() error { return s.read(offset, b) })
@@ -147,7 +140,7 @@ func (s *state) read(offset int64, b []byte) error {
 }
 
 func (s *state) Write(_ context.Context, offset int64, b []byte) error {
-	if err := s.checkRange(offset, len(b)); err != nil {
+	if err := device.CheckStateRange("wgpu", offset, len(b), s.size); err != nil {
 		return err
 	}
 	return s.do(func() error {
@@ -255,16 +248,3 @@ func (c *recording) transfer(list []device.Transfer, values []program.Operand, k
 	}
 	return nil
 }
-
-// fed reports an input that does not come from the host.
-func (c *recording) fed(i int) bool {
-	for _, t := range c.r.Feeds {
-		if t.Tensor == i {
-			return true
-		}
-	}
-	return false
-}
-
-// wanted reports an output that goes to the host.
-func (c *recording) wanted(i int) bool { return c.r.Outputs == nil || c.r.Outputs[i] }
