@@ -21,7 +21,7 @@ import (
 	"github.com/rlx-go/rlx/plugins/cpu/kernels"
 )
 
-// The linear layers of SAM ViT-B's blocks at 1024 pixels (x·wᵀ, as checkpoints store w), and squares.
+// The linear layers of SAM ViT-B's blocks at 1024 pixels (x·wᵀ, as checkpoints store w), and square products.
 var shapes = []struct {
 	name    string
 	m, n, k int
@@ -55,24 +55,24 @@ func main() {
 			continue
 		}
 		var peak float64
-		rates, squares := make([][]float64, len(shapes)), make([][]float64, len(shapes))
+		rates, blocked := make([][]float64, len(shapes)), make([][]float64, len(shapes))
 		for range *rounds {
 			peak = max(peak, measure.Best(300*time.Millisecond, func() float64 { return peakOf(p, measure.PeakRounds) })/1e9)
 			for i, s := range shapes {
 				g := &kernels.GemmArgs{M: s.m, N: s.n, K: s.k, A: a, LDA: s.k, B: kernels.F32(b), LDB: s.k, TransB: true, C: c, LDC: s.n, Bias: bias, Precision: precision}
 				rates[i] = append(rates[i], rate(func() float64 { kernels.Gemm(p, g); return 2 * float64(s.m) * float64(s.n) * float64(s.k) }))
-				if p.TakesSquares(precision) { // as between two products of a model: nothing to pack
+				if p.TakesBlocked(precision) { // as between two products of a model: nothing to pack
 					g.Packed = kernels.PackWeights(p, g)
-					g.ASquares, g.CSquares = lines(kernels.SquaresLen(s.m, s.k)), lines(kernels.SquaresLen(s.m, s.n))
-					squares[i] = append(squares[i], rate(func() float64 { kernels.Gemm(p, g); return 2 * float64(s.m) * float64(s.n) * float64(s.k) }))
+					g.ABlocked, g.CBlocked = lines(kernels.BlockedLen(s.m, s.k)), lines(kernels.BlockedLen(s.m, s.n))
+					blocked[i] = append(blocked[i], rate(func() float64 { kernels.Gemm(p, g); return 2 * float64(s.m) * float64(s.n) * float64(s.k) }))
 				}
 			}
 		}
 		fmt.Printf("\n%s: peak %.0f GFLOP/s\n", precision, peak)
 		for i, s := range shapes {
 			fmt.Printf("  %-9s %4d x %4d x %4d  %8.0f GFLOP/s  %5.1f %% of peak", s.name, s.m, s.k, s.n, median(rates[i]), 100*median(rates[i])/peak)
-			if len(squares[i]) > 0 {
-				fmt.Printf("  %8.0f GFLOP/s  %5.1f %% of peak with packed weights, from squares to squares", median(squares[i]), 100*median(squares[i])/peak)
+			if len(blocked[i]) > 0 {
+				fmt.Printf("  %8.0f GFLOP/s  %5.1f %% of peak with packed weights, from blocked to blocked layout", median(blocked[i]), 100*median(blocked[i])/peak)
 			}
 			fmt.Println()
 		}

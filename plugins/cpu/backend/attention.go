@@ -8,7 +8,7 @@ import (
 )
 
 var (
-	_ = register(kernel{op: "grid_attention", takes: "(f32...)", run: gridAttention, makesSquares: gridMakesSquares})
+	_ = register(kernel{op: "grid_attention", takes: "(f32...)", run: gridAttention, makesBlocked: gridMakesBlocked})
 	_ = register(kernel{op: "attention", takes: "(f32, f32, f32, f32|bool)", also: attentionAt, run: attention})
 )
 
@@ -17,16 +17,16 @@ const attentionAt = `(f32, f32, f32, i32) if mask = "causal"|"sliding"`
 
 func gridAttention(c *call) error {
 	g := gridArgs(c)
-	if c.outSquares {
-		g.Out, g.OutSquares = nil, g.Out
+	if c.outBlocked {
+		g.Out, g.OutBlocked = nil, g.Out
 	}
 	kernels.GridAttention(c.pool, &g)
 	return nil
 }
 
-func gridMakesSquares(c *call) bool {
+func gridMakesBlocked(c *call) bool {
 	g := gridArgs(c)
-	return g.MakesSquares(c.pool) && fitsSquares(rowsOf(c.out))
+	return g.MakesBlocked(c.pool) && fitsBlocked(rowsOf(c.out))
 }
 
 func gridArgs(c *call) kernels.GridAttentionArgs {

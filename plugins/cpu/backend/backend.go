@@ -35,10 +35,11 @@ type kernel struct {
 	run   func(c *call) error
 	// prepare, in place of run, makes what runs one node, once, when a program is loaded.
 	prepare func(n *ir.Node) func(c *call) error
-	// room is the memory that it computes in, at the upper bounds of a node's sizes; nil: nothing that grows with them.
-	room func(p *kernels.Pool, n *ir.Node, precision kernels.Precision) kernels.Room
-	// takesSquares reports whether operand 0 of a call may be in squares, makesSquares whether its result may; nil: no.
-	takesSquares, makesSquares func(c *call) bool
+	// scratch is the size of the memory it computes in beside its operands, at the upper bounds of the node's sizes. Nil means that
+	// nothing grows with them.
+	scratch func(p *kernels.Pool, n *ir.Node, precision kernels.Precision) kernels.ScratchSize
+	// takesBlocked reports whether operand 0 of a call may have the blocked layout, makesBlocked whether its result may; nil means no.
+	takesBlocked, makesBlocked func(c *call) bool
 }
 
 // call is one step: operands and results, dense and row-major.
@@ -54,7 +55,7 @@ type call struct {
 
 	precision kernels.Precision // of products
 
-	inSquares, outSquares bool // of operand 0, of the result; see chooseSquares
+	inBlocked, outBlocked bool // of operand 0, of the result; see chooseBlocked
 
 	dst, src any // the result and the operand of a cast; nil before its first run at these sizes
 }
@@ -160,11 +161,11 @@ func (b Backend) Load(ctx context.Context, l device.Load) (device.Executable, er
 	return x, nil
 }
 
-// prepare finds what runs each step, and allocates the arena and the memory in which steps compute. What is not touched takes
-// nothing yet, so the host can compare Memory with what is allowed before a run.
+// prepare finds what runs each step, and allocates the arena and the scratch memory. The operating system takes pages only
+// when they are touched, so the host can compare Memory with its limit before a run.
 func (x *executable) prepare() error {
 	native := map[string]bool{}
-	var room kernels.Room
+	var scratch kernels.ScratchSize
 	var wide, own int64
 	for i, s := range x.p.Steps {
 		n := x.p.Graph.Nodes[s.Node]
@@ -181,26 +182,26 @@ func (x *executable) prepare() error {
 		if k := registry[n.Op.Name]; !isNative {
 			arrays, most := n.EvalMemory()
 			wide, own = max(wide, arrays), max(own, most)
-		} else if k.room != nil {
-			room = room.With(k.room(x.pool, n, x.precision))
+		} else if k.scratch != nil {
+			scratch = scratch.With(k.scratch(x.pool, n, x.precision))
 		}
 	}
 	for _, name := range slices.SortedFunc(maps.Keys(native), strings.Compare) {
 		x.kernels = append(x.kernels, device.Kernel{Op: name, Native: native[name]})
 	}
-	x.memory = room.Bytes(x.pool) + wide + own + own/4 // see Room.Bytes
+	x.memory = scratch.Bytes(x.pool) + wide + own + own/4 // see ScratchSize.Bytes
 	var err error
 	if x.arena, err = x.allocate(x.p.ArenaSize); err != nil {
 		return diag.New(device.ErrMemory, "cpu", "arena of %d bytes: %w", x.p.ArenaSize, err)
 	}
 	if x.wide, err = x.allocate(wide); err == nil {
-		err = x.pool.Reserve(room, func(n int64) ([]float32, error) {
+		err = x.pool.Reserve(scratch, func(n int64) ([]float32, error) {
 			b, err := x.allocate(4 * n)
 			return tensor.View[float32](b), err
 		})
 	}
 	if err != nil {
-		return diag.New(device.ErrMemory, "cpu", "%d bytes to compute in: %w", x.memory, err)
+		return diag.New(device.ErrMemory, "cpu", "%d bytes of scratch memory: %w", x.memory, err)
 	}
 	return nil
 }

@@ -7,7 +7,7 @@ import (
 )
 
 var (
-	_ = register(kernel{op: "conv2d", takes: takesF32, room: convRoom, prepare: func(n *ir.Node) func(*call) error {
+	_ = register(kernel{op: "conv2d", takes: takesF32, scratch: convScratch, prepare: func(n *ir.Node) func(*call) error {
 		g := geometryOf(n.Attrs.(op.Conv2DAttrs).Geometry())
 		return func(c *call) error {
 			a := convArgs(c, g)
@@ -16,7 +16,7 @@ var (
 			return nil
 		}
 	}})
-	_ = register(kernel{op: "conv_transpose2d", takes: takesF32, room: convRoom, prepare: func(n *ir.Node) func(*call) error {
+	_ = register(kernel{op: "conv_transpose2d", takes: takesF32, scratch: convScratch, prepare: func(n *ir.Node) func(*call) error {
 		g := geometryOf(n.Attrs.(op.ConvTranspose2DAttrs).Geometry())
 		return func(c *call) error {
 			a := convArgs(c, g)
@@ -27,18 +27,18 @@ var (
 	}})
 )
 
-func convRoom(p *kernels.Pool, n *ir.Node, _ kernels.Precision) kernels.Room {
+func convScratch(p *kernels.Pool, n *ir.Node, _ kernels.Precision) kernels.ScratchSize {
 	x, w := n.Graph.Syms.Largest(n.In[0].Type.Shape), n.Graph.Syms.Largest(n.In[1].Type.Shape)
 	a, plain := n.Attrs.(op.Conv2DAttrs)
 	if plain {
 		c := convSizes(x, w, geometryOf(a.Geometry()))
 		c.Cout = w[0]
-		return c.Room(p, false)
+		return c.ScratchSize(p, false)
 	}
 	g := geometryOf(n.Attrs.(op.ConvTranspose2DAttrs).Geometry())
 	c := convSizes(x, w, g)
 	c.Cout = w[1] * g.Groups
-	return c.Room(p, true)
+	return c.ScratchSize(p, true)
 }
 
 // geometryOf is the geometry of a node, whose attributes were checked when its type was inferred.

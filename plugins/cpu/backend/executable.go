@@ -29,7 +29,7 @@ type executable struct {
 
 	inputs, outputs []int      // nodes
 	operands        int        // of all steps, results included
-	readers         [][]reader // see chooseSquares; made by the first run that asks
+	readers         [][]reader // see chooseBlocked; made by the first run that asks
 
 	binder   *program.Binder
 	recent   program.Recent[*binding]
@@ -40,7 +40,7 @@ type executable struct {
 type binding struct {
 	calls     []call
 	values    *program.Values
-	plain     bool // values are looked at, so none are in squares
+	plain     bool // an observer reads the values, so none are blocked
 	io, state []byte
 }
 
@@ -103,7 +103,7 @@ func (x *executable) bind(r device.Run) error {
 	}
 	x.fill(b)
 	if !plain {
-		x.chooseSquares(b)
+		x.chooseBlocked(b)
 	}
 	x.recent.Put(r.Syms, b)
 	x.binding = b
@@ -149,7 +149,7 @@ func (x *executable) fill(b *binding) {
 		} else {
 			c.out = c.outs[0]
 		}
-		c.inSquares, c.outSquares, c.dst, c.src = false, false, nil, nil
+		c.inBlocked, c.outBlocked, c.dst, c.src = false, false, nil, nil
 	}
 }
 

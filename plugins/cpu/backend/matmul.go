@@ -15,8 +15,8 @@ import (
 )
 
 var (
-	_ = register(kernel{op: "matmul", takes: "(f32, f32|f16|bf16)", room: matmulRoom(plainAttrs), prepare: multiplies(plainAttrs)})
-	_ = register(kernel{op: "fused_matmul", takes: takesF32 + " if act = " + acts(), room: matmulRoom(fusedAttrs), prepare: multiplies(fusedAttrs), takesSquares: matmulTakesSquares, makesSquares: matmulMakesSquares})
+	_ = register(kernel{op: "matmul", takes: "(f32, f32|f16|bf16)", scratch: matmulScratch(plainAttrs), prepare: multiplies(plainAttrs)})
+	_ = register(kernel{op: "fused_matmul", takes: takesF32 + " if act = " + acts(), scratch: matmulScratch(fusedAttrs), prepare: multiplies(fusedAttrs), takesBlocked: matmulTakesBlocked, makesBlocked: matmulMakesBlocked})
 )
 
 func plainAttrs(n *ir.Node) op.FusedMatMulAttrs {
@@ -24,9 +24,9 @@ func plainAttrs(n *ir.Node) op.FusedMatMulAttrs {
 	return op.FusedMatMulAttrs{TransA: a.TransA, TransB: a.TransB}
 }
 
-// matmulRoom is the memory of a product at the largest sizes, as a single one and as one of several.
-func matmulRoom(attrs func(n *ir.Node) op.FusedMatMulAttrs) func(*kernels.Pool, *ir.Node, kernels.Precision) kernels.Room {
-	return func(p *kernels.Pool, n *ir.Node, precision kernels.Precision) kernels.Room {
+// matmulScratch covers a product at the largest sizes, computed alone and as one of a batch.
+func matmulScratch(attrs func(n *ir.Node) op.FusedMatMulAttrs) func(*kernels.Pool, *ir.Node, kernels.Precision) kernels.ScratchSize {
+	return func(p *kernels.Pool, n *ir.Node, precision kernels.Precision) kernels.ScratchSize {
 		a, syms := attrs(n), n.Graph.Syms
 		act, _ := activation(a.Act) // a rule of the target: it is known
 		x, out := syms.Largest(n.In[0].Type.Shape), syms.Largest(n.Type.Shape)
@@ -36,12 +36,12 @@ func matmulRoom(attrs func(n *ir.Node) op.FusedMatMulAttrs) func(*kernels.Pool, 
 		}
 		// More rows and products than this make no difference.
 		most := int(min(syms.MaxElems(n.Type), 1<<24))
-		var r kernels.Room
+		var r kernels.ScratchSize
 		for _, g.Precision = range []kernels.Precision{kernels.Float32, precision} { // few rows stay float32
 			g.M, g.Batch = most, 1
-			r = r.With(g.Room(p, param(n.In[1]) != nil))
+			r = r.With(g.ScratchSize(p, param(n.In[1]) != nil))
 			g.M, g.Batch = out[len(out)-2], most
-			r = r.With(g.Room(p, false))
+			r = r.With(g.ScratchSize(p, false))
 		}
 		return r
 	}
@@ -56,7 +56,7 @@ func multiplies(attrs func(n *ir.Node) op.FusedMatMulAttrs) func(n *ir.Node) fun
 		var packed *kernels.PackedWeights
 		return func(c *call) error {
 			return matmul(c, attrs(c.node), func(g kernels.GemmArgs) *kernels.PackedWeights {
-				if !fixed || !c.pool.TakesSquares(g.Precision) { // the precision depends on the rows, and they on symbols
+				if !fixed || !c.pool.TakesBlocked(g.Precision) { // the precision depends on the rows, and they on symbols
 					return nil
 				}
 				if packed == nil {
@@ -130,16 +130,16 @@ func rounds(c *call) (rows, k int, ok bool) {
 // productRows is the number of rows that a product's precision goes by.
 func productRows(c *call) int { return tensor.Numel(c.out.Shape[:len(c.out.Shape)-1]) }
 
-func matmulTakesSquares(c *call) bool {
+func matmulTakesBlocked(c *call) bool {
 	rows, k, ok := rounds(c)
-	return ok && fitsSquares(rows, k)
+	return ok && fitsBlocked(rows, k)
 }
 
-func matmulMakesSquares(c *call) bool {
+func matmulMakesBlocked(c *call) bool {
 	rows, _, ok := rounds(c)
 	a := fusedAttrs(c.node)
 	act, known := activation(a.Act)
-	return ok && known && !a.HasResidual && (act == kernels.Identity || act == kernels.Gelu) && fitsSquares(rows, c.out.Shape[len(c.out.Shape)-1])
+	return ok && known && !a.HasResidual && (act == kernels.Identity || act == kernels.Gelu) && fitsBlocked(rows, c.out.Shape[len(c.out.Shape)-1])
 }
 
 // matmul runs a product. Pack gives the weights of a single product packed, or nil.
@@ -163,11 +163,11 @@ func matmul(c *call, a op.FusedMatMulAttrs, pack func(g kernels.GemmArgs) *kerne
 	g.LDC, g.LDR = g.N, g.N
 	if rows, _, ok := single(c, a); ok {
 		g.M = rows
-		if c.inSquares {
-			g.A, g.ASquares = nil, g.A
+		if c.inBlocked {
+			g.A, g.ABlocked = nil, g.A
 		}
-		if c.outSquares {
-			g.C, g.CSquares = nil, g.C
+		if c.outBlocked {
+			g.C, g.CBlocked = nil, g.C
 		}
 		g.Packed = pack(g)
 		kernels.Gemm(c.pool, &g)

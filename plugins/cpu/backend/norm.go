@@ -7,10 +7,10 @@ import (
 )
 
 var (
-	_ = register(kernel{op: "layer_norm", takes: "(f32...)", makesSquares: normMakesSquares, run: func(c *call) error {
+	_ = register(kernel{op: "layer_norm", takes: "(f32...)", makesBlocked: normMakesBlocked, run: func(c *call) error {
 		rows, n := rowsOf(c.out)
-		if c.outSquares {
-			kernels.LayerNormSquares(c.pool, f32(c.out), f32(c.in[0]), f32(c.in[1]), f32(c.in[2]), rows, n, float32(c.node.Attrs.(op.LayerNormAttrs).Eps))
+		if c.outBlocked {
+			kernels.LayerNormBlocked(c.pool, f32(c.out), f32(c.in[0]), f32(c.in[1]), f32(c.in[2]), rows, n, float32(c.node.Attrs.(op.LayerNormAttrs).Eps))
 			return nil
 		}
 		kernels.LayerNorm(c.pool, f32(c.out), f32(c.in[0]), f32(c.in[1]), f32(c.in[2]), rows, n, float32(c.node.Attrs.(op.LayerNormAttrs).Eps))
@@ -41,7 +41,7 @@ var (
 	}})
 )
 
-func normMakesSquares(c *call) bool { return fitsSquares(rowsOf(c.out)) }
+func normMakesBlocked(c *call) bool { return fitsBlocked(rowsOf(c.out)) }
 
 // rowsOf splits a shape at the last axis.
 func rowsOf(t tensor.Tensor) (rows, n int) {

@@ -8,8 +8,8 @@ import (
 	"github.com/rlx-go/rlx/plugins/cpu/kernels"
 )
 
-var _ = register(kernel{op: "top_k", takes: "(any)", room: func(p *kernels.Pool, n *ir.Node, _ kernels.Precision) kernels.Room {
-	return kernels.TopKRoom(p, n.Attrs.(op.TopKAttrs).K)
+var _ = register(kernel{op: "top_k", takes: "(any)", scratch: func(p *kernels.Pool, n *ir.Node, _ kernels.Precision) kernels.ScratchSize {
+	return kernels.TopKScratch(p, n.Attrs.(op.TopKAttrs).K)
 }, prepare: func(n *ir.Node) func(*call) error {
 	switch d := n.In[0].Type.DType; d {
 	case dtype.F32:

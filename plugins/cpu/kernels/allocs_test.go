@@ -31,7 +31,7 @@ func TestKernelsAllocateNothing(t *testing.T) {
 		chw.XLast, chw.OutLast = false, false
 		var floats, integers, narrow any = x, sums, halves
 		half := BFloat16
-		if p.TakesSquares(half) {
+		if p.TakesBlocked(half) {
 			half = Float32 // products of tiles hand a record of each block to their routine
 		}
 		att := *randomAttention(rng(3), 1, 2, 1, 40, 300, 16, 16, MaskCausal)

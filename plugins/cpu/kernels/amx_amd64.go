@@ -27,7 +27,7 @@ func tilePanelAMX(t *tilePanel) {
 	default:
 		_, _, _ = t.out[(t.blocks-1)*step+area/2-1], t.block[area-1], t.bias[tileSide-1]
 		if (misaligned(&t.out[0])|4*step)%64 != 0 {
-			panic("BUG: squares that straddle lines")
+			panic("BUG: blocks that straddle lines")
 		}
 	}
 	run := tileEnds[t.end]
@@ -49,19 +49,19 @@ func tilePanelAMX(t *tilePanel) {
 type tilesAsm = func(config *byte, blocks, steps int, a, b, sum *float32, resume int, ahead *float32, lines int, block, bias *float32,
 	out *float32, outStep int, residual *float32, residualStep, times, aStep, bStep int)
 
-// tileEnds are the routines by tileEnd, and those that store past the caches. Squares are always stored so.
+// tileEnds are the routines by tileEnd, and those that store past the caches. Blocks are always stored so.
 var tileEnds = [...][2]tilesAsm{
 	tileSum: {tilesSum, tilesSum}, tileRows: {tilesRows, tilesRowsStream},
-	tileSquares: {tilesSquares, tilesSquares}, tileSquaresGelu: {tilesSquaresGelu, tilesSquaresGelu},
+	tileBlocked: {tilesBlocked, tilesBlocked}, tileBlockedGelu: {tilesBlockedGelu, tilesBlockedGelu},
 }
 
 var tileResiduals = [2]tilesAsm{tilesRowsResidual, tilesRowsResidualStream}
 
-// squareRowsAMX is isa.squareRowsOut.
-func squareRowsAMX(dst, src []float32, ld, rows, steps int) {
+// blockRowsAMX is isa.blockRowsOut.
+func blockRowsAMX(dst, src []float32, ld, rows, steps int) {
 	if rows*steps == 0 || misaligned(&dst[0]) != 0 {
-		panic("BUG: no rows, or squares that straddle lines")
+		panic("BUG: no rows, or blocks that straddle lines")
 	}
 	_, _ = dst[(steps-1)*tileSide*tileSide/2+rows*tileSide/2-1], src[(rows-1)*ld+steps*tileSide-1]
-	squareRowsBF16(&dst[0], &src[0], ld, rows, steps)
+	blockRowsBF16(&dst[0], &src[0], ld, rows, steps)
 }

@@ -23,8 +23,8 @@ func tilesByDefinition(blocks, steps int, a, b, c []float32, ldc int, init []flo
 				sum = init[row*ldi+col]
 			}
 			for k := range steps * tileSide / 2 {
-				square := (row/tileSide*steps + k/(tileSide/2)) * tileSide * tileSide / 2
-				x0, x1 := halves(a[square+row%tileSide*tileSide/2+k%(tileSide/2)])
+				block := (row/tileSide*steps + k/(tileSide/2)) * tileSide * tileSide / 2
+				x0, x1 := halves(a[block+row%tileSide*tileSide/2+k%(tileSide/2)])
 				y0, y1 := halves(b[k*tileSide+col])
 				sum += x0 * y0
 				sum += x1 * y1
@@ -60,7 +60,7 @@ func tilePanelByDefinition(t *tilePanel) {
 		x := make([]float32, tileSide)
 		for col := range x {
 			x[col] = sum[row*tileSide+col] + t.bias[col]
-			if t.end == tileSquaresGelu {
+			if t.end == tileBlockedGelu {
 				x[col] = float32(reference64(Gelu, float64(x[col])))
 			}
 			if t.residual != nil {
@@ -88,7 +88,7 @@ func withoutTiles(t *testing.T, f func(t *testing.T, p *Pool)) {
 	t.Run("tiles by definition", func(t *testing.T) {
 		p := newPool(t, 3, "avx512bf16")
 		s := *p.isa
-		s.tiles, s.tileRow, s.squareRowsOut = tilesByDefinition, tileRowAMX, squareRowsAMX
+		s.tiles, s.tileRow, s.blockRowsOut = tilesByDefinition, tileRowAMX, blockRowsAMX
 		s.tilePanel, s.storeFence = tilePanelByDefinition, storeFence
 		p.isa = &s
 		f(t, p)
@@ -114,7 +114,7 @@ func TestTilePanel(t *testing.T) {
 	r := rng(2)
 	for _, d := range [][2]int{{1, 1}, {1, 7}, {2, 8}, {3, 12}, {5, 3}} {
 		blocks, steps := d[0], d[1]
-		for end := tileSum; end <= tileSquaresGelu; end++ {
+		for end := tileSum; end <= tileBlockedGelu; end++ {
 			for _, resume := range []bool{false, true} {
 				for _, residual := range []bool{false, true} {
 					if residual && end != tileRows {
@@ -132,7 +132,7 @@ func TestTilePanel(t *testing.T) {
 						p.a, p.b = randomPairs(r, p.times*p.aStep), randomPairs(r, p.times*p.bStep)
 					}
 					switch p.outStep = tileSide + r.IntN(2)*16; end {
-					case tileSquares, tileSquaresGelu:
+					case tileBlocked, tileBlockedGelu:
 						p.outStep, stream = area/2+r.IntN(2)*16, true
 					}
 					if residual {
@@ -158,7 +158,7 @@ func TestTilePanel(t *testing.T) {
 					}
 					got, want := run(tilePanelAMX), run(tilePanelByDefinition)
 					abs, rel := 1e-4, 1e-5
-					if end == tileSquares || end == tileSquaresGelu {
+					if end == tileBlocked || end == tileBlockedGelu {
 						abs, rel = 2e-4, 1.0/128
 						got, want = unpaired(got), unpaired(want)
 					}
@@ -183,7 +183,7 @@ func TestTileGelu(t *testing.T) {
 	for misaligned(&out[0]) != 0 {
 		out = out[1:]
 	}
-	p := tilePanel{blocks: 1, steps: 1, a: make([]float32, area/2), b: make([]float32, area/2), end: tileSquaresGelu,
+	p := tilePanel{blocks: 1, steps: 1, a: make([]float32, area/2), b: make([]float32, area/2), end: tileBlockedGelu,
 		block: make([]float32, area), bias: bias, out: out, outStep: area / 2}
 	check := func() {
 		tilePanelAMX(&p)

@@ -145,7 +145,7 @@ func (a *attnTile) packQueries(p span) {
 // packKeys packs keys [lo, hi) of the tile, lo at the start of a panel, from rows of dk elements with a distance of ld.
 func (a *attnTile) packKeys(lo, hi int, rows []float32, ld int) {
 	if a.way == tiled {
-		a.s.squareRows(a.k[lo*a.depth:], rows, ld, hi-lo, a.dk)
+		a.s.packTileRows(a.k[lo*a.depth:], rows, ld, hi-lo, a.dk)
 		return
 	}
 	for r := lo; r < hi; r += a.high {
@@ -171,7 +171,7 @@ func (a *attnTile) packValues(n int, run func(at int) (rows []float32, ld, count
 			}
 			at += count
 		}
-		s.squareRows(a.v, a.plain, ld, a.dv, n)
+		s.packTileRows(a.v, a.plain, ld, a.dv, n)
 		return
 	}
 	depth := a.way.depth(n)

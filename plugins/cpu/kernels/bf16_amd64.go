@@ -23,11 +23,11 @@ func pairBF16(dst *float32, src *float32, width int, pairs int)
 //go:noescape
 func tileRowBF16(dst *float32, src *float32, steps int)
 
-// squareRowsBF16 rounds rows of 32*steps floats, ld floats apart, to bfloat16 and stores them past the caches: the rows of a step
+// blockRowsBF16 rounds rows of 32*steps floats, ld floats apart, to bfloat16 and stores them past the caches: the rows of a step
 // follow each other, steps are 2048 bytes apart; dst starts a line of 64 bytes, rows, steps > 0.
 //
 //go:noescape
-func squareRowsBF16(dst *float32, src *float32, ld int, rows int, steps int)
+func blockRowsBF16(dst *float32, src *float32, ld int, rows int, steps int)
 
 // pairs1x32 is the kernel for 1 rows, as genGemm describes.
 //

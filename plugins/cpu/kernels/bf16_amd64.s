@@ -195,9 +195,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func squareRowsBF16(dst *float32, src *float32, ld int, rows int, steps int)
+// func blockRowsBF16(dst *float32, src *float32, ld int, rows int, steps int)
 // Requires: AVX, AVX512F, AVX512_BF16
-TEXT ·squareRowsBF16(SB), NOSPLIT, $0-40
+TEXT ·blockRowsBF16(SB), NOSPLIT, $0-40
 	MOVQ dst+0(FP), AX
 	MOVQ src+8(FP), CX
 	MOVQ ld+16(FP), DX

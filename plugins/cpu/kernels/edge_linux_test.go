@@ -77,7 +77,7 @@ func TestOperandsEndWithMemory(t *testing.T) {
 				s.widenF16(f(n), edge[uint16](t, n))
 				s.widenBF16(f(n), edge[uint16](t, n))
 				s.sum(f(n))
-				s.squares(f(n), 1)
+				s.sumSquares(f(n), 1)
 				s.normalize(f(n), f(n), f(n), f(n), 1, 2)
 			}
 		})

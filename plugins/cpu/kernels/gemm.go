@@ -23,10 +23,10 @@ type GemmArgs struct {
 
 	Precision Precision // of the operands A and B as they are multiplied
 
-	// For a pool that TakesSquares of the precision. Packed is in place of B. ASquares and CSquares are in place of A and C of a single
-	// product: A without TransA; C without residual, and with no activation or Gelu, which then has an error of up to 5e-5.
+	// Only for a pool and a precision of which TakesBlocked is true. Packed replaces B. In a single product, ABlocked replaces A, if
+	// TransA is not set, and CBlocked replaces C, if there is no residual and Act is Identity or Gelu. That Gelu has an error of up to 5e-5.
 	Packed             *PackedWeights
-	ASquares, CSquares []float32
+	ABlocked, CBlocked []float32
 
 	// Batch products, matrix i of an operand starting at i times its stride. 0 and 1 mean one; a stride of 0 shares the matrix.
 	// StrideC is not 0 if Batch > 1. The bias is shared.
@@ -50,7 +50,7 @@ func Gemm(p *Pool, args *GemmArgs) {
 	switch {
 	case g.M <= 2 && g.TransB && !g.TransA && g.K > 0 && g.Precision == Float32:
 		gemv(p, g, batch)
-	case batch == 1 && g.M <= 4*p.isa.mr && g.Packed == nil && g.ASquares == nil && g.CSquares == nil:
+	case batch == 1 && g.M <= 4*p.isa.mr && g.Packed == nil && g.ABlocked == nil && g.CBlocked == nil:
 		gemmSkinny(p, g)
 	default:
 		gemmPacked(p, g, batch)
@@ -72,18 +72,18 @@ func (g *GemmArgs) check(batch int) {
 	if g.TransB {
 		br, bc = bc, br
 	}
-	if (g.ASquares != nil || g.CSquares != nil) && (batch > 1 || g.Precision != BFloat16) || g.ASquares != nil && g.TransA ||
-		g.CSquares != nil && (g.Residual != nil || g.Act != Identity && g.Act != Gelu) {
-		panic("BUG: Gemm: squares where they cannot be")
+	if (g.ABlocked != nil || g.CBlocked != nil) && (batch > 1 || g.Precision != BFloat16) || g.ABlocked != nil && g.TransA ||
+		g.CBlocked != nil && (g.Residual != nil || g.Act != Identity && g.Act != Gelu) {
+		panic("BUG: Gemm: a blocked operand or result that it cannot take")
 	}
 	switch {
-	case g.ASquares == nil && len(g.A) < last(ar, ac, g.LDA, g.StrideA):
+	case g.ABlocked == nil && len(g.A) < last(ar, ac, g.LDA, g.StrideA):
 		panic("BUG: Gemm: A is short")
 	case g.Packed != nil && (g.Packed.n != g.N || g.Packed.k != g.K || g.StrideB != 0 || g.Precision != BFloat16):
 		panic("BUG: Gemm: B was packed for another product")
 	case g.Packed == nil && g.B.Len() < last(br, bc, g.LDB, g.StrideB):
 		panic("BUG: Gemm: B is short")
-	case g.CSquares == nil && (len(g.C) < last(g.M, g.N, g.LDC, g.StrideC) || batch > 1 && g.StrideC == 0 || g.LDC < g.N):
+	case g.CBlocked == nil && (len(g.C) < last(g.M, g.N, g.LDC, g.StrideC) || batch > 1 && g.StrideC == 0 || g.LDC < g.N):
 		panic("BUG: Gemm: C is short")
 	case g.Bias != nil && len(g.Bias) < g.N:
 		panic("BUG: Gemm: bias is short")
@@ -107,7 +107,7 @@ func (g *GemmArgs) packA(s *isa, sc *scratch, dst []float32, i, m, rows int) {
 	for k := 0; k < g.K; k += kb {
 		n := min(kb, g.K-k)
 		if w == tiled {
-			g.packSquares(s, sc, dst[at:], i, m, rows, k, n)
+			g.packBlocked(s, sc, dst[at:], i, m, rows, k, n)
 			at += w.rows(rows) * w.depth(n)
 			continue
 		}
@@ -128,10 +128,10 @@ func (g *GemmArgs) packA(s *isa, sc *scratch, dst []float32, i, m, rows int) {
 	}
 }
 
-// packSquares is packA for one block of k of a product of tiles.
-func (g *GemmArgs) packSquares(s *isa, sc *scratch, dst []float32, i, m, rows, k, n int) {
+// packBlocked is packA for one block of k of a product of tiles.
+func (g *GemmArgs) packBlocked(s *isa, sc *scratch, dst []float32, i, m, rows, k, n int) {
 	if !g.TransA {
-		s.squareRows(dst, g.A[i*g.StrideA+m*g.LDA+k:], g.LDA, rows, n)
+		s.packTileRows(dst, g.A[i*g.StrideA+m*g.LDA+k:], g.LDA, rows, n)
 		return
 	}
 	turned := sc.floats(rows * n)
@@ -140,7 +140,7 @@ func (g *GemmArgs) packSquares(s *isa, sc *scratch, dst []float32, i, m, rows, k
 			turned[r*n+l] = x
 		}
 	}
-	s.squareRows(dst, turned, n, rows, n)
+	s.packTileRows(dst, turned, n, rows, n)
 }
 
 // packB packs the panel of columns [j, j+nr) of product i, rows [k, k+n). Buf holds lanes*n floats, and then what w.buffer says.
@@ -151,7 +151,7 @@ func (g *GemmArgs) packB(s *isa, w packing, dst []float32, i, j, k, n int, buf [
 		panel = buf[s.lanes*n:]
 	}
 	if w == tiled && g.TransB && g.B.f32 != nil {
-		s.pairSquares(dst, panel, g.B.f32[i*g.StrideB+j*g.LDB+k:], g.LDB, cols, n)
+		s.pairBlocked(dst, panel, g.B.f32[i*g.StrideB+j*g.LDB+k:], g.LDB, cols, n)
 		return
 	}
 	if g.TransB {
@@ -372,7 +372,7 @@ func (b *gemmBlocks) do(lo, hi, w int) {
 		q, m, i := t%b.pieces*b.wide, t/b.pieces%b.across*b.high, t/b.pieces/b.across
 		rows, j := min(b.high, g.M-m), (b.at+q)*s.nr
 		var a []float32
-		if g.ASquares == nil {
+		if g.ABlocked == nil {
 			a = sc.floats(s.packing(g.Precision).rows(rows)*b.depth + spill)
 			g.packA(s, sc, a, b.first+i, m, rows)
 		}

@@ -12,7 +12,7 @@ const (
 	ownRows = 64      // rows for each worker at least
 )
 
-// begin makes room for a product.
+// begin allocates the memory of a product.
 func (o *ownPanels) begin(workers, size int) {
 	if o.panels == nil {
 		o.panels, o.packed = make([][]float32, workers), make([]bool, workers)

@@ -1,7 +1,7 @@
 package kernels
 
 // Products of tiles. Sums of a panel of 32 columns stay in the second-level cache from one block of k to the next; a block of k is
-// short enough that the panel, and the squares of A that stream past it, share the first-level cache.
+// short enough that the panel, and the blocks of A that stream past it, share the first-level cache.
 
 // tileEnd is what becomes of the sums of a panel.
 type tileEnd uint8
@@ -9,14 +9,14 @@ type tileEnd uint8
 const (
 	tileSum         tileEnd = iota // they stay, for the next block of k
 	tileRows                       // rows of sum + bias + residual
-	tileSquares                    // squares of sum + bias
-	tileSquaresGelu                // squares of gelu(sum + bias), with an error of at most 5e-5 before it is rounded
+	tileBlocked                    // sum + bias, blocked
+	tileBlockedGelu                // gelu(sum + bias), blocked, with an error of at most 5e-5 before it is rounded
 )
 
 // tilePanel is the product of blocks of 32 rows with a panel of 32 columns, for a block of k or several. Distances count floats.
 type tilePanel struct {
 	blocks, steps int       // of 32 rows; of 32 elements of k; not 0
-	a, b          []float32 // squares [blocks][steps][32 rows, 32 bfloat16], and pairs [16*steps, 32]
+	a, b          []float32 // blocks [blocks][steps][32 rows, 32 bfloat16], and pairs [16*steps, 32]
 	sum           []float32 // [blocks][32, 32]: sums so far. Nil if this is the only block of k
 	resume        bool      // there are sums so far
 	ahead         []float32 // what will be read next
@@ -27,11 +27,11 @@ type tilePanel struct {
 	end          tileEnd
 	block        []float32 // [32, 32], scratch
 	bias         []float32 // [32]
-	out          []float32 // rows of 32, or a square of each block
-	outStep      int       // between rows, or between the squares of blocks
+	out          []float32 // rows of 32, or blocks of 32x32
+	outStep      int       // between rows, or between blocks
 	residual     []float32 // as rows of 32, for tileRows, or nil; may be out
 	residualStep int
-	stream       bool // out is larger than the caches: it is stored past them, where it is made of whole lines. Squares always are
+	stream       bool // out is larger than the caches: it is stored past them, where it is made of whole lines. Blocks always are
 }
 
 // lines is how many lines of ahead each step brings nearer.
@@ -55,7 +55,7 @@ type PackedWeights struct {
 
 // PackWeights packs B of g for products that differ from g in nothing that concerns B; nil where nothing is gained.
 func PackWeights(p *Pool, g *GemmArgs) *PackedWeights {
-	if !p.TakesSquares(g.Precision) || g.N*g.K == 0 {
+	if !p.TakesBlocked(g.Precision) || g.N*g.K == 0 {
 		return nil
 	}
 	panels := (g.N + p.isa.nr - 1) / p.isa.nr
@@ -65,7 +65,7 @@ func PackWeights(p *Pool, g *GemmArgs) *PackedWeights {
 }
 
 // tileBlock computes rows [m, m+rows) by columns [j, j+cols) of product i: a and b are packed, b holding panels panels of which
-// those from first on are used. With ASquares there is no a.
+// those from first on are used. With ABlocked there is no a.
 func (g *GemmArgs) tileBlock(s *isa, sc *scratch, i, m, rows, j, cols int, a, b []float32, panels, first int) {
 	const way, area = tiled, tileSide * tileSide
 	kept := g.keep(sc, i, m, rows, j, cols)
@@ -74,18 +74,18 @@ func (g *GemmArgs) tileBlock(s *isa, sc *scratch, i, m, rows, j, cols int, a, b 
 	t := tilePanel{sum: sc.floats(blocks * area), block: sc.floats(area), stream: g.M*g.N > tileStream}
 	bias := sc.floats(tileSide)
 	edge := sc.floats(blocks * area)
-	fused := g.Act == Identity || g.CSquares != nil
+	fused := g.Act == Identity || g.CBlocked != nil
 	t.stream = t.stream && fused && !g.over() // a residual in the place of C brings its lines into the caches anyway
-	left, row := squares{a, way.rows(rows), g.K, kb}, 0
-	if g.ASquares != nil {
-		left, row = newSquares(g.ASquares, g.M, g.K), m
+	left, row := blocked{a, way.rows(rows), g.K, kb}, 0
+	if g.ABlocked != nil {
+		left, row = newBlocked(g.ABlocked, g.M, g.K), m
 	}
 	end := tileRows
-	var right squares
-	if g.CSquares != nil {
-		right = newSquares(g.CSquares, g.M, g.N)
-		if end = tileSquares; g.Act == Gelu {
-			end = tileSquaresGelu
+	var right blocked
+	if g.CBlocked != nil {
+		right = newBlocked(g.CBlocked, g.M, g.N)
+		if end = tileBlocked; g.Act == Gelu {
+			end = tileBlockedGelu
 		}
 	}
 	// panel is where the block of k from k on of panel q starts in b.
@@ -114,7 +114,7 @@ func (g *GemmArgs) tileBlock(s *isa, sc *scratch, i, m, rows, j, cols int, a, b 
 		}
 		a := left.data[left.at(row, last):]
 		t.end, t.bias = end, bias
-		if g.CSquares != nil { // the padding takes what the block has below its rows
+		if g.CBlocked != nil { // the padding takes what the block has below its rows
 			t.blocks, t.a = blocks, a
 			t.out, t.outStep = right.data[right.at(m, j+q):], right.at(tileSide, j+q)-right.at(0, j+q)
 			s.tilePanel(&t)
@@ -153,7 +153,7 @@ func (g *GemmArgs) tileBlock(s *isa, sc *scratch, i, m, rows, j, cols int, a, b 
 			copy(c[r*g.LDC:][:w], edge[(r-from)*tileSide:])
 		}
 	}
-	if t.stream || g.CSquares != nil {
+	if t.stream || g.CBlocked != nil {
 		s.storeFence()
 	}
 	if !fused {

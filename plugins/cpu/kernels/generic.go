@@ -39,7 +39,7 @@ func genericISA() *isa {
 			}
 			return float32(s)
 		},
-		squares: func(x []float32, mean float32) float32 {
+		sumSquares: func(x []float32, mean float32) float32 {
 			s := 0.0
 			for _, v := range x {
 				d := float64(v) - float64(mean)

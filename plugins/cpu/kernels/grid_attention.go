@@ -20,12 +20,12 @@ type GridAttentionArgs struct {
 
 	Out []float32 // [B, GH, GW, Heads*Dim]; must not overlap QKV
 
-	OutSquares []float32 // in place of Out, in squares, where MakesSquares says so
+	OutBlocked []float32 // in place of Out, blocked, where MakesBlocked allows it
 }
 
-// MakesSquares reports whether the result can be in squares.
-func (g *GridAttentionArgs) MakesSquares(p *Pool) bool {
-	return p.TakesSquares(g.Precision) && g.panels(p.isa) && g.Dim%tileSide == 0
+// MakesBlocked reports whether the result can be blocked.
+func (g *GridAttentionArgs) MakesBlocked(p *Pool) bool {
+	return p.TakesBlocked(g.Precision) && g.panels(p.isa) && g.Dim%tileSide == 0
 }
 
 // window is one window of a grid attention: its place and how much of it lies on the grid.
@@ -47,7 +47,7 @@ func GridAttention(p *Pool, g *GridAttentionArgs) {
 	}
 	tokens := g.B * g.GH * g.GW
 	padded := g.GH%wh != 0 || g.GW%ww != 0
-	if len(g.QKV) < tokens*3*e || g.OutSquares == nil && len(g.Out) < tokens*e || g.OutSquares != nil && !g.MakesSquares(p) || (g.RelH == nil) != (g.RelW == nil) ||
+	if len(g.QKV) < tokens*3*e || g.OutBlocked == nil && len(g.Out) < tokens*e || g.OutBlocked != nil && !g.MakesBlocked(p) || (g.RelH == nil) != (g.RelW == nil) ||
 		g.RelH != nil && (len(g.RelH) < wh*wh*g.Dim || len(g.RelW) < ww*ww*g.Dim) || padded && g.Pad != nil && len(g.Pad) < 3*e {
 		panic("BUG: GridAttention: a slice is short")
 	}

@@ -296,7 +296,7 @@ func (t *gridTask) runPanels(s *isa, sc *scratch, keys panelKeys, y0, y1 int) {
 	for y := y0; y < y1; y += rows {
 		w.run(s, sc, y, min(y1, y+rows))
 	}
-	if g.OutSquares != nil {
+	if g.OutBlocked != nil {
 		s.storeFence()
 	}
 }
@@ -322,7 +322,7 @@ func (w *panelWork) packQueries(s *isa, sc *scratch) {
 	}
 }
 
-// reserve makes room for the queries of some rows. To what is shared with the other ways, in attnTile, every half of a panel is a narrow
+// reserve allocates memory for the queries of a number of rows. To what is shared with the other ways, in attnTile, every half of a panel is a narrow
 // panel of pairs.
 func (t *gridTask) reserve(s *isa, sc *scratch, rows int) {
 	p := t.plan
@@ -340,7 +340,7 @@ func (t *gridTask) reserve(s *isa, sc *scratch, rows int) {
 	}
 }
 
-// run computes the queries of rows [y0, y1), for which reserve has made room.
+// run computes the queries of rows [y0, y1), for which reserve has allocated memory.
 func (w *panelWork) run(s *isa, sc *scratch, y0, y1 int) {
 	t, p, a := w.t, w.t.plan, &w.a
 	g, d := t.g, t.g.Dim
@@ -388,15 +388,15 @@ func (w *panelWork) run(s *isa, sc *scratch, y0, y1 int) {
 		s.attend(a)
 	}
 	e := g.Heads * d
-	var squared squares
-	if g.OutSquares != nil {
-		squared = newSquares(g.OutSquares, g.B*g.GH*g.GW, e)
+	var out blocked
+	if g.OutBlocked != nil {
+		out = newBlocked(g.OutBlocked, g.B*g.GH*g.GW, e)
 	}
 	for i, half := range t.spans[:groups] {
 		first, n := p.group(y0*p.across + i)
-		if g.OutSquares != nil {
+		if g.OutBlocked != nil {
 			s.tileOut(t.rows, d, t.o[2*i*size:], t.l[i*groupSize:], n, d/groupSize)
-			squared.put(s, t.index(first), t.head*d, t.rows, d, n, d)
+			out.put(s, t.index(first), t.head*d, t.rows, d, n, d)
 			continue
 		}
 		out := g.Out[t.index(first)*e+t.head*d:]

@@ -56,22 +56,22 @@ type isa struct {
 	// slow are the elementwise ops of which the set has no routine, so that loops in Go compute them.
 	slow map[any]bool
 
-	sum       func(x []float32) float32
-	squares   func(x []float32, mean float32) float32 // sum of (x-mean)^2
-	normalize func(dst, x, gamma, beta []float32, mean, scale float32)
+	sum        func(x []float32) float32
+	sumSquares func(x []float32, mean float32) float32 // sum of (x-mean)^2
+	normalize  func(dst, x, gamma, beta []float32, mean, scale float32)
 
 	// bfloat16: round gives its values as floats. pair packs rows 2i and 2i+1 of a panel [2n, width] as pairs, the even row in
 	// the low half, in the order that the products of the set expect; it reads and writes whole vectors. nil where there is
 	// neither pairs nor tiles.
 	round func(dst, src []float32)
 	pair  func(dst, panel []float32, width, n int)
-	// tiles is C = init + A·B for blocks of 32 rows and 32 columns, 32*steps deep: A as squares [blocks][steps][32][32 bfloat16],
-	// B as pairs [16*steps, 32]. init may be nil or C. nil where the processor has no tiles. tileRow is a row of a square.
+	// tiles is C = init + A·B for blocks of 32 rows and 32 columns, 32*steps deep: A as blocks [blocks][steps][32][32 bfloat16],
+	// B as pairs [16*steps, 32]. init may be nil or C. nil where the processor has no tiles. tileRow is a row of a block.
 	tiles   func(blocks, steps int, a, b, c []float32, ldc int, init []float32, ldi int)
 	tileRow func(dst, src []float32, steps int)
-	// squareRowsOut rounds rows of 32*steps floats, ld apart, into rows of squares, of which dst starts with the first. It stores past
+	// blockRowsOut rounds rows of 32*steps floats, ld apart, into rows of blocks; dst starts with the first. It stores past
 	// the caches.
-	squareRowsOut func(dst, src []float32, ld, rows, steps int)
+	blockRowsOut func(dst, src []float32, ld, rows, steps int)
 	// tilePanel is a product for matrices, with the epilogue; nil with tiles.
 	tilePanel  func(t *tilePanel)
 	storeFence func() // orders what tilePanel stored before what is stored next

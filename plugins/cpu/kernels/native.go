@@ -212,7 +212,7 @@ func sumOf(lanes int, f func(x *float32, blocks int) float32) func([]float32) fl
 	}
 }
 
-func squaresOf(lanes int, f func(x *float32, blocks int, mean float32) float32) func([]float32, float32) float32 {
+func sumSquaresOf(lanes int, f func(x *float32, blocks int, mean float32) float32) func([]float32, float32) float32 {
 	return func(x []float32, mean float32) float32 {
 		var s float32
 		n := len(x) / lanes

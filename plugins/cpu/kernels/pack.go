@@ -8,7 +8,7 @@ import "github.com/rlx-go/rlx/core/dtype"
 
 const kBlock = 512 // a panel of A stays in the first-level cache
 
-// tileBlockK is kBlock for products of tiles: a panel of B and the squares of A beside it fill half of a first-level cache.
+// tileBlockK is kBlock for products of tiles: a panel of B and the blocks of A beside it fill half of a first-level cache.
 const tileBlockK = 256
 
 // kSplit is the size of the blocks that k is cut into.

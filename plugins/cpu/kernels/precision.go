@@ -34,7 +34,7 @@ const (
 	plain   packing = iota // float32
 	rounded                // float32 with the values of bfloat16
 	pairs                  // two bfloat16 in the place of a float32: elements 2i and 2i+1 along k
-	tiled                  // the second operand as pairs; the first in squares of 32 rows by 32 elements, see isa.tiles
+	tiled                  // the second operand as pairs; the first in blocks of 32 rows by 32 elements, see isa.tiles
 )
 
 // packing is the best that the processor has for a precision.
@@ -50,7 +50,7 @@ func (s *isa) packing(p Precision) packing {
 	return rounded
 }
 
-// tileSide is the rows of a square, and the elements of a row along k.
+// tileSide is the rows of a block, and the elements of a row along k.
 const tileSide = 32
 
 // depth is the number of float32 that k elements along the depth take.
@@ -80,8 +80,8 @@ func (s *isa) panelRows(w packing) int {
 	return s.mr
 }
 
-// convert turns a panel of k rows of width floats into its packed form in dst; panel may be dst for plain and rounded, and has
-// room for whole tiles of rows otherwise. Both have the spill behind them.
+// convert packs a panel of k rows of width floats into dst. panel may be dst if the packing is plain or rounded; otherwise its memory
+// holds whole tiles of rows. Both have the spill behind them.
 func (s *isa) convert(w packing, dst, panel []float32, width, k int) {
 	switch w {
 	case rounded:
@@ -101,15 +101,15 @@ func (w packing) buffer(width, k int) int {
 	return 0
 }
 
-// squareRows packs rows [0, rows) of k elements, ld apart, into the first operand of a product of tiles.
-func (s *isa) squareRows(dst, src []float32, ld, rows, k int) {
-	const square = tileSide * tileSide / 2
+// packTileRows packs rows [0, rows) of k elements, ld apart, into the first operand of a product of tiles.
+func (s *isa) packTileRows(dst, src []float32, ld, rows, k int) {
+	const block = tileSide * tileSide / 2
 	steps := (k + tileSide - 1) / tileSide
 	for r := range (rows + tileSide - 1) / tileSide * tileSide {
-		at := dst[r/tileSide*steps*square+r%tileSide*tileSide/2:]
+		at := dst[r/tileSide*steps*block+r%tileSide*tileSide/2:]
 		if r >= rows {
 			for i := range steps {
-				clear(at[i*square:][:tileSide/2])
+				clear(at[i*block:][:tileSide/2])
 			}
 			continue
 		}
@@ -119,20 +119,20 @@ func (s *isa) squareRows(dst, src []float32, ld, rows, k int) {
 		if whole < steps {
 			var rest [tileSide]float32
 			copy(rest[:], row[whole*tileSide:k])
-			s.tileRow(at[whole*square:], rest[:], 1)
+			s.tileRow(at[whole*block:], rest[:], 1)
 		}
 	}
 }
 
-// pairSquares packs a panel of up to 32 columns of k elements, ld apart, as pairs: rounded first, as squares, then turned. Buf has room
-// for the panel.
-func (s *isa) pairSquares(dst, buf, src []float32, ld, cols, k int) {
-	const square = tileSide * tileSide / 2
-	s.squareRows(buf, src, ld, cols, k)
+// pairBlocked packs a panel of up to 32 columns of k elements, ld apart, as pairs: it rounds them into blocks in buf, then transposes
+// those. buf is as long as the panel.
+func (s *isa) pairBlocked(dst, buf, src []float32, ld, cols, k int) {
+	const block = tileSide * tileSide / 2
+	s.packTileRows(buf, src, ld, cols, k)
 	if cols < tileSide {
-		clear(dst[:(k+tileSide-1)/tileSide*square])
+		clear(dst[:(k+tileSide-1)/tileSide*block])
 	}
-	for at := 0; at < k*(tileSide/2); at += square {
+	for at := 0; at < k*(tileSide/2); at += block {
 		for h := 0; h < cols; h += s.lanes {
 			s.transpose(dst[at+h:], tileSide, buf[at+h*(tileSide/2):], tileSide/2, s.lanes, tileSide/2)
 		}

@@ -7,10 +7,10 @@ package kernels
 //go:noescape
 func sumAVX2(x *float32, blocks int) float32
 
-// squaresAVX2 is the sum of (x-mean)^2 over blocks*lanes floats; blocks > 0.
+// sumSquaresAVX2 is the sum of (x-mean)^2 over blocks*lanes floats; blocks > 0.
 //
 //go:noescape
-func squaresAVX2(x *float32, blocks int, mean float32) float32
+func sumSquaresAVX2(x *float32, blocks int, mean float32) float32
 
 // normalizeAVX2 is dst = (x-mean)*scale*gamma + beta over blocks*lanes floats; blocks > 0.
 //
@@ -22,10 +22,10 @@ func normalizeAVX2(dst *float32, x *float32, gamma *float32, beta *float32, bloc
 //go:noescape
 func sumAVX512(x *float32, blocks int) float32
 
-// squaresAVX512 is the sum of (x-mean)^2 over blocks*lanes floats; blocks > 0.
+// sumSquaresAVX512 is the sum of (x-mean)^2 over blocks*lanes floats; blocks > 0.
 //
 //go:noescape
-func squaresAVX512(x *float32, blocks int, mean float32) float32
+func sumSquaresAVX512(x *float32, blocks int, mean float32) float32
 
 // normalizeAVX512 is dst = (x-mean)*scale*gamma + beta over blocks*lanes floats; blocks > 0.
 //

@@ -47,9 +47,9 @@ sum:
 	VZEROUPPER
 	RET
 
-// func squaresAVX2(x *float32, blocks int, mean float32) float32
+// func sumSquaresAVX2(x *float32, blocks int, mean float32) float32
 // Requires: AVX, FMA3
-TEXT ·squaresAVX2(SB), NOSPLIT, $0-28
+TEXT ·sumSquaresAVX2(SB), NOSPLIT, $0-28
 	MOVQ         x+0(FP), AX
 	MOVQ         blocks+8(FP), CX
 	VBROADCASTSS mean+16(FP), Y0
@@ -170,9 +170,9 @@ sum:
 	VZEROUPPER
 	RET
 
-// func squaresAVX512(x *float32, blocks int, mean float32) float32
+// func sumSquaresAVX512(x *float32, blocks int, mean float32) float32
 // Requires: AVX, AVX512F
-TEXT ·squaresAVX512(SB), NOSPLIT, $0-28
+TEXT ·sumSquaresAVX512(SB), NOSPLIT, $0-28
 	MOVQ         x+0(FP), AX
 	MOVQ         blocks+8(FP), CX
 	VBROADCASTSS mean+16(FP), Z0

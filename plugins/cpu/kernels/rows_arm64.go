@@ -7,10 +7,10 @@ package kernels
 //go:noescape
 func sumNEON(x *float32, blocks int) float32
 
-// squaresNEON is the sum of (x-mean)^2 over blocks*lanes floats; blocks > 0.
+// sumSquaresNEON is the sum of (x-mean)^2 over blocks*lanes floats; blocks > 0.
 //
 //go:noescape
-func squaresNEON(x *float32, blocks int, mean float32) float32
+func sumSquaresNEON(x *float32, blocks int, mean float32) float32
 
 // normalizeNEON is dst = (x-mean)*scale*gamma + beta over blocks*lanes floats; blocks > 0.
 //

@@ -55,8 +55,8 @@ sum:
 	FMOVS F0, ret+16(FP)
 	RET
 
-// func squaresNEON(x *float32, blocks int, mean float32) float32
-TEXT ·squaresNEON(SB), NOSPLIT, $0-28
+// func sumSquaresNEON(x *float32, blocks int, mean float32) float32
+TEXT ·sumSquaresNEON(SB), NOSPLIT, $0-28
 	MOVD x+0(FP), R0
 	MOVD blocks+8(FP), R1
 	FMOVS mean+16(FP), F0

@@ -28,7 +28,7 @@ func avx2() *isa {
 		widenBF16: widenOf(lanes, widenBF16AVX2, dtype.BF16ToF32),
 		round:     unaryOf(lanes, roundBF16AVX2),
 		choose:    chooseOf(lanes, chooseAVX2),
-		sum:       sumOf(lanes, sumAVX2), squares: squaresOf(lanes, squaresAVX2),
+		sum:       sumOf(lanes, sumAVX2), sumSquares: sumSquaresOf(lanes, sumSquaresAVX2),
 		normalize: normalizeOf(lanes, normalizeAVX2),
 		fmaLoop:   fmaLoopAVX2,
 	}).setElementwise(unaryAVX2, binaryAVX2, compareAVX2)
@@ -57,7 +57,7 @@ func avx512() *isa {
 		widenBF16: widenOf(lanes, widenBF16AVX512, dtype.BF16ToF32),
 		round:     unaryOf(lanes, roundBF16AVX512),
 		choose:    chooseOf(lanes, chooseAVX512),
-		sum:       sumOf(lanes, sumAVX512), squares: squaresOf(lanes, squaresAVX512),
+		sum:       sumOf(lanes, sumAVX512), sumSquares: sumSquaresOf(lanes, sumSquaresAVX512),
 		normalize: normalizeOf(lanes, normalizeAVX512),
 		fmaLoop:   fmaLoopAVX512,
 	}).setElementwise(unaryAVX512, binaryAVX512, compareAVX512)
@@ -78,7 +78,7 @@ func avx512bf16() *isa {
 func amx() *isa {
 	s := avx512bf16()
 	s.name = "amx"
-	s.tiles, s.tileRow, s.squareRowsOut = tilesAMX, tileRowAMX, squareRowsAMX
+	s.tiles, s.tileRow, s.blockRowsOut = tilesAMX, tileRowAMX, blockRowsAMX
 	s.tilePanel, s.storeFence = tilePanelAMX, storeFence
 	s.setPanels()
 	s.tileLoop = func(n int) { tilesPeak(&tileConfig[0], n) }

@@ -35,7 +35,7 @@ func neon() *isa {
 		widenBF16: widenOf(lanes, widenBF16NEON, dtype.BF16ToF32),
 		round:     unaryOf(lanes, roundBF16NEON),
 		choose:    chooseOf(lanes, chooseNEON),
-		sum:       sumOf(lanes, sumNEON), squares: squaresOf(lanes, squaresNEON),
+		sum:       sumOf(lanes, sumNEON), sumSquares: sumSquaresOf(lanes, sumSquaresNEON),
 		normalize: normalizeOf(lanes, normalizeNEON),
 		fmaLoop:   fmaLoopNEON,
 	}).setElementwise(unaryNEON, binaryNEON, compareNEON)

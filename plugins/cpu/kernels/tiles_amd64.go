@@ -27,15 +27,15 @@ func tilesRowsStream(config *byte, blocks int, steps int, a *float32, b *float32
 //go:noescape
 func tilesRowsResidualStream(config *byte, blocks int, steps int, a *float32, b *float32, sum *float32, resume int, ahead *float32, lines int, block *float32, bias *float32, out *float32, outStep int, residual *float32, residualStep int, times int, aStep int, bStep int)
 
-// tilesSquares is out = sum + bias, in squares of bfloat16 for blocks of 32 rows of one panel, as tilePanel describes.
+// tilesBlocked is out = sum + bias, in blocks of bfloat16 for blocks of 32 rows of one panel, as tilePanel describes.
 //
 //go:noescape
-func tilesSquares(config *byte, blocks int, steps int, a *float32, b *float32, sum *float32, resume int, ahead *float32, lines int, block *float32, bias *float32, out *float32, outStep int, residual *float32, residualStep int, times int, aStep int, bStep int)
+func tilesBlocked(config *byte, blocks int, steps int, a *float32, b *float32, sum *float32, resume int, ahead *float32, lines int, block *float32, bias *float32, out *float32, outStep int, residual *float32, residualStep int, times int, aStep int, bStep int)
 
-// tilesSquaresGelu is out = gelu(sum + bias), in squares of bfloat16 for blocks of 32 rows of one panel, as tilePanel describes.
+// tilesBlockedGelu is out = gelu(sum + bias), in blocks of bfloat16 for blocks of 32 rows of one panel, as tilePanel describes.
 //
 //go:noescape
-func tilesSquaresGelu(config *byte, blocks int, steps int, a *float32, b *float32, sum *float32, resume int, ahead *float32, lines int, block *float32, bias *float32, out *float32, outStep int, residual *float32, residualStep int, times int, aStep int, bStep int)
+func tilesBlockedGelu(config *byte, blocks int, steps int, a *float32, b *float32, sum *float32, resume int, ahead *float32, lines int, block *float32, bias *float32, out *float32, outStep int, residual *float32, residualStep int, times int, aStep int, bStep int)
 
 // storeFence makes what was stored past the caches visible before later stores.
 func storeFence()

@@ -1803,9 +1803,9 @@ lastdone:
 	TILERELEASE()
 	RET
 
-// func tilesSquares(config *byte, blocks int, steps int, a *float32, b *float32, sum *float32, resume int, ahead *float32, lines int, block *float32, bias *float32, out *float32, outStep int, residual *float32, residualStep int, times int, aStep int, bStep int)
+// func tilesBlocked(config *byte, blocks int, steps int, a *float32, b *float32, sum *float32, resume int, ahead *float32, lines int, block *float32, bias *float32, out *float32, outStep int, residual *float32, residualStep int, times int, aStep int, bStep int)
 // Requires: AMX-BF16, AMX-TILE, AVX, AVX512F, AVX512_BF16, MMX+
-TEXT ·tilesSquares(SB), NOSPLIT, $0-144
+TEXT ·tilesBlocked(SB), NOSPLIT, $0-144
 	MOVQ    config+0(FP), R15
 	LDTILECFG(r15)
 	MOVQ    ahead+56(FP), R10
@@ -2109,9 +2109,9 @@ lastdone:
 	TILERELEASE()
 	RET
 
-// func tilesSquaresGelu(config *byte, blocks int, steps int, a *float32, b *float32, sum *float32, resume int, ahead *float32, lines int, block *float32, bias *float32, out *float32, outStep int, residual *float32, residualStep int, times int, aStep int, bStep int)
+// func tilesBlockedGelu(config *byte, blocks int, steps int, a *float32, b *float32, sum *float32, resume int, ahead *float32, lines int, block *float32, bias *float32, out *float32, outStep int, residual *float32, residualStep int, times int, aStep int, bStep int)
 // Requires: AMX-BF16, AMX-TILE, AVX, AVX512F, AVX512_BF16, MMX+
-TEXT ·tilesSquaresGelu(SB), NOSPLIT, $0-144
+TEXT ·tilesBlockedGelu(SB), NOSPLIT, $0-144
 	MOVQ    config+0(FP), R15
 	LDTILECFG(r15)
 	MOVQ    ahead+56(FP), R10

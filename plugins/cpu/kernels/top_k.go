@@ -62,7 +62,7 @@ func (t *topK[T]) do(lo, hi, worker int) {
 	}
 }
 
-// best is a heap of the k best elements of a row, the worst of them at the root. Keys is room for those of a block.
+// best is a heap of the k best elements of a row, the worst of them at the root. keys is memory for the keys of a block.
 func (t *topK[T]) best(heap []ranked, keys []uint64, src []T) []ranked {
 	for from := 0; from < len(src); from += len(keys) {
 		block := src[from:min(len(src), from+len(keys))]

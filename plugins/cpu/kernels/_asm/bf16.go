@@ -16,7 +16,7 @@ func genBF16(v vec) {
 	}
 	pairBF16(v)
 	tileRow()
-	squareRows()
+	blockRows()
 	for _, vecs := range []int{2, 1} {
 		for rows := 1; rows <= 14; rows++ {
 			product(v, rows, vecs, fmt.Sprintf("pairs%dx%d", rows, vecs*v.lanes),
@@ -140,10 +140,10 @@ func tileRow() {
 	RET()
 }
 
-// squareRows writes rows of squares.
-func squareRows() {
-	TEXT("squareRowsBF16", NOSPLIT, "func(dst, src *float32, ld, rows, steps int)")
-	Doc("squareRowsBF16 rounds rows of 32*steps floats, ld floats apart, to bfloat16 and stores them past the caches: the rows of a step",
+// blockRows writes the routine that rounds rows into blocks of 32x32.
+func blockRows() {
+	TEXT("blockRowsBF16", NOSPLIT, "func(dst, src *float32, ld, rows, steps int)")
+	Doc("blockRowsBF16 rounds rows of 32*steps floats, ld floats apart, to bfloat16 and stores them past the caches: the rows of a step",
 		"follow each other, steps are 2048 bytes apart; dst starts a line of 64 bytes, rows, steps > 0.")
 	Pragma("noescape")
 	dst, src := Load(Param("dst"), GP64()), Load(Param("src"), GP64())

@@ -57,7 +57,7 @@ func transpose(v vec) {
 	RET()
 }
 
-// shuffled returns the columns of the square of lanes x lanes held in r.
+// shuffled returns the columns of the block of lanes x lanes held in r.
 func shuffled(v vec, r []VecVirtual) []VecVirtual {
 	n := len(r)
 	a := make([]VecVirtual, n)

@@ -17,16 +17,16 @@ func neonBF16(file *neonFile) {
 
 func neonHalfProduct(file *neonFile, rows, width int) {
 	t := newNEONTile(file, "pairs", rows, width)
-	squares := make([][]vreg, (rows+1)/2) // of two rows and two columns
-	for i := range squares {
-		squares[i] = make([]vreg, width/2)
-		for j := range squares[i] {
-			squares[i][j] = t.zero()
+	sums := make([][]vreg, (rows+1)/2) // of two rows and two columns
+	for i := range sums {
+		sums[i] = make([]vreg, width/2)
+		for j := range sums[i] {
+			sums[i][j] = t.zero()
 		}
 	}
 	// quad adds the products of two rows of pairs. A lone row of A is followed by zeros.
 	quad := func(u int) {
-		as := make([]vreg, len(squares))
+		as := make([]vreg, len(sums))
 		for i := range as {
 			as[i] = t.reg()
 		}
@@ -38,7 +38,7 @@ func neonHalfProduct(file *neonFile, rows, width int) {
 			b := t.loadPair(t.b, u*width*8+j*16)
 			for i, a := range as {
 				for h := range b {
-					t.word(0x6e40ec00, "bfmmla v%d.4s, v%d.8h, v%d.8h", squares[i][j+h], a, b[h])
+					t.word(0x6e40ec00, "bfmmla v%d.4s, v%d.8h, v%d.8h", sums[i][j+h], a, b[h])
 				}
 			}
 		}
@@ -61,7 +61,7 @@ func neonHalfProduct(file *neonFile, rows, width int) {
 	quad(0) // there is but one, as unroll is 2
 	t.next(2)
 	t.label("quads")
-	for _, s := range squares {
+	for _, s := range sums {
 		var low, high []vreg
 		for j := 0; j < width/2; j += 2 {
 			l, h := t.reg(), t.reg()

@@ -38,7 +38,7 @@ func neonTranspose(file *neonFile) {
 		for i := range 4 {
 			low[i], high[i] = row[i][half], row[4+i][half]
 		}
-		low, high = f.square(low), f.square(high)
+		low, high = f.transpose4(low), f.transpose4(high)
 		for j := range 4 {
 			f.store(dst, 0, low[j], high[j])
 			f.ins("ADD %v, %v, %v", ldd, dst, dst)
@@ -48,8 +48,8 @@ func neonTranspose(file *neonFile) {
 	f.ret()
 }
 
-// square is the columns of four rows.
-func (f *neonFunc) square(r [4]vreg) [4]vreg {
+// transpose4 returns the columns of four rows.
+func (f *neonFunc) transpose4(r [4]vreg) [4]vreg {
 	op := func(name string, a, b vreg) vreg {
 		v := f.reg()
 		f.into(name, v, a, b)

@@ -3,16 +3,16 @@ package main
 // neonRows writes what genRows does.
 func neonRows(file *neonFile) {
 	neonReduce(file, "sum", "x *float32, blocks int", "is the sum of blocks*lanes floats; blocks > 0.", false)
-	neonReduce(file, "squares", "x *float32, blocks int, mean float32", "is the sum of (x-mean)^2 over blocks*lanes floats; blocks > 0.", true)
+	neonReduce(file, "sumSquares", "x *float32, blocks int, mean float32", "is the sum of (x-mean)^2 over blocks*lanes floats; blocks > 0.", true)
 	neonNormalize(file)
 	neonMap(file, "roundBF16", (*neonFunc).roundBF16)
 }
 
-func neonReduce(file *neonFile, name, signature, doc string, squares bool) {
+func neonReduce(file *neonFile, name, signature, doc string, center bool) {
 	f := file.add(name, signature, "float32", doc)
 	x, n := f.param("x"), f.param("blocks")
 	var mean vreg
-	if squares {
+	if center {
 		mean = f.scalar("mean")
 	}
 	acc := f.pairs(4)
@@ -21,7 +21,7 @@ func neonReduce(file *neonFile, name, signature, doc string, squares bool) {
 	}
 	step := func(acc ...vec8) {
 		for i, v := range f.loadPairs(x, len(acc)) {
-			if squares {
+			if center {
 				d := f.sub(v, mean)
 				f.fma(acc[i], d, d)
 			} else {

@@ -93,7 +93,7 @@ func TestNEONRegisters(t *testing.T) {
 	}
 	defer func() {
 		if !strings.Contains(fmt.Sprint(recover()), "more than 32") {
-			t.Error("33 values found room in 32 registers")
+			t.Error("33 values fit in 32 registers")
 		}
 	}()
 	var many []vreg

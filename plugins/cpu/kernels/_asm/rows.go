@@ -9,15 +9,15 @@ import (
 // genRows writes the passes of the norms over one row, whole vectors only; the Go side adds what is left.
 func genRows(v vec) {
 	rowReduce(v, "sum", false)
-	rowReduce(v, "squares", true)
+	rowReduce(v, "sumSquares", true)
 	normalize(v)
 }
 
 // rowReduce sums x, or (x-mean)^2, with four accumulators per lane.
-func rowReduce(v vec, what string, squares bool) {
+func rowReduce(v vec, what string, center bool) {
 	name := what + v.name
 	sig, doc := "func(x *float32, blocks int) float32", " is the sum of blocks*lanes floats; blocks > 0."
-	if squares {
+	if center {
 		sig, doc = "func(x *float32, blocks int, mean float32) float32", " is the sum of (x-mean)^2 over blocks*lanes floats; blocks > 0."
 	}
 	TEXT(name, NOSPLIT, sig)
@@ -26,7 +26,7 @@ func rowReduce(v vec, what string, squares bool) {
 	x := Load(Param("x"), GP64())
 	n := Load(Param("blocks"), GP64())
 	var mean VecVirtual
-	if squares {
+	if center {
 		mean = v.reg()
 		addr, err := Param("mean").Resolve()
 		if err != nil {
@@ -40,7 +40,7 @@ func rowReduce(v vec, what string, squares bool) {
 	}
 	step := func(i int) {
 		m := Mem{Base: x, Disp: i * v.bytes()}
-		if !squares {
+		if !center {
 			VADDPS(m, acc[i], acc[i])
 			return
 		}

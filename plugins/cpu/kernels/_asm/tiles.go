@@ -16,7 +16,7 @@ type tileEnd struct {
 	name     string
 	doc      string
 	sum      bool // it is kept, for the next block of k
-	squares  bool // it is stored as bfloat16 in squares; else as rows of float32
+	blocked  bool // it is stored as bfloat16, in the blocked layout; else as rows of float32
 	residual bool // a residual is added
 	gelu     bool
 	stream   bool // past the caches, to aligned memory
@@ -32,8 +32,8 @@ func genTiles(v vec) {
 		{name: "RowsResidual", residual: true, doc: "out = sum + bias + residual"},
 		{name: "RowsStream", stream: true, doc: "out = sum + bias"},
 		{name: "RowsResidualStream", residual: true, stream: true, doc: "out = sum + bias + residual"},
-		{name: "Squares", squares: true, stream: true, doc: "out = sum + bias, in squares of bfloat16"},
-		{name: "SquaresGelu", squares: true, stream: true, gelu: true, doc: "out = gelu(sum + bias), in squares of bfloat16"},
+		{name: "Blocked", blocked: true, stream: true, doc: "out = sum + bias, in blocks of bfloat16"},
+		{name: "BlockedGelu", blocked: true, stream: true, gelu: true, doc: "out = gelu(sum + bias), in blocks of bfloat16"},
 	} {
 		tilePanel(e)
 	}
@@ -85,7 +85,7 @@ func tilePanel(e tileEnd) {
 	MOVQ(U32(128), bStride)
 	XORQ(tileLeft, tileLeft)
 	if !e.sum {
-		if !e.squares {
+		if !e.blocked {
 			MOVQ(arg("out"), tileOut)
 		}
 		MOVQ(arg("outStep"), tileOutStep)
@@ -143,7 +143,7 @@ func tilePanel(e tileEnd) {
 		e.rest("few")
 		MOVQ(arg("block"), tileDone)
 		MOVQ(U32(tileSide/rowsPerStep), tileLeft)
-		if e.squares {
+		if e.blocked {
 			MOVQ(arg("out"), tileOut)
 			ADDQ(tileOutStep, arg("out"))
 		}
@@ -291,14 +291,14 @@ func (e tileEnd) rows() {
 		if e.residual {
 			ADDQ(arg("residualStep"), tileRes)
 		}
-		if e.squares {
+		if e.blocked {
 			toBF16(x[0], x[1], x[0])
 			store(x[0], Mem{Base: tileOut})
 		} else {
 			store(x[0], Mem{Base: tileOut})
 			store(x[1], Mem{Base: tileOut, Disp: 64})
 		}
-		if e.squares {
+		if e.blocked {
 			ADDQ(U8(64), tileOut)
 		} else {
 			ADDQ(tileOutStep, tileOut)

@@ -8,7 +8,7 @@ import (
 )
 
 // Between two products of bfloat16 a value need not be float32: where the processor multiplies in tiles, what only products read is
-// stored rounded, in squares (see package kernels). The numbers are those of the product that rounds its operand, but for a gelu, which
+// stored rounded, in the blocked layout of package kernels. The numbers are those of the product that rounds its operand, but for a gelu, which
 // is computed with fewer digits where it is rounded at once.
 
 // readers are, for the step of each number, the steps that read its first result and as which operand; nil if anything else
@@ -45,9 +45,9 @@ func readersOf(p *program.Program) [][]reader {
 	return out
 }
 
-// chooseSquares marks the calls that hand a value on in squares.
-func (x *executable) chooseSquares(b *binding) {
-	if !x.pool.TakesSquares(x.precision) {
+// chooseBlocked picks the layout of every value: blocked where the step that writes it and all that read it can use that.
+func (x *executable) chooseBlocked(b *binding) {
+	if !x.pool.TakesBlocked(x.precision) {
 		return
 	}
 	if x.readers == nil {
@@ -55,27 +55,27 @@ func (x *executable) chooseSquares(b *binding) {
 	}
 	for i := range b.calls {
 		c, readers := &b.calls[i], x.readers[i]
-		makes := registry[c.node.Op.Name].makesSquares
+		makes := registry[c.node.Op.Name].makesBlocked
 		if makes == nil || !c.native || !makes(c) || len(readers) == 0 || b.overlaps(c.node) {
 			continue
 		}
-		if slices.ContainsFunc(readers, func(r reader) bool { return r.operand != 0 || !takesSquares(&b.calls[r.step]) }) {
+		if slices.ContainsFunc(readers, func(r reader) bool { return r.operand != 0 || !takesBlocked(&b.calls[r.step]) }) {
 			continue
 		}
-		c.outSquares = true
+		c.outBlocked = true
 		for _, r := range readers {
-			b.calls[r.step].inSquares = true
+			b.calls[r.step].inBlocked = true
 		}
 	}
 }
 
-func takesSquares(c *call) bool {
-	takes := registry[c.node.Op.Name].takesSquares
+func takesBlocked(c *call) bool {
+	takes := registry[c.node.Op.Name].takesBlocked
 	return takes != nil && c.native && takes(c)
 }
 
-// overlaps reports whether a result shares memory with an operand: in squares, an element lies elsewhere. Ops with several
-// results make none in squares.
+// overlaps reports whether the result of a node shares memory with an operand. Such a result cannot be blocked: an element would
+// overwrite another that is not read yet. Ops with several results make no blocked values.
 func (b *binding) overlaps(n *ir.Node) bool {
 	out := &b.values.Operands[n.ID]
 	for _, x := range n.In {
@@ -87,11 +87,11 @@ func (b *binding) overlaps(n *ir.Node) bool {
 	return false
 }
 
-// squareSide is what the columns of a matrix in squares are a multiple of, and the fewest rows that have room for the padding.
-const squareSide = 32
+// blockSide is the number of rows and columns of a block. With fewer rows, the padding would not fit in the place of the value.
+const blockSide = 32
 
-// fitsSquares reports whether a value of this many rows and columns can be stored in squares in its place.
-func fitsSquares(rows, cols int) bool { return rows >= squareSide && cols > 0 && cols%squareSide == 0 }
+// fitsBlocked reports whether a value of this many rows and columns can be stored blocked in its place.
+func fitsBlocked(rows, cols int) bool { return rows >= blockSide && cols > 0 && cols%blockSide == 0 }
 
 // param follows views to a parameter, which never changes; nil if the value is no parameter.
 func param(n *ir.Node) *ir.Node {

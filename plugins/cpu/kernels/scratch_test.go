@@ -8,15 +8,15 @@ import (
 )
 
 // fits checks that a pool which is new but for Reserve has no need of more.
-func fits(t *testing.T, p *Pool, r Room, what string) {
+func fits(t *testing.T, p *Pool, r ScratchSize, what string) {
 	t.Helper()
 	if need := floats(max(p.shared.need, p.shared.most)); need > r.Shared {
-		t.Errorf("%s: the workers share %d bytes; Room says %d", what, need, r.Shared)
+		t.Errorf("%s: the workers share %d bytes; ScratchSize says %d", what, need, r.Shared)
 	}
 	for i := range p.workers {
 		s := &p.workers[i].scratch
 		if need := floats(max(s.need, s.most)); need > r.Worker {
-			t.Errorf("%s: a worker needs %d bytes; Room says %d", what, need, r.Worker)
+			t.Errorf("%s: a worker needs %d bytes; ScratchSize says %d", what, need, r.Worker)
 		}
 	}
 	var other int64
@@ -32,11 +32,11 @@ func fits(t *testing.T, p *Pool, r Room, what string) {
 		other += sizeOf[ranked](cap(p.workers[i].scratch.ranked))
 	}
 	if other > r.Other+r.Other/4+8192 { // see Bytes
-		t.Errorf("%s: %d bytes are kept; Room says %d", what, other, r.Other)
+		t.Errorf("%s: %d bytes are kept; ScratchSize says %d", what, other, r.Other)
 	}
 }
 
-func reserve(t *testing.T, p *Pool, r Room) {
+func reserve(t *testing.T, p *Pool, r ScratchSize) {
 	t.Helper()
 	if err := p.Reserve(r, func(n int64) ([]float32, error) { return make([]float32, n), nil }); err != nil {
 		t.Fatal(err)
@@ -52,28 +52,28 @@ func eachNewPool(t *testing.T, f func(t *testing.T, p *Pool)) {
 	}
 }
 
-func TestGemmRoom(t *testing.T) {
+func TestGemmScratch(t *testing.T) {
 	r := rng(7)
 	sizes := []int{1, 2, 3, 17, 33, 64, 100, 300, 1100}
 	size := func() int { return sizes[r.IntN(len(sizes))] }
 	for range 40 {
-		grow := r.IntN(2) // whether there is room for a larger one
+		grow := r.IntN(2) // 1: the memory is reserved for a larger product
 		g := randomGemm(r, size(), size(), size(), 1+r.IntN(2)*r.IntN(4))
 		eachNewPool(t, func(t *testing.T, p *Pool) {
-			room := (&GemmArgs{M: g.M + grow*size(), N: g.N + grow*size(), K: g.K, Batch: g.Batch + 2*grow, Act: g.Act, TransA: g.TransA, Precision: g.Precision}).Room(p, true)
-			reserve(t, p, room)
+			need := (&GemmArgs{M: g.M + grow*size(), N: g.N + grow*size(), K: g.K, Batch: g.Batch + 2*grow, Act: g.Act, TransA: g.TransA, Precision: g.Precision}).ScratchSize(p, true)
+			reserve(t, p, need)
 			what := fmt.Sprintf("%s with %d threads: %s", p.Features(), p.Threads(), describe(g))
 			c := *g
 			runGemm(t, p, &c, what)
-			fits(t, p, room, what)
-			if w := PackWeights(p, g); w != nil && g.Batch <= 1 && floats(len(w.panels)) > room.Packed {
-				t.Errorf("%s: packed weights have %d bytes; Room says %d", what, floats(len(w.panels)), room.Packed)
+			fits(t, p, need, what)
+			if w := PackWeights(p, g); w != nil && g.Batch <= 1 && floats(len(w.panels)) > need.Packed {
+				t.Errorf("%s: packed weights have %d bytes; ScratchSize says %d", what, floats(len(w.panels)), need.Packed)
 			}
 		})
 	}
 }
 
-func TestConvRoom(t *testing.T) {
+func TestConvScratch(t *testing.T) {
 	r := rng(8)
 	depthwise := func() *Conv2DArgs {
 		g := randomConv(r, false)
@@ -91,24 +91,24 @@ func TestConvRoom(t *testing.T) {
 		}
 		g.Out = make([]float32, len(conv64(g, transposed)))
 		eachNewPool(t, func(t *testing.T, p *Pool) {
-			room := g.Room(p, transposed)
-			reserve(t, p, room)
+			need := g.ScratchSize(p, transposed)
+			reserve(t, p, need)
 			if transposed {
 				ConvTranspose2D(p, g)
 			} else {
 				Conv2D(p, g)
 			}
-			fits(t, p, room, fmt.Sprintf("%s with %d threads: transposed %v, %d channels to %d in %d groups, kernel %dx%d", p.Features(), p.Threads(), transposed,
+			fits(t, p, need, fmt.Sprintf("%s with %d threads: transposed %v, %d channels to %d in %d groups, kernel %dx%d", p.Features(), p.Threads(), transposed,
 				g.Cin, g.Cout, g.Groups, g.KH, g.KW))
 		})
 	}
 }
 
-func TestTopKRoom(t *testing.T) {
+func TestTopKScratch(t *testing.T) {
 	const rows, n, k = 50, 3000, 2900
 	src := randoms(rng(9), rows*n)
 	eachNewPool(t, func(t *testing.T, p *Pool) {
 		TopK(p, make([]float32, rows*k), make([]byte, 4*rows*k), dtype.I32, src, rows, n, k, FloatKeys[float32])
-		fits(t, p, TopKRoom(p, k), "top_k")
+		fits(t, p, TopKScratch(p, k), "top_k")
 	})
 }

@@ -17,9 +17,9 @@ func lines(n int) []float32 {
 	return x[:n]
 }
 
-// toSquares is a matrix in squares, and fromSquares one as rows of floats.
-func toSquares(s *isa, x []float32, rows, cols int) []float32 {
-	q := newSquares(lines(SquaresLen(rows, cols)), rows, cols)
+// toBlocked stores a matrix in the blocked layout, and fromBlocked reads one back as rows of floats.
+func toBlocked(s *isa, x []float32, rows, cols int) []float32 {
+	q := newBlocked(lines(BlockedLen(rows, cols)), rows, cols)
 	for i := range q.data { // padding
 		q.data[i] = float32(math.NaN())
 	}
@@ -29,8 +29,8 @@ func toSquares(s *isa, x []float32, rows, cols int) []float32 {
 	return q.data
 }
 
-func fromSquares(data []float32, rows, cols int) []float32 {
-	q := newSquares(data, rows, cols)
+func fromBlocked(data []float32, rows, cols int) []float32 {
+	q := newBlocked(data, rows, cols)
 	out := make([]float32, 0, rows*cols)
 	for r := range rows {
 		for k := 0; k < cols; k += tileSide {
@@ -47,15 +47,15 @@ func fromSquares(data []float32, rows, cols int) []float32 {
 func eachTiles(t *testing.T, f func(t *testing.T, p *Pool)) {
 	t.Helper()
 	eachPool(t, func(t *testing.T, p *Pool) {
-		if p.TakesSquares(BFloat16) {
+		if p.TakesBlocked(BFloat16) {
 			f(t, p)
 		}
 	})
 }
 
-// TestGemmSquares: a product of matrices in squares and packed weights has the bits of the product that packs them, and a result in
-// squares those of the result rounded, unless it is a gelu.
-func TestGemmSquares(t *testing.T) {
+// TestGemmBlocked: a product of a blocked matrix and packed weights has the bits of the product that packs them. A blocked result has
+// the bits of the plain result, rounded, unless it is a gelu.
+func TestGemmBlocked(t *testing.T) {
 	eachTiles(t, func(t *testing.T, p *Pool) {
 		r := rng(21)
 		for _, d := range [][3]int{{1, 32, 32}, {32, 64, 32}, {33, 96, 288}, {70, 40, 640}, {128, 320, 1056}, {200, 288, 64}} {
@@ -68,29 +68,29 @@ func TestGemmSquares(t *testing.T) {
 				}
 				what := fmt.Sprint(describe(g))
 				want := runGemm(t, p, g, what)
-				squared := *g
-				squared.A, squared.ASquares = nil, toSquares(p.isa, g.A, m, k)
-				squared.Packed, squared.B = PackWeights(p, g), Weights{}
-				got := runGemm(t, p, &squared, what)
+				blocked := *g
+				blocked.A, blocked.ABlocked = nil, toBlocked(p.isa, g.A, m, k)
+				blocked.Packed, blocked.B = PackWeights(p, g), Weights{}
+				got := runGemm(t, p, &blocked, what)
 				for i := range want {
 					if math.Float32bits(got[i]) != math.Float32bits(want[i]) {
-						t.Fatalf("%s: element %d is %v, from squares %v", what, i, want[i], got[i])
+						t.Fatalf("%s: element %d is %v, from blocked %v", what, i, want[i], got[i])
 					}
 				}
 				if n%tileSide != 0 {
 					continue
 				}
-				out, check := guarded(SquaresLen(m, n) + 16)
+				out, check := guarded(BlockedLen(m, n) + 16)
 				clear(out)
 				for misaligned(&out[0]) != 0 {
 					out = out[1:]
 				}
-				squared.C, squared.CSquares = nil, out[:SquaresLen(m, n)]
-				Gemm(p, &squared)
+				blocked.C, blocked.CBlocked = nil, out[:BlockedLen(m, n)]
+				Gemm(p, &blocked)
 				check(t, what)
-				for i, x := range fromSquares(squared.CSquares, m, n) {
+				for i, x := range fromBlocked(blocked.CBlocked, m, n) {
 					if act == Identity && x != roundBF16(want[i]) || !near(x, float64(want[i]), 5e-5, 1.0/256) {
-						t.Fatalf("%s: element %d is %v, in squares %v", what, i, want[i], x)
+						t.Fatalf("%s: element %d is %v, blocked %v", what, i, want[i], x)
 					}
 				}
 			}
@@ -98,27 +98,27 @@ func TestGemmSquares(t *testing.T) {
 	})
 }
 
-// TestLayerNormSquares compares with LayerNorm, rounded.
-func TestLayerNormSquares(t *testing.T) {
+// TestLayerNormBlocked compares with LayerNorm, rounded.
+func TestLayerNormBlocked(t *testing.T) {
 	eachTiles(t, func(t *testing.T, p *Pool) {
 		r := rng(22)
 		for _, d := range [][2]int{{1, 32}, {33, 96}, {70, 768}, {40, 1280}} {
 			rows, n := d[0], d[1]
 			x, gamma, beta := randoms(r, rows*n), randoms(r, n), randoms(r, n)
-			want, got := make([]float32, rows*n), lines(SquaresLen(rows, n))
+			want, got := make([]float32, rows*n), lines(BlockedLen(rows, n))
 			LayerNorm(p, want, x, gamma, beta, rows, n, 1e-6)
-			LayerNormSquares(p, got, x, gamma, beta, rows, n, 1e-6)
-			for i, y := range fromSquares(got, rows, n) {
+			LayerNormBlocked(p, got, x, gamma, beta, rows, n, 1e-6)
+			for i, y := range fromBlocked(got, rows, n) {
 				if y != roundBF16(want[i]) {
-					t.Fatalf("%d x %d: element %d is %v, in squares %v", rows, n, i, want[i], y)
+					t.Fatalf("%d x %d: element %d is %v, blocked %v", rows, n, i, want[i], y)
 				}
 			}
 		}
 	})
 }
 
-// TestGridAttentionSquares: the result in squares is the result, rounded.
-func TestGridAttentionSquares(t *testing.T) {
+// TestGridAttentionBlocked: the blocked result is the plain one, rounded.
+func TestGridAttentionBlocked(t *testing.T) {
 	eachTiles(t, func(t *testing.T, p *Pool) {
 		if p.isa.attend == nil { // a pool that computes by definition
 			s := *p.isa
@@ -132,11 +132,11 @@ func TestGridAttentionSquares(t *testing.T) {
 			g.Precision = BFloat16
 			want := runGrid(t, p, g)
 			rows, cols := c.b*c.gh*c.gw, c.heads*c.dim
-			g.Out, g.OutSquares = nil, lines(SquaresLen(rows, cols))
+			g.Out, g.OutBlocked = nil, lines(BlockedLen(rows, cols))
 			GridAttention(p, g)
-			for i, x := range fromSquares(g.OutSquares, rows, cols) {
+			for i, x := range fromBlocked(g.OutBlocked, rows, cols) {
 				if x != roundBF16(want[i]) {
-					t.Fatalf("%+v: element %d is %v, in squares %v", c, i, want[i], x)
+					t.Fatalf("%+v: element %d is %v, blocked %v", c, i, want[i], x)
 				}
 			}
 		}

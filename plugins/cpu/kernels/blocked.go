@@ -1,0 +1,78 @@
+package kernels
+
+import "math"
+
+// The blocked layout stores a matrix in bfloat16, in the order in which products of tiles load it. Such a product then has nothing to
+// pack and reads half the memory. It would round its operand anyway, so the result is the same, but for the gelu that Gemm names.
+//
+// A block is [32 rows, 32 columns] of bfloat16. Columns are divided into groups of kSplit(columns); in a group, blocks are stored row of
+// blocks by row of blocks. The number of columns is a multiple of 32. The last rows are padded with arbitrary values.
+
+// TakesBlocked reports whether products of this precision can read and write the blocked layout.
+func (p *Pool) TakesBlocked(precision Precision) bool { return p.isa.packing(precision) == tiled }
+
+// BlockedLen is how many float32 the memory of a blocked matrix holds.
+func BlockedLen(rows, cols int) int { return tiled.rows(rows) * tiled.depth(cols) }
+
+// blocked is a matrix in the blocked layout.
+type blocked struct {
+	data       []float32
+	rows, cols int // rows with the padding
+	kb         int // columns of a group
+}
+
+func newBlocked(data []float32, rows, cols int) blocked {
+	if cols%tileSide != 0 || len(data) < BlockedLen(rows, cols) {
+		panic("BUG: a blocked matrix is short, or its columns are no multiple of 32")
+	}
+	return blocked{data, tiled.rows(rows), cols, tiled.kSplit(cols)}
+}
+
+// at is the index of the 32 elements of row r from column k on. The next 32 are one block further, up to the end of the group of columns.
+func (q blocked) at(r, k int) int {
+	first := k / q.kb * q.kb
+	depth := tiled.depth(min(q.kb, q.cols-first))
+	return q.rows*tiled.depth(first) + r/tileSide*tileSide*depth + (k-first)*(tileSide/2) + r%tileSide*(tileSide/2)
+}
+
+// put rounds n rows of cols elements, ld apart, into rows from r and columns from k on; k and cols are multiples of 32. It stores past the
+// caches: storeFence makes that visible.
+func (q blocked) put(s *isa, r, k int, x []float32, ld, n, cols int) {
+	for row, rows := 0, 0; row < n; row += rows { // cut where blocks and groups of columns end
+		rows = min(n-row, tileSide-(r+row)%tileSide)
+		for col, width := 0, 0; col < cols; col += width {
+			width = min(cols-col, q.kb-(k+col)%q.kb)
+			s.blockRowsOut(q.data[q.at(r+row, k+col):], x[row*ld+col:], ld, rows, width/tileSide)
+		}
+	}
+}
+
+// LayerNormBlocked is LayerNorm with a blocked result, which must not overlap x.
+func LayerNormBlocked(p *Pool, dst, x, gamma, beta []float32, rows, n int, eps float32) {
+	if len(x) < rows*n || len(gamma) < n || len(beta) < n {
+		panic("BUG: norm: a slice is short")
+	}
+	if n == 0 {
+		return
+	}
+	s, q := p.isa, newBlocked(dst, rows, n)
+	p.split(rows, rowGrain(n), func(lo, hi, w int) {
+		d := p.scratch(w).floats(n)
+		for r := lo; r < hi; r++ {
+			normRow(s, d, x[r*n:(r+1)*n], gamma, beta, eps, true)
+			q.put(s, r, 0, d, n, 1, n)
+		}
+		s.storeFence()
+	})
+}
+
+// normRow normalizes one row; d may be x.
+func normRow(s *isa, d, x, gamma, beta []float32, eps float32, center bool) {
+	n := float32(len(x))
+	var mean float32
+	if center {
+		mean = s.sum(x) / n
+	}
+	variance := s.sumSquares(x, mean) / n
+	s.normalize(d, x, gamma, beta, mean, float32(1/math.Sqrt(float64(variance)+float64(eps))))
+}

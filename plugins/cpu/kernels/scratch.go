@@ -1,0 +1,117 @@
+package kernels
+
+import "reflect"
+
+// ScratchSize is an upper bound of the memory that a kernel computes in beside its operands, in bytes. It counts only what grows with
+// the operands.
+type ScratchSize struct {
+	Shared int64 // scratch memory that all workers share
+	Worker int64 // scratch memory of each worker
+	Other  int64 // what the kernel allocates and keeps for the next call
+	Packed int64 // weights that are packed once and stay
+}
+
+// With is enough for two kernels that run one after the other.
+func (r ScratchSize) With(o ScratchSize) ScratchSize {
+	return ScratchSize{max(r.Shared, o.Shared), max(r.Worker, o.Worker), max(r.Other, o.Other), r.Packed + o.Packed}
+}
+
+// Bytes is the total for all workers of a pool. A quarter is added to what Go allocates, since it rounds sizes up that much at most.
+func (r ScratchSize) Bytes(p *Pool) int64 {
+	own := r.Other + r.Packed
+	return r.Shared + int64(len(p.workers))*r.Worker + own + own/4
+}
+
+// Reserve allocates the scratch memory in advance. allocate returns that many floats, aligned to 64 bytes. Without Reserve the pool
+// grows its memory when a kernel needs more, and for a while holds the old block beside the new one.
+func (p *Pool) Reserve(r ScratchSize, allocate func(floats int64) ([]float32, error)) error {
+	err := p.shared.reserve(r.Shared, allocate)
+	for i := 0; i < len(p.workers) && err == nil; i++ {
+		err = p.workers[i].scratch.reserve(r.Worker, allocate)
+	}
+	return err
+}
+
+func (s *scratch) reserve(bytes int64, allocate func(floats int64) ([]float32, error)) (err error) {
+	if bytes > 4*int64(len(s.block)) {
+		s.block, err = allocate(bytes / 4)
+	}
+	return err
+}
+
+// floats is the size in bytes of slices of these lengths, as scratch.floats allocates them.
+func floats(lengths ...int) (n int64) {
+	for _, l := range lengths {
+		n += 4 * int64((l+15)&^15)
+	}
+	return n
+}
+
+// sizeOf is the size in bytes of n values of type T.
+func sizeOf[T any](n int) int64 { return int64(n) * int64(reflect.TypeFor[T]().Size()) }
+
+// ScratchSize is what Gemm needs for up to M rows, N columns and Batch products of depth K. With fixed weights it includes what
+// PackWeights keeps. It reads only the sizes, the precision, the activation and the transpositions of g; a residual may be C itself.
+func (g *GemmArgs) ScratchSize(p *Pool, fixed bool) (r ScratchSize) {
+	s, way := p.isa, p.isa.packing(g.Precision)
+	kb, depth, panels := way.kSplit(g.K), g.depth(way), (g.N+s.nr-1)/s.nr
+	blocks := (g.K + kb - 1) / kb
+	matrix := panels*s.nr*depth + spill // B, packed
+	// A worker computes some rows of A by some panels of B, or all rows by one panel.
+	high, few := min(way.rows(g.M), 8*s.mr), min(g.M, 4*s.mr)
+	if way == tiled {
+		high = min(way.rows(g.M), 16*tileSide)
+	}
+	end := floats(s.mr * s.nr)
+	if way == tiled {
+		end = floats(high*tileSide, tileSide*tileSide, tileSide, high*tileSide)
+	}
+	if g.Act != Identity {
+		end += floats(high * g.N) // a copy of the residual, where the product overwrites it
+	}
+	transposed := func(rows int) int64 {
+		if way != tiled || !g.TransA {
+			return 0
+		}
+		return int64(blocks) * floats(rows*kb)
+	}
+	pack := floats(s.lanes*kb + way.buffer(s.nr, kb))
+	r.Worker = max(floats(way.rows(high)*depth+spill, way.buffer(s.mr, kb))+transposed(high)+end+pack, floats(depth*s.nr+spill)+end+pack, floats(g.K, gemvStrip))
+	packed := max(s.nr*depth, min(p.packedLimit, max(1, g.Batch)*min(matrix, p.packedLimit)))
+	r.Shared = max(floats(packed+spill), floats(way.rows(few)*depth+spill, way.buffer(s.mr, kb))+transposed(few))
+	if n := len(p.workers); n > 1 && g.M >= ownRows*n && way != tiled {
+		r.Other = int64(n) * floats(min(matrix, ownSize+s.nr*(depth+g.K)))
+	}
+	if fixed && p.TakesBlocked(g.Precision) {
+		r.Packed = floats(matrix)
+	}
+	return r
+}
+
+// ScratchSize is what Conv2D needs, or ConvTranspose2D if transposed is set.
+func (g *Conv2DArgs) ScratchSize(p *Pool, transposed bool) ScratchSize {
+	s := p.isa
+	if g.Groups < 1 || g.Cin%g.Groups != 0 || g.Cout%g.Groups != 0 {
+		panic("BUG: ScratchSize of a convolution whose groups do not divide its channels")
+	}
+	og, k := g.Cout/g.Groups, g.Cin/g.Groups*g.KH*g.KW
+	high := (&convolution{p: p}).high()
+	r := ScratchSize{
+		Shared: floats(g.Groups*((og+s.nr-1)/s.nr)*s.nr*k+spill, g.Cout*k),
+		Worker: floats(high*k, high*k+spill, high*g.Cout, s.lanes*kBlock, s.mr*s.nr),
+		Other:  floats(g.KH*g.KW) + sizeOf[GemmArgs](g.Groups),
+	}
+	if transposed { // see convolution.disjoint
+		one := GemmArgs{M: g.W, N: g.KW * g.Cout, K: g.Cin, Batch: g.N * g.H, Act: g.Act}
+		gemm := one.ScratchSize(p, false)
+		gemm.Other += floats(g.Cin*one.N, one.N, g.Cout*g.KH*g.KW)
+		return r.With(gemm)
+	}
+	plain := GemmArgs{M: g.N * g.H * g.W, N: g.Cout, K: g.Cin, TransB: true, Act: g.Act}
+	return r.With(plain.ScratchSize(p, false))
+}
+
+// TopKScratch is what TopK needs.
+func TopKScratch(p *Pool, k int) ScratchSize {
+	return ScratchSize{Other: int64(len(p.workers)) * sizeOf[ranked](k)}
+}
