@@ -198,22 +198,12 @@ func (r *Recent[T]) Get(syms map[string]int64) (v T, ok bool) {
 	return v, false
 }
 
-// Oldest removes and returns the value used longest ago, if there is no room for another; else it returns the zero value. Its
-// memory may be used for the next.
-func (r *Recent[T]) Oldest() (v T) {
-	if last := len(r.entries) - 1; last == recentSizes-1 {
-		v = r.entries[last].value
-		r.entries = r.entries[:last]
-	}
-	return v
-}
-
 // Put sets the value of some sizes.
 func (r *Recent[T]) Put(syms map[string]int64, v T) {
 	if _, ok := r.Get(syms); ok {
 		r.entries[0].value = v
 		return
 	}
-	r.Oldest()
+	r.entries = r.entries[:min(len(r.entries), recentSizes-1)] // the one used longest ago goes
 	r.entries = slices.Insert(r.entries, 0, recent[T]{maps.Clone(syms), v})
 }

@@ -46,25 +46,25 @@ func readersOf(p *program.Program) [][]reader {
 }
 
 // chooseBlocked picks the layout of every value: blocked where the step that writes it and all that read it can use that.
-func (x *executable) chooseBlocked(b *binding) {
+func (x *executable) chooseBlocked() {
 	if !x.pool.TakesBlocked(x.precision) {
 		return
 	}
 	if x.readers == nil {
 		x.readers = readersOf(x.p)
 	}
-	for i := range b.calls {
-		c, readers := &b.calls[i], x.readers[i]
+	for i := range x.calls {
+		c, readers := &x.calls[i], x.readers[i]
 		makes := registry[c.node.Op.Name].makesBlocked
-		if makes == nil || !c.native || !makes(c) || len(readers) == 0 || b.overlaps(c.node) {
+		if makes == nil || !c.native || !makes(c) || len(readers) == 0 || x.overlaps(c.node) {
 			continue
 		}
-		if slices.ContainsFunc(readers, func(r reader) bool { return r.operand != 0 || !takesBlocked(&b.calls[r.step]) }) {
+		if slices.ContainsFunc(readers, func(r reader) bool { return r.operand != 0 || !takesBlocked(&x.calls[r.step]) }) {
 			continue
 		}
 		c.outBlocked = true
 		for _, r := range readers {
-			b.calls[r.step].inBlocked = true
+			x.calls[r.step].inBlocked = true
 		}
 	}
 }
@@ -76,10 +76,10 @@ func takesBlocked(c *call) bool {
 
 // overlaps reports whether the result of a node shares memory with an operand. Such a result cannot be blocked: an element would
 // overwrite another that is not read yet. Ops with several results make no blocked values.
-func (b *binding) overlaps(n *ir.Node) bool {
-	out := &b.values.Operands[n.ID]
-	for _, x := range n.In {
-		o := &b.values.Operands[x.ID]
+func (x *executable) overlaps(n *ir.Node) bool {
+	out := &x.values.Operands[n.ID]
+	for _, in := range n.In {
+		o := &x.values.Operands[in.ID]
 		if o.Space == out.Space && o.Offset < out.Offset+out.Bytes && out.Offset < o.Offset+o.Bytes {
 			return true
 		}

@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"maps"
 	"runtime/debug"
 	"slices"
 	"time"
 
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/plugins/cpu/kernels"
@@ -31,21 +33,26 @@ type executable struct {
 	operands        int        // of all steps, results included
 	readers         [][]reader // see chooseBlocked; made by the first run that asks
 
-	binder   *program.Binder
-	recent   program.Recent[*binding]
-	*binding // of the run
+	binder  *program.Binder
+	values  *program.Values
+	calls   []call  // per step, over the values
+	resized []value // what calls hold of values whose sizes change
+	bound   binding // what values and calls are for
 }
 
-// binding are the calls of a run. It is for one IO space and one state.
+// binding is what the operands of a run depend on. An executable keeps the calls of the last run only: other sizes change the
+// shapes in place and the lengths of slices, which costs less than to fetch the calls of another run into the cache.
 type binding struct {
-	calls     []call
-	values    *program.Values
+	valid     bool // something is bound
+	syms      map[string]int64
 	plain     bool // an observer reads the values, so none are blocked
 	io, state []byte
 }
 
-func (b *binding) fits(io, state []byte, plain bool) bool {
-	return b.plain == plain && same(b.io, io) && same(b.state, state)
+// value is an operand or a result of a call.
+type value struct {
+	t    *tensor.Tensor
+	node int
 }
 
 // same reports whether two slices are the same memory.
@@ -76,12 +83,12 @@ func (x *executable) Close() error {
 	return nil
 }
 
-// bind resolves every operand of every step to bytes. Sizes that are forgotten leave their memory to the new ones.
+// bind resolves every operand of every step to bytes.
 func (x *executable) bind(r device.Run) error {
+	was, state := x.bound, device.HostBytes(r.State)
 	plain := r.Opts.CheckNaN || len(r.Opts.Dump) > 0
-	b, seen := x.recent.Get(r.Syms)
-	if seen && b.fits(r.IO, device.HostBytes(r.State), plain) {
-		x.binding = b
+	moved := !was.valid || !same(was.io, r.IO) || !same(was.state, state)
+	if !moved && was.plain == plain && maps.Equal(was.syms, r.Syms) {
 		return x.checkState(r)
 	}
 	if int64(len(r.IO)) < x.p.IOSize {
@@ -90,29 +97,40 @@ func (x *executable) bind(r device.Run) error {
 	if err := x.binder.Check(r.Syms); err != nil {
 		return diag.New(device.ErrInput, x.p.Method, "%w", err)
 	}
-	if !seen {
-		if b = x.recent.Oldest(); b == nil {
-			b = x.newBinding()
-		}
+	if x.calls == nil {
+		x.makeCalls()
 	}
-	b.values = x.binder.Values(r.Syms, b.values)
-	b.plain, b.io, b.state = plain, r.IO, device.HostBytes(r.State)
-	x.binding = b
+	x.bound.valid = false
+	x.values = x.binder.Values(r.Syms, x.values)
 	if err := x.checkState(r); err != nil { // before anything is cut out of it
 		return err
 	}
-	x.fill(b)
-	if !plain {
-		x.chooseBlocked(b)
+	spaces := [...][]byte{program.Weights: x.weights, program.Arena: x.arena, program.IO: r.IO, program.State: state}
+	if moved {
+		x.fill(spaces[:])
+	} else {
+		for _, v := range x.resized {
+			o := &x.values.Operands[v.node]
+			v.t.Data = spaces[o.Space][o.Offset : o.Offset+o.Bytes : o.Offset+o.Bytes]
+		}
+		for i := range x.calls {
+			x.calls[i].forget()
+		}
 	}
-	x.recent.Put(r.Syms, b)
-	x.binding = b
+	if !plain {
+		x.chooseBlocked()
+	}
+	syms := was.syms
+	if !maps.Equal(syms, r.Syms) {
+		syms = maps.Clone(r.Syms)
+	}
+	x.bound = binding{true, syms, plain, r.IO, state}
 	return nil
 }
 
-// newBinding makes calls without values.
-func (x *executable) newBinding() *binding {
-	b := &binding{calls: make([]call, len(x.p.Steps))}
+// makeCalls makes calls without values.
+func (x *executable) makeCalls() {
+	x.calls = make([]call, len(x.p.Steps))
 	views := make([]tensor.Tensor, x.operands) // of all calls: one allocation
 	take := func(n int) (out []tensor.Tensor) {
 		out, views = views[:n:n], views[n:]
@@ -124,34 +142,40 @@ func (x *executable) newBinding() *binding {
 		if n.Op.Tuple {
 			c.outs = take(len(n.Values()))
 		}
-		b.calls[i] = c
+		x.calls[i] = c
 	}
-	return b
 }
 
 // fill resolves the operands of all calls to bytes.
-func (x *executable) fill(b *binding) {
-	spaces := [...][]byte{program.Weights: x.weights, program.Arena: x.arena, program.IO: b.io, program.State: b.state}
-	set := func(t *tensor.Tensor, node int) {
-		o := &b.values.Operands[node]
+func (x *executable) fill(spaces [][]byte) {
+	x.resized = x.resized[:0]
+	set := func(t *tensor.Tensor, n *ir.Node) {
+		o := &x.values.Operands[n.ID]
 		t.DType, t.Shape, t.Data = o.DType, o.Shape, spaces[o.Space][o.Offset:o.Offset+o.Bytes:o.Offset+o.Bytes]
-	}
-	for i := range b.calls {
-		c := &b.calls[i]
-		for k, n := range c.node.In {
-			set(&c.in[k], n.ID)
+		if !n.Type.Shape.IsStatic() {
+			x.resized = append(x.resized, value{t, n.ID})
 		}
+	}
+	for i := range x.calls {
+		c := &x.calls[i]
+		c.forget()
+		for k, n := range c.node.In {
+			set(&c.in[k], n)
+		}
+		values := c.node.Values()
 		for k := range c.outs {
-			set(&c.outs[k], c.node.ID+1+k) // the selectors
+			set(&c.outs[k], values[k])
 		}
 		if c.outs == nil {
-			set(&c.out, c.node.ID)
+			set(&c.out, c.node)
 		} else {
-			c.out = c.outs[0]
+			set(&c.out, values[0])
 		}
-		c.inBlocked, c.outBlocked, c.dst, c.src = false, false, nil, nil
 	}
 }
+
+// forget drops what a call keeps for the sizes of its operands.
+func (c *call) forget() { c.inBlocked, c.outBlocked, c.dst, c.src = false, false, nil, nil }
 
 // Run executes the steps in order.
 func (x *executable) Run(ctx context.Context, r device.Run) (device.Stats, error) {
@@ -184,7 +208,7 @@ func (x *executable) Run(ctx context.Context, r device.Run) (device.Stats, error
 		if r.Opts.Profile {
 			stats.Steps = append(stats.Steps, device.Step{Node: x.p.Steps[i].Node, Start: begin, Time: time.Since(start) - begin})
 		}
-		if x.plain {
+		if x.bound.plain {
 			if err := x.look(i, r.Opts, &stats); err != nil {
 				return stats, err
 			}

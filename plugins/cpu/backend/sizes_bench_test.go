@@ -13,7 +13,7 @@ import (
 )
 
 // BenchmarkSizes runs a program of 1,000 steps, all of sizes B and S, at the sizes of the last run, at sizes seen a few runs
-// before, and at sizes never seen. The differences are what sizes cost.
+// before, and at sizes that go from 1 to 64, which a run never finds prepared. The differences are what a change of sizes costs.
 func BenchmarkSizes(b *testing.B) {
 	g := ir.NewGraph("sizes", ir.Sym{Name: "B", Min: 1, Max: 4}, ir.Sym{Name: "S", Min: 1, Max: 64})
 	x := op.Input(g, "x", ir.Type{DType: dtype.F32, Shape: ir.Shape{ir.Named("B"), ir.Named("S")}})
