@@ -1,58 +1,9 @@
-"""Makes torch.json: small results of PyTorch for the reference ops to agree with.
-
-Usage: python make_torch.py > torch.json    (made with PyTorch 2.15.0, in float64)
-"""
-import json
+"""Attention. PyTorch's layout is [B, H, S, D]."""
 import torch
 import torch.nn.functional as F
 
-torch.manual_seed(7)
-cases = []
+from write import case, rand
 
-
-def rand(*shape):
-    return (torch.randn(*shape).double() * 64).round() / 64  # short and exact in text
-
-
-def dump(t):
-    return {"shape": list(t.shape), "data": [float("%.13g" % v) for v in t.reshape(-1).tolist()]}
-
-
-def case(line, out, **inputs):
-    """line is one op in the text form, without its type; inputs are its operands by name."""
-    cases.append({"line": line, "inputs": {k: dump(v) for k, v in inputs.items()}, "out": dump(out)})
-
-
-def nhwc(t):
-    return t.permute(0, 2, 3, 1).contiguous()
-
-
-x, w, b = rand(1, 4, 7, 6), rand(6, 2, 3, 2), rand(6)
-y = F.conv2d(x, w, b, stride=(2, 1), padding=(1, 2), dilation=(1, 2), groups=2)
-attrs = "dilation=[1,2], groups=2, padding=[1,2], stride=[2,1]"
-case('conv2d x, w, b {%s, layout="nchw"}' % attrs, y, x=x, w=w, b=b)
-case('conv2d x, w, b {%s, layout="nhwc"}' % attrs, nhwc(y), x=nhwc(x), w=w, b=b)
-
-x, w, b = rand(1, 4, 3, 4), rand(4, 3, 2, 3), rand(6)
-y = F.conv_transpose2d(x, w, b, stride=(2, 3), padding=(1, 0), output_padding=(1, 2), dilation=(2, 1), groups=2)
-attrs = "dilation=[2,1], groups=2, output_padding=[1,2], padding=[1,0], stride=[2,3]"
-case('conv_transpose2d x, w, b {%s, layout="nchw"}' % attrs, y, x=x, w=w, b=b)
-case('conv_transpose2d x, w, b {%s, layout="nhwc"}' % attrs, nhwc(y), x=nhwc(x), w=w, b=b)
-
-x, g, b = rand(3, 9), rand(9), rand(9)
-case("layer_norm x, g, b {eps=1e-05}", F.layer_norm(x, (9,), g, b, 1e-5), x=x, g=g, b=b)
-case("rms_norm x, g, b {eps=1e-05}", F.rms_norm(x, (9,), g, 1e-5) + b, x=x, g=g, b=b)
-case("softmax x", F.softmax(x, 0), x=x)
-case("softmax x {axis=1}", F.softmax(x, 1), x=x)
-for name, f in {"gelu": F.gelu, "gelu_tanh": lambda t: F.gelu(t, approximate="tanh"), "silu": F.silu, "relu": F.relu,
-                "sigmoid": torch.sigmoid, "round": torch.round, "rsqrt": torch.rsqrt}.items():
-    v = rand(11) * 3
-    v = v.abs() if name == "rsqrt" else v
-    case(name + " x", f(v), x=v)
-case("reduce_prod x {axes=[1]}", x.prod(1), x=x)
-case("pad x {after=[0,2], before=[1,3], value=0.5}", F.pad(x, (3, 2, 1, 0), value=0.5), x=x)
-
-# Attention in PyTorch's layout [B, H, S, D].
 q, k, v = rand(2, 4, 3, 5), rand(2, 4, 6, 5), rand(2, 4, 6, 5)
 sdpa = F.scaled_dot_product_attention
 case('attention q, k, v {heads=4, layout="bhsd", mask="none"}', sdpa(q, k, v), q=q, k=k, v=v)
@@ -99,9 +50,10 @@ def grid_attention(qkv, pad, rh, rw, heads, window):
     return out[:, :gh, :gw].contiguous()
 
 
-qkv, pad, rh, rw = rand(1, 3, 5, 12), rand(12), rand(2, 2, 2), rand(2, 2, 2)
-case("grid_attention qkv, pad, rh, rw {heads=2, window=2}", grid_attention(qkv, pad, rh, rw, 2, 2), qkv=qkv, pad=pad, rh=rh, rw=rw)
-rh, rw = rand(3, 3, 2), rand(5, 5, 2)
-case("grid_attention qkv, pad, rh, rw {heads=2}", grid_attention(qkv, pad, rh, rw, 2, 0), qkv=qkv, pad=pad, rh=rh, rw=rw)
-
-print("[\n" + ",\n".join(json.dumps(c) for c in cases) + "\n]")
+for shape, heads, window in ((1, 3, 5, 12), 2, 2), ((2, 4, 4, 9), 3, 2), ((1, 5, 7, 6), 1, 3), ((1, 3, 5, 12), 2, 0), ((2, 2, 3, 18), 2, 0), ((1, 1, 1, 6), 2, 0):
+    wh, ww = (window, window) if window else shape[1:3]
+    d = shape[3] // 3 // heads
+    qkv, pad, rh, rw = rand(*shape), rand(shape[3]), rand(wh, wh, d), rand(ww, ww, d)
+    attrs = "{heads=%d%s}" % (heads, ", window=%d" % window if window else "")
+    case("grid_attention qkv, pad, rh, rw " + attrs, grid_attention(qkv, pad, rh, rw, heads, window), qkv=qkv, pad=pad, rh=rh, rw=rw)
+    case("grid_attention qkv, pad " + attrs, grid_attention(qkv, pad, 0 * rh, 0 * rw, heads, window), qkv=qkv, pad=pad)

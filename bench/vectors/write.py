@@ -1,0 +1,112 @@
+"""What the families share: case adds one vector, run.py writes those of a family as JSON. See README.md."""
+import functools
+import warnings
+
+import numpy as np
+import onnx
+import scipy
+import torch
+from onnx.backend.test.loader import load_model_tests
+
+TORCH = "torch " + torch.__version__.split("+")[0]
+NUMPY = "numpy " + np.__version__
+SCIPY = "scipy " + scipy.__version__
+ONNX = "onnx " + onnx.__version__
+
+F32 = (1e-6, 1e-5)  # tolerance where the judge computes in f32
+EXACT = (0, 0)
+
+nan, inf = float("nan"), float("inf")
+NAMES = {"float64": "f32", "float32": "f32", "float16": "f16", "bfloat16": "bf16", "int8": "i8", "int16": "i16", "int32": "i32",
+         "int64": "i64", "uint8": "u8", "uint32": "u32", "bool": "bool"}
+
+cases = []
+rng = None  # a NumPy generator, the same for each run of a family
+
+
+def start():
+    """Begins a family: everything random follows from here."""
+    global rng
+    cases.clear()
+    torch.manual_seed(7)
+    rng = np.random.default_rng(7)
+
+
+def rand(*shape, scale=1):
+    """Normally distributed multiples of 1/64 in float64: short in text and exact in every format down to f16."""
+    return (torch.randn(shape).double() * 64 * scale).round() / 64
+
+
+def randint(lo, hi, *shape, dtype=torch.int32):
+    """Integers from lo to hi, both inclusive."""
+    return torch.from_numpy(rng.integers(lo, hi + 1, shape)).to(dtype)
+
+
+def among(pool, *shape, dtype=torch.float64):
+    """Elements picked from pool."""
+    return torch.tensor(pool, dtype=dtype)[torch.from_numpy(rng.integers(0, len(pool), shape))]
+
+
+class Typed:
+    """A value under an element type that its array does not have; see typed."""
+
+    def __init__(self, name, value):
+        self.name, self.value = name, value
+
+
+def typed(name, value):
+    """The value as elements of the type of that name, such as f64 (float64 alone is written as f32) or u32 for torch's int64."""
+    return Typed(name, value)
+
+
+def case(line, out, source=TORCH, tol=None, bits=False, **inputs):
+    """Adds a vector. line is one op in the text form without its type, inputs are its operands by name, out is its result or a list of
+    its results; all are tensors of torch or arrays of NumPy. float64 is written as f32: the reference evaluates that in float64. tol is
+    (absolute, relative) where the default, 1e-11 + 1e-10 * |want|, is too tight for the judge; bits asks for the signs of zeros too."""
+    outs = out if isinstance(out, (list, tuple)) else [out]
+    exact = bits or tol == EXACT
+    c = {"line": line, "source": source, "inputs": {k: text(v, True) for k, v in inputs.items()}, "results": [text(v, exact) for v in outs]}
+    if tol is not None:
+        c["tol"] = list(tol)
+    if bits:
+        c["bits"] = True
+    cases.append(c)
+
+
+def text(value, exact):
+    """A type and its elements, such as f32[2]: 0.5 nan. Only float64 results are shortened, to 13 digits."""
+    name = None
+    if isinstance(value, Typed):
+        name, value = value.name, value.value
+    if isinstance(value, torch.Tensor):
+        name = name or NAMES[str(value.dtype).removeprefix("torch.")]
+        value = (value.detach().float() if value.dtype == torch.bfloat16 else value.detach()).resolve_conj().numpy()
+    value = np.asarray(value)
+    name = name or NAMES[value.dtype.name]
+    if value.dtype.kind == "f":
+        short = value.dtype == np.float64 and not exact
+        numbers = [number(float("%.13g" % v) if short else float(v)) for v in value.reshape(-1)]
+    else:
+        numbers = [str(int(v)) for v in value.reshape(-1)]
+    return " ".join(["%s[%s]:" % (name, ",".join(map(str, value.shape)))] + numbers)
+
+
+def number(v):
+    return repr(v).removesuffix(".0")
+
+
+@functools.cache
+def onnx_tests():
+    np.random.seed(0)  # the tests draw their values while they are loaded
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return sorted(load_model_tests(kind="node"), key=lambda t: t.name)
+
+
+def onnx_nodes(op_type):
+    """The node tests of an operator of ONNX: (source, attributes, inputs, outputs) of each that is a single node; arrays of NumPy."""
+    for t in onnx_tests():
+        nodes = t.model.graph.node
+        if len(nodes) == 1 and nodes[0].op_type == op_type:
+            attrs = {a.name: onnx.helper.get_attribute_value(a) for a in nodes[0].attribute}
+            yield ONNX + " node " + t.name, attrs, t.data_sets[0][0], t.data_sets[0][1]

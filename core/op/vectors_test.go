@@ -1,0 +1,208 @@
+package op_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/interp"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/tensor"
+)
+
+// vectorFiles are made by bench/vectors, one for each family of ops.
+const vectorFiles = "testdata/vectors/*.json"
+
+// minVectors is how many vectors every op has at least.
+const minVectors = 5
+
+// unjudged are ops without vectors, and why.
+var unjudged = map[string]string{
+	"input":  "a value of the caller",
+	"param":  "a weight",
+	"state":  "a value of earlier runs",
+	"result": "part of the op before it",
+}
+
+// pending are ops whose vectors are still to be written. An entry must go once the op has enough of them.
+var pending = []string{}
+
+// judged is one op on given operands and what someone else's implementation makes of them.
+type judged struct {
+	Line    string
+	Source  string
+	Inputs  map[string]string
+	Results []string
+	Tol     []float64 // absolute, relative
+	Bits    bool      // zeros must have the same sign
+}
+
+// TestVectors compares the reference with results of PyTorch, NumPy, SciPy and ONNX (bench/vectors/README.md).
+func TestVectors(t *testing.T) {
+	for family, vectors := range readVectors(t) {
+		t.Run(family, func(t *testing.T) {
+			for i, v := range vectors {
+				if err := v.check(); err != nil {
+					t.Errorf("vector %d, %s (%s): %v", i, v.Line, v.Source, err)
+				}
+			}
+		})
+	}
+}
+
+// TestEveryOpIsJudged: each op has vectors that something else made.
+func TestEveryOpIsJudged(t *testing.T) {
+	count := map[string]int{}
+	for _, vectors := range readVectors(t) {
+		for _, v := range vectors {
+			name, _, _ := strings.Cut(v.Line, " ")
+			count[name]++
+		}
+	}
+	for _, def := range ir.Defs() {
+		_, excused := unjudged[def.Name]
+		waits := slices.Contains(pending, def.Name)
+		switch n := count[def.Name]; {
+		case n < minVectors && !excused && !waits:
+			t.Errorf("%s has %d vectors; want %d or more: add them to a family in bench/vectors", def.Name, n, minVectors)
+		case n >= minVectors && waits:
+			t.Errorf("%s has %d vectors; remove it from pending", def.Name, n)
+		case n > 0 && excused:
+			t.Errorf("%s has %d vectors; remove it from unjudged", def.Name, n)
+		}
+		delete(count, def.Name)
+	}
+	for name := range count {
+		t.Errorf("there are vectors of %s, which is no op", name)
+	}
+	for _, name := range slices.Concat(pending, slices.Collect(maps.Keys(unjudged))) {
+		if _, ok := ir.Find(name); !ok {
+			t.Errorf("%s, in unjudged or pending, is no op", name)
+		}
+	}
+}
+
+// readVectors reads all families, and checks that each has a script that writes it.
+func readVectors(t *testing.T) map[string][]judged {
+	t.Helper()
+	files, err := filepath.Glob(vectorFiles)
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no files %s: %v", vectorFiles, err)
+	}
+	families := map[string][]judged{}
+	for _, file := range files {
+		family := strings.TrimSuffix(filepath.Base(file), ".json")
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var vectors []judged
+		if err := json.Unmarshal(text, &vectors); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		if _, err := os.Stat("../../bench/vectors/" + family + ".py"); err != nil {
+			t.Errorf("%s: no script writes it: %v", file, err)
+		}
+		families[family] = vectors
+	}
+	return families
+}
+
+// check runs the vector's op in float64 and compares. Only results in f16 and bf16 are rounded first, as those of the judge were.
+func (v judged) check() error {
+	tol := ir.Tolerance{Abs: 1e-11, Rel: 1e-10}
+	if len(v.Tol) == 2 {
+		tol = ir.Tolerance{Abs: v.Tol[0], Rel: v.Tol[1]}
+	}
+	g, inputs, states, want, err := v.graph()
+	if err != nil {
+		return err
+	}
+	got, err := interp.RunFrom(states, g, nil, inputs, nil)
+	if err != nil {
+		return err
+	}
+	for k, w := range want {
+		x := got[fmt.Sprint("out", k)]
+		if x.DType == dtype.F16 || x.DType == dtype.BF16 {
+			x = x.Tensor().Array()
+		}
+		if err := interp.Compare(x, w, tol); err != nil {
+			return fmt.Errorf("result %d: %w", k, err)
+		}
+		for i := range w.F {
+			if v.Bits && math.Signbit(x.F[i]) != math.Signbit(w.F[i]) && !math.IsNaN(w.F[i]) {
+				return fmt.Errorf("result %d: element %d is %v; want %v", k, i, x.F[i], w.F[i])
+			}
+		}
+	}
+	return nil
+}
+
+// graph is a graph of the op alone. An op that updates a state has the first operand as that state.
+func (v judged) graph() (g *ir.Graph, inputs, states map[string]*tensor.Array, want []*tensor.Array, err error) {
+	name, rest, _ := strings.Cut(v.Line, " ")
+	def, ok := ir.Find(name)
+	if !ok {
+		return nil, nil, nil, nil, fmt.Errorf("no op %q", name)
+	}
+	var b strings.Builder
+	inputs, states = map[string]*tensor.Array{}, map[string]*tensor.Array{}
+	for _, label := range slices.Sorted(maps.Keys(v.Inputs)) {
+		x, err := parseVector(v.Inputs[label])
+		if err != nil {
+			return nil, nil, nil, nil, fmt.Errorf("operand %s: %w", label, err)
+		}
+		kind, values := "input", inputs
+		if first, _, _ := strings.Cut(rest, ","); def.Updates && first == label {
+			kind, values = "state", states
+		}
+		values[label] = x
+		fmt.Fprintf(&b, "%s = %s : %v\n", label, kind, interp.TypeOf(x))
+	}
+	var labels, types, outputs []string
+	for k, text := range v.Results {
+		x, err := parseVector(text)
+		if err != nil {
+			return nil, nil, nil, nil, fmt.Errorf("result %d: %w", k, err)
+		}
+		label := fmt.Sprint("out", k)
+		want = append(want, x)
+		labels, types, outputs = append(labels, label), append(types, interp.TypeOf(x).String()), append(outputs, label+"="+label)
+	}
+	fmt.Fprintf(&b, "%s = %s : %s\nreturn %s\n", strings.Join(labels, ", "), v.Line, strings.Join(types, ", "), strings.Join(outputs, ", "))
+	g, err = ir.Parse(b.String())
+	return g, inputs, states, want, err
+}
+
+// parseVector reads a type and its elements: f32[2]: 0.5 nan.
+func parseVector(text string) (*tensor.Array, error) {
+	name, rest, _ := strings.Cut(text, ":")
+	typ, err := ir.ParseType(name)
+	if err != nil {
+		return nil, err
+	}
+	x, fields := tensor.NewArray(typ.DType, typ.Shape.Eval(nil)...), strings.Fields(rest)
+	if len(fields) != x.Len() {
+		return nil, fmt.Errorf("%d elements for %v", len(fields), typ)
+	}
+	for i, f := range fields {
+		if x.F != nil {
+			x.F[i], err = strconv.ParseFloat(f, 64)
+		} else {
+			x.I[i], err = strconv.ParseInt(f, 10, 64)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("element %d: %w", i, err)
+		}
+	}
+	return x, nil
+}
