@@ -12,7 +12,7 @@ import (
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/devicetest"
 	"github.com/rlx-go/rlx/format"
-	_ "github.com/rlx-go/rlx/plugins/cpu/backend" // so that a result that was cached ends with a change there
+	_ "github.com/rlx-go/rlx/plugins/cpu/backend" // so that a change there invalidates cached test results
 	"github.com/rlx-go/rlx/plugins/rpc"
 )
 
@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 	}())
 }
 
-// TestConformance runs the suite on the backend's process, through each way that tensors travel.
+// TestConformance runs the suite on the backend's process, through each transport for tensors.
 func TestConformance(t *testing.T) {
 	for name, chunks := range map[string]bool{"shared": false, "chunks": true} {
 		t.Run(name, func(t *testing.T) {

@@ -12,7 +12,7 @@ var (
 	_ = register(kernel{op: "attention", takes: "(f32, f32, f32, f32|bool)", also: attentionAt, run: attention})
 )
 
-// attentionAt is the rule of an attention whose position is an operand.
+// attentionAt is the rule of an attention whose query position is an operand.
 const attentionAt = `(f32, f32, f32, i32) if mask = "causal"|"sliding"`
 
 func gridAttention(c *call) error {

@@ -1,4 +1,4 @@
-// Package backend runs programs on the processor: it walks the steps of a program and hands each to the kernel that
+// Package backend runs programs on the processor: it walks the steps of a program and runs each by the kernel that is
 // registered for its op. One file binds one family of ops to package kernels; there is no switch over ops.
 //
 // It imports core and plugins/cpu/kernels, never format, plugins/rpc or the compiler, so that it can be tested in process.
@@ -33,7 +33,7 @@ type kernel struct {
 	takes string
 	also  string // another rule, or empty
 	run   func(c *call) error
-	// prepare, in place of run, makes what runs one node, once, when a program is loaded.
+	// prepare is called in place of run when a program is loaded. It returns the function that runs one node.
 	prepare func(n *ir.Node) func(c *call) error
 	// scratch is the size of the memory it computes in beside its operands, at the upper bounds of the node's sizes. Nil means that
 	// nothing grows with them.
@@ -46,12 +46,12 @@ type kernel struct {
 type call struct {
 	pool *kernels.Pool
 	node *ir.Node
-	// native: a kernel runs it, not the definition.
+	// native is set if a kernel runs the step, and not the op's definition.
 	native bool
 	in     []tensor.Tensor
 	out    tensor.Tensor   // the result; the first of several
-	outs   []tensor.Tensor // all results of an op that has several; nil of the others
-	wide   []byte          // memory for operands and results as the definition takes them
+	outs   []tensor.Tensor // all results of an op that has several, otherwise nil
+	wide   []byte          // memory for operands and results in the form that definitions take
 
 	precision kernels.Precision // of products
 
@@ -60,9 +60,9 @@ type call struct {
 	dst, src any // the result and the operand of a cast; nil before its first run at these sizes
 }
 
-// fewRows is the number of rows below which a product stays f32 whatever precision was asked for: its time goes into
-// reading the weights, so that narrow operands save nothing, and in the models at hand these are the heads that rank the
-// answers, where a rounding shows.
+// fewRows is the number of rows below which a product stays f32 whatever precision the host requested: its time goes into
+// reading the weights, so narrow operands save nothing. In the models so far these products are the heads that rank the
+// answers, where rounding is visible.
 const fewRows = 128
 
 // forRows is the precision of a product with so many rows.
@@ -89,7 +89,7 @@ func register(k kernel) struct{} {
 	return struct{}{}
 }
 
-// results are all results of the step, of an op with one too.
+// results are all results of the step, also where there is one.
 func (c *call) results() []tensor.Tensor {
 	if c.outs != nil {
 		return c.outs
@@ -112,7 +112,7 @@ func find(n *ir.Node) (run func(*call) error, native bool, err error) {
 	}
 }
 
-// precisions are those of every processor: where it has no instructions for bfloat16, the operands are rounded.
+// precisions are the same on every processor: one without instructions for bfloat16 rounds the operands.
 var precisions = []string{kernels.Float32.String(), kernels.BFloat16.String()}
 
 // Backend is the cpu backend.

@@ -7,12 +7,12 @@ import (
 	"github.com/rlx-go/rlx/core/program"
 )
 
-// Between two products of bfloat16 a value need not be float32: where the processor multiplies in tiles, what only products read is
-// stored rounded, in the blocked layout of package kernels. The numbers are those of the product that rounds its operand, but for a gelu, which
-// is computed with fewer digits where it is rounded at once.
+// A value that only products of bfloat16 read need not be float32. Where the processor multiplies in tiles, such a value is rounded
+// when it is written, and stored in the blocked layout of package kernels. The product would round it anyway, so results stay the
+// same, but for a gelu, which is less precise when its result is rounded at once.
 
-// readers are, for the step of each number, the steps that read its first result and as which operand; nil if anything else
-// does: a view, an output.
+// reader is a step and the operand as which it reads a value. readersOf lists the readers of the first result of each step, or nil
+// where a view or an output of the program reads it too.
 type reader struct{ step, operand int }
 
 func readersOf(p *program.Program) [][]reader {

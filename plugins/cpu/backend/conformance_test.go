@@ -23,7 +23,7 @@ var (
 	randomCount = flag.Int("random-count", 20, "graphs of TestRandom, as they are and compiled")
 )
 
-// TestRandom runs random graphs as they are, and as the compiler leaves them for this backend:
+// TestRandom runs random graphs unchanged, and after the compiler's passes for this backend:
 //
 //	go test ./plugins/cpu/backend -run TestRandom -random-seed 1000 -random-count 5000
 func TestRandom(t *testing.T) {

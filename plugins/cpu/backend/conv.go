@@ -56,7 +56,7 @@ func convArgs(c *call, g op.ConvGeometry) kernels.Conv2DArgs {
 	return a
 }
 
-// convSizes are the arguments that follow from the shapes of image and weights; Cout is missing.
+// convSizes are the arguments that follow from the shapes of image and weights. The caller sets Cout.
 func convSizes(x, w []int, g op.ConvGeometry) kernels.Conv2DArgs {
 	return kernels.Conv2DArgs{
 		N: x[0], H: x[g.H], W: x[g.W], Cin: x[g.C], KH: w[2], KW: w[3],

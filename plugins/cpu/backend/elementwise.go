@@ -12,8 +12,8 @@ import (
 	"github.com/rlx-go/rlx/plugins/cpu/kernels"
 )
 
-// Elementwise functions have the names of their ops. One that registers in package kernels has its kernel here, takes part in
-// regions, and is applied by products that name it; nothing else lists functions.
+// Elementwise functions have the names of their ops. Registering one in package kernels is enough: its kernel is made here, and
+// regions and the activations of products find it by name.
 func init() {
 	for _, u := range kernels.Unaries() {
 		register(kernel{op: u.String(), takes: "(f32|f64)", run: func(c *call) error {
@@ -43,7 +43,7 @@ var (
 	_ = register(kernel{op: "cast", takes: "(any)", run: cast})
 )
 
-// computes is a rule for operands of one of the types that kernels compute with as they are stored and the op takes at all.
+// computes is a rule for operands of one element type, among those that kernels compute with unconverted and that the op takes.
 func computes(name string, integers bool) string {
 	d, ok := ir.Find(name)
 	if !ok {
@@ -69,7 +69,7 @@ type element struct {
 	reduce  func(c *call, r kernels.ReduceOp)
 }
 
-// elements are the types that kernels compute with as they are stored.
+// elements are the types that kernels compute with unconverted.
 var elements = map[dtype.DType]element{
 	dtype.F32: elementOf[float32](), dtype.F64: elementOf[float64](),
 	dtype.I8: elementOf[int8](), dtype.I16: elementOf[int16](), dtype.I32: elementOf[int32](), dtype.I64: elementOf[int64](),
@@ -111,7 +111,7 @@ func (k *bySize) run(c *call) error {
 	return nil
 }
 
-// cast keeps the operands in the form that kernels.Cast takes, which is on the heap.
+// cast keeps the operands in the form that kernels.Cast takes, since making it allocates.
 func cast(c *call) error {
 	if c.dst == nil {
 		c.dst, c.src = storage(c.out), storage(c.in[0])
@@ -120,7 +120,7 @@ func cast(c *call) error {
 	return nil
 }
 
-// storage is the slice of a tensor's storage form, as kernels.Cast takes it.
+// storage is the data of a tensor as a slice of its element type, as kernels.Cast takes it.
 func storage(t tensor.Tensor) any {
 	switch t.DType {
 	case dtype.F32:

@@ -61,10 +61,10 @@ func same(a, b []byte) bool { return len(a) == len(b) && (len(a) == 0 || &a[0] =
 // Kernels reports which ops have a kernel of their own.
 func (x *executable) Kernels() []device.Kernel { return x.kernels }
 
-// Memory is what kernels and definitions compute in, at most.
+// Memory is an upper bound of the scratch memory of kernels and definitions, in bytes.
 func (x *executable) Memory() int64 { return x.memory }
 
-// allocate gives zero memory that Close takes back.
+// allocate returns zeroed memory that Close frees.
 func (x *executable) allocate(bytes int64) ([]byte, error) {
 	b, free, err := allocate(bytes)
 	if free != nil {
@@ -73,7 +73,7 @@ func (x *executable) allocate(bytes int64) ([]byte, error) {
 	return b, err
 }
 
-// Close ends the workers and gives the memory back.
+// Close ends the workers and frees the memory.
 func (x *executable) Close() error {
 	x.pool.Close()
 	for _, free := range x.free {
@@ -224,8 +224,8 @@ func (x *executable) Run(ctx context.Context, r device.Run) (device.Stats, error
 	return stats, nil
 }
 
-// look hands the results of a step out and searches them for NaN, as a run wants. Values are handed out as they are made:
-// later steps reuse their storage.
+// look passes the results of a step to the run's observer and searches them for NaN, where the run asks for it. It is called after
+// each step, because later steps reuse the memory.
 func (x *executable) look(i int, o device.RunOptions, stats *device.Stats) error {
 	c := &x.calls[i]
 	for k, n := range c.node.Values() {
@@ -254,7 +254,7 @@ func (x *executable) step(i int) (err error) {
 	if err = x.run[i](c); err == nil {
 		return nil
 	}
-	code := device.ErrInput // what depends on values is an index out of range, or a division by zero
+	code := device.ErrInput // errors that depend on values are an index out of range and a division by zero
 	var coded *diag.Error
 	if errors.As(err, &coded) && coded.Code.Exit() != code.Exit() {
 		code = coded.Code // a finer code for bad input stays in the chain: callers and the protocol know device.ErrInput

@@ -7,7 +7,7 @@ import (
 	"github.com/rlx-go/rlx/plugins/cpu/kernels"
 )
 
-// These ops move elements without looking at them; where rows are contiguous they are moved as bytes.
+// These ops move elements without reading them. Where rows are contiguous they are moved as bytes.
 var (
 	_ = register(kernel{op: "transpose", takes: "(any)", run: transposes.run})
 	_ = register(kernel{op: "expand", takes: "(any)", run: expands.run})
@@ -60,7 +60,7 @@ func concat(c *call) error {
 	return nil
 }
 
-// The reductions carry the names reduce_NAME.
+// The reductions are the ops reduce_NAME.
 func init() {
 	for _, name := range []string{"sum", "mean", "max", "min", "prod"} {
 		if r, ok := kernels.ParseReduce(name); ok {

@@ -18,16 +18,16 @@ func features() []string {
 	return all
 }
 
-// levels are what a schedule may demand of the processor, the highest first: an architecture, and the instruction set of the
-// kernels that shows that the level is there; empty: the architecture suffices.
+// levels are what a schedule may require of the processor, the highest first: an architecture, and the instruction set whose
+// presence shows the level. An empty instruction set means that the architecture suffices.
 var levels = []struct{ level, arch, features string }{
 	{"x86-64-v4", "amd64", "avx512"},
 	{"x86-64-v3", "amd64", "avx2"},
 	{"arm64", "arm64", ""},
 }
 
-// levelsHere lists the levels of this processor, best first. The kernels are the same for all of them; a level is nothing but a
-// demand that an artifact makes.
+// levelsHere lists the levels of this processor, best first. They do not choose kernels: a level is only a
+// requirement that an artifact states.
 func levelsHere() []string {
 	var out []string
 	have := features()

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// allocate maps the arena. Anonymous memory is zero and takes real pages only where it is touched; large pages save the
+// allocate maps the arena. Anonymous memory is zero and takes physical pages only where it is touched. Large pages save the
 // kernels most of their TLB misses.
 func allocate(n int64) ([]byte, func(), error) {
 	if n == 0 {

@@ -11,7 +11,7 @@ import (
 	"github.com/rlx-go/rlx/plugins/cpu/kernels"
 )
 
-// Masking the processor hides its levels; a program for a level that is hidden is refused before anything is made ready.
+// Masking the processor hides its levels; a program for a hidden level is refused before anything is allocated.
 func TestLevels(t *testing.T) {
 	g, err := ir.Parse("graph f\nx = input : f32[4]\ny = neg x : f32[4]\nreturn y=y\n")
 	if err != nil {
@@ -50,7 +50,7 @@ func TestLevels(t *testing.T) {
 			t.Errorf("%s: %v", set, err)
 		}
 	}
-	t.Setenv(kernels.FeaturesEnv, "mmx") // which no pool is made for
+	t.Setenv(kernels.FeaturesEnv, "mmx") // no such set, so no pool can be made
 	if got, want := features(), kernels.Features(); !slices.Equal(got, want) {
 		t.Errorf("features %v; want %v", got, want)
 	}

@@ -28,13 +28,13 @@ func plainAttrs(n *ir.Node) op.FusedMatMulAttrs {
 func matmulScratch(attrs func(n *ir.Node) op.FusedMatMulAttrs) func(*kernels.Pool, *ir.Node, kernels.Precision) kernels.ScratchSize {
 	return func(p *kernels.Pool, n *ir.Node, precision kernels.Precision) kernels.ScratchSize {
 		a, syms := attrs(n), n.Graph.Syms
-		act, _ := activation(a.Act) // a rule of the target: it is known
+		act, _ := activation(a.Act) // known: the rule names it
 		x, out := syms.Largest(n.In[0].Type.Shape), syms.Largest(n.Type.Shape)
 		g := kernels.GemmArgs{N: out[len(out)-1], K: x[len(x)-1], TransA: a.TransA, TransB: a.TransB, Act: act}
 		if a.TransA {
 			g.K = x[len(x)-2]
 		}
-		// More rows and products than this make no difference.
+		// With more rows and products the need does not grow.
 		most := int(min(syms.MaxElems(n.Type), 1<<24))
 		var r kernels.ScratchSize
 		for _, g.Precision = range []kernels.Precision{kernels.Float32, precision} { // few rows stay float32
@@ -49,14 +49,14 @@ func matmulScratch(attrs func(n *ir.Node) op.FusedMatMulAttrs) func(*kernels.Poo
 
 func fusedAttrs(n *ir.Node) op.FusedMatMulAttrs { return n.Attrs.(op.FusedMatMulAttrs) }
 
-// multiplies makes what runs a node: a matrix product that packs weights once if they are parameters.
+// multiplies returns prepare for a matrix product. Weights that are parameters are packed once.
 func multiplies(attrs func(n *ir.Node) op.FusedMatMulAttrs) func(n *ir.Node) func(*call) error {
 	return func(n *ir.Node) func(*call) error {
 		fixed := param(n.In[1]) != nil
 		var packed *kernels.PackedWeights
 		return func(c *call) error {
 			return matmul(c, attrs(c.node), func(g kernels.GemmArgs) *kernels.PackedWeights {
-				if !fixed || !c.pool.TakesBlocked(g.Precision) { // the precision depends on the rows, and they on symbols
+				if !fixed || !c.pool.TakesBlocked(g.Precision) { // asked at each run, since the precision depends on the rows, and they may be symbols
 					return nil
 				}
 				if packed == nil {
@@ -121,13 +121,13 @@ func single(c *call, a op.FusedMatMulAttrs) (rows, k int, ok bool) {
 	return tensor.Numel(c.out.Shape) / n, k, true
 }
 
-// rounds reports whether a call is a single product of bfloat16.
+// rounds reports whether a call is a single product in bfloat16.
 func rounds(c *call) (rows, k int, ok bool) {
 	rows, k, ok = single(c, fusedAttrs(c.node))
 	return rows, k, ok && c.forRows(productRows(c)) == kernels.BFloat16
 }
 
-// productRows is the number of rows that a product's precision goes by.
+// productRows is the number of rows that decides a product's precision, see fewRows.
 func productRows(c *call) int { return tensor.Numel(c.out.Shape[:len(c.out.Shape)-1]) }
 
 func matmulTakesBlocked(c *call) bool {
@@ -142,7 +142,7 @@ func matmulMakesBlocked(c *call) bool {
 	return ok && known && !a.HasResidual && (act == kernels.Identity || act == kernels.Gelu) && fitsBlocked(rows, c.out.Shape[len(c.out.Shape)-1])
 }
 
-// matmul runs a product. Pack gives the weights of a single product packed, or nil.
+// matmul runs a product. pack returns the packed weights of a single product, or nil.
 func matmul(c *call, a op.FusedMatMulAttrs, pack func(g kernels.GemmArgs) *kernels.PackedWeights) error {
 	x, w, out := c.in[0], c.in[1], c.out
 	r := len(out.Shape)
@@ -190,7 +190,7 @@ func matmul(c *call, a op.FusedMatMulAttrs, pack func(g kernels.GemmArgs) *kerne
 }
 
 // batches walks the leading axes of a broadcast product. f is called for runs of n matrices; within a run the matrices of
-// an operand are xs or ws apart (0: the same one). Indices count matrices.
+// an operand are xs or ws apart, or 0 if all use the same one. Indices count matrices.
 func batches(x, w, out []int, f func(n, xi, wi, oi, xs, ws int)) {
 	lead := out[:len(out)-2]
 	xs, ws := leadStrides(x, len(lead)), leadStrides(w, len(lead))

@@ -43,7 +43,7 @@ var (
 
 func normMakesBlocked(c *call) bool { return fitsBlocked(rowsOf(c.out)) }
 
-// rowsOf splits a shape at the last axis.
+// rowsOf is the number of rows along the last axis, and their length.
 func rowsOf(t tensor.Tensor) (rows, n int) {
 	n = t.Shape[len(t.Shape)-1]
 	return tensor.Numel(t.Shape[:len(t.Shape)-1]), n
@@ -57,7 +57,7 @@ func positive(axis, rank int) int {
 	return axis
 }
 
-// around splits a shape into what is before, at and after an axis.
+// around is the number of elements before, at and after an axis.
 func around(shape []int, axis int) (outer, n, inner int) {
 	return tensor.Numel(shape[:axis]), shape[axis], tensor.Numel(shape[axis+1:])
 }

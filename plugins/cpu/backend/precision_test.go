@@ -29,8 +29,8 @@ func product(t *testing.T, n int) *program.Program {
 	return p
 }
 
-// TestPrecision multiplies by 1 + 2^-9 + 2^-12, which is 1 in bfloat16 for who asks for it and has enough rows, and for
-// nobody else.
+// TestPrecision multiplies by 1 + 2^-9 + 2^-12, which is rounded to 1 only in a product that runs in bfloat16: one for
+// which that is requested, with enough rows.
 func TestPrecision(t *testing.T) {
 	const x0 = float32(1 + 1.0/512 + 1.0/4096)
 	for _, c := range []struct {
@@ -112,7 +112,7 @@ func TestPackedWeights(t *testing.T) {
 	}
 }
 
-// TestUnknownActivation: a product is not given back without its activation.
+// TestUnknownActivation: a product with an activation that is not known is refused, and not computed without it.
 func TestUnknownActivation(t *testing.T) {
 	g := ir.NewGraph("g")
 	x := op.Input(g, "x", ir.TypeOf(dtype.F32, 2, 2))

@@ -7,8 +7,8 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// collectFrom is what a definition may leave behind, in bytes, before the next step starts: garbage beside new garbage would be
-// more than Memory says.
+// collectFrom is how many bytes of garbage a definition may leave before the collector runs. The garbage of several steps would
+// exceed Memory.
 const collectFrom = 4 << 20
 
 // reference runs a node by its op's definition, in memory that all such steps of a program share.

@@ -12,7 +12,7 @@ import (
 	"github.com/rlx-go/rlx/plugins/cpu/kernels"
 )
 
-// NewState allocates memory of the process. The system gives it page by page, as it is written.
+// NewState allocates memory of the process. The system provides pages as they are written.
 func (Backend) NewState(_ context.Context, id string, size int64) (device.State, error) {
 	if id != "" && id != "0" {
 		return nil, diag.New(device.ErrUnavailable, "cpu", "no device %q; there is one, 0", id)
@@ -24,7 +24,7 @@ func (Backend) NewState(_ context.Context, id string, size int64) (device.State,
 	return device.NewHostState(data, free), nil
 }
 
-// checkState checks what a run says of states and outputs against the program and the sizes bound last.
+// checkState checks the states and outputs that a run names against the program and the sizes bound last.
 func (x *executable) checkState(r device.Run) error {
 	if r.State == nil && r.Feeds == nil && r.Keeps == nil && r.Outputs == nil && x.p.StateSize == 0 {
 		return nil

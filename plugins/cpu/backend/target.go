@@ -10,8 +10,8 @@ import (
 // rules are those of the kernels that have registered.
 var rules []target.Rule
 
-// Description says what the backend runs, on any processor: by a kernel, or else by the op's definition. The compiler carries
-// a copy, core/target/cpu.target.
+// Description lists the nodes for which the backend has kernels; op definitions run all others. It is the same on all processors.
+// The compiler carries a copy, core/target/cpu.target.
 var Description = sync.OnceValue(func() *target.Description {
 	d := &target.Description{Name: "cpu", Version: Version, Types: dtype.All(), Rules: rules}
 	for _, l := range levels {

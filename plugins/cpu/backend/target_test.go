@@ -10,7 +10,7 @@ import (
 	"github.com/rlx-go/rlx/internal/golden"
 )
 
-// TestDescription: the compiler's copy is what the backend says. Run with -update where kernels have changed.
+// TestDescription: the compiler's copy equals the backend's description. Run with -update after kernels have changed.
 func TestDescription(t *testing.T) {
 	golden.Text(t, "../../../core/target/cpu.target", Description().String())
 	if err := Description().Check(); err != nil {

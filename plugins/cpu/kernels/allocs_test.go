@@ -6,9 +6,9 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 )
 
-// TestKernelsAllocateNothing: once its scratch memory has its size, a kernel leaves nothing to the garbage collector. There is one
-// thread, because a worker's memory has its size once the worker has had a task, which on a busy machine is anyone's guess; that
-// the pool itself allocates nothing with several is TestPoolAllocatesNothing.
+// TestKernelsAllocateNothing: once its scratch memory has grown, a kernel allocates nothing. The pool has one thread, because memory of
+// a worker grows in its first task, and when that is depends on the load of the machine. TestPoolAllocatesNothing is about pools with
+// several threads.
 func TestKernelsAllocateNothing(t *testing.T) {
 	const n = 3*elementGrain + 5 // enough for several tasks and a rest
 	region, err := NewRegion([]bool{false, false, false}, []RegionStep{

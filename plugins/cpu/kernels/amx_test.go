@@ -79,8 +79,7 @@ func tilePanelByDefinition(t *tilePanel) {
 	}
 }
 
-// withoutTiles calls f with a pool whose tiles are computed by definition, where the processor has none of its own: what is packed
-// for them is tested all the same.
+// withoutTiles calls f with a pool that emulates tiles, if the processor has none. So packing is tested on every machine.
 func withoutTiles(t *testing.T, f func(t *testing.T, p *Pool)) {
 	if names := Features(); slices.Contains(names, "amx") || !slices.Contains(names, "avx512bf16") {
 		return

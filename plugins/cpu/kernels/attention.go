@@ -2,10 +2,10 @@ package kernels
 
 import "math"
 
-// MaskKind says which keys a query may see.
+// MaskKind selects the keys that a query attends to.
 type MaskKind uint8
 
-// The kinds of mask. Query i stands at position i + QOffset among the keys.
+// The kinds of mask. Query i is at position i + QOffset among the keys.
 const (
 	MaskNone    MaskKind = iota
 	MaskCausal           // keys up to the query's position
@@ -37,7 +37,7 @@ type AttentionArgs struct {
 	QOffset int // of MaskCausal and MaskSliding; SK-SQ aligns the last query with the last key
 
 	// The values of MaskCustom or MaskBias, read at b*stride[0] + h*stride[1] + i*stride[2] + j*stride[3]; a stride of 0
-	// broadcasts. MaskBool takes MaskF32's place for MaskCustom: any value but 0 allows.
+	// broadcasts. For MaskCustom, MaskBool may replace MaskF32: any value but 0 allows.
 	MaskF32    []float32
 	MaskBool   []uint8
 	MaskStride [4]int
@@ -62,7 +62,7 @@ func Attention(p *Pool, g *AttentionArgs) {
 	p.each(g.B*g.Heads*x.tiles, 1, x)
 }
 
-// attending is Attention at work.
+// attending is the state of one call of Attention.
 type attending struct {
 	AttentionArgs
 	p              *Pool
@@ -96,8 +96,8 @@ func (g *AttentionArgs) check() {
 
 // task computes queries [q0, q1) of one batch and head.
 func (g *AttentionArgs) task(a *attnTile, s *isa, sc *scratch, b, head, q0, q1 int) {
-	// The keys that any of these queries may see. Which queries make up a task depends on the number of threads, so tiles of keys
-	// begin and end at places that do not: a query that adds a tile without a key for it must add nothing but zeros.
+	// The keys that any of these queries attends to. The queries of a task depend on the number of threads. For equal bits, tiles of
+	// keys must begin and end independently of it, so a query may meet a tile without a key for it, which must add nothing but zeros.
 	high := s.panelRows(s.packing(g.Precision))
 	lo, hi := 0, g.SK
 	if g.Mask == MaskCausal || g.Mask == MaskSliding {
@@ -144,7 +144,7 @@ func (g *AttentionArgs) task(a *attnTile, s *isa, sc *scratch, b, head, q0, q1 i
 	}
 }
 
-// mask scales, caps and masks the scores of n keys from k0 on by the queries of a panel, from q0 on, and raises a.mNew.
+// mask scales, caps and masks the scores of keys [k0, k0+n) for the queries of a panel, which start at q0, and raises a.mNew.
 func (g *AttentionArgs) mask(a *attnTile, p span, sco []float32, b, head, q0, k0, n int) {
 	queries := p.n
 	partial := g.Mask == MaskCustom || g.Mask == MaskBias ||
@@ -154,7 +154,7 @@ func (g *AttentionArgs) mask(a *attnTile, p span, sco []float32, b, head, q0, k0
 		return
 	}
 	if g.Softcap == 0 {
-		p.scoreMax(sco, g.Scale*log2e, a.junk) // for the scaling alone
+		p.scoreMax(sco, g.Scale*log2e, a.junk) // only scales here
 	} else {
 		p.scoreMax(sco, g.Scale/g.Softcap, a.junk)
 		a.s.unary[Tanh](sco, sco)

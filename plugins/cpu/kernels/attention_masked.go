@@ -1,7 +1,7 @@
 package kernels
 
-// A key that a query may not see has a weight of 0, which is not enough where its value is infinite or NaN: 0*Inf is NaN. Values of
-// a masked tile that are not finite are therefore kept out of the product and added to the queries that give them a weight.
+// A masked key has a weight of 0. That does not mask a value that is infinite or NaN, since 0*Inf is NaN. Such values of a masked tile
+// are therefore left out of the product, and added one by one to the queries that give them a weight.
 
 // outlier is element e of the value of a key of the tile.
 type outlier struct {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestAttentionMaskedValues: infinities and NaN in a value show in the queries that see its key, and in no other.
+// TestAttentionMaskedValues: infinities and NaN in a value reach the queries that attend to its key, and no others.
 func TestAttentionMaskedValues(t *testing.T) {
 	inf := float32(math.Inf(1))
 	eachPool(t, func(t *testing.T, p *Pool) {

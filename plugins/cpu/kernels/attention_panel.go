@@ -6,10 +6,10 @@ import "math"
 //
 //	o, l += sum over the keys of 2^(s - m) times (value, 1)    s = scale*(init + q·k) + row
 //
-// m is near the largest score of each query, near enough for sums that are far from overflow; values are below 2^60 in magnitude. A weight
-// is rounded to bfloat16, its relative error before that is 2^-13, and l sums what is rounded.
+// m is near the largest score of each query, so near that sums are far from overflow. Values are below 2^60 in magnitude. A weight has
+// a relative error of 2^-13 and is then rounded to bfloat16; l sums the rounded weights.
 //
-// A tile is 16 rows of 64 bytes. A panel has two halves of 16 queries, a column each, and matrices are cut into tiles so:
+// A tile is 16 rows of 64 bytes. A panel has two halves of 16 queries, one per column. Matrices are cut into these tiles:
 //
 //	q        [half][steps]        rows: pairs of elements of a query
 //	k        [groups][steps]      rows: keys, as many bfloat16 as a row holds
@@ -19,7 +19,7 @@ import "math"
 //	row      [half][16]           float32, rowHalf floats between the halves
 //	m, l     [half][16]
 //
-// A group is 16 keys, two are a block. For each of them, table holds the place of its tile of init and of its row, in bytes.
+// A group is 16 keys, a block two groups. For each group, table holds the offsets of its tile of init and of its row, in bytes.
 type attendPanel struct {
 	steps, blocks int
 	q, k, v       []float32
@@ -29,7 +29,7 @@ type attendPanel struct {
 	rowHalf       int
 	work          []float32 // attendWork floats with arbitrary contents
 	o, m, l       []float32
-	fresh         bool // nothing is in o, m and l, which clear has set
+	fresh         bool // o, m and l hold no keys yet: they are as clear sets them
 	scale         float32
 }
 
@@ -43,8 +43,8 @@ func (a *attendPanel) clear() {
 }
 
 // termTiles is products of tiles, c = a·b, whose operands are sums of two bfloat16 each. items has three numbers for each tile of c: the
-// places of its operands and its own, in bytes. a is [16 rows, 32 bfloat16] for each step, which follow each other; b is pairs [16, bStride]
-// for each step. The strides count floats. Products of two low parts are left out.
+// offsets of its two operands and its own, in bytes. Each step of a is [16 rows, 32 bfloat16], each step of b pairs [16, bStride]. The
+// strides count floats. Products of two low parts are left out.
 type termTiles struct {
 	steps            int
 	items            []int32

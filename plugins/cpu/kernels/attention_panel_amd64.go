@@ -23,8 +23,8 @@ func attendAMX(a *attendPanel) {
 		run(0, 0)
 		return
 	}
-	// The first block's maximum usually serves to the end: far from overflow, it need not be the maximum. Where it does not, look for it
-	// in every block.
+	// Try the maximum of the first block for all: it need not be exact, only far from overflow. If it is not, use the maximum of
+	// every block.
 	run(1, 1)
 	for _, l := range a.l[:32] {
 		if !(l < 1<<64) {

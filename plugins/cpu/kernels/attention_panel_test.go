@@ -82,7 +82,7 @@ func tileTermsByDefinition(t *termTiles) {
 	}
 }
 
-// withPanels is eachPool, and where the processor has no tiles but what packs for them, a pool that computes panels by definition.
+// withPanels is eachPool and, if the processor has no tiles but can pack for them, a pool that emulates panels.
 func withPanels(t *testing.T, f func(t *testing.T, p *Pool)) {
 	eachPool(t, f)
 	if names := Features(); slices.Contains(names, "amx") || !slices.Contains(names, "avx512bf16") {
@@ -131,7 +131,7 @@ func TestAttend(t *testing.T) {
 					}
 					for i := range a.init {
 						if i%groupSize == 5 {
-							a.init[i] = float32(math.Inf(-1)) // a query that sees nothing
+							a.init[i] = float32(math.Inf(-1)) // a query without keys
 						}
 					}
 				case "NaN":
@@ -158,7 +158,7 @@ func TestAttend(t *testing.T) {
 	}
 }
 
-// randomPanel is a panel with nothing in its results. The terms of the first group of keys are those of no other.
+// randomPanel is a panel with cleared results. The first group of keys has terms of its own.
 func randomPanel(r *rand.Rand, steps, blocks int) attendPanel {
 	area := steps * tileFloats
 	a := attendPanel{steps: steps, blocks: blocks, q: randomPairs(r, 2*area), k: randomPairs(r, 2*blocks*area), v: randomPairs(r, 2*blocks*area),
@@ -230,7 +230,7 @@ func TestTileTerms(t *testing.T) {
 	}
 }
 
-// TestTilePacking: what packs for tiles and turns their results.
+// TestTilePacking tests packing for tiles and the transposition of their results.
 func TestTilePacking(t *testing.T) {
 	if !slices.Contains(Features(), "avx512bf16") {
 		t.Skip("no bfloat16 on this processor")
@@ -246,7 +246,7 @@ func TestTilePacking(t *testing.T) {
 			src[3] = float32(math.NaN())
 			tiles, check := guarded((steps-1)*tileFloats + n*groupSize)
 			low, checkLow := guarded(len(tiles))
-			fill := func(x []float32) { // what no row covers
+			fill := func(x []float32) { // the gaps between rows
 				for step := range steps - 1 {
 					clear(x[step*tileFloats+n*groupSize : (step+1)*tileFloats])
 				}

@@ -9,7 +9,7 @@ import "math"
 //	Oᵀ += Vᵀ·P      is a gemm of packed Vᵀ panels with s itself, which already has the layout of a packed operand.
 //
 // The softmax is online: each query keeps the largest score so far, m, and the sum of 2^(s-m), l; when a tile of keys raises m,
-// l and O are scaled by 2^(m_old - m_new). Scores are held times log2(e), which makes e^s a power of two and costs nothing, as
+// l and O are scaled by 2^(m_old - m_new). Scores are held times log2(e), so that e^s is a power of two. That is free, as
 // they are scaled anyway. Memory is O(tile), whatever the number of keys.
 
 const log2e = math.Log2E
@@ -28,8 +28,8 @@ type span struct {
 	at, n int
 }
 
-// appendSpans cuts n columns into wide panels and, where it suffices for the rest, a narrow one. All but the last are full. Products
-// of tiles have wide panels only.
+// appendSpans cuts n columns into wide panels, and a narrow one if that holds the rest. All but the last are full. Products of tiles
+// have wide panels only.
 func (s *isa) appendSpans(out []span, way packing, n int) []span {
 	for at := 0; at < n; at += s.nr {
 		p := &s.panel
@@ -115,7 +115,7 @@ func (a *attnTile) init(s *isa, sc *scratch, precision Precision, queries, keys,
 	}
 }
 
-// before is where a panel is packed as floats on its way to dst.
+// before is where a panel for dst is packed as floats, before it is converted.
 func (a *attnTile) before(dst []float32) []float32 {
 	if a.way == pairs || a.way == tiled {
 		return a.plain
@@ -158,16 +158,16 @@ func (a *attnTile) packKeys(lo, hi int, rows []float32, ld int) {
 }
 
 // packValues packs the n values of the tile, transposed: the rows of a panel are elements of a value, the depth is the values.
-// What run gives for a value is the place from which on some values stand, to be read a vector past their last element, the
-// distance between them, and their number.
+// run returns the rows of some values from the given one on, the distance between them and their number. Up to a vector is read past
+// the last element.
 func (a *attnTile) packValues(n int, run func(at int) (rows []float32, ld, count int)) {
 	s := a.s
 	if a.way == tiled {
-		ld := n + spill // of the values turned
+		ld := n + spill // of the transposed values
 		for at := 0; at < n; {
 			rows, from, count := run(at)
 			for i := 0; i < count; i += s.lanes {
-				a.turnValues(a.plain[at+i:], ld, rows[i*from:], from, min(s.lanes, count-i))
+				a.transposeValues(a.plain[at+i:], ld, rows[i*from:], from, min(s.lanes, count-i))
 			}
 			at += count
 		}
@@ -181,15 +181,15 @@ func (a *attnTile) packValues(n int, run func(at int) (rows []float32, ld, count
 		panel := a.before(dst)
 		for at := 0; at < n; {
 			rows, ld, count := run(at)
-			s.copyRows(panel[at*h:], h, rows[r:], ld, count) // spills into what comes later
+			s.copyRows(panel[at*h:], h, rows[r:], ld, count) // spills into rows that a later step writes
 			at += count
 		}
 		s.convert(a.way, dst, panel, h, n)
 	}
 }
 
-// turnValues is dst[e*ld+i] = rows[i*from+e] for n values, n <= lanes. It may leave rubbish behind a row of dst.
-func (a *attnTile) turnValues(dst []float32, ld int, rows []float32, from, n int) {
+// transposeValues is dst[e*ld+i] = rows[i*from+e] for n values, n <= lanes. It may write arbitrary values behind a row of dst.
+func (a *attnTile) transposeValues(dst []float32, ld int, rows []float32, from, n int) {
 	whole := a.dv / a.s.lanes * a.s.lanes
 	a.s.transpose(dst, ld, rows, from, n, whole)
 	for e := whole; e < a.dv; e++ {
@@ -199,7 +199,7 @@ func (a *attnTile) turnValues(dst []float32, ld int, rows []float32, from, n int
 	}
 }
 
-// multiply is the product of a panel of rows, of which h, with a panel of columns.
+// multiply is the product of a panel of h rows with a panel of columns.
 func (a *attnTile) multiply(p span, h, depth int, left, right, c []float32, accumulate bool) {
 	if a.way == pairs {
 		p.pairs(h, depth, left, right, c, p.nr, accumulate, nil, nil, 0)
@@ -221,7 +221,7 @@ func (a *attnTile) scores(p span, n int) []float32 {
 	return a.score[:n*p.nr]
 }
 
-// begin readies a.mNew to take the maximum of the coming scores of a panel.
+// begin sets a.mNew to the maxima so far, before the next scores of a panel.
 func (a *attnTile) begin(p span) { copy(a.mNew[:p.nr], a.m[p.at:]) }
 
 // accumulate turns the finished scores of a panel into weights and adds their values. a.mNew holds the new maxima.
@@ -232,7 +232,7 @@ func (a *attnTile) accumulate(p span, n int) {
 	for i, x := range a.mNew[:nr] {
 		a.alpha[i] = m[i]
 		if x < -math.MaxFloat32 {
-			a.mNew[i] = 0 // no key is allowed so far: 2^(-Inf - 0) = 0 where -Inf - -Inf would be NaN
+			a.mNew[i] = 0 // no key is allowed so far: 2^(-Inf - 0) is 0, but -Inf - -Inf would be NaN
 		} else if m[i] != x {
 			changed = true
 		}
@@ -259,7 +259,7 @@ func (a *attnTile) accumulate(p span, n int) {
 	}
 }
 
-// finish divides a panel by its sums and returns it as rows [nr, dv] in a.rows. A query without any allowed key gives zeros.
+// finish divides a panel by its sums and returns it as rows [nr, dv] in a.rows. The result of a query without any allowed key is zeros.
 func (a *attnTile) finish(p span) []float32 {
 	s := a.s
 	nr, dv := p.nr, a.dv
@@ -271,7 +271,7 @@ func (a *attnTile) finish(p span) []float32 {
 		}
 	}
 	p.scaleRows(o, a.alpha)
-	// The transposing copy takes up to lanes rows of Oᵀ at a time and spills into columns that come later.
+	// The transposing copy takes up to lanes rows of Oᵀ at a time. It spills into columns that a later step writes.
 	for d := 0; d < dv; d += s.lanes {
 		h := min(s.lanes, dv-d)
 		if h == s.lanes {

@@ -21,13 +21,13 @@ const (
 	Pow // as math.Pow
 )
 
-// binaryFunction is what registers a BinaryOp.
+// binaryFunction describes a BinaryOp.
 type binaryFunction struct {
 	name string                     // that of the op
-	f    func(x, y float64) float64 // of functions that only floats have
+	f    func(x, y float64) float64 // the formula of a function of floats only; nil for those that integers have too
 }
 
-// binaries are all that have registered, by BinaryOp. A line here is all that a further function of floats needs; see functions.
+// binaries is indexed by BinaryOp. A new function of floats needs nothing but a line here; see functions.
 var binaries = []binaryFunction{{name: "add"}, {name: "sub"}, {name: "mul"}, {name: "div"}, {name: "max"}, {name: "min"}, {name: "pow"}}
 
 func (op BinaryOp) String() string {
@@ -59,12 +59,12 @@ func ParseBinary(name string) (BinaryOp, bool) {
 	return 0, false
 }
 
-// Integer is the element types with wrapping arithmetic.
+// Integer constrains element types with wrapping arithmetic.
 type Integer interface {
 	int8 | int16 | int32 | int64 | uint8 | uint32
 }
 
-// Number is the element types that can be computed with as they are stored; f16 and bf16 are cast first.
+// Number constrains element types that kernels compute with unconverted. f16 and bf16 are cast first.
 type Number interface{ Integer | float32 | float64 }
 
 // Binary is dst = op(a, b) with NumPy broadcast; dst has the common shape, and may be a or b if that has the same shape.
@@ -221,7 +221,7 @@ func powInt[T Number](x, y T) T {
 	return r
 }
 
-// CompareOp is a relation of two operands. NaN makes all of them false but Ne.
+// CompareOp is a relation of two operands. If an operand is NaN, all but Ne are false.
 type CompareOp uint8
 
 // The relations.
@@ -327,8 +327,8 @@ func truth[T Number | int](op CompareOp, x, y T) uint8 {
 	return 0
 }
 
-// Where is dst = t where cond is not 0, f elsewhere, with NumPy broadcast of all three. It selects and never computes, so T may be
-// any type of the right size.
+// Where is dst = t where cond is not 0, f elsewhere, with NumPy broadcast of all three. It only moves elements, so T may be any
+// type of the right size.
 func Where[T any](p *Pool, dst []T, cond []uint8, cShape []int, t []T, tShape []int, f []T, fShape []int) {
 	g, n, ok := newGrid(cShape, tShape, fShape)
 	if !ok || len(dst) < n {
@@ -384,7 +384,7 @@ func whereRow[T any](dst []T, cond []uint8, t, f []T, sc, st, sf int) {
 
 // Expand repeats src of one shape to another that it broadcasts to.
 func Expand[T any](p *Pool, dst []T, shape []int, src []T, srcShape []int) {
-	g, n, ok := newGrid(srcShape, shape) // the result is an operand too, so that its shape is the common one
+	g, n, ok := newGrid(srcShape, shape) // the result counts as an operand, so that the common shape is its own
 	if !ok || len(dst) < n || n != product(shape) {
 		panic(fmt.Sprintf("BUG: expand of %v to %v", srcShape, shape))
 	}

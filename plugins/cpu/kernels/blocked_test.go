@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// lines is n floats that start a line.
+// lines is n floats, aligned to a cache line.
 func lines(n int) []float32 {
 	x := make([]float32, n+16)
 	for misaligned(&x[0]) != 0 {

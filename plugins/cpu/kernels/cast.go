@@ -114,7 +114,7 @@ func storeFloats(to dtype.DType, dst any, at int, f []float64) {
 					x[i] = 1
 				}
 			case v != v: // 0
-			case v >= float64(hi): // also where float64(hi) was rounded up: 2^63 and above saturate
+			case v >= float64(hi): // float64(hi) may have been rounded up: 2^63 and above saturate
 				x[i] = hi
 			case v <= float64(lo):
 				x[i] = lo

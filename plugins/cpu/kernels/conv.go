@@ -61,7 +61,7 @@ func ConvTranspose2D(p *Pool, g *Conv2DArgs) {
 	c.run(p)
 }
 
-// convolution is one at work. Its slices are kept for the next one.
+// convolution is the state of one call. Its slices are kept for the next call.
 type convolution struct {
 	Conv2DArgs
 	transposed bool
@@ -72,7 +72,7 @@ type convolution struct {
 	packed     []float32 // panels of all groups' weights
 	panels     int       // of a group
 	weights    []float32 // [Cout, k] in the order of gather
-	exact      bool      // a weight is infinite or NaN: nothing may be multiplied by it where there is no element
+	exact      bool      // a weight is infinite or NaN, so it must not be multiplied by the zeros of the padding
 
 	patch, bias, row []float32 // of disjoint
 }
@@ -80,7 +80,7 @@ type convolution struct {
 // resized is a slice of n floats with arbitrary contents, s itself where it is long enough.
 func resized(s []float32, n int) []float32 { return slices.Grow(s[:0], n)[:n] }
 
-// disjoint is the transpose whose patches do not overlap: each row of patches is a plain product, written in place.
+// disjoint is the transpose where patches of the output do not overlap. Each row of patches is a plain product, written in place.
 func (g *convolution) disjoint(p *Pool) {
 	if g.N == 0 {
 		return // Gemm reads a batch of 0 as 1
@@ -162,11 +162,11 @@ func (g *convolution) pixels(n, m, worker int) {
 	gathered, a := sc.floats(rows*k), sc.floats(rows*k+spill)
 	out := g.Out[(n*area+m)*g.Cout:]
 	if !g.OutLast {
-		out = sc.floats(rows * g.Cout) // the block, to be turned
+		out = sc.floats(rows * g.Cout) // the block, to be transposed
 	}
 	for i := range g.products {
 		g.gather(gathered, n, i*cg, cg, m, rows, g.wo)
-		q := g.products[i] // a copy per task: C differs
+		q := g.products[i] // a copy, since each task has its own C
 		q.A, q.LDA, q.C = gathered, k, out[i*og:]
 		used, need := sc.used, sc.need
 		q.packA(s, sc, a, 0, 0, rows)
@@ -186,7 +186,7 @@ func (g *convolution) pixels(n, m, worker int) {
 	}
 }
 
-// sums computes the output pixels [m, m+rows) of a group by their definition, without the taps that reach no element.
+// sums computes the output pixels [m, m+rows) of a group by their definition, and skips the taps that are in the padding.
 func (g *convolution) sums(out, gathered []float32, group, m, rows int) {
 	og, taps := g.Cout/g.Groups, g.KH*g.KW
 	act := g.p.isa.unary[g.Act]
@@ -225,7 +225,7 @@ func allFinite(s *isa, x []float32) bool {
 	if sum := s.sum(x); sum-sum == 0 {
 		return true
 	}
-	for _, v := range x { // finite numbers may have an infinite sum
+	for _, v := range x { // the sum of finite numbers may overflow
 		if v-v != 0 {
 			return false
 		}
@@ -295,7 +295,7 @@ func (g *convolution) gather(dst []float32, n, c0, cg, m, rows, wo int) {
 	}
 }
 
-// source is the input coordinate that tap k of output coordinate o reads along one axis; ok is false where there is none.
+// source is the input coordinate that tap k of output coordinate o reads along one axis; ok is false in the padding.
 func (g *convolution) source(o, k, axis, size int) (i int, ok bool) {
 	if !g.transposed {
 		i = o*g.Stride[axis] - g.Pad[axis] + k*g.Dilation[axis]

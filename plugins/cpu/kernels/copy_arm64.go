@@ -3,7 +3,7 @@
 package kernels
 
 // transposeNEON copies dst[j*ldd+i] = src[i*lds+j] for i < rows <= lanes and j < blocks*lanes. It stores whole
-// vectors in ascending j: up to lanes-rows floats past each row of dst are overwritten with rubbish.
+// vectors in ascending j: up to lanes-rows floats past each row of dst are overwritten with arbitrary values.
 //
 //go:noescape
 func transposeNEON(dst *float32, ldd int, src *float32, lds int, rows int, blocks int)

@@ -42,10 +42,10 @@ func Gemm(p *Pool, args *GemmArgs) {
 	}
 	batch := max(1, args.Batch)
 	args.check(batch)
-	g := keep[GemmArgs](p) // a copy, so that the caller's need not be on the heap
+	g := keep[GemmArgs](p) // a copy, so that the caller's does not escape to the heap
 	*g = *args
 	if g.K == 0 {
-		g.Precision = Float32 // a sum of nothing has no operands
+		g.Precision = Float32 // the sum is empty, so no operand is rounded
 	}
 	switch {
 	case g.M <= 2 && g.TransB && !g.TransA && g.K > 0 && g.Precision == Float32:
@@ -134,16 +134,16 @@ func (g *GemmArgs) packBlocked(s *isa, sc *scratch, dst []float32, i, m, rows, k
 		s.packTileRows(dst, g.A[i*g.StrideA+m*g.LDA+k:], g.LDA, rows, n)
 		return
 	}
-	turned := sc.floats(rows * n)
+	transposed := sc.floats(rows * n)
 	for l := range n {
 		for r, x := range g.A[i*g.StrideA+(k+l)*g.LDA+m:][:rows] {
-			turned[r*n+l] = x
+			transposed[r*n+l] = x
 		}
 	}
-	s.packTileRows(dst, turned, n, rows, n)
+	s.packTileRows(dst, transposed, n, rows, n)
 }
 
-// packB packs the panel of columns [j, j+nr) of product i, rows [k, k+n). Buf holds lanes*n floats, and then what w.buffer says.
+// packB packs the panel of columns [j, j+nr) of product i, rows [k, k+n). buf has lanes*n floats, followed by those of w.buffer.
 func (g *GemmArgs) packB(s *isa, w packing, dst []float32, i, j, k, n int, buf []float32) {
 	cols := min(s.nr, g.N-j)
 	panel := dst
@@ -225,8 +225,7 @@ func (g *GemmArgs) over() bool {
 	return len(g.Residual) > 0 && len(g.C) > 0 && &g.Residual[0] == &g.C[0]
 }
 
-// keep copies the residual of a block of C that is about to be overwritten and needed after the activation; nil if it will
-// still be there.
+// keep copies the residual of a block of C if the product overwrites it before the activation is applied; otherwise it returns nil.
 func (g *GemmArgs) keep(sc *scratch, i, m, rows, j, cols int) []float32 {
 	if g.Act == Identity || !g.over() {
 		return nil
@@ -351,9 +350,9 @@ func (b gemmBlocks) run(products int) {
 	rowPanels := (g.M + mr - 1) / mr
 	want, most := 1, 8
 	if len(p.workers) > 1 && g.M*g.N*g.K*products > 1<<17 {
-		want = 24 * len(p.workers) // enough that the slowest worker is late by little
+		want = 24 * len(p.workers) // so many that no worker waits long for the slowest
 	}
-	if way == tiled { // a product takes no longer than the packing of A and the reading of B: fewer and higher blocks
+	if way == tiled { // products are as fast as packing A and reading B, so use fewer and higher blocks
 		want, most = min(want, 4*len(p.workers)), min(16, max(2, tileBlockA/tileSide/g.K))
 	}
 	b.high = min(most, max(2, rowPanels*products/want)) * mr

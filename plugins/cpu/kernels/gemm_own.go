@@ -1,7 +1,7 @@
 package kernels
 
-// ownPanels are the panels of a small B, which every worker packs for itself: to fetch what another worker has just written takes
-// longer than to pack it, as long as a worker's share of the rows is far more work.
+// ownPanels are the panels of a small B, of which every worker packs its own copy. Fetching cache lines that another worker has just
+// written takes longer than packing, and both take little time next to a worker's share of the rows.
 type ownPanels struct {
 	panels [][]float32 // by worker
 	packed []bool
@@ -23,7 +23,7 @@ func (o *ownPanels) begin(workers, size int) {
 	clear(o.packed)
 }
 
-// of is the panels of a worker, packed if they are not yet.
+// of returns the panels of a worker and packs them at the first call.
 func (o *ownPanels) of(b *gemmBlocks, w int) []float32 {
 	if !o.packed[w] {
 		o.packed[w] = true

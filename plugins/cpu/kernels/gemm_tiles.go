@@ -3,7 +3,7 @@ package kernels
 // Products of tiles. Sums of a panel of 32 columns stay in the second-level cache from one block of k to the next; a block of k is
 // short enough that the panel, and the blocks of A that stream past it, share the first-level cache.
 
-// tileEnd is what becomes of the sums of a panel.
+// tileEnd is what a product of tiles does with the sums of a panel.
 type tileEnd uint8
 
 const (
@@ -13,15 +13,15 @@ const (
 	tileBlockedGelu                // gelu(sum + bias), blocked, with an error of at most 5e-5 before it is rounded
 )
 
-// tilePanel is the product of blocks of 32 rows with a panel of 32 columns, for a block of k or several. Distances count floats.
+// tilePanel is the product of blocks of 32 rows with a panel of 32 columns, for a block of k or several. Strides count floats.
 type tilePanel struct {
 	blocks, steps int       // of 32 rows; of 32 elements of k; not 0
 	a, b          []float32 // blocks [blocks][steps][32 rows, 32 bfloat16], and pairs [16*steps, 32]
 	sum           []float32 // [blocks][32, 32]: sums so far. Nil if this is the only block of k
 	resume        bool      // there are sums so far
-	ahead         []float32 // what will be read next
+	ahead         []float32 // what will be read next, to prefetch
 
-	// For tileSum: blocks of k, if more than one, and the distances of their a and b. Ahead is then b of the second.
+	// For tileSum: the number of blocks of k, if more than one, and the strides of their a and b. ahead is then b of the second.
 	times, aStep, bStep int
 
 	end          tileEnd
@@ -31,10 +31,10 @@ type tilePanel struct {
 	outStep      int       // between rows, or between blocks
 	residual     []float32 // as rows of 32, for tileRows, or nil; may be out
 	residualStep int
-	stream       bool // out is larger than the caches: it is stored past them, where it is made of whole lines. Blocks always are
+	stream       bool // out is larger than the caches, so whole lines are stored past them. Blocks always are
 }
 
-// lines is how many lines of ahead each step brings nearer.
+// lines is how many lines of ahead each step prefetches.
 func (t *tilePanel) lines() int {
 	all := t.blocks * t.steps
 	return (len(t.ahead)/16 + all - 1) / all
@@ -43,8 +43,8 @@ func (t *tilePanel) lines() int {
 // tileBlockA bounds the elements of A in a block: they stay in the second-level cache.
 const tileBlockA = 3 << 18
 
-// tileStream is the size of a result from which on it is stored past the caches: it would not stay there until it is read, and a store
-// into a cache first reads the line.
+// tileStream is the number of elements from which on a result is stored past the caches. It would be evicted before it is read, and a
+// store into a cache reads the line first.
 const tileStream = 1 << 18
 
 // PackedWeights is the second operand of a product, packed ahead because it is used more than once.
@@ -53,7 +53,7 @@ type PackedWeights struct {
 	panels []float32
 }
 
-// PackWeights packs B of g for products that differ from g in nothing that concerns B; nil where nothing is gained.
+// PackWeights packs B of g for products with the same B, N, K and Precision. It returns nil where packing ahead gains nothing.
 func PackWeights(p *Pool, g *GemmArgs) *PackedWeights {
 	if !p.TakesBlocked(g.Precision) || g.N*g.K == 0 {
 		return nil
@@ -114,7 +114,7 @@ func (g *GemmArgs) tileBlock(s *isa, sc *scratch, i, m, rows, j, cols int, a, b 
 		}
 		a := left.data[left.at(row, last):]
 		t.end, t.bias = end, bias
-		if g.CBlocked != nil { // the padding takes what the block has below its rows
+		if g.CBlocked != nil { // the padding below the rows may take arbitrary values
 			t.blocks, t.a = blocks, a
 			t.out, t.outStep = right.data[right.at(m, j+q):], right.at(tileSide, j+q)-right.at(0, j+q)
 			s.tilePanel(&t)
@@ -137,7 +137,7 @@ func (g *GemmArgs) tileBlock(s *isa, sc *scratch, i, m, rows, j, cols int, a, b 
 		if whole == blocks {
 			continue
 		}
-		// What lies partly outside of C goes through a buffer.
+		// A block that is partly outside of C goes through a buffer.
 		e := t
 		e.blocks, e.a, e.sum = blocks-whole, a[whole*tileSide*depth:], t.sum[whole*area:]
 		e.out, e.outStep, e.stream = edge, tileSide, false

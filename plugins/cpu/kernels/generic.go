@@ -6,7 +6,7 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 )
 
-// genericISA is the portable set: plain Go with the blocking of the others, transcendental functions through float64.
+// genericISA is the portable set: plain Go, blocked like the others. Transcendental functions are computed in float64.
 func genericISA() *isa {
 	const lanes = 4
 	s := &isa{
@@ -102,7 +102,7 @@ func viaFloat64(f func(float64) float64) func(float32) float32 {
 	return func(x float32) float32 { return float32(f(float64(x))) }
 }
 
-// raise is max = x where x is larger; NaN never is.
+// raise sets max to x if x is larger, so never to NaN.
 func raise(max *float32, x float32) {
 	if x > *max {
 		*max = x
@@ -160,7 +160,7 @@ func rowOf(x []float32, i, ld int) []float32 {
 	return x[i*ld:]
 }
 
-// finishRow stores one row of a tile, with the additions in the order that isa.gemm promises. The row may be narrower than a tile.
+// finishRow stores one row of a tile, with the additions in the order of isa.gemm. The row may be narrower than a tile.
 func finishRow(c, acc []float32, accumulate bool, bias, residual []float32) {
 	for j := range c {
 		s := acc[j]

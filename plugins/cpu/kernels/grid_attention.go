@@ -3,7 +3,7 @@ package kernels
 // GridAttentionArgs describes self-attention of tokens on a grid, in windows, with decomposed relative positions.
 //
 // A window of size w > 0 cuts the grid into ceil(GH/w) x ceil(GW/w) windows of w x w tokens; 0 is one window, the grid. Tokens of a
-// window that lie past the edge of the grid are padding: as keys they take part with k and v from Pad, as queries they are dropped.
+// window past the edge of the grid are padding. As keys they have k and v from Pad; as queries they are left out.
 //
 //	score[q,k] = Scale * q·k + q·RelH[qy,ky] + q·RelW[qx,kx]      positions within the window
 //	out[q]     = softmax over the keys of the window of score, times v
@@ -11,7 +11,7 @@ type GridAttentionArgs struct {
 	B, GH, GW, Heads, Dim, Window int
 
 	QKV   []float32 // [B, GH, GW, 3*Heads*Dim]: q of all heads, then k, then v
-	Pad   []float32 // [3*Heads*Dim], what padding tokens hold; nil is zeros
+	Pad   []float32 // [3*Heads*Dim], qkv of padding tokens; nil means zeros
 	RelH  []float32 // [wh, wh, Dim] by query and key row of the window; nil with RelW
 	RelW  []float32 // [ww, ww, Dim] by query and key column
 	Scale float32
@@ -68,7 +68,7 @@ func GridAttention(p *Pool, g *GridAttentionArgs) {
 	p.each(x.windows()*g.Heads*x.parts, 1, (*gridTiles)(x))
 }
 
-// gridWork is GridAttention at work.
+// gridWork is the state of one call of GridAttention.
 type gridWork struct {
 	GridAttentionArgs
 	p            *Pool
@@ -79,14 +79,14 @@ type gridWork struct {
 	parts        int // tasks of a head
 	state        []gridState
 
-	// Of panels.
+	// Only for panels.
 	terms panelRelative
 	plans []*panelPlan
 	keys  []panelKeys
 	heads int // of a task
 }
 
-// gridState is what a worker keeps.
+// gridState is what a worker keeps between tasks.
 type gridState struct {
 	task  gridTask
 	work  panelWork
@@ -95,7 +95,7 @@ type gridState struct {
 
 func (x *gridWork) windows() int { return x.B * x.down * x.across }
 
-// place is window i.
+// place returns window i.
 func (x *gridWork) place(i int) window {
 	w := window{b: i / (x.down * x.across), y0: i / x.across % x.down * x.h, x0: i % x.across * x.w, h: x.h, w: x.w}
 	w.vh, w.vw = min(x.h, x.GH-w.y0), min(x.w, x.GW-w.x0)
@@ -123,14 +123,14 @@ type gridTask struct {
 	head   int
 	q0, q1 int
 
-	plan  *panelPlan     // of panels
-	terms *panelRelative // likewise
-	state *gridState     // likewise
+	plan  *panelPlan // these three only for panels
+	terms *panelRelative
+	state *gridState
 
 	attnTile
 	relH, relW   []float32 // the position terms: per panel of queries, a row per row or column of the window
 	termH, termW int       // rows of each, per panel
-	relWScale    float32   // what makes t.relW powers of two
+	relWScale    float32   // scales t.relW to powers of two
 }
 
 func (t *gridTask) run(s *isa, sc *scratch) {
@@ -208,7 +208,7 @@ func (t *gridTask) pack(k0, n int) {
 		if len(src) >= (run-1)*3*e+d+spill {
 			return src, 3 * e, run
 		}
-		for i := range run { // the last token of all: a vector would reach past it
+		for i := range run { // the last token: a vector would read past the end
 			copy(t.rows[i*d:i*d+d], t.at(k0 + at + i)[2*e+t.head*d:])
 		}
 		return t.rows, d, run

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// gridAttention64 is the definition, token by token: build each padded window, then plain softmax attention. Of the precision it
-// knows the rounding of q, k and v in the products, not that of the weights.
+// gridAttention64 is the definition, token by token: build each padded window, then plain softmax attention. It rounds
+// q, k and v to the precision, but not the weights.
 func gridAttention64(g *GridAttentionArgs) []float64 {
 	e := g.Heads * g.Dim
 	wh, ww := g.Window, g.Window
@@ -223,7 +223,7 @@ func TestGridAttentionThreads(t *testing.T) {
 	})
 }
 
-// TestGridAttentionScratch: what memory held before has no influence.
+// TestGridAttentionScratch: earlier contents of scratch memory have no influence.
 func TestGridAttentionScratch(t *testing.T) {
 	withPanels(t, func(t *testing.T, p *Pool) {
 		r := rng(5)
@@ -254,7 +254,7 @@ func TestGridAttentionScratch(t *testing.T) {
 
 func TestGridAttentionAllocatesNothing(t *testing.T) {
 	for _, name := range Features() {
-		p := newPool(t, 1, name) // of several workers one may meet its largest task late
+		p := newPool(t, 1, name) // with several workers, one may get its largest task late
 		r := rng(6)
 		gs := []*GridAttentionArgs{randomGrid(r, 1, 9, 8, 3, 32, 5, true, true), randomGrid(r, 1, 18, 7, 2, 20, 0, true, false), randomGrid(r, 1, 5, 3, 2, 16, 0, false, false)}
 		for _, g := range gs {

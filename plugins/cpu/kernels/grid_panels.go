@@ -263,7 +263,7 @@ type panelWork struct {
 	t         *gridTask
 	y0, y1    int
 	high, low []float32 // queries by groups, as rows of tiles, and what rounding has taken off
-	tiles     []float32 // of terms before they are turned
+	tiles     []float32 // of terms before they are transposed
 	row       []float32 // without positions
 	a         attendPanel
 }

@@ -71,12 +71,12 @@ func (t *gridTask) positions(s *isa, sc *scratch) {
 		t.product(s, a, &t.rel.h, (t.q0+q)/t.vw, byQuery, q, run, 1, e3)
 		q += run
 	}
-	t.turn(s, t.relH, byQuery, t.rel.h.width)
+	t.transposeTerms(s, t.relH, byQuery, t.rel.h.width)
 	clear(byQuery)
 	for q := 0; q < min(n, t.vw); q++ {
 		t.product(s, a, &t.rel.w, (t.q0+q)%t.vw, byQuery, q, (n-q+t.vw-1)/t.vw, t.vw, t.g.GW*e3)
 	}
-	t.turn(s, t.relW, byQuery, t.rel.w.width)
+	t.transposeTerms(s, t.relW, byQuery, t.rel.w.width)
 }
 
 // product multiplies count queries, those step apart from q on, with the matrix for position at. Their rows in QKV are ld apart.
@@ -92,8 +92,8 @@ func (t *gridTask) product(s *isa, a []float32, tab *table, at int, byQuery []fl
 	}
 }
 
-// turn rearranges rows of terms, one per query, into panels with a column per query.
-func (t *gridTask) turn(s *isa, dst, byQuery []float32, width int) {
+// transposeTerms packs rows of terms, one per query, into panels with a column per query.
+func (t *gridTask) transposeTerms(s *isa, dst, byQuery []float32, width int) {
 	for _, p := range t.spans {
 		for h := 0; h < p.nr; h += s.lanes {
 			s.transpose(dst[p.at*width+h:], p.nr, byQuery[(p.at+h)*width:], width, s.lanes, width)

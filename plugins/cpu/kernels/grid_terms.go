@@ -11,7 +11,7 @@ import (
 type panelRelative struct{ h, w panelTable }
 
 // panelTable is relative positions along one axis: columns of pairs of elements [high, low][steps][16, cols], a matrix for every position
-// of a query. Where the positions depend on the distance of query and key alone, as they should, these are windows of one matrix.
+// of a query. Where the positions depend only on the distance of query and key, which is usual, these are windows into one matrix.
 type panelTable struct {
 	n, tiles int // positions of a key, and tiles that hold them
 	cols     int
@@ -19,7 +19,7 @@ type panelTable struct {
 	matrix   int // floats of a matrix
 	packed   []float32
 
-	// While it is packed.
+	// Only used while it is packed.
 	p      *Pool
 	rel    []float32
 	d      int
@@ -27,7 +27,7 @@ type panelTable struct {
 	differ atomic.Bool
 }
 
-// at is the place of the matrix for a position of a query.
+// at is the offset of the matrix for a position of a query.
 func (t *panelTable) at(query int) int {
 	if t.distance {
 		return t.n - 1 - query
@@ -62,7 +62,7 @@ func (t *panelTable) pack(p *Pool, rel []float32, n, d int, factor float32) {
 
 func (t *panelTable) steps() int { return (t.d + tileSide - 1) / tileSide }
 
-// distances finds out whether positions are distances.
+// distances checks whether positions depend on distances alone.
 type distances panelTable
 
 func (t *distances) do(lo, hi, _ int) {
@@ -74,7 +74,7 @@ func (t *distances) do(lo, hi, _ int) {
 	}
 }
 
-// vector is column col of a matrix, nil where there is none.
+// vector is column col of a matrix, nil past the last key.
 func (t *panelTable) vector(matrix, col int) []float32 {
 	key := matrix*t.n + col
 	switch {
@@ -111,7 +111,7 @@ func (t *panelTable) do(lo, hi, worker int) {
 	}
 }
 
-// multiplyTerms multiplies queries of the task, from a group on, with the matrix at that place of a table, into w.tiles.
+// multiplyTerms multiplies queries of the task, from a group on, with the matrix at that offset of a table, into w.tiles.
 func (w *panelWork) multiplyTerms(s *isa, tab *panelTable, matrix, group, aStride int, items []int32) {
 	size := w.a.steps * tileFloats
 	t := &w.t.state.terms

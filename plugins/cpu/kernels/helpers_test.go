@@ -13,7 +13,7 @@ func eachPool(t *testing.T, f func(t *testing.T, p *Pool)) {
 	withoutTiles(t, f)
 }
 
-// eachSet is eachPool with another number of threads, and without routines that only stand in for instructions.
+// eachSet is eachPool with another number of threads, and without emulated instructions.
 func eachSet(t *testing.T, threads int, f func(t *testing.T, p *Pool)) {
 	t.Helper()
 	for _, name := range Features() {

@@ -30,17 +30,17 @@ type panel struct {
 	scaleRows    func(x []float32, by []float32)
 }
 
-// isa is one instruction set: the shapes and the innermost routines that differ between them. All of them follow the same
-// contracts, stated here, so that the kernels above are written once.
+// isa is one instruction set: the tile shapes and the innermost routines that differ between sets. The fields state the contracts,
+// which are the same for all sets, so that the kernels above are written once.
 type isa struct {
 	name   string
 	lanes  int   // floats in a vector
 	mr     int   // rows of a gemm tile
 	panel        // of two vectors
-	narrow panel // of one vector, for what is left of a row of wide panels
+	narrow panel // of one vector, for the rest of a row of wide panels
 
 	// transpose is dst[j*ldd+i] = src[i*lds+j], i < rows <= lanes, j < cols; cols is a multiple of lanes. In each row of dst
-	// it may leave rubbish in the floats up to lanes, in ascending j.
+	// it may write arbitrary values to the floats up to lanes, in ascending j.
 	transpose func(dst []float32, ldd int, src []float32, lds int, rows, cols int)
 	// copyRows is dst[i*ldd:][:lanes] = src[i*lds:][:lanes] in ascending i.
 	copyRows func(dst []float32, ldd int, src []float32, lds int, rows int)
@@ -53,15 +53,15 @@ type isa struct {
 	binary  []func(dst, a, b []float32)
 	compare [compareCount]func(dst []uint8, a, b []float32)
 	choose  func(dst []float32, cond []uint8, t, f []float32)
-	// slow are the elementwise ops of which the set has no routine, so that loops in Go compute them.
+	// slow are the elementwise ops for which the set has no routine, so that loops in Go compute them.
 	slow map[any]bool
 
 	sum        func(x []float32) float32
 	sumSquares func(x []float32, mean float32) float32 // sum of (x-mean)^2
 	normalize  func(dst, x, gamma, beta []float32, mean, scale float32)
 
-	// bfloat16: round gives its values as floats. pair packs rows 2i and 2i+1 of a panel [2n, width] as pairs, the even row in
-	// the low half, in the order that the products of the set expect; it reads and writes whole vectors. nil where there is
+	// bfloat16: round rounds to its values, stored as floats. pair packs rows 2i and 2i+1 of a panel [2n, width] as pairs, the even row in
+	// the low half, in the order that the products of the set expect; it reads and writes whole vectors. nil where there are
 	// neither pairs nor tiles.
 	round func(dst, src []float32)
 	pair  func(dst, panel []float32, width, n int)
@@ -78,9 +78,9 @@ type isa struct {
 
 	// attend is attention of one panel in tiles, see attendPanel; nil where the processor has no tiles.
 	attend func(a *attendPanel)
-	// tileRows rounds n rows of 32*steps floats, ld apart, n <= 16, to bfloat16: rows of steps tiles that follow each other. tileRowsSplit
-	// rounds what that leaves, too, and fetches what is ahead floats further. tilePairs is pair for rows of 16*vectors floats, ld apart. tileTerms is a product of two pairs of
-	// operands. tileOut turns and divides the results of attend: dst[j*ldd+i] = o[i*16+j] / l[j], i < 16*tiles, j < n. nil where attend is.
+	// tileRows rounds n rows of 32*steps floats, ld apart, n <= 16, to bfloat16: rows of steps consecutive tiles. tileRowsSplit also
+	// rounds the remainders, as low parts, and prefetches what is ahead floats further. tilePairs is pair for rows of 16*vectors floats, ld apart. tileTerms is a product of two pairs of
+	// operands. tileOut transposes and divides the results of attend: dst[j*ldd+i] = o[i*16+j] / l[j], i < 16*tiles, j < n. nil where attend is.
 	tileRows      func(dst, src []float32, ld, n, steps int)
 	tileRowsSplit func(dst, low, src []float32, ld, n, steps, ahead int)
 	tilePairs     func(dst, src []float32, ld, n, vectors int)

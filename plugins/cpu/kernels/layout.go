@@ -7,7 +7,7 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 )
 
-// The kernels of this file move elements without looking at them: T is any type of the element's size.
+// The kernels of this file move elements without reading them: T is any type of the element's size.
 
 // Transpose is dst[i0, i1, ...] = src at the index with src_index[perm[k]] = i_k; dst has the shape shape[perm[k]].
 func Transpose[T any](p *Pool, dst, src []T, shape, perm []int) {
@@ -20,7 +20,7 @@ func Transpose[T any](p *Pool, dst, src []T, shape, perm []int) {
 	}
 	dims, from, rank := foldPerm(shape, perm)
 	last := rank - 1
-	if last < 0 || from[last] == 1 { // whole runs stay together
+	if last < 0 || from[last] == 1 { // rows of the last dim stay contiguous
 		t := runs[T]{dst: dst, src: src, run: 1, rank: rank, dims: dims, strides: from}
 		if last >= 0 {
 			t.run, t.rank = dims[last], last
@@ -28,7 +28,7 @@ func Transpose[T any](p *Pool, dst, src []T, shape, perm []int) {
 		split(p, n/t.run, 1+elementGrain/t.run, t)
 		return
 	}
-	// The dim that is contiguous in src is another one: blocks of it by the last keep both sides within a few cache lines.
+	// Another dim is contiguous in src. Blocks of that dim and the last one touch only a few cache lines on either side.
 	t := blockTranspose[T]{isa: p.isa, dst: dst, src: src}
 	c := 0
 	for from[c] != 1 {
@@ -51,7 +51,7 @@ func Transpose[T any](p *Pool, dst, src []T, shape, perm []int) {
 	split(p, product(t.outer[:t.rank])*t.cuts, 1+elementGrain/(transposeBlock*t.cols), t)
 }
 
-// runs copies runs of elements from places of a regular grid.
+// runs copies runs of elements from the offsets of a regular grid.
 type runs[T any] struct {
 	dst, src      []T
 	run, rank     int
@@ -69,7 +69,7 @@ func (g *runs[T]) do(lo, hi, _ int) {
 	}
 }
 
-// blockTranspose exchanges two dims in blocks; the others, outer, are walked with their strides in src and dst.
+// blockTranspose exchanges two dims in blocks; the outer dims are iterated with their strides in src and dst.
 type blockTranspose[T any] struct {
 	isa              *isa
 	dst, src         []T
@@ -120,8 +120,8 @@ func (g *blockTranspose[T]) scalar(in, out, r0, r1, c0, c1 int) {
 	}
 }
 
-// foldPerm gives the dims of the result and their strides in the source, with unit dims dropped and neighbours merged that
-// stay neighbours.
+// foldPerm returns the dims of the result and their strides in the source. Unit dims are dropped, and neighbours that stay neighbours
+// are merged.
 func foldPerm(shape, perm []int) (dims, from [maxRank]int, rank int) {
 	var stride [maxRank]int
 	s := 1
@@ -222,7 +222,7 @@ func (g *padding[T]) do(lo, hi, _ int) {
 	}
 }
 
-// Index is the types that an index may have. A float32 is truncated towards zero.
+// Index constrains the types of an index. A float32 is truncated towards zero.
 type Index interface {
 	int32 | int64 | uint32 | float32
 }

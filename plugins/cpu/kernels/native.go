@@ -28,7 +28,7 @@ func gemmOf(kernels []gemmAsm, nr int) func(rows, k int, a, b, c []float32, ldc 
 	}
 }
 
-// head is the address of the first element, nil for none.
+// head is the address of the first element, nil if there is none.
 func head(s []float32) *float32 {
 	if len(s) == 0 {
 		return nil
@@ -36,8 +36,8 @@ func head(s []float32) *float32 {
 	return &s[0]
 }
 
-// unaryOf turns a routine over whole vectors into one over any length: the rest goes through a padded copy, so that an element's
-// bits do not depend on where it stands.
+// unaryOf turns a routine over whole vectors into one over any length: the rest goes through a padded copy, so that the
+// bits of an element do not depend on its position.
 func unaryOf(lanes int, f func(dst, src *float32, blocks int)) func(dst, src []float32) {
 	return func(dst, src []float32) {
 		dst = dst[:len(src)]
@@ -55,10 +55,10 @@ func unaryOf(lanes int, f func(dst, src *float32, blocks int)) func(dst, src []f
 	}
 }
 
-// vectors are the padded copies: a local one would be allocated in each call.
+// vectors are the padded copies. A local variable would be allocated in each call.
 var vectors = freeVectors{make(chan *[16]float32, 64)}
 
-// freeVectors holds what is not in use.
+// freeVectors holds those that are not in use.
 type freeVectors struct{ free chan *[16]float32 }
 
 func (v freeVectors) take() *[16]float32 {
@@ -77,8 +77,8 @@ func (v freeVectors) give(buf *[16]float32) {
 	}
 }
 
-// angleOf is unaryOf for a routine that stops in front of a vector with an angle that it cannot reduce, and tells how many vectors are
-// left; such angles are computed by the formula exact.
+// angleOf is unaryOf for a routine that stops in front of a vector with an angle that it cannot reduce, and returns how many vectors
+// are left. exact computes such angles.
 func angleOf(lanes int, f func(dst, src *float32, blocks int) (left int), exact func(float64) float64) func(dst, src []float32) {
 	return func(dst, src []float32) {
 		dst = dst[:len(src)]
@@ -239,7 +239,7 @@ func normalizeOf(lanes int, f func(dst, x, gamma, beta *float32, blocks int, mea
 	}
 }
 
-// unaryRoutine is a generated routine of an elementwise function: over any floats, or one that stops in front of large angles.
+// unaryRoutine is a generated routine of an elementwise function: over any floats, or one that stops at large angles, see angleOf.
 type unaryRoutine struct {
 	whole  func(dst, src *float32, blocks int)
 	angles func(dst, src *float32, blocks int) (left int)
@@ -280,7 +280,7 @@ func (s *isa) setElementwise(unary map[string]unaryRoutine, binary map[string]fu
 	return s
 }
 
-// binaryOf turns a routine over whole vectors into one over any length. Rest computes what is left.
+// binaryOf turns a routine over whole vectors into one over any length. rest computes the remaining elements.
 func binaryOf(lanes int, f func(dst, a, b *float32, blocks int), rest func(dst, a, b []float32)) func(dst, a, b []float32) {
 	return func(dst, a, b []float32) {
 		dst, b = dst[:len(a)], b[:len(a)]

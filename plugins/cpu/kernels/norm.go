@@ -26,7 +26,7 @@ func ResidualRmsNorm(p *Pool, dst, x, residual, bias, gamma, beta []float32, row
 	norm(p, normRows{dst, x, residual, bias, gamma, beta, n, eps, false, nil}, rows)
 }
 
-// normRows is the arguments of all four norms; residual and bias may be nil.
+// normRows holds the arguments of all four norms; residual and bias may be nil.
 type normRows struct {
 	dst, x, residual, bias, gamma, beta []float32
 

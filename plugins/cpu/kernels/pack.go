@@ -21,7 +21,7 @@ func (w packing) kSplit(k int) int {
 	return max(1, ((k+blocks-1)/blocks+each-1)/each*each)
 }
 
-// spill is the slack behind a packed buffer.
+// spill is how many floats a copy may write behind a packed buffer.
 const spill = 16
 
 // packRows packs one block of k of one panel: dst[l*rows+i] = a[i*lda+l].
@@ -59,7 +59,7 @@ func packCols(s *isa, nr int, dst []float32, b Weights, ldb, cols, k int) {
 	}
 }
 
-// packColsTrans packs the same panel from B stored [n, k]: dst[l*nr+j] = b[j*ldb+l], j < cols. Buf holds lanes*k floats if b
+// packColsTrans packs the same panel from B stored [n, k]: dst[l*nr+j] = b[j*ldb+l], j < cols. buf has lanes*k floats if b
 // is not f32.
 func packColsTrans(s *isa, nr int, dst []float32, b Weights, ldb, cols, k int, buf []float32) {
 	lanes := s.lanes
@@ -87,7 +87,7 @@ func packColsTrans(s *isa, nr int, dst []float32, b Weights, ldb, cols, k int, b
 				dst[l*nr+h+i] = src[i*lds+l]
 			}
 		}
-		if rows < lanes { // the lanes past the last column: only ever multiplied into results that are dropped
+		if rows < lanes { // the lanes past the last column: their products are dropped
 			for l := range k {
 				clear(dst[l*nr+h+rows : l*nr+h+lanes])
 			}

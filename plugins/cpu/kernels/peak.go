@@ -1,6 +1,6 @@
 package kernels
 
-// FMAFlops runs n rounds of fused multiply-adds on every worker and returns the floating-point operations done: the measure of
+// FMAFlops runs n rounds of fused multiply-adds on every worker and returns the number of floating-point operations, to measure
 // the peak. It is 0 for an instruction set without a loop of its own.
 func FMAFlops(p *Pool, n int) float64 {
 	if p.isa.fmaLoop == nil || n <= 0 {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Pool is a set of worker goroutines with their scratch memory. The goroutine that calls Run is worker 0; the others sleep
-// between runs, but not at once. A Pool serves one caller at a time.
+// Pool is a set of worker goroutines with their scratch memory. The goroutine that calls Run is worker 0; the others spin
+// for a while after a run, and then sleep. A Pool serves one caller at a time.
 type Pool struct {
 	isa     *isa
 	workers []worker
@@ -19,15 +19,15 @@ type Pool struct {
 
 	busy        atomic.Bool
 	work        part
-	items, size int // all of them, and those of a task
+	items, size int // in all, and per task
 	tasks       int64
 	next        atomic.Int64
 	panic       atomic.Pointer[workerPanic]
 
 	spinTime time.Duration // of workers and of their caller
-	ended    chan struct{} // a token of a worker that is awaited
+	ended    chan struct{} // a token from a worker whose caller waits
 
-	bad  atomic.Int64 // what the workers of a kernel tell its caller, who sets it to 0 first
+	bad  atomic.Int64 // an error that workers report to the kernel's caller, which sets it to 0 first
 	kept map[any]any  // see keep
 }
 
@@ -116,7 +116,7 @@ func (p *Pool) each(items, size int, work part) {
 	}
 }
 
-// take runs tasks until none is left.
+// take runs tasks until all have been started.
 func (p *Pool) take(i int) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -134,12 +134,12 @@ func (p *Pool) take(i int) {
 	}
 }
 
-// scratch hands out pieces of one block that is kept between uses, so that after the first few calls nothing is allocated.
+// scratch allocates slices from one block that is kept between uses, so that after the first few calls nothing is allocated.
 type scratch struct {
 	block []float32
 	used  int
 	need  int
-	most  int // of need, before pieces were given back
+	most  int // the largest need, before giveBack lowered it
 
 	bytes                []uint8 // the same for bytes
 	usedBytes, needBytes int
@@ -172,7 +172,7 @@ func (s *scratch) octets(n int) []uint8 {
 	return out
 }
 
-// giveBack ends the use of what floats has returned since used and need were so.
+// giveBack frees what floats has returned since used and need had these values.
 func (s *scratch) giveBack(used, need int) {
 	s.most = max(s.most, s.need)
 	s.used, s.need = used, need
@@ -191,11 +191,11 @@ func (s *scratch) reset() {
 // scratch is the memory of one worker, valid within one task.
 func (p *Pool) scratch(worker int) *scratch { return &p.workers[worker].scratch }
 
-// part is the arguments of a kernel with what it does to items [lo, hi) of its work. A closure would do, but is allocated in each
-// call; of a part the pool keeps one.
+// part is the arguments of a kernel with what it does to items [lo, hi) of its work. A closure would be allocated in each
+// call; the pool keeps one value of each part.
 type part interface{ do(lo, hi, worker int) }
 
-// keep is the pool's value of a type, as its last user left it.
+// keep returns the pool's value of a type, as its last user left it.
 func keep[A any](p *Pool) *A {
 	key := any((*A)(nil))
 	a, ok := p.kept[key].(*A)
@@ -206,7 +206,7 @@ func keep[A any](p *Pool) *A {
 	return a
 }
 
-// split cuts n items into tasks of at least grain items and hands them to args. The cuts never change what is computed, so they
+// split cuts n items into tasks of at least grain items and runs args.do on them. The cuts never change what is computed, so they
 // may depend on the number of threads.
 func split[A any, P interface {
 	*A
@@ -217,7 +217,7 @@ func split[A any, P interface {
 	p.share(n, grain, P(a))
 }
 
-// share is split for a part that stays where it is.
+// share is split for a part that need not be copied.
 func (p *Pool) share(n, grain int, work part) {
 	p.each(n, max(grain, 1, (n+8*len(p.workers)-1)/(8*len(p.workers))), work)
 }

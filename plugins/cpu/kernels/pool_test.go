@@ -84,7 +84,7 @@ func TestUnknownFeatures(t *testing.T) {
 	}
 }
 
-// TestPoolGaps leaves the workers time to sleep, or to be about to, between runs of different numbers of tasks.
+// TestPoolGaps pauses between runs of different numbers of tasks, so that workers have parked, or are about to.
 func TestPoolGaps(t *testing.T) {
 	for _, n := range []int{2, 3, 7} { // 7 are more than the processors of some machines: their workers sleep at once
 		p := newPool(t, n, "")

@@ -37,7 +37,7 @@ const (
 	tiled                  // the second operand as pairs; the first in blocks of 32 rows by 32 elements, see isa.tiles
 )
 
-// packing is the best that the processor has for a precision.
+// packing is the fastest packing that the processor has for a precision.
 func (s *isa) packing(p Precision) packing {
 	switch {
 	case p == Float32:
@@ -53,7 +53,7 @@ func (s *isa) packing(p Precision) packing {
 // tileSide is the rows of a block, and the elements of a row along k.
 const tileSide = 32
 
-// depth is the number of float32 that k elements along the depth take.
+// depth is the memory of k elements along the depth, in float32.
 func (w packing) depth(k int) int {
 	switch w {
 	case pairs:
@@ -64,7 +64,7 @@ func (w packing) depth(k int) int {
 	return k
 }
 
-// rows is the number of rows of the first operand that are stored for n.
+// rows is n rounded up to the rows that are stored of the first operand.
 func (w packing) rows(n int) int {
 	if w == tiled {
 		return (n + tileSide - 1) / tileSide * tileSide

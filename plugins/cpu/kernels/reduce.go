@@ -9,7 +9,8 @@ import (
 // ReduceOp is a reduction.
 type ReduceOp uint8
 
-// The reductions. NaN propagates through all of them. Over nothing: 0, NaN, -Inf, +Inf, 1 (the extreme values for integers).
+// The reductions. NaN propagates through all of them. The reductions of no elements are 0, NaN, -Inf, +Inf, 1; for integers
+// the infinities are the extreme values.
 const (
 	Sum ReduceOp = iota
 	Mean
@@ -38,8 +39,8 @@ func ParseReduce(name string) (ReduceOp, bool) {
 	return 0, false
 }
 
-// Reduce reduces src of the given shape over axes (any set, ascending or not, without duplicates; none copies). Dst has the
-// remaining dims. Floats are summed in float64; integers wrap; Mean of integers has no meaning here.
+// Reduce reduces src of the given shape over axes in any order, without duplicates; without axes it copies. dst has the
+// remaining dims. Floats are summed in float64; integers wrap; Mean of integers is not supported.
 func Reduce[T Number](p *Pool, op ReduceOp, dst, src []T, shape, axes []int) {
 	if op >= reduceCount || op == Mean && !isFloat[T]() {
 		panic("BUG: reduce by " + op.String())
@@ -129,19 +130,19 @@ func highest[T, A Number]() A {
 	return A(x.(int64))
 }
 
-// reducing is a reduction at work. Dims that stay, but those at the end, and dims that are reduced have their strides in src.
+// reducing is the state of one reduction. It has the strides in src of reduced dims, and of dims that stay, but for those at the end.
 type reducing[T, A Number] struct {
 	dst, src                         []T
 	f                                folding[T, A]
 	keep, keepStride, cut, cutStride [maxRank]int
 	kept, cuts                       int // dims
 	inner, count                     int // elements of the dims at the end, and of the reduced dims
-	run                              int // of count, that lie side by side; then inner is 1
+	run                              int // of count, how many are contiguous; then inner is 1
 
 	all [reduceCount]folding[T, A] // made once
 }
 
-const reduceWidth = 64 // columns whose sums advance side by side
+const reduceWidth = 64 // columns that are summed together
 
 func reduce[T, A Number](p *Pool, op ReduceOp, dst, src []T, shape, axes []int) {
 	g := keep[reducing[T, A]](p)
@@ -167,7 +168,7 @@ func reduce[T, A Number](p *Pool, op ReduceOp, dst, src []T, shape, axes []int) 
 			g.kept++
 		}
 	}
-	// The kept dims at the end, as one run: their sums advance side by side, so that src is read in order.
+	// The kept dims at the end become one run, whose elements are summed together, so that src is read in order.
 	for ; g.kept > 0 && g.keepStride[g.kept-1] == g.inner; g.kept-- {
 		g.inner *= g.keep[g.kept-1]
 	}

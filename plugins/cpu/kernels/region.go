@@ -5,13 +5,13 @@ import (
 	"slices"
 )
 
-// A region is a chain of elementwise operations that is run block by block: what is between two operations stays in the
+// A region is a chain of elementwise operations that is run block by block, so that intermediate values stay in the
 // first-level cache.
 
 // RegionRef is what a step of a region reads: an input, the result of an earlier step, or a number.
 type RegionRef struct {
 	Kind  RegionRefKind
-	Index int     // of the input or step
+	Index int     // of the input, or of the step
 	Value float32 // of the number
 }
 
@@ -63,8 +63,8 @@ type regionOperand struct {
 
 const regionBlock = 2048 // elements; a block of float32 takes a quarter of a first-level cache
 
-// NewRegion compiles steps over inputs, of which bools tells those that are of bools. The last step is the result. An error
-// names the step that the kernels have no form of.
+// NewRegion compiles steps over inputs, where bools[i] is set if input i is of bools. The last step is the result. An
+// error names a step for which there is no routine.
 func NewRegion(bools []bool, steps []RegionStep) (*Region, error) {
 	r := &Region{inputs: slices.Clone(bools)}
 	bit := make([]bool, len(steps)) // whether a step's result is of bools
@@ -100,11 +100,11 @@ func NewRegion(bools []bool, steps []RegionStep) (*Region, error) {
 			}
 			out.in[k].Index = register[ref.Index]
 			if lastUse[ref.Index] == i {
-				lastUse[ref.Index] = -1 // an operand given twice is freed once
+				lastUse[ref.Index] = -1 // an operand that appears twice is freed once
 				free[class(bit[ref.Index])] = append(free[class(bit[ref.Index])], register[ref.Index])
 			}
 		}
-		// The result may take the register of an operand that ends here: all routines read an element before they write it.
+		// The result may take the register of an operand that is used last here: all routines read an element before they write it.
 		c := class(bit[i])
 		switch n := len(free[c]); {
 		case i == len(steps)-1:
@@ -131,7 +131,7 @@ func class(isBool bool) int {
 	return 0
 }
 
-// regionRun is the routine of a step and whether it gives bools; nil if there is none for operands of these types.
+// regionRun is the routine of a step and whether its result is bools; nil if there is none for operands of these types.
 func regionRun(name string, bools []bool) (run func(s *isa, dst RegionValue, in *[3]RegionValue), isBool bool) {
 	if name == "where" && len(bools) == 3 && bools[0] && bools[1] == bools[2] {
 		if bools[1] {
@@ -152,7 +152,7 @@ func regionRun(name string, bools []bool) (run func(s *isa, dst RegionValue, in 
 	if c, ok := ParseCompare(name); ok && len(bools) == 2 && bools[0] == bools[1] {
 		if bools[0] {
 			return func(_ *isa, dst RegionValue, in *[3]RegionValue) {
-				for i := range dst.Bool { // any byte but 0 is true, and true equals true
+				for i := range dst.Bool { // any byte but 0 is true, so compare truth and not bytes
 					dst.Bool[i] = truth(c, class(in[0].Bool[i] != 0), class(in[1].Bool[i] != 0))
 				}
 			}, true
@@ -162,8 +162,8 @@ func regionRun(name string, bools []bool) (run func(s *isa, dst RegionValue, in 
 	return nil, false
 }
 
-// Run computes the region over dst, which has the type that the last step gives. Each input has as many elements as dst, or
-// those of a suffix of its shape (element i of the result reads element i modulo their number), and may be dst if it has as
+// Run computes the region over dst, which has the type of the last step's result. Each input has as many elements as dst, or
+// as many as a suffix of its shape has (element i of the result reads element i modulo their number), and may be dst if it has as
 // many.
 func (r *Region) Run(p *Pool, dst RegionValue, in []RegionValue) {
 	n := dst.Len()
@@ -186,7 +186,7 @@ func (r *Region) Run(p *Pool, dst RegionValue, in []RegionValue) {
 	p.share(n, elementGrain, job)
 }
 
-// regionJob is a Region at work.
+// regionJob is the state of one run of a Region.
 type regionJob struct {
 	p      *Pool
 	r      *Region
@@ -210,7 +210,7 @@ type regionBlocks struct {
 	tiled []RegionValue    // a block of each input that repeats, from element phase[i] on
 	phase []int
 	nums  [][3][]float32 // per step: a block of each number
-	args  [3]RegionValue // of the step at work
+	args  [3]RegionValue // of the current step
 }
 
 func (b *regionBlocks) init(r *Region, sc *scratch, inputs int) {
@@ -295,7 +295,7 @@ func (v RegionValue) slice(at, n int) RegionValue {
 func tile[T any](dst, src []T, at int) {
 	done := copy(dst, src[at:])
 	done += copy(dst[done:], src[:at])
-	for done < len(dst) { // twice as much each time
+	for done < len(dst) { // doubles what is done each time
 		done += copy(dst[done:], dst[:done])
 	}
 }

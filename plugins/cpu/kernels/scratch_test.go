@@ -7,7 +7,7 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 )
 
-// fits checks that a pool which is new but for Reserve has no need of more.
+// fits checks that a kernel needed no more memory than Reserve allocated.
 func fits(t *testing.T, p *Pool, r ScratchSize, what string) {
 	t.Helper()
 	if need := floats(max(p.shared.need, p.shared.most)); need > r.Shared {

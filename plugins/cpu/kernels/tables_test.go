@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestTables: no native set lacks a routine. Left out of a table by mistake, one would be replaced by plain Go without a word, as
-// slow as that is. A function that one set has routines of, all native sets have.
+// TestTables: no native set lacks a routine. One that is missing from a table by mistake would silently be replaced by slow
+// plain Go. If one native set has a routine for a function, all have.
 func TestTables(t *testing.T) {
 	optional := []string{ // bfloat16 and tiles, which some processors lack
 		"panel.pairs", "narrow.pairs", "pair", "halfLoop", "tiles", "tileRow", "blockRowsOut", "tilePanel", "storeFence", "attend",

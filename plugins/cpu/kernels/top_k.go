@@ -9,8 +9,8 @@ import (
 )
 
 // TopK finds the k largest of the n elements of each row of src, the largest first and equal ones in the order of their
-// indices. Values gets the elements, indices their positions in the row as elements of type index (i32, i64, u32 or f32).
-// Keys gives each element a number by which it is compared: FloatKeys, IntKeys or HalfKeys.
+// indices. values receives the elements, indices their positions in the row as elements of type index (i32, i64, u32 or f32).
+// keys maps each element to a number by which it is compared: FloatKeys, IntKeys or HalfKeys.
 //
 // One pass over a row keeps the best so far in a heap whose root is the worst of them. Most elements of a long row are then
 // compared with the root only.
@@ -51,7 +51,7 @@ func (t *topK[T]) do(lo, hi, worker int) {
 	for row := lo; row < hi; row++ {
 		src := t.src[row*t.n:][:t.n]
 		heap := t.best(s.ranked[:0:t.k], s.keys, src)
-		for j := t.k - 1; j >= 0; j-- { // the worst is at the root: from the last place to the first
+		for j := t.k - 1; j >= 0; j-- { // the worst is at the root, so fill from the last place to the first
 			at := heap[0].at
 			t.values[row*t.k+j] = src[at]
 			t.put(row*t.k+j, at)
@@ -72,7 +72,7 @@ func (t *topK[T]) best(heap []ranked, keys []uint64, src []T) []ranked {
 			case len(heap) < t.k:
 				heap = append(heap, ranked{key, from + i})
 				up(heap)
-			case key > heap[0].key: // an equal one comes later in the row, so it is worse
+			case key > heap[0].key: // an equal one is worse, as it is later in the row
 				heap[0] = ranked{key, from + i}
 				down(heap)
 			}

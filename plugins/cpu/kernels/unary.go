@@ -5,24 +5,24 @@ import (
 	"math"
 )
 
-// UnaryOp is an elementwise function of one operand. It is a kernel of its own, a step of a region and the activation of a
+// UnaryOp is an elementwise function of one operand. It can be a kernel of its own, a step of a region or the activation of a
 // product. NaN gives NaN.
 type UnaryOp uint8
 
 // Identity is no function; a product with this activation has none.
 const Identity UnaryOp = 0
 
-// function is what registers a UnaryOp.
+// function describes a UnaryOp.
 type function struct {
 	name string // that of the op
 	// f is the formula. It computes float64, and float32 too on instruction sets without a routine of that name.
 	f func(float64) float64
-	// ulp bounds the error of the routines over float32, in units in the last place; abs is added to it. 0: they are exact, or
+	// ulp bounds the error of the routines over float32, in units in the last place; abs is added to it. With 0 they are exact, or
 	// rounded once.
 	ulp, abs float64
 }
 
-// functions are all that have registered, by UnaryOp.
+// functions is indexed by UnaryOp.
 var functions = []function{{name: "identity", f: func(x float64) float64 { return x }}}
 
 func register(f function) UnaryOp {
@@ -30,9 +30,9 @@ func register(f function) UnaryOp {
 	return UnaryOp(len(functions) - 1)
 }
 
-// The functions. A line here is all that a function needs: a loop in Go then computes it. The generator in _asm writes the
-// routines that are faster, and the tables in which they are found by name. The absolute errors are those of factors that are
-// denormal, and for GeluTanh of the exponent.
+// The functions. A new function needs nothing but a line here: a loop in Go then computes it. The generator in _asm writes
+// faster routines, and the tables in which they are found by name. The absolute errors come from denormal factors, and for GeluTanh
+// from the exponent.
 var (
 	Gelu     = register(function{"gelu", func(x float64) float64 { return 0.5 * x * math.Erfc(-x/math.Sqrt2) }, 6.5, 2e-43})
 	GeluTanh = register(function{"gelu_tanh", func(x float64) float64 { return x * sigmoid64(2*0.7978845608028654*(x+0.044715*x*x*x)) }, 8, 2e-8})
@@ -49,7 +49,7 @@ var (
 	Round    = register(function{"round", math.RoundToEven, 0, 0})
 	Floor    = register(function{"floor", math.Floor, 0, 0})
 	Ceil     = register(function{"ceil", math.Ceil, 0, 0})
-	Sin      = register(function{"sin", math.Sin, 1.6, 0}) // angles of angleLimit and more, here and below, through float64
+	Sin      = register(function{"sin", math.Sin, 1.6, 0}) // here and below, angles of angleLimit and more are computed in float64
 	Cos      = register(function{"cos", math.Cos, 1.6, 0})
 	Tan      = register(function{"tan", math.Tan, 2.5, 0})
 	Atan     = register(function{"atan", math.Atan, 1.5, 0})
@@ -78,7 +78,7 @@ func (op UnaryOp) String() string {
 	return fmt.Sprintf("UnaryOp(%d)", uint8(op))
 }
 
-// Unaries lists the functions that have registered.
+// Unaries lists all functions.
 func Unaries() []UnaryOp {
 	var ops []UnaryOp
 	for op := range functions[1:] {
@@ -97,7 +97,7 @@ func ParseUnary(name string) (UnaryOp, bool) {
 	return Identity, false
 }
 
-// unaryInGo is all functions as loops in Go.
+// unaryInGo returns all functions as loops in Go.
 func unaryInGo() []func(dst, src []float32) {
 	loops := make([]func(dst, src []float32), len(functions))
 	for op, f := range functions[1:] {
@@ -106,7 +106,7 @@ func unaryInGo() []func(dst, src []float32) {
 	return loops
 }
 
-// angleLimit is where the routines of angles stop: as in _asm/fit.go.
+// angleLimit is the first angle that the assembly cannot reduce, as in _asm/fit.go.
 const angleLimit = 1 << 17
 
 const elementGrain = 1 << 14 // elements below which a task is not worth a thread

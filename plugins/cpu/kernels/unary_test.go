@@ -46,8 +46,8 @@ var otherFormulas = map[UnaryOp]func(float64) float64{
 	Neg:     func(x float64) float64 { return 0 - x },
 }
 
-// reference64 is a function in float64. What the functions must be is for the conformance suite to say, which has the ops'
-// definitions; these tests hold routines against formulas.
+// reference64 is a function in float64. The conformance suite compares kernels with the ops' definitions; these tests
+// compare routines with formulas.
 func reference64(op UnaryOp, x float64) float64 {
 	if f := otherFormulas[op]; f != nil {
 		return f(x)
@@ -62,7 +62,7 @@ func TestUnaryAccuracy(t *testing.T) {
 		src = append(src, math.Float32frombits(uint32(b)))
 	}
 	r := rng(1)
-	for range 300000 { // the range where things happen
+	for range 300000 { // the range in which most functions are not constant
 		src = append(src, r.Float32()*40-20, r.Float32()*4-2)
 	}
 	for x := range 32 {

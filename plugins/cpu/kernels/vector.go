@@ -1,7 +1,7 @@
 package kernels
 
-// Elementwise rows of float32 through the vector routines. A repeated operand is spread over a small buffer first, so that
-// there is one routine per function.
+// Elementwise rows of float32 through the vector routines. A repeated operand is copied to a small buffer first, so that
+// each function needs only one routine.
 
 const spread = 256 // elements of the buffer for a repeated operand
 
@@ -14,8 +14,8 @@ func spreadTo(buf []float32, x float32, n int) []float32 {
 	return b
 }
 
-// pieces walks a row of n elements of two operands with steps of 0 or 1: f gets slices of equal length from i on. buf is 2*spread
-// long.
+// pieces iterates over a row of n elements of two operands with steps of 0 or 1. It calls f with slices of equal length that start at
+// element i. buf is 2*spread long.
 func pieces(n int, a, b []float32, sa, sb int, buf []float32, f func(i int, a, b []float32)) {
 	if sa == 1 && sb == 1 {
 		f(0, a[:n], b[:n])
@@ -33,7 +33,7 @@ func pieces(n int, a, b []float32, sa, sb int, buf []float32, f func(i int, a, b
 	}
 }
 
-// setElementwiseInGo gives a set loops in Go for all elementwise functions. Sets with routines use them for what is left of a row.
+// setElementwiseInGo gives a set loops in Go for all elementwise functions. Sets with routines use them for the end of a row.
 func (s *isa) setElementwiseInGo() {
 	s.unary, s.slow = unaryInGo(), map[any]bool{}
 	for op := range s.unary {

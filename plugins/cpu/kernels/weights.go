@@ -32,7 +32,7 @@ func (w Weights) from(i int) Weights {
 	return w
 }
 
-// row returns n elements from i on as float32: in place if they are, else widened into buf.
+// row returns n elements from i on as float32: in place if they are stored so, else widened into buf.
 func (w Weights) row(s *isa, i, n int, buf []float32) []float32 {
 	switch w.kind {
 	case dtype.F32:

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// worker is one thread of a pool with its scratch memory. Between runs it spins for a while before it sleeps, and its
-// caller spins until it ends likewise: waking a thread takes longer than many steps do.
+// worker is one thread of a pool with its scratch memory. It spins for a while after a run before it parks, and its caller spins
+// before it waits for the end, because waking a thread takes longer than many steps do.
 type worker struct {
 	state   atomic.Int32
 	wake    chan struct{} // a token for a worker that is parked
@@ -17,17 +17,17 @@ type worker struct {
 
 // The states of a worker.
 const (
-	idle    = iota // looks at its state, or is about to
+	idle    = iota // polls its state, or is about to
 	parked         // waits for a token
-	called         // there is work; it has not begun
-	running        // at work
-	awaited        // at work, and its caller waits to be told the end
+	called         // there is work that it has not begun
+	running        // runs tasks
+	awaited        // runs tasks, and its caller waits for ended
 )
 
 // spinTime is how long a thread polls before it sleeps.
 const spinTime = 50 * time.Microsecond
 
-// poll looks at the state for a while, until it is not one to wait in.
+// poll spins while the state stays the same, for at most limit.
 func (w *worker) poll(while int32, limit time.Duration) {
 	if limit == 0 {
 		return
@@ -41,14 +41,14 @@ func (w *worker) poll(while int32, limit time.Duration) {
 	}
 }
 
-// call tells the worker that there is work.
+// call gives the worker work, and wakes it if it is parked.
 func (w *worker) call() {
 	if w.state.Swap(called) == parked {
 		w.wake <- struct{}{}
 	}
 }
 
-// end returns when the worker is not at work. If it has not begun it will not.
+// end waits until the worker has finished. A worker that has not begun by then does not begin.
 func (w *worker) end(p *Pool) {
 	if w.state.CompareAndSwap(called, idle) {
 		return
@@ -59,7 +59,7 @@ func (w *worker) end(p *Pool) {
 	}
 }
 
-// serve is the life of worker i > 0.
+// serve is the goroutine of worker i > 0.
 func (p *Pool) serve(i int) {
 	w := &p.workers[i]
 	for {
@@ -78,7 +78,7 @@ func (p *Pool) serve(i int) {
 	}
 }
 
-// spinTimeFor is 0 where a thread that polls could keep another from its processor.
+// spinTimeFor is 0 where a thread that spins could keep another off the processor.
 func spinTimeFor(threads int) time.Duration {
 	if threads > runtime.GOMAXPROCS(0) {
 		return 0

@@ -10,8 +10,8 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// Macros, most of them of ../amx_amd64.h for instructions that Go's assembler does not know, with operands in Intel's order. avo does not
-// see which registers they use, so those are physical.
+// Macros for instructions that Go's assembler lacks, most of them in ../amx_amd64.h, with operands in Intel's order. avo does not see
+// which registers they use, so registers are physical.
 
 // macro emits the use of a macro.
 func macro(name string, args ...any) {
@@ -39,7 +39,8 @@ func macro(name string, args ...any) {
 	Instruction(i)
 }
 
-// macroNeeds is what macros whose names start so need of the processor, beyond what their surroundings do; avo names it in each routine.
+// macroNeeds lists, by prefix of a macro's name, the instruction sets that it needs beside those of the code around it. avo names them
+// in each routine.
 var macroNeeds = []struct {
 	prefix string
 	isa    []string
@@ -81,7 +82,7 @@ func vdpbf16ps(a, b, dst VecPhysical) { macro("VDPBF16PS", dst, a, b) }
 // toBF16 is the lanes of low and then those of high, rounded to bfloat16.
 func toBF16(low, high, dst VecPhysical) { macro("VCVTNE2PS2BF16", dst, high, low) }
 
-// include adds headers to a file of assembly, which avo has no way to.
+// include adds headers to a file of assembly, which avo cannot.
 func include(file string, headers ...string) error {
 	text, err := os.ReadFile(file)
 	if err != nil {

@@ -9,16 +9,15 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// Attention of a panel of 32 queries in tiles. Blocks of 32 keys follow each other in a pipeline: beside the powers of two of one
-// block, which keep the vector units busy, run the products of the next block's scores and those of the last block's values.
-// Matrices lie in tiles of 16 rows by 64 bytes, 1024 bytes each, so that one stride serves all loads.
+// Attention of a panel of 32 queries in tiles. Blocks of 32 keys are pipelined: while the vector units compute the powers of
+// two of one block, the tile unit multiplies the scores of the next block and the values of the last one. Matrices are stored in tiles of 16 rows by 64 bytes, 1024 bytes each, so that one stride serves all loads.
 
 const (
 	tileSize = 1024
 	// attendSlack is by how many powers of two scores may exceed the maximum that is subtracted from them, before the sums are
 	// scaled down for a new one. It is far below what would overflow, and scaling is rare: most new maxima exceed the old one by little.
 	attendSlack = 16
-	// attendDegree is that of the polynomial for the powers of two: its relative error is 2^-13, of the rounding to bfloat16 2^-8.
+	// attendDegree is the degree of the polynomial for powers of two. Its relative error is 2^-13; rounding to bfloat16 adds 2^-8.
 	attendDegree = 3
 )
 
@@ -33,8 +32,8 @@ const (
 	workDone    = workSkip + 8   // bytes of weights in attendPNow
 )
 
-// What the general registers hold; those that say Next, Now and Last belong to the blocks of keys whose scores, powers and values are
-// computed.
+// The general registers. In a step of the pipeline, Next is the block of keys whose scores are computed, Now that of the powers and Last
+// that of the values.
 var (
 	attendQReg                        = RSI
 	attendKNext, attendVLast          = R8, R9
@@ -42,10 +41,10 @@ var (
 	attendSNext, attendSNow           = RBX, RDX
 	attendPNow, attendPLast           = R11, R12
 	attendLeft, attendSpace, attendOR = R13, R14, RDI
-	attendFree                        = R15 // not 0: no maximum is looked for any more
+	attendFree                        = R15 // not 0: maxima are no longer updated
 )
 
-// attendLegend says so in the assembly, by the names that it has there.
+// attendLegend describes the registers in a comment of the assembly, by their names there.
 func attendLegend() []string {
 	line := func(format string, at ...GPPhysical) string {
 		var names []any
@@ -78,7 +77,7 @@ func genAttend(v vec) {
 	}
 }
 
-// attendWork is a place in the work space.
+// attendWork is an operand in the work space.
 func attendWork(disp int) Mem { return Mem{Base: attendSpace, Disp: disp} }
 
 // attendSize is the bytes of a block's keys or values, of half of O, and of a chunk's weights; attendPair is those of two tiles.
@@ -93,7 +92,7 @@ func attendForward(at ...GPPhysical) {
 	}
 }
 
-// attendTile is one instruction, or a few that belong together, of those that run beside the powers.
+// attendTile emits one instruction, or a few that belong together, of the tile unit.
 type attendTile func()
 
 func tileLoadAt(t tile, base GPPhysical, disp int) attendTile {
@@ -170,7 +169,7 @@ func emit(tiles []attendTile) {
 	}
 }
 
-// Vector registers that live through the loop, as the macros of ../attend_amd64.h use them: the scale, the polynomial, what a bfloat16
+// Vector registers that are live throughout the loop, as the macros of ../attend_amd64.h use them: the scale, the polynomial, what a bfloat16
 // keeps of a float, the sums, the terms of the keys' row.
 var (
 	attendC    = Z0
@@ -181,7 +180,7 @@ var (
 	attendBest = []VecPhysical{Z13, Z14, Z15, Z16} // the maxima of the next block, likewise; later of the halves
 )
 
-// attendBlock is the powers of a block of keys beside some tile instructions.
+// attendBlock interleaves the powers of a block of keys with tile instructions.
 func attendBlock(tiles []attendTile) {
 	done, n := 0, 0
 	for group := range 2 {
@@ -198,9 +197,9 @@ func attendBlock(tiles []attendTile) {
 	}
 }
 
-// attend writes the routine. As many blocks as a value has pairs of tiles are a chunk: beside the powers of each block run the products of
-// one pair with the weights of all blocks of the last chunk. So attendPNow, attendVLast and attendOR move on by a pair of tiles with each
-// block, and return when the chunk is complete. The first chunk has no last one: workSkip, which is added to attendVLast then, is negative.
+// attend writes the routine. A chunk is as many blocks as a value has pairs of tiles: the powers of each block are interleaved with the products of
+// one pair with the weights of all blocks of the last chunk. So attendPNow, attendVLast and attendOR advance by a pair of tiles with each
+// block, and go back when the chunk is complete. The first chunk has no last one: workSkip, which is added to attendVLast then, is negative.
 func attend(steps int) {
 	name := fmt.Sprint("attend", 32*steps)
 	TEXT(name, NOSPLIT, "func(config *byte, q, k, v *float32, table *int32, init *float32, initHalf int, row *float32, rowHalf int, "+
@@ -285,7 +284,7 @@ func attend(steps int) {
 	JEQ(LabelRef("stay"))
 	ADDQ(U32(uint32(size)), attendKNext)
 	ADDQ(U8(16), attendTab)
-	Label("stay") // the last block has no next: its own scores are computed again, for nothing
+	Label("stay") // there is no next block: the scores of the last one are computed again, and dropped
 	CMPQ(attendWork(workSkip), Imm(0))
 	JGE(LabelRef("steady"))
 	Comment("Powers of this block, scores of the next.")

@@ -8,8 +8,8 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// attendFlush adds the values that are left where the keys end or a new maximum has come, to which the weights so far are not relative.
-// Then no chunk is begun.
+// attendFlush adds the values whose weights are computed but not multiplied yet. It runs at the end of the keys, and before a new
+// maximum, since those weights are relative to the old one. The next block then starts a chunk.
 func attendFlush(steps int) {
 	size := attendSize(steps)
 	Label("flush")
@@ -57,7 +57,7 @@ func attendFlush(steps int) {
 	MOVQ(I32(-size), attendWork(workSkip))
 }
 
-// attendRaise takes over the new maxima, and scales the sums for them. What was nothing stays nothing.
+// attendRaise stores the new maxima and scales the sums for them. Sums of no keys stay 0.
 func attendRaise(steps int) {
 	Comment("New maxima.")
 	MOVQ(arg("m"), RAX)
@@ -96,7 +96,7 @@ func attendRaise(steps int) {
 	JLT(LabelRef("scale"))
 }
 
-// attendBase makes max the maximum of a half: the threshold for the next, and what is subtracted.
+// attendBase makes max the maximum of a half: the threshold for the next, and what is subtracted from scores.
 func attendBase(half int, max, tmp VecPhysical) {
 	VADDPS(f32(attendSlack), max, tmp)
 	VMOVUPS(tmp, attendWork(workLimit+64*half))

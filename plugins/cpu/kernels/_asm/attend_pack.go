@@ -6,9 +6,9 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// What packs the operands of attention in tiles, computes its position terms, and turns its results.
+// Routines that pack the operands of attention in tiles, compute its position terms, and transpose its results.
 
-// attendRows writes the packing of keys, and of queries with what rounding takes off.
+// attendRows writes the packing of keys, and of queries with their low parts, which rounding drops.
 func attendRows(split bool) {
 	name, sig := "tileRowsBF16", "func(dst, src *float32, ld, rows, steps int)"
 	doc := "tileRowsBF16 rounds rows of 32*steps floats, ld apart, to bfloat16: 64 bytes for each step, to tiles that follow each other."
@@ -170,7 +170,7 @@ func attendOut(v vec) {
 	RET()
 }
 
-// attendPairs writes the packing of values before they are turned.
+// attendPairs writes the packing of values before they are transposed.
 func attendPairs() {
 	TEXT("tilePairsBF16", NOSPLIT, "func(dst, src *float32, ld, pairs, vectors int)")
 	Doc("tilePairsBF16 is pairBF16 for rows of 16*vectors floats that are ld apart.")
@@ -184,7 +184,7 @@ func attendPairs() {
 	Label("pair")
 	LEAQ(Mem{Base: src, Index: ld, Scale: 1}, next)
 	pairVectors(dst, src, next, i, vectors)
-	for range 2 { // what follows is the next head's
+	for range 2 { // the data behind it is the next head's
 		for line := range 4 {
 			PREFETCHT1(Mem{Base: src, Index: i, Scale: 1, Disp: 64 * line})
 		}

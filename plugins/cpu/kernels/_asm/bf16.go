@@ -190,7 +190,7 @@ func tilesBF16() {
 	Load(Param("ldi"), R11)
 	SHLQ(U8(2), R11)
 	Label("block")
-	// C is stored when the steps are over; by then its lines are here.
+	// C is stored after the last step: fetch its lines now.
 	MOVQ(RDI, RAX)
 	for i := range tileSide {
 		PREFETCHT0(Mem{Base: RAX})

@@ -27,7 +27,7 @@ func genGemm(v vec) {
 
 // Registers of a kernel, as the macros of ../gemm_amd64.h use them. A row of C or of the residual is at the cursor.
 var (
-	productK      = RAX // later the distance of the residual's rows
+	productK      = RAX // later the stride of the residual's rows
 	productA      = RCX
 	productB      = RDX
 	productC      = RBX
@@ -35,7 +35,7 @@ var (
 	productCursor = RDI
 )
 
-// fmaRow is one row's part of a step: disp is where its element of A is.
+// fmaRow is one row's part of a step. disp is the offset of its element of A.
 func fmaRow(disp int, x VecPhysical, b, sums []VecPhysical) {
 	macro(fmt.Sprint("FMA", len(b)), append([]any{disp, x.Asm()}, names(b, sums)...)...)
 }
@@ -76,7 +76,7 @@ func product(v vec, rows, vecs int, name, sig string, row func(disp int, x VecPh
 	}
 	bs := []VecPhysical{v.phys(last - 1), v.phys(last - 2)}[:vecs]
 	tmp := []VecPhysical{v.phys(last - 3), v.phys(last - 4)}
-	// C is needed when the loop is over; by then these lines are here.
+	// C is needed after the loop: fetch its lines now.
 	MOVQ(productC, productCursor)
 	for range rows - 1 {
 		macro("PREFETCH_ROW", width-4)
@@ -160,7 +160,7 @@ func product(v vec, rows, vecs int, name, sig string, row func(disp int, x VecPh
 	RET()
 }
 
-// fmaLoop does nothing but fused multiply-adds: the peak that the kernels are measured against.
+// fmaLoop writes a loop of nothing but fused multiply-adds, to measure the peak.
 func fmaLoop(v vec) {
 	name := "fmaLoop" + v.name
 	TEXT(name, NOSPLIT, "func(n int)")

@@ -6,10 +6,9 @@ import (
 	"strings"
 )
 
-// The arm64 half of this program: avo knows amd64 only. A neonFunc records the instructions of one routine over as many vector
-// registers as it likes; the text gets them numbered, by linear scan over the places where each is mentioned. Instructions that Go's
-// assembler has are written in its syntax. The others are words, with their GNU syntax as a comment, which the test holds
-// against an assembler.
+// The arm64 half of this program: avo knows amd64 only. A neonFunc records the instructions of one routine over any number of
+// virtual vector registers; a linear scan over their uses assigns the physical ones. Instructions that Go's assembler has are written
+// in its syntax. The others are words with their GNU syntax as a comment, and a test compares the two by an assembler.
 
 // A vreg is a vector register of four floats, before it has a number.
 type vreg int
@@ -67,7 +66,8 @@ type neonFile struct {
 	entries []entry
 }
 
-// list has package kernels find the last routine by the function's name. How is its field in a unaryRoutine; empty for others.
+// list adds the last routine to the table of package kernels, under the function's name. how is its field in a unaryRoutine, empty for
+// other kinds.
 func (file *neonFile) list(kind, function, how string) {
 	value := file.funcs[len(file.funcs)-1].name
 	if how != "" {
@@ -204,7 +204,7 @@ func (f *neonFunc) loadPair(base gpr, offset int) vec8 {
 // poolName is the symbol of a routine's constants.
 type poolName string
 
-// useConstants loads the address of the routine's constants, if it turns out to have any, ahead of any loop.
+// useConstants loads the address of the routine's constants, if it has any, ahead of any loop.
 func (f *neonFunc) useConstants() {
 	f.poolReg = f.gpr()
 	f.ins("MOVD $%v<>(SB), %v", f.pool(), f.poolReg)
@@ -212,13 +212,13 @@ func (f *neonFunc) useConstants() {
 
 func (f *neonFunc) pool() poolName { return poolName(f.name + "Constants") }
 
-// A constant lies in the routine's pool: twice in a row if it fills two registers at once.
+// A constant is stored in the routine's pool, twice if it fills two registers at once.
 type constant struct {
 	bits  uint32
 	twice bool
 }
 
-// bits is a constant to read: one register. It is loaded where it is used, as the pipes of the loads have nothing else to do.
+// bits is a constant to read, in one register. It is loaded where it is used, since the load pipes are otherwise idle.
 func (f *neonFunc) bits(bits uint32) vreg {
 	r := f.reg()
 	f.ins("FMOVQ %v(%v), F%v", constant{bits, false}, f.poolReg, r)

@@ -1,7 +1,7 @@
 package main
 
 // Products of bfloat16, for processors that have BFMMLA: it multiplies two rows of four elements of A with two columns of B, twice the
-// products of the instruction that takes pairs. A packed panel therefore holds two rows of pairs woven into one another: for each
+// products of the instruction that takes pairs. A packed panel therefore interleaves two rows of pairs: for each
 // column the elements 4i to 4i+3 along k, in 64 bits. An odd row of pairs, the last one, stays as it is.
 
 // neonBF16 writes the kernels and the packing.
@@ -58,7 +58,7 @@ func neonHalfProduct(file *neonFile, rows, width int) {
 	t.label("rest")
 	t.ins("ADDS $%v, %v, %v", unroll, n, n)
 	t.ins("BEQ quads")
-	quad(0) // there is but one, as unroll is 2
+	quad(0) // at most one, as unroll is 2
 	t.next(2)
 	t.label("quads")
 	for _, s := range sums {

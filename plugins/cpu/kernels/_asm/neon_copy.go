@@ -2,7 +2,7 @@ package main
 
 import "fmt"
 
-// neonCopy writes what genCopy does.
+// neonCopy writes the routines of genCopy.
 func neonCopy(file *neonFile) {
 	neonTranspose(file)
 	neonWiden(file)
@@ -13,7 +13,7 @@ func neonCopy(file *neonFile) {
 func neonTranspose(file *neonFile) {
 	f := file.add("transpose", "dst *float32, ldd int, src *float32, lds int, rows int, blocks int", "",
 		"copies dst[j*ldd+i] = src[i*lds+j] for i < rows <= lanes and j < blocks*lanes. It stores whole\n"+
-			"// vectors in ascending j: up to lanes-rows floats past each row of dst are overwritten with rubbish.")
+			"// vectors in ascending j: up to lanes-rows floats past each row of dst are overwritten with arbitrary values.")
 	dst, ldd, src, lds := f.param("dst"), f.param("ldd"), f.param("src"), f.param("lds")
 	rows, blocks := f.param("rows"), f.param("blocks")
 	f.ins("LSL $2, %v, %v", ldd, ldd)

@@ -33,7 +33,7 @@ type neonTile struct {
 	acc              [][]vreg // [rows][width/4], once they are in this order
 }
 
-// The place of a float of a row of A: a lane of a register.
+// neonLane is where a float of a row of A is: a lane of a register.
 type neonLane struct {
 	reg  vreg
 	lane int
@@ -45,12 +45,12 @@ func newNEONTile(file *neonFile, name string, rows, width int) *neonTile {
 		fmt.Sprintf("is the kernel for %d rows, as genGemm describes.", rows))
 	t := &neonTile{f, rows, width, f.param("k"), f.param("a"), f.param("b"), f.param("c"), f.param("ldc"), f.gpr(), f.gpr(), nil}
 	t.ins("LSL $2, %v, %v", t.ldc, t.ldc)
-	// C is needed when the loop is over; by then its lines are here.
+	// C is needed after the loop: fetch its lines now.
 	t.each(t.c, t.ldc, func(at gpr, _ int) { t.ins("PRFM (%v), PLDL1KEEP", at) })
 	return t
 }
 
-// each runs through the rows of a matrix that starts at base.
+// each iterates over the rows of a matrix that starts at base.
 func (t *neonTile) each(base, ld gpr, do func(at gpr, i int)) {
 	t.ins("MOVD %v, %v", base, t.address)
 	for i := range t.rows {
@@ -61,7 +61,7 @@ func (t *neonTile) each(base, ld gpr, do func(at gpr, i int)) {
 	}
 }
 
-// next moves A and B on by so many k.
+// next advances A and B by a number of k.
 func (t *neonTile) next(k int) {
 	t.ins("ADD $%v, %v, %v", k*t.rows*4, t.a, t.a)
 	t.ins("ADD $%v, %v, %v", k*t.width*4, t.b, t.b)
@@ -128,7 +128,7 @@ func (t *neonTile) finish() {
 	t.label("nobias")
 	t.ins("MOVD %v, %v", t.place("residual"), n)
 	t.ins("CBZ %v, store", n)
-	ldr := t.k // of no more use
+	ldr := t.k // k is no longer needed
 	t.ins("MOVD %v, %v", t.place("ldr"), ldr)
 	t.ins("LSL $2, %v, %v", ldr, ldr)
 	t.each(n, ldr, addRow)
