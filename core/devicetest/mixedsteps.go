@@ -23,7 +23,7 @@ func (m *mixer) steps() []func(x *ir.Node) *ir.Node {
 		m.binary, m.binary, m.binary, m.compare, m.where, m.where, m.cast, m.cast, m.transpose, m.transpose, m.reshape, m.reshape,
 		m.narrow, m.narrow, m.concat, m.concat, m.pad, m.expand, m.gather, m.gather, m.iota, m.reduce, m.reduce, m.topK, m.topK,
 		float(m.unary), float(m.unary), float(m.unary), float(m.softmax), float(m.norm), float(m.matmul), float(m.matmul),
-		float(m.conv), float(m.conv), float(m.conv), float(m.attention), float(m.attention),
+		float(m.conv), float(m.conv), float(m.conv), float(m.attention), float(m.attention), float(m.rope),
 	}
 }
 
@@ -315,4 +315,38 @@ func (m *mixer) attention(x *ir.Node) *ir.Node {
 	k := m.like(x, fits)
 	v := m.like(k, func(y *ir.Node) bool { return y.Type.Equal(k.Type) })
 	return m.add(op.AttentionDef, a, x, k, v)
+}
+
+// rope turns values by angles of any kind.
+func (m *mixer) rope(x *ir.Node) *ir.Node {
+	r := x.Type.Rank()
+	if r != 3 && r != 4 || !x.Type.Shape[r-1].IsStatic() {
+		return nil
+	}
+	last := int(x.Type.Shape[r-1].B)
+	a := op.RopeAttrs{HeadDim: last, Style: []string{op.NeoX, op.GPTJ}[m.IntN(2)], Layout: []string{op.BHSD, op.BSHD}[m.IntN(2)], Angles: op.FromBase, Base: 100}
+	if r == 3 {
+		a.Layout = op.BSE
+		if a.HeadDim = 1 + m.IntN(last); last%a.HeadDim != 0 || m.IntN(2) == 0 {
+			a.Heads = 1 + m.IntN(last/a.HeadDim)
+			a.Start = m.IntN(last - a.Heads*a.HeadDim + 1)
+		}
+	}
+	if a.Rot = 2 * (1 + m.IntN(max(1, a.HeadDim/2))); a.Rot == a.HeadDim {
+		a.Rot = 0
+	}
+	in := []*ir.Node{x}
+	switch m.IntN(3) {
+	case 0:
+		seq := x.Type.Shape[1]
+		if a.Layout == op.BHSD {
+			seq = x.Type.Shape[2]
+		}
+		_, most := m.g.Syms.Bounds(seq)
+		table := m.param(dtype.F32, most+4, int64(a.Rotated()/2))
+		a.Angles, a.Base, in = op.FromTables, 0, append(in, table, table, m.number(float64(m.IntN(4)), dtype.I32))
+	case 1:
+		a.Angles, a.Base, in = op.FromFrequencies, 0, append(in, m.param(dtype.F32, int64(a.Rotated()/2)), m.number(float64(m.IntN(99999)), dtype.I32))
+	}
+	return m.add(op.RopeDef, a, in...)
 }

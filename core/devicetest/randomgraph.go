@@ -147,6 +147,9 @@ func (m *graphMaker) roundedSteps() []func() *ir.Node {
 			x := any()
 			return op.Attention(x, any(), x, nil, op.AttentionAttrs{Heads: 2, Layout: op.BSE})
 		},
+		func() *ir.Node {
+			return op.Rope(any(), nil, op.RopeAttrs{HeadDim: 3, Rot: 2, Style: op.GPTJ, Layout: op.BSE, Base: 100})
+		},
 	}
 }
 

@@ -143,14 +143,12 @@ func (a AttentionAttrs) Geometry(q, k, mask []int) AttentionGeometry {
 
 // packing reads positions, head dim and strides off a shape.
 func (a AttentionAttrs) packing(s []int, heads int) (seq, d int, st HeadStrides) {
-	switch a.Layout {
-	case BSE:
-		d = s[2] / heads
-		return s[1], d, HeadStrides{s[1] * s[2], s[2], d}
-	case BSHD:
-		return s[1], s[3], HeadStrides{s[1] * s[2] * s[3], s[2] * s[3], s[3]}
+	d = s[len(s)-1]
+	if a.Layout == BSE {
+		d /= heads
 	}
-	return s[2], s[3], HeadStrides{s[1] * s[2] * s[3], s[3], s[2] * s[3]}
+	seq, st = headStrides(a.Layout, s, d)
+	return seq, d, st
 }
 
 // symbolicOffset is AttentionGeometry.QOffset for sizes with symbols; ok is false where no dim says it.

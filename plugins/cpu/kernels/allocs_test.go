@@ -34,6 +34,8 @@ func TestKernelsAllocateNothing(t *testing.T) {
 		if p.TakesBlocked(half) {
 			half = Float32 // products of tiles hand a record of each block to their routine
 		}
+		rope := RopeArgs{B: 2, S: 9, Heads: 3, Dim: 8, Half: 4, Kind: dtype.F32, X: x, Out: dst, XStride: Strides{216, 24, 8}, Stride: Strides{216, 24, 8},
+			Angles: func(int, int, []float32) (cos, sin []float32) { return x, y }}
 		att := *randomAttention(rng(3), 1, 2, 1, 40, 300, 16, 16, MaskCausal)
 		for what, f := range map[string]func(){
 			"sin":        func() { UnaryF32(p, Sin, dst, x) },
@@ -51,6 +53,7 @@ func TestKernelsAllocateNothing(t *testing.T) {
 			"expand":     func() { Expand(p, dst, row, x[:1], one) },
 			"layer norm": func() { LayerNorm(p, dst, x, y, y, 100, n/100, 1e-5) },
 			"residual":   func() { ResidualRmsNorm(p, dst, x, y, nil, y, y, 100, n/100, 1e-5) },
+			"rope":       func() { Rope(p, &rope) },
 			"softmax":    func() { Softmax(p, dst, x, 100, n/100, 1) },
 			"softmax 1":  func() { Softmax(p, dst, x, 1, 100, n/100) },
 			"sum":        func() { Reduce(p, Sum, dst, x, shape, perm[1:2]) },

@@ -46,3 +46,6 @@ func (w Weights) row(s *isa, i, n int, buf []float32) []float32 {
 	}
 	return buf[:n]
 }
+
+// Row is n elements from i on as float32, in place or widened into buf.
+func (w Weights) Row(p *Pool, i, n int, buf []float32) []float32 { return w.row(p.isa, i, n, buf) }

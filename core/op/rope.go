@@ -1,0 +1,318 @@
+package op
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/tensor"
+)
+
+// Styles of rope: which two elements of a head turn together, h being half of those that turn.
+const (
+	NeoX = "neox" // i and i+h
+	GPTJ = "gptj" // 2i and 2i+1
+)
+
+// Where rope has its angles from.
+const (
+	FromTables      = "tables"      // operands cos and sin, one row per position
+	FromFrequencies = "frequencies" // an operand: radians per position, by pair
+	FromBase        = "base"        // the attribute base
+)
+
+// RopeAttrs are the attributes of rope.
+type RopeAttrs struct {
+	HeadDim int     `attr:"head_dim"` // D, elements of a head
+	Rot     int     `attr:"n_rot"`    // how many of them turn, the first ones; 0: all
+	Style   string  `attr:"style"`    // neox or gptj
+	Layout  string  `attr:"layout"`   // bse, bhsd or bshd
+	Angles  string  `attr:"angles"`   // tables, frequencies or base
+	Base    float64 `attr:"base"`     // of angles = base
+	Factor  float64 `attr:"factor"`   // of cos and sin of angles that the op computes; 0: 1
+	Heads   int     `attr:"heads"`    // of layout bse: heads to read, in rows that may be longer; 0: rows are heads and nothing else
+	Start   int     `attr:"start"`    // with heads: the element of a row where the first of them begins
+}
+
+// RopeDef is rotary position embedding.
+var RopeDef = ir.Define(ir.Def[RopeAttrs]{
+	Name: "rope",
+	Doc: "Rotary position embedding (Su et al. 2021) of x, the operands of its angles, and perhaps positions. In each head the first n_rot elements turn in pairs, with h = n_rot/2: " +
+		"neox pairs i with i+h, gptj 2i with 2i+1. Pair i of a token at position p becomes (a*c - b*s, b*c + a*s), c and s being factor times the cosine and sine of " +
+		"p*f[i]; the other elements stay. tables: operands 1 and 2 are c and s as tables [S_max,w], of f32 or x's type, w = head_dim/2 or n_rot/2, of which row p is read; " +
+		"a position outside 0 to S_max-1 is a run error. frequencies: operand 1 is f, f32 or f64 of shape [h]; linear, Llama 3 and YaRN scalings are such a vector and a factor. " +
+		"base: f[i] = base^(-2i/n_rot) in float64. The angle is the exact product, reduced before it is rounded. The last operand is i32: of shape [] or [B] the position of token 0, of " +
+		"[B,S] that of each token; without it token 0 is at 0. x is [B,S,E] (bse), [B,H,S,D] or [B,S,H,D]; with heads, rows of bse have these from element start on, and other " +
+		"values around them, which are not read: the result is [B,S,heads*D].",
+	MinIn: 1, MaxIn: 4,
+	Infer: func(s ir.Sig[RopeAttrs]) (ir.Type, error) { return s.Attrs.infer(s.In) },
+	Eval:  evalRope,
+	FLOPs: perElement[RopeAttrs](3),
+	Tol:   rounded[RopeAttrs],
+	Cases: ropeCases,
+})
+
+// Rope adds rotary position embedding of x. Angles are cos and sin, frequencies alone, or nothing where they come from a.Base; a.Angles
+// need not be set. Position may be nil.
+func Rope(x, position *ir.Node, a RopeAttrs, angles ...*ir.Node) *ir.Node {
+	if a.Angles == "" {
+		a.Angles = [...]string{FromBase, FromFrequencies, FromTables}[min(len(angles), 2)]
+	}
+	if a.Style == "" {
+		a.Style = NeoX
+	}
+	return x.Graph.Add(RopeDef, a, withOptional(position, append([]*ir.Node{x}, angles...)...)...)
+}
+
+// Rotated is n_rot with its default.
+func (a RopeAttrs) Rotated() int {
+	if a.Rot == 0 {
+		return a.HeadDim
+	}
+	return a.Rot
+}
+
+// EffectiveFactor is factor with its default.
+func (a RopeAttrs) EffectiveFactor() float64 {
+	if a.Factor == 0 {
+		return 1
+	}
+	return a.Factor
+}
+
+// Frequencies are those of angles = base: radians per position, by pair.
+func (a RopeAttrs) Frequencies() []float64 {
+	f := make([]float64, a.Rotated()/2)
+	for i := range f {
+		f[i] = math.Pow(a.Base, -2*float64(i)/float64(a.Rotated()))
+	}
+	return f
+}
+
+// Position is the index of the operand that has positions, or -1.
+func (a RopeAttrs) Position(operands int) int {
+	if n := a.angleOperands(); operands > n+1 {
+		return n + 1
+	}
+	return -1
+}
+
+func (a RopeAttrs) angleOperands() int {
+	return map[string]int{FromTables: 2, FromFrequencies: 1}[a.Angles]
+}
+
+// RopeGeometry says where the values of a rope are, once sizes are known.
+type RopeGeometry struct {
+	B, S, H, D int
+	X, Out     HeadStrides
+	Start      int // the first element of x that is read
+}
+
+// Geometry works out where values are from the shape of x, which has passed type inference. It allocates nothing.
+func (a RopeAttrs) Geometry(x []int) RopeGeometry {
+	g := RopeGeometry{B: x[0], D: a.HeadDim, H: a.Heads, Start: a.Start}
+	switch a.Layout {
+	case BSE:
+		if g.H == 0 {
+			g.H = x[2] / g.D
+		}
+	case BSHD:
+		g.H = x[2]
+	default:
+		g.H = x[1]
+	}
+	g.S, g.X = headStrides(a.Layout, x, g.D)
+	g.Out = g.X
+	if a.Layout == BSE {
+		g.Out = HeadStrides{g.S * g.H * g.D, g.H * g.D, g.D}
+	}
+	return g
+}
+
+func (a RopeAttrs) infer(in []ir.Type) (ir.Type, error) {
+	none := ir.Type{}
+	x := in[0]
+	if err := isFloat("x", x); err != nil {
+		return none, err
+	}
+	rank, ok := map[string]int{BSE: 3, BHSD: 4, BSHD: 4}[a.Layout]
+	switch {
+	case !ok:
+		return none, fmt.Errorf("layout is %q; want %q, %q or %q", a.Layout, BSE, BHSD, BSHD)
+	case a.Style != NeoX && a.Style != GPTJ:
+		return none, fmt.Errorf("style is %q; want %q or %q", a.Style, NeoX, GPTJ)
+	case a.HeadDim < 1 || a.HeadDim > maxHeadDim:
+		return none, fmt.Errorf("head_dim is %d; want 1 to %d", a.HeadDim, maxHeadDim)
+	case a.Rotated()%2 != 0 || a.Rot < 0 || a.Rot > a.HeadDim:
+		return none, fmt.Errorf("n_rot is %d with head_dim %d; want an even number of 2 to head_dim, or 0 for an even head_dim", a.Rot, a.HeadDim)
+	case !(math.Abs(a.Factor) <= math.MaxFloat32):
+		return none, fmt.Errorf("factor is %v; want a finite number", a.Factor)
+	case a.Angles == FromTables && a.Factor != 0:
+		return none, fmt.Errorf("factor is %v with angles %q; want 0: the tables contain it", a.Factor, a.Angles)
+	case a.Angles == FromBase && !(a.Base >= 1 && a.Base <= math.MaxFloat32) || a.Angles != FromBase && a.Base != 0:
+		return none, fmt.Errorf("base is %v with angles %q; want a number of 1 or more with angles %q, and 0 with others", a.Base, a.Angles, FromBase)
+	case a.Heads < 0 || a.Start < 0 || a.Heads > 1<<20 || int64(a.Start) > ir.MaxDim || (a.Heads > 0 && a.Layout != BSE) || (a.Heads == 0 && a.Start > 0):
+		return none, fmt.Errorf("heads is %d and start %d with layout %q; want 0 or more, start with heads only, and heads with layout %q only", a.Heads, a.Start, a.Layout, BSE)
+	case x.Rank() != rank:
+		return none, fmt.Errorf("x is %v; want rank %d for layout %q", x, rank, a.Layout)
+	}
+	out, d := x, int64(a.HeadDim)
+	switch last := x.Shape[rank-1]; {
+	case a.Heads > 0 && (!last.IsStatic() || int64(a.Start)+int64(a.Heads)*d > last.B):
+		return none, fmt.Errorf("x is %v; want a static last axis of %d or more: %d heads of %d from %d on", x, int64(a.Start)+int64(a.Heads)*d, a.Heads, d, a.Start)
+	case a.Heads > 0:
+		out.Shape = ir.Shape{x.Shape[0], x.Shape[1], ir.Static(int64(a.Heads) * d)}
+	case a.Layout == BSE && (!last.IsStatic() || last.B%d != 0):
+		return none, fmt.Errorf("x is %v; want a static last axis that head_dim, %d, divides", x, d)
+	case a.Layout != BSE && !last.Is(d):
+		return none, ir.Differ(last, ir.Static(d), "x is %v; want a last axis of head_dim, %d", x, d)
+	}
+	if err := a.checkAngles(in); err != nil {
+		return none, err
+	}
+	return out, a.checkPosition(in)
+}
+
+// maxHeadDim keeps sums and products of sizes small.
+const maxHeadDim = 1 << 16
+
+func (a RopeAttrs) checkAngles(in []ir.Type) error {
+	n := a.angleOperands()
+	if n == 0 && a.Angles != FromBase {
+		return fmt.Errorf("angles is %q; want %q, %q or %q", a.Angles, FromTables, FromFrequencies, FromBase)
+	}
+	if len(in) != n+1 && len(in) != n+2 {
+		return fmt.Errorf("%d operands with angles %q; want %d, or %d with positions", len(in), a.Angles, n+1, n+2)
+	}
+	half := int64(a.Rotated() / 2)
+	switch a.Angles {
+	case FromTables:
+		c, s := in[1], in[2]
+		if c.DType != dtype.F32 && c.DType != in[0].DType || c.Rank() != 2 || !c.Shape[1].Is(half) && !(a.HeadDim%2 == 0 && c.Shape[1].Is(int64(a.HeadDim/2))) {
+			return fmt.Errorf("cos is %v; want a table [S_max,%d] or [S_max,%d] of f32 or the type of x, %v", c, half, a.HeadDim/2, in[0].DType)
+		}
+		if !s.Equal(c) {
+			return ir.TypesDiffer(s, c, "sin is %v; want %v, the type of cos", s, c)
+		}
+	case FromFrequencies:
+		if f := in[1]; f.DType != dtype.F32 && f.DType != dtype.F64 || f.Rank() != 1 || !f.Shape[0].Is(half) {
+			return fmt.Errorf("frequencies are %v; want f32[%d] or f64[%d], one for each pair of %d elements", f, half, half, a.Rotated())
+		}
+	}
+	return nil
+}
+
+func (a RopeAttrs) checkPosition(in []ir.Type) error {
+	k := a.Position(len(in))
+	if k < 0 {
+		return nil
+	}
+	p, x := in[k], in[0]
+	seq := x.Shape[1]
+	if a.Layout == BHSD {
+		seq = x.Shape[2]
+	}
+	full := ir.Shape{x.Shape[0], seq}
+	if p.DType != dtype.I32 || p.Rank() > 2 {
+		return fmt.Errorf("operand %d, the positions, is %v; want i32[], i32[%v] or i32%v", k, p, x.Shape[0], full)
+	}
+	for i, d := range p.Shape {
+		if d != full[i] {
+			return ir.Differ(d, full[i], "operand %d, the positions, is %v; want i32[], i32[%v] or i32%v", k, p, x.Shape[0], full)
+		}
+	}
+	return nil
+}
+
+// headStrides are the positions of a shape in a layout, and the distances in it.
+func headStrides(layout string, s []int, d int) (seq int, st HeadStrides) {
+	switch layout {
+	case BSE:
+		return s[1], HeadStrides{s[1] * s[2], s[2], d}
+	case BSHD:
+		return s[1], HeadStrides{s[1] * s[2] * s[3], s[2] * s[3], s[3]}
+	}
+	return s[2], HeadStrides{s[1] * s[2] * s[3], s[3], s[2] * s[3]}
+}
+
+// RopePosition is the position of token s of batch element b, which pos, the operand or nil, says.
+func RopePosition[T int32 | int64](pos []T, rank, tokens, b, s int) int64 {
+	switch {
+	case pos == nil:
+		return int64(s)
+	case rank == 0:
+		return int64(pos[0]) + int64(s)
+	case rank == 1:
+		return int64(pos[b]) + int64(s)
+	}
+	return int64(pos[b*tokens+s])
+}
+
+// CheckRopePosition says what is wrong with a position that tables of so many rows do not have.
+func CheckRopePosition(p int64, rows, b, s int) error {
+	if p < 0 || p >= int64(rows) {
+		return fmt.Errorf("position %d of token %d in batch element %d is out of range 0 to %d of the tables", p, s, b, rows-1)
+	}
+	return nil
+}
+
+// Turn is the cosine and sine of the angle p*f in radians, exact to float64 though the product is not: what rounding it loses is a
+// second angle.
+func Turn(p int64, f float64) (cos, sin float64) {
+	hi := float64(p) * f
+	sin, cos = math.Sincos(hi)
+	if lo := math.FMA(float64(p), f, -hi); lo != 0 && !math.IsInf(hi, 0) {
+		s, c := math.Sincos(lo)
+		return cos*c - sin*s, sin*c + cos*s
+	}
+	return cos, sin
+}
+
+func evalRope(a RopeAttrs, in []*tensor.Array, out *tensor.Array) error {
+	x, g := in[0], a.Geometry(in[0].Shape)
+	h, factor := a.Rotated()/2, a.EffectiveFactor()
+	var pos []int64
+	rank := 0
+	if k := a.Position(len(in)); k > 0 {
+		pos, rank = in[k].I, len(in[k].Shape)
+	}
+	var freq []float64
+	switch a.Angles {
+	case FromBase:
+		freq = a.Frequencies()
+	case FromFrequencies:
+		freq = in[1].F
+	}
+	cos, sin := make([]float64, h), make([]float64, h)
+	for b := range g.B {
+		for s := range g.S {
+			p := RopePosition(pos, rank, g.S, b, s)
+			if a.Angles == FromTables {
+				rows, width := in[1].Shape[0], in[1].Shape[1]
+				if err := CheckRopePosition(p, rows, b, s); err != nil {
+					return err
+				}
+				cos, sin = in[1].F[int(p)*width:], in[2].F[int(p)*width:]
+			} else {
+				for i, f := range freq {
+					c, s := Turn(p, f)
+					cos[i], sin[i] = factor*c, factor*s
+				}
+			}
+			for head := range g.H {
+				from := x.F[g.Start+b*g.X.Batch+s*g.X.Seq+head*g.X.Head:][:g.D]
+				to := out.F[b*g.Out.Batch+s*g.Out.Seq+head*g.Out.Head:][:g.D]
+				copy(to, from)
+				for i := range h {
+					j, k := i, i+h
+					if a.Style == GPTJ {
+						j, k = 2*i, 2*i+1
+					}
+					to[j], to[k] = from[j]*cos[i]-from[k]*sin[i], from[k]*cos[i]+from[j]*sin[i]
+				}
+			}
+		}
+	}
+	return nil
+}

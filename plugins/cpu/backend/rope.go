@@ -1,0 +1,105 @@
+package backend
+
+import (
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+	"github.com/rlx-go/rlx/core/tensor"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels"
+)
+
+var _ = register(kernel{op: "rope", takes: `(f32|f16|bf16, f32|f16|bf16|i32, f32|f16|bf16|i32, i32) if angles = "base"|"tables"`,
+	also:    `(f32|f16|bf16, f32|f64, i32) if angles = "frequencies"`,
+	scratch: ropeScratch, prepare: func(n *ir.Node) func(*call) error { return newRope(n).run }})
+
+func ropeScratch(_ *kernels.Pool, n *ir.Node, _ kernels.Precision) kernels.ScratchSize {
+	a := n.Attrs.(op.RopeAttrs)
+	return kernels.RopeScratchSize(&kernels.RopeArgs{Dim: a.HeadDim, Half: a.Rotated() / 2})
+}
+
+// rope runs one node. It is kept between runs, so that they allocate nothing.
+type rope struct {
+	op.RopeAttrs
+	position int       // the operand, or -1
+	freq     []float64 // where the angles are computed
+	args     kernels.RopeArgs
+
+	pool       *kernels.Pool // of the call, as what follows
+	pos        []int32
+	rank, rows int // of pos; of the tables
+	cos, sin   kernels.Weights
+	width      int
+}
+
+func newRope(n *ir.Node) *rope {
+	a := n.Attrs.(op.RopeAttrs)
+	r := &rope{RopeAttrs: a, position: a.Position(len(n.In))}
+	r.args.Dim, r.args.Half, r.args.Adjacent, r.args.Kind = a.HeadDim, a.Rotated()/2, a.Style == op.GPTJ, n.Type.DType
+	r.args.Angles = r.computed
+	switch a.Angles {
+	case op.FromTables:
+		r.args.Angles = r.tabled
+	case op.FromFrequencies:
+		r.freq = make([]float64, r.args.Half)
+	default:
+		r.freq = a.Frequencies()
+	}
+	return r
+}
+
+func (r *rope) run(c *call) error {
+	x, g := c.in[0], &r.args
+	if tensor.Numel(c.out.Shape) == 0 {
+		return nil
+	}
+	at := r.Geometry(x.Shape)
+	r.pool, r.pos = c.pool, nil
+	if r.position > 0 {
+		r.pos, r.rank = view[int32](c.in[r.position]), len(c.in[r.position].Shape)
+	}
+	g.B, g.S, g.Heads, g.XStride, g.Stride = at.B, at.S, at.H, kernels.Strides(at.X), kernels.Strides(at.Out)
+	if x.Data = x.Data[at.Start*x.DType.Size():]; g.Kind == dtype.F32 {
+		g.X, g.Out = f32(x), f32(c.out)
+	} else {
+		g.XBits, g.OutBits = view[uint16](x), view[uint16](c.out)
+	}
+	switch r.Angles {
+	case op.FromTables:
+		r.cos, r.sin, r.rows, r.width = weights(c.in[1]), weights(c.in[2]), c.in[1].Shape[0], c.in[1].Shape[1]
+		for b := range at.B {
+			for s := range at.S {
+				if err := op.CheckRopePosition(r.at(b, s), r.rows, b, s); err != nil {
+					return err
+				}
+			}
+		}
+	case op.FromFrequencies:
+		for i := range r.freq {
+			if f := c.in[1]; f.DType == dtype.F64 {
+				r.freq[i] = view[float64](f)[i]
+			} else {
+				r.freq[i] = float64(f32(f)[i])
+			}
+		}
+	}
+	kernels.Rope(c.pool, g)
+	return nil
+}
+
+// at is the position of a token.
+func (r *rope) at(b, s int) int64 { return op.RopePosition(r.pos, r.rank, r.args.S, b, s) }
+
+func (r *rope) tabled(b, s int, buf []float32) (cos, sin []float32) {
+	row, h := int(r.at(b, s))*r.width, r.args.Half
+	return r.cos.Row(r.pool, row, h, buf[:h]), r.sin.Row(r.pool, row, h, buf[h:])
+}
+
+func (r *rope) computed(b, s int, buf []float32) (cos, sin []float32) {
+	p, factor := r.at(b, s), r.EffectiveFactor()
+	cos, sin = buf[:r.args.Half], buf[r.args.Half:]
+	for i, f := range r.freq {
+		x, y := op.Turn(p, f)
+		cos[i], sin[i] = float32(factor*x), float32(factor*y)
+	}
+	return cos, sin
+}

@@ -1,0 +1,91 @@
+package kernels
+
+import "github.com/rlx-go/rlx/core/dtype"
+
+// RopeArgs describes rotary position embedding: in each head the first 2*Half elements turn in pairs, i with i+Half or, if Adjacent is
+// set, 2i with 2i+1; the other elements are copied.
+type RopeArgs struct {
+	B, S, Heads, Dim, Half int
+	Adjacent               bool
+
+	// X and Out are f32, or bits of f16 or bf16, as Kind says.
+	Kind            dtype.DType
+	X, Out          []float32
+	XBits, OutBits  []uint16
+	XStride, Stride Strides
+
+	// Angles gives token s of batch element b its cosines and sines: those of a table, or put into buf, of 2*Half floats.
+	Angles func(b, s int, buf []float32) (cos, sin []float32)
+}
+
+// Rope is rotary position embedding.
+func Rope(p *Pool, g *RopeArgs) {
+	if g.B*g.S*g.Heads == 0 {
+		return
+	}
+	if last := (g.B-1)*g.XStride.Batch + (g.S-1)*g.XStride.Seq + (g.Heads-1)*g.XStride.Head + g.Dim; max(len(g.X), len(g.XBits)) < last ||
+		max(len(g.Out), len(g.OutBits)) < g.B*g.S*g.Heads*g.Dim || 2*g.Half > g.Dim {
+		panic("BUG: Rope: a slice is short")
+	}
+	split(p, g.B*g.S, 1+elementGrain/(g.Heads*g.Dim), roping{*g, p})
+}
+
+// RopeScratchSize is what Rope needs.
+func RopeScratchSize(g *RopeArgs) ScratchSize {
+	return ScratchSize{Worker: floats(2*g.Half, g.Dim, g.Dim)}
+}
+
+type roping struct {
+	RopeArgs
+	p *Pool
+}
+
+func (g *roping) do(lo, hi, worker int) {
+	sc := g.p.scratch(worker)
+	buf := sc.floats(2 * g.Half)
+	var wide, turned []float32 // a head
+	narrow := dtype.F32ToBF16
+	if g.Kind != dtype.F32 {
+		wide, turned = sc.floats(g.Dim), sc.floats(g.Dim)
+	}
+	if g.Kind == dtype.F16 {
+		narrow = dtype.F32ToF16
+	}
+	bits := Weights{half: g.XBits, kind: g.Kind}
+	for t := lo; t < hi; t++ {
+		b, s := t/g.S, t%g.S
+		cos, sin := g.Angles(b, s, buf)
+		for h := range g.Heads {
+			from := b*g.XStride.Batch + s*g.XStride.Seq + h*g.XStride.Head
+			to := b*g.Stride.Batch + s*g.Stride.Seq + h*g.Stride.Head
+			if g.Kind == dtype.F32 {
+				g.turn(g.Out[to:to+g.Dim], g.X[from:from+g.Dim], cos, sin)
+				continue
+			}
+			g.turn(turned, bits.row(g.p.isa, from, g.Dim, wide), cos, sin)
+			for i, v := range turned[:2*g.Half] {
+				g.OutBits[to+i] = narrow(v)
+			}
+			copy(g.OutBits[to+2*g.Half:to+g.Dim], g.XBits[from+2*g.Half:])
+		}
+	}
+}
+
+// turn makes one head.
+func (g *RopeArgs) turn(y, x, cos, sin []float32) {
+	h := g.Half
+	cos, sin = cos[:h], sin[:h]
+	if g.Adjacent {
+		for i, c := range cos {
+			s, pair, to := sin[i], x[2*i:2*i+2], y[2*i:2*i+2]
+			to[0], to[1] = pair[0]*c-pair[1]*s, pair[1]*c+pair[0]*s
+		}
+	} else {
+		x0, x1, y0, y1 := x[:h], x[h:2*h], y[:h], y[h:2*h]
+		for i, c := range cos {
+			a, b, s := x0[i], x1[i], sin[i]
+			y0[i], y1[i] = a*c-b*s, b*c+a*s
+		}
+	}
+	copy(y[2*h:], x[2*h:])
+}

@@ -1,0 +1,62 @@
+package kernels
+
+import (
+	_ "embed"
+	"fmt"
+	"math"
+	"math/big"
+
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+)
+
+//go:embed rope.wgsl
+var ropeWGSL string
+
+var _ = register(Kernel{Op: "rope", Takes: "(" + floats + ", " + floats + "|i32, " + floats + `|i32, i32) if angles = "base"|"tables"`,
+	Also: "(" + floats + `, f32, i32) if angles = "frequencies"`,
+	Shaders: func(n *ir.Node, _ Limits) []Shader {
+		a := n.Attrs.(op.RopeAttrs)
+		k, rank := a.Position(len(n.In)), -1
+		if k > 0 {
+			rank = n.In[k].Type.Rank()
+		}
+		consts := map[string]any{"Layout": a.Layout, "Style": a.Style, "Angles": a.Angles, "Position": k, "Rank": rank}
+		half := a.Rotated() / 2
+		fields := []string{"dim", "heads", "seq", "half", "start", "x_b", "x_s", "x_h", "rows", "width", "factor:f32"}
+		var turns []uint32
+		if a.Angles == op.FromBase {
+			for _, f := range a.Frequencies() {
+				t := turns64(f)
+				turns = append(turns, uint32(t>>32), uint32(t))
+			}
+			fields = append(fields, fmt.Sprint("turns:", 2*half))
+		}
+		s := mapped(n, "rope", ropeWGSL, consts, fields, func(c *Call) []uint32 {
+			g := a.Geometry(c.In[0].Shape)
+			rows, width := 0, 0
+			if a.Angles == op.FromTables {
+				rows, width = c.In[1].Shape[0], c.In[1].Shape[1]
+			}
+			return append([]uint32{uint32(g.D), uint32(g.H), uint32(g.S), uint32(half), uint32(g.Start), uint32(g.X.Batch), uint32(g.X.Seq), uint32(g.X.Head),
+				uint32(rows), uint32(width), math.Float32bits(float32(a.EffectiveFactor()))}, turns...)
+		})
+		if a.Angles == op.FromTables {
+			s = s.withStatus()
+		}
+		return []Shader{s}
+	}})
+
+// inverseTau is 1/(2*pi).
+const inverseTau = "0.159154943091895335768883763372514362034459645740456448747667344058896797634226535090113803"
+
+// turns64 is the fraction of a turn that so many radians are, in units of 2^-64.
+func turns64(radians float64) uint64 {
+	f, _, err := big.ParseFloat(inverseTau, 10, 280, big.ToNearestEven)
+	if err != nil {
+		panic("BUG: wgpu: " + err.Error())
+	}
+	f.Mul(f, new(big.Float).SetPrec(280).SetFloat64(radians))
+	whole, _ := f.SetMantExp(f, 64).Int(nil)
+	return new(big.Int).And(whole, new(big.Int).SetUint64(math.MaxUint64)).Uint64()
+}

@@ -1,0 +1,145 @@
+{{- $c := .C}}
+{{- if ne .C.Angles "tables"}}
+// Angles are fractions of a turn in 64 bits, (high, low): whole turns fall off by themselves, so that an angle is as exact at a large
+// position as at a small one.
+
+// The product of two words.
+fn wide_mul(a: u32, b: u32) -> vec2<u32> {
+  let al = a & 0xffffu;
+  let ah = a >> 16u;
+  let bl = b & 0xffffu;
+  let bh = b >> 16u;
+  let low = al * bl;
+  let m = ah * bl + (low >> 16u);
+  let n = al * bh + (m & 0xffffu);
+  return vec2<u32>(ah * bh + (m >> 16u) + (n >> 16u), (n << 16u) | (low & 0xffffu));
+}
+fn wide_add(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> {
+  let low = a.y + b.y;
+  return vec2<u32>(a.x + b.x + select(0u, 1u, low < b.y), low);
+}
+// A fraction f times n.
+fn times(f: vec2<u32>, n: u32) -> vec2<u32> {
+  let p = wide_mul(f.y, n);
+  return vec2<u32>(p.x + f.x * n, p.y);
+}
+// Cosine and sine of the fraction f of a turn.
+fn turn(f: vec2<u32>) -> vec2<f32> {
+  let quarter = (f.x + 0x20000000u) >> 30u;
+  let rest = bitcast<i32>(f.x - (quarter << 30u)); // an eighth of a turn at most
+  var v = trig((f32(rest) * 2.3283064365386963e-10 + f32(f.y) * 5.421010862427522e-20) * 6.283185307179586);
+  if ((quarter & 1u) == 1u) {
+    v = vec2<f32>(-v.y, v.x);
+  }
+  if (quarter >= 2u) {
+    v = -v;
+  }
+  return v;
+}
+{{- if eq .C.Angles "frequencies"}}
+// 1/(2*pi) in binary, from the point on.
+var<private> inverse: array<u32, 8> = array<u32, 8>(0x28be60dbu, 0x9391054au, 0x7f09d5f4u, 0x7d4d3770u, 0x36d8a566u, 0x4f10e410u, 0x7f9458eau, 0xf7aef158u);
+
+// Word k of 1/(2*pi) times 2^e, from the point on.
+fn inverse_word(k: i32, e: i32) -> u32 {
+  let at = e + 32 * k + 512; // positive
+  let i = (at >> 5u) - 16;
+  let shift = u32(at) & 31u;
+  var high = 0u;
+  var low = 0u;
+  if (i >= 0 && i < 8) {
+    high = inverse[i];
+  }
+  if (i >= -1 && i < 7) {
+    low = inverse[i + 1];
+  }
+  if (shift == 0u) {
+    return high;
+  }
+  return (high << shift) | (low >> (32u - shift));
+}
+// The fraction of a turn that so many radians are.
+fn fraction(radians: f32) -> vec2<u32> {
+  let b = bitcast<u32>(radians);
+  let e = i32((b >> 23u) & 0xffu);
+  let m = (b & 0x7fffffu) | select(0u, 0x800000u, e > 0);
+  let at = max(e, 1) - 150; // radians are m * 2^at
+  let low = wide_mul(inverse_word(2, at), m);
+  let mid = wide_add(wide_mul(inverse_word(1, at), m), vec2<u32>(0u, low.x));
+  let f = vec2<u32>(inverse_word(0, at) * m + mid.x, mid.y);
+  if (b >> 31u == 1u) {
+    return wide_add(~f, vec2<u32>(0u, 1u));
+  }
+  return f;
+}
+{{- end}}
+{{- end}}
+
+fn value(i: u32) -> u32 {
+  let d = i % P.dim;
+{{- if eq .C.Layout "bhsd"}}
+  let s = (i / P.dim) % P.seq;
+  let h = (i / (P.dim * P.seq)) % P.heads;
+{{- else}}
+  let h = (i / P.dim) % P.heads;
+  let s = (i / (P.dim * P.heads)) % P.seq;
+{{- end}}
+  let b = i / (P.dim * P.heads * P.seq);
+  let at = P.start + b * P.x_b + s * P.x_s + h * P.x_h + d;
+  let x = x0(at);
+  // A position is pos + more.
+  var more = s;
+{{- if eq .C.Rank 0}}
+  let pos = x{{.C.Position}}(0u);
+{{- else if eq .C.Rank 1}}
+  let pos = x{{.C.Position}}(b);
+{{- else if eq .C.Rank 2}}
+  let pos = x{{.C.Position}}(b * P.seq + s);
+  more = 0u;
+{{- else}}
+  let pos = 0;
+{{- end}}
+{{- if eq .C.Angles "tables"}}
+  let row = u32(pos) + more;
+  if (pos < 0 || row >= P.rows) {
+    status_put(0u, 1u);
+    return 0u;
+  }
+{{- end}}
+  if (d >= 2u * P.half) {
+    return x0_bits(at);
+  }
+{{- if eq .C.Style "gptj"}}
+  let pair = d / 2u;
+  let first = d % 2u == 0u;
+  let other = x0(select(at - 1u, at + 1u, first));
+{{- else}}
+  let pair = d % P.half;
+  let first = d < P.half;
+  let other = x0(select(at - P.half, at + P.half, first));
+{{- end}}
+{{- if eq .C.Angles "tables"}}
+  let c = x1(row * P.width + pair);
+  let sine = x2(row * P.width + pair);
+{{- else}}
+{{- if eq .C.Angles "frequencies"}}
+  let radians = x1(pair);
+  let f = fraction(radians);
+{{- else}}
+  let f = vec2<u32>(P.turns[2u * pair], P.turns[2u * pair + 1u]);
+{{- end}}
+  var angle = wide_add(times(f, u32(pos)), times(f, more));
+  if (pos < 0) {
+    angle.x = angle.x - f.y; // u32(pos) is 2^32 too much
+  }
+  var cs = turn(angle);
+{{- if eq .C.Angles "frequencies"}}
+  if ((bitcast<u32>(radians) & 0x7fffffffu) >= 0x7f800000u) {
+    cs = vec2<f32>(not_a_number());
+  }
+{{- end}}
+  let c = P.factor * cs.x;
+  let sine = P.factor * cs.y;
+{{- end}}
+  return y_encode(select(x * c + other * sine, x * c - other * sine, first));
+}
