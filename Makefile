@@ -4,6 +4,7 @@
 # make build   bin/rlxc, bin/rlxrun and the backends, which rlxrun finds beside itself
 # make bench   speed, beside the machine's peak: docs/performance.md; make figures   what docs/measurements.md states
 # make bench-gemm    matrix products as a share of the machine's peak, in under a minute
+# make bench-ops    every op beside PyTorch, some minutes: docs/ops-speed.md; ARGS="--only softmax,gelu" or ARGS=--quick; PYTHON= one that has PyTorch
 # make fuzz    every fuzz target for FUZZTIME each
 # make faults  every system call of small runs of both commands fails once, disks are full at every page, inputs change at every read: half an
 #              hour; FAULTS=read for one class, places, inputs
@@ -19,7 +20,7 @@ BACKENDS := cpu null
 HAVE_CC  := $(shell command -v $(CC) 2>/dev/null)
 FUZZTIME ?= 20s
 
-.PHONY: build demo test test-arm64 test-deps check check-source generated fuzz faults bench bench-gemm figures generate clean
+.PHONY: build demo test test-arm64 test-deps check check-source generated fuzz faults bench bench-gemm bench-ops figures generate clean
 
 build:
 	@mkdir -p bin
@@ -96,6 +97,12 @@ figures: build
 
 bench-gemm:
 	$(GO) run ./bench/gemm
+
+PYTHON ?= python3
+bench-ops:
+	@mkdir -p out
+	$(GO) build -o out/ops ./bench/ops
+	$(PYTHON) bench/ops/run.py $(ARGS)
 
 # The table of targets is made from the descriptions, so it comes last. spec/testdata is not here: released files are never made anew.
 generate:

@@ -61,6 +61,7 @@ var mayImport = map[string][]string{
 
 	"internal/...":        {"core/...", "internal/..."},
 	"internal/tensortest": {"core/...", "internal/...", "models/weights"},
+	"bench/ops":           {"core/...", "bench/measure", "plugins/cpu/backend"},
 	"bench/...":           {"core/...", "bench/measure", "internal/...", "format", "plugins/cpu/kernels"},
 }
 

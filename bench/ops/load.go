@@ -1,0 +1,186 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/pass"
+	"github.com/rlx-go/rlx/core/program"
+	"github.com/rlx-go/rlx/core/sched"
+	"github.com/rlx-go/rlx/core/tensor"
+	"github.com/rlx-go/rlx/plugins/cpu/backend"
+)
+
+// loaded is a program of one op, ready to run.
+type loaded struct {
+	p            *program.Program
+	exe          device.Executable
+	run          device.Run
+	bytes, flops int64
+}
+
+// load compiles the op as a model of its own, with values for the inputs, and loads it.
+func load(q request, values [][]byte, threads int) (*loaded, error) {
+	g, err := graph(q)
+	if err != nil {
+		return nil, err
+	}
+	x := &loaded{}
+	weights, given := map[string][]byte{}, map[string][]byte{}
+	for i, o := range q.Inputs {
+		given[o.Name] = values[i]
+		if o.Weight {
+			weights[o.Name] = values[i]
+		}
+		x.bytes += int64(o.Bytes)
+	}
+	for _, n := range g.Nodes {
+		if n.Op != ir.ResultDef && len(n.In) > 0 || n.Op.MaxIn == 0 && !n.Op.Effects {
+			types := make([]ir.Type, len(n.In))
+			for k, in := range n.In {
+				types[k] = in.Type
+			}
+			x.flops = n.Op.FLOPs(n.Attrs, types, n.ResultTypes()...)
+			for _, t := range n.ResultTypes() {
+				x.bytes += t.Bytes(nil)
+			}
+		}
+	}
+	g, report, err := pass.Run(g, backend.Description(), pass.Options{})
+	if err != nil {
+		return nil, err
+	}
+	for name, t := range report.Folded {
+		weights[name] = t.Data
+	}
+	at, size := map[string]int64{}, int64(0)
+	for name, b := range weights {
+		at[name] = size
+		size += program.AlignUp(max(int64(len(b)), 1))
+	}
+	space := tensor.AlignedBytes(int(size))
+	for name, b := range weights {
+		copy(space[at[name]:], b)
+	}
+	x.p, _, err = sched.Build(g, sched.Options{Weights: func(name string) (int64, bool) { o, ok := at[name]; return o, ok }})
+	if err != nil {
+		return nil, err
+	}
+	ctx, b := context.Background(), backend.Backend{}
+	x.p.Target = backend.Description().Name
+	if x.exe, err = b.Load(ctx, device.Load{Program: x.p, Weights: space, Threads: threads}); err != nil {
+		return nil, err
+	}
+	x.run.IO = tensor.AlignedBytes(int(x.p.IOSize))
+	bound, err := x.p.Bind(nil)
+	if err != nil {
+		return nil, err
+	}
+	for i, n := range x.p.Graph.Inputs() {
+		if v := given[n.Name]; int64(len(v)) != bound.Inputs[i].Bytes {
+			return nil, fmt.Errorf("input %s has %d bytes; want %d", n.Name, len(v), bound.Inputs[i].Bytes)
+		}
+		copy(x.run.IO[bound.Inputs[i].Offset:], given[n.Name])
+	}
+	if x.p.StateSize > 0 {
+		if x.run.State, err = b.NewState(ctx, "", x.p.StateSize); err != nil {
+			return nil, err
+		}
+		for _, t := range x.p.States() {
+			if err := x.run.State.Write(ctx, t.Offset, given[t.Name]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return x, nil
+}
+
+// graph is a graph of the op alone. An op that updates a state has its first operand as that state, which is no result: it stays
+// where it is.
+func graph(q request) (*ir.Graph, error) {
+	name, rest, _ := strings.Cut(q.Line, " ")
+	def, ok := ir.Find(name)
+	if !ok {
+		return nil, fmt.Errorf("no op %q", name)
+	}
+	var b strings.Builder
+	for _, o := range q.Inputs {
+		kind := "input"
+		if first, _, _ := strings.Cut(rest, ","); def.Updates && first == o.Name {
+			kind = "state"
+		} else if o.Weight {
+			kind = "param"
+		}
+		fmt.Fprintf(&b, "%s = %s : %s\n", o.Name, kind, o.Type)
+	}
+	var labels, outputs []string
+	for k := range q.Results {
+		label := fmt.Sprint("out", k)
+		labels, outputs = append(labels, label), append(outputs, label+"="+label)
+	}
+	fmt.Fprintf(&b, "%s = %s : %s\n", strings.Join(labels, ", "), q.Line, strings.Join(q.Results, ", "))
+	if def.Updates {
+		fmt.Fprintf(&b, "one = const {value=1.0} : f32[1]\nreturn one=one\n")
+	} else {
+		fmt.Fprintf(&b, "return %s\n", strings.Join(outputs, ", "))
+	}
+	return ir.Parse(b.String())
+}
+
+// steps names the ops of the program.
+func (x *loaded) steps() []string {
+	var out []string
+	for _, k := range x.exe.Kernels() {
+		if k.Native {
+			out = append(out, k.Op)
+		} else {
+			out = append(out, "reference "+k.Op)
+		}
+	}
+	return slices.Sorted(slices.Values(out))
+}
+
+// times runs the program for a while: three times at least, unless they take four times as long.
+func (x *loaded) times(span time.Duration) ([]int64, error) {
+	if x == nil {
+		return nil, errors.New("nothing is loaded")
+	}
+	var out []int64
+	for begin := time.Now(); len(out) == 0 || len(out) < 3 && time.Since(begin) < 4*span || time.Since(begin) < span; {
+		start := time.Now()
+		if _, err := x.exe.Run(context.Background(), x.run); err != nil {
+			return nil, err
+		}
+		out = append(out, time.Since(start).Nanoseconds())
+	}
+	return out, nil
+}
+
+// results are the bytes of the outputs, one after the other, and their sizes.
+func (x *loaded) results() (data []byte, sizes []int64) {
+	bound, err := x.p.Bind(nil)
+	if err != nil {
+		panic("BUG: " + err.Error())
+	}
+	for _, o := range bound.Outputs {
+		data = append(data, x.run.IO[o.Offset:o.Offset+o.Bytes]...)
+		sizes = append(sizes, o.Bytes)
+	}
+	return data, sizes
+}
+
+func (x *loaded) close() {
+	if x == nil {
+		return
+	}
+	if x.run.State != nil {
+		x.run.State.Close()
+	}
+	x.exe.Close()
+}

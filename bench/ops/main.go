@@ -1,0 +1,119 @@
+// Command ops runs single ops on the cpu backend for run.py, which times them beside PyTorch. It reads one request per line from
+// stdin, JSON that some bytes may follow, and answers each with one line:
+//
+//	{"do": "load", "line": "softmax x {axis=1}", "inputs": [{"name": "x", "type": "f32[4,8]", "bytes": 128}], "results": ["f32[4,8]"]}
+//
+// followed by the elements of the inputs, compiles the op for the backend and loads it. "run" runs what is loaded, again and again for
+// "ms" milliseconds, and answers with the times in nanoseconds. "get" answers with the results of the last run behind the line. "peaks"
+// answers with what the machine can do at most, measured for "ms" milliseconds each, "ops" with the names of all ops.
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/rlx-go/rlx/bench/measure"
+	"github.com/rlx-go/rlx/core/ir"
+)
+
+// request is a line of stdin.
+type request struct {
+	Do      string
+	Line    string
+	Inputs  []operand
+	Results []string
+	MS      int
+}
+
+// operand is an input of the op, or a weight, whose value does not change from run to run.
+type operand struct {
+	Name, Type string
+	Bytes      int
+	Weight     bool
+}
+
+// answer is a line of stdout; Results are the sizes of what follows it, in bytes.
+type answer struct {
+	Error   string         `json:"error,omitempty"`
+	NS      []int64        `json:"ns,omitempty"`
+	Bytes   int64          `json:"bytes,omitempty"` // of all operands and results
+	FLOPs   int64          `json:"flops,omitempty"`
+	Steps   []string       `json:"steps,omitempty"` // the ops that the program consists of, "reference " before those without a kernel
+	Results []int64        `json:"results,omitempty"`
+	Peaks   *measure.Peaks `json:"peaks,omitempty"`
+	Ops     []string       `json:"ops,omitempty"`
+}
+
+func main() {
+	threads := pflag.Int("threads", 2, "worker threads")
+	pflag.Parse()
+	if err := serve(os.Stdin, os.Stdout, *threads); err != nil {
+		fmt.Fprintln(os.Stderr, "bench/ops:", err)
+		os.Exit(2)
+	}
+}
+
+func serve(stdin io.Reader, stdout io.Writer, threads int) error {
+	in, out := bufio.NewReaderSize(stdin, 1<<20), bufio.NewWriterSize(stdout, 1<<20)
+	var x *loaded
+	for {
+		line, err := in.ReadBytes('\n')
+		if err == io.EOF {
+			return nil
+		}
+		var q request
+		if err == nil {
+			err = json.Unmarshal(line, &q)
+		}
+		if err != nil {
+			return fmt.Errorf("request %.200q: %w", line, err)
+		}
+		var a answer
+		var data []byte
+		switch q.Do {
+		case "load":
+			x.close()
+			values := make([][]byte, len(q.Inputs))
+			for i, o := range q.Inputs {
+				values[i] = make([]byte, o.Bytes)
+				if _, err := io.ReadFull(in, values[i]); err != nil {
+					return err
+				}
+			}
+			if x, err = load(q, values, threads); err == nil {
+				a.Bytes, a.FLOPs, a.Steps = x.bytes, x.flops, x.steps()
+			}
+		case "run":
+			a.NS, err = x.times(time.Duration(q.MS) * time.Millisecond)
+		case "get":
+			data, a.Results = x.results()
+		case "peaks":
+			p, e := measure.Machine(threads, time.Duration(q.MS)*time.Millisecond)
+			a.Peaks, err = &p, e
+		case "ops":
+			for _, def := range ir.Defs() {
+				a.Ops = append(a.Ops, def.Name)
+			}
+		default:
+			return fmt.Errorf("unknown request %q", q.Do)
+		}
+		if err != nil {
+			a = answer{Error: err.Error()}
+		}
+		text, err := json.Marshal(a)
+		if err != nil {
+			return err
+		}
+		out.Write(append(text, '\n'))
+		out.Write(data)
+		if err := out.Flush(); err != nil {
+			return err
+		}
+	}
+}

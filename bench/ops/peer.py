@@ -1,0 +1,60 @@
+"""What the families share: op registers how ops are timed, case is one shape. See README.md."""
+import re
+
+import torch
+
+NAMES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16", torch.float64: "f64", torch.int8: "i8", torch.int16: "i16",
+         torch.int32: "i32", torch.int64: "i64", torch.uint8: "u8", torch.bool: "bool"}
+
+entries = []  # (names of ops, function that yields cases)
+
+
+def op(*names):
+    """Registers a generator of cases for the ops of these names, in that order."""
+    def add(f):
+        entries.append((names, f))
+        return f
+    return add
+
+
+class Case:
+    def __init__(self, line, call, peer, weights, tol, same, moved, inputs):
+        self.line, self.call, self.peer, self.weights, self.tol, self.same, self.moved, self.inputs = line, call, peer, weights, tol, same, moved, inputs
+
+    @property
+    def op(self):
+        return self.line.split(" ")[0]
+
+    @property
+    def shape(self):
+        """The operands' types, each once, and the attributes, but for those of how numbers are laid out or rounded."""
+        types = " ".join(dict.fromkeys(type_of(v) for v in self.inputs.values()))
+        attrs = self.line[self.line.find("{"):] if "{" in self.line else ""
+        for a in re.findall(r'(?:eps|layout|trans_b|start|len|index_dtype)=[^,\]}]*,? ?', attrs):
+            attrs = attrs.replace(a, "")
+        return " ".join(filter(None, [types, attrs.replace(", }", "}").replace("{}", "")]))
+
+
+def case(line, call, peer="torch", weights=(), tol=1e-3, same=True, moved=0, **inputs):
+    """One op on operands: line is the op in the text form without its type, inputs are its operands by name, call does the same with the
+    peer and returns its result or a list of them. Operands named in weights are weights of our program, as in a model: they may be
+    packed when it is loaded. moved is the number of bytes read and written where that is not all of operands and results. Results must agree within tol of the largest element; same=False says that they need not (the reason in a
+    comment beside it)."""
+    return Case(line, call, peer, weights, tol, same, moved, inputs)
+
+
+def into(f, *args, **kwargs):
+    """A call of f that writes into results made beforehand, as ours does."""
+    first = f(*args, **kwargs)
+    if isinstance(first, tuple):
+        return lambda: f(*args, out=first, **kwargs)
+    out = torch.empty_like(first, memory_format=torch.contiguous_format)
+    return lambda: f(*args, out=out, **kwargs)
+
+
+def rand(*shape, dtype=torch.float32):
+    return torch.randn(shape).to(dtype)
+
+
+def type_of(t):
+    return "%s[%s]" % (NAMES[t.dtype], ",".join(map(str, t.shape)))

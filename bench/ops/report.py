@@ -1,0 +1,77 @@
+"""The table of run.py, on the terminal and as a page."""
+import math
+
+# Ops that there is nothing to time of.
+UNMEASURED = {
+    "input": "a value of the caller", "param": "a weight", "state": "a value of earlier runs", "result": "part of the op before it",
+    "reshape": "always a view", "const": "computed when the model is compiled", "iota": "computed when the model is compiled",
+}
+MEAN, LEAST = 1.3, 0.7  # what we aim for: the geometric mean over ops, and every op
+
+
+def geomean(x):
+    return math.exp(sum(map(math.log, x)) / len(x))
+
+
+def share(row, peaks):
+    """The larger share of the two limits: bytes moved of the copy bandwidth, arithmetic of the multiply-add peak."""
+    moved = row["bytes"] / row["ours"] / peaks["copy_gb_per_s"]
+    done = row["flops"] / row["ours"] / peaks["fma_gflop_per_s"] if peaks["fma_gflop_per_s"] else 0
+    return "%.0f %% of %s" % (100 * max(moved, done), "copy" if moved >= done else "FMA")
+
+
+def duration(ns):
+    return "%.2f ms" % (ns / 1e6) if ns >= 1e5 else "%.1f us" % (ns / 1e3)
+
+
+def by(row):
+    """How we run the op, where that is not a kernel of its own."""
+    return "" if row["op"] in row["steps"] else "as " + ", ".join(row["steps"])
+
+
+def line(row, peaks):
+    head = "%-26s %-50s" % (row["op"], row["shape"])
+    if "ratio" not in row:
+        return head + " " + row["problem"]
+    return "%s %10s %10s  %5.2f  %-15s %s %s" % (head, duration(row["ours"]), duration(row["theirs"]), row["ratio"], share(row, peaks), by(row), row["problem"])
+
+
+def ops(rows):
+    """The geometric mean of each op's shapes."""
+    out = {}
+    for r in rows:
+        if "ratio" in r:
+            out.setdefault(r["op"], []).append(r["ratio"])
+    return {op: geomean(v) for op, v in out.items()}
+
+
+def summary(rows):
+    means = ops(rows)
+    if not means:
+        return "nothing was timed"
+    text = "The geometric mean over %d ops is %.2f (we aim for %.1f)." % (len(means), geomean(means.values()), MEAN)
+    slow = sorted((v, k) for k, v in means.items() if v < LEAST)
+    if slow:
+        text += " %d of them are below %.1f: %s." % (len(slow), LEAST, ", ".join("%s %.2f" % (k, v) for v, k in slow))
+    else:
+        v, k = min((v, k) for k, v in means.items())
+        text += " None is below %.1f; the worst is %s with %.2f." % (LEAST, k, v)
+    return text
+
+
+def page(rows, peaks, missing, what, torch):
+    lines = ["# Speed of single ops", "",
+             "Made by `make bench-ops` (bench/ops/README.md says how it measures); do not edit.", "",
+             "%s, %d threads, %s; %.0f GB/s copied (read and written), %.0f GFLOP/s of f32 multiply-adds; PyTorch %s, eager; %s." % (
+                 peaks["processor"], peaks["threads"], peaks["features"], peaks["copy_gb_per_s"], peaks["fma_gflop_per_s"], torch, what),
+             "A ratio is the peer's time over ours: above 1 we are faster.", "", summary(rows), "",
+             "| op | operands | ours | peer | ratio | share of the machine | |", "|---|---|---|---|---|---|---|"]
+    for r in rows:
+        if "ratio" in r:
+            peer = duration(r["theirs"]) + ("" if r["peer"] == "torch" else " (%s)" % r["peer"])
+            note = "; ".join(filter(None, [by(r), r["problem"]]))
+            lines.append("| %s | `%s` | %s | %s | %.2f | %s | %s |" % (r["op"], r["shape"], duration(r["ours"]), peer, r["ratio"], share(r, peaks), note))
+    lines += ["", "Not timed: " + "; ".join("%s (%s)" % kv for kv in sorted(UNMEASURED.items())) + "."]
+    if missing:
+        lines += ["", "Without an entry yet: " + ", ".join(missing) + "."]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,168 @@
+"""Times ops of the cpu backend beside PyTorch eager (or what an entry names), in turn: make bench-ops. See README.md."""
+import argparse
+import json
+import math
+import os
+import pathlib
+import platform
+import runpy
+import statistics
+import subprocess
+import sys
+import time
+
+here = pathlib.Path(__file__).parent
+# Results that are not made beforehand would be mapped anew for every call; this lets malloc keep their memory.
+MALLOC = {"MALLOC_MMAP_THRESHOLD_": str(1 << 32), "MALLOC_TRIM_THRESHOLD_": str(1 << 40), "MALLOC_TOP_PAD_": str(64 << 20)}
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--only", default="", help="ops, separated by commas; no page is written")
+parser.add_argument("--quick", action="store_true", help="one short round: do the entries work? No page is written")
+parser.add_argument("--best", action="store_true", help="the fastest runs rather than medians, on a machine that others use too")
+parser.add_argument("--threads", type=int, default=2)
+parser.add_argument("--rounds", type=int, default=5)
+parser.add_argument("--ms", type=int, default=30, help="milliseconds of each side in a round")
+parser.add_argument("--ours", default="out/ops", help="the program made of this folder")
+parser.add_argument("--page", default="docs/ops-speed.md")
+opts = parser.parse_args()
+if any(os.environ.get(k) != v for k, v in MALLOC.items()):
+    os.execvpe(sys.executable, [sys.executable, *sys.argv], {**os.environ, **MALLOC, "OMP_NUM_THREADS": str(opts.threads)})
+
+sys.dont_write_bytecode = True
+import torch  # noqa: E402
+
+import peer  # noqa: E402
+import report  # noqa: E402
+
+if opts.quick:
+    opts.rounds, opts.ms = 1, 5
+
+
+class Ours:
+    """The process of bench/ops/main.go."""
+
+    def __init__(self):
+        self.p = subprocess.Popen([opts.ours, "--threads", str(opts.threads)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def ask(self, request, *values):
+        self.p.stdin.write(json.dumps(request).encode() + b"\n")
+        for v in values:
+            self.p.stdin.write(v)
+        self.p.stdin.flush()
+        line = self.p.stdout.readline()
+        if not line:
+            sys.exit("bench-ops: %s ended" % opts.ours)
+        a = json.loads(line)
+        if "error" in a:
+            raise RuntimeError(a["error"])
+        return a
+
+    def load(self, c, results):
+        inputs = [{"name": k, "type": peer.type_of(v), "bytes": v.nbytes, "weight": k in c.weights} for k, v in c.inputs.items()]
+        return self.ask({"do": "load", "line": c.line, "inputs": inputs, "results": [peer.type_of(r) for r in results]},
+                        *(raw(v) for v in c.inputs.values()))
+
+    def results(self, like):
+        sizes = self.ask({"do": "get"}).get("results", [])
+        data = [bytearray(self.p.stdout.read(n)) for n in sizes]
+        return [torch.frombuffer(d, dtype=r.dtype).reshape(r.shape) if d else r for d, r in zip(data, like)]
+
+
+def raw(t):
+    return memoryview(t.contiguous().view(-1).view(torch.uint8).numpy())
+
+
+def listed(results):
+    return list(results) if isinstance(results, (list, tuple)) else [results]
+
+
+def differ(got, want, tol):
+    """By how much results differ, as a share of the largest element; 0 where that is within tol."""
+    worst = 0
+    for g, w in zip(got, want):
+        g, w = g.double(), w.double()
+        if not w.numel() or torch.equal(g, w):
+            continue
+        d = ((g - w).abs().nan_to_num(0) / w[w.isfinite()].abs().max().clamp(min=1e-30)).max().item()
+        if not torch.equal(g.isnan(), w.isnan()):
+            d = math.inf
+        worst = max(worst, d)
+    return worst if worst > tol else 0
+
+
+def times(call, ms):
+    """Nanoseconds of each call, for so many milliseconds: three at least, unless they take four times as long."""
+    out, begin, now = [], time.perf_counter_ns(), time.perf_counter_ns
+    while not out or len(out) < 3 and now() - begin < 4e6 * ms or now() - begin < 1e6 * ms:
+        t = now()
+        call()
+        out.append(now() - t)
+    return out
+
+
+def measure(ours, c):
+    """A row of the table: medians in nanoseconds and the median ratio of the rounds, or with --best those of the fastest runs."""
+    want = [t.clone() for t in listed(c.call())]
+    made = ours.load(c, want)
+    ours.ask({"do": "run", "ms": 1})
+    row = {"op": c.op, "line": c.line, "shape": c.shape, "peer": c.peer, "steps": made["steps"], "problem": ""}
+    if c.same and (d := differ(ours.results(want), want, c.tol)):
+        row["problem"] = "results differ by %.1g of the largest" % d
+    times(c.call, 1)
+    mine, theirs, ratios = [], [], []
+    pick = min if opts.best else statistics.median
+    for _ in range(opts.rounds):
+        time.sleep(0.01)  # the peer's threads wait actively for a while
+        mine.append(pick(ours.ask({"do": "run", "ms": opts.ms})["ns"]))
+        theirs.append(pick(times(c.call, opts.ms)))
+        ratios.append(theirs[-1] / mine[-1])
+    ratio = min(theirs) / min(mine) if opts.best else statistics.median(ratios)
+    row.update(ours=pick(mine), theirs=pick(theirs), ratio=ratio, bytes=c.moved or made["bytes"], flops=made.get("flops", 0))
+    return row
+
+
+def main():
+    torch.set_num_threads(opts.threads)
+    torch.set_grad_enabled(False)
+    ours = Ours()
+    peaks, measured = {}, 0
+    known = ours.ask({"do": "ops"})["ops"]
+    for f in sorted(here.glob("*.py")):
+        if f.stem not in ("run", "peer", "report"):
+            runpy.run_path(str(f))
+    only = set(filter(None, opts.only.split(",")))
+    have = {name for names, _ in peer.entries for name in names}
+    for name in sorted((have | only) - set(known) | only - have):
+        sys.exit("bench-ops: %s: %s" % (name, "no entry times it" if name in known else "no such op"))
+    rows = []
+    for names, cases in peer.entries:
+        if only and not only & set(names):
+            continue
+        torch.manual_seed(7)
+        for c in cases():
+            if c.op not in names:
+                sys.exit("bench-ops: %s is in the entry of %s" % (c.line, ", ".join(names)))
+            if only and c.op not in only:
+                continue
+            if time.monotonic() - measured > 10:  # the best of many, since what disturbs the machine only lowers them
+                for k, v in ours.ask({"do": "peaks", "ms": 100})["peaks"].items():
+                    peaks[k] = max(v, peaks.get(k, v))
+                measured = time.monotonic()
+            try:
+                rows.append(measure(ours, c))
+            except RuntimeError as e:
+                rows.append({"op": c.op, "line": c.line, "shape": c.shape, "peer": c.peer, "problem": str(e)})
+            print(report.line(rows[-1], peaks), flush=True)
+    peaks["processor"] = next((v.split(":")[1].strip() for v in open("/proc/cpuinfo") if v.startswith("model name")), platform.machine())
+    summary = report.summary(rows)
+    print("\n" + summary)
+    missing = sorted(set(known) - have - report.UNMEASURED.keys())
+    if missing:
+        print("without an entry: " + ", ".join(missing))
+    if not only and not opts.quick:
+        pathlib.Path(opts.page).write_text(report.page(rows, peaks, missing, "the fastest runs" if opts.best else "medians", torch.__version__.split("+")[0]))
+        print("written to " + opts.page)
+    sys.exit(any(r["problem"] for r in rows))
+
+
+main()
