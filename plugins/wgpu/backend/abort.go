@@ -10,16 +10,16 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 )
 
-// The library calls abort where it cannot go on: when a submission fails because the device is lost, because there is no
-// memory, or because it is wrong. It then holds locks that it will never give back, so the process is of no more use; but it
-// can still say what happened.
+// The library calls abort where it cannot continue: when a submission fails because the device is lost, because there is no
+// memory, or because it is invalid. It then holds locks that it never releases, so the process is useless. It can still report
+// what happened.
 var (
 	watchAbort sync.Once
 	aborted    = make(chan struct{}) // closed after abortError is set
 	abortError *diag.Error
 )
 
-// explainAbort makes an error of what a thread said before it aborted: thread 'NAME' panicked at 'REASON', FILE.
+// explainAbort turns what a thread wrote before it aborted into an error: thread 'NAME' panicked at 'REASON', FILE.
 func explainAbort(said string) *diag.Error {
 	_, reason, _ := strings.Cut(said, "panicked at '")
 	reason, _, _ = strings.Cut(reason, "', src/")

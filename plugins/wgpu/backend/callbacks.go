@@ -9,16 +9,15 @@ import (
 )
 
 // The binding keeps the address of a Go variable in C until a buffer is mapped or a submission has ended, and does not keep
-// the variable alive. So there is no collection meanwhile: neither because the heap has grown, nor because it is larger than
-// GOMEMLIMIT.
+// the variable alive. So garbage collection is off meanwhile, whether the heap has grown or exceeds GOMEMLIMIT.
 var callbacks struct {
 	sync.Mutex
 	users   int
-	limit   int64 // of memory, when there are no users
-	percent int   // of the garbage collector, then
+	limit   int64 // GOMEMLIMIT, to be restored
+	percent int   // GOGC, to be restored
 }
 
-// keepCallbacks holds garbage collection off until the function that it returns is called.
+// keepCallbacks turns garbage collection off until the function that it returns is called.
 func keepCallbacks() (end func()) {
 	callbacks.Lock()
 	defer callbacks.Unlock()

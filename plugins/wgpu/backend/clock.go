@@ -15,7 +15,7 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 )
 
-// clock takes times on the device by timestamp queries: mark k is the moment when all that was recorded before it is done.
+// clock measures times on the device by timestamp queries. Mark k is the moment when all that was recorded before it is done.
 type clock struct {
 	g        *gpu
 	marks    int
@@ -24,7 +24,7 @@ type clock struct {
 	ticks    *staging
 }
 
-// newClock makes a clock of so many marks.
+// newClock makes a clock with the given number of marks.
 func (g *gpu) newClock(marks int) (*clock, error) {
 	c := &clock{g: g, marks: marks}
 	var err error
@@ -78,7 +78,7 @@ func (c *clock) mark(enc *wgpu.CommandEncoder, k int) error {
 	return deviceError(enc.WriteTimestamp(c.sets[k/wgpu.QuerySetMaxQueries], uint32(k%wgpu.QuerySetMaxQueries)))
 }
 
-// collect records what brings all marks to where the host can read them.
+// collect records the copy of all marks to a buffer that the host can map.
 func (c *clock) collect(enc *wgpu.CommandEncoder) error {
 	var err error
 	for i, s := range c.sets {
@@ -93,8 +93,8 @@ func (c *clock) collect(enc *wgpu.CommandEncoder) error {
 	return deviceError(err)
 }
 
-// read gives the marks in ticks, once what collect recorded has been submitted. It waits for that. A mark that lies before
-// its predecessor, which a clock of few bits can give, counts as equal to it.
+// read returns the marks in ticks. It is called after the submission of what collect recorded, and waits for it. A clock of few
+// bits can return a mark before its predecessor, which then counts as equal to it.
 func (c *clock) read() (ticks []uint64, err error) {
 	err = c.g.access(c.ticks, int64(c.marks)*wgpu.QuerySize, time.Time{}, func(b []byte) {
 		for k := range c.marks {
@@ -108,12 +108,12 @@ func (c *clock) read() (ticks []uint64, err error) {
 	return ticks, err
 }
 
-// calibrationTime is what lies between the two marks that measure how long a tick is. The host notices the end of a
-// submission within some 10 us, so a tick is known to about one in a thousand.
+// calibrationTime is the time between the two marks that measure the length of a tick. The host sees the end of a submission
+// about 10 us late, so the length is exact to about one in a thousand.
 const calibrationTime = 20 * time.Millisecond
 
-// tick is the length of the device's tick in nanoseconds. The library does not tell it, so it is measured once, beside the
-// host's clock.
+// tick is the length of the device's tick in nanoseconds. The library does not report it, so it is measured once, against
+// the host's clock.
 func (g *gpu) tick() (float64, error) {
 	if g.tickLength > 0 {
 		return g.tickLength, nil
@@ -152,12 +152,12 @@ func (g *gpu) tick() (float64, error) {
 	return length, nil
 }
 
-// times turns marks into the times of the steps between them. The first mark was submitted at from and the last was
-// seen at to, both since the start of the run.
+// times converts marks to the times of the steps between them. The first mark was submitted at from, and the host saw the last
+// at to, both since the start of the run.
 func times(ticks []uint64, tick float64, from, to time.Duration) (starts, lengths []time.Duration) {
 	first := ticks[0]
 	at := func(k int) time.Duration { return time.Duration(float64(ticks[k]-first) * tick) }
-	if span := at(len(ticks) - 1); from+span > to { // a tick is known to one in a thousand only
+	if span := at(len(ticks) - 1); from+span > to { // the length of a tick is exact to one in a thousand only
 		from = max(0, to-span)
 	}
 	for k := range len(ticks) - 1 {
@@ -167,8 +167,8 @@ func times(ticks []uint64, tick float64, from, to time.Duration) (starts, length
 	return starts, lengths
 }
 
-// startClock prepares the times of a profiled run. They are the device's where it has a clock and the run is not taken
-// apart for something else; then all of it stays one submission, and runs as it does without a profile.
+// startClock prepares the times of a profiled run. The device measures them if it has a clock and the run is not
+// split into steps for another reason. The run then stays one submission, as without a profile.
 func (c *recording) startClock() (err error) {
 	x := c.x
 	if !c.r.Opts.Profile {
@@ -190,7 +190,7 @@ func (c *recording) startClock() (err error) {
 	return nil
 }
 
-// mark records mark k of the clock, where there is one.
+// mark records mark k of the clock, if there is one.
 func (c *recording) mark(k int) error {
 	if c.clock == nil {
 		return nil
@@ -199,7 +199,7 @@ func (c *recording) mark(k int) error {
 	return c.clock.mark(c.enc, k)
 }
 
-// readClock waits for the marks and fills the times of the steps in.
+// readClock waits for the marks and sets the times of the steps.
 func (c *recording) readClock() error {
 	if c.clock == nil {
 		return nil
@@ -218,7 +218,7 @@ func (c *recording) readClock() error {
 	return nil
 }
 
-// deviceError makes an error of the library one of ours.
+// deviceError converts an error of the library to a *diag.Error.
 func deviceError(err error) error {
 	if err == nil {
 		return nil
@@ -226,5 +226,5 @@ func deviceError(err error) error {
 	return diag.New(device.ErrDevice, "wgpu", "%w", oneLine(err))
 }
 
-// oneLine is an error of the library without the lines that it is spread over.
+// oneLine joins the lines of an error of the library.
 func oneLine(err error) error { return errors.New(strings.Join(strings.Fields(err.Error()), " ")) }

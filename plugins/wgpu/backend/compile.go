@@ -11,7 +11,7 @@ import (
 	"github.com/rajveermalviya/go-webgpu/wgpu"
 )
 
-// source is what a pipeline is made of: a complete WGSL text with so many storage bindings, the parameters last.
+// source is the input of a pipeline: a complete WGSL text and its number of storage bindings, of which the parameters are last.
 type source struct {
 	label, text string
 	bindings    int
@@ -82,34 +82,34 @@ func (x *executable) compile() error {
 	return nil
 }
 
-// text is a source that is to be compiled.
+// text is a source to compile.
 type text struct {
 	source
 	of    *dispatch     // the first that needs it
-	taken time.Duration // by a helper; 0: none has compiled it
+	taken time.Duration // by a helper; 0 if none has compiled it
 }
 
-// The library compiles one pipeline at a time on a device, because it holds locks meanwhile, and the locks are those of its
-// instance. A driver that meets a shader for the first time takes long over it, and most drivers keep the result in a cache
-// that all devices of the machine share. So once a pipeline takes longer than slowPipeline, other devices of other instances
-// compile what is left side by side, for the sake of that cache; this device then gets the results from there. Where a
-// driver shows that it keeps nothing, all that is lost is the helpers' work.
+// The library compiles one pipeline at a time, because it holds a lock of its instance meanwhile. A driver takes long to compile
+// a shader that it has not seen, and most drivers keep the result in a cache that all devices of the machine share. So once a
+// pipeline takes longer than slowPipeline, helpers compile the rest in parallel, each with a device and an instance of its own.
+// They fill that cache, from which this device then gets the results. If the driver turns out to have no cache, nothing but the
+// helpers' work is lost.
 const (
 	slowPipeline = 50 * time.Millisecond
 	mostHelpers  = 4 // opening a device is serial in drivers, too
 )
 
-// compiling is how far compileAll has come.
+// compiling is the state of compileAll.
 type compiling struct {
 	g *gpu
 
 	mu      sync.Mutex
 	changed *sync.Cond
 	todo    []*text // the longest first
-	busy    []*text // that helpers are at
+	busy    []*text // that helpers compile now
 	warm    []*text // that helpers have compiled
-	started bool    // helpers are
-	alone   bool    // helpers begin nothing more, and are not waited for
+	started bool    // helpers have been started
+	alone   bool    // helpers take no more texts, and are not waited for
 }
 
 func newCompiling(g *gpu, todo []*text) *compiling {
@@ -118,7 +118,7 @@ func newCompiling(g *gpu, todo []*text) *compiling {
 	return c
 }
 
-// compileAll compiles texts; after an error it says at which.
+// compileAll compiles texts. With an error it returns the text that failed.
 func (g *gpu) compileAll(texts []*text) (*text, error) {
 	slices.SortStableFunc(texts, func(a, b *text) int { return len(b.text) - len(a.text) })
 	c := newCompiling(g, texts)
@@ -135,7 +135,7 @@ func (g *gpu) compileAll(texts []*text) (*text, error) {
 			return t, err
 		}
 		g.pipelines[t.text] = p
-		if t.taken > slowPipeline && taken > t.taken/2 { // it came from no cache
+		if t.taken > slowPipeline && taken > t.taken/2 { // it did not come from a cache
 			c.stop()
 		}
 	}
@@ -150,7 +150,8 @@ func (g *gpu) helpAfter() time.Duration {
 	return slowPipeline
 }
 
-// next is what this device compiles next: what a helper has compiled, what nobody has begun, or what a helper is at.
+// next is the text that this device compiles next: one that a helper has compiled, else one that nobody has begun, else one that
+// a helper compiles now.
 func (c *compiling) next() *text {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -167,7 +168,7 @@ func (c *compiling) next() *text {
 	return nil
 }
 
-// stop goes on without helpers.
+// stop ends the use of helpers.
 func (c *compiling) stop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -187,16 +188,16 @@ func (c *compiling) help() {
 	}
 }
 
-// helper compiles on a device of its own until nothing is left.
+// helper compiles on a device of its own until no texts are left.
 func (c *compiling) helper() {
 	d, release := c.g.another()
 	if d == nil {
-		return // this device compiles all alone
+		return // no second device: the first compiles alone
 	}
 	defer release()
 	for t := c.give(); t != nil; t = c.give() {
 		begin := time.Now()
-		if p, err := compilePipeline(d, t.source); err == nil { // else this device meets the same error
+		if p, err := compilePipeline(d, t.source); err == nil { // else the first device reports the same error
 			p.Release()
 			p.layout.Release()
 		}
@@ -204,7 +205,7 @@ func (c *compiling) helper() {
 	}
 }
 
-// done takes a text back from a helper.
+// done records that a helper has finished a text.
 func (c *compiling) done(t *text, taken time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -216,7 +217,7 @@ func (c *compiling) done(t *text, taken time.Duration) {
 	}
 }
 
-// give hands a helper its next text; nil: there is none.
+// give returns a helper's next text, nil if there is none.
 func (c *compiling) give() *text {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -229,7 +230,7 @@ func (c *compiling) give() *text {
 	return t
 }
 
-// another opens a second device of the same adapter, in an instance of its own; nil where that fails.
+// another opens a second device of the same adapter, in an instance of its own; nil if that fails.
 func (g *gpu) another() (d *wgpu.Device, release func()) {
 	a, instance, ok := g.adapter.again()
 	if !ok {

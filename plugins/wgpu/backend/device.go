@@ -29,17 +29,17 @@ type Backend struct {
 	opened   map[string]*gpu // by adapter ID
 }
 
-// adapter is a WebGPU adapter and what is shown of it.
+// adapter is a WebGPU adapter with its description.
 type adapter struct {
 	*wgpu.Adapter
-	apis   wgpu.InstanceBackend // of the instance that listed it
-	index  int                  // in that list
+	apis   wgpu.InstanceBackend // APIs of the instance that listed it
+	index  int                  // in the list of that instance
 	info   device.Device
 	limits wgpu.Limits
-	free   func() int64 // bytes of its memory that are free; 0: not known
+	free   func() int64 // free bytes of its memory, 0 if unknown
 }
 
-// New makes the backend. Adapters are looked for when they are first needed.
+// New makes the backend. Adapters are listed when they are first needed.
 func New(opts Options) *Backend { return &Backend{opts: opts, opened: map[string]*gpu{}} }
 
 // Types of device.Device.Type.
@@ -59,7 +59,7 @@ var apiFlags = map[string]wgpu.InstanceBackend{
 
 const apiVariable = "WGPU_BACKEND"
 
-// apis reads WGPU_BACKEND, a list of names; empty: all.
+// apis reads WGPU_BACKEND, a list of names. Empty means all.
 func apis() (set wgpu.InstanceBackend, err error) {
 	names := slices.Collect(maps.Keys(apiFlags))
 	if value := os.Getenv(apiVariable); strings.TrimSpace(value) != "" {
@@ -84,7 +84,7 @@ func listAdapters(i *wgpu.Instance, apis wgpu.InstanceBackend) []*wgpu.Adapter {
 	return i.EnumerateAdapters(&wgpu.InstanceEnumerateAdapterOptons{Backends: apis})
 }
 
-// again finds the adapter in a new instance; ok is false where that lists other ones.
+// again finds the adapter in a new instance; ok is false if that lists other adapters.
 func (a adapter) again() (found adapter, instance *wgpu.Instance, ok bool) {
 	instance = newInstance(a.apis)
 	for i, other := range listAdapters(instance, a.apis) {
@@ -101,7 +101,7 @@ func (a adapter) again() (found adapter, instance *wgpu.Instance, ok bool) {
 	return found, instance, ok
 }
 
-// find lists the adapters once: GPUs first, discrete ones before integrated ones, software last. Its caller holds mu.
+// find lists the adapters once: GPUs first, discrete ones before integrated ones, software last. The caller holds mu.
 func (b *Backend) find() error {
 	if b.instance == nil {
 		set, err := apis()
@@ -114,7 +114,7 @@ func (b *Backend) find() error {
 		for i, a := range listAdapters(b.instance, set) {
 			d := describe(a)
 			d.apis, d.index = set, i
-			if p := a.GetProperties(); p.BackendType == wgpu.BackendType_Vulkan && p.AdapterType != wgpu.AdapterType_CPU { // whose memory is the host's
+			if p := a.GetProperties(); p.BackendType == wgpu.BackendType_Vulkan && p.AdapterType != wgpu.AdapterType_CPU { // a CPU adapter has the host's memory
 				k := product{p.VendorId, p.DeviceId}
 				nth := seen[k]
 				seen[k]++
@@ -180,7 +180,7 @@ func (b *Backend) Info(context.Context) (device.Info, error) {
 		to := *kernels.Description()
 		for _, a := range b.adapters {
 			info.Devices = append(info.Devices, a.info)
-			// The result and the parameters are bindings too.
+			// The result and the parameters take two bindings.
 			to.MaxOperands = min(to.MaxOperands, int(a.limits.MaxStorageBuffersPerShaderStage)-2)
 		}
 		info.Target = &to
@@ -188,13 +188,13 @@ func (b *Backend) Info(context.Context) (device.Info, error) {
 	})
 }
 
-// Prepare finds the adapters and opens the one that is used where none is asked for, which takes a driver a while, before
-// anybody waits for it. Its failure shows when a program is loaded.
+// Prepare finds the adapters and opens the default one in advance, because opening takes a driver some time. Loading a program
+// reports its errors.
 func (b *Backend) Prepare() {
 	_, _ = guard(func() (*gpu, error) { return b.open("") })
 }
 
-// choose picks the adapter of an ID; empty: the first, a GPU where there is one.
+// choose returns the adapter with an ID. An empty ID means the first, a GPU if there is one.
 func (b *Backend) choose(id string) (adapter, error) {
 	if err := b.find(); err != nil {
 		return adapter{}, err
@@ -209,7 +209,7 @@ func (b *Backend) choose(id string) (adapter, error) {
 	return adapter{}, diag.New(device.ErrUnavailable, "wgpu", "no device %q; there are %s", id, strings.Join(known, ", "))
 }
 
-// open gives the device of an adapter; all executables on it share it.
+// open returns the device of an adapter, which all executables on it share.
 func (b *Backend) open(id string) (*gpu, error) {
 	g, err := b.begin(id)
 	if err != nil {
@@ -218,7 +218,7 @@ func (b *Backend) open(id string) (*gpu, error) {
 	return g, g.ready()
 }
 
-// begin is open without waiting for the device: its limits are known at once.
+// begin is open without waiting for the device. Its limits are known already.
 func (b *Backend) begin(id string) (*gpu, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -1,6 +1,6 @@
-// Package backend runs programs on GPUs through WebGPU. It makes everything that a program needs when the program is
-// loaded (buffers, pipelines, bind groups), and a run submits commands that were recorded before it. Which shaders run an op
-// is package kernels' business; nothing here knows an op.
+// Package backend runs programs on GPUs through WebGPU. Buffers, pipelines and bind groups are made when a program is
+// loaded; a run submits commands that were recorded before it. Package kernels decides which shaders run an op; nothing here
+// knows an op.
 //
 // It imports core and plugins/wgpu/kernels, never format, plugins/rpc or the compiler, so that it can be tested in process.
 // Without cgo the package is empty.

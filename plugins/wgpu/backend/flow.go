@@ -9,27 +9,27 @@ import (
 	"github.com/rajveermalviya/go-webgpu/wgpu"
 )
 
-// A run that takes the device long is cut into submissions, which are as long as a cancelled run may go on, since what the
-// device has been given cannot be taken back. A short run is one submission: between two of them the device stands still for
-// a moment.
+// A long run is divided into submissions. A submission cannot be withdrawn, so its length bounds how long a cancelled run goes
+// on. A short run is one submission, because the device is idle for a moment between two.
 const (
 	firstDispatches = 8
-	submissionTime  = 25 * time.Millisecond // of the device, by the pace of the run before
-	maxInFlight     = 2                     // submissions that the device has at a time: one that runs, and the next
+	submissionTime  = 25 * time.Millisecond // of the device, estimated from the run before
+	maxInFlight     = 2                     // submissions at a time: one that runs, and the next
 )
 
-// flow is how far a run has come on its way to the device and back.
+// flow is the progress of a run: what is recorded, submitted and done.
 type flow struct {
 	dispatches int // recorded since the last submission
 	size       int // dispatches of a submission
 
 	first, next int // steps that are recorded and not submitted
-	inFlight    int // submissions that have not been seen to end
+	inFlight    int // submissions not known to have ended
 	reached     int // steps before this one have ended
-	told        int // what Progress was told last
+	reported    int // the last argument of Progress
 }
 
-// begin sets the size of submissions for so many dispatches, by the time of one in the run before; 0: there was none.
+// begin sets the size of submissions for a number of dispatches. pace is the time of a dispatch in the run before, 0 if there was
+// none.
 func (f *flow) begin(dispatches int, pace time.Duration) {
 	f.size = firstDispatches
 	if pace > 0 {
@@ -42,7 +42,7 @@ func (f *flow) begin(dispatches int, pace time.Duration) {
 
 func (f *flow) full() bool { return f.dispatches >= f.size }
 
-// flush submits what is recorded, once the device takes another submission.
+// flush submits what is recorded, as soon as fewer than maxInFlight submissions are under way.
 func (c *recording) flush() error {
 	if err := c.awaitSlot(); err != nil {
 		return err
@@ -55,7 +55,7 @@ func (c *recording) flush() error {
 	return nil
 }
 
-// awaitSlot waits until the device takes another submission: at most maxInFlight are under way. A cancelled run gets no further.
+// awaitSlot waits until fewer than maxInFlight submissions are under way. In a cancelled run it returns an error.
 func (c *recording) awaitSlot() error {
 	f := &c.flow
 	for wait := newPatience(time.Time{}); f.inFlight >= maxInFlight && !c.x.g.poll(); wait.pause() {
@@ -69,7 +69,7 @@ func (c *recording) awaitSlot() error {
 	return nil
 }
 
-// track follows a submission that was just made: when it has ended, the steps before reached have.
+// track registers the last submission: when it has ended, all steps before reached have.
 func (c *recording) track(reached int) {
 	f := &c.flow
 	f.inFlight++
@@ -77,21 +77,21 @@ func (c *recording) track(reached int) {
 		f.inFlight--
 		f.reached = reached
 	})
-	c.tell() // submitting, too, lets the library notice what has ended
+	c.report() // in submit, too, the library notices what has ended
 }
 
-// tell passes the progress on, but for the end, which is the whole run's.
-func (c *recording) tell() {
-	if f := &c.flow; f.reached > f.told && f.reached < len(c.x.p.Steps) {
-		f.told = f.reached
+// report calls Progress, except for the last step, which counts when the run has ended.
+func (c *recording) report() {
+	if f := &c.flow; f.reached > f.reported && f.reached < len(c.x.p.Steps) {
+		f.reported = f.reached
 		if c.r.Progress != nil {
 			c.r.Progress(f.reached)
 		}
 	}
 }
 
-// settle ends a run: what was recorded only is forgotten, and what the device was given is waited for, since the next run
-// uses the same memory.
+// settle ends a run. It drops what was recorded and not submitted, and waits for what was submitted, since the next run uses the
+// same memory.
 func (c *recording) settle() {
 	c.drop()
 	for wait := newPatience(time.Time{}); c.flow.inFlight > 0 && !c.x.g.poll(); {

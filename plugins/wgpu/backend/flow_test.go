@@ -35,7 +35,7 @@ func sums(t *testing.T, n int, size int64) *program.Program {
 	return p
 }
 
-// TestProgress: a plain run is told about on the way, not only at its ends, and a cancel at any point of it ends the run
+// TestProgress: a plain run reports progress on the way, not only at its ends, and a cancel at any point of it ends the run
 // there and leaves the executable as good as new.
 func TestProgress(t *testing.T) {
 	const steps = 100
@@ -54,14 +54,14 @@ func TestProgress(t *testing.T) {
 		}
 	}
 	io := tensor.AlignedBytes(int(p.IOSize))
-	var told []int
-	if _, err := x.Run(context.Background(), device.Run{IO: io, Progress: func(step int) { told = append(told, step) }}); err != nil {
+	var reported []int
+	if _, err := x.Run(context.Background(), device.Run{IO: io, Progress: func(step int) { reported = append(reported, step) }}); err != nil {
 		t.Fatal(err)
 	}
-	if len(told) < 4 || told[0] != 0 || told[len(told)-1] != steps || !slices.IsSorted(told) {
-		t.Errorf("progress is %v; want some of the steps from 0 to %d", told, steps)
+	if len(reported) < 4 || reported[0] != 0 || reported[len(reported)-1] != steps || !slices.IsSorted(reported) {
+		t.Errorf("progress is %v; want some of the steps from 0 to %d", reported, steps)
 	}
-	for _, at := range told[:len(told)-1] {
+	for _, at := range reported[:len(reported)-1] {
 		ctx, cancel := context.WithCancel(context.Background())
 		x.pace = submissionTime // as on a device that takes this long for each step
 		x.tape.release()
@@ -76,7 +76,7 @@ func TestProgress(t *testing.T) {
 			}
 		}})
 		if !errors.Is(err, context.Canceled) || later > maxInFlight {
-			t.Errorf("cancelled at step %d: the error is %v, and progress was told %d times after it", at, err, later)
+			t.Errorf("cancelled at step %d: the error is %v, and progress was reported %d times after it", at, err, later)
 		}
 		works()
 	}

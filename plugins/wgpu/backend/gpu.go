@@ -14,7 +14,7 @@ import (
 	"github.com/rlx-go/rlx/plugins/wgpu/kernels"
 )
 
-// gpu is an opened device. Its mutex serialises what programs do with it.
+// gpu is an opened device. Its mutex serialises the programs that use it.
 type gpu struct {
 	mu      sync.Mutex
 	name    string
@@ -33,19 +33,19 @@ type gpu struct {
 	maxBinding, maxBuffer int64
 	maxGroups             int
 	maxBindings           int          // of a shader
-	free                  func() int64 // bytes of memory that are free; 0: not known
+	free                  func() int64 // free bytes of memory, 0 if unknown
 	timestamps            bool         // the device has a clock that programs can read
-	tickLength            float64      // of that clock, in nanoseconds; 0: not measured yet
+	tickLength            float64      // of that clock, in nanoseconds, 0 if not measured yet
 
 	pipelines map[string]*pipeline // by WGSL text
 	uploader  uploader
-	polled    func() // what a run does when the library has been asked; nil: nothing
+	polled    func() // called by a run after each poll; may be nil
 
 	lostMu sync.Mutex
-	lost   string // why, once the device is gone
+	lost   string // the reason, once the device is lost
 }
 
-// newGPU is a device that is not open yet: what it allows is known.
+// newGPU is a device that is not open yet. Its limits are known already.
 func newGPU(a adapter, opts Options) *gpu {
 	g := &gpu{name: a.info.Name, adapter: a, opts: opts, opened: make(chan struct{}), pipelines: map[string]*pipeline{}, free: a.free}
 	g.uploader.g = g
@@ -71,17 +71,16 @@ func newGPU(a adapter, opts Options) *gpu {
 	}
 	g.limits = kernels.Limits{WorkgroupStorage: int(l.MaxComputeWorkgroupStorageSize)}
 	if a.info.Type == typeSoftware {
-		// A compiler for processors takes seconds over what is unrolled far, and the result is no faster.
+		// A software adapter takes seconds to compile unrolled loops, and the result is no faster.
 		g.limits.AttentionTile = &kernels.AttentionTiles[len(kernels.AttentionTiles)-1]
 	}
 	return g
 }
 
-// largestBuffer is the limit asked for where a device has none: the largest number of all would stand for the default of
-// 256 MiB.
+// largestBuffer is the limit requested of a device that has none. The largest uint64 would mean the default of 256 MiB.
 const largestBuffer = 1 << 40
 
-// request opens a device of the adapter with all that the adapter allows.
+// request opens a device with all limits of the adapter.
 func (a adapter) request(timestamps bool) (*wgpu.Device, error) {
 	l := a.limits
 	l.MaxBufferSize = min(l.MaxBufferSize, largestBuffer)
@@ -110,7 +109,7 @@ func (g *gpu) ready() error {
 	return g.err
 }
 
-// useless reports a device that could not be opened, or is lost.
+// useless reports whether the device could not be opened, or is lost.
 func (g *gpu) useless() bool {
 	select {
 	case <-g.opened:
@@ -126,7 +125,7 @@ func (g *gpu) isLost() bool {
 	return g.lost != ""
 }
 
-// lose records that the device is gone.
+// lose records that the device is lost.
 func (g *gpu) lose(why string) error {
 	g.lostMu.Lock()
 	g.lost = why
@@ -140,7 +139,7 @@ func (g *gpu) lostError() error {
 	return diag.New(device.ErrDeviceLost, "wgpu", "%s was lost: %s", g.name, g.lost)
 }
 
-// fold spreads n workgroups over two dimensions.
+// fold divides n workgroups into two dimensions.
 func (g *gpu) fold(n int) (x, y uint32, err error) {
 	if n <= g.maxGroups {
 		return uint32(n), 1, nil

@@ -8,8 +8,8 @@ import (
 	"runtime/debug"
 )
 
-// guard runs f, which speaks to the library, and returns what it returns. When the library aborts, in f or elsewhere, that is
-// the error; then f may never end.
+// guard runs f, which calls the library, and returns its results. If the library aborts, in f or elsewhere, guard returns that as
+// an error, and f may never end.
 func guard[T any](f func() (T, error)) (T, error) {
 	watchAbort.Do(func() {
 		catchAbort(func(said string) {
@@ -45,8 +45,8 @@ func guard[T any](f func() (T, error)) (T, error) {
 	}
 }
 
-// panicked is a panic on its way to the goroutine that asked for the work, where it goes on: what runs a call may recover it,
-// and could not on a goroutine that the call started.
+// panicked carries a panic to the goroutine that called guard, which raises it again. There a caller may recover it; on a goroutine
+// that guard started it could not.
 type panicked struct {
 	value any
 	stack []byte
@@ -54,7 +54,7 @@ type panicked struct {
 
 func (p *panicked) Error() string { return fmt.Sprintf("%v\n%s", p.value, p.stack) }
 
-// caught makes a panic of the function that defers it the function's error.
+// caught turns a panic of the function that defers it into the function's error.
 func caught(err *error) {
 	if v := recover(); v != nil {
 		*err = &panicked{v, debug.Stack()}

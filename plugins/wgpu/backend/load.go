@@ -24,9 +24,9 @@ type executable struct {
 	kernels []device.Kernel
 
 	weights, arena, io, scratch, status *space
-	state                               *space     // of the last run's; nil: there was none
-	stateShape                          *space     // how the state space is cut, without buffers
-	resident                            []interval // parts of the weights section that lie in weights
+	state                               *space     // state of the last run, nil if it had none
+	stateShape                          *space     // how the state space is divided, without buffers
+	resident                            []interval // parts of the weights section that are uploaded
 	params                              *wgpu.Buffer
 	up, down                            *staging
 	paramBytes, scratchBytes            int64
@@ -35,10 +35,10 @@ type executable struct {
 	dispatches                          []dispatch
 	statuses                            int // slots in status
 
-	tape *tape          // of the next run, if it has the sizes of the last one; nil: not recorded yet
-	b    *program.Bound // of the last run, whose parameters lie on the device; nil: none do
+	tape *tape          // of the next run, if it has the sizes of the last one; nil if not recorded yet
+	b    *program.Bound // sizes of the parameters that are on the device, nil if there are none
 	syms map[string]int64
-	pace time.Duration // of a dispatch, in the last plain run; 0: there was none
+	pace time.Duration // time of a dispatch in the last plain run, 0 before that
 }
 
 // dispatch is one start of a shader.
@@ -49,11 +49,11 @@ type dispatch struct {
 	source   source
 	pipeline *pipeline
 	group    *wgpu.BindGroup
-	at, size int64 // of its parameters, in the parameter buffer
+	at, size int64 // of its parameters in the parameter buffer
 	status   int   // slot in the status buffer, or -1
-	stateful bool  // it sees the state, so that its group is made when that is known
+	stateful bool  // it binds the state, so its bind group is made when a run names one
 
-	x, y uint32 // workgroups under the sizes bound last; 0: nothing to do
+	x, y uint32 // workgroups for the last sizes, 0 if there is nothing to do
 }
 
 // Load makes everything that runs of the program need.
@@ -74,7 +74,7 @@ func (b *Backend) Load(_ context.Context, l device.Load) (device.Executable, err
 	})
 }
 
-// load makes a plan, for which the device need not be open yet, and then what it says.
+// load plans, for which the device need not be open yet, and then allocates, compiles and uploads.
 func (x *executable) load(weights []byte) (err error) {
 	if err := x.plan(); err != nil {
 		return err
@@ -113,8 +113,8 @@ func (x *executable) load(weights []byte) (err error) {
 	return cmp.Or(err, <-uploaded)
 }
 
-// prepareFirstRun prepares the first run while the weights are still on their way: all of it where sizes are known, and else what the
-// driver does only once. What is wrong shows in the run.
+// prepareFirstRun prepares the first run during the upload of the weights. If all sizes are known it records the run, otherwise it
+// does what the driver does only once. Errors are left to the run.
 func (x *executable) prepareFirstRun() {
 	x.g.calls.Lock()
 	defer x.g.calls.Unlock()
@@ -156,10 +156,10 @@ func (x *executable) upload(weights []byte) (err error) {
 	return cmp.Or(err, u.wait())
 }
 
-// driverMemory is what is left to the driver for pipelines, command buffers and the ends of its own blocks.
+// driverMemory is left to the driver for pipelines, command buffers and unused ends of its allocations.
 const driverMemory = 64 << 20
 
-// checkMemory refuses a program that does not fit the memory that is free, before anything is uploaded.
+// checkMemory refuses a program that does not fit in the free memory, before anything is uploaded.
 func (x *executable) checkMemory() error {
 	free, staging := x.g.free(), x.upBytes+x.downBytes
 	need := x.weights.bytes + x.p.ArenaSize + x.p.IOSize + x.scratchBytes + staging + driverMemory
@@ -192,7 +192,7 @@ func (x *executable) bindAll() error {
 	return nil
 }
 
-// bindGroup makes a dispatch's bind group, in place of the one that it has.
+// bindGroup makes a dispatch's bind group and releases the one before.
 func (x *executable) bindGroup(d *dispatch) error {
 	_, pieces, err := x.bindings(d)
 	if err != nil {
@@ -219,7 +219,7 @@ func (x *executable) unprepared(d *dispatch, err error) error {
 	return diag.New(device.ErrDevice, d.node.Label(), "step %d (%s) cannot be prepared: %w", d.step, d.node.Op.Name, oneLine(err))
 }
 
-// memory is the sum of the program's buffers, in bytes, those included through which values travel.
+// memory is the size of the program's buffers in bytes, staging buffers included.
 func (x *executable) memory() int64 {
 	n := x.paramBytes + x.clock.bytes()
 	for _, s := range []*space{x.weights, x.arena, x.io, x.scratch, x.status} {
@@ -228,7 +228,7 @@ func (x *executable) memory() int64 {
 	return n + x.up.size + x.down.size
 }
 
-// Memory is that of the buffers which are not the program's own.
+// Memory is the size of the buffers beside those of the program's spaces.
 func (x *executable) Memory() int64 {
 	return x.scratch.bytes + x.status.bytes + x.clock.bytes() + x.up.size + x.down.size
 }

@@ -9,14 +9,14 @@ import (
 	"github.com/rlx-go/rlx/plugins/wgpu/kernels"
 )
 
-// Mesa's llvmpipe ends all loops of an invocation, without an error, when they have gone round so often in all, the last look
-// at each condition included: LP_MAX_TGSI_LOOP_ITERATIONS in its lp_bld_limits.h. What was summed until then is the result.
+// Mesa's llvmpipe silently ends all loops of an invocation after this many iterations in total, counting the last evaluation of
+// each condition: LP_MAX_TGSI_LOOP_ITERATIONS in its lp_bld_limits.h. The result is then a partial sum.
 const (
 	llvmpipe      = "llvmpipe"
 	llvmpipeLoops = 65535
 )
 
-// checkLoops refuses a shader whose loops the device would not run to their end.
+// checkLoops refuses a shader whose loops the device would end early.
 func (g *gpu) checkLoops(s kernels.Shader, c *kernels.Call) error {
 	if s.Loops == nil || !strings.HasPrefix(g.name, llvmpipe) {
 		return nil

@@ -21,12 +21,12 @@ type space struct {
 	bytes   int64 // of all of them
 }
 
-// slack lets a binding of an empty value show something.
+// slack is memory to bind for a value that is empty.
 const slack = program.Align
 
 const memoryHint = "end other programs on the device, choose another with --device, or run with --backend cpu"
 
-// newBuffer makes a buffer of so many bytes; what names it where there is no memory for it.
+// newBuffer makes a buffer of a size in bytes. what names it in the error if there is no memory.
 func (g *gpu) newBuffer(what string, bytes int64, usage wgpu.BufferUsage) (*wgpu.Buffer, error) {
 	return g.makeBuffer(&wgpu.BufferDescriptor{Label: what, Size: uint64(bytes), Usage: usage})
 }
@@ -41,13 +41,13 @@ func (g *gpu) makeBuffer(d *wgpu.BufferDescriptor) (*wgpu.Buffer, error) {
 	return b, nil
 }
 
-// planSpace says how a space will be cut into buffers; make makes them.
+// planSpace decides how a space is divided into buffers; make allocates them.
 func (g *gpu) planSpace(bytes int64) *space {
 	total := program.AlignUp(bytes) + slack
 	return &space{buffers: make([]*wgpu.Buffer, (total+g.maxBuffer-1)/g.maxBuffer), size: g.maxBuffer, bytes: total}
 }
 
-// make makes the buffers. After an error there are none.
+// make allocates the buffers. After an error there are none.
 func (s *space) make(g *gpu, what string) (err error) {
 	for i := range s.buffers {
 		size := min(s.bytes-int64(i)*s.size, s.size)
@@ -78,7 +78,7 @@ type piece struct {
 	offset, size int64
 }
 
-// pieces cuts a range at the ends of buffers and, where most is not 0, into parts of at most so many bytes.
+// pieces cuts a range at the ends of buffers and, unless most is 0, into parts of at most that many bytes.
 func (s *space) pieces(offset, size, most int64) (out []piece) {
 	for size > 0 {
 		i := offset / s.size
@@ -93,7 +93,7 @@ func (s *space) pieces(offset, size, most int64) (out []piece) {
 	return out
 }
 
-// view makes the bindings for bytes of a space. A range that does not begin where a binding may, begins inside one.
+// view returns the bindings for a range of a space. Where the offset is not aligned enough, the first binding begins before it.
 func (g *gpu) view(s *space, offset, bytes int64, elementSize int) ([]piece, kernels.View) {
 	begin := offset &^ (program.Align - 1)
 	size := (max(bytes, 1) + offset - begin + 15) &^ 15 // whole vectors
@@ -136,8 +136,8 @@ func (s *staging) release() {
 	}
 }
 
-// access maps n bytes, hands them to f and unmaps them. It waits for the device, whose work will end about when due says, if
-// that is known.
+// access maps n bytes, calls f with them and unmaps them. It waits for the device. due is about when the device will be done, zero if
+// that is unknown.
 func (g *gpu) access(s *staging, n int64, due time.Time, f func([]byte)) error {
 	n = (n + 15) &^ 15
 	status, done := wgpu.BufferMapAsyncStatus_Unknown, false
@@ -155,8 +155,8 @@ func (g *gpu) access(s *staging, n int64, due time.Time, f func([]byte)) error {
 	return s.buffer.Unmap()
 }
 
-// wait returns when the device has done all that it was given. The library's own waiting takes work that lasts longer than
-// five seconds for done and frees what it uses, so this asks again and again instead.
+// wait returns when the device has finished all submissions. It polls, because the library's own wait times out after five seconds,
+// takes the work for done and frees what it uses.
 func (g *gpu) wait() {
 	for wait := newPatience(time.Time{}); !g.poll(); {
 		wait.pause()
@@ -172,8 +172,7 @@ func (g *gpu) poll() (idle bool) {
 	return idle
 }
 
-// patience paces questions whether something is done: without pause at first and about when it is due, else with pauses that
-// grow longer.
+// patience is the interval between polls: none at first and about when the work is due, otherwise growing.
 type patience struct{ since, due time.Time }
 
 func newPatience(due time.Time) patience { return patience{time.Now(), due} }
@@ -186,7 +185,7 @@ func (p patience) pause() {
 	}
 }
 
-// nap is how long to sleep; 0: not at all.
+// nap is how long to sleep before the next poll, 0 for not at all.
 func (p patience) nap(now time.Time) time.Duration {
 	const eager = time.Millisecond
 	waited, early := now.Sub(p.since), p.due.Sub(now)

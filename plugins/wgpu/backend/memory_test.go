@@ -163,7 +163,7 @@ func scarce(t *testing.T, f func()) {
 	f()
 }
 
-// TestOwnMemory: Vulkan tells the memory of every adapter that it has. Only that of a GPU is shown.
+// TestOwnMemory: Vulkan reports the memory of every adapter. Only that of a GPU is listed.
 func TestOwnMemory(t *testing.T) {
 	info, err := shared.Info(context.Background())
 	if errors.Is(err, device.ErrUnavailable) && os.Getenv("RLX_REQUIRE_GPU") == "" {

@@ -19,10 +19,10 @@ import (
 	"github.com/rlx-go/rlx/plugins/wgpu/kernels"
 )
 
-// interval is a range of the weights section and where it lies on the device.
+// interval is a range of the weights section and its offset on the device.
 type interval struct{ from, to, at int64 }
 
-// plan chooses the shaders, lays the memory out and writes the shaders' texts.
+// plan chooses the shaders, plans the memory and writes the shaders' texts.
 func (x *executable) plan() error {
 	names := map[string]bool{}
 	for i, s := range x.p.Steps {
@@ -66,7 +66,7 @@ func (x *executable) plan() error {
 	return x.planTexts()
 }
 
-// planWeights lists the parts of the weights section that steps read, and gives their size on the device.
+// planWeights lists the parts of the weights section that steps read, and returns their size on the device.
 func (x *executable) planWeights() (total int64) {
 	var used []interval
 	for _, s := range x.p.Steps {
@@ -91,7 +91,7 @@ func (x *executable) planWeights() (total int64) {
 	return total
 }
 
-// locate finds a place on the device.
+// locate is the buffer space and the offset of a place.
 func (x *executable) locate(pl program.Place) (*space, int64) {
 	switch pl.Space {
 	case program.Arena:
@@ -108,7 +108,7 @@ func (x *executable) locate(pl program.Place) (*space, int64) {
 	return x.weights, x.resident[i].at + pl.Offset - x.resident[i].from
 }
 
-// bindings are what a dispatch's shader sees, one for each of its operands, and all of them cut into pieces.
+// bindings are the views of a dispatch's operands, and the pieces of all of them.
 func (x *executable) bindings(d *dispatch) (views []kernels.View, pieces []piece, err error) {
 	for _, b := range d.shader.Bindings {
 		s, offset, bytes := x.operand(d, b)
@@ -121,14 +121,14 @@ func (x *executable) bindings(d *dispatch) (views []kernels.View, pieces []piece
 	return views, pieces, nil
 }
 
-// planTexts writes the WGSL of all dispatches, on all cores. There are hundreds, and few that differ.
+// planTexts writes the WGSL of all dispatches, on all cores. There are hundreds of dispatches, and few different texts.
 func (x *executable) planTexts() error {
 	type written struct {
 		once sync.Once
 		text string
 		err  error
 	}
-	type key struct{ name, body, rest string } // what a text is made of
+	type key struct{ name, body, rest string } // the inputs of a text
 	var texts sync.Map                         // of *written, by key
 	var e errgroup.Group
 	e.SetLimit(runtime.GOMAXPROCS(0))
@@ -158,7 +158,7 @@ func (x *executable) planTexts() error {
 	return e.Wait()
 }
 
-// operand is where a binding's bytes lie, at the symbols' upper bounds.
+// operand is the location of a binding's bytes, at the symbols' upper bounds.
 func (x *executable) operand(d *dispatch, b kernels.Binding) (s *space, offset, bytes int64) {
 	n := d.node
 	switch b.Operand {
@@ -173,7 +173,7 @@ func (x *executable) operand(d *dispatch, b kernels.Binding) (s *space, offset, 
 	return s, offset, pl.Size
 }
 
-// operandNode is the node whose value a binding shows; nil: it shows none.
+// operandNode is the node whose value is bound, nil if no value is.
 func operandNode(n *ir.Node, operand int) *ir.Node {
 	if operand >= 0 {
 		return n.In[operand]

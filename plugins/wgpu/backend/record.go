@@ -13,28 +13,28 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// recording is a run while it is made.
+// recording is the state of one run.
 type recording struct {
 	x     *executable
 	ctx   context.Context
 	r     device.Run
 	start time.Time
 	stats *device.Stats
-	value []byte // what read gave last; used again, since garbage is not collected during a run
+	value []byte // the last result of read, reused since garbage is not collected during a run
 	enc   *wgpu.CommandEncoder
 	pass  *wgpu.ComputePassEncoder
 
 	flow      flow
-	tape      *tape         // that this is recorded on; nil: the device gets it at once
-	submitted time.Duration // when the first submission was made, since start; 0: not yet
+	tape      *tape         // to record on; nil to submit at once
+	submitted time.Duration // when the first submission was made, since start; 0 before that
 
-	needed []bool // steps that run; nil: all
+	needed []bool // steps that run; nil means all
 
-	clock *clock  // takes the times of the steps; nil: not asked for, or the host takes them
+	clock *clock  // measures the steps; nil if that is not requested, or the host does
 	tick  float64 // of clock, in nanoseconds
 }
 
-// single reports a run that looks at each step when it has ended.
+// single reports whether the run must observe each step when it has ended.
 func (c *recording) single() bool {
 	o := c.r.Opts
 	return o.CheckNaN || o.Observe != nil && len(o.Dump) > 0 || o.Profile && c.clock == nil
@@ -49,7 +49,7 @@ func (c *recording) begin() (err error) {
 	return nil
 }
 
-// submit ends the recording and gives it to the device.
+// submit ends the recording and submits it.
 func (c *recording) submit() error {
 	if c.enc == nil {
 		return nil
@@ -67,7 +67,7 @@ func (c *recording) submit() error {
 	return nil
 }
 
-// commands gives to the device what f records.
+// commands submits what f records.
 func (g *gpu) commands(f func(*wgpu.CommandEncoder) error) error {
 	enc, err := g.device.CreateCommandEncoder(nil)
 	if err != nil {
@@ -80,7 +80,7 @@ func (g *gpu) commands(f func(*wgpu.CommandEncoder) error) error {
 	return deviceError(g.submit(enc))
 }
 
-// submit gives to the device what an encoder has recorded, and frees the encoder.
+// submit submits what an encoder has recorded, and frees the encoder.
 func (g *gpu) submit(enc *wgpu.CommandEncoder) error {
 	buf, err := enc.Finish(nil)
 	enc.Release()
@@ -94,7 +94,7 @@ func (g *gpu) submit(enc *wgpu.CommandEncoder) error {
 
 func (c *recording) endPass() {
 	if c.pass != nil {
-		_ = c.pass.End() // an error shows when the encoder is finished
+		_ = c.pass.End() // finishing the encoder reports an error
 		c.pass.Release()
 		c.pass = nil
 	}
@@ -131,7 +131,7 @@ func (c *recording) dispatch(d *dispatch) {
 	c.flow.dispatches++
 }
 
-// drop forgets what was recorded.
+// drop discards what was recorded.
 func (c *recording) drop() {
 	c.endPass()
 	if c.enc != nil {
@@ -140,7 +140,7 @@ func (c *recording) drop() {
 	}
 }
 
-// read copies a value off the device, through staging of its own. The bytes are valid until the next read.
+// read copies a value from the device, through its own staging buffer. The bytes are valid until the next read.
 func (c *recording) read(o program.Operand) ([]byte, error) {
 	if o.Bytes == 0 {
 		return tensor.AlignedBytes(0), nil

@@ -60,7 +60,7 @@ func (x *executable) bind(syms map[string]int64) error {
 	return nil
 }
 
-// Run executes the program once. Without options that look at single steps it is few submissions; see flow.
+// Run executes the program once. Without options that observe single steps it takes few submissions, see flow.
 func (x *executable) Run(ctx context.Context, r device.Run) (device.Stats, error) {
 	stats, err := guard(func() (device.Stats, error) { return x.run(ctx, r) })
 	if err != nil && !errors.Is(err, device.ErrNaN) {
@@ -109,7 +109,7 @@ func (x *executable) run(ctx context.Context, r device.Run) (device.Stats, error
 		}
 	}
 	run := &recording{x: x, ctx: ctx, r: r, start: start, stats: &stats, needed: x.p.Needed(r.Computed(), r.Opts.Dump)}
-	x.g.polled = run.tell
+	x.g.polled = run.report
 	err := run.steps()
 	run.settle()
 	x.g.polled = nil
@@ -120,7 +120,7 @@ func (x *executable) run(ctx context.Context, r device.Run) (device.Stats, error
 	return stats, err
 }
 
-// steps gives the device its work and takes the results.
+// steps submits the work and reads the results.
 func (c *recording) steps() error {
 	if c.r.Progress != nil {
 		c.r.Progress(0)
@@ -143,7 +143,7 @@ func (c *recording) steps() error {
 	return c.results()
 }
 
-// inputs records what comes before the steps.
+// inputs records the copies before the steps.
 func (c *recording) inputs() error {
 	x := c.x
 	if err := c.begin(); err != nil {
@@ -195,7 +195,7 @@ func (c *recording) dispatchAll() error {
 			}
 			continue
 		}
-		if c.r.Progress != nil && single && i > 0 { // the first has been told
+		if c.r.Progress != nil && single && i > 0 { // 0 has been reported already
 			c.r.Progress(i)
 		}
 		if c.ctx.Err() != nil {
@@ -230,7 +230,7 @@ func (c *recording) dispatchAll() error {
 	return c.begin()
 }
 
-// look is for runs that watch single steps; step i has ended.
+// look observes step i, which has ended, in runs that observe single steps.
 func (c *recording) look(i int, begin time.Duration) error {
 	s := c.x.b.Steps[i]
 	if c.r.Opts.Profile {
@@ -244,7 +244,7 @@ func (c *recording) look(i int, begin time.Duration) error {
 	return nil
 }
 
-// lookAt hands a result of a step out and searches it for NaN, as the run wants.
+// lookAt passes a result of a step to the observer and searches it for NaN, if the run asks for that.
 func (c *recording) lookAt(by *ir.Node, out program.Operand) error {
 	o := c.r.Opts
 	observed := o.Observe != nil && slices.Contains(o.Dump, out.Node)
@@ -268,7 +268,7 @@ func (c *recording) lookAt(by *ir.Node, out program.Operand) error {
 	return nil
 }
 
-// outputs records what comes after the steps.
+// outputs records the copies after the steps.
 func (c *recording) outputs() error {
 	x, at := c.x, int64(0)
 	if err := c.transfer(c.r.Keeps, x.b.Outputs, true); err != nil {
@@ -293,7 +293,7 @@ func (c *recording) outputs() error {
 	return nil
 }
 
-// results waits, copies the outputs to the host and reports values that a shader refused.
+// results waits, copies the outputs to the host and returns the error of values that a shader refused.
 func (c *recording) results() error {
 	x, statusAt := c.x, int64(0)
 	for _, o := range x.b.Outputs {

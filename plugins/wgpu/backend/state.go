@@ -18,10 +18,10 @@ import (
 type state struct {
 	g     *gpu
 	size  int64
-	space *space // nil: closed
+	space *space // nil after Close
 }
 
-// NewState allocates memory of the device. The library fills it with 0.
+// NewState allocates memory of the device. The library zeroes it.
 func (b *Backend) NewState(_ context.Context, id string, size int64) (device.State, error) {
 	return guard(func() (device.State, error) {
 		g, err := b.begin(id)
@@ -47,7 +47,7 @@ func (b *Backend) NewState(_ context.Context, id string, size int64) (device.Sta
 
 func (s *state) Size() int64 { return s.size }
 
-// do runs f when the device is free and the state is there.
+// do runs f when the device is idle, unless the state is closed.
 func (s *state) do(f func() error) error {
 	_, err := guard(func() (struct{}, error) {
 		s.g.mu.Lock()
@@ -145,7 +145,7 @@ func (s *state) Write(_ context.Context, offset int64, b []byte) error {
 	}
 	return s.do(func() error {
 		begin := offset &^ 3
-		if end := offset + int64(len(b)); begin != offset || end&3 != 0 { // words that are written in part keep the rest
+		if end := offset + int64(len(b)); begin != offset || end&3 != 0 { // the rest of a word that is written in part is kept
 			whole := make([]byte, (end+3)&^3-begin)
 			if err := s.read(begin, whole); err != nil {
 				return err
@@ -173,7 +173,7 @@ func (s *state) Close() error {
 	return err
 }
 
-// useState checks what a run says of states and outputs, under the sizes bound last, and points the shaders to its state.
+// useState checks the states and outputs that a run names, for the sizes bound last, and binds its state to the shaders.
 func (x *executable) useState(r device.Run) error {
 	if err := r.CheckState(x.p, x.b.Inputs, x.b.Outputs); err != nil {
 		return err
@@ -196,7 +196,7 @@ func (x *executable) useState(r device.Run) error {
 	for i := range x.dispatches {
 		if d := &x.dispatches[i]; d.stateful {
 			if err := x.bindGroup(d); err != nil {
-				x.state = nil // those before have the new one
+				x.state = nil // some bind groups already have the new one
 				return err
 			}
 		}
@@ -213,7 +213,7 @@ func (x *executable) onDevice(st device.State) (*state, error) {
 	return s, nil
 }
 
-// isStateful reports a shader that sees the state space.
+// isStateful reports whether a shader binds the state space.
 func (x *executable) isStateful(s kernels.Shader, d *dispatch) bool {
 	for _, b := range s.Bindings {
 		if n := operandNode(d.node, b.Operand); n != nil && x.p.Places[n.ID].Space == program.State {
@@ -229,7 +229,7 @@ func (c *recording) transfer(list []device.Transfer, values []program.Operand, k
 		o, s := values[t.Tensor], t.State.(*state).space
 		from, at := c.x.io.pieces(o.Offset, (o.Bytes+3)&^3, 0), t.Offset
 		c.endPass()
-		for _, p := range from { // a state and the io space are cut into buffers at different places
+		for _, p := range from { // a state and the io space are divided into buffers at different offsets
 			done := int64(0)
 			for _, q := range s.pieces(at, p.size, 0) {
 				var err error

@@ -12,9 +12,9 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 )
 
-// tape is all that a plain run gives to the device, recorded before the run begins. Recording takes longer than a short
-// program runs, and depends on sizes only, so each run records the next one's while the device works. A tape is played once:
-// the library has no command buffers that can be used again.
+// tape is the commands of a plain run, recorded before the run begins. Recording takes longer than a short program runs and
+// depends only on sizes, so each run records the next one's tape while the device works. A tape is played once, because WebGPU has
+// no reusable command buffers.
 type tape struct{ parts []part }
 
 // part is one submission.
@@ -32,7 +32,7 @@ func (t *tape) release() {
 	}
 }
 
-// plain reports a run that looks at nothing but the results, all of them, and takes all inputs from the host.
+// plain reports whether the run copies all inputs and outputs and observes nothing else.
 func (c *recording) plain() bool {
 	return !c.single() && !c.r.Opts.Profile && c.r.Outputs == nil && len(c.r.Feeds)+len(c.r.Keeps) == 0
 }
@@ -41,7 +41,7 @@ func (c *recording) plain() bool {
 func (x *executable) record() (*tape, error) {
 	t, err := x.recordAt(x.pace)
 	if err != nil {
-		single, exact := x.recordAt(submissionTime) // a step at a time, to tell which it is
+		single, exact := x.recordAt(submissionTime) // a step at a time, to find the one that is refused
 		single.release()
 		if exact != nil {
 			err = exact
@@ -50,7 +50,7 @@ func (x *executable) record() (*tape, error) {
 	return t, err
 }
 
-// recordAt makes a tape for a device that takes so long for a dispatch.
+// recordAt makes a tape for a device on which a dispatch takes pace.
 func (x *executable) recordAt(pace time.Duration) (t *tape, err error) {
 	t = &tape{}
 	c := &recording{x: x, ctx: context.Background(), tape: t}
@@ -65,7 +65,7 @@ func (x *executable) recordAt(pace time.Duration) (t *tape, err error) {
 	return t, nil
 }
 
-// cut ends a part of a tape, or a submission.
+// cut ends a part of the tape, or submits.
 func (c *recording) cut() error {
 	if c.tape == nil {
 		return c.flush()
@@ -82,7 +82,7 @@ func (c *recording) cut() error {
 	return nil
 }
 
-// play gives a tape to the device, and records the next while that works.
+// play submits a tape, and records the next one while the device works.
 func (c *recording) play() (err error) {
 	x := c.x
 	if x.tape == nil {
@@ -106,13 +106,13 @@ func (c *recording) play() (err error) {
 		}
 		c.track(p.next)
 	}
-	if x.pace > 0 { // else it is not known yet how to cut the next one
-		x.tape, _ = x.record() // an error shows in the run that needs it
+	if x.pace > 0 { // needed to divide the next one into submissions
+		x.tape, _ = x.record() // the run that needs it reports an error
 	}
 	return nil
 }
 
-// refused is the error of commands that the library does not take: those of the steps from first to before next.
+// refused is the error for steps [first, next), whose commands the library does not accept.
 func (c *recording) refused(first, next int, err error) error {
 	if next == first+1 {
 		n := c.x.p.Graph.Nodes[c.x.p.Steps[first].Node]

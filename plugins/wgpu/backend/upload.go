@@ -11,14 +11,14 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// An upload goes through two buffers that the host maps: while the device copies out of one, all cores fill the other. They
-// are small and kept for the next upload, since memory that a device can read takes a driver long to provide, and to take back.
+// An upload goes through two mapped buffers: while the device copies from one, all cores fill the other. They are small and kept
+// for the next upload, since drivers take long to allocate and free memory that a device can read.
 const (
 	uploadChunk   = 8 << 20
 	uploadBuffers = 2
 )
 
-// uploader copies bytes into spaces, for one load at a time. Compiling may go on beside it.
+// uploader copies bytes into spaces, for one load at a time. Pipelines may be compiled meanwhile.
 type uploader struct {
 	g     *gpu
 	slots []*uploadSlot
@@ -27,7 +27,7 @@ type uploader struct {
 
 type uploadSlot struct {
 	*staging
-	mapped bool // or never will be, by what status says
+	mapped bool // or has failed, see status
 	status wgpu.BufferMapAsyncStatus
 }
 
@@ -50,7 +50,7 @@ func (u *uploader) write(s *space, offset int64, data []byte) error {
 	return nil
 }
 
-// slot gives the next buffer, mapped.
+// slot returns the next buffer, mapped.
 func (u *uploader) slot() (*uploadSlot, error) {
 	if len(u.slots) < uploadBuffers {
 		b, err := u.g.makeBuffer(&wgpu.BufferDescriptor{Label: "upload", Size: uploadChunk,
@@ -85,7 +85,7 @@ func (u *uploader) await(s *uploadSlot) error {
 	}
 }
 
-// send has the device copy what a buffer holds, and maps the buffer again.
+// send submits the copy from a buffer to the space, and maps the buffer again.
 func (u *uploader) send(s *uploadSlot, p piece, size int64) error {
 	u.g.calls.Lock()
 	defer u.g.calls.Unlock()
@@ -109,7 +109,7 @@ func (u *uploader) send(s *uploadSlot, p piece, size int64) error {
 	return deviceError(err)
 }
 
-// wait returns when the device has all that was written.
+// wait returns when all that was written is on the device.
 func (u *uploader) wait() (err error) {
 	for _, s := range u.slots {
 		err = cmp.Or(err, u.await(s))

@@ -8,7 +8,7 @@ package backend
 #include <stdint.h>
 #include <string.h>
 
-// What the question takes of Vulkan 1.1, so that no headers are needed to build this. Layouts are those of vulkan_core.h.
+// The declarations of Vulkan 1.1 that are used here, so that the build needs no headers. Layouts are those of vulkan_core.h.
 
 typedef void *handle;
 typedef void (*function)(void);
@@ -35,7 +35,7 @@ struct instance {
 
 struct properties {
 	uint32_t api, driver, vendor, device, kind;
-	char rest[1024]; // more than all of it
+	char rest[1024]; // larger than the rest of the struct
 };
 
 struct heap {
@@ -60,8 +60,8 @@ struct memory {
 
 typedef struct { int64_t total, free; } space;
 
-// rlx_memory asks for the largest heap that belongs to the nth device of this vendor and product. The instance is made once
-// and kept: making it is what takes time.
+// rlx_memory returns the largest device-local heap of the nth device of this vendor and product. The instance is made once and
+// kept, because that takes long.
 static space rlx_memory(uint32_t vendor, uint32_t product, int nth) {
 	static handle made;
 	static function (*get)(handle, const char *);
@@ -95,7 +95,7 @@ static space rlx_memory(uint32_t vendor, uint32_t product, int nth) {
 		memset(&m, 0, sizeof m);
 		b.type = 1000237000;
 		m.type = 1000059006;
-		m.next = &b; // skipped by a driver that does not know it
+		m.next = &b; // a driver without this extension skips it
 		measure(devices[i], &m);
 		for (uint32_t k = 0; k < m.heaps && k < 16; k++) {
 			if (!(m.heap[k].flags & 1) || (int64_t)m.heap[k].size <= found.total) continue;
@@ -113,8 +113,8 @@ import "sync"
 
 var vulkan sync.Mutex
 
-// ownMemory is the size of a device's own memory and what of it is free, in bytes, as the Vulkan driver tells it; 0 where it
-// does not. WebGPU hides both. The device is the nth of those with the same vendor and product.
+// ownMemory is the total and the free size of a device's own memory in bytes, as the Vulkan driver reports it, or 0 if it does not.
+// WebGPU has no query for either. The device is the nth of those with the same vendor and product.
 func ownMemory(vendor, product uint32, nth int) (total, free int64) {
 	vulkan.Lock()
 	defer vulkan.Unlock()

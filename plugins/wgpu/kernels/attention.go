@@ -48,7 +48,7 @@ func attentionGeometry(a op.AttentionAttrs, c *Call) op.AttentionGeometry {
 	return a.Geometry(c.In[0].Shape, c.In[1].Shape, mask)
 }
 
-// simpleLoops is Shader.Loops of attention_simple.wgsl with so many keys.
+// simpleLoops is Shader.Loops of attention_simple.wgsl for a number of keys.
 func simpleLoops(keys int, c attentionConsts) int {
 	if c.D < 16 {
 		return loop(keys, 0)
@@ -62,17 +62,17 @@ type attentionConsts struct {
 	Grid, Rel, Softcap, BoolMask bool
 	Position                     bool // of query 0 is operand 3
 	Layout, Mask                 string
-	// Log2: scores come from the product in units of log2(e), nothing being done to them before the exponential.
+	// Log2: scores come from the product in units of log2(e), because nothing is applied to them before the exponential.
 	Log2, Masked bool
-	Split        bool // the keys are dealt out, see attention_split.go
+	Split        bool // the keys are divided among workgroups, see attention_split.go
 	TailK        bool // the last tile may have fewer keys
 
-	// Of grid_attention. Padded: windows reach over the edge. OneWindow: there is one, the whole grid.
+	// Of grid_attention. Padded: windows extend past the edge. OneWindow: the window is the whole grid.
 	Padded, OneWindow           bool
 	RelRows, RelPitch, RelWidth int  // of the relative position terms: [RelRows][RelPitch] vectors of four queries
-	RelMembers, RelTile         int  // blocks and heads; the j that a workgroup makes at a time
-	RelChunkRow                 bool // the keys that neighbours have side by side lie in one row of the window
-	KeyPlaces                   int  // keys whose places workgroup memory has, those fetched past the last one included; 0: it has none
+	RelMembers, RelTile         int  // blocks and heads; the j that a workgroup computes at a time
+	RelChunkRow                 bool // keys of neighbouring invocations are in one row of the window
+	KeyPlaces                   int  // keys whose offsets are in workgroup memory, those past the last one included; 0 for no table
 }
 
 // VecOut: the result is written in vectors.
@@ -87,7 +87,7 @@ func (c attentionConsts) out() Binding {
 	return y
 }
 
-// Log2E turns scores into exponents of 2.
+// Log2E is the factor that makes scores exponents of 2.
 func (attentionConsts) Log2E() string { return "1.4426950408889634" }
 
 func attention(n *ir.Node, l Limits) []Shader {
@@ -103,7 +103,7 @@ func attention(n *ir.Node, l Limits) []Shader {
 	largest := n.Graph.Syms.Largest(ir.Shape{s.Sq, s.Sk})
 	queries, keys := largest[0], largest[1]
 	if c.Split {
-		queries = 1 // few, at least in the runs that matter
+		queries = 1 // few in most runs
 	}
 	ok := false
 	c.attentionShape, ok = chooseAttention(int(s.D), queries, keys, c.Split, l)

@@ -22,7 +22,7 @@ var<workgroup> tile_a: array<array<FourA, {{.C.FoursA}}>, {{.C.BlocksA}}>; // q 
 var<workgroup> tile_b: array<array<FourB, {{.C.FoursB}}>, {{.C.BlocksB}}>; // k as [d][key / 4]; v as [key][column / 4]
 {{- if .C.Masked}}
 
-// The score of a key, in units of log2(e); -Inf where it takes no part.
+// The score of a key, in units of log2(e); -Inf if it is masked.
 fn score(b: u32, h: u32, q: u32, k: u32, product: f32) -> f32 {
   if (k >= P.sk) {
     return -infinity();
@@ -34,8 +34,8 @@ fn score(b: u32, h: u32, q: u32, k: u32, product: f32) -> f32 {
 {{- end}}
 {{- if not .C.Grid}}
 
-// A key takes no part where its weight would be 0 in double precision too; -0.0 says so. Other keys always do: their weights
-// are 0 here where they are small, but 0 times an infinity would be NaN.
+// A key is left out if its weight would be 0 in double precision too; its weight is then -0.0. Other keys are always multiplied: a
+// small weight is rounded to 0 here, but 0 times an infinity must be NaN.
 var<workgroup> odd: atomic<u32>; // a value of v is NaN or infinite
 const no_weight = -1075.0;
 const least_weight = 1.2e-38;
@@ -87,7 +87,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   let tx = local % {{.C.LK}}u;
   let ty = local / {{.C.LK}}u;
 {{- end}}
-  let row4 = tx % {{.C.FoursA}}u; // where its weights lie in tile_a
+  let row4 = tx % {{.C.FoursA}}u; // index of its weights in tile_a
   let row1 = tx / {{.C.FoursA}}u;
 {{- if .C.KeyPlaces}}
   for (var r = local; r < {{.C.KeyPlaces}}u; r = r + {{.C.Threads}}u) {
@@ -221,7 +221,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 {{- end}}
 
     // The reference of the weights follows the maximum only when that has grown by more than 2^8: any reference near it will do,
-    // and what is summed need not be rescaled each time.
+    // and the sums need not be rescaled each time.
 {{- range $i := seq .C.Rows}}
     var top{{$i}} = s{{$i}}_0;
 {{- range $j := seq $c.TK}}{{if $j}}

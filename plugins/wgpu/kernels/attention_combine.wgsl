@@ -19,7 +19,7 @@ fn value(i: u32) -> u32 {
   for (var s = 0u; s < P.splits; s = s + 1u) {
     let at = first + s * step;
     let lower = part(at + P.dim) - most;
-    if (!(lower < -1075.0)) { // as where the reference changes
+    if (!(lower < -1075.0)) { // as in attention.wgsl where the reference changes
       let keep = max(exp2(lower), 1.2e-38);
       sum = sum + part(at + P.dim + 1u) * keep;
       acc = acc + part(at + d) * keep;

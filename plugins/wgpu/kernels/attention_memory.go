@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// How a tile of attention lies in workgroup memory: rows of q, k, weights or v in fours, and those in blocks of LK weights. An
-// index that varies is clamped by the device, so that the two levels let a loop over blocks vary one index only.
+// The layout of an attention tile in workgroup memory: rows of q, k, weights or v in groups of four, and these in blocks of LK
+// weights. The device clamps an index that varies. With the two levels a loop over blocks varies only one index.
 
-// FoursA and FoursB are the fours of a block, and BlocksA and BlocksB the blocks.
+// FoursA and FoursB are the groups of four in a block, BlocksA and BlocksB the number of blocks.
 func (s attentionShape) FoursA() int  { return s.LK / 4 }
 func (s attentionShape) FoursB() int  { return s.LK / 4 / s.Halves() }
 func (s attentionShape) BlocksA() int { return max(ceilDiv(s.Depth/4, s.FoursA()), s.Span) }
@@ -18,7 +18,7 @@ func (s attentionShape) BlocksB() int { return max(ceilDiv(s.Depth/4, s.FoursB()
 // RowVecs are the vectors of a row of k, or of Halves rows of v.
 func (s attentionShape) RowVecs() int { return max(s.Keys(), s.DP()) / 4 }
 
-// Halves: two rows of v lie in a row where the keys make that long enough, and several blocks need the memory.
+// Halves is 2 if two rows of v share a row of memory: where the keys make it long enough, and several blocks need the memory.
 func (s attentionShape) Halves() int {
 	if s.Span > 1 && s.Keys() >= 2*s.DP() && s.LK%8 == 0 {
 		return 2
@@ -26,12 +26,12 @@ func (s attentionShape) Halves() int {
 	return 1
 }
 
-// bytes of workgroup memory, but for places of keys.
+// bytes is the workgroup memory without the table of keys.
 func (s attentionShape) bytes() int {
 	return 16 * (s.BlocksA()*s.FoursA()*(4*(s.QueryVecs()+1)+2) + s.BlocksB()*s.FoursB()*(4*s.RowVecs()+2))
 }
 
-// A and B are the four of rows that an expression names.
+// A and B are the group of four rows with the index that an expression gives.
 func (s attentionShape) A(four string) string {
 	return "tile_a" + twoLevels(four, s.FoursA(), s.BlocksA())
 }
@@ -71,7 +71,7 @@ func (s attentionShape) bodyFour(d int) string {
 	return fmt.Sprintf("body * %du + %du", s.Body/4, d/4)
 }
 
-// PRow is the row with weight k of a block, VRow the one with value k, and VAt where in that it begins.
+// PRow is the row with weight k of a block, VRow the one with value k, and VAt the offset in it.
 func (s attentionShape) PRow(k int) string {
 	return fmt.Sprintf("tile_a[%s][%d].rows[%d]", s.block(), k/4, k%4)
 }
@@ -92,7 +92,7 @@ func (s attentionShape) block() string {
 	return "block"
 }
 
-// ValueRow is the row with value v of a part, and ValueAt where in that it begins; v is a variable.
+// ValueRow is the row with value v of a part, and ValueAt the offset in it; v is a variable.
 func (s attentionShape) ValueRow(v string) string {
 	if s.Halves() == 2 {
 		return fmt.Sprintf("%s.rows[%s / 2u %% 4u]", s.B(v+" / 8u"), v)

@@ -1,6 +1,6 @@
 // Terms of the relative positions, in units of log2(e): rel[block and head][j][query] = q . rh[qy, j] for j below wh, and
 // q . rw[qx, j - wh] after. The queries of a line, those of all blocks and heads with the same qy or with the same qx, are
-// multiplied by the same matrix: a workgroup makes 64 of them x {{.C.RelTile}} j at a time, an invocation 4 x 4.
+// multiplied by the same matrix: a workgroup computes 64 of them x {{.C.RelTile}} j at a time, an invocation 4 x 4.
 {{- $c := .C}}
 var<workgroup> tile_q: array<array<vec4<f32>, 17>, 16>;              // [d][query / 4]
 var<workgroup> tile_r: array<array<vec4<f32>, {{add (div .C.RelTile 4) 1}}>, 16>; // [d][j / 4]

@@ -1,4 +1,4 @@
-// Where rows of q, k, v and the result lie, in vectors of four. Row r of head h in block b; a block is a batch of attention, or
+// The offsets of rows of q, k, v and the result, in vectors of four. Row r of head h in block b; a block is a batch of attention, or
 // a window of grid_attention.
 {{- if .C.Grid}}
 // Rows of queries are those of the window's tokens that lie on the grid; rows of keys are all of its tokens. Padding past the

@@ -1,4 +1,4 @@
-// Any sizes and element types: each element of the result walks the keys of its query once (online softmax).
+// Any sizes and element types: each element of the result iterates over the keys of its query once (online softmax).
 {{- if .C.Grid}}
 struct Token {
   inside: bool,
@@ -63,7 +63,7 @@ fn value(i: u32) -> u32 {
 {{- else}}
     let row = k_at + k * P.k_s;
 {{- end}}
-    // The head dim goes in sixteens that are written out: Mesa's software adapter ends loops that have gone round 65535 times in all.
+    // The loop over the head dim is unrolled by sixteen: Mesa's software adapter ends loops after 65535 iterations in total.
 {{- if ge .C.D 16}}
     for (var e0 = 0u; e0 < {{mul (div .C.D 16) 16}}u; e0 = e0 + 16u) {
 {{- range $j := seq 16}}
@@ -98,7 +98,7 @@ fn value(i: u32) -> u32 {
       sum = sum * keep + p;
       acc = acc * keep + p * v;
 {{- else}}
-      // What would weigh 0 in double precision takes no part; other weights are not 0, for v may be an infinity.
+      // A key whose weight is 0 in double precision is left out. Other weights are kept above 0, since v may be infinite.
       if (most - next < -745.0) {
         sum = 0.0;
         acc = 0.0;

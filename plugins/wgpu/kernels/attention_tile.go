@@ -4,13 +4,13 @@ import (
 	"fmt"
 )
 
-// AttentionTile is a shape of the tiled attention: LQ x LK invocations have TQ queries each, and TK keys of a tile.
+// AttentionTile is a shape of the tiled attention: LQ x LK invocations, each with TQ queries, and TK keys of a tile.
 type AttentionTile struct {
 	LQ, LK int // LK a multiple of four
 	TQ, TK int // TQ a multiple of four
-	Depth  int // values of the head dim that pass through workgroup memory at a time, a multiple of four
-	Body   int // of those, how many are written out in a loop: as many as divide Depth, a multiple of four
-	Span   int // keys of an invocation whose weights pass at a time: 1, or 2 or 4 where TK is a multiple of four
+	Depth  int // values of the head dim that are in workgroup memory at a time, a multiple of four
+	Body   int // of those, how many a loop's body has unrolled: a divisor of Depth, a multiple of four
+	Span   int // keys of an invocation whose weights are in workgroup memory at a time: 1, or 2 or 4 if TK is a multiple of four
 }
 
 // Queries and Keys are those of a workgroup and of a tile.
@@ -44,7 +44,7 @@ func (s attentionShape) Parts() int    { return s.DP() / s.Depth }
 func (s attentionShape) LastPart() int { return s.Parts() - 1 }
 func (s attentionShape) Bodies() int   { return s.Depth / s.Body }
 
-// KeyParts of a tile, of PartRows keys each, are what weights and values pass in.
+// KeyParts are the parts of a tile, of PartRows keys each, in which weights and values pass through workgroup memory.
 func (s attentionShape) KeyParts() int { return s.TK / s.Span }
 func (s attentionShape) PartRows() int { return s.LK * s.Span }
 
@@ -52,20 +52,19 @@ func (s attentionShape) PartRows() int { return s.LK * s.Span }
 func (s attentionShape) QueryVecs() int { return s.Queries() / 4 }
 func (s attentionShape) Rows() int      { return s.TQ / 4 }
 
-// Pairs: neighbouring lanes have neighbouring queries, which suits invocations with many queries.
+// Pairs reports whether neighbouring lanes have neighbouring queries, which suits invocations with many queries.
 func (s attentionShape) Pairs() bool { return s.Rows() > 1 && s.LQ%2 == 0 }
 
 // Keys of an invocation: vectors of four, LK of them side by side, then single ones.
 func (s attentionShape) VecKeys() int    { return s.TK / 4 }
 func (s attentionShape) SingleKeys() int { return s.TK % 4 }
 
-// Cols are the columns of the result that an invocation has, laid out like its keys.
+// Cols is the number of columns of the result of an invocation, laid out like its keys.
 func (s attentionShape) Cols() int       { return s.DP() / s.LK }
 func (s attentionShape) VecCols() int    { return s.Cols() / 4 }
 func (s attentionShape) SingleCols() int { return s.Cols() % 4 }
 
-// Key and Col name key or column j of an invocation among what it read; KeyAt and ColAt are where it lies in the tile or in
-// the result.
+// Key and Col are the names of key or column j of an invocation; KeyAt and ColAt are its index in the tile or in the result.
 func (s attentionShape) Key(j int) string   { return laneName(j, s.VecKeys()) }
 func (s attentionShape) Col(j int) string   { return laneName(j, s.VecCols()) }
 func (s attentionShape) KeyAt(j int) string { return s.laneAt(j, s.VecKeys()) }
@@ -114,28 +113,28 @@ func (s attentionShape) UnitsV() int      { return s.PartRows() * s.DP() / 4 }
 func (s attentionShape) PassesV() int     { return ceilDiv(s.UnitsV(), s.Threads()) }
 func (s attentionShape) SomeV(i int) bool { return (i+1)*s.Threads() > s.UnitsV() }
 
-// Loops is Shader.Loops for so many keys.
+// Loops is Shader.Loops for a number of keys.
 func (s attentionShape) Loops(keys int) int {
 	part := loop(s.Bodies(), 0)
-	weights := loop(s.PartRows(), 0) // the long way, for values that are no numbers
+	weights := loop(s.PartRows(), 0) // the slow path, for values that are NaN or infinite
 	return loop(ceilDiv(keys, s.Keys()), loop(s.Parts(), part)+loop(s.KeyParts(), weights))
 }
 
-// The shapes to choose from. What limits them is workgroup memory, of which a large GPU gives all workgroups of a processor
-// together some 64 KB, and 255 registers for an invocation.
+// The shapes to choose from. They are limited by workgroup memory (on a large GPU, the workgroups of a processor share about 64 KB)
+// and by 255 registers for an invocation.
 var (
 	attentionLarge   = AttentionTile{LQ: 8, LK: 16, TQ: 8, TK: 8, Depth: 16, Body: 16, Span: 2}
 	attentionColumns = AttentionTile{LQ: 16, LK: 16, TQ: 8, TK: 8, Depth: 16, Body: 8, Span: 1} // columns of the result are read one by one
-	attentionWindow  = AttentionTile{LQ: 16, LK: 8, TQ: 4, TK: 5, Depth: 16, Body: 16, Span: 1} // keys that fill the large tiles badly
+	attentionWindow  = AttentionTile{LQ: 16, LK: 8, TQ: 4, TK: 5, Depth: 16, Body: 16, Span: 1} // keys of a window fill the large tiles badly
 	attentionFew     = AttentionTile{LQ: 4, LK: 8, TQ: 4, TK: 4, Depth: 8, Body: 4, Span: 1}    // few queries or keys
-	attentionShort   = AttentionTile{LQ: 2, LK: 8, TQ: 4, TK: 4, Depth: 4, Body: 4, Span: 1}    // compilers for processors take a second per thousand lines
+	attentionShort   = AttentionTile{LQ: 2, LK: 8, TQ: 4, TK: 4, Depth: 4, Body: 4, Span: 1}    // software adapters take a second to compile a thousand lines
 )
 
 // AttentionTiles are all shapes; the last is for software adapters.
 var AttentionTiles = []AttentionTile{attentionLarge, attentionColumns, attentionWindow, attentionFew, attentionShort}
 
-// chooseAttention is the tile for a head dim and so many queries and keys; ok is false where it does not fit the device. Where
-// keys are dealt out, tiles divide each share.
+// chooseAttention is the tile for a head dim and numbers of queries and keys; ok is false if it does not fit the device. If the keys
+// are split, tiles divide each split.
 func chooseAttention(d, queries, keys int, split bool, l Limits) (s attentionShape, ok bool) {
 	s = attentionShape{attentionLarge, d}
 	padded := func(t AttentionTile) int { return ceilDiv(keys, t.Keys()) * t.Keys() }
@@ -155,7 +154,7 @@ func chooseAttention(d, queries, keys int, split bool, l Limits) (s attentionSha
 	return s, s.fits(l)
 }
 
-// fits: the operands in workgroup memory, and an invocation's part of the result in registers.
+// fits reports whether the operands fit in workgroup memory, and an invocation's part of the result in registers.
 func (s attentionShape) fits(l Limits) bool {
 	return s.bytes() <= l.WorkgroupStorage && s.Rows()*s.Cols() <= 20
 }

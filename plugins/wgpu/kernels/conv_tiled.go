@@ -9,7 +9,7 @@ import (
 	"github.com/rlx-go/rlx/core/op"
 )
 
-// patch is the geometry of a convolution of one group over [batch, height, width, channels], as the tiled product takes it.
+// patch is the geometry of a convolution of one group over [batch, height, width, channels], for the tiled product.
 type patch struct {
 	CIn, COut            int
 	KH, KW               int
@@ -46,7 +46,7 @@ func newPatch(n *ir.Node, g op.ConvGeometry) *patch {
 	return p
 }
 
-// multiplies reports whether the tiled product can make a convolution: one group, channels last and in fours, f32.
+// multiplies reports whether the tiled product can compute a convolution: one group, channels last and in fours, f32.
 func multiplies(n *ir.Node, g op.ConvGeometry) bool {
 	x, w := n.In[0].Type, n.In[1].Type
 	if g.C != 3 || g.Groups != 1 || x.DType != dtype.F32 || n.Type.DType != dtype.F32 || !allAligned(n.In) {
@@ -67,7 +67,7 @@ func convTiled(n *ir.Node, g op.ConvGeometry, l Limits) (s Shader, ok bool) {
 }
 
 // convTransposeTiled is the product of the pixels of x with the weight, [in, out, kh, kw] seen as a matrix, where each pixel
-// becomes kh x kw others that no other one adds to.
+// becomes kh x kw pixels, which do not overlap.
 func convTransposeTiled(n *ir.Node, g op.ConvGeometry, l Limits) (s Shader, ok bool) {
 	w := n.In[1].Type.Shape
 	if !multiplies(n, g) {
@@ -84,8 +84,8 @@ func convTransposeTiled(n *ir.Node, g op.ConvGeometry, l Limits) (s Shader, ok b
 	return convProduct(n, c, l, p.COut*p.Taps(), p.CIn, 4), true
 }
 
-// convProduct makes the shader of a convolution as a product of so many columns and sums of so many values; vecB is the number
-// of weights per access. Its rows are the pixels of the result, or those of x where each is spread.
+// convProduct is the shader of a convolution as a product with the given number of columns and depth of sums; vecB is the number of
+// weights per access. Rows are the pixels of the result, or those of x for a transposed convolution.
 func convProduct(n *ir.Node, c tiled, l Limits, columns, depth, vecB int) Shader {
 	pixels := func(in, out []int) int {
 		if c.Spread != nil {

@@ -18,8 +18,8 @@ import (
 var elementwiseWGSL string
 
 // scalars are the WGSL expressions of elementwise functions, by the op's name and the element type of the first operand: "float",
-// "int" for i32 and u32, or "bool". Operands are $1, $2, $3. A function that is here runs alone, in regions and after products. So
-// does one of a float that library.wgsl defines as op_NAME; nothing else lists functions.
+// "int" for i32 and u32, or "bool". Operands are $1, $2, $3. A function that is listed here runs as a kernel, in regions and as
+// the activation of products. So does a function of a float that library.wgsl defines as op_NAME.
 var scalars = withLibraryFunctions(map[string]map[string]string{
 	"add": {"float": "($1 + $2)", "int": "($1 + $2)"},
 	"sub": {"float": "($1 - $2)", "int": "($1 - $2)"},
@@ -64,7 +64,7 @@ func init() {
 
 var (
 	_ = register(Kernel{Op: "where", Takes: "(bool, any, any)", Shaders: func(n *ir.Node, _ Limits) []Shader {
-		// The chosen bits, whatever their type.
+		// The bits of the chosen operand, of any type.
 		return []Shader{broadcasting(coarsened, n, "  if (x0(at0(i))) {\n    return x1_bits(at1(i));\n  }\n  return x2_bits(at2(i));")}
 	}})
 	_ = register(Kernel{Op: "elementwise_region", Takes: "(f32|bool...) if parts = run", Shaders: func(n *ir.Node, _ Limits) []Shader {
@@ -124,14 +124,15 @@ const integerDivision = `fn divide(a: TYPE, b: TYPE) -> TYPE {
 }
 `
 
-// broadcast says how an operand is read for element i of the result.
+// broadcast is how an operand is indexed for element i of the result.
 type broadcast struct {
 	K    int
 	How  string // "same", "one", "suffix" or "strided"
-	Axes []axis // of "strided": the result's, innermost first
+	Axes []axis // for "strided": axes of the result, innermost first
 }
 
-// axis is one of the result's, with those made one along which every strided operand goes on, or every one is repeated.
+// axis is one or several neighbouring axes of the result, merged where each strided operand is contiguous or repeated over all of
+// them.
 type axis struct {
 	A     int   // its number, from the outermost
 	Last  bool  // the outermost
@@ -159,7 +160,7 @@ func howBroadcast(x, out ir.Shape) string {
 	return "strided"
 }
 
-// repeated reports whether an operand of shape x has size 1, or nothing, where the result has axis i.
+// repeated reports whether an operand of shape x has size 1, or no axis, at axis i of the result.
 func repeated(x, out ir.Shape, i int) bool {
 	k := i - (len(out) - len(x))
 	return k < 0 || x[k].Is(1)

@@ -33,12 +33,12 @@ func gridSizes(n *ir.Node) (op.GridShape, error) {
 	return n.Attrs.(op.GridAttentionAttrs).Sizes(types)
 }
 
-// maxKeyPlaces bounds the table of where the keys of a window lie: 4 bytes for each, of the memory that workgroups share.
+// maxKeyPlaces bounds the table of the offsets of a window's keys, 4 bytes each in workgroup memory.
 const maxKeyPlaces = 512
 
 var gridFields = []string{"heads", "dim", "sq", "sk", "gh", "gw", "wh", "ww", "nh", "nw", "scale:f32"}
 
-// gridAttention is the tiled kernel of attention over windows; the terms of the relative positions are made before it.
+// gridAttention is the tiled kernel of attention over windows; a shader before it computes the terms of the relative positions.
 func gridAttention(n *ir.Node, l Limits) []Shader {
 	s, err := gridSizes(n)
 	if err != nil {
@@ -54,7 +54,7 @@ func gridAttention(n *ir.Node, l Limits) []Shader {
 	ok := false
 	c.attentionShape, ok = chooseAttention(int(s.D), int(tokens), int(tokens), false, l)
 	c.TailK, c.RelChunkRow = tokens%int64(c.Keys()) != 0, s.WW%int64(4*c.LK) == 0 && c.SingleKeys() == 0
-	// All sizes are static: as constants they make the divisions that find a token cheap.
+	// All sizes are static: as constants they make the divisions that locate a token cheap.
 	var literals []string
 	for i, f := range gridFields[:len(gridFields)-1] {
 		literals = append(literals, "P."+f, fmt.Sprintf("%du", fixed[i]))

@@ -1,6 +1,5 @@
-// Package kernels holds the shaders of the wgpu backend: for each op, the WGSL that runs it and what the host must hand
-// to that WGSL. One kernel is a .go and a .wgsl file side by side; package backend walks the steps of a program and knows
-// no op.
+// Package kernels holds the shaders of the wgpu backend: for each op, the WGSL that runs it and its parameters.
+// One kernel is a .go and a .wgsl file side by side. Package backend runs the steps of a program and knows no op.
 //
 // It imports core only, never the WebGPU binding: shaders are text here, so that they can be written and checked without a
 // C compiler and without a device.
@@ -20,9 +19,9 @@ import (
 type Limits struct {
 	WorkgroupStorage int // bytes of var<workgroup> memory
 
-	// AttentionTile is the shape that tiled attention takes; nil: one that suits its sizes.
+	// AttentionTile is the shape of tiled attention; nil to choose one by its sizes.
 	AttentionTile *AttentionTile
-	// Tile is the shape that tiled products take; nil: one that suits their sizes.
+	// Tile is the shape of tiled products; nil to choose one by their sizes.
 	Tile *Tile
 }
 
@@ -33,17 +32,17 @@ type Kernel struct {
 	// nodes is refused when it is loaded.
 	Takes string
 	Also  string // another rule, or empty
-	// Shaders are what runs the node, in order. They depend on what does not change between runs.
+	// Shaders returns the shaders that run the node, in order. They depend only on what does not change between runs.
 	Shaders func(n *ir.Node, l Limits) []Shader
-	// Scratch is the device memory in bytes that the shaders share, at the symbols' upper bounds; nil: none.
+	// Scratch is the device memory in bytes that the shaders share, at the symbols' upper bounds. Nil means none.
 	Scratch func(n *ir.Node) int64
 }
 
-// Operand positions that are no index of a node's operands.
+// Operand positions beside the indices of a node's operands.
 const (
 	Out     = -1 // the result; the first of several
 	Scratch = -2 // device memory that belongs to no value
-	Status  = -3 // where a shader reports values that its op refuses
+	Status  = -3 // where a shader reports values that its op does not allow
 )
 
 // Result is the operand position of result k of an op with several.
@@ -54,7 +53,7 @@ func Result(k int) int {
 	return Status - k
 }
 
-// Shader is a specialised WGSL program and how to start it.
+// Shader is a specialised WGSL program and how to dispatch it.
 type Shader struct {
 	Name     string // of the template, for messages
 	Body     string // template text; see shader.go
@@ -62,27 +61,27 @@ type Shader struct {
 	Consts   any // what the template reads as .C
 	// Fields are the members of the struct P: "name" is a u32, "name:f32" an f32, "name:8" an array of 8 u32.
 	Fields []string
-	// Params are the values of Fields, flattened. Nil: nothing to do under these sizes.
+	// Params are the values of Fields, flattened. A nil result means that there is nothing to do for these sizes.
 	Params func(c *Call) []uint32
-	// Groups is the number of workgroups; the runtime folds it into the dimensions that a device allows.
+	// Groups is the number of workgroups. The runtime divides it into the dimensions that a device allows.
 	Groups func(c *Call) int
-	// Loops is how often all loops of an invocation go round at most, the last look at each condition included; nil: some
-	// hundred times whatever the sizes. A device may end loops early.
+	// Loops is an upper bound of the iterations of all loops of an invocation, counting the last evaluation of each condition. Nil
+	// means some hundred for any sizes. A device may end loops early.
 	Loops func(c *Call) int
 }
 
-// Binding is an operand as a shader sees it.
+// Binding is how a shader accesses an operand.
 type Binding struct {
 	Name    string
 	Operand int
 	// Vec is the number of elements per access: 0 for typed access to single elements, 4 for vectors of four f32 or u32, or
 	// of four f16 or bf16 that are widened and rounded.
 	Vec int
-	// DType is the element type that the shader sees: the operand's, or u32 where its bits are moved as words.
+	// DType is the element type in the shader: the operand's, or u32 if its bits are moved as words.
 	DType dtype.DType
 }
 
-// Call is a step under given values of the symbols.
+// Call is a step for given values of the symbols.
 type Call struct {
 	In   []program.Operand
 	Out  program.Operand   // the result; the first of several
@@ -107,8 +106,7 @@ func register(k Kernel) struct{} {
 // rules are those of the kernels that have registered.
 var rules []target.Rule
 
-// Description says what the backend runs on the devices that it is made for. The compiler carries a copy,
-// core/target/wgpu.target. WGSL has no 64-bit types.
+// Description lists the nodes that the backend runs. The compiler carries a copy, core/target/wgpu.target. WGSL has no 64-bit types.
 var Description = sync.OnceValue(func() *target.Description {
 	d := &target.Description{Name: "wgpu", Version: Version, MaxRank: maxRank, MaxOperands: maxOperands, Rules: rules,
 		Types: []dtype.DType{dtype.F32, dtype.F16, dtype.BF16, dtype.I32, dtype.U32, dtype.Bool}}
@@ -119,13 +117,13 @@ var Description = sync.OnceValue(func() *target.Description {
 const Version = "0.1.0"
 
 const (
-	// maxRank is what the parameters of strided kernels hold.
+	// maxRank is the number of axes in the parameters of strided kernels.
 	maxRank = 8
-	// maxOperands leaves room for the result, the parameters and the status among the bindings that a shader may have.
+	// maxOperands leaves bindings of a shader for the result, the parameters and the status.
 	maxOperands = 16
 )
 
-// Find is the kernel that runs a node; why says why none does.
+// Find returns the kernel that runs a node. If there is none, why is the reason.
 func Find(n *ir.Node) (k Kernel, why string) {
 	how, why := Description().Takes(n)
 	if how != target.Native {
@@ -178,7 +176,7 @@ func positive(axis, rank int) int {
 	return axis
 }
 
-// around splits a shape into what is before, at and after an axis.
+// around is the number of elements before, at and after an axis.
 func around(shape []int, axis int) (outer, n, inner int) {
 	return numel(shape[:axis]), shape[axis], numel(shape[axis+1:])
 }

@@ -23,11 +23,11 @@ var _ = register(Kernel{
 		} else {
 			body = "elements"
 		}
-		per, each := u.elements, 1 // elements of what P counts; how many of these an invocation moves
+		per, each := u.elements, 1 // elements of the unit that P counts in; units that an invocation moves
 		if u.words == 0 {
 			per, each = 1, 4/d.Size()
 		}
-		count := func(c *Call) int { // units that are looked at
+		count := func(c *Call) int { // units that invocations check
 			if u.words == 0 {
 				return numel(c.Out.Shape)
 			}

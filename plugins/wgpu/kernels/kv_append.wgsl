@@ -24,7 +24,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 {{end}}
 
 {{define "elements"}}
-// Rows do not begin and end with words, so invocation i puts word i of the state together, of new elements and old ones.
+// Rows do not begin and end at words, so invocation i combines new and old elements in word i of the state.
 @compute @workgroup_size({{.C.Group}})
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_index) local: u32) {

@@ -18,7 +18,7 @@ var layoutWGSL string
 // part is one of the templates of a file.
 func part(file, name string) string { return file + `{{template "` + name + `" .}}` }
 
-// These ops move bits and do not look at them.
+// These ops move bits without reading them.
 var (
 	_ = register(Kernel{Op: "narrow", Takes: "(any)", Shaders: func(n *ir.Node, _ Limits) []Shader {
 		a := n.Attrs.(op.NarrowAttrs)
@@ -31,7 +31,7 @@ var (
 		})}
 	}})
 	_ = register(Kernel{Op: "copy", Takes: "(any)", Shaders: func(n *ir.Node, _ Limits) []Shader {
-		// What lies behind the last element, up to a whole unit, belongs to no other value: places are aligned.
+		// A unit past the last element overwrites no other value, since places are aligned.
 		u := units(n.Type.DType, nil, n.In[0])
 		return []Shader{moved(n, u, []int{0}, "copy", "fn value(i: u32) -> {{.C.T}} {\n  return x0{{.C.Read}}(i);\n}\n", nil, nil, nil)}
 	}})
@@ -78,7 +78,7 @@ var (
 	}})
 )
 
-// pad makes each axis that grows one with those behind it that do not.
+// pad merges each axis that grows with the following ones that do not.
 func pad(n *ir.Node) Shader {
 	a, x := n.Attrs.(op.PadAttrs), n.In[0].Type.Shape
 	var starts []int // the first axis of each
@@ -154,7 +154,7 @@ func downTo(high, low int) (out []int) {
 	return out
 }
 
-// bitsOf are the bits of a number as an element.
+// bitsOf is the bits of a number as an element of a type.
 func bitsOf(d dtype.DType, v float64) uint32 {
 	a := tensor.NewArray(d, 1)
 	if a.F != nil {

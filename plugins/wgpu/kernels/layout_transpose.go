@@ -15,9 +15,9 @@ var transposeWGSL string
 
 var _ = register(Kernel{Op: "transpose", Takes: "(any)", Shaders: func(n *ir.Node, _ Limits) []Shader { return []Shader{transpose(n)} }})
 
-// transpose copies rows where the innermost axis stays; otherwise squares of the two innermost axes, the operand's and the
-// result's, go through workgroup memory, so that reads and writes are of neighbours. Where one of them is so short that a
-// square would be mostly empty, elements are gathered.
+// transpose copies rows if the innermost axis stays. Otherwise square tiles of the two innermost axes, the operand's and the result's,
+// go through workgroup memory, so that both reads and writes are coalesced. If one of these axes is so short that a tile would be
+// mostly empty, elements are gathered.
 func transpose(n *ir.Node) Shader {
 	t := permutation{x: n.In[0].Type.Shape, size: n.Type.DType.Size()}
 	t.axes = together(t.x, n.Attrs.(op.TransposeAttrs).Perm)
@@ -40,15 +40,15 @@ func transpose(n *ir.Node) Shader {
 // smallestSquare is the least number of elements of two axes for which they are transposed in workgroup memory.
 const smallestSquare = 128
 
-// permutation is one with axes that stay together made one.
+// permutation is a permutation of axes after merging those that stay neighbours.
 type permutation struct {
 	x    ir.Shape // of the operand
-	axes [][]int  // of the result: the operand's axes that each is made of
+	axes [][]int  // of the result: the operand's axes that are merged in each
 	size int      // of an element, in bytes
 }
 
-// together are the axes of a permuted shape, without those of size 1 and with those made one that are neighbours before and
-// after. There is at least one.
+// together returns the axes of a permuted shape, at least one. Axes of size 1 are dropped, and axes that are neighbours before and
+// after are merged.
 func together(x ir.Shape, perm []int) [][]int {
 	order, rank := make([]int, len(x)), 0 // the operand's axes, without those of size 1
 	for i, d := range x {
@@ -74,7 +74,7 @@ func together(x ir.Shape, perm []int) [][]int {
 	return out
 }
 
-// from is the place among the result's axes of the one that is innermost in the operand, given the last of them.
+// from is the index among the result's axes of the operand's innermost axis.
 func (t permutation) from(last int) int {
 	best := last
 	for i, a := range t.axes {
@@ -113,15 +113,15 @@ func (t permutation) sizes(c *Call) (dims, stride []int) {
 	return dims, stride
 }
 
-// tileWords bounds the workgroup memory of a tile: several workgroups share a processor's.
+// tileWords bounds the workgroup memory of a tile: several workgroups share the memory of a processor.
 const tileWords = 2560
 
-// square is how a tile is moved. Words hold Per elements; a word of the operand lies along its innermost axis, a word of the
-// result along its own.
+// square describes how a tile is moved. Words have Per elements. A word of the operand extends along the operand's innermost axis, a
+// word of the result along the result's.
 type square struct {
 	Per, Width   int   // elements in a word, and their bits
 	Across, Down int   // words of the operand, and words of the result, that a tile has along its two axes
-	Loose        bool  // rows that do not begin at words: elements are read one by one, and words may go on in the next row
+	Loose        bool  // rows do not begin at words: elements are read one by one, and words may continue in the next row
 	Load, Store  int   // words at once, 1 or 4
 	Group        int   // invocations
 	Others       []int // the other axes of the result
@@ -129,7 +129,7 @@ type square struct {
 	Axes         []int // numbers of all axes but the first, innermost first; for Loose
 }
 
-// Rows of the operand in a tile: those that the words of the result need that begin in it.
+// Rows is the number of the operand's rows in a tile: all that the words of the result which begin in the tile need.
 func (s square) Rows() int {
 	if s.Loose {
 		return s.Down*s.Per + s.Per - 1
@@ -145,11 +145,11 @@ func (s square) Columns() int {
 	return s.Across
 }
 
-// Pitch keeps what lies in a column out of each other's banks.
+// Pitch puts the elements of a column in different banks.
 func (s square) Pitch() int { return s.Columns() + 1 }
 
-// LoadLanes invocations read a row side by side, StoreLanes write one: as many as a burst of memory has words, or more where
-// the tile has few rows.
+// LoadLanes is how many invocations read a row together, StoreLanes how many write one: the words of a memory burst, or more if the
+// tile has few rows.
 func (s square) LoadLanes() int {
 	return min(s.Across, max(min(32, s.Across), s.Load*s.Group/s.Rows())) / s.Load
 }
@@ -175,7 +175,7 @@ func (t permutation) tiled(n *ir.Node, a, b int) Shader {
 	last := len(t.axes) - 1
 	inner := t.from(last)
 	s := square{Per: 4 / t.size, Width: 8 * t.size, Load: 1, Store: 1, Group: 256}
-	if s.Per == 1 { // half as many, each with twice as much under way, are 7 % faster on an H200
+	if s.Per == 1 { // half as many invocations with twice the loads in flight are 7 % faster on an H200
 		s.Group = 128
 	}
 	s.Across, s.Down = power(ceilDiv(a, s.Per), 32), power(ceilDiv(b, s.Per), 32)
@@ -242,7 +242,7 @@ func (t permutation) params(c *Call, s square, inner int) (p []uint32, tiles int
 	for i := range to {
 		to[i] = numel(dims[i+1:])
 	}
-	// Strides count what is read and written at once.
+	// Strides count the units of one read or write.
 	load, store := s.Per*s.Load, s.Per*s.Store
 	if s.Loose {
 		load, store = 1, 1

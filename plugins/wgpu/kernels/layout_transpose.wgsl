@@ -94,8 +94,8 @@ fn at(b: u32, a: u32) -> u32 {
 {{end}}
 
 {{define "loose"}}
-// Rows of the result do not begin at words, and a word belongs to the row in which it begins: a tile reads some more of the
-// operand's rows than it has words for, and what a word has of the next rows is gathered.
+// Rows of the result do not begin at words. A word belongs to the row in which it begins, so a tile reads a few more rows of the
+// operand than it has words, and gathers a word's elements of the next rows.
 var<workgroup> tile: array<u32, {{mul .C.Rows .C.Pitch}}>;
 
 fn gathered(i: u32) -> u32 {

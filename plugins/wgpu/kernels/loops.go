@@ -2,8 +2,8 @@ package kernels
 
 import "github.com/rlx-go/rlx/core/ir"
 
-// withLoops says how often the loops of a mapped shader go round for one element, as Shader.Loops counts; nodes with several
-// elements in a word compute those one after another.
+// withLoops sets Shader.Loops of a mapped shader from the iterations for one element. Elements that share a word are computed one
+// after another.
 func (s Shader) withLoops(n *ir.Node, element func(c *Call) int) Shader {
 	s.Loops = func(c *Call) int { return element(c) * element32(n) }
 	return s
@@ -12,5 +12,5 @@ func (s Shader) withLoops(n *ir.Node, element func(c *Call) int) Shader {
 // element32 is the number of elements of the result in a word.
 func element32(n *ir.Node) int { return 4 / n.Type.DType.Size() }
 
-// loop is how often a loop with so many rounds of inner passes each is gone round, the last look at its condition included.
+// loop is the number of iterations of a loop of rounds with inner iterations each, counting the last evaluation of its condition.
 func loop(rounds, inner int) int { return rounds*(1+inner) + 1 }

@@ -16,9 +16,8 @@ import (
 //go:embed map.wgsl
 var harness string
 
-// Results of so many units and more are computed by workgroups of largeGroup invocations that take largeEach units each: the
-// device would spend its time on starting workgroups, and an invocation that waits for one value from memory can wait for
-// others meanwhile.
+// From this many units on, results are computed by workgroups of largeGroup invocations with largeEach units each. Otherwise the
+// device would spend its time on starting workgroups. Each invocation also has several reads in flight.
 const (
 	mapGroup   = 64
 	largeUnits = 1 << 16
@@ -29,21 +28,21 @@ const (
 // mapping makes a shader of `fn value(i: u32) -> u32`: mapped or coarsened.
 type mapping func(n *ir.Node, name, body string, consts any, fields []string, params func(c *Call) []uint32) Shader
 
-// mapped is a shader that computes each element of the result by itself. Body defines `fn value(i: u32) -> u32`, the bits of
-// element i; fields and params come after the number of elements, n.
+// mapped is a shader that computes each element of the result by itself. body defines `fn value(i: u32) -> u32`, the bits of
+// element i. fields and params follow the number of elements, n.
 func mapped(n *ir.Node, name, body string, consts any, fields []string, params func(c *Call) []uint32) Shader {
 	return harnessed(n, name, body, consts, fields, params, element(made(n).DType), 1)
 }
 
-// coarsened is mapped for values that cost little: an invocation computes several of a large result, and the last one again instead
-// of those past the end, which it drops. The shader must not report to the host: where the result takes the place of an operand,
-// the last one may be there already, and what it reports of that is nonsense.
+// coarsened is mapped for values that are cheap to compute: of a large result, an invocation computes several. Past the end it computes
+// the last one again and drops it. Such a shader must not use the status: if the result overwrites an operand, that last value may be
+// computed from an element of the result.
 func coarsened(n *ir.Node, name, body string, consts any, fields []string, params func(c *Call) []uint32) Shader {
 	return harnessed(n, name, body, consts, fields, params, element(made(n).DType), largeEach)
 }
 
-// moved is a shader that moves bits from the operands data into the result, u at a time. Body defines value(i), which returns
-// unit i of the result as a .C.T, and reads unit k of operand x as x.C.Read(k). Params count units.
+// moved is a shader that moves bits from the operands data into the result, u at a time. body defines value(i), which returns
+// unit i of the result as a .C.T, and reads unit k of operand x as x.C.Read(k). params count units.
 func moved(n *ir.Node, u unit, data []int, name, body string, consts map[string]any, fields []string, params func(c *Call) []uint32) Shader {
 	all := map[string]any{"T": u.typ(), "Read": u.read()}
 	for k, v := range consts {
@@ -66,7 +65,7 @@ func moved(n *ir.Node, u unit, data []int, name, body string, consts map[string]
 	return s
 }
 
-// made is the type of what a harness makes: of the result, the first of several.
+// made is the type of the result that a harness computes, the first of several.
 func made(n *ir.Node) ir.Type { return n.ResultTypes()[0] }
 
 func harnessed(n *ir.Node, name, body string, consts any, fields []string, params func(c *Call) []uint32, u unit, each int) Shader {
@@ -100,16 +99,16 @@ func harnessed(n *ir.Node, name, body string, consts any, fields []string, param
 	return s
 }
 
-// unit is what a value is in a harness.
+// unit is the size of a value in a harness.
 type unit struct {
 	elements int // of the result
-	words    int // that are moved at once, 1 or 4; 0: an element, and those that share its word are put together
+	words    int // that are moved at once, 1 or 4; 0 for single elements, which are packed into words
 }
 
 // element is the unit of shaders that compute.
 func element(d dtype.DType) unit { return unit{elements: 4 / d.Size()} }
 
-// units is the largest unit that divides rows of the given elements of type d, and their places.
+// units is the largest unit of which rows with the given numbers of elements of type d, and the places of nodes, are multiples.
 func units(d dtype.DType, rows []int, at ...*ir.Node) unit {
 	for _, words := range []int{4, 1} {
 		ok := true
@@ -126,13 +125,13 @@ func units(d dtype.DType, rows []int, at ...*ir.Node) unit {
 	return element(d)
 }
 
-// beginsAt reports a value that begins at a multiple of so many bytes. A view may begin anywhere in its parent.
+// beginsAt reports whether a value begins at a multiple of that many bytes. A view may begin anywhere in its parent.
 func beginsAt(n *ir.Node, bytes int64) bool {
 	offset, view := n.View()
 	return !view || offset%bytes == 0 && beginsAt(n.In[0], bytes)
 }
 
-// common is a number that divides the product of sizes, whatever the symbols: the largest one among the divisors of 64.
+// common is the largest divisor of 64 that divides the product of sizes for any values of the symbols.
 func common(sizes []ir.Dim) int {
 	product := 1
 	for _, d := range sizes {
@@ -148,7 +147,7 @@ func common(sizes []ir.Dim) int {
 	return product
 }
 
-// per is the number of elements in what value(i) returns.
+// per is the number of elements that value(i) returns.
 func (u unit) per() int {
 	if u.words == 0 {
 		return 1
@@ -156,7 +155,7 @@ func (u unit) per() int {
 	return u.elements
 }
 
-// vecOf is the Binding.Vec of so many words at once.
+// vecOf is the Binding.Vec for a number of words at once.
 func vecOf(words int) int {
 	if words == 4 {
 		return 4
@@ -178,8 +177,8 @@ func (u unit) read() string {
 	return "_bits"
 }
 
-// statements compute each units, group apart, and then write them: a write would hold up the reads after it, which may be of
-// the same memory for all that a compiler knows.
+// statements compute each units, group apart, and write them afterwards. A write in between would delay the reads after it, since a
+// compiler cannot rule out that they read the same memory.
 func (u unit) statements(group, each int) string {
 	put := "y_put"
 	if u.words == 4 {
@@ -217,7 +216,7 @@ func allF32(n *ir.Node) bool {
 	return n.Type.DType == dtype.F32
 }
 
-// withStatus adds the binding through which a shader refuses values, and the number that it writes there.
+// withStatus adds the status binding, through which a shader reports invalid values, and the number that it writes there.
 func (s Shader) withStatus() Shader {
 	s.Bindings = append(s.Bindings, Binding{Name: "status", Operand: Status, DType: dtype.U32})
 	return s

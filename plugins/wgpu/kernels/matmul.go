@@ -43,14 +43,14 @@ func acts() string {
 	return list
 }
 
-// product are the sizes of a matmul as its kernels take them.
+// product is the sizes and strides of a matmul, in the form that its kernels take.
 type product struct {
 	m, n, k                int
 	batch, aBatch, bBatch  []uint32 // sizes and strides of the leading axes, in elements
 	aM, aK, bN, bK, matrix int
 }
 
-// sizes reads a product off its shapes. Where all matrices are multiplied by the same one, they are rows of one matrix.
+// sizes derives a product from its shapes. If all matrices are multiplied by the same one, they become rows of one matrix.
 func sizes(a op.FusedMatMulAttrs, x, w, out []int) product {
 	r := len(out)
 	p := product{m: out[r-2], n: out[r-1], k: x[len(x)-1]}
@@ -81,21 +81,21 @@ func sizes(a op.FusedMatMulAttrs, x, w, out []int) product {
 	return p
 }
 
-// called are the sizes of a product in a call.
+// called is the product of a call.
 func called(a op.FusedMatMulAttrs, c *Call) product {
 	return sizes(a, c.In[0].Shape, c.In[1].Shape, c.Out.Shape)
 }
 
-// largest are the sizes of a product at the symbols' upper bounds.
+// largest is the product at the symbols' upper bounds.
 func largest(n *ir.Node, a op.FusedMatMulAttrs) product {
 	most := n.Graph.Syms.Largest
 	return sizes(a, most(n.In[0].Type.Shape), most(n.In[1].Type.Shape), most(n.Type.Shape))
 }
 
-// fours reports a size that is known and a multiple of four.
+// fours reports whether a size is static and a multiple of four.
 func fours(d ir.Dim) bool { return d.IsStatic() && d.B%4 == 0 && d.B > 0 }
 
-// matmul chooses between the kernels that fetch vectors of four, for few rows and for many, and the one that takes anything.
+// matmul chooses between the kernels that fetch vectors of four, for few rows and for many, and the general one.
 func matmul(n *ir.Node, a op.FusedMatMulAttrs, l Limits) []Shader {
 	x, w := n.In[0].Type, n.In[1].Type
 	axis := func(t ir.Type, fromEnd int) ir.Dim { return t.Shape[t.Rank()-fromEnd] }
@@ -109,7 +109,7 @@ func matmul(n *ir.Node, a op.FusedMatMulAttrs, l Limits) []Shader {
 	return []Shader{matmulTiled(n, a, l)}
 }
 
-// aligned reports a value that begins at a multiple of four elements.
+// aligned reports whether a value begins at a multiple of four elements.
 func aligned(n *ir.Node) bool { return beginsAt(n, 4*int64(n.Type.DType.Size())) }
 
 func allAligned(nodes []*ir.Node) bool {
@@ -136,19 +136,19 @@ type operand struct {
 	WholeK bool   // and K
 
 	At    string // WGSL type of the positions where vectors of a unit begin
-	Fours int    // rows of a tile, in fours
-	Quads int    // values of K of a tile, in fours
-	Pad   int    // vectors between fours of K in workgroup memory
+	Fours int    // rows of a tile / 4
+	Quads int    // values of K of a tile / 4
+	Pad   int    // vectors of padding between groups of four values of K in workgroup memory
 }
 
-// tiled is what the tiled kernel is specialised with.
+// tiled holds the constants of the tiled kernel.
 type tiled struct {
 	Tile
 	A, B     operand
 	Whole    bool // every tile is full
 	Bias     bool
 	Residual bool
-	Acts     []string // of which P.act picks one, from 1 on
+	Acts     []string // P.act selects one, from 1 on
 	Vec      int      // 4 where the columns divide into vectors
 	Spread   *patch   // of a transposed convolution
 }
@@ -159,7 +159,7 @@ func (t tiled) NV() int             { return t.TN / 4 }
 func (t tiled) At() string          { return t.A.At }
 func (t tiled) Operands() []operand { return []operand{t.A, t.B} }
 
-// Walk is the order in which the columns of a row of sums are taken, in fours: to and fro.
+// Walk is the order of the columns in a row of sums, in groups of four: forwards in even rows, backwards in odd ones.
 func (t tiled) Walk(row int) []int {
 	fours := make([]int, t.NV())
 	for i := range fours {
@@ -171,7 +171,7 @@ func (t tiled) Walk(row int) []int {
 	return fours
 }
 
-// Turned is the order of the columns in a four of such a row. It is its own reverse.
+// Turned is the order of the columns in a group of four of such a row. It is its own inverse.
 func (t tiled) Turned(row int) string {
 	if row%2 == 1 {
 		return ".wzyx"
@@ -186,7 +186,7 @@ type step struct {
 	Held string // prefix of its operands' names, where variables hold them
 }
 
-// Assign begins what sets an operand.
+// Assign is the start of a statement that sets an operand.
 func (s step) Assign() string {
 	if s.Held == "" {
 		return "let "
@@ -208,7 +208,7 @@ func (t tiled) Late() step { return step{tiled: t, K: t.Depth - 2} }
 // Last: see Steps.
 func (t tiled) Last() step { return step{tiled: t, K: t.Depth - 1, Held: "last_"} }
 
-// specialise fills in what the tile divides, for a product of these sizes; 0 is a size that is not known yet.
+// specialise sets which sizes the tile divides, for a product of these sizes; 0 is a size that is not static.
 func (t tiled) specialise(m, n, k int) tiled {
 	t.A.Name, t.A.Rows, t.A.Whole = "a", "m_size", m > 0 && m%t.TileM() == 0
 	t.B.Name, t.B.Rows, t.B.Whole = "b", "n_size", n > 0 && n%t.TileN() == 0
@@ -223,7 +223,7 @@ func (t tiled) specialise(m, n, k int) tiled {
 			o.Pad = t.pad() // neighbours store different values of K
 		}
 		if o.Patch != nil || !o.Across && !o.Whole {
-			at = "vec4<u32>" // the last rows may lie past the end
+			at = "vec4<u32>" // the last rows may be past the end
 		}
 	}
 	t.A.At, t.B.At = at, at
@@ -248,10 +248,10 @@ func (t Tile) params(p product, f finish) []uint32 {
 	return slices.Concat([]uint32{uint32(t.groups(p)), uint32(t.TM), f.act, f.residual, uint32(p.m), uint32(p.n), uint32(p.k)}, p.batch, p.aBatch, p.bBatch)
 }
 
-// finish says by parameters what a sum becomes, so that products that differ in that only can share a shader.
+// finish is the parameters of the epilogue, so that products that differ only in it can share a shader.
 type finish struct{ act, residual uint32 }
 
-// finishes sets what the shader of a fused product can finish sums with: all that occurs in the graph, one of which finish picks.
+// finishes sets the epilogues that the shader of a fused product has: all that occur in the graph. The result selects one.
 func (t *tiled) finishes(n *ir.Node, a op.FusedMatMulAttrs) (f finish) {
 	t.Bias, t.Residual = a.HasBias, a.HasResidual
 	if a.HasResidual {
@@ -271,7 +271,7 @@ func (t *tiled) finishes(n *ir.Node, a op.FusedMatMulAttrs) (f finish) {
 	return f
 }
 
-// epilogue binds what a product is finished with, operands at these positions or -1, and the result.
+// epilogue returns the bindings of bias and residual, operands at these positions or -1, and of the result.
 func epilogue(bias, residual, vec int) (out []Binding) {
 	if bias >= 0 {
 		out = append(out, Binding{Name: "bias", Operand: bias, Vec: vec, DType: dtype.F32})

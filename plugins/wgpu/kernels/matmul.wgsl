@@ -1,4 +1,4 @@
-// C = act(A . B + bias) + residual in f32. A workgroup makes a tile of the result; an invocation holds TM x TN of its sums in
+// C = act(A . B + bias) + residual in f32. A workgroup computes a tile of the result; an invocation holds TM x TN of its sums in
 // registers, as groups of four rows and four columns. Parts of A and B, Depth values of K at a time, pass through workgroup
 // memory with K outermost; the next ones are fetched from the buffers while the present ones are used.
 //
@@ -9,7 +9,7 @@
 // at the cost of an instruction beside each read.
 {{- range .C.Operands}}
 
-// Four values of K of {{.Name}}'s rows{{if .Pad}}; the padding lets neighbours, who store different ones, meet in no bank{{end}}.
+// Four values of K of {{.Name}}'s rows{{if .Pad}}; with the padding, neighbours store to different banks{{end}}.
 struct Four_{{.Name}} {
   k: array<array<vec4<f32>, {{.Fours}}>, 4>,
 {{- if .Pad}}
@@ -28,7 +28,7 @@ fn place_{{.Name}}(unit: u32) -> vec2<u32> {
 }
 {{- if .Patch}}{{$p := .Patch}}
 {{- if eq .Name "a"}}
-// Rows are the pixels of the result, and K the patches of x, [batch, height, width, channels], that they see: {{$p.Block}} channels under
+// Rows are the pixels of the result, and K the patches of x, [batch, height, width, channels], that they read: {{$p.Block}} channels under
 // one tap of the filter, the same ones under the next tap, and so on to the next channels.
 fn begin_a(base: u32, row: u32, quad: u32) -> vec4<u32> {
   return min(row * 4u + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(P.m_size - 1u));
@@ -112,9 +112,9 @@ fn fetch_{{.Name}}(at: {{.At}}, k0: u32, quad: u32) -> mat4x4<f32> {
 }
 {{- end}}
 {{end}}
-// A unit is four rows by four values of K. place gives the rows and the values of K, in fours, of a unit: neighbours fetch what
-// lies side by side in the buffer. begin gives where its four vectors begin; rows past the end are the last ones again, whose
-// sums nothing writes. fetch gives the unit that lies k0 further along K, as the four rows at each k; past the end they are 0.
+// A unit is four rows by four values of K. place returns the rows and the values of K of a unit, divided by four: neighbours fetch
+// neighbouring data. begin returns the offsets of its four vectors; past the end the last rows are repeated, and their sums are not
+// written. fetch returns the unit that is k0 further along K, as the four rows at each k; past the end they are 0.
 {{- template "operand" .C.A}}
 {{- template "operand" .C.B}}
 {{range .C.Passes}}
@@ -189,7 +189,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   let lane = lanes(local);
   let lane_a = lane.x;
   let lane_b = lane.y;
-  // What it fetches.
+  // The units that the invocation fetches.
 {{- range .C.Passes}}
   let unit{{.Index}} = local + {{.First}}u;
 {{- if and .A .B}}
@@ -212,7 +212,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   var c{{$i}}_{{$j}} = vec4<f32>(0.0);
 {{- end}}{{end}}
   // The operands of the last two values of K of a part stay in registers while the next part takes its place: the sums of the one
-  // are made between the barriers, those of the other after them, so that there is work while workgroup memory changes hands.
+  // are computed between the barriers, those of the other after them, so that there is work while workgroup memory is refilled.
 {{- range $i := seq .C.MV}}
   var last_a{{$i}} = vec4<f32>(0.0);
 {{- end}}
@@ -242,8 +242,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     workgroupBarrier();
   }
 {{- template "add" .C.Last}}
-  // A loop with an end that only the parameters tell is not written out by compilers, and so what finishes a sum is compiled once
-  // for a row.
+  // Compilers do not unroll a loop whose end is a parameter, so the epilogue is compiled once for a row.
   for (var i = 0u; i < P.rows; i = i + 1u) {
 {{- range $j := seq .C.NV}}
     var v{{$j}} = vec4<f32>();

@@ -1,4 +1,4 @@
-{{$c := .C}}// What becomes of the sums of a product, and where they lie.
+{{$c := .C}}// The epilogue of a product, and the offsets of its results.
 
 // corner is the first row and the first column of a tile, and its matrix.
 fn corner(tile: u32) -> vec3<u32> {
@@ -15,7 +15,7 @@ fn lanes(local: u32) -> vec2<u32> {
                    (block / {{.C.BlocksM}}u) * {{mul .C.LanesN .C.NV}}u + lane % {{.C.LanesN}}u);
 }
 {{if .C.Spread}}{{$p := .C.Spread}}
-// Where a sum lies whose row is a pixel of x and whose column an output channel and a tap: each pixel becomes {{$p.KH}} x {{$p.KW}} of them.
+// The offset of a sum whose row is a pixel of x and whose column is an output channel and a tap. A pixel becomes {{$p.KH}} x {{$p.KW}} pixels.
 fn spread(row: u32, col: u32) -> u32 {
   let tap = col % {{$p.Taps}}u;
   let y = row / {{$p.WIn}} * {{$p.KH}}u + tap / {{$p.KW}}u;
@@ -23,7 +23,7 @@ fn spread(row: u32, col: u32) -> u32 {
   return (y * {{$p.WIn}} * {{$p.KW}}u + x) * {{$p.COut}}u + col / {{$p.Taps}}u;
 }
 {{end}}
-// finish makes four columns of the result in a row of a matrix that begins at base.
+// finish computes four columns of the result in a row of a matrix that begins at base.
 fn finish(row: u32, col: u32, base: u32, sum: vec4<f32>) {
   let m_size = P.m_size;
   let n_size = P.n_size;

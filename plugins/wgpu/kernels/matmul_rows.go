@@ -11,15 +11,15 @@ import (
 //go:embed matmul_rows.wgsl
 var matmulRowsWGSL string
 
-// rowsFew is how many rows a product may have at most to be made eight at a time, by matmulRows. A tile of it would be mostly
-// empty, and few tiles would fetch all of the weight.
+// rowsFew is the most rows of a product for matmulRows, which computes eight rows at a time. With so few, tiles would be mostly empty,
+// and few workgroups would fetch all of the weight.
 const rowsFew = 96
 
 // matmulRows is for x [M,K] with few rows and a weight [N,K].
 func matmulRows(n *ir.Node, a op.FusedMatMulAttrs) Shader {
 	lanes := 32
 	if k := n.In[0].Type.Shape[n.In[0].Type.Rank()-1].B; k >= 1024 {
-		lanes = 128 // more of them at work at once, where each would have a long sum
+		lanes = 128 // more invocations for long sums
 	}
 	columns := 256 / lanes
 	s := Shader{

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Tile is a shape of the tiled matrix product: how many sums a workgroup makes, and how its invocations share them.
+// Tile is a shape of the tiled matrix product: how many sums a workgroup computes, and how its invocations share them.
 //
 // Invocations that run together, 32 on most devices, form a block of LanesM x 32/LanesM; a workgroup has BlocksM x BlocksN of
 // them. Within a block many lanes need the same operands, so that one read of workgroup memory serves them all.
@@ -15,15 +15,15 @@ type Tile struct {
 	LanesM           int
 	TM, TN           int // rows and columns of an invocation, multiples of four
 	Depth            int // values of K in workgroup memory at a time
-	// Rate is the speed of a device that is busy with such tiles, measured as TFLOP/s of an NVIDIA H200. Its ratio to that of
-	// the others counts.
+	// Rate is the speed of a fully occupied device with such tiles, measured in TFLOP/s of an NVIDIA H200. Only the ratio to other tiles
+	// matters.
 	Rate float64
 }
 
 // LanesN: see LanesM.
 func (t Tile) LanesN() int { return 32 / t.LanesM }
 
-// TileM and TileN are the rows and columns of the result that a workgroup makes.
+// TileM and TileN are the rows and columns of the result that a workgroup computes.
 func (t Tile) TileM() int { return t.BlocksM * t.LanesM * t.TM }
 
 // TileN: see TileM.
@@ -32,11 +32,11 @@ func (t Tile) TileN() int { return t.BlocksN * t.LanesN() * t.TN }
 // Threads is the number of invocations.
 func (t Tile) Threads() int { return 32 * t.BlocksM * t.BlocksN }
 
-// pad is the number of vectors between fours of K in workgroup memory. Eight invocations store at a time, and it has eight
-// banks of a vector.
+// pad is the number of vectors between fours of K in workgroup memory. Eight invocations store at a time, to
+// eight banks of a vector.
 func (t Tile) pad() int { return 8 / (t.Depth / 4) }
 
-// bytes of workgroup memory, at most.
+// bytes is an upper bound of the workgroup memory.
 func (t Tile) bytes() int { return 4*t.Depth*(t.TileM()+t.TileN()) + 2*t.Depth/4*t.pad()*16 }
 
 func (t Tile) String() string { return fmt.Sprintf("%dx%d", t.TileM(), t.TileN()) }
@@ -83,15 +83,15 @@ var tiles = []Tile{
 // Tiles are the shapes that products take.
 func Tiles() []Tile { return slices.Clone(tiles) }
 
-// WebGPU does not tell how many processors a device has. Products are shaped for one of the largest: where there are fewer,
-// each has more tiles to make, and the shape matters less.
+// WebGPU does not report how many processors a device has. Tiles are chosen for a large one. With fewer processors, each computes more
+// tiles, and the choice matters less.
 const (
 	processors = 132
 	busy       = 160 // invocations that keep a processor busy with multiplications
 )
 
-// chooseTile takes the shape that makes a product soonest: tiles are made processors at a time, so what counts is how many
-// fall to the busiest one. Sizes that are not known yet are 0.
+// chooseTile returns the shape with the least estimated time. Each processor computes one tile at a time, so the time depends on the
+// tiles of the busiest one. Sizes that are not static are 0.
 func chooseTile(p product, l Limits) Tile {
 	if l.Tile != nil {
 		return *l.Tile

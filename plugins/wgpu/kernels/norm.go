@@ -46,23 +46,23 @@ func init() {
 	}
 }
 
-// What a workgroup of norm.wgsl is made of: enough invocations for the device to have others to run while some wait for
-// memory, and as few for a row as have it in registers.
+// The size of a workgroup of norm.wgsl: enough invocations to hide the latency of memory, and as few for a row as can keep it in
+// registers.
 const (
 	normGroup = 128 // invocations
 	normKept  = 16  // units of a row that an invocation keeps, at most
 )
 
-// fourAtOnce reports rows of the last axis, in all operands, that are vectors of four.
+// fourAtOnce reports whether the rows of the last axis, in all operands, consist of whole vectors of four.
 func fourAtOnce(n *ir.Node) bool {
 	return n.Type.Shape[n.Type.Rank()-1].B%4 == 0 && allAligned(n.In)
 }
 
-// sharesWords reports rows whose ends share a 32-bit word with other rows, so that none can be written by itself.
+// sharesWords reports whether rows share a 32-bit word at their ends, so that a row cannot be written by itself.
 func sharesWords(n *ir.Node) bool { return n.Type.DType != dtype.F32 && !fourAtOnce(n) }
 
-// norm normalises rows of the last axis, which is static: γ has its size. Of rows that share words it only finds what
-// normFromStatistics needs.
+// norm normalises rows of the last axis, which is static: γ has its size. For rows that share words it only computes
+// the statistics for normFromStatistics.
 func norm(n *ir.Node, center, residual bool, eps float64) Shader {
 	width := int(n.Type.Shape[n.Type.Rank()-1].B)
 	vec, v, t := 0, "", "f32"
@@ -107,7 +107,7 @@ func norm(n *ir.Node, center, residual bool, eps float64) Shader {
 	return s
 }
 
-// normFromStatistics makes elements, several of which share a word, whatever row they belong to.
+// normFromStatistics computes whole words, whose elements may belong to two rows.
 func normFromStatistics(n *ir.Node, residual bool) Shader {
 	width := int(n.Type.Shape[n.Type.Rank()-1].B)
 	consts := map[string]any{"Width": width, "Residual": residual, "Gamma": operandNames[len(n.In)-2], "Beta": operandNames[len(n.In)-1]}

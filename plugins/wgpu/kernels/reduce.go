@@ -38,7 +38,7 @@ var (
 	}
 )
 
-// takes is a rule for the element types that a reduction has.
+// takes is the rule for the element types of a reduction.
 func (f fold) takes() string {
 	if f.expr["i32"] == "" {
 		return "(" + floats + ")"
@@ -62,11 +62,10 @@ func init() {
 	}
 }
 
-// longRow is the least number of elements of which several invocations make one.
+// longRow is the number of elements from which on several invocations share a reduction.
 const longRow = 32
 
-// reducedRange are the axes of a reduction where those between its first and its last are reduced too or have size 1;
-// otherwise end is 0.
+// reducedRange is the range of reduced axes, if all axes in it are reduced or have size 1; otherwise end is 0.
 func reducedRange(n *ir.Node) (first, end int) {
 	axes := n.Attrs.(op.ReduceAttrs).Axes
 	if len(axes) == 0 {
@@ -84,9 +83,9 @@ func reducedRange(n *ir.Node) (first, end int) {
 // rowFields are the parameters of shaders that begin with reduce_place.wgsl.
 var rowFields = []string{"rows", "n", "inner"}
 
-// rowsAndLanes cuts a workgroup into rows of so many elements, and the invocations of each: few enough that folding their
-// values takes less time than reading sixteen for each. Inner says that neighbouring elements belong to different rows; rows
-// are a multiple of per.
+// rowsAndLanes divides a workgroup into rows of length elements and lanes for each. Lanes are few enough that each reads at least
+// sixteen elements, which takes longer than combining the lanes. inner is set if neighbouring elements belong to different rows. rows
+// is a multiple of per.
 func rowsAndLanes(length int, inner bool, per int) (rows, lanes int) {
 	const group = 256
 	lanes = 8
@@ -127,7 +126,7 @@ func reduceRows(n *ir.Node, f fold, first, end int) Shader {
 	}
 }
 
-// reduceEach makes each element by itself, of any axes.
+// reduceEach computes each element by itself, for any axes.
 func reduceEach(n *ir.Node, f fold) Shader {
 	t := elementType(n.Type.DType)
 	axes := n.Attrs.(op.ReduceAttrs).Axes
@@ -144,7 +143,7 @@ func reduceEach(n *ir.Node, f fold) Shader {
 		}
 		return slices.Concat([]uint32{uint32(count)}, dims(kept), dims(cut), strides(c.In[0].Shape))
 	}).withLoops(n, func(c *Call) int {
-		from := append(slices.Clone(axes), len(c.In[0].Shape)) // rising
+		from := append(slices.Clone(axes), len(c.In[0].Shape)) // ascending
 		count := numel(c.In[0].Shape) / max(numel(c.Out.Shape), 1)
 		return loop(maxRank, 0) + loop(count, loop(len(c.In[0].Shape)-from[0], 0))
 	})

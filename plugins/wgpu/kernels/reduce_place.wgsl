@@ -8,7 +8,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     return;
   }
 {{- if .C.Inner}}
-  let r = local % {{.C.Rows}}u; // neighbours take neighbouring rows, whose elements lie side by side
+  let r = local % {{.C.Rows}}u; // neighbours take neighbouring rows, whose elements are adjacent
   let lane = local / {{.C.Rows}}u;
   let row = min(first + r, P.rows - 1u);
   let base = (row / P.inner) * P.n * P.inner + row % P.inner;

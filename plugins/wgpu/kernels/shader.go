@@ -11,23 +11,23 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 )
 
-// library has the functions that shaders share; a shader gets those that it uses.
+// library has the functions that shaders share. A shader's text includes those that it uses.
 //
 //go:embed library.wgsl
 var library string
 
-// Window is the range of a device buffer that one binding shows, in bytes.
+// Window is the range of a device buffer that one binding covers, in bytes.
 type Window struct {
 	Offset, Size int64
 }
 
-// View is where an operand lies: consecutive windows, and how many elements of the first lie before it.
+// View is the location of an operand: consecutive windows, and how many elements of the first precede it.
 type View struct {
 	Windows []Window
 	Skip    int64
 }
 
-// Text is the complete WGSL of a shader whose operands lie in views, one per binding. Binding i of the text is window i of
+// Text is the complete WGSL of a shader whose operands are at views, one per binding. Binding i of the text is window i of
 // the flattened list, and the parameters come last.
 func (s Shader) Text(views []View) (string, error) {
 	var b strings.Builder
@@ -187,7 +187,7 @@ func (bind Binding) declare(first int, v View) string {
 
 func (bind Binding) writes() bool { return bind.Operand < 0 }
 
-// access writes the bodies that read and write unit i through the window that holds it.
+// access writes the bodies that read and write unit i through the window that it is in.
 func (bind Binding) access(v View, unit int64) (read, write string) {
 	var r, w strings.Builder
 	at := int64(0)

@@ -33,7 +33,7 @@ var _ = register(Kernel{
 
 func softmaxAxis(n *ir.Node) int { return positive(n.Attrs.(op.SoftmaxAttrs).Axis, n.Type.Rank()) }
 
-// softmax makes whole rows, or only finds the largest element of each and the sum that divides it, for softmaxFromStatistics.
+// softmax computes whole rows or, with statistics, only the largest element and the sum of each, for softmaxFromStatistics.
 func softmax(n *ir.Node, statistics bool) Shader {
 	axis, most := softmaxAxis(n), n.Graph.Syms.Largest
 	inner := numel(most(n.Type.Shape[axis+1:])) > 1
@@ -67,7 +67,7 @@ func softmax(n *ir.Node, statistics bool) Shader {
 // rowStatistics are two f32 of each row, kept between two shaders.
 var rowStatistics = Binding{Name: "statistics", Operand: Scratch, DType: dtype.F32}
 
-// softmaxFromStatistics makes elements, several of which share a word, whatever row they belong to.
+// softmaxFromStatistics computes whole words, whose elements may belong to two rows.
 func softmaxFromStatistics(n *ir.Node) Shader {
 	axis := softmaxAxis(n)
 	s := coarsened(n, "softmax", softmaxFromStatisticsWGSL, nil, []string{"count", "inner"}, func(c *Call) []uint32 {

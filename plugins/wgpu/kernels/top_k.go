@@ -47,7 +47,7 @@ var _ = register(Kernel{
 	},
 })
 
-// topKConsts says how elements of a type become keys. A float of 16 bits is moved to the upper half of a word, which keeps
+// topKConsts is the constants for the keys of elements of a type. A float of 16 bits is moved to the upper half of a word, which keeps
 // the order.
 func topKConsts(d, index dtype.DType, rows, lanes int) map[string]any {
 	c := map[string]any{"Rows": rows, "Lanes": lanes, "Float": d.IsFloat(), "Signed": d == dtype.I32, "Index": elementType(index), "Shift": 32 - 8*d.Size()}
