@@ -24,7 +24,7 @@ var mayImport = map[string][]string{
 	"core/op":         {"core/ir", "core/dtype", "core/tensor"},
 	"core/hir":        {"core/op", "core/ir", "core/dtype"},
 	"core/program":    {"core/ir", "core/dtype", "core/tensor"},
-	"core/task":       {"core/diag", "core/dtype"},
+	"core/task":       {"core/diag", "core/dtype", "core/ir", "core/tensor"},
 	"core/target":     {"core/ir", "core/dtype"},
 	"core/device":     {"core/target", "core/program", "core/diag", "core/ir", "core/dtype", "core/tensor"},
 	"core/devicetest": {"core/device", "core/target", "core/diag", "core/dtype", "core/interp", "core/ir", "core/op", "core/plan", "core/program", "core/sched", "core/tensor"},
@@ -35,7 +35,11 @@ var mayImport = map[string][]string{
 	"core/pass":       {"core/target", "core/code", "core/rewrite", "core/op", "core/ir", "core/dtype", "core/tensor", "core/diag"},
 	"core/compile":    {"core/code", "core/pass", "core/target", "core/plan", "core/sched", "core/program", "core/op", "core/ir", "core/dtype", "core/tensor", "core/diag"},
 
-	".":      {"core/code", "core/device", "core/diag", "core/dtype", "core/interp", "core/ir", "core/program", "core/task", "core/tensor", "format", "internal/regular", "internal/safetensors", "internal/units", "plugins/rpc"},
+	"core/task/imaging":  {"core/diag"},
+	"core/task/tasktest": {"core/task"},
+	"core/task/...":      {"core/task", "core/task/imaging", "core/diag", "core/dtype", "core/ir", "core/tensor"}, // the kinds
+
+	".":      {"core/code", "core/device", "core/diag", "core/dtype", "core/interp", "core/ir", "core/program", "core/task/...", "core/tensor", "format", "internal/regular", "internal/safetensors", "internal/units", "plugins/rpc"},
 	"format": {"core/program", "core/op", "core/ir", "core/dtype", "core/tensor", "core/diag", "core/task", "internal/atomicfile", "internal/regular"},
 
 	"plugins/rpc":       {"plugins/rpc/...", "core/device", "core/target", "core/program", "core/diag", "core/dtype", "core/tensor", "core/ir", "format"},
@@ -54,10 +58,10 @@ var mayImport = map[string][]string{
 	"models/weights": {"core/code", "core/diag", "core/dtype", "core/ir", "internal/regular", "internal/safetensors", "internal/strictjson"},
 	"models/arch":    {"core/code", "core/diag", "core/ir", "core/task", "internal/regular"},
 	"models/nn":      {"models/arch", "core/hir", "core/op", "core/ir", "core/diag", "core/dtype"},
-	"models/...":     {"models/nn", "models/arch", "core/hir", "core/op", "core/ir", "core/diag", "core/dtype", "core/task"}, // the families
+	"models/...":     {"models/nn", "models/arch", "core/hir", "core/op", "core/ir", "core/diag", "core/dtype", "core/task/..."}, // the families
 
 	"cmd/rlxc":   {"core/...", "format", "models/...", "plugins/rpc", "internal/..."},
-	"cmd/rlxrun": {".", "core/code", "core/diag", "core/dtype", "core/interp", "core/ir", "core/task", "core/tensor", "format", "plugins/rpc", "internal/..."},
+	"cmd/rlxrun": {".", "core/code", "core/diag", "core/dtype", "core/interp", "core/ir", "core/task/...", "core/tensor", "format", "plugins/rpc", "internal/..."},
 
 	"internal/...":        {"core/...", "internal/..."},
 	"internal/tensortest": {"core/...", "internal/...", "models/weights"},

@@ -10,6 +10,7 @@ import (
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/tensor"
 )
 
 // CheckInput compares a type with an input, as far as that is possible without the other inputs: before a file is read, for
@@ -92,21 +93,20 @@ func (m *Method) sizes(in map[string]Tensor, feeds map[string]*Resident) (map[st
 	default:
 		return nil, badSizes(m.Name, err)
 	}
-	return sizes, m.checkLabels(in)
+	return sizes, m.checkElements(in)
 }
 
-// checkLabels compares the labels of a prompt with those that the task knows: inside the model an unknown one would be the index
-// of a row that is not there.
-func (m *Method) checkLabels(in map[string]Tensor) error {
-	s := m.model.v.Meta().Segment
-	if s == nil || m.Name != s.PromptMethod || in[s.LabelsInput].DType != I32 {
+// checkElements asks the task about the elements of inputs.
+func (m *Method) checkElements(in map[string]Tensor) error {
+	about := m.model.v.Meta().Task
+	if about == nil {
 		return nil
 	}
-	l := s.Labels
-	for i, v := range elementsOf[int32](in[s.LabelsInput].Data) {
-		if !slices.Contains([]int32{l.Background, l.Foreground, l.BoxStart, l.BoxEnd, l.Pad}, v) {
-			return diag.New(device.ErrInput, "input "+s.LabelsInput, "label %d is %d; allowed are %d (foreground), %d (background), %d and %d (corners of a box) and %d (padding)",
-				i, v, l.Foreground, l.Background, l.BoxStart, l.BoxEnd, l.Pad)
+	for _, v := range m.Inputs {
+		if t, ok := in[v.Name]; ok {
+			if err := about.CheckInput(m.Name, v.Name, tensor.Tensor(t)); err != nil {
+				return diag.New(device.ErrInput, "input "+v.Name, "%w", err)
+			}
 		}
 	}
 	return nil

@@ -116,12 +116,12 @@ var cacheModel = sync.OnceValue(func() string {
 	return path
 })
 
-// artifact writes a model of programs, and with seg its task.
-func artifact(t testing.TB, seg *task.Segment, programs ...*program.Program) string {
+// artifact writes a model of programs, and its task; nil: none.
+func artifact(t testing.TB, about task.Task, programs ...*program.Program) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "m.rlx")
 	a := format.Artifact{Programs: programs, Meta: format.Meta{Model: "test", Architecture: "none", Producer: format.Producer{Name: "test", Version: "0"},
-		Precisions: []string{"f32", "bf16"}, Segment: seg, Pairs: []format.Pair{{Key: "blocks", Value: "1"}}}}
+		Precisions: []string{"f32", "bf16"}, Task: about, Pairs: []format.Pair{{Key: "blocks", Value: "1"}}}}
 	if _, err := format.Write(t.Context(), path, a, nil); err != nil {
 		t.Fatal(err)
 	}

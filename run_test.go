@@ -122,7 +122,7 @@ func TestRun(t *testing.T) {
 
 // What a request may have wrong is an error before anything runs, and the session goes on.
 func TestRunErrors(t *testing.T) {
-	s := session(t, open(t, artifact(t, new(tinymodel.Task()), tinymodel.Program(t, tinymodel.Encode, "cpu"), tinymodel.Program(t, tinymodel.Decode, "cpu"))), rlx.Options{})
+	s := session(t, open(t, artifact(t, tinymodel.Task(), tinymodel.Program(t, tinymodel.Encode, "cpu"), tinymodel.Program(t, tinymodel.Decode, "cpu"))), rlx.Options{})
 	good := func() map[string]rlx.Tensor {
 		return map[string]rlx.Tensor{"embeddings": tensorOf(t, make([]float32, 64), 1, 1, 8, 8), "points": tensorOf(t, make([]float32, 6), 1, 3, 2),
 			"labels": tensorOf(t, []int32{1, 0, -1}, 1, 3)}

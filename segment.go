@@ -3,47 +3,40 @@ package rlx
 import (
 	"context"
 	"image"
-	"io"
 
-	"github.com/rlx-go/rlx/core/task"
+	"github.com/rlx-go/rlx/core/task/segment"
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
 // Prompts are what a user points at in an image: points of what is meant and of what is not, a box around it, or both. Coordinates
 // are pixels of the image.
-type Prompts = task.Prompts
+type Prompts = segment.Prompts
 
 // A Point is a prompt point.
-type Point = task.Point
+type Point = segment.Point
 
 // A Box is a prompt box, X0 < X1 and Y0 < Y1.
-type Box = task.Box
+type Box = segment.Box
 
 // A Mask is a mask at the size of the image: 255 inside, 0 outside, with the quality that the model predicts for it.
-type Mask = task.Mask
+type Mask = segment.Mask
 
 // What masks to make, beside the number of one ("0").
 const (
-	MaskBest = task.MaskBest // the one of the highest predicted quality
-	MaskAll  = task.MaskAll  // all that the model gives
+	MaskBest = segment.MaskBest // the one of the highest predicted quality
+	MaskAll  = segment.MaskAll  // all that the model gives
 )
-
-// DecodeImage reads a PNG or JPEG of at most 2^28 pixels, turned as its EXIF orientation says it is displayed. What its header claims
-// is checked before its pixels are allocated.
-func DecodeImage(r io.Reader) (image.Image, error) {
-	return task.DecodeImage("image", r, task.ImageLimits{})
-}
 
 // A Segmenter translates between images, prompts and masks, and the tensors of a model that declares the task "segment": one method
 // encodes an image, another finds in the encoded image what prompts mean. It computes and runs nothing; see Session.EncodeImage.
 type Segmenter struct {
-	Task task.Segment // as the artifact declares it
+	Task segment.Task // as the artifact declares it
 }
 
 // Segmenter is how to use a model that declares the task "segment"; ok is false where it does not.
 func (m *Model) Segmenter() (g *Segmenter, ok bool) {
-	s := m.v.Meta().Segment
-	if s == nil {
+	s, ok := m.v.Meta().Task.(*segment.Task)
+	if !ok {
 		return nil, false
 	}
 	return &Segmenter{*s}, true
@@ -98,7 +91,7 @@ type EncodedImage struct {
 func (s *Session) EncodeImage(ctx context.Context, img image.Image) (*EncodedImage, error) {
 	g, ok := s.model.Segmenter()
 	if !ok {
-		return nil, usage(s.model.path, "declares no task %q", task.SegmentName)
+		return nil, usage(s.model.path, "declares no task %q", segment.Kind)
 	}
 	r, err := s.Run(ctx, g.Encode(img))
 	if err != nil {

@@ -21,7 +21,7 @@ func TestEncodedImage(t *testing.T) {
 		}
 		img.Set(i%32, i/32, c)
 	}
-	m := open(t, artifact(t, new(tinymodel.Task()), tinymodel.Program(t, tinymodel.Encode, "cpu"), tinymodel.Program(t, tinymodel.Decode, "cpu")))
+	m := open(t, artifact(t, tinymodel.Task(), tinymodel.Program(t, tinymodel.Encode, "cpu"), tinymodel.Program(t, tinymodel.Decode, "cpu")))
 	e, err := session(t, m, rlx.Options{}).EncodeImage(t.Context(), img)
 	if err != nil {
 		t.Fatal(err)

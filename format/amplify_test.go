@@ -32,12 +32,12 @@ func bulky() map[string]func(n int) *forgery {
 		for _, x := range g.nodes {
 			if x.op == "input" {
 				t, _ := checkType(&x.typ, g.syms, "", 0)
-				m.Methods[0].Inputs = append(m.Methods[0].Inputs, Value{x.name, t})
+				m.Methods[0].Inputs = append(m.Methods[0].Inputs, Value{Name: x.name, Type: t})
 			}
 		}
 		for _, o := range g.outputs {
 			t, _ := checkType(&g.nodes[o.node].typ, g.syms, "", 0)
-			m.Methods[0].Outputs = append(m.Methods[0].Outputs, Value{o.name, t})
+			m.Methods[0].Outputs = append(m.Methods[0].Outputs, Value{Name: o.name, Type: t})
 		}
 		return &forgery{c: c}
 	}
@@ -189,7 +189,7 @@ func TestRefusedMemory(t *testing.T) {
 			}
 		},
 		"values": func(f *forgery) {
-			f.c.meta.Methods[1].Inputs = slices.Repeat([]Value{{"", ir.MustType("i8[1,1,1,1,1,1,1,1]")}}, MaxSignature)
+			f.c.meta.Methods[1].Inputs = slices.Repeat([]Value{{Type: ir.MustType("i8[1,1,1,1,1,1,1,1]")}}, MaxSignature)
 		},
 		"programs": func(f *forgery) {
 			f.c.graphs, f.c.plans, f.c.scheds = make([]rawGraph, MaxPrograms), make([]rawPlan, MaxPrograms), make([]rawSched, MaxPrograms)

@@ -6,13 +6,11 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/rlx-go/rlx/core/diag"
-	"github.com/rlx-go/rlx/core/task"
 	"github.com/vmihailenco/msgpack/v5"
 )
 
@@ -277,54 +275,4 @@ func FuzzDecodeProgram(f *testing.F) {
 		}
 		p.WeightsExtent()
 	})
-}
-
-// Every field of a task travels: the list of fields is written by hand, the struct is the truth.
-func TestTaskFields(t *testing.T) {
-	var s task.Segment
-	r := rand.New(rand.NewPCG(5, 5))
-	var fill func(v reflect.Value) int
-	fill = func(v reflect.Value) (n int) {
-		switch v.Kind() {
-		case reflect.Struct:
-			for i := range v.NumField() {
-				n += fill(v.Field(i))
-			}
-			return n
-		case reflect.Array:
-			for i := range v.Len() {
-				fill(v.Index(i))
-			}
-		case reflect.String:
-			v.SetString(fmt.Sprint("s", r.Int32()))
-		case reflect.Float64:
-			v.SetFloat(r.Float64())
-		default:
-			v.SetInt(int64(r.Int32()))
-		}
-		return 1
-	}
-	want := fill(reflect.ValueOf(&s).Elem())
-	got := 0
-	var count func([]taskField)
-	count = func(list []taskField) {
-		if !slices.IsSortedFunc(list, func(a, b taskField) int { return strings.Compare(a.key, b.key) }) {
-			t.Error("the keys are not sorted")
-		}
-		for _, f := range list {
-			if sub, ok := f.value.([]taskField); ok {
-				count(sub)
-			} else {
-				got++
-			}
-		}
-	}
-	count(segmentFields(&s))
-	if got != want {
-		t.Errorf("%d fields travel; there are %d", got, want)
-	}
-	d := newDecoder("META", encoded(func(e *encoder) { encodeTasks(e, &s) }))
-	if back := decodeTasks(d); d.err != nil || *back != s {
-		t.Errorf("%+v came back as %+v (%v)", s, back, d.err)
-	}
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -111,8 +112,8 @@ func describe(t *testing.T, v *Verified) string {
 	for _, p := range m.Pairs {
 		fmt.Fprintf(&b, "%s = %s\n", p.Key, p.Value)
 	}
-	if m.Segment != nil {
-		fmt.Fprintf(&b, "segment %+v\n", *m.Segment)
+	if m.Task != nil {
+		fmt.Fprintf(&b, "%s %+v\n", m.Task.Kind(), reflect.ValueOf(m.Task).Elem())
 	}
 	for _, x := range v.Weights().Tensors() {
 		fmt.Fprintf(&b, "weight %s %v at %d, %d bytes\n", x.Name, x.Type, x.Offset, x.Size)

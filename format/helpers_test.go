@@ -13,7 +13,7 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/core/sched"
-	"github.com/rlx-go/rlx/core/task"
+	"github.com/rlx-go/rlx/internal/tinymodel"
 )
 
 // mlpText is small and has what the checks are about: a symbol, weights shared by two programs, views, an in-place op,
@@ -65,23 +65,6 @@ r = relu v : f32[3,8]
 f = cast i {to=f32} : f32[3,8]
 s = add r, f : f32[3,8]
 return s=s, j=j
-`
-
-// imageText and promptText are the methods of the task.
-const imageText = `graph image
-pixels = input : f32[1,3,8,8]
-e = reduce_sum pixels {axes=[1,2,3]} : f32[1]
-return embeddings=e
-`
-
-const promptText = `graph prompt
-sym N = 1..4
-embeddings = input : f32[1]
-points = input : f32[1,N,2]
-labels = input : i32[1,N]
-m = expand embeddings : f32[1,4,3,5]
-q = reduce_max m {axes=[2,3]} : f32[1,4]
-return masks=m, iou=q
 `
 
 // appendText and peekText share a state; the first updates it, and reads it before and after.
@@ -156,12 +139,10 @@ func testArtifact(t testing.TB) (Artifact, []Weight) {
 		Pairs:   []Pair{{"license", "none"}, {"note", "made for tests"}},
 	}}
 	for _, p := range []struct{ text, target string }{{headText, "cpu"}, {headText, "portable"}, {mlpText, "cpu"}, {blendText, "cpu"},
-		{imageText, "cpu"}, {promptText, "cpu"}, {pickText, "cpu"}, {appendText, "cpu"}, {peekText, "cpu"}} {
+		{tinymodel.Image, "cpu"}, {tinymodel.Prompt, "cpu"}, {pickText, "cpu"}, {appendText, "cpu"}, {peekText, "cpu"}} {
 		a.Programs = append(a.Programs, build(t, p.text, p.target, dir))
 	}
-	s := task.NewSegment(8, 4)
-	s.ImageMethod, s.PromptMethod, s.ImageInput, s.MasksOutput = "image", "prompt", "pixels", "masks"
-	a.Meta.Segment = &s
+	a.Meta.Task = tinymodel.SmallTask()
 	return a, weights
 }
 

@@ -15,9 +15,9 @@ type Meta struct {
 	Architecture string // "sam"
 	Sources      []Source
 	Methods      []Method
-	Precisions   []string // of arithmetic that a run may choose; "f32"
-	Segment      *task.Segment
-	Pairs        []Pair // free text, by ascending key
+	Precisions   []string  // of arithmetic that a run may choose; "f32"
+	Task         task.Task // nil: tensors in, tensors out
+	Pairs        []Pair    // free text, by ascending key
 }
 
 // Producer is the compiler.
@@ -38,10 +38,7 @@ type Method struct {
 }
 
 // Value is an input or output.
-type Value struct {
-	Name string
-	Type ir.Type
-}
+type Value = task.Value
 
 // Pair is a text under a name.
 type Pair struct{ Key, Value string }
@@ -92,7 +89,7 @@ func (m *Meta) encode(e *encoder) {
 		e.keyInt("size", s.Size)
 	}
 	e.key("tasks")
-	encodeTasks(e, m.Segment)
+	encodeTasks(e, m.Task)
 }
 
 func decodeMeta(d *decoder) *Meta {
@@ -127,7 +124,7 @@ func decodeMeta(d *decoder) *Meta {
 		return s
 	})
 	d.key("tasks")
-	m.Segment = decodeTasks(d)
+	m.Task = decodeTasks(d)
 	return m
 }
 

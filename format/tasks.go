@@ -1,109 +1,153 @@
 package format
 
 import (
+	"bytes"
+	"cmp"
 	"math"
 
 	"github.com/rlx-go/rlx/core/task"
 )
 
-// A task is {"kind": NAME, "segment": {...}}: the second field is named after the kind. This version knows one kind, and
-// at most one task for an artifact.
+// A task is {"kind": NAME, NAME: {...}}, whose second field is named after the kind; the keys ascend, so the description comes first
+// where NAME < "kind". An artifact has at most one task.
+const kindKey = "kind"
 
-// taskField is one field of a task: its key and where its value is, a *int, *int32, *string, *float64 or *[3]float64.
-type taskField struct {
-	key   string
-	value any
-}
-
-// segmentFields are in the order of their keys; labels stand in for the five of task.Labels.
-func segmentFields(s *task.Segment) []taskField {
-	return []taskField{
-		{"best_first", &s.BestFirst}, {"best_last", &s.BestLast}, {"embedding", &s.Embedding},
-		{"embedding_input", &s.EmbeddingInput}, {"image_input", &s.ImageInput}, {"image_method", &s.ImageMethod},
-		{"iou_output", &s.IoUOutput}, {"labels", []taskField{
-			{"background", &s.Labels.Background}, {"box_end", &s.Labels.BoxEnd}, {"box_start", &s.Labels.BoxStart},
-			{"foreground", &s.Labels.Foreground}, {"pad", &s.Labels.Pad},
-		}},
-		{"labels_input", &s.LabelsInput}, {"masks_output", &s.MasksOutput}, {"max_points", &s.MaxPoints},
-		{"mean", &s.Mean}, {"pad", &s.Pad}, {"points_input", &s.PointsInput}, {"prompt_method", &s.PromptMethod},
-		{"resize", &s.Resize}, {"size", &s.Size}, {"std", &s.Std}, {"threshold", &s.Threshold}, {"tokens", &s.Tokens},
-	}
-}
-
-func encodeTasks(e *encoder, s *task.Segment) {
-	if s == nil {
+func encodeTasks(e *encoder, t task.Task) {
+	if t == nil {
 		e.list(0)
 		return
 	}
 	e.list(1)
 	e.object(2)
-	e.keyStr("kind", task.SegmentName)
-	e.key(task.SegmentName)
-	encodeFields(e, segmentFields(s))
+	name := t.Kind()
+	if name > kindKey {
+		e.keyStr(kindKey, name)
+	}
+	e.key(name)
+	encodeFields(e, t.Fields())
+	if name < kindKey {
+		e.keyStr(kindKey, name)
+	}
 }
 
-func decodeTasks(d *decoder) *task.Segment {
+func decodeTasks(d *decoder) task.Task {
 	if d.list(1, "tasks") == 0 {
 		return nil
 	}
-	s := &task.Segment{}
 	d.object(2, "task")
-	if kind := d.keyStr("kind", MaxName); d.err == nil && kind != task.SegmentName {
-		d.fail("task %.40q; this version knows %q", kind, task.SegmentName)
+	name := d.str(MaxName, "a field's name")
+	before := name != kindKey
+	if !before {
+		name = d.str(MaxName, kindKey)
 	}
-	d.key(task.SegmentName)
-	decodeFields(d, segmentFields(s))
-	return s
+	if d.err != nil {
+		return nil
+	}
+	t, err := task.New(name)
+	if err != nil {
+		d.fail("%w", err)
+		return nil
+	}
+	if !before {
+		d.key(name)
+	}
+	decodeFields(d, t.Fields())
+	if before {
+		if again := d.keyStr(kindKey, MaxName); d.err == nil && again != name {
+			d.fail("kind %.40q of a task %q", again, name)
+		}
+	}
+	return t
 }
 
-func encodeFields(e *encoder, fields []taskField) {
+func encodeFields(e *encoder, fields []task.Field) {
 	e.object(len(fields))
 	for _, f := range fields {
-		e.key(f.key)
-		switch v := f.value.(type) {
+		e.key(f.Key)
+		switch v := f.Value.(type) {
+		case *bool:
+			e.boolean(*v)
 		case *int:
 			e.integer(int64(*v))
 		case *int32:
 			e.integer(int64(*v))
-		case *string:
-			e.str(*v)
 		case *float64:
 			e.float(*v)
-		case *[3]float64:
-			e.list(3)
-			for _, x := range v {
-				e.float(x)
-			}
-		case []taskField:
+		case *string:
+			e.str(*v)
+		case *[]byte:
+			e.bytes(*v)
+		case *[]int:
+			encodeList(e, *v, func(n int) { e.integer(int64(n)) })
+		case *[]string:
+			encodeList(e, *v, e.str)
+		case []float64:
+			encodeList(e, v, e.float)
+		case []task.Field:
 			encodeFields(e, v)
 		default:
-			panic("BUG: field " + f.key + " has a type that tasks do not have")
+			panic("BUG: field " + f.Key + " has a type that tasks do not have")
 		}
 	}
 }
 
-func decodeFields(d *decoder, fields []taskField) {
+func decodeFields(d *decoder, fields []task.Field) {
 	d.object(len(fields), "task")
 	for _, f := range fields {
-		d.key(f.key)
-		switch v := f.value.(type) {
+		d.key(f.Key)
+		limit := cmp.Or(f.Max, MaxName)
+		integer := func() int { return int(d.integer(math.MinInt32, math.MaxInt32, f.Key)) }
+		switch v := f.Value.(type) {
+		case *bool:
+			*v = d.boolean(f.Key)
 		case *int:
-			*v = int(d.integer(math.MinInt32, math.MaxInt32, f.key))
+			*v = integer()
 		case *int32:
-			*v = int32(d.integer(math.MinInt32, math.MaxInt32, f.key))
-		case *string:
-			*v = d.str(MaxName, f.key)
+			*v = int32(integer())
 		case *float64:
-			*v = d.float(f.key)
-		case *[3]float64:
-			d.tuple(3, f.key)
+			*v = d.float(f.Key)
+		case *string:
+			*v = d.str(limit, f.Key)
+		case *[]byte:
+			*v = bytes.Clone(d.bytes(limit, f.Key))
+		case *[]int:
+			*v = decodeList(d, limit, 1, f.Key, integer)
+		case *[]string:
+			*v = decodeList(d, limit, 1, f.Key, func() string { return d.str(MaxName, f.Key) })
+		case []float64:
+			d.tuple(len(v), f.Key)
 			for i := range v {
-				v[i] = d.float(f.key)
+				v[i] = d.float(f.Key)
 			}
-		case []taskField:
+		case []task.Field:
 			decodeFields(d, v)
 		default:
-			panic("BUG: field " + f.key + " has a type that tasks do not have")
+			panic("BUG: field " + f.Key + " has a type that tasks do not have")
 		}
 	}
+}
+
+func encodeList[T any](e *encoder, list []T, item func(T)) {
+	e.list(len(list))
+	for _, x := range list {
+		item(x)
+	}
+}
+
+// checkTask is the part of check 27 that compares the task with the methods it names.
+func checkTask(m *Meta) error {
+	if m.Task == nil {
+		return nil
+	}
+	if err := m.Task.Validate(); err != nil {
+		return err
+	}
+	methods := make(task.Methods, len(m.Methods))
+	for i, x := range m.Methods {
+		methods[i] = task.Method(x)
+	}
+	if err := m.Task.Check(methods); err != nil {
+		return fail(27, KindMeta.String(), -1, "%w", err)
+	}
+	return nil
 }

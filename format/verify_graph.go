@@ -261,10 +261,10 @@ func checkSignature(m *Meta, programs []*program.Program, raw []rawGraph) error 
 func MethodOf(p *program.Program) Method {
 	m := Method{Name: p.Method, Syms: p.Graph.Syms}
 	for _, n := range p.Graph.Inputs() {
-		m.Inputs = append(m.Inputs, Value{n.Name, n.Type})
+		m.Inputs = append(m.Inputs, Value{Name: n.Name, Type: n.Type})
 	}
 	for _, o := range p.Graph.Outputs {
-		m.Outputs = append(m.Outputs, Value{o.Name, o.Node.Type})
+		m.Outputs = append(m.Outputs, Value{Name: o.Name, Type: o.Node.Type})
 	}
 	return m
 }

@@ -151,7 +151,7 @@ func runCompile(ctx context.Context, env *cli.Env, src string, f compileFlags) e
 	}
 	a := format.Artifact{Programs: result.Programs, Meta: format.Meta{
 		Producer: format.Producer{Name: "rlxc", Version: cli.Release}, Opset: format.Opset, Model: modelName(src), Architecture: model.Arch,
-		Precisions: precisions, Segment: model.Task,
+		Precisions: precisions, Task: model.Task,
 	}}
 	for _, fact := range model.Facts {
 		a.Meta.Pairs = append(a.Meta.Pairs, format.Pair{Key: fact.Name, Value: fact.Value})

@@ -162,11 +162,7 @@ func methodsOf(ps []*program.Program) []methodJSON {
 }
 
 func signatureJSON(v *format.Verified, ps []*program.Program) any {
-	task := any(nil)
-	if v.Meta().Segment != nil {
-		task = v.Meta().Segment
-	}
-	return map[string]any{"model": v.Meta().Model, "methods": methodsOf(ps), "precisions": v.Meta().Precisions, "task": task}
+	return map[string]any{"model": v.Meta().Model, "methods": methodsOf(ps), "precisions": v.Meta().Precisions, "task": v.Meta().Task}
 }
 
 func signatureText(env *cli.Env, v *format.Verified, ps []*program.Program) error {
@@ -182,8 +178,8 @@ func signatureText(env *cli.Env, v *format.Verified, ps []*program.Program) erro
 			fmt.Fprintf(env.Stdout, "  out  %-16s %s\n", x.Name, x.Type)
 		}
 	}
-	if t := v.Meta().Segment; t != nil {
-		fmt.Fprintf(env.Stdout, "task segment: an image of any size (%d px inside), points and a box, up to %d prompt tokens\n", t.Size, t.MaxPoints)
+	if t := v.Meta().Task; t != nil {
+		fmt.Fprintf(env.Stdout, "task %s: %s\n", t.Kind(), t)
 	}
 	return nil
 }

@@ -27,10 +27,10 @@ import (
 	"github.com/rlx-go/rlx/internal/tinymodel"
 )
 
-// writeArtifact writes a model of these programs, and its task where seg is one.
-func writeArtifact(t testing.TB, path string, seg *task.Segment, programs ...*program.Program) {
+// writeArtifact writes a model of these programs, and its task; nil: none.
+func writeArtifact(t testing.TB, path string, about task.Task, programs ...*program.Program) {
 	t.Helper()
-	a := format.Artifact{Programs: programs, Meta: format.Meta{Model: "test", Producer: format.Producer{Name: "test", Version: "0"}, Segment: seg}}
+	a := format.Artifact{Programs: programs, Meta: format.Meta{Model: "test", Producer: format.Producer{Name: "test", Version: "0"}, Task: about}}
 	if _, err := format.Write(t.Context(), path, a, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func TestBlocked(t *testing.T) {
 		t.Fatal(err)
 	}
 	files := t.TempDir()
-	writeArtifact(t, filepath.Join(files, "sam.rlx"), new(tinymodel.Task()), tinyPrograms(t)...)
+	writeArtifact(t, filepath.Join(files, "sam.rlx"), tinymodel.Task(), tinyPrograms(t)...)
 	writeArtifact(t, filepath.Join(files, "f.rlx"), nil, tinymodel.Program(t, copyGraph, "cpu"))
 	if err := os.Rename(twoColours(t, 32, 16), filepath.Join(files, "in.png")); err != nil {
 		t.Fatal(err)
@@ -241,7 +241,7 @@ func TestReferenceMemory(t *testing.T) {
 // that there is, before its pixels are allocated.
 func TestPngBomb(t *testing.T) {
 	dir := t.TempDir()
-	writeArtifact(t, filepath.Join(dir, "sam.rlx"), new(tinymodel.Task()), tinyPrograms(t)...)
+	writeArtifact(t, filepath.Join(dir, "sam.rlx"), tinymodel.Task(), tinyPrograms(t)...)
 	claim := func(name string, side uint32) {
 		var b bytes.Buffer
 		if err := png.Encode(&b, image.NewNRGBA64(image.Rect(0, 0, 1, 1))); err != nil {

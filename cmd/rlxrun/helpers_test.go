@@ -24,7 +24,7 @@ func tinyPrograms(t testing.TB) []*program.Program {
 // tinySession is a session with that model.
 func tinySession(t testing.TB, debug debugFlags) *session {
 	path := filepath.Join(t.TempDir(), "tiny.rlx")
-	writeArtifact(t, path, new(tinymodel.Task()), tinyPrograms(t)...)
+	writeArtifact(t, path, tinymodel.Task(), tinyPrograms(t)...)
 	return sessionOf(t, path, debug)
 }
 

@@ -17,7 +17,8 @@ import (
 	"github.com/rlx-go/rlx"
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
-	"github.com/rlx-go/rlx/core/task"
+	"github.com/rlx-go/rlx/core/task/imaging"
+	"github.com/rlx-go/rlx/core/task/segment"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/internal/cli"
 	"github.com/rlx-go/rlx/internal/npy"
@@ -102,12 +103,12 @@ func TestSegmentJobRefuses(t *testing.T) {
 	}{
 		{"", "1,1", "", "best", diag.Usage, "--image photo.jpg"},
 		{path, "", "", "best", diag.Usage, "neither a point nor a box"},
-		{path, "33,1", "", "best", task.CodePrompt, "outside the image, which has 32 x 16 pixels"},
-		{path, "a,1", "", "best", task.CodePrompt, "X,Y"},
-		{path, "", "5,5,5,9", "best", task.CodePrompt, "is empty"},
-		{path, "1,1", "", "4", task.CodeMask, "0 to 3"},
-		{notImage, "1,1", "", "best", task.CodeImage, "allowed are PNG and JPEG"},
-		{path + "x", "1,1", "", "best", task.CodeImage, "no such file"},
+		{path, "33,1", "", "best", segment.CodePrompt, "outside the image, which has 32 x 16 pixels"},
+		{path, "a,1", "", "best", segment.CodePrompt, "X,Y"},
+		{path, "", "5,5,5,9", "best", segment.CodePrompt, "is empty"},
+		{path, "1,1", "", "4", segment.CodeMask, "0 to 3"},
+		{notImage, "1,1", "", "best", imaging.CodeImage, "allowed are PNG and JPEG"},
+		{path + "x", "1,1", "", "best", imaging.CodeImage, "no such file"},
 	} {
 		f := &segmentFlags{image: c.image, mask: c.mask}
 		for _, v := range []struct {

@@ -11,7 +11,8 @@ import (
 	"github.com/rlx-go/rlx"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/dtype"
-	"github.com/rlx-go/rlx/core/task"
+	"github.com/rlx-go/rlx/core/task/imaging"
+	"github.com/rlx-go/rlx/core/task/segment"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/internal/cli"
 	"github.com/rlx-go/rlx/internal/ctxio"
@@ -26,11 +27,11 @@ type segmentFlags struct {
 }
 
 func (f *segmentFlags) declare(fs *cli.FlagSet) {
-	fs.Group("Segmenting an image (artifacts that declare the task " + task.SegmentName + ")")
+	fs.Group("Segmenting an image (artifacts that declare the task " + segment.Kind + ")")
 	fs.ListVarP(&f.images, "image", "", "`FILE` a PNG or JPEG of any size; - is stdin")
 	fs.ListVarP(&f.points, "point", "", "`X,Y[,0|1]` a pixel of what is meant, or with 0 of what is not (repeatable)")
 	fs.ListVarP(&f.box, "box", "", "`X0,Y0,X1,Y1` a box around what is meant")
-	fs.StringVar(&f.mask, "mask", task.MaskBest, "`best|all|N` the mask of the highest predicted quality, all of them, or one by number")
+	fs.StringVar(&f.mask, "mask", segment.MaskBest, "`best|all|N` the mask of the highest predicted quality, all of them, or one by number")
 }
 
 // settle refuses a second image.
@@ -55,7 +56,7 @@ func (f *segmentFlags) given() []string {
 	if len(f.box.Values) > 0 {
 		out = append(out, "--box")
 	}
-	if f.mask != task.MaskBest {
+	if f.mask != segment.MaskBest {
 		out = append(out, "--mask")
 	}
 	return out
@@ -96,14 +97,14 @@ func newSegmentJob(ctx context.Context, s *session, g *rlx.Segmenter, f *segment
 		return nil, err
 	}
 	for _, v := range f.points.Values {
-		p, err := task.ParsePoint(v)
+		p, err := segment.ParsePoint(v)
 		if err != nil {
 			return nil, err
 		}
 		j.prompts.Points = append(j.prompts.Points, p)
 	}
 	for _, v := range f.box.Values {
-		b, err := task.ParseBox(v)
+		b, err := segment.ParseBox(v)
 		if err != nil {
 			return nil, err
 		}
@@ -129,19 +130,19 @@ func (j *segmentJob) size() image.Point { return j.img.Bounds().Size() }
 
 // readImage decodes the image of --image. need is asked before pixels are allocated.
 func readImage(ctx context.Context, path string, stdin io.Reader, need func(bytes int64) error) (image.Image, error) {
-	lim := task.ImageLimits{Fits: need}
+	lim := imaging.Limits{Fits: need}
 	if path == "-" {
-		return task.DecodeImage("stdin", ctxio.NewReader(ctx, stdin), lim)
+		return imaging.Decode("stdin", ctxio.NewReader(ctx, stdin), lim)
 	}
 	f, err := ctxio.Open(ctx, path)
 	if err != nil {
-		return nil, diag.New(task.CodeImage, path, "cannot be opened: %w", unpath(err))
+		return nil, diag.New(imaging.CodeImage, path, "cannot be opened: %w", unpath(err))
 	}
 	defer f.Close()
 	if st, err := f.Stat(); err == nil && st.Mode().IsRegular() {
 		lim.FileSize = st.Size()
 	}
-	return task.DecodeImage(path, ctxio.NewReader(ctx, f), lim)
+	return imaging.Decode(path, ctxio.NewReader(ctx, f), lim)
 }
 
 // methods are those that the task needs.
@@ -150,9 +151,9 @@ func (j *segmentJob) methods() []*rlx.Method { return j.runs }
 // offers lists what the task gives: its own outputs, then those of its methods.
 func (j *segmentJob) offers() []offer { return segmentOffers(&j.segmenter.Task, j.flags.mask) }
 
-func segmentOffers(s *task.Segment, mask string) []offer {
+func segmentOffers(s *segment.Task, mask string) []offer {
 	suffixes := []string{""}
-	if mask == task.MaskAll {
+	if mask == segment.MaskAll {
 		suffixes = nil
 		for t := range s.Tokens {
 			suffixes = append(suffixes, strconv.Itoa(t))
@@ -205,7 +206,7 @@ func (j *segmentJob) run(ctx context.Context, s *session) (map[string]product, e
 		t.Embedding:   {tensor: tensor.Tensor(enc.Outputs[t.Embedding])},
 		t.MasksOutput: {tensor: tensor.Tensor(dec.Outputs[t.MasksOutput])},
 		"mask":        {image: func(i int) image.Image { return j.masks[i].Image }},
-		"overlay":     {image: func(i int) image.Image { return task.Overlay(j.img, j.masks[i].Image, j.prompts) }},
+		"overlay":     {image: func(i int) image.Image { return segment.Overlay(j.img, j.masks[i].Image, j.prompts) }},
 		"iou":         {tensor: tensor.Tensor{DType: dtype.F32, Shape: []int{len(quality), 1}, Data: tensor.Bytes(quality)}},
 	}, nil
 }
@@ -232,10 +233,10 @@ func (j *segmentJob) summary() []maskSummary {
 }
 
 // segmentHelp is what --help says about an artifact with the task.
-func segmentHelp(s *task.Segment) string {
+func segmentHelp(s *segment.Task) string {
 	text := fmt.Sprintf("Task %s: --image with --point or --box (up to %d points, box corners included), --mask best|all|0..%d.\nOutputs for -o:\n",
-		task.SegmentName, s.MaxPoints, s.Tokens-1)
-	for _, o := range segmentOffers(s, task.MaskBest) {
+		segment.Kind, s.MaxPoints, s.Tokens-1)
+	for _, o := range segmentOffers(s, segment.MaskBest) {
 		text += fmt.Sprintf("  %-16s %s\n", o.name, o.about)
 	}
 	return text

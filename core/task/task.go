@@ -1,146 +1,75 @@
-// Package task is the vocabulary in which an artifact says what it is for, so that the runtime can turn an image and
-// prompts into input tensors and output tensors into an image without knowing any model.
+// Package task is how an artifact says what it is for. A kind of task, such as "segment", is a package below this one: its
+// description travels in the artifact, and what turns images or text into tensors and back goes by it, without knowing any model.
+// A kind registers itself; readers of artifacts know the kinds that are linked into them, and none by name.
 //
-// It computes on values in memory and opens no files. It imports core/diag only; it must not import core/ir, core/program,
-// format, plugins or models.
+// Tasks compute on values in memory and open no files. They must not import core/program, format, plugins or models.
 package task
 
 import (
-	"math"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// Codes of this package.
-var (
-	CodeImage = diag.Define("RLX3030", "not a usable image", `
-The image is neither PNG nor JPEG, is damaged, or is too large: more than 2^28 pixels, 1 GiB of decoded pixels, 2^20 pixels on a
-side, or a file of more than 1 GiB. Convert it to PNG or JPEG, or make it smaller.`)
-	CodePrompt = diag.Define("RLX2030", "bad prompt", `
-A prompt point or box is not inside the image, a box is empty, or there are more prompts than the model was compiled for.
-Coordinates are pixels of the image as it is displayed: x from 0 at the left edge to the width at the right edge, y from 0
-at the top edge to the height at the bottom edge. A point lies in a pixel, so it is less than width and height; the corners
-of a box may lie on the edge. A box is X0,Y0,X1,Y1 with X0 < X1 and Y0 < Y1.`)
-	CodeMask = diag.Define("RLX2031", "no such mask", `
---mask is best, all, or the number of a mask that the model gives.`)
-	CodeNoBest = diag.Define("RLX1030", "no best mask", `
-The model predicted no quality for any mask (every predicted IoU is not a number), so none is the best. --mask N takes a mask
-by number; --check-nan finds the first step that went wrong.`)
-	CodeSpec = diag.Define("RLX4050", "bad task description", `
+// CodeSpec is reported by Validate.
+var CodeSpec = diag.Define("RLX4050", "bad task description", `
 The artifact's description of its task is damaged or names things this version does not know. Compile the model again.`)
-)
 
-// SegmentName is how an artifact names the task that Segment describes.
-const SegmentName = "segment"
-
-// Segment describes promptable segmentation: an image and prompts in, masks out. It is plain data and travels in the
-// artifact; call Validate on one that was read from a file.
-//
-// One method turns the square image into an embedding, another turns the embedding and the prompts into masks:
-//
-//	image f32 [1,3,Size,Size]                                        -> Embedding
-//	Embedding, points f32 [1,N,2], labels i32 [1,N], 1<=N<=MaxPoints -> masks f32 [1,Tokens,h,w] (logits), iou f32 [1,Tokens]
-type Segment struct {
-	ImageMethod string `msgpack:"image_method" json:"image_method"` // "encode"
-	ImageInput  string `msgpack:"image_input" json:"image_input"`   // "image"
-	Embedding   string `msgpack:"embedding" json:"embedding"`       // output of ImageMethod, "embeddings"
-
-	PromptMethod   string `msgpack:"prompt_method" json:"prompt_method"`     // "decode"
-	EmbeddingInput string `msgpack:"embedding_input" json:"embedding_input"` // input of PromptMethod fed from Embedding
-	PointsInput    string `msgpack:"points_input" json:"points_input"`       // "points"
-	LabelsInput    string `msgpack:"labels_input" json:"labels_input"`       // "labels"
-	MasksOutput    string `msgpack:"masks_output" json:"masks_output"`       // "low_res_masks"
-	IoUOutput      string `msgpack:"iou_output" json:"iou_output"`           // "iou"
-
-	Size   int        `msgpack:"size" json:"size"`     // side of the square input in pixels
-	Resize string     `msgpack:"resize" json:"resize"` // ResizeLongestSide
-	Pad    string     `msgpack:"pad" json:"pad"`       // PadBottomRight
-	Mean   [3]float64 `msgpack:"mean" json:"mean"`     // of R, G, B on the 0..255 scale
-	Std    [3]float64 `msgpack:"std" json:"std"`
-
-	Labels    Labels  `msgpack:"labels" json:"labels"`
-	MaxPoints int     `msgpack:"max_points" json:"max_points"` // upper bound of N, padding and box corners included
-	Tokens    int     `msgpack:"tokens" json:"tokens"`         // masks that PromptMethod returns
-	BestFirst int     `msgpack:"best_first" json:"best_first"` // "best" is chosen among masks BestFirst..BestLast
-	BestLast  int     `msgpack:"best_last" json:"best_last"`
-	Threshold float64 `msgpack:"threshold" json:"threshold"` // a logit above it is inside the mask
+// A Task describes one task of one model. Its kind's type has JSON tags with the keys of Fields.
+type Task interface {
+	// Kind is the name that the kind is registered under.
+	Kind() string
+	// Fields are what travels in the artifact, by ascending key, with pointers into the description. A kind's keys are part of the
+	// file format.
+	Fields() []Field
+	// Validate checks a description that was read from a file, so that nothing that goes by it divides by zero, indexes out of range,
+	// or allocates without bound. The error is a *diag.Error with CodeSpec.
+	Validate() error
+	// Check compares a valid description with the methods that it names. A runtime feeds and reads their values without another look
+	// at their types, so every size that the task depends on must fit for all values of the symbols. Errors are those of Methods and
+	// Method.
+	Check(m Methods) error
+	// CheckInput looks at the elements of an input of a run, where a wrong one would do harm inside the model. v has the input's type;
+	// its bytes may lie at any address. The error says which element is wrong and what is allowed.
+	CheckInput(method, input string, v tensor.Tensor) error
+	// String is one line for people: what goes in, and how much of it.
+	String() string
 }
 
-// Labels are the codes in the labels tensor.
-type Labels struct {
-	Background int32 `msgpack:"background" json:"background"`
-	Foreground int32 `msgpack:"foreground" json:"foreground"`
-	BoxStart   int32 `msgpack:"box_start" json:"box_start"` // upper left corner
-	BoxEnd     int32 `msgpack:"box_end" json:"box_end"`     // lower right corner
-	Pad        int32 `msgpack:"pad" json:"pad"`             // a point (0,0) with it goes last when there is no box
+// A Field is one field of a description.
+type Field struct {
+	Key string
+	// Value is where the value is: a *bool, *int, *int32, *float64, *string, *[]byte, *[]int or *[]string; a []float64, which has as
+	// many elements in every description of the kind; or a []Field, a map. Integers travel as 32 bits.
+	Value any
+	// Max is the most bytes of a *string or *[]byte, and the most items of a list; 0: 512. Strings in lists have at most 512 bytes.
+	Max int
 }
 
-// The values of Segment.Resize and Segment.Pad.
-const (
-	// ResizeLongestSide scales the longest side to Size, the other in proportion and to the nearest pixel, bilinearly with
-	// antialiasing, first in x and then in y, rounding to 8 bits after each. This is what Pillow does, and so what the
-	// published models were trained and measured with; the rounding makes our input equal to theirs.
-	ResizeLongestSide = "longest_side"
-	// PadBottomRight fills the square to the right and below with zeros, after normalisation.
-	PadBottomRight = "bottom_right"
-)
+var registered = map[string]func() Task{}
 
-// NewSegment is the description of a model that follows the Segment Anything conventions; size is the side of its square
-// input in pixels, maxPoints the upper bound of the number of points.
-func NewSegment(size, maxPoints int) Segment {
-	return Segment{
-		ImageMethod: "encode", ImageInput: "image", Embedding: "embeddings",
-		PromptMethod: "decode", EmbeddingInput: "embeddings", PointsInput: "points", LabelsInput: "labels",
-		MasksOutput: "low_res_masks", IoUOutput: "iou",
-		Size: size, Resize: ResizeLongestSide, Pad: PadBottomRight,
-		Mean: [3]float64{123.675, 116.28, 103.53}, Std: [3]float64{58.395, 57.12, 57.375},
-		Labels:    Labels{Background: 0, Foreground: 1, BoxStart: 2, BoxEnd: 3, Pad: -1},
-		MaxPoints: maxPoints, Tokens: 4, BestFirst: 1, BestLast: 3,
+// Register adds a kind of task; empty makes a description to be filled in from its fields.
+func Register(kind string, empty func() Task) struct{} {
+	if kind == "" || kind == "kind" || registered[kind] != nil {
+		panic("BUG: a task cannot be called " + kind + ", or two are")
 	}
+	registered[kind] = empty
+	return struct{}{}
 }
 
-// MaxSize bounds Segment.Size and the height and width of the masks' logits, in pixels.
-const MaxSize = 1 << 14
-
-// Limits of what Validate accepts.
-const (
-	maxPoints = 1 << 16
-	maxTokens = 64
-)
-
-// Validate checks a description that came from a file, so that nothing below divides by zero, indexes out of range, or
-// allocates without bound. The error is a *diag.Error with CodeSpec.
-func (s *Segment) Validate() error {
-	bad := func(format string, args ...any) error { return diag.New(CodeSpec, "task segment", format, args...) }
-	for field, name := range map[string]string{
-		"image_method": s.ImageMethod, "image_input": s.ImageInput, "embedding": s.Embedding, "prompt_method": s.PromptMethod,
-		"embedding_input": s.EmbeddingInput, "points_input": s.PointsInput, "labels_input": s.LabelsInput,
-		"masks_output": s.MasksOutput, "iou_output": s.IoUOutput,
-	} {
-		if name == "" {
-			return bad("%s is empty", field)
+// New makes a description without values. The error names the kinds that are known.
+func New(kind string) (Task, error) {
+	empty, ok := registered[kind]
+	if !ok {
+		known := "none"
+		if len(registered) > 0 {
+			known = strings.ReplaceAll(strings.Trim(fmt.Sprintf("%q", slices.Sorted(maps.Keys(registered))), "[]"), " ", ", ")
 		}
+		return nil, fmt.Errorf("task %.40q; this version knows %s", kind, known)
 	}
-	switch {
-	case s.Size < 1 || s.Size > MaxSize:
-		return bad("size is %d; allowed are 1 to %d", s.Size, MaxSize)
-	case s.Resize != ResizeLongestSide:
-		return bad("resize is %q; known is %q", s.Resize, ResizeLongestSide)
-	case s.Pad != PadBottomRight:
-		return bad("pad is %q; known is %q", s.Pad, PadBottomRight)
-	case s.MaxPoints < 2 || s.MaxPoints > maxPoints:
-		return bad("max_points is %d; allowed are 2 (one point and padding, or one box) to %d", s.MaxPoints, maxPoints)
-	case s.Tokens < 1 || s.Tokens > maxTokens:
-		return bad("tokens is %d; allowed are 1 to %d", s.Tokens, maxTokens)
-	case s.BestFirst < 0 || s.BestLast < s.BestFirst || s.BestLast >= s.Tokens:
-		return bad("best is chosen among masks %d to %d of %d", s.BestFirst, s.BestLast, s.Tokens)
-	case math.IsNaN(s.Threshold) || math.IsInf(s.Threshold, 0):
-		return bad("threshold is %v", s.Threshold)
-	}
-	for c := range 3 {
-		if !(math.Abs(s.Mean[c]) <= 1e6) || !(s.Std[c] >= 1e-6 && s.Std[c] <= 1e6) {
-			return bad("mean %v and std %v of channel %d are out of range", s.Mean[c], s.Std[c], c)
-		}
-	}
-	return nil
+	return empty(), nil
 }

@@ -8,7 +8,7 @@ import (
 	_ "github.com/rlx-go/rlx/core/op" // the ops that texts name
 	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/core/sched"
-	"github.com/rlx-go/rlx/core/task"
+	"github.com/rlx-go/rlx/core/task/segment"
 )
 
 // Encode and Decode are a model with the task "segment". encode keeps the red plane of an 8x8 image. decode's masks are that plane
@@ -52,7 +52,32 @@ return y=s, z=n
 `
 
 // Task is the description of the task that Encode and Decode have.
-func Task() task.Segment { return task.NewSegment(8, 5) }
+func Task() *segment.Task { return segment.New(8, 5) }
+
+// Image and Prompt are the least that can have the task, with other names and numbers of points than Encode and Decode.
+const (
+	Image = `graph image
+pixels = input : f32[1,3,8,8]
+e = reduce_sum pixels {axes=[1,2,3]} : f32[1]
+return embeddings=e
+`
+	Prompt = `graph prompt
+sym N = 1..4
+embeddings = input : f32[1]
+points = input : f32[1,N,2]
+labels = input : i32[1,N]
+m = expand embeddings : f32[1,4,3,5]
+q = reduce_max m {axes=[2,3]} : f32[1,4]
+return masks=m, iou=q
+`
+)
+
+// SmallTask is the description of the task that Image and Prompt have.
+func SmallTask() *segment.Task {
+	s := segment.New(8, 4)
+	s.ImageMethod, s.PromptMethod, s.ImageInput, s.MasksOutput = "image", "prompt", "pixels", "masks"
+	return s
+}
 
 // Cache and Peek are a model that keeps a cache of 8 rows and the number of runs of its method append. append writes rows at pos and
 // returns the sum of the cache before and after, and what the runs are then; peek returns the sum alone.

@@ -60,7 +60,7 @@ type Model struct {
 	Params  []Param
 	// Skipped are tensors of the family that no method uses.
 	Skipped []string
-	Task    *task.Segment // nil: tensors in, tensors out
+	Task    task.Task // nil: tensors in, tensors out
 }
 
 var registered = map[string]Architecture{}

@@ -88,6 +88,6 @@ func build(ckpt arch.Checkpoint, cfg arch.Config) (*arch.Model, error) {
 		return nil, err
 	}
 	m.Params = w.Params()
-	m.Task = segment(c)
+	m.Task = describe(c)
 	return m, nil
 }

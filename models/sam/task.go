@@ -1,12 +1,12 @@
 package sam
 
-import "github.com/rlx-go/rlx/core/task"
+import "github.com/rlx-go/rlx/core/task/segment"
 
-// segment describes the model's inputs and outputs to the runtime. Mask token 0 is meant for prompts that leave no doubt;
+// describe says to the runtime what the model's inputs and outputs are. Mask token 0 is meant for prompts that leave no doubt;
 // tokens 1 to 3 are the three candidates among which the predicted IoU chooses.
-func segment(c config) *task.Segment {
-	s := task.NewSegment(int(c.imageSize), maxPoints)
+func describe(c config) *segment.Task {
+	s := segment.New(int(c.imageSize), maxPoints)
 	s.Tokens = int(c.masks)
 	s.BestFirst, s.BestLast = min(1, s.Tokens-1), s.Tokens-1
-	return &s
+	return s
 }

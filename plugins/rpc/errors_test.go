@@ -14,7 +14,7 @@ import (
 
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
-	"github.com/rlx-go/rlx/core/task"
+	"github.com/rlx-go/rlx/core/task/segment"
 	_ "github.com/rlx-go/rlx/format"              // codes that a backend may not use
 	_ "github.com/rlx-go/rlx/plugins/cpu/kernels" // and those that kernels report
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
@@ -24,7 +24,7 @@ import (
 // code belongs here or passes the wire.
 var hostsOwn = []diag.Code{
 	diag.Usage, device.ErrLost, ErrNotPlugin, ErrExited, ErrHandshake, ErrStart, ErrVersion, ErrCrashed, ErrStopped, ErrProtocol,
-	ErrDigest, ErrClosed, ErrQuarantined, ErrPlatform, ErrHost, ErrBusy, ErrSandbox, task.CodeNoBest, diag.Timeout,
+	ErrDigest, ErrClosed, ErrQuarantined, ErrPlatform, ErrHost, ErrBusy, ErrSandbox, segment.CodeNoBest, diag.Timeout,
 }
 
 // Every code of core and of the kernels reaches the host as it is; those that are not a backend's to use arrive as a bug of

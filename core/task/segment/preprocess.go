@@ -1,6 +1,10 @@
-package task
+package segment
 
-import "image"
+import (
+	"image"
+
+	"github.com/rlx-go/rlx/core/task/imaging"
+)
 
 // Geometry relates an image to the square input of a model.
 type Geometry struct {
@@ -10,7 +14,7 @@ type Geometry struct {
 }
 
 // Geometry says how an image of w x h pixels lies in the square.
-func (s *Segment) Geometry(w, h int) Geometry {
+func (s *Task) Geometry(w, h int) Geometry {
 	g := Geometry{Width: w, Height: h, Size: s.Size}
 	g.ScaledW, g.ScaledH = s.Size, s.Size
 	if w >= h {
@@ -28,10 +32,10 @@ func scaledSide(side, longest, size int) int {
 
 // Preprocess makes the input tensor [1,3,Size,Size] (f32, planes R, G, B) of an image: scaled by the resize rule,
 // (value - Mean) / Std on the 0..255 scale, zeros to the right and below.
-func (s *Segment) Preprocess(img image.Image) ([]float32, Geometry) {
+func (s *Task) Preprocess(img image.Image) ([]float32, Geometry) {
 	b := img.Bounds()
 	g := s.Geometry(b.Dx(), b.Dy())
-	small := resize(g.Width, g.Height, 3, bilinear(g.Width, g.ScaledW, true), bilinear(g.Height, g.ScaledH, true), true, rgbRow(img))
+	small := imaging.Resize(g.Width, g.Height, 3, imaging.Bilinear(g.Width, g.ScaledW, true), imaging.Bilinear(g.Height, g.ScaledH, true), true, imaging.RGBRow(img))
 	out := make([]float32, 3*s.Size*s.Size)
 	for c := range 3 {
 		mean, inv := float32(s.Mean[c]), float32(1/s.Std[c])

@@ -1,4 +1,4 @@
-package task
+package segment
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/task/imaging"
 )
 
 // Mask is one mask at the size of the image.
@@ -25,7 +26,7 @@ const (
 // or the number of a mask. The logits are resized bilinearly (half-pixel centres, no antialiasing) to the square, cropped to
 // the image inside it, resized in the same way to the image, and compared with Threshold. Errors are *diag.Error with
 // CodeMask or CodeNoBest.
-func (s *Segment) Postprocess(logits []float32, h, w int, iou []float32, g Geometry, which string) ([]Mask, error) {
+func (s *Task) Postprocess(logits []float32, h, w int, iou []float32, g Geometry, which string) ([]Mask, error) {
 	if len(logits) != s.Tokens*h*w || len(iou) != s.Tokens || h < 1 || w < 1 {
 		panic(fmt.Sprintf("BUG: %d logits of %d x %d and %d qualities for %d masks", len(logits), h, w, len(iou), s.Tokens))
 	}
@@ -42,7 +43,7 @@ func (s *Segment) Postprocess(logits []float32, h, w int, iou []float32, g Geome
 
 // MaskBytes is what Postprocess needs beside the logits for one use of which, at its peak: every mask it gives, and for one of
 // them the logits at the size of the square and at the width of the image.
-func (s *Segment) MaskBytes(g Geometry, which string) int64 {
+func (s *Task) MaskBytes(g Geometry, which string) int64 {
 	n := int64(1)
 	if which == MaskAll {
 		n = int64(s.Tokens)
@@ -51,7 +52,7 @@ func (s *Segment) MaskBytes(g Geometry, which string) int64 {
 }
 
 // CheckMask reports whether which is one that Postprocess accepts, so that a command can say so before it runs the model.
-func (s *Segment) CheckMask(which string) error {
+func (s *Task) CheckMask(which string) error {
 	if which == MaskBest || which == MaskAll {
 		return nil
 	}
@@ -61,7 +62,7 @@ func (s *Segment) CheckMask(which string) error {
 	return diag.New(CodeMask, "mask "+strconv.Quote(which), "is not one of the model's; allowed are %s, %s and 0 to %d", MaskBest, MaskAll, s.Tokens-1)
 }
 
-func (s *Segment) choose(which string, iou []float32) ([]int, error) {
+func (s *Task) choose(which string, iou []float32) ([]int, error) {
 	if err := s.CheckMask(which); err != nil {
 		return nil, err
 	}
@@ -89,20 +90,20 @@ func (s *Segment) choose(which string, iou []float32) ([]int, error) {
 }
 
 // upscale makes the mask of one token. Only the part of the square that the image covers is ever computed.
-func (s *Segment) upscale(logits []float32, h, w int, g Geometry) *image.Gray {
+func (s *Task) upscale(logits []float32, h, w int, g Geometry) *image.Gray {
 	crop := func(y int, dst []float32) { copy(dst, logits[y*w:][:w]) }
-	square := resize(w, h, 1, bilinear(w, s.Size, false)[:g.ScaledW], bilinear(h, s.Size, false)[:g.ScaledH], false, crop)
+	square := imaging.Resize(w, h, 1, imaging.Bilinear(w, s.Size, false)[:g.ScaledW], imaging.Bilinear(h, s.Size, false)[:g.ScaledH], false, crop)
 	out := image.NewGray(image.Rect(0, 0, g.Width, g.Height))
-	xs, ys := bilinear(g.ScaledW, g.Width, false), bilinear(g.ScaledH, g.Height, false)
+	xs, ys := imaging.Bilinear(g.ScaledW, g.Width, false), imaging.Bilinear(g.ScaledH, g.Height, false)
 	wide, line, threshold := make([]float32, 0, g.ScaledH*g.Width), make([]float32, g.Width), float32(s.Threshold)
 	for y := range g.ScaledH {
 		wide = wide[:(y+1)*g.Width]
-		resizeRow(wide[y*g.Width:], square[y*g.ScaledW:][:g.ScaledW], xs, 1)
+		imaging.ResizeRow(wide[y*g.Width:], square[y*g.ScaledW:][:g.ScaledW], xs, 1)
 	}
 	for y, t := range ys {
 		clear(line)
-		for i, weight := range t.weight {
-			for x, v := range wide[(t.first+i)*g.Width:][:g.Width] {
+		for i, weight := range t.Weight {
+			for x, v := range wide[(t.First+i)*g.Width:][:g.Width] {
 				line[x] += weight * v
 			}
 		}

@@ -1,4 +1,4 @@
-package task
+package segment
 
 import (
 	"fmt"
@@ -57,7 +57,7 @@ func numbers(s string) ([]float64, bool) {
 // Prompt makes the points [1,N,2] (f32, x then y in pixels of the square) and labels [1,N] (i32) of p: the points, then
 // the corners of the box, or a padding point where there is no box. Errors are *diag.Error with CodePrompt: no prompt, one
 // outside the image, an empty box, more than MaxPoints.
-func (s *Segment) Prompt(p Prompts, g Geometry) (points []float32, labels []int32, err error) {
+func (s *Task) Prompt(p Prompts, g Geometry) (points []float32, labels []int32, err error) {
 	if len(p.Points) == 0 && p.Box == nil {
 		return nil, nil, diag.New(CodePrompt, "", "no prompt").WithHint("give at least one point or a box")
 	}

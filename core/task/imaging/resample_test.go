@@ -1,4 +1,4 @@
-package task
+package imaging
 
 import (
 	"math"
@@ -11,14 +11,14 @@ import (
 func TestBilinearAgainstInterpolate(t *testing.T) {
 	for _, size := range [][2]int{{64, 256}, {256, 384}, {202, 303}, {256, 100}, {3, 7}, {7, 3}, {1, 9}, {9, 1}, {5, 5}, {1000, 3}} {
 		in, out := size[0], size[1]
-		for i, taps := range bilinear(in, out, false) {
+		for i, taps := range Bilinear(in, out, false) {
 			pos := max(0, (float64(i)+0.5)*float64(in)/float64(out)-0.5)
 			left := int(pos)
 			want := map[int]float64{}
 			want[left] += 1 - (pos - float64(left))
 			want[min(left+1, in-1)] += pos - float64(left)
-			for j, w := range taps.weight {
-				want[taps.first+j] -= float64(w)
+			for j, w := range taps.Weight {
+				want[taps.First+j] -= float64(w)
 			}
 			for j, d := range want {
 				if math.Abs(d) > 1e-5 {
@@ -34,7 +34,7 @@ func TestBilinearAntialias(t *testing.T) {
 	for _, size := range [][2]int{{384, 256}, {303, 202}, {1000, 7}, {100, 99}, {256, 256}, {10, 25}} {
 		in, out := size[0], size[1]
 		scale := float64(in) / float64(out)
-		for i, taps := range bilinear(in, out, true) {
+		for i, taps := range Bilinear(in, out, true) {
 			weight := func(j int) float64 {
 				return max(0, 1-math.Abs((float64(j)+0.5-(float64(i)+0.5)*scale)/max(scale, 1)))
 			}
@@ -44,8 +44,8 @@ func TestBilinearAntialias(t *testing.T) {
 			}
 			for j := range in {
 				got := 0.0
-				if k := j - taps.first; k >= 0 && k < len(taps.weight) {
-					got = float64(taps.weight[k])
+				if k := j - taps.First; k >= 0 && k < len(taps.Weight) {
+					got = float64(taps.Weight[k])
 				}
 				if math.Abs(got-weight(j)/sum) > 1e-6 {
 					t.Fatalf("%d to %d: position %d, sample %d: weight %g, want %g", in, out, i, j, got, weight(j)/sum)
@@ -65,15 +65,15 @@ func TestResize(t *testing.T) {
 			src[i] = rng.Float32()
 		}
 		for _, antialias := range []bool{false, true} {
-			xs, ys := bilinear(s.w, s.ow, antialias), bilinear(s.h, s.oh, antialias)
-			got := resize(s.w, s.h, channels, xs, ys, false, func(y int, dst []float32) { copy(dst, src[y*s.w*channels:]) })
+			xs, ys := Bilinear(s.w, s.ow, antialias), Bilinear(s.h, s.oh, antialias)
+			got := Resize(s.w, s.h, channels, xs, ys, false, func(y int, dst []float32) { copy(dst, src[y*s.w*channels:]) })
 			for oy, ty := range ys {
 				for ox, tx := range xs {
 					for c := range channels {
 						want := 0.0
-						for i, wy := range ty.weight {
-							for j, wx := range tx.weight {
-								want += float64(wy) * float64(wx) * float64(src[((ty.first+i)*s.w+tx.first+j)*channels+c])
+						for i, wy := range ty.Weight {
+							for j, wx := range tx.Weight {
+								want += float64(wy) * float64(wx) * float64(src[((ty.First+i)*s.w+tx.First+j)*channels+c])
 							}
 						}
 						if v := got[(oy*s.ow+ox)*channels+c]; math.Abs(float64(v)-want) > 1e-5 {

@@ -1,4 +1,4 @@
-package task
+package imaging
 
 import (
 	"bytes"
@@ -111,7 +111,7 @@ func orient(img image.Image, orientation int) image.Image {
 	if orientation <= 1 || orientation > 8 {
 		return img
 	}
-	src := toNRGBA(img)
+	src := NRGBA(img)
 	w, h := src.Rect.Dx(), src.Rect.Dy()
 	outW, outH := w, h
 	if orientation >= 5 {

@@ -1,4 +1,5 @@
-package task
+// Package imaging is what tasks that see need of images: it decodes them as they are displayed, reads their pixels as RGB, and resizes.
+package imaging
 
 import (
 	"bytes"
@@ -14,6 +15,11 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 )
 
+// CodeImage is reported for an image that cannot be used.
+var CodeImage = diag.Define("RLX3030", "not a usable image", `
+The image is neither PNG nor JPEG, is damaged, or is too large: more than 2^28 pixels, 1 GiB of decoded pixels, 2^20 pixels on a
+side, or a file of more than 1 GiB. Convert it to PNG or JPEG, or make it smaller.`)
+
 const (
 	maxPixels  = 1 << 28
 	maxDecoded = 1 << 30  // bytes of the pixels in memory
@@ -25,18 +31,18 @@ const (
 	maxPixelsPerByte = 8 * 1040
 )
 
-// ImageLimits bound what DecodeImage takes, beside its own limits. The zero value adds none.
-type ImageLimits struct {
+// Limits bound what Decode takes, beside its own limits. The zero value adds none.
+type Limits struct {
 	FileSize int64 // bytes that the reader will give, where that is known
 	// Fits, where not nil, is asked before pixels are allocated; bytes is what decoding needs at its peak. An error ends
 	// decoding and is returned.
 	Fits func(bytes int64) error
 }
 
-// DecodeImage reads a PNG or JPEG of at most 2^28 pixels and 1 GiB of decoded pixels, turned the way its EXIF orientation
+// Decode reads a PNG or JPEG of at most 2^28 pixels and 1 GiB of decoded pixels, turned the way its EXIF orientation
 // says it is displayed. The file is decoded as it is read: what the header claims is checked first, and the file itself is
 // never held in memory. name is what errors call it. Errors are *diag.Error with CodeImage, or that of Fits.
-func DecodeImage(name string, r io.Reader, lim ImageLimits) (image.Image, error) {
+func Decode(name string, r io.Reader, lim Limits) (image.Image, error) {
 	in := &source{r: r, left: maxFile}
 	bad := func(format string, args ...any) (image.Image, error) {
 		if in.err != nil { // what the decoder made of it says less
@@ -151,9 +157,9 @@ func pngBytes(cfg image.Config, header []byte) (pixels, peak int64, orientation 
 	return pixels, pixels, 1
 }
 
-// rgbRow gives a function that reads row y as interleaved R, G, B on the 0..255 scale; 16-bit samples keep their
+// RGBRow gives a function that reads row y as interleaved R, G, B on the 0..255 scale; 16-bit samples keep their
 // fractions. Transparency is dropped, not blended: colours are the stored ones, as in PIL's convert("RGB").
-func rgbRow(img image.Image) func(y int, dst []float32) {
+func RGBRow(img image.Image) func(y int, dst []float32) {
 	b := img.Bounds()
 	switch m := img.(type) {
 	case *image.RGBA: // how PNG without transparency arrives: alpha is 255 everywhere
@@ -203,11 +209,11 @@ func straight(c color.Color) color.NRGBA64 {
 	return color.NRGBA64Model.Convert(c).(color.NRGBA64)
 }
 
-// toNRGBA copies img as opaque 8-bit RGB with its upper left corner at (0,0).
-func toNRGBA(img image.Image) *image.NRGBA {
+// NRGBA copies img as opaque 8-bit RGB with its upper left corner at (0,0).
+func NRGBA(img image.Image) *image.NRGBA {
 	w, h := img.Bounds().Dx(), img.Bounds().Dy()
 	out := image.NewNRGBA(image.Rect(0, 0, w, h))
-	row, buf := rgbRow(img), make([]float32, 3*w)
+	row, buf := RGBRow(img), make([]float32, 3*w)
 	for y := range h {
 		row(y, buf)
 		for x := range w {

@@ -1,4 +1,4 @@
-package task_test
+package imaging_test
 
 import (
 	"bytes"
@@ -20,7 +20,7 @@ import (
 	"testing/iotest"
 
 	"github.com/rlx-go/rlx/core/diag"
-	"github.com/rlx-go/rlx/core/task"
+	"github.com/rlx-go/rlx/core/task/imaging"
 )
 
 func decodePNG(t *testing.T, img image.Image) image.Image {
@@ -29,18 +29,24 @@ func decodePNG(t *testing.T, img image.Image) image.Image {
 	if err := png.Encode(&b, img); err != nil {
 		t.Fatal(err)
 	}
-	out, err := task.DecodeImage("x.png", &b, task.ImageLimits{})
+	out, err := imaging.Decode("x.png", &b, imaging.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return out
 }
 
-// plain gives RGB values as they are: no resize, no normalisation.
-func plain(size int) task.Segment {
-	s := task.NewSegment(size, 64)
-	s.Mean, s.Std = [3]float64{}, [3]float64{1, 1, 1}
-	return s
+// pixels are the RGB values of an image, plane by plane.
+func pixels(img image.Image) []float32 {
+	w, h := img.Bounds().Dx(), img.Bounds().Dy()
+	out, line, row := make([]float32, 3*w*h), make([]float32, 3*w), imaging.RGBRow(img)
+	for y := range h {
+		row(y, line)
+		for i, v := range line {
+			out[i%3*w*h+y*w+i/3] = v
+		}
+	}
+	return out
 }
 
 // Every kind of PNG becomes RGB as PIL's convert("RGB") makes it: grey is repeated, palettes are looked up, transparency is
@@ -71,26 +77,8 @@ func TestColours(t *testing.T) {
 		"gray": {gray, grays}, "gray16": {gray16, grays}, "rgb": {rgb, colours}, "rgba": {nrgba, colours},
 		"rgba16": {wide, colours}, "palette": {palette, colours},
 	} {
-		s := plain(2)
-		got, _ := s.Preprocess(decodePNG(t, tc.img))
-		for i, want := range tc.want { // two pixels of each plane; the row below is padding
-			if v := got[i/2*4+i%2]; v != want {
-				t.Errorf("%s: value %d is %v, want %v", name, i, v, want)
-			}
-			if v := got[i/2*4+2+i%2]; v != 0 {
-				t.Errorf("%s: padding is %v", name, v)
-			}
-		}
-	}
-}
-
-func TestGeometry(t *testing.T) {
-	s := task.NewSegment(1024, 64)
-	for _, tc := range []struct{ w, h, sw, sh int }{
-		{1024, 1024, 1024, 1024}, {1800, 1200, 1024, 683}, {1200, 1800, 683, 1024}, {100, 100, 1024, 1024}, {100000, 1, 1024, 1}, {1, 3000, 1, 1024},
-	} {
-		if g := s.Geometry(tc.w, tc.h); g.ScaledW != tc.sw || g.ScaledH != tc.sh {
-			t.Errorf("%d x %d: %+v, want %d x %d", tc.w, tc.h, g, tc.sw, tc.sh)
+		if got := pixels(decodePNG(t, tc.img)); !slices.Equal(got, tc.want) {
+			t.Errorf("%s: %v, want %v", name, got, tc.want)
 		}
 	}
 }
@@ -132,7 +120,7 @@ func TestOrientation(t *testing.T) {
 	for orientation, want := range map[int][2]string{0: {"TL", "TR"}, 1: {"TL", "TR"}, 2: {"TR", "TL"}, 3: {"BR", "BL"}, 4: {"BL", "BR"},
 		5: {"TL", "BL"}, 6: {"TR", "BR"}, 7: {"BR", "TR"}, 8: {"BL", "TL"}, 9: {"TL", "TR"}} {
 		for _, order := range []binary.ByteOrder{binary.LittleEndian, binary.BigEndian} {
-			got, err := task.DecodeImage("x.jpg", bytes.NewReader(withOrientation(jpg, order, orientation)), task.ImageLimits{})
+			got, err := imaging.Decode("x.jpg", bytes.NewReader(withOrientation(jpg, order, orientation)), imaging.Limits{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -157,12 +145,11 @@ func TestJPEG(t *testing.T) {
 	for i := range img.Pix {
 		img.Pix[i] = []byte{200, 100, 50, 255}[i%4]
 	}
-	out, err := task.DecodeImage("x.jpg", bytes.NewReader(encodeJPEG(t, img)), task.ImageLimits{})
+	out, err := imaging.Decode("x.jpg", bytes.NewReader(encodeJPEG(t, img)), imaging.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := plain(16)
-	got, _ := s.Preprocess(out)
+	got := pixels(out)
 	for c, want := range []float32{200, 100, 50} {
 		if v := got[c*256+100]; v < want-2 || v > want+2 {
 			t.Errorf("channel %d is %v, want about %v", c, v, want)
@@ -184,7 +171,7 @@ func claim(w, h uint32) []byte {
 }
 
 func TestImageRefused(t *testing.T) {
-	scene, err := os.ReadFile(demo + "scene1.png")
+	scene, err := os.ReadFile("../../../demo/scene1.png")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,16 +189,16 @@ func TestImageRefused(t *testing.T) {
 		"more than fits":   {claim(8192, 8192), "in a file of"},
 		"largest PNG side": {claim(1<<31-1, 1<<31-1), "damaged|2^28"},
 	} {
-		_, err := task.DecodeImage("x.png", bytes.NewReader(tc.data), task.ImageLimits{FileSize: int64(len(tc.data))})
+		_, err := imaging.Decode("x.png", bytes.NewReader(tc.data), imaging.Limits{FileSize: int64(len(tc.data))})
 		said := false
 		for w := range strings.SplitSeq(tc.want, "|") {
 			said = said || err != nil && strings.Contains(err.Error(), w)
 		}
-		if !errors.Is(err, task.CodeImage) || !said || diag.ExitCode(err) != 3 || !strings.HasPrefix(err.Error(), "x.png: ") {
+		if !errors.Is(err, imaging.CodeImage) || !said || diag.ExitCode(err) != 3 || !strings.HasPrefix(err.Error(), "x.png: ") {
 			t.Errorf("%s: error %v, want one saying %q", name, err, tc.want)
 		}
 	}
-	if _, err := task.DecodeImage("x", bytes.NewReader(claim(3, 1)), task.ImageLimits{}); !errors.Is(err, task.CodeImage) || strings.Contains(err.Error(), "claims") {
+	if _, err := imaging.Decode("x", bytes.NewReader(claim(3, 1)), imaging.Limits{}); !errors.Is(err, imaging.CodeImage) || strings.Contains(err.Error(), "claims") {
 		t.Errorf("a small claim is refused for its size: %v", err)
 	}
 }
@@ -228,7 +215,7 @@ func (z *zeros) Read(p []byte) (int, error) {
 // A source without an end is left at once where it is no image, and in the end where it goes on as one.
 func TestEndlessImage(t *testing.T) {
 	z := &zeros{}
-	if _, err := task.DecodeImage("/dev/zero", z, task.ImageLimits{}); !errors.Is(err, task.CodeImage) || z.given > 1<<16 {
+	if _, err := imaging.Decode("/dev/zero", z, imaging.Limits{}); !errors.Is(err, imaging.CodeImage) || z.given > 1<<16 {
 		t.Errorf("%v after %d bytes", err, z.given)
 	}
 	segments := func() io.Reader { // comments that never come to the size
@@ -239,17 +226,17 @@ func TestEndlessImage(t *testing.T) {
 		}
 		return io.MultiReader(parts...)
 	}
-	if _, err := task.DecodeImage("x.jpg", segments(), task.ImageLimits{}); !errors.Is(err, task.CodeImage) || !strings.Contains(err.Error(), "does not say its size") {
+	if _, err := imaging.Decode("x.jpg", segments(), imaging.Limits{}); !errors.Is(err, imaging.CodeImage) || !strings.Contains(err.Error(), "does not say its size") {
 		t.Errorf("a JPEG of comments: %v", err)
 	}
 	broken := errors.New("broken")
-	scene, err := os.ReadFile(demo + "scene1.png")
+	scene, err := os.ReadFile("../../../demo/scene1.png")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, n := range []int{0, 4, 20, len(scene) / 2} {
-		_, err := task.DecodeImage("x.png", io.MultiReader(bytes.NewReader(scene[:n]), iotest.ErrReader(broken)), task.ImageLimits{})
-		if !errors.Is(err, broken) || !errors.Is(err, task.CodeImage) || !strings.Contains(err.Error(), "cannot be read") {
+		_, err := imaging.Decode("x.png", io.MultiReader(bytes.NewReader(scene[:n]), iotest.ErrReader(broken)), imaging.Limits{})
+		if !errors.Is(err, broken) || !errors.Is(err, imaging.CodeImage) || !strings.Contains(err.Error(), "cannot be read") {
 			t.Errorf("a fault after %d bytes: %v", n, err)
 		}
 	}
@@ -308,7 +295,7 @@ func TestImageMemory(t *testing.T) {
 			var told int64
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			_, err := task.DecodeImage("x", bytes.NewReader(c.data), task.ImageLimits{Fits: func(n int64) error { told = n; return nil }})
+			_, err := imaging.Decode("x", bytes.NewReader(c.data), imaging.Limits{Fits: func(n int64) error { told = n; return nil }})
 			runtime.ReadMemStats(&after)
 			if err != nil && name != "progressive JPEG" {
 				t.Fatal(err)
@@ -322,14 +309,14 @@ func TestImageMemory(t *testing.T) {
 			}
 			no := errors.New("too much")
 			runtime.ReadMemStats(&before)
-			_, err = task.DecodeImage("x", bytes.NewReader(c.data), task.ImageLimits{Fits: func(int64) error { return no }})
+			_, err = imaging.Decode("x", bytes.NewReader(c.data), imaging.Limits{Fits: func(int64) error { return no }})
 			runtime.ReadMemStats(&after)
 			if err != no || after.TotalAlloc-before.TotalAlloc > 1<<20 {
 				t.Errorf("refused: %v, %d bytes allocated", err, after.TotalAlloc-before.TotalAlloc)
 			}
 		})
 	}
-	if _, err := task.DecodeImage("x.png", bytes.NewReader(interlacedHeader(t)), task.ImageLimits{}); !errors.Is(err, task.CodeImage) || !strings.Contains(err.Error(), "take 2147483648 bytes in memory") {
+	if _, err := imaging.Decode("x.png", bytes.NewReader(interlacedHeader(t)), imaging.Limits{}); !errors.Is(err, imaging.CodeImage) || !strings.Contains(err.Error(), "take 2147483648 bytes in memory") {
 		t.Errorf("2 GiB of pixels: %v", err)
 	}
 }
@@ -343,8 +330,8 @@ func interlacedHeader(t *testing.T) []byte {
 	return b
 }
 
-// FuzzDecodeImage: whatever is accepted can be preprocessed.
-func FuzzDecodeImage(f *testing.F) {
+// FuzzDecode: whatever is accepted can be read and resized.
+func FuzzDecode(f *testing.F) {
 	var b bytes.Buffer
 	img := image.NewGray(image.Rect(0, 0, 8, 5))
 	if err := jpeg.Encode(&b, img, nil); err != nil {
@@ -358,38 +345,15 @@ func FuzzDecodeImage(f *testing.F) {
 	}
 	f.Add(p.Bytes())
 	f.Fuzz(func(t *testing.T, data []byte) {
-		img, err := task.DecodeImage("x", bytes.NewReader(data), task.ImageLimits{})
+		img, err := imaging.Decode("x", bytes.NewReader(data), imaging.Limits{})
 		if err != nil {
 			return
 		}
-		s := task.NewSegment(16, 64)
-		got, g := s.Preprocess(img)
-		for _, v := range got {
-			if !(v >= -3 && v <= 3) {
-				t.Fatalf("value %v of an image of %d x %d", v, g.Width, g.Height)
+		w, h := img.Bounds().Dx(), img.Bounds().Dy()
+		for _, v := range imaging.Resize(w, h, 3, imaging.Bilinear(w, 16, true), imaging.Bilinear(h, 9, true), true, imaging.RGBRow(img)) {
+			if !(v >= 0 && v <= 255) {
+				t.Fatalf("value %v of an image of %d x %d", v, w, h)
 			}
 		}
 	})
-}
-
-func BenchmarkPreprocess(b *testing.B) {
-	s := task.NewSegment(1024, 64)
-	r := image.Rect(0, 0, 4000, 3000)
-	for name, img := range map[string]image.Image{"rgb": image.NewNRGBA(r), "jpeg": image.NewYCbCr(r, image.YCbCrSubsampleRatio420), "rgba16": image.NewNRGBA64(r)} {
-		b.Run(name, func(b *testing.B) {
-			for b.Loop() {
-				s.Preprocess(img)
-			}
-		})
-	}
-}
-
-func BenchmarkPostprocess(b *testing.B) {
-	s := task.NewSegment(1024, 64)
-	logits, iou := make([]float32, 4*256*256), make([]float32, 4)
-	for b.Loop() {
-		if _, err := s.Postprocess(logits, 256, 256, iou, s.Geometry(4000, 3000), task.MaskBest); err != nil {
-			b.Fatal(err)
-		}
-	}
 }

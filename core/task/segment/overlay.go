@@ -1,9 +1,11 @@
-package task
+package segment
 
 import (
 	"image"
 	"image/color"
 	"math"
+
+	"github.com/rlx-go/rlx/core/task/imaging"
 )
 
 // Colours of an overlay.
@@ -17,7 +19,7 @@ var (
 // Overlay draws mask (of the image's size) and prompts over the image: the mask tinted and outlined, foreground points as
 // green discs, background points as red ones, the box as a green frame.
 func Overlay(img image.Image, mask *image.Gray, p Prompts) *image.NRGBA {
-	out := toNRGBA(img)
+	out := imaging.NRGBA(img)
 	w, h := out.Rect.Dx(), out.Rect.Dy()
 	unit := max(1, float64(max(w, h))/400) // line width: as visible in a large image as in a small one
 	in := func(x, y int) bool { return x >= 0 && y >= 0 && x < w && y < h && mask.Pix[y*mask.Stride+x] != 0 }

@@ -1,4 +1,4 @@
-package task_test
+package segment_test
 
 import (
 	"encoding/json"
@@ -9,11 +9,12 @@ import (
 	"os"
 	"testing"
 
-	"github.com/rlx-go/rlx/core/task"
+	"github.com/rlx-go/rlx/core/task/imaging"
+	"github.com/rlx-go/rlx/core/task/segment"
 	"github.com/rlx-go/rlx/internal/tensortest"
 )
 
-const demo = "../../demo/"
+const demo = "../../../demo/"
 
 func load(t *testing.T, path string) image.Image {
 	t.Helper()
@@ -22,7 +23,7 @@ func load(t *testing.T, path string) image.Image {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	img, err := task.DecodeImage(path, f, task.ImageLimits{})
+	img, err := imaging.Decode(path, f, imaging.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +34,7 @@ func load(t *testing.T, path string) image.Image {
 func TestPreprocess(t *testing.T) {
 	for name, bound := range map[string]float64{"scene1": 1e-5, "coins": 1e-5} {
 		want := tensortest.Golden(t, demo+"golden.safetensors:"+name+".pixel_values")
-		s := task.NewSegment(256, 64)
+		s := segment.New(256, 64)
 		got, g := s.Preprocess(load(t, demo+name+".png"))
 		if len(got) != want.Len() {
 			t.Fatalf("%s: %d values", name, len(got))
@@ -84,8 +85,8 @@ func TestPostprocess(t *testing.T) {
 		for i, v := range iou.F {
 			quality[1+i] = float32(v)
 		}
-		s := task.NewSegment(256, 64)
-		masks, err := s.Postprocess(full, h, w, quality, s.Geometry(c.Size[0], c.Size[1]), task.MaskBest)
+		s := segment.New(256, 64)
+		masks, err := s.Postprocess(full, h, w, quality, s.Geometry(c.Size[0], c.Size[1]), segment.MaskBest)
 		if err != nil || len(masks) != 1 {
 			t.Fatalf("%s: %d masks, %v", name, len(masks), err)
 		}

@@ -1,4 +1,4 @@
-package task_test
+package segment_test
 
 import (
 	"errors"
@@ -11,38 +11,40 @@ import (
 
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/task"
+	"github.com/rlx-go/rlx/core/task/segment"
+	"github.com/rlx-go/rlx/core/task/tasktest"
 )
 
 func TestPrompt(t *testing.T) {
-	s := task.NewSegment(256, 4)
+	s := segment.New(256, 4)
 	g := s.Geometry(384, 303) // 256 x 202
-	fg, bg := task.Point{X: 192, Y: 151.5, Foreground: true}, task.Point{X: 0, Y: 101, Foreground: false}
-	box := &task.Box{X0: 0, Y0: 0, X1: 384, Y1: 303}
+	fg, bg := segment.Point{X: 192, Y: 151.5, Foreground: true}, segment.Point{X: 0, Y: 101, Foreground: false}
+	box := &segment.Box{X0: 0, Y0: 0, X1: 384, Y1: 303}
 	bgY := float32(101.0 * 202 / 303)
 	for name, tc := range map[string]struct {
-		p      task.Prompts
+		p      segment.Prompts
 		points []float32
 		labels []int32
 	}{
-		"point":          {task.Prompts{Points: []task.Point{fg}}, []float32{128, 101, 0, 0}, []int32{1, -1}},
-		"two points":     {task.Prompts{Points: []task.Point{fg, bg}}, []float32{128, 101, 0, bgY, 0, 0}, []int32{1, 0, -1}},
-		"box":            {task.Prompts{Box: box}, []float32{0, 0, 256, 202}, []int32{2, 3}},
-		"points and box": {task.Prompts{Points: []task.Point{bg, fg}, Box: box}, []float32{0, bgY, 128, 101, 0, 0, 256, 202}, []int32{0, 1, 2, 3}},
+		"point":          {segment.Prompts{Points: []segment.Point{fg}}, []float32{128, 101, 0, 0}, []int32{1, -1}},
+		"two points":     {segment.Prompts{Points: []segment.Point{fg, bg}}, []float32{128, 101, 0, bgY, 0, 0}, []int32{1, 0, -1}},
+		"box":            {segment.Prompts{Box: box}, []float32{0, 0, 256, 202}, []int32{2, 3}},
+		"points and box": {segment.Prompts{Points: []segment.Point{bg, fg}, Box: box}, []float32{0, bgY, 128, 101, 0, 0, 256, 202}, []int32{0, 1, 2, 3}},
 	} {
 		points, labels, err := s.Prompt(tc.p, g)
 		if err != nil || !slices.Equal(points, tc.points) || !slices.Equal(labels, tc.labels) {
 			t.Errorf("%s: %v %v, %v; want %v %v", name, points, labels, err, tc.points, tc.labels)
 		}
 	}
-	at := func(x, y float64) task.Prompts { return task.Prompts{Points: []task.Point{{X: x, Y: y}}} }
-	frame := func(x0, y0, x1, y1 float64) task.Prompts {
-		return task.Prompts{Box: &task.Box{X0: x0, Y0: y0, X1: x1, Y1: y1}}
+	at := func(x, y float64) segment.Prompts { return segment.Prompts{Points: []segment.Point{{X: x, Y: y}}} }
+	frame := func(x0, y0, x1, y1 float64) segment.Prompts {
+		return segment.Prompts{Box: &segment.Box{X0: x0, Y0: y0, X1: x1, Y1: y1}}
 	}
 	for name, tc := range map[string]struct {
-		p    task.Prompts
+		p    segment.Prompts
 		want string
 	}{
-		"none":            {task.Prompts{}, "no prompt"},
+		"none":            {segment.Prompts{}, "no prompt"},
 		"left":            {at(-1, 5), "point -1,5: is outside the image, which has 384 x 303 pixels; the last is 383,302"},
 		"right":           {at(384.5, 5), "outside"},
 		"right edge":      {at(384, 5), "outside the image, which has 384 x 303 pixels; the last is 383,302"},
@@ -55,38 +57,38 @@ func TestPrompt(t *testing.T) {
 		"box without x":   {frame(5, 5, 5, 50), "is empty"},
 		"box upside down": {frame(5, 50, 50, 5), "is empty"},
 		"box of NaN":      {frame(math.NaN(), 5, 50, 50), "is empty"},
-		"too many points": {task.Prompts{Points: []task.Point{fg, fg, fg, fg}}, "4 points and one padding point; the artifact allows 4"},
-		"too many":        {task.Prompts{Points: []task.Point{fg, fg, fg}, Box: box}, "two corners"},
+		"too many points": {segment.Prompts{Points: []segment.Point{fg, fg, fg, fg}}, "4 points and one padding point; the artifact allows 4"},
+		"too many":        {segment.Prompts{Points: []segment.Point{fg, fg, fg}, Box: box}, "two corners"},
 	} {
-		if _, _, err := s.Prompt(tc.p, g); !errors.Is(err, task.CodePrompt) || !strings.Contains(err.Error(), tc.want) || diag.ExitCode(err) != 2 {
+		if _, _, err := s.Prompt(tc.p, g); !errors.Is(err, segment.CodePrompt) || !strings.Contains(err.Error(), tc.want) || diag.ExitCode(err) != 2 {
 			t.Errorf("%s: error %v, want one saying %q", name, err, tc.want)
 		}
 	}
 }
 
 func TestParse(t *testing.T) {
-	for s, want := range map[string]task.Point{"1,2": {1, 2, true}, " 1.5 , -2 ": {1.5, -2, true}, "1,2,1": {1, 2, true}, "1,2,0": {1, 2, false}} {
-		if got, err := task.ParsePoint(s); err != nil || got != want {
+	for s, want := range map[string]segment.Point{"1,2": {1, 2, true}, " 1.5 , -2 ": {1.5, -2, true}, "1,2,1": {1, 2, true}, "1,2,0": {1, 2, false}} {
+		if got, err := segment.ParsePoint(s); err != nil || got != want {
 			t.Errorf("point %q: %v, %v", s, got, err)
 		}
 	}
-	if got, err := task.ParseBox("1,2,3,4.5"); err != nil || got != (task.Box{X0: 1, Y0: 2, X1: 3, Y1: 4.5}) {
+	if got, err := segment.ParseBox("1,2,3,4.5"); err != nil || got != (segment.Box{X0: 1, Y0: 2, X1: 3, Y1: 4.5}) {
 		t.Errorf("box: %v, %v", got, err)
 	}
 	for _, s := range []string{"", "1", "1,", "1,2,3", "1,2,0,0", "a,b", "NaN,1", "1,Inf", "1;2"} {
-		if _, err := task.ParsePoint(s); !errors.Is(err, task.CodePrompt) {
+		if _, err := segment.ParsePoint(s); !errors.Is(err, segment.CodePrompt) {
 			t.Errorf("point %q: %v", s, err)
 		}
 	}
 	for _, s := range []string{"", "1,2,3", "1,2,3,4,5", "1,2,3,x"} {
-		if _, err := task.ParseBox(s); !errors.Is(err, task.CodePrompt) {
+		if _, err := segment.ParseBox(s); !errors.Is(err, segment.CodePrompt) {
 			t.Errorf("box %q: %v", s, err)
 		}
 	}
 }
 
 func TestChoose(t *testing.T) {
-	s := task.NewSegment(8, 8)
+	s := segment.New(8, 8)
 	g := s.Geometry(8, 4)
 	logits := []float32{1, -1, 2, -2} // one value for each mask
 	nan := float32(math.NaN())
@@ -120,12 +122,23 @@ func TestChoose(t *testing.T) {
 		}
 	}
 	for _, which := range []string{"", "4", "-1", "worst", "01", "+1", "1 "} {
-		if _, err := s.Postprocess(logits, 1, 1, make([]float32, 4), g, which); !errors.Is(err, task.CodeMask) || diag.ExitCode(err) != 2 {
+		if _, err := s.Postprocess(logits, 1, 1, make([]float32, 4), g, which); !errors.Is(err, segment.CodeMask) || diag.ExitCode(err) != 2 {
 			t.Errorf("mask %q: %v", which, err)
 		}
 	}
-	if _, err := s.Postprocess(logits, 1, 1, []float32{1, nan, nan, nan}, g, "best"); !errors.Is(err, task.CodeNoBest) || diag.ExitCode(err) != 1 {
+	if _, err := s.Postprocess(logits, 1, 1, []float32{1, nan, nan, nan}, g, "best"); !errors.Is(err, segment.CodeNoBest) || diag.ExitCode(err) != 1 {
 		t.Errorf("no best: %v", err)
+	}
+}
+
+func TestGeometry(t *testing.T) {
+	s := segment.New(1024, 64)
+	for _, tc := range []struct{ w, h, sw, sh int }{
+		{1024, 1024, 1024, 1024}, {1800, 1200, 1024, 683}, {1200, 1800, 683, 1024}, {100, 100, 1024, 1024}, {100000, 1, 1024, 1}, {1, 3000, 1, 1024},
+	} {
+		if g := s.Geometry(tc.w, tc.h); g.ScaledW != tc.sw || g.ScaledH != tc.sh {
+			t.Errorf("%d x %d: %+v, want %d x %d", tc.w, tc.h, g, tc.sw, tc.sh)
+		}
 	}
 }
 
@@ -137,8 +150,8 @@ func TestOverlay(t *testing.T) {
 			mask.SetGray(x, y, color.Gray{255})
 		}
 	}
-	p := task.Prompts{Points: []task.Point{{X: 5, Y: 5, Foreground: true}, {X: 40, Y: 40}}, Box: &task.Box{X0: 8, Y0: 8, X1: 32, Y1: 32}}
-	out := task.Overlay(photo, mask, p)
+	p := segment.Prompts{Points: []segment.Point{{X: 5, Y: 5, Foreground: true}, {X: 40, Y: 40}}, Box: &segment.Box{X0: 8, Y0: 8, X1: 32, Y1: 32}}
+	out := segment.Overlay(photo, mask, p)
 	if out.Bounds() != photo.Rect {
 		t.Fatalf("bounds %v", out.Bounds())
 	}
@@ -160,33 +173,35 @@ func TestOverlay(t *testing.T) {
 }
 
 func TestValidate(t *testing.T) {
-	good := task.NewSegment(1024, 64)
+	good := segment.New(1024, 64)
 	if err := good.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	for name, spoil := range map[string]func(s *task.Segment){
-		"size 0":       func(s *task.Segment) { s.Size = 0 },
-		"size":         func(s *task.Segment) { s.Size = 1 << 20 },
-		"resize":       func(s *task.Segment) { s.Resize = "stretch" },
-		"pad":          func(s *task.Segment) { s.Pad = "" },
-		"std 0":        func(s *task.Segment) { s.Std[1] = 0 },
-		"std NaN":      func(s *task.Segment) { s.Std[2] = math.NaN() },
-		"mean":         func(s *task.Segment) { s.Mean[0] = math.Inf(1) },
-		"max points":   func(s *task.Segment) { s.MaxPoints = 1 },
-		"many points":  func(s *task.Segment) { s.MaxPoints = 1 << 30 },
-		"tokens":       func(s *task.Segment) { s.Tokens = 0 },
-		"best last":    func(s *task.Segment) { s.BestLast = 4 },
-		"best first":   func(s *task.Segment) { s.BestFirst = -1 },
-		"best order":   func(s *task.Segment) { s.BestFirst = 3; s.BestLast = 2 },
-		"threshold":    func(s *task.Segment) { s.Threshold = math.NaN() },
-		"method":       func(s *task.Segment) { s.PromptMethod = "" },
-		"image input":  func(s *task.Segment) { s.ImageInput = "" },
-		"masks output": func(s *task.Segment) { s.MasksOutput = "" },
+	for name, spoil := range map[string]func(s *segment.Task){
+		"size 0":       func(s *segment.Task) { s.Size = 0 },
+		"size":         func(s *segment.Task) { s.Size = 1 << 20 },
+		"resize":       func(s *segment.Task) { s.Resize = "stretch" },
+		"pad":          func(s *segment.Task) { s.Pad = "" },
+		"std 0":        func(s *segment.Task) { s.Std[1] = 0 },
+		"std NaN":      func(s *segment.Task) { s.Std[2] = math.NaN() },
+		"mean":         func(s *segment.Task) { s.Mean[0] = math.Inf(1) },
+		"max points":   func(s *segment.Task) { s.MaxPoints = 1 },
+		"many points":  func(s *segment.Task) { s.MaxPoints = 1 << 30 },
+		"tokens":       func(s *segment.Task) { s.Tokens = 0 },
+		"best last":    func(s *segment.Task) { s.BestLast = 4 },
+		"best first":   func(s *segment.Task) { s.BestFirst = -1 },
+		"best order":   func(s *segment.Task) { s.BestFirst = 3; s.BestLast = 2 },
+		"threshold":    func(s *segment.Task) { s.Threshold = math.NaN() },
+		"method":       func(s *segment.Task) { s.PromptMethod = "" },
+		"image input":  func(s *segment.Task) { s.ImageInput = "" },
+		"masks output": func(s *segment.Task) { s.MasksOutput = "" },
 	} {
-		s := good
+		s := *good
 		spoil(&s)
 		if err := s.Validate(); !errors.Is(err, task.CodeSpec) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
+
+func TestFields(t *testing.T) { tasktest.Fields(t, segment.Kind) }

@@ -1,0 +1,158 @@
+package segment_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/task"
+	"github.com/rlx-go/rlx/core/task/segment"
+	"github.com/rlx-go/rlx/core/tensor"
+	"github.com/rlx-go/rlx/internal/tinymodel"
+)
+
+// check compares a task with the methods of graphs.
+func check(t *testing.T, s *segment.Task, texts ...string) error {
+	t.Helper()
+	var methods task.Methods
+	for _, text := range texts {
+		g, err := ir.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := task.Method{Name: g.Name, Syms: g.Syms}
+		for _, n := range g.Inputs() {
+			m.Inputs = append(m.Inputs, task.Value{Name: n.Name, Type: n.Type})
+		}
+		for _, o := range g.Outputs {
+			m.Outputs = append(m.Outputs, task.Value{Name: o.Name, Type: o.Node.Type})
+		}
+		methods = append(methods, m)
+	}
+	err := s.Check(methods)
+	if err != nil && !strings.HasPrefix(err.Error(), "the task ") {
+		t.Errorf("%v", err)
+	}
+	return err
+}
+
+// TestCheckNames: a task names methods, inputs and outputs that exist, of sizes that are its own.
+func TestCheckNames(t *testing.T) {
+	for name, change := range map[string]func(*segment.Task){
+		"image method":      func(s *segment.Task) { s.ImageMethod = "encode" },
+		"no image method":   func(s *segment.Task) { s.ImageMethod = "see" },
+		"image":             func(s *segment.Task) { s.ImageInput = "x" },
+		"embedding":         func(s *segment.Task) { s.Embedding = "e" },
+		"prompt method":     func(s *segment.Task) { s.PromptMethod = "decode" },
+		"no prompt method":  func(s *segment.Task) { s.PromptMethod = "see" },
+		"embedding input":   func(s *segment.Task) { s.EmbeddingInput = "e" },
+		"points":            func(s *segment.Task) { s.PointsInput = "p" },
+		"points as labels":  func(s *segment.Task) { s.PointsInput, s.LabelsInput = s.LabelsInput, s.PointsInput },
+		"one input twice":   func(s *segment.Task) { s.PointsInput = s.EmbeddingInput },
+		"labels":            func(s *segment.Task) { s.LabelsInput = "l" },
+		"masks":             func(s *segment.Task) { s.MasksOutput = "m" },
+		"masks and quality": func(s *segment.Task) { s.MasksOutput, s.IoUOutput = s.IoUOutput, s.MasksOutput },
+		"quality":           func(s *segment.Task) { s.IoUOutput = "q" },
+		"size of the image": func(s *segment.Task) { s.Size = 9 },
+		"tokens":            func(s *segment.Task) { s.Tokens = 5 },
+		"more points":       func(s *segment.Task) { s.MaxPoints = 5 },
+	} {
+		s := tinymodel.SmallTask()
+		change(s)
+		if check(t, s, tinymodel.Image, tinymodel.Prompt) == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+// TestCheckTypes: every size and element type that the task depends on is compared with the methods.
+func TestCheckTypes(t *testing.T) {
+	if err := check(t, tinymodel.SmallTask(), tinymodel.Image, tinymodel.Prompt); err != nil {
+		t.Fatal(err)
+	}
+	const constant = "q = const {value=0.5} : f32[1,4]"
+	for _, c := range []struct {
+		name, from, to string // replaced in both texts
+		ok             bool
+	}{
+		{"points 2..64", "N = 1..4", "N = 2..64", true},
+		{"points 3..4", "N = 1..4", "N = 3..4", false},
+		{"points 1..3", "N = 1..4", "N = 1..3", false},
+		{"even numbers of points", "1,N", "1,2*N", false},
+		{"points with three coordinates", "[1,N,2]", "[1,N,3]", false},
+		{"two batches of points", "[1,N,2]", "[2,N,2]", false},
+		{"points f16", "points = input : f32", "points = input : f16", false},
+		{"labels f32", "i32[1,N]", "f32[1,N]", false},
+		{"labels of another number", "i32[1,N]", "i32[1,N+1]", false},
+		{"labels without a batch", "i32[1,N]", "i32[N]", false},
+		{"image of another size", "[1,3,8,8]", "[1,3,8,9]", false},
+		{"image of four channels", "[1,3,8,8]", "[1,4,8,8]", false},
+		{"image f16", "pixels = input : f32[1,3,8,8]\ne = reduce_sum pixels {axes=[1,2,3]}",
+			"pixels = input : f16[1,3,8,8]\np = cast pixels {to=f32} : f32[1,3,8,8]\ne = reduce_sum p {axes=[1,2,3]}", false},
+		{"embedding of another shape", "keep", "e = reduce_sum pixels {axes=[1,2]} : f32[1,8]", false},
+		{"embedding input of another shape", "embeddings = input : f32[1]", "embeddings = input : f32[1,1]", false},
+		{"another input", "labels = input", "more = input : f32[1]\nlabels = input", false},
+		{"another input of the image method", "pixels = input", "more = input : f32[1]\npixels = input", false},
+		{"rank of the masks", "f32[1,4,3,5]\nq = reduce_max m {axes=[2,3]}", "f32[1,4,3]\nq = reduce_max m {axes=[2]}", false},
+		{"one mask too few", "f32[1,4", "f32[1,3", false},
+		{"wide masks", "f32[1,4,3,5]\nq = reduce_max m {axes=[2,3]} : f32[1,4]", "f32[1,4,3,16384]\n" + constant, true},
+		{"too wide masks", "f32[1,4,3,5]\nq = reduce_max m {axes=[2,3]} : f32[1,4]", "f32[1,4,3,16385]\n" + constant, false},
+		{"quality of another rank", "{axes=[2,3]} : f32[1,4]", "{axes=[2,3], keep_dims=true} : f32[1,4,1,1]", false},
+		{"quality f16", "q = reduce_max m {axes=[2,3]} : f32[1,4]", "q = const {value=0.5} : f16[1,4]", false},
+		{"dynamic masks", "m = expand embeddings : f32[1,4,3,5]", "m = iota {axis=1} : f32[1,4,N,5]", true},
+	} {
+		image, prompt := strings.Replace(tinymodel.Image, c.from, c.to, 1), strings.ReplaceAll(tinymodel.Prompt, c.from, c.to)
+		if c.from == "keep" {
+			image = strings.Replace(tinymodel.Image, "e = reduce_sum pixels {axes=[1,2,3]} : f32[1]", c.to, 1)
+		}
+		if image == tinymodel.Image && prompt == tinymodel.Prompt {
+			t.Fatalf("%s: nothing was changed", c.name)
+		}
+		err := check(t, tinymodel.SmallTask(), image, prompt)
+		if c.ok != (err == nil) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
+// TestCheckEmbedding: nothing gives the symbols in the type of an embedding a value.
+func TestCheckEmbedding(t *testing.T) {
+	const sized = "graph image\nsym N = 1..1\npixels = input : f32[1,3,8,8]\ne = iota : f32[N]\nreturn embeddings=e\n"
+	prompt := strings.NewReplacer("embeddings = input : f32[1]", "embeddings = input : f32[N]", "expand embeddings", "iota {axis=1}").Replace(tinymodel.Prompt)
+	if err := check(t, tinymodel.SmallTask(), sized, prompt); err == nil {
+		t.Error("no error")
+	}
+}
+
+// TestCheckEmpty: masks without rows or columns, always or for some value of a symbol, are no masks.
+func TestCheckEmpty(t *testing.T) {
+	const sized = "m = expand embeddings : f32[1,4,3,5]\nq = reduce_max m {axes=[2,3]} : f32[1,4]"
+	for _, c := range []struct{ syms, shape string }{
+		{"sym N = 1..4", "[1,4,0,5]"}, {"sym N = 1..4", "[1,4,3,0]"}, {"sym N = 0..4", "[1,4,N,5]"}, {"sym N = 1..4", "[1,4,3,N-1]"}, {"sym N = 1..4", "[1,4,-1*N+4,5]"},
+	} {
+		prompt := strings.Replace(tinymodel.Prompt, sized, "m = iota {axis=1} : f32"+c.shape+"\nq = const {value=0.5} : f32[1,4]", 1)
+		prompt = strings.Replace(prompt, "sym N = 1..4", c.syms, 1)
+		if err := check(t, tinymodel.SmallTask(), tinymodel.Image, prompt); err == nil {
+			t.Errorf("masks of shape %s with %s: no error", c.shape, c.syms)
+		}
+	}
+}
+
+// TestCheckInput: labels are those of the task; what else a run is given is not looked at.
+func TestCheckInput(t *testing.T) {
+	s := tinymodel.SmallTask()
+	labels := append(make([]byte, 1), tensor.Bytes([]int32{1, -1, 0, 2, 3})...)[1:] // not aligned
+	if err := s.CheckInput("prompt", "labels", tensor.Tensor{Data: labels}); err != nil {
+		t.Error(err)
+	}
+	bad := tensor.Tensor{Data: tensor.Bytes([]int32{1, 4})}
+	const want = "label 1 is 4; allowed are 1 (foreground), 0 (background), 2 and 3 (corners of a box) and -1 (padding)"
+	if err := s.CheckInput("prompt", "labels", bad); err == nil || err.Error() != want {
+		t.Errorf("%v", err)
+	}
+	for _, other := range [][2]string{{"image", "labels"}, {"prompt", "points"}} {
+		if err := s.CheckInput(other[0], other[1], bad); err != nil {
+			t.Errorf("%v: %v", other, err)
+		}
+	}
+}

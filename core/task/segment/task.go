@@ -1,0 +1,165 @@
+// Package segment is the task "segment": promptable segmentation, an image and prompts in, masks out.
+package segment
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/task"
+)
+
+// Codes of this package.
+var (
+	CodePrompt = diag.Define("RLX2030", "bad prompt", `
+A prompt point or box is not inside the image, a box is empty, or there are more prompts than the model was compiled for.
+Coordinates are pixels of the image as it is displayed: x from 0 at the left edge to the width at the right edge, y from 0
+at the top edge to the height at the bottom edge. A point lies in a pixel, so it is less than width and height; the corners
+of a box may lie on the edge. A box is X0,Y0,X1,Y1 with X0 < X1 and Y0 < Y1.`)
+	CodeMask = diag.Define("RLX2031", "no such mask", `
+--mask is best, all, or the number of a mask that the model gives.`)
+	CodeNoBest = diag.Define("RLX1030", "no best mask", `
+The model predicted no quality for any mask (every predicted IoU is not a number), so none is the best. --mask N takes a mask
+by number; --check-nan finds the first step that went wrong.`)
+)
+
+// Kind is how an artifact names the task.
+const Kind = "segment"
+
+var _ = task.Register(Kind, func() task.Task { return &Task{} })
+
+// Task describes promptable segmentation to the runtime. It is plain data and travels in the artifact.
+//
+// One method turns the square image into an embedding, another turns the embedding and the prompts into masks:
+//
+//	image f32 [1,3,Size,Size]                                        -> Embedding
+//	Embedding, points f32 [1,N,2], labels i32 [1,N], 1<=N<=MaxPoints -> masks f32 [1,Tokens,h,w] (logits), iou f32 [1,Tokens]
+type Task struct {
+	ImageMethod string `json:"image_method"` // "encode"
+	ImageInput  string `json:"image_input"`  // "image"
+	Embedding   string `json:"embedding"`    // output of ImageMethod, "embeddings"
+
+	PromptMethod   string `json:"prompt_method"`   // "decode"
+	EmbeddingInput string `json:"embedding_input"` // input of PromptMethod fed from Embedding
+	PointsInput    string `json:"points_input"`    // "points"
+	LabelsInput    string `json:"labels_input"`    // "labels"
+	MasksOutput    string `json:"masks_output"`    // "low_res_masks"
+	IoUOutput      string `json:"iou_output"`      // "iou"
+
+	Size   int        `json:"size"`   // side of the square input in pixels
+	Resize string     `json:"resize"` // ResizeLongestSide
+	Pad    string     `json:"pad"`    // PadBottomRight
+	Mean   [3]float64 `json:"mean"`   // of R, G, B on the 0..255 scale
+	Std    [3]float64 `json:"std"`
+
+	Labels    Labels  `json:"labels"`
+	MaxPoints int     `json:"max_points"` // upper bound of N, padding and box corners included
+	Tokens    int     `json:"tokens"`     // masks that PromptMethod returns
+	BestFirst int     `json:"best_first"` // "best" is chosen among masks BestFirst..BestLast
+	BestLast  int     `json:"best_last"`
+	Threshold float64 `json:"threshold"` // a logit above it is inside the mask
+}
+
+// Labels are the codes in the labels tensor.
+type Labels struct {
+	Background int32 `json:"background"`
+	Foreground int32 `json:"foreground"`
+	BoxStart   int32 `json:"box_start"` // upper left corner
+	BoxEnd     int32 `json:"box_end"`   // lower right corner
+	Pad        int32 `json:"pad"`       // a point (0,0) with it goes last when there is no box
+}
+
+// The values of Task.Resize and Task.Pad.
+const (
+	// ResizeLongestSide scales the longest side to Size, the other in proportion and to the nearest pixel, bilinearly with
+	// antialiasing, first in x and then in y, rounding to 8 bits after each. This is what Pillow does, and so what the
+	// published models were trained and measured with; the rounding makes our input equal to theirs.
+	ResizeLongestSide = "longest_side"
+	// PadBottomRight fills the square to the right and below with zeros, after normalisation.
+	PadBottomRight = "bottom_right"
+)
+
+// New is the description of a model that follows the Segment Anything conventions; size is the side of its square
+// input in pixels, maxPoints the upper bound of the number of points.
+func New(size, maxPoints int) *Task {
+	return &Task{
+		ImageMethod: "encode", ImageInput: "image", Embedding: "embeddings",
+		PromptMethod: "decode", EmbeddingInput: "embeddings", PointsInput: "points", LabelsInput: "labels",
+		MasksOutput: "low_res_masks", IoUOutput: "iou",
+		Size: size, Resize: ResizeLongestSide, Pad: PadBottomRight,
+		Mean: [3]float64{123.675, 116.28, 103.53}, Std: [3]float64{58.395, 57.12, 57.375},
+		Labels:    Labels{Background: 0, Foreground: 1, BoxStart: 2, BoxEnd: 3, Pad: -1},
+		MaxPoints: maxPoints, Tokens: 4, BestFirst: 1, BestLast: 3,
+	}
+}
+
+// Kind is that of the task.
+func (s *Task) Kind() string { return Kind }
+
+// Fields are in the order of their keys.
+func (s *Task) Fields() []task.Field {
+	l := &s.Labels
+	return []task.Field{
+		{Key: "best_first", Value: &s.BestFirst}, {Key: "best_last", Value: &s.BestLast}, {Key: "embedding", Value: &s.Embedding},
+		{Key: "embedding_input", Value: &s.EmbeddingInput}, {Key: "image_input", Value: &s.ImageInput}, {Key: "image_method", Value: &s.ImageMethod},
+		{Key: "iou_output", Value: &s.IoUOutput}, {Key: "labels", Value: []task.Field{
+			{Key: "background", Value: &l.Background}, {Key: "box_end", Value: &l.BoxEnd}, {Key: "box_start", Value: &l.BoxStart},
+			{Key: "foreground", Value: &l.Foreground}, {Key: "pad", Value: &l.Pad},
+		}},
+		{Key: "labels_input", Value: &s.LabelsInput}, {Key: "masks_output", Value: &s.MasksOutput}, {Key: "max_points", Value: &s.MaxPoints},
+		{Key: "mean", Value: s.Mean[:]}, {Key: "pad", Value: &s.Pad}, {Key: "points_input", Value: &s.PointsInput},
+		{Key: "prompt_method", Value: &s.PromptMethod}, {Key: "resize", Value: &s.Resize}, {Key: "size", Value: &s.Size},
+		{Key: "std", Value: s.Std[:]}, {Key: "threshold", Value: &s.Threshold}, {Key: "tokens", Value: &s.Tokens},
+	}
+}
+
+// String says what the task takes.
+func (s *Task) String() string {
+	return fmt.Sprintf("an image of any size (%d px inside), points and a box, up to %d prompt tokens", s.Size, s.MaxPoints)
+}
+
+// MaxSize bounds Task.Size and the height and width of the masks' logits, in pixels.
+const MaxSize = 1 << 14
+
+// Limits of what Validate accepts.
+const (
+	maxPoints = 1 << 16
+	maxTokens = 64
+)
+
+// Validate checks a description that came from a file, so that nothing below divides by zero, indexes out of range, or
+// allocates without bound. The error is a *diag.Error with task.CodeSpec.
+func (s *Task) Validate() error {
+	bad := func(format string, args ...any) error { return diag.New(task.CodeSpec, "task "+Kind, format, args...) }
+	for field, name := range map[string]string{
+		"image_method": s.ImageMethod, "image_input": s.ImageInput, "embedding": s.Embedding, "prompt_method": s.PromptMethod,
+		"embedding_input": s.EmbeddingInput, "points_input": s.PointsInput, "labels_input": s.LabelsInput,
+		"masks_output": s.MasksOutput, "iou_output": s.IoUOutput,
+	} {
+		if name == "" {
+			return bad("%s is empty", field)
+		}
+	}
+	switch {
+	case s.Size < 1 || s.Size > MaxSize:
+		return bad("size is %d; allowed are 1 to %d", s.Size, MaxSize)
+	case s.Resize != ResizeLongestSide:
+		return bad("resize is %q; known is %q", s.Resize, ResizeLongestSide)
+	case s.Pad != PadBottomRight:
+		return bad("pad is %q; known is %q", s.Pad, PadBottomRight)
+	case s.MaxPoints < 2 || s.MaxPoints > maxPoints:
+		return bad("max_points is %d; allowed are 2 (one point and padding, or one box) to %d", s.MaxPoints, maxPoints)
+	case s.Tokens < 1 || s.Tokens > maxTokens:
+		return bad("tokens is %d; allowed are 1 to %d", s.Tokens, maxTokens)
+	case s.BestFirst < 0 || s.BestLast < s.BestFirst || s.BestLast >= s.Tokens:
+		return bad("best is chosen among masks %d to %d of %d", s.BestFirst, s.BestLast, s.Tokens)
+	case math.IsNaN(s.Threshold) || math.IsInf(s.Threshold, 0):
+		return bad("threshold is %v", s.Threshold)
+	}
+	for c := range 3 {
+		if !(math.Abs(s.Mean[c]) <= 1e6) || !(s.Std[c] >= 1e-6 && s.Std[c] <= 1e6) {
+			return bad("mean %v and std %v of channel %d are out of range", s.Mean[c], s.Std[c], c)
+		}
+	}
+	return nil
+}

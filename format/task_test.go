@@ -1,0 +1,163 @@
+package format
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/task"
+	"github.com/rlx-go/rlx/core/task/segment"
+	"github.com/rlx-go/rlx/core/task/tasktest"
+	"github.com/rlx-go/rlx/core/tensor"
+)
+
+// echo is a task with fields of every type, registered under a name before "kind" and one after it. A kind is added as this one is:
+// by its own code alone.
+type echo struct {
+	kind   string
+	Method string   `json:"method"`
+	Input  string   `json:"input"`
+	Loud   bool     `json:"loud"`
+	Limit  int      `json:"limit"`
+	Start  int32    `json:"start"`
+	Gain   float64  `json:"gain"`
+	Table  []byte   `json:"table"`
+	Stops  []int    `json:"stops"`
+	Words  []string `json:"words"`
+	Range  struct {
+		Bounds [2]float64 `json:"bounds"`
+	} `json:"range"`
+}
+
+var (
+	_ = task.Register("echo", func() task.Task { return &echo{kind: "echo"} })
+	_ = task.Register("mirror", func() task.Task { return &echo{kind: "mirror"} })
+)
+
+func (x *echo) Kind() string { return x.kind }
+
+func (x *echo) Fields() []task.Field {
+	return []task.Field{
+		{Key: "gain", Value: &x.Gain}, {Key: "input", Value: &x.Input}, {Key: "limit", Value: &x.Limit}, {Key: "loud", Value: &x.Loud},
+		{Key: "method", Value: &x.Method}, {Key: "range", Value: []task.Field{{Key: "bounds", Value: x.Range.Bounds[:]}}},
+		{Key: "start", Value: &x.Start}, {Key: "stops", Value: &x.Stops, Max: 3}, {Key: "table", Value: &x.Table, Max: 1 << 16},
+		{Key: "words", Value: &x.Words},
+	}
+}
+
+func (x *echo) Validate() error {
+	if x.Limit < 1 {
+		return diag.New(task.CodeSpec, "task "+x.kind, "limit is %d", x.Limit)
+	}
+	return nil
+}
+
+func (x *echo) Check(m task.Methods) error {
+	f, err := m.Taking(x.Method, x.Input)
+	if err != nil {
+		return err
+	}
+	_, err = f.Input(x.Input, dtype.F32, task.Shape{task.Exactly(1), task.Exactly(3), task.AnySize, task.AnySize})
+	return err
+}
+
+func (x *echo) CheckInput(string, string, tensor.Tensor) error { return nil }
+
+func (x *echo) String() string { return fmt.Sprintf("sounds of up to %d", x.Limit) }
+
+// anEcho is a task that fits the test artifact.
+func anEcho(t *testing.T, kind string) *echo {
+	t.Helper()
+	x := tasktest.Full(t, kind).(*echo)
+	x.Method, x.Input = "image", "pixels"
+	return x
+}
+
+// TestTask: a task travels with all of its fields, whatever its kind is called.
+func TestTask(t *testing.T) {
+	for _, kind := range []string{"echo", "mirror"} {
+		tasktest.Fields(t, kind)
+		want := anEcho(t, kind)
+		want.Table = bytes.Repeat([]byte{7}, 1<<16)
+		a, weights := testArtifact(t)
+		a.Meta.Task = want
+		path := filepath.Join(t.TempDir(), "a.rlx")
+		if _, err := Write(t.Context(), path, a, weights); err != nil {
+			t.Fatalf("%s: %v", kind, err)
+		}
+		v, err := Open(path, Policy{})
+		if err != nil {
+			t.Fatalf("%s: %v", kind, err)
+		}
+		if got := v.Meta().Task; !reflect.DeepEqual(got, want) {
+			t.Errorf("%+v came back as %+v", want, got)
+		}
+		v.Close()
+	}
+	d := newDecoder("META", encoded(func(e *encoder) { encodeTasks(e, tasktest.Full(t, segment.Kind)) }))
+	if back := decodeTasks(d); d.err != nil || !reflect.DeepEqual(back, tasktest.Full(t, segment.Kind)) {
+		t.Errorf("%+v (%v)", back, d.err)
+	}
+}
+
+// TestBadTask: a kind that is not known, fields that are not its own or beyond their limits, numbers that make no sense, and methods
+// that do not fit.
+func TestBadTask(t *testing.T) {
+	const early, late = "\xa4kind\xa4echo", "\xa4kind\xa6mirror"
+	for name, c := range map[string]struct {
+		kind     string
+		change   func(*echo)
+		from, to string // in META
+		code     error
+		text     string
+	}{
+		"an unknown kind":              {kind: "mirror", from: late, to: "\xa4kind\xa6mirroR", code: CodeOf(15), text: `task "mirroR"; this version knows "echo", "mirror", "segment"`},
+		"an unknown kind before kind":  {kind: "echo", from: "\xa4echo\x8a", to: "\xa4echO\x8a", code: CodeOf(15), text: `task "echO"; this version knows "echo", "mirror", "segment"`},
+		"fields under another name":    {kind: "mirror", from: "\xa6mirror\x8a", to: "\xa6mirroR\x8a", code: CodeOf(15), text: `field "mirroR"; want "mirror"`},
+		"another kind than its fields": {kind: "echo", from: early, to: "\xa4kind\xa4echO", code: CodeOf(15), text: `kind "echO" of a task "echo"`},
+		"fields of another kind":       {kind: "mirror", from: late + "\xa6mirror", to: "\xa4kind\xa7segment\xa7segment", code: CodeOf(15), text: "task has 10 fields"},
+		"a kind without a name":        {kind: "mirror", from: late, to: "\xa4kind\xa0", code: CodeOf(15), text: `task ""`},
+		"a field of another type":      {kind: "echo", from: "\xa4loud\xc3", to: "\xa4loud\x01", code: CodeOf(15), text: "loud is an integer"},
+		"a list that is too long":      {kind: "echo", change: func(x *echo) { x.Stops = make([]int, 4) }, code: CodeOf(15), text: "stops has 4 items; at most 3"},
+		"a table that is too long":     {kind: "echo", change: func(x *echo) { x.Table = make([]byte, 1<<16+1) }, code: CodeOf(15), text: "table has 65537 bytes"},
+		"a word that is too long":      {kind: "echo", change: func(x *echo) { x.Words[1] = strings.Repeat("x", 513) }, code: CodeOf(15), text: "words has 513 bytes"},
+		"a number beyond 32 bits":      {kind: "echo", change: func(x *echo) { x.Limit = 1 << 31 }, code: CodeOf(15), text: "limit is 2147483648"},
+		"a number without sense":       {kind: "echo", change: func(x *echo) { x.Limit = 0 }, code: task.CodeSpec, text: "limit is 0"},
+		"no such method":               {kind: "echo", change: func(x *echo) { x.Method = "see" }, code: CodeOf(27), text: `META: the task uses method "see", which the artifact lacks`},
+		"a method that does not fit":   {kind: "echo", change: func(x *echo) { x.Method, x.Input = "blend", "x" }, code: CodeOf(27), text: "META: the task does not fit method blend: "},
+	} {
+		f := forge(t)
+		x := anEcho(t, c.kind)
+		if c.change != nil {
+			c.change(x)
+		}
+		f.c.meta.Task = x
+		if c.from != "" {
+			f.body = func(k Kind, b []byte) []byte {
+				if k == KindMeta && !bytes.Contains(b, []byte(c.from)) {
+					t.Fatalf("%s: META does not hold %q", name, c.from)
+				}
+				return bytes.Replace(b, []byte(c.from), []byte(c.to), 1)
+			}
+		}
+		if _, err := verifyBytes(f.file()); !errors.Is(err, c.code) || !strings.Contains(err.Error(), c.text) {
+			t.Errorf("%s: %v; want %q", name, err, c.text)
+		}
+	}
+	for want, change := range map[error]func(*segment.Task){
+		task.CodeSpec: func(s *segment.Task) { s.Size = 0 },
+		CodeOf(27):    func(s *segment.Task) { s.Size = 9 },
+	} {
+		f := forge(t)
+		change(f.c.meta.Task.(*segment.Task))
+		if _, err := verifyBytes(f.file()); !errors.Is(err, want) {
+			t.Errorf("%v; want %v", err, want)
+		}
+	}
+}
