@@ -158,6 +158,7 @@ func (m *Model) Path() string { return m.path }
 type Facts struct {
 	Name         string // for people, such as "sam-vit-b"
 	Architecture string // "sam"
+	Task         string // that the artifact declares: "segment"; empty: none
 	Compiler     string // "rlxc 0.1.0"
 	Identity     string // "sha256:..." over all of the file
 	Weights      int64  // bytes
@@ -172,6 +173,9 @@ func (m *Model) Facts() Facts {
 	f := Facts{Name: meta.Model, Architecture: meta.Architecture, Compiler: strings.TrimSpace(meta.Producer.Name + " " + meta.Producer.Version),
 		Precisions: meta.Precisions, Pairs: map[string]string{}}
 	f.Identity = m.v.Identity()
+	if t := meta.Task; t != nil {
+		f.Task = t.Kind()
+	}
 	_, f.Weights = m.v.WeightsSection()
 	if len(f.Precisions) == 0 {
 		f.Precisions = []string{device.DefaultPrecision}

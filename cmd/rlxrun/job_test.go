@@ -50,6 +50,11 @@ func twoColours(t *testing.T, w, h int) string {
 	return path
 }
 
+// segmentRun are the flags of a run with those of the task.
+func segmentRun(f segmentFlags) *runFlags {
+	return &runFlags{tasks: []taskUse{{taskKind: taskKinds[slices.IndexFunc(taskKinds, func(k taskKind) bool { return k.name == segment.Kind })], flags: &f}}}
+}
+
 // The task end to end on the model whose masks are known: mask 0 is the bright half, 1 the dark one, 2 everything, 3 nothing;
 // best is 2, whose quality is highest among 1 to 3.
 func TestSegmentJob(t *testing.T) {
@@ -59,7 +64,7 @@ func TestSegmentJob(t *testing.T) {
 		f := &segmentFlags{image: path, mask: which}
 		f.points.Set("3,3")
 		f.points.Set("20,3,0")
-		j, err := newJob(t.Context(), s, &runFlags{segment: *f})
+		j, err := newJob(t.Context(), s, segmentRun(*f))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -119,29 +124,34 @@ func TestSegmentJobRefuses(t *testing.T) {
 				v.list.Set(v.value)
 			}
 		}
-		_, err := newJob(t.Context(), session, &runFlags{segment: *f})
+		_, err := newJob(t.Context(), session, segmentRun(*f))
 		wantError(t, c.text, err, c.code, c.text)
 	}
 }
 
 // What flags mean depends on the artifact.
 func TestNewJob(t *testing.T) {
+	method := func(name string, f segmentFlags) *runFlags {
+		r := segmentRun(f)
+		r.method = name
+		return r
+	}
 	segment := tinySession(t, debugFlags{})
 	path := filepath.Join(t.TempDir(), "plain.rlx")
 	writeArtifact(t, path, nil, tinyPrograms(t)...)
 	plain := sessionOf(t, path, debugFlags{})
 	for _, c := range []struct {
 		s     *session
-		flags runFlags
+		flags *runFlags
 		text  string
 	}{
-		{segment, runFlags{segment: segmentFlags{mask: "best"}}, "give --image with --point or --box, or --method"},
-		{plain, runFlags{segment: segmentFlags{mask: "best", image: "x.png"}}, "declares no task that takes images; it offers the methods encode, decode"},
-		{plain, runFlags{segment: segmentFlags{mask: "best"}}, "--method: is missing; methods are encode, decode"},
-		{plain, runFlags{segment: segmentFlags{mask: "best"}, method: "run"}, "no such method; methods are encode, decode"},
-		{segment, runFlags{segment: segmentFlags{mask: "best", image: "x"}, method: "encode"}, "does not go together with --method"},
+		{segment, segmentRun(segmentFlags{mask: "best"}), "give --image with --point or --box, or --method"},
+		{plain, segmentRun(segmentFlags{mask: "best", image: "x.png"}), "declares no task that takes images; it offers the methods encode, decode"},
+		{plain, segmentRun(segmentFlags{mask: "best"}), "--method: is missing; methods are encode, decode"},
+		{plain, method("run", segmentFlags{mask: "best"}), "no such method; methods are encode, decode"},
+		{segment, method("encode", segmentFlags{mask: "best", image: "x"}), "does not go together with --method"},
 	} {
-		_, err := newJob(t.Context(), c.s, &c.flags)
+		_, err := newJob(t.Context(), c.s, c.flags)
 		wantError(t, c.text, err, diag.Usage, c.text)
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 // runFlags are the flags of `rlxrun run`.
 type runFlags struct {
-	segment segmentFlags
+	tasks   []taskUse
 	method  string
 	inputs  cli.List
 	outputs cli.List
@@ -24,31 +24,31 @@ type runFlags struct {
 func runCommand() *cli.Command {
 	return &cli.Command{
 		Name: "run", Args: "FILE [flags]", Short: "run an artifact",
-		Long: `Runs a compiled model: on an image, where the artifact declares a task, or one of its methods on tensors.
+		Long: `Runs a compiled model: the task that the artifact declares (` + taskNames() + `), or one of its methods on tensors.
 Outputs are written when the run has succeeded, all or none; an output that is a symbolic link is written to its target.
 "rlxrun FILE --help" also lists what that artifact offers.`,
-		Examples: []cli.Example{
-			{About: "the mask of what is at pixel (128,128)", Line: "rlxrun sam.rlx --backend cpu --image scene1.png --point 128,128 -o mask.png"},
-			{About: "what is in the box; the mask, a picture to look at, and the predicted quality", Line: "rlxrun sam.rlx --image coins.png --box 316,155,379,218 -o mask.png -o overlay=seen.png -o iou=-"},
-			{About: "all masks, to mask.0.png, mask.1.png and so on", Line: "rlxrun sam.rlx --image coins.png --point 203,203 --mask all -o mask.png"},
+		Examples: append(taskExamples(), []cli.Example{
 			{About: "one method on tensors", Line: "rlxrun sam.rlx -b cpu --method encode -i image=@image.npy -o embeddings=emb.npy"},
 			{About: "small tensors may be written out; a tensor may come from a safetensors file", Line: "rlxrun sam.rlx --method decode -i embeddings=@x.safetensors:emb -i points=128,128,0,0 -i labels=1,-1 -o iou=-"},
-			{About: "where the time goes", Line: "rlxrun sam.rlx --image scene1.png --point 128,128 --profile"},
-		},
+		}...),
 		Setup: func(fs *cli.FlagSet) cli.Run {
-			var f runFlags
-			f.segment.declare(fs)
+			f := runFlags{tasks: taskUses()}
+			for _, u := range f.tasks {
+				u.flags.declare(fs)
+			}
 			fs.Group("Running a method on tensors")
 			fs.StringVar(&f.method, "method", "", "`NAME` the method to run")
 			fs.ListVarP(&f.inputs, "input", "i", "`NAME=VALUE` one input, as @FILE.npy, @FILE.safetensors:KEY or 1,2,3 (repeatable)")
 			f.state.declare(fs)
 			fs.Group("Results")
-			fs.ListVarP(&f.outputs, "output", "o", "`[NAME=]FILE` one output; FILE - is stdout; without NAME the mask, or the method's only output (repeatable)")
+			fs.ListVarP(&f.outputs, "output", "o", "`[NAME=]FILE` one output; FILE - is stdout; without NAME the task's main output, or the method's only one (repeatable)")
 			f.host.declare(fs)
 			f.debug.declare(fs)
 			return func(ctx context.Context, env *cli.Env, args []string) error {
-				if err := f.segment.settle(); err != nil {
-					return err
+				for _, u := range f.tasks {
+					if err := u.flags.settle(); err != nil {
+						return err
+					}
 				}
 				return inSession(ctx, env, args, &f.host, &f.debug, func(ctx context.Context, s *session) error { return s.execute(ctx, &f) })
 			}
@@ -64,6 +64,7 @@ type job interface {
 	primary() string  // offer that -o FILE without a name means; empty: none
 	inputs() []string // files that are read
 	run(ctx context.Context, s *session) (map[string]product, error)
+	json(sum *summary) any // the summary, with what the job adds to it, once it has run
 }
 
 // execute does what the flags ask for: everything that can be found wrong is found before the model runs, and nothing is
@@ -108,12 +109,12 @@ func (s *session) execute(ctx context.Context, f *runFlags) error {
 		return err
 	}
 	if err := ctx.Err(); err != nil {
-		return err // interrupted while the masks were made: nothing is written
+		return err // interrupted while the products were made: nothing is written
 	}
 	if err := writeAll(ctx, s.env, sinks, products, &w); err != nil {
 		return err
 	}
-	return sum.print(s.env)
+	return sum.print(s.env, j)
 }
 
 func exampleSink(o offer) string {
@@ -125,27 +126,27 @@ func exampleSink(o offer) string {
 
 // newJob decides what the flags ask for.
 func newJob(ctx context.Context, s *session, f *runFlags) (job, error) {
-	images := f.segment.given()
-	path := s.model.Path()
-	if f.method != "" || len(f.inputs.Values) > 0 {
-		if len(images) > 0 {
-			return nil, cli.Usagef(images[0], "does not go together with --method and -i")
-		}
-		return newMethodJob(ctx, s, f.method, f.inputs.Values)
-	}
-	g, ok := s.model.Segmenter()
-	if !ok {
-		if len(images) > 0 {
-			return nil, cli.Usagef(images[0], "%s declares no task that takes images; it offers the methods %s", path, methodNames(s.model)).
+	path, onTensors := s.model.Path(), f.method != "" || len(f.inputs.Values) > 0
+	declared, ok := useOf(f.tasks, s.model)
+	for _, u := range f.tasks {
+		given := u.flags.given()
+		switch {
+		case len(given) == 0:
+		case onTensors:
+			return nil, cli.Usagef(given[0], "does not go together with --method and -i")
+		case u.name != declared.name:
+			return nil, cli.Usagef(given[0], "%s declares no task that takes %s; it offers the methods %s", path, u.takes, methodNames(s.model)).
 				WithHint("use --method NAME -i NAME=@FILE.npy -o NAME=FILE.npy")
 		}
-		return newMethodJob(ctx, s, "", nil)
 	}
-	if len(images) == 0 {
-		return nil, cli.Usagef(path, "nothing is asked of it: give --image with --point or --box, or --method with its inputs").
-			WithHint("for example rlxrun %s --image photo.jpg --point 120,80 -o mask.png", path)
+	if onTensors || !ok {
+		return newMethodJob(ctx, s, f.method, f.inputs.Values)
 	}
-	return newSegmentJob(ctx, s, g, &f.segment)
+	if len(declared.flags.given()) == 0 {
+		return nil, cli.Usagef(path, "nothing is asked of it: give %s, or --method with its inputs", declared.usage).
+			WithHint("for example rlxrun %s %s", path, declared.example)
+	}
+	return declared.flags.job(ctx, s)
 }
 
 // methodJob runs one method on tensors.
@@ -198,6 +199,7 @@ func methodNames(m *rlx.Model) string {
 
 func (j *methodJob) methods() []*rlx.Method { return []*rlx.Method{j.method} }
 func (j *methodJob) inputs() []string       { return j.files }
+func (j *methodJob) json(sum *summary) any  { return sum }
 
 func (j *methodJob) offers() (out []offer) {
 	for _, v := range j.method.Outputs {
@@ -241,8 +243,8 @@ func artifactHelp(ctx context.Context, _ *cli.Env, args []string) (string, error
 	defer m.Close()
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s offers\n\n", path)
-	if g, ok := m.Segmenter(); ok {
-		b.WriteString(segmentHelp(&g.Task) + "\n")
+	if u, ok := useOf(taskUses(), m); ok {
+		b.WriteString(u.flags.help(m) + "\n")
 	}
 	fmt.Fprintf(&b, "Precisions: %s\n\n", strings.Join(m.Facts().Precisions, ", "))
 	b.WriteString("Methods:\n")

@@ -18,6 +18,17 @@ import (
 	"github.com/rlx-go/rlx/internal/ctxio"
 )
 
+var _ = registerTask(taskKind{
+	name: segment.Kind, takes: "images", usage: "--image with --point or --box", example: "--image photo.jpg --point 120,80 -o mask.png",
+	examples: []cli.Example{
+		{About: "the mask of what is at pixel (128,128)", Line: "rlxrun sam.rlx --backend cpu --image scene1.png --point 128,128 -o mask.png"},
+		{About: "what is in the box; the mask, a picture to look at, and the predicted quality", Line: "rlxrun sam.rlx --image coins.png --box 316,155,379,218 -o mask.png -o overlay=seen.png -o iou=-"},
+		{About: "all masks, to mask.0.png, mask.1.png and so on", Line: "rlxrun sam.rlx --image coins.png --point 203,203 --mask all -o mask.png"},
+		{About: "where the time goes", Line: "rlxrun sam.rlx --image scene1.png --point 128,128 --profile"},
+	},
+	flags: func() taskFlags { return new(segmentFlags) },
+})
+
 // segmentFlags are the flags of the task "segment".
 type segmentFlags struct {
 	images      cli.List
@@ -74,8 +85,9 @@ type segmentJob struct {
 	masks []rlx.Mask
 }
 
-// newSegmentJob reads the image and checks the prompts against it.
-func newSegmentJob(ctx context.Context, s *session, g *rlx.Segmenter, f *segmentFlags) (*segmentJob, error) {
+// job reads the image and checks the prompts against it.
+func (f *segmentFlags) job(ctx context.Context, s *session) (job, error) {
+	g, _ := s.model.Segmenter()
 	j := &segmentJob{segmenter: g, flags: f}
 	for _, name := range []string{g.Task.ImageMethod, g.Task.PromptMethod} {
 		m, err := s.model.Method(name)
@@ -218,6 +230,13 @@ type maskSummary struct {
 	Pixels int `json:"pixels"` // inside
 }
 
+func (j *segmentJob) json(sum *summary) any {
+	return struct {
+		*summary
+		Masks []maskSummary `json:"masks,omitempty"`
+	}{sum, j.summary()}
+}
+
 func (j *segmentJob) summary() []maskSummary {
 	var out []maskSummary
 	for _, m := range j.masks {
@@ -232,8 +251,10 @@ func (j *segmentJob) summary() []maskSummary {
 	return out
 }
 
-// segmentHelp is what --help says about an artifact with the task.
-func segmentHelp(s *segment.Task) string {
+// help says what the flags are for the artifact.
+func (f *segmentFlags) help(m *rlx.Model) string {
+	g, _ := m.Segmenter()
+	s := &g.Task
 	text := fmt.Sprintf("Task %s: --image with --point or --box (up to %d points, box corners included), --mask best|all|0..%d.\nOutputs for -o:\n",
 		segment.Kind, s.MaxPoints, s.Tokens-1)
 	for _, o := range segmentOffers(s, segment.MaskBest) {

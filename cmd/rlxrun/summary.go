@@ -27,7 +27,6 @@ type summary struct {
 	TotalMS      float64         `json:"total_ms"`                      // process start to now
 	Methods      []methodSummary `json:"methods"`
 	Outputs      []outputSummary `json:"outputs"`
-	Masks        []maskSummary   `json:"masks,omitempty"`
 	Profile      []profileRow    `json:"profile,omitempty"`
 }
 
@@ -127,18 +126,15 @@ func (s *session) summarise(j job, sinks []sink, products map[string]product) *s
 		}
 		sum.Outputs = append(sum.Outputs, o)
 	}
-	if seg, ok := j.(*segmentJob); ok {
-		sum.Masks = seg.summary()
-	}
 	return sum
 }
 
-// print ends the run.
-func (s *summary) print(env *cli.Env) error {
+// print ends the run of a job.
+func (s *summary) print(env *cli.Env, j job) error {
 	total := time.Since(cli.Started())
 	s.TotalMS = ms(total)
 	if env.JSON {
-		return env.WriteJSON(s)
+		return env.WriteJSON(j.json(s))
 	}
 	if len(s.Profile) > 0 {
 		if err := cli.Table(env.Stderr, profileTable(s.Profile)); err != nil {

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/rlx-go/rlx"
+	"github.com/rlx-go/rlx/internal/cli"
+)
+
+// A taskKind is what a kind of task adds to the command run. Each registers itself, in a file of its own.
+type taskKind struct {
+	name     string        // as artifacts declare it
+	takes    string        // what its flags give: "images"
+	usage    string        // the flags of a run: "--image with --point or --box"
+	example  string        // of them: "--image photo.jpg --point 120,80 -o mask.png"
+	examples []cli.Example // for --help
+	flags    func() taskFlags
+}
+
+// taskFlags are the flags of a kind in one command line.
+type taskFlags interface {
+	declare(fs *cli.FlagSet)
+	settle() error                                    // refuses values that are wrong for every artifact
+	given() []string                                  // flags that were used
+	job(ctx context.Context, s *session) (job, error) // for an artifact that declares the task
+	help(m *rlx.Model) string                         // what --help says about such an artifact
+}
+
+var taskKinds []taskKind
+
+func registerTask(k taskKind) struct{} {
+	taskKinds = append(taskKinds, k)
+	slices.SortFunc(taskKinds, func(a, b taskKind) int { return strings.Compare(a.name, b.name) })
+	return struct{}{}
+}
+
+// taskUse is a kind of task in one command line.
+type taskUse struct {
+	taskKind
+	flags taskFlags
+}
+
+// taskUses are those of all kinds.
+func taskUses() (out []taskUse) {
+	for _, k := range taskKinds {
+		out = append(out, taskUse{k, k.flags()})
+	}
+	return out
+}
+
+// useOf is that of the kind that the model declares; ok is false where there is none.
+func useOf(uses []taskUse, m *rlx.Model) (u taskUse, ok bool) {
+	i := slices.IndexFunc(uses, func(u taskUse) bool { return u.name == m.Facts().Task })
+	if i < 0 {
+		return u, false
+	}
+	return uses[i], true
+}
+
+// taskExamples are those of all kinds.
+func taskExamples() (out []cli.Example) {
+	for _, k := range taskKinds {
+		out = append(out, k.examples...)
+	}
+	return out
+}
+
+func taskNames() string {
+	var n []string
+	for _, k := range taskKinds {
+		n = append(n, k.name)
+	}
+	return strings.Join(n, ", ")
+}
