@@ -9,24 +9,23 @@ import (
 	"github.com/rlx-go/rlx/core/target"
 )
 
-// Backend has no devices and runs no ops. It says both with the errors that hosts and users know how to read.
+// Backend has no devices and runs no ops. It reports both with errors that hosts and users understand.
 type Backend struct{}
 
-// Info is called once, right after the start. A backend whose driver is missing answers as this one does, with no
-// devices, rather than failing: `rlxrun devices` then lists it as present but without a device.
+// Info is called once, right after the start. A backend whose driver is missing also returns no devices
+// instead of an error: `rlxrun devices` then lists it without a device.
 func (Backend) Info(context.Context) (device.Info, error) {
 	return device.Info{
 		Name:    "null",
 		Version: "1",
-		Target:  &target.Description{Name: "null", Version: "1", Types: []dtype.DType{dtype.F32}}, // and a rule for each kernel
+		Target:  &target.Description{Name: "null", Version: "1", Types: []dtype.DType{dtype.F32}}, // a real backend has a rule for each kernel
 	}, nil
 }
 
-// Load makes a program ready to run. What the backend cannot run is said here, with the op's name, not during a run:
-// the user can then choose another backend before anything was computed. A backend that can would place
-// l.Program.ArenaSize bytes, look up a kernel for each of l.Program.Steps, upload or keep l.Weights, and return a
-// device.Executable whose Run calls r.Progress(i) before step i, looks at ctx between steps, and reads and writes
-// r.IO at the program's places.
+// Load prepares a program. If the backend lacks a kernel, Load and not a run returns the error, with the op's name, so that the
+// user can choose another backend before anything is computed. A real backend allocates l.Program.ArenaSize bytes, looks up a
+// kernel for each of l.Program.Steps, uploads or keeps l.Weights, and returns a device.Executable whose Run calls r.Progress(i)
+// before step i, checks ctx between steps, and reads and writes r.IO at the program's places.
 func (Backend) Load(_ context.Context, l device.Load) (device.Executable, error) {
 	if l.Device != "" {
 		return nil, diag.New(device.ErrUnavailable, "null", "device %q: this backend has no devices", l.Device)

@@ -7,14 +7,14 @@ import (
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
-// binding is where the inputs and outputs of a program lie under given values of its symbols. Host and backend compute
-// it on their own and compare: neither takes an offset or a size from the other.
+// binding is the ranges of a program's inputs and outputs for given values of its symbols. Host and backend compute it
+// independently and compare: neither relies on an offset or a size from the other.
 type binding struct {
 	in, out         []program.Operand
 	inputs, outputs []*rlxv1.Range
 }
 
-// binder makes the bindings of a program. It remembers those of the last few sizes.
+// binder makes the bindings of a program, and keeps those of the last few sizes.
 type binder struct {
 	p      *program.Program
 	b      *program.Binder // made by the first run
@@ -54,7 +54,7 @@ func (x *binder) bind(syms map[string]int64) (*binding, error) {
 	return b, nil
 }
 
-// sameRanges compares what the other side says with what we computed.
+// sameRanges compares the other side's ranges with ours.
 func sameRanges(got, want []*rlxv1.Range) bool {
 	if len(got) != len(want) {
 		return false
@@ -67,7 +67,7 @@ func sameRanges(got, want []*rlxv1.Range) bool {
 	return true
 }
 
-// slices cuts ranges out of the region's data, each closed at its end.
+// cut returns the ranges of the region's data, as slices that cannot be extended.
 func cut(data []byte, ranges []*rlxv1.Range) [][]byte {
 	out := make([][]byte, len(ranges))
 	for i, r := range ranges {

@@ -2,8 +2,8 @@ package rpc
 
 import "github.com/rlx-go/rlx/core/diag"
 
-// What a host reports about a backend's process. Each of these errors also matches
-// device.ErrLost, except ErrPanicked and ErrRefused, which are errors of one call: the process lives on after those.
+// Errors about a backend's process. Each also matches device.ErrLost, except ErrPanicked and ErrRefused, which are errors of one
+// call, after which the process still runs.
 var (
 	ErrNotPlugin = diag.Define("RLX5101", "not a backend", `
 The file is missing, is not an executable of this system, or is not a program that speaks the backend protocol.

@@ -11,18 +11,18 @@ import (
 	"github.com/rlx-go/rlx/plugins/rpc/internal/sandbox"
 )
 
-// Paths by what needs them. None holds files of the user.
+// Paths by purpose. None contains files of the user.
 var (
-	// Every process: the Go runtime and C libraries look at these.
+	// For every process: the Go runtime and C libraries read these.
 	commonDevices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"}
 	commonFiles   = []string{"/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/version", "/proc/sys",
 		"/sys/devices/system", "/sys/fs/cgroup", "/sys/kernel/mm/transparent_hugepage", "/etc/localtime", "/usr/share/zoneinfo"}
 
-	// Programs with shared libraries.
+	// For programs with shared libraries.
 	libraries = []string{"/lib", "/lib32", "/lib64", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/local/lib", "/usr/local/lib64",
 		"/nix/store", "/gnu/store", "/etc/ld.so.cache", "/etc/ld.so.preload"}
 
-	// Scripts, whose interpreters and modules are anywhere among what is installed.
+	// For scripts, whose interpreters and modules may be anywhere in these.
 	installed = []string{"/bin", "/sbin", "/usr", "/opt", "/lib", "/lib32", "/lib64", "/nix/store", "/gnu/store", "/run/current-system"}
 
 	gpuDevices = []string{"/dev/dri", "/dev/nvidia*", "/dev/kfd", "/dev/dxg", "/dev/mali*", "/dev/kgsl-3d0", "/dev/nvmap", "/dev/nvhost-*",
@@ -34,8 +34,8 @@ var (
 	gpuManifests = []string{"VK_DRIVER_FILES", "VK_ICD_FILENAMES"}
 )
 
-// grants lists what a process that executes exe may reach; it has exe as descriptor fd. A file in memory needs no rule
-// and takes none.
+// grants lists what a process that executes exe may access; exe is its descriptor fd. A file in memory needs no rule, and cannot
+// have one.
 func (c Confinement) grants(exe *os.File, fd int, inMemory bool, dir string, env []string) []sandbox.Grant {
 	g := []sandbox.Grant{
 		{Access: sandbox.Write, Paths: append([]string{dir}, commonDevices...)},
@@ -76,7 +76,7 @@ func (c Confinement) grants(exe *os.File, fd int, inMemory bool, dir string, env
 	return g
 }
 
-// loaderOf is what a program needs beside its file in order to start: the dynamic linker, or of a script an interpreter.
+// loaderOf is what a program needs beside its file to start: the dynamic linker or, for a script, an interpreter.
 func loaderOf(exe *os.File) (linker string, script bool) {
 	var start [2]byte
 	if n, _ := exe.ReadAt(start[:], 0); n == 2 && string(start[:]) == "#!" {
@@ -96,7 +96,7 @@ func loaderOf(exe *os.File) (linker string, script bool) {
 	return "", false
 }
 
-// valueOf is the last value of a variable; empty: none.
+// valueOf is the last value of a variable, empty if it is not set.
 func valueOf(env []string, name string) (value string) {
 	for _, e := range env {
 		if v, ok := strings.CutPrefix(e, name+"="); ok {
@@ -116,11 +116,11 @@ func listed(env []string, name string) (paths []string) {
 	return paths
 }
 
-// cacheVariables name the directory in which drivers keep compiled shaders. A backend has its own, because other
-// programs would run what a hostile one wrote to a shared cache.
+// cacheVariables name the directory in which drivers keep compiled shaders. A backend has its own, because a
+// hostile one could write to a shared cache what other programs then run.
 var cacheVariables = []string{"XDG_CACHE_HOME", "MESA_SHADER_CACHE_DIR", "__GL_SHADER_DISK_CACHE_PATH", "CUDA_CACHE_PATH"}
 
-// environment is what changes in the environment: where temporary files go, and caches.
+// environment returns the variables that change: the directories of temporary files and caches.
 func (c Confinement) environment(name, dir string) []string {
 	env := []string{"TMPDIR=" + dir}
 	if c.allows(wordGPU) {
@@ -135,7 +135,7 @@ func (c Confinement) environment(name, dir string) []string {
 	return env
 }
 
-// cacheOf is the cache of the backend called name; empty: there is no place for one.
+// cacheOf is the cache of the backend called name; empty if there is no directory for it.
 func cacheOf(name string) string {
 	base, err := os.UserCacheDir()
 	if err != nil || name == "" || name[0] == '.' || filepath.Base(name) != name {

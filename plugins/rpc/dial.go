@@ -16,7 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// hostPlugin gives go-plugin's connection to us as it is.
+// hostPlugin returns go-plugin's connection unchanged.
 type hostPlugin struct {
 	goplugin.NetRPCUnsupportedPlugin
 }
@@ -39,7 +39,7 @@ func dialOptions(r *backendRunner, stop time.Duration) []grpc.DialOption {
 		grpc.WithDisableRetry(),
 		grpc.WithIdleTimeout(0), // an idle channel closes its connection, and there is only one
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
-			// A second dial could only meet something else at that path.
+			// A second dial could only reach something else at that path.
 			socket := r.socket.Load()
 			if socket == nil || dialled.Swap(true) {
 				return nil, errors.New("the connection with the backend has ended")
@@ -79,8 +79,8 @@ func dialOptions(r *backendRunner, stop time.Duration) []grpc.DialOption {
 	}
 }
 
-// checkCall lets our own calls with a deadline pass. go-plugin's broker is refused: nothing here uses it, and a backend
-// could fill the host's memory with announcements of connections.
+// checkCall allows our own calls that have a deadline. It refuses go-plugin's broker: nothing here uses it, and a backend could
+// fill the host's memory with announcements of connections.
 func checkCall(ctx context.Context, method string) error {
 	if !strings.HasPrefix(method, serviceMethods) {
 		return status.Errorf(codes.Unimplemented, "%s is not part of the protocol", method)

@@ -15,13 +15,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A privateDir is the directory of one backend's sockets: mode 0700, ours, and gone when the session ends. Beside it
-// lies a lock file that its host holds for as long as it lives, so that the next host can tell a stale directory (the
-// lock is free) from one in use, whatever became of the process number.
+// A privateDir is the directory of one backend's sockets: mode 0700, owned by this user, and removed when the
+// session ends. The host holds a lock file beside it, so that the next host can distinguish a stale directory (the lock is free)
+// from one in use, even if the process number was reused.
 type privateDir struct {
 	path    string
 	lock    *os.File
-	ownRoot bool // the directory that holds it was made for it alone
+	ownRoot bool // its parent directory was made for it alone
 }
 
 // maxSocketPath is sun_path less its final zero, on the strictest system.
@@ -30,8 +30,8 @@ const maxSocketPath = 103
 // socketTail is what go-plugin adds: /plugin-dirNNNNNNNNNN/pluginNNNNNNNNNN.
 const socketTail = 38
 
-// newPrivateDir makes a directory under base (empty: the user's runtime directory or the temporary one) and removes
-// those that dead hosts left there.
+// newPrivateDir makes a directory under base (if empty, the user's runtime directory or the temporary one) and removes
+// those that dead hosts have left there.
 func newPrivateDir(base string) (*privateDir, error) {
 	for range 100 {
 		root, own, err := socketRoot(base)
@@ -81,8 +81,8 @@ func (d *privateDir) remove() {
 	}
 }
 
-// removeLocked deletes a private directory and then its lock file. Where the directory cannot be deleted now, because
-// this process is out of descriptors for instance, the file stays, so that a later sweep finds the directory.
+// removeLocked deletes a private directory and then its lock file. If the directory cannot be deleted, for instance
+// because this process is out of descriptors, the file stays, so that a later sweep finds the directory.
 func removeLocked(path string, lock *os.File) {
 	if os.RemoveAll(path) == nil {
 		os.Remove(lock.Name())
@@ -90,8 +90,8 @@ func removeLocked(path string, lock *os.File) {
 }
 
 // socketRoot is the directory that holds this user's private directories. One that somebody else could write to is
-// never used: in a shared temporary directory the name may be taken. Then a root is made for one session, which removes
-// it (own); those that killed hosts left are removed here.
+// never used: in a shared temporary directory somebody else may have taken the name. Then the root is made for this session
+// alone, which removes it (own). Such roots of killed hosts are removed here.
 func socketRoot(base string) (root string, own bool, err error) {
 	if base == "" {
 		base = os.Getenv("XDG_RUNTIME_DIR")
@@ -121,7 +121,7 @@ func socketRoot(base string) (root string, own bool, err error) {
 	return root, true, err
 }
 
-// isPrivate reports a directory, not a link to one, that only we can use.
+// isPrivate reports whether path is a directory, not a link to one, that only this user can access.
 func isPrivate(path string) bool {
 	st, err := os.Lstat(path)
 	if err != nil || !st.IsDir() || st.Mode().Perm() != 0o700 {
@@ -131,7 +131,7 @@ func isPrivate(path string) bool {
 	return ok && int(sys.Uid) == os.Getuid()
 }
 
-// sweep removes what hosts left that were killed.
+// sweep removes what killed hosts have left.
 func sweep(root string) {
 	locks, _ := filepath.Glob(filepath.Join(root, "s*.lock"))
 	for _, path := range locks {

@@ -21,16 +21,16 @@ import (
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
-// A runChannel is a socket between host and backend for runs whose tensors are in shared memory. A call of gRPC passes through
-// several goroutines on each side, and waking them takes longer than many a run; here one waits on each side.
+// A runChannel is a socket between host and backend for runs whose tensors are in shared memory. A gRPC call passes through
+// several goroutines on each side, and waking them takes longer than many runs. Here a single goroutine waits on each side.
 //
-// A message is its length, 4 bytes little-endian, and as many bytes of protobuf: RunHeader one way, RunResult the other.
+// A message is its length, 4 bytes little-endian, followed by that many bytes of protobuf: RunHeader to the backend, RunResult back.
 type runChannel struct {
 	conn net.Conn
 	buf  []byte
 }
 
-// newRunChannel gives the host's end, and the backend's as a file to inherit.
+// newRunChannel returns the host's end, and the backend's as a file to inherit.
 func newRunChannel() (*runChannel, *os.File, error) {
 	syscall.ForkLock.RLock()
 	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
@@ -51,7 +51,7 @@ func newRunChannel() (*runChannel, *os.File, error) {
 	return c, far, nil
 }
 
-// openRunChannel makes a channel of one end, which it closes.
+// openRunChannel makes a channel from one end, whose file it closes.
 func openRunChannel(f *os.File) (*runChannel, error) {
 	defer f.Close()
 	conn, err := net.FileConn(f)
@@ -82,7 +82,7 @@ func (c *runChannel) write(m proto.Message) error {
 // errTooLong is a message beyond MaxMessage.
 var errTooLong = fmt.Errorf("a message of more than %d bytes", MaxMessage)
 
-// read takes one message. The error is io.EOF where the other side has closed the channel between two.
+// read receives one message. The error is io.EOF if the other side closed the channel between two messages.
 func (c *runChannel) read(m proto.Message) error {
 	var head [4]byte
 	if _, err := io.ReadFull(c.conn, head[:]); err != nil {
@@ -101,7 +101,7 @@ func (c *runChannel) read(m proto.Message) error {
 	return proto.Unmarshal(c.buf[:n], m)
 }
 
-// send asks for a run. Errors of send and receive are those that a call of gRPC would give.
+// send requests a run. Errors of send and receive are the same as those of a gRPC call.
 func (c *runChannel) send(h *rlxv1.RunHeader) error {
 	if err := c.write(h); err != nil {
 		return status.Error(codes.Unavailable, err.Error())
@@ -109,12 +109,12 @@ func (c *runChannel) send(h *rlxv1.RunHeader) error {
 	return nil
 }
 
-// receive waits for the run's result until ctx is over. After an error that the backend has not sent the channel is of no use.
+// receive waits for the run's result until ctx is over. After an error that the backend has not sent, the channel is unusable.
 func (c *runChannel) receive(ctx context.Context) (*rlxv1.Done, error) {
 	stop := context.AfterFunc(ctx, func() { c.conn.SetReadDeadline(time.Unix(1, 0)) })
 	var r rlxv1.RunResult
 	err := c.read(&r)
-	if !stop() { // ctx was over; a result that came at the same time would leave the next run with the deadline
+	if !stop() { // ctx is done. If a result arrived too, the deadline must not stay for the next run
 		return nil, status.FromContextError(ctx.Err()).Err()
 	}
 	switch {
@@ -137,7 +137,7 @@ func (s *server) serveRuns(c *runChannel) {
 	for {
 		h := &rlxv1.RunHeader{}
 		if err := c.read(h); err != nil {
-			c.close() // the host has, or it has broken the protocol
+			c.close() // the host has closed it, or broken the protocol
 			return
 		}
 		done, err := s.runDirect(h)
@@ -145,7 +145,7 @@ func (s *server) serveRuns(c *runChannel) {
 		if err != nil {
 			st, _ := status.FromError(err)
 			r.Done = nil
-			r.Status, _ = proto.Marshal(st.Proto()) // of our own making
+			r.Status, _ = proto.Marshal(st.Proto()) // made by us, so it always encodes
 		}
 		if c.write(r) != nil {
 			c.close()

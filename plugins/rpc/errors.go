@@ -14,9 +14,9 @@ import (
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
-// StepError says at which step a run ended. It is in the chain of the error of Run where the step is known.
+// StepError is the step at which a run failed. The error of Run wraps it if the step is known.
 type StepError struct {
-	Step, Steps int    // 1-based; of how many, 0 where that is not known
+	Step, Steps int    // 1-based; their number, 0 if unknown
 	Op          string // of the step
 	Name        string // of its node; may be empty
 	Result      int    // which of its results a NaN was found in
@@ -47,8 +47,8 @@ func interrupted(name string, ctx context.Context) *diag.Error {
 
 const maxErrorText = 2 << 10 // bytes of one field of an error on the wire
 
-// toWire turns an error of a backend into a status that carries its code and fields. Where at is nil or names no step, a
-// StepError in the error's chain says at which step it happened, or nothing does.
+// toWire turns an error of a backend into a status that carries its code and fields. If at is nil or names no step, the
+// step is that of a StepError in the error's chain, if there is one.
 func toWire(err error, at *StepError) error {
 	if err == nil {
 		return nil
@@ -67,7 +67,7 @@ func toWire(err error, at *StepError) error {
 		}
 	}
 	if c := diag.Code(w.Code); !allowedCode(c) {
-		// A bug in the backend, or a library of it that speaks for itself. The host would end the session for it.
+		// A bug in the backend, or an error with the code of another library, for which the host would end the session.
 		w.Code = string(diag.Internal)
 		if c.Exit() == device.ErrInput.Exit() {
 			w.Code = string(device.ErrInput)
@@ -88,7 +88,7 @@ func toWire(err error, at *StepError) error {
 	return st.Err()
 }
 
-// grpcCode is a courtesy to tools that know gRPC only; hosts read the detail.
+// grpcCode is for generic gRPC tools; hosts read the detail.
 func grpcCode(c diag.Code) codes.Code {
 	switch c {
 	case diag.Interrupted:
@@ -128,8 +128,8 @@ func fromWire(st *status.Status, backend string) (err *diag.Error, ok bool) {
 	return nil, false
 }
 
-// allowedCode limits what a backend may claim. It cannot speak for the artifact (4), the command line (2, except for its
-// own options), or its own process (5, except that a call panicked or was against the protocol).
+// allowedCode limits what a backend may claim. Errors about the artifact (4), the command line (2, except for its own
+// options) or its process (5, except that a call panicked or broke the protocol) are the host's.
 func allowedCode(c diag.Code) bool {
 	if len(c) != 7 || !strings.HasPrefix(string(c), "RLX") || strings.Trim(string(c[3:]), "0123456789") != "" {
 		return false
@@ -141,8 +141,8 @@ func allowedCode(c diag.Code) bool {
 	return c[3] >= '6' && c[3] <= '8' || aboutValues(c) || strings.HasPrefix(string(c), "RLX21")
 }
 
-// aboutValues are the finer codes of device.ErrInput: what is wrong with a value in a tensor. An error with one of them
-// matches device.ErrInput as well.
+// aboutValues reports a finer code of device.ErrInput, for an invalid value in a tensor. An error with one of them matches
+// device.ErrInput as well.
 func aboutValues(c diag.Code) bool { return strings.HasPrefix(string(c), "RLX31") }
 
 // clean makes text from the other side printable and bounds it.
@@ -153,7 +153,7 @@ func cleanTo(s string, limit int) string {
 	if cut {
 		s = s[:limit]
 	}
-	s = diag.Printable(strings.ToValidUTF8(s, "\uFFFD")) // one for each run of bytes that are no UTF-8
+	s = diag.Printable(strings.ToValidUTF8(s, "\uFFFD")) // one for each run of invalid bytes
 	if cut {
 		s += "..."
 	}

@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openBackend opens the file that will be executed. The same open file is examined, hashed and executed, so that
-// exchanging the file at the path in between changes nothing. Where a digest is asked for, the bytes that were hashed
-// are the bytes that run: a sealed copy where the system has one, since the file itself could be overwritten in place.
+// openBackend opens the file that will be executed. The same open file is examined, hashed and executed, so replacing
+// the file at the path in between has no effect. With a digest, the hashed bytes are the bytes that run: a sealed copy, if the
+// system supports it, since the file itself could be overwritten in place.
 func openBackend(name, path string, digest []byte) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // a FIFO would block until somebody writes to it
 	switch {
@@ -51,7 +51,7 @@ func openBackend(name, path string, digest []byte) (*os.File, error) {
 	return run, nil
 }
 
-// checkReadOnly makes sure that a descriptor given to a backend cannot be written through.
+// checkReadOnly checks that a descriptor for a backend cannot be used to write.
 func checkReadOnly(f *os.File) error {
 	flags, err := unix.FcntlInt(f.Fd(), unix.F_GETFL, 0)
 	if err != nil {

@@ -25,8 +25,8 @@ type versionMismatch struct{ got int }
 
 func (e versionMismatch) Error() string { return fmt.Sprintf("speaks protocol version %d", e.got) }
 
-// parseHandshake reads the line strictly before go-plugin sees it. go-plugin dials whatever the line names, needs no
-// certificate, and takes net/rpc where it is told to: here only a unix socket inside dir and gRPC under AutoMTLS pass.
+// parseHandshake reads the line strictly before go-plugin sees it. go-plugin would dial any address, without a
+// certificate, and accept net/rpc. This allows only a unix socket inside dir and gRPC under AutoMTLS.
 func parseHandshake(line, dir string, versions []int) (handshake, error) {
 	var h handshake
 	if len(line) > maxLine {

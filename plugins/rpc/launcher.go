@@ -11,9 +11,8 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 )
 
-// A Launcher starts backends for a host that lives long. A process that ended cannot be started again, so every start is
-// a new session; a backend that keeps crashing is started more and more slowly, and then not at all. The zero Launcher
-// is ready to use.
+// A Launcher starts backends for a long-lived host. Every start is a new session. Starts of a backend that keeps crashing are
+// delayed more and more, and then refused. The zero Launcher is ready to use.
 type Launcher struct {
 	mu      sync.Mutex
 	crashes map[string][]time.Time // by absolute path, within crashWindow
@@ -31,7 +30,7 @@ const (
 	maxCrashes  = 3 // in crashWindow
 )
 
-// Start starts a session after the pause that earlier crashes of the same file ask for.
+// Start starts a session, after a pause if the same file has crashed recently.
 func (l *Launcher) Start(ctx context.Context, opts Options) (*Session, error) {
 	start, now, sleep := l.start, l.now, l.sleep
 	if start == nil {
@@ -79,7 +78,7 @@ func (l *Launcher) recent(path string, now time.Time) (n int, oldest time.Time) 
 	return len(kept), kept[0]
 }
 
-// note counts the end of a session where the backend is to blame for it.
+// note counts the end of a session if the backend caused it.
 func (l *Launcher) note(path string, now time.Time, err error) {
 	if err == nil || !errors.Is(err, device.ErrLost) {
 		return

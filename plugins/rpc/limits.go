@@ -4,8 +4,8 @@ import "time"
 
 // The protocol's constants. spec/protocol.md lists them; both sides check them.
 const (
-	// Version is the protocol version of this package. A host offers the versions it knows, a backend takes the
-	// newest it knows.
+	// Version is the protocol version of this package. A host offers the versions it knows, and a backend chooses the
+	// newest that it knows too.
 	Version = 2
 
 	// MaxMessage bounds a gRPC message in both directions, in bytes.
@@ -23,7 +23,7 @@ const (
 	maxLine          = 4096 // bytes of the handshake line
 
 	cookieKey   = "RLX_BACKEND"
-	cookieValue = "1f6d3a52c7e84b0e9d0b5a6f2c91e0d4" // tells a backend that a host started it; no security
+	cookieValue = "1f6d3a52c7e84b0e9d0b5a6f2c91e0d4" // shows a backend that a host started it; not for security
 	fdsEnv      = "RLX_FDS"                          // lifeline=3,io=4,artifact=5,runs=6,executable=7
 	pluginName  = "backend"
 
@@ -39,7 +39,7 @@ const (
 	healthMethod   = "/grpc.health.v1.Health/Check"
 )
 
-// Timeouts bound what a backend may take. The caller's context may be shorter, never longer. Zero values take the
+// Timeouts bound the time that a backend may take. The caller's context may be shorter, never longer. Zero values mean the
 // defaults.
 type Timeouts struct {
 	Start  time.Duration // process start to the end of the handshake: 10 s
@@ -48,12 +48,12 @@ type Timeouts struct {
 	Run    time.Duration // 1 h
 	Stats  time.Duration // 10 s
 	Unload time.Duration // 10 s
-	// Stall is how long a backend that shows signs of life may be without one during a call: 10 s. A Go runtime shows
-	// none while it waits for one thread to reach a safe point, so it must be far above the longest kernel call.
+	// Stall is the longest interval without a heartbeat during a call, for a backend that sends them: 10 s. A Go program sends
+	// none while its runtime waits for a thread to reach a safe point, so Stall must be far above the longest kernel call.
 	Stall time.Duration
 	// Cancel is how long a cancelled run may take to end: 2 s. The backend is ended after that.
 	Cancel time.Duration
-	// Stop is how long each rung of the stop ladder waits: 1 s.
+	// Stop is how long Close waits after each attempt to end the backend: 1 s.
 	Stop time.Duration
 }
 
@@ -75,7 +75,7 @@ func (t Timeouts) withDefaults() Timeouts {
 	return t
 }
 
-// inRange reports whether [off, off+size) lies inside n bytes, in the one form that cannot wrap.
+// inRange reports whether [off, off+size) is inside n bytes, without overflow.
 func inRange(off, size, n int64) bool {
 	return off >= 0 && size >= 0 && n >= 0 && off <= n && size <= n-off
 }

@@ -15,20 +15,20 @@ import (
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
-// Weights is where the weights lie in Options.Artifact.
+// Weights is the location of the weights in Options.Artifact.
 type Weights struct {
-	Offset, Size int64    // bytes; Size 0: the program has none
+	Offset, Size int64    // bytes; Size is 0 if the program has none
 	Root         [32]byte // the artifact's root digest, verified by the host
 }
 
-// LoadOptions is a request to make a program ready to run with weights from the artifact.
+// LoadOptions is a request to load a program with weights from the artifact.
 type LoadOptions struct {
 	Program *program.Program
 	Weights Weights
-	Device  string // device.Device.ID; empty: the backend chooses
-	Threads int    // 0: all that the process may use
+	Device  string // device.Device.ID; if empty, the backend chooses
+	Threads int    // 0 means all that the process may use
 
-	Precision string // device.Load.Precision; empty: f32
+	Precision string // device.Load.Precision; empty means f32
 }
 
 // LoadMapped loads a verified program whose weights the backend maps from the artifact.
@@ -43,7 +43,7 @@ func (s *Session) LoadMapped(ctx context.Context, o LoadOptions) (*Executable, e
 	return s.load(ctx, o, w, nil)
 }
 
-// Load implements device.Backend: the weights travel in chunks.
+// Load implements device.Backend. The weights are sent in chunks.
 func (s *Session) Load(ctx context.Context, l device.Load) (device.Executable, error) {
 	if int64(len(l.Weights)) > MaxStreamed {
 		return nil, diag.New(device.ErrMemory, s.name, "weights of %d bytes do not travel in chunks; at most %d",
@@ -57,7 +57,7 @@ func (s *Session) Load(ctx context.Context, l device.Load) (device.Executable, e
 	return e, nil
 }
 
-// load sends a program. w says how the weights come; those that travel are given beside it.
+// load sends a program. w describes how the weights are passed; weights is the data of those sent in chunks.
 func (s *Session) load(ctx context.Context, o LoadOptions, w *rlxv1.Weights, weights []byte) (*Executable, error) {
 	p := o.Program
 	s.loadMu.Lock()
@@ -65,7 +65,7 @@ func (s *Session) load(ctx context.Context, o LoadOptions, w *rlxv1.Weights, wei
 	if err := s.fault(); err != nil {
 		return nil, err
 	}
-	// An older backend would not know that it is asked.
+	// An older backend would ignore the field.
 	if err := s.info.CheckPrecision(o.Precision); err != nil {
 		return nil, err
 	}
@@ -103,7 +103,7 @@ func (s *Session) load(ctx context.Context, o LoadOptions, w *rlxv1.Weights, wei
 				err = stream.Send(&rlxv1.LoadRequest{Part: &rlxv1.LoadRequest_Weights{Weights: c}})
 			}
 		}
-		if err != nil && !errors.Is(err, io.EOF) { // EOF: the reply has the reason
+		if err != nil && !errors.Is(err, io.EOF) { // after EOF the reply has the reason
 			return err
 		}
 		reply, err = stream.CloseAndRecv()
@@ -128,14 +128,14 @@ func (s *Session) load(ctx context.Context, o LoadOptions, w *rlxv1.Weights, wei
 	return e, nil
 }
 
-// broke is a breach of the protocol that the host found in an answer; the backend is ended for it.
+// broke is the error for an answer that breaks the protocol. The backend is ended.
 func (s *Session) broke(where, format string, args ...any) error {
 	e := lost(ErrProtocol, s.name, format, args...)
 	s.fail(e)
 	return s.during(e, func() string { return where })
 }
 
-// sizeRegion gives the region its size where Options.IOSize did not, and checks that the program fits.
+// sizeRegion sets the size of the region, unless Options.IOSize did, and checks that the program fits.
 func (s *Session) sizeRegion(p *program.Program) error {
 	if s.region == nil {
 		return nil
@@ -190,7 +190,7 @@ func infoToWire(i device.Info) *rlxv1.InfoReply {
 	return r
 }
 
-// infoFromWire checks what a backend says about itself.
+// infoFromWire checks a backend's description of itself.
 func infoFromWire(r *rlxv1.InfoReply) (device.Info, error) {
 	for _, n := range []int{len(r.Levels), len(r.Devices), len(r.Precisions)} {
 		if n > maxListed {

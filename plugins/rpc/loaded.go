@@ -20,7 +20,7 @@ type Executable struct {
 	memory  int64
 
 	stores bool   // the program updates its state
-	binder binder // under the session's runSlot, and so is closed
+	binder binder // guarded by the session's runSlot, as is closed
 	closed bool
 }
 
@@ -29,11 +29,11 @@ var _ device.Executable = (*Executable)(nil)
 // Kernels reports how each distinct op of the program is run.
 func (e *Executable) Kernels() []device.Kernel { return e.kernels }
 
-// Memory is what runs take beside the program's own memory, as the backend says.
+// Memory is the memory of runs beside the program's own, as the backend reports it.
 func (e *Executable) Memory() int64 { return e.memory }
 
-// Close frees the program in the backend. The session lives on. It waits for a run of the session to end, of whatever
-// executable, for as long as an unload may take; ErrBusy says that the run went on, and Close may be called again.
+// Close frees the program in the backend. The session stays usable. It waits for a run of any executable of the session to
+// end, for as long as an unload may take. ErrBusy means that the run did not end, and Close may be called again.
 func (e *Executable) Close() error {
 	s := e.s
 	limit := time.NewTimer(s.opts.Timeouts.Unload)
@@ -42,7 +42,7 @@ func (e *Executable) Close() error {
 	case s.runSlot <- struct{}{}:
 		defer func() { <-s.runSlot }()
 	case <-s.dead.Done():
-		return nil // went with the process
+		return nil // freed with the process
 	case <-limit.C:
 		return diag.New(ErrBusy, s.name, "%s is not unloaded: a run went on for %v", e.prog.Method, s.opts.Timeouts.Unload).
 			WithHint("close it when the run has ended, or close the session")
@@ -58,10 +58,10 @@ func (e *Executable) Close() error {
 	})
 }
 
-// Run executes the program once. Inputs are copied out of r.IO before the run and outputs into it afterwards, which
-// happens only where the run succeeded. Cancelling ctx ends the run between two steps and leaves the session usable; a
-// deadline that passes ends the backend, since only that bounds what it may be doing. r.Progress is told some of the
-// steps, at most ten times a second.
+// Run executes the program once. Inputs are copied out of r.IO before the run and outputs into it afterwards, if
+// the run succeeded. Cancelling ctx ends the run between two steps and leaves the session usable. A deadline that passes ends the
+// backend, since nothing else bounds the time it may take. r.Progress is called for some of the steps, at most ten times a
+// second.
 func (e *Executable) Run(ctx context.Context, r device.Run) (device.Stats, error) {
 	if int64(len(r.IO)) < e.prog.IOSize {
 		return noStats(), diag.New(device.ErrInput, e.prog.Method, "io space of %d bytes given; the program has %d",
@@ -72,9 +72,9 @@ func (e *Executable) Run(ctx context.Context, r device.Run) (device.Stats, error
 	})
 }
 
-// RunTensors is Run with one slice for each input of the program, dense and exactly as large as its shape under syms (of any
-// size, such as nil, where r.Feeds has the input), and one for each output, which it allocates (nil where it is not wanted). r.IO is
-// not used.
+// RunTensors is Run with one slice for each input of the program, dense and exactly as large as its shape for syms (of any size,
+// such as nil, if r.Feeds has the input). It allocates and returns a slice for each output, nil if it is not wanted. r.IO is not
+// used.
 func (e *Executable) RunTensors(ctx context.Context, r device.Run, in [][]byte) (out [][]byte, st device.Stats, err error) {
 	st, err = e.run(ctx, r, func(b *binding) ([][]byte, func() [][]byte, error) {
 		g := e.prog.Graph
@@ -104,5 +104,5 @@ func (e *Executable) RunTensors(ctx context.Context, r device.Run, in [][]byte) 
 	return out, st, nil
 }
 
-// noStats are those of a run that did not come to an end.
+// noStats are the statistics of a run that failed.
 func noStats() device.Stats { return device.Stats{FirstNaN: -1} }

@@ -24,8 +24,8 @@ const (
 	logTrace   = 40       // lines of a crash that are passed on as errors; those after it are details
 )
 
-// logSink takes what a backend prints. It always reads on, so that a backend never blocks on its log, but passes on
-// only logRate and logTotal and counts the rest.
+// logSink receives what a backend prints. It never stops reading, so that a backend does not block on its log, but passes on only
+// logRate and logTotal and counts the rest.
 type logSink struct {
 	log *slog.Logger
 	now func() time.Time
@@ -35,7 +35,7 @@ type logSink struct {
 	last    time.Time
 	total   int64
 	dropped int64
-	trace   int // lines of a stack trace, its beginning counted; 0: none is being printed
+	trace   int // lines of a stack trace so far, the first included; 0 outside of one
 	tail    []string
 	tailLen int
 }
@@ -80,7 +80,7 @@ func (s *logSink) drop(n int) {
 	s.mu.Unlock()
 }
 
-// line passes one line on, if it may.
+// line passes one line on, within the limits.
 func (s *logSink) line(b []byte, stream string) {
 	s.mu.Lock()
 	now := s.now()
@@ -115,7 +115,7 @@ func (s *logSink) line(b []byte, stream string) {
 func (s *logSink) keep(msg string) {
 	msg = abridge(msg, 400)
 	switch {
-	case s.trace == 1: // what was said before it must not take its place
+	case s.trace == 1: // it must replace the lines before it
 		s.tail, s.tailLen = nil, 0
 	case s.trace > 1 && s.tailLen+len(msg) > logTailLen:
 		return
@@ -139,8 +139,8 @@ func isPanic(line string) bool {
 		strings.HasPrefix(line, "thread '") && strings.Contains(line, "' panicked at ")
 }
 
-// lastWords is what the backend said last, for the message of its end: a panic's first line, or the last line.
-func (s *logSink) lastWords() string {
+// lastLine is the line for the error about the backend's end: the first of a panic, or the last one.
+func (s *logSink) lastLine() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, l := range s.tail {
@@ -165,8 +165,8 @@ func (s *logSink) close() {
 	}
 }
 
-// parseLogLine reads a JSON line with the keys @message, @level and @timestamp, or takes the text as it is. Values of
-// other types are never assumed: go-plugin's own reader panics on {"@message":1}, which is why it gets no stderr here.
+// parseLogLine reads a JSON line with the keys @message, @level and @timestamp, or takes the text as it is. It does not assume
+// the types of values: go-plugin's own reader panics on {"@message":1}, which is why it gets no stderr here.
 func parseLogLine(b []byte) (slog.Level, string, []slog.Attr) {
 	b = bytes.TrimSpace(b)
 	var rec map[string]json.RawMessage

@@ -10,17 +10,17 @@ import (
 	"github.com/rlx-go/rlx/core/program"
 )
 
-// Options say which backend to start and with what.
+// Options are which backend to start, and how.
 type Options struct {
 	Path   string // of the executable
-	Name   string // for messages, such as "cpu"; empty: from Path
-	SHA256 []byte // that the executable must have; empty: any
+	Name   string // for messages, such as "cpu"; if empty, from Path
+	SHA256 []byte // that the executable must have; empty means any
 
 	// Artifact is open for reading; its weights are what Load maps. The backend gets the descriptor, never the path.
-	// The host must have made sure that nobody else can change the file. It stays the caller's. Nil: Load sends
-	// weights in chunks.
+	// Nobody but the host may be able to change the file. The caller closes it. If it is nil, Load sends weights in
+	// chunks.
 	Artifact *os.File
-	// IOSize is the largest Program.IOSize that will be loaded, in bytes. 0: the first Load decides.
+	// IOSize is the largest Program.IOSize that will be loaded, in bytes. With 0 the first Load decides.
 	IOSize int64
 	// NoSharedMemory sends inputs and outputs in chunks, as does RLX_NO_SHM=1.
 	NoSharedMemory bool
@@ -28,15 +28,15 @@ type Options struct {
 	// Encode turns a verified program into the bytes that the backend decodes.
 	Encode func(*program.Program) ([]byte, error)
 
-	Sandbox Sandbox // empty: SandboxOn
+	Sandbox Sandbox // empty means SandboxOn
 
 	Env      []string     // NAME=VALUE, added to the few variables that backends inherit
-	Log      *slog.Logger // what the backend logs, and what happens to it; nil: nothing
+	Log      *slog.Logger // receives the backend's log and events; nil for none
 	Timeouts Timeouts
-	TempDir  string // holds the sockets' private directory; empty: the system's choice
+	TempDir  string // parent of the sockets' private directory; if empty, the system's
 }
 
-// backendName is how messages call the backend.
+// backendName is the backend's name in messages.
 func (o Options) backendName() string {
 	if o.Name != "" {
 		return o.Name
@@ -44,8 +44,8 @@ func (o Options) backendName() string {
 	return strings.TrimPrefix(filepath.Base(o.Path), "rlx-backend-")
 }
 
-// inherited are the variables of the host's environment that a backend gets, where they are set, beside those that begin
-// with RLX_NAME_, its own.
+// inherited are the variables of the host's environment that a backend gets, if they are set, beside its own, which begin
+// with RLX_NAME_.
 var inherited = []string{
 	"HOME", "LANG", "LC_ALL", "PATH", "TMPDIR", "TZ", "USER", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR",
 	"LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH",
@@ -78,7 +78,7 @@ func (o Options) shared() bool {
 type ServeConfig struct {
 	Name    string // as in rlx-backend-NAME
 	Backend device.Backend
-	// Decode reads what the host's Options.Encode wrote, and verifies it again. Nil: the backend takes no programs.
+	// Decode reads what the host's Options.Encode wrote, and verifies it again. If it is nil, the backend takes no programs.
 	Decode func([]byte) (*program.Program, error)
-	Log    *slog.Logger // NewLogger; nil: nothing is logged
+	Log    *slog.Logger // from NewLogger; nil for no log
 }

@@ -12,8 +12,8 @@ import (
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
-// Backends need unix sockets, inherited descriptors and process groups. Where these are missing the host still builds,
-// and Start says so; the rest of this file is what its other code refers to.
+// Backends need unix sockets, inherited descriptors and process groups. Without these the host still builds,
+// and Start returns an error. The rest of this file is what other files refer to.
 
 const haveShared = false
 
@@ -30,7 +30,7 @@ func Serve(cfg ServeConfig) {
 
 type backendRunner struct{}
 
-func (*backendRunner) hearOut() {}
+func (*backendRunner) drainErrors() {}
 
 type privateDir struct{}
 

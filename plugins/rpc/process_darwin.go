@@ -15,8 +15,8 @@ func limitProcess(int) {}
 
 func markCloseOnExec() error { return syscall.ENOSYS }
 
-// reap waits for the child and clears its group away: just after, not before, its number is free again, for want of a
-// wait that does not reap.
+// reap waits for the child and kills its group. It kills after the wait, when the number may be reused, because there is no wait
+// that does not reap.
 func (p *process) reap() {
 	p.cmd.Wait()
 	p.mu.Lock()
@@ -36,7 +36,7 @@ func (p *process) peakRSS() int64 {
 		return 0
 	}
 	st := p.cmd.ProcessState
-	if st == nil { // it could not be waited for
+	if st == nil { // the wait failed
 		return 0
 	}
 	if ru, ok := st.SysUsage().(*syscall.Rusage); ok {
@@ -45,7 +45,7 @@ func (p *process) peakRSS() int64 {
 	return 0
 }
 
-// OwnPeakRSS is the peak resident size of this process in bytes, 0 where the system does not tell.
+// OwnPeakRSS is the peak resident size of this process in bytes, 0 if the system does not report it.
 func OwnPeakRSS() int64 {
 	var ru syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &ru) != nil {

@@ -15,7 +15,7 @@ import (
 // execPath is the path by which a child executes the open file that it gets as descriptor fd.
 func execPath(_ *os.File, fd int) string { return fmt.Sprintf("/proc/self/fd/%d", fd) }
 
-// restrictThread sets what the child takes over from the forking thread: it dies with this host, and neither it nor
+// restrictThread sets what the child inherits from the forking thread: it dies with this host, and neither it nor
 // what it starts can gain rights through set-uid files.
 func restrictThread(attr *syscall.SysProcAttr) {
 	attr.Pdeathsig = syscall.SIGKILL
@@ -28,14 +28,14 @@ func markCloseOnExec() error { return unix.CloseRange(3, math.MaxUint32, unix.CL
 // maxFiles is RLIMIT_NOFILE of a backend.
 const maxFiles = 1024
 
-// limitProcess bounds what cannot be bounded before exec. No core files: they would hold the user's tensors.
+// limitProcess sets limits that cannot be set before exec. Core files are off, since they would contain the user's tensors.
 func limitProcess(pid int) {
 	unix.Prlimit(pid, unix.RLIMIT_CORE, &unix.Rlimit{}, nil)
 	unix.Prlimit(pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: maxFiles, Max: maxFiles}, nil)
 }
 
-// reap waits for the child and clears its group away. The group is killed before the leader is reaped: until then its
-// number cannot belong to anybody else.
+// reap waits for the child and kills its group. It kills the group before it reaps the leader: until then the group's number
+// cannot be reused.
 func (p *process) reap() {
 	for errors.Is(unix.Waitid(unix.P_PID, p.pid, nil, unix.WEXITED|unix.WNOWAIT, nil), unix.EINTR) {
 	}
@@ -59,11 +59,11 @@ func (p *process) peakRSS() int64 {
 	}
 }
 
-// OwnPeakRSS is the peak resident size of this process in bytes, 0 where the system does not tell.
+// OwnPeakRSS is the peak resident size of this process in bytes, 0 if the system does not report it.
 func OwnPeakRSS() int64 { return peakRSSOf(os.Getpid()) }
 
-// peakRSSOf is the peak resident size of a live process in bytes, 0 where it is not known. It is not taken from getrusage or
-// wait: what these call the peak includes that of the process which started this one.
+// peakRSSOf is the peak resident size of a live process in bytes, 0 where it is not known. It does not use getrusage or
+// wait, whose peak includes that of the parent process.
 func peakRSSOf(pid int) int64 {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

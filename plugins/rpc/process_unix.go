@@ -26,8 +26,8 @@ type process struct {
 }
 
 // startProcess starts cmd on a thread of its own, which then waits for it. The kernel ties the parent-death signal to
-// the thread that forked, not to the process, so that thread must live as long as the child does. It is also why
-// attributes that a child inherits from its thread can be set here without touching the rest of the host.
+// the thread that forked, not to the process, so that thread must live as long as the child does. For the same
+// reason, attributes that a child inherits from its thread can be set here without changing the rest of the host.
 func startProcess(cmd *exec.Cmd) (*process, error) {
 	p := &process{cmd: cmd, exited: make(chan struct{})}
 	keepFiles()
@@ -52,13 +52,13 @@ func startProcess(cmd *exec.Cmd) (*process, error) {
 	return p, nil
 }
 
-// keepFiles marks the host's descriptors close-on-exec: those that it inherited itself may not be. A backend gets only
-// what ExtraFiles lists.
+// keepFiles marks the host's descriptors close-on-exec, since those that it inherited may not be. A backend gets only what
+// ExtraFiles lists.
 func keepFiles() {
 	if markCloseOnExec() == nil {
 		return
 	}
-	list, _ := os.ReadDir("/dev/fd") // of the kernels and systems that have no call for it
+	list, _ := os.ReadDir("/dev/fd") // for kernels and systems without close_range
 	for _, e := range list {
 		if fd, err := strconv.Atoi(e.Name()); err == nil && fd > 2 {
 			unix.CloseOnExec(fd)
@@ -85,7 +85,7 @@ func (p *process) ending() string {
 		return "ended"
 	}
 	if ws, ok := st.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
-		return "was ended by " + cmp.Or(unix.SignalName(ws.Signal()), ws.Signal().String()) // not all have names
+		return "was ended by " + cmp.Or(unix.SignalName(ws.Signal()), ws.Signal().String()) // some have no name
 	}
 	return "ended with " + st.String()
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// The shared region is one file: a header for signs of life, then the program's IO space. spec/protocol.md has the
+// The shared region is one file: a header for heartbeats, then the program's io space. spec/protocol.md has the
 // layout. Nothing that either side relies on for safety is ever read from it: sizes and offsets travel in messages.
 const (
 	regionHeader  = 64 << 10 // a multiple of every page size in use
@@ -22,9 +22,9 @@ const (
 	regionVersion = 1
 
 	// Words of 8 bytes, each written by the backend only, on cache lines of their own.
-	wordBeat       = 64 / 8  // grows while the backend lives
-	wordGeneration = 128 / 8 // of the run that began last; 0: none
-	wordSteps      = 136 / 8 // of that run, that have started
+	wordBeat       = 64 / 8  // the heartbeat, a counter
+	wordGeneration = 128 / 8 // of the last run that began; 0 before the first
+	wordSteps      = 136 / 8 // steps of that run that have started
 )
 
 // region is a mapping of the shared region, on either side.
@@ -36,8 +36,8 @@ type region struct {
 	data   []byte // nil until the size is known
 }
 
-// newRegion makes the host's side. It is created with the header only, so that the backend can be started before the
-// program is known; grow gives it its final size.
+// newRegion makes the host's side. It is created with the header alone, so that the backend can be started before the
+// program is known. grow sets its final size.
 func newRegion() (*region, error) {
 	f, err := newMemfd("rlx-io", 0)
 	if err != nil {
@@ -69,7 +69,7 @@ func mapHeader(f *os.File) (*region, error) {
 	return &region{file: f, header: b, words: tensor.View[int64](b)}, nil
 }
 
-// grow fixes the size of the data part, once.
+// grow sets the size of the data part, once.
 func (r *region) grow(size int64) error {
 	if err := r.file.Truncate(regionHeader + size); err != nil {
 		return err
@@ -133,7 +133,7 @@ func (r *region) load(word int) int64 {
 	return atomic.LoadInt64(&r.words[word])
 }
 
-// store writes a word of the backend's.
+// store writes a word. Only the backend does.
 func (r *region) store(word int, v int64) {
 	if r != nil {
 		atomic.StoreInt64(&r.words[word], v)

@@ -24,7 +24,7 @@ func (x *hostRun) takeOutput(c *rlxv1.Chunk) error {
 	return nil
 }
 
-// takeDump puts the value of a node together and hands it to the caller.
+// takeDump assembles the value of a node and passes it to the caller's observer.
 func (x *hostRun) takeDump(d *rlxv1.Dump) error {
 	s, p := x.e.s, x.e.prog
 	node := int(d.GetNode())
@@ -64,7 +64,7 @@ func (x *hostRun) takeDump(d *rlxv1.Dump) error {
 	return nil
 }
 
-// observeError is the caller's own refusal of a value.
+// observeError is an error of the caller's observer.
 type observeError struct{ err error }
 
 func (e *observeError) Error() string { return e.err.Error() }
@@ -121,7 +121,7 @@ func (x *hostRun) profiled() (nodes []int) {
 	return nodes
 }
 
-// fetchSteps asks for the time of each step of the run that just ended.
+// fetchSteps fetches the time of each step of the last run.
 func (x *hostRun) fetchSteps(ctx context.Context) error {
 	s := x.e.s
 	what := func() string { return "while it gave the times of " + x.e.prog.Method }

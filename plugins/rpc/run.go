@@ -17,8 +17,8 @@ import (
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
-// run waits for its turn and makes the call. tensors gives the caller's side of the copies; out is called while the
-// backend works, since large outputs take a while to allocate.
+// run waits for its turn and makes the call. tensors returns the caller's inputs and outputs. out is called while the
+// backend works, since large outputs take time to allocate.
 func (e *Executable) run(ctx context.Context, r device.Run, tensors func(*binding) (in [][]byte, out func() [][]byte, err error)) (device.Stats, error) {
 	s := e.s
 	if err := s.takeTurn(ctx); err != nil {
@@ -67,7 +67,7 @@ func (e *Executable) run(ctx context.Context, r device.Run, tensors func(*bindin
 	return x.stats, nil
 }
 
-// inStepOrder lists those of the nodes that steps make, each once and in the order in which a backend sends their values.
+// inStepOrder lists the nodes that steps compute, each once, in the order in which a backend sends their values.
 func inStepOrder(p *program.Program, nodes []int) []int {
 	if len(nodes) == 0 {
 		return nil
@@ -87,14 +87,14 @@ func inStepOrder(p *program.Program, nodes []int) []int {
 	return out
 }
 
-// nanIn is the value that holds a NaN, where err says that one does; nil: it says nothing of the kind.
+// nanIn is the value in which err reports a NaN, nil if it reports none.
 func nanIn(p *program.Program, err error) *ir.Node {
 	var at *StepError
 	if !errors.Is(err, device.ErrNaN) || !errors.As(err, &at) || at.Step < 1 || at.Step > len(p.Steps) {
 		return nil
 	}
 	values := p.Graph.Nodes[p.Steps[at.Step-1].Node].Values()
-	return values[max(0, min(at.Result, len(values)-1))] // a backend may say anything
+	return values[max(0, min(at.Result, len(values)-1))] // not trusted
 }
 
 // hostRun is one run on the host's side.
@@ -109,18 +109,18 @@ type hostRun struct {
 	stats  device.Stats
 	steps  int
 
-	staged [][]byte // outputs that came in chunks
-	dump   []byte   // value being put together
-	dumpAt int      // node; -1: none
+	staged [][]byte // outputs received in chunks
+	dump   []byte   // value being assembled
+	dumpAt int      // its node; -1 for none
 	shape  []int
 
 	finished  chan struct{} // closed when the call has returned
 	succeeded bool          // set before that
-	refused   error         // the caller's own refusal of a value; the run is being cancelled for it
+	refused   error         // an error of the caller's observer, for which the run is cancelled
 }
 
-// run makes the Run call. Its stream is not tied to ctx, because a cancelled run must be seen to end before the region
-// may be used again.
+// run makes the Run call. Its stream is not tied to ctx, because after a cancel the region may be used again only when the
+// run has ended.
 func (x *hostRun) run(ctx context.Context) error {
 	s, x0 := x.e.s, context.WithoutCancel(ctx)
 	if d, ok := ctx.Deadline(); ok {
@@ -133,7 +133,7 @@ func (x *hostRun) run(ctx context.Context) error {
 	if x.r.Progress != nil {
 		go func() {
 			defer close(told)
-			x.tellProgress()
+			x.reportProgress()
 		}()
 	} else {
 		close(told)
@@ -159,7 +159,7 @@ func (x *hostRun) run(ctx context.Context) error {
 	return x.atStep(err, step)
 }
 
-// atStep puts the step into the error's chain, and its name into one that came over the wire.
+// atStep adds the step to the error's chain, and its name to one from the wire.
 func (x *hostRun) atStep(err error, step *StepError) error {
 	var e *diag.Error
 	if !errors.As(err, &e) {
@@ -187,8 +187,8 @@ func (x *hostRun) atStep(err error, step *StepError) error {
 	return err
 }
 
-// tellProgress passes the counter on to the caller until the run is over.
-func (x *hostRun) tellProgress() {
+// reportProgress passes the step counter to the caller until the run is over.
+func (x *hostRun) reportProgress() {
 	tick := time.NewTicker(sampleEvery)
 	defer tick.Stop()
 	told := -1
@@ -208,7 +208,7 @@ func (x *hostRun) tellProgress() {
 	}
 }
 
-// cancelWith passes the caller's cancellation on and gives the backend a little time to obey.
+// cancelWith passes the caller's cancellation on, and gives the backend some time to end the run.
 func (x *hostRun) cancelWith(ctx context.Context) {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return // the call has the same deadline
@@ -216,14 +216,14 @@ func (x *hostRun) cancelWith(ctx context.Context) {
 	x.cancel()
 }
 
-// cancel asks the backend to end this run, and ends the backend where it does not.
+// cancel asks the backend to end this run, and ends the backend if it does not.
 func (x *hostRun) cancel() {
 	s := x.e.s
 	limit := time.NewTimer(s.opts.Timeouts.Cancel)
 	defer limit.Stop()
 	ctx, stop := context.WithTimeout(context.Background(), s.opts.Timeouts.Cancel)
 	defer stop()
-	s.api.Cancel(ctx, &rlxv1.CancelRequest{Generation: x.header.Generation}) // the Run's own end is what counts
+	s.api.Cancel(ctx, &rlxv1.CancelRequest{Generation: x.header.Generation}) // the error does not matter: the end of Run does
 	select {
 	case <-x.finished:
 	case <-s.dead.Done():
@@ -232,7 +232,7 @@ func (x *hostRun) cancel() {
 	}
 }
 
-// stream is the conversation of one run.
+// stream sends and receives the messages of one run.
 func (x *hostRun) stream(ctx context.Context) error {
 	s := x.e.s
 	if s.region != nil {
@@ -242,7 +242,7 @@ func (x *hostRun) stream(ctx context.Context) error {
 			}
 		}
 		for _, b := range cut(s.region.data, x.bound.outputs) {
-			tensor.Clear(b) // what a backend does not write must not be an earlier run's
+			tensor.Clear(b) // bytes that the backend does not write must not come from an earlier run
 		}
 	}
 	if s.directRuns && len(x.header.Dump) == 0 {
@@ -257,7 +257,7 @@ func (x *hostRun) stream(ctx context.Context) error {
 		x.send(st)
 		close(sent)
 	} else {
-		go func() { // a backend may answer before it has taken everything
+		go func() { // a backend may answer before it has received everything
 			defer close(sent)
 			x.send(st)
 		}()
@@ -287,7 +287,7 @@ func (x *hostRun) takeShared(out [][]byte) {
 	}
 }
 
-// runDirect is the same conversation on the socket for runs: one message each way.
+// runDirect is stream for the socket for runs: one message each way.
 func (x *hostRun) runDirect(ctx context.Context) error {
 	x.dumpAt = -1
 	if err := x.e.s.direct.send(x.header); err != nil {
@@ -355,7 +355,7 @@ func (x *hostRun) receive(st grpc.BidiStreamingClient[rlxv1.RunRequest, rlxv1.Ru
 		case *rlxv1.RunReply_Dump:
 			err = x.takeDump(part.Dump)
 			if refused := (*observeError)(nil); errors.As(err, &refused) {
-				// The run must be seen to end, so the conversation goes on.
+				// The run must end first, so keep receiving.
 				x.refused, err = refused, nil
 				go x.cancel()
 			}

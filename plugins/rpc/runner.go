@@ -38,8 +38,8 @@ type backendRunner struct {
 	cmd    *exec.Cmd
 	proc   atomic.Pointer[process]    // nil until started
 	socket atomic.Pointer[string]     // of the handshake, once it was accepted
-	said   chan struct{}              // closed when stderr has been read to its end
-	fault  atomic.Pointer[diag.Error] // why the start failed, in our words
+	said   chan struct{}              // closed at the end of stderr
+	fault  atomic.Pointer[diag.Error] // why the start failed, as our error
 	stdout *io.PipeReader
 	stderr *io.PipeReader
 }
@@ -49,10 +49,10 @@ var _ runner.Runner = (*backendRunner)(nil)
 // childFiles are the descriptors that a backend inherits. Descriptor 3 is the first.
 type childFiles struct {
 	lifeline *os.File // read end of a pipe whose write end only the host has
-	io       *os.File // shared region; nil: none
-	artifact *os.File // read-only; nil: none
-	runs     *os.File // socket on which runs are asked for and answered; nil: none
-	exe      *os.File // what is executed; of no use to the backend
+	io       *os.File // shared region; nil for none
+	artifact *os.File // read-only; nil for none
+	runs     *os.File // socket for runs; nil for none
+	exe      *os.File // what is executed; the backend does not use it
 }
 
 // list gives the files in order, the executable last, and the text of RLX_FDS.
@@ -78,7 +78,7 @@ func (c *childFiles) list() (files []*os.File, env string) {
 // setFault keeps the first reason.
 func (r *backendRunner) setFault(e *diag.Error) { r.fault.CompareAndSwap(nil, e) }
 
-// build is go-plugin's RunnerFunc: cmd carries only the environment that go-plugin wants the backend to have.
+// build is go-plugin's RunnerFunc. cmd has only the environment that go-plugin sets for the backend.
 func (r *backendRunner) build(_ hclog.Logger, cmd *exec.Cmd, _ string) (runner.Runner, error) {
 	files, fds := r.files.list()
 	r.cmd = &exec.Cmd{
@@ -125,7 +125,7 @@ func (r *backendRunner) Start(context.Context) error {
 	return nil
 }
 
-// startProcess runs the command, in the sandbox where there is one, and returns when the backend's own code runs.
+// startProcess runs the command, in a sandbox if there is one, and returns when the backend's own code runs.
 func (r *backendRunner) startProcess() (*process, error) {
 	if !r.confined.confined() {
 		p, err := startProcess(r.cmd)
@@ -152,7 +152,7 @@ func (r *backendRunner) startProcess() (*process, error) {
 		return p, nil
 	}
 	select {
-	case <-p.exited: // a launcher that fails ends
+	case <-p.exited: // a launcher that failed has ended
 	case <-time.After(drainGrace):
 		p.kill()
 		<-p.exited
@@ -164,8 +164,7 @@ func (r *backendRunner) startProcess() (*process, error) {
 	return nil, err
 }
 
-// drainGrace is how long output that is still in the pipes after the exit is waited for. Something else may hold their
-// write ends for ever.
+// drainGrace is how long to read the pipes after the process has exited. Another process may keep their write ends open forever.
 const drainGrace = 250 * time.Millisecond
 
 // watchOutput reads both pipes until the backend is gone, and feeds go-plugin.
@@ -209,22 +208,22 @@ func (r *backendRunner) watchOutput(p *process, outR, errR *os.File) {
 	}()
 }
 
-// hearOut waits for the end of stderr after the process has ended.
-func (r *backendRunner) hearOut() {
+// drainErrors waits for the end of stderr after the process has ended.
+func (r *backendRunner) drainErrors() {
 	select {
 	case <-r.said:
 	case <-time.After(drainGrace):
 	}
 }
 
-// readHandshake takes the first line of stdout. Where it is none, it records why.
+// readHandshake reads the first line of stdout. If that is no handshake, it records why.
 func (r *backendRunner) readHandshake(p *process, br *bufio.Reader) (handshake, bool) {
 	line, err := br.ReadSlice('\n')
 	if len(line) == 0 && err != nil || errors.Is(err, io.EOF) || errors.Is(err, os.ErrClosed) {
 		select {
 		case <-p.exited:
-			r.hearOut()
-			words := r.log.lastWords()
+			r.drainErrors()
+			words := r.log.lastLine()
 			if words == "" {
 				words = clean(string(line))
 			}
@@ -264,7 +263,7 @@ func (r *backendRunner) Stdout() io.ReadCloser           { return r.stdout }
 func (r *backendRunner) Stderr() io.ReadCloser           { return r.stderr }
 func (r *backendRunner) Name() string                    { return r.name }
 
-// ID is empty before the start: go-plugin takes that as nothing to kill.
+// ID is empty before the start, which means to go-plugin that there is nothing to kill.
 func (r *backendRunner) ID() string {
 	if p := r.proc.Load(); p != nil {
 		return strconv.Itoa(p.pid)
@@ -301,7 +300,7 @@ func (r *backendRunner) HostToPlugin(network, addr string) (string, string, erro
 	return network, addr, nil
 }
 
-// unwrapAll is the innermost error: the system's words, without /proc paths that mean nothing to a user.
+// unwrapAll is the innermost error: the system's text, without /proc paths that mean nothing to a user.
 func unwrapAll(err error) error {
 	for errors.Unwrap(err) != nil {
 		err = errors.Unwrap(err)

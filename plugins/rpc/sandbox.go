@@ -9,21 +9,21 @@ import (
 	"github.com/rlx-go/rlx/plugins/rpc/internal/sandbox"
 )
 
-// Sandbox says whether a backend's process is confined. spec/protocol.md says to what.
+// Sandbox selects whether a backend's process is confined. spec/protocol.md describes the confinement.
 type Sandbox string
 
 const (
-	SandboxOn      Sandbox = "on" // or empty: by what the system offers, unless the backend's declaration says none
+	SandboxOn      Sandbox = "on" // or empty: by the layers that the system has, unless the backend declares "none"
 	SandboxOff     Sandbox = "off"
-	SandboxRequire Sandbox = "require" // ErrSandbox where a layer is missing or the declaration says none
+	SandboxRequire Sandbox = "require" // ErrSandbox if a layer is missing or the backend declares "none"
 )
 
-// Confinement is what confines a backend's process.
+// Confinement is the layers that confine a backend's process.
 type Confinement struct {
-	Landlock int      `json:"landlock"` // ABI version of the kernel's Landlock; 0: all files of the user are open to the backend
+	Landlock int      `json:"landlock"` // ABI version of the kernel's Landlock; 0 means that the backend can access all files of the user
 	Seccomp  bool     `json:"seccomp"`  // system calls are filtered
-	Allowed  []string `json:"allowed"`  // of what the backend declared, such as "gpu"
-	Reason   string   `json:"reason"`   // why a layer is missing; empty: none is
+	Allowed  []string `json:"allowed"`  // granted to the backend's declaration, such as "gpu"
+	Reason   string   `json:"reason"`   // why a layer is missing, if one is
 }
 
 // String is the confinement in a few words: "landlock 7, seccomp, allows gpu" or "none (it is off)".
@@ -56,7 +56,7 @@ func (c Confinement) layers() sandbox.Layers {
 	return sandbox.Layers{Landlock: c.Landlock, Seccomp: c.Seccomp}
 }
 
-// confine decides what confines a backend: what is asked for, what the backend declared, what the system has.
+// confine decides the confinement of a backend from the option, the backend's declaration and the layers of the system.
 func confine(name string, asked Sandbox, declared declaration, has sandbox.Layers) (Confinement, error) {
 	none := func(why string) Confinement { return Confinement{Allowed: []string{}, Reason: why} }
 	switch asked {
@@ -94,11 +94,11 @@ func confine(name string, asked Sandbox, declared declaration, has sandbox.Layer
 	return c, nil
 }
 
-// availableLayers is what this system offers; tests replace it.
+// availableLayers is the layers of this system; tests replace it.
 var availableLayers = sandbox.Available
 
-// declaration is what a backend declares about the sandbox that it can live in, in a file beside its executable. The
-// words grant fixed sets of paths: a declaration cannot ask for the user's files.
+// declaration is a file beside a backend's executable that lists what it needs in a sandbox. The words grant fixed sets of paths:
+// a declaration cannot ask for the user's files.
 type declaration struct {
 	path string // of the file
 	gpu  bool

@@ -24,8 +24,9 @@ import (
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
-// Serve serves the backend to the host that started this process, and returns when the host is done with it. It is all
-// that a backend's main does. Started by hand it says what it is, and exits with status 1, or with 0 where --help asks for it.
+// Serve serves the backend to the host that started this process, and returns when the host ends the session. A
+// backend's main calls nothing else. If a user started the process, Serve prints what it is and exits with status 1, or with 0 for
+// --help.
 func Serve(cfg ServeConfig) {
 	if os.Getenv(cookieKey) != cookieValue {
 		startedByHand(cfg.Name, os.Args[1:])
@@ -43,7 +44,7 @@ func Serve(cfg ServeConfig) {
 	}
 	if fds.lifeline != nil {
 		go func() {
-			io.Copy(io.Discard, fds.lifeline) // ends when the host does, whatever became of it
+			io.Copy(io.Discard, fds.lifeline) // ends when the host does, for any reason
 			endGroup()
 		}()
 	}
@@ -62,7 +63,7 @@ func Serve(cfg ServeConfig) {
 	})
 }
 
-// startedByHand tells somebody who ran a backend how it is used, and exits.
+// startedByHand prints how a backend is used, for a user who ran it, and exits.
 func startedByHand(name string, args []string) {
 	out, status := os.Stderr, 1
 	if len(args) > 0 && (args[0] == "--help" || args[0] == "-h" || args[0] == "help") {
@@ -121,7 +122,7 @@ func inheritedFiles(env string) (*childFiles, error) {
 	return c, nil
 }
 
-// serverOptions are the limits and the order of every call.
+// serverOptions are the limits and the interceptors of every call.
 func serverOptions(log *slog.Logger) []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(MaxMessage), grpc.MaxSendMsgSize(MaxMessage),
@@ -153,8 +154,8 @@ func checkServed(ctx context.Context, method string) error {
 	return checkCall(ctx, method)
 }
 
-// recoverCall turns a panic in a call into its error. One in a goroutine of the backend ends the process, which the
-// host reports with the panic's first line.
+// recoverCall turns a panic in a call into the call's error. A panic in another goroutine of the backend ends the process, and the
+// host reports the panic's first line.
 func recoverCall(log *slog.Logger, method string, err *error) {
 	if p := recover(); p != nil {
 		log.Error("panic", "method", method, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
@@ -171,7 +172,7 @@ func protocolError(format string, args ...any) error {
 	return toWire(diag.New(ErrRefused, "", format, args...), nil)
 }
 
-// statusOf passes errors of gRPC on as they are and puts all others on the wire.
+// statusOf returns gRPC errors unchanged and encodes all others.
 func statusOf(err error, at *StepError) error {
 	if s, ok := status.FromError(err); ok && s.Code() != codes.Unknown {
 		return err

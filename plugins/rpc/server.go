@@ -22,24 +22,24 @@ import (
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
-// server is the backend's side of the protocol. It checks everything that it gets, although the host is the one that
-// started it: a mistake there must not become a wrong answer here.
+// server is the backend's side of the protocol. It checks everything that it receives, although the host started it:
+// a mistake of the host must not become a wrong result.
 type server struct {
 	rlxv1.UnimplementedBackendServer
 	cfg   ServeConfig
 	files *childFiles
 
-	region *region // nil: tensors travel in chunks
-	direct bool    // runs are served on the descriptor for them, too
+	region *region // nil if tensors are sent in chunks
+	direct bool    // runs are also served on the socket for runs
 
 	mu        sync.Mutex
 	loaded    map[uint64]*loaded
-	last      uint64 // of the executables' numbers
+	last      uint64 // the last number of an executable
 	cancelled int64  // the newest generation that was cancelled
 	cancelRun context.CancelFunc
-	current   int64 // generation of the run that goes on; 0: none
+	current   int64 // generation of the current run; 0 for none
 
-	running   sync.Mutex // held by the one run, and by what changes states
+	running   sync.Mutex // held during a run, and by calls that change states
 	states    map[uint64]device.State
 	lastState uint64
 }
@@ -51,14 +51,14 @@ const maxLoaded = 64
 type loaded struct {
 	prog    *program.Program
 	exe     device.Executable
-	weights *mapping // nil: none, or they came in chunks
+	weights *mapping // nil for none, or if they came in chunks
 	shared  bool
-	io      []byte // where the tensors are when they travel in chunks
+	io      []byte // the io space if tensors are sent in chunks
 
-	binder   binder        // under the server's running
+	binder   binder        // guarded by the server's running
 	stats    []device.Step // of the last profiled run
 	statsOf  int64
-	poisoned error // a panic left it in an unknown state
+	poisoned error // not nil after a panic, which leaves an unknown state
 	steps    atomic.Int64
 }
 
@@ -144,7 +144,7 @@ func (s *server) Load(st grpc.ClientStreamingServer[rlxv1.LoadRequest, rlxv1.Loa
 	}
 	l := &loaded{shared: s.region != nil}
 	if l.prog, err = s.cfg.Decode(enc); err != nil {
-		// The decoder's codes speak of an artifact; the host has verified that, so the two builds differ.
+		// The decoder's codes are about artifacts. The host has verified this one, so host and backend are different builds.
 		return protocolError("load: %w", err)
 	}
 	l.binder.p = l.prog
@@ -175,7 +175,7 @@ func firstOf[M any](st interface{ Recv() (*M, error) }) (*M, error) {
 	return m, err
 }
 
-// checkPlaces makes sure that no place reaches beyond its space: backends slice the spaces by these numbers.
+// checkPlaces checks that every place is inside its space, because backends slice the spaces by these numbers.
 func checkPlaces(p *program.Program, weights int64) error {
 	if p.ArenaSize < 0 || p.IOSize < 0 || p.StateSize < 0 || len(p.Places) != len(p.Graph.Nodes) {
 		return diag.New(ErrRefused, "", "load: arena of %d bytes, io space of %d, %d places for %d nodes", p.ArenaSize, p.IOSize,
@@ -196,7 +196,7 @@ func checkPlaces(p *program.Program, weights int64) error {
 	return nil
 }
 
-// place finds the memory of a program: its weights and its IO space.
+// place sets the memory of a program: its weights and its io space.
 func (s *server) place(l *loaded, h *rlxv1.LoadHeader, weights []byte) (err error) {
 	if s.region == nil {
 		l.io = tensor.AlignedBytes(int(l.prog.IOSize))
@@ -228,7 +228,7 @@ func (s *server) place(l *loaded, h *rlxv1.LoadHeader, weights []byte) (err erro
 	return nil
 }
 
-// start hands the program to the backend and numbers it.
+// start loads the program in the backend and numbers it.
 func (s *server) start(ctx context.Context, l *loaded, h *rlxv1.LoadHeader, weights []byte) (uint64, error) {
 	s.mu.Lock()
 	full := len(s.loaded) >= maxLoaded
@@ -242,7 +242,7 @@ func (s *server) start(ctx context.Context, l *loaded, h *rlxv1.LoadHeader, weig
 	if n := l.prog.WeightsExtent(); n > int64(len(weights)) {
 		return 0, diag.New(ErrRefused, "", "load: the program reaches %d bytes of weights; %d were handed over", n, len(weights))
 	}
-	if h.Precision != "" { // a backend that has never heard of precisions would compute in another
+	if h.Precision != "" { // a backend without precisions would silently compute in another one
 		info, err := s.cfg.Backend.Info(ctx)
 		if err != nil {
 			return 0, err
@@ -273,7 +273,7 @@ func (s *server) find(id uint64) (*loaded, error) {
 	return nil, protocolError("executable %d is not loaded", id)
 }
 
-// Cancel also holds for a run that has not arrived yet: the two calls may overtake each other.
+// Cancel also applies to a run that has not arrived yet, because calls may arrive out of order.
 func (s *server) Cancel(_ context.Context, r *rlxv1.CancelRequest) (*rlxv1.CancelReply, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

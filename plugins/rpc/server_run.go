@@ -28,13 +28,13 @@ type backendRun struct {
 
 	bound *binding
 	ctx   context.Context
-	run   device.Run // what the header says of states and outputs
+	run   device.Run // the header's states and outputs
 	st    grpc.BidiStreamingServer[rlxv1.RunRequest, rlxv1.RunReply]
 
 	mu sync.Mutex // of st.Send: dumps and progress come from different goroutines
 }
 
-// Run serves a run whose tensors, dumps or progress travel on the stream.
+// Run serves a run whose tensors, dumps or progress are sent on the stream.
 func (s *server) Run(st grpc.BidiStreamingServer[rlxv1.RunRequest, rlxv1.RunReply]) error {
 	first, err := firstOf(st)
 	if err != nil {
@@ -62,7 +62,7 @@ func (s *server) Run(st grpc.BidiStreamingServer[rlxv1.RunRequest, rlxv1.RunRepl
 	return x.answer(stats)
 }
 
-// begin checks what a header asks for. No other run begins before end is called.
+// begin checks a header and takes the server's lock for runs. No other run begins before end is called.
 func (s *server) begin(ctx context.Context, h *rlxv1.RunHeader) (x *backendRun, end func(), err error) {
 	if !s.running.TryLock() {
 		return nil, nil, protocolError("run: another run is going on")
@@ -105,7 +105,7 @@ func (s *server) begin(ctx context.Context, h *rlxv1.RunHeader) (x *backendRun, 
 func (x *backendRun) failed(stats device.Stats, err error) error {
 	l := x.l
 	at := &StepError{Step: int(l.steps.Load())}
-	if errors.Is(err, device.ErrNaN) { // the backend knows better than the counter
+	if errors.Is(err, device.ErrNaN) { // the backend's step is more exact than the counter
 		if n := stats.FirstNaN; n >= 0 && n < len(l.prog.Graph.Nodes) {
 			by, result := l.prog.Graph.Nodes[n].Maker()
 			if i := slices.IndexFunc(l.prog.Steps, func(st program.Step) bool { return st.Node == by.ID }); i >= 0 {
@@ -190,7 +190,7 @@ func (x *backendRun) execute() (stats device.Stats, err error) {
 	return l.exe.Run(ctx, r)
 }
 
-// progress sends signs of life where there is no region to keep them in.
+// progress sends heartbeats if there is no region for them.
 func (x *backendRun) progress() (stop func()) {
 	if x.s.region != nil {
 		return func() {}
@@ -244,7 +244,7 @@ func (x *backendRun) observe(node int, shape []int, data []byte) error {
 	}
 }
 
-// answer sends the outputs, where they travel, and the summary.
+// answer sends the outputs, if they are sent in chunks, and the summary.
 func (x *backendRun) answer(stats device.Stats) error {
 	if !x.l.shared {
 		for i, b := range cut(x.l.io, x.bound.outputs) {

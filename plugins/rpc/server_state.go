@@ -18,7 +18,7 @@ import (
 // maxStates bounds the states of a backend at a time.
 const maxStates = 1024
 
-// MakeState and the other calls for states run when no run does.
+// MakeState and the other calls for states wait until no run is active.
 func (s *server) MakeState(ctx context.Context, r *rlxv1.MakeStateRequest) (*rlxv1.MakeStateReply, error) {
 	if !s.running.TryLock() {
 		return nil, protocolError("state: a run is going on")
@@ -46,7 +46,7 @@ func (s *server) state(id uint64) (device.State, error) {
 	return nil, protocolError("there is no state %d", id)
 }
 
-// stateRange finds a state of which a range is to be moved.
+// stateRange finds the state of a range and checks the range.
 func (s *server) stateRange(r *rlxv1.StateRange) (device.State, error) {
 	st, err := s.state(r.GetState())
 	if err == nil && !inRange(r.GetOffset(), r.GetSize(), st.Size()) {
@@ -141,7 +141,7 @@ func (s *server) WriteState(in grpc.ClientStreamingServer[rlxv1.WriteStateReques
 	return in.SendAndClose(&rlxv1.WriteStateReply{})
 }
 
-// bindStates fills in what a run's header says of states, whose ranges the backend checks.
+// bindStates sets a run's states from its header. The backend checks the ranges.
 func (s *server) bindStates(p *program.Program, h *rlxv1.RunHeader, r *device.Run) (err error) {
 	if h.State != 0 {
 		if r.State, err = s.state(h.State); err != nil {

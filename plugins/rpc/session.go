@@ -19,9 +19,9 @@ import (
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
-// A Session is one running backend process, as the host sees it. It implements device.Backend. Its methods may be
-// called from several goroutines; runs take turns. After an error that matches device.ErrLost the process is gone, every
-// later call fails with the same reason, and only Close is of use: start another session.
+// A Session is the host's side of one running backend process. It implements device.Backend. Its methods may be
+// called from several goroutines; runs are serialised. After an error that matches device.ErrLost the process is
+// gone, and every later call but Close fails with the same error. Start another session then.
 type Session struct {
 	name string // "backend cpu"
 	opts Options
@@ -31,9 +31,9 @@ type Session struct {
 	declared             string // path of the declaration
 	exe                  *os.File
 	dir                  *privateDir
-	region               *region // nil: tensors travel in chunks
+	region               *region // nil if tensors are sent in chunks
 	direct               *runChannel
-	directRuns           bool     // the backend answers there
+	directRuns           bool     // the backend serves runs on it
 	runsEnd              *os.File // the backend's end of direct
 	lifelineR, lifelineW *os.File
 	runner               *backendRunner
@@ -45,8 +45,8 @@ type Session struct {
 	peakRSS              atomic.Int64 // of the backend's process, as last measured
 
 	loadMu     sync.Mutex
-	runSlot    chan struct{} // holds a token while a run goes on
-	generation int64         // of the last run; under runSlot
+	runSlot    chan struct{} // holds a token during a run
+	generation int64         // of the last run; guarded by runSlot
 	running    runState
 
 	dead     context.Context // done when the backend is lost or closed
@@ -68,10 +68,10 @@ func (s *Session) Name() string { return s.opts.backendName() }
 // PID is the number of the backend's process.
 func (s *Session) PID() int { return s.proc.pid }
 
-// Sandbox is what confines the backend's process.
+// Sandbox is the confinement of the backend's process.
 func (s *Session) Sandbox() Confinement { return s.confined }
 
-// Info describes the backend, as it did at the start.
+// Info is the backend's description of itself at the start.
 func (s *Session) Info(context.Context) (device.Info, error) {
 	if err := s.fault(); err != nil {
 		return device.Info{}, err
@@ -79,9 +79,9 @@ func (s *Session) Info(context.Context) (device.Info, error) {
 	return s.info, nil
 }
 
-// PeakRSS is the peak resident size of the backend's process in bytes, mapped weights included, as the host measured
-// it; 0 where the system does not tell. Once the process is gone it is what was found last: after a run, before the
-// end, or here.
+// PeakRSS is the peak resident size of the backend's process in bytes, mapped weights included, as the host
+// measured it, or 0 if the system does not report it. After the process has ended it is the last measurement: after a run, before
+// the end, or by this method.
 func (s *Session) PeakRSS() int64 {
 	now := s.proc.peakRSS()
 	for {
@@ -95,17 +95,17 @@ func (s *Session) PeakRSS() int64 {
 // Done is closed when the backend is gone, whatever the reason.
 func (s *Session) Done() <-chan struct{} { return s.dead.Done() }
 
-// Close ends the backend: it asks, then terminates, then kills, a second each, and waits until the process is gone.
+// Close ends the backend and waits until the process is gone. It requests the end, then sends SIGTERM, then SIGKILL, a second apart.
 func (s *Session) Close() error {
 	s.fail(lost(ErrClosed, s.name, "was closed"))
 	<-s.released
-	s.runSlot <- struct{}{} // a run that is still copying must be done before the memory goes
+	s.runSlot <- struct{}{} // a run that is still copying must end before the memory is unmapped
 	s.region.close()
 	<-s.runSlot
 	return nil
 }
 
-// fault is why the backend is gone; nil while it is not.
+// fault is why the backend is gone, nil while it runs.
 func (s *Session) fault() error {
 	var e *diag.Error
 	if errors.As(context.Cause(s.dead), &e) {
@@ -114,7 +114,7 @@ func (s *Session) fault() error {
 	return nil
 }
 
-// fail declares the backend gone, for the first reason given, and clears it away.
+// fail marks the backend as gone, keeps the first reason, and ends the process.
 func (s *Session) fail(err error) {
 	s.once.Do(func() {
 		s.kill(err)
@@ -126,7 +126,7 @@ func (s *Session) fail(err error) {
 	})
 }
 
-// blameSandbox adds a hint to the error of a backend that its sandbox may be the cause of.
+// blameSandbox adds a hint to an error that the sandbox may have caused.
 func (s *Session) blameSandbox(err error) error {
 	var e *diag.Error
 	if !s.confined.confined() || !errors.As(err, &e) {
@@ -147,17 +147,17 @@ func (s *Session) blameSandbox(err error) error {
 	return e.WithHint("%s", hint)
 }
 
-// crashed describes the end of a process that nobody asked to end.
+// crashed describes the unexpected end of a process.
 func (s *Session) crashed() error {
-	s.runner.hearOut() // its last words may still be on their way
+	s.runner.drainErrors() // its last output may not have been read yet
 	e := lost(ErrCrashed, s.name, "its process %s", s.proc.ending())
-	if words := s.log.lastWords(); words != "" && s.proc.cmd.ProcessState.ExitCode() >= 0 {
+	if words := s.log.lastLine(); words != "" && s.proc.cmd.ProcessState.ExitCode() >= 0 {
 		e.Hint = "it said: " + abridge(words, 300)
 	}
 	return e
 }
 
-// stop is the stop ladder. Kill of go-plugin comes last: it would wait for a process that does not answer.
+// stop ends the process as Close describes. go-plugin's Kill comes last, because it would wait for a process that does not answer.
 func (s *Session) stop(gently bool) {
 	if s.proc == nil {
 		if s.client != nil {
@@ -165,7 +165,7 @@ func (s *Session) stop(gently bool) {
 		}
 		return
 	}
-	s.PeakRSS() // the last chance to look
+	s.PeakRSS() // the last chance to measure it
 	wait := s.opts.Timeouts.Stop
 	if gently && s.conn != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), wait)
@@ -191,7 +191,7 @@ func (s *Session) gone(d time.Duration) bool {
 	}
 }
 
-// release gives back everything but the region, which a run may still be copying from.
+// release frees everything but the region, from which a run may still be copying.
 func (s *Session) release() {
 	for _, f := range []*os.File{s.exe, s.lifelineR, s.lifelineW, s.runsEnd} {
 		if f != nil {
@@ -199,11 +199,11 @@ func (s *Session) release() {
 		}
 	}
 	s.direct.close()
-	s.dir.remove() // takes descriptors, which may have been scarce until now
+	s.dir.remove() // needs descriptors, which may have been scarce until now
 	s.log.close()
 }
 
-// takeTurn waits until nothing else uses the session; endTurn follows it.
+// takeTurn waits until nothing else uses the session. endTurn must follow.
 func (s *Session) takeTurn(ctx context.Context) error {
 	select {
 	case s.runSlot <- struct{}{}:
@@ -212,7 +212,7 @@ func (s *Session) takeTurn(ctx context.Context) error {
 	case <-s.dead.Done():
 		return s.fault()
 	}
-	err := s.fault() // select takes any case that is ready
+	err := s.fault() // select chooses at random among ready cases
 	if err == nil && ctx.Err() != nil {
 		err = interrupted(s.name, ctx)
 	}
@@ -224,8 +224,8 @@ func (s *Session) takeTurn(ctx context.Context) error {
 
 func (s *Session) endTurn() { <-s.runSlot }
 
-// call makes one call of the protocol: with a deadline, ended when the backend is lost, watched for signs of life. what
-// completes "while it ...".
+// call makes one call of the protocol, with a deadline and a watch for heartbeats. It ends when the backend is lost. what completes
+// "while it ..." in messages.
 func (s *Session) call(ctx context.Context, limit time.Duration, what func() string, f func(context.Context) error) error {
 	if err := s.fault(); err != nil {
 		return s.during(err, what)
@@ -243,7 +243,7 @@ func (s *Session) call(ctx context.Context, limit time.Duration, what func() str
 	return s.explain(ctx, callCtx, time.Since(begun), err, what)
 }
 
-// during adds what the backend was doing to the reason of its end.
+// during adds what the backend was doing to the error about its end.
 func (s *Session) during(err error, what func() string) error {
 	var e *diag.Error
 	if !errors.As(err, &e) || what == nil {
@@ -256,7 +256,7 @@ func (s *Session) during(err error, what func() string) error {
 	return &c
 }
 
-// breakGrace is how long the end of the process may come after the end of the connection.
+// breakGrace is how long the process may outlive the connection.
 const breakGrace = time.Second
 
 // explain turns the error of a call into a typed one and decides whether the backend is lost with it.
@@ -265,7 +265,7 @@ func (s *Session) explain(ctx, callCtx context.Context, took time.Duration, err 
 		return s.during(fault, what)
 	}
 	var own *diag.Error
-	if errors.As(err, &own) { // found by our side of the call
+	if errors.As(err, &own) { // made by our side of the call
 		if own.Code == ErrProtocol {
 			s.fail(own)
 			return s.during(own, what)
@@ -280,7 +280,7 @@ func (s *Session) explain(ctx, callCtx context.Context, took time.Duration, err 
 	if e, ok := fromWire(st, s.name); ok {
 		return e
 	}
-	if errors.Is(ctx.Err(), context.Canceled) { // whatever its cause
+	if errors.Is(ctx.Err(), context.Canceled) { // any cause
 		return interrupted(s.name, ctx)
 	}
 	switch {

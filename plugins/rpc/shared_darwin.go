@@ -8,7 +8,7 @@ import (
 	"os"
 )
 
-// haveShared: without sealing a region could be truncated under its mapping, so tensors travel in chunks here.
+// haveShared: without seals a region could be truncated while it is mapped, so tensors are sent in chunks here.
 const haveShared = false
 
 var errNoShared = errors.New("this system has no memory that can be shared and sealed")
@@ -18,7 +18,7 @@ func sealShrink(*os.File) error              { return errNoShared }
 func sealShape(*os.File) error               { return errNoShared }
 func isSealed(*os.File) bool                 { return false }
 
-// sealedCopy hashes f, which is then executed by its path: the directory it lies in must not be writable by others.
+// sealedCopy hashes f, which is then executed by its path: its directory must not be writable by others.
 func sealedCopy(f *os.File, _ string) (*os.File, []byte, error) {
 	sum, err := hashFile(f)
 	return f, sum, err

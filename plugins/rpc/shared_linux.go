@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// haveShared says that this system has memory that can be shared by descriptor and sealed against truncation.
+// haveShared reports that this system can share memory by descriptor and seal it against truncation.
 const haveShared = true
 
 // newMemfd makes an anonymous file that descriptors can share.
@@ -25,8 +25,8 @@ func newMemfd(name string, flags int) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-// sealGrowth stops f from becoming longer; sealShape stops it from changing size and from further seals. A file that
-// can be truncated is a SIGBUS for whoever has it mapped.
+// sealShrink forbids making f smaller; sealShape forbids any change of size, and more seals. Truncating a mapped file would raise
+// SIGBUS in the processes that read it.
 func sealShrink(f *os.File) error { return addSeals(f, unix.F_SEAL_SHRINK) }
 func sealShape(f *os.File) error {
 	return addSeals(f, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL)
@@ -46,7 +46,7 @@ func isSealed(f *os.File) bool {
 	return err == nil && got&want == want
 }
 
-// sealedCopy copies f into memory that nobody can write to any more, hashing it on the way.
+// sealedCopy copies f into memory that cannot be written to any more, and hashes it.
 func sealedCopy(f *os.File, name string) (*os.File, []byte, error) {
 	m, err := newMemfd(name, unix.MFD_EXEC)
 	if err != nil {

@@ -21,10 +21,10 @@ import (
 // offered are the protocol versions of this host.
 var offered = []int{Version}
 
-// Start runs the backend at opts.Path and returns when it has described itself. Neither the program nor the weights
-// need to be known yet, so the process can start while the artifact is still being verified. An error leaves nothing
-// behind: no process, no socket. Start marks all of this process's descriptors from 3 up close-on-exec, so that none
-// reaches the backend by accident.
+// Start runs the backend at opts.Path and returns when it has described itself. It needs neither the program nor the
+// weights, so the process can start while the artifact is still being verified. After an error no process and no socket is
+// left. Start marks all of this process's descriptors from 3 up close-on-exec, so that the
+// backend inherits none by accident.
 func Start(ctx context.Context, opts Options) (*Session, error) {
 	opts.Timeouts = opts.Timeouts.withDefaults()
 	path, err := filepath.Abs(opts.Path)
@@ -53,7 +53,7 @@ func Start(ctx context.Context, opts Options) (*Session, error) {
 	return s, nil
 }
 
-// prepare makes what the process will inherit.
+// prepare makes the descriptors that the process will inherit.
 func (s *Session) prepare(path string) error {
 	if s.opts.Artifact != nil {
 		if err := checkReadOnly(s.opts.Artifact); err != nil {
@@ -123,7 +123,7 @@ func (s *Session) launch(ctx context.Context) error {
 		AllowedProtocols: []goplugin.Protocol{goplugin.ProtocolGRPC},
 		AutoMTLS:         true,
 		SkipHostEnv:      true,
-		StartTimeout:     2 * s.opts.Timeouts.Start, // ours comes first
+		StartTimeout:     2 * s.opts.Timeouts.Start, // ours fires first
 		UnixSocketConfig: &goplugin.UnixSocketConfig{TempDir: s.dir.path},
 		GRPCDialOptions:  dialOptions(r, s.opts.Timeouts.Stop),
 		SyncStdout:       s.log,
@@ -159,13 +159,13 @@ func (s *Session) launch(ctx context.Context) error {
 		return lost(ErrHandshake, s.name, "%w", err)
 	}
 	if s.runsEnd != nil {
-		s.runsEnd.Close() // the backend's copy is the last, so that the host's reading ends when it is closed
+		s.runsEnd.Close() // now only the backend has this end, so the host reads EOF when the backend closes it
 	}
 	s.api = rlxv1.NewBackendClient(s.conn)
 	return nil
 }
 
-// connect is go-plugin's part. It is known to panic on some of what a backend may send.
+// connect calls go-plugin, which panics on some handshakes.
 func connect(c *goplugin.Client) (conn *grpc.ClientConn, err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -12,10 +12,10 @@ import (
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
-// A State is memory of a backend's device that outlives runs, as the host sees it. It implements device.State. Its methods and
-// the session's runs take turns.
+// A State is the host's side of memory of a backend's device that outlives runs. It implements device.State. Its methods and the
+// session's runs are serialised.
 //
-// A run that was to write to it and failed, or was cancelled, leaves it invalid: runs that name it fail with device.ErrState
+// If a run that writes to it fails or is cancelled, the state is invalid: runs that name it fail with device.ErrState
 // until Reset, Clear, or a Copy from a valid one.
 type State struct {
 	s    *Session
@@ -37,7 +37,7 @@ func (s *Session) NewState(ctx context.Context, dev string, size int64) (device.
 	return st, nil
 }
 
-// MakeState allocates so many bytes on a device, all 0.
+// MakeState allocates zeroed memory of a size in bytes on a device.
 func (s *Session) MakeState(ctx context.Context, dev string, size int64) (*State, error) {
 	st := &State{s: s, size: size}
 	err := st.do(ctx, "made a state", func(ctx context.Context) error {
@@ -54,14 +54,14 @@ func (s *Session) MakeState(ctx context.Context, dev string, size int64) (*State
 	return st, nil
 }
 
-// do makes a call when it is the state's turn.
+// do makes a call when nothing else uses the session.
 func (st *State) do(ctx context.Context, what string, f func(context.Context) error) error {
 	return st.inTurn(ctx, func() error {
 		return st.s.call(ctx, st.s.opts.Timeouts.Load, func() string { return "while it " + what }, f)
 	})
 }
 
-// inTurn calls f while nothing else uses the session.
+// inTurn calls f when nothing else uses the session.
 func (st *State) inTurn(ctx context.Context, f func() error) error {
 	if err := st.s.takeTurn(ctx); err != nil {
 		return err
@@ -85,7 +85,7 @@ func (st *State) Clear(ctx context.Context) error {
 	})
 }
 
-// Reset gives the tensors of the state their initial values, which makes the state valid.
+// Reset sets the tensors of the state to their initial values, which makes the state valid.
 func (st *State) Reset(ctx context.Context, tensors []program.StateTensor) error {
 	err := st.Clear(ctx)
 	for _, t := range tensors {
@@ -98,7 +98,7 @@ func (st *State) Reset(ctx context.Context, tensors []program.StateTensor) error
 			err = st.Write(ctx, t.Offset+at, chunk[:min(int64(len(chunk)), t.Bytes()-at)])
 		}
 	}
-	if err != nil { // nothing is half reset
+	if err != nil { // a partial reset leaves it invalid
 		_ = st.inTurn(context.WithoutCancel(ctx), func() error {
 			st.invalid = true
 			return nil
@@ -107,7 +107,7 @@ func (st *State) Reset(ctx context.Context, tensors []program.StateTensor) error
 	return err
 }
 
-// CheckValid reports a state that a run has left in its middle, as device.ErrState.
+// CheckValid returns device.ErrState if a run that writes to the state has failed.
 func (st *State) CheckValid(ctx context.Context) error {
 	return st.inTurn(ctx, func() error { return st.check(st.s.name) })
 }
@@ -119,7 +119,7 @@ func (st *State) check(subject string) error {
 	return nil
 }
 
-// Copy takes over the bytes of another state of the session, of the same device and size, and whether they are valid.
+// Copy copies the bytes of another state of the session, of the same device and size, and whether it is valid.
 func (st *State) Copy(ctx context.Context, from device.State) error {
 	f, ok := from.(*State)
 	if !ok || f.s != st.s || f.size != st.size {
@@ -176,7 +176,7 @@ func (st *State) Write(ctx context.Context, offset int64, b []byte) error {
 				err = out.Send(&rlxv1.WriteStateRequest{Part: &rlxv1.WriteStateRequest_Data{Data: c}})
 			}
 		}
-		if err != nil && !errors.Is(err, io.EOF) { // EOF: the reply has the reason
+		if err != nil && !errors.Is(err, io.EOF) { // after EOF the reply has the reason
 			return err
 		}
 		_, err = out.CloseAndRecv()
@@ -184,7 +184,7 @@ func (st *State) Write(ctx context.Context, offset int64, b []byte) error {
 	})
 }
 
-// Close frees the memory. The session lives on.
+// Close frees the memory. The session stays usable.
 func (st *State) Close() error {
 	err := st.do(context.Background(), "freed a state", func(ctx context.Context) error {
 		st.closed = true
@@ -192,12 +192,12 @@ func (st *State) Close() error {
 		return err
 	})
 	if st.s.fault() != nil {
-		return nil // went with the process
+		return nil // freed with the process
 	}
 	return err
 }
 
-// invalidate makes the states that a run writes to invalid; what it returns undoes that, and is called where the run succeeded.
+// invalidate marks the states that a run writes to as invalid. The function that it returns undoes that after a run that succeeded.
 func invalidate(written []*State) (succeeded func()) {
 	before := make([]bool, len(written))
 	for i, st := range written {
@@ -213,7 +213,7 @@ func invalidate(written []*State) (succeeded func()) {
 	}
 }
 
-// bindStates checks what a run says of states and outputs, puts it into the header, and lists the states that the run writes to.
+// bindStates checks the states and outputs that a run names, adds them to the header, and lists the states that the run writes to.
 func (e *Executable) bindStates(r device.Run, b *binding, h *rlxv1.RunHeader) (written []*State, err error) {
 	if err := r.CheckState(e.prog, b.in, b.out); err != nil {
 		return nil, err

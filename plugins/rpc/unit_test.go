@@ -211,8 +211,8 @@ func TestLogLimits(t *testing.T) {
 	// A line longer than the limit is cut, and the reader goes on.
 	s = newLogSink(nil)
 	s.drain(strings.NewReader(strings.Repeat("y", 3*logLine)+"\nlast\n"), "stderr")
-	if s.lastWords() != "last" || s.dropped != 2*logLine+1 {
-		t.Errorf("last words %q, dropped %d", s.lastWords(), s.dropped)
+	if s.lastLine() != "last" || s.dropped != 2*logLine+1 {
+		t.Errorf("last words %q, dropped %d", s.lastLine(), s.dropped)
 	}
 }
 
@@ -229,7 +229,7 @@ func TestLastWords(t *testing.T) {
 		var shown bytes.Buffer
 		s := newLogSink(slog.New(slog.NewTextHandler(&shown, &slog.HandlerOptions{Level: slog.LevelWarn})))
 		s.drain(strings.NewReader(strings.Repeat("opened the device\n", logTailLen/10)+first+"\n"+trace), "stderr")
-		if got := s.lastWords(); got != first {
+		if got := s.lastLine(); got != first {
 			t.Errorf("after %q: %q", first, got)
 		}
 		if n := strings.Count(shown.String(), "\n"); n != logTrace || strings.Contains(shown.String(), "opened") {
@@ -238,7 +238,7 @@ func TestLastWords(t *testing.T) {
 	}
 	s := newLogSink(nil)
 	s.drain(strings.NewReader("SIGNAL\nSIG: x\nSIGNED copy: done\nthe panic: none\nlast\n"), "stderr")
-	if got := s.lastWords(); got != "last" {
+	if got := s.lastLine(); got != "last" {
 		t.Errorf("lines that only look like a panic's: %q", got)
 	}
 }

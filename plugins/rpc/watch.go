@@ -9,15 +9,15 @@ import (
 	"github.com/rlx-go/rlx/core/program"
 )
 
-// beatEvery is how often a backend shows that it lives: in the region's header, or with a Progress message.
+// beatEvery is the interval of a backend's heartbeats: in the region's header, or Progress messages.
 const beatEvery = 250 * time.Millisecond
 
-// runState is the run that goes on. The numbers in it come from the backend: good for a progress bar and for messages.
+// runState is the current run. Its numbers come from the backend, so they are used only for progress bars and messages.
 type runState struct {
-	prog       atomic.Pointer[program.Program] // nil: no run
+	prog       atomic.Pointer[program.Program] // nil between runs
 	generation atomic.Int64
-	steps      atomic.Int64 // started, where there is no region
-	beats      atomic.Int64 // messages received, where there is no region
+	steps      atomic.Int64 // started, if there is no region
+	beats      atomic.Int64 // messages received, if there is no region
 }
 
 func (r *runState) begin(p *program.Program, generation int64) {
@@ -33,7 +33,7 @@ func (r *runState) end() {
 	r.beats.Store(0)
 }
 
-// Progress is how many steps of the current run have started, and of how many; 0, 0 between runs.
+// Progress is the number of steps of the current run that have started, and their total; 0, 0 between runs.
 func (s *Session) Progress() (started, total int) {
 	p := s.running.prog.Load()
 	if p == nil {
@@ -49,7 +49,7 @@ func (s *Session) Progress() (started, total int) {
 	return int(max(0, min(n, int64(len(p.Steps))))), len(p.Steps)
 }
 
-// stepOf is the step that started last; nil where none has, or it is not known.
+// stepOf is the step that started last, nil if none has or it is not known.
 func (s *Session) stepOf(p *program.Program) *StepError {
 	started, total := s.Progress()
 	if started == 0 {
@@ -59,14 +59,14 @@ func (s *Session) stepOf(p *program.Program) *StepError {
 	return &StepError{Step: started, Steps: total, Op: n.Op.Name, Name: n.Label()}
 }
 
-// sampleEvery is how often signs of life are looked for. A stall is a number of samples, not a span of time: the host
-// itself may have been stopped, with a backend that had no chance either.
+// sampleEvery is the interval of checks for heartbeats. A stall is a number of samples and not a time, because the host itself may
+// have been suspended together with the backend.
 const sampleEvery = 100 * time.Millisecond
 
-// watch ends the backend when it has shown signs of life, and then none for the time allowed. Backends that never show
-// any are bounded by the deadlines alone. The function returned stops watching.
+// watch ends the backend when it has sent heartbeats, and then none for Timeouts.Stall. Backends that never send any are bounded by
+// the deadlines alone. The function returned stops watching.
 //
-// A call that is over before the first sample costs a timer and no goroutine: waking a thread for one takes longer than a short run.
+// A call that is over before the first sample costs a timer and no goroutine, because waking a thread for one takes longer than a short run.
 func (s *Session) watch() (stop func()) {
 	w := &lifeWatch{s: s, last: s.beat()}
 	w.mu.Lock()
@@ -75,7 +75,7 @@ func (s *Session) watch() (stop func()) {
 	return w.stop
 }
 
-// lifeWatch looks for signs of life during one call.
+// lifeWatch checks for heartbeats during one call.
 type lifeWatch struct {
 	s *Session
 
@@ -110,7 +110,7 @@ func (w *lifeWatch) stop() {
 	w.timer.Stop()
 }
 
-// beat is a number that changes while the backend lives; 0: not known.
+// beat is a number that changes while the backend lives, 0 if unknown.
 func (s *Session) beat() int64 {
 	if s.region != nil {
 		return s.region.load(wordBeat)
@@ -118,7 +118,7 @@ func (s *Session) beat() int64 {
 	return s.running.beats.Load()
 }
 
-// describeRun completes the reason of a backend's end.
+// describeRun is what the backend was doing, for the error about its end.
 func describeRun(p *program.Program, step *StepError) string {
 	if step == nil {
 		return fmt.Sprintf("before the first step of %s", p.Method)

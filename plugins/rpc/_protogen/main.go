@@ -1,5 +1,5 @@
-// Protogen writes rlxv1 from proto/rlx/v1/backend.proto. It compiles the file with bufbuild/protocompile and hands it to
-// protoc-gen-go and protoc-gen-go-grpc, the tools of this module, so that generation needs Go and nothing else.
+// Protogen writes rlxv1 from proto/rlx/v1/backend.proto. It compiles the file with bufbuild/protocompile and runs
+// protoc-gen-go and protoc-gen-go-grpc on it, the tools of this module, so that generation needs Go and nothing else.
 package main
 
 import (
@@ -40,7 +40,7 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var protos []*descriptorpb.FileDescriptorProto // with imports before the file that needs them
+	var protos []*descriptorpb.FileDescriptorProto // imports before the files that use them
 	imports := files[0].Imports()
 	for i := range imports.Len() {
 		protos = append(protos, protoutil.ProtoFromFileDescriptor(imports.Get(i).FileDescriptor))

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Available is what this kernel offers.
+// Available is the layers that this kernel supports.
 func Available() Layers {
 	return Layers{Landlock: landlockABI(), Seccomp: haveSeccomp()}
 }
@@ -17,7 +17,7 @@ func Available() Layers {
 // ScopeABI is the first version of Landlock that confines signals.
 const ScopeABI = 6
 
-// landlockABI is the version that go-landlock uses here, 0 where the kernel has none.
+// landlockABI is the version that go-landlock uses here, 0 if the kernel has no Landlock.
 func landlockABI() int {
 	const newest = 11 // that go-landlock knows
 	v, err := ll.LandlockGetABIVersion()
@@ -25,7 +25,7 @@ func landlockABI() int {
 		return 0
 	}
 	if v >= ScopeABI {
-		// Without this fix a thread cannot signal other threads of its process, so go-landlock leaves scopes out.
+		// signalFix: without this fix a thread cannot signal other threads of its process, so go-landlock does not use scopes.
 		const signalFix = 1 << 1
 		if errata, err := ll.LandlockGetErrata(); err != nil || errata&signalFix == 0 {
 			return ScopeABI - 1
@@ -45,8 +45,8 @@ const (
 
 var rightsOf = map[Access]landlock.AccessFSSet{Read: readRights, Run: runRights, Write: writeRights, Device: deviceRights}
 
-// restrictFiles forbids access to files that is not granted; from ABI 4 TCP; from ABI 6 signals to, and abstract
-// sockets of, processes outside the sandbox.
+// restrictFiles forbids access to files that is not granted, from ABI 4 TCP, and from ABI 6 signals to processes outside the
+// sandbox and their abstract sockets.
 func restrictFiles(grants []Grant) error {
 	var rules []landlock.Rule
 	for _, g := range grants {

@@ -14,7 +14,7 @@ import (
 // launcherName is the first argument of a launcher.
 const launcherName = "rlx-sandbox"
 
-// What a launcher writes to its status pipe.
+// The messages of a launcher's status pipe.
 const (
 	restricted = "R" // all layers are in place; execve is next
 	failed     = "F" // followed by the reason
@@ -29,8 +29,8 @@ func Command(s Spec) (path string, args []string) {
 	return "/proc/self/exe", []string{launcherName, string(b)}
 }
 
-// Result reads what the launcher reports, until the program runs or never will. An error is a unix.Errno where
-// executing the program failed.
+// Result reads the launcher's report, and returns when the program runs or cannot be run. The error is a unix.Errno if executing
+// the program failed.
 func Result(status io.Reader) error {
 	b, err := io.ReadAll(io.LimitReader(status, 4<<10))
 	if err != nil {
@@ -51,7 +51,7 @@ func Result(status io.Reader) error {
 	return nil
 }
 
-// init makes this process a launcher where it was started as one. Package initialisation runs on the process's first
+// init makes this process a launcher if it was started as one. Package initialisation runs on the process's first
 // thread, which is the one that survives execve.
 func init() {
 	if len(os.Args) == 2 && os.Args[0] == launcherName {
@@ -60,7 +60,7 @@ func init() {
 	}
 }
 
-// launch returns only where it failed.
+// launch returns only if it fails.
 func launch(arg string) {
 	var s Spec
 	if err := json.Unmarshal([]byte(arg), &s); err != nil {
@@ -92,14 +92,14 @@ func restrict(s Spec) error {
 		return fmt.Errorf("no_new_privs: %w", err)
 	}
 	if s.Layers.Landlock > 0 {
-		if has := landlockABI(); has < s.Layers.Landlock { // go-landlock would do with less
+		if has := landlockABI(); has < s.Layers.Landlock { // go-landlock would silently apply less
 			return fmt.Errorf("landlock: version %d is asked for, and the kernel has %d", s.Layers.Landlock, has)
 		}
 		if err := restrictFiles(s.Grants); err != nil {
 			return fmt.Errorf("landlock: %w", err)
 		}
 	}
-	// A host that runs as root would pass its capabilities on. They override permissions that the layers rely on.
+	// The program would inherit the capabilities of a host that runs as root, which override permissions that the layers rely on.
 	none := [2]unix.CapUserData{}
 	if err := unix.Capset(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &none[0]); err != nil {
 		return fmt.Errorf("capabilities: %w", err)

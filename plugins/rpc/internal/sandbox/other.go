@@ -7,11 +7,11 @@ import "io"
 // ScopeABI is the first version of Landlock that confines signals.
 const ScopeABI = 6
 
-// Available is nothing: this system has other means, which are not used.
+// Available returns no layers: the means of this system are not used.
 func Available() Layers { return Layers{} }
 
-// Command must not be called: there is no layer to ask for.
+// Command must not be called: there are no layers here.
 func Command(Spec) (path string, args []string) { panic("BUG: a sandbox on a system without layers") }
 
-// Result is that of no launcher.
+// Result returns Unlaunched, since there is no launcher.
 func Result(io.Reader) error { return Unlaunched{} }

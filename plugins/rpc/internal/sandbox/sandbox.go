@@ -1,4 +1,4 @@
-// Package sandbox starts a program that can reach only what it was granted. Landlock restricts its files, a seccomp
+// Package sandbox starts a program that can access only what it was granted. Landlock restricts its files, a seccomp
 // filter its system calls. The program need not cooperate, and may be hostile.
 //
 // A process inherits restrictions from the one that starts it. The host cannot restrict itself, and the filter forbids
@@ -8,9 +8,9 @@
 // The package imports nothing of this module.
 package sandbox
 
-// Layers are what a kernel offers, or what holds a process.
+// Layers are the mechanisms that a kernel supports, or that confine a process.
 type Layers struct {
-	Landlock int  // ABI version; 0: none
+	Landlock int  // ABI version, 0 for none
 	Seccomp  bool // the filter of this package
 }
 
@@ -31,16 +31,16 @@ type Grant struct {
 	Paths  []string
 }
 
-// Spec is what a launcher is asked to do.
+// Spec is the arguments of a launcher.
 type Spec struct {
-	Path   string   // what is executed, as the launcher's own descriptors name it
+	Path   string   // what to execute, a path valid in the launcher
 	Args   []string // of the program, its name first
 	Grants []Grant
 	Layers Layers // to apply; one that cannot be applied is an error
 	Status int    // descriptor of the pipe that the launcher reports to
 }
 
-// Unlaunched is the error of Result where no launcher answered.
+// Unlaunched is the error of Result if no launcher reported.
 type Unlaunched struct{}
 
 func (Unlaunched) Error() string {

@@ -11,21 +11,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The filter allows what it does not name, because GPU drivers differ too much for a list of what they need.
-// docs/rationale.md says why it is assembled here.
+// The filter allows calls that it does not name, because GPU drivers differ too much for a list of what they need.
+// docs/rationale.md explains why it is assembled here.
 
 // forbidden calls fail with EPERM.
 var forbidden = []uint32{
-	// Namespaces, and executing a file that has no path, which Landlock lets pass.
+	// Namespaces, and executing a file that has no path, which Landlock does not check.
 	unix.SYS_UNSHARE, unix.SYS_SETNS, unix.SYS_EXECVEAT,
 	// Memory, descriptors and groups of other processes.
 	unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_PIDFD_GETFD, unix.SYS_PROCESS_MADVISE,
 	unix.SYS_PIDFD_SEND_SIGNAL, unix.SYS_SETPGID, unix.SYS_SETSID,
-	// A backend accepts connections and makes none. Unix sockets of other programs are all over the file system.
+	// A backend accepts connections and makes none. Unix sockets of other programs are in many places of the file system.
 	unix.SYS_CONNECT,
-	// Makes other calls without the filter seeing them.
+	// io_uring makes calls that the filter does not see.
 	unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER,
-	// What Landlock leaves open: modes, owners, times and attributes of files, watching directories, and before its
+	// What Landlock does not restrict: modes, owners, times and attributes of files, watching directories, and before its
 	// version 3 truncation.
 	unix.SYS_FCHMOD, unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2, unix.SYS_FCHOWN, unix.SYS_FCHOWNAT, unix.SYS_UTIMENSAT, unix.SYS_TRUNCATE,
 	unix.SYS_SETXATTR, unix.SYS_LSETXATTR, unix.SYS_FSETXATTR, unix.SYS_SETXATTRAT, unix.SYS_FILE_SETATTR,
@@ -43,8 +43,8 @@ var forbidden = []uint32{
 	unix.SYS_SETHOSTNAME, unix.SYS_SETDOMAINNAME, unix.SYS_SETTIMEOFDAY, unix.SYS_CLOCK_SETTIME, unix.SYS_CLOCK_ADJTIME, unix.SYS_ADJTIMEX,
 }
 
-// newestCall is the last call that this list was written for. Later ones may do anything, so they fail with ENOSYS, as
-// do those of the x32 ABI, whose numbers are larger.
+// newestCall is the last call that this list was written for. Later ones are unknown here, so they fail with ENOSYS, as do
+// those of the x32 ABI, whose numbers are larger.
 const newestCall = unix.SYS_RSEQ_SLICE_YIELD
 
 // Offsets into struct seccomp_data.
@@ -59,15 +59,15 @@ var permit = bpf.RetConstant{Val: unix.SECCOMP_RET_ALLOW}
 // load reads 32 bits of struct seccomp_data.
 func load(offset uint32) bpf.Instruction { return bpf.LoadAbsolute{Off: offset, Size: 4} }
 
-// argument loads the lower half of an argument: all that the kernel looks at where the argument is an int.
+// argument loads the lower half of an argument: all that the kernel reads of an int.
 func argument(n int) bpf.Instruction { return load(offsetArgs + 8*uint32(n)) }
 
-// of runs instructions, which must end with a return, if the call is nr.
+// of is instructions for the call nr, which must end with a return.
 func of(nr uint32, do ...bpf.Instruction) []bpf.Instruction {
 	return append([]bpf.Instruction{bpf.JumpIf{Cond: bpf.JumpEqual, Val: nr, SkipFalse: uint8(len(do))}}, do...)
 }
 
-// unless answers otherwise if the loaded word is none of the values, and then if it is one of them.
+// unless returns otherwise if the loaded word is none of the values, else then.
 func unless(values []uint32, otherwise, then bpf.Instruction) (out []bpf.Instruction) {
 	for i, v := range values {
 		out = append(out, bpf.JumpIf{Cond: bpf.JumpEqual, Val: v, SkipTrue: uint8(len(values) - i)})
@@ -105,10 +105,10 @@ func filter(pid int, l Layers) []bpf.Instruction {
 	for _, nr := range []uint32{unix.SYS_KILL, unix.SYS_TGKILL, unix.SYS_RT_SIGQUEUEINFO, unix.SYS_RT_TGSIGQUEUEINFO, unix.SYS_PRLIMIT64} {
 		add(of(nr, append([]bpf.Instruction{argument(0)}, unless(own, deny, permit)...)...))
 	}
-	// The host's death is this process's.
+	// When the host dies, so must this process: the parent-death signal must stay.
 	add(of(unix.SYS_PRCTL, append([]bpf.Instruction{argument(0)}, unless([]uint32{unix.PR_SET_PDEATHSIG}, permit, deny)...)...))
 	if l.Landlock < ScopeABI {
-		// This filter cannot see whom these signal; Landlock could.
+		// This filter cannot see whom these signal. Landlock can.
 		add(of(unix.SYS_TKILL, deny))
 		add(of(unix.SYS_FCNTL, append([]bpf.Instruction{argument(1)}, unless([]uint32{unix.F_SETOWN, unix.F_SETOWN_EX}, permit, deny)...)...))
 		const fiosetown, siocspgrp = 0x8901, 0x8902
@@ -139,7 +139,7 @@ func restrictCalls(l Layers) error {
 	return err
 }
 
-// haveSeccomp reports whether the kernel takes filters that answer with an error.
+// haveSeccomp reports whether the kernel supports filters that return an error.
 func haveSeccomp() bool {
 	action := uint32(unix.SECCOMP_RET_ERRNO)
 	return seccomp(unix.SECCOMP_GET_ACTION_AVAIL, 0, unsafe.Pointer(&action)) == nil
