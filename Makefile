@@ -1,5 +1,7 @@
 # make demo    builds everything, compiles the demo model, runs it and writes mask.png
 # make test    all tests
+# make conformance    all checks of all ops on the cpu and wgpu backends, of which make test makes a sample: 4 minutes on two cores
+#              of an Intel Xeon at 70 ops, most of them for the threads of cpu and the software GPU
 # make test-arm64    the CPU backend as arm64 runs it, under qemu-user; needs qemu-user-static and binutils-aarch64-linux-gnu
 # make build   bin/rlxc, bin/rlxrun and the backends, which rlxrun finds beside itself
 # make bench   speed, beside the machine's peak: docs/performance.md; make figures   what docs/measurements.md states
@@ -20,7 +22,7 @@ BACKENDS := cpu null
 HAVE_CC  := $(shell command -v $(CC) 2>/dev/null)
 FUZZTIME ?= 20s
 
-.PHONY: build demo test test-arm64 test-deps check check-source generated fuzz faults bench bench-gemm bench-ops figures generate clean
+.PHONY: build demo test conformance test-arm64 test-deps check check-source generated fuzz faults bench bench-gemm bench-ops figures generate clean
 
 build:
 	@mkdir -p bin
@@ -47,6 +49,14 @@ ifneq ($(HAVE_CC),)
 	CGO_ENABLED=1 $(GO) vet ./plugins/wgpu/...
 	CGO_ENABLED=1 $(GO) test -timeout 20m ./plugins/wgpu/...
 endif
+
+# RLX_CONFORMANCE=N makes the sample with seed N, as a failure names it. The last line runs the cpu backend's process over RPC.
+conformance: test-deps
+	RLX_CONFORMANCE=all $(GO) test -count=1 -timeout 60m -run '^(TestConformance|TestThreads|TestReference)$$' ./core/devicetest ./plugins/cpu/backend
+ifneq ($(HAVE_CC),)
+	RLX_CONFORMANCE=all CGO_ENABLED=1 $(GO) test -count=1 -timeout 60m -run '^TestConformance$$' ./plugins/wgpu/backend
+endif
+	RLX_CONFORMANCE=all $(GO) test -count=1 -timeout 60m -short=false -run '^TestConformance$$' ./plugins/cpu
 
 # The generator's own test compares its encodings with the assembler of binutils. Emulation is slow: SHORT= runs all of the tests.
 SHORT ?= -short

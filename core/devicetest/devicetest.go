@@ -5,6 +5,7 @@
 package devicetest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -12,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/dtype"
@@ -41,8 +43,8 @@ type Options struct {
 	MustHave bool
 }
 
-// Run checks the backend that open gives. It is opened once; open registers its own cleanup. With -short only some of the
-// cases, shapes and values are tried.
+// Run checks the backend that open gives. It is opened once; open registers its own cleanup. Of the checks of ops it makes a sample,
+// which SampleEnv chooses, or all of them; with -short there are fewer to choose from.
 func Run(t *testing.T, open func(t *testing.T) device.Backend, opts Options) {
 	b := open(t)
 	info, err := b.Info(context.Background())
@@ -61,21 +63,27 @@ func Run(t *testing.T, open func(t *testing.T) device.Backend, opts Options) {
 	if testing.Short() {
 		effort = brief
 	}
+	chosen, err := sampleFromEnv()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("checks of ops: %v", chosen)
+	var clock stopwatch
 	run := func(t *testing.T, c check) (refused error) {
-		err := c.run()
+		err := clock.time(c)
 		if err := l.judge(c.name, err); err != nil {
-			t.Errorf("%s: %s", c.name, clip(err.Error()))
+			t.Errorf("%s: %s (%v)", c.name, clip(err.Error()), chosen)
 		}
 		if errors.Is(err, errRefused) {
 			return err
 		}
 		return nil
 	}
-	t.Run("info", func(t *testing.T) { run(t, check{"info", s.checkInfo}) })
+	t.Run("info", func(t *testing.T) { run(t, check{name: "info", run: s.checkInfo}) })
 	for _, group := range []struct {
 		name   string
 		checks []check
-	}{{"run", s.runChecks()}, {"graph", s.graphChecks(effort)}} {
+	}{{"run", s.runChecks()}, {"graph", s.graphChecks(effort, chosen)}} {
 		t.Run(group.name, func(t *testing.T) {
 			for _, c := range group.checks {
 				t.Run(strings.TrimPrefix(c.name, group.name+"/"), func(t *testing.T) {
@@ -91,16 +99,56 @@ func Run(t *testing.T, open func(t *testing.T) device.Backend, opts Options) {
 			continue
 		}
 		t.Run(def.Name, func(t *testing.T) {
-			for _, c := range s.opChecks(def, effort) {
+			for _, c := range chosen.pick(def.Name, s.opChecks(def, effort)) {
 				run(t, c)
 			}
 		})
 	}
-	if f := flag.Lookup("test.run"); f == nil || f.Value.String() == "" { // all checks were made
-		for _, err := range l.stale(effort) {
+	if chosen.all && effort == full && !filtered() {
+		for _, err := range l.stale() {
 			t.Error(err)
 		}
 	}
+	t.Logf("the slowest of %v", &clock)
+}
+
+// filtered reports that the command line leaves out subtests.
+func filtered() bool {
+	for _, name := range []string{"test.run", "test.skip"} {
+		if f := flag.Lookup(name); f != nil && strings.Contains(f.Value.String(), "/") {
+			return true
+		}
+	}
+	return false
+}
+
+// stopwatch keeps how long checks take.
+type stopwatch struct{ times []timed }
+
+type timed struct {
+	name string
+	took time.Duration
+}
+
+func (w *stopwatch) time(c check) error {
+	start := time.Now()
+	err := c.run()
+	w.times = append(w.times, timed{c.name, time.Since(start)})
+	return err
+}
+
+// String names the ten slowest checks.
+func (w *stopwatch) String() string {
+	slices.SortStableFunc(w.times, func(a, b timed) int { return cmp.Compare(b.took, a.took) })
+	var total time.Duration
+	for _, x := range w.times {
+		total += x.took
+	}
+	s := fmt.Sprintf("%d checks, %v:", len(w.times), total.Round(time.Millisecond))
+	for _, x := range w.times[:min(10, len(w.times))] {
+		s += fmt.Sprintf(" %s %v", x.name, x.took.Round(time.Millisecond))
+	}
+	return s
 }
 
 // clip shortens what a panic or many values made long.
@@ -116,6 +164,7 @@ func clip(s string) string {
 type check struct {
 	name string
 	run  func() error
+	tags []string // what it is one of: see sample.pick
 }
 
 // effort is how much is tried.

@@ -114,11 +114,11 @@ func TestFaults(t *testing.T) {
 		var checks []check
 		switch c.checks {
 		case "info":
-			checks = []check{{"info", s.checkInfo}}
+			checks = []check{{name: "info", run: s.checkInfo}}
 		case "run":
 			checks = s.runChecks()
 		case "graph":
-			checks = s.graphChecks(brief)
+			checks = s.graphChecks(brief, sample{all: true})
 		case "threads":
 			checks = s.threadChecks(find(t, "softmax"), 2)
 		default:
@@ -167,7 +167,7 @@ func TestLedger(t *testing.T) {
 		}
 	}
 	var text []string
-	for _, err := range l.stale(full) {
+	for _, err := range l.stale() {
 		text = append(text, err.Error())
 	}
 	if got := strings.Join(text, "\n"); len(text) != 3 || !strings.Contains(got, `"sin/2" passes now`) || !strings.Contains(got, `"cos" passes now`) || !strings.Contains(got, `"never" names no check`) {
@@ -177,6 +177,42 @@ func TestLedger(t *testing.T) {
 		if _, err := newLedger(o); err == nil {
 			t.Errorf("%+v is accepted", o)
 		}
+	}
+}
+
+// TestSample: every sample has one check of each kind and of each element type, and many of them have all checks.
+func TestSample(t *testing.T) {
+	s := suiteOf(t, fake{})
+	for _, name := range []string{"cast", "matmul", "gather", "top_k", "add"} {
+		checks := s.opChecks(find(t, name), full)
+		made := map[string]bool{}
+		for seed := range uint64(60) {
+			want := map[string]bool{}
+			for _, c := range checks {
+				for _, tag := range c.tags {
+					want[tag] = true
+				}
+			}
+			picked := sample{seed: seed}.pick(name, checks)
+			for _, c := range picked {
+				made[c.name] = true
+				for _, tag := range c.tags {
+					delete(want, tag)
+				}
+			}
+			if len(want) > 0 || len(picked) > len(checks)*3/4 {
+				t.Errorf("%s, seed %d: %d of %d checks are picked, none of %v", name, seed, len(picked), len(checks), want)
+			}
+		}
+		if len(made) < len(checks) {
+			t.Errorf("%s: 60 samples have %d of %d checks", name, len(made), len(checks))
+		}
+		if n := len(sample{all: true}.pick(name, checks)); n != len(checks) {
+			t.Errorf("%s: all are %d of %d checks", name, n, len(checks))
+		}
+	}
+	if got := len(sample{seed: 3}.some(6, 30)); got != 6 {
+		t.Errorf("%d of 6 numbers are picked", got)
 	}
 }
 

@@ -23,7 +23,7 @@ import (
 var programs embed.FS
 
 // graphChecks run programs of many ops.
-func (s *suite) graphChecks(e effort) []check {
+func (s *suite) graphChecks(e effort, chosen sample) []check {
 	var checks []check
 	files, err := programs.ReadDir("testdata")
 	if err != nil || len(files) == 0 {
@@ -31,7 +31,7 @@ func (s *suite) graphChecks(e effort) []check {
 	}
 	for _, f := range files {
 		name := strings.TrimSuffix(f.Name(), ".rlxg")
-		checks = append(checks, check{"graph/" + name, func() error {
+		checks = append(checks, check{name: "graph/" + name, run: func() error {
 			text, err := programs.ReadFile("testdata/" + f.Name())
 			if err != nil {
 				return err
@@ -43,15 +43,15 @@ func (s *suite) graphChecks(e effort) []check {
 			return s.checkGraph(g, nil, 1, false)
 		}})
 	}
-	n := uint64(tries(e, 6, 30))
+	seeds := chosen.some(6, uint64(tries(e, 6, 30)))
 	checks = append(checks,
-		check{"graph/random", func() error { return s.randomGraphs(n, false) }},
-		check{"graph/exact", func() error { return s.randomGraphs(n, true) }})
+		check{name: "graph/random", run: func() error { return s.randomGraphs(seeds, false) }},
+		check{name: "graph/exact", run: func() error { return s.randomGraphs(seeds, true) }})
 	return checks
 }
 
-func (s *suite) randomGraphs(n uint64, exact bool) error {
-	for seed := range n {
+func (s *suite) randomGraphs(seeds []uint64, exact bool) error {
+	for _, seed := range seeds {
 		g := randomGraph(rand.New(rand.NewPCG(seed, 11)), exact, true)
 		if slices.ContainsFunc(g.Nodes, func(n *ir.Node) bool { how, _ := s.info.Target.Takes(n); return how == target.No }) {
 			g = randomGraph(rand.New(rand.NewPCG(seed, 11)), exact, false)

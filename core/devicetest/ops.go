@@ -5,6 +5,7 @@ import (
 	"hash/fnv"
 	"math/rand/v2"
 	"slices"
+	"strings"
 
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/dtype"
@@ -26,7 +27,10 @@ func (s *suite) opChecks(def *ir.OpDef, e effort) []check {
 		sub, err := newSubject(def, c)
 		name := fmt.Sprintf("%s/%d", def.Name, i)
 		seed := seedOf(name)
-		add := func(kind string, f func() error) { checks = append(checks, check{name + "/" + kind, f}) }
+		addOf := func(of subject, kind string, f func() error) {
+			checks = append(checks, check{name + "/" + kind, f, of.tags(kind)})
+		}
+		add := func(kind string, f func() error) { addOf(sub, kind, f) }
 		if err != nil {
 			add("case", func() error { return err })
 			continue
@@ -39,7 +43,7 @@ func (s *suite) opChecks(def *ir.OpDef, e effort) []check {
 			add("weights", func() error { return s.checkForm(sub, f, 1+i%3, seed) })
 			for _, d := range []dtype.DType{dtype.F16, dtype.BF16} {
 				if n, ok := sub.narrowed(f, d); ok {
-					add("weights-"+d.String(), func() error { return s.checkForm(n, f, 1+i%3, seed) })
+					addOf(n, "weights-"+d.String(), func() error { return s.checkForm(n, f, 1+i%3, seed) })
 				}
 			}
 		}
@@ -64,9 +68,22 @@ func (s *suite) opChecks(def *ir.OpDef, e effort) []check {
 		}
 	}
 	if largest != nil {
-		checks = append(checks, check{def.Name + "/threads", func() error { return s.checkThreads(*largest) }})
+		checks = append(checks, check{def.Name + "/threads", func() error { return s.checkThreads(*largest) }, []string{"threads"}})
 	}
 	return checks
+}
+
+// tags are the kind of a check and the element types of operands and results.
+func (s subject) tags(kind string) []string {
+	kind, _, _ = strings.Cut(kind, "-") // resized-3 is one of resized, and so are weights of each type one kind
+	tags := []string{kind}
+	for _, t := range s.In {
+		tags = append(tags, "of "+t.DType.String())
+	}
+	for _, t := range s.outs {
+		tags = append(tags, "to "+t.DType.String())
+	}
+	return tags
 }
 
 // runnable ops may be in a program and have something to check: not blocks, nor the selectors of several results.

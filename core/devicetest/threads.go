@@ -17,7 +17,8 @@ import (
 
 // Threads checks that the number of threads never shows in the bits of a result: each op at sizes at which a backend has
 // work for 16 threads, then random graphs of such values, as they are and as compile leaves them (see Mixed.Compile), in
-// every precision that the backend has. It is for backends that heed device.Load.Threads, and takes minutes without -short.
+// every precision that the backend has. It is for backends that heed device.Load.Threads. Of the checks it makes a sample, as Run does;
+// all of them take minutes.
 func Threads(t *testing.T, b device.Backend, compile Compiler) {
 	info, err := b.Info(context.Background())
 	if err != nil {
@@ -28,23 +29,26 @@ func Threads(t *testing.T, b device.Backend, compile Compiler) {
 	if testing.Short() {
 		cases, graphs = 2, 3
 	}
-	programs := 0
+	chosen, err := sampleFromEnv()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("checks of ops: %v", chosen)
+	var clock stopwatch
 	for _, def := range ir.Defs() {
 		if !runnable(def) {
 			continue
 		}
 		t.Run(def.Name, func(t *testing.T) {
-			for _, c := range s.threadChecks(def, cases) {
-				programs++
-				if err := c.run(); err != nil && !errors.Is(err, errRefused) {
-					t.Errorf("%s: %s", c.name, clip(err.Error()))
+			for _, c := range chosen.pick(def.Name, s.threadChecks(def, cases)) {
+				if err := clock.time(c); err != nil && !errors.Is(err, errRefused) {
+					t.Errorf("%s: %s (%v)", c.name, clip(err.Error()), chosen)
 				}
 			}
 		})
 	}
 	t.Run("random", func(t *testing.T) {
-		for seed := range graphs {
-			programs++
+		for _, seed := range chosen.some(3, graphs) {
 			m := Mixed{}
 			if seed%2 == 1 {
 				m.Compile = compile
@@ -58,7 +62,7 @@ func Threads(t *testing.T, b device.Backend, compile Compiler) {
 			}
 		}
 	})
-	t.Logf("%d programs, each with %v threads in %d precisions", programs, manyThreads, max(1, len(info.Precisions)))
+	t.Logf("with %v threads in %d precisions: the slowest of %v", manyThreads, max(1, len(info.Precisions)), &clock)
 }
 
 // manyThreads must all give the bits that one thread gives.
@@ -101,7 +105,7 @@ func (s *suite) threadChecks(def *ir.OpDef, cases int) (checks []check) {
 					return fmt.Errorf("%v: %w", sub, err)
 				}
 				return nil
-			}})
+			}, sub.tags("threads")})
 		}
 	}
 	return checks

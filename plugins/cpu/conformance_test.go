@@ -19,8 +19,8 @@ import (
 // plugin is the backend's executable.
 var plugin string
 
-// TestMain builds the backend. The suite runs here in its short form, since package backend runs all of it in process;
-// -short=false runs all of it here too.
+// TestMain builds the backend. The suite runs here in its short form, since package backend runs it in process too;
+// -short=false undoes that.
 func TestMain(m *testing.M) {
 	flag.Set("test.short", "true") // before the command line is parsed
 	os.Exit(func() int {
