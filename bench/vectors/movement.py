@@ -3,7 +3,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from write import NUMPY, among, case, inf, nan, rand, randint, typed
+from write import F32, NUMPY, among, case, inf, nan, onnx_nodes, rand, randint, typed
 
 
 def ints(v):
@@ -81,3 +81,66 @@ for shape, axis, rows, pos in ((6, 2), 0, 2, 3), ((2, 5, 3), 1, 1, 0), ((2, 5, 3
         y = state.clone()
         y.narrow(axis, pos, rows).copy_(new)
         case("kv_append s, rows, pos" + attrs(axis=axis), y, s=state, rows=new, pos=torch.tensor(pos, dtype=d))
+
+for x in kinds(3, 4):
+    case("flip x {axes=[1]}", x.flip(1), bits=True, x=x)
+    case("flip x {axes=[0,1]}", x.flip(0, 1), bits=True, x=x)
+    case("roll x {axes=[0,1], shifts=[1,-3]}", x.roll((1, -3), (0, 1)), bits=True, x=x)
+    case("stack x, y {axis=1}", torch.stack([x, x.flip(0)], 1), bits=True, x=x, y=x.flip(0))
+    case("tile x {repeats=[2,3]}", x.repeat(2, 3), bits=True, x=x)
+    case("repeat x {axis=1, times=3}", x.repeat_interleave(3, 1), bits=True, x=x)
+    case("tril x {diagonal=1}", x.tril(1), bits=True, x=x)
+    case("triu x {diagonal=-1}", x.triu(-1), bits=True, x=x)
+    case("dynamic_slice x, s {axis=1, len=2}", x.narrow(1, 2, 2), bits=True, x=x, s=torch.tensor(2))
+    case("gather_batched x, i {batch_dims=1}", torch.stack([r[[3, 0]] for r in x]), bits=True, x=x, i=torch.tensor([[3, 0]] * 3))
+for shape, axes in ((7,), (0,)), ((2, 3, 4), (0, 2)), ((2, 0, 3), (1, 2)), ((1, 5, 2), (1,)):
+    x = rand(*shape)
+    case("flip x" + attrs(axes=axes), np.flip(x.numpy(), axes), NUMPY, x=x)
+for shape, axes, shifts in ((7,), (0,), (-9,)), ((2, 5, 4), (0, 2), (1, 5)), ((0, 3), (0, 1), (2, 1)), ((1, 8, 8, 2), (1, 2), (-3, -3)):
+    x = rand(*shape)
+    case("roll x" + attrs(axes=axes, shifts=shifts), np.roll(x.numpy(), shifts, axes), NUMPY, x=x)
+for axis, shape in (0, ()), (2, (2, 3)), (1, (2, 0)):
+    x, y, z = rand(*shape), rand(*shape), rand(*shape)
+    case("stack x, y, z" + attrs(axis=axis), np.stack([x, y, z], axis), NUMPY, x=x, y=y, z=z)
+for shape, repeats in ((3,), (0,)), ((2, 1, 3), (1, 4, 2)), ((), ()), ((1, 2, 1, 3), (3, 1, 2, 2)):
+    x = rand(*shape)
+    case("tile x {repeats=%s}" % ints(repeats), np.tile(x.numpy(), repeats), NUMPY, x=x)
+for shape, axis, times in ((4,), 0, 1), ((2, 3, 2), 0, 2), ((2, 3, 2), 2, 5), ((0, 2), 0, 3):
+    x = rand(*shape)
+    case("repeat x" + attrs(axis=axis, times=times), np.repeat(x.numpy(), times, axis), NUMPY, x=x)
+for shape, k in ((5, 5), 0), ((3, 7), -2), ((2, 7, 3), 4), ((4, 4), -9), ((2, 0, 3), 0):
+    x = rand(*shape)
+    case("tril x" + attrs(diagonal=k), np.tril(x.numpy(), k), NUMPY, x=x)
+    case("triu x" + attrs(diagonal=k), np.triu(x.numpy(), k), NUMPY, x=x)
+for d, name in (torch.float64, "f32"), (torch.int32, "i32"), (torch.bool, "bool"), (torch.uint8, "u8"), (torch.float16, "f16"):
+    i = randint(0, 5, 2, 3, dtype=torch.int64)
+    case("one_hot i {depth=6, dtype=%s}" % name, F.one_hot(i, 6).to(d), i=i)
+for shape, axis, start, n in ((7,), 0, 0, 7), ((2, 3, 5), 2, 4, 1), ((4, 2), 0, 1, 0):
+    for d in torch.int32, torch.int64:
+        x = rand(*shape)
+        case("dynamic_slice x, s" + attrs(axis=axis, len=n), x.narrow(axis, start, n), x=x, s=torch.tensor(start, dtype=d))
+for shape, b, idx in ((2, 3, 5), 2, ()), ((2, 3, 5), 1, (4,)), ((3, 4, 2, 2), 2, (2, 3)), ((1, 6), 1, (0,)):
+    x, i = rand(*shape), randint(0, shape[b] - 1, *shape[:b], *idx, dtype=torch.int64)
+    flat = x.reshape(-1, *shape[b:])
+    y = torch.stack([t[k] for t, k in zip(flat, i.reshape(len(flat), *idx))]).reshape(*shape[:b], *idx, *shape[b + 1:])
+    case("gather_batched x, i" + attrs(batch_dims=b), y, x=x, i=i)
+for shape, rows in ((6,), 3), ((9, 2), 4), ((5, 2, 3), 1), ((0, 2), 3), ((40, 3), 7):
+    for d in torch.float64, torch.int32:
+        x, i = rand(*shape) if d == torch.float64 else randint(-9, 9, *shape, dtype=d), randint(0, rows - 1, shape[0], dtype=torch.int64)
+        case("scatter_add x, i", torch.zeros(rows, *shape[1:], dtype=x.dtype).index_add(0, i, x), x=x, i=i)
+
+for shape, to in ((1, 2, 3, 4), (6, 8)), ((1, 1, 5, 7), (3, 4)), ((2, 1, 4, 6), (9, 5)), ((1, 1, 1, 1), (3, 2)), ((1, 2, 8, 3), (8, 7)):
+    x = rand(*shape)
+    case('resize x {coords="asymmetric", mode="nearest"}', F.interpolate(x, to, mode="nearest"), x=x)
+    case('resize x {coords="half_pixel", mode="nearest"}', F.interpolate(x, to, mode="nearest-exact"), x=x)
+    case('resize x {coords="half_pixel", mode="linear"}', F.interpolate(x, to, mode="bilinear"), x=x)
+    case('resize x {coords="align_corners", mode="linear"}', F.interpolate(x, to, mode="bilinear", align_corners=True), x=x)
+for shape, size in ((1, 4, 2, 3), 2), ((2, 18, 2, 1), 3), ((1, 3, 2, 2), 1), ((0, 4, 2, 2), 2):
+    x = rand(*shape)
+    y = F.pixel_shuffle(x, size) if shape[0] else torch.zeros(0, shape[1] // size**2, shape[2] * size, shape[3] * size, dtype=x.dtype)
+    case('depth_to_space x {order="crd", size=%d}' % size, y, x=x)
+    case('space_to_depth x {order="crd", size=%d}' % size, x, x=y)
+for node, op in ("DepthToSpace", "depth_to_space"), ("SpaceToDepth", "space_to_depth"):
+    for source, attrs_of, ins, outs in onnx_nodes(node):
+        order = attrs_of.get("mode", b"DCR").decode().lower()
+        case('%s x {order="%s", size=%d}' % (op, order, attrs_of["blocksize"]), outs[0], source, tol=F32, x=ins[0])

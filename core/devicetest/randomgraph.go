@@ -79,6 +79,7 @@ func (m *graphMaker) back(x *ir.Node) *ir.Node { return op.Reshape(x, m.full.Sha
 // exactSteps keep integers integers.
 func (m *graphMaker) exactSteps() []func() *ir.Node {
 	any := m.any
+	number := func(v float64) *ir.Node { return op.Const(m.g, v, ir.TypeOf(dtype.F32)) }
 	return []func() *ir.Node{
 		func() *ir.Node { return m.clamp(op.Add(any(), any())) },
 		func() *ir.Node { return m.clamp(op.Sub(any(), m.row)) },
@@ -111,6 +112,21 @@ func (m *graphMaker) exactSteps() []func() *ir.Node {
 			idx := op.Iota(m.g, 0, ir.Type{DType: dtype.I32, Shape: m.full.Shape[1:2]})
 			half := op.Div(idx, op.Const(m.g, 2, ir.TypeOf(dtype.I32)))
 			return op.Gather(any(), half, 1)
+		},
+		func() *ir.Node { return op.Roll(op.Flip(any(), 1, 2), []int{1, 2}, []int{m.IntN(20) - 10, 2}) },
+		func() *ir.Node { // from a place that the run gives
+			x := op.Concat(1, any(), any())
+			start := op.Cast(op.ReduceMax(op.Mul(m.row, number(0)), false, 0), dtype.I32)
+			return op.Narrow(op.Concat(1, op.DynamicSlice(x, start, 1, 8), any()), 1, 0, 8)
+		},
+		func() *ir.Node { // sums of up to two rows
+			rows := m.full.Shape[1:2]
+			half := op.Div(op.Iota(m.g, 0, ir.Type{DType: dtype.I32, Shape: rows}), op.Const(m.g, 2, ir.TypeOf(dtype.I32)))
+			return m.clamp(m.back(op.ScatterAdd(op.Reshape(any(), m.full.Shape[1:]), half, rows[0])))
+		},
+		func() *ir.Node { // every other column twice
+			wide := op.Resize(any(), m.full.Shape[1], ir.Static(9), op.ResizeAttrs{Mode: op.ResizeNearest, Coords: op.HalfPixel})
+			return op.Narrow(wide, 2, m.IntN(4), 6)
 		},
 		func() *ir.Node { return op.Max(any(), op.ReduceMax(any(), true, 2)) },
 		func() *ir.Node { // several results, one of which nothing reads

@@ -24,7 +24,7 @@ var ConstDef = ir.Define(ir.Def[ConstAttrs]{
 		return s.Declared, checkValue(s.Attrs.Value, s.Declared.DType)
 	},
 	Eval: func(a ConstAttrs, _ []*tensor.Array, out *tensor.Array) error {
-		fill(out, a.Value)
+		out.Fill(a.Value)
 		return nil
 	},
 	FLOPs: noFLOPs[ConstAttrs],
@@ -57,17 +57,4 @@ func checkValue(v float64, d dtype.DType) error {
 		return fmt.Errorf("value %v does not fit %v; want an integer from %d to %d", v, d, lo, hi)
 	}
 	return nil
-}
-
-// fill sets all elements to v, rounded to the element type.
-func fill(out *tensor.Array, v float64) {
-	if out.DType == dtype.F32 {
-		v = float64(float32(v))
-	}
-	for i := range out.F {
-		out.F[i] = v
-	}
-	for i := range out.I {
-		out.I[i] = int64(v)
-	}
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/tensor"
 )
@@ -25,8 +24,8 @@ var GatherDef = ir.Define(ir.Def[GatherAttrs]{
 		if err := checkAxis(s.Attrs.Axis, table.Rank()); err != nil {
 			return ir.Type{}, err
 		}
-		if d := idx.DType; d != dtype.I32 && d != dtype.I64 && d != dtype.U32 {
-			return ir.Type{}, fmt.Errorf("index is %v; want i32, i64 or u32", idx)
+		if err := isIndex("index", idx); err != nil {
+			return ir.Type{}, err
 		}
 		shape := slices.Concat(table.Shape[:s.Attrs.Axis], idx.Shape, table.Shape[s.Attrs.Axis+1:])
 		return ir.Type{DType: table.DType, Shape: shape}, nil

@@ -10,6 +10,7 @@ package op
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
@@ -24,6 +25,29 @@ func checkAxis(axis, rank int) error {
 		return fmt.Errorf("axis %d is out of range for rank %d; want 0 to %d", axis, rank, rank-1)
 	}
 	return nil
+}
+
+// checkAxes is checkAxis for lists, which rise.
+func checkAxes(axes []int, rank int) error {
+	for i, axis := range axes {
+		if err := checkAxis(axis, rank); err != nil {
+			return err
+		}
+		if i > 0 && axis <= axes[i-1] {
+			return fmt.Errorf("axes %v do not rise", axes)
+		}
+	}
+	return nil
+}
+
+// sortedAxes is for constructors, whose axes may count from the end and stand in any order.
+func sortedAxes(axes []int, x *ir.Node) []int {
+	sorted := make([]int, len(axes))
+	for i, a := range axes {
+		sorted[i] = fromEnd(a, x)
+	}
+	slices.Sort(sorted)
+	return sorted
 }
 
 // fromEnd is for constructors: -1 is the last axis.

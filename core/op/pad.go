@@ -40,7 +40,7 @@ var PadDef = ir.Define(ir.Def[PadAttrs]{
 		return ir.Type{DType: x.DType, Shape: out}, nil
 	},
 	Eval: func(a PadAttrs, in []*tensor.Array, out *tensor.Array) error {
-		fill(out, a.Value)
+		out.Fill(a.Value)
 		to, start := tensor.Strides(out.Shape), 0
 		for i, b := range a.Before {
 			start += b * to[i]

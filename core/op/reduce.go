@@ -35,13 +35,8 @@ func reduce(r reduction) *ir.OpDef {
 			if d := x.DType; d == dtype.Bool || r.integer == nil && !d.IsFloat() {
 				return ir.Type{}, fmt.Errorf("operand is %v; want a number type that the op takes", x)
 			}
-			for i, axis := range s.Attrs.Axes {
-				if err := checkAxis(axis, x.Rank()); err != nil {
-					return ir.Type{}, err
-				}
-				if i > 0 && axis <= s.Attrs.Axes[i-1] {
-					return ir.Type{}, fmt.Errorf("axes %v do not rise", s.Attrs.Axes)
-				}
+			if err := checkAxes(s.Attrs.Axes, x.Rank()); err != nil {
+				return ir.Type{}, err
 			}
 			out := ir.Shape{}
 			for i, d := range x.Shape {
@@ -104,12 +99,7 @@ func reduce(r reduction) *ir.OpDef {
 
 // addReduce is what the constructors share: axes may count from the end and stand in any order.
 func addReduce(def *ir.OpDef, x *ir.Node, keepDims bool, axes []int) *ir.Node {
-	sorted := make([]int, len(axes))
-	for i, a := range axes {
-		sorted[i] = fromEnd(a, x)
-	}
-	slices.Sort(sorted)
-	return x.Graph.Add(def, ReduceAttrs{sorted, keepDims}, x)
+	return x.Graph.Add(def, ReduceAttrs{sortedAxes(axes, x), keepDims}, x)
 }
 
 // summedAxes is the tolerance of a sum over the reduced axes.

@@ -121,6 +121,19 @@ func NewArray(d dtype.DType, shape ...int) *Array {
 // Len is the number of elements.
 func (a *Array) Len() int { return max(len(a.F), len(a.I)) }
 
+// Fill sets all elements to v, rounded to the element type.
+func (a *Array) Fill(v float64) {
+	if a.DType == dtype.F32 {
+		v = float64(float32(v))
+	}
+	for i := range a.F {
+		a.F[i] = v
+	}
+	for i := range a.I {
+		a.I[i] = int64(v)
+	}
+}
+
 // At is element i as float64.
 func (a *Array) At(i int) float64 {
 	if a.F != nil {

@@ -67,6 +67,8 @@ type element struct {
 	binary  func(c *call, b kernels.BinaryOp) error
 	compare func(c *call, r kernels.CompareOp)
 	reduce  func(c *call, r kernels.ReduceOp)
+
+	scatterAdd func(c *call) error
 }
 
 // elements are the types that kernels compute with unconverted.
@@ -90,6 +92,7 @@ func elementOf[T interface {
 		reduce: func(c *call, r kernels.ReduceOp) {
 			kernels.Reduce(c.pool, r, view[T](c.out), view[T](c.in[0]), c.in[0].Shape, c.node.Attrs.(op.ReduceAttrs).Axes)
 		},
+		scatterAdd: scatterAdd[T],
 	}
 }
 
@@ -107,9 +110,12 @@ func whereOf[T tensor.Element](c *call) {
 type bySize [4]func(*call)
 
 func (k *bySize) run(c *call) error {
-	k[bits.TrailingZeros(uint(c.out.DType.Size()))](c)
+	k[sizeClass(c.out.DType)](c)
 	return nil
 }
+
+// sizeClass is the place of a type's variant in a bySize.
+func sizeClass(d dtype.DType) int { return bits.TrailingZeros(uint(d.Size())) }
 
 // cast keeps the operands in the form that kernels.Cast takes, since making it allocates.
 func cast(c *call) error {

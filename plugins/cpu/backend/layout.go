@@ -2,6 +2,7 @@ package backend
 
 import (
 	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/plugins/cpu/kernels"
@@ -18,10 +19,10 @@ var (
 		kernels.Narrow(c.pool, c.out.Data, c.in[0].Data, outer, n, inner*c.out.DType.Size(), a.Start, a.Len)
 		return nil
 	}})
-	_ = register(kernel{op: "pad", takes: "(f32)", run: func(c *call) error {
-		a := c.node.Attrs.(op.PadAttrs)
-		kernels.Pad(c.pool, f32(c.out), f32(c.in[0]), c.in[0].Shape, a.Before, a.After, float32(a.Value))
-		return nil
+	_ = register(kernel{op: "pad", takes: "(any)", prepare: func(n *ir.Node) func(*call) error {
+		value := tensor.NewArray(n.Type.DType, 1)
+		value.Fill(n.Attrs.(op.PadAttrs).Value)
+		return pads[sizeClass(n.Type.DType)](value.Tensor())
 	}})
 	_ = register(kernel{op: "iota", takes: "() -> f32|i32", run: func(c *call) error {
 		axis := c.node.Attrs.(op.IotaAttrs).Axis
@@ -38,6 +39,17 @@ var (
 	transposes = bySize{transpose[uint8], transpose[uint16], transpose[float32], transpose[int64]}
 	expands    = bySize{expand[uint8], expand[uint16], expand[uint32], expand[int64]}
 )
+
+var pads = [4]func(tensor.Tensor) func(*call) error{pad[uint8], pad[uint16], pad[uint32], pad[int64]}
+
+func pad[T tensor.Element](value tensor.Tensor) func(*call) error {
+	v := view[T](value)[0]
+	return func(c *call) error {
+		a := c.node.Attrs.(op.PadAttrs)
+		kernels.Pad(c.pool, view[T](c.out), view[T](c.in[0]), c.in[0].Shape, a.Before, a.After, v)
+		return nil
+	}
+}
 
 func transpose[T tensor.Element](c *call) {
 	kernels.Transpose(c.pool, view[T](c.out), view[T](c.in[0]), c.in[0].Shape, c.node.Attrs.(op.TransposeAttrs).Perm)

@@ -6,7 +6,6 @@ import (
 
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
-	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/plugins/cpu/kernels"
@@ -57,12 +56,7 @@ func ends(p *program.Program) (inputs, outputs []int) {
 
 var _ = register(kernel{op: "kv_append", takes: "(any, same, i32|i64)", run: func(c *call) error {
 	rows, axis := c.in[1], positive(c.node.Attrs.(op.KVAppendAttrs).Axis, len(c.out.Shape))
-	pos := int64(0)
-	if p := c.in[2]; p.DType == dtype.I32 {
-		pos = int64(view[int32](p)[0])
-	} else {
-		pos = view[int64](p)[0]
-	}
+	pos := oneIndex(c.in[2])
 	have, n := c.out.Shape[axis], rows.Shape[axis]
 	if pos < 0 || pos > int64(have-n) {
 		return fmt.Errorf("%d rows at %d do not fit 0 to %d of axis %d", n, pos, have, axis)

@@ -230,13 +230,22 @@ type Index interface {
 // Gather copies rows of table, [outer, extent, inner], by index: dst is [outer, len(index), inner]. An index outside
 // [0, extent) is an error; dst is then undefined.
 func Gather[T any, I Index](p *Pool, dst, table []T, outer, extent, inner int, index []I) error {
-	if len(dst) < outer*len(index)*inner || len(table) < outer*extent*inner {
+	return gather(p, "gather", outer*len(index), gathering[T, I]{&p.bad, dst, table, extent, inner, len(index), index})
+}
+
+// GatherBatched is Gather with indices of its own for each table: index is [outer, k], dst is [outer, k, inner].
+func GatherBatched[T any, I Index](p *Pool, dst, table []T, outer, extent, inner int, index []I) error {
+	return gather(p, "gather_batched", len(index), gathering[T, I]{&p.bad, dst, table, extent, inner, len(index) / max(1, outer), index})
+}
+
+func gather[T any, I Index](p *Pool, op string, rows int, g gathering[T, I]) error {
+	if len(g.dst) < rows*g.inner || rows > 0 && len(g.table) < rows/g.per*g.extent*g.inner {
 		panic("BUG: Gather: a slice is short")
 	}
 	p.bad.Store(0)
-	split(p, outer*len(index), 1+elementGrain/max(1, inner), gathering[T, I]{&p.bad, dst, table, extent, inner, index})
+	split(p, rows, 1+elementGrain/max(1, g.inner), g)
 	if b := p.bad.Load(); b > 0 {
-		return diag.New(diag.IndexOutOfRange, "gather", "index %d is %v; allowed is 0 to %d", b-1, index[b-1], extent-1)
+		return diag.New(diag.IndexOutOfRange, op, "index %d is %v; allowed is 0 to %d", b-1, g.index[b-1], g.extent-1)
 	}
 	return nil
 }
@@ -245,20 +254,20 @@ type gathering[T any, I Index] struct {
 	bad           *atomic.Int64 // 1 + the first bad position
 	dst, table    []T
 	extent, inner int
-	index         []I
+	per           int // rows of dst for each table
+	index         []I // for one table, or for all
 }
 
 func (g *gathering[T, I]) do(lo, hi, _ int) {
-	n := len(g.index)
 	for t := lo; t < hi; t++ {
-		o, i := t/n, t%n
+		i := t % len(g.index)
 		x := g.index[i]
 		if y := float64(x); !(y > -1 && y < float64(g.extent)) { // NaN too
 			for old := g.bad.Load(); (old == 0 || int64(i) < old-1) && !g.bad.CompareAndSwap(old, int64(i)+1); old = g.bad.Load() {
 			}
 			continue
 		}
-		copy(g.dst[t*g.inner:(t+1)*g.inner], g.table[(o*g.extent+int(x))*g.inner:])
+		copy(g.dst[t*g.inner:(t+1)*g.inner], g.table[(t/g.per*g.extent+int(x))*g.inner:])
 	}
 }
 

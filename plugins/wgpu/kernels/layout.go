@@ -157,11 +157,7 @@ func downTo(high, low int) (out []int) {
 // bitsOf is the bits of a number as an element of a type.
 func bitsOf(d dtype.DType, v float64) uint32 {
 	a := tensor.NewArray(d, 1)
-	if a.F != nil {
-		a.F[0] = v
-	} else {
-		a.I[0] = int64(v)
-	}
+	a.Fill(v)
 	var word [4]byte
 	copy(word[:], a.Tensor().Data)
 	return binary.LittleEndian.Uint32(word[:])

@@ -1,0 +1,70 @@
+package op
+
+import (
+	"fmt"
+
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/tensor"
+)
+
+// DynamicSliceAttrs are the attributes of dynamic_slice.
+type DynamicSliceAttrs struct {
+	Axis int `attr:"axis"`
+	Len  int `attr:"len"`
+}
+
+// DynamicSliceDef cuts a range out of one axis, from a place that the run gives.
+var DynamicSliceDef = ir.Define(ir.Def[DynamicSliceAttrs]{
+	Name: "dynamic_slice",
+	Doc: "Of x and start (one i32 or i64): elements start to start+len-1 of an axis. A range that does not lie in the axis is a run error. " +
+		"narrow is the op for a start that the compiler knows.",
+	MinIn: 2, MaxIn: 2,
+	Infer: func(s ir.Sig[DynamicSliceAttrs]) (ir.Type, error) {
+		a, x, start := s.Attrs, s.In[0], s.In[1]
+		if err := checkAxis(a.Axis, x.Rank()); err != nil {
+			return ir.Type{}, err
+		}
+		if start.DType != dtype.I32 && start.DType != dtype.I64 || start.Rank() != 0 {
+			return ir.Type{}, fmt.Errorf("start is %v; want i32[] or i64[]", start)
+		}
+		if lo, _ := s.Syms.Bounds(x.Shape[a.Axis]); a.Len < 0 || int64(a.Len) > lo {
+			return ir.Type{}, fmt.Errorf("len is %d; want 0 to %d, the least size of axis %d of %v", a.Len, lo, a.Axis, x)
+		}
+		out := append(ir.Shape{}, x.Shape...)
+		out[a.Axis] = ir.Static(int64(a.Len))
+		return ir.Type{DType: x.DType, Shape: out}, nil
+	},
+	Eval: func(a DynamicSliceAttrs, in []*tensor.Array, out *tensor.Array) error {
+		start, most := in[1].I[0], int64(in[0].Shape[a.Axis]-a.Len)
+		if start < 0 || start > most {
+			return fmt.Errorf("dynamic_slice: start is %d; want 0 to %d, so that %d elements lie in axis %d", start, most, a.Len, a.Axis)
+		}
+		narrow(in[0], out, a.Axis, int(start), a.Len)
+		return nil
+	},
+	FLOPs: noFLOPs[DynamicSliceAttrs],
+	Tol:   exact[DynamicSliceAttrs],
+	Cases: func() []ir.Case[DynamicSliceAttrs] {
+		c := func(axis, n int, x, start ir.Type) ir.Case[DynamicSliceAttrs] {
+			fill := []ir.Range{{Lo: -2, Hi: 2}, {Lo: 0, Hi: float64(int(x.Shape[axis].B) - n)}}
+			if !x.DType.IsFloat() {
+				fill[0] = ir.Range{Lo: 0, Hi: 3}
+			}
+			return ir.Case[DynamicSliceAttrs]{Attrs: DynamicSliceAttrs{axis, n}, In: []ir.Type{x, start}, Fill: fill}
+		}
+		cases := []ir.Case[DynamicSliceAttrs]{
+			c(0, 3, f32(7), i32()), c(0, 0, f32(7), i64()), c(0, 7, f32(7), i32()), c(1, 2, f32(3, 9), i64()), c(1, 1, f32(4, 3, 5), i32()), c(1, 4, f32(0, 6), i32()),
+			c(2, 4, f32(2, 3, 12), i32()), c(1, 3, f32(1, 8, 64), i32()),
+		}
+		for _, d := range elementTypes() {
+			cases = append(cases, c(1, 3, ir.TypeOf(d, 3, 7), i32()))
+		}
+		return cases
+	},
+})
+
+// DynamicSlice adds n elements of an axis of x, from start on.
+func DynamicSlice(x, start *ir.Node, axis, n int) *ir.Node {
+	return x.Graph.Add(DynamicSliceDef, DynamicSliceAttrs{fromEnd(axis, x), n}, x, start)
+}

@@ -1,0 +1,72 @@
+package op
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/tensor"
+)
+
+// GatherBatchedAttrs are the attributes of gather_batched.
+type GatherBatchedAttrs struct {
+	BatchDims int `attr:"batch_dims"` // axes that table and idx share, 1 or more
+}
+
+// GatherBatchedDef picks slices of each table of a batch by the indices of its own.
+var GatherBatchedDef = ir.Define(ir.Def[GatherBatchedAttrs]{
+	Name: "gather_batched",
+	Doc: "Of table and idx (i32, i64 or u32), whose first batch_dims axes are the same: for each place on those, slices of table along the next axis, picked by idx: " +
+		"the shape is idx ++ table[batch_dims+1..]. TensorFlow's gather with batch_dims. An index outside 0 to n-1 is a run error; negative ones do not count from the end.",
+	MinIn: 2, MaxIn: 2,
+	Infer: func(s ir.Sig[GatherBatchedAttrs]) (ir.Type, error) {
+		table, idx, b := s.In[0], s.In[1], s.Attrs.BatchDims
+		if b < 1 || b >= table.Rank() || b > idx.Rank() {
+			return ir.Type{}, fmt.Errorf("batch_dims is %d; want 1 to %d for a table %v and indices %v", b, min(table.Rank()-1, idx.Rank()), table, idx)
+		}
+		if err := isIndex("index", idx); err != nil {
+			return ir.Type{}, err
+		}
+		for i, d := range idx.Shape[:b] {
+			if d != table.Shape[i] {
+				return ir.Type{}, ir.Differ(d, table.Shape[i], "table is %v and index %v; want the same first %d dims", table, idx, b)
+			}
+		}
+		return ir.Type{DType: table.DType, Shape: slices.Concat(idx.Shape, table.Shape[b+1:])}, nil
+	},
+	Eval: func(a GatherBatchedAttrs, in []*tensor.Array, out *tensor.Array) error {
+		table, idx, b := in[0], in[1], a.BatchDims
+		n, inner, per := table.Shape[b], tensor.Numel(table.Shape[b+1:]), tensor.Numel(idx.Shape[b:])
+		for k, x := range idx.I {
+			if x < 0 || x >= int64(n) {
+				return fmt.Errorf("gather_batched: index %d at position %d is out of range 0 to %d", x, k, n-1)
+			}
+			copyRange(out, k*inner, table, (k/per*n+int(x))*inner, inner)
+		}
+		return nil
+	},
+	FLOPs: noFLOPs[GatherBatchedAttrs],
+	Tol:   exact[GatherBatchedAttrs],
+	Cases: func() []ir.Case[GatherBatchedAttrs] {
+		c := func(b int, table, idx ir.Type) ir.Case[GatherBatchedAttrs] {
+			fill := ir.Range{Lo: -2, Hi: 2}
+			if !table.DType.IsFloat() {
+				fill = ir.Range{Lo: 0, Hi: 3}
+			}
+			return ir.Case[GatherBatchedAttrs]{Attrs: GatherBatchedAttrs{b}, In: []ir.Type{table, idx}, Fill: []ir.Range{fill, {Lo: 0, Hi: float64(table.Shape[b].B - 1)}}}
+		}
+		cases := []ir.Case[GatherBatchedAttrs]{
+			c(1, f32(3, 5), i32(3)), c(1, f32(3, 5), i32(3, 1)), c(1, f32(2, 5, 3), i64(2, 4)), c(2, f32(2, 3, 4), u32(2, 3, 2, 2)), c(1, f32(1, 1), i32(1, 7)),
+			c(1, f32(0, 5), i32(0, 2)), c(1, f32(3, 5), i32(3, 0)), c(1, f32(4, 9, 33), i32(4, 17)), c(1, f32(2, 5, 0), i32(2, 3)),
+		}
+		for _, d := range elementTypes() {
+			cases = append(cases, c(1, ir.TypeOf(d, 2, 4, 3), i32(2, 5)))
+		}
+		return cases
+	},
+})
+
+// GatherBatched adds slices of the tables in a batch, each picked by its own indices.
+func GatherBatched(table, idx *ir.Node, batchDims int) *ir.Node {
+	return table.Graph.Add(GatherBatchedDef, GatherBatchedAttrs{batchDims}, table, idx)
+}

@@ -1,0 +1,155 @@
+package op
+
+import (
+	"fmt"
+
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/tensor"
+)
+
+// ResizeAttrs are the attributes of resize.
+type ResizeAttrs struct {
+	Mode   string `attr:"mode"`   // ResizeNearest or ResizeLinear
+	Coords string `attr:"coords"` // HalfPixel, AlignCorners or Asymmetric
+}
+
+// Modes and coordinates of resize.
+const (
+	ResizeNearest = "nearest"
+	ResizeLinear  = "linear"
+
+	HalfPixel    = "half_pixel"
+	AlignCorners = "align_corners"
+	Asymmetric   = "asymmetric"
+)
+
+// maxResized is the largest size that an axis is resized from or to: on a device, coordinates are fractions of 32-bit integers.
+const maxResized = 1 << 15
+
+// Along is where the elements of an axis of m elements lie among those of one of n: element i at (Step*i + First) / Den, not below 0 and
+// in the linear mode not beyond n-1. The fraction is exact.
+type Along struct{ Step, First, Den int }
+
+// Along gives the places for an axis of n elements that is resized to m, both 1 or more.
+func (a ResizeAttrs) Along(n, m int) Along {
+	switch {
+	case a.Coords == AlignCorners:
+		return Along{n - 1, 0, max(m-1, 1)}
+	case a.Coords == Asymmetric:
+		return Along{n, 0, m}
+	case a.Mode == ResizeNearest:
+		return Along{2 * n, n, 2 * m}
+	}
+	return Along{2 * n, n - m, 2 * m}
+}
+
+// At is the element at or before place i of n, and how far the place is from it, as a share of the way to the next.
+func (l Along) At(i, n int) (k int, share float64) {
+	p := max(l.Step*i+l.First, 0)
+	if k = p / l.Den; k >= n-1 {
+		return n - 1, 0
+	}
+	return k, float64(p%l.Den) / float64(l.Den)
+}
+
+// ResizeDef makes images of another size.
+var ResizeDef = ir.Define(ir.Def[ResizeAttrs]{
+	Name: "resize",
+	Doc: "x [..., h, w] as images of the declared type [..., H, W], without antialiasing. Element i of a resized axis lies, among those of x, at (i + 1/2) h/H - 1/2 (coords " +
+		"half_pixel), i (h-1) / (H-1) (align_corners; 0 where H is 1) or i h/H (asymmetric), limited to 0 to h-1. Mode linear interpolates between the two elements on each axis; it " +
+		"takes floats. Mode nearest takes the element at or before i h/H (asymmetric: PyTorch's nearest) or (i + 1/2) h/H (half_pixel: its nearest-exact), computed exactly. " +
+		"Sizes are 1 to 32768.",
+	MinIn: 1, MaxIn: 1, Declared: true,
+	Infer: func(s ir.Sig[ResizeAttrs]) (ir.Type, error) {
+		a, x, y := s.Attrs, s.In[0], s.Declared
+		switch {
+		case a.Mode != ResizeNearest && a.Mode != ResizeLinear:
+			return ir.Type{}, fmt.Errorf("mode is %q; want %q or %q", a.Mode, ResizeNearest, ResizeLinear)
+		case a.Coords != HalfPixel && a.Coords != Asymmetric && (a.Coords != AlignCorners || a.Mode == ResizeNearest):
+			return ir.Type{}, fmt.Errorf("coords of mode %s is %q; want %q, %q, or in mode linear %q", a.Mode, a.Coords, HalfPixel, Asymmetric, AlignCorners)
+		case x.Rank() < 2 || y.Rank() != x.Rank() || y.DType != x.DType:
+			return ir.Type{}, fmt.Errorf("%v cannot be resized to %v; want one element type and rank, 2 or more", x, y)
+		}
+		if a.Mode == ResizeLinear {
+			if err := isFloat("operand", x); err != nil {
+				return ir.Type{}, err
+			}
+		}
+		last := x.Rank() - 2
+		for i, d := range x.Shape[:last] {
+			if d != y.Shape[i] {
+				return ir.Type{}, ir.Differ(d, y.Shape[i], "%v cannot be resized to %v; want the same sizes but on the last two axes", x, y)
+			}
+		}
+		for _, t := range []ir.Type{x, y} {
+			for _, d := range t.Shape[last:] {
+				if lo, hi := s.Syms.Bounds(d); lo < 1 || hi > maxResized {
+					return ir.Type{}, fmt.Errorf("%v cannot be resized to %v; want heights and widths of 1 to %d", x, y, maxResized)
+				}
+			}
+		}
+		return y, nil
+	},
+	Eval: func(a ResizeAttrs, in []*tensor.Array, out *tensor.Array) error {
+		x, last := in[0], len(out.Shape)-2
+		h, w, toH, toW := x.Shape[last], x.Shape[last+1], out.Shape[last], out.Shape[last+1]
+		rows, cols := a.Along(h, toH), a.Along(w, toW)
+		for i := range out.Len() {
+			r, dr := rows.At(i/toW%toH, h)
+			c, dc := cols.At(i%toW, w)
+			image := i / (toW * toH) * h * w
+			if a.Mode == ResizeNearest {
+				take(out, i, x, image+r*w+c)
+				continue
+			}
+			at := func(r, c int) float64 { return x.F[image+min(r, h-1)*w+min(c, w-1)] }
+			out.F[i] = lerp(lerp(at(r, c), at(r, c+1), dc), lerp(at(r+1, c), at(r+1, c+1), dc), dr)
+		}
+		return nil
+	},
+	FLOPs: func(a ResizeAttrs, _ []ir.Type, out ir.Type) int64 {
+		if a.Mode == ResizeNearest {
+			return 0
+		}
+		return 6 * numel(out)
+	},
+	Tol: func(a ResizeAttrs, in []ir.Type, out ir.Type) ir.Tolerance {
+		if a.Mode == ResizeNearest {
+			return ir.Tolerance{}
+		}
+		return rounded(a, in, out)
+	},
+	Cases: func() []ir.Case[ResizeAttrs] {
+		c := func(mode, coords string, in, out ir.Type) ir.Case[ResizeAttrs] {
+			return ir.Case[ResizeAttrs]{Attrs: ResizeAttrs{mode, coords}, In: []ir.Type{in}, Out: out}
+		}
+		var cases []ir.Case[ResizeAttrs]
+		for _, a := range []ResizeAttrs{{ResizeNearest, HalfPixel}, {ResizeNearest, Asymmetric}, {ResizeLinear, HalfPixel}, {ResizeLinear, Asymmetric}, {ResizeLinear, AlignCorners}} {
+			cases = append(cases, c(a.Mode, a.Coords, f32(1, 1), f32(3, 2)), c(a.Mode, a.Coords, f32(3, 5), f32(1, 1)), c(a.Mode, a.Coords, f32(1, 2, 3, 4), f32(1, 2, 6, 8)),
+				c(a.Mode, a.Coords, f32(2, 7, 5), f32(2, 3, 13)), c(a.Mode, a.Coords, f32(4, 9), f32(4, 9)), c(a.Mode, a.Coords, f32(0, 2, 3), f32(0, 4, 3)),
+				c(a.Mode, a.Coords, f32(1, 3, 9, 33), f32(1, 3, 20, 40)), c(a.Mode, a.Coords, f16(2, 3, 4), f16(2, 5, 7)), c(a.Mode, a.Coords, bf16(2, 3, 4), bf16(2, 5, 7)),
+				c(a.Mode, a.Coords, f64(3, 4), f64(5, 7)))
+		}
+		for _, d := range elementTypes() {
+			cases = append(cases, c(ResizeNearest, Asymmetric, ir.TypeOf(d, 2, 3, 4), ir.TypeOf(d, 2, 6, 5)))
+		}
+		return cases
+	},
+})
+
+// lerp is between a and b, a where t is 0. A neighbour without a share does not show, were it infinite.
+func lerp(a, b, t float64) float64 {
+	if t == 0 {
+		return a
+	}
+	return a*(1-t) + b*t
+}
+
+// Resize adds images of x, its last two axes, with another height and width.
+func Resize(x *ir.Node, height, width ir.Dim, a ResizeAttrs) *ir.Node {
+	out := ir.Type{DType: x.Type.DType, Shape: append(ir.Shape{}, x.Type.Shape...)}
+	if r := out.Rank(); r >= 2 {
+		out.Shape[r-2], out.Shape[r-1] = height, width
+	}
+	return x.Graph.AddDeclared(ResizeDef, a, out, x)
+}

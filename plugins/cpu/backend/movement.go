@@ -1,0 +1,123 @@
+package backend
+
+import (
+	"fmt"
+
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+	"github.com/rlx-go/rlx/core/tensor"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels"
+)
+
+var (
+	_ = register(kernel{op: "flip", takes: "(any)", prepare: func(n *ir.Node) func(*call) error {
+		by := make([]kernels.Reordering, n.Type.Rank())
+		for _, axis := range n.Attrs.(op.FlipAttrs).Axes {
+			by[axis].Flip = true
+		}
+		return reorder(by)
+	}})
+	_ = register(kernel{op: "roll", takes: "(any)", prepare: func(n *ir.Node) func(*call) error {
+		a, by := n.Attrs.(op.RollAttrs), make([]kernels.Reordering, n.Type.Rank())
+		for i, axis := range a.Axes {
+			by[axis].Shift = a.Shifts[i]
+		}
+		return reorder(by)
+	}})
+	_ = register(kernel{op: "dynamic_slice", takes: "(any, i32|i64)", run: func(c *call) error {
+		a := c.node.Attrs.(op.DynamicSliceAttrs)
+		outer, n, inner := around(c.in[0].Shape, a.Axis)
+		start := oneIndex(c.in[1])
+		if start < 0 || start > int64(n-a.Len) {
+			return fmt.Errorf("start is %d; want 0 to %d, so that %d elements lie in axis %d", start, n-a.Len, a.Len, a.Axis)
+		}
+		kernels.Narrow(c.pool, c.out.Data, c.in[0].Data, outer, n, inner*c.out.DType.Size(), int(start), a.Len)
+		return nil
+	}})
+	_ = register(kernel{op: "gather_batched", takes: "(any, i32|i64|u32)", run: func(c *call) error {
+		switch c.in[1].DType {
+		case dtype.I32:
+			return gatherBatched[int32](c)
+		case dtype.I64:
+			return gatherBatched[int64](c)
+		}
+		return gatherBatched[uint32](c)
+	}})
+	_ = register(kernel{op: "scatter_add", takes: "(f32|f64|i8|i16|i32|i64|u8|u32, i32|i64|u32)", run: func(c *call) error {
+		return elements[c.in[0].DType].scatterAdd(c)
+	}})
+	_ = register(kernel{op: "resize", takes: `(any) if mode = "nearest"`, also: `(f32) if mode = "linear"`, scratch: resizeScratch, run: func(c *call) error {
+		a, x, last := c.node.Attrs.(op.ResizeAttrs), c.in[0].Shape, len(c.out.Shape)-2
+		m := kernels.Images{Count: tensor.Numel(x[:last]), H: x[last], W: x[last+1], ToH: c.out.Shape[last], ToW: c.out.Shape[last+1]}
+		m.Rows, m.Cols = a.Along(m.H, m.ToH), a.Along(m.W, m.ToW)
+		if a.Mode == op.ResizeLinear {
+			kernels.ResizeLinear(c.pool, f32(c.out), f32(c.in[0]), m)
+			return nil
+		}
+		nearests[sizeClass(c.out.DType)](c, m)
+		return nil
+	}})
+)
+
+// resizeScratch is what linear interpolation computes in.
+func resizeScratch(_ *kernels.Pool, n *ir.Node, _ kernels.Precision) (r kernels.ScratchSize) {
+	if n.Attrs.(op.ResizeAttrs).Mode == op.ResizeLinear {
+		shape := n.Graph.Syms.Largest(n.Type.Shape)
+		r = kernels.ResizeLinearScratch(shape[len(shape)-1])
+	}
+	return r
+}
+
+// reorder runs an op that moves the elements along axes.
+func reorder(by []kernels.Reordering) func(*call) error {
+	return func(c *call) error {
+		reorders[sizeClass(c.out.DType)](c, by)
+		return nil
+	}
+}
+
+var (
+	reorders = [4]func(*call, []kernels.Reordering){reorderOf[uint8], reorderOf[uint16], reorderOf[uint32], reorderOf[int64]}
+	nearests = [4]func(*call, kernels.Images){nearestOf[uint8], nearestOf[uint16], nearestOf[uint32], nearestOf[int64]}
+)
+
+func reorderOf[T tensor.Element](c *call, by []kernels.Reordering) {
+	kernels.Reorder(c.pool, view[T](c.out), view[T](c.in[0]), c.out.Shape, by)
+}
+
+func nearestOf[T tensor.Element](c *call, m kernels.Images) {
+	kernels.ResizeNearest(c.pool, view[T](c.out), view[T](c.in[0]), m)
+}
+
+func gatherBatched[I interface {
+	tensor.Element
+	kernels.Index
+}](c *call) error {
+	table, b := c.in[0], c.node.Attrs.(op.GatherBatchedAttrs).BatchDims
+	outer, n, inner := around(table.Shape, b)
+	return kernels.GatherBatched(c.pool, c.out.Data, table.Data, outer, n, inner*table.DType.Size(), view[I](c.in[1]))
+}
+
+func scatterAdd[T interface {
+	tensor.Element
+	kernels.Number
+}](c *call) error {
+	rows, inner := c.out.Shape[0], tensor.Numel(c.out.Shape[1:])
+	switch dst, src, idx := view[T](c.out), view[T](c.in[0]), c.in[1]; idx.DType {
+	case dtype.I32:
+		return kernels.ScatterAdd(c.pool, dst, src, rows, inner, view[int32](idx))
+	case dtype.I64:
+		return kernels.ScatterAdd(c.pool, dst, src, rows, inner, view[int64](idx))
+	default:
+		return kernels.ScatterAdd(c.pool, dst, src, rows, inner, view[uint32](idx))
+	}
+}
+
+// oneIndex is the number that an operand of one i32 or i64 holds.
+func oneIndex(t tensor.Tensor) int64 {
+	if t.DType == dtype.I32 {
+		return int64(view[int32](t)[0])
+	}
+	return view[int64](t)[0]
+}

@@ -1,0 +1,84 @@
+package kernels
+
+import "fmt"
+
+// Reordering says how Reorder moves the elements along an axis.
+type Reordering struct {
+	Flip  bool // the last comes first
+	Shift int  // the element at i goes to i + Shift, modulo the size of the axis
+}
+
+// Reorder is dst = src, of the given shape, with the elements along each axis moved as by says, flipped or shifted.
+func Reorder[T any](p *Pool, dst, src []T, shape []int, by []Reordering) {
+	n := product(shape)
+	if len(by) != len(shape) || len(dst) < n || len(src) < n {
+		panic(fmt.Sprintf("BUG: %d axes of %v are moved", len(by), shape))
+	}
+	if n == 0 {
+		return
+	}
+	g := reorder[T]{dst: dst, src: src, inner: 1}
+	axes := len(shape)
+	for axes > 0 && (by[axes-1] == Reordering{} || shape[axes-1] == 1) {
+		axes--
+		g.inner *= shape[axes]
+	}
+	if axes == 0 {
+		split(p, n, elementGrain, columns[T]{dst, src, 1, 1, 0, 0, 1})
+		return
+	}
+	for i, d := range shape[:axes] {
+		g.by[i], g.shape[i] = by[i], d
+		g.by[i].Shift = ((by[i].Shift % d) + d) % d
+	}
+	g.last = axes - 1
+	row := shape[axes-1] * g.inner
+	split(p, n/row, 1+elementGrain/row, g)
+}
+
+type reorder[T any] struct {
+	dst, src    []T
+	inner, last int // elements that stay together; the innermost axis that moves
+	shape       [maxRank]int
+	by          [maxRank]Reordering
+}
+
+// from is where element i of an axis of n elements comes from.
+func (r Reordering) from(i, n int) int {
+	if r.Flip {
+		i = n - 1 - i
+	}
+	if i -= r.Shift; i < 0 {
+		i += n
+	}
+	return i
+}
+
+func (g *reorder[T]) do(lo, hi, _ int) {
+	n, last := g.shape[g.last], g.by[g.last]
+	row := n * g.inner
+	for t := lo; t < hi; t++ {
+		at, rest, stride := 0, t, row
+		for axis := g.last - 1; axis >= 0; axis-- {
+			d := g.shape[axis]
+			at += g.by[axis].from(rest%d, d) * stride
+			rest /= d
+			stride *= d
+		}
+		dst, src := g.dst[t*row:(t+1)*row], g.src[at:at+row]
+		switch {
+		case !last.Flip:
+			cut := last.Shift * g.inner
+			copy(dst[:cut], src[row-cut:])
+			copy(dst[cut:], src)
+		case g.inner == 1:
+			for i, x := range src {
+				dst[len(dst)-1-i] = x
+			}
+		default:
+			for i := range n {
+				copy(dst[i*g.inner:(i+1)*g.inner], src[(n-1-i)*g.inner:])
+			}
+		}
+	}
+}

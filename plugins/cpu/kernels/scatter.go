@@ -1,0 +1,43 @@
+package kernels
+
+import (
+	"github.com/rlx-go/rlx/core/diag"
+)
+
+// ScatterAdd adds row i of src, [len(index), inner], to row index[i] of dst, [rows, inner], which begins as zeros; i rises. An
+// index outside [0, rows) is an error; dst is then undefined. The threads share the rows of dst, so that each is one sum in
+// one order.
+func ScatterAdd[T Number, I Index](p *Pool, dst, src []T, rows, inner int, index []I) error {
+	if len(dst) < rows*inner || len(src) < len(index)*inner {
+		panic("BUG: ScatterAdd: a slice is short")
+	}
+	for i, x := range index {
+		if y := float64(x); !(y > -1 && y < float64(rows)) {
+			return diag.New(diag.IndexOutOfRange, "scatter_add", "index %d is %v; allowed is 0 to %d", i, x, rows-1)
+		}
+	}
+	each := inner * (1 + len(index)/max(rows, 1)) // elements that a row of dst costs
+	split(p, rows, 1+elementGrain/max(1, each), scatter[T, I]{dst, src, inner, index})
+	return nil
+}
+
+type scatter[T Number, I Index] struct {
+	dst, src []T
+	inner    int
+	index    []I
+}
+
+func (s *scatter[T, I]) do(lo, hi, _ int) {
+	clear(s.dst[lo*s.inner : hi*s.inner])
+	for i, x := range s.index {
+		row := int(x)
+		if row < lo || row >= hi {
+			continue
+		}
+		src := s.src[i*s.inner : (i+1)*s.inner]
+		dst := s.dst[row*s.inner:][:len(src)]
+		for k, v := range src {
+			dst[k] += v
+		}
+	}
+}

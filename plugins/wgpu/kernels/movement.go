@@ -1,0 +1,111 @@
+package kernels
+
+import (
+	_ "embed"
+	"fmt"
+
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+)
+
+//go:embed movement.wgsl
+var movementWGSL string
+
+var (
+	_ = register(Kernel{Op: "flip", Takes: "(any)", Shaders: func(n *ir.Node, _ Limits) []Shader {
+		// The strides of flipped axes are negative: in 32 bits they wrap to the right places.
+		shape, axes := n.Type.Shape, n.Attrs.(op.FlipAttrs).Axes
+		u, rank := element(n.Type.DType), n.Type.Rank()
+		if len(axes) == 0 || axes[len(axes)-1] < rank-1 {
+			u = units(n.Type.DType, []int{common(shape[rank-1:])}, n.In[0])
+		}
+		return []Shader{strided(n, u, rank, func(c *Call) (offset int, dims, stride []int) {
+			dims, stride = c.Out.Shape, denseStrides(c.Out.Shape)
+			for _, axis := range axes {
+				offset += (dims[axis] - 1) * stride[axis]
+				stride[axis] = -stride[axis]
+			}
+			return offset, dims, stride
+		})}
+	}})
+	_ = register(Kernel{Op: "roll", Takes: "(any)", Shaders: func(n *ir.Node, _ Limits) []Shader {
+		// Axes between those that are shifted make one.
+		a, shape, rank := n.Attrs.(op.RollAttrs), n.Type.Shape, n.Type.Rank()
+		inner := rank // the first axis behind the last one shifted
+		if len(a.Axes) > 0 {
+			inner = a.Axes[len(a.Axes)-1] + 1
+		}
+		u := units(n.Type.DType, []int{common(shape[inner:])}, n.In[0])
+		if inner == rank {
+			u = element(n.Type.DType)
+		}
+		consts := map[string]any{"Axes": downTo(len(a.Axes)-1, 0)}
+		// For each shifted axis: its size, the stride, and where index 0 comes from.
+		fields := []string{"inner"}
+		for _, name := range []string{"size", "stride", "origin"} {
+			fields = append(fields, fmt.Sprint(name, ":", max(len(a.Axes), 1)))
+		}
+		return []Shader{moved(n, u, []int{0}, "roll", part(movementWGSL, "roll"), consts, fields, func(c *Call) []uint32 {
+			p := make([]uint32, 1+3*max(len(a.Axes), 1))
+			p[0] = uint32(numel(c.Out.Shape[inner:]) / u.per())
+			sizes, strides, origins := p[1:][:len(a.Axes)], p[1+max(len(a.Axes), 1):], p[1+2*max(len(a.Axes), 1):]
+			for i, axis := range a.Axes {
+				d := c.Out.Shape[axis]
+				sizes[i], strides[i] = uint32(d), uint32(numel(c.Out.Shape[axis+1:])/u.per())
+				origins[i] = uint32(((-a.Shifts[i])%d + d) % d)
+			}
+			return p
+		})}
+	}})
+	_ = register(Kernel{Op: "dynamic_slice", Takes: "(any, i32)", Shaders: func(n *ir.Node, _ Limits) []Shader {
+		x, a := n.In[0], n.Attrs.(op.DynamicSliceAttrs)
+		inner := common(x.Type.Shape[a.Axis+1:])
+		u := units(n.Type.DType, []int{inner}, x)
+		return []Shader{moved(n, u, []int{0}, "dynamic_slice", part(movementWGSL, "slice"), nil, []string{"row", "from_row", "inner", "last"}, func(c *Call) []uint32 {
+			_, size, inner := around(c.In[0].Shape, a.Axis)
+			inner /= u.per()
+			return []uint32{uint32(a.Len * inner), uint32(size * inner), uint32(inner), uint32(size - a.Len)}
+		}).withStatus()}
+	}})
+	_ = register(Kernel{Op: "gather_batched", Takes: "(any, i32|u32)", Shaders: func(n *ir.Node, _ Limits) []Shader {
+		x, b := n.In[0], n.Attrs.(op.GatherBatchedAttrs).BatchDims
+		u := units(n.Type.DType, []int{common(x.Type.Shape[b+1:])}, x)
+		return []Shader{moved(n, u, []int{0}, "gather_batched", part(movementWGSL, "gather_batched"), nil, []string{"inner", "count", "size"}, func(c *Call) []uint32 {
+			return []uint32{uint32(numel(c.In[0].Shape[b+1:]) / u.per()), uint32(numel(c.In[1].Shape[b:])), uint32(c.In[0].Shape[b])}
+		}).withStatus()}
+	}})
+	_ = register(Kernel{Op: "scatter_add", Takes: "(f32|f16|bf16|i32|u32, i32|u32)", Shaders: func(n *ir.Node, _ Limits) []Shader {
+		consts := map[string]any{"Type": elementType(n.Type.DType)}
+		s := mapped(n, "scatter_add", part(movementWGSL, "scatter_add"), consts, []string{"inner", "rows", "count"}, func(c *Call) []uint32 {
+			return []uint32{uint32(numel(c.Out.Shape[1:])), uint32(c.Out.Shape[0]), uint32(c.In[1].Shape[0])}
+		}).withStatus()
+		s.Loops = func(c *Call) int { return loop(c.In[1].Shape[0], 0) * max(1, 4/n.Type.DType.Size()) }
+		return []Shader{s}
+	}})
+	_ = register(Kernel{Op: "resize", Takes: `(any) if mode = "nearest"`, Also: `(f32|f16|bf16) if mode = "linear"`, Shaders: func(n *ir.Node, _ Limits) []Shader {
+		a := n.Attrs.(op.ResizeAttrs)
+		fields := []string{"h", "w", "to_h", "to_w"}
+		for _, axis := range []string{"rows", "cols"} {
+			fields = append(fields, axis+"_step", axis+"_first", axis+"_den")
+		}
+		return []Shader{coarsened(n, "resize", part(movementWGSL, a.Mode), nil, fields, func(c *Call) []uint32 {
+			last := len(c.Out.Shape) - 2
+			h, w, toH, toW := c.In[0].Shape[last], c.In[0].Shape[last+1], c.Out.Shape[last], c.Out.Shape[last+1]
+			p := []uint32{uint32(h), uint32(w), uint32(toH), uint32(toW)}
+			for _, l := range []op.Along{a.Along(h, toH), a.Along(w, toW)} {
+				p = append(p, uint32(l.Step), uint32(int32(l.First)), uint32(l.Den))
+			}
+			return p
+		})}
+	}})
+)
+
+// denseStrides are the strides of a dense shape, in elements.
+func denseStrides(shape []int) []int {
+	out, n := make([]int, len(shape)), 1
+	for i := len(shape) - 1; i >= 0; i-- {
+		out[i] = n
+		n *= shape[i]
+	}
+	return out
+}
