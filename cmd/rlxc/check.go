@@ -40,10 +40,10 @@ func checkCommand() *cli.Command {
 	}
 }
 
-// reading is how the commands that look into an artifact open it.
+// reading is the flags of commands that open an artifact to examine it.
 type reading struct{ memory string }
 
-// readingMemory is the default of --memory: far more than the structure of any model takes, and less than machines have.
+// readingMemory is the default of --memory: far more than the structure of any model needs, and less than machines have.
 const readingMemory = "2G"
 
 func (r *reading) declare(fs *cli.FlagSet) {

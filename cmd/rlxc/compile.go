@@ -75,10 +75,10 @@ func compileCommand() *cli.Command {
 	}
 }
 
-// phases are what --dump and --stop-after name.
+// phases are the names that --dump and --stop-after accept.
 func phases() []string { return append([]string{"in"}, pass.Names()...) }
 
-// choosePrecisions checks what runs may choose from. The first is what they get where they choose nothing.
+// choosePrecisions checks the precisions that runs may choose from. The first is the default.
 func choosePrecisions(names []string) ([]string, error) {
 	all := device.Precisions()
 	if len(names) == 0 {
@@ -168,8 +168,8 @@ func runCompile(ctx context.Context, env *cli.Env, src string, f compileFlags) e
 	return reportCompiled(env, compiled{start: start, path: f.output, info: info, model: model, config: cfgNote, result: result, infinite: vals.infinite})
 }
 
-// compileModel runs the compiler. What the compiler refuses without a code is a size that came from the checkpoint's tensors:
-// one that passes the limits of the IR or of the file format.
+// compileModel runs the compiler. An error of the compiler without a code is about a size that the checkpoint's
+// tensors determine, which exceeds a limit of the IR or of the file format.
 func compileModel(ctx context.Context, src string, m *arch.Model, o compile.Options) (*compile.Result, error) {
 	r, err := compile.Compile(ctx, m.Methods, o)
 	if _, coded := diag.CodeOf(err); err == nil || coded || ctx.Err() != nil || strings.Contains(err.Error(), "BUG:") {
@@ -178,7 +178,7 @@ func compileModel(ctx context.Context, src string, m *arch.Model, o compile.Opti
 	return nil, diag.New(arch.ErrTensor, src, "the sizes of its tensors cannot be compiled: %w", err)
 }
 
-// modelName is the checkpoint's name without folder and ending; for model.safetensors and folders the folder's.
+// modelName is the checkpoint's name without folder and extension. For model.safetensors and for folders it is the folder's name.
 func modelName(src string) string {
 	abs, err := filepath.Abs(src)
 	if err != nil {
@@ -194,7 +194,7 @@ func modelName(src string) string {
 	return name
 }
 
-// configBeside is where the configuration of a checkpoint lies, if there is one.
+// configBeside is the path of a checkpoint's configuration, if there is one.
 func configBeside(src string) string {
 	if st, err := os.Stat(src); err == nil && st.IsDir() {
 		return filepath.Join(src, "config.json")
@@ -202,7 +202,7 @@ func configBeside(src string) string {
 	return filepath.Join(filepath.Dir(src), "config.json")
 }
 
-// build recognises the architecture and makes its graphs.
+// build recognises the architecture and builds its graphs.
 func build(stored weights.Stored, src string, f compileFlags) (m *arch.Model, note string, err error) {
 	family, err := arch.Find(f.arch, stored, src)
 	if err != nil {
@@ -241,7 +241,7 @@ func build(stored weights.Stored, src string, f compileFlags) (m *arch.Model, no
 	return m, note, err
 }
 
-// compiled is what a finished compile reports.
+// compiled is the report of a compile.
 type compiled struct {
 	start  time.Time
 	path   string

@@ -7,7 +7,7 @@ import (
 	"github.com/rlx-go/rlx/models/weights"
 )
 
-// digests is the hashing of the source files, which goes on beside the compiler's own work and the writing of weights.
+// digests hashes the source files, concurrently with the compiler and the writing of weights.
 type digests struct {
 	ckpt  *weights.Checkpoint
 	files []format.Source // names and sizes, without digests
@@ -27,7 +27,7 @@ func startDigests(ctx context.Context, c *weights.Checkpoint) *digests {
 	return d
 }
 
-// wait gives the files with their digests, when all that the artifact takes from them has been read, and fails where one of
+// wait returns the files with their digests. It is called when all data of the artifact has been read from them, and fails if one of
 // them was written to meanwhile.
 func (d *digests) wait(ctx context.Context) ([]format.Source, error) {
 	<-d.done

@@ -14,8 +14,8 @@ import (
 	"github.com/rlx-go/rlx/internal/cli"
 )
 
-// dumpSet collects the graphs that --dump asks for. One path may be asked for by several phases; texts are appended in
-// the order in which they are made.
+// dumpSet collects the graphs that --dump requests. Several phases may have the same path; their texts are appended in the order in
+// which they are made.
 type dumpSet struct {
 	paths map[string]string           // phase -> path
 	text  map[string]*strings.Builder // path -> text

@@ -13,7 +13,7 @@ import (
 	"github.com/rlx-go/rlx/internal/cli"
 )
 
-// view is one way to look at an artifact.
+// view is one aspect of an artifact that inspect prints.
 type view struct {
 	name, about string
 	text        func(env *cli.Env, v *format.Verified, ps []*program.Program) error
@@ -98,7 +98,7 @@ func (f *programFlags) declare(fs *cli.FlagSet) {
 	fs.StringVar(&f.target, "target", "", "`NAME` only this target")
 }
 
-// choose filters by method and target, where given.
+// choose filters by method and target, if given.
 func (f *programFlags) choose(v *format.Verified) ([]*program.Program, error) {
 	var out []*program.Program
 	var have []string
@@ -136,7 +136,7 @@ type methodJSON struct {
 	Targets []string          `json:"targets"`
 }
 
-// methodsOf reads the signature off the programs; every target of a method has the same.
+// methodsOf returns the signatures of the programs. They are the same for all targets of a method.
 func methodsOf(ps []*program.Program) []methodJSON {
 	var out []methodJSON
 	at := map[string]int{}
@@ -198,7 +198,7 @@ func graphJSON(_ *format.Verified, ps []*program.Program) any {
 		Op    string         `json:"op"`
 		In    []int          `json:"in,omitempty"`
 		Attrs map[string]any `json:"attrs,omitempty"`
-		Type  string         `json:"type,omitempty"` // of all but ops with several results, which the next nodes stand for
+		Type  string         `json:"type,omitempty"` // empty for ops with several results, which are the next nodes
 	}
 	var out []any
 	for _, p := range ps {
@@ -229,7 +229,7 @@ func placesText(env *cli.Env, _ *format.Verified, ps []*program.Program) error {
 	for _, p := range ps {
 		rows := [][]string{{"value", "type", "space", "offset", "bytes", "shares"}}
 		for _, n := range p.Graph.Nodes {
-			if n.Op.Tuple { // its results have places
+			if n.Op.Tuple { // its results have places, the node itself has none
 				continue
 			}
 			pl := p.Places[n.ID]
@@ -247,7 +247,7 @@ func placesText(env *cli.Env, _ *format.Verified, ps []*program.Program) error {
 	return nil
 }
 
-// stateBytes ends the line of a program that keeps a state.
+// stateBytes is the end of the line of a program that keeps a state.
 func stateBytes(p *program.Program) string {
 	if p.StateSize == 0 {
 		return ""
@@ -324,7 +324,7 @@ func stepsJSON(_ *format.Verified, ps []*program.Program) any {
 	return out
 }
 
-// flops of a step at the symbols' upper bounds.
+// flops is the cost of a step at the symbols' upper bounds.
 func flops(p *program.Program, s program.Step) int64 {
 	n, syms := p.Graph.Nodes[s.Node], p.Graph.Syms
 	in, out := n.InTypes(), slices.Clone(n.ResultTypes())

@@ -1,4 +1,4 @@
-// Command rlxc compiles models: a checkpoint in, one artifact (.rlx) out, and looks into artifacts. It executes nothing.
+// Command rlxc compiles models: a checkpoint in, one artifact (.rlx) out, and examines artifacts. It executes nothing.
 package main
 
 import (

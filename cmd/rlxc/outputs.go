@@ -10,13 +10,13 @@ import (
 	"github.com/rlx-go/rlx/models/weights"
 )
 
-// output is a file that a flag asks for.
+// output is a file that a flag names.
 type output struct{ flag, path string }
 
 // artifactFlag names the only output that is not written in order.
 const artifactFlag = "--output"
 
-// outputsOf lists the files that compile will write; standard output (-) is none.
+// outputsOf lists the files that compile will write, without standard output (-).
 func outputsOf(f compileFlags, d *dumpSet) []output {
 	var out []output
 	if f.stopAfter == "" {
@@ -33,8 +33,8 @@ func outputsOf(f compileFlags, d *dumpSet) []output {
 	return out
 }
 
-// checkOutputs finds what would be lost or fail at the end before the work begins: an output that is one of the inputs,
-// two outputs in one file, a folder that is missing or may not be written to.
+// checkOutputs finds errors before the work begins that would otherwise lose data or appear at its end: an output that is one of
+// the inputs, two outputs in one file, a folder that is missing or cannot be written to.
 func checkOutputs(ctx context.Context, outs []output, inputs []string) error {
 	for i, o := range outs {
 		if o.path == "-" {
@@ -62,7 +62,8 @@ func checkOutputs(ctx context.Context, outs []output, inputs []string) error {
 	return nil
 }
 
-// place is the file that writing to path makes, through links whose target is not there yet too, by one name for all paths to it.
+// place is the canonical name of the file that writing to path creates or replaces. It follows links, also those whose target does
+// not exist yet.
 func place(path string) string {
 	path = atomicfile.Target(path)
 	if dir, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {

@@ -62,21 +62,21 @@ func planCommand() *cli.Command {
 	}
 }
 
-// span is one value's stay in the arena. Views and in-place results extend the stay of the value whose bytes they use.
+// span is the live range of one value in the arena. Views and in-place results extend that of the value whose bytes they use.
 type span struct {
 	name, typ    string
 	offset, size int64
 	first, last  int // steps
 }
 
-// arena is a program's plan, seen as stays.
+// arena is a program's plan as live ranges.
 type arena struct {
 	p           *program.Program
 	spans       []span // by first step
 	peak, naive int64
 }
 
-// lifetimes works out from places and steps who stays where and when.
+// lifetimes derives the live ranges from places and steps.
 func lifetimes(p *program.Program) arena {
 	a := arena{p: p}
 	owner := make([]int, len(p.Graph.Nodes)) // node -> index of its span, or -1
@@ -89,7 +89,7 @@ func lifetimes(p *program.Program) arena {
 			continue
 		}
 		if _, view := n.View(); !view {
-			a.naive += program.AlignUp(pl.Size) // as plan.Plan counts
+			a.naive += program.AlignUp(pl.Size) // counted as in plan.Plan
 		}
 		if pl.Parent >= 0 {
 			owner[n.ID] = owner[pl.Parent]
@@ -129,7 +129,7 @@ func (a arena) reuse() float64 {
 	return float64(a.naive) / float64(a.p.ArenaSize)
 }
 
-// largest lists the n largest stays.
+// largest lists the n largest values.
 func (a arena) largest(n int) []span {
 	s := slices.Clone(a.spans)
 	slices.SortStableFunc(s, func(x, y span) int { return cmp.Compare(y.size, x.size) })

@@ -10,11 +10,11 @@ import (
 	"github.com/rlx-go/rlx/internal/cli"
 )
 
-// The picture has a column for each step and the arena's bytes from top to bottom; a box is a value's stay.
+// The picture has a column for each step and the arena's bytes from top to bottom; a box is a value's live range.
 const (
 	pictureWidth, pictureHeight = 1200, 600
 	pictureMargin               = 60
-	charWidth                   = 7 // at most, of most letters of the 12 px font: names are shown where they fit
+	charWidth                   = 7 // upper bound for most letters of the 12 px font, to show only names that fit
 )
 
 // svg draws the arena over time.

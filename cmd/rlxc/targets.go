@@ -13,7 +13,7 @@ import (
 	"github.com/rlx-go/rlx/internal/regular"
 )
 
-// targetEnding is what the names of target descriptions end in.
+// targetEnding is the extension of target descriptions.
 const targetEnding = ".target"
 
 // targetFile splits what --target names into a file and a level, which may be empty; ok is false for the name of a target.
@@ -24,8 +24,8 @@ func targetFile(name string) (path, level string, ok bool) {
 	return name, "", strings.HasSuffix(name, targetEnding) || strings.Contains(name, "/")
 }
 
-// chooseTargets finds the targets that --target names. The artifact has them in one order, however they are given: the built-in
-// ones, then those of files by name, portable last, since backends without a schedule of their own take the first that fits.
+// chooseTargets finds the targets that --target names. Their order in the artifact does not depend on that of the flags: the
+// built-in ones, then those of files by name, portable last, since backends without a schedule of their own use the first that fits.
 func chooseTargets(names []string) ([]compile.Target, error) {
 	if len(names) == 0 {
 		return compile.Defaults(), nil

@@ -12,7 +12,7 @@ import (
 	"github.com/rlx-go/rlx/models/weights"
 )
 
-// values reads params of the model from the checkpoint.
+// values reads parameters of the model from the checkpoint.
 type values struct {
 	stored weights.Stored
 	source map[string]string // param -> tensor of the checkpoint
@@ -44,7 +44,7 @@ func (v *values) copy(to io.Writer, name string) error {
 	return err
 }
 
-// counting moves the progress bar on.
+// counting advances the progress bar.
 type counting struct {
 	io.Writer
 	v *values

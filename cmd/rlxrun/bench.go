@@ -58,7 +58,7 @@ type benchFlags struct {
 // measured is the result of bench. Times are the host's, of its monotonic clock.
 type measured struct {
 	Device         string           `json:"device"`
-	Threads        string           `json:"threads"` // as --threads gives them
+	Threads        string           `json:"threads"` // as given with --threads
 	Precision      string           `json:"precision"`
 	Method         string           `json:"method"`
 	Target         string           `json:"target"`
@@ -67,7 +67,7 @@ type measured struct {
 	LoadMS         float64          `json:"load_ms"`  // process start to first dispatch
 	FirstMS        float64          `json:"first_ms"` // the first run
 	Warmup         int              `json:"warmup"`   // runs that do not count, the first included
-	RunsMS         []float64        `json:"runs_ms"`  // the others; inputs handed in to outputs readable
+	RunsMS         []float64        `json:"runs_ms"`  // the others; from the call to readable outputs
 	MedianMS       float64          `json:"median_ms"`
 	MinMS          float64          `json:"min_ms"`
 	MaxMS          float64          `json:"max_ms"`
@@ -75,14 +75,14 @@ type measured struct {
 	GFLOPS         float64          `json:"gflop_per_s"`
 	ArenaBytes     int64            `json:"arena_bytes"`
 	WeightsBytes   int64            `json:"weights_bytes"`
-	KernelBytes    int64            `json:"kernel_bytes"` // what kernels and definitions compute in, at most
+	KernelBytes    int64            `json:"kernel_bytes"` // scratch memory of kernels and definitions, an upper bound
 	BackendPeakRSS int64            `json:"backend_peak_rss_bytes"`
 	DeviceMemory   int64            `json:"device_memory_bytes,omitempty"` // of devices with memory of their own
 	HostPeakRSS    int64            `json:"host_peak_rss_bytes"`
 	Profile        []profileRow     `json:"profile,omitempty"` // of the last run
 }
 
-// check compares the numbers of runs with what is allowed.
+// check checks the numbers of runs.
 func (f *benchFlags) check() error {
 	if f.runs < 1 {
 		return cli.Usagef("-n", "%d runs; allowed are 1 and more", f.runs)
@@ -108,7 +108,7 @@ func (s *session) bench(ctx context.Context, f *benchFlags) error {
 	if err := s.load(ctx, method); err != nil {
 		return err
 	}
-	in := madeUpInputs(method, sizes) // load has found that there is memory for them
+	in := madeUpInputs(method, sizes) // load has checked that there is memory for them
 	for range f.warmup + f.runs {
 		if _, err := s.run(ctx, rlx.Request{Method: method.Name, Inputs: in}); err != nil {
 			return err
@@ -129,7 +129,7 @@ func (s *session) bench(ctx context.Context, f *benchFlags) error {
 	return m.print(s.env)
 }
 
-// measured sums the runs up.
+// measured summarises the runs.
 func (s *session) measured(method string, f *benchFlags) (*measured, error) {
 	first, last := s.runs[0], s.runs[len(s.runs)-1]
 	l := s.loaded(method)
@@ -195,7 +195,7 @@ func (m *measured) print(env *cli.Env) error {
 	return err
 }
 
-// benchSize is what sizes known at run time only are, within their range: a prompt of one point and its padding.
+// benchSize is the value of sizes that are known only at run time, within their range: a prompt of one point and its padding.
 const benchSize = 2
 
 // benchSizes are the values of a method's symbols: those given with --size, and benchSize.
@@ -218,10 +218,10 @@ func benchSizes(m *rlx.Method, sizes []string) (map[string]int64, error) {
 	return out, nil
 }
 
-// madeUpChunk is how many elements are made at a time, as the 64-bit numbers that interp works with.
+// madeUpChunk is how many elements are generated at a time, as 64-bit numbers.
 const madeUpChunk = 1 << 16
 
-// madeUpInputs makes the inputs of a method, the same every time.
+// madeUpInputs generates inputs of a method, always the same.
 func madeUpInputs(m *rlx.Method, sizes map[string]int64) map[string]rlx.Tensor {
 	in := map[string]rlx.Tensor{}
 	for i, v := range m.Inputs {
@@ -239,7 +239,7 @@ func madeUpInputs(m *rlx.Method, sizes map[string]int64) map[string]rlx.Tensor {
 	return in
 }
 
-// parseSizeFlag reads SYMBOL=N; the name is empty where it is anything else.
+// parseSizeFlag reads SYMBOL=N; the name is empty for anything else.
 func parseSizeFlag(s string) (name string, n int64) {
 	name, num, _ := strings.Cut(s, "=")
 	n, err := strconv.ParseInt(num, 10, 64)

@@ -13,15 +13,15 @@ import (
 	"github.com/rlx-go/rlx/internal/cli"
 )
 
-// probed is what a backend said about itself, or why it said nothing.
+// probed is a backend's description of itself, or the error.
 type probed struct {
 	found
-	hidden string // path of the one that is used instead; then it was not asked
+	hidden string // path of the one that is used instead, in which case this one is not started
 	info   rlx.BackendInfo
 	err    error
 }
 
-// probeAll asks every backend, some at a time.
+// probeAll starts every backend, a few at a time, and asks for its description.
 func probeAll(ctx context.Context, env *cli.Env, f *hostFlags) ([]probed, *registry, error) {
 	reg, err := findBackends(f.plugins.Values)
 	if err != nil {
@@ -66,7 +66,7 @@ func devicesCommand() *cli.Command {
 
 // deviceRow is one device, for JSON.
 type deviceRow struct {
-	Flag     string   `json:"flag"` // what chooses it, ready to paste
+	Flag     string   `json:"flag"` // the flag that chooses it, ready to paste
 	Backend  string   `json:"backend"`
 	ID       string   `json:"id"`
 	Name     string   `json:"name"`

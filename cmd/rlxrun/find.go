@@ -16,19 +16,19 @@ import (
 
 const pluginPathEnv = "RLX_PLUGIN_PATH"
 
-// found is one executable that calls itself a backend.
+// found is one executable that has the name of a backend.
 type found struct {
 	rlx.Backend
 	from string // how it was found: "--plugin", "beside rlxrun", "RLX_PLUGIN_PATH"
 }
 
-// registry is what was found, and where it was looked for. The first of a name is the one that is used.
+// registry is the backends that were found, and where they were searched. The first of a name is used.
 type registry struct {
 	all    []found
 	looked []string
 }
 
-// findBackends looks for backends: --plugin first, then beside rlxrun, then along RLX_PLUGIN_PATH.
+// findBackends searches for backends: --plugin first, then beside rlxrun, then along RLX_PLUGIN_PATH.
 func findBackends(plugins []string) (*registry, error) {
 	r := &registry{}
 	for _, p := range plugins {
@@ -77,14 +77,14 @@ func (r *registry) first() []found {
 	return out
 }
 
-// warn says so where every user could put another program in the place of the backend's.
+// warn warns if every user could replace the backend's executable.
 func (f found) warn(env *cli.Env) {
 	if p := f.WritableByAll(); p != "" {
 		env.Notef("warning: backend %s: every user can write to %s, and so run a program in your name; chmod o-w %[2]s", f.Name, p)
 	}
 }
 
-// find is the backend of that name, or an error that lists those there are.
+// find returns the backend of a name. The error lists the backends that exist.
 func (r *registry) find(name string) (found, error) {
 	for _, f := range r.all {
 		if f.Name == name {
@@ -106,7 +106,7 @@ func (r *registry) find(name string) (found, error) {
 	return found{}, e.WithHint("or name its executable with --plugin %s=PATH", name)
 }
 
-// places says where backends were looked for.
+// places lists where backends were searched, for messages.
 func (r *registry) places() string {
 	s := strings.Join(r.looked, ", ")
 	if os.Getenv(pluginPathEnv) == "" {

@@ -19,10 +19,10 @@ import (
 
 const defaultBackend = "cpu"
 
-// backendName is what a backend may be called, unlike the ids of most devices (0000:3b:00.0).
+// backendName matches names of backends, but not the IDs of most devices (0000:3b:00.0).
 var backendName = regexp.MustCompile(`^[a-z][a-z0-9_-]*$`)
 
-// hostFlags choose the backend and the terms on which it works.
+// hostFlags choose the backend and its options.
 type hostFlags struct {
 	backend, device, threads string
 	plugins                  cli.List
@@ -55,7 +55,7 @@ func (f *hostFlags) declarePlugins(fs *cli.FlagSet) {
 	fs.ChoiceVar(&f.log, "log", "what to show of the backend's log on stderr", "warn", "off", "error", "info", "debug")
 }
 
-// options are what the flags come to, for a session. The backend is not yet chosen.
+// options converts the flags to options of a session. The backend is not chosen yet.
 func (f *hostFlags) options(env *cli.Env) (rlx.Options, error) {
 	o := f.describing(env)
 	o.Precision = f.precision
@@ -80,7 +80,7 @@ func (f *hostFlags) options(env *cli.Env) (rlx.Options, error) {
 	return o, nil
 }
 
-// describing are the terms on which a backend is asked what it is.
+// describing are the options for a session that only asks for the backend's description.
 func (f *hostFlags) describing(env *cli.Env) rlx.Options {
 	return rlx.Options{Sandbox: rlx.Sandbox(f.sandbox.Value), Log: f.logger(env)}
 }
@@ -96,7 +96,7 @@ func (f *hostFlags) choose(r *registry) (b found, device string, err error) {
 		}
 		name, device = prefix, id
 	} else if ok && f.backend == "" && backendName.MatchString(prefix) {
-		name = prefix // not found: the error lists those that are
+		name = prefix // not found: the error lists the backends that exist
 	}
 	b, err = r.find(cmp.Or(name, defaultBackend))
 	return b, device, err
@@ -110,7 +110,7 @@ func (f *hostFlags) deadline(ctx context.Context) (context.Context, context.Canc
 	return context.WithTimeout(ctx, f.timeout)
 }
 
-// explain says an error in terms of flags, and turns whatever followed from a deadline that passed into the error of --timeout.
+// explain words an error in terms of flags. If the deadline has passed it returns the error of --timeout.
 func (f *hostFlags) explain(ctx context.Context, err error) error {
 	err = inFlags(err)
 	if err == nil || f.timeout == 0 || !errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
@@ -124,7 +124,7 @@ func (f *hostFlags) explain(ctx context.Context, err error) error {
 	return e
 }
 
-// flagWords are phrases of package rlx, and what they are called here.
+// flagWords replaces phrases of package rlx by the flags.
 var flagWords = strings.NewReplacer(
 	"the budget allows", "--memory allows",
 	"a budget with a limit overrides", "--memory SIZE overrides",
@@ -132,7 +132,7 @@ var flagWords = strings.NewReplacer(
 	"do not follow from their number", "do not follow from a list; give a file",
 )
 
-// inFlags is an error of package rlx with options called by their flags.
+// inFlags is an error of package rlx with the flags in place of the options.
 func inFlags(err error) error {
 	e, ok := errors.AsType[*rlx.Error](err)
 	if !ok {

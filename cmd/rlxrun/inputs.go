@@ -15,9 +15,9 @@ import (
 	"github.com/rlx-go/rlx/internal/npy"
 )
 
-// readInputs makes the input tensors of a method from the values of -i: NAME=@FILE.npy, NAME=@FILE.safetensors:KEY, or
-// NAME=1,2,3. Every input must be given once. What a file says of its tensor is compared with the input, and with the memory
-// that there is, before the tensor is read: fits is asked about all inputs together.
+// readInputs reads the input tensors of a method from the values of -i: NAME=@FILE.npy, NAME=@FILE.safetensors:KEY, or
+// NAME=1,2,3. Every input must be given once. Before a tensor is read, the type in its file is compared with the input, and the
+// size of all inputs with the free memory, by fits.
 func readInputs(ctx context.Context, m *rlx.Method, given []string, fits func(bytes int64) error) (map[string]rlx.Tensor, error) {
 	in := map[string]rlx.Tensor{}
 	total := int64(0)

@@ -1,7 +1,7 @@
-// Command rlxrun runs compiled models: an artifact in, masks or tensors out. The arithmetic is done by a backend in a
-// process of its own; rlxrun verifies, hands over, and writes results. It knows images and tasks, never a model.
+// Command rlxrun runs compiled models: an artifact in, masks or tensors out. A backend in a process of its
+// own computes; rlxrun verifies the artifact, starts the backend and writes results. It knows images and tasks, but no model.
 //
-// It must not import core/compile, core/pass, core/hir or models: the runtime stays small. It needs no cgo.
+// It must not import core/compile, core/pass, core/hir or models: the runtime must stay small. It needs no cgo.
 package main
 
 import (

@@ -20,27 +20,27 @@ import (
 	"github.com/rlx-go/rlx/internal/npy"
 )
 
-// offer is something a run can give, by the name that -o takes.
+// offer is a possible output of a run, by the name that -o takes.
 type offer struct {
 	name, about string
-	// pictures are the suffixes of the images it consists of; nil: it is a tensor. A single one has the suffix "".
+	// pictures are the suffixes of the images it consists of, nil for a tensor. A single image has the suffix "".
 	pictures []string
 }
 
-// product is what an offer has become.
+// product is an output of a run that has ended.
 type product struct {
 	tensor tensor.Tensor
-	// image draws picture i of offer.pictures; nil: it is a tensor. Pictures nobody asked for are never drawn.
+	// image draws picture i of offer.pictures; nil for a tensor. Only the pictures that are written are drawn.
 	image func(i int) image.Image
 }
 
-// sink is one -o: an offer and where it goes.
+// sink is one -o: an offer and its destination.
 type sink struct {
 	offer offer
 	dest  string // "-": stdout
 }
 
-// parseSinks reads the values of -o: NAME=FILE, or FILE for the primary offer (empty: there is none).
+// parseSinks reads the values of -o: NAME=FILE, or FILE for the primary offer (empty if there is none).
 func parseSinks(given []string, offers []offer, primary string) ([]sink, error) {
 	var out []sink
 	var names []string
@@ -71,7 +71,7 @@ func parseSinks(given []string, offers []offer, primary string) ([]sink, error) 
 	return out, nil
 }
 
-// checkKind compares the file's ending with what the output is.
+// checkKind checks that the file's extension fits the kind of output.
 func (s sink) checkKind(arg string) error {
 	ext := strings.ToLower(filepath.Ext(s.dest))
 	device := strings.HasPrefix(s.dest, "/dev/")
@@ -103,7 +103,7 @@ func (s sink) paths() []string {
 	return out
 }
 
-// checkStdout refuses what standard output cannot carry together: an image is one file by itself.
+// checkStdout refuses combinations of outputs on standard output: an image must be alone.
 func checkStdout(env *cli.Env, sinks []sink) error {
 	image, n := "", 0
 	for _, s := range sinks {
@@ -123,7 +123,7 @@ func checkStdout(env *cli.Env, sinks []sink) error {
 	return nil
 }
 
-// realPath is the file that a path leads to, or would once it exists.
+// realPath is the file that a path refers to, also if it does not exist yet.
 func realPath(path string) string {
 	if p, err := filepath.EvalSymlinks(path); err == nil {
 		return p
@@ -134,7 +134,7 @@ func realPath(path string) string {
 	return filepath.Clean(path)
 }
 
-// checkSinks finds what would fail at the end before the run begins: a directory that is missing or may not be written
+// checkSinks finds errors before the run that would otherwise appear at its end: a directory that is missing or cannot be written
 // to, a file named twice, the artifact or an input as an output.
 func checkSinks(ctx context.Context, sinks []sink, more []string, artifact string, inputs ...string) error {
 	seen := map[string]bool{}
@@ -159,7 +159,7 @@ func checkSinks(ctx context.Context, sinks []sink, more []string, artifact strin
 			}
 		}
 		if err == nil && !st.Mode().IsRegular() && !st.IsDir() {
-			continue // opening and closing a pipe would end it for its reader
+			continue // opening and closing a pipe would send EOF to its reader
 		}
 		f, err := atomicfile.Create(ctx, p)
 		if err != nil {
@@ -190,7 +190,7 @@ func (w *files) add(ctx context.Context, path string, write func(io.Writer) erro
 	return nil
 }
 
-// commit gives all files their names.
+// commit renames all files to their final names.
 func (w *files) commit() error {
 	for _, f := range w.open {
 		if err := f.Commit(); err != nil {
@@ -200,15 +200,15 @@ func (w *files) commit() error {
 	return nil
 }
 
-// abort removes what commit has not named.
+// abort removes the files that commit has not renamed.
 func (w *files) abort() {
 	for _, f := range w.open {
 		f.Abort()
 	}
 }
 
-// writeAll writes the products to their sinks, files first, then stdout. With --format json nothing but text of tensors
-// is left for stdout, which the summary carries; see values.
+// writeAll writes the products to their sinks, files first, then stdout. With --format json the text of
+// tensors for stdout is part of the summary; see values.
 func writeAll(ctx context.Context, env *cli.Env, sinks []sink, products map[string]product, w *files) error {
 	for _, s := range sinks {
 		p := products[s.offer.name]
@@ -232,7 +232,7 @@ func writeAll(ctx context.Context, env *cli.Env, sinks []sink, products map[stri
 	}
 	dest := env.Stdout
 	if slices.ContainsFunc(sinks, func(s sink) bool { return s.dest == "-" && s.offer.pictures != nil }) {
-		dest = env.Binary() // it is there alone: checkStdout
+		dest = env.Binary() // checkStdout has checked that it is alone
 	}
 	out := bufio.NewWriter(dest)
 	for _, s := range sinks {
@@ -252,7 +252,7 @@ func writeAll(ctx context.Context, env *cli.Env, sinks []sink, products map[stri
 	return nil
 }
 
-// writer writes image i, or the tensor in the form that ext asks for: .npy, or text.
+// writer writes image i, or the tensor in the form of the extension: .npy, or text.
 func (p product) writer(i int, ext string) func(io.Writer) error {
 	switch {
 	case p.image != nil:
@@ -271,7 +271,7 @@ func writeFailed(path string, err error) error {
 	return diag.New(atomicfile.CodeWrite, path, "cannot be written: %w", unpath(err))
 }
 
-// textChunk is how many elements are turned into text at a time.
+// textChunk is how many elements are formatted at a time.
 const textChunk = 1 << 14
 
 // writeText writes one row (along the last axis) on a line, and a blank line between matrices.

@@ -13,7 +13,7 @@ type profileRow struct {
 	Op     string  `json:"op"`
 	Count  int     `json:"count"`
 	MS     float64 `json:"ms"`
-	Clock  string  `json:"clock"` // that took MS: "device" or "host"
+	Clock  string  `json:"clock"` // that measured MS: "device" or "host"
 	Share  float64 `json:"share"` // of the method's time in steps
 	FLOPs  int64   `json:"flops"`
 	Bytes  int64   `json:"bytes"` // operands and results, each once
@@ -21,7 +21,7 @@ type profileRow struct {
 	GBPS   float64 `json:"gb_per_s"`
 }
 
-// profileOf sums a run up, slowest kind first.
+// profileOf sums the times of a run by kind of op, slowest first.
 func profileOf(r runRecord) []profileRow {
 	byOp := map[string]*profileRow{}
 	times := map[string]time.Duration{}
@@ -53,7 +53,7 @@ func profileOf(r runRecord) []profileRow {
 	return rows
 }
 
-// profileTable is the rows for people.
+// profileTable formats the rows as a table.
 func profileTable(rows []profileRow) [][]string {
 	out := [][]string{{"METHOD", "OP", "COUNT", "MS", "CLOCK", "SHARE", "GFLOP/s", "GB/s"}}
 	for _, r := range rows {

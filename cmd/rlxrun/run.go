@@ -57,18 +57,18 @@ Outputs are written when the run has succeeded, all or none; an output that is a
 	}
 }
 
-// A job is what a run is about: a task or a method.
+// A job is what a command runs: a task or a method.
 type job interface {
 	methods() []*rlx.Method
 	offers() []offer
-	primary() string  // offer that -o FILE without a name means; empty: none
+	primary() string  // offer that -o FILE without a name means; may be empty
 	inputs() []string // files that are read
 	run(ctx context.Context, s *session) (map[string]product, error)
 	json(sum *summary) any // the summary, with what the job adds to it, once it has run
 }
 
-// execute does what the flags ask for: everything that can be found wrong is found before the model runs, and nothing is
-// written before all of it has succeeded.
+// execute does what the flags request. It checks everything it can before the model runs, and writes nothing before all of it has
+// succeeded.
 func (s *session) execute(ctx context.Context, f *runFlags) error {
 	j, err := newJob(ctx, s, f)
 	if err != nil {
@@ -124,7 +124,7 @@ func exampleSink(o offer) string {
 	return o.name + "=" + o.name + ".npy"
 }
 
-// newJob decides what the flags ask for.
+// newJob returns the job that the flags describe.
 func newJob(ctx context.Context, s *session, f *runFlags) (job, error) {
 	path, onTensors := s.model.Path(), f.method != "" || len(f.inputs.Values) > 0
 	declared, ok := useOf(f.tasks, s.model)
@@ -178,7 +178,7 @@ func newMethodJob(ctx context.Context, s *session, name string, inputs []string)
 	return j, nil
 }
 
-// oneMethod is the method asked for, or the only one.
+// oneMethod is the method with that name or, if the name is empty, the only one.
 func oneMethod(m *rlx.Model, name string) (*rlx.Method, error) {
 	if name != "" {
 		return m.Method(name)
@@ -227,7 +227,7 @@ func (j *methodJob) run(ctx context.Context, s *session) (map[string]product, er
 	return products, nil
 }
 
-// artifactHelp is what --help adds where a file is named: its task and its methods.
+// artifactHelp is the text that --help adds for a file: its task and its methods.
 func artifactHelp(ctx context.Context, _ *cli.Env, args []string) (string, error) {
 	if len(args) == 0 {
 		return "", nil

@@ -13,7 +13,7 @@ import (
 	"github.com/rlx-go/rlx/internal/safetensors"
 )
 
-// readSafetensors reads one tensor of a safetensors file, if accept has nothing against its type.
+// readSafetensors reads one tensor of a safetensors file, if accept returns no error for its type.
 func readSafetensors(path, key string, accept func(dtype.DType, []int) error) (tensor.Tensor, error) {
 	bad := func(format string, args ...any) (tensor.Tensor, error) {
 		return tensor.Tensor{}, diag.New(code.InputTensor, path, format, args...)

@@ -140,7 +140,7 @@ func (f *segmentFlags) job(ctx context.Context, s *session) (job, error) {
 // size is that of the image.
 func (j *segmentJob) size() image.Point { return j.img.Bounds().Size() }
 
-// readImage decodes the image of --image. need is asked before pixels are allocated.
+// readImage decodes the image of --image. need is called before pixels are allocated.
 func readImage(ctx context.Context, path string, stdin io.Reader, need func(bytes int64) error) (image.Image, error) {
 	lim := imaging.Limits{Fits: need}
 	if path == "-" {
@@ -160,7 +160,7 @@ func readImage(ctx context.Context, path string, stdin io.Reader, need func(byte
 // methods are those that the task needs.
 func (j *segmentJob) methods() []*rlx.Method { return j.runs }
 
-// offers lists what the task gives: its own outputs, then those of its methods.
+// offers lists the outputs of the task, then those of its methods.
 func (j *segmentJob) offers() []offer { return segmentOffers(&j.segmenter.Task, j.flags.mask) }
 
 func segmentOffers(s *segment.Task, mask string) []offer {

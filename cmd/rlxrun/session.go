@@ -11,7 +11,7 @@ import (
 	"github.com/rlx-go/rlx/internal/cli"
 )
 
-// session is an opened artifact and a backend that is starting beside it.
+// session is an opened artifact and a backend, which starts meanwhile.
 type session struct {
 	env     *cli.Env
 	model   *rlx.Model
@@ -26,7 +26,7 @@ type session struct {
 	err     error
 
 	files stateFlags
-	state *rlx.State // of runs of methods that keep one; nil: none has run
+	state *rlx.State // of runs of methods that keep one; nil before the first
 
 	runs []runRecord
 }
@@ -37,8 +37,8 @@ type runRecord struct {
 	method string
 }
 
-// openSession opens the artifact while the backend starts. Of an artifact and a backend that both fail, the artifact's
-// error counts. What the backend is told about the artifact before it has been verified is nothing but its descriptor.
+// openSession opens the artifact while the backend starts. If both fail, it returns the artifact's error. Before the artifact has
+// been verified, the backend gets nothing of it but the descriptor.
 func openSession(ctx context.Context, env *cli.Env, path string, f *hostFlags, o rlx.Options, debug debugFlags) (*session, error) {
 	reg, err := findBackends(f.plugins.Values)
 	if err != nil {
@@ -106,8 +106,8 @@ func inSession(ctx context.Context, env *cli.Env, args []string, f *hostFlags, d
 	return f.explain(ctx, err)
 }
 
-// ready waits for the backend, after all that the flags name has been found right: sinks and the trace, which must not
-// take the place of an input, and the patterns of --dump-tensors.
+// ready checks what the flags name, and then waits for the backend. Sinks and the trace must not overwrite an input, and the patterns
+// of --dump-tensors must match.
 func (s *session) ready(ctx context.Context, sinks []sink, inputs []string, methods ...*rlx.Method) error {
 	var more []string
 	if s.debug.trace != "" {
@@ -127,7 +127,7 @@ func (s *session) ready(ctx context.Context, sinks []sink, inputs []string, meth
 	return s.err
 }
 
-// load makes methods ready to run together. A run by itself loads its method once it has found its inputs right.
+// load loads methods that run together. A run of an unloaded method loads it after checking the inputs.
 func (s *session) load(ctx context.Context, methods ...*rlx.Method) error {
 	var names []string
 	for _, m := range methods {
@@ -136,7 +136,7 @@ func (s *session) load(ctx context.Context, methods ...*rlx.Method) error {
 	return s.host.Load(ctx, names...)
 }
 
-// loaded is how a method was loaded that is ready.
+// loaded is the description of a loaded method.
 func (s *session) loaded(method string) rlx.Loaded {
 	l, ok := s.host.Loaded(method)
 	if !ok {
@@ -145,10 +145,10 @@ func (s *session) loaded(method string) rlx.Loaded {
 	return l
 }
 
-// jsonElement is what a number costs in --format json, in bytes: as a value, as text, and as indented text.
+// jsonElement is the memory of a number in --format json, in bytes: as a value, as text, and as indented text.
 const jsonElement = 128
 
-// jsonBytes is what the outputs that go to standard output take there as JSON; nothing where they go as text.
+// jsonBytes is the memory of outputs that are written to standard output as JSON, 0 if they are written as text.
 func (s *session) jsonBytes(sinks []sink, methods []*rlx.Method) (n int64) {
 	if !s.env.JSON {
 		return 0
@@ -165,7 +165,7 @@ func (s *session) jsonBytes(sinks []sink, methods []*rlx.Method) (n int64) {
 	return n
 }
 
-// need counts memory that is about to be allocated.
+// need checks memory that is about to be allocated against the limit.
 func (s *session) need(what string, bytes int64) error {
 	return s.aboutModel(s.memory.Reserve(what, bytes))
 }
@@ -178,7 +178,7 @@ func (s *session) aboutModel(err error) error {
 	return err
 }
 
-// run executes a method once, with what the flags ask for beside its result.
+// run executes a method once, with the debug options of the flags.
 func (s *session) run(ctx context.Context, r rlx.Request) (*rlx.Result, error) {
 	s.debug.watch(ctx, &r)
 	var bar *cli.Progress
@@ -206,7 +206,7 @@ func (s *session) run(ctx context.Context, r rlx.Request) (*rlx.Result, error) {
 	return res, nil
 }
 
-// close ends the backend and waits until nothing of it is left.
+// close ends the backend and waits for its process.
 func (s *session) close() {
 	s.cancel()
 	<-s.started

@@ -9,7 +9,7 @@ import (
 	"github.com/rlx-go/rlx/internal/cli"
 )
 
-// stateFlags say where a run finds what an earlier one left, and leaves it to the next.
+// stateFlags name the files from which a run reads the state of an earlier one, and to which it writes its own.
 type stateFlags struct{ from, to string }
 
 func (f *stateFlags) declare(fs *cli.FlagSet) {
@@ -17,7 +17,7 @@ func (f *stateFlags) declare(fs *cli.FlagSet) {
 	fs.StringVar(&f.to, "save-state", "", "`FILE` write what the model keeps from run to run, as safetensors; may be that of --state")
 }
 
-// check reports flags that make no sense for the methods of a run.
+// check refuses flags that do not fit the methods of a run.
 func (f *stateFlags) check(methods []*rlx.Method) error {
 	for _, flag := range []struct{ name, value string }{{"--state", f.from}, {"--save-state", f.to}} {
 		if flag.value != "" && !slices.ContainsFunc(methods, func(m *rlx.Method) bool { return m.Stateful }) {
@@ -42,7 +42,7 @@ func (f *stateFlags) inputs() []string {
 	return []string{f.from}
 }
 
-// keeps is the state of the session's runs.
+// keeps returns the state of the session's runs.
 func (s *session) keeps(ctx context.Context) (_ *rlx.State, err error) {
 	if s.state != nil {
 		return s.state, nil

@@ -13,7 +13,7 @@ import (
 	"github.com/rlx-go/rlx/internal/cli"
 )
 
-// summary is the end of a run: one line for people, an object for programs.
+// summary is printed after a run: one line of text, or a JSON object.
 type summary struct {
 	Device       string          `json:"device"`
 	Sandbox      rlx.Confinement `json:"sandbox"` // of the backend's process
@@ -21,7 +21,7 @@ type summary struct {
 	Kernels      kernelSummary   `json:"kernels"`
 	ArenaBytes   int64           `json:"arena_bytes"`
 	WeightsBytes int64           `json:"weights_bytes"`
-	KernelBytes  int64           `json:"kernel_bytes"`                  // what kernels and definitions compute in, at most
+	KernelBytes  int64           `json:"kernel_bytes"`                  // scratch memory of kernels and definitions, an upper bound
 	DeviceMemory int64           `json:"device_memory_bytes,omitempty"` // of the device's own memory, by the methods that ran
 	LoadMS       float64         `json:"load_ms"`                       // process start to first dispatch
 	TotalMS      float64         `json:"total_ms"`                      // process start to now
@@ -41,7 +41,7 @@ type methodSummary struct {
 	Target string           `json:"target"`
 	Sizes  map[string]int64 `json:"sizes,omitempty"`
 	MS     float64          `json:"ms"`
-	// Lowering says which ops of the model the compiler rewrote for the target, and which it left to the reference.
+	// Lowering lists the ops of the model that the compiler rewrote for the target, and those that it left to the reference.
 	Lowering string `json:"lowering,omitempty"`
 }
 
@@ -52,7 +52,7 @@ type outputSummary struct {
 	Data  any      `json:"data,omitempty"` // of NAME=-
 }
 
-// deviceName is the device as the closing line and bench call it; it begins with what --device takes.
+// deviceName is the name of a device in the summary and in bench. It begins with the value for --device.
 func deviceName(backend string, d rlx.Device) string {
 	s := backend + ":" + d.ID
 	if d.Name != "" {
@@ -60,7 +60,7 @@ func deviceName(backend string, d rlx.Device) string {
 	}
 	about := d.Features
 	if t := d.Type; t != "" && t != backend {
-		about = append([]string{t}, about...) // so that nobody takes a software adapter for a GPU
+		about = append([]string{t}, about...) // so that a software adapter is not mistaken for a GPU
 	}
 	if len(about) > 0 {
 		s += " (" + strings.Join(about, ", ") + ")"
@@ -68,7 +68,7 @@ func deviceName(backend string, d rlx.Device) string {
 	return s
 }
 
-// kernelsOf says how the ops of the loaded methods are run.
+// kernelsOf summarises how the ops of the loaded methods are run.
 func kernelsOf(methods ...rlx.Loaded) kernelSummary {
 	native := map[string]bool{}
 	for _, l := range methods {
@@ -157,7 +157,7 @@ func (s *summary) print(env *cli.Env, j job) error {
 	return nil
 }
 
-// nested is a tensor as nested lists of numbers. What JSON cannot say (NaN, infinities) becomes a string.
+// nested is a tensor as nested lists of numbers. Numbers that JSON lacks (NaN, infinities) become strings.
 func nested(t tensor.Tensor) any {
 	a := t.Array()
 	var build func(dims []int, first, n int) any
@@ -175,7 +175,7 @@ func nested(t tensor.Tensor) any {
 	return build(t.Shape, 0, a.Len())
 }
 
-// number is printed as the text form prints it.
+// number is a number as the text form prints it.
 type number string
 
 // MarshalJSON writes the digits.
@@ -189,7 +189,7 @@ func jsonNumber(a *tensor.Array, i int) any {
 	return number(text)
 }
 
-// addTrace adds the file of --trace, where it is asked for: the spans and the steps of all runs.
+// addTrace adds the file of --trace, if requested: the spans and the steps of all runs.
 func (s *session) addTrace(ctx context.Context, w *files) error {
 	if s.debug.trace == "" {
 		return nil

@@ -56,8 +56,8 @@ func (t *trace) add(name string, begin, end time.Time) {
 		Dur: micros(end.Sub(begin)), PID: traceHost, TID: t.lane(begin)})
 }
 
-// lane is the first thread number on which nothing runs at the time: spans that overlap without being nested need
-// threads of their own. Host spans are few.
+// lane is the first thread number that is free at the time: spans that overlap without being nested need different threads. Host
+// spans are few.
 func (t *trace) lane(begin time.Time) int {
 	at := micros(begin.Sub(t.origin))
 	for lane := 1; ; lane++ {

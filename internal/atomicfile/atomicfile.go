@@ -1,4 +1,4 @@
-// Package atomicfile writes files that are either complete or not there: the bytes go to a temporary file in the same
+// Package atomicfile writes files that are either complete or do not exist: the bytes go to a temporary file in the same
 // directory, which takes the final name only when it is whole and on disk. Readers that have the old file open or mapped
 // keep it.
 //
@@ -21,7 +21,7 @@ import (
 	"github.com/rlx-go/rlx/internal/ctxio"
 )
 
-// CodeWrite is reported where an output file cannot be written.
+// CodeWrite is reported if an output file cannot be written.
 var CodeWrite = diag.Define("RLX2020", "output cannot be written", `
 The place named for an output does not exist, may not be written to, or is full. Nothing was left behind: a file that was
 there before is unchanged.`)
@@ -31,7 +31,7 @@ type File struct {
 	*os.File
 	out    io.Writer // File, until the context ends
 	path   string    // the final name
-	temp   string    // the temporary name; empty: there is none
+	temp   string    // the temporary name, if there is one
 	direct bool      // a device or pipe that cannot be replaced: written in place
 	done   bool
 }
@@ -39,7 +39,7 @@ type File struct {
 // maxLinks is how many symbolic links in a row are followed, as on Linux.
 const maxLinks = 40
 
-// Target is the file that writing to path writes: path itself, or what it leads to where it is a symbolic link. A link whose
+// Target is the file that writing to path writes: path itself or, for a symbolic link, its target. A link whose
 // target does not exist yet is followed too, as a shell's redirection does.
 func Target(path string) string {
 	for range maxLinks {
@@ -58,7 +58,7 @@ func Target(path string) string {
 	return path
 }
 
-// realDir is the directory of path without links in it: "l/../x" is elsewhere than "x" where l is a link.
+// realDir is the directory of path with links resolved: if l is a link, "l/../x" is not "x".
 func realDir(path string) string {
 	dir := filepath.Dir(path)
 	if real, err := filepath.EvalSymlinks(dir); err == nil {
@@ -99,7 +99,7 @@ func CreateRegular(ctx context.Context, path string) (*File, error) {
 	return create(ctx, path, st)
 }
 
-// stat describes what an output would replace; nil where there is nothing.
+// stat describes the file that an output would replace, nil if there is none.
 func stat(path string) (fs.FileInfo, error) {
 	st, err := os.Stat(path)
 	switch {
@@ -132,13 +132,13 @@ func create(ctx context.Context, path string, old fs.FileInfo) (*File, error) {
 // Path is the final name.
 func (f *File) Path() string { return f.path }
 
-// Write ends where the context given to Create does, and so do ReadFrom and WriteString; WriteAt is the file's own.
+// Write ends with the context given to Create, and so do ReadFrom and WriteString; WriteAt is the file's own.
 func (f *File) Write(b []byte) (int, error) { return f.out.Write(b) }
 
 // WriteString writes s.
 func (f *File) WriteString(s string) (int, error) { return f.out.Write([]byte(s)) }
 
-// ReadFrom writes what r gives.
+// ReadFrom writes what it reads from r.
 func (f *File) ReadFrom(r io.Reader) (int64, error) { return io.Copy(f.out, r) }
 
 // Commit flushes the file to disk and gives it its final name. On error the temporary file is removed and what was there
@@ -179,7 +179,7 @@ func (f *File) Commit() error {
 	return nil
 }
 
-// Abort gives the file up and removes it. After Commit it does nothing, so it can be deferred.
+// Abort closes the file and removes it. After Commit it does nothing, so it can be deferred.
 func (f *File) Abort() {
 	if f.done {
 		return
@@ -191,8 +191,8 @@ func (f *File) Abort() {
 	f.File.Close()
 }
 
-// WriteFile writes the file path by calling write. If write fails, its error is returned as it is where it has a code,
-// and the file is not touched. The name "-" has no special meaning here: commands that give it one do so themselves.
+// WriteFile writes the file path by calling write. If write fails, an error with a code is returned unchanged, and the
+// file is not touched. The name "-" has no special meaning here: commands that give it one do so themselves.
 func WriteFile(ctx context.Context, path string, write func(io.Writer) error) error {
 	f, err := Create(ctx, path)
 	if err != nil {

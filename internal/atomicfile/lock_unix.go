@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lock locks f until it is closed. It fails where another process has the lock; a file system without locks is as good
-// as one that gives it, because nobody can sweep there.
+// lock locks f until it is closed. It fails if another process has the lock. On a file system without locks it succeeds,
+// because nobody can sweep there.
 func lock(f *os.File) bool {
 	for {
 		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)

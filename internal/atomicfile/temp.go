@@ -18,14 +18,14 @@ func tempName(dir string) string {
 	return filepath.Join(dir, ".rlx-"+strconv.FormatUint(rand.Uint64(), 36)+".tmp")
 }
 
-var unnamed = createUnnamed // tests look at both ways
+var unnamed = createUnnamed // tests use both ways
 
 var errNoName = errors.New("no free name for a temporary file")
 
-// retries bounds how often a name is tried: a second attempt takes a collision of 64-bit numbers.
+// retries bounds how often a name is tried: only a collision of 64-bit numbers needs a second attempt.
 const retries = 100
 
-// createTemp makes a locked temporary file in dir; name is empty where it needs none.
+// createTemp makes a locked temporary file in dir; name is empty if it needs none.
 func createTemp(dir string) (f *os.File, name string, err error) {
 	sweepOnce(dir)
 	if f := unnamed(dir); f != nil {
@@ -66,7 +66,7 @@ func sweepOnce(dir string) {
 }
 
 // sweep removes the temporary files in dir that a killed process left: regular files of this user, under one of our names,
-// that nobody has locked. What cannot be examined stays.
+// that nobody has locked. Files that cannot be examined stay.
 func sweep(dir string) {
 	d, err := os.Open(dir)
 	if err != nil {

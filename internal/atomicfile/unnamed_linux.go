@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// createUnnamed makes a file in dir that has no name; nil where that is not possible. See O_TMPFILE in open(2).
+// createUnnamed makes a file in dir that has no name; nil if that is not possible. See O_TMPFILE in open(2).
 func createUnnamed(dir string) *os.File {
 	f, err := os.OpenFile(dir, os.O_RDWR|unix.O_TMPFILE, 0o666)
 	if err != nil {

@@ -1,7 +1,7 @@
 // Package cli is what both commands, rlxc and rlxrun, share: a table of subcommands, flags and help texts, errors with
 // codes and exit statuses, text and JSON output, and signals.
 //
-// It imports core/diag and internal/ctxio only, so that either command stays as small as what it does.
+// It imports core/diag and internal/ctxio only, so that neither command grows by what it does not need.
 package cli
 
 import (
@@ -26,7 +26,7 @@ var start = time.Now()
 type Program struct {
 	Name  string // "rlxrun"
 	Short string // what it does, one sentence
-	// Default is the command that is meant where the first argument is a file: `rlxrun FILE` is `rlxrun run FILE`.
+	// Default is the command that is run if the first argument is a file: `rlxrun FILE` is `rlxrun run FILE`.
 	Default  string
 	Commands []*Command
 	// Versions are shown by `version` beside the program's own, for example {"artifact format", "1.0"}.
@@ -42,14 +42,14 @@ type Version struct {
 // Command is one subcommand.
 type Command struct {
 	Name     string // "run", or two words such as "plugins list"
-	Args     string // what stands after the name in the synopsis: "FILE [flags]"
+	Args     string // what follows the name in the synopsis: "FILE [flags]"
 	Short    string // one line, for the list of commands
 	Long     string // what it does, for --help; may be empty
 	Examples []Example
 	// Setup declares the flags and returns what runs the command. --format, --json, --quiet and --help are declared for it.
 	Setup func(fs *FlagSet) Run
 	// MoreHelp, where not nil, is text for the end of --help that depends on the arguments, such as what an artifact
-	// offers. It gets what is left of the arguments besides flags.
+	// offers. args are the arguments besides flags.
 	MoreHelp func(ctx context.Context, env *Env, args []string) (string, error)
 }
 
@@ -59,17 +59,17 @@ type Run func(ctx context.Context, env *Env, args []string) error
 // Example is one command line of a help text.
 type Example struct{ About, Line string }
 
-// Env is what a command may touch of the world outside.
+// Env is the environment of a command: its streams and shared flags.
 type Env struct {
 	Program string // "rlxrun"
 	Stdin   io.Reader
-	Stdout  io.Writer // results, as text: what could move the cursor is replaced; see Binary
+	Stdout  io.Writer // results, as text: control characters are replaced; see Binary
 	Stderr  io.Writer // everything else, as text
 	JSON    bool      // --format json or --json
 	Quiet   bool      // --quiet: no progress, no closing line; errors stay
 }
 
-// Binary is standard output for what is no text, such as an image.
+// Binary is standard output for data that is not text, such as an image.
 func (e *Env) Binary() io.Writer { return unprinted(e.Stdout) }
 
 // WriteJSON writes v to stdout, indented.

@@ -71,7 +71,7 @@ func explain(env *Env, args []string) error {
 // same bytes mean the same compiler.
 const Release = "0.1.0"
 
-// versionCommand says what this executable is.
+// versionCommand prints the versions of this executable.
 func versionCommand(p *Program) *Command {
 	return &Command{
 		Name: "version", Short: "say which version this is",

@@ -68,7 +68,7 @@ func (s *sharedFlags) check(fs *FlagSet) error {
 	return nil
 }
 
-// parse parses args and words errors as ours.
+// parse parses args, with our wording of errors.
 func (fs *FlagSet) parse(args []string) error {
 	err := fs.Parse(args)
 	var unknown *pflag.NotExistError
@@ -99,7 +99,7 @@ func (fs *FlagSet) parse(args []string) error {
 	return Usagef("", "%w", err)
 }
 
-// wanted words what a value should have been; a cause that is the flag's own says so itself.
+// wanted describes the expected value. An error of the flag itself already does.
 func wanted(f *pflag.Flag, cause error) string {
 	switch f.Value.Type() {
 	case "int":
@@ -121,12 +121,12 @@ func (fs *FlagSet) names() []string {
 	return out
 }
 
-// shown is the flag as help texts show it. A usage text that begins with a word in backquotes has in it what the value is
-// called; pflag alone would repeat the word in the text.
+// shown is the flag as help texts show it. A word in backquotes at the start of a usage text is the name of the
+// value; pflag alone would repeat the word in the text.
 func shown(f *pflag.Flag) *pflag.Flag {
 	c := *f
 	if c.DefValue == "0s" || c.DefValue == "[]" {
-		c.DefValue = "" // a duration of zero and an empty list stand for none, and the text says so
+		c.DefValue = "" // a duration of zero and an empty list mean none, as the text explains
 	}
 	if rest, ok := strings.CutPrefix(f.Usage, "`"); ok {
 		name, text, _ := strings.Cut(rest, "`")
@@ -170,7 +170,7 @@ func (fs *FlagSet) help() string {
 	return b.String()
 }
 
-// Nearest is the known word that a misspelt one was probably meant to be; empty where none is near.
+// Nearest is the known word that a misspelt one was probably meant to be; empty if none is near.
 func Nearest(word string, known []string) string {
 	best, bestDist := "", 1+len(word)/3
 	for _, k := range known {

@@ -66,7 +66,7 @@ func (p *Program) commandHelp(c *Command, fs *FlagSet, more string) string {
 	return b.String()
 }
 
-// wrapped breaks text into lines of at most helpWidth. An indented line begins anew and stands as it is.
+// wrapped breaks text into lines of at most helpWidth. An indented line is kept unchanged.
 func wrapped(text string) string {
 	var lines []string
 	open := false // whether words may be added to the last line

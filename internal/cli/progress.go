@@ -9,7 +9,7 @@ import (
 	"golang.org/x/term"
 )
 
-// Progress is a bar on stderr while it is a terminal; in a pipe it is nothing. All methods may be called on a nil
+// Progress is a bar on stderr if that is a terminal, and otherwise does nothing. All methods may be called on a nil
 // Progress and from several goroutines.
 type Progress struct {
 	mu  sync.Mutex
@@ -32,17 +32,17 @@ func (e *Env) Progress(what string, total int64) *Progress {
 	)}
 }
 
-// Set says how many units are done.
+// Set sets how many units are done.
 func (p *Progress) Set(done int64) {
 	if p == nil {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	_ = p.bar.Set64(done) // an error means that the terminal is gone, which matters to nobody
+	_ = p.bar.Set64(done) // an error means that the terminal is gone, which is harmless
 }
 
-// Clear removes the bar; what is printed next begins on a clean line. The bar is over.
+// Clear removes the bar; what is printed next begins on a clean line. The bar cannot be used again.
 func (p *Progress) Clear() {
 	if p == nil {
 		return

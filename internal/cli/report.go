@@ -15,7 +15,7 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 )
 
-// CodeHost is reported on a machine the commands cannot work on.
+// CodeHost is reported on a machine that the commands do not support.
 var CodeHost = diag.Define("RLX9002", "this kind of machine is not supported", `
 Artifacts and tensors are little-endian and are used where they are mapped, without a copy. A big-endian machine would
 read every number wrongly, so the commands refuse to start there.`)
@@ -31,7 +31,7 @@ func Main(p Program) {
 			heard = append(heard, sig)
 		}
 	}
-	if len(heard) > 0 { // Notify without signals asks for all of them
+	if len(heard) > 0 { // Notify without signals would mean all of them
 		ch := make(chan os.Signal, 1)
 		signal.Notify(ch, heard...)
 		go func() {
@@ -55,7 +55,7 @@ func (s *stopped) status() int {
 	return diag.Interrupted.Exit()
 }
 
-// Started is when the process was started: by the kernel's account where there is one, otherwise when its Go code began.
+// Started is when the process was started: as the kernel reports it, if it does, otherwise when its Go code began.
 func Started() time.Time {
 	if t, ok := processStart(); ok && t.Before(start) && start.Sub(t) < time.Minute {
 		return t
@@ -72,7 +72,7 @@ type Failure struct {
 	Hint    string `json:"hint,omitempty"`
 }
 
-// failureOf sorts err out. An error without a code is a mistake of ours: everything users can meet has one.
+// failureOf converts err. An error without a code is our bug: every error that users can cause has one.
 func failureOf(ctx context.Context, err error) Failure {
 	var s *stopped
 	if errors.As(context.Cause(ctx), &s) {

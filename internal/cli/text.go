@@ -14,12 +14,12 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 )
 
-// maxNamePart is what is kept of a long text in a file name. File systems allow 255 bytes, and a name has several parts.
+// maxNamePart is how many bytes of a long text are kept in a file name. File systems allow 255 bytes, and a name has several parts.
 const maxNamePart = 80
 
-// FileName makes part of a file name of text that is not ours, such as the name of a method in an artifact. Letters, digits
-// and -, _, +, =, [ and ] stay, and dots that do not come first; everything else becomes _. The result is never empty, names
-// no other folder, and has at most 100 bytes: of longer texts it has the beginning and a digest, so that they stay apart.
+// FileName makes part of a file name from untrusted text, such as the name of a method in an artifact. Letters, digits
+// and -, _, +, =, [ and ] stay, and dots that do not come first; everything else becomes _. The result is never empty,
+// names no other folder, and has at most 100 bytes: of a longer text it has the beginning and a digest, so that names differ.
 func FileName(text string) string {
 	name := strings.Map(func(r rune) rune {
 		switch {
@@ -45,7 +45,7 @@ func FileName(text string) string {
 }
 
 // printer is standard output or error for text: whatever a command prints, names from files and messages of backends
-// included, reaches the terminal as diag.PrintableRune lets it, line breaks and tabs apart. It may be used by several
+// included, reaches the terminal through diag.PrintableRune, except for line breaks and tabs. It may be used by several
 // goroutines.
 type printer struct {
 	mu   sync.Mutex
@@ -116,7 +116,7 @@ func printableJSON(b []byte) []byte {
 	return out
 }
 
-// unprinted is the stream itself where w is a printer.
+// unprinted is the underlying stream if w is a printer.
 func unprinted(w io.Writer) io.Writer {
 	if p, ok := w.(*printer); ok {
 		return p.w

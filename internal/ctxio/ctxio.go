@@ -1,9 +1,9 @@
-// Package ctxio opens, reads and writes files on which a program may wait for ever: a named pipe that nobody opens at the
+// Package ctxio opens, reads and writes files on which a program may block forever: a named pipe that nobody opens at the
 // other end, a terminal, a pipe whose reader or writer is silent. Here every call ends when its context does.
 //
 // Neither a deadline nor a handled signal ends a system call in progress. So the call is made on a goroutine of its own,
-// which is left behind where the context ends first. It keeps its own buffer, and closes a file that it opens too late. That
-// is meant for commands, which exit soon after; a server would collect such goroutines.
+// which is left behind if the context ends first. It has its own buffer, and closes a file that it opens too late. This
+// is meant for commands, which exit soon after; a server would accumulate such goroutines.
 //
 // The package imports nothing of this module.
 package ctxio
@@ -18,12 +18,12 @@ import (
 // chunk bounds the buffer of a goroutine, in bytes.
 const chunk = 64 << 10
 
-// Open is os.Open, which waits for the writer of a named pipe. Where ctx ends first, the error is its cause.
+// Open is os.Open, which waits for the writer of a named pipe. If ctx ends first, the error is its cause.
 func Open(ctx context.Context, path string) (*os.File, error) {
 	return OpenFile(ctx, path, os.O_RDONLY, 0)
 }
 
-// OpenFile is os.OpenFile. Where ctx ends first, the error is its cause.
+// OpenFile is os.OpenFile. If ctx ends first, the error is its cause.
 func OpenFile(ctx context.Context, path string, flag int, perm fs.FileMode) (*os.File, error) {
 	type result struct {
 		f   *os.File
@@ -73,7 +73,7 @@ func isRegular(v any) bool {
 	return err == nil && st.Mode().IsRegular()
 }
 
-// direct makes the calls itself and looks at the context between them.
+// direct makes the calls itself and checks the context between them.
 type direct struct {
 	ctx context.Context
 	r   io.Reader
@@ -99,7 +99,7 @@ type apart struct {
 	ctx  context.Context
 	call func([]byte) (int, error)
 	in   bool   // call reads
-	buf  []byte // of the call; nobody else's, because the call may outlive Read and Write
+	buf  []byte // used only by the call, which may outlive Read and Write
 }
 
 func (a *apart) Read(p []byte) (int, error) { return a.once(p[:min(len(p), chunk)]) }

@@ -1,8 +1,8 @@
-// Package faults runs a command and makes one chosen system call of it fail, or kills it there: SQLite's way of showing
-// that every failure is handled. It traces static binaries from outside (ptrace and a seccomp filter that stops at the
+// Package faults runs a command and makes one chosen system call of it fail, or kills it there: as SQLite's tests do, to show that
+// every failure is handled. It traces static binaries from outside (ptrace and a seccomp filter that stops at the
 // calls of interest), and counts over all threads and all processes that the command starts, because a Go program makes
 // its n-th call on any thread.
 //
-// It is for tests, on Linux on x86-64, and no part of the product. Its own process must have no other children while
+// It is for tests, on Linux on x86-64. Its own process must have no other children while
 // Run works, and must call Main first.
 package faults

@@ -25,11 +25,11 @@ type Class struct {
 	Name  string
 	Calls map[uint64]string // number -> name
 	Errno syscall.Errno
-	// Match chooses among the calls by their arguments; nil: all of them.
+	// Match selects calls by their arguments; nil means all.
 	Match func(r *syscall.PtraceRegs) bool
-	// Sockets chooses between reads and writes of sockets, and those of everything else.
+	// Sockets selects reads and writes of sockets, otherwise those of everything else.
 	Sockets bool
-	// Harmless: the call may be made again, or goes on after what it did, so that nothing fails.
+	// Harmless: the call may be repeated or continued, so the command must not fail.
 	Harmless bool
 	// Short: the call is made for one byte.
 	Short bool
@@ -47,7 +47,7 @@ func private(r *syscall.PtraceRegs) bool {
 	return r.R10&want == want && large(r)
 }
 
-// Classes are those that are tried.
+// Classes are the classes that tests try.
 var Classes = []Class{
 	{Name: "read", Calls: reads, Errno: syscall.EIO, Match: notRuntime},
 	{Name: "write", Calls: writes, Errno: syscall.ENOSPC, Match: notRuntime},
@@ -89,13 +89,13 @@ func union(sets ...map[uint64]string) map[uint64]string {
 	return all
 }
 
-// notRuntime leaves out the calls of 8 bytes by which the Go runtime wakes a thread and os.StartProcess hears of a failed
-// exec: neither fails in a real kernel, and neither expects to.
+// notRuntime leaves out the calls of 8 bytes by which the Go runtime wakes a thread and os.StartProcess learns of a
+// failed exec. They never fail in a real kernel, and callers do not handle it.
 func notRuntime(r *syscall.PtraceRegs) bool {
 	return r.Orig_rax != unix.SYS_READ && r.Orig_rax != unix.SYS_WRITE || r.Rdx != 8
 }
 
-// mayWait leaves out, too, what waits for nothing: to open a name alone (O_PATH).
+// mayWait also leaves out opens that never block, with O_PATH.
 func mayWait(r *syscall.PtraceRegs) bool {
 	return notRuntime(r) && (r.Orig_rax != unix.SYS_OPENAT || r.Rdx&unix.O_PATH == 0)
 }
@@ -121,10 +121,10 @@ type Command struct {
 	Env  []string
 }
 
-// Fault says which call fails.
+// Fault selects the call that fails.
 type Fault struct {
 	Class Class
-	N     int  // from 1; 0: none, which counts them
+	N     int  // from 1; with 0 no call fails and all are counted
 	Kill  bool // the process is killed as it makes the call
 	// Do is called in place of the failure, and the call is made after it.
 	Do func()
@@ -135,12 +135,12 @@ type Result struct {
 	Status         int // exit status, or minus the signal
 	Stdout, Stderr string
 	Calls          int    // of the class
-	Hit            string // the call that failed; empty: there were fewer than N
+	Hit            string // the call that failed, empty if there were fewer than N
 	Hung           bool   // the command was killed because it did not end
 	Orphans        int    // processes that were killed because they outlived it
 }
 
-// Bounds of a run: the command's own, and those of what it leaves behind.
+// Time limits of a run: of the command, and of processes that outlive it.
 const (
 	hangAfter   = 30 * time.Second
 	orphanAfter = 5 * time.Second
@@ -164,7 +164,7 @@ func Main() {
 	os.Exit(99)
 }
 
-// stopAt installs a filter under which the calls, numbers with commas between them, stop for the tracer.
+// stopAt installs a filter that stops for the tracer at the calls, which are numbers separated by commas.
 func stopAt(calls string) error {
 	runtime.LockOSThread()
 	filter := []unix.SockFilter{{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: 0}} // the number of the call
@@ -187,7 +187,7 @@ func stopAt(calls string) error {
 	return nil
 }
 
-// Run runs a command with one fault. An error is one of the harness: ptrace may not be permitted, for example.
+// Run runs a command with one fault. An error means that the harness failed, for example because ptrace is not permitted.
 func Run(c Command, f Fault) (Result, error) {
 	type answer struct {
 		r   Result
@@ -345,7 +345,7 @@ func (t *tracer) loop() error {
 	}
 }
 
-// event handles one report about a thread, and says whether and with which signal it goes on.
+// event handles one report about a thread. It returns whether the thread continues, and with which signal.
 func (t *tracer) event(tid int, ws syscall.WaitStatus) (signal int, goOn bool) {
 	if !ws.Stopped() {
 		delete(t.alive, tid)
@@ -383,7 +383,7 @@ func (t *tracer) event(tid int, ws syscall.WaitStatus) (signal int, goOn bool) {
 	return int(ws.StopSignal()), true
 }
 
-// call looks at a system call that a thread is about to make.
+// call examines a system call that a thread is about to make.
 func (t *tracer) call(tid int) {
 	var r syscall.PtraceRegs
 	if syscall.PtraceGetRegs(tid, &r) != nil {

@@ -1,4 +1,4 @@
-// Package golden runs tests that are written down as txtar files: an input, and the output that a person has looked at.
+// Package golden runs tests that are written down as txtar files: an input, and the output that a person has reviewed.
 // `go test ./... -update` rewrites the outputs; the diff of the commit then shows what changed.
 //
 // It is imported by tests only. Files knows nothing of the project; Pass checks rewrites of graphs (see Pass).

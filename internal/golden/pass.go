@@ -13,7 +13,7 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// Rewritten is what a pass made of a graph.
+// Rewritten is the result of a pass.
 type Rewritten struct {
 	Graph *ir.Graph
 	// Fired lists the names of the rules that fired; Missed lists "rule:Reason".
@@ -25,13 +25,13 @@ type Rewritten struct {
 // Rewrite runs the pass under test.
 type Rewrite func(g *ir.Graph, f *File) (Rewritten, error)
 
-// Pass runs the files of a folder. The section "in" is a graph; "out" is what the pass makes of it. Comment lines
+// Pass runs the files of a folder. The section "in" is a graph; "out" is the graph after the pass. Comment lines
 // "expect: RULE ..." and "expect-not: RULE ..." name rules that must and must not fire, "expect-miss: RULE:REASON" misses
 // that must be reported; REASON may end in * for whatever follows.
 //
 // A rewrite must keep the meaning, not only match a text: both graphs are run on random inputs, at both ends of the
 // symbols' ranges, and must agree within the tolerance of their ops. This is done twice, the second time with every
-// intermediate value as one more output: then nothing may be fused away that something else reads.
+// intermediate value as one more output: then no value may be fused away that another node reads.
 func Pass(t *testing.T, dir string, rewrite Rewrite) {
 	t.Helper()
 	Files(t, dir, func(t *testing.T, f *File) string {
@@ -98,15 +98,15 @@ func returnAll(g *ir.Graph) {
 	}
 }
 
-// SameMeaning runs a graph and what was made of it on the same random inputs and compares the outputs, at both ends of
-// the symbols' ranges.
+// SameMeaning runs a graph and the rewritten one on the same random inputs and compares the outputs, at both ends of the symbols'
+// ranges.
 func SameMeaning(g *ir.Graph, r Rewritten) error {
 	if err := r.Graph.Verify(); err != nil {
 		return err
 	}
 	for _, syms := range []map[string]int64{g.Syms.Min(), g.Syms.Max()} {
 		if g.CheckSyms(syms) != nil {
-			continue // sizes that must be equal are not
+			continue // these bounds break an equality of sizes
 		}
 		inputs := map[string]*tensor.Array{}
 		for _, n := range g.Inputs() {
@@ -163,7 +163,7 @@ func random(n *ir.Node, syms map[string]int64) *tensor.Array {
 	return interp.Random(rand.New(rand.NewPCG(h.Sum64(), 3)), n.Type, syms, r)
 }
 
-// tolerance is the largest of any op of the two graphs, with room for splats that are rounded to f32.
+// tolerance is the largest of any op of the two graphs, with a margin for splats that are rounded to f32.
 func tolerance(graphs ...*ir.Graph) ir.Tolerance {
 	tol := ir.Tolerance{Abs: 1e-6, Rel: 1e-6}
 	for _, g := range graphs {

@@ -35,7 +35,7 @@ const (
 	maxHeader = 1 << 16 // the header is one short dict; version 2 would allow 4 GiB
 	maxRank   = 32      // as in NumPy
 	maxBytes  = 1 << 42
-	growth    = 1 << 20 // a false size costs at most this much, or what the file really holds
+	growth    = 1 << 20 // with a wrong size in the header, memory grows by at most this beyond the file's data
 )
 
 var descrs = map[string]dtype.DType{
@@ -53,8 +53,8 @@ func descrOf(d dtype.DType) (string, bool) {
 	return "", false
 }
 
-// ReadFile reads the file path. Opening and reading it end with ctx. accept, where not nil, is told what the header says
-// before the data are read; its error is returned as it is.
+// ReadFile reads the file path. Opening and reading it end with ctx. accept, if not nil, is called with the type in the header
+// before the data is read; its error is returned unchanged.
 func ReadFile(ctx context.Context, path string, accept func(dtype.DType, []int) error) (tensor.Tensor, error) {
 	f, err := ctxio.Open(ctx, path)
 	if err != nil {
@@ -68,7 +68,7 @@ func ReadFile(ctx context.Context, path string, accept func(dtype.DType, []int) 
 	return Read(path, ctxio.NewReader(ctx, f), accept)
 }
 
-// Read reads one tensor up to the end of r; name is what errors call it. Memory use is bounded by what r really holds.
+// Read reads one tensor up to the end of r; name is what errors call it. Memory use is bounded by the data in r.
 // Data of the result is aligned to 64 bytes. accept is that of ReadFile.
 func Read(name string, r io.Reader, accept func(dtype.DType, []int) error) (tensor.Tensor, error) {
 	t, err := read(r, accept)
@@ -84,7 +84,7 @@ func Read(name string, r io.Reader, accept func(dtype.DType, []int) error) (tens
 	return tensor.Tensor{}, diag.New(CodeRead, name, "cannot be read: %w", err)
 }
 
-// formatError is a fault of the file, as against one of reading it.
+// formatError is an error in the file's contents, and not in reading it.
 type formatError string
 
 func (e formatError) Error() string { return string(e) }

@@ -1,7 +1,7 @@
-// Package regular opens and reads regular files and nothing else. A named pipe in a file's place would block its reader
-// for ever, and a device such as /dev/zero would never end.
+// Package regular opens and reads regular files and nothing else. A named pipe would block its reader forever,
+// and a device such as /dev/zero would never end.
 //
-// Errors are plain and do not name the file: they read as what follows "FILE: ". A caller gives them its own code.
+// Errors are plain and do not name the file: they read as what follows "FILE: ". A caller adds its own code.
 // The package imports nothing of this module.
 package regular
 
@@ -22,8 +22,8 @@ func OpenIn(root *os.Root, name string) (*os.File, fs.FileInfo, error) {
 	return open(name, root.Stat, root.OpenFile)
 }
 
-// open looks at the file before opening it, because opening some devices has effects, and again afterwards, because the
-// name may have changed hands in between. O_NONBLOCK keeps a pipe that arrives in between from blocking.
+// open checks the file before opening it, because opening some devices has effects, and again afterwards, because the name may
+// refer to another file by then. O_NONBLOCK keeps a pipe that replaces the file from blocking.
 func open(path string, stat func(string) (fs.FileInfo, error), open func(string, int, fs.FileMode) (*os.File, error)) (*os.File, fs.FileInfo, error) {
 	st, err := stat(path)
 	if err != nil {

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// Stamp is what the file system tells about the contents of an open file: its inode, size and times.
+// Stamp is what the file system records about an open file: its inode, size and times.
 //
 // What it does not show: a write within one tick of the file system's clock after the stamp was taken (up to 10 ms; none
-// on Linux 6.13 and later, whose file systems keep finer times once somebody has looked), a write through a shared mapping
+// on Linux 6.13 and later, whose file systems keep finer times once they have been read), a write through a shared mapping
 // whose page was dirty already, and writes past the file system, to the disk or on the server of a network file system.
 type Stamp struct {
 	info    fs.FileInfo
@@ -21,8 +21,8 @@ type Change int
 
 const (
 	Same    Change = iota
-	Touched        // the inode changed, but not its size nor its time of modification: a rename or a new link does that, and so does who writes and sets the time back
-	Changed        // somebody wrote
+	Touched        // the inode changed, but not its size nor its time of modification: by a rename, a new link, or a write with the time set back
+	Changed        // written to
 )
 
 // StampOf is the stamp of an open file.
@@ -37,7 +37,7 @@ func StampOf(f *os.File) (Stamp, error) {
 // Size is the size of the file in bytes.
 func (s Stamp) Size() int64 { return s.info.Size() }
 
-// Compare tells how the file with stamp t differs from what it was at stamp s.
+// Compare reports how the file with stamp t differs from what it was at stamp s.
 func (s Stamp) Compare(t Stamp) Change {
 	switch {
 	case !os.SameFile(s.info, t.info) || s.info.Size() != t.info.Size() || !s.info.ModTime().Equal(t.info.ModTime()):

@@ -7,5 +7,5 @@ import (
 	"time"
 )
 
-// changeTime is not known here; a program that sets the time of modification back goes unnoticed.
+// changeTime is unknown here, so a program that sets the time of modification back is not detected.
 func changeTime(fs.FileInfo) time.Time { return time.Time{} }

@@ -24,10 +24,10 @@ import (
 const (
 	MaxHeader  = 100_000_000 // bytes of a header, as in the reference reader
 	MaxTensors = 1 << 20     // in a file
-	maxRank    = 64          // no tensor needs more; bounds what a hostile header can make us hold
+	maxRank    = 64          // no tensor needs more; bounds the memory for a hostile header
 )
 
-// stored lists every element type of the format: the size of an element in bits, and our type where there is one.
+// stored lists every element type of the format: the size of an element in bits, and our type if there is one.
 var stored = map[string]struct {
 	bits  uint64
 	dtype dtype.DType
@@ -44,7 +44,7 @@ var stored = map[string]struct {
 // Tensor is an entry of a header.
 type Tensor struct {
 	Name   string
-	DType  dtype.DType // Invalid where the stored type has no counterpart, such as F8_E4M3
+	DType  dtype.DType // Invalid if the stored type has no counterpart, such as F8_E4M3
 	Stored string      // the type as the file names it: "BF16"
 	Shape  []int64     // row-major; empty for a scalar
 	Offset int64       // of its first byte in the file
@@ -67,7 +67,7 @@ type Codes struct {
 //     the end of the file.
 //
 // White space before the JSON and unknown fields of a tensor are accepted, as by the reference reader. Values are not
-// looked at: NaN and infinity are legal.
+// checked: NaN and infinity are legal.
 //
 // It returns the tensors in the order of their offsets, and the metadata. Errors are *diag.Error about file.
 func Parse(file string, r io.ReaderAt, size int64, codes Codes) ([]Tensor, map[string]string, error) {
@@ -117,7 +117,7 @@ func ReadAt(file string, r io.ReaderAt, b []byte, off int64, code diag.Code) err
 	return diag.New(code, file, "cannot be read at byte %d: %w", off+int64(n), err)
 }
 
-// sniff adds what the file probably is.
+// sniff adds a guess at the file's format to the error.
 func sniff(e *diag.Error, prefix []byte) error {
 	switch s := string(prefix); {
 	case strings.HasPrefix(s, "PK\x03\x04"), strings.HasPrefix(s, "\x80\x02"):
@@ -132,7 +132,7 @@ func sniff(e *diag.Error, prefix []byte) error {
 	return e
 }
 
-// tensorError is what is wrong with one tensor.
+// tensorError is an error in one tensor's entry.
 type tensorError struct{ name, msg string }
 
 func (e *tensorError) Error() string { return fmt.Sprintf("tensor %q: %s", e.name, e.msg) }

@@ -1,4 +1,4 @@
-// Package strictjson reads JSON token by token. Unlike json.Unmarshal it sees duplicate keys, compares keys exactly, and
+// Package strictjson reads JSON token by token. Unlike json.Unmarshal it detects duplicate keys, compares keys exactly, and
 // holds no more of a hostile document than the caller keeps.
 //
 // Errors are plain and read as what follows the name of the document. The package imports nothing of this module.
@@ -63,7 +63,7 @@ func (r *Reader) members(what string, each func(key string) error) error {
 		}
 		key, ok := t.(string)
 		if !ok {
-			return nil // the decoder admits nothing but a key or the closing brace here
+			return nil // the decoder allows only a key or the closing brace here
 		}
 		if _, dup := seen[key]; dup {
 			return fmt.Errorf("%s has the key %q twice", what, key)

@@ -16,7 +16,7 @@ import (
 	"github.com/rlx-go/rlx/models/weights"
 )
 
-// Diff says how far a tensor is from a golden one.
+// Diff is the difference of a tensor from a golden one.
 type Diff struct {
 	Max   float64 // largest absolute difference over the golden's largest absolute value
 	L2    float64 // relative L2 error

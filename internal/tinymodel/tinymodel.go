@@ -80,7 +80,7 @@ func SmallTask() *segment.Task {
 }
 
 // Cache and Peek are a model that keeps a cache of 8 rows and the number of runs of its method append. append writes rows at pos and
-// returns the sum of the cache before and after, and what the runs are then; peek returns the sum alone.
+// returns the sum of the cache before and after, and the number of runs after; peek returns the sum alone.
 const (
 	Cache = `graph append
 sym T = 1..3
