@@ -11,22 +11,22 @@ import (
 	"github.com/rlx-go/rlx/core/target"
 )
 
-// ErrLevel is what a backend and rlxrun report where an artifact demands more of the processor than it has.
+// ErrLevel is the error if an artifact requires more of the processor than it has.
 var ErrLevel = diag.Define("RLX6003", "processor below the artifact's target", `
 The artifact was compiled for a target such as "cpu:x86-64-v4", which demands a processor of at least that level: x86-64-v3 is
 AVX2, FMA and F16C; x86-64-v4 is these and AVX-512 F, BW, DQ and VL; arm64 is any 64-bit ARM processor. RLX_CPU_FEATURES, where it
 is set, hides what is above the set that it names. Nothing was executed. Run the artifact on a processor that has the level, or
 compile it again with a lower one (rlxc --target cpu:x86-64-v3) or none (--target cpu).`)
 
-// splitTarget splits a target such as "cpu:x86-64-v4" into the backend that it is for and the level that it demands of the
+// splitTarget splits a target such as "cpu:x86-64-v4" into the backend and the level that it requires of the
 // processor, which is empty for most.
 func splitTarget(target string) (backend, level string) {
 	backend, level, _ = strings.Cut(target, ":")
 	return backend, level
 }
 
-// Choose picks the program that suits the backend best, of those of one method: its own, for the best level that this machine
-// has, or else the first of which it takes every node. ErrLevel or ErrUnsupported says why there is none.
+// Choose returns the best program of one method for the backend: one compiled for it, at the best level that this machine has, or
+// else the first of which the backend runs every node. If there is none, the error is ErrLevel or ErrUnsupported.
 func (i Info) Choose(programs []*program.Program) (*program.Program, error) {
 	if err := i.CheckLevel(programs); err != nil {
 		return nil, err
@@ -39,7 +39,7 @@ func (i Info) Choose(programs []*program.Program) (*program.Program, error) {
 		case level == "":
 			return len(i.Levels)
 		default:
-			return at // -1 for a level that it lacks, which is left out below
+			return at // -1 for a level that the machine lacks, which is skipped below
 		}
 	}
 	var reasons []string
@@ -61,7 +61,7 @@ func (i Info) Choose(programs []*program.Program) (*program.Program, error) {
 		WithHint("write its description with rlxrun plugins describe %s -o %s.target and compile with --target %s.target, or choose another backend", i.Name, i.Name, i.Name)
 }
 
-// Lacks is the first node of a program that the backend does not take, and why; empty: it takes all.
+// Lacks describes the first node of a program that the backend does not run, and why. It is empty if the backend runs all.
 func (i Info) Lacks(p *program.Program) string {
 	for _, n := range p.Graph.Nodes {
 		if how, why := i.Target.Takes(n); how == target.No {
@@ -71,8 +71,8 @@ func (i Info) Lacks(p *program.Program) string {
 	return ""
 }
 
-// CheckLevel reports as ErrLevel where the programs of a method demand more of the backend's processor than it has. A schedule
-// for another target beside them changes nothing: it is there for other backends.
+// CheckLevel returns ErrLevel if the programs of a method for this backend require more of the processor than it has. Programs for
+// other targets do not count.
 func (i Info) CheckLevel(programs []*program.Program) error {
 	var need []string
 	for _, p := range programs {

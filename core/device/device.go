@@ -22,26 +22,26 @@ type Backend interface {
 	Info(ctx context.Context) (Info, error)
 	// Load prepares a verified program. The weights stay valid until Close of the Executable and must not be written.
 	Load(ctx context.Context, l Load) (Executable, error)
-	// NewState allocates so many bytes on a device, all 0. The backend chooses the device where its ID is empty, and the same as
+	// NewState allocates zeroed memory of a size in bytes on a device. If the ID is empty, the backend chooses the same device as
 	// Load does.
 	NewState(ctx context.Context, device string, size int64) (State, error)
 }
 
-// Info describes a backend. It is what `rlxrun devices` shows and what a program is checked against before Load.
+// Info describes a backend. `rlxrun devices` prints it, and programs are checked against it before Load.
 type Info struct {
 	Name    string // "cpu"
 	Version string // of the backend
-	// Target says which nodes it runs; its name is the backend's.
+	// Target describes the nodes that it runs; its name is the backend's.
 	Target *target.Description
 	// Levels are those of Target.Levels that this machine has, best first.
 	Levels   []string
 	Devices  []Device // at least one, or the backend is unavailable
-	MaxAlloc int64    // largest arena in bytes; 0: no limit of its own
+	MaxAlloc int64    // largest arena in bytes; 0 means no limit of its own
 
-	Precisions []string // that Load.Precision may name; nil: "f32" only
+	Precisions []string // the values of Load.Precision; nil means "f32" only
 }
 
-// CheckPrecision reports a value of Load.Precision that the backend does not list, as ErrUnsupported.
+// CheckPrecision returns ErrUnsupported for a value of Load.Precision that the backend does not list.
 func (i Info) CheckPrecision(name string) error {
 	have := i.Precisions
 	if len(have) == 0 {
@@ -61,21 +61,21 @@ func Precisions() []string { return []string{DefaultPrecision, "bf16"} }
 
 // Device is one device of a backend.
 type Device struct {
-	ID       string   // to be given to --device, unique within the backend
-	Name     string   // of the product, as its maker calls it
+	ID       string   // the value for --device, unique within the backend
+	Name     string   // product name
 	Type     string   // "cpu", "gpu", "software"
 	Memory   int64    // bytes
 	Features []string // for example "avx512f", "4 threads"
 }
 
-// Load is a request to make a program ready to run.
+// Load is a request to load a program.
 type Load struct {
 	Program *program.Program
 	Weights []byte // the weights section, mapped read-only
-	Device  string // Device.ID; empty: the backend chooses
-	Threads int    // 0: all that the process may use
+	Device  string // Device.ID; if empty, the backend chooses
+	Threads int    // 0 means all that the process may use
 	// Precision of the operands of matrix products and attention: "" or "f32", or "bf16", which rounds them to bfloat16.
-	// Sums and everything else are f32 either way. A backend without it refuses with ErrUnsupported, never computes another.
+	// Sums and everything else are f32 either way. A backend that lacks it returns ErrUnsupported and never uses another.
 	Precision string
 }
 
@@ -83,18 +83,18 @@ type Load struct {
 type Executable interface {
 	// Kernels reports how each distinct op of the program is run.
 	Kernels() []Kernel
-	// Memory is the most bytes that runs take beside arena, weights, inputs and outputs: what kernels and definitions compute in.
-	// What does not grow with the program's sizes is left out.
+	// Memory is an upper bound of the bytes that runs use beside arena, weights, inputs and outputs: the scratch memory of kernels
+	// and definitions. It counts only what grows with the program's sizes.
 	Memory() int64
 	// Run executes the program once. A cancelled context ends it between two steps.
 	Run(ctx context.Context, r Run) (Stats, error)
 	Close() error
 }
 
-// Kernel says what runs an op.
+// Kernel is how an op is run.
 type Kernel struct {
 	Op     string
-	Native bool // false: the slow reference implementation
+	Native bool // false means the slow reference implementation
 }
 
 // Run is one execution.
@@ -105,27 +105,27 @@ type Run struct {
 	IO   []byte
 	Opts RunOptions
 
-	// State is what the program keeps from run to run, at least Program.StateSize bytes; nil where that is 0. A run that fails
-	// or is cancelled leaves it with undefined contents, if the program updates it.
+	// State is the memory that the program keeps between runs, at least Program.StateSize bytes; nil if that is 0. If the program
+	// updates it, its contents are undefined after a run that fails or is cancelled.
 	State State
 	// Feeds are inputs that come from a state, not from IO; Keeps are outputs that are also stored in one, after the last step. No
 	// two keeps may overlap.
 	Feeds, Keeps []Transfer
-	// Outputs says which outputs are wanted; nil: all. The others, unless they are kept, are not computed and their bytes in IO are
-	// undefined.
+	// Outputs selects the outputs that are wanted; nil means all. The others, unless they are kept, are not computed, and their bytes
+	// in IO are undefined.
 	Outputs []bool
 
-	// Progress, where not nil, is told the index of each step just before it runs, and len(Steps) at the end.
+	// Progress, if not nil, is called with the index of each step just before it runs, and with len(Steps) at the end.
 	Progress func(step int)
 }
 
-// RunOptions are what a user may ask of a run beyond its result.
+// RunOptions are what a user may request of a run beside its result.
 type RunOptions struct {
 	Profile  bool  // fill Stats.Steps
 	CheckNaN bool  // stop at the first step whose output has a NaN
-	Dump     []int // nodes whose values Observe gets, in step order, and the results of a step in theirs
-	// Observe gets the value of a node of Dump. The data are the backend's, and may change once it has returned. An error
-	// ends the run, which returns it.
+	Dump     []int // nodes whose values Observe gets, in the order of steps and of a step's results
+	// Observe gets the value of a node of Dump. The data belongs to the backend and may change after Observe returns. An error ends
+	// the run, which returns it.
 	Observe func(node int, shape []int, data []byte) error
 }
 
@@ -133,16 +133,16 @@ type RunOptions struct {
 type Stats struct {
 	Total    time.Duration
 	Steps    []Step // when RunOptions.Profile is set
-	Clock    string // that took the times of Steps: HostClock or DeviceClock; empty: HostClock
-	PeakRSS  int64  // bytes, of the process that ran it; backends leave it to what serves them
-	FirstNaN int    // node; -1: none, or not checked
+	Clock    string // that measured Steps: HostClock or DeviceClock; empty means HostClock
+	PeakRSS  int64  // bytes, of the backend's process; set by what serves the backend
+	FirstNaN int    // node; -1 for none, or not checked
 
-	// DeviceMemory is what the executable holds of a device's own memory, in bytes; 0 where the device uses the host's.
+	// DeviceMemory is the size of the executable's buffers in a device's own memory, in bytes; 0 if the device uses the host's.
 	DeviceMemory int64
 }
 
-// What Stats.Clock may be. The host's clock sees a step from its start to where the host notices its end; the device's clock
-// is read on the device, between the steps, and leaves out what the host adds.
+// Values of Stats.Clock. The host's clock measures a step until the host notices its end. The device's clock is read on the device,
+// between the steps, and excludes the host's overhead.
 const (
 	HostClock   = "host"
 	DeviceClock = "device"
@@ -155,7 +155,7 @@ type Step struct {
 	Time  time.Duration
 }
 
-// What callers act on. Messages add the backend, the step and the op.
+// The codes that callers act on. Messages add the backend, the step and the op.
 var (
 	ErrUnavailable = diag.Define("RLX6001", "no device", `
 The backend started but has no device it could use. For a GPU backend this usually means that no driver is installed.`)

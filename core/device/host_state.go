@@ -13,10 +13,10 @@ type HostState struct {
 	free func()
 }
 
-// NewHostState makes a state of memory that is all 0; free, where not nil, gives it back.
+// NewHostState makes a state from zeroed memory. free, if not nil, frees the memory.
 func NewHostState(data []byte, free func()) *HostState { return &HostState{data, free} }
 
-// HostBytes is the memory of a HostState; nil of any other.
+// HostBytes is the memory of a HostState, nil for any other state.
 func HostBytes(s State) []byte {
 	if h, ok := s.(*HostState); ok {
 		return h.data
@@ -33,7 +33,7 @@ func (s *HostState) Clear(context.Context) error {
 	return nil
 }
 
-// at cuts n bytes out.
+// at returns n bytes at an offset.
 func (s *HostState) at(offset int64, n int) ([]byte, error) {
 	if err := CheckStateRange("state", offset, n, s.Size()); err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func (s *HostState) Write(_ context.Context, offset int64, b []byte) error {
 	return err
 }
 
-// Copy takes over the bytes of another HostState.
+// Copy copies the bytes of another HostState.
 func (s *HostState) Copy(_ context.Context, from State) error {
 	f, ok := from.(*HostState)
 	if !ok || len(f.data) != len(s.data) {
@@ -69,7 +69,7 @@ func (s *HostState) Copy(_ context.Context, from State) error {
 	return nil
 }
 
-// Close gives the memory back.
+// Close frees the memory.
 func (s *HostState) Close() error {
 	if s.free != nil {
 		s.free()
@@ -78,7 +78,7 @@ func (s *HostState) Close() error {
 	return nil
 }
 
-// CopyFeeds copies inputs from HostStates to where input says that they lie, before the steps run. CheckState has passed.
+// CopyFeeds copies inputs from HostStates to the memory that input returns, before the steps run. The caller has called CheckState.
 func (r Run) CopyFeeds(input func(i int) []byte) error {
 	for _, t := range r.Feeds {
 		from, err := t.host()

@@ -9,17 +9,17 @@ import (
 )
 
 // State is memory of a device that outlives runs. Programs that share it keep their states in it, at the offsets of their
-// places in the state space; runs may also take inputs from it and leave outputs in it. Offsets and sizes are in bytes and lie
+// places in the state space. Runs may also read inputs from it and store outputs in it. Offsets and sizes are in bytes and
 // within Size. No method may be called during a run that names the state.
 type State interface {
 	Size() int64
-	// Clear sets every byte to 0. A host refuses runs with a state that a failed run has left in its middle, until it is cleared or
-	// another is copied over it.
+	// Clear sets every byte to 0. After a failed run a host refuses further runs with its state, until it is cleared or another is
+	// copied over it.
 	Clear(ctx context.Context) error
 	// Read and Write copy len(b) bytes from and to an offset.
 	Read(ctx context.Context, offset int64, b []byte) error
 	Write(ctx context.Context, offset int64, b []byte) error
-	// Copy takes over the bytes of another state of this backend, device and size.
+	// Copy copies the bytes of another state of the same backend, device and size.
 	Copy(ctx context.Context, from State) error
 	Close() error
 }
@@ -32,8 +32,8 @@ type Transfer struct {
 	Offset int64
 }
 
-// CheckState reports a run without the state that its program needs, or with a smaller one, and feeds and keeps that are not
-// inside theirs, or a choice of outputs of another number, as ErrInput. in and out are the inputs and outputs of the run, in the
+// CheckState returns ErrInput if a run lacks the state that its program needs or has a smaller one, if feeds or keeps are not inside
+// their states, or if Outputs has the wrong length. in and out are the inputs and outputs of the run, in the
 // program's order. Backends call it.
 func (r Run) CheckState(p *program.Program, in, out []program.Operand) error {
 	method, need := p.Method, p.StateSize
@@ -72,7 +72,7 @@ func (r Run) Fed(i int) bool {
 	return slices.ContainsFunc(r.Feeds, func(t Transfer) bool { return t.Tensor == i })
 }
 
-// CheckStateRange reports n bytes at an offset that do not lie in a state of a size, as ErrInput.
+// CheckStateRange returns ErrInput if n bytes at an offset are not inside a state of a size.
 func CheckStateRange(subject string, offset int64, n int, size int64) error {
 	if offset < 0 || offset > size || int64(n) > size-offset {
 		return diag.New(ErrInput, subject, "%d bytes at %d of a state of %d", n, offset, size)
@@ -80,7 +80,7 @@ func CheckStateRange(subject string, offset int64, n int, size int64) error {
 	return nil
 }
 
-// Computed says which outputs the run computes: those that are wanted or kept; nil: all.
+// Computed selects the outputs that the run computes, which are those that are wanted or kept. Nil means all.
 func (r Run) Computed() []bool {
 	if r.Outputs == nil {
 		return nil

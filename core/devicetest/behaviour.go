@@ -18,7 +18,7 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// runChecks are about the life of an executable rather than an op.
+// runChecks are about executables and runs rather than ops.
 func (s *suite) runChecks() []check {
 	return []check{
 		{name: "run/empty", run: s.checkEmpty},
@@ -77,7 +77,7 @@ func ramp(n int) values {
 
 func sym(n int64) map[string]int64 { return map[string]int64{"N": n} }
 
-// works runs the chain of an even number of steps and compares: the executable is in order.
+// works checks that the executable still works: it runs the chain, of an even number of steps, and compares.
 func (r *rig) works() error {
 	in := ramp(2)
 	got, stats, err := r.run(context.Background(), in, device.Run{Syms: sym(2)})
@@ -127,7 +127,7 @@ func (s *suite) checkEmpty() error {
 	return nil
 }
 
-// checkDevices: each device that Info lists can be asked for, and no other; neither can a negative number of threads.
+// checkDevices: each device that Info lists can be chosen, and no other; a negative number of threads is refused.
 func (s *suite) checkDevices() error {
 	for _, d := range s.info.Devices {
 		if err := s.withRig(chain(2), nil, device.Load{Device: d.ID}, (*rig).works); err != nil {
@@ -142,7 +142,7 @@ func (s *suite) checkDevices() error {
 	return typed(err)
 }
 
-// typed reports an error that has no code, or that of a mistake of ours.
+// typed refuses an error without a code, or with that of a bug.
 func typed(err error) error {
 	if code, ok := diag.CodeOf(err); !ok || code == diag.Internal || errors.Is(err, device.ErrLost) {
 		return fmt.Errorf("error %w has no code that says what is wrong", err)
@@ -210,7 +210,7 @@ func (s *suite) checkEqualSizes() error {
 	})
 }
 
-// checkIndex: an index out of range is bad input, wherever it stands, and reads nothing.
+// checkIndex: an index out of range is bad input, at any position, and reads nothing.
 func (s *suite) checkIndex() error {
 	for _, d := range []dtype.DType{dtype.I32, dtype.I64, dtype.U32} {
 		if !s.info.Target.HasType(d) {
@@ -248,7 +248,7 @@ func (s *suite) checkIndex() error {
 }
 
 // checkCancel: a context that is cancelled before or during a run ends it with the context's error, and the executable
-// lives on. A backend that is told late may have finished.
+// stays usable. A backend that learns of it late may have finished.
 func (s *suite) checkCancel() error {
 	const steps = 200
 	return s.withRig(chain(steps), nil, device.Load{}, func(r *rig) error {
@@ -268,7 +268,7 @@ func (s *suite) checkCancel() error {
 			last = step
 		}})
 		switch {
-		case err == nil && later <= 2 && last == steps: // told at the end only
+		case err == nil && later <= 2 && last == steps: // reported at the end only
 		case !errors.Is(err, context.Canceled):
 			return fmt.Errorf("a run that is cancelled at its first step gives error %v; want context.Canceled", err)
 		case later > 2:
@@ -278,7 +278,7 @@ func (s *suite) checkCancel() error {
 	})
 }
 
-// checkProgress: steps are told in order, up to the number of steps.
+// checkProgress: steps are reported in order, up to the number of steps.
 func (s *suite) checkProgress() error {
 	return s.withRig(chain(20), nil, device.Load{}, func(r *rig) error {
 		for range 2 {
@@ -358,7 +358,7 @@ func (s *suite) checkNaN() error {
 	})
 }
 
-// checkNaNTail: what lies behind a value that is smaller than its place is not looked at.
+// checkNaNTail: bytes behind a value that is smaller than its place are not checked.
 func (s *suite) checkNaNTail() error {
 	return s.withRig(chain(2), nil, device.Load{}, func(r *rig) error {
 		for _, n := range []int64{6, 1, 3} {
@@ -370,7 +370,7 @@ func (s *suite) checkNaNTail() error {
 	})
 }
 
-// checkObserve: what is asked for is handed out, in the order of the steps, and a refusal ends the run with its error.
+// checkObserve: Observe gets the values of Dump in the order of the steps, and its error ends the run.
 func (s *suite) checkObserve() error {
 	return s.withRig(chain(6), nil, device.Load{}, func(r *rig) error {
 		steps := r.p.Steps
@@ -398,8 +398,8 @@ func (s *suite) checkObserve() error {
 	})
 }
 
-// checkResults: an op with several results has one step, whose time is that of the op's node; what is handed out, and named as
-// holding a NaN, is each result by itself, also one that nothing reads.
+// checkResults: an op with several results has one step, whose time is that of the op's node. Each result is observed, and checked
+// for NaN, by itself, also one that nothing reads.
 func (s *suite) checkResults() error {
 	g := ir.NewGraph("results")
 	x := op.Input(g, "x", ir.TypeOf(dtype.F32, 2, 5))

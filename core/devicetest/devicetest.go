@@ -32,10 +32,10 @@ type Exception struct {
 	Reason string
 }
 
-// Options say what is known about a backend.
+// Options are known exceptions of a backend.
 type Options struct {
-	// Unsupported will never work: the backend must answer device.ErrUnsupported. What the backend's description does not
-	// take needs no entry: it must be refused, and is checked to be.
+	// Unsupported will never work: the backend must return device.ErrUnsupported. What the backend's description excludes needs no
+	// entry: the suite checks that it is refused.
 	Unsupported []Exception
 	// Failing should work and does not yet. An entry under which everything passes fails the test, so that it goes away.
 	Failing []Exception
@@ -151,7 +151,7 @@ func (w *stopwatch) String() string {
 	return s
 }
 
-// clip shortens what a panic or many values made long.
+// clip shortens a long message, of a panic for example.
 func clip(s string) string {
 	if most := 3000; len(s) > most {
 		return s[:most] + " ..."
@@ -167,7 +167,7 @@ type check struct {
 	tags []string // what it is one of: see sample.pick
 }
 
-// effort is how much is tried.
+// effort is how many cases, shapes and values are tried.
 type effort int
 
 const (

@@ -18,7 +18,7 @@ func TestReference(t *testing.T) {
 	Run(t, func(*testing.T) device.Backend { return fake{} }, Options{MustHave: true})
 }
 
-// TestWithout: nothing needs to be said about ops and element types that the description does not have.
+// TestWithout: ops and element types that the description lacks need no exceptions.
 func TestWithout(t *testing.T) {
 	for _, not := range []string{"fused_matmul", "f64", "add"} {
 		s := suiteOf(t, fake{not: not})
@@ -141,7 +141,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestLedger: exceptions excuse what they say and nothing else, and go stale.
+// TestLedger: exceptions excuse what they name and nothing else, and are reported when they are stale.
 func TestLedger(t *testing.T) {
 	bad, unsupported := errors.New("bad"), fmt.Errorf("load: %w", device.ErrUnsupported)
 	l, err := newLedger(Options{
@@ -261,5 +261,5 @@ func TestCoverage(t *testing.T) {
 	}
 }
 
-// FuzzReference checks the fuzz entry itself: the reference agrees with itself on whatever the bytes say.
+// FuzzReference checks the fuzz entry itself: the reference agrees with itself for any bytes.
 func FuzzReference(f *testing.F) { Fuzz(f, func(*testing.T) device.Backend { return fake{} }) }

@@ -16,7 +16,7 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// fake is a backend that runs every op by its definition, right but for one fault.
+// fake is a backend that runs every op by its definition, correctly but for one fault.
 type fake struct {
 	fault string
 	not   string // an op or element type that its description does not have

@@ -45,7 +45,7 @@ func Fuzz(f *testing.F, open func(t *testing.T) device.Backend) {
 	})
 }
 
-// choice is what the fuzzer's bytes say besides the subject.
+// choice is what the fuzzer's bytes select beside the subject.
 type choice struct {
 	seed    uint64
 	form    form

@@ -68,7 +68,7 @@ func (s *suite) randomGraphs(seeds []uint64, exact bool) error {
 
 // checkGraph runs a graph at the ends and the middle of its sizes, back and forth, on several numbers of threads. Every
 // step is compared with its op's definition on the operands that the backend itself computed, so no error adds up; where
-// the arithmetic is exact, the outputs must equal those of interp.RunProgram. Params that are not given are made up.
+// the arithmetic is exact, the outputs must equal those of interp.RunProgram. Params that are not given are random.
 func (s *suite) checkGraph(g *ir.Graph, given values, seed uint64, exact bool) error {
 	rng := rand.New(rand.NewPCG(seed, 12))
 	params := values{}
@@ -142,7 +142,7 @@ func (s *suite) withRig(p *program.Program, params values, l device.Load, do fun
 	return do(r)
 }
 
-// operand makes a value: small integers where the arithmetic must be exact.
+// operand is a random value, of small integers if the arithmetic must be exact.
 func operand(rng *rand.Rand, t ir.Type, syms map[string]int64, exact bool) *tensor.Array {
 	r := ir.Range{Lo: -2, Hi: 2}
 	if exact {
@@ -217,7 +217,7 @@ func (r *rig) stepwise(syms map[string]int64, inputs, params values) (map[string
 	return out, sameBits("an observed and a plain run", out, again)
 }
 
-// checkSteps compares each value seen with its op's definition on the values of its operands. It returns all values.
+// checkSteps compares each observed value with its op's definition on the values of its operands. It returns all values.
 func checkSteps(g *ir.Graph, syms map[string]int64, seen map[int]tensor.Tensor, inputs, params values) ([]*tensor.Array, error) {
 	known := make([]*tensor.Array, len(g.Nodes))
 	var errs []error

@@ -11,13 +11,13 @@ import (
 // errRefused ends a check of a program that the backend's description excludes, once it was refused as it must be.
 var errRefused = errors.New("refused as declared")
 
-// ledger keeps the exceptions and what came of them.
+// ledger counts the outcomes of checks for each exception.
 type ledger struct{ entries []*entry }
 
 type entry struct {
 	Exception
 	unsupported  bool
-	checks, fits int // checks under this name, and those that went as the entry says
+	checks, fits int // checks under this name, and those with the outcome that the entry expects
 }
 
 func newLedger(o Options) (*ledger, error) {
@@ -50,7 +50,7 @@ func (e *entry) covers(name string) bool {
 	return true
 }
 
-// judge takes the outcome of a check and returns what is wrong with it, after the exceptions.
+// judge records the outcome of a check, and returns the error if no exception covers it.
 func (l *ledger) judge(name string, err error) error {
 	var e *entry // the most specific one
 	for _, x := range l.entries {

@@ -22,7 +22,7 @@ type Mixed struct {
 	Compile Compiler // nil: graphs run as they are
 }
 
-// Compiler turns a graph into what a compiler makes of it, with the values of the params that it adds.
+// Compiler compiles a graph, and returns the values of the params that it adds.
 type Compiler func(g *ir.Graph) (*ir.Graph, map[string]tensor.Tensor, error)
 
 // Run checks the graphs. A failure names the seed; with it, Seed and a Count of 1 repeat it.
@@ -72,7 +72,7 @@ func (x Mixed) graph(s *suite, seed uint64, size graphSize) (g *ir.Graph, given 
 var mixedTypes = []dtype.DType{dtype.F32, dtype.F16, dtype.BF16, dtype.I32, dtype.U32, dtype.Bool}
 
 // mixer grows a graph of values of many shapes and element types. Operands are taken from all values so far, so that
-// views, broadcasts and results of any layout meet any op; what an op accepts, type inference decides. Numbers are kept
+// views, broadcasts and results of any layout meet any op; type inference decides what an op accepts. Numbers are kept
 // small, so that none becomes infinite in f16.
 type mixer struct {
 	*rand.Rand
@@ -110,7 +110,7 @@ func mixedGraph(r *rand.Rand, types []dtype.DType, size graphSize) *ir.Graph {
 			m.pool = append(m.pool, m.small(n))
 		}
 	}
-	for i, uses := range m.g.UseCounts() { // nothing is computed in vain, but for some results of ops with several
+	for i, uses := range m.g.UseCounts() { // every value is read, but for some results of ops with several
 		if n := m.g.Nodes[i]; uses == 0 && !n.Op.Effects && (n.Op != ir.ResultDef || m.IntN(3) > 0) {
 			m.g.Return(fmt.Sprint("out", i), n)
 		}
@@ -140,7 +140,7 @@ func (m *mixer) any() *ir.Node {
 	return m.pool[len(m.pool)-1-min(m.IntN(len(m.pool)), m.IntN(len(m.pool)))]
 }
 
-// like is another value of x's element type that ok accepts, or x where some tries find none.
+// like is another value of x's element type that ok accepts, or x if a few tries find none.
 func (m *mixer) like(x *ir.Node, ok func(y *ir.Node) bool) *ir.Node {
 	for range 20 {
 		if y := m.any(); y.Type.DType == x.Type.DType && ok(y) {

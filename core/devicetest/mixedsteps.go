@@ -9,7 +9,7 @@ import (
 	"github.com/rlx-go/rlx/core/op"
 )
 
-// steps are ways to make a value from x, those that matter more several times; what they make is nil where x does not suit.
+// steps are functions that compute a value from x, or return nil if x does not fit. Important ones are listed several times.
 func (m *mixer) steps() []func(x *ir.Node) *ir.Node {
 	float := func(do func(x *ir.Node) *ir.Node) func(x *ir.Node) *ir.Node {
 		return func(x *ir.Node) *ir.Node {
@@ -87,7 +87,7 @@ func (m *mixer) transpose(x *ir.Node) *ir.Node {
 	return m.add(op.TransposeDef, op.TransposeAttrs{Perm: m.Perm(x.Type.Rank())}, x)
 }
 
-// reshape makes two neighbouring axes one, or one two, or adds one of size 1.
+// reshape merges two neighbouring axes, splits one, or adds one of size 1.
 func (m *mixer) reshape(x *ir.Node) *ir.Node {
 	if _, ok := x.Type.Shape.Numel(); !ok {
 		return nil
@@ -209,7 +209,7 @@ func (m *mixer) reduce(x *ir.Node) *ir.Node {
 	return m.add(defs[m.IntN(len(defs))], a, x)
 }
 
-// topK gives values or indices; the other is left for others to read, or not.
+// topK returns values or indices. Another step may read the other result.
 func (m *mixer) topK(x *ir.Node) *ir.Node {
 	if x.Type.Rank() == 0 {
 		return nil

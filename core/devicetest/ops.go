@@ -17,7 +17,7 @@ import (
 var threadCounts = []int{1, 2, 3}
 
 // opChecks are the checks of one op. Names are OP/CASE/KIND. Kinds: inputs, weights, weights-f16, weights-bf16 and arena
-// (see form), resized-K (sizes made up from the case's), special (NaN, infinities and denormals come out right), spread (NaN
+// (see form), resized-K (sizes derived from the case's), special (NaN, infinities and denormals come out right), spread (NaN
 // shows nowhere else), extreme (the ends of integer types).
 func (s *suite) opChecks(def *ir.OpDef, e effort) []check {
 	var checks []check
@@ -127,7 +127,7 @@ func (s *suite) rigged(sub subject, f form, threads int, in []*tensor.Array, do 
 }
 
 // checkForm runs one form three times: twice on the same values, the second time in another IO space and to the same
-// bits, then on other values. What an executable keeps between runs must not show.
+// bits, then on other values. What an executable keeps between runs must not affect results.
 func (s *suite) checkForm(sub subject, f form, threads int, seed uint64) error {
 	a, b := sub.random(seed), sub.random(seed+1)
 	for k, w := range f.weights {
@@ -155,7 +155,7 @@ func (s *suite) checkForm(sub subject, f form, threads int, seed uint64) error {
 	})
 }
 
-// checkResized runs a subject of made-up sizes once, its weights as inputs or as params.
+// checkResized runs a subject of other sizes once, its weights as inputs or as params.
 func (s *suite) checkResized(sub subject, k int, seed uint64) error {
 	f, in := form{name: "inputs"}, sub.random(seed+uint64(k))
 	if w, ok := sub.weightForm(); ok && k%2 == 1 {
@@ -201,7 +201,7 @@ func (s *suite) checkSpecial(sub subject, cmp comparison, e effort, seed uint64)
 	})
 }
 
-// manySpecials reports an op whose result has, at each place, only to do with that place.
+// manySpecials reports whether each element of the op's result depends only on the same elements of its operands.
 func (s subject) manySpecials() bool { return s.def.Elementwise && !s.def.CanLower() }
 
 // checkExtremes puts the ends of integer types among the operands: results wrap, and an index out of range or a divisor

@@ -73,7 +73,7 @@ func (m *graphMaker) recent() *ir.Node {
 	return m.pool[len(m.pool)-1-min(m.IntN(len(m.pool)), m.IntN(len(m.pool)))]
 }
 
-// back gives a value of as many elements the full shape again.
+// back reshapes a value to the full shape.
 func (m *graphMaker) back(x *ir.Node) *ir.Node { return op.Reshape(x, m.full.Shape) }
 
 // exactSteps keep integers integers.
@@ -100,7 +100,7 @@ func (m *graphMaker) exactSteps() []func() *ir.Node {
 		func() *ir.Node {
 			return op.Transpose(op.Relu(op.Transpose(any(), 0, 2, 1)), 0, 2, 1)
 		},
-		func() *ir.Node { // parts of one value, put together the other way round
+		func() *ir.Node { // parts of one value, joined in the other order
 			x := any()
 			a, b := op.Narrow(x, 2, 0, 2), op.Narrow(x, 2, 2, 4)
 			return op.Concat(2, b, a)

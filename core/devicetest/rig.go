@@ -36,7 +36,7 @@ type rig struct {
 	p   *program.Program
 	exe device.Executable
 	b   device.Backend
-	// state is that of the runs; nil: each has one of its own, with the initial values.
+	// state is the state of the runs. If it is nil, each has one of its own, with the initial values.
 	state device.State
 
 	allWeights, weightsBefore []byte
@@ -119,7 +119,7 @@ func (r *rig) checkKernels() error {
 	return nil
 }
 
-// move gives the rig another IO space.
+// move replaces the rig's IO space.
 func (r *rig) move() { r.allIO, r.io = guarded(r.p.IOSize) }
 
 // close ends the executable and adds its error to err.
@@ -130,7 +130,7 @@ func (r *rig) close(err *error) {
 }
 
 // run runs the program once on inputs, with the rest of the IO space full of the pattern, and checks that nothing but the
-// outputs was written, whether it succeeded or not. Req carries what else the caller wants of the run.
+// outputs was written, whether it succeeded or not. req has the other options of the run.
 func (r *rig) run(ctx context.Context, inputs values, req device.Run) (map[string]tensor.Tensor, device.Stats, error) {
 	b, err := r.p.Bind(req.Syms)
 	if err != nil {
@@ -186,7 +186,7 @@ func (r *rig) newState() (device.State, error) {
 	return s, nil
 }
 
-// untouched compares what must not change.
+// untouched checks that bytes outside the outputs did not change.
 func (r *rig) untouched(b *program.Bound, before, after []byte) error {
 	if i := differ(before, after); i >= 0 {
 		at, where := int64(i-guard), ""

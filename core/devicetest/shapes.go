@@ -7,17 +7,17 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// sizes are those at which kernels change their way: none, one, odd, and one past a vector or a tile.
+// sizes are those around which kernels change their code path: none, one, odd, and one past a vector or a tile.
 var sizes = []int64{1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 129}
 
-// Limits of the shapes that are made up, so that the reference stays quick.
+// Limits of the derived shapes, so that the reference stays quick.
 const (
 	maxElements = 60_000
 	maxFLOPs    = 1_000_000
 )
 
-// resized changes sizes of a subject in a way that its op accepts; ok is false where none was found. What the op accepts,
-// type inference decides: sizes that seem to belong together are changed together, and wrong guesses are thrown away.
+// resized changes sizes of a subject in a way that its op accepts; ok is false if none was found. Type inference decides
+// what the op accepts: sizes that seem to belong together are changed together, and wrong guesses are dropped.
 func (s subject) resized(rng *rand.Rand) (subject, bool) {
 	for range 40 {
 		if n, ok := s.tryResized(rng, maxElements, maxFLOPs); ok {

@@ -46,8 +46,8 @@ func cacheInputs(rng *rand.Rand, t, pos int) values {
 	return in
 }
 
-// checkState: what a run writes to a state the next one finds; states are apart from each other; Clear, Copy, Read and Write do what
-// they say; a value that is refused writes nothing.
+// checkState: a run finds in a state what the last one wrote; states are independent; Clear, Copy, Read and Write work; a run with an
+// invalid value writes nothing.
 func (s *suite) checkState() error {
 	p := cache()
 	ctx := context.Background()
@@ -170,8 +170,8 @@ func (s *suite) checkStateRefused() error {
 	})
 }
 
-// checkTransfers: outputs that are kept in a state, and inputs that come from one, have the bytes of those that travel; an output
-// that is not wanted costs no steps.
+// checkTransfers: outputs that are kept in a state, and inputs that come from one, have the same bytes as those that the host
+// copies; an output that is not wanted costs no steps.
 func (s *suite) checkTransfers() error {
 	ctx := context.Background()
 	return s.withRig(chain(4), nil, device.Load{}, func(r *rig) error {
@@ -271,8 +271,8 @@ func (s *suite) checkWanted() error {
 	})
 }
 
-// checkGenerate: causal attention over a cache, a few rows at a time, gives what attention over all rows gives. The position is an input:
-// nothing is loaded again, whatever it is.
+// checkGenerate: causal attention over a cache, a few rows at a time, has the results of attention over all rows. The position is an
+// input, so one executable serves all positions.
 func (s *suite) checkGenerate() error {
 	const heads, dim, most = 2, 8, 24
 	typ := func(t ir.Dim) ir.Type {
@@ -310,7 +310,7 @@ func (s *suite) checkGenerate() error {
 			return err
 		}
 		defer st.Close()
-		stale := bytes.Repeat([]byte{0xFF}, int(st.Size())) // NaN: rows after the position take no part
+		stale := bytes.Repeat([]byte{0xFF}, int(st.Size())) // NaN: rows after the position must not be read
 		if err := st.Write(context.Background(), 0, stale); err != nil {
 			return err
 		}

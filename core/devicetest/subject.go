@@ -34,10 +34,10 @@ func newSubject(def *ir.OpDef, c ir.Case[any]) (subject, error) {
 	return s, err
 }
 
-// leaf reports input and param.
+// leaf reports whether the op is input or param.
 func (s subject) leaf() bool { return s.def.Eval == nil && s.def != ir.StateDef }
 
-// eval is what the definition says; leaves are their operand, and a state has its initial value.
+// eval evaluates the definition. The value of a leaf is its operand, that of a state its initial value.
 func (s subject) eval(in []*tensor.Array) ([]*tensor.Array, error) {
 	if s.leaf() {
 		return in, nil
@@ -76,16 +76,16 @@ func (s subject) String() string {
 	return fmt.Sprintf("%s %v %+v -> %v", s.def.Name, s.In, s.Attrs, s.outs)
 }
 
-// form is one way to put a subject into a program.
+// form is one way to make a program of a subject.
 type form struct {
 	name    string
-	weights []bool // by operand: a param rather than an input; nil: none
+	weights []bool // by operand: a param rather than an input; nil means none
 	// arena gives every operand and the result places in the arena, where the op works in place if it may, with values
 	// around them that must survive.
 	arena bool
 }
 
-// weightForm makes the float operands params: all but the first, or the first where it is the only one.
+// weightForm makes the float operands params: all but the first, or the first if it is the only one.
 func (s subject) weightForm() (form, bool) {
 	w, some := make([]bool, len(s.In)), false
 	for k := 1; k < len(w); k++ {

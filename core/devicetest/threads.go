@@ -65,7 +65,7 @@ func Threads(t *testing.T, b device.Backend, compile Compiler) {
 	t.Logf("with %v threads in %d precisions: the slowest of %v", manyThreads, max(1, len(info.Precisions)), &clock)
 }
 
-// manyThreads must all give the bits that one thread gives.
+// manyThreads must all give the same bits as one thread.
 var manyThreads = []int{1, 2, 3, 4, 8, 16}
 
 // Limits of a subject that is grown: large enough to be divided among 16 threads, small enough that a test takes a fraction
@@ -142,8 +142,8 @@ func (s subject) grown(rng *rand.Rand, measure func(subject) int64) subject {
 	return s
 }
 
-// largeKernel reports a transposed convolution that takes minutes: a backend may multiply all taps for each result, and with a
-// large kernel most of them meet no element, which FLOPs does not count.
+// largeKernel reports whether a transposed convolution would take minutes. A backend may multiply all taps for each result; with a
+// large kernel most of them are in the padding, which FLOPs does not count.
 func (s subject) largeKernel() bool {
 	_, ok := s.Attrs.(op.ConvTranspose2DAttrs)
 	return ok && s.In[1].Shape[2].B*s.In[1].Shape[3].B > 100

@@ -19,22 +19,22 @@ type comparison func(got, want *tensor.Array, tol ir.Tolerance, extra []float64)
 // equals a finite number only where that is at the end of the type's range. Integers are exact.
 func compare(got, want *tensor.Array, tol ir.Tolerance) error { return whole(got, want, tol, nil) }
 
-// whole looks at every element.
+// whole compares every element.
 func whole(got, want *tensor.Array, tol ir.Tolerance, extra []float64) error {
 	return compareSome(got, want, tol, extra, func(float64, float64) bool { return true })
 }
 
-// lost leaves out the elements that became NaN where they should not have: it shows whether NaN was lost.
+// lost skips elements that wrongly became NaN. It finds NaN that was lost.
 func lost(got, want *tensor.Array, tol ir.Tolerance, extra []float64) error {
 	return compareSome(got, want, tol, extra, func(g, w float64) bool { return !math.IsNaN(g) || math.IsNaN(w) })
 }
 
-// spread is the rest: the elements that became NaN where they should not have.
+// spread compares the rest: elements that wrongly became NaN.
 func spread(got, want *tensor.Array, tol ir.Tolerance, extra []float64) error {
 	return compareSome(got, want, tol, extra, func(g, w float64) bool { return math.IsNaN(g) && !math.IsNaN(w) })
 }
 
-// compareSome compares the elements that look picks.
+// compareSome compares the elements that look selects.
 func compareSome(got, want *tensor.Array, tol ir.Tolerance, extra []float64, look func(got, want float64) bool) error {
 	if g, w := interp.TypeOf(got), interp.TypeOf(want); !g.Equal(w) {
 		return fmt.Errorf("result is %v; want %v", g, w)
@@ -71,7 +71,7 @@ func compareSome(got, want *tensor.Array, tol ir.Tolerance, extra []float64, loo
 		bad, want.Len(), worst, want.Shape, show(got), show(want), tol.Abs, tol.Rel)
 }
 
-// excess is interp.Excess with overflow: the reference of f32 results is not rounded, and may lie past the type's range.
+// excess is interp.Excess with overflow: the reference of f32 results is not rounded, and may exceed the type's range.
 func excess(got, want float64, tol ir.Tolerance, d dtype.DType) float64 {
 	limit := math.MaxFloat64
 	switch d {
@@ -118,7 +118,7 @@ func dense(rng *rand.Rand, in []*tensor.Array) {
 	}
 }
 
-// extremes fills integer operands with the ends of their type and what lies near 0.
+// extremes fills integer operands with the ends of their type and numbers near 0.
 func extremes(rng *rand.Rand, in []*tensor.Array) {
 	for _, x := range in {
 		if x.I == nil {
@@ -139,7 +139,8 @@ func extremes(rng *rand.Rand, in []*tensor.Array) {
 }
 
 // near compares the results of an op with its definition. Tolerances suppose operands that do not cancel; where they do (a
-// norm of values that are almost equal), a result also counts that the definition gives for operands a few roundings away.
+// norm of values that are almost equal), the tolerance is widened by how far the definition moves for operands a few roundings
+// away.
 func near(cmp comparison, def *ir.OpDef, attrs any, in, got, want []*tensor.Array) error {
 	tols := def.Tol(attrs, typesOf(in), typesOf(want)...)
 	for k, w := range want {

@@ -7,13 +7,13 @@ import (
 	rw "github.com/rlx-go/rlx/core/rewrite"
 )
 
-// absorbCasts lets matmul-like ops read narrow weights as they are stored: they widen f16 and bf16 on the fly, which is
-// exact, and half the bytes are read. The cast would cost a pass over the weight in each run.
+// absorbCasts removes casts of weights before matmul-like ops, which widen f16 and bf16 themselves. That is exact, and reads half
+// the bytes; the cast would cost a pass over the weight in each run.
 //
 //	c = cast w {to=f32}
 //	y = matmul x, c {trans_b=true}   ->   y = matmul x, w {trans_b=true}
 //
-// A cast above a view or a transpose of a weight moves below it first, so that the op sees it.
+// A cast above a view or a transpose of a weight moves below it first, so that it is next to the op.
 func absorbCasts(c *context, g *ir.Graph) (*ir.Graph, error) { return c.rules(g, castRules) }
 
 var castRules = []rw.Rule{
@@ -42,7 +42,7 @@ func isWidening(n *ir.Node) bool {
 	return d == dtype.F16 || d == dtype.BF16
 }
 
-// absorbWeight puts what is cast in place of operand 1.
+// absorbWeight replaces operand 1 by the operand of the cast.
 func absorbWeight(c *rw.Context) *ir.Node {
 	r := c.Root()
 	if !isWidening(r.In[1]) || r.In[0].Type.DType != dtype.F32 {
@@ -56,7 +56,7 @@ func absorbWeight(c *rw.Context) *ir.Node {
 	return c.Out.Add(r.Op, r.Attrs, in...)
 }
 
-// ofParam reports a param, or what only moves its elements.
+// ofParam reports whether n is a param, or an op that only moves its elements.
 func ofParam(n *ir.Node) bool {
 	for n.Is(op.ReshapeDef, op.TransposeDef, op.NarrowDef) {
 		n = n.In[0]

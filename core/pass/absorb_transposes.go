@@ -8,14 +8,14 @@ import (
 	rw "github.com/rlx-go/rlx/core/rewrite"
 )
 
-// absorbTransposes lets ops read operands as they lie instead of having them moved first: matmul through trans_a and
-// trans_b, attention through its layouts.
+// absorbTransposes removes transposes of operands that an op can read in place: matmul by trans_a and trans_b, attention by its
+// layouts.
 //
 //	t = transpose w {perm=[1,0]}
 //	y = matmul x, t              ->   y = matmul x, w {trans_b=true}
 //
 // Attention on transposed heads becomes attention on [B,S,H,D], and on packed [B,S,H*D] where the heads were split from
-// that; what is left around it are views.
+// that. Only views remain around it.
 func absorbTransposes(c *context, g *ir.Graph) (*ir.Graph, error) { return c.rules(g, transposeRules) }
 
 var transposeRules = []rw.Rule{
@@ -58,7 +58,7 @@ func splitsLast(n *ir.Node) bool {
 	return n.Is(op.ReshapeDef) && x[0].Type.Rank() == 3 && n.Type.Rank() == 4 && x[0].Type.Shape[:2].Equal(n.Type.Shape[:2])
 }
 
-// attentionOf matches attention in a layout whose q, k and v all are as said.
+// attentionOf matches attention in a layout whose q, k and v all match operand.
 func attentionOf(layout string, operand func(*ir.Node) bool) rw.Pattern {
 	return rw.If(rw.Op(op.AttentionDef), func(n *ir.Node) bool {
 		return n.Attrs.(op.AttentionAttrs).Layout == layout && !slices.ContainsFunc(n.In[:3], func(x *ir.Node) bool { return !operand(x) })

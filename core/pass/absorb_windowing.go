@@ -10,11 +10,11 @@ import (
 
 // Reasons not to absorb windows.
 const (
-	missWindows = "NotWindows"  // the tokens that go in are not the windows that come out
+	missWindows = "NotWindows"  // the tokens that are divided are not those that are joined
 	missPadding = "PaddingUsed" // the padding is not zeros
 )
 
-// absorbWindows lets grid_attention cut its own windows. Cutting and joining them are two copies of the tokens each, and
+// absorbWindows moves the division into windows into grid_attention. Cutting and joining them are two copies of the tokens each, and
 // the padding tokens cost a fifth of the linear layer for SAM's 64 x 64 grid and windows of 14.
 //
 //	p = pad x [B,gh,gw,C] with zeros to whole windows
@@ -50,7 +50,7 @@ func absorbWindows(c *context, g *ir.Graph) (*ir.Graph, error) {
 	})
 }
 
-// build makes the op with windows of its own in place of ga.
+// build makes the op with its own windows, which replaces ga.
 func (f windowForm) build(out *ir.Graph, ga *ir.Node, lookup func(*ir.Node) *ir.Node) *ir.Node {
 	qkv := op.MatMul(op.Reshape(lookup(f.x), f.shape), lookup(f.lin.w), f.lin.mm.Attrs.(op.MatMulAttrs))
 	pad := op.Const(out, 0, ga.In[1].Type)
@@ -70,7 +70,7 @@ func (f windowForm) build(out *ir.Graph, ga *ir.Node, lookup func(*ir.Node) *ir.
 // joinWindows is the transpose that exchanges window rows and token rows, in both directions.
 var joinWindows = []int{0, 1, 3, 2, 4, 5}
 
-// reverseAt recognises windows that are joined to a grid [B,gh,gw,E], at the last node of it. Where the windows reach over
+// reverseAt recognises windows that are joined to a grid [B,gh,gw,E], at the last node of it. Where the windows extend past
 // the edge, that is the narrow to the grid's size; the transposed value alone is not recognised then, because windowsAt
 // compares the sizes.
 func reverseAt(n *ir.Node, uses []int) (ga *ir.Node, grid ir.Shape, ok bool) {

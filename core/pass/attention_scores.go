@@ -8,13 +8,13 @@ import (
 	"github.com/rlx-go/rlx/core/op"
 )
 
-// scoresForm is what attention takes in place of the scores: softcap * tanh(scale * q·kᵀ / softcap), masked in one way.
+// scoresForm is the scores in the form of attention's attributes: softcap * tanh(scale * q·kᵀ / softcap), masked in one way.
 type scoresForm struct {
 	product
-	softcap float64  // 0: none
+	softcap float64  // 0 for none
 	bias    *ir.Node // added; may be nil
 	keep    *ir.Node // bool, where it is false the score is -Inf; may be nil
-	span    keySpan  // of the keys that a query sees, where the mask is of positions
+	span    keySpan  // the keys that a query attends to, if the mask depends on positions
 	chain   []*ir.Node
 }
 
@@ -29,13 +29,13 @@ func (s *scoresForm) masks() int {
 	return n
 }
 
-// stored reports that a value between the scores and the product is read by something else.
+// stored reports whether another node reads a value between the scores and the product.
 func (s *scoresForm) stored(uses []int) bool {
 	return slices.ContainsFunc(s.chain, func(n *ir.Node) bool { return uses[n.ID] != 1 })
 }
 
-// scoresOf recognises scores at n, which is what softmax reads. From there to the product may come masks, in any order, and
-// then the soft cap.
+// scoresOf recognises scores at n, which is what softmax reads. Between it and the product there may be
+// masks, in any order, followed by the soft cap.
 func (c *context) scoresOf(n *ir.Node) (s scoresForm, ok bool) {
 	switch {
 	case n.Is(op.AddDef):
@@ -80,7 +80,7 @@ func between(n, base *ir.Node) []*ir.Node {
 	return out
 }
 
-// maskedAway is the largest finite score that stands for a key which takes no part: models write -1e9, -1e30 or the least number
+// maskedAway is the largest finite score that stands for a masked key: models write -1e9, -1e30 or the least number
 // of the type. Their exponential beside any other score is 0.
 const maskedAway = -1e30
 
@@ -101,7 +101,7 @@ func (c *context) maskedScores(n *ir.Node) (s scoresForm, ok bool) {
 	s.chain = append(s.chain, n)
 	if span, ok := c.spanOf(cond, side == 2); ok {
 		s.span = s.span.and(span)
-		// A query without keys gives zeros; with a finite score for all of them it gave their mean. Causal ones see key 0.
+		// For a query without keys, attention returns zeros, but finite scores gave the mean of all values. A causal query has key 0.
 		return s, s.span.valid() && (math.IsInf(never, -1) || span.hasUpper && span.upper >= 0)
 	}
 	if side == 2 || s.keep != nil || !math.IsInf(never, -1) {
@@ -111,13 +111,13 @@ func (c *context) maskedScores(n *ir.Node) (s scoresForm, ok bool) {
 	return s, true
 }
 
-// keySpan are the keys j that query i sees: i + lower <= j <= i + upper, each where it is there.
+// keySpan is the keys j that query i attends to: i + lower <= j <= i + upper, each bound if it is set.
 type keySpan struct {
 	lower, upper       int64
 	hasLower, hasUpper bool
 }
 
-// and is what both allow.
+// and is the intersection.
 func (a keySpan) and(b keySpan) keySpan {
 	if b.hasLower && (!a.hasLower || b.lower > a.lower) {
 		a.lower, a.hasLower = b.lower, true
@@ -135,7 +135,7 @@ func (a keySpan) valid() bool {
 		!(a.hasLower && a.hasUpper && a.lower > a.upper)
 }
 
-// attrs sets the mask that the span comes to. One with a lower end only is none that attention has.
+// attrs sets the mask that is equal to the span. Attention has none with only a lower bound.
 func (a keySpan) attrs(to *op.AttentionAttrs, sq, sk ir.Dim) bool {
 	switch {
 	case !a.hasUpper:
@@ -169,7 +169,7 @@ func (c *context) spanOf(cond *ir.Node, opposite bool) (keySpan, bool) {
 	if !aOK || !bOK || a.fromEnd == b.fromEnd || max(a.fromEnd, b.fromEnd) > 1 {
 		return keySpan{}, false
 	}
-	if a.fromEnd == 1 { // the query stands on the left
+	if a.fromEnd == 1 { // the query is on the left
 		a, b, less = b, a, !less
 	}
 	if opposite { // not (key <= q) is key > q

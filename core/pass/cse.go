@@ -9,7 +9,7 @@ import (
 
 // cse keeps one of several nodes that compute the same: equal op, attributes, operands (in either order where the op is
 // commutative) and type. Blocks repeat constants, casts and position tables; patterns rely on equal values being one
-// node. Inputs and params are left alone. What nothing needs any more is dropped, as after every pass.
+// node. Inputs and params are left alone. Unused nodes are dropped, as after every pass.
 //
 // A result of an op with several is the same as that result of an equal op.
 func cse(c *context, g *ir.Graph) (*ir.Graph, error) {

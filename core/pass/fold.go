@@ -23,12 +23,12 @@ const (
 //	b = param : f16[768]
 //	c = cast b {to=f32} : f32[768]   ->   c = param "folded/..." : f32[768]
 //
-// Only the last node of a known chain is stored. Views of params stay views, as they cost nothing. Not folded: dynamic
-// shapes, what passes the limits, and what the evaluation refuses (the run will report it). Weights are read only with
+// Only the last node of a known chain is stored. Views of params stay views, as they cost nothing. It does not fold dynamic
+// shapes, results beyond the limits, and nodes whose evaluation fails (the run will report it). Weights are read only with
 // Options.Params.
 func fold(c *context, g *ir.Graph) (*ir.Graph, error) {
 	f := folder{c: c, known: make([]bool, len(g.Nodes)), values: map[*ir.Node]*tensor.Array{}}
-	needed := make([]bool, len(g.Nodes)) // by something that is not known
+	needed := make([]bool, len(g.Nodes)) // by a node that is not known
 	for i, n := range g.Nodes {
 		f.known[i] = f.canKnow(n)
 		for _, x := range n.In {
@@ -63,7 +63,7 @@ type folder struct {
 	values map[*ir.Node]*tensor.Array // of params and results
 }
 
-// canKnow reports a node that could be computed now; its operands were asked before. A tuple node stands for its results.
+// canKnow reports whether a node can be computed now; its operands come first. A tuple node stands for its results.
 func (f *folder) canKnow(n *ir.Node) bool {
 	switch {
 	case n.Is(op.ParamDef):
@@ -128,7 +128,7 @@ func (f *folder) compute(n *ir.Node) ([]*tensor.Array, error) {
 	return out, n.Op.Eval(n.Attrs, in, out...)
 }
 
-// isLeaf reports what folding would not make simpler. iota is turned into a param at the end.
+// isLeaf reports a node that folding would not make simpler. iota is turned into a param at the end.
 func isLeaf(n *ir.Node) bool { return n.Is(op.ParamDef, op.ConstDef, op.IotaDef) }
 
 // isParamView reports a view of a param, at any depth.

@@ -23,11 +23,11 @@ const (
 //	p = softmax m {axis=3}
 //	o = matmul p, v        ->   o = attention q, k, v, bias {layout="bhsd", mask="bias"}
 //
-// The factor may also be a division, and on q or k. After it may come a soft cap (cap * tanh(s / cap)), and in place of the bias
-// a mask by where: causal or sliding, where the condition compares positions or is a table of them, and else custom. Keys and
+// The factor may also be a division, and on q or k. It may be followed by a soft cap (cap * tanh(s / cap)), and a mask by where
+// may replace the bias: causal or sliding, where the condition compares positions or is a table of them, and else custom. Keys and
 // values that are repeated for a group of query heads are read unrepeated (kv_heads), as are those of [B,Hkv,1,S,D] beside
-// queries of [B,Hkv,group,S,D]. Tensors of rank 3 are taken as one head. Scores or weights that something else reads are stored
-// anyway, so they stay (MultiConsumer). A row that is masked out completely gives zeros afterwards, and NaN before.
+// queries of [B,Hkv,group,S,D]. Tensors of rank 3 are taken as one head. If another node reads the scores or weights,
+// they must be stored, so nothing is fused (MultiConsumer). A row that is masked out completely gives zeros afterwards, and NaN before.
 func fuseAttention(c *context, g *ir.Graph) (*ir.Graph, error) {
 	uses := g.UseCounts()
 	return g.Rebuild(func(out *ir.Graph, n *ir.Node, _ []*ir.Node, lookup func(*ir.Node) *ir.Node) *ir.Node {
@@ -56,7 +56,7 @@ type attentionSizes struct {
 	h, hkv, d int64
 }
 
-// attentionAt recognises the pattern at its last product. Miss says why a softmax of a product is not fused.
+// attentionAt recognises the pattern at its last product. miss is why a softmax of a product is not fused.
 func (c *context) attentionAt(n *ir.Node, uses []int) (a attentionForm, ok bool, miss string) {
 	if !n.Is(op.MatMulDef) || n.Attrs.(op.MatMulAttrs) != (op.MatMulAttrs{}) || !n.In[0].Is(op.SoftmaxDef) {
 		return a, false, ""
@@ -186,7 +186,7 @@ func (a *attentionForm) maskShape(m *ir.Node) ir.Shape {
 	if h := own[1 : r-2]; h.Equal(full[1 : r-2]) {
 		heads = ir.Static(a.sizes.h)
 	} else if slices.ContainsFunc(h, func(d ir.Dim) bool { return !d.Is(1) }) {
-		return nil // the same for some of the heads
+		return nil // a mask that some heads share
 	}
 	return ir.Shape{own[0], heads, own[r-2], own[r-1]}
 }

@@ -49,7 +49,7 @@ func fuseElementwise(c *context, g *ir.Graph) (*ir.Graph, error) {
 	})
 }
 
-// regionable reports a node that may be a step.
+// regionable reports whether a node may be a step.
 func regionable(n *ir.Node) bool {
 	return op.CanBeInRegion(n.Op) && isRegionType(n.Type) && !slices.ContainsFunc(n.In, func(x *ir.Node) bool { return !isRegionType(x.Type) })
 }
@@ -86,7 +86,7 @@ func (c *context) grow(g *ir.Graph, n *ir.Node, uses []int, taken map[*ir.Node]b
 	}
 }
 
-// candidate is the latest operand of the nodes that is none of them, is read by them only, and is allowed.
+// candidate is the latest operand of the nodes that is not among them, is read only by them, and is allowed.
 func candidate(nodes []*ir.Node, uses []int, allowed func(*ir.Node) bool) *ir.Node {
 	inside := map[*ir.Node]int{}
 	for _, n := range nodes {
@@ -103,8 +103,8 @@ func candidate(nodes []*ir.Node, uses []int, allowed func(*ir.Node) bool) *ir.No
 	return best
 }
 
-// makeRegion writes nodes as a region, or returns nil where the op does not take it (too many steps or operands, an operand that
-// it cannot address), which the op's own inference decides, or where the target does not.
+// makeRegion writes nodes as a region, or returns nil if the op's inference refuses it (too many steps or operands, an operand
+// that it cannot address) or the target does not run it.
 func (c *context) makeRegion(g *ir.Graph, nodes []*ir.Node) *region {
 	r := &region{nodes: nodes}
 	steps := make([]op.RegionStep, len(nodes))

@@ -8,7 +8,7 @@ import (
 	rw "github.com/rlx-go/rlx/core/rewrite"
 )
 
-// missPacked says that q, k and v are not three parts of one tensor.
+// missPacked: q, k and v are not three parts of one tensor.
 const missPacked = "NotPacked"
 
 // fuseGridAttention replaces self-attention over a grid of tokens with decomposed relative positions (SAM's image
@@ -21,7 +21,7 @@ const missPacked = "NotPacked"
 //	->
 //	o = grid_attention qkv, pad, Rh, Rw {heads=H}
 //
-// The terms may be added in any order, the factor may be on q, k or the product, and reshapes may stand anywhere between.
+// The terms may be added in any order, the factor may be on q, k or the product, and there may be reshapes anywhere between.
 // The window is the whole grid here, so no token is padding and pad is not read: it is the bias of the layer that makes
 // qkv, if there is one, because absorbWindows needs that.
 func fuseGridAttention(c *context, g *ir.Graph) (*ir.Graph, error) {

@@ -9,10 +9,10 @@ import (
 // Reasons not to fuse into a matmul.
 const (
 	missBias       = "BiasRankTooHigh"               // neither a vector of the last axis nor a full residual
-	missActivation = "UnsupportedEpilogueActivation" // an elementwise op that fused_matmul has not
+	missActivation = "UnsupportedEpilogueActivation" // an elementwise op that fused_matmul lacks
 )
 
-// fuseMatMul moves what follows a matmul into its epilogue, while the result is in registers: bias, activation, residual.
+// fuseMatMul moves bias, activation and residual after a matmul into its epilogue, where the result is still in registers.
 //
 //	m = matmul x, w {trans_b=true}
 //	s = add m, b
@@ -20,7 +20,7 @@ const (
 //	y = add a, r      ->   y = fused_matmul x, w, b, r {act="gelu", has_bias=true, has_residual=true, trans_b=true}
 //
 // The bias must be [N] (leading ones are dropped), the residual must have the result's type; a scalar or [M,N] term is
-// neither. A plain matmul stays one.
+// neither. A matmul without any of them is not changed.
 func fuseMatMul(c *context, g *ir.Graph) (*ir.Graph, error) { return c.rules(g, matMulRules) }
 
 var matMulRules = []rw.Rule{

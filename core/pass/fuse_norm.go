@@ -6,7 +6,7 @@ import (
 	rw "github.com/rlx-go/rlx/core/rewrite"
 )
 
-// missResidual says that a sum broadcasts, so it is no residual.
+// missResidual: the sum broadcasts, so it is not a residual.
 const missResidual = "ResidualShape"
 
 // fuseNorm computes a residual sum inside the norm that reads it, which saves writing and reading it once:
@@ -14,8 +14,8 @@ const missResidual = "ResidualShape"
 //	s = add x, r
 //	y = layer_norm s, γ, β {eps}   ->   y = fused_residual_layer_norm x, r, γ, β {eps}
 //
-// Both operands of the sum must have its full shape. Where the sum is used again, as in blocks that normalise first, it
-// has to be written anyway and stays (MultiConsumer).
+// Both operands of the sum must have its full shape. If the sum is used again, as in pre-norm blocks, it must
+// be written anyway, so nothing is fused (MultiConsumer).
 func fuseNorm(c *context, g *ir.Graph) (*ir.Graph, error) { return c.rules(g, normRules) }
 
 var normRules = []rw.Rule{

@@ -13,15 +13,15 @@ import (
 	"github.com/rlx-go/rlx/core/target"
 )
 
-// legalize expresses what the target does not run natively in what it does. In order, it tries for a node
+// legalize rewrites nodes that the target does not run natively into nodes that it does. For a node it tries, in order,
 //
 //  1. the same op on operands that are broadcast first:    add x, c  ->  add x, (expand c)
 //  2. the same op in a wider type, where the target has it: gelu h    ->  cast (gelu (cast h {to=f32})) {to=f16}
 //  3. a plainer node of the same op (ir.Plainer)
 //  4. the op's own expansion (ir.Lower)
 //
-// each of them again and again until all nodes are native. Where nothing leads there, a node that the target runs by reference
-// stays as it is; then an expansion will do that has such nodes. What is left is an error. Half floats go through f32 before
+// and repeats them until all nodes are native. If that fails, a node that the target runs by reference stays unchanged; otherwise an
+// expansion may contain such nodes. A node for which nothing works is an error. Half floats go through f32 before
 // they are expanded because the ops' definitions round once, at the end.
 func legalize(c *context, g *ir.Graph) (*ir.Graph, error) {
 	l := &legalizer{to: c.target}
@@ -66,7 +66,7 @@ func legalize(c *context, g *ir.Graph) (*ir.Graph, error) {
 type legalizer struct{ to *target.Description }
 
 // express adds nodes to out that compute the results of n from in, its operands there, and that the target runs natively, or
-// if it does not run n itself, at least by reference. Where it finds none it adds nothing and says why.
+// if it does not run n itself, at least by reference. If there are none it adds nothing, and why is the reason.
 func (l *legalizer) express(out *ir.Graph, n *ir.Node, in []*ir.Node) (values []*ir.Node, why string) {
 	values, why = l.rewrite(out, n, in, target.Native)
 	if values != nil {
@@ -78,7 +78,7 @@ func (l *legalizer) express(out *ir.Graph, n *ir.Node, in []*ir.Node) (values []
 	return l.rewrite(out, n, in, target.Reference)
 }
 
-// emit adds a node to out as it is, if the target runs it no worse than asked, or rewrites it.
+// emit adds a node to out as it is, if the target runs it at least as well as least, or rewrites it.
 func (l *legalizer) emit(out *ir.Graph, n *ir.Node, in []*ir.Node, least target.How) (values []*ir.Node, why string) {
 	probe := *n
 	probe.In, probe.Graph = in, out
@@ -182,7 +182,7 @@ func known(n *ir.Node) bool {
 	}
 }
 
-// ways express a node n on other operands, in g; nil where they do not apply.
+// ways are the rewrites of a node n with other operands, in g. They return nil if they do not apply.
 var ways = []func(g *ir.Graph, in []*ir.Node, n *ir.Node) []*ir.Node{
 	spread,
 	func(g *ir.Graph, in []*ir.Node, n *ir.Node) []*ir.Node { return widen(g, in, n, false) },
@@ -208,7 +208,7 @@ func moved(g *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Node {
 	return &m
 }
 
-// spread broadcasts the operands of an elementwise op before it.
+// spread inserts expands before an elementwise op, so that its operands have equal shapes.
 func spread(g *ir.Graph, in []*ir.Node, n *ir.Node) []*ir.Node {
 	if !n.Op.Elementwise || !slices.ContainsFunc(in, func(x *ir.Node) bool { return !x.Type.Shape.Equal(n.Type.Shape) }) {
 		return nil
@@ -229,7 +229,7 @@ func spread(g *ir.Graph, in []*ir.Node, n *ir.Node) []*ir.Node {
 	return []*ir.Node{g.Add(n.Op, n.Attrs, full...)}
 }
 
-// widen computes an op in a wider element type. Weights may stay as they are stored.
+// widen computes an op in a wider element type. Weights may keep their type.
 func widen(g *ir.Graph, in []*ir.Node, n *ir.Node, weights bool) []*ir.Node {
 	results := n.ResultTypes()
 	if n.Op.Declared || len(in) == 0 || slices.ContainsFunc(n.Op.AttrNames(), func(a string) bool { return n.Op.AttrKind(a) == "dtype" }) {
@@ -300,7 +300,7 @@ func runs(d *target.Description, n *ir.Node) bool {
 	return values != nil
 }
 
-// origin says where in the model a node comes from: its name, or that of the nearest value that has one.
+// origin is where in the model a node comes from: its name, or that of the nearest value that has one.
 func origin(n *ir.Node) string {
 	if n.Name != "" {
 		return n.Name
@@ -324,7 +324,7 @@ func stored(n *ir.Node) bool {
 	return ok && elems.B <= foldElems
 }
 
-// refuse is the reason not to make a node in place of old: the target runs it less well. An op that it runs in a wider type
+// refuse is the reason not to replace old by n: the target runs n less well. An op that it runs in a wider type
 // counts as one that it runs.
 func (c *context) refuse(old, n *ir.Node) string {
 	if rank, why := c.rank(n); rank < target.Native {

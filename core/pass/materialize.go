@@ -6,7 +6,7 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// materialize stores what is left of const and iota as params, so that devices need no kernels for them and spend no
+// materialize stores the remaining const and iota nodes as params, so that devices need no kernels for them and spend no
 // steps on them. Dynamic ones and those larger than foldElems stay steps. It runs last: passes recognise constants.
 //
 //	s = const {value=0.125} : f32[]   ->   s = param "folded/..." : f32[]

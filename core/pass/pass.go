@@ -1,6 +1,6 @@
-// Package pass turns a graph as models write it into the graph that a target runs: blocks are lowered, what is known at
-// compile time is computed, chains of ops become fused ones, and what the target does not take is expressed in what it does.
-// The target's description (package target) decides each time. One pass, one file; passes.go is the pipeline.
+// Package pass turns a graph as models write it into the graph that a target runs: blocks are lowered, known
+// values are computed, chains of ops are fused, and ops that the target lacks are expressed by others. The target's description
+// (package target) decides each time. One pass, one file; passes.go is the pipeline.
 //
 // It imports core/rewrite, core/op and below: no planner, no file format, no model. It is part of the compiler only.
 package pass
@@ -26,27 +26,27 @@ type Params interface {
 
 // Options of Run.
 type Options struct {
-	Params    Params                         // nil: nothing that depends on a weight is folded
-	StopAfter string                         // name of the last pass to run; empty: all
+	Params    Params                         // nil means that nothing that depends on a weight is folded
+	StopAfter string                         // name of the last pass to run; empty means all
 	Dump      func(pass string, g *ir.Graph) // called with the input graph ("in") and after each pass
 	Verify    bool                           // verify the graph after each pass
-	Stop      func() error                   // asked before each pass: an error ends Run; may be nil
-	Shared    *Shared                        // where Run keeps what the next target of the same graph need not do again; may be nil
+	Stop      func() error                   // called before each pass; an error ends Run; may be nil
+	Shared    *Shared                        // keeps results that are the same for the next target of the graph; may be nil
 }
 
-// Site is a place in the graph where a rule fired or, with a reason, did not although it fitted.
+// Site is a node at which a rule fired, or at which it matched and did not fire, with the reason.
 type Site struct {
 	Pass, Rule, Node string
 	Miss             string // "" or MultiConsumer, BiasRankTooHigh, ...
 }
 
-// Report is what a run of the pipeline did.
+// Report lists what a run of the pipeline did.
 type Report struct {
 	Sites []Site
 	// Nodes is the number of nodes before the first pass and after each pass that ran.
 	Passes []PassStat
-	// Rewritten counts the ops that the target did not take and that others express; Reference those that it takes, but runs
-	// by their definitions only. Both are sorted by op.
+	// Rewritten counts the ops that the target does not run and that were expressed by others; Reference those that it runs only
+	// by their definitions. Both are sorted by op.
 	Rewritten, Reference []OpCount
 	// Folded holds the values of params that passes made ("folded/HASH", named by content, so methods share them).
 	Folded map[string]tensor.Tensor
@@ -80,7 +80,7 @@ func (r *Report) Missed() []Site {
 	return slices.DeleteFunc(slices.Clone(r.Sites), func(s Site) bool { return s.Miss == "" })
 }
 
-// String prints counts of what fired, then what was missed, then the ops that run by reference.
+// String prints counts of the rules that fired, then missed sites, then the ops that run by reference.
 func (r *Report) String() string {
 	var lines []string
 	for name, n := range r.Fired() {
@@ -96,7 +96,7 @@ func (r *Report) String() string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// context is what a pass works with.
+// context is the state of a pass.
 type context struct {
 	pass   string
 	target *target.Description
@@ -145,8 +145,8 @@ func (c *context) site(rule string, n *ir.Node, miss string) {
 	c.report.Sites = append(c.report.Sites, Site{c.pass, rule, n.Label(), miss})
 }
 
-// replace makes what stands for n in out, and records the site. It makes nothing and gives nil where the target would run it less
-// well than n.
+// replace builds the replacement of n in out, and records the site. If the target would run it less well than n, it builds nothing
+// and returns nil.
 func (c *context) replace(out *ir.Graph, rule string, n *ir.Node, build func() *ir.Node) *ir.Node {
 	before := len(out.Nodes)
 	r := build()
@@ -176,8 +176,8 @@ func (c *context) rules(g *ir.Graph, rules []rewrite.Rule) (*ir.Graph, error) {
 	return g, err
 }
 
-// param adds a param with a value that is known now, or the one of that value that g already has. Its name is its
-// content, so that two methods which fold the same thing share one weight.
+// param adds a param with a known value, or returns the one with that value that g already has. Its name is a hash of its content,
+// so that two methods which fold the same value share one weight.
 func (c *context) param(g *ir.Graph, value tensor.Tensor, t ir.Type) *ir.Node {
 	h := sha256.New()
 	fmt.Fprintln(h, t)

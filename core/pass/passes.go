@@ -19,7 +19,7 @@ type Pass struct {
 	run  func(c *context, g *ir.Graph) (*ir.Graph, error)
 }
 
-// passes is the pipeline. A pass may stand in it more than once.
+// passes is the pipeline. A pass may occur in it more than once.
 var passes = []Pass{
 	{"lower", false, lower},
 	{"simplify", false, simplify},
@@ -47,7 +47,7 @@ var passes = []Pass{
 // common is how many passes, from the first, do the same for every target.
 var common = slices.IndexFunc(passes, func(p Pass) bool { return p.Asks })
 
-// order states what the pipeline relies on: some pass of the first name stands before every pass of the second.
+// order states what the pipeline relies on: a pass of the first name comes before every pass of the second.
 var order = []struct{ first, then, why string }{
 	{"lower", "simplify", "rules are written for tensor ops"},
 	{"absorb-casts", "fold", "a weight that a matmul widens itself must not be folded to f32"},
@@ -73,7 +73,7 @@ func init() {
 	}
 }
 
-// checkOrder holds a pipeline against order.
+// checkOrder checks a pipeline against order.
 func checkOrder(list []Pass) error {
 	at := func(name string) int { return slices.IndexFunc(list, func(p Pass) bool { return p.Name == name }) }
 	for _, o := range order {
@@ -96,12 +96,12 @@ func Names() []string {
 	return names
 }
 
-// Run takes a graph through the pipeline for a target. The input graph is not changed.
+// Run runs the pipeline on a graph for a target. The input graph is not changed.
 func Run(g *ir.Graph, t *target.Description, o Options) (*ir.Graph, *Report, error) {
 	return run(g, t, o, passes)
 }
 
-// RunOne runs a single pass, by name: for tests and for looking at it.
+// RunOne runs a single pass, by name: for tests and for experiments.
 func RunOne(g *ir.Graph, t *target.Description, name string, o Options) (*ir.Graph, *Report, error) {
 	i := slices.IndexFunc(passes, func(p Pass) bool { return p.Name == name })
 	if i < 0 {
@@ -171,7 +171,7 @@ func run(g *ir.Graph, t *target.Description, o Options, list []Pass) (*ir.Graph,
 	return g, r, dropUnusedFolded(g, r)
 }
 
-// Check holds a final graph against the target, and counts what runs by reference.
+// Check checks a final graph against the target, and counts the ops that run by reference.
 func Check(g *ir.Graph, t *target.Description) (reference []OpCount, err error) {
 	for _, n := range g.Nodes {
 		switch how, why := t.Takes(n); how {
@@ -184,7 +184,7 @@ func Check(g *ir.Graph, t *target.Description) (reference []OpCount, err error) 
 	return reference, nil
 }
 
-// dropUnusedFolded forgets values whose params did not survive.
+// dropUnusedFolded drops values whose params are no longer in the graph.
 func dropUnusedFolded(g *ir.Graph, r *Report) error {
 	used := map[string]bool{}
 	for _, p := range g.Params() {

@@ -31,7 +31,7 @@ func scalarOf(n *ir.Node) (float64, bool) {
 	return v, true
 }
 
-// unscale takes factors by constants off n, which it sees through reshapes: n = factor * base, up to its shape.
+// unscale removes constant factors from n, also through reshapes: n = factor * base, up to its shape.
 func unscale(n *ir.Node) (base *ir.Node, factor float64) {
 	factor = 1
 	for base = n; ; {
@@ -44,10 +44,10 @@ func unscale(n *ir.Node) (base *ir.Node, factor float64) {
 	}
 }
 
-// sameElems reports that a splat did not broadcast the other operand.
+// sameElems reports whether a splat did not broadcast the other operand.
 func sameElems(n, x *ir.Node) bool { return n.Type.Shape.Equal(x.Type.Shape) }
 
-// attrScale is the scale attribute for a factor: 0 where it is the default.
+// attrScale is the scale attribute for a factor: 0 if it is the default.
 func attrScale(factor float64, d int64) float64 {
 	if math.Abs(factor*math.Sqrt(float64(d))-1) < 1e-6 {
 		return 0
@@ -55,7 +55,7 @@ func attrScale(factor float64, d int64) float64 {
 	return factor
 }
 
-// product is scale * q·kᵀ, recognised at n. Q and k have their factors taken off and are not stripped of anything else:
+// product is scale * q·kᵀ, recognised at n. q and k have no factors any more, but may be reshapes:
 // their last axes are [S,D].
 type product struct {
 	mm, q, k *ir.Node
@@ -77,7 +77,7 @@ func productOf(n *ir.Node) (product, bool) {
 	return product{mm, q, k, !mm.Attrs.(op.MatMulAttrs).TransB, f * fq * fk}, true
 }
 
-// unscaleKeepShape takes off factors but stops at a reshape.
+// unscaleKeepShape removes factors but stops at a reshape.
 func unscaleKeepShape(n *ir.Node) (*ir.Node, float64) {
 	f := 1.0
 	for n.Is(op.MulDef, op.DivDef) {

@@ -7,10 +7,10 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// Shared keeps what the passes that are common to all targets made of a graph. Given to Run for one target after the other, it
-// saves all but the first that work; the results are the same without. The other Options must be the same each time.
+// Shared keeps the results of the passes that are common to all targets of a graph, so that only the first of several calls of Run
+// computes them. The results are the same without it. The other Options must be the same each time.
 type Shared struct {
-	graph  *ir.Graph // as the model wrote it; nil: nothing is kept
+	graph  *ir.Graph // as the model wrote it; nil if nothing is kept
 	stages []stage
 	report *Report
 }

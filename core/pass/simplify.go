@@ -8,8 +8,8 @@ import (
 	rw "github.com/rlx-go/rlx/core/rewrite"
 )
 
-// simplify removes what changes nothing and merges what undoes or repeats itself. Expansions and other passes leave such
-// ops behind rather than look around themselves.
+// simplify removes ops that change nothing, and merges ops that undo or repeat each other. Expansions and other passes leave such
+// ops behind, which keeps them simple.
 //
 //	a = transpose x {perm=[1,0]}
 //	b = transpose a {perm=[1,0]}   ->   x

@@ -11,8 +11,7 @@ import (
 // Access is what one step does to memory: indices of values.
 type Access struct{ Reads, Writes []int }
 
-// Check plays the steps and keeps account of whose content every byte holds. It reports a value that lies outside the
-// block or its parent or is not aligned, a byte that is read when it holds something else (never written, or
+// Check simulates the steps and records which value each byte belongs to. It reports a value that is outside the block or its parent or is not aligned, a byte that is read when it holds something else (never written, or
 // overwritten), a step that writes over what it reads (other than its InPlace parent, exactly), and a value written
 // twice. Before lists values that hold their content from the start, after those that must hold it at the end.
 //
@@ -54,7 +53,7 @@ func Check(p Plan, before []int, steps []Access, after []int) error {
 	return nil
 }
 
-// checkPlace checks where value i lies, by itself.
+// checkPlace checks the offset of value i, by itself.
 func (p Plan) checkPlace(i int) error {
 	v, off := p.Values[i], p.Offsets[i]
 	if v.Size < 0 || off < 0 || off > p.Size || v.Size > p.Size-off {
@@ -83,7 +82,7 @@ func (p Plan) overlap(v, w int) bool {
 	return p.Offsets[v] < p.Offsets[w]+p.Values[w].Size && p.Offsets[w] < p.Offsets[v]+p.Values[v].Size
 }
 
-// content is the value whose bytes v shows: v itself unless it is a view.
+// content is the value whose bytes v reads: v itself unless it is a view.
 func (p Plan) content(v int) int {
 	for p.Values[v].Parent != None && !p.Values[v].InPlace {
 		v = p.Values[v].Parent

@@ -15,7 +15,7 @@ var orders = []func([]block){
 			return cmp.Or(cmp.Compare(y.size, x.size), cmp.Compare(x.root, y.root))
 		})
 	},
-	func(b []block) { // as the steps make them
+	func(b []block) { // in the order of the steps
 		slices.SortFunc(b, func(x, y block) int {
 			return cmp.Or(cmp.Compare(x.first, y.first), cmp.Compare(y.size, x.size), cmp.Compare(x.root, y.root))
 		})
@@ -28,7 +28,7 @@ var orders = []func([]block){
 	byBreadth,
 }
 
-// byBreadth places first what is live where memory is scarcest.
+// byBreadth places first the blocks that are live when memory use is highest.
 func byBreadth(b []block) {
 	need := inUse(b)
 	most := newRangeMax(len(need)) // of the steps that begin a block

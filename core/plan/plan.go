@@ -1,5 +1,5 @@
-// Package plan lays values out in one block of memory. Make is pure and deterministic: the same values give the same
-// offsets on every machine, so that compiling twice gives the same bytes. Check proves a layout right without knowing
+// Package plan assigns values offsets in one block of memory. Make is pure and deterministic: the same values give the same
+// offsets on every machine, so that compiling twice gives the same bytes. Check proves a layout correct without knowing
 // how it was made.
 //
 // It imports core/program and below, and neither core/op nor a device.
@@ -26,7 +26,7 @@ type Value struct {
 	// one shares, or None: a view begins Offset bytes into it, an in-place result at its first byte.
 	Parent  int
 	Offset  int64 // in Parent
-	InPlace bool  // this value overwrites Parent, rather than showing it
+	InPlace bool  // this value overwrites Parent; otherwise it is a view
 }
 
 // Plan is a layout.
@@ -35,7 +35,7 @@ type Plan struct {
 	Offsets []int64 // of each value, in bytes from the start of the block
 	Size    int64   // of the block; a multiple of program.Align
 	// Peak is the most memory that any step needs, each value rounded up to program.Align: no layout of the same order
-	// can be smaller. Naive is what it would take to give every value but the views memory of its own.
+	// can be smaller. Naive is the memory if every value but the views had its own.
 	Peak, Naive int64
 }
 
@@ -47,7 +47,7 @@ type block struct {
 	offset      int64
 }
 
-// Make lays the values out. Several orders of placing are tried; the smallest result wins, the earlier order on a tie.
+// Make returns the smallest of several layouts, which place the values in different orders. On a tie the earlier order wins.
 // It panics where a parent is not an earlier value or does not contain its view: callers derive both from the graph.
 func Make(values []Value) Plan {
 	p := Plan{Values: values, Offsets: make([]int64, len(values))}

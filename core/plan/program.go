@@ -8,10 +8,10 @@ import (
 	"github.com/rlx-go/rlx/core/program"
 )
 
-// CheckProgram proves a program's placements and steps right, whoever made them: every value has room, views lie where
-// their operand says, in-place results overwrite an operand that the op allows, every node runs once and after its
+// CheckProgram proves a program's places and steps correct, for any source: every place is large enough, views are inside
+// their operand, in-place results overwrite an operand that the op allows, every node runs once and after its
 // operands, and (see Check) no value is overwritten while it is needed. The graph must have passed ir.Graph.Verify.
-// Offsets in the weights space are checked against their parents only; the size of that space is the file's business.
+// Offsets in the weights space are checked against their parents only; the file format checks the size of that space.
 func CheckProgram(p *program.Program) error {
 	g := p.Graph
 	if len(p.Places) != len(g.Nodes) {
@@ -102,8 +102,8 @@ func checkSteps(p *program.Program) error {
 	return nil
 }
 
-// checkSpace hands the values of one space to Check. Inputs must be intact at the end, as outputs are: the host may reuse
-// them. So must the last value of each state be: the next run finds it.
+// checkSpace calls Check for the values of one space. Inputs must be intact at the end, as outputs are: the host may reuse
+// them. So must the last value of each state, for the next run.
 func checkSpace(p *program.Program, space program.Space) error {
 	pl := Plan{Size: [...]int64{program.Arena: p.ArenaSize, program.IO: p.IOSize, program.State: p.StateSize}[space]}
 	if pl.Size < 0 || pl.Size%program.Align != 0 {

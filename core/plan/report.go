@@ -48,7 +48,7 @@ func (r Report) Reuse() float64 {
 	return float64(r.Naive) / float64(r.Arena)
 }
 
-// Report sums the plan up.
+// Report summarises the plan.
 func (p Plan) Report() Report {
 	r := Report{Arena: p.Size, Peak: p.Peak, Naive: p.Naive}
 	var own []int
@@ -67,7 +67,7 @@ func (p Plan) Report() Report {
 	return r
 }
 
-// String prints the report for people.
+// String formats the report as text.
 func (r Report) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "arena %d bytes (lower bound %d, without reuse %d, reuse %.2fx), %d steps\n", r.Arena, r.Peak, r.Naive, r.Reuse(), r.Steps)

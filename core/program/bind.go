@@ -18,25 +18,25 @@ type Operand struct {
 	Bytes  int64 // exact for Shape
 }
 
-// BoundStep is a step under given values of the symbols.
+// BoundStep is a step for given values of the symbols.
 type BoundStep struct {
 	Node *ir.Node
 	In   []Operand
 	Outs []Operand // one, unless the op has several results
 }
 
-// Bound is a program under given values of the symbols.
+// Bound is a program for given values of the symbols.
 type Bound struct {
 	Steps   []BoundStep
 	Inputs  []Operand // in the order of Graph.Inputs()
 	Outputs []Operand // in the order of Graph.Outputs
 }
 
-// Bind evaluates all shapes under syms. Who binds a program again and again keeps a Binder.
+// Bind evaluates all shapes under syms. To bind a program repeatedly, use a Binder.
 func (p *Program) Bind(syms map[string]int64) (*Bound, error) { return NewBinder(p).Bind(syms) }
 
-// A Binder evaluates the shapes of a program. All that does not depend on sizes is worked out once, so that a run at sizes
-// that were never seen costs little more than others do. The program must not change afterwards.
+// A Binder evaluates the shapes of a program. All that does not depend on sizes is computed once, so that a run at new sizes
+// costs little more than others. The program must not change afterwards.
 type Binder struct {
 	p        *Program
 	requires []ir.Requirement
