@@ -25,8 +25,8 @@ type Backend struct {
 
 const backendPrefix = "rlx-backend-"
 
-// FindBackends lists the executables called rlx-backend-NAME in directories, in their order. Where no directory is given, it looks
-// in that of the running program. A directory that cannot be read is as good as empty.
+// FindBackends lists the executables called rlx-backend-NAME in directories, in their order. Without directories it searches that
+// of the running program. A directory that cannot be read counts as empty.
 func FindBackends(dirs ...string) []Backend {
 	var out []Backend
 	for i, dir := range searched(dirs) {
@@ -49,7 +49,7 @@ func FindBackends(dirs ...string) []Backend {
 	return out
 }
 
-// searched is where FindBackends looks.
+// searched are the directories that FindBackends searches.
 func searched(dirs []string) []string {
 	if len(dirs) > 0 {
 		return dirs
@@ -64,8 +64,8 @@ func searched(dirs []string) []string {
 	return []string{filepath.Dir(exe)}
 }
 
-// FindBackend is the first backend of that name that FindBackends finds. The error, which matches ErrNoBackend, lists those there
-// are.
+// FindBackend is the first backend of that name that FindBackends finds. The error, which matches ErrNoBackend, lists the
+// backends that exist.
 func FindBackend(name string, dirs ...string) (Backend, error) {
 	var parts []string
 	for _, b := range FindBackends(dirs...) {
@@ -82,15 +82,15 @@ func FindBackend(name string, dirs ...string) (Backend, error) {
 		WithHint("put %s%s there, or give a Backend with the path of its executable", backendPrefix, name)
 }
 
-// WritableByAll is a path through which every user of this machine could put another program in the place of the backend's: the file
-// itself or a directory that leads to it, unless that is sticky as /tmp is. Empty: there is none.
+// WritableByAll is a path through which every user of this machine could replace the backend's executable: the file itself or a
+// directory above it, unless that is sticky as /tmp is. It is empty if there is none.
 func (b Backend) WritableByAll() string {
 	if runtime.GOOS == "windows" {
-		return "" // permissions are not in the mode
+		return "" // the mode does not show permissions
 	}
 	real, err := filepath.EvalSymlinks(b.Path)
 	if err != nil {
-		return "" // the start says what is wrong with it
+		return "" // starting it reports the error
 	}
 	for _, p := range []string{real, filepath.Dir(real), filepath.Dir(b.Path)} {
 		if st, err := os.Stat(p); err == nil && st.Mode().Perm()&0o002 != 0 && st.Mode()&fs.ModeSticky == 0 {
@@ -100,34 +100,34 @@ func (b Backend) WritableByAll() string {
 	return ""
 }
 
-// A Device is one device of a backend. Memory is in bytes, 0 where the device uses the host's.
+// A Device is one device of a backend. Memory is in bytes, 0 if the device uses the host's.
 type Device = device.Device
 
-// A Sandbox says whether a backend's process is kept from the network, other processes and the user's files (Linux).
+// A Sandbox selects whether a backend's process is confined: without network, other processes and the user's files (Linux).
 type Sandbox = rpc.Sandbox
 
 // The values of Options.Sandbox. Empty is SandboxOn.
 const (
-	SandboxOn      = rpc.SandboxOn      // by what the system has
+	SandboxOn      = rpc.SandboxOn      // with the layers that the system has
 	SandboxOff     = rpc.SandboxOff     // not at all
-	SandboxRequire = rpc.SandboxRequire // an error where a part is missing
+	SandboxRequire = rpc.SandboxRequire // an error if a layer is missing
 )
 
-// A Confinement is what does confine a backend's process.
+// A Confinement is how a backend's process is confined.
 type Confinement = rpc.Confinement
 
-// BackendInfo is what a backend says about itself.
+// BackendInfo is a backend's description of itself.
 type BackendInfo struct {
 	Name, Version string
 	Devices       []Device
 	Levels        []string // of targets such as cpu:x86-64-v4 that this machine has, best first
 	Precisions    []string
-	MaxAlloc      int64  // largest arena in bytes; 0: no limit of its own
+	MaxAlloc      int64  // largest arena in bytes; 0 means no limit of its own
 	Target        string // which ops it runs, in the language of spec/target.md, for rlxc --target
 	Sandbox       Confinement
 }
 
-// Describe starts the backend, asks it what it is, and ends it. Of the options it uses Log and Sandbox. Errors match ErrLost or
+// Describe starts the backend, asks for its description, and ends it. Of the options it uses Log and Sandbox. Errors match ErrLost or
 // ErrDevice.
 func (b Backend) Describe(ctx context.Context, o Options) (BackendInfo, error) {
 	s, err := rpc.Start(ctx, rpc.Options{Path: b.Path, Name: b.Name, Log: o.Log, Timeouts: rpc.Timeouts{Start: describeTime}, Sandbox: o.Sandbox})
@@ -139,7 +139,7 @@ func (b Backend) Describe(ctx context.Context, o Options) (BackendInfo, error) {
 	return backendInfo(info, s), err
 }
 
-// describeTime bounds the start of a backend that is asked what it is.
+// describeTime bounds the start of a backend for Describe.
 const describeTime = 5 * time.Second
 
 func backendInfo(i device.Info, s *rpc.Session) BackendInfo {

@@ -13,8 +13,7 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// CheckInput compares a type with an input, as far as that is possible without the other inputs: before a file is read, for
-// instance. The error matches ErrInput.
+// CheckInput compares a type with an input, as far as that is possible without the other inputs, for example before a file is read. The error matches ErrInput.
 func (m *Method) CheckInput(name string, d DType, shape []int) error {
 	v, ok := m.Input(name)
 	if !ok {
@@ -42,11 +41,11 @@ func (m *Method) unknown(name string) error {
 	return diag.New(device.ErrInput, "input "+name, "%s has no such input; its inputs are %s", m.Name, list(m.Inputs))
 }
 
-// Sizes compares tensors with the method's inputs and gives the values of its symbols. Run does the same; this is to find a
+// Sizes compares tensors with the method's inputs and returns the values of its symbols. Run does the same. Call it to find a
 // mistake before anything is loaded. Errors match ErrInput.
 func (m *Method) Sizes(in map[string]Tensor) (map[string]int64, error) { return m.sizes(in, nil) }
 
-// sizes is Sizes where some inputs lie on a device.
+// sizes is Sizes with some inputs on a device.
 func (m *Method) sizes(in map[string]Tensor, feeds map[string]*Resident) (map[string]int64, error) {
 	var eqs []ir.Equation
 	var of []Value // of each equation

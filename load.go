@@ -24,20 +24,20 @@ type loaded struct {
 	took     time.Duration
 }
 
-// A Kernel says how an op is run: natively, or by the slow reference that defines it.
+// A Kernel is how an op is run: natively, or by the slow reference that defines it.
 type Kernel = device.Kernel
 
 // Loaded is a method as a session has loaded it.
 type Loaded struct {
-	*Schedule          // the one that suits the backend best
+	*Schedule          // the best one for the backend
 	Kernels   []Kernel // of the schedule's ops
-	Memory    int64    // bytes that these compute in, at most, beside the arena
+	Memory    int64    // upper bound of their scratch memory in bytes, beside the arena
 	Start     time.Time
 	Duration  time.Duration // of loading it
 }
 
-// Load makes methods ready to run, where they are not: it checks that memory suffices for all of them together, and the digests of
-// their weights; the backend maps the weights and compiles what it must. Of several all are loaded, or none.
+// Load loads the methods that are not loaded yet. It checks that memory suffices for all of them together, and the digests of their
+// weights. The backend then maps the weights and compiles what it must. Either all are loaded, or none.
 //
 // Errors match ErrUsage (no such method), ErrUnsupported, ErrDevice, ErrMemory, ErrArtifact, ErrLost, or the context's cause.
 func (s *Session) Load(ctx context.Context, methods ...string) error {
@@ -73,7 +73,7 @@ func (s *Session) Load(ctx context.Context, methods ...string) error {
 	defer cancel()
 	for _, l := range need {
 		err := s.load(ctx, l)
-		if err == nil { // nothing of it is used before the first run
+		if err == nil { // the first run allocates it
 			kernels := part{"kernels", l.exe.Memory()}
 			if err = about(s.model.path, s.memory.reserve(kernels)); err == nil {
 				parts = append(parts, kernels)
@@ -106,7 +106,7 @@ func (s *Session) load(ctx context.Context, l *loaded) (err error) {
 		return err
 	}
 	l.binder = program.NewBinder(l.prog)
-	return s.model.unchanged() // what the backend copied, it has copied now
+	return s.model.unchanged() // by now the backend has copied what it needs
 }
 
 // drop unloads what a failed Load has loaded.
@@ -118,14 +118,14 @@ func (s *Session) drop(list []*loaded) {
 	}
 }
 
-// ready is a method that has been loaded; nil: it has not.
+// ready returns a method that has been loaded, otherwise nil.
 func (s *Session) ready(name string) *loaded {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.loaded[name]
 }
 
-// Loaded is how a method was loaded; ok is false where it was not.
+// Loaded describes a loaded method; ok is false if it is not loaded.
 func (s *Session) Loaded(method string) (l Loaded, ok bool) {
 	if r := s.ready(method); r != nil {
 		return Loaded{r.schedule, r.exe.Kernels(), r.exe.Memory(), r.start, r.took}, true
@@ -133,7 +133,7 @@ func (s *Session) Loaded(method string) (l Loaded, ok bool) {
 	return Loaded{}, false
 }
 
-// choose is the schedule of a method that suits the backend best.
+// choose is the best schedule of a method for the backend.
 func (s *Session) choose(m *Method) (*Schedule, error) {
 	var progs []*program.Program
 	for _, x := range m.Schedules {
@@ -146,7 +146,7 @@ func (s *Session) choose(m *Method) (*Schedule, error) {
 	return m.Schedules[slices.Index(progs, p)], nil
 }
 
-// reserve counts what methods need together with those that are loaded, and compares what they need of the device with what it has.
+// reserve reserves the memory of methods, together with those that are loaded, and checks that the device has enough.
 func (s *Session) reserve(list []*loaded) ([]part, error) {
 	first := len(s.loaded) == 0
 	progs, weights, size := []*program.Program{}, s.model.Facts().Weights, int64(0)
@@ -164,7 +164,7 @@ func (s *Session) reserve(list []*loaded) ([]part, error) {
 			return nil, diag.New(device.ErrMemory, "arena of "+p.Method, "has %s; backend %s allows %s", units.Bytes(p.ArenaSize), s.backend.Name(), units.Bytes(most))
 		}
 	}
-	// The host has its own copy of inputs and outputs, and both sides their own of the programs.
+	// The host has its own copy of inputs and outputs, and each process has one of the programs.
 	parts := []part{{"arena", arena}, {"inputs and outputs", sum(io, io)}, {"weights", 0}, {"structure", 2 * format.StructureMemory(size, progs...)}}
 	if first {
 		parts[2].bytes = weights

@@ -11,25 +11,25 @@ import (
 	"github.com/rlx-go/rlx/internal/units"
 )
 
-// A Budget adds up what is about to be allocated, in this process and in backends, and refuses what is more than its limit.
-// Running out would end a process somewhere without a word. Models and sessions count what they need by themselves; a program
-// counts what it makes for a run, such as images, with Reserve. One budget may serve several models and sessions, and be used
+// A Budget adds up the memory that is about to be allocated, in this process and in backends, and refuses more than its limit. Without
+// one, the system would kill a process when memory runs out. Models and sessions reserve what they need. A program reserves its own
+// data, such as images, with Reserve. One budget may serve several models and sessions, and be used
 // from several goroutines.
 type Budget struct {
 	mu    sync.Mutex
-	limit int64  // 0: what was free
-	free  int64  // when the budget was made; negative where the system does not tell
-	parts []part // each what once
+	limit int64  // 0 means what was free
+	free  int64  // when the budget was made; negative if the system does not report it
+	parts []part // each name once
 }
 
-// part is what one thing takes, in bytes.
+// part is the memory of one purpose, in bytes.
 type part struct {
 	what  string
 	bytes int64
 }
 
-// NewBudget makes a budget of limit bytes. 0 is what is free now: by the system's account, and that of the control groups around
-// this process. Such a budget limits nothing where the system does not tell.
+// NewBudget makes a budget of limit bytes. 0 means what is free now, as reported by the system and the control groups of
+// this process. If the system does not report it, such a budget has no limit.
 func NewBudget(limit int64) *Budget {
 	b := &Budget{limit: limit, free: -1}
 	if free, ok := freeMemory(); ok {
@@ -39,17 +39,17 @@ func NewBudget(limit int64) *Budget {
 }
 
 // Reserve counts bytes until they are released. The error matches ErrMemory, lists what was counted, and leaves the budget as it
-// was. what says in a word or two what the bytes are for; what has the same name is added up.
+// was. what names their purpose in a word or two; reservations of the same name are added up.
 func (b *Budget) Reserve(what string, bytes int64) error { return b.reserve(part{what, bytes}) }
 
-// Fits is Reserve for bytes that something else will reserve: it counts nothing.
+// Fits checks bytes that something else will reserve. It reserves nothing.
 func (b *Budget) Fits(what string, bytes int64) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.check(merge(b.parts, part{what, bytes}))
 }
 
-// Release gives back what was reserved under that name.
+// Release releases bytes that were reserved under that name.
 func (b *Budget) Release(what string, bytes int64) { b.release(part{what, bytes}) }
 
 func (b *Budget) reserve(parts ...part) error {
@@ -73,7 +73,7 @@ func (b *Budget) release(parts ...part) {
 	}
 }
 
-// largest is what one thing may take at most, in bytes; 0: not known.
+// largest is the most that one reservation can be, in bytes, 0 if unknown.
 func (b *Budget) largest() int64 {
 	if b == nil {
 		b = NewBudget(0)
@@ -125,7 +125,7 @@ func (b *Budget) check(parts []part) error {
 	return nil
 }
 
-// about names what an error is about where it does not say so itself.
+// about adds the subject to an error that has none.
 func about(subject string, err error) error {
 	if e, ok := err.(*diag.Error); ok && e.Subject == "" {
 		e.Subject = subject

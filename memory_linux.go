@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// freeMemory is what may still be allocated: MemAvailable of /proc/meminfo, less where a control group around this process
+// freeMemory is the memory that can still be allocated: MemAvailable of /proc/meminfo, or less if a control group of this process
 // has a limit.
 func freeMemory() (bytes int64, ok bool) { return freeMemoryIn(os.DirFS("/")) }
 
@@ -31,7 +31,7 @@ func freeMemoryIn(root fs.FS) (bytes int64, ok bool) {
 		switch {
 		case parts[1] == "": // version 2
 			for dir := path.Clean("/" + parts[2]); ; dir = path.Dir(dir) {
-				if n, found := groupRoom(root, "sys/fs/cgroup"+dir, "memory.max", "memory.current", "inactive_file"); found {
+				if n, found := groupFree(root, "sys/fs/cgroup"+dir, "memory.max", "memory.current", "inactive_file"); found {
 					free, ok = min(free, n), true
 				}
 				if dir == "/" {
@@ -40,7 +40,7 @@ func freeMemoryIn(root fs.FS) (bytes int64, ok bool) {
 			}
 		case strings.Contains(","+parts[1]+",", ",memory,"): // version 1
 			for dir := path.Clean("/" + parts[2]); ; dir = path.Dir(dir) {
-				if n, found := groupRoom(root, "sys/fs/cgroup/memory"+dir, "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"); found {
+				if n, found := groupFree(root, "sys/fs/cgroup/memory"+dir, "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"); found {
 					free, ok = min(free, n), true
 				}
 				if dir == "/" {
@@ -52,13 +52,13 @@ func freeMemoryIn(root fs.FS) (bytes int64, ok bool) {
 	return free, ok
 }
 
-// groupRoom is a group's limit less its use; file pages that the kernel would give up first count as free.
-func groupRoom(root fs.FS, dir, limit, usage, cached string) (int64, bool) {
+// groupFree is a group's limit less its use. File pages that the kernel would evict first count as free.
+func groupFree(root fs.FS, dir, limit, usage, cached string) (int64, bool) {
 	dir = path.Clean(dir)
 	read := func(name string) (int64, bool) {
 		b, err := fs.ReadFile(root, path.Join(dir, name))
 		n, perr := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64)
-		return n, err == nil && perr == nil // "max" is no number: no limit
+		return n, err == nil && perr == nil // "max" is not a number and means no limit
 	}
 	most, ok := read(limit)
 	used, ok2 := read(usage)

@@ -2,5 +2,5 @@
 
 package rlx
 
-// freeMemory is not known on this system: the check is left to the backend.
+// freeMemory is unknown on this system, so only the backend can check.
 func freeMemory() (bytes int64, ok bool) { return 0, false }

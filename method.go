@@ -13,16 +13,16 @@ import (
 type Method struct {
 	Name            string
 	Inputs, Outputs []Value
-	Symbols         []Symbol // what sizes may depend on
+	Symbols         []Symbol // the sizes that others may depend on
 	Stateful        bool     // runs need a State
-	// Schedules are what the compiler made of the method, one for each target. A session takes the one that suits its backend best.
+	// Schedules are the compiled forms of the method, one for each target. A session uses the best one for its backend.
 	Schedules []*Schedule
 
 	model *Model
 	graph *ir.Graph // of the first schedule; the signature is the same in all
 }
 
-// A Symbol is a size that is known at run time only, within a range. Its value in a run follows from the shapes of the inputs.
+// A Symbol is a size that is known only at run time, within a range. The shapes of a run's inputs determine its value.
 type Symbol struct {
 	Name     string
 	Min, Max int64
@@ -41,7 +41,7 @@ type Value struct {
 // A Dim is one size of a value.
 type Dim struct {
 	Expr     string // "256", "N", "2*N+3"
-	Min, Max int64  // what it may be; equal where it is fixed
+	Min, Max int64  // its range; equal if it is fixed
 }
 
 // String is the value as in messages: "points f32[1,N,2]".
@@ -50,7 +50,7 @@ func (v Value) String() string { return v.Name + " " + v.typ.String() }
 // MaxBytes is the largest size of the value in bytes.
 func (v Value) MaxBytes() int64 { return v.syms.MaxBytes(v.typ) }
 
-// ShapeAt is the shape where the symbols have the given values. A symbol that is not given is 0.
+// ShapeAt is the shape for the given values of the symbols. A symbol that is not given is 0.
 func (v Value) ShapeAt(sizes map[string]int64) []int { return v.typ.Shape.Eval(sizes) }
 
 // ShapeOf is the one shape of the value that has n elements. There is none, or more than one, where the error is not nil.
@@ -107,23 +107,24 @@ func (m *Method) Input(name string) (Value, bool) {
 // A Schedule is a method compiled for one target: the steps that a backend runs.
 type Schedule struct {
 	Target string // "cpu", "wgpu", "cpu:x86-64-v4"
-	// Lowering says which ops of the model the compiler rewrote for the target, and which it left to the reference; empty: none.
+	// Lowering lists the ops of the model that the compiler rewrote for the target, and those that it left to the reference. It is
+	// empty if there are none.
 	Lowering string
-	// Arena and IO are what a loaded schedule takes at the upper bounds of its sizes, in bytes: intermediate values, and inputs and
-	// outputs together.
+	// Arena and IO are the memory of a loaded schedule at the upper bounds of its sizes, in bytes: of intermediate values, and of
+	// inputs and outputs together.
 	Arena, IO int64
 
 	prog *program.Program
 }
 
-// A StepValue is what one step computes; a step whose op has several results has one for each.
+// A StepValue is a value that a step computes. A step whose op has several results has one for each.
 type StepValue struct {
 	Step int    // counted from 0
 	Op   string // "softmax"
-	Name string // "image_encoder.blocks.3.mlp", or % and a number where the model has no name for it
+	Name string // "image_encoder.blocks.3.mlp", or % and a number if the model has no name for it
 }
 
-// Values lists what the steps compute, in their order.
+// Values lists the values that the steps compute, in their order.
 func (s *Schedule) Values() []StepValue {
 	var out []StepValue
 	for i, step := range s.prog.Steps {
@@ -139,8 +140,8 @@ func stepValue(step int, n *ir.Node) StepValue {
 	return StepValue{step, by.Op.Name, n.Label()}
 }
 
-// FLOPs is the arithmetic of one run, a multiply-add counted as two. The error matches ErrInput: the schedule does not take these
-// sizes.
+// FLOPs is the arithmetic of one run, a multiply-add counted as two. The error matches ErrInput if the sizes are
+// invalid.
 func (s *Schedule) FLOPs(sizes map[string]int64) (n int64, err error) {
 	bound, err := s.prog.Bind(sizes)
 	if err != nil {

@@ -19,17 +19,17 @@ import (
 	"github.com/rlx-go/rlx/plugins/rpc"
 )
 
-// OpenOptions are the terms on which Open reads an artifact. The zero value is right for most programs.
+// OpenOptions are the options of Open. The zero value is right for most programs.
 type OpenOptions struct {
-	// Lazy leaves the digests of the weights to Verify, or to sessions, which check those that a method uses before they load it.
-	// Everything else is verified by Open.
+	// Lazy defers the digests of the weights to Verify, or to sessions, which check those of a method before they load it. Open
+	// verifies everything else.
 	Lazy bool
-	// Memory bounds what reading the artifact's structure may take; nil: what is free.
+	// Memory bounds the memory for the artifact's structure; nil means what is free.
 	Memory *Budget
 }
 
-// A Model is an open, verified artifact. Its methods may be called from several goroutines. What they return is the model's and is
-// not to be changed.
+// A Model is an open, verified artifact. Its methods may be called from several goroutines. What they return belongs to the
+// model and must not be changed.
 type Model struct {
 	path    string
 	v       *format.Verified
@@ -37,18 +37,19 @@ type Model struct {
 
 	states    []program.StateTensor // by name
 	stateSize int64
-	launcher  rpc.Launcher // knows what crashed lately
+	launcher  rpc.Launcher // counts recent crashes
 
 	mu     sync.Mutex
 	users  int // the opener and the sessions
 	closed bool
 }
 
-// checkpoints are the endings of files that rlxc compiles.
+// checkpoints are the extensions of files that rlxc compiles.
 var checkpoints = []string{".safetensors", ".json"}
 
-// Open opens and verifies the artifact at path. Nothing of it is executed, and nothing is allocated by a size in the file before
-// the size is checked. The file must not be written to while the model is open; that it was is found, as ErrChanged. Close it.
+// Open opens and verifies the artifact at path. Nothing of it is executed, and sizes in the file are checked before memory is
+// allocated by them. The file must not be written to while the model is open; a write is detected and reported as ErrChanged. Close
+// the model after use.
 //
 // Errors match ErrArtifact, fs.ErrNotExist or another error of the file system, ErrMemory, or the context's cause.
 func Open(ctx context.Context, path string, o OpenOptions) (*Model, error) {
@@ -68,7 +69,7 @@ func Open(ctx context.Context, path string, o OpenOptions) (*Model, error) {
 	m := &Model{path: path, v: v, users: 1}
 	m.methods = methodsOf(m)
 	if m.states, m.stateSize, err = program.JoinStates(v.Programs()...); err != nil {
-		panic("BUG: " + err.Error()) // the verifier has looked
+		panic("BUG: " + err.Error()) // the verifier has checked it
 	}
 	if !o.Lazy {
 		if err := m.Verify(ctx); err != nil {
@@ -79,8 +80,8 @@ func Open(ctx context.Context, path string, o OpenOptions) (*Model, error) {
 	return m, nil
 }
 
-// Verify checks the digests of all weights, on all cores, each once. It is for models that were opened with OpenOptions.Lazy, to
-// do so while something else goes on. The error matches ErrArtifact, or the context's cause.
+// Verify checks the digests of all weights, on all cores, each once. It is for models that were opened with OpenOptions.Lazy,
+// and can run concurrently with NewSession. The error matches ErrArtifact, or the context's cause.
 func (m *Model) Verify(ctx context.Context) error {
 	if err := m.retain(); err != nil {
 		return err
@@ -109,7 +110,7 @@ func (m *Model) verifyParams(p *program.Program) error {
 	return nil
 }
 
-// Close closes the artifact. Sessions that were made of it go on until they are closed themselves.
+// Close closes the artifact. Its sessions stay usable until they are closed themselves.
 func (m *Model) Close() error {
 	m.mu.Lock()
 	was := m.closed
@@ -141,7 +142,7 @@ func (m *Model) release() error {
 	return m.v.Close()
 }
 
-// unchanged fails where somebody has written to the file since it was verified, or the file is closed.
+// unchanged fails if the file was written to since it was verified, or is closed.
 func (m *Model) unchanged() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -154,20 +155,20 @@ func (m *Model) unchanged() error {
 // Path is the path that Open was given.
 func (m *Model) Path() string { return m.path }
 
-// Facts are what an artifact says about itself.
+// Facts are an artifact's metadata.
 type Facts struct {
-	Name         string // for people, such as "sam-vit-b"
+	Name         string // for display, such as "sam-vit-b"
 	Architecture string // "sam"
 	Task         string // that the artifact declares: "segment"; empty: none
 	Compiler     string // "rlxc 0.1.0"
 	Identity     string // "sha256:..." over all of the file
 	Weights      int64  // bytes
-	// Precisions are those that Options.Precision may name, the default first.
+	// Precisions are the values that Options.Precision may have, the default first.
 	Precisions []string
-	Pairs      map[string]string // what else the compiler wrote down
+	Pairs      map[string]string // other pairs that the compiler wrote
 }
 
-// Facts are what the artifact says about itself.
+// Facts returns the artifact's metadata.
 func (m *Model) Facts() Facts {
 	meta := m.v.Meta()
 	f := Facts{Name: meta.Model, Architecture: meta.Architecture, Compiler: strings.TrimSpace(meta.Producer.Name + " " + meta.Producer.Version),
@@ -186,7 +187,7 @@ func (m *Model) Facts() Facts {
 	return f
 }
 
-// Precision is name where the artifact allows it, or the artifact's first where name is empty. The error matches ErrUsage.
+// Precision is name if the artifact allows it, or the artifact's first if name is empty. The error matches ErrUsage.
 func (m *Model) Precision(name string) (string, error) {
 	allowed := m.Facts().Precisions
 	name = cmp.Or(name, allowed[0])
@@ -199,7 +200,7 @@ func (m *Model) Precision(name string) (string, error) {
 // Methods lists the methods, in the artifact's order.
 func (m *Model) Methods() []*Method { return m.methods }
 
-// Method finds a method. The error, which lists those there are, matches ErrUsage.
+// Method returns the method with a name. The error, which lists the existing ones, matches ErrUsage.
 func (m *Model) Method(name string) (*Method, error) {
 	var names []string
 	for _, x := range m.methods {
@@ -219,7 +220,7 @@ func (m *Model) largestIO() (n int64) {
 	return n
 }
 
-// mapped says where a backend finds the weights.
+// mapped is the location of the weights for a backend.
 func (m *Model) mapped() rpc.Weights {
 	w := rpc.Weights{Root: m.v.Root()}
 	w.Offset, w.Size = m.v.WeightsSection()

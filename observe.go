@@ -15,7 +15,7 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// watcher looks at the values of one run's steps: for Request.Observe and Request.Check.
+// watcher receives the values of one run's steps, for Request.Observe and Request.Check.
 type watcher struct {
 	s       *Session
 	l       *loaded
@@ -28,7 +28,7 @@ type watcher struct {
 	uses    map[int]int           // and how many steps still read them
 }
 
-// watch prepares it.
+// watch makes the watcher of a run.
 func (s *Session) watch(ctx context.Context, l *loaded, r Request, sizes map[string]int64) (*watcher, error) {
 	w := &watcher{s: s, l: l, r: r}
 	w.options = device.RunOptions{Profile: r.Profile, CheckNaN: r.CheckNaN}
@@ -83,9 +83,9 @@ func (s *Session) watch(ctx context.Context, l *loaded, r Request, sizes map[str
 	return w, nil
 }
 
-// observeMemory estimates what a run with Observe, or with Check, holds of the values of its steps at its peak, at the upper bounds
-// of its sizes. A value in transit takes its size twice, because it arrives in pieces; one that is compared is held as 64-bit
-// numbers, beside the reference's. Garbage beside them is taken to be as much as the operands and results of a step.
+// observeMemory estimates the peak memory for step values in a run with Observe or Check, at the upper bounds of its sizes. A value in
+// transit takes twice its size, because it arrives in chunks. A value to compare is held as 64-bit numbers, beside the reference's.
+// Garbage is assumed to be as large as the operands and results of a step.
 func (s *Schedule) observeMemory(check bool) (peak int64) {
 	p := s.prog
 	bytes := func(n *ir.Node) int64 { return p.Graph.Syms.MaxBytes(n.Type) }
@@ -191,7 +191,7 @@ func (w *watcher) compare(s program.BoundStep) error {
 	return nil
 }
 
-// sourceOf is the node that made the value which n shows, and where n begins in it, in bytes.
+// sourceOf is the node whose value n is a view of, and the offset of n in it, in bytes.
 func sourceOf(n *ir.Node) (src *ir.Node, offset int64) {
 	for {
 		off, view := n.View()
@@ -238,7 +238,7 @@ func (w *watcher) at(node int) string {
 	return n.Label()
 }
 
-// verdict looks at what the run reported.
+// verdict checks the statistics that the run reported.
 func (w *watcher) verdict(st device.Stats) error {
 	if !w.options.CheckNaN || st.FirstNaN < 0 {
 		return nil
@@ -249,7 +249,7 @@ func (w *watcher) verdict(st device.Stats) error {
 	return diag.New(device.ErrNaN, w.at(st.FirstNaN), "its result holds a NaN")
 }
 
-// staticTypes are the operands' types under the values of the symbols they were bound with.
+// staticTypes are the operands' types for the values of the symbols they were bound with.
 func staticTypes(list []program.Operand) []ir.Type {
 	types := make([]ir.Type, len(list))
 	for i, o := range list {
@@ -261,7 +261,7 @@ func staticTypes(list []program.Operand) []ir.Type {
 	return types
 }
 
-// traffic is the bytes that one step reads and writes at least.
+// traffic is a lower bound of the bytes that one step reads and writes.
 func traffic(s program.BoundStep) int64 {
 	var n int64
 	for _, list := range [][]program.Operand{s.In, s.Outs} {

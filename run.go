@@ -14,16 +14,16 @@ type Request struct {
 	Method string
 	Inputs map[string]Tensor // by the names of the method's inputs; they must not change before Run returns
 
-	// State is what the run finds from runs before, and leaves to the next; nil for methods that keep nothing (Model.States).
+	// State is the state that the run reads and updates; nil for methods without one (Model.States).
 	State *State
-	// Feeds are inputs that lie on the device already. Inputs need not have them.
+	// Feeds are inputs that are already on the device. They need not be in Inputs.
 	Feeds map[string]*Resident
 	// Keep names outputs that stay on the device, in Result.Kept, beside being returned.
 	Keep []string
-	// Outputs names the outputs that are returned; nil: all. Steps that only others need are not run.
+	// Outputs names the outputs that are returned; nil means all. Steps that only the others need are not run.
 	Outputs []string
 
-	// Progress, where not nil, is told now and then how many of the steps are done, at most ten times a second and once at the end.
+	// Progress, if not nil, is called with the number of steps that are done, at most ten times a second and once at the end.
 	Progress func(done, total int)
 
 	// Profile fills Result.Steps. It may slow the run down.
@@ -33,26 +33,26 @@ type Request struct {
 	// Check compares each step with the reference evaluation of its op, which is very slow. The error of a step that differs by more
 	// than its op allows matches ErrCheck. Only in precision f32.
 	Check bool
-	// Observe, where not nil, gets what steps compute, as it is computed and in their order. The tensor's bytes are reused when it has
-	// returned. An error ends the run, which returns it.
+	// Observe, if not nil, gets the values of steps in their order, as they are computed. The tensor's bytes are valid until it
+	// returns. An error ends the run, which returns it.
 	Observe func(StepValue, Tensor) error
-	// Select says which values Observe gets; nil: all.
+	// Select selects the values that Observe gets; nil means all.
 	Select func(StepValue) bool
 }
 
-// A Result is what a run gave.
+// A Result is the result of a run.
 type Result struct {
 	Outputs map[string]Tensor    // by the names of the method's outputs; they are the caller's
 	Sizes   map[string]int64     // values of the method's symbols
 	Kept    map[string]*Resident // those that Request.Keep names; close them
 
 	Start    time.Time
-	Duration time.Duration // from inputs handed in to outputs readable
+	Duration time.Duration // from the call to readable outputs
 
-	Steps        []StepTime // where Request.Profile is set
-	Clock        string     // that took the times of Steps: "host" or "device"
-	PeakMemory   int64      // resident in the backend's process, in bytes; 0 where the system does not tell
-	DeviceMemory int64      // bytes that the method holds of a device's own memory; 0 where the device uses the host's
+	Steps        []StepTime // if Request.Profile is set
+	Clock        string     // that measured Steps: "host" or "device"
+	PeakMemory   int64      // resident in the backend's process, in bytes; 0 if the system does not report it
+	DeviceMemory int64      // size of the method's buffers in a device's own memory, in bytes; 0 if the device uses the host's
 }
 
 // A StepTime is one step of a profile.
@@ -66,9 +66,9 @@ type StepTime struct {
 	Bytes     int64 // of operands and results, each once
 }
 
-// Run executes a method once, after it has loaded it where it was not loaded. Runs of one session take turns, so that several
-// goroutines may share a session; a context that is over ends a run that waits, and one that goes on between two steps. The session
-// is in order afterwards, unless the error matches ErrLost.
+// Run executes a method once, and loads it first if necessary. Runs of one session are serialised, so that several goroutines may share
+// it. A context that is done ends a run that waits, and one that is executing between two steps. The session stays usable, unless the
+// error matches ErrLost.
 //
 // Errors match ErrInput, ErrUsage, ErrState, ErrNaN, ErrCheck, ErrDevice, ErrMemory, ErrChanged, ErrLost, those of Load, or the context's cause.
 func (s *Session) Run(ctx context.Context, r Request) (*Result, error) {
@@ -98,7 +98,7 @@ func (s *Session) Run(ctx context.Context, r Request) (*Result, error) {
 	}
 	res, stats, err := s.run(run, l, r, sizes, w.options)
 	if err == nil {
-		err = s.model.unchanged() // the backend reads the weights where they lie
+		err = s.model.unchanged() // the backend reads the weights from the file
 	}
 	if err == nil {
 		err = w.verdict(stats)
@@ -147,7 +147,7 @@ func (s *Session) run(ctx context.Context, l *loaded, r Request, sizes map[strin
 	return res, stats, nil
 }
 
-// profile says what the times of a run's steps belong to.
+// profile sets Result.Steps from the times of a run's steps.
 func (r *Result) profile(l *loaded, stats device.Stats) error {
 	bound, err := l.binder.Bind(r.Sizes)
 	if err != nil {
@@ -157,7 +157,7 @@ func (r *Result) profile(l *loaded, stats device.Stats) error {
 		r.Clock = device.HostClock
 	}
 	i := 0
-	for _, t := range stats.Steps { // steps that the run did not need have none
+	for _, t := range stats.Steps { // steps that the run did not need have no times
 		for i < len(bound.Steps) && bound.Steps[i].Node.ID != t.Node {
 			i++
 		}

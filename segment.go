@@ -8,7 +8,7 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// Prompts are what a user points at in an image: points of what is meant and of what is not, a box around it, or both. Coordinates
+// Prompts are what a user points at in an image: points on the object and beside it, a box around it, or both. Coordinates
 // are pixels of the image.
 type Prompts = segment.Prompts
 
@@ -21,19 +21,19 @@ type Box = segment.Box
 // A Mask is a mask at the size of the image: 255 inside, 0 outside, with the quality that the model predicts for it.
 type Mask = segment.Mask
 
-// What masks to make, beside the number of one ("0").
+// The masks to return, beside the number of one ("0").
 const (
 	MaskBest = segment.MaskBest // the one of the highest predicted quality
 	MaskAll  = segment.MaskAll  // all that the model gives
 )
 
 // A Segmenter translates between images, prompts and masks, and the tensors of a model that declares the task "segment": one method
-// encodes an image, another finds in the encoded image what prompts mean. It computes and runs nothing; see Session.EncodeImage.
+// encodes an image, another finds the objects of prompts in the encoded image. It runs nothing; see Session.EncodeImage.
 type Segmenter struct {
 	Task segment.Task // as the artifact declares it
 }
 
-// Segmenter is how to use a model that declares the task "segment"; ok is false where it does not.
+// Segmenter returns the Segmenter of a model that declares the task "segment"; ok is false if it does not.
 func (m *Model) Segmenter() (g *Segmenter, ok bool) {
 	s, ok := m.v.Meta().Task.(*segment.Task)
 	if !ok {
@@ -49,8 +49,8 @@ func (g *Segmenter) Encode(img image.Image) Request {
 	return Request{Method: g.Task.ImageMethod, Inputs: map[string]Tensor{g.Task.ImageInput: t}}
 }
 
-// Prompt is the run that finds what prompts mean in an image of the given size, but for its input Task.EmbeddingInput: that is the
-// output Task.Embedding of the run that encoded the image. An error says what is wrong with the prompts.
+// Prompt is the run that finds the object of prompts in an image of the given size. Its input Task.EmbeddingInput is missing: it is
+// the output Task.Embedding of the run that encoded the image. The error is about invalid prompts.
 func (g *Segmenter) Prompt(p Prompts, size image.Point) (Request, error) {
 	points, labels, err := g.Task.Prompt(p, g.Task.Geometry(size.X, size.Y))
 	if err != nil {
@@ -62,7 +62,7 @@ func (g *Segmenter) Prompt(p Prompts, size image.Point) (Request, error) {
 	}}, nil
 }
 
-// Masks are those of a run made by Prompt: which is MaskBest, MaskAll, or the number of one.
+// Masks returns the masks of a run made by Prompt. which is MaskBest, MaskAll, or the number of a mask.
 func (g *Segmenter) Masks(r *Result, size image.Point, which string) ([]Mask, error) {
 	logits, err := Values[float32](r.Outputs[g.Task.MasksOutput])
 	if err != nil {
@@ -76,7 +76,7 @@ func (g *Segmenter) Masks(r *Result, size image.Point, which string) ([]Mask, er
 	return g.Task.Postprocess(logits, shape[2], shape[3], quality, g.Task.Geometry(size.X, size.Y), which)
 }
 
-// An EncodedImage is an image that a session has encoded. Finding what prompts mean in it is quick and may be done again and again,
+// An EncodedImage is an image that a session has encoded. Finding masks in it is fast, and may be done repeatedly and
 // from several goroutines.
 type EncodedImage struct {
 	Embedding Tensor
@@ -86,7 +86,7 @@ type EncodedImage struct {
 	size      image.Point
 }
 
-// EncodeImage encodes an image, for models that declare the task "segment". The error matches ErrUsage where the model does not, or
+// EncodeImage encodes an image, for models that declare the task "segment". The error matches ErrUsage if the model does not, or
 // is one of Run.
 func (s *Session) EncodeImage(ctx context.Context, img image.Image) (*EncodedImage, error) {
 	g, ok := s.model.Segmenter()
@@ -100,8 +100,8 @@ func (s *Session) EncodeImage(ctx context.Context, img image.Image) (*EncodedIma
 	return &EncodedImage{r.Outputs[g.Task.Embedding], s, g, img.Bounds().Size()}, nil
 }
 
-// Masks finds what prompts mean. which is MaskBest, MaskAll, or the number of a mask. The error matches ErrUsage where there is no
-// such mask or a prompt is not in the image, or is one of Run.
+// Masks finds the object of prompts. which is MaskBest, MaskAll, or the number of a mask. The error matches ErrUsage if there is no such
+// mask or a prompt is outside of the image, or is one of Run.
 func (e *EncodedImage) Masks(ctx context.Context, p Prompts, which string) ([]Mask, error) {
 	if err := e.segmenter.Task.CheckMask(which); err != nil {
 		return nil, err

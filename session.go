@@ -13,34 +13,34 @@ import (
 	"github.com/rlx-go/rlx/plugins/rpc"
 )
 
-// Options say where a session runs and on what terms. Only Backend must be given.
+// Options are the options of a session. Only Backend is required.
 type Options struct {
 	Backend   Backend
-	Device    string // Device.ID; empty: the backend's first
-	Threads   int    // of the backend; 0: all that the process may use
-	Precision string // of the operands of products, one of Facts.Precisions; empty: the first of them
+	Device    string // Device.ID; empty means the backend's first
+	Threads   int    // of the backend; 0 means all that the process may use
+	Precision string // of the operands of products, one of Facts.Precisions; empty means the first of them
 
-	// Memory bounds what the session and its backend take; nil: what is free when the session begins.
+	// Memory bounds the memory of the session and its backend; nil means what is free when the session begins.
 	Memory  *Budget
 	Sandbox Sandbox
-	// Log gets what the backend logs, and what happens to it; nil: nothing.
+	// Log receives the backend's log and events of its process; nil for none.
 	Log      *slog.Logger
 	Timeouts Timeouts
 }
 
-// Timeouts bound what a backend may take, whatever the caller's context says. A backend that passes one is ended, and its session
-// lost. Zero values take the defaults.
+// Timeouts bound the time that a backend may take, for any context of the caller. A backend that exceeds one is ended, and its session
+// is lost. Zero values mean the defaults.
 type Timeouts struct {
-	Start time.Duration // of the process, until it has described itself: 10 s
+	Start time.Duration // of the process, until it has sent its description: 10 s
 	Load  time.Duration // of a method: 2 min
 	Run   time.Duration // 1 h
-	Stall time.Duration // without a sign of life: 10 s
-	// Cancel is how long a run goes on at most after its context is over: 2 s. Backends look between two steps.
+	Stall time.Duration // without a heartbeat: 10 s
+	// Cancel is how long a run may continue after its context is done: 2 s. Backends check between two steps.
 	Cancel time.Duration
 }
 
-// A Session is a running backend that executes methods of one model. Its methods may be called from several goroutines; runs take
-// turns. When the backend is lost, Done is closed and every call returns an error that matches ErrLost: close the session, and
+// A Session is a running backend that executes methods of one model. Its methods may be called from several goroutines; runs are
+// serialised. When the backend is lost, Done is closed and every call returns an error that matches ErrLost: close the session, and
 // make another.
 type Session struct {
 	model     *Model
@@ -52,19 +52,19 @@ type Session struct {
 	memory    *Budget
 
 	loading  chan struct{} // holds a token while methods are loaded
-	reserved []part        // under loading
-	mu       sync.Mutex    // of loaded, which changes under loading only
+	reserved []part        // guarded by loading
+	mu       sync.Mutex    // guards loaded, which changes only while loading is held
 	loaded   map[string]*loaded
 	once     sync.Once // of Close
 }
 
 const maxThreads = 1 << 16
 
-// NewSession starts a backend, and returns when it has described itself. Nothing is loaded yet: Run loads what it needs, Load does
-// so beforehand. Close the session to end the backend.
+// NewSession starts a backend, and returns when it has sent its description. It loads nothing: Run loads what it needs, and Load does
+// so in advance. Close the session to end the backend.
 //
 // Errors match ErrUsage, ErrLost, ErrDevice (no such device), ErrUnsupported (it does not have the precision), or the context's
-// cause. A backend that crashed lately is started after a pause, and after three crashes in a minute not at all (ErrCrashing).
+// cause. After a recent crash the backend is started with a delay, and after three crashes in a minute not at all (ErrCrashing).
 func (m *Model) NewSession(ctx context.Context, o Options) (*Session, error) {
 	if o.Backend.Path == "" {
 		return nil, usage("backend", "Options.Backend has no path")
@@ -109,7 +109,7 @@ func (s *Session) settle(ctx context.Context) (err error) {
 	return s.info.CheckPrecision(s.precision)
 }
 
-// chooseDevice is the device asked for, or the backend's first.
+// chooseDevice is the device with an ID, or the backend's first if the ID is empty.
 func chooseDevice(info device.Info, backend, id string) (device.Device, error) {
 	if len(info.Devices) == 0 {
 		return device.Device{}, diag.New(device.ErrUnavailable, "backend "+backend, "has no device on this machine")
@@ -124,11 +124,11 @@ func chooseDevice(info device.Info, backend, id string) (device.Device, error) {
 	return device.Device{}, diag.New(device.ErrUnavailable, "device "+backend+":"+id, "is not there; allowed are %s", strings.Join(ids, ", "))
 }
 
-// Close ends the backend and waits until nothing of it is left. Runs that go on end with an error.
+// Close ends the backend and waits for its process. Active runs end with an error.
 func (s *Session) Close() error {
 	s.once.Do(func() {
 		s.backend.Close()
-		s.loading <- struct{}{} // a Load that went on has failed, or has counted what it loaded
+		s.loading <- struct{}{} // a concurrent Load has failed, or has reserved what it loaded
 		s.memory.release(s.reserved...)
 		<-s.loading
 		s.model.release()
@@ -136,30 +136,30 @@ func (s *Session) Close() error {
 	return nil
 }
 
-// Done is closed when the backend is gone, whatever the reason.
+// Done is closed when the backend has ended, for any reason.
 func (s *Session) Done() <-chan struct{} { return s.backend.Done() }
 
-// Err is why the backend is gone, an error that matches ErrLost; nil while it is not.
+// Err is why the backend has ended, an error that matches ErrLost. It is nil while the backend runs.
 func (s *Session) Err() error {
 	_, err := s.backend.Info(context.Background())
 	return err
 }
 
-// Backend is what the backend says about itself.
+// Backend is the backend's description of itself.
 func (s *Session) Backend() BackendInfo { return backendInfo(s.info, s.backend) }
 
 // Device is the device that runs use.
 func (s *Session) Device() Device { return s.device }
 
-// Precision is that of the operands of products.
+// Precision is the precision of the operands of products.
 func (s *Session) Precision() string { return s.precision }
 
-// PeakMemory is the peak resident size of the backend's process in bytes, mapped weights included; 0 where the system does not
-// tell.
+// PeakMemory is the peak resident size of the backend's process in bytes, mapped weights included; 0 if the system does not
+// report it.
 func (s *Session) PeakMemory() int64 { return s.backend.PeakRSS() }
 
-// changed is err, or where the context is not to blame and the artifact was written to, that: a backend whose weights were cut short
-// has crashed for it.
+// changed is err, or ErrChanged if the artifact was written to and the context is not the cause: truncating the weights crashes the
+// backend that has them mapped.
 func (s *Session) changed(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() != nil {
 		return err
@@ -170,8 +170,8 @@ func (s *Session) changed(ctx context.Context, err error) error {
 	return err
 }
 
-// orderly is ctx without its deadline: when ctx is over, it is cancelled. A deadline that passes in the backend's protocol ends the
-// backend; a run that is cancelled ends between two steps, and the session lives on.
+// orderly returns ctx without its deadline; it is cancelled when ctx is done. In the backend's protocol a deadline that passes ends the
+// backend, but a run that is cancelled ends between two steps, and the session stays usable.
 func orderly(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); !ok {
 		return context.WithCancel(ctx)

@@ -12,19 +12,19 @@ import (
 	"github.com/rlx-go/rlx/plugins/rpc"
 )
 
-// A State is one copy of what a model keeps from run to run, such as a cache of keys and values, on the device of a session. Runs
-// name it in Request.State, and find what the last of them left. A session may have several, one for each conversation, say. Its
-// methods and the runs of its session take turns. Close it; it also ends with its session.
+// A State is one copy of the data that a model keeps between runs, such as a cache of keys and values, on the device of a session. Runs
+// name it in Request.State, and read what the last of them wrote. A session may have several, for example one for each conversation.
+// Its methods and the runs of its session are serialised. Close it after use; closing the session frees it too.
 //
-// A run that updates a state and fails, or is cancelled, leaves neither the old values nor the new ones. The state is then not valid:
+// A run that updates a state and fails, or is cancelled, leaves neither the old values nor the new ones. The state is then invalid:
 // runs and Export fail with an error that matches ErrState until Reset.
 type State struct {
 	*memory
 	tensors []program.StateTensor
 }
 
-// A Resident is a tensor on the device of a session, so that its bytes need not travel: an output that Request.Keep kept, or a tensor of
-// a State. Request.Feeds takes inputs from it.
+// A Resident is a tensor on the device of a session: an output that Request.Keep kept, or a tensor of a State. Request.Feeds uses it as
+// an input, without a copy to the host.
 type Resident struct {
 	DType DType
 	Shape []int
@@ -33,7 +33,7 @@ type Resident struct {
 	offset int64
 }
 
-// memory is what a session has of a device beside its methods.
+// memory is device memory of a session that does not belong to a method.
 type memory struct {
 	s    *Session
 	dev  *rpc.State
@@ -41,7 +41,7 @@ type memory struct {
 	once sync.Once
 }
 
-// allocate makes memory of the device, all 0, and counts it.
+// allocate allocates zeroed memory of the device, and reserves it in the budget.
 func (s *Session) allocate(ctx context.Context, what string, size int64) (*memory, error) {
 	if err := s.memory.reserve(part{what, size}); err != nil {
 		return nil, about(s.model.path, err)
@@ -56,7 +56,7 @@ func (s *Session) allocate(ctx context.Context, what string, size int64) (*memor
 	return &memory{s: s, dev: dev, what: what}, nil
 }
 
-// Close frees the memory. It waits for a run that goes on.
+// Close frees the memory. It waits for an active run.
 func (m *memory) Close() error {
 	var err error
 	m.once.Do(func() {
@@ -66,7 +66,7 @@ func (m *memory) Close() error {
 	return err
 }
 
-// States lists what the model keeps from run to run; none where it keeps nothing. Sizes are fixed.
+// States lists the tensors that the model keeps between runs. Their sizes are fixed.
 func (m *Model) States() []Value {
 	var out []Value
 	for _, t := range m.states {
@@ -75,7 +75,7 @@ func (m *Model) States() []Value {
 	return out
 }
 
-// StateSize is what one State takes on a device, in bytes.
+// StateSize is the size of one State on a device, in bytes.
 func (m *Model) StateSize() int64 { return m.stateSize }
 
 // NewState makes a state with the model's initial values.
@@ -104,15 +104,15 @@ func (s *Session) makeState(ctx context.Context) (*State, error) {
 	return &State{m, s.model.states}, nil
 }
 
-// Reset gives all tensors their initial values, whatever happened before.
+// Reset sets all tensors to their initial values, also after a failed run.
 func (st *State) Reset(ctx context.Context) error {
 	ctx, cancel := orderly(ctx)
 	defer cancel()
 	return st.dev.Reset(ctx, st.tensors)
 }
 
-// Clone makes another state with the same contents. The copy is made on the device. The error matches ErrState where this one is not
-// valid, or is one of NewState.
+// Clone makes another state with the same contents. The copy is made on the device. The error matches ErrState if this one is
+// invalid, or is one of NewState.
 func (st *State) Clone(ctx context.Context) (*State, error) {
 	c, err := st.s.makeState(ctx)
 	if err != nil {
@@ -130,8 +130,8 @@ func (st *State) Clone(ctx context.Context) (*State, error) {
 	return c, nil
 }
 
-// Tensor is one of the state's tensors where it lies, as the input of a run. It is valid as long as the state is open; closing it does
-// nothing. The error, which lists those there are, matches ErrUsage.
+// Tensor is one of the state's tensors on the device, for use as an input of a run. It is valid as long as the state is open; closing it
+// does nothing. The error, which lists the existing tensors, matches ErrUsage.
 func (st *State) Tensor(name string) (*Resident, error) {
 	t, err := st.find(name)
 	if err != nil {
@@ -148,7 +148,7 @@ func (st *State) find(name string) (program.StateTensor, error) {
 	return st.tensors[i], nil
 }
 
-// Read copies the bytes to the host. The error matches ErrState where they are of no valid state.
+// Read copies the bytes to the host. The error matches ErrState if they belong to an invalid state.
 func (r *Resident) Read(ctx context.Context) (Tensor, error) {
 	ctx, cancel := orderly(ctx)
 	defer cancel()
@@ -171,11 +171,11 @@ func (r *Resident) bytes() int64 {
 	return int64(tensor.Numel(r.Shape)) * int64(r.DType.Size())
 }
 
-// kept is what the budget calls outputs that stay on the device.
+// kept is the name of outputs that stay on the device, in the budget.
 const kept = "kept outputs"
 
-// stateOf binds a run to states: the state of the request, inputs that are fed and outputs that are kept. Kept tensors are the caller's
-// where the run succeeds.
+// stateOf binds a run to states: the state of the request, inputs that are fed and outputs that are kept. Kept tensors belong to the
+// caller if the run succeeds.
 func (s *Session) stateOf(ctx context.Context, l *loaded, r Request, outputs []program.Operand, call *device.Run) (map[string]*Resident, error) {
 	switch {
 	case r.State == nil && l.prog.StateSize > 0:
@@ -247,7 +247,7 @@ func (s *Session) stateValues(ctx context.Context, p *program.Program, st *State
 	out := map[int]*tensor.Array{}
 	for _, n := range p.Graph.States() {
 		if st == nil {
-			return nil, nil // the run says so
+			return nil, nil // the run reports the error
 		}
 		r, err := st.Tensor(n.Name)
 		if err != nil {

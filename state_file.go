@@ -17,11 +17,11 @@ import (
 	"github.com/rlx-go/rlx/internal/safetensors"
 )
 
-// stateChunk is how much of a state travels at a time, in bytes.
+// stateChunk is how much of a state is copied at a time, in bytes.
 const stateChunk = 4 << 20
 
-// Export writes the state to w in the safetensors format, a tensor for each that the model keeps. Errors match ErrState, ErrLost, the
-// context's cause, or are w's.
+// Export writes the state to w in the safetensors format, one tensor for each that the model keeps. Errors match ErrState, ErrLost, the
+// context's cause, or are those of w.
 func (st *State) Export(ctx context.Context, w io.Writer) error {
 	ctx, cancel := orderly(ctx)
 	defer cancel()
@@ -63,10 +63,10 @@ func (st *State) Export(ctx context.Context, w io.Writer) error {
 	return nil
 }
 
-// ImportState makes a state of the file at path, which Export has written: it must have all tensors that the model keeps, of the same
+// ImportState makes a state from the file at path, which Export has written: it must have all tensors that the model keeps, of the same
 // types, and no others. All of that is checked before anything is allocated.
 //
-// Errors match ErrInput where it does not, fs.ErrNotExist or another error of the file system, or are those of NewState.
+// Errors match ErrInput if the file does not fit, fs.ErrNotExist or another error of the file system, or are those of NewState.
 func (s *Session) ImportState(ctx context.Context, path string) (*State, error) {
 	f, stat, err := regular.Open(path)
 	if err != nil {

@@ -27,10 +27,10 @@ const (
 	Bool = dtype.Bool
 )
 
-// Float16 is the bits of an IEEE 754 half, the Go form of F16.
+// Float16 is the bits of an IEEE 754 half, the Go type for F16.
 type Float16 uint16
 
-// BFloat16 is the bits of a bfloat16, the upper half of a float32: the Go form of BF16.
+// BFloat16 is the bits of a bfloat16, the upper half of a float32: the Go type for BF16.
 type BFloat16 uint16
 
 // Float32 is the value, exactly.
@@ -39,12 +39,12 @@ func (f Float16) Float32() float32 { return dtype.F16ToF32(uint16(f)) }
 // Float32 is the value, exactly.
 func (f BFloat16) Float32() float32 { return dtype.BF16ToF32(uint16(f)) }
 
-// An Element is a Go type that stands for an element type of tensors.
+// An Element is a Go type for an element type of tensors.
 type Element interface {
 	float32 | float64 | Float16 | BFloat16 | int8 | int16 | int32 | int64 | uint8 | uint32 | bool
 }
 
-// dtypeOf is the element type that T stands for.
+// dtypeOf is the element type of T.
 func dtypeOf[T Element]() DType {
 	var zero T
 	switch any(zero).(type) {
@@ -72,16 +72,16 @@ func dtypeOf[T Element]() DType {
 	return Bool
 }
 
-// A Tensor is a dense tensor in row-major order: the last dimension varies fastest. NewTensor makes one of a Go slice, Values
-// gives the slice back. The fields are exported for callers that read tensors from files; a run checks that they fit together.
+// A Tensor is a dense tensor in row-major order: the last dimension varies fastest. NewTensor makes one from a Go slice, Values
+// returns the slice. The fields are exported for callers that read tensors from files; a run checks that they fit together.
 type Tensor struct {
 	DType DType
-	Shape []int  // of no dimension: a scalar
+	Shape []int  // empty for a scalar
 	Data  []byte // little-endian, DType.Size() bytes for each element
 }
 
-// NewTensor makes a tensor of the elements in data. It does not copy them, except bools: they must not change while a run uses
-// the tensor. The error matches ErrInput: shape does not have as many elements as data.
+// NewTensor makes a tensor of the elements in data. It copies only bools, so data must not change while a run uses the
+// tensor. The error matches ErrInput if shape and data differ in the number of elements.
 func NewTensor[T Element](data []T, shape ...int) (Tensor, error) {
 	t := Tensor{DType: dtypeOf[T](), Shape: shape, Data: bytesOf(data)}
 	if n, ok := elements(shape); !ok || n != len(data) {
@@ -90,8 +90,8 @@ func NewTensor[T Element](data []T, shape ...int) (Tensor, error) {
 	return t, nil
 }
 
-// Values is the elements of t. They share t's memory where its bytes are aligned for T, and are a copy where they are not, and
-// for bools. The error matches ErrInput: T does not stand for t's element type, or t is not well formed.
+// Values returns the elements of t. They share t's memory, unless they are bools or its bytes are not aligned for T, when they are a
+// copy. The error matches ErrInput if T is not t's element type, or t is not well formed.
 func Values[T Element](t Tensor) ([]T, error) {
 	if want := dtypeOf[T](); t.DType != want {
 		return nil, diag.New(device.ErrInput, "tensor", "holds %s; asked for as %s", t.DType, want)
@@ -108,7 +108,7 @@ func (t Tensor) String() string { return t.DType.String() + shapeText(t.Shape) }
 // Len is the number of elements.
 func (t Tensor) Len() int { return tensor.Numel(t.Shape) }
 
-// check reports a tensor whose parts do not fit together.
+// check returns an error if the tensor's fields do not fit together.
 func (t Tensor) check() error {
 	n, ok := elements(t.Shape)
 	switch {
@@ -122,7 +122,7 @@ func (t Tensor) check() error {
 	return nil
 }
 
-// elements is the product of a shape; ok is false where a size is negative, or the bytes of the largest type would not fit an int.
+// elements is the product of a shape; ok is false if a size is negative, or the bytes of the largest type would not fit in an int.
 func elements(shape []int) (n int, ok bool) {
 	n = 1
 	for _, d := range shape {
@@ -134,7 +134,7 @@ func elements(shape []int) (n int, ok bool) {
 	return n, true
 }
 
-// bytesOf is the storage of data; of bools, a copy.
+// bytesOf is the memory of data; for bools a copy.
 func bytesOf[T Element](data []T) []byte {
 	switch d := any(data).(type) {
 	case []float32:
@@ -167,7 +167,7 @@ func bytesOf[T Element](data []T) []byte {
 	return out
 }
 
-// elementsOf is bytes as elements, whose number is whole.
+// elementsOf is bytes as a whole number of elements.
 func elementsOf[T Element](b []byte) []T {
 	var zero T
 	var out any
@@ -202,7 +202,7 @@ func elementsOf[T Element](b []byte) []T {
 	return out.([]T)
 }
 
-// aligned is b, or a copy where b does not begin at a multiple of size.
+// aligned is b, or a copy if b does not begin at a multiple of size.
 func aligned(b []byte, size int) []byte {
 	if tensor.Aligned(b, size) {
 		return b
