@@ -52,7 +52,7 @@ type sized struct {
 	dims []int
 }
 
-// Values are the values of all nodes, by number, under given values of the symbols.
+// Values are the values of all nodes, by number, for given values of the symbols.
 type Values struct {
 	Operands []Operand
 	shapes   []int // of those that depend on sizes
@@ -89,7 +89,7 @@ func NewBinder(p *Program) *Binder {
 	return b
 }
 
-// Check reports sizes that the program does not take.
+// Check returns an error for sizes that the program does not allow.
 func (b *Binder) Check(syms map[string]int64) error {
 	if err := b.p.Graph.Syms.Check(syms); err != nil {
 		return err
@@ -102,8 +102,8 @@ func (b *Binder) Check(syms map[string]int64) error {
 	return nil
 }
 
-// Values evaluates the shapes of all values under sizes that passed Check. It makes them in old, the values of other sizes that
-// are needed no more; nil allocates.
+// Values evaluates the shapes of all values for sizes that passed Check. It reuses the memory of old, values of other sizes that are
+// no longer needed; nil allocates.
 func (b *Binder) Values(syms map[string]int64, old *Values) *Values {
 	sizes := make([]int, len(b.dims))
 	for i, d := range b.dims {
@@ -132,7 +132,7 @@ func (b *Binder) Values(syms map[string]int64, old *Values) *Values {
 	return old
 }
 
-// IO evaluates the shapes of inputs and outputs alone, under sizes that passed Check.
+// IO evaluates the shapes of inputs and outputs alone, for sizes that passed Check.
 func (b *Binder) IO(syms map[string]int64) (inputs, outputs []Operand) {
 	value := func(n *ir.Node) Operand {
 		v := b.values[n.ID]
@@ -161,7 +161,7 @@ func (b *Binder) Bind(syms map[string]int64) (*Bound, error) {
 		for k, x := range n.In {
 			in[k] = values[x.ID]
 		}
-		outs := n.Values() // those of several results follow each other, as the selectors do
+		outs := n.Values() // several results are consecutive, as the selectors are
 		first, end := outs[0].ID, outs[0].ID+len(outs)
 		out.Steps[i] = BoundStep{n, in, values[first:end:end]}
 	}

@@ -9,7 +9,7 @@ import (
 // MaxMethodName bounds the name of a method, in bytes.
 const MaxMethodName = 64
 
-// CheckMethod reports a name that a method may not have. Names of methods become parts of file names and are typed in
+// CheckMethod returns an error for an invalid name of a method. Names of methods become parts of file names and are typed in
 // shells, so they are lower-case letters, digits, _ and - only, and begin with a letter; see also ir.CheckName.
 func CheckMethod(name string) error {
 	if err := ir.CheckName(name); err != nil {

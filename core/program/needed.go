@@ -1,7 +1,7 @@
 package program
 
-// Needed finds which steps a run needs that wants some of the outputs (nil: all) and the values of some nodes: those, and every
-// update of a state, and what they are computed from. Nil: all steps.
+// Needed selects the steps of a run that wants some of the outputs (nil means all) and the values of some nodes: the steps that compute
+// them, every update of a state, and all that these depend on. A nil result means all steps.
 func (p *Program) Needed(outputs []bool, nodes []int) []bool {
 	if outputs == nil {
 		return nil

@@ -7,13 +7,13 @@ import (
 )
 
 // MayOverwrite reports whether n may write its result over operand k. The op must allow it, and both must have the same
-// element size and shape for all values of the symbols, so that each element is read where it is written. Only an
+// element size and shape for all values of the symbols, so that each element is read before it is overwritten. Only an
 // elementwise op may be given operand k a second time: any other op may read its remaining operands after it has begun to
 // write. For example, fused_matmul r, w, r must not write its product over r, the left factor.
 //
 // An update of a state does write over its operand 0, always.
 //
-// The planner and the verifier both ask here. Whether another step still needs the operand is the caller's business.
+// The planner and the verifier both use it. The caller checks whether another step still needs the operand.
 func MayOverwrite(n *ir.Node, k int) bool {
 	if k >= len(n.In) || !slices.Contains(n.Op.InPlace, k) {
 		return false

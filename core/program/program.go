@@ -1,6 +1,6 @@
-// Package program is the contract between compiler, file and device: a final graph, where each of its values lives, and
-// the steps that compute them. Everything a device needs is resolved; nothing in it is trusted before format has
-// verified it.
+// Package program is the contract between compiler, file and device: a final graph, the place of each value, and the
+// steps that compute them. Everything that a device needs is resolved. Nothing in it is trusted before package format has verified
+// it.
 //
 // It imports core/ir and below.
 package program
@@ -19,7 +19,7 @@ const (
 	Weights Space = iota // the artifact's weights section, mapped, read-only
 	Arena                // one block per loaded program; content is undefined between runs
 	IO                   // inputs and outputs, shared between host and device
-	State                // what lives from run to run; each copy of a model's state is one block of it
+	State                // data that outlives a run; each copy of a model's state is one block
 )
 
 func (s Space) String() string { return [...]string{"weights", "arena", "io", "state"}[s] }
@@ -30,13 +30,13 @@ const Align = 256
 // AlignUp rounds n up to a multiple of Align.
 func AlignUp(n int64) int64 { return (n + Align - 1) &^ (Align - 1) }
 
-// Place is where a node's value lives. Offset and size hold for every value of the symbols: Size is the size in bytes
+// Place is the memory of a node's value. Offset and size hold for every value of the symbols: Size is the size in bytes
 // at the symbols' upper bounds. At run time the value takes the first bytes of it.
 type Place struct {
 	Space        Space
 	Offset, Size int64
-	// Parent is the node whose storage this one shares: the operand of a view (then Offset lies inside the parent's
-	// range), or the operand that an in-place op overwrites (then the two ranges begin at the same offset). -1: none.
+	// Parent is the node whose storage this one shares: the operand of a view (then Offset is inside the parent's
+	// range), or the operand that an in-place op overwrites (then the two ranges begin at the same offset). -1 for none.
 	Parent int
 }
 
@@ -53,8 +53,8 @@ type Program struct {
 	// ArenaSize, IOSize and StateSize are in bytes and multiples of Align.
 	ArenaSize, IOSize, StateSize int64
 
-	// What the compiler had to do for the target, for people: Rewritten counts the ops of the model that it did not take and that
-	// others express now, Reference those of the graph that it runs by their definitions only. Both are sorted by op.
+	// What the compiler did for the target, for reports. Rewritten counts the ops of the model that the target lacks and that others
+	// express, Reference those of the graph that it runs only by their definitions. Both are sorted by op.
 	Rewritten, Reference []OpCount
 }
 
@@ -64,7 +64,7 @@ type OpCount struct {
 	Count int
 }
 
-// Lowering says what the compiler had to do for the target, as "rewritten: softmax (4); by reference: cast (1)"; empty: nothing.
+// Lowering is Rewritten and Reference as text, "rewritten: softmax (4); by reference: cast (1)", or empty.
 func (p *Program) Lowering() string {
 	var parts []string
 	for _, l := range []struct {
@@ -82,7 +82,7 @@ func (p *Program) Lowering() string {
 	return strings.Join(parts, "; ")
 }
 
-// WeightsExtent is how many bytes of the weights space the program reaches. Who maps the weights checks it against their
+// WeightsExtent is the end of the last weight that the program uses, in bytes. Code that maps the weights checks it against their
 // size.
 func (p *Program) WeightsExtent() int64 {
 	var end int64
@@ -97,8 +97,8 @@ func (p *Program) WeightsExtent() int64 {
 // NoPlace is the place of a tuple node, which has no value.
 var NoPlace = Place{Space: Arena, Parent: -1}
 
-// IsStep reports whether a node needs a step: inputs, params, states and views are there already, and selectors have their values from
-// the step of their tuple node.
+// IsStep reports whether a node needs a step: inputs, params, states and views need none, and the step of a tuple node computes
+// the values of its selectors.
 func IsStep(n *ir.Node) bool { return IsComputed(n) && n.Op != ir.ResultDef || n.Op.Tuple }
 
 // IsComputed reports whether a step writes the value of a node: not of inputs, params, states and views, nor of tuple nodes, which have

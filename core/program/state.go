@@ -9,7 +9,7 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// StateTensor is a tensor that lives from run to run.
+// StateTensor is a tensor that outlives a run.
 type StateTensor struct {
 	Name   string
 	Type   ir.Type // of static shape
@@ -34,7 +34,7 @@ func (t StateTensor) Fill(b []byte) {
 	}
 }
 
-// States are the tensors that the program keeps from run to run, by offset.
+// States are the tensors that the program keeps between runs, by offset.
 func (p *Program) States() []StateTensor {
 	var out []StateTensor
 	for _, n := range p.Graph.States() {
@@ -49,8 +49,8 @@ func (p *Program) Updates() bool {
 	return slices.ContainsFunc(p.Graph.Nodes, func(n *ir.Node) bool { return n.Op.Updates })
 }
 
-// JoinStates gives the tensors that several programs of one model keep, by offset, and the size of the state space. It fails
-// where they disagree about one, or place two over each other.
+// JoinStates returns the tensors that several programs of one model keep, by offset, and the size of the state space. It fails if the
+// programs disagree about one, or if two overlap.
 func JoinStates(programs ...*Program) (list []StateTensor, size int64, err error) {
 	byName := map[string]StateTensor{}
 	for _, p := range programs {
@@ -78,7 +78,7 @@ func JoinStates(programs ...*Program) (list []StateTensor, size int64, err error
 	return list, size, nil
 }
 
-// InitState is a new state space of so many bytes, with the initial values of the tensors.
+// InitState is a new state space of a size in bytes, with the initial values of the tensors.
 func InitState(list []StateTensor, size int64) []byte {
 	b := tensor.AlignedBytes(int(size))
 	for _, t := range list {

@@ -1,5 +1,5 @@
-// Package sched turns a final graph into a program: it chooses the order of the steps, finds how long each value is
-// needed and which results may overwrite an operand, and places everything.
+// Package sched turns a final graph into a program: it chooses the order of the steps, computes the live range of
+// each value and which results may overwrite an operand, and places all values.
 //
 // It imports core/plan, core/op and below, never a pass or a device. The same graph gives the same program every time.
 package sched
@@ -12,20 +12,20 @@ import (
 	"github.com/rlx-go/rlx/core/program"
 )
 
-// Options are what Build needs besides the graph.
+// Options are the options of Build.
 type Options struct {
-	Method string // name of the method; empty: the graph's
+	Method string // name of the method; empty means the graph's
 	Target string // the schedule's name, "cpu" or "portable"
-	// Weights gives the offset of a param in the weights space in bytes; ok is false for an unknown one.
+	// Weights returns the offset of a param in the weights space in bytes; ok is false for an unknown one.
 	Weights func(name string) (offset int64, ok bool)
-	// State gives the offset of a state in the state space, and that space's size, in bytes; ok is false for an unknown one. Nil
-	// lays the states of this graph out by themselves: StateLayout.
+	// State returns the offset of a state in the state space, and that space's size, in bytes; ok is false for an unknown one. If it
+	// is nil, the layout is StateLayout of this graph alone.
 	State func(name string) (offset, size int64, ok bool)
 }
 
 // Build compiles a graph of Core and Fused ops. The program's graph is g with a copy where an output is an input, a
-// param, a state, part of a value, or a value that is returned already: each output has bytes of its own. Its nodes are
-// reordered where one reads what an update of a state overwrites (see withUpdatesLast).
+// param, a state, part of a value, or a value that is returned already, since each output has its own bytes. Its nodes are
+// reordered if one reads what an update of a state overwrites (see withUpdatesLast).
 func Build(g *ir.Graph, o Options) (*program.Program, plan.Report, error) {
 	if err := g.Verify(); err != nil {
 		return nil, plan.Report{}, err
@@ -115,12 +115,12 @@ func (l *layout) program(o Options) (*program.Program, error) {
 	return p, nil
 }
 
-// ioOffsets gives every input and the storage of every output a range: inputs first, then outputs, each in order.
+// ioOffsets assigns every input and the storage of every output a range: inputs first, then outputs, each in order.
 func (l *layout) ioOffsets(size *int64) map[*ir.Node]int64 {
 	at := map[*ir.Node]int64{}
 	add := func(n *ir.Node) {
 		at[n] = *size
-		*size += max(program.AlignUp(l.g.Syms.MaxBytes(n.Type)), program.Align) // even an empty one differs from the next
+		*size += max(program.AlignUp(l.g.Syms.MaxBytes(n.Type)), program.Align) // even an empty one has its own offset
 	}
 	for _, n := range l.g.Inputs() {
 		add(n)

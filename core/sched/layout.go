@@ -12,11 +12,11 @@ import (
 type layout struct {
 	g      *ir.Graph
 	order  []*ir.Node // steps
-	first  []int      // by node: the step that makes its value
+	first  []int      // by node: the step that computes its value
 	last   []int      // by node: the last step that reads this node itself
 	over   []*ir.Node // by node: the operand whose storage it takes over, or nil
 	output []bool     // by node
-	value  []int      // by node: index in plan.Values, -1 where it is not in the arena
+	value  []int      // by node: index in plan.Values, -1 if it is not in the arena
 	plan   plan.Plan
 }
 
@@ -30,7 +30,7 @@ func newLayout(g *ir.Graph, order []*ir.Node) *layout {
 	return l
 }
 
-// live finds the interval of each node. A view lives from its source on.
+// live computes the interval of each node. That of a view begins with its source's.
 func (l *layout) live() {
 	for i, n := range l.order {
 		for _, v := range n.Values() {
@@ -52,7 +52,7 @@ func (l *layout) live() {
 	}
 }
 
-// root is the node that owns the storage of n: its source, or what that took over.
+// root is the node that owns the storage of n: its source, or the value that the source overwrites.
 func (l *layout) root(n *ir.Node) *ir.Node {
 	for {
 		n = n.Source()
@@ -64,10 +64,10 @@ func (l *layout) root(n *ir.Node) *ir.Node {
 }
 
 // chooseInPlace lets a step write over an operand where that is safe: the op and the shapes allow it
-// (program.MayOverwrite), the operand shows all of a value that some step made, and neither that value nor any view of it
+// (program.MayOverwrite), the operand covers all of a value that a step computes, and neither that value nor any view of it
 // is read later, is an output, or is another operand of the step.
 func (l *layout) chooseInPlace() {
-	shown := make([][]*ir.Node, len(l.g.Nodes)) // the views of each source, and itself
+	shown := make([][]*ir.Node, len(l.g.Nodes)) // each source and its views
 	for _, n := range l.g.Nodes {
 		s := n.Source()
 		shown[s.ID] = append(shown[s.ID], n)

@@ -7,8 +7,8 @@ import (
 	"github.com/rlx-go/rlx/core/program"
 )
 
-// graphOrder runs nodes in the order they were written, except that output copies (the last nodes of the graph) run as
-// soon as they can, so that they do not keep their operand alive.
+// graphOrder runs nodes in the order of the graph, except that output copies (its last nodes) run as soon as they can, so that they
+// do not keep their operand alive.
 func graphOrder(g *ir.Graph) []*ir.Node {
 	copies := map[*ir.Node][]*ir.Node{}
 	isCopy := map[*ir.Node]bool{}
@@ -29,12 +29,12 @@ func graphOrder(g *ir.Graph) []*ir.Node {
 	return order
 }
 
-// frugalOrder always runs the ready step that grows memory least (what it makes less what it is the last to read); the
-// earlier node on a tie. It is not always better than the order as written, so Build compares the two.
+// frugalOrder always runs the ready step that increases memory least: the size of its result, less that of values it is the last to
+// read. On a tie it runs the earlier node. It is not always better than graphOrder, so Build compares the two.
 func frugalOrder(g *ir.Graph) []*ir.Node {
 	size := make([]int64, len(g.Nodes))
 	left := make([]int, len(g.Nodes))        // reads of a source by steps that have not run
-	waits := make([]int, len(g.Nodes))       // operands that have not been made
+	waits := make([]int, len(g.Nodes))       // operands that have not been computed
 	readers := make([][]*ir.Node, len(left)) // steps by the source they read
 	before := map[*ir.Node][]*ir.Node{}      // updates that wait until a step has read what they overwrite
 	var ready []*ir.Node

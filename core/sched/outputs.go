@@ -24,7 +24,7 @@ func withOutputCopies(g *ir.Graph) (*ir.Graph, error) {
 	return g, g.Err()
 }
 
-// whole reports whether n shows all of its source, for all values of the symbols.
+// whole reports whether n covers all of its source, for all values of the symbols.
 func whole(n *ir.Node) bool {
 	src, have := n.Source(), n.Type.Shape
 	for m := n; m != src; m = m.In[0] {

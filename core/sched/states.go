@@ -7,15 +7,15 @@ import (
 	"github.com/rlx-go/rlx/core/program"
 )
 
-// States is where the states of a model lie in the state space.
+// States is the layout of a model's states in the state space.
 type States struct {
 	nodes map[string]*ir.Node
 	at    map[string]int64
 	size  int64
 }
 
-// StateLayout gives every state of some graphs, the methods of a model, a range of the state space. A state that several
-// of them name is one, and must have one type and one initial value.
+// StateLayout assigns every state of several graphs, the methods of a model, a range of the state space. A state that several of them
+// name is shared, and must have the same type and initial value in all.
 func StateLayout(graphs ...*ir.Graph) (*States, error) {
 	s := &States{nodes: map[string]*ir.Node{}, at: map[string]int64{}}
 	for _, g := range graphs {

@@ -8,8 +8,8 @@ import (
 )
 
 // withUpdatesLast returns g with its nodes in an order in which every reader of a state's value comes before the update of that
-// value. Where none exists, because a node reads both the old value and something that follows from the update, it reads a copy
-// of the old value, made before. A graph without updates is returned as it is.
+// value. If there is no such order, because a node reads both the old value and one that depends on the update, the node
+// reads a copy of the old value, made before the update. A graph without updates is returned as it is.
 func withUpdatesLast(g *ir.Graph) (*ir.Graph, error) {
 	if !slices.ContainsFunc(g.Nodes, func(n *ir.Node) bool { return n.Op.Updates }) {
 		return g, nil

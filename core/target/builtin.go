@@ -7,7 +7,7 @@ import (
 )
 
 // The descriptions of the project's own backends, so that the compiler needs no backend to compile for them. Each backend's
-// test says that its file is what the backend says, and writes it with -update.
+// test compares its file with the backend, and writes it with -update.
 //
 //go:embed cpu.target wgpu.target
 var files embed.FS

@@ -51,7 +51,7 @@ func ParseRule(text string) (Rule, error) {
 	return p.rule()
 }
 
-// MustRule is ParseRule for literals of our own, which must pass Check.
+// MustRule is ParseRule for literals in code, which must pass Check.
 func MustRule(text string) Rule {
 	r, err := ParseRule(text)
 	if err == nil {
@@ -99,7 +99,7 @@ func scan(line string) (*parser, error) {
 	return p, nil
 }
 
-// tokenEnd is the length of the token that s begins with; 0: none.
+// tokenEnd is the length of the token at the start of s, 0 if there is none.
 func tokenEnd(s string) int {
 	for _, m := range marks {
 		if strings.HasPrefix(s, m) {
@@ -196,7 +196,7 @@ func (p *parser) name(what string) (string, error) {
 	return p.next(), nil
 }
 
-// line adds what a line says to the description; seen holds the lines that may be there once.
+// line adds a line to the description. seen has the lines that may occur only once.
 func (p *parser) line(d *Description, number int, seen map[string]int) (err error) {
 	if d.Name == "" && p.peek() != "target" {
 		return p.failf("found %s; want the line \"target NAME VERSION\" first", p.found())
@@ -270,7 +270,7 @@ func (p *parser) ruleLine(d *Description, number int, seen map[string]int) error
 	return nil
 }
 
-// IsName reports a name that targets and their levels may have: lower-case letters, digits, _ and -.
+// IsName reports whether s may be the name of a target or level: lower-case letters, digits, _ and -.
 func IsName(s string) bool {
 	for _, c := range []byte(s) {
 		if !(c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '_' || c == '-') {
@@ -416,7 +416,7 @@ func (p *parser) condition() (c Condition, err error) {
 	default:
 		return c, p.failf("found %s; want =, <= or >=", p.found())
 	}
-	words, only := []Word{Last}, false // words that may stand here, and whether nothing else may
+	words, only := []Word{Last}, false // words that are allowed here, and whether only they are
 	switch c.Attr {
 	case Broadcast:
 		words, only = []Word{Equal, Scalar, Suffix}, true
@@ -461,7 +461,7 @@ func (p *parser) value(words []Word) (any, error) {
 	if err != nil {
 		return nil, p.failf("%w", err)
 	}
-	// What prints in another way, such as 1e3 or a NaN, would not be found again.
+	// A number that prints in another form, such as 1e3 or a NaN, would not survive a round trip.
 	if f, ok := v.(float64); ok && (f != f || f-f != 0) {
 		return nil, p.failf("found %s; want a finite number", p.found())
 	}

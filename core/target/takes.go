@@ -9,11 +9,11 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// Takes says how the target runs a node, and if it does not, why. The node need not be in a graph yet, but its Graph is set.
-// Inputs, params, views and selectors are no work: they only need an element type that the target has.
+// Takes reports how the target runs a node and, if it does not, why. The node need not be in a graph yet, but its Graph must be set.
+// Inputs, params, views and selectors need no kernel, only an element type that the target has.
 func (d *Description) Takes(n *ir.Node) (How, string) {
 	if n.Op == ir.ResultDef {
-		return Native, "" // its tuple node was asked about
+		return Native, "" // decided by its tuple node
 	}
 	types := append(n.InTypes(), n.ResultTypes()...)
 	for _, t := range types {
@@ -54,7 +54,7 @@ func (d *Description) Takes(n *ir.Node) (How, string) {
 	return No, d.Name + ": " + strings.Join(why, ", or ")
 }
 
-// misfit is the first thing in which a node is not what a rule wants; empty: it fits.
+// misfit describes the first requirement of a rule that a node does not meet, empty if it meets all.
 func (d *Description) misfit(r Rule, n *ir.Node) string {
 	if len(n.In) > len(r.In) && !r.More {
 		return fmt.Sprintf("%s has %d operands; wanted are at most %d", n.Op.Name, len(n.In), len(r.In))
@@ -84,7 +84,7 @@ func (d *Description) misfit(r Rule, n *ir.Node) string {
 	return ""
 }
 
-// misfit says what x, of type t, is and what the rule wants; first is the element type of operand 0.
+// misfit describes x, of type t, and what the rule requires. first is the element type of operand 0.
 func (o Operand) misfit(t ir.Type, first dtype.DType, x *ir.Node) string {
 	switch {
 	case o.Same && t.DType != first:
@@ -111,7 +111,7 @@ func isKnown(n *ir.Node) bool {
 	}
 }
 
-// unmet is why a condition does not hold; empty: it does.
+// unmet is why a condition does not hold, empty if it does.
 func (d *Description) unmet(c Condition, n *ir.Node) string {
 	switch c.Attr {
 	case Broadcast:
@@ -206,7 +206,7 @@ func broadcasts(w Word, s, full ir.Shape) bool {
 	return len(s) <= len(full) && s.Equal(full[len(full)-len(s):])
 }
 
-// partsUnmet expands the node in a graph of its own and asks for each op that computes something.
+// partsUnmet expands the node in a temporary graph and checks each op that computes something.
 func (d *Description) partsUnmet(n *ir.Node) string {
 	leaf, ok := ir.Find("input")
 	if !ok || !n.Op.CanLower() {

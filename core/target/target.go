@@ -1,6 +1,6 @@
-// Package target describes what a backend runs: for each op the element types, and what its kernels need of ranks,
-// attributes and operands. A Description is data. It can be written to a file and read by people, it travels in the
-// backend protocol, and the compiler and the host evaluate it without the backend:
+// Package target describes what a backend runs: for each op the element types, and what its kernels require of ranks,
+// attributes and operands. A Description is data: it has a readable text form for files and the backend protocol, and the compiler
+// and the host evaluate it without the backend:
 //
 //	target npu 1.0
 //	types f32 f16 i32 bool
@@ -34,7 +34,7 @@ const (
 	maxWord     = 64 // bytes of a name
 )
 
-// How says how a target runs a node. Larger is better.
+// How is how a target runs a node. Larger is better.
 type How uint8
 
 const (
@@ -45,14 +45,14 @@ const (
 
 func (h How) String() string { return [...]string{"no", "reference", "native"}[h] }
 
-// Description says which nodes a target takes. It is not changed once it is in use.
+// Description describes the nodes that a target runs. It must not be changed once it is in use.
 type Description struct {
 	Name    string // of the target, which is the backend's: "cpu"
-	Version string // of the backend that said so
-	// Levels are what a schedule may demand of the processor: "x86-64-v4" stands for the schedule "cpu:x86-64-v4".
+	Version string // of the backend
+	// Levels are what a schedule may require of the processor: "x86-64-v4" stands for the schedule "cpu:x86-64-v4".
 	Levels []string
 	Types  []dtype.DType // of values, inputs and weights included
-	// MaxRank and MaxOperands bound the operands of steps and their results; 0: no limit.
+	// MaxRank and MaxOperands bound the operands of steps and their results; 0 means no limit.
 	MaxRank, MaxOperands int
 	Rules                []Rule // sorted; see Sort
 }
@@ -60,23 +60,23 @@ type Description struct {
 // Rule takes nodes of one op. A node needs one rule that fits.
 type Rule struct {
 	How How    // Native or Reference
-	Op  string // AnyOp: every op that has a definition; then the rule says nothing else
+	Op  string // AnyOp means every op that has a definition; such a rule has no other fields
 	In  []Operand
-	// More: operands beyond those of In are as its last one. Without it there may be fewer, never more.
+	// More is set if further operands must be as the last of In. Otherwise there may be fewer operands than In, but not more.
 	More bool
-	// Out are the results, as In are the operands, of which only Types and Same count; results beyond are as the last. Nil: any.
+	// Out are the results, as In are the operands, of which only Types and Same count; further results must be as the last. Nil means any.
 	Out []Operand
 	If  []Condition
 
-	line int // of the text; 0: none
+	line int // of the text; 0 for none
 }
 
 // AnyOp is the op of a Reference rule for every op.
 const AnyOp = "*"
 
-// Operand is what a rule wants of an operand.
+// Operand is what a rule requires of an operand.
 type Operand struct {
-	Types            []dtype.DType // nil: any that the target has
+	Types            []dtype.DType // nil means any that the target has
 	Same             bool          // the element type of operand 0, in place of Types
 	Ranked           bool          // MinRank and MaxRank count
 	MinRank, MaxRank int
@@ -84,7 +84,7 @@ type Operand struct {
 	Param            bool // a weight or a constant, known before the run
 }
 
-// Condition is what a rule wants of an attribute, or of the whole node: Attr may also be Broadcast or Parts.
+// Condition is what a rule requires of an attribute, or of the whole node: Attr may also be Broadcast or Parts.
 type Condition struct {
 	Attr string
 	Rel  string // "=", "<=" or ">="; of a list, every element counts
@@ -92,14 +92,14 @@ type Condition struct {
 	Values []any
 }
 
-// Word is a value that is no attribute value: Last, or one of those that Broadcast and Parts take.
+// Word is a value that is not an attribute value: Last, or one of those that Broadcast and Parts take.
 type Word string
 
 // Words of conditions.
 const (
 	Last = Word("last") // axis = last: the last axis of operand 0; of a list of axes, only that
 
-	// Broadcast is how the operands may differ in shape from the result.
+	// Broadcast is how operands may differ in shape from the result.
 	Broadcast = "broadcast"
 	Equal     = Word("equal")  // not at all
 	Scalar    = Word("scalar") // one element is repeated
