@@ -6,7 +6,7 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 )
 
-// Numbers of the checks that more than one function reports. The list below says what each is.
+// Numbers of the checks that more than one function reports. The list below describes each.
 const (
 	checkSchema = 15
 	checkState  = 45
@@ -142,7 +142,7 @@ var CodeSource = diag.Define("RLX3040", "artifact cannot be made", `
 What was to be written is not a valid artifact: a name or a type is beyond the format's limits, or a weight's bytes are not as many as
 its type says. The message names it.`)
 
-// fail makes the error of a check. Where is the section or part, at the byte offset from its start (-1: none to name).
+// fail makes the error of a check. where is the section or part, at is the byte offset from its start, or -1 for none.
 func fail(check int, where string, at int64, format string, args ...any) error {
 	if at >= 0 {
 		where = fmt.Sprintf("%s, byte %d", where, at)

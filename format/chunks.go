@@ -13,13 +13,13 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// workerCount is how many goroutines hash. SHA-256 runs at about 1.3 GB/s on one core, so the cores are what bounds it.
+// workerCount is how many goroutines hash. SHA-256 runs at about 1.3 GB/s on one core, so the number of cores is the limit.
 func workerCount() int { return min(max(runtime.GOMAXPROCS(0), 2), 32) }
 
 // readPiece is small enough to stay in a core's cache between being read and being hashed.
 const readPiece = 256 << 10
 
-// readPieces hands size bytes at off to w, in pieces of buf.
+// readPieces copies size bytes at off to w, in pieces of buf.
 func readPieces(r io.ReaderAt, off, size int64, buf []byte, w io.Writer) error {
 	for size > 0 {
 		b := buf[:min(size, int64(len(buf)))]
@@ -46,11 +46,11 @@ func readAt(r io.ReaderAt, b []byte, off int64) error {
 	return err
 }
 
-// chunkTest reports whether chunk i of size bytes at off is what it should be; buf is for its use.
+// chunkTest reports whether chunk i of size bytes at off is correct. buf is memory for it to use.
 type chunkTest func(i, off, size int64, buf []byte) (bool, error)
 
 // checkChunks tests the listed chunks of size bytes of weights, in ascending order, on all cores. It returns the lowest
-// chunk that fails or cannot be read, and why; -1 if all are as they should be.
+// chunk that fails or cannot be read, and why; -1 if all are correct.
 func checkChunks(size int64, list []int64, test chunkTest) (bad int64, err error) {
 	var next atomic.Int64
 	var mu sync.Mutex
@@ -60,7 +60,7 @@ func checkChunks(size int64, list []int64, test chunkTest) (bad int64, err error
 		wg.Go(func() {
 			buf := make([]byte, readPiece)
 			for {
-				// Chunks are given out in order: when one is bad, all lower ones are with somebody who finishes them.
+				// Chunks are assigned in order: when one is bad, all lower ones have been assigned and will be finished.
 				i := next.Add(1) - 1
 				if i >= int64(len(list)) {
 					return
@@ -103,8 +103,8 @@ func digestTest(r io.ReaderAt, base int64, digests []byte) chunkTest {
 	}
 }
 
-// crcTest compares chunks at base with their CRC-32C. It is for reading back what was just written, where nobody is in
-// between and a fifth of the time is worth it.
+// crcTest compares chunks at base with their CRC-32C. It is for reading back what was just written, where no attacker is in
+// between, and takes a fifth of the time.
 func crcTest(r io.ReaderAt, base int64, crcs []uint32) chunkTest {
 	return func(i, off, size int64, buf []byte) (bool, error) {
 		h := crc32.New(castagnoli)
@@ -117,11 +117,11 @@ func crcTest(r io.ReaderAt, base int64, crcs []uint32) chunkTest {
 // goroutines while the next ones are filled; memory is a few chunks however large the model is.
 type chunkWriter struct {
 	outer   context.Context // the caller's
-	ctx     context.Context // ends with the first fault too
+	ctx     context.Context // also ends with the first error
 	g       *errgroup.Group
 	f       io.WriterAt
 	base    int64 // of the section in the file
-	off     int64 // bytes taken so far
+	off     int64 // bytes written so far
 	cur     []byte
 	free    chan []byte
 	jobs    chan chunkJob
@@ -160,7 +160,7 @@ func newChunkWriter(ctx context.Context, f io.WriterAt, base, size int64) *chunk
 	return w
 }
 
-// Write takes the next bytes. Its error is only that of being stopped: what went wrong comes from finish.
+// Write takes the next bytes. Its error means only that writing was stopped; finish returns the cause.
 func (w *chunkWriter) Write(p []byte) (int, error) {
 	total := len(p)
 	for len(p) > 0 {
@@ -194,10 +194,10 @@ func (w *chunkWriter) send() error {
 	}
 }
 
-// finish hands over the last chunk, unless writing has failed already, and waits. After it digests are complete.
+// finish sends the last chunk, unless writing has failed already, and waits. Then the digests are complete.
 func (w *chunkWriter) finish(failed bool) error {
 	if !failed && len(w.cur) > 0 {
-		_ = w.send() // an error here is that of the group
+		_ = w.send() // the group has the same error
 	}
 	close(w.jobs)
 	if err := w.g.Wait(); err != nil {

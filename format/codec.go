@@ -11,7 +11,7 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 )
 
-// encoder writes the rlx-msgpack profile. The caller gives keys in ascending order; walk would refuse anything else.
+// encoder writes the rlx-msgpack profile. The caller writes keys in ascending order, as walk requires.
 type encoder struct {
 	w    io.Writer
 	e    *msgpack.Encoder
@@ -31,7 +31,7 @@ func encoded(encode func(*encoder)) []byte {
 	return b.Bytes()
 }
 
-// differs is the first offset at which encode writes something other than b, or -1. It needs no memory.
+// differs is the first offset at which encode writes something other than b, or -1. It allocates no output.
 func differs(b []byte, encode func(*encoder)) int {
 	c := comparer{want: b, first: -1}
 	encode(newEncoder(&c))
@@ -41,7 +41,7 @@ func differs(b []byte, encode func(*encoder)) int {
 	return c.first
 }
 
-// comparer takes bytes and keeps the offset of the first that is not the wanted one.
+// comparer compares the bytes written to it, and keeps the offset of the first difference.
 type comparer struct {
 	want      []byte
 	at, first int
@@ -65,7 +65,7 @@ func (c *comparer) WriteByte(b byte) error {
 	return nil
 }
 
-// The writers here take every write, so the errors of the library mean that we misused it.
+// must panics on errors of the library. The writers here never fail, so an error means that we misused it.
 func must(err error) {
 	if err != nil {
 		panic("BUG: msgpack: " + err.Error())
@@ -83,9 +83,9 @@ func (e *encoder) bytes(b []byte)           { must(e.e.EncodeBytesLen(len(b))); 
 func (e *encoder) keyInt(k string, n int64) { e.key(k); e.integer(n) }
 func (e *encoder) keyStr(k, s string)       { e.key(k); e.str(s) }
 
-// decoder reads what walk has accepted. The first fault sticks; reads after it give zero values, and lists are empty.
+// decoder reads what walk has accepted. It keeps the first error. Reads after it return zero values, and lists are empty.
 //
-// Each method looks at the value's first byte before it lets the library read, because the library converts silently: nil to
+// Each method checks the value's first byte before the library reads it, because the library converts silently: nil to
 // 0, bin to string, a large uint64 to a negative int64.
 type decoder struct {
 	section string
@@ -152,7 +152,7 @@ func kindOf(c byte) valueKind {
 	return kindOther
 }
 
-// next is the kind of the next value, kindOther after a fault.
+// next is the kind of the next value, kindOther after an error.
 func (d *decoder) next() valueKind {
 	if d.err != nil {
 		return kindOther
@@ -225,10 +225,10 @@ func (d *decoder) str(limit int, what string) string {
 	return string(d.raw(limit, what))
 }
 
-// maxWords bounds the strings that a decoder keeps to give them out again.
+// maxWords bounds the strings that a decoder keeps for reuse.
 const maxWords = 1024
 
-// word is str for the strings that come again and again, such as the names of ops: equal ones share their memory.
+// word is str for strings that are repeated, such as the names of ops: equal ones share memory.
 func (d *decoder) word(limit int, what string) string {
 	if !d.want(kindStr, what) {
 		return ""
@@ -310,8 +310,8 @@ func (d *decoder) keyInt(k string, lo, hi int64) int64 { d.key(k); return d.inte
 func (d *decoder) keyStr(k string, limit int) string   { d.key(k); return d.str(limit, k) }
 func (d *decoder) keyWord(k string, limit int) string  { d.key(k); return d.word(limit, k) }
 
-// decodeList reads a list whose items take least bytes or more. Room is made for as many as the bytes that are left can
-// hold, so that a count costs no more memory than the bytes behind it deserve.
+// decodeList reads a list whose items take least bytes or more. Memory is allocated for at most as many as
+// the remaining bytes can contain, so that a false count cannot allocate more.
 func decodeList[T any](d *decoder, limit, least int, what string, item func() T) []T {
 	n := d.list(limit, what)
 	out := make([]T, 0, min(n, d.r.Len()/least))

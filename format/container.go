@@ -7,7 +7,7 @@ import (
 	"hash/crc32"
 )
 
-// magic begins with a byte that is not UTF-8 and holds line ends, so that text-mode transfers are noticed.
+// magic begins with a byte that is not UTF-8 and contains line ends, so that text-mode transfers are detected.
 const magic = "\x8bRLX\r\n\x1a\n"
 
 // Kind is the FourCC of a section.
@@ -17,7 +17,7 @@ type Kind [4]byte
 var (
 	KindMeta   = Kind{'M', 'E', 'T', 'A'} // what the artifact is: producer, signature, task
 	KindGraph  = Kind{'G', 'R', 'P', 'H'} // the graphs
-	KindPlan   = Kind{'P', 'L', 'A', 'N'} // where values live
+	KindPlan   = Kind{'P', 'L', 'A', 'N'} // the places of values
 	KindSched  = Kind{'S', 'C', 'H', 'D'} // the steps
 	KindTensor = Kind{'T', 'N', 'S', 'R'} // the weight directory
 	KindChunks = Kind{'C', 'H', 'N', 'K'} // digests of the chunks of WGTS
@@ -41,16 +41,16 @@ const (
 	flagsKnown   = FlagCritical | FlagRaw | FlagChunked
 )
 
-// kindInfo says what a known section must look like.
+// kindInfo is the requirements on a known section.
 type kindInfo struct {
 	kind  Kind
 	flags uint32
 	align int64
-	// mandatory: in every file. The others come all three or not at all.
+	// mandatory: in every file. Of the other three there are all or none.
 	mandatory bool
 }
 
-// kinds are in the order in which Write puts them.
+// kinds are in the order in which Write writes them.
 var kinds = []kindInfo{
 	{KindMeta, FlagCritical, SectionAlign, true},
 	{KindGraph, FlagCritical, SectionAlign, true},
@@ -61,7 +61,7 @@ var kinds = []kindInfo{
 	{KindWeight, FlagCritical | FlagRaw | FlagChunked, WeightsAlign, false},
 }
 
-// optionalKinds are known, hold no meaning that a run depends on, and are skipped.
+// optionalKinds are known, do not affect runs, and are skipped.
 var optionalKinds = []Kind{{'D', 'B', 'G', 'I'}, {'T', 'U', 'N', 'E'}}
 
 func findKind(k Kind) (kindInfo, bool) {
@@ -80,13 +80,13 @@ type Section struct {
 	Offset, Size int64  // in bytes, from the start of the file
 	Align        uint32 // of Offset
 	Version      uint32 // of the section's schema
-	Items        uint64 // things counted in it; see spec/format.md
+	Items        uint64 // number of items in it; see spec/format.md
 	SHA256       [32]byte
 }
 
 func (s *Section) has(flag uint32) bool { return s.Flags&flag != 0 }
 
-// header is the first 128 bytes, without what is constant.
+// header is the first 128 bytes, without the constant fields.
 type header struct {
 	minor        uint16
 	fileSize     uint64
@@ -180,7 +180,7 @@ const (
 	offDigest   = 48
 )
 
-// rawEntry is a section entry as it stands in the file.
+// rawEntry is a section entry as stored in the file.
 type rawEntry struct {
 	Section
 	offset, size uint64

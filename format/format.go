@@ -1,5 +1,5 @@
 // Package format is the artifact file, .rlx: a small container with digests, msgpack sections that describe programs, and
-// the weights as raw bytes. spec/format.md is its description for implementers of other readers.
+// the weights as raw bytes. spec/format.md describes it for implementers of other readers.
 //
 // Write makes an artifact; Open and Verify read one and are the only source of a Verified. Reading is "check before
 // allocating, verify before using": every check has a number, and a failed check k is the error RLX4000+k (checks.go).
@@ -10,11 +10,11 @@ package format
 import (
 	"math"
 
-	_ "github.com/rlx-go/rlx/core/op" // the ops that artifacts may name
+	_ "github.com/rlx-go/rlx/core/op" // registers the ops that artifacts may name
 	"github.com/rlx-go/rlx/core/program"
 )
 
-// Versions. A reader takes every minor of its major whose required features it knows.
+// Versions. A reader accepts every minor of its major if it knows the required features.
 const (
 	Major  = 1
 	Minor  = 0
@@ -31,14 +31,14 @@ const (
 	ChunkSize    = 4 << 20  // of WGTS, each with a digest
 	digestSize   = 32
 
-	// TensorAlign is where tensors start inside WGTS; those of LargeTensor bytes or more start at LargeAlign, so that a
+	// TensorAlign is the alignment of tensors inside WGTS. Those of LargeTensor bytes or more are aligned to LargeAlign, so that a
 	// GPU can use their pages without a copy.
 	TensorAlign = 256
 	LargeTensor = 1 << 20
 	LargeAlign  = 16 << 10
 )
 
-// Limits. An artifact beyond one of them is refused whatever the policy says. Rank, dims, elements and the length of names
+// Limits. An artifact that exceeds one is refused under any policy. Rank, dims, elements and the length of names
 // are limited by core/ir (ir.MaxRank, ir.MaxDim, ir.MaxElems, ir.MaxName, ir.MaxSyms).
 const (
 	MaxFileSize      = 1 << 44 // bytes
@@ -59,7 +59,7 @@ const (
 	MaxSteps         = 1 << 21
 	MaxOperands      = 4096    // of one node
 	MaxAllOperands   = 1 << 20 // of the nodes of a program together
-	MaxDims          = 4096    // different dims with symbols in one section, and of those that are dear to bound all together
+	MaxDims          = 4096    // different dims with symbols in one section, and in all sections together of those whose bounds are expensive to compute
 	MaxAttrs         = 64
 	MaxInts          = 4096 // of one attribute
 	MaxWeights       = 1 << 20
@@ -68,14 +68,14 @@ const (
 	MaxAliasChain    = 64 // views of views
 )
 
-// What the structure of an artifact costs a process that reads, verifies, hands over or runs it: at most MemoryPerByte bytes of
+// The memory of a process that reads, verifies, sends or runs the structure of an artifact: at most MemoryPerByte bytes of
 // memory for each byte of the msgpack sections, and MemoryPerOperand for each operand of the programs that it loads.
 const (
 	MemoryPerByte    = 32
 	MemoryPerOperand = 256
 )
 
-// StructureMemory is what the structure costs one process, in bytes: size bytes of msgpack sections, and the programs that are
+// StructureMemory is the memory of one process for the structure, in bytes: size bytes of msgpack sections, and the programs that are
 // loaded.
 func StructureMemory(size int64, loaded ...*program.Program) int64 {
 	n := MemoryPerByte * size
@@ -87,7 +87,7 @@ func StructureMemory(size int64, loaded ...*program.Program) int64 {
 	return n
 }
 
-// within reports off+size <= n for values that come from a file: no sum of them is ever formed before this has held.
+// within reports off+size <= n for values from a file, without overflow. Sums of such values are computed only after it is true.
 func within(off, size, n int64) bool { return off >= 0 && size >= 0 && off <= n && size <= n-off }
 
 // alignUp rounds n, which must be at most MaxFileSize, up to a multiple of align, a power of two.

@@ -8,7 +8,7 @@ import (
 	"github.com/rlx-go/rlx/core/program"
 )
 
-// rawGraph is a graph as GRPH holds it: decoded, and nothing about it checked but the schema.
+// rawGraph is a graph as stored in GRPH: decoded, and unchecked but for the schema.
 type rawGraph struct {
 	at             int64 // offset in the section, as in all raw types
 	method, target string
@@ -143,7 +143,7 @@ func decodeNode(d *decoder) (n rawNode) {
 	return n
 }
 
-// encodeAttr writes [name, value]; an element type is {"dtype": name}, so that it is no string.
+// encodeAttr writes [name, value]; an element type is {"dtype": name}, to distinguish it from a string.
 func encodeAttr(e *encoder, a ir.Attr) {
 	e.list(2)
 	e.str(a.Name)
@@ -207,7 +207,7 @@ func encodeDim(e *encoder, d ir.Dim) {
 	e.str(text)
 }
 
-// decodeDim parses each text once. Reading a dim takes long for its length, so a section may not have any number of them.
+// decodeDim parses each text once. Reading a dim is slow for its length, so the number of them in a section is limited.
 func decodeDim(d *decoder) ir.Dim {
 	if d.next() != kindStr {
 		return ir.Static(d.integer(math.MinInt64, math.MaxInt64, "dim"))
@@ -261,7 +261,7 @@ func decodeShape(d *decoder) ir.Shape {
 	return decodeList(d, MaxAttrs, 1, "shape", func() ir.Dim { return decodeDim(d) })
 }
 
-// graphOf is what GRPH holds of p.
+// graphOf is p as stored in GRPH.
 func graphOf(p *program.Program) rawGraph {
 	g := rawGraph{method: p.Method, target: p.Target, syms: p.Graph.Syms, reference: p.Reference, rewritten: p.Rewritten,
 		nodes: make([]rawNode, 0, len(p.Graph.Nodes))}
@@ -292,7 +292,7 @@ func rawDTypeOf(d dtype.DType) rawDType {
 	return rawDType(d.String())
 }
 
-// typeOf is how a node holds its type: one of an op with several results, which has none, as no element type and no dims.
+// typeOf is the type as stored in a node. A node of an op with several results has none: an empty element type and no dims.
 func typeOf(t ir.Type) rawType {
 	if t.DType == dtype.Invalid {
 		return rawType{}

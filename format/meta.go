@@ -7,16 +7,16 @@ import (
 	"github.com/rlx-go/rlx/core/task"
 )
 
-// Meta says what an artifact is. It holds no times, hosts or paths: the same model gives the same bytes.
+// Meta describes an artifact. It contains no times, hosts or paths: the same model gives the same bytes.
 type Meta struct {
 	Producer     Producer
 	Opset        int    // version of the ops, at most Opset
-	Model        string // for people, "sam-vit-b"
+	Model        string // for display, "sam-vit-b"
 	Architecture string // "sam"
 	Sources      []Source
 	Methods      []Method
 	Precisions   []string  // of arithmetic that a run may choose; "f32"
-	Task         task.Task // nil: tensors in, tensors out
+	Task         task.Task // nil for a model that is used by tensors alone
 	Pairs        []Pair    // free text, by ascending key
 }
 
@@ -30,7 +30,7 @@ type Source struct {
 	SHA256 [32]byte
 }
 
-// Method is what callers see of the programs of one method.
+// Method is the signature of the programs of one method.
 type Method struct {
 	Name            string
 	Syms            ir.Syms

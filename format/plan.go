@@ -58,7 +58,7 @@ func decodePlan(d *decoder) (p rawPlan) {
 	return p
 }
 
-// planOf is what PLAN holds of p.
+// planOf is p as stored in PLAN.
 func planOf(p *program.Program) rawPlan {
 	r := rawPlan{arena: p.ArenaSize, io: p.IOSize, state: p.StateSize, places: make([]rawPlace, 0, len(p.Places))}
 	for _, x := range p.Places {

@@ -37,7 +37,7 @@ func decodeSched(d *decoder) (s rawSched) {
 	return s
 }
 
-// schedOf is what SCHD holds of p.
+// schedOf is p as stored in SCHD.
 func schedOf(p *program.Program) rawSched {
 	r := rawSched{queues: 1, steps: make([]rawStep, 0, len(p.Steps))}
 	for _, s := range p.Steps {

@@ -2,7 +2,7 @@ package format
 
 import "github.com/rlx-go/rlx/core/program"
 
-// contents is what the msgpack sections hold, decoded. encode and decode are inverses of each other.
+// contents is the msgpack sections, decoded. encode and decode are inverses of each other.
 type contents struct {
 	meta    *Meta
 	graphs  []rawGraph
@@ -24,7 +24,7 @@ func contentsOf(m *Meta, programs []*program.Program, weights []Tensor) *content
 	return c
 }
 
-// codec says how a msgpack section is written and read. items is the number that the section table states.
+// codec writes and reads a msgpack section. items is the number that the section table states.
 type codec struct {
 	kind   Kind
 	encode func(c *contents, e *encoder)
@@ -86,7 +86,7 @@ func (k codec) read(c *contents, b []byte, items uint64) error {
 	return nil
 }
 
-// firstDifference is the first offset where a and b differ, -1 where they are equal.
+// firstDifference is the first offset where a and b differ, -1 if they are equal.
 func firstDifference(a, b []byte) int {
 	for i := range min(len(a), len(b)) {
 		if a[i] != b[i] {

@@ -7,9 +7,9 @@ import (
 	"github.com/rlx-go/rlx/core/program"
 )
 
-// sweep runs checks 33, 35 and the last part of 37: it plays the steps on a map from bytes to the value whose content they
-// hold. A step must find each operand's bytes all its own, may not write what it reads unless it is in place, and takes
-// over what it writes. This one rule covers overlap, lifetimes, reuse and reads of what was never written.
+// sweep runs checks 33, 35 and the last part of 37: it simulates the steps on a map from bytes to the value that they belong
+// to. All bytes of an operand must belong to it when a step reads it, a step may not write what it reads unless it is in place, and
+// the bytes that it writes then belong to its result. This rule covers overlap, lifetimes, reuse and uninitialised reads.
 //
 // It shares no code with the planner's own proof (core/plan.CheckProgram), so that the two check each other.
 func sweep(p *program.Program, r *rawSched) error {
@@ -64,7 +64,7 @@ func sweep(p *program.Program, r *rawSched) error {
 type sweeper struct {
 	p         *program.Program
 	r         *rawSched
-	content   []int32 // by node: the node whose content it shows, itself unless it is a view
+	content   []int32 // by node: the node that its bytes belong to, itself unless it is a view
 	arena, io *owners
 	state     *owners
 }
@@ -86,7 +86,7 @@ func (s *sweeper) owners(space program.Space) *owners {
 	return s.arena
 }
 
-// holds reports whether all bytes of n hold its content; if not, the first that does not and whose content it holds.
+// holds reports whether all bytes of n belong to its content. If not, it returns the first that does not, and its owner.
 func (s *sweeper) holds(n *ir.Node) (by int32, at int64, ok bool) {
 	x := s.p.Places[n.ID]
 	if x.Space == program.Weights {
@@ -128,8 +128,8 @@ func overlap(a, b program.Place) bool {
 	return a.Space == b.Space && a.Size > 0 && b.Size > 0 && a.Offset < b.Offset+b.Size && b.Offset < a.Offset+a.Size
 }
 
-// owners maps each byte of a space to its owner. All ranges that will ever be asked for are known beforehand, so the bytes
-// fall into intervals between their ends, and a segment tree over these assigns and compares a range in O(log n).
+// owners maps each byte of a space to its owner. All ranges of queries are known in advance, so the bytes
+// are divided into intervals between their ends, and a segment tree over these assigns and compares a range in O(log n).
 type owners struct {
 	cuts  []int64 // ends of intervals, ascending
 	color []int32 // by tree node: the owner of all of it, or mixed
@@ -151,7 +151,7 @@ func newOwners(ends []int64) *owners {
 	return o
 }
 
-// span gives the intervals of bytes [from, to).
+// span is the intervals of bytes [from, to).
 func (o *owners) span(from, to int64) (l, r int) {
 	l, _ = slices.BinarySearch(o.cuts, from)
 	r, _ = slices.BinarySearch(o.cuts, to)
@@ -185,7 +185,7 @@ func (o *owners) set(node, lo, hi, l, r int, owner int32) {
 	}
 }
 
-// all reports whether owner has all bytes [from, to); if not, the first that it has not and who has it.
+// all reports whether all bytes [from, to) belong to owner. If not, it returns the first that does not, and its owner.
 func (o *owners) all(from, to int64, owner int32) (by int32, at int64, ok bool) {
 	l, r := o.span(from, to)
 	if l >= r {

@@ -10,7 +10,7 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// Weight is a tensor that an artifact is to hold.
+// Weight is a tensor to be written to an artifact.
 type Weight struct {
 	Name string
 	Type ir.Type // static
@@ -32,7 +32,7 @@ type Directory struct {
 	size    int64
 }
 
-// Layout places weights in the given order: each at the next multiple of 256 bytes, or of 16 KiB where it has 1 MiB or
+// Layout places weights in the given order: each at the next multiple of 256 bytes, or of 16 KiB if it has 1 MiB or
 // more. Errors are *diag.Error with CodeSource.
 func Layout(weights []Weight) (*Directory, error) {
 	d := &Directory{byName: map[string]int{}}
@@ -64,7 +64,7 @@ func (d *Directory) add(t Tensor) {
 	d.size = t.Offset + t.Size
 }
 
-// nextOffset is where a tensor of size bytes stands when the one before it ends at end.
+// nextOffset is the offset of a tensor of size bytes when the one before it ends at end.
 func nextOffset(end, size int64) int64 {
 	if size >= LargeTensor {
 		return alignUp(end, LargeAlign)
@@ -84,7 +84,7 @@ func tensorBytes(t ir.Type) (int64, error) {
 	return n, nil
 }
 
-// Tensors lists the entries by offset. The slice is not to be changed.
+// Tensors lists the entries by offset. The slice must not be changed.
 func (d *Directory) Tensors() []Tensor { return d.tensors }
 
 // Size is the size of the weights section in bytes.
@@ -105,7 +105,7 @@ func (d *Directory) Offset(name string) (int64, bool) {
 	return t.Offset, ok
 }
 
-// rawTensor is an entry as TNSR holds it.
+// rawTensor is an entry as stored in TNSR.
 type rawTensor struct {
 	at           int64
 	name, quant  string // quant: the quantization scheme; "" is none
@@ -138,7 +138,7 @@ func decodeTensor(d *decoder) (t rawTensor) {
 }
 
 // unsupportedDTypes are names of element types smaller than a byte, or of blocks, that a later version may have. They are
-// reserved, so that such a file is told from a damaged one.
+// reserved, so that such a file is not reported as damaged.
 var unsupportedDTypes = []rawDType{"u1", "i2", "u2", "i4", "u4", "f4", "q4_0", "q4_1", "q5_0", "q5_1", "q8_0"}
 
 func (r rawDType) parse() (dtype.DType, bool) { return dtype.Parse(string(r)) }

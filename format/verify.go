@@ -13,7 +13,7 @@ import (
 	"github.com/rlx-go/rlx/internal/regular"
 )
 
-// Mode says when the weights' digests are checked.
+// Mode is when the weights' digests are checked.
 type Mode uint8
 
 const (
@@ -22,13 +22,13 @@ const (
 	None             // never: for a file that was checked before and cannot have changed
 )
 
-// Policy is what a host allows beyond the limits of the format. The zero value checks everything and limits nothing.
+// Policy is a host's limits in addition to those of the format. The zero value checks everything and limits nothing.
 type Policy struct {
 	Weights   Mode
-	Root      *[32]byte // the digest that the artifact must have; nil: any
-	MaxMemory int64     // bytes for the weights and the largest program's arena and IO space; 0: no limit
-	MaxWork   int64     // FLOPs of one run of a program at the upper bounds of its symbols; 0: no limit
-	// MaxStructure is how many bytes of memory reading the structure may take (StructureMemory); 0: no limit. An artifact that
+	Root      *[32]byte // the digest that the artifact must have; nil means any
+	MaxMemory int64     // bytes for the weights and the largest program's arena and IO space; 0 means no limit
+	MaxWork   int64     // FLOPs of one run of a program at the upper bounds of its symbols; 0 means no limit
+	// MaxStructure bounds the memory for reading the structure, in bytes (StructureMemory); 0 means no limit. An artifact that
 	// needs more is refused before its structure is read.
 	MaxStructure int64
 	// Unshared refuses a file that other users of the machine may write or replace: its mode, or its folder's, lets
@@ -36,7 +36,7 @@ type Policy struct {
 	Unshared bool
 }
 
-// Verified is an artifact that has passed every check. Only this package makes one. What its methods return is not to be
+// Verified is an artifact that has passed every check. Only this package makes one. What its methods return must not be
 // changed. Its methods may be called from several goroutines.
 type Verified struct {
 	c        *container
@@ -52,8 +52,8 @@ type Verified struct {
 	stamp  regular.Stamp // of file, from before it was verified
 }
 
-// Open verifies the artifact at path (checks 1 to 38). The file stays open until Close: use File rather than opening path
-// again, which may have become another file. Errors are *diag.Error with the codes RLX4001 to RLX4038, or RLX4050 for the
+// Open verifies the artifact at path (checks 1 to 38). The file stays open until Close: use File and do not open path
+// again, which may be another file by then. Errors are *diag.Error with the codes RLX4001 to RLX4038, or RLX4050 for the
 // task; the code for check k is CodeOf(k).
 func Open(path string, p Policy) (*Verified, error) {
 	f, err := openRegular(path, p)
@@ -74,7 +74,7 @@ func Open(path string, p Policy) (*Verified, error) {
 	return v, nil
 }
 
-// openRegular runs check 1. A file that is not there is an error of the caller's arguments, not of an artifact.
+// openRegular runs check 1. A file that does not exist is an error of the caller's arguments, not of an artifact.
 func openRegular(path string, p Policy) (*os.File, error) {
 	st, err := os.Stat(path) // before opening: opening a pipe would wait for a writer
 	if err == nil && !st.Mode().IsRegular() {
@@ -132,7 +132,7 @@ func withSubject(err error, path string) error {
 }
 
 // Verify is Open for size bytes in r, which must not change. It depends on them and the policy only, takes time linear in
-// the size (n log n in the number of nodes), and never panics: a fault of ours is an error with diag.Internal.
+// the size (n log n in the number of nodes), and never panics: a bug of ours is an error with diag.Internal.
 func Verify(r io.ReaderAt, size int64, p Policy) (v *Verified, err error) {
 	c, err := readContainer(r, size, p)
 	if err != nil {
@@ -215,7 +215,7 @@ func (v *Verified) Program(method, target string) (*program.Program, bool) {
 // Weights is the weight directory.
 func (v *Verified) Weights() *Directory { return v.dir }
 
-// WeightsSection is where the weights are in the file; the size is 0 where there are none.
+// WeightsSection is where the weights are in the file; the size is 0 if there are none.
 func (v *Verified) WeightsSection() (offset, size int64) { return v.c.weights() }
 
 // File is the open file; nil after Verify.
@@ -242,7 +242,7 @@ func (v *Verified) Identity() string {
 	return "sha256:" + hex.EncodeToString(root[:])
 }
 
-// VerifyWeights checks the digests of the chunks that hold size bytes at off of the weights section, on all cores and each
+// VerifyWeights checks the digests of the chunks that contain size bytes at off of the weights section, on all cores and each
 // chunk once. It does nothing unless the mode is Lazy.
 func (v *Verified) VerifyWeights(off, size int64) error {
 	if _, total := v.c.weights(); !within(off, size, total) {
@@ -275,8 +275,8 @@ var CodeChanged = diag.Define("RLX4051", "artifact changed while it was used", `
 Somebody wrote to the file, or cut it short, after it had been verified. What was computed from it is not given out. To exchange
 an artifact that may be in use, write the new one beside it and rename it: runs that have begun keep the old one. rlxc does so.`)
 
-// Unchanged checks that nobody has written to the file since Open began to verify it. Call it after the weights were used: a
-// backend maps them, and sees what is written to the file. What regular.Stamp does not show is not noticed.
+// Unchanged checks that the file was not written to since Open began to verify it. Call it after the weights were used: a backend
+// maps them, so writes to the file change them. It detects what regular.Stamp shows.
 func (v *Verified) Unchanged() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -285,7 +285,7 @@ func (v *Verified) Unchanged() error {
 		return diag.New(CodeChanged, v.path, "cannot be examined: %w", err)
 	}
 	switch v.stamp.Compare(now) {
-	case regular.Touched: // most likely it was replaced by another; its digests tell
+	case regular.Touched: // most likely it was replaced by another; its digests decide
 		root := v.Root()
 		if _, err := Verify(v.file, v.c.size, Policy{Root: &root}); err != nil {
 			return diag.New(CodeChanged, v.path, "changed after it was verified: %w", err)

@@ -28,7 +28,7 @@ func (c *container) section(k Kind) (*Section, bool) {
 	return &c.sections[i], true
 }
 
-// weights is where WGTS is; the size is 0 where it is not.
+// weights is where WGTS is; the size is 0 if there is none.
 func (c *container) weights() (offset, size int64) {
 	if w, ok := c.section(KindWeight); ok {
 		return w.Offset, w.Size
@@ -38,8 +38,8 @@ func (c *container) weights() (offset, size int64) {
 
 const atHeader, atTable = "header", "section table"
 
-// readContainer runs checks 2 to 12 but for the digests of the weights' chunks. Nothing is allocated that the file's size
-// and the limits do not bound.
+// readContainer runs checks 2 to 12 but for the digests of the weights' chunks. The file's size and the
+// limits bound all allocations.
 func readContainer(r io.ReaderAt, size int64, p Policy) (*container, error) {
 	c := &container{r: r, size: size, bytes: map[Kind][]byte{}}
 	if size > MaxFileSize {
@@ -108,7 +108,7 @@ func (c *container) checkHeader(b []byte) error {
 	return nil
 }
 
-// checkEntries parses the table and runs what is left of check 3, and check 8.
+// checkEntries parses the table and runs the rest of check 3, and check 8.
 func (c *container) checkEntries(table []byte) error {
 	end := int64(HeaderSize + len(table))
 	for i := range len(table) / EntrySize {

@@ -11,7 +11,7 @@ import (
 	"github.com/rlx-go/rlx/core/program"
 )
 
-// checkContents runs checks 17 to 38 on decoded sections and makes of them what callers use. weights is the size of the
+// checkContents runs checks 17 to 38 on decoded sections and converts them to programs. weights is the size of the
 // weights section in bytes.
 func checkContents(c *contents, weights int64, p Policy) (*Directory, []*program.Program, error) {
 	if err := checkMeta(c.meta); err != nil {
@@ -51,8 +51,8 @@ func checkContents(c *contents, weights int64, p Policy) (*Directory, []*program
 	return dir, programs, checkMemory(programs, weights, p)
 }
 
-// checkDims is the part of check 18 that keeps the work on symbols small: the bounds of a dim that does not simply grow with its
-// symbols have to be searched for.
+// checkDims is the part of check 18 that keeps the work on symbols small: the bounds of a dim that does not grow with each of its
+// symbols require a search.
 func checkDims(graphs []rawGraph) error {
 	n := 0
 	for i := range graphs {
@@ -70,8 +70,8 @@ func checkDims(graphs []rawGraph) error {
 	return nil
 }
 
-// checkProgram runs the checks from 17 to 38 that concern one program. dir is nil where the weights are not at hand: then
-// params are taken as they are.
+// checkProgram runs the checks from 17 to 38 that concern one program. dir is nil if the weights are not available; then
+// params are not checked.
 func checkProgram(g *rawGraph, pl *rawPlan, s *rawSched, dir *Directory, p Policy) (*program.Program, error) {
 	graph, err := checkGraph(g, dir)
 	if err != nil {
@@ -87,7 +87,7 @@ func checkProgram(g *rawGraph, pl *rawPlan, s *rawSched, dir *Directory, p Polic
 	return prog, checkWork(prog, g, p)
 }
 
-// checkText is check 17 for text that is shown to people but names nothing: control characters would reach their terminal.
+// checkText is check 17 for text that is only displayed: control characters would reach a terminal.
 func checkText(where, what, s string) error {
 	if i := strings.IndexFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }); i >= 0 || !utf8.ValidString(s) {
 		return fail(17, where, -1, "%s %.80q has characters that do not print", what, s)
