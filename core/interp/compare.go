@@ -31,7 +31,7 @@ func Compare(got, want *tensor.Array, tol ir.Tolerance) error {
 		bad, want.Len(), worst, index(worst, want.Shape), want.Shape, got.At(worst), want.At(worst), tol.Abs, tol.Rel)
 }
 
-// Excess is by how much |got - want| passes the tolerance; at most 0 where it does not.
+// Excess is how much |got - want| exceeds the tolerance; at most 0 if it does not.
 func Excess(got, want float64, tol ir.Tolerance) float64 {
 	switch {
 	case got == want || math.IsNaN(got) && math.IsNaN(want):
@@ -67,7 +67,7 @@ func CaseInputs(c ir.Case[any], seed uint64) []*tensor.Array {
 	return in
 }
 
-// Random makes a value of type t under syms with elements in r: floats rounded to their type, integers inclusive of both
+// Random makes a value of type t for syms with elements in r: floats rounded to their type, integers inclusive of both
 // ends and clamped to their type.
 func Random(rng *rand.Rand, t ir.Type, syms map[string]int64, r ir.Range) *tensor.Array {
 	a := tensor.NewArray(t.DType, t.Shape.Eval(syms)...)

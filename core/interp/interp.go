@@ -1,6 +1,6 @@
-// Package interp runs graphs and programs with the ops' own reference evaluation: slow, in float64, and what everything
-// else is compared with. Run takes a graph of any level; RunProgram takes a planned program and uses its memory plan, so
-// that a wrong plan shows as a wrong result.
+// Package interp runs graphs and programs with the ops' own reference evaluation: slow, in float64, and the
+// reference that all other implementations are compared with. Run takes a graph of any level; RunProgram takes a planned program and uses its memory plan, so
+// that a wrong plan causes a wrong result.
 //
 // It imports core/program, core/ir and below, no op and no pass. The caller links core/op (and core/hir).
 package interp
@@ -14,21 +14,21 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// Params gives the weight of a name. It is asked for each weight once, when it is needed.
+// Params returns the weight with a name. It is called once for each weight, when it is needed.
 type Params func(name string) (*tensor.Array, error)
 
-// Observer is told the value of every node just after it was computed, inputs and params included; of an op with several
+// Observer is called with the value of every node just after it was computed, inputs and params included; of an op with several
 // results, the value of each selector. It must neither change nor keep the value; an error ends the run.
 type Observer func(n *ir.Node, value *tensor.Array) error
 
-// Run computes the outputs of a graph under values of its symbols. Blocks are lowered on the way. Values are freed after
-// their last use. params may be nil where there are no weights.
+// Run computes the outputs of a graph for values of its symbols. Blocks are lowered on the way. Values are freed after
+// their last use. params may be nil if there are no weights.
 func Run(g *ir.Graph, syms map[string]int64, inputs map[string]*tensor.Array, params Params, observe ...Observer) (map[string]*tensor.Array, error) {
 	return RunFrom(nil, g, syms, inputs, params, observe...)
 }
 
-// RunFrom is Run on states that earlier runs left, by name. A state that is not there has its initial value. What the run makes of
-// them takes their place where it succeeds; nil forgets it.
+// RunFrom is Run on the states of earlier runs, by name. A missing state has its initial value. If the run succeeds, it stores the new
+// values in states; with nil they are dropped.
 func RunFrom(states map[string]*tensor.Array, g *ir.Graph, syms map[string]int64, inputs map[string]*tensor.Array, params Params, observe ...Observer) (map[string]*tensor.Array, error) {
 	if err := g.CheckSyms(syms); err != nil {
 		return nil, err
@@ -86,7 +86,7 @@ func tell(observe []Observer, n *ir.Node, v *tensor.Array) error {
 	return nil
 }
 
-// compute gives the results of one op from its operands' values.
+// compute returns the results of one op on its operands' values.
 func compute(n *ir.Node, in []*tensor.Array, syms map[string]int64, inputs map[string]*tensor.Array, params Params, states map[string]*tensor.Array) ([]*tensor.Array, error) {
 	switch {
 	case n.Op.Name == "input":
@@ -124,7 +124,7 @@ func initial(n *ir.Node) *tensor.Array {
 	return tensor.Tensor{DType: n.Type.DType, Shape: n.Type.Shape.Eval(nil), Data: b}.Array()
 }
 
-// Eval gives the results of an op that has a reference evaluation, under values of the symbols.
+// Eval returns the results of an op that has a reference evaluation, for values of the symbols.
 func Eval(n *ir.Node, syms map[string]int64, in []*tensor.Array) ([]*tensor.Array, error) {
 	types := n.ResultTypes()
 	out := make([]*tensor.Array, len(types))
@@ -157,7 +157,7 @@ func runLowered(n *ir.Node, in []*tensor.Array) ([]*tensor.Array, error) {
 }
 
 // LowerOne makes a graph of the expansion of one op on inputs of static types. Declared is the type of declared ops. The
-// outputs are the op's results: out, or out0, out1, ... where it has several.
+// outputs are the op's results: out, or out0, out1, ... if it has several.
 func LowerOne(def *ir.OpDef, attrs any, types []ir.Type, declared ir.Type) (*ir.Graph, error) {
 	input, ok := ir.Find("input")
 	if !ok || !def.CanLower() {
@@ -203,7 +203,7 @@ func TypeOf(a *tensor.Array) ir.Type {
 	return t
 }
 
-// checkValue compares a given value with the node that stands for it.
+// checkValue compares a given value with its node.
 func checkValue(v *tensor.Array, n *ir.Node, shape []int) (*tensor.Array, error) {
 	if v == nil {
 		return nil, fmt.Errorf("%s of type %v is not given", n.Op.Name, n.Type)

@@ -8,8 +8,8 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// poison is what memory holds before something is written to it: NaN in every float type, -1 in signed integers. A plan
-// that lets two live values share bytes, or a step read what none has written, gives a wrong result or an error.
+// poison fills memory before it is written to: NaN in every float type, -1 in signed integers. So a plan in which live values share
+// bytes, or a step reads uninitialised memory, causes a wrong result or an error.
 const poison = 0xFF
 
 // RunProgram runs a planned program step by step on the bytes of its spaces: values are rounded to their element types
@@ -20,7 +20,7 @@ func RunProgram(p *program.Program, syms map[string]int64, inputs map[string]*te
 	return RunProgramFrom(program.InitState(p.States(), p.StateSize), p, syms, inputs, weights, observe...)
 }
 
-// RunProgramFrom is RunProgram on a state space of its StateSize, which it updates. After an error the space holds anything.
+// RunProgramFrom is RunProgram on a state space of its StateSize, which it updates. After an error the contents of the space are undefined.
 func RunProgramFrom(state []byte, p *program.Program, syms map[string]int64, inputs map[string]*tensor.Array, weights []byte, observe ...Observer) (map[string]*tensor.Array, error) {
 	bound, err := p.Bind(syms)
 	if err != nil {
@@ -140,7 +140,7 @@ func (m memory) step(p *program.Program, s program.BoundStep) ([]*tensor.Array, 
 			return nil, err
 		}
 	}
-	for k, o := range s.Outs { // afterwards, so that results which share memory show
+	for k, o := range s.Outs { // after all are computed, so that overlapping results are detected
 		if out[k], err = m.load(o); err != nil {
 			return nil, err
 		}

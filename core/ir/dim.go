@@ -7,7 +7,7 @@ import (
 	"unique"
 )
 
-// Limits of one dim. They bound what a hostile file can make the verifier compute; the dims of real models stay far below.
+// Limits of one dim. They bound the verifier's work for a hostile file; the dims of real models stay far below.
 const (
 	MaxDimFactors = 32      // factors of all products, those inside numerators included
 	MaxDimDegree  = 8       // factors of one product; the number of elements of a tensor has at most MaxRank
@@ -16,8 +16,8 @@ const (
 )
 
 // Dim is the size of one dimension: an integer polynomial of symbols, such as B*S or 2*N+3, that may divide with rounding
-// down, such as (N+7)/8. It is kept in a canonical form, so that == compares what two dims are, whatever they were computed
-// from. Two dims that are written differently may still be equal for all values, as N and N/2+(N+1)/2 are: see Sizes.Same.
+// down, such as (N+7)/8. It is kept in a canonical form, so that == compares two dims however they were
+// computed. Two dims that are written differently may still be equal for all values, as N and N/2+(N+1)/2 are: see Sizes.Same.
 //
 // A static dim is a plain integer: it allocates nothing.
 type Dim struct {
@@ -30,13 +30,13 @@ type Dim struct {
 type sum struct {
 	coef    int64
 	product unique.Handle[product]
-	rest    unique.Handle[sum] // zero: none
+	rest    unique.Handle[sum] // zero for none
 }
 
 // product is a list of factors in canonical order.
 type product struct {
 	first factor
-	rest  unique.Handle[product] // zero: none
+	rest  unique.Handle[product] // zero for none
 }
 
 // factor is a symbol, or the quotient num/den rounded down.
@@ -55,7 +55,7 @@ type term struct {
 // Static is a known size.
 func Static(n int64) Dim { return Dim{B: n} }
 
-// Named is the size that symbol sym stands for.
+// Named is the size that is the symbol sym.
 func Named(sym string) Dim {
 	if !IsSymbol(sym) {
 		panic("BUG: " + sym + " is not the name of a symbol")
@@ -69,7 +69,7 @@ func (d Dim) IsStatic() bool { return d.sum == unique.Handle[sum]{} }
 // Is reports a static dim of size n.
 func (d Dim) Is(n int64) bool { return d == Dim{B: n} }
 
-// Add is d + e; ok is false where the sum is beyond the limits of a dim.
+// Add is d + e; ok is false if the sum is beyond the limits of a dim.
 func (d Dim) Add(e Dim) (Dim, bool) {
 	if d.IsStatic() && e.IsStatic() {
 		return small(satAdd(d.B, e.B))
@@ -77,7 +77,7 @@ func (d Dim) Add(e Dim) (Dim, bool) {
 	return made(satAdd(d.B, e.B), append(d.terms(), e.terms()...))
 }
 
-// Sub is d - e; ok is false where the difference is beyond the limits of a dim.
+// Sub is d - e; ok is false if the difference is beyond the limits of a dim.
 func (d Dim) Sub(e Dim) (Dim, bool) {
 	minus, ok := e.Mul(Static(-1))
 	if !ok {
@@ -86,7 +86,7 @@ func (d Dim) Sub(e Dim) (Dim, bool) {
 	return d.Add(minus)
 }
 
-// Mul is d * e; ok is false where the product is beyond the limits of a dim.
+// Mul is d * e; ok is false if the product is beyond the limits of a dim.
 func (d Dim) Mul(e Dim) (Dim, bool) {
 	if d.IsStatic() && e.IsStatic() {
 		return small(satMul(d.B, e.B))
@@ -104,7 +104,7 @@ func (d Dim) Mul(e Dim) (Dim, bool) {
 	return made(0, out)
 }
 
-// Div is the dim q for which q * e is d; ok is false where there is none.
+// Div is the dim q for which q * e is d; ok is false if there is none.
 func (d Dim) Div(e Dim) (q Dim, ok bool) {
 	if e.IsStatic() && e.B == 0 {
 		return Dim{}, false
@@ -135,7 +135,7 @@ func (d Dim) Div(e Dim) (q Dim, ok bool) {
 	return q, true
 }
 
-// FloorDiv is d/n rounded down; ok is false where n is not positive or the quotient is beyond the limits of a dim.
+// FloorDiv is d/n rounded down; ok is false if n is not positive or the quotient is beyond the limits of a dim.
 func (d Dim) FloorDiv(n int64) (Dim, bool) {
 	if n <= 0 || n > MaxCoef {
 		return Dim{}, false
@@ -156,7 +156,7 @@ func (d Dim) FloorDiv(n int64) (Dim, bool) {
 		}
 	}
 	b, rest := floorDiv(d.B, n)
-	// (2*N+3)/4 is (N+1)/2: what is left of the constant is less than the smallest step of the other terms.
+	// (2*N+3)/4 is (N+1)/2: the rest of the constant is less than the smallest step of the other terms.
 	for i := range part {
 		part[i].coef /= g
 	}
@@ -281,7 +281,7 @@ func small(n int64) (Dim, bool) {
 	return Dim{B: n}, true
 }
 
-// made is the dim b + terms in canonical form; ok is false where it is beyond the limits.
+// made is the dim b + terms in canonical form; ok is false if it is beyond the limits.
 func made(b int64, terms []term) (Dim, bool) {
 	slices.SortStableFunc(terms, func(x, y term) int { return compareFactors(x.factors, y.factors) })
 	out := terms[:0]
@@ -355,7 +355,7 @@ func merge(a, b []factor) []factor {
 	return out
 }
 
-// without is the quotient of two products; ok is false where b does not divide a.
+// without is the quotient of two products; ok is false if b does not divide a.
 func without(a, b []factor) (rest []factor, ok bool) {
 	for _, f := range a {
 		if len(b) > 0 && b[0] == f {
@@ -390,7 +390,7 @@ func compareFactor(a, b factor) int {
 	return cmp.Or(cmp.Compare(a.den, b.den), compareDims(a.num, b.num))
 }
 
-// compareDims is a total order of dims that depends on what they are only.
+// compareDims is a total order of dims that depends only on their values.
 func compareDims(a, b Dim) int {
 	return cmp.Or(slices.CompareFunc(a.terms(), b.terms(), func(x, y term) int {
 		return cmp.Or(compareFactors(x.factors, y.factors), cmp.Compare(x.coef, y.coef))

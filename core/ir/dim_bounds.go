@@ -5,9 +5,9 @@ import (
 	"unique"
 )
 
-// Bounds are a smallest and a largest size of d: no value of the symbols in their ranges gives one outside. They are exact
-// where d only grows or only falls with each of its symbols, which is so for the sizes of models; for others, such as
-// N*N-8*N, they may be wider than need be. Beyond 2^62 they stop.
+// Bounds are a smallest and a largest size of d: no values of the symbols in their ranges have a size outside. They are exact
+// if d only grows or only falls with each of its symbols, as the sizes of models do. For others, such as N*N-8*N, they may be wider.
+// They saturate at 2^62.
 func (s Syms) Bounds(d Dim) (lo, hi int64) {
 	if lo, hi, ok := s.growing(d); ok {
 		return lo, hi
@@ -20,9 +20,8 @@ func (s Syms) Bounds(d Dim) (lo, hi int64) {
 	return r.corner(d, false).of(d).lo, r.corner(d, true).of(d).hi
 }
 
-// growing gives the bounds of a dim that only grows with each of its symbols, as nearly all dims of models do. Then they are its
-// sizes where all symbols are smallest and where all are largest, and nothing is allocated. ok is false where this does not show
-// in the signs of its coefficients.
+// growing returns the bounds of a dim that only grows with each of its symbols, as nearly all dims of models do: its sizes for the
+// smallest and the largest symbols. It allocates nothing. ok is false if the signs of the coefficients do not show that d only grows.
 func (s Syms) growing(d Dim) (lo, hi int64, ok bool) {
 	for h := d.sum; h != (unique.Handle[sum]{}); {
 		t := h.Value()
@@ -33,7 +32,7 @@ func (s Syms) growing(d Dim) (lo, hi int64, ok bool) {
 		for p := t.product; p != (unique.Handle[product]{}); {
 			f := p.Value()
 			a, b, ok := s.growingFactor(f.first)
-			// A product of several factors may fall where one of them is negative.
+			// A product of several factors may fall if one of them is negative.
 			if !ok || a < 0 && (p != t.product || f.rest != (unique.Handle[product]{})) {
 				return 0, 0, false
 			}
@@ -94,7 +93,7 @@ func (a interval) mul(b interval) interval {
 // ranges are the values that symbols may have.
 type ranges map[string]interval
 
-// of is an interval that holds all sizes of d, by interval arithmetic. It is exact where each symbol has one value.
+// of is an interval that holds all sizes of d, by interval arithmetic. It is exact if each symbol has one value.
 func (r ranges) of(d Dim) interval { return r.ofTerms(d.allTerms()) }
 
 func (r ranges) ofTerms(terms []term) interval {

@@ -7,12 +7,12 @@ import (
 	"slices"
 )
 
-// Equality says that two dims have the same value in every run. Which nodes say so, OpDef.Requires tells; whoever binds sizes
-// checks it (Graph.CheckSyms).
+// Equality requires that two dims have the same value in every run. OpDef.Requires returns those of a node, and code that binds sizes
+// checks them (Graph.CheckSyms).
 type Equality struct{ A, B Dim }
 
-// Equate is the equality of a and b in its normal form: what both have in common is left out, and so are common factors. 2*N+2
-// and 2*M+6 are equal where N is M+2. ok is false where the difference is beyond the limits of a dim.
+// Equate is the equality of a and b in its normal form: common terms and common factors are removed. 2*N+2
+// and 2*M+6 are equal if N is M+2. ok is false if the difference is beyond the limits of a dim.
 func Equate(a, b Dim) (e Equality, ok bool) {
 	diff, ok := a.Sub(b)
 	if !ok {
@@ -50,7 +50,7 @@ func (s Syms) MayBeEqual(a, b Dim) bool {
 	return lo <= 0 && hi >= 0 && (by == 0 || diff.B%by == 0)
 }
 
-// Mismatch is the error of type inference where two dims must be equal and are not the same.
+// Mismatch is the error of type inference if two dims must be equal and are not the same.
 type Mismatch struct {
 	Have, Want Dim
 	msg        string
@@ -58,8 +58,8 @@ type Mismatch struct {
 
 func (e *Mismatch) Error() string { return e.msg }
 
-// Differ makes the error of an op that found dim have where it needs want. Where the two may be equal in some runs, Graph.Add
-// puts in a reshape that says they are, so that everything else may rely on equal sizes being the same dim.
+// Differ makes the error of an op that found dim have and requires want. If the two may be equal in some runs, Graph.Add inserts a
+// reshape that requires it, so that all other code may assume that equal sizes are the same dim.
 func Differ(have, want Dim, format string, args ...any) error {
 	return &Mismatch{have, want, fmt.Sprintf(format, args...)}
 }
@@ -103,8 +103,8 @@ func (g *Graph) infer(n *Node, declared Type) error {
 	}
 }
 
-// prefer reports that of two dims that are equal in every run, a is the one to go on with: that with the lower upper bound, so
-// that a view never outgrows its operand, and else the one that tells more.
+// prefer reports whether a should replace b, two dims that are equal in every run: the one with the lower upper bound, so that a view is
+// never larger than its operand, or else the more precise one.
 func (s Syms) prefer(a, b Dim) bool {
 	_, most := s.Bounds(a)
 	_, most2 := s.Bounds(b)
@@ -152,7 +152,7 @@ type Requirement struct {
 	Equality
 }
 
-// Requires lists what the nodes of the graph require of sizes, each equality once.
+// Requires lists the equalities that the nodes of the graph require, each once.
 func (g *Graph) Requires() []Requirement {
 	var out []Requirement
 	seen := map[Equality]bool{}

@@ -1,5 +1,5 @@
 // Package ir is the intermediate representation: typed, immutable nodes in a graph whose order is a topological order.
-// The same graph carries block-level IR (HIR), tensor IR (MIR) and what a target runs; OpDef.Block marks the first.
+// The same graph carries block-level IR (HIR), tensor IR (MIR) and the ops that a target runs; OpDef.Block marks the first.
 //
 // It imports core/dtype and core/tensor only, and knows no op.
 package ir
@@ -140,8 +140,8 @@ func (n *Node) InTypes() []Type {
 	return t
 }
 
-// EvalMemory is what it takes to evaluate the node by its definition, in bytes at the upper bounds of the symbols: arrays is
-// that of operands and results as tensor.Array, own the most that Eval allocates beside them.
+// EvalMemory is the memory for evaluating the node by its definition, in bytes at the upper bounds of the symbols: arrays for operands
+// and results as tensor.Array, own is an upper bound of what Eval allocates beside them.
 func (n *Node) EvalMemory() (arrays, own int64) {
 	in, out, syms := n.InTypes(), n.ResultTypes(), n.Graph.Syms
 	for _, t := range slices.Concat(in, out) {
@@ -222,12 +222,12 @@ func (g *Graph) UseCounts() []int {
 }
 
 // Rebuild makes a new graph by visiting g's nodes in order. For each node, f gets the new graph, the old node and the
-// new nodes of its operands, and returns the new node that stands for it; nil copies it. map[old] is given by the
-// lookup function. Names move to the node that stands for the named one where it has none. Nodes that no output needs
+// new nodes of its operands, and returns its replacement in the new graph; nil copies it. lookup returns the replacement of an old
+// node. A replacement without a name gets the name of the old node. Nodes that no output needs
 // are dropped afterwards, except inputs and updates of states, so the result is compact and in topological order.
 //
-// Tuple nodes are copied without asking f, which decides about those of their selectors that something reads. The copy is
-// dropped where f puts other values in place of all of these.
+// Tuple nodes are copied without calling f. It is called for those of their selectors that have readers. The copy is dropped if f
+// replaces all of these.
 func (g *Graph) Rebuild(f func(out *Graph, n *Node, in []*Node, lookup func(*Node) *Node) *Node) (*Graph, error) {
 	out := &Graph{Name: g.Name, Syms: g.Syms}
 	to := make([]*Node, len(g.Nodes))

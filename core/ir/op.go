@@ -27,39 +27,39 @@ type Def[A any] struct {
 	// Commutative: the two operands may be swapped.
 	Commutative bool
 	// View reports whether the output is simply bytes of operand 0, and at which offset in bytes (reshape; a narrow of
-	// the outermost axis). Nil: never.
+	// the outermost axis). Nil means never.
 	View func(a A, in, out Type) (offset int64, ok bool)
-	// Requires lists dims that must be equal in every run although they are not the same dim: a reshape of [N] to [M] says
-	// that N is M. Whoever binds sizes checks it. Nil: none.
+	// Requires lists dims that must be equal in every run although they are not the same dim: a reshape of [N] to [M] requires
+	// that N is M. Code that binds sizes checks it. Nil means none.
 	Requires func(a A, in []Type, out Type) []Equality
-	// InPlace lists operands whose storage the output may take over, where they have its type and nothing reads them
+	// InPlace lists operands that the output may overwrite, if they have its type and nothing reads them
 	// later. Element i is read before element i is written, and not again. It may list more operands than a node has.
 	InPlace []int
 	// Effects: a leaf that is never folded, merged or dropped (input, param, state).
 	Effects bool
-	// Updates: the result is a new value of operand 0, a state, and takes over its storage (kv_append). Never folded, merged or
+	// Updates: the result is a new value of operand 0, a state, and overwrites it (kv_append). Never folded, merged or
 	// dropped, and it runs after everything that reads operand 0.
 	Updates bool
 
-	// Infer gives the output type, or an error without the op's name (the caller adds it). Where two dims must be equal and are
-	// not the same, the error is made by Differ or TypesDiffer.
+	// Infer returns the output type, or an error without the op's name, which the caller adds. If two dims must be equal and are
+	// not the same, the error is that of Differ or TypesDiffer.
 	Infer func(s Sig[A]) (Type, error)
-	// Eval is slow and obvious and computes in float64 and int64. Out is allocated and zero. Data errors (an index out
+	// Eval is slow and obvious and computes in float64 and int64. out is allocated and zero. Data errors (an index out
 	// of range) are returned; shapes were checked by Infer. Nil for leaves that an executor supplies and for blocks.
 	// OpDef.Eval rounds the result afterwards: f16 and bf16 to the nearest value, integers by wrapping; f32 stays as
 	// exact as float64, so that errors of the reference do not add up.
 	Eval func(a A, in []*tensor.Array, out *tensor.Array) error
-	// Memory is the most bytes that Eval allocates, besides what does not grow with the sizes of its operands; nil: none.
+	// Memory is an upper bound of the bytes that Eval allocates, without what does not grow with its operands' sizes. Nil means none.
 	Memory func(s Sig[A], out Type) int64
-	// FLOPs counts arithmetic on static types, a multiply-add as two; nil: none.
+	// FLOPs counts arithmetic on static types, a multiply-add as two. Nil means none.
 	FLOPs func(a A, in []Type, out Type) int64
-	// Tol is how far a kernel may be from Eval; needed where Eval is.
+	// Tol is how far a kernel may differ from Eval; required with Eval.
 	Tol func(a A, in []Type, out Type) Tolerance
 	// Cases are types and attributes to test, fuzz and time.
 	Cases func() []Case[A]
 }
 
-// Sig is what type inference sees.
+// Sig is the input of type inference.
 type Sig[A any] struct {
 	Attrs    A
 	In       []Type
@@ -82,7 +82,7 @@ type Range struct{ Lo, Hi float64 }
 // Tolerance bounds |got - want| by Abs + Rel*|want|.
 type Tolerance struct{ Abs, Rel float64 }
 
-// OpDef is a registered op with its attribute type erased. Its functions take and give all results of the op, in order: one,
+// OpDef is a registered op with its attribute type erased. Its functions take and return all results of the op, in order: one,
 // unless Tuple is set.
 type OpDef struct {
 	Name, Doc, Results string // Results: see TupleDef
@@ -196,7 +196,7 @@ func Plainer(def *OpDef, f func(g *Graph, n *Node, in []*Node) *Node) struct{} {
 	return struct{}{}
 }
 
-// PlainTo adds a plainer form of n to g, with in standing for n's operands; nil: there is none.
+// PlainTo adds a simpler form of n to g, with operands in; nil if there is none.
 func (d *OpDef) PlainTo(g *Graph, n *Node, in []*Node) *Node {
 	if d.plain == nil {
 		return nil
@@ -231,7 +231,7 @@ func Defs() []*OpDef {
 	return out
 }
 
-// Infer gives the output type of an op with one result on operands of the given types. Errors begin with the op's name.
+// Infer returns the output type of an op with one result on operands of the given types. Errors begin with the op's name.
 func (d *OpDef) Infer(attrs any, in []Type, declared Type, syms Syms) (Type, error) {
 	if d.Tuple {
 		return Type{}, fmt.Errorf("%s: has several results", d.Name)
@@ -243,7 +243,7 @@ func (d *OpDef) Infer(attrs any, in []Type, declared Type, syms Syms) (Type, err
 	return out[0], nil
 }
 
-// InferResults gives the types of all results of the op, one unless Tuple is set.
+// InferResults returns the types of all results of the op, one unless Tuple is set.
 func (d *OpDef) InferResults(attrs any, in []Type, declared Type, syms Syms) ([]Type, error) {
 	if len(in) < d.MinIn || d.MaxIn >= 0 && len(in) > d.MaxIn {
 		want := fmt.Sprint(d.MinIn)

@@ -7,14 +7,14 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 )
 
-// A state is a tensor that lives from run to run: a cache of keys and values, say. A node of op "state"
-// is its value at the beginning of a run. An op whose definition says Updates gives it a new value, in the same memory:
+// A state is a tensor that outlives a run, such as a cache of keys and values. A node of op "state"
+// is its value at the beginning of a run. An op whose definition sets Updates computes its new value, in the same memory:
 //
 //	cache  = state {init=0} : f32[1,8,2048,64]
 //	cache1 = kv_append cache, k, pos {axis=2} : f32[1,8,2048,64]
 //
-// The last value of such a chain is what the next run finds. A chain has no branches: each value is updated once at most, so
-// there is one writer at a time. Who schedules a graph runs every reader of a value before the step that updates it.
+// The last value of such a chain is the initial value of the next run. A chain has no branches: each value is updated at most once, so
+// there is one writer at a time. A scheduler must run every reader of a value before the step that updates it.
 
 // StateAttrs are the attributes of state.
 type StateAttrs struct {
@@ -57,7 +57,7 @@ func inRange(d dtype.DType, v float64) bool {
 // States lists the nodes of op "state" in order.
 func (g *Graph) States() []*Node { return g.ofOp(StateDef.Name) }
 
-// StateOf follows updates and views back to the state whose memory n's value lies in; nil: it does not lie in one.
+// StateOf follows updates and views back to the state whose memory contains n's value, nil if there is none.
 func (n *Node) StateOf() *Node {
 	for {
 		_, view := n.View()

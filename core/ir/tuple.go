@@ -14,9 +14,9 @@ import (
 //	v  = result %1 {index=0} : f32[2,5]
 //	i  = result %1 {index=1} : i32[2,5]
 //
-// which text shows as one line, "v, i = top_k x {k=5} : f32[2,5], i32[2,5]". Selectors are ordinary values. Nothing else may
-// read a tuple node, so whoever walks a graph sees one value per node. Go's compiler does the same (cmd/compile/internal/ssa:
-// OpSelect0, types.Tuple); docs/rationale.md says why.
+// which is one line in text, "v, i = top_k x {k=5} : f32[2,5], i32[2,5]". Selectors are ordinary values. Nothing else may
+// read a tuple node, so code that visits the nodes of a graph finds at most one value per node. Go's compiler does the same (cmd/compile/internal/ssa:
+// OpSelect0, types.Tuple); docs/rationale.md has the reasons.
 
 // MaxResults is the most results that an op may have.
 const MaxResults = 256
@@ -41,12 +41,12 @@ var ResultDef = Define(Def[ResultAttrs]{
 // TupleDef defines an op with several results, as Def does for one. Fields of the same name mean the same.
 type TupleDef[A any] struct {
 	Name, Doc string
-	// Results says what the results are, in order, for the documentation: "values, indices".
+	// Results describes the results, in order, for the documentation: "values, indices".
 	Results      string
 	MinIn, MaxIn int
 	Block        bool
 
-	// Infer gives the types of the results, from 1 to MaxResults of them.
+	// Infer returns the types of the results, from 1 to MaxResults of them.
 	Infer  func(s Sig[A]) ([]Type, error)
 	Eval   func(a A, in, out []*tensor.Array) error
 	Memory func(s Sig[A], out []Type) int64
@@ -143,8 +143,8 @@ func (g *Graph) AddResults(want int, def *OpDef, attrs any, in ...*Node) []*Node
 	return values
 }
 
-// Values are the nodes that hold what n's op computes: the selectors of a tuple node, n itself of any other. The slice is
-// part of the graph's.
+// Values are the nodes of the values that n's op computes: the selectors of a tuple node, otherwise n itself. The slice shares
+// memory with the graph.
 func (n *Node) Values() []*Node {
 	if n.Op.Tuple {
 		return n.Graph.Nodes[n.ID+1 : n.ID+1+len(n.Results)]
@@ -191,9 +191,9 @@ func (n *Node) valueLabels() []string {
 	return labels
 }
 
-// Infer works out the type of a node that is to have the number n.ID, or the types of its results where it is a tuple node, from
-// its operands. Declared is the type of declared ops. The errors are those of OpDef.Infer, and that n reads a tuple node
-// although it is none of its selectors.
+// Infer infers the type of a node with the number n.ID from its operands or, for a tuple node, the types of its results. declared is
+// the type of declared ops. It returns the errors of OpDef.Infer, and an error if n reads a tuple node and is not one of its
+// selectors.
 func (n *Node) Infer(declared Type, syms Syms) (t Type, results []Type, err error) {
 	if n.Op == ResultDef {
 		t, err = n.selected()
@@ -215,7 +215,7 @@ func (n *Node) Infer(declared Type, syms Syms) (t Type, results []Type, err erro
 	return t, nil, err
 }
 
-// selected is the type of a selector, if it stands where it must.
+// selected is the type of a selector, if it is in the right position.
 func (n *Node) selected() (Type, error) {
 	a, ok := n.Attrs.(ResultAttrs)
 	if ok && len(n.In) == 1 {

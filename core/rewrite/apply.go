@@ -10,7 +10,7 @@ import (
 type Rule struct {
 	Name  string
 	Match Pattern
-	// To builds the replacement, of the same type as the root. Nil leaves the node alone; c.Miss may say why. The root is a
+	// To builds the replacement, of the same type as the root. If it returns nil the node is not changed; c.Miss may record why. The root is a
 	// node with a value: of an op with several results, the node of one of them (see the pattern Result).
 	To func(c *Context) *ir.Node
 }
@@ -22,13 +22,13 @@ type Context struct {
 	lookup func(*ir.Node) *ir.Node
 }
 
-// New is the node of the new graph that stands for the captured one.
+// New is the captured node's replacement in the new graph.
 func (c *Context) New(name string) *ir.Node { return c.lookup(c.Node(name)) }
 
-// Map is the node of the new graph that stands for n.
+// Map is n's replacement in the new graph.
 func (c *Context) Map(n *ir.Node) *ir.Node { return c.lookup(n) }
 
-// Event is one site: a rule that fired, or (with a reason) one that fitted but did not fire.
+// Event is one site: a rule that fired, or (with a reason) one that matched but did not fire.
 type Event struct {
 	Rule, Node string
 	Miss       string
@@ -39,10 +39,10 @@ const maxSweeps = 100
 
 // Apply rewrites g until no rule fires. At each node the first rule that fires wins. Patterns are tried on the graph as
 // it was at the start of a sweep, whose use counts are exact; a node that was rewritten earlier in the sweep keeps its
-// value, so every replacement stays right, and the next sweep sees the rest. Misses are those of the last sweep.
+// value, so every replacement stays correct, and the next sweep finds the rest. Misses are those of the last sweep.
 //
-// Where refuse is not nil, it is asked about each node that a rule makes in place of old, the root. If it gives a reason, the rule
-// does not fire, and the reason is a miss.
+// If refuse is not nil, it is called for each node that a rule makes in place of old, the root. If it returns a reason, the rule does not
+// fire, and the reason is recorded as a miss.
 func Apply(g *ir.Graph, rules []Rule, refuse func(old, made *ir.Node) string) (*ir.Graph, []Event, error) {
 	var fired []Event
 	for range maxSweeps {

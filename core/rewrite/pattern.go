@@ -1,5 +1,5 @@
 // Package rewrite is a small engine for local rewrites of graphs: a rule is a pattern over a node and its operands, and a
-// function that builds what replaces it. Whole-graph work (CSE, placing) is a plain function over ir.Graph instead.
+// function that builds the replacement. Whole-graph work (CSE, placing) is a plain function over ir.Graph instead.
 //
 // It imports core/ir and below, and knows no op.
 package rewrite
@@ -20,13 +20,13 @@ type Match struct {
 	miss     string
 }
 
-// Node is the captured node of that name in the graph that is read; nil where an alternative did not capture it.
+// Node is the captured node of that name in the graph that is read; nil if an alternative did not capture it.
 func (m *Match) Node(name string) *ir.Node { return m.captures[name] }
 
 // Root is the node that the pattern was tried on.
 func (m *Match) Root() *ir.Node { return m.root }
 
-// Miss says why a site that looks right is not rewritten, for the report. The first reason counts.
+// Miss records why a site that matches is not rewritten, for the report. The first reason counts.
 func (m *Match) Miss(reason string) {
 	if m.miss == "" {
 		m.miss = reason
@@ -43,7 +43,7 @@ func (m *Match) mark() Match {
 	return c
 }
 
-// Any matches every node. Where the name is captured already, only the same node matches.
+// Any matches every node. If the name is captured already, only the same node matches.
 func Any(name string) Pattern {
 	return func(n *ir.Node, m *Match) bool {
 		if old := m.captures[name]; old != nil {
@@ -60,7 +60,7 @@ func As(name string, p Pattern) Pattern {
 	return func(n *ir.Node, m *Match) bool { return p(n, m) && capture(n, m) }
 }
 
-// Op matches a node of the op whose operands match; where the op is commutative in either order, preferably one without a
+// Op matches a node of the op whose operands match; for a commutative op in either order, preferably one without a
 // miss. Without operand patterns any operands match.
 func Op(def *ir.OpDef, in ...Pattern) Pattern {
 	operands := func(m *Match, nodes ...*ir.Node) bool {
@@ -104,7 +104,7 @@ func Result(k int, p Pattern) Pattern {
 	}
 }
 
-// OneOf matches where one of the patterns does; the first that does wins.
+// OneOf matches if one of the patterns does; the first that does wins.
 func OneOf(ps ...Pattern) Pattern {
 	return func(n *ir.Node, m *Match) bool {
 		for _, p := range ps {
@@ -118,13 +118,13 @@ func OneOf(ps ...Pattern) Pattern {
 	}
 }
 
-// If matches like p where the node, once p has matched, meets a condition.
+// If matches if p does and the node meets a condition.
 func If(p Pattern, ok func(n *ir.Node) bool) Pattern {
 	return func(n *ir.Node, m *Match) bool { return p(n, m) && ok(n) }
 }
 
 // Once matches like p, but a node with other uses (graph outputs count) stops the rewrite and is reported as a miss:
-// fusing it would compute it twice, or lose a value that something else reads.
+// fusing it would compute it twice, or lose a value that another node reads.
 func Once(p Pattern) Pattern {
 	return func(n *ir.Node, m *Match) bool {
 		if !p(n, m) {
