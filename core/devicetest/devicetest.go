@@ -83,7 +83,7 @@ func Run(t *testing.T, open func(t *testing.T) device.Backend, opts Options) {
 	for _, group := range []struct {
 		name   string
 		checks []check
-	}{{"run", s.runChecks()}, {"graph", s.graphChecks(effort, chosen)}} {
+	}{{"run", s.runChecks()}, {"graph", s.graphChecks(effort, chosen)}, {"regression", s.regressionChecks()}} {
 		t.Run(group.name, func(t *testing.T) {
 			for _, c := range group.checks {
 				t.Run(strings.TrimPrefix(c.name, group.name+"/"), func(t *testing.T) {

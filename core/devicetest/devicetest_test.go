@@ -108,6 +108,7 @@ func TestFaults(t *testing.T) {
 		{"keeps nothing", "run", "run/transfers: kept is"},
 		{"forgets an update", "run", "run/wanted: "},
 		{"runs all steps", "run", "run/wanted: outputs"},
+		{"last element", "regression", "regression/the-last-elements-of-many: "},
 		{"observes on", "run", "run/observe: an observer that refuses"},
 	} {
 		s := suiteOf(t, fake{fault: c.fault})
@@ -119,6 +120,8 @@ func TestFaults(t *testing.T) {
 			checks = s.runChecks()
 		case "graph":
 			checks = s.graphChecks(brief, sample{all: true})
+		case "regression":
+			checks = s.regressionChecks()
 		case "threads":
 			checks = s.threadChecks(find(t, "softmax"), 2)
 		default:

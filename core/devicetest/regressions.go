@@ -1,0 +1,226 @@
+package devicetest
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/tensor"
+)
+
+// regression is something that other implementations of these ops got wrong: a graph, values for inputs and params, and what its
+// outputs are. Values that are not given are random. Outputs that are not given are compared with the definitions only, as every step is.
+type regression struct {
+	name     string
+	text     string
+	in, want map[string][]float64
+}
+
+// numbers keeps the table short.
+type numbers = map[string][]float64
+
+var (
+	inf  = math.Inf(1)
+	zero = math.Copysign(0, -1)
+)
+
+// weighted is the mean of v under softmax weights of scores.
+func weighted(scores, v []float64) float64 {
+	var sum, all float64
+	for i, s := range scores {
+		sum += math.Exp(s) * v[i]
+		all += math.Exp(s)
+	}
+	return sum / all
+}
+
+var geluOf = []float64{0.841344746, -0.158655254, 2.995950306}
+
+var regressions = []regression{
+	{"gelu alone and as an epilogue", `
+x = input : f32[1,3]
+w = param : f32[3,3]
+alone = gelu x : f32[1,3]
+after = fused_matmul x, w {act="gelu"} : f32[1,3]
+region = elementwise_region x {expr="v0=gelu(i0)"} : f32[1,3]
+return alone=alone, after=after, region=region`,
+		numbers{"x": {1, -1, 3}, "w": {1, 0, 0, 0, 1, 0, 0, 0, 1}}, numbers{"alone": geluOf, "after": geluOf, "region": geluOf}},
+	{"the last elements of many", `
+x = input : f32[1048653]
+a = silu x : f32[1048653]
+return a=a`, nil, nil},
+	{"round to even", `
+x = input : f32[6]
+y = round x : f32[6]
+return y=y`, numbers{"x": {0.5, 1.5, 2.5, -0.5, -1.5, 3.5}}, numbers{"y": {0, 2, 2, zero, -2, 4}}},
+	{"beta of rms_norm", `
+x = input : f32[1,2]
+g = param : f32[2]
+b = param : f32[2]
+y = rms_norm x, g, b {eps=1e-12} : f32[1,2]
+return y=y`, numbers{"x": {3, 4}, "g": {1, 2}, "b": {10, 20}}, numbers{"y": {10 + 3/math.Sqrt(12.5), 20 + 8/math.Sqrt(12.5)}}},
+	{"causal attention with fewer queries than keys", `
+q = input : f32[1,1,2,1]
+k = input : f32[1,1,4,1]
+v = input : f32[1,1,4,1]
+y = attention q, k, v {heads=1, layout="bhsd", mask="causal"} : f32[1,1,2,1]
+return y=y`, numbers{"q": {0, 0}, "v": {1, 2, 3, 4}}, numbers{"y": {2, 2.5}}},
+	{"a bias below 0 is no mask", `
+q = input : f32[1,1,1,1]
+k = input : f32[1,1,3,1]
+v = input : f32[1,1,3,1]
+bias = input : f32[1,1,1,3]
+y = attention q, k, v, bias {heads=1, layout="bhsd", mask="bias"} : f32[1,1,1,1]
+return y=y`, numbers{"q": {0}, "v": {1, 2, 3}, "bias": {-1, 0, -2}}, numbers{"y": {weighted([]float64{-1, 0, -2}, []float64{1, 2, 3})}}},
+	{"scale and softcap", `
+q = input : f32[1,1,1,1]
+k = input : f32[1,1,2,1]
+v = input : f32[1,1,2,1]
+y = attention q, k, v {heads=1, layout="bhsd", mask="none", scale=0.5, softcap=2.0} : f32[1,1,1,1]
+return y=y`, numbers{"q": {2}, "k": {1, 3}, "v": {1, 2}}, numbers{"y": {weighted([]float64{2 * math.Tanh(0.5), 2 * math.Tanh(1.5)}, []float64{1, 2})}}},
+	{"as many heads as tokens in bshd", `
+q = input : f32[1,2,2,1]
+k = input : f32[1,2,2,1]
+v = input : f32[1,2,2,1]
+y = attention q, k, v {heads=2, layout="bshd", mask="none"} : f32[1,2,2,1]
+return y=y`, numbers{"q": {0, 0, 0, 0}, "v": {1, 10, 3, 30}}, numbers{"y": {2, 20, 2, 20}}},
+	{"heads of 129 and more than 512 keys", `
+q = input : f32[1,2,3,129]
+k = input : f32[1,2,515,129]
+v = input : f32[1,2,515,129]
+y = attention q, k, v {heads=2, layout="bhsd", mask="causal"} : f32[1,2,3,129]
+return y=y`, nil, nil},
+	{"rope of a part of a head", `
+x = input : f32[1,1,2,4]
+y = rope x {angles="base", base=10000.0, head_dim=4, layout="bhsd", n_rot=2, style="neox"} : f32[1,1,2,4]
+return y=y`, numbers{"x": {1, 2, 3, 4, 1, 2, 3, 4}},
+		numbers{"y": {1, 2, 3, 4, math.Cos(1) - 2*math.Sin(1), 2*math.Cos(1) + math.Sin(1), 3, 4}}},
+	{"matmul with broadcast batches", `
+a = input : f32[2,1,1,2]
+b = input : f32[3,2,1]
+y = matmul a, b : f32[2,3,1,1]
+return y=y`, numbers{"a": {1, 2, 3, 4}, "b": {1, 1, 2, 0, 0, 1}}, numbers{"y": {3, 2, 2, 7, 6, 4}}},
+	{"a column beside a matrix", `
+x = input : f32[3,2]
+c = input : f32[3,1]
+y = add x, c : f32[3,2]
+z = relu y : f32[3,2]
+return z=z`, numbers{"x": {1, 2, 3, 4, 5, 6}, "c": {10, 20, -30}}, numbers{"z": {11, 12, 23, 24, 0, 0}}},
+	{"softmax on a middle axis", `
+x = input : f32[1,2,2]
+y = softmax x {axis=1} : f32[1,2,2]
+return y=y`, numbers{"x": {0, 0, math.Log(3), 0}}, numbers{"y": {0.25, 0.5, 0.75, 0.5}}},
+	{"reduction of axes 0 and 2", `
+x = input : f32[2,3,2]
+y = reduce_sum x {axes=[0,2]} : f32[3]
+return y=y`, numbers{"x": {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}}, numbers{"y": {14, 22, 30}}},
+	{"reductions of nothing", `
+x = input : f32[2,0]
+sum = reduce_sum x {axes=[1]} : f32[2]
+prod = reduce_prod x {axes=[1]} : f32[2]
+max = reduce_max x {axes=[1]} : f32[2]
+min = reduce_min x {axes=[1]} : f32[2]
+return sum=sum, prod=prod, max=max, min=min`, nil, numbers{"sum": {0, 0}, "prod": {1, 1}, "max": {-inf, -inf}, "min": {inf, inf}}},
+	{"cast from f32 to i32", `
+x = input : f32[5]
+y = cast x {to=i32} : i32[5]
+return y=y`, numbers{"x": {1.9, -1.9, 3e9, -3e9, math.NaN()}}, numbers{"y": {1, -1, math.MaxInt32, math.MinInt32, 0}}},
+	{"a constant as the index of gather", `
+t = input : f32[4,2]
+i = const {value=2.0} : i32[3]
+y = gather t, i : f32[3,2]
+return y=y`, numbers{"t": {0, 1, 2, 3, 4, 5, 6, 7}}, numbers{"y": {4, 5, 4, 5, 4, 5}}},
+	{"gather on axis 1", `
+t = input : f32[2,3,2]
+i = input : i32[2]
+y = gather t, i {axis=1} : f32[2,2,2]
+return y=y`, numbers{"t": {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}, "i": {2, 0}}, numbers{"y": {4, 5, 0, 1, 10, 11, 6, 7}}},
+	{"a value in the middle is an output too", `
+x = input : f32[2,2]
+r = input : f32[2,2]
+g = param : f32[2]
+b = param : f32[2]
+s = add x, r : f32[2,2]
+early = relu s : f32[2,2]
+n = layer_norm s, g, b {eps=1e-05} : f32[2,2]
+return s=s, early=early, n=n`, numbers{"x": {1, 2, 3, 4}, "r": {-2, -2, -2, -2}}, numbers{"s": {-1, 0, 1, 2}, "early": {0, 0, 1, 2}}},
+	{"params stay where sizes change", `
+sym N = 1..5
+x = input : f32[N,3]
+w = param : f32[3,2]
+y = matmul x, w : f32[N,2]
+return y=y`, nil, nil},
+}
+
+// regressionChecks run each of them on every backend.
+func (s *suite) regressionChecks() (checks []check) {
+	for i, r := range regressions {
+		name := "regression/" + strings.ReplaceAll(r.name, " ", "-")
+		checks = append(checks, check{name: name, run: func() error { return s.checkRegression(r, uint64(i)) }})
+	}
+	return checks
+}
+
+func (s *suite) checkRegression(r regression, seed uint64) error {
+	g, err := ir.Parse(r.text)
+	if err != nil {
+		return fmt.Errorf("BUG: devicetest: %w", err)
+	}
+	rng := rand.New(rand.NewPCG(seed, 21))
+	params := values{}
+	for _, n := range g.Params() {
+		params[n.Name] = r.value(n, nil, rng)
+	}
+	p, err := build(g, params)
+	if err != nil {
+		return fmt.Errorf("BUG: devicetest: %w", err)
+	}
+	return s.withRig(p, params, device.Load{Threads: 2}, func(rig *rig) error {
+		for _, syms := range points(g.Syms) {
+			in := values{}
+			for _, n := range g.Inputs() {
+				in[n.Name] = r.value(n, syms, rng)
+			}
+			got, err := rig.stepwise(syms, in, params)
+			if err != nil {
+				return fmt.Errorf("sizes %v: %w", syms, err)
+			}
+			for name, v := range r.want {
+				x := got[name].Array()
+				want := filled(x, v)
+				if err := compare(x, want, ir.Tolerance{Abs: 1e-5, Rel: 1e-5}); err != nil {
+					return fmt.Errorf("output %s: %w", name, err)
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// value is what is given for an input or a param, or a random value.
+func (r regression) value(n *ir.Node, syms map[string]int64, rng *rand.Rand) *tensor.Array {
+	x := operand(rng, n.Type, syms, false)
+	if v := r.in[n.Name]; v != nil {
+		return filled(x, v)
+	}
+	return x
+}
+
+// filled is an array of x's type with elements v.
+func filled(x *tensor.Array, v []float64) *tensor.Array {
+	out := tensor.NewArray(x.DType, x.Shape...)
+	if out.Len() != len(v) {
+		panic(fmt.Sprintf("BUG: devicetest: %d values for %v%v", len(v), x.DType, x.Shape))
+	}
+	for i, e := range v {
+		if out.F != nil {
+			out.F[i] = e
+		} else {
+			out.I[i] = int64(e)
+		}
+	}
+	return out
+}
