@@ -80,6 +80,8 @@ type mixer struct {
 	types []dtype.DType
 	size  graphSize
 	pool  []*ir.Node
+
+	exactness map[*ir.Node]bool // see exact
 }
 
 // graphSize bounds the values and ops of a mixed graph, at the symbols' upper bounds.
@@ -99,7 +101,7 @@ var (
 
 // mixedGraph makes a graph of core ops from a seeded source, over element types of the given ones.
 func mixedGraph(r *rand.Rand, types []dtype.DType, size graphSize) *ir.Graph {
-	m := &mixer{Rand: r, g: ir.NewGraph("mixed", ir.Sym{Name: "N", Min: 1, Max: 5}), types: types, size: size}
+	m := &mixer{Rand: r, g: ir.NewGraph("mixed", ir.Sym{Name: "N", Min: 1, Max: 5}), types: types, size: size, exactness: map[*ir.Node]bool{}}
 	for i := range 3 + r.IntN(3) {
 		m.pool = append(m.pool, op.Input(m.g, fmt.Sprint("x", i), ir.Type{DType: m.types[r.IntN(len(m.types))], Shape: m.shape()}))
 	}
@@ -201,7 +203,9 @@ func (m *mixer) number(v float64, d dtype.DType) *ir.Node {
 func (m *mixer) small(x *ir.Node) *ir.Node {
 	d := x.Type.DType
 	if d == dtype.Bool || !x.Is(op.AddDef, op.SubDef, op.MulDef, op.DivDef, op.ExpDef, op.ReduceSumDef, op.ReduceProdDef, op.MatMulDef,
-		op.Conv2DDef, op.ConvTranspose2DDef, op.CastDef, op.RsqrtDef, op.IotaDef, op.PowDef, op.NegDef, op.AbsDef) {
+		op.Conv2DDef, op.ConvTranspose2DDef, op.CastDef, op.RsqrtDef, op.IotaDef, op.PowDef, op.NegDef, op.AbsDef,
+		op.Exp2Def, op.Expm1Def, op.SquareDef, op.ReciprocalDef, op.ShiftLeftDef, op.NotDef, op.XorDef, op.OrDef, op.EluDef, op.CeluDef,
+		op.LeakyReluDef, op.SeluDef) {
 		return x
 	}
 	lo := -6.0

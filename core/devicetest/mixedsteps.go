@@ -22,7 +22,7 @@ func (m *mixer) steps() []func(x *ir.Node) *ir.Node {
 	return []func(x *ir.Node) *ir.Node{
 		m.binary, m.binary, m.binary, m.compare, m.where, m.where, m.cast, m.cast, m.transpose, m.transpose, m.reshape, m.reshape,
 		m.narrow, m.narrow, m.concat, m.concat, m.pad, m.expand, m.gather, m.gather, m.iota, m.reduce, m.reduce, m.topK, m.topK,
-		float(m.unary), float(m.unary), float(m.unary), float(m.softmax), float(m.norm), float(m.matmul), float(m.matmul),
+		m.unary, m.unary, m.unary, float(m.softmax), float(m.norm), float(m.matmul), float(m.matmul),
 		float(m.conv), float(m.conv), float(m.conv), float(m.attention), float(m.attention), float(m.rope),
 	}
 }
@@ -30,28 +30,57 @@ func (m *mixer) steps() []func(x *ir.Node) *ir.Node {
 func (m *mixer) unary(x *ir.Node) *ir.Node {
 	defs := unaries()
 	def, d := defs[m.IntN(len(defs))], x.Type.DType
-	if r := def.Cases()[0].Fill[0]; r.Lo > -6 || r.Hi < 6 { // the function is not defined everywhere, or has poles
+	cases := def.Cases()
+	c := cases[m.IntN(len(cases))]
+	if _, err := def.Infer(c.Attrs, []ir.Type{x.Type}, ir.Type{}, m.g.Syms); err != nil || m.jumps(def) && !m.exact(x) {
+		return nil
+	}
+	if r := cases[0].Fill[0]; d.IsFloat() && (r.Lo > -6 || r.Hi < 6) { // the function is not defined everywhere, or has poles
 		x = op.Max(op.Min(x, m.number(r.Hi, d)), m.number(r.Lo, d))
 	}
-	return m.add(def, op.NoAttrs{}, x)
+	return m.add(def, c.Attrs, x)
 }
 
 // unaries are the elementwise functions of one operand.
 var unaries = sync.OnceValue(func() []*ir.OpDef {
-	return slices.DeleteFunc(ir.Defs(), func(d *ir.OpDef) bool { return !op.CanBeInRegion(d) || d.MaxIn != 1 })
+	return slices.DeleteFunc(ir.Defs(), func(d *ir.OpDef) bool { return !op.CanBeInRegion(d) || d.MaxIn != 1 || d == op.CastDef })
 })
+
+// jumps reports a function that two arguments a rounding apart may take to quite different results.
+func (m *mixer) jumps(def *ir.OpDef) bool {
+	return slices.Contains([]*ir.OpDef{op.RoundDef, op.FloorDef, op.CeilDef, op.SignDef}, def)
+}
+
+// exact reports a value without rounding errors: within a region, a backend may compute others a little differently than the
+// definition does, which floor(sin x) would show.
+func (m *mixer) exact(x *ir.Node) bool {
+	if known, ok := m.exactness[x]; ok {
+		return known
+	}
+	moves := []*ir.OpDef{op.WhereDef, op.MaxDef, op.MinDef, op.NegDef, op.AbsDef, op.ReluDef, op.ClampDef, op.RoundDef, op.FloorDef, op.CeilDef, op.SignDef,
+		op.TransposeDef, op.ReshapeDef, op.NarrowDef, op.ConcatDef, op.PadDef, op.ExpandDef, op.GatherDef, op.ReduceMaxDef, op.ReduceMinDef, op.IotaDef, op.ConstDef}
+	known := !x.Type.DType.IsFloat() || len(x.In) == 0 || x.Is(moves...) && !slices.ContainsFunc(x.In, func(y *ir.Node) bool { return !m.exact(y) })
+	m.exactness[x] = known
+	return known
+}
 
 func (m *mixer) binary(x *ir.Node) *ir.Node {
 	y, d := m.partner(x), x.Type.DType
+	bits := []*ir.OpDef{op.AndDef, op.OrDef, op.XorDef}
 	if d == dtype.Bool {
-		return nil
+		return m.add(bits[m.IntN(3)], op.NoAttrs{}, x, y)
 	}
-	switch m.IntN(7) {
+	switch m.IntN(8) {
 	case 0:
 		return m.add(op.DivDef, op.NoAttrs{}, x, op.Max(y, m.number(1, d)))
 	case 1:
 		if d.IsFloat() {
 			return m.add(op.PowDef, op.NoAttrs{}, op.Max(x, m.number(0.5, d)), op.Min(y, m.number(2, d)))
+		}
+		return m.add(append(bits, op.ShiftLeftDef, op.ShiftRightDef)[m.IntN(5)], op.NoAttrs{}, x, y)
+	case 2:
+		if m.exact(x) && m.exact(y) {
+			return m.add([]*ir.OpDef{op.ModDef, op.RemainderDef}[m.IntN(2)], op.NoAttrs{}, x, op.Max(y, m.number(1, d)))
 		}
 	}
 	def := []*ir.OpDef{op.AddDef, op.SubDef, op.MulDef, op.MaxDef, op.MinDef}[m.IntN(5)]

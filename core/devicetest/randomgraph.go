@@ -57,9 +57,10 @@ func randomGraph(r *rand.Rand, exact, fused bool) *ir.Graph {
 
 // clamp bounds a value to 64 in magnitude.
 func (m *graphMaker) clamp(x *ir.Node) *ir.Node {
-	limit := func(v float64) *ir.Node { return op.Const(m.g, v, ir.TypeOf(dtype.F32)) }
-	return op.Max(op.Min(x, limit(64)), limit(-64))
+	return op.Max(op.Min(x, m.number(64)), m.number(-64))
 }
+
+func (m *graphMaker) number(v float64) *ir.Node { return op.Const(m.g, v, ir.TypeOf(dtype.F32)) }
 
 // any is a value of the full type, recent ones more often. It is often the one before, so that ops get operands twice.
 func (m *graphMaker) any() *ir.Node {
@@ -87,6 +88,14 @@ func (m *graphMaker) exactSteps() []func() *ir.Node {
 		func() *ir.Node { return op.Min(m.row, any()) },
 		func() *ir.Node { return op.Neg(any()) },
 		func() *ir.Node { return op.Abs(any()) },
+		func() *ir.Node { return op.Sign(any()) },
+		func() *ir.Node { return m.clamp(op.Square(op.Clamp(any(), -8, 8))) },
+		func() *ir.Node { return op.Remainder(any(), m.number(7)) },
+		func() *ir.Node { return op.Mod(any(), m.number(-5)) },
+		func() *ir.Node { return op.Where(any(), any(), m.row) },
+		func() *ir.Node { return op.Where(op.And(op.Lt(any(), any()), op.Not(op.Isnan(m.row))), any(), any()) },
+		func() *ir.Node { return op.Where(op.Xor(op.Isfinite(any()), op.Gt(any(), m.row)), m.row, any()) },
+		func() *ir.Node { return op.Cast(op.Neg(op.Abs(op.Cast(any(), dtype.I32))), dtype.F32) },
 		func() *ir.Node { return op.Relu(op.Neg(any())) },
 		func() *ir.Node { return op.Where(op.Lt(any(), any()), any(), m.row) },
 		func() *ir.Node { return op.Cast(op.Cast(any(), dtype.I32), dtype.F32) },
@@ -153,6 +162,10 @@ func (m *graphMaker) roundedSteps() []func() *ir.Node {
 		func() *ir.Node { return op.Tanh(op.Mul(any(), any())) },
 		func() *ir.Node { return op.Gelu(any()) },
 		func() *ir.Node { return op.Sigmoid(any()) },
+		func() *ir.Node { return op.Hardswish(op.LeakyRelu(any(), 0.25)) },
+		func() *ir.Node { return op.Softplus(op.Neg(op.Softplus(any(), 1, 20)), 2, 20) },
+		func() *ir.Node { return op.Mish(op.Elu(any(), 0.5)) },
+		func() *ir.Node { return op.Log1p(op.Abs(any())) },
 		func() *ir.Node { return op.Softmax(any(), 2) },
 		func() *ir.Node { return op.Softmax(any(), 1) },
 		func() *ir.Node { return op.LayerNorm(any(), vector("gamma", 6), vector("beta", 6), 0.5) },

@@ -7,7 +7,7 @@ import (
 
 // LinearAttrs are the attributes of linear.
 type LinearAttrs struct {
-	Act string `attr:"act"` // "" or the name of an activation, see op.Activations
+	Act string `attr:"act"` // "" or an activation, see op.ParseActivation
 }
 
 // LinearDef is act(x·wᵀ + b): x [..., in], w [out, in] as checkpoints store it, b [out] optional.

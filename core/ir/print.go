@@ -83,14 +83,18 @@ func typeText(t Type, results []Type) string {
 
 // AttrText prints the attributes that are not zero as {a=1, b=[2,3]}, or nothing.
 func (n *Node) AttrText() string {
-	var parts []string
-	for _, a := range n.Op.Attrs(n.Attrs) {
+	if parts := n.Op.AttrTexts(n.Attrs); parts != nil {
+		return "{" + strings.Join(parts, ", ") + "}"
+	}
+	return ""
+}
+
+// AttrTexts prints each attribute that is not zero as name=value.
+func (d *OpDef) AttrTexts(attrs any) (texts []string) {
+	for _, a := range d.Attrs(attrs) {
 		if !a.isZero() {
-			parts = append(parts, a.Name+"="+a.Text())
+			texts = append(texts, a.Name+"="+a.Text())
 		}
 	}
-	if parts == nil {
-		return ""
-	}
-	return "{" + strings.Join(parts, ", ") + "}"
+	return texts
 }

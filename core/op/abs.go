@@ -7,8 +7,19 @@ import (
 )
 
 // AbsDef is |x|.
-var AbsDef = unary("abs", "y = |x|.", 1, exact[NoAttrs], wide,
-	math.Abs)
+var AbsDef = defineUnary(unarySpec[NoAttrs]{
+	name: "abs", flops: 1, tol: exact[NoAttrs], fill: wide,
+	doc:     "y = |x|; integers wrap, so the smallest signed one stays.",
+	float:   plain(math.Abs),
+	integer: func(x int64) int64 { return max(x, -x) },
+})
 
 // Abs adds |x|.
 func Abs(x *ir.Node) *ir.Node { return x.Graph.Add(AbsDef, NoAttrs{}, x) }
+
+var _ = lowerUnary(AbsDef, func(x *ir.Node) *ir.Node {
+	if isUnsigned(x) {
+		return Max(x, number(0, x))
+	}
+	return Max(x, Neg(x))
+})

@@ -13,9 +13,11 @@ type binarySpec struct {
 	name, doc   string
 	commutative bool
 	tol         func(NoAttrs, []ir.Type, ir.Type) ir.Tolerance
-	float       func(a, b float64) float64
-	integer     func(a, b int64) int64 // nil: floats only. Results wrap
-	zero        string                 // what an integer divisor of 0 is called in errors; empty: allowed
+	float       func(a, b float64) float64                 // nil: no floats
+	integer     func(a, b int64) int64                     // nil: no integers. Results wrap
+	bits        func(d dtype.DType) func(a, b int64) int64 // integer, where the type matters
+	logical     func(a, b bool) bool                       // nil: no bools
+	zero        string                                     // what an integer divisor of 0 is called in errors; empty: allowed
 	fill        []ir.Range
 }
 
@@ -26,8 +28,8 @@ func binary(b binarySpec) *ir.OpDef {
 			if err := sameDType(s.In); err != nil {
 				return ir.Type{}, err
 			}
-			if d := s.In[0].DType; d == dtype.Bool || b.integer == nil && !d.IsFloat() {
-				return ir.Type{}, fmt.Errorf("operands are %v; want a number type that the op takes", s.In[0])
+			if !b.takes(s.In[0].DType) {
+				return ir.Type{}, fmt.Errorf("operands are %v; want %s", s.In[0], b.wanted())
 			}
 			shape, err := broadcast(s.In[0].Shape, s.In[1].Shape)
 			return ir.Type{DType: s.In[0].DType, Shape: shape}, err
@@ -39,13 +41,13 @@ func binary(b binarySpec) *ir.OpDef {
 				walk(out.Shape, at, func(i int, p []int) { out.F[i] = b.float(x.F[p[0]], y.F[p[1]]) })
 				return nil
 			}
-			zero := false
+			integer, zero := b.integerOf(out.DType), false
 			walk(out.Shape, at, func(i int, p []int) {
 				if b.zero != "" && y.I[p[1]] == 0 {
 					zero = true
 					return
 				}
-				out.I[i] = b.integer(x.I[p[0]], y.I[p[1]])
+				out.I[i] = integer(x.I[p[0]], y.I[p[1]])
 			})
 			if zero {
 				return fmt.Errorf("%s: %s is 0", b.name, b.zero)
@@ -55,16 +57,27 @@ func binary(b binarySpec) *ir.OpDef {
 		FLOPs: perElement[NoAttrs](1),
 		Tol:   b.tol,
 		Cases: func() []ir.Case[NoAttrs] {
-			pairs := broadcastPairs(f32)
-			pairs = append(pairs, [2]ir.Type{f16(3, 7), f16(7)}, [2]ir.Type{bf16(33), bf16(33)}, [2]ir.Type{f64(5), f64()})
-			if b.integer != nil {
-				pairs = append(pairs, [2]ir.Type{i32(3, 7), i32(7)}, [2]ir.Type{i64(9), i64(9)}, [2]ir.Type{u8(9), u8(9)},
-					[2]ir.Type{u32(9), u32()})
+			var pairs [][2]ir.Type
+			add := func(in ...[2]ir.Type) {
+				for _, p := range in {
+					if b.takes(p[0].DType) {
+						pairs = append(pairs, p)
+					}
+				}
 			}
+			if add(broadcastPairs(f32)...); b.float == nil {
+				add(broadcastPairs(i32)...)
+			}
+			add([2]ir.Type{f16(3, 7), f16(7)}, [2]ir.Type{bf16(33), bf16(33)}, [2]ir.Type{f64(5), f64()}, [2]ir.Type{i32(3, 7), i32(7)},
+				[2]ir.Type{i64(9), i64(9)}, [2]ir.Type{u8(9), u8(9)}, [2]ir.Type{u32(9), u32()}, [2]ir.Type{i8(2, 33), i8(33)},
+				[2]ir.Type{i16(35), i16(35)}, [2]ir.Type{bools(3, 21), bools(21)}, [2]ir.Type{bools(40), bools(40)})
 			var cases []ir.Case[NoAttrs]
 			for _, p := range pairs {
 				fill := b.fill
-				if b.zero != "" && p[0].DType.IsInt() {
+				switch d := p[0].DType; {
+				case d == dtype.Bool:
+					fill = []ir.Range{{Lo: 0, Hi: 1}, {Lo: 0, Hi: 1}}
+				case d.IsInt() && b.zero != "":
 					fill = []ir.Range{{Lo: 0, Hi: 100}, {Lo: 1, Hi: 5}}
 				}
 				cases = append(cases, ir.Case[NoAttrs]{In: p[:], Fill: fill})
@@ -72,6 +85,39 @@ func binary(b binarySpec) *ir.OpDef {
 			return cases
 		},
 	})
+}
+
+func (b *binarySpec) takes(d dtype.DType) bool {
+	switch {
+	case d.IsFloat():
+		return b.float != nil
+	case d == dtype.Bool:
+		return b.logical != nil
+	}
+	return b.integer != nil || b.bits != nil
+}
+
+func (b *binarySpec) wanted() string {
+	switch {
+	case b.logical != nil:
+		return "bool or an integer type"
+	case b.float == nil:
+		return "an integer type"
+	case b.integer == nil && b.bits == nil:
+		return "a float type"
+	}
+	return "a number type"
+}
+
+// integerOf is the function of integers of a type, or of bools, which are 0 and 1.
+func (b *binarySpec) integerOf(d dtype.DType) func(x, y int64) int64 {
+	switch {
+	case d == dtype.Bool:
+		return func(x, y int64) int64 { return truth(b.logical(x != 0, y != 0)) }
+	case b.bits != nil:
+		return b.bits(d)
+	}
+	return b.integer
 }
 
 // broadcastPairs are operand shapes that a binary kernel must get right.

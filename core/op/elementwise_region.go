@@ -76,7 +76,7 @@ var ElementwiseRegionDef = ir.Define(ir.Def[ElementwiseRegionAttrs]{
 		}
 		var flops int64
 		for _, s := range steps {
-			flops += s.Op.FLOPs(NoAttrs{}, nil, out)
+			flops += s.Op.FLOPs(s.Attrs, nil, out)
 		}
 		return flops
 	},
@@ -114,8 +114,11 @@ func regionTypes(steps []RegionStep, in []ir.Type, syms ir.Syms) ([]ir.Type, err
 			}
 		}
 		var err error
-		if types[i], err = s.Op.Infer(NoAttrs{}, operands, ir.Type{}, syms); err != nil {
+		if types[i], err = s.Op.Infer(s.Attrs, operands, ir.Type{}, syms); err != nil {
 			return nil, fmt.Errorf("step v%d: %w", i, err)
+		}
+		if d := types[i].DType; d != dtype.F32 && d != dtype.Bool {
+			return nil, fmt.Errorf("step v%d is %v; want f32 or bool", i, types[i])
 		}
 	}
 	return types, nil
@@ -152,7 +155,7 @@ func evalRegion(a ElementwiseRegionAttrs, in []*tensor.Array, out *tensor.Array)
 		if i < len(steps)-1 {
 			results[i] = tensor.NewArray(types[i].DType, types[i].Shape.Eval(nil)...)
 		}
-		if err := s.Op.Eval(NoAttrs{}, operands, results[i]); err != nil {
+		if err := s.Op.Eval(s.Attrs, operands, results[i]); err != nil {
 			return err
 		}
 	}
@@ -178,7 +181,7 @@ var _ = ir.Lower(ElementwiseRegionDef, func(g *ir.Graph, n *ir.Node, in []*ir.No
 				operands[k] = Const(g, float64(o.Value), f32())
 			}
 		}
-		results[i] = g.Add(s.Op, NoAttrs{}, operands...)
+		results[i] = g.Add(s.Op, s.Attrs, operands...)
 	}
 	return results[len(steps)-1]
 })

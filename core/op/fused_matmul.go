@@ -10,7 +10,7 @@ import (
 
 // FusedMatMulAttrs are the attributes of fused_matmul.
 type FusedMatMulAttrs struct {
-	Act         string `attr:"act"` // "" or the name of an activation
+	Act         string `attr:"act"` // "" or an activation, see ParseActivation
 	TransA      bool   `attr:"trans_a"`
 	TransB      bool   `attr:"trans_b"`
 	HasBias     bool   `attr:"has_bias"`
@@ -81,10 +81,10 @@ var FusedMatMulDef = ir.Define(ir.Def[FusedMatMulAttrs]{
 				out.F[i] += bias[i%len(bias)]
 			}
 		}
-		if def, ok := ir.Find(a.Act); ok {
+		if def, attrs, _ := ParseActivation(a.Act); def != nil {
 			// Not yet rounded: the activation must see what the product gave.
 			exact := &tensor.Array{Shape: out.Shape, F: out.F}
-			if err := def.Eval(NoAttrs{}, []*tensor.Array{exact}, exact); err != nil {
+			if err := def.Eval(attrs, []*tensor.Array{exact}, exact); err != nil {
 				return err
 			}
 		}
@@ -123,7 +123,11 @@ var FusedMatMulDef = ir.Define(ir.Def[FusedMatMulAttrs]{
 			c(FusedMatMulAttrs{HasBias: true, HasResidual: true}, f16(3, 5), f16(5, 7), f16(7), f16(3, 7)),
 			c(FusedMatMulAttrs{HasBias: true}, f32(2, 1, 3, 4), f32(5, 4, 6), f32(6)),
 		}
-		for _, act := range append(Activations(), "") {
+		for _, name := range append(Activations(), "") {
+			act := name
+			if def, ok := ir.Find(name); ok {
+				act = FormatActivation(def, def.Cases()[0].Attrs)
+			}
 			cases = append(cases, c(FusedMatMulAttrs{Act: act, HasBias: true, TransB: true}, f32(5, 8), f32(9, 8), f32(9)))
 		}
 		return cases

@@ -3,10 +3,19 @@ package op
 import "github.com/rlx-go/rlx/core/ir"
 
 // NegDef is -x.
-var NegDef = unary("neg", "y = -x.", 1, exact[NoAttrs], wide,
-	func(x float64) float64 { return -x })
+var NegDef = defineUnary(unarySpec[NoAttrs]{
+	name: "neg", flops: 1, tol: exact[NoAttrs], fill: wide,
+	doc:     "y = -x; integers wrap, so the smallest one is its own.",
+	float:   plain(func(x float64) float64 { return -x }),
+	integer: func(x int64) int64 { return -x },
+})
 
 // Neg adds -x.
 func Neg(x *ir.Node) *ir.Node { return x.Graph.Add(NegDef, NoAttrs{}, x) }
 
-var _ = lowerUnary(NegDef, func(x *ir.Node) *ir.Node { return Mul(x, number(-1, x)) })
+var _ = lowerUnary(NegDef, func(x *ir.Node) *ir.Node {
+	if x.Type.DType.IsInt() {
+		return Sub(number(0, x), x)
+	}
+	return Mul(x, number(-1, x))
+})

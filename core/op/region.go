@@ -2,6 +2,7 @@ package op
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -16,8 +17,9 @@ const (
 
 // RegionStep is one elementwise op of a region; its result has the number of the step.
 type RegionStep struct {
-	Op *ir.OpDef // elementwise, without attributes
-	In []RegionOperand
+	Op    *ir.OpDef // see CanBeInRegion
+	Attrs any
+	In    []RegionOperand
 }
 
 // OperandKind says what an operand of a region step is.
@@ -65,13 +67,17 @@ func FormatRegion(steps []RegionStep) string {
 			}
 			b.WriteString(o.String())
 		}
+		for _, a := range s.Op.AttrTexts(s.Attrs) {
+			b.WriteString("," + a)
+		}
 		b.WriteByte(')')
 	}
 	return b.String()
 }
 
-// ParseRegion reads "v0=add(i0,i1); v1=gelu(v0)": steps v0, v1, ... in order, each an elementwise op without attributes
-// on region operands i0, i1, ..., results of earlier steps, and numbers such as 2.0, 1e-06, +Inf or NaN, which are f32.
+// ParseRegion reads "v0=add(i0,i1); v1=elu(v0,alpha=1.0)": steps v0, v1, ... in order, each an elementwise op on region operands
+// i0, i1, ..., results of earlier steps, and numbers such as 2.0, 1e-06, +Inf or NaN, which are f32; attributes that are not zero
+// follow the operands.
 // The last step is the region's result; every other step is used by a later one, and operands are used without gaps.
 // There is one way to write a region: text that FormatRegion would print differently is an error.
 func ParseRegion(expr string) ([]RegionStep, error) {
@@ -107,10 +113,19 @@ func parseRegionStep(text string, number int) (RegionStep, error) {
 	}
 	def, ok := ir.Find(name)
 	if !ok || !CanBeInRegion(def) {
-		return RegionStep{}, fmt.Errorf("%q is no elementwise op without attributes", name)
+		return RegionStep{}, fmt.Errorf("%q is no op that a region may have", name)
 	}
 	s := RegionStep{Op: def}
-	for arg := range strings.SplitSeq(args, ",") {
+	texts := strings.Split(args, ",")
+	operands := slices.IndexFunc(texts, func(t string) bool { return strings.Contains(t, "=") })
+	if operands < 0 {
+		operands = len(texts)
+	}
+	var err error
+	if s.Attrs, err = parseAttrs(def, texts[operands:]); err != nil {
+		return RegionStep{}, err
+	}
+	for _, arg := range texts[:operands] {
 		o, err := parseRegionOperand(arg, number)
 		if err != nil {
 			return RegionStep{}, err
@@ -123,9 +138,10 @@ func parseRegionStep(text string, number int) (RegionStep, error) {
 	return s, nil
 }
 
-// CanBeInRegion reports an op that may be a step of elementwise_region.
+// CanBeInRegion reports an op that may be a step of elementwise_region: its attributes are numbers, bools or element types.
 func CanBeInRegion(def *ir.OpDef) bool {
-	return def.Elementwise && !def.Block && len(def.AttrNames()) == 0
+	wide := func(name string) bool { kind := def.AttrKind(name); return kind == "string" || kind == "ints" }
+	return def.Elementwise && !def.Block && !slices.ContainsFunc(def.AttrNames(), wide)
 }
 
 func parseRegionOperand(s string, step int) (RegionOperand, error) {

@@ -3,8 +3,12 @@ package op
 import "github.com/rlx-go/rlx/core/ir"
 
 // ReluDef is max(x, 0).
-var ReluDef = activation(unary("relu", "y = max(x, 0); NaN stays NaN.", 1, exact[NoAttrs], wide,
-	func(x float64) float64 { return max(x, 0) }))
+var ReluDef = activation(defineUnary(unarySpec[NoAttrs]{
+	name: "relu", flops: 1, tol: exact[NoAttrs], fill: wide,
+	doc:     "y = max(x, 0); NaN stays NaN.",
+	float:   plain(func(x float64) float64 { return max(x, 0) }),
+	integer: func(x int64) int64 { return max(x, 0) },
+}))
 
 // Relu adds max(x, 0).
 func Relu(x *ir.Node) *ir.Node { return x.Graph.Add(ReluDef, NoAttrs{}, x) }

@@ -94,7 +94,7 @@ func writeOp(b *bytes.Buffer, def *ir.OpDef, comments map[string]string) {
 	for _, f := range []struct {
 		set  bool
 		text string
-	}{{def.Declared, "type is declared"}, {def.Elementwise, "elementwise"}, {op.IsActivation(def.Name), "an activation"}, {def.Commutative, "commutative"}, {def.Effects, "never folded, merged or dropped"}} {
+	}{{def.Declared, "type is declared"}, {def.Elementwise, "elementwise"}, {slices.Contains(op.Activations(), def.Name), "an activation"}, {def.Commutative, "commutative"}, {def.Effects, "never folded, merged or dropped"}} {
 		if f.set {
 			facts = append(facts, f.text)
 		}

@@ -1,42 +1,178 @@
 package op
 
 import (
+	"fmt"
+	"math"
+
+	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// unary defines y = f(x) on floats. The one-paragraph doc is the op's; flops is its cost per element; fill is the range
-// of test values.
+// unarySpec describes y = f(x) of one element, with attributes A.
+type unarySpec[A any] struct {
+	name, doc string // the one-paragraph doc is the op's
+	flops     int64  // per element
+	tol       func(A, []ir.Type, ir.Type) ir.Tolerance
+	fill      ir.Range // of float test values
+
+	// float is the function of floats and integer that of integers, whose results wrap. A nil one: the op does not take such types.
+	float   func(a A, x float64) float64
+	integer func(x int64) int64
+	logical func(x bool) bool // of bool; nil: not taken
+	// bools: the result is bool, and float gives 0 or 1.
+	bools bool
+
+	check func(A) error // of the attributes; nil: any will do
+	attrs []A           // of the test cases; empty: the zero attributes
+}
+
+// unary defines y = f(x) on floats.
 func unary(name, doc string, flops int64, tol func(NoAttrs, []ir.Type, ir.Type) ir.Tolerance, fill ir.Range,
 	f func(float64) float64) *ir.OpDef {
-	return ir.Define(ir.Def[NoAttrs]{
-		Name: name, Doc: doc, MinIn: 1, MaxIn: 1, Elementwise: true, InPlace: []int{0},
-		Infer: func(s ir.Sig[NoAttrs]) (ir.Type, error) { return s.In[0], isFloat("operand", s.In[0]) },
-		Eval: func(_ NoAttrs, in []*tensor.Array, out *tensor.Array) error {
-			for i, x := range in[0].F {
-				out.F[i] = f(x)
+	return defineUnary(unarySpec[NoAttrs]{name: name, doc: doc, flops: flops, tol: tol, fill: fill, float: plain(f)})
+}
+
+// plain is a function without attributes.
+func plain(f func(float64) float64) func(NoAttrs, float64) float64 {
+	return func(_ NoAttrs, x float64) float64 { return f(x) }
+}
+
+func defineUnary[A any](u unarySpec[A]) *ir.OpDef {
+	def := ir.Def[A]{
+		Name: u.name, Doc: u.doc, MinIn: 1, MaxIn: 1, Elementwise: true,
+		Infer: func(s ir.Sig[A]) (ir.Type, error) {
+			t := s.In[0]
+			if !u.takes(t.DType) {
+				return ir.Type{}, fmt.Errorf("operand is %v; want %s", t, u.wanted())
+			}
+			if u.check != nil {
+				if err := u.check(s.Attrs); err != nil {
+					return ir.Type{}, err
+				}
+			}
+			if u.bools {
+				t.DType = dtype.Bool
+			}
+			return t, nil
+		},
+		Eval: func(a A, in []*tensor.Array, out *tensor.Array) error {
+			x := in[0]
+			switch {
+			case x.F != nil && u.bools:
+				for i, x := range x.F {
+					out.I[i] = int64(u.float(a, x))
+				}
+			case x.F != nil:
+				for i, x := range x.F {
+					out.F[i] = u.float(a, x)
+				}
+			case x.DType == dtype.Bool:
+				for i, x := range x.I {
+					out.I[i] = truth(u.logical(x != 0))
+				}
+			default:
+				for i, x := range x.I {
+					out.I[i] = u.integer(x)
+				}
 			}
 			return nil
 		},
-		FLOPs: perElement[NoAttrs](flops),
-		Tol:   tol,
-		Cases: func() []ir.Case[NoAttrs] {
-			var cases []ir.Case[NoAttrs]
-			for _, t := range []ir.Type{f32(), f32(0), f32(1), f32(7), f32(3, 5, 17), f32(4, 257), f16(33), bf16(2, 19), f64(5)} {
-				cases = append(cases, ir.Case[NoAttrs]{In: []ir.Type{t}, Fill: []ir.Range{fill}})
+		FLOPs: perElement[A](u.flops),
+		Tol:   u.tol,
+		Cases: func() []ir.Case[A] {
+			attrs := u.attrs
+			if len(attrs) == 0 {
+				attrs = make([]A, 1)
+			}
+			var types []ir.Type
+			for _, t := range []ir.Type{f32(), f32(0), f32(1), f32(7), f32(3, 5, 17), f32(4, 257), f16(33), bf16(2, 19), f64(5), i32(3, 7), i64(9),
+				u8(33), u32(5), ir.TypeOf(dtype.I8, 19), ir.TypeOf(dtype.I16, 2, 9), bools(17)} {
+				if u.takes(t.DType) {
+					types = append(types, t)
+				}
+			}
+			var cases []ir.Case[A]
+			for i, t := range types {
+				c := ir.Case[A]{Attrs: attrs[i%len(attrs)], In: []ir.Type{t}, Fill: []ir.Range{u.fill}}
+				if !t.DType.IsFloat() {
+					c.Fill = []ir.Range{{Lo: 0, Hi: 100}}
+				}
+				if t.DType == dtype.Bool {
+					c.Fill[0].Hi = 1
+				}
+				cases = append(cases, c)
+			}
+			if u.float == nil {
+				return cases
+			}
+			for _, a := range attrs[1:] {
+				cases = append(cases, ir.Case[A]{Attrs: a, In: []ir.Type{f32(37)}, Fill: []ir.Range{u.fill}})
 			}
 			return cases
 		},
-	})
+	}
+	if !u.bools {
+		def.InPlace = []int{0}
+	}
+	return ir.Define(def)
+}
+
+func (u *unarySpec[A]) takes(d dtype.DType) bool {
+	switch {
+	case d.IsFloat():
+		return u.float != nil
+	case d == dtype.Bool:
+		return u.logical != nil
+	}
+	return u.integer != nil
+}
+
+func (u *unarySpec[A]) wanted() string {
+	switch {
+	case u.integer == nil:
+		return "a float type"
+	case u.float == nil:
+		return "bool or an integer type"
+	}
+	return "a number type"
+}
+
+func truth(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 // wide is the default range of test values of functions defined everywhere.
 var wide = ir.Range{Lo: -6, Hi: 6}
 
-// lowerUnary expresses a function of one float in other ops.
+// lowerUnary expresses a function of one element in other ops.
 func lowerUnary(def *ir.OpDef, f func(x *ir.Node) *ir.Node) struct{} {
 	return ir.Lower(def, func(_ *ir.Graph, _ *ir.Node, in []*ir.Node) *ir.Node { return f(in[0]) })
 }
 
+// lowerWith is lowerUnary for a function with attributes.
+func lowerWith[A any](def *ir.OpDef, f func(x *ir.Node, a A) *ir.Node) struct{} {
+	return ir.Lower(def, func(_ *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Node { return f(in[0], n.Attrs.(A)) })
+}
+
 // number is a constant of x's element type.
 func number(v float64, x *ir.Node) *ir.Node { return Const(x.Graph, v, ir.TypeOf(x.Type.DType)) }
+
+// isNumber refuses an attribute that is NaN or infinite.
+func isNumber(name string, v float64) error {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return fmt.Errorf("%s is %v; want a finite number", name, v)
+	}
+	return nil
+}
+
+// isPositive refuses an attribute that is not above 0.
+func isPositive(name string, v float64) error {
+	if !(v > 0) || math.IsInf(v, 0) {
+		return fmt.Errorf("%s is %v; want a finite number above 0", name, v)
+	}
+	return nil
+}

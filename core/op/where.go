@@ -1,8 +1,6 @@
 package op
 
 import (
-	"fmt"
-
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/tensor"
@@ -11,13 +9,11 @@ import (
 // WhereDef picks elements by a condition.
 var WhereDef = ir.Define(ir.Def[NoAttrs]{
 	Name: "where",
-	Doc: "Of cond, t and f: z = t where cond holds, f elsewhere, with NumPy broadcast of all three; cond is bool, t and f have one element type. " +
+	Doc: "Of cond, t and f: z = t where cond is not 0, f elsewhere, with NumPy broadcast of all three; t and f have one element type, cond any: NaN is " +
+		"not 0. " +
 		"It selects and never blends: NaN on the side that is not picked does not show.",
 	MinIn: 3, MaxIn: 3, Elementwise: true, InPlace: []int{1, 2},
 	Infer: func(s ir.Sig[NoAttrs]) (ir.Type, error) {
-		if s.In[0].DType != dtype.Bool {
-			return ir.Type{}, fmt.Errorf("condition is %v; want bool (compare with 0)", s.In[0])
-		}
 		if err := sameDType(s.In[1:]); err != nil {
 			return ir.Type{}, err
 		}
@@ -31,7 +27,7 @@ var WhereDef = ir.Define(ir.Def[NoAttrs]{
 		}
 		walk(out.Shape, at, func(i int, p []int) {
 			k := 2
-			if in[0].I[p[0]] != 0 {
+			if in[0].At(p[0]) != 0 {
 				k = 1
 			}
 			if out.F != nil {
@@ -49,7 +45,8 @@ var WhereDef = ir.Define(ir.Def[NoAttrs]{
 		for _, in := range [][]ir.Type{
 			{bools(), f32(), f32()}, {bools(0), f32(0), f32(0)}, {bools(17), f32(17), f32(17)}, {bools(3, 1), f32(5), f32()},
 			{bools(), f32(3, 5), f32(3, 1)}, {bools(4, 257), f32(4, 257), f32()}, {bools(2, 3), i32(3), i32(2, 1)},
-			{bools(9), bf16(9), bf16(9)}, {bools(9), i64(9), i64()}, {bools(9), bools(9), bools(9)},
+			{bools(9), bf16(9), bf16(9)}, {bools(9), i64(9), i64()}, {bools(9), bools(9), bools(9)}, {f32(3, 5), f32(5), f32()},
+			{i32(17), bf16(17), bf16()}, {f16(9), i64(9), i64(9)}, {i64(5), f32(3, 5), f32(3, 1)}, {u8(19), f32(19), f32(19)}, {bf16(3, 1), f32(3, 5), f32(5)},
 		} {
 			cases = append(cases, ir.Case[NoAttrs]{In: in, Fill: []ir.Range{{Lo: 0, Hi: 1}}})
 		}
@@ -57,5 +54,13 @@ var WhereDef = ir.Define(ir.Def[NoAttrs]{
 	},
 })
 
-// Where adds a choice of t where cond holds and f elsewhere.
+// Where adds a choice of t where cond is not 0 and f elsewhere.
 func Where(cond, t, f *ir.Node) *ir.Node { return cond.Graph.Add(WhereDef, NoAttrs{}, cond, t, f) }
+
+// A condition of another type than bool, made one.
+var _ = ir.Plainer(WhereDef, func(_ *ir.Graph, _ *ir.Node, in []*ir.Node) *ir.Node {
+	if in[0].Type.DType == dtype.Bool {
+		return nil
+	}
+	return Where(Cast(in[0], dtype.Bool), in[1], in[2])
+})

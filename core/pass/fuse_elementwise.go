@@ -112,7 +112,7 @@ func (c *context) makeRegion(g *ir.Graph, nodes []*ir.Node) *region {
 		return nil
 	}
 	for i, n := range nodes {
-		steps[i].Op = n.Op
+		steps[i].Op, steps[i].Attrs = n.Op, n.Attrs
 		for k, x := range n.In {
 			steps[i].In = append(steps[i].In, r.operand(n, k, x))
 		}

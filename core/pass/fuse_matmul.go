@@ -91,7 +91,7 @@ func fuseResidual(c *rw.Context) *ir.Node {
 
 func fuseActivation(c *rw.Context) *ir.Node {
 	a, x, w, bias := epilogue(c)
-	if a.Act = c.Root().Op.Name; !op.IsActivation(a.Act) {
+	if a.Act = op.FormatActivation(c.Root().Op, c.Root().Attrs); !op.IsActivation(a.Act) {
 		c.Miss(missActivation)
 		return nil
 	}

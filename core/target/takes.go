@@ -163,6 +163,10 @@ func (c Condition) holds(have, want any, n *ir.Node) bool {
 				return x == float64(w)
 			}
 		}
+		if x, ok := have.(string); ok { // a function, and its attributes
+			w, ok := want.(string)
+			return ok && (x == w || w != "" && strings.HasPrefix(x, w+"("))
+		}
 		return have == want
 	}
 	limit, ok := number(want)

@@ -12,47 +12,103 @@ import (
 	"github.com/rlx-go/rlx/plugins/cpu/kernels"
 )
 
+// byType is the kernels of an op by the element type of operand 0. Each prepares a node.
+type byType map[dtype.DType]func(n *ir.Node) func(*call) error
+
 // Elementwise functions have the names of their ops. Registering one in package kernels is enough: its kernel is made here, and
 // regions and the activations of products find it by name.
 func init() {
+	ops := map[string]byType{}
+	add := func(op string, d dtype.DType, prepare func(n *ir.Node) func(*call) error) {
+		if ops[op] == nil {
+			ops[op] = byType{}
+		}
+		ops[op][d] = prepare
+	}
 	for _, u := range kernels.Unaries() {
-		register(kernel{op: u.String(), takes: "(f32|f64)", run: func(c *call) error {
-			if c.in[0].DType == dtype.F64 {
-				kernels.UnaryF64(c.pool, u, view[float64](c.out), view[float64](c.in[0]))
-			} else {
-				kernels.UnaryF32(c.pool, u, f32(c.out), f32(c.in[0]))
+		add(u.String(), dtype.F32, func(n *ir.Node) func(*call) error {
+			f := u.With(parameters(n.Op, n.Attrs)...)
+			return always(func(c *call) { kernels.UnaryF32(c.pool, f, f32(c.out), f32(c.in[0])) })
+		})
+		add(u.String(), dtype.F64, func(n *ir.Node) func(*call) error {
+			f := u.With(parameters(n.Op, n.Attrs)...)
+			return always(func(c *call) { kernels.UnaryF64(c.pool, f, view[float64](c.out), view[float64](c.in[0])) })
+		})
+	}
+	for _, t := range kernels.Predicates() {
+		add(t.String(), dtype.F32, plain(func(c *call) { kernels.TestF32(c.pool, t, c.out.Data, f32(c.in[0])) }))
+		add(t.String(), dtype.F64, plain(func(c *call) { kernels.TestF64(c.pool, t, c.out.Data, view[float64](c.in[0])) }))
+	}
+	for d, e := range elements {
+		for _, name := range kernels.IntegerUnaries() {
+			if e.unary != nil {
+				add(name, d, plain(func(c *call) { e.unary(c, name) }))
 			}
-			return nil
-		}})
+		}
+		for _, b := range kernels.Binaries() {
+			if d.IsFloat() && b.TakesFloats() || d.IsInt() && b.TakesIntegers() {
+				add(b.String(), d, func(*ir.Node) func(*call) error { return func(c *call) error { return e.binary(c, b) } })
+			}
+		}
+		for _, r := range kernels.Compares() {
+			add(r.String(), d, plain(func(c *call) { e.compare(c, r) }))
+		}
 	}
 	for _, b := range kernels.Binaries() {
-		register(kernel{op: b.String(), takes: computes(b.String(), b.TakesIntegers()), run: func(c *call) error {
-			return elements[c.in[0].DType].binary(c, b)
-		}})
+		if b.TakesBools() {
+			add(b.String(), dtype.Bool, plain(func(c *call) {
+				kernels.Logical(c.pool, b, c.out.Data, c.in[0].Data, c.in[0].Shape, c.in[1].Data, c.in[1].Shape)
+			}))
+		}
 	}
-	for _, r := range kernels.Compares() {
-		register(kernel{op: r.String(), takes: computes(r.String(), true), run: func(c *call) error {
-			elements[c.in[0].DType].compare(c, r)
-			return nil
+	add("not", dtype.Bool, plain(func(c *call) { kernels.Not(c.pool, c.out.Data, c.in[0].Data) }))
+	for op, types := range ops {
+		register(kernel{op: op, takes: types.takes(op), prepare: func(n *ir.Node) func(*call) error {
+			return types[n.In[0].Type.DType](n)
 		}})
 	}
 }
 
-var (
-	_ = register(kernel{op: "where", takes: "(bool, any, any)", run: wheres.run})
-	_ = register(kernel{op: "cast", takes: "(any)", run: cast})
-)
+// plain is a kernel that needs nothing of the node and cannot fail.
+func plain(run func(c *call)) func(*ir.Node) func(*call) error {
+	return func(*ir.Node) func(*call) error { return always(run) }
+}
 
-// computes is a rule for operands of one element type, among those that kernels compute with unconverted and that the op takes.
-func computes(name string, integers bool) string {
+func always(run func(c *call)) func(*call) error {
+	return func(c *call) error {
+		run(c)
+		return nil
+	}
+}
+
+// takes is a rule for operands of the types that have a kernel, and that the op takes.
+func (k byType) takes(name string) string {
 	d, ok := ir.Find(name)
 	if !ok {
 		panic("BUG: cpu: a kernel for " + name + ", which is no op")
 	}
+	return computes(d, func(t dtype.DType) bool { return k[t] != nil })
+}
+
+// parameters are the attributes of an elementwise function, all of them numbers, in the order of their names.
+func parameters(d *ir.OpDef, attrs any) (p []float64) {
+	for _, a := range d.Attrs(attrs) {
+		p = append(p, a.Value.(float64))
+	}
+	return p
+}
+
+var (
+	_ = register(kernel{op: "where", takes: "(any, any, any)", run: wheres.run})
+	_ = register(kernel{op: "cast", takes: "(any)", run: cast})
+)
+
+// computes is a rule for operands of those types that the op takes at all.
+func computes(d *ir.OpDef, ok func(dtype.DType) bool) string {
 	var names []string
 	for _, t := range dtype.All() {
-		_, err := d.Infer(d.NewAttrs(), slices.Repeat([]ir.Type{ir.TypeOf(t)}, d.MinIn), ir.Type{}, nil)
-		if _, ok := elements[t]; ok && err == nil && (integers || t.IsFloat()) {
+		_, err := d.Infer(d.Cases()[0].Attrs, slices.Repeat([]ir.Type{ir.TypeOf(t)}, d.MinIn), ir.Type{}, nil)
+		if ok(t) && err == nil {
 			names = append(names, t.String())
 		}
 	}
@@ -67,6 +123,7 @@ type element struct {
 	binary  func(c *call, b kernels.BinaryOp) error
 	compare func(c *call, r kernels.CompareOp)
 	reduce  func(c *call, r kernels.ReduceOp)
+	unary   func(c *call, op string) // of integers
 
 	scatterAdd func(c *call) error
 }
@@ -74,8 +131,17 @@ type element struct {
 // elements are the types that kernels compute with unconverted.
 var elements = map[dtype.DType]element{
 	dtype.F32: elementOf[float32](), dtype.F64: elementOf[float64](),
-	dtype.I8: elementOf[int8](), dtype.I16: elementOf[int16](), dtype.I32: elementOf[int32](), dtype.I64: elementOf[int64](),
-	dtype.U8: elementOf[uint8](), dtype.U32: elementOf[uint32](),
+	dtype.I8: integerOf[int8](), dtype.I16: integerOf[int16](), dtype.I32: integerOf[int32](), dtype.I64: integerOf[int64](),
+	dtype.U8: integerOf[uint8](), dtype.U32: integerOf[uint32](),
+}
+
+func integerOf[T interface {
+	tensor.Element
+	kernels.Integer
+}]() element {
+	e := elementOf[T]()
+	e.unary = func(c *call, op string) { kernels.UnaryInteger(c.pool, op, view[T](c.out), view[T](c.in[0])) }
+	return e
 }
 
 func elementOf[T interface {
@@ -103,7 +169,7 @@ var wheres = bySize{whereOf[uint8], whereOf[uint16], whereOf[float32], whereOf[i
 
 func whereOf[T tensor.Element](c *call) {
 	cond, t, f := c.in[0], c.in[1], c.in[2]
-	kernels.Where(c.pool, view[T](c.out), cond.Data, cond.Shape, view[T](t), t.Shape, view[T](f), f.Shape)
+	kernels.Where(c.pool, view[T](c.out), kernels.Condition{Data: cond.Data, Shape: cond.Shape, DType: cond.DType}, view[T](t), t.Shape, view[T](f), f.Shape)
 }
 
 // bySize is a kernel's variants for results of 1, 2, 4 and 8 bytes per element.

@@ -75,7 +75,7 @@ const takesF32 = "(f32, f32|f16|bf16, f32...)"
 func acts() string {
 	list := []string{`""`}
 	for _, u := range kernels.Unaries() {
-		if op.IsActivation(u.String()) {
+		if slices.Contains(op.Activations(), u.String()) {
 			list = append(list, strconv.Quote(u.String()))
 		}
 	}
@@ -84,11 +84,16 @@ func acts() string {
 }
 
 // activation is the function that an act attribute names.
-func activation(name string) (kernels.UnaryOp, bool) {
-	if name == "" {
-		return kernels.Identity, true
+func activation(act string) (kernels.UnaryOp, bool) {
+	def, attrs, err := op.ParseActivation(act)
+	if def == nil {
+		return kernels.Identity, err == nil
 	}
-	return kernels.ParseUnary(name)
+	u, ok := kernels.ParseUnary(def.Name)
+	if ok {
+		u = u.With(parameters(def, attrs)...)
+	}
+	return u, ok
 }
 
 func f32(t tensor.Tensor) []float32 { return tensor.View[float32](t.Data) }

@@ -26,6 +26,11 @@ func region(n *ir.Node) func(*call) error {
 	compiled := make([]kernels.RegionStep, len(steps))
 	for i, s := range steps {
 		compiled[i].Op = s.Op.Name
+		if to, ok := s.Attrs.(op.CastAttrs); ok {
+			compiled[i].Op = to.To.String()
+		} else {
+			compiled[i].Params = parameters(s.Op, s.Attrs)
+		}
 		for _, o := range s.In {
 			compiled[i].In = append(compiled[i].In, kernels.RegionRef{Kind: kinds[o.Kind], Index: o.Index, Value: o.Value})
 		}

@@ -26,14 +26,15 @@ func TestRegions(t *testing.T) {
 		}
 		g := ir.NewGraph("region")
 		var in []*ir.Node
-		expr := "v0=" + d.Name + "(i0)"
-		if d.MaxIn == 2 {
-			expr = "v0=" + d.Name + "(i0,i1)"
+		attrs := d.Cases()[0].Attrs
+		expr := op.FormatRegion([]op.RegionStep{{Op: d, Attrs: attrs, In: []op.RegionOperand{{Index: 0}, {Index: 1}}[:d.MaxIn]}})
+		if _, err := d.Infer(attrs, []ir.Type{ir.TypeOf(dtype.F32), ir.TypeOf(dtype.F32)}[:d.MaxIn], ir.Type{}, nil); err != nil || d == op.CastDef {
+			continue // not of floats
 		}
 		for i := range d.MaxIn {
 			in = append(in, op.Input(g, string(rune('a'+i)), ir.TypeOf(dtype.F32, 3)))
 		}
-		alone, _ := Description().Takes(g.Add(d, op.NoAttrs{}, in...))
+		alone, _ := Description().Takes(g.Add(d, attrs, in...))
 		region := op.ElementwiseRegion(expr, in...)
 		how, why := Description().Takes(region)
 		if (alone == target.Native) != (how == target.Native) {

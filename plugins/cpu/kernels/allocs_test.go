@@ -12,8 +12,8 @@ import (
 func TestKernelsAllocateNothing(t *testing.T) {
 	const n = 3*elementGrain + 5 // enough for several tasks and a rest
 	region, err := NewRegion([]bool{false, false, false}, []RegionStep{
-		{"add", []RegionRef{{RegionInput, 0, 0}, {RegionInput, 1, 0}}}, {"gelu", []RegionRef{{RegionResult, 0, 0}}},
-		{"lt", []RegionRef{{RegionResult, 1, 0}, {RegionNumber, 0, 0.5}}}, {"where", []RegionRef{{RegionResult, 2, 0}, {RegionResult, 1, 0}, {RegionInput, 2, 0}}},
+		{Op: "add", In: []RegionRef{{RegionInput, 0, 0}, {RegionInput, 1, 0}}}, {Op: "gelu", In: []RegionRef{{RegionResult, 0, 0}}},
+		{Op: "lt", In: []RegionRef{{RegionResult, 1, 0}, {RegionNumber, 0, 0.5}}}, {Op: "where", In: []RegionRef{{RegionResult, 2, 0}, {RegionResult, 1, 0}, {RegionInput, 2, 0}}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -48,8 +48,8 @@ func TestKernelsAllocateNothing(t *testing.T) {
 			"add of i32": func() { Binary(p, Add, sums, ints, row, ints[:1], one) },
 			"lt":         func() { Compare(p, Lt, bits, x, row, y[:1], one) },
 			"lt of i32":  func() { Compare(p, Lt, bits, ints, row, ints, row) },
-			"where":      func() { Where(p, dst, bits, row, x, row, y[:1], one) },
-			"where u16":  func() { Where(p, halves, bits, row, halves, row, halves, row) },
+			"where":      func() { Where(p, dst, Condition{bits, row, dtype.Bool}, x, row, y[:1], one) },
+			"where u16":  func() { Where(p, halves, Condition{bits, row, dtype.Bool}, halves, row, halves, row) },
 			"expand":     func() { Expand(p, dst, row, x[:1], one) },
 			"layer norm": func() { LayerNorm(p, dst, x, y, y, 100, n/100, 1e-5) },
 			"residual":   func() { ResidualRmsNorm(p, dst, x, y, nil, y, y, 100, n/100, 1e-5) },

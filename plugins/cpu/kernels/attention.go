@@ -157,7 +157,7 @@ func (g *AttentionArgs) mask(a *attnTile, p span, sco []float32, b, head, q0, k0
 		p.scoreMax(sco, g.Scale*log2e, a.junk) // only scales here
 	} else {
 		p.scoreMax(sco, g.Scale/g.Softcap, a.junk)
-		a.s.unary[Tanh](sco, sco)
+		a.s.apply(Tanh, sco, sco)
 		p.scoreMax(sco, g.Softcap*log2e, a.junk)
 	}
 	if partial {

@@ -3,14 +3,12 @@ package kernels
 import (
 	"fmt"
 	"math"
-
-	"github.com/rlx-go/rlx/core/diag"
 )
 
 // BinaryOp is an elementwise function of two operands.
 type BinaryOp uint8
 
-// The binary functions of all element types. Max and Min give NaN if either operand is NaN. Integers wrap and divide towards zero.
+// The binary functions. Max and Min give NaN if either operand is NaN. Integers wrap and divide towards zero.
 const (
 	Add BinaryOp = iota
 	Sub
@@ -18,17 +16,48 @@ const (
 	Div
 	Max
 	Min
-	Pow // as math.Pow
+	Pow        // as math.Pow
+	Remainder  // with the sign of the dividend
+	Mod        // with that of the divisor
+	And        // And, Or and Xor are of bools and of the bits of integers
+	Or         //
+	Xor        //
+	ShiftLeft  // shifts are of integers
+	ShiftRight //
 )
 
 // binaryFunction describes a BinaryOp.
 type binaryFunction struct {
-	name string                     // that of the op
-	f    func(x, y float64) float64 // the formula of a function of floats only; nil for those that integers have too
+	name        string                     // that of the op
+	f           func(x, y float64) float64 // the formula of floats; nil: it takes no floats
+	ints, bools bool                       // whether it takes integers and bools
 }
 
 // binaries is indexed by BinaryOp. A new function of floats needs nothing but a line here; see functions.
-var binaries = []binaryFunction{{name: "add"}, {name: "sub"}, {name: "mul"}, {name: "div"}, {name: "max"}, {name: "min"}, {name: "pow"}}
+var binaries = []binaryFunction{
+	{"add", func(x, y float64) float64 { return x + y }, true, false},
+	{"sub", func(x, y float64) float64 { return x - y }, true, false},
+	{"mul", func(x, y float64) float64 { return x * y }, true, false},
+	{"div", func(x, y float64) float64 { return x / y }, true, false},
+	{"max", func(x, y float64) float64 { return max(x, y) }, true, false},
+	{"min", func(x, y float64) float64 { return min(x, y) }, true, false},
+	{"pow", math.Pow, true, false},
+	{"remainder", math.Mod, true, false},
+	{"mod", mod64, true, false},
+	{"and", nil, true, true},
+	{"or", nil, true, true},
+	{"xor", nil, true, true},
+	{"shift_left", nil, true, false},
+	{"shift_right", nil, true, false},
+}
+
+func mod64(x, y float64) float64 {
+	r := math.Mod(x, y)
+	if r != 0 && r < 0 != (y < 0) {
+		r += y
+	}
+	return r
+}
 
 func (op BinaryOp) String() string {
 	if int(op) < len(binaries) {
@@ -46,8 +75,14 @@ func Binaries() []BinaryOp {
 	return ops
 }
 
-// TakesIntegers reports whether the function is one of integers, too.
-func (op BinaryOp) TakesIntegers() bool { return binaries[op].f == nil }
+// TakesFloats reports whether the function is one of floats.
+func (op BinaryOp) TakesFloats() bool { return binaries[op].f != nil }
+
+// TakesIntegers reports whether the function is one of integers.
+func (op BinaryOp) TakesIntegers() bool { return binaries[op].ints }
+
+// TakesBools reports whether the function is one of bools, which Logical computes.
+func (op BinaryOp) TakesBools() bool { return binaries[op].bools }
 
 // ParseBinary finds a function by its name.
 func ParseBinary(name string) (BinaryOp, bool) {
@@ -78,10 +113,21 @@ func Binary[T Number](p *Pool, op BinaryOp, dst, a []T, aShape []int, b []T, bSh
 		split(p, n, elementGrain, binaryVectors{p, g, p.isa.binary[op], d, any(a).([]float32), any(b).([]float32)})
 		return nil
 	}
-	p.bad.Store(0)
-	split(p, n, elementGrain, binaryRows[T]{p, g, op, dst, a, b})
-	if p.bad.Load() != 0 {
-		return diag.New(diag.DivisionByZero, op.String(), "integer division by zero; the divisor must not hold 0")
+	switch d := any(dst).(type) {
+	case []float64:
+		split(p, n, elementGrain, binaryRows{g, op, d, any(a).([]float64), any(b).([]float64)})
+	case []int8:
+		return binaryInteger(p, op, g, n, d, any(a).([]int8), any(b).([]int8))
+	case []int16:
+		return binaryInteger(p, op, g, n, d, any(a).([]int16), any(b).([]int16))
+	case []int32:
+		return binaryInteger(p, op, g, n, d, any(a).([]int32), any(b).([]int32))
+	case []int64:
+		return binaryInteger(p, op, g, n, d, any(a).([]int64), any(b).([]int64))
+	case []uint8:
+		return binaryInteger(p, op, g, n, d, any(a).([]uint8), any(b).([]uint8))
+	case []uint32:
+		return binaryInteger(p, op, g, n, d, any(a).([]uint32), any(b).([]uint32))
 	}
 	return nil
 }
@@ -100,105 +146,29 @@ func (x *binaryVectors) do(lo, hi, worker int) {
 	})
 }
 
-type binaryRows[T Number] struct {
-	p         *Pool
+type binaryRows struct {
 	g         grid
 	op        BinaryOp
-	dst, a, b []T
+	dst, a, b []float64
 }
 
-func (x *binaryRows[T]) do(lo, hi, _ int) {
+func (x *binaryRows) do(lo, hi, _ int) {
+	sa, sb := x.g.step(0), x.g.step(1)
 	x.g.rows(lo, hi, func(out int, at [operands]int, n int) {
-		if !binaryRow(x.op, x.dst[out:out+n], x.a[at[0]:], x.b[at[1]:], x.g.step(0), x.g.step(1)) {
-			x.p.bad.Store(1)
-		}
+		binaryRow(x.op, x.dst[out:out+n], x.a[at[0]:], x.b[at[1]:], sa, sb)
 	})
 }
 
-// binaryRow is one row; steps are 0 or 1. It reports false for an integer division by zero.
-func binaryRow[T Number](op BinaryOp, dst, a, b []T, sa, sb int) bool {
-	switch op {
-	case Add:
-		rowOp(dst, a, b, sa, sb, func(x, y T) T { return x + y })
-	case Sub:
-		rowOp(dst, a, b, sa, sb, func(x, y T) T { return x - y })
-	case Mul:
-		rowOp(dst, a, b, sa, sb, func(x, y T) T { return x * y })
-	case Div:
-		if isFloat[T]() {
-			rowOp(dst, a, b, sa, sb, func(x, y T) T { return x / y })
-			return true
-		}
-		for i := range dst {
-			y := b[i*sb]
-			if y == 0 {
-				return false
-			}
-			dst[i] = a[i*sa] / y
-		}
-	case Max:
-		rowOp(dst, a, b, sa, sb, func(x, y T) T {
-			if x > y || x != x {
-				return x
-			}
-			return y
-		})
-	case Min:
-		rowOp(dst, a, b, sa, sb, func(x, y T) T {
-			if x < y || x != x {
-				return x
-			}
-			return y
-		})
-	case Pow:
-		if isFloat[T]() {
-			rowOp(dst, a, b, sa, sb, func(x, y T) T { return T(math.Pow(float64(x), float64(y))) })
-			return true
-		}
-		for i := range dst {
-			x, y := a[i*sa], b[i*sb]
-			if x == 0 && y < 0 {
-				return false
-			}
-			dst[i] = powInt(x, y)
-		}
-	default:
-		f := binaries[op].f
-		if !isFloat[T]() {
-			panic("BUG: " + op.String() + " of integers")
-		}
-		rowOp(dst, a, b, sa, sb, func(x, y T) T { return T(f(float64(x), float64(y))) })
-	}
-	return true
-}
-
-func isFloat[T Number]() bool {
-	half := 0.5
-	return T(half) != 0
-}
-
-func rowOp[T Number](dst, a, b []T, sa, sb int, f func(x, y T) T) {
-	switch {
-	case sa == 1 && sb == 1:
-		a, b = a[:len(dst)], b[:len(dst)]
-		for i := range dst {
-			dst[i] = f(a[i], b[i])
-		}
-	case sb == 0 && sa == 1:
-		y := b[0]
-		a = a[:len(dst)]
-		for i := range dst {
-			dst[i] = f(a[i], y)
-		}
-	default:
-		for i := range dst {
-			dst[i] = f(a[i*sa], b[i*sb])
-		}
+// binaryRow is one row; steps are 0 or 1.
+func binaryRow[T float32 | float64](op BinaryOp, dst, a, b []T, sa, sb int) {
+	f := binaries[op].f
+	for i := range dst {
+		dst[i] = T(f(float64(a[i*sa]), float64(b[i*sb])))
 	}
 }
 
 // powInt is x^y, wrapping; a negative power of anything but 1 and -1 is 0 (and x is not 0).
-func powInt[T Number](x, y T) T {
+func powInt[T Integer](x, y T) T {
 	if y < 0 {
 		switch {
 		case x == 1:
@@ -327,61 +297,6 @@ func truth[T Number | int](op CompareOp, x, y T) uint8 {
 	return 0
 }
 
-// Where is dst = t where cond is not 0, f elsewhere, with NumPy broadcast of all three. It only moves elements, so T may be any
-// type of the right size.
-func Where[T any](p *Pool, dst []T, cond []uint8, cShape []int, t []T, tShape []int, f []T, fShape []int) {
-	g, n, ok := newGrid(cShape, tShape, fShape)
-	if !ok || len(dst) < n {
-		panic(fmt.Sprintf("BUG: where of %v, %v and %v", cShape, tShape, fShape))
-	}
-	if d, ok := any(dst).([]float32); ok && g.step(0) == 1 {
-		split(p, n, elementGrain, whereVectors{p, g, d, cond, any(t).([]float32), any(f).([]float32)})
-		return
-	}
-	split(p, n, elementGrain, whereRows[T]{g, dst, cond, t, f})
-}
-
-type whereVectors struct {
-	p    *Pool
-	g    grid
-	dst  []float32
-	cond []uint8
-	t, f []float32
-}
-
-func (x *whereVectors) do(lo, hi, worker int) {
-	st, sf, buf := x.g.step(1), x.g.step(2), x.p.scratch(worker).floats(2*spread)
-	x.g.rows(lo, hi, func(out int, at [operands]int, n int) {
-		pieces(n, x.t[at[1]:], x.f[at[2]:], st, sf, buf, func(i int, t, f []float32) {
-			x.p.isa.choose(x.dst[out+i:][:len(t)], x.cond[at[0]+i:][:len(t)], t, f)
-		})
-	})
-}
-
-type whereRows[T any] struct {
-	g    grid
-	dst  []T
-	cond []uint8
-	t, f []T
-}
-
-func (x *whereRows[T]) do(lo, hi, _ int) {
-	x.g.rows(lo, hi, func(out int, at [operands]int, n int) {
-		whereRow(x.dst[out:out+n], x.cond[at[0]:], x.t[at[1]:], x.f[at[2]:], x.g.step(0), x.g.step(1), x.g.step(2))
-	})
-}
-
-// whereRow is one row; steps are 0 or 1.
-func whereRow[T any](dst []T, cond []uint8, t, f []T, sc, st, sf int) {
-	for i := range dst {
-		if cond[i*sc] != 0 {
-			dst[i] = t[i*st]
-		} else {
-			dst[i] = f[i*sf]
-		}
-	}
-}
-
 // Expand repeats src of one shape to another that it broadcasts to.
 func Expand[T any](p *Pool, dst []T, shape []int, src []T, srcShape []int) {
 	g, n, ok := newGrid(srcShape, shape) // the result counts as an operand, so that the common shape is its own
@@ -398,14 +313,11 @@ type expandRows[T any] struct {
 
 func (x *expandRows[T]) do(lo, hi, _ int) {
 	x.g.rows(lo, hi, func(out int, at [operands]int, n int) {
-		d := x.dst[out : out+n]
-		if x.g.step(0) == 1 {
-			copy(d, x.src[at[0]:])
-			return
-		}
-		v := x.src[at[0]]
-		for i := range d {
-			d[i] = v
-		}
+		copyOrFill(x.dst[out:out+n], x.src[at[0]:], x.g.step(0))
 	})
+}
+
+func isFloat[T Number]() bool {
+	half := 0.5
+	return T(half) != 0
 }

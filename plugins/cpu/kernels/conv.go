@@ -189,7 +189,6 @@ func (g *convolution) pixels(n, m, worker int) {
 // sums computes the output pixels [m, m+rows) of a group by their definition, and skips the taps that are in the padding.
 func (g *convolution) sums(out, gathered []float32, group, m, rows int) {
 	og, taps := g.Cout/g.Groups, g.KH*g.KW
-	act := g.p.isa.unary[g.Act]
 	for r := range rows {
 		row := out[r*g.Cout:][:og]
 		for o := range row {
@@ -214,8 +213,8 @@ func (g *convolution) sums(out, gathered []float32, group, m, rows int) {
 			}
 			row[o] = float32(sum)
 		}
-		if act != nil {
-			act(row, row)
+		if g.Act != Identity {
+			g.p.isa.apply(g.Act, row, row)
 		}
 	}
 }

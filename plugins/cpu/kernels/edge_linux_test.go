@@ -61,8 +61,8 @@ func TestOperandsEndWithMemory(t *testing.T) {
 				}
 			}
 			for n := range 3*s.lanes + 2 {
-				for _, op := range Unaries() {
-					s.unary[op](f(n), f(n))
+				for _, op := range allUnaries() {
+					s.apply(op, f(n), f(n))
 				}
 				for _, g := range s.binary {
 					if g != nil {
@@ -71,6 +71,9 @@ func TestOperandsEndWithMemory(t *testing.T) {
 				}
 				for _, g := range s.compare {
 					g(edge[uint8](t, n), f(n), f(n))
+				}
+				for _, g := range s.test {
+					g(edge[uint8](t, n), f(n))
 				}
 				s.choose(f(n), edge[uint8](t, n), f(n), f(n))
 				s.round(f(n), f(n))

@@ -70,13 +70,18 @@ func binary64(op BinaryOp, x, y float64) float64 {
 	return binaries[op].f(x, y)
 }
 
+// floatBinaries are the functions of floats.
+func floatBinaries() []BinaryOp {
+	return slices.DeleteFunc(Binaries(), func(op BinaryOp) bool { return !op.TakesFloats() })
+}
+
 func TestBinaryFloat(t *testing.T) { eachPool(t, testBinaryFloat) }
 
 func testBinaryFloat(t *testing.T, p *Pool) {
 	r := rng(1)
 	specials := []float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)), 0, -3, 2, 1e-40}
 	for _, shapes := range broadcasts {
-		for _, op := range Binaries() {
+		for _, op := range floatBinaries() {
 			a, b := randoms(r, product(shapes[0])), randoms(r, product(shapes[1]))
 			for _, x := range [][]float32{a, b} {
 				if len(x) > 0 {
@@ -169,7 +174,7 @@ func testCompareWhereExpand(t *testing.T, p *Pool) {
 			cond[i] = uint8(r.IntN(3))
 		}
 		dst := make([]float32, product(all))
-		Where(p, dst, cond, shapes[2], a, shapes[0], b, shapes[1])
+		Where(p, dst, Condition{cond, shapes[2], dtype.Bool}, a, shapes[0], b, shapes[1])
 		wide := make([]float32, product(all))
 		Expand(p, wide, all, a, shapes[0])
 		each(all, func(n int, index []int) {

@@ -239,10 +239,9 @@ func (g *GemmArgs) keep(sc *scratch, i, m, rows, j, cols int) []float32 {
 
 // epilogue applies the activation, and then the residual, to a finished block of C.
 func (g *GemmArgs) epilogue(s *isa, i, m, rows, j, cols int, kept []float32) {
-	f := s.unary[g.Act]
 	for r := m; r < m+rows; r++ {
 		c := g.C[i*g.StrideC+r*g.LDC+j:][:cols]
-		f(c, c)
+		s.apply(g.Act, c, c)
 		switch {
 		case kept != nil:
 			s.binary[Add](c, c, kept[(r-m)*cols:][:cols])
@@ -435,7 +434,6 @@ const gemvStrip = 32 // columns
 
 func (x *gemvStrips) do(lo, hi, w int) {
 	s, sc, g := x.p.isa, x.p.scratch(w), x.g
-	f := s.unary[g.Act]
 	buf, dots := sc.floats(g.K), sc.floats(gemvStrip)
 	for t := lo; t < hi; t++ {
 		i, j := t/x.strips, t%x.strips*gemvStrip
@@ -455,7 +453,7 @@ func (x *gemvStrips) do(lo, hi, w int) {
 				s.binary[Add](c, c, g.Bias[j:j+n])
 			}
 			if g.Act != Identity {
-				f(c, c)
+				s.apply(g.Act, c, c)
 			}
 			if g.Residual != nil {
 				s.binary[Add](c, c, g.Residual[i*g.StrideR+m*g.LDR+j:][:n])

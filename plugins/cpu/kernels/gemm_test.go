@@ -180,7 +180,7 @@ func TestGemmActivations(t *testing.T) {
 	eachPool(t, func(t *testing.T, p *Pool) {
 		r := rng(8)
 		for _, d := range [][4]int{{1, 70, 33, 1}, {2, 70, 700, 3}, {9, 45, 1100, 1}, {70, 96, 60, 1}} {
-			for _, act := range Unaries() {
+			for _, act := range allUnaries() {
 				g := randomGemm(r, d[0], d[1], d[2], d[3])
 				g.LDR, g.StrideR, g.Residual, g.Act = g.N, g.M*g.N, nil, Identity
 				want := runGemm(t, p, g, describe(g))
@@ -204,7 +204,7 @@ func TestGemmOverResidual(t *testing.T) {
 	eachPool(t, func(t *testing.T, p *Pool) {
 		r := rng(6)
 		for _, d := range [][4]int{{1, 70, 33, 1}, {2, 70, 700, 3}, {9, 45, 1100, 1}, {70, 45, 1100, 1}, {70, 96, 60, 4}} {
-			for _, act := range append(Unaries(), Identity) {
+			for _, act := range append(allUnaries(), Identity) {
 				g := randomGemm(r, d[0], d[1], d[2], d[3])
 				g.Act, g.LDR, g.StrideR = act, g.LDC, g.StrideC
 				g.Residual = randoms(r, d[3]*g.StrideR)

@@ -49,9 +49,10 @@ type isa struct {
 	widenF16, widenBF16 func(dst []float32, src []uint16)
 
 	// Elementwise functions over slices of equal length, by their ops; dst may be an operand.
-	unary   []func(dst, src []float32)
+	unary   []unaryLoop // by id; see apply
 	binary  []func(dst, a, b []float32)
 	compare [compareCount]func(dst []uint8, a, b []float32)
+	test    [predicateCount]func(dst []uint8, src []float32)
 	choose  func(dst []float32, cond []uint8, t, f []float32)
 	// slow are the elementwise ops for which the set has no routine, so that loops in Go compute them.
 	slow map[any]bool

@@ -105,6 +105,101 @@ func floorAVX2(dst *float32, src *float32, blocks int)
 //go:noescape
 func ceilAVX2(dst *float32, src *float32, blocks int)
 
+// exp2AVX2 is dst[i] = exp2(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.
+//
+//go:noescape
+func exp2AVX2(dst *float32, src *float32, blocks int)
+
+// expm1AVX2 is dst[i] = expm1(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.
+//
+//go:noescape
+func expm1AVX2(dst *float32, src *float32, blocks int)
+
+// log2AVX2 is dst[i] = log2(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.
+//
+//go:noescape
+func log2AVX2(dst *float32, src *float32, blocks int)
+
+// log1pAVX2 is dst[i] = log1p(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.
+//
+//go:noescape
+func log1pAVX2(dst *float32, src *float32, blocks int)
+
+// mishAVX2 is dst[i] = mish(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.
+//
+//go:noescape
+func mishAVX2(dst *float32, src *float32, blocks int)
+
+// seluAVX2 is dst[i] = selu(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.
+//
+//go:noescape
+func seluAVX2(dst *float32, src *float32, blocks int)
+
+// hardswishAVX2 is dst[i] = hardswish(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.
+//
+//go:noescape
+func hardswishAVX2(dst *float32, src *float32, blocks int)
+
+// squareAVX2 is dst[i] = square(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.
+//
+//go:noescape
+func squareAVX2(dst *float32, src *float32, blocks int)
+
+// reciprocalAVX2 is dst[i] = reciprocal(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.
+//
+//go:noescape
+func reciprocalAVX2(dst *float32, src *float32, blocks int)
+
+// signAVX2 is dst[i] = sign(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.
+//
+//go:noescape
+func signAVX2(dst *float32, src *float32, blocks int)
+
+// leakyReluAVX2 is dst[i] = leaky_relu(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.
+//
+//go:noescape
+func leakyReluAVX2(dst *float32, src *float32, blocks int, a float32)
+
+// eluAVX2 is dst[i] = elu(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.
+//
+//go:noescape
+func eluAVX2(dst *float32, src *float32, blocks int, a float32)
+
+// celuAVX2 is dst[i] = celu(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.
+//
+//go:noescape
+func celuAVX2(dst *float32, src *float32, blocks int, a float32)
+
+// hardsigmoidAVX2 is dst[i] = hardsigmoid(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.
+//
+//go:noescape
+func hardsigmoidAVX2(dst *float32, src *float32, blocks int, a float32, b float32)
+
+// clampAVX2 is dst[i] = clamp(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.
+//
+//go:noescape
+func clampAVX2(dst *float32, src *float32, blocks int, a float32, b float32)
+
+// softplusAVX2 is dst[i] = softplus(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.
+//
+//go:noescape
+func softplusAVX2(dst *float32, src *float32, blocks int, a float32, b float32)
+
+// isnanBytesAVX2 is dst = 1 where src has the property, else 0, over blocks*lanes elements; blocks > 0.
+//
+//go:noescape
+func isnanBytesAVX2(dst *uint8, src *float32, blocks int)
+
+// isinfBytesAVX2 is dst = 1 where src has the property, else 0, over blocks*lanes elements; blocks > 0.
+//
+//go:noescape
+func isinfBytesAVX2(dst *uint8, src *float32, blocks int)
+
+// isfiniteBytesAVX2 is dst = 1 where src has the property, else 0, over blocks*lanes elements; blocks > 0.
+//
+//go:noescape
+func isfiniteBytesAVX2(dst *uint8, src *float32, blocks int)
+
 // expAVX512 is dst[i] = exp(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.
 //
 //go:noescape
@@ -208,48 +303,187 @@ func floorAVX512(dst *float32, src *float32, blocks int)
 //go:noescape
 func ceilAVX512(dst *float32, src *float32, blocks int)
 
+// exp2AVX512 is dst[i] = exp2(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.
+//
+//go:noescape
+func exp2AVX512(dst *float32, src *float32, blocks int)
+
+// expm1AVX512 is dst[i] = expm1(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.
+//
+//go:noescape
+func expm1AVX512(dst *float32, src *float32, blocks int)
+
+// log2AVX512 is dst[i] = log2(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.
+//
+//go:noescape
+func log2AVX512(dst *float32, src *float32, blocks int)
+
+// log1pAVX512 is dst[i] = log1p(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.
+//
+//go:noescape
+func log1pAVX512(dst *float32, src *float32, blocks int)
+
+// mishAVX512 is dst[i] = mish(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.
+//
+//go:noescape
+func mishAVX512(dst *float32, src *float32, blocks int)
+
+// seluAVX512 is dst[i] = selu(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.
+//
+//go:noescape
+func seluAVX512(dst *float32, src *float32, blocks int)
+
+// hardswishAVX512 is dst[i] = hardswish(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.
+//
+//go:noescape
+func hardswishAVX512(dst *float32, src *float32, blocks int)
+
+// squareAVX512 is dst[i] = square(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.
+//
+//go:noescape
+func squareAVX512(dst *float32, src *float32, blocks int)
+
+// reciprocalAVX512 is dst[i] = reciprocal(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.
+//
+//go:noescape
+func reciprocalAVX512(dst *float32, src *float32, blocks int)
+
+// signAVX512 is dst[i] = sign(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.
+//
+//go:noescape
+func signAVX512(dst *float32, src *float32, blocks int)
+
+// leakyReluAVX512 is dst[i] = leaky_relu(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.
+//
+//go:noescape
+func leakyReluAVX512(dst *float32, src *float32, blocks int, a float32)
+
+// eluAVX512 is dst[i] = elu(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.
+//
+//go:noescape
+func eluAVX512(dst *float32, src *float32, blocks int, a float32)
+
+// celuAVX512 is dst[i] = celu(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.
+//
+//go:noescape
+func celuAVX512(dst *float32, src *float32, blocks int, a float32)
+
+// hardsigmoidAVX512 is dst[i] = hardsigmoid(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.
+//
+//go:noescape
+func hardsigmoidAVX512(dst *float32, src *float32, blocks int, a float32, b float32)
+
+// clampAVX512 is dst[i] = clamp(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.
+//
+//go:noescape
+func clampAVX512(dst *float32, src *float32, blocks int, a float32, b float32)
+
+// softplusAVX512 is dst[i] = softplus(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.
+//
+//go:noescape
+func softplusAVX512(dst *float32, src *float32, blocks int, a float32, b float32)
+
+// isnanBytesAVX512 is dst = 1 where src has the property, else 0, over blocks*lanes elements; blocks > 0.
+//
+//go:noescape
+func isnanBytesAVX512(dst *uint8, src *float32, blocks int)
+
+// isinfBytesAVX512 is dst = 1 where src has the property, else 0, over blocks*lanes elements; blocks > 0.
+//
+//go:noescape
+func isinfBytesAVX512(dst *uint8, src *float32, blocks int)
+
+// isfiniteBytesAVX512 is dst = 1 where src has the property, else 0, over blocks*lanes elements; blocks > 0.
+//
+//go:noescape
+func isfiniteBytesAVX512(dst *uint8, src *float32, blocks int)
+
+var testAVX2 = map[string]func(dst *uint8, src *float32, blocks int){
+	"isfinite": isfiniteBytesAVX2,
+	"isinf":    isinfBytesAVX2,
+	"isnan":    isnanBytesAVX2,
+}
+
+var testAVX512 = map[string]func(dst *uint8, src *float32, blocks int){
+	"isfinite": isfiniteBytesAVX512,
+	"isinf":    isinfBytesAVX512,
+	"isnan":    isnanBytesAVX512,
+}
+
 var unaryAVX2 = map[string]unaryRoutine{
-	"abs":       {whole: absAVX2},
-	"atan":      {whole: atanAVX2},
-	"ceil":      {whole: ceilAVX2},
-	"cos":       {angles: cosAVX2},
-	"erf":       {whole: erfAVX2},
-	"exp":       {whole: expAVX2},
-	"floor":     {whole: floorAVX2},
-	"gelu":      {whole: geluAVX2},
-	"gelu_tanh": {whole: geluTanhAVX2},
-	"log":       {whole: logAVX2},
-	"neg":       {whole: negAVX2},
-	"relu":      {whole: reluAVX2},
-	"round":     {whole: roundAVX2},
-	"rsqrt":     {whole: rsqrtAVX2},
-	"sigmoid":   {whole: sigmoidAVX2},
-	"silu":      {whole: siluAVX2},
-	"sin":       {angles: sinAVX2},
-	"sqrt":      {whole: sqrtAVX2},
-	"tan":       {angles: tanAVX2},
-	"tanh":      {whole: tanhAVX2},
+	"abs":         {whole: absAVX2},
+	"atan":        {whole: atanAVX2},
+	"ceil":        {whole: ceilAVX2},
+	"celu":        {one: celuAVX2},
+	"clamp":       {two: clampAVX2},
+	"cos":         {angles: cosAVX2},
+	"elu":         {one: eluAVX2},
+	"erf":         {whole: erfAVX2},
+	"exp":         {whole: expAVX2},
+	"exp2":        {whole: exp2AVX2},
+	"expm1":       {whole: expm1AVX2},
+	"floor":       {whole: floorAVX2},
+	"gelu":        {whole: geluAVX2},
+	"gelu_tanh":   {whole: geluTanhAVX2},
+	"hardsigmoid": {two: hardsigmoidAVX2},
+	"hardswish":   {whole: hardswishAVX2},
+	"leaky_relu":  {one: leakyReluAVX2},
+	"log":         {whole: logAVX2},
+	"log1p":       {whole: log1pAVX2},
+	"log2":        {whole: log2AVX2},
+	"mish":        {whole: mishAVX2},
+	"neg":         {whole: negAVX2},
+	"reciprocal":  {whole: reciprocalAVX2},
+	"relu":        {whole: reluAVX2},
+	"round":       {whole: roundAVX2},
+	"rsqrt":       {whole: rsqrtAVX2},
+	"selu":        {whole: seluAVX2},
+	"sigmoid":     {whole: sigmoidAVX2},
+	"sign":        {whole: signAVX2},
+	"silu":        {whole: siluAVX2},
+	"sin":         {angles: sinAVX2},
+	"softplus":    {two: softplusAVX2},
+	"sqrt":        {whole: sqrtAVX2},
+	"square":      {whole: squareAVX2},
+	"tan":         {angles: tanAVX2},
+	"tanh":        {whole: tanhAVX2},
 }
 
 var unaryAVX512 = map[string]unaryRoutine{
-	"abs":       {whole: absAVX512},
-	"atan":      {whole: atanAVX512},
-	"ceil":      {whole: ceilAVX512},
-	"cos":       {angles: cosAVX512},
-	"erf":       {whole: erfAVX512},
-	"exp":       {whole: expAVX512},
-	"floor":     {whole: floorAVX512},
-	"gelu":      {whole: geluAVX512},
-	"gelu_tanh": {whole: geluTanhAVX512},
-	"log":       {whole: logAVX512},
-	"neg":       {whole: negAVX512},
-	"relu":      {whole: reluAVX512},
-	"round":     {whole: roundAVX512},
-	"rsqrt":     {whole: rsqrtAVX512},
-	"sigmoid":   {whole: sigmoidAVX512},
-	"silu":      {whole: siluAVX512},
-	"sin":       {angles: sinAVX512},
-	"sqrt":      {whole: sqrtAVX512},
-	"tan":       {angles: tanAVX512},
-	"tanh":      {whole: tanhAVX512},
+	"abs":         {whole: absAVX512},
+	"atan":        {whole: atanAVX512},
+	"ceil":        {whole: ceilAVX512},
+	"celu":        {one: celuAVX512},
+	"clamp":       {two: clampAVX512},
+	"cos":         {angles: cosAVX512},
+	"elu":         {one: eluAVX512},
+	"erf":         {whole: erfAVX512},
+	"exp":         {whole: expAVX512},
+	"exp2":        {whole: exp2AVX512},
+	"expm1":       {whole: expm1AVX512},
+	"floor":       {whole: floorAVX512},
+	"gelu":        {whole: geluAVX512},
+	"gelu_tanh":   {whole: geluTanhAVX512},
+	"hardsigmoid": {two: hardsigmoidAVX512},
+	"hardswish":   {whole: hardswishAVX512},
+	"leaky_relu":  {one: leakyReluAVX512},
+	"log":         {whole: logAVX512},
+	"log1p":       {whole: log1pAVX512},
+	"log2":        {whole: log2AVX512},
+	"mish":        {whole: mishAVX512},
+	"neg":         {whole: negAVX512},
+	"reciprocal":  {whole: reciprocalAVX512},
+	"relu":        {whole: reluAVX512},
+	"round":       {whole: roundAVX512},
+	"rsqrt":       {whole: rsqrtAVX512},
+	"selu":        {whole: seluAVX512},
+	"sigmoid":     {whole: sigmoidAVX512},
+	"sign":        {whole: signAVX512},
+	"silu":        {whole: siluAVX512},
+	"sin":         {angles: sinAVX512},
+	"softplus":    {two: softplusAVX512},
+	"sqrt":        {whole: sqrtAVX512},
+	"square":      {whole: squareAVX512},
+	"tan":         {angles: tanAVX512},
+	"tanh":        {whole: tanhAVX512},
 }

@@ -2622,6 +2622,1358 @@ loop:
 	VZEROUPPER
 	RET
 
+// func exp2AVX2(dst *float32, src *float32, blocks int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·exp2AVX2(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ blocks+16(FP), DX
+
+loop:
+	VMOVUPS     (CX), Y0
+	VMOVUPS     cc3170000<>+0(SB), Y1
+	VMAXPS      Y0, Y1, Y0
+	VMOVUPS     c43010000<>+0(SB), Y1
+	VMINPS      Y0, Y1, Y0
+	VADDPS      c4b400000<>+0(SB), Y0, Y1
+	VSUBPS      c4b400000<>+0(SB), Y1, Y2
+	VSUBPS      Y2, Y0, Y0
+	VMOVUPS     c392209c5<>+0(SB), Y2
+	VFMADD213PS c3aaf8448<>+0(SB), Y0, Y2
+	VFMADD213PS c3c1d952a<>+0(SB), Y0, Y2
+	VFMADD213PS c3d6357b6<>+0(SB), Y0, Y2
+	VFMADD213PS c3e75fdf0<>+0(SB), Y0, Y2
+	VFMADD213PS c3f317218<>+0(SB), Y0, Y2
+	VFMADD213PS c3f800000<>+0(SB), Y0, Y2
+	VPSUBD      c4b400000<>+0(SB), Y1, Y1
+	VPSRAD      $0x01, Y1, Y0
+	VPSUBD      Y0, Y1, Y1
+	VPADDD      c0000007f<>+0(SB), Y0, Y0
+	VPSLLD      $0x17, Y0, Y0
+	VMULPS      Y0, Y2, Y2
+	VPADDD      c0000007f<>+0(SB), Y1, Y1
+	VPSLLD      $0x17, Y1, Y1
+	VMULPS      Y1, Y2, Y2
+	VMOVUPS     Y2, (AX)
+	ADDQ        $0x20, CX
+	ADDQ        $0x20, AX
+	DECQ        DX
+	JNE         loop
+	VZEROUPPER
+	RET
+
+DATA cc3170000<>+0(SB)/4, $0xc3170000
+DATA cc3170000<>+4(SB)/4, $0xc3170000
+DATA cc3170000<>+8(SB)/4, $0xc3170000
+DATA cc3170000<>+12(SB)/4, $0xc3170000
+DATA cc3170000<>+16(SB)/4, $0xc3170000
+DATA cc3170000<>+20(SB)/4, $0xc3170000
+DATA cc3170000<>+24(SB)/4, $0xc3170000
+DATA cc3170000<>+28(SB)/4, $0xc3170000
+DATA cc3170000<>+32(SB)/4, $0xc3170000
+DATA cc3170000<>+36(SB)/4, $0xc3170000
+DATA cc3170000<>+40(SB)/4, $0xc3170000
+DATA cc3170000<>+44(SB)/4, $0xc3170000
+DATA cc3170000<>+48(SB)/4, $0xc3170000
+DATA cc3170000<>+52(SB)/4, $0xc3170000
+DATA cc3170000<>+56(SB)/4, $0xc3170000
+DATA cc3170000<>+60(SB)/4, $0xc3170000
+GLOBL cc3170000<>(SB), RODATA|NOPTR, $64
+
+DATA c43010000<>+0(SB)/4, $0x43010000
+DATA c43010000<>+4(SB)/4, $0x43010000
+DATA c43010000<>+8(SB)/4, $0x43010000
+DATA c43010000<>+12(SB)/4, $0x43010000
+DATA c43010000<>+16(SB)/4, $0x43010000
+DATA c43010000<>+20(SB)/4, $0x43010000
+DATA c43010000<>+24(SB)/4, $0x43010000
+DATA c43010000<>+28(SB)/4, $0x43010000
+DATA c43010000<>+32(SB)/4, $0x43010000
+DATA c43010000<>+36(SB)/4, $0x43010000
+DATA c43010000<>+40(SB)/4, $0x43010000
+DATA c43010000<>+44(SB)/4, $0x43010000
+DATA c43010000<>+48(SB)/4, $0x43010000
+DATA c43010000<>+52(SB)/4, $0x43010000
+DATA c43010000<>+56(SB)/4, $0x43010000
+DATA c43010000<>+60(SB)/4, $0x43010000
+GLOBL c43010000<>(SB), RODATA|NOPTR, $64
+
+DATA c392209c5<>+0(SB)/4, $0x392209c5
+DATA c392209c5<>+4(SB)/4, $0x392209c5
+DATA c392209c5<>+8(SB)/4, $0x392209c5
+DATA c392209c5<>+12(SB)/4, $0x392209c5
+DATA c392209c5<>+16(SB)/4, $0x392209c5
+DATA c392209c5<>+20(SB)/4, $0x392209c5
+DATA c392209c5<>+24(SB)/4, $0x392209c5
+DATA c392209c5<>+28(SB)/4, $0x392209c5
+DATA c392209c5<>+32(SB)/4, $0x392209c5
+DATA c392209c5<>+36(SB)/4, $0x392209c5
+DATA c392209c5<>+40(SB)/4, $0x392209c5
+DATA c392209c5<>+44(SB)/4, $0x392209c5
+DATA c392209c5<>+48(SB)/4, $0x392209c5
+DATA c392209c5<>+52(SB)/4, $0x392209c5
+DATA c392209c5<>+56(SB)/4, $0x392209c5
+DATA c392209c5<>+60(SB)/4, $0x392209c5
+GLOBL c392209c5<>(SB), RODATA|NOPTR, $64
+
+DATA c3aaf8448<>+0(SB)/4, $0x3aaf8448
+DATA c3aaf8448<>+4(SB)/4, $0x3aaf8448
+DATA c3aaf8448<>+8(SB)/4, $0x3aaf8448
+DATA c3aaf8448<>+12(SB)/4, $0x3aaf8448
+DATA c3aaf8448<>+16(SB)/4, $0x3aaf8448
+DATA c3aaf8448<>+20(SB)/4, $0x3aaf8448
+DATA c3aaf8448<>+24(SB)/4, $0x3aaf8448
+DATA c3aaf8448<>+28(SB)/4, $0x3aaf8448
+DATA c3aaf8448<>+32(SB)/4, $0x3aaf8448
+DATA c3aaf8448<>+36(SB)/4, $0x3aaf8448
+DATA c3aaf8448<>+40(SB)/4, $0x3aaf8448
+DATA c3aaf8448<>+44(SB)/4, $0x3aaf8448
+DATA c3aaf8448<>+48(SB)/4, $0x3aaf8448
+DATA c3aaf8448<>+52(SB)/4, $0x3aaf8448
+DATA c3aaf8448<>+56(SB)/4, $0x3aaf8448
+DATA c3aaf8448<>+60(SB)/4, $0x3aaf8448
+GLOBL c3aaf8448<>(SB), RODATA|NOPTR, $64
+
+DATA c3c1d952a<>+0(SB)/4, $0x3c1d952a
+DATA c3c1d952a<>+4(SB)/4, $0x3c1d952a
+DATA c3c1d952a<>+8(SB)/4, $0x3c1d952a
+DATA c3c1d952a<>+12(SB)/4, $0x3c1d952a
+DATA c3c1d952a<>+16(SB)/4, $0x3c1d952a
+DATA c3c1d952a<>+20(SB)/4, $0x3c1d952a
+DATA c3c1d952a<>+24(SB)/4, $0x3c1d952a
+DATA c3c1d952a<>+28(SB)/4, $0x3c1d952a
+DATA c3c1d952a<>+32(SB)/4, $0x3c1d952a
+DATA c3c1d952a<>+36(SB)/4, $0x3c1d952a
+DATA c3c1d952a<>+40(SB)/4, $0x3c1d952a
+DATA c3c1d952a<>+44(SB)/4, $0x3c1d952a
+DATA c3c1d952a<>+48(SB)/4, $0x3c1d952a
+DATA c3c1d952a<>+52(SB)/4, $0x3c1d952a
+DATA c3c1d952a<>+56(SB)/4, $0x3c1d952a
+DATA c3c1d952a<>+60(SB)/4, $0x3c1d952a
+GLOBL c3c1d952a<>(SB), RODATA|NOPTR, $64
+
+DATA c3d6357b6<>+0(SB)/4, $0x3d6357b6
+DATA c3d6357b6<>+4(SB)/4, $0x3d6357b6
+DATA c3d6357b6<>+8(SB)/4, $0x3d6357b6
+DATA c3d6357b6<>+12(SB)/4, $0x3d6357b6
+DATA c3d6357b6<>+16(SB)/4, $0x3d6357b6
+DATA c3d6357b6<>+20(SB)/4, $0x3d6357b6
+DATA c3d6357b6<>+24(SB)/4, $0x3d6357b6
+DATA c3d6357b6<>+28(SB)/4, $0x3d6357b6
+DATA c3d6357b6<>+32(SB)/4, $0x3d6357b6
+DATA c3d6357b6<>+36(SB)/4, $0x3d6357b6
+DATA c3d6357b6<>+40(SB)/4, $0x3d6357b6
+DATA c3d6357b6<>+44(SB)/4, $0x3d6357b6
+DATA c3d6357b6<>+48(SB)/4, $0x3d6357b6
+DATA c3d6357b6<>+52(SB)/4, $0x3d6357b6
+DATA c3d6357b6<>+56(SB)/4, $0x3d6357b6
+DATA c3d6357b6<>+60(SB)/4, $0x3d6357b6
+GLOBL c3d6357b6<>(SB), RODATA|NOPTR, $64
+
+DATA c3e75fdf0<>+0(SB)/4, $0x3e75fdf0
+DATA c3e75fdf0<>+4(SB)/4, $0x3e75fdf0
+DATA c3e75fdf0<>+8(SB)/4, $0x3e75fdf0
+DATA c3e75fdf0<>+12(SB)/4, $0x3e75fdf0
+DATA c3e75fdf0<>+16(SB)/4, $0x3e75fdf0
+DATA c3e75fdf0<>+20(SB)/4, $0x3e75fdf0
+DATA c3e75fdf0<>+24(SB)/4, $0x3e75fdf0
+DATA c3e75fdf0<>+28(SB)/4, $0x3e75fdf0
+DATA c3e75fdf0<>+32(SB)/4, $0x3e75fdf0
+DATA c3e75fdf0<>+36(SB)/4, $0x3e75fdf0
+DATA c3e75fdf0<>+40(SB)/4, $0x3e75fdf0
+DATA c3e75fdf0<>+44(SB)/4, $0x3e75fdf0
+DATA c3e75fdf0<>+48(SB)/4, $0x3e75fdf0
+DATA c3e75fdf0<>+52(SB)/4, $0x3e75fdf0
+DATA c3e75fdf0<>+56(SB)/4, $0x3e75fdf0
+DATA c3e75fdf0<>+60(SB)/4, $0x3e75fdf0
+GLOBL c3e75fdf0<>(SB), RODATA|NOPTR, $64
+
+// func expm1AVX2(dst *float32, src *float32, blocks int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·expm1AVX2(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ blocks+16(FP), DX
+
+loop:
+	VMOVUPS      (CX), Y0
+	VMOVUPS      cc1f00000<>+0(SB), Y1
+	VMAXPS       Y0, Y1, Y0
+	VMOVUPS      c42b20000<>+0(SB), Y1
+	VMINPS       Y0, Y1, Y0
+	VMOVUPS      c4b400000<>+0(SB), Y1
+	VFMADD231PS  c3fb8aa3b<>+0(SB), Y0, Y1
+	VSUBPS       c4b400000<>+0(SB), Y1, Y2
+	VFNMADD231PS c3f317200<>+0(SB), Y2, Y0
+	VFNMADD231PS c35bfbe8e<>+0(SB), Y2, Y0
+	VMOVUPS      c3ab68896<>+0(SB), Y2
+	VFMADD213PS  c3c0905c8<>+0(SB), Y0, Y2
+	VFMADD213PS  c3d2aaa8d<>+0(SB), Y0, Y2
+	VFMADD213PS  c3e2aaa6e<>+0(SB), Y0, Y2
+	VFMADD213PS  c3f000000<>+0(SB), Y0, Y2
+	VMULPS       Y0, Y0, Y3
+	VFMADD213PS  Y0, Y3, Y2
+	VPSUBD       c4b3fff82<>+0(SB), Y1, Y0
+	VPSLLD       $0x17, Y0, Y0
+	VSUBPS       c3f000000<>+0(SB), Y0, Y1
+	VFMADD213PS  Y1, Y0, Y2
+	VADDPS       Y2, Y2, Y2
+	VMOVUPS      Y2, (AX)
+	ADDQ         $0x20, CX
+	ADDQ         $0x20, AX
+	DECQ         DX
+	JNE          loop
+	VZEROUPPER
+	RET
+
+DATA cc1f00000<>+0(SB)/4, $0xc1f00000
+DATA cc1f00000<>+4(SB)/4, $0xc1f00000
+DATA cc1f00000<>+8(SB)/4, $0xc1f00000
+DATA cc1f00000<>+12(SB)/4, $0xc1f00000
+DATA cc1f00000<>+16(SB)/4, $0xc1f00000
+DATA cc1f00000<>+20(SB)/4, $0xc1f00000
+DATA cc1f00000<>+24(SB)/4, $0xc1f00000
+DATA cc1f00000<>+28(SB)/4, $0xc1f00000
+DATA cc1f00000<>+32(SB)/4, $0xc1f00000
+DATA cc1f00000<>+36(SB)/4, $0xc1f00000
+DATA cc1f00000<>+40(SB)/4, $0xc1f00000
+DATA cc1f00000<>+44(SB)/4, $0xc1f00000
+DATA cc1f00000<>+48(SB)/4, $0xc1f00000
+DATA cc1f00000<>+52(SB)/4, $0xc1f00000
+DATA cc1f00000<>+56(SB)/4, $0xc1f00000
+DATA cc1f00000<>+60(SB)/4, $0xc1f00000
+GLOBL cc1f00000<>(SB), RODATA|NOPTR, $64
+
+DATA c4b3fff82<>+0(SB)/4, $0x4b3fff82
+DATA c4b3fff82<>+4(SB)/4, $0x4b3fff82
+DATA c4b3fff82<>+8(SB)/4, $0x4b3fff82
+DATA c4b3fff82<>+12(SB)/4, $0x4b3fff82
+DATA c4b3fff82<>+16(SB)/4, $0x4b3fff82
+DATA c4b3fff82<>+20(SB)/4, $0x4b3fff82
+DATA c4b3fff82<>+24(SB)/4, $0x4b3fff82
+DATA c4b3fff82<>+28(SB)/4, $0x4b3fff82
+DATA c4b3fff82<>+32(SB)/4, $0x4b3fff82
+DATA c4b3fff82<>+36(SB)/4, $0x4b3fff82
+DATA c4b3fff82<>+40(SB)/4, $0x4b3fff82
+DATA c4b3fff82<>+44(SB)/4, $0x4b3fff82
+DATA c4b3fff82<>+48(SB)/4, $0x4b3fff82
+DATA c4b3fff82<>+52(SB)/4, $0x4b3fff82
+DATA c4b3fff82<>+56(SB)/4, $0x4b3fff82
+DATA c4b3fff82<>+60(SB)/4, $0x4b3fff82
+GLOBL c4b3fff82<>(SB), RODATA|NOPTR, $64
+
+// func log2AVX2(dst *float32, src *float32, blocks int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·log2AVX2(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ blocks+16(FP), DX
+
+loop:
+	VMOVUPS     (CX), Y0
+	VMOVUPS     Y0, Y1
+	VMOVUPS     c00800000<>+0(SB), Y1
+	VMULPS      c4b000000<>+0(SB), Y0, Y2
+	VCMPPS      $0x11, Y1, Y0, Y3
+	VBLENDVPS   Y3, Y2, Y0, Y2
+	VMOVUPS     cc1b80000<>+0(SB), Y3
+	VXORPS      Y4, Y4, Y4
+	VCMPPS      $0x11, Y1, Y0, Y1
+	VBLENDVPS   Y1, Y3, Y4, Y1
+	VPSUBD      c3f3504f3<>+0(SB), Y2, Y3
+	VPSRAD      $0x17, Y3, Y3
+	VPSLLD      $0x17, Y3, Y4
+	VPSUBD      Y4, Y2, Y2
+	VCVTDQ2PS   Y3, Y3
+	VADDPS      Y1, Y3, Y3
+	VSUBPS      c3f800000<>+0(SB), Y2, Y2
+	VMOVUPS     c3dc80011<>+0(SB), Y1
+	VFMADD213PS cbe2abcf4<>+0(SB), Y2, Y1
+	VFMADD213PS c3e2e80c6<>+0(SB), Y2, Y1
+	VFMADD213PS cbe377ec2<>+0(SB), Y2, Y1
+	VFMADD213PS c3e5241c0<>+0(SB), Y2, Y1
+	VFMADD213PS cbe763b99<>+0(SB), Y2, Y1
+	VFMADD213PS c3e93be1f<>+0(SB), Y2, Y1
+	VFMADD213PS cbeb8aa40<>+0(SB), Y2, Y1
+	VFMADD213PS c3ef6384a<>+0(SB), Y2, Y1
+	VFMADD213PS cbf38aa3b<>+0(SB), Y2, Y1
+	VFMADD213PS c32a57060<>+0(SB), Y2, Y1
+	VMULPS      Y2, Y1, Y1
+	VFMADD231PS c3fb8aa3b<>+0(SB), Y2, Y1
+	VADDPS      Y3, Y1, Y1
+	VMOVUPS     c7f800000<>+0(SB), Y2
+	VCMPPS      $0x11, Y2, Y0, Y2
+	VBLENDVPS   Y2, Y1, Y0, Y1
+	VXORPS      Y2, Y2, Y2
+	VMOVUPS     c7fc00000<>+0(SB), Y3
+	VCMPPS      $0x11, Y2, Y0, Y4
+	VBLENDVPS   Y4, Y3, Y1, Y1
+	VMOVUPS     cff800000<>+0(SB), Y3
+	VCMPPS      $0x00, Y2, Y0, Y0
+	VBLENDVPS   Y0, Y3, Y1, Y0
+	VMOVUPS     Y0, (AX)
+	ADDQ        $0x20, CX
+	ADDQ        $0x20, AX
+	DECQ        DX
+	JNE         loop
+	VZEROUPPER
+	RET
+
+DATA c3dc80011<>+0(SB)/4, $0x3dc80011
+DATA c3dc80011<>+4(SB)/4, $0x3dc80011
+DATA c3dc80011<>+8(SB)/4, $0x3dc80011
+DATA c3dc80011<>+12(SB)/4, $0x3dc80011
+DATA c3dc80011<>+16(SB)/4, $0x3dc80011
+DATA c3dc80011<>+20(SB)/4, $0x3dc80011
+DATA c3dc80011<>+24(SB)/4, $0x3dc80011
+DATA c3dc80011<>+28(SB)/4, $0x3dc80011
+DATA c3dc80011<>+32(SB)/4, $0x3dc80011
+DATA c3dc80011<>+36(SB)/4, $0x3dc80011
+DATA c3dc80011<>+40(SB)/4, $0x3dc80011
+DATA c3dc80011<>+44(SB)/4, $0x3dc80011
+DATA c3dc80011<>+48(SB)/4, $0x3dc80011
+DATA c3dc80011<>+52(SB)/4, $0x3dc80011
+DATA c3dc80011<>+56(SB)/4, $0x3dc80011
+DATA c3dc80011<>+60(SB)/4, $0x3dc80011
+GLOBL c3dc80011<>(SB), RODATA|NOPTR, $64
+
+DATA cbe2abcf4<>+0(SB)/4, $0xbe2abcf4
+DATA cbe2abcf4<>+4(SB)/4, $0xbe2abcf4
+DATA cbe2abcf4<>+8(SB)/4, $0xbe2abcf4
+DATA cbe2abcf4<>+12(SB)/4, $0xbe2abcf4
+DATA cbe2abcf4<>+16(SB)/4, $0xbe2abcf4
+DATA cbe2abcf4<>+20(SB)/4, $0xbe2abcf4
+DATA cbe2abcf4<>+24(SB)/4, $0xbe2abcf4
+DATA cbe2abcf4<>+28(SB)/4, $0xbe2abcf4
+DATA cbe2abcf4<>+32(SB)/4, $0xbe2abcf4
+DATA cbe2abcf4<>+36(SB)/4, $0xbe2abcf4
+DATA cbe2abcf4<>+40(SB)/4, $0xbe2abcf4
+DATA cbe2abcf4<>+44(SB)/4, $0xbe2abcf4
+DATA cbe2abcf4<>+48(SB)/4, $0xbe2abcf4
+DATA cbe2abcf4<>+52(SB)/4, $0xbe2abcf4
+DATA cbe2abcf4<>+56(SB)/4, $0xbe2abcf4
+DATA cbe2abcf4<>+60(SB)/4, $0xbe2abcf4
+GLOBL cbe2abcf4<>(SB), RODATA|NOPTR, $64
+
+DATA c3e2e80c6<>+0(SB)/4, $0x3e2e80c6
+DATA c3e2e80c6<>+4(SB)/4, $0x3e2e80c6
+DATA c3e2e80c6<>+8(SB)/4, $0x3e2e80c6
+DATA c3e2e80c6<>+12(SB)/4, $0x3e2e80c6
+DATA c3e2e80c6<>+16(SB)/4, $0x3e2e80c6
+DATA c3e2e80c6<>+20(SB)/4, $0x3e2e80c6
+DATA c3e2e80c6<>+24(SB)/4, $0x3e2e80c6
+DATA c3e2e80c6<>+28(SB)/4, $0x3e2e80c6
+DATA c3e2e80c6<>+32(SB)/4, $0x3e2e80c6
+DATA c3e2e80c6<>+36(SB)/4, $0x3e2e80c6
+DATA c3e2e80c6<>+40(SB)/4, $0x3e2e80c6
+DATA c3e2e80c6<>+44(SB)/4, $0x3e2e80c6
+DATA c3e2e80c6<>+48(SB)/4, $0x3e2e80c6
+DATA c3e2e80c6<>+52(SB)/4, $0x3e2e80c6
+DATA c3e2e80c6<>+56(SB)/4, $0x3e2e80c6
+DATA c3e2e80c6<>+60(SB)/4, $0x3e2e80c6
+GLOBL c3e2e80c6<>(SB), RODATA|NOPTR, $64
+
+DATA cbe377ec2<>+0(SB)/4, $0xbe377ec2
+DATA cbe377ec2<>+4(SB)/4, $0xbe377ec2
+DATA cbe377ec2<>+8(SB)/4, $0xbe377ec2
+DATA cbe377ec2<>+12(SB)/4, $0xbe377ec2
+DATA cbe377ec2<>+16(SB)/4, $0xbe377ec2
+DATA cbe377ec2<>+20(SB)/4, $0xbe377ec2
+DATA cbe377ec2<>+24(SB)/4, $0xbe377ec2
+DATA cbe377ec2<>+28(SB)/4, $0xbe377ec2
+DATA cbe377ec2<>+32(SB)/4, $0xbe377ec2
+DATA cbe377ec2<>+36(SB)/4, $0xbe377ec2
+DATA cbe377ec2<>+40(SB)/4, $0xbe377ec2
+DATA cbe377ec2<>+44(SB)/4, $0xbe377ec2
+DATA cbe377ec2<>+48(SB)/4, $0xbe377ec2
+DATA cbe377ec2<>+52(SB)/4, $0xbe377ec2
+DATA cbe377ec2<>+56(SB)/4, $0xbe377ec2
+DATA cbe377ec2<>+60(SB)/4, $0xbe377ec2
+GLOBL cbe377ec2<>(SB), RODATA|NOPTR, $64
+
+DATA c3e5241c0<>+0(SB)/4, $0x3e5241c0
+DATA c3e5241c0<>+4(SB)/4, $0x3e5241c0
+DATA c3e5241c0<>+8(SB)/4, $0x3e5241c0
+DATA c3e5241c0<>+12(SB)/4, $0x3e5241c0
+DATA c3e5241c0<>+16(SB)/4, $0x3e5241c0
+DATA c3e5241c0<>+20(SB)/4, $0x3e5241c0
+DATA c3e5241c0<>+24(SB)/4, $0x3e5241c0
+DATA c3e5241c0<>+28(SB)/4, $0x3e5241c0
+DATA c3e5241c0<>+32(SB)/4, $0x3e5241c0
+DATA c3e5241c0<>+36(SB)/4, $0x3e5241c0
+DATA c3e5241c0<>+40(SB)/4, $0x3e5241c0
+DATA c3e5241c0<>+44(SB)/4, $0x3e5241c0
+DATA c3e5241c0<>+48(SB)/4, $0x3e5241c0
+DATA c3e5241c0<>+52(SB)/4, $0x3e5241c0
+DATA c3e5241c0<>+56(SB)/4, $0x3e5241c0
+DATA c3e5241c0<>+60(SB)/4, $0x3e5241c0
+GLOBL c3e5241c0<>(SB), RODATA|NOPTR, $64
+
+DATA cbe763b99<>+0(SB)/4, $0xbe763b99
+DATA cbe763b99<>+4(SB)/4, $0xbe763b99
+DATA cbe763b99<>+8(SB)/4, $0xbe763b99
+DATA cbe763b99<>+12(SB)/4, $0xbe763b99
+DATA cbe763b99<>+16(SB)/4, $0xbe763b99
+DATA cbe763b99<>+20(SB)/4, $0xbe763b99
+DATA cbe763b99<>+24(SB)/4, $0xbe763b99
+DATA cbe763b99<>+28(SB)/4, $0xbe763b99
+DATA cbe763b99<>+32(SB)/4, $0xbe763b99
+DATA cbe763b99<>+36(SB)/4, $0xbe763b99
+DATA cbe763b99<>+40(SB)/4, $0xbe763b99
+DATA cbe763b99<>+44(SB)/4, $0xbe763b99
+DATA cbe763b99<>+48(SB)/4, $0xbe763b99
+DATA cbe763b99<>+52(SB)/4, $0xbe763b99
+DATA cbe763b99<>+56(SB)/4, $0xbe763b99
+DATA cbe763b99<>+60(SB)/4, $0xbe763b99
+GLOBL cbe763b99<>(SB), RODATA|NOPTR, $64
+
+DATA c3e93be1f<>+0(SB)/4, $0x3e93be1f
+DATA c3e93be1f<>+4(SB)/4, $0x3e93be1f
+DATA c3e93be1f<>+8(SB)/4, $0x3e93be1f
+DATA c3e93be1f<>+12(SB)/4, $0x3e93be1f
+DATA c3e93be1f<>+16(SB)/4, $0x3e93be1f
+DATA c3e93be1f<>+20(SB)/4, $0x3e93be1f
+DATA c3e93be1f<>+24(SB)/4, $0x3e93be1f
+DATA c3e93be1f<>+28(SB)/4, $0x3e93be1f
+DATA c3e93be1f<>+32(SB)/4, $0x3e93be1f
+DATA c3e93be1f<>+36(SB)/4, $0x3e93be1f
+DATA c3e93be1f<>+40(SB)/4, $0x3e93be1f
+DATA c3e93be1f<>+44(SB)/4, $0x3e93be1f
+DATA c3e93be1f<>+48(SB)/4, $0x3e93be1f
+DATA c3e93be1f<>+52(SB)/4, $0x3e93be1f
+DATA c3e93be1f<>+56(SB)/4, $0x3e93be1f
+DATA c3e93be1f<>+60(SB)/4, $0x3e93be1f
+GLOBL c3e93be1f<>(SB), RODATA|NOPTR, $64
+
+DATA cbeb8aa40<>+0(SB)/4, $0xbeb8aa40
+DATA cbeb8aa40<>+4(SB)/4, $0xbeb8aa40
+DATA cbeb8aa40<>+8(SB)/4, $0xbeb8aa40
+DATA cbeb8aa40<>+12(SB)/4, $0xbeb8aa40
+DATA cbeb8aa40<>+16(SB)/4, $0xbeb8aa40
+DATA cbeb8aa40<>+20(SB)/4, $0xbeb8aa40
+DATA cbeb8aa40<>+24(SB)/4, $0xbeb8aa40
+DATA cbeb8aa40<>+28(SB)/4, $0xbeb8aa40
+DATA cbeb8aa40<>+32(SB)/4, $0xbeb8aa40
+DATA cbeb8aa40<>+36(SB)/4, $0xbeb8aa40
+DATA cbeb8aa40<>+40(SB)/4, $0xbeb8aa40
+DATA cbeb8aa40<>+44(SB)/4, $0xbeb8aa40
+DATA cbeb8aa40<>+48(SB)/4, $0xbeb8aa40
+DATA cbeb8aa40<>+52(SB)/4, $0xbeb8aa40
+DATA cbeb8aa40<>+56(SB)/4, $0xbeb8aa40
+DATA cbeb8aa40<>+60(SB)/4, $0xbeb8aa40
+GLOBL cbeb8aa40<>(SB), RODATA|NOPTR, $64
+
+DATA c3ef6384a<>+0(SB)/4, $0x3ef6384a
+DATA c3ef6384a<>+4(SB)/4, $0x3ef6384a
+DATA c3ef6384a<>+8(SB)/4, $0x3ef6384a
+DATA c3ef6384a<>+12(SB)/4, $0x3ef6384a
+DATA c3ef6384a<>+16(SB)/4, $0x3ef6384a
+DATA c3ef6384a<>+20(SB)/4, $0x3ef6384a
+DATA c3ef6384a<>+24(SB)/4, $0x3ef6384a
+DATA c3ef6384a<>+28(SB)/4, $0x3ef6384a
+DATA c3ef6384a<>+32(SB)/4, $0x3ef6384a
+DATA c3ef6384a<>+36(SB)/4, $0x3ef6384a
+DATA c3ef6384a<>+40(SB)/4, $0x3ef6384a
+DATA c3ef6384a<>+44(SB)/4, $0x3ef6384a
+DATA c3ef6384a<>+48(SB)/4, $0x3ef6384a
+DATA c3ef6384a<>+52(SB)/4, $0x3ef6384a
+DATA c3ef6384a<>+56(SB)/4, $0x3ef6384a
+DATA c3ef6384a<>+60(SB)/4, $0x3ef6384a
+GLOBL c3ef6384a<>(SB), RODATA|NOPTR, $64
+
+DATA cbf38aa3b<>+0(SB)/4, $0xbf38aa3b
+DATA cbf38aa3b<>+4(SB)/4, $0xbf38aa3b
+DATA cbf38aa3b<>+8(SB)/4, $0xbf38aa3b
+DATA cbf38aa3b<>+12(SB)/4, $0xbf38aa3b
+DATA cbf38aa3b<>+16(SB)/4, $0xbf38aa3b
+DATA cbf38aa3b<>+20(SB)/4, $0xbf38aa3b
+DATA cbf38aa3b<>+24(SB)/4, $0xbf38aa3b
+DATA cbf38aa3b<>+28(SB)/4, $0xbf38aa3b
+DATA cbf38aa3b<>+32(SB)/4, $0xbf38aa3b
+DATA cbf38aa3b<>+36(SB)/4, $0xbf38aa3b
+DATA cbf38aa3b<>+40(SB)/4, $0xbf38aa3b
+DATA cbf38aa3b<>+44(SB)/4, $0xbf38aa3b
+DATA cbf38aa3b<>+48(SB)/4, $0xbf38aa3b
+DATA cbf38aa3b<>+52(SB)/4, $0xbf38aa3b
+DATA cbf38aa3b<>+56(SB)/4, $0xbf38aa3b
+DATA cbf38aa3b<>+60(SB)/4, $0xbf38aa3b
+GLOBL cbf38aa3b<>(SB), RODATA|NOPTR, $64
+
+DATA c32a57060<>+0(SB)/4, $0x32a57060
+DATA c32a57060<>+4(SB)/4, $0x32a57060
+DATA c32a57060<>+8(SB)/4, $0x32a57060
+DATA c32a57060<>+12(SB)/4, $0x32a57060
+DATA c32a57060<>+16(SB)/4, $0x32a57060
+DATA c32a57060<>+20(SB)/4, $0x32a57060
+DATA c32a57060<>+24(SB)/4, $0x32a57060
+DATA c32a57060<>+28(SB)/4, $0x32a57060
+DATA c32a57060<>+32(SB)/4, $0x32a57060
+DATA c32a57060<>+36(SB)/4, $0x32a57060
+DATA c32a57060<>+40(SB)/4, $0x32a57060
+DATA c32a57060<>+44(SB)/4, $0x32a57060
+DATA c32a57060<>+48(SB)/4, $0x32a57060
+DATA c32a57060<>+52(SB)/4, $0x32a57060
+DATA c32a57060<>+56(SB)/4, $0x32a57060
+DATA c32a57060<>+60(SB)/4, $0x32a57060
+GLOBL c32a57060<>(SB), RODATA|NOPTR, $64
+
+// func log1pAVX2(dst *float32, src *float32, blocks int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·log1pAVX2(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ blocks+16(FP), DX
+
+loop:
+	VMOVUPS     (CX), Y0
+	VADDPS      c3f800000<>+0(SB), Y0, Y1
+	VSUBPS      c3f800000<>+0(SB), Y1, Y2
+	VSUBPS      Y2, Y0, Y2
+	VMOVUPS     Y1, Y0
+	VPSUBD      c3f3504f3<>+0(SB), Y0, Y3
+	VPSRAD      $0x17, Y3, Y3
+	VPSLLD      $0x17, Y3, Y4
+	VPSUBD      Y4, Y0, Y0
+	VCVTDQ2PS   Y3, Y4
+	VSUBPS      c3f800000<>+0(SB), Y0, Y0
+	VPMINSD     c0000007e<>+0(SB), Y3, Y3
+	VMOVUPS     c0000007f<>+0(SB), Y5
+	VPSUBD      Y3, Y5, Y5
+	VPSLLD      $0x17, Y5, Y5
+	VFMADD231PS Y5, Y2, Y0
+	VMOVUPS     c3d8ec752<>+0(SB), Y2
+	VFMADD213PS cbdeb1ade<>+0(SB), Y0, Y2
+	VFMADD213PS c3def5141<>+0(SB), Y0, Y2
+	VFMADD213PS cbdfe7a63<>+0(SB), Y0, Y2
+	VFMADD213PS c3e11e90d<>+0(SB), Y0, Y2
+	VFMADD213PS cbe2aada5<>+0(SB), Y0, Y2
+	VFMADD213PS c3e4ccead<>+0(SB), Y0, Y2
+	VFMADD213PS cbe7ffffe<>+0(SB), Y0, Y2
+	VFMADD213PS c3eaaaaaa<>+0(SB), Y0, Y2
+	VFMADD213PS cbf000000<>+0(SB), Y0, Y2
+	VMULPS      Y0, Y0, Y3
+	VMULPS      cb102e308<>+0(SB), Y4, Y5
+	VFMADD213PS Y5, Y3, Y2
+	VADDPS      Y0, Y2, Y2
+	VFMADD231PS c3f317218<>+0(SB), Y4, Y2
+	VMOVUPS     c7f800000<>+0(SB), Y0
+	VCMPPS      $0x11, Y0, Y1, Y0
+	VBLENDVPS   Y0, Y2, Y1, Y0
+	VXORPS      Y2, Y2, Y2
+	VMOVUPS     c7fc00000<>+0(SB), Y3
+	VCMPPS      $0x11, Y2, Y1, Y4
+	VBLENDVPS   Y4, Y3, Y0, Y0
+	VMOVUPS     cff800000<>+0(SB), Y3
+	VCMPPS      $0x00, Y2, Y1, Y1
+	VBLENDVPS   Y1, Y3, Y0, Y0
+	VMOVUPS     Y0, (AX)
+	ADDQ        $0x20, CX
+	ADDQ        $0x20, AX
+	DECQ        DX
+	JNE         loop
+	VZEROUPPER
+	RET
+
+DATA c0000007e<>+0(SB)/4, $0x0000007e
+DATA c0000007e<>+4(SB)/4, $0x0000007e
+DATA c0000007e<>+8(SB)/4, $0x0000007e
+DATA c0000007e<>+12(SB)/4, $0x0000007e
+DATA c0000007e<>+16(SB)/4, $0x0000007e
+DATA c0000007e<>+20(SB)/4, $0x0000007e
+DATA c0000007e<>+24(SB)/4, $0x0000007e
+DATA c0000007e<>+28(SB)/4, $0x0000007e
+DATA c0000007e<>+32(SB)/4, $0x0000007e
+DATA c0000007e<>+36(SB)/4, $0x0000007e
+DATA c0000007e<>+40(SB)/4, $0x0000007e
+DATA c0000007e<>+44(SB)/4, $0x0000007e
+DATA c0000007e<>+48(SB)/4, $0x0000007e
+DATA c0000007e<>+52(SB)/4, $0x0000007e
+DATA c0000007e<>+56(SB)/4, $0x0000007e
+DATA c0000007e<>+60(SB)/4, $0x0000007e
+GLOBL c0000007e<>(SB), RODATA|NOPTR, $64
+
+// func mishAVX2(dst *float32, src *float32, blocks int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·mishAVX2(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ blocks+16(FP), DX
+
+loop:
+	VMOVUPS      (CX), Y0
+	VMOVUPS      c41a00000<>+0(SB), Y1
+	VMINPS       Y0, Y1, Y1
+	VMOVUPS      cc2d00000<>+0(SB), Y2
+	VMOVUPS      c42b20000<>+0(SB), Y3
+	VMAXPS       Y1, Y2, Y1
+	VMINPS       Y1, Y3, Y1
+	VMOVUPS      c4b400000<>+0(SB), Y2
+	VFMADD231PS  c3fb8aa3b<>+0(SB), Y1, Y2
+	VMOVUPS      Y2, Y3
+	VSUBPS       c4b400000<>+0(SB), Y2, Y2
+	VMOVUPS      Y1, Y1
+	VFNMADD231PS c3f317200<>+0(SB), Y2, Y1
+	VFNMADD231PS c35bfbe8e<>+0(SB), Y2, Y1
+	VMOVUPS      c3ab68896<>+0(SB), Y2
+	VFMADD213PS  c3c0905c8<>+0(SB), Y1, Y2
+	VFMADD213PS  c3d2aaa8d<>+0(SB), Y1, Y2
+	VFMADD213PS  c3e2aaa6e<>+0(SB), Y1, Y2
+	VFMADD213PS  c3f000000<>+0(SB), Y1, Y2
+	VMULPS       Y1, Y1, Y4
+	VFMADD213PS  Y1, Y4, Y2
+	VADDPS       c3f800000<>+0(SB), Y2, Y2
+	VPSUBD       c4b400000<>+0(SB), Y3, Y3
+	VPSRAD       $0x01, Y3, Y1
+	VPSUBD       Y1, Y3, Y3
+	VPADDD       c0000007f<>+0(SB), Y1, Y1
+	VPSLLD       $0x17, Y1, Y1
+	VMULPS       Y1, Y2, Y2
+	VPADDD       c0000007f<>+0(SB), Y3, Y3
+	VPSLLD       $0x17, Y3, Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       c40000000<>+0(SB), Y2, Y1
+	VMULPS       Y2, Y1, Y1
+	VADDPS       c40000000<>+0(SB), Y1, Y2
+	VDIVPS       Y2, Y1, Y1
+	VMULPS       Y0, Y1, Y1
+	VMOVUPS      Y1, (AX)
+	ADDQ         $0x20, CX
+	ADDQ         $0x20, AX
+	DECQ         DX
+	JNE          loop
+	VZEROUPPER
+	RET
+
+DATA c41a00000<>+0(SB)/4, $0x41a00000
+DATA c41a00000<>+4(SB)/4, $0x41a00000
+DATA c41a00000<>+8(SB)/4, $0x41a00000
+DATA c41a00000<>+12(SB)/4, $0x41a00000
+DATA c41a00000<>+16(SB)/4, $0x41a00000
+DATA c41a00000<>+20(SB)/4, $0x41a00000
+DATA c41a00000<>+24(SB)/4, $0x41a00000
+DATA c41a00000<>+28(SB)/4, $0x41a00000
+DATA c41a00000<>+32(SB)/4, $0x41a00000
+DATA c41a00000<>+36(SB)/4, $0x41a00000
+DATA c41a00000<>+40(SB)/4, $0x41a00000
+DATA c41a00000<>+44(SB)/4, $0x41a00000
+DATA c41a00000<>+48(SB)/4, $0x41a00000
+DATA c41a00000<>+52(SB)/4, $0x41a00000
+DATA c41a00000<>+56(SB)/4, $0x41a00000
+DATA c41a00000<>+60(SB)/4, $0x41a00000
+GLOBL c41a00000<>(SB), RODATA|NOPTR, $64
+
+// func seluAVX2(dst *float32, src *float32, blocks int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·seluAVX2(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ blocks+16(FP), DX
+
+loop:
+	VMOVUPS      (CX), Y0
+	VXORPS       Y1, Y1, Y1
+	VMINPS       Y0, Y1, Y1
+	VMOVUPS      cc1f00000<>+0(SB), Y2
+	VMAXPS       Y1, Y2, Y1
+	VMOVUPS      c42b20000<>+0(SB), Y2
+	VMINPS       Y1, Y2, Y1
+	VMOVUPS      c4b400000<>+0(SB), Y2
+	VFMADD231PS  c3fb8aa3b<>+0(SB), Y1, Y2
+	VSUBPS       c4b400000<>+0(SB), Y2, Y3
+	VFNMADD231PS c3f317200<>+0(SB), Y3, Y1
+	VFNMADD231PS c35bfbe8e<>+0(SB), Y3, Y1
+	VMOVUPS      c3ab68896<>+0(SB), Y3
+	VFMADD213PS  c3c0905c8<>+0(SB), Y1, Y3
+	VFMADD213PS  c3d2aaa8d<>+0(SB), Y1, Y3
+	VFMADD213PS  c3e2aaa6e<>+0(SB), Y1, Y3
+	VFMADD213PS  c3f000000<>+0(SB), Y1, Y3
+	VMULPS       Y1, Y1, Y4
+	VFMADD213PS  Y1, Y4, Y3
+	VPSUBD       c4b3fff82<>+0(SB), Y2, Y1
+	VPSLLD       $0x17, Y1, Y1
+	VSUBPS       c3f000000<>+0(SB), Y1, Y2
+	VFMADD213PS  Y2, Y1, Y3
+	VADDPS       Y3, Y3, Y3
+	VMULPS       c3fe10966<>+0(SB), Y3, Y3
+	VMULPS       c3f867d5f<>+0(SB), Y0, Y1
+	VXORPS       Y2, Y2, Y2
+	VCMPPS       $0x1e, Y2, Y0, Y0
+	VBLENDVPS    Y0, Y1, Y3, Y0
+	VMOVUPS      Y0, (AX)
+	ADDQ         $0x20, CX
+	ADDQ         $0x20, AX
+	DECQ         DX
+	JNE          loop
+	VZEROUPPER
+	RET
+
+DATA c3fe10966<>+0(SB)/4, $0x3fe10966
+DATA c3fe10966<>+4(SB)/4, $0x3fe10966
+DATA c3fe10966<>+8(SB)/4, $0x3fe10966
+DATA c3fe10966<>+12(SB)/4, $0x3fe10966
+DATA c3fe10966<>+16(SB)/4, $0x3fe10966
+DATA c3fe10966<>+20(SB)/4, $0x3fe10966
+DATA c3fe10966<>+24(SB)/4, $0x3fe10966
+DATA c3fe10966<>+28(SB)/4, $0x3fe10966
+DATA c3fe10966<>+32(SB)/4, $0x3fe10966
+DATA c3fe10966<>+36(SB)/4, $0x3fe10966
+DATA c3fe10966<>+40(SB)/4, $0x3fe10966
+DATA c3fe10966<>+44(SB)/4, $0x3fe10966
+DATA c3fe10966<>+48(SB)/4, $0x3fe10966
+DATA c3fe10966<>+52(SB)/4, $0x3fe10966
+DATA c3fe10966<>+56(SB)/4, $0x3fe10966
+DATA c3fe10966<>+60(SB)/4, $0x3fe10966
+GLOBL c3fe10966<>(SB), RODATA|NOPTR, $64
+
+DATA c3f867d5f<>+0(SB)/4, $0x3f867d5f
+DATA c3f867d5f<>+4(SB)/4, $0x3f867d5f
+DATA c3f867d5f<>+8(SB)/4, $0x3f867d5f
+DATA c3f867d5f<>+12(SB)/4, $0x3f867d5f
+DATA c3f867d5f<>+16(SB)/4, $0x3f867d5f
+DATA c3f867d5f<>+20(SB)/4, $0x3f867d5f
+DATA c3f867d5f<>+24(SB)/4, $0x3f867d5f
+DATA c3f867d5f<>+28(SB)/4, $0x3f867d5f
+DATA c3f867d5f<>+32(SB)/4, $0x3f867d5f
+DATA c3f867d5f<>+36(SB)/4, $0x3f867d5f
+DATA c3f867d5f<>+40(SB)/4, $0x3f867d5f
+DATA c3f867d5f<>+44(SB)/4, $0x3f867d5f
+DATA c3f867d5f<>+48(SB)/4, $0x3f867d5f
+DATA c3f867d5f<>+52(SB)/4, $0x3f867d5f
+DATA c3f867d5f<>+56(SB)/4, $0x3f867d5f
+DATA c3f867d5f<>+60(SB)/4, $0x3f867d5f
+GLOBL c3f867d5f<>(SB), RODATA|NOPTR, $64
+
+// func hardswishAVX2(dst *float32, src *float32, blocks int)
+// Requires: AVX, FMA3
+TEXT ·hardswishAVX2(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ blocks+16(FP), DX
+
+loop:
+	VMOVUPS     (CX), Y0
+	VMOVUPS     c3f000000<>+0(SB), Y1
+	VFMADD231PS c3e2aaaab<>+0(SB), Y0, Y1
+	VXORPS      Y2, Y2, Y2
+	VMOVUPS     c3f800000<>+0(SB), Y3
+	VMAXPS      Y1, Y2, Y1
+	VMINPS      Y1, Y3, Y1
+	VMULPS      Y0, Y1, Y1
+	VMOVUPS     Y1, (AX)
+	ADDQ        $0x20, CX
+	ADDQ        $0x20, AX
+	DECQ        DX
+	JNE         loop
+	VZEROUPPER
+	RET
+
+DATA c3e2aaaab<>+0(SB)/4, $0x3e2aaaab
+DATA c3e2aaaab<>+4(SB)/4, $0x3e2aaaab
+DATA c3e2aaaab<>+8(SB)/4, $0x3e2aaaab
+DATA c3e2aaaab<>+12(SB)/4, $0x3e2aaaab
+DATA c3e2aaaab<>+16(SB)/4, $0x3e2aaaab
+DATA c3e2aaaab<>+20(SB)/4, $0x3e2aaaab
+DATA c3e2aaaab<>+24(SB)/4, $0x3e2aaaab
+DATA c3e2aaaab<>+28(SB)/4, $0x3e2aaaab
+DATA c3e2aaaab<>+32(SB)/4, $0x3e2aaaab
+DATA c3e2aaaab<>+36(SB)/4, $0x3e2aaaab
+DATA c3e2aaaab<>+40(SB)/4, $0x3e2aaaab
+DATA c3e2aaaab<>+44(SB)/4, $0x3e2aaaab
+DATA c3e2aaaab<>+48(SB)/4, $0x3e2aaaab
+DATA c3e2aaaab<>+52(SB)/4, $0x3e2aaaab
+DATA c3e2aaaab<>+56(SB)/4, $0x3e2aaaab
+DATA c3e2aaaab<>+60(SB)/4, $0x3e2aaaab
+GLOBL c3e2aaaab<>(SB), RODATA|NOPTR, $64
+
+// func squareAVX2(dst *float32, src *float32, blocks int)
+// Requires: AVX
+TEXT ·squareAVX2(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ blocks+16(FP), DX
+
+loop:
+	VMOVUPS (CX), Y0
+	VMULPS  Y0, Y0, Y0
+	VMOVUPS Y0, (AX)
+	ADDQ    $0x20, CX
+	ADDQ    $0x20, AX
+	DECQ    DX
+	JNE     loop
+	VZEROUPPER
+	RET
+
+// func reciprocalAVX2(dst *float32, src *float32, blocks int)
+// Requires: AVX
+TEXT ·reciprocalAVX2(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ blocks+16(FP), DX
+
+loop:
+	VMOVUPS (CX), Y0
+	VMOVUPS c3f800000<>+0(SB), Y1
+	VDIVPS  Y0, Y1, Y1
+	VMOVUPS Y1, (AX)
+	ADDQ    $0x20, CX
+	ADDQ    $0x20, AX
+	DECQ    DX
+	JNE     loop
+	VZEROUPPER
+	RET
+
+// func signAVX2(dst *float32, src *float32, blocks int)
+// Requires: AVX
+TEXT ·signAVX2(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ blocks+16(FP), DX
+
+loop:
+	VMOVUPS   (CX), Y0
+	VMOVUPS   c3f800000<>+0(SB), Y1
+	VANDPS    c80000000<>+0(SB), Y0, Y2
+	VORPS     Y2, Y1, Y1
+	VXORPS    Y2, Y2, Y2
+	VCMPPS    $0x00, Y2, Y0, Y2
+	VBLENDVPS Y2, Y0, Y1, Y1
+	VCMPPS    $0x03, Y0, Y0, Y2
+	VBLENDVPS Y2, Y0, Y1, Y0
+	VMOVUPS   Y0, (AX)
+	ADDQ      $0x20, CX
+	ADDQ      $0x20, AX
+	DECQ      DX
+	JNE       loop
+	VZEROUPPER
+	RET
+
+// func leakyReluAVX2(dst *float32, src *float32, blocks int, a float32)
+// Requires: AVX
+TEXT ·leakyReluAVX2(SB), NOSPLIT, $0-28
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         blocks+16(FP), DX
+	VBROADCASTSS a+24(FP), Y0
+
+loop:
+	VMOVUPS   (CX), Y1
+	VMULPS    Y0, Y1, Y2
+	VXORPS    Y3, Y3, Y3
+	VCMPPS    $0x1e, Y3, Y1, Y3
+	VBLENDVPS Y3, Y1, Y2, Y1
+	VMOVUPS   Y1, (AX)
+	ADDQ      $0x20, CX
+	ADDQ      $0x20, AX
+	DECQ      DX
+	JNE       loop
+	VZEROUPPER
+	RET
+
+// func eluAVX2(dst *float32, src *float32, blocks int, a float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·eluAVX2(SB), NOSPLIT, $0-28
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         blocks+16(FP), DX
+	VBROADCASTSS a+24(FP), Y0
+
+loop:
+	VMOVUPS      (CX), Y1
+	VXORPS       Y2, Y2, Y2
+	VMINPS       Y1, Y2, Y2
+	VMOVUPS      cc1f00000<>+0(SB), Y3
+	VMAXPS       Y2, Y3, Y2
+	VMOVUPS      c42b20000<>+0(SB), Y3
+	VMINPS       Y2, Y3, Y2
+	VMOVUPS      c4b400000<>+0(SB), Y3
+	VFMADD231PS  c3fb8aa3b<>+0(SB), Y2, Y3
+	VSUBPS       c4b400000<>+0(SB), Y3, Y4
+	VFNMADD231PS c3f317200<>+0(SB), Y4, Y2
+	VFNMADD231PS c35bfbe8e<>+0(SB), Y4, Y2
+	VMOVUPS      c3ab68896<>+0(SB), Y4
+	VFMADD213PS  c3c0905c8<>+0(SB), Y2, Y4
+	VFMADD213PS  c3d2aaa8d<>+0(SB), Y2, Y4
+	VFMADD213PS  c3e2aaa6e<>+0(SB), Y2, Y4
+	VFMADD213PS  c3f000000<>+0(SB), Y2, Y4
+	VMULPS       Y2, Y2, Y5
+	VFMADD213PS  Y2, Y5, Y4
+	VPSUBD       c4b3fff82<>+0(SB), Y3, Y2
+	VPSLLD       $0x17, Y2, Y2
+	VSUBPS       c3f000000<>+0(SB), Y2, Y3
+	VFMADD213PS  Y3, Y2, Y4
+	VADDPS       Y4, Y4, Y4
+	VMULPS       Y0, Y4, Y4
+	VXORPS       Y2, Y2, Y2
+	VCMPPS       $0x1e, Y2, Y1, Y2
+	VBLENDVPS    Y2, Y1, Y4, Y1
+	VMOVUPS      Y1, (AX)
+	ADDQ         $0x20, CX
+	ADDQ         $0x20, AX
+	DECQ         DX
+	JNE          loop
+	VZEROUPPER
+	RET
+
+// func celuAVX2(dst *float32, src *float32, blocks int, a float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·celuAVX2(SB), NOSPLIT, $0-28
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         blocks+16(FP), DX
+	VBROADCASTSS a+24(FP), Y0
+
+loop:
+	VMOVUPS      (CX), Y1
+	VXORPS       Y2, Y2, Y2
+	VMINPS       Y1, Y2, Y2
+	VDIVPS       Y0, Y2, Y2
+	VMOVUPS      cc1f00000<>+0(SB), Y3
+	VMAXPS       Y2, Y3, Y2
+	VMOVUPS      c42b20000<>+0(SB), Y3
+	VMINPS       Y2, Y3, Y2
+	VMOVUPS      c4b400000<>+0(SB), Y3
+	VFMADD231PS  c3fb8aa3b<>+0(SB), Y2, Y3
+	VSUBPS       c4b400000<>+0(SB), Y3, Y4
+	VFNMADD231PS c3f317200<>+0(SB), Y4, Y2
+	VFNMADD231PS c35bfbe8e<>+0(SB), Y4, Y2
+	VMOVUPS      c3ab68896<>+0(SB), Y4
+	VFMADD213PS  c3c0905c8<>+0(SB), Y2, Y4
+	VFMADD213PS  c3d2aaa8d<>+0(SB), Y2, Y4
+	VFMADD213PS  c3e2aaa6e<>+0(SB), Y2, Y4
+	VFMADD213PS  c3f000000<>+0(SB), Y2, Y4
+	VMULPS       Y2, Y2, Y5
+	VFMADD213PS  Y2, Y5, Y4
+	VPSUBD       c4b3fff82<>+0(SB), Y3, Y2
+	VPSLLD       $0x17, Y2, Y2
+	VSUBPS       c3f000000<>+0(SB), Y2, Y3
+	VFMADD213PS  Y3, Y2, Y4
+	VADDPS       Y4, Y4, Y4
+	VMULPS       Y0, Y4, Y4
+	VXORPS       Y2, Y2, Y2
+	VCMPPS       $0x1e, Y2, Y1, Y2
+	VBLENDVPS    Y2, Y1, Y4, Y1
+	VMOVUPS      Y1, (AX)
+	ADDQ         $0x20, CX
+	ADDQ         $0x20, AX
+	DECQ         DX
+	JNE          loop
+	VZEROUPPER
+	RET
+
+// func hardsigmoidAVX2(dst *float32, src *float32, blocks int, a float32, b float32)
+// Requires: AVX, FMA3
+TEXT ·hardsigmoidAVX2(SB), NOSPLIT, $0-32
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         blocks+16(FP), DX
+	VBROADCASTSS a+24(FP), Y0
+	VBROADCASTSS b+28(FP), Y1
+
+loop:
+	VMOVUPS     (CX), Y2
+	VFMADD213PS Y1, Y0, Y2
+	VXORPS      Y3, Y3, Y3
+	VMOVUPS     c3f800000<>+0(SB), Y4
+	VMAXPS      Y2, Y3, Y2
+	VMINPS      Y2, Y4, Y2
+	VMOVUPS     Y2, (AX)
+	ADDQ        $0x20, CX
+	ADDQ        $0x20, AX
+	DECQ        DX
+	JNE         loop
+	VZEROUPPER
+	RET
+
+// func clampAVX2(dst *float32, src *float32, blocks int, a float32, b float32)
+// Requires: AVX
+TEXT ·clampAVX2(SB), NOSPLIT, $0-32
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         blocks+16(FP), DX
+	VBROADCASTSS a+24(FP), Y0
+	VBROADCASTSS b+28(FP), Y1
+
+loop:
+	VMOVUPS (CX), Y2
+	VMAXPS  Y2, Y1, Y2
+	VMINPS  Y2, Y0, Y2
+	VMOVUPS Y2, (AX)
+	ADDQ    $0x20, CX
+	ADDQ    $0x20, AX
+	DECQ    DX
+	JNE     loop
+	VZEROUPPER
+	RET
+
+// func softplusAVX2(dst *float32, src *float32, blocks int, a float32, b float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·softplusAVX2(SB), NOSPLIT, $0-32
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         blocks+16(FP), DX
+	VBROADCASTSS a+24(FP), Y0
+	VBROADCASTSS b+28(FP), Y1
+	VMOVUPS      c3f800000<>+0(SB), Y2
+	VDIVPS       Y0, Y2, Y2
+
+loop:
+	VMOVUPS      (CX), Y3
+	VMULPS       Y0, Y3, Y4
+	VMOVUPS      Y4, Y6
+	VFMSUB231PS  Y0, Y3, Y6
+	VORPS        c80000000<>+0(SB), Y4, Y5
+	VMOVUPS      cc2d00000<>+0(SB), Y7
+	VXORPS       Y8, Y8, Y8
+	VCMPPS       $0x1e, Y7, Y5, Y7
+	VBLENDVPS    Y7, Y6, Y8, Y6
+	VXORPS       Y7, Y7, Y7
+	VXORPS       c80000000<>+0(SB), Y6, Y8
+	VCMPPS       $0x1e, Y7, Y4, Y7
+	VBLENDVPS    Y7, Y8, Y6, Y6
+	VMOVUPS      cc2d00000<>+0(SB), Y7
+	VMOVUPS      c42b20000<>+0(SB), Y8
+	VMAXPS       Y5, Y7, Y5
+	VMINPS       Y5, Y8, Y5
+	VMOVUPS      c4b400000<>+0(SB), Y7
+	VFMADD231PS  c3fb8aa3b<>+0(SB), Y5, Y7
+	VMOVUPS      Y7, Y8
+	VSUBPS       c4b400000<>+0(SB), Y7, Y7
+	VMOVUPS      Y5, Y5
+	VFNMADD231PS c3f317200<>+0(SB), Y7, Y5
+	VADDPS       Y6, Y5, Y5
+	VFNMADD231PS c35bfbe8e<>+0(SB), Y7, Y5
+	VMOVUPS      c3ab68896<>+0(SB), Y6
+	VFMADD213PS  c3c0905c8<>+0(SB), Y5, Y6
+	VFMADD213PS  c3d2aaa8d<>+0(SB), Y5, Y6
+	VFMADD213PS  c3e2aaa6e<>+0(SB), Y5, Y6
+	VFMADD213PS  c3f000000<>+0(SB), Y5, Y6
+	VMULPS       Y5, Y5, Y7
+	VFMADD213PS  Y5, Y7, Y6
+	VADDPS       c3f800000<>+0(SB), Y6, Y6
+	VPSUBD       c4b400000<>+0(SB), Y8, Y8
+	VPSRAD       $0x01, Y8, Y5
+	VPSUBD       Y5, Y8, Y8
+	VPADDD       c0000007f<>+0(SB), Y5, Y5
+	VPSLLD       $0x17, Y5, Y5
+	VMULPS       Y5, Y6, Y6
+	VPADDD       c0000007f<>+0(SB), Y8, Y8
+	VPSLLD       $0x17, Y8, Y8
+	VMULPS       Y8, Y6, Y6
+	VMOVUPS      c3b02333d<>+0(SB), Y5
+	VFMADD213PS  cbc5811c1<>+0(SB), Y6, Y5
+	VFMADD213PS  c3d27f682<>+0(SB), Y6, Y5
+	VFMADD213PS  cbda7b0eb<>+0(SB), Y6, Y5
+	VFMADD213PS  c3dfd8059<>+0(SB), Y6, Y5
+	VFMADD213PS  cbe24bcbd<>+0(SB), Y6, Y5
+	VFMADD213PS  c3e4ba17c<>+0(SB), Y6, Y5
+	VFMADD213PS  cbe7fdc9a<>+0(SB), Y6, Y5
+	VFMADD213PS  c3eaaa992<>+0(SB), Y6, Y5
+	VFMADD213PS  cbefffff9<>+0(SB), Y6, Y5
+	VFMADD213PS  c3f800000<>+0(SB), Y6, Y5
+	VXORPS       Y7, Y7, Y7
+	VMAXPS       Y4, Y7, Y7
+	VFMADD213PS  Y7, Y6, Y5
+	VMULPS       Y2, Y5, Y5
+	VCMPPS       $0x1e, Y1, Y4, Y4
+	VBLENDVPS    Y4, Y3, Y5, Y3
+	VMOVUPS      Y3, (AX)
+	ADDQ         $0x20, CX
+	ADDQ         $0x20, AX
+	DECQ         DX
+	JNE          loop
+	VZEROUPPER
+	RET
+
+DATA c3b02333d<>+0(SB)/4, $0x3b02333d
+DATA c3b02333d<>+4(SB)/4, $0x3b02333d
+DATA c3b02333d<>+8(SB)/4, $0x3b02333d
+DATA c3b02333d<>+12(SB)/4, $0x3b02333d
+DATA c3b02333d<>+16(SB)/4, $0x3b02333d
+DATA c3b02333d<>+20(SB)/4, $0x3b02333d
+DATA c3b02333d<>+24(SB)/4, $0x3b02333d
+DATA c3b02333d<>+28(SB)/4, $0x3b02333d
+DATA c3b02333d<>+32(SB)/4, $0x3b02333d
+DATA c3b02333d<>+36(SB)/4, $0x3b02333d
+DATA c3b02333d<>+40(SB)/4, $0x3b02333d
+DATA c3b02333d<>+44(SB)/4, $0x3b02333d
+DATA c3b02333d<>+48(SB)/4, $0x3b02333d
+DATA c3b02333d<>+52(SB)/4, $0x3b02333d
+DATA c3b02333d<>+56(SB)/4, $0x3b02333d
+DATA c3b02333d<>+60(SB)/4, $0x3b02333d
+GLOBL c3b02333d<>(SB), RODATA|NOPTR, $64
+
+DATA cbc5811c1<>+0(SB)/4, $0xbc5811c1
+DATA cbc5811c1<>+4(SB)/4, $0xbc5811c1
+DATA cbc5811c1<>+8(SB)/4, $0xbc5811c1
+DATA cbc5811c1<>+12(SB)/4, $0xbc5811c1
+DATA cbc5811c1<>+16(SB)/4, $0xbc5811c1
+DATA cbc5811c1<>+20(SB)/4, $0xbc5811c1
+DATA cbc5811c1<>+24(SB)/4, $0xbc5811c1
+DATA cbc5811c1<>+28(SB)/4, $0xbc5811c1
+DATA cbc5811c1<>+32(SB)/4, $0xbc5811c1
+DATA cbc5811c1<>+36(SB)/4, $0xbc5811c1
+DATA cbc5811c1<>+40(SB)/4, $0xbc5811c1
+DATA cbc5811c1<>+44(SB)/4, $0xbc5811c1
+DATA cbc5811c1<>+48(SB)/4, $0xbc5811c1
+DATA cbc5811c1<>+52(SB)/4, $0xbc5811c1
+DATA cbc5811c1<>+56(SB)/4, $0xbc5811c1
+DATA cbc5811c1<>+60(SB)/4, $0xbc5811c1
+GLOBL cbc5811c1<>(SB), RODATA|NOPTR, $64
+
+DATA c3d27f682<>+0(SB)/4, $0x3d27f682
+DATA c3d27f682<>+4(SB)/4, $0x3d27f682
+DATA c3d27f682<>+8(SB)/4, $0x3d27f682
+DATA c3d27f682<>+12(SB)/4, $0x3d27f682
+DATA c3d27f682<>+16(SB)/4, $0x3d27f682
+DATA c3d27f682<>+20(SB)/4, $0x3d27f682
+DATA c3d27f682<>+24(SB)/4, $0x3d27f682
+DATA c3d27f682<>+28(SB)/4, $0x3d27f682
+DATA c3d27f682<>+32(SB)/4, $0x3d27f682
+DATA c3d27f682<>+36(SB)/4, $0x3d27f682
+DATA c3d27f682<>+40(SB)/4, $0x3d27f682
+DATA c3d27f682<>+44(SB)/4, $0x3d27f682
+DATA c3d27f682<>+48(SB)/4, $0x3d27f682
+DATA c3d27f682<>+52(SB)/4, $0x3d27f682
+DATA c3d27f682<>+56(SB)/4, $0x3d27f682
+DATA c3d27f682<>+60(SB)/4, $0x3d27f682
+GLOBL c3d27f682<>(SB), RODATA|NOPTR, $64
+
+DATA cbda7b0eb<>+0(SB)/4, $0xbda7b0eb
+DATA cbda7b0eb<>+4(SB)/4, $0xbda7b0eb
+DATA cbda7b0eb<>+8(SB)/4, $0xbda7b0eb
+DATA cbda7b0eb<>+12(SB)/4, $0xbda7b0eb
+DATA cbda7b0eb<>+16(SB)/4, $0xbda7b0eb
+DATA cbda7b0eb<>+20(SB)/4, $0xbda7b0eb
+DATA cbda7b0eb<>+24(SB)/4, $0xbda7b0eb
+DATA cbda7b0eb<>+28(SB)/4, $0xbda7b0eb
+DATA cbda7b0eb<>+32(SB)/4, $0xbda7b0eb
+DATA cbda7b0eb<>+36(SB)/4, $0xbda7b0eb
+DATA cbda7b0eb<>+40(SB)/4, $0xbda7b0eb
+DATA cbda7b0eb<>+44(SB)/4, $0xbda7b0eb
+DATA cbda7b0eb<>+48(SB)/4, $0xbda7b0eb
+DATA cbda7b0eb<>+52(SB)/4, $0xbda7b0eb
+DATA cbda7b0eb<>+56(SB)/4, $0xbda7b0eb
+DATA cbda7b0eb<>+60(SB)/4, $0xbda7b0eb
+GLOBL cbda7b0eb<>(SB), RODATA|NOPTR, $64
+
+DATA c3dfd8059<>+0(SB)/4, $0x3dfd8059
+DATA c3dfd8059<>+4(SB)/4, $0x3dfd8059
+DATA c3dfd8059<>+8(SB)/4, $0x3dfd8059
+DATA c3dfd8059<>+12(SB)/4, $0x3dfd8059
+DATA c3dfd8059<>+16(SB)/4, $0x3dfd8059
+DATA c3dfd8059<>+20(SB)/4, $0x3dfd8059
+DATA c3dfd8059<>+24(SB)/4, $0x3dfd8059
+DATA c3dfd8059<>+28(SB)/4, $0x3dfd8059
+DATA c3dfd8059<>+32(SB)/4, $0x3dfd8059
+DATA c3dfd8059<>+36(SB)/4, $0x3dfd8059
+DATA c3dfd8059<>+40(SB)/4, $0x3dfd8059
+DATA c3dfd8059<>+44(SB)/4, $0x3dfd8059
+DATA c3dfd8059<>+48(SB)/4, $0x3dfd8059
+DATA c3dfd8059<>+52(SB)/4, $0x3dfd8059
+DATA c3dfd8059<>+56(SB)/4, $0x3dfd8059
+DATA c3dfd8059<>+60(SB)/4, $0x3dfd8059
+GLOBL c3dfd8059<>(SB), RODATA|NOPTR, $64
+
+DATA cbe24bcbd<>+0(SB)/4, $0xbe24bcbd
+DATA cbe24bcbd<>+4(SB)/4, $0xbe24bcbd
+DATA cbe24bcbd<>+8(SB)/4, $0xbe24bcbd
+DATA cbe24bcbd<>+12(SB)/4, $0xbe24bcbd
+DATA cbe24bcbd<>+16(SB)/4, $0xbe24bcbd
+DATA cbe24bcbd<>+20(SB)/4, $0xbe24bcbd
+DATA cbe24bcbd<>+24(SB)/4, $0xbe24bcbd
+DATA cbe24bcbd<>+28(SB)/4, $0xbe24bcbd
+DATA cbe24bcbd<>+32(SB)/4, $0xbe24bcbd
+DATA cbe24bcbd<>+36(SB)/4, $0xbe24bcbd
+DATA cbe24bcbd<>+40(SB)/4, $0xbe24bcbd
+DATA cbe24bcbd<>+44(SB)/4, $0xbe24bcbd
+DATA cbe24bcbd<>+48(SB)/4, $0xbe24bcbd
+DATA cbe24bcbd<>+52(SB)/4, $0xbe24bcbd
+DATA cbe24bcbd<>+56(SB)/4, $0xbe24bcbd
+DATA cbe24bcbd<>+60(SB)/4, $0xbe24bcbd
+GLOBL cbe24bcbd<>(SB), RODATA|NOPTR, $64
+
+DATA c3e4ba17c<>+0(SB)/4, $0x3e4ba17c
+DATA c3e4ba17c<>+4(SB)/4, $0x3e4ba17c
+DATA c3e4ba17c<>+8(SB)/4, $0x3e4ba17c
+DATA c3e4ba17c<>+12(SB)/4, $0x3e4ba17c
+DATA c3e4ba17c<>+16(SB)/4, $0x3e4ba17c
+DATA c3e4ba17c<>+20(SB)/4, $0x3e4ba17c
+DATA c3e4ba17c<>+24(SB)/4, $0x3e4ba17c
+DATA c3e4ba17c<>+28(SB)/4, $0x3e4ba17c
+DATA c3e4ba17c<>+32(SB)/4, $0x3e4ba17c
+DATA c3e4ba17c<>+36(SB)/4, $0x3e4ba17c
+DATA c3e4ba17c<>+40(SB)/4, $0x3e4ba17c
+DATA c3e4ba17c<>+44(SB)/4, $0x3e4ba17c
+DATA c3e4ba17c<>+48(SB)/4, $0x3e4ba17c
+DATA c3e4ba17c<>+52(SB)/4, $0x3e4ba17c
+DATA c3e4ba17c<>+56(SB)/4, $0x3e4ba17c
+DATA c3e4ba17c<>+60(SB)/4, $0x3e4ba17c
+GLOBL c3e4ba17c<>(SB), RODATA|NOPTR, $64
+
+DATA cbe7fdc9a<>+0(SB)/4, $0xbe7fdc9a
+DATA cbe7fdc9a<>+4(SB)/4, $0xbe7fdc9a
+DATA cbe7fdc9a<>+8(SB)/4, $0xbe7fdc9a
+DATA cbe7fdc9a<>+12(SB)/4, $0xbe7fdc9a
+DATA cbe7fdc9a<>+16(SB)/4, $0xbe7fdc9a
+DATA cbe7fdc9a<>+20(SB)/4, $0xbe7fdc9a
+DATA cbe7fdc9a<>+24(SB)/4, $0xbe7fdc9a
+DATA cbe7fdc9a<>+28(SB)/4, $0xbe7fdc9a
+DATA cbe7fdc9a<>+32(SB)/4, $0xbe7fdc9a
+DATA cbe7fdc9a<>+36(SB)/4, $0xbe7fdc9a
+DATA cbe7fdc9a<>+40(SB)/4, $0xbe7fdc9a
+DATA cbe7fdc9a<>+44(SB)/4, $0xbe7fdc9a
+DATA cbe7fdc9a<>+48(SB)/4, $0xbe7fdc9a
+DATA cbe7fdc9a<>+52(SB)/4, $0xbe7fdc9a
+DATA cbe7fdc9a<>+56(SB)/4, $0xbe7fdc9a
+DATA cbe7fdc9a<>+60(SB)/4, $0xbe7fdc9a
+GLOBL cbe7fdc9a<>(SB), RODATA|NOPTR, $64
+
+DATA c3eaaa992<>+0(SB)/4, $0x3eaaa992
+DATA c3eaaa992<>+4(SB)/4, $0x3eaaa992
+DATA c3eaaa992<>+8(SB)/4, $0x3eaaa992
+DATA c3eaaa992<>+12(SB)/4, $0x3eaaa992
+DATA c3eaaa992<>+16(SB)/4, $0x3eaaa992
+DATA c3eaaa992<>+20(SB)/4, $0x3eaaa992
+DATA c3eaaa992<>+24(SB)/4, $0x3eaaa992
+DATA c3eaaa992<>+28(SB)/4, $0x3eaaa992
+DATA c3eaaa992<>+32(SB)/4, $0x3eaaa992
+DATA c3eaaa992<>+36(SB)/4, $0x3eaaa992
+DATA c3eaaa992<>+40(SB)/4, $0x3eaaa992
+DATA c3eaaa992<>+44(SB)/4, $0x3eaaa992
+DATA c3eaaa992<>+48(SB)/4, $0x3eaaa992
+DATA c3eaaa992<>+52(SB)/4, $0x3eaaa992
+DATA c3eaaa992<>+56(SB)/4, $0x3eaaa992
+DATA c3eaaa992<>+60(SB)/4, $0x3eaaa992
+GLOBL c3eaaa992<>(SB), RODATA|NOPTR, $64
+
+DATA cbefffff9<>+0(SB)/4, $0xbefffff9
+DATA cbefffff9<>+4(SB)/4, $0xbefffff9
+DATA cbefffff9<>+8(SB)/4, $0xbefffff9
+DATA cbefffff9<>+12(SB)/4, $0xbefffff9
+DATA cbefffff9<>+16(SB)/4, $0xbefffff9
+DATA cbefffff9<>+20(SB)/4, $0xbefffff9
+DATA cbefffff9<>+24(SB)/4, $0xbefffff9
+DATA cbefffff9<>+28(SB)/4, $0xbefffff9
+DATA cbefffff9<>+32(SB)/4, $0xbefffff9
+DATA cbefffff9<>+36(SB)/4, $0xbefffff9
+DATA cbefffff9<>+40(SB)/4, $0xbefffff9
+DATA cbefffff9<>+44(SB)/4, $0xbefffff9
+DATA cbefffff9<>+48(SB)/4, $0xbefffff9
+DATA cbefffff9<>+52(SB)/4, $0xbefffff9
+DATA cbefffff9<>+56(SB)/4, $0xbefffff9
+DATA cbefffff9<>+60(SB)/4, $0xbefffff9
+GLOBL cbefffff9<>(SB), RODATA|NOPTR, $64
+
+// func isnanBytesAVX2(dst *uint8, src *float32, blocks int)
+// Requires: AVX, AVX2
+TEXT ·isnanBytesAVX2(SB), NOSPLIT, $0-24
+	MOVQ    dst+0(FP), AX
+	MOVQ    src+8(FP), CX
+	MOVQ    blocks+16(FP), DX
+	VMOVUPS c01010101<>+0(SB), X0
+	VMOVUPS c00000000<>+0(SB), Y1
+
+loop:
+	VMOVUPS      (CX), Y2
+	VCMPPS       $0x03, Y1, Y2, Y2
+	VEXTRACTI128 $0x01, Y2, X3
+	VPACKSSDW    X3, X2, X2
+	VPACKSSWB    X2, X2, X2
+	VPAND        X0, X2, X2
+	VMOVQ        X2, (AX)
+	ADDQ         $0x20, CX
+	ADDQ         $0x08, AX
+	DECQ         DX
+	JNE          loop
+	VZEROUPPER
+	RET
+
+DATA c01010101<>+0(SB)/4, $0x01010101
+DATA c01010101<>+4(SB)/4, $0x01010101
+DATA c01010101<>+8(SB)/4, $0x01010101
+DATA c01010101<>+12(SB)/4, $0x01010101
+DATA c01010101<>+16(SB)/4, $0x01010101
+DATA c01010101<>+20(SB)/4, $0x01010101
+DATA c01010101<>+24(SB)/4, $0x01010101
+DATA c01010101<>+28(SB)/4, $0x01010101
+DATA c01010101<>+32(SB)/4, $0x01010101
+DATA c01010101<>+36(SB)/4, $0x01010101
+DATA c01010101<>+40(SB)/4, $0x01010101
+DATA c01010101<>+44(SB)/4, $0x01010101
+DATA c01010101<>+48(SB)/4, $0x01010101
+DATA c01010101<>+52(SB)/4, $0x01010101
+DATA c01010101<>+56(SB)/4, $0x01010101
+DATA c01010101<>+60(SB)/4, $0x01010101
+GLOBL c01010101<>(SB), RODATA|NOPTR, $64
+
+DATA c00000000<>+0(SB)/4, $0x00000000
+DATA c00000000<>+4(SB)/4, $0x00000000
+DATA c00000000<>+8(SB)/4, $0x00000000
+DATA c00000000<>+12(SB)/4, $0x00000000
+DATA c00000000<>+16(SB)/4, $0x00000000
+DATA c00000000<>+20(SB)/4, $0x00000000
+DATA c00000000<>+24(SB)/4, $0x00000000
+DATA c00000000<>+28(SB)/4, $0x00000000
+DATA c00000000<>+32(SB)/4, $0x00000000
+DATA c00000000<>+36(SB)/4, $0x00000000
+DATA c00000000<>+40(SB)/4, $0x00000000
+DATA c00000000<>+44(SB)/4, $0x00000000
+DATA c00000000<>+48(SB)/4, $0x00000000
+DATA c00000000<>+52(SB)/4, $0x00000000
+DATA c00000000<>+56(SB)/4, $0x00000000
+DATA c00000000<>+60(SB)/4, $0x00000000
+GLOBL c00000000<>(SB), RODATA|NOPTR, $64
+
+// func isinfBytesAVX2(dst *uint8, src *float32, blocks int)
+// Requires: AVX, AVX2
+TEXT ·isinfBytesAVX2(SB), NOSPLIT, $0-24
+	MOVQ    dst+0(FP), AX
+	MOVQ    src+8(FP), CX
+	MOVQ    blocks+16(FP), DX
+	VMOVUPS c01010101<>+0(SB), X0
+	VMOVUPS c7f800000<>+0(SB), Y1
+
+loop:
+	VMOVUPS      (CX), Y2
+	VANDPS       c7fffffff<>+0(SB), Y2, Y2
+	VCMPPS       $0x00, Y1, Y2, Y2
+	VEXTRACTI128 $0x01, Y2, X3
+	VPACKSSDW    X3, X2, X2
+	VPACKSSWB    X2, X2, X2
+	VPAND        X0, X2, X2
+	VMOVQ        X2, (AX)
+	ADDQ         $0x20, CX
+	ADDQ         $0x08, AX
+	DECQ         DX
+	JNE          loop
+	VZEROUPPER
+	RET
+
+// func isfiniteBytesAVX2(dst *uint8, src *float32, blocks int)
+// Requires: AVX, AVX2
+TEXT ·isfiniteBytesAVX2(SB), NOSPLIT, $0-24
+	MOVQ    dst+0(FP), AX
+	MOVQ    src+8(FP), CX
+	MOVQ    blocks+16(FP), DX
+	VMOVUPS c01010101<>+0(SB), X0
+	VMOVUPS c7f800000<>+0(SB), Y1
+
+loop:
+	VMOVUPS      (CX), Y2
+	VANDPS       c7fffffff<>+0(SB), Y2, Y2
+	VCMPPS       $0x11, Y1, Y2, Y2
+	VEXTRACTI128 $0x01, Y2, X3
+	VPACKSSDW    X3, X2, X2
+	VPACKSSWB    X2, X2, X2
+	VPAND        X0, X2, X2
+	VMOVQ        X2, (AX)
+	ADDQ         $0x20, CX
+	ADDQ         $0x08, AX
+	DECQ         DX
+	JNE          loop
+	VZEROUPPER
+	RET
+
 // func expAVX512(dst *float32, src *float32, blocks int)
 // Requires: AVX, AVX512F
 TEXT ·expAVX512(SB), NOSPLIT, $0-24
@@ -3412,5 +4764,659 @@ loop:
 	ADDQ        $0x40, AX
 	DECQ        DX
 	JNE         loop
+	VZEROUPPER
+	RET
+
+// func exp2AVX512(dst *float32, src *float32, blocks int)
+// Requires: AVX, AVX512F
+TEXT ·exp2AVX512(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ blocks+16(FP), DX
+
+loop:
+	VMOVUPS     (CX), Z0
+	VMOVUPS     cc3170000<>+0(SB), Z1
+	VMAXPS      Z0, Z1, Z0
+	VMOVUPS     c43010000<>+0(SB), Z1
+	VMINPS      Z0, Z1, Z0
+	VADDPS      c4b400000<>+0(SB), Z0, Z1
+	VSUBPS      c4b400000<>+0(SB), Z1, Z1
+	VSUBPS      Z1, Z0, Z0
+	VMOVUPS     c392209c5<>+0(SB), Z2
+	VFMADD213PS c3aaf8448<>+0(SB), Z0, Z2
+	VFMADD213PS c3c1d952a<>+0(SB), Z0, Z2
+	VFMADD213PS c3d6357b6<>+0(SB), Z0, Z2
+	VFMADD213PS c3e75fdf0<>+0(SB), Z0, Z2
+	VFMADD213PS c3f317218<>+0(SB), Z0, Z2
+	VFMADD213PS c3f800000<>+0(SB), Z0, Z2
+	VSCALEFPS   Z1, Z2, Z2
+	VMOVUPS     Z2, (AX)
+	ADDQ        $0x40, CX
+	ADDQ        $0x40, AX
+	DECQ        DX
+	JNE         loop
+	VZEROUPPER
+	RET
+
+// func expm1AVX512(dst *float32, src *float32, blocks int)
+// Requires: AVX, AVX512F
+TEXT ·expm1AVX512(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ blocks+16(FP), DX
+
+loop:
+	VMOVUPS      (CX), Z0
+	VMOVUPS      cc1f00000<>+0(SB), Z1
+	VMAXPS       Z0, Z1, Z0
+	VMOVUPS      c42b20000<>+0(SB), Z1
+	VMINPS       Z0, Z1, Z0
+	VMOVUPS      c4b400000<>+0(SB), Z1
+	VFMADD231PS  c3fb8aa3b<>+0(SB), Z0, Z1
+	VSUBPS       c4b400000<>+0(SB), Z1, Z2
+	VFNMADD231PS c3f317200<>+0(SB), Z2, Z0
+	VFNMADD231PS c35bfbe8e<>+0(SB), Z2, Z0
+	VMOVUPS      c3ab68896<>+0(SB), Z2
+	VFMADD213PS  c3c0905c8<>+0(SB), Z0, Z2
+	VFMADD213PS  c3d2aaa8d<>+0(SB), Z0, Z2
+	VFMADD213PS  c3e2aaa6e<>+0(SB), Z0, Z2
+	VFMADD213PS  c3f000000<>+0(SB), Z0, Z2
+	VMULPS       Z0, Z0, Z3
+	VFMADD213PS  Z0, Z3, Z2
+	VPSUBD       c4b3fff82<>+0(SB), Z1, Z0
+	VPSLLD       $0x17, Z0, Z0
+	VSUBPS       c3f000000<>+0(SB), Z0, Z1
+	VFMADD213PS  Z1, Z0, Z2
+	VADDPS       Z2, Z2, Z2
+	VMOVUPS      Z2, (AX)
+	ADDQ         $0x40, CX
+	ADDQ         $0x40, AX
+	DECQ         DX
+	JNE          loop
+	VZEROUPPER
+	RET
+
+// func log2AVX512(dst *float32, src *float32, blocks int)
+// Requires: AVX, AVX512F
+TEXT ·log2AVX512(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ blocks+16(FP), DX
+
+loop:
+	VMOVUPS     (CX), Z0
+	VMOVUPS     Z0, Z1
+	VMOVUPS     c00800000<>+0(SB), Z1
+	VMULPS      c4b000000<>+0(SB), Z0, Z9
+	VCMPPS      $0x11, Z1, Z0, K1
+	VBLENDMPS   Z9, Z0, K1, Z2
+	VMOVUPS     cc1b80000<>+0(SB), Z9
+	VPXORD      Z3, Z3, Z3
+	VCMPPS      $0x11, Z1, Z0, K1
+	VBLENDMPS   Z9, Z3, K1, Z4
+	VPSUBD      c3f3504f3<>+0(SB), Z2, Z1
+	VPSRAD      $0x17, Z1, Z1
+	VPSLLD      $0x17, Z1, Z9
+	VPSUBD      Z9, Z2, Z2
+	VCVTDQ2PS   Z1, Z1
+	VADDPS      Z4, Z1, Z1
+	VSUBPS      c3f800000<>+0(SB), Z2, Z2
+	VMOVUPS     c3dc80011<>+0(SB), Z9
+	VFMADD213PS cbe2abcf4<>+0(SB), Z2, Z9
+	VFMADD213PS c3e2e80c6<>+0(SB), Z2, Z9
+	VFMADD213PS cbe377ec2<>+0(SB), Z2, Z9
+	VFMADD213PS c3e5241c0<>+0(SB), Z2, Z9
+	VFMADD213PS cbe763b99<>+0(SB), Z2, Z9
+	VFMADD213PS c3e93be1f<>+0(SB), Z2, Z9
+	VFMADD213PS cbeb8aa40<>+0(SB), Z2, Z9
+	VFMADD213PS c3ef6384a<>+0(SB), Z2, Z9
+	VFMADD213PS cbf38aa3b<>+0(SB), Z2, Z9
+	VFMADD213PS c32a57060<>+0(SB), Z2, Z9
+	VMULPS      Z2, Z9, Z9
+	VFMADD231PS c3fb8aa3b<>+0(SB), Z2, Z9
+	VADDPS      Z1, Z9, Z9
+	VMOVUPS     c7f800000<>+0(SB), Z1
+	VCMPPS      $0x11, Z1, Z0, K1
+	VBLENDMPS   Z9, Z0, K1, Z5
+	VPXORD      Z6, Z6, Z6
+	VMOVUPS     c7fc00000<>+0(SB), Z1
+	VCMPPS      $0x11, Z6, Z0, K1
+	VBLENDMPS   Z1, Z5, K1, Z7
+	VMOVUPS     cff800000<>+0(SB), Z1
+	VCMPPS      $0x00, Z6, Z0, K1
+	VBLENDMPS   Z1, Z7, K1, Z8
+	VMOVUPS     Z8, (AX)
+	ADDQ        $0x40, CX
+	ADDQ        $0x40, AX
+	DECQ        DX
+	JNE         loop
+	VZEROUPPER
+	RET
+
+// func log1pAVX512(dst *float32, src *float32, blocks int)
+// Requires: AVX, AVX512F
+TEXT ·log1pAVX512(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ blocks+16(FP), DX
+
+loop:
+	VMOVUPS     (CX), Z0
+	VADDPS      c3f800000<>+0(SB), Z0, Z1
+	VSUBPS      c3f800000<>+0(SB), Z1, Z2
+	VSUBPS      Z2, Z0, Z2
+	VMOVUPS     Z1, Z0
+	VPSUBD      c3f3504f3<>+0(SB), Z0, Z7
+	VPSRAD      $0x17, Z7, Z7
+	VPSLLD      $0x17, Z7, Z8
+	VPSUBD      Z8, Z0, Z0
+	VCVTDQ2PS   Z7, Z8
+	VSUBPS      c3f800000<>+0(SB), Z0, Z0
+	VPMINSD     c0000007e<>+0(SB), Z7, Z7
+	VMOVUPS     c0000007f<>+0(SB), Z9
+	VPSUBD      Z7, Z9, Z9
+	VPSLLD      $0x17, Z9, Z9
+	VFMADD231PS Z9, Z2, Z0
+	VMOVUPS     c3d8ec752<>+0(SB), Z2
+	VFMADD213PS cbdeb1ade<>+0(SB), Z0, Z2
+	VFMADD213PS c3def5141<>+0(SB), Z0, Z2
+	VFMADD213PS cbdfe7a63<>+0(SB), Z0, Z2
+	VFMADD213PS c3e11e90d<>+0(SB), Z0, Z2
+	VFMADD213PS cbe2aada5<>+0(SB), Z0, Z2
+	VFMADD213PS c3e4ccead<>+0(SB), Z0, Z2
+	VFMADD213PS cbe7ffffe<>+0(SB), Z0, Z2
+	VFMADD213PS c3eaaaaaa<>+0(SB), Z0, Z2
+	VFMADD213PS cbf000000<>+0(SB), Z0, Z2
+	VMULPS      Z0, Z0, Z7
+	VMULPS      cb102e308<>+0(SB), Z8, Z9
+	VFMADD213PS Z9, Z7, Z2
+	VADDPS      Z0, Z2, Z2
+	VFMADD231PS c3f317218<>+0(SB), Z8, Z2
+	VMOVUPS     c7f800000<>+0(SB), Z0
+	VCMPPS      $0x11, Z0, Z1, K1
+	VBLENDMPS   Z2, Z1, K1, Z3
+	VPXORD      Z4, Z4, Z4
+	VMOVUPS     c7fc00000<>+0(SB), Z0
+	VCMPPS      $0x11, Z4, Z1, K1
+	VBLENDMPS   Z0, Z3, K1, Z5
+	VMOVUPS     cff800000<>+0(SB), Z0
+	VCMPPS      $0x00, Z4, Z1, K1
+	VBLENDMPS   Z0, Z5, K1, Z6
+	VMOVUPS     Z6, (AX)
+	ADDQ        $0x40, CX
+	ADDQ        $0x40, AX
+	DECQ        DX
+	JNE         loop
+	VZEROUPPER
+	RET
+
+// func mishAVX512(dst *float32, src *float32, blocks int)
+// Requires: AVX, AVX512F
+TEXT ·mishAVX512(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ blocks+16(FP), DX
+
+loop:
+	VMOVUPS      (CX), Z0
+	VMOVUPS      c41a00000<>+0(SB), Z1
+	VMINPS       Z0, Z1, Z1
+	VMOVUPS      cc2d00000<>+0(SB), Z2
+	VMOVUPS      c42b20000<>+0(SB), Z3
+	VMAXPS       Z1, Z2, Z1
+	VMINPS       Z1, Z3, Z1
+	VMOVUPS      c4b400000<>+0(SB), Z2
+	VFMADD231PS  c3fb8aa3b<>+0(SB), Z1, Z2
+	VSUBPS       c4b400000<>+0(SB), Z2, Z2
+	VMOVUPS      Z1, Z1
+	VFNMADD231PS c3f317200<>+0(SB), Z2, Z1
+	VFNMADD231PS c35bfbe8e<>+0(SB), Z2, Z1
+	VMOVUPS      c3ab68896<>+0(SB), Z3
+	VFMADD213PS  c3c0905c8<>+0(SB), Z1, Z3
+	VFMADD213PS  c3d2aaa8d<>+0(SB), Z1, Z3
+	VFMADD213PS  c3e2aaa6e<>+0(SB), Z1, Z3
+	VFMADD213PS  c3f000000<>+0(SB), Z1, Z3
+	VMULPS       Z1, Z1, Z4
+	VFMADD213PS  Z1, Z4, Z3
+	VADDPS       c3f800000<>+0(SB), Z3, Z3
+	VSCALEFPS    Z2, Z3, Z3
+	VADDPS       c40000000<>+0(SB), Z3, Z1
+	VMULPS       Z3, Z1, Z1
+	VADDPS       c40000000<>+0(SB), Z1, Z3
+	VDIVPS       Z3, Z1, Z1
+	VMULPS       Z0, Z1, Z1
+	VMOVUPS      Z1, (AX)
+	ADDQ         $0x40, CX
+	ADDQ         $0x40, AX
+	DECQ         DX
+	JNE          loop
+	VZEROUPPER
+	RET
+
+// func seluAVX512(dst *float32, src *float32, blocks int)
+// Requires: AVX, AVX512F
+TEXT ·seluAVX512(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ blocks+16(FP), DX
+
+loop:
+	VMOVUPS      (CX), Z0
+	VPXORD       Z2, Z2, Z2
+	VMINPS       Z0, Z2, Z1
+	VMOVUPS      cc1f00000<>+0(SB), Z3
+	VMAXPS       Z1, Z3, Z1
+	VMOVUPS      c42b20000<>+0(SB), Z3
+	VMINPS       Z1, Z3, Z1
+	VMOVUPS      c4b400000<>+0(SB), Z3
+	VFMADD231PS  c3fb8aa3b<>+0(SB), Z1, Z3
+	VSUBPS       c4b400000<>+0(SB), Z3, Z6
+	VFNMADD231PS c3f317200<>+0(SB), Z6, Z1
+	VFNMADD231PS c35bfbe8e<>+0(SB), Z6, Z1
+	VMOVUPS      c3ab68896<>+0(SB), Z6
+	VFMADD213PS  c3c0905c8<>+0(SB), Z1, Z6
+	VFMADD213PS  c3d2aaa8d<>+0(SB), Z1, Z6
+	VFMADD213PS  c3e2aaa6e<>+0(SB), Z1, Z6
+	VFMADD213PS  c3f000000<>+0(SB), Z1, Z6
+	VMULPS       Z1, Z1, Z7
+	VFMADD213PS  Z1, Z7, Z6
+	VPSUBD       c4b3fff82<>+0(SB), Z3, Z1
+	VPSLLD       $0x17, Z1, Z1
+	VSUBPS       c3f000000<>+0(SB), Z1, Z3
+	VFMADD213PS  Z3, Z1, Z6
+	VADDPS       Z6, Z6, Z6
+	VMULPS       c3fe10966<>+0(SB), Z6, Z6
+	VMULPS       c3f867d5f<>+0(SB), Z0, Z1
+	VPXORD       Z4, Z4, Z4
+	VCMPPS       $0x1e, Z4, Z0, K1
+	VBLENDMPS    Z1, Z6, K1, Z5
+	VMOVUPS      Z5, (AX)
+	ADDQ         $0x40, CX
+	ADDQ         $0x40, AX
+	DECQ         DX
+	JNE          loop
+	VZEROUPPER
+	RET
+
+// func hardswishAVX512(dst *float32, src *float32, blocks int)
+// Requires: AVX, AVX512F
+TEXT ·hardswishAVX512(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ blocks+16(FP), DX
+
+loop:
+	VMOVUPS     (CX), Z0
+	VMOVUPS     c3f000000<>+0(SB), Z1
+	VFMADD231PS c3e2aaaab<>+0(SB), Z0, Z1
+	VPXORD      Z2, Z2, Z2
+	VMOVUPS     c3f800000<>+0(SB), Z3
+	VMAXPS      Z1, Z2, Z1
+	VMINPS      Z1, Z3, Z1
+	VMULPS      Z0, Z1, Z1
+	VMOVUPS     Z1, (AX)
+	ADDQ        $0x40, CX
+	ADDQ        $0x40, AX
+	DECQ        DX
+	JNE         loop
+	VZEROUPPER
+	RET
+
+// func squareAVX512(dst *float32, src *float32, blocks int)
+// Requires: AVX, AVX512F
+TEXT ·squareAVX512(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ blocks+16(FP), DX
+
+loop:
+	VMOVUPS (CX), Z0
+	VMULPS  Z0, Z0, Z0
+	VMOVUPS Z0, (AX)
+	ADDQ    $0x40, CX
+	ADDQ    $0x40, AX
+	DECQ    DX
+	JNE     loop
+	VZEROUPPER
+	RET
+
+// func reciprocalAVX512(dst *float32, src *float32, blocks int)
+// Requires: AVX, AVX512F
+TEXT ·reciprocalAVX512(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ blocks+16(FP), DX
+
+loop:
+	VMOVUPS (CX), Z0
+	VMOVUPS c3f800000<>+0(SB), Z1
+	VDIVPS  Z0, Z1, Z1
+	VMOVUPS Z1, (AX)
+	ADDQ    $0x40, CX
+	ADDQ    $0x40, AX
+	DECQ    DX
+	JNE     loop
+	VZEROUPPER
+	RET
+
+// func signAVX512(dst *float32, src *float32, blocks int)
+// Requires: AVX, AVX512F
+TEXT ·signAVX512(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ blocks+16(FP), DX
+
+loop:
+	VMOVUPS   (CX), Z0
+	VMOVUPS   c3f800000<>+0(SB), Z1
+	VPANDD    c80000000<>+0(SB), Z0, Z2
+	VPORD     Z2, Z1, Z1
+	VPXORD    Z3, Z3, Z3
+	VCMPPS    $0x00, Z3, Z0, K1
+	VBLENDMPS Z0, Z1, K1, Z4
+	VCMPPS    $0x03, Z0, Z0, K1
+	VBLENDMPS Z0, Z4, K1, Z5
+	VMOVUPS   Z5, (AX)
+	ADDQ      $0x40, CX
+	ADDQ      $0x40, AX
+	DECQ      DX
+	JNE       loop
+	VZEROUPPER
+	RET
+
+// func leakyReluAVX512(dst *float32, src *float32, blocks int, a float32)
+// Requires: AVX, AVX512F
+TEXT ·leakyReluAVX512(SB), NOSPLIT, $0-28
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         blocks+16(FP), DX
+	VBROADCASTSS a+24(FP), Z0
+
+loop:
+	VMOVUPS   (CX), Z1
+	VMULPS    Z0, Z1, Z2
+	VPXORD    Z3, Z3, Z3
+	VCMPPS    $0x1e, Z3, Z1, K1
+	VBLENDMPS Z1, Z2, K1, Z4
+	VMOVUPS   Z4, (AX)
+	ADDQ      $0x40, CX
+	ADDQ      $0x40, AX
+	DECQ      DX
+	JNE       loop
+	VZEROUPPER
+	RET
+
+// func eluAVX512(dst *float32, src *float32, blocks int, a float32)
+// Requires: AVX, AVX512F
+TEXT ·eluAVX512(SB), NOSPLIT, $0-28
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         blocks+16(FP), DX
+	VBROADCASTSS a+24(FP), Z0
+
+loop:
+	VMOVUPS      (CX), Z1
+	VPXORD       Z3, Z3, Z3
+	VMINPS       Z1, Z3, Z2
+	VMOVUPS      cc1f00000<>+0(SB), Z4
+	VMAXPS       Z2, Z4, Z2
+	VMOVUPS      c42b20000<>+0(SB), Z4
+	VMINPS       Z2, Z4, Z2
+	VMOVUPS      c4b400000<>+0(SB), Z4
+	VFMADD231PS  c3fb8aa3b<>+0(SB), Z2, Z4
+	VSUBPS       c4b400000<>+0(SB), Z4, Z7
+	VFNMADD231PS c3f317200<>+0(SB), Z7, Z2
+	VFNMADD231PS c35bfbe8e<>+0(SB), Z7, Z2
+	VMOVUPS      c3ab68896<>+0(SB), Z7
+	VFMADD213PS  c3c0905c8<>+0(SB), Z2, Z7
+	VFMADD213PS  c3d2aaa8d<>+0(SB), Z2, Z7
+	VFMADD213PS  c3e2aaa6e<>+0(SB), Z2, Z7
+	VFMADD213PS  c3f000000<>+0(SB), Z2, Z7
+	VMULPS       Z2, Z2, Z8
+	VFMADD213PS  Z2, Z8, Z7
+	VPSUBD       c4b3fff82<>+0(SB), Z4, Z2
+	VPSLLD       $0x17, Z2, Z2
+	VSUBPS       c3f000000<>+0(SB), Z2, Z4
+	VFMADD213PS  Z4, Z2, Z7
+	VADDPS       Z7, Z7, Z7
+	VMULPS       Z0, Z7, Z7
+	VPXORD       Z5, Z5, Z5
+	VCMPPS       $0x1e, Z5, Z1, K1
+	VBLENDMPS    Z1, Z7, K1, Z6
+	VMOVUPS      Z6, (AX)
+	ADDQ         $0x40, CX
+	ADDQ         $0x40, AX
+	DECQ         DX
+	JNE          loop
+	VZEROUPPER
+	RET
+
+// func celuAVX512(dst *float32, src *float32, blocks int, a float32)
+// Requires: AVX, AVX512F
+TEXT ·celuAVX512(SB), NOSPLIT, $0-28
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         blocks+16(FP), DX
+	VBROADCASTSS a+24(FP), Z0
+
+loop:
+	VMOVUPS      (CX), Z1
+	VPXORD       Z3, Z3, Z3
+	VMINPS       Z1, Z3, Z2
+	VDIVPS       Z0, Z2, Z2
+	VMOVUPS      cc1f00000<>+0(SB), Z4
+	VMAXPS       Z2, Z4, Z2
+	VMOVUPS      c42b20000<>+0(SB), Z4
+	VMINPS       Z2, Z4, Z2
+	VMOVUPS      c4b400000<>+0(SB), Z4
+	VFMADD231PS  c3fb8aa3b<>+0(SB), Z2, Z4
+	VSUBPS       c4b400000<>+0(SB), Z4, Z7
+	VFNMADD231PS c3f317200<>+0(SB), Z7, Z2
+	VFNMADD231PS c35bfbe8e<>+0(SB), Z7, Z2
+	VMOVUPS      c3ab68896<>+0(SB), Z7
+	VFMADD213PS  c3c0905c8<>+0(SB), Z2, Z7
+	VFMADD213PS  c3d2aaa8d<>+0(SB), Z2, Z7
+	VFMADD213PS  c3e2aaa6e<>+0(SB), Z2, Z7
+	VFMADD213PS  c3f000000<>+0(SB), Z2, Z7
+	VMULPS       Z2, Z2, Z8
+	VFMADD213PS  Z2, Z8, Z7
+	VPSUBD       c4b3fff82<>+0(SB), Z4, Z2
+	VPSLLD       $0x17, Z2, Z2
+	VSUBPS       c3f000000<>+0(SB), Z2, Z4
+	VFMADD213PS  Z4, Z2, Z7
+	VADDPS       Z7, Z7, Z7
+	VMULPS       Z0, Z7, Z7
+	VPXORD       Z5, Z5, Z5
+	VCMPPS       $0x1e, Z5, Z1, K1
+	VBLENDMPS    Z1, Z7, K1, Z6
+	VMOVUPS      Z6, (AX)
+	ADDQ         $0x40, CX
+	ADDQ         $0x40, AX
+	DECQ         DX
+	JNE          loop
+	VZEROUPPER
+	RET
+
+// func hardsigmoidAVX512(dst *float32, src *float32, blocks int, a float32, b float32)
+// Requires: AVX, AVX512F
+TEXT ·hardsigmoidAVX512(SB), NOSPLIT, $0-32
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         blocks+16(FP), DX
+	VBROADCASTSS a+24(FP), Z0
+	VBROADCASTSS b+28(FP), Z1
+
+loop:
+	VMOVUPS     (CX), Z2
+	VFMADD213PS Z1, Z0, Z2
+	VPXORD      Z3, Z3, Z3
+	VMOVUPS     c3f800000<>+0(SB), Z4
+	VMAXPS      Z2, Z3, Z2
+	VMINPS      Z2, Z4, Z2
+	VMOVUPS     Z2, (AX)
+	ADDQ        $0x40, CX
+	ADDQ        $0x40, AX
+	DECQ        DX
+	JNE         loop
+	VZEROUPPER
+	RET
+
+// func clampAVX512(dst *float32, src *float32, blocks int, a float32, b float32)
+// Requires: AVX, AVX512F
+TEXT ·clampAVX512(SB), NOSPLIT, $0-32
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         blocks+16(FP), DX
+	VBROADCASTSS a+24(FP), Z0
+	VBROADCASTSS b+28(FP), Z1
+
+loop:
+	VMOVUPS (CX), Z2
+	VMAXPS  Z2, Z1, Z2
+	VMINPS  Z2, Z0, Z2
+	VMOVUPS Z2, (AX)
+	ADDQ    $0x40, CX
+	ADDQ    $0x40, AX
+	DECQ    DX
+	JNE     loop
+	VZEROUPPER
+	RET
+
+// func softplusAVX512(dst *float32, src *float32, blocks int, a float32, b float32)
+// Requires: AVX, AVX512F
+TEXT ·softplusAVX512(SB), NOSPLIT, $0-32
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         blocks+16(FP), DX
+	VBROADCASTSS a+24(FP), Z0
+	VBROADCASTSS b+28(FP), Z1
+	VMOVUPS      c3f800000<>+0(SB), Z2
+	VDIVPS       Z0, Z2, Z2
+
+loop:
+	VMOVUPS      (CX), Z3
+	VMULPS       Z0, Z3, Z4
+	VMOVUPS      Z4, Z6
+	VFMSUB231PS  Z0, Z3, Z6
+	VPORD        c80000000<>+0(SB), Z4, Z5
+	VMOVUPS      cc2d00000<>+0(SB), Z7
+	VPXORD       Z8, Z8, Z8
+	VCMPPS       $0x1e, Z7, Z5, K1
+	VBLENDMPS    Z6, Z8, K1, Z9
+	VPXORD       Z10, Z10, Z10
+	VPXORD       c80000000<>+0(SB), Z9, Z6
+	VCMPPS       $0x1e, Z10, Z4, K1
+	VBLENDMPS    Z6, Z9, K1, Z11
+	VMOVUPS      cc2d00000<>+0(SB), Z6
+	VMOVUPS      c42b20000<>+0(SB), Z7
+	VMAXPS       Z5, Z6, Z5
+	VMINPS       Z5, Z7, Z5
+	VMOVUPS      c4b400000<>+0(SB), Z6
+	VFMADD231PS  c3fb8aa3b<>+0(SB), Z5, Z6
+	VSUBPS       c4b400000<>+0(SB), Z6, Z6
+	VMOVUPS      Z5, Z5
+	VFNMADD231PS c3f317200<>+0(SB), Z6, Z5
+	VADDPS       Z11, Z5, Z5
+	VFNMADD231PS c35bfbe8e<>+0(SB), Z6, Z5
+	VMOVUPS      c3ab68896<>+0(SB), Z7
+	VFMADD213PS  c3c0905c8<>+0(SB), Z5, Z7
+	VFMADD213PS  c3d2aaa8d<>+0(SB), Z5, Z7
+	VFMADD213PS  c3e2aaa6e<>+0(SB), Z5, Z7
+	VFMADD213PS  c3f000000<>+0(SB), Z5, Z7
+	VMULPS       Z5, Z5, Z14
+	VFMADD213PS  Z5, Z14, Z7
+	VADDPS       c3f800000<>+0(SB), Z7, Z7
+	VSCALEFPS    Z6, Z7, Z7
+	VMOVUPS      c3b02333d<>+0(SB), Z5
+	VFMADD213PS  cbc5811c1<>+0(SB), Z7, Z5
+	VFMADD213PS  c3d27f682<>+0(SB), Z7, Z5
+	VFMADD213PS  cbda7b0eb<>+0(SB), Z7, Z5
+	VFMADD213PS  c3dfd8059<>+0(SB), Z7, Z5
+	VFMADD213PS  cbe24bcbd<>+0(SB), Z7, Z5
+	VFMADD213PS  c3e4ba17c<>+0(SB), Z7, Z5
+	VFMADD213PS  cbe7fdc9a<>+0(SB), Z7, Z5
+	VFMADD213PS  c3eaaa992<>+0(SB), Z7, Z5
+	VFMADD213PS  cbefffff9<>+0(SB), Z7, Z5
+	VFMADD213PS  c3f800000<>+0(SB), Z7, Z5
+	VPXORD       Z12, Z12, Z12
+	VMAXPS       Z4, Z12, Z6
+	VFMADD213PS  Z6, Z7, Z5
+	VMULPS       Z2, Z5, Z5
+	VCMPPS       $0x1e, Z1, Z4, K1
+	VBLENDMPS    Z3, Z5, K1, Z13
+	VMOVUPS      Z13, (AX)
+	ADDQ         $0x40, CX
+	ADDQ         $0x40, AX
+	DECQ         DX
+	JNE          loop
+	VZEROUPPER
+	RET
+
+// func isnanBytesAVX512(dst *uint8, src *float32, blocks int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL
+TEXT ·isnanBytesAVX512(SB), NOSPLIT, $0-24
+	MOVQ    dst+0(FP), AX
+	MOVQ    src+8(FP), CX
+	MOVQ    blocks+16(FP), DX
+	VMOVUPS c01010101<>+0(SB), X0
+	VMOVUPS c00000000<>+0(SB), Z1
+
+loop:
+	VMOVUPS  (CX), Z2
+	VCMPPS   $0x03, Z1, Z2, K1
+	VPMOVM2B K1, X2
+	VPAND    X0, X2, X2
+	VMOVDQU  X2, (AX)
+	ADDQ     $0x40, CX
+	ADDQ     $0x10, AX
+	DECQ     DX
+	JNE      loop
+	VZEROUPPER
+	RET
+
+// func isinfBytesAVX512(dst *uint8, src *float32, blocks int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL
+TEXT ·isinfBytesAVX512(SB), NOSPLIT, $0-24
+	MOVQ    dst+0(FP), AX
+	MOVQ    src+8(FP), CX
+	MOVQ    blocks+16(FP), DX
+	VMOVUPS c01010101<>+0(SB), X0
+	VMOVUPS c7f800000<>+0(SB), Z1
+
+loop:
+	VMOVUPS  (CX), Z2
+	VPANDD   c7fffffff<>+0(SB), Z2, Z2
+	VCMPPS   $0x00, Z1, Z2, K1
+	VPMOVM2B K1, X2
+	VPAND    X0, X2, X2
+	VMOVDQU  X2, (AX)
+	ADDQ     $0x40, CX
+	ADDQ     $0x10, AX
+	DECQ     DX
+	JNE      loop
+	VZEROUPPER
+	RET
+
+// func isfiniteBytesAVX512(dst *uint8, src *float32, blocks int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL
+TEXT ·isfiniteBytesAVX512(SB), NOSPLIT, $0-24
+	MOVQ    dst+0(FP), AX
+	MOVQ    src+8(FP), CX
+	MOVQ    blocks+16(FP), DX
+	VMOVUPS c01010101<>+0(SB), X0
+	VMOVUPS c7f800000<>+0(SB), Z1
+
+loop:
+	VMOVUPS  (CX), Z2
+	VPANDD   c7fffffff<>+0(SB), Z2, Z2
+	VCMPPS   $0x11, Z1, Z2, K1
+	VPMOVM2B K1, X2
+	VPAND    X0, X2, X2
+	VMOVDQU  X2, (AX)
+	ADDQ     $0x40, CX
+	ADDQ     $0x10, AX
+	DECQ     DX
+	JNE      loop
 	VZEROUPPER
 	RET

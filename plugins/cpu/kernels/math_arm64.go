@@ -105,25 +105,142 @@ func floorNEON(dst *float32, src *float32, blocks int)
 //go:noescape
 func ceilNEON(dst *float32, src *float32, blocks int)
 
+// exp2NEON is dst[i] = exp2(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.
+//
+//go:noescape
+func exp2NEON(dst *float32, src *float32, blocks int)
+
+// expm1NEON is dst[i] = expm1(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.
+//
+//go:noescape
+func expm1NEON(dst *float32, src *float32, blocks int)
+
+// log2NEON is dst[i] = log2(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.
+//
+//go:noescape
+func log2NEON(dst *float32, src *float32, blocks int)
+
+// log1pNEON is dst[i] = log1p(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.
+//
+//go:noescape
+func log1pNEON(dst *float32, src *float32, blocks int)
+
+// mishNEON is dst[i] = mish(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.
+//
+//go:noescape
+func mishNEON(dst *float32, src *float32, blocks int)
+
+// seluNEON is dst[i] = selu(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.
+//
+//go:noescape
+func seluNEON(dst *float32, src *float32, blocks int)
+
+// hardswishNEON is dst[i] = hardswish(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.
+//
+//go:noescape
+func hardswishNEON(dst *float32, src *float32, blocks int)
+
+// squareNEON is dst[i] = square(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.
+//
+//go:noescape
+func squareNEON(dst *float32, src *float32, blocks int)
+
+// reciprocalNEON is dst[i] = reciprocal(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.
+//
+//go:noescape
+func reciprocalNEON(dst *float32, src *float32, blocks int)
+
+// signNEON is dst[i] = sign(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.
+//
+//go:noescape
+func signNEON(dst *float32, src *float32, blocks int)
+
+// leakyReluNEON is dst[i] = leaky_relu(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.
+//
+//go:noescape
+func leakyReluNEON(dst *float32, src *float32, blocks int, a float32)
+
+// eluNEON is dst[i] = elu(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.
+//
+//go:noescape
+func eluNEON(dst *float32, src *float32, blocks int, a float32)
+
+// celuNEON is dst[i] = celu(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.
+//
+//go:noescape
+func celuNEON(dst *float32, src *float32, blocks int, a float32)
+
+// hardsigmoidNEON is dst[i] = hardsigmoid(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.
+//
+//go:noescape
+func hardsigmoidNEON(dst *float32, src *float32, blocks int, a float32, b float32)
+
+// clampNEON is dst[i] = clamp(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.
+//
+//go:noescape
+func clampNEON(dst *float32, src *float32, blocks int, a float32, b float32)
+
+// softplusNEON is dst[i] = softplus(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.
+//
+//go:noescape
+func softplusNEON(dst *float32, src *float32, blocks int, a float32, b float32)
+
+// isnanBytesNEON is dst = 1 where src has the property, else 0, over blocks*lanes elements; blocks > 0.
+//
+//go:noescape
+func isnanBytesNEON(dst *uint8, src *float32, blocks int)
+
+// isinfBytesNEON is dst = 1 where src has the property, else 0, over blocks*lanes elements; blocks > 0.
+//
+//go:noescape
+func isinfBytesNEON(dst *uint8, src *float32, blocks int)
+
+// isfiniteBytesNEON is dst = 1 where src has the property, else 0, over blocks*lanes elements; blocks > 0.
+//
+//go:noescape
+func isfiniteBytesNEON(dst *uint8, src *float32, blocks int)
+
+var testNEON = map[string]func(dst *uint8, src *float32, blocks int){
+	"isfinite": isfiniteBytesNEON,
+	"isinf":    isinfBytesNEON,
+	"isnan":    isnanBytesNEON,
+}
+
 var unaryNEON = map[string]unaryRoutine{
-	"abs":       {whole: absNEON},
-	"atan":      {whole: atanNEON},
-	"ceil":      {whole: ceilNEON},
-	"cos":       {angles: cosNEON},
-	"erf":       {whole: erfNEON},
-	"exp":       {whole: expNEON},
-	"floor":     {whole: floorNEON},
-	"gelu":      {whole: geluNEON},
-	"gelu_tanh": {whole: geluTanhNEON},
-	"log":       {whole: logNEON},
-	"neg":       {whole: negNEON},
-	"relu":      {whole: reluNEON},
-	"round":     {whole: roundNEON},
-	"rsqrt":     {whole: rsqrtNEON},
-	"sigmoid":   {whole: sigmoidNEON},
-	"silu":      {whole: siluNEON},
-	"sin":       {angles: sinNEON},
-	"sqrt":      {whole: sqrtNEON},
-	"tan":       {angles: tanNEON},
-	"tanh":      {whole: tanhNEON},
+	"abs":         {whole: absNEON},
+	"atan":        {whole: atanNEON},
+	"ceil":        {whole: ceilNEON},
+	"celu":        {one: celuNEON},
+	"clamp":       {two: clampNEON},
+	"cos":         {angles: cosNEON},
+	"elu":         {one: eluNEON},
+	"erf":         {whole: erfNEON},
+	"exp":         {whole: expNEON},
+	"exp2":        {whole: exp2NEON},
+	"expm1":       {whole: expm1NEON},
+	"floor":       {whole: floorNEON},
+	"gelu":        {whole: geluNEON},
+	"gelu_tanh":   {whole: geluTanhNEON},
+	"hardsigmoid": {two: hardsigmoidNEON},
+	"hardswish":   {whole: hardswishNEON},
+	"leaky_relu":  {one: leakyReluNEON},
+	"log":         {whole: logNEON},
+	"log1p":       {whole: log1pNEON},
+	"log2":        {whole: log2NEON},
+	"mish":        {whole: mishNEON},
+	"neg":         {whole: negNEON},
+	"reciprocal":  {whole: reciprocalNEON},
+	"relu":        {whole: reluNEON},
+	"round":       {whole: roundNEON},
+	"rsqrt":       {whole: rsqrtNEON},
+	"selu":        {whole: seluNEON},
+	"sigmoid":     {whole: sigmoidNEON},
+	"sign":        {whole: signNEON},
+	"silu":        {whole: siluNEON},
+	"sin":         {angles: sinNEON},
+	"softplus":    {two: softplusNEON},
+	"sqrt":        {whole: sqrtNEON},
+	"square":      {whole: squareNEON},
+	"tan":         {angles: tanNEON},
+	"tanh":        {whole: tanhNEON},
 }

@@ -2077,3 +2077,1500 @@ loop:
 	SUBS $1, R2, R2
 	BNE loop
 	RET
+
+DATA exp2NEONConstants<>+0(SB)/8, $0x3f8000003f800000
+DATA exp2NEONConstants<>+8(SB)/8, $0x3f8000003f800000
+DATA exp2NEONConstants<>+16(SB)/8, $0x3f8000003f800000
+DATA exp2NEONConstants<>+24(SB)/8, $0x3f8000003f800000
+DATA exp2NEONConstants<>+32(SB)/8, $0x3aaf84483aaf8448
+DATA exp2NEONConstants<>+40(SB)/8, $0x3aaf84483aaf8448
+DATA exp2NEONConstants<>+48(SB)/8, $0x3aaf84483aaf8448
+DATA exp2NEONConstants<>+56(SB)/8, $0x3aaf84483aaf8448
+DATA exp2NEONConstants<>+64(SB)/8, $0x3c1d952a3c1d952a
+DATA exp2NEONConstants<>+72(SB)/8, $0x3c1d952a3c1d952a
+DATA exp2NEONConstants<>+80(SB)/8, $0x3c1d952a3c1d952a
+DATA exp2NEONConstants<>+88(SB)/8, $0x3c1d952a3c1d952a
+DATA exp2NEONConstants<>+96(SB)/8, $0x3d6357b63d6357b6
+DATA exp2NEONConstants<>+104(SB)/8, $0x3d6357b63d6357b6
+DATA exp2NEONConstants<>+112(SB)/8, $0x3d6357b63d6357b6
+DATA exp2NEONConstants<>+120(SB)/8, $0x3d6357b63d6357b6
+DATA exp2NEONConstants<>+128(SB)/8, $0x3e75fdf03e75fdf0
+DATA exp2NEONConstants<>+136(SB)/8, $0x3e75fdf03e75fdf0
+DATA exp2NEONConstants<>+144(SB)/8, $0x3e75fdf03e75fdf0
+DATA exp2NEONConstants<>+152(SB)/8, $0x3e75fdf03e75fdf0
+DATA exp2NEONConstants<>+160(SB)/8, $0x3f3172183f317218
+DATA exp2NEONConstants<>+168(SB)/8, $0x3f3172183f317218
+DATA exp2NEONConstants<>+176(SB)/8, $0x3f3172183f317218
+DATA exp2NEONConstants<>+184(SB)/8, $0x3f3172183f317218
+DATA exp2NEONConstants<>+192(SB)/8, $0xc3170000c3170000
+DATA exp2NEONConstants<>+200(SB)/8, $0xc3170000c3170000
+DATA exp2NEONConstants<>+208(SB)/8, $0x4301000043010000
+DATA exp2NEONConstants<>+216(SB)/8, $0x4301000043010000
+DATA exp2NEONConstants<>+224(SB)/8, $0x4b4000004b400000
+DATA exp2NEONConstants<>+232(SB)/8, $0x4b4000004b400000
+DATA exp2NEONConstants<>+240(SB)/8, $0x392209c5392209c5
+DATA exp2NEONConstants<>+248(SB)/8, $0x392209c5392209c5
+DATA exp2NEONConstants<>+256(SB)/8, $0x0000007f0000007f
+DATA exp2NEONConstants<>+264(SB)/8, $0x0000007f0000007f
+GLOBL exp2NEONConstants<>(SB), RODATA|NOPTR, $272
+
+// func exp2NEON(dst *float32, src *float32, blocks int)
+TEXT ·exp2NEON(SB), NOSPLIT, $0-24
+	MOVD dst+0(FP), R0
+	MOVD src+8(FP), R1
+	MOVD blocks+16(FP), R2
+	MOVD $exp2NEONConstants<>(SB), R3
+loop:
+	FLDPQ 0(R1), (F0, F1)
+	FMOVQ 192(R3), F2
+	FMOVQ 208(R3), F3
+	WORD $0x4e22f400 // fmax v0.4s, v0.4s, v2.4s
+	WORD $0x4e22f421 // fmax v1.4s, v1.4s, v2.4s
+	WORD $0x4ea3f400 // fmin v0.4s, v0.4s, v3.4s
+	WORD $0x4ea3f421 // fmin v1.4s, v1.4s, v3.4s
+	FMOVQ 224(R3), F2
+	WORD $0x4e22d403 // fadd v3.4s, v0.4s, v2.4s
+	WORD $0x4e22d424 // fadd v4.4s, v1.4s, v2.4s
+	WORD $0x4ea2d465 // fsub v5.4s, v3.4s, v2.4s
+	WORD $0x4ea2d486 // fsub v6.4s, v4.4s, v2.4s
+	WORD $0x4ea5d400 // fsub v0.4s, v0.4s, v5.4s
+	WORD $0x4ea6d421 // fsub v1.4s, v1.4s, v6.4s
+	FLDPQ 0(R3), (F5, F6)
+	FLDPQ 32(R3), (F7, F8)
+	FMOVQ 240(R3), F9
+	VFMLA V0.S4, V9.S4, V7.S4
+	VFMLA V1.S4, V9.S4, V8.S4
+	FLDPQ 64(R3), (F9, F10)
+	VFMLA V0.S4, V7.S4, V9.S4
+	VFMLA V1.S4, V8.S4, V10.S4
+	FLDPQ 96(R3), (F7, F8)
+	VFMLA V0.S4, V9.S4, V7.S4
+	VFMLA V1.S4, V10.S4, V8.S4
+	FLDPQ 128(R3), (F9, F10)
+	VFMLA V0.S4, V7.S4, V9.S4
+	VFMLA V1.S4, V8.S4, V10.S4
+	FLDPQ 160(R3), (F7, F8)
+	VFMLA V0.S4, V9.S4, V7.S4
+	VFMLA V1.S4, V10.S4, V8.S4
+	VFMLA V7.S4, V0.S4, V5.S4
+	VFMLA V8.S4, V1.S4, V6.S4
+	VSUB V2.S4, V3.S4, V0.S4
+	VSUB V2.S4, V4.S4, V1.S4
+	WORD $0x4f3f0402 // sshr v2.4s, v0.4s, #1
+	WORD $0x4f3f0423 // sshr v3.4s, v1.4s, #1
+	VSUB V2.S4, V0.S4, V0.S4
+	VSUB V3.S4, V1.S4, V1.S4
+	FMOVQ 256(R3), F4
+	VADD V4.S4, V2.S4, V2.S4
+	VADD V4.S4, V3.S4, V3.S4
+	VSHL $23, V2.S4, V2.S4
+	VSHL $23, V3.S4, V3.S4
+	WORD $0x6e22dca2 // fmul v2.4s, v5.4s, v2.4s
+	WORD $0x6e23dcc3 // fmul v3.4s, v6.4s, v3.4s
+	VADD V4.S4, V0.S4, V0.S4
+	VADD V4.S4, V1.S4, V1.S4
+	VSHL $23, V0.S4, V0.S4
+	VSHL $23, V1.S4, V1.S4
+	WORD $0x6e20dc40 // fmul v0.4s, v2.4s, v0.4s
+	WORD $0x6e21dc61 // fmul v1.4s, v3.4s, v1.4s
+	FSTPQ (F0, F1), 0(R0)
+	ADD $32, R1, R1
+	ADD $32, R0, R0
+	SUBS $1, R2, R2
+	BNE loop
+	RET
+
+DATA expm1NEONConstants<>+0(SB)/8, $0x4b4000004b400000
+DATA expm1NEONConstants<>+8(SB)/8, $0x4b4000004b400000
+DATA expm1NEONConstants<>+16(SB)/8, $0x4b4000004b400000
+DATA expm1NEONConstants<>+24(SB)/8, $0x4b4000004b400000
+DATA expm1NEONConstants<>+32(SB)/8, $0x3c0905c83c0905c8
+DATA expm1NEONConstants<>+40(SB)/8, $0x3c0905c83c0905c8
+DATA expm1NEONConstants<>+48(SB)/8, $0x3c0905c83c0905c8
+DATA expm1NEONConstants<>+56(SB)/8, $0x3c0905c83c0905c8
+DATA expm1NEONConstants<>+64(SB)/8, $0x3d2aaa8d3d2aaa8d
+DATA expm1NEONConstants<>+72(SB)/8, $0x3d2aaa8d3d2aaa8d
+DATA expm1NEONConstants<>+80(SB)/8, $0x3d2aaa8d3d2aaa8d
+DATA expm1NEONConstants<>+88(SB)/8, $0x3d2aaa8d3d2aaa8d
+DATA expm1NEONConstants<>+96(SB)/8, $0x3e2aaa6e3e2aaa6e
+DATA expm1NEONConstants<>+104(SB)/8, $0x3e2aaa6e3e2aaa6e
+DATA expm1NEONConstants<>+112(SB)/8, $0x3e2aaa6e3e2aaa6e
+DATA expm1NEONConstants<>+120(SB)/8, $0x3e2aaa6e3e2aaa6e
+DATA expm1NEONConstants<>+128(SB)/8, $0x3f0000003f000000
+DATA expm1NEONConstants<>+136(SB)/8, $0x3f0000003f000000
+DATA expm1NEONConstants<>+144(SB)/8, $0x3f0000003f000000
+DATA expm1NEONConstants<>+152(SB)/8, $0x3f0000003f000000
+DATA expm1NEONConstants<>+160(SB)/8, $0xc1f00000c1f00000
+DATA expm1NEONConstants<>+168(SB)/8, $0xc1f00000c1f00000
+DATA expm1NEONConstants<>+176(SB)/8, $0x42b2000042b20000
+DATA expm1NEONConstants<>+184(SB)/8, $0x42b2000042b20000
+DATA expm1NEONConstants<>+192(SB)/8, $0x3fb8aa3b3fb8aa3b
+DATA expm1NEONConstants<>+200(SB)/8, $0x3fb8aa3b3fb8aa3b
+DATA expm1NEONConstants<>+208(SB)/8, $0x3f3172003f317200
+DATA expm1NEONConstants<>+216(SB)/8, $0x3f3172003f317200
+DATA expm1NEONConstants<>+224(SB)/8, $0x35bfbe8e35bfbe8e
+DATA expm1NEONConstants<>+232(SB)/8, $0x35bfbe8e35bfbe8e
+DATA expm1NEONConstants<>+240(SB)/8, $0x3ab688963ab68896
+DATA expm1NEONConstants<>+248(SB)/8, $0x3ab688963ab68896
+DATA expm1NEONConstants<>+256(SB)/8, $0x4b3fff824b3fff82
+DATA expm1NEONConstants<>+264(SB)/8, $0x4b3fff824b3fff82
+GLOBL expm1NEONConstants<>(SB), RODATA|NOPTR, $272
+
+// func expm1NEON(dst *float32, src *float32, blocks int)
+TEXT ·expm1NEON(SB), NOSPLIT, $0-24
+	MOVD dst+0(FP), R0
+	MOVD src+8(FP), R1
+	MOVD blocks+16(FP), R2
+	MOVD $expm1NEONConstants<>(SB), R3
+loop:
+	FLDPQ 0(R1), (F0, F1)
+	FMOVQ 160(R3), F2
+	FMOVQ 176(R3), F3
+	WORD $0x4e22f400 // fmax v0.4s, v0.4s, v2.4s
+	WORD $0x4e22f421 // fmax v1.4s, v1.4s, v2.4s
+	WORD $0x4ea3f400 // fmin v0.4s, v0.4s, v3.4s
+	WORD $0x4ea3f421 // fmin v1.4s, v1.4s, v3.4s
+	FLDPQ 0(R3), (F2, F3)
+	FMOVQ 192(R3), F4
+	VFMLA V4.S4, V0.S4, V2.S4
+	VFMLA V4.S4, V1.S4, V3.S4
+	FMOVQ 0(R3), F4
+	WORD $0x4ea4d445 // fsub v5.4s, v2.4s, v4.4s
+	WORD $0x4ea4d464 // fsub v4.4s, v3.4s, v4.4s
+	FMOVQ 208(R3), F6
+	VFMLS V6.S4, V5.S4, V0.S4
+	VFMLS V6.S4, V4.S4, V1.S4
+	FMOVQ 224(R3), F6
+	VFMLS V6.S4, V5.S4, V0.S4
+	VFMLS V6.S4, V4.S4, V1.S4
+	FLDPQ 32(R3), (F4, F5)
+	FMOVQ 240(R3), F6
+	VFMLA V0.S4, V6.S4, V4.S4
+	VFMLA V1.S4, V6.S4, V5.S4
+	FLDPQ 64(R3), (F6, F7)
+	VFMLA V0.S4, V4.S4, V6.S4
+	VFMLA V1.S4, V5.S4, V7.S4
+	FLDPQ 96(R3), (F4, F5)
+	VFMLA V0.S4, V6.S4, V4.S4
+	VFMLA V1.S4, V7.S4, V5.S4
+	FLDPQ 128(R3), (F6, F7)
+	VFMLA V0.S4, V4.S4, V6.S4
+	VFMLA V1.S4, V5.S4, V7.S4
+	WORD $0x6e20dc04 // fmul v4.4s, v0.4s, v0.4s
+	WORD $0x6e21dc25 // fmul v5.4s, v1.4s, v1.4s
+	VFMLA V6.S4, V4.S4, V0.S4
+	VFMLA V7.S4, V5.S4, V1.S4
+	FMOVQ 256(R3), F4
+	VSUB V4.S4, V2.S4, V2.S4
+	VSUB V4.S4, V3.S4, V3.S4
+	VSHL $23, V2.S4, V2.S4
+	VSHL $23, V3.S4, V3.S4
+	FMOVQ 128(R3), F4
+	WORD $0x4ea4d445 // fsub v5.4s, v2.4s, v4.4s
+	WORD $0x4ea4d464 // fsub v4.4s, v3.4s, v4.4s
+	VFMLA V0.S4, V2.S4, V5.S4
+	VFMLA V1.S4, V3.S4, V4.S4
+	WORD $0x4e25d4a0 // fadd v0.4s, v5.4s, v5.4s
+	WORD $0x4e24d481 // fadd v1.4s, v4.4s, v4.4s
+	FSTPQ (F0, F1), 0(R0)
+	ADD $32, R1, R1
+	ADD $32, R0, R0
+	SUBS $1, R2, R2
+	BNE loop
+	RET
+
+DATA log2NEONConstants<>+0(SB)/8, $0x32a5706032a57060
+DATA log2NEONConstants<>+8(SB)/8, $0x32a5706032a57060
+DATA log2NEONConstants<>+16(SB)/8, $0x32a5706032a57060
+DATA log2NEONConstants<>+24(SB)/8, $0x32a5706032a57060
+DATA log2NEONConstants<>+32(SB)/8, $0xbe2abcf4be2abcf4
+DATA log2NEONConstants<>+40(SB)/8, $0xbe2abcf4be2abcf4
+DATA log2NEONConstants<>+48(SB)/8, $0xbe2abcf4be2abcf4
+DATA log2NEONConstants<>+56(SB)/8, $0xbe2abcf4be2abcf4
+DATA log2NEONConstants<>+64(SB)/8, $0x3e2e80c63e2e80c6
+DATA log2NEONConstants<>+72(SB)/8, $0x3e2e80c63e2e80c6
+DATA log2NEONConstants<>+80(SB)/8, $0x3e2e80c63e2e80c6
+DATA log2NEONConstants<>+88(SB)/8, $0x3e2e80c63e2e80c6
+DATA log2NEONConstants<>+96(SB)/8, $0xbe377ec2be377ec2
+DATA log2NEONConstants<>+104(SB)/8, $0xbe377ec2be377ec2
+DATA log2NEONConstants<>+112(SB)/8, $0xbe377ec2be377ec2
+DATA log2NEONConstants<>+120(SB)/8, $0xbe377ec2be377ec2
+DATA log2NEONConstants<>+128(SB)/8, $0x3e5241c03e5241c0
+DATA log2NEONConstants<>+136(SB)/8, $0x3e5241c03e5241c0
+DATA log2NEONConstants<>+144(SB)/8, $0x3e5241c03e5241c0
+DATA log2NEONConstants<>+152(SB)/8, $0x3e5241c03e5241c0
+DATA log2NEONConstants<>+160(SB)/8, $0xbe763b99be763b99
+DATA log2NEONConstants<>+168(SB)/8, $0xbe763b99be763b99
+DATA log2NEONConstants<>+176(SB)/8, $0xbe763b99be763b99
+DATA log2NEONConstants<>+184(SB)/8, $0xbe763b99be763b99
+DATA log2NEONConstants<>+192(SB)/8, $0x3e93be1f3e93be1f
+DATA log2NEONConstants<>+200(SB)/8, $0x3e93be1f3e93be1f
+DATA log2NEONConstants<>+208(SB)/8, $0x3e93be1f3e93be1f
+DATA log2NEONConstants<>+216(SB)/8, $0x3e93be1f3e93be1f
+DATA log2NEONConstants<>+224(SB)/8, $0xbeb8aa40beb8aa40
+DATA log2NEONConstants<>+232(SB)/8, $0xbeb8aa40beb8aa40
+DATA log2NEONConstants<>+240(SB)/8, $0xbeb8aa40beb8aa40
+DATA log2NEONConstants<>+248(SB)/8, $0xbeb8aa40beb8aa40
+DATA log2NEONConstants<>+256(SB)/8, $0x3ef6384a3ef6384a
+DATA log2NEONConstants<>+264(SB)/8, $0x3ef6384a3ef6384a
+DATA log2NEONConstants<>+272(SB)/8, $0x3ef6384a3ef6384a
+DATA log2NEONConstants<>+280(SB)/8, $0x3ef6384a3ef6384a
+DATA log2NEONConstants<>+288(SB)/8, $0xbf38aa3bbf38aa3b
+DATA log2NEONConstants<>+296(SB)/8, $0xbf38aa3bbf38aa3b
+DATA log2NEONConstants<>+304(SB)/8, $0xbf38aa3bbf38aa3b
+DATA log2NEONConstants<>+312(SB)/8, $0xbf38aa3bbf38aa3b
+DATA log2NEONConstants<>+320(SB)/8, $0x0080000000800000
+DATA log2NEONConstants<>+328(SB)/8, $0x0080000000800000
+DATA log2NEONConstants<>+336(SB)/8, $0x4b0000004b000000
+DATA log2NEONConstants<>+344(SB)/8, $0x4b0000004b000000
+DATA log2NEONConstants<>+352(SB)/8, $0x3f3504f33f3504f3
+DATA log2NEONConstants<>+360(SB)/8, $0x3f3504f33f3504f3
+DATA log2NEONConstants<>+368(SB)/8, $0xc1b80000c1b80000
+DATA log2NEONConstants<>+376(SB)/8, $0xc1b80000c1b80000
+DATA log2NEONConstants<>+384(SB)/8, $0x3f8000003f800000
+DATA log2NEONConstants<>+392(SB)/8, $0x3f8000003f800000
+DATA log2NEONConstants<>+400(SB)/8, $0x3dc800113dc80011
+DATA log2NEONConstants<>+408(SB)/8, $0x3dc800113dc80011
+DATA log2NEONConstants<>+416(SB)/8, $0x3fb8aa3b3fb8aa3b
+DATA log2NEONConstants<>+424(SB)/8, $0x3fb8aa3b3fb8aa3b
+DATA log2NEONConstants<>+432(SB)/8, $0x7f8000007f800000
+DATA log2NEONConstants<>+440(SB)/8, $0x7f8000007f800000
+DATA log2NEONConstants<>+448(SB)/8, $0x7fc000007fc00000
+DATA log2NEONConstants<>+456(SB)/8, $0x7fc000007fc00000
+DATA log2NEONConstants<>+464(SB)/8, $0xff800000ff800000
+DATA log2NEONConstants<>+472(SB)/8, $0xff800000ff800000
+GLOBL log2NEONConstants<>(SB), RODATA|NOPTR, $480
+
+// func log2NEON(dst *float32, src *float32, blocks int)
+TEXT ·log2NEON(SB), NOSPLIT, $0-24
+	MOVD dst+0(FP), R0
+	MOVD src+8(FP), R1
+	MOVD blocks+16(FP), R2
+	MOVD $log2NEONConstants<>(SB), R3
+loop:
+	FLDPQ 0(R1), (F0, F1)
+	VORR V0.B16, V0.B16, V2.B16
+	VORR V1.B16, V1.B16, V2.B16
+	FMOVQ 320(R3), F2
+	WORD $0x6ea0e443 // fcmgt v3.4s, v2.4s, v0.4s
+	WORD $0x6ea1e442 // fcmgt v2.4s, v2.4s, v1.4s
+	FMOVQ 336(R3), F4
+	WORD $0x6e24dc05 // fmul v5.4s, v0.4s, v4.4s
+	WORD $0x6e24dc24 // fmul v4.4s, v1.4s, v4.4s
+	VBSL V0.B16, V5.B16, V3.B16
+	VBSL V1.B16, V4.B16, V2.B16
+	FMOVQ 352(R3), F4
+	VSUB V4.S4, V3.S4, V5.S4
+	VSUB V4.S4, V2.S4, V4.S4
+	WORD $0x4f2904a5 // sshr v5.4s, v5.4s, #23
+	WORD $0x4f290484 // sshr v4.4s, v4.4s, #23
+	VSHL $23, V5.S4, V6.S4
+	VSHL $23, V4.S4, V7.S4
+	VSUB V6.S4, V3.S4, V3.S4
+	VSUB V7.S4, V2.S4, V2.S4
+	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
+	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
+	FMOVQ 320(R3), F6
+	WORD $0x6ea0e4c7 // fcmgt v7.4s, v6.4s, v0.4s
+	WORD $0x6ea1e4c6 // fcmgt v6.4s, v6.4s, v1.4s
+	FMOVQ 368(R3), F8
+	VAND V8.B16, V7.B16, V7.B16
+	VAND V8.B16, V6.B16, V6.B16
+	WORD $0x4e27d4a5 // fadd v5.4s, v5.4s, v7.4s
+	WORD $0x4e26d484 // fadd v4.4s, v4.4s, v6.4s
+	FMOVQ 384(R3), F6
+	WORD $0x4ea6d463 // fsub v3.4s, v3.4s, v6.4s
+	WORD $0x4ea6d442 // fsub v2.4s, v2.4s, v6.4s
+	FLDPQ 0(R3), (F6, F7)
+	FLDPQ 32(R3), (F8, F9)
+	FMOVQ 400(R3), F10
+	VFMLA V3.S4, V10.S4, V8.S4
+	VFMLA V2.S4, V10.S4, V9.S4
+	FLDPQ 64(R3), (F10, F11)
+	VFMLA V3.S4, V8.S4, V10.S4
+	VFMLA V2.S4, V9.S4, V11.S4
+	FLDPQ 96(R3), (F8, F9)
+	VFMLA V3.S4, V10.S4, V8.S4
+	VFMLA V2.S4, V11.S4, V9.S4
+	FLDPQ 128(R3), (F10, F11)
+	VFMLA V3.S4, V8.S4, V10.S4
+	VFMLA V2.S4, V9.S4, V11.S4
+	FLDPQ 160(R3), (F8, F9)
+	VFMLA V3.S4, V10.S4, V8.S4
+	VFMLA V2.S4, V11.S4, V9.S4
+	FLDPQ 192(R3), (F10, F11)
+	VFMLA V3.S4, V8.S4, V10.S4
+	VFMLA V2.S4, V9.S4, V11.S4
+	FLDPQ 224(R3), (F8, F9)
+	VFMLA V3.S4, V10.S4, V8.S4
+	VFMLA V2.S4, V11.S4, V9.S4
+	FLDPQ 256(R3), (F10, F11)
+	VFMLA V3.S4, V8.S4, V10.S4
+	VFMLA V2.S4, V9.S4, V11.S4
+	FLDPQ 288(R3), (F8, F9)
+	VFMLA V3.S4, V10.S4, V8.S4
+	VFMLA V2.S4, V11.S4, V9.S4
+	VFMLA V8.S4, V3.S4, V6.S4
+	VFMLA V9.S4, V2.S4, V7.S4
+	WORD $0x6e23dcc6 // fmul v6.4s, v6.4s, v3.4s
+	WORD $0x6e22dce7 // fmul v7.4s, v7.4s, v2.4s
+	FMOVQ 416(R3), F8
+	VFMLA V8.S4, V3.S4, V6.S4
+	VFMLA V8.S4, V2.S4, V7.S4
+	WORD $0x4e25d4c2 // fadd v2.4s, v6.4s, v5.4s
+	WORD $0x4e24d4e3 // fadd v3.4s, v7.4s, v4.4s
+	FMOVQ 432(R3), F4
+	WORD $0x6ea0e485 // fcmgt v5.4s, v4.4s, v0.4s
+	WORD $0x6ea1e484 // fcmgt v4.4s, v4.4s, v1.4s
+	VBSL V0.B16, V2.B16, V5.B16
+	VBSL V1.B16, V3.B16, V4.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	WORD $0x6ea0e443 // fcmgt v3.4s, v2.4s, v0.4s
+	WORD $0x6ea1e446 // fcmgt v6.4s, v2.4s, v1.4s
+	FMOVQ 448(R3), F7
+	VBSL V5.B16, V7.B16, V3.B16
+	VBSL V4.B16, V7.B16, V6.B16
+	WORD $0x4e22e400 // fcmeq v0.4s, v0.4s, v2.4s
+	WORD $0x4e22e421 // fcmeq v1.4s, v1.4s, v2.4s
+	FMOVQ 464(R3), F2
+	VBSL V3.B16, V2.B16, V0.B16
+	VBSL V6.B16, V2.B16, V1.B16
+	FSTPQ (F0, F1), 0(R0)
+	ADD $32, R1, R1
+	ADD $32, R0, R0
+	SUBS $1, R2, R2
+	BNE loop
+	RET
+
+DATA log1pNEONConstants<>+0(SB)/8, $0xbf000000bf000000
+DATA log1pNEONConstants<>+8(SB)/8, $0xbf000000bf000000
+DATA log1pNEONConstants<>+16(SB)/8, $0xbf000000bf000000
+DATA log1pNEONConstants<>+24(SB)/8, $0xbf000000bf000000
+DATA log1pNEONConstants<>+32(SB)/8, $0xbdeb1adebdeb1ade
+DATA log1pNEONConstants<>+40(SB)/8, $0xbdeb1adebdeb1ade
+DATA log1pNEONConstants<>+48(SB)/8, $0xbdeb1adebdeb1ade
+DATA log1pNEONConstants<>+56(SB)/8, $0xbdeb1adebdeb1ade
+DATA log1pNEONConstants<>+64(SB)/8, $0x3def51413def5141
+DATA log1pNEONConstants<>+72(SB)/8, $0x3def51413def5141
+DATA log1pNEONConstants<>+80(SB)/8, $0x3def51413def5141
+DATA log1pNEONConstants<>+88(SB)/8, $0x3def51413def5141
+DATA log1pNEONConstants<>+96(SB)/8, $0xbdfe7a63bdfe7a63
+DATA log1pNEONConstants<>+104(SB)/8, $0xbdfe7a63bdfe7a63
+DATA log1pNEONConstants<>+112(SB)/8, $0xbdfe7a63bdfe7a63
+DATA log1pNEONConstants<>+120(SB)/8, $0xbdfe7a63bdfe7a63
+DATA log1pNEONConstants<>+128(SB)/8, $0x3e11e90d3e11e90d
+DATA log1pNEONConstants<>+136(SB)/8, $0x3e11e90d3e11e90d
+DATA log1pNEONConstants<>+144(SB)/8, $0x3e11e90d3e11e90d
+DATA log1pNEONConstants<>+152(SB)/8, $0x3e11e90d3e11e90d
+DATA log1pNEONConstants<>+160(SB)/8, $0xbe2aada5be2aada5
+DATA log1pNEONConstants<>+168(SB)/8, $0xbe2aada5be2aada5
+DATA log1pNEONConstants<>+176(SB)/8, $0xbe2aada5be2aada5
+DATA log1pNEONConstants<>+184(SB)/8, $0xbe2aada5be2aada5
+DATA log1pNEONConstants<>+192(SB)/8, $0x3e4ccead3e4ccead
+DATA log1pNEONConstants<>+200(SB)/8, $0x3e4ccead3e4ccead
+DATA log1pNEONConstants<>+208(SB)/8, $0x3e4ccead3e4ccead
+DATA log1pNEONConstants<>+216(SB)/8, $0x3e4ccead3e4ccead
+DATA log1pNEONConstants<>+224(SB)/8, $0xbe7ffffebe7ffffe
+DATA log1pNEONConstants<>+232(SB)/8, $0xbe7ffffebe7ffffe
+DATA log1pNEONConstants<>+240(SB)/8, $0xbe7ffffebe7ffffe
+DATA log1pNEONConstants<>+248(SB)/8, $0xbe7ffffebe7ffffe
+DATA log1pNEONConstants<>+256(SB)/8, $0x3eaaaaaa3eaaaaaa
+DATA log1pNEONConstants<>+264(SB)/8, $0x3eaaaaaa3eaaaaaa
+DATA log1pNEONConstants<>+272(SB)/8, $0x3eaaaaaa3eaaaaaa
+DATA log1pNEONConstants<>+280(SB)/8, $0x3eaaaaaa3eaaaaaa
+DATA log1pNEONConstants<>+288(SB)/8, $0x3f8000003f800000
+DATA log1pNEONConstants<>+296(SB)/8, $0x3f8000003f800000
+DATA log1pNEONConstants<>+304(SB)/8, $0x3f3504f33f3504f3
+DATA log1pNEONConstants<>+312(SB)/8, $0x3f3504f33f3504f3
+DATA log1pNEONConstants<>+320(SB)/8, $0x0000007f0000007f
+DATA log1pNEONConstants<>+328(SB)/8, $0x0000007f0000007f
+DATA log1pNEONConstants<>+336(SB)/8, $0x0000007e0000007e
+DATA log1pNEONConstants<>+344(SB)/8, $0x0000007e0000007e
+DATA log1pNEONConstants<>+352(SB)/8, $0x3d8ec7523d8ec752
+DATA log1pNEONConstants<>+360(SB)/8, $0x3d8ec7523d8ec752
+DATA log1pNEONConstants<>+368(SB)/8, $0xb102e308b102e308
+DATA log1pNEONConstants<>+376(SB)/8, $0xb102e308b102e308
+DATA log1pNEONConstants<>+384(SB)/8, $0x3f3172183f317218
+DATA log1pNEONConstants<>+392(SB)/8, $0x3f3172183f317218
+DATA log1pNEONConstants<>+400(SB)/8, $0x7f8000007f800000
+DATA log1pNEONConstants<>+408(SB)/8, $0x7f8000007f800000
+DATA log1pNEONConstants<>+416(SB)/8, $0x7fc000007fc00000
+DATA log1pNEONConstants<>+424(SB)/8, $0x7fc000007fc00000
+DATA log1pNEONConstants<>+432(SB)/8, $0xff800000ff800000
+DATA log1pNEONConstants<>+440(SB)/8, $0xff800000ff800000
+GLOBL log1pNEONConstants<>(SB), RODATA|NOPTR, $448
+
+// func log1pNEON(dst *float32, src *float32, blocks int)
+TEXT ·log1pNEON(SB), NOSPLIT, $0-24
+	MOVD dst+0(FP), R0
+	MOVD src+8(FP), R1
+	MOVD blocks+16(FP), R2
+	MOVD $log1pNEONConstants<>(SB), R3
+loop:
+	FLDPQ 0(R1), (F0, F1)
+	FMOVQ 288(R3), F2
+	WORD $0x4e22d403 // fadd v3.4s, v0.4s, v2.4s
+	WORD $0x4e22d424 // fadd v4.4s, v1.4s, v2.4s
+	WORD $0x4ea2d465 // fsub v5.4s, v3.4s, v2.4s
+	WORD $0x4ea2d482 // fsub v2.4s, v4.4s, v2.4s
+	WORD $0x4ea5d400 // fsub v0.4s, v0.4s, v5.4s
+	WORD $0x4ea2d421 // fsub v1.4s, v1.4s, v2.4s
+	VORR V3.B16, V3.B16, V2.B16
+	VORR V4.B16, V4.B16, V5.B16
+	FMOVQ 304(R3), F6
+	VSUB V6.S4, V2.S4, V7.S4
+	VSUB V6.S4, V5.S4, V6.S4
+	WORD $0x4f2904e7 // sshr v7.4s, v7.4s, #23
+	WORD $0x4f2904c6 // sshr v6.4s, v6.4s, #23
+	VSHL $23, V7.S4, V8.S4
+	VSHL $23, V6.S4, V9.S4
+	VSUB V8.S4, V2.S4, V2.S4
+	VSUB V9.S4, V5.S4, V5.S4
+	WORD $0x4e21d8e8 // scvtf v8.4s, v7.4s
+	WORD $0x4e21d8c9 // scvtf v9.4s, v6.4s
+	FMOVQ 288(R3), F10
+	WORD $0x4eaad442 // fsub v2.4s, v2.4s, v10.4s
+	WORD $0x4eaad4a5 // fsub v5.4s, v5.4s, v10.4s
+	FMOVQ 320(R3), F10
+	FMOVQ 336(R3), F11
+	WORD $0x4eab6ce7 // smin v7.4s, v7.4s, v11.4s
+	WORD $0x4eab6cc6 // smin v6.4s, v6.4s, v11.4s
+	VSUB V7.S4, V10.S4, V7.S4
+	VSUB V6.S4, V10.S4, V6.S4
+	VSHL $23, V7.S4, V7.S4
+	VSHL $23, V6.S4, V6.S4
+	VFMLA V7.S4, V0.S4, V2.S4
+	VFMLA V6.S4, V1.S4, V5.S4
+	FLDPQ 0(R3), (F0, F1)
+	FLDPQ 32(R3), (F6, F7)
+	FMOVQ 352(R3), F10
+	VFMLA V2.S4, V10.S4, V6.S4
+	VFMLA V5.S4, V10.S4, V7.S4
+	FLDPQ 64(R3), (F10, F11)
+	VFMLA V2.S4, V6.S4, V10.S4
+	VFMLA V5.S4, V7.S4, V11.S4
+	FLDPQ 96(R3), (F6, F7)
+	VFMLA V2.S4, V10.S4, V6.S4
+	VFMLA V5.S4, V11.S4, V7.S4
+	FLDPQ 128(R3), (F10, F11)
+	VFMLA V2.S4, V6.S4, V10.S4
+	VFMLA V5.S4, V7.S4, V11.S4
+	FLDPQ 160(R3), (F6, F7)
+	VFMLA V2.S4, V10.S4, V6.S4
+	VFMLA V5.S4, V11.S4, V7.S4
+	FLDPQ 192(R3), (F10, F11)
+	VFMLA V2.S4, V6.S4, V10.S4
+	VFMLA V5.S4, V7.S4, V11.S4
+	FLDPQ 224(R3), (F6, F7)
+	VFMLA V2.S4, V10.S4, V6.S4
+	VFMLA V5.S4, V11.S4, V7.S4
+	FLDPQ 256(R3), (F10, F11)
+	VFMLA V2.S4, V6.S4, V10.S4
+	VFMLA V5.S4, V7.S4, V11.S4
+	VFMLA V10.S4, V2.S4, V0.S4
+	VFMLA V11.S4, V5.S4, V1.S4
+	FMOVQ 368(R3), F6
+	WORD $0x6e26dd07 // fmul v7.4s, v8.4s, v6.4s
+	WORD $0x6e26dd26 // fmul v6.4s, v9.4s, v6.4s
+	WORD $0x6e22dc4a // fmul v10.4s, v2.4s, v2.4s
+	WORD $0x6e25dcab // fmul v11.4s, v5.4s, v5.4s
+	VFMLA V0.S4, V10.S4, V7.S4
+	VFMLA V1.S4, V11.S4, V6.S4
+	WORD $0x4e22d4e0 // fadd v0.4s, v7.4s, v2.4s
+	WORD $0x4e25d4c1 // fadd v1.4s, v6.4s, v5.4s
+	FMOVQ 384(R3), F2
+	VFMLA V2.S4, V8.S4, V0.S4
+	VFMLA V2.S4, V9.S4, V1.S4
+	FMOVQ 400(R3), F2
+	WORD $0x6ea3e445 // fcmgt v5.4s, v2.4s, v3.4s
+	WORD $0x6ea4e442 // fcmgt v2.4s, v2.4s, v4.4s
+	VBSL V3.B16, V0.B16, V5.B16
+	VBSL V4.B16, V1.B16, V2.B16
+	VEOR V0.B16, V0.B16, V0.B16
+	WORD $0x6ea3e401 // fcmgt v1.4s, v0.4s, v3.4s
+	WORD $0x6ea4e406 // fcmgt v6.4s, v0.4s, v4.4s
+	FMOVQ 416(R3), F7
+	VBSL V5.B16, V7.B16, V1.B16
+	VBSL V2.B16, V7.B16, V6.B16
+	WORD $0x4e20e462 // fcmeq v2.4s, v3.4s, v0.4s
+	WORD $0x4e20e480 // fcmeq v0.4s, v4.4s, v0.4s
+	FMOVQ 432(R3), F3
+	VBSL V1.B16, V3.B16, V2.B16
+	VBSL V6.B16, V3.B16, V0.B16
+	FSTPQ (F2, F0), 0(R0)
+	ADD $32, R1, R1
+	ADD $32, R0, R0
+	SUBS $1, R2, R2
+	BNE loop
+	RET
+
+DATA mishNEONConstants<>+0(SB)/8, $0x4b4000004b400000
+DATA mishNEONConstants<>+8(SB)/8, $0x4b4000004b400000
+DATA mishNEONConstants<>+16(SB)/8, $0x4b4000004b400000
+DATA mishNEONConstants<>+24(SB)/8, $0x4b4000004b400000
+DATA mishNEONConstants<>+32(SB)/8, $0x3c0905c83c0905c8
+DATA mishNEONConstants<>+40(SB)/8, $0x3c0905c83c0905c8
+DATA mishNEONConstants<>+48(SB)/8, $0x3c0905c83c0905c8
+DATA mishNEONConstants<>+56(SB)/8, $0x3c0905c83c0905c8
+DATA mishNEONConstants<>+64(SB)/8, $0x3d2aaa8d3d2aaa8d
+DATA mishNEONConstants<>+72(SB)/8, $0x3d2aaa8d3d2aaa8d
+DATA mishNEONConstants<>+80(SB)/8, $0x3d2aaa8d3d2aaa8d
+DATA mishNEONConstants<>+88(SB)/8, $0x3d2aaa8d3d2aaa8d
+DATA mishNEONConstants<>+96(SB)/8, $0x3e2aaa6e3e2aaa6e
+DATA mishNEONConstants<>+104(SB)/8, $0x3e2aaa6e3e2aaa6e
+DATA mishNEONConstants<>+112(SB)/8, $0x3e2aaa6e3e2aaa6e
+DATA mishNEONConstants<>+120(SB)/8, $0x3e2aaa6e3e2aaa6e
+DATA mishNEONConstants<>+128(SB)/8, $0x3f0000003f000000
+DATA mishNEONConstants<>+136(SB)/8, $0x3f0000003f000000
+DATA mishNEONConstants<>+144(SB)/8, $0x3f0000003f000000
+DATA mishNEONConstants<>+152(SB)/8, $0x3f0000003f000000
+DATA mishNEONConstants<>+160(SB)/8, $0x41a0000041a00000
+DATA mishNEONConstants<>+168(SB)/8, $0x41a0000041a00000
+DATA mishNEONConstants<>+176(SB)/8, $0xc2d00000c2d00000
+DATA mishNEONConstants<>+184(SB)/8, $0xc2d00000c2d00000
+DATA mishNEONConstants<>+192(SB)/8, $0x42b2000042b20000
+DATA mishNEONConstants<>+200(SB)/8, $0x42b2000042b20000
+DATA mishNEONConstants<>+208(SB)/8, $0x3fb8aa3b3fb8aa3b
+DATA mishNEONConstants<>+216(SB)/8, $0x3fb8aa3b3fb8aa3b
+DATA mishNEONConstants<>+224(SB)/8, $0x3f3172003f317200
+DATA mishNEONConstants<>+232(SB)/8, $0x3f3172003f317200
+DATA mishNEONConstants<>+240(SB)/8, $0x35bfbe8e35bfbe8e
+DATA mishNEONConstants<>+248(SB)/8, $0x35bfbe8e35bfbe8e
+DATA mishNEONConstants<>+256(SB)/8, $0x3ab688963ab68896
+DATA mishNEONConstants<>+264(SB)/8, $0x3ab688963ab68896
+DATA mishNEONConstants<>+272(SB)/8, $0x3f8000003f800000
+DATA mishNEONConstants<>+280(SB)/8, $0x3f8000003f800000
+DATA mishNEONConstants<>+288(SB)/8, $0x0000007f0000007f
+DATA mishNEONConstants<>+296(SB)/8, $0x0000007f0000007f
+DATA mishNEONConstants<>+304(SB)/8, $0x4000000040000000
+DATA mishNEONConstants<>+312(SB)/8, $0x4000000040000000
+GLOBL mishNEONConstants<>(SB), RODATA|NOPTR, $320
+
+// func mishNEON(dst *float32, src *float32, blocks int)
+TEXT ·mishNEON(SB), NOSPLIT, $0-24
+	MOVD dst+0(FP), R0
+	MOVD src+8(FP), R1
+	MOVD blocks+16(FP), R2
+	MOVD $mishNEONConstants<>(SB), R3
+loop:
+	FLDPQ 0(R1), (F0, F1)
+	FMOVQ 160(R3), F2
+	WORD $0x4ea2f403 // fmin v3.4s, v0.4s, v2.4s
+	WORD $0x4ea2f422 // fmin v2.4s, v1.4s, v2.4s
+	FMOVQ 176(R3), F4
+	WORD $0x4e24f463 // fmax v3.4s, v3.4s, v4.4s
+	WORD $0x4e24f442 // fmax v2.4s, v2.4s, v4.4s
+	FMOVQ 192(R3), F4
+	WORD $0x4ea4f463 // fmin v3.4s, v3.4s, v4.4s
+	WORD $0x4ea4f442 // fmin v2.4s, v2.4s, v4.4s
+	FLDPQ 0(R3), (F4, F5)
+	FMOVQ 208(R3), F6
+	VFMLA V6.S4, V3.S4, V4.S4
+	VFMLA V6.S4, V2.S4, V5.S4
+	FMOVQ 0(R3), F6
+	WORD $0x4ea6d487 // fsub v7.4s, v4.4s, v6.4s
+	WORD $0x4ea6d4a8 // fsub v8.4s, v5.4s, v6.4s
+	FMOVQ 224(R3), F9
+	VFMLS V9.S4, V7.S4, V3.S4
+	VFMLS V9.S4, V8.S4, V2.S4
+	FMOVQ 240(R3), F9
+	VFMLS V9.S4, V7.S4, V3.S4
+	VFMLS V9.S4, V8.S4, V2.S4
+	FLDPQ 32(R3), (F7, F8)
+	FMOVQ 256(R3), F9
+	VFMLA V3.S4, V9.S4, V7.S4
+	VFMLA V2.S4, V9.S4, V8.S4
+	FLDPQ 64(R3), (F9, F10)
+	VFMLA V3.S4, V7.S4, V9.S4
+	VFMLA V2.S4, V8.S4, V10.S4
+	FLDPQ 96(R3), (F7, F8)
+	VFMLA V3.S4, V9.S4, V7.S4
+	VFMLA V2.S4, V10.S4, V8.S4
+	FLDPQ 128(R3), (F9, F10)
+	VFMLA V3.S4, V7.S4, V9.S4
+	VFMLA V2.S4, V8.S4, V10.S4
+	WORD $0x6e23dc67 // fmul v7.4s, v3.4s, v3.4s
+	WORD $0x6e22dc48 // fmul v8.4s, v2.4s, v2.4s
+	VFMLA V9.S4, V7.S4, V3.S4
+	VFMLA V10.S4, V8.S4, V2.S4
+	FMOVQ 272(R3), F7
+	WORD $0x4e27d463 // fadd v3.4s, v3.4s, v7.4s
+	WORD $0x4e27d442 // fadd v2.4s, v2.4s, v7.4s
+	VSUB V6.S4, V4.S4, V4.S4
+	VSUB V6.S4, V5.S4, V5.S4
+	WORD $0x4f3f0486 // sshr v6.4s, v4.4s, #1
+	WORD $0x4f3f04a7 // sshr v7.4s, v5.4s, #1
+	VSUB V6.S4, V4.S4, V4.S4
+	VSUB V7.S4, V5.S4, V5.S4
+	FMOVQ 288(R3), F8
+	VADD V8.S4, V6.S4, V6.S4
+	VADD V8.S4, V7.S4, V7.S4
+	VSHL $23, V6.S4, V6.S4
+	VSHL $23, V7.S4, V7.S4
+	WORD $0x6e26dc63 // fmul v3.4s, v3.4s, v6.4s
+	WORD $0x6e27dc42 // fmul v2.4s, v2.4s, v7.4s
+	VADD V8.S4, V4.S4, V4.S4
+	VADD V8.S4, V5.S4, V5.S4
+	VSHL $23, V4.S4, V4.S4
+	VSHL $23, V5.S4, V5.S4
+	WORD $0x6e24dc63 // fmul v3.4s, v3.4s, v4.4s
+	WORD $0x6e25dc42 // fmul v2.4s, v2.4s, v5.4s
+	FMOVQ 304(R3), F4
+	WORD $0x4e24d465 // fadd v5.4s, v3.4s, v4.4s
+	WORD $0x4e24d446 // fadd v6.4s, v2.4s, v4.4s
+	WORD $0x6e25dc63 // fmul v3.4s, v3.4s, v5.4s
+	WORD $0x6e26dc42 // fmul v2.4s, v2.4s, v6.4s
+	WORD $0x4e24d465 // fadd v5.4s, v3.4s, v4.4s
+	WORD $0x4e24d444 // fadd v4.4s, v2.4s, v4.4s
+	WORD $0x6e25fc63 // fdiv v3.4s, v3.4s, v5.4s
+	WORD $0x6e24fc42 // fdiv v2.4s, v2.4s, v4.4s
+	WORD $0x6e23dc00 // fmul v0.4s, v0.4s, v3.4s
+	WORD $0x6e22dc21 // fmul v1.4s, v1.4s, v2.4s
+	FSTPQ (F0, F1), 0(R0)
+	ADD $32, R1, R1
+	ADD $32, R0, R0
+	SUBS $1, R2, R2
+	BNE loop
+	RET
+
+DATA seluNEONConstants<>+0(SB)/8, $0x4b4000004b400000
+DATA seluNEONConstants<>+8(SB)/8, $0x4b4000004b400000
+DATA seluNEONConstants<>+16(SB)/8, $0x4b4000004b400000
+DATA seluNEONConstants<>+24(SB)/8, $0x4b4000004b400000
+DATA seluNEONConstants<>+32(SB)/8, $0x3c0905c83c0905c8
+DATA seluNEONConstants<>+40(SB)/8, $0x3c0905c83c0905c8
+DATA seluNEONConstants<>+48(SB)/8, $0x3c0905c83c0905c8
+DATA seluNEONConstants<>+56(SB)/8, $0x3c0905c83c0905c8
+DATA seluNEONConstants<>+64(SB)/8, $0x3d2aaa8d3d2aaa8d
+DATA seluNEONConstants<>+72(SB)/8, $0x3d2aaa8d3d2aaa8d
+DATA seluNEONConstants<>+80(SB)/8, $0x3d2aaa8d3d2aaa8d
+DATA seluNEONConstants<>+88(SB)/8, $0x3d2aaa8d3d2aaa8d
+DATA seluNEONConstants<>+96(SB)/8, $0x3e2aaa6e3e2aaa6e
+DATA seluNEONConstants<>+104(SB)/8, $0x3e2aaa6e3e2aaa6e
+DATA seluNEONConstants<>+112(SB)/8, $0x3e2aaa6e3e2aaa6e
+DATA seluNEONConstants<>+120(SB)/8, $0x3e2aaa6e3e2aaa6e
+DATA seluNEONConstants<>+128(SB)/8, $0x3f0000003f000000
+DATA seluNEONConstants<>+136(SB)/8, $0x3f0000003f000000
+DATA seluNEONConstants<>+144(SB)/8, $0x3f0000003f000000
+DATA seluNEONConstants<>+152(SB)/8, $0x3f0000003f000000
+DATA seluNEONConstants<>+160(SB)/8, $0xc1f00000c1f00000
+DATA seluNEONConstants<>+168(SB)/8, $0xc1f00000c1f00000
+DATA seluNEONConstants<>+176(SB)/8, $0x42b2000042b20000
+DATA seluNEONConstants<>+184(SB)/8, $0x42b2000042b20000
+DATA seluNEONConstants<>+192(SB)/8, $0x3fb8aa3b3fb8aa3b
+DATA seluNEONConstants<>+200(SB)/8, $0x3fb8aa3b3fb8aa3b
+DATA seluNEONConstants<>+208(SB)/8, $0x3f3172003f317200
+DATA seluNEONConstants<>+216(SB)/8, $0x3f3172003f317200
+DATA seluNEONConstants<>+224(SB)/8, $0x35bfbe8e35bfbe8e
+DATA seluNEONConstants<>+232(SB)/8, $0x35bfbe8e35bfbe8e
+DATA seluNEONConstants<>+240(SB)/8, $0x3ab688963ab68896
+DATA seluNEONConstants<>+248(SB)/8, $0x3ab688963ab68896
+DATA seluNEONConstants<>+256(SB)/8, $0x4b3fff824b3fff82
+DATA seluNEONConstants<>+264(SB)/8, $0x4b3fff824b3fff82
+DATA seluNEONConstants<>+272(SB)/8, $0x3fe109663fe10966
+DATA seluNEONConstants<>+280(SB)/8, $0x3fe109663fe10966
+DATA seluNEONConstants<>+288(SB)/8, $0x3f867d5f3f867d5f
+DATA seluNEONConstants<>+296(SB)/8, $0x3f867d5f3f867d5f
+GLOBL seluNEONConstants<>(SB), RODATA|NOPTR, $304
+
+// func seluNEON(dst *float32, src *float32, blocks int)
+TEXT ·seluNEON(SB), NOSPLIT, $0-24
+	MOVD dst+0(FP), R0
+	MOVD src+8(FP), R1
+	MOVD blocks+16(FP), R2
+	MOVD $seluNEONConstants<>(SB), R3
+loop:
+	FLDPQ 0(R1), (F0, F1)
+	VEOR V2.B16, V2.B16, V2.B16
+	WORD $0x4ea2f403 // fmin v3.4s, v0.4s, v2.4s
+	WORD $0x4ea2f422 // fmin v2.4s, v1.4s, v2.4s
+	FMOVQ 160(R3), F4
+	FMOVQ 176(R3), F5
+	WORD $0x4e24f463 // fmax v3.4s, v3.4s, v4.4s
+	WORD $0x4e24f442 // fmax v2.4s, v2.4s, v4.4s
+	WORD $0x4ea5f463 // fmin v3.4s, v3.4s, v5.4s
+	WORD $0x4ea5f442 // fmin v2.4s, v2.4s, v5.4s
+	FLDPQ 0(R3), (F4, F5)
+	FMOVQ 192(R3), F6
+	VFMLA V6.S4, V3.S4, V4.S4
+	VFMLA V6.S4, V2.S4, V5.S4
+	FMOVQ 0(R3), F6
+	WORD $0x4ea6d487 // fsub v7.4s, v4.4s, v6.4s
+	WORD $0x4ea6d4a6 // fsub v6.4s, v5.4s, v6.4s
+	FMOVQ 208(R3), F8
+	VFMLS V8.S4, V7.S4, V3.S4
+	VFMLS V8.S4, V6.S4, V2.S4
+	FMOVQ 224(R3), F8
+	VFMLS V8.S4, V7.S4, V3.S4
+	VFMLS V8.S4, V6.S4, V2.S4
+	FLDPQ 32(R3), (F6, F7)
+	FMOVQ 240(R3), F8
+	VFMLA V3.S4, V8.S4, V6.S4
+	VFMLA V2.S4, V8.S4, V7.S4
+	FLDPQ 64(R3), (F8, F9)
+	VFMLA V3.S4, V6.S4, V8.S4
+	VFMLA V2.S4, V7.S4, V9.S4
+	FLDPQ 96(R3), (F6, F7)
+	VFMLA V3.S4, V8.S4, V6.S4
+	VFMLA V2.S4, V9.S4, V7.S4
+	FLDPQ 128(R3), (F8, F9)
+	VFMLA V3.S4, V6.S4, V8.S4
+	VFMLA V2.S4, V7.S4, V9.S4
+	WORD $0x6e23dc66 // fmul v6.4s, v3.4s, v3.4s
+	WORD $0x6e22dc47 // fmul v7.4s, v2.4s, v2.4s
+	VFMLA V8.S4, V6.S4, V3.S4
+	VFMLA V9.S4, V7.S4, V2.S4
+	FMOVQ 256(R3), F6
+	VSUB V6.S4, V4.S4, V4.S4
+	VSUB V6.S4, V5.S4, V5.S4
+	VSHL $23, V4.S4, V4.S4
+	VSHL $23, V5.S4, V5.S4
+	FMOVQ 128(R3), F6
+	WORD $0x4ea6d487 // fsub v7.4s, v4.4s, v6.4s
+	WORD $0x4ea6d4a6 // fsub v6.4s, v5.4s, v6.4s
+	VFMLA V3.S4, V4.S4, V7.S4
+	VFMLA V2.S4, V5.S4, V6.S4
+	WORD $0x4e27d4e2 // fadd v2.4s, v7.4s, v7.4s
+	WORD $0x4e26d4c3 // fadd v3.4s, v6.4s, v6.4s
+	FMOVQ 272(R3), F4
+	WORD $0x6e24dc42 // fmul v2.4s, v2.4s, v4.4s
+	WORD $0x6e24dc63 // fmul v3.4s, v3.4s, v4.4s
+	VEOR V4.B16, V4.B16, V4.B16
+	WORD $0x6ea4e405 // fcmgt v5.4s, v0.4s, v4.4s
+	WORD $0x6ea4e424 // fcmgt v4.4s, v1.4s, v4.4s
+	FMOVQ 288(R3), F6
+	WORD $0x6e26dc00 // fmul v0.4s, v0.4s, v6.4s
+	WORD $0x6e26dc21 // fmul v1.4s, v1.4s, v6.4s
+	VBSL V2.B16, V0.B16, V5.B16
+	VBSL V3.B16, V1.B16, V4.B16
+	FSTPQ (F5, F4), 0(R0)
+	ADD $32, R1, R1
+	ADD $32, R0, R0
+	SUBS $1, R2, R2
+	BNE loop
+	RET
+
+DATA hardswishNEONConstants<>+0(SB)/8, $0x3f0000003f000000
+DATA hardswishNEONConstants<>+8(SB)/8, $0x3f0000003f000000
+DATA hardswishNEONConstants<>+16(SB)/8, $0x3f0000003f000000
+DATA hardswishNEONConstants<>+24(SB)/8, $0x3f0000003f000000
+DATA hardswishNEONConstants<>+32(SB)/8, $0x3e2aaaab3e2aaaab
+DATA hardswishNEONConstants<>+40(SB)/8, $0x3e2aaaab3e2aaaab
+DATA hardswishNEONConstants<>+48(SB)/8, $0x3f8000003f800000
+DATA hardswishNEONConstants<>+56(SB)/8, $0x3f8000003f800000
+GLOBL hardswishNEONConstants<>(SB), RODATA|NOPTR, $64
+
+// func hardswishNEON(dst *float32, src *float32, blocks int)
+TEXT ·hardswishNEON(SB), NOSPLIT, $0-24
+	MOVD dst+0(FP), R0
+	MOVD src+8(FP), R1
+	MOVD blocks+16(FP), R2
+	MOVD $hardswishNEONConstants<>(SB), R3
+loop:
+	FLDPQ 0(R1), (F0, F1)
+	FLDPQ 0(R3), (F2, F3)
+	FMOVQ 32(R3), F4
+	VFMLA V4.S4, V0.S4, V2.S4
+	VFMLA V4.S4, V1.S4, V3.S4
+	VEOR V4.B16, V4.B16, V4.B16
+	FMOVQ 48(R3), F5
+	WORD $0x4e24f442 // fmax v2.4s, v2.4s, v4.4s
+	WORD $0x4e24f463 // fmax v3.4s, v3.4s, v4.4s
+	WORD $0x4ea5f442 // fmin v2.4s, v2.4s, v5.4s
+	WORD $0x4ea5f463 // fmin v3.4s, v3.4s, v5.4s
+	WORD $0x6e22dc00 // fmul v0.4s, v0.4s, v2.4s
+	WORD $0x6e23dc21 // fmul v1.4s, v1.4s, v3.4s
+	FSTPQ (F0, F1), 0(R0)
+	ADD $32, R1, R1
+	ADD $32, R0, R0
+	SUBS $1, R2, R2
+	BNE loop
+	RET
+
+// func squareNEON(dst *float32, src *float32, blocks int)
+TEXT ·squareNEON(SB), NOSPLIT, $0-24
+	MOVD dst+0(FP), R0
+	MOVD src+8(FP), R1
+	MOVD blocks+16(FP), R2
+loop:
+	FLDPQ 0(R1), (F0, F1)
+	WORD $0x6e20dc00 // fmul v0.4s, v0.4s, v0.4s
+	WORD $0x6e21dc21 // fmul v1.4s, v1.4s, v1.4s
+	FSTPQ (F0, F1), 0(R0)
+	ADD $32, R1, R1
+	ADD $32, R0, R0
+	SUBS $1, R2, R2
+	BNE loop
+	RET
+
+DATA reciprocalNEONConstants<>+0(SB)/8, $0x3f8000003f800000
+DATA reciprocalNEONConstants<>+8(SB)/8, $0x3f8000003f800000
+GLOBL reciprocalNEONConstants<>(SB), RODATA|NOPTR, $16
+
+// func reciprocalNEON(dst *float32, src *float32, blocks int)
+TEXT ·reciprocalNEON(SB), NOSPLIT, $0-24
+	MOVD dst+0(FP), R0
+	MOVD src+8(FP), R1
+	MOVD blocks+16(FP), R2
+	MOVD $reciprocalNEONConstants<>(SB), R3
+loop:
+	FLDPQ 0(R1), (F0, F1)
+	FMOVQ 0(R3), F2
+	WORD $0x6e20fc40 // fdiv v0.4s, v2.4s, v0.4s
+	WORD $0x6e21fc41 // fdiv v1.4s, v2.4s, v1.4s
+	FSTPQ (F0, F1), 0(R0)
+	ADD $32, R1, R1
+	ADD $32, R0, R0
+	SUBS $1, R2, R2
+	BNE loop
+	RET
+
+DATA signNEONConstants<>+0(SB)/8, $0x3f8000003f800000
+DATA signNEONConstants<>+8(SB)/8, $0x3f8000003f800000
+DATA signNEONConstants<>+16(SB)/8, $0x3f8000003f800000
+DATA signNEONConstants<>+24(SB)/8, $0x3f8000003f800000
+DATA signNEONConstants<>+32(SB)/8, $0x8000000080000000
+DATA signNEONConstants<>+40(SB)/8, $0x8000000080000000
+DATA signNEONConstants<>+48(SB)/8, $0x8000000080000000
+DATA signNEONConstants<>+56(SB)/8, $0x8000000080000000
+GLOBL signNEONConstants<>(SB), RODATA|NOPTR, $64
+
+// func signNEON(dst *float32, src *float32, blocks int)
+TEXT ·signNEON(SB), NOSPLIT, $0-24
+	MOVD dst+0(FP), R0
+	MOVD src+8(FP), R1
+	MOVD blocks+16(FP), R2
+	MOVD $signNEONConstants<>(SB), R3
+loop:
+	FLDPQ 0(R1), (F0, F1)
+	FLDPQ 0(R3), (F2, F3)
+	FLDPQ 32(R3), (F4, F5)
+	VBSL V2.B16, V0.B16, V4.B16
+	VBSL V3.B16, V1.B16, V5.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	WORD $0x4e22e403 // fcmeq v3.4s, v0.4s, v2.4s
+	WORD $0x4e22e422 // fcmeq v2.4s, v1.4s, v2.4s
+	VBSL V4.B16, V0.B16, V3.B16
+	VBSL V5.B16, V1.B16, V2.B16
+	WORD $0x4e20e404 // fcmeq v4.4s, v0.4s, v0.4s
+	WORD $0x4e21e425 // fcmeq v5.4s, v1.4s, v1.4s
+	VBSL V0.B16, V3.B16, V4.B16
+	VBSL V1.B16, V2.B16, V5.B16
+	FSTPQ (F4, F5), 0(R0)
+	ADD $32, R1, R1
+	ADD $32, R0, R0
+	SUBS $1, R2, R2
+	BNE loop
+	RET
+
+// func leakyReluNEON(dst *float32, src *float32, blocks int, a float32)
+TEXT ·leakyReluNEON(SB), NOSPLIT, $0-28
+	MOVD dst+0(FP), R0
+	MOVD src+8(FP), R1
+	MOVD blocks+16(FP), R2
+	FMOVS a+24(FP), F0
+	VDUP V0.S[0], V0.S4
+loop:
+	FLDPQ 0(R1), (F1, F2)
+	VEOR V3.B16, V3.B16, V3.B16
+	WORD $0x6ea3e424 // fcmgt v4.4s, v1.4s, v3.4s
+	WORD $0x6ea3e443 // fcmgt v3.4s, v2.4s, v3.4s
+	WORD $0x6e20dc25 // fmul v5.4s, v1.4s, v0.4s
+	WORD $0x6e20dc46 // fmul v6.4s, v2.4s, v0.4s
+	VBSL V5.B16, V1.B16, V4.B16
+	VBSL V6.B16, V2.B16, V3.B16
+	FSTPQ (F4, F3), 0(R0)
+	ADD $32, R1, R1
+	ADD $32, R0, R0
+	SUBS $1, R2, R2
+	BNE loop
+	RET
+
+DATA eluNEONConstants<>+0(SB)/8, $0x4b4000004b400000
+DATA eluNEONConstants<>+8(SB)/8, $0x4b4000004b400000
+DATA eluNEONConstants<>+16(SB)/8, $0x4b4000004b400000
+DATA eluNEONConstants<>+24(SB)/8, $0x4b4000004b400000
+DATA eluNEONConstants<>+32(SB)/8, $0x3c0905c83c0905c8
+DATA eluNEONConstants<>+40(SB)/8, $0x3c0905c83c0905c8
+DATA eluNEONConstants<>+48(SB)/8, $0x3c0905c83c0905c8
+DATA eluNEONConstants<>+56(SB)/8, $0x3c0905c83c0905c8
+DATA eluNEONConstants<>+64(SB)/8, $0x3d2aaa8d3d2aaa8d
+DATA eluNEONConstants<>+72(SB)/8, $0x3d2aaa8d3d2aaa8d
+DATA eluNEONConstants<>+80(SB)/8, $0x3d2aaa8d3d2aaa8d
+DATA eluNEONConstants<>+88(SB)/8, $0x3d2aaa8d3d2aaa8d
+DATA eluNEONConstants<>+96(SB)/8, $0x3e2aaa6e3e2aaa6e
+DATA eluNEONConstants<>+104(SB)/8, $0x3e2aaa6e3e2aaa6e
+DATA eluNEONConstants<>+112(SB)/8, $0x3e2aaa6e3e2aaa6e
+DATA eluNEONConstants<>+120(SB)/8, $0x3e2aaa6e3e2aaa6e
+DATA eluNEONConstants<>+128(SB)/8, $0x3f0000003f000000
+DATA eluNEONConstants<>+136(SB)/8, $0x3f0000003f000000
+DATA eluNEONConstants<>+144(SB)/8, $0x3f0000003f000000
+DATA eluNEONConstants<>+152(SB)/8, $0x3f0000003f000000
+DATA eluNEONConstants<>+160(SB)/8, $0xc1f00000c1f00000
+DATA eluNEONConstants<>+168(SB)/8, $0xc1f00000c1f00000
+DATA eluNEONConstants<>+176(SB)/8, $0x42b2000042b20000
+DATA eluNEONConstants<>+184(SB)/8, $0x42b2000042b20000
+DATA eluNEONConstants<>+192(SB)/8, $0x3fb8aa3b3fb8aa3b
+DATA eluNEONConstants<>+200(SB)/8, $0x3fb8aa3b3fb8aa3b
+DATA eluNEONConstants<>+208(SB)/8, $0x3f3172003f317200
+DATA eluNEONConstants<>+216(SB)/8, $0x3f3172003f317200
+DATA eluNEONConstants<>+224(SB)/8, $0x35bfbe8e35bfbe8e
+DATA eluNEONConstants<>+232(SB)/8, $0x35bfbe8e35bfbe8e
+DATA eluNEONConstants<>+240(SB)/8, $0x3ab688963ab68896
+DATA eluNEONConstants<>+248(SB)/8, $0x3ab688963ab68896
+DATA eluNEONConstants<>+256(SB)/8, $0x4b3fff824b3fff82
+DATA eluNEONConstants<>+264(SB)/8, $0x4b3fff824b3fff82
+GLOBL eluNEONConstants<>(SB), RODATA|NOPTR, $272
+
+// func eluNEON(dst *float32, src *float32, blocks int, a float32)
+TEXT ·eluNEON(SB), NOSPLIT, $0-28
+	MOVD dst+0(FP), R0
+	MOVD src+8(FP), R1
+	MOVD blocks+16(FP), R2
+	MOVD $eluNEONConstants<>(SB), R3
+	FMOVS a+24(FP), F0
+	VDUP V0.S[0], V0.S4
+loop:
+	FLDPQ 0(R1), (F1, F2)
+	VEOR V3.B16, V3.B16, V3.B16
+	WORD $0x6ea3e424 // fcmgt v4.4s, v1.4s, v3.4s
+	WORD $0x6ea3e443 // fcmgt v3.4s, v2.4s, v3.4s
+	VEOR V5.B16, V5.B16, V5.B16
+	WORD $0x4ea5f426 // fmin v6.4s, v1.4s, v5.4s
+	WORD $0x4ea5f445 // fmin v5.4s, v2.4s, v5.4s
+	FMOVQ 160(R3), F7
+	FMOVQ 176(R3), F8
+	WORD $0x4e27f4c6 // fmax v6.4s, v6.4s, v7.4s
+	WORD $0x4e27f4a5 // fmax v5.4s, v5.4s, v7.4s
+	WORD $0x4ea8f4c6 // fmin v6.4s, v6.4s, v8.4s
+	WORD $0x4ea8f4a5 // fmin v5.4s, v5.4s, v8.4s
+	FLDPQ 0(R3), (F7, F8)
+	FMOVQ 192(R3), F9
+	VFMLA V9.S4, V6.S4, V7.S4
+	VFMLA V9.S4, V5.S4, V8.S4
+	FMOVQ 0(R3), F9
+	WORD $0x4ea9d4ea // fsub v10.4s, v7.4s, v9.4s
+	WORD $0x4ea9d509 // fsub v9.4s, v8.4s, v9.4s
+	FMOVQ 208(R3), F11
+	VFMLS V11.S4, V10.S4, V6.S4
+	VFMLS V11.S4, V9.S4, V5.S4
+	FMOVQ 224(R3), F11
+	VFMLS V11.S4, V10.S4, V6.S4
+	VFMLS V11.S4, V9.S4, V5.S4
+	FLDPQ 32(R3), (F9, F10)
+	FMOVQ 240(R3), F11
+	VFMLA V6.S4, V11.S4, V9.S4
+	VFMLA V5.S4, V11.S4, V10.S4
+	FLDPQ 64(R3), (F11, F12)
+	VFMLA V6.S4, V9.S4, V11.S4
+	VFMLA V5.S4, V10.S4, V12.S4
+	FLDPQ 96(R3), (F9, F10)
+	VFMLA V6.S4, V11.S4, V9.S4
+	VFMLA V5.S4, V12.S4, V10.S4
+	FLDPQ 128(R3), (F11, F12)
+	VFMLA V6.S4, V9.S4, V11.S4
+	VFMLA V5.S4, V10.S4, V12.S4
+	WORD $0x6e26dcc9 // fmul v9.4s, v6.4s, v6.4s
+	WORD $0x6e25dcaa // fmul v10.4s, v5.4s, v5.4s
+	VFMLA V11.S4, V9.S4, V6.S4
+	VFMLA V12.S4, V10.S4, V5.S4
+	FMOVQ 256(R3), F9
+	VSUB V9.S4, V7.S4, V7.S4
+	VSUB V9.S4, V8.S4, V8.S4
+	VSHL $23, V7.S4, V7.S4
+	VSHL $23, V8.S4, V8.S4
+	FMOVQ 128(R3), F9
+	WORD $0x4ea9d4ea // fsub v10.4s, v7.4s, v9.4s
+	WORD $0x4ea9d509 // fsub v9.4s, v8.4s, v9.4s
+	VFMLA V6.S4, V7.S4, V10.S4
+	VFMLA V5.S4, V8.S4, V9.S4
+	WORD $0x4e2ad545 // fadd v5.4s, v10.4s, v10.4s
+	WORD $0x4e29d526 // fadd v6.4s, v9.4s, v9.4s
+	WORD $0x6e20dca5 // fmul v5.4s, v5.4s, v0.4s
+	WORD $0x6e20dcc6 // fmul v6.4s, v6.4s, v0.4s
+	VBSL V5.B16, V1.B16, V4.B16
+	VBSL V6.B16, V2.B16, V3.B16
+	FSTPQ (F4, F3), 0(R0)
+	ADD $32, R1, R1
+	ADD $32, R0, R0
+	SUBS $1, R2, R2
+	BNE loop
+	RET
+
+DATA celuNEONConstants<>+0(SB)/8, $0x4b4000004b400000
+DATA celuNEONConstants<>+8(SB)/8, $0x4b4000004b400000
+DATA celuNEONConstants<>+16(SB)/8, $0x4b4000004b400000
+DATA celuNEONConstants<>+24(SB)/8, $0x4b4000004b400000
+DATA celuNEONConstants<>+32(SB)/8, $0x3c0905c83c0905c8
+DATA celuNEONConstants<>+40(SB)/8, $0x3c0905c83c0905c8
+DATA celuNEONConstants<>+48(SB)/8, $0x3c0905c83c0905c8
+DATA celuNEONConstants<>+56(SB)/8, $0x3c0905c83c0905c8
+DATA celuNEONConstants<>+64(SB)/8, $0x3d2aaa8d3d2aaa8d
+DATA celuNEONConstants<>+72(SB)/8, $0x3d2aaa8d3d2aaa8d
+DATA celuNEONConstants<>+80(SB)/8, $0x3d2aaa8d3d2aaa8d
+DATA celuNEONConstants<>+88(SB)/8, $0x3d2aaa8d3d2aaa8d
+DATA celuNEONConstants<>+96(SB)/8, $0x3e2aaa6e3e2aaa6e
+DATA celuNEONConstants<>+104(SB)/8, $0x3e2aaa6e3e2aaa6e
+DATA celuNEONConstants<>+112(SB)/8, $0x3e2aaa6e3e2aaa6e
+DATA celuNEONConstants<>+120(SB)/8, $0x3e2aaa6e3e2aaa6e
+DATA celuNEONConstants<>+128(SB)/8, $0x3f0000003f000000
+DATA celuNEONConstants<>+136(SB)/8, $0x3f0000003f000000
+DATA celuNEONConstants<>+144(SB)/8, $0x3f0000003f000000
+DATA celuNEONConstants<>+152(SB)/8, $0x3f0000003f000000
+DATA celuNEONConstants<>+160(SB)/8, $0xc1f00000c1f00000
+DATA celuNEONConstants<>+168(SB)/8, $0xc1f00000c1f00000
+DATA celuNEONConstants<>+176(SB)/8, $0x42b2000042b20000
+DATA celuNEONConstants<>+184(SB)/8, $0x42b2000042b20000
+DATA celuNEONConstants<>+192(SB)/8, $0x3fb8aa3b3fb8aa3b
+DATA celuNEONConstants<>+200(SB)/8, $0x3fb8aa3b3fb8aa3b
+DATA celuNEONConstants<>+208(SB)/8, $0x3f3172003f317200
+DATA celuNEONConstants<>+216(SB)/8, $0x3f3172003f317200
+DATA celuNEONConstants<>+224(SB)/8, $0x35bfbe8e35bfbe8e
+DATA celuNEONConstants<>+232(SB)/8, $0x35bfbe8e35bfbe8e
+DATA celuNEONConstants<>+240(SB)/8, $0x3ab688963ab68896
+DATA celuNEONConstants<>+248(SB)/8, $0x3ab688963ab68896
+DATA celuNEONConstants<>+256(SB)/8, $0x4b3fff824b3fff82
+DATA celuNEONConstants<>+264(SB)/8, $0x4b3fff824b3fff82
+GLOBL celuNEONConstants<>(SB), RODATA|NOPTR, $272
+
+// func celuNEON(dst *float32, src *float32, blocks int, a float32)
+TEXT ·celuNEON(SB), NOSPLIT, $0-28
+	MOVD dst+0(FP), R0
+	MOVD src+8(FP), R1
+	MOVD blocks+16(FP), R2
+	MOVD $celuNEONConstants<>(SB), R3
+	FMOVS a+24(FP), F0
+	VDUP V0.S[0], V0.S4
+loop:
+	FLDPQ 0(R1), (F1, F2)
+	VEOR V3.B16, V3.B16, V3.B16
+	WORD $0x6ea3e424 // fcmgt v4.4s, v1.4s, v3.4s
+	WORD $0x6ea3e443 // fcmgt v3.4s, v2.4s, v3.4s
+	VEOR V5.B16, V5.B16, V5.B16
+	WORD $0x4ea5f426 // fmin v6.4s, v1.4s, v5.4s
+	WORD $0x4ea5f445 // fmin v5.4s, v2.4s, v5.4s
+	WORD $0x6e20fcc6 // fdiv v6.4s, v6.4s, v0.4s
+	WORD $0x6e20fca5 // fdiv v5.4s, v5.4s, v0.4s
+	FMOVQ 160(R3), F7
+	FMOVQ 176(R3), F8
+	WORD $0x4e27f4c6 // fmax v6.4s, v6.4s, v7.4s
+	WORD $0x4e27f4a5 // fmax v5.4s, v5.4s, v7.4s
+	WORD $0x4ea8f4c6 // fmin v6.4s, v6.4s, v8.4s
+	WORD $0x4ea8f4a5 // fmin v5.4s, v5.4s, v8.4s
+	FLDPQ 0(R3), (F7, F8)
+	FMOVQ 192(R3), F9
+	VFMLA V9.S4, V6.S4, V7.S4
+	VFMLA V9.S4, V5.S4, V8.S4
+	FMOVQ 0(R3), F9
+	WORD $0x4ea9d4ea // fsub v10.4s, v7.4s, v9.4s
+	WORD $0x4ea9d509 // fsub v9.4s, v8.4s, v9.4s
+	FMOVQ 208(R3), F11
+	VFMLS V11.S4, V10.S4, V6.S4
+	VFMLS V11.S4, V9.S4, V5.S4
+	FMOVQ 224(R3), F11
+	VFMLS V11.S4, V10.S4, V6.S4
+	VFMLS V11.S4, V9.S4, V5.S4
+	FLDPQ 32(R3), (F9, F10)
+	FMOVQ 240(R3), F11
+	VFMLA V6.S4, V11.S4, V9.S4
+	VFMLA V5.S4, V11.S4, V10.S4
+	FLDPQ 64(R3), (F11, F12)
+	VFMLA V6.S4, V9.S4, V11.S4
+	VFMLA V5.S4, V10.S4, V12.S4
+	FLDPQ 96(R3), (F9, F10)
+	VFMLA V6.S4, V11.S4, V9.S4
+	VFMLA V5.S4, V12.S4, V10.S4
+	FLDPQ 128(R3), (F11, F12)
+	VFMLA V6.S4, V9.S4, V11.S4
+	VFMLA V5.S4, V10.S4, V12.S4
+	WORD $0x6e26dcc9 // fmul v9.4s, v6.4s, v6.4s
+	WORD $0x6e25dcaa // fmul v10.4s, v5.4s, v5.4s
+	VFMLA V11.S4, V9.S4, V6.S4
+	VFMLA V12.S4, V10.S4, V5.S4
+	FMOVQ 256(R3), F9
+	VSUB V9.S4, V7.S4, V7.S4
+	VSUB V9.S4, V8.S4, V8.S4
+	VSHL $23, V7.S4, V7.S4
+	VSHL $23, V8.S4, V8.S4
+	FMOVQ 128(R3), F9
+	WORD $0x4ea9d4ea // fsub v10.4s, v7.4s, v9.4s
+	WORD $0x4ea9d509 // fsub v9.4s, v8.4s, v9.4s
+	VFMLA V6.S4, V7.S4, V10.S4
+	VFMLA V5.S4, V8.S4, V9.S4
+	WORD $0x4e2ad545 // fadd v5.4s, v10.4s, v10.4s
+	WORD $0x4e29d526 // fadd v6.4s, v9.4s, v9.4s
+	WORD $0x6e20dca5 // fmul v5.4s, v5.4s, v0.4s
+	WORD $0x6e20dcc6 // fmul v6.4s, v6.4s, v0.4s
+	VBSL V5.B16, V1.B16, V4.B16
+	VBSL V6.B16, V2.B16, V3.B16
+	FSTPQ (F4, F3), 0(R0)
+	ADD $32, R1, R1
+	ADD $32, R0, R0
+	SUBS $1, R2, R2
+	BNE loop
+	RET
+
+DATA hardsigmoidNEONConstants<>+0(SB)/8, $0x3f8000003f800000
+DATA hardsigmoidNEONConstants<>+8(SB)/8, $0x3f8000003f800000
+GLOBL hardsigmoidNEONConstants<>(SB), RODATA|NOPTR, $16
+
+// func hardsigmoidNEON(dst *float32, src *float32, blocks int, a float32, b float32)
+TEXT ·hardsigmoidNEON(SB), NOSPLIT, $0-32
+	MOVD dst+0(FP), R0
+	MOVD src+8(FP), R1
+	MOVD blocks+16(FP), R2
+	MOVD $hardsigmoidNEONConstants<>(SB), R3
+	FMOVS a+24(FP), F0
+	VDUP V0.S[0], V0.S4
+	FMOVS b+28(FP), F1
+	VDUP V1.S[0], V1.S4
+loop:
+	FLDPQ 0(R1), (F2, F3)
+	VORR V1.B16, V1.B16, V4.B16
+	VORR V1.B16, V1.B16, V5.B16
+	VFMLA V0.S4, V2.S4, V4.S4
+	VFMLA V0.S4, V3.S4, V5.S4
+	VEOR V2.B16, V2.B16, V2.B16
+	FMOVQ 0(R3), F3
+	WORD $0x4e22f484 // fmax v4.4s, v4.4s, v2.4s
+	WORD $0x4e22f4a2 // fmax v2.4s, v5.4s, v2.4s
+	WORD $0x4ea3f484 // fmin v4.4s, v4.4s, v3.4s
+	WORD $0x4ea3f442 // fmin v2.4s, v2.4s, v3.4s
+	FSTPQ (F4, F2), 0(R0)
+	ADD $32, R1, R1
+	ADD $32, R0, R0
+	SUBS $1, R2, R2
+	BNE loop
+	RET
+
+// func clampNEON(dst *float32, src *float32, blocks int, a float32, b float32)
+TEXT ·clampNEON(SB), NOSPLIT, $0-32
+	MOVD dst+0(FP), R0
+	MOVD src+8(FP), R1
+	MOVD blocks+16(FP), R2
+	FMOVS a+24(FP), F0
+	VDUP V0.S[0], V0.S4
+	FMOVS b+28(FP), F1
+	VDUP V1.S[0], V1.S4
+loop:
+	FLDPQ 0(R1), (F2, F3)
+	WORD $0x4e21f442 // fmax v2.4s, v2.4s, v1.4s
+	WORD $0x4e21f463 // fmax v3.4s, v3.4s, v1.4s
+	WORD $0x4ea0f442 // fmin v2.4s, v2.4s, v0.4s
+	WORD $0x4ea0f463 // fmin v3.4s, v3.4s, v0.4s
+	FSTPQ (F2, F3), 0(R0)
+	ADD $32, R1, R1
+	ADD $32, R0, R0
+	SUBS $1, R2, R2
+	BNE loop
+	RET
+
+DATA softplusNEONConstants<>+0(SB)/8, $0x4b4000004b400000
+DATA softplusNEONConstants<>+8(SB)/8, $0x4b4000004b400000
+DATA softplusNEONConstants<>+16(SB)/8, $0x4b4000004b400000
+DATA softplusNEONConstants<>+24(SB)/8, $0x4b4000004b400000
+DATA softplusNEONConstants<>+32(SB)/8, $0x3c0905c83c0905c8
+DATA softplusNEONConstants<>+40(SB)/8, $0x3c0905c83c0905c8
+DATA softplusNEONConstants<>+48(SB)/8, $0x3c0905c83c0905c8
+DATA softplusNEONConstants<>+56(SB)/8, $0x3c0905c83c0905c8
+DATA softplusNEONConstants<>+64(SB)/8, $0x3d2aaa8d3d2aaa8d
+DATA softplusNEONConstants<>+72(SB)/8, $0x3d2aaa8d3d2aaa8d
+DATA softplusNEONConstants<>+80(SB)/8, $0x3d2aaa8d3d2aaa8d
+DATA softplusNEONConstants<>+88(SB)/8, $0x3d2aaa8d3d2aaa8d
+DATA softplusNEONConstants<>+96(SB)/8, $0x3e2aaa6e3e2aaa6e
+DATA softplusNEONConstants<>+104(SB)/8, $0x3e2aaa6e3e2aaa6e
+DATA softplusNEONConstants<>+112(SB)/8, $0x3e2aaa6e3e2aaa6e
+DATA softplusNEONConstants<>+120(SB)/8, $0x3e2aaa6e3e2aaa6e
+DATA softplusNEONConstants<>+128(SB)/8, $0x3f0000003f000000
+DATA softplusNEONConstants<>+136(SB)/8, $0x3f0000003f000000
+DATA softplusNEONConstants<>+144(SB)/8, $0x3f0000003f000000
+DATA softplusNEONConstants<>+152(SB)/8, $0x3f0000003f000000
+DATA softplusNEONConstants<>+160(SB)/8, $0xbc5811c1bc5811c1
+DATA softplusNEONConstants<>+168(SB)/8, $0xbc5811c1bc5811c1
+DATA softplusNEONConstants<>+176(SB)/8, $0xbc5811c1bc5811c1
+DATA softplusNEONConstants<>+184(SB)/8, $0xbc5811c1bc5811c1
+DATA softplusNEONConstants<>+192(SB)/8, $0x3d27f6823d27f682
+DATA softplusNEONConstants<>+200(SB)/8, $0x3d27f6823d27f682
+DATA softplusNEONConstants<>+208(SB)/8, $0x3d27f6823d27f682
+DATA softplusNEONConstants<>+216(SB)/8, $0x3d27f6823d27f682
+DATA softplusNEONConstants<>+224(SB)/8, $0xbda7b0ebbda7b0eb
+DATA softplusNEONConstants<>+232(SB)/8, $0xbda7b0ebbda7b0eb
+DATA softplusNEONConstants<>+240(SB)/8, $0xbda7b0ebbda7b0eb
+DATA softplusNEONConstants<>+248(SB)/8, $0xbda7b0ebbda7b0eb
+DATA softplusNEONConstants<>+256(SB)/8, $0x3dfd80593dfd8059
+DATA softplusNEONConstants<>+264(SB)/8, $0x3dfd80593dfd8059
+DATA softplusNEONConstants<>+272(SB)/8, $0x3dfd80593dfd8059
+DATA softplusNEONConstants<>+280(SB)/8, $0x3dfd80593dfd8059
+DATA softplusNEONConstants<>+288(SB)/8, $0xbe24bcbdbe24bcbd
+DATA softplusNEONConstants<>+296(SB)/8, $0xbe24bcbdbe24bcbd
+DATA softplusNEONConstants<>+304(SB)/8, $0xbe24bcbdbe24bcbd
+DATA softplusNEONConstants<>+312(SB)/8, $0xbe24bcbdbe24bcbd
+DATA softplusNEONConstants<>+320(SB)/8, $0x3e4ba17c3e4ba17c
+DATA softplusNEONConstants<>+328(SB)/8, $0x3e4ba17c3e4ba17c
+DATA softplusNEONConstants<>+336(SB)/8, $0x3e4ba17c3e4ba17c
+DATA softplusNEONConstants<>+344(SB)/8, $0x3e4ba17c3e4ba17c
+DATA softplusNEONConstants<>+352(SB)/8, $0xbe7fdc9abe7fdc9a
+DATA softplusNEONConstants<>+360(SB)/8, $0xbe7fdc9abe7fdc9a
+DATA softplusNEONConstants<>+368(SB)/8, $0xbe7fdc9abe7fdc9a
+DATA softplusNEONConstants<>+376(SB)/8, $0xbe7fdc9abe7fdc9a
+DATA softplusNEONConstants<>+384(SB)/8, $0x3eaaa9923eaaa992
+DATA softplusNEONConstants<>+392(SB)/8, $0x3eaaa9923eaaa992
+DATA softplusNEONConstants<>+400(SB)/8, $0x3eaaa9923eaaa992
+DATA softplusNEONConstants<>+408(SB)/8, $0x3eaaa9923eaaa992
+DATA softplusNEONConstants<>+416(SB)/8, $0xbefffff9befffff9
+DATA softplusNEONConstants<>+424(SB)/8, $0xbefffff9befffff9
+DATA softplusNEONConstants<>+432(SB)/8, $0xbefffff9befffff9
+DATA softplusNEONConstants<>+440(SB)/8, $0xbefffff9befffff9
+DATA softplusNEONConstants<>+448(SB)/8, $0x3f8000003f800000
+DATA softplusNEONConstants<>+456(SB)/8, $0x3f8000003f800000
+DATA softplusNEONConstants<>+464(SB)/8, $0x3f8000003f800000
+DATA softplusNEONConstants<>+472(SB)/8, $0x3f8000003f800000
+DATA softplusNEONConstants<>+480(SB)/8, $0x8000000080000000
+DATA softplusNEONConstants<>+488(SB)/8, $0x8000000080000000
+DATA softplusNEONConstants<>+496(SB)/8, $0xc2d00000c2d00000
+DATA softplusNEONConstants<>+504(SB)/8, $0xc2d00000c2d00000
+DATA softplusNEONConstants<>+512(SB)/8, $0x42b2000042b20000
+DATA softplusNEONConstants<>+520(SB)/8, $0x42b2000042b20000
+DATA softplusNEONConstants<>+528(SB)/8, $0x3fb8aa3b3fb8aa3b
+DATA softplusNEONConstants<>+536(SB)/8, $0x3fb8aa3b3fb8aa3b
+DATA softplusNEONConstants<>+544(SB)/8, $0x3f3172003f317200
+DATA softplusNEONConstants<>+552(SB)/8, $0x3f3172003f317200
+DATA softplusNEONConstants<>+560(SB)/8, $0x35bfbe8e35bfbe8e
+DATA softplusNEONConstants<>+568(SB)/8, $0x35bfbe8e35bfbe8e
+DATA softplusNEONConstants<>+576(SB)/8, $0x3ab688963ab68896
+DATA softplusNEONConstants<>+584(SB)/8, $0x3ab688963ab68896
+DATA softplusNEONConstants<>+592(SB)/8, $0x0000007f0000007f
+DATA softplusNEONConstants<>+600(SB)/8, $0x0000007f0000007f
+DATA softplusNEONConstants<>+608(SB)/8, $0x3b02333d3b02333d
+DATA softplusNEONConstants<>+616(SB)/8, $0x3b02333d3b02333d
+GLOBL softplusNEONConstants<>(SB), RODATA|NOPTR, $624
+
+// func softplusNEON(dst *float32, src *float32, blocks int, a float32, b float32)
+TEXT ·softplusNEON(SB), NOSPLIT, $0-32
+	MOVD dst+0(FP), R0
+	MOVD src+8(FP), R1
+	MOVD blocks+16(FP), R2
+	MOVD $softplusNEONConstants<>(SB), R3
+	FMOVS a+24(FP), F0
+	VDUP V0.S[0], V0.S4
+	FMOVS b+28(FP), F1
+	VDUP V1.S[0], V1.S4
+	FMOVQ 448(R3), F2
+	WORD $0x6e20fc42 // fdiv v2.4s, v2.4s, v0.4s
+loop:
+	FLDPQ 0(R1), (F3, F4)
+	WORD $0x6e20dc65 // fmul v5.4s, v3.4s, v0.4s
+	WORD $0x6e20dc86 // fmul v6.4s, v4.4s, v0.4s
+	WORD $0x6ea0f8a7 // fneg v7.4s, v5.4s
+	WORD $0x6ea0f8c8 // fneg v8.4s, v6.4s
+	VFMLA V0.S4, V3.S4, V7.S4
+	VFMLA V0.S4, V4.S4, V8.S4
+	FMOVQ 480(R3), F9
+	VORR V9.B16, V5.B16, V10.B16
+	VORR V9.B16, V6.B16, V9.B16
+	FMOVQ 496(R3), F11
+	WORD $0x6eabe54c // fcmgt v12.4s, v10.4s, v11.4s
+	WORD $0x6eabe52b // fcmgt v11.4s, v9.4s, v11.4s
+	VAND V7.B16, V12.B16, V7.B16
+	VAND V8.B16, V11.B16, V8.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	WORD $0x6eabe4ac // fcmgt v12.4s, v5.4s, v11.4s
+	WORD $0x6eabe4cb // fcmgt v11.4s, v6.4s, v11.4s
+	WORD $0x6ea0f8ed // fneg v13.4s, v7.4s
+	WORD $0x6ea0f90e // fneg v14.4s, v8.4s
+	VBSL V7.B16, V13.B16, V12.B16
+	VBSL V8.B16, V14.B16, V11.B16
+	FMOVQ 496(R3), F7
+	WORD $0x4e27f548 // fmax v8.4s, v10.4s, v7.4s
+	WORD $0x4e27f527 // fmax v7.4s, v9.4s, v7.4s
+	FMOVQ 512(R3), F9
+	WORD $0x4ea9f508 // fmin v8.4s, v8.4s, v9.4s
+	WORD $0x4ea9f4e7 // fmin v7.4s, v7.4s, v9.4s
+	FLDPQ 0(R3), (F9, F10)
+	FMOVQ 528(R3), F13
+	VFMLA V13.S4, V8.S4, V9.S4
+	VFMLA V13.S4, V7.S4, V10.S4
+	FMOVQ 0(R3), F13
+	WORD $0x4eadd52e // fsub v14.4s, v9.4s, v13.4s
+	WORD $0x4eadd54f // fsub v15.4s, v10.4s, v13.4s
+	FMOVQ 544(R3), F16
+	VFMLS V16.S4, V14.S4, V8.S4
+	VFMLS V16.S4, V15.S4, V7.S4
+	WORD $0x4e2cd508 // fadd v8.4s, v8.4s, v12.4s
+	WORD $0x4e2bd4e7 // fadd v7.4s, v7.4s, v11.4s
+	FMOVQ 560(R3), F11
+	VFMLS V11.S4, V14.S4, V8.S4
+	VFMLS V11.S4, V15.S4, V7.S4
+	FLDPQ 32(R3), (F11, F12)
+	FMOVQ 576(R3), F14
+	VFMLA V8.S4, V14.S4, V11.S4
+	VFMLA V7.S4, V14.S4, V12.S4
+	FLDPQ 64(R3), (F14, F15)
+	VFMLA V8.S4, V11.S4, V14.S4
+	VFMLA V7.S4, V12.S4, V15.S4
+	FLDPQ 96(R3), (F11, F12)
+	VFMLA V8.S4, V14.S4, V11.S4
+	VFMLA V7.S4, V15.S4, V12.S4
+	FLDPQ 128(R3), (F14, F15)
+	VFMLA V8.S4, V11.S4, V14.S4
+	VFMLA V7.S4, V12.S4, V15.S4
+	WORD $0x6e28dd0b // fmul v11.4s, v8.4s, v8.4s
+	WORD $0x6e27dcec // fmul v12.4s, v7.4s, v7.4s
+	VFMLA V14.S4, V11.S4, V8.S4
+	VFMLA V15.S4, V12.S4, V7.S4
+	FMOVQ 448(R3), F11
+	WORD $0x4e2bd508 // fadd v8.4s, v8.4s, v11.4s
+	WORD $0x4e2bd4e7 // fadd v7.4s, v7.4s, v11.4s
+	VSUB V13.S4, V9.S4, V9.S4
+	VSUB V13.S4, V10.S4, V10.S4
+	WORD $0x4f3f052b // sshr v11.4s, v9.4s, #1
+	WORD $0x4f3f054c // sshr v12.4s, v10.4s, #1
+	VSUB V11.S4, V9.S4, V9.S4
+	VSUB V12.S4, V10.S4, V10.S4
+	FMOVQ 592(R3), F13
+	VADD V13.S4, V11.S4, V11.S4
+	VADD V13.S4, V12.S4, V12.S4
+	VSHL $23, V11.S4, V11.S4
+	VSHL $23, V12.S4, V12.S4
+	WORD $0x6e2bdd08 // fmul v8.4s, v8.4s, v11.4s
+	WORD $0x6e2cdce7 // fmul v7.4s, v7.4s, v12.4s
+	VADD V13.S4, V9.S4, V9.S4
+	VADD V13.S4, V10.S4, V10.S4
+	VSHL $23, V9.S4, V9.S4
+	VSHL $23, V10.S4, V10.S4
+	WORD $0x6e29dd08 // fmul v8.4s, v8.4s, v9.4s
+	WORD $0x6e2adce7 // fmul v7.4s, v7.4s, v10.4s
+	VEOR V9.B16, V9.B16, V9.B16
+	WORD $0x4e29f4aa // fmax v10.4s, v5.4s, v9.4s
+	WORD $0x4e29f4c9 // fmax v9.4s, v6.4s, v9.4s
+	FLDPQ 160(R3), (F11, F12)
+	FMOVQ 608(R3), F13
+	VFMLA V8.S4, V13.S4, V11.S4
+	VFMLA V7.S4, V13.S4, V12.S4
+	FLDPQ 192(R3), (F13, F14)
+	VFMLA V8.S4, V11.S4, V13.S4
+	VFMLA V7.S4, V12.S4, V14.S4
+	FLDPQ 224(R3), (F11, F12)
+	VFMLA V8.S4, V13.S4, V11.S4
+	VFMLA V7.S4, V14.S4, V12.S4
+	FLDPQ 256(R3), (F13, F14)
+	VFMLA V8.S4, V11.S4, V13.S4
+	VFMLA V7.S4, V12.S4, V14.S4
+	FLDPQ 288(R3), (F11, F12)
+	VFMLA V8.S4, V13.S4, V11.S4
+	VFMLA V7.S4, V14.S4, V12.S4
+	FLDPQ 320(R3), (F13, F14)
+	VFMLA V8.S4, V11.S4, V13.S4
+	VFMLA V7.S4, V12.S4, V14.S4
+	FLDPQ 352(R3), (F11, F12)
+	VFMLA V8.S4, V13.S4, V11.S4
+	VFMLA V7.S4, V14.S4, V12.S4
+	FLDPQ 384(R3), (F13, F14)
+	VFMLA V8.S4, V11.S4, V13.S4
+	VFMLA V7.S4, V12.S4, V14.S4
+	FLDPQ 416(R3), (F11, F12)
+	VFMLA V8.S4, V13.S4, V11.S4
+	VFMLA V7.S4, V14.S4, V12.S4
+	FLDPQ 448(R3), (F13, F14)
+	VFMLA V8.S4, V11.S4, V13.S4
+	VFMLA V7.S4, V12.S4, V14.S4
+	VFMLA V13.S4, V8.S4, V10.S4
+	VFMLA V14.S4, V7.S4, V9.S4
+	WORD $0x6ea1e4a5 // fcmgt v5.4s, v5.4s, v1.4s
+	WORD $0x6ea1e4c6 // fcmgt v6.4s, v6.4s, v1.4s
+	WORD $0x6e22dd47 // fmul v7.4s, v10.4s, v2.4s
+	WORD $0x6e22dd28 // fmul v8.4s, v9.4s, v2.4s
+	VBSL V7.B16, V3.B16, V5.B16
+	VBSL V8.B16, V4.B16, V6.B16
+	FSTPQ (F5, F6), 0(R0)
+	ADD $32, R1, R1
+	ADD $32, R0, R0
+	SUBS $1, R2, R2
+	BNE loop
+	RET
+
+DATA isnanBytesNEONConstants<>+0(SB)/8, $0x0101010101010101
+DATA isnanBytesNEONConstants<>+8(SB)/8, $0x0101010101010101
+GLOBL isnanBytesNEONConstants<>(SB), RODATA|NOPTR, $16
+
+// func isnanBytesNEON(dst *uint8, src *float32, blocks int)
+TEXT ·isnanBytesNEON(SB), NOSPLIT, $0-24
+	MOVD dst+0(FP), R0
+	MOVD src+8(FP), R1
+	MOVD blocks+16(FP), R2
+	MOVD $isnanBytesNEONConstants<>(SB), R3
+	FMOVQ 0(R3), F0
+loop:
+	FLDPQ 0(R1), (F1, F2)
+	WORD $0x4e21e421 // fcmeq v1.4s, v1.4s, v1.4s
+	WORD $0x4e22e442 // fcmeq v2.4s, v2.4s, v2.4s
+	VUZP1 V2.H8, V1.H8, V1.H8
+	WORD $0x0e212821 // xtn v1.8b, v1.8h
+	VAND V0.B16, V1.B16, V1.B16
+	VEOR V0.B16, V1.B16, V1.B16
+	FMOVD F1, (R0)
+	ADD $8, R0, R0
+	ADD $32, R1, R1
+	SUBS $1, R2, R2
+	BNE loop
+	RET
+
+DATA isinfBytesNEONConstants<>+0(SB)/8, $0x0101010101010101
+DATA isinfBytesNEONConstants<>+8(SB)/8, $0x0101010101010101
+DATA isinfBytesNEONConstants<>+16(SB)/8, $0x7f8000007f800000
+DATA isinfBytesNEONConstants<>+24(SB)/8, $0x7f8000007f800000
+GLOBL isinfBytesNEONConstants<>(SB), RODATA|NOPTR, $32
+
+// func isinfBytesNEON(dst *uint8, src *float32, blocks int)
+TEXT ·isinfBytesNEON(SB), NOSPLIT, $0-24
+	MOVD dst+0(FP), R0
+	MOVD src+8(FP), R1
+	MOVD blocks+16(FP), R2
+	MOVD $isinfBytesNEONConstants<>(SB), R3
+	FMOVQ 0(R3), F0
+loop:
+	FLDPQ 0(R1), (F1, F2)
+	WORD $0x4ea0f821 // fabs v1.4s, v1.4s
+	WORD $0x4ea0f842 // fabs v2.4s, v2.4s
+	FMOVQ 16(R3), F3
+	WORD $0x4e23e421 // fcmeq v1.4s, v1.4s, v3.4s
+	WORD $0x4e23e442 // fcmeq v2.4s, v2.4s, v3.4s
+	VUZP1 V2.H8, V1.H8, V1.H8
+	WORD $0x0e212821 // xtn v1.8b, v1.8h
+	VAND V0.B16, V1.B16, V1.B16
+	FMOVD F1, (R0)
+	ADD $8, R0, R0
+	ADD $32, R1, R1
+	SUBS $1, R2, R2
+	BNE loop
+	RET
+
+DATA isfiniteBytesNEONConstants<>+0(SB)/8, $0x0101010101010101
+DATA isfiniteBytesNEONConstants<>+8(SB)/8, $0x0101010101010101
+DATA isfiniteBytesNEONConstants<>+16(SB)/8, $0x7f8000007f800000
+DATA isfiniteBytesNEONConstants<>+24(SB)/8, $0x7f8000007f800000
+GLOBL isfiniteBytesNEONConstants<>(SB), RODATA|NOPTR, $32
+
+// func isfiniteBytesNEON(dst *uint8, src *float32, blocks int)
+TEXT ·isfiniteBytesNEON(SB), NOSPLIT, $0-24
+	MOVD dst+0(FP), R0
+	MOVD src+8(FP), R1
+	MOVD blocks+16(FP), R2
+	MOVD $isfiniteBytesNEONConstants<>(SB), R3
+	FMOVQ 0(R3), F0
+loop:
+	FLDPQ 0(R1), (F1, F2)
+	WORD $0x4ea0f821 // fabs v1.4s, v1.4s
+	WORD $0x4ea0f842 // fabs v2.4s, v2.4s
+	FMOVQ 16(R3), F3
+	WORD $0x6ea1e461 // fcmgt v1.4s, v3.4s, v1.4s
+	WORD $0x6ea2e462 // fcmgt v2.4s, v3.4s, v2.4s
+	VUZP1 V2.H8, V1.H8, V1.H8
+	WORD $0x0e212821 // xtn v1.8b, v1.8h
+	VAND V0.B16, V1.B16, V1.B16
+	FMOVD F1, (R0)
+	ADD $8, R0, R0
+	ADD $32, R1, R1
+	SUBS $1, R2, R2
+	BNE loop
+	RET

@@ -39,19 +39,21 @@ func head(s []float32) *float32 {
 // unaryOf turns a routine over whole vectors into one over any length: the rest goes through a padded copy, so that the
 // bits of an element do not depend on its position.
 func unaryOf(lanes int, f func(dst, src *float32, blocks int)) func(dst, src []float32) {
-	return func(dst, src []float32) {
-		dst = dst[:len(src)]
-		n := len(src) / lanes
-		if n > 0 {
-			f(&dst[0], &src[0], n)
-		}
-		if rest := src[n*lanes:]; len(rest) > 0 {
-			buf := vectors.take()
-			copy(buf[:], rest)
-			f(&buf[0], &buf[0], 1)
-			copy(dst[n*lanes:], buf[:len(rest)])
-			vectors.give(buf)
-		}
+	return func(dst, src []float32) { wholeVectors(lanes, dst, src, f) }
+}
+
+func wholeVectors(lanes int, dst, src []float32, f func(dst, src *float32, blocks int)) {
+	dst = dst[:len(src)]
+	n := len(src) / lanes
+	if n > 0 {
+		f(&dst[0], &src[0], n)
+	}
+	if rest := src[n*lanes:]; len(rest) > 0 {
+		buf := vectors.take()
+		copy(buf[:], rest)
+		f(&buf[0], &buf[0], 1)
+		copy(dst[n*lanes:], buf[:len(rest)])
+		vectors.give(buf)
 	}
 }
 
@@ -239,15 +241,18 @@ func normalizeOf(lanes int, f func(dst, x, gamma, beta *float32, blocks int, mea
 	}
 }
 
-// unaryRoutine is a generated routine of an elementwise function: over any floats, or one that stops at large angles, see angleOf.
+// unaryRoutine is a generated routine of an elementwise function: over any floats, with up to two parameters, or one that stops
+// at large angles, see angleOf.
 type unaryRoutine struct {
 	whole  func(dst, src *float32, blocks int)
+	one    func(dst, src *float32, blocks int, a float32)
+	two    func(dst, src *float32, blocks int, a, b float32)
 	angles func(dst, src *float32, blocks int) (left int)
 }
 
 // setElementwise gives a set its routines of elementwise functions, by their names, and the loops in Go for all others.
 func (s *isa) setElementwise(unary map[string]unaryRoutine, binary map[string]func(dst, a, b *float32, blocks int),
-	compare map[string]func(dst *uint8, a, b *float32, blocks int)) *isa {
+	compare map[string]func(dst *uint8, a, b *float32, blocks int), test map[string]func(dst *uint8, src *float32, blocks int)) *isa {
 	s.setElementwiseInGo()
 	for name, r := range unary {
 		op, ok := ParseUnary(name)
@@ -255,9 +260,20 @@ func (s *isa) setElementwise(unary map[string]unaryRoutine, binary map[string]fu
 		case !ok:
 			panic("BUG: " + s.name + " has a routine of " + name + ", which has not registered")
 		case r.angles != nil:
-			s.unary[op] = angleOf(s.lanes, r.angles, functions[op].f)
+			whole := angleOf(s.lanes, r.angles, func(x float64) float64 { return functions[op.id].f(x, params{}) })
+			s.unary[op.id] = func(dst, src []float32, _ params) { whole(dst, src) }
+		case r.one != nil:
+			s.unary[op.id] = func(dst, src []float32, p params) {
+				a := float32(p[0])
+				wholeVectors(s.lanes, dst, src, func(dst, src *float32, blocks int) { r.one(dst, src, blocks, a) })
+			}
+		case r.two != nil:
+			s.unary[op.id] = func(dst, src []float32, p params) {
+				a, b := float32(p[0]), float32(p[1])
+				wholeVectors(s.lanes, dst, src, func(dst, src *float32, blocks int) { r.two(dst, src, blocks, a, b) })
+			}
 		default:
-			s.unary[op] = unaryOf(s.lanes, r.whole)
+			s.unary[op.id] = func(dst, src []float32, _ params) { wholeVectors(s.lanes, dst, src, r.whole) }
 		}
 		delete(s.slow, op)
 	}
@@ -277,7 +293,29 @@ func (s *isa) setElementwise(unary map[string]unaryRoutine, binary map[string]fu
 		s.compare[op] = compareOf(s.lanes, f, s.compare[op])
 		delete(s.slow, op)
 	}
+	for name, f := range test {
+		op, ok := ParsePredicate(name)
+		if !ok {
+			panic("BUG: " + s.name + " has a routine of " + name + ", which is no property")
+		}
+		s.test[op] = testOf(s.lanes, f, s.test[op])
+		delete(s.slow, op)
+	}
 	return s
+}
+
+// testOf is binaryOf for properties.
+func testOf(lanes int, f func(dst *uint8, src *float32, blocks int), rest func(dst []uint8, src []float32)) func(dst []uint8, src []float32) {
+	return func(dst []uint8, src []float32) {
+		dst = dst[:len(src)]
+		n := len(src) / lanes
+		if n > 0 {
+			f(&dst[0], &src[0], n)
+		}
+		if n *= lanes; n < len(src) {
+			rest(dst[n:], src[n:])
+		}
+	}
 }
 
 // binaryOf turns a routine over whole vectors into one over any length. rest computes the remaining elements.

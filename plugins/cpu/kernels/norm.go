@@ -123,7 +123,7 @@ func (g *softmaxColumns) do(lo, hi, _ int) {
 			for i, v := range g.x[at+j*inner:][:w] {
 				d[i] = v - top[i]
 			}
-			g.isa.unary[Exp](d, d)
+			g.isa.apply(Exp, d, d)
 			for i, v := range d {
 				sum[i] += float64(v)
 			}
@@ -151,7 +151,7 @@ func softmaxRow(s *isa, dst, x, buf []float32) {
 		raise(&top, v)
 	}
 	withNumber(s.binary[Sub], dst, top, buf)
-	s.unary[Exp](dst, dst)
+	s.apply(Exp, dst, dst)
 	withNumber(s.binary[Mul], dst, 1/s.sum(dst), buf)
 }
 

@@ -25,10 +25,11 @@ const (
 	RegionNumber
 )
 
-// RegionStep is one operation of a region: its name, as ParseUnary, ParseBinary and ParseCompare take it, or "where".
+// RegionStep is one operation of a region: its name, as ParseUnary, ParseBinary and ParseCompare take it, "where", or a cast to "f32" or "bool".
 type RegionStep struct {
-	Op string
-	In []RegionRef
+	Op     string
+	Params []float64 // of a function, as UnaryOp.With takes them
+	In     []RegionRef
 }
 
 // RegionValue is a tensor of float32 or of bools (bytes, of which any but 0 is true); the other slice is nil.
@@ -90,7 +91,7 @@ func NewRegion(bools []bool, steps []RegionStep) (*Region, error) {
 			}
 			out.in = append(out.in, regionOperand{ref, isBool[k]})
 		}
-		if out.run, bit[i] = regionRun(st.Op, isBool); out.run == nil {
+		if out.run, bit[i] = regionRun(st, isBool); out.run == nil {
 			return nil, fmt.Errorf("step %d: no kernel for %s of %d operands of these types", i, st.Op, len(st.In))
 		}
 		out.bit = bit[i]
@@ -132,7 +133,8 @@ func class(isBool bool) int {
 }
 
 // regionRun is the routine of a step and whether its result is bools; nil if there is none for operands of these types.
-func regionRun(name string, bools []bool) (run func(s *isa, dst RegionValue, in *[3]RegionValue), isBool bool) {
+func regionRun(st RegionStep, bools []bool) (run func(s *isa, dst RegionValue, in *[3]RegionValue), isBool bool) {
+	name := st.Op
 	if name == "where" && len(bools) == 3 && bools[0] && bools[1] == bools[2] {
 		if bools[1] {
 			return func(_ *isa, dst RegionValue, in *[3]RegionValue) {
@@ -142,9 +144,22 @@ func regionRun(name string, bools []bool) (run func(s *isa, dst RegionValue, in 
 		return func(s *isa, dst RegionValue, in *[3]RegionValue) { s.choose(dst.F32, in[0].Bool, in[1].F32, in[2].F32) }, false
 	}
 	if u, ok := ParseUnary(name); ok && len(bools) == 1 && !bools[0] {
-		return func(s *isa, dst RegionValue, in *[3]RegionValue) { s.unary[u](dst.F32, in[0].F32) }, false
+		u = u.With(st.Params...)
+		return func(s *isa, dst RegionValue, in *[3]RegionValue) { s.apply(u, dst.F32, in[0].F32) }, false
 	}
-	if b, ok := ParseBinary(name); ok && len(bools) == 2 && !bools[0] && !bools[1] {
+	if t, ok := ParsePredicate(name); ok && len(bools) == 1 && !bools[0] {
+		return func(s *isa, dst RegionValue, in *[3]RegionValue) { s.test[t](dst.Bool, in[0].F32) }, true
+	}
+	if len(bools) == 1 && (name == "f32" || name == "bool") {
+		return regionCast(bools[0], name == "bool")
+	}
+	if name == "not" && len(bools) == 1 && bools[0] {
+		return func(_ *isa, dst RegionValue, in *[3]RegionValue) { notRow(dst.Bool, in[0].Bool) }, true
+	}
+	if b, ok := ParseBinary(name); ok && b.TakesBools() && len(bools) == 2 && bools[0] && bools[1] {
+		return func(_ *isa, dst RegionValue, in *[3]RegionValue) { logicalRow(b, dst.Bool, in[0].Bool, in[1].Bool) }, true
+	}
+	if b, ok := ParseBinary(name); ok && b.TakesFloats() && len(bools) == 2 && !bools[0] && !bools[1] {
 		return func(s *isa, dst RegionValue, in *[3]RegionValue) {
 			s.binary[b](dst.F32, in[0].F32, in[1].F32)
 		}, false
@@ -160,6 +175,28 @@ func regionRun(name string, bools []bool) (run func(s *isa, dst RegionValue, in 
 		return func(s *isa, dst RegionValue, in *[3]RegionValue) { s.compare[c](dst.Bool, in[0].F32, in[1].F32) }, true
 	}
 	return nil, false
+}
+
+// regionCast converts between floats and bools.
+func regionCast(from, to bool) (run func(s *isa, dst RegionValue, in *[3]RegionValue), isBool bool) {
+	return func(_ *isa, dst RegionValue, in *[3]RegionValue) {
+		switch {
+		case from && to:
+			for i, x := range in[0].Bool {
+				dst.Bool[i] = min(x, 1)
+			}
+		case from:
+			for i, x := range in[0].Bool {
+				dst.F32[i] = float32(min(x, 1))
+			}
+		case to:
+			for i, x := range in[0].F32 {
+				dst.Bool[i] = bit(x != 0)
+			}
+		default:
+			copy(dst.F32, in[0].F32)
+		}
+	}, to
 }
 
 // Run computes the region over dst, which has the type of the last step's result. Each input has as many elements as dst, or

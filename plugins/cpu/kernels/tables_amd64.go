@@ -31,7 +31,7 @@ func avx2() *isa {
 		sum:       sumOf(lanes, sumAVX2), sumSquares: sumSquaresOf(lanes, sumSquaresAVX2),
 		normalize: normalizeOf(lanes, normalizeAVX2),
 		fmaLoop:   fmaLoopAVX2,
-	}).setElementwise(unaryAVX2, binaryAVX2, compareAVX2)
+	}).setElementwise(unaryAVX2, binaryAVX2, compareAVX2, testAVX2)
 }
 
 func avx512() *isa {
@@ -60,7 +60,7 @@ func avx512() *isa {
 		sum:       sumOf(lanes, sumAVX512), sumSquares: sumSquaresOf(lanes, sumSquaresAVX512),
 		normalize: normalizeOf(lanes, normalizeAVX512),
 		fmaLoop:   fmaLoopAVX512,
-	}).setElementwise(unaryAVX512, binaryAVX512, compareAVX512)
+	}).setElementwise(unaryAVX512, binaryAVX512, compareAVX512, testAVX512)
 }
 
 // avx512bf16 multiplies pairs of bfloat16 in vectors.

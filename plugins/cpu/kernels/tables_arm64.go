@@ -38,7 +38,7 @@ func neon() *isa {
 		sum:       sumOf(lanes, sumNEON), sumSquares: sumSquaresOf(lanes, sumSquaresNEON),
 		normalize: normalizeOf(lanes, normalizeNEON),
 		fmaLoop:   fmaLoopNEON,
-	}).setElementwise(unaryNEON, binaryNEON, compareNEON)
+	}).setElementwise(unaryNEON, binaryNEON, compareNEON, testNEON)
 }
 
 // neonBF16 multiplies pairs of bfloat16.

@@ -5,56 +5,126 @@ import (
 	"math"
 )
 
-// UnaryOp is an elementwise function of one operand. It can be a kernel of its own, a step of a region or the activation of a
-// product. NaN gives NaN.
-type UnaryOp uint8
+// UnaryOp is an elementwise function of one operand, with the values of its parameters. It can be a kernel of its own, a step of a
+// region or the activation of a product. NaN gives NaN.
+type UnaryOp struct {
+	id uint8
+	p  params
+}
+
+// params are the parameters of a function: the attributes of its op, in the order of their names.
+type params [2]float64
 
 // Identity is no function; a product with this activation has none.
-const Identity UnaryOp = 0
+var Identity UnaryOp
+
+// With is the function with these parameters.
+func (op UnaryOp) With(p ...float64) UnaryOp {
+	if len(p) != functions[op.id].params {
+		panic(fmt.Sprintf("BUG: %d parameters of %v", len(p), op))
+	}
+	copy(op.p[:], p)
+	return op
+}
 
 // function describes a UnaryOp.
 type function struct {
 	name string // that of the op
 	// f is the formula. It computes float64, and float32 too on instruction sets without a routine of that name.
-	f func(float64) float64
+	f func(x float64, p params) float64
 	// ulp bounds the error of the routines over float32, in units in the last place; abs is added to it. With 0 they are exact, or
 	// rounded once.
 	ulp, abs float64
+	params   int // how many it has
 }
 
-// functions is indexed by UnaryOp.
-var functions = []function{{name: "identity", f: func(x float64) float64 { return x }}}
+// functions is indexed by the id of a UnaryOp.
+var functions = []function{{name: "identity", f: of(func(x float64) float64 { return x })}}
+
+// of is a formula without parameters.
+func of(f func(float64) float64) func(float64, params) float64 {
+	return func(x float64, _ params) float64 { return f(x) }
+}
 
 func register(f function) UnaryOp {
 	functions = append(functions, f)
-	return UnaryOp(len(functions) - 1)
+	return UnaryOp{id: uint8(len(functions) - 1)}
 }
 
 // The functions. A new function needs nothing but a line here: a loop in Go then computes it. The generator in _asm writes
 // faster routines, and the tables in which they are found by name. The absolute errors come from denormal factors, and for GeluTanh
 // from the exponent.
 var (
-	Gelu     = register(function{"gelu", func(x float64) float64 { return 0.5 * x * math.Erfc(-x/math.Sqrt2) }, 6.5, 2e-43})
-	GeluTanh = register(function{"gelu_tanh", func(x float64) float64 { return x * sigmoid64(2*0.7978845608028654*(x+0.044715*x*x*x)) }, 8, 2e-8})
-	Silu     = register(function{"silu", func(x float64) float64 { return x * sigmoid64(x) }, 3.5, 2e-43})
-	Relu     = register(function{"relu", relu64, 0, 0})
-	Sigmoid  = register(function{"sigmoid", sigmoid64, 2.5, 0})
-	Tanh     = register(function{"tanh", math.Tanh, 2, 0})
-	Exp      = register(function{"exp", math.Exp, 1.5, 0})
-	Log      = register(function{"log", math.Log, 1, 0})
-	Sqrt     = register(function{"sqrt", math.Sqrt, 0, 0})
-	Rsqrt    = register(function{"rsqrt", func(x float64) float64 { return 1 / math.Sqrt(x) }, 1.5, 0})
-	Neg      = register(function{"neg", func(x float64) float64 { return -x }, 0, 0})
-	Abs      = register(function{"abs", math.Abs, 0, 0})
-	Round    = register(function{"round", math.RoundToEven, 0, 0})
-	Floor    = register(function{"floor", math.Floor, 0, 0})
-	Ceil     = register(function{"ceil", math.Ceil, 0, 0})
-	Sin      = register(function{"sin", math.Sin, 1.6, 0}) // here and below, angles of angleLimit and more are computed in float64
-	Cos      = register(function{"cos", math.Cos, 1.6, 0})
-	Tan      = register(function{"tan", math.Tan, 2.5, 0})
-	Atan     = register(function{"atan", math.Atan, 1.5, 0})
-	Erf      = register(function{"erf", math.Erf, 2, 0})
+	Gelu        = register(function{"gelu", of(func(x float64) float64 { return 0.5 * x * math.Erfc(-x/math.Sqrt2) }), 6.5, 2e-43, 0})
+	GeluTanh    = register(function{"gelu_tanh", of(func(x float64) float64 { return x * sigmoid64(2*0.7978845608028654*(x+0.044715*x*x*x)) }), 8, 2e-8, 0})
+	Silu        = register(function{"silu", of(func(x float64) float64 { return x * sigmoid64(x) }), 3.5, 2e-43, 0})
+	Relu        = register(function{"relu", of(relu64), 0, 0, 0})
+	Sigmoid     = register(function{"sigmoid", of(sigmoid64), 2.5, 0, 0})
+	Tanh        = register(function{"tanh", of(math.Tanh), 2, 0, 0})
+	Exp         = register(function{"exp", of(math.Exp), 1.5, 0, 0})
+	Exp2        = register(function{"exp2", of(math.Exp2), 1.5, 0, 0})
+	Expm1       = register(function{"expm1", of(math.Expm1), 2, 2e-45, 0})
+	Log         = register(function{"log", of(math.Log), 1, 0, 0})
+	Log2        = register(function{"log2", of(math.Log2), 2, 0, 0})
+	Log1p       = register(function{"log1p", of(math.Log1p), 1.5, 0, 0})
+	Sqrt        = register(function{"sqrt", of(math.Sqrt), 0, 0, 0})
+	Rsqrt       = register(function{"rsqrt", of(func(x float64) float64 { return 1 / math.Sqrt(x) }), 1.5, 0, 0})
+	Reciprocal  = register(function{"reciprocal", of(func(x float64) float64 { return 1 / x }), 0, 0, 0})
+	Square      = register(function{"square", of(func(x float64) float64 { return x * x }), 0, 0, 0})
+	Neg         = register(function{"neg", of(func(x float64) float64 { return -x }), 0, 0, 0})
+	Abs         = register(function{"abs", of(math.Abs), 0, 0, 0})
+	Sign        = register(function{"sign", of(sign64), 0, 0, 0})
+	Round       = register(function{"round", of(math.RoundToEven), 0, 0, 0})
+	Floor       = register(function{"floor", of(math.Floor), 0, 0, 0})
+	Ceil        = register(function{"ceil", of(math.Ceil), 0, 0, 0})
+	Sin         = register(function{"sin", of(math.Sin), 1.6, 0, 0}) // here and below, angles of angleLimit and more are computed in float64
+	Cos         = register(function{"cos", of(math.Cos), 1.6, 0, 0})
+	Tan         = register(function{"tan", of(math.Tan), 2.5, 0, 0})
+	Atan        = register(function{"atan", of(math.Atan), 1.5, 0, 0})
+	Erf         = register(function{"erf", of(math.Erf), 2, 0, 0})
+	Mish        = register(function{"mish", of(func(x float64) float64 { return x * math.Tanh(math.Log1p(math.Exp(x))) }), 4, 2e-43, 0})
+	Selu        = register(function{"selu", of(func(x float64) float64 { return 1.0507009873554805 * elu64(x, 1.6732632423543772, 1) }), 4, 4e-45, 0})
+	Elu         = register(function{"elu", func(x float64, p params) float64 { return elu64(x, p[0], 1) }, 3, 4e-45, 1})
+	Celu        = register(function{"celu", func(x float64, p params) float64 { return elu64(x, p[0], p[0]) }, 5, 4e-45, 1})
+	Hardsigmoid = register(function{"hardsigmoid", func(x float64, p params) float64 { return min(max(p[0]*x+p[1], 0), 1) }, 1, 2e-7, 2})
+	Hardswish   = register(function{"hardswish", of(func(x float64) float64 { return x * min(max(x/6+0.5, 0), 1) }), 2, 4e-7, 0})
+	LeakyRelu   = register(function{"leaky_relu", leaky64, 1.5, 0, 1})
+	Softplus    = register(function{"softplus", softplus64, 3, 2e-45, 2})
+	Clamp       = register(function{"clamp", func(x float64, p params) float64 { return min(max(x, p[1]), p[0]) }, 0, 0, 2})
 )
+
+func sign64(x float64) float64 {
+	switch {
+	case x > 0:
+		return 1
+	case x < 0:
+		return -1
+	}
+	return x // NaN too
+}
+
+// elu64 is x above 0 and alpha*(e^(x/rate) - 1) below.
+func elu64(x, alpha, rate float64) float64 {
+	if x > 0 {
+		return x
+	}
+	return alpha * math.Expm1(x/rate)
+}
+
+func leaky64(x float64, p params) float64 {
+	if x > 0 {
+		return x
+	}
+	return p[0] * x
+}
+
+func softplus64(x float64, p params) float64 {
+	t := p[0] * x
+	if t > p[1] {
+		return x
+	}
+	return (max(t, 0) + math.Log1p(math.Exp(-math.Abs(t)))) / p[0]
+}
 
 func sigmoid64(x float64) float64 {
 	if x < 0 {
@@ -72,39 +142,50 @@ func relu64(x float64) float64 {
 }
 
 func (op UnaryOp) String() string {
-	if int(op) < len(functions) {
-		return functions[op].name
+	if int(op.id) < len(functions) {
+		return functions[op.id].name
 	}
-	return fmt.Sprintf("UnaryOp(%d)", uint8(op))
+	return fmt.Sprintf("UnaryOp(%d)", op.id)
 }
 
-// Unaries lists all functions.
+// Unaries lists all functions, with parameters of 0.
 func Unaries() []UnaryOp {
 	var ops []UnaryOp
-	for op := range functions[1:] {
-		ops = append(ops, UnaryOp(op+1))
+	for id := range functions[1:] {
+		ops = append(ops, UnaryOp{id: uint8(id + 1)})
 	}
 	return ops
 }
 
-// ParseUnary finds a function by its name.
+// ParseUnary finds a function by its name, for With to give it its parameters.
 func ParseUnary(name string) (UnaryOp, bool) {
 	for i, f := range functions[1:] {
 		if f.name == name {
-			return UnaryOp(i + 1), true
+			return UnaryOp{id: uint8(i + 1)}, true
 		}
 	}
 	return Identity, false
 }
 
+// unaryLoop is a function over floats; dst may be src.
+type unaryLoop func(dst, src []float32, p params)
+
 // unaryInGo returns all functions as loops in Go.
-func unaryInGo() []func(dst, src []float32) {
-	loops := make([]func(dst, src []float32), len(functions))
-	for op, f := range functions[1:] {
-		loops[op+1] = mapOf(viaFloat64(f.f))
+func unaryInGo() []unaryLoop {
+	loops := make([]unaryLoop, len(functions))
+	for id, f := range functions[1:] {
+		loops[id+1] = func(dst, src []float32, p params) {
+			dst = dst[:len(src)]
+			for i, x := range src {
+				dst[i] = float32(f.f(float64(x), p))
+			}
+		}
 	}
 	return loops
 }
+
+// apply is dst[i] = op(src[i]); dst may be src.
+func (s *isa) apply(op UnaryOp, dst, src []float32) { s.unary[op.id](dst, src, op.p) }
 
 // angleLimit is the first angle that the assembly cannot reduce, as in _asm/fit.go.
 const angleLimit = 1 << 17
@@ -113,8 +194,16 @@ const elementGrain = 1 << 14 // elements below which a task is not worth a threa
 
 // UnaryF32 is dst[i] = op(src[i]); dst may be src.
 func UnaryF32(p *Pool, op UnaryOp, dst, src []float32) {
-	split(p, len(src), elementGrain, mapping[float32, float32]{p.isa.unary[op], dst[:len(src)], src})
+	split(p, len(src), elementGrain, unaryRows{p.isa, op, dst[:len(src)], src})
 }
+
+type unaryRows struct {
+	s        *isa
+	op       UnaryOp
+	dst, src []float32
+}
+
+func (u *unaryRows) do(lo, hi, _ int) { u.s.apply(u.op, u.dst[lo:hi], u.src[lo:hi]) }
 
 // mapping is f over rows of elements.
 type mapping[D, S any] struct {
@@ -127,16 +216,17 @@ func (m *mapping[D, S]) do(lo, hi, _ int) { m.f(m.dst[lo:hi], m.src[lo:hi]) }
 
 // UnaryF64 is dst[i] = op(src[i]); dst may be src.
 func UnaryF64(p *Pool, op UnaryOp, dst, src []float64) {
-	split(p, len(src), elementGrain, doubles{functions[op].f, dst[:len(src)], src})
+	split(p, len(src), elementGrain, doubles{op, dst[:len(src)], src})
 }
 
 type doubles struct {
-	f        func(float64) float64
+	op       UnaryOp
 	dst, src []float64
 }
 
 func (d *doubles) do(lo, hi, _ int) {
+	f := functions[d.op.id].f
 	for i := lo; i < hi; i++ {
-		d.dst[i] = d.f(d.src[i])
+		d.dst[i] = f(d.src[i], d.op.p)
 	}
 }

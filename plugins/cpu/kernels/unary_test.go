@@ -46,13 +46,30 @@ var otherFormulas = map[UnaryOp]func(float64) float64{
 	Neg:     func(x float64) float64 { return 0 - x },
 }
 
+// allUnaries are all functions, those with parameters for several values.
+func allUnaries() (ops []UnaryOp) {
+	values := map[UnaryOp][][]float64{
+		Elu: {{1}, {0.3}, {-2}}, Celu: {{1}, {0.25}, {4}}, LeakyRelu: {{0.01}, {-0.5}, {3}}, Clamp: {{1, -1}, {math.Inf(1), 0.5}, {-1, 2}},
+		Hardsigmoid: {{1. / 6, 0.5}, {0.2, 0.5}, {-3, 1}}, Softplus: {{1, 20}, {3, 20}, {0.5, math.Inf(1)}, {1, 0}},
+	}
+	for _, op := range Unaries() {
+		if functions[op.id].params == 0 {
+			ops = append(ops, op)
+		}
+		for _, v := range values[op] {
+			ops = append(ops, op.With(v...))
+		}
+	}
+	return ops
+}
+
 // reference64 is a function in float64. The conformance suite compares kernels with the ops' definitions; these tests
 // compare routines with formulas.
 func reference64(op UnaryOp, x float64) float64 {
-	if f := otherFormulas[op]; f != nil {
+	if f := otherFormulas[UnaryOp{id: op.id}]; f != nil {
 		return f(x)
 	}
-	return functions[op].f(x)
+	return functions[op.id].f(x, op.p)
 }
 
 // TestUnaryAccuracy walks through all exponents of float32, a million arguments for each function.
@@ -70,11 +87,11 @@ func TestUnaryAccuracy(t *testing.T) {
 	}
 	src = append(src, float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN()), 0, float32(math.Copysign(0, -1)))
 	dst, want := make([]float32, len(src)), make([]float64, len(src))
-	for _, op := range Unaries() {
+	for _, op := range allUnaries() {
 		for i, x := range src {
 			want[i] = reference64(op, float64(x))
 		}
-		bound := functions[op]
+		bound := functions[op.id]
 		if bound.ulp == 0 {
 			bound.ulp = 0.51
 		}
@@ -129,11 +146,10 @@ func TestUnaryLengths(t *testing.T) {
 				src[j] = x
 			}
 		}
-		for _, op := range Unaries() {
+		for _, op := range allUnaries() {
 			one := make([]float32, len(src))
-			f := p.isa.unary[op]
 			for i := range 200 {
-				f(one[i:i+1], src[i:i+1])
+				p.isa.apply(op, one[i:i+1], src[i:i+1])
 			}
 			for _, n := range []int{0, 1, 7, 8, 9, 16, 17, 31, 33, 199} {
 				dst, check := guarded(n)
@@ -143,7 +159,7 @@ func TestUnaryLengths(t *testing.T) {
 						t.Fatalf("%v of %d elements: element %d is %v, alone it is %v", op, n, i, x, one[i])
 					}
 				}
-				if op != Log && op != Sqrt && op != Rsqrt {
+				if op != Log && op != Log2 && op != Log1p && op != Sqrt && op != Rsqrt {
 					check(t, op.String())
 				}
 			}
@@ -225,8 +241,8 @@ func TestAngles(t *testing.T) {
 			got := make([]float32, len(src))
 			UnaryF32(p, op, got, src)
 			for i, x := range src {
-				if u := ulps(got[i], want[i]); u > functions[op].ulp {
-					t.Errorf("%v(%v) = %v, want %v: %.2f ulp, bound %v", op, x, got[i], want[i], u, functions[op].ulp)
+				if u := ulps(got[i], want[i]); u > functions[op.id].ulp {
+					t.Errorf("%v(%v) = %v, want %v: %.2f ulp, bound %v", op, x, got[i], want[i], u, functions[op.id].ulp)
 				}
 			}
 		}
@@ -250,7 +266,7 @@ func TestLogLimits(t *testing.T) {
 func TestUnaryOtherTypes(t *testing.T) {
 	p := newPool(t, 2, "")
 	x := []float64{-2, -0.5, 0, 0.3, 3}
-	for _, op := range Unaries() {
+	for _, op := range allUnaries() {
 		got := make([]float64, len(x))
 		UnaryF64(p, op, got, x)
 		for i, v := range x {
@@ -284,7 +300,7 @@ func TestErfcReference(t *testing.T) {
 func BenchmarkUnary(b *testing.B) {
 	for _, name := range Features() {
 		p := newPool(b, 1, name)
-		for _, op := range Unaries() {
+		for _, op := range allUnaries() {
 			b.Run(name+"/"+op.String(), func(b *testing.B) {
 				x := randoms(rng(1), 1<<14)
 				dst := make([]float32, len(x))

@@ -6,7 +6,7 @@ package kernels
 const spread = 256 // elements of the buffer for a repeated operand
 
 // spreadTo fills the buffer with x and returns as much of it as n elements can use.
-func spreadTo(buf []float32, x float32, n int) []float32 {
+func spreadTo[T any](buf []T, x T, n int) []T {
 	b := buf[:min(n, len(buf))]
 	for i := range b {
 		b[i] = x
@@ -16,7 +16,7 @@ func spreadTo(buf []float32, x float32, n int) []float32 {
 
 // pieces iterates over a row of n elements of two operands with steps of 0 or 1. It calls f with slices of equal length that start at
 // element i. buf is 2*spread long.
-func pieces(n int, a, b []float32, sa, sb int, buf []float32, f func(i int, a, b []float32)) {
+func pieces[T any](n int, a, b []T, sa, sb int, buf []T, f func(i int, a, b []T)) {
 	if sa == 1 && sb == 1 {
 		f(0, a[:n], b[:n])
 		return
@@ -36,13 +36,20 @@ func pieces(n int, a, b []float32, sa, sb int, buf []float32, f func(i int, a, b
 // setElementwiseInGo gives a set loops in Go for all elementwise functions. Sets with routines use them for the end of a row.
 func (s *isa) setElementwiseInGo() {
 	s.unary, s.slow = unaryInGo(), map[any]bool{}
-	for op := range s.unary {
-		s.slow[UnaryOp(op)] = true
+	for id := range s.unary {
+		s.slow[UnaryOp{id: uint8(id)}] = true
 	}
 	s.binary = make([]func(dst, a, b []float32), len(binaries))
-	for op := range s.binary {
+	for op, f := range binaries {
+		if f.f == nil {
+			continue
+		}
 		s.binary[op] = func(dst, a, b []float32) { binaryRow(BinaryOp(op), dst, a, b, 1, 1) }
 		s.slow[BinaryOp(op)] = true
+	}
+	for op := range s.test {
+		s.test[op] = testLoop[float32](Predicate(op))
+		s.slow[Predicate(op)] = true
 	}
 	for op := range s.compare {
 		s.compare[op] = func(dst []uint8, a, b []float32) { compareRow(CompareOp(op), dst, a, b, 1, 1) }

@@ -18,38 +18,78 @@ import (
 var elementwiseWGSL string
 
 // scalars are the WGSL expressions of elementwise functions, by the op's name and the element type of the first operand: "float",
-// "int" for i32 and u32, or "bool". Operands are $1, $2, $3. A function that is listed here runs as a kernel, in regions and as
-// the activation of products. So does a function of a float that library.wgsl defines as op_NAME.
+// "int" for i32 and u32 (or either of them), or "bool". Operands are $1, $2, $3, an attribute is its name
+// after a $, and TYPE is the WGSL type of the operands. A function that is listed here runs as a kernel, in regions and as the
+// activation of products. So does a function of a float that library.wgsl defines as op_NAME, with its attributes as parameters.
 var scalars = withLibraryFunctions(map[string]map[string]string{
-	"add": {"float": "($1 + $2)", "int": "($1 + $2)"},
-	"sub": {"float": "($1 - $2)", "int": "($1 - $2)"},
-	"mul": {"float": "($1 * $2)", "int": "($1 * $2)"},
-	"div": {"float": "($1 / $2)", "int": "divide($1, $2)"},
-	"max": {"float": "op_max($1, $2)", "int": "max($1, $2)"},
-	"min": {"float": "op_min($1, $2)", "int": "min($1, $2)"},
-	"pow": {"float": "op_pow($1, $2)"},
-	"eq":  {"float": "(order($1) == order($2) && !nan_either($1, $2))", "int": "($1 == $2)", "bool": "($1 == $2)"},
-	"ne":  {"float": "(order($1) != order($2) || nan_either($1, $2))", "int": "($1 != $2)", "bool": "($1 != $2)"},
-	"lt":  {"float": "(order($1) < order($2) && !nan_either($1, $2))", "int": "($1 < $2)", "bool": "(!$1 && $2)"},
-	"le":  {"float": "(order($1) <= order($2) && !nan_either($1, $2))", "int": "($1 <= $2)", "bool": "(!$1 || $2)"},
-	"gt":  {"float": "(order($1) > order($2) && !nan_either($1, $2))", "int": "($1 > $2)", "bool": "($1 && !$2)"},
-	"ge":  {"float": "(order($1) >= order($2) && !nan_either($1, $2))", "int": "($1 >= $2)", "bool": "($1 || !$2)"},
+	"add":         {"float": "($1 + $2)", "int": "($1 + $2)"},
+	"sub":         {"float": "($1 - $2)", "int": "($1 - $2)"},
+	"mul":         {"float": "($1 * $2)", "int": "($1 * $2)"},
+	"div":         {"float": "($1 / $2)", "int": "divide($1, $2)"},
+	"max":         {"float": "op_max($1, $2)", "int": "max($1, $2)"},
+	"min":         {"float": "op_min($1, $2)", "int": "min($1, $2)"},
+	"pow":         {"float": "op_pow($1, $2)"},
+	"mod":         {"float": "op_mod($1, $2)", "int": "modulo($1, $2)"},
+	"and":         {"int": "($1 & $2)", "bool": "($1 && $2)"},
+	"or":          {"int": "($1 | $2)", "bool": "($1 || $2)"},
+	"xor":         {"int": "($1 ^ $2)", "bool": "($1 != $2)"},
+	"not":         {"int": "~$1", "bool": "!$1"},
+	"neg":         {"int": "(TYPE(0) - $1)"},
+	"abs":         {"int": "abs($1)"},
+	"sign":        {"i32": "clamp($1, -1, 1)", "u32": "min($1, 1u)"},
+	"relu":        {"int": "max($1, TYPE(0))"},
+	"square":      {"int": "($1 * $1)"},
+	"isnan":       {"float": "is_nan($1)"},
+	"isinf":       {"float": "is_infinite($1)"},
+	"isfinite":    {"float": "is_finite($1)"},
+	"remainder":   {"float": "op_remainder($1, $2)", "int": "remainder($1, $2)"},
+	"shift_left":  {"int": "select($1 << (u32($2) & 31u), TYPE(0), u32($2) > 31u)"},
+	"shift_right": {"i32": "($1 >> min(u32($2), 31u))", "u32": "select($1 >> ($2 & 31u), 0u, $2 > 31u)"},
+	"eq":          {"float": "(order($1) == order($2) && !nan_either($1, $2))", "int": "($1 == $2)", "bool": "($1 == $2)"},
+	"ne":          {"float": "(order($1) != order($2) || nan_either($1, $2))", "int": "($1 != $2)", "bool": "($1 != $2)"},
+	"lt":          {"float": "(order($1) < order($2) && !nan_either($1, $2))", "int": "($1 < $2)", "bool": "(!$1 && $2)"},
+	"le":          {"float": "(order($1) <= order($2) && !nan_either($1, $2))", "int": "($1 <= $2)", "bool": "(!$1 || $2)"},
+	"gt":          {"float": "(order($1) > order($2) && !nan_either($1, $2))", "int": "($1 > $2)", "bool": "($1 && !$2)"},
+	"ge":          {"float": "(order($1) >= order($2) && !nan_either($1, $2))", "int": "($1 >= $2)", "bool": "($1 || !$2)"},
 })
 
 func withLibraryFunctions(s map[string]map[string]string) map[string]map[string]string {
-	for _, m := range regexp.MustCompile(`(?m)^fn op_(\w+)\(x: f32\) -> f32 \{`).FindAllStringSubmatch(library, -1) {
-		s[m[1]] = map[string]string{"float": "op_" + m[1] + "($1)"}
+	for _, m := range regexp.MustCompile(`(?m)^fn op_(\w+)\(x: f32((?:, \w+: f32)*)\) -> f32 \{`).FindAllStringSubmatch(library, -1) {
+		call := "op_" + m[1] + "($1"
+		for p := range strings.SplitSeq(m[2], ", ") {
+			if name, _, ok := strings.Cut(p, ":"); ok {
+				call += ", $" + name
+			}
+		}
+		if s[m[1]] == nil {
+			s[m[1]] = map[string]string{}
+		}
+		s[m[1]]["float"] = call + ")"
 	}
 	return s
 }
 
-// scalarOf is the expression of a function of one float, x.
-func scalarOf(name, x string) (string, error) {
-	expr := scalars[name]["float"]
-	if expr == "" {
-		return "", fmt.Errorf("BUG: no expression for %s", name)
+// expression is that of an op of operands of type d, with its attributes; empty: there is none.
+func expression(def *ir.OpDef, attrs any, d dtype.DType) string {
+	expr := scalars[def.Name][class(d)]
+	if one := scalars[def.Name][d.String()]; one != "" {
+		expr = one
 	}
-	return apply(expr, [3]string{x}), nil
+	for _, a := range def.Attrs(attrs) {
+		if v, ok := a.Value.(float64); ok {
+			expr = strings.ReplaceAll(expr, "$"+a.Name, fmt.Sprintf("from_bits(%du)", math.Float32bits(float32(v))))
+		}
+	}
+	return strings.ReplaceAll(expr, "TYPE", elementType(d))
+}
+
+// scalarOf is the expression of an activation of x.
+func scalarOf(act, x string) (string, error) {
+	def, attrs, err := op.ParseActivation(act)
+	if def == nil || err != nil || scalars[def.Name]["float"] == "" {
+		return "", fmt.Errorf("BUG: no expression for %q: %v", act, err)
+	}
+	return apply(expression(def, attrs, dtype.F32), [3]string{x}), nil
 }
 
 func init() {
@@ -63,9 +103,9 @@ func init() {
 }
 
 var (
-	_ = register(Kernel{Op: "where", Takes: "(bool, any, any)", Shaders: func(n *ir.Node, _ Limits) []Shader {
+	_ = register(Kernel{Op: "where", Takes: "(any, any, any)", Shaders: func(n *ir.Node, _ Limits) []Shader {
 		// The bits of the chosen operand, of any type.
-		return []Shader{broadcasting(coarsened, n, "  if (x0(at0(i))) {\n    return x1_bits(at1(i));\n  }\n  return x2_bits(at2(i));")}
+		return []Shader{broadcasting(coarsened, n, "  if ("+holds(n.In[0].Type.DType, "x0", "at0(i)")+") {\n    return x1_bits(at1(i));\n  }\n  return x2_bits(at2(i));")}
 	}})
 	_ = register(Kernel{Op: "elementwise_region", Takes: "(f32|bool...) if parts = run", Shaders: func(n *ir.Node, _ Limits) []Shader {
 		return []Shader{broadcasting(coarsened, n, regionCode(n))}
@@ -74,6 +114,17 @@ var (
 		return []Shader{broadcasting(coarsened, n, "  return x0_bits(at0(i));")}
 	}})
 )
+
+// holds is the expression for an element of type d that is not 0, of an operand: NaN is not.
+func holds(d dtype.DType, x, at string) string {
+	switch {
+	case d == dtype.Bool:
+		return x + "(" + at + ")"
+	case d.IsFloat(): // without the sign
+		return fmt.Sprintf("((%s_bits(%s) & %du) != 0u)", x, at, uint32(1)<<(8*d.Size()-1)-1)
+	}
+	return x + "_bits(" + at + ") != 0u"
+}
 
 func class(d dtype.DType) string {
 	switch {
@@ -88,7 +139,7 @@ func class(d dtype.DType) string {
 // hasScalar is a rule for the types for which an op has an expression.
 func hasScalar(d *ir.OpDef) string {
 	var types []string
-	for _, c := range []struct{ class, types string }{{"float", floats}, {"int", "i32|u32"}, {"bool", "bool"}} {
+	for _, c := range []struct{ class, types string }{{"float", floats}, {"int", "i32|u32"}, {"i32", "i32"}, {"u32", "u32"}, {"bool", "bool"}} {
 		if scalars[d.Name][c.class] != "" {
 			types = append(types, c.types)
 		}
@@ -101,11 +152,12 @@ func hasScalar(d *ir.OpDef) string {
 }
 
 func elementwise(n *ir.Node, _ Limits) []Shader {
-	expr := apply(scalars[n.Op.Name][class(n.In[0].Type.DType)], [3]string{"x0(at0(i))", "x1(at1(i))"})
+	d := n.In[0].Type.DType
+	expr := apply(expression(n.Op, n.Attrs, d), [3]string{"x0(at0(i))", "x1(at1(i))"})
 	code := "  return y_encode(" + expr + ");"
-	if t := elementType(n.Type.DType); n.Op.Name == "div" && t != "f32" {
+	if divides := slices.Contains([]string{"div", "mod", "remainder"}, n.Op.Name); divides && d.IsInt() {
 		s := broadcasting(mapped, n, code)
-		s.Body = strings.ReplaceAll(integerDivision, "TYPE", t) + s.Body
+		s.Body = strings.ReplaceAll(integerDivision, "TYPE", elementType(d)) + s.Body
 		return []Shader{s.withStatus()}
 	}
 	return []Shader{broadcasting(coarsened, n, code)}
@@ -121,6 +173,13 @@ const integerDivision = `fn divide(a: TYPE, b: TYPE) -> TYPE {
     return a; // signed: the one quotient that wraps
   }
   return a / b;
+}
+fn remainder(a: TYPE, b: TYPE) -> TYPE {
+  return a - divide(a, b) * b;
+}
+fn modulo(a: TYPE, b: TYPE) -> TYPE {
+  let r = remainder(a, b);
+  return select(r, r + b, r != TYPE(0) && (r < TYPE(0)) != (b < TYPE(0)));
 }
 `
 
@@ -264,14 +323,23 @@ func regionCode(n *ir.Node) (code string) {
 				types[k] = ir.TypeOf(dtype.Bool)
 			}
 		}
-		t, err := s.Op.Infer(op.NoAttrs{}, types, ir.Type{}, nil)
+		t, err := s.Op.Infer(s.Attrs, types, ir.Type{}, nil)
 		if err != nil {
 			panic("BUG: wgpu: " + err.Error())
 		}
 		bools[i] = t.DType == dtype.Bool
-		expr := scalars[s.Op.Name][class(types[0].DType)]
-		if s.Op.Name == "where" {
+		expr := expression(s.Op, s.Attrs, types[0].DType)
+		switch from := types[0].DType; {
+		case s.Op == op.WhereDef && from == dtype.Bool:
 			expr = "select($3, $2, $1)"
+		case s.Op == op.WhereDef:
+			expr = "select($3, $2, not_zero($1))"
+		case s.Op == op.CastDef && from == t.DType:
+			expr = "$1"
+		case s.Op == op.CastDef && from == dtype.Bool:
+			expr = "select(0.0, 1.0, $1)"
+		case s.Op == op.CastDef:
+			expr = "not_zero($1)"
 		}
 		code += fmt.Sprintf("  let v%d = %s;\n", i, apply(expr, args))
 	}

@@ -13,6 +13,18 @@ fn not_a_number() -> f32 {
 fn is_nan(x: f32) -> bool {
   return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u;
 }
+fn is_infinite(x: f32) -> bool {
+  return (bitcast<u32>(x) & 0x7fffffffu) == 0x7f800000u;
+}
+fn is_finite(x: f32) -> bool {
+  return (bitcast<u32>(x) & 0x7fffffffu) < 0x7f800000u;
+}
+fn not_zero(x: f32) -> bool {
+  return (bitcast<u32>(x) & 0x7fffffffu) != 0u;
+}
+fn above_zero(x: f32) -> bool {
+  return bitcast<i32>(x) > 0 && !is_nan(x);
+}
 fn from_bits(bits: u32) -> f32 {
   var b = bits;
   return bitcast<f32>(b);
@@ -306,4 +318,147 @@ fn op_pow(a: f32, b: f32) -> f32 {
 }
 fn nan_either(a: f32, b: f32) -> bool {
   return is_nan(a) || is_nan(b);
+}
+fn op_sign(x: f32) -> f32 {
+  let b = bitcast<u32>(x);
+  if (is_nan(x) || !not_zero(x)) {
+    return x;
+  }
+  return bitcast<f32>(0x3f800000u | (b & 0x80000000u));
+}
+fn op_square(x: f32) -> f32 {
+  return x * x;
+}
+fn op_reciprocal(x: f32) -> f32 {
+  // Of denormals by hand: a device may take them for 0.
+  let b = bitcast<u32>(x);
+  let m = b & 0x7fffffffu;
+  if (m > 0x7f800000u) {
+    return x;
+  }
+  if (m == 0x7f800000u) {
+    return bitcast<f32>(b & 0x80000000u);
+  }
+  if (m <= 0x00200000u) {
+    return bitcast<f32>(0x7f800000u | (b & 0x80000000u));
+  }
+  if (m < 0x00800000u) {
+    let y = 0x1p127 / (f32(m) * 0x1p-22);
+    return select(y, -y, b > 0x7fffffffu);
+  }
+  return 1.0 / x;
+}
+fn op_exp2(x: f32) -> f32 {
+  if (is_nan(x)) {
+    return x;
+  }
+  if (x >= 128.0) {
+    return infinity();
+  }
+  return exp2(max(x, -160.0));
+}
+fn op_expm1(x: f32) -> f32 {
+  if (abs(x) < 0.35) {
+    return x * (1.0 + x * (0.5 + x * (0.16666666667 + x * (0.041666666667 + x * (0.0083333333333 + x * (0.0013888888889 + x * 0.0001984126984))))));
+  }
+  return op_exp(x) - 1.0;
+}
+fn op_log2(x: f32) -> f32 {
+  return op_log(x) * 1.4426950408889634;
+}
+fn op_log1p(x: f32) -> f32 {
+  if (abs(x) < 0.4) {
+    // 2 atanh(x / (2 + x))
+    let t = x / (2.0 + x);
+    let s = t * t;
+    return 2.0 * t * (1.0 + s * (0.33333333333 + s * (0.2 + s * (0.14285714286 + s * (0.11111111111 + s * 0.090909090909)))));
+  }
+  return op_log(1.0 + x);
+}
+fn op_mish(x: f32) -> f32 {
+  if (is_nan(x)) {
+    return x;
+  }
+  // tanh(ln(1 + e)) = n/(n + 2), n = e*(e + 2); beyond 20 it is 1.
+  let e = op_exp(min(x, 20.0));
+  let n = e * (e + 2.0);
+  return select(x * (n / (n + 2.0)), not_a_number(), bitcast<u32>(x) == 0xff800000u); // -Inf * 0
+}
+fn op_leaky_relu(x: f32, slope: f32) -> f32 {
+  return select(op_product(slope, x), x, above_zero(x));
+}
+fn op_product(a: f32, b: f32) -> f32 {
+  // With the NaN of an infinity by 0, which a compiler may take for 0.
+  if (is_nan(a) || is_nan(b) || (is_infinite(a) && !not_zero(b)) || (is_infinite(b) && !not_zero(a))) {
+    return not_a_number();
+  }
+  return a * b;
+}
+fn op_elu(x: f32, alpha: f32) -> f32 {
+  return select(op_product(alpha, op_expm1(x)), x, above_zero(x));
+}
+fn op_celu(x: f32, alpha: f32) -> f32 {
+  return select(op_product(alpha, op_expm1(x / alpha)), x, above_zero(x));
+}
+fn op_selu(x: f32) -> f32 {
+  return 1.0507009873554805 * op_elu(x, 1.6732632423543772);
+}
+fn op_clamp(x: f32, max: f32, min: f32) -> f32 {
+  return op_min(op_max(x, min), max);
+}
+fn op_hardsigmoid(x: f32, alpha: f32, beta: f32) -> f32 {
+  return op_clamp(op_product(alpha, x) + beta, 1.0, 0.0);
+}
+fn op_hardswish(x: f32) -> f32 {
+  return op_product(x, op_clamp(x * 0.16666666667 + 0.5, 1.0, 0.0));
+}
+fn op_softplus(x: f32, beta: f32, threshold: f32) -> f32 {
+  let t = beta * x;
+  if (is_nan(x) || (t > threshold && !is_nan(threshold))) {
+    return x;
+  }
+  return (max(t, 0.0) + op_log1p(op_exp(-abs(t)))) / beta;
+}
+fn op_remainder(a: f32, b: f32) -> f32 {
+  // Exactly, by long division of the mantissas.
+  if (is_nan(a) || is_nan(b) || is_infinite(a) || !not_zero(b)) {
+    return not_a_number();
+  }
+  let sign = bitcast<u32>(a) & 0x80000000u;
+  let ma = bitcast<u32>(a) & 0x7fffffffu;
+  let mb = bitcast<u32>(b) & 0x7fffffffu;
+  if (ma < mb) {
+    return a;
+  }
+  var e = max(ma >> 23u, 1u); // the exponent of what is left
+  let eb = max(mb >> 23u, 1u);
+  var r = (ma & 0x7fffffu) | select(0u, 0x800000u, ma > 0x7fffffu);
+  let d = (mb & 0x7fffffu) | select(0u, 0x800000u, mb > 0x7fffffu);
+  if (d == 0u) {
+    return not_a_number();
+  }
+  r = r % d;
+  loop {
+    if (e == eb || r == 0u) {
+      break;
+    }
+    let k = min(e - eb, countLeadingZeros(r)); // r < d < 2^24, so 8 places at least
+    r = (r << k) % d;
+    e = e - k;
+  }
+  if (r == 0u) {
+    return bitcast<f32>(sign);
+  }
+  // r * 2^(eb - 150)
+  let up = min(countLeadingZeros(r) - 8u, eb - 1u);
+  r = r << up;
+  let exponent = eb - up;
+  return bitcast<f32>(sign | select(r, (r & 0x7fffffu) | (exponent << 23u), r > 0x7fffffu));
+}
+fn op_mod(a: f32, b: f32) -> f32 {
+  let r = op_remainder(a, b);
+  if (is_nan(r) || !not_zero(r) || (bitcast<u32>(r) ^ bitcast<u32>(b)) < 0x80000000u) {
+    return r;
+  }
+  return r + b;
 }

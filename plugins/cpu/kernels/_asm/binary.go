@@ -74,22 +74,7 @@ func (v vec) compare(name string, predicate uint8) {
 	Label("loop")
 	x := v.reg()
 	VMOVUPS(Mem{Base: a}, x)
-	bytes := XMM()
-	if v.wide() {
-		k := K()
-		VCMPPS(Imm(uint64(predicate)), Mem{Base: b}, x, k)
-		VPMOVM2B(k, bytes)
-		VPAND(ones, bytes, bytes)
-		VMOVDQU(bytes, Mem{Base: dst})
-	} else {
-		m, high := YMM(), XMM()
-		VCMPPS(Imm(uint64(predicate)), Mem{Base: b}, x, m)
-		VEXTRACTI128(Imm(1), m, high)
-		VPACKSSDW(high, m.AsX(), bytes)
-		VPACKSSWB(bytes, bytes, bytes)
-		VPAND(ones, bytes, bytes)
-		VMOVQ(bytes, Mem{Base: dst})
-	}
+	v.storeTruth(predicate, x, Mem{Base: b}, ones, dst)
 	ADDQ(Imm(uint64(v.bytes())), a)
 	ADDQ(Imm(uint64(v.bytes())), b)
 	ADDQ(Imm(uint64(v.lanes)), dst)

@@ -147,3 +147,37 @@ func logPoly() []float64 {
 		return (math.Log1p(f) - f + f*f/2) / (f * f * f)
 	}, math.Sqrt2/2-1, math.Sqrt2-1, 8)
 }
+
+// exp2m1Poly is p with 2^r = 1 + r*p(r) on |r| <= 1/2; relative error 2e-9.
+func exp2m1Poly() []float64 {
+	return fit(func(r float64) float64 {
+		if math.Abs(r) < 1e-6 {
+			return math.Ln2 + r*math.Ln2*math.Ln2/2
+		}
+		return math.Expm1(r*math.Ln2) / r
+	}, -0.5, 0.5, 5)
+}
+
+// log2Poly is p with log2(1+f) = f/ln(2) + f*f*p(f), 1+f from sqrt(1/2) to sqrt(2).
+func log2Poly() []float64 {
+	return fit(func(f float64) float64 {
+		if math.Abs(f) < 1e-2 {
+			s := 0.0
+			for k := 14; k >= 2; k-- { // -1/2 + f/3 - ...
+				s = 1/float64(k) - f*s
+			}
+			return -s * math.Log2E
+		}
+		return (math.Log1p(f) - f) / (f * f) * math.Log2E
+	}, math.Sqrt2/2-1, math.Sqrt2-1, 9)
+}
+
+// log1pPoly is p with ln(1+z) = z*p(z), z from 0 to 1; relative error 2e-9.
+func log1pPoly() []float64 {
+	return fit(func(z float64) float64 {
+		if z < 1e-8 {
+			return 1 - z/2
+		}
+		return math.Log1p(z) / z
+	}, 0, 1, 10)
+}

@@ -27,6 +27,7 @@ func genMath(v vec) {
 	})
 	genTrig(v)
 	genPlain(v)
+	genFunctions(v)
 }
 
 // genPlain writes the functions that are an instruction or two.

@@ -93,8 +93,8 @@ func (file *neonFile) add(name, signature, result, doc string) *neonFunc {
 		name, kind, _ := strings.Cut(p, " ")
 		place(name, kind)
 	}
-	f.size = (f.size + 7) / 8 * 8
 	if result != "" {
+		f.size = (f.size + 7) / 8 * 8
 		f.signature += " " + result
 		place("ret", result)
 	}

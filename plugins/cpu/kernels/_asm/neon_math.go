@@ -14,6 +14,7 @@ func neonMath(file *neonFile) {
 	neonUnary(file, "relu", func(f *neonFunc, x vec8) vec8 { return f.op2("fmax", x, f.zero()) }) // NaN stays NaN
 	neonTrig(file)
 	neonPlain(file)
+	neonFunctions(file)
 }
 
 // neonPlain writes the functions that are an instruction or two.

@@ -27,7 +27,7 @@ var vectorOps = map[string]vectorOp{
 	"fmaxnm": {word: 0x4e20c400, gnu: "fmaxnm"}, // the other one if one is NaN
 	"fcmeq":  {word: 0x4e20e400, gnu: "fcmeq"}, "fcmge": {word: 0x6e20e400, gnu: "fcmge"}, "fcmgt": {word: 0x6ea0e400, gnu: "fcmgt"},
 	"faddp": {word: 0x6e20d400, gnu: "faddp"},
-	"cmtst": {word: 0x4ea08c00, gnu: "cmtst"}, "umaxp": {word: 0x6ea0a400, gnu: "umaxp"},
+	"smin":  {word: 0x4ea06c00, gnu: "smin"}, "cmtst": {word: 0x4ea08c00, gnu: "cmtst"}, "umaxp": {word: 0x6ea0a400, gnu: "umaxp"},
 }
 
 // into is dst = name(a, b), or dst = name(dst, a, b) for fmla, fmls and bsl.

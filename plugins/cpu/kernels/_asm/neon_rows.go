@@ -120,7 +120,16 @@ func (f *neonFunc) compare(op string, swap, negate bool) {
 	if swap {
 		x, y = y, x
 	}
-	m := f.op2(op, x, y)
+	f.storeTruth(f.op2(op, x, y), ones, negate, dst)
+	f.ins("ADD $8, %v, %v", dst, dst)
+	f.ins("ADD $32, %v, %v", a, a)
+	f.ins("ADD $32, %v, %v", b, b)
+	f.count(n, "loop")
+	f.ret()
+}
+
+// storeTruth stores a byte of 1 or 0 for each lane of a mask.
+func (f *neonFunc) storeTruth(m vec8, ones vreg, negate bool, dst gpr) {
 	bytes := f.reg()
 	f.into("uzp1h", bytes, m[0], m[1])
 	f.word(0x0e212800, "xtn v%d.8b, v%d.8h", bytes, bytes)
@@ -129,11 +138,6 @@ func (f *neonFunc) compare(op string, swap, negate bool) {
 		f.into("eor", bytes, bytes, ones)
 	}
 	f.ins("FMOVD F%v, (%v)", bytes, dst)
-	f.ins("ADD $8, %v, %v", dst, dst)
-	f.ins("ADD $32, %v, %v", a, a)
-	f.ins("ADD $32, %v, %v", b, b)
-	f.count(n, "loop")
-	f.ret()
 }
 
 func neonChoose(file *neonFile) {

@@ -1,0 +1,16 @@
+package op
+
+import "github.com/rlx-go/rlx/core/ir"
+
+// AndDef is a and b.
+var AndDef = binary(binarySpec{
+	name:        "and",
+	doc:         "z = a and b, of bools and of each bit of integers, with NumPy broadcast; both operands have the same element type.",
+	commutative: true,
+	tol:         exact[NoAttrs],
+	integer:     func(a, b int64) int64 { return a & b },
+	logical:     func(a, b bool) bool { return a && b },
+})
+
+// And adds a and b, of bools or bits.
+func And(a, b *ir.Node) *ir.Node { return a.Graph.Add(AndDef, NoAttrs{}, a, b) }

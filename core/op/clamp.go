@@ -1,0 +1,35 @@
+package op
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/rlx-go/rlx/core/ir"
+)
+
+// ClampAttrs are the attributes of clamp.
+type ClampAttrs struct {
+	Max float64 `attr:"max"` // +Inf: no bound
+	Min float64 `attr:"min"` // -Inf: no bound
+}
+
+// ClampDef is x between two numbers.
+var ClampDef = activation(defineUnary(unarySpec[ClampAttrs]{
+	name: "clamp", flops: 2, tol: rounded[ClampAttrs], fill: wide,
+	doc:   "y = min(max(x, min), max), so max where min is above it; NaN stays NaN. PyTorch and ONNX call it clamp, clip and hardtanh. Bounds that are computed, and integers: the ops max and min.",
+	float: func(a ClampAttrs, x float64) float64 { return min(max(x, a.Min), a.Max) },
+	check: func(a ClampAttrs) error {
+		if math.IsNaN(a.Min) || math.IsNaN(a.Max) {
+			return fmt.Errorf("bounds are %v and %v; want numbers", a.Min, a.Max)
+		}
+		return nil
+	},
+	attrs: []ClampAttrs{{Min: -1, Max: 1}, {Min: 0, Max: 6}, {Min: math.Inf(-1), Max: 2.5}, {Min: 3, Max: -1}},
+}))
+
+// Clamp adds min(max(x, low), high).
+func Clamp(x *ir.Node, low, high float64) *ir.Node {
+	return x.Graph.Add(ClampDef, ClampAttrs{Min: low, Max: high}, x)
+}
+
+var _ = lowerWith(ClampDef, func(x *ir.Node, a ClampAttrs) *ir.Node { return Min(Max(x, number(a.Min, x)), number(a.Max, x)) })

@@ -1,0 +1,37 @@
+package op
+
+import (
+	"math"
+
+	"github.com/rlx-go/rlx/core/ir"
+)
+
+// EluAttrs are the attributes of elu.
+type EluAttrs struct {
+	Alpha float64 `attr:"alpha"` // y at -Inf is -alpha
+}
+
+// EluDef is the ELU.
+var EluDef = activation(defineUnary(unarySpec[EluAttrs]{
+	name: "elu", flops: 8, tol: rounded[EluAttrs], fill: wide,
+	doc:   "y = x where x > 0, alpha*(e^x - 1) elsewhere: Clevert et al., Fast and Accurate Deep Network Learning by Exponential Linear Units (2015).",
+	float: func(a EluAttrs, x float64) float64 { return eluOf(a.Alpha, x) },
+	check: func(a EluAttrs) error { return isNumber("alpha", a.Alpha) },
+	attrs: []EluAttrs{{1}, {0.5}, {-2}},
+}))
+
+// Elu adds the ELU of x, 1 being the usual alpha.
+func Elu(x *ir.Node, alpha float64) *ir.Node {
+	return x.Graph.Add(EluDef, EluAttrs{alpha}, x)
+}
+
+var _ = lowerWith(EluDef, func(x *ir.Node, a EluAttrs) *ir.Node {
+	return Where(Gt(x, number(0, x)), x, Mul(Expm1(x), number(a.Alpha, x)))
+})
+
+func eluOf(alpha, x float64) float64 {
+	if x > 0 {
+		return x
+	}
+	return alpha * math.Expm1(x)
+}

@@ -1,0 +1,29 @@
+package op
+
+import (
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+)
+
+// ShiftLeftDef is a shifted by b to the left.
+var ShiftLeftDef = binary(binarySpec{
+	name:        "shift_left",
+	doc:         "z = a * 2^b of integers, bits that leave the type being lost, with NumPy broadcast; both operands have the same element type. Shifts by the width of the type or more give 0, and so do negative ones.",
+	commutative: false,
+	tol:         exact[NoAttrs],
+	bits: func(d dtype.DType) func(a, b int64) int64 {
+		return func(a, b int64) int64 { return a << shiftBy(b, d) }
+	},
+	fill: []ir.Range{{Lo: 0, Hi: 100}, {Lo: 0, Hi: 9}},
+})
+
+// ShiftLeft adds a shifted by b to the left.
+func ShiftLeft(a, b *ir.Node) *ir.Node { return a.Graph.Add(ShiftLeftDef, NoAttrs{}, a, b) }
+
+// shiftBy is the number of places to shift by. All of 64 and more do the same to an int64.
+func shiftBy(b int64, d dtype.DType) uint64 {
+	if b < 0 || b >= int64(8*d.Size()) {
+		return 64
+	}
+	return uint64(b)
+}

@@ -1,0 +1,38 @@
+package op
+
+import "github.com/rlx-go/rlx/core/ir"
+
+// SignDef is -1, 0 or 1.
+var SignDef = defineUnary(unarySpec[NoAttrs]{
+	name: "sign", flops: 1, tol: exact[NoAttrs], fill: wide,
+	doc: "y = 1 above 0, -1 below, 0 at 0; NaN stays NaN.",
+	float: plain(func(x float64) float64 {
+		switch {
+		case x > 0:
+			return 1
+		case x < 0:
+			return -1
+		}
+		return x
+	}),
+	integer: func(x int64) int64 { return truth(x > 0) - truth(x < 0) },
+})
+
+// Sign adds -1, 0 or 1.
+func Sign(x *ir.Node) *ir.Node { return x.Graph.Add(SignDef, NoAttrs{}, x) }
+
+var _ = lowerUnary(SignDef, func(x *ir.Node) *ir.Node {
+	if isUnsigned(x) {
+		return Min(x, number(1, x))
+	}
+	return Where(Gt(x, number(0, x)), number(1, x), Where(Lt(x, number(0, x)), number(-1, x), x))
+})
+
+// isUnsigned reports a value of integers of which none is below 0.
+func isUnsigned(x *ir.Node) bool {
+	if x.Type.DType.IsFloat() {
+		return false
+	}
+	lo, _ := x.Type.DType.IntRange()
+	return lo == 0
+}

@@ -1,0 +1,16 @@
+package op
+
+import "github.com/rlx-go/rlx/core/ir"
+
+// XorDef is either a or b.
+var XorDef = binary(binarySpec{
+	name:        "xor",
+	doc:         "z = either a or b, of bools and of each bit of integers, with NumPy broadcast; both operands have the same element type.",
+	commutative: true,
+	tol:         exact[NoAttrs],
+	integer:     func(a, b int64) int64 { return a ^ b },
+	logical:     func(a, b bool) bool { return a != b },
+})
+
+// Xor adds either a or b, of bools or bits.
+func Xor(a, b *ir.Node) *ir.Node { return a.Graph.Add(XorDef, NoAttrs{}, a, b) }

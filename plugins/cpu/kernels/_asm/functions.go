@@ -1,0 +1,374 @@
+package main
+
+import (
+	"math"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
+// genFunctions writes the functions that come after the first ones of genMath, some of them with parameters.
+func genFunctions(v vec) {
+	unary(v, "exp2", v.power2)
+	unary(v, "expm1", v.expm1)
+	unary(v, "log2", v.log2)
+	unary(v, "log1p", v.log1p)
+	unary(v, "mish", v.mish)
+	unary(v, "selu", func(x VecVirtual) VecVirtual {
+		return v.elu(x, v.expm1(v.below(x)), f32(1.0507009873554805*1.6732632423543772), f32(1.0507009873554805))
+	})
+	unary(v, "hardswish", func(x VecVirtual) VecVirtual {
+		s := v.load(f32(0.5))
+		VFMADD231PS(f32(1./6), x, s)
+		v.between(s, v.zero(), v.load(f32(1)))
+		VMULPS(x, s, s)
+		return s
+	})
+	unary(v, "square", func(x VecVirtual) VecVirtual {
+		VMULPS(x, x, x)
+		return x
+	})
+	unary(v, "reciprocal", func(x VecVirtual) VecVirtual {
+		y := v.load(f32(1))
+		VDIVPS(x, y, y)
+		return y
+	})
+	unary(v, "sign", func(x VecVirtual) VecVirtual {
+		y := v.load(f32(1))
+		v.withSign(x, y)
+		y = v.pick(cmpEQ, x, v.zero(), x, y)
+		return v.pick(cmpUnordered, x, x, x, y)
+	})
+	withParams(v, "leaky_relu", 1, func(p ...VecVirtual) func(x VecVirtual) VecVirtual {
+		return func(x VecVirtual) VecVirtual {
+			y := v.reg()
+			VMULPS(p[0], x, y)
+			return v.pick(cmpGT, x, v.zero(), x, y)
+		}
+	})
+	withParams(v, "elu", 1, func(p ...VecVirtual) func(x VecVirtual) VecVirtual {
+		return func(x VecVirtual) VecVirtual { return v.elu(x, v.expm1(v.below(x)), p[0], nil) }
+	})
+	withParams(v, "celu", 1, func(p ...VecVirtual) func(x VecVirtual) VecVirtual {
+		return func(x VecVirtual) VecVirtual {
+			t := v.below(x)
+			VDIVPS(p[0], t, t)
+			return v.elu(x, v.expm1(t), p[0], nil)
+		}
+	})
+	withParams(v, "hardsigmoid", 2, func(p ...VecVirtual) func(x VecVirtual) VecVirtual {
+		return func(x VecVirtual) VecVirtual {
+			VFMADD213PS(p[1], p[0], x)
+			v.between(x, v.zero(), v.load(f32(1)))
+			return x
+		}
+	})
+	withParams(v, "clamp", 2, func(p ...VecVirtual) func(x VecVirtual) VecVirtual { // the greater bound first
+		return func(x VecVirtual) VecVirtual {
+			v.between(x, p[1], p[0])
+			return x
+		}
+	})
+	withParams(v, "softplus", 2, func(p ...VecVirtual) func(x VecVirtual) VecVirtual { // beta, threshold
+		inverse := v.load(f32(1))
+		VDIVPS(p[0], inverse, inverse)
+		return func(x VecVirtual) VecVirtual { return v.softplus(x, p[0], inverse, p[1]) }
+	})
+	for _, p := range []struct {
+		name      string
+		magnitude bool
+		bits      uint32
+		predicate uint8
+	}{{"isnan", false, 0, cmpUnordered}, {"isinf", true, math.Float32bits(float32(math.Inf(1))), cmpEQ},
+		{"isfinite", true, math.Float32bits(float32(math.Inf(1))), cmpLT}} {
+		v.test(p.name, p.magnitude, p.bits, p.predicate)
+	}
+}
+
+const cmpGT = 30 // greater than, quiet, false for NaN
+
+// withParams writes a function with parameters of that name. What make gives is the function of a vector; it may prepare constants.
+func withParams(v vec, name string, count int, make func(p ...VecVirtual) func(x VecVirtual) VecVirtual) {
+	routine := symbol(name) + v.name
+	field, signature := "one", "func(dst, src *float32, blocks int, a float32)"
+	if count == 2 {
+		field, signature = "two", "func(dst, src *float32, blocks int, a, b float32)"
+	}
+	entries = append(entries, entry{"unary", v.name, name, "{" + field + ": " + routine + "}"})
+	TEXT(routine, NOSPLIT, signature)
+	Doc(routine + " is dst[i] = " + name + "(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.")
+	Pragma("noescape")
+	dst := Load(Param("dst"), GP64())
+	src := Load(Param("src"), GP64())
+	blocks := Load(Param("blocks"), GP64())
+	var p []VecVirtual
+	for i := range count {
+		addr, err := Param([]string{"a", "b"}[i]).Resolve()
+		if err != nil {
+			panic(err)
+		}
+		p = append(p, v.reg())
+		VBROADCASTSS(addr.Addr, p[i])
+	}
+	f := make(p...)
+	Label("loop")
+	x := v.reg()
+	VMOVUPS(Mem{Base: src}, x)
+	VMOVUPS(f(x), Mem{Base: dst})
+	ADDQ(Imm(uint64(v.bytes())), src)
+	ADDQ(Imm(uint64(v.bytes())), dst)
+	DECQ(blocks)
+	JNE(LabelRef("loop"))
+	VZEROUPPER()
+	RET()
+}
+
+// between bounds x; NaN stays NaN. The upper bound wins.
+func (v vec) between(x, lo, hi VecVirtual) {
+	VMAXPS(x, lo, x) // min and max return the last source, x, if it is NaN
+	VMINPS(x, hi, x)
+}
+
+// below is x where it is below 0, 0 elsewhere, NaN where it is.
+func (v vec) below(x VecVirtual) VecVirtual {
+	t := v.reg()
+	VMINPS(x, v.zero(), t)
+	return t
+}
+
+// elu is x above 0, or x*scale if it is given, and e*alpha elsewhere; e is expm1 of what lies below 0.
+func (v vec) elu(x, e VecVirtual, alpha, scale Op) VecVirtual {
+	VMULPS(alpha, e, e)
+	up := x
+	if scale != nil {
+		up = v.reg()
+		VMULPS(scale, x, up)
+	}
+	return v.pick(cmpGT, x, v.zero(), up, e)
+}
+
+// reduceExp is x = n*ln(2) + r for x in [lo, hi]; NaN stays in r. shifted has n in its low bits.
+func (v vec) reduceExp(x VecVirtual, lo, hi float64) (n, shifted, r VecVirtual) {
+	const shift = 0x4b400000 // 1.5*2^23: adding it rounds to an integer
+	c := v.reg()
+	VMAXPS(x, v.load(f32(lo)), c)
+	VMINPS(c, v.load(f32(hi)), c)
+	shifted = v.load(bitsConst(shift))
+	VFMADD231PS(f32(math.Log2E), c, shifted)
+	n = v.reg()
+	VSUBPS(bitsConst(shift), shifted, n)
+	const ln2Hi = 0.693145751953125 // 15 bits: n*ln2Hi is exact
+	VFNMADD231PS(f32(ln2Hi), n, c)
+	VFNMADD231PS(f32(math.Ln2-ln2Hi), n, c)
+	return n, shifted, c
+}
+
+// expm1 is 2*(2^(n-1)*p + (2^(n-1) - 1/2)), p = e^r - 1 = r + r*r*q(r). Half of the power is a float for all n.
+func (v vec) expm1(x VecVirtual) VecVirtual {
+	_, shifted, r := v.reduceExp(x, -30, 89)
+	q := v.horner(r, expPoly())
+	r2 := v.reg()
+	VMULPS(r, r, r2)
+	VFMADD213PS(r, r2, q) // r2*q + r
+	half, rest := v.reg(), v.reg()
+	VPSUBD(bitsConst(0x4b400000-126), shifted, half)
+	VPSLLD(Imm(23), half, half)
+	VSUBPS(f32(0.5), half, rest)
+	VFMADD213PS(rest, half, q)
+	VADDPS(q, q, q)
+	return q
+}
+
+// power2 is 2^x: 2^n * (1 + r*p(r)), x = n + r.
+func (v vec) power2(x VecVirtual) VecVirtual {
+	const shift = 0x4b400000
+	c := v.reg()
+	VMAXPS(x, v.load(f32(-151)), c)
+	VMINPS(c, v.load(f32(129)), c)
+	shifted := v.reg()
+	VADDPS(bitsConst(shift), c, shifted)
+	n := v.reg()
+	VSUBPS(bitsConst(shift), shifted, n)
+	VSUBPS(n, c, c) // exact
+	y := v.horner(c, exp2m1Poly())
+	VFMADD213PS(f32(1), c, y)
+	v.scale(y, n, shifted)
+	return y
+}
+
+// scale is y = y * 2^n; shifted has n in its low bits.
+func (v vec) scale(y, n, shifted VecVirtual) {
+	if v.wide() {
+		VSCALEFPS(n, y, y)
+		return
+	}
+	// In two factors, each of them a normal number for n in [-152, 130].
+	h := YMM()
+	VPSUBD(bitsConst(0x4b400000), shifted, shifted)
+	VPSRAD(Imm(1), shifted, h)
+	VPSUBD(h, shifted, shifted)
+	for _, e := range []VecVirtual{h, shifted} {
+		VPADDD(bitsConst(127), e, e)
+		VPSLLD(Imm(23), e, e)
+		VMULPS(e, y, y)
+	}
+}
+
+// split is x = 2^e * (1+f), 1+f in [sqrt(1/2), sqrt(2)), for x above 0; e is an integer and a float. Denormals are made normal if
+// they are to be.
+func (v vec) split(x VecVirtual, denormals bool) (integer, e, f VecVirtual) {
+	m := v.reg()
+	VMOVUPS(x, m)
+	var shift VecVirtual
+	if denormals {
+		least := v.load(f32(0x1p-126))
+		scaled := v.reg()
+		VMULPS(f32(0x1p23), x, scaled)
+		m = v.pick(cmpLT, x, least, scaled, x)
+		shift = v.pick(cmpLT, x, least, v.load(f32(-23)), v.zero())
+	}
+	integer = v.reg()
+	VPSUBD(bitsConst(math.Float32bits(math.Sqrt2/2)), m, integer)
+	VPSRAD(Imm(23), integer, integer)
+	power := v.reg()
+	VPSLLD(Imm(23), integer, power)
+	VPSUBD(power, m, m)
+	e = v.reg()
+	VCVTDQ2PS(integer, e)
+	if denormals {
+		VADDPS(shift, e, e)
+	}
+	VSUBPS(f32(1), m, m) // exact
+	return integer, e, m
+}
+
+// logEnds puts in the logarithms of what is no positive number: y is that of x otherwise.
+func (v vec) logEnds(x, y VecVirtual) VecVirtual {
+	y = v.pick(cmpLT, x, v.load(f32(math.Inf(1))), y, x) // Inf and NaN
+	zero := v.zero()
+	y = v.pick(cmpLT, x, zero, v.load(f32(math.NaN())), y)
+	return v.pick(cmpEQ, x, zero, v.load(f32(math.Inf(-1))), y)
+}
+
+// log2 is e + f/ln(2) + f*f*p(f).
+func (v vec) log2(x VecVirtual) VecVirtual {
+	_, e, f := v.split(x, true)
+	y := v.horner(f, log2Poly())
+	VFMADD213PS(f32(math.Log2E-float64(float32(math.Log2E))), f, y) // what the factor 1/ln(2) lacks as a float
+	VMULPS(f, y, y)
+	VFMADD231PS(f32(math.Log2E), f, y)
+	VADDPS(e, y, y)
+	return v.logEnds(x, y)
+}
+
+// log1p is log of u = 1+x, with the rounding error of u in f.
+func (v vec) log1p(x VecVirtual) VecVirtual {
+	u, c := v.reg(), v.reg()
+	VADDPS(f32(1), x, u)
+	VSUBPS(f32(1), u, c)
+	VSUBPS(c, x, c) // u + c is 1+x
+	integer, e, f := v.split(u, false)
+	// c * 2^-e; for large e, c is 0 or does not matter.
+	VPMINSD(bitsConst(126), integer, integer)
+	power := v.load(bitsConst(127))
+	VPSUBD(integer, power, power)
+	VPSLLD(Imm(23), power, power)
+	VFMADD231PS(power, c, f)
+	y := v.horner(f, logPoly())
+	VFMADD213PS(f32(-0.5), f, y)
+	f2 := v.reg()
+	VMULPS(f, f, f2)
+	low := v.reg()
+	VMULPS(f32(math.Ln2-float64(float32(math.Ln2))), e, low)
+	VFMADD213PS(low, f2, y)
+	VADDPS(f, y, y)
+	VFMADD231PS(f32(math.Ln2), e, y)
+	return v.logEnds(u, y)
+}
+
+// mish is x*n/(n+2), n = e*(e+2), e = e^x: tanh(ln(1+e)). Beyond 20 the quotient is 1.
+func (v vec) mish(x VecVirtual) VecVirtual {
+	c := v.reg()
+	VMINPS(x, v.load(f32(20)), c)
+	e := v.exp(c, nil)
+	n := v.reg()
+	VADDPS(f32(2), e, n)
+	VMULPS(e, n, n)
+	VADDPS(f32(2), n, e)
+	VDIVPS(e, n, n)
+	VMULPS(x, n, n)
+	return n
+}
+
+// minus is -x.
+func (v vec) minus(x VecVirtual) VecVirtual {
+	y := v.reg()
+	v.xor(bitsConst(0x80000000), x, y)
+	return y
+}
+
+// softplus is (max(t, 0) + ln(1+z))/beta, t = beta*x, z = e^-|t|, and x where t is above the threshold.
+func (v vec) softplus(x, beta, inverse, threshold VecVirtual) VecVirtual {
+	t, neg, low := v.reg(), v.reg(), v.reg()
+	VMULPS(beta, x, t)
+	VMOVUPS(t, low)
+	VFMSUB231PS(beta, x, low) // the rounding error of t, exactly, which e^-|t| would make |t| times as large
+	v.or(bitsConst(0x80000000), t, neg)
+	low = v.pick(cmpGT, neg, v.load(f32(-104)), low, v.zero())
+	low = v.pick(cmpGT, t, v.zero(), v.minus(low), low)
+	z := v.exp(neg, low)
+	y := v.horner(z, log1pPoly())
+	up := v.reg()
+	VMAXPS(t, v.zero(), up)
+	VFMADD213PS(up, z, y)
+	VMULPS(inverse, y, y)
+	return v.pick(cmpGT, t, threshold, x, y)
+}
+
+// test writes a property of floats as bytes of 1 or 0: the relation of x, or |x|, and a constant.
+func (v vec) test(name string, magnitude bool, bits uint32, predicate uint8) {
+	routine := name + "Bytes" + v.name
+	entries = append(entries, entry{"test", v.name, name, routine})
+	TEXT(routine, NOSPLIT, "func(dst *uint8, src *float32, blocks int)")
+	Doc(routine + " is dst = 1 where src has the property, else 0, over blocks*lanes elements; blocks > 0.")
+	Pragma("noescape")
+	dst, src := Load(Param("dst"), GP64()), Load(Param("src"), GP64())
+	n := Load(Param("blocks"), GP64())
+	ones := XMM()
+	VMOVUPS(bitsConst(0x01010101), ones)
+	with := v.load(bitsConst(bits))
+	Label("loop")
+	x := v.reg()
+	VMOVUPS(Mem{Base: src}, x)
+	if magnitude {
+		v.and(bitsConst(0x7fffffff), x, x)
+	}
+	v.storeTruth(predicate, x, with, ones, dst)
+	ADDQ(Imm(uint64(v.bytes())), src)
+	ADDQ(Imm(uint64(v.lanes)), dst)
+	DECQ(n)
+	JNE(LabelRef("loop"))
+	VZEROUPPER()
+	RET()
+}
+
+// storeTruth stores a byte of 1 or 0 for each lane: whether the relation of x and y holds.
+func (v vec) storeTruth(predicate uint8, x VecVirtual, y Op, ones, dst Register) {
+	bytes := XMM()
+	if v.wide() {
+		k := K()
+		VCMPPS(Imm(uint64(predicate)), y, x, k)
+		VPMOVM2B(k, bytes)
+		VPAND(ones, bytes, bytes)
+		VMOVDQU(bytes, Mem{Base: dst})
+		return
+	}
+	m, high := YMM(), XMM()
+	VCMPPS(Imm(uint64(predicate)), y, x, m)
+	VEXTRACTI128(Imm(1), m, high)
+	VPACKSSDW(high, m.AsX(), bytes)
+	VPACKSSWB(bytes, bytes, bytes)
+	VPAND(ones, bytes, bytes)
+	VMOVQ(bytes, Mem{Base: dst})
+}

@@ -1,0 +1,232 @@
+package main
+
+import "math"
+
+// neonFunctions writes what genFunctions does, by the same formulas and polynomials.
+func neonFunctions(file *neonFile) {
+	neonUnary(file, "exp2", (*neonFunc).power2)
+	neonUnary(file, "expm1", (*neonFunc).expm1)
+	neonUnary(file, "log2", (*neonFunc).log2)
+	neonUnary(file, "log1p", (*neonFunc).log1p)
+	neonUnary(file, "mish", (*neonFunc).mish)
+	neonUnary(file, "selu", func(f *neonFunc, x vec8) vec8 {
+		e := f.mul(f.expm1(f.below(x)), f.float(1.0507009873554805*1.6732632423543772))
+		return f.pick(f.less(f.zero(), x), f.mul(x, f.float(1.0507009873554805)), e)
+	})
+	neonUnary(file, "hardswish", func(f *neonFunc, x vec8) vec8 {
+		s := f.ownFloat(0.5)
+		f.fma(s, x, f.float(1./6))
+		return f.mul(x, f.between(s, f.zero(), f.float(1)))
+	})
+	neonUnary(file, "square", func(f *neonFunc, x vec8) vec8 { return f.mul(x, x) })
+	neonUnary(file, "reciprocal", func(f *neonFunc, x vec8) vec8 { return f.div(f.float(1), x) })
+	neonUnary(file, "sign", func(f *neonFunc, x vec8) vec8 {
+		y := f.withSign(x, f.ownFloat(1))
+		y = f.pick(f.op2("fcmeq", x, f.zero()), x, y)
+		return f.pick(f.op2("fcmeq", x, x), y, x) // NaN is not itself
+	})
+	neonWithParams(file, "leaky_relu", 1, func(f *neonFunc, p []vreg) func(x vec8) vec8 {
+		return func(x vec8) vec8 { return f.pick(f.less(f.zero(), x), x, f.mul(x, p[0])) }
+	})
+	neonWithParams(file, "elu", 1, func(f *neonFunc, p []vreg) func(x vec8) vec8 {
+		return func(x vec8) vec8 {
+			return f.pick(f.less(f.zero(), x), x, f.mul(f.expm1(f.below(x)), p[0]))
+		}
+	})
+	neonWithParams(file, "celu", 1, func(f *neonFunc, p []vreg) func(x vec8) vec8 {
+		return func(x vec8) vec8 {
+			return f.pick(f.less(f.zero(), x), x, f.mul(f.expm1(f.div(f.below(x), p[0])), p[0]))
+		}
+	})
+	neonWithParams(file, "hardsigmoid", 2, func(f *neonFunc, p []vreg) func(x vec8) vec8 {
+		return func(x vec8) vec8 {
+			y := f.op2("orr", p[1], p[1])
+			f.fma(y, x, p[0])
+			return f.between(y, f.zero(), f.float(1))
+		}
+	})
+	neonWithParams(file, "clamp", 2, func(f *neonFunc, p []vreg) func(x vec8) vec8 { // the greater bound first
+		return func(x vec8) vec8 { return f.between(x, p[1], p[0]) }
+	})
+	neonWithParams(file, "softplus", 2, func(f *neonFunc, p []vreg) func(x vec8) vec8 { // beta, threshold
+		inverse := f.reg()
+		f.into("fdiv", inverse, f.float(1), p[0])
+		return func(x vec8) vec8 { return f.softplus(x, p[0], inverse, p[1]) }
+	})
+	inf := math.Float32bits(float32(math.Inf(1)))
+	for _, p := range []struct {
+		name, op        string
+		magnitude, swap bool
+		with            uint32
+		negate          bool
+	}{{"isnan", "fcmeq", false, false, 0, true}, {"isinf", "fcmeq", true, false, inf, false}, {"isfinite", "fcmgt", true, true, inf, false}} {
+		f := file.add(p.name+"Bytes", "dst *uint8, src *float32, blocks int", "",
+			"is dst = 1 where src has the property, else 0, over blocks*lanes elements; blocks > 0.")
+		file.list("test", p.name, "")
+		dst, src, n := f.param("dst"), f.param("src"), f.param("blocks")
+		f.useConstants()
+		ones := f.bits(0x01010101)
+		f.label("loop")
+		x := f.loadPair(src, 0)
+		var y operand = x
+		if p.with != 0 {
+			x, y = f.abs(x), f.bits(p.with)
+		}
+		m := f.pair()
+		for i := range m {
+			a, b := x.half(i), y.half(i)
+			if p.swap {
+				a, b = b, a
+			}
+			f.into(p.op, m[i], a, b)
+		}
+		f.storeTruth(m, ones, p.negate, dst)
+		f.ins("ADD $8, %v, %v", dst, dst)
+		f.ins("ADD $32, %v, %v", src, src)
+		f.count(n, "loop")
+		f.ret()
+	}
+}
+
+// neonWithParams writes a function with parameters of that name. What do gives is the function of a vector; it may prepare constants.
+func neonWithParams(file *neonFile, name string, count int, do func(f *neonFunc, p []vreg) func(x vec8) vec8) {
+	signature, field := "dst *float32, src *float32, blocks int, a float32", "one"
+	if count == 2 {
+		signature, field = signature+", b float32", "two"
+	}
+	f := file.add(symbol(name), signature, "", "is dst[i] = "+name+"(src[i]) for i < blocks*lanes; blocks > 0, dst may be src.")
+	file.list("unary", name, field)
+	dst, src, blocks := f.param("dst"), f.param("src"), f.param("blocks")
+	f.useConstants()
+	var p []vreg
+	for _, name := range []string{"a", "b"}[:count] {
+		p = append(p, f.scalar(name))
+	}
+	of := do(f, p)
+	f.label("loop")
+	y := of(f.loadPair(src, 0))
+	f.store(dst, 0, y[:]...)
+	f.ins("ADD $32, %v, %v", src, src)
+	f.ins("ADD $32, %v, %v", dst, dst)
+	f.count(blocks, "loop")
+	f.ret()
+}
+
+// between bounds x; NaN stays NaN. The upper bound wins.
+func (f *neonFunc) between(x vec8, lo, hi operand) vec8 {
+	return f.op2("fmin", f.op2("fmax", x, lo), hi)
+}
+
+// below is x where it is below 0, 0 elsewhere, NaN where it is.
+func (f *neonFunc) below(x vec8) vec8 { return f.op2("fmin", x, f.zero()) }
+
+const shiftBits = 0x4b400000 // 1.5*2^23: adding it rounds to an integer
+
+// expm1 is 2*(2^(n-1)*p + (2^(n-1) - 1/2)), p = e^r - 1 = r + r*r*q(r). Half of the power is a float for all n.
+func (f *neonFunc) expm1(x vec8) vec8 {
+	r := f.between(x, f.float(-30), f.float(89))
+	shifted := f.ownBits(shiftBits)
+	f.fma(shifted, r, f.float(math.Log2E))
+	n := f.sub(shifted, f.bits(shiftBits))
+	const ln2Hi = 0.693145751953125 // 15 bits: n*ln2Hi is exact
+	f.fms(r, n, f.float(ln2Hi))
+	f.fms(r, n, f.float(math.Ln2-ln2Hi))
+	q := f.horner(r, expPoly())
+	f.fma(r, f.mul(r, r), q)
+	half := f.shift("shl", f.op2("sub", shifted, f.bits(shiftBits-126)), 23)
+	y := f.sub(half, f.float(0.5))
+	f.fma(y, half, r)
+	return f.add(y, y)
+}
+
+// power2 is 2^x: 2^n * (1 + r*p(r)), x = n + r.
+func (f *neonFunc) power2(x vec8) vec8 {
+	r := f.between(x, f.float(-151), f.float(129))
+	shifter := f.bits(shiftBits)
+	shifted := f.add(r, shifter)
+	r = f.sub(r, f.sub(shifted, shifter)) // exact
+	y := f.ownFloat(1)
+	f.fma(y, r, f.horner(r, exp2m1Poly()))
+	// 2^n in two factors, each of them a normal number for n in [-152, 130].
+	i := f.op2("sub", shifted, shifter)
+	half := f.shift("sshr", i, 1)
+	i = f.op2("sub", i, half)
+	bias := f.bits(127)
+	for _, e := range []vec8{half, i} {
+		y = f.mul(y, f.shift("shl", f.op2("add", e, bias), 23))
+	}
+	return y
+}
+
+// split is x = 2^e * (1+d), 1+d in [sqrt(1/2), sqrt(2)), for x above 0; e is an integer and a float. Denormals are made normal if
+// they are to be.
+func (f *neonFunc) split(x vec8, denormals bool) (integer, e, d vec8) {
+	m := f.op2("orr", x, x)
+	if denormals {
+		m = f.pick(f.less(x, f.float(0x1p-126)), f.mul(x, f.float(0x1p23)), x)
+	}
+	integer = f.shift("sshr", f.op2("sub", m, f.bits(math.Float32bits(math.Sqrt2/2))), 23)
+	m = f.op2("sub", m, f.shift("shl", integer, 23))
+	e = f.lanewise(integer, 0x4e21d800, "scvtf")
+	if denormals {
+		e = f.add(e, f.op2("and", f.less(x, f.float(0x1p-126)), f.float(-23)))
+	}
+	return integer, e, f.sub(m, f.float(1)) // exact
+}
+
+// logEnds puts in the logarithms of what is no positive number: y is that of x otherwise.
+func (f *neonFunc) logEnds(x, y vec8) vec8 {
+	y = f.pick(f.less(x, f.float(math.Inf(1))), y, x) // Inf and NaN
+	zero := f.zero()
+	y = f.pick(f.less(x, zero), f.float(math.NaN()), y)
+	return f.pick(f.op2("fcmeq", x, zero), f.float(math.Inf(-1)), y)
+}
+
+// log2 is e + d/ln(2) + d*d*p(d).
+func (f *neonFunc) log2(x vec8) vec8 {
+	_, e, d := f.split(x, true)
+	y := f.ownFloat(math.Log2E - float64(float32(math.Log2E))) // what the factor 1/ln(2) lacks as a float
+	f.fma(y, d, f.horner(d, log2Poly()))
+	y = f.mul(y, d)
+	f.fma(y, d, f.float(math.Log2E))
+	return f.logEnds(x, f.add(y, e))
+}
+
+// log1p is log of u = 1+x, with the rounding error of u in d.
+func (f *neonFunc) log1p(x vec8) vec8 {
+	one := f.float(1)
+	u := f.add(x, one)
+	c := f.sub(x, f.sub(u, one)) // u + c is 1+x
+	integer, e, d := f.split(u, false)
+	// c * 2^-e; for large e, c is 0 or does not matter.
+	power := f.shift("shl", f.op2("sub", f.bits(127), f.op2("smin", integer, f.bits(126))), 23)
+	f.fma(d, c, power)
+	y := f.ownFloat(-0.5)
+	f.fma(y, d, f.horner(d, logPoly()))
+	sum := f.mul(e, f.float(math.Ln2-float64(float32(math.Ln2))))
+	f.fma(sum, f.mul(d, d), y)
+	sum = f.add(sum, d)
+	f.fma(sum, e, f.float(math.Ln2))
+	return f.logEnds(u, sum)
+}
+
+// mish is x*n/(n+2), n = e*(e+2), e = e^x: tanh(ln(1+e)). Beyond 20 the quotient is 1.
+func (f *neonFunc) mish(x vec8) vec8 {
+	e := f.exp(f.op2("fmin", x, f.float(20)), nil)
+	two := f.float(2)
+	n := f.mul(e, f.add(e, two))
+	return f.mul(x, f.div(n, f.add(n, two)))
+}
+
+// softplus is (max(t, 0) + ln(1+z))/beta, t = beta*x, z = e^-|t|, and x where t is above the threshold.
+func (f *neonFunc) softplus(x vec8, beta, inverse, threshold vreg) vec8 {
+	t := f.mul(x, beta)
+	low := f.neg(t)
+	f.fma(low, x, beta) // the rounding error of t, exactly, which e^-|t| would make |t| times as large
+	neg := f.op2("orr", t, f.bits(signBit))
+	low = f.op2("and", f.less(f.float(-104), neg), low)
+	z := f.exp(neg, f.pick(f.less(f.zero(), t), f.neg(low), low))
+	y := f.op2("fmax", t, f.zero())
+	f.fma(y, z, f.horner(z, log1pPoly()))
+	return f.pick(f.less(threshold, t), x, f.mul(y, inverse))
+}

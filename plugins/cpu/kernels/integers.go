@@ -1,0 +1,256 @@
+package kernels
+
+import (
+	"fmt"
+	"unsafe"
+
+	"github.com/rlx-go/rlx/core/diag"
+)
+
+// Functions of integers. The loops in Go have no call in them; routines of the instruction set take over what they can, whole vectors.
+
+// integerUnaries are the functions of one integer, by the names of their ops. All wrap.
+var integerUnaries = []string{"neg", "abs", "sign", "square", "relu", "not"}
+
+// IntegerUnaries lists the functions of one integer.
+func IntegerUnaries() []string { return integerUnaries }
+
+// UnaryInteger is dst[i] = op(src[i]), a function that IntegerUnaries lists; dst may be src.
+func UnaryInteger[T Integer](p *Pool, op string, dst, src []T) {
+	split(p, len(src), elementGrain, integerRows[T]{op, dst[:len(src)], src})
+}
+
+type integerRows[T Integer] struct {
+	op       string
+	dst, src []T
+}
+
+func (x *integerRows[T]) do(lo, hi, _ int) {
+	dst, src := x.dst[lo:hi], x.src[lo:hi]
+	switch x.op {
+	case "neg":
+		for i, v := range src {
+			dst[i] = -v
+		}
+	case "abs":
+		for i, v := range src {
+			if v < 0 {
+				v = -v
+			}
+			dst[i] = v
+		}
+	case "sign":
+		for i, v := range src {
+			dst[i] = T(bit(v > 0)) - T(bit(v < 0))
+		}
+	case "square":
+		for i, v := range src {
+			dst[i] = v * v
+		}
+	case "relu":
+		for i, v := range src {
+			dst[i] = max(v, 0)
+		}
+	case "not":
+		for i, v := range src {
+			dst[i] = ^v
+		}
+	default:
+		panic("BUG: " + x.op + " of integers")
+	}
+}
+
+// binaryIntegers is one row of integers. It reports false for a division by zero.
+func binaryIntegers[T Integer](op BinaryOp, dst, a, b []T) bool {
+	a, b = a[:len(dst)], b[:len(dst)]
+	width := uint64(8 * unsafe.Sizeof(dst[0]))
+	switch op {
+	case Add:
+		for i, x := range a {
+			dst[i] = x + b[i]
+		}
+	case Sub:
+		for i, x := range a {
+			dst[i] = x - b[i]
+		}
+	case Mul:
+		for i, x := range a {
+			dst[i] = x * b[i]
+		}
+	case Max:
+		for i, x := range a {
+			dst[i] = max(x, b[i])
+		}
+	case Min:
+		for i, x := range a {
+			dst[i] = min(x, b[i])
+		}
+	case And:
+		for i, x := range a {
+			dst[i] = x & b[i]
+		}
+	case Or:
+		for i, x := range a {
+			dst[i] = x | b[i]
+		}
+	case Xor:
+		for i, x := range a {
+			dst[i] = x ^ b[i]
+		}
+	case ShiftLeft: // in Go too, a shift by the width or more loses all bits
+		for i, x := range a {
+			dst[i] = x << shiftBy(b[i], width)
+		}
+	case ShiftRight:
+		for i, x := range a {
+			dst[i] = x >> shiftBy(b[i], width)
+		}
+	case Div:
+		for i, x := range a {
+			if b[i] == 0 {
+				return false
+			}
+			dst[i] = x / b[i]
+		}
+	case Remainder:
+		for i, x := range a {
+			if b[i] == 0 {
+				return false
+			}
+			dst[i] = x % b[i]
+		}
+	case Mod:
+		for i, x := range a {
+			y := b[i]
+			if y == 0 {
+				return false
+			}
+			r := x % y
+			if r != 0 && r < 0 != (y < 0) {
+				r += y
+			}
+			dst[i] = r
+		}
+	case Pow:
+		for i, x := range a {
+			if x == 0 && b[i] < 0 {
+				return false
+			}
+			dst[i] = powInt(x, b[i])
+		}
+	default:
+		panic("BUG: " + op.String() + " of integers")
+	}
+	return true
+}
+
+// shiftBy is the number of places; negative ones count as all.
+func shiftBy[T Integer](n T, width uint64) uint64 {
+	if n < 0 {
+		return width
+	}
+	return uint64(n)
+}
+
+// binaryInts is Binary for integers.
+type binaryInts[T Integer] struct {
+	p         *Pool
+	g         grid
+	op        BinaryOp
+	dst, a, b []T
+}
+
+func (x *binaryInts[T]) do(lo, hi, worker int) {
+	sa, sb := x.g.step(0), x.g.step(1)
+	buf := scratchOf[T](x.p.scratch(worker), 2*spread)
+	x.g.rows(lo, hi, func(out int, at [operands]int, n int) {
+		pieces(n, x.a[at[0]:], x.b[at[1]:], sa, sb, buf, func(i int, a, b []T) {
+			if !binaryIntegers(x.op, x.dst[out+i:][:len(a)], a, b) {
+				x.p.bad.Store(1)
+			}
+		})
+	})
+}
+
+// scratchOf is n elements of scratch memory.
+func scratchOf[T Integer](s *scratch, n int) []T {
+	var t T
+	f := s.floats((n*int(unsafe.Sizeof(t)) + 3) / 4)
+	return unsafe.Slice((*T)(unsafe.Pointer(&f[0])), n)
+}
+
+// elementsOf is bytes read as elements.
+func elementsOf[T any](b []byte) []T {
+	var t T
+	n := len(b) / int(unsafe.Sizeof(t))
+	if n == 0 {
+		return nil
+	}
+	return unsafe.Slice((*T)(unsafe.Pointer(&b[0])), n)
+}
+
+// binaryInteger is dst = op(a, b) on integers with NumPy broadcast, as Binary.
+func binaryInteger[T Integer](p *Pool, op BinaryOp, g grid, n int, dst, a, b []T) error {
+	p.bad.Store(0)
+	split(p, n, elementGrain, binaryInts[T]{p, g, op, dst, a, b})
+	if p.bad.Load() != 0 {
+		return diag.New(diag.DivisionByZero, op.String(), "integer division by zero; the divisor must not hold 0")
+	}
+	return nil
+}
+
+// Logical is dst = op(a, b) on bools, bytes of which any but 0 is true, with NumPy broadcast; op is And, Or or Xor.
+func Logical(p *Pool, op BinaryOp, dst, a []uint8, aShape []int, b []uint8, bShape []int) {
+	g, n, ok := newGrid(aShape, bShape)
+	if !ok || len(dst) < n {
+		panic(fmt.Sprintf("BUG: %v of %v and %v", op, aShape, bShape))
+	}
+	split(p, n, elementGrain, logicalRows{p, g, op, dst, a, b})
+}
+
+type logicalRows struct {
+	p         *Pool
+	g         grid
+	op        BinaryOp
+	dst, a, b []uint8
+}
+
+func (x *logicalRows) do(lo, hi, worker int) {
+	sa, sb := x.g.step(0), x.g.step(1)
+	buf := x.p.scratch(worker).octets(2 * spread)
+	x.g.rows(lo, hi, func(out int, at [operands]int, n int) {
+		pieces(n, x.a[at[0]:], x.b[at[1]:], sa, sb, buf, func(i int, a, b []uint8) { logicalRow(x.op, x.dst[out+i:][:len(a)], a, b) })
+	})
+}
+
+func logicalRow(op BinaryOp, dst, a, b []uint8) {
+	a, b = a[:len(dst)], b[:len(dst)]
+	switch op {
+	case And:
+		for i, x := range a {
+			dst[i] = min(x, 1) & min(b[i], 1)
+		}
+	case Or:
+		for i, x := range a {
+			dst[i] = min(x|b[i], 1)
+		}
+	case Xor:
+		for i, x := range a {
+			dst[i] = min(x, 1) ^ min(b[i], 1)
+		}
+	default:
+		panic("BUG: " + op.String() + " of bools")
+	}
+}
+
+// Not is dst[i] = not src[i] on bools; dst may be src.
+func Not(p *Pool, dst, src []uint8) {
+	split(p, len(src), elementGrain, mapping[uint8, uint8]{notRow, dst[:len(src)], src})
+}
+
+func notRow(dst, src []uint8) {
+	dst = dst[:len(src)]
+	for i, x := range src {
+		dst[i] = min(x, 1) ^ 1
+	}
+}

@@ -1,0 +1,125 @@
+package kernels
+
+import (
+	"fmt"
+
+	"github.com/rlx-go/rlx/core/dtype"
+)
+
+// Condition is a tensor of any type as a condition: what is not 0 holds, NaN too.
+type Condition struct {
+	Data  []byte
+	Shape []int
+	DType dtype.DType
+}
+
+// truths are n bytes that are not 0 where the elements from at on, step apart, hold: in place where they are bytes, or in buf, which
+// has room for them.
+func (c *Condition) truths(buf []uint8, at, n, step int) []uint8 {
+	switch size := c.DType.Size(); {
+	case size == 1 && step == 1:
+		return c.Data[at:][:n]
+	case step == 0:
+		n = 1
+	}
+	switch d := c.DType; d.Size() {
+	case 1:
+		copy(buf[:n], c.Data[at:])
+	case 2:
+		mask := ^uint16(0)
+		if d.IsFloat() {
+			mask >>= 1 // both zeros are 0
+		}
+		holds(buf[:n], elementsOf[uint16](c.Data)[at:], mask)
+	case 4:
+		mask := ^uint32(0)
+		if d.IsFloat() {
+			mask >>= 1
+		}
+		holds(buf[:n], elementsOf[uint32](c.Data)[at:], mask)
+	default:
+		mask := ^uint64(0)
+		if d.IsFloat() {
+			mask >>= 1
+		}
+		holds(buf[:n], elementsOf[uint64](c.Data)[at:], mask)
+	}
+	return buf[:n]
+}
+
+func holds[T uint16 | uint32 | uint64](dst []uint8, src []T, mask T) {
+	src = src[:len(dst)]
+	for i, x := range src {
+		dst[i] = bit(x&mask != 0)
+	}
+}
+
+// Where is dst = t where cond is not 0, f elsewhere, with NumPy broadcast of all three. It selects and never computes, so T may be
+// any type of the right size.
+func Where[T any](p *Pool, dst []T, cond Condition, t []T, tShape []int, f []T, fShape []int) {
+	g, n, ok := newGrid(cond.Shape, tShape, fShape)
+	if !ok || len(dst) < n {
+		panic(fmt.Sprintf("BUG: where of %v, %v and %v", cond.Shape, tShape, fShape))
+	}
+	split(p, n, elementGrain, whereRows[T]{p, g, dst, cond, t, f})
+}
+
+type whereRows[T any] struct {
+	p    *Pool
+	g    grid
+	dst  []T
+	cond Condition
+	t, f []T
+}
+
+func (x *whereRows[T]) do(lo, hi, worker int) {
+	sc, st, sf := x.g.step(0), x.g.step(1), x.g.step(2)
+	scratch := x.p.scratch(worker)
+	truths, buf := scratch.octets(spread), scratch.floats(2*spread)
+	x.g.rows(lo, hi, func(out int, at [operands]int, n int) {
+		if sc == 0 { // the condition is the same for the row
+			from, step, begin := x.f, sf, at[2]
+			if x.cond.truths(truths, at[0], 1, 0)[0] != 0 {
+				from, step, begin = x.t, st, at[1]
+			}
+			copyOrFill(x.dst[out:out+n], from[begin:], step)
+			return
+		}
+		if d, ok := any(x.dst).([]float32); ok {
+			pieces(n, any(x.t).([]float32)[at[1]:], any(x.f).([]float32)[at[2]:], st, sf, buf, func(i int, t, f []float32) {
+				for k := 0; k < len(t); k += spread { // pieces of dense operands are whole rows
+					m := min(spread, len(t)-k)
+					x.p.isa.choose(d[out+i+k:][:m], x.cond.truths(truths, at[0]+i+k, m, 1), t[k:][:m], f[k:][:m])
+				}
+			})
+			return
+		}
+		for i := 0; i < n; i += spread {
+			m := min(spread, n-i)
+			whereRow(x.dst[out+i:][:m], x.cond.truths(truths, at[0]+i, m, 1), x.t[at[1]+i*st:], x.f[at[2]+i*sf:], 1, st, sf)
+		}
+	})
+}
+
+// copyOrFill is dst[i] = src[i*step]; step is 0 or 1.
+func copyOrFill[T any](dst, src []T, step int) {
+	if step == 1 {
+		copy(dst, src)
+		return
+	}
+	v := src[0]
+	for i := range dst {
+		dst[i] = v
+	}
+}
+
+// whereRow is one row; steps are 0 or 1.
+func whereRow[T any](dst []T, cond []uint8, t, f []T, sc, st, sf int) {
+	for i := range dst {
+		if cond[i*sc] != 0 {
+			dst[i] = t[i*st]
+		} else {
+			dst[i] = f[i*sf]
+		}
+	}
+}
