@@ -3,6 +3,7 @@ package backend
 import (
 	"slices"
 	"strconv"
+	"sync"
 	"strings"
 
 	"github.com/rlx-go/rlx/core/device"
@@ -85,6 +86,24 @@ func acts() string {
 
 // activation is the function that an act attribute names.
 func activation(act string) (kernels.UnaryOp, bool) {
+	knownActs.Lock()
+	defer knownActs.Unlock()
+	u, ok := knownActs.m[act]
+	if !ok {
+		if u, ok = parseActivation(act); ok {
+			knownActs.m[act] = u
+		}
+	}
+	return u, ok
+}
+
+// knownActs spares runs the parsing.
+var knownActs = struct {
+	sync.Mutex
+	m map[string]kernels.UnaryOp
+}{m: map[string]kernels.UnaryOp{}}
+
+func parseActivation(act string) (kernels.UnaryOp, bool) {
 	def, attrs, err := op.ParseActivation(act)
 	if def == nil {
 		return kernels.Identity, err == nil
