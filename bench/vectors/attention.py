@@ -1,6 +1,8 @@
 """Attention. PyTorch's layout is [B, H, S, D]."""
 import torch
 import torch.nn.functional as F
+import transformers
+from transformers.models.gpt_oss.modeling_gpt_oss import eager_attention_forward as gpt_oss
 
 from write import case, rand
 
@@ -27,6 +29,71 @@ case('attention q, k, v {heads=4, kv_heads=2, layout="bhsd", mask="none"}', sdpa
 s = torch.einsum("bhqd,bhkd->bhqk", q, k) / 5 ** 0.5
 case('attention q, k, v {heads=4, layout="bhsd", mask="none", softcap=1.5}',
      torch.einsum("bhqk,bhkd->bhqd", torch.softmax(1.5 * torch.tanh(s / 1.5), -1), v), q=q, k=k, v=v)
+
+
+# Caches: keys after the kv_len-th do not exist, whatever is in their place; a mask made of positions for each batch element.
+def seen(kv_len, position, sq, sk, window=None):
+    """[B,1,Sq,Sk]; position None: no causal mask."""
+    k = torch.arange(sk)[None, None]
+    keep = (k < torch.tensor(kv_len)[:, None, None]).expand(-1, sq, -1)
+    if position is not None:
+        at = torch.tensor(position)[:, None, None] + torch.arange(sq)[:, None]
+        keep = keep & (k <= at)
+        if window is not None:
+            keep = keep & (k >= at - window)
+    return keep[:, None]
+
+
+def i32(*v):
+    return torch.tensor(v, dtype=torch.int32).reshape(len(v) if len(v) > 1 else ())
+
+
+case('attention q, k, v, n {heads=4, kv_len=true, layout="bhsd", mask="none"}', sdpa(q, k[:, :, :4], v[:, :, :4]), q=q, k=k, v=v, n=i32(4))
+case('attention q, k, v, n {heads=4, kv_len=true, layout="bhsd", mask="none"}', sdpa(q, k, v, attn_mask=seen((4, 6), None, 3, 6)), q=q, k=k, v=v, n=i32(4, 6))
+case('attention q, k, v, n {heads=4, kv_len=true, layout="bhsd", mask="causal"}', sdpa(q, k, v, attn_mask=seen((5, 3), (2, 0), 3, 6)), q=q, k=k, v=v, n=i32(5, 3))
+case('attention q, k, v, p {heads=4, layout="bhsd", mask="causal"}', sdpa(q, k, v, attn_mask=seen((6, 6), (1, 3), 3, 6)), q=q, k=k, v=v, p=i32(1, 3))
+case('attention q, k, v, p, n {heads=4, kv_len=true, layout="bhsd", mask="sliding", window=2}',
+     sdpa(q, k, v, attn_mask=seen((6, 5), (2, 2), 3, 6, 2)), q=q, k=k, v=v, p=i32(2), n=i32(6, 5))
+zero = sdpa(q, k, v, attn_mask=seen((6, 1), None, 3, 6))
+zero[0] = 0  # no keys
+case('attention q, k, v, n {heads=4, kv_len=true, layout="bhsd", mask="none"}', zero, q=q, k=k, v=v, n=i32(0, 1))
+stale = v.clone()
+stale[:, :, 4:] = float("nan")
+case('attention q, k, v, n {heads=4, kv_len=true, layout="bhsd", mask="none"}', sdpa(q, k[:, :, :4], v[:, :, :4]), q=q, k=k, v=stale, n=i32(4))
+
+# Values of another width, caches of halves, packed rows.
+wide = rand(2, 4, 6, 7)
+case('attention q, k, v {heads=4, layout="bhsd", mask="none"}', sdpa(q, k, wide), q=q, k=k, v=wide)
+case('attention q, k, v {heads=4, layout="bse", mask="causal"}', bse(sdpa(q, k, wide, attn_mask=lower)), q=bse(q), k=bse(k), v=bse(wide))
+for half in (torch.float16, torch.bfloat16):
+    kh, vh = k.to(half), v.to(half)
+    case('attention q, k, v {heads=4, layout="bhsd", mask="none"}', sdpa(q, kh.double(), vh.double()), q=q, k=kh, v=vh)
+q6, k6, v6 = rand(2, 4, 5, 3), rand(2, 2, 5, 3), rand(2, 2, 5, 3)
+square = torch.ones(5, 5, dtype=torch.bool).tril()
+packed = torch.cat([bse(q6), bse(k6), bse(v6)], -1)
+case('attention x, x, x {head_dim=3, heads=4, kv_heads=2, layout="bse", mask="causal", packed=[0,12,18]}',
+     bse(sdpa(q6, k6, v6, attn_mask=square, enable_gqa=True)), x=packed)
+case('attention q, x, x {head_dim=3, heads=4, kv_heads=2, layout="bse", mask="causal", packed=[0,12,18]}',
+     bse(sdpa(q6, k6, v6, attn_mask=square, enable_gqa=True)), q=bse(q6), x=packed)
+
+
+# Sinks, by Transformers' gpt-oss.
+class Module:
+    num_key_value_groups, training = 2, False
+
+    def __init__(self, sinks):
+        self.sinks = sinks
+
+
+sinks = rand(4)
+for mask, extra in (("none", None), ("causal", lower)):
+    bias = None if extra is None else torch.zeros(3, 6, dtype=torch.float64).masked_fill(~extra, float("-inf"))[None, None]
+    y, _ = gpt_oss(Module(sinks), q, k2, v2, bias, scaling=5 ** -0.5)
+    case('attention q, k, v, s {heads=4, kv_heads=2, layout="bhsd", mask="%s", sinks=true}' % mask, y.transpose(1, 2), "transformers " + transformers.__version__,
+         q=q, k=k2, v=v2, s=sinks)
+y, _ = gpt_oss(Module(sinks), q, k2[:, :, :4], v2[:, :, :4], None, scaling=5 ** -0.5)
+case('attention q, k, v, n, s {heads=4, kv_heads=2, kv_len=true, layout="bhsd", mask="none", sinks=true}', y.transpose(1, 2), "transformers " + transformers.__version__,
+     q=q, k=k2, v=v2, n=i32(4), s=sinks)
 
 
 def grid_attention(qkv, pad, rh, rw, heads, window):

@@ -343,7 +343,16 @@ func (m *mixer) attention(x *ir.Node) *ir.Node {
 	}
 	k := m.like(x, fits)
 	v := m.like(k, func(y *ir.Node) bool { return y.Type.Equal(k.Type) })
-	return m.add(op.AttentionDef, a, x, k, v)
+	in := []*ir.Node{x, k, v}
+	if s, err := a.Sizes(x.Type, k.Type, v.Type); err == nil && m.IntN(3) == 0 {
+		a.KVLen = true
+		in = append(in, m.number(float64(m.IntN(m.g.Syms.Smallest(ir.Shape{s.Sk})[0]+1)), dtype.I32))
+	}
+	if m.IntN(4) == 0 {
+		a.Sinks = true
+		in = append(in, m.param(x.Type.DType, int64(a.Heads)))
+	}
+	return m.add(op.AttentionDef, a, in...)
 }
 
 // rope turns values by angles of any kind.

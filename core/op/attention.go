@@ -34,35 +34,42 @@ type AttentionAttrs struct {
 	Mask    string  `attr:"mask"`     // none, causal, sliding, custom or bias
 	Window  int     `attr:"window"`   // of sliding: keys before the query's own position
 	QOffset int     `attr:"q_offset"` // of causal and sliding: position of query 0 among the keys, if use_q_offset
-	// UseQOffset: without it the position is the fourth operand, or else S_k - S_q, so that the last query sees the last key.
+	// UseQOffset: without it the position is an operand, or else S_k - S_q, so that the last query sees the last key.
 	UseQOffset bool `attr:"use_q_offset"`
+	KVLen      bool `attr:"kv_len"` // an operand says how many keys there are
+	Sinks      bool `attr:"sinks"`  // an operand has the logits of sinks
+	// Packed, with HeadDim and layout bse: the elements of the rows of q, k and v where their heads begin. Rows are as long as may be.
+	Packed  []int `attr:"packed"`
+	HeadDim int   `attr:"head_dim"` // with packed, of q, k and v
 }
 
-// AttentionShape are the sizes of an attention: batch, query and key lengths, heads, kv heads and head dim.
+// AttentionShape are the sizes of an attention: batch, query and key lengths, heads, kv heads, the head dim of q and k, that of v.
 type AttentionShape struct {
-	B, Sq, Sk ir.Dim
-	H, HKV, D int64
+	B, Sq, Sk     ir.Dim
+	H, HKV, D, DV int64
 }
+
+// AttentionOperands are the positions of an attention's further operands; -1: it has none.
+type AttentionOperands struct{ Mask, Position, KVLen, Sinks int }
 
 // AttentionDef is scaled dot-product attention.
 var AttentionDef = ir.Define(ir.Def[AttentionAttrs]{
 	Name: "attention",
-	Doc: "Scaled dot-product attention (Vaswani et al. 2017) of q, k, v and perhaps a mask, per batch and head: " +
+	Doc: "Scaled dot-product attention (Vaswani et al. 2017) of q, k and v, per batch and head: " +
 		"s[i,j] = scale * q[i].k[j]; s = softcap * tanh(s/softcap) if softcap is set; mask; p = softmax over j; " +
 		"o[i] = sum of p[i,j] * v[j]. A key that is masked out, or whose biased score is -Inf, takes no part; a query without " +
-		"keys gives zeros. custom: bool, or a number where less than 0.5 masks out, of shape [B,Sk], [B,Sq,Sk] or [B,H,Sq,Sk] " +
-		"with dims of 1 repeated. bias: of shape [B,H,Sq,Sk] with dims of 1 repeated. causal, sliding: i32[], the position of query 0 among the keys, which changes " +
-		"from run to run; keys after the last query's position may be stale rows of a cache. Scores need not be stored.",
-	MinIn: 3, MaxIn: 4,
-	Infer: func(s ir.Sig[AttentionAttrs]) (ir.Type, error) {
-		if err := checkAttention(s.Attrs, s.In); err != nil {
-			return ir.Type{}, err
-		}
-		return s.In[0], nil
-	},
-	Eval: evalAttention,
+		"keys gives zeros. v may have another head dim than q and k. k and v have q's type, or f16 or bf16 where q is f32. Further operands, in this order: " +
+		"a mask. custom: bool, or a number where less than 0.5 masks out, of shape [B,Sk], [B,Sq,Sk] or [B,H,Sq,Sk] " +
+		"with dims of 1 repeated; bias: of shape [B,H,Sq,Sk] with dims of 1 repeated. With causal and sliding, if given: i32[] or i32[B], the position of query 0 among the keys, which changes " +
+		"from run to run; keys after the last query's position may be stale rows of a cache. With kv_len: i32[] or i32[B], how many keys there are; those after them " +
+		"do not exist, for the default position either. A number outside 0 to Sk is a run error. With sinks: one logit per head, of q's type, which takes part in the softmax as a key without a value " +
+		"does (gpt-oss). packed: q, k and v are rows [B,S,W] of which heads*head_dim elements from packed[0] on, for k and v kv_heads*head_dim from packed[1] and packed[2] on, are read: " +
+		"they may be the same product. Scores need not be stored.",
+	MinIn: 3, MaxIn: 6,
+	Infer: func(s ir.Sig[AttentionAttrs]) (ir.Type, error) { return inferAttention(s.Attrs, s.In) },
+	Eval:  evalAttention,
 	Memory: func(s ir.Sig[AttentionAttrs], _ ir.Type) int64 {
-		shape, err := s.Attrs.Sizes(s.In[0], s.In[1])
+		shape, err := s.Attrs.Sizes(s.In[0], s.In[1], s.In[2])
 		if err != nil {
 			panic("BUG: op: " + err.Error()) // the types were checked by Infer
 		}
@@ -76,12 +83,13 @@ var AttentionDef = ir.Define(ir.Def[AttentionAttrs]{
 	Cases: attentionCases,
 })
 
-// Attention adds attention of q, k and v; mask is nil unless the mask kind is custom or bias. An empty Mask means none.
-func Attention(q, k, v, mask *ir.Node, attrs AttentionAttrs) *ir.Node {
+// Attention adds attention of q, k and v; mask is nil unless the mask kind is custom or bias, or a position is given. An empty Mask
+// means none. The operands that KVLen and Sinks announce come last.
+func Attention(q, k, v, mask *ir.Node, attrs AttentionAttrs, more ...*ir.Node) *ir.Node {
 	if attrs.Mask == "" {
 		attrs.Mask = MaskNone
 	}
-	return q.Graph.Add(AttentionDef, attrs, withOptional(mask, q, k, v)...)
+	return q.Graph.Add(AttentionDef, attrs, append(withOptional(mask, q, k, v), more...)...)
 }
 
 // EffectiveScale is the factor of q.k.
@@ -105,9 +113,11 @@ type HeadStrides struct{ Batch, Seq, Head int }
 
 // AttentionGeometry says where the values of an attention are, once sizes are known.
 type AttentionGeometry struct {
-	B, Sq, Sk, H, HKV, D int         // as in AttentionShape
-	Q, K                 HeadStrides // of q and the result, and of k and v
-	QOffset              int         // position of query 0 among the keys
+	B, Sq, Sk, H, HKV, D, DV int // as in AttentionShape
+	Q, K, V, Out             HeadStrides
+	Start                    [3]int // the first elements of q, k and v that are read
+	// QOffset is the position of query 0 among the keys, unless an operand says it or how many keys there are; see Batch.
+	QOffset int
 	// Mask are the distances in the mask, in elements, between batches, heads, queries and keys; 0 where it has one for all.
 	Mask [4]int
 }
@@ -115,21 +125,45 @@ type AttentionGeometry struct {
 // positional masks compare positions of queries and keys.
 func (a AttentionAttrs) positional() bool { return a.Mask == MaskCausal || a.Mask == MaskSliding }
 
-// HasPosition reports whether an attention of so many operands takes the position of query 0 from operand 3. Then it is not in
-// AttentionGeometry.
-func (a AttentionAttrs) HasPosition(operands int) bool { return a.positional() && operands == 4 }
+// Operands says which of so many operands are what.
+func (a AttentionAttrs) Operands(n int) AttentionOperands {
+	o, next := AttentionOperands{-1, -1, -1, -1}, n
+	take := func(at *int) { next--; *at = next }
+	if a.Sinks {
+		take(&o.Sinks)
+	}
+	if a.KVLen {
+		take(&o.KVLen)
+	}
+	if next > 3 {
+		if a.positional() {
+			take(&o.Position)
+		} else {
+			take(&o.Mask)
+		}
+	}
+	return o
+}
 
-// Geometry works out where values are from the shapes of q, k and operand 3, nil for none. The shapes have passed type inference.
+// Geometry works out where values are from the shapes of q, k, v and the mask, nil for none. The shapes have passed type inference.
 // It allocates nothing.
-func (a AttentionAttrs) Geometry(q, k, mask []int) AttentionGeometry {
+func (a AttentionAttrs) Geometry(q, k, v, mask []int) AttentionGeometry {
 	g := AttentionGeometry{B: q[0], H: a.Heads, HKV: a.kvHeads()}
 	g.Sq, g.D, g.Q = a.packing(q, g.H)
 	g.Sk, _, g.K = a.packing(k, g.HKV)
+	_, g.DV, g.V = a.packing(v, g.HKV)
+	copy(g.Start[:], a.Packed)
+	switch a.Layout {
+	case BHSD:
+		g.Out = HeadStrides{g.H * g.Sq * g.DV, g.DV, g.Sq * g.DV}
+	default:
+		g.Out = HeadStrides{g.H * g.Sq * g.DV, g.H * g.DV, g.DV}
+	}
 	g.QOffset = g.Sk - g.Sq
 	if a.UseQOffset {
 		g.QOffset = a.QOffset
 	}
-	if mask != nil && !a.positional() {
+	if mask != nil {
 		shape, n := maskShape(mask, 1), 1
 		for i := len(shape) - 1; i >= 0; i-- {
 			if shape[i] != 1 {
@@ -143,12 +177,33 @@ func (a AttentionAttrs) Geometry(q, k, mask []int) AttentionGeometry {
 
 // packing reads positions, head dim and strides off a shape.
 func (a AttentionAttrs) packing(s []int, heads int) (seq, d int, st HeadStrides) {
-	d = s[len(s)-1]
-	if a.Layout == BSE {
+	switch d = s[len(s)-1]; {
+	case len(a.Packed) > 0:
+		d = a.HeadDim
+	case a.Layout == BSE:
 		d /= heads
 	}
 	seq, st = headStrides(a.Layout, s, d)
 	return seq, d, st
+}
+
+// Batch is the number of keys of a batch element, and the position of query 0 among them. Position and kvLen are those operands, empty where there
+// are none.
+func Batch[T int32 | int64](a AttentionAttrs, g *AttentionGeometry, position, kvLen []T, b int) (keys, offset int, err error) {
+	of := func(x []T) int { return int(x[min(b, len(x)-1)]) }
+	keys, offset = g.Sk, g.QOffset
+	if len(kvLen) > 0 {
+		if keys = of(kvLen); keys < 0 || keys > g.Sk {
+			return 0, 0, fmt.Errorf("kv_len %d of batch element %d is out of range 0 to %d", keys, b, g.Sk)
+		}
+		if !a.UseQOffset {
+			offset = keys - g.Sq
+		}
+	}
+	if len(position) > 0 {
+		offset = of(position)
+	}
+	return keys, offset, nil
 }
 
 // symbolicOffset is AttentionGeometry.QOffset for sizes with symbols; ok is false where no dim says it.
@@ -170,111 +225,150 @@ func maskShape[D any](shape []D, one D) [4]D {
 	return [4]D(shape)
 }
 
-// Sizes reads the sizes off the types of q and k.
-func (a AttentionAttrs) Sizes(q, k ir.Type) (AttentionShape, error) {
+// Sizes reads the sizes off the types of q, k and v.
+func (a AttentionAttrs) Sizes(q, k, v ir.Type) (AttentionShape, error) {
 	s := AttentionShape{H: int64(a.Heads), HKV: int64(a.kvHeads())}
 	if a.Heads < 1 || a.KVHeads < 0 || s.H%s.HKV != 0 || s.H > 1<<20 {
 		return s, fmt.Errorf("heads is %d and kv_heads %d; want heads of 1 or more and kv_heads that divides them", a.Heads, a.KVHeads)
 	}
 	rank := 4
-	if a.Layout == BSE {
-		rank = 3
-	}
-	if q.Rank() != rank || k.Rank() != rank {
-		return s, fmt.Errorf("q is %v and k %v; want rank %d for layout %q", q, k, rank, a.Layout)
-	}
-	s.B = q.Shape[0]
-	head := func(t ir.Type, axis int, heads int64, name string) (ir.Dim, error) {
-		if !t.Shape[axis].Is(heads) {
-			return ir.Dim{}, ir.Differ(t.Shape[axis], ir.Static(heads), "%s is %v; want %d heads on axis %d (layout %q)", name, t, heads, axis, a.Layout)
-		}
-		return t.Shape[3], nil
-	}
-	var dq, dk ir.Dim
-	var err, err2 error
+	seq, heads := 0, 0 // axes
 	switch a.Layout {
 	case BSE:
-		s.Sq, s.Sk = q.Shape[1], k.Shape[1]
-		var ok, ok2 bool
-		dq, ok = q.Shape[2].Div(ir.Static(s.H))
-		dk, ok2 = k.Shape[2].Div(ir.Static(s.HKV))
-		if !ok || !ok2 {
-			return s, fmt.Errorf("q is %v and k %v; want a last axis that %d heads and %d kv heads divide", q, k, s.H, s.HKV)
-		}
+		rank, seq = 3, 1
 	case BHSD:
-		s.Sq, s.Sk = q.Shape[2], k.Shape[2]
-		dq, err = head(q, 1, s.H, "q")
-		dk, err2 = head(k, 1, s.HKV, "k")
+		seq, heads = 2, 1
 	case BSHD:
-		s.Sq, s.Sk = q.Shape[1], k.Shape[1]
-		dq, err = head(q, 2, s.H, "q")
-		dk, err2 = head(k, 2, s.HKV, "k")
+		seq, heads = 1, 2
 	default:
 		return s, fmt.Errorf("layout is %q; want %q, %q or %q", a.Layout, BSE, BHSD, BSHD)
 	}
-	for _, err := range []error{err, err2} {
-		if err != nil {
-			return s, err
+	if len(a.Packed) != 0 && (len(a.Packed) != 3 || a.Layout != BSE || a.HeadDim < 1 || a.HeadDim > maxHeadDim) || len(a.Packed) == 0 && a.HeadDim != 0 {
+		return s, fmt.Errorf("packed is %v and head_dim %d with layout %q; want three numbers and head_dim with layout %q, or neither", a.Packed, a.HeadDim, a.Layout, BSE)
+	}
+	if q.Rank() != rank || k.Rank() != rank || v.Rank() != rank {
+		return s, fmt.Errorf("q is %v, k %v and v %v; want rank %d for layout %q", q, k, v, rank, a.Layout)
+	}
+	var dims [3]ir.Dim
+	for i, x := range []struct {
+		name  string
+		t     ir.Type
+		heads int64
+	}{{"q", q, s.H}, {"k", k, s.HKV}, {"v", v, s.HKV}} {
+		switch last := x.t.Shape[rank-1]; {
+		case len(a.Packed) > 0:
+			dims[i] = ir.Static(int64(a.HeadDim))
+			if at := int64(a.Packed[i]); at < 0 || at > ir.MaxDim || !last.IsStatic() || at+x.heads*dims[i].B > last.B {
+				return s, fmt.Errorf("%s is %v; want a static last axis with %d heads of %d from %d on", x.name, x.t, x.heads, a.HeadDim, at)
+			}
+		case a.Layout == BSE:
+			var ok bool
+			if dims[i], ok = last.Div(ir.Static(x.heads)); !ok {
+				return s, fmt.Errorf("%s is %v; want a last axis that %d heads divide", x.name, x.t, x.heads)
+			}
+		default:
+			if dims[i] = last; !x.t.Shape[heads].Is(x.heads) {
+				return s, ir.Differ(x.t.Shape[heads], ir.Static(x.heads), "%s is %v; want %d heads on axis %d (layout %q)", x.name, x.t, x.heads, heads, a.Layout)
+			}
 		}
 	}
-	const want = "q is %v and k %v; want equal batches and equal static head dims of 1 or more"
-	switch s.D = dq.B; {
-	case dq != dk:
-		return s, ir.Differ(dk, dq, want, q, k)
-	case !dq.IsStatic() || s.D < 1:
-		return s, fmt.Errorf(want, q, k)
-	case k.Shape[0] != s.B:
-		return s, ir.Differ(k.Shape[0], s.B, want, q, k)
+	s.B, s.Sq, s.Sk, s.D, s.DV = q.Shape[0], q.Shape[seq], k.Shape[seq], dims[0].B, dims[2].B
+	const want = "q is %v, k %v and v %v; want equal batches, as many keys as values, and static head dims of 1 or more, equal ones of q and k"
+	for _, pair := range [][2]ir.Dim{{dims[1], dims[0]}, {k.Shape[0], s.B}, {v.Shape[0], s.B}, {v.Shape[seq], s.Sk}} {
+		if pair[0] != pair[1] {
+			return s, ir.Differ(pair[0], pair[1], want, q, k, v)
+		}
+	}
+	if !dims[0].IsStatic() || !dims[2].IsStatic() || s.D < 1 || s.DV < 1 {
+		return s, fmt.Errorf(want, q, k, v)
 	}
 	return s, nil
 }
 
-func checkAttention(a AttentionAttrs, in []ir.Type) error {
+func inferAttention(a AttentionAttrs, in []ir.Type) (ir.Type, error) {
+	s, err := checkAttention(a, in)
+	if err != nil {
+		return ir.Type{}, err
+	}
+	out := ir.Type{DType: in[0].DType, Shape: ir.Shape{s.B, s.Sq, ir.Static(s.H), ir.Static(s.DV)}}
+	switch a.Layout {
+	case BSE:
+		out.Shape = ir.Shape{s.B, s.Sq, ir.Static(s.H * s.DV)}
+	case BHSD:
+		out.Shape[1], out.Shape[2] = out.Shape[2], out.Shape[1]
+	}
+	return out, nil
+}
+
+func checkAttention(a AttentionAttrs, in []ir.Type) (s AttentionShape, err error) {
 	q, k, v := in[0], in[1], in[2]
 	if err := isFloat("q", q); err != nil {
-		return err
+		return s, err
 	}
-	if err := sameDType(in[:3]); err != nil {
-		return err
+	if k.DType != v.DType {
+		return s, fmt.Errorf("k is %v and v %v; want equal element types", k, v)
 	}
-	if !v.Equal(k) {
-		return ir.TypesDiffer(v, k, "v is %v; want %v, the type of k", v, k)
+	if err := weightDType(q, k); err != nil {
+		return s, fmt.Errorf("q is %v and k %v; want equal float types, or f32 with f16 or bf16", q, k)
 	}
-	s, err := a.Sizes(q, k)
-	if err != nil {
-		return err
+	if s, err = a.Sizes(q, k, v); err != nil {
+		return s, err
 	}
 	if !(math.Abs(a.Scale) <= math.MaxFloat32) || !(a.Softcap >= 0 && a.Softcap <= math.MaxFloat32) {
-		return fmt.Errorf("scale is %v and softcap %v; want finite numbers, softcap not negative", a.Scale, a.Softcap)
+		return s, fmt.Errorf("scale is %v and softcap %v; want finite numbers, softcap not negative", a.Scale, a.Softcap)
 	}
 	positional := a.positional()
 	if (a.QOffset != 0 || a.UseQOffset) && !positional || a.QOffset != 0 && !a.UseQOffset || a.QOffset > ir.MaxDim || a.QOffset < -ir.MaxDim {
-		return fmt.Errorf("q_offset is %d with use_q_offset=%v and mask %q; it needs use_q_offset and a causal or sliding mask", a.QOffset, a.UseQOffset, a.Mask)
+		return s, fmt.Errorf("q_offset is %d with use_q_offset=%v and mask %q; it needs use_q_offset and a causal or sliding mask", a.QOffset, a.UseQOffset, a.Mask)
 	}
 	if a.Window != 0 && a.Mask != MaskSliding || a.Window < 0 || a.Window > ir.MaxDim {
-		return fmt.Errorf("window is %d with mask %q; want 0 or more, and 0 unless the mask is sliding", a.Window, a.Mask)
+		return s, fmt.Errorf("window is %d with mask %q; want 0 or more, and 0 unless the mask is sliding", a.Window, a.Mask)
 	}
+	least, most := 3, 3
 	switch a.Mask {
 	case MaskNone:
-		if len(in) != 3 {
-			return fmt.Errorf("%d operands with mask %q; want 3", len(in), a.Mask)
-		}
-		return nil
 	case MaskCausal, MaskSliding:
-		switch {
-		case len(in) == 4 && a.UseQOffset:
-			return fmt.Errorf("has a position as operand 3 and q_offset; want one of them")
-		case len(in) == 4 && !in[3].Equal(i32()):
-			return fmt.Errorf("operand 3 is %v with mask %q; want i32[], the position of query 0", in[3], a.Mask)
-		}
-		return nil
+		most = 4
 	case MaskCustom, MaskBias:
-		if len(in) != 4 {
-			return fmt.Errorf("%d operands with mask %q; want 4", len(in), a.Mask)
-		}
-		return checkMask(a, in[3], q.DType, s)
+		least, most = 4, 4
+	default:
+		return s, fmt.Errorf("mask is %q; want %q, %q, %q, %q or %q", a.Mask, MaskNone, MaskCausal, MaskSliding, MaskCustom, MaskBias)
 	}
-	return fmt.Errorf("mask is %q; want %q, %q, %q, %q or %q", a.Mask, MaskNone, MaskCausal, MaskSliding, MaskCustom, MaskBias)
+	for _, more := range []bool{a.KVLen, a.Sinks} {
+		if more {
+			least, most = least+1, most+1
+		}
+	}
+	if len(in) < least || len(in) > most {
+		return s, fmt.Errorf("%d operands with mask %q, kv_len=%v and sinks=%v; want %d to %d", len(in), a.Mask, a.KVLen, a.Sinks, least, most)
+	}
+	o := a.Operands(len(in))
+	if o.Position > 0 && a.UseQOffset {
+		return s, fmt.Errorf("has a position as operand 3 and q_offset; want one of them")
+	}
+	for _, x := range []struct {
+		at   int
+		what string
+	}{{o.Position, "the position of query 0"}, {o.KVLen, "the number of keys"}} {
+		if x.at < 0 {
+			continue
+		}
+		switch t := in[x.at]; {
+		case t.DType != dtype.I32 || t.Rank() > 1:
+			return s, fmt.Errorf("operand %d is %v with mask %q; want i32[] or i32[%v], %s", x.at, t, a.Mask, s.B, x.what)
+		case t.Rank() == 1 && t.Shape[0] != s.B:
+			return s, ir.Differ(t.Shape[0], s.B, "operand %d is %v; want i32[] or i32[%v], %s", x.at, t, s.B, x.what)
+		}
+	}
+	if o.Sinks > 0 {
+		if err := vectorOf("sinks", in[o.Sinks], q.DType, ir.Static(s.H)); err != nil {
+			return s, err
+		}
+	}
+	if o.Mask > 0 {
+		return s, checkMask(a, in[o.Mask], q.DType, s)
+	}
+	return s, nil
 }
 
 func checkMask(a AttentionAttrs, m ir.Type, d dtype.DType, s AttentionShape) error {
@@ -301,51 +395,9 @@ func checkMask(a AttentionAttrs, m ir.Type, d dtype.DType, s AttentionShape) err
 }
 
 func attentionFLOPs(a AttentionAttrs, in []ir.Type, _ ir.Type) int64 {
-	s, err := a.Sizes(in[0], in[1])
+	s, err := a.Sizes(in[0], in[1], in[2])
 	if err != nil {
 		return 0
 	}
-	return s.B.B * s.H * s.Sq.B * s.Sk.B * (4*s.D + 7)
-}
-
-func attentionCases() []ir.Case[AttentionAttrs] {
-	c := func(a AttentionAttrs, in ...ir.Type) ir.Case[AttentionAttrs] {
-		if a.Mask == "" {
-			a.Mask = MaskNone
-		}
-		return ir.Case[AttentionAttrs]{Attrs: a, In: in}
-	}
-	at := func(lo, hi float64, a AttentionAttrs, in ...ir.Type) ir.Case[AttentionAttrs] { // of a position
-		x := c(a, in...)
-		x.Fill = []ir.Range{{Lo: -2, Hi: 2}, {Lo: -2, Hi: 2}, {Lo: -2, Hi: 2}, {Lo: lo, Hi: hi}}
-		return x
-	}
-	q, k := f32(2, 5, 12), f32(2, 7, 12)
-	g := f32(2, 7, 6)
-	return []ir.Case[AttentionAttrs]{
-		c(AttentionAttrs{Heads: 1, Layout: BSE}, f32(1, 1, 1), f32(1, 1, 1), f32(1, 1, 1)),
-		c(AttentionAttrs{Heads: 3, Layout: BSE}, q, k, k),
-		c(AttentionAttrs{Heads: 4, Layout: BSHD, Scale: 0.3, Softcap: 2}, f32(2, 4, 4, 3), f32(2, 9, 4, 3), f32(2, 9, 4, 3)),
-		c(AttentionAttrs{Heads: 2, Layout: BHSD}, f32(1, 2, 33, 17), f32(1, 2, 70, 17), f32(1, 2, 70, 17)),
-		c(AttentionAttrs{Heads: 4, KVHeads: 2, Layout: BSE}, q, g, g),
-		c(AttentionAttrs{Heads: 4, KVHeads: 1, Layout: BHSD, Mask: MaskCausal}, f32(1, 4, 3, 8), f32(1, 1, 6, 8), f32(1, 1, 6, 8)),
-		c(AttentionAttrs{Heads: 3, Layout: BSE, Mask: MaskCausal}, q, k, k),
-		c(AttentionAttrs{Heads: 3, Layout: BSE, Mask: MaskCausal}, k, q, q), // the first queries have no keys
-		c(AttentionAttrs{Heads: 3, Layout: BSE, Mask: MaskCausal, UseQOffset: true}, q, k, k),
-		c(AttentionAttrs{Heads: 3, Layout: BSE, Mask: MaskSliding, Window: 2}, q, k, k),
-		c(AttentionAttrs{Heads: 3, Layout: BSE, Mask: MaskSliding, Window: 1, UseQOffset: true, QOffset: 1}, q, k, k),
-		at(0, 2, AttentionAttrs{Heads: 3, Layout: BSE, Mask: MaskCausal}, q, k, k, i32()),
-		at(-2, 8, AttentionAttrs{Heads: 4, KVHeads: 2, Layout: BHSD, Mask: MaskCausal}, f32(2, 4, 1, 8), f32(2, 2, 37, 8), f32(2, 2, 37, 8), i32()),
-		at(3, 9, AttentionAttrs{Heads: 3, Layout: BSE, Mask: MaskSliding, Window: 2}, q, k, k, i32()),
-		at(100, 400, AttentionAttrs{Heads: 2, Layout: BHSD, Mask: MaskCausal}, f32(1, 2, 3, 64), f32(1, 2, 300, 64), f32(1, 2, 300, 64), i32()),
-		c(AttentionAttrs{Heads: 3, Layout: BSE, Mask: MaskCustom}, q, k, k, bools(2, 7)),
-		c(AttentionAttrs{Heads: 3, Layout: BSE, Mask: MaskCustom}, q, k, k, bools(1, 5, 7)),
-		c(AttentionAttrs{Heads: 3, Layout: BSE, Mask: MaskCustom}, q, k, k, f32(2, 1, 5, 7)),
-		c(AttentionAttrs{Heads: 3, Layout: BSE, Mask: MaskBias}, q, k, k, f32(2, 3, 5, 7)),
-		c(AttentionAttrs{Heads: 3, Layout: BSE, Mask: MaskBias}, q, k, k, f32(1, 1, 1, 7)),
-		c(AttentionAttrs{Heads: 3, Layout: BSE}, f32(2, 5, 12), f32(2, 0, 12), f32(2, 0, 12)),
-		c(AttentionAttrs{Heads: 3, Layout: BSE}, f32(2, 0, 12), k, k),
-		c(AttentionAttrs{Heads: 2, Layout: BSE}, f16(1, 3, 8), f16(1, 5, 8), f16(1, 5, 8)),
-		c(AttentionAttrs{Heads: 1, Layout: BHSD}, f32(1, 1, 130, 64), f32(1, 1, 130, 64), f32(1, 1, 130, 64)),
-	}
+	return s.B.B * s.H * s.Sq.B * s.Sk.B * (2*s.D + 2*s.DV + 7)
 }

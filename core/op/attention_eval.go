@@ -8,27 +8,45 @@ import (
 
 func evalAttention(a AttentionAttrs, in []*tensor.Array, out *tensor.Array) error {
 	q, k, v := in[0], in[1], in[2]
-	var shape []int // of the mask
-	if len(in) == 4 {
-		shape = in[3].Shape
+	at := a.Operands(len(in))
+	var shape []int
+	var position, kvLen []int64
+	var sinks []float64
+	if at.Mask > 0 {
+		shape = in[at.Mask].Shape
 	}
-	g := a.Geometry(q.Shape, k.Shape, shape)
-	if a.HasPosition(len(in)) {
-		g.QOffset = int(in[3].I[0])
+	if at.Position > 0 {
+		position = in[at.Position].I
 	}
+	if at.KVLen > 0 {
+		kvLen = in[at.KVLen].I
+	}
+	if at.Sinks > 0 {
+		sinks = in[at.Sinks].F
+	}
+	g := a.Geometry(q.Shape, k.Shape, v.Shape, shape)
 	scale, mask := a.EffectiveScale(int64(g.D)), g.Mask
-	score := make([]float64, g.Sk)
+	scores := make([]float64, g.Sk)
 	for b := range g.B {
+		keys, offset, err := Batch(a, &g, position, kvLen, b)
+		if err != nil {
+			return err
+		}
+		score := scores[:keys]
 		for h := range g.H {
-			kv := b*g.K.Batch + h*g.HKV/g.H*g.K.Head
+			ks, vs := g.Start[1]+b*g.K.Batch+h*g.HKV/g.H*g.K.Head, g.Start[2]+b*g.V.Batch+h*g.HKV/g.H*g.V.Head
+			sink := math.Inf(-1)
+			if sinks != nil {
+				sink = sinks[h]
+			}
 			for i := range g.Sq {
-				qi := b*g.Q.Batch + h*g.Q.Head + i*g.Q.Seq
-				for j := range g.Sk {
-					score[j] = scale * dot(q.F[qi:], k.F[kv+j*g.K.Seq:], g.D)
+				qi := g.Start[0] + b*g.Q.Batch + h*g.Q.Head + i*g.Q.Seq
+				for j := range score {
+					score[j] = scale * dot(q.F[qi:], k.F[ks+j*g.K.Seq:], g.D)
 					if a.Softcap != 0 {
 						score[j] = a.Softcap * math.Tanh(score[j]/a.Softcap)
 					}
-					switch at := i + g.QOffset; a.Mask {
+					switch at := i + offset; a.Mask {
 					case MaskCausal:
 						score[j] = keepIf(j <= at, score[j])
 					case MaskSliding:
@@ -39,11 +57,11 @@ func evalAttention(a AttentionAttrs, in []*tensor.Array, out *tensor.Array) erro
 						score[j] += in[3].F[b*mask[0]+h*mask[1]+i*mask[2]+j*mask[3]]
 					}
 				}
-				weigh(score)
-				o := out.F[qi:]
+				weigh(score, sink)
+				o := out.F[b*g.Out.Batch+h*g.Out.Head+i*g.Out.Seq:]
 				for j, p := range score {
 					if p != 0 { // a key that takes no part may hold NaN
-						addScaled(o, p, v.F[kv+j*g.K.Seq:], g.D)
+						addScaled(o, p, v.F[vs+j*g.V.Seq:], g.DV)
 					}
 				}
 			}
@@ -52,22 +70,27 @@ func evalAttention(a AttentionAttrs, in []*tensor.Array, out *tensor.Array) erro
 	return nil
 }
 
-// weigh turns scores into softmax weights. Scores of -Inf get 0, even where all are -Inf.
-func weigh(score []float64) {
-	m, sum := math.Inf(-1), 0.0
+// weigh turns scores into softmax weights, with a score more that has no weight of its own. Scores of -Inf get 0, even where all are -Inf.
+func weigh(score []float64, sink float64) {
+	m := sink
 	for _, s := range score {
 		m = max(m, s)
 	}
 	if math.IsInf(m, -1) {
 		m = 0
 	}
+	sum := math.Exp(sink - m)
 	for j, s := range score {
-		score[j] = math.Exp(s - m)
+		if score[j] = 0; !math.IsInf(s, -1) {
+			score[j] = math.Exp(s - m)
+		}
 		sum += score[j]
 	}
 	if sum != 0 {
-		for j := range score {
-			score[j] /= sum
+		for j, p := range score {
+			if p != 0 {
+				score[j] = p / sum
+			}
 		}
 	}
 }

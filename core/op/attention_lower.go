@@ -2,6 +2,7 @@ package op
 
 import (
 	"math"
+	"slices"
 
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
@@ -10,32 +11,52 @@ import (
 // The scores exist here; that is what the op is for.
 var _ = ir.Lower(AttentionDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Node {
 	a := n.Attrs.(AttentionAttrs)
-	s, err := a.Sizes(in[0].Type, in[1].Type)
+	s, err := a.Sizes(in[0].Type, in[1].Type, in[2].Type)
 	if err != nil {
 		g.Fail(err)
 		return in[0]
 	}
+	if len(a.Packed) > 0 {
+		in = a.unpacked(in, s)
+	}
 	// Heads become [B, HKV, group, S, D], so that k and v broadcast over the group.
-	split := func(x *ir.Node, seq ir.Dim, group int64) *ir.Node {
-		shape := ir.Shape{s.B, seq, ir.Static(s.HKV), ir.Static(group), ir.Static(s.D)}
+	split := func(x *ir.Node, seq ir.Dim, group, dim int64) *ir.Node {
+		shape := ir.Shape{s.B, seq, ir.Static(s.HKV), ir.Static(group), ir.Static(dim)}
 		if a.Layout == BHSD {
-			return Reshape(x, ir.Shape{s.B, ir.Static(s.HKV), ir.Static(group), seq, ir.Static(s.D)})
+			return Reshape(x, ir.Shape{s.B, ir.Static(s.HKV), ir.Static(group), seq, ir.Static(dim)})
 		}
 		return Transpose(Reshape(x, shape), 0, 2, 3, 1, 4)
 	}
 	d := in[0].Type.DType
 	scalar := func(v float64) *ir.Node { return Const(g, v, ir.TypeOf(d)) }
-	q, k, v := split(in[0], s.Sq, s.H/s.HKV), split(in[1], s.Sk, 1), split(in[2], s.Sk, 1)
+	wide := func(x *ir.Node) *ir.Node {
+		if x.Type.DType == d {
+			return x
+		}
+		return Cast(x, d)
+	}
+	q, k, v := split(in[0], s.Sq, s.H/s.HKV, s.D), split(wide(in[1]), s.Sk, 1, s.D), split(wide(in[2]), s.Sk, 1, s.DV)
 	score := Mul(MatMul(q, k, MatMulAttrs{TransB: true}), scalar(a.EffectiveScale(s.D)))
 	if a.Softcap != 0 {
 		score = Mul(Tanh(Div(score, scalar(a.Softcap))), scalar(a.Softcap))
 	}
-	score = a.lowerMask(g, score, in, s)
+	score, stale := a.lowerMask(g, score, in, s)
+	if stale != nil { // 0 times NaN is NaN
+		v = Where(stale, scalar(0), v)
+	}
 	// A row of -Inf only has weights 0: subtract 0 instead of its maximum, and divide by 1 instead of 0.
 	peak := ReduceMax(score, true, -1)
 	peak = Where(Eq(peak, scalar(math.Inf(-1))), scalar(0), peak)
+	var sink *ir.Node
+	if at := a.Operands(len(in)).Sinks; at > 0 {
+		sink = Reshape(in[at], ir.ShapeOf(1, s.HKV, s.H/s.HKV, 1, 1))
+		peak = Max(peak, sink)
+	}
 	weight := Exp(Sub(score, peak))
 	sum := ReduceSum(weight, true, -1)
+	if sink != nil {
+		sum = Add(sum, Exp(Sub(sink, peak)))
+	}
 	weight = Div(weight, Where(Eq(sum, scalar(0)), scalar(1), sum))
 	o := MatMul(weight, v, MatMulAttrs{})
 	if a.Layout != BHSD {
@@ -44,49 +65,90 @@ var _ = ir.Lower(AttentionDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) *ir.
 	return Reshape(o, n.Type.Shape)
 })
 
-// lowerMask applies the mask to scores [B, HKV, group, Sq, Sk].
-func (a AttentionAttrs) lowerMask(g *ir.Graph, score *ir.Node, in []*ir.Node, s AttentionShape) *ir.Node {
+// unpacked cuts q, k and v out of longer rows.
+func (a AttentionAttrs) unpacked(in []*ir.Node, s AttentionShape) []*ir.Node {
+	in = slices.Clone(in)
+	for i, heads := range []int64{s.H, s.HKV, s.HKV} {
+		if n := int(heads * s.D); !in[i].Type.Shape[2].Is(int64(n)) {
+			in[i] = Narrow(in[i], 2, a.Packed[i], n)
+		}
+	}
+	return in
+}
+
+// lowerMask applies the mask to scores [B, HKV, group, Sq, Sk]. Stale, [B or 1, 1, 1, Sk, 1] or nil, are keys that no query sees whatever their
+// values are.
+func (a AttentionAttrs) lowerMask(g *ir.Graph, score *ir.Node, in []*ir.Node, s AttentionShape) (masked, stale *ir.Node) {
 	never := Const(g, math.Inf(-1), ir.TypeOf(score.Type.DType))
 	one, i32 := ir.Static(1), dtype.I32
+	number := func(v float64) *ir.Node { return Const(g, v, ir.TypeOf(i32)) }
+	keys := func(axis int) *ir.Node {
+		shape := ir.Shape{one, one, one, one, one}
+		shape[axis] = s.Sk
+		return Iota(g, axis, ir.Type{DType: i32, Shape: shape})
+	}
+	key, o := keys(4), a.Operands(len(in))
+	perBatch := func(x *ir.Node) *ir.Node { // one number, or one for each batch element
+		if x.Type.Rank() == 0 {
+			return x
+		}
+		return Reshape(x, ir.Shape{s.B, one, one, one, one})
+	}
+	largest := func(d ir.Dim) *ir.Node { // d, which may be known at run time only
+		return Add(ReduceMax(Iota(g, 0, ir.Type{DType: i32, Shape: ir.Shape{d}}), false, 0), number(1))
+	}
+	var count *ir.Node
+	if o.KVLen > 0 {
+		table, _ := s.Sk.Add(one)
+		count = perBatch(Gather(Iota(g, 0, ir.Type{DType: i32, Shape: ir.Shape{table}}), in[o.KVLen], 0)) // refuses what is out of range
+		score = Where(Lt(key, count), score, never)
+		stale = Ge(keys(3), count)
+	}
 	switch a.Mask {
 	case MaskCausal, MaskSliding:
-		query := Iota(g, 0, ir.Type{DType: i32, Shape: ir.Shape{s.Sq, one}})
-		key := Iota(g, 1, ir.Type{DType: i32, Shape: ir.Shape{one, s.Sk}})
+		query := Iota(g, 3, ir.Type{DType: i32, Shape: ir.Shape{one, one, one, s.Sq, one}})
 		offset, ok := a.symbolicOffset(s)
-		var at *ir.Node // the last key that a query sees
-		if a.HasPosition(len(in)) {
+		var first *ir.Node // position of query 0
+		switch {
+		case o.Position > 0:
 			const far = 1 << 30 // beyond any size; sums with positions do not wrap
-			number := func(v float64) *ir.Node { return Const(g, v, ir.TypeOf(i32)) }
-			at = Add(query, Min(Max(in[3], number(-far)), number(far)))
-		} else if ok && offset.IsStatic() {
-			at = Add(query, Const(g, float64(offset.B), ir.TypeOf(i32)))
-		} else { // the sizes are known at run time only
-			last := func(d ir.Dim) *ir.Node {
-				return ReduceMax(Iota(g, 0, ir.Type{DType: i32, Shape: ir.Shape{d}}), false, 0)
+			first = perBatch(Min(Max(in[o.Position], number(-far)), number(far)))
+			if stale == nil && s.Sq.IsStatic() {
+				stale = Ge(keys(3), Add(first, number(float64(s.Sq.B))))
 			}
-			at = Add(query, Sub(last(s.Sk), last(s.Sq)))
+		case count != nil && !a.UseQOffset:
+			first = Sub(count, number(float64(s.Sq.B)))
+			if !s.Sq.IsStatic() {
+				first = Sub(count, largest(s.Sq))
+			}
+		case ok && offset.IsStatic():
+			first = number(float64(offset.B))
+		default: // the sizes are known at run time only
+			first = Sub(largest(s.Sk), largest(s.Sq))
 		}
+		at := Add(query, first) // the last key that a query sees
 		score = Where(Le(key, at), score, never)
 		if a.Mask == MaskSliding {
-			score = Where(Ge(key, Sub(at, Const(g, float64(a.Window), ir.TypeOf(i32)))), score, never)
+			score = Where(Ge(key, Sub(at, number(float64(a.Window)))), score, never)
 		}
 	case MaskCustom, MaskBias:
-		m := in[3]
+		m := in[o.Mask]
 		shape := maskShape(m.Type.Shape, one)
 		heads := ir.Shape{one, one} // of the mask, as kv heads and group
 		if !shape[1].Is(1) {
 			heads = ir.Shape{ir.Static(s.HKV), ir.Static(s.H / s.HKV)}
 		}
 		m = Reshape(m, ir.Shape{shape[0], heads[0], heads[1], shape[2], shape[3]})
-		if a.Mask == MaskBias {
-			return Add(score, m)
+		switch {
+		case a.Mask == MaskBias:
+			score = Add(score, m)
+		case m.Type.DType == dtype.Bool:
+			score = Where(m, score, never)
+		default:
+			score = Where(Lt(m, maskThreshold(g, m.Type.DType)), never, score)
 		}
-		if m.Type.DType == dtype.Bool {
-			return Where(m, score, never)
-		}
-		return Where(Lt(m, maskThreshold(g, m.Type.DType)), never, score)
 	}
-	return score
+	return score, stale
 }
 
 // maskThreshold is 0.5, or 1 for integers.
@@ -97,25 +159,27 @@ func maskThreshold(g *ir.Graph, d dtype.DType) *ir.Node {
 	return Const(g, 1, ir.TypeOf(d))
 }
 
-// In the layout bhsd.
+// Unpacked, then in the layout bhsd.
 var _ = ir.Plainer(AttentionDef, func(_ *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Node {
 	a := n.Attrs.(AttentionAttrs)
 	if a.Layout == BHSD {
 		return nil
 	}
-	s, err := a.Sizes(in[0].Type, in[1].Type)
+	s, err := a.Sizes(in[0].Type, in[1].Type, in[2].Type)
 	if err != nil {
 		n.Graph.Fail(err)
 		return nil
 	}
-	heads := func(x *ir.Node, seq ir.Dim, heads int64) *ir.Node {
-		return Transpose(Reshape(x, ir.Shape{s.B, seq, ir.Static(heads), ir.Static(s.D)}), 0, 2, 1, 3)
+	if len(a.Packed) > 0 {
+		in = a.unpacked(in, s)
+		a.Packed, a.HeadDim = nil, 0
+		return in[0].Graph.Add(AttentionDef, a, in...)
+	}
+	heads := func(x *ir.Node, seq ir.Dim, heads, dim int64) *ir.Node {
+		return Transpose(Reshape(x, ir.Shape{s.B, seq, ir.Static(heads), ir.Static(dim)}), 0, 2, 1, 3)
 	}
 	a.Layout = BHSD
-	var mask *ir.Node
-	if len(in) == 4 {
-		mask = in[3]
-	}
-	o := Attention(heads(in[0], s.Sq, s.H), heads(in[1], s.Sk, s.HKV), heads(in[2], s.Sk, s.HKV), mask, a)
+	moved := []*ir.Node{heads(in[0], s.Sq, s.H, s.D), heads(in[1], s.Sk, s.HKV, s.D), heads(in[2], s.Sk, s.HKV, s.DV)}
+	o := in[0].Graph.Add(AttentionDef, a, append(moved, in[3:]...)...)
 	return Reshape(Transpose(o, 0, 2, 1, 3), n.Type.Shape)
 })

@@ -175,7 +175,7 @@ func evalGridAttention(a GridAttentionAttrs, in []*tensor.Array, out *tensor.Arr
 							score[j] += dot(q, in[2].F[((y-y0)*wh+ky)*d:], d) + dot(q, in[3].F[((x-x0)*ww+kx)*d:], d)
 						}
 					}
-					weigh(score)
+					weigh(score, math.Inf(-1))
 					o := out.F[((b*gh+y)*gw+x)*e+h*d:]
 					for j, p := range score {
 						addScaled(o, p, part(b, y0+j/ww, x0+j%ww, 2, h), d)

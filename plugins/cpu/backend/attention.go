@@ -2,6 +2,7 @@ package backend
 
 import (
 	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/plugins/cpu/kernels"
@@ -9,11 +10,12 @@ import (
 
 var (
 	_ = register(kernel{op: "grid_attention", takes: "(f32...)", run: gridAttention, makesBlocked: gridMakesBlocked})
-	_ = register(kernel{op: "attention", takes: "(f32, f32, f32, f32|bool)", also: attentionAt, run: attention})
+	_ = register(kernel{op: "attention", takes: "(f32, f32|f16|bf16, f32|f16|bf16, f32|bool, f32|i32, f32)", also: attentionWithoutMask,
+		scratch: attentionScratch, prepare: func(n *ir.Node) func(*call) error { return newAttention(n).run }})
 )
 
-// attentionAt is the rule of an attention whose query position is an operand.
-const attentionAt = `(f32, f32, f32, i32) if mask = "causal"|"sliding"`
+// attentionWithoutMask is the rule where no operand is a mask: then the first further one may be a position or the number of keys.
+const attentionWithoutMask = `(f32, f32|f16|bf16, f32|f16|bf16, f32|i32, f32|i32, f32) if mask = "causal"|"none"|"sliding"`
 
 func gridAttention(c *call) error {
 	g := gridArgs(c)
@@ -45,31 +47,88 @@ var maskKinds = map[string]kernels.MaskKind{
 	op.MaskCustom: kernels.MaskCustom, op.MaskBias: kernels.MaskBias,
 }
 
-func attention(c *call) error {
-	a := c.node.Attrs.(op.AttentionAttrs)
-	q, k := c.in[0], c.in[1]
-	var mask []int
-	if len(c.in) == 4 {
-		mask = c.in[3].Shape
+func attentionScratch(p *kernels.Pool, n *ir.Node, precision kernels.Precision) (r kernels.ScratchSize) {
+	a, most := n.Attrs.(op.AttentionAttrs), n.Graph.Syms.Largest
+	at := a.Geometry(most(n.In[0].Type.Shape), most(n.In[1].Type.Shape), most(n.In[2].Type.Shape), nil)
+	g := kernels.AttentionArgs{B: at.B, Heads: at.H, KVHeads: at.HKV, SQ: at.Sq, SK: at.Sk, DK: at.D, DV: at.DV}
+	for _, g.Precision = range []kernels.Precision{kernels.Float32, precision} { // few rows stay float32
+		r = r.With(g.ScratchSize(p))
 	}
-	at := a.Geometry(q.Shape, k.Shape, mask)
-	qs, ks := kernels.Strides(at.Q), kernels.Strides(at.K)
-	g := kernels.AttentionArgs{
-		B: at.B, Heads: at.H, KVHeads: at.HKV, SQ: at.Sq, SK: at.Sk, DK: at.D, DV: at.D,
-		Q: f32(q), K: f32(k), V: f32(c.in[2]), Out: f32(c.out), QStride: qs, KStride: ks, VStride: ks, OutStride: qs,
-		Scale: float32(a.EffectiveScale(int64(at.D))), Softcap: float32(a.Softcap),
-		Precision: c.forRows(min(at.Sq, at.Sk)), Mask: maskKinds[a.Mask], Window: a.Window, QOffset: at.QOffset, MaskStride: at.Mask,
-	}
-	if a.HasPosition(len(c.in)) {
-		g.QOffset = int(view[int32](c.in[3])[0])
-	} else if len(c.in) == 4 {
-		m := c.in[3]
-		if m.DType == dtype.Bool {
+	return r
+}
+
+// attention runs one node. It is kept between runs, so that they allocate nothing.
+type attention struct {
+	op.AttentionAttrs
+	at   op.AttentionOperands
+	args kernels.AttentionArgs
+}
+
+func newAttention(n *ir.Node) *attention {
+	a := n.Attrs.(op.AttentionAttrs)
+	return &attention{AttentionAttrs: a, at: a.Operands(len(n.In)), args: kernels.AttentionArgs{
+		Softcap: float32(a.Softcap), Mask: maskKinds[a.Mask], Window: a.Window}}
+}
+
+func (x *attention) run(c *call) error {
+	g := &x.args
+	q, k, v := c.in[0], c.in[1], c.in[2]
+	var shape []int // of the mask
+	if i := x.at.Mask; i > 0 {
+		shape, g.MaskF32, g.MaskBool = c.in[i].Shape, nil, nil
+		if m := c.in[i]; m.DType == dtype.Bool {
 			g.MaskBool = tensor.View[uint8](m.Data)
 		} else {
 			g.MaskF32 = f32(m)
 		}
 	}
-	kernels.Attention(c.pool, &g)
+	at := x.Geometry(q.Shape, k.Shape, v.Shape, shape)
+	g.B, g.Heads, g.KVHeads, g.SQ, g.SK, g.DK, g.DV = at.B, at.H, at.HKV, at.Sq, at.Sk, at.D, at.DV
+	g.QStride, g.KStride, g.VStride, g.OutStride = kernels.Strides(at.Q), kernels.Strides(at.K), kernels.Strides(at.V), kernels.Strides(at.Out)
+	g.Scale, g.MaskStride, g.QOffset, g.Precision = float32(x.EffectiveScale(int64(at.D))), at.Mask, at.QOffset, c.forRows(min(at.Sq, at.Sk))
+	if err := x.spans(c, &at); err != nil {
+		return err
+	}
+	if len(c.out.Data) == 0 {
+		return nil
+	}
+	if x.at.Sinks > 0 {
+		g.Sinks = f32(c.in[x.at.Sinks])
+	}
+	g.Q, g.Out = from(q, at.Start[0], f32), f32(c.out)
+	g.K, g.V = from(k, at.Start[1], weights), from(v, at.Start[2], weights)
+	kernels.Attention(c.pool, g)
 	return nil
+}
+
+// spans reads the operands that say how many keys there are, and where the first query stands among them.
+func (x *attention) spans(c *call, at *op.AttentionGeometry) error {
+	g := &x.args
+	if g.Spans = g.Spans[:0]; x.at.Position < 0 && x.at.KVLen < 0 {
+		g.Spans = nil
+		return nil
+	}
+	var position, kvLen []int32
+	if i := x.at.Position; i > 0 {
+		position = view[int32](c.in[i])
+	}
+	if i := x.at.KVLen; i > 0 {
+		kvLen = view[int32](c.in[i])
+	}
+	for b := range at.B {
+		keys, offset, err := op.Batch(x.AttentionAttrs, at, position, kvLen, b)
+		if err != nil {
+			return err
+		}
+		g.Spans = append(g.Spans, kernels.KeySpan{Keys: keys, QOffset: offset})
+	}
+	return nil
+}
+
+// from is what view gives of a tensor from one element on; of an empty tensor, all of it.
+func from[V any](t tensor.Tensor, first int, view func(tensor.Tensor) V) V {
+	if len(t.Data) > 0 {
+		t.Data = t.Data[first*t.DType.Size():]
+	}
+	return view(t)
 }

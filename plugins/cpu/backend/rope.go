@@ -58,10 +58,10 @@ func (r *rope) run(c *call) error {
 		r.pos, r.rank = view[int32](c.in[r.position]), len(c.in[r.position].Shape)
 	}
 	g.B, g.S, g.Heads, g.XStride, g.Stride = at.B, at.S, at.H, kernels.Strides(at.X), kernels.Strides(at.Out)
-	if x.Data = x.Data[at.Start*x.DType.Size():]; g.Kind == dtype.F32 {
-		g.X, g.Out = f32(x), f32(c.out)
+	if g.Kind == dtype.F32 {
+		g.X, g.Out = from(x, at.Start, f32), f32(c.out)
 	} else {
-		g.XBits, g.OutBits = view[uint16](x), view[uint16](c.out)
+		g.XBits, g.OutBits = from(x, at.Start, view[uint16]), view[uint16](c.out)
 	}
 	switch r.Angles {
 	case op.FromTables:

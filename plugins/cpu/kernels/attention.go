@@ -24,7 +24,8 @@ type AttentionArgs struct {
 	SQ, SK            int // queries and keys
 	DK, DV            int // elements of q and k, and of v and out
 
-	Q, K, V, Out                         []float32
+	Q, Out                               []float32
+	K, V                                 Weights
 	QStride, KStride, VStride, OutStride Strides
 
 	Scale   float32
@@ -36,11 +37,39 @@ type AttentionArgs struct {
 	Window  int // of MaskSliding
 	QOffset int // of MaskCausal and MaskSliding; SK-SQ aligns the last query with the last key
 
+	// Spans, one for each batch element, take the place of SK and QOffset. Keys after the last one that a query may see are not read.
+	Spans []KeySpan
+	// Sinks, one for each head, are logits that take part in the softmax without a value.
+	Sinks []float32
+
 	// The values of MaskCustom or MaskBias, read at b*stride[0] + h*stride[1] + i*stride[2] + j*stride[3]; a stride of 0
 	// broadcasts. For MaskCustom, MaskBool may replace MaskF32: any value but 0 allows.
 	MaskF32    []float32
 	MaskBool   []uint8
 	MaskStride [4]int
+}
+
+// KeySpan is the number of keys of a batch element, at most SK, and the position of query 0 among them.
+type KeySpan struct{ Keys, QOffset int }
+
+// span is that of a batch element.
+func (g *AttentionArgs) span(b int) (keys, offset int) {
+	if g.Spans != nil {
+		return g.Spans[b].Keys, g.Spans[b].QOffset
+	}
+	return g.SK, g.QOffset
+}
+
+// visible are the keys that any of the queries [q0, q1) may see.
+func (g *AttentionArgs) visible(keys, offset, q0, q1 int) (lo, hi int) {
+	hi = keys
+	if g.Mask == MaskCausal || g.Mask == MaskSliding {
+		hi = min(hi, q1+offset)
+	}
+	if g.Mask == MaskSliding {
+		lo = max(lo, q0+offset-g.Window)
+	}
+	return lo, hi
 }
 
 // Attention computes attention in tiles; scores are never held for more than one tile.
@@ -49,6 +78,10 @@ func Attention(p *Pool, g *AttentionArgs) {
 		return
 	}
 	g.check()
+	if g.few() {
+		attentionFew(p, g)
+		return
+	}
 	x := keep[attending](p)
 	x.AttentionArgs, x.p = *g, p
 	x.perTile = queryPanels / 2 * p.isa.nr
@@ -78,12 +111,12 @@ func (x *attending) do(lo, hi, worker int) {
 }
 
 func (g *AttentionArgs) check() {
-	short := func(x []float32, s Strides, heads, n, d int) bool {
-		return n*d > 0 && len(x) < (g.B-1)*s.Batch+(n-1)*s.Seq+(heads-1)*s.Head+d
+	short := func(length int, s Strides, heads, n, d int) bool {
+		return n*d > 0 && length < (g.B-1)*s.Batch+(n-1)*s.Seq+(heads-1)*s.Head+d
 	}
 	kv := g.KVHeads
-	if kv <= 0 || kv > g.Heads || short(g.Q, g.QStride, g.Heads, g.SQ, g.DK) || short(g.K, g.KStride, kv, g.SK, g.DK) ||
-		short(g.V, g.VStride, kv, g.SK, g.DV) || short(g.Out, g.OutStride, g.Heads, g.SQ, g.DV) {
+	if kv <= 0 || kv > g.Heads || short(len(g.Q), g.QStride, g.Heads, g.SQ, g.DK) || short(g.K.Len(), g.KStride, kv, g.SK, g.DK) ||
+		short(g.V.Len(), g.VStride, kv, g.SK, g.DV) || short(len(g.Out), g.OutStride, g.Heads, g.SQ, g.DV) || g.Spans != nil && len(g.Spans) < g.B || g.Sinks != nil && len(g.Sinks) < g.Heads {
 		panic("BUG: Attention: a slice is short, or KVHeads is out of range")
 	}
 	if (g.Mask == MaskCustom || g.Mask == MaskBias) && g.SK > 0 {
@@ -99,21 +132,21 @@ func (g *AttentionArgs) task(a *attnTile, s *isa, sc *scratch, b, head, q0, q1 i
 	// The keys that any of these queries attends to. The queries of a task depend on the number of threads. For equal bits, tiles of
 	// keys must begin and end independently of it, so a query may meet a tile without a key for it, which must add nothing but zeros.
 	high := s.panelRows(s.packing(g.Precision))
-	lo, hi := 0, g.SK
-	if g.Mask == MaskCausal || g.Mask == MaskSliding {
-		hi = min(hi, q1+g.QOffset)
-	}
-	if g.Mask == MaskSliding {
-		lo = max(lo, q0+g.QOffset-g.Window) / high * high
-	}
+	keys, offset := g.span(b)
+	lo, hi := g.visible(keys, offset, q0, q1)
+	lo = lo / high * high
 	a.init(s, sc, g.Precision, q1-q0, max(1, hi-lo), g.DK, g.DV)
-	gather := func(x []float32, at, stride, n, d int) {
+	gather := func(x Weights, at, stride, n, d int) {
 		for i := range n {
-			copy(a.rows[i*d:i*d+d], x[at+i*stride:])
+			if to := a.rows[i*d : i*d+d]; x.half == nil {
+				copy(to, x.f32[at+i*stride:])
+			} else {
+				x.row(s, at+i*stride, d, to)
+			}
 		}
 	}
 	for _, p := range a.spans {
-		gather(g.Q, b*g.QStride.Batch+head*g.QStride.Head+(q0+p.at)*g.QStride.Seq, g.QStride.Seq, p.n, g.DK)
+		gather(F32(g.Q), b*g.QStride.Batch+head*g.QStride.Head+(q0+p.at)*g.QStride.Seq, g.QStride.Seq, p.n, g.DK)
 		a.packQueries(p)
 	}
 	kv := head * g.KVHeads / g.Heads
@@ -129,13 +162,16 @@ func (g *AttentionArgs) task(a *attnTile, s *isa, sc *scratch, b, head, q0, q1 i
 		for _, p := range a.spans {
 			sco := a.scores(p, n)
 			a.begin(p)
-			g.mask(a, p, sco, b, head, q0+p.at, k0, n)
+			g.mask(a, p, sco, b, head, q0+p.at, k0, n, offset)
 			a.accumulate(p, n)
 			a.addOutliers(p)
 		}
 		a.started = true
 	}
 	for _, p := range a.spans {
+		if g.Sinks != nil {
+			a.sink(p, g.Sinks[head])
+		}
 		rows := a.finish(p)
 		for i := range p.n {
 			at := b*g.OutStride.Batch + head*g.OutStride.Head + (q0+p.at+i)*g.OutStride.Seq
@@ -145,10 +181,10 @@ func (g *AttentionArgs) task(a *attnTile, s *isa, sc *scratch, b, head, q0, q1 i
 }
 
 // mask scales, caps and masks the scores of keys [k0, k0+n) for the queries of a panel, which start at q0, and raises a.mNew.
-func (g *AttentionArgs) mask(a *attnTile, p span, sco []float32, b, head, q0, k0, n int) {
+func (g *AttentionArgs) mask(a *attnTile, p span, sco []float32, b, head, q0, k0, n, offset int) {
 	queries := p.n
 	partial := g.Mask == MaskCustom || g.Mask == MaskBias ||
-		g.Mask != MaskNone && k0+n-1 > q0+g.QOffset || g.Mask == MaskSliding && k0 < q0+queries-1+g.QOffset-g.Window
+		g.Mask != MaskNone && k0+n-1 > q0+offset || g.Mask == MaskSliding && k0 < q0+queries-1+offset-g.Window
 	if g.Softcap == 0 && !partial {
 		p.scoreMax(sco, g.Scale*log2e, a.mNew)
 		return
@@ -168,7 +204,7 @@ func (g *AttentionArgs) mask(a *attnTile, p span, sco []float32, b, head, q0, k0
 			switch g.Mask {
 			case MaskCausal, MaskSliding:
 				for i := range row {
-					if q := q0 + i + g.QOffset; k > q || g.Mask == MaskSliding && k < q-g.Window {
+					if q := q0 + i + offset; k > q || g.Mask == MaskSliding && k < q-g.Window {
 						row[i] = minusInf
 					}
 				}

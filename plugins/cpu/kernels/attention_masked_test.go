@@ -16,7 +16,7 @@ func TestAttentionMaskedValues(t *testing.T) {
 				for try := range 4 {
 					g := randomAttention(r, c[0], c[1], c[2], c[3], c[4], c[5], c[6], mask)
 					for range 1 + try {
-						g.V[r.IntN(len(g.V))] = []float32{inf, -inf, float32(math.NaN())}[r.IntN(3)]
+						g.V.f32[r.IntN(len(g.V.f32))] = []float32{inf, -inf, float32(math.NaN())}[r.IntN(3)]
 					}
 					for _, g.Precision = range []Precision{Float32, BFloat16} {
 						want := attention64(g)

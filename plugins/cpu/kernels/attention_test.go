@@ -5,6 +5,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/rlx-go/rlx/core/dtype"
 )
 
 // attention64 is the definition, one query at a time.
@@ -23,17 +25,21 @@ func attention64(g *AttentionArgs) []float64 {
 		for h := range g.Heads {
 			kv := h / (g.Heads / g.KVHeads)
 			for i := range g.SQ {
-				s := make([]float64, g.SK)
-				top := math.Inf(-1)
+				keys, offset := g.span(b)
+				s := make([]float64, keys)
+				top, sum := math.Inf(-1), 0.0
+				if g.Sinks != nil {
+					top = float64(g.Sinks[h])
+				}
 				for j := range s {
 					for d := range g.DK {
-						s[j] += round(g.Q[b*g.QStride.Batch+h*g.QStride.Head+i*g.QStride.Seq+d]) * round(g.K[b*g.KStride.Batch+kv*g.KStride.Head+j*g.KStride.Seq+d])
+						s[j] += round(g.Q[b*g.QStride.Batch+h*g.QStride.Head+i*g.QStride.Seq+d]) * round(g.K.at(b*g.KStride.Batch+kv*g.KStride.Head+j*g.KStride.Seq+d))
 					}
 					s[j] *= float64(g.Scale)
 					if c := float64(g.Softcap); c != 0 {
 						s[j] = c * math.Tanh(s[j]/c)
 					}
-					q := i + g.QOffset
+					q := i + offset
 					at := b*g.MaskStride[0] + h*g.MaskStride[1] + i*g.MaskStride[2] + j*g.MaskStride[3]
 					allowed := true
 					switch g.Mask {
@@ -53,7 +59,9 @@ func attention64(g *AttentionArgs) []float64 {
 				}
 				o := out[b*g.OutStride.Batch+h*g.OutStride.Head+i*g.OutStride.Seq:][:g.DV]
 				clear(o)
-				sum := 0.0
+				if g.Sinks != nil {
+					sum = math.Exp(float64(g.Sinks[h]) - top)
+				}
 				for j := range s {
 					if math.IsInf(s[j], -1) {
 						continue
@@ -61,7 +69,7 @@ func attention64(g *AttentionArgs) []float64 {
 					w := math.Exp(s[j] - top)
 					sum += w
 					for d := range o {
-						o[d] += w * round(g.V[b*g.VStride.Batch+kv*g.VStride.Head+j*g.VStride.Seq+d])
+						o[d] += w * round(g.V.at(b*g.VStride.Batch+kv*g.VStride.Head+j*g.VStride.Seq+d))
 					}
 				}
 				for d := range o {
@@ -73,6 +81,32 @@ func attention64(g *AttentionArgs) []float64 {
 		}
 	}
 	return out
+}
+
+// halves are the elements of w as f16 or bf16.
+func halves(w Weights, try int) Weights {
+	out := Weights{kind: dtype.F16}
+	for _, x := range w.f32 {
+		out.half = append(out.half, dtype.F32ToF16(x))
+	}
+	if try%2 == 0 {
+		out.kind = dtype.BF16
+		for i, x := range w.f32 {
+			out.half[i] = dtype.F32ToBF16(x)
+		}
+	}
+	return out
+}
+
+// at is element i.
+func (w Weights) at(i int) float32 {
+	switch w.kind {
+	case dtype.F16:
+		return dtype.F16ToF32(w.half[i])
+	case dtype.BF16:
+		return dtype.BF16ToF32(w.half[i])
+	}
+	return w.f32[i]
 }
 
 const guard64 = -12345678
@@ -88,7 +122,7 @@ func randomAttention(r *rand.Rand, b, heads, kv, sq, sk, dk, dv int, mask MaskKi
 	g := &AttentionArgs{B: b, Heads: heads, KVHeads: kv, SQ: sq, SK: sk, DK: dk, DV: dv, Scale: float32(1 / math.Sqrt(float64(dk))), Mask: mask,
 		QOffset: sk - sq, Window: r.IntN(sk + 1),
 		QStride: layout(r, sq, heads, dk), KStride: layout(r, sk, kv, dk), VStride: layout(r, sk, kv, dv), OutStride: layout(r, sq, heads, dv)}
-	g.Q, g.K, g.V = randoms(r, b*g.QStride.Batch), randoms(r, b*g.KStride.Batch), randoms(r, b*g.VStride.Batch)
+	g.Q, g.K, g.V = randoms(r, b*g.QStride.Batch), F32(randoms(r, b*g.KStride.Batch)), F32(randoms(r, b*g.VStride.Batch))
 	g.Out = make([]float32, b*g.OutStride.Batch)
 	for i := range g.Out {
 		g.Out[i] = guard64
@@ -124,9 +158,17 @@ func TestAttention(t *testing.T) {
 	eachPool(t, func(t *testing.T, p *Pool) {
 		r := rng(1)
 		for _, mask := range []MaskKind{MaskNone, MaskCausal, MaskSliding, MaskCustom, MaskBias} {
-			for _, c := range [][7]int{{1, 1, 1, 1, 1, 1, 1}, {2, 4, 2, 5, 9, 8, 8}, {1, 2, 1, 33, 300, 16, 16}, {1, 6, 3, 70, 17, 20, 7}, {1, 2, 2, 9, 4, 5, 64}, {2, 1, 1, 40, 257, 64, 33}} {
-				for range 3 {
+			for _, c := range [][7]int{{1, 1, 1, 1, 1, 1, 1}, {2, 4, 2, 5, 9, 8, 8}, {1, 2, 1, 33, 300, 16, 16}, {1, 6, 3, 70, 17, 20, 7}, {1, 2, 2, 9, 4, 5, 64}, {2, 1, 1, 40, 257, 64, 33}, {2, 6, 2, 3, 700, 20, 37}} {
+				for try := range 3 {
 					g := randomAttention(r, c[0], c[1], c[2], c[3], c[4], c[5], c[6], mask)
+					if try > 0 {
+						g.K, g.V = halves(g.K, try), halves(g.V, try)
+						for range g.B {
+							keys := r.IntN(g.SK + 1)
+							g.Spans = append(g.Spans, KeySpan{keys, keys - r.IntN(2*g.SQ)})
+						}
+						g.Sinks = randoms(r, g.Heads)
+					}
 					want := attention64(g)
 					Attention(p, g)
 					compare(t, fmt.Sprint("mask ", mask, " sizes ", c, " window ", g.Window, " cap ", g.Softcap), g.Out, want, 1e-5, 1e-5)
@@ -178,9 +220,9 @@ func TestAttentionThreads(t *testing.T) {
 				sameForAnyThreads(t, func(p *Pool) []float32 {
 					g := randomAttention(rng(uint64(i)), c.b, c.heads, c.kv, c.sq, c.sk, c.d, c.d, mask)
 					g.Precision, g.Window = precision, c.window
-					for k := range g.V {
+					for k := range g.V.f32 {
 						if k%c.d < 3 { // sums of nothing but -0, and of what rounds to -0 when it is multiplied by a weight below 1/2
-							g.V[k] = []float32{float32(math.Copysign(0, -1)), -math.SmallestNonzeroFloat32}[k/c.d%3/2]
+							g.V.f32[k] = []float32{float32(math.Copysign(0, -1)), -math.SmallestNonzeroFloat32}[k/c.d%3/2]
 						}
 					}
 					Attention(p, g)

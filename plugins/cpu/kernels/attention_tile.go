@@ -259,6 +259,16 @@ func (a *attnTile) accumulate(p span, n int) {
 	}
 }
 
+// sink adds a logit without a value to the sums of a panel. Queries without keys stay without a weight.
+func (a *attnTile) sink(p span, logit float32) {
+	for i, m := range a.m[p.at:][:p.nr] {
+		if l := &a.l[p.at+i]; *l != 0 {
+			// Were the logit the reference in place of m, all would be this much smaller, and so the result is the same.
+			*l += float32(math.Exp2(float64(logit)*log2e - float64(m)))
+		}
+	}
+}
+
 // finish divides a panel by its sums and returns it as rows [nr, dv] in a.rows. The result of a query without any allowed key is zeros.
 func (a *attnTile) finish(p span) []float32 {
 	s := a.s

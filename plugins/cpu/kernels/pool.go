@@ -141,6 +141,8 @@ type scratch struct {
 	need  int
 	most  int // the largest need, before giveBack lowered it
 
+	counting bool // floats returns nothing, and only need grows: for ScratchSize
+
 	bytes                []uint8 // the same for bytes
 	usedBytes, needBytes int
 
@@ -153,6 +155,9 @@ type scratch struct {
 func (s *scratch) floats(n int) []float32 {
 	n16 := (n + 15) &^ 15
 	s.need += n16
+	if s.counting {
+		return nil
+	}
 	if s.used+n16 > len(s.block) {
 		return make([]float32, n) // reset grows the block
 	}

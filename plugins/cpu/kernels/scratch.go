@@ -115,3 +115,17 @@ func (g *Conv2DArgs) ScratchSize(p *Pool, transposed bool) ScratchSize {
 func TopKScratch(p *Pool, k int) ScratchSize {
 	return ScratchSize{Other: int64(len(p.workers)) * sizeOf[ranked](k)}
 }
+
+// ScratchSize is what Attention needs for up to SQ queries and SK keys, and B batch elements. It reads only the sizes and the precision of g.
+func (g *AttentionArgs) ScratchSize(p *Pool) (r ScratchSize) {
+	sc, shared := scratch{counting: true}, scratch{counting: true}
+	var a attnTile
+	a.init(p.isa, &sc, g.Precision, min(g.SQ, queryPanels/2*p.isa.nr), max(1, g.SK), g.DK, g.DV)
+	r.Worker = 4 * int64(sc.need)
+	x := attendingFew{AttentionArgs: *g}
+	x.SQ = min(g.SQ, fewQueries)
+	x.init(p, &shared, g.SK)
+	sc = scratch{counting: true}
+	new(fewRows).init(&x, &sc)
+	return r.With(ScratchSize{Shared: 4 * int64(shared.need), Worker: 4 * int64(sc.need)})
+}

@@ -3,6 +3,7 @@
 package backend
 
 import (
+	"fmt"
 	"math"
 	"testing"
 
@@ -147,6 +148,33 @@ func BenchmarkAttention(b *testing.B) {
 				b.ReportMetric(0, "ns/op")
 			})
 		}
+	}
+}
+
+// BenchmarkGenerate times attention of one query to a cache, by the device's clock. GB/s counts the keys and values that a query sees.
+func BenchmarkGenerate(b *testing.B) {
+	const heads, kv, d = 32, 8, 128
+	for _, c := range []struct {
+		cached dtype.DType
+		most   int64
+		at     int64 // position of the query
+	}{{dtype.F32, 32768, 32767}, {dtype.BF16, 32768, 32767}, {dtype.F16, 32768, 32767}, {dtype.F32, 4096, 4095}, {dtype.BF16, 4096, 4095}, {dtype.F32, 32768, 511}} {
+		b.Run(fmt.Sprintf("%v/%d of %d", c.cached, c.at+1, c.most), func(b *testing.B) {
+			g := ir.NewGraph("generate")
+			cache := ir.TypeOf(c.cached, 1, kv, c.most, d)
+			q, k, v := op.Input(g, "q", ir.TypeOf(dtype.F32, 1, heads, 1, d)), op.Input(g, "k", cache), op.Input(g, "v", cache)
+			position := op.Const(g, float64(c.at), ir.TypeOf(dtype.I32))
+			g.Return("y", op.Attention(q, k, v, position, op.AttentionAttrs{Heads: heads, KVHeads: kv, Layout: op.BHSD, Mask: op.MaskCausal}))
+			p, _, err := sched.Build(g, sched.Options{Target: "portable"})
+			if err != nil {
+				b.Fatal(err)
+			}
+			back, gpu := withClock(b)
+			seconds := deviceTime(b, back, gpu, p)
+			b.ReportMetric(seconds*1e6, "us")
+			b.ReportMetric(float64(2*kv*(c.at+1)*d*int64(c.cached.Size()))/seconds/1e9, "GB/s")
+			b.ReportMetric(0, "ns/op")
+		})
 	}
 }
 

@@ -22,18 +22,25 @@ var (
 	attentionRowsWGSL string
 )
 
-var _ = register(Kernel{Op: "attention", Takes: "(" + floats + ", " + floats + ", " + floats + ", " + floats + "|bool)",
-	Also: "(" + floats + ", " + floats + ", " + floats + `, i32) if mask = "causal"|"sliding"`, Shaders: attention, Scratch: splitBytes})
+var _ = register(Kernel{Op: "attention", Takes: "(" + floats + ", " + floats + ", " + floats + ", " + floats + "|bool, " + floats + "|i32, " + floats + ")",
+	Also:    "(" + floats + ", " + floats + ", " + floats + ", " + floats + "|i32, " + floats + "|i32, " + floats + `) if mask = "causal"|"none"|"sliding"`,
+	Shaders: attention, Scratch: fewBytes})
 
 // attentionFields are the parameters of attention.
-var attentionFields = []string{"heads", "kv_heads", "dim", "sq", "sk", "q_b", "q_s", "q_h", "k_b", "k_s", "k_h", "scale:f32", "softcap:f32",
-	"offset", "window", "mask_b", "mask_h", "mask_q", "mask_k"}
+var attentionFields = []string{"heads", "kv_heads", "dim", "dim_v", "sq", "sk", "q_b", "q_s", "q_h", "k_b", "k_s", "k_h", "v_b", "v_s", "v_h", "o_b", "o_s", "o_h",
+	"q_at", "k_at", "v_at", "scale:f32", "softcap:f32", "offset", "window", "mask_b", "mask_h", "mask_q", "mask_k"}
 
 func attentionParams(a op.AttentionAttrs, c *Call) []uint32 {
 	g := attentionGeometry(a, c)
-	p := []uint32{uint32(g.H), uint32(g.HKV), uint32(g.D), uint32(g.Sq), uint32(g.Sk), uint32(g.Q.Batch), uint32(g.Q.Seq), uint32(g.Q.Head),
-		uint32(g.K.Batch), uint32(g.K.Seq), uint32(g.K.Head),
-		math.Float32bits(float32(a.EffectiveScale(int64(g.D)))), math.Float32bits(float32(a.Softcap)), uint32(int32(g.QOffset)), uint32(a.Window)}
+	p := []uint32{uint32(g.H), uint32(g.HKV), uint32(g.D), uint32(g.DV), uint32(g.Sq), uint32(g.Sk)}
+	for _, s := range []op.HeadStrides{g.Q, g.K, g.V, g.Out} {
+		p = append(p, uint32(s.Batch), uint32(s.Seq), uint32(s.Head))
+	}
+	const far = 1 << 30 // beyond any size; sums with positions do not wrap
+	for _, at := range g.Start {
+		p = append(p, uint32(at))
+	}
+	p = append(p, math.Float32bits(float32(a.EffectiveScale(int64(g.D)))), math.Float32bits(float32(a.Softcap)), uint32(int32(max(-far, min(far, g.QOffset)))), uint32(min(far, a.Window)))
 	for _, stride := range g.Mask {
 		p = append(p, uint32(stride))
 	}
@@ -42,10 +49,10 @@ func attentionParams(a op.AttentionAttrs, c *Call) []uint32 {
 
 func attentionGeometry(a op.AttentionAttrs, c *Call) op.AttentionGeometry {
 	var mask []int
-	if len(c.In) == 4 {
-		mask = c.In[3].Shape
+	if i := a.Operands(len(c.In)).Mask; i > 0 {
+		mask = c.In[i].Shape
 	}
-	return a.Geometry(c.In[0].Shape, c.In[1].Shape, mask)
+	return a.Geometry(c.In[0].Shape, c.In[1].Shape, c.In[2].Shape, mask)
 }
 
 // simpleLoops is Shader.Loops of attention_simple.wgsl for a number of keys.
@@ -60,11 +67,13 @@ func simpleLoops(keys int, c attentionConsts) int {
 type attentionConsts struct {
 	attentionShape
 	Grid, Rel, Softcap, BoolMask bool
-	Position                     bool // of query 0 is operand 3
-	Layout, Mask                 string
+	// Operands, 0 for none, and whether they have a number for each batch element: the position of query 0, how many keys there are. FixedOffset: an
+	// attribute has the position. Sinks are an operand too.
+	Position, KVLen, Sinks               int
+	PositionEach, KVLenEach, FixedOffset bool
+	Layout, Mask                         string
 	// Log2: scores come from the product in units of log2(e), because nothing is applied to them before the exponential.
 	Log2, Masked bool
-	Split        bool // the keys are divided among workgroups, see attention_split.go
 	TailK        bool // the last tile may have fewer keys
 
 	// Of grid_attention. Padded: windows extend past the edge. OneWindow: the window is the whole grid.
@@ -76,7 +85,7 @@ type attentionConsts struct {
 }
 
 // VecOut: the result is written in vectors.
-func (c attentionConsts) VecOut() bool { return !c.Split && c.SingleCols() == 0 }
+func (c attentionConsts) VecOut() bool { return c.SingleCols() == 0 }
 
 // out is the binding of the result.
 func (c attentionConsts) out() Binding {
@@ -90,60 +99,75 @@ func (c attentionConsts) out() Binding {
 // Log2E is the factor that makes scores exponents of 2.
 func (attentionConsts) Log2E() string { return "1.4426950408889634" }
 
+// operands are the bindings of what attention reads, q, k and v in vectors of vec elements or, for 0, element by element.
+func (c attentionConsts) operands(n *ir.Node, vec int) (out []Binding) {
+	for i, x := range n.In {
+		b := Binding{Name: operandNames[i], Operand: i, DType: x.Type.DType}
+		if i < 3 {
+			b.Vec = vec
+		}
+		out = append(out, b)
+	}
+	if c.KVLen > 0 {
+		out = append(out, Binding{Name: "status", Operand: Status, DType: dtype.U32})
+	}
+	return out
+}
+
 func attention(n *ir.Node, l Limits) []Shader {
 	a := n.Attrs.(op.AttentionAttrs)
-	s, err := a.Sizes(n.In[0].Type, n.In[1].Type)
+	s, err := a.Sizes(n.In[0].Type, n.In[1].Type, n.In[2].Type)
 	if err != nil {
 		return nil
 	}
-	c := attentionConsts{Layout: a.Layout, Mask: a.Mask, Softcap: a.Softcap != 0, BoolMask: len(n.In) == 4 && n.In[3].Type.DType == dtype.Bool, Position: a.HasPosition(len(n.In))}
-	c.Masked = c.Softcap || a.Mask != op.MaskNone
+	at := a.Operands(len(n.In))
+	each := func(i int) bool { return i > 0 && n.In[i].Type.Rank() == 1 }
+	c := attentionConsts{Layout: a.Layout, Mask: a.Mask, Softcap: a.Softcap != 0, BoolMask: at.Mask > 0 && n.In[at.Mask].Type.DType == dtype.Bool,
+		Position: max(at.Position, 0), KVLen: max(at.KVLen, 0), Sinks: max(at.Sinks, 0), PositionEach: each(at.Position), KVLenEach: each(at.KVLen), FixedOffset: a.UseQOffset}
+	c.Masked = c.Softcap || a.Mask != op.MaskNone || a.KVLen
 	c.Log2 = !c.Masked
-	_, c.Split = splitNode(n)
-	largest := n.Graph.Syms.Largest(ir.Shape{s.Sq, s.Sk})
-	queries, keys := largest[0], largest[1]
-	if c.Split {
-		queries = 1 // few in most runs
-	}
-	ok := false
-	c.attentionShape, ok = chooseAttention(int(s.D), queries, keys, c.Split, l)
-	c.TailK = !s.Sk.IsStatic() || s.Sk.B%int64(c.Keys()) != 0
-	ok = ok && allF32(&ir.Node{In: n.In[:3], Type: n.Type}) && s.D%4 == 0 && allAligned(n.In[:3])
-	if !ok {
-		return []Shader{mapped(n, "attention", attentionMaskWGSL+attentionSimpleWGSL, c, attentionFields, func(c *Call) []uint32 {
-			return attentionParams(a, c)
-		}).withLoops(n, func(call *Call) int {
-			return simpleLoops(attentionGeometry(a, call).Sk, c)
-		})}
-	}
-	most := splitMost(s)
-	fields := append([]string{"groups", "splits", "split_keys"}, attentionFields...)
-	params := func(call *Call) []uint32 {
-		g := attentionGeometry(a, call)
-		count, keys := 1, g.Sk
-		if c.Split {
-			count, keys = splits(most, resultRows(g.B, g.H, g.Sq), g.Sk)
+	vectors := fewOperands(n)
+	var few []Shader
+	if f, ok := chooseFew(n, s, l); ok && vectors {
+		few = fewShaders(n, a, c, f)
+		if n.Graph.Syms.Largest(ir.Shape{s.Sq})[0] <= fewQueries {
+			return few
 		}
-		groups := g.B * g.H * ceilDiv(g.Sq, c.Queries()) * count
-		return append([]uint32{uint32(groups), uint32(count), uint32(keys)}, attentionParams(a, call)...)
 	}
-	sh := Shader{Name: "attention", Body: attentionMaskWGSL + attentionRowsWGSL + attentionPartsWGSL + attentionWGSL, Consts: c, Fields: fields,
-		Bindings: []Binding{{Name: "x0", Operand: 0, Vec: 4, DType: dtype.F32}, {Name: "x1", Operand: 1, Vec: 4, DType: dtype.F32}, {Name: "x2", Operand: 2, Vec: 4, DType: dtype.F32}},
-		Groups:   func(call *Call) int { return int(params(call)[0]) },
-		Loops:    func(call *Call) int { return c.Loops(int(params(call)[2])) },
-		Params: func(call *Call) []uint32 {
-			if numel(call.Out.Shape) == 0 {
+	// The other shaders have nothing to do in runs that have few queries.
+	unlessFew := func(params func(*Call) []uint32) func(*Call) []uint32 {
+		return func(call *Call) []uint32 {
+			if numel(call.Out.Shape) == 0 || few != nil && attentionGeometry(a, call).Sq <= fewQueries {
 				return nil
 			}
 			return params(call)
-		}}
-	if len(n.In) == 4 {
-		sh.Bindings = append(sh.Bindings, Binding{Name: "x3", Operand: 3, DType: n.In[3].Type.DType})
+		}
 	}
-	if !c.Split {
-		sh.Bindings = append(sh.Bindings, c.out())
-		return []Shader{sh}
+	largest := n.Graph.Syms.Largest(ir.Shape{s.Sq, s.Sk})
+	ok := false
+	c.attentionShape, ok = chooseAttention(int(s.D), largest[0], largest[1], l)
+	c.TailK = !s.Sk.IsStatic() || s.Sk.B%int64(c.Keys()) != 0
+	ok = ok && allF32(&ir.Node{In: n.In[:3], Type: n.Type}) && s.D%4 == 0 && s.D == s.DV && vectors
+	if !ok {
+		sh := mapped(n, "attention", attentionMaskWGSL+`{{template "span" .}}`+attentionSimpleWGSL, c, attentionFields, func(call *Call) []uint32 {
+			return attentionParams(a, call)
+		}).withLoops(n, func(call *Call) int {
+			return simpleLoops(attentionGeometry(a, call).Sk, c)
+		})
+		if a.KVLen {
+			sh = sh.withStatus()
+		}
+		sh.Params = unlessFew(sh.Params)
+		return append(few, sh)
 	}
-	sh.Bindings = append(sh.Bindings, Binding{Name: "part", Operand: Scratch, DType: dtype.F32})
-	return []Shader{sh, combine(n, c, fields, params)}
+	groups := func(call *Call) int {
+		g := attentionGeometry(a, call)
+		return g.B * g.H * ceilDiv(g.Sq, c.Queries())
+	}
+	return append(few, Shader{Name: "attention", Body: attentionMaskWGSL + `{{template "span" .}}` + attentionRowsWGSL + attentionPartsWGSL + attentionWGSL, Consts: c,
+		Fields: append([]string{"groups"}, attentionFields...), Bindings: append(c.operands(n, 4), c.out()), Groups: groups,
+		Loops: func(call *Call) int { return c.Loops(attentionGeometry(a, call).Sk) },
+		Params: unlessFew(func(call *Call) []uint32 {
+			return append([]uint32{uint32(groups(call))}, attentionParams(a, call)...)
+		})})
 }

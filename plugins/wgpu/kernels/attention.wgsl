@@ -24,7 +24,7 @@ var<workgroup> tile_b: array<array<FourB, {{.C.FoursB}}>, {{.C.BlocksB}}>; // k 
 
 // The score of a key, in units of log2(e); -Inf if it is masked.
 fn score(b: u32, h: u32, q: u32, k: u32, product: f32) -> f32 {
-  if (k >= P.sk) {
+  if (k >= keys) {
     return -infinity();
   }
   var s = product;
@@ -66,20 +66,21 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   let tiles = (P.sq + {{.C.Queries}}u - 1u) / {{.C.Queries}}u;
   let q0 = (id % tiles) * {{.C.Queries}}u;
   let h = (id / tiles) % P.heads;
-{{- if .C.Split}}
-  let split = (id / (tiles * P.heads)) % P.splits;
-  let b = id / (tiles * P.heads * P.splits);
-  let k_first = split * P.split_keys;
-  let k_end = min(P.sk, k_first + P.split_keys);
-{{- else}}
   let b = id / (tiles * P.heads);
-  let k_first = 0u;
-  let k_end = P.sk;
-{{- end}}
   let queries = query_count(b);
   if (q0 >= queries) {
     return;
   }
+{{- if .C.Grid}}
+  let k_first = 0u;
+  let k_end = P.sk;
+{{- else}}
+  set_span(b);
+  let seen = visible(q0, min(q0 + {{.C.Queries}}u, queries));
+  let k_first = seen.x;
+  let k_end = seen.y;
+  key_end = k_end;
+{{- end}}
 {{- if .C.Pairs}}
   let tx = local / 2u % {{.C.LK}}u;
   let ty = local % 2u + local / {{mul .C.LK 2}}u * 2u;
@@ -209,9 +210,9 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     s{{$i}}_{{$j}}[{{$r}}] = score(b, h, q0 + (ty + {{mul $i $c.LQ}}u) * 4u + {{$r}}u, k0 + {{$c.KeyAt $j}}, s{{$i}}_{{$j}}[{{$r}}]);
 {{- end}}{{end}}{{end}}
 {{- else if .C.TailK}}
-    if (k0 + {{.C.Keys}}u > P.sk) {
+    if (k0 + {{.C.Keys}}u > k_end) {
 {{- range $j := seq $c.TK}}
-      if (k0 + {{$c.KeyAt $j}} >= P.sk) {
+      if (k0 + {{$c.KeyAt $j}} >= k_end) {
 {{- range $i := seq $c.Rows}}
         s{{$i}}_{{$j}} = vec4<f32>(-infinity());
 {{- end}}
@@ -261,7 +262,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     workgroupBarrier();
 
 {{- if .C.TailK}}
-    let parts = min({{.C.KeyParts}}u, (P.sk - k0 + {{sub (mul .C.LK 4) 1}}u) / {{mul .C.LK 4}}u * {{div 4 .C.Span}}u);
+    let parts = min({{.C.KeyParts}}u, (k_end - k0 + {{sub (mul .C.LK 4) 1}}u) / {{mul .C.LK 4}}u * {{div 4 .C.Span}}u);
 {{- end}}
     for (var part = 0u; part < {{if .C.TailK}}parts{{else}}{{.C.KeyParts}}u{{end}}; part = part + 1u) {
       switch part {
@@ -331,20 +332,16 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 {{- range $t := seq $c.LK}}
     total = total + tile_a[0][{{div $t 4}}].rows[{{mod $t 4}}][ty + {{mul $i $c.LQ}}u];
 {{- end}}
+{{- if $c.Sinks}}
+    total = select(total + exp2(vec4<f32>(x{{$c.Sinks}}(h) * {{$c.Log2E}}) - most{{$i}}), vec4<f32>(0.0), total == vec4<f32>(0.0));
+{{- end}}
     let factor = select(1.0 / total, vec4<f32>(0.0), total == vec4<f32>(0.0));
 {{- range $r := seq 4}}
     {
       let q = q0 + (ty + {{mul $i $c.LQ}}u) * 4u + {{$r}}u;
       if (q < queries) {
-{{- if $c.Split}}
-        let at = (((b * P.heads + h) * P.sq + q) * P.splits + split) * {{add $c.D 2}}u;
-        if (tx == 0u) {
-          part_put(at + {{$c.D}}u, bitcast<u32>(most{{$i}}[{{$r}}]));
-          part_put(at + {{add $c.D 1}}u, bitcast<u32>(total[{{$r}}]));
-        }
-{{- else}}
+
         let at = result_row(b, h, q) * 4u;
-{{- end}}
 {{- if $c.VecOut}}
 {{- range $v := seq $c.VecCols}}
 {{- $j := mul $v 4}}
@@ -355,7 +352,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 {{- else}}
 {{- range $j := seq $c.Cols}}
         {{if ne $c.D $c.DP}}if ({{$c.ColAt $j}} < {{$c.D}}u) {{end}}{
-          {{if $c.Split}}part_put(at + {{$c.ColAt $j}}, bitcast<u32>(o{{$i}}_{{$j}}[{{$r}}])){{else}}y_put(at + {{$c.ColAt $j}}, bitcast<u32>(o{{$i}}_{{$j}}[{{$r}}] * factor[{{$r}}])){{end}};
+          y_put(at + {{$c.ColAt $j}}, bitcast<u32>(o{{$i}}_{{$j}}[{{$r}}] * factor[{{$r}}]));
         }
 {{- end}}
 {{- end}}

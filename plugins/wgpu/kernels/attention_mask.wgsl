@@ -1,14 +1,48 @@
-{{- define "offset"}}{{if .C.Position}}clamp(x3(0u), -1073741824, 1073741824){{else}}i32(P.offset){{end}}{{end}}
+{{- /* Which keys a query sees. */ -}}
+{{- define "span"}}
+// Of the batch element at hand: the number of keys, and the position of query 0 among them.
+var<private> keys: u32;
+var<private> offset: i32;
+
+fn set_span(b: u32) {
+  keys = P.sk;
+{{- if .C.KVLen}}
+  let n = x{{.C.KVLen}}({{if .C.KVLenEach}}b{{else}}0u{{end}});
+  keys = u32(n);
+  if (n < 0 || keys > P.sk) {
+    status_put(0u, 1u);
+    keys = 0u;
+  }
+{{- end}}
+{{- if .C.Position}}
+  offset = clamp(x{{.C.Position}}({{if .C.PositionEach}}b{{else}}0u{{end}}), -1073741824, 1073741824);
+{{- else if and .C.KVLen (not .C.FixedOffset)}}
+  offset = i32(keys) - i32(P.sq);
+{{- else}}
+  offset = i32(P.offset);
+{{- end}}
+}
+// The keys that any of the queries from q0 to q1 - 1 sees are from .x to .y - 1, at most.
+fn visible(q0: u32, q1: u32) -> vec2<u32> {
+{{- if eq .C.Mask "causal"}}
+  return vec2<u32>(0u, u32(clamp(i32(q1) + offset, 0, i32(keys))));
+{{- else if eq .C.Mask "sliding"}}
+  return vec2<u32>(u32(max(i32(q0) + offset - i32(P.window), 0)), u32(clamp(i32(q1) + offset, 0, i32(keys))));
+{{- else}}
+  return vec2<u32>(0u, keys);
+{{- end}}
+}
+{{- end}}
 {{- define "mask"}}
 {{- if .C.Softcap}}
     s = P.softcap * op_tanh(s / P.softcap);
 {{- end}}
 {{- if eq .C.Mask "causal"}}
-    if (i32(k) > i32(q) + {{template "offset" .}}) {
+    if (i32(k) > i32(q) + offset) {
       s = -infinity();
     }
 {{- else if eq .C.Mask "sliding"}}
-    if (i32(k) > i32(q) + {{template "offset" .}} || i32(k) < i32(q) + {{template "offset" .}} - i32(P.window)) {
+    if (i32(k) > i32(q) + offset || i32(k) < i32(q) + offset - i32(P.window)) {
       s = -infinity();
     }
 {{- else if eq .C.Mask "custom"}}

@@ -85,14 +85,19 @@ fn result_row(b: u32, h: u32, r: u32) -> u32 {
   return (query_token(b, r) * P.heads + h) * (P.dim / 4u);
 }
 {{- else}}
+var<private> key_end: u32;
+
 fn query_count(b: u32) -> u32 {
   return P.sq;
 }
 fn query_row(b: u32, h: u32, r: u32) -> u32 {
-  return (b * P.q_b + r * P.q_s + h * P.q_h) / 4u;
+  return (P.q_at + b * P.q_b + r * P.q_s + h * P.q_h) / 4u;
 }
 fn key_row(b: u32, h: u32, row: u32) -> u32 {
-  return (b * P.k_b + min(row, P.sk - 1u) * P.k_s + ((h * P.kv_heads) / P.heads) * P.k_h) / 4u;
+  return (P.k_at + b * P.k_b + min(row, P.sk - 1u) * P.k_s + ((h * P.kv_heads) / P.heads) * P.k_h) / 4u;
+}
+fn value_row(b: u32, h: u32, row: u32) -> u32 {
+  return (P.v_at + b * P.v_b + min(row, P.sk - 1u) * P.v_s + ((h * P.kv_heads) / P.heads) * P.v_h) / 4u;
 }
 {{- range $i := seq 3}}
 fn fetch_x{{$i}}(row: u32, d4: u32) -> vec4<f32> {
@@ -110,10 +115,10 @@ fn fetch_qk(q: bool, rows: vec4<u32>, h: u32, d4: u32) -> mat4x4<f32> {
   return mat4x4<f32>(fetch_x1(rows.x, d4), fetch_x1(rows.y, d4), fetch_x1(rows.z, d4), fetch_x1(rows.w, d4));
 }
 fn fetch_v(b: u32, h: u32, r: u32, d4: u32) -> vec4<f32> {
-  return select(vec4<f32>(0.0), fetch_x2(key_row(b, h, r), d4), r < P.sk);
+  return select(vec4<f32>(0.0), fetch_x2(value_row(b, h, r), d4), r < key_end); // what lies there may be NaN
 }
 fn result_row(b: u32, h: u32, r: u32) -> u32 {
-  return query_row(b, h, r);
+  return (b * P.o_b + r * P.o_s + h * P.o_h) / 4u;
 }
 {{- end}}
 fn query_rows(b: u32, h: u32, r: u32, queries: u32) -> vec4<u32> {

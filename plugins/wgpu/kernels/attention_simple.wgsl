@@ -19,14 +19,14 @@ fn part_at(t: Token, h: u32, which: u32, d: u32) -> f32 {
   return x1(at);
 }
 {{- else}}
-fn not_zero(p: f32) -> f32 {
+fn never_zero(p: f32) -> f32 {
   return select(p, 1.2e-38, p == 0.0);
 }
 {{- end}}
 
 fn value(i: u32) -> u32 {
-  let d = i % P.dim;
 {{- if .C.Grid}}
+  let d = i % P.dim;
   let h = (i / P.dim) % P.heads;
   let t = i / (P.dim * P.heads);
   let x = t % P.gw;
@@ -35,23 +35,30 @@ fn value(i: u32) -> u32 {
   let qy = y % P.wh;
   let qx = x % P.ww;
   let token_q = token(b, qy * P.ww + qx);
-{{- else if eq .C.Layout "bhsd"}}
-  let q = (i / P.dim) % P.sq;
-  let h = (i / (P.dim * P.sq)) % P.heads;
-  let b = i / (P.dim * P.sq * P.heads);
+  let k_first = 0u;
+  let k_end = P.sk;
 {{- else}}
-  let h = (i / P.dim) % P.heads;
-  let q = (i / (P.dim * P.heads)) % P.sq;
-  let b = i / (P.dim * P.heads * P.sq);
+  let d = i % P.dim_v;
+{{- if eq .C.Layout "bhsd"}}
+  let q = (i / P.dim_v) % P.sq;
+  let h = (i / (P.dim_v * P.sq)) % P.heads;
+{{- else}}
+  let h = (i / P.dim_v) % P.heads;
+  let q = (i / (P.dim_v * P.heads)) % P.sq;
 {{- end}}
-{{- if not .C.Grid}}
-  let q_at = b * P.q_b + q * P.q_s + h * P.q_h;
-  let k_at = b * P.k_b + ((h * P.kv_heads) / P.heads) * P.k_h;
+  let b = i / (P.dim_v * P.sq * P.heads);
+  let q_at = P.q_at + b * P.q_b + q * P.q_s + h * P.q_h;
+  let k_at = P.k_at + b * P.k_b + ((h * P.kv_heads) / P.heads) * P.k_h;
+  let v_at = P.v_at + b * P.v_b + ((h * P.kv_heads) / P.heads) * P.v_h + d;
+  set_span(b);
+  let seen = visible(q, q + 1u);
+  let k_first = seen.x;
+  let k_end = seen.y;
 {{- end}}
   var most = -infinity();
   var sum = 0.0;
   var acc = 0.0;
-  for (var k = 0u; k < P.sk; k = k + 1u) {
+  for (var k = k_first; k < k_end; k = k + 1u) {
     var s = 0.0;
 {{- if .C.Grid}}
     let token_k = token(b, k);
@@ -88,7 +95,7 @@ fn value(i: u32) -> u32 {
     let v = part_at(token_k, h, 2u, d);
 {{- else}}
 {{- template "mask" .}}
-    let v = x2(row + d);
+    let v = x2(v_at + k * P.v_s);
 {{- end}}
     if (is_nan(s) || s > -infinity()) {
       let next = op_max(most, s);
@@ -103,12 +110,12 @@ fn value(i: u32) -> u32 {
         sum = 0.0;
         acc = 0.0;
       } else {
-        let keep = not_zero(op_exp(most - next));
+        let keep = never_zero(op_exp(most - next));
         sum = sum * keep;
         acc = acc * keep;
       }
       if (!(s - next < -745.0)) {
-        let p = not_zero(op_exp(s - next));
+        let p = never_zero(op_exp(s - next));
         sum = sum + p;
         acc = acc + p * v;
       }
@@ -119,6 +126,9 @@ fn value(i: u32) -> u32 {
   if (sum == 0.0) {
     return y_encode(0.0);
   }
+{{- if not .C.Grid}}{{if .C.Sinks}}
+  sum = sum + op_exp(x{{.C.Sinks}}(h) - most);
+{{- end}}{{end}}
   return y_encode(acc / sum);
 }
 {{- define "term"}}

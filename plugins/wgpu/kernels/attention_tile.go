@@ -133,9 +133,8 @@ var (
 // AttentionTiles are all shapes; the last is for software adapters.
 var AttentionTiles = []AttentionTile{attentionLarge, attentionColumns, attentionWindow, attentionFew, attentionShort}
 
-// chooseAttention is the tile for a head dim and numbers of queries and keys; ok is false if it does not fit the device. If the keys
-// are split, tiles divide each split.
-func chooseAttention(d, queries, keys int, split bool, l Limits) (s attentionShape, ok bool) {
+// chooseAttention is the tile for a head dim and numbers of queries and keys; ok is false if it does not fit the device.
+func chooseAttention(d, queries, keys int, l Limits) (s attentionShape, ok bool) {
 	s = attentionShape{attentionLarge, d}
 	padded := func(t AttentionTile) int { return ceilDiv(keys, t.Keys()) * t.Keys() }
 	switch {
@@ -148,7 +147,7 @@ func chooseAttention(d, queries, keys int, split bool, l Limits) (s attentionSha
 	case s.SingleCols() > 0:
 		s.AttentionTile = attentionColumns // twice the products for each single read
 	}
-	if !s.fits(l) || split && splitKeys%s.Keys() != 0 {
+	if !s.fits(l) {
 		s.AttentionTile = attentionFew
 	}
 	return s, s.fits(l)

@@ -52,7 +52,7 @@ func gridAttention(n *ir.Node, l Limits) []Shader {
 	c := attentionConsts{Grid: true, Rel: s.Positional, Log2: true, Padded: padded, OneWindow: s.NH*s.NW == 1 && !padded,
 		RelRows: int(s.WH + s.WW), RelPitch: ceilDiv(int(tokens), 4), RelWidth: int(s.WW)}
 	ok := false
-	c.attentionShape, ok = chooseAttention(int(s.D), int(tokens), int(tokens), false, l)
+	c.attentionShape, ok = chooseAttention(int(s.D), int(tokens), int(tokens), l)
 	c.TailK, c.RelChunkRow = tokens%int64(c.Keys()) != 0, s.WW%int64(4*c.LK) == 0 && c.SingleKeys() == 0
 	// All sizes are static: as constants they make the divisions that locate a token cheap.
 	var literals []string

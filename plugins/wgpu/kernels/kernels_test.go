@@ -59,7 +59,7 @@ func TestTexts(t *testing.T) {
 	x := inputs(g, typ(1, 8, 8, 16), typ(8, 16, 3, 3), typ(16, 8, 2, 2), typ(1, 4, 16), typ(1, 2048, 16))
 	checkTexts(t, "tiled conv2d", op.Conv2D(x[0], x[1], nil, op.Conv2DAttrs{Layout: op.NHWC}))
 	checkTexts(t, "tiled conv_transpose2d", op.ConvTranspose2D(x[0], x[2], nil, op.ConvTranspose2DAttrs{Layout: op.NHWC, Stride: []int{2, 2}}))
-	checkTexts(t, "split attention", op.Attention(x[3], x[4], x[4], nil, op.AttentionAttrs{Heads: 1, Layout: op.BSE}))
+	checkTexts(t, "attention of few queries", op.Attention(x[3], x[4], x[4], nil, op.AttentionAttrs{Heads: 1, Layout: op.BSE}))
 	if err := g.Err(); err != nil {
 		t.Fatal(err)
 	}

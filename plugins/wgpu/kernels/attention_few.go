@@ -1,0 +1,135 @@
+package kernels
+
+import (
+	_ "embed"
+	"slices"
+
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+)
+
+//go:embed attention_few.wgsl
+var attentionFewWGSL string
+
+const (
+	fewQueries = 8   // of a head: runs with no more take this kernel
+	fewThreads = 128 // invocations of a workgroup, a power of two
+	fewLanes   = 4   // invocations that read a key together
+	mostShares = 512 // of the keys; more keys than these can have take the tiled kernel
+	mostShare  = 256 // keys, a multiple of leastShare
+	leastShare = 64
+	fewGroups  = 512 // workgroups that keep a large device busy: shares are made smaller until there are so many
+)
+
+// fewShape is the kernel of few queries for head dims of D and DV.
+type fewShape struct{ D4, DV4, FewRows int }
+
+// Constants for the template.
+func (s fewShape) FewThreads() int  { return fewThreads }
+func (s fewShape) Lanes() int       { return fewLanes }
+func (s fewShape) PassKeys() int    { return s.FewThreads() / fewLanes }
+func (s fewShape) LaneVecs() int    { return ceilDiv(s.D4, fewLanes) }
+func (s fewShape) RowVecs4() int    { return s.FewRows / 4 }
+func (s fewShape) ValueGroups() int { return s.FewThreads() / s.DV4 }
+func (s fewShape) MostShares() int  { return mostShares }
+func (s fewShape) MostShare() int   { return mostShare }
+
+// LastLane reports that not all lanes have a vector i.
+func (s fewShape) LastLane(i int) bool { return (i+1)*fewLanes > s.D4 }
+
+func (s fewShape) bytes() int {
+	return 16 * (s.FewRows*s.D4 + s.RowVecs4()*s.MostShare() + s.RowVecs4()*s.FewThreads())
+}
+
+// chooseFew is the kernel for a node; ok is false where it has none.
+func chooseFew(n *ir.Node, s op.AttentionShape, l Limits) (f fewShape, ok bool) {
+	syms := n.Graph.Syms
+	least, most := syms.Smallest(ir.Shape{s.Sq})[0], syms.Largest(ir.Shape{s.Sq, s.Sk})
+	rows := int(s.H/s.HKV) * min(most[0], fewQueries)
+	f = fewShape{int(s.D) / 4, int(s.DV) / 4, max(4, min(8, ceilDiv(rows, 4)*4))}
+	if f.FewRows == 8 && f.bytes() > l.WorkgroupStorage {
+		f.FewRows = 4
+	}
+	return f, s.D%4 == 0 && s.DV%4 == 0 && f.DV4 <= fewThreads && least <= fewQueries && most[1] <= mostShares*f.MostShare() && f.bytes() <= l.WorkgroupStorage
+}
+
+// shares are those of a call, and the keys of each.
+func (f fewShape) shares(g op.AttentionGeometry) (count, keys, rowTiles int) {
+	rowTiles = ceilDiv(g.H/g.HKV*g.Sq, f.FewRows)
+	keys = f.MostShare()
+	for keys > leastShare && (g.B*g.HKV*rowTiles*ceilDiv(g.Sk, keys) < fewGroups) && ceilDiv(g.Sk, keys/2) <= mostShares {
+		keys /= 2
+	}
+	return max(1, ceilDiv(g.Sk, keys)), keys, rowTiles
+}
+
+// fewBytes is the scratch memory of a node, for any number of queries that the kernel takes.
+func fewBytes(n *ir.Node) int64 {
+	a := n.Attrs.(op.AttentionAttrs)
+	s, err := a.Sizes(n.In[0].Type, n.In[1].Type, n.In[2].Type)
+	if err != nil || !fewOperands(n) {
+		return 0
+	}
+	most := n.Graph.Syms.Largest(ir.Shape{s.B, s.Sq, s.Sk})
+	return int64(most[0]) * s.H * int64(min(most[1], fewQueries)) * int64(max(1, ceilDiv(most[2], leastShare))) * (s.DV + 4) * 4
+}
+
+// fewOperands reports q, k and v that are read in vectors.
+func fewOperands(n *ir.Node) bool {
+	a := n.Attrs.(op.AttentionAttrs)
+	for i, x := range n.In[:3] {
+		if last := x.Type.Shape[x.Type.Rank()-1]; !last.IsStatic() || last.B%4 != 0 || len(a.Packed) > 0 && a.Packed[i]%4 != 0 {
+			return false
+		}
+	}
+	return allAligned(n.In[:3])
+}
+
+// fewShaders are those for runs with few queries.
+func fewShaders(n *ir.Node, a op.AttentionAttrs, c attentionConsts, f fewShape) []Shader {
+	consts := struct {
+		attentionConsts
+		fewShape
+	}{c, f}
+	fields := append([]string{"groups", "shares", "share_keys", "row_tiles", "batch"}, attentionFields...)
+	groups := func(call *Call) int {
+		g := attentionGeometry(a, call)
+		count, _, tiles := f.shares(g)
+		return g.B * g.HKV * tiles * count
+	}
+	params := func(call *Call) []uint32 {
+		g := attentionGeometry(a, call)
+		if numel(call.Out.Shape) == 0 || g.Sq > fewQueries {
+			return nil
+		}
+		count, keys, tiles := f.shares(g)
+		return append([]uint32{uint32(groups(call)), uint32(count), uint32(keys), uint32(tiles), uint32(g.B)}, attentionParams(a, call)...)
+	}
+	parts := Binding{Name: "part", Operand: Scratch, Vec: 4, DType: dtype.F32}
+	main := Shader{Name: "attention", Body: attentionMaskWGSL + part(attentionFewWGSL, "few"), Consts: consts, Fields: fields, Params: params, Groups: groups,
+		Bindings: append(slices.Clone(c.operands(n, 4)), parts),
+		Loops: func(call *Call) int {
+			_, keys, _ := f.shares(attentionGeometry(a, call))
+			pass := loop(ceilDiv(f.PassKeys()*f.RowVecs4(), f.FewThreads()), 4)
+			rows := f.RowVecs4() * 2 * loop(ceilDiv(keys, f.FewThreads()), 0)
+			return loop(ceilDiv(f.FewRows*f.D4, f.FewThreads()), 0) + loop(ceilDiv(keys, f.PassKeys()), pass) + rows + 2*loop(10, 0) +
+				loop(ceilDiv(keys, 4*f.ValueGroups()), 0) + f.FewRows*loop(f.ValueGroups(), 0)
+		}}
+	sum := Shader{Name: "attention", Body: attentionMaskWGSL + part(attentionFewWGSL, "combine"), Consts: consts, Fields: fields, Params: params,
+		Groups: func(call *Call) int {
+			g := attentionGeometry(a, call)
+			return g.B * g.H * g.Sq
+		},
+		Loops: func(call *Call) int {
+			count, _, _ := f.shares(attentionGeometry(a, call))
+			return 4*loop(count, 0) + loop(f.ValueGroups(), 0)
+		}}
+	for _, b := range c.operands(n, 4) {
+		if i := b.Operand; i == Status || i > 0 && (i == c.Position || i == c.KVLen || i == c.Sinks) {
+			sum.Bindings = append(sum.Bindings, b)
+		}
+	}
+	sum.Bindings = append(sum.Bindings, parts, Binding{Name: "y", Operand: Out, Vec: 4, DType: n.Type.DType})
+	return []Shader{main, sum}
+}
