@@ -27,6 +27,51 @@ def functions():
         yield case("gelu_tanh x", lambda: aten.gelu.out(x, approximate="tanh", out=out), x=x)
 
 
+# Functions whose attributes follow their name.
+further = {"exp2 x": torch.exp2, "expm1 x": torch.expm1, "log2 x": torch.log2, "log1p x": torch.log1p, "reciprocal x": torch.reciprocal, "square x": torch.square,
+           "sign x": torch.sign, "mish x": aten.mish.out, "hardswish x": aten.hardswish.out, "hardsigmoid x {alpha=0.16666666666666666, beta=0.5}": aten.hardsigmoid.out,
+           "leaky_relu x {slope=0.01}": aten.leaky_relu.out, "elu x {alpha=1.0}": aten.elu.out, "softplus x {beta=1.0, threshold=20.0}": aten.softplus.out,
+           "clamp x {max=1.0, min=-1.0}": aten.hardtanh.out}
+
+
+@op(*(line.split()[0] for line in further), "selu", "celu")
+def further_functions():
+    for line, f in further.items():
+        for shape in shapes[:2]:
+            x = rand(*shape)
+            x = x.abs() if line.startswith("log") else x
+            out = torch.empty_like(x)
+            yield case(line, lambda: f(x, out=out), x=x)
+    x = rand(4096, 768)
+    yield case("selu x", lambda: torch.selu(x), x=x)
+    yield case("celu x {alpha=2.0}", lambda: torch.celu(x, 2.0), x=x)
+
+
+@op("isnan", "isinf", "isfinite")
+def properties():
+    x = rand(4096, 768)
+    for name in "isnan", "isinf", "isfinite":
+        yield case(name + " x", lambda: getattr(torch, name)(x), x=x)
+
+
+@op("and", "or", "xor", "not", "shift_left", "shift_right", "mod", "remainder")
+def bits():
+    for d in torch.int32, torch.bool:
+        x, y = (rand(4096, 768) * 100).int(), (rand(4096, 768) * 100).int()
+        if d == torch.bool:
+            x, y = x > 0, y > 0
+        for name, f in {"and": torch.bitwise_and, "or": torch.bitwise_or, "xor": torch.bitwise_xor}.items():
+            yield case(name + " x, y", into(f, x, y), x=x, y=y)
+        yield case("not x", lambda: torch.bitwise_not(x), x=x)
+    x, y = (rand(4096, 768) * 100).int(), (rand(4096, 768).abs() * 9).int() + 1
+    for name, f in {"shift_left": torch.bitwise_left_shift, "shift_right": torch.bitwise_right_shift, "mod": torch.remainder,
+                    "remainder": torch.fmod}.items():
+        yield case(name + " x, y", into(f, x, y), x=x, y=y)
+    x, y = rand(4096, 768), rand(4096, 768).abs() + 0.1
+    for name, f in {"mod": torch.remainder, "remainder": torch.fmod}.items():
+        yield case(name + " x, y", into(f, x, y), x=x, y=y)
+
+
 binary = {"add": torch.add, "sub": torch.sub, "mul": torch.mul, "div": torch.div, "max": torch.maximum, "min": torch.minimum, "pow": torch.pow,
           "eq": torch.eq, "ne": torch.ne, "lt": torch.lt, "le": torch.le, "gt": torch.gt, "ge": torch.ge}
 

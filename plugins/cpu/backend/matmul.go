@@ -3,8 +3,8 @@ package backend
 import (
 	"slices"
 	"strconv"
-	"sync"
 	"strings"
+	"sync"
 
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"

@@ -42,7 +42,7 @@ var binaries = []binaryFunction{
 	{"max", func(x, y float64) float64 { return max(x, y) }, true, false},
 	{"min", func(x, y float64) float64 { return min(x, y) }, true, false},
 	{"pow", math.Pow, true, false},
-	{"remainder", math.Mod, true, false},
+	{"remainder", remainder64, true, false},
 	{"mod", mod64, true, false},
 	{"and", nil, true, true},
 	{"or", nil, true, true},
@@ -51,8 +51,22 @@ var binaries = []binaryFunction{
 	{"shift_right", nil, true, false},
 }
 
+// remainder64 is math.Mod. Of values that are float32, as most are, the quotient is short: then its product with y is exact.
+func remainder64(x, y float64) float64 {
+	if q := math.Trunc(x / y); math.Abs(q) < 1<<29 && float64(float32(x)) == x && float64(float32(y)) == y {
+		r := x - float64(q*y)
+		if r != 0 && r < 0 != (x < 0) { // x / y was rounded up to q
+			r += math.Copysign(y, x)
+		}
+		if r == r { // y is finite
+			return math.Copysign(r, x)
+		}
+	}
+	return math.Mod(x, y)
+}
+
 func mod64(x, y float64) float64 {
-	r := math.Mod(x, y)
+	r := remainder64(x, y)
 	if r != 0 && r < 0 != (y < 0) {
 		r += y
 	}

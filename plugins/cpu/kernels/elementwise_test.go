@@ -406,3 +406,19 @@ func randomShape(r *rand.Rand) []int {
 func describeShape(what string, shape, extra []int) string {
 	return fmt.Sprint(what, " ", shape, " ", extra)
 }
+
+// TestRemainder compares the short way with the long one.
+func TestRemainder(t *testing.T) {
+	r := rng(12)
+	for range 300000 {
+		x, y := math.Float32frombits(r.Uint32()), math.Float32frombits(r.Uint32())
+		if r.IntN(2) == 0 { // a quotient close to an integer
+			y = r.Float32() + 0.01
+			x = math.Nextafter32(y*float32(r.IntN(1<<20)), float32(r.IntN(3)-1)*1e9)
+		}
+		got, want := remainder64(float64(x), float64(y)), math.Mod(float64(x), float64(y))
+		if math.Float64bits(got) != math.Float64bits(want) && want == want {
+			t.Fatalf("%v mod %v is %v, want %v", x, y, got, want)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package kernels
 
 import (
+	"encoding/binary"
 	"fmt"
 	"unsafe"
 
@@ -86,17 +87,11 @@ func binaryIntegers[T Integer](op BinaryOp, dst, a, b []T) bool {
 			dst[i] = min(x, b[i])
 		}
 	case And:
-		for i, x := range a {
-			dst[i] = x & b[i]
-		}
+		eachWord(bytesOf(dst), bytesOf(a), bytesOf(b), func(x, y uint64) uint64 { return x & y })
 	case Or:
-		for i, x := range a {
-			dst[i] = x | b[i]
-		}
+		eachWord(bytesOf(dst), bytesOf(a), bytesOf(b), func(x, y uint64) uint64 { return x | y })
 	case Xor:
-		for i, x := range a {
-			dst[i] = x ^ b[i]
-		}
+		eachWord(bytesOf(dst), bytesOf(a), bytesOf(b), func(x, y uint64) uint64 { return x ^ y })
 	case ShiftLeft: // in Go too, a shift by the width or more loses all bits
 		for i, x := range a {
 			dst[i] = x << shiftBy(b[i], width)
@@ -224,23 +219,42 @@ func (x *logicalRows) do(lo, hi, worker int) {
 }
 
 func logicalRow(op BinaryOp, dst, a, b []uint8) {
-	a, b = a[:len(dst)], b[:len(dst)]
 	switch op {
 	case And:
-		for i, x := range a {
-			dst[i] = min(x, 1) & min(b[i], 1)
-		}
+		eachWord(dst, a, b, func(x, y uint64) uint64 { return truths(x) & truths(y) })
 	case Or:
-		for i, x := range a {
-			dst[i] = min(x|b[i], 1)
-		}
+		eachWord(dst, a, b, func(x, y uint64) uint64 { return truths(x | y) })
 	case Xor:
-		for i, x := range a {
-			dst[i] = min(x, 1) ^ min(b[i], 1)
-		}
+		eachWord(dst, a, b, func(x, y uint64) uint64 { return truths(x) ^ truths(y) })
 	default:
 		panic("BUG: " + op.String() + " of bools")
 	}
+}
+
+// eachWord is dst = f(a, b), eight bytes at a time.
+func eachWord(dst, a, b []uint8, f func(x, y uint64) uint64) {
+	a, b = a[:len(dst)], b[:len(dst)]
+	for len(dst) >= 8 {
+		binary.LittleEndian.PutUint64(dst, f(binary.LittleEndian.Uint64(a), binary.LittleEndian.Uint64(b)))
+		dst, a, b = dst[8:], a[8:], b[8:]
+	}
+	for i, x := range a {
+		dst[i] = uint8(f(uint64(x), uint64(b[i])))
+	}
+}
+
+// truths has a 1 in each byte where x is not 0.
+func truths(x uint64) uint64 {
+	const low7 = 0x7f7f7f7f7f7f7f7f
+	return (x&low7 + low7 | x) >> 7 & 0x0101010101010101 // the sum carries into bit 7, and no further
+}
+
+// bytesOf is elements read as bytes.
+func bytesOf[T Integer](s []T) []uint8 {
+	if len(s) == 0 {
+		return nil
+	}
+	return unsafe.Slice((*uint8)(unsafe.Pointer(&s[0])), len(s)*int(unsafe.Sizeof(s[0])))
 }
 
 // Not is dst[i] = not src[i] on bools; dst may be src.
@@ -249,8 +263,5 @@ func Not(p *Pool, dst, src []uint8) {
 }
 
 func notRow(dst, src []uint8) {
-	dst = dst[:len(src)]
-	for i, x := range src {
-		dst[i] = min(x, 1) ^ 1
-	}
+	eachWord(dst, src, src, func(x, _ uint64) uint64 { return truths(x) ^ 0x0101010101010101 })
 }
