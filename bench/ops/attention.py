@@ -13,6 +13,22 @@ def attention():
         yield case('attention q, k, v {heads=%d, layout="bhsd", %s}' % (h, attrs), lambda: sdpa(q, k, v, **how), q=q, k=k, v=v)
     q, k, v = rand(1, 16, 1, 128), rand(1, 4, 2048, 128), rand(1, 4, 2048, 128)  # one token
     yield case('attention q, k, v {heads=16, kv_heads=4, layout="bhsd", mask="none"}', lambda: sdpa(q, k, v, enable_gqa=True), q=q, k=k, v=v)
+    for cached in (torch.float32, torch.bfloat16):  # one token, of a model with a long cache
+        q, k, v = rand(1, 32, 1, 128), rand(1, 8, 8192, 128).to(cached), rand(1, 8, 8192, 128).to(cached)
+        yield case('attention q, k, v {heads=32, kv_heads=8, layout="bhsd", mask="none"}', lambda: sdpa(q, k.float(), v.float(), enable_gqa=True), q=q, k=k, v=v)
+
+
+@op("rope")
+def rope():
+    for s in 1, 512:
+        x, c, t = rand(1, s, 32 * 128), rand(2048, 64), rand(2048, 64)
+
+        def peer():
+            h = x.view(1, s, 32, 128)
+            cos, sin = torch.cat([c[:s], c[:s]], -1)[None, :, None], torch.cat([t[:s], t[:s]], -1)[None, :, None]
+            return (h * cos + torch.cat([-h[..., 64:], h[..., :64]], -1) * sin).view(1, s, -1)
+
+        yield case('rope x, c, t {angles="tables", head_dim=128, layout="bse", style="neox"}', peer, weights=("c", "t"), x=x, c=c, t=t)
 
 
 @op("grid_attention")
