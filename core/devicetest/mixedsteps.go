@@ -21,8 +21,8 @@ func (m *mixer) steps() []func(x *ir.Node) *ir.Node {
 	}
 	return []func(x *ir.Node) *ir.Node{
 		m.binary, m.binary, m.binary, m.compare, m.where, m.where, m.cast, m.cast, m.transpose, m.transpose, m.reshape, m.reshape,
-		m.narrow, m.narrow, m.concat, m.concat, m.pad, m.expand, m.gather, m.gather, m.iota, m.reduce, m.reduce, m.topK, m.topK,
-		m.unary, m.unary, m.unary, float(m.softmax), float(m.norm), float(m.matmul), float(m.matmul),
+		m.narrow, m.narrow, m.concat, m.concat, m.pad, m.expand, m.gather, m.gather, m.iota, m.reduce, m.reduce, m.topK, m.topK, m.scan,
+		m.unary, m.unary, m.unary, float(m.softmax), float(m.fourier), float(m.norm), float(m.matmul), float(m.matmul),
 		float(m.conv), float(m.conv), float(m.conv), float(m.attention), float(m.attention), float(m.rope),
 	}
 }
@@ -236,6 +236,40 @@ func (m *mixer) reduce(x *ir.Node) *ir.Node {
 		defs = defs[:4]
 	}
 	return m.add(defs[m.IntN(len(defs))], a, x)
+}
+
+// scan folds short lines: products of long ones would overflow in f16.
+func (m *mixer) scan(x *ir.Node) *ir.Node {
+	if x.Type.Rank() == 0 || x.Type.DType == dtype.Bool {
+		return nil
+	}
+	a := op.ScanAttrs{Axis: m.IntN(x.Type.Rank()), Exclusive: m.IntN(2) == 0, Reverse: m.IntN(2) == 0}
+	defs := []*ir.OpDef{op.CumsumDef, op.CumprodDef, op.CummaxDef}
+	if _, most := m.g.Syms.Bounds(x.Type.Shape[a.Axis]); most > 5 {
+		defs[1] = op.CummaxDef
+	}
+	if a.Exclusive { // which would begin with -Inf
+		defs = defs[:1]
+	}
+	return m.add(defs[m.IntN(len(defs))], a, x)
+}
+
+// fourier keeps the sum of squares, so that values stay small.
+func (m *mixer) fourier(x *ir.Node) *ir.Node {
+	r := x.Type.Rank()
+	if r == 0 || !x.Type.Shape[r-1].IsStatic() || x.Type.DType != dtype.F32 {
+		return nil
+	}
+	last := int(x.Type.Shape[r-1].B)
+	switch {
+	case m.IntN(3) == 0:
+		return m.add(op.RFFTDef, op.FFTAttrs{Norm: op.NormOrtho}, x)
+	case last%2 == 0 && m.IntN(3) == 0:
+		return m.add(op.IRFFTDef, op.IRFFTAttrs{N: last - 2 + m.IntN(2), Norm: op.NormOrtho}, x)
+	case last%2 == 0:
+		return m.add([]*ir.OpDef{op.FFTDef, op.IFFTDef}[m.IntN(2)], op.FFTAttrs{Norm: op.NormOrtho}, x)
+	}
+	return nil
 }
 
 // topK returns values or indices. Another step may read the other result.

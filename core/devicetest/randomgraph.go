@@ -147,6 +147,10 @@ func (m *graphMaker) exactSteps() []func() *ir.Node {
 			return op.Max(values, op.Cast(indices, dtype.F32))
 		},
 		func() *ir.Node { return m.clamp(op.Add(any(), m.clamp(op.ReduceSum(any(), true, 1)))) },
+		func() *ir.Node {
+			return m.clamp(op.Cumsum(any(), op.ScanAttrs{Axis: 1 + m.IntN(2), Reverse: m.IntN(2) == 0}))
+		},
+		func() *ir.Node { return op.Cummax(any(), op.ScanAttrs{Axis: 1 + m.IntN(2)}) },
 		func() *ir.Node { return op.Min(op.Expand(m.row, m.full.Shape), any()) },
 		func() *ir.Node { return op.ReduceMin(any(), false, 1) },
 		func() *ir.Node { // parts of different values
@@ -168,6 +172,7 @@ func (m *graphMaker) roundedSteps() []func() *ir.Node {
 		func() *ir.Node { return op.Log1p(op.Abs(any())) },
 		func() *ir.Node { return op.Softmax(any(), 2) },
 		func() *ir.Node { return op.Softmax(any(), 1) },
+		func() *ir.Node { return op.IRFFT(op.Tanh(op.RFFT(any(), op.NormOrtho)), 6, op.NormOrtho) },
 		func() *ir.Node { return op.LayerNorm(any(), vector("gamma", 6), vector("beta", 6), 0.5) },
 		func() *ir.Node { return op.Tanh(op.MatMul(any(), vector("w", 6, 6), op.MatMulAttrs{TransB: true})) },
 		func() *ir.Node { return op.Sub(any(), op.ReduceMean(any(), true, 1)) },

@@ -15,7 +15,7 @@ type ReduceAttrs struct {
 	KeepDims bool  `attr:"keep_dims"` // reduced axes stay with size 1
 }
 
-// reduction describes how a reduction folds its elements.
+// reduction describes how a reduction, or a scan, folds its elements.
 type reduction struct {
 	name, doc string
 	tol       func(a ReduceAttrs, in []ir.Type, out ir.Type) ir.Tolerance
@@ -25,7 +25,12 @@ type reduction struct {
 	startInt  func(dtype.DType) int64
 	mean      bool // divide by the number of elements
 	fill      []ir.Range
+
+	scanTol func(a ScanAttrs, in []ir.Type, out ir.Type) ir.Tolerance // in place of tol, of a scan
 }
+
+// nearOne keeps products of many elements near 1.
+var nearOne = []ir.Range{{Lo: 0.9, Hi: 1.1}}
 
 func reduce(r reduction) *ir.OpDef {
 	return ir.Define(ir.Def[ReduceAttrs]{

@@ -14,7 +14,7 @@ var ReduceProdDef = reduce(reduction{
 	float:    func(acc, x float64) float64 { return acc * x },
 	integer:  func(acc, x int64) int64 { return acc * x },
 	startInt: func(dtype.DType) int64 { return 1 },
-	fill:     []ir.Range{{Lo: 0.9, Hi: 1.1}}, // products of many elements stay near 1
+	fill:     nearOne,
 })
 
 // ReduceProd adds the product over axes; reduced axes stay with size 1 if keepDims is set.

@@ -126,6 +126,7 @@ type element struct {
 	unary   func(c *call, op string) // of integers
 
 	scatterAdd func(c *call) error
+	scan       func(c *call, f kernels.ScanOp)
 }
 
 // elements are the types that kernels compute with unconverted.
@@ -159,6 +160,11 @@ func elementOf[T interface {
 			kernels.Reduce(c.pool, r, view[T](c.out), view[T](c.in[0]), c.in[0].Shape, c.node.Attrs.(op.ReduceAttrs).Axes)
 		},
 		scatterAdd: scatterAdd[T],
+		scan: func(c *call, f kernels.ScanOp) {
+			a := c.node.Attrs.(op.ScanAttrs)
+			outer, n, inner := around(c.out.Shape, a.Axis)
+			kernels.Scan(c.pool, f, view[T](c.out), view[T](c.in[0]), outer, n, inner, a.Exclusive, a.Reverse)
+		},
 	}
 }
 

@@ -88,6 +88,8 @@ type isa struct {
 	tileTerms     func(t *termTiles)
 	tileOut       func(dst []float32, ldd int, o, l []float32, n, tiles int)
 
+	fft *fftRoutines[float32] // nil: loops in Go
+
 	halfLoop func(n int) // 12*n vector products of pairs, nil if not known
 	tileLoop func(n int) // 4*n products of tiles
 	fmaLoop  func(n int) // 12*n vector multiply-adds; nil if not known

@@ -31,6 +31,7 @@ var parts = map[string]func(vec){
 	"bf16":      genBF16,
 	"tiles":     genTiles,
 	"attend":    genAttend,
+	"fft":       genFFT,
 }
 
 // headers are the files of macros that a part needs.

@@ -1,0 +1,360 @@
+package kernels
+
+import (
+	"fmt"
+	"math"
+	"unsafe"
+)
+
+// FFTKind is what a transform takes and gives. Complex numbers are their real parts, all of them, and then their imaginary parts.
+type FFTKind uint8
+
+// The transforms.
+const (
+	FFTForward FFTKind = iota // n complex numbers to n
+	FFTInverse
+	FFTReal        // n real numbers to n/2+1 complex ones
+	FFTRealInverse // and back
+)
+
+// FFTSpec is a transform of n numbers, or to n, times scale.
+type FFTSpec struct {
+	Kind  FFTKind
+	N     int
+	Scale float64
+}
+
+// sizes are the numbers of values in a row of the operand and of the result.
+func (s FFTSpec) sizes() (in, out int) {
+	switch bins := s.N/2 + 1; s.Kind {
+	case FFTReal:
+		return s.N, 2 * bins
+	case FFTRealInverse:
+		return 2 * bins, s.N
+	}
+	return 2 * s.N, 2 * s.N
+}
+
+func (s FFTSpec) real() bool     { return s.Kind >= FFTReal }
+func (s FFTSpec) backward() bool { return s.Kind == FFTInverse || s.Kind == FFTRealInverse }
+
+// halved reports a real transform that is made of a complex one of half as many numbers.
+func (s FFTSpec) halved() bool { return s.real() && s.N%2 == 0 }
+
+// fftPlan is how a transform is computed, with its tables.
+//
+// The core is a complex transform of n numbers. Where n has a prime factor that is no radix, it is a convolution (Bluestein, 1970) by way
+// of transforms of m numbers. Those are done in one of two ways, both of which work on vectors without reordering their lanes:
+//
+//   - short ones for as many rows at a time as a vector has lanes, each row in a lane;
+//   - long ones as a matrix of a rows and b columns: transforms of the columns, times roots of one, then of the rows, which are the columns
+//     of the transpose (Bailey, 1990). Blocks of columns fit the caches, and are what threads share.
+type fftPlan[T float32 | float64] struct {
+	FFTSpec
+	f      *fftRoutines[T]
+	n, m   int       // of the core, and of the transforms that it is made of
+	chirp  planes[T] // e^(-pi i j^2/n), for the convolution; nil if m is n
+	filter planes[T] // the transform of its conjugates, over m
+	out    planes[T] // chirp, times the scale
+	long   bool
+	a, b   *columnFFT[T] // of a short transform only a
+	roots  planes[T]     // between those of a and b, in blocks of columns
+
+	halves []T // roots for the halves of a real transform
+}
+
+const (
+	// longFFT is the least length of long transforms.
+	longFFT = 256
+	// sharedFFT is the length of rows that threads share, even where there are as many rows as threads.
+	sharedFFT = 1 << 16
+)
+
+// planFFT is the pool's plan of a transform, which is made once.
+func planFFT[T float32 | float64](p *Pool, spec FFTSpec) *fftPlan[T] {
+	type key struct {
+		FFTSpec
+		of T
+	}
+	k := key{FFTSpec: spec}
+	if plan, ok := p.kept[k].(*fftPlan[T]); ok {
+		return plan
+	}
+	plan := newFFTPlan(fftRoutinesOf[T](p.isa), spec)
+	p.kept[k] = plan
+	return plan
+}
+
+// fftRoutinesOf are those of an instruction set.
+func fftRoutinesOf[T float32 | float64](s *isa) *fftRoutines[T] {
+	if f, ok := any(s.fft).(*fftRoutines[T]); ok && f != nil {
+		return f
+	}
+	return fftRoutinesInGo[T]()
+}
+
+func newFFTPlan[T float32 | float64](f *fftRoutines[T], spec FFTSpec) *fftPlan[T] {
+	t := &fftPlan[T]{FFTSpec: spec, f: f, n: spec.N}
+	if spec.halved() {
+		t.n = spec.N / 2
+		h := t.n
+		w := func(k int) (re, im float64) { // as split takes it
+			re, im = root(k, 2*h)
+			if spec.Kind == FFTRealInverse {
+				return -re * spec.Scale, im * spec.Scale
+			}
+			return re * spec.Scale / 2, im * spec.Scale / 2
+		}
+		for k := range h/2 + 1 {
+			re, im := w(k)
+			t.halves = append(t.halves, T(re), T(im))
+		}
+	}
+	t.m = t.n
+	if _, ok := factors(t.n); !ok {
+		t.m = convolutionLength(2*t.n - 1)
+	}
+	a := divide(t.m, f.lanes)
+	t.long = t.m >= longFFT && a > 0
+	if t.long {
+		t.a, t.b = newColumnFFT[T](a), newColumnFFT[T](t.m/a)
+		t.roots = t.makeRoots(t.rootScale())
+	} else {
+		t.a = newColumnFFT[T](t.m)
+	}
+	if t.m != t.n {
+		t.convolution()
+	}
+	return t
+}
+
+// rootScale is what the roots between a and b are multiplied by, so that a long transform is scaled without a pass.
+func (t *fftPlan[T]) rootScale() float64 {
+	if t.m != t.n || t.halved() {
+		return 1
+	}
+	return t.Scale
+}
+
+// divide finds the factor of n that is next to its square root, or above, so that it and n divided by it are least or more; 0: there is none.
+func divide(n, least int) int {
+	for a := int(math.Sqrt(float64(n))); a >= max(least, 2); a-- {
+		if n%a == 0 {
+			return n / a
+		}
+	}
+	return 0
+}
+
+// convolutionLength is the least product of few radices that is n or more.
+func convolutionLength(n int) int {
+	best := math.MaxInt
+	for _, odd := range []int{1, 3, 5, 9, 15, 25, 27, 45, 75} {
+		m := odd * 4
+		for m < n {
+			m *= 2
+		}
+		best = min(best, m)
+	}
+	return best
+}
+
+func newPlanes[T float32 | float64](n int) planes[T] {
+	both := make([]T, 2*n)
+	return planes[T]{both[:n:n], both[n:]}
+}
+
+// blocks cuts n columns: all have width columns, the last one as many as are left, which is less than twice as much.
+func (t *fftPlan[T]) blocks(n, rows int) (count, width int) {
+	width = 2 * t.f.lanes
+	if rows > 256 {
+		width = t.f.lanes
+	}
+	return max(1, n/width), width
+}
+
+func block(i, count, width, n int) (at, w int) {
+	if i == count-1 {
+		return i * width, n - i*width
+	}
+	return i * width, width
+}
+
+func (t *fftPlan[T]) makeRoots(scale float64) planes[T] {
+	out, i := newPlanes[T](t.m), 0
+	count, width := t.blocks(t.b.n, t.a.n)
+	for k := range count {
+		at, w := block(k, count, width, t.b.n)
+		for row := range t.a.n {
+			for c := at; c < at+w; c++ {
+				re, im := root(row*c, t.m)
+				out.re[i], out.im[i] = T(re*scale), T(im*scale)
+				i++
+			}
+		}
+	}
+	return out
+}
+
+// convolution makes the tables of a convolution, by a transform in float64.
+func (t *fftPlan[T]) convolution() {
+	lanes := 1
+	if !t.long {
+		lanes = t.f.lanes // each number for every lane
+	}
+	t.chirp, t.out, t.filter = newPlanes[T](t.n*lanes), newPlanes[T](t.n*lanes), newPlanes[T](t.m*lanes)
+	filter := newPlanes[float64](t.m)
+	scale := t.Scale
+	if t.halved() {
+		scale = 1
+	}
+	for j := range t.n {
+		re, im := root(j*j%(2*t.n), 2*t.n)
+		for i := range lanes {
+			t.chirp.re[j*lanes+i], t.chirp.im[j*lanes+i] = T(re), T(im)
+			t.out.re[j*lanes+i], t.out.im[j*lanes+i] = T(re*scale), T(im*scale)
+		}
+		for _, at := range []int{j, (t.m - j) % t.m} {
+			filter.re[at], filter.im[at] = re, -im
+		}
+	}
+	c := newColumnFFT[float64](t.m)
+	c.run(fftRoutinesInGo[float64](), filter, 1, filter, 1, 1, newPlanes[float64](t.m), newPlanes[float64](t.m))
+	for j := range t.m {
+		for i := range lanes {
+			t.filter.re[j*lanes+i], t.filter.im[j*lanes+i] = T(filter.re[j]/float64(t.m)), T(filter.im[j]/float64(t.m))
+		}
+	}
+}
+
+// bytes is the size of the tables.
+func (t *fftPlan[T]) bytes() int64 {
+	n := t.a.size() + len(t.halves) + 2*(len(t.chirp.re)+len(t.filter.re)+len(t.out.re)+len(t.roots.re))
+	if t.b != nil {
+		n += t.b.size()
+	}
+	return sizeOf[T](n)
+}
+
+// FFTScratch is for FFT. It makes the tables.
+func FFTScratch[T float32 | float64](p *Pool, spec FFTSpec) ScratchSize {
+	t := planFFT[T](p, spec)
+	r := ScratchSize{Packed: t.bytes()}
+	if !t.long {
+		r.Worker = t.shortScratch()
+		return r
+	}
+	r.Shared = t.rowScratch()
+	r.Worker = t.blockScratch()
+	if t.m <= sharedFFT {
+		r.Worker += t.rowScratch()
+	}
+	return r
+}
+
+// room is the size of pairs of these lengths in scratch memory.
+func planesBytes[T float32 | float64](lengths ...int) (n int64) {
+	for _, l := range lengths {
+		n += 2 * floats(l*int(unsafe.Sizeof(T(0)))/4)
+	}
+	return n
+}
+
+// numbers are n values of scratch memory.
+func numbers[T float32 | float64](s *scratch, n int) []T {
+	f := s.floats(n * int(unsafe.Sizeof(T(0))) / 4)
+	if len(f) == 0 {
+		return nil
+	}
+	return unsafe.Slice((*T)(unsafe.Pointer(&f[0])), n)
+}
+
+func planesIn[T float32 | float64](s *scratch, n int) planes[T] {
+	return planes[T]{numbers[T](s, n), numbers[T](s, n)}
+}
+
+// FFT transforms rows of src.
+func FFT[T float32 | float64](p *Pool, spec FFTSpec, dst, src []T, rows int) {
+	in, out := spec.sizes()
+	if spec.N < 1 || len(src) < rows*in || len(dst) < rows*out {
+		panic(fmt.Sprintf("BUG: fft of %d in %d rows: a slice is short", spec.N, rows))
+	}
+	t := planFFT[T](p, spec)
+	switch {
+	case rows == 0:
+	case !t.long:
+		groups := (rows + t.f.lanes - 1) / t.f.lanes
+		split(p, groups, 1+elementGrain/(in*t.f.lanes), shortFFT[T]{t, p, dst, src, rows})
+	case t.m <= sharedFFT && rows >= len(p.workers):
+		split(p, rows, 1+elementGrain/in, rowsFFT[T]{t, p, dst, src})
+	default:
+		r := keep[longRun[T]](p)
+		p.shared.reset()
+		for row := range rows {
+			p.shared.used, p.shared.need = 0, 0
+			r.row = t.newRow(p, &p.shared, dst[row*out:][:out], src[row*in:][:in])
+			for r.step = 0; r.step < r.row.steps(); r.step++ {
+				p.share(r.row.items(r.step), 1, r)
+			}
+			t.finish(dst[row*out:][:out], src[row*in:][:in])
+		}
+		*r = longRun[T]{}
+	}
+}
+
+// rowsFFT does whole rows.
+type rowsFFT[T float32 | float64] struct {
+	t        *fftPlan[T]
+	p        *Pool
+	dst, src []T
+}
+
+func (r *rowsFFT[T]) do(lo, hi, worker int) {
+	in, out := r.t.sizes()
+	s := r.p.scratch(worker)
+	used, need := s.used, s.need
+	for i := lo; i < hi; i++ {
+		dst, src := r.dst[i*out:][:out], r.src[i*in:][:in]
+		row := r.t.newRow(r.p, s, dst, src)
+		for step := range row.steps() {
+			row.do(step, 0, row.items(step), s)
+		}
+		r.t.finish(dst, src)
+		s.giveBack(used, need)
+	}
+}
+
+// longRun is a step of one row, shared by the workers.
+type longRun[T float32 | float64] struct {
+	row  fftRow[T]
+	step int
+}
+
+func (r *longRun[T]) do(lo, hi, worker int) { r.row.do(r.step, lo, hi, r.row.p.scratch(worker)) }
+
+// finish keeps the promise that a row with a NaN or an infinity becomes NaN. What is not finite shows in the first numbers of the
+// result: each number of the operand has a part in their sums.
+func (t *fftPlan[T]) finish(dst, src []T) {
+	suspect := dst[0] - dst[0]
+	if t.Kind == FFTRealInverse {
+		suspect += dst[min(1, t.N-1)] - dst[min(1, t.N-1)]
+	} else {
+		suspect += dst[len(dst)/2] - dst[len(dst)/2]
+	}
+	if suspect == 0 {
+		return
+	}
+	for i, x := range src {
+		if t.Kind == FFTRealInverse && i >= len(src)/2 {
+			if k := i - len(src)/2; 2*k%t.N == 0 {
+				continue // is not looked at
+			}
+		}
+		if x-x != 0 {
+			for i := range dst {
+				dst[i] = T(math.NaN())
+			}
+			return
+		}
+	}
+}

@@ -1,0 +1,256 @@
+package kernels
+
+// fftRow is a long transform of one row.
+type fftRow[T float32 | float64] struct {
+	t        *fftPlan[T]
+	p        *Pool
+	dst, src []T
+	in, out  planes[T] // of the core
+	turned   planes[T] // the transpose between the two halves
+	x        planes[T] // of m numbers, in a convolution
+}
+
+// rowScratch is what newRow takes.
+func (t *fftPlan[T]) rowScratch() int64 {
+	n := planesBytes[T](t.m)
+	if t.m != t.n {
+		n += planesBytes[T](t.m)
+	}
+	if t.real() {
+		n += planesBytes[T](t.n)
+	}
+	return n
+}
+
+// blockScratch is what do takes.
+func (t *fftPlan[T]) blockScratch() int64 {
+	most := max(t.a.n, t.b.n) * 4 * t.f.lanes
+	return planesBytes[T](most, most, most)
+}
+
+func (t *fftPlan[T]) newRow(p *Pool, s *scratch, dst, src []T) fftRow[T] {
+	r := fftRow[T]{t: t, p: p, dst: dst, src: src, turned: planesIn[T](s, t.m)}
+	if t.m != t.n {
+		r.x = planesIn[T](s, t.m)
+	}
+	if t.real() {
+		r.in = planesIn[T](s, t.n)
+		r.out = r.in
+	} else {
+		r.in, r.out = planes[T]{src[:t.N], src[t.N:]}, planes[T]{dst[:t.N], dst[t.N:]}
+	}
+	if t.backward() {
+		r.in, r.out = r.in.swapped(), r.out.swapped()
+	}
+	return r
+}
+
+// The steps of a row. What is cut into blocks are columns in first and second, and numbers in the others.
+const (
+	stepFirst   = iota // the columns of the operand, into turned
+	stepSecond         // the columns of turned, into the result
+	stepReal           // from real numbers
+	stepToReal         // to them
+	stepChirp          // the numbers times the chirp
+	stepFilter         // x times the filter
+	stepUnchirp        // the result of x times the chirp
+	stepFirstOfX
+	stepSecondOfX
+	stepBackFirst // of x, in reverse
+	stepBackSecond
+)
+
+var (
+	stepsPlain       = []int{stepFirst, stepSecond}
+	stepsPlainReal   = []int{stepReal, stepFirst, stepSecond, stepToReal}
+	stepsConvolve    = []int{stepChirp, stepFirstOfX, stepSecondOfX, stepFilter, stepBackFirst, stepBackSecond, stepUnchirp}
+	stepsConvolveFor = append(append([]int{stepReal}, stepsConvolve...), stepToReal)
+)
+
+func (r *fftRow[T]) list() []int {
+	switch t := r.t; {
+	case t.m == t.n && !t.real():
+		return stepsPlain
+	case t.m == t.n:
+		return stepsPlainReal
+	case !t.real():
+		return stepsConvolve
+	}
+	return stepsConvolveFor
+}
+
+func (r *fftRow[T]) steps() int { return len(r.list()) }
+
+// numbersPerItem is what a block of a step over numbers has.
+const numbersPerItem = 4096
+
+func (r *fftRow[T]) items(step int) int {
+	t := r.t
+	n := t.n
+	switch r.list()[step] {
+	case stepFirst, stepFirstOfX, stepBackFirst:
+		count, _ := t.blocks(t.b.n, t.a.n)
+		return count
+	case stepSecond, stepSecondOfX, stepBackSecond:
+		count, _ := t.blocks(t.a.n, t.b.n)
+		return count
+	case stepFilter, stepChirp:
+		n = t.m
+	}
+	return (n + numbersPerItem - 1) / numbersPerItem
+}
+
+// do does items [lo, hi) of a step.
+func (r *fftRow[T]) do(step, lo, hi int, s *scratch) {
+	t, f := r.t, r.t.f
+	from, to := lo*numbersPerItem, hi*numbersPerItem
+	switch r.list()[step] {
+	case stepFirst:
+		r.first(r.in, t.roots, lo, hi, s)
+	case stepSecond:
+		r.second(r.out, lo, hi, s)
+	case stepFirstOfX:
+		r.first(r.x, t.roots, lo, hi, s)
+	case stepSecondOfX:
+		r.second(r.x, lo, hi, s)
+	case stepBackFirst:
+		r.first(r.x.swapped(), t.roots, lo, hi, s)
+	case stepBackSecond:
+		r.second(r.x.swapped(), lo, hi, s)
+	case stepChirp:
+		if n := min(to, t.n) - from; n > 0 {
+			f.multiply(r.x.from(from), r.in.from(from), t.chirp.from(from), n)
+		}
+		if at, end := max(from, t.n), min(to, t.m); at < end {
+			clear(r.x.re[at:end])
+			clear(r.x.im[at:end])
+		}
+	case stepFilter:
+		to = min(to, t.m)
+		f.multiply(r.x.from(from), r.x.from(from), t.filter.from(from), to-from)
+	case stepUnchirp:
+		to = min(to, t.n)
+		f.multiply(r.out.from(from), r.x.from(from), t.out.from(from), to-from)
+	case stepReal:
+		r.fromReal(from, min(to, t.n))
+	case stepToReal:
+		r.toReal(from, min(to, t.n))
+	}
+}
+
+// first transforms columns of a matrix [a, b], multiplies them by roots, and transposes them.
+func (r *fftRow[T]) first(src, roots planes[T], lo, hi int, s *scratch) {
+	t, a, b := r.t, r.t.a.n, r.t.b.n
+	count, width := t.blocks(b, a)
+	used, need := s.used, s.need
+	for i := lo; i < hi; i++ {
+		at, w := block(i, count, width, b)
+		x, y, z := planesIn[T](s, a*w), planesIn[T](s, a*w), planesIn[T](s, a*w)
+		t.a.run(t.f, x, w, src.from(at), b, w, y, z)
+		t.f.multiply(x, x, roots.from(at*a), a*w)
+		t.f.transpose(r.turned.re[at*a:], a, x.re, w, a, w)
+		t.f.transpose(r.turned.im[at*a:], a, x.im, w, a, w)
+		s.giveBack(used, need)
+	}
+}
+
+// second transforms columns of a matrix [b, a].
+func (r *fftRow[T]) second(dst planes[T], lo, hi int, s *scratch) {
+	t, a, b := r.t, r.t.a.n, r.t.b.n
+	count, width := t.blocks(a, b)
+	used, need := s.used, s.need
+	for i := lo; i < hi; i++ {
+		at, w := block(i, count, width, a)
+		y, z := planesIn[T](s, b*w), planesIn[T](s, b*w)
+		t.b.run(t.f, dst.from(at), a, r.turned.from(at), a, w, y, z)
+		s.giveBack(used, need)
+	}
+}
+
+// fromReal makes numbers [lo, hi) of the core's operand.
+func (r *fftRow[T]) fromReal(lo, hi int) {
+	t, src, z := r.t, r.src, r.in
+	if t.backward() {
+		z = z.swapped()
+	}
+	bins := t.N/2 + 1
+	switch {
+	case t.Kind == FFTReal && t.halved():
+		pairs := src[2*lo : 2*hi]
+		re, im := z.re[lo:hi], z.im[lo:hi]
+		for i := range re {
+			re[i], im[i] = pairs[2*i], pairs[2*i+1]
+		}
+	case t.Kind == FFTReal:
+		copy(z.re[lo:hi], src[lo:hi])
+		clear(z.im[lo:hi])
+	case t.halved():
+		for k := lo; k < hi; k++ {
+			// The parts of numbers 0 and n are real.
+			h := t.n - k
+			x := [4]T{src[k], src[bins+k], src[h], src[bins+h]}
+			if k == 0 {
+				x[1], x[3] = 0, 0
+			}
+			w, sign := k, T(1)
+			if h < k { // of number h, whose part of the sum has the other sign
+				w, sign = h, -1
+			}
+			z.re[k], z.im[k] = halfOf(x, t.halves[2*w], t.halves[2*w+1], T(t.Scale), sign)
+		}
+	default:
+		for k := lo; k < hi; k++ {
+			if k < bins {
+				z.re[k], z.im[k] = src[k], src[bins+k]
+			} else {
+				z.re[k], z.im[k] = src[t.N-k], -src[bins+t.N-k]
+			}
+		}
+		if lo == 0 {
+			z.im[0] = 0
+		}
+	}
+}
+
+// halfOf is number k as split gives it: of x = z_k, z_{h-k} and w_k. For k past the middle w is w_{h-k} and sign -1: w_k = -w_{h-k}*.
+func halfOf[T float32 | float64](x [4]T, wr, wi, scale, sign T) (re, im T) {
+	er, ei, or, oi := (x[0]+x[2])*scale, (x[1]-x[3])*scale, x[1]+x[3], x[2]-x[0]
+	wr *= sign
+	return er + or*wr - oi*wi, ei + or*wi + oi*wr
+}
+
+// toReal makes the result of numbers [lo, hi) of the core's.
+func (r *fftRow[T]) toReal(lo, hi int) {
+	t, dst, z := r.t, r.dst, r.out
+	if t.backward() {
+		z = z.swapped()
+	}
+	bins := t.N/2 + 1
+	switch {
+	case t.Kind == FFTReal && t.halved():
+		for k := lo; k < hi; k++ {
+			h := (t.n - k) % t.n
+			w, sign := k, T(1)
+			if t.n-k < k {
+				w, sign = t.n-k, -1
+			}
+			dst[k], dst[bins+k] = halfOf([4]T{z.re[k], z.im[k], z.re[h], z.im[h]}, t.halves[2*w], t.halves[2*w+1], T(t.Scale)/2, sign)
+		}
+		if lo == 0 {
+			dst[t.n], dst[bins+t.n] = (z.re[0]-z.im[0])*T(t.Scale), 0
+		}
+	case t.Kind == FFTReal:
+		if hi = min(hi, bins); lo < hi {
+			copy(dst[lo:hi], z.re[lo:hi])
+			copy(dst[bins+lo:bins+hi], z.im[lo:hi])
+		}
+	case t.halved():
+		pairs := dst[2*lo : 2*hi]
+		re, im := z.re[lo:hi], z.im[lo:hi]
+		for i := range re {
+			pairs[2*i], pairs[2*i+1] = re[i], im[i]
+		}
+	default:
+		copy(dst[lo:hi], z.re[lo:hi])
+	}
+}

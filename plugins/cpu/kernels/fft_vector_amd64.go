@@ -1,0 +1,60 @@
+package kernels
+
+type (
+	fftPassAsm     = func(dre, dim, sre, sim, tw *float32, count, run, srcStride, srcNext, dstStride, dstNext int)
+	fftMultiplyAsm = func(dre, dim, are, aim, bre, bim *float32, blocks int)
+	fftSplitAsm    = func(xkre, xkim, xhre, xhim, zkre, zkim, zhre, zhim *float32, wr, wi, scale float32)
+)
+
+// setFFT gives a set its loops of transforms: by radix, with roots and without.
+func (s *isa) setFFT(pass, plain [8]fftPassAsm, multiply fftMultiplyAsm, split fftSplitAsm) *isa {
+	inGo := fftRoutinesInGo[float32]()
+	f := &fftRoutines[float32]{lanes: s.lanes, scale: inGo.scale}
+	f.pass = func(r int, dst, src planes[float32], tw []float32, c passShape) {
+		if c.run < s.lanes || c.count < 1 {
+			panic("BUG: fft: a run is shorter than a vector")
+		}
+		from, to := (c.count-1)*c.srcStep+(r-1)*c.srcStride+c.run, (c.count-1)*c.dstStep+(r-1)*c.dstStride+c.run
+		_, _, _, _ = src.re[from-1], src.im[from-1], dst.re[to-1], dst.im[to-1]
+		p := plain[r]
+		if tw != nil {
+			p = pass[r]
+			_ = tw[2*(r-1)*c.count-1]
+		}
+		last := c.run - s.lanes
+		p(&dst.re[0], &dst.im[0], &src.re[0], &src.im[0], head(tw), c.count, 4*c.run, 4*c.srcStride, 4*(c.srcStep-last), 4*c.dstStride, 4*(c.dstStep-last))
+	}
+	f.multiply = func(dst, a, b planes[float32], n int) {
+		blocks := n / s.lanes
+		if done := blocks * s.lanes; done > 0 {
+			_, _, _, _, _, _ = dst.re[done-1], dst.im[done-1], a.re[done-1], a.im[done-1], b.re[done-1], b.im[done-1]
+			multiply(&dst.re[0], &dst.im[0], &a.re[0], &a.im[0], &b.re[0], &b.im[0], blocks)
+			dst, a, b, n = dst.from(done), a.from(done), b.from(done), n-done
+		}
+		inGo.multiply(dst, a, b, n)
+	}
+	f.split = func(xk, xh, zk, zh planes[float32], n int, wr, wi, scale float32) {
+		for _, x := range [...]planes[float32]{xk, xh, zk, zh} {
+			_, _ = x.re[n-1], x.im[n-1]
+		}
+		if n != s.lanes {
+			inGo.split(xk, xh, zk, zh, n, wr, wi, scale)
+			return
+		}
+		split(&xk.re[0], &xk.im[0], &xh.re[0], &xh.im[0], &zk.re[0], &zk.im[0], &zh.re[0], &zh.im[0], wr, wi, scale)
+	}
+	// Where rows or columns do not fill vectors, the last ones begin before the end of those ahead of them.
+	f.transpose = func(dst []float32, ldd int, src []float32, lds int, rows, cols int) {
+		for i := 0; i < rows; i += s.lanes {
+			i := min(i, rows-s.lanes)
+			whole := cols / s.lanes * s.lanes
+			s.transpose(dst[i:], ldd, src[i*lds:], lds, s.lanes, whole)
+			if whole < cols {
+				j := cols - s.lanes
+				s.transpose(dst[j*ldd+i:], ldd, src[i*lds+j:], lds, s.lanes, s.lanes)
+			}
+		}
+	}
+	s.fft = f
+	return s
+}

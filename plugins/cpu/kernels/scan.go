@@ -1,0 +1,241 @@
+package kernels
+
+// ScanOp is what a scan folds elements with.
+type ScanOp uint8
+
+// The scans. NaN propagates through all of them. They begin with 0, 1, and -Inf or the least integer.
+const (
+	CumSum ScanOp = iota
+	CumProd
+	CumMax
+)
+
+// Scan is y_i = x_0 op ... op x_i along the axis of size n of [outer, n, inner], less x_i if exclusive is set, and from the last element
+// to the first if reverse is set. Floats are folded in float64; integers wrap.
+func Scan[T Number](p *Pool, op ScanOp, dst, src []T, outer, n, inner int, exclusive, reverse bool) {
+	if isFloat[T]() {
+		scan[T, float64](p, op, dst, src, outer, n, inner, exclusive, reverse)
+	} else {
+		scan[T, int64](p, op, dst, src, outer, n, inner, exclusive, reverse)
+	}
+}
+
+// scan is Scan with accumulators of type A.
+func scan[T, A Number](p *Pool, op ScanOp, dst, src []T, outer, n, inner int, exclusive, reverse bool) {
+	if len(src) < outer*n*inner || len(dst) < outer*n*inner {
+		panic("BUG: Scan: a slice is short")
+	}
+	s := scanning[T, A]{op: op, dst: dst, src: src, n: n, inner: inner, step: inner, exclusive: exclusive}
+	switch op {
+	case CumProd:
+		s.start = 1
+	case CumMax:
+		s.start = lowest[T, A]()
+	}
+	if reverse {
+		s.first, s.step = (n-1)*inner, -inner
+	}
+	switch {
+	case outer*n*inner == 0:
+	case inner > 1:
+		pieces := (inner + scanWidth - 1) / scanWidth
+		split(p, outer*pieces, 1+elementGrain/max(1, n*min(inner, scanWidth)), scanColumns[T, A]{s, pieces})
+	default:
+		split(p, outer, 1+elementGrain/n, s)
+	}
+}
+
+// scanning is the scan of rows. A row is cut in blocks, whose cuts depend on its length alone: the totals of the blocks come first, so that
+// several blocks advance side by side, each from the total of those before it. One block after the other would take as long as an
+// addition takes to give its result, for each element.
+type scanning[T, A Number] struct {
+	op          ScanOp
+	dst, src    []T
+	n, inner    int
+	first, step int // of the elements of a line, from its first in memory
+	start       A
+	exclusive   bool
+}
+
+const (
+	scanWidth  = 64 // columns that advance side by side
+	scanChains = 4  // blocks that do
+	scanBlock  = 1024
+	shortBlock = 16 // a block of fewer elements is not worth its total
+)
+
+func (s *scanning[T, A]) do(lo, hi, _ int) {
+	for row := lo; row < hi; row++ {
+		at, acc, left, shift := row*s.n+s.first, s.start, s.n, 0
+		if s.exclusive { // the same scan, an element later
+			s.dst[at] = T(acc)
+			left, shift = left-1, s.step
+		}
+		for left > 0 {
+			length := min(scanBlock, left/scanChains)
+			if length < shortBlock {
+				s.run(at, shift, left, acc)
+				break
+			}
+			var begin [scanChains]A
+			for c := range begin {
+				begin[c] = acc
+				acc = s.join(acc, s.total(at+c*length*s.step, length))
+			}
+			s.runs(at, shift, length, begin)
+			at += scanChains * length * s.step
+			left -= scanChains * length
+		}
+	}
+}
+
+// join folds two accumulators.
+func (s *scanning[T, A]) join(a, b A) A {
+	switch s.op {
+	case CumSum:
+		return a + b
+	case CumProd:
+		return a * b
+	}
+	return larger(a, b)
+}
+
+// total folds n elements from src[at] on, in four chains.
+func (s *scanning[T, A]) total(at, n int) A {
+	step, src := s.step, s.src
+	start := s.start
+	a0, a1, a2, a3 := start, start, start, start
+	if s.op == CumMax {
+		for range n {
+			a0 = larger(a0, A(src[at]))
+			at += step
+		}
+		return a0
+	}
+	i := 0
+	switch s.op {
+	case CumSum:
+		for ; i+4 <= n; i += 4 {
+			a0 += A(src[at])
+			a1 += A(src[at+step])
+			a2 += A(src[at+2*step])
+			a3 += A(src[at+3*step])
+			at += 4 * step
+		}
+	case CumProd:
+		for ; i+4 <= n; i += 4 {
+			a0 *= A(src[at])
+			a1 *= A(src[at+step])
+			a2 *= A(src[at+2*step])
+			a3 *= A(src[at+3*step])
+			at += 4 * step
+		}
+	}
+	acc := s.join(s.join(a0, a1), s.join(a2, a3))
+	for ; i < n; i++ {
+		acc = s.join(acc, A(src[at]))
+		at += step
+	}
+	return acc
+}
+
+// run scans n elements from src[at] on and writes shift further.
+func (s *scanning[T, A]) run(at, shift, n int, acc A) {
+	for range n {
+		acc = s.join(acc, A(s.src[at]))
+		s.dst[at+shift] = T(acc)
+		at += s.step
+	}
+}
+
+// runs scans blocks of n elements that follow each other from src[at] on.
+func (s *scanning[T, A]) runs(at, shift, n int, acc [scanChains]A) {
+	step, src, dst := s.step, s.src, s.dst
+	p0, p1, p2, p3 := at, at+n*step, at+2*n*step, at+3*n*step
+	a0, a1, a2, a3 := acc[0], acc[1], acc[2], acc[3]
+	switch s.op {
+	case CumSum:
+		for range n {
+			a0 += A(src[p0])
+			a1 += A(src[p1])
+			a2 += A(src[p2])
+			a3 += A(src[p3])
+			dst[p0+shift], dst[p1+shift], dst[p2+shift], dst[p3+shift] = T(a0), T(a1), T(a2), T(a3)
+			p0, p1, p2, p3 = p0+step, p1+step, p2+step, p3+step
+		}
+	case CumProd:
+		for range n {
+			a0 *= A(src[p0])
+			a1 *= A(src[p1])
+			a2 *= A(src[p2])
+			a3 *= A(src[p3])
+			dst[p0+shift], dst[p1+shift], dst[p2+shift], dst[p3+shift] = T(a0), T(a1), T(a2), T(a3)
+			p0, p1, p2, p3 = p0+step, p1+step, p2+step, p3+step
+		}
+	default:
+		for range n {
+			a0, a1, a2, a3 = larger(a0, A(src[p0])), larger(a1, A(src[p1])), larger(a2, A(src[p2])), larger(a3, A(src[p3]))
+			dst[p0+shift], dst[p1+shift], dst[p2+shift], dst[p3+shift] = T(a0), T(a1), T(a2), T(a3)
+			p0, p1, p2, p3 = p0+step, p1+step, p2+step, p3+step
+		}
+	}
+}
+
+// larger is the larger of two numbers; NaN is larger than any.
+func larger[A Number](a, b A) A {
+	if b > a || b != b {
+		return b
+	}
+	return a
+}
+
+// scanColumns is the scan of lines whose neighbours lie beside them.
+type scanColumns[T, A Number] struct {
+	scanning[T, A]
+	pieces int
+}
+
+func (s *scanColumns[T, A]) do(lo, hi, _ int) {
+	var acc [scanWidth]A
+	for t := lo; t < hi; t++ {
+		c := t % s.pieces * scanWidth
+		at := t/s.pieces*s.n*s.inner + s.first + c
+		a := acc[:min(scanWidth, s.inner-c)]
+		for i := range a {
+			a[i] = s.start
+		}
+		left, shift := s.n, 0
+		if s.exclusive {
+			for i, v := range a {
+				s.dst[at+i] = T(v)
+			}
+			left, shift = left-1, s.step
+		}
+		for range left {
+			s.advance(s.dst[at+shift:], s.src[at:at+len(a)], a)
+			at += s.step
+		}
+	}
+}
+
+// advance folds a row of elements into as many accumulators, and writes them.
+func (s *scanColumns[T, A]) advance(y, x []T, a []A) {
+	x, y = x[:len(a)], y[:len(a)]
+	switch s.op {
+	case CumSum:
+		for i, v := range x {
+			a[i] += A(v)
+			y[i] = T(a[i])
+		}
+	case CumProd:
+		for i, v := range x {
+			a[i] *= A(v)
+			y[i] = T(a[i])
+		}
+	default:
+		for i, v := range x {
+			a[i] = larger(a[i], A(v))
+			y[i] = T(a[i])
+		}
+	}
+}
