@@ -175,6 +175,12 @@ func (m *graphMaker) roundedSteps() []func() *ir.Node {
 		func() *ir.Node { return op.IRFFT(op.Tanh(op.RFFT(any(), op.NormOrtho)), 6, op.NormOrtho) },
 		func() *ir.Node { return op.LayerNorm(any(), vector("gamma", 6), vector("beta", 6), 0.5) },
 		func() *ir.Node { return op.Tanh(op.MatMul(any(), vector("w", 6, 6), op.MatMulAttrs{TransB: true})) },
+		func() *ir.Node { // row i by matrix i modulo 3
+			rows, three := m.full.Shape[1:2], op.Const(m.g, 3, ir.TypeOf(dtype.I32))
+			i := op.Iota(m.g, 0, ir.Type{DType: dtype.I32, Shape: rows})
+			x := op.Reshape(any(), m.full.Shape[1:])
+			return op.Tanh(m.back(op.GroupedMatMul(x, vector("experts", 3, 6, 6), op.Sub(i, op.Mul(op.Div(i, three), three)), op.GroupedMatMulAttrs{TransB: m.IntN(2) == 0})))
+		},
 		func() *ir.Node { return op.Sub(any(), op.ReduceMean(any(), true, 1)) },
 		func() *ir.Node { return op.Exp(op.Neg(op.Abs(any()))) },
 		func() *ir.Node {

@@ -124,8 +124,8 @@ func f16(dims ...int64) ir.Type  { return ir.TypeOf(dtype.F16, dims...) }
 func bf16(dims ...int64) ir.Type { return ir.TypeOf(dtype.BF16, dims...) }
 func f64(dims ...int64) ir.Type  { return ir.TypeOf(dtype.F64, dims...) }
 func i32(dims ...int64) ir.Type  { return ir.TypeOf(dtype.I32, dims...) }
-func i64(dims ...int64) ir.Type  { return ir.TypeOf(dtype.I64, dims...) }
 func i8(dims ...int64) ir.Type   { return ir.TypeOf(dtype.I8, dims...) }
+func i64(dims ...int64) ir.Type  { return ir.TypeOf(dtype.I64, dims...) }
 func i16(dims ...int64) ir.Type  { return ir.TypeOf(dtype.I16, dims...) }
 func u8(dims ...int64) ir.Type   { return ir.TypeOf(dtype.U8, dims...) }
 func u32(dims ...int64) ir.Type  { return ir.TypeOf(dtype.U32, dims...) }

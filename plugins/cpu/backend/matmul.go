@@ -131,6 +131,10 @@ func weights(t tensor.Tensor) kernels.Weights {
 		return kernels.F16(tensor.View[uint16](t.Data))
 	case dtype.BF16:
 		return kernels.BF16(tensor.View[uint16](t.Data))
+	case dtype.I8:
+		return kernels.I8(t.Data)
+	case dtype.U8:
+		return kernels.U8(t.Data)
 	}
 	return kernels.F32(f32(t))
 }

@@ -2,11 +2,12 @@ package kernels
 
 import "github.com/rlx-go/rlx/core/dtype"
 
-// Weights is a matrix operand stored as f32, f16 or bf16. Half precision is widened exactly while it is packed; arithmetic is
-// always f32.
+// Weights is a matrix operand stored as f32, f16, bf16, i8 or u8. The narrow ones are widened exactly while they are packed; arithmetic
+// is always f32.
 type Weights struct {
 	f32  []float32
 	half []uint16
+	byte []uint8
 	kind dtype.DType
 }
 
@@ -19,15 +20,24 @@ func F16(x []uint16) Weights { return Weights{half: x, kind: dtype.F16} }
 // BF16 is a matrix of bfloat16.
 func BF16(x []uint16) Weights { return Weights{half: x, kind: dtype.BF16} }
 
+// I8 is a matrix of signed bytes.
+func I8(x []uint8) Weights { return Weights{byte: x, kind: dtype.I8} }
+
+// U8 is a matrix of unsigned bytes.
+func U8(x []uint8) Weights { return Weights{byte: x, kind: dtype.U8} }
+
 // Len is the number of elements.
-func (w Weights) Len() int { return max(len(w.f32), len(w.half)) }
+func (w Weights) Len() int { return max(len(w.f32), len(w.half), len(w.byte)) }
 
 // from is the matrix from element i on.
 func (w Weights) from(i int) Weights {
-	if w.kind == dtype.F32 {
+	switch {
+	case w.f32 != nil:
 		w.f32 = w.f32[i:]
-	} else {
+	case w.half != nil:
 		w.half = w.half[i:]
+	default:
+		w.byte = w.byte[i:]
 	}
 	return w
 }
@@ -41,6 +51,14 @@ func (w Weights) row(s *isa, i, n int, buf []float32) []float32 {
 		s.widenF16(buf[:n], w.half[i:i+n])
 	case dtype.BF16:
 		s.widenBF16(buf[:n], w.half[i:i+n])
+	case dtype.I8:
+		for j, x := range w.byte[i : i+n] {
+			buf[j] = float32(int8(x))
+		}
+	case dtype.U8:
+		for j, x := range w.byte[i : i+n] {
+			buf[j] = float32(x)
+		}
 	default:
 		panic("BUG: weights of type " + w.kind.String())
 	}

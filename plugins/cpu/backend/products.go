@@ -1,0 +1,80 @@
+package backend
+
+import (
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+	"github.com/rlx-go/rlx/core/tensor"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels"
+)
+
+var (
+	_ = register(kernel{op: "grouped_matmul", takes: "(f32, f32|f16|bf16, i32|i64|u32)", scratch: groupedScratch, prepare: func(*ir.Node) func(*call) error {
+		kept := &kernels.Grouped{}
+		return func(c *call) error {
+			g, groups := groupedArgs(c.node, c.in[0].Shape, c.in[1].Shape)
+			g.A, g.B, g.C, g.Precision = f32(c.in[0]), weights(c.in[1]), f32(c.out), c.forRows(g.M)
+			switch idx := c.in[2]; idx.DType {
+			case dtype.I32:
+				return kernels.GroupedMatMul(kept, c.pool, g, groups, view[int32](idx))
+			case dtype.I64:
+				return kernels.GroupedMatMul(kept, c.pool, g, groups, view[int64](idx))
+			default:
+				return kernels.GroupedMatMul(kept, c.pool, g, groups, view[uint32](idx))
+			}
+		}
+	}})
+	_ = register(kernel{op: "qmatmul", takes: "(i8|u8, i8|u8, f32, i32)", scratch: qmatmulScratch, prepare: func(n *ir.Node) func(*call) error {
+		kept := &kernels.QKept{Fixed: param(n.In[1]) != nil}
+		if n.Type.DType == dtype.I8 {
+			return qmatmul[int8](kept)
+		}
+		return qmatmul[uint8](kept)
+	}})
+)
+
+// groupedArgs are the sizes of a product of x and w, all rows together.
+func groupedArgs(n *ir.Node, x, w []int) (g kernels.GemmArgs, groups int) {
+	g = kernels.GemmArgs{M: x[0], K: x[1], N: w[2], LDA: x[1], LDB: w[2], TransB: n.Attrs.(op.GroupedMatMulAttrs).TransB}
+	if g.TransB {
+		g.N = w[1]
+	}
+	g.LDC = g.N
+	return g, w[0]
+}
+
+func groupedScratch(p *kernels.Pool, n *ir.Node, precision kernels.Precision) kernels.ScratchSize {
+	syms := n.Graph.Syms
+	g, groups := groupedArgs(n, syms.Largest(n.In[0].Type.Shape), syms.Largest(n.In[1].Type.Shape))
+	r := kernels.GroupedScratch(g.M, g.K, g.N, groups)
+	for _, g.Precision = range []kernels.Precision{kernels.Float32, precision} {
+		r = r.With(g.ScratchSize(p, false))
+	}
+	return r
+}
+
+func qmatmulScratch(p *kernels.Pool, n *ir.Node, _ kernels.Precision) kernels.ScratchSize {
+	x, out := n.Graph.Syms.Largest(n.In[0].Type.Shape), n.Graph.Syms.Largest(n.Type.Shape)
+	g := kernels.GemmArgs{M: tensor.Numel(out[:len(out)-1]), N: out[len(out)-1], K: x[len(x)-1], TransB: n.Attrs.(op.QMatMulAttrs).TransB}
+	r := kernels.QGemmScratch(g.M, g.N, g.K)
+	for _, g.Precision = range []kernels.Precision{kernels.Float32, kernels.BFloat16} {
+		r = r.With(g.ScratchSize(p, false))
+	}
+	return r
+}
+
+func qmatmul[T int8 | uint8](kept *kernels.QKept) func(*call) error {
+	return func(c *call) error {
+		a, x := c.node.Attrs.(op.QMatMulAttrs), c.in[0]
+		rows, n := rowsOf(c.out)
+		q := kernels.QGemm[T]{
+			M: rows, N: n, K: x.Shape[len(x.Shape)-1], X: view[T](x), Dst: view[T](c.out), W: weights(c.in[1]), TransB: a.TransB, Mult: f32(c.in[2]),
+			XZero: a.XZero, WZero: a.WZero, YZero: a.YZero, Keep: kept,
+		}
+		if a.HasBias {
+			q.Bias = view[int32](c.in[3])
+		}
+		q.Multiply(c.pool)
+		return nil
+	}
+}

@@ -1,0 +1,76 @@
+package kernels
+
+import "github.com/rlx-go/rlx/core/diag"
+
+// Grouped multiplies rows by the matrices of their groups. It keeps memory from call to call.
+type Grouped struct {
+	order, end []int     // rows by group; where each group ends in order
+	a, c       []float32 // rows of a group, and their products
+}
+
+// GroupedScratch is what Grouped keeps for up to m rows and the given groups.
+func GroupedScratch(m, k, n, groups int) ScratchSize {
+	return ScratchSize{Other: sizeOf[int](m+groups+1) + sizeOf[float32](m*(k+n))}
+}
+
+// GroupedMatMul is C[m] = A[m]·B[index[m]] for each row m of g, whose B holds matrices, groups of them. The rows of a group are put together
+// and multiplied at once. An index outside [0, groups) is an error; C is then undefined.
+func GroupedMatMul[I Index](x *Grouped, p *Pool, g GemmArgs, groups int, index []I) error {
+	if err := sortRows(x, index[:g.M], groups); err != nil {
+		return err
+	}
+	b, rows, c := g.B, g.A, g.C
+	from := 0
+	for e := range groups {
+		order := x.order[from:x.end[e]]
+		from = x.end[e]
+		if len(order) == 0 {
+			continue
+		}
+		g.M, g.B = len(order), b.from(e*g.K*g.N)
+		first := order[0]
+		if order[len(order)-1]-first == len(order)-1 { // they are together already
+			g.A, g.C = rows[first*g.K:], c[first*g.N:]
+			Gemm(p, &g)
+			continue
+		}
+		x.a, x.c = grown(x.a, len(order)*g.K), grown(x.c, len(order)*g.N)
+		g.A, g.C = x.a, x.c
+		for i, m := range order {
+			copy(g.A[i*g.K:(i+1)*g.K], rows[m*g.K:])
+		}
+		Gemm(p, &g)
+		for i, m := range order {
+			copy(c[m*g.N:(m+1)*g.N], g.C[i*g.N:])
+		}
+	}
+	return nil
+}
+
+// grown is s with n elements, of any value.
+func grown[T any](s []T, n int) []T {
+	if cap(s) < n {
+		s = make([]T, n)
+	}
+	return s[:n]
+}
+
+// sortRows lists the rows of each group, in their order.
+func sortRows[I Index](x *Grouped, index []I, groups int) error {
+	x.order, x.end = grown(x.order, len(index)), grown(x.end, groups+1)
+	clear(x.end)
+	for i, e := range index {
+		if y := float64(e); !(y > -1 && y < float64(groups)) {
+			return diag.New(diag.IndexOutOfRange, "grouped_matmul", "index %d is %v; allowed is 0 to %d", i, e, groups-1)
+		}
+		x.end[int(e)+1]++
+	}
+	for e := range groups { // where each begins
+		x.end[e+1] += x.end[e]
+	}
+	for i, e := range index { // which moves to where it ends
+		x.order[x.end[int(e)]] = i
+		x.end[int(e)]++
+	}
+	return nil
+}

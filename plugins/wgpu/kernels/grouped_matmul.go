@@ -1,0 +1,37 @@
+package kernels
+
+import (
+	_ "embed"
+
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+)
+
+//go:embed grouped_matmul.wgsl
+var groupedMatMulWGSL string
+
+// Rows of one group do not share what they read of its matrix: right for the few tokens of a decode, slow for a long prompt.
+var _ = register(Kernel{Op: "grouped_matmul", Takes: "(f32|f16|bf16, f32|f16|bf16, i32|u32)", Shaders: func(n *ir.Node, _ Limits) []Shader {
+	trans := n.Attrs.(op.GroupedMatMulAttrs).TransB
+	fields := []string{"n_size", "k_size", "groups", "by_k", "by_n"}
+	params := func(c *Call) []uint32 {
+		k, columns := c.In[0].Shape[1], c.Out.Shape[1]
+		byK, byN := columns, 1
+		if trans {
+			byK, byN = 1, k
+		}
+		return []uint32{uint32(columns), uint32(k), uint32(c.In[1].Shape[0]), uint32(byK), uint32(byN)}
+	}
+	if !trans || n.Type.DType != dtype.F32 {
+		s := mapped(n, "grouped_matmul", part(groupedMatMulWGSL, "elements"), nil, fields, params).withStatus()
+		return []Shader{s.withLoops(n, func(c *Call) int { return loop(c.In[0].Shape[1], 0) })}
+	}
+	// Rows of the matrices lie along k: invocations that read side by side sum one column together.
+	const lanes, columns = 32, 8
+	s := mapped(n, "grouped_matmul", "", nil, fields, params).withStatus()
+	s.Body, s.Consts = part(groupedMatMulWGSL, "columns"), map[string]any{"Lanes": lanes, "Columns": columns}
+	s.Groups = func(c *Call) int { return ceilDiv(numel(c.Out.Shape), columns) }
+	s.Loops = func(c *Call) int { return loop(ceilDiv(c.In[0].Shape[1], lanes), 0) + loop(lanes, 0) }
+	return []Shader{s}
+}})
