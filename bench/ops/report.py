@@ -62,8 +62,8 @@ def summary(rows):
 def page(rows, peaks, missing, what, torch):
     lines = ["# Speed of single ops", "",
              "Made by `make bench-ops` (bench/ops/README.md says how it measures); do not edit.", "",
-             "%s, %d threads, %s; %.0f GB/s copied (read and written), %.0f GFLOP/s of f32 multiply-adds; PyTorch %s, eager; %s." % (
-                 peaks["processor"], peaks["threads"], peaks["features"], peaks["copy_gb_per_s"], peaks["fma_gflop_per_s"], torch, what),
+             "%s, %s, %s; %.0f GB/s copied (read and written), %.0f GFLOP/s of f32 multiply-adds; PyTorch %s, eager; %s." % (
+                 peaks["processor"], "one thread" if peaks["threads"] == 1 else "%d threads" % peaks["threads"], peaks["features"], peaks["copy_gb_per_s"], peaks["fma_gflop_per_s"], torch, what),
              "A ratio is the peer's time over ours: above 1 we are faster.", "", summary(rows), "",
              "| op | operands | ours | peer | ratio | share of the machine | |", "|---|---|---|---|---|---|---|"]
     for r in rows:
