@@ -43,7 +43,7 @@ var LogMelDef = ir.Define(ir.Def[LogMelAttrs]{
 			return ir.Type{}, fmt.Errorf("operands are %v and %v; want a spectrum of rank %d or more and filters [mels, bins] of static size", x, f, least)
 		}
 		bins, last := f.Shape[1].B, x.Shape[x.Rank()-1]
-		if !last.Is(2*bins) && !last.Is(2*(2*bins-2)) && !last.Is(2*(2*bins-1)) {
+		if !last.Is(2*bins) && !(bins > 1 && last.Is(2*(2*bins-2))) && !last.Is(2*(2*bins-1)) {
 			return ir.Type{}, fmt.Errorf("the last axis of operand 0, %v, is no spectrum of %d bins; want %d elements of rfft, or %d or %d of fft", x, bins, 2*bins, 4*bins-4, 4*bins-2)
 		}
 		return lastAxis(x, f.Shape[0].B), nil
