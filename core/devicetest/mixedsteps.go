@@ -21,8 +21,8 @@ func (m *mixer) steps() []func(x *ir.Node) *ir.Node {
 	}
 	return []func(x *ir.Node) *ir.Node{
 		m.binary, m.binary, m.binary, m.compare, m.where, m.where, m.cast, m.cast, m.transpose, m.transpose, m.reshape, m.reshape,
-		m.narrow, m.narrow, m.concat, m.concat, m.pad, m.expand, m.gather, m.gather, m.iota, m.reduce, m.reduce, m.topK, m.topK, m.scan,
-		m.unary, m.unary, m.unary, float(m.softmax), float(m.fourier), float(m.norm), float(m.matmul), float(m.matmul),
+		m.narrow, m.narrow, m.concat, m.concat, m.pad, m.expand, m.gather, m.gather, m.iota, m.reduce, m.reduce, m.topK, m.topK, m.arg, m.scan,
+		m.unary, m.unary, m.unary, float(m.softmax), float(m.fourier), float(m.norm), float(m.channelNorm), float(m.matmul), float(m.matmul),
 		float(m.conv), float(m.conv), float(m.conv), float(m.attention), float(m.attention), float(m.rope),
 	}
 }
@@ -231,9 +231,12 @@ func (m *mixer) reduce(x *ir.Node) *ir.Node {
 	if len(a.Axes) == 0 {
 		return nil
 	}
-	defs := []*ir.OpDef{op.ReduceMaxDef, op.ReduceMinDef, op.ReduceSumDef, op.ReduceMeanDef, op.ReduceProdDef}
+	defs := []*ir.OpDef{op.ReduceMaxDef, op.ReduceMinDef, op.ReduceSumDef, op.ReduceMeanDef, op.LogSumExpDef, op.ReduceProdDef}
 	if count > 5 { // a product would overflow in f16
-		defs = defs[:4]
+		defs = defs[:5]
+	}
+	if x.Type.DType == dtype.Bool {
+		defs = []*ir.OpDef{op.AnyDef, op.AllDef}
 	}
 	return m.add(defs[m.IntN(len(defs))], a, x)
 }
@@ -285,11 +288,18 @@ func (m *mixer) topK(x *ir.Node) *ir.Node {
 	return m.add(op.TopKDef, a, x)
 }
 
+func (m *mixer) arg(x *ir.Node) *ir.Node {
+	if x.Type.Rank() == 0 {
+		return nil
+	}
+	return m.add([]*ir.OpDef{op.ArgMaxDef, op.ArgMinDef}[m.IntN(2)], op.ArgAttrs{Axis: m.IntN(x.Type.Rank()), KeepDims: m.IntN(2) == 0}, x)
+}
+
 func (m *mixer) softmax(x *ir.Node) *ir.Node {
 	if x.Type.Rank() == 0 {
 		return nil
 	}
-	return m.add(op.SoftmaxDef, op.SoftmaxAttrs{Axis: m.IntN(x.Type.Rank())}, x)
+	return m.add([]*ir.OpDef{op.SoftmaxDef, op.LogSoftmaxDef}[m.IntN(2)], op.SoftmaxAttrs{Axis: m.IntN(x.Type.Rank())}, x)
 }
 
 func (m *mixer) norm(x *ir.Node) *ir.Node {
@@ -302,6 +312,27 @@ func (m *mixer) norm(x *ir.Node) *ir.Node {
 		return op.RmsNorm(x, gamma, beta, 0.1)
 	}
 	return op.LayerNorm(x, gamma, beta, 0.1)
+}
+
+func (m *mixer) channelNorm(x *ir.Node) *ir.Node {
+	if x.Type.Rank() < 2 || !x.Type.Shape[1].IsStatic() {
+		return nil
+	}
+	c, d := x.Type.Shape[1].B, x.Type.DType
+	gamma, beta := m.param(d, c), m.param(d, c)
+	switch m.IntN(3) {
+	case 0:
+		return op.InstanceNorm(x, gamma, beta, 0.1)
+	case 1:
+		return op.BatchNorm(x, gamma, beta, beta, op.Abs(gamma), 0.5)
+	}
+	groups := 1
+	for _, g := range []int{2, 3, 4} {
+		if c%int64(g) == 0 && m.IntN(2) == 0 {
+			groups = g
+		}
+	}
+	return op.GroupNorm(x, gamma, beta, groups, 0.1)
 }
 
 func (m *mixer) matmul(x *ir.Node) *ir.Node {

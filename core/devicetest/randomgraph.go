@@ -146,6 +146,10 @@ func (m *graphMaker) exactSteps() []func() *ir.Node {
 			values, indices := op.TopK(any(), 6)
 			return op.Max(values, op.Cast(indices, dtype.F32))
 		},
+		func() *ir.Node { return op.Max(any(), op.Cast(op.ArgMax(any(), 2, true), dtype.F32)) },
+		func() *ir.Node { // a truth value for each column
+			return op.Where(op.Any(op.Lt(any(), m.row), true, 1), any(), m.row)
+		},
 		func() *ir.Node { return m.clamp(op.Add(any(), m.clamp(op.ReduceSum(any(), true, 1)))) },
 		func() *ir.Node {
 			return m.clamp(op.Cumsum(any(), op.ScanAttrs{Axis: 1 + m.IntN(2), Reverse: m.IntN(2) == 0}))
@@ -173,6 +177,9 @@ func (m *graphMaker) roundedSteps() []func() *ir.Node {
 		func() *ir.Node { return op.Softmax(any(), 2) },
 		func() *ir.Node { return op.Softmax(any(), 1) },
 		func() *ir.Node { return op.IRFFT(op.Tanh(op.RFFT(any(), op.NormOrtho)), 6, op.NormOrtho) },
+		func() *ir.Node { return op.Tanh(op.LogSoftmax(any(), 2)) },
+		func() *ir.Node { return op.L2Norm(any(), 0.5, 1, 2) },
+		func() *ir.Node { return op.Tanh(op.LogSumExp(any(), false, 2)) },
 		func() *ir.Node { return op.LayerNorm(any(), vector("gamma", 6), vector("beta", 6), 0.5) },
 		func() *ir.Node { return op.Tanh(op.MatMul(any(), vector("w", 6, 6), op.MatMulAttrs{TransB: true})) },
 		func() *ir.Node { // row i by matrix i modulo 3

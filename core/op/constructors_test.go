@@ -89,6 +89,52 @@ return y=%20, c=%32`)
 	}
 }
 
+// TestNormConstructors: gains may be [1,H], axes count from the end.
+func TestNormConstructors(t *testing.T) {
+	g := ir.NewGraph("g")
+	x, v, row := op.Input(g, "x", ir.MustType("f32[2,6,3]")), op.Param(g, "v", ir.MustType("f32[6]")), op.Param(g, "row", ir.MustType("f32[1,6]"))
+	y := op.GroupNorm(x, row, v, 3, 1e-5)
+	y = op.BatchNorm(op.InstanceNorm(y, v, row, 1e-5), v, v, row, v, 1e-5)
+	y = op.LayerNorm(op.Transpose(y, 0, 2, 1), row, v, 1e-5)
+	y = op.LogSoftmax(op.L2Norm(y, 1e-12, -1, 0), -2)
+	i := op.Add(op.ArgMax(y, -1, false), op.ArgMin(y, 2, false))
+	b := op.And(op.Any(op.Gt(y, y), true, -1, 1), op.All(op.Gt(y, y), true, -1, 1))
+	g.Return("i", i)
+	g.Return("b", b)
+	g.Return("l", op.LogSumExp(y, false, -1))
+	if err := g.Err(); err != nil {
+		t.Fatal(err)
+	}
+	want := strings.TrimSpace(`
+x = input : f32[2,6,3]
+v = param : f32[6]
+row = param : f32[1,6]
+%3 = reshape row : f32[6]
+%4 = group_norm x, %3, v {eps=1e-05, groups=3} : f32[2,6,3]
+%5 = reshape row : f32[6]
+%6 = instance_norm %4, v, %5 {eps=1e-05} : f32[2,6,3]
+%7 = reshape row : f32[6]
+%8 = batch_norm %6, v, v, %7, v {eps=1e-05} : f32[2,6,3]
+%9 = transpose %8 {perm=[0,2,1]} : f32[2,3,6]
+%10 = reshape row : f32[6]
+%11 = layer_norm %9, %10, v {eps=1e-05} : f32[2,3,6]
+%12 = l2_norm %11 {axes=[0,2], eps=1e-12} : f32[2,3,6]
+%13 = log_softmax %12 {axis=1} : f32[2,3,6]
+%14 = argmax %13 {axis=2} : i32[2,3]
+%15 = argmin %13 {axis=2} : i32[2,3]
+%16 = add %14, %15 : i32[2,3]
+%17 = gt %13, %13 : bool[2,3,6]
+%18 = any %17 {axes=[1,2], keep_dims=true} : bool[2,1,1]
+%19 = gt %13, %13 : bool[2,3,6]
+%20 = all %19 {axes=[1,2], keep_dims=true} : bool[2,1,1]
+%21 = and %18, %20 : bool[2,1,1]
+%22 = logsumexp %13 {axes=[2]} : f32[2,3]
+return i=%16, b=%21, l=%22`)
+	if _, got, _ := strings.Cut(g.String(), "\n"); strings.TrimSpace(got) != want {
+		t.Errorf("got\n%s", got)
+	}
+}
+
 func v4(g *ir.Graph) *ir.Node { return op.Param(g, "b", ir.MustType("f32[4]")) }
 
 // TestElementwiseConstructors: each elementwise op has a constructor with its name, which makes a node of that op.

@@ -36,7 +36,7 @@ var FusedResidualLayerNormDef = ir.Define(ir.Def[FusedResidualLayerNormAttrs]{
 
 // FusedResidualLayerNorm adds layer_norm(x + res, gamma, beta).
 func FusedResidualLayerNorm(x, res, gamma, beta *ir.Node, eps float64) *ir.Node {
-	return x.Graph.Add(FusedResidualLayerNormDef, FusedResidualLayerNormAttrs{eps}, x, res, gamma, beta)
+	return x.Graph.Add(FusedResidualLayerNormDef, FusedResidualLayerNormAttrs{eps}, x, res, gain(gamma), gain(beta))
 }
 
 var _ = ir.Lower(FusedResidualLayerNormDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Node {

@@ -34,7 +34,7 @@ var FusedResidualRmsNormDef = ir.Define(ir.Def[FusedResidualRmsNormAttrs]{
 
 // FusedResidualRmsNorm adds rms_norm(x + res, gamma, beta).
 func FusedResidualRmsNorm(x, res, gamma, beta *ir.Node, eps float64) *ir.Node {
-	return x.Graph.Add(FusedResidualRmsNormDef, FusedResidualRmsNormAttrs{eps}, x, res, gamma, beta)
+	return x.Graph.Add(FusedResidualRmsNormDef, FusedResidualRmsNormAttrs{eps}, x, res, gain(gamma), gain(beta))
 }
 
 var _ = ir.Lower(FusedResidualRmsNormDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Node {

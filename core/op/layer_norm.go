@@ -32,9 +32,9 @@ var LayerNormDef = ir.Define(ir.Def[LayerNormAttrs]{
 	},
 })
 
-// LayerNorm adds layer normalisation over the last axis of x; gamma and beta are as long as the last axis.
+// LayerNorm adds layer normalisation over the last axis of x; gamma and beta are as long as the last axis, H: [H] or [1,H].
 func LayerNorm(x, gamma, beta *ir.Node, eps float64) *ir.Node {
-	return x.Graph.Add(LayerNormDef, LayerNormAttrs{eps}, x, gamma, beta)
+	return x.Graph.Add(LayerNormDef, LayerNormAttrs{eps}, x, gain(gamma), gain(beta))
 }
 
 var _ = ir.Lower(LayerNormDef, func(_ *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Node {

@@ -3,6 +3,7 @@ package op
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/tensor"
@@ -17,8 +18,8 @@ func inferNorm(eps float64, in []ir.Type, residual bool) (ir.Type, error) {
 	if x.Rank() == 0 {
 		return ir.Type{}, fmt.Errorf("operand is %v; want rank 1 or more", x)
 	}
-	if !(eps >= 0) || math.IsInf(eps, 1) {
-		return ir.Type{}, fmt.Errorf("eps is %v; want a finite number, not negative", eps)
+	if err := checkEps(eps); err != nil {
+		return ir.Type{}, err
 	}
 	affine := in[1:]
 	if residual {
@@ -35,18 +36,71 @@ func inferNorm(eps float64, in []ir.Type, residual bool) (ir.Type, error) {
 	return x, nil
 }
 
+func checkEps(eps float64) error {
+	if !(eps >= 0) || math.IsInf(eps, 1) {
+		return fmt.Errorf("eps is %v; want a finite number, not negative", eps)
+	}
+	return nil
+}
+
+// inferChannelNorm checks x of shape [N, C, ...] and operands of shape [C], which have these names.
+func inferChannelNorm(eps float64, in []ir.Type, names ...string) (ir.Type, error) {
+	x := in[0]
+	if err := isFloat("operand", x); err != nil {
+		return ir.Type{}, err
+	}
+	if x.Rank() < 2 || !x.Shape[1].IsStatic() {
+		return ir.Type{}, fmt.Errorf("operand is %v; want rank 2 or more and a static number of channels on axis 1", x)
+	}
+	for i, name := range names {
+		if err := vectorOf(name, in[1+i], x.DType, x.Shape[1]); err != nil {
+			return ir.Type{}, err
+		}
+	}
+	return x, checkEps(eps)
+}
+
+// channelNormIn are the operands of a norm of channels of x, that many of them for each channel.
+func channelNormIn(x ir.Type, vectors int) []ir.Type {
+	return append([]ir.Type{x}, slices.Repeat([]ir.Type{{DType: x.DType, Shape: x.Shape[1:2]}}, vectors)...)
+}
+
+// gain drops leading axes of size 1 of a gamma or beta, which checkpoints may store as [1,H].
+func gain(v *ir.Node) *ir.Node {
+	shape := v.Type.Shape
+	for len(shape) > 1 && shape[0].Is(1) {
+		shape = shape[1:]
+	}
+	if len(shape) == v.Type.Rank() {
+		return v
+	}
+	return Reshape(v, shape)
+}
+
+// perChannel makes [C] broadcast to x of shape [N, C, ...].
+func perChannel(v, x *ir.Node) *ir.Node {
+	shape := slices.Repeat(ir.ShapeOf(1), x.Type.Rank()-1)
+	shape[0] = v.Type.Shape[0]
+	return Reshape(v, shape)
+}
+
+// moments are the mean of x and 1/sqrt(var + eps).
+func moments(eps float64, x []float64) (mean, scale float64) {
+	var variance float64
+	for _, v := range x {
+		mean += v / float64(len(x))
+	}
+	for _, v := range x {
+		variance += (v - mean) * (v - mean) / float64(len(x))
+	}
+	return mean, 1 / math.Sqrt(variance+eps)
+}
+
 // layerNorm normalises the rows of x into y, which may be x.
 func layerNorm(eps float64, x, gamma, beta, y []float64) {
 	h := len(gamma)
 	for r := 0; r < len(x); r += h {
-		var mean, variance float64
-		for _, v := range x[r : r+h] {
-			mean += v / float64(h)
-		}
-		for _, v := range x[r : r+h] {
-			variance += (v - mean) * (v - mean) / float64(h)
-		}
-		s := 1 / math.Sqrt(variance+eps)
+		mean, s := moments(eps, x[r:r+h])
 		for i, v := range x[r : r+h] {
 			y[r+i] = (v-mean)*s*gamma[i] + beta[i]
 		}

@@ -15,6 +15,32 @@ type ReduceAttrs struct {
 	KeepDims bool  `attr:"keep_dims"` // reduced axes stay with size 1
 }
 
+// infer is the type of x without the reduced axes.
+func (a ReduceAttrs) infer(x ir.Type) (ir.Type, error) {
+	if err := checkAxes(a.Axes, x.Rank()); err != nil {
+		return ir.Type{}, err
+	}
+	out := ir.Shape{}
+	for i, d := range x.Shape {
+		switch {
+		case !slices.Contains(a.Axes, i):
+			out = append(out, d)
+		case a.KeepDims:
+			out = append(out, ir.Static(1))
+		}
+	}
+	return ir.Type{DType: x.DType, Shape: out}, nil
+}
+
+// places are the strides, along x, of the element of the result that each element of x is part of.
+func (a ReduceAttrs) places(x *tensor.Array) [][]int {
+	kept := slices.Clone(x.Shape) // the result's shape with keep_dims
+	for _, axis := range a.Axes {
+		kept[axis] = 1
+	}
+	return [][]int{strides(kept, x.Shape)}
+}
+
 // reduction describes how a reduction, or a scan, folds its elements.
 type reduction struct {
 	name, doc string
@@ -24,6 +50,7 @@ type reduction struct {
 	integer   func(acc, x int64) int64 // nil: floats only
 	startInt  func(dtype.DType) int64
 	mean      bool // divide by the number of elements
+	bools     bool // of bools only
 	fill      []ir.Range
 
 	scanTol func(a ScanAttrs, in []ir.Type, out ir.Type) ir.Tolerance // in place of tol, of a scan
@@ -37,30 +64,15 @@ func reduce(r reduction) *ir.OpDef {
 		Name: r.name, Doc: r.doc, MinIn: 1, MaxIn: 1,
 		Infer: func(s ir.Sig[ReduceAttrs]) (ir.Type, error) {
 			x := s.In[0]
-			if d := x.DType; d == dtype.Bool || r.integer == nil && !d.IsFloat() {
+			if d := x.DType; r.bools && d != dtype.Bool {
+				return ir.Type{}, fmt.Errorf("operand is %v; want bool", x)
+			} else if !r.bools && d == dtype.Bool || r.integer == nil && !d.IsFloat() {
 				return ir.Type{}, fmt.Errorf("operand is %v; want a number type that the op takes", x)
 			}
-			if err := checkAxes(s.Attrs.Axes, x.Rank()); err != nil {
-				return ir.Type{}, err
-			}
-			out := ir.Shape{}
-			for i, d := range x.Shape {
-				switch {
-				case !slices.Contains(s.Attrs.Axes, i):
-					out = append(out, d)
-				case s.Attrs.KeepDims:
-					out = append(out, ir.Static(1))
-				}
-			}
-			return ir.Type{DType: x.DType, Shape: out}, nil
+			return s.Attrs.infer(x)
 		},
 		Eval: func(a ReduceAttrs, in []*tensor.Array, out *tensor.Array) error {
-			x := in[0]
-			kept := slices.Clone(x.Shape) // the result's shape with keep_dims
-			for _, axis := range a.Axes {
-				kept[axis] = 1
-			}
-			to := [][]int{strides(kept, x.Shape)}
+			x, to := in[0], a.places(in[0])
 			if out.F == nil {
 				for i := range out.I {
 					out.I[i] = r.startInt(out.DType)
@@ -89,13 +101,19 @@ func reduce(r reduction) *ir.OpDef {
 			c := func(t ir.Type, keep bool, axes ...int) ir.Case[ReduceAttrs] {
 				return ir.Case[ReduceAttrs]{Attrs: ReduceAttrs{axes, keep}, In: []ir.Type{t}, Fill: r.fill}
 			}
+			if r.bools {
+				return []ir.Case[ReduceAttrs]{
+					c(bools(), false), c(bools(7), true, 0), c(bools(3, 5), false, 1), c(bools(3, 5), false, 0), c(bools(2, 3, 4), false, 0, 2),
+					c(bools(3, 2), false, 1), c(bools(70, 3), false, 0), c(bools(3, 0), false, 1), c(bools(0, 3), false, 1), c(bools(5, 300), true, 1), c(bools(2, 9000), false, 1),
+				}
+			}
 			cases := []ir.Case[ReduceAttrs]{
 				c(f32(), false), c(f32(7), false, 0), c(f32(7), true, 0), c(f32(3, 5), false), c(f32(3, 5), false, 0), c(f32(3, 5), true, 1),
 				c(f32(3, 5), false, 0, 1), c(f32(2, 3, 4), false, 0, 2), c(f32(2, 3, 4), true, 1), c(f32(2, 3, 4, 5), false, 1, 2),
-				c(f32(3, 0), false, 1), c(f32(0, 3), false, 1), c(f32(5, 300), false, 1), c(f16(3, 9), false, 1), c(bf16(9, 3), false, 0), c(f64(3, 5), false, 1),
+				c(f32(3, 0), false, 1), c(f32(0, 3), false, 1), c(f32(5, 300), false, 1), c(f32(2, 9000), false, 1), c(f32(9000, 3), false, 0), c(f16(2, 8200), false, 1), c(f16(300, 5), false, 0), c(f16(3, 9), false, 1), c(bf16(9, 3), false, 0), c(f64(3, 5), false, 1),
 			}
 			if r.integer != nil {
-				cases = append(cases, c(i32(3, 5), false, 1), c(i64(4), false, 0), c(u8(3, 0), false, 1))
+				cases = append(cases, c(i32(3, 5), false, 1), c(i64(4), false, 0), c(u8(3, 0), false, 1), c(u8(40, 9), false, 0), c(ir.TypeOf(dtype.I8, 3, 300), false, 1), c(ir.TypeOf(dtype.I16, 5, 3), true, 0), c(u32(2, 9000), false, 1))
 			}
 			return cases
 		},
@@ -139,4 +157,5 @@ func plainReduce(def *ir.OpDef) struct{} {
 	})
 }
 
-var _ = []struct{}{plainReduce(ReduceSumDef), plainReduce(ReduceMeanDef), plainReduce(ReduceMaxDef), plainReduce(ReduceMinDef), plainReduce(ReduceProdDef)}
+var _ = []struct{}{plainReduce(ReduceSumDef), plainReduce(ReduceMeanDef), plainReduce(ReduceMaxDef), plainReduce(ReduceMinDef), plainReduce(ReduceProdDef),
+	plainReduce(AnyDef), plainReduce(AllDef), plainReduce(LogSumExpDef)}

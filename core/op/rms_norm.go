@@ -32,9 +32,9 @@ var RmsNormDef = ir.Define(ir.Def[RmsNormAttrs]{
 	},
 })
 
-// RmsNorm adds root-mean-square normalisation over the last axis of x; gamma and beta are as long as the last axis.
+// RmsNorm adds root-mean-square normalisation over the last axis of x; gamma and beta are as long as the last axis, H: [H] or [1,H].
 func RmsNorm(x, gamma, beta *ir.Node, eps float64) *ir.Node {
-	return x.Graph.Add(RmsNormDef, RmsNormAttrs{eps}, x, gamma, beta)
+	return x.Graph.Add(RmsNormDef, RmsNormAttrs{eps}, x, gain(gamma), gain(beta))
 }
 
 var _ = ir.Lower(RmsNormDef, func(_ *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Node {

@@ -18,36 +18,45 @@ var SoftmaxDef = ir.Define(ir.Def[SoftmaxAttrs]{
 	Doc: "y = exp(x - m) / sum of exp(x - m) along an axis, m the maximum on it. A row of -Inf only gives NaN (attention has " +
 		"a rule of its own); so does a row with NaN or +Inf.",
 	MinIn: 1, MaxIn: 1,
-	Infer: func(s ir.Sig[SoftmaxAttrs]) (ir.Type, error) {
-		if err := isFloat("operand", s.In[0]); err != nil {
-			return ir.Type{}, err
-		}
-		return s.In[0], checkAxis(s.Attrs.Axis, s.In[0].Rank())
-	},
-	Eval: func(a SoftmaxAttrs, in []*tensor.Array, out *tensor.Array) error {
+	Infer: inferSoftmax,
+	Eval:  alongAxis(softmaxRow),
+	FLOPs: perElement[SoftmaxAttrs](7),
+	Tol:   rounded[SoftmaxAttrs],
+	Cases: softmaxCases,
+})
+
+func inferSoftmax(s ir.Sig[SoftmaxAttrs]) (ir.Type, error) {
+	if err := isFloat("operand", s.In[0]); err != nil {
+		return ir.Type{}, err
+	}
+	return s.In[0], checkAxis(s.Attrs.Axis, s.In[0].Rank())
+}
+
+// alongAxis evaluates a function of rows: of n elements that lie step apart.
+func alongAxis(row func(x, y []float64, n, step int)) func(a SoftmaxAttrs, in []*tensor.Array, out *tensor.Array) error {
+	return func(a SoftmaxAttrs, in []*tensor.Array, out *tensor.Array) error {
 		if out.Len() == 0 {
 			return nil
 		}
 		n, inner := out.Shape[a.Axis], tensor.Numel(out.Shape[a.Axis+1:])
 		for o := range tensor.Numel(out.Shape[:a.Axis]) {
 			for i := range inner {
-				softmaxRow(in[0].F[o*n*inner+i:], out.F[o*n*inner+i:], n, inner)
+				row(in[0].F[o*n*inner+i:], out.F[o*n*inner+i:], n, inner)
 			}
 		}
 		return nil
-	},
-	FLOPs: perElement[SoftmaxAttrs](7),
-	Tol:   rounded[SoftmaxAttrs],
-	Cases: func() []ir.Case[SoftmaxAttrs] {
-		c := func(t ir.Type, axis int) ir.Case[SoftmaxAttrs] {
-			return ir.Case[SoftmaxAttrs]{Attrs: SoftmaxAttrs{axis}, In: []ir.Type{t}, Fill: []ir.Range{{Lo: -8, Hi: 8}}}
-		}
-		return []ir.Case[SoftmaxAttrs]{
-			c(f32(1), 0), c(f32(7), 0), c(f32(3, 5), 1), c(f32(3, 5), 0), c(f32(2, 7, 3), 1), c(f32(0, 4), 1), c(f32(4, 0), 1), c(f32(3, 0, 4), 1), c(f32(5, 300), 1),
-			c(f16(3, 9), 1), c(bf16(3, 9), 1), c(f64(3, 5), 1),
-		}
-	},
-})
+	}
+}
+
+func softmaxCases() []ir.Case[SoftmaxAttrs] {
+	c := func(t ir.Type, axis int) ir.Case[SoftmaxAttrs] {
+		return ir.Case[SoftmaxAttrs]{Attrs: SoftmaxAttrs{axis}, In: []ir.Type{t}, Fill: []ir.Range{{Lo: -8, Hi: 8}}}
+	}
+	return []ir.Case[SoftmaxAttrs]{
+		c(f32(1), 0), c(f32(7), 0), c(f32(3, 5), 1), c(f32(3, 5), 0), c(f32(2, 7, 3), 1), c(f32(0, 4), 1), c(f32(4, 0), 1), c(f32(3, 0, 4), 1), c(f32(5, 300), 1),
+		c(f16(3, 9), 1), c(bf16(3, 9), 1), c(f64(3, 5), 1), c(f16(2, 7, 3), 1), c(f64(2, 7, 3), 1), c(f32(2, 9000), 1),
+	}
+}
 
 // Softmax adds a softmax over axis.
 func Softmax(x *ir.Node, axis int) *ir.Node {
@@ -75,11 +84,16 @@ var _ = ir.Lower(SoftmaxDef, func(_ *ir.Graph, n *ir.Node, in []*ir.Node) *ir.No
 	return Div(e, ReduceSum(e, true, axis))
 })
 
-// Along the last axis, with transposes around it.
-var _ = ir.Plainer(SoftmaxDef, func(_ *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Node {
-	perm, last := swapped(n.Attrs.(SoftmaxAttrs).Axis, n.Type.Rank()-1, n.Type.Rank()), n.Type.Rank()-1
-	if perm == nil {
-		return nil
-	}
-	return Transpose(Softmax(Transpose(in[0], perm...), last), perm...)
-})
+// plainAlongLast is the plainer form of a function of rows: along the last axis, with transposes around it.
+func plainAlongLast(def *ir.OpDef) struct{} {
+	return ir.Plainer(def, func(g *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Node {
+		last := n.Type.Rank() - 1
+		perm := swapped(n.Attrs.(SoftmaxAttrs).Axis, last, n.Type.Rank())
+		if perm == nil {
+			return nil
+		}
+		return Transpose(g.Add(def, SoftmaxAttrs{last}, Transpose(in[0], perm...)), perm...)
+	})
+}
+
+var _ = plainAlongLast(SoftmaxDef)

@@ -18,11 +18,34 @@ type TopKAttrs struct {
 }
 
 // Index is the element type of the indices.
-func (a TopKAttrs) Index() dtype.DType {
-	if a.IndexDType == dtype.Invalid {
+func (a TopKAttrs) Index() dtype.DType { return indexType(a.IndexDType) }
+
+// indexType is i32 where no type of indices is given.
+func indexType(d dtype.DType) dtype.DType {
+	if d == dtype.Invalid {
 		return dtype.I32
 	}
-	return a.IndexDType
+	return d
+}
+
+// checkIndex reports an axis of x that is longer than indices can count.
+func checkIndex(index dtype.DType, x ir.Type, axis int, syms ir.Syms) error {
+	_, most := syms.Bounds(x.Shape[axis])
+	if limit, ok := maxIndex[index]; !ok {
+		return fmt.Errorf("index_dtype is %v; want i32, i64, u32 or f32", index)
+	} else if most > limit {
+		return fmt.Errorf("axis %d of %v has up to %d elements; indices of type %v tell %d apart", axis, x, most, index, limit)
+	}
+	return nil
+}
+
+// setIndex sets element at of indices.
+func setIndex(indices *tensor.Array, at, i int) {
+	if indices.F != nil {
+		indices.F[at] = float64(i)
+	} else {
+		indices.I[at] = int64(i)
+	}
 }
 
 // maxIndex is how many elements an index of each type can tell apart.
@@ -42,15 +65,13 @@ var TopKDef = ir.DefineTuple(ir.TupleDef[TopKAttrs]{
 			return nil, fmt.Errorf("operand is %v; want numbers of rank 1 or more", x)
 		}
 		last := x.Shape[x.Rank()-1]
-		least, most := s.Syms.Bounds(last)
+		least, _ := s.Syms.Bounds(last)
 		if k < 1 || int64(k) > least {
 			return nil, fmt.Errorf("k is %d; want 1 to %d, the least size of the last axis of %v", k, least, x)
 		}
 		index := s.Attrs.Index()
-		if limit, ok := maxIndex[index]; !ok {
-			return nil, fmt.Errorf("index_dtype is %v; want i32, i64, u32 or f32", index)
-		} else if most > limit {
-			return nil, fmt.Errorf("the last axis of %v has up to %d elements; indices of type %v tell %d apart", x, most, index, limit)
+		if err := checkIndex(index, x, x.Rank()-1, s.Syms); err != nil {
+			return nil, err
 		}
 		shape := slices.Concat(x.Shape[:x.Rank()-1], ir.Shape{ir.Static(int64(k))})
 		return []ir.Type{{DType: x.DType, Shape: shape}, {DType: index, Shape: shape}}, nil
@@ -67,11 +88,7 @@ var TopKDef = ir.DefineTuple(ir.TupleDef[TopKAttrs]{
 			for j, i := range order[:a.K] {
 				at := row*a.K + j
 				copyRange(values, at, x, row*n+i, 1)
-				if indices.F != nil {
-					indices.F[at] = float64(i)
-				} else {
-					indices.I[at] = int64(i)
-				}
+				setIndex(indices, at, i)
 			}
 		}
 		return nil

@@ -122,7 +122,6 @@ func computes(d *ir.OpDef, ok func(dtype.DType) bool) string {
 type element struct {
 	binary  func(c *call, b kernels.BinaryOp) error
 	compare func(c *call, r kernels.CompareOp)
-	reduce  func(c *call, r kernels.ReduceOp)
 	unary   func(c *call, op string) // of integers
 
 	scatterAdd func(c *call) error
@@ -155,9 +154,6 @@ func elementOf[T interface {
 		},
 		compare: func(c *call, r kernels.CompareOp) {
 			kernels.Compare(c.pool, r, c.out.Data, view[T](c.in[0]), c.in[0].Shape, view[T](c.in[1]), c.in[1].Shape)
-		},
-		reduce: func(c *call, r kernels.ReduceOp) {
-			kernels.Reduce(c.pool, r, view[T](c.out), view[T](c.in[0]), c.in[0].Shape, c.node.Attrs.(op.ReduceAttrs).Axes)
 		},
 		scatterAdd: scatterAdd[T],
 		scan: func(c *call, f kernels.ScanOp) {

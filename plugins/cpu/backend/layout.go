@@ -71,19 +71,3 @@ func concat(c *call) error {
 	}
 	return nil
 }
-
-// computed reports an element type that kernels compute with unconverted.
-func computed(d dtype.DType) bool { _, ok := elements[d]; return ok }
-
-// The reductions are the ops reduce_NAME.
-func init() {
-	for _, name := range []string{"sum", "mean", "max", "min", "prod"} {
-		if r, ok := kernels.ParseReduce(name); ok {
-			def, _ := ir.Find("reduce_" + name)
-			register(kernel{op: "reduce_" + name, takes: computes(def, computed), run: func(c *call) error {
-				elements[c.in[0].DType].reduce(c, r)
-				return nil
-			}})
-		}
-	}
-}

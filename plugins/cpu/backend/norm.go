@@ -1,47 +1,115 @@
 package backend
 
 import (
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/plugins/cpu/kernels"
 )
 
-var (
-	_ = register(kernel{op: "layer_norm", takes: "(f32...)", makesBlocked: normMakesBlocked, run: func(c *call) error {
-		rows, n := rowsOf(c.out)
-		if c.outBlocked {
-			kernels.LayerNormBlocked(c.pool, f32(c.out), f32(c.in[0]), f32(c.in[1]), f32(c.in[2]), rows, n, float32(c.node.Attrs.(op.LayerNormAttrs).Eps))
-			return nil
+// takesFloats is a rule for operands of one float type.
+const takesFloats = "(f32|f64|f16|bf16...)"
+
+// lastNorm is a norm over the last axis.
+type lastNorm struct {
+	op               string
+	eps              func(attrs any) float64
+	center, residual bool
+}
+
+func init() {
+	for _, k := range []lastNorm{
+		{"layer_norm", func(a any) float64 { return a.(op.LayerNormAttrs).Eps }, true, false},
+		{"rms_norm", func(a any) float64 { return a.(op.RmsNormAttrs).Eps }, false, false},
+		{"fused_residual_layer_norm", func(a any) float64 { return a.(op.FusedResidualLayerNormAttrs).Eps }, true, true},
+		{"fused_residual_rms_norm", func(a any) float64 { return a.(op.FusedResidualRmsNormAttrs).Eps }, false, true},
+	} {
+		d := kernel{op: k.op, takes: takesFloats, scratch: normScratch, run: k.run}
+		if k.op == "layer_norm" {
+			d.makesBlocked = normMakesBlocked
 		}
-		kernels.LayerNorm(c.pool, f32(c.out), f32(c.in[0]), f32(c.in[1]), f32(c.in[2]), rows, n, float32(c.node.Attrs.(op.LayerNormAttrs).Eps))
+		register(d)
+	}
+}
+
+func (k lastNorm) run(c *call) error {
+	rows, n := rowsOf(c.out)
+	eps, x, affine := k.eps(c.node.Attrs), c.in[0], c.in[1:]
+	var residual kernels.Weights
+	if k.residual {
+		residual, affine = weights(c.in[1]), c.in[2:]
+	}
+	switch {
+	case x.DType == dtype.F64:
+		g := kernels.NormF64Args{Dst: view[float64](c.out), X: view[float64](x), Gamma: view[float64](affine[0]), Beta: view[float64](affine[1]),
+			Rows: rows, N: n, Groups: 1, Area: 1, Eps: eps, Center: k.center}
+		if k.residual {
+			g.Residual = view[float64](c.in[1])
+		}
+		kernels.NormF64(c.pool, g)
+	case c.outBlocked:
+		kernels.LayerNormBlocked(c.pool, f32(c.out), f32(x), f32(affine[0]), f32(affine[1]), rows, n, float32(eps))
+	default:
+		kernels.Norm(c.pool, kernels.NormArgs{Dst: weights(c.out), X: weights(x), Residual: residual, Gamma: weights(affine[0]), Beta: weights(affine[1]),
+			N: n, Eps: float32(eps), Center: k.center}, rows)
+	}
+	return nil
+}
+
+func normMakesBlocked(c *call) bool {
+	rows, n := rowsOf(c.out)
+	return c.out.DType == dtype.F32 && fitsBlocked(rows, n)
+}
+
+func normScratch(_ *kernels.Pool, n *ir.Node, _ kernels.Precision) kernels.ScratchSize {
+	shape := n.Graph.Syms.Largest(n.Type.Shape)
+	width := shape[len(shape)-1]
+	return kernels.NormScratch(n.Type.DType, width, width)
+}
+
+var _ = register(kernel{op: "group_norm", takes: takesFloats, scratch: func(_ *kernels.Pool, n *ir.Node, _ kernels.Precision) kernels.ScratchSize {
+	shape := n.Graph.Syms.Largest(n.Type.Shape)
+	return kernels.NormScratch(n.Type.DType, tensor.Numel(shape[1:])/n.Attrs.(op.GroupNormAttrs).Groups, shape[1])
+}, run: func(c *call) error {
+	a, shape := c.node.Attrs.(op.GroupNormAttrs), c.out.Shape
+	batch, channels, area := shape[0], shape[1], tensor.Numel(shape[2:])
+	if tensor.Numel(shape) == 0 {
 		return nil
-	}})
-	_ = register(kernel{op: "rms_norm", takes: "(f32...)", run: func(c *call) error {
-		rows, n := rowsOf(c.out)
-		kernels.RmsNorm(c.pool, f32(c.out), f32(c.in[0]), f32(c.in[1]), f32(c.in[2]), rows, n, float32(c.node.Attrs.(op.RmsNormAttrs).Eps))
+	}
+	n := channels / a.Groups * area
+	if c.out.DType == dtype.F64 {
+		kernels.NormF64(c.pool, kernels.NormF64Args{Dst: view[float64](c.out), X: view[float64](c.in[0]), Gamma: view[float64](c.in[1]), Beta: view[float64](c.in[2]),
+			Rows: batch * a.Groups, N: n, Groups: a.Groups, Area: area, Eps: a.Eps, Center: true})
 		return nil
-	}})
-	_ = register(kernel{op: "fused_residual_layer_norm", takes: "(f32...)", run: func(c *call) error {
-		rows, n := rowsOf(c.out)
-		kernels.ResidualLayerNorm(c.pool, f32(c.out), f32(c.in[0]), f32(c.in[1]), nil, f32(c.in[2]), f32(c.in[3]), rows, n,
-			float32(c.node.Attrs.(op.FusedResidualLayerNormAttrs).Eps))
-		return nil
-	}})
-	_ = register(kernel{op: "fused_residual_rms_norm", takes: "(f32...)", run: func(c *call) error {
-		rows, n := rowsOf(c.out)
-		kernels.ResidualRmsNorm(c.pool, f32(c.out), f32(c.in[0]), f32(c.in[1]), nil, f32(c.in[2]), f32(c.in[3]), rows, n,
-			float32(c.node.Attrs.(op.FusedResidualRmsNormAttrs).Eps))
-		return nil
-	}})
-	_ = register(kernel{op: "softmax", takes: "(f32)", run: func(c *call) error {
-		axis := positive(c.node.Attrs.(op.SoftmaxAttrs).Axis, len(c.out.Shape))
-		outer, n, inner := around(c.out.Shape, axis)
-		kernels.Softmax(c.pool, f32(c.out), f32(c.in[0]), outer, n, inner)
-		return nil
-	}})
+	}
+	kernels.Norm(c.pool, kernels.NormArgs{Dst: weights(c.out), X: weights(c.in[0]), Gamma: weights(c.in[1]), Beta: weights(c.in[2]),
+		N: n, Groups: a.Groups, Area: area, Eps: float32(a.Eps), Center: true}, batch*a.Groups)
+	return nil
+}})
+
+var (
+	_ = register(softmax("softmax", false))
+	_ = register(softmax("log_softmax", true))
 )
 
-func normMakesBlocked(c *call) bool { return fitsBlocked(rowsOf(c.out)) }
+func softmax(name string, log bool) kernel {
+	return kernel{op: name, takes: takesFloats, scratch: func(_ *kernels.Pool, n *ir.Node, _ kernels.Precision) kernels.ScratchSize {
+		shape, axis := n.Graph.Syms.Largest(n.Type.Shape), positive(n.Attrs.(op.SoftmaxAttrs).Axis, n.Type.Rank())
+		_, k, inner := around(shape, axis)
+		x := weights(tensor.Tensor{DType: n.Type.DType})
+		one := kernels.SoftmaxArgs{X: x, N: k, Inner: 1}.ScratchSize()
+		return one.With(kernels.SoftmaxArgs{X: x, N: k, Inner: max(inner, 1)}.ScratchSize())
+	}, run: func(c *call) error {
+		outer, n, inner := around(c.out.Shape, positive(c.node.Attrs.(op.SoftmaxAttrs).Axis, len(c.out.Shape)))
+		if c.out.DType == dtype.F64 {
+			kernels.SoftmaxF64(c.pool, view[float64](c.out), view[float64](c.in[0]), outer, n, inner, log)
+			return nil
+		}
+		kernels.Softmax(c.pool, kernels.SoftmaxArgs{Dst: weights(c.out), X: weights(c.in[0]), Outer: outer, N: n, Inner: inner, Log: log})
+		return nil
+	}}
+}
 
 // rowsOf is the number of rows along the last axis, and their length.
 func rowsOf(t tensor.Tensor) (rows, n int) {

@@ -51,12 +51,16 @@ func TestKernelsAllocateNothing(t *testing.T) {
 			"where":      func() { Where(p, dst, Condition{bits, row, dtype.Bool}, x, row, y[:1], one) },
 			"where u16":  func() { Where(p, halves, Condition{bits, row, dtype.Bool}, halves, row, halves, row) },
 			"expand":     func() { Expand(p, dst, row, x[:1], one) },
-			"layer norm": func() { LayerNorm(p, dst, x, y, y, 100, n/100, 1e-5) },
-			"residual":   func() { ResidualRmsNorm(p, dst, x, y, nil, y, y, 100, n/100, 1e-5) },
+			"layer norm": func() {
+				Norm(p, NormArgs{Dst: F32(dst), X: F32(x), Gamma: F32(y), Beta: F32(y), N: n / 100, Eps: 1e-5, Center: true}, 100)
+			},
+			"residual": func() {
+				Norm(p, NormArgs{Dst: F32(dst), X: F32(x), Residual: F32(y), Gamma: F32(y), Beta: F32(y), N: n / 100, Eps: 1e-5}, 100)
+			},
 			"rope":       func() { Rope(p, &rope) },
-			"softmax":    func() { Softmax(p, dst, x, 100, n/100, 1) },
-			"softmax 1":  func() { Softmax(p, dst, x, 1, 100, n/100) },
-			"sum":        func() { Reduce(p, Sum, dst, x, shape, perm[1:2]) },
+			"softmax":    func() { Softmax(p, SoftmaxArgs{Dst: F32(dst), X: F32(x), Outer: 100, N: n / 100, Inner: 1}) },
+			"softmax 1":  func() { Softmax(p, SoftmaxArgs{Dst: F32(dst), X: F32(x), Outer: 1, N: 100, Inner: n / 100}) },
+			"sum":        func() { ReduceFloats(p, Sum, F32(dst), F32(x), shape, perm[1:2]) },
 			"max of i32": func() { Reduce(p, ReduceMax, sums, ints, shape, perm[1:2]) },
 			"region":     func() { region.Run(p, RegionValue{F32: dst}, regionIn) },
 			"transpose":  func() { Transpose(p, dst, x, shape, perm) },

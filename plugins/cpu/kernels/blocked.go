@@ -1,7 +1,5 @@
 package kernels
 
-import "math"
-
 // The blocked layout stores a matrix in bfloat16, in the order in which products of tiles load it. Such a product then has nothing to
 // pack and reads half the memory. It would round its operand anyway, so the result is the same, but for the gelu that Gemm names.
 //
@@ -68,11 +66,6 @@ func LayerNormBlocked(p *Pool, dst, x, gamma, beta []float32, rows, n int, eps f
 
 // normRow normalizes one row; d may be x.
 func normRow(s *isa, d, x, gamma, beta []float32, eps float32, center bool) {
-	n := float32(len(x))
-	var mean float32
-	if center {
-		mean = s.sum(x) / n
-	}
-	variance := s.sumSquares(x, mean) / n
-	s.normalize(d, x, gamma, beta, mean, float32(1/math.Sqrt(float64(variance)+float64(eps))))
+	mean, scale := s.moments(x, eps, center)
+	s.normalize(d, x, gamma, beta, mean, scale)
 }

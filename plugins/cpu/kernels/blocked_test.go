@@ -106,7 +106,7 @@ func TestLayerNormBlocked(t *testing.T) {
 			rows, n := d[0], d[1]
 			x, gamma, beta := randoms(r, rows*n), randoms(r, n), randoms(r, n)
 			want, got := make([]float32, rows*n), lines(BlockedLen(rows, n))
-			LayerNorm(p, want, x, gamma, beta, rows, n, 1e-6)
+			Norm(p, NormArgs{Dst: F32(want), X: F32(x), Gamma: F32(gamma), Beta: F32(beta), N: n, Eps: 1e-6, Center: true}, rows)
 			LayerNormBlocked(p, got, x, gamma, beta, rows, n, 1e-6)
 			for i, y := range fromBlocked(got, rows, n) {
 				if y != roundBF16(want[i]) {

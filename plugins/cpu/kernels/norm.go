@@ -1,143 +1,215 @@
 package kernels
 
-import "math"
+import (
+	"math"
+
+	"github.com/rlx-go/rlx/core/dtype"
+)
 
 // rowGrain is the number of rows of n elements that make a task worth a thread.
 func rowGrain(n int) int { return 1 + elementGrain/max(1, n) }
 
-// LayerNorm is (x-mean)/sqrt(var+eps)*gamma + beta for each row of n elements; the variance is biased and computed from the mean.
-// Dst may be x.
-func LayerNorm(p *Pool, dst, x, gamma, beta []float32, rows, n int, eps float32) {
-	norm(p, normRows{dst: dst, x: x, gamma: gamma, beta: beta, n: n, eps: eps, center: true}, rows)
+// NormArgs are the arguments of the norms over rows of N elements, all of one type. With Residual, X + Residual is normalized. Dst may be X or
+// Residual.
+//
+// A group norm of [batch, channels, area] has the rows [batch, Groups], each of them channels/Groups * Area elements, and in Gamma and
+// Beta an element for each channel. Groups and Area are 0 for norms over the last axis, where Gamma and Beta are N long.
+type NormArgs struct {
+	Dst, X, Residual, Gamma, Beta Weights // Residual may be empty
+
+	N            int
+	Groups, Area int
+	Eps          float32
+	Center       bool
 }
 
-// ResidualLayerNorm is LayerNorm of x + residual + bias; bias may be nil. Dst may be x or residual.
-func ResidualLayerNorm(p *Pool, dst, x, residual, bias, gamma, beta []float32, rows, n int, eps float32) {
-	norm(p, normRows{dst, x, residual, bias, gamma, beta, n, eps, true, nil}, rows)
-}
-
-// RmsNorm is x/sqrt(mean(x^2)+eps)*gamma + beta for each row of n elements. Dst may be x.
-func RmsNorm(p *Pool, dst, x, gamma, beta []float32, rows, n int, eps float32) {
-	norm(p, normRows{dst: dst, x: x, gamma: gamma, beta: beta, n: n, eps: eps}, rows)
-}
-
-// ResidualRmsNorm is RmsNorm of x + residual + bias; bias may be nil. Dst may be x or residual.
-func ResidualRmsNorm(p *Pool, dst, x, residual, bias, gamma, beta []float32, rows, n int, eps float32) {
-	norm(p, normRows{dst, x, residual, bias, gamma, beta, n, eps, false, nil}, rows)
-}
-
-// normRows holds the arguments of all four norms; residual and bias may be nil.
-type normRows struct {
-	dst, x, residual, bias, gamma, beta []float32
-
-	n      int
-	eps    float32
-	center bool
-	isa    *isa
-}
-
-func norm(p *Pool, g normRows, rows int) {
-	n := g.n
-	if len(g.dst) < rows*n || len(g.x) < rows*n || len(g.gamma) < n || len(g.beta) < n || g.residual != nil && len(g.residual) < rows*n ||
-		g.bias != nil && len(g.bias) < n {
+// Norm is (x-mean)/sqrt(var+eps)*gamma + beta for each row if Center is set, with the biased variance, which is computed from the mean;
+// otherwise x/sqrt(mean(x^2)+eps)*gamma + beta.
+func Norm(p *Pool, g NormArgs, rows int) {
+	n := g.N
+	g.Groups, g.Area = max(g.Groups, 1), max(g.Area, 1)
+	if g.Dst.Len() < rows*n || g.X.Len() < rows*n || g.Gamma.Len() < g.Groups*n/g.Area || g.Beta.Len() < g.Groups*n/g.Area ||
+		g.Residual.Len() > 0 && g.Residual.Len() < rows*n {
 		panic("BUG: norm: a slice is short")
 	}
 	if n == 0 {
 		return
 	}
-	g.isa = p.isa
-	split(p, rows, rowGrain(n), g)
+	split(p, rows, rowGrain(n), normRows{g, p})
 }
 
-func (g *normRows) do(lo, hi, _ int) {
-	s, n := g.isa, g.n
+type normRows struct {
+	NormArgs
+	p *Pool
+}
+
+// NormScratch is what norms need for rows of n elements of type d, with that many elements of gamma.
+func NormScratch(d dtype.DType, n, gains int) ScratchSize {
+	if d == dtype.F32 {
+		return ScratchSize{}
+	}
+	return ScratchSize{Worker: floats(n, n, gains, gains, spread, spread)}
+}
+
+func (g *normRows) do(lo, hi, worker int) {
+	s, sc, n := g.p.isa, g.p.scratch(worker), g.N
+	buf, other := g.X.buffer(sc, n), g.Residual.buffer(sc, n)
+	per := n / g.Area // elements of gamma for a row
+	gains := g.Groups * per
+	gamma, beta := g.Gamma.row(s, 0, gains, g.Gamma.buffer(sc, gains)), g.Beta.row(s, 0, gains, g.Beta.buffer(sc, gains))
+	var one, two []float32
+	if g.Area > 1 {
+		one, two = sc.floats(spread), sc.floats(spread)
+	}
 	for r := lo; r < hi; r++ {
-		row, d := g.x[r*n:(r+1)*n], g.dst[r*n:(r+1)*n]
-		if g.residual != nil {
-			s.binary[Add](d, row, g.residual[r*n:(r+1)*n])
-			row = d
-			if g.bias != nil {
-				s.binary[Add](d, d, g.bias[:n])
+		x, d := g.X.row(s, r*n, n, buf), g.Dst.room(r*n, n, buf)
+		if g.Residual.Len() > 0 {
+			s.binary[Add](d, x, g.Residual.row(s, r*n, n, other))
+			x = d
+		}
+		first := r % g.Groups * per
+		if g.Area == 1 {
+			normRow(s, d, x, gamma[first:first+per], beta[first:first+per], g.Eps, g.Center)
+		} else {
+			mean, scale := s.moments(x, g.Eps, true)
+			for c := range per {
+				b, e := spreadTo(one, gamma[first+c], g.Area), spreadTo(two, beta[first+c], g.Area)
+				for i := c * g.Area; i < (c+1)*g.Area; i += spread {
+					m := min(spread, (c+1)*g.Area-i)
+					s.normalize(d[i:i+m], x[i:i+m], b[:m], e[:m], mean, scale)
+				}
 			}
 		}
-		normRow(s, d, row, g.gamma, g.beta, g.eps, g.center)
+		g.Dst.put(r*n, d)
 	}
 }
 
-// Softmax is exp(x-max)/sum(exp(x-max)) along the middle axis of [outer, n, inner]. A row of -Inf alone gives NaN. Dst may be x.
-func Softmax(p *Pool, dst, x []float32, outer, n, inner int) {
-	if len(dst) < outer*n*inner || len(x) < outer*n*inner {
+// moments are the mean of a row, or 0, and the factor that makes its mean square around that 1. Long rows are summed in blocks.
+func (s *isa) moments(x []float32, eps float32, center bool) (mean, scale float32) {
+	var sum, squares float64
+	for i := 0; center && i < len(x); i += reduceBlock {
+		sum += float64(s.sum(x[i:min(len(x), i+reduceBlock)]))
+	}
+	mean = float32(sum / float64(len(x)))
+	for i := 0; i < len(x); i += reduceBlock {
+		squares += float64(s.sumSquares(x[i:min(len(x), i+reduceBlock)], mean))
+	}
+	return mean, float32(1 / math.Sqrt(squares/float64(len(x))+float64(eps)))
+}
+
+// SoftmaxArgs are the arguments of a softmax along the middle axis of [Outer, N, Inner], or of its logarithm. Dst may be X.
+type SoftmaxArgs struct {
+	Dst, X          Weights
+	Outer, N, Inner int
+	Log             bool
+}
+
+// Softmax is exp(x-max)/sum(exp(x-max)), or with Log x-max-log(sum(exp(x-max))). A row of -Inf alone gives NaN.
+func Softmax(p *Pool, g SoftmaxArgs) {
+	if n := g.Outer * g.N * g.Inner; g.Dst.Len() < n || g.X.Len() < n {
 		panic("BUG: Softmax: a slice is short")
 	}
-	if n == 0 || inner == 0 {
+	if g.N == 0 || g.Inner == 0 {
 		return
 	}
-	if inner == 1 {
-		split(p, outer, rowGrain(4*n), softmaxRows{dst, x, n, p})
+	if g.Inner == 1 {
+		split(p, g.Outer, rowGrain(4*g.N), softmaxRows{g, p})
 		return
 	}
-	strips := (inner + softmaxWidth - 1) / softmaxWidth
-	split(p, outer*strips, rowGrain(4*n*softmaxWidth), softmaxColumns{dst, x, n, inner, p.isa})
+	split(p, g.Outer*g.strips(), rowGrain(4*g.N*softmaxWidth), softmaxColumns{g, p})
 }
 
+// ScratchSize is what Softmax needs. It reads only the sizes and the type of X.
+func (g SoftmaxArgs) ScratchSize() ScratchSize {
+	switch {
+	case g.X.kind == dtype.F32:
+		return ScratchSize{}
+	case g.Inner == 1:
+		return ScratchSize{Worker: floats(g.N, spread, spread)}
+	}
+	return ScratchSize{Worker: floats(g.N*softmaxWidth, softmaxWidth, softmaxWidth)}
+}
+
+func (g SoftmaxArgs) strips() int { return (g.Inner + softmaxWidth - 1) / softmaxWidth }
+
 type softmaxRows struct {
-	dst, x []float32
-	n      int
-	p      *Pool
+	SoftmaxArgs
+	p *Pool
 }
 
 func (g *softmaxRows) do(lo, hi, worker int) {
-	buf := g.p.scratch(worker).floats(spread)
+	s, sc := g.p.isa, g.p.scratch(worker)
+	spreads, temporary := sc.floats(spread), sc.floats(spread)
+	buf := g.X.buffer(sc, g.N)
 	for r := lo; r < hi; r++ {
-		softmaxRow(g.p.isa, g.dst[r*g.n:(r+1)*g.n], g.x[r*g.n:(r+1)*g.n], buf)
+		d := g.Dst.room(r*g.N, g.N, buf)
+		softmaxRow(s, d, g.X.row(s, r*g.N, g.N, buf), g.Log, spreads, temporary)
+		g.Dst.put(r*g.N, d)
 	}
 }
 
 // softmaxColumns works on strips of columns, whose maxima and sums advance side by side.
 type softmaxColumns struct {
-	dst, x   []float32
-	n, inner int
-	isa      *isa
+	SoftmaxArgs
+	p *Pool
 }
 
 const softmaxWidth = 64 // columns of a strip
 
-func (g *softmaxColumns) do(lo, hi, _ int) {
-	var top [softmaxWidth]float32
+func (g *softmaxColumns) do(lo, hi, worker int) {
 	var sum [softmaxWidth]float64
-	n, inner := g.n, g.inner
-	strips := (inner + softmaxWidth - 1) / softmaxWidth
+	s, sc, n := g.p.isa, g.p.scratch(worker), g.N
+	most, temporary := sc.floats(softmaxWidth), sc.floats(softmaxWidth)
+	block := g.X.buffer(sc, n*softmaxWidth)
 	for t := lo; t < hi; t++ {
-		at := t/strips*n*inner + t%strips*softmaxWidth
-		w := min(softmaxWidth, inner-t%strips*softmaxWidth)
-		for i := range w {
-			top[i], sum[i] = float32(math.Inf(-1)), 0
+		strip := t % g.strips() * softmaxWidth
+		at, w := t/g.strips()*n*g.Inner+strip, min(softmaxWidth, g.Inner-strip)
+		top, exp := most[:w], temporary[:w]
+		row := func(j int) (x, d []float32) { // as read, and to be computed into
+			if block == nil {
+				return g.X.f32[at+j*g.Inner:][:w], g.Dst.f32[at+j*g.Inner:][:w]
+			}
+			return block[j*w:][:w], block[j*w:][:w]
 		}
 		for j := range n {
-			for i, v := range g.x[at+j*inner:][:w] {
-				raise(&top[i], v)
+			if block != nil {
+				g.X.row(s, at+j*g.Inner, w, block[j*w:])
+			}
+			if x, _ := row(j); j == 0 {
+				copy(top, x)
+			} else {
+				s.binary[Max](top, top, x)
 			}
 		}
+		clear(sum[:])
 		for j := range n {
-			d := g.dst[at+j*inner:][:w]
-			for i, v := range g.x[at+j*inner:][:w] {
-				d[i] = v - top[i]
+			x, d := row(j)
+			s.binary[Sub](d, x, top)
+			e := d
+			if g.Log {
+				e = exp
 			}
-			g.isa.apply(Exp, d, d)
-			for i, v := range d {
+			s.apply(Exp, e, d)
+			for i, v := range e {
 				sum[i] += float64(v)
 			}
 		}
-		for j := range n {
-			for i := range w {
-				g.dst[at+j*inner+i] /= float32(sum[i])
+		f := Div
+		for i, v := range sum[:w] {
+			if exp[i] = float32(v); g.Log {
+				f, exp[i] = Sub, float32(math.Log(v))
 			}
+		}
+		for j := range n {
+			_, d := row(j)
+			s.binary[f](d, d, exp)
+			g.Dst.put(at+j*g.Inner, d)
 		}
 	}
 }
 
-// softmaxRow passes over one row. buf is spread long.
-func softmaxRow(s *isa, dst, x, buf []float32) {
+// softmaxRow passes over one row. buf and temporary are spread long.
+func softmaxRow(s *isa, dst, x []float32, log bool, buf, temporary []float32) {
 	nr := s.narrow.nr
 	whole := len(x) / nr * nr
 	copy(dst, x)
@@ -151,6 +223,16 @@ func softmaxRow(s *isa, dst, x, buf []float32) {
 		raise(&top, v)
 	}
 	withNumber(s.binary[Sub], dst, top, buf)
+	if log {
+		var sum float64
+		for i := 0; i < len(dst); i += spread {
+			e := temporary[:min(spread, len(dst)-i)]
+			s.apply(Exp, e, dst[i:i+len(e)])
+			sum += float64(s.sum(e))
+		}
+		withNumber(s.binary[Sub], dst, float32(math.Log(sum)), buf)
+		return
+	}
 	s.apply(Exp, dst, dst)
 	withNumber(s.binary[Mul], dst, 1/s.sum(dst), buf)
 }

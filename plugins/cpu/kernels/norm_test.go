@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func norm64(x, residual, bias, gamma, beta []float32, n int, eps float64, center bool) []float64 {
+func norm64(x, residual, gamma, beta []float32, n int, eps float64, center bool) []float64 {
 	out := make([]float64, len(x))
 	for r := 0; r < len(x); r += n {
 		row := out[r : r+n]
@@ -15,9 +15,6 @@ func norm64(x, residual, bias, gamma, beta []float32, n int, eps float64, center
 			row[i] = float64(x[r+i])
 			if residual != nil {
 				row[i] += float64(residual[r+i])
-			}
-			if bias != nil {
-				row[i] += float64(bias[i])
 			}
 			mean += row[i] / float64(n)
 		}
@@ -39,7 +36,7 @@ func TestNorms(t *testing.T) {
 		r := rng(1)
 		for _, n := range []int{1, 2, 7, 8, 15, 16, 17, 64, 100, 257, 768} {
 			rows := 1 + r.IntN(40)
-			x, residual, bias, gamma, beta := randoms(r, rows*n), randoms(r, rows*n), randoms(r, n), randoms(r, n), randoms(r, n)
+			x, residual, gamma, beta := randoms(r, rows*n), randoms(r, rows*n), randoms(r, n), randoms(r, n)
 			run := func(name string, want []float64, f func(dst []float32)) {
 				dst, check := guarded(rows * n)
 				f(dst)
@@ -47,16 +44,23 @@ func TestNorms(t *testing.T) {
 				compare(t, fmt.Sprint(name, " of ", n), dst, want, 4e-6, 1e-5)
 			}
 			const eps = 1e-6
-			run("layer norm", norm64(x, nil, nil, gamma, beta, n, eps, true), func(d []float32) { LayerNorm(p, d, x, gamma, beta, rows, n, eps) })
-			run("rms norm", norm64(x, nil, nil, gamma, beta, n, eps, false), func(d []float32) { RmsNorm(p, d, x, gamma, beta, rows, n, eps) })
+			run("layer norm", norm64(x, nil, gamma, beta, n, eps, true), func(d []float32) {
+				Norm(p, NormArgs{Dst: F32(d), X: F32(x), Gamma: F32(gamma), Beta: F32(beta), N: n, Eps: eps, Center: true}, rows)
+			})
+			run("rms norm", norm64(x, nil, gamma, beta, n, eps, false), func(d []float32) {
+				Norm(p, NormArgs{Dst: F32(d), X: F32(x), Gamma: F32(gamma), Beta: F32(beta), N: n, Eps: eps}, rows)
+			})
 			if n > 2 { // a variance near zero amplifies the rounding of the sum itself
-				run("residual", norm64(x, residual, nil, gamma, beta, n, eps, true), func(d []float32) { ResidualLayerNorm(p, d, x, residual, nil, gamma, beta, rows, n, eps) })
-				run("residual and bias", norm64(x, residual, bias, gamma, beta, n, eps, true), func(d []float32) { ResidualLayerNorm(p, d, x, residual, bias, gamma, beta, rows, n, eps) })
-				run("residual rms", norm64(x, residual, bias, gamma, beta, n, eps, false), func(d []float32) { ResidualRmsNorm(p, d, x, residual, bias, gamma, beta, rows, n, eps) })
+				run("residual", norm64(x, residual, gamma, beta, n, eps, true), func(d []float32) {
+					Norm(p, NormArgs{Dst: F32(d), X: F32(x), Residual: F32(residual), Gamma: F32(gamma), Beta: F32(beta), N: n, Eps: eps, Center: true}, rows)
+				})
+				run("residual rms", norm64(x, residual, gamma, beta, n, eps, false), func(d []float32) {
+					Norm(p, NormArgs{Dst: F32(d), X: F32(x), Residual: F32(residual), Gamma: F32(gamma), Beta: F32(beta), N: n, Eps: eps}, rows)
+				})
 			}
 			in := append([]float32(nil), x...)
-			LayerNorm(p, in, in, gamma, beta, rows, n, eps)
-			compare(t, "in place", in, norm64(x, nil, nil, gamma, beta, n, eps, true), 4e-6, 1e-5)
+			Norm(p, NormArgs{Dst: F32(in), X: F32(in), Gamma: F32(gamma), Beta: F32(beta), N: n, Eps: eps, Center: true}, rows)
+			compare(t, "in place", in, norm64(x, nil, gamma, beta, n, eps, true), 4e-6, 1e-5)
 		}
 		// E[x^2]-mean^2 would lose everything here.
 		x := make([]float32, 768)
@@ -68,8 +72,8 @@ func TestNorms(t *testing.T) {
 			one[i] = 1
 		}
 		dst := make([]float32, 768)
-		LayerNorm(p, dst, x, one, zero, 1, 768, 1e-6)
-		compare(t, "large mean", dst, norm64(x, nil, nil, one, zero, 768, 1e-6, true), 2e-3, 0)
+		Norm(p, NormArgs{Dst: F32(dst), X: F32(x), Gamma: F32(one), Beta: F32(zero), N: 768, Eps: 1e-6, Center: true}, 1)
+		compare(t, "large mean", dst, norm64(x, nil, one, zero, 768, 1e-6, true), 2e-3, 0)
 	})
 }
 
@@ -98,14 +102,14 @@ func TestSoftmax(t *testing.T) {
 				}
 			}
 			dst, check := guarded(len(x))
-			Softmax(p, dst, x, outer, n, inner)
+			Softmax(p, SoftmaxArgs{Dst: F32(dst), X: F32(x), Outer: outer, N: n, Inner: inner})
 			check(t, "softmax")
 			compare(t, fmt.Sprint("softmax of ", c), dst, want, 1e-6, 1e-5)
 		}
 		inf := float32(math.Inf(-1))
 		for _, inner := range []int{1, 2} {
 			x := []float32{inf, inf, inf, inf}
-			Softmax(p, x, x, 1, 4/inner, inner)
+			Softmax(p, SoftmaxArgs{Dst: F32(x), X: F32(x), Outer: 1, N: 4 / inner, Inner: inner})
 			if x[0] == x[0] {
 				t.Errorf("a row of -Inf gives %v", x[0])
 			}
@@ -118,9 +122,9 @@ func TestNormThreads(t *testing.T) {
 		r := rng(3)
 		x, g, b := randoms(r, 200*331), randoms(r, 331), randoms(r, 331)
 		out := make([]float32, 3*len(x))
-		LayerNorm(p, out, x, g, b, 200, 331, 1e-5)
-		Softmax(p, out[len(x):], x, 200, 331, 1)
-		Reduce(p, Sum, out[2*len(x):], x, []int{200, 331}, []int{0})
+		Norm(p, NormArgs{Dst: F32(out), X: F32(x), Gamma: F32(g), Beta: F32(b), N: 331, Eps: 1e-5, Center: true}, 200)
+		Softmax(p, SoftmaxArgs{Dst: F32(out[len(x):]), X: F32(x), Outer: 200, N: 331, Inner: 1})
+		ReduceFloats(p, Sum, F32(out[2*len(x):]), F32(x), []int{200, 331}, []int{0})
 		return out
 	})
 }

@@ -2,7 +2,6 @@ package kernels
 
 import (
 	"fmt"
-	"math"
 	"slices"
 )
 
@@ -40,189 +39,186 @@ func ParseReduce(name string) (ReduceOp, bool) {
 }
 
 // Reduce reduces src of the given shape over axes in any order, without duplicates; without axes it copies. dst has the
-// remaining dims. Floats are summed in float64; integers wrap; Mean of integers is not supported.
-func Reduce[T Number](p *Pool, op ReduceOp, dst, src []T, shape, axes []int) {
+// remaining dims. Integers wrap; Mean of integers is not supported.
+func Reduce[T float64 | Integer](p *Pool, op ReduceOp, dst, src []T, shape, axes []int) {
 	if op >= reduceCount || op == Mean && !isFloat[T]() {
 		panic("BUG: reduce by " + op.String())
 	}
-	if isFloat[T]() {
-		reduce[T, float64](p, op, dst, src, shape, axes)
-	} else {
-		reduce[T, int64](p, op, dst, src, shape, axes)
-	}
+	g := keep[numeric[T]](p)
+	g.op, g.dst, g.src = op, dst, src
+	reduce(p, &g.reducing, g, shape, axes, len(dst), len(src))
 }
 
-// folding is a reduction as a fold of accumulators of type A.
-type folding[T, A Number] struct {
-	start A
-	step  func(a A, x T) A
-	end   func(a A, n int) T
+// ReduceFloats is Reduce for f32, f16 and bf16. Blocks are reduced in f32 and these results in float64; the result is rounded once.
+func ReduceFloats(p *Pool, op ReduceOp, dst, src Weights, shape, axes []int) {
+	g := keep[singles](p)
+	g.op, g.dst, g.src, g.p = op, dst, src, p
+	reduce(p, &g.reducing, g, shape, axes, dst.Len(), src.Len())
 }
 
-func reduction[T, A Number](op ReduceOp) folding[T, A] {
-	f := folding[T, A]{end: func(a A, _ int) T { return T(a) }}
-	switch op {
-	case Sum:
-		f.step = func(a A, x T) A { return a + A(x) }
-	case Mean:
-		f.step = func(a A, x T) A { return a + A(x) }
-		f.end = func(a A, n int) T { return T(a / A(n)) }
-	case Prod:
-		f.start = 1
-		f.step = func(a A, x T) A { return a * A(x) }
-	case ReduceMax:
-		f.start = lowest[T, A]()
-		f.step = func(a A, x T) A {
-			if y := A(x); y > a || y != y {
-				return y
-			}
-			return a
-		}
-	case ReduceMin:
-		f.start = highest[T, A]()
-		f.step = func(a A, x T) A {
-			if y := A(x); y < a || y != y {
-				return y
-			}
-			return a
-		}
-	}
-	return f
+// ReduceBools is whether all elements are true if all is set, or else any is. Results are 0 or 1.
+func ReduceBools(p *Pool, all bool, dst, src []uint8, shape, axes []int) {
+	g := keep[bools](p)
+	g.all, g.dst, g.src = all, dst, src
+	reduce(p, &g.reducing, g, shape, axes, len(dst), len(src))
 }
 
-func lowest[T, A Number]() A {
-	var x any = T(0)
-	switch x.(type) {
-	case int8:
-		x = int64(math.MinInt8)
-	case int16:
-		x = int64(math.MinInt16)
-	case int32:
-		x = int64(math.MinInt32)
-	case int64:
-		x = int64(math.MinInt64)
-	case uint8, uint32:
-		x = int64(0)
-	default:
-		return A(math.Inf(-1))
-	}
-	return A(x.(int64))
+// folder folds elements of one type by accumulators of type A.
+type folder[A any] interface {
+	start() A
+	// run folds n elements from at on, which lie side by side.
+	run(a A, at, n, worker int) A
+	// columns folds rows of elements, the first at at and stride apart, into an accumulator for each column.
+	columns(acc []A, at, rows, stride, worker int)
+	// merge is the accumulator of two parts.
+	merge(a, b A) A
+	// finish stores the result of count elements.
+	finish(i int, a A, count int)
 }
 
-func highest[T, A Number]() A {
-	var x any = T(0)
-	switch x.(type) {
-	case int8:
-		x = int64(math.MaxInt8)
-	case int16:
-		x = int64(math.MaxInt16)
-	case int32:
-		x = int64(math.MaxInt32)
-	case int64:
-		x = int64(math.MaxInt64)
-	case uint8:
-		x = int64(math.MaxUint8)
-	case uint32:
-		x = int64(math.MaxUint32)
-	default:
-		return A(math.Inf(1))
-	}
-	return A(x.(int64))
+// reducing is how the elements of an operand are visited. Neighbouring axes that are both kept, or both reduced, count as one, and axes
+// of size 1 as none. Either the last axis is reduced, so that runs of elements become one result, or it is kept, and strips of columns
+// advance side by side.
+type reducing[A any] struct {
+	f                                folder[A]
+	keep, keepStride, cut, cutStride [maxRank]int // outer axes that are kept, all axes that are reduced
+	kept, cuts                       int
+	outer, inner, count              int  // results are [outer, inner], of count elements each
+	runs                             bool // the last axis is reduced
+
+	// The elements of a result are cut into chunks where there are few results. The cuts depend on the shape alone, so that sums are the
+	// same for any number of threads.
+	chunks, chunk int
+	partial       []A              // [outer, chunks, inner]
+	acc           [][reduceWidth]A // of each worker
 }
 
-// reducing is the state of one reduction. It has the strides in src of reduced dims, and of dims that stay, but for those at the end.
-type reducing[T, A Number] struct {
-	dst, src                         []T
-	f                                folding[T, A]
-	keep, keepStride, cut, cutStride [maxRank]int
-	kept, cuts                       int // dims
-	inner, count                     int // elements of the dims at the end, and of the reduced dims
-	run                              int // of count, how many are contiguous; then inner is 1
+const (
+	reduceWidth = 256     // columns of a strip
+	reduceBlock = 1 << 12 // elements of a run that are widened and summed in f32
+	reduceRows  = 64      // rows that are summed in f32
+	reduceTasks = 64      // tasks into which a reduction to few results is cut
+)
 
-	all [reduceCount]folding[T, A] // made once
-}
-
-const reduceWidth = 64 // columns that are summed together
-
-func reduce[T, A Number](p *Pool, op ReduceOp, dst, src []T, shape, axes []int) {
-	g := keep[reducing[T, A]](p)
-	if g.all[op].step == nil {
-		g.all[op] = reduction[T, A](op)
-	}
-	g.dst, g.src, g.f = dst, src, g.all[op]
-	g.kept, g.cuts, g.inner, g.count = 0, 0, 1, 1
-	stride := product(shape)
-	if len(src) < stride {
+func reduce[A any](p *Pool, g *reducing[A], f folder[A], shape, axes []int, dst, src int) {
+	total := product(shape)
+	if src < total {
 		panic("BUG: Reduce: src is short")
 	}
+	g.f, g.kept, g.cuts, g.inner, g.count, g.outer, g.runs = f, 0, 0, 1, 1, 1, false
+	stride, last := total, -1 // last is 1 if the axis before was reduced
 	for i, d := range shape {
+		if d == 1 {
+			continue
+		}
 		if d != 0 {
 			stride /= d
 		}
-		if slices.Contains(axes, i) {
-			g.cut[g.cuts], g.cutStride[g.cuts] = d, stride
-			g.cuts++
+		reduced := slices.Contains(axes, i)
+		sizes, strides, n := &g.keep, &g.keepStride, &g.kept
+		if reduced {
+			sizes, strides, n = &g.cut, &g.cutStride, &g.cuts
 			g.count *= d
 		} else {
-			g.keep[g.kept], g.keepStride[g.kept] = d, stride
-			g.kept++
+			g.outer *= d
 		}
+		if kind := int(bit(reduced)); last == kind {
+			sizes[*n-1] *= d
+		} else {
+			sizes[*n], last = d, kind
+			*n++
+		}
+		strides[*n-1] = stride
 	}
-	// The kept dims at the end become one run, whose elements are summed together, so that src is read in order.
-	for ; g.kept > 0 && g.keepStride[g.kept-1] == g.inner; g.kept-- {
-		g.inner *= g.keep[g.kept-1]
-	}
-	outer := product(g.keep[:g.kept])
-	if len(dst) < outer*g.inner {
+	if dst < g.outer {
 		panic("BUG: Reduce: dst is short")
 	}
-	g.run = 1
-	if last := g.cuts - 1; g.inner == 1 && last >= 0 && g.cutStride[last] == 1 {
-		g.run, g.cuts = g.cut[last], last
+	if g.runs = last == 1; !g.runs && g.kept > 0 {
+		g.kept--
+		g.inner = g.keep[g.kept]
+		if g.outer > 0 {
+			g.outer /= g.inner
+		}
 	}
-	pieces := (g.inner + reduceWidth - 1) / reduceWidth
-	p.share(outer*pieces, 1+elementGrain/max(1, g.count*min(g.inner, reduceWidth)), g)
+	if g.outer*g.inner == 0 {
+		return
+	}
+	strips := (g.inner + reduceWidth - 1) / reduceWidth
+	g.chunks, g.chunk = 1, g.count
+	if work := g.count * min(g.inner, reduceWidth); work > 2*elementGrain && g.outer*strips < reduceTasks {
+		g.chunks = min((work+elementGrain-1)/elementGrain, (reduceTasks+g.outer*strips-1)/(g.outer*strips), g.count)
+		g.chunk = (g.count + g.chunks - 1) / g.chunks
+		g.chunks = (g.count + g.chunk - 1) / g.chunk
+		if n := g.outer * g.chunks * g.inner; len(g.partial) < n {
+			g.partial = make([]A, n)
+		}
+	}
+	if g.acc == nil {
+		g.acc = make([][reduceWidth]A, p.Threads())
+	}
+	p.share(g.outer*strips*g.chunks, 1+elementGrain/max(1, g.chunk*min(g.inner, reduceWidth)), g)
+	if g.chunks > 1 {
+		for o := range g.outer {
+			for i := range g.inner {
+				at := o*g.chunks*g.inner + i
+				a := g.partial[at]
+				for range g.chunks - 1 {
+					at += g.inner
+					a = f.merge(a, g.partial[at])
+				}
+				f.finish(o*g.inner+i, a, g.count)
+			}
+		}
+	}
 }
 
-func (g *reducing[T, A]) do(lo, hi, _ int) {
-	var acc [reduceWidth]A
-	pieces := (g.inner + reduceWidth - 1) / reduceWidth
+func (g *reducing[A]) do(lo, hi, worker int) {
+	acc := g.acc[worker][:]
+	strips := (g.inner + reduceWidth - 1) / reduceWidth
 	for t := lo; t < hi; t++ {
-		o, c := t/pieces, t%pieces*reduceWidth
+		k, s, o := t%g.chunks, t/g.chunks%strips, t/g.chunks/strips
+		c := s * reduceWidth
 		n := min(reduceWidth, g.inner-c)
 		at, rest := c, o
 		for i := g.kept - 1; i >= 0; i-- {
 			at += rest % g.keep[i] * g.keepStride[i]
 			rest /= g.keep[i]
 		}
-		for i := range acc {
-			acc[i] = g.f.start
-		}
-		var index [maxRank]int
-		for done := 0; done < g.count; done += g.run {
-			if g.run > 1 {
-				a, step := acc[0], g.f.step
-				for _, x := range g.src[at : at+g.run] {
-					a = step(a, x)
-				}
-				acc[0] = a
-			} else {
-				for i, x := range g.src[at : at+n] {
-					acc[i] = g.f.step(acc[i], x)
-				}
-			}
-			for i := g.cuts - 1; i >= 0; i-- { // the next index of the reduced dims
-				index[i]++
-				at += g.cutStride[i]
-				if index[i] < g.cut[i] {
-					break
-				}
-				at -= g.cut[i] * g.cutStride[i]
-				index[i] = 0
-			}
-		}
 		for i := range n {
-			g.dst[o*g.inner+c+i] = g.f.end(acc[i], g.count)
+			acc[i] = g.f.start()
 		}
+		g.fold(acc[:n], at, k*g.chunk, min(g.count, (k+1)*g.chunk), worker)
+		for i, a := range acc[:n] {
+			if g.chunks == 1 {
+				g.f.finish(o*g.inner+c+i, a, g.count)
+			} else {
+				g.partial[(o*g.chunks+k)*g.inner+c+i] = a
+			}
+		}
+	}
+}
+
+// fold folds elements lo to hi of those that are reduced, in their order.
+func (g *reducing[A]) fold(acc []A, at, lo, hi, worker int) {
+	if g.cuts == 0 { // nothing is reduced
+		g.f.columns(acc, at, hi-lo, 0, worker)
+		return
+	}
+	last := g.cuts - 1
+	for lo < hi {
+		from, rest := at, lo/g.cut[last]
+		for i := last - 1; i >= 0; i-- {
+			from += rest % g.cut[i] * g.cutStride[i]
+			rest /= g.cut[i]
+		}
+		first := lo % g.cut[last]
+		n := min(g.cut[last]-first, hi-lo)
+		from += first * g.cutStride[last]
+		if g.runs {
+			acc[0] = g.f.run(acc[0], from, n, worker)
+		} else {
+			g.f.columns(acc, from, n, g.cutStride[last], worker)
+		}
+		lo += n
 	}
 }

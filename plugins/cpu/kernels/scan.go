@@ -30,7 +30,7 @@ func scan[T, A Number](p *Pool, op ScanOp, dst, src []T, outer, n, inner int, ex
 	case CumProd:
 		s.start = 1
 	case CumMax:
-		s.start = lowest[T, A]()
+		s.start = A(lowest[T]())
 	}
 	if reverse {
 		s.first, s.step = (n-1)*inner, -inner

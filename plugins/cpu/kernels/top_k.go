@@ -54,7 +54,7 @@ func (t *topK[T]) do(lo, hi, worker int) {
 		for j := t.k - 1; j >= 0; j-- { // the worst is at the root, so fill from the last place to the first
 			at := heap[0].at
 			t.values[row*t.k+j] = src[at]
-			t.put(row*t.k+j, at)
+			putIndex(t.indices, t.index, row*t.k+j, at)
 			heap[0] = heap[j]
 			heap = heap[:j]
 			down(heap)
@@ -111,8 +111,9 @@ func down(heap []ranked) {
 	}
 }
 
-func (t *topK[T]) put(i, at int) {
-	switch b := t.indices[i*t.index.Size():]; t.index {
+// putIndex stores index at as element i of indices.
+func putIndex(indices []byte, index dtype.DType, i, at int) {
+	switch b := indices[i*index.Size():]; index {
 	case dtype.I64:
 		binary.LittleEndian.PutUint64(b, uint64(at))
 	case dtype.F32:

@@ -13,7 +13,7 @@ fn value(i: u32) -> u32 {
       at = at + (rest % P.cut[a]) * P.stride[a];
       rest = rest / P.cut[a];
     }
-    let v = x0(at);
+    let v = {{if .C.Bool}}select(0u, 1u, x0(at)){{else}}x0(at){{end}};
     acc = {{.C.Fold}};
   }
 {{- if .C.Mean}}
@@ -22,5 +22,5 @@ fn value(i: u32) -> u32 {
   }
   acc = acc / f32(P.count);
 {{- end}}
-  return y_encode(acc);
+  return y_encode(acc{{if .C.Bool}} != 0u{{end}});
 }

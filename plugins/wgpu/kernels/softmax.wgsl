@@ -16,15 +16,38 @@ fn across(r: u32, lane: u32, v: f32, largest: bool) -> f32 {
   workgroupBarrier();
   return t;
 }
+
+{{- if .C.Statistics}}
+
+// put writes the largest element of row i and the sum of exponentials.
+fn put(i: u32, most: f32, sum: f32) {
+  statistics_put(2u * i, statistics_encode(most));
+  statistics_put(2u * i + 1u, statistics_encode(sum));
+}
+{{- end}}
+
+{{- if .C.Combine}}
+
+// The statistics of part k of a row, which follow those of all rows.
+fn at(row: u32, k: u32) -> u32 {
+  return 2u * (P.rows + row * P.n + k);
+}
+{{- end}}
 {{template "place" .}}
   var most = -infinity();
-  for (var k = lane; k < P.n; k = k + {{.C.Lanes}}u) {
-    most = op_max(most, x0(base + k * step));
+  for (var k = start + lane; k < end; k = k + {{.C.Lanes}}u) {
+    most = op_max(most, {{if .C.Combine}}statistics(at(row, k)){{else}}x0(base + k * step){{end}});
   }
   most = across(r, lane, most, true);
+{{- if .C.Split}}
+  let lowest = -infinity();
+  let origin = select(most, 0.0, order(most) == order(lowest)); // a part of -Inf only adds nothing to its row
+{{- else}}
+  let origin = most;
+{{- end}}
   var sum = 0.0;
-  for (var k = lane; k < P.n; k = k + {{.C.Lanes}}u) {
-    sum = sum + op_exp(x0(base + k * step) - most);
+  for (var k = start + lane; k < end; k = k + {{.C.Lanes}}u) {
+    sum = sum + {{if .C.Combine}}statistics(at(row, k) + 1u) * op_exp(statistics(at(row, k)) - origin){{else}}op_exp(x0(base + k * step) - origin){{end}};
   }
   sum = across(r, lane, sum, false);
   if (first + r >= P.rows) {
@@ -32,12 +55,12 @@ fn across(r: u32, lane: u32, v: f32, largest: bool) -> f32 {
   }
 {{- if .C.Statistics}}
   if (lane == 0u) {
-    statistics_put(2u * (first + r), statistics_encode(most));
-    statistics_put(2u * (first + r) + 1u, statistics_encode(sum));
+    put({{if .C.Split}}P.rows + row * P.parts + part{{else}}row{{end}}, most, sum);
   }
 {{- else}}
   for (var k = lane; k < P.n; k = k + {{.C.Lanes}}u) {
-    y_put(base + k * step, y_encode(op_exp(x0(base + k * step) - most) / sum));
+    let d = x0(base + k * step) - most;
+    y_put(base + k * step, y_encode({{if .C.Log}}d - op_log(sum){{else}}op_exp(d) / sum{{end}}));
   }
 {{- end}}
 }

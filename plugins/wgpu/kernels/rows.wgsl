@@ -2,8 +2,19 @@
 @compute @workgroup_size({{mul .C.Rows .C.Lanes}})
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_index) local: u32) {
-  // A workgroup has {{.C.Rows}} rows, of {{.C.Lanes}} invocations each. The elements of a row are base + k * step.
-  let first = (group.y * groups.x + group.x) * {{.C.Rows}}u;
+  // A workgroup has {{.C.Rows}} rows, of {{.C.Lanes}} invocations each, or one part of those rows. The units of a row are base + k * step;
+  // those of the workgroup are start to end.
+  let index = group.y * groups.x + group.x;
+{{- if .C.Split}}
+  let first = (index / P.parts) * {{.C.Rows}}u;
+  let part = index % P.parts;
+  let start = min(part * P.span, P.n);
+  let end = min(start + P.span, P.n);
+{{- else}}
+  let first = index * {{.C.Rows}}u;
+  let start = 0u;
+  let end = P.n;
+{{- end}}
   if (first >= P.rows) {
     return;
   }
@@ -16,7 +27,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 {{- else}}
   let r = local / {{.C.Lanes}}u;
   let lane = local % {{.C.Lanes}}u;
-  let base = min(first + r, P.rows - 1u) * P.n;
+  let row = min(first + r, P.rows - 1u);
+  let base = row * P.n;
   let step = 1u;
 {{- end}}
 {{- end}}

@@ -1,0 +1,117 @@
+package kernels
+
+import (
+	_ "embed"
+	"maps"
+
+	"github.com/rlx-go/rlx/core/ir"
+)
+
+//go:embed rows.wgsl
+var rowsWGSL string
+
+// rowFields are the parameters of shaders that begin with rows.wgsl; see rowPlan.params.
+var rowFields = []string{"rows", "n", "inner", "parts", "span"}
+
+// enoughGroups is the number of workgroups that occupies a large device. Where there are fewer, rows are divided among several.
+const enoughGroups = 1024
+
+// rowPlan is how the rows of an operand are divided among workgroups. The operand is seen as [outer, n, inner]; a row is n units, inner apart.
+type rowPlan struct {
+	rows, lanes int  // of a workgroup
+	inner       bool // neighbouring elements belong to different rows
+	// split: there may be too few rows to occupy the device. Then a shader makes a partial result of each part of a row, and another one
+	// combines them.
+	split bool
+	sizes func(shape []int) (outer, n, inner int) // from the shape of operand 0
+	most  [3]int                                  // sizes at the symbols' upper bounds
+}
+
+// planRows plans the rows of operand 0. A workgroup has a multiple of per rows.
+func planRows(node *ir.Node, per int, sizes func(shape []int) (outer, n, inner int)) rowPlan {
+	p := rowPlan{sizes: sizes}
+	shape, syms := node.In[0].Type.Shape, node.Graph.Syms
+	outer, n, inner := sizes(syms.Largest(shape))
+	p.most, p.inner = [3]int{outer, n, inner}, inner > 1
+	p.rows, p.lanes = rowsAndLanes(n, p.inner, per)
+	least, _, in := sizes(syms.Smallest(shape))
+	parts, _ := p.parts(least*in, n)
+	p.split = parts > 1
+	return p
+}
+
+// rowsAndLanes divides a workgroup into rows of length units and lanes for each. Lanes are few enough that each reads at least
+// sixteen units, which takes longer than combining the lanes. inner is set if neighbouring elements belong to different rows. rows
+// is a multiple of per.
+func rowsAndLanes(length int, inner bool, per int) (rows, lanes int) {
+	const group = 256
+	lanes = 8
+	if !inner {
+		for lanes = 4; lanes < group/per && 16*lanes < length; {
+			lanes *= 2
+		}
+	}
+	return group / lanes, lanes
+}
+
+// parts is the number of parts of a row and the units of each but the last.
+func (p rowPlan) parts(rows, n int) (parts, span int) {
+	parts = max(1, min(n/(16*p.lanes), ceilDiv(enoughGroups, max(1, ceilDiv(rows, p.rows)))))
+	span = max(1, ceilDiv(n, parts))
+	return max(1, ceilDiv(n, span)), span
+}
+
+// mostParts is an upper bound of all parts of all rows.
+func (p rowPlan) mostParts() int {
+	if !p.split {
+		return 0
+	}
+	rows := p.most[0] * p.most[2]
+	return (enoughGroups + ceilDiv(rows, p.rows)) * p.rows
+}
+
+func (p rowPlan) params(c *Call) []uint32 {
+	outer, n, inner := p.sizes(c.In[0].Shape)
+	if outer*inner == 0 {
+		return nil
+	}
+	parts, span := p.parts(outer*inner, n)
+	return []uint32{uint32(outer * inner), uint32(n), uint32(inner), uint32(parts), uint32(span)}
+}
+
+func (p rowPlan) groups(c *Call) int {
+	outer, n, inner := p.sizes(c.In[0].Shape)
+	parts := 1
+	if p.split {
+		parts, _ = p.parts(outer*inner, n)
+	}
+	return ceilDiv(outer*inner, p.rows) * parts
+}
+
+// rounds is the number of units that a lane reads.
+func (p rowPlan) rounds(c *Call) int {
+	outer, n, inner := p.sizes(c.In[0].Shape)
+	if p.split {
+		_, n = p.parts(outer*inner, n)
+	}
+	return ceilDiv(n, p.lanes)
+}
+
+// shader is a shader that begins with rows.wgsl.
+func (p rowPlan) shader(name, body string, consts map[string]any, loops func(c *Call) int, bindings ...Binding) Shader {
+	all := map[string]any{"Rows": p.rows, "Lanes": p.lanes, "Inner": p.inner, "Split": p.split}
+	maps.Copy(all, consts)
+	return Shader{Name: name, Body: rowsWGSL + body, Fields: rowFields, Consts: all, Bindings: bindings, Params: p.params, Groups: p.groups, Loops: loops}
+}
+
+// combining plans the rows of partial results: [rows, parts] in scratch memory.
+func (p rowPlan) combining(per int) rowPlan {
+	c := rowPlan{}
+	c.rows, c.lanes = rowsAndLanes(enoughGroups, false, per)
+	c.sizes = func(shape []int) (outer, n, inner int) {
+		outer, n, inner = p.sizes(shape)
+		parts, _ := p.parts(outer*inner, n)
+		return outer * inner, parts, 1
+	}
+	return c
+}
