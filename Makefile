@@ -7,6 +7,7 @@
 # make bench   speed, beside the machine's peak: docs/performance.md; make figures   what docs/measurements.md states
 # make bench-gemm    matrix products as a share of the machine's peak, in under a minute
 # make bench-ops    every op beside PyTorch, some minutes: docs/ops-speed.md; ARGS="--only softmax,gelu" or ARGS=--quick; PYTHON= one that has PyTorch
+# make bench-ops-gpu    ops on large operands on the GPU beside PyTorch on CUDA; needs a C compiler, and a PYTHON whose PyTorch has CUDA
 # make fuzz    every fuzz target for FUZZTIME each
 # make faults  every system call of small runs of both commands fails once, disks are full at every page, inputs change at every read: half an
 #              hour; FAULTS=read for one class, places, inputs
@@ -22,7 +23,7 @@ BACKENDS := cpu null
 HAVE_CC  := $(shell command -v $(CC) 2>/dev/null)
 FUZZTIME ?= 20s
 
-.PHONY: build demo test conformance test-arm64 test-deps check check-source generated fuzz faults bench bench-gemm bench-ops figures generate clean
+.PHONY: build demo test conformance test-arm64 test-deps check check-source generated fuzz faults bench bench-gemm bench-ops bench-ops-gpu figures generate clean
 
 build:
 	@mkdir -p bin
@@ -113,6 +114,11 @@ bench-ops:
 	@mkdir -p out
 	$(GO) build -o out/ops ./bench/ops
 	$(PYTHON) bench/ops/run.py $(ARGS)
+
+bench-ops-gpu:
+	@mkdir -p out
+	CGO_ENABLED=1 $(GO) build -o out/ops ./bench/ops
+	$(PYTHON) bench/ops/run.py --backend wgpu $(ARGS)
 
 # The table of targets is made from the descriptions, so it comes last. spec/testdata is not here: released files are never made anew.
 generate:

@@ -65,7 +65,7 @@ var mayImport = map[string][]string{
 
 	"internal/...":        {"core/...", "internal/..."},
 	"internal/tensortest": {"core/...", "internal/...", "models/weights"},
-	"bench/ops":           {"core/...", "bench/measure", "plugins/cpu/backend"},
+	"bench/ops":           {"core/...", "bench/measure", "plugins/cpu/backend", "plugins/wgpu/backend"},
 	"bench/...":           {"core/...", "bench/measure", "internal/...", "format", "plugins/cpu/kernels"},
 }
 

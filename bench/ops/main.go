@@ -1,4 +1,4 @@
-// Command ops runs single ops on the cpu backend for run.py, which times them beside PyTorch. It reads one request per line from
+// Command ops runs single ops on a backend for run.py, which times them beside PyTorch. It reads one request per line from
 // stdin, JSON that some bytes may follow, and answers each with one line:
 //
 //	{"do": "load", "line": "softmax x {axis=1}", "inputs": [{"name": "x", "type": "f32[4,8]", "bytes": 128}], "results": ["f32[4,8]"]}
@@ -19,8 +19,13 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/rlx-go/rlx/bench/measure"
+	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/plugins/cpu/backend"
 )
+
+// backends are those that this program can run.
+var backends = map[string]func() device.Backend{"cpu": func() device.Backend { return backend.Backend{} }}
 
 // request is a line of stdin.
 type request struct {
@@ -52,14 +57,20 @@ type answer struct {
 
 func main() {
 	threads := pflag.Int("threads", 2, "worker threads")
+	name := pflag.String("backend", "cpu", "cpu, or wgpu where this program was built with cgo")
 	pflag.Parse()
-	if err := serve(os.Stdin, os.Stdout, *threads); err != nil {
+	open := backends[*name]
+	if open == nil {
+		fmt.Fprintf(os.Stderr, "bench/ops: --backend: %q is not built in; wgpu needs CGO_ENABLED=1\n", *name)
+		os.Exit(2)
+	}
+	if err := serve(open(), os.Stdin, os.Stdout, *threads); err != nil {
 		fmt.Fprintln(os.Stderr, "bench/ops:", err)
 		os.Exit(2)
 	}
 }
 
-func serve(stdin io.Reader, stdout io.Writer, threads int) error {
+func serve(b device.Backend, stdin io.Reader, stdout io.Writer, threads int) error {
 	in, out := bufio.NewReaderSize(stdin, 1<<20), bufio.NewWriterSize(stdout, 1<<20)
 	var x *loaded
 	for {
@@ -86,7 +97,7 @@ func serve(stdin io.Reader, stdout io.Writer, threads int) error {
 					return err
 				}
 			}
-			if x, err = load(q, values, threads); err == nil {
+			if x, err = load(b, q, values, threads); err == nil {
 				a.Bytes, a.FLOPs, a.Steps = x.bytes, x.flops, x.steps()
 			}
 		case "run":

@@ -22,6 +22,7 @@ parser.add_argument("--best", action="store_true", help="the fastest runs rather
 parser.add_argument("--threads", type=int, default=2)
 parser.add_argument("--rounds", type=int, default=5)
 parser.add_argument("--ms", type=int, default=30, help="milliseconds of each side in a round")
+parser.add_argument("--backend", default="cpu", choices=("cpu", "wgpu"), help="wgpu: the entries of large.py, beside PyTorch on CUDA; no page is written")
 parser.add_argument("--ours", default="out/ops", help="the program made of this folder")
 parser.add_argument("--page", default="docs/ops-speed.md")
 opts = parser.parse_args()
@@ -42,7 +43,7 @@ class Ours:
     """The process of bench/ops/main.go."""
 
     def __init__(self):
-        self.p = subprocess.Popen([opts.ours, "--threads", str(opts.threads)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.p = subprocess.Popen([opts.ours, "--threads", str(opts.threads), "--backend", opts.backend], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def ask(self, request, *values):
         self.p.stdin.write(json.dumps(request).encode() + b"\n")
@@ -65,11 +66,11 @@ class Ours:
     def results(self, like):
         sizes = self.ask({"do": "get"}).get("results", [])
         data = [bytearray(self.p.stdout.read(n)) for n in sizes]
-        return [torch.frombuffer(d, dtype=r.dtype).reshape(r.shape) if d else r for d, r in zip(data, like)]
+        return [torch.frombuffer(d, dtype=r.dtype).reshape(r.shape).to(r.device) if d else r for d, r in zip(data, like)]
 
 
 def raw(t):
-    return memoryview(t.contiguous().view(-1).view(torch.uint8).numpy())
+    return memoryview(t.contiguous().view(-1).view(torch.uint8).cpu().numpy())
 
 
 def listed(results):
@@ -93,12 +94,37 @@ def differ(got, want, tol):
 
 def times(call, ms):
     """Nanoseconds of each call, for so many milliseconds: three at least, unless they take four times as long."""
+    if opts.backend == "wgpu":
+        return times_on_gpu(call, ms)
     out, begin, now = [], time.perf_counter_ns(), time.perf_counter_ns
     while not out or len(out) < 3 and now() - begin < 4e6 * ms or now() - begin < 1e6 * ms:
         t = now()
         call()
         out.append(now() - t)
     return out
+
+
+def times_on_gpu(call, ms):
+    """The same by the clock of the device."""
+    out, begin = [], time.perf_counter_ns()
+    while len(out) < 10 or time.perf_counter_ns() - begin < 1e6 * ms:
+        marks = [torch.cuda.Event(enable_timing=True) for _ in range(11)]
+        for a in marks:
+            a.record()
+            if a is not marks[-1]:
+                call()
+        torch.cuda.synchronize()
+        out += [1e6 * a.elapsed_time(b) for a, b in zip(marks, marks[1:])]
+    return out
+
+
+def gpu_peaks():
+    """What PyTorch and cuBLAS reach on the device."""
+    x, a = torch.empty(1 << 28), torch.randn(8192, 8192)
+    y, b = torch.empty_like(x), torch.empty_like(a)
+    copied = statistics.median(times_on_gpu(lambda: y.copy_(x), 100))
+    product = statistics.median(times_on_gpu(lambda: torch.mm(a, a, out=b), 100))
+    return {"copy_gb_per_s": 2 * x.nbytes / copied, "fma_gflop_per_s": 2 * 8192**3 / product}
 
 
 def measure(ours, c):
@@ -125,11 +151,15 @@ def measure(ours, c):
 def main():
     torch.set_num_threads(opts.threads)
     torch.set_grad_enabled(False)
+    gpu = opts.backend == "wgpu"
+    if gpu:
+        torch.set_default_device("cuda")
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     ours = Ours()
-    peaks, measured = {}, 0
+    peaks, measured = gpu_peaks() if gpu else {}, 0
     known = ours.ask({"do": "ops"})["ops"]
     for f in sorted(here.glob("*.py")):
-        if f.stem not in ("run", "peer", "report"):
+        if f.stem not in ("run", "peer", "report") and (f.stem == "large") == gpu:
             runpy.run_path(str(f))
     only = set(filter(None, opts.only.split(",")))
     have = {name for names, _ in peer.entries for name in names}
@@ -145,7 +175,7 @@ def main():
                 sys.exit("bench-ops: %s is in the entry of %s" % (c.line, ", ".join(names)))
             if only and c.op not in only:
                 continue
-            if time.monotonic() - measured > 30:  # the best of many, since what disturbs the machine only lowers them
+            if not gpu and time.monotonic() - measured > 30:  # the best of many, since what disturbs the machine only lowers them
                 for k, v in ours.ask({"do": "peaks", "ms": 100})["peaks"].items():
                     peaks[k] = max(v, peaks.get(k, v))
                 measured = time.monotonic()
@@ -157,10 +187,12 @@ def main():
     peaks["processor"] = next((v.split(":")[1].strip() for v in open("/proc/cpuinfo") if v.startswith("model name")), platform.machine())
     summary = report.summary(rows)
     print("\n" + summary)
+    if gpu:
+        print("%(copy_gb_per_s).0f GB/s copied, %(fma_gflop_per_s).0f GFLOP/s by cuBLAS in f32" % peaks)
     missing = sorted(set(known) - have - report.UNMEASURED.keys())
-    if missing:
+    if missing and not gpu:
         print("without an entry: " + ", ".join(missing))
-    if not only and not opts.quick:
+    if not only and not opts.quick and not gpu:
         pathlib.Path(opts.page).write_text(report.page(rows, peaks, missing, "the fastest runs" if opts.best else "medians", torch.__version__.split("+")[0]))
         print("written to " + opts.page)
     sys.exit(any(r["problem"] for r in rows))
