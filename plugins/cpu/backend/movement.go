@@ -50,7 +50,7 @@ var (
 	_ = register(kernel{op: "resize", takes: `(any) if mode = "nearest"`, also: `(f32) if mode = "linear"`, scratch: resizeScratch, run: func(c *call) error {
 		a, x, last := c.node.Attrs.(op.ResizeAttrs), c.in[0].Shape, len(c.out.Shape)-2
 		m := kernels.Images{Count: tensor.Numel(x[:last]), H: x[last], W: x[last+1], ToH: c.out.Shape[last], ToW: c.out.Shape[last+1]}
-		m.Rows, m.Cols = a.Along(m.H, m.ToH), a.Along(m.W, m.ToW)
+		m.Rows, m.Cols = kernels.Positions(a.Along(m.H, m.ToH)), kernels.Positions(a.Along(m.W, m.ToW))
 		if a.Mode == op.ResizeLinear {
 			kernels.ResizeLinear(c.pool, f32(c.out), f32(c.in[0]), m)
 			return nil

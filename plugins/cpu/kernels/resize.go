@@ -1,15 +1,23 @@
 package kernels
 
-import (
-	"slices"
+import "slices"
 
-	"github.com/rlx-go/rlx/core/op"
-)
-
-// Images are the sizes of a resize: Count images of H by W become ToH by ToW, whose rows and columns lie where the op says.
+// Images are the sizes of a resize: Count images of H by W become ToH by ToW, whose rows and columns are at Rows and Cols.
 type Images struct {
 	Count, H, W, ToH, ToW int
-	Rows, Cols            op.Along
+	Rows, Cols            Positions
+}
+
+// Positions are those of a resized axis in the original one: element i is at (Step*i + First) / Den, but not below 0.
+type Positions struct{ Step, First, Den int }
+
+// at is the element at or before position i, among n, and the fraction of the way to the next.
+func (l Positions) at(i, n int) (k int, fraction float64) {
+	p := max(l.Step*i+l.First, 0)
+	if p/l.Den >= n-1 {
+		return n - 1, 0
+	}
+	return p / l.Den, float64(p%l.Den) / float64(l.Den)
 }
 
 // ResizeNearest copies for each element of dst, [Count, ToH, ToW], the one of src, [Count, H, W], at its place or before it.
@@ -25,7 +33,7 @@ type nearest[T any] struct {
 func (m *nearest[T]) do(lo, hi, _ int) {
 	was := -1 // the row of src that the row before is made of
 	for t := lo; t < hi; t++ {
-		r, _ := m.Rows.At(t%m.ToH, m.H)
+		r, _ := m.Rows.at(t%m.ToH, m.H)
 		row := t/m.ToH*m.H + r
 		dst := m.dst[t*m.ToW : (t+1)*m.ToW]
 		if row == was {
@@ -77,7 +85,7 @@ func (m *linear) do(lo, hi, worker int) {
 	// The columns: left neighbour as bits of a float, and the shares of both.
 	left, near, far := s.floats(m.ToW), s.floats(m.ToW), s.floats(m.ToW)
 	for i := range left {
-		k, share := m.Cols.At(i, m.W)
+		k, share := m.Cols.at(i, m.W)
 		left[i], near[i], far[i] = float32(k), float32(1-share), float32(share)
 	}
 	rows := [2][]float32{s.floats(m.ToW), s.floats(m.ToW)} // stretched
@@ -103,7 +111,7 @@ func (m *linear) do(lo, hi, worker int) {
 		return k
 	}
 	for t := lo; t < hi; t++ {
-		r, share := m.Rows.At(t%m.ToH, m.H)
+		r, share := m.Rows.at(t%m.ToH, m.H)
 		image := t / m.ToH * m.H
 		dst := m.dst[t*m.ToW : (t+1)*m.ToW]
 		if share == 0 {
