@@ -37,7 +37,7 @@ fn value(i: u32) -> {{.C.T}} {
 }
 {{end}}
 
-{{define "scatter_add"}}
+{{define "scatter_elements"}}
 fn value(i: u32) -> u32 {
   let row = i / P.inner;
   let col = i % P.inner;
@@ -55,22 +55,94 @@ fn value(i: u32) -> u32 {
 }
 {{end}}
 
+{{define "scatter_rows"}}
+var<workgroup> hits: array<u32, {{.C.Group}}>;
+var<workgroup> found: array<atomic<u32>, 2>; // by turns: one is set, the other cleared
+
+@compute @workgroup_size({{.C.Group}})
+fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
+        @builtin(local_invocation_index) local: u32) {
+  let id = group.y * groups.x + group.x;
+  let row = id / P.blocks;
+  if (row >= P.rows) {
+    return;
+  }
+  let col = (id % P.blocks) * {{mul .C.Group .C.Each}}u + local;
+{{- range $e := seq .C.Each}}
+  var sum{{$e}} = {{$.C.Type}}(0);
+{{- end}}
+  var turn = 0u;
+  for (var start = 0u; start < P.count; start = start + {{.C.Group}}u) {
+    var hit = 0u;
+    if (start + local < P.count) {
+      let to = u32(x1(start + local));
+      hit = select(0u, 1u, to == row);
+      if (to >= P.rows) {
+        status_put(0u, 1u);
+      }
+    }
+    hits[local] = hit;
+    if (hit == 1u) {
+      atomicStore(&found[turn], 1u);
+    }
+    workgroupBarrier();
+    if (local == 0u) {
+      atomicStore(&found[1u - turn], 0u);
+    }
+    if (atomicLoad(&found[turn]) == 1u) {
+      for (var k = 0u; k < {{.C.Group}}u; k = k + 1u) {
+        if (hits[k] == 1u) {
+          let at = (start + k) * P.inner + col;
+{{- range $e := seq .C.Each}}
+          if (col + {{mul $e $.C.Group}}u < P.inner) {
+            sum{{$e}} = sum{{$e}} + x0(at + {{mul $e $.C.Group}}u);
+          }
+{{- end}}
+        }
+      }
+    }
+    turn = 1u - turn;
+    workgroupBarrier();
+  }
+{{- range $e := seq .C.Each}}
+  if (col + {{mul $e $.C.Group}}u < P.inner) {
+    y_put(row * P.inner + col + {{mul $e $.C.Group}}u, y_encode(sum{{$e}}));
+  }
+{{- end}}
+}
+{{end}}
+
 {{define "place"}}
 // Where element i of an axis lies, as op.Along has it: the element before it, and the numerator of the share of the way to the next.
 fn place(i: u32, step: u32, first: u32, den: u32, size: u32) -> vec2<u32> {
   let p = u32(max(bitcast<i32>(step * i + first), 0));
   let k = p / den;
-  return select(vec2<u32>(k, p % den), vec2<u32>(size - 1u, 0u), k + 1u >= size);
+  return select(vec2<u32>(k, p - k * den), vec2<u32>(size - 1u, 0u), k + 1u >= size);
+}
+{{end}}
+
+{{define "resized"}}
+// What value returns: {{.C.Each}} elements that follow each other in row line of all images, from column x on.
+fn value(i: u32) -> {{.C.T}} {
+  let line = i * {{.C.Each}}u / P.to_w;
+  let x = i * {{.C.Each}}u - line * P.to_w;
+  let image = line / P.to_h;
+  let r = place(line - image * P.to_h, P.rows_step, P.rows_first, P.rows_den, P.h);
+  let top = (image * P.h + r.x) * P.w;
+{{- if eq .C.Each 1}}
+  return one(x, top, r.y);
+{{- else}}
+  return vec4<u32>(one(x, top, r.y), one(x + 1u, top, r.y), one(x + 2u, top, r.y), one(x + 3u, top, r.y));
+{{- end}}
 }
 {{end}}
 
 {{define "nearest"}}
 {{- template "place" .}}
-fn value(i: u32) -> u32 {
-  let r = place((i / P.to_w) % P.to_h, P.rows_step, P.rows_first, P.rows_den, P.h).x;
-  let c = place(i % P.to_w, P.cols_step, P.cols_first, P.cols_den, P.w).x;
-  return x0_bits(((i / P.to_w / P.to_h) * P.h + r) * P.w + c);
+fn one(x: u32, top: u32, share: u32) -> u32 {
+  return x0_bits(top + place(x, P.cols_step, P.cols_first, P.cols_den, P.w).x);
 }
+{{template "resized" .}}
 {{end}}
 
 {{define "linear"}}
@@ -79,15 +151,13 @@ fn between(a: f32, b: f32, share: u32, den: u32) -> f32 {
   let t = f32(share) / f32(den);
   return select(a * (1.0 - t) + b * t, a, share == 0u);
 }
-
-fn value(i: u32) -> u32 {
-  let r = place((i / P.to_w) % P.to_h, P.rows_step, P.rows_first, P.rows_den, P.h);
-  let c = place(i % P.to_w, P.cols_step, P.cols_first, P.cols_den, P.w);
-  let top = ((i / P.to_w / P.to_h) * P.h + r.x) * P.w + c.x;
+fn one(x: u32, top: u32, share: u32) -> u32 {
+  let c = place(x, P.cols_step, P.cols_first, P.cols_den, P.w);
   let right = select(1u, 0u, c.y == 0u); // a neighbour without a share may not exist
-  let bottom = top + select(P.w, 0u, r.y == 0u);
-  let upper = between(x0(top), x0(top + right), c.y, P.cols_den);
-  let lower = between(x0(bottom), x0(bottom + right), c.y, P.cols_den);
-  return y_encode(between(upper, lower, r.y, P.rows_den));
+  let below = select(P.w, 0u, share == 0u);
+  let upper = between(x0(top + c.x), x0(top + c.x + right), c.y, P.cols_den);
+  let lower = between(x0(top + below + c.x), x0(top + below + c.x + right), c.y, P.cols_den);
+  return {{.C.Encode}}(between(upper, lower, share, P.rows_den));
 }
+{{template "resized" .}}
 {{end}}
