@@ -141,11 +141,19 @@ func (s subject) intensity() int64 {
 func (s subject) grown(rng *rand.Rand, measure func(subject) int64) subject {
 	for range 300 {
 		n, ok := s.tryResized(rng, grownElements, grownFLOPs)
-		if ok && measure(n) > measure(s) && !n.largeKernel() {
+		if ok && measure(n) > measure(s) && !n.hasEmpty() && !n.largeKernel() {
 			s = n
 		}
 	}
 	return s
+}
+
+// hasEmpty reports an operand or result without elements: in an axis of size 0, no index is right.
+func (s subject) hasEmpty() bool {
+	return slices.ContainsFunc(slices.Concat(s.In, s.outs), func(t ir.Type) bool {
+		n, _ := t.Shape.Numel()
+		return n.Is(0)
+	})
 }
 
 // largeKernel reports whether a transposed convolution would take minutes. A backend may multiply all taps for each result; with a
