@@ -5,7 +5,7 @@ import re
 import torch
 
 NAMES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16", torch.float64: "f64", torch.int8: "i8", torch.int16: "i16",
-         torch.int32: "i32", torch.int64: "i64", torch.uint8: "u8", torch.bool: "bool"}
+         torch.int32: "i32", torch.int64: "i64", torch.uint8: "u8", torch.uint32: "u32", torch.bool: "bool"}
 
 entries = []  # (names of ops, function that yields cases)
 

@@ -21,7 +21,7 @@ func (m *mixer) steps() []func(x *ir.Node) *ir.Node {
 	}
 	return []func(x *ir.Node) *ir.Node{
 		m.binary, m.binary, m.binary, m.compare, m.where, m.where, m.cast, m.cast, m.transpose, m.transpose, m.reshape, m.reshape,
-		m.narrow, m.narrow, m.concat, m.concat, m.pad, m.expand, m.gather, m.gather, m.iota, m.reduce, m.reduce, m.topK, m.topK, m.arg, m.scan,
+		m.narrow, m.narrow, m.concat, m.concat, m.pad, m.expand, m.gather, m.gather, m.iota, m.reduce, m.reduce, m.topK, m.topK, m.arg, m.scan, m.sort,
 		m.unary, m.unary, m.unary, float(m.softmax), float(m.fourier), float(m.norm), float(m.channelNorm), float(m.matmul), float(m.matmul),
 		float(m.conv), float(m.conv), float(m.conv), float(m.attention), float(m.attention), float(m.rope),
 	}
@@ -293,6 +293,13 @@ func (m *mixer) arg(x *ir.Node) *ir.Node {
 		return nil
 	}
 	return m.add([]*ir.OpDef{op.ArgMaxDef, op.ArgMinDef}[m.IntN(2)], op.ArgAttrs{Axis: m.IntN(x.Type.Rank()), KeepDims: m.IntN(2) == 0}, x)
+}
+
+func (m *mixer) sort(x *ir.Node) *ir.Node {
+	if x.Type.Rank() == 0 {
+		return nil
+	}
+	return m.add(op.SortDef, op.SortAttrs{Axis: m.IntN(x.Type.Rank()), Descending: m.IntN(2) == 0}, x)
 }
 
 func (m *mixer) softmax(x *ir.Node) *ir.Node {

@@ -8,37 +8,53 @@ import (
 	"github.com/rlx-go/rlx/plugins/cpu/kernels"
 )
 
-var _ = register(kernel{op: "top_k", takes: "(any)", scratch: func(p *kernels.Pool, n *ir.Node, _ kernels.Precision) kernels.ScratchSize {
-	return kernels.TopKScratch(p, n.Attrs.(op.TopKAttrs).K)
-}, prepare: func(n *ir.Node) func(*call) error {
+var (
+	_ = register(kernel{op: "top_k", takes: "(any)", prepare: ranking, scratch: func(p *kernels.Pool, n *ir.Node, _ kernels.Precision) kernels.ScratchSize {
+		return kernels.TopKScratch(p, n.Attrs.(op.TopKAttrs).K)
+	}})
+	_ = register(kernel{op: "sort", takes: "(any)", prepare: ranking, scratch: func(p *kernels.Pool, n *ir.Node, _ kernels.Precision) kernels.ScratchSize {
+		x := n.In[0].Type
+		return kernels.SortScratch(p, n.Graph.Syms.Largest(x.Shape)[n.Attrs.(op.SortAttrs).Axis], x.DType.Size())
+	}})
+)
+
+// ranking runs a node that puts elements into order.
+func ranking(n *ir.Node) func(*call) error {
 	switch d := n.In[0].Type.DType; d {
 	case dtype.F32:
-		return topK(n, kernels.FloatKeys[float32])
+		return ranked(n, kernels.FloatOrder[float32]())
 	case dtype.F64:
-		return topK(n, kernels.FloatKeys[float64])
+		return ranked(n, kernels.FloatOrder[float64]())
 	case dtype.F16, dtype.BF16:
-		return topK(n, kernels.HalfKeys(d))
+		return ranked(n, kernels.HalfOrder(d))
 	case dtype.I8:
-		return topK(n, kernels.IntKeys[int8])
+		return ranked(n, kernels.IntOrder[int8]())
 	case dtype.I16:
-		return topK(n, kernels.IntKeys[int16])
+		return ranked(n, kernels.IntOrder[int16]())
 	case dtype.I32:
-		return topK(n, kernels.IntKeys[int32])
+		return ranked(n, kernels.IntOrder[int32]())
 	case dtype.I64:
-		return topK(n, kernels.IntKeys[int64])
+		return ranked(n, kernels.IntOrder[int64]())
 	case dtype.U8:
-		return topK(n, kernels.IntKeys[uint8])
+		return ranked(n, kernels.IntOrder[uint8]())
 	case dtype.U32:
-		return topK(n, kernels.IntKeys[uint32])
+		return ranked(n, kernels.IntOrder[uint32]())
 	}
 	return nil
-}})
+}
 
-func topK[T tensor.Element](n *ir.Node, keys func(dst []uint64, src []T)) func(*call) error {
+func ranked[T tensor.Element](n *ir.Node, by kernels.Order[T]) func(*call) error {
+	if a, ok := n.Attrs.(op.SortAttrs); ok {
+		return func(c *call) error {
+			outer, n, inner := around(c.in[0].Shape, a.Axis)
+			kernels.Sort(c.pool, view[T](c.outs[0]), c.outs[1].Data, c.outs[1].DType, view[T](c.in[0]), outer, n, inner, a.Descending, by)
+			return nil
+		}
+	}
 	k := n.Attrs.(op.TopKAttrs).K
 	return func(c *call) error {
 		rows, n := rowsOf(c.in[0])
-		kernels.TopK(c.pool, view[T](c.outs[0]), c.outs[1].Data, c.outs[1].DType, view[T](c.in[0]), rows, n, k, keys)
+		kernels.TopK(c.pool, view[T](c.outs[0]), c.outs[1].Data, c.outs[1].DType, view[T](c.in[0]), rows, n, k, by)
 		return nil
 	}
 }

@@ -18,6 +18,7 @@ func TestKernelsAllocateNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	order := FloatOrder[float32]()
 	eachSet(t, 1, func(t *testing.T, p *Pool) {
 		x, y, dst := randoms(rng(1), n), randoms(rng(2), n), make([]float32, n)
 		bits, ints, sums, halves := make([]uint8, n), make([]int32, n), make([]int32, n), make([]uint16, n)
@@ -70,7 +71,8 @@ func TestKernelsAllocateNothing(t *testing.T) {
 			"pad":        func() { Pad(p, dst, x, []int{30, 40}, []int{1, 2}, []int{3, 4}, 0) },
 			"gather":     func() { _ = Gather(p, dst, x, 1, 100, 50, ints[:200]) },
 			"iota":       func() { Iota(p, dst, row, 0) },
-			"top k":      func() { TopK(p, dst, octets, dtype.I32, x, 100, n/100, 5, FloatKeys[float32]) },
+			"top k":      func() { TopK(p, dst, octets, dtype.I32, x, 100, n/100, 5, order) },
+			"sort":       func() { Sort(p, dst, octets, dtype.I32, x, 100, n/100, 1, false, order) },
 			"conv":       func() { Conv2D(p, &conv) },
 			"conv chw":   func() { Conv2D(p, &chw) },
 			"transposed": func() { ConvTranspose2D(p, &conv) },

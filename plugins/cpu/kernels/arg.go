@@ -63,7 +63,7 @@ func (g *argFloatRows) do(lo, hi, worker int) {
 		}
 		for i, v := range block(at) {
 			if float64(v) == best || v != v {
-				putIndex(g.indices, g.index, r, at+i)
+				indexSlice{g.indices, g.index}.put(r, at+i)
 				break
 			}
 		}
@@ -95,7 +95,7 @@ func (g *argRows[T]) do(lo, hi, _ int) {
 				}
 			}
 		}
-		putIndex(g.indices, g.index, r, at)
+		indexSlice{g.indices, g.index}.put(r, at)
 	}
 }
 
@@ -150,7 +150,7 @@ func (g *argColumns[T]) do(lo, hi, worker int) {
 			}
 		}
 		for i, k := range place[:w] {
-			putIndex(g.indices, g.index, t/g.strips()*g.inner+c+i, k)
+			indexSlice{g.indices, g.index}.put(t/g.strips()*g.inner+c+i, k)
 		}
 	}
 }

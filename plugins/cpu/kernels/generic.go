@@ -32,6 +32,7 @@ func genericISA() *isa {
 		widenBF16: mapOf(dtype.BF16ToF32),
 		round:     mapOf(roundBF16),
 		choose:    chooseGeneric,
+		strips:    stripsInGo(),
 		sum: func(x []float32) float32 {
 			s := 0.0
 			for _, v := range x {

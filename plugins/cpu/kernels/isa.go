@@ -61,6 +61,8 @@ type isa struct {
 	sumSquares func(x []float32, mean float32) float32 // sum of (x-mean)^2
 	normalize  func(dst, x, gamma, beta []float32, mean, scale float32)
 
+	strips strips // the steps of recurrences
+
 	// bfloat16: round rounds to its values, stored as floats. pair packs rows 2i and 2i+1 of a panel [2n, width] as pairs, the even row in
 	// the low half, in the order that the products of the set expect; it reads and writes whole vectors. nil where there are
 	// neither pairs nor tiles.

@@ -113,7 +113,7 @@ func (g *Conv2DArgs) ScratchSize(p *Pool, transposed bool) ScratchSize {
 
 // TopKScratch is what TopK needs.
 func TopKScratch(p *Pool, k int) ScratchSize {
-	return ScratchSize{Other: int64(len(p.workers)) * sizeOf[ranked](k)}
+	return ScratchSize{Other: 2 * int64(len(p.workers)) * sizeOf[ranked](k)}
 }
 
 // ScratchSize is what Attention needs for up to SQ queries and SK keys, and B batch elements. It reads only the sizes and the precision of g.

@@ -108,7 +108,7 @@ func TestTopKScratch(t *testing.T) {
 	const rows, n, k = 50, 3000, 2900
 	src := randoms(rng(9), rows*n)
 	eachNewPool(t, func(t *testing.T, p *Pool) {
-		TopK(p, make([]float32, rows*k), make([]byte, 4*rows*k), dtype.I32, src, rows, n, k, FloatKeys[float32])
+		TopK(p, make([]float32, rows*k), make([]byte, 4*rows*k), dtype.I32, src, rows, n, k, FloatOrder[float32]())
 		fits(t, p, TopKScratch(p, k), "top_k")
 	})
 }
@@ -127,5 +127,19 @@ func TestAttentionScratch(t *testing.T) {
 				fits(t, p, need, fmt.Sprintf("%s with %d threads: %v %v", p.Features(), p.Threads(), c, g.Precision))
 			})
 		}
+	}
+}
+
+func TestSortScratch(t *testing.T) {
+	const n = 30_000
+	src := make([]int64, 3*n)
+	for i := range src {
+		src[i] = int64(i%3)<<60 | int64(i%5)
+	}
+	for _, outer := range []int{1, 3} { // one line is divided, three are not
+		eachNewPool(t, func(t *testing.T, p *Pool) {
+			Sort(p, make([]int64, outer*n), make([]byte, 4*outer*n), dtype.I32, src, 1, n, outer, false, IntOrder[int64]())
+			fits(t, p, SortScratch(p, n, 8), "sort")
+		})
 	}
 }

@@ -30,6 +30,7 @@ func avx2() *isa {
 		choose:    chooseOf(lanes, chooseAVX2),
 		sum:       sumOf(lanes, sumAVX2), sumSquares: sumSquaresOf(lanes, sumSquaresAVX2),
 		normalize: normalizeOf(lanes, normalizeAVX2),
+		strips:    stripsOf(lanes, deltaStepAVX2, scanDecayAVX2, scanStepAVX2, tapsAVX2),
 		fmaLoop:   fmaLoopAVX2,
 	}).setElementwise(unaryAVX2, binaryAVX2, compareAVX2, testAVX2).setFFT(
 		[8]fftPassAsm{2: fftPass2AVX2, 3: fftPass3AVX2, 4: fftPass4AVX2, 5: fftPass5AVX2, 7: fftPass7AVX2},
@@ -61,6 +62,7 @@ func avx512() *isa {
 		choose:    chooseOf(lanes, chooseAVX512),
 		sum:       sumOf(lanes, sumAVX512), sumSquares: sumSquaresOf(lanes, sumSquaresAVX512),
 		normalize: normalizeOf(lanes, normalizeAVX512),
+		strips:    stripsOf(lanes, deltaStepAVX512, scanDecayAVX512, scanStepAVX512, tapsAVX512),
 		fmaLoop:   fmaLoopAVX512,
 	}).setElementwise(unaryAVX512, binaryAVX512, compareAVX512, testAVX512).setFFT(
 		[8]fftPassAsm{2: fftPass2AVX512, 3: fftPass3AVX512, 4: fftPass4AVX512, 5: fftPass5AVX512, 7: fftPass7AVX512},

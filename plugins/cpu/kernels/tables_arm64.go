@@ -37,6 +37,7 @@ func neon() *isa {
 		choose:    chooseOf(lanes, chooseNEON),
 		sum:       sumOf(lanes, sumNEON), sumSquares: sumSquaresOf(lanes, sumSquaresNEON),
 		normalize: normalizeOf(lanes, normalizeNEON),
+		strips:    stripsInGo(),
 		fmaLoop:   fmaLoopNEON,
 	}).setElementwise(unaryNEON, binaryNEON, compareNEON, testNEON)
 }

@@ -10,25 +10,67 @@ import (
 
 // TopK finds the k largest of the n elements of each row of src, the largest first and equal ones in the order of their
 // indices. values receives the elements, indices their positions in the row as elements of type index (i32, i64, u32 or f32).
-// keys maps each element to a number by which it is compared: FloatKeys, IntKeys or HalfKeys.
 //
 // One pass over a row keeps the best so far in a heap whose root is the worst of them. Most elements of a long row are then
-// compared with the root only.
-func TopK[T any](p *Pool, values []T, indices []byte, index dtype.DType, src []T, rows, n, k int, keys func(dst []uint64, src []T)) {
+// compared with the root only. Threads take rows, or parts of a row that is long, whose best are put together.
+func TopK[T any](p *Pool, values []T, indices []byte, index dtype.DType, src []T, rows, n, k int, by Order[T]) {
 	if k < 1 || k > n || len(src) < rows*n || len(values) < rows*k || len(indices) < rows*k*index.Size() {
 		panic(fmt.Sprintf("BUG: top_k: the %d largest of %d in %d rows", k, n, rows))
 	}
-	split(p, rows, 1+elementGrain/n, topK[T]{p, values, indices, index, src, n, k, keys})
+	t := keep[topK[T]](p)
+	t.p, t.values, t.indices, t.src, t.n, t.k, t.keys = p, values, indexSlice{indices, index}, src, n, k, by.Keys
+	if parts := len(p.workers); parts > rows && n >= topKAlone && parts*k <= n/4 {
+		part := topKPart[T]{topK: t, best: sized(t.parts, parts*k), size: (n + parts - 1) / parts}
+		t.parts = part.best
+		for part.row = range rows {
+			split(p, parts, 1, part)
+			heap := t.parts[:0:k]
+			for i, r := range t.parts {
+				if i < k {
+					heap = append(heap, r)
+					up(heap)
+				} else if heap[0].worse(r) {
+					heap[0] = r
+					down(heap)
+				}
+			}
+			t.put(part.row, heap)
+		}
+		return
+	}
+	p.share(rows, 1+elementGrain/n, t)
 }
+
+// topKAlone is the number of elements of a row that several threads search.
+const topKAlone = 1 << 14
 
 type topK[T any] struct {
 	p       *Pool
 	values  []T
-	indices []byte
-	index   dtype.DType
+	indices indexSlice
 	src     []T
 	n, k    int
 	keys    func(dst []uint64, src []T)
+	parts   []ranked // the best of each part
+}
+
+// topKPart finds the best k of each part of a row.
+type topKPart[T any] struct {
+	*topK[T]
+	best      []ranked
+	row, size int
+}
+
+func (t *topKPart[T]) do(lo, hi, worker int) {
+	keys := t.p.scratch(worker).blockOfKeys()
+	for i := lo; i < hi; i++ {
+		from := min(t.n, i*t.size)
+		best := t.best[i*t.k:][:t.k]
+		heap := t.topK.best(best[:0:t.k], keys, t.src[t.row*t.n:][:min(t.n, from+t.size)], from)
+		for j := len(heap); j < t.k; j++ {
+			best[j] = ranked{0, t.n} // worse than any element
+		}
+	}
 }
 
 // ranked is an element of a row with its key.
@@ -40,31 +82,38 @@ type ranked struct {
 // worse reports whether a comes after b.
 func (a ranked) worse(b ranked) bool { return a.key < b.key || a.key == b.key && a.at > b.at }
 
-func (t *topK[T]) do(lo, hi, worker int) {
-	s := t.p.scratch(worker)
-	if cap(s.ranked) < t.k {
-		s.ranked = make([]ranked, t.k)
-	}
+// blockOfKeys is memory for the keys of a block.
+func (s *scratch) blockOfKeys() []uint64 {
 	if s.keys == nil {
 		s.keys = make([]uint64, 256)
 	}
+	return s.keys
+}
+
+func (t *topK[T]) do(lo, hi, worker int) {
+	s := t.p.scratch(worker)
+	s.ranked = sized(s.ranked, t.k)
 	for row := lo; row < hi; row++ {
-		src := t.src[row*t.n:][:t.n]
-		heap := t.best(s.ranked[:0:t.k], s.keys, src)
-		for j := t.k - 1; j >= 0; j-- { // the worst is at the root, so fill from the last place to the first
-			at := heap[0].at
-			t.values[row*t.k+j] = src[at]
-			putIndex(t.indices, t.index, row*t.k+j, at)
-			heap[0] = heap[j]
-			heap = heap[:j]
-			down(heap)
-		}
+		t.put(row, t.best(s.ranked[:0:t.k], s.blockOfKeys(), t.src[row*t.n:][:t.n], 0))
 	}
 }
 
-// best is a heap of the k best elements of a row, the worst of them at the root. keys is memory for the keys of a block.
-func (t *topK[T]) best(heap []ranked, keys []uint64, src []T) []ranked {
-	for from := 0; from < len(src); from += len(keys) {
+// put writes what the heap of a row has, and empties it.
+func (t *topK[T]) put(row int, heap []ranked) {
+	for j := t.k - 1; j >= 0; j-- { // the worst is at the root, so fill from the last place to the first
+		at := heap[0].at
+		t.values[row*t.k+j] = t.src[row*t.n+at]
+		t.indices.put(row*t.k+j, at)
+		heap[0] = heap[j]
+		heap = heap[:j]
+		down(heap)
+	}
+}
+
+// best is a heap of the k best elements of a row, beginning with element from, the worst of them at the root. keys is
+// memory for the keys of a block.
+func (t *topK[T]) best(heap []ranked, keys []uint64, src []T, from int) []ranked {
+	for ; from < len(src); from += len(keys) {
 		block := src[from:min(len(src), from+len(keys))]
 		t.keys(keys[:len(block)], block)
 		for i, key := range keys[:len(block)] {
@@ -111,9 +160,14 @@ func down(heap []ranked) {
 	}
 }
 
-// putIndex stores index at as element i of indices.
-func putIndex(indices []byte, index dtype.DType, i, at int) {
-	switch b := indices[i*index.Size():]; index {
+// indexSlice are indices as elements of a type: i32, i64, u32 or f32.
+type indexSlice struct {
+	bytes []byte
+	index dtype.DType
+}
+
+func (s indexSlice) put(i, at int) {
+	switch b := s.bytes[i*s.index.Size():]; s.index {
 	case dtype.I64:
 		binary.LittleEndian.PutUint64(b, uint64(at))
 	case dtype.F32:
@@ -123,24 +177,32 @@ func putIndex(indices []byte, index dtype.DType, i, at int) {
 	}
 }
 
-// FloatKeys are in the order of the numbers; both zeros have one key, and NaN the least.
-func FloatKeys[T float32 | float64](dst []uint64, src []T) {
+// FloatOrder is the order of the numbers; both zeros are equal, and NaN the least.
+func FloatOrder[T float32 | float64]() Order[T] {
+	var x any = T(0)
+	if _, ok := x.(float64); ok {
+		return Order[T]{floatKeys[T], 0}
+	}
+	return Order[T]{floatKeys[T], 29}
+}
+
+func floatKeys[T float32 | float64](dst []uint64, src []T) {
 	for i, x := range src {
 		dst[i] = floatKey(float64(x))
 	}
 }
 
-// HalfKeys is FloatKeys for f16 and bf16, given as bits.
-func HalfKeys(d dtype.DType) func(dst []uint64, src []uint16) {
-	widen := dtype.F16ToF32
+// HalfOrder is FloatOrder for f16 and bf16, given as bits.
+func HalfOrder(d dtype.DType) Order[uint16] {
+	widen, low := dtype.F16ToF32, 42
 	if d == dtype.BF16 {
-		widen = dtype.BF16ToF32
+		widen, low = dtype.BF16ToF32, 45
 	}
-	return func(dst []uint64, src []uint16) {
+	return Order[uint16]{func(dst []uint64, src []uint16) {
 		for i, x := range src {
 			dst[i] = floatKey(float64(widen(x)))
 		}
-	}
+	}, low}
 }
 
 func floatKey(x float64) uint64 {
@@ -151,9 +213,11 @@ func floatKey(x float64) uint64 {
 	return b ^ (uint64(int64(b)>>63) | 1<<63)
 }
 
-// IntKeys are in the order of the integers.
-func IntKeys[T int8 | int16 | int32 | int64 | uint8 | uint32](dst []uint64, src []T) {
-	for i, x := range src {
-		dst[i] = uint64(int64(x)) ^ 1<<63
-	}
+// IntOrder is the order of the integers.
+func IntOrder[T int8 | int16 | int32 | int64 | uint8 | uint32]() Order[T] {
+	return Order[T]{func(dst []uint64, src []T) {
+		for i, x := range src {
+			dst[i] = uint64(int64(x)) ^ 1<<63
+		}
+	}, 0}
 }

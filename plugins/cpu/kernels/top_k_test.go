@@ -21,7 +21,7 @@ func TestTopK(t *testing.T) {
 		}
 		defer p.Close()
 		for _, c := range []struct{ rows, n, k int }{
-			{1, 1, 1}, {3, 7, 7}, {5, 255, 4}, {5, 256, 256}, {5, 257, 33}, {2000, 33, 3}, {70, 1000, 10}, {2, 40000, 100}, {0, 9, 2},
+			{1, 1, 1}, {3, 7, 7}, {5, 255, 4}, {5, 256, 256}, {5, 257, 33}, {2000, 33, 3}, {70, 1000, 10}, {2, 40000, 100}, {1, 16384, 200}, {1, 50001, 3}, {0, 9, 2},
 		} {
 			src := make([]float32, c.rows*c.n)
 			for i := range src {
@@ -31,7 +31,7 @@ func TestTopK(t *testing.T) {
 				}
 			}
 			values, indices := make([]float32, c.rows*c.k), make([]byte, 4*c.rows*c.k)
-			TopK(p, values, indices, dtype.I32, src, c.rows, c.n, c.k, FloatKeys[float32])
+			TopK(p, values, indices, dtype.I32, src, c.rows, c.n, c.k, FloatOrder[float32]())
 			for row := range c.rows {
 				x := src[row*c.n:][:c.n]
 				for j, i := range sorted(x)[:c.k] {
@@ -77,7 +77,7 @@ func BenchmarkTopK(b *testing.B) {
 			values, indices := make([]float32, c.rows*c.k), make([]byte, 4*c.rows*c.k)
 			b.SetBytes(int64(4 * len(src)))
 			for b.Loop() {
-				TopK(p, values, indices, dtype.I32, src, c.rows, c.n, c.k, FloatKeys[float32])
+				TopK(p, values, indices, dtype.I32, src, c.rows, c.n, c.k, FloatOrder[float32]())
 			}
 		})
 	}

@@ -3,6 +3,7 @@
 package backend
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -331,7 +332,9 @@ func (c *recording) results() error {
 	})
 	if err == nil && refused >= 0 {
 		n := x.b.Steps[refused].Node
-		err = diag.New(device.ErrInput, n.Label(), "step %d of %d (%s): an index is out of range, or a divisor is 0", refused+1, len(x.p.Steps), n.Op.Name)
+		k, _ := kernels.Find(n)
+		why := cmp.Or(k.Refuses, "an index is out of range, or a divisor is 0")
+		err = diag.New(device.ErrInput, n.Label(), "step %d of %d (%s): %s", refused+1, len(x.p.Steps), n.Op.Name, why)
 	}
 	return err
 }

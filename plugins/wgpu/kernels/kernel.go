@@ -32,6 +32,8 @@ type Kernel struct {
 	// nodes is refused when it is loaded.
 	Takes string
 	Also  string // another rule, or empty
+	// Refuses says which values the shaders report through Status; empty means an index out of range, or a divisor of 0.
+	Refuses string
 	// Shaders returns the shaders that run the node, in order. They depend only on what does not change between runs.
 	Shaders func(n *ir.Node, l Limits) []Shader
 	// Scratch is the device memory in bytes that the shaders share, at the symbols' upper bounds. Nil means none.

@@ -13,6 +13,9 @@ import (
 //go:embed top_k.wgsl
 var topKWGSL string
 
+//go:embed keys.wgsl
+var keysWGSL string
+
 // Two shaders: the first finds the indices, in time that grows with k; the second fetches the values.
 var _ = register(Kernel{
 	Op: "top_k", Takes: "(any)", // an index has 4 bytes, so that no two workgroups write the same word
@@ -25,8 +28,8 @@ var _ = register(Kernel{
 		size := func(c *Call) int { return c.In[0].Shape[last] }
 		rows := func(c *Call) int { return numel(c.Out.Shape) / k }
 		choose := Shader{
-			Name: "top_k", Body: part(topKWGSL, "select"), Fields: []string{"rows", "size", "k"},
-			Consts:   topKConsts(x.DType, index.DType, perGroup, lanes),
+			Name: "top_k", Body: part(keysWGSL+topKWGSL, "select"), Fields: []string{"rows", "size", "k"},
+			Consts:   withKeys(x.DType, map[string]any{"Rows": perGroup, "Lanes": lanes, "Index": elementType(index.DType)}),
 			Bindings: []Binding{{Name: "x0", Operand: 0, DType: x.DType}, index},
 			Params: func(c *Call) []uint32 {
 				if rows(c) == 0 {
@@ -47,15 +50,11 @@ var _ = register(Kernel{
 	},
 })
 
-// topKConsts is the constants for the keys of elements of a type. A float of 16 bits is moved to the upper half of a word, which keeps
-// the order.
-func topKConsts(d, index dtype.DType, rows, lanes int) map[string]any {
-	c := map[string]any{"Rows": rows, "Lanes": lanes, "Float": d.IsFloat(), "Signed": d == dtype.I32, "Index": elementType(index), "Shift": 32 - 8*d.Size()}
-	switch d {
-	case dtype.F16:
+// withKeys adds how elements of a type become keys. A float of 16 bits is moved to the upper half of a word, which keeps the order.
+func withKeys(d dtype.DType, c map[string]any) map[string]any {
+	c["Float"], c["Signed"], c["Shift"], c["Infinity"] = d.IsFloat(), d == dtype.I32, 32-8*d.Size(), 0x7f800000
+	if d == dtype.F16 {
 		c["Infinity"] = 0x7c000000
-	default: // f32 and bf16
-		c["Infinity"] = 0x7f800000
 	}
 	return c
 }

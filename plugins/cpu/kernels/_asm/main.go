@@ -22,16 +22,17 @@ import (
 
 // parts are the files of the package, each written by one run of this program.
 var parts = map[string]func(vec){
-	"gemm":      genGemm,
-	"copy":      genCopy,
-	"math":      genMath,
-	"attention": genAttention,
-	"rows":      genRows,
-	"binary":    genBinary,
-	"bf16":      genBF16,
-	"tiles":     genTiles,
-	"attend":    genAttend,
-	"fft":       genFFT,
+	"gemm":       genGemm,
+	"copy":       genCopy,
+	"math":       genMath,
+	"attention":  genAttention,
+	"rows":       genRows,
+	"binary":     genBinary,
+	"bf16":       genBF16,
+	"tiles":      genTiles,
+	"attend":     genAttend,
+	"fft":        genFFT,
+	"recurrence": genRecurrence,
 }
 
 // headers are the files of macros that a part needs.

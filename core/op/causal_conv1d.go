@@ -1,0 +1,132 @@
+package op
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/tensor"
+)
+
+// CausalConv1DAttrs are the attributes of causal_conv1d.
+type CausalConv1DAttrs struct {
+	HasBias bool `attr:"has_bias"`
+	HasPad  bool `attr:"has_pad"`
+	Silu    bool `attr:"silu"`
+}
+
+// CausalConv1DDef is the short convolution in front of a recurrence.
+var CausalConv1DDef = ir.DefineTuple(ir.TupleDef[CausalConv1DAttrs]{
+	Name: "causal_conv1d",
+	Doc: "A convolution of each channel by itself along the tokens, which sees no later ones. Of x [B,T,C], w [C,K], bias [C] if has_bias is set and pad [B,K-1,C] if has_pad is: " +
+		"with z = pad, or zeros, followed by x, y[b,t,c] = bias[c] + sum over i of z[b,t+i,c]*w[c,i], through silu if that is set. " +
+		"The other result is the last K-1 tokens of z, which are the pad of the tokens that follow. The types are equal.",
+	Results: "y [B,T,C], the new pad [B,K-1,C]",
+	MinIn:   2, MaxIn: 4,
+	Infer: func(s ir.Sig[CausalConv1DAttrs]) ([]ir.Type, error) {
+		x, w, a := s.In[0], s.In[1], s.Attrs
+		if err := isFloat("x", x); err != nil {
+			return nil, err
+		}
+		if x.Rank() != 3 || w.Rank() != 2 {
+			return nil, fmt.Errorf("x and w are %v and %v; want [B,T,C] and [C,K]", x, w)
+		}
+		k := w.Shape[1]
+		if !k.IsStatic() || k.B < 1 {
+			return nil, fmt.Errorf("w is %v, with %v taps; want a number that is known, 1 or more", w, k)
+		}
+		pad := ir.Type{DType: x.DType, Shape: ir.Shape{x.Shape[0], ir.Static(k.B - 1), x.Shape[2]}}
+		names, want := []string{"x", "w"}, []ir.Type{x, {DType: x.DType, Shape: ir.Shape{x.Shape[2], k}}}
+		if a.HasBias {
+			names, want = append(names, "bias"), append(want, ir.Type{DType: x.DType, Shape: x.Shape[2:]})
+		}
+		if a.HasPad {
+			names, want = append(names, "pad"), append(want, pad)
+		}
+		if len(s.In) != len(want) {
+			return nil, fmt.Errorf("%d operands; has_bias is %v and has_pad %v, which makes %d", len(s.In), a.HasBias, a.HasPad, len(want))
+		}
+		if err := operandsAre(names, s.In, want); err != nil {
+			return nil, err
+		}
+		return []ir.Type{x, pad}, nil
+	},
+	Eval: func(a CausalConv1DAttrs, in, out []*tensor.Array) error {
+		x, w, y, next := in[0], in[1].F, out[0], out[1]
+		bias, pad := a.operands(in)
+		tokens, channels, k := x.Shape[1], x.Shape[2], in[1].Shape[1]
+		for b := range x.Shape[0] {
+			for c := range channels {
+				z := func(i int) float64 {
+					switch {
+					case i >= k-1:
+						return x.F[(b*tokens+i-k+1)*channels+c]
+					case pad != nil:
+						return pad.F[(b*(k-1)+i)*channels+c]
+					}
+					return 0
+				}
+				for t := range tokens {
+					sum := 0.0
+					if bias != nil {
+						sum = bias.F[c]
+					}
+					for i := range k {
+						sum += z(t+i) * w[c*k+i]
+					}
+					if a.Silu {
+						sum /= 1 + math.Exp(-sum)
+					}
+					y.F[(b*tokens+t)*channels+c] = sum
+				}
+				for i := range k - 1 {
+					next.F[(b*(k-1)+i)*channels+c] = z(tokens + i)
+				}
+			}
+		}
+		return nil
+	},
+	FLOPs: func(a CausalConv1DAttrs, in, _ []ir.Type) int64 { return numel(in[0]) * (2*in[1].Shape[1].B + 5) },
+	Tol: func(_ CausalConv1DAttrs, in, out []ir.Type) []ir.Tolerance {
+		return []ir.Tolerance{summed(out[0].DType, in[1].Shape[1].B), {}}
+	},
+	Cases: func() []ir.Case[CausalConv1DAttrs] {
+		c := func(d dtype.DType, b, t, channels, k int64, bias, pad, silu bool) ir.Case[CausalConv1DAttrs] {
+			in := []ir.Type{ir.TypeOf(d, b, t, channels), ir.TypeOf(d, channels, k)}
+			if bias {
+				in = append(in, ir.TypeOf(d, channels))
+			}
+			if pad {
+				in = append(in, ir.TypeOf(d, b, k-1, channels))
+			}
+			return ir.Case[CausalConv1DAttrs]{Attrs: CausalConv1DAttrs{bias, pad, silu}, In: in}
+		}
+		return []ir.Case[CausalConv1DAttrs]{
+			c(dtype.F32, 1, 1, 1, 1, false, false, false), c(dtype.F32, 2, 9, 33, 4, true, true, true), c(dtype.F32, 1, 1, 70, 4, false, true, true), c(dtype.F32, 1, 2, 5, 4, true, false, false),
+			c(dtype.F32, 2, 17, 3, 3, false, false, true), c(dtype.F32, 1, 3, 8, 7, true, true, false), c(dtype.F32, 2, 0, 4, 4, true, true, true), c(dtype.F32, 0, 3, 4, 2, false, true, false),
+			c(dtype.F16, 1, 5, 6, 4, true, true, true), c(dtype.BF16, 1, 5, 6, 4, false, true, true), c(dtype.F64, 1, 5, 3, 2, true, true, true),
+		}
+	},
+})
+
+// operands are bias and pad; nil for one that is not there.
+func (a CausalConv1DAttrs) operands(in []*tensor.Array) (bias, pad *tensor.Array) {
+	if a.HasBias {
+		bias = in[2]
+	}
+	if a.HasPad {
+		pad = in[len(in)-1]
+	}
+	return bias, pad
+}
+
+// CausalConv1D adds a short causal convolution of each channel. Bias and pad may be nil.
+func CausalConv1D(x, w, bias, pad *ir.Node, silu bool) (y, next *ir.Node) {
+	a, in := CausalConv1DAttrs{bias != nil, pad != nil, silu}, []*ir.Node{x, w}
+	if a.HasBias {
+		in = append(in, bias)
+	}
+	r := x.Graph.AddResults(2, CausalConv1DDef, a, withState(pad, in...)...)
+	return r[0], r[1]
+}

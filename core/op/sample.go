@@ -1,0 +1,179 @@
+package op
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/random"
+	"github.com/rlx-go/rlx/core/tensor"
+)
+
+// SampleDef draws a token for each row of logits.
+var SampleDef = ir.Define(ir.Def[NoAttrs]{
+	Name: "sample",
+	Doc: "An index for each row of logits [..., V], drawn by its probability, as i32[...]. The other operands belong to a run and hold one value, or one for each row: " +
+		"temperature T (f32), top_k (i32, 0 to V, 0 is off), top_p (f32, 0 to 1, 1 is off), seed and step (u32[..., 2], 64 bits each, the low word first). " +
+		"T <= 0 gives the largest logit. Otherwise the top_k largest logits survive, equal ones in the order of their indices; then of these, with p the softmax of logits / T over them, " +
+		"the most probable up to the one with which their sum reaches top_p, and at least one. " +
+		"The largest of logits / T + g wins, the first of equal ones (Gumbel-max): g = -ln(-ln(max(u, 1e-30))), u the upper 24 bits of the first word of threefry2x32-20 " +
+		"(Salmon and others, 2011) with counter (row, index) and key threefry2x32-20(counter step, key seed). NaN never survives; a row of NaN only is a run error, and so are a top_k or top_p " +
+		"outside its range and a temperature that is not finite. +Inf has all of the probability, and of -Inf only the first has. " +
+		"Devices agree but where two sums of logits / T + g, or a sum of probabilities and top_p, differ by less than a rounding of f32.",
+	MinIn: 6, MaxIn: 6,
+	Infer: func(s ir.Sig[NoAttrs]) (ir.Type, error) {
+		x := s.In[0]
+		if err := isFloat("logits", x); err != nil {
+			return ir.Type{}, err
+		}
+		if x.Rank() == 0 {
+			return ir.Type{}, fmt.Errorf("logits are %v; want rank 1 or more", x)
+		}
+		least, _ := s.Syms.Bounds(x.Shape[x.Rank()-1])
+		if least < 1 {
+			return ir.Type{}, fmt.Errorf("logits are %v, in rows of %d or more; want 1 or more", x, least)
+		}
+		rows := x.Shape[:x.Rank()-1]
+		for i, p := range sampleOperands {
+			got, pair := s.In[i+1], ir.Shape{ir.Static(2)}
+			one, each := ir.Type{DType: p.dtype, Shape: ir.Shape{}}, ir.Type{DType: p.dtype, Shape: rows}
+			if p.pair {
+				one.Shape, each.Shape = pair, slices.Concat(rows, pair)
+			}
+			if !got.Equal(one) && !got.Equal(each) {
+				return ir.Type{}, ir.TypesDiffer(got, each, "%s is %v; want %v or %v", p.name, got, one, each)
+			}
+		}
+		return ir.Type{DType: dtype.I32, Shape: rows}, checkIndex(dtype.I32, x, x.Rank()-1, s.Syms)
+	},
+	Eval: func(_ NoAttrs, in []*tensor.Array, out *tensor.Array) error {
+		n := in[0].Shape[len(in[0].Shape)-1]
+		left := make([]int, n)
+		for row := range out.I {
+			token, err := sampleRow(in[0].F[row*n:][:n], row, in[1:], left[:0])
+			if err != nil {
+				return err
+			}
+			out.I[row] = int64(token)
+		}
+		return nil
+	},
+	Memory: func(s ir.Sig[NoAttrs], _ ir.Type) int64 {
+		_, n := s.Syms.Bounds(s.In[0].Shape[s.In[0].Rank()-1])
+		return 8 * n
+	},
+	FLOPs: func(_ NoAttrs, in []ir.Type, _ ir.Type) int64 { return 100 * numel(in[0]) },
+	Tol:   exact[NoAttrs],
+	Cases: sampleCases,
+})
+
+// sampleOperands are the operands of sample after the logits.
+var sampleOperands = []struct {
+	name  string
+	dtype dtype.DType
+	pair  bool
+}{{"temperature", dtype.F32, false}, {"top_k", dtype.I32, false}, {"top_p", dtype.F32, false}, {"seed", dtype.U32, true}, {"step", dtype.U32, true}}
+
+// sampleRow draws from one row. left is memory for its indices.
+func sampleRow(x []float64, row int, params []*tensor.Array, left []int) (int, error) {
+	at := func(k int) int {
+		if params[k].Len() == 1 {
+			return 0
+		}
+		return row
+	}
+	pair := func(k int) [2]uint32 {
+		w := params[k].I
+		if len(w) > 2 {
+			w = w[2*row:]
+		}
+		return [2]uint32{uint32(w[0]), uint32(w[1])}
+	}
+	t, k, p := params[0].F[at(0)], params[1].I[at(1)], params[2].F[at(2)]
+	switch {
+	case math.IsNaN(t) || math.IsInf(t, 0):
+		return 0, fmt.Errorf("sample: temperature of row %d is %v; want a finite number", row, t)
+	case k < 0 || k > int64(len(x)):
+		return 0, fmt.Errorf("sample: top_k of row %d is %d; want 0 to %d", row, k, len(x))
+	case !(p >= 0 && p <= 1):
+		return 0, fmt.Errorf("sample: top_p of row %d is %v; want 0 to 1", row, p)
+	}
+	for i, v := range x {
+		if !math.IsNaN(v) {
+			left = append(left, i)
+		}
+	}
+	if len(left) == 0 {
+		return 0, fmt.Errorf("sample: row %d of the logits is NaN only; want a number", row)
+	}
+	slices.SortStableFunc(left, func(i, j int) int { return cmp.Compare(x[j], x[i]) })
+	if t <= 0 {
+		return left[0], nil
+	}
+	if k > 0 {
+		left = left[:min(len(left), int(k))]
+	}
+	// below is how far the scaled logit of i is below the largest: it says the same as the logit does.
+	below := func(i int) float64 {
+		if x[i] == x[left[0]] {
+			return 0
+		}
+		return (x[i] - x[left[0]]) / t
+	}
+	if p < 1 {
+		total, sum := 0.0, 0.0
+		for _, i := range left {
+			total += math.Exp(below(i))
+		}
+		for j, i := range left {
+			if sum += math.Exp(below(i)); sum >= p*total {
+				left = left[:j+1]
+				break
+			}
+		}
+	}
+	best, token := math.Inf(-1), -1
+	key := random.Threefry(pair(4), pair(3))
+	for _, i := range left {
+		v := below(i) + random.Gumbel(random.Threefry([2]uint32{uint32(row), uint32(i)}, key)[0])
+		if token < 0 || v > best || v == best && i < token {
+			best, token = v, i
+		}
+	}
+	return token, nil
+}
+
+func sampleCases() []ir.Case[NoAttrs] {
+	words := ir.Range{Lo: 0, Hi: 1<<32 - 1}
+	c := func(x ir.Type, t, k, p ir.Range, each bool) ir.Case[NoAttrs] {
+		in, lead := []ir.Type{x}, x.Shape[:x.Rank()-1]
+		for _, o := range sampleOperands {
+			typ := ir.Type{DType: o.dtype, Shape: ir.Shape{}}
+			if each {
+				typ.Shape = lead
+			}
+			if o.pair {
+				typ.Shape = slices.Concat(typ.Shape, ir.ShapeOf(2))
+			}
+			in = append(in, typ)
+		}
+		return ir.Case[NoAttrs]{In: in, Fill: []ir.Range{{Lo: -4, Hi: 4}, t, k, p, words, words}}
+	}
+	one := ir.Range{Lo: 1, Hi: 1}
+	var off ir.Range
+	return []ir.Case[NoAttrs]{
+		c(f32(1), one, off, one, false), c(f32(3, 7), one, off, one, false), c(f32(3, 7), off, off, one, false), c(f32(5, 33), ir.Range{Lo: 0.5, Hi: 2}, ir.Range{Lo: 0, Hi: 33}, one, true),
+		c(f32(5, 33), one, off, ir.Range{Lo: 0, Hi: 1}, true), c(f32(2, 3, 300), one, ir.Range{Lo: 1, Hi: 50}, ir.Range{Lo: 0.2, Hi: 1}, true), c(f32(0, 5), one, off, one, true),
+		c(f32(2, 5000), one, ir.Range{Lo: 40, Hi: 40}, ir.Range{Lo: 0.9, Hi: 0.9}, false), c(f32(2, 5000), ir.Range{Lo: 0.1, Hi: 0.3}, off, ir.Range{Lo: 0.3, Hi: 0.99}, true),
+		c(f32(3, 1), one, ir.Range{Lo: 1, Hi: 1}, off, false), c(f16(3, 40), one, ir.Range{Lo: 5, Hi: 9}, one, true), c(bf16(3, 41), one, off, ir.Range{Lo: 0.5, Hi: 0.9}, true), c(f64(3, 20), one, off, one, false),
+	}
+}
+
+// Sample draws an index for each row of logits. Temperature (f32), topK (i32), topP (f32), seed and step (u32, pairs of words, the
+// low one first) hold one value or one for each row.
+func Sample(logits, temperature, topK, topP, seed, step *ir.Node) *ir.Node {
+	return logits.Graph.Add(SampleDef, NoAttrs{}, logits, temperature, topK, topP, seed, step)
+}

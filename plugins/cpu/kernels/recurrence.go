@@ -1,0 +1,323 @@
+package kernels
+
+import "math"
+
+// Recurrences whose state has columns that do not depend on each other: threads take strips of columns, and go through the tokens with
+// a strip in their cache.
+
+// strips are the steps of recurrences on strips, of an instruction set.
+type strips struct {
+	// deltaWidth is the columns of a strip of delta, which is a token of the gated delta rule on s[n, width] for n = len(k): e = decay*(k s),
+	// d = beta*(v-e), s = decay*s + k^T d, o = scale*(q s).
+	deltaWidth int
+	delta      func(s, q, k, v, o []float32, decay, beta, scale float32)
+	// Strips of the others have len(delta), len(y) and len(dst) columns, a multiple of the lanes, and rows of that many.
+	// decay is dst[j] = a[j]*delta, scan is s[j] = decay[j]*s[j] + b[j]*dx and y = sum of c[j]*s[j] over the rows j.
+	decay func(dst, a, delta []float32)
+	scan  func(s, decay, dx, b, c, y []float32)
+	// taps is dst = bias + sum of x[j*ldx:]*w[j*ldw:] over j < k.
+	taps func(dst, bias, x []float32, ldx int, w []float32, ldw, k int)
+}
+
+// stripsInGo are the steps as loops in Go.
+func stripsInGo() strips {
+	return strips{
+		deltaWidth: 16,
+		delta: func(s, q, k, v, o []float32, decay, beta, scale float32) {
+			var d, sum [16]float32
+			for i, x := range k {
+				for j, y := range s[16*i:][:16] {
+					d[j] += x * y
+				}
+			}
+			for j := range d {
+				d[j] = beta * (v[j] - decay*d[j])
+			}
+			for i, x := range k {
+				row := s[16*i:][:16]
+				for j := range row {
+					row[j] = decay*row[j] + x*d[j]
+					sum[j] += q[i] * row[j]
+				}
+			}
+			for j := range sum {
+				o[j] = scale * sum[j]
+			}
+		},
+		decay: func(dst, a, delta []float32) {
+			for i := range dst {
+				dst[i] = a[i] * delta[i%len(delta)]
+			}
+		},
+		scan: func(s, decay, dx, b, c, y []float32) {
+			clear(y)
+			for j := range b {
+				for i := range y {
+					at := j*len(y) + i
+					s[at] = decay[at]*s[at] + b[j]*dx[i]
+					y[i] += c[j] * s[at]
+				}
+			}
+		},
+		taps: func(dst, bias, x []float32, ldx int, w []float32, ldw, k int) {
+			for i := range dst {
+				sum := bias[i]
+				for j := range k {
+					sum += x[j*ldx+i] * w[j*ldw+i]
+				}
+				dst[i] = sum
+			}
+		},
+	}
+}
+
+// Delta are the sizes of GatedDelta: q and k are [B, T, Groups, N], v [B, T, Heads, M].
+type Delta struct{ B, T, Groups, Heads, N, M int }
+
+// GatedDelta is op.GatedDeltaNetDef: o [B, T, Heads, M] and the final state [B, Heads, N, M]. The first state may be nil, for zeros.
+//
+// A token is used as it comes, without the matrices that a chunk of tokens is often turned into: those cost more multiplications, which
+// only pays where a product of matrices is faster than a strip of a state in the nearest cache.
+func GatedDelta(p *Pool, d Delta, q, k, v, g, beta, state, o, final []float32) {
+	gates := d.B * d.T * d.Heads
+	if len(q) < d.B*d.T*d.Groups*d.N || len(k) < len(q) || len(v) < gates*d.M || len(g) < gates || len(beta) < gates || len(o) < gates*d.M ||
+		len(final) < d.B*d.Heads*d.N*d.M || state != nil && len(state) < d.B*d.Heads*d.N*d.M {
+		panic("BUG: GatedDelta: a slice is short")
+	}
+	if d.N == 0 || d.M == 0 {
+		return
+	}
+	width := p.isa.strips.deltaWidth
+	strips := (d.M + width - 1) / width
+	split(p, d.B*d.Heads*strips, 1+elementGrain/(width*d.N*(d.T+1)), deltaStrips{p, d, strips, q, k, v, g, beta, state, o, final})
+}
+
+type deltaStrips struct {
+	p *Pool
+	Delta
+	strips                            int
+	q, k, v, g, beta, state, o, final []float32
+}
+
+func (a *deltaStrips) do(lo, hi, worker int) {
+	steps, width := &a.p.isa.strips, a.p.isa.strips.deltaWidth
+	scratch := a.p.scratch(worker)
+	s, padded := scratch.floats(a.N*width), scratch.floats(2*width)
+	scale := float32(1 / math.Sqrt(float64(a.N)))
+	for item := lo; item < hi; item++ {
+		head, from := item/a.strips, item%a.strips*width
+		b, h, w := head/a.Heads, head%a.Heads, min(width, a.M-from)
+		if clear(padded); a.state == nil || w < width {
+			clear(s)
+		}
+		if a.state != nil {
+			for i := range a.N {
+				copy(s[i*width:][:w], a.state[(head*a.N+i)*a.M+from:])
+			}
+		}
+		for t := range a.T {
+			at := (b*a.T+t)*a.Heads + h
+			key := ((b*a.T+t)*a.Groups + h*a.Groups/a.Heads) * a.N
+			v, o := a.v[at*a.M+from:][:w], a.o[at*a.M+from:][:w]
+			to := o
+			if w < width {
+				copy(padded, v)
+				v, to = padded[:width], padded[width:]
+			}
+			steps.delta(s, a.q[key:][:a.N], a.k[key:][:a.N], v, to, float32(math.Exp(float64(a.g[at]))), a.beta[at], scale)
+			if w < width {
+				copy(o, to)
+			}
+		}
+		for i := range a.N {
+			copy(a.final[(head*a.N+i)*a.M+from:][:w], s[i*width:])
+		}
+	}
+}
+
+// GatedDeltaScratch is what GatedDelta needs.
+func GatedDeltaScratch(p *Pool, d Delta) ScratchSize {
+	width := p.isa.strips.deltaWidth
+	return ScratchSize{Worker: floats(d.N*width, 2*width)}
+}
+
+// selectiveWidth is the most channels of a strip.
+const selectiveWidth = 64
+
+// Selective are the sizes of SelectiveScan: x and delta are [B, T, C], a [C, N], b and c [B, T, N].
+type Selective struct{ B, T, C, N int }
+
+// SelectiveScan is op.SelectiveScanDef: y [B, T, C] and the final state [B, C, N]. The first state may be nil, for zeros. A worker turns
+// its strip of a and of the state, so that neighbours in memory are channels.
+func SelectiveScan(p *Pool, d Selective, x, delta, a, b, c, state, y, final []float32) {
+	if all := d.B * d.T * d.C; len(x) < all || len(delta) < all || len(y) < all || len(a) < d.C*d.N || len(b) < d.B*d.T*d.N || len(c) < d.B*d.T*d.N ||
+		len(final) < d.B*d.C*d.N || state != nil && len(state) < d.B*d.C*d.N {
+		panic("BUG: SelectiveScan: a slice is short")
+	}
+	strips := (d.C + selectiveWidth - 1) / selectiveWidth
+	split(p, d.B*strips, 1+elementGrain/(8*selectiveWidth*(d.N+1)*(d.T+1)), selectiveStrips{p, d, strips, x, delta, a, b, c, state, y, final})
+}
+
+type selectiveStrips struct {
+	p *Pool
+	Selective
+	strips                             int
+	x, delta, a, b, c, state, y, final []float32
+}
+
+func (g *selectiveStrips) do(lo, hi, worker int) {
+	set, steps := g.p.isa, &g.p.isa.strips
+	scratch := g.p.scratch(worker)
+	s, a, decay := scratch.floats(g.N*selectiveWidth), scratch.floats(g.N*selectiveWidth), scratch.floats(g.N*selectiveWidth)
+	row := scratch.floats(3 * selectiveWidth)
+	for item := lo; item < hi; item++ {
+		b, from := item/g.strips, item%g.strips*selectiveWidth
+		have := min(selectiveWidth, g.C-from)
+		w := (have + set.lanes - 1) / set.lanes * set.lanes
+		s, a, decay := s[:g.N*w], a[:g.N*w], decay[:g.N*w]
+		clear(row)
+		clear(s)
+		clear(a)
+		g.turn(a, w, g.a[from*g.N:], have)
+		if g.state != nil {
+			g.turn(s, w, g.state[(b*g.C+from)*g.N:], have)
+		}
+		delta, dx, y := row[:w], row[selectiveWidth:][:w], row[2*selectiveWidth:][:w]
+		for t := range g.T {
+			at := (b*g.T+t)*g.C + from
+			copy(delta, g.delta[at:][:have])
+			copy(dx, g.x[at:][:have])
+			set.binary[Mul](dx, dx, delta)
+			if g.N > 0 {
+				steps.decay(decay, a, delta)
+				set.apply(Exp, decay, decay)
+				steps.scan(s, decay, dx, g.b[(b*g.T+t)*g.N:][:g.N], g.c[(b*g.T+t)*g.N:][:g.N], y)
+			}
+			copy(g.y[at:][:have], y)
+		}
+		final := g.final[(b*g.C+from)*g.N:]
+		if have == w && g.N == set.lanes { // it writes whole vectors
+			set.transpose(final, g.N, s, w, g.N, w)
+			continue
+		}
+		for i := range have {
+			for j := range g.N {
+				final[i*g.N+j] = s[j*w+i]
+			}
+		}
+	}
+}
+
+// turn makes rows of w channels of the rows of N numbers that each of some channels has.
+func (g *selectiveStrips) turn(dst []float32, w int, src []float32, have int) {
+	set, i := g.p.isa, 0
+	if g.N > 0 && g.N%set.lanes == 0 {
+		for ; i < have; i += set.lanes {
+			set.transpose(dst[i:], w, src[i*g.N:], g.N, min(set.lanes, have-i), g.N)
+		}
+	}
+	for ; i < have; i++ {
+		for j, v := range src[i*g.N:][:g.N] {
+			dst[j*w+i] = v
+		}
+	}
+}
+
+// SelectiveScanScratch is what SelectiveScan needs.
+func SelectiveScanScratch(d Selective) ScratchSize {
+	return ScratchSize{Worker: 3*floats(d.N*selectiveWidth) + floats(3*selectiveWidth)}
+}
+
+// tapsWidth is the most channels of a strip.
+const tapsWidth = 256
+
+// Causal are the sizes of CausalConv: x is [B, T, C], w [C, K].
+type Causal struct{ B, T, C, K int }
+
+// CausalConv is op.CausalConv1DDef: y [B, T, C] and the last K-1 tokens. Bias and pad [B, K-1, C] may be nil, for zeros.
+func CausalConv(p *Pool, d Causal, x, w, bias, pad, y, next []float32, silu bool) {
+	if all := d.B * d.T * d.C; d.K < 1 || len(x) < all || len(y) < all || len(w) < d.C*d.K || bias != nil && len(bias) < d.C || pad != nil && len(pad) < d.B*(d.K-1)*d.C ||
+		len(next) < d.B*(d.K-1)*d.C {
+		panic("BUG: CausalConv: a slice is short")
+	}
+	strips := (d.C + tapsWidth - 1) / tapsWidth
+	split(p, d.B*strips, 1+elementGrain/(tapsWidth*(d.T+d.K)), causalStrips{p, d, strips, x, w, bias, pad, y, next, silu})
+}
+
+type causalStrips struct {
+	p *Pool
+	Causal
+	strips                   int
+	x, w, bias, pad, y, next []float32
+	silu                     bool
+}
+
+func (g *causalStrips) do(lo, hi, worker int) {
+	set := g.p.isa
+	scratch := g.p.scratch(worker)
+	w, bias, out := scratch.floats(g.K*tapsWidth), scratch.floats(tapsWidth), scratch.floats(tapsWidth)
+	z := scratch.floats(g.K * tapsWidth) // the tokens of an output, where one is from pad or the strip is narrow
+	for item := lo; item < hi; item++ {
+		b, from := item/g.strips, item%g.strips*tapsWidth
+		have := min(tapsWidth, g.C-from)
+		width := (have + set.lanes - 1) / set.lanes * set.lanes
+		clear(w)
+		clear(bias)
+		clear(z)
+		for i := range have {
+			for j := range g.K {
+				w[j*tapsWidth+i] = g.w[(from+i)*g.K+j]
+			}
+		}
+		if g.bias != nil {
+			copy(bias, g.bias[from:][:have])
+		}
+		// token t of pad and x; nil for zeros
+		token := func(t int) []float32 {
+			switch {
+			case t >= g.K-1:
+				return g.x[(b*g.T+t-g.K+1)*g.C+from:][:have]
+			case g.pad != nil:
+				return g.pad[(b*(g.K-1)+t)*g.C+from:][:have]
+			}
+			return nil
+		}
+		for t := range g.T {
+			y := g.y[(b*g.T+t)*g.C+from:][:have]
+			to, x, ld := y, []float32(nil), g.C
+			if width > have {
+				to = out[:width]
+			}
+			if t >= g.K-1 && width == have {
+				x = g.x[(b*g.T+t-g.K+1)*g.C+from:]
+			} else {
+				for j := range g.K {
+					if row := token(t + j); row != nil {
+						copy(z[j*tapsWidth:], row)
+					}
+				}
+				x, ld = z, tapsWidth
+			}
+			set.strips.taps(to, bias, x, ld, w, tapsWidth, g.K)
+			if g.silu {
+				set.apply(Silu, to, to)
+			}
+			if width > have {
+				copy(y, to)
+			}
+		}
+		for j := range g.K - 1 {
+			next := g.next[(b*(g.K-1)+j)*g.C+from:][:have]
+			if row := token(g.T + j); row != nil {
+				copy(next, row)
+			} else {
+				clear(next)
+			}
+		}
+	}
+}
+
+// CausalConvScratch is what CausalConv needs.
+func CausalConvScratch(d Causal) ScratchSize {
+	return ScratchSize{Worker: floats(d.K*tapsWidth, tapsWidth, tapsWidth, d.K*tapsWidth)}
+}
