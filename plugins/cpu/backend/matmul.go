@@ -16,7 +16,7 @@ import (
 )
 
 var (
-	_ = register(kernel{op: "matmul", takes: "(f32, f32|f16|bf16)", scratch: matmulScratch(plainAttrs), prepare: multiplies(plainAttrs)})
+	_ = register(kernel{op: "matmul", takes: "(f32, f32|f16|bf16)", also: "(f64...)", scratch: matmulScratch(plainAttrs), prepare: multiplies(plainAttrs)})
 	_ = register(kernel{op: "fused_matmul", takes: takesF32 + " if act = " + acts(), scratch: matmulScratch(fusedAttrs), prepare: multiplies(fusedAttrs), takesBlocked: matmulTakesBlocked, makesBlocked: matmulMakesBlocked})
 )
 
@@ -29,6 +29,9 @@ func plainAttrs(n *ir.Node) op.FusedMatMulAttrs {
 func matmulScratch(attrs func(n *ir.Node) op.FusedMatMulAttrs) func(*kernels.Pool, *ir.Node, kernels.Precision) kernels.ScratchSize {
 	return func(p *kernels.Pool, n *ir.Node, precision kernels.Precision) kernels.ScratchSize {
 		a, syms := attrs(n), n.Graph.Syms
+		if n.Type.DType == dtype.F64 {
+			return kernels.ScratchSize{}
+		}
 		act, _ := activation(a.Act) // known: the rule names it
 		x, out := syms.Largest(n.In[0].Type.Shape), syms.Largest(n.Type.Shape)
 		g := kernels.GemmArgs{N: out[len(out)-1], K: x[len(x)-1], TransA: a.TransA, TransB: a.TransB, Act: act}
@@ -53,6 +56,9 @@ func fusedAttrs(n *ir.Node) op.FusedMatMulAttrs { return n.Attrs.(op.FusedMatMul
 // multiplies returns prepare for a matrix product. Weights that are parameters are packed once.
 func multiplies(attrs func(n *ir.Node) op.FusedMatMulAttrs) func(n *ir.Node) func(*call) error {
 	return func(n *ir.Node) func(*call) error {
+		if n.Type.DType == dtype.F64 {
+			return matmulF64
+		}
 		fixed := param(n.In[1]) != nil
 		var packed *kernels.PackedWeights
 		return func(c *call) error {

@@ -88,6 +88,13 @@ var _ = register(kernel{op: "group_norm", takes: takesFloats, scratch: func(_ *k
 	return nil
 }})
 
+var _ = register(kernel{op: "batch_norm", takes: "(f32...)", run: func(c *call) error {
+	shape := c.out.Shape
+	kernels.BatchNorm(c.pool, f32(c.out), f32(c.in[0]), f32(c.in[1]), f32(c.in[2]), f32(c.in[3]), f32(c.in[4]), shape[0], shape[1],
+		tensor.Numel(shape[2:]), float32(c.node.Attrs.(op.BatchNormAttrs).Eps))
+	return nil
+}})
+
 var (
 	_ = register(softmax("softmax", false))
 	_ = register(softmax("log_softmax", true))

@@ -52,7 +52,7 @@ type argFloatRows struct {
 
 func (g *argFloatRows) do(lo, hi, worker int) {
 	s, sc := g.p.isa, g.p.scratch(worker)
-	buf, lanes := g.src.buffer(sc, min(g.n, reduceBlock)), sc.floats(reduceWidth)
+	buf, lanes := g.src.buffer(sc, min(g.n, reduceBlock)), sc.floats(reduceLanes)
 	for r := lo; r < hi; r++ {
 		block := func(i int) []float32 { return g.src.row(s, r*g.n+i, min(reduceBlock, g.n-i), buf) }
 		at, best := 0, g.across(block(0), lanes)

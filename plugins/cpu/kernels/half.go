@@ -17,13 +17,17 @@ func (w Weights) room(i, n int, buf []float32) []float32 {
 	return buf[:n]
 }
 
-// put stores what was computed in the memory that room gave.
-func (w Weights) put(i int, x []float32) {
+// put stores what was computed in the memory that room gave, and may overwrite that.
+func (w Weights) put(s *isa, i int, x []float32) {
 	switch w.kind {
 	case dtype.F16:
 		narrowF16(w.half[i:i+len(x)], x)
 	case dtype.BF16:
-		narrowBF16(w.half[i:i+len(x)], x)
+		s.round(x, x)
+		dst := w.half[i : i+len(x)]
+		for j, v := range x {
+			dst[j] = uint16(math.Float32bits(v) >> 16)
+		}
 	}
 }
 
@@ -40,18 +44,14 @@ func narrowF16(dst []uint16, src []float32) {
 	dst = dst[:len(src)]
 	for i, x := range src {
 		b := math.Float32bits(x)
-		if a := b & 0x7fffffff; a >= 0x38800000 && a < 0x477ff000 { // neither a denormal nor too large
-			dst[i] = uint16(b>>16)&0x8000 | uint16((a-0x38000000+0xfff+a>>13&1)>>13)
-		} else {
+		sign, a := uint16(b>>16)&0x8000, b&0x7fffffff
+		switch {
+		case a < 0x38800000: // a multiple of 2^-24, which is the last place of 0.5
+			dst[i] = sign | uint16(math.Float32bits(math.Float32frombits(a)+0.5)-0x3f000000)
+		case a < 0x477ff000:
+			dst[i] = sign | uint16((a-0x38000000+0xfff+a>>13&1)>>13)
+		default:
 			dst[i] = dtype.F32ToF16(x)
 		}
-	}
-}
-
-// narrowBF16 rounds to bfloat16.
-func narrowBF16(dst []uint16, src []float32) {
-	dst = dst[:len(src)]
-	for i, x := range src {
-		dst[i] = dtype.F32ToBF16(x)
 	}
 }

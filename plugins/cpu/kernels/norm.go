@@ -73,14 +73,45 @@ func (g *normRows) do(lo, hi, worker int) {
 		} else {
 			mean, scale := s.moments(x, g.Eps, true)
 			for c := range per {
-				b, e := spreadTo(one, gamma[first+c], g.Area), spreadTo(two, beta[first+c], g.Area)
-				for i := c * g.Area; i < (c+1)*g.Area; i += spread {
-					m := min(spread, (c+1)*g.Area-i)
-					s.normalize(d[i:i+m], x[i:i+m], b[:m], e[:m], mean, scale)
-				}
+				s.normalizeRow(d[c*g.Area:(c+1)*g.Area], x[c*g.Area:(c+1)*g.Area], gamma[first+c], beta[first+c], mean, scale, one, two)
 			}
 		}
-		g.Dst.put(r*n, d)
+		g.Dst.put(s, r*n, d)
+	}
+}
+
+// BatchNorm is (x-mean)/sqrt(variance+eps)*gamma + beta for the channels of x, [batch, channels, area]; the other operands have an element for
+// each channel. Dst may be x.
+func BatchNorm(p *Pool, dst, x, gamma, beta, mean, variance []float32, batch, channels, area int, eps float32) {
+	if len(dst) < batch*channels*area || len(x) < batch*channels*area || min(len(gamma), len(beta), len(mean), len(variance)) < channels {
+		panic("BUG: BatchNorm: a slice is short")
+	}
+	split(p, batch*channels, rowGrain(area), batchNorm{dst, x, gamma, beta, mean, variance, channels, area, eps, p})
+}
+
+type batchNorm struct {
+	dst, x, gamma, beta, mean, variance []float32
+	channels, area                      int
+	eps                                 float32
+	p                                   *Pool
+}
+
+func (g *batchNorm) do(lo, hi, worker int) {
+	s, sc := g.p.isa, g.p.scratch(worker)
+	gamma, beta := sc.floats(spread), sc.floats(spread)
+	for r := lo; r < hi; r++ {
+		c := r % g.channels
+		s.normalizeRow(g.dst[r*g.area:(r+1)*g.area], g.x[r*g.area:(r+1)*g.area], g.gamma[c], g.beta[c], g.mean[c],
+			float32(1/math.Sqrt(float64(g.variance[c])+float64(g.eps))), gamma, beta)
+	}
+}
+
+// normalizeRow is dst = (x-mean)*scale*gamma + beta. one and two are spread long.
+func (s *isa) normalizeRow(dst, x []float32, gamma, beta, mean, scale float32, one, two []float32) {
+	one, two = spreadTo(one, gamma, len(x)), spreadTo(two, beta, len(x))
+	for i := 0; i < len(x); i += spread {
+		m := min(spread, len(x)-i)
+		s.normalize(dst[i:i+m], x[i:i+m], one[:m], two[:m], mean, scale)
 	}
 }
 
@@ -127,7 +158,7 @@ func (g SoftmaxArgs) ScratchSize() ScratchSize {
 	case g.Inner == 1:
 		return ScratchSize{Worker: floats(g.N, spread, spread)}
 	}
-	return ScratchSize{Worker: floats(g.N*softmaxWidth, softmaxWidth, softmaxWidth)}
+	return ScratchSize{Worker: floats(g.N*softmaxWidth, softmaxWidth, softmaxWidth, softmaxWidth)}
 }
 
 func (g SoftmaxArgs) strips() int { return (g.Inner + softmaxWidth - 1) / softmaxWidth }
@@ -144,7 +175,7 @@ func (g *softmaxRows) do(lo, hi, worker int) {
 	for r := lo; r < hi; r++ {
 		d := g.Dst.room(r*g.N, g.N, buf)
 		softmaxRow(s, d, g.X.row(s, r*g.N, g.N, buf), g.Log, spreads, temporary)
-		g.Dst.put(r*g.N, d)
+		g.Dst.put(s, r*g.N, d)
 	}
 }
 
@@ -159,7 +190,7 @@ const softmaxWidth = 64 // columns of a strip
 func (g *softmaxColumns) do(lo, hi, worker int) {
 	var sum [softmaxWidth]float64
 	s, sc, n := g.p.isa, g.p.scratch(worker), g.N
-	most, temporary := sc.floats(softmaxWidth), sc.floats(softmaxWidth)
+	most, temporary, part := sc.floats(softmaxWidth), sc.floats(softmaxWidth), sc.floats(softmaxWidth)
 	block := g.X.buffer(sc, n*softmaxWidth)
 	for t := lo; t < hi; t++ {
 		strip := t % g.strips() * softmaxWidth
@@ -182,6 +213,7 @@ func (g *softmaxColumns) do(lo, hi, worker int) {
 			}
 		}
 		clear(sum[:])
+		clear(part)
 		for j := range n {
 			x, d := row(j)
 			s.binary[Sub](d, x, top)
@@ -190,8 +222,12 @@ func (g *softmaxColumns) do(lo, hi, worker int) {
 				e = exp
 			}
 			s.apply(Exp, e, d)
-			for i, v := range e {
-				sum[i] += float64(v)
+			s.binary[Add](part[:w], part[:w], e)
+			if j%reduceRows == reduceRows-1 || j == n-1 {
+				for i, v := range part[:w] {
+					sum[i] += float64(v)
+				}
+				clear(part)
 			}
 		}
 		f := Div
@@ -203,7 +239,7 @@ func (g *softmaxColumns) do(lo, hi, worker int) {
 		for j := range n {
 			_, d := row(j)
 			s.binary[f](d, d, exp)
-			g.Dst.put(at+j*g.Inner, d)
+			g.Dst.put(s, at+j*g.Inner, d)
 		}
 	}
 }
@@ -227,13 +263,20 @@ func softmaxRow(s *isa, dst, x []float32, log bool, buf, temporary []float32) {
 		var sum float64
 		for i := 0; i < len(dst); i += spread {
 			e := temporary[:min(spread, len(dst)-i)]
-			s.apply(Exp, e, dst[i:i+len(e)])
+			clear(temporary[copy(temporary, dst[i:i+len(e)]):])
+			s.apply(Exp, temporary[:(len(e)+15)&^15], temporary[:(len(e)+15)&^15])
 			sum += float64(s.sum(e))
 		}
 		withNumber(s.binary[Sub], dst, float32(math.Log(sum)), buf)
 		return
 	}
-	s.apply(Exp, dst, dst)
+	// The end of a row is computed as a whole vector too.
+	whole = len(dst) &^ 15
+	s.apply(Exp, dst[:whole], dst[:whole])
+	rest := temporary[:16]
+	clear(rest[copy(rest, dst[whole:]):])
+	s.apply(Exp, rest, rest)
+	copy(dst[whole:], rest)
 	withNumber(s.binary[Mul], dst, 1/s.sum(dst), buf)
 }
 

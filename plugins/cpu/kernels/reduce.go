@@ -94,8 +94,9 @@ type reducing[A any] struct {
 }
 
 const (
-	reduceWidth = 256     // columns of a strip
+	reduceWidth = 1 << 10 // columns of a strip
 	reduceBlock = 1 << 12 // elements of a run that are widened and summed in f32
+	reduceLanes = 256     // of a run, which are folded together
 	reduceRows  = 64      // rows that are summed in f32
 	reduceTasks = 64      // tasks into which a reduction to few results is cut
 )

@@ -48,7 +48,7 @@ func (g *singles) vector() func(dst, a, b []float32) {
 func (g *singles) run(a float64, at, n, worker int) float64 {
 	s, sc := g.p.isa, g.p.scratch(worker)
 	used, need := sc.used, sc.need
-	buf, lanes := g.src.buffer(sc, min(n, reduceBlock)), sc.floats(reduceWidth)
+	buf, lanes := g.src.buffer(sc, min(n, reduceBlock)), sc.floats(reduceLanes)
 	for ; n > 0; n -= reduceBlock {
 		x := g.src.row(s, at, min(n, reduceBlock), buf)
 		at += len(x)
