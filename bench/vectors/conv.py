@@ -1,24 +1,29 @@
-"""Convolutions."""
+"""Convolutions, poolings and patches."""
 import torch
 import torch.nn.functional as F
 
-from write import case, rand
+from write import EXACT, case, inf, nan, rand, randint
+
+FIRST = {1: "ncw", 2: "nchw", 3: "ncdhw"}
+LAST = {1: "nwc", 2: "nhwc", 3: "ndhwc"}
 
 
-def nhwc(t):
-    return t.permute(0, 2, 3, 1).contiguous()
+def last(t):
+    return t.movedim(1, -1).contiguous()
 
 
 def attrs(**a):
-    default = {"groups": 1, "stride": (1, 1), "dilation": (1, 1), "padding": (0, 0), "output_padding": (0, 0)}
-    return ", ".join("%s=%s" % (k, str(list(v) if k != "groups" else v).replace(" ", "")) for k, v in sorted(a.items()) if v != default[k])
+    """The attributes that are not the defaults."""
+    default = {"groups": 1, "stride": 1, "dilation": 1, "padding": 0, "output_padding": 0}
+    return ["%s=%s" % (k, str(v if isinstance(v, int) else list(v)).replace(" ", "")) for k, v in sorted(a.items())
+            if v != default[k] and (isinstance(v, int) or any(i != default[k] for i in v))]
 
 
-def both(op, line, y, x, **others):
+def both(op, a, y, x, **others):
     """One result in both layouts."""
-    line += ", " if line else ""
-    for layout, order in ("nchw", lambda t: t), ("nhwc", nhwc):
-        case('%s %s {%slayout="%s"}' % (op, ", ".join(["x", *others]), line, layout), order(y), x=order(x), **others)
+    for layouts, order in (FIRST, lambda t: t), (LAST, last):
+        line = ", ".join(sorted(a + ['layout="%s"' % layouts[x.dim() - 2]]))
+        case("%s %s {%s}" % (op, ", ".join(["x", *others]), line), order(y), x=order(x), **others)
 
 
 for shape, wshape, a in [
@@ -28,10 +33,19 @@ for shape, wshape, a in [
     ((1, 6, 6, 7), (6, 1, 3, 3), dict(padding=(1, 1), groups=6)),
     ((2, 5, 3, 4), (7, 5, 1, 1), {}),
     ((1, 1, 9, 9), (1, 1, 5, 3), dict(dilation=(2, 3), padding=(3, 3))),
+    ((2, 4, 13), (6, 2, 3), dict(stride=(2,), padding=(1,), groups=2)),
+    ((1, 5, 11), (5, 1, 4), dict(padding=(3,), groups=5)),
+    ((1, 3, 9), (2, 3, 2), dict(dilation=(3,))),
+    ((2, 2, 5), (3, 2, 1), {}),
+    ((1, 2, 4, 5, 6), (3, 2, 3, 3, 3), dict(padding=(1, 1, 1))),
+    ((2, 4, 3, 6, 5), (6, 2, 2, 3, 1), dict(stride=(1, 2, 3), padding=(1, 0, 2), dilation=(2, 1, 1), groups=2)),
+    ((1, 3, 3, 4, 4), (3, 1, 3, 3, 3), dict(padding=(1, 1, 1), groups=3)),
 ]:
+    n = len(shape) - 2
+    f = getattr(F, "conv%dd" % n)
     x, w, b = rand(*shape), rand(*wshape), rand(wshape[0])
-    both("conv2d", attrs(**a), F.conv2d(x, w, b, **a), x, w=w, b=b)
-    both("conv2d", attrs(**a), F.conv2d(x, w, **a), x, w=w)
+    both("conv%dd" % n, attrs(**a), f(x, w, b, **a), x, w=w, b=b)
+    both("conv%dd" % n, attrs(**a), f(x, w, **a), x, w=w)
 
 for shape, wshape, a in [
     ((1, 4, 3, 4), (4, 3, 2, 3), dict(stride=(2, 3), padding=(1, 0), output_padding=(1, 2), dilation=(2, 1), groups=2)),
@@ -39,7 +53,73 @@ for shape, wshape, a in [
     ((1, 2, 5, 3), (2, 4, 3, 3), dict(padding=(1, 1))),
     ((1, 4, 4, 5), (4, 1, 3, 3), dict(stride=(2, 2), padding=(1, 1), output_padding=(1, 1), groups=4)),
     ((1, 3, 2, 2), (3, 2, 1, 1), {}),
+    ((2, 4, 7), (4, 3, 3), dict(stride=(2,), padding=(1,), output_padding=(1,), groups=2)),
+    ((1, 3, 5), (3, 2, 4), dict(stride=(4,))),
+    ((1, 2, 6), (2, 2, 3), dict(dilation=(2,), padding=(2,))),
+    ((1, 2, 3, 4, 3), (2, 3, 2, 3, 2), dict(stride=(1, 2, 3), padding=(0, 1, 1), output_padding=(0, 1, 2))),
+    ((1, 4, 2, 3, 3), (4, 2, 2, 2, 2), dict(stride=(2, 2, 2), groups=2)),
+    ((2, 3, 2, 2, 4), (3, 2, 3, 1, 2), dict(dilation=(1, 1, 2), padding=(1, 0, 0))),
 ]:
+    n = len(shape) - 2
+    f = getattr(F, "conv_transpose%dd" % n)
     x, w, b = rand(*shape), rand(*wshape), rand(wshape[1] * a.get("groups", 1))
-    both("conv_transpose2d", attrs(**a), F.conv_transpose2d(x, w, b, **a), x, w=w, b=b)
-    both("conv_transpose2d", attrs(**a), F.conv_transpose2d(x, w, **a), x, w=w)
+    both("conv_transpose%dd" % n, attrs(**a), f(x, w, b, **a), x, w=w, b=b)
+    both("conv_transpose%dd" % n, attrs(**a), f(x, w, **a), x, w=w)
+
+
+def pooled(kind, x, k, s, p):
+    """PyTorch has the maximum and the mean; the others are its reductions of its windows."""
+    n = len(k)
+    if kind == "max" and all(2 * b <= a for a, b in zip(k, p)) and x.is_floating_point():
+        return getattr(F, "max_pool%dd" % n)(x, k, s, p)
+    if kind == "mean":
+        return getattr(F, "avg_pool%dd" % n)(x, k, s, p)
+    neutral = {"max": -inf, "min": inf, "sum": 0, "prod": 1}[kind]
+    if not x.is_floating_point():
+        neutral = {"max": torch.iinfo(x.dtype).min, "min": torch.iinfo(x.dtype).max}.get(kind, neutral)
+    x = F.pad(x, [v for b in reversed(p) for v in (b, b)], value=neutral)
+    for i in range(n):
+        x = x.unfold(2 + i, k[i], s[i])
+    axes = tuple(range(-n, 0))
+    if kind == "prod":
+        for _ in axes:
+            x = x.prod(-1)
+        return x
+    return {"max": x.amax, "min": x.amin, "sum": x.sum}[kind](axes)
+
+
+for kind in "max", "mean", "min", "prod", "sum":
+    for shape, k, s, p in [
+        ((2, 3, 7, 9), (3, 3), (2, 2), (1, 1)),
+        ((1, 2, 6, 5), (2, 2), (2, 2), (0, 0)),
+        ((1, 3, 12), (5,), (3,), (2,)),
+        ((1, 2, 3, 5, 6), (2, 3, 2), (1, 2, 3), (1, 1, 0)),
+        ((1, 1, 4, 4), (4, 4), (1, 1), (0, 0)),
+    ]:
+        x = rand(*shape)
+        if kind == "max" and len(shape) == 4:
+            x[0, 0, 1, 2], x[0, 0, 3, 3] = nan, -inf
+        both("pool", attrs(stride=s, padding=p) + ['kind="%s"' % kind, "kernel=%s" % str(list(k)).replace(" ", "")], pooled(kind, x, k, s, p), x)
+x = randint(-9, 9, 1, 2, 5, 6)
+for kind in "max", "min", "sum", "prod":
+    y = pooled(kind, x, (3, 2), (2, 2), (1, 0)).to(x.dtype)
+    both("pool", ['kind="%s"' % kind, "kernel=[3,2]", "padding=[1,0]", "stride=[2,2]"], y, x)
+x = rand(1, 1, 3)
+case('pool x {kind="max", kernel=[2], layout="ncw", padding=[2], stride=[1]}', pooled("max", x, (2,), (1,), (2,)), x=x)  # of padding alone
+
+for shape, out in [((2, 3, 7, 7), (1, 1)), ((1, 3, 10, 13), (4, 7)), ((1, 2, 3), (7,)), ((1, 2, 5, 6, 7), (2, 3, 4)), ((1, 4, 11), (3,))]:
+    x = rand(*shape)
+    both("adaptive_avg_pool", ["output=%s" % str(list(out)).replace(" ", "")], getattr(F, "adaptive_avg_pool%dd" % len(out))(x, out), x)
+
+for shape, k, a in [
+    ((2, 3, 5, 7), (3, 3), dict(padding=(1, 1))),
+    ((1, 2, 9, 8), (3, 2), dict(stride=(2, 3), padding=(0, 2), dilation=(2, 1))),
+    ((1, 3, 8, 8), (4, 4), dict(stride=(4, 4))),
+    ((1, 1, 4, 5), (1, 1), {}),
+    ((1, 2, 3, 3), (2, 3), dict(padding=(2, 1), dilation=(1, 2))),
+]:
+    x = rand(*shape)
+    y = F.unfold(x, k, **a).transpose(1, 2).flatten(0, 1)
+    case("im2col x {%s}" % ", ".join(sorted(attrs(**a) + ["kernel=%s" % str(list(k)).replace(" ", "")])), y, tol=EXACT, x=x)
+x = rand(1, 2, 4, 4).half()
+case("im2col x {kernel=[2,2], stride=[2,2]}", F.unfold(x, (2, 2), stride=2).transpose(1, 2).flatten(0, 1), tol=EXACT, x=x)

@@ -203,7 +203,7 @@ func (m *mixer) number(v float64, d dtype.DType) *ir.Node {
 func (m *mixer) small(x *ir.Node) *ir.Node {
 	d := x.Type.DType
 	if d == dtype.Bool || !x.Is(op.AddDef, op.SubDef, op.MulDef, op.DivDef, op.ExpDef, op.ReduceSumDef, op.ReduceProdDef, op.MatMulDef,
-		op.Conv2DDef, op.ConvTranspose2DDef, op.CastDef, op.RsqrtDef, op.IotaDef, op.PowDef, op.NegDef, op.AbsDef,
+		op.Conv1DDef, op.Conv2DDef, op.Conv3DDef, op.ConvTranspose1DDef, op.ConvTranspose2DDef, op.ConvTranspose3DDef, op.PoolDef, op.CastDef, op.RsqrtDef, op.IotaDef, op.PowDef, op.NegDef, op.AbsDef,
 		op.Exp2Def, op.Expm1Def, op.SquareDef, op.ReciprocalDef, op.ShiftLeftDef, op.NotDef, op.XorDef, op.OrDef, op.EluDef, op.CeluDef,
 		op.LeakyReluDef, op.SeluDef, op.CumsumDef, op.CumprodDef, op.FFTDef, op.IFFTDef, op.RFFTDef, op.IRFFTDef) {
 		return x

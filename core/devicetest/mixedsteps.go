@@ -23,7 +23,7 @@ func (m *mixer) steps() []func(x *ir.Node) *ir.Node {
 		m.binary, m.binary, m.binary, m.compare, m.where, m.where, m.cast, m.cast, m.transpose, m.transpose, m.reshape, m.reshape,
 		m.narrow, m.narrow, m.concat, m.concat, m.pad, m.expand, m.gather, m.gather, m.iota, m.reduce, m.reduce, m.topK, m.topK, m.arg, m.scan, m.sort,
 		m.unary, m.unary, m.unary, float(m.softmax), float(m.fourier), float(m.norm), float(m.channelNorm), float(m.matmul), float(m.matmul),
-		float(m.conv), float(m.conv), float(m.conv), float(m.attention), float(m.attention), float(m.rope),
+		float(m.conv), float(m.conv), float(m.conv), m.pooling, float(m.adaptivePool), m.im2col, float(m.attention), float(m.attention), float(m.rope),
 	}
 }
 
@@ -370,23 +370,80 @@ func (m *mixer) matmul(x *ir.Node) *ir.Node {
 	return m.add(op.MatMulDef, a, x, y)
 }
 
-// conv is a convolution or a transposed one.
+// layout is one for x: an axis is the batch, an axis the channels; ok is false where it is no image.
+func (m *mixer) layout(x *ir.Node) (layout string, axes int, ok bool) {
+	axes = x.Type.Rank() - 2
+	if axes < 1 || axes > 3 || !x.Type.Shape.IsStatic() {
+		return "", 0, false
+	}
+	return [][]string{{op.NCW, op.NWC}, {op.NCHW, op.NHWC}, {op.NCDHW, op.NDHWC}}[axes-1][m.IntN(2)], axes, true
+}
+
+// numbers are n of them from least, below least + most.
+func (m *mixer) numbers(n, least, most int) []int {
+	out := make([]int, n)
+	for i := range out {
+		out[i] = least + m.IntN(most)
+	}
+	return out
+}
+
+// conv is a convolution or a transposed one, of one group or of one for each channel.
 func (m *mixer) conv(x *ir.Node) *ir.Node {
-	if x.Type.Rank() != 4 || !x.Type.Shape.IsStatic() {
+	layout, axes, ok := m.layout(x)
+	if !ok {
 		return nil
 	}
-	layout := []string{op.NCHW, op.NHWC}[m.IntN(2)]
-	stride, padding := []int{1 + m.IntN(2), 1 + m.IntN(2)}, []int{m.IntN(2), m.IntN(2)}
-	in, out := x.Type.Shape[map[string]int{op.NCHW: 1, op.NHWC: 3}[layout]].B, 1+m.Int64N(8)
-	def, attrs, channels := op.Conv2DDef, any(op.Conv2DAttrs{Layout: layout, Padding: padding, Stride: stride}), []int64{out, in}
-	if m.IntN(3) == 0 {
-		def, attrs, channels = op.ConvTranspose2DDef, op.ConvTranspose2DAttrs{Layout: layout, Padding: padding, Stride: stride}, []int64{in, out}
+	in, out, groups := x.Type.Shape[1].B, 1+m.Int64N(8), int64(1)
+	if layout[len(layout)-1] == 'c' {
+		in = x.Type.Shape[axes+1].B
 	}
-	operands := []*ir.Node{x, m.param(x.Type.DType, append(channels, 1+m.Int64N(3), 1+m.Int64N(3))...)}
+	if m.IntN(3) == 0 && in > 0 {
+		out, groups = in, in
+	}
+	stride, padding := m.numbers(axes, 1, 2), m.numbers(axes, 0, 2)
+	def := []*ir.OpDef{op.Conv1DDef, op.Conv2DDef, op.Conv3DDef}[axes-1]
+	attrs, channels := any(op.ConvAttrs{Layout: layout, Padding: padding, Stride: stride, Groups: int(groups)}), []int64{out, in / groups}
+	if m.IntN(3) == 0 {
+		def = []*ir.OpDef{op.ConvTranspose1DDef, op.ConvTranspose2DDef, op.ConvTranspose3DDef}[axes-1]
+		attrs, channels = op.ConvTransposeAttrs{Layout: layout, Padding: padding, Stride: stride, Groups: int(groups)}, []int64{in, out / groups}
+	}
+	for range axes {
+		channels = append(channels, 1+m.Int64N(3))
+	}
+	operands := []*ir.Node{x, m.param(x.Type.DType, channels...)}
 	if m.IntN(2) == 0 {
 		operands = append(operands, m.param(x.Type.DType, out))
 	}
 	return m.add(def, attrs, operands...)
+}
+
+func (m *mixer) pooling(x *ir.Node) *ir.Node {
+	layout, axes, ok := m.layout(x)
+	if !ok || x.Type.DType == dtype.Bool {
+		return nil
+	}
+	kinds := []string{"max", "min", "sum", "mean"}
+	if !x.Type.DType.IsFloat() {
+		kinds = kinds[:3]
+	}
+	return m.add(op.PoolDef, op.PoolAttrs{Kind: kinds[m.IntN(len(kinds))], Layout: layout, Kernel: m.numbers(axes, 1, 3), Stride: m.numbers(axes, 1, 3),
+		Padding: m.numbers(axes, 0, 2)}, x)
+}
+
+func (m *mixer) adaptivePool(x *ir.Node) *ir.Node {
+	layout, axes, ok := m.layout(x)
+	if !ok {
+		return nil
+	}
+	return m.add(op.AdaptiveAvgPoolDef, op.AdaptiveAvgPoolAttrs{Layout: layout, Output: m.numbers(axes, 1, 4)}, x)
+}
+
+func (m *mixer) im2col(x *ir.Node) *ir.Node {
+	if x.Type.Rank() != 4 {
+		return nil
+	}
+	return m.add(op.Im2ColDef, op.Im2ColAttrs{Kernel: m.numbers(2, 1, 3), Stride: m.numbers(2, 1, 2), Padding: m.numbers(2, 0, 2)}, x)
 }
 
 func (m *mixer) attention(x *ir.Node) *ir.Node {

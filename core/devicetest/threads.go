@@ -159,8 +159,15 @@ func (s subject) hasEmpty() bool {
 // largeKernel reports whether a transposed convolution would take minutes. A backend may multiply all taps for each result; with a
 // large kernel most of them are in the padding, which FLOPs does not count.
 func (s subject) largeKernel() bool {
-	_, ok := s.Attrs.(op.ConvTranspose2DAttrs)
-	return ok && s.In[1].Shape[2].B*s.In[1].Shape[3].B > 100
+	_, ok := s.Attrs.(op.ConvTransposeAttrs)
+	if !ok {
+		return false
+	}
+	taps := int64(1)
+	for _, d := range s.In[1].Shape[2:] {
+		taps *= d.B
+	}
+	return taps > 100
 }
 
 // sameForThreads runs a graph at the largest sizes, in each precision, by each number of threads: once with every step

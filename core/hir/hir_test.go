@@ -114,7 +114,7 @@ func TestPatchEmbed(t *testing.T) {
 
 	ref := ir.NewGraph("g")
 	n = inputs(ref, f32(2, 3, 12, 8), f32(5, 3, 4, 4), f32(5))
-	ref.Return("y", op.Transpose(op.Conv2D(n[0], n[1], n[2], op.Conv2DAttrs{Stride: []int{4, 4}, Layout: op.NCHW}), 0, 2, 3, 1))
+	ref.Return("y", op.Transpose(op.Conv2D(n[0], n[1], n[2], op.ConvAttrs{Stride: []int{4, 4}, Layout: op.NCHW}), 0, 2, 3, 1))
 	want, err := interp.Run(ref, nil, in, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -37,8 +37,8 @@ func TestConstructors(t *testing.T) {
 	y = op.ReduceMax(y, true, -1, 0)
 	g.Return("y", op.Gather(op.Expand(y, ir.ShapeOf(5, 4)), idx, -1))
 
-	c := op.Conv2D(img, k, nil, op.Conv2DAttrs{Layout: op.NHWC, Groups: 2})
-	c = op.ConvTranspose2D(c, k, v4(g), op.ConvTranspose2DAttrs{Layout: op.NHWC, Groups: 2, Stride: []int{2, 2}})
+	c := op.Conv2D(img, k, nil, op.ConvAttrs{Layout: op.NHWC, Groups: 2})
+	c = op.ConvTranspose2D(c, k, v4(g), op.ConvTransposeAttrs{Layout: op.NHWC, Groups: 2, Stride: []int{2, 2}})
 	c = op.Where(op.Gt(c, op.Const(g, 0.5, typ("f32[]"))), c, op.Cast(op.Iota(g, -1, typ("i32[1,1,1,4]")), dtype.F32))
 	c = op.Copy(op.Pad(op.Transpose(c, 0, 3, 1, 2), []int{0, 0, 1, 1}, []int{0, 0, 0, 0}, 1))
 	g.Return("c", op.ReduceProd(c, false, 1, -1))

@@ -4,88 +4,159 @@ import (
 	"fmt"
 
 	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// Layouts of images.
-const (
-	NCHW = "nchw" // [batch, channels, height, width]
-	NHWC = "nhwc" // [batch, height, width, channels], channels last
-)
-
-// ConvGeometry is what conv2d and conv_transpose2d mean once the defaults are filled in. Pairs are height, width.
-type ConvGeometry struct {
-	Stride, Padding, OutputPadding, Dilation [2]int
-	Groups                                   int
-	// Axes are the positions of channels, height and width in a tensor of the layout; the batch is axis 0.
-	C, H, W int
+// ConvAttrs are the attributes of conv1d, conv2d and conv3d. Lists have a number for each spatial axis: width; height, width; or
+// depth, height, width. Empty ones and 0 groups read as the default.
+type ConvAttrs struct {
+	Stride   []int  `attr:"stride"`   // default 1
+	Padding  []int  `attr:"padding"`  // zeros on both sides, default 0
+	Dilation []int  `attr:"dilation"` // default 1
+	Groups   int    `attr:"groups"`   // default 1
+	Layout   string `attr:"layout"`   // of x and the result: ncw or nwc, nchw or nhwc, ncdhw or ndhwc
 }
 
-// geometry fills in defaults and checks ranges: stride 1, no padding, dilation 1, one group, layout spelled out.
-func geometry(stride, padding, outputPadding, dilation []int, groups int, layout string) (ConvGeometry, error) {
-	g := ConvGeometry{Groups: max(groups, 1)}
+// Geometry gives the attributes with defaults filled in.
+func (a ConvAttrs) Geometry() (Geometry, error) {
+	return convGeometry(a.Layout, len(a.Layout)-2, a.Stride, a.Padding, nil, a.Dilation, a.Groups)
+}
+
+// convGeometry fills in defaults and checks ranges.
+func convGeometry(layout string, axes int, stride, padding, outputPadding, dilation []int, groups int) (g Geometry, err error) {
 	if groups < 0 {
 		return g, fmt.Errorf("groups is %d; want 1 or more", groups)
 	}
-	switch layout {
-	case NCHW:
-		g.C, g.H, g.W = 1, 2, 3
-	case NHWC:
-		g.C, g.H, g.W = 3, 1, 2
-	default:
-		return g, fmt.Errorf("layout is %q; want %q or %q", layout, NCHW, NHWC)
+	if err := g.setLayout(layout, axes); err != nil {
+		return g, err
 	}
-	for _, p := range []struct {
-		name  string
-		list  []int
-		to    *[2]int
-		least int
-	}{
-		{"stride", stride, &g.Stride, 1}, {"padding", padding, &g.Padding, 0},
-		{"output_padding", outputPadding, &g.OutputPadding, 0}, {"dilation", dilation, &g.Dilation, 1},
-	} {
-		*p.to = [2]int{p.least, p.least}
-		if len(p.list) == 0 {
-			continue
-		}
-		if len(p.list) != 2 {
-			return g, fmt.Errorf("%s is %v; want two numbers, for height and width", p.name, p.list)
-		}
-		for _, v := range p.list {
-			if v < p.least || v > maxWindow {
-				return g, fmt.Errorf("%s is %v; want numbers from %d to %d", p.name, p.list, p.least, maxWindow)
-			}
-		}
-		*p.to = [2]int(p.list)
-	}
-	return g, nil
+	g.Groups = max(groups, 1)
+	return g, g.setWindows(
+		window{name: "stride", list: stride, to: &g.Stride, least: 1, fallback: ones},
+		window{name: "padding", list: padding, to: &g.Padding},
+		window{name: "output_padding", list: outputPadding, to: &g.OutputPadding},
+		window{name: "dilation", list: dilation, to: &g.Dilation, least: 1, fallback: ones},
+	)
 }
 
-// maxWindow bounds strides, paddings, dilations and kernels, so that no size computed from them can wrap.
-const maxWindow = 1 << 20
+// taps says what the sizes of a kernel are called, by the number of spatial axes.
+var taps = [4]string{1: "kw", 2: "kh, kw", 3: "kd, kh, kw"}
 
-// checkConv checks the operands' ranks and element types and the kernel.
-func (g ConvGeometry) checkConv(in []ir.Type) error {
+// conv defines the convolution of so many spatial axes.
+func conv(axes int, cases func() []ir.Case[ConvAttrs]) *ir.OpDef {
+	return ir.Define(ir.Def[ConvAttrs]{
+		Name: fmt.Sprintf("conv%dd", axes),
+		Doc: "Cross-correlation (the kernel is not flipped) of x with w [Cout, Cin/groups, " + taps[axes] + "], plus bias [Cout] if given: " +
+			"out = floor((in + 2*padding - dilation*(k-1) - 1) / stride) + 1, which must be at least 1. Padding is zeros. Output " +
+			"channel o reads group floor(o / (Cout/groups)). w may be f16 or bf16 while x is f32; the bias has x's type.",
+		MinIn: 2, MaxIn: 3,
+		Infer: func(s ir.Sig[ConvAttrs]) (ir.Type, error) {
+			a := s.Attrs
+			g, err := convGeometry(a.Layout, axes, a.Stride, a.Padding, nil, a.Dilation, a.Groups)
+			if err != nil {
+				return ir.Type{}, err
+			}
+			return inferConv(g, s.In, s.Syms)
+		},
+		Eval: evalConv,
+		FLOPs: func(_ ConvAttrs, in []ir.Type, out ir.Type) int64 {
+			return 2 * numel(out) * convDepth(in[1])
+		},
+		Tol: func(_ ConvAttrs, in []ir.Type, out ir.Type) ir.Tolerance {
+			return summed(out.DType, convDepth(in[1]))
+		},
+		Cases: cases,
+	})
+}
+
+// convCase is a case of a convolution.
+func convCase(a ConvAttrs, in ...ir.Type) ir.Case[ConvAttrs] {
+	return ir.Case[ConvAttrs]{Attrs: a, In: in}
+}
+
+// withOptional appends last to in where there is one.
+func withOptional(last *ir.Node, in ...*ir.Node) []*ir.Node {
+	if last != nil {
+		in = append(in, last)
+	}
+	return in
+}
+
+// convDepth is the number of products in one output element.
+func convDepth(w ir.Type) int64 { return numel(ir.Type{Shape: w.Shape[1:]}) }
+
+// checkConv checks the operands' ranks and element types and the kernel, and gives the kernel's sizes.
+func (g *Geometry) checkConv(in []ir.Type) (kernel [3]int, err error) {
 	x, w := in[0], in[1]
 	if err := weightDType(x, w); err != nil {
-		return err
+		return kernel, err
 	}
-	if x.Rank() != 4 || w.Rank() != 4 || !w.Shape.IsStatic() {
-		return fmt.Errorf("operands are %v and %v; want rank 4 and a static weight", x, w)
+	if rank := g.Axes + 2; x.Rank() != rank || w.Rank() != rank || !w.Shape.IsStatic() {
+		return kernel, fmt.Errorf("operands are %v and %v; want rank %d and a static weight", x, w, rank)
 	}
 	for _, k := range w.Shape[2:] {
 		if k.B < 1 || k.B > maxWindow {
-			return fmt.Errorf("kernel of %v; want sizes from 1 to %d", w, maxWindow)
+			return kernel, fmt.Errorf("kernel of %v; want sizes from 1 to %d", w, maxWindow)
 		}
 	}
 	if groups := int64(g.Groups); w.Shape[0].B%groups != 0 || w.Shape[0].B == 0 {
-		return fmt.Errorf("axis 0 of the weight %v is not a positive multiple of groups %d", w, groups)
+		return kernel, fmt.Errorf("axis 0 of the weight %v is not a positive multiple of groups %d", w, groups)
 	}
-	return nil
+	return g.Kernels(w.Shape.Eval(nil)), nil
 }
 
-// shape puts sizes in the layout's order.
-func (g ConvGeometry) shape(n, c, h, w ir.Dim) ir.Shape {
-	s := make(ir.Shape, 4)
-	s[0], s[g.C], s[g.H], s[g.W] = n, c, h, w
-	return s
+func inferConv(g Geometry, in []ir.Type, syms ir.Syms) (ir.Type, error) {
+	kernel, err := g.checkConv(in)
+	if err != nil {
+		return ir.Type{}, err
+	}
+	x, w := in[0], in[1]
+	have := x.Shape[g.channels()]
+	cin, ok := w.Shape[1].Mul(ir.Static(int64(g.Groups)))
+	if !ok {
+		return ir.Type{}, fmt.Errorf("weight %v with %d groups is too large", w, g.Groups)
+	}
+	if have != cin {
+		return ir.Type{}, ir.Differ(have, cin, "operand %v has %v channels; the weight %v with %d groups wants %v", x, have, w, g.Groups, cin)
+	}
+	size, err := g.outSizes(x, kernel, syms)
+	if err != nil {
+		return ir.Type{}, err
+	}
+	if len(in) == 3 {
+		if err := vectorOf("bias", in[2], x.DType, w.Shape[0]); err != nil {
+			return ir.Type{}, err
+		}
+	}
+	return ir.Type{DType: x.DType, Shape: g.shape(x.Shape[0], w.Shape[0], size)}, nil
+}
+
+func evalConv(a ConvAttrs, in []*tensor.Array, out *tensor.Array) error {
+	g, _ := a.Geometry()
+	x, w := in[0], in[1]
+	batch, _, size := g.Sizes(x.Shape)
+	_, cout, made := g.Sizes(out.Shape)
+	kernel, cin := g.Kernels(w.Shape), w.Shape[1]
+	xn, xc, xs := g.places(x.Shape)
+	yn, yc, ys := g.places(out.Shape)
+	for n := range batch {
+		for o := range cout {
+			c0 := o / (cout / g.Groups) * cin
+			each(made, func(at [3]int) {
+				sum, tap := 0.0, 0
+				each(kernel, func(t [3]int) {
+					from, inside := g.source(at, t, size)
+					for c := 0; inside && c < cin; c++ {
+						sum += x.F[n*xn+(c0+c)*xc+offset(from, xs)] * w.F[(o*cin+c)*kernel[0]*kernel[1]*kernel[2]+tap]
+					}
+					tap++
+				})
+				if len(in) == 3 {
+					sum += in[2].F[o]
+				}
+				out.F[n*yn+o*yc+offset(at, ys)] = sum
+			})
+		}
+	}
+	return nil
 }

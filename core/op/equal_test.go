@@ -51,7 +51,7 @@ func TestEqualSizes(t *testing.T) {
 			return op.Attention(in(g, "q", "f32[N,2,4]"), in(g, "k", "f32[M,S,4]"), in(g, "v", "f32[M,S,4]"), nil, op.AttentionAttrs{Heads: 2, Layout: op.BSE})
 		}, "f32[N,2,4]", 2, sizes(2, 2, 3), sizes(2, 3, 3), "sizes M = 3 and N = 2 must be equal"},
 		"conv2d": {func(g *ir.Graph) *ir.Node {
-			return op.Conv2D(in(g, "x", "f32[S,N,3,3]"), in(g, "w", "f32[4,2,3,3]"), nil, op.Conv2DAttrs{Layout: op.NCHW})
+			return op.Conv2D(in(g, "x", "f32[S,N,3,3]"), in(g, "w", "f32[4,2,3,3]"), nil, op.ConvAttrs{Layout: op.NCHW})
 		}, "f32[S,4,1,1]", 1, sizes(2, 1, 1), sizes(3, 1, 1), "sizes N = 3 and 2 must be equal"},
 		"even": {func(g *ir.Graph) *ir.Node {
 			return op.Reshape(in(g, "x", "f32[N,3]"), ir.Shape{ir.Static(-1), ir.Static(2), ir.Static(3)})

@@ -2,7 +2,9 @@ package op
 
 import (
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
@@ -59,31 +61,62 @@ type reduction struct {
 // nearOne keeps products of many elements near 1.
 var nearOne = []ir.Range{{Lo: 0.9, Hi: 1.1}}
 
+// reductions are found by their kind, the name of the op without "reduce_", by what else folds elements.
+var reductions = map[string]reduction{}
+
+// findReduction is the reduction of a kind that takes elements of x's type.
+func findReduction(kind string, x ir.Type) (reduction, error) {
+	r, ok := reductions[kind]
+	if !ok {
+		return r, fmt.Errorf("kind is %q; want one of %s", kind, strings.Join(slices.Sorted(maps.Keys(reductions)), ", "))
+	}
+	return r, r.checkType(x)
+}
+
+// checkType checks that a reduction takes elements of x's type.
+func (r reduction) checkType(x ir.Type) error {
+	if d := x.DType; r.bools && d != dtype.Bool {
+		return fmt.Errorf("operand is %v; want bool", x)
+	} else if !r.bools && d == dtype.Bool || r.integer == nil && !d.IsFloat() {
+		return fmt.Errorf("operand is %v; want a number type that the op takes", x)
+	}
+	return nil
+}
+
+// begin sets all elements to what a fold starts with.
+func (r reduction) begin(out *tensor.Array) {
+	for i := range out.I {
+		out.I[i] = r.startInt(out.DType)
+	}
+	for i := range out.F {
+		out.F[i] = r.start
+	}
+}
+
+// fold adds element j of in to element i of out.
+func (r reduction) fold(out *tensor.Array, i int, in *tensor.Array, j int) {
+	if out.F != nil {
+		out.F[i] = r.float(out.F[i], in.F[j])
+	} else {
+		out.I[i] = r.integer(out.I[i], in.I[j])
+	}
+}
+
 func reduce(r reduction) *ir.OpDef {
+	reductions[strings.TrimPrefix(r.name, "reduce_")] = r
 	return ir.Define(ir.Def[ReduceAttrs]{
 		Name: r.name, Doc: r.doc, MinIn: 1, MaxIn: 1,
 		Infer: func(s ir.Sig[ReduceAttrs]) (ir.Type, error) {
 			x := s.In[0]
-			if d := x.DType; r.bools && d != dtype.Bool {
-				return ir.Type{}, fmt.Errorf("operand is %v; want bool", x)
-			} else if !r.bools && d == dtype.Bool || r.integer == nil && !d.IsFloat() {
-				return ir.Type{}, fmt.Errorf("operand is %v; want a number type that the op takes", x)
+			if err := r.checkType(x); err != nil {
+				return ir.Type{}, err
 			}
 			return s.Attrs.infer(x)
 		},
 		Eval: func(a ReduceAttrs, in []*tensor.Array, out *tensor.Array) error {
 			x, to := in[0], a.places(in[0])
-			if out.F == nil {
-				for i := range out.I {
-					out.I[i] = r.startInt(out.DType)
-				}
-				walk(x.Shape, to, func(i int, p []int) { out.I[p[0]] = r.integer(out.I[p[0]], x.I[i]) })
-				return nil
-			}
-			for i := range out.F {
-				out.F[i] = r.start
-			}
-			walk(x.Shape, to, func(i int, p []int) { out.F[p[0]] = r.float(out.F[p[0]], x.F[i]) })
+			r.begin(out)
+			walk(x.Shape, to, func(i int, p []int) { r.fold(out, p[0], x, i) })
 			if r.mean {
 				count := 1
 				for _, axis := range a.Axes {

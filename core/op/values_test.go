@@ -207,7 +207,7 @@ func TestConvAdjoint(t *testing.T) {
 			if layout == op.NHWC {
 				xt = ir.TypeOf(dtype.F64, 2, 11, 9, 4)
 			}
-			conv := op.Conv2DAttrs{Stride: c.stride, Padding: c.padding, Dilation: c.dilation, Groups: c.groups, Layout: layout}
+			conv := op.ConvAttrs{Stride: c.stride, Padding: c.padding, Dilation: c.dilation, Groups: c.groups, Layout: layout}
 			in := interp.CaseInputs(ir.Case[any]{In: []ir.Type{xt, wt}}, 9)
 			cx := eval(t, op.Conv2DDef, conv, in...)
 			y := interp.CaseInputs(ir.Case[any]{In: []ir.Type{interp.TypeOf(cx)}}, 10)[0]
@@ -217,11 +217,12 @@ func TestConvAdjoint(t *testing.T) {
 			}
 			// What the stride cut off has to be put back.
 			var extra []int
-			for i, axis := range []int{g.H, g.W} {
-				room := in[0].Shape[axis] + 2*g.Padding[i] - g.Dilation[i]*2 - 1
+			_, _, size := g.Sizes(in[0].Shape)
+			for i := 1; i < 3; i++ {
+				room := size[i] + 2*g.Padding[i] - g.Dilation[i]*2 - 1
 				extra = append(extra, room%g.Stride[i])
 			}
-			ty := eval(t, op.ConvTranspose2DDef, op.ConvTranspose2DAttrs{Stride: c.stride, Padding: c.padding, OutputPadding: extra,
+			ty := eval(t, op.ConvTranspose2DDef, op.ConvTransposeAttrs{Stride: c.stride, Padding: c.padding, OutputPadding: extra,
 				Dilation: c.dilation, Groups: c.groups, Layout: layout}, y, in[1])
 			near(t, "conv", floats.Dot(cx.F, y.F), floats.Dot(in[0].F, ty.F))
 		}

@@ -47,7 +47,7 @@ func neck(c config, s nn.Scope, x *ir.Node) *ir.Node {
 	x = hir.Linear(x, op.Reshape(w, ir.ShapeOf(c.embed, c.width)), nil, "").Named(s.At(0).Path()) // a 1x1 convolution
 	x = hir.LayerNorm2d(x, s.Param("1.weight", c.embed), s.Param("1.bias", c.embed), neckEps, "nhwc").Named(s.At(1).Path())
 	x = op.Conv2D(x, s.Param("2.weight", c.embed, c.embed, 3, 3), nil,
-		op.Conv2DAttrs{Stride: []int{1, 1}, Padding: []int{1, 1}, Dilation: []int{1, 1}, Layout: "nhwc"}).Named(s.At(2).Path())
+		op.ConvAttrs{Stride: []int{1, 1}, Padding: []int{1, 1}, Dilation: []int{1, 1}, Layout: "nhwc"}).Named(s.At(2).Path())
 	x = hir.LayerNorm2d(x, s.Param("3.weight", c.embed), s.Param("3.bias", c.embed), neckEps, "nhwc").Named(s.At(3).Path())
 	return op.Transpose(x, 0, 3, 1, 2)
 }

@@ -83,7 +83,7 @@ func attention(c config, s nn.Scope, q, k, v *ir.Node, inner int64) *ir.Node {
 
 // upscale makes tokens [1,g,g,C] four times larger: [1,4g,4g,C/8].
 func upscale(c config, s nn.Scope, x *ir.Node) *ir.Node {
-	double := op.ConvTranspose2DAttrs{Stride: []int{2, 2}, Padding: []int{0, 0}, OutputPadding: []int{0, 0}, Dilation: []int{1, 1}, Layout: "nhwc"}
+	double := op.ConvTransposeAttrs{Stride: []int{2, 2}, Padding: []int{0, 0}, OutputPadding: []int{0, 0}, Dilation: []int{1, 1}, Layout: "nhwc"}
 	x = op.ConvTranspose2D(x, s.Param("0.weight", c.embed, c.embed/4, 2, 2), s.F32("0.bias", c.embed/4), double).Named(s.At(0).Path())
 	x = op.Gelu(hir.LayerNorm2d(x, s.Param("1.weight", c.embed/4), s.Param("1.bias", c.embed/4), neckEps, "nhwc"))
 	x = op.ConvTranspose2D(x, s.Param("3.weight", c.embed/4, c.embed/8, 2, 2), s.F32("3.bias", c.embed/8), double).Named(s.At(3).Path())

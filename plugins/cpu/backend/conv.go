@@ -1,65 +1,61 @@
 package backend
 
 import (
+	"fmt"
+
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/plugins/cpu/kernels"
 )
 
-var (
-	_ = register(kernel{op: "conv2d", takes: takesF32, scratch: convScratch, prepare: func(n *ir.Node) func(*call) error {
-		g := geometryOf(n.Attrs.(op.Conv2DAttrs).Geometry())
-		return func(c *call) error {
-			a := convArgs(c, g)
-			a.Cout = c.in[1].Shape[0]
-			kernels.Conv2D(c.pool, &a)
-			return nil
+// Convolutions of one, two and three axes are one kernel.
+func init() {
+	for axes := 1; axes <= 3; axes++ {
+		for _, name := range []string{fmt.Sprintf("conv%dd", axes), fmt.Sprintf("conv_transpose%dd", axes)} {
+			register(kernel{op: name, takes: takesF32, scratch: convScratch, prepare: prepareConv})
 		}
-	}})
-	_ = register(kernel{op: "conv_transpose2d", takes: takesF32, scratch: convScratch, prepare: func(n *ir.Node) func(*call) error {
-		g := geometryOf(n.Attrs.(op.ConvTranspose2DAttrs).Geometry())
-		return func(c *call) error {
-			a := convArgs(c, g)
-			a.Cout = c.in[1].Shape[1] * g.Groups
-			kernels.ConvTranspose2D(c.pool, &a)
-			return nil
-		}
-	}})
-)
+	}
+}
+
+func prepareConv(n *ir.Node) func(*call) error {
+	g, transposed := convGeometry(n.Attrs)
+	return func(c *call) error {
+		a := convSizes(c.in[0].Shape, c.in[1].Shape, g, transposed)
+		a.X, a.Weight, a.Bias, a.Out = f32(c.in[0]), weights(c.in[1]), optional(c, 2), f32(c.out)
+		kernels.Conv(c.pool, &a)
+		return nil
+	}
+}
 
 func convScratch(p *kernels.Pool, n *ir.Node, _ kernels.Precision) kernels.ScratchSize {
-	x, w := n.Graph.Syms.Largest(n.In[0].Type.Shape), n.Graph.Syms.Largest(n.In[1].Type.Shape)
-	a, plain := n.Attrs.(op.Conv2DAttrs)
-	if plain {
-		c := convSizes(x, w, geometryOf(a.Geometry()))
-		c.Cout = w[0]
-		return c.ScratchSize(p, false)
+	g, transposed := convGeometry(n.Attrs)
+	most := n.Graph.Syms.Largest
+	a := convSizes(most(n.In[0].Type.Shape), most(n.In[1].Type.Shape), g, transposed)
+	return a.ScratchSize(p)
+}
+
+func convGeometry(attrs any) (g op.Geometry, transposed bool) {
+	if a, ok := attrs.(op.ConvTransposeAttrs); ok {
+		return geometryOf(a.Geometry()), true
 	}
-	g := geometryOf(n.Attrs.(op.ConvTranspose2DAttrs).Geometry())
-	c := convSizes(x, w, g)
-	c.Cout = w[1] * g.Groups
-	return c.ScratchSize(p, true)
+	return geometryOf(attrs.(op.ConvAttrs).Geometry()), false
 }
 
 // geometryOf is the geometry of a node, whose attributes were checked when its type was inferred.
-func geometryOf(g op.ConvGeometry, err error) op.ConvGeometry {
+func geometryOf(g op.Geometry, err error) op.Geometry {
 	if err != nil {
 		panic("BUG: cpu: " + err.Error())
 	}
 	return g
 }
 
-func convArgs(c *call, g op.ConvGeometry) kernels.Conv2DArgs {
-	last := g.C == 3
-	a := convSizes(c.in[0].Shape, c.in[1].Shape, g)
-	a.X, a.XLast, a.Weight, a.Bias, a.Out, a.OutLast = f32(c.in[0]), last, weights(c.in[1]), optional(c, 2), f32(c.out), last
-	return a
-}
-
-// convSizes are the arguments that follow from the shapes of image and weights. The caller sets Cout.
-func convSizes(x, w []int, g op.ConvGeometry) kernels.Conv2DArgs {
-	return kernels.Conv2DArgs{
-		N: x[0], H: x[g.H], W: x[g.W], Cin: x[g.C], KH: w[2], KW: w[3],
-		Stride: [2]int(g.Stride), Pad: [2]int(g.Padding), Dilation: [2]int(g.Dilation), OutputPad: [2]int(g.OutputPadding), Groups: g.Groups,
+// convSizes are the arguments that follow from the shapes of image and weights.
+func convSizes(x, w []int, g op.Geometry, transposed bool) kernels.ConvArgs {
+	n, cin, size := g.Sizes(x)
+	cout := w[0]
+	if transposed {
+		cout = w[1] * g.Groups
 	}
+	return kernels.ConvArgs{Transposed: transposed, N: n, Cin: cin, Cout: cout, In: size, Kernel: g.Kernels(w), Stride: g.Stride, Pad: g.Padding,
+		Dilation: g.Dilation, OutputPad: g.OutputPadding, Groups: g.Groups, Last: g.Last}
 }

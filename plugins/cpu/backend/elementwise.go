@@ -126,6 +126,7 @@ type element struct {
 
 	scatterAdd func(c *call) error
 	scan       func(c *call, f kernels.ScanOp)
+	windows    func(c *call, g kernels.WindowArgs)
 }
 
 // elements are the types that kernels compute with unconverted.
@@ -160,6 +161,9 @@ func elementOf[T interface {
 			a := c.node.Attrs.(op.ScanAttrs)
 			outer, n, inner := around(c.out.Shape, a.Axis)
 			kernels.Scan(c.pool, f, view[T](c.out), view[T](c.in[0]), outer, n, inner, a.Exclusive, a.Reverse)
+		},
+		windows: func(c *call, g kernels.WindowArgs) {
+			kernels.Windows(c.pool, g, view[T](c.out), view[T](c.in[0]))
 		},
 	}
 }

@@ -26,10 +26,12 @@ func TestKernelsAllocateNothing(t *testing.T) {
 		row, one := []int{n}, []int{1}
 		shape, perm, swap := []int{4, 8, n / 32}, []int{2, 0, 1}, []int{1, 0, 2}
 		regionIn := []RegionValue{{F32: x}, {F32: x[:1]}, {F32: y}}
-		conv := Conv2DArgs{N: 1, H: 16, W: 16, Cin: 8, Cout: 12, KH: 3, KW: 3, Stride: [2]int{1, 1}, Pad: [2]int{1, 1}, Dilation: [2]int{1, 1}, Groups: 1,
-			X: x, XLast: true, Weight: F32(y), Bias: y, Act: Gelu, Out: dst, OutLast: true}
-		chw := conv
-		chw.XLast, chw.OutLast = false, false
+		conv := conv2D(16, 8, 12, 3, 1, 1, 1, true)
+		conv.X, conv.Weight, conv.Bias, conv.Out = x, F32(y), y, dst
+		chw, transposed, depthwise, lines := conv, conv, conv, conv
+		chw.Last, transposed.Transposed, depthwise.Last = false, true, false
+		depthwise.Cout, depthwise.Groups, depthwise.Stride = 16, 8, [3]int{1, 2, 2}
+		lines.Cout, lines.Groups = 8, 8
 		var floats, integers, narrow any = x, sums, halves
 		half := BFloat16
 		if p.TakesBlocked(half) {
@@ -73,9 +75,11 @@ func TestKernelsAllocateNothing(t *testing.T) {
 			"iota":       func() { Iota(p, dst, row, 0) },
 			"top k":      func() { TopK(p, dst, octets, dtype.I32, x, 100, n/100, 5, order) },
 			"sort":       func() { Sort(p, dst, octets, dtype.I32, x, 100, n/100, 1, false, order) },
-			"conv":       func() { Conv2D(p, &conv) },
-			"conv chw":   func() { Conv2D(p, &chw) },
-			"transposed": func() { ConvTranspose2D(p, &conv) },
+			"conv":       func() { Conv(p, &conv) },
+			"conv chw":   func() { Conv(p, &chw) },
+			"transposed": func() { Conv(p, &transposed) },
+			"depthwise":  func() { Conv(p, &depthwise) },
+			"lines":      func() { Conv(p, &lines) },
 			"product": func() {
 				Gemm(p, &GemmArgs{M: 100, N: 70, K: 50, A: x, LDA: 50, B: F32(y), LDB: 70, C: dst, LDC: 70, Act: Gelu})
 			},

@@ -2,220 +2,196 @@ package kernels
 
 import (
 	"fmt"
-	"slices"
+	"math"
 )
 
-// Conv2DArgs describes a 2-d convolution (cross-correlation) or its transpose, with symmetric zero padding.
-type Conv2DArgs struct {
-	N, H, W, Cin, Cout int
-	KH, KW             int
-	Stride, Pad        [2]int // vertical, horizontal
-	Dilation           [2]int
-	OutputPad          [2]int // of ConvTranspose2D only
+// ConvArgs describes a convolution (cross-correlation) or its transpose, with symmetric zero padding. Triples are depth, height and
+// width; those that a convolution of fewer axes lacks come first, and are 1 (0 for the paddings).
+type ConvArgs struct {
+	Transposed         bool
+	N, Cin, Cout       int
+	In, Kernel, Stride [3]int
+	Pad, Dilation      [3]int
+	OutputPad          [3]int // of the transpose
 	Groups             int
 
-	X       []float32 // [N, H, W, Cin] if XLast, else [N, Cin, H, W]
-	XLast   bool
-	Weight  Weights   // Conv2D: [Cout, Cin/Groups, KH, KW]; ConvTranspose2D: [Cin, Cout/Groups, KH, KW]
-	Bias    []float32 // [Cout], or nil
-	Act     UnaryOp
-	Out     []float32 // [N, Ho, Wo, Cout] if OutLast, else [N, Cout, Ho, Wo]; must not overlap X
-	OutLast bool
+	X      []float32 // [N, In, Cin] if Last, else [N, Cin, In]
+	Last   bool
+	Weight Weights   // [Cout, Cin/Groups, Kernel]; of the transpose [Cin, Cout/Groups, Kernel]
+	Bias   []float32 // [Cout], or nil
+	Out    []float32 // as X; must not overlap it
 }
 
-// OutSize is the height and width of the result of Conv2D.
-func (g *Conv2DArgs) OutSize() (h, w int) {
-	return (g.H+2*g.Pad[0]-g.Dilation[0]*(g.KH-1)-1)/g.Stride[0] + 1, (g.W+2*g.Pad[1]-g.Dilation[1]*(g.KW-1)-1)/g.Stride[1] + 1
-}
-
-// OutSizeTransposed is the height and width of the result of ConvTranspose2D.
-func (g *Conv2DArgs) OutSizeTransposed() (h, w int) {
-	return (g.H-1)*g.Stride[0] + g.OutputPad[0] + g.Dilation[0]*(g.KH-1) - 2*g.Pad[0] + 1,
-		(g.W-1)*g.Stride[1] + g.OutputPad[1] + g.Dilation[1]*(g.KW-1) - 2*g.Pad[1] + 1
-}
-
-// Conv2D computes the convolution as a matrix product: a row per output pixel, gathered tile by tile where it is used.
-func Conv2D(p *Pool, g *Conv2DArgs) {
-	c := keep[convolution](p)
-	if g.XLast && g.OutLast && g.Groups == 1 && g.KH == 1 && g.KW == 1 && g.Stride == [2]int{1, 1} && g.Pad == [2]int{} {
-		c.plain = GemmArgs{M: g.N * g.H * g.W, N: g.Cout, K: g.Cin, A: g.X, LDA: g.Cin, B: g.Weight, LDB: g.Cin, TransB: true,
-			C: g.Out, LDC: g.Cout, Bias: g.Bias, Act: g.Act}
-		Gemm(p, &c.plain)
-		return
+// OutSize is the size of the result along the spatial axes.
+func (g *ConvArgs) OutSize() (out [3]int) {
+	for i := range out {
+		covers := g.Dilation[i] * (g.Kernel[i] - 1)
+		if g.Transposed {
+			out[i] = (g.In[i]-1)*g.Stride[i] + g.OutputPad[i] + covers - 2*g.Pad[i] + 1
+		} else {
+			out[i] = (g.In[i]+2*g.Pad[i]-covers-1)/g.Stride[i] + 1
+		}
 	}
-	c.Conv2DArgs, c.transposed = *g, false
-	c.ho, c.wo = g.OutSize()
-	c.run(p)
+	return out
 }
 
-// ConvTranspose2D computes the transposed convolution: every input pixel adds weight * x to a patch of the output.
-func ConvTranspose2D(p *Pool, g *Conv2DArgs) {
+// Conv computes the convolution as a product of matrices, whose operands are gathered where they are used, or tap by tap where every
+// channel is a group.
+func Conv(p *Pool, g *ConvArgs) {
 	c := keep[convolution](p)
-	c.Conv2DArgs, c.transposed = *g, true
-	c.ho, c.wo = g.OutSizeTransposed()
-	if g.XLast && g.OutLast && g.Groups == 1 && g.Stride == [2]int{g.KH, g.KW} && g.Pad == [2]int{} && g.OutputPad == [2]int{} &&
-		g.Dilation == [2]int{1, 1} {
-		c.disjoint(p)
-		return
+	c.ConvArgs, c.p = *g, p
+	c.begin()
+	p.bad.Store(0)
+	if volume(c.In) > math.MaxInt32 {
+		p.bad.Store(1) // places in an image are 32-bit numbers
 	}
-	c.run(p)
+	switch {
+	case p.bad.Load() != 0:
+	case volume(c.out)*c.N*c.Cout == 0:
+	case volume(c.In)*c.Cin == 0: // there is nothing but padding
+		p.share(c.N*c.Cout, 1, (*convBias)(c))
+	case c.Last && c.plain():
+		c.product = GemmArgs{M: g.N * volume(c.In), N: g.Cout, K: g.Cin, A: g.X, LDA: g.Cin, B: g.Weight, LDB: g.Cin, TransB: true,
+			C: g.Out, LDC: g.Cout, Bias: g.Bias}
+		Gemm(p, &c.product)
+	case c.Last && c.disjoint():
+		c.spread()
+	case c.byChannel():
+		c.channels()
+	default:
+		c.products()
+	}
+	if p.bad.Load() != 0 { // products with weights that are not finite, where there may be no element to multiply
+		p.share(c.N*c.Cout, 1, (*convDefinition)(c))
+	}
 }
 
-// convolution is the state of one call. Its slices are kept for the next call.
+// convolution is one at work. Its slices are kept for the next one.
 type convolution struct {
-	Conv2DArgs
-	transposed bool
-	p          *Pool
-	ho, wo, k  int        // of the result; products per output element
-	products   []GemmArgs // by group
-	plain      GemmArgs
-	packed     []float32 // panels of all groups' weights
-	panels     int       // of a group
-	weights    []float32 // [Cout, k] in the order of gather
-	exact      bool      // a weight is infinite or NaN, so it must not be multiplied by the zeros of the padding
+	ConvArgs
+	p      *Pool
+	out    [3]int
+	cg, og int    // channels of a group
+	step   [3]int // in x, from an element of a phase to the next
+	phases []phase
+	taps   []tap // of all phases, one after the other
 
-	patch, bias, row []float32 // of disjoint
+	// The phase at work with its taps, and its weights [Cout, k] in the order in which x is gathered.
+	phase
+	seen    []tap
+	weights []float32
+	packed  []float32
+	panels  int        // of a group
+	each    []GemmArgs // by group
+	wide    int        // pixels of a task
+	across  int        // tasks of an image
+	chunks  int        // tasks of a group's channels
+	width   int        // rows of all taps in a line, where they lie side by side
+
+	product          GemmArgs
+	patch, bias, row []float32 // of spread
+	at               []int     // of channels
 }
 
-// resized is a slice of n floats with arbitrary contents, s itself where it is long enough.
-func resized(s []float32, n int) []float32 { return slices.Grow(s[:0], n)[:n] }
-
-// disjoint is the transpose where patches of the output do not overlap. Each row of patches is a plain product, written in place.
-func (g *convolution) disjoint(p *Pool) {
-	if g.N == 0 {
-		return // Gemm reads a batch of 0 as 1
-	}
-	cols := g.KW * g.Cout
-	g.patch = resized(g.patch, g.Cin*cols) // [Cin, KW, Cout] for one row of the patch
-	g.bias = resized(g.bias, cols)
-	clear(g.bias)
-	for kx := range g.KW {
-		if g.Bias != nil {
-			copy(g.bias[kx*g.Cout:(kx+1)*g.Cout], g.Bias)
-		}
-	}
-	n := g.Cout * g.KH * g.KW
-	g.row = resized(g.row, n)
-	for ky := range g.KH {
-		for c := range g.Cin {
-			row := g.Weight.row(p.isa, c*n, n, g.row)
-			for o := range g.Cout {
-				for kx := range g.KW {
-					g.patch[c*cols+kx*g.Cout+o] = row[(o*g.KH+ky)*g.KW+kx]
-				}
-			}
-		}
-		g.plain = GemmArgs{M: g.W, N: cols, K: g.Cin, A: g.X, LDA: g.Cin, B: F32(g.patch), LDB: cols, C: g.Out[ky*g.wo*g.Cout:], LDC: cols,
-			Bias: g.bias, Act: g.Act, Batch: g.N * g.H, StrideA: g.W * g.Cin, StrideC: g.KH * g.wo * g.Cout}
-		Gemm(p, &g.plain)
-	}
+// A phase is the elements start + i*every of the result, i < count, which see the same taps: all elements of a convolution, or those of
+// a transposed one whose positions have the same remainders by the stride.
+type phase struct {
+	start, every, count [3]int
+	first, end          int // taps
+	k                   int // products for an element
 }
 
-// run computes either kind.
-func (g *convolution) run(p *Pool) {
-	s := p.isa
-	if g.Groups < 1 || g.Cin%g.Groups != 0 || g.Cout%g.Groups != 0 || len(g.X) < g.N*g.H*g.W*g.Cin || len(g.Out) < g.N*g.ho*g.wo*g.Cout ||
-		g.Weight.Len() < g.Cin*g.Cout/g.Groups*g.KH*g.KW || g.Bias != nil && len(g.Bias) < g.Cout {
-		panic(fmt.Sprintf("BUG: convolution of %d x [%d, %d, %d] to %d channels in %d groups", g.N, g.H, g.W, g.Cin, g.Cout, g.Groups))
-	}
-	og, area := g.Cout/g.Groups, g.ho*g.wo
-	g.p, g.k = p, g.Cin/g.Groups*g.KH*g.KW
-	if g.N*area*g.Cout == 0 {
-		return
-	}
-	g.panels = (og + s.nr - 1) / s.nr
-	p.shared.reset()
-	g.packed = p.shared.floats(g.Groups*g.panels*s.nr*g.k + spill)
-	g.weights = p.shared.floats(g.Cout * g.k)
-	g.row = resized(g.row, g.KH*g.KW)
-	g.orderWeights()
-	g.exact = !allFinite(s, g.weights)
-	g.products = slices.Grow(g.products[:0], g.Groups)
-	for i := range g.Groups {
-		q := GemmArgs{M: area, N: og, K: g.k, B: F32(g.weights[i*og*g.k:]), LDB: g.k, TransB: true, LDC: g.Cout, Act: g.Act}
-		if g.Bias != nil {
-			q.Bias = g.Bias[i*og : (i+1)*og]
-		}
-		g.products = append(g.products, q)
-	}
-	for i := range g.products {
-		p.packPanels(&g.products[i], g.packed[i*g.panels*s.nr*g.k:], 0, 1, 0, g.panels)
-	}
-	p.each(g.N*g.across(), 1, g)
+// A tap of element i of a phase is the input's element i*step + at.
+type tap struct {
+	at    [3]int
+	place int // in the kernel
 }
 
-// high is the number of output pixels of a task, across the number of tasks of an image.
-func (g *convolution) high() int   { return 4 * g.p.isa.mr }
-func (g *convolution) across() int { return (g.ho*g.wo + g.high() - 1) / g.high() }
+func volume(size [3]int) int { return size[0] * size[1] * size[2] }
 
-func (g *convolution) do(lo, hi, worker int) {
-	for t := lo; t < hi; t++ {
-		g.pixels(t/g.across(), t%g.across()*g.high(), worker)
-	}
-}
+// places are the strides of an array.
+func places(size [3]int) [3]int { return [3]int{size[1] * size[2], size[2], 1} }
 
-// pixels computes the output pixels of image n from m on.
-func (g *convolution) pixels(n, m, worker int) {
-	s, sc := g.p.isa, g.p.scratch(worker)
-	cg, og, k, area := g.Cin/g.Groups, g.Cout/g.Groups, g.k, g.ho*g.wo
-	rows := min(g.high(), area-m)
-	gathered, a := sc.floats(rows*k), sc.floats(rows*k+spill)
-	out := g.Out[(n*area+m)*g.Cout:]
-	if !g.OutLast {
-		out = sc.floats(rows * g.Cout) // the block, to be transposed
+// begin checks the arguments and lists the phases.
+func (g *convolution) begin() {
+	g.out = g.OutSize()
+	if g.Groups < 1 || g.Cin%g.Groups != 0 || g.Cout%g.Groups != 0 || len(g.X) < g.N*volume(g.In)*g.Cin || len(g.Out) < g.N*volume(g.out)*g.Cout ||
+		g.Weight.Len() < g.Cin*g.Cout/g.Groups*volume(g.Kernel) || g.Bias != nil && len(g.Bias) < g.Cout {
+		panic(fmt.Sprintf("BUG: convolution of %d x %v, %d channels to %d in %d groups", g.N, g.In, g.Cin, g.Cout, g.Groups))
 	}
-	for i := range g.products {
-		g.gather(gathered, n, i*cg, cg, m, rows, g.wo)
-		q := g.products[i] // a copy, since each task has its own C
-		q.A, q.LDA, q.C = gathered, k, out[i*og:]
-		used, need := sc.used, sc.need
-		q.packA(s, sc, a, 0, 0, rows)
-		q.tiles(s, sc, 0, 0, rows, 0, og, a, g.packed[i*g.panels*s.nr*k:], g.panels, 0)
-		sc.giveBack(used, need)
-		if g.exact {
-			g.sums(q.C, gathered, i, m, rows)
+	g.cg, g.og = g.Cin/g.Groups, g.Cout/g.Groups
+	if !g.Transposed && g.plain() { // one row of elements
+		g.In, g.out = [3]int{1, 1, volume(g.In)}, [3]int{1, 1, volume(g.In)}
+	}
+	g.phases, g.taps, g.step = g.phases[:0], g.taps[:0], g.Stride
+	var every, classes [3]int
+	for i := range 3 {
+		every[i], classes[i] = 1, 1
+		if g.Transposed { // taps whose places differ by a multiple of this meet the same elements
+			every[i] = g.Stride[i]
+			classes[i] = min(g.Kernel[i], g.Stride[i]/gcd(g.Stride[i], g.Dilation[i]))
+			g.step[i] = 1
 		}
 	}
-	if !g.OutLast {
-		for c := range g.Cout {
-			dst := g.Out[(n*g.Cout+c)*area+m:][:rows]
-			for r := range dst {
-				dst[r] = out[r*g.Cout+c]
+	for a := range classes[0] {
+		for b := range classes[1] {
+			for c := range classes[2] {
+				g.addPhase([3]int{a, b, c}, classes, every)
 			}
 		}
 	}
 }
 
-// sums computes the output pixels [m, m+rows) of a group by their definition, and skips the taps that are in the padding.
-func (g *convolution) sums(out, gathered []float32, group, m, rows int) {
-	og, taps := g.Cout/g.Groups, g.KH*g.KW
-	for r := range rows {
-		row := out[r*g.Cout:][:og]
-		for o := range row {
-			sum, w := 0.0, g.weights[(group*og+o)*g.k:][:g.k]
-			if g.Bias != nil {
-				sum = float64(g.Bias[group*og+o])
-			}
-			for t := range taps {
-				_, okY := g.source((m+r)/g.wo, t/g.KW, 0, g.H)
-				_, okX := g.source((m+r)%g.wo, t%g.KW, 1, g.W)
-				if !okY || !okX {
-					continue
-				}
-				at, step := t, taps // channels first: a tap of each channel
-				if g.XLast {
-					at, step = t*(g.k/taps), 1
-				}
-				for range g.k / taps {
-					sum += float64(w[at]) * float64(gathered[r*g.k+at])
-					at += step
-				}
-			}
-			row[o] = float32(sum)
+func gcd(a, b int) int {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}
+
+// addPhase adds the phase that sees every classes-th tap from first on.
+func (g *convolution) addPhase(first, classes, every [3]int) {
+	f := phase{every: every, first: len(g.taps)}
+	for i := range 3 {
+		if g.Transposed {
+			f.start[i] = ((first[i]*g.Dilation[i]-g.Pad[i])%every[i] + every[i]) % every[i]
 		}
-		if g.Act != Identity {
-			g.p.isa.apply(g.Act, row, row)
+		if f.count[i] = (g.out[i] - f.start[i] + every[i] - 1) / every[i]; f.count[i] <= 0 {
+			return
 		}
+	}
+	for a := first[0]; a < g.Kernel[0]; a += classes[0] {
+		for b := first[1]; b < g.Kernel[1]; b += classes[1] {
+			for c := first[2]; c < g.Kernel[2]; c += classes[2] {
+				t := tap{place: (a*g.Kernel[1]+b)*g.Kernel[2] + c}
+				for i, k := range [3]int{a, b, c} {
+					if g.Transposed {
+						t.at[i] = (f.start[i] + g.Pad[i] - k*g.Dilation[i]) / every[i]
+					} else {
+						t.at[i] = k*g.Dilation[i] - g.Pad[i]
+					}
+				}
+				g.taps = append(g.taps, t)
+			}
+		}
+	}
+	f.end = len(g.taps)
+	f.k = g.cg * (f.end - f.first)
+	g.phases = append(g.phases, f)
+}
+
+// plain reports a product of the elements as they lie.
+func (g *convolution) plain() bool {
+	return volume(g.Kernel) == 1 && g.Stride == [3]int{1, 1, 1} && g.Pad == [3]int{} && !(g.Last && g.Groups > 1) && !g.Transposed
+}
+
+// padded reports a convolution of which some products may have no element.
+func (g *convolution) padded() bool { return g.Transposed || g.Pad != [3]int{} }
+
+// check takes note of weights that are infinite or NaN: nothing may be multiplied by them where there is no element.
+func (g *convolution) check(weights []float32) {
+	if g.padded() && !allFinite(g.p.isa, weights) {
+		g.p.bad.Store(1)
 	}
 }
 
@@ -224,7 +200,7 @@ func allFinite(s *isa, x []float32) bool {
 	if sum := s.sum(x); sum-sum == 0 {
 		return true
 	}
-	for _, v := range x { // the sum of finite numbers may overflow
+	for _, v := range x { // finite numbers may have an infinite sum
 		if v-v != 0 {
 			return false
 		}
@@ -232,78 +208,157 @@ func allFinite(s *isa, x []float32) bool {
 	return true
 }
 
-// orderWeights copies the weights as [Groups][og, k] with k in the order of gather: channel, ky, kx for channels first, else ky, kx,
-// channel.
-func (g *convolution) orderWeights() {
-	taps, cg, og := g.KH*g.KW, g.Cin/g.Groups, g.Cout/g.Groups
-	for o := range g.Cout {
-		group := o / og
+// products computes each phase as a product of matrices.
+func (g *convolution) products() {
+	p, met := g.p, 0
+	for _, f := range g.phases {
+		met += volume(f.count)
+	}
+	if met < volume(g.out) {
+		p.share(g.N*g.Cout, 1+elementGrain/volume(g.out), (*convBias)(g))
+	}
+	for i := range g.phases {
+		g.phase = g.phases[i]
+		g.seen = g.taps[g.first:g.end]
+		p.shared.reset()
+		g.order()
+		if g.Last {
+			g.rows()
+		} else {
+			g.columns()
+		}
+		if p.bad.Load() != 0 {
+			return
+		}
+	}
+}
+
+// order makes the weights of the phase a matrix [Cout, k], with k in the order of channels, taps for channels first, else taps, channels.
+func (g *convolution) order() {
+	if taps := volume(g.Kernel); g.Weight.f32 != nil && !g.Transposed && (!g.Last || taps == 1) {
+		g.weights = g.Weight.f32
+		return
+	}
+	g.weights = g.p.shared.floats(g.Cout * g.k)
+	g.p.share(g.Cout, 1+elementGrain/max(1, g.k), (*convOrder)(g))
+}
+
+type convOrder convolution
+
+func (x *convOrder) do(lo, hi, worker int) {
+	g := (*convolution)(x)
+	s, cg, n, taps := g.p.isa, g.cg, len(g.seen), volume(g.Kernel)
+	row := g.p.scratch(worker).floats(taps)
+	for o := lo; o < hi; o++ {
+		dst := g.weights[o*g.k : (o+1)*g.k]
 		for c := range cg {
-			at := (o*cg + c) * taps
-			if g.transposed {
-				at = ((group*cg+c)*og + o%og) * taps
-			}
-			for t, x := range g.Weight.row(g.p.isa, at, taps, g.row) {
-				if g.XLast {
-					g.weights[(o*taps+t)*cg+c] = x
-				} else {
-					g.weights[(o*cg+c)*taps+t] = x
+			w := g.Weight.row(s, g.weightAt(o, c), taps, row)
+			if g.Last {
+				for t := range g.seen {
+					dst[t*cg+c] = w[g.seen[t].place]
+				}
+			} else {
+				for t := range g.seen {
+					dst[c*n+t] = w[g.seen[t].place]
 				}
 			}
 		}
 	}
 }
 
-// gather fills dst[rows, k] with what output pixels [m, m+rows) of image n read of channels [c0, c0+cg); zeros outside the image.
-func (g *convolution) gather(dst []float32, n, c0, cg, m, rows, wo int) {
-	taps := g.KH * g.KW
-	for r := range rows {
-		oy, ox := (m+r)/wo, (m+r)%wo
-		row := dst[r*cg*taps : (r+1)*cg*taps]
-		for ky := range g.KH {
-			y, okY := g.source(oy, ky, 0, g.H)
-			if !g.XLast && okY && !g.transposed && g.Dilation[1] == 1 { // runs of taps are runs of pixels
-				x0 := ox*g.Stride[1] - g.Pad[1]
-				if x0 >= 0 && x0+g.KW <= g.W {
-					for c := range cg {
-						copy(row[c*taps+ky*g.KW:][:g.KW], g.X[((n*g.Cin+c0+c)*g.H+y)*g.W+x0:])
-					}
-					continue
+// pixel is the index of element m of the phase.
+func (f *phase) pixel(m int) [3]int {
+	return [3]int{m / (f.count[1] * f.count[2]), m / f.count[2] % f.count[1], m % f.count[2]}
+}
+
+// lands is where element m of the phase lies among the pixels of a result of the given size.
+func (f *phase) lands(m int, size [3]int) int {
+	at := f.pixel(m)
+	for i := range at {
+		at[i] = f.start[i] + at[i]*f.every[i]
+	}
+	return dot3(at, places(size))
+}
+
+func dot3(at, strides [3]int) int { return at[0]*strides[0] + at[1]*strides[1] + at[2]*strides[2] }
+
+// whole reports a phase that is all of the result.
+func (g *convolution) whole() bool { return g.every == [3]int{1, 1, 1} }
+
+// source is what a tap of the element at sees, and whether there is an element.
+func (g *convolution) source(at [3]int, t *tap) (from [3]int, inside bool) {
+	inside = true
+	for i := range from {
+		from[i] = at[i]*g.step[i] + t.at[i]
+		inside = inside && from[i] >= 0 && from[i] < g.In[i]
+	}
+	return from, inside
+}
+
+// strides of an image of so many channels: from image to image, channel to channel and pixel to pixel.
+func (g *convolution) strides(size [3]int, channels int) (image, channel, pixel int) {
+	n := volume(size)
+	if g.Last {
+		return n * channels, 1, channels
+	}
+	return n * channels, n, 1
+}
+
+// convBias sets channels of the result to the bias.
+type convBias convolution
+
+func (x *convBias) do(lo, hi, _ int) {
+	g := (*convolution)(x)
+	image, channel, pixel := g.strides(g.out, g.Cout)
+	for t := lo; t < hi; t++ {
+		var v float32
+		if g.Bias != nil {
+			v = g.Bias[t%g.Cout]
+		}
+		for i, at := 0, t/g.Cout*image+t%g.Cout*channel; i < volume(g.out); i, at = i+1, at+pixel {
+			g.Out[at] = v
+		}
+	}
+}
+
+// convDefinition computes channels of the result by the definition, slowly.
+type convDefinition convolution
+
+func (x *convDefinition) do(lo, hi, worker int) {
+	(*convBias)(x).do(lo, hi, worker)
+	g := (*convolution)(x)
+	s, taps := g.p.isa, volume(g.Kernel)
+	row := g.p.scratch(worker).floats(taps)
+	fromImage, fromChannel, fromPixel := g.strides(g.In, g.Cin)
+	image, channel, pixel := g.strides(g.out, g.Cout)
+	for t := lo; t < hi; t++ {
+		n, o := t/g.Cout, t%g.Cout
+		for i := range g.phases {
+			f := &g.phases[i]
+			for m := range volume(f.count) {
+				sum, at := 0.0, f.pixel(m)
+				if g.Bias != nil {
+					sum = float64(g.Bias[o])
 				}
-			}
-			for kx := range g.KW {
-				x, ok := g.source(ox, kx, 1, g.W)
-				ok = ok && okY
-				t := ky*g.KW + kx
-				switch {
-				case g.XLast && ok:
-					copy(row[t*cg:(t+1)*cg], g.X[((n*g.H+y)*g.W+x)*g.Cin+c0:])
-				case g.XLast:
-					clear(row[t*cg : (t+1)*cg])
-				case ok:
-					for c := range cg {
-						row[c*taps+t] = g.X[((n*g.Cin+c0+c)*g.H+y)*g.W+x]
-					}
-				default:
-					for c := range cg {
-						row[c*taps+t] = 0
+				for c := range g.cg {
+					weights := g.Weight.row(s, g.weightAt(o, c), taps, row)
+					for k := f.first; k < f.end; k++ {
+						if from, inside := g.source(at, &g.taps[k]); inside {
+							x := g.X[n*fromImage+(o/g.og*g.cg+c)*fromChannel+dot3(from, places(g.In))*fromPixel]
+							sum += float64(weights[g.taps[k].place]) * float64(x)
+						}
 					}
 				}
+				g.Out[n*image+o*channel+f.lands(m, g.out)*pixel] = float32(sum)
 			}
 		}
 	}
 }
 
-// source is the input coordinate that tap k of output coordinate o reads along one axis; ok is false in the padding.
-func (g *convolution) source(o, k, axis, size int) (i int, ok bool) {
-	if !g.transposed {
-		i = o*g.Stride[axis] - g.Pad[axis] + k*g.Dilation[axis]
-		return i, i >= 0 && i < size
+// weightAt is where the kernel of output channel o and channel c of its group begins.
+func (g *convolution) weightAt(o, c int) int {
+	if g.Transposed {
+		return ((o/g.og*g.cg+c)*g.og + o%g.og) * volume(g.Kernel)
 	}
-	i = o + g.Pad[axis] - k*g.Dilation[axis]
-	if i < 0 || i%g.Stride[axis] != 0 {
-		return 0, false
-	}
-	i /= g.Stride[axis]
-	return i, i < size
+	return (o*g.cg + c) * volume(g.Kernel)
 }

@@ -2,67 +2,60 @@ package kernels
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 
 	"github.com/rlx-go/rlx/core/dtype"
 )
 
-func pixel(last bool, c, h, w, channels, height, width, n int) int {
-	if last {
-		return ((n*height+h)*width+w)*channels + c
-	}
-	return ((n*channels+c)*height+h)*width + w
-}
-
 // conv64 is the definition: convolution gathers, its transpose scatters.
-func conv64(g *Conv2DArgs, transposed bool) []float64 {
-	ho, wo := g.OutSize()
-	if transposed {
-		ho, wo = g.OutSizeTransposed()
+func conv64(g *ConvArgs) []float64 {
+	made := g.OutSize()
+	out := make([]float64, g.N*volume(made)*g.Cout)
+	cg, og, taps := g.Cin/g.Groups, g.Cout/g.Groups, volume(g.Kernel)
+	place := func(n, c, channels int, at, size [3]int) int {
+		i := (at[0]*size[1]+at[1])*size[2] + at[2]
+		if g.Last {
+			return (n*volume(size)+i)*channels + c
+		}
+		return (n*channels+c)*volume(size) + i
 	}
-	out := make([]float64, g.N*ho*wo*g.Cout)
-	cg, og := g.Cin/g.Groups, g.Cout/g.Groups
+	index := func(i int, size [3]int) [3]int {
+		return [3]int{i / (size[1] * size[2]), i / size[2] % size[1], i % size[2]}
+	}
+	from, to := made, g.In // a tap of an element of the one is an element of the other
+	if g.Transposed {
+		from, to = g.In, made
+	}
 	for n := range g.N {
 		for o := range g.Cout {
-			for c := range cg {
-				ci := o/og*cg + c
-				for ky := range g.KH {
-					for kx := range g.KW {
-						wi := ((o*cg+c)*g.KH+ky)*g.KW + kx
-						if transposed {
-							wi = ((ci*og+o%og)*g.KH+ky)*g.KW + kx
-						}
-						w := float64(weightAt(g.Weight, wi))
-						if transposed {
-							for y := range g.H {
-								for x := range g.W {
-									oy, ox := y*g.Stride[0]-g.Pad[0]+ky*g.Dilation[0], x*g.Stride[1]-g.Pad[1]+kx*g.Dilation[1]
-									if oy >= 0 && oy < ho && ox >= 0 && ox < wo {
-										out[pixel(g.OutLast, o, oy, ox, g.Cout, ho, wo, n)] += w * float64(g.X[pixel(g.XLast, ci, y, x, g.Cin, g.H, g.W, n)])
-									}
-								}
-							}
-							continue
-						}
-						for oy := range ho {
-							for ox := range wo {
-								y, x := oy*g.Stride[0]-g.Pad[0]+ky*g.Dilation[0], ox*g.Stride[1]-g.Pad[1]+kx*g.Dilation[1]
-								if y >= 0 && y < g.H && x >= 0 && x < g.W {
-									out[pixel(g.OutLast, o, oy, ox, g.Cout, ho, wo, n)] += w * float64(g.X[pixel(g.XLast, ci, y, x, g.Cin, g.H, g.W, n)])
-								}
-							}
-						}
-					}
+			for i := range volume(made) {
+				if g.Bias != nil {
+					out[place(n, o, g.Cout, index(i, made), made)] = float64(g.Bias[o])
 				}
 			}
-			for y := range ho {
-				for x := range wo {
-					p := &out[pixel(g.OutLast, o, y, x, g.Cout, ho, wo, n)]
-					if g.Bias != nil {
-						*p += float64(g.Bias[o])
+			for c := range cg {
+				ci := o/og*cg + c
+				for t := range taps {
+					wi := (o*cg+c)*taps + t
+					if g.Transposed {
+						wi = (ci*og+o%og)*taps + t
 					}
-					*p = reference64(g.Act, *p)
+					w, tap := float64(weightAt(g.Weight, wi)), index(t, g.Kernel)
+					for i := range volume(from) {
+						a, b, inside := index(i, from), [3]int{}, true
+						for k := range 3 {
+							b[k] = a[k]*g.Stride[k] - g.Pad[k] + tap[k]*g.Dilation[k]
+							inside = inside && b[k] >= 0 && b[k] < to[k]
+						}
+						switch {
+						case inside && g.Transposed:
+							out[place(n, o, g.Cout, b, made)] += w * float64(g.X[place(n, ci, g.Cin, a, g.In)])
+						case inside:
+							out[place(n, o, g.Cout, a, made)] += w * float64(g.X[place(n, ci, g.Cin, b, g.In)])
+						}
+					}
 				}
 			}
 		}
@@ -70,86 +63,120 @@ func conv64(g *Conv2DArgs, transposed bool) []float64 {
 	return out
 }
 
-func randomConv(r *rand.Rand, transposed bool) *Conv2DArgs {
-	g := &Conv2DArgs{N: 1 + r.IntN(2), KH: 1 + r.IntN(4), KW: 1 + r.IntN(4), Groups: 1 + r.IntN(3)*r.IntN(2),
-		Stride: [2]int{1 + r.IntN(3), 1 + r.IntN(3)}, Dilation: [2]int{1 + r.IntN(2), 1 + r.IntN(2)}, XLast: r.IntN(2) == 0, OutLast: r.IntN(2) == 0}
-	g.H, g.W = 8+r.IntN(8), 8+r.IntN(8)
-	g.Cin, g.Cout = g.Groups*(1+r.IntN(6)), g.Groups*(1+r.IntN(40))
-	if r.IntN(2) == 0 {
-		g.Pad = [2]int{r.IntN(g.KH), r.IntN(g.KW)}
-	}
-	switch r.IntN(4) {
-	case 0: // patches that do not overlap
-		g.Stride, g.Dilation, g.Pad, g.Groups = [2]int{g.KH, g.KW}, [2]int{1, 1}, [2]int{}, 1
-	case 1: // 1x1
-		g.KH, g.KW, g.Stride, g.Pad, g.Dilation = 1, 1, [2]int{1, 1}, [2]int{}, [2]int{1, 1}
-	case 2:
-		if transposed {
-			g.OutputPad = [2]int{r.IntN(g.Stride[0]), r.IntN(g.Stride[1])}
+func randomConv(r *rand.Rand, transposed bool) *ConvArgs {
+	one := [3]int{1, 1, 1}
+	g := &ConvArgs{Transposed: transposed, N: 1 + r.IntN(2), In: one, Kernel: one, Stride: one, Dilation: one, Groups: 1 + r.IntN(3)*r.IntN(2), Last: r.IntN(2) == 0}
+	axes := 1 + r.IntN(3)
+	most := []int{0, 90, 20, 8}[axes]
+	for i := 3 - axes; i < 3; i++ {
+		g.Kernel[i], g.Stride[i], g.Dilation[i] = 1+r.IntN(4), 1+r.IntN(3), 1+r.IntN(2)
+		g.In[i] = 7 + r.IntN(most)
+		if r.IntN(2) == 0 {
+			g.Pad[i] = r.IntN(g.Kernel[i])
+		}
+		if transposed && r.IntN(3) == 0 {
+			g.OutputPad[i] = r.IntN(max(g.Stride[i], g.Dilation[i]))
 		}
 	}
-	g.X = randoms(r, g.N*g.H*g.W*g.Cin)
-	g.Weight = randomWeights(r, []dtype.DType{dtype.F32, dtype.F16, dtype.BF16}[r.IntN(3)], g.Cin*g.Cout/g.Groups*g.KH*g.KW)
+	g.Cin, g.Cout = g.Groups*(1+r.IntN(6)), g.Groups*(1+r.IntN(40))
+	switch r.IntN(5) {
+	case 0: // patches that do not overlap
+		g.Stride, g.Dilation, g.Pad, g.OutputPad, g.Groups = g.Kernel, one, [3]int{}, [3]int{}, 1
+	case 1: // one tap
+		g.Kernel, g.Stride, g.Pad, g.Dilation, g.OutputPad = one, one, [3]int{}, one, [3]int{}
+	case 2: // a channel for each group
+		g.Groups = 1 + r.IntN(37)
+		g.Cin, g.Cout = g.Groups, g.Groups*(1+r.IntN(2)*r.IntN(3))
+	}
+	g.X = randoms(r, g.N*volume(g.In)*g.Cin)
+	g.Weight = randomWeights(r, []dtype.DType{dtype.F32, dtype.F16, dtype.BF16}[r.IntN(3)], g.Cin*g.Cout/g.Groups*volume(g.Kernel))
 	if r.IntN(2) == 0 {
 		g.Bias = randoms(r, g.Cout)
 	}
-	g.Act = []UnaryOp{Identity, Relu, Gelu}[r.IntN(3)]
 	return g
 }
 
-func TestConv2D(t *testing.T) {
+func describeConv(g *ConvArgs) string {
+	return fmt.Sprintf("transposed %v, %d x %v, channels %d to %d, kernel %v, stride %v pad %v and %v dilation %v groups %d, last %v", g.Transposed, g.N, g.In, g.Cin, g.Cout,
+		g.Kernel, g.Stride, g.Pad, g.OutputPad, g.Dilation, g.Groups, g.Last)
+}
+
+func TestConv(t *testing.T) {
 	eachPool(t, func(t *testing.T, p *Pool) {
 		r := rng(1)
-		for range 150 {
-			for _, transposed := range []bool{false, true} {
-				g := randomConv(r, transposed)
-				want := conv64(g, transposed)
-				dst, check := guarded(len(want))
-				g.Out = dst
-				if transposed {
-					ConvTranspose2D(p, g)
-				} else {
-					Conv2D(p, g)
-				}
-				what := fmt.Sprintf("transposed %v, %d x [%d %d %d] k %dx%d to %d, stride %v pad %v dilation %v groups %d, last %v %v, %v", transposed, g.N, g.Cin, g.H,
-					g.W, g.KH, g.KW, g.Cout, g.Stride, g.Pad, g.Dilation, g.Groups, g.XLast, g.OutLast, g.Act)
-				check(t, what)
-				compare(t, what, dst, want, 1e-5, 1e-5)
+		for i := range 300 {
+			g := randomConv(r, i%2 == 1)
+			if i%10 == 0 { // not to be multiplied by padding
+				g.Weight = F32(randoms(r, g.Weight.Len()))
+				g.Weight.f32[r.IntN(g.Weight.Len())] = float32(math.Inf(1))
 			}
+			want := conv64(g)
+			dst, check := guarded(len(want))
+			g.Out = dst
+			Conv(p, g)
+			check(t, describeConv(g))
+			compare(t, describeConv(g), dst, want, 1e-5, 1e-5)
 		}
 	})
 }
 
-func TestConv2DThreads(t *testing.T) {
-	sameForAnyThreads(t, func(p *Pool) []float32 {
-		g := randomConv(rng(2), false)
-		g.H, g.W, g.Stride = 30, 31, [2]int{1, 1}
-		g.X = randoms(rng(3), g.N*g.H*g.W*g.Cin)
-		h, w := g.OutSize()
-		g.Out = make([]float32, g.N*h*w*g.Cout)
-		Conv2D(p, g)
-		return g.Out
-	})
+func TestConvThreads(t *testing.T) {
+	for seed := range uint64(12) {
+		sameForAnyThreads(t, func(p *Pool) []float32 {
+			g := randomConv(rng(2+seed), seed%3 == 1)
+			g.In[2] += 50
+			g.X = randoms(rng(3), g.N*volume(g.In)*g.Cin)
+			g.Out = make([]float32, g.N*volume(g.OutSize())*g.Cout)
+			Conv(p, g)
+			return g.Out
+		})
+	}
 }
 
-func BenchmarkConv2D(b *testing.B) {
+// conv2D is a convolution of a square image by a square kernel.
+func conv2D(size, cin, cout, kernel, stride, pad, groups int, last bool) ConvArgs {
+	return ConvArgs{N: 1, In: [3]int{1, size, size}, Cin: cin, Cout: cout, Kernel: [3]int{1, kernel, kernel}, Stride: [3]int{1, stride, stride},
+		Pad: [3]int{0, pad, pad}, Dilation: [3]int{1, 1, 1}, Groups: groups, Last: last}
+}
+
+func BenchmarkConv(b *testing.B) {
+	video := ConvArgs{N: 1, In: [3]int{8, 56, 56}, Cin: 64, Cout: 64, Kernel: [3]int{3, 3, 3}, Stride: [3]int{1, 1, 1}, Pad: [3]int{1, 1, 1}, Dilation: [3]int{1, 1, 1}, Groups: 1}
+	up := conv2D(64, 256, 64, 2, 2, 0, 1, false)
+	up.Transposed = true
 	for _, c := range []struct {
 		name string
-		g    Conv2DArgs
+		g    ConvArgs
 	}{
-		{"neck3x3", Conv2DArgs{N: 1, H: 64, W: 64, Cin: 256, Cout: 256, KH: 3, KW: 3, Stride: [2]int{1, 1}, Pad: [2]int{1, 1}, Dilation: [2]int{1, 1}, Groups: 1, XLast: true, OutLast: true}},
-		{"patches", Conv2DArgs{N: 1, H: 1024, W: 1024, Cin: 3, Cout: 768, KH: 16, KW: 16, Stride: [2]int{16, 16}, Dilation: [2]int{1, 1}, Groups: 1, OutLast: true}},
+		{"sam_neck3x3_last", conv2D(64, 256, 256, 3, 1, 1, 1, true)},
+		{"sam_neck3x3", conv2D(64, 256, 256, 3, 1, 1, 1, false)},
+		{"sam_patches", conv2D(1024, 3, 768, 16, 16, 0, 1, false)},
+		{"resnet_stem7x7", conv2D(224, 3, 64, 7, 2, 3, 1, false)},
+		{"resnet_3x3_56", conv2D(56, 64, 64, 3, 1, 1, 1, false)},
+		{"resnet_3x3_28_s2", conv2D(56, 128, 128, 3, 2, 1, 1, false)},
+		{"resnet_3x3_14", conv2D(14, 256, 256, 3, 1, 1, 1, false)},
+		{"resnet_3x3_7", conv2D(7, 512, 512, 3, 1, 1, 1, false)},
+		{"resnet_1x1_56", conv2D(56, 256, 64, 1, 1, 0, 1, false)},
+		{"resnet_1x1_14", conv2D(14, 256, 1024, 1, 1, 0, 1, false)},
+		{"depthwise_112", conv2D(112, 32, 32, 3, 1, 1, 32, false)},
+		{"depthwise_112_s2", conv2D(112, 96, 96, 3, 2, 1, 96, false)},
+		{"depthwise_14", conv2D(14, 512, 512, 3, 1, 1, 512, false)},
+		{"depthwise_14_last", conv2D(14, 512, 512, 3, 1, 1, 512, true)},
+		{"video3x3x3", video},
+		{"upsample2x2", up},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			p := newPool(b, 0, "")
 			g := c.g
 			r := rng(1)
-			h, w := g.OutSize()
-			g.X, g.Weight, g.Out = randoms(r, g.H*g.W*g.Cin), F32(randoms(r, g.Cin*g.Cout*g.KH*g.KW)), make([]float32, h*w*g.Cout)
+			area := volume(g.OutSize())
+			g.X, g.Weight, g.Out = randoms(r, volume(g.In)*g.Cin), F32(randoms(r, g.Cin*g.Cout/g.Groups*volume(g.Kernel))), make([]float32, area*g.Cout)
 			for b.Loop() {
-				Conv2D(p, &g)
+				Conv(p, &g)
 			}
-			b.ReportMetric(float64(b.N)*2*float64(h*w*g.Cout*g.Cin*g.KH*g.KW)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
+			if g.Transposed {
+				area = volume(g.In)
+			}
+			b.ReportMetric(float64(b.N)*2*float64(area*g.Cout*g.Cin/g.Groups*volume(g.Kernel))/b.Elapsed().Seconds()/1e9, "GFLOP/s")
 		})
 	}
 }

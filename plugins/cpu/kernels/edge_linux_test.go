@@ -50,12 +50,14 @@ func TestOperandsEndWithMemory(t *testing.T) {
 					p.scaleRows(f(keys*p.nr), f(p.nr))
 				}
 			}
+			index := [16]int32{1, -1, 2, 0}
 			for rows := 1; rows <= s.lanes; rows++ {
 				for _, blocks := range []int{1, 2, 3} {
 					cols := blocks * s.lanes
 					s.transpose(f((cols-1)*rows+s.lanes), rows, f((rows-1)*(cols+1)+cols), cols+1, rows, cols)
 				}
 				s.copyRows(f((rows-1)*3+s.lanes), 3, f((rows-1)*5+s.lanes), 5, rows)
+				s.gatherRows(f((rows-1)*3+s.lanes), 3, f((rows-1)*5+3), 5, rows, index[:])
 				for k := range 40 {
 					s.dotRows(f((rows-1)*2+1), 2, f((rows-1)*(k+1)+k), k+1, rows, f(k))
 				}
@@ -77,6 +79,8 @@ func TestOperandsEndWithMemory(t *testing.T) {
 				}
 				s.choose(f(n), edge[uint8](t, n), f(n), f(n))
 				s.round(f(n), f(n))
+				s.stencil(f(n), f(n+3), []int{3, 0}, f(2), 1)
+				s.stencilEach(f(n), f(n+3), []int{3, 0}, f(n+2), []int{0, 2}, f(n))
 				s.widenF16(f(n), edge[uint16](t, n))
 				s.widenBF16(f(n), edge[uint16](t, n))
 				s.sum(f(n))

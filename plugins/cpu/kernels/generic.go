@@ -55,7 +55,7 @@ func genericISA() *isa {
 		},
 	}
 	s.setElementwiseInGo()
-	return s
+	return s.setStencilsInGo()
 }
 
 func genericPanel(nr int) panel {

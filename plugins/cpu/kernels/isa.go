@@ -44,6 +44,11 @@ type isa struct {
 	transpose func(dst []float32, ldd int, src []float32, lds int, rows, cols int)
 	// copyRows is dst[i*ldd:][:lanes] = src[i*lds:][:lanes] in ascending i.
 	copyRows func(dst []float32, ldd int, src []float32, lds int, rows int)
+	// gatherRows is dst[i*ldd+j] = src[i*lds+at[j]] for j < lanes, i < rows; 0 where at[j] is negative.
+	gatherRows func(dst []float32, ldd int, src []float32, lds, rows int, at []int32)
+	// stencil is dst[i] = bias + sum_t w[t]*src[at[t]+i]; stencilEach is bias[i] + sum_t w[place[t]+i]*src[at[t]+i].
+	stencil     func(dst, src []float32, at []int, w []float32, bias float32)
+	stencilEach func(dst, src []float32, at []int, w []float32, place []int, bias []float32)
 	// dotRows is dst[i*inc] = sum_k mat[i*ld+k]*x[k], i < rows.
 	dotRows             func(dst []float32, inc int, mat []float32, ld int, rows int, x []float32)
 	widenF16, widenBF16 func(dst []float32, src []uint16)

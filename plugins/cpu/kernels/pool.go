@@ -146,6 +146,9 @@ type scratch struct {
 	bytes                []uint8 // the same for bytes
 	usedBytes, needBytes int
 
+	index     [16]int32 // of a vector, see isa.gatherRows
+	at, place []int     // of taps
+
 	spans  []span   // of an attention's queries
 	ranked []ranked // the best elements of a row
 	keys   []uint64 // of a block of a row

@@ -88,26 +88,37 @@ func (g *GemmArgs) ScratchSize(p *Pool, fixed bool) (r ScratchSize) {
 	return r
 }
 
-// ScratchSize is what Conv2D needs, or ConvTranspose2D if transposed is set.
-func (g *Conv2DArgs) ScratchSize(p *Pool, transposed bool) ScratchSize {
+// ScratchSize is what Conv needs.
+func (g *ConvArgs) ScratchSize(p *Pool) ScratchSize {
 	s := p.isa
 	if g.Groups < 1 || g.Cin%g.Groups != 0 || g.Cout%g.Groups != 0 {
 		panic("BUG: ScratchSize of a convolution whose groups do not divide its channels")
 	}
-	og, k := g.Cout/g.Groups, g.Cin/g.Groups*g.KH*g.KW
-	high := (&convolution{p: p}).high()
-	r := ScratchSize{
-		Shared: floats(g.Groups*((og+s.nr-1)/s.nr)*s.nr*k+spill, g.Cout*k),
-		Worker: floats(high*k, high*k+spill, high*g.Cout, s.lanes*kBlock, s.mr*s.nr),
-		Other:  floats(g.KH*g.KW) + sizeOf[GemmArgs](g.Groups),
+	taps := volume(g.Kernel)
+	c := convolution{ConvArgs: *g, p: p, cg: g.Cin / g.Groups, og: g.Cout / g.Groups, out: g.OutSize()}
+	c.k = c.cg * taps
+	r := ScratchSize{Other: floats(g.Cout*taps, g.Cout) + sizeOf[GemmArgs](g.Groups) + sizeOf[tap](taps) + sizeOf[phase](taps) + sizeOf[int](taps)}
+	r.Shared = floats(g.Cout * c.k)
+	switch {
+	case g.Last:
+		high := rowsHigh * s.mr
+		r.Shared += floats(g.Groups*((c.og+s.nr-1)/s.nr)*s.nr*c.k+spill, g.Cout*taps)
+		r.Worker = floats(high*c.k, high*c.k+spill, high*g.Cout, s.lanes*kBlock, s.mr*s.nr)
+	case c.byChannel():
+		r.Worker = c.bandScratch()
+	default:
+		blocks := (c.og + c.blockRows() - 1) / c.blockRows()
+		r.Shared += floats(g.Groups * blocks * c.blockSize())
+		columns := min(panelsMost, (volume(c.out)+s.nr-1)/s.nr) * s.nr
+		r.Worker = floats(min(max(s.nr*c.k, columnsRoom), columns*c.k)+spill, c.blockRows()*columns, s.mr*s.nr, taps)
 	}
-	if transposed { // see convolution.disjoint
-		one := GemmArgs{M: g.W, N: g.KW * g.Cout, K: g.Cin, Batch: g.N * g.H, Act: g.Act}
+	if g.Transposed { // see convolution.disjoint
+		one := GemmArgs{M: g.In[2], N: g.Kernel[2] * g.Cout, K: g.Cin, Batch: g.In[1]}
 		gemm := one.ScratchSize(p, false)
-		gemm.Other += floats(g.Cin*one.N, one.N, g.Cout*g.KH*g.KW)
+		gemm.Other += floats(g.Cin*one.N, one.N, g.Cout*taps)
 		return r.With(gemm)
 	}
-	plain := GemmArgs{M: g.N * g.H * g.W, N: g.Cout, K: g.Cin, TransB: true, Act: g.Act}
+	plain := GemmArgs{M: g.N * volume(g.In), N: g.Cout, K: g.Cin, TransB: true}
 	return r.With(plain.ScratchSize(p, false))
 }
 

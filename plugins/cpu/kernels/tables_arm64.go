@@ -39,7 +39,7 @@ func neon() *isa {
 		normalize: normalizeOf(lanes, normalizeNEON),
 		strips:    stripsInGo(),
 		fmaLoop:   fmaLoopNEON,
-	}).setElementwise(unaryNEON, binaryNEON, compareNEON, testNEON)
+	}).setElementwise(unaryNEON, binaryNEON, compareNEON, testNEON).setStencilsInGo()
 }
 
 // neonBF16 multiplies pairs of bfloat16.

@@ -29,14 +29,23 @@ func TestConvolutions(t *testing.T) {
 		padding   pair
 		dilation  pair
 		tile      int // of kernels.Tiles, or -1: as the sizes choose
+		layout    string
 	}{
-		{[]int64{1, 12, 11, 32}, []int64{20, 32, 3, 3}, false, false, dtype.F32, nil, pair{1, 1}, nil, -1},
-		{[]int64{2, 9, 14, 16}, []int64{132, 16, 3, 2}, false, true, dtype.F16, pair{2, 1}, pair{1, 0}, pair{1, 2}, 1},
-		{[]int64{1, 10, 7, 12}, []int64{8, 12, 2, 3}, false, true, dtype.F32, pair{1, 2}, pair{2, 1}, nil, 2},
-		{[]int64{1, 5, 6, 4}, []int64{4, 4, 1, 1}, false, true, dtype.BF16, nil, nil, nil, 3},
-		{[]int64{1, 9, 8, 16}, []int64{16, 20, 2, 2}, true, true, dtype.F32, pair{2, 2}, nil, nil, -1},
-		{[]int64{2, 5, 7, 12}, []int64{12, 4, 3, 1}, true, false, dtype.F16, pair{3, 1}, nil, nil, 1},
-		{[]int64{1, 4, 5, 8}, []int64{8, 4, 2, 3}, true, true, dtype.F32, pair{2, 3}, nil, nil, 3},
+		{[]int64{1, 12, 11, 32}, []int64{20, 32, 3, 3}, false, false, dtype.F32, nil, pair{1, 1}, nil, -1, op.NHWC},
+		{[]int64{2, 9, 14, 16}, []int64{132, 16, 3, 2}, false, true, dtype.F16, pair{2, 1}, pair{1, 0}, pair{1, 2}, 1, op.NHWC},
+		{[]int64{1, 10, 7, 12}, []int64{8, 12, 2, 3}, false, true, dtype.F32, pair{1, 2}, pair{2, 1}, nil, 2, op.NHWC},
+		{[]int64{1, 5, 6, 4}, []int64{4, 4, 1, 1}, false, true, dtype.BF16, nil, nil, nil, 3, op.NHWC},
+		{[]int64{1, 9, 8, 16}, []int64{16, 20, 2, 2}, true, true, dtype.F32, pair{2, 2}, nil, nil, -1, op.NHWC},
+		{[]int64{2, 5, 7, 12}, []int64{12, 4, 3, 1}, true, false, dtype.F16, pair{3, 1}, nil, nil, 1, op.NHWC},
+		{[]int64{1, 4, 5, 8}, []int64{8, 4, 2, 3}, true, true, dtype.F32, pair{2, 3}, nil, nil, 3, op.NHWC},
+		{[]int64{1, 45, 16}, []int64{20, 16, 5}, false, true, dtype.F32, pair{2}, pair{3}, nil, -1, op.NWC},
+		{[]int64{1, 5, 6, 7, 8}, []int64{12, 8, 3, 2, 3}, false, true, dtype.F32, pair{1, 2, 1}, pair{1, 0, 1}, pair{1, 2, 1}, -1, op.NDHWC},
+		{[]int64{1, 3, 2, 5, 8}, []int64{8, 4, 2, 1, 3}, true, true, dtype.F32, pair{2, 1, 3}, nil, nil, 1, op.NDHWC},
+		{[]int64{2, 8, 12, 11}, []int64{20, 8, 3, 3}, false, true, dtype.F32, nil, pair{1, 1}, nil, -1, op.NCHW},
+		{[]int64{1, 16, 14, 9}, []int64{33, 16, 3, 2}, false, false, dtype.F16, pair{2, 1}, pair{1, 0}, pair{1, 2}, 1, op.NCHW},
+		{[]int64{3, 4, 8, 8}, []int64{64, 4, 2, 2}, false, true, dtype.F32, pair{2, 2}, nil, nil, 5, op.NCHW},
+		{[]int64{2, 4, 5, 6, 7}, []int64{9, 4, 3, 3, 3}, false, true, dtype.BF16, nil, pair{1, 1, 1}, nil, -1, op.NCDHW},
+		{[]int64{2, 16, 67}, []int64{24, 16, 1}, false, true, dtype.F32, nil, nil, nil, -1, op.NCW},
 	} {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			g := ir.NewGraph("convolution")
@@ -48,12 +57,15 @@ func TestConvolutions(t *testing.T) {
 					bias.Type = ir.TypeOf(dtype.F32, c.w[1])
 				}
 			}
-			var y *ir.Node
+			def, attrs := []*ir.OpDef{op.Conv1DDef, op.Conv2DDef, op.Conv3DDef}[len(c.x)-3], any(op.ConvAttrs{Layout: c.layout, Stride: c.stride, Padding: c.padding, Dilation: c.dilation})
 			if c.transpose {
-				y = op.ConvTranspose2D(x, w, bias, op.ConvTranspose2DAttrs{Layout: op.NHWC, Stride: c.stride})
-			} else {
-				y = op.Conv2D(x, w, bias, op.Conv2DAttrs{Layout: op.NHWC, Stride: c.stride, Padding: c.padding, Dilation: c.dilation})
+				def, attrs = []*ir.OpDef{op.ConvTranspose1DDef, op.ConvTranspose2DDef, op.ConvTranspose3DDef}[len(c.x)-3], op.ConvTransposeAttrs{Layout: c.layout, Stride: c.stride}
 			}
+			operands := []*ir.Node{x, w}
+			if bias != nil {
+				operands = append(operands, bias)
+			}
+			y := g.Add(def, attrs, operands...)
 			g.Return("y", y)
 			p, _, err := sched.Build(g, sched.Options{Target: "portable"})
 			if err != nil {

@@ -38,7 +38,7 @@ func TestLongLoops(t *testing.T) {
 			return op.LayerNorm(in[0], in[1], in[2], 1e-5)
 		}},
 		{"conv", true, []ir.Type{typ(f16, 1, 66000, 1, 1), typ(f16, 1, 66000, 1, 1)}, func(in []*ir.Node) *ir.Node {
-			return op.Conv2D(in[0], in[1], nil, op.Conv2DAttrs{Layout: op.NCHW})
+			return op.Conv2D(in[0], in[1], nil, op.ConvAttrs{Layout: op.NCHW})
 		}},
 		{"attention", false, []ir.Type{typ(f32, 1, 1, 18), typ(f32, 1, 20000, 18), typ(f32, 1, 20000, 18)}, func(in []*ir.Node) *ir.Node {
 			return op.Attention(in[0], in[1], in[2], nil, op.AttentionAttrs{Heads: 1, Layout: op.BSE})

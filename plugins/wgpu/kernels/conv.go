@@ -2,6 +2,7 @@ package kernels
 
 import (
 	_ "embed"
+	"fmt"
 
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
@@ -10,40 +11,93 @@ import (
 //go:embed conv_direct.wgsl
 var convDirectWGSL string
 
-var (
-	_ = register(Kernel{Op: "conv2d", Takes: "(" + floats + "...)", Shaders: func(n *ir.Node, l Limits) []Shader {
-		g, err := n.Attrs.(op.Conv2DAttrs).Geometry()
-		if err != nil {
-			return nil
+// Convolutions of one, two and three axes are one kernel.
+func init() {
+	for axes := 1; axes <= 3; axes++ {
+		for _, name := range []string{fmt.Sprintf("conv%dd", axes), fmt.Sprintf("conv_transpose%dd", axes)} {
+			register(Kernel{Op: name, Takes: "(" + floats + "...)", Shaders: convolution})
 		}
-		if gemm, ok := convTiled(n, g, l); ok {
-			return []Shader{gemm}
-		}
-		return []Shader{convDirect(n, g, false)}
-	}})
-	_ = register(Kernel{Op: "conv_transpose2d", Takes: "(" + floats + "...)", Shaders: func(n *ir.Node, l Limits) []Shader {
-		g, err := n.Attrs.(op.ConvTranspose2DAttrs).Geometry()
-		if err != nil {
-			return nil
-		}
-		if gemm, ok := convTransposeTiled(n, g, l); ok {
-			return []Shader{gemm}
-		}
-		return []Shader{convDirect(n, g, true)}
-	}})
-)
+	}
+}
 
-func convDirect(n *ir.Node, g op.ConvGeometry, transposed bool) Shader {
-	consts := map[string]any{"Last": g.C == 3, "Transposed": transposed, "Bias": len(n.In) == 3}
-	fields := []string{"c_in", "h_in", "w_in", "c_out", "h_out", "w_out", "kh", "kw", "groups", "stride_h", "stride_w", "pad_h", "pad_w", "dil_h", "dil_w"}
-	return mapped(n, n.Op.Name, convDirectWGSL, consts, fields, func(c *Call) (p []uint32) {
-		x, w, y := c.In[0].Shape, c.In[1].Shape, c.Out.Shape
-		for _, v := range []int{x[g.C], x[g.H], x[g.W], y[g.C], y[g.H], y[g.W], w[2], w[3], g.Groups, g.Stride[0], g.Stride[1], g.Padding[0], g.Padding[1], g.Dilation[0], g.Dilation[1]} {
-			p = append(p, uint32(v))
+func convolution(n *ir.Node, l Limits) []Shader {
+	a, transposed := n.Attrs.(op.ConvTransposeAttrs)
+	g, err := a.Geometry()
+	if !transposed {
+		g, err = n.Attrs.(op.ConvAttrs).Geometry()
+	}
+	if err != nil {
+		return nil
+	}
+	sizes := newConvSizes(n, g, transposed)
+	if s, ok := convTiled(n, sizes, l); ok {
+		return []Shader{s}
+	}
+	return []Shader{convDirect(n, sizes)}
+}
+
+// convSizes are the sizes of a convolution that are known when its shader is made.
+type convSizes struct {
+	op.Geometry
+	CIn, COut, PerIn, PerOut int
+	Transposed, Bias         bool
+	// Wide is the number of channels that an invocation makes.
+	Wide int
+}
+
+// Taps is the number of a filter's positions.
+func (s convSizes) Taps() int { return s.Kernel[0] * s.Kernel[1] * s.Kernel[2] }
+
+// spatial is a spatial axis as the text has it.
+type spatial struct {
+	Var, Size                     string
+	Kernel, Stride, Pad, Dilation int
+}
+
+// Spatial are the axes depth, height and width.
+func (s convSizes) Spatial() (out []spatial) {
+	for i, name := range []string{"zd", "yh", "xw"} {
+		out = append(out, spatial{name[:1], name[1:], s.Kernel[i], s.Stride[i], s.Padding[i], s.Dilation[i]})
+	}
+	return out
+}
+
+// convFields are the sizes of images of x and of the result: depth, height, width.
+var convFields = []string{"d_in", "h_in", "w_in", "d_out", "h_out", "w_out"}
+
+func newConvSizes(n *ir.Node, g op.Geometry, transposed bool) convSizes {
+	w := fixed(n.In[1].Type)
+	g.Kernel = g.Kernels(w)
+	s := convSizes{Geometry: g, CIn: w[1] * g.Groups, COut: w[0], Transposed: transposed, Bias: len(n.In) == 3, Wide: 1}
+	if transposed {
+		s.CIn, s.COut = w[0], w[1]*g.Groups
+	}
+	s.PerIn, s.PerOut = s.CIn/g.Groups, s.COut/g.Groups
+	return s
+}
+
+// images are the values of convFields.
+func (s *convSizes) images(c *Call) (p []uint32) {
+	for _, shape := range [][]int{c.In[0].Shape, c.Out.Shape} {
+		_, _, size := s.Sizes(shape)
+		p = append(p, uint32(size[0]), uint32(size[1]), uint32(size[2]))
+	}
+	return p
+}
+
+func convDirect(n *ir.Node, s convSizes) Shader {
+	loops := func(*Call) int {
+		return loop(s.Kernel[0], loop(s.Kernel[1], loop(s.Kernel[2], loop(s.PerIn, 0))))
+	}
+	if s.Last && s.PerIn == 1 && s.PerOut == 1 && s.COut%4 == 0 && allF32(n) && allAligned(n.In) { // four channels at once
+		s.Wide = 4
+		sh := harnessed(n, n.Op.Name, convDirectWGSL, s, convFields, s.images, unit{4, 4}, 1)
+		for i := range sh.Bindings {
+			if sh.Bindings[i].Operand != 1 {
+				sh.Bindings[i].Vec = 4
+			}
 		}
-		return p
-	}).withLoops(n, func(c *Call) int {
-		w := c.In[1].Shape
-		return loop(w[2], loop(w[3], loop(c.In[0].Shape[g.C]/g.Groups, 0)))
-	})
+		return sh.withLoops(n, loops)
+	}
+	return mapped(n, n.Op.Name, convDirectWGSL, s, convFields, s.images).withLoops(n, loops)
 }

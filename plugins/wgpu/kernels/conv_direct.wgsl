@@ -1,60 +1,67 @@
-// Any sizes and element types: each element of the result is one sum over its taps.
-fn value(i: u32) -> u32 {
-  // Axes of x and of the result: batch, then channels, height and width in the order of the layout.
+// Any sizes and element types: each element of the result is one sum over its taps{{if eq .C.Wide 4}}, of four channels at once{{end}}.
+fn value(i: u32) -> {{if eq .C.Wide 4}}vec4<f32>{{else}}u32{{end}} {
+  // Axes of x and of the result: batch, then channels, depth, height and width in the order of the layout.
+  var rest = i;
 {{- if .C.Last}}
-  let c = i % P.c_out;
-  let x = (i / P.c_out) % P.w_out;
-  let y = (i / (P.c_out * P.w_out)) % P.h_out;
-  let b = i / (P.c_out * P.w_out * P.h_out);
-{{- else}}
-  let x = i % P.w_out;
-  let y = (i / P.w_out) % P.h_out;
-  let c = (i / (P.w_out * P.h_out)) % P.c_out;
-  let b = i / (P.w_out * P.h_out * P.c_out);
+  let c = rest % {{div .C.COut .C.Wide}}u;
+  rest = rest / {{div .C.COut .C.Wide}}u;
 {{- end}}
-  let per_in = P.c_in / P.groups;
-  let per_out = P.c_out / P.groups;
-  let g = c / per_out;
-  var acc = 0.0;
-  for (var ky = 0u; ky < P.kh; ky = ky + 1u) {
-{{- if .C.Transposed}}
-    let ty = y + P.pad_h - ky * P.dil_h;
-    let iy = ty / P.stride_h;
-    if (ty % P.stride_h != 0u || iy >= P.h_in) {
+  let x = rest % P.w_out;
+  rest = rest / P.w_out;
+  let y = rest % P.h_out;
+  rest = rest / P.h_out;
+  let z = rest % P.d_out;
+  rest = rest / P.d_out;
+{{- if not .C.Last}}
+  let c = rest % {{.C.COut}}u;
+  rest = rest / {{.C.COut}}u;
+{{- end}}
+{{- if eq .C.Wide 4}}
+  var acc = {{if .C.Bias}}x24(c){{else}}vec4<f32>(0.0){{end}};
 {{- else}}
-    let iy = y * P.stride_h + ky * P.dil_h - P.pad_h;
-    if (iy >= P.h_in) {
+  var acc = {{if .C.Bias}}x2(c){{else}}0.0{{end}};
+{{- end}}
+{{- range .C.Spatial}}
+  for (var k{{.Var}} = 0u; k{{.Var}} < {{.Kernel}}u; k{{.Var}} = k{{.Var}} + 1u) {
+{{- if $.C.Transposed}}
+    let t{{.Var}} = {{.Var}} + {{.Pad}}u - k{{.Var}} * {{.Dilation}}u;
+    let i{{.Var}} = t{{.Var}} / {{.Stride}}u;
+    if (k{{.Var}} * {{.Dilation}}u > {{.Var}} + {{.Pad}}u || t{{.Var}} % {{.Stride}}u != 0u || i{{.Var}} >= P.{{.Size}}_in) {
+{{- else}}
+    let i{{.Var}} = {{.Var}} * {{.Stride}}u + k{{.Var}} * {{.Dilation}}u - {{.Pad}}u;
+    if (i{{.Var}} >= P.{{.Size}}_in) {
 {{- end}}
       continue;
     }
-    for (var kx = 0u; kx < P.kw; kx = kx + 1u) {
-{{- if .C.Transposed}}
-      let tx = x + P.pad_w - kx * P.dil_w;
-      let ix = tx / P.stride_w;
-      if (tx % P.stride_w != 0u || ix >= P.w_in) {
-{{- else}}
-      let ix = x * P.stride_w + kx * P.dil_w - P.pad_w;
-      if (ix >= P.w_in) {
 {{- end}}
-        continue;
-      }
-      for (var k = 0u; k < per_in; k = k + 1u) {
-        let ci = g * per_in + k;
+    let tap = (kz * {{index .C.Kernel 1}}u + ky) * {{index .C.Kernel 2}}u + kx;
+{{- if eq .C.Wide 4}}
+    let w = (c * 4u + vec4<u32>(0u, 1u, 2u, 3u)) * {{.C.Taps}}u + tap;
+    let v = x04((((rest * P.d_in + iz) * P.h_in + iy) * P.w_in + ix) * {{div .C.CIn 4}}u + c);
+    acc = fma(v, vec4<f32>(x1(w.x), x1(w.y), x1(w.z), x1(w.w)), acc);
+{{- else}}
+{{- if eq .C.PerIn 1}}
+    let k = 0u;
+{{- else}}
+    for (var k = 0u; k < {{.C.PerIn}}u; k = k + 1u) {
+{{- end}}
+      let channel = c / {{.C.PerOut}}u * {{.C.PerIn}}u + k;
 {{- if .C.Last}}
-        let v = x0(((b * P.h_in + iy) * P.w_in + ix) * P.c_in + ci);
+      let v = x0((((rest * P.d_in + iz) * P.h_in + iy) * P.w_in + ix) * {{.C.CIn}}u + channel);
 {{- else}}
-        let v = x0(((b * P.c_in + ci) * P.h_in + iy) * P.w_in + ix);
+      let v = x0((((rest * {{.C.CIn}}u + channel) * P.d_in + iz) * P.h_in + iy) * P.w_in + ix);
 {{- end}}
 {{- if .C.Transposed}}
-        acc = fma(v, x1(((ci * per_out + c % per_out) * P.kh + ky) * P.kw + kx), acc);
+      acc = fma(v, x1((channel * {{.C.PerOut}}u + c % {{.C.PerOut}}u) * {{.C.Taps}}u + tap), acc);
 {{- else}}
-        acc = fma(v, x1(((c * per_in + k) * P.kh + ky) * P.kw + kx), acc);
+      acc = fma(v, x1((c * {{.C.PerIn}}u + k) * {{.C.Taps}}u + tap), acc);
 {{- end}}
-      }
+{{- if ne .C.PerIn 1}}
     }
-  }
-{{- if .C.Bias}}
-  acc = acc + x2(c);
 {{- end}}
-  return y_encode(acc);
+{{- end}}
+  }
+  }
+  }
+  return {{if eq .C.Wide 4}}acc{{else}}y_encode(acc){{end}};
 }

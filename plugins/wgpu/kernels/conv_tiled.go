@@ -6,39 +6,26 @@ import (
 
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
-	"github.com/rlx-go/rlx/core/op"
 )
 
-// patch is the geometry of a convolution of one group over [batch, height, width, channels], for the tiled product.
+// patch is the geometry of a convolution of one group over [batch, depth, height, width, channels], as the tiled product takes it.
 type patch struct {
-	CIn, COut            int
-	KH, KW               int
-	StrideH, StrideW     int
-	PadH, PadW           int
-	DilationH, DilationW int
-	Block                int // channels that are read before the next tap
+	convSizes
+	Block int // channels that are read before the next tap
 	// Sizes of the images, as WGSL: numbers where they are known, else parameters.
-	HIn, WIn, HOut, WOut string
+	In, Made [3]string
 }
 
-// Taps is the number of a filter's positions.
-func (p patch) Taps() int { return p.KH * p.KW }
-
-// patchFields are the parameters that a patch may name.
-var patchFields = []string{"h_in", "w_in", "h_out", "w_out"}
-
-func newPatch(n *ir.Node, g op.ConvGeometry) *patch {
-	x, w, y := n.In[0].Type.Shape, n.In[1].Type.Shape, n.Type.Shape
-	size := func(d ir.Dim, field string) string {
-		if d.IsStatic() {
-			return fmt.Sprintf("%du", d.B)
-		}
-		return "P." + field
+func newPatch(n *ir.Node, s convSizes) *patch {
+	p := &patch{convSizes: s, Block: 4, In: [3]string{"1u", "1u", "1u"}, Made: [3]string{"1u", "1u", "1u"}}
+	first := 2 // spatial axis
+	if s.Last {
+		first = 1
 	}
-	p := &patch{
-		CIn: int(x[3].B), COut: int(y[3].B), KH: int(w[2].B), KW: int(w[3].B), StrideH: g.Stride[0], StrideW: g.Stride[1],
-		PadH: g.Padding[0], PadW: g.Padding[1], DilationH: g.Dilation[0], DilationW: g.Dilation[1], Block: 4,
-		HIn: size(x[1], "h_in"), WIn: size(x[2], "w_in"), HOut: size(y[1], "h_out"), WOut: size(y[2], "w_out"),
+	for i := range s.Axes {
+		axis := 3 - s.Axes + i
+		p.In[axis] = sizeText(n.In[0].Type.Shape[first+i], convFields[axis])
+		p.Made[axis] = sizeText(n.Type.Shape[first+i], convFields[3+axis])
 	}
 	if p.CIn%16 == 0 {
 		p.Block = 16
@@ -46,75 +33,84 @@ func newPatch(n *ir.Node, g op.ConvGeometry) *patch {
 	return p
 }
 
-// multiplies reports whether the tiled product can compute a convolution: one group, channels last and in fours, f32.
-func multiplies(n *ir.Node, g op.ConvGeometry) bool {
-	x, w := n.In[0].Type, n.In[1].Type
-	if g.C != 3 || g.Groups != 1 || x.DType != dtype.F32 || n.Type.DType != dtype.F32 || !allAligned(n.In) {
-		return false
+// sizeText is a size in WGSL, a parameter if it is not known yet.
+func sizeText(d ir.Dim, field string) string {
+	if d.IsStatic() {
+		return fmt.Sprintf("%du", d.B)
 	}
-	return w.Shape.IsStatic() && fours(x.Shape[3]) && fours(n.Type.Shape[3])
+	return "P." + field
 }
 
-// convTiled is the product of the patches of x with the weight, which is stored [out, in, kh, kw].
-func convTiled(n *ir.Node, g op.ConvGeometry, l Limits) (s Shader, ok bool) {
-	if !multiplies(n, g) {
-		return s, false
+// convTiled is a convolution as a tiled product. It takes one group of f32, with channels in fours.
+func convTiled(n *ir.Node, s convSizes, l Limits) (sh Shader, ok bool) {
+	if s.Groups != 1 || n.In[0].Type.DType != dtype.F32 || n.Type.DType != dtype.F32 || !allAligned(n.In) || s.CIn%4 != 0 {
+		return sh, false
 	}
-	p := newPatch(n, g)
-	c := tiled{Vec: 4}
-	c.A.Patch, c.B.Patch = p, p
-	return convProduct(n, c, l, p.COut, p.CIn*p.Taps(), 0), true
-}
-
-// convTransposeTiled is the product of the pixels of x with the weight, [in, out, kh, kw] seen as a matrix, where each pixel
-// becomes kh x kw pixels, which do not overlap.
-func convTransposeTiled(n *ir.Node, g op.ConvGeometry, l Limits) (s Shader, ok bool) {
-	w := n.In[1].Type.Shape
-	if !multiplies(n, g) {
-		return s, false
-	}
-	for i := range 2 {
-		if g.Stride[i] != int(w[2+i].B) || g.Padding[i] != 0 || g.Dilation[i] != 1 || g.OutputPadding[i] != 0 {
-			return s, false
+	p := newPatch(n, s)
+	c := tiled{Bias: s.Bias}
+	x, w := Binding{Name: "a", Operand: 0, DType: dtype.F32}, Binding{Name: "b", Operand: 1, DType: n.In[1].Type.DType}
+	switch {
+	case !s.Transposed && s.Last && s.COut%4 == 0: // the patches of x by the weight, which is stored [out, in, taps]
+		c.Vec, c.A.Patch, c.B.Patch, x.Vec = 4, p, p, 4
+		return convProduct(n, s, c, l, x, w, s.CIn*s.Taps(), func(in, out []int) product {
+			return product{m: numel(out[:len(out)-1]), n: s.COut, matrix: 1}
+		}), true
+	case !s.Transposed && !s.Last && s.Taps()*s.CIn >= 16: // the weight by the patches of each image
+		if common(n.Type.Shape[2:])%4 == 0 {
+			c.Vec = 4
 		}
+		c.B.Patch, c.B.Across, c.RowBias = p, true, s.Bias
+		x.Name, w.Name, w.Vec = "b", "a", 4
+		return convProduct(n, s, c, l, w, x, s.CIn*s.Taps(), func(_, out []int) product {
+			return product{m: s.COut, n: numel(out[2:]), matrix: out[0]}
+		}), true
+	case s.Transposed && s.Last && s.COut%4 == 0 && s.disjoint():
+		// The pixels of x by the weight, [in, out, taps] seen as a matrix: each becomes as many others as there are taps, which no
+		// other one adds to.
+		c.Spread, c.B.Across, x.Vec, w.Vec = p, true, 4, 4
+		return convProduct(n, s, c, l, x, w, s.CIn, func(in, _ []int) product {
+			return product{m: numel(in[:len(in)-1]), n: s.COut * s.Taps(), matrix: 1}
+		}), true
 	}
-	p := newPatch(n, g)
-	c := tiled{Spread: p}
-	c.B.Across = true
-	return convProduct(n, c, l, p.COut*p.Taps(), p.CIn, 4), true
+	return sh, false
 }
 
-// convProduct is the shader of a convolution as a product with the given number of columns and depth of sums; vecB is the number of
-// weights per access. Rows are the pixels of the result, or those of x for a transposed convolution.
-func convProduct(n *ir.Node, c tiled, l Limits, columns, depth, vecB int) Shader {
-	pixels := func(in, out []int) int {
-		if c.Spread != nil {
-			return numel(in[:3])
-		}
-		return numel(out[:3])
+// disjoint reports a transpose whose patches do not overlap, and leave no element out.
+func (s *convSizes) disjoint() bool {
+	return s.Stride == s.Kernel && s.Padding == [3]int{} && s.Dilation == [3]int{1, 1, 1} && s.OutputPadding == [3]int{}
+}
+
+// convProduct makes the shader of a convolution as a product of operands a and b, of sums of so many values; sizes gives those of the
+// product for shapes of x and the result.
+func convProduct(n *ir.Node, s convSizes, c tiled, l Limits, a, b Binding, depth int, sizes func(in, out []int) product) Shader {
+	of := func(in, out []int) product {
+		p := sizes(in, out)
+		p.k = depth
+		return p
 	}
-	product := func(rows int) product { return product{m: rows, n: columns, k: depth, matrix: 1} }
 	most := n.Graph.Syms.Largest
-	c.Tile = chooseTile(product(pixels(most(n.In[0].Type.Shape), most(n.Type.Shape))), l)
-	c.Bias = len(n.In) == 3
-	c = c.specialise(pixels(fixed(n.In[0].Type), fixed(n.Type)), columns, depth)
+	c.Tile = chooseTile(of(most(n.In[0].Type.Shape), most(n.Type.Shape)), l)
+	known := of(fixed(n.In[0].Type), fixed(n.Type))
+	c = c.specialise(known.m, known.n, depth)
 	bias := -1
 	if c.Bias {
 		bias = 2
 	}
-	s := Shader{Name: n.Op.Name, Body: matmulFinishWGSL + matmulWGSL, Consts: c, Fields: slices.Concat(productFields, patchFields),
-		Bindings: []Binding{{Name: "a", Operand: 0, Vec: 4, DType: dtype.F32}, {Name: "b", Operand: 1, Vec: vecB, DType: n.In[1].Type.DType}}}
-	s.Bindings = append(s.Bindings, epilogue(bias, -1, c.Vec)...)
-	s.Loops = func(*Call) int { return c.loops(depth) }
-	s.Groups = func(call *Call) int { return c.groups(product(pixels(call.In[0].Shape, call.Out.Shape))) }
-	s.Params = func(call *Call) []uint32 {
+	sh := Shader{Name: n.Op.Name, Body: matmulFinishWGSL + matmulWGSL, Consts: c, Fields: slices.Concat(productFields, convFields), Bindings: []Binding{a, b}}
+	sh.Bindings = append(sh.Bindings, epilogue(bias, -1, c.Vec)...)
+	if c.RowBias {
+		sh.Bindings[2].Vec = 0
+	}
+	sh.Loops = func(*Call) int { return c.loops(depth) }
+	sh.Groups = func(call *Call) int { return c.groups(of(call.In[0].Shape, call.Out.Shape)) }
+	sh.Params = func(call *Call) []uint32 {
 		if numel(call.Out.Shape) == 0 {
 			return nil
 		}
-		in, out := call.In[0].Shape, call.Out.Shape
-		p := product(pixels(in, out))
-		p.batch, p.aBatch, p.bBatch = dims(nil), strides(nil), strides(nil)
-		return append(c.params(p, finish{}), uint32(in[1]), uint32(in[2]), uint32(out[1]), uint32(out[2]))
+		p := of(call.In[0].Shape, call.Out.Shape)
+		p.batch, p.aBatch, p.bBatch = dims([]int{p.matrix}), strides(nil), strides(nil)
+		p.bBatch[maxRank-1] = uint32(p.n) // images of patches; there is one where rows are patches
+		return append(c.params(p, finish{}), s.images(call)...)
 	}
-	return s
+	return sh
 }

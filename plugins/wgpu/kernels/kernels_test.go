@@ -57,8 +57,8 @@ func TestTexts(t *testing.T) {
 	g := ir.NewGraph("sizes")
 	typ := func(dims ...int64) ir.Type { return ir.TypeOf(dtype.F32, dims...) }
 	x := inputs(g, typ(1, 8, 8, 16), typ(8, 16, 3, 3), typ(16, 8, 2, 2), typ(1, 4, 16), typ(1, 2048, 16))
-	checkTexts(t, "tiled conv2d", op.Conv2D(x[0], x[1], nil, op.Conv2DAttrs{Layout: op.NHWC}))
-	checkTexts(t, "tiled conv_transpose2d", op.ConvTranspose2D(x[0], x[2], nil, op.ConvTranspose2DAttrs{Layout: op.NHWC, Stride: []int{2, 2}}))
+	checkTexts(t, "tiled conv2d", op.Conv2D(x[0], x[1], nil, op.ConvAttrs{Layout: op.NHWC}))
+	checkTexts(t, "tiled conv_transpose2d", op.ConvTranspose2D(x[0], x[2], nil, op.ConvTransposeAttrs{Layout: op.NHWC, Stride: []int{2, 2}}))
 	checkTexts(t, "attention of few queries", op.Attention(x[3], x[4], x[4], nil, op.AttentionAttrs{Heads: 1, Layout: op.BSE}))
 	if err := g.Err(); err != nil {
 		t.Fatal(err)

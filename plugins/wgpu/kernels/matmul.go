@@ -147,6 +147,7 @@ type tiled struct {
 	A, B     operand
 	Whole    bool // every tile is full
 	Bias     bool
+	RowBias  bool // one number for each row, not column
 	Residual bool
 	Acts     []string // P.act selects one, from 1 on
 	Vec      int      // 4 where the columns divide into vectors

@@ -28,19 +28,22 @@ fn place_{{.Name}}(unit: u32) -> vec2<u32> {
 }
 {{- if .Patch}}{{$p := .Patch}}
 {{- if eq .Name "a"}}
-// Rows are the pixels of the result, and K the patches of x, [batch, height, width, channels], that they read: {{$p.Block}} channels under
-// one tap of the filter, the same ones under the next tap, and so on to the next channels.
+// Rows are the pixels of the result, and K the patches of x, [batch, depth, height, width, channels], that they read: {{$p.Block}} channels
+// under one tap of the filter, the same ones under the next tap, and so on to the next channels.
 fn begin_a(base: u32, row: u32, quad: u32) -> vec4<u32> {
   return min(row * 4u + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(P.m_size - 1u));
 }
 
 fn patch_at(row: u32, tap: u32, c: u32) -> vec4<f32> {
-  let y = row / {{$p.WOut}} % {{$p.HOut}} * {{$p.StrideH}}u + tap / {{$p.KW}}u * {{$p.DilationH}}u - {{$p.PadH}}u;
-  let x = row % {{$p.WOut}} * {{$p.StrideW}}u + tap % {{$p.KW}}u * {{$p.DilationW}}u - {{$p.PadW}}u;
-  if (y >= {{$p.HIn}} || x >= {{$p.WIn}} || c >= {{$p.CIn}}u) {
+  let lines = row / {{index $p.Made 2}};
+  let planes = lines / {{index $p.Made 1}};
+  let z = planes % {{index $p.Made 0}} * {{index $p.Stride 0}}u + tap / {{mul (index $p.Kernel 1) (index $p.Kernel 2)}}u * {{index $p.Dilation 0}}u - {{index $p.Padding 0}}u;
+  let y = lines % {{index $p.Made 1}} * {{index $p.Stride 1}}u + tap / {{index $p.Kernel 2}}u % {{index $p.Kernel 1}}u * {{index $p.Dilation 1}}u - {{index $p.Padding 1}}u;
+  let x = row % {{index $p.Made 2}} * {{index $p.Stride 2}}u + tap % {{index $p.Kernel 2}}u * {{index $p.Dilation 2}}u - {{index $p.Padding 2}}u;
+  if (z >= {{index $p.In 0}} || y >= {{index $p.In 1}} || x >= {{index $p.In 2}} || c >= {{$p.CIn}}u) {
     return vec4<f32>(0.0);
   }
-  return a4((((row / {{$p.WOut}} / {{$p.HOut}}) * {{$p.HIn}} + y) * {{$p.WIn}} + x) * {{div $p.CIn 4}}u + c / 4u);
+  return a4((((planes / {{index $p.Made 0}} * {{index $p.In 0}} + z) * {{index $p.In 1}} + y) * {{index $p.In 2}} + x) * {{div $p.CIn 4}}u + c / 4u);
 }
 
 fn fetch_a(row: vec4<u32>, k0: u32, quad: u32) -> mat4x4<f32> {
@@ -48,6 +51,42 @@ fn fetch_a(row: vec4<u32>, k0: u32, quad: u32) -> mat4x4<f32> {
   let tap = k / {{$p.Block}}u % {{$p.Taps}}u;
   let c = k / {{mul $p.Block $p.Taps}}u * {{$p.Block}}u + k % {{$p.Block}}u;
   return transpose(mat4x4<f32>(patch_at(row.x, tap, c), patch_at(row.y, tap, c), patch_at(row.z, tap, c), patch_at(row.w, tap, c)));
+}
+{{- else if not $p.Last}}
+// Rows are the pixels of the result, those of all images one after the other, and K the patches of x, [batch, channels, depth, height,
+// width], that they read: all taps of a channel, then those of the next one.
+fn begin_b(base: u32, row: u32, quad: u32) -> vec4<u32> {
+  return base + min(row * 4u + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(P.n_size - 1u));
+}
+
+fn patch_at(i: u32, inside: bool) -> f32 {
+  if (!inside) {
+    return 0.0;
+  }
+  return b(i);
+}
+
+fn fetch_b(at: vec4<u32>, k0: u32, quad: u32) -> mat4x4<f32> {
+  let lines = at / {{index $p.Made 2}};
+  let planes = lines / {{index $p.Made 1}};
+  let images = planes / {{index $p.Made 0}} * {{$p.CIn}}u;
+  let z0 = planes % {{index $p.Made 0}} * {{index $p.Stride 0}}u - {{index $p.Padding 0}}u;
+  let y0 = lines % {{index $p.Made 1}} * {{index $p.Stride 1}}u - {{index $p.Padding 1}}u;
+  let x0 = at % {{index $p.Made 2}} * {{index $p.Stride 2}}u - {{index $p.Padding 2}}u;
+  var m = mat4x4<f32>();
+{{- range $j := seq 4}}
+  {
+    let k = k0 + quad * 4u + {{$j}}u;
+    let tap = k % {{$p.Taps}}u;
+    let z = z0 + tap / {{mul (index $p.Kernel 1) (index $p.Kernel 2)}}u * {{index $p.Dilation 0}}u;
+    let y = y0 + tap / {{index $p.Kernel 2}}u % {{index $p.Kernel 1}}u * {{index $p.Dilation 1}}u;
+    let x = x0 + tap % {{index $p.Kernel 2}}u * {{index $p.Dilation 2}}u;
+    let inside = (z < vec4<u32>({{index $p.In 0}})) & (y < vec4<u32>({{index $p.In 1}})) & (x < vec4<u32>({{index $p.In 2}})) & vec4<bool>(k < {{mul $p.CIn $p.Taps}}u);
+    let i = (((images + k / {{$p.Taps}}u) * {{index $p.In 0}} + z) * {{index $p.In 1}} + y) * {{index $p.In 2}} + x;
+    m[{{$j}}] = vec4<f32>(patch_at(i.x, inside.x), patch_at(i.y, inside.y), patch_at(i.z, inside.z), patch_at(i.w, inside.w));
+  }
+{{- end}}
+  return m;
 }
 {{- else}}
 // Stored [{{.Rows}}, channels, taps], read in the order of the patches.

@@ -15,12 +15,14 @@ fn lanes(local: u32) -> vec2<u32> {
                    (block / {{.C.BlocksM}}u) * {{mul .C.LanesN .C.NV}}u + lane % {{.C.LanesN}}u);
 }
 {{if .C.Spread}}{{$p := .C.Spread}}
-// The offset of a sum whose row is a pixel of x and whose column is an output channel and a tap. A pixel becomes {{$p.KH}} x {{$p.KW}} pixels.
+// The offset of a sum whose row is a pixel of x and whose column is an output channel and a tap. A pixel becomes {{$p.Taps}} pixels.
 fn spread(row: u32, col: u32) -> u32 {
   let tap = col % {{$p.Taps}}u;
-  let y = row / {{$p.WIn}} * {{$p.KH}}u + tap / {{$p.KW}}u;
-  let x = row % {{$p.WIn}} * {{$p.KW}}u + tap % {{$p.KW}}u;
-  return (y * {{$p.WIn}} * {{$p.KW}}u + x) * {{$p.COut}}u + col / {{$p.Taps}}u;
+  let lines = row / {{index $p.In 2}};
+  let z = lines / {{index $p.In 1}} * {{index $p.Kernel 0}}u + tap / {{mul (index $p.Kernel 1) (index $p.Kernel 2)}}u;
+  let y = lines % {{index $p.In 1}} * {{index $p.Kernel 1}}u + tap / {{index $p.Kernel 2}}u % {{index $p.Kernel 1}}u;
+  let x = row % {{index $p.In 2}} * {{index $p.Kernel 2}}u + tap % {{index $p.Kernel 2}}u;
+  return ((z * {{index $p.In 1}} * {{index $p.Kernel 1}}u + y) * {{index $p.In 2}} * {{index $p.Kernel 2}}u + x) * {{$p.COut}}u + col / {{$p.Taps}}u;
 }
 {{end}}
 // finish computes four columns of the result in a row of a matrix that begins at base.
@@ -34,7 +36,9 @@ fn finish(row: u32, col: u32, base: u32, sum: vec4<f32>) {
 {{- end}}
   var v = sum;
 {{- if .C.Vec}}
-{{- if .C.Bias}}
+{{- if .C.RowBias}}
+  v = v + bias(row);
+{{- else if .C.Bias}}
   v = v + bias4(col / 4u);
 {{- end}}
 {{- range $i, $act := .C.Acts}}
@@ -54,7 +58,7 @@ fn finish(row: u32, col: u32, base: u32, sum: vec4<f32>) {
   if (col + {{$j}}u < n_size) {
     var s = v[{{$j}}];
 {{- if $c.Bias}}
-    s = s + bias({{if $c.Spread}}(col + {{$j}}u) / {{$c.Spread.Taps}}u{{else}}col + {{$j}}u{{end}});
+    s = s + bias({{if $c.RowBias}}row{{else if $c.Spread}}(col + {{$j}}u) / {{$c.Spread.Taps}}u{{else}}col + {{$j}}u{{end}});
 {{- end}}
 {{- range $i, $act := $c.Acts}}
     if (P.act == {{add $i 1}}u) {

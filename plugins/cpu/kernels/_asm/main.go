@@ -33,6 +33,7 @@ var parts = map[string]func(vec){
 	"attend":     genAttend,
 	"fft":        genFFT,
 	"recurrence": genRecurrence,
+	"conv":       genConv,
 }
 
 // headers are the files of macros that a part needs.

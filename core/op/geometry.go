@@ -1,0 +1,187 @@
+package op
+
+import (
+	"fmt"
+
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/tensor"
+)
+
+// Layouts of images, by the number of their spatial axes.
+const (
+	NCW   = "ncw"   // [batch, channels, width]
+	NWC   = "nwc"   // [batch, width, channels], channels last
+	NCHW  = "nchw"  // [batch, channels, height, width]
+	NHWC  = "nhwc"  // [batch, height, width, channels], channels last
+	NCDHW = "ncdhw" // [batch, channels, depth, height, width]
+	NDHWC = "ndhwc" // [batch, depth, height, width, channels], channels last
+)
+
+// layouts are those of so many spatial axes: channels first, channels last.
+var layouts = [4][2]string{1: {NCW, NWC}, 2: {NCHW, NHWC}, 3: {NCDHW, NDHWC}}
+
+// Geometry is how the windows of a convolution or a pooling lie, with the defaults filled in. There are always three axes, depth,
+// height and width: those that an op does not have come first, with size 1, and change nothing.
+type Geometry struct {
+	Axes int  // that the op has: 1, 2 or 3
+	Last bool // channels are the last axis
+
+	Kernel                                   [3]int // of ops that have it as an attribute
+	Stride, Padding, OutputPadding, Dilation [3]int
+	Groups                                   int
+}
+
+// maxWindow bounds strides, paddings, dilations and kernels, so that no size computed from them can wrap.
+const maxWindow = 1 << 20
+
+// window is an attribute with a number for each spatial axis.
+type window struct {
+	name     string
+	list     []int
+	to       *[3]int
+	least    int
+	fallback [3]int // where the list is empty
+	required bool
+}
+
+var ones = [3]int{1, 1, 1}
+
+// setLayout reads the layout of an op with so many spatial axes.
+func (g *Geometry) setLayout(layout string, axes int) error {
+	if axes < 1 || axes > 3 {
+		return fmt.Errorf("%d spatial axes; want 1 to 3", axes)
+	}
+	first, last := layouts[axes][0], layouts[axes][1]
+	if layout != first && layout != last {
+		return fmt.Errorf("layout is %q; want %q or %q", layout, first, last)
+	}
+	g.Axes, g.Last = axes, layout == last
+	return nil
+}
+
+// setWindows checks attributes and fills in what they leave out.
+func (g *Geometry) setWindows(windows ...window) error {
+	for _, w := range windows {
+		if len(w.list) == 0 && !w.required {
+			*w.to = w.fallback
+			continue
+		}
+		if len(w.list) != g.Axes {
+			return fmt.Errorf("%s is %v; want %d numbers, one for each spatial axis", w.name, w.list, g.Axes)
+		}
+		*w.to = [3]int{w.least, w.least, w.least}
+		for i, v := range w.list {
+			if v < w.least || v > maxWindow {
+				return fmt.Errorf("%s is %v; want numbers from %d to %d", w.name, w.list, w.least, maxWindow)
+			}
+			w.to[3-g.Axes+i] = v
+		}
+	}
+	return nil
+}
+
+// axis is the position of spatial axis i of 3 in a tensor of the layout.
+func (g *Geometry) axis(i int) int {
+	if g.Last {
+		return i - (3 - g.Axes) + 1
+	}
+	return i - (3 - g.Axes) + 2
+}
+
+// channels is the position of the channels; the batch is axis 0.
+func (g *Geometry) channels() int {
+	if g.Last {
+		return g.Axes + 1
+	}
+	return 1
+}
+
+// Sizes takes a shape of the layout apart.
+func (g *Geometry) Sizes(shape []int) (n, c int, size [3]int) {
+	size = ones
+	for i := 3 - g.Axes; i < 3; i++ {
+		size[i] = shape[g.axis(i)]
+	}
+	return shape[0], shape[g.channels()], size
+}
+
+// Kernels are the sizes of a weight behind its two axes of channels.
+func (g *Geometry) Kernels(weight []int) (kernel [3]int) {
+	kernel = ones
+	copy(kernel[3-g.Axes:], weight[2:])
+	return kernel
+}
+
+// places are the distances of neighbours along batch, channels and the spatial axes.
+func (g *Geometry) places(shape []int) (n, c int, at [3]int) {
+	s := tensor.Strides(shape)
+	for i := 3 - g.Axes; i < 3; i++ {
+		at[i] = s[g.axis(i)]
+	}
+	return s[0], s[g.channels()], at
+}
+
+// shape puts sizes in the layout's order.
+func (g *Geometry) shape(n, c ir.Dim, size [3]ir.Dim) ir.Shape {
+	s := make(ir.Shape, g.Axes+2)
+	s[0], s[g.channels()] = n, c
+	for i := 3 - g.Axes; i < 3; i++ {
+		s[g.axis(i)] = size[i]
+	}
+	return s
+}
+
+// checkRank checks that x has an axis for each letter of the layout.
+func (g *Geometry) checkRank(x ir.Type) error {
+	if x.Rank() != g.Axes+2 {
+		return fmt.Errorf("operand is %v; want rank %d", x, g.Axes+2)
+	}
+	return nil
+}
+
+// outSizes are floor((in + 2*padding - dilation*(kernel-1) - 1) / stride) + 1, along each spatial axis of x.
+func (g *Geometry) outSizes(x ir.Type, kernel [3]int, syms ir.Syms) (size [3]ir.Dim, err error) {
+	for i := 3 - g.Axes; i < 3; i++ {
+		axis := g.axis(i)
+		window := int64(g.Dilation[i])*int64(kernel[i]-1) + 1
+		room, ok := x.Shape[axis].Add(ir.Static(int64(2*g.Padding[i]) - window))
+		if !ok {
+			return size, fmt.Errorf("axis %d of %v with padding %d is too large", axis, x, g.Padding[i])
+		}
+		if lo, _ := syms.Bounds(room); lo < 0 {
+			return size, fmt.Errorf("axis %d of %v with padding %d is smaller than the kernel, which covers %d", axis, x, g.Padding[i], window)
+		}
+		d, ok := room.FloorDiv(int64(g.Stride[i]))
+		if ok {
+			size[i], ok = d.Add(ir.Static(1))
+		}
+		if !ok {
+			return size, fmt.Errorf("size of axis %d of %v at stride %d is beyond the limits of a dim", axis, x, g.Stride[i])
+		}
+	}
+	return size, nil
+}
+
+// source is the element under tap t of the window of element at of the result, and whether there is one in a tensor of the given size.
+func (g *Geometry) source(at, t, size [3]int) (from [3]int, inside bool) {
+	inside = true
+	for i := range from {
+		from[i] = at[i]*g.Stride[i] - g.Padding[i] + t[i]*g.Dilation[i]
+		inside = inside && from[i] >= 0 && from[i] < size[i]
+	}
+	return from, inside
+}
+
+// each calls f for all indices below size, in order.
+func each(size [3]int, f func(at [3]int)) {
+	for i := range size[0] {
+		for j := range size[1] {
+			for k := range size[2] {
+				f([3]int{i, j, k})
+			}
+		}
+	}
+}
+
+// offset is where an index lies.
+func offset(at, strides [3]int) int { return at[0]*strides[0] + at[1]*strides[1] + at[2]*strides[2] }

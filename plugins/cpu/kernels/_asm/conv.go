@@ -1,0 +1,156 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
+// genConv writes what convolutions read images with.
+func genConv(v vec) {
+	gatherRows(v)
+	stencil(v, false)
+	stencil(v, true)
+}
+
+// gatherRows packs a vector of each row from any places, with zeros where there is none.
+func gatherRows(v vec) {
+	name := "gatherRows" + v.name
+	TEXT(name, NOSPLIT, "func(dst *float32, ldd int, src *float32, lds int, rows int, at *int32)")
+	Doc(name + " is dst[i*ldd+j] = src[i*lds+at[j]] for i < rows and j < lanes, 0 where at[j] is negative; rows > 0.")
+	Pragma("noescape")
+	dst := Load(Param("dst"), GP64())
+	ldd := Load(Param("ldd"), GP64())
+	src := Load(Param("src"), GP64())
+	lds := Load(Param("lds"), GP64())
+	rows := Load(Param("rows"), GP64())
+	at := Load(Param("at"), GP64())
+	SHLQ(U8(2), ldd)
+	SHLQ(U8(2), lds)
+	index, r := v.reg(), v.reg()
+	if v.wide() {
+		inside, left := K(), K()
+		VMOVDQU32(Mem{Base: at}, index)
+		VPMOVD2M(index, inside)
+		KNOTW(inside, inside)
+		Label("row")
+		KMOVW(inside, left)
+		v.clear(r)
+		VGATHERDPS(Mem{Base: src, Index: index, Scale: 4}, left, r)
+	} else {
+		inside, left := v.reg(), v.reg()
+		VMOVDQU(Mem{Base: at}, index)
+		VPCMPEQD(inside, inside, inside)
+		VPXOR(index, inside, inside)
+		Label("row")
+		VMOVAPS(inside, left)
+		v.clear(r)
+		VGATHERDPS(left, Mem{Base: src, Index: index, Scale: 4}, r)
+	}
+	VMOVUPS(r, Mem{Base: dst})
+	ADDQ(lds, src)
+	ADDQ(ldd, dst)
+	DECQ(rows)
+	JNE(LabelRef("row"))
+	VZEROUPPER()
+	RET()
+}
+
+// stencil sums multiples of src at several offsets: by one weight for each offset, or by one for each element.
+func stencil(v vec, each bool) {
+	name, sig := "stencil"+v.name, "func(dst, src *float32, at *int, taps int, w *float32, bias float32, blocks int)"
+	doc := " is dst[i] = bias + sum_t w[t]*src[at[t]+i] for i < blocks*lanes, t in order; taps and blocks > 0."
+	if each {
+		name, sig = "stencilEach"+v.name, "func(dst, src *float32, at *int, taps int, w *float32, place *int, bias *float32, blocks int)"
+		doc = " is dst[i] = bias[i] + sum_t w[place[t]+i]*src[at[t]+i] for i < blocks*lanes, t in order; taps and blocks > 0."
+	}
+	TEXT(name, NOSPLIT, sig)
+	Doc(name + doc)
+	Pragma("noescape")
+	dst := Load(Param("dst"), GP64())
+	src := Load(Param("src"), GP64())
+	w := Load(Param("w"), GP64())
+	blocks := Load(Param("blocks"), GP64())
+	at, place, taps, x, y := GP64(), GP64(), GP64(), GP64(), GP64()
+	var bias GPVirtual
+	var spread VecVirtual
+	if each {
+		bias = GP64()
+		Load(Param("bias"), bias)
+	} else {
+		spread = v.reg()
+		addr, err := Param("bias").Resolve()
+		if err != nil {
+			panic(err)
+		}
+		VBROADCASTSS(addr.Addr, spread)
+	}
+	// some computes so many vectors and steps past them.
+	some := func(n int, label string) {
+		acc := make([]VecVirtual, n)
+		for i := range acc {
+			acc[i] = v.reg()
+			if each {
+				VMOVUPS(Mem{Base: bias, Disp: i * v.bytes()}, acc[i])
+			} else {
+				VMOVAPS(spread, acc[i])
+			}
+		}
+		Load(Param("at"), at)
+		Load(Param("taps"), taps)
+		if each {
+			Load(Param("place"), place)
+		} else {
+			MOVQ(w, y)
+		}
+		Label(label)
+		MOVQ(Mem{Base: at}, x)
+		LEAQ(Mem{Base: src, Index: x, Scale: 4}, x)
+		if each {
+			MOVQ(Mem{Base: place}, y)
+			LEAQ(Mem{Base: w, Index: y, Scale: 4}, y)
+			ADDQ(Imm(8), place)
+			for i := range acc {
+				r := v.reg()
+				VMOVUPS(Mem{Base: y, Disp: i * v.bytes()}, r)
+				VFMADD231PS(Mem{Base: x, Disp: i * v.bytes()}, r, acc[i])
+			}
+		} else {
+			r := v.reg()
+			VBROADCASTSS(Mem{Base: y}, r)
+			ADDQ(Imm(4), y)
+			for i := range acc {
+				VFMADD231PS(Mem{Base: x, Disp: i * v.bytes()}, r, acc[i])
+			}
+		}
+		ADDQ(Imm(8), at)
+		DECQ(taps)
+		JNE(LabelRef(label))
+		for i := range acc {
+			VMOVUPS(acc[i], Mem{Base: dst, Disp: i * v.bytes()})
+		}
+		moved := []Register{dst, src}
+		if each {
+			moved = append(moved, w, bias)
+		}
+		for _, p := range moved {
+			ADDQ(U32(uint32(n*v.bytes())), p)
+		}
+	}
+	SUBQ(Imm(4), blocks)
+	JLT(LabelRef("rest"))
+	Label("four")
+	some(4, "tapOfFour")
+	SUBQ(Imm(4), blocks)
+	JGE(LabelRef("four"))
+	Label("rest")
+	ADDQ(Imm(4), blocks)
+	JEQ(LabelRef("end"))
+	Label("one")
+	some(1, "tap")
+	DECQ(blocks)
+	JNE(LabelRef("one"))
+	Label("end")
+	VZEROUPPER()
+	RET()
+}

@@ -1,0 +1,223 @@
+package kernels
+
+// Convolutions whose groups have one channel of x: nothing is shared between output channels, and a product of matrices would multiply
+// one row. They are sums of shifted images instead, tap by tap.
+
+const (
+	channelExtent = 16      // elements that a kernel covers along an axis, at most
+	channelTaps   = 256     // taps, at most
+	channelBand   = 1 << 14 // elements of an image that a task copies, about
+	channelLine   = 1 << 12 // of a line
+)
+
+// byChannel reports a convolution that channels computes.
+func (g *convolution) byChannel() bool {
+	if g.Transposed || g.cg != 1 || g.Last && g.og != 1 || volume(g.Kernel) > channelTaps {
+		return false
+	}
+	for i := range 3 {
+		if g.Dilation[i]*(g.Kernel[i]-1) >= channelExtent || g.Stride[i] > 4 {
+			return false
+		}
+	}
+	return true
+}
+
+// channels computes it.
+func (g *convolution) channels() {
+	p, taps := g.p, volume(g.Kernel)
+	p.shared.reset()
+	if g.weights = g.Weight.f32; g.weights == nil {
+		g.weights = p.shared.floats(g.Cout * taps)
+		g.Weight.row(p.isa, 0, g.Cout*taps, g.weights)
+	}
+	g.check(g.weights[:g.Cout*taps])
+	if p.bad.Load() != 0 {
+		return
+	}
+	if g.Last {
+		g.packed = p.shared.floats(g.Cout * taps) // [taps, Cout]
+		for o := range g.Cout {
+			for t, w := range g.weights[o*taps : (o+1)*taps] {
+				g.packed[t*g.Cout+o] = w
+			}
+		}
+		g.bias = resized(g.bias, g.Cout)
+		clear(g.bias)
+		copy(g.bias, g.Bias)
+		p.share(g.N*g.out[0]*g.out[1], 1+elementGrain/(g.out[2]*g.Cout), (*convLines)(g))
+		return
+	}
+	b := g.band()
+	g.at = g.at[:0]
+	for i := range g.taps {
+		g.at = append(g.at, b.tap(g, i))
+	}
+	p.share(g.N*g.Cout*b.tasks(g), 1+elementGrain/(b.high*b.wide*taps), (*convBands)(g))
+}
+
+// convLines computes lines of the result with channels last: n, depth, height.
+type convLines convolution
+
+func (x *convLines) do(lo, hi, worker int) {
+	g := (*convolution)(x)
+	s, sc, c := g.p.isa, g.p.scratch(worker), g.Cout
+	for t := lo; t < hi; t++ {
+		n, d, h := t/g.out[1]/g.out[0], t/g.out[1]%g.out[0], t%g.out[1]
+		image := g.X[n*volume(g.In)*c:]
+		for w := range g.out[2] {
+			sc.at, sc.place = sc.at[:0], sc.place[:0]
+			for k := range g.taps {
+				if from, inside := g.source([3]int{d, h, w}, &g.taps[k]); inside {
+					sc.at, sc.place = append(sc.at, dot3(from, places(g.In))*c), append(sc.place, k*c)
+				}
+			}
+			s.stencilEach(g.Out[(t*g.out[2]+w)*c:][:c], image, sc.at, g.packed, sc.place, g.bias)
+		}
+	}
+}
+
+// A band is the part of one depth of a channel of the result that a task makes. It copies what it sees of x, so that taps need not look
+// for the borders: for each tap along the depth an image, of that the lines of one remainder by the stride together, of those the columns
+// of one remainder.
+type band struct {
+	high, wide   int // elements of the result
+	lines, pitch int // of the copy, for each remainder; elements of a line
+	flat         bool
+}
+
+// band cuts the result into bands.
+func (g *convolution) band() (b band) {
+	b.wide = min(g.out[2], channelLine/g.Stride[2])
+	b.high = min(g.out[1], max(1, channelBand/(b.wide*g.Stride[1]*g.Stride[2])))
+	b.lines = b.high + g.Dilation[1]*(g.Kernel[1]-1)/g.Stride[1]
+	lanes := g.p.isa.lanes
+	b.pitch = b.wide
+	// All lines are made at once where they are short, with some rubbish between them.
+	if b.flat = b.wide < 4*lanes; !b.flat {
+		b.pitch = (b.wide + lanes - 1) / lanes * lanes
+	}
+	b.pitch += g.Dilation[2] * (g.Kernel[2] - 1) / g.Stride[2]
+	return b
+}
+
+// size is the number of elements of the copy.
+func (b *band) size(g *convolution) int {
+	return g.Kernel[0] * g.Stride[1] * g.Stride[2] * b.lines * b.pitch
+}
+
+// bandScratch is what a worker needs for bands, for results that are smaller, too.
+func (g *convolution) bandScratch() int64 {
+	sh, sw, lanes := g.Stride[1], g.Stride[2], g.p.isa.lanes
+	wide, high := min(g.out[2], channelLine/sw), min(g.out[1], channelBand/(sh*sw))
+	tall, broad := g.Dilation[1]*(g.Kernel[1]-1)/sh, g.Dilation[2]*(g.Kernel[2]-1)/sw+lanes
+	made := min(high*wide, channelBand/(sh*sw)) + high*broad
+	return floats(g.Kernel[0]*sh*sw*(made+tall*(wide+broad))+wide+broad+2*lanes, made+2*lanes)
+}
+
+// tasks is the number of bands of a channel.
+func (b *band) tasks(g *convolution) int {
+	return g.out[0] * ((g.out[1] + b.high - 1) / b.high) * ((g.out[2] + b.wide - 1) / b.wide)
+}
+
+// place is where line r of the copy of the image under tap d begins, and its columns of a remainder.
+func (b *band) place(g *convolution, d, r, remainder int) int {
+	sh, sw := g.Stride[1], g.Stride[2]
+	return (((d*sh+r%sh)*sw+remainder)*b.lines + r/sh) * b.pitch
+}
+
+// tap is where what tap i sees begins in the copy.
+func (b *band) tap(g *convolution, i int) int {
+	kh, kw := g.Kernel[1], g.Kernel[2]
+	x := i % kw * g.Dilation[2]
+	return b.place(g, i/kw/kh, i/kw%kh*g.Dilation[1], x%g.Stride[2]) + x/g.Stride[2]
+}
+
+type convBands convolution
+
+func (x *convBands) do(lo, hi, worker int) {
+	g := (*convolution)(x)
+	s, sc, b, taps := g.p.isa, g.p.scratch(worker), g.band(), volume(g.Kernel)
+	across := (g.out[2] + b.wide - 1) / b.wide
+	down := (g.out[1] + b.high - 1) / b.high
+	room := (b.high*b.pitch + s.lanes) / s.lanes * s.lanes
+	used, need := sc.used, sc.need
+	seen, made := sc.floats(b.size(g)+b.pitch+2*s.lanes), sc.floats(room)
+	for t := lo; t < hi; t++ {
+		w0, rest := t%across*b.wide, t/across
+		h0, d := rest%down*b.high, rest/down%g.out[0]
+		channel := rest / down / g.out[0] // of all images
+		o := channel % g.Cout
+		high, wide := min(b.high, g.out[1]-h0), min(b.wide, g.out[2]-w0)
+		g.copyBand(seen, &b, channel/g.Cout*g.Cin+o/g.og, d, h0, w0, sc)
+		weights, bias := g.weights[o*taps:(o+1)*taps], float32(0)
+		if g.Bias != nil {
+			bias = g.Bias[o]
+		}
+		first := ((channel*g.out[0]+d)*g.out[1]+h0)*g.out[2] + w0
+		if b.flat {
+			n := ((high-1)*b.pitch + wide + s.lanes - 1) / s.lanes * s.lanes
+			s.stencil(made[:n], seen, g.at, weights, bias)
+			for h := range high {
+				copy(g.Out[first+h*g.out[2]:][:wide], made[h*b.pitch:])
+			}
+			continue
+		}
+		n := (wide + s.lanes - 1) / s.lanes * s.lanes
+		for h := range high {
+			dst := g.Out[first+h*g.out[2]:]
+			if across == 1 && h+1 < high && n <= 2*wide { // the line after this one is made next
+				s.stencil(dst[:n], seen[h*b.pitch:], g.at, weights, bias)
+				continue
+			}
+			s.stencil(made[:n], seen[h*b.pitch:], g.at, weights, bias)
+			copy(dst[:wide], made)
+		}
+	}
+	sc.giveBack(used, need)
+}
+
+// copyBand copies what the elements from h0, w0 on of depth d see of a channel, with zeros outside of the image.
+func (g *convolution) copyBand(dst []float32, b *band, channel, d, h0, w0 int, sc *scratch) {
+	sh, sw := g.Stride[1], g.Stride[2]
+	for a := range g.Kernel[0] {
+		z := d*g.Stride[0] - g.Pad[0] + a*g.Dilation[0]
+		for r := range b.lines * sh {
+			y := h0*sh - g.Pad[1] + r
+			inside := z >= 0 && z < g.In[0] && y >= 0 && y < g.In[1]
+			for remainder := range sw {
+				to := dst[b.place(g, a, r, remainder):][:b.pitch]
+				if !inside {
+					clear(to)
+					continue
+				}
+				g.copyLine(to, g.X[((channel*g.In[0]+z)*g.In[1]+y)*g.In[2]:][:g.In[2]], w0*sw-g.Pad[2]+remainder, sc)
+			}
+		}
+	}
+}
+
+// copyLine copies every stride-th element of a line from x on, with zeros outside of it.
+func (g *convolution) copyLine(dst, line []float32, x int, sc *scratch) {
+	step := g.Stride[2]
+	before := min(max(0, (-x+step-1)/step), len(dst))
+	inside := min(max(0, (len(line)-x+step-1)/step), len(dst))
+	clear(dst[:before])
+	clear(dst[max(before, inside):])
+	if inside <= before {
+		return
+	}
+	to, from := dst[before:inside], line[x+before*step:]
+	if step == 1 {
+		copy(to, from)
+		return
+	}
+	s, vectors := g.p.isa, len(to)/g.p.isa.lanes
+	for i := range sc.index {
+		sc.index[i] = int32(i * step)
+	}
+	s.gatherRows(to, s.lanes, from, s.lanes*step, vectors, sc.index[:])
+	for i := vectors * s.lanes; i < len(to); i++ {
+		to[i] = from[i*step]
+	}
+}

@@ -1,0 +1,199 @@
+package kernels
+
+// Convolutions with channels first: a column of the product is an element of the result, and the weights are the left operand.
+
+// A task gathers up to columnsRoom floats, which stay in the second-level cache, or a panel, and up to panelsMost panels.
+const (
+	columnsRoom = 1 << 18
+	panelsMost  = 64
+)
+
+// blockRows is the number of output channels of a block of packed weights.
+func (g *convolution) blockRows() int { return 4 * g.p.isa.mr }
+
+// blockSize is the distance of two blocks of packed weights.
+func (g *convolution) blockSize() int { return g.blockRows()*g.k + spill }
+
+// mostPanels is the number of panels that a task gathers at most.
+func (g *convolution) mostPanels() int { return min(max(1, columnsRoom/(g.p.isa.nr*g.k)), panelsMost) }
+
+// columns computes the phase.
+func (g *convolution) columns() {
+	p, s := g.p, g.p.isa
+	blocks := (g.og + g.blockRows() - 1) / g.blockRows()
+	g.packed = p.shared.floats(g.Groups * blocks * g.blockSize())
+	p.share(g.Groups*blocks, 1, (*convBlocks)(g))
+	if p.bad.Load() != 0 {
+		return
+	}
+	want := 4 * len(p.workers)
+	panels := (volume(g.count) + s.nr - 1) / s.nr
+	g.wide = min(g.mostPanels(), max(4, (panels*g.N*g.Groups+want-1)/want))
+	g.across = (panels + g.wide - 1) / g.wide
+	g.wide *= s.nr
+	g.chunks = min(blocks, (want+g.N*g.Groups*g.across-1)/(g.N*g.Groups*g.across))
+	p.each(g.N*g.Groups*g.across*g.chunks, 1, (*convColumns)(g))
+}
+
+// convBlocks packs blocks of weights.
+type convBlocks convolution
+
+func (x *convBlocks) do(lo, hi, worker int) {
+	g := (*convolution)(x)
+	s, sc := g.p.isa, g.p.scratch(worker)
+	blocks := (g.og + g.blockRows() - 1) / g.blockRows()
+	for t := lo; t < hi; t++ {
+		m := t % blocks * g.blockRows()
+		rows := min(g.blockRows(), g.og-m)
+		q := GemmArgs{M: g.og, K: g.k, A: g.weights[t/blocks*g.og*g.k:], LDA: g.k}
+		used, need := sc.used, sc.need
+		to := g.packed[t*g.blockSize():]
+		q.packA(s, sc, to, 0, m, rows)
+		sc.giveBack(used, need)
+		g.check(to[:rows*g.k])
+	}
+}
+
+type convColumns convolution
+
+func (x *convColumns) do(lo, hi, worker int) {
+	g := (*convolution)(x)
+	for t := lo; t < hi; t++ {
+		rest := t / g.chunks
+		g.block(rest/g.across/g.Groups, rest/g.across%g.Groups, rest%g.across*g.wide, t%g.chunks, worker)
+	}
+}
+
+// block computes the elements from m on of a group of image n, in one of the chunks of its channels.
+func (g *convolution) block(n, group, m, chunk, worker int) {
+	s, sc, area := g.p.isa, g.p.scratch(worker), volume(g.count)
+	cols := min(g.wide, area-m)
+	panels := (cols + s.nr - 1) / s.nr
+	used, need := sc.used, sc.need
+	b := sc.floats(panels*s.nr*g.k + spill)
+	g.gatherColumns(b, n, group*g.cg, m, cols, panels, sc)
+	blocks := (g.og + g.blockRows() - 1) / g.blockRows()
+	image := g.Out[(n*g.Cout+group*g.og)*volume(g.out):]
+	ldc := volume(g.out)
+	var apart []float32
+	if !g.whole() {
+		ldc = panels * s.nr
+		apart = sc.floats(g.blockRows() * ldc)
+	}
+	for k := chunk * blocks / g.chunks; k < (chunk+1)*blocks/g.chunks; k++ {
+		first := k * g.blockRows()
+		rows := min(g.blockRows(), g.og-first)
+		c := apart
+		if g.whole() {
+			c = image[first*ldc+m:]
+		}
+		q := GemmArgs{M: rows, N: cols, K: g.k, C: c, LDC: ldc}
+		if g.Bias != nil {
+			for r := range rows {
+				fillWith(c[r*ldc:][:cols], g.Bias[group*g.og+first+r])
+			}
+			q.Residual, q.LDR = c, ldc
+		}
+		inner, innerNeed := sc.used, sc.need
+		q.tiles(s, sc, 0, 0, rows, 0, cols, g.packed[(group*blocks+k)*g.blockSize():], b, panels, 0)
+		sc.giveBack(inner, innerNeed)
+		for i := 0; !g.whole() && i < cols; i++ {
+			to := g.lands(m+i, g.out)
+			for r := range rows {
+				image[(first+r)*volume(g.out)+to] = c[r*ldc+i]
+			}
+		}
+	}
+	sc.giveBack(used, need)
+}
+
+func fillWith(x []float32, v float32) {
+	for i := range x {
+		x[i] = v
+	}
+}
+
+// segment is elements [first, end) of a vector that lie in one line of the result, and where x lies under the first of them.
+type segment struct {
+	first, end int
+	at         [3]int
+}
+
+// gatherColumns packs what elements [m, m+cols) of image n see of channels [c0, c0+cg), as panels; zeros outside of the image.
+func (g *convolution) gatherColumns(dst []float32, n, c0, m, cols, panels int, sc *scratch) {
+	s, taps, plane := g.p.isa, len(g.seen), volume(g.In)
+	kb, image, pixels := plain.kSplit(g.k), g.X[(n*g.Cin+c0)*plane:], places(g.In)
+	lanes := s.lanes
+	var segments [16]segment
+	index := sc.index[:]
+	for v := 0; v < panels*s.nr; v += lanes { // a vector of elements
+		parts := segments[:0]
+		for i := v; i < min(v+lanes, cols); {
+			at := g.pixel(m + i)
+			n := min(g.count[2]-at[2], min(v+lanes, cols)-i)
+			for k := range at {
+				at[k] *= g.step[k]
+			}
+			parts = append(parts, segment{i - v, i - v + n, at})
+			i += n
+		}
+		for t := range g.seen {
+			tap := &g.seen[t]
+			from := -1 // where all lies side by side
+			if len(parts) == 1 && parts[0].end == lanes && g.step[2] == 1 {
+				from = g.line(&parts[0], tap, &pixels)
+				if x := parts[0].at[2] + tap.at[2]; x < 0 || x+lanes > g.In[2] {
+					from = -1
+				} else if from >= 0 {
+					from += x
+				}
+			}
+			if from < 0 {
+				for i := range index[:lanes] {
+					index[i] = -1
+				}
+				for i := range parts {
+					p := &parts[i]
+					line := g.line(p, tap, &pixels)
+					if line < 0 {
+						continue
+					}
+					x, step := p.at[2]+tap.at[2], g.step[2]
+					for j := p.first; j < p.end; j++ {
+						if x >= 0 && x < g.In[2] {
+							index[j] = int32(line + x)
+						}
+						x += step
+					}
+				}
+			}
+			base := v % s.nr
+			for k := 0; k < g.k; k += kb { // blocks of k
+				size := min(kb, g.k-k)
+				c := (k - t + taps - 1) / taps
+				if t >= k {
+					c = 0
+				}
+				rows := (k+size-t+taps-1)/taps - c
+				if k+size <= t || rows <= 0 {
+					continue
+				}
+				to := dst[k*panels*s.nr+v/s.nr*s.nr*size+(c*taps+t-k)*s.nr+base:]
+				if from >= 0 {
+					s.copyRows(to, taps*s.nr, image[c*plane+from:], plane, rows)
+				} else {
+					s.gatherRows(to, taps*s.nr, image[c*plane:], plane, rows, index)
+				}
+			}
+		}
+	}
+}
+
+// line is where the line of x begins that a tap sees under a segment, or -1.
+func (g *convolution) line(p *segment, t *tap, pixels *[3]int) int {
+	d, h := p.at[0]+t.at[0], p.at[1]+t.at[1]
+	if d < 0 || d >= g.In[0] || h < 0 || h >= g.In[1] {
+		return -1
+	}
+	return d*pixels[0] + h*pixels[1]
+}

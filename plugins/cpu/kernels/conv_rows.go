@@ -1,0 +1,133 @@
+package kernels
+
+import "slices"
+
+// Convolutions with channels last: a row of the product is an element of the result in all channels of a group.
+
+// resized is a slice of n floats with arbitrary contents, s itself where it is long enough.
+func resized(s []float32, n int) []float32 { return slices.Grow(s[:0], n)[:n] }
+
+// disjoint reports a transpose whose patches do not overlap, and leave no element out.
+func (g *convolution) disjoint() bool {
+	return g.Transposed && g.Groups == 1 && g.Stride == g.Kernel && g.Pad == [3]int{} && g.OutputPad == [3]int{} && g.Dilation == [3]int{1, 1, 1}
+}
+
+// spread computes such a transpose: each row of patches is a plain product, written in place.
+func (g *convolution) spread() {
+	p, kw := g.p, g.Kernel[2]
+	cols := kw * g.Cout
+	g.patch = resized(g.patch, g.Cin*cols) // [Cin, KW, Cout] for one row of the patch
+	g.bias = resized(g.bias, cols)
+	clear(g.bias)
+	for k := range kw {
+		if g.Bias != nil {
+			copy(g.bias[k*g.Cout:(k+1)*g.Cout], g.Bias)
+		}
+	}
+	taps := volume(g.Kernel)
+	g.row = resized(g.row, g.Cout*taps)
+	line := g.out[2] * g.Cout
+	for k := range taps / kw {
+		for c := range g.Cin {
+			row := g.Weight.row(p.isa, c*g.Cout*taps, g.Cout*taps, g.row)
+			for o := range g.Cout {
+				for x := range kw {
+					g.patch[c*cols+x*g.Cout+o] = row[o*taps+k*kw+x]
+				}
+			}
+		}
+		for d := range g.N * g.In[0] { // the lines of an image of height H lie evenly
+			to := (d*g.Kernel[0]+k/g.Kernel[1])*g.out[1] + k%g.Kernel[1]
+			g.product = GemmArgs{M: g.In[2], N: cols, K: g.Cin, A: g.X[d*g.In[1]*g.In[2]*g.Cin:], LDA: g.Cin, B: F32(g.patch), LDB: cols,
+				C: g.Out[to*line:], LDC: cols, Bias: g.bias, Batch: g.In[1], StrideA: g.In[2] * g.Cin, StrideC: g.Kernel[1] * line}
+			Gemm(p, &g.product)
+		}
+	}
+}
+
+// rows computes the phase.
+func (g *convolution) rows() {
+	p, s := g.p, g.p.isa
+	g.check(g.weights[:g.Cout*g.k])
+	if p.bad.Load() != 0 {
+		return
+	}
+	g.panels = (g.og + s.nr - 1) / s.nr
+	g.packed = p.shared.floats(g.Groups*g.panels*s.nr*g.k + spill)
+	g.each = slices.Grow(g.each[:0], g.Groups)
+	area := volume(g.count)
+	for i := range g.Groups {
+		q := GemmArgs{M: area, N: g.og, K: g.k, B: F32(g.weights[i*g.og*g.k:]), LDB: g.k, TransB: true, LDC: g.Cout}
+		if g.Bias != nil {
+			q.Bias = g.Bias[i*g.og : (i+1)*g.og]
+		}
+		g.each = append(g.each, q)
+	}
+	for i := range g.each {
+		p.packPanels(&g.each[i], g.packed[i*g.panels*s.nr*g.k:], 0, 1, 0, g.panels)
+	}
+	g.wide = rowsHigh * s.mr
+	g.across = (area + g.wide - 1) / g.wide
+	p.each(g.N*g.across, 1, (*convRows)(g))
+}
+
+const rowsHigh = 4 // panels of rows in a task
+
+type convRows convolution
+
+func (x *convRows) do(lo, hi, worker int) {
+	g := (*convolution)(x)
+	s, sc, area := g.p.isa, g.p.scratch(worker), volume(g.count)
+	for t := lo; t < hi; t++ {
+		n, m := t/g.across, t%g.across*g.wide
+		used, need := sc.used, sc.need
+		rows := min(g.wide, area-m)
+		gathered, a := sc.floats(rows*g.k), sc.floats(rows*g.k+spill)
+		out := g.Out[n*volume(g.out)*g.Cout:]
+		if g.whole() {
+			out = out[m*g.Cout:]
+		} else {
+			out = sc.floats(rows * g.Cout)
+		}
+		for i := range g.each {
+			g.gatherRows(gathered, n, i*g.cg, m, rows)
+			q := g.each[i] // a copy per task: C differs
+			q.A, q.LDA, q.C = gathered, g.k, out[i*g.og:]
+			used, need := sc.used, sc.need
+			q.packA(s, sc, a, 0, 0, rows)
+			q.tiles(s, sc, 0, 0, rows, 0, g.og, a, g.packed[i*g.panels*s.nr*g.k:], g.panels, 0)
+			sc.giveBack(used, need)
+		}
+		for r := 0; !g.whole() && r < rows; r++ {
+			copy(g.Out[(n*volume(g.out)+g.lands(m+r, g.out))*g.Cout:][:g.Cout], out[r*g.Cout:])
+		}
+		sc.giveBack(used, need)
+	}
+}
+
+// gatherRows fills dst [rows, k] with what elements [m, m+rows) of image n see of channels [c0, c0+cg); zeros outside of the image.
+func (g *convolution) gatherRows(dst []float32, n, c0, m, rows int) {
+	image, pixels := g.X[n*volume(g.In)*g.Cin+c0:], places(g.In)
+	for r := range rows {
+		row := dst[r*g.k : (r+1)*g.k]
+		at := g.pixel(m + r)
+		for t := 0; t < len(g.seen); {
+			from, inside := g.source(at, &g.seen[t])
+			run := 1 // taps that see neighbours
+			if inside && g.Groups == 1 {
+				for last := g.seen[t].at; t+run < len(g.seen) && from[2]+run < g.In[2]; run++ {
+					if last[2]++; g.seen[t+run].at != last {
+						break
+					}
+				}
+			}
+			to := row[t*g.cg : (t+run)*g.cg]
+			if inside {
+				copy(to, image[dot3(from, pixels)*g.Cin:])
+			} else {
+				clear(to)
+			}
+			t += run
+		}
+	}
+}

@@ -1,0 +1,39 @@
+package kernels
+
+// folding is a reduction as a fold of accumulators of type A.
+type folding[T, A Number] struct {
+	start A
+	step  func(a A, x T) A
+	end   func(a A, n int) T
+}
+
+func reduction[T, A Number](op ReduceOp) folding[T, A] {
+	f := folding[T, A]{end: func(a A, _ int) T { return T(a) }}
+	switch op {
+	case Sum:
+		f.step = func(a A, x T) A { return a + A(x) }
+	case Mean:
+		f.step = func(a A, x T) A { return a + A(x) }
+		f.end = func(a A, n int) T { return T(a / A(n)) }
+	case Prod:
+		f.start = 1
+		f.step = func(a A, x T) A { return a * A(x) }
+	case ReduceMax:
+		f.start = A(lowest[T]())
+		f.step = func(a A, x T) A {
+			if y := A(x); y > a || y != y {
+				return y
+			}
+			return a
+		}
+	case ReduceMin:
+		f.start = A(highest[T]())
+		f.step = func(a A, x T) A {
+			if y := A(x); y < a || y != y {
+				return y
+			}
+			return a
+		}
+	}
+	return f
+}

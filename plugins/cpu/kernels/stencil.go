@@ -1,0 +1,40 @@
+package kernels
+
+// setStencilsInGo gives a set loops in Go for what convolutions read images with.
+func (s *isa) setStencilsInGo() *isa {
+	lanes := s.lanes
+	s.gatherRows = func(dst []float32, ldd int, src []float32, lds, rows int, at []int32) {
+		for i := range rows {
+			d := dst[i*ldd : i*ldd+lanes]
+			for j, k := range at[:lanes] {
+				if d[j] = 0; k >= 0 {
+					d[j] = src[i*lds+int(k)]
+				}
+			}
+		}
+	}
+	s.stencil, s.stencilEach = stencilGeneric, stencilEachGeneric
+	return s
+}
+
+func stencilGeneric(dst, src []float32, at []int, w []float32, bias float32) {
+	for i := range dst {
+		dst[i] = bias
+	}
+	for t, x := range w[:len(at)] {
+		from := src[at[t]:][:len(dst)]
+		for i, y := range from {
+			dst[i] += x * y
+		}
+	}
+}
+
+func stencilEachGeneric(dst, src []float32, at []int, w []float32, place []int, bias []float32) {
+	copy(dst, bias[:len(dst)])
+	for t, k := range at {
+		from, by := src[k:][:len(dst)], w[place[t]:][:len(dst)]
+		for i, y := range from {
+			dst[i] += by[i] * y
+		}
+	}
+}

@@ -1,0 +1,62 @@
+package kernels
+
+// setStencils gives a set its routines of what convolutions read images with. See native.go.
+func (s *isa) setStencils(gather func(dst *float32, ldd int, src *float32, lds int, rows int, at *int32),
+	stencil func(dst, src *float32, at *int, taps int, w *float32, bias float32, blocks int),
+	each func(dst, src *float32, at *int, taps int, w *float32, place *int, bias *float32, blocks int)) *isa {
+	lanes := s.lanes
+	s.gatherRows = func(dst []float32, ldd int, src []float32, lds, rows int, at []int32) {
+		last := int32(-1)
+		for _, k := range at[:lanes] {
+			last = max(last, k)
+		}
+		if rows == 0 {
+			return
+		}
+		_ = dst[(rows-1)*ldd+lanes-1]
+		if last < 0 {
+			for i := range rows {
+				clear(dst[i*ldd:][:lanes])
+			}
+			return
+		}
+		_ = src[(rows-1)*lds+int(last)]
+		gather(&dst[0], ldd, &src[0], lds, rows, &at[0])
+	}
+	s.stencil = func(dst, src []float32, at []int, w []float32, bias float32) {
+		n := checkStencil(dst, src, at) / lanes
+		w = w[:len(at)]
+		if n > 0 && len(at) > 0 {
+			stencil(&dst[0], &src[0], &at[0], len(at), &w[0], bias, n)
+		} else {
+			n = 0
+		}
+		if n *= lanes; n < len(dst) {
+			stencilGeneric(dst[n:], src[n:], at, w, bias)
+		}
+	}
+	s.stencilEach = func(dst, src []float32, at []int, w []float32, place []int, bias []float32) {
+		n := checkStencil(dst, src, at) / lanes
+		checkStencil(dst, w, place[:len(at)])
+		bias = bias[:len(dst)]
+		if n > 0 && len(at) > 0 {
+			each(&dst[0], &src[0], &at[0], len(at), &w[0], &place[0], &bias[0], n)
+		} else {
+			n = 0
+		}
+		if n *= lanes; n < len(dst) {
+			stencilEachGeneric(dst[n:], src[n:], at, w[n:], place, bias[n:])
+		}
+	}
+	return s
+}
+
+// checkStencil bounds what a routine reads of src, and gives the number of elements that it makes.
+func checkStencil(dst, src []float32, at []int) int {
+	for _, k := range at {
+		if k < 0 || k+len(dst) > len(src) {
+			panic("BUG: a stencil reads outside of its operand")
+		}
+	}
+	return len(dst)
+}

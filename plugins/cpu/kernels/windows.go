@@ -1,0 +1,253 @@
+package kernels
+
+// WindowArgs describes a reduction of the elements under windows that move over three axes: a pooling. Axes that a pooling lacks come
+// first, with size, kernel and stride 1.
+type WindowArgs struct {
+	Op           ReduceOp
+	Outer, Inner int // elements ahead of the axes, and behind them
+	In, Out      [3]int
+	Kernel       [3]int // and what follows: nothing of it counts if Adaptive is set
+	Stride, Pad  [3]int
+	Adaptive     bool // windows cover the axes evenly, and a mean divides by what is under each
+}
+
+// window is what element o of the result sees along an axis, [lo, hi), without padding.
+func (g *WindowArgs) window(axis, o int) (lo, hi int) {
+	if g.Adaptive {
+		in, out := g.In[axis], g.Out[axis]
+		return o * in / out, ((o+1)*in + out - 1) / out
+	}
+	lo = o*g.Stride[axis] - g.Pad[axis]
+	hi = min(lo+g.Kernel[axis], g.In[axis])
+	lo = max(lo, 0)
+	return min(lo, hi), hi
+}
+
+// most is the largest number of elements of a window along an axis.
+func (g *WindowArgs) most(axis int) int {
+	if g.Adaptive {
+		return min(g.In[axis], g.In[axis]/g.Out[axis]+2)
+	}
+	return min(g.Kernel[axis], g.In[axis])
+}
+
+// Windows reduces src [Outer, In, Inner] to dst [Outer, Out, Inner]. Padding is left out; a mean divides by the size of the kernel. Floats
+// are summed in float64, or, under windows of at most some hundred elements, float32 in itself.
+func Windows[T Number](p *Pool, g WindowArgs, dst, src []T) {
+	if g.Op >= reduceCount || g.Op == Mean && !isFloat[T]() || len(src) < g.Outer*volume(g.In)*g.Inner || len(dst) < g.Outer*volume(g.Out)*g.Inner {
+		panic("BUG: windows by " + g.Op.String())
+	}
+	if volume(g.Out)*g.Inner == 0 {
+		return
+	}
+	if x, ok := any(src).([]float32); ok && g.most(0)*g.most(1) <= longSum && g.most(2) <= longSum {
+		split(p, g.Outer*g.Out[0]*g.Out[1], 1+elementGrain/(g.Out[2]*g.Inner*(1+g.most(0)*g.most(1))), windowLines{g, p, any(dst).([]float32), x})
+		return
+	}
+	if isFloat[T]() {
+		foldWindows[T, float64](p, g, dst, src)
+	} else {
+		foldWindows[T, int64](p, g, dst, src)
+	}
+}
+
+// longSum is the number of terms from which on they are added in float64.
+const longSum = 256
+
+// windowFold computes each element by itself, any type.
+type windowFold[T, A Number] struct {
+	WindowArgs
+	dst, src []T
+	f        folding[T, A]
+
+	all [reduceCount]folding[T, A] // made once
+}
+
+func foldWindows[T, A Number](p *Pool, g WindowArgs, dst, src []T) {
+	w := keep[windowFold[T, A]](p)
+	if w.all[g.Op].step == nil {
+		w.all[g.Op] = reduction[T, A](g.Op)
+	}
+	w.WindowArgs, w.dst, w.src, w.f = g, dst, src, w.all[g.Op]
+	p.share(g.Outer*volume(g.Out), 1+elementGrain/(g.Inner*max(1, g.most(0)*g.most(1)*g.most(2))), w)
+}
+
+func (g *windowFold[T, A]) do(lo, hi, _ int) {
+	var acc [reduceWidth]A
+	for t := lo; t < hi; t++ {
+		o, x := t/volume(g.Out), t%volume(g.Out)
+		d0, d1 := g.window(0, x/g.Out[2]/g.Out[1])
+		h0, h1 := g.window(1, x/g.Out[2]%g.Out[1])
+		w0, w1 := g.window(2, x%g.Out[2])
+		count := volume(g.Kernel)
+		if g.Adaptive {
+			count = (d1 - d0) * (h1 - h0) * (w1 - w0)
+		}
+		for c := 0; c < g.Inner; c += reduceWidth {
+			sums := acc[:min(reduceWidth, g.Inner-c)]
+			for i := range sums {
+				sums[i] = g.f.start
+			}
+			for d := d0; d < d1; d++ {
+				for h := h0; h < h1; h++ {
+					line := ((o*g.In[0]+d)*g.In[1] + h) * g.In[2]
+					if g.Inner == 1 {
+						a := sums[0]
+						for _, x := range g.src[line+w0 : line+w1] {
+							a = g.f.step(a, x)
+						}
+						sums[0] = a
+						continue
+					}
+					for w := w0; w < w1; w++ {
+						for i, x := range g.src[(line+w)*g.Inner+c:][:len(sums)] {
+							sums[i] = g.f.step(sums[i], x)
+						}
+					}
+				}
+			}
+			for i, a := range sums {
+				g.dst[t*g.Inner+c+i] = g.f.end(a, count)
+			}
+		}
+	}
+}
+
+// windowLines computes lines of the result: it folds the lines of x under each, and then what the windows see of the fold.
+type windowLines struct {
+	WindowArgs
+	p        *Pool
+	dst, src []float32
+}
+
+var windowFolds = [reduceCount]struct {
+	by    BinaryOp
+	start float32
+}{Sum: {Add, 0}, Mean: {Add, 0}, ReduceMax: {Max, lowest[float32]()}, ReduceMin: {Min, highest[float32]()}, Prod: {Mul, 1}}
+
+func (g *windowLines) do(lo, hi, worker int) {
+	s, sc := g.p.isa, g.p.scratch(worker)
+	fold, start := s.binary[windowFolds[g.Op].by], windowFolds[g.Op].start
+	line, made := g.In[2]*g.Inner, g.Out[2]*g.Inner
+	before := 0
+	if !g.Adaptive {
+		before = g.Pad[2] * g.Inner
+	}
+	used, need := sc.used, sc.need
+	sum := sc.floats(g.lineSize())
+	column, count := sc.floats(made), sc.floats(made)
+	fillWith(sum, start)
+	inside := sum[before:][:line]
+	for i := range g.Out[2] {
+		w0, w1 := g.window(2, i)
+		n := g.Kernel[2]
+		if g.Adaptive {
+			n = w1 - w0
+		}
+		fillWith(count[i*g.Inner:(i+1)*g.Inner], float32(n))
+	}
+	for t := lo; t < hi; t++ {
+		d0, d1 := g.window(0, t/g.Out[1]%g.Out[0])
+		h0, h1 := g.window(1, t%g.Out[1])
+		o := t / g.Out[1] / g.Out[0] * g.In[0]
+		var only []float32 // a line that needs no fold
+		fresh := true
+		for d := d0; d < d1; d++ {
+			for h := h0; h < h1; h++ {
+				x := g.src[((o+d)*g.In[1]+h)*line:][:line]
+				switch {
+				case only == nil && fresh:
+					only = x
+				case fresh:
+					fold(inside, only, x)
+					fresh = false
+				default:
+					fold(inside, inside, x)
+				}
+			}
+		}
+		switch {
+		case only == nil:
+			fillWith(inside, start)
+		case fresh:
+			copy(inside, only)
+		}
+		dst := g.dst[t*made : (t+1)*made]
+		g.across(s, sc, fold, dst, sum, column)
+		if g.Op == Mean {
+			lines := float32(g.Kernel[0] * g.Kernel[1])
+			if g.Adaptive {
+				lines = float32((d1 - d0) * (h1 - h0))
+			}
+			fillWith(column, lines)
+			s.binary[Mul](column, column, count)
+			s.binary[Div](dst, dst, column)
+		}
+	}
+	sc.giveBack(used, need)
+}
+
+// lineSize is the number of elements of a line with its padding, as far as windows reach.
+func (g *WindowArgs) lineSize() int {
+	if g.Adaptive {
+		return g.In[2] * g.Inner
+	}
+	return max(g.In[2]+g.Pad[2], (g.Out[2]-1)*g.Stride[2]+g.Kernel[2]) * g.Inner
+}
+
+// across folds the elements of the padded line that each element of dst sees. Column is as long as dst.
+func (g *windowLines) across(s *isa, sc *scratch, fold func(dst, a, b []float32), dst, line, column []float32) {
+	if g.Adaptive && g.Inner == 1 { // a mean
+		for i := range dst {
+			w0, w1 := g.window(2, i)
+			dst[i] = s.sum(line[w0:w1])
+		}
+		return
+	}
+	if g.Adaptive || g.Inner > 1 && g.Stride[2] > 1 {
+		for i := range g.Out[2] {
+			w0, n := i*g.Stride[2], g.Kernel[2]
+			if g.Adaptive {
+				lo, hi := g.window(2, i)
+				w0, n = lo, hi-lo
+			}
+			to := dst[i*g.Inner:][:g.Inner]
+			copy(to, line[w0*g.Inner:])
+			for k := 1; k < n; k++ {
+				fold(to, to, line[(w0+k)*g.Inner:][:g.Inner])
+			}
+		}
+		return
+	}
+	step := g.Stride[2]
+	for i := range sc.index {
+		sc.index[i] = int32(i * step)
+	}
+	whole := len(dst) / s.lanes
+	for k := range g.Kernel[2] {
+		from := line[k*g.Inner:]
+		if step > 1 {
+			to := column
+			if k == 0 {
+				to = dst
+			}
+			s.gatherRows(to, s.lanes, from, s.lanes*step, whole, sc.index[:])
+			for i := whole * s.lanes; i < len(dst); i++ {
+				to[i] = from[i*step]
+			}
+			from = to
+		}
+		switch {
+		case k > 0:
+			fold(dst, dst, from[:len(dst)])
+		case step == 1:
+			copy(dst, from)
+		}
+	}
+}
+
+// ScratchSize is what Windows needs for float32.
+func (g *WindowArgs) ScratchSize(p *Pool) ScratchSize {
+	made := g.Out[2] * g.Inner
+	return ScratchSize{Worker: floats(g.lineSize(), made, made)}
+}
