@@ -16,14 +16,18 @@ func init() {
 		if r == kernels.Mean {
 			takes = "(f32|f64|f16|bf16)"
 		}
-		register(kernel{op: "reduce_" + name, takes: takes, prepare: func(n *ir.Node) func(*call) error { return reductions[n.Type.DType](r) }})
+		register(kernel{op: "reduce_" + name, takes: takes, scratch: reduceScratch, prepare: func(n *ir.Node) func(*call) error { return reductions[n.Type.DType](r) }})
 	}
 	for _, name := range []string{"any", "all"} {
-		register(kernel{op: name, takes: "(bool)", run: func(c *call) error {
+		register(kernel{op: name, takes: "(bool)", scratch: reduceScratch, run: func(c *call) error {
 			kernels.ReduceBools(c.pool, name == "all", c.out.Data, c.in[0].Data, c.in[0].Shape, reducedAxes(c))
 			return nil
 		}})
 	}
+}
+
+func reduceScratch(_ *kernels.Pool, n *ir.Node, _ kernels.Precision) kernels.ScratchSize {
+	return kernels.ReduceScratch(tensor.Numel(n.Graph.Syms.Largest(n.In[0].Type.Shape)))
 }
 
 func reducedAxes(c *call) []int { return c.node.Attrs.(op.ReduceAttrs).Axes }

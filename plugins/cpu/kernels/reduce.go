@@ -173,6 +173,15 @@ func reduce[A any](p *Pool, g *reducing[A], f folder[A], shape, axes []int, dst,
 	}
 }
 
+// ReduceScratch is what reductions of up to that many elements need: partial results of chunks. Tasks are at most twice reduceTasks where
+// there are chunks, of a strip each.
+func ReduceScratch(elements int) ScratchSize {
+	if elements <= 2*elementGrain {
+		return ScratchSize{}
+	}
+	return ScratchSize{Other: sizeOf[float64](min(elements, 2*reduceTasks*reduceWidth))}
+}
+
 func (g *reducing[A]) do(lo, hi, worker int) {
 	acc := g.acc[worker][:]
 	strips := (g.inner + reduceWidth - 1) / reduceWidth
