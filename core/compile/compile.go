@@ -20,14 +20,14 @@ import (
 // Options are what Compile needs besides the graphs.
 type Options struct {
 	Targets []Target
-	// Params gives values of params, to fold what is known. It is asked for small tensors only.
+	// Params returns values of params, to fold known values. It is called only for small tensors.
 	Params pass.Params
 	// Layout sets the offset of each weight, in the order given, and returns the size of them all. It belongs to the file
 	// format.
 	Layout func([]Weight) (size int64, err error)
 	// Dump, where not nil, is shown every graph: phase is "in" (the graph as the model wrote it) or the name of a pass.
 	Dump func(method, target, phase string, g *ir.Graph)
-	// StopAfter ends the work after a pass; empty: go to the end.
+	// StopAfter is the name of the last pass to run; empty means all.
 	StopAfter string
 }
 
@@ -36,13 +36,13 @@ type Weight struct {
 	Name   string
 	Type   ir.Type
 	Offset int64  // in the weights space; set by Options.Layout
-	Data   []byte // of weights made while compiling; nil: the param of that name
+	Data   []byte // of weights made while compiling; nil for the param of that name
 }
 
 // Size is the number of bytes.
 func (w Weight) Size() int64 { return w.Type.Bytes(nil) }
 
-// Report says what became of one method on one target.
+// Report describes the result of one method on one target.
 type Report struct {
 	Method, Target string
 	Passes         *pass.Report

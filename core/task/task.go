@@ -1,4 +1,4 @@
-// Package task is how an artifact says what it is for. A kind of task, such as "segment", is a package below this one: its
+// Package task describes the purpose of an artifact. A kind of task, such as "segment", is a package below this one: its
 // description travels in the artifact, and what turns images or text into tensors and back goes by it, without knowing any model.
 // A kind registers itself; readers of artifacts know the kinds that are linked into them, and none by name.
 //

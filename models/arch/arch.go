@@ -34,7 +34,7 @@ type Architecture struct {
 	Build func(c Checkpoint, cfg Config) (*Model, error)
 }
 
-// Evidence says how well a checkpoint fits a family.
+// Evidence is how well a checkpoint fits a family.
 type Evidence struct {
 	Found   []string // what speaks for it
 	Missing []string // what the family needs and the checkpoint lacks
@@ -60,7 +60,7 @@ type Model struct {
 	Params  []Param
 	// Skipped are tensors of the family that no method uses.
 	Skipped []string
-	Task    task.Task // nil: tensors in, tensors out
+	Task    task.Task // nil for a model that is used by tensors alone
 }
 
 var registered = map[string]Architecture{}

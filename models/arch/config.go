@@ -12,7 +12,7 @@ import (
 	"github.com/rlx-go/rlx/internal/regular"
 )
 
-// Config holds values that tensor shapes cannot tell, keyed by their path in a Transformers config.json, such as
+// Config holds values that tensor shapes do not determine, keyed by their path in a Transformers config.json, such as
 // mask_decoder_config.num_attention_heads.
 type Config struct {
 	values map[string]configValue
@@ -146,7 +146,7 @@ func (c Config) Int(key string, lo, hi int64) (int64, bool, error) {
 	return 0, true, diag.New(ErrConfig, v.origin, "%s is %s; want an integer from %d to %d", key, v, lo, hi)
 }
 
-// Agree checks a value that the tensors tell as well.
+// Agree checks a value that the tensors determine as well.
 func (c Config) Agree(key string, fromTensors int64) error {
 	v, ok, err := c.Int(key, -1<<62, 1<<62)
 	if err == nil && ok && v != fromTensors {
@@ -156,7 +156,7 @@ func (c Config) Agree(key string, fromTensors int64) error {
 	return err
 }
 
-// Origin says where a key's value came from.
+// Origin is where a key's value came from.
 func (c Config) Origin(key string) string {
 	if v, ok := c.values[key]; ok {
 		return v.origin

@@ -25,7 +25,7 @@ type Weights struct {
 	known  map[string]bool            // checkpoint names that belong to the family
 }
 
-// NewWeights starts an account. Rename gives the names that one of our tensors may have in the checkpoint.
+// NewWeights starts the record of a checkpoint's tensors. rename returns the names that one of our tensors may have in the checkpoint.
 func NewWeights(c arch.Checkpoint, rename func(string) []string) *Weights {
 	return &Weights{c: c, rename: rename, used: map[string]string{}, known: map[string]bool{}}
 }
@@ -149,7 +149,7 @@ func (s Scope) At(path ...any) Scope {
 // the layer and not of a number.
 func (s Scope) Path() string { return strings.TrimSuffix(s.prefix, ".") }
 
-// Param is the tensor called name, as it is stored. The same tensor is one node however often it is asked for.
+// Param is the tensor called name, as it is stored. Calls for the same tensor return the same node.
 func (s Scope) Param(name string, shape ...int64) *ir.Node {
 	full := s.prefix + name
 	if n := s.params[full]; n != nil {

@@ -64,7 +64,7 @@ func dims(w *nn.Weights, name, want string, rank int) ([]int64, error) {
 	return out, nil
 }
 
-// readConfig derives the sizes from shapes and checks what the configuration says against them.
+// readConfig derives the sizes from shapes and checks the configuration against them.
 func readConfig(w *nn.Weights, cfg arch.Config) (c config, err error) {
 	pos, err := dims(w, "image_encoder.pos_embed", "[1, grid, grid, width]", 4)
 	if err != nil {

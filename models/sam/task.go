@@ -2,7 +2,7 @@ package sam
 
 import "github.com/rlx-go/rlx/core/task/segment"
 
-// describe says to the runtime what the model's inputs and outputs are. Mask token 0 is meant for prompts that leave no doubt;
+// describe describes the model's inputs and outputs to the runtime. Mask token 0 is meant for prompts that leave no doubt;
 // tokens 1 to 3 are the three candidates among which the predicted IoU chooses.
 func describe(c config) *segment.Task {
 	s := segment.New(int(c.imageSize), maxPoints)

@@ -16,11 +16,11 @@ import (
 type source struct {
 	SourceFile
 	path  string
-	f     *os.File // nil: the file was read whole
+	f     *os.File // nil if the whole file was read
 	stamp regular.Stamp
 
 	mu  sync.Mutex
-	sum *[sha256.Size]byte // nil: not known yet
+	sum *[sha256.Size]byte // nil if not known yet
 }
 
 // addFile adds an open file; Close closes it.
@@ -41,7 +41,7 @@ func (c *Checkpoint) addText(path string, text []byte) {
 	c.files = append(c.files, &source{SourceFile: SourceFile{filepath.Base(path), int64(len(text))}, path: path, sum: &sum})
 }
 
-// SHA256 gives the digests of Files, of the bytes that tensors are read from: a file that another one has replaced by name
+// SHA256 returns the digests of Files, of the bytes that tensors are read from: a file that another one has replaced by name
 // since Open is still the old one.
 func (c *Checkpoint) SHA256(ctx context.Context) ([][sha256.Size]byte, error) {
 	out := make([][sha256.Size]byte, len(c.files))
@@ -101,7 +101,7 @@ func (c *Checkpoint) Unchanged(ctx context.Context) error {
 		switch s.stamp.Compare(now) {
 		case regular.Changed:
 			return s.changed()
-		case regular.Touched: // most likely it was replaced by another; its digest tells
+		case regular.Touched: // most likely it was replaced by another; its digest decides
 			s.mu.Lock()
 			before := s.sum
 			s.mu.Unlock()

@@ -1,7 +1,7 @@
 // Package weights reads checkpoints: one safetensors file, or the shards named by a model.safetensors.index.json.
 //
 // The reader is strict (see safetensors.Parse and openIndex for the rules) and streams: opening a checkpoint reads headers
-// only, and a tensor's bytes are read when they are asked for, by any number of goroutines at once.
+// only, and a tensor's bytes are read on request, by any number of goroutines at once.
 //
 // It must not import any model.
 package weights
@@ -163,7 +163,7 @@ func (c *Checkpoint) Path() string { return c.path }
 // Names lists the tensors in ascending order. The caller must not change it.
 func (c *Checkpoint) Names() []string { return c.names }
 
-// Info describes a tensor; ok is false where there is none of that name.
+// Info describes a tensor; ok is false if there is none of that name.
 func (c *Checkpoint) Info(name string) (info Info, ok bool) {
 	t, ok := c.tensors[name]
 	return t.Info, ok
@@ -181,7 +181,7 @@ func (c *Checkpoint) Files() []SourceFile {
 // Metadata holds the string pairs under __metadata__; shards of one checkpoint are merged, the first shard wins.
 func (c *Checkpoint) Metadata() map[string]string { return maps.Clone(c.meta) }
 
-// Open gives the raw little-endian bytes of a tensor of any element type. The reader also reads at any offset, and is
+// Open returns the raw little-endian bytes of a tensor of any element type. The reader also reads at any offset, and is
 // independent of every other.
 func (c *Checkpoint) Open(name string) (*io.SectionReader, error) {
 	t, ok := c.tensors[name]

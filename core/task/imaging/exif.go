@@ -52,7 +52,7 @@ func jpegBytes(cfg image.Config, header []byte) (pixels, peak int64, orientation
 	orientation, f := jpegHeader(header)
 	w, h := int64(cfg.Width), int64(cfg.Height)
 	if len(f.h) == 1 {
-		f.h, f.v = []int{1}, []int{1} // one component is not subsampled, whatever it says
+		f.h, f.v = []int{1}, []int{1} // a single component is never subsampled, whatever its factors are
 	}
 	if len(f.h) > 0 && f.h[0] > 0 && f.v[0] > 0 {
 		across, down := (w+8*int64(f.h[0])-1)/(8*int64(f.h[0])), (h+8*int64(f.v[0])-1)/(8*int64(f.v[0]))

@@ -45,7 +45,7 @@ type Limits struct {
 func Decode(name string, r io.Reader, lim Limits) (image.Image, error) {
 	in := &source{r: r, left: maxFile}
 	bad := func(format string, args ...any) (image.Image, error) {
-		if in.err != nil { // what the decoder made of it says less
+		if in.err != nil { // the read error is more precise than the decoder's
 			return nil, diag.New(CodeImage, name, "%w", in.err)
 		}
 		return nil, diag.New(CodeImage, name, format, args...)
@@ -157,7 +157,7 @@ func pngBytes(cfg image.Config, header []byte) (pixels, peak int64, orientation 
 	return pixels, pixels, 1
 }
 
-// RGBRow gives a function that reads row y as interleaved R, G, B on the 0..255 scale; 16-bit samples keep their
+// RGBRow returns a function that reads row y as interleaved R, G, B on the 0..255 scale; 16-bit samples keep their
 // fractions. Transparency is dropped, not blended: colours are the stored ones, as in PIL's convert("RGB").
 func RGBRow(img image.Image) func(y int, dst []float32) {
 	b := img.Bounds()

@@ -8,7 +8,7 @@ type Taps struct {
 	Weight []float32 // sums to 1
 }
 
-// Bilinear gives the taps of a linear resize from in to out samples, pixel centres at half-integers (what PyTorch calls
+// Bilinear returns the taps of a linear resize from in to out samples, pixel centres at half-integers (what PyTorch calls
 // align_corners=false). With antialias the triangle widens by the scale when shrinking, so every source sample counts;
 // without it only the two nearest do. Taps beyond the edge are dropped and the rest renormalised, which for two taps is the
 // same as repeating the edge sample.

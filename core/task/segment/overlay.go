@@ -23,7 +23,7 @@ func Overlay(img image.Image, mask *image.Gray, p Prompts) *image.NRGBA {
 	w, h := out.Rect.Dx(), out.Rect.Dy()
 	unit := max(1, float64(max(w, h))/400) // line width: as visible in a large image as in a small one
 	in := func(x, y int) bool { return x >= 0 && y >= 0 && x < w && y < h && mask.Pix[y*mask.Stride+x] != 0 }
-	reach := int(math.Ceil(unit)) // the outline lies inside the mask, this wide
+	reach := int(math.Ceil(unit)) // width of the outline, which is inside the mask
 	for y := range h {
 		for x := range w {
 			if !in(x, y) {

@@ -13,7 +13,7 @@ type Geometry struct {
 	Size             int // side of the square
 }
 
-// Geometry says how an image of w x h pixels lies in the square.
+// Geometry is the position of an image of w x h pixels in the square.
 func (s *Task) Geometry(w, h int) Geometry {
 	g := Geometry{Width: w, Height: h, Size: s.Size}
 	g.ScaledW, g.ScaledH = s.Size, s.Size

@@ -113,7 +113,7 @@ func (s *Task) Fields() []task.Field {
 	}
 }
 
-// String says what the task takes.
+// String describes the inputs of the task.
 func (s *Task) String() string {
 	return fmt.Sprintf("an image of any size (%d px inside), points and a box, up to %d prompt tokens", s.Size, s.MaxPoints)
 }

@@ -51,7 +51,7 @@ func encoded(t *testing.T, v any) json.RawMessage {
 	return b
 }
 
-// fill gives values to everything in v and counts them.
+// fill sets all fields in v and counts them.
 func fill(v reflect.Value, n *int) {
 	*n++
 	switch v.Kind() {
