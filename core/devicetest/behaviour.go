@@ -387,7 +387,7 @@ func (s *suite) checkObserve() error {
 			return err
 		}
 		if len(seen) != 2 || seen[0] != opts.Dump[0] || seen[1] != opts.Dump[1] {
-			return fmt.Errorf("nodes %v were handed out; want %v", seen, opts.Dump)
+			return fmt.Errorf("nodes %v were observed; want %v", seen, opts.Dump)
 		}
 		refusal, calls := errors.New("no more"), 0
 		opts.Observe = func(int, []int, []byte) error { calls++; return refusal }
@@ -422,7 +422,7 @@ func (s *suite) checkResults() error {
 		opts.Observe = func(node int, shape []int, data []byte) error {
 			seen = append(seen, node)
 			if t := r.p.Graph.Nodes[node].Type; !slices.Equal(shape, t.Shape.Eval(nil)) || int64(len(data)) != t.Bytes(nil) {
-				return fmt.Errorf("%d bytes of shape %v are handed out for %v", len(data), shape, t)
+				return fmt.Errorf("%d bytes of shape %v are observed for %v", len(data), shape, t)
 			}
 			return nil
 		}
@@ -431,7 +431,7 @@ func (s *suite) checkResults() error {
 			return err
 		}
 		if !slices.Equal(seen, opts.Dump) {
-			return fmt.Errorf("nodes %v are handed out; want %v", seen, opts.Dump)
+			return fmt.Errorf("nodes %v are observed; want %v", seen, opts.Dump)
 		}
 		for i, st := range stats.Steps {
 			if want := r.p.Steps[i].Node; len(stats.Steps) != len(r.p.Steps) || st.Node != want {

@@ -184,11 +184,11 @@ func (r *rig) stepwise(syms map[string]int64, inputs, params values) (map[string
 	}
 	opts.Observe = func(node int, shape []int, data []byte) error {
 		if len(seen) >= len(opts.Dump) || opts.Dump[len(seen)] != node {
-			return fmt.Errorf("value %d that was handed out is of node %d, out of order", len(seen), node)
+			return fmt.Errorf("value %d that was observed is of node %d, out of order", len(seen), node)
 		}
 		n := g.Nodes[node]
 		if want := n.Type.Shape.Eval(syms); !slices.Equal(shape, want) || int64(len(data)) != n.Type.Bytes(syms) {
-			return fmt.Errorf("%s was handed out as %d bytes of shape %v; want %v%v", n.Label(), len(data), shape, n.Type.DType, want)
+			return fmt.Errorf("%s was observed as %d bytes of shape %v; want %v%v", n.Label(), len(data), shape, n.Type.DType, want)
 		}
 		seen[node] = tensor.Tensor{DType: n.Type.DType, Shape: n.Type.Shape.Eval(syms), Data: slices.Clone(data)}
 		return nil
@@ -198,7 +198,7 @@ func (r *rig) stepwise(syms map[string]int64, inputs, params values) (map[string
 		return nil, err
 	}
 	if len(seen) != len(opts.Dump) {
-		return nil, fmt.Errorf("%d values were handed out; %d were asked for", len(seen), len(opts.Dump))
+		return nil, fmt.Errorf("%d values were observed; %d were requested", len(seen), len(opts.Dump))
 	}
 	known, err := checkSteps(g, syms, seen, inputs, params)
 	if err != nil {

@@ -240,7 +240,7 @@ func (s *server) start(ctx context.Context, l *loaded, h *rlxv1.LoadHeader, weig
 		weights = l.weights.data
 	}
 	if n := l.prog.WeightsExtent(); n > int64(len(weights)) {
-		return 0, diag.New(ErrRefused, "", "load: the program reaches %d bytes of weights; %d were handed over", n, len(weights))
+		return 0, diag.New(ErrRefused, "", "load: the program reaches %d bytes of weights; the host provides %d", n, len(weights))
 	}
 	if h.Precision != "" { // a backend without precisions would silently compute in another one
 		info, err := s.cfg.Backend.Info(ctx)
