@@ -8,7 +8,7 @@ import (
 )
 
 // InputDef is a value given at each run.
-var InputDef = leaf("input", "A value that the caller gives at each run, found by the node's name.")
+var InputDef = leaf("input", "A value that the caller provides for each run, under the node's name.")
 
 // Input adds an input of the given name and type.
 func Input(g *ir.Graph, name string, t ir.Type) *ir.Node {

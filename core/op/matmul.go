@@ -17,7 +17,7 @@ type MatMulAttrs struct {
 var MatMulDef = ir.Define(ir.Def[MatMulAttrs]{
 	Name: "matmul",
 	Doc: "c[..,m,n] = sum over k of a[..,m,k] * b[..,k,n]; leading axes broadcast as in NumPy, rank at least 2. trans_a and " +
-		"trans_b say that the last two axes of an operand are stored the other way round. b may be f16 or bf16 while a is " +
+		"trans_b mean that the last two axes of an operand are stored in the other order. b may be f16 or bf16 while a is " +
 		"f32. K = 0 gives zeros. f16 and bf16 are multiplied and summed in f32.",
 	MinIn: 2, MaxIn: 2,
 	Infer: func(s ir.Sig[MatMulAttrs]) (ir.Type, error) { return inferMatMul(s.Attrs, s.In[0], s.In[1]) },

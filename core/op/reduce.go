@@ -13,7 +13,7 @@ import (
 
 // ReduceAttrs are the attributes of all reductions.
 type ReduceAttrs struct {
-	Axes     []int `attr:"axes"`      // rising; none reduces nothing
+	Axes     []int `attr:"axes"`      // ascending; without axes nothing is reduced
 	KeepDims bool  `attr:"keep_dims"` // reduced axes stay with size 1
 }
 

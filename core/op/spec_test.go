@@ -45,10 +45,10 @@ func spec(t *testing.T) []byte {
 
 Made from the definitions in core/op by ` + "`go test ./core/op -run TestSpec -update`" + `; do not edit.
 
-Tensors are dense and row-major. Shapes broadcast as in NumPy where an op says so: aligned at the right, a dim of 1 is
+Tensors are dense and row-major. Shapes broadcast as in NumPy if the op's definition says so: aligned at the right, a dim of 1 is
 repeated. Sizes that must be equal are the same expression of symbols (spec/format.md, "Dims"); where they only may be equal, a reshape
-before the op says that they are. Arithmetic on f16, bf16 and f32 is done in f32 or better and rounded once;
-NaN goes through every op unless it says otherwise. Axes are counted from 0. Attributes that text and artifacts leave out
+before the op requires that they are. Arithmetic on f16, bf16 and f32 is done in f32 or better and rounded once;
+NaN propagates through every op unless its definition says otherwise. Axes are counted from 0. Attributes that text and artifacts leave out
 are zero: false, 0, 0.0, "", [] or no element type.
 
 An *activation* is an op that the attribute act of fused_matmul may name.
@@ -57,11 +57,11 @@ An op with several results is followed by one *result* node for each of them, an
 
 *Tolerance* bounds |got - want| against the reference evaluation in float64, for the op's first f32 case; f16 and
 bf16 results may differ by one unit in the last place more, and sums of k products by 1e-6 * sqrt(k). *May overwrite*
-lists the operands whose storage the result may take over when nothing reads them later. An op that is not elementwise
-may not take over an operand that it is given twice.
+lists the operands that the result may overwrite when nothing reads them later. An op that is not elementwise
+may not overwrite an operand that it has twice.
 
-No op is obligatory for a backend: its target description (target.md) says which it runs, and the compiler expresses the others. The ops
-of the first part are what remains in the end; those of the second part have an *expansion*, the ops that are named there. A node may
+No op is mandatory for a backend: its target description (target.md) lists those that it runs, and the compiler expresses the others by them.
+The primitive ops of the first part have no expansion; those of the second part have an *expansion*, the ops that are named there. A node may
 also be computed in f32 in place of f16 and bf16, on operands that are broadcast first, and, where that is noted, in a plainer form.
 `)
 	comments := attrComments(t)
