@@ -2,7 +2,7 @@
 import torch
 import torch.nn.functional as F
 
-from write import EXACT, case, inf, nan, rand, randint
+from write import EXACT, among, case, inf, nan, rand, randint
 
 FIRST = {1: "ncw", 2: "nchw", 3: "ncdhw"}
 LAST = {1: "nwc", 2: "nhwc", 3: "ndhwc"}
@@ -123,3 +123,16 @@ for shape, k, a in [
     case("im2col x {%s}" % ", ".join(sorted(attrs(**a) + ["kernel=%s" % str(list(k)).replace(" ", "")])), y, tol=EXACT, x=x)
 x = rand(1, 2, 4, 4).half()
 case("im2col x {kernel=[2,2], stride=[2,2]}", F.unfold(x, (2, 2), stride=2).transpose(1, 2).flatten(0, 1), tol=EXACT, x=x)
+
+# 8-bit integers, in float64, which holds their sums exactly. torch rounds half to even.
+for x, w, dt, groups, stride, pad, dil, zx, zw, zy in (
+        ((1, 1, 1, 1), (1, 1, 1, 1), torch.int8, 1, (1, 1), (0, 0), (1, 1), 0, 0, 0), ((2, 3, 5, 6), (4, 3, 3, 3), torch.int8, 1, (1, 1), (1, 1), (1, 1), 0, 0, 0),
+        ((1, 4, 7, 5), (6, 4, 3, 3), torch.uint8, 1, (2, 1), (1, 1), (1, 1), 128, 0, 7), ((1, 4, 4, 6), (6, 2, 2, 3), torch.int8, 2, (1, 1), (0, 2), (1, 2), -3, 5, 0),
+        ((1, 6, 5, 5), (6, 1, 3, 3), torch.uint8, 6, (1, 1), (1, 1), (1, 1), 100, -2, 90)):
+    lo, hi = (-128, 127) if dt == torch.int8 else (0, 255)
+    v, k, bias, mult = randint(lo, hi, *x, dtype=dt), randint(-128, 127, *w, dtype=torch.int8), randint(-999, 999, w[0]), among([2**-7, 2**-8, 2**-9], w[0], dtype=torch.float32)
+    acc = F.conv2d(v.double() - zx, k.double() - zw, bias.double(), stride, pad, dil, groups)
+    y = ((acc * mult.double().reshape(-1, 1, 1)).round() + zy).clamp(lo, hi).to(dt)
+    a = dict(dilation=dil, padding=pad, stride=stride)
+    line = ", ".join("%s=[%d,%d]" % (n, *p) for n, p in a.items())
+    case("qconv2d x, w, m, b {groups=%d, has_bias=true, w_zero=%d, x_zero=%d, y_zero=%d, %s}" % (groups, zw, zx, zy, line), y, tol=EXACT, x=v, w=k, m=mult, b=bias)

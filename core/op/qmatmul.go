@@ -79,12 +79,7 @@ var QMatMulDef = ir.Define(ir.Def[QMatMulAttrs]{
 				v := w.I[(l*n+col)*btoi(!a.TransB)+(col*k+l)*btoi(a.TransB)]
 				acc += int32(x.I[row*k+l]-int64(a.XZero)) * int32(v-int64(a.WZero))
 			}
-			if a.HasBias {
-				acc += int32(in[3].I[col])
-			}
-			mult := in[2].F[col%len(in[2].F)]
-			scaled := float32(acc) * float32(mult)
-			out.I[i] = saturate(math.RoundToEven(float64(scaled))+float64(a.YZero), out.DType)
+			out.I[i] = a.finish(acc, col, in[2:], out.DType)
 		}
 		return nil
 	},
@@ -95,10 +90,6 @@ var QMatMulDef = ir.Define(ir.Def[QMatMulAttrs]{
 	Cases: func() []ir.Case[QMatMulAttrs] {
 		c := func(a QMatMulAttrs, x, w, mult ir.Type) ir.Case[QMatMulAttrs] {
 			n := w.Shape[1-btoi(a.TransB)].B
-			byteRange := func(t ir.Type) ir.Range {
-				lo, hi := t.DType.IntRange()
-				return ir.Range{Lo: float64(lo), Hi: float64(hi)}
-			}
 			in, fill := []ir.Type{x, w, mult}, []ir.Range{byteRange(x), byteRange(w), {Lo: 0.0005, Hi: 0.01}}
 			if a.HasBias {
 				in, fill = append(in, i32(n)), append(fill, ir.Range{Lo: -1000, Hi: 1000})
@@ -113,6 +104,21 @@ var QMatMulDef = ir.Define(ir.Def[QMatMulAttrs]{
 		}
 	},
 })
+
+// finish makes an element of column col from its sum; rest are mult and bias.
+func (a QMatMulAttrs) finish(acc int32, col int, rest []*tensor.Array, d dtype.DType) int64 {
+	if a.HasBias {
+		acc += int32(rest[1].I[col])
+	}
+	scaled := float32(acc) * float32(rest[0].F[col%len(rest[0].F)])
+	return saturate(math.RoundToEven(float64(scaled))+float64(a.YZero), d)
+}
+
+// byteRange is all of a type's values.
+func byteRange(t ir.Type) ir.Range {
+	lo, hi := t.DType.IntRange()
+	return ir.Range{Lo: float64(lo), Hi: float64(hi)}
+}
 
 // exactDepth is how many products of 8-bit integers f32 adds exactly: 2^24 is the end of its integers.
 const exactDepth = (1 << 24) / (255 * 255)

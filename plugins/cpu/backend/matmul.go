@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
@@ -59,10 +58,16 @@ func multiplies(attrs func(n *ir.Node) op.FusedMatMulAttrs) func(n *ir.Node) fun
 		if n.Type.DType == dtype.F64 {
 			return matmulF64
 		}
-		fixed := param(n.In[1]) != nil
+		a, fixed := attrs(n), param(n.In[1]) != nil
+		act, known := activation(a.Act)
+		if !known {
+			return func(c *call) error {
+				return diag.New(device.ErrUnsupported, c.node.Label(), "%s: the cpu backend has no function %q to apply to a product", c.node.Op.Name, a.Act)
+			}
+		}
 		var packed *kernels.PackedWeights
 		return func(c *call) error {
-			return matmul(c, attrs(c.node), func(g kernels.GemmArgs) *kernels.PackedWeights {
+			return matmul(c, a, act, func(g kernels.GemmArgs) *kernels.PackedWeights {
 				if !fixed || !c.pool.TakesBlocked(g.Precision) { // asked at each run, since the precision depends on the rows, and they may be symbols
 					return nil
 				}
@@ -92,24 +97,6 @@ func acts() string {
 
 // activation is the function that an act attribute names.
 func activation(act string) (kernels.UnaryOp, bool) {
-	knownActs.Lock()
-	defer knownActs.Unlock()
-	u, ok := knownActs.m[act]
-	if !ok {
-		if u, ok = parseActivation(act); ok {
-			knownActs.m[act] = u
-		}
-	}
-	return u, ok
-}
-
-// knownActs spares runs the parsing.
-var knownActs = struct {
-	sync.Mutex
-	m map[string]kernels.UnaryOp
-}{m: map[string]kernels.UnaryOp{}}
-
-func parseActivation(act string) (kernels.UnaryOp, bool) {
 	def, attrs, err := op.ParseActivation(act)
 	if def == nil {
 		return kernels.Identity, err == nil
@@ -176,14 +163,10 @@ func matmulMakesBlocked(c *call) bool {
 	return ok && known && !a.HasResidual && (act == kernels.Identity || act == kernels.Gelu) && fitsBlocked(rows, c.out.Shape[len(c.out.Shape)-1])
 }
 
-// matmul runs a product. pack returns the packed weights of a single product, or nil.
-func matmul(c *call, a op.FusedMatMulAttrs, pack func(g kernels.GemmArgs) *kernels.PackedWeights) error {
+// matmul runs a product; act is what a.Act names. pack returns the packed weights of a single product, or nil.
+func matmul(c *call, a op.FusedMatMulAttrs, act kernels.UnaryOp, pack func(g kernels.GemmArgs) *kernels.PackedWeights) error {
 	x, w, out := c.in[0], c.in[1], c.out
 	r := len(out.Shape)
-	act, ok := activation(a.Act)
-	if !ok {
-		return diag.New(device.ErrUnsupported, c.node.Label(), "%s: the cpu backend has no function %q to apply to a product", c.node.Op.Name, a.Act)
-	}
 	g := kernels.GemmArgs{
 		M: out.Shape[r-2], N: out.Shape[r-1], K: x.Shape[len(x.Shape)-1],
 		A: f32(x), TransA: a.TransA, B: weights(w), TransB: a.TransB, C: f32(out),

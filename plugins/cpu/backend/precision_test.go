@@ -119,7 +119,7 @@ func TestUnknownActivation(t *testing.T) {
 	c := &call{node: op.MatMul(x, x, op.MatMulAttrs{}), in: make([]tensor.Tensor, 2)}
 	c.out = tensor.Tensor{DType: dtype.F32, Shape: []int{2, 2}, Data: tensor.AlignedBytes(16)}
 	c.in[0], c.in[1] = c.out, c.out
-	err := matmul(c, op.FusedMatMulAttrs{Act: "swoosh"}, nil)
+	err := multiplies(func(*ir.Node) op.FusedMatMulAttrs { return op.FusedMatMulAttrs{Act: "swoosh"} })(c.node)(c)
 	if !errors.Is(err, device.ErrUnsupported) {
 		t.Errorf("%v", err)
 	}
