@@ -46,7 +46,7 @@ def elementwise():
     yield case("cast x {to=f16}", lambda: h.copy_(x), x=x)
 
 
-@op("reduce_sum", "reduce_max", "softmax", "layer_norm", "rms_norm", "group_norm", "argmax", "log_softmax", "cumsum", "sort", "top_k")
+@op("reduce_sum", "reduce_max", "softmax", "layer_norm", "rms_norm", "group_norm", "argmax", "log_softmax", "cumsum", "sort", "top_k", "fft")
 def rows():
     x, long, tall = rand(8192, 4096), rand(16, 1 << 21), rand(1 << 15, 1024)
     yield case("reduce_sum x {axes=[1]}", into(torch.sum, x, 1), x=x)
@@ -67,15 +67,20 @@ def rows():
     yield case("argmax x {axis=1}", lambda: big.argmax(1).int(), x=big)
     yield case("cumsum x {axis=1}", into(torch.cumsum, x, 1), x=x)
     yield case("cumsum x {axis=1}", into(torch.cumsum, long, 1), tol=1e-2, x=long)
-    yield case("sort x {axis=1}", lambda: (lambda v, i: (v, i.int()))(*torch.sort(x, 1, stable=True)), x=x)
+    yield case("sort x {axis=1}", lambda: (lambda v, i: (v, i.int()))(*torch.sort(x, stable=True, dim=1)), x=x)
+    z = rand(16384, 4096)
+    yield case("fft x", lambda: (lambda c: torch.cat([c.real, c.imag], 1))(torch.fft.fft(torch.complex(z[:, :2048], z[:, 2048:]))), x=z)
     yield case("top_k x {k=50}", lambda: (lambda v, i: (v, i.int()))(*torch.topk(big, 50)), x=big)
 
 
 @op("conv2d", "conv3d", "pool", "matmul")
 def windows():
     x, w = rand(8, 256, 64, 64), rand(256, 256, 3, 3)
-    yield case("conv2d x, w {padding=[1,1]}", lambda: F.conv2d(x, w, padding=1), weights=("w",), x=x, w=w)
+    yield case('conv2d x, w {layout="nchw", padding=[1,1]}', lambda: F.conv2d(x, w, padding=1), weights=("w",), x=x, w=w)
     v, w3 = rand(2, 64, 16, 56, 56), rand(64, 64, 3, 3, 3)
-    yield case("conv3d x, w {padding=[1,1,1]}", lambda: F.conv3d(v, w3, padding=1), weights=("w",), x=v, w=w3)
+    yield case('conv3d x, w {layout="ncdhw", padding=[1,1,1]}', lambda: F.conv3d(v, w3, padding=1), weights=("w",), x=v, w=w3)
+    p = rand(32, 64, 112, 112)
+    yield case('pool x {kernel=[3,3], kind="max", layout="nchw", padding=[1,1], stride=[2,2]}', lambda: F.max_pool2d(p, 3, 2, 1), x=p)
+    yield case('pool x {kernel=[2,2], kind="mean", layout="nchw", stride=[2,2]}', lambda: F.avg_pool2d(p, 2), x=p)
     a, b = rand(4096, 4096), rand(4096, 4096)
     yield case("matmul a, b", into(torch.mm, a, b), weights=("b",), a=a, b=b)

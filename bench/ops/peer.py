@@ -60,7 +60,7 @@ def rand(*shape, dtype=torch.float32):
     """Normally distributed numbers, which repeat after a million: drawing all of them would take longer than the measurement."""
     n = math.prod(shape)
     start = torch.randint(len(pool), ()).item()
-    return pool.roll(start).repeat(-(-n // len(pool)))[:n].reshape(shape).to(dtype)
+    return pool.roll(start).repeat(-(-n // len(pool)))[:n].reshape(shape).to(torch.get_default_device(), dtype)
 
 
 def type_of(t):

@@ -245,7 +245,7 @@ func TestCoverage(t *testing.T) {
 				}
 			}
 		}
-		if resized*4 < n || larger < 5 || zero == 0 {
+		if resized*4 < n || larger < 5 || zero == 0 && def.Name != "knn" { // which has more points than neighbours
 			t.Errorf("%s: of %d tries %d gave new sizes, %d larger and %d empty ones", def.Name, n, resized, larger, zero)
 		}
 	}

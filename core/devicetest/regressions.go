@@ -165,7 +165,7 @@ func (s *suite) regressionChecks() (checks []check) {
 }
 
 func (s *suite) checkRegression(r regression, seed uint64) error {
-	g, err := ir.Parse(r.text)
+	g, err := ir.Parse("graph regression\n" + r.text)
 	if err != nil {
 		return fmt.Errorf("BUG: devicetest: %w", err)
 	}
