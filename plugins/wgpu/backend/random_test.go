@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"flag"
-	"github.com/rlx-go/rlx/core/compile"
 	"os"
 	"testing"
 
@@ -22,28 +21,34 @@ var (
 	randomCount = flag.Int("random-count", 2, "graphs of TestRandom, for each way to compile them")
 )
 
-// TestRandom runs random graphs as they are and as the compiler leaves them for each target:
+// TestRandom runs random graphs as they are, except that what the backend has no kernel for is rewritten, and as the compiler
+// leaves them:
 //
 //	go test ./plugins/wgpu/backend -run TestRandom -random-seed 1000 -random-count 500
 func TestRandom(t *testing.T) {
-	if _, err := shared.Info(context.Background()); errors.Is(err, device.ErrUnavailable) && os.Getenv("RLX_REQUIRE_GPU") == "" {
+	info, err := shared.Info(context.Background())
+	if errors.Is(err, device.ErrUnavailable) && os.Getenv("RLX_REQUIRE_GPU") == "" {
 		t.Skip(err)
+	} else if err != nil {
+		t.Fatal(err)
 	}
-	t.Run("written", func(t *testing.T) {
-		devicetest.Mixed{Seed: *randomSeed, Count: *randomCount}.Run(t, shared)
-	})
-	t.Run("limits", func(t *testing.T) { // operands in several windows, workgroups in two dimensions
-		devicetest.Mixed{Seed: *randomSeed, Count: *randomCount}.Run(t, New(Options{MaxBinding: 8 << 10, MaxBuffer: 128 << 10, MaxGroups: 20}))
-	})
-	for _, target := range compile.Defaults() {
-		t.Run(target.Name, func(t *testing.T) {
+	rewritten := func(g *ir.Graph) (*ir.Graph, *pass.Report, error) {
+		return pass.RunOne(g, info.Target, "legalize", pass.Options{})
+	}
+	compiled := func(g *ir.Graph) (*ir.Graph, *pass.Report, error) { return pass.Run(g, info.Target, pass.Options{}) }
+	run := func(name string, b device.Backend, passes func(*ir.Graph) (*ir.Graph, *pass.Report, error)) {
+		t.Run(name, func(t *testing.T) {
 			devicetest.Mixed{Seed: *randomSeed, Count: *randomCount, Compile: func(g *ir.Graph) (*ir.Graph, map[string]tensor.Tensor, error) {
-				out, report, err := pass.Run(g, target.Takes, pass.Options{})
+				out, report, err := passes(g)
 				if err != nil {
 					return nil, nil, err
 				}
 				return out, report.Folded, nil
-			}}.Run(t, shared)
+			}}.Run(t, b)
 		})
 	}
+	run("written", shared, rewritten)
+	// Operands in several windows, workgroups in two dimensions.
+	run("limits", New(Options{MaxBinding: 8 << 10, MaxBuffer: 128 << 10, MaxGroups: 40}), rewritten)
+	run("compiled", shared, compiled)
 }
