@@ -142,7 +142,7 @@ func TestBadContents(t *testing.T) {
 		{18, "dim that is too large at the symbol's largest", node(0, func(n *rawNode) { n.typ.shape[0] = ir.MustDim("17592186044416*N*N*N") })},
 		{18, "product of dims that is too large", node(0, func(n *rawNode) { n.typ.shape = ir.Shape{ir.MustDim("1099511627776/3*N"), ir.MustDim("1024*N")} })},
 		{19, "weight of 4 bits", tensor(0, func(x *rawTensor) { x.typ.dtype = "i4" })},
-		{19, "blocks", tensor(1, func(x *rawTensor) { x.typ.dtype = "q8_0" })},
+		{19, "blocks", tensor(1, func(x *rawTensor) { x.typ.dtype = "iq2_xs" })},
 		{19, "value of 1 bit", node(4, func(n *rawNode) { n.typ.dtype = "u1" })},
 		{20, "size", tensor(0, func(x *rawTensor) { x.size++ })},
 		{20, "larger type", tensor(1, func(x *rawTensor) { x.typ.shape = dims(1<<20, 8) })},

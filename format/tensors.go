@@ -139,6 +139,7 @@ func decodeTensor(d *decoder) (t rawTensor) {
 
 // unsupportedDTypes are names of element types smaller than a byte, or of blocks, that a later version may have. They are
 // reserved, so that such a file is not reported as damaged.
-var unsupportedDTypes = []rawDType{"u1", "i2", "u2", "i4", "u4", "f4", "q4_0", "q4_1", "q5_0", "q5_1", "q8_0"}
+var unsupportedDTypes = []rawDType{"u1", "i2", "u2", "i4", "u4", "f4", "q1_0", "q2_0", "tq1_0", "tq2_0", "iq1_s", "iq1_m", "iq2_xxs", "iq2_xs", "iq2_s",
+	"iq3_xxs", "iq3_s", "nvfp4"}
 
 func (r rawDType) parse() (dtype.DType, bool) { return dtype.Parse(string(r)) }

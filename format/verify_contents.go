@@ -208,9 +208,9 @@ func checkType(r *rawType, syms ir.Syms, where string, at int64) (ir.Type, error
 	d, ok := r.dtype.parse()
 	if !ok {
 		if slices.Contains(unsupportedDTypes, r.dtype) {
-			return ir.Type{}, fail(19, where, at, "element type %s is smaller than a byte or a block; this version has none of these", r.dtype)
+			return ir.Type{}, fail(19, where, at, "element type %s is smaller than a byte, or a block of a kind that this version does not know", r.dtype)
 		}
-		return ir.Type{}, fail(18, where, at, "element type %.40q is unknown; known are %v", string(r.dtype), dtype.All())
+		return ir.Type{}, fail(18, where, at, "element type %.40q is unknown; known are %v", string(r.dtype), dtype.Known())
 	}
 	t := ir.Type{DType: d, Shape: r.shape}
 	for _, x := range r.shape {

@@ -30,7 +30,7 @@ func (f fake) Info(context.Context) (device.Info, error) {
 			to.Rules = append(to.Rules, target.RuleOf(d, target.Reference))
 		}
 	}
-	for _, d := range dtype.All() {
+	for _, d := range dtype.Known() {
 		if d.String() != f.not {
 			to.Types = append(to.Types, d)
 		}

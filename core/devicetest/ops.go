@@ -109,7 +109,7 @@ func dtypes(s subject) (out []dtype.DType) {
 func hasFloats(s subject) bool { return slices.ContainsFunc(dtypes(s), dtype.DType.IsFloat) }
 
 func hasInts(s subject) bool {
-	return slices.ContainsFunc(dtypes(s), func(d dtype.DType) bool { return !d.IsFloat() })
+	return slices.ContainsFunc(dtypes(s), func(d dtype.DType) bool { return !d.IsFloat() && !d.IsPacked() })
 }
 
 // rigged builds and loads a subject, runs f and unloads it.

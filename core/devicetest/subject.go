@@ -85,11 +85,11 @@ type form struct {
 	arena bool
 }
 
-// weightForm makes the float operands params: all but the first, or the first if it is the only one.
+// weightForm makes the float and packed operands params: all but the first, or the first if it is the only one.
 func (s subject) weightForm() (form, bool) {
 	w, some := make([]bool, len(s.In)), false
 	for k := 1; k < len(w); k++ {
-		w[k] = s.In[k].DType.IsFloat()
+		w[k] = s.In[k].DType.IsFloat() || s.In[k].DType.IsPacked()
 		some = some || w[k]
 	}
 	if !some && len(w) > 0 && s.In[0].DType.IsFloat() {

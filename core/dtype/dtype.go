@@ -24,15 +24,39 @@ const (
 	Bool
 )
 
+// The packed element types are the block formats of GGUF files. One element is one block, so a weight of n rows of k values is
+// q4_0[n,k/32]. Package core/quant decodes them; no op computes with them but those that say so (ir.Def.Packed).
+const (
+	Q4_0 DType = iota + Bool + 1
+	Q4_1
+	Q5_0
+	Q5_1
+	Q8_0
+	Q2_K
+	Q3_K
+	Q4_K
+	Q5_K
+	Q6_K
+	Q8_K
+	IQ4_NL
+	IQ4_XS
+	MXFP4
+)
+
 var table = [...]struct {
-	name  string
-	size  int
-	class class
+	name   string
+	size   int
+	class  class
+	values int
 }{
-	Invalid: {"invalid", 0, 0},
-	F32:     {"f32", 4, float}, F16: {"f16", 2, float}, BF16: {"bf16", 2, float}, F64: {"f64", 8, float},
-	I8: {"i8", 1, signed}, I16: {"i16", 2, signed}, I32: {"i32", 4, signed}, I64: {"i64", 8, signed},
-	U8: {"u8", 1, unsigned}, U32: {"u32", 4, unsigned}, Bool: {"bool", 1, boolean},
+	Invalid: {"invalid", 0, 0, 0},
+	F32:     {"f32", 4, float, 1}, F16: {"f16", 2, float, 1}, BF16: {"bf16", 2, float, 1}, F64: {"f64", 8, float, 1},
+	I8: {"i8", 1, signed, 1}, I16: {"i16", 2, signed, 1}, I32: {"i32", 4, signed, 1}, I64: {"i64", 8, signed, 1},
+	U8: {"u8", 1, unsigned, 1}, U32: {"u32", 4, unsigned, 1}, Bool: {"bool", 1, boolean, 1},
+	Q4_0: {"q4_0", 18, packed, 32}, Q4_1: {"q4_1", 20, packed, 32}, Q5_0: {"q5_0", 22, packed, 32}, Q5_1: {"q5_1", 24, packed, 32},
+	Q8_0: {"q8_0", 34, packed, 32}, Q2_K: {"q2_k", 84, packed, 256}, Q3_K: {"q3_k", 110, packed, 256}, Q4_K: {"q4_k", 144, packed, 256},
+	Q5_K: {"q5_k", 176, packed, 256}, Q6_K: {"q6_k", 210, packed, 256}, Q8_K: {"q8_k", 292, packed, 256},
+	IQ4_NL: {"iq4_nl", 18, packed, 32}, IQ4_XS: {"iq4_xs", 136, packed, 256}, MXFP4: {"mxfp4", 17, packed, 32},
 }
 
 type class uint8
@@ -42,14 +66,23 @@ const (
 	signed
 	unsigned
 	boolean
+	packed
 )
 
-// All lists the element types.
+// All lists the element types of single values.
 func All() []DType { return []DType{F32, F16, BF16, F64, I8, I16, I32, I64, U8, U32, Bool} }
+
+// Packed lists the element types of blocks.
+func Packed() []DType {
+	return []DType{Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, Q8_K, IQ4_NL, IQ4_XS, MXFP4}
+}
+
+// Known lists all element types: All and Packed.
+func Known() []DType { return append(All(), Packed()...) }
 
 // Parse finds a type by its name.
 func Parse(name string) (DType, bool) {
-	for _, d := range All() {
+	for _, d := range Known() {
 		if table[d].name == name {
 			return d, true
 		}
@@ -67,6 +100,12 @@ func (d DType) String() string {
 
 // Size is the number of bytes of one element.
 func (d DType) Size() int { return table[d].size }
+
+// Values is how many numbers one element holds: 32 or 256 of a packed type, 1 of all others.
+func (d DType) Values() int { return table[d].values }
+
+// IsPacked reports a type whose elements are blocks.
+func (d DType) IsPacked() bool { return table[d].class == packed }
 
 // IsFloat reports f32, f16, bf16 and f64.
 func (d DType) IsFloat() bool { return table[d].class == float }

@@ -1,12 +1,14 @@
 package interp
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"math/rand/v2"
 
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/quant"
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
@@ -16,8 +18,11 @@ func Compare(got, want *tensor.Array, tol ir.Tolerance) error {
 	if g, w := TypeOf(got), TypeOf(want); !g.Equal(w) {
 		return fmt.Errorf("type is %v; want %v", g, w)
 	}
+	if !bytes.Equal(got.B, want.B) {
+		return fmt.Errorf("blocks of %v differ", TypeOf(want))
+	}
 	worst, excess, bad := -1, 0.0, 0
-	for i := range want.Len() {
+	for i := range max(len(want.F), len(want.I)) {
 		if e := Excess(got.At(i), want.At(i), tol); e > 0 {
 			if bad++; worst < 0 || e > excess {
 				worst, excess = i, e
@@ -68,7 +73,7 @@ func CaseInputs(c ir.Case[any], seed uint64) []*tensor.Array {
 }
 
 // Random makes a value of type t for syms with elements in r: floats rounded to their type, integers inclusive of both
-// ends and clamped to their type.
+// ends and clamped to their type. Of packed types, blocks are random.
 func Random(rng *rand.Rand, t ir.Type, syms map[string]int64, r ir.Range) *tensor.Array {
 	a := tensor.NewArray(t.DType, t.Shape.Eval(syms)...)
 	for i := range a.F {
@@ -76,6 +81,9 @@ func Random(rng *rand.Rand, t ir.Type, syms map[string]int64, r ir.Range) *tenso
 	}
 	if t.DType != dtype.F64 && t.DType.IsFloat() {
 		return a.Tensor().Array()
+	}
+	if t.DType.IsPacked() {
+		quant.Random(a.B, t.DType, rng.Uint32)
 	}
 	for i := range a.I {
 		lo, hi := t.DType.IntRange()

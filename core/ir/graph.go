@@ -7,6 +7,8 @@ package ir
 import (
 	"fmt"
 	"slices"
+
+	"github.com/rlx-go/rlx/core/tensor"
 )
 
 // Node is one operation and its result. Nodes are made by Graph.Add and not changed afterwards, except that a graph may
@@ -145,7 +147,7 @@ func (n *Node) InTypes() []Type {
 func (n *Node) EvalMemory() (arrays, own int64) {
 	in, out, syms := n.InTypes(), n.ResultTypes(), n.Graph.Syms
 	for _, t := range slices.Concat(in, out) {
-		arrays += 8 * syms.MaxElems(t)
+		arrays += tensor.ArrayBytes(t.DType, syms.MaxElems(t))
 	}
 	return arrays, n.Op.memory(n.Attrs, in, syms, out)
 }

@@ -1,6 +1,7 @@
 package ir
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -37,6 +38,8 @@ type Def[A any] struct {
 	InPlace []int
 	// Effects: a leaf that is never folded, merged or dropped (input, param, state).
 	Effects bool
+	// Packed: operands and the result may be of packed element types (dtype.Packed). Of other ops they may not.
+	Packed bool
 	// Updates: the result is a new value of operand 0, a state, and overwrites it (kv_append). Never folded, merged or
 	// dropped, and it runs after everything that reads operand 0.
 	Updates bool
@@ -88,7 +91,7 @@ type OpDef struct {
 	Name, Doc, Results string // Results: see TupleDef
 	MinIn, MaxIn       int
 	Block, Tuple, Declared, Elementwise, Commutative,
-	Effects, Updates bool
+	Effects, Updates, Packed bool
 	InPlace []int
 
 	attrs attrCodec
@@ -114,7 +117,7 @@ func Define[A any](d Def[A]) *OpDef {
 	}
 	def := &OpDef{
 		Name: d.Name, Doc: d.Doc, MinIn: d.MinIn, MaxIn: d.MaxIn, Block: d.Block, Declared: d.Declared,
-		Elementwise: d.Elementwise, Commutative: d.Commutative, Effects: d.Effects, Updates: d.Updates, InPlace: d.InPlace,
+		Elementwise: d.Elementwise, Commutative: d.Commutative, Effects: d.Effects, Updates: d.Updates, Packed: d.Packed, InPlace: d.InPlace,
 		attrs: newAttrCodec[A](d.Name),
 		infer: func(a any, in []Type, declared Type, syms Syms) ([]Type, error) {
 			t, err := d.Infer(Sig[A]{a.(A), in, declared, syms})
@@ -260,7 +263,10 @@ func (d *OpDef) InferResults(attrs any, in []Type, declared Type, syms Syms) ([]
 	var out []Type
 	var err error
 	if d.Declared {
-		err = syms.CheckType(declared)
+		err = cmp.Or(syms.CheckType(declared), d.checkPacked("the declared type", declared))
+	}
+	for i := 0; i < len(in) && err == nil; i++ {
+		err = d.checkPacked(fmt.Sprint("operand ", i), in[i])
 	}
 	if err == nil {
 		out, err = d.infer(attrs, in, declared, syms)
@@ -269,7 +275,7 @@ func (d *OpDef) InferResults(attrs any, in []Type, declared Type, syms Syms) ([]
 		err = fmt.Errorf("%d results; want 1 to %d", len(out), MaxResults)
 	}
 	for i := 0; i < len(out) && err == nil; i++ {
-		err = syms.CheckType(out[i])
+		err = cmp.Or(syms.CheckType(out[i]), d.checkPacked("the result", out[i]))
 	}
 	if err == nil && d.view != nil && len(in) > 0 {
 		err = d.checkView(attrs, in[0], out[0], syms)
@@ -278,6 +284,14 @@ func (d *OpDef) InferResults(attrs any, in []Type, declared Type, syms Syms) ([]
 		return nil, fmt.Errorf("%s: %w", d.Name, err)
 	}
 	return out, nil
+}
+
+// checkPacked reports a packed type that the op does not take.
+func (d *OpDef) checkPacked(what string, t Type) error {
+	if d.Packed || !t.DType.IsPacked() {
+		return nil
+	}
+	return fmt.Errorf("%s is %v, whose elements are blocks; only some ops take these (dequant_matmul, dequant_rows)", what, t)
 }
 
 // checkView reports a view whose upper bound is beyond its operand's, which bounds that are not exact may be.

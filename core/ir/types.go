@@ -227,7 +227,7 @@ func ParseType(text string) (Type, error) {
 	}
 	d, ok := dtype.Parse(text[:i])
 	if !ok {
-		return Type{}, fmt.Errorf("type %q: unknown element type %q (known: %v)", text, text[:i], dtype.All())
+		return Type{}, fmt.Errorf("type %q: unknown element type %q (known: %v)", text, text[:i], dtype.Known())
 	}
 	s, err := ParseShape(text[i:])
 	return Type{d, s}, err

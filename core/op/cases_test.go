@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/rlx-go/rlx/core/dtype"
@@ -161,8 +163,8 @@ func TestCases(t *testing.T) {
 					t.Errorf("result is not of its type: %v", err)
 				}
 			}
-			for i := range out.Len() {
-				if v := out.At(i); math.IsNaN(v) && tensor.Numel(in[0].Shape) > 0 {
+			for i, v := range out.F {
+				if math.IsNaN(v) && tensor.Numel(in[0].Shape) > 0 {
 					t.Fatalf("element %d is NaN", i)
 				}
 			}
@@ -377,4 +379,25 @@ func TestViews(t *testing.T) {
 	if views < 10 {
 		t.Errorf("only %d cases are views", views)
 	}
+}
+
+// TestPackedRefused: no op takes blocks as if they were numbers, nor makes them, but those that say so.
+func TestPackedRefused(t *testing.T) {
+	eachCase(t, func(t *testing.T, def *ir.OpDef, c ir.Case[any]) {
+		if def.Packed {
+			return
+		}
+		for k := range c.In {
+			in := slices.Clone(c.In)
+			in[k].DType = dtype.Q8_0
+			if _, err := def.InferResults(c.Attrs, in, c.Out, nil); err == nil || !strings.Contains(err.Error(), "dequant_matmul") {
+				t.Errorf("operand %d is %v, and the error is %v", k, in[k], err)
+			}
+		}
+		if def.Declared {
+			if _, err := def.InferResults(c.Attrs, c.In, ir.Type{DType: dtype.MXFP4, Shape: c.Out.Shape}, nil); err == nil {
+				t.Errorf("the declared type may be packed")
+			}
+		}
+	})
 }

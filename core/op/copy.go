@@ -1,13 +1,14 @@
 package op
 
 import (
+	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
 // CopyDef gives a value storage of its own.
 var CopyDef = ir.Define(ir.Def[NoAttrs]{
-	Name:  "copy",
+	Name: "copy", Packed: true,
 	Doc:   "x in storage of its own: it separates an output from an input or a weight, or a view from its parent.",
 	MinIn: 1, MaxIn: 1,
 	Infer: func(s ir.Sig[NoAttrs]) (ir.Type, error) { return s.In[0], nil },
@@ -20,6 +21,9 @@ var CopyDef = ir.Define(ir.Def[NoAttrs]{
 	Cases: func() []ir.Case[NoAttrs] {
 		cases := []ir.Case[NoAttrs]{{In: []ir.Type{f32()}}, {In: []ir.Type{f32(0)}}, {In: []ir.Type{f32(3, 257)}}}
 		for _, d := range elementTypes() {
+			cases = append(cases, ir.Case[NoAttrs]{In: []ir.Type{ir.TypeOf(d, 3, 5)}})
+		}
+		for _, d := range []dtype.DType{dtype.Q4_0, dtype.Q5_K, dtype.MXFP4} {
 			cases = append(cases, ir.Case[NoAttrs]{In: []ir.Type{ir.TypeOf(d, 3, 5)}})
 		}
 		return cases

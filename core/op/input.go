@@ -18,7 +18,7 @@ func Input(g *ir.Graph, name string, t ir.Type) *ir.Node {
 // leaf defines an op without operands whose value an executor supplies.
 func leaf(name, doc string) *ir.OpDef {
 	return ir.Define(ir.Def[NoAttrs]{
-		Name: name, Doc: doc, Declared: true, Effects: true,
+		Name: name, Doc: doc, Declared: true, Effects: true, Packed: true,
 		Infer: func(s ir.Sig[NoAttrs]) (ir.Type, error) {
 			if s.Declared.DType == dtype.Invalid {
 				return ir.Type{}, fmt.Errorf("has no declared type")
@@ -27,7 +27,7 @@ func leaf(name, doc string) *ir.OpDef {
 		},
 		Tol: exact[NoAttrs],
 		Cases: func() []ir.Case[NoAttrs] {
-			return []ir.Case[NoAttrs]{{Out: f32(2, 3)}, {Out: i64()}, {Out: bf16(0, 4)}}
+			return []ir.Case[NoAttrs]{{Out: f32(2, 3)}, {Out: i64()}, {Out: bf16(0, 4)}, {Out: ir.TypeOf(dtype.Q4_0, 3, 5)}, {Out: ir.TypeOf(dtype.Q6_K, 2)}}
 		},
 	})
 }

@@ -89,12 +89,12 @@ func checkMemory(t *testing.T, def *ir.OpDef, c ir.Case[any]) {
 	for _, typ := range n.ResultTypes() {
 		out = append(out, tensor.NewArray(typ.DType, typ.Shape.Eval(nil)...))
 	}
-	elems := 0
+	var want int64
 	for _, a := range slices.Concat(in, out) {
-		elems += a.Len()
+		want += tensor.ArrayBytes(a.DType, int64(a.Len()))
 	}
-	if arrays != int64(8*elems) {
-		t.Errorf("%v %+v: %d elements of 8 bytes; EvalMemory says %d bytes", c.In, c.Attrs, elems, arrays)
+	if arrays != want {
+		t.Errorf("%v %+v: arrays of %d bytes; EvalMemory says %d", c.In, c.Attrs, want, arrays)
 	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)

@@ -101,6 +101,7 @@ func Reshape(x *ir.Node, shape ir.Shape) *ir.Node {
 func copyArray(out, in *tensor.Array) {
 	copy(out.F, in.F)
 	copy(out.I, in.I)
+	copy(out.B, in.B)
 }
 
 // take sets out[i] = in[j]. It is the inner step of ops that move values.

@@ -295,7 +295,7 @@ func (p *parser) types(sep string) (out []dtype.DType, err error) {
 	for {
 		t, ok := dtype.Parse(p.peek())
 		if !ok || slices.Contains(out, t) {
-			return nil, p.failf("found %s; want an element type, each once: %s", p.found(), join(dtype.All(), ", "))
+			return nil, p.failf("found %s; want an element type, each once: %s", p.found(), join(dtype.Known(), ", "))
 		}
 		p.next()
 		out = append(out, t)

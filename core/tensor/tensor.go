@@ -99,27 +99,45 @@ func (t Tensor) HasNaN() bool {
 	return false
 }
 
-// Array is a tensor in the reference form. Floats of every width are in F, integers and bools in I; the other is nil.
+// Array is a tensor in the reference form. Floats of every width are in F, integers and bools in I, the bytes of packed types
+// in B; the others are nil.
 type Array struct {
 	DType dtype.DType
 	Shape []int
 	F     []float64
 	I     []int64
+	B     []byte
 }
 
 // NewArray allocates a zero array.
 func NewArray(d dtype.DType, shape ...int) *Array {
 	a := &Array{DType: d, Shape: shape}
-	if d.IsFloat() {
-		a.F = make([]float64, Numel(shape))
-	} else {
-		a.I = make([]int64, Numel(shape))
+	switch n := Numel(shape); {
+	case d.IsFloat():
+		a.F = make([]float64, n)
+	case d.IsPacked():
+		a.B = make([]byte, n*d.Size())
+	default:
+		a.I = make([]int64, n)
 	}
 	return a
 }
 
+// ArrayBytes is the memory that ArrayIn takes for n elements of type d, a multiple of 8.
+func ArrayBytes(d dtype.DType, n int64) int64 {
+	if d.IsPacked() {
+		return (n*int64(d.Size()) + 7) &^ 7
+	}
+	return n * 8
+}
+
 // Len is the number of elements.
-func (a *Array) Len() int { return max(len(a.F), len(a.I)) }
+func (a *Array) Len() int {
+	if a.DType.IsPacked() {
+		return len(a.B) / a.DType.Size()
+	}
+	return max(len(a.F), len(a.I))
+}
 
 // Fill sets all elements to v, rounded to the element type.
 func (a *Array) Fill(v float64) {
@@ -134,7 +152,7 @@ func (a *Array) Fill(v float64) {
 	}
 }
 
-// At is element i as float64.
+// At is element i as float64. Elements of packed types are no numbers.
 func (a *Array) At(i int) float64 {
 	if a.F != nil {
 		return a.F[i]
@@ -144,14 +162,17 @@ func (a *Array) At(i int) float64 {
 
 // ArrayIn is NewArray in the memory of b, which is aligned to 8 bytes, and what is left of b. The elements keep what is there.
 func ArrayIn(b []byte, d dtype.DType, shape ...int) (a *Array, rest []byte) {
-	n := 8 * Numel(shape)
+	n := int(ArrayBytes(d, int64(Numel(shape))))
 	if n == 0 {
 		return NewArray(d, shape...), b
 	}
 	a = &Array{DType: d, Shape: shape}
-	if d.IsFloat() {
+	switch {
+	case d.IsFloat():
 		a.F = View[float64](b[:n])
-	} else {
+	case d.IsPacked():
+		a.B = b[:Numel(shape)*d.Size()]
+	default:
 		a.I = View[int64](b[:n])
 	}
 	return a, b[n:]
@@ -166,6 +187,10 @@ func (t Tensor) Array() *Array {
 
 // Set widens t, which has a's type, into a.
 func (a *Array) Set(t Tensor) {
+	if a.B != nil {
+		copy(a.B, t.Data)
+		return
+	}
 	le := binary.LittleEndian
 	for i := range a.Len() {
 		b := t.Data[i*t.DType.Size():]
@@ -208,6 +233,10 @@ func (a *Array) Tensor() Tensor {
 
 // Store is Tensor into data, which is as long.
 func (a *Array) Store(data []byte) {
+	if a.B != nil {
+		copy(data, a.B)
+		return
+	}
 	le := binary.LittleEndian
 	for i := range a.Len() {
 		b := data[i*a.DType.Size():]

@@ -31,6 +31,7 @@ func reference(n *ir.Node) func(c *call) error {
 			out[i] = array(t)
 			clear(out[i].F)
 			clear(out[i].I)
+			clear(out[i].B)
 		}
 		if err := c.node.Op.Eval(c.node.Attrs, in, out...); err != nil {
 			return err

@@ -13,7 +13,7 @@ var rules []target.Rule
 // Description lists the nodes for which the backend has kernels; op definitions run all others. It is the same on all processors.
 // The compiler carries a copy, core/target/cpu.target.
 var Description = sync.OnceValue(func() *target.Description {
-	d := &target.Description{Name: "cpu", Version: Version, Types: dtype.All(), Rules: rules}
+	d := &target.Description{Name: "cpu", Version: Version, Types: dtype.Known(), Rules: rules}
 	for _, l := range levels {
 		d.Levels = append(d.Levels, l.level)
 	}
