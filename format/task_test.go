@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -11,10 +12,13 @@ import (
 
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/core/task"
 	"github.com/rlx-go/rlx/core/task/segment"
 	"github.com/rlx-go/rlx/core/task/tasktest"
 	"github.com/rlx-go/rlx/core/tensor"
+	"github.com/rlx-go/rlx/internal/tinymodel"
 )
 
 // echo is a task with fields of every type, registered under a name before "kind" and one after it. A kind is added as this one is:
@@ -117,8 +121,8 @@ func TestBadTask(t *testing.T) {
 		code     error
 		text     string
 	}{
-		"an unknown kind":              {kind: "mirror", from: late, to: "\xa4kind\xa6mirroR", code: CodeOf(15), text: `task "mirroR"; this version knows "echo", "mirror", "segment"`},
-		"an unknown kind before kind":  {kind: "echo", from: "\xa4echo\x8a", to: "\xa4echO\x8a", code: CodeOf(15), text: `task "echO"; this version knows "echo", "mirror", "segment"`},
+		"an unknown kind":              {kind: "mirror", from: late, to: "\xa4kind\xa6mirroR", code: CodeOf(15), text: `task "mirroR"; this version knows "echo", "mirror", "segment", "text"`},
+		"an unknown kind before kind":  {kind: "echo", from: "\xa4echo\x8a", to: "\xa4echO\x8a", code: CodeOf(15), text: `task "echO"; this version knows "echo", "mirror", "segment", "text"`},
 		"fields under another name":    {kind: "mirror", from: "\xa6mirror\x8a", to: "\xa6mirroR\x8a", code: CodeOf(15), text: `field "mirroR"; want "mirror"`},
 		"another kind than its fields": {kind: "echo", from: early, to: "\xa4kind\xa4echO", code: CodeOf(15), text: `kind "echO" of a task "echo"`},
 		"fields of another kind":       {kind: "mirror", from: late + "\xa6mirror", to: "\xa4kind\xa7segment\xa7segment", code: CodeOf(15), text: "task has 10 fields"},
@@ -158,6 +162,44 @@ func TestBadTask(t *testing.T) {
 		change(f.c.meta.Task.(*segment.Task))
 		if _, err := verifyBytes(f.file()); !errors.Is(err, want) {
 			t.Errorf("%v; want %v", err, want)
+		}
+	}
+}
+
+// TestAttachments: a task's attachments are weights that hold the bytes of a file.
+func TestAttachments(t *testing.T) {
+	extend := tinymodel.Program(t, tinymodel.Extend, "cpu")
+	file := []byte("{}\n")
+	for _, c := range []struct {
+		name, text string
+		typ        ir.Type
+	}{
+		{"tokenizer.json", "", ir.TypeOf(dtype.U8, 3)},
+		{"tokenizer", `attachment "tokenizer.json"; the artifact has no weight u8[n] of that name`, ir.TypeOf(dtype.U8, 3)},
+		{"tokenizer.json", "no weight u8[n]", ir.TypeOf(dtype.U8, 3, 1)},
+		{"tokenizer.json", "no weight u8[n]", ir.TypeOf(dtype.I8, 3)},
+	} {
+		about := tinymodel.TextTask()
+		about.Tokenizer = "tokenizer.json"
+		path := filepath.Join(t.TempDir(), "a.rlx")
+		_, err := Write(t.Context(), path, Artifact{Programs: []*program.Program{extend}, Meta: Meta{Model: "text", Task: about}}, []Weight{{Name: c.name, Type: c.typ,
+			Write: func(w io.Writer) error { _, err := w.Write(file); return err }}})
+		if c.text != "" {
+			if err == nil || !strings.Contains(err.Error(), c.text) {
+				t.Errorf("%s %v: %v; want %q", c.name, c.typ, err, c.text)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, err := Open(path, Policy{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer v.Close()
+		if got := v.Meta().Task; !reflect.DeepEqual(got, about) {
+			t.Errorf("%+v came back as %+v", about, got)
 		}
 	}
 }

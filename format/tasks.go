@@ -134,8 +134,8 @@ func encodeList[T any](e *encoder, list []T, item func(T)) {
 	}
 }
 
-// checkTask is the part of check 27 that compares the task with the methods it names.
-func checkTask(m *Meta) error {
+// checkTask is the part of check 27 that compares the task with the methods and attachments it names.
+func checkTask(m *Meta, dir *Directory) error {
 	if m.Task == nil {
 		return nil
 	}
@@ -148,6 +148,13 @@ func checkTask(m *Meta) error {
 	}
 	if err := m.Task.Check(methods); err != nil {
 		return fail(27, KindMeta.String(), -1, "%w", err)
+	}
+	if a, ok := m.Task.(task.Attached); ok {
+		for _, name := range a.Attachments() {
+			if t, ok := dir.Find(name); !ok || !t.Attachment() {
+				return fail(27, KindMeta.String(), -1, "the task uses attachment %.80q; the artifact has no weight u8[n] of that name", name)
+			}
+		}
 	}
 	return nil
 }

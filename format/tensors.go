@@ -25,6 +25,9 @@ type Tensor struct {
 	Offset, Size int64   // in bytes, in the weights section
 }
 
+// Attachment reports whether the type is that of an attachment, the bytes of a file.
+func (t *Tensor) Attachment() bool { return t.Type.DType == dtype.U8 && t.Type.Rank() == 1 }
+
 // Directory lists the weights by offset.
 type Directory struct {
 	tensors []Tensor

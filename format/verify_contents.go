@@ -42,7 +42,7 @@ func checkContents(c *contents, weights int64, p Policy) (*Directory, []*program
 		}
 		programs = append(programs, prog)
 	}
-	if err := checkSignature(c.meta, programs, c.graphs); err != nil {
+	if err := checkSignature(c.meta, programs, c.graphs, dir); err != nil {
 		return nil, nil, err
 	}
 	if _, _, err := program.JoinStates(programs...); err != nil {

@@ -230,7 +230,7 @@ func attrKind(v any) string {
 }
 
 // checkSignature runs check 27 on META against the programs, and asks the task whether it is usable.
-func checkSignature(m *Meta, programs []*program.Program, raw []rawGraph) error {
+func checkSignature(m *Meta, programs []*program.Program, raw []rawGraph, dir *Directory) error {
 	has := map[string]bool{}
 	for i, p := range programs {
 		bad := func(format string, args ...any) error {
@@ -254,7 +254,7 @@ func checkSignature(m *Meta, programs []*program.Program, raw []rawGraph) error 
 			return fail(27, KindMeta.String(), -1, "method %s has no program", x.Name)
 		}
 	}
-	return checkTask(m)
+	return checkTask(m, dir)
 }
 
 // MethodOf is the signature of a program, as META states it.

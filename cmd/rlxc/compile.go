@@ -17,10 +17,12 @@ import (
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/pass"
 	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/format"
 	"github.com/rlx-go/rlx/internal/cli"
+	"github.com/rlx-go/rlx/internal/regular"
 	"github.com/rlx-go/rlx/models/arch"
 	"github.com/rlx-go/rlx/models/weights"
 )
@@ -138,7 +140,7 @@ func runCompile(ctx context.Context, env *cli.Env, src string, f compileFlags) e
 	}
 	result, err := compileModel(ctx, src, model, compile.Options{
 		Targets: targets, StopAfter: f.stopAfter, Dump: dumps.graph, Layout: layout,
-		Params: vals,
+		Params: vals, Attach: attachments(model),
 	})
 	if err == nil {
 		err = dumps.flush(ctx, env)
@@ -210,6 +212,9 @@ func build(stored weights.Stored, src string, f compileFlags) (m *arch.Model, no
 	}
 	var cfg arch.Config
 	beside := configBeside(src)
+	files := func(name string, most int64) ([]byte, error) {
+		return regular.ReadFile(filepath.Join(filepath.Dir(beside), name), most)
+	}
 	switch _, err := os.Stat(beside); {
 	case f.config != "":
 		if err := cfg.Load(f.config); err != nil {
@@ -237,8 +242,17 @@ func build(stored weights.Stored, src string, f compileFlags) (m *arch.Model, no
 			return nil, "", err
 		}
 	}
+	cfg.Files = files
 	m, err = family.Build(stored, cfg)
 	return m, note, err
+}
+
+// attachments are the model's attachments as weights.
+func attachments(m *arch.Model) (out []compile.Weight) {
+	for _, a := range m.Attachments {
+		out = append(out, compile.Weight{Name: a.Name, Type: ir.TypeOf(dtype.U8, int64(len(a.Data))), Data: a.Data})
+	}
+	return out
 }
 
 // compiled is the report of a compile.

@@ -4,6 +4,7 @@ package main
 import (
 	"fmt"
 
+	_ "github.com/rlx-go/rlx/core/task/text" // a kind of task that inspect shows
 	"github.com/rlx-go/rlx/format"
 	"github.com/rlx-go/rlx/internal/cli"
 	_ "github.com/rlx-go/rlx/models/sam"  // the model families that are recognised

@@ -25,6 +25,8 @@ type Options struct {
 	// Layout sets the offset of each weight, in the order given, and returns the size of them all. It belongs to the file
 	// format.
 	Layout func([]Weight) (size int64, err error)
+	// Attach are weights that travel with the programs and that none reads, each with Data. They stand behind the others.
+	Attach []Weight
 	// Dump, where not nil, is shown every graph: phase is "in" (the graph as the model wrote it) or the name of a pass.
 	Dump func(method, target, phase string, g *ir.Graph)
 	// StopAfter is the name of the last pass to run; empty means all.
@@ -36,7 +38,7 @@ type Weight struct {
 	Name   string
 	Type   ir.Type
 	Offset int64  // in the weights space; set by Options.Layout
-	Data   []byte // of weights made while compiling; nil for the param of that name
+	Data   []byte // of attachments and of weights made while compiling; nil for the param of that name
 }
 
 // Size is the number of bytes.
@@ -52,7 +54,7 @@ type Report struct {
 // Result is what Compile makes.
 type Result struct {
 	Programs    []*program.Program // by method in the order given, then by target in the order given
-	Weights     []Weight           // by offset
+	Weights     []Weight           // by offset, those of Options.Attach included
 	WeightsSize int64
 	Reports     []Report
 }
@@ -102,6 +104,7 @@ func Compile(ctx context.Context, methods []*ir.Graph, o Options) (*Result, erro
 		res.Weights = append(res.Weights, w)
 	}
 	slices.SortFunc(res.Weights, func(a, b Weight) int { return cmp.Compare(a.Name, b.Name) })
+	res.Weights = append(res.Weights, o.Attach...)
 	size, err := o.Layout(res.Weights)
 	if err != nil {
 		return nil, err

@@ -3,6 +3,7 @@ package compile_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/rlx-go/rlx/core/compile"
@@ -37,5 +38,29 @@ func TestStops(t *testing.T) {
 		if shared := len(pass.Names()); graphs > at+shared {
 			t.Errorf("cancelled at graph %d, went on to %d", at, graphs)
 		}
+	}
+}
+
+// TestAttach: attachments stand behind the weights, in their order, and no program reads them.
+func TestAttach(t *testing.T) {
+	g := ir.NewGraph("f")
+	g.Return("y", op.Add(op.Input(g, "x", ir.TypeOf(dtype.F32, 2)), op.Param(g, "z", ir.TypeOf(dtype.F32, 2))))
+	b, a := compile.Weight{Name: "b.json", Type: ir.TypeOf(dtype.U8, 2), Data: []byte("{}")}, compile.Weight{Name: "a", Type: ir.TypeOf(dtype.U8, 1), Data: []byte{1}}
+	r, err := compile.Compile(t.Context(), []*ir.Graph{g}, compile.Options{Targets: compile.Defaults(), Attach: []compile.Weight{b, a},
+		Layout: func(w []compile.Weight) (int64, error) {
+			for i := range w {
+				w[i].Offset = int64(256 * i)
+			}
+			return 768, nil
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, w := range r.Weights {
+		names = append(names, w.Name)
+	}
+	if !slices.Equal(names, []string{"z", "b.json", "a"}) || r.Weights[1].Offset != 256 || string(r.Weights[1].Data) != "{}" {
+		t.Errorf("weights are %q: %+v", names, r.Weights)
 	}
 }

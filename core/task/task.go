@@ -40,6 +40,13 @@ type Task interface {
 	String() string
 }
 
+// Attached is a Task that uses attachments of the artifact: weights of type u8[n] that no method reads, each the bytes of a file.
+type Attached interface {
+	Task
+	// Attachments are their names, which a reader compares with the artifact's weights.
+	Attachments() []string
+}
+
 // A Field is one field of a description.
 type Field struct {
 	Key string

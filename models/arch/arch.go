@@ -49,6 +49,12 @@ type Param struct {
 	Source string // in the checkpoint
 }
 
+// Attachment is a file that travels in the artifact, as a weight u8[n] that no graph reads. A task refers to it by its name.
+type Attachment struct {
+	Name string // "tokenizer.json"
+	Data []byte // not empty
+}
+
 // Fact is one line of what was recognised.
 type Fact struct{ Name, Value string }
 
@@ -61,6 +67,8 @@ type Model struct {
 	// Skipped are tensors of the family that no method uses.
 	Skipped []string
 	Task    task.Task // nil for a model that is used by tensors alone
+	// Attachments are the files that Task refers to.
+	Attachments []Attachment
 }
 
 var registered = map[string]Architecture{}

@@ -3,7 +3,9 @@ package arch
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"slices"
 	"strings"
@@ -15,7 +17,26 @@ import (
 // Config holds values that tensor shapes do not determine, keyed by their path in a Transformers config.json, such as
 // mask_decoder_config.num_attention_heads.
 type Config struct {
+	// Files reads a file beside the checkpoint, such as tokenizer.json, of at most so many bytes; the error matches fs.ErrNotExist if
+	// there is none. nil: there are no files.
+	Files func(name string, most int64) ([]byte, error)
+
 	values map[string]configValue
+}
+
+// File reads a file beside the checkpoint, of at most so many bytes. ok is false if there is none. The error names the file.
+func (c Config) File(name string, most int64) (data []byte, ok bool, err error) {
+	if c.Files == nil {
+		return nil, false, nil
+	}
+	data, err = c.Files(name, most)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, false, nil
+	case err != nil:
+		return nil, false, diag.New(ErrConfig, name, "%w", err)
+	}
+	return data, true, nil
 }
 
 type configValue struct {

@@ -1,0 +1,97 @@
+package text
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/task"
+	"github.com/rlx-go/rlx/core/tensor"
+)
+
+// Check compares the task with the method that it names.
+func (t *Task) Check(m task.Methods) error {
+	in, out := t.Inputs, t.Outputs
+	f, err := m.Taking(t.Method, in.IDs, in.Position, in.Temperature, in.TopK, in.TopP, in.MinP, in.RepeatPenalty, in.Recent, in.Seed, in.Step)
+	if err != nil {
+		return err
+	}
+	one, pair, scalar := task.Exactly(1), task.Shape{task.Exactly(2)}, task.Shape{}
+	ids, err := f.Input(in.IDs, dtype.I64, task.Shape{one, task.AnySize})
+	recent, errRecent := f.Input(in.Recent, dtype.I64, task.Shape{task.AnySize})
+	err = cmp.Or(err, errRecent)
+	for _, x := range []struct {
+		name  string
+		dtype dtype.DType
+		shape task.Shape
+	}{
+		{in.Position, dtype.I32, scalar}, {in.Temperature, dtype.F32, scalar}, {in.TopK, dtype.I32, scalar}, {in.TopP, dtype.F32, scalar},
+		{in.MinP, dtype.F32, scalar}, {in.RepeatPenalty, dtype.F32, scalar}, {in.Seed, dtype.U32, pair}, {in.Step, dtype.U32, pair},
+	} {
+		_, wrong := f.Input(x.name, x.dtype, x.shape)
+		err = cmp.Or(err, wrong)
+	}
+	_, wrong := f.Output(out.Logits, dtype.F32, task.Shape{one, task.Exactly(t.Vocabulary)})
+	err = cmp.Or(err, wrong)
+	for name, d := range map[string]dtype.DType{out.Greedy: dtype.I32, out.Token: dtype.I32, out.LogProb: dtype.F32} {
+		_, wrong := f.Output(name, d, task.Shape{one})
+		err = cmp.Or(err, wrong)
+	}
+	if err != nil {
+		return err
+	}
+	for _, x := range []struct {
+		name string
+		dim  ir.Dim
+		most int
+	}{{in.IDs, ids.Shape[1], t.Chunk}, {in.Recent, recent.Shape[0], t.Window}} {
+		if !f.TakesEvery(x.dim, 1, int64(x.most)) {
+			lo, hi := f.Syms.Bounds(x.dim)
+			return f.Bad("%s takes %d to %d ids; the task gives 1 to %d", x.name, lo, hi, x.most)
+		}
+	}
+	if ids.Shape[1] == recent.Shape[0] && !recent.Shape.IsStatic() {
+		return f.Bad("%s is %v and %s is %v; want sizes of their own", in.IDs, ids, in.Recent, recent)
+	}
+	return nil
+}
+
+// CheckInput compares ids with the vocabulary, and the other inputs with what the method can take: a wrong value would end a run that
+// has begun to change the state.
+func (t *Task) CheckInput(method, input string, v tensor.Tensor) error {
+	if method != t.Method {
+		return nil
+	}
+	switch in := &t.Inputs; input {
+	case in.IDs, in.Recent:
+		for i := range len(v.Data) / 8 {
+			if id := int64(binary.NativeEndian.Uint64(v.Data[8*i:])); id < 0 || id >= int64(t.Vocabulary) {
+				return fmt.Errorf("id %d is %d; the vocabulary has 0 to %d", i, id, t.Vocabulary-1)
+			}
+		}
+	case in.Position:
+		if n := int32(binary.NativeEndian.Uint32(v.Data)); n < 0 || int(n) >= t.Context {
+			return fmt.Errorf("is %d; the context has 0 to %d", n, t.Context-1)
+		}
+	case in.TopK:
+		if n := int32(binary.NativeEndian.Uint32(v.Data)); n < 0 || int(n) > t.Vocabulary {
+			return fmt.Errorf("is %d; allowed are 0 (off) to %d", n, t.Vocabulary)
+		}
+	case in.TopP, in.MinP:
+		if x := math.Float32frombits(binary.NativeEndian.Uint32(v.Data)); !(x >= 0 && x <= 1) {
+			return fmt.Errorf("is %v; allowed are 0 to 1", x)
+		}
+	case in.Temperature:
+		if x := float64(math.Float32frombits(binary.NativeEndian.Uint32(v.Data))); math.IsNaN(x) || math.IsInf(x, 0) {
+			return fmt.Errorf("is %v; want a finite number", x)
+		}
+	case in.RepeatPenalty:
+		if x := float64(math.Float32frombits(binary.NativeEndian.Uint32(v.Data))); !(x > 0) || math.IsInf(x, 0) {
+			return fmt.Errorf("is %v; want a positive number", x)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,104 @@
+package text_test
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/task"
+	"github.com/rlx-go/rlx/core/task/text"
+	"github.com/rlx-go/rlx/core/tensor"
+	"github.com/rlx-go/rlx/internal/tinymodel"
+)
+
+// check compares a task with a graph.
+func check(t *testing.T, about *text.Task, graph string) error {
+	t.Helper()
+	g, err := ir.Parse(graph)
+	if err != nil {
+		t.Fatalf("%v in\n%s", err, graph)
+	}
+	m := task.Method{Name: g.Name, Syms: g.Syms}
+	for _, n := range g.Inputs() {
+		m.Inputs = append(m.Inputs, task.Value{Name: n.Name, Type: n.Type})
+	}
+	for _, o := range g.Outputs {
+		m.Outputs = append(m.Outputs, task.Value{Name: o.Name, Type: o.Node.Type})
+	}
+	return about.Check(task.Methods{m})
+}
+
+// TestCheck: the model fits its task, and none that differs in a name, a type or a size.
+func TestCheck(t *testing.T) {
+	const constant = "x = cast input_ids {to=f32} : f32[1,T]"
+	for _, c := range []struct {
+		name, from, to string
+		ok             bool
+	}{
+		{"as it is", "", "", true},
+		{"more tokens than a chunk", "T = 1..5", "T = 1..9", true},
+		{"fewer tokens than a chunk", "T = 1..5", "T = 1..4", false},
+		{"no run of one token", "T = 1..5", "T = 2..5", false},
+		{"fewer ids to penalise", "R = 1..6", "R = 1..5", false},
+		{"another method", "graph extend", "graph further", false},
+		{"another input", "seed = input", "seeds = input", false},
+		{"one input more", "step = input : u32[2]", "step = input : u32[2]\nmore = input : f32[]", false},
+		{"ids i32", "input_ids = input : i64[1,T]", "input_ids = input : i32[1,T]", false},
+		{"ids of two sequences", "input_ids = input : i64[1,T]\n", "input_ids = input : i64[2,T]\n", false},
+		{"position i64", "position = input : i32[]", "position = input : i64[]", false},
+		{"top_p for each row", "top_p = input : f32[]", "top_p = input : f32[1]", false},
+		{"no greedy token", "greedy=greedy, ", "", false},
+		{"logits of another size", "logits=logits", "logits=hot", false},
+		{"logprob of another type", "logprob=logprob", "logprob=token", false},
+		{"another output", "logprob=logprob", "logprob=logprob, probabilities=log", true},
+	} {
+		graph := strings.ReplaceAll(tinymodel.Extend, c.from, c.to)
+		switch {
+		case c.from == "":
+			graph = tinymodel.Extend
+		case strings.HasPrefix(c.to, "seeds"):
+			graph = strings.ReplaceAll(graph, "top_p, seed, step", "top_p, seeds, step")
+		case strings.Contains(c.to, "i64[2,T]"):
+			graph = strings.ReplaceAll(graph, constant, "x = const {value=1} : f32[1,T]")
+		case strings.Contains(c.to, "f32[1]"):
+			graph = strings.ReplaceAll(graph, "top_p = input : f32[1]", "top_p = input : f32[1]\nsame = reshape top_p : f32[]")
+			graph = strings.ReplaceAll(graph, "top_k, top_p, seed", "top_k, same, seed")
+		}
+		if c.from != "" && graph == tinymodel.Extend {
+			t.Fatalf("%s: nothing was changed", c.name)
+		}
+		if err := check(t, tinymodel.TextTask(), graph); c.ok != (err == nil) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+	same := strings.NewReplacer("sym R = 1..6\n", "", "T = 1..5", "T = 1..6", "i64[R]", "i64[T]", "f32[R,1]", "f32[T,1]", "[R]", "[T]", "bool[R,17]", "bool[T,17]").Replace(tinymodel.Extend)
+	if err := check(t, tinymodel.TextTask(), same); err == nil || !strings.Contains(err.Error(), "sizes of their own") {
+		t.Errorf("one size for two inputs: %v", err)
+	}
+}
+
+// TestCheckInput: values that would end a run half way.
+func TestCheckInput(t *testing.T) {
+	f32 := func(x float64) []byte { return tensor.Bytes([]float32{float32(x)}) }
+	i32 := func(x int32) []byte { return tensor.Bytes([]int32{x}) }
+	s := tinymodel.TextTask()
+	for _, c := range []struct {
+		input string
+		data  []byte
+		want  string
+	}{
+		{"input_ids", tensor.Bytes([]int64{0, 16}), ""}, {"input_ids", tensor.Bytes([]int64{0, 17}), "id 1 is 17; the vocabulary has 0 to 16"},
+		{"recent", tensor.Bytes([]int64{-1}), "id 0 is -1"}, {"position", i32(23), ""}, {"position", i32(24), "is 24; the context has 0 to 23"},
+		{"position", i32(-1), "is -1"}, {"top_k", i32(17), ""}, {"top_k", i32(18), "0 (off) to 17"}, {"top_p", f32(1), ""}, {"top_p", f32(1.5), "0 to 1"},
+		{"min_p", f32(math.NaN()), "0 to 1"}, {"temperature", f32(math.Inf(1)), "finite"}, {"repeat_penalty", f32(0), "positive"}, {"repeat_penalty", f32(1.1), ""},
+	} {
+		err := s.CheckInput("extend", c.input, tensor.Tensor{Data: c.data})
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s %v: %v; want %q", c.input, c.data, err, c.want)
+		}
+		if err := s.CheckInput("forward", c.input, tensor.Tensor{Data: c.data}); err != nil {
+			t.Errorf("an input of another method: %v", err)
+		}
+	}
+}

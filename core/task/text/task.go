@@ -1,0 +1,221 @@
+// Package text is the task "text": token ids in, the next token out, with a cache that is kept from run to run.
+package text
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/task"
+)
+
+// Codes of this package.
+var (
+	CodePrompt = diag.Define("RLX2032", "bad prompt", `
+The prompt has no tokens, is not valid UTF-8, has an id that the vocabulary lacks, or is text for a model without a tokenizer.
+--ids gives token ids instead of text.`)
+	CodeContext = diag.Define("RLX2033", "the context is full", `
+A model sees at most as many tokens as its context, prompt and generated text together. Give a shorter prompt, generate less with -n,
+begin anew without --state, or compile the model with a larger context: rlxc --context N.`)
+	CodeSampling = diag.Define("RLX2034", "bad sampling parameter", `
+--temperature is 0 (the most probable token, always) or more, --top-k 0 (off) to the size of the vocabulary, --top-p above 0 and at
+most 1 (off), --min-p 0 (off) to 1, and --repeat-penalty above 0 (1 is off).`)
+	CodeNaN = diag.Define("RLX1031", "the logits hold NaN", `
+The model computed a NaN among the logits of a token, so that the next token cannot be chosen. The weights may hold NaN, or values
+overflowed: weights or operands in f16 have a range of 65504. --check-nan finds the first step that went wrong.`)
+)
+
+// Kind is how an artifact names the task.
+const Kind = "text"
+
+var _ = task.Register(Kind, func() task.Task { return &Task{} })
+
+// Task describes text generation to the runtime. It is plain data and travels in the artifact.
+//
+// One method appends 1 to Chunk tokens to what a state has seen, and chooses the token that follows the last of them:
+//
+//	input_ids i64[1,T], position i32[] (tokens seen before), temperature f32[], top_k i32[], top_p f32[], min_p f32[],
+//	repeat_penalty f32[], recent i64[R] (tokens that repeat_penalty applies to), seed u32[2], step u32[2] ->
+//	logits f32[1,Vocabulary] (of the token after the last), greedy i32[1] (the largest of logits),
+//	token i32[1] (drawn by the sampling parameters), logprob f32[1] (of token, in log_softmax(logits))
+//
+// with T from 1 to Chunk and R from 1 to Window.
+type Task struct {
+	Method  string  `json:"method"` // "extend"
+	Inputs  Inputs  `json:"inputs"`
+	Outputs Outputs `json:"outputs"`
+
+	Vocabulary int `json:"vocabulary"` // ids are less
+	Context    int `json:"context"`    // tokens that a state holds
+	Chunk      int `json:"chunk"`      // tokens of one run
+	Window     int `json:"window"`     // tokens that repeat_penalty may apply to
+
+	// Tokenizer and ChatTemplate are names of attachments: a tokenizer.json as the Hugging Face library tokenizers writes it, and a
+	// Jinja template that makes a prompt of a conversation. Empty: there is none.
+	Tokenizer    string `json:"tokenizer"`
+	ChatTemplate string `json:"chat_template"`
+	// BOS and EOS are the texts of the tokens that templates call bos_token and eos_token.
+	BOS string `json:"bos"`
+	EOS string `json:"eos"`
+	// End are ids that end a text.
+	End []int `json:"end"`
+	// Sampling is what the model's authors recommend.
+	Sampling Sampling `json:"sampling"`
+}
+
+// Inputs are the names of the method's inputs.
+type Inputs struct {
+	IDs           string `json:"input_ids"`
+	MinP          string `json:"min_p"`
+	Position      string `json:"position"`
+	Recent        string `json:"recent"`
+	RepeatPenalty string `json:"repeat_penalty"`
+	Seed          string `json:"seed"`
+	Step          string `json:"step"`
+	Temperature   string `json:"temperature"`
+	TopK          string `json:"top_k"`
+	TopP          string `json:"top_p"`
+}
+
+// Outputs are the names of the method's outputs. It may have others.
+type Outputs struct {
+	Greedy  string `json:"greedy"`
+	LogProb string `json:"logprob"`
+	Logits  string `json:"logits"`
+	Token   string `json:"token"`
+}
+
+// Sampling is how a token is drawn. The zero value chooses the most probable one.
+type Sampling struct {
+	Temperature float64 `json:"temperature"` // logits are divided by it; 0: the most probable token, always
+	TopK        int     `json:"top_k"`       // only among so many of the most probable; 0: all
+	TopP        float64 `json:"top_p"`       // only among the most probable that have this probability together; 0 and 1: all
+	MinP        float64 `json:"min_p"`       // only among those that have this part of the largest probability; 0: all
+	// RepeatPenalty divides positive logits of tokens that were seen, and multiplies negative ones; 0 and 1: off. Of the context, the
+	// last Task.Window tokens count.
+	RepeatPenalty float64 `json:"repeat_penalty"`
+}
+
+// New is the description of a model whose method extend has the names above.
+func New(vocabulary, context, chunk, window int) *Task {
+	return &Task{
+		Method: "extend",
+		Inputs: Inputs{IDs: "input_ids", Position: "position", Temperature: "temperature", TopK: "top_k", TopP: "top_p", MinP: "min_p",
+			RepeatPenalty: "repeat_penalty", Recent: "recent", Seed: "seed", Step: "step"},
+		Outputs:    Outputs{Logits: "logits", Greedy: "greedy", Token: "token", LogProb: "logprob"},
+		Vocabulary: vocabulary, Context: context, Chunk: chunk, Window: window,
+	}
+}
+
+// Kind is that of the task.
+func (t *Task) Kind() string { return Kind }
+
+// maxEnd bounds Task.End.
+const maxEnd = 64
+
+// Fields are in the order of their keys.
+func (t *Task) Fields() []task.Field {
+	in, out, s := &t.Inputs, &t.Outputs, &t.Sampling
+	return []task.Field{
+		{Key: "bos", Value: &t.BOS}, {Key: "chat_template", Value: &t.ChatTemplate}, {Key: "chunk", Value: &t.Chunk},
+		{Key: "context", Value: &t.Context}, {Key: "end", Value: &t.End, Max: maxEnd}, {Key: "eos", Value: &t.EOS},
+		{Key: "inputs", Value: []task.Field{
+			{Key: "input_ids", Value: &in.IDs}, {Key: "min_p", Value: &in.MinP}, {Key: "position", Value: &in.Position}, {Key: "recent", Value: &in.Recent},
+			{Key: "repeat_penalty", Value: &in.RepeatPenalty}, {Key: "seed", Value: &in.Seed}, {Key: "step", Value: &in.Step},
+			{Key: "temperature", Value: &in.Temperature}, {Key: "top_k", Value: &in.TopK}, {Key: "top_p", Value: &in.TopP},
+		}},
+		{Key: "method", Value: &t.Method},
+		{Key: "outputs", Value: []task.Field{
+			{Key: "greedy", Value: &out.Greedy}, {Key: "logits", Value: &out.Logits}, {Key: "logprob", Value: &out.LogProb}, {Key: "token", Value: &out.Token},
+		}},
+		{Key: "sampling", Value: []task.Field{
+			{Key: "min_p", Value: &s.MinP}, {Key: "repeat_penalty", Value: &s.RepeatPenalty}, {Key: "temperature", Value: &s.Temperature},
+			{Key: "top_k", Value: &s.TopK}, {Key: "top_p", Value: &s.TopP},
+		}},
+		{Key: "tokenizer", Value: &t.Tokenizer}, {Key: "vocabulary", Value: &t.Vocabulary}, {Key: "window", Value: &t.Window},
+	}
+}
+
+// Attachments are the names of the attachments that the description refers to.
+func (t *Task) Attachments() []string {
+	return slices.DeleteFunc([]string{t.Tokenizer, t.ChatTemplate}, func(s string) bool { return s == "" })
+}
+
+// String describes the inputs of the task.
+func (t *Task) String() string {
+	with := "token ids"
+	if t.Tokenizer != "" {
+		with = "text"
+	}
+	return fmt.Sprintf("%s of up to %d tokens, continued", with, t.Context)
+}
+
+// Limits of what Validate accepts.
+const (
+	maxVocabulary = 1 << 24
+	maxContext    = 1 << 30
+	maxChunk      = 1 << 16
+	maxWindow     = 1 << 16
+)
+
+// Validate checks a description that came from a file. The error is a *diag.Error with task.CodeSpec.
+func (t *Task) Validate() error {
+	bad := func(format string, args ...any) error { return diag.New(task.CodeSpec, "task "+Kind, format, args...) }
+	names := func(fields []task.Field, under string) error {
+		for _, f := range fields {
+			if *f.Value.(*string) == "" {
+				return bad("%s.%s is empty", under, f.Key)
+			}
+		}
+		return nil
+	}
+	for _, f := range t.Fields() {
+		if list, ok := f.Value.([]task.Field); ok && f.Key != "sampling" {
+			if err := names(list, f.Key); err != nil {
+				return err
+			}
+		}
+	}
+	switch {
+	case t.Method == "":
+		return bad("method is empty")
+	case t.Vocabulary < 1 || t.Vocabulary > maxVocabulary:
+		return bad("vocabulary is %d; allowed are 1 to %d", t.Vocabulary, maxVocabulary)
+	case t.Context < 1 || t.Context > maxContext:
+		return bad("context is %d; allowed are 1 to %d", t.Context, maxContext)
+	case t.Chunk < 1 || t.Chunk > min(t.Context, maxChunk):
+		return bad("chunk is %d; allowed are 1 to %d", t.Chunk, min(t.Context, maxChunk))
+	case t.Window < 1 || t.Window > maxWindow:
+		return bad("window is %d; allowed are 1 to %d", t.Window, maxWindow)
+	case t.ChatTemplate != "" && t.Tokenizer == "":
+		return bad("there is a chat template and no tokenizer")
+	}
+	for _, id := range t.End {
+		if id < 0 || id >= t.Vocabulary {
+			return bad("end token %d; the vocabulary has 0 to %d", id, t.Vocabulary-1)
+		}
+	}
+	if err := t.CheckSampling(t.Sampling); err != nil {
+		return bad("sampling: %w", err)
+	}
+	return nil
+}
+
+// CheckSampling checks sampling parameters. The error matches CodeSampling.
+func (t *Task) CheckSampling(s Sampling) error {
+	bad := func(what, format string, args ...any) error { return diag.New(CodeSampling, what, format, args...) }
+	switch {
+	case !(s.Temperature >= 0 && s.Temperature <= math.MaxFloat32):
+		return bad("temperature", "is %v; allowed are 0 (the most probable token) and more", s.Temperature)
+	case s.TopK < 0 || s.TopK > t.Vocabulary:
+		return bad("top-k", "is %d; allowed are 0 (off) to %d, the size of the vocabulary", s.TopK, t.Vocabulary)
+	case !(s.TopP >= 0 && s.TopP <= 1):
+		return bad("top-p", "is %v; allowed are 0 to 1 (off)", s.TopP)
+	case !(s.MinP >= 0 && s.MinP <= 1):
+		return bad("min-p", "is %v; allowed are 0 (off) to 1", s.MinP)
+	case !(s.RepeatPenalty >= 0 && s.RepeatPenalty <= 1e6):
+		return bad("repeat-penalty", "is %v; allowed are 1 (off) to 1e6, and less than 1 to encourage repetition", s.RepeatPenalty)
+	}
+	return nil
+}

@@ -1,0 +1,66 @@
+package text_test
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/task"
+	"github.com/rlx-go/rlx/core/task/tasktest"
+	"github.com/rlx-go/rlx/core/task/text"
+	"github.com/rlx-go/rlx/internal/tinymodel"
+)
+
+func TestFields(t *testing.T) { tasktest.Fields(t, text.Kind) }
+
+func TestValidate(t *testing.T) {
+	if err := tinymodel.TextTask().Validate(); err != nil {
+		t.Fatal(err)
+	}
+	for name, spoil := range map[string]func(s *text.Task){
+		"method":            func(s *text.Task) { s.Method = "" },
+		"input":             func(s *text.Task) { s.Inputs.Seed = "" },
+		"output":            func(s *text.Task) { s.Outputs.Token = "" },
+		"vocabulary":        func(s *text.Task) { s.Vocabulary = 0 },
+		"huge vocabulary":   func(s *text.Task) { s.Vocabulary = 1 << 25 },
+		"context":           func(s *text.Task) { s.Context = 0 },
+		"chunk":             func(s *text.Task) { s.Chunk = 0 },
+		"chunk of more":     func(s *text.Task) { s.Chunk = 25 },
+		"window":            func(s *text.Task) { s.Window = 0 },
+		"end":               func(s *text.Task) { s.End = []int{3, 17} },
+		"negative end":      func(s *text.Task) { s.End = []int{-1} },
+		"template alone":    func(s *text.Task) { s.ChatTemplate = "chat_template.jinja" },
+		"temperature":       func(s *text.Task) { s.Sampling.Temperature = -1 },
+		"temperature NaN":   func(s *text.Task) { s.Sampling.Temperature = math.NaN() },
+		"top_k":             func(s *text.Task) { s.Sampling.TopK = 18 },
+		"top_p":             func(s *text.Task) { s.Sampling.TopP = 1.01 },
+		"min_p":             func(s *text.Task) { s.Sampling.MinP = -0.1 },
+		"repeat_penalty":    func(s *text.Task) { s.Sampling.RepeatPenalty = math.Inf(1) },
+		"infinite":          func(s *text.Task) { s.Sampling.Temperature = math.Inf(1) },
+		"NaN among top_p":   func(s *text.Task) { s.Sampling.TopP = math.NaN() },
+		"repeat_penalty -1": func(s *text.Task) { s.Sampling.RepeatPenalty = -1 },
+	} {
+		s := tinymodel.TextTask()
+		spoil(s)
+		if err := s.Validate(); !errors.Is(err, task.CodeSpec) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	err := tinymodel.TextTask().CheckSampling(text.Sampling{TopK: 18})
+	if want := "top-k: is 18; allowed are 0 (off) to 17, the size of the vocabulary"; err == nil || err.Error() != want || diag.ExitCode(err) != 2 {
+		t.Errorf("%v; want %s", err, want)
+	}
+}
+
+func TestAttachments(t *testing.T) {
+	s := tinymodel.TextTask()
+	if got := s.Attachments(); len(got) != 0 {
+		t.Errorf("%q; want none", got)
+	}
+	s.Tokenizer, s.ChatTemplate = "tokenizer.json", "chat"
+	if got := s.Attachments(); !slices.Equal(got, []string{"tokenizer.json", "chat"}) {
+		t.Errorf("%q", got)
+	}
+}
