@@ -37,9 +37,10 @@ var mayImport = map[string][]string{
 	"core/pass":       {"core/target", "core/code", "core/rewrite", "core/op", "core/ir", "core/dtype", "core/tensor", "core/diag"},
 	"core/compile":    {"core/code", "core/pass", "core/target", "core/plan", "core/sched", "core/program", "core/op", "core/ir", "core/dtype", "core/tensor", "core/diag"},
 
-	"core/task/imaging":  {"core/diag"},
-	"core/task/tasktest": {"core/task"},
-	"core/task/...":      {"core/task", "core/task/imaging", "core/diag", "core/dtype", "core/ir", "core/tensor"}, // the kinds
+	"core/task/imaging":        {"core/diag"},
+	"core/task/tasktest":       {"core/task"},
+	"core/task/text/tokenizer": {"core/diag", "internal/strictjson"},
+	"core/task/...":            {"core/task", "core/task/imaging", "core/diag", "core/dtype", "core/ir", "core/tensor"}, // the kinds
 
 	".":      {"core/code", "core/device", "core/diag", "core/dtype", "core/interp", "core/ir", "core/program", "core/task/...", "core/tensor", "format", "internal/regular", "internal/safetensors", "internal/units", "plugins/rpc"},
 	"format": {"core/program", "core/op", "core/ir", "core/dtype", "core/tensor", "core/diag", "core/task", "internal/atomicfile", "internal/regular"},

@@ -17,7 +17,7 @@ import (
 // Reader reads one document.
 type Reader struct{ dec *json.Decoder }
 
-// maxDepth bounds the nesting of values that Skip passes over.
+// maxDepth bounds the nesting of values that Skip and Value pass over.
 const maxDepth = 64
 
 // New returns a Reader of doc, which must be UTF-8.
@@ -165,4 +165,78 @@ func describe(t json.Token) string {
 		}
 	}
 	return "an array"
+}
+
+// Array reads an array; each is called before every element and must read it.
+func (r *Reader) Array(what string, each func(i int) error) error {
+	t, err := r.token()
+	if err != nil {
+		return err
+	}
+	if t != json.Delim('[') {
+		return fmt.Errorf("%s is %s, not an array", what, describe(t))
+	}
+	for i := 0; r.dec.More(); i++ {
+		if err := each(i); err != nil {
+			return err
+		}
+	}
+	_, err = r.token()
+	return err
+}
+
+// Int reads a whole number from 0 to most.
+func (r *Reader) Int(what string, most int64) (int64, error) {
+	t, err := r.token()
+	if err != nil {
+		return 0, err
+	}
+	num, ok := t.(json.Number)
+	if !ok {
+		return 0, fmt.Errorf("%s holds %s, not a number", what, describe(t))
+	}
+	v, err := strconv.ParseUint(num.String(), 10, 63)
+	if err != nil || v > uint64(most) {
+		return 0, fmt.Errorf("%s holds %.40s; allowed are whole numbers from 0 to %d", what, num, most)
+	}
+	return int64(v), nil
+}
+
+// Value reads any value that consists of at most limit values: nil, bool, json.Number, string, []any or map[string]any.
+func (r *Reader) Value(what string, limit int) (any, error) {
+	return r.value(what, &limit, 0)
+}
+
+func (r *Reader) value(what string, left *int, depth int) (any, error) {
+	if *left--; *left < 0 {
+		return nil, fmt.Errorf("%s has more values than are allowed", what)
+	}
+	if depth > maxDepth {
+		return nil, fmt.Errorf("%s is nested deeper than %d levels", what, maxDepth)
+	}
+	t, err := r.token()
+	if err != nil {
+		return nil, err
+	}
+	switch t {
+	case json.Delim('{'):
+		out := map[string]any{}
+		err := r.members(what, func(key string) (err error) {
+			out[key], err = r.value(what, left, depth+1)
+			return err
+		})
+		return out, err
+	case json.Delim('['):
+		out := []any{}
+		for r.dec.More() {
+			v, err := r.value(what, left, depth+1)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, v)
+		}
+		_, err := r.token()
+		return out, err
+	}
+	return t, nil
 }

@@ -1,0 +1,123 @@
+package tokenizer
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// added is a token that is found in the text before the model sees it.
+type added struct {
+	id                         int32
+	content                    string
+	singleWord, lstrip, rstrip bool
+	normalized, special        bool
+}
+
+// matcher finds added tokens, at each place the longest. Tokens have at most maxAdded bytes, which bounds the time for each place.
+type matcher struct {
+	first  [256]int32 // node after one byte; 0: none
+	next   map[uint64]int32
+	ends   []int32 // by node: index into tokens plus one; 0: no token ends here
+	tokens []added
+}
+
+const maxAdded = 512
+
+func (m *matcher) add(pattern string, a added) {
+	if pattern == "" {
+		return
+	}
+	if m.next == nil {
+		m.next, m.ends = map[uint64]int32{}, []int32{0}
+	}
+	at := int32(0)
+	for i := range len(pattern) {
+		slot := uint64(at)<<8 | uint64(pattern[i])
+		to := m.next[slot]
+		if to == 0 {
+			to = int32(len(m.ends))
+			m.ends = append(m.ends, 0)
+			m.next[slot] = to
+			if i == 0 {
+				m.first[pattern[0]] = to
+			}
+		}
+		at = to
+	}
+	if m.ends[at] == 0 {
+		m.tokens = append(m.tokens, a)
+		m.ends[at] = int32(len(m.tokens))
+	}
+}
+
+// find gives the longest token at the first place from start on that has one.
+func (m *matcher) find(text string, start int) (token *added, from, to int) {
+	for from = start; from < len(text); from++ {
+		at := m.first[text[from]]
+		for i := from + 1; at != 0; i++ {
+			if k := m.ends[at]; k != 0 {
+				token, to = &m.tokens[k-1], i
+			}
+			if i == len(text) {
+				break
+			}
+			at = m.next[uint64(at)<<8|uint64(text[i])]
+		}
+		if token != nil {
+			return token, from, to
+		}
+	}
+	return nil, 0, 0
+}
+
+// split calls token for every added token of the text and part for what is between them, with its offset. A token that strips takes the
+// white space beside it.
+func (m *matcher) split(text string, token func(id int32), part func(start int, text string) error) error {
+	done, runEnd := 0, 0
+	for at := 0; len(m.tokens) > 0; {
+		a, from, to := m.find(text, at)
+		if a == nil {
+			break
+		}
+		at = to
+		if a.singleWord && (endsWithWord(text[:from]) || startsWithWord(text[to:])) {
+			continue
+		}
+		if a.lstrip && from > done {
+			from = done + len(strings.TrimRightFunc(text[done:from], unicode.IsSpace))
+		}
+		if a.rstrip {
+			if to >= runEnd { // each run of white space is measured once
+				runEnd = len(text) - len(strings.TrimLeftFunc(text[to:], unicode.IsSpace))
+			}
+			to = max(to, runEnd)
+		}
+		if done < from {
+			if err := part(done, text[done:from]); err != nil {
+				return err
+			}
+		}
+		token(a.id)
+		done = to
+	}
+	if done < len(text) {
+		return part(done, text[done:])
+	}
+	return nil
+}
+
+func endsWithWord(s string) bool {
+	r, n := utf8.DecodeLastRuneInString(s)
+	return n > 0 && isWord(r)
+}
+
+func startsWithWord(s string) bool {
+	r, n := utf8.DecodeRuneInString(s)
+	return n > 0 && isWord(r)
+}
+
+// isWord is \w of Unicode Technical Standard 18, annex C.
+func isWord(r rune) bool {
+	return unicode.In(r, unicode.L, unicode.Nl, unicode.Other_Alphabetic, unicode.M, unicode.Nd, unicode.Pc, unicode.Join_Control)
+}

@@ -1,0 +1,239 @@
+package tokenizer
+
+import (
+	"container/heap"
+	"fmt"
+	"hash/maphash"
+	"strings"
+	"sync/atomic"
+	"unicode/utf8"
+)
+
+// bpe is the model: byte pair encoding of one piece of text.
+type bpe struct {
+	vocab  map[string]int32
+	merges map[pair]merge
+
+	prefix, suffix string // of characters that do not begin or do end a piece
+	unk            int32  // -1: unknown characters are dropped
+	fuseUnk        bool   // a run of unknown characters is one token
+	whole          bool   // a piece that is a token needs no merges
+	bytes          [256]int32
+	byteFallback   bool
+
+	seed  maphash.Seed
+	cache [1 << cacheBits]atomic.Pointer[cached]
+}
+
+const (
+	cacheBits = 13
+	maxCached = 64 // bytes of a piece
+)
+
+type cached struct {
+	text string
+	ids  []int32
+}
+
+type pair struct{ a, b int32 }
+
+type merge struct{ rank, to int32 }
+
+// scratch is reused from piece to piece.
+type scratch struct {
+	ids   []int32
+	syms  []symbol
+	queue queue
+}
+
+// encode appends the ids of a piece.
+func (m *bpe) encode(out []int, text string, s *scratch) []int {
+	if m.whole {
+		if id, ok := m.vocab[text]; ok {
+			return append(out, int(id))
+		}
+	}
+	var slot *atomic.Pointer[cached]
+	if len(text) <= maxCached {
+		slot = &m.cache[maphash.String(m.seed, text)>>(64-cacheBits)]
+		if c := slot.Load(); c != nil && c.text == text {
+			return appendIDs(out, c.ids)
+		}
+	}
+	m.characters(text, s)
+	m.merge(s)
+	if slot != nil {
+		slot.Store(&cached{strings.Clone(text), append([]int32(nil), s.ids...)})
+	}
+	return appendIDs(out, s.ids)
+}
+
+func appendIDs(out []int, ids []int32) []int {
+	for _, id := range ids {
+		out = append(out, int(id))
+	}
+	return out
+}
+
+// characters sets s.ids to the tokens of single characters.
+func (m *bpe) characters(text string, s *scratch) {
+	s.ids = s.ids[:0]
+	unknown := false // an unknown token waits, because more characters may join it
+	for i, r := range text {
+		end := i + utf8.RuneLen(r)
+		c := text[i:end]
+		if i > 0 && m.prefix != "" {
+			c = m.prefix + c
+		}
+		if end == len(text) && m.suffix != "" {
+			c += m.suffix
+		}
+		id, ok := m.vocab[c]
+		switch {
+		case ok:
+			if unknown {
+				s.ids = append(s.ids, m.unk)
+				unknown = false
+			}
+			s.ids = append(s.ids, id)
+		case m.byteFallback && m.hasBytes(c):
+			for _, b := range []byte(c) {
+				s.ids = append(s.ids, m.bytes[b])
+			}
+		case m.unk >= 0:
+			if unknown && !m.fuseUnk {
+				s.ids = append(s.ids, m.unk)
+			}
+			unknown = true
+		}
+	}
+	if unknown {
+		s.ids = append(s.ids, m.unk)
+	}
+}
+
+func (m *bpe) hasBytes(c string) bool {
+	for _, b := range []byte(c) {
+		if m.bytes[b] < 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// byteToken is how byte fallback writes a byte.
+func byteToken(b byte) string { return fmt.Sprintf("<0x%02X>", b) }
+
+// merge joins pairs of neighbours in s.ids, always the leftmost one of lowest rank.
+func (m *bpe) merge(s *scratch) {
+	if len(s.ids) <= 16 {
+		m.mergeShort(s)
+	} else {
+		m.mergeLong(s)
+	}
+}
+
+// mergeShort looks at all pairs again after each merge, which is quadratic but has no overhead.
+func (m *bpe) mergeShort(s *scratch) {
+	var found [16]merge // of element i and the next
+	for i := range len(s.ids) - 1 {
+		found[i] = m.lookup(s.ids[i], s.ids[i+1])
+	}
+	for n := len(s.ids); n > 1; {
+		best := 0
+		for i := 1; i < n-1; i++ {
+			if found[i].rank < found[best].rank {
+				best = i
+			}
+		}
+		if found[best].rank == none {
+			break
+		}
+		s.ids[best] = found[best].to
+		copy(s.ids[best+1:], s.ids[best+2:n])
+		copy(found[best:], found[best+1:n-1])
+		n--
+		s.ids = s.ids[:n]
+		if best > 0 {
+			found[best-1] = m.lookup(s.ids[best-1], s.ids[best])
+		}
+		if best < n-1 {
+			found[best] = m.lookup(s.ids[best], s.ids[best+1])
+		}
+	}
+}
+
+const none = 1<<31 - 1
+
+func (m *bpe) lookup(a, b int32) merge {
+	if found, ok := m.merges[pair{a, b}]; ok {
+		return found
+	}
+	return merge{none, 0}
+}
+
+// symbol is an element of a doubly linked list.
+type symbol struct{ id, prev, next int32 } // id -1: it was joined to its left neighbour
+
+type candidate struct {
+	rank, at int32
+	pair     pair
+}
+
+type queue []candidate
+
+func (q queue) Len() int { return len(q) }
+func (q queue) Less(i, j int) bool {
+	return q[i].rank < q[j].rank || q[i].rank == q[j].rank && q[i].at < q[j].at
+}
+func (q queue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
+func (q *queue) Push(x any)   { *q = append(*q, x.(candidate)) }
+func (q *queue) Pop() any {
+	last := (*q)[len(*q)-1]
+	*q = (*q)[:len(*q)-1]
+	return last
+}
+
+// mergeLong takes pairs from a heap: n log n.
+func (m *bpe) mergeLong(s *scratch) {
+	s.syms, s.queue = s.syms[:0], s.queue[:0]
+	for i, id := range s.ids {
+		s.syms = append(s.syms, symbol{id, int32(i - 1), int32(i + 1)})
+	}
+	s.syms[len(s.syms)-1].next = -1
+	at := func(i int32) (candidate, bool) {
+		if i < 0 || s.syms[i].next < 0 {
+			return candidate{}, false
+		}
+		p := pair{s.syms[i].id, s.syms[s.syms[i].next].id}
+		found, ok := m.merges[p]
+		return candidate{found.rank, i, p}, ok
+	}
+	for i := range s.syms {
+		if c, ok := at(int32(i)); ok {
+			s.queue = append(s.queue, c)
+		}
+	}
+	heap.Init(&s.queue)
+	for len(s.queue) > 0 {
+		c := heap.Pop(&s.queue).(candidate)
+		left := &s.syms[c.at]
+		if left.id != c.pair.a || left.next < 0 || s.syms[left.next].id != c.pair.b {
+			continue // a merge since then took one of the two
+		}
+		right := &s.syms[left.next]
+		left.id, left.next, right.id = m.merges[c.pair].to, right.next, -1
+		if left.next >= 0 {
+			s.syms[left.next].prev = c.at
+		}
+		for _, i := range []int32{left.prev, c.at} {
+			if c, ok := at(i); ok {
+				heap.Push(&s.queue, c)
+			}
+		}
+	}
+	s.ids = s.ids[:0]
+	for i := int32(0); i >= 0; i = s.syms[i].next {
+		s.ids = append(s.ids, s.syms[i].id)
+	}
+}

@@ -1,0 +1,330 @@
+package tokenizer
+
+import (
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// A decoder is a chain of steps that tokens flow through. Most steps see whole tokens; after those that join tokens (Fuse, ByteLevel)
+// all text is one token, which arrives in fragments.
+type decoder struct {
+	t           *Tokenizer
+	skipSpecial bool
+	steps       []step // those that hold something back
+	first       sink
+}
+
+// sink takes a fragment of a token; last says that the token ends with it.
+type sink func(s string, last bool)
+
+// A step gets fragments by put; flush is the end of the text, before which put need not pass on everything.
+type step interface {
+	put(s string, last bool)
+	flush()
+}
+
+// decoderSpec makes a step; eager steps pass text on as soon as it is likely to be final.
+type decoderSpec func(eager bool, out sink) step
+
+func (t *Tokenizer) decoder(skipSpecial, eager bool, out func(string)) *decoder {
+	d := &decoder{t: t, skipSpecial: skipSpecial, first: func(s string, _ bool) { out(s) }}
+	specs := t.decoders
+	if len(specs) == 0 {
+		specs = []decoderSpec{joinWithSpaces}
+	}
+	for i := len(specs) - 1; i >= 0; i-- {
+		s := specs[i](eager, d.first)
+		d.first = s.put
+		d.steps = append(d.steps, s)
+	}
+	return d
+}
+
+func (d *decoder) push(id int) {
+	token, ok := d.t.Token(id)
+	if ok && !(d.skipSpecial && d.t.special[id]) {
+		d.first(token, true)
+	}
+}
+
+func (d *decoder) flush() {
+	for i := len(d.steps) - 1; i >= 0; i-- {
+		d.steps[i].flush()
+	}
+}
+
+// A Stream decodes tokens one by one.
+type Stream struct {
+	d   *decoder
+	out strings.Builder
+}
+
+// Stream starts a text; skipSpecial leaves special tokens out.
+func (t *Tokenizer) Stream(skipSpecial bool) *Stream {
+	s := &Stream{}
+	s.d = t.decoder(skipSpecial, true, func(text string) { s.out.WriteString(text) })
+	return s
+}
+
+// Next gives the text that the token completes: whole characters, or nothing while the bytes of one are incomplete.
+//
+// All results of Next and Flush together are what Decode gives, but for byte fallback in a text with invalid UTF-8: Decode replaces a whole
+// run of byte tokens, of which Next may have given valid characters already.
+func (s *Stream) Next(id int) string {
+	s.d.push(id)
+	return s.take()
+}
+
+// Flush ends the text and gives what was held back.
+func (s *Stream) Flush() string {
+	s.d.flush()
+	return s.take()
+}
+
+func (s *Stream) take() string {
+	text := s.out.String()
+	s.out.Reset()
+	return text
+}
+
+// perToken is a step that maps each token for itself; n counts tokens.
+type perToken struct {
+	f    func(n int, token string) string
+	out  sink
+	n    int
+	part string
+}
+
+func mapTokens(f func(n int, token string) string) decoderSpec {
+	return func(_ bool, out sink) step { return &perToken{f: f, out: out} }
+}
+
+func (p *perToken) put(s string, last bool) {
+	p.part += s
+	if !last {
+		return
+	}
+	p.out(p.f(p.n, p.part), true)
+	p.part = ""
+	p.n++
+}
+
+func (p *perToken) flush() {}
+
+// spacer joins tokens with spaces, as the library does without a decoder.
+type spacer struct {
+	out    sink
+	inside bool
+}
+
+func joinWithSpaces(_ bool, out sink) step { return &spacer{out: out} }
+
+func (j *spacer) put(s string, _ bool) {
+	if j.inside {
+		s = " " + s
+	}
+	j.inside = true
+	j.out(s, false)
+}
+
+func (j *spacer) flush() { j.out("", true) }
+
+// fuse makes one token of all.
+type fuse struct{ out sink }
+
+func fuseTokens(_ bool, out sink) step { return fuse{out} }
+
+func (f fuse) put(s string, _ bool) { f.out(s, false) }
+func (f fuse) flush()               { f.out("", true) }
+
+// byteJoiner undoes byteLevel and makes one token of all. A token with any other character stands for its own bytes.
+type byteJoiner struct {
+	out  sink
+	part string // of a token
+	tail []byte // an incomplete character
+}
+
+func joinBytes(_ bool, out sink) step { return &byteJoiner{out: out} }
+
+func (j *byteJoiner) put(s string, last bool) {
+	if j.part += s; !last {
+		return
+	}
+	at := len(j.tail)
+	for _, r := range j.part {
+		b, ok := charBytes[r]
+		if !ok {
+			j.tail = append(j.tail[:at], j.part...)
+			break
+		}
+		j.tail = append(j.tail, b)
+	}
+	j.part = ""
+	text, rest := lossy(j.tail, false)
+	j.tail = append(j.tail[:0], rest...)
+	if text != "" {
+		j.out(text, false)
+	}
+}
+
+func (j *byteJoiner) flush() {
+	text, _ := lossy(j.tail, true)
+	j.tail = nil
+	j.out(text, true)
+}
+
+// lossy replaces invalid UTF-8 as Rust and the WHATWG do: U+FFFD for the longest beginning of a valid sequence, or else for one byte.
+// Unless final, an incomplete sequence at the end is returned as rest.
+func lossy(b []byte, final bool) (text string, rest []byte) {
+	var out strings.Builder
+	for len(b) > 0 {
+		if r, n := utf8.DecodeRune(b); r != utf8.RuneError || n > 1 {
+			out.Write(b[:n])
+			b = b[n:]
+			continue
+		}
+		if !final && !utf8.FullRune(b) {
+			return out.String(), b
+		}
+		n := 1
+		for n < len(b) && n < utf8.UTFMax && !utf8.FullRune(b[:n]) && incomplete(b[:n+1]) {
+			n++
+		}
+		out.WriteRune(utf8.RuneError)
+		b = b[n:]
+	}
+	return out.String(), nil
+}
+
+// incomplete reports whether b is the beginning of a valid sequence, but not one.
+func incomplete(b []byte) bool { return !utf8.FullRune(b) }
+
+// fallback turns tokens like <0xE2> into bytes. A run of them that is not valid UTF-8 gives one U+FFFD for each byte.
+type fallback struct {
+	eager bool
+	out   sink
+	part  string
+	run   []byte
+}
+
+func byteFallback(eager bool, out sink) step { return &fallback{eager: eager, out: out} }
+
+func (f *fallback) put(s string, last bool) {
+	if f.part += s; !last {
+		return
+	}
+	token := f.part
+	f.part = ""
+	if len(token) == 6 && strings.HasPrefix(token, "<0x") && token[5] == '>' {
+		if b, err := strconv.ParseUint(token[3:5], 16, 8); err == nil {
+			f.run = append(f.run, byte(b))
+			if f.eager {
+				f.characters()
+			}
+			return
+		}
+	}
+	f.end()
+	f.out(token, true)
+}
+
+// characters passes on the whole characters at the front of the run, and what can no longer become one.
+func (f *fallback) characters() {
+	for len(f.run) > 0 && utf8.FullRune(f.run) {
+		r, n := utf8.DecodeRune(f.run)
+		f.out(string(r), true)
+		f.run = f.run[n:]
+	}
+}
+
+func (f *fallback) end() {
+	switch {
+	case len(f.run) == 0:
+	case utf8.Valid(f.run):
+		f.out(string(f.run), true)
+	default:
+		for range f.run {
+			f.out(string(utf8.RuneError), true)
+		}
+	}
+	f.run = f.run[:0]
+}
+
+func (f *fallback) flush() { f.end() }
+
+// stripper removes up to left and right times a character at the ends of each token.
+type stripper struct {
+	char        string
+	left, right int
+	out         sink
+	removed     int
+	begun       bool
+	held        string // at most right of the characters, which may be the last ones
+}
+
+func stripTokens(char rune, left, right int) decoderSpec {
+	return func(_ bool, out sink) step { return &stripper{char: string(char), left: left, right: right, out: out} }
+}
+
+func (p *stripper) put(s string, last bool) {
+	for !p.begun && p.removed < p.left && strings.HasPrefix(s, p.char) {
+		s = s[len(p.char):]
+		p.removed++
+	}
+	p.begun = p.begun || s != "" || p.removed == p.left
+	s = p.held + s
+	end := len(s)
+	for n := 0; n < p.right && strings.HasSuffix(s[:end], p.char); n++ {
+		end -= len(p.char)
+	}
+	p.held = s[end:]
+	if last {
+		p.held, p.begun, p.removed = "", false, 0
+	}
+	if end > 0 || last {
+		p.out(s[:end], last)
+	}
+}
+
+func (p *stripper) flush() {}
+
+// replaceTokens replaces a string in each token. Where the token comes in fragments, what may be the beginning of the string is held back.
+func replaceTokens(old, with string) decoderSpec {
+	return func(_ bool, out sink) step { return &replacer{old: old, with: with, out: out} }
+}
+
+type replacer struct {
+	old, with string
+	out       sink
+	held      string
+}
+
+func (r *replacer) put(s string, last bool) {
+	s = r.held + s
+	r.held = ""
+	var b strings.Builder
+	for {
+		before, after, ok := strings.Cut(s, r.old)
+		if !ok {
+			break
+		}
+		b.WriteString(before)
+		b.WriteString(r.with)
+		s = after
+	}
+	if !last {
+		for n := min(len(r.old)-1, len(s)); n > 0; n-- {
+			if strings.HasSuffix(s, r.old[:n]) {
+				s, r.held = s[:len(s)-n], s[len(s)-n:]
+				break
+			}
+		}
+	}
+	b.WriteString(s)
+	if b.Len() > 0 || last {
+		r.out(b.String(), last)
+	}
+}
+
+func (r *replacer) flush() {}

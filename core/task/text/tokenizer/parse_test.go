@@ -1,0 +1,110 @@
+package tokenizer
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/rlx-go/rlx/core/diag"
+)
+
+// tiny is a small tokenizer with one part replaced: `"normalizer": {...}`.
+func tiny(part string) string {
+	doc := `"added_tokens": [{"id": 6, "content": "<x>", "lstrip": true, "special": true}], "normalizer": null, "pre_tokenizer": null,
+"post_processor": null, "decoder": null, "model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2, " ": 3, "▁": 4, "▁a": 5}, "merges": ["a b", "▁ a"]}`
+	if key, _, ok := strings.Cut(part, ":"); ok {
+		if i := strings.Index(doc, key+":"); i >= 0 {
+			end := strings.Index(doc[i:], ", \"")
+			if key == `"added_tokens"` {
+				end = strings.Index(doc[i:], "],") + 1
+			}
+			if j := strings.Index(doc[i:], `,`+"\n"); end < 0 || j >= 0 && j < end {
+				end = j
+			}
+			if key == `"model"` {
+				end = len(doc) - i
+			}
+			doc = doc[:i] + part + doc[i+end:]
+		} else {
+			doc = part + ", " + doc
+		}
+	}
+	return "{" + doc + "}"
+}
+
+var parts = []string{
+	"",
+	`"normalizer": {"type": "Sequence", "normalizers": [{"type": "NFKC"}, {"type": "Lowercase"}, {"type": "StripAccents"}, {"type": "Nmt"}]}`,
+	`"normalizer": {"type": "Replace", "pattern": {"Regex": "a+"}, "content": "bb"}`,
+	`"normalizer": {"type": "Strip", "strip_left": true, "strip_right": false}`,
+	`"pre_tokenizer": {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "first", "split": true}`,
+	`"pre_tokenizer": {"type": "Sequence", "pretokenizers": [{"type": "Digits"}, {"type": "Punctuation"}, {"type": "Whitespace"}]}`,
+	`"pre_tokenizer": {"type": "Split", "pattern": {"Regex": "(?i:a)b?|\\s+(?!\\S)|[^\\s\\p{L}]++"}, "behavior": "MergedWithNext", "invert": true}`,
+	`"pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": true}`,
+	`"post_processor": {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<x>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}], "pair": [], "special_tokens": {"<x>": {"id": "<x>", "ids": [6], "tokens": ["<x>"]}}}`,
+	`"decoder": {"type": "Sequence", "decoders": [{"type": "Replace", "pattern": {"String": "▁"}, "content": " "}, {"type": "ByteFallback"}, {"type": "Fuse"}, {"type": "Strip", "content": " ", "start": 1, "stop": 1}]}`,
+	`"decoder": {"type": "Metaspace", "replacement": "▁"}`,
+	`"decoder": {"type": "ByteLevel"}`,
+}
+
+func TestTiny(t *testing.T) {
+	for _, part := range parts {
+		if _, err := Parse([]byte(tiny(part))); err != nil {
+			t.Errorf("%s: %v", part, err)
+		}
+	}
+}
+
+func TestErrors(t *testing.T) {
+	split := func(expr string) string {
+		return `"pre_tokenizer": {"type": "Split", "pattern": {"Regex": "` + expr + `"}, "behavior": "Isolated", "invert": false}`
+	}
+	for _, c := range []struct {
+		part string
+		code diag.Code
+		want string
+	}{
+		{`"model": {"type": "Unigram", "vocab": {}, "merges": []}`, CodeFeature, `model has the type "Unigram"; supported is BPE`},
+		{`"model": {"type": "BPE", "vocab": {"a": 0}, "merges": [], "dropout": 0.1}`, CodeFeature, `dropout of 0.1`},
+		{`"model": {"type": "BPE", "vocab": {"a": 0}, "merges": ["a b"]}`, CodeFile, `merge 0 joins "a" and "b"`},
+		{`"model": {"type": "BPE", "vocab": {"a": 0, "b": 0}, "merges": []}`, CodeFile, `"a" and "b" have the same id 0`},
+		{`"model": {"type": "BPE", "vocab": {"a": 9999999}, "merges": []}`, CodeFile, `vocab holds 9999999; allowed are whole numbers from 0 to 4194303`},
+		{`"model": {"type": "BPE", "vocab": {"a": 0}, "merges": [], "unk_token": "?"}`, CodeFile, `the unk_token "?" is not in the vocabulary`},
+		{`"model": {"type": "BPE", "vocab": {"a": 0}, "merges": ["a a a"]}`, CodeFile, `merges holds "a a a"`},
+		{`"model": {"type": "BPE", "vocab": {"a": 0}, "merges": [], "novel": 1}`, CodeFeature, `model has the key "novel"`},
+		{`"truncation": {"max_length": 5}`, CodeFeature, `truncation is set`},
+		{`"version": "2.0"`, CodeFeature, `version is 2.0`},
+		{`"novel": 1`, CodeFeature, `has the key "novel"`},
+		{`"normalizer": {"type": "Precompiled"}`, CodeFeature, `normalizer "Precompiled" is not supported`},
+		{`"normalizer": {"type": "Strip", "strip_left": 1}`, CodeFile, `normalizer Strip: strip_left is not true or false`},
+		{`"normalizer": {"type": "NFC", "more": 1}`, CodeFeature, `normalizer NFC has the key "more"`},
+		{`"pre_tokenizer": {"type": "UnicodeScripts"}`, CodeFeature, `pre-tokenizer "UnicodeScripts" is not supported`},
+		{split(`(a)\\1`), CodeFeature, `has the escape "\\1"`},
+		{split(`[a[b]]`), CodeFeature, `a class within a class`},
+		{split(`(?<n>a)`), CodeFeature, `has a group "(?<n"`},
+		{split(`\\p{Novel}`), CodeFeature, `has the property "Novel"`},
+		{split(`a{1,2000}`), CodeFeature, `has an interval "{1,2000}"`},
+		{`"decoder": {"type": "CTC"}`, CodeFeature, `decoder "CTC" is not supported`},
+		{`"post_processor": {"type": "TemplateProcessing", "single": [{"Sequence": {"id": "B", "type_id": 0}}], "special_tokens": {}}`, CodeFeature, `a text other than A`},
+		{`"added_tokens": [{"id": 1, "content": "<x>"}]`, CodeFile, `added token "<x>" has the id 1 of the token "b"`},
+		{`"added_tokens": [{"id": 7, "content": "a"}]`, CodeFile, `added token "a" has the id 7, and 0 elsewhere`},
+	} {
+		_, err := Parse([]byte(tiny(c.part)))
+		if !errors.Is(err, c.code) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v; want %s with %s", c.part, err, c.code, c.want)
+		}
+	}
+	if _, err := Parse([]byte(`{"model": `)); !errors.Is(err, CodeFile) {
+		t.Error(err)
+	}
+}
+
+func TestInvalidText(t *testing.T) {
+	tok, err := Parse([]byte(tiny("")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tok.Encode("ab\xffab", false); !errors.Is(err, CodeText) || !strings.Contains(err.Error(), "byte 2") {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,219 @@
+package tokenizer
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// splitter divides a piece into those that the model sees, none of them empty.
+type splitter func(p piece, l *limit, emit func(piece) error) error
+
+func whole(p piece, _ *limit, emit func(piece) error) error {
+	if p.text == "" {
+		return nil
+	}
+	return emit(p)
+}
+
+func chain(list []splitter) splitter {
+	if len(list) == 0 {
+		return whole
+	}
+	rest := chain(list[1:])
+	return func(p piece, l *limit, emit func(piece) error) error {
+		return list[0](p, l, func(q piece) error { return rest(q, l, emit) })
+	}
+}
+
+// pattern divides text into matches and what is between them, in order and without gaps. Empty spans may occur.
+type pattern interface {
+	spans(text string, l *limit, each func(start, end int, match bool) error) error
+}
+
+// literal is a pattern that matches one string.
+type literal string
+
+func (p literal) spans(text string, _ *limit, each func(start, end int, match bool) error) error {
+	done := 0
+	for p != "" {
+		i := strings.Index(text[done:], string(p))
+		if i < 0 {
+			break
+		}
+		if i > 0 {
+			if err := each(done, done+i, false); err != nil {
+				return err
+			}
+		}
+		done += i + len(p)
+		if err := each(done-len(p), done, true); err != nil {
+			return err
+		}
+	}
+	if done < len(text) {
+		return each(done, len(text), false)
+	}
+	return nil
+}
+
+// chars is a pattern that matches each character of a class.
+type chars func(rune) bool
+
+func (is chars) spans(text string, _ *limit, each func(start, end int, match bool) error) error {
+	done := 0
+	for i, r := range text {
+		if !is(r) {
+			continue
+		}
+		if done < i {
+			if err := each(done, i, false); err != nil {
+				return err
+			}
+		}
+		done = i + utf8.RuneLen(r)
+		if err := each(i, done, true); err != nil {
+			return err
+		}
+	}
+	if done < len(text) {
+		return each(done, len(text), false)
+	}
+	return nil
+}
+
+// words is \w+|[^\w\s]+; what is between is white space.
+type words struct{}
+
+func (words) spans(text string, _ *limit, each func(start, end int, match bool) error) error {
+	class := func(r rune) int {
+		switch {
+		case isWord(r):
+			return 1
+		case unicode.IsSpace(r):
+			return 0
+		}
+		return 2
+	}
+	start, was := 0, -1
+	for i, r := range text {
+		c := class(r)
+		if was >= 0 && c != was {
+			if err := each(start, i, was != 0); err != nil {
+				return err
+			}
+			start = i
+		}
+		was = c
+	}
+	if was < 0 {
+		return nil
+	}
+	return each(start, len(text), was != 0)
+}
+
+// behaviour says what becomes of the matches of a Split.
+type behaviour int
+
+const (
+	isolated behaviour = iota
+	removed
+	mergedWithPrevious
+	mergedWithNext
+	contiguous
+)
+
+var behaviours = map[string]behaviour{
+	"Isolated": isolated, "Removed": removed, "MergedWithPrevious": mergedWithPrevious, "MergedWithNext": mergedWithNext, "Contiguous": contiguous,
+}
+
+type span struct {
+	start, end int
+	match      bool
+}
+
+// splitBy divides at the matches of a pattern; invert swaps the matches and what is between them.
+func splitBy(pat pattern, b behaviour, invert bool) splitter {
+	return func(p piece, l *limit, emit func(piece) error) error {
+		var held span // the last one, which the next may join
+		some := false
+		was := false // whether the last one was a match
+		out := func(s span) error {
+			if s.start == s.end {
+				return nil
+			}
+			return emit(piece{p.text[s.start:s.end], p.first && s.start == 0})
+		}
+		err := pat.spans(p.text, l, func(start, end int, match bool) error {
+			s := span{start, end, match != invert}
+			switch b {
+			case isolated:
+				return out(s)
+			case removed:
+				if s.match {
+					return nil
+				}
+				return out(s)
+			}
+			joins := b == mergedWithPrevious && s.match && !was || b == contiguous && s.match == was || b == mergedWithNext && held.match && !s.match
+			was = s.match
+			if some && joins {
+				held.end, held.match = s.end, s.match
+				return nil
+			}
+			last, any := held, some
+			held, some = s, true
+			if !any {
+				return nil
+			}
+			return out(last)
+		})
+		if err != nil || !some {
+			return err
+		}
+		return out(held)
+	}
+}
+
+// gpt2 is the regular expression of the pre-tokenizer ByteLevel.
+const gpt2 = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`
+
+// byteLevelSplit divides text with the pattern, if it is given, and writes bytes as characters.
+func byteLevelSplit(pat pattern, addSpace bool) splitter {
+	encode := func(p piece, emit func(piece) error) error {
+		p.text = string(appendByteLevel(make([]byte, 0, 2*len(p.text)), p.text))
+		return emit(p)
+	}
+	parts := whole
+	if pat != nil {
+		parts = splitBy(pat, isolated, false)
+	}
+	return func(p piece, l *limit, emit func(piece) error) error {
+		if addSpace && !strings.HasPrefix(p.text, " ") {
+			p.text = " " + p.text
+		}
+		return parts(p, l, func(q piece) error { return encode(q, emit) })
+	}
+}
+
+// metaspace writes spaces as another character, "▁". scheme says where one is put in front: "always", "never", or "first", which is
+// the beginning of the whole text.
+func metaspace(mark, scheme string, split bool) splitter {
+	parts := whole
+	if split {
+		parts = splitBy(literal(mark), mergedWithNext, false)
+	}
+	return func(p piece, l *limit, emit func(piece) error) error {
+		p.text = strings.ReplaceAll(p.text, " ", mark)
+		if (scheme == "always" || scheme == "first" && p.first) && !strings.HasPrefix(p.text, mark) {
+			p.text = mark + p.text
+		}
+		return parts(p, l, emit)
+	}
+}
+
+func isNumeric(r rune) bool { return unicode.Is(unicode.N, r) }
+
+func isPunctuation(r rune) bool {
+	return unicode.Is(unicode.P, r) || r < 0x80 && strings.ContainsRune("$+<=>^`|~", r)
+}

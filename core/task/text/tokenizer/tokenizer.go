@@ -1,0 +1,140 @@
+// Package tokenizer turns text into token ids and back, as a tokenizer.json of the Hugging Face library "tokenizers" says: byte pair
+// encoding over bytes (Llama 3, Qwen, GPT-2) or over characters with byte fallback (Llama 2, Mistral, Gemma).
+//
+// Ids and text are those of the library, version 0.23. A feature that this package does not know is an error of Parse, never ignored.
+package tokenizer
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"github.com/rlx-go/rlx/core/diag"
+)
+
+// Codes of this package's errors.
+var (
+	CodeFile = diag.Define("RLX3080", "bad tokenizer", `
+The tokenizer.json is not JSON, or contradicts itself: a merge of tokens that are not in the vocabulary, two tokens of one id, a key of
+the wrong type. The message says where. Fetch the file again, or save it anew with the Hugging Face library.`)
+	CodeFeature = diag.Define("RLX3081", "tokenizer feature that is not supported", `
+The tokenizer.json uses a model, normalizer, pre-tokenizer, post-processor or decoder, or an option or regular expression of one, that
+this version does not know. Without it the ids would be wrong. The message names it and what is supported.`)
+	CodeText = diag.Define("RLX3082", "text cannot be tokenized", `
+The text is not valid UTF-8, grows beyond bounds when it is normalised, or takes the tokenizer's regular expression too long. The
+message says which.`)
+)
+
+// A Tokenizer is safe for concurrent use.
+type Tokenizer struct {
+	raw       matcher // added tokens that are looked for in the text itself
+	cooked    matcher // added tokens that are looked for in the normalised text
+	normalize normalizer
+	split     splitter
+	model     *bpe
+	post      []template
+	decoders  []decoderSpec
+
+	tokens  []string // by id
+	known   []bool
+	special []bool
+	ids     map[string]int32 // of added tokens; the others are in model.vocab
+}
+
+// Size is the least number of rows of an embedding that has one for every token: the largest id plus one.
+func (t *Tokenizer) Size() int { return len(t.tokens) }
+
+// ID is the id of a token as the vocabulary writes it, for example "</s>".
+func (t *Tokenizer) ID(token string) (id int, ok bool) {
+	if id, ok := t.ids[token]; ok {
+		return int(id), true
+	}
+	v, ok := t.model.vocab[token]
+	return int(v), ok
+}
+
+// Token is a token as the vocabulary writes it; ok is false if no token has the id.
+func (t *Tokenizer) Token(id int) (token string, ok bool) {
+	if id < 0 || id >= len(t.tokens) || !t.known[id] {
+		return "", false
+	}
+	return t.tokens[id], true
+}
+
+// Special reports whether the id is a special token's, such as an end token. Decoding can leave them out.
+func (t *Tokenizer) Special(id int) bool { return id >= 0 && id < len(t.special) && t.special[id] }
+
+// Encode gives the ids of a text. special adds the tokens that the post-processor puts around a text, such as a begin token. Special
+// tokens that are written out in the text become their ids in any case. An error is a *diag.Error with CodeText.
+func (t *Tokenizer) Encode(text string, special bool) ([]int, error) {
+	if i := invalid(text); i >= 0 {
+		return nil, diag.New(CodeText, "", "the text is not valid UTF-8 at byte %d", i).WithHint("convert it to UTF-8 first")
+	}
+	e := &encoder{t: t, limit: newLimit(len(text))}
+	if err := e.text(text); err != nil {
+		return nil, err
+	}
+	if special {
+		for _, p := range t.post {
+			e.ids = p.apply(e.ids)
+		}
+	}
+	return e.ids, nil
+}
+
+func invalid(text string) int {
+	if utf8.ValidString(text) {
+		return -1
+	}
+	for i, r := range text {
+		if r == utf8.RuneError {
+			if _, n := utf8.DecodeRuneInString(text[i:]); n == 1 {
+				return i
+			}
+		}
+	}
+	return -1
+}
+
+// encoder is one call of Encode.
+type encoder struct {
+	t     *Tokenizer
+	limit *limit
+	ids   []int
+	word  scratch
+}
+
+// text finds the added tokens, first in the text and then in what normalisation makes of the parts between them.
+func (e *encoder) text(text string) error {
+	e.ids = make([]int, 0, len(text)/3+8)
+	return e.t.raw.split(text, e.token, func(start int, part string) error {
+		p := piece{part, start == 0}
+		if n := e.t.normalize; n != nil {
+			var err error
+			if p, err = n(p, e.limit); err != nil {
+				return err
+			}
+		}
+		return e.t.cooked.split(p.text, e.token, func(start int, part string) error {
+			return e.t.split(piece{part, p.first && start == 0}, e.limit, e.piece)
+		})
+	})
+}
+
+func (e *encoder) token(id int32) { e.ids = append(e.ids, int(id)) }
+
+func (e *encoder) piece(p piece) error {
+	e.ids = e.t.model.encode(e.ids, p.text, &e.word)
+	return nil
+}
+
+// Decode gives the text of ids; skipSpecial leaves special tokens out. Ids that no token has are left out too. The result is valid UTF-8:
+// bytes that are not become U+FFFD.
+func (t *Tokenizer) Decode(ids []int, skipSpecial bool) []byte {
+	var out strings.Builder
+	d := t.decoder(skipSpecial, false, func(s string) { out.WriteString(s) })
+	for _, id := range ids {
+		d.push(id)
+	}
+	d.flush()
+	return []byte(out.String())
+}

@@ -1,0 +1,84 @@
+package tokenizer
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const goldens = "testdata"
+
+type golden struct {
+	Name    string
+	Text    string
+	IDs     []int
+	Plain   []int `json:"ids_plain"`
+	Decoded string
+	Skipped string `json:"decoded_skip_special"`
+}
+
+type goldenFile struct {
+	Tokenizer   string
+	Cases       []golden
+	DecodeCases []golden `json:"decode_cases"`
+}
+
+func readGoldens(t testing.TB, folder string) (*Tokenizer, goldenFile) {
+	t.Helper()
+	dir := filepath.Join(goldens, folder)
+	b, err := os.ReadFile(filepath.Join(dir, "cases.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var f goldenFile
+	if err := json.Unmarshal(b, &f); err != nil {
+		t.Fatal(err)
+	}
+	b, err = os.ReadFile(filepath.Join(dir, f.Tokenizer))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tok, err := Parse(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tok, f
+}
+
+var folders = []string{"llama3", "llama2-metaspace", "llama2-prepend"}
+
+// The ids and texts are the Hugging Face library's.
+func TestGoldens(t *testing.T) {
+	for _, folder := range folders {
+		tok, f := readGoldens(t, folder)
+		if len(f.Cases) < 60 || len(f.DecodeCases) < 13 {
+			t.Fatalf("%s: %d cases and %d of decoding", folder, len(f.Cases), len(f.DecodeCases))
+		}
+		for _, c := range f.Cases {
+			for special, want := range map[bool][]int{true: c.IDs, false: c.Plain} {
+				if got, err := tok.Encode(c.Text, special); err != nil || !slices.Equal(got, want) {
+					t.Errorf("%s: %s: Encode(%q, %v) = %v, %v; want %v", folder, c.Name, c.Text, special, got, err, want)
+				}
+			}
+		}
+		for _, c := range slices.Concat(f.Cases, f.DecodeCases) {
+			for skip, want := range map[bool]string{true: c.Skipped, false: c.Decoded} {
+				if got := string(tok.Decode(c.IDs, skip)); got != want {
+					t.Errorf("%s: %s: Decode(%v, %v) = %q; want %q", folder, c.Name, c.IDs, skip, got, want)
+				}
+				var streamed strings.Builder
+				s := tok.Stream(skip)
+				for _, id := range c.IDs {
+					streamed.WriteString(s.Next(id))
+				}
+				streamed.WriteString(s.Flush())
+				if got := streamed.String(); got != want && (folder == "llama3" || !strings.Contains(want, "\ufffd")) {
+					t.Errorf("%s: %s: Stream of %v, %v = %q; want %q", folder, c.Name, c.IDs, skip, got, want)
+				}
+			}
+		}
+	}
+}
