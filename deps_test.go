@@ -68,6 +68,7 @@ var mayImport = map[string][]string{
 
 	"internal/...":        {"core/...", "internal/..."},
 	"internal/tensortest": {"core/...", "internal/...", "models/weights"},
+	"internal/modeltest":  {"core/...", "internal/...", "models/weights", "models/arch"},
 	"bench/ops":           {"core/...", "bench/measure", "plugins/cpu/backend", "plugins/wgpu/backend"},
 	"bench/...":           {"core/...", "bench/measure", "internal/...", "format", "plugins/cpu/kernels"},
 }

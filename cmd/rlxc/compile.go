@@ -222,7 +222,7 @@ func build(stored weights.Stored, src string, f compileFlags) (m *arch.Model, no
 		}
 		if kind, ok, err := cfg.String("model_type"); err != nil {
 			return nil, "", err
-		} else if ok && kind != family.Name {
+		} else if ok && !family.Builds(kind) {
 			return nil, "", diag.New(arch.ErrConfig, f.config, "describes a %q; the checkpoint is recognised as %q", kind, family.Name).
 				WithHint("give the configuration that belongs to the checkpoint, or choose the family with --arch")
 		}
@@ -231,7 +231,7 @@ func build(stored weights.Stored, src string, f compileFlags) (m *arch.Model, no
 		if err := own.Load(beside); err != nil {
 			return nil, "", err
 		}
-		if kind, ok, _ := own.String("model_type"); ok && kind != family.Name {
+		if kind, ok, _ := own.String("model_type"); ok && !family.Builds(kind) {
 			note = fmt.Sprintf("%s describes a %q and is not used", beside, kind)
 		} else {
 			cfg = own

@@ -7,7 +7,8 @@ import (
 	_ "github.com/rlx-go/rlx/core/task/text" // a kind of task that inspect shows
 	"github.com/rlx-go/rlx/format"
 	"github.com/rlx-go/rlx/internal/cli"
-	_ "github.com/rlx-go/rlx/models/sam"  // the model families that are recognised
+	_ "github.com/rlx-go/rlx/models/llm" // the model families that are recognised
+	_ "github.com/rlx-go/rlx/models/sam"
 	_ "github.com/rlx-go/rlx/plugins/rpc" // its error codes, for `rlxc explain`
 )
 

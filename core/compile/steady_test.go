@@ -24,8 +24,8 @@ func TestSteadyRunAllocations(t *testing.T) {
 		for _, method := range []string{"encode", "decode"} {
 			for _, precision := range []string{"f32", "bf16"} {
 				t.Run(target.Name+"/"+method+"/"+precision, func(t *testing.T) {
-					p := c.find(t, method, target.Name)
-					x, err := backend.Backend{}.Load(context.Background(), device.Load{Program: p, Weights: c.weights, Threads: 2, Precision: precision})
+					p := c.Find(t, method, target.Name)
+					x, err := backend.Backend{}.Load(context.Background(), device.Load{Program: p, Weights: c.Weights, Threads: 2, Precision: precision})
 					if err != nil {
 						t.Fatal(err)
 					}

@@ -28,10 +28,17 @@ type Architecture struct {
 	Title string // "SAM v1 (Segment Anything)"
 	// Recognise weighs the evidence for this family. It must be quick and must not fail.
 	Recognise func(c Checkpoint) Evidence
+	// Types are the values of model_type, in a configuration, that the family builds; none: its name.
+	Types []string
 	// Keys are the configuration keys that the family takes, with their meaning.
 	Keys map[string]string
 	// Build makes the graphs. Errors name the tensor, what was found and what was expected.
 	Build func(c Checkpoint, cfg Config) (*Model, error)
+}
+
+// Builds reports whether a configuration with this model_type describes a model of the family.
+func (a Architecture) Builds(modelType string) bool {
+	return a.Name == modelType || slices.Contains(a.Types, modelType)
 }
 
 // Evidence is how well a checkpoint fits a family.

@@ -39,6 +39,9 @@ func (c Config) File(name string, most int64) (data []byte, ok bool, err error) 
 	return data, true, nil
 }
 
+// fromSet is the origin of values that were given one by one.
+const fromSet = "--set"
+
 type configValue struct {
 	raw    any    // as encoding/json decodes, numbers as json.Number
 	origin string // a file name, or --set
@@ -107,13 +110,13 @@ func (c *Config) put(key string, v any, origin string) {
 	c.values[key] = configValue{v, origin}
 }
 
-// Set takes one --set KEY=VALUE; it overrides files. The key must be one that the family knows.
+// Set takes one --set KEY=VALUE; it overrides files. The key must be one that the family knows, but any may be set to null, which removes it.
 func (c *Config) Set(arg string, known map[string]string) error {
 	key, value, ok := strings.Cut(arg, "=")
 	if !ok || value == "" {
 		return diag.New(diag.Usage, "--set", "%q; want KEY=VALUE", arg)
 	}
-	if known[key] == "" {
+	if known[key] == "" && value != "null" {
 		return diag.New(diag.Usage, "--set", "unknown key %q; known are %s", key, strings.Join(slices.Sorted(maps.Keys(known)), ", "))
 	}
 	d := json.NewDecoder(strings.NewReader(value))
@@ -122,7 +125,7 @@ func (c *Config) Set(arg string, known map[string]string) error {
 	if d.Decode(&v) != nil || d.More() {
 		v = value
 	}
-	c.put(key, v, "--set")
+	c.put(key, v, fromSet)
 	return nil
 }
 
@@ -165,6 +168,53 @@ func (c Config) Int(key string, lo, hi int64) (int64, bool, error) {
 		}
 	}
 	return 0, true, diag.New(ErrConfig, v.origin, "%s is %s; want an integer from %d to %d", key, v, lo, hi)
+}
+
+// Bool is the value of a key, where it is given.
+func (c Config) Bool(key string) (value, ok bool, err error) {
+	v, ok := c.values[key]
+	if !ok || v.raw == nil {
+		return false, false, nil
+	}
+	if b, isBool := v.raw.(bool); isBool {
+		return b, true, nil
+	}
+	return false, true, diag.New(ErrConfig, v.origin, "%s is %s; want true or false", key, v)
+}
+
+// Lift puts the values of a nested object in the place of those around it, as if it were the whole configuration. Values that were set one by one stay.
+func (c *Config) Lift(object string) {
+	for key, v := range maps.Clone(c.values) {
+		if inner, ok := strings.CutPrefix(key, object+"."); ok {
+			delete(c.values, key)
+			if old, ok := c.values[inner]; !ok || old.origin != fromSet {
+				c.values[inner] = v
+			}
+		}
+	}
+}
+
+// Has reports whether there is a value for a key or for keys of an object of that name.
+func (c Config) Has(key string) bool {
+	for k, v := range c.values {
+		if v.raw != nil && (k == key || strings.HasPrefix(k, key+".")) {
+			return true
+		}
+	}
+	return false
+}
+
+// Unknown fails on the first key, by name, that known rejects. Values that switch something off, null and false, pass.
+func (c Config) Unknown(known func(key string) bool) error {
+	for _, key := range slices.Sorted(maps.Keys(c.values)) {
+		v := c.values[key]
+		if off, isBool := v.raw.(bool); v.raw == nil || isBool && !off || known(key) {
+			continue
+		}
+		return diag.New(ErrConfig, v.origin, "%s is %s; this key is not known, and it may change what the model computes", key, v).
+			WithHint("if it changes nothing, rerun with --set %s=null", key)
+	}
+	return nil
 }
 
 // Agree checks a value that the tensors determine as well.

@@ -174,7 +174,22 @@ func (s Scope) F32(name string, shape ...int64) *ir.Node {
 
 // Projection is a linear layer's weight [out, in] and bias [out].
 func (s Scope) Projection(in, out int64) hir.Projection {
-	return hir.Projection{W: s.Param("weight", out, in), B: s.Param("bias", out)}
+	return s.ProjectionIf(true, in, out)
+}
+
+// ProjectionIf is Projection with a bias that not every checkpoint has.
+func (s Scope) ProjectionIf(bias bool, in, out int64) (p hir.Projection) {
+	p.W = s.Param("weight", out, in)
+	if bias {
+		p.B = s.Param("bias", out)
+	}
+	return p
+}
+
+// LinearIf applies the layer at this scope, whose bias not every checkpoint has.
+func (s Scope) LinearIf(bias bool, x *ir.Node, out int64) *ir.Node {
+	p := s.ProjectionIf(bias, width(x), out)
+	return hir.Linear(x, p.W, p.B, "").Named(s.Path())
 }
 
 // Linear applies the layer at this scope: act(x·weightᵀ + bias).
@@ -186,6 +201,12 @@ func (s Scope) Linear(x *ir.Node, out int64, act string) *ir.Node {
 // LayerNorm applies the norm at this scope over the last axis.
 func (s Scope) LayerNorm(x *ir.Node, eps float64) *ir.Node {
 	return op.LayerNorm(x, s.F32("weight", width(x)), s.F32("bias", width(x)), eps).Named(s.Path())
+}
+
+// RmsNorm applies the norm at this scope, a gain without a bias, over the last axis.
+func (s Scope) RmsNorm(x *ir.Node, eps float64) *ir.Node {
+	zero := op.Const(s.G, 0, ir.TypeOf(dtype.F32, width(x)))
+	return op.RmsNorm(x, s.F32("weight", width(x)), zero, eps).Named(s.Path())
 }
 
 // MLP applies the two layers first and second below this scope.

@@ -18,7 +18,7 @@ var (
 
 func argKernel(name string, least bool) Kernel {
 	return Kernel{
-		Op: name, Takes: "(any)",
+		Op: name, Takes: "(any) -> any",
 		Shaders: func(n *ir.Node, _ Limits) []Shader {
 			p, d := argRows(n), n.In[0].Type.DType
 			shader := func(p rowPlan, combine bool, bindings ...Binding) Shader {

@@ -6,6 +6,7 @@
 package kernels
 
 import (
+	"strings"
 	"sync"
 
 	"github.com/rlx-go/rlx/core/dtype"
@@ -99,19 +100,23 @@ func register(k Kernel) struct{} {
 	registry[k.Op] = k
 	for _, takes := range []string{k.Takes, k.Also} {
 		if takes != "" {
-			rules = append(rules, target.MustRule("run "+k.Op+takes))
+			rules = append(rules, target.MustRule("run "+k.Op+strings.ReplaceAll(takes, "any", computed)))
 		}
 	}
 	return struct{}{}
 }
 
+// computed is what any means in the rules of this package: the types that shaders compute with. WGSL has no 64-bit ones; kernels that take indices read
+// an i64 as the i32 nearest to it, which is out of range where the i64 is.
+const computed = "f32|f16|bf16|i32|u32|bool"
+
 // rules are those of the kernels that have registered.
 var rules []target.Rule
 
-// Description lists the nodes that the backend runs. The compiler carries a copy, core/target/wgpu.target. WGSL has no 64-bit types.
+// Description lists the nodes that the backend runs. The compiler carries a copy, core/target/wgpu.target.
 var Description = sync.OnceValue(func() *target.Description {
 	d := &target.Description{Name: "wgpu", Version: Version, MaxRank: maxRank, MaxOperands: maxOperands, Rules: rules,
-		Types: []dtype.DType{dtype.F32, dtype.F16, dtype.BF16, dtype.I32, dtype.U32, dtype.Bool}}
+		Types: []dtype.DType{dtype.F32, dtype.F16, dtype.BF16, dtype.I32, dtype.I64, dtype.U32, dtype.Bool}}
 	return d.Sort()
 })
 

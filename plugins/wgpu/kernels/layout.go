@@ -52,7 +52,7 @@ var (
 			return p
 		})}
 	}})
-	_ = register(Kernel{Op: "gather", Takes: "(any, i32|u32)", Shaders: func(n *ir.Node, _ Limits) []Shader {
+	_ = register(Kernel{Op: "gather", Takes: "(any, i32|i64|u32)", Shaders: func(n *ir.Node, _ Limits) []Shader {
 		x := n.In[0]
 		axis := positive(n.Attrs.(op.GatherAttrs).Axis, x.Type.Rank())
 		u := units(n.Type.DType, []int{common(x.Type.Shape[axis+1:])}, x)
@@ -61,18 +61,18 @@ var (
 			return []uint32{uint32(inner / u.per()), uint32(numel(c.In[1].Shape)), uint32(size)}
 		}).withStatus()}
 	}})
-	_ = register(Kernel{Op: "iota", Takes: "()", Shaders: func(n *ir.Node, _ Limits) []Shader {
+	_ = register(Kernel{Op: "iota", Takes: "() -> any", Shaders: func(n *ir.Node, _ Limits) []Shader {
 		a := n.Attrs.(op.IotaAttrs)
 		return []Shader{coarsened(n, "iota", part(layoutWGSL, "iota"), map[string]any{"Type": elementType(n.Type.DType)}, []string{"inner", "size"}, func(c *Call) []uint32 {
 			_, size, inner := around(c.Out.Shape, positive(a.Axis, len(c.Out.Shape)))
 			return []uint32{uint32(inner), uint32(size)}
 		})}
 	}})
-	_ = register(Kernel{Op: "const", Takes: "()", Shaders: func(n *ir.Node, _ Limits) []Shader {
+	_ = register(Kernel{Op: "const", Takes: "() -> any", Shaders: func(n *ir.Node, _ Limits) []Shader {
 		v := n.Attrs.(op.ConstAttrs).Value
 		return []Shader{coarsened(n, "const", part(layoutWGSL, "const"), map[string]any{"Bits": bitsOf(n.Type.DType, v)}, nil, nil)}
 	}})
-	_ = register(Kernel{Op: "cast", Takes: "(any)", Shaders: func(n *ir.Node, _ Limits) []Shader {
+	_ = register(Kernel{Op: "cast", Takes: "(any) -> any", Shaders: func(n *ir.Node, _ Limits) []Shader {
 		consts := map[string]any{"From": elementType(n.In[0].Type.DType), "To": elementType(n.Type.DType)}
 		return []Shader{coarsened(n, "cast", part(layoutWGSL, "cast"), consts, nil, nil)}
 	}})

@@ -57,7 +57,7 @@ var (
 			return p
 		})}
 	}})
-	_ = register(Kernel{Op: "dynamic_slice", Takes: "(any, i32)", Shaders: func(n *ir.Node, _ Limits) []Shader {
+	_ = register(Kernel{Op: "dynamic_slice", Takes: "(any, i32|i64)", Shaders: func(n *ir.Node, _ Limits) []Shader {
 		x, a := n.In[0], n.Attrs.(op.DynamicSliceAttrs)
 		inner := common(x.Type.Shape[a.Axis+1:])
 		u := units(n.Type.DType, []int{inner}, x)
@@ -67,14 +67,14 @@ var (
 			return []uint32{uint32(a.Len * inner), uint32(size * inner), uint32(inner), uint32(size - a.Len)}
 		}).withStatus()}
 	}})
-	_ = register(Kernel{Op: "gather_batched", Takes: "(any, i32|u32)", Shaders: func(n *ir.Node, _ Limits) []Shader {
+	_ = register(Kernel{Op: "gather_batched", Takes: "(any, i32|i64|u32)", Shaders: func(n *ir.Node, _ Limits) []Shader {
 		x, b := n.In[0], n.Attrs.(op.GatherBatchedAttrs).BatchDims
 		u := units(n.Type.DType, []int{common(x.Type.Shape[b+1:])}, x)
 		return []Shader{moved(n, u, []int{0}, "gather_batched", part(movementWGSL, "gather_batched"), nil, []string{"inner", "count", "size"}, func(c *Call) []uint32 {
 			return []uint32{uint32(numel(c.In[0].Shape[b+1:]) / u.per()), uint32(numel(c.In[1].Shape[b:])), uint32(c.In[0].Shape[b])}
 		}).withStatus()}
 	}})
-	_ = register(Kernel{Op: "scatter_add", Takes: "(f32|f16|bf16|i32|u32, i32|u32)", Shaders: func(n *ir.Node, _ Limits) []Shader { return []Shader{scatterAdd(n)} }})
+	_ = register(Kernel{Op: "scatter_add", Takes: "(f32|f16|bf16|i32|u32, i32|i64|u32)", Shaders: func(n *ir.Node, _ Limits) []Shader { return []Shader{scatterAdd(n)} }})
 	_ = register(Kernel{Op: "resize", Takes: `(any) if mode = "nearest"`, Also: `(f32|f16|bf16) if mode = "linear"`, Shaders: func(n *ir.Node, _ Limits) []Shader {
 		a := n.Attrs.(op.ResizeAttrs)
 		fields := []string{"h", "w", "to_h", "to_w"}

@@ -101,7 +101,7 @@ func withLibrary(text string) string {
 // elementType is the WGSL type that values of a dtype are computed in.
 func elementType(d dtype.DType) string {
 	switch d {
-	case dtype.I32:
+	case dtype.I32, dtype.I64:
 		return "i32"
 	case dtype.U32:
 		return "u32"
@@ -115,6 +115,7 @@ func elementType(d dtype.DType) string {
 //
 //	NAME(i)         element i as a WGSL value         NAME_bits(i)  its bits
 //	NAME_encode(v)  the bits of a value               NAME_put(w,v) writes the 32-bit word w
+//	NAME(i) of i64 is the nearest i32, and is all there is
 //	NAME4(i)        elements 4i to 4i+3 as vec4<f32>, words of u32 as vec4<u32>  NAME4_put(i,v)
 func (bind Binding) declare(first int, v View) string {
 	var b strings.Builder
@@ -171,6 +172,11 @@ func (bind Binding) declare(first int, v View) string {
 		fmt.Fprintf(&b, "fn %s_bits(i: u32) -> u32 {\n  let k = i%s;\n  return (%s_word(k >> 1u) >> ((k & 1u) * 16u)) & 0xffffu;\n}\n", name, skip, name)
 	case 1:
 		fmt.Fprintf(&b, "fn %s_bits(i: u32) -> u32 {\n  let k = i%s;\n  return (%s_word(k >> 2u) >> ((k & 3u) * 8u)) & 0xffu;\n}\n", name, skip, name)
+	}
+	if bind.DType == dtype.I64 {
+		fmt.Fprintf(&b, "fn %[1]s(i: u32) -> i32 {\n  let k = 2u * (i%[2]s);\n  let low = bitcast<i32>(%[1]s_word(k));\n  let high = bitcast<i32>(%[1]s_word(k + 1u));\n"+
+			"  return select(select(2147483647, -2147483647 - 1, high < 0), low, high == low >> 31u);\n}\n", name, skip)
+		return b.String()
 	}
 	decode, encode := map[dtype.DType]string{
 		dtype.F32: "bitcast<f32>(%s)", dtype.F16: "f32_from_f16(%s)", dtype.BF16: "bitcast<f32>(%s << 16u)",

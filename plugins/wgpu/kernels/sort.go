@@ -22,7 +22,7 @@ const (
 // Lines that fit a tile are sorted in the memory of a workgroup, longer ones tile by tile; passes then merge neighbours until a line
 // is whole. What runs moves keys and indices; the last shader fetches the values.
 var _ = register(Kernel{
-	Op: "sort", Takes: "(any)",
+	Op: "sort", Takes: "(any) -> any",
 	Shaders: func(n *ir.Node, _ Limits) []Shader {
 		a, x := n.Attrs.(op.SortAttrs), n.In[0].Type
 		axis, most := positive(a.Axis, x.Rank()), sortedMost(n)

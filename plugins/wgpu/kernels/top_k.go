@@ -18,7 +18,7 @@ var keysWGSL string
 
 // Two shaders: the first finds the indices, in time that grows with k; the second fetches the values.
 var _ = register(Kernel{
-	Op: "top_k", Takes: "(any)", // an index has 4 bytes, so that no two workgroups write the same word
+	Op: "top_k", Takes: "(any) -> any", // an index has 4 bytes, so that no two workgroups write the same word
 	Shaders: func(n *ir.Node, _ Limits) []Shader {
 		k := n.Attrs.(op.TopKAttrs).K
 		index := Binding{Name: "index", Operand: Result(1), DType: n.Results[1].DType}

@@ -1,0 +1,229 @@
+package llm
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/models/arch"
+	"github.com/rlx-go/rlx/models/nn"
+)
+
+// config is what the graphs depend on. Sizes come from tensor shapes, and the configuration must agree with them.
+type config struct {
+	kind                  string // model_type
+	vocab, width, hidden  int64
+	layers                int64
+	heads, kvHeads        int64
+	headDim               int64
+	eps                   float64
+	tied                  bool  // the embeddings are the last layer too
+	qkvBias, oBias        bool  // of attention
+	upBias                bool  // of the feed-forward block
+	context, maxPositions int64 // rows of the caches; positions that the model was made for
+	rope                  rope
+}
+
+// Configuration keys, as in a Transformers config.json, and one of ours.
+const (
+	keyType        = "model_type"
+	keyHeads       = "num_attention_heads"
+	keyHeadDim     = "head_dim"
+	keyEps         = "rms_norm_eps"
+	keyAct         = "hidden_act"
+	keyTied        = "tie_word_embeddings"
+	keyMaxPosition = "max_position_embeddings"
+	keyContext     = "context"
+)
+
+var keys = map[string]string{
+	keyType:        "kind of model: llama",
+	keyHeads:       "attention heads",
+	keyHeadDim:     "width of an attention head (default hidden_size/num_attention_heads)",
+	keyEps:         "epsilon of the norms (default 1e-6)",
+	keyAct:         "activation of the feed-forward block: silu",
+	keyTied:        "whether the embeddings are the last layer too (default: where lm_head.weight is missing)",
+	keyMaxPosition: "positions that the model was made for (default 2048)",
+	keyContext:     "tokens that the caches have room for (default max_position_embeddings, at most 4096)",
+	"vocab_size":   "must agree with the tensors", "hidden_size": "must agree with the tensors", "intermediate_size": "must agree with the tensors",
+	"num_hidden_layers": "must agree with the tensors", "num_key_value_heads": "must agree with the tensors", "attention_bias": "must agree with the tensors", "mlp_bias": "must agree with the tensors",
+}
+
+// harmless are keys, or objects of keys, that do not change what a model computes in inference: names and versions, how it was trained, and
+// defaults of Transformers' generation.
+var harmless = func() map[string]bool {
+	m := map[string]bool{}
+	for _, key := range strings.Fields(`_name_or_path _commit_hash _attn_implementation _attn_implementation_autoset attn_implementation architectures auto_map torch_dtype dtype
+		transformers_version transformers.js_config use_cache bos_token_id eos_token_id pad_token_id unk_token_id sep_token_id cls_token_id mask_token_id
+		decoder_start_token_id initializer_range initializer_factor attention_dropout attn_dropout hidden_dropout hidden_dropout_prob resid_pdrop embd_pdrop classifier_dropout
+		pretraining_tp is_llama_config id2label label2id num_labels task_specific_params problem_type finetuning_task tokenizer_class prefix torchscript return_dict
+		output_attentions output_hidden_states output_scores return_dict_in_generate chunk_size_feed_forward is_decoder is_encoder_decoder add_cross_attention
+		pruned_heads max_length min_length do_sample early_stopping num_beams num_beam_groups num_return_sequences diversity_penalty temperature top_k top_p min_p typical_p
+		repetition_penalty length_penalty no_repeat_ngram_size encoder_no_repeat_ngram_size bad_words_ids forced_bos_token_id forced_eos_token_id remove_invalid_values
+		exponential_decay_length_penalty suppress_tokens begin_suppress_tokens use_bfloat16 tf_legacy_loss unsloth_fixed unsloth_version router_aux_loss_coef`) {
+		m[key] = true
+	}
+	return m
+}()
+
+func known(key string) bool {
+	object, _, _ := strings.Cut(key, ".")
+	return keys[key] != "" || harmless[key] || harmless[object]
+}
+
+// maxSize bounds every size that is read from a tensor, far above any model's, so that products of two do not overflow.
+const maxSize = 1 << 24
+
+// matrix fetches the shape of a matrix.
+func matrix(w *nn.Weights, name, want string) (rows, cols int64, err error) {
+	t, ok := w.Type(name)
+	if !ok {
+		return 0, 0, diag.New(arch.ErrTensor, w.Source(name), "tensor is missing; expected %s", want)
+	}
+	if len(t.Shape) != 2 || t.Shape[0].B < 1 || t.Shape[1].B < 1 || t.Shape[0].B > maxSize || t.Shape[1].B > maxSize {
+		return 0, 0, diag.New(arch.ErrTensor, w.Source(name), "tensor is %v; expected %s with dims from 1 to %d", t, want, maxSize)
+	}
+	return t.Shape[0].B, t.Shape[1].B, nil
+}
+
+// reader reads a configuration until the first error.
+type reader struct {
+	arch.Config
+	err error
+}
+
+func (r *reader) fail(err error) {
+	if r.err == nil {
+		r.err = err
+	}
+}
+
+func (r *reader) int(key string, lo, hi, otherwise int64) int64 {
+	v, ok, err := r.Int(key, lo, hi)
+	r.fail(err)
+	if !ok {
+		return otherwise
+	}
+	return v
+}
+
+func (r *reader) float(key string, otherwise float64) float64 {
+	v, ok, err := r.Float(key)
+	r.fail(err)
+	if !ok {
+		return otherwise
+	}
+	return v
+}
+
+func (r *reader) string(key, otherwise string) string {
+	v, ok, err := r.String(key)
+	r.fail(err)
+	if !ok {
+		return otherwise
+	}
+	return v
+}
+
+func (r *reader) bool(key string, otherwise bool) bool {
+	v, ok, err := r.Bool(key)
+	r.fail(err)
+	if !ok {
+		return otherwise
+	}
+	return v
+}
+
+func (r *reader) agree(key string, fromTensors int64) { r.fail(r.Agree(key, fromTensors)) }
+
+// bias checks a key that says that layers have biases, which the tensors show as well.
+func (r *reader) bias(key string, found bool) {
+	if r.bool(key, found) != found {
+		r.fail(diag.New(arch.ErrConfig, r.Origin(key), "%s is %v; the tensors say %v", key, !found, found))
+	}
+}
+
+func readConfig(w *nn.Weights, cfg arch.Config) (c config, err error) {
+	r := &reader{Config: cfg}
+	has := func(name string) bool { _, ok := w.Type(name); return ok }
+	if c.vocab, c.width, err = matrix(w, "model.embed_tokens.weight", "[vocabulary, width]"); err != nil {
+		return c, err
+	}
+	for ; has(fmt.Sprintf("model.layers.%d.input_layernorm.weight", c.layers)); c.layers++ {
+	}
+	if c.hidden, _, err = matrix(w, "model.layers.0.mlp.gate_proj.weight", "[hidden, width]"); err != nil {
+		return c, err
+	}
+	c.kind = r.string(keyType, "")
+	if r.err == nil && c.kind != "llama" {
+		return c, diag.New(arch.ErrConfig, r.Origin(keyType), "%s is %q; want llama", keyType, c.kind).
+			WithHint("the tensors alone do not tell it: give the checkpoint's configuration with --model-config, or --set %s=llama", keyType)
+	}
+	if err := c.readHeads(w, r); err != nil {
+		return c, err
+	}
+	c.eps = r.float(keyEps, 1e-6)
+	if act := r.string(keyAct, "silu"); act != "silu" {
+		r.fail(diag.New(arch.ErrConfig, r.Origin(keyAct), "%s is %q; want silu", keyAct, act))
+	}
+	c.tied = r.bool(keyTied, !has("lm_head.weight"))
+	c.upBias = has("model.layers.0.mlp.up_proj.bias")
+	r.bias("mlp_bias", c.upBias)
+	r.agree("vocab_size", c.vocab)
+	r.agree("hidden_size", c.width)
+	r.agree("intermediate_size", c.hidden)
+	r.agree("num_hidden_layers", c.layers)
+	c.maxPositions = r.int(keyMaxPosition, 1, maxSize, 2048)
+	c.context = r.int(keyContext, 1, c.maxPositions, min(c.maxPositions, 4096))
+	c.rope = readRope(r, c)
+	r.fail(r.Unknown(known))
+	return c, r.err
+}
+
+// readHeads finds the sizes of attention: its projections have a row for each element of a head.
+func (c *config) readHeads(w *nn.Weights, r *reader) error {
+	const q, k = "model.layers.0.self_attn.q_proj", "model.layers.0.self_attn.k_proj"
+	rows, _, err := matrix(w, q+".weight", "[heads*head_dim, width]")
+	if err != nil {
+		return err
+	}
+	kvRows, _, err := matrix(w, k+".weight", "[kv heads*head_dim, width]")
+	if err != nil {
+		return err
+	}
+	c.heads, c.headDim = r.int(keyHeads, 1, maxSize, 0), r.int(keyHeadDim, 1, maxSize, 0)
+	switch {
+	case r.err != nil:
+		return r.err
+	case c.heads == 0 && c.headDim == 0:
+		return diag.New(arch.ErrConfig, keyHeads, "is not given, and the tensors do not tell it").
+			WithHint("give the checkpoint's configuration with --model-config, or --set %s=N", keyHeads)
+	case c.headDim == 0 && c.width%c.heads == 0:
+		c.headDim = c.width / c.heads // what Transformers takes, if head_dim is not given
+	case c.heads == 0:
+		c.heads = rows / c.headDim
+	}
+	if c.headDim == 0 || rows != c.heads*c.headDim || kvRows%c.headDim != 0 || c.heads%(kvRows/c.headDim) != 0 || c.headDim%2 != 0 {
+		return diag.New(arch.ErrConfig, r.Origin(keyHeads), "%d heads of %d do not fit q_proj and k_proj, which have %d and %d rows for a width of %d; "+
+			"want heads of an even width, and kv heads that divide the heads", c.heads, c.headDim, rows, kvRows, c.width)
+	}
+	c.kvHeads = kvRows / c.headDim
+	r.agree("num_key_value_heads", c.kvHeads)
+	_, c.qkvBias = w.Type(q + ".bias")
+	_, c.oBias = w.Type("model.layers.0.self_attn.o_proj.bias")
+	r.bias("attention_bias", c.qkvBias)
+	return nil
+}
+
+func (c config) facts(cfg arch.Config) []arch.Fact {
+	out := []arch.Fact{
+		{Name: "sizes", Value: fmt.Sprintf("vocabulary %d, width %d, hidden %d, %d layers", c.vocab, c.width, c.hidden, c.layers)},
+		{Name: "attention", Value: fmt.Sprintf("%d heads of %d, %d kv heads", c.heads, c.headDim, c.kvHeads)},
+		cfg.Fact("epsilon", keyEps, c.eps),
+		cfg.Fact("context", keyContext, c.context),
+	}
+	if c.tied {
+		out = append(out, arch.Fact{Name: "embeddings", Value: "tied: they are the last layer too"})
+	}
+	return out
+}

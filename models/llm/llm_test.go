@@ -1,0 +1,221 @@
+package llm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/interp"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/program"
+	"github.com/rlx-go/rlx/core/tensor"
+	"github.com/rlx-go/rlx/internal/modeltest"
+	"github.com/rlx-go/rlx/internal/tensortest"
+	"github.com/rlx-go/rlx/models/arch"
+	"github.com/rlx-go/rlx/plugins/cpu/backend"
+)
+
+const goldens = "../../testdata/goldens/"
+
+// loaded is a method of a golden model on the cpu backend.
+type loaded struct {
+	p     *program.Program
+	x     device.Executable
+	state device.State
+}
+
+func load(t testing.TB, c modeltest.Compiled, method string) *loaded {
+	t.Helper()
+	l := &loaded{p: c.Find(t, method, "cpu")}
+	var err error
+	if l.x, err = (backend.Backend{}).Load(context.Background(), device.Load{Program: l.p, Weights: c.Weights, Threads: 2}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.x.Close() })
+	l.reset(t)
+	return l
+}
+
+// reset starts a new sequence.
+func (l *loaded) reset(t testing.TB) {
+	t.Helper()
+	if l.p.StateSize == 0 {
+		return
+	}
+	var err error
+	if l.state, err = (backend.Backend{}).NewState(context.Background(), "", l.p.StateSize); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.state.Close() })
+}
+
+// run gives the wanted outputs, or all of them.
+func (l *loaded) run(t testing.TB, syms map[string]int64, in map[string]*tensor.Array, want ...string) map[string]*tensor.Array {
+	t.Helper()
+	b, err := l.p.Bind(syms)
+	if err != nil {
+		t.Fatal(err)
+	}
+	io := tensor.AlignedBytes(int(l.p.IOSize))
+	for i, n := range l.p.Graph.Inputs() {
+		if in[n.Name] == nil {
+			t.Fatalf("no input %s", n.Name)
+		}
+		copy(io[b.Inputs[i].Offset:], in[n.Name].Tensor().Data)
+	}
+	r := device.Run{Syms: syms, IO: io, State: l.state}
+	if want != nil {
+		for _, o := range l.p.Graph.Outputs {
+			r.Outputs = append(r.Outputs, slices.Contains(want, o.Name))
+		}
+	}
+	if _, err := l.x.Run(context.Background(), r); err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]*tensor.Array{}
+	for i, o := range l.p.Graph.Outputs {
+		if v := b.Outputs[i]; want == nil || slices.Contains(want, o.Name) {
+			out[o.Name] = tensor.Tensor{DType: v.DType, Shape: v.Shape, Data: io[v.Offset : v.Offset+v.Bytes]}.Array()
+		}
+	}
+	return out
+}
+
+func ints(d dtype.DType, shape []int, v ...int64) *tensor.Array {
+	return &tensor.Array{DType: d, Shape: shape, I: v}
+}
+
+func float(v float64) *tensor.Array { return &tensor.Array{DType: dtype.F32, F: []float64{v}} }
+
+// extendInputs are those of extend, sampling from all tokens.
+func extendInputs(ids []int64, position int) map[string]*tensor.Array {
+	return map[string]*tensor.Array{
+		"input_ids": ints(dtype.I64, []int{1, len(ids)}, ids...), "position": ints(dtype.I32, nil, int64(position)),
+		"temperature": float(1), "top_k": ints(dtype.I32, nil, 0), "top_p": float(1), "min_p": float(0), "repeat_penalty": float(1), "recent": ints(dtype.I64, []int{1}, 0),
+		"seed": ints(dtype.U32, []int{2}, 1, 2), "step": ints(dtype.U32, []int{2}, 0, 0),
+	}
+}
+
+func (l *loaded) extend(t testing.TB, ids []int64, position int, want ...string) map[string]*tensor.Array {
+	t.Helper()
+	return l.run(t, map[string]int64{"T": int64(len(ids)), "R": 1}, extendInputs(ids, position), want...)
+}
+
+// golden is a case of testdata/goldens.
+type golden struct {
+	name, prefix string
+	dtype        dtype.DType
+}
+
+func (g golden) value(t testing.TB, name string) *tensor.Array {
+	t.Helper()
+	return tensortest.Golden(t, goldens+g.name+"/golden.safetensors:"+g.prefix+name)
+}
+
+var cases = []golden{{"llama_tiny", "", dtype.F32}}
+
+// row is row i of logits [1,T,V].
+func row(a *tensor.Array, i int) *tensor.Array {
+	n := a.Shape[len(a.Shape)-1]
+	return &tensor.Array{DType: a.DType, Shape: []int{n}, F: a.F[i*n : (i+1)*n]}
+}
+
+func (g golden) compile(t testing.TB) modeltest.Compiled {
+	t.Helper()
+	s := modeltest.Open(t, modeltest.Manifest(t, goldens+g.name), g.dtype)
+	return modeltest.Compile(t, modeltest.Build(t, s, goldens+g.name+"/config.json"), s)
+}
+
+// TestGolden compares a compiled model on the cpu backend with Transformers: the logits of a prompt, and the tokens and logits of greedy decoding with
+// a cache, the prompt being cut in chunks of several sizes.
+func TestGolden(t *testing.T) {
+	for _, g := range cases {
+		t.Run(g.name+g.prefix, func(t *testing.T) {
+			c := g.compile(t)
+			ids, logits, greedy := g.value(t, "input_ids"), g.value(t, "logits"), g.value(t, "greedy")
+			n := ids.Len()
+			whole := load(t, c, "forward").run(t, map[string]int64{"B": 1, "T": int64(n)}, map[string]*tensor.Array{"input_ids": ints(dtype.I64, []int{1, n}, ids.I...)})["logits"]
+			tensortest.Near(t, "logits", whole, logits, 1e-4)
+			step := load(t, c, "extend")
+			for _, chunk := range []int{n, 1, 3, 7} {
+				step.reset(t)
+				var out map[string]*tensor.Array
+				for at := 0; at < n; at += chunk {
+					end := min(at+chunk, n)
+					out = step.extend(t, ids.I[at:end], at)
+					near(t, fmt.Sprintf("chunks of %d, logits of token %d", chunk, end-1), row(out["logits"], 0), row(whole, end-1))
+					if got := out["choices"].I; len(got) != end-at || got[len(got)-1] != out["greedy"].I[0] {
+						t.Errorf("choices are %v; want %d ending in %d", got, end-at, out["greedy"].I[0])
+					}
+				}
+				text := slices.Clone(ids.I)
+				for s := 0; ; s++ {
+					text = append(text, out["greedy"].I[0])
+					if len(text) == greedy.Len() {
+						break
+					}
+					out = step.extend(t, text[len(text)-1:], len(text)-1, "logits", "greedy")
+				}
+				if !slices.Equal(text, greedy.I) {
+					t.Errorf("chunks of %d: tokens %v; want %v", chunk, text, greedy.I)
+				}
+			}
+		})
+	}
+}
+
+// near compares logits within 1e-5 of their maximum.
+func near(t testing.TB, what string, got, want *tensor.Array) {
+	t.Helper()
+	largest := 0.0
+	for _, v := range want.F {
+		largest = max(largest, math.Abs(v))
+	}
+	if err := interp.Compare(got, want, ir.Tolerance{Abs: 1e-5 * largest}); err != nil {
+		t.Errorf("%s: %v", what, err)
+	}
+}
+
+// TestRefused: a configuration that does not fit the tensors, or says what is not known, is an error that names the key.
+func TestRefused(t *testing.T) {
+	s := modeltest.Open(t, modeltest.Manifest(t, goldens+"llama_tiny"), dtype.F32)
+	config := goldens + "llama_tiny/config.json"
+	for _, c := range []struct{ set, want string }{
+		{"num_attention_heads=5", "5 heads of 16 do not fit q_proj and k_proj, which have 64 and 32 rows"},
+		{"num_key_value_heads=4", "num_key_value_heads is 4; the tensors say 2"},
+		{"hidden_act=gelu", `hidden_act is "gelu"; want silu`},
+		{"attention_bias=true", "attention_bias is true; the tensors say false"},
+		{"tie_word_embeddings=3", "tie_word_embeddings is 3; want true or false"},
+		{"context=257", "context is 257; want an integer from 1 to 256"},
+		{"rope_parameters.rope_type=longrope", `rope_parameters.rope_type is "longrope"; want`},
+		{"model_type=gemma2", `model_type is "gemma2"; want`},
+		{"model_type=null", "--model-config"},
+	} {
+		if _, err := modeltest.TryBuild(s, config, c.set); !errors.Is(err, arch.ErrConfig) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("--set %s: %v; want %q", c.set, err, c.want)
+		}
+	}
+	other := filepath.Join(t.TempDir(), "config.json")
+	text, err := os.ReadFile(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(other, append([]byte(`{"attn_logit_softcapping": 30.0, "some_new_switch": false,`), text[1:]...), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	_, err = modeltest.TryBuild(s, other)
+	if !errors.Is(err, arch.ErrConfig) || !strings.Contains(err.Error(), "attn_logit_softcapping is 30.0; this key is not known") {
+		t.Errorf("an unknown key: %v", err)
+	}
+	if _, err := modeltest.TryBuild(s, other, "attn_logit_softcapping=null"); err != nil {
+		t.Errorf("an unknown key that is set to null: %v", err)
+	}
+}

@@ -1,0 +1,116 @@
+package llm
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/hir"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+	"github.com/rlx-go/rlx/models/nn"
+)
+
+const (
+	maxLogits = 1 << 30 // bytes of forward's result
+	maxBatch  = 64      // sequences of forward
+	maxTokens = 512     // of one run of extend
+	maxRecent = 256     // tokens that a repeat penalty applies to
+	// maxChoices bounds the elements of the logits of all rows of extend that are in memory at a time.
+	maxChoices = 8 << 20
+)
+
+func (c config) forwardSyms() ir.Syms {
+	rows := max(1, maxLogits/4/c.vocab)
+	tokens := min(c.context, rows)
+	return ir.Syms{{Name: "B", Min: 1, Max: min(maxBatch, rows/tokens)}, {Name: "T", Min: 1, Max: tokens}}
+}
+
+func (c config) extendTokens() int64 { return min(c.context, maxTokens) }
+
+func (c config) extendSyms() ir.Syms {
+	return ir.Syms{{Name: "T", Min: 1, Max: c.extendTokens()}, {Name: "R", Min: 1, Max: maxRecent}}
+}
+
+// forward builds input_ids i64[B,T] to logits f32[B,T,vocab].
+func forward(c config, root nn.Scope) {
+	ids := op.Input(root.G, "input_ids", ir.Type{DType: dtype.I64, Shape: ir.Shape{ir.Named("B"), ir.Named("T")}})
+	x := c.decode(root, c.embed(root, ids), nil)
+	x = root.At("model.norm").RmsNorm(x, c.eps)
+	root.G.Return("logits", hir.Linear(x, c.head(root), nil, "").Named("lm_head"))
+}
+
+// extend appends input_ids i64[1,T] to the sequence in the states. Position is the number of tokens before them.
+func extend(c config, root nn.Scope) {
+	g, tokens := root.G, ir.Named("T")
+	scalar := func(name string, d dtype.DType) *ir.Node { return op.Input(g, name, ir.TypeOf(d)) }
+	ids := op.Input(g, "input_ids", ir.Type{DType: dtype.I64, Shape: ir.Shape{ir.Static(1), tokens}})
+	position := scalar("position", dtype.I32)
+	s := sampling{
+		temperature: scalar("temperature", dtype.F32), topK: scalar("top_k", dtype.I32), topP: scalar("top_p", dtype.F32), minP: scalar("min_p", dtype.F32),
+		penalty: scalar("repeat_penalty", dtype.F32), recent: op.Input(g, "recent", ir.Type{DType: dtype.I64, Shape: ir.Shape{ir.Named("R")}}),
+		seed: op.Input(g, "seed", ir.TypeOf(dtype.U32, 2)), step: op.Input(g, "step", ir.TypeOf(dtype.U32, 2)),
+	}
+	x := c.decode(root, c.embed(root, ids), position)
+	// The last token alone goes on to the logits: the others would cost as much again as several layers.
+	final := root.At("model.norm")
+	end := op.ReduceMax(op.Iota(g, 0, ir.Type{DType: dtype.I32, Shape: ir.Shape{tokens}}), false, 0)
+	last := final.RmsNorm(op.DynamicSlice(x, end, 1, 1), c.eps).Named("last")
+	logits := op.Reshape(hir.Linear(last, c.head(root), nil, "").Named("lm_head"), ir.ShapeOf(1, c.vocab))
+	g.Return("logits", logits)
+	g.Return("greedy", op.ArgMax(logits, 1, false))
+	token := s.token(c, logits)
+	g.Return("token", token)
+	chosen := op.Reshape(op.GatherBatched(logits, op.Reshape(token, ir.ShapeOf(1, 1)), 1), ir.ShapeOf(1))
+	g.Return("logprob", op.Sub(chosen, op.LogSumExp(logits, false, 1)))
+	all := final.RmsNorm(x, c.eps).Named("hidden")
+	g.Return("choices", c.choices(all, c.head(root)))
+	g.Return("hidden", all)
+}
+
+// sampling are the inputs that say how a token is drawn.
+type sampling struct{ temperature, topK, topP, minP, penalty, recent, seed, step *ir.Node }
+
+// token draws from logits [1,vocab] with the penalty and the limits of Transformers' generation: i32[1].
+func (s sampling) token(c config, logits *ir.Node) *ir.Node {
+	g := logits.Graph
+	row := ir.TypeOf(dtype.F32, 1, c.vocab)
+	number := func(v float64) *ir.Node { return op.Const(g, v, ir.TypeOf(dtype.F32)) }
+
+	// A token that occurs in recent counts once, however often it occurs.
+	ones := op.Const(g, 1, ir.Type{DType: dtype.F32, Shape: s.recent.Type.Shape})
+	count := op.Reshape(op.ScatterAdd(ones, s.recent, ir.Static(c.vocab)), row.Shape)
+	penalised := op.Where(op.Gt(logits, number(0)), op.Div(logits, s.penalty), op.Mul(logits, s.penalty))
+	x := op.Where(op.Gt(count, number(0)), penalised, logits)
+
+	// p >= min_p * max(p) for p = softmax(x / temperature). A min_p of 0 has no logarithm, and 0 times infinity is no number.
+	least := op.Max(op.Log(s.minP), number(-1e30))
+	below := op.Mul(op.Max(s.temperature, number(0)), least)
+	floor := op.Add(op.ReduceMax(x, true, 1), below)
+	x = op.Where(op.Ge(x, floor), x, number(math.Inf(-1)))
+	return op.Sample(x, s.temperature, s.topK, s.topP, s.seed, s.step)
+}
+
+// choices is the largest logit's index in every row of x [1,T,width]: i32[1,T]. A large vocabulary is taken in parts, so that the logits of
+// all rows are never in memory together.
+func (c config) choices(x, head *ir.Node) *ir.Node {
+	rows := min(c.vocab, max(1, maxChoices/c.extendTokens()))
+	var best, index *ir.Node
+	for at := int64(0); at < c.vocab; at += rows {
+		n := min(rows, c.vocab-at)
+		y := hir.Linear(x, op.Narrow(head, 0, int(at), int(n)), nil, "").Named(fmt.Sprint("choices.", at))
+		i := op.ArgMax(y, 2, false)
+		if n == c.vocab {
+			return i
+		}
+		top := op.ReduceMax(y, false, 2)
+		if best == nil {
+			best, index = top, i
+			continue
+		}
+		i = op.Add(i, op.Const(x.Graph, float64(at), ir.TypeOf(dtype.I32)))
+		larger := op.Gt(top, best)
+		best, index = op.Max(best, top), op.Where(larger, i, index)
+	}
+	return index
+}
