@@ -30,6 +30,7 @@ import (
 type compileFlags struct {
 	output, arch, config, stopAfter, report string
 	dtype                                   cli.Choice
+	context                                 int
 	targets, precisions                     []string
 	set, dump                               cli.List
 }
@@ -43,6 +44,7 @@ func compileCommand() *cli.Command {
 		Examples: []cli.Example{
 			{About: "the usual", Line: "rlxc sam.safetensors -o sam.rlx"},
 			{About: "a value that shapes cannot tell", Line: "rlxc model.safetensors --set mask_decoder_config.num_attention_heads=2 -o sam.rlx"},
+			{About: "a language model, from a folder of Hugging Face", Line: "rlxc llama-3.2-1b/ --context 8192 -o llama.rlx"},
 			{About: "half the size, with weights rounded to f16", Line: "rlxc sam.safetensors --dtype f16 -o sam.rlx"},
 			{About: "for processors with AVX-512: on less, the cpu backend refuses", Line: "rlxc sam.safetensors --target cpu:x86-64-v4 -o sam.rlx"},
 			{About: "for a backend of your own, whose description rlxrun plugins describe wrote", Line: "rlxc sam.safetensors --target cpu,./npu.target -o sam.rlx"},
@@ -54,6 +56,7 @@ func compileCommand() *cli.Command {
 			fs.Group("Model")
 			fs.StringVar(&f.arch, "arch", "auto", "`NAME` architecture; auto recognises it")
 			fs.StringVar(&f.config, "model-config", "", "`FILE` a Transformers config.json of the model")
+			fs.IntVar(&f.context, "context", 0, "`TOKENS` of a language model: what its caches have room for (default what the model was made for, at most 4096)")
 			fs.ListVarP(&f.set, "set", "", "`KEY=VALUE` a value of the configuration (repeatable)")
 			fs.ChoiceVar(&f.dtype, "dtype", "element type in which weights are stored", "keep", "f32", "f16", "bf16")
 			fs.Group("Compiler")
@@ -240,6 +243,11 @@ func build(stored weights.Stored, src string, f compileFlags) (m *arch.Model, no
 	for _, s := range f.set.Values {
 		if err := cfg.Set(s, family.Keys); err != nil {
 			return nil, "", err
+		}
+	}
+	if f.context != 0 {
+		if err := cfg.Set(fmt.Sprintf("context=%d", f.context), family.Keys); err != nil {
+			return nil, "", diag.New(diag.Usage, "--context", "architecture %s has no context", family.Name)
 		}
 	}
 	cfg.Files = files

@@ -118,11 +118,14 @@ func Find(name string, c Checkpoint, file string) (Architecture, error) {
 		return a, nil
 	}
 	var sure []Architecture
-	var report []string
+	var report, likely []string
 	for _, a := range All() {
 		e := a.Recognise(c)
 		if e.Sure() {
 			sure = append(sure, a)
+		}
+		if len(e.Found) > 0 {
+			likely = append(likely, a.Name)
 		}
 		report = append(report, fmt.Sprintf("%s (%s): found %s; missing %s", a.Name, a.Title, brief(e.Found), brief(e.Missing)))
 	}
@@ -130,8 +133,8 @@ func Find(name string, c Checkpoint, file string) (Architecture, error) {
 		return sure[0], nil
 	}
 	example, choice := c.Names(), "NAME"
-	if len(registered) == 1 {
-		choice = names() // the command to rerun, as it is
+	if len(likely) == 1 {
+		choice = likely[0] // the command to rerun, as it is
 	}
 	return Architecture{}, diag.New(ErrUnknown, file, "architecture not recognised among %d tensors (%s); evidence for %s", len(example), brief(example), strings.Join(report, "; for ")).
 		WithHint("if it is one of these, rerun with: rlxc %s --arch %s -o OUT.rlx", file, choice)

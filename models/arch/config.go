@@ -182,6 +182,24 @@ func (c Config) Bool(key string) (value, ok bool, err error) {
 	return false, true, diag.New(ErrConfig, v.origin, "%s is %s; want true or false", key, v)
 }
 
+// Ints is the value of a key that holds a number or a list of numbers, nil where it is not given.
+func (c Config) Ints(key string) (out []int, err error) {
+	v := c.values[key]
+	list, isList := v.raw.([]any)
+	if v.raw != nil && !isList {
+		list = []any{v.raw}
+	}
+	for _, x := range list {
+		n, isNumber := x.(json.Number)
+		i, err := n.Int64()
+		if !isNumber || err != nil {
+			return nil, diag.New(ErrConfig, v.origin, "%s is %s; want an integer or a list of them", key, v)
+		}
+		out = append(out, int(i))
+	}
+	return out, nil
+}
+
 // Lift puts the values of a nested object in the place of those around it, as if it were the whole configuration. Values that were set one by one stay.
 func (c *Config) Lift(object string) {
 	for key, v := range maps.Clone(c.values) {

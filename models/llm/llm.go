@@ -65,5 +65,5 @@ func build(ckpt arch.Checkpoint, cfg arch.Config) (*arch.Model, error) {
 		return nil, err
 	}
 	m.Params = w.Params()
-	return m, nil
+	return m, c.describe(cfg, m)
 }

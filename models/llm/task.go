@@ -1,0 +1,166 @@
+package llm
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/task/text"
+	"github.com/rlx-go/rlx/models/arch"
+)
+
+// Files of Transformers beside a checkpoint.
+const (
+	fileTokenizer       = "tokenizer.json"
+	fileTokenizerConfig = "tokenizer_config.json"
+	fileTemplate        = "chat_template.jinja"
+	fileGeneration      = "generation_config.json"
+
+	maxTokenizer = 256 << 20 // bytes; the largest published ones have 35 MB
+	maxText      = 4 << 20   // of the others
+)
+
+// describe describes extend to the runtime, and collects what lies beside the checkpoint: a tokenizer, a template for conversations, and
+// how its authors sample.
+func (c config) describe(cfg arch.Config, m *arch.Model) error {
+	t := text.New(int(c.vocab), int(c.context), int(c.extendTokens()), maxRecent)
+	if err := c.sampling(cfg, t); err != nil {
+		return err
+	}
+	data, ok, err := cfg.File(fileTokenizer, maxTokenizer)
+	if err != nil {
+		return err
+	}
+	if ok && len(data) > 0 {
+		t.Tokenizer = fileTokenizer
+		m.Attachments = append(m.Attachments, arch.Attachment{Name: fileTokenizer, Data: data})
+		template, err := c.template(cfg, t)
+		if err != nil {
+			return err
+		}
+		if len(template) > 0 {
+			t.ChatTemplate = fileTemplate
+			m.Attachments = append(m.Attachments, arch.Attachment{Name: fileTemplate, Data: template})
+		}
+	}
+	m.Task = t
+	if err := t.Validate(); err != nil {
+		return diag.New(arch.ErrConfig, fileGeneration, "%w", err)
+	}
+	return nil
+}
+
+// decode reads a file of JSON, if it is there.
+func decodeFile(cfg arch.Config, name string, into any) error {
+	data, ok, err := cfg.File(name, maxText)
+	if err != nil || !ok {
+		return err
+	}
+	if err := json.Unmarshal(data, into); err != nil {
+		return diag.New(arch.ErrConfig, name, "is not what Transformers writes: %w", err)
+	}
+	return nil
+}
+
+// ids is a token id or a list of them.
+type ids []int
+
+func (x *ids) UnmarshalJSON(b []byte) error {
+	var one int
+	if json.Unmarshal(b, &one) == nil {
+		*x = ids{one}
+		return nil
+	}
+	return json.Unmarshal(b, (*[]int)(x))
+}
+
+// sampling reads generation_config.json. Values that it does not give are off, and without do_sample the most probable token is taken.
+func (c config) sampling(cfg arch.Config, t *text.Task) error {
+	var g struct {
+		Sample      bool     `json:"do_sample"`
+		Temperature *float64 `json:"temperature"`
+		TopK        int      `json:"top_k"`
+		TopP        float64  `json:"top_p"`
+		MinP        float64  `json:"min_p"`
+		Penalty     float64  `json:"repetition_penalty"`
+		End         ids      `json:"eos_token_id"`
+	}
+	if err := decodeFile(cfg, fileGeneration, &g); err != nil {
+		return err
+	}
+	t.Sampling.RepeatPenalty = g.Penalty
+	if g.Sample {
+		t.Sampling = text.Sampling{Temperature: 1, TopK: min(g.TopK, t.Vocabulary), TopP: g.TopP, MinP: g.MinP, RepeatPenalty: g.Penalty}
+		if g.Temperature != nil {
+			t.Sampling.Temperature = *g.Temperature
+		}
+	}
+	t.End = g.End
+	if t.End == nil {
+		var err error
+		if t.End, err = cfg.Ints("eos_token_id"); err != nil {
+			return err
+		}
+	}
+	slices.Sort(t.End)
+	t.End = slices.Compact(t.End)
+	return nil
+}
+
+// template reads the chat template, which new checkpoints have in a file of its own, and the texts of special tokens that it uses.
+func (c config) template(cfg arch.Config, t *text.Task) ([]byte, error) {
+	var k struct {
+		Template json.RawMessage `json:"chat_template"`
+		BOS      special         `json:"bos_token"`
+		EOS      special         `json:"eos_token"`
+	}
+	if err := decodeFile(cfg, fileTokenizerConfig, &k); err != nil {
+		return nil, err
+	}
+	t.BOS, t.EOS = string(k.BOS), string(k.EOS)
+	if data, ok, err := cfg.File(fileTemplate, maxText); ok || err != nil {
+		return data, err
+	}
+	if len(k.Template) == 0 {
+		return nil, nil
+	}
+	var one *string
+	if json.Unmarshal(k.Template, &one) == nil {
+		if one == nil {
+			return nil, nil
+		}
+		return []byte(*one), nil
+	}
+	var several []struct{ Name, Template string }
+	if err := json.Unmarshal(k.Template, &several); err != nil {
+		return nil, diag.New(arch.ErrConfig, fileTokenizerConfig, "chat_template is neither a text nor a list of named texts: %w", err)
+	}
+	var names []string
+	for _, s := range several {
+		if s.Name == "default" {
+			return []byte(s.Template), nil
+		}
+		names = append(names, s.Name)
+	}
+	return nil, diag.New(arch.ErrConfig, fileTokenizerConfig, "chat_template has %q; want one that is called default", names)
+}
+
+// special is the text of a special token, which old checkpoints write as an object.
+type special string
+
+func (s *special) UnmarshalJSON(b []byte) error {
+	var object struct{ Content string }
+	if json.Unmarshal(b, &object) == nil {
+		*s = special(object.Content)
+		return nil
+	}
+	var one *string
+	if err := json.Unmarshal(b, &one); err != nil {
+		return fmt.Errorf("a special token is neither a text nor an object: %w", err)
+	}
+	if one != nil {
+		*s = special(*one)
+	}
+	return nil
+}
