@@ -43,6 +43,9 @@ func (t *Tokenizer) decoder(skipSpecial, eager bool, out func(string)) *decoder 
 
 func (d *decoder) push(id int) {
 	token, ok := d.t.Token(id)
+	if cooked, is := d.t.cooking[id]; is {
+		token = cooked
+	}
 	if ok && !(d.skipSpecial && d.t.special[id]) {
 		d.first(token, true)
 	}

@@ -110,6 +110,7 @@ var lowercase = plain(func(s string) string {
 	}, s), "İ", "i̇")
 })
 
+// stripAccents removes marks. The library's table of marks is older: those that Unicode 10 or later added stay there.
 var stripAccents = plain(func(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.Is(unicode.M, r) {

@@ -51,7 +51,7 @@ func parse(json []byte) (*Tokenizer, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Tokenizer{ids: map[string]int32{}}
+	t := &Tokenizer{ids: map[string]int32{}, cooking: map[int]string{}}
 	parts := map[string]*object{}
 	var list []added
 	err = r.Object("the document", func(key string) error {
@@ -161,6 +161,9 @@ func (t *Tokenizer) addTokens(list []added) error {
 			return fmt.Errorf("added token %.40q has %d bytes when it is normalised; at most %d are allowed", a.content, len(p.text), maxAdded)
 		}
 		t.cooked.add(p.text, a)
+		if p.text != a.content {
+			t.cooking[int(a.id)] = p.text
+		}
 	}
 	return nil
 }

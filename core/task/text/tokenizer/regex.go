@@ -30,8 +30,8 @@ func compileRegex(expr string) (*regex, error) {
 		return nil, fmt.Errorf("has %d bytes; at most %d are allowed", len(expr), maxPattern)
 	}
 	x := &translator{in: expr}
-	for depth := 0; x.at < len(x.in); {
-		if err := x.construct(&depth); err != nil {
+	for x.at < len(x.in) {
+		if err := x.construct(); err != nil {
 			return nil, fmt.Errorf("%w at byte %d", err, x.at)
 		}
 	}
@@ -45,9 +45,10 @@ func compileRegex(expr string) (*regex, error) {
 
 // translator copies a regular expression from in to out, one construct at a time.
 type translator struct {
-	in  string
-	at  int
-	out strings.Builder
+	in    string
+	at    int
+	out   strings.Builder
+	folds []bool // of the open groups: whether case is ignored
 }
 
 func (x *translator) copy(n int) error {
@@ -58,19 +59,20 @@ func (x *translator) copy(n int) error {
 
 func (x *translator) has(prefix string) bool { return strings.HasPrefix(x.in[x.at:], prefix) }
 
-func (x *translator) construct(depth *int) error {
+func (x *translator) construct() error {
 	switch x.in[x.at] {
 	case '\\':
 		return x.escape(false)
 	case '[':
 		return x.class()
 	case '(':
-		if *depth++; *depth > maxGroupDepth {
-			return fmt.Errorf("groups nest deeper than %d levels", maxGroupDepth)
+		if len(x.folds) == maxGroupDepth {
+			return fmt.Errorf("has groups within groups, deeper than %d levels", maxGroupDepth)
 		}
+		x.folds = append(x.folds, !x.has("(?-i:") && (x.has("(?i:") || x.fold()))
 		return x.group()
 	case ')':
-		*depth--
+		x.folds = x.folds[:max(0, len(x.folds)-1)]
 		return x.copy(1)
 	case '{':
 		return x.interval()
@@ -82,6 +84,8 @@ func (x *translator) construct(depth *int) error {
 	return x.copy(1)
 }
 
+func (x *translator) fold() bool { return len(x.folds) > 0 && x.folds[len(x.folds)-1] }
+
 func (x *translator) group() error {
 	if !x.has("(?") {
 		x.out.WriteString("(?:") // nothing refers to groups by number
@@ -92,9 +96,6 @@ func (x *translator) group() error {
 		if x.has(open) {
 			return x.copy(len(open))
 		}
-	}
-	if x.at == 0 && x.has("(?i)") {
-		return fmt.Errorf(`has (?i) without a group; write (?i:...)`)
 	}
 	return fmt.Errorf("has a group %.4q that is not supported", x.in[x.at:])
 }
@@ -118,8 +119,8 @@ func (x *translator) interval() error {
 	return x.copy(end + 1)
 }
 
-// wordClass is \w of Oniguruma.
-const wordClass = `\p{L}\p{M}\p{Nd}\p{Pc}`
+// wordClass is \w of Oniguruma: also what is alphabetic without being a letter, and the digits and fractions of Latin-1.
+const wordClass = `\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}` + "²³¹¼½¾Ⓐ-ⓩ🄰-🅉🅐-🅩🅰-🆉"
 
 // escape copies a backslash and what follows it.
 func (x *translator) escape(inClass bool) error {
@@ -160,6 +161,9 @@ func (x *translator) property() error {
 	name := x.in[x.at+3 : x.at+end]
 	if unicode.Categories[name] == nil && unicode.Scripts[name] == nil {
 		return fmt.Errorf("has the property %.20q; known are general categories (L, Lu, N) and scripts (Han, Latin)", name)
+	}
+	if x.fold() {
+		return fmt.Errorf("has a property where case is ignored")
 	}
 	return x.copy(end + 1)
 }

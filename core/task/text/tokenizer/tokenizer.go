@@ -1,7 +1,11 @@
 // Package tokenizer turns text into token ids and back, as a tokenizer.json of the Hugging Face library "tokenizers" says: byte pair
 // encoding over bytes (Llama 3, Qwen, GPT-2) or over characters with byte fallback (Llama 2, Mistral, Gemma).
 //
-// Ids and text are those of the library, version 0.23. A feature that this package does not know is an error of Parse, never ignored.
+// Ids and text are those of the library, version 0.23, with two exceptions. Regular expressions and normalisation see characters that are
+// newer than the Unicode version of Go's package unicode as unassigned. A special token that is matched in normalised text is left out
+// of decoded text when the others are; the library keeps those that the normalizer changes.
+//
+// A feature that this package does not know is an error of Parse, never ignored.
 package tokenizer
 
 import (
@@ -38,6 +42,7 @@ type Tokenizer struct {
 	known   []bool
 	special []bool
 	ids     map[string]int32 // of added tokens; the others are in model.vocab
+	cooking map[int]string   // added tokens that are decoded to something else: what the normalizer makes of them
 }
 
 // Size is the least number of rows of an embedding that has one for every token: the largest id plus one.
