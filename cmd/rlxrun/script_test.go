@@ -165,6 +165,11 @@ func scripts(t *testing.T, dir string, demo bool) {
 				return err
 			}
 			e.Setenv("TARGETS", targets)
+			tokenizer, err := filepath.Abs("../../core/task/text/tokenizer/testdata/llama3/tokenizer.json")
+			if err != nil {
+				return err
+			}
+			e.Setenv("TOKENIZER", tokenizer)
 			plain, err := os.Executable()
 			if err != nil {
 				return err

@@ -1,7 +1,6 @@
 package tokenizer
 
 import (
-	"container/heap"
 	"fmt"
 	"hash/maphash"
 	"strings"
@@ -176,22 +175,49 @@ func (m *bpe) lookup(a, b int32) merge {
 type symbol struct{ id, prev, next int32 } // id -1: it was joined to its left neighbour
 
 type candidate struct {
-	rank, at int32
-	pair     pair
+	rank, at, to int32
+	pair         pair
 }
 
+func (c candidate) before(d candidate) bool {
+	return c.rank < d.rank || c.rank == d.rank && c.at < d.at
+}
+
+// queue is a binary heap. Package container/heap would allocate for every element.
 type queue []candidate
 
-func (q queue) Len() int { return len(q) }
-func (q queue) Less(i, j int) bool {
-	return q[i].rank < q[j].rank || q[i].rank == q[j].rank && q[i].at < q[j].at
+func (q *queue) push(c candidate) {
+	h := append(*q, c)
+	*q = h
+	i := len(h) - 1
+	for up := (i - 1) / 2; i > 0 && c.before(h[up]); up = (i - 1) / 2 {
+		h[i] = h[up]
+		i = up
+	}
+	h[i] = c
 }
-func (q queue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
-func (q *queue) Push(x any)   { *q = append(*q, x.(candidate)) }
-func (q *queue) Pop() any {
-	last := (*q)[len(*q)-1]
-	*q = (*q)[:len(*q)-1]
-	return last
+
+func (q *queue) pop() candidate {
+	h := *q
+	top, c := h[0], h[len(h)-1]
+	h = h[:len(h)-1]
+	*q = h
+	i := 0
+	for {
+		down := 2*i + 1
+		if down+1 < len(h) && h[down+1].before(h[down]) {
+			down++
+		}
+		if down >= len(h) || !h[down].before(c) {
+			break
+		}
+		h[i] = h[down]
+		i = down
+	}
+	if len(h) > 0 {
+		h[i] = c
+	}
+	return top
 }
 
 // mergeLong takes pairs from a heap: n log n.
@@ -207,28 +233,27 @@ func (m *bpe) mergeLong(s *scratch) {
 		}
 		p := pair{s.syms[i].id, s.syms[s.syms[i].next].id}
 		found, ok := m.merges[p]
-		return candidate{found.rank, i, p}, ok
+		return candidate{found.rank, i, found.to, p}, ok
 	}
 	for i := range s.syms {
 		if c, ok := at(int32(i)); ok {
-			s.queue = append(s.queue, c)
+			s.queue.push(c)
 		}
 	}
-	heap.Init(&s.queue)
 	for len(s.queue) > 0 {
-		c := heap.Pop(&s.queue).(candidate)
+		c := s.queue.pop()
 		left := &s.syms[c.at]
 		if left.id != c.pair.a || left.next < 0 || s.syms[left.next].id != c.pair.b {
 			continue // a merge since then took one of the two
 		}
 		right := &s.syms[left.next]
-		left.id, left.next, right.id = m.merges[c.pair].to, right.next, -1
+		left.id, left.next, right.id = c.to, right.next, -1
 		if left.next >= 0 {
 			s.syms[left.next].prev = c.at
 		}
 		for _, i := range []int32{left.prev, c.at} {
 			if c, ok := at(i); ok {
-				heap.Push(&s.queue, c)
+				s.queue.push(c)
 			}
 		}
 	}

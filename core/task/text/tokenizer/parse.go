@@ -14,27 +14,28 @@ import (
 	"github.com/rlx-go/rlx/internal/strictjson"
 )
 
+// MaxFile is the most bytes that a tokenizer.json may have.
+const MaxFile = 256 << 20
+
 const (
-	maxFile   = 256 << 20
 	maxID     = 1<<22 - 1
 	maxToken  = 1 << 16 // bytes
 	maxParts  = 64      // steps of a sequence
 	maxValues = 1 << 16 // of one part of the file other than vocabulary, merges and added tokens
-	maxText   = 1 << 30
 )
 
 // Parse reads a tokenizer.json. Errors are *diag.Error with CodeFile or CodeFeature.
 func Parse(json []byte) (*Tokenizer, error) {
-	if len(json) > maxFile {
-		return nil, diag.New(CodeFile, "tokenizer.json", "has %d bytes; at most %d are allowed", len(json), maxFile)
+	if len(json) > MaxFile {
+		return nil, diag.New(CodeFile, "", "has %d bytes; at most %d are allowed", len(json), MaxFile)
 	}
 	t, err := parse(json)
 	var unknown feature
 	switch {
 	case errors.As(err, &unknown):
-		return nil, diag.New(CodeFeature, "tokenizer.json", "%w", err)
+		return nil, diag.New(CodeFeature, "", "%w", err)
 	case err != nil:
-		return nil, diag.New(CodeFile, "tokenizer.json", "%w", err)
+		return nil, diag.New(CodeFile, "", "%w", err)
 	}
 	return t, nil
 }

@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/rlx-go/rlx/core/code"
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/task/text"
+	"github.com/rlx-go/rlx/core/task/text/tokenizer"
+	"github.com/rlx-go/rlx/format"
+	"github.com/rlx-go/rlx/internal/cli"
+	"github.com/rlx-go/rlx/internal/ctxio"
+	"github.com/rlx-go/rlx/internal/regular"
+)
+
+// maxText bounds what tokenize reads, in bytes.
+const maxText = 1 << 30
+
+func tokenizeCommand() *cli.Command {
+	return &cli.Command{
+		Name: "tokenize", Args: "MODEL.rlx|tokenizer.json [flags]", Short: "the token ids of a text",
+		Long: `Reads text from standard input and prints the ids of its tokens, with the special tokens that the tokenizer puts around a text.
+Special tokens that are written out in the text become their ids.`,
+		Examples: []cli.Example{{About: "how many tokens a prompt has", Line: "rlxrun tokenize llama.rlx < prompt.txt | wc -w"}},
+		Setup: func(fs *cli.FlagSet) cli.Run {
+			plain := fs.Bool("plain", false, "add no special tokens")
+			return func(ctx context.Context, env *cli.Env, args []string) error {
+				if len(args) != 1 {
+					return cli.Usagef("tokenize", "wants one file; found %d arguments", len(args))
+				}
+				t, err := openTokenizer(args[0])
+				if err != nil {
+					return err
+				}
+				in, err := readText(ctx, env.Stdin)
+				if err != nil {
+					return err
+				}
+				ids, err := t.Encode(in, !*plain)
+				if err != nil {
+					return subject(err, "stdin")
+				}
+				if env.JSON {
+					return env.WriteJSON(map[string][]int{"ids": ids})
+				}
+				line := fmt.Sprintln(ids)
+				_, err = io.WriteString(env.Stdout, line[1:len(line)-2]+"\n")
+				return err
+			}
+		},
+	}
+}
+
+func readText(ctx context.Context, stdin io.Reader) (string, error) {
+	in, err := io.ReadAll(io.LimitReader(ctxio.NewReader(ctx, stdin), maxText+1))
+	switch {
+	case ctx.Err() != nil:
+		return "", context.Cause(ctx)
+	case err != nil:
+		return "", diag.New(tokenizer.CodeText, "stdin", "cannot be read: %w", err)
+	case len(in) > maxText:
+		return "", diag.New(tokenizer.CodeText, "stdin", "has more than %d bytes", maxText)
+	}
+	return string(in), nil
+}
+
+func detokenizeCommand() *cli.Command {
+	return &cli.Command{
+		Name: "detokenize", Args: "MODEL.rlx|tokenizer.json [flags] ID...", Short: "the text of token ids",
+		Long:     `Writes the text of the ids, as UTF-8 and without a line end. Bytes that are not UTF-8 become U+FFFD.`,
+		Examples: []cli.Example{{About: "the text of three tokens", Line: "rlxrun detokenize llama.rlx --skip-special 1 15043 3186"}},
+		Setup: func(fs *cli.FlagSet) cli.Run {
+			skip := fs.Bool("skip-special", false, "leave special tokens out")
+			return func(ctx context.Context, env *cli.Env, args []string) error {
+				if len(args) == 0 {
+					return cli.Usagef("detokenize", "wants a file and ids; found no arguments")
+				}
+				t, err := openTokenizer(args[0])
+				if err != nil {
+					return err
+				}
+				var ids []int
+				for _, arg := range args[1:] {
+					id, err := strconv.Atoi(arg)
+					if _, ok := t.Token(id); err != nil || !ok {
+						return cli.Usagef("detokenize", "%.40q is not an id of the tokenizer; allowed are 0 to %d", arg, t.Size()-1)
+					}
+					ids = append(ids, id)
+				}
+				out := t.Decode(ids, *skip)
+				if env.JSON {
+					return env.WriteJSON(map[string]string{"text": string(out)})
+				}
+				_, err = env.Binary().Write(out)
+				return err
+			}
+		},
+	}
+}
+
+// openTokenizer reads a tokenizer.json, or that of an artifact.
+func openTokenizer(path string) (*tokenizer.Tokenizer, error) {
+	var doc []byte
+	var err error
+	if strings.HasSuffix(path, ".json") {
+		if doc, err = regular.ReadFile(path, tokenizer.MaxFile); err != nil {
+			return nil, diag.New(tokenizer.CodeFile, path, "%w", err)
+		}
+	} else if doc, err = attachedTokenizer(path); err != nil {
+		return nil, err
+	}
+	t, err := tokenizer.Parse(doc)
+	return t, subject(err, path)
+}
+
+func attachedTokenizer(path string) ([]byte, error) {
+	v, err := format.Open(path, format.Policy{Weights: format.Lazy})
+	if err != nil {
+		return nil, err
+	}
+	defer v.Close()
+	about, ok := v.Meta().Task.(*text.Task)
+	if !ok || about.Tokenizer == "" {
+		return nil, diag.New(tokenizer.CodeFile, path, "has no tokenizer").WithHint("give a tokenizer.json")
+	}
+	t, _ := v.Weights().Find(about.Tokenizer) // the verifier has compared the name
+	if t.Size > tokenizer.MaxFile {
+		return nil, diag.New(tokenizer.CodeFile, path, "has a tokenizer of %d bytes; at most %d are allowed", t.Size, tokenizer.MaxFile)
+	}
+	if err := v.VerifyWeights(t.Offset, t.Size); err != nil {
+		return nil, err
+	}
+	base, _ := v.WeightsSection()
+	doc := make([]byte, t.Size)
+	if _, err := v.File().ReadAt(doc, base+t.Offset); err != nil {
+		return nil, diag.New(code.ArtifactRead, path, "%w", err)
+	}
+	return doc, v.Unchanged()
+}
+
+// subject says what an error is about, where the package that made it could not know.
+func subject(err error, about string) error {
+	var e *diag.Error
+	if errors.As(err, &e) {
+		e.Subject = about
+	}
+	return err
+}
