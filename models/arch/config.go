@@ -200,6 +200,27 @@ func (c Config) Ints(key string) (out []int, err error) {
 	return out, nil
 }
 
+// Strings is the value of a key that holds a list of strings.
+func (c Config) Strings(key string) (out []string, ok bool, err error) {
+	v := c.values[key]
+	list, isList := v.raw.([]any)
+	for _, x := range list {
+		s, isString := x.(string)
+		isList = isList && isString
+		out = append(out, s)
+	}
+	if v.raw != nil && !isList {
+		return nil, true, diag.New(ErrConfig, v.origin, "%s is %s; want a list of strings", key, v)
+	}
+	return out, v.raw != nil, nil
+}
+
+// Given reports whether a key is there, be its value null.
+func (c Config) Given(key string) bool {
+	_, ok := c.values[key]
+	return ok
+}
+
 // Lift puts the values of a nested object in the place of those around it, as if it were the whole configuration. Values that were set one by one stay.
 func (c *Config) Lift(object string) {
 	for key, v := range maps.Clone(c.values) {

@@ -2,6 +2,8 @@ package llm
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/rlx-go/rlx/core/diag"
@@ -13,9 +15,10 @@ import (
 type config struct {
 	kind                  string // model_type
 	vocab, width, hidden  int64
-	layers                int64
+	layers                []layer
 	heads, kvHeads        int64
-	headDim               int64
+	headDim, rotated      int64 // elements of a head; those that rotary embedding turns
+	headNorms             bool  // of each head of q and k
 	eps                   float64
 	tied                  bool  // the embeddings are the last layer too
 	qkvBias, oBias        bool  // of attention
@@ -23,6 +26,27 @@ type config struct {
 	context, maxPositions int64 // rows of the caches; positions that the model was made for
 	rope                  rope
 }
+
+// layer is what makes a layer differ from others.
+type layer struct {
+	window int64 // keys that a query sees, its own included; 0: all before it
+}
+
+// kinds are the values of model_type, with what Transformers takes for keys that are not given.
+var kinds = map[string]struct {
+	maxPositions int64
+	// window: sliding_window holds for all layers, and is 4096 where the key is missing. Other kinds have it behind use_sliding_window.
+	window bool
+	// headNorms: q and k have norms.
+	headNorms bool
+}{
+	"llama":   {maxPositions: 2048},
+	"mistral": {maxPositions: 4096 * 32, window: true},
+	"qwen2":   {maxPositions: 32768},
+	"qwen3":   {maxPositions: 32768, headNorms: true},
+}
+
+var kindNames = strings.Join(slices.Sorted(maps.Keys(kinds)), ", ")
 
 // Configuration keys, as in a Transformers config.json, and one of ours.
 const (
@@ -34,17 +58,25 @@ const (
 	keyTied        = "tie_word_embeddings"
 	keyMaxPosition = "max_position_embeddings"
 	keyContext     = "context"
+	keyWindow      = "sliding_window"
+	keyUseWindow   = "use_sliding_window"
+	keyMaxWindow   = "max_window_layers"
+	keyLayerTypes  = "layer_types"
 )
 
 var keys = map[string]string{
-	keyType:        "kind of model: llama",
+	keyType:        "kind of model: " + kindNames,
 	keyHeads:       "attention heads",
 	keyHeadDim:     "width of an attention head (default hidden_size/num_attention_heads)",
 	keyEps:         "epsilon of the norms (default 1e-6)",
 	keyAct:         "activation of the feed-forward block: silu",
 	keyTied:        "whether the embeddings are the last layer too (default: where lm_head.weight is missing)",
-	keyMaxPosition: "positions that the model was made for (default 2048)",
+	keyMaxPosition: "positions that the model was made for (default what Transformers has for the kind of model)",
 	keyContext:     "tokens that the caches have room for (default max_position_embeddings, at most 4096)",
+	keyWindow:      "keys that a query sees, its own included",
+	keyUseWindow:   "of qwen2 and qwen3: whether sliding_window counts (default false)",
+	keyMaxWindow:   "of qwen2 and qwen3: the first layer with a window (default 28)",
+	keyLayerTypes:  "for each layer full_attention or sliding_attention",
 	"vocab_size":   "must agree with the tensors", "hidden_size": "must agree with the tensors", "intermediate_size": "must agree with the tensors",
 	"num_hidden_layers": "must agree with the tensors", "num_key_value_heads": "must agree with the tensors", "attention_bias": "must agree with the tensors", "mlp_bias": "must agree with the tensors",
 }
@@ -149,14 +181,16 @@ func readConfig(w *nn.Weights, cfg arch.Config) (c config, err error) {
 	if c.vocab, c.width, err = matrix(w, "model.embed_tokens.weight", "[vocabulary, width]"); err != nil {
 		return c, err
 	}
-	for ; has(fmt.Sprintf("model.layers.%d.input_layernorm.weight", c.layers)); c.layers++ {
+	for has(fmt.Sprintf("model.layers.%d.input_layernorm.weight", len(c.layers))) {
+		c.layers = append(c.layers, layer{})
 	}
 	if c.hidden, _, err = matrix(w, "model.layers.0.mlp.gate_proj.weight", "[hidden, width]"); err != nil {
 		return c, err
 	}
 	c.kind = r.string(keyType, "")
-	if r.err == nil && c.kind != "llama" {
-		return c, diag.New(arch.ErrConfig, r.Origin(keyType), "%s is %q; want llama", keyType, c.kind).
+	kind, ok := kinds[c.kind]
+	if r.err == nil && !ok {
+		return c, diag.New(arch.ErrConfig, r.Origin(keyType), "%s is %q; want one of %s", keyType, c.kind, kindNames).
 			WithHint("the tensors alone do not tell it: give the checkpoint's configuration with --model-config, or --set %s=llama", keyType)
 	}
 	if err := c.readHeads(w, r); err != nil {
@@ -172,12 +206,55 @@ func readConfig(w *nn.Weights, cfg arch.Config) (c config, err error) {
 	r.agree("vocab_size", c.vocab)
 	r.agree("hidden_size", c.width)
 	r.agree("intermediate_size", c.hidden)
-	r.agree("num_hidden_layers", c.layers)
-	c.maxPositions = r.int(keyMaxPosition, 1, maxSize, 2048)
-	c.context = r.int(keyContext, 1, c.maxPositions, min(c.maxPositions, 4096))
+	r.agree("num_hidden_layers", int64(len(c.layers)))
+	c.maxPositions = r.int(keyMaxPosition, 1, maxSize, kind.maxPositions)
 	c.rope = readRope(r, c)
+	most := c.maxPositions
+	if c.rope.kind == "dynamic" { // the others' max_position_embeddings are what scaling achieves
+		most = min(maxSize, int64(float64(most)*max(1, min(c.rope.factor, maxSize))))
+	}
+	c.context = r.int(keyContext, 1, most, min(c.maxPositions, 4096))
+	c.readWindows(r)
 	r.fail(r.Unknown(known))
 	return c, r.err
+}
+
+// readWindows finds which layers have a sliding window.
+func (c *config) readWindows(r *reader) {
+	otherwise := int64(4096)
+	if r.Given(keyWindow) {
+		otherwise = 0 // null: none
+	}
+	window, first := r.int(keyWindow, 0, maxSize, otherwise), int64(0)
+	if !kinds[c.kind].window {
+		first = r.int(keyMaxWindow, 0, maxSize, 28)
+		if !r.bool(keyUseWindow, false) {
+			window = 0
+		}
+	}
+	if c.kind == "llama" {
+		window = 0
+	}
+	types, given, err := r.Strings(keyLayerTypes)
+	r.fail(err)
+	if given && err == nil && len(types) != len(c.layers) {
+		r.fail(diag.New(arch.ErrConfig, r.Origin(keyLayerTypes), "%s has %d values; want one for each of %d layers", keyLayerTypes, len(types), len(c.layers)))
+		return
+	}
+	for i := range c.layers {
+		slides := int64(i) >= first
+		if given {
+			switch types[i] {
+			case "sliding_attention", "full_attention":
+				slides = types[i] == "sliding_attention"
+			default:
+				r.fail(diag.New(arch.ErrConfig, r.Origin(keyLayerTypes), "layer %d is %q; want full_attention or sliding_attention", i, types[i]))
+			}
+		}
+		if slides {
+			c.layers[i].window = window
+		}
+	}
 }
 
 // readHeads finds the sizes of attention: its projections have a row for each element of a head.
@@ -192,6 +269,11 @@ func (c *config) readHeads(w *nn.Weights, r *reader) error {
 		return err
 	}
 	c.heads, c.headDim = r.int(keyHeads, 1, maxSize, 0), r.int(keyHeadDim, 1, maxSize, 0)
+	if norm, ok := w.Type("model.layers.0.self_attn.q_norm.weight"); ok && len(norm.Shape) == 1 && kinds[c.kind].headNorms {
+		if c.headNorms = true; c.headDim == 0 {
+			c.headDim = norm.Shape[0].B
+		}
+	}
 	switch {
 	case r.err != nil:
 		return r.err
@@ -209,6 +291,7 @@ func (c *config) readHeads(w *nn.Weights, r *reader) error {
 	}
 	c.kvHeads = kvRows / c.headDim
 	r.agree("num_key_value_heads", c.kvHeads)
+	c.rotated = c.headDim
 	_, c.qkvBias = w.Type(q + ".bias")
 	_, c.oBias = w.Type("model.layers.0.self_attn.o_proj.bias")
 	r.bias("attention_bias", c.qkvBias)
@@ -217,10 +300,16 @@ func (c *config) readHeads(w *nn.Weights, r *reader) error {
 
 func (c config) facts(cfg arch.Config) []arch.Fact {
 	out := []arch.Fact{
-		{Name: "sizes", Value: fmt.Sprintf("vocabulary %d, width %d, hidden %d, %d layers", c.vocab, c.width, c.hidden, c.layers)},
+		{Name: "sizes", Value: fmt.Sprintf("vocabulary %d, width %d, hidden %d, %d layers", c.vocab, c.width, c.hidden, len(c.layers))},
 		{Name: "attention", Value: fmt.Sprintf("%d heads of %d, %d kv heads", c.heads, c.headDim, c.kvHeads)},
 		cfg.Fact("epsilon", keyEps, c.eps),
 		cfg.Fact("context", keyContext, c.context),
+	}
+	if c.rope.kind != "default" {
+		out = append(out, arch.Fact{Name: "rotary", Value: fmt.Sprintf("%s, factor %v", c.rope.kind, c.rope.factor)})
+	}
+	if i := slices.IndexFunc(c.layers, func(l layer) bool { return l.window > 0 }); i >= 0 {
+		out = append(out, arch.Fact{Name: "window", Value: fmt.Sprintf("%d keys, from layer %d on", c.layers[i].window, i)})
 	}
 	if c.tied {
 		out = append(out, arch.Fact{Name: "embeddings", Value: "tied: they are the last layer too"})

@@ -6,6 +6,8 @@ package llm
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/models/arch"
@@ -13,7 +15,7 @@ import (
 )
 
 var _ = arch.Register(arch.Architecture{
-	Name: "llm", Title: "language models (Llama)", Types: []string{"llama"},
+	Name: "llm", Title: "language models (" + kindNames + ")", Types: slices.Sorted(maps.Keys(kinds)),
 	Recognise: recognise, Keys: keys, Build: build,
 })
 

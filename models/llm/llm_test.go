@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/interp"
 	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/internal/modeltest"
@@ -117,10 +119,16 @@ type golden struct {
 
 func (g golden) value(t testing.TB, name string) *tensor.Array {
 	t.Helper()
+	if name == "input_ids" && g.dtype == dtype.BF16 {
+		g.prefix = "" // the same prompt
+	}
 	return tensortest.Golden(t, goldens+g.name+"/golden.safetensors:"+g.prefix+name)
 }
 
-var cases = []golden{{"llama_tiny", "", dtype.F32}}
+var cases = []golden{
+	{"llama_tiny", "", dtype.F32}, {"llama_rope3", "", dtype.F32}, {"mistral_tiny", "", dtype.F32}, {"qwen2_tiny", "", dtype.F32},
+	{"qwen3_tiny", "", dtype.F32}, {"qwen3_tiny", "bf16.", dtype.BF16},
+}
 
 // row is row i of logits [1,T,V].
 func row(a *tensor.Array, i int) *tensor.Array {
@@ -217,5 +225,52 @@ func TestRefused(t *testing.T) {
 	}
 	if _, err := modeltest.TryBuild(s, other, "attn_logit_softcapping=null"); err != nil {
 		t.Errorf("an unknown key that is set to null: %v", err)
+	}
+}
+
+// TestRopeScaling compares the scalings of rotary frequencies with Transformers, whole prompts and prompts that extend takes in one run.
+func TestRopeScaling(t *testing.T) {
+	s := modeltest.Open(t, modeltest.Manifest(t, goldens+"llama_tiny"), dtype.F32)
+	g := golden{name: "llama_scaled"}
+	ids := g.value(t, "input_ids")
+	n := ids.Len()
+	var plain *tensor.Array
+	for _, name := range []string{"linear", "dynamic", "yarn", "yarn_mscale"} {
+		m := modeltest.Build(t, s, goldens+"llama_scaled/config."+name+".json", "context=40")
+		c, want := modeltest.Compile(t, m, s), g.value(t, name)
+		got := load(t, c, "forward").run(t, map[string]int64{"B": 1, "T": int64(n)}, map[string]*tensor.Array{"input_ids": ints(dtype.I64, []int{1, n}, ids.I...)})["logits"]
+		last := &tensor.Array{DType: dtype.F32, Shape: want.Shape, F: got.F[got.Len()-want.Len():]}
+		tensortest.Near(t, name, last, want, 1e-4)
+		near(t, name+", extend", row(load(t, c, "extend").extend(t, ids.I, 0)["logits"], 0), row(got, n-1))
+		if plain != nil && interp.Compare(want, plain, ir.Tolerance{Abs: 0.1}) == nil {
+			t.Errorf("%s has the logits of the scaling before it", name)
+		}
+		plain = want
+	}
+}
+
+// TestSteps holds what the graphs achieve: per layer two norms, five products with what follows them, and attention in place; nothing is transposed,
+// copied or widened but the embeddings of bf16.
+func TestSteps(t *testing.T) {
+	c := golden{"qwen3_tiny", "", dtype.BF16}.compile(t)
+	for _, target := range []string{"cpu", "wgpu"} {
+		for method, appends := range map[string]int{"forward": 0, "extend": 2} {
+			p := c.Find(t, method, target)
+			got := map[string]int{}
+			for _, s := range p.Steps {
+				if n := p.Graph.Nodes[s.Node]; strings.HasPrefix(n.Name, "model.layers.1") {
+					got[n.Op.Name]++
+				} else if n.Is(op.CastDef) {
+					got["cast"]++
+				}
+			}
+			want := map[string]int{"rms_norm": 4, "matmul": 4, "fused_matmul": 3, "rope": 2, "attention": 1, "mul": 1, "cast": 1}
+			if appends > 0 {
+				want["kv_append"] = appends
+			}
+			if !maps.Equal(got, want) {
+				t.Errorf("%s for %s: steps %v; want %v", method, target, got, want)
+			}
+		}
 	}
 }

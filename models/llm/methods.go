@@ -35,36 +35,35 @@ func (c config) extendSyms() ir.Syms {
 // forward builds input_ids i64[B,T] to logits f32[B,T,vocab].
 func forward(c config, root nn.Scope) {
 	ids := op.Input(root.G, "input_ids", ir.Type{DType: dtype.I64, Shape: ir.Shape{ir.Named("B"), ir.Named("T")}})
-	x := c.decode(root, c.embed(root, ids), nil)
-	x = root.At("model.norm").RmsNorm(x, c.eps)
-	root.G.Return("logits", hir.Linear(x, c.head(root), nil, "").Named("lm_head"))
+	d := newDecoder(c, root, nil)
+	x := d.finalNorm(d.decode(d.embed(ids)))
+	root.G.Return("logits", hir.Linear(x, d.head(), nil, "").Named("lm_head"))
 }
 
 // extend appends input_ids i64[1,T] to the sequence in the states. Position is the number of tokens before them.
 func extend(c config, root nn.Scope) {
-	g, tokens := root.G, ir.Named("T")
+	g := root.G
 	scalar := func(name string, d dtype.DType) *ir.Node { return op.Input(g, name, ir.TypeOf(d)) }
-	ids := op.Input(g, "input_ids", ir.Type{DType: dtype.I64, Shape: ir.Shape{ir.Static(1), tokens}})
+	ids := op.Input(g, "input_ids", ir.Type{DType: dtype.I64, Shape: ir.Shape{ir.Static(1), ir.Named("T")}})
 	position := scalar("position", dtype.I32)
 	s := sampling{
 		temperature: scalar("temperature", dtype.F32), topK: scalar("top_k", dtype.I32), topP: scalar("top_p", dtype.F32), minP: scalar("min_p", dtype.F32),
 		penalty: scalar("repeat_penalty", dtype.F32), recent: op.Input(g, "recent", ir.Type{DType: dtype.I64, Shape: ir.Shape{ir.Named("R")}}),
 		seed: op.Input(g, "seed", ir.TypeOf(dtype.U32, 2)), step: op.Input(g, "step", ir.TypeOf(dtype.U32, 2)),
 	}
-	x := c.decode(root, c.embed(root, ids), position)
+	d := newDecoder(c, root, position)
+	x := d.decode(d.embed(ids))
 	// The last token alone goes on to the logits: the others would cost as much again as several layers.
-	final := root.At("model.norm")
-	end := op.ReduceMax(op.Iota(g, 0, ir.Type{DType: dtype.I32, Shape: ir.Shape{tokens}}), false, 0)
-	last := final.RmsNorm(op.DynamicSlice(x, end, 1, 1), c.eps).Named("last")
-	logits := op.Reshape(hir.Linear(last, c.head(root), nil, "").Named("lm_head"), ir.ShapeOf(1, c.vocab))
+	last := d.finalNorm(op.DynamicSlice(x, lastToken(g), 1, 1)).Named("last")
+	logits := op.Reshape(hir.Linear(last, d.head(), nil, "").Named("lm_head"), ir.ShapeOf(1, c.vocab))
 	g.Return("logits", logits)
 	g.Return("greedy", op.ArgMax(logits, 1, false))
 	token := s.token(c, logits)
 	g.Return("token", token)
 	chosen := op.Reshape(op.GatherBatched(logits, op.Reshape(token, ir.ShapeOf(1, 1)), 1), ir.ShapeOf(1))
 	g.Return("logprob", op.Sub(chosen, op.LogSumExp(logits, false, 1)))
-	all := final.RmsNorm(x, c.eps).Named("hidden")
-	g.Return("choices", c.choices(all, c.head(root)))
+	all := d.finalNorm(x).Named("hidden")
+	g.Return("choices", c.choices(all, d.head()))
 	g.Return("hidden", all)
 }
 

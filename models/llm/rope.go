@@ -4,53 +4,152 @@ import (
 	"math"
 
 	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/models/arch"
 )
 
-// rope is the rotary position embedding.
+// rope is the rotary position embedding, with one of Transformers' scalings of its frequencies.
 type rope struct {
-	kind string // of scaling
-	base float64
+	kind      string
+	base      float64
+	factor    float64 // by which the longest wavelengths grow
+	low, high float64 // llama3: wavelengths in the original context, between which frequencies are scaled partly
+	original  float64 // llama3, yarn: positions that the model was first trained for
+	fast      float64 // yarn: rotations in the original context, between which frequencies are scaled partly
+	slow      float64
+	truncate  bool    // yarn: the pairs with these rotations are rounded outwards
+	attention float64 // yarn: factor of cosine and sine
 }
 
 // Keys of rotary embedding, which are at the top of old configurations and in objects of newer ones.
 const (
 	keyTheta      = "rope_theta"
+	keyPartial    = "partial_rotary_factor"
 	keyScaling    = "rope_scaling"
 	keyParameters = "rope_parameters"
 )
 
+// ropeKeys are those in an object.
+var ropeKeys = map[string]string{
+	keyTheta: "base of the rotary frequencies (default 10000)", keyPartial: "part of a head that turns (default 1)",
+	"rope_type": "scaling of rotary frequencies: default, linear, dynamic, llama3 or yarn", "type": "the older name of rope_type", "factor": "how much longer contexts become",
+	"low_freq_factor": "of llama3 (default 1)", "high_freq_factor": "of llama3 (default 4)", "original_max_position_embeddings": "of llama3 and yarn",
+	"beta_fast": "of yarn (default 32)", "beta_slow": "of yarn (default 1)", "truncate": "of yarn (default true)", "attention_factor": "of yarn", "mscale": "of yarn", "mscale_all_dim": "of yarn",
+	"mrope_section": "of images and video; text has one position", "mrope_interleaved": "of images and video; text has one position",
+}
+
 func init() {
-	keys[keyTheta] = "base of the rotary frequencies (default 10000)"
-	for _, object := range []string{keyScaling, keyParameters} {
-		keys[object+"."+keyTheta] = keys[keyTheta]
-		keys[object+".rope_type"] = "scaling of rotary frequencies: default"
-		keys[object+".type"] = "the older name of rope_type"
+	keys[keyTheta], keys[keyPartial] = ropeKeys[keyTheta], ropeKeys[keyPartial]
+	for key, text := range ropeKeys {
+		keys[keyScaling+"."+key], keys[keyParameters+"."+key] = text, text
 	}
 }
 
 func readRope(r *reader, c config) (p rope) {
-	object := keyScaling
+	object := keyScaling + "."
 	if r.Has(keyParameters) {
-		object = keyParameters
+		object = keyParameters + "."
 	}
-	p.base = r.float(object+"."+keyTheta, r.float(keyTheta, 10000))
-	if !(p.base >= 1 && p.base <= math.MaxFloat32) {
-		r.fail(diag.New(arch.ErrConfig, keyTheta, "is %v; want a number of 1 or more", p.base))
+	float := func(key string, otherwise float64) float64 {
+		v := r.float(object+key, otherwise)
+		if r.err == nil && !(v > 0 && v <= math.MaxFloat32) {
+			r.fail(diag.New(arch.ErrConfig, r.Origin(object+key), "%s is %v; want a positive number", object+key, v))
+		}
+		return v
 	}
-	key := object + ".rope_type"
+	p.base = float(keyTheta, r.float(keyTheta, 10000))
+	if r.err == nil && p.base < 1 {
+		r.fail(diag.New(arch.ErrConfig, r.Origin(keyTheta), "%s is %v; want a number of 1 or more", keyTheta, p.base))
+	}
+	key := object + "rope_type"
 	if !r.Has(key) {
-		key = object + ".type"
+		key = object + "type"
 	}
-	if p.kind = r.string(key, "default"); p.kind != "default" {
-		r.fail(diag.New(arch.ErrConfig, r.Origin(key), "%s is %q; want default", key, p.kind))
+	p.kind = r.string(key, "default")
+	p.factor, p.attention = 1, 1
+	scaled := func() {
+		if p.factor = float("factor", float64(c.maxPositions)/p.original); !r.Has(object+"factor") && p.kind != "yarn" {
+			r.fail(diag.New(arch.ErrConfig, r.Origin(key), "%sfactor is not given; scaling %q needs it", object, p.kind))
+		}
+	}
+	p.original = float("original_max_position_embeddings", float64(c.maxPositions))
+	switch p.kind {
+	case "default", "mrope":
+	case "linear", "dynamic":
+		scaled()
+	case "llama3":
+		scaled()
+		p.low, p.high = float("low_freq_factor", 1), float("high_freq_factor", 4)
+		if p.low == p.high {
+			r.fail(diag.New(arch.ErrConfig, r.Origin(key), "low_freq_factor and high_freq_factor are both %v; want different numbers", p.low))
+		}
+	case "yarn":
+		scaled()
+		p.fast, p.slow, p.truncate = float("beta_fast", 32), float("beta_slow", 1), r.bool(object+"truncate", true)
+		scale := func(m float64) float64 {
+			if p.factor <= 1 {
+				return 1
+			}
+			return 0.1*m*math.Log(p.factor) + 1
+		}
+		p.attention = scale(1)
+		if m, all := r.float(object+"mscale", 0), r.float(object+"mscale_all_dim", 0); m != 0 && all != 0 {
+			p.attention = scale(m) / scale(all)
+		}
+		p.attention = float("attention_factor", p.attention)
+	default:
+		r.fail(diag.New(arch.ErrConfig, r.Origin(key), "%s is %q; want default, linear, dynamic, llama3 or yarn", key, p.kind))
 	}
 	return p
 }
 
-// apply rotates the heads of x [B,T,heads*D], whose first token is at position; nil is 0.
-func (c config) rotate(x, position *ir.Node) *ir.Node {
-	return op.Rope(x, position, op.RopeAttrs{HeadDim: int(c.headDim), Layout: op.BSE, Base: c.rope.base})
+// frequencies are the radians per position of each of n/2 pairs, nil for those of the base alone. tokens is the length of the sequence so
+// far, i32[]. All but those of dynamic scaling are known when the model is compiled.
+func (p rope) frequencies(g *ir.Graph, n int64, tokens func() *ir.Node, maxPositions int64) *ir.Node {
+	if p.kind == "default" || p.kind == "mrope" {
+		return nil
+	}
+	d := dtype.F64
+	if p.kind == "dynamic" {
+		d = dtype.F32
+	}
+	number := func(v float64) *ir.Node { return op.Const(g, v, ir.TypeOf(d)) }
+	pair := op.Iota(g, 0, ir.TypeOf(d, n/2))
+	power := op.Mul(pair, number(-2/float64(n))) // of the base
+	if p.kind == "dynamic" {
+		// The base grows with the sequence, once it is longer than those the model was made for.
+		length := op.Max(op.Cast(tokens(), d), number(float64(maxPositions)))
+		growth := op.Sub(op.Mul(length, number(p.factor/float64(maxPositions))), number(p.factor-1))
+		return op.Exp(op.Mul(power, op.Add(number(math.Log(p.base)), op.Mul(op.Log(growth), number(float64(n)/float64(n-2))))))
+	}
+	f := op.Exp(op.Mul(power, number(math.Log(p.base))))
+	keep := number(0) // 1 for pairs that stay as they are, 0 for those whose wavelength grows by factor
+	switch p.kind {
+	case "llama3":
+		rotations := op.Mul(f, number(p.original/(2*math.Pi))) // in the original context
+		keep = op.Clamp(op.Mul(op.Sub(rotations, number(p.low)), number(1/(p.high-p.low))), 0, 1)
+	case "yarn":
+		low, high := p.yarnRange(n)
+		keep = op.Sub(number(1), op.Clamp(op.Mul(op.Sub(pair, number(low)), number(1/(high-low))), 0, 1))
+	}
+	f = op.Mul(f, op.Add(keep, op.Mul(op.Sub(number(1), keep), number(1/p.factor))))
+	return op.Cast(f, dtype.F32).Named("rope_frequencies")
+}
+
+// yarnRange are the pairs between which YaRN goes from keeping frequencies to scaling them (Peng et al. 2023, section 3.2).
+func (p rope) yarnRange(n int64) (low, high float64) {
+	pair := func(rotations float64) float64 {
+		return float64(n) * math.Log(p.original/(rotations*2*math.Pi)) / (2 * math.Log(p.base))
+	}
+	low, high = pair(p.fast), pair(p.slow)
+	if p.truncate {
+		low, high = math.Floor(low), math.Ceil(high)
+	}
+	low, high = max(low, 0), min(high, float64(n-1))
+	if low == high {
+		high += 0.001 // as Transformers
+	}
+	return low, high
 }

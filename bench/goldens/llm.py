@@ -1,0 +1,126 @@
+"""Golden cases of language models by Transformers in float64, beside those that others made:
+
+    python3 bench/goldens/llm.py
+
+testdata/goldens/llama_scaled: llama_tiny with other scalings of rotary frequencies. The weights are those of llama_tiny's manifest. golden.safetensors
+has input_ids [1,40] and, by the name of the scaling, logits [1,8,160] of the last eight tokens. config.NAME.json is the configuration.
+
+testdata/goldens/qwen2_tiny: Qwen2 with a sliding window from layer 1 on; input_ids, logits and greedy as in the other cases.
+"""
+
+import json
+import math
+import pathlib
+
+import numpy as np
+import torch
+from safetensors.numpy import save_file
+from transformers import LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM
+from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
+
+GOLDENS = pathlib.Path(__file__).parents[2] / "testdata" / "goldens"
+SCALINGS = {
+    "linear": {"rope_scaling": {"type": "linear", "factor": 4.0}},
+    "dynamic": {"rope_scaling": {"type": "dynamic", "factor": 2.0}, "max_position_embeddings": 24},
+    "yarn": {"rope_scaling": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64}},
+    "yarn_mscale": {
+        "rope_parameters": {
+            "rope_type": "yarn", "rope_theta": 10000.0, "factor": 8.0, "original_max_position_embeddings": 32, "beta_fast": 16, "beta_slow": 2,
+            "mscale": 1.0, "mscale_all_dim": 0.5, "truncate": False,
+        }
+    },
+}
+
+
+def splitmix(seed, n):
+    with np.errstate(over="ignore"):
+        z = np.uint64(seed) + (np.arange(n, dtype=np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return z ^ (z >> np.uint64(31))
+
+
+def synth(e):
+    """The tensor of a manifest's entry; testdata/goldens/README.md has the formula."""
+    h = 0xCBF29CE484222325
+    for b in e["name"].encode():
+        h = (h ^ b) * 0x100000001B3 % 2**64
+    u = (splitmix(h, math.prod(e["shape"])) >> np.uint64(40)).astype(np.float64) / 2**24
+    return (e["shift"] + e["scale"] * (2 * u - 1)).astype(np.float32).reshape(e["shape"])
+
+
+def exact(inner):
+    """Frequencies in float64: Transformers computes them in float32."""
+
+    def compute(config, device=None, seq_len=None, layer_type=None):
+        arange = torch.arange
+
+        def wide(*args, **kwargs):
+            kwargs.pop("dtype", None)
+            return arange(*args, **kwargs, dtype=torch.float64)
+
+        torch.arange, float32, torch.float = wide, torch.float, torch.float64
+        try:
+            return inner(config, device, seq_len=seq_len, layer_type=layer_type)
+        finally:
+            torch.arange, torch.float = arange, float32
+
+    return compute
+
+
+def load(kind, config, entries):
+    model = kind(kind.config_class(**config, attn_implementation="eager")).double().eval()
+    found = model.load_state_dict({e["name"]: torch.tensor(synth(e)).double() for e in entries}, strict=False)
+    assert not found.unexpected_keys and not found.missing_keys, found
+    return model
+
+
+def scaled():
+    out = GOLDENS / "llama_scaled"
+    out.mkdir(exist_ok=True)
+    entries = json.loads((GOLDENS / "llama_tiny" / "manifest.json").read_text())
+    base = json.loads((GOLDENS / "llama_tiny" / "config.json").read_text())
+    ids = torch.tensor([[i * 37 % base["vocab_size"] for i in range(40)]])
+    golden = {"input_ids": ids.numpy()}
+    for name, more in SCALINGS.items():
+        config = {k: v for k, v in base.items() if k != "rope_parameters"} | {"rope_theta": 10000.0} | more
+        (out / f"config.{name}.json").write_text(json.dumps(config, indent=1) + "\n")
+        golden[name] = load(LlamaForCausalLM, config, entries)(ids).logits[:, -8:].numpy().astype(np.float32)
+    save_file(golden, out / "golden.safetensors")
+
+
+def qwen2():
+    out = GOLDENS / "qwen2_tiny"
+    out.mkdir(exist_ok=True)
+    config = {
+        "model_type": "qwen2", "vocab_size": 96, "hidden_size": 48, "intermediate_size": 80, "num_hidden_layers": 2, "num_attention_heads": 6,
+        "num_key_value_heads": 2, "max_position_embeddings": 128, "rms_norm_eps": 1e-6, "rope_theta": 1000000.0, "hidden_act": "silu",
+        "sliding_window": 6, "use_sliding_window": True, "max_window_layers": 1, "tie_word_embeddings": False, "eos_token_id": 95,
+    }
+    (out / "config.json").write_text(json.dumps(config, indent=1) + "\n")
+    entries = []
+    for name, p in Qwen2ForCausalLM(Qwen2Config(**config)).named_parameters():
+        gain = name.endswith("norm.weight")
+        scale = 0.25 if gain else 0.3 if name.endswith("bias") else 1.0 if "embed" in name else 1.7 / p.shape[-1] ** 0.5
+        entries.append({"name": name, "shape": list(p.shape), "scale": round(scale, 6), "shift": 1.0 if gain else 0.0})
+    (out / "manifest.json").write_text(json.dumps(entries, indent=0) + "\n")
+    model = load(Qwen2ForCausalLM, config, entries)
+    ids = torch.tensor([[(i * 37 + 1) % config["vocab_size"] for i in range(24)]])
+    text = ids
+    golden = {"input_ids": ids.numpy(), "logits": model(ids).logits.numpy().astype(np.float32)}
+    gaps = []
+    for _ in range(10):
+        top = model(text).logits[0, -1].topk(2)
+        gaps.append(float(top.values[0] - top.values[1]))
+        text = torch.cat([text, top.indices[:1][None]], 1)
+    print("qwen2_tiny: smallest gap", min(gaps))
+    golden["greedy"] = text.numpy()
+    save_file(golden, out / "golden.safetensors")
+
+
+torch.set_default_dtype(torch.float64)
+torch.set_grad_enabled(False)
+for name in list(ROPE_INIT_FUNCTIONS):
+    ROPE_INIT_FUNCTIONS[name] = exact(ROPE_INIT_FUNCTIONS[name])
+scaled()
+qwen2()
