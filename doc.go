@@ -7,7 +7,7 @@
 //	result, err := session.Run(ctx, rlx.Request{Method: "encode", Inputs: map[string]rlx.Tensor{"image": image}})
 //
 // Methods, their inputs and outputs, element types and shapes come from the artifact: Model.Methods. Models that declare a task have
-// a type for it: a Segmenter turns images and prompts into tensors, and tensors into masks.
+// a type for it: a Segmenter turns images and prompts into tensors, and tensors into masks; a Generator continues a text.
 //
 // To confine a backend on Linux, the package starts the running executable again. That process restricts itself in an init function
 // and then executes the backend. The program's main does not run in it.

@@ -4,6 +4,7 @@ import (
 	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/task/text"
 	"github.com/rlx-go/rlx/format"
 	"github.com/rlx-go/rlx/plugins/rpc"
 )
@@ -42,8 +43,10 @@ var (
 	ErrMemory error = device.ErrMemory
 	// ErrState: the state is invalid because a run that updates it failed or was cancelled. Reset it, or use another.
 	ErrState error = device.ErrState
-	// ErrNaN: Request.CheckNaN found a NaN.
+	// ErrNaN: Request.CheckNaN found a NaN, or the logits of a text hold one.
 	ErrNaN error = device.ErrNaN
+	// ErrContext is one case of ErrUsage: a text has more tokens than the model can see.
+	ErrContext error = text.CodeContext
 	// ErrCheck: Request.Check found a step that differs from the reference.
 	ErrCheck error = code.Check
 )

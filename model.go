@@ -14,6 +14,7 @@ import (
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/program"
+	"github.com/rlx-go/rlx/core/task/text/tokenizer"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/format"
 	"github.com/rlx-go/rlx/plugins/rpc"
@@ -38,6 +39,9 @@ type Model struct {
 	states    []program.StateTensor // by name
 	stateSize int64
 	launcher  rpc.Launcher // counts recent crashes
+
+	parsing sync.Mutex
+	parsed  *tokenizer.Tokenizer // of the task "text"; nil before the first use
 
 	mu     sync.Mutex
 	users  int // the opener and the sessions

@@ -22,7 +22,10 @@ const stateChunk = 4 << 20
 
 // Export writes the state to w in the safetensors format, one tensor for each that the model keeps. Errors match ErrState, ErrLost, the
 // context's cause, or are those of w.
-func (st *State) Export(ctx context.Context, w io.Writer) error {
+func (st *State) Export(ctx context.Context, w io.Writer) error { return st.export(ctx, w, nil) }
+
+// export is Export with metadata.
+func (st *State) export(ctx context.Context, w io.Writer, meta map[string]string) error {
 	ctx, cancel := orderly(ctx)
 	defer cancel()
 	if err := st.dev.CheckValid(ctx); err != nil {
@@ -33,7 +36,10 @@ func (st *State) Export(ctx context.Context, w io.Writer) error {
 		Shape   []int    `json:"shape"`
 		Offsets [2]int64 `json:"data_offsets"`
 	}
-	header, at := map[string]entry{}, int64(0)
+	header, at := map[string]any{}, int64(0)
+	if len(meta) > 0 {
+		header["__metadata__"] = meta
+	}
 	for _, t := range st.tensors {
 		shape := append([]int{}, t.Type.Shape.Eval(nil)...) // a scalar has [], not null
 		header[t.Name] = entry{strings.ToUpper(t.Type.DType.String()), shape, [2]int64{at, at + t.Bytes()}}
@@ -68,18 +74,24 @@ func (st *State) Export(ctx context.Context, w io.Writer) error {
 //
 // Errors match ErrInput if the file does not fit, fs.ErrNotExist or another error of the file system, or are those of NewState.
 func (s *Session) ImportState(ctx context.Context, path string) (*State, error) {
+	st, _, err := s.importState(ctx, path)
+	return st, err
+}
+
+// importState is ImportState that returns the file's metadata as well.
+func (s *Session) importState(ctx context.Context, path string) (*State, map[string]string, error) {
 	f, stat, err := regular.Open(path)
 	if err != nil {
-		return nil, diag.New(device.ErrInput, path, "%w", err)
+		return nil, nil, diag.New(device.ErrInput, path, "%w", err)
 	}
 	defer f.Close()
-	entries, err := s.checkStateFile(path, f, stat.Size())
+	entries, meta, err := s.checkStateFile(path, f, stat.Size())
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	st, err := s.makeState(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	run, cancel := orderly(ctx)
 	defer cancel()
@@ -95,33 +107,33 @@ func (s *Session) ImportState(ctx context.Context, path string) (*State, error) 
 	}
 	if err != nil {
 		st.Close()
-		return nil, err
+		return nil, nil, err
 	}
-	return st, nil
+	return st, meta, nil
 }
 
 // checkStateFile compares the tensors of a file with those that the model keeps.
-func (s *Session) checkStateFile(path string, f *os.File, size int64) (map[string]safetensors.Tensor, error) {
-	all, _, err := safetensors.Parse(path, f, size, safetensors.Codes{Read: device.ErrInput, Header: device.ErrInput, Tensor: device.ErrInput})
+func (s *Session) checkStateFile(path string, f *os.File, size int64) (map[string]safetensors.Tensor, map[string]string, error) {
+	all, meta, err := safetensors.Parse(path, f, size, safetensors.Codes{Read: device.ErrInput, Header: device.ErrInput, Tensor: device.ErrInput})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	out := map[string]safetensors.Tensor{}
 	for _, t := range all {
 		i := slices.IndexFunc(s.model.states, func(x program.StateTensor) bool { return x.Name == t.Name })
 		if i < 0 {
-			return nil, diag.New(device.ErrInput, path, "has a tensor %.80q; the model keeps %s", t.Name, names(s.model.states))
+			return nil, nil, diag.New(device.ErrInput, path, "has a tensor %.80q; the model keeps %s", t.Name, names(s.model.states))
 		}
 		want := s.model.states[i]
 		if shape := want.Type.Shape.Eval(nil); t.DType != want.Type.DType || !slices.EqualFunc(t.Shape, shape, func(a int64, b int) bool { return a == int64(b) }) {
-			return nil, diag.New(device.ErrInput, path, "tensor %s is %s%v; the model keeps %v", t.Name, strings.ToLower(t.Stored), t.Shape, want.Type)
+			return nil, nil, diag.New(device.ErrInput, path, "tensor %s is %s%v; the model keeps %v", t.Name, strings.ToLower(t.Stored), t.Shape, want.Type)
 		}
 		out[t.Name] = t
 	}
 	for _, t := range s.model.states {
 		if _, ok := out[t.Name]; !ok {
-			return nil, diag.New(device.ErrInput, path, "has no tensor %s; the model keeps %s", t.Name, names(s.model.states))
+			return nil, nil, diag.New(device.ErrInput, path, "has no tensor %s; the model keeps %s", t.Name, names(s.model.states))
 		}
 	}
-	return out, nil
+	return out, meta, nil
 }

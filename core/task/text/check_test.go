@@ -48,7 +48,7 @@ func TestCheck(t *testing.T) {
 		{"ids of two sequences", "input_ids = input : i64[1,T]\n", "input_ids = input : i64[2,T]\n", false},
 		{"position i64", "position = input : i32[]", "position = input : i64[]", false},
 		{"top_p for each row", "top_p = input : f32[]", "top_p = input : f32[1]", false},
-		{"no greedy token", "greedy=greedy, ", "", false},
+		{"no token", "token=token, ", "", false},
 		{"logits of another size", "logits=logits", "logits=hot", false},
 		{"logprob of another type", "logprob=logprob", "logprob=token", false},
 		{"another output", "logprob=logprob", "logprob=logprob, probabilities=log", true},

@@ -21,9 +21,6 @@ begin anew without --state, or compile the model with a larger context: rlxc --c
 	CodeSampling = diag.Define("RLX2034", "bad sampling parameter", `
 --temperature is 0 (the most probable token, always) or more, --top-k 0 (off) to the size of the vocabulary, --top-p above 0 and at
 most 1 (off), --min-p 0 (off) to 1, and --repeat-penalty above 0 (1 is off).`)
-	CodeNaN = diag.Define("RLX1031", "the logits hold NaN", `
-The model computed a NaN among the logits of a token, so that the next token cannot be chosen. The weights may hold NaN, or values
-overflowed: weights or operands in f16 have a range of 65504. --check-nan finds the first step that went wrong.`)
 )
 
 // Kind is how an artifact names the task.
@@ -37,8 +34,8 @@ var _ = task.Register(Kind, func() task.Task { return &Task{} })
 //
 //	input_ids i64[1,T], position i32[] (tokens seen before), temperature f32[], top_k i32[], top_p f32[], min_p f32[],
 //	repeat_penalty f32[], recent i64[R] (tokens that repeat_penalty applies to), seed u32[2], step u32[2] ->
-//	logits f32[1,Vocabulary] (of the token after the last), greedy i32[1] (the largest of logits),
-//	token i32[1] (drawn by the sampling parameters), logprob f32[1] (of token, in log_softmax(logits))
+//	logits f32[1,Vocabulary] (of the token after the last), token i32[1] (drawn by the sampling parameters),
+//	logprob f32[1] (of token, in log_softmax(logits))
 //
 // with T from 1 to Chunk and R from 1 to Window.
 type Task struct {
@@ -80,7 +77,6 @@ type Inputs struct {
 
 // Outputs are the names of the method's outputs. It may have others.
 type Outputs struct {
-	Greedy  string `json:"greedy"`
 	LogProb string `json:"logprob"`
 	Logits  string `json:"logits"`
 	Token   string `json:"token"`
@@ -103,7 +99,7 @@ func New(vocabulary, context, chunk, window int) *Task {
 		Method: "extend",
 		Inputs: Inputs{IDs: "input_ids", Position: "position", Temperature: "temperature", TopK: "top_k", TopP: "top_p", MinP: "min_p",
 			RepeatPenalty: "repeat_penalty", Recent: "recent", Seed: "seed", Step: "step"},
-		Outputs:    Outputs{Logits: "logits", Greedy: "greedy", Token: "token", LogProb: "logprob"},
+		Outputs:    Outputs{Logits: "logits", Token: "token", LogProb: "logprob"},
 		Vocabulary: vocabulary, Context: context, Chunk: chunk, Window: window,
 	}
 }
@@ -127,7 +123,7 @@ func (t *Task) Fields() []task.Field {
 		}},
 		{Key: "method", Value: &t.Method},
 		{Key: "outputs", Value: []task.Field{
-			{Key: "greedy", Value: &out.Greedy}, {Key: "logits", Value: &out.Logits}, {Key: "logprob", Value: &out.LogProb}, {Key: "token", Value: &out.Token},
+			{Key: "logits", Value: &out.Logits}, {Key: "logprob", Value: &out.LogProb}, {Key: "token", Value: &out.Token},
 		}},
 		{Key: "sampling", Value: []task.Field{
 			{Key: "min_p", Value: &s.MinP}, {Key: "repeat_penalty", Value: &s.RepeatPenalty}, {Key: "temperature", Value: &s.Temperature},

@@ -1,0 +1,216 @@
+package rlx
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/task/text"
+	"github.com/rlx-go/rlx/core/task/text/tokenizer"
+)
+
+// Sampling is how the next token of a text is drawn; the zero value chooses the most probable one.
+type Sampling = text.Sampling
+
+// TextOptions are the options of Generate and Stream. The zero value chooses the most probable token each time, until a token ends
+// the text or the context is full.
+type TextOptions struct {
+	Tokens    int      // at most so many are generated; 0: no limit
+	Sampling  Sampling // Generator.Task.Sampling is what the model's authors recommend
+	Seed      uint64   // the same seed draws the same tokens, on every backend
+	Stop      []string // texts that end generation; they are not part of the result
+	IgnoreEnd bool     // go on after tokens that end a text
+	Logits    bool     // keep the logits, in Text.Logits
+}
+
+// A Token is one token of a generated text.
+type Token struct {
+	ID      int
+	LogProb float32       // natural logarithm of its probability, before temperature and limits apply
+	Text    string        // what it adds to the text: whole characters, or nothing while one is incomplete or may begin a stop text
+	Time    time.Duration // since Generate was called
+}
+
+// A Text is what a Generator generated.
+type Text struct {
+	Tokens []Token
+	Text   string    // without the stop text; empty for a model without a tokenizer
+	Stop   Stop      // why it ends
+	Logits []float32 // if TextOptions.Logits is set: a row of the vocabulary's size for each token, from which it was chosen
+
+	Prompt   int           // tokens that were computed before the first one was chosen
+	Prefill  time.Duration // until the first token was chosen
+	Duration time.Duration
+}
+
+// IDs are those of the tokens.
+func (t *Text) IDs() []int {
+	out := make([]int, len(t.Tokens))
+	for i, x := range t.Tokens {
+		out[i] = x.ID
+	}
+	return out
+}
+
+// Stop is why a text ends.
+type Stop string
+
+const (
+	StopLength    Stop = "length"    // TextOptions.Tokens
+	StopEnd       Stop = "end"       // the last token ends a text
+	StopString    Stop = "stop"      // one of TextOptions.Stop
+	StopContext   Stop = "context"   // the model can see no more tokens
+	StopCancelled Stop = "cancelled" // the context is done, the caller wanted no more, or an error
+)
+
+// A Generator continues a sequence of tokens with a model that declares the task "text". It owns a State and what was generated stays
+// in the sequence: a second call continues it, as a conversation does. Its methods must not be called concurrently; several generators of
+// one session may be.
+type Generator struct {
+	Task text.Task // as the artifact declares it
+
+	session   *Session
+	state     *State
+	tokenizer *tokenizer.Tokenizer // nil if the artifact has none
+	seen      []int                // tokens in the state
+	last      []int                // the last token, which is not in the state yet; empty if there is none
+	run       textRun
+}
+
+// NewGenerator loads the model's method and makes a state. Close the generator after use; closing the session frees its memory too.
+//
+// Errors match ErrUsage (the model does not declare the task "text"), ErrArtifact (its tokenizer is damaged), or are those of Load and
+// NewState.
+func (s *Session) NewGenerator(ctx context.Context) (*Generator, error) {
+	about, ok := s.model.v.Meta().Task.(*text.Task)
+	if !ok {
+		return nil, usage(s.model.path, "declares no task %q", text.Kind)
+	}
+	g := &Generator{Task: *about, session: s}
+	var err error
+	if g.tokenizer, err = s.model.tokenizer(about); err != nil {
+		return nil, err
+	}
+	if err := s.Load(ctx, about.Method); err != nil {
+		return nil, err
+	}
+	if g.state, err = s.NewState(ctx); err != nil {
+		return nil, err
+	}
+	g.run.prepare(g)
+	return g, nil
+}
+
+// Close frees the state.
+func (g *Generator) Close() error { return g.state.Close() }
+
+// IDs are the tokens of the sequence so far: what was given and what was generated.
+func (g *Generator) IDs() []int { return slices.Concat(g.seen, g.last) }
+
+// Reset begins an empty sequence.
+func (g *Generator) Reset(ctx context.Context) error {
+	g.seen, g.last = g.seen[:0], nil
+	return g.state.Reset(ctx)
+}
+
+// Encode turns text into tokens. Special tokens that begin a text are added if the sequence is empty. The error matches ErrUsage if the
+// text is not valid UTF-8, or the artifact has no tokenizer.
+func (g *Generator) Encode(text string) ([]int, error) { return g.encode(text, len(g.IDs()) == 0) }
+
+func (g *Generator) encode(s string, special bool) ([]int, error) {
+	if g.tokenizer == nil {
+		return nil, diag.New(text.CodePrompt, g.session.model.path, "has no tokenizer, so it takes no text").WithHint("give token ids")
+	}
+	if !utf8.ValidString(s) {
+		valid := strings.ToValidUTF8(s, "\xff")
+		return nil, diag.New(text.CodePrompt, "prompt", "is not valid UTF-8 at byte %d", strings.IndexByte(valid, 0xff)).WithHint("convert it to UTF-8")
+	}
+	return g.tokenizer.Encode(s, special)
+}
+
+// Decode is the text of tokens, without special ones. It is empty if the artifact has no tokenizer.
+func (g *Generator) Decode(ids []int) string {
+	if g.tokenizer == nil {
+		return ""
+	}
+	return string(g.tokenizer.Decode(ids, true))
+}
+
+// Append appends ids to the sequence and generates nothing. Errors are those of Generate.
+func (g *Generator) Append(ctx context.Context, ids []int) error {
+	all, err := g.check(ids)
+	if err != nil || len(ids) == 0 {
+		return err
+	}
+	run, end := graceful(ctx)
+	defer end()
+	if err := g.feed(ctx, run, all[:len(all)-1]); err != nil {
+		return err
+	}
+	g.last = all[len(all)-1:]
+	return nil
+}
+
+// Generate appends ids to the sequence and continues it.
+//
+// A context that is done ends it within a second and returns what was generated beside the context's cause; the sequence stays usable
+// unless a run had to be stopped for that, which the error then says (ErrState). Other errors match ErrUsage (options, ids that the
+// vocabulary lacks, none at all), ErrContext (prompt and Tokens exceed the model's context), ErrNaN, or are those of Run. Where some
+// tokens were generated, the Text is returned beside the error.
+func (g *Generator) Generate(ctx context.Context, ids []int, o TextOptions) (*Text, error) {
+	return g.generate(ctx, ids, o, func(Token) bool { return true })
+}
+
+// Stream is Generate that gives every token as it is chosen. The loop may be left at any time. After an error, which comes last, with a
+// Token that holds the rest of the text, there are no more tokens.
+func (g *Generator) Stream(ctx context.Context, ids []int, o TextOptions) iter.Seq2[Token, error] {
+	return func(yield func(Token, error) bool) {
+		left, given := false, 0
+		t, err := g.generate(ctx, ids, o, func(t Token) bool {
+			given += len(t.Text)
+			left = !yield(t, nil)
+			return !left
+		})
+		if err != nil && !left {
+			rest := Token{ID: -1}
+			if t != nil {
+				rest.Text = t.Text[given:]
+			}
+			yield(rest, err)
+		}
+	}
+}
+
+// idsKey is the key of a state file's metadata that holds the tokens of the sequence.
+const idsKey = "rlx.text.ids"
+
+// Save writes the sequence, tokens and state, in the safetensors format: Load continues it, and what all prompts begin with is computed
+// only once. Errors are those of State.Export.
+func (g *Generator) Save(ctx context.Context, w io.Writer) error {
+	return g.state.export(ctx, w, map[string]string{idsKey: strings.Trim(fmt.Sprint(g.IDs()), "[]")})
+}
+
+// Load replaces the sequence by one that Save has written for the same model. Errors match ErrInput if the file does not fit, or are those
+// of ImportState; the sequence is then unchanged.
+func (g *Generator) Load(ctx context.Context, path string) error {
+	st, meta, err := g.session.importState(ctx, path)
+	if err != nil {
+		return err
+	}
+	ids, err := g.parseIDs(path, meta[idsKey])
+	if err != nil {
+		st.Close()
+		return err
+	}
+	g.state.Close()
+	g.state = st
+	rows := max(0, len(ids)-1)
+	g.seen, g.last = ids[:rows:rows], ids[rows:]
+	return nil
+}

@@ -1,0 +1,73 @@
+package rlx
+
+import (
+	"strings"
+
+	"github.com/rlx-go/rlx/core/task/text/tokenizer"
+)
+
+// textStream turns tokens into text, and finds stop texts in it. It holds back what may be the beginning of one.
+type textStream struct {
+	decode *tokenizer.Stream // nil: there is no text
+	stop   []string
+	held   string
+}
+
+func newTextStream(t *tokenizer.Tokenizer, stop []string) *textStream {
+	s := &textStream{}
+	if t != nil {
+		s.decode = t.Stream(true)
+	}
+	for _, x := range stop {
+		if x != "" {
+			s.stop = append(s.stop, x)
+		}
+	}
+	return s
+}
+
+// next is the text that a token adds; found reports a stop text, before which the text ends.
+func (s *textStream) next(id int) (text string, found bool) {
+	if s.decode == nil {
+		return "", false
+	}
+	return s.add(s.decode.Next(id))
+}
+
+func (s *textStream) add(more string) (text string, found bool) {
+	all := s.held + more
+	s.held = ""
+	first := len(all)
+	for _, x := range s.stop {
+		if i := strings.Index(all, x); i >= 0 && i < first {
+			first, found = i, true
+		}
+	}
+	if found {
+		return all[:first], true
+	}
+	keep := 0
+	for _, x := range s.stop {
+		for n := min(len(x)-1, len(all)); n > keep; n-- {
+			if strings.HasSuffix(all, x[:n]) {
+				keep = n
+				break
+			}
+		}
+	}
+	s.held = all[len(all)-keep:]
+	return all[:len(all)-keep], false
+}
+
+// flush is what was held back.
+func (s *textStream) flush() string {
+	if s.decode == nil {
+		return ""
+	}
+	text, found := s.add(s.decode.Flush())
+	if !found {
+		text += s.held
+	}
+	s.held, s.decode = "", nil
+	return text
+}
