@@ -3,6 +3,7 @@
 package rpc
 
 import (
+	"bufio"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -27,6 +28,7 @@ import (
 // A message is its length, 4 bytes little-endian, followed by that many bytes of protobuf: RunHeader to the backend, RunResult back.
 type runChannel struct {
 	conn net.Conn
+	in   *bufio.Reader // of conn: a short message takes one system call
 	buf  []byte
 }
 
@@ -58,7 +60,7 @@ func openRunChannel(f *os.File) (*runChannel, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &runChannel{conn: conn}, nil
+	return &runChannel{conn: conn, in: bufio.NewReader(conn)}, nil
 }
 
 func (c *runChannel) close() {
@@ -85,7 +87,7 @@ var errTooLong = fmt.Errorf("a message of more than %d bytes", MaxMessage)
 // read receives one message. The error is io.EOF if the other side closed the channel between two messages.
 func (c *runChannel) read(m proto.Message) error {
 	var head [4]byte
-	if _, err := io.ReadFull(c.conn, head[:]); err != nil {
+	if _, err := io.ReadFull(c.in, head[:]); err != nil {
 		return err
 	}
 	n := int(binary.LittleEndian.Uint32(head[:]))
@@ -95,7 +97,7 @@ func (c *runChannel) read(m proto.Message) error {
 	if cap(c.buf) < n {
 		c.buf = make([]byte, n)
 	}
-	if _, err := io.ReadFull(c.conn, c.buf[:n]); err != nil {
+	if _, err := io.ReadFull(c.in, c.buf[:n]); err != nil {
 		return errors.Join(io.ErrUnexpectedEOF, err)
 	}
 	return proto.Unmarshal(c.buf[:n], m)

@@ -61,7 +61,7 @@ func (e *Executable) run(ctx context.Context, r device.Run, tensors func(*bindin
 		}
 		return st, err
 	}
-	if rss := s.PeakRSS(); rss > 0 {
+	if rss := s.peak.after(x.stats.Total, s.PeakRSS); rss > 0 {
 		x.stats.PeakRSS = rss
 	}
 	return x.stats, nil
@@ -241,7 +241,10 @@ func (x *hostRun) stream(ctx context.Context) error {
 				tensor.Copy(b, x.in[i])
 			}
 		}
-		for _, b := range cut(s.region.data, x.bound.outputs) {
+		for i, b := range cut(s.region.data, x.bound.outputs) {
+			if !x.r.Wants(i) {
+				continue
+			}
 			tensor.Clear(b) // bytes that the backend does not write must not come from an earlier run
 		}
 	}

@@ -42,6 +42,7 @@ type server struct {
 	running   sync.Mutex // held during a run, and by calls that change states
 	states    map[uint64]device.State
 	lastState uint64
+	peak      peakSampler
 }
 
 // maxLoaded bounds the programs loaded at a time.

@@ -43,6 +43,7 @@ type Session struct {
 	api                  rlxv1.BackendClient
 	info                 device.Info
 	peakRSS              atomic.Int64 // of the backend's process, as last measured
+	peak                 peakSampler  // of runs
 
 	loadMu     sync.Mutex
 	runSlot    chan struct{} // holds a token during a run
