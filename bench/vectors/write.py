@@ -83,6 +83,8 @@ def text(value, exact):
         value = (value.detach().float() if value.dtype == torch.bfloat16 else value.detach()).resolve_conj().numpy()
     value = np.asarray(value)
     name = name or NAMES[value.dtype.name]
+    if name not in NAMES.values() and name != "f64":  # packed: blocks of bytes along the last axis, written as hexadecimal
+        return " ".join(["%s[%s]:" % (name, ",".join(map(str, value.shape[:-1])))] + [b.tobytes().hex() for b in value.reshape(-1, value.shape[-1])])
     if value.dtype.kind == "f":
         short = value.dtype == np.float64 and not exact
         numbers = [number(float("%.13g" % v) if short else float(v)) for v in value.reshape(-1)]

@@ -60,12 +60,12 @@ func initial(attrs any, typ ir.Type) *tensor.Array {
 	return tensor.Tensor{DType: typ.DType, Shape: typ.Shape.Eval(nil), Data: b}.Array()
 }
 
-// elements counts those of all operands and results.
+// elements counts those of all operands and results. A block counts for each 8 bytes.
 func (s subject) elements() int64 { return sum(s.In) + sum(s.outs) }
 
 func sum(types []ir.Type) (n int64) {
 	for _, t := range types {
-		n += numel(t)
+		n += tensor.ArrayBytes(t.DType, numel(t)) / 8
 	}
 	return n
 }

@@ -41,9 +41,16 @@ func vector(what string, t ir.Type, n ir.Dim) error {
 	return nil
 }
 
-// matrix checks a weight that is stored [out, in] and returns out.
+// matrix checks a weight that is stored [out, in] and returns out. It may be of a packed type.
 func matrix(what string, t ir.Type, in ir.Dim) (out ir.Dim, err error) {
 	const want = "%s is %v; want a float matrix [out, %v]"
+	if t.DType.IsPacked() && len(t.Shape) == 2 {
+		k, ok := t.Shape[1].Mul(ir.Static(int64(t.DType.Values())))
+		if !ok || k != in {
+			return ir.Dim{}, ir.Differ(k, in, "%s is %v, of rows of %v; want rows of %v", what, t, k, in)
+		}
+		return t.Shape[0], nil
+	}
 	if len(t.Shape) != 2 || !t.DType.IsFloat() {
 		return ir.Dim{}, fmt.Errorf(want, what, t, in)
 	}

@@ -38,7 +38,8 @@ type Def[A any] struct {
 	InPlace []int
 	// Effects: a leaf that is never folded, merged or dropped (input, param, state).
 	Effects bool
-	// Packed: operands and the result may be of packed element types (dtype.Packed). Of other ops they may not.
+	// Packed: operands and the result may be of packed element types (dtype.Packed). Of other ops they may not, but for blocks, whose
+	// expansions say so.
 	Packed bool
 	// Updates: the result is a new value of operand 0, a state, and overwrites it (kv_append). Never folded, merged or
 	// dropped, and it runs after everything that reads operand 0.
@@ -288,7 +289,7 @@ func (d *OpDef) InferResults(attrs any, in []Type, declared Type, syms Syms) ([]
 
 // checkPacked reports a packed type that the op does not take.
 func (d *OpDef) checkPacked(what string, t Type) error {
-	if d.Packed || !t.DType.IsPacked() {
+	if d.Packed || d.Block || !t.DType.IsPacked() {
 		return nil
 	}
 	return fmt.Errorf("%s is %v, whose elements are blocks; only some ops take these (dequant_matmul, dequant_rows)", what, t)

@@ -67,7 +67,10 @@ var GatherDef = ir.Define(ir.Def[GatherAttrs]{
 	},
 })
 
-// Gather adds slices of table along an axis, picked by idx.
+// Gather adds slices of table along an axis, picked by idx. Of a packed table it adds rows as f32; the axis must be 0.
 func Gather(table, idx *ir.Node, axis int) *ir.Node {
+	if table.Type.DType.IsPacked() && axis == 0 {
+		return DequantRows(table, idx)
+	}
 	return table.Graph.Add(GatherDef, GatherAttrs{fromEnd(axis, table)}, table, idx)
 }

@@ -88,7 +88,10 @@ var _ = ir.Lower(GroupedMatMulDef, func(_ *ir.Graph, n *ir.Node, in []*ir.Node) 
 	return Reshape(MatMul(rows, w, MatMulAttrs{TransB: n.Attrs.(GroupedMatMulAttrs).TransB}), n.Type.Shape)
 })
 
-// GroupedMatMul adds the product of each row of x with the matrix of w that idx says.
+// GroupedMatMul adds the product of each row of x with the matrix of w that idx says. Packed weights need TransB.
 func GroupedMatMul(x, w, idx *ir.Node, a GroupedMatMulAttrs) *ir.Node {
+	if w.Type.DType.IsPacked() && a.TransB {
+		return DequantGroupedMatMul(x, w, idx, ActivationsF32)
+	}
 	return x.Graph.Add(GroupedMatMulDef, a, x, w, idx)
 }

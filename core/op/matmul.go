@@ -48,8 +48,13 @@ var MatMulDef = ir.Define(ir.Def[MatMulAttrs]{
 	},
 })
 
-// MatMul adds the matrix product of a and b.
-func MatMul(a, b *ir.Node, attrs MatMulAttrs) *ir.Node { return a.Graph.Add(MatMulDef, attrs, a, b) }
+// MatMul adds the matrix product of a and b. Packed weights need TransB, and no TransA.
+func MatMul(a, b *ir.Node, attrs MatMulAttrs) *ir.Node {
+	if b.Type.DType.IsPacked() && attrs == (MatMulAttrs{TransB: true}) {
+		return DequantMatMul(a, b, ActivationsF32)
+	}
+	return a.Graph.Add(MatMulDef, attrs, a, b)
+}
 
 // depth is K.
 func depth(a MatMulAttrs, x ir.Type) int64 {

@@ -1,6 +1,7 @@
 package op_test
 
 import (
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -197,6 +198,11 @@ func parseVector(text string) (*tensor.Array, error) {
 	for i, f := range fields {
 		if x.F != nil {
 			x.F[i], err = strconv.ParseFloat(f, 64)
+		} else if size := typ.DType.Size(); x.B != nil {
+			if len(f) != 2*size {
+				return nil, fmt.Errorf("element %d has %d hexadecimal digits; want %d", i, len(f), 2*size)
+			}
+			_, err = hex.Decode(x.B[i*size:(i+1)*size], []byte(f))
 		} else {
 			x.I[i], err = strconv.ParseInt(f, 10, 64)
 		}

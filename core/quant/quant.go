@@ -39,13 +39,13 @@ func Decode(dst []float32, d dtype.DType, src []byte) {
 	}
 }
 
-// Random fills blocks with bytes of next, and their scales with numbers of which the values are from -8 to 8 or so.
+// Random fills blocks with bytes of next, and their scales with numbers of which the values are from -2 to 2 or so.
 func Random(b []byte, d dtype.DType, next func() uint32) {
 	f, size := formatOf(d), d.Size()
 	for i := range b {
 		b[i] = byte(next())
 	}
-	most := float32(8) / float32(scaleSteps(d))
+	most := float32(2) / float32(scaleSteps(d))
 	scale := func() float32 { return (float32(next()>>8)/(1<<23) - 1) * most }
 	for ; len(b) > 0; b = b[size:] {
 		for _, at := range f.halves {
@@ -62,7 +62,7 @@ func Random(b []byte, d dtype.DType, next func() uint32) {
 				binary.LittleEndian.PutUint16(b[260+2*g:], uint16(sum))
 			}
 		case dtype.MXFP4:
-			b[0] = 124 + b[0]%6
+			b[0] = 122 + b[0]%6
 		}
 	}
 }

@@ -59,7 +59,7 @@ func TestRandom(t *testing.T) {
 		for _, v := range values {
 			most = max(most, math.Abs(float64(v)))
 		}
-		if !(most > 1 && most < 32) {
+		if !(most > 0.25 && most < 8) {
 			t.Errorf("%v: the largest value is %v", d, most)
 		}
 	}

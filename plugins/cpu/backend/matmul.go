@@ -129,6 +129,9 @@ func weights(t tensor.Tensor) kernels.Weights {
 	case dtype.U8:
 		return kernels.U8(t.Data)
 	}
+	if t.DType.IsPacked() {
+		return kernels.Packed(t.DType, t.Data)
+	}
 	return kernels.F32(f32(t))
 }
 

@@ -14,14 +14,7 @@ var (
 		return func(c *call) error {
 			g, groups := groupedArgs(c.node, c.in[0].Shape, c.in[1].Shape)
 			g.A, g.B, g.C, g.Precision = f32(c.in[0]), weights(c.in[1]), f32(c.out), c.forRows(g.M)
-			switch idx := c.in[2]; idx.DType {
-			case dtype.I32:
-				return kernels.GroupedMatMul(kept, c.pool, g, groups, view[int32](idx))
-			case dtype.I64:
-				return kernels.GroupedMatMul(kept, c.pool, g, groups, view[int64](idx))
-			default:
-				return kernels.GroupedMatMul(kept, c.pool, g, groups, view[uint32](idx))
-			}
+			return groupedMatMul(c, kept, g, groups, c.in[2])
 		}
 	}})
 	_ = register(kernel{op: "qmatmul", takes: "(i8|u8, i8|u8, f32, i32)", scratch: qmatmulScratch, prepare: func(n *ir.Node) func(*call) error {
@@ -32,6 +25,17 @@ var (
 		return qmatmul[uint8](kept)
 	}})
 )
+
+// groupedMatMul multiplies each row of g by the matrix that idx says.
+func groupedMatMul(c *call, kept *kernels.Grouped, g kernels.GemmArgs, groups int, idx tensor.Tensor) error {
+	switch idx.DType {
+	case dtype.I32:
+		return kernels.GroupedMatMul(kept, c.pool, g, groups, view[int32](idx))
+	case dtype.I64:
+		return kernels.GroupedMatMul(kept, c.pool, g, groups, view[int64](idx))
+	}
+	return kernels.GroupedMatMul(kept, c.pool, g, groups, view[uint32](idx))
+}
 
 // groupedArgs are the sizes of a product of x and w, all rows together.
 func groupedArgs(n *ir.Node, x, w []int) (g kernels.GemmArgs, groups int) {

@@ -2,13 +2,14 @@ package kernels
 
 import "github.com/rlx-go/rlx/core/dtype"
 
-// Weights is a matrix operand stored as f32, f16, bf16, i8 or u8. The narrow ones are widened exactly while they are packed; arithmetic
+// Weights is a matrix operand stored as f32, f16, bf16, i8, u8 or a packed type. The narrow ones are widened while they are packed; arithmetic
 // is always f32.
 type Weights struct {
-	f32  []float32
-	half []uint16
-	byte []uint8
-	kind dtype.DType
+	f32   []float32
+	half  []uint16
+	byte  []uint8
+	kind  dtype.DType
+	start int // of a packed type, the first value, which may lie within a block
 }
 
 // F32 is a matrix of float32.
@@ -27,11 +28,18 @@ func I8(x []uint8) Weights { return Weights{byte: x, kind: dtype.I8} }
 func U8(x []uint8) Weights { return Weights{byte: x, kind: dtype.U8} }
 
 // Len is the number of elements.
-func (w Weights) Len() int { return max(len(w.f32), len(w.half), len(w.byte)) }
+func (w Weights) Len() int {
+	if w.kind.IsPacked() {
+		return len(w.byte)/w.kind.Size()*w.kind.Values() - w.start
+	}
+	return max(len(w.f32), len(w.half), len(w.byte))
+}
 
 // from is the matrix from element i on.
 func (w Weights) from(i int) Weights {
 	switch {
+	case w.kind.IsPacked():
+		w.start += i
 	case w.f32 != nil:
 		w.f32 = w.f32[i:]
 	case w.half != nil:
@@ -60,6 +68,10 @@ func (w Weights) row(s *isa, i, n int, buf []float32) []float32 {
 			buf[j] = float32(x)
 		}
 	default:
+		if w.kind.IsPacked() {
+			w.decode(buf[:n], i)
+			break
+		}
 		panic("BUG: weights of type " + w.kind.String())
 	}
 	return buf[:n]

@@ -1,0 +1,179 @@
+package op
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/quant"
+	"github.com/rlx-go/rlx/core/tensor"
+)
+
+// Values of the attribute activations of products with quantised weights.
+const (
+	ActivationsF32 = "f32" // as they are
+	ActivationsQ8  = "q8"  // rounded to 8 bits, see quant.RoundActivations
+)
+
+const activationsDoc = `activations="f32" takes x as it is. activations="q8" rounds it first, in f32: each 32 elements of a row to multiples of d = max|x|/127, ` +
+	"x' = d round(x (127/max|x|)), half to even; they are 0 where all are below 2^-100, and NaN where one is NaN or infinite."
+
+func checkActivations(a string) error {
+	if a != ActivationsF32 && a != ActivationsQ8 {
+		return fmt.Errorf("activations is %q; want %q or %q", a, ActivationsF32, ActivationsQ8)
+	}
+	return nil
+}
+
+// packedDepth is the number of values in the rows of a packed operand.
+func packedDepth(name string, w ir.Type) (ir.Dim, error) {
+	if !w.DType.IsPacked() || w.Rank() == 0 {
+		return ir.Dim{}, fmt.Errorf("%s is %v; want an array of a packed type, such as q8_0[n,k/32]", name, w)
+	}
+	k, ok := w.Shape[w.Rank()-1].Mul(ir.Static(int64(w.DType.Values())))
+	if !ok {
+		return k, fmt.Errorf("%s is %v, whose rows are too long", name, w)
+	}
+	return k, nil
+}
+
+// packedRow decodes row i of a packed array of rows of k values into dst; buf has as many elements.
+func packedRow(dst []float64, buf []float32, w *tensor.Array, i int) {
+	size := len(dst) / w.DType.Values() * w.DType.Size()
+	quant.Decode(buf, w.DType, w.B[i*size:(i+1)*size])
+	for j, v := range buf {
+		dst[j] = float64(v)
+	}
+}
+
+// rounded8 is x, rows of k values, with the rounding that activations asks for.
+func rounded8(x *tensor.Array, k int, activations string) []float64 {
+	if activations != ActivationsQ8 || k == 0 {
+		return x.F
+	}
+	row, out := make([]float32, k), slices.Clone(x.F)
+	q, scale := make([]int8, k), make([]float32, (k+quant.Group-1)/quant.Group)
+	for at := 0; at < len(out); at += k {
+		for i := range row {
+			row[i] = float32(out[at+i])
+		}
+		quant.RoundActivations(q, scale, row)
+		for i, v := range q {
+			out[at+i] = float64(scale[i/quant.Group]) * float64(v)
+		}
+	}
+	return out
+}
+
+// dequantMemory is what evaluating a product with quantised weights allocates.
+func dequantMemory(syms ir.Syms, x ir.Type, activations string) int64 {
+	_, k := syms.Bounds(x.Shape[x.Rank()-1])
+	if activations == ActivationsQ8 {
+		return 32*k + 8*syms.MaxElems(x)
+	}
+	return 16 * k
+}
+
+// weightScheme is a way to store the weights [k,n] of a product other than a packed type.
+type weightScheme struct {
+	weight, scale, zero dtype.DType // of the operands from 1 on; Invalid: there is none
+	nibbles             bool        // two weights in a byte
+	perColumn, optional bool        // scale is f32[n], and may be left out
+	block               int         // in which k is divided; 0: the attribute block
+	global              bool        // the last operand is a scale of all
+	value               func(q byte) float64
+}
+
+var weightSchemes = map[string]weightScheme{
+	"int8":      {weight: dtype.I8, scale: dtype.F32},
+	"int8_asym": {weight: dtype.I8, scale: dtype.F32, zero: dtype.F32},
+	"int4":      {weight: dtype.U8, scale: dtype.F32, nibbles: true, value: func(q byte) float64 { return float64(int8(q<<4) >> 4) }},
+	"fp8_e4m3":  {weight: dtype.U8, scale: dtype.F32, perColumn: true, optional: true, value: func(q byte) float64 { return float64(quant.E4M3(q)) }},
+	"fp8_e5m2":  {weight: dtype.U8, scale: dtype.F32, perColumn: true, optional: true, value: func(q byte) float64 { return float64(quant.E5M2(q)) }},
+	"nvfp4":     {weight: dtype.U8, scale: dtype.U8, nibbles: true, block: 16, global: true, value: func(q byte) float64 { return float64(quant.E2M1(q)) }},
+}
+
+// check compares operands with the scheme and returns the number of columns.
+func (s weightScheme) check(a DequantMatMulAttrs, in []ir.Type, k ir.Dim) (n ir.Dim, err error) {
+	block := s.block
+	if !s.perColumn && block == 0 {
+		if block = a.Block; block < 1 {
+			return n, fmt.Errorf("block is %d; want how many weights of a column have one scale", block)
+		}
+	} else if a.Block != 0 {
+		return n, fmt.Errorf("block is %d; want 0 with scheme %q", a.Block, a.Scheme)
+	}
+	operands := 3 + btoi(s.zero != dtype.Invalid) + btoi(s.global)
+	if len(in) != operands && !(s.optional && len(in) == operands-1) {
+		return n, fmt.Errorf("%d operands; want %d with scheme %q", len(in), operands, a.Scheme)
+	}
+	w := in[1]
+	if w.DType != s.weight || w.Rank() != 2-btoi(s.nibbles) {
+		return n, fmt.Errorf("w is %v; want %v of rank %d with scheme %q", w, s.weight, 2-btoi(s.nibbles), a.Scheme)
+	}
+	if !k.IsStatic() {
+		return n, fmt.Errorf("x is %v; want a static last axis with scheme %q", in[0], a.Scheme)
+	}
+	switch {
+	case !s.nibbles:
+		n = w.Shape[1]
+		if w.Shape[0] != k {
+			return n, ir.Differ(w.Shape[0], k, "x is %v and w %v; want equal sizes to sum over", in[0], w)
+		}
+	case in[2].Rank() != 2:
+		return n, fmt.Errorf("scale is %v; want rank 2", in[2])
+	default:
+		n = in[2].Shape[1]
+	}
+	if !n.IsStatic() {
+		return n, fmt.Errorf("w is %v; want static sizes", w)
+	}
+	if want := ir.TypeOf(w.DType, (k.B*n.B+1)/2); s.nibbles && !w.Equal(want) {
+		return n, fmt.Errorf("w is %v; want %v for %v by %v weights of 4 bits", w, want, k, n)
+	}
+	want := ir.TypeOf(s.scale, n.B)
+	if !s.perColumn {
+		want = ir.TypeOf(s.scale, (k.B+int64(block)-1)/int64(block), n.B)
+	}
+	names := []string{"scale", "zero"}
+	for i, t := range in[2:min(len(in), operands-btoi(s.global))] {
+		if !t.Equal(want) {
+			return n, fmt.Errorf("%s is %v; want %v", names[i], t, want)
+		}
+	}
+	if last := in[len(in)-1]; s.global && !last.Equal(f32()) {
+		return n, fmt.Errorf("the global scale is %v; want %v", last, f32())
+	}
+	return n, nil
+}
+
+// column decodes column j of n into dst.
+func (s weightScheme) column(dst []float64, a DequantMatMulAttrs, in []*tensor.Array, j, n int) {
+	block := max(s.block, a.Block)
+	for p := range dst {
+		at := p*n + j
+		var q byte
+		if s.nibbles {
+			q = byte(in[1].I[at/2]) >> (at % 2 * 4) & 15
+		} else {
+			q = byte(in[1].I[at])
+		}
+		v := float64(int8(q))
+		if s.value != nil {
+			v = s.value(q)
+		}
+		switch {
+		case s.perColumn && len(in) > 2:
+			v *= in[2].F[j]
+		case s.perColumn:
+		case s.global:
+			v *= float64(quant.E4M3(byte(in[2].I[p/block*n+j]))) * in[3].F[0]
+		case s.zero != dtype.Invalid:
+			v = (v - in[3].F[p/block*n+j]) * in[2].F[p/block*n+j]
+		default:
+			v *= in[2].F[p/block*n+j]
+		}
+		dst[p] = v
+	}
+}

@@ -1,0 +1,84 @@
+package backend
+
+import (
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+	"github.com/rlx-go/rlx/core/tensor"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels"
+)
+
+var (
+	_ = register(kernel{op: "dequant_matmul", takes: `(f32, any) if scheme = "packed"`, scratch: dequantScratch, prepare: func(n *ir.Node) func(*call) error {
+		kept, rounds := &kernels.PackedProduct{}, n.Attrs.(op.DequantMatMulAttrs).Activations == op.ActivationsQ8
+		return func(c *call) error {
+			rows, n := rowsOf(c.out)
+			x := c.in[0].Shape
+			g := kernels.GemmArgs{M: rows, N: n, K: x[len(x)-1], A: f32(c.in[0]), B: weights(c.in[1]), TransB: true, C: f32(c.out), Precision: c.forRows(rows)}
+			g.LDA, g.LDB, g.LDC = g.K, g.K, g.N
+			if rounds {
+				kept.Round(c.pool, &g)
+			}
+			kernels.Gemm(c.pool, &g)
+			return nil
+		}
+	}})
+	_ = register(kernel{op: "dequant_grouped_matmul", takes: "(f32, any, i32|i64|u32)", scratch: dequantScratch, prepare: func(n *ir.Node) func(*call) error {
+		kept, rounds := &kernels.PackedProduct{}, n.Attrs.(op.DequantGroupedMatMulAttrs).Activations == op.ActivationsQ8
+		group := &kernels.Grouped{}
+		return func(c *call) error {
+			x, w := c.in[0], c.in[1]
+			g := kernels.GemmArgs{M: x.Shape[0], N: w.Shape[1], K: x.Shape[1], A: f32(x), B: weights(w), TransB: true, C: f32(c.out), Precision: c.forRows(x.Shape[0])}
+			g.LDA, g.LDB, g.LDC = g.K, g.K, g.N
+			if rounds {
+				kept.Round(c.pool, &g)
+			}
+			return groupedMatMul(c, group, g, w.Shape[0], c.in[2])
+		}
+	}})
+	_ = register(kernel{op: "dequant_rows", takes: "(any, i32|i64|u32)", scratch: func(_ *kernels.Pool, n *ir.Node, _ kernels.Precision) kernels.ScratchSize {
+		rows := n.Graph.Syms.MaxElems(n.In[1].Type)
+		_, width := n.Graph.Syms.Bounds(n.In[0].Type.Shape[1])
+		return kernels.ScratchSize{Other: rows * width * int64(n.In[0].Type.DType.Size())}
+	}, prepare: func(*ir.Node) func(*call) error {
+		var picked []byte
+		return func(c *call) error {
+			table, rows := c.in[0], tensor.Numel(c.in[1].Shape)
+			size := table.Shape[1] * table.DType.Size()
+			if cap(picked) < rows*size {
+				picked = make([]byte, rows*size)
+			}
+			picked = picked[:rows*size]
+			var err error
+			switch idx := c.in[1]; idx.DType {
+			case dtype.I32:
+				err = kernels.Gather(c.pool, picked, table.Data, 1, table.Shape[0], size, view[int32](idx))
+			case dtype.I64:
+				err = kernels.Gather(c.pool, picked, table.Data, 1, table.Shape[0], size, view[int64](idx))
+			default:
+				err = kernels.Gather(c.pool, picked, table.Data, 1, table.Shape[0], size, view[uint32](idx))
+			}
+			if err == nil {
+				kernels.DecodeRows(c.pool, f32(c.out), kernels.Packed(table.DType, picked), rows, table.Shape[1]*table.DType.Values())
+			}
+			return err
+		}
+	}})
+)
+
+// dequantScratch is what products with packed weights compute in: a product of all rows, or of the rows of each group, and rounded activations.
+func dequantScratch(p *kernels.Pool, n *ir.Node, precision kernels.Precision) kernels.ScratchSize {
+	syms := n.Graph.Syms
+	x, w := syms.Largest(n.In[0].Type.Shape), syms.Largest(n.In[1].Type.Shape)
+	k := x[len(x)-1]
+	m := tensor.Numel(x[:len(x)-1])
+	g := kernels.GemmArgs{M: m, N: w[len(w)-2], K: k, TransB: true}
+	r := kernels.PackedScratch(m, k)
+	if len(w) == 3 {
+		r.Other += kernels.GroupedScratch(m, k, g.N, w[0]).Other
+	}
+	for _, g.Precision = range []kernels.Precision{kernels.Float32, precision} {
+		r = r.With(g.ScratchSize(p, false))
+	}
+	return r
+}
