@@ -75,3 +75,58 @@ def kv_append():
     t = s.clone()
     # its result is the state itself, which is not handed out
     yield case("kv_append s, rows, pos {axis=2}", lambda: (t.narrow(2, 700, 512).copy_(rows), t)[1], same=False, moved=2 * rows.nbytes, s=s, rows=rows, pos=pos)
+
+
+@op("depth_to_space", "space_to_depth")
+def depth():
+    x = rand(1, 256, 128, 128)
+    yield case('depth_to_space x {order="crd", size=2}', lambda: F.pixel_shuffle(x, 2), x=x)
+    y = rand(1, 64, 256, 256)
+    yield case('space_to_depth y {order="crd", size=2}', lambda: F.pixel_unshuffle(y, 2), y=y)
+
+
+@op("dynamic_slice", "gather_batched", "scatter_add")
+def indexed():
+    x, start = rand(16, 2048, 128), torch.tensor(700, dtype=torch.int32)
+    y = x.narrow(1, 700, 512)
+    out = torch.empty(y.shape)
+    yield case("dynamic_slice x, start {axis=1, len=512}", lambda: out.copy_(y), moved=2 * out.nbytes, x=x, start=start)
+    table, idx = rand(8, 1024, 256), torch.randint(0, 1024, (8, 512))
+    wide = idx[:, :, None].expand(8, 512, 256)
+    yield case("gather_batched table, idx {batch_dims=1}", into(torch.gather, table, 1, wide), moved=2 * wide.numel() * 4, table=table, idx=idx)
+    u, rows = rand(1024, 2048), torch.randint(0, 512, (1024,))
+    sums = torch.empty(512, 2048)
+    yield case("scatter_add u, rows", lambda: sums.zero_().index_add_(0, rows, u), u=u, rows=rows)
+
+
+@op("flip", "roll", "repeat", "stack", "tile")
+def order():
+    x = rand(4096, 768)
+    for axis in 0, 1:
+        yield case("flip x {axes=[%d]}" % axis, lambda: torch.flip(x, (axis,)), x=x)
+    y = rand(1, 64, 64, 384)
+    yield case("roll y {axes=[1,2], shifts=[-4,-4]}", lambda: torch.roll(y, (-4, -4), (1, 2)), y=y)
+    z = rand(8, 512, 128)
+    yield case("repeat z {axis=0, times=4}", lambda: torch.repeat_interleave(z, 4, dim=0), z=z)
+    yield case("tile z {repeats=[1,2,2]}", lambda: z.repeat(1, 2, 2), z=z)
+    a, b = rand(2048, 768), rand(2048, 768)
+    for axis in 0, 2:
+        yield case("stack a, b {axis=%d}" % axis, into(torch.stack, (a, b), dim=axis), a=a, b=b)
+
+
+@op("one_hot", "tril", "triu")
+def masks():
+    i = torch.randint(0, 1024, (4096,))
+    yield case("one_hot i {depth=1024, dtype=f32}", lambda: F.one_hot(i, 1024).float(), i=i)
+    x = rand(12, 512, 512)
+    for name, f in ("tril", torch.tril), ("triu", torch.triu):
+        yield case("%s x {diagonal=1}" % name, into(f, x, 1), x=x)
+
+
+@op("resize")
+def resize():
+    for shape, to in ((1, 256, 64, 64), 256), ((1, 3, 683, 683), 1024):
+        x = rand(*shape)
+        for mode, name in ("linear", "bilinear"), ("nearest", "nearest"):
+            coords = {"linear": "half_pixel", "nearest": "asymmetric"}[mode]
+            yield case('resize x {coords="%s", mode="%s"}' % (coords, mode), lambda: F.interpolate(x, size=(to, to), mode=name), tol=2e-3, x=x)

@@ -5,6 +5,7 @@ import math
 UNMEASURED = {
     "input": "a value of the caller", "param": "a weight", "state": "a value of earlier runs", "result": "part of the op before it",
     "reshape": "always a view", "const": "computed when the model is compiled", "iota": "computed when the model is compiled",
+    "window": "computed when the model is compiled",
 }
 MEAN, LEAST = 1.3, 0.7  # what we aim for: the geometric mean over ops, and every op
 
