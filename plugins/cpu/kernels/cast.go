@@ -16,15 +16,18 @@ func Cast(p *Pool, to dtype.DType, dst any, from dtype.DType, src any) {
 	if lenOf(dst) < n {
 		panic("BUG: Cast: dst is short")
 	}
-	if x, ok := src.([]uint16); ok && to == dtype.F32 { // weights and activations: worth a vector routine
-		widen := p.isa.widenF16
-		if from == dtype.BF16 {
-			widen = p.isa.widenBF16
-		}
-		split(p, n, elementGrain, mapping[float32, uint16]{widen, dst.([]float32), x})
-		return
+	switch f := p.isa; { // weights and activations: worth a vector routine
+	case to == dtype.F32 && from == dtype.F16:
+		split(p, n, elementGrain, mapping[float32, uint16]{f.widenF16, dst.([]float32), src.([]uint16)})
+	case to == dtype.F32 && from == dtype.BF16:
+		split(p, n, elementGrain, mapping[float32, uint16]{f.widenBF16, dst.([]float32), src.([]uint16)})
+	case to == dtype.F16 && from == dtype.F32:
+		split(p, n, elementGrain, mapping[uint16, float32]{f.narrowF16, dst.([]uint16), src.([]float32)})
+	case to == dtype.BF16 && from == dtype.F32:
+		split(p, n, elementGrain, mapping[uint16, float32]{f.narrowBF16, dst.([]uint16), src.([]float32)})
+	default:
+		split(p, n, elementGrain, casting{to, from, dst, src})
 	}
-	split(p, n, elementGrain, casting{to, from, dst, src})
 }
 
 type casting struct {
@@ -33,6 +36,128 @@ type casting struct {
 }
 
 func (c *casting) do(lo, hi, _ int) {
+	if !c.direct(lo, hi) {
+		c.blocks(lo, hi)
+	}
+}
+
+// direct converts elements one by one, unless one of the types is f16 or bf16.
+func (c *casting) direct(lo, hi int) bool {
+	switch s := c.src.(type) {
+	case []float32:
+		return fromFloats(c, s, lo, hi)
+	case []float64:
+		return fromFloats(c, s, lo, hi)
+	case []int8:
+		return fromIntegers(c, s, lo, hi)
+	case []int16:
+		return fromIntegers(c, s, lo, hi)
+	case []int32:
+		return fromIntegers(c, s, lo, hi)
+	case []int64:
+		return fromIntegers(c, s, lo, hi)
+	case []uint32:
+		return fromIntegers(c, s, lo, hi)
+	case []uint8:
+		return c.from != dtype.Bool && fromIntegers(c, s, lo, hi)
+	}
+	return false
+}
+
+func fromFloats[S float32 | float64](c *casting, s []S, lo, hi int) bool {
+	switch d := c.dst.(type) {
+	case []float32:
+		convertAll(d[lo:hi], s[lo:hi])
+	case []float64:
+		convertAll(d[lo:hi], s[lo:hi])
+	case []int8:
+		saturate(d[lo:hi], s[lo:hi], c.to)
+	case []int16:
+		saturate(d[lo:hi], s[lo:hi], c.to)
+	case []int32:
+		saturate(d[lo:hi], s[lo:hi], c.to)
+	case []int64:
+		saturate(d[lo:hi], s[lo:hi], c.to)
+	case []uint32:
+		saturate(d[lo:hi], s[lo:hi], c.to)
+	case []uint8:
+		if c.to == dtype.Bool {
+			nonZero(d[lo:hi], s[lo:hi])
+		} else {
+			saturate(d[lo:hi], s[lo:hi], c.to)
+		}
+	default:
+		return false
+	}
+	return true
+}
+
+func fromIntegers[S Integer](c *casting, s []S, lo, hi int) bool {
+	switch d := c.dst.(type) {
+	case []float32:
+		convertAll(d[lo:hi], s[lo:hi])
+	case []float64:
+		convertAll(d[lo:hi], s[lo:hi])
+	case []int8:
+		convertAll(d[lo:hi], s[lo:hi])
+	case []int16:
+		convertAll(d[lo:hi], s[lo:hi])
+	case []int32:
+		convertAll(d[lo:hi], s[lo:hi])
+	case []int64:
+		convertAll(d[lo:hi], s[lo:hi])
+	case []uint32:
+		convertAll(d[lo:hi], s[lo:hi])
+	case []uint8:
+		if c.to == dtype.Bool {
+			nonZero(d[lo:hi], s[lo:hi])
+		} else {
+			convertAll(d[lo:hi], s[lo:hi])
+		}
+	default:
+		return false
+	}
+	return true
+}
+
+// convertAll is for conversions that Go defines as Cast does.
+func convertAll[D, S Number](d []D, s []S) {
+	s = s[:len(d)]
+	for i := range d {
+		d[i] = D(s[i])
+	}
+}
+
+func nonZero[S Number](d []uint8, s []S) {
+	s = s[:len(d)]
+	for i := range d {
+		d[i] = 0
+		if s[i] != 0 {
+			d[i] = 1
+		}
+	}
+}
+
+func saturate[D Integer, S float32 | float64](d []D, s []S, to dtype.DType) {
+	least, most := to.IntRange()
+	lo, hi := S(least), S(most) // S(most) may have been rounded up, to a value that D does not have
+	s = s[:len(d)]
+	for i := range d {
+		switch x := s[i]; {
+		case x > lo && x < hi:
+			d[i] = D(x)
+		case x >= hi:
+			d[i] = D(most)
+		case x <= lo:
+			d[i] = D(least)
+		default: // NaN
+			d[i] = 0
+		}
+	}
+}
+
+// blocks goes through float64 or int64, a block at a time.
+func (c *casting) blocks(lo, hi int) {
 	var f [256]float64
 	var x [256]int64
 	for lo < hi {
@@ -75,10 +200,6 @@ func lenOf(s any) int {
 // loadFloats widens elements exactly.
 func loadFloats(f []float64, from dtype.DType, src any, at int) {
 	switch s := src.(type) {
-	case []float32:
-		for i := range f {
-			f[i] = float64(s[at+i])
-		}
 	case []float64:
 		copy(f, s[at:])
 	case []uint16:
@@ -94,10 +215,6 @@ func loadFloats(f []float64, from dtype.DType, src any, at int) {
 
 func storeFloats(to dtype.DType, dst any, at int, f []float64) {
 	switch d := dst.(type) {
-	case []float32:
-		for i, x := range f {
-			d[at+i] = float32(x)
-		}
 	case []float64:
 		copy(d[at:], f)
 	case []uint16:

@@ -18,6 +18,16 @@ func widenF16AVX2(dst *float32, src *uint16, blocks int)
 //go:noescape
 func widenBF16AVX2(dst *float32, src *uint16, blocks int)
 
+// narrowF16AVX2 rounds blocks*lanes elements to the nearest, ties to even; blocks > 0.
+//
+//go:noescape
+func narrowF16AVX2(dst *uint16, src *float32, blocks int)
+
+// narrowBF16AVX2 rounds blocks*lanes elements to the nearest, ties to even; blocks > 0.
+//
+//go:noescape
+func narrowBF16AVX2(dst *uint16, src *float32, blocks int)
+
 // dotRowsAVX2 is dst[i*inc] = sum_k mat[i*ld+k]*x[k] for i < rows; rows > 0.
 //
 //go:noescape
@@ -43,6 +53,16 @@ func widenF16AVX512(dst *float32, src *uint16, blocks int)
 //
 //go:noescape
 func widenBF16AVX512(dst *float32, src *uint16, blocks int)
+
+// narrowF16AVX512 rounds blocks*lanes elements to the nearest, ties to even; blocks > 0.
+//
+//go:noescape
+func narrowF16AVX512(dst *uint16, src *float32, blocks int)
+
+// narrowBF16AVX512 rounds blocks*lanes elements to the nearest, ties to even; blocks > 0.
+//
+//go:noescape
+func narrowBF16AVX512(dst *uint16, src *float32, blocks int)
 
 // dotRowsAVX512 is dst[i*inc] = sum_k mat[i*ld+k]*x[k] for i < rows; rows > 0.
 //

@@ -18,6 +18,16 @@ func widenF16NEON(dst *float32, src *uint16, blocks int)
 //go:noescape
 func widenBF16NEON(dst *float32, src *uint16, blocks int)
 
+// narrowF16NEON rounds blocks*lanes elements to the nearest, ties to even; blocks > 0.
+//
+//go:noescape
+func narrowF16NEON(dst *uint16, src *float32, blocks int)
+
+// narrowBF16NEON rounds blocks*lanes elements to the nearest, ties to even; blocks > 0.
+//
+//go:noescape
+func narrowBF16NEON(dst *uint16, src *float32, blocks int)
+
 // dotRowsNEON is dst[i*inc] = sum_k mat[i*ld+k]*x[k] for i < rows; rows > 0.
 //
 //go:noescape

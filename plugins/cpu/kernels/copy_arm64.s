@@ -126,6 +126,69 @@ loop:
 	BNE loop
 	RET
 
+// func narrowF16NEON(dst *uint16, src *float32, blocks int)
+TEXT ·narrowF16NEON(SB), NOSPLIT, $0-24
+	MOVD dst+0(FP), R0
+	MOVD src+8(FP), R1
+	MOVD blocks+16(FP), R2
+loop:
+	FLDPQ 0(R1), (F0, F1)
+	WORD $0x0e216800 // fcvtn v0.4h, v0.4s
+	WORD $0x4e216820 // fcvtn2 v0.8h, v1.4s
+	FMOVQ F0, 0(R0)
+	ADD $32, R1, R1
+	ADD $16, R0, R0
+	SUBS $1, R2, R2
+	BNE loop
+	RET
+
+DATA narrowBF16NEONConstants<>+0(SB)/8, $0x0000000100000001
+DATA narrowBF16NEONConstants<>+8(SB)/8, $0x0000000100000001
+DATA narrowBF16NEONConstants<>+16(SB)/8, $0x00007fff00007fff
+DATA narrowBF16NEONConstants<>+24(SB)/8, $0x00007fff00007fff
+DATA narrowBF16NEONConstants<>+32(SB)/8, $0x0040000000400000
+DATA narrowBF16NEONConstants<>+40(SB)/8, $0x0040000000400000
+DATA narrowBF16NEONConstants<>+48(SB)/8, $0xffff0000ffff0000
+DATA narrowBF16NEONConstants<>+56(SB)/8, $0xffff0000ffff0000
+GLOBL narrowBF16NEONConstants<>(SB), RODATA|NOPTR, $64
+
+// func narrowBF16NEON(dst *uint16, src *float32, blocks int)
+TEXT ·narrowBF16NEON(SB), NOSPLIT, $0-24
+	MOVD dst+0(FP), R0
+	MOVD src+8(FP), R1
+	MOVD blocks+16(FP), R2
+	MOVD $narrowBF16NEONConstants<>(SB), R3
+loop:
+	FLDPQ 0(R1), (F0, F1)
+	VUSHR $16, V0.S4, V2.S4
+	VUSHR $16, V1.S4, V3.S4
+	FMOVQ 0(R3), F4
+	VAND V4.B16, V2.B16, V2.B16
+	VAND V4.B16, V3.B16, V3.B16
+	FMOVQ 16(R3), F4
+	VADD V4.S4, V2.S4, V2.S4
+	VADD V4.S4, V3.S4, V3.S4
+	VADD V0.S4, V2.S4, V2.S4
+	VADD V1.S4, V3.S4, V3.S4
+	FMOVQ 32(R3), F4
+	VORR V4.B16, V0.B16, V5.B16
+	VORR V4.B16, V1.B16, V4.B16
+	WORD $0x4e20e400 // fcmeq v0.4s, v0.4s, v0.4s
+	WORD $0x4e21e421 // fcmeq v1.4s, v1.4s, v1.4s
+	VBSL V5.B16, V2.B16, V0.B16
+	VBSL V4.B16, V3.B16, V1.B16
+	FMOVQ 48(R3), F2
+	VAND V2.B16, V0.B16, V0.B16
+	VAND V2.B16, V1.B16, V1.B16
+	WORD $0x0f108400 // shrn v0.4h, v0.4s, #16
+	WORD $0x4f108420 // shrn2 v0.8h, v1.4s, #16
+	FMOVQ F0, 0(R0)
+	ADD $32, R1, R1
+	ADD $16, R0, R0
+	SUBS $1, R2, R2
+	BNE loop
+	RET
+
 // func dotRowsNEON(dst *float32, inc int, mat *float32, ld int, rows int, x *float32, k int)
 TEXT ·dotRowsNEON(SB), NOSPLIT, $0-56
 	MOVD dst+0(FP), R0

@@ -83,6 +83,8 @@ func TestOperandsEndWithMemory(t *testing.T) {
 				s.stencilEach(f(n), f(n+3), []int{3, 0}, f(n+2), []int{0, 2}, f(n))
 				s.widenF16(f(n), edge[uint16](t, n))
 				s.widenBF16(f(n), edge[uint16](t, n))
+				s.narrowF16(edge[uint16](t, n), f(n))
+				s.narrowBF16(edge[uint16](t, n), f(n))
 				s.sum(f(n))
 				s.sumSquares(f(n), 1)
 				s.normalize(f(n), f(n), f(n), f(n), 1, 2)

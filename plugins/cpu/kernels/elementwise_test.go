@@ -392,6 +392,33 @@ func TestCastHalf(t *testing.T) {
 	})
 }
 
+// TestNarrow compares the vector routines with package dtype, on values of all magnitudes, ties, and NaNs.
+func TestNarrow(t *testing.T) {
+	r := rng(5)
+	src := make([]float32, 1<<16+5)
+	for i := range src {
+		bits := r.Uint32()
+		if i%4 == 0 { // close to a tie of one of the types
+			bits = bits&^0x1fff | []uint32{0x1000, 0x8000, 0xfff, 0x1001, 0x7fff, 0x8001}[r.IntN(6)]
+		}
+		if i%8 < 4 { // among the numbers of f16
+			bits = bits&0x80ffffff | (100+r.Uint32N(46))<<23
+		}
+		src[i] = math.Float32frombits(bits)
+	}
+	eachPool(t, func(t *testing.T, p *Pool) {
+		for d, one := range map[dtype.DType]func(float32) uint16{dtype.F16: dtype.F32ToF16, dtype.BF16: dtype.F32ToBF16} {
+			got := make([]uint16, len(src))
+			Cast(p, d, got, dtype.F32, src)
+			for i, x := range src {
+				if got[i] != one(x) {
+					t.Fatalf("%08x in %v is %04x, want %04x", math.Float32bits(x), d, got[i], one(x))
+				}
+			}
+		}
+	})
+}
+
 func randomShape(r *rand.Rand) []int {
 	shape := make([]int, r.IntN(5))
 	for i := range shape {

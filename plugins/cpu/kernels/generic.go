@@ -28,11 +28,13 @@ func genericISA() *isa {
 				dst[i*inc] = dotGeneric(mat[i*ld:][:len(x)], x)
 			}
 		},
-		widenF16:  mapOf(dtype.F16ToF32),
-		widenBF16: mapOf(dtype.BF16ToF32),
-		round:     mapOf(roundBF16),
-		choose:    chooseGeneric,
-		strips:    stripsInGo(),
+		widenF16:   mapOf(dtype.F16ToF32),
+		widenBF16:  mapOf(dtype.BF16ToF32),
+		narrowF16:  mapOf(dtype.F32ToF16),
+		narrowBF16: mapOf(dtype.F32ToBF16),
+		round:      mapOf(roundBF16),
+		choose:     chooseGeneric,
+		strips:     stripsInGo(),
 		sum: func(x []float32) float32 {
 			s := 0.0
 			for _, v := range x {
@@ -90,8 +92,8 @@ func genericPanel(nr int) panel {
 	}
 }
 
-func mapOf[T any](f func(T) float32) func([]float32, []T) {
-	return func(dst []float32, src []T) {
+func mapOf[D, S any](f func(S) D) func([]D, []S) {
+	return func(dst []D, src []S) {
 		dst = dst[:len(src)]
 		for i, x := range src {
 			dst[i] = f(x)

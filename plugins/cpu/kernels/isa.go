@@ -52,6 +52,8 @@ type isa struct {
 	// dotRows is dst[i*inc] = sum_k mat[i*ld+k]*x[k], i < rows.
 	dotRows             func(dst []float32, inc int, mat []float32, ld int, rows int, x []float32)
 	widenF16, widenBF16 func(dst []float32, src []uint16)
+	// narrowF16 and narrowBF16 round to the nearest, ties to even.
+	narrowF16, narrowBF16 func(dst []uint16, src []float32)
 
 	// Elementwise functions over slices of equal length, by their ops; dst may be an operand.
 	unary   []unaryLoop // by id; see apply

@@ -150,8 +150,9 @@ func dotRowsOf(f func(dst *float32, inc int, mat *float32, ld int, rows int, x *
 	}
 }
 
-func widenOf(lanes int, f func(dst *float32, src *uint16, blocks int), one func(uint16) float32) func([]float32, []uint16) {
-	return func(dst []float32, src []uint16) {
+// convertOf is a routine for whole vectors with the rest done one by one.
+func convertOf[D, S any](lanes int, f func(dst *D, src *S, blocks int), one func(S) D) func([]D, []S) {
+	return func(dst []D, src []S) {
 		dst = dst[:len(src)]
 		n := len(src) / lanes
 		if n > 0 {

@@ -30,7 +30,7 @@ func BenchmarkNorms(b *testing.B) {
 	run("sum0", len(x), func() { ReduceFloats(p, Sum, F32(y), F32(x), []int{4096, 768}, []int{0}) })
 	run("sum1", len(x), func() { ReduceFloats(p, Sum, F32(y), F32(x), []int{4096, 768}, []int{1}) })
 	run("prod0", len(x), func() { ReduceFloats(p, Prod, F32(y), F32(x), []int{4096, 768}, []int{0}) })
-	run("narrowF16", len(x), func() { narrowF16(z, x) })
+	run("narrowF16", len(x), func() { p.isa.narrowF16(z, x) })
 	run("norm", len(x), func() {
 		Norm(p, NormArgs{Dst: F32(y), X: F32(x), Gamma: F32(x), Beta: F32(x), N: 768, Center: true}, 4096)
 	})

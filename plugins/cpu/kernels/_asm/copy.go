@@ -6,10 +6,11 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// genCopy writes the transposing copy and the widening of half precision.
+// genCopy writes the transposing copy and the conversions from and to half precision.
 func genCopy(v vec) {
 	transpose(v)
 	widen(v)
+	narrow(v)
 	dotRows(v)
 	copyRows(v)
 }
@@ -120,6 +121,42 @@ func widen(v vec) {
 		VMOVUPS(r, Mem{Base: dst})
 		ADDQ(Imm(uint64(v.lanes*2)), src)
 		ADDQ(Imm(uint64(v.bytes())), dst)
+		DECQ(blocks)
+		JNE(LabelRef("loop"))
+		VZEROUPPER()
+		RET()
+	}
+}
+
+// narrow writes the conversions of f32 to f16 and bf16, whole vectors only.
+func narrow(v vec) {
+	for _, kind := range []string{"F16", "BF16"} {
+		name := "narrow" + kind + v.name
+		TEXT(name, NOSPLIT, "func(dst *uint16, src *float32, blocks int)")
+		Doc(name + " rounds blocks*lanes elements to the nearest, ties to even; blocks > 0.")
+		Pragma("noescape")
+		dst := Load(Param("dst"), GP64())
+		src := Load(Param("src"), GP64())
+		blocks := Load(Param("blocks"), GP64())
+		Label("loop")
+		x := v.reg()
+		VMOVUPS(Mem{Base: src}, x)
+		switch {
+		case kind == "F16":
+			VCVTPS2PH(Imm(0), x, Mem{Base: dst})
+		case v.wide():
+			r := v.rounded(x)
+			VPSRLD(Imm(16), r, r)
+			VPMOVDW(r, Mem{Base: dst})
+		default:
+			r := v.rounded(x)
+			VPSRLD(Imm(16), r, r)
+			VPACKUSDW(r, r, r)
+			VPERMQ(Imm(0b1000), r, r)
+			VMOVDQU(r.AsX(), Mem{Base: dst})
+		}
+		ADDQ(Imm(uint64(v.bytes())), src)
+		ADDQ(Imm(uint64(v.lanes*2)), dst)
 		DECQ(blocks)
 		JNE(LabelRef("loop"))
 		VZEROUPPER()

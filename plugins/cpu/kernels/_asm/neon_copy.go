@@ -6,6 +6,7 @@ import "fmt"
 func neonCopy(file *neonFile) {
 	neonTranspose(file)
 	neonWiden(file)
+	neonNarrow(file)
 	neonDotRows(file)
 	neonCopyRows(file)
 }
@@ -79,6 +80,35 @@ func neonWiden(file *neonFile) {
 		f.store(dst, 0, y[:]...)
 		f.ins("ADD $16, %v, %v", src, src)
 		f.ins("ADD $32, %v, %v", dst, dst)
+		f.count(blocks, "loop")
+		f.ret()
+	}
+}
+
+func neonNarrow(file *neonFile) {
+	for _, kind := range []struct {
+		name      string
+		low, high uint32
+		gnu       string
+	}{
+		{"narrowF16", 0x0e216800, 0x4e216800, "fcvtn%s v%%d.%dh, v%%d.4s"},
+		{"narrowBF16", 0x0f108400, 0x4f108400, "shrn%s v%%d.%dh, v%%d.4s, #16"},
+	} {
+		f := file.add(kind.name, "dst *uint16, src *float32, blocks int", "", "rounds blocks*lanes elements to the nearest, ties to even; blocks > 0.")
+		dst, src, blocks := f.param("dst"), f.param("src"), f.param("blocks")
+		if kind.name == "narrowBF16" {
+			f.useConstants()
+		}
+		f.label("loop")
+		x, y := f.loadPair(src, 0), f.reg()
+		if kind.name == "narrowBF16" {
+			x = f.roundBF16(x)
+		}
+		f.word(kind.low, fmt.Sprintf(kind.gnu, "", 4), y, x[0])
+		f.word(kind.high, fmt.Sprintf(kind.gnu, "2", 8), y, x[1])
+		f.store(dst, 0, y)
+		f.ins("ADD $32, %v, %v", src, src)
+		f.ins("ADD $16, %v, %v", dst, dst)
 		f.count(blocks, "loop")
 		f.ret()
 	}
