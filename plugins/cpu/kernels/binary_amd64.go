@@ -67,6 +67,21 @@ func geBytesAVX2(dst *uint8, a *float32, b *float32, blocks int)
 //go:noescape
 func chooseAVX2(dst *float32, cond *uint8, t *float32, f *float32, blocks int)
 
+// powIntoAVX2 is dst = f(a, b) over blocks*lanes floats; blocks > 0, dst may be a or b.
+//
+//go:noescape
+func powIntoAVX2(dst *float32, a *float32, b *float32, blocks int)
+
+// remainderIntoAVX2 is dst = f(a, b) over blocks*lanes floats; blocks > 0, dst may be a or b.
+//
+//go:noescape
+func remainderIntoAVX2(dst *float32, a *float32, b *float32, blocks int)
+
+// modIntoAVX2 is dst = f(a, b) over blocks*lanes floats; blocks > 0, dst may be a or b.
+//
+//go:noescape
+func modIntoAVX2(dst *float32, a *float32, b *float32, blocks int)
+
 // addIntoAVX512 is dst = f(a, b) over blocks*lanes floats; blocks > 0, dst may be a or b.
 //
 //go:noescape
@@ -132,22 +147,43 @@ func geBytesAVX512(dst *uint8, a *float32, b *float32, blocks int)
 //go:noescape
 func chooseAVX512(dst *float32, cond *uint8, t *float32, f *float32, blocks int)
 
+// powIntoAVX512 is dst = f(a, b) over blocks*lanes floats; blocks > 0, dst may be a or b.
+//
+//go:noescape
+func powIntoAVX512(dst *float32, a *float32, b *float32, blocks int)
+
+// remainderIntoAVX512 is dst = f(a, b) over blocks*lanes floats; blocks > 0, dst may be a or b.
+//
+//go:noescape
+func remainderIntoAVX512(dst *float32, a *float32, b *float32, blocks int)
+
+// modIntoAVX512 is dst = f(a, b) over blocks*lanes floats; blocks > 0, dst may be a or b.
+//
+//go:noescape
+func modIntoAVX512(dst *float32, a *float32, b *float32, blocks int)
+
 var binaryAVX2 = map[string]func(dst, a, b *float32, blocks int){
-	"add": addIntoAVX2,
-	"div": divIntoAVX2,
-	"max": maxIntoAVX2,
-	"min": minIntoAVX2,
-	"mul": mulIntoAVX2,
-	"sub": subIntoAVX2,
+	"add":       addIntoAVX2,
+	"div":       divIntoAVX2,
+	"max":       maxIntoAVX2,
+	"min":       minIntoAVX2,
+	"mod":       modIntoAVX2,
+	"mul":       mulIntoAVX2,
+	"pow":       powIntoAVX2,
+	"remainder": remainderIntoAVX2,
+	"sub":       subIntoAVX2,
 }
 
 var binaryAVX512 = map[string]func(dst, a, b *float32, blocks int){
-	"add": addIntoAVX512,
-	"div": divIntoAVX512,
-	"max": maxIntoAVX512,
-	"min": minIntoAVX512,
-	"mul": mulIntoAVX512,
-	"sub": subIntoAVX512,
+	"add":       addIntoAVX512,
+	"div":       divIntoAVX512,
+	"max":       maxIntoAVX512,
+	"min":       minIntoAVX512,
+	"mod":       modIntoAVX512,
+	"mul":       mulIntoAVX512,
+	"pow":       powIntoAVX512,
+	"remainder": remainderIntoAVX512,
+	"sub":       subIntoAVX512,
 }
 
 var compareAVX2 = map[string]func(dst *uint8, a, b *float32, blocks int){

@@ -106,7 +106,7 @@ func TestConv(t *testing.T) {
 	eachPool(t, func(t *testing.T, p *Pool) {
 		seed++
 		r := rng(seed)
-		for i := range 50 {
+		for i := range some(50) {
 			g := randomConv(r, i%2 == 1)
 			if i%10 == 0 { // not to be multiplied by padding
 				g.Weight = F32(randoms(r, g.Weight.Len()))

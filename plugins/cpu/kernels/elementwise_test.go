@@ -109,6 +109,58 @@ func testBinaryFloat(t *testing.T, p *Pool) {
 	}
 }
 
+// TestDoubles compares functions of two floats with their formulas, on all pairs of special values and on values of all magnitudes.
+func TestDoubles(t *testing.T) {
+	r := rng(3)
+	inf := float32(math.Inf(1))
+	special := []float32{0, 1, 2, 3, 0.5, 1.5, 1 << 24, 1<<24 + 2, 1 << 30, 1e-45, 1e-38, math.MaxFloat32, inf, float32(math.NaN()), 0.99999994, 1.0000001}
+	var a, b []float32
+	for _, x := range special {
+		for _, y := range special {
+			a, b = append(a, x, -x, x, -x), append(b, y, y, -y, -y)
+		}
+	}
+	for range 1 << 16 {
+		x, y := math.Float32frombits(r.Uint32()), math.Float32frombits(r.Uint32())
+		switch r.IntN(4) {
+		case 0:
+			y = float32(r.IntN(40) - 20)
+		case 1:
+			x, y = 0.1+3*r.Float32(), 100*r.Float32()-50
+		case 2: // a quotient close to an integer
+			y = r.Float32() + 0.01
+			x = math.Nextafter32(y*float32(r.IntN(1<<20)), float32(r.IntN(3)-1)*1e9)
+		}
+		a, b = append(a, x), append(b, y)
+	}
+	eachPool(t, func(t *testing.T, p *Pool) {
+		for _, op := range []BinaryOp{Pow, Remainder, Mod} {
+			got := make([]float32, len(a))
+			if err := Binary(p, op, got, a, []int{len(a)}, b, []int{len(a)}); err != nil {
+				t.Fatal(err)
+			}
+			f := map[BinaryOp]func(x, y float64) float64{Pow: math.Pow, Remainder: math.Mod, Mod: func(x, y float64) float64 {
+				m := math.Mod(x, y)
+				if m != 0 && m < 0 != (y < 0) {
+					m += y
+				}
+				return m
+			}}[op]
+			for i := range a {
+				want := float32(f(float64(a[i]), float64(b[i])))
+				ulp := math.Nextafter32(want, inf) - want
+				if op != Pow {
+					ulp = 0
+				}
+				same := math.Float32bits(got[i]) == math.Float32bits(want) || got[i] != got[i] && want != want
+				if !same && !(math.Abs(float64(got[i]-want)) <= float64(ulp)) {
+					t.Fatalf("%v of %g and %g is %g, want %g", op, a[i], b[i], got[i], want)
+				}
+			}
+		}
+	})
+}
+
 func TestBinaryInteger(t *testing.T) {
 	p := newPool(t, 2, "")
 	a, b := []int32{7, -7, math.MinInt32, 5, -2, -1}, []int32{2, 2, -1, -3, 3, -3}

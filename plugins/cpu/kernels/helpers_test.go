@@ -16,9 +16,20 @@ func eachPool(t *testing.T, f func(t *testing.T, p *Pool)) {
 // eachSet is eachPool with another number of threads, and without emulated instructions.
 func eachSet(t *testing.T, threads int, f func(t *testing.T, p *Pool)) {
 	t.Helper()
-	for _, name := range Features() {
+	for i, name := range Features() {
+		if i == 0 && testing.Short() {
+			continue // the loops in Go, under an emulator: other machines run them faster
+		}
 		t.Run(name, func(t *testing.T) { f(t, newPool(t, threads, name)) })
 	}
+}
+
+// some is how many of n random cases to try: fewer under an emulator.
+func some(n int) int {
+	if testing.Short() {
+		return (n + 3) / 4
+	}
+	return n
 }
 
 func newPool(t testing.TB, n int, features string) *Pool {

@@ -150,7 +150,7 @@ func TestRegion(t *testing.T) {
 	eachPool(t, func(t *testing.T, p *Pool) {
 		r := rng(1)
 		for _, n := range []int{1, 3, 17, 300, regionBlock, regionBlock + 1, 3 * 7 * 2500, 4 * elementGrain} {
-			for try := range 4 + 20000/(n+1000) {
+			for try := range some(4 + 20000/(n+1000)) {
 				c := randomRegion(r, 1+r.IntN(5), []int{1, 2, 5, 12, 32}[r.IntN(5)])
 				region, err := NewRegion(c.bools, c.steps)
 				if err != nil {

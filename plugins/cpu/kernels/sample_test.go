@@ -14,13 +14,17 @@ import (
 // TestSample compares with the definition at sizes at which threads share a row, with ties, and with values that are missing.
 func TestSample(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
+	tries := 60
+	if testing.Short() {
+		tries = 16
+	}
 	for _, threads := range []int{1, 2, 5} {
 		p, err := kernels.NewPool(threads)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer p.Close()
-		for i := range 60 {
+		for i := range tries {
 			rows, n := 1+i%2, []int{20_000, 5, 300, 33_333}[i%4]
 			logits, wide := make([]float32, rows*n), tensor.NewArray(0, rows, n)
 			wide.F = make([]float64, rows*n)

@@ -75,11 +75,11 @@ func reference64(op UnaryOp, x float64) float64 {
 // TestUnaryAccuracy walks through all exponents of float32, a million arguments for each function.
 func TestUnaryAccuracy(t *testing.T) {
 	var src []float32
-	for b := uint64(0); b < 1<<32; b += 16411 {
+	for b := uint64(0); b < 1<<32; b += 16411 * (100 / uint64(some(100))) {
 		src = append(src, math.Float32frombits(uint32(b)))
 	}
 	r := rng(1)
-	for range 300000 { // the range in which most functions are not constant
+	for range some(300000) { // the range in which most functions are not constant
 		src = append(src, r.Float32()*40-20, r.Float32()*4-2)
 	}
 	for x := range 32 {

@@ -32,6 +32,7 @@ func genBinary(v vec) {
 		v.compare(name, []uint8{0, 4, 17, 18, 30, 29}[i]) // quiet; false for NaN but ne
 	}
 	v.choose()
+	genDoubles(v)
 }
 
 // cmpUnordered holds where either operand is NaN.

@@ -1,0 +1,248 @@
+package main
+
+import (
+	"fmt"
+	"math"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
+// Functions of two floats that need more than float32 on the way: half a vector of floats is a vector of doubles. Masks are vectors,
+// all ones in a lane or none.
+
+// genDoubles writes pow, remainder and mod.
+func genDoubles(v vec) {
+	d := doubles{v}
+	d.binary("pow", d.pow)
+	d.binary("remainder", func(x, y VecVirtual) VecVirtual { return d.remainder("remainder", x, y) })
+	d.binary("mod", func(x, y VecVirtual) VecVirtual {
+		r := d.remainder("mod", x, y)
+		wrong := d.xor(r, y) // the signs differ
+		wrong = d.and(d.negative(wrong), d.cmp(cmpNE, r, d.zero()))
+		return d.add(r, d.and(wrong, y))
+	})
+}
+
+// doubles are operations on a vector of doubles; each has a new register for its result.
+type doubles struct{ v vec }
+
+// cmpNE holds for NaN, unlike the other predicates.
+const cmpNE = 4
+
+func (d doubles) binary(name string, f func(x, y VecVirtual) VecVirtual) {
+	function := name
+	name += "Into" + d.v.name
+	entries = append(entries, entry{"binary", d.v.name, function, name})
+	TEXT(name, NOSPLIT, "func(dst, a, b *float32, blocks int)")
+	Doc(name + " is dst = f(a, b) over blocks*lanes floats; blocks > 0, dst may be a or b.")
+	Pragma("noescape")
+	dst, a, b := Load(Param("dst"), GP64()), Load(Param("a"), GP64()), Load(Param("b"), GP64())
+	n := Load(Param("blocks"), GP64())
+	SHLQ(U8(1), n) // halves of vectors
+	i := GP64()
+	XORQ(i, i)
+	Label("loop")
+	x, y := d.v.reg(), d.v.reg()
+	VCVTPS2PD(Mem{Base: a, Index: i, Scale: 1}, x)
+	VCVTPS2PD(Mem{Base: b, Index: i, Scale: 1}, y)
+	z := f(x, y)
+	if d.v.wide() {
+		VCVTPD2PS(z, z.AsY())
+		VMOVUPS(z.AsY(), Mem{Base: dst, Index: i, Scale: 1})
+	} else {
+		VCVTPD2PSY(z, z.AsX())
+		VMOVUPS(z.AsX(), Mem{Base: dst, Index: i, Scale: 1})
+	}
+	ADDQ(Imm(uint64(d.v.bytes()/2)), i)
+	DECQ(n)
+	JNE(LabelRef("loop"))
+	VZEROUPPER()
+	RET()
+}
+
+// longConstants are those of 64 bits; see constants.
+var longConstants = map[uint64]Mem{}
+
+func (d doubles) bits(bits uint64) Mem {
+	m, ok := longConstants[bits]
+	if !ok {
+		m = GLOBL(fmt.Sprintf("d%016x", bits), 8|16) // RODATA|NOPTR
+		for i := range 8 {
+			DATA(8*i, U64(bits))
+		}
+		longConstants[bits] = m
+	}
+	return m
+}
+
+func (d doubles) num(x float64) Mem { return d.bits(math.Float64bits(x)) }
+
+func (d doubles) zero() VecVirtual { return d.v.zero() }
+
+// into gives an instruction's result a register; Go's operand order has the first source last.
+func (d doubles) into(f func(...Op), x VecVirtual, y Op) VecVirtual {
+	r := d.v.reg()
+	f(y, x, r)
+	return r
+}
+
+func (d doubles) add(x VecVirtual, y Op) VecVirtual { return d.into(VADDPD, x, y) }
+func (d doubles) sub(x VecVirtual, y Op) VecVirtual { return d.into(VSUBPD, x, y) }
+func (d doubles) mul(x VecVirtual, y Op) VecVirtual { return d.into(VMULPD, x, y) }
+func (d doubles) div(x VecVirtual, y Op) VecVirtual { return d.into(VDIVPD, x, y) }
+
+// min and max return y if either is NaN.
+func (d doubles) min(x VecVirtual, y Op) VecVirtual { return d.into(VMINPD, x, y) }
+func (d doubles) max(x VecVirtual, y Op) VecVirtual { return d.into(VMAXPD, x, y) }
+
+func (d doubles) and(x VecVirtual, y Op) VecVirtual { return d.into(VANDPD, x, y) }
+func (d doubles) or(x VecVirtual, y Op) VecVirtual  { return d.into(VORPD, x, y) }
+func (d doubles) xor(x VecVirtual, y Op) VecVirtual { return d.into(VXORPD, x, y) }
+
+// without is x and not mask.
+func (d doubles) without(x, mask VecVirtual) VecVirtual { return d.into(VANDNPD, mask, x) }
+
+func (d doubles) abs(x VecVirtual) VecVirtual  { return d.and(x, d.bits(1<<63-1)) }
+func (d doubles) sign(x VecVirtual) VecVirtual { return d.and(x, d.bits(1<<63)) }
+
+func (d doubles) load(m Mem) VecVirtual { return d.v.load(m) }
+
+func (d doubles) round(x VecVirtual, mode uint64) VecVirtual {
+	r := d.v.reg()
+	if d.v.wide() {
+		VRNDSCALEPD(Imm(mode), x, r)
+	} else {
+		VROUNDPD(Imm(mode), x, r)
+	}
+	return r
+}
+
+func (d doubles) trunc(x VecVirtual) VecVirtual   { return d.round(x, 3) }
+func (d doubles) nearest(x VecVirtual) VecVirtual { return d.round(x, 0) }
+
+// cmp is the mask of the lanes where x PREDICATE y holds.
+func (d doubles) cmp(predicate uint8, x VecVirtual, y Op) VecVirtual {
+	m := d.v.reg()
+	if d.v.wide() {
+		k := K()
+		VCMPPD(Imm(uint64(predicate)), y, x, k)
+		VPMOVM2Q(k, m)
+	} else {
+		VCMPPD(Imm(uint64(predicate)), y, x, m)
+	}
+	return m
+}
+
+// negative is the mask of the lanes whose sign bit is set.
+func (d doubles) negative(x VecVirtual) VecVirtual {
+	m := d.v.reg()
+	if d.v.wide() {
+		k := K()
+		VPMOVQ2M(x, k)
+		VPMOVM2Q(k, m)
+	} else {
+		VPCMPGTQ(x, d.zero(), m)
+	}
+	return m
+}
+
+// pick is yes where the mask is set, and no elsewhere.
+func (d doubles) pick(mask VecVirtual, yes, no VecVirtual) VecVirtual {
+	r := d.v.reg()
+	if d.v.wide() {
+		VMOVUPD(mask, r)
+		VPTERNLOGQ(Imm(0xca), no, yes, r)
+	} else {
+		VBLENDVPD(mask, yes, no, r)
+	}
+	return r
+}
+
+// jumpIfAny jumps where a lane of the mask is set.
+func (d doubles) jumpIfAny(mask VecVirtual, label string) {
+	if d.v.wide() {
+		k, g := K(), GP32()
+		VPMOVQ2M(mask, k)
+		KMOVB(k, g)
+		TESTL(g, g)
+	} else {
+		VPTEST(mask, mask)
+	}
+	JNE(LabelRef(label))
+}
+
+// remainder is x - trunc(x/y)*y with the sign of x. r - q*y has no rounding error where q is r/y rounded to an integer below 2^53, and
+// none either for a larger q, which leaves a remainder that is smaller by a factor of 2^53.
+func (d doubles) remainder(name string, x, y VecVirtual) VecVirtual {
+	divisor := d.min(d.load(d.num(1e300)), d.abs(y)) // 0 times infinity would be NaN; min keeps a NaN in y
+	r := d.v.reg()
+	VMOVUPD(x, r)
+	Label(name + "Again")
+	q := d.trunc(d.div(r, divisor))
+	VFNMADD231PD(divisor, q, r)
+	d.jumpIfAny(d.cmp(cmpGT, d.abs(q), d.num(1<<52)), name+"Again")
+	wrong := d.and(d.negative(d.xor(r, x)), d.cmp(cmpNE, r, d.zero())) // a quotient was rounded up
+	r = d.add(r, d.and(wrong, d.or(divisor, d.sign(x))))
+	return d.or(d.abs(r), d.sign(x))
+}
+
+// pow is |x|^y = 2^(y log2 |x|), and what C99 says of signs and special values. Nearly all results are rounded correctly: the
+// series end where float64 does.
+func (d doubles) pow(x, y VecVirtual) VecVirtual {
+	magnitude := d.abs(x)
+	// log2 m for m of [sqrt(1/2), sqrt(2)): the series of atanh (m-1)/(m+1).
+	const magic = 1<<52 + 1023
+	exponent := d.v.reg()
+	VPSRLQ(Imm(52), magnitude, exponent)
+	exponent = d.sub(d.or(exponent, d.num(1<<52)), d.num(magic))
+	m := d.or(d.and(magnitude, d.bits(1<<52-1)), d.num(1))
+	large := d.cmp(cmpGT, m, d.num(math.Sqrt2))
+	m = d.sub(m, d.and(d.mul(m, d.num(0.5)), large))
+	exponent = d.add(exponent, d.and(large, d.num(1)))
+	s := d.div(d.sub(m, d.num(1)), d.add(m, d.num(1)))
+	var series []float64
+	for k := 1; k <= 19; k += 2 {
+		series = append(series, 2/(float64(k)*math.Ln2))
+	}
+	log := d.add(exponent, d.mul(s, d.horner(d.mul(s, s), series)))
+	// 0 and infinity: large enough that the product with any y but 0 is beyond the range of results.
+	log = d.pick(d.cmp(cmpEQ, magnitude, d.zero()), d.load(d.num(-1e300)), log)
+	log = d.pick(d.cmp(cmpEQ, magnitude, d.num(math.Inf(1))), d.load(d.num(1e300)), log)
+	// The logarithm of 1 is 0, so an infinite y becomes a number.
+	finite := d.max(d.min(y, d.num(1e300)), d.num(-1e300))
+	t := d.mul(finite, log)
+	t = d.max(d.min(t, d.num(300)), d.num(-300))
+	n := d.nearest(t)
+	f := d.sub(t, n)
+	var exp []float64
+	for k, c := 0, 1.0; k <= 11; k++ {
+		exp = append(exp, c)
+		c *= math.Ln2 / float64(k+1)
+	}
+	z := d.horner(f, exp)
+	scale := d.add(n, d.num(1<<52+1<<51+1023))
+	VPSLLQ(Imm(52), scale, scale)
+	z = d.mul(z, scale)
+	// A negative x gives NaN for y that is no integer, and a sign for an odd one.
+	whole := d.cmp(cmpEQ, d.trunc(y), y)
+	half := d.mul(y, d.num(0.5))
+	odd := d.and(whole, d.cmp(cmpNE, d.trunc(half), half))
+	z = d.xor(z, d.and(d.sign(x), odd))
+	undefined := d.and(d.cmp(cmpLT, x, d.zero()), d.cmp(cmpGT, x, d.num(math.Inf(-1))))
+	z = d.or(z, d.without(undefined, whole)) // all ones are a NaN
+	unordered := d.cmp(cmpUnordered, x, y)
+	z = d.or(z, unordered)
+	one := d.or(d.cmp(cmpEQ, y, d.zero()), d.cmp(cmpEQ, x, d.num(1)))
+	return d.pick(one, d.load(d.num(1)), z)
+}
+
+// horner is c[0] + c[1] x + ...
+func (d doubles) horner(x VecVirtual, c []float64) VecVirtual {
+	s := d.load(d.num(c[len(c)-1]))
+	for i := len(c) - 2; i >= 0; i-- {
+		VFMADD213PD(d.num(c[i]), x, s)
+	}
+	return s
+}
