@@ -259,15 +259,35 @@ type gathering[T any, I Index] struct {
 }
 
 func (g *gathering[T, I]) do(lo, hi, _ int) {
-	for t := lo; t < hi; t++ {
-		i := t % len(g.index)
-		x := g.index[i]
-		if y := float64(x); !(y > -1 && y < float64(g.extent)) { // NaN too
-			for old := g.bad.Load(); (old == 0 || int64(i) < old-1) && !g.bad.CompareAndSwap(old, int64(i)+1); old = g.bad.Load() {
+	for lo < hi { // the rows of one table, with indices that follow each other
+		first := lo % len(g.index)
+		n := min(hi-lo, g.per-lo%g.per)
+		table := g.table[lo/g.per*g.extent*g.inner:][:g.extent*g.inner]
+		dst := g.dst[lo*g.inner : (lo+n)*g.inner]
+		if g.inner == 1 {
+			for i, x := range g.index[first : first+n] {
+				if y := float64(x); y > -1 && y < float64(g.extent) {
+					dst[i] = table[int(x)]
+				} else { // NaN too
+					g.report(first + i)
+				}
 			}
-			continue
+		} else {
+			for i, x := range g.index[first : first+n] {
+				if y := float64(x); y > -1 && y < float64(g.extent) {
+					copy(dst[i*g.inner:(i+1)*g.inner], table[int(x)*g.inner:])
+				} else {
+					g.report(first + i)
+				}
+			}
 		}
-		copy(g.dst[t*g.inner:(t+1)*g.inner], g.table[(t/g.per*g.extent+int(x))*g.inner:])
+		lo += n
+	}
+}
+
+// report keeps the first bad position.
+func (g *gathering[T, I]) report(i int) {
+	for old := g.bad.Load(); (old == 0 || int64(i) < old-1) && !g.bad.CompareAndSwap(old, int64(i)+1); old = g.bad.Load() {
 	}
 }
 
