@@ -25,10 +25,26 @@ type config struct {
 	upBias                bool  // of the feed-forward block
 	context, maxPositions int64 // rows of the caches; positions that the model was made for
 	rope                  rope
+	gainOffset            float64 // that gains of norms are stored without
+	gated                 bool    // attention's result is multiplied by a gate, which q_proj makes beside q
+	mtp                   bool    // there is a head that predicts one token more
+	delta                 delta
 }
+
+// delta are the sizes of linear attention by the gated delta rule.
+type delta struct {
+	keyHeads, keyDim     int64
+	valueHeads, valueDim int64
+	taps                 int64 // of the convolution before it
+}
+
+// keys and values are the widths of all heads.
+func (d delta) keys() int64   { return d.keyHeads * d.keyDim }
+func (d delta) values() int64 { return d.valueHeads * d.valueDim }
 
 // layer is what makes a layer differ from others.
 type layer struct {
+	linear bool  // attention by the gated delta rule
 	window int64 // keys that a query sees, its own included; 0: all before it
 }
 
@@ -39,11 +55,15 @@ var kinds = map[string]struct {
 	window bool
 	// headNorms: q and k have norms.
 	headNorms bool
+	// delta: layers may be linear attention, the others have gates, and gains of norms are stored less 1.
+	delta bool
 }{
-	"llama":   {maxPositions: 2048},
-	"mistral": {maxPositions: 4096 * 32, window: true},
-	"qwen2":   {maxPositions: 32768},
-	"qwen3":   {maxPositions: 32768, headNorms: true},
+	"llama":        {maxPositions: 2048},
+	"mistral":      {maxPositions: 4096 * 32, window: true},
+	"qwen2":        {maxPositions: 32768},
+	"qwen3":        {maxPositions: 32768, headNorms: true},
+	"qwen3_5":      {maxPositions: 32768, headNorms: true, delta: true},
+	"qwen3_5_text": {maxPositions: 32768, headNorms: true, delta: true},
 }
 
 var kindNames = strings.Join(slices.Sorted(maps.Keys(kinds)), ", ")
@@ -62,22 +82,32 @@ const (
 	keyUseWindow   = "use_sliding_window"
 	keyMaxWindow   = "max_window_layers"
 	keyLayerTypes  = "layer_types"
+	keyKeyHeads    = "linear_num_key_heads"
+	keyGate        = "attn_output_gate"
+	keyInterval    = "full_attention_interval"
+	keyMTP         = "mtp_num_hidden_layers"
 )
 
 var keys = map[string]string{
-	keyType:        "kind of model: " + kindNames,
-	keyHeads:       "attention heads",
-	keyHeadDim:     "width of an attention head (default hidden_size/num_attention_heads)",
-	keyEps:         "epsilon of the norms (default 1e-6)",
-	keyAct:         "activation of the feed-forward block: silu",
-	keyTied:        "whether the embeddings are the last layer too (default: where lm_head.weight is missing)",
-	keyMaxPosition: "positions that the model was made for (default what Transformers has for the kind of model)",
-	keyContext:     "tokens that the caches have room for (default max_position_embeddings, at most 4096)",
-	keyWindow:      "keys that a query sees, its own included",
-	keyUseWindow:   "of qwen2 and qwen3: whether sliding_window counts (default false)",
-	keyMaxWindow:   "of qwen2 and qwen3: the first layer with a window (default 28)",
-	keyLayerTypes:  "for each layer full_attention or sliding_attention",
-	"vocab_size":   "must agree with the tensors", "hidden_size": "must agree with the tensors", "intermediate_size": "must agree with the tensors",
+	keyType:                  "kind of model: " + kindNames,
+	keyHeads:                 "attention heads",
+	keyHeadDim:               "width of an attention head (default hidden_size/num_attention_heads)",
+	keyEps:                   "epsilon of the norms (default 1e-6)",
+	keyAct:                   "activation of the feed-forward block: silu",
+	keyTied:                  "whether the embeddings are the last layer too (default: where lm_head.weight is missing)",
+	keyMaxPosition:           "positions that the model was made for (default what Transformers has for the kind of model)",
+	keyContext:               "tokens that the caches have room for (default max_position_embeddings, at most 4096)",
+	keyWindow:                "keys that a query sees, its own included",
+	keyUseWindow:             "of qwen2 and qwen3: whether sliding_window counts (default false)",
+	keyMaxWindow:             "of qwen2 and qwen3: the first layer with a window (default 28)",
+	keyLayerTypes:            "for each layer full_attention, sliding_attention or linear_attention",
+	keyKeyHeads:              "key heads of linear attention (default 16)",
+	keyGate:                  "of qwen3_5: whether attention has a gate: true",
+	keyInterval:              "of qwen3_5: every so many layers one has full attention; the tensors say which",
+	keyMTP:                   "of qwen3_5: layers of the head that predicts one token more: 0 or 1",
+	"linear_conv_kernel_dim": "must agree with the tensors", "linear_key_head_dim": "must agree with the tensors", "linear_value_head_dim": "must agree with the tensors",
+	"linear_num_value_heads": "must agree with the tensors",
+	"vocab_size":             "must agree with the tensors", "hidden_size": "must agree with the tensors", "intermediate_size": "must agree with the tensors",
 	"num_hidden_layers": "must agree with the tensors", "num_key_value_heads": "must agree with the tensors", "attention_bias": "must agree with the tensors", "mlp_bias": "must agree with the tensors",
 }
 
@@ -92,7 +122,8 @@ var harmless = func() map[string]bool {
 		output_attentions output_hidden_states output_scores return_dict_in_generate chunk_size_feed_forward is_decoder is_encoder_decoder add_cross_attention
 		pruned_heads max_length min_length do_sample early_stopping num_beams num_beam_groups num_return_sequences diversity_penalty temperature top_k top_p min_p typical_p
 		repetition_penalty length_penalty no_repeat_ngram_size encoder_no_repeat_ngram_size bad_words_ids forced_bos_token_id forced_eos_token_id remove_invalid_values
-		exponential_decay_length_penalty suppress_tokens begin_suppress_tokens use_bfloat16 tf_legacy_loss unsloth_fixed unsloth_version router_aux_loss_coef`) {
+		exponential_decay_length_penalty suppress_tokens begin_suppress_tokens use_bfloat16 tf_legacy_loss unsloth_fixed unsloth_version router_aux_loss_coef
+		vision_config vision_start_token_id vision_end_token_id image_token_id video_token_id`) {
 		m[key] = true
 	}
 	return m
@@ -182,7 +213,7 @@ func readConfig(w *nn.Weights, cfg arch.Config) (c config, err error) {
 		return c, err
 	}
 	for has(fmt.Sprintf("model.layers.%d.input_layernorm.weight", len(c.layers))) {
-		c.layers = append(c.layers, layer{})
+		c.layers = append(c.layers, layer{linear: has(fmt.Sprintf("model.layers.%d.linear_attn.A_log", len(c.layers)))})
 	}
 	if c.hidden, _, err = matrix(w, "model.layers.0.mlp.gate_proj.weight", "[hidden, width]"); err != nil {
 		return c, err
@@ -194,6 +225,9 @@ func readConfig(w *nn.Weights, cfg arch.Config) (c config, err error) {
 			WithHint("the tensors alone do not tell it: give the checkpoint's configuration with --model-config, or --set %s=llama", keyType)
 	}
 	if err := c.readHeads(w, r); err != nil {
+		return c, err
+	}
+	if err := c.readDelta(w, r); err != nil {
 		return c, err
 	}
 	c.eps = r.float(keyEps, 1e-6)
@@ -209,6 +243,7 @@ func readConfig(w *nn.Weights, cfg arch.Config) (c config, err error) {
 	r.agree("num_hidden_layers", int64(len(c.layers)))
 	c.maxPositions = r.int(keyMaxPosition, 1, maxSize, kind.maxPositions)
 	c.rope = readRope(r, c)
+	c.rotated = c.rope.rotated(r, c)
 	most := c.maxPositions
 	if c.rope.kind == "dynamic" { // the others' max_position_embeddings are what scaling achieves
 		most = min(maxSize, int64(float64(most)*max(1, min(c.rope.factor, maxSize))))
@@ -232,7 +267,7 @@ func (c *config) readWindows(r *reader) {
 			window = 0
 		}
 	}
-	if c.kind == "llama" {
+	if c.kind == "llama" || kinds[c.kind].delta {
 		window = 0
 	}
 	types, given, err := r.Strings(keyLayerTypes)
@@ -244,14 +279,12 @@ func (c *config) readWindows(r *reader) {
 	for i := range c.layers {
 		slides := int64(i) >= first
 		if given {
-			switch types[i] {
-			case "sliding_attention", "full_attention":
-				slides = types[i] == "sliding_attention"
-			default:
-				r.fail(diag.New(arch.ErrConfig, r.Origin(keyLayerTypes), "layer %d is %q; want full_attention or sliding_attention", i, types[i]))
+			slides = types[i] == "sliding_attention"
+			if want := map[bool]string{true: "linear_attention", false: "full_attention"}[c.layers[i].linear]; types[i] != want && (c.layers[i].linear || !slides) {
+				r.fail(diag.New(arch.ErrConfig, r.Origin(keyLayerTypes), "layer %d is %q; the tensors are those of %q", i, types[i], want))
 			}
 		}
-		if slides {
+		if slides && !c.layers[i].linear {
 			c.layers[i].window = window
 		}
 	}
@@ -259,17 +292,28 @@ func (c *config) readWindows(r *reader) {
 
 // readHeads finds the sizes of attention: its projections have a row for each element of a head.
 func (c *config) readHeads(w *nn.Weights, r *reader) error {
-	const q, k = "model.layers.0.self_attn.q_proj", "model.layers.0.self_attn.k_proj"
+	full := slices.IndexFunc(c.layers, func(l layer) bool { return !l.linear })
+	if c.gated = kinds[c.kind].delta; full < 0 {
+		return diag.New(arch.ErrTensor, w.Source("model.layers.0.self_attn.q_proj.weight"), "tensor is missing; expected a layer with full attention")
+	}
+	attn := fmt.Sprintf("model.layers.%d.self_attn.", full)
+	q, k := attn+"q_proj", attn+"k_proj"
 	rows, _, err := matrix(w, q+".weight", "[heads*head_dim, width]")
 	if err != nil {
 		return err
+	}
+	if c.gated {
+		if !r.bool(keyGate, true) || rows%2 != 0 {
+			return diag.New(arch.ErrConfig, r.Origin(keyGate), "%s is false or q_proj has %d rows; want true and an even number", keyGate, rows)
+		}
+		rows /= 2
 	}
 	kvRows, _, err := matrix(w, k+".weight", "[kv heads*head_dim, width]")
 	if err != nil {
 		return err
 	}
 	c.heads, c.headDim = r.int(keyHeads, 1, maxSize, 0), r.int(keyHeadDim, 1, maxSize, 0)
-	if norm, ok := w.Type("model.layers.0.self_attn.q_norm.weight"); ok && len(norm.Shape) == 1 && kinds[c.kind].headNorms {
+	if norm, ok := w.Type(attn + "q_norm.weight"); ok && len(norm.Shape) == 1 && kinds[c.kind].headNorms {
 		if c.headNorms = true; c.headDim == 0 {
 			c.headDim = norm.Shape[0].B
 		}
@@ -291,10 +335,50 @@ func (c *config) readHeads(w *nn.Weights, r *reader) error {
 	}
 	c.kvHeads = kvRows / c.headDim
 	r.agree("num_key_value_heads", c.kvHeads)
-	c.rotated = c.headDim
 	_, c.qkvBias = w.Type(q + ".bias")
-	_, c.oBias = w.Type("model.layers.0.self_attn.o_proj.bias")
+	_, c.oBias = w.Type(attn + "o_proj.bias")
 	r.bias("attention_bias", c.qkvBias)
+	return nil
+}
+
+// readDelta finds the sizes of linear attention. q, k and v leave one projection and one convolution.
+func (c *config) readDelta(w *nn.Weights, r *reader) error {
+	i := slices.IndexFunc(c.layers, func(l layer) bool { return l.linear })
+	if kinds[c.kind].delta {
+		c.gainOffset = 1
+		_, c.mtp = w.Type("mtp.fc.weight")
+		if n := r.int(keyMTP, 0, 1, 0); n == 1 && !c.mtp {
+			return diag.New(arch.ErrTensor, "mtp.fc.weight", "tensor is missing; %s is 1", keyMTP)
+		}
+	}
+	switch {
+	case i < 0:
+		return nil
+	case !kinds[c.kind].delta:
+		return diag.New(arch.ErrConfig, r.Origin(keyType), "%s is %q; the tensors have linear attention, which is qwen3_5's", keyType, c.kind)
+	}
+	s := fmt.Sprintf("model.layers.%d.linear_attn.", i)
+	conv, ok := w.Type(s + "conv1d.weight")
+	decay, found := w.Type(s + "A_log")
+	if !ok || !found || len(conv.Shape) != 3 || len(decay.Shape) != 1 || !conv.Shape[1].Is(1) || conv.Shape[0].B > maxSize || conv.Shape[2].B > maxSize || conv.Shape[2].B < 1 {
+		return diag.New(arch.ErrTensor, w.Source(s+"conv1d.weight"), "tensor is %v, and A_log %v; expected [channels, 1, taps] and [value heads]", conv, decay)
+	}
+	values, _, err := matrix(w, s+"in_proj_z.weight", "[value heads*width, width]")
+	if err != nil {
+		return err
+	}
+	d := delta{keyHeads: r.int(keyKeyHeads, 1, maxSize, 16), valueHeads: decay.Shape[0].B, taps: conv.Shape[2].B}
+	keys := (conv.Shape[0].B - values) / 2
+	if d.valueHeads < 1 || values%d.valueHeads != 0 || keys < 1 || keys%d.keyHeads != 0 || (conv.Shape[0].B-values)%2 != 0 || d.valueHeads%d.keyHeads != 0 {
+		return diag.New(arch.ErrConfig, r.Origin(keyKeyHeads), "%d key heads of linear attention do not fit the tensors: %d channels of the convolution, of which %d are those of %d value heads",
+			d.keyHeads, conv.Shape[0].B, values, d.valueHeads)
+	}
+	d.keyDim, d.valueDim = keys/d.keyHeads, values/d.valueHeads
+	c.delta = d
+	r.agree("linear_num_value_heads", d.valueHeads)
+	r.agree("linear_value_head_dim", d.valueDim)
+	r.agree("linear_key_head_dim", d.keyDim)
+	r.agree("linear_conv_kernel_dim", d.taps)
 	return nil
 }
 
@@ -304,6 +388,10 @@ func (c config) facts(cfg arch.Config) []arch.Fact {
 		{Name: "attention", Value: fmt.Sprintf("%d heads of %d, %d kv heads", c.heads, c.headDim, c.kvHeads)},
 		cfg.Fact("epsilon", keyEps, c.eps),
 		cfg.Fact("context", keyContext, c.context),
+	}
+	if d := c.delta; d.taps > 0 {
+		n := len(slices.DeleteFunc(slices.Clone(c.layers), func(l layer) bool { return !l.linear }))
+		out = append(out, arch.Fact{Name: "delta rule", Value: fmt.Sprintf("%d layers, %d key heads of %d, %d value heads of %d, convolution of %d", n, d.keyHeads, d.keyDim, d.valueHeads, d.valueDim, d.taps)})
 	}
 	if c.rope.kind != "default" {
 		out = append(out, arch.Fact{Name: "rotary", Value: fmt.Sprintf("%s, factor %v", c.rope.kind, c.rope.factor)})

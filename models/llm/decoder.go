@@ -11,17 +11,17 @@ import (
 // decoder builds the layers of one method.
 type decoder struct {
 	config
-	root nn.Scope
-	// position is that of the first token; what came before it is in states. nil: sequences are complete.
-	position    *ir.Node
+	root        nn.Scope
+	position    *ir.Node // of the first token; nil: 0
+	cached      bool     // what came before the first token is in states
 	frequencies *ir.Node // of rotary embedding; nil: those of the base
 }
 
-// newDecoder is for runs of the symbol T tokens.
-func newDecoder(c config, root nn.Scope, position *ir.Node) *decoder {
+// newDecoder is for runs of a number of tokens that a symbol has.
+func newDecoder(c config, root nn.Scope, tokens string, position *ir.Node) *decoder {
 	d := &decoder{config: c, root: root, position: position}
 	d.frequencies = c.rope.frequencies(root.G, c.rotated, func() *ir.Node {
-		n := op.Add(lastToken(root.G), op.Const(root.G, 1, ir.TypeOf(dtype.I32)))
+		n := op.Add(last(root.G, tokens), op.Const(root.G, 1, ir.TypeOf(dtype.I32)))
 		if position != nil {
 			n = op.Add(n, position)
 		}
@@ -30,9 +30,9 @@ func newDecoder(c config, root nn.Scope, position *ir.Node) *decoder {
 	return d
 }
 
-// lastToken is T-1 as i32[].
-func lastToken(g *ir.Graph) *ir.Node {
-	return op.ReduceMax(op.Iota(g, 0, ir.Type{DType: dtype.I32, Shape: ir.Shape{ir.Named("T")}}), false, 0)
+// last is one less than a symbol, as i32[].
+func last(g *ir.Graph, symbol string) *ir.Node {
+	return op.ReduceMax(op.Iota(g, 0, ir.Type{DType: dtype.I32, Shape: ir.Shape{ir.Named(symbol)}}), false, 0)
 }
 
 // embed looks token ids [B,T] up: f32[B,T,width].
@@ -49,38 +49,72 @@ func (d *decoder) embed(ids *ir.Node) *ir.Node {
 func (d *decoder) decode(x *ir.Node) *ir.Node {
 	for i, l := range d.layers {
 		s := d.root.At("model.layers", i)
-		h := s.At("input_layernorm").RmsNorm(x, d.eps)
-		x = op.Add(x, d.attention(s.At("self_attn"), l, h)).Named(s.Path() + ".attn_residual")
-		h = s.At("post_attention_layernorm").RmsNorm(x, d.eps)
-		x = op.Add(x, d.feedForward(s.At("mlp"), h)).Named(s.Path())
+		x = d.layer(s, l, x)
 	}
 	return x
 }
 
+func (d *decoder) layer(s nn.Scope, l layer, x *ir.Node) *ir.Node {
+	h := d.norm(s.At("input_layernorm"), x)
+	if l.linear {
+		h = d.deltaNet(s.At("linear_attn"), h)
+	} else {
+		h = d.attention(s.At("self_attn"), l, h)
+	}
+	x = op.Add(x, h).Named(s.Path() + ".attn_residual")
+	h = d.norm(s.At("post_attention_layernorm"), x)
+	return op.Add(x, d.feedForward(s.At("mlp"), h)).Named(s.Path())
+}
+
+// norm is one of those whose gains are stored less gainOffset.
+func (d *decoder) norm(s nn.Scope, x *ir.Node) *ir.Node { return s.RmsNorm(x, d.eps, d.gainOffset) }
+
 func (d *decoder) attention(s nn.Scope, l layer, x *ir.Node) *ir.Node {
-	q := s.At("q_proj").LinearIf(d.qkvBias, x, d.heads*d.headDim)
+	var gate *ir.Node
+	q := s.At("q_proj").LinearIf(d.qkvBias, x, d.heads*d.headDim*d.queryParts())
+	if d.gated { // each head has its gate behind it
+		t, n := q.Type.Shape, int(d.headDim)
+		pairs := op.Reshape(q, ir.Shape{t[0], t[1], ir.Static(d.heads), ir.Static(2 * d.headDim)})
+		flat := ir.Shape{t[0], t[1], ir.Static(d.heads * d.headDim)}
+		q, gate = op.Reshape(op.Narrow(pairs, 3, 0, n), flat), op.Sigmoid(op.Reshape(op.Narrow(pairs, 3, n, n), flat))
+	}
 	k := s.At("k_proj").LinearIf(d.qkvBias, x, d.kvHeads*d.headDim)
 	v := s.At("v_proj").LinearIf(d.qkvBias, x, d.kvHeads*d.headDim)
 	if d.headNorms {
 		q, k = d.headNorm(s.At("q_norm"), q), d.headNorm(s.At("k_norm"), k)
 	}
 	q, k = d.rotate(q).Named(s.Path()+".q_rope"), d.rotate(k).Named(s.Path()+".k_rope")
-	if d.position != nil {
+	if d.cached {
 		k, v = d.cache(s, "keys", k), d.cache(s, "values", v)
 	}
 	a := op.AttentionAttrs{Heads: int(d.heads), KVHeads: int(d.kvHeads), Layout: op.BSE, Mask: op.MaskCausal}
 	if l.window > 0 {
 		a.Mask, a.Window = op.MaskSliding, int(l.window-1) // the op counts keys before the query's own
 	}
-	o := op.Attention(q, k, v, d.position, a).Named(s.Path())
+	var first *ir.Node
+	if d.position != nil && d.cached {
+		first = d.position
+	}
+	o := op.Attention(q, k, v, first, a).Named(s.Path())
+	if d.gated {
+		o = op.Mul(o, gate)
+	}
 	return s.At("o_proj").LinearIf(d.oBias, o, d.width)
+}
+
+// queryParts is how many values q_proj makes for each element of a query.
+func (c config) queryParts() int64 {
+	if c.gated {
+		return 2
+	}
+	return 1
 }
 
 // headNorm normalises each head of x [B,T,heads*D] with one gain for all.
 func (d *decoder) headNorm(s nn.Scope, x *ir.Node) *ir.Node {
 	t := x.Type.Shape
 	heads := op.Reshape(x, ir.Shape{t[0], t[1], ir.Static(t[2].B / d.headDim), ir.Static(d.headDim)})
-	return op.Reshape(s.RmsNorm(heads, d.eps), t)
+	return op.Reshape(d.norm(s, heads), t)
 }
 
 // rotate applies rotary embedding to the heads of x [B,T,heads*D].
@@ -113,7 +147,7 @@ func (d *decoder) feedForward(s nn.Scope, x *ir.Node) *ir.Node {
 }
 
 // finalNorm is the norm in front of the last layer.
-func (d *decoder) finalNorm(x *ir.Node) *ir.Node { return d.root.At("model.norm").RmsNorm(x, d.eps) }
+func (d *decoder) finalNorm(x *ir.Node) *ir.Node { return d.norm(d.root.At("model.norm"), x) }
 
 // head is the matrix [vocab,width] of the last layer.
 func (d *decoder) head() *ir.Node {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/models/arch"
@@ -26,8 +27,9 @@ var landmarks = []string{
 
 func recognise(c arch.Checkpoint) (e arch.Evidence) {
 	for _, l := range landmarks {
-		if _, ok := c.Type(l); ok {
-			e.Found = append(e.Found, l)
+		i := slices.IndexFunc(names(l), func(n string) bool { _, ok := c.Type(n); return ok })
+		if i >= 0 {
+			e.Found = append(e.Found, names(l)[i])
 		} else {
 			e.Missing = append(e.Missing, l)
 		}
@@ -35,30 +37,39 @@ func recognise(c arch.Checkpoint) (e arch.Evidence) {
 	return e
 }
 
-// names are those that one of our tensors may have in a checkpoint.
-func names(name string) []string { return []string{name} }
+// names are those that one of our tensors may have in a checkpoint: ours are those of models of text alone.
+func names(name string) []string {
+	if rest, ok := strings.CutPrefix(name, "model."); ok {
+		return []string{name, "model.language_model." + rest}
+	}
+	return []string{name}
+}
 
 func build(ckpt arch.Checkpoint, cfg arch.Config) (*arch.Model, error) {
+	cfg.Lift("text_config") // of a model that also sees
 	w := nn.NewWeights(ckpt, names)
 	c, err := readConfig(w, cfg)
 	if err != nil {
 		return nil, err
 	}
 	m := &arch.Model{Arch: c.kind, Facts: c.facts(cfg)}
-	for _, method := range []struct {
+	type method struct {
 		name  string
 		syms  ir.Syms
 		build func(config, nn.Scope)
-	}{
-		{"forward", c.forwardSyms(), forward},
-		{"extend", c.extendSyms(), extend},
-	} {
+	}
+	methods := []method{{"forward", c.forwardSyms(), forward}, {"extend", c.extendSyms(), extend}}
+	if c.mtp {
+		methods = append(methods, method{"mtp", c.mtpSyms(), mtp}, method{"draft", c.draftSyms(), draft})
+	}
+	for _, method := range methods {
 		g, err := w.Graph(method.name, method.syms, func(root nn.Scope) { method.build(c, root) })
 		if err != nil {
 			return nil, err
 		}
 		m.Methods = append(m.Methods, g)
 	}
+	w.SkipAll("model.visual.")
 	for i := range c.layers {
 		w.Skip(fmt.Sprintf("model.layers.%d.self_attn.rotary_emb.inv_freq", i)) // old checkpoints store what the configuration says
 	}

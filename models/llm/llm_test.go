@@ -128,6 +128,7 @@ func (g golden) value(t testing.TB, name string) *tensor.Array {
 var cases = []golden{
 	{"llama_tiny", "", dtype.F32}, {"llama_rope3", "", dtype.F32}, {"mistral_tiny", "", dtype.F32}, {"qwen2_tiny", "", dtype.F32},
 	{"qwen3_tiny", "", dtype.F32}, {"qwen3_tiny", "bf16.", dtype.BF16},
+	{"qwen35_tiny", "", dtype.F32}, {"qwen35_tiny", "short.", dtype.F32},
 }
 
 // row is row i of logits [1,T,V].

@@ -13,7 +13,7 @@ import (
 
 const (
 	maxLogits = 1 << 30 // bytes of forward's result
-	maxBatch  = 64      // sequences of forward
+	maxBatch  = 16      // sequences of forward
 	maxTokens = 512     // of one run of extend
 	maxRecent = 256     // tokens that a repeat penalty applies to
 	// maxChoices bounds the elements of the logits of all rows of extend that are in memory at a time.
@@ -28,14 +28,16 @@ func (c config) forwardSyms() ir.Syms {
 
 func (c config) extendTokens() int64 { return min(c.context, maxTokens) }
 
+func (c config) draftSyms() ir.Syms { return ir.Syms{{Name: "T", Min: 1, Max: c.extendTokens()}} }
+
 func (c config) extendSyms() ir.Syms {
-	return ir.Syms{{Name: "T", Min: 1, Max: c.extendTokens()}, {Name: "R", Min: 1, Max: maxRecent}}
+	return append(c.draftSyms(), ir.Sym{Name: "R", Min: 1, Max: maxRecent})
 }
 
 // forward builds input_ids i64[B,T] to logits f32[B,T,vocab].
 func forward(c config, root nn.Scope) {
 	ids := op.Input(root.G, "input_ids", ir.Type{DType: dtype.I64, Shape: ir.Shape{ir.Named("B"), ir.Named("T")}})
-	d := newDecoder(c, root, nil)
+	d := newDecoder(c, root, "T", nil)
 	x := d.finalNorm(d.decode(d.embed(ids)))
 	root.G.Return("logits", hir.Linear(x, d.head(), nil, "").Named("lm_head"))
 }
@@ -51,11 +53,12 @@ func extend(c config, root nn.Scope) {
 		penalty: scalar("repeat_penalty", dtype.F32), recent: op.Input(g, "recent", ir.Type{DType: dtype.I64, Shape: ir.Shape{ir.Named("R")}}),
 		seed: op.Input(g, "seed", ir.TypeOf(dtype.U32, 2)), step: op.Input(g, "step", ir.TypeOf(dtype.U32, 2)),
 	}
-	d := newDecoder(c, root, position)
+	d := newDecoder(c, root, "T", position)
+	d.cached = true
 	x := d.decode(d.embed(ids))
 	// The last token alone goes on to the logits: the others would cost as much again as several layers.
-	last := d.finalNorm(op.DynamicSlice(x, lastToken(g), 1, 1)).Named("last")
-	logits := op.Reshape(hir.Linear(last, d.head(), nil, "").Named("lm_head"), ir.ShapeOf(1, c.vocab))
+	end := d.finalNorm(op.DynamicSlice(x, last(g, "T"), 1, 1)).Named("last")
+	logits := op.Reshape(hir.Linear(end, d.head(), nil, "").Named("lm_head"), ir.ShapeOf(1, c.vocab))
 	g.Return("logits", logits)
 	g.Return("greedy", op.ArgMax(logits, 1, false))
 	token := s.token(c, logits)

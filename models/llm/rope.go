@@ -21,6 +21,7 @@ type rope struct {
 	slow      float64
 	truncate  bool    // yarn: the pairs with these rotations are rounded outwards
 	attention float64 // yarn: factor of cosine and sine
+	part      float64 // of a head, that turns
 }
 
 // Keys of rotary embedding, which are at the top of old configurations and in objects of newer ones.
@@ -63,6 +64,11 @@ func readRope(r *reader, c config) (p rope) {
 	if r.err == nil && p.base < 1 {
 		r.fail(diag.New(arch.ErrConfig, r.Origin(keyTheta), "%s is %v; want a number of 1 or more", keyTheta, p.base))
 	}
+	part := 1.0
+	if kinds[c.kind].delta {
+		part = 0.25
+	}
+	p.part = float(keyPartial, r.float(keyPartial, part))
 	key := object + "rope_type"
 	if !r.Has(key) {
 		key = object + "type"
@@ -78,7 +84,9 @@ func readRope(r *reader, c config) (p rope) {
 	switch p.kind {
 	case "default", "mrope":
 	case "linear", "dynamic":
-		scaled()
+		if scaled(); p.kind == "dynamic" && kinds[c.kind].delta {
+			r.fail(diag.New(arch.ErrConfig, r.Origin(key), "%s is %q, which %s does not have", key, p.kind, c.kind))
+		}
 	case "llama3":
 		scaled()
 		p.low, p.high = float("low_freq_factor", 1), float("high_freq_factor", 4)
@@ -103,6 +111,15 @@ func readRope(r *reader, c config) (p rope) {
 		r.fail(diag.New(arch.ErrConfig, r.Origin(key), "%s is %q; want default, linear, dynamic, llama3 or yarn", key, p.kind))
 	}
 	return p
+}
+
+// rotated is how many elements of a head turn.
+func (p rope) rotated(r *reader, c config) int64 {
+	n := int64(float64(c.headDim) * p.part)
+	if r.err == nil && (n < 2 || n%2 != 0 || n > c.headDim) {
+		r.fail(diag.New(arch.ErrConfig, r.Origin(keyPartial), "%s is %v, which makes %d of %d elements turn; want an even number of them", keyPartial, p.part, n, c.headDim))
+	}
+	return n
 }
 
 // frequencies are the radians per position of each of n/2 pairs, nil for those of the base alone. tokens is the length of the sequence so

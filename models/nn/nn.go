@@ -61,6 +61,15 @@ func (w *Weights) Skip(names ...string) {
 	}
 }
 
+// SkipAll marks the tensors whose names in the checkpoint begin like this: parts of a larger model that the family does not build.
+func (w *Weights) SkipAll(prefix string) {
+	for _, n := range w.c.Names() {
+		if strings.HasPrefix(n, prefix) {
+			w.known[n] = true
+		}
+	}
+}
+
 // take finds a tensor and checks its shape.
 func (w *Weights) take(name string, shape ir.Shape) (ir.Type, error) {
 	source, t, ok := w.find(name)
@@ -203,10 +212,24 @@ func (s Scope) LayerNorm(x *ir.Node, eps float64) *ir.Node {
 	return op.LayerNorm(x, s.F32("weight", width(x)), s.F32("bias", width(x)), eps).Named(s.Path())
 }
 
-// RmsNorm applies the norm at this scope, a gain without a bias, over the last axis.
-func (s Scope) RmsNorm(x *ir.Node, eps float64) *ir.Node {
-	zero := op.Const(s.G, 0, ir.TypeOf(dtype.F32, width(x)))
-	return op.RmsNorm(x, s.F32("weight", width(x)), zero, eps).Named(s.Path())
+// Has reports whether there is a tensor called name. It does not count as used.
+func (s Scope) Has(name string) bool {
+	_, ok := s.w.Type(s.prefix + name)
+	return ok
+}
+
+// RmsNorm applies the norm at this scope over the last axis, with a bias where the checkpoint has one. Gains are stored as their difference
+// from offset.
+func (s Scope) RmsNorm(x *ir.Node, eps, offset float64) *ir.Node {
+	t := ir.TypeOf(dtype.F32, width(x))
+	gain, bias := s.F32("weight", width(x)), op.Const(s.G, 0, t)
+	if offset != 0 {
+		gain = op.Add(gain, op.Const(s.G, offset, ir.TypeOf(dtype.F32)))
+	}
+	if s.Has("bias") {
+		bias = s.F32("bias", width(x))
+	}
+	return op.RmsNorm(x, gain, bias, eps).Named(s.Path())
 }
 
 // MLP applies the two layers first and second below this scope.

@@ -72,8 +72,11 @@ var (
 		v := n.Attrs.(op.ConstAttrs).Value
 		return []Shader{coarsened(n, "const", part(layoutWGSL, "const"), map[string]any{"Bits": bitsOf(n.Type.DType, v)}, nil, nil)}
 	}})
-	_ = register(Kernel{Op: "cast", Takes: "(any) -> any", Shaders: func(n *ir.Node, _ Limits) []Shader {
+	_ = register(Kernel{Op: "cast", Takes: "(any) -> any", Also: "(i64) -> i32|u32", Shaders: func(n *ir.Node, _ Limits) []Shader {
 		consts := map[string]any{"From": elementType(n.In[0].Type.DType), "To": elementType(n.Type.DType)}
+		if n.In[0].Type.DType == dtype.I64 {
+			consts["From"] = "i64"
+		}
 		return []Shader{coarsened(n, "cast", part(layoutWGSL, "cast"), consts, nil, nil)}
 	}})
 )

@@ -70,7 +70,9 @@ fn value(i: u32) -> u32 {
 {{define "cast"}}
 fn value(i: u32) -> u32 {
   let v = x0(i);
-{{- if eq .C.From .C.To}}
+{{- if eq .C.From "i64"}}
+  return x0_bits(i);
+{{- else if eq .C.From .C.To}}
   return y_encode(v);
 {{- else if and (eq .C.From "f32") (eq .C.To "bool")}}
   return y_encode((bitcast<u32>(v) & 0x7fffffffu) != 0u);

@@ -115,7 +115,7 @@ func elementType(d dtype.DType) string {
 //
 //	NAME(i)         element i as a WGSL value         NAME_bits(i)  its bits
 //	NAME_encode(v)  the bits of a value               NAME_put(w,v) writes the 32-bit word w
-//	NAME(i) of i64 is the nearest i32, and is all there is
+//	NAME(i) of i64 is the nearest i32, NAME_bits(i) its low word
 //	NAME4(i)        elements 4i to 4i+3 as vec4<f32>, words of u32 as vec4<u32>  NAME4_put(i,v)
 func (bind Binding) declare(first int, v View) string {
 	var b strings.Builder
@@ -174,6 +174,7 @@ func (bind Binding) declare(first int, v View) string {
 		fmt.Fprintf(&b, "fn %s_bits(i: u32) -> u32 {\n  let k = i%s;\n  return (%s_word(k >> 2u) >> ((k & 3u) * 8u)) & 0xffu;\n}\n", name, skip, name)
 	}
 	if bind.DType == dtype.I64 {
+		fmt.Fprintf(&b, "fn %[1]s_bits(i: u32) -> u32 { return %[1]s_word(2u * (i%[2]s)); }\n", name, skip)
 		fmt.Fprintf(&b, "fn %[1]s(i: u32) -> i32 {\n  let k = 2u * (i%[2]s);\n  let low = bitcast<i32>(%[1]s_word(k));\n  let high = bitcast<i32>(%[1]s_word(k + 1u));\n"+
 			"  return select(select(2147483647, -2147483647 - 1, high < 0), low, high == low >> 31u);\n}\n", name, skip)
 		return b.String()

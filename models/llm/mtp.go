@@ -1,0 +1,59 @@
+package llm
+
+import (
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/hir"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+	"github.com/rlx-go/rlx/models/nn"
+)
+
+const maxDrafts = 64 // sequences of mtp
+
+func (c config) mtpSyms() ir.Syms {
+	rows := max(1, maxLogits/4/max(c.vocab, c.context*c.hidden))
+	return ir.Syms{{Name: "B", Min: 1, Max: min(maxDrafts, rows)}, {Name: "S", Min: 1, Max: c.context}}
+}
+
+// mtp builds the head that predicts one token more (multi-token prediction) without state: hidden f32[B,S,width], the trunk's state after its
+// final norm, input_ids i64[B,S], the tokens that follow those of hidden, position i64[B] of the first and last i64[B], the row to predict from, to
+// logits f32[B,1,vocab] and hidden f32[B,1,width], which stands for the trunk's state where a further token is predicted.
+func mtp(c config, root nn.Scope) {
+	batch, tokens := ir.Named("B"), ir.Named("S")
+	hidden, ids := c.mtpInputs(root.G, batch, tokens)
+	position := op.Input(root.G, "position", ir.Type{DType: dtype.I64, Shape: ir.Shape{batch}})
+	row := op.Input(root.G, "last", ir.Type{DType: dtype.I64, Shape: ir.Shape{batch}})
+	d := newDecoder(c, root, "S", op.Cast(position, dtype.I32))
+	x := op.GatherBatched(d.predict(hidden, ids), op.Reshape(row, ir.Shape{batch, ir.Static(1)}), 1)
+	x = d.norm(root.At("mtp.norm"), x)
+	root.G.Return("logits", hir.Linear(x, d.head(), nil, "").Named("lm_head"))
+	root.G.Return("hidden", x)
+}
+
+// draft is mtp for one sequence whose keys and values stay in states: hidden f32[1,T,width], input_ids i64[1,T] and position i32[], the number of
+// rows before them, to logits f32[1,vocab] of the last row, greedy i32[1] and hidden f32[1,1,width].
+func draft(c config, root nn.Scope) {
+	g := root.G
+	hidden, ids := c.mtpInputs(g, ir.Static(1), ir.Named("T"))
+	d := newDecoder(c, root, "T", op.Input(g, "position", ir.TypeOf(dtype.I32)))
+	d.cached = true
+	x := d.norm(root.At("mtp.norm"), op.DynamicSlice(d.predict(hidden, ids), last(g, "T"), 1, 1))
+	logits := op.Reshape(hir.Linear(x, d.head(), nil, "").Named("lm_head"), ir.ShapeOf(1, c.vocab))
+	g.Return("logits", logits)
+	g.Return("greedy", op.ArgMax(logits, 1, false))
+	g.Return("hidden", x)
+}
+
+func (c config) mtpInputs(g *ir.Graph, batch, tokens ir.Dim) (hidden, ids *ir.Node) {
+	hidden = op.Input(g, "hidden", ir.Type{DType: dtype.F32, Shape: ir.Shape{batch, tokens, ir.Static(c.width)}})
+	return hidden, op.Input(g, "input_ids", ir.Type{DType: dtype.I64, Shape: ir.Shape{batch, tokens}})
+}
+
+// predict is the head up to its final norm.
+func (d *decoder) predict(hidden, ids *ir.Node) *ir.Node {
+	s := d.root.At("mtp")
+	e := d.norm(s.At("pre_fc_norm_embedding"), d.embed(ids))
+	h := d.norm(s.At("pre_fc_norm_hidden"), hidden)
+	x := s.At("fc").LinearIf(false, op.Concat(2, e, h), d.width)
+	return d.layer(s.At("layers", 0), layer{}, x)
+}
