@@ -1,0 +1,100 @@
+// Package chat turns a conversation into a prompt with a model's chat template, which is Jinja as the library Transformers runs it: the
+// blocks for, if, set, macro, filter and generation, with trim_blocks and lstrip_blocks, and in a sandbox.
+//
+// A template is part of a checkpoint, which may come from anybody. So evaluation counts its steps and the bytes that it makes, and a
+// template that takes too many of either is an error.
+package chat
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/rlx-go/rlx/core/diag"
+)
+
+// Codes of this package's errors.
+var (
+	CodeTemplate = diag.Define("RLX3085", "bad chat template", `
+The model's chat template is not Jinja, or uses a block, filter, test or method that this version does not know. The message gives the
+line. Without the template, give a prompt that has the model's own marks in it.`)
+	CodeRender = diag.Define("RLX3086", "chat template cannot be applied", `
+The model's chat template met an error in this conversation: it refused it (often because roles must alternate, or because the model
+knows no system prompt), used something that is not defined, or took too many steps or too much memory. The message gives the reason.`)
+)
+
+// Bounds of a template.
+const (
+	MaxSource = 1 << 18  // bytes
+	maxSteps  = 5e6      // evaluations of an expression or a statement in one rendering
+	maxBytes  = 64 << 20 // made in one rendering
+	maxDepth  = 64       // of nested blocks and expressions
+	maxCalls  = 32       // of macros within macros
+)
+
+// A Message is one turn of a conversation.
+type Message struct {
+	Role    string // "system", "user", "assistant"
+	Content string
+}
+
+// Input is what a template is applied to.
+type Input struct {
+	Messages []Message
+	// AddGenerationPrompt ends the prompt with what introduces the model's turn.
+	AddGenerationPrompt bool
+	BOS, EOS            string // the special tokens that templates call bos_token and eos_token
+	// Variables are what a template takes beside these, such as enable_thinking: nil, bool, int, float64, string, []any or map[string]any.
+	Variables map[string]any
+	// Now is what strftime_now formats; zero: the present.
+	Now time.Time
+}
+
+// Template is a chat template. It is safe for concurrent use.
+type Template struct{ body []stmt }
+
+// Parse reads a template. An error is a *diag.Error with CodeTemplate.
+func Parse(source string) (*Template, error) {
+	if len(source) > MaxSource {
+		return nil, diag.New(CodeTemplate, "chat template", "has %d bytes; at most %d are allowed", len(source), MaxSource)
+	}
+	body, err := parse(source)
+	if err != nil {
+		return nil, diag.New(CodeTemplate, "chat template", "%w", err)
+	}
+	return &Template{body}, nil
+}
+
+// Render gives the prompt. An error is a *diag.Error with CodeRender.
+func (t *Template) Render(in Input) (string, error) {
+	r := &run{now: in.Now, steps: maxSteps, bytes: maxBytes}
+	if r.now.IsZero() {
+		r.now = time.Now()
+	}
+	var messages []value
+	for _, m := range in.Messages {
+		d := newDict()
+		d.set("role", m.Role)
+		d.set("content", m.Content)
+		messages = append(messages, d)
+	}
+	top := newFrame(nil)
+	for name, f := range globals {
+		top.vars[name] = f
+	}
+	top.vars["tools"], top.vars["documents"] = nil, nil // Transformers gives them too
+	for _, name := range slices.Sorted(maps.Keys(in.Variables)) {
+		v, err := fromGo(in.Variables[name], 0)
+		if err != nil {
+			return "", diag.New(CodeRender, "chat template", "variable %s: %w", name, err)
+		}
+		top.vars[name] = v
+	}
+	top.vars["messages"] = &list{items: messages}
+	top.vars["add_generation_prompt"] = in.AddGenerationPrompt
+	top.vars["bos_token"], top.vars["eos_token"] = in.BOS, in.EOS
+	if _, err := r.block(t.body, newFrame(top)); err != nil {
+		return "", diag.New(CodeRender, "chat template", "%w", err)
+	}
+	return string(r.out), nil
+}

@@ -1,0 +1,439 @@
+package chat
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+const maxRange = 100_000 // as in Jinja's sandbox
+
+// globals are the functions that every template has.
+var globals = map[string]function{
+	"range":     rangeOf,
+	"namespace": func(r *run, a args) (value, error) { d, err := dictOf(r, a); return namespace{d}, err },
+	"dict":      func(r *run, a args) (value, error) { return dictOf(r, a) },
+	"raise_exception": func(_ *run, a args) (value, error) {
+		var message value = ""
+		if err := a.take([]string{"message"}, &message); err != nil {
+			return nil, err
+		}
+		return nil, fmt.Errorf("the template refuses the conversation: %.500v", message)
+	},
+	"strftime_now": func(r *run, a args) (value, error) {
+		var format value
+		if err := a.take([]string{"format"}, &format); err != nil {
+			return nil, err
+		}
+		s, ok := format.(string)
+		if !ok {
+			return nil, errors.New("strftime_now takes a format")
+		}
+		return r.strftime(s)
+	},
+}
+
+func rangeOf(r *run, a args) (value, error) {
+	n := [3]int{0, 0, 1}
+	if len(a.list) < 1 || len(a.list) > 3 || len(a.keys) > 0 {
+		return nil, errors.New("range takes one to three integers")
+	}
+	for i, v := range a.list {
+		_, k, whole, ok := numeric(v)
+		if !ok || !whole {
+			return nil, fmt.Errorf("range takes integers; found %s", typeName(v))
+		}
+		n[i] = k
+	}
+	if len(a.list) == 1 {
+		n[0], n[1] = 0, n[0]
+	}
+	if n[2] == 0 {
+		return nil, errors.New("the step of a range is 0")
+	}
+	var out []value
+	for i := n[0]; n[2] > 0 && i < n[1] || n[2] < 0 && i > n[1]; {
+		if len(out) == maxRange {
+			return nil, fmt.Errorf("a range has more than %d numbers", maxRange)
+		}
+		out = append(out, i)
+		next := i + n[2]
+		if (next > i) != (n[2] > 0) {
+			break
+		}
+		i = next
+	}
+	return r.list(out)
+}
+
+// dictOf makes a mapping of arguments by name, in the order of their names, after those of a mapping.
+func dictOf(r *run, a args) (*dict, error) {
+	d := newDict()
+	for _, v := range a.list {
+		from, ok := v.(*dict)
+		if !ok || len(a.list) > 1 {
+			return nil, fmt.Errorf("a mapping cannot be made of %s", typeName(v))
+		}
+		for _, key := range from.keys {
+			d.set(key, from.items[key])
+		}
+	}
+	for _, key := range sortedKeys(a.keys) {
+		d.set(key, a.keys[key])
+	}
+	return d, r.made(64 * len(d.keys))
+}
+
+// strftime formats the time of the run as that function of C.
+func (r *run) strftime(format string) (value, error) {
+	layouts := map[byte]string{'d': "02", 'm': "01", 'Y': "2006", 'y': "06", 'b': "Jan", 'B': "January", 'a': "Mon", 'A': "Monday", 'H': "15", 'I': "03",
+		'M': "04", 'S': "05", 'p': "PM", 'j': "002", 'e': "_2", 'F': "2006-01-02", 'T': "15:04:05", 'D': "01/02/06", 'R': "15:04", 'Z': "MST", 'z': "-0700"}
+	var b strings.Builder
+	for i := 0; i < len(format); i++ {
+		if format[i] != '%' {
+			b.WriteByte(format[i])
+			continue
+		}
+		if i++; i == len(format) {
+			return nil, errors.New("strftime_now: the format ends with %")
+		}
+		pad := format[i] == '-' // without a leading zero
+		if pad && i+1 < len(format) {
+			i++
+		}
+		layout, ok := layouts[format[i]]
+		switch {
+		case format[i] == '%' && !pad:
+			b.WriteByte('%')
+		case !ok:
+			return nil, fmt.Errorf("strftime_now: %%%c is not supported", format[i])
+		case pad:
+			s := strings.TrimLeft(r.now.Format(layout), "0")
+			if s == "" {
+				s = "0"
+			}
+			b.WriteString(s)
+		default:
+			b.WriteString(r.now.Format(layout))
+		}
+	}
+	return r.string(b.String())
+}
+
+var dictMethods = map[string]func(r *run, d *dict, a args) (value, error){
+	"items": func(r *run, d *dict, a args) (value, error) {
+		out := make([]value, len(d.keys))
+		for i, key := range d.keys {
+			out[i] = &list{[]value{key, d.items[key]}, true}
+		}
+		return &list{items: out}, errors.Join(a.take(nil), r.made(64*len(out)))
+	},
+	"keys": func(r *run, d *dict, a args) (value, error) {
+		out, err := r.items(d)
+		return &list{items: out}, errors.Join(err, a.take(nil))
+	},
+	"values": func(r *run, d *dict, a args) (value, error) {
+		out := make([]value, len(d.keys))
+		for i, key := range d.keys {
+			out[i] = d.items[key]
+		}
+		return &list{items: out}, errors.Join(a.take(nil), r.made(16*len(out)))
+	},
+	"get": func(_ *run, d *dict, a args) (value, error) {
+		var key, otherwise value
+		if err := a.take([]string{"key", "default"}, &key, &otherwise); err != nil {
+			return nil, fmt.Errorf("get %w", err)
+		}
+		if s, ok := key.(string); ok {
+			if v, ok := d.items[s]; ok {
+				return v, nil
+			}
+		}
+		return otherwise, nil
+	},
+}
+
+type stringMethod func(r *run, s string, a args) (value, error)
+
+// mapping is a method without arguments that gives a string.
+func mapping(f func(string) string) stringMethod {
+	return func(r *run, s string, a args) (value, error) {
+		if err := a.take(nil); err != nil {
+			return nil, err
+		}
+		return r.string(f(s))
+	}
+}
+
+// class is a method that reports whether all characters, of which there must be some, are of a kind.
+func class(is func(rune) bool) stringMethod {
+	return func(_ *run, s string, a args) (value, error) {
+		return s != "" && strings.IndexFunc(s, func(c rune) bool { return !is(c) }) < 0, a.take(nil)
+	}
+}
+
+// stripping is strip, lstrip or rstrip.
+func stripping(left, right bool) stringMethod {
+	return func(r *run, s string, a args) (value, error) {
+		var chars value
+		if err := a.take([]string{"chars"}, &chars); err != nil {
+			return nil, err
+		}
+		return stripped(r, s, chars, left, right)
+	}
+}
+
+func stripped(r *run, s string, chars value, left, right bool) (value, error) {
+	is := unicode.IsSpace
+	if chars != nil {
+		set, ok := chars.(string)
+		if !ok {
+			return nil, fmt.Errorf("strips the characters of a string; found %s", typeName(chars))
+		}
+		in := map[rune]bool{}
+		for _, c := range set {
+			in[c] = true
+		}
+		is = func(c rune) bool { return in[c] }
+		if err := r.made(len(set)); err != nil {
+			return nil, err
+		}
+	}
+	if left {
+		s = strings.TrimLeftFunc(s, is)
+	}
+	if right {
+		s = strings.TrimRightFunc(s, is)
+	}
+	return s, nil
+}
+
+// affix is startswith or endswith.
+func affix(has func(s, affix string) bool) stringMethod {
+	return func(_ *run, s string, a args) (value, error) {
+		var v value
+		if err := a.take([]string{"prefix"}, &v); err != nil {
+			return nil, err
+		}
+		options := []value{v}
+		if l, ok := v.(*list); ok {
+			options = l.items
+		}
+		for _, o := range options {
+			t, ok := o.(string)
+			if !ok {
+				return nil, fmt.Errorf("takes a string; found %s", typeName(o))
+			}
+			if has(s, t) {
+				return true, nil
+			}
+		}
+		return false, nil
+	}
+}
+
+// withString is a method that takes one string.
+func withString(f func(r *run, s, t string) (value, error)) stringMethod {
+	return func(r *run, s string, a args) (value, error) {
+		var v value
+		if err := a.take([]string{"value"}, &v); err != nil {
+			return nil, err
+		}
+		t, ok := v.(string)
+		if !ok {
+			return nil, fmt.Errorf("takes a string; found %s", typeName(v))
+		}
+		return f(r, s, t)
+	}
+}
+
+var stringMethods = map[string]stringMethod{
+	"upper": mapping(strings.ToUpper), "lower": mapping(strings.ToLower), "title": mapping(title), "capitalize": mapping(capitalize),
+	"strip": stripping(true, true), "lstrip": stripping(true, false), "rstrip": stripping(false, true),
+	"startswith": affix(strings.HasPrefix), "endswith": affix(strings.HasSuffix),
+	"isdigit": class(unicode.IsDigit), "isalpha": class(unicode.IsLetter), "isspace": class(unicode.IsSpace),
+	"isalnum":      class(func(c rune) bool { return unicode.IsLetter(c) || unicode.IsNumber(c) }),
+	"removeprefix": withString(func(_ *run, s, t string) (value, error) { return strings.TrimPrefix(s, t), nil }),
+	"removesuffix": withString(func(_ *run, s, t string) (value, error) { return strings.TrimSuffix(s, t), nil }),
+	"find": withString(func(_ *run, s, t string) (value, error) {
+		i := strings.Index(s, t)
+		if i > 0 {
+			i = len([]rune(s[:i]))
+		}
+		return i, nil
+	}),
+	"count": withString(func(_ *run, s, t string) (value, error) { return strings.Count(s, t), nil }),
+	"join": func(r *run, s string, a args) (value, error) {
+		var v value
+		if err := a.take([]string{"iterable"}, &v); err != nil {
+			return nil, err
+		}
+		return r.join(v, s)
+	},
+	"replace": func(r *run, s string, a args) (value, error) {
+		var old, with, count value = nil, nil, -1
+		if err := a.take([]string{"old", "new", "count"}, &old, &with, &count); err != nil {
+			return nil, err
+		}
+		return r.replace(s, old, with, count)
+	},
+	"split":  splitting(false),
+	"rsplit": splitting(true),
+	"splitlines": func(r *run, s string, a args) (value, error) {
+		var out []value
+		lines := strings.Split(strings.ReplaceAll(strings.ReplaceAll(s, "\r\n", "\n"), "\r", "\n"), "\n")
+		for i, line := range lines {
+			if i < len(lines)-1 || line != "" {
+				out = append(out, line)
+			}
+		}
+		return &list{items: out}, errors.Join(a.take(nil), r.made(len(s)+16*len(out)))
+	},
+}
+
+func (r *run) join(v value, with string) (value, error) {
+	items, err := r.items(v)
+	if err != nil {
+		return nil, err
+	}
+	var b strings.Builder
+	for i, e := range items {
+		s, err := r.show(e)
+		if err == nil {
+			err = r.made(len(s) + len(with))
+		}
+		if err != nil {
+			return nil, err
+		}
+		if i > 0 {
+			b.WriteString(with)
+		}
+		b.WriteString(s)
+	}
+	return b.String(), nil
+}
+
+func (r *run) replace(s string, old, with, count value) (value, error) {
+	o, okO := old.(string)
+	w, okW := with.(string)
+	n, okN := count.(int)
+	if count == nil {
+		n, okN = -1, true
+	}
+	if !okO || !okW || !okN {
+		return nil, errors.New("replace takes two strings and a count")
+	}
+	found := strings.Count(s, o)
+	if n >= 0 {
+		found = min(found, n)
+	}
+	if len(w) > 0 && found > maxBytes/len(w) {
+		return nil, r.made(maxBytes + 1)
+	}
+	if err := r.made(len(s) + found*len(w)); err != nil {
+		return nil, err
+	}
+	return strings.Replace(s, o, w, n), nil
+}
+
+func splitting(right bool) stringMethod {
+	return func(r *run, s string, a args) (value, error) {
+		var sep, most value = nil, -1
+		if err := a.take([]string{"sep", "maxsplit"}, &sep, &most); err != nil {
+			return nil, err
+		}
+		n, ok := most.(int)
+		if !ok {
+			return nil, errors.New("maxsplit is not an integer")
+		}
+		if err := r.made(32 * (len(s) + 1)); err != nil {
+			return nil, err
+		}
+		var parts []string
+		switch sep := sep.(type) {
+		case nil:
+			parts = fields(s, n, right)
+		case string:
+			if sep == "" {
+				return nil, errors.New("the separator is empty")
+			}
+			parts = splitString(s, sep, n, right)
+		default:
+			return nil, fmt.Errorf("takes a string; found %s", typeName(sep))
+		}
+		out := make([]value, len(parts))
+		for i, p := range parts {
+			out[i] = p
+		}
+		return &list{items: out}, nil
+	}
+}
+
+func splitString(s, sep string, n int, right bool) []string {
+	if n < 0 {
+		return strings.Split(s, sep)
+	}
+	if !right {
+		return strings.SplitN(s, sep, n+1)
+	}
+	all := strings.Split(s, sep)
+	if extra := len(all) - 1 - n; extra > 0 {
+		all = append([]string{strings.Join(all[:extra+1], sep)}, all[extra+1:]...)
+	}
+	return all
+}
+
+// fields splits at white space, at most n times if n is not negative.
+func fields(s string, n int, right bool) []string {
+	if n < 0 {
+		return strings.Fields(s)
+	}
+	var out []string
+	for s = strings.TrimSpace(s); s != ""; n-- {
+		i := strings.IndexFunc(s, unicode.IsSpace)
+		if right {
+			i = strings.LastIndexFunc(s, unicode.IsSpace)
+		}
+		switch {
+		case n == 0 || i < 0:
+			out, s = append(out, s), ""
+		case right:
+			part := strings.TrimLeftFunc(s[i:], unicode.IsSpace)
+			out, s = append(out, part), strings.TrimSpace(s[:i])
+		default:
+			out, s = append(out, s[:i]), strings.TrimSpace(s[i:])
+		}
+	}
+	if right {
+		for i, j := 0, len(out)-1; i < j; i, j = i+1, j-1 {
+			out[i], out[j] = out[j], out[i]
+		}
+	}
+	return out
+}
+
+func capitalize(s string) string {
+	for i, c := range s {
+		return string(unicode.ToTitle(c)) + strings.ToLower(s[i+len(string(c)):])
+	}
+	return ""
+}
+
+func title(s string) string {
+	inside := false
+	return strings.Map(func(c rune) rune {
+		was := inside
+		inside = unicode.IsLetter(c)
+		if was {
+			return unicode.ToLower(c)
+		}
+		return unicode.ToTitle(c)
+	}, s)
+}
+
+func parseInt(s string) (int, bool) {
+	n, err := strconv.Atoi(strings.TrimSpace(s))
+	return n, err == nil
+}
