@@ -193,7 +193,7 @@ func BenchmarkFFT(b *testing.B) {
 func TestFFTScratch(t *testing.T) {
 	for _, n := range []int{7, 60, 97, 400, 1009, 3000, 10007, 1 << 17} {
 		for _, rows := range []int{1, 40} {
-			for kind := FFTForward; kind <= FFTRealInverse && n*rows < 500_000; kind++ {
+			for kind := FFTForward; kind <= FFTRealInverse && n*rows < some(500_000); kind++ {
 				spec := FFTSpec{Kind: kind, N: n, Scale: 1}
 				in, out := spec.sizes()
 				eachNewPool(t, func(t *testing.T, p *Pool) {

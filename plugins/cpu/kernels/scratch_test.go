@@ -56,7 +56,7 @@ func TestGemmScratch(t *testing.T) {
 	r := rng(7)
 	sizes := []int{1, 2, 3, 17, 33, 64, 100, 300, 1100}
 	size := func() int { return sizes[r.IntN(len(sizes))] }
-	for range 40 {
+	for range some(40) {
 		grow := r.IntN(2) // 1: the memory is reserved for a larger product
 		g := randomGemm(r, size(), size(), size(), 1+r.IntN(2)*r.IntN(4))
 		eachNewPool(t, func(t *testing.T, p *Pool) {
@@ -75,7 +75,7 @@ func TestGemmScratch(t *testing.T) {
 
 func TestConvScratch(t *testing.T) {
 	r := rng(8)
-	for i := range 60 {
+	for i := range some(60) {
 		g := randomConv(r, i%3 == 1)
 		g.Out = make([]float32, g.N*volume(g.OutSize())*g.Cout)
 		larger := *g // memory for a larger one is enough
@@ -101,7 +101,7 @@ func TestTopKScratch(t *testing.T) {
 func TestAttentionScratch(t *testing.T) {
 	r := rng(9)
 	for _, c := range [][7]int{{2, 6, 2, 3, 1200, 40, 37}, {1, 8, 1, 4, 600, 64, 64}, {1, 2, 2, 1, 40, 16, 16}, {2, 4, 2, 300, 500, 33, 20}, {1, 2, 1, 70, 17, 20, 7}} {
-		for range 3 {
+		for range some(3) {
 			grow := r.IntN(2)
 			g := randomAttention(r, c[0], c[1], c[2], c[3], c[4], c[5], c[6], MaskCausal)
 			g.Precision = []Precision{Float32, BFloat16}[r.IntN(2)]
