@@ -67,6 +67,46 @@ func geBytesAVX2(dst *uint8, a *float32, b *float32, blocks int)
 //go:noescape
 func chooseAVX2(dst *float32, cond *uint8, t *float32, f *float32, blocks int)
 
+// andBitsAVX2 is dst = f(a, b) over vectors of bytes; blocks > 0, dst may be a or b.
+//
+//go:noescape
+func andBitsAVX2(dst *uint8, a *uint8, b *uint8, blocks int)
+
+// orBitsAVX2 is dst = f(a, b) over vectors of bytes; blocks > 0, dst may be a or b.
+//
+//go:noescape
+func orBitsAVX2(dst *uint8, a *uint8, b *uint8, blocks int)
+
+// xorBitsAVX2 is dst = f(a, b) over vectors of bytes; blocks > 0, dst may be a or b.
+//
+//go:noescape
+func xorBitsAVX2(dst *uint8, a *uint8, b *uint8, blocks int)
+
+// notBitsAVX2 is dst = f(a, b) over vectors of bytes; blocks > 0, dst may be a or b.
+//
+//go:noescape
+func notBitsAVX2(dst *uint8, a *uint8, b *uint8, blocks int)
+
+// andBoolBitsAVX2 is dst = f(a, b) over vectors of bytes; blocks > 0, dst may be a or b.
+//
+//go:noescape
+func andBoolBitsAVX2(dst *uint8, a *uint8, b *uint8, blocks int)
+
+// orBoolBitsAVX2 is dst = f(a, b) over vectors of bytes; blocks > 0, dst may be a or b.
+//
+//go:noescape
+func orBoolBitsAVX2(dst *uint8, a *uint8, b *uint8, blocks int)
+
+// xorBoolBitsAVX2 is dst = f(a, b) over vectors of bytes; blocks > 0, dst may be a or b.
+//
+//go:noescape
+func xorBoolBitsAVX2(dst *uint8, a *uint8, b *uint8, blocks int)
+
+// notBoolBitsAVX2 is dst = f(a, b) over vectors of bytes; blocks > 0, dst may be a or b.
+//
+//go:noescape
+func notBoolBitsAVX2(dst *uint8, a *uint8, b *uint8, blocks int)
+
 // powIntoAVX2 is dst = f(a, b) over blocks*lanes floats; blocks > 0, dst may be a or b.
 //
 //go:noescape
@@ -147,6 +187,46 @@ func geBytesAVX512(dst *uint8, a *float32, b *float32, blocks int)
 //go:noescape
 func chooseAVX512(dst *float32, cond *uint8, t *float32, f *float32, blocks int)
 
+// andBitsAVX512 is dst = f(a, b) over vectors of bytes; blocks > 0, dst may be a or b.
+//
+//go:noescape
+func andBitsAVX512(dst *uint8, a *uint8, b *uint8, blocks int)
+
+// orBitsAVX512 is dst = f(a, b) over vectors of bytes; blocks > 0, dst may be a or b.
+//
+//go:noescape
+func orBitsAVX512(dst *uint8, a *uint8, b *uint8, blocks int)
+
+// xorBitsAVX512 is dst = f(a, b) over vectors of bytes; blocks > 0, dst may be a or b.
+//
+//go:noescape
+func xorBitsAVX512(dst *uint8, a *uint8, b *uint8, blocks int)
+
+// notBitsAVX512 is dst = f(a, b) over vectors of bytes; blocks > 0, dst may be a or b.
+//
+//go:noescape
+func notBitsAVX512(dst *uint8, a *uint8, b *uint8, blocks int)
+
+// andBoolBitsAVX512 is dst = f(a, b) over vectors of bytes; blocks > 0, dst may be a or b.
+//
+//go:noescape
+func andBoolBitsAVX512(dst *uint8, a *uint8, b *uint8, blocks int)
+
+// orBoolBitsAVX512 is dst = f(a, b) over vectors of bytes; blocks > 0, dst may be a or b.
+//
+//go:noescape
+func orBoolBitsAVX512(dst *uint8, a *uint8, b *uint8, blocks int)
+
+// xorBoolBitsAVX512 is dst = f(a, b) over vectors of bytes; blocks > 0, dst may be a or b.
+//
+//go:noescape
+func xorBoolBitsAVX512(dst *uint8, a *uint8, b *uint8, blocks int)
+
+// notBoolBitsAVX512 is dst = f(a, b) over vectors of bytes; blocks > 0, dst may be a or b.
+//
+//go:noescape
+func notBoolBitsAVX512(dst *uint8, a *uint8, b *uint8, blocks int)
+
 // powIntoAVX512 is dst = f(a, b) over blocks*lanes floats; blocks > 0, dst may be a or b.
 //
 //go:noescape
@@ -184,6 +264,28 @@ var binaryAVX512 = map[string]func(dst, a, b *float32, blocks int){
 	"pow":       powIntoAVX512,
 	"remainder": remainderIntoAVX512,
 	"sub":       subIntoAVX512,
+}
+
+var bitsAVX2 = map[string]func(dst, a, b *uint8, blocks int){
+	"and":      andBitsAVX2,
+	"and_bool": andBoolBitsAVX2,
+	"not":      notBitsAVX2,
+	"not_bool": notBoolBitsAVX2,
+	"or":       orBitsAVX2,
+	"or_bool":  orBoolBitsAVX2,
+	"xor":      xorBitsAVX2,
+	"xor_bool": xorBoolBitsAVX2,
+}
+
+var bitsAVX512 = map[string]func(dst, a, b *uint8, blocks int){
+	"and":      andBitsAVX512,
+	"and_bool": andBoolBitsAVX512,
+	"not":      notBitsAVX512,
+	"not_bool": notBoolBitsAVX512,
+	"or":       orBitsAVX512,
+	"or_bool":  orBoolBitsAVX512,
+	"xor":      xorBitsAVX512,
+	"xor_bool": xorBoolBitsAVX512,
 }
 
 var compareAVX2 = map[string]func(dst *uint8, a, b *float32, blocks int){

@@ -313,6 +313,188 @@ loop:
 	VZEROUPPER
 	RET
 
+// func andBitsAVX2(dst *uint8, a *uint8, b *uint8, blocks int)
+// Requires: AVX
+TEXT ·andBitsAVX2(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ blocks+24(FP), BX
+	XORQ SI, SI
+
+loop:
+	VMOVUPS (CX)(SI*1), Y0
+	VANDPS  (DX)(SI*1), Y0, Y0
+	VMOVUPS Y0, (AX)(SI*1)
+	ADDQ    $0x20, SI
+	DECQ    BX
+	JNE     loop
+	VZEROUPPER
+	RET
+
+// func orBitsAVX2(dst *uint8, a *uint8, b *uint8, blocks int)
+// Requires: AVX
+TEXT ·orBitsAVX2(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ blocks+24(FP), BX
+	XORQ SI, SI
+
+loop:
+	VMOVUPS (CX)(SI*1), Y0
+	VORPS   (DX)(SI*1), Y0, Y0
+	VMOVUPS Y0, (AX)(SI*1)
+	ADDQ    $0x20, SI
+	DECQ    BX
+	JNE     loop
+	VZEROUPPER
+	RET
+
+// func xorBitsAVX2(dst *uint8, a *uint8, b *uint8, blocks int)
+// Requires: AVX
+TEXT ·xorBitsAVX2(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ blocks+24(FP), BX
+	XORQ SI, SI
+
+loop:
+	VMOVUPS (CX)(SI*1), Y0
+	VXORPS  (DX)(SI*1), Y0, Y0
+	VMOVUPS Y0, (AX)(SI*1)
+	ADDQ    $0x20, SI
+	DECQ    BX
+	JNE     loop
+	VZEROUPPER
+	RET
+
+// func notBitsAVX2(dst *uint8, a *uint8, b *uint8, blocks int)
+// Requires: AVX
+TEXT ·notBitsAVX2(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ blocks+24(FP), DX
+	XORQ BX, BX
+
+loop:
+	VMOVUPS (CX)(BX*1), Y0
+	VXORPS  cffffffff<>+0(SB), Y0, Y0
+	VMOVUPS Y0, (AX)(BX*1)
+	ADDQ    $0x20, BX
+	DECQ    DX
+	JNE     loop
+	VZEROUPPER
+	RET
+
+DATA cffffffff<>+0(SB)/4, $0xffffffff
+DATA cffffffff<>+4(SB)/4, $0xffffffff
+DATA cffffffff<>+8(SB)/4, $0xffffffff
+DATA cffffffff<>+12(SB)/4, $0xffffffff
+DATA cffffffff<>+16(SB)/4, $0xffffffff
+DATA cffffffff<>+20(SB)/4, $0xffffffff
+DATA cffffffff<>+24(SB)/4, $0xffffffff
+DATA cffffffff<>+28(SB)/4, $0xffffffff
+DATA cffffffff<>+32(SB)/4, $0xffffffff
+DATA cffffffff<>+36(SB)/4, $0xffffffff
+DATA cffffffff<>+40(SB)/4, $0xffffffff
+DATA cffffffff<>+44(SB)/4, $0xffffffff
+DATA cffffffff<>+48(SB)/4, $0xffffffff
+DATA cffffffff<>+52(SB)/4, $0xffffffff
+DATA cffffffff<>+56(SB)/4, $0xffffffff
+DATA cffffffff<>+60(SB)/4, $0xffffffff
+GLOBL cffffffff<>(SB), RODATA|NOPTR, $64
+
+// func andBoolBitsAVX2(dst *uint8, a *uint8, b *uint8, blocks int)
+// Requires: AVX, AVX2
+TEXT ·andBoolBitsAVX2(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ blocks+24(FP), BX
+	XORQ SI, SI
+
+loop:
+	VMOVUPS (CX)(SI*1), Y0
+	VMOVUPS c01010101<>+0(SB), Y1
+	VPMINUB Y0, Y1, Y1
+	VMOVUPS c01010101<>+0(SB), Y0
+	VPMINUB (DX)(SI*1), Y0, Y0
+	VANDPS  Y0, Y1, Y1
+	VMOVUPS Y1, (AX)(SI*1)
+	ADDQ    $0x20, SI
+	DECQ    BX
+	JNE     loop
+	VZEROUPPER
+	RET
+
+// func orBoolBitsAVX2(dst *uint8, a *uint8, b *uint8, blocks int)
+// Requires: AVX, AVX2
+TEXT ·orBoolBitsAVX2(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ blocks+24(FP), BX
+	XORQ SI, SI
+
+loop:
+	VMOVUPS (CX)(SI*1), Y0
+	VORPS   (DX)(SI*1), Y0, Y0
+	VMOVUPS c01010101<>+0(SB), Y1
+	VPMINUB Y0, Y1, Y1
+	VMOVUPS Y1, (AX)(SI*1)
+	ADDQ    $0x20, SI
+	DECQ    BX
+	JNE     loop
+	VZEROUPPER
+	RET
+
+// func xorBoolBitsAVX2(dst *uint8, a *uint8, b *uint8, blocks int)
+// Requires: AVX, AVX2
+TEXT ·xorBoolBitsAVX2(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ blocks+24(FP), BX
+	XORQ SI, SI
+
+loop:
+	VMOVUPS (CX)(SI*1), Y0
+	VMOVUPS c01010101<>+0(SB), Y1
+	VPMINUB Y0, Y1, Y1
+	VMOVUPS c01010101<>+0(SB), Y0
+	VPMINUB (DX)(SI*1), Y0, Y0
+	VXORPS  Y0, Y1, Y1
+	VMOVUPS Y1, (AX)(SI*1)
+	ADDQ    $0x20, SI
+	DECQ    BX
+	JNE     loop
+	VZEROUPPER
+	RET
+
+// func notBoolBitsAVX2(dst *uint8, a *uint8, b *uint8, blocks int)
+// Requires: AVX, AVX2
+TEXT ·notBoolBitsAVX2(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ blocks+24(FP), DX
+	XORQ BX, BX
+
+loop:
+	VMOVUPS (CX)(BX*1), Y0
+	VMOVUPS c01010101<>+0(SB), Y1
+	VPMINUB Y0, Y1, Y1
+	VXORPS  c01010101<>+0(SB), Y1, Y1
+	VMOVUPS Y1, (AX)(BX*1)
+	ADDQ    $0x20, BX
+	DECQ    DX
+	JNE     loop
+	VZEROUPPER
+	RET
+
 // func powIntoAVX2(dst *float32, a *float32, b *float32, blocks int)
 // Requires: AVX, AVX2, FMA3
 TEXT ·powIntoAVX2(SB), NOSPLIT, $0-32
@@ -1153,6 +1335,170 @@ loop:
 	ADDQ      $0x10, CX
 	DECQ      SI
 	JNE       loop
+	VZEROUPPER
+	RET
+
+// func andBitsAVX512(dst *uint8, a *uint8, b *uint8, blocks int)
+// Requires: AVX, AVX512F
+TEXT ·andBitsAVX512(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ blocks+24(FP), BX
+	XORQ SI, SI
+
+loop:
+	VMOVUPS (CX)(SI*1), Z0
+	VPANDD  (DX)(SI*1), Z0, Z0
+	VMOVUPS Z0, (AX)(SI*1)
+	ADDQ    $0x40, SI
+	DECQ    BX
+	JNE     loop
+	VZEROUPPER
+	RET
+
+// func orBitsAVX512(dst *uint8, a *uint8, b *uint8, blocks int)
+// Requires: AVX, AVX512F
+TEXT ·orBitsAVX512(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ blocks+24(FP), BX
+	XORQ SI, SI
+
+loop:
+	VMOVUPS (CX)(SI*1), Z0
+	VPORD   (DX)(SI*1), Z0, Z0
+	VMOVUPS Z0, (AX)(SI*1)
+	ADDQ    $0x40, SI
+	DECQ    BX
+	JNE     loop
+	VZEROUPPER
+	RET
+
+// func xorBitsAVX512(dst *uint8, a *uint8, b *uint8, blocks int)
+// Requires: AVX, AVX512F
+TEXT ·xorBitsAVX512(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ blocks+24(FP), BX
+	XORQ SI, SI
+
+loop:
+	VMOVUPS (CX)(SI*1), Z0
+	VPXORD  (DX)(SI*1), Z0, Z0
+	VMOVUPS Z0, (AX)(SI*1)
+	ADDQ    $0x40, SI
+	DECQ    BX
+	JNE     loop
+	VZEROUPPER
+	RET
+
+// func notBitsAVX512(dst *uint8, a *uint8, b *uint8, blocks int)
+// Requires: AVX, AVX512F
+TEXT ·notBitsAVX512(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ blocks+24(FP), DX
+	XORQ BX, BX
+
+loop:
+	VMOVUPS (CX)(BX*1), Z0
+	VPXORD  cffffffff<>+0(SB), Z0, Z0
+	VMOVUPS Z0, (AX)(BX*1)
+	ADDQ    $0x40, BX
+	DECQ    DX
+	JNE     loop
+	VZEROUPPER
+	RET
+
+// func andBoolBitsAVX512(dst *uint8, a *uint8, b *uint8, blocks int)
+// Requires: AVX, AVX512BW, AVX512F
+TEXT ·andBoolBitsAVX512(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ blocks+24(FP), BX
+	XORQ SI, SI
+
+loop:
+	VMOVUPS (CX)(SI*1), Z0
+	VMOVUPS c01010101<>+0(SB), Z1
+	VPMINUB Z0, Z1, Z1
+	VMOVUPS c01010101<>+0(SB), Z0
+	VPMINUB (DX)(SI*1), Z0, Z0
+	VPANDD  Z0, Z1, Z1
+	VMOVUPS Z1, (AX)(SI*1)
+	ADDQ    $0x40, SI
+	DECQ    BX
+	JNE     loop
+	VZEROUPPER
+	RET
+
+// func orBoolBitsAVX512(dst *uint8, a *uint8, b *uint8, blocks int)
+// Requires: AVX, AVX512BW, AVX512F
+TEXT ·orBoolBitsAVX512(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ blocks+24(FP), BX
+	XORQ SI, SI
+
+loop:
+	VMOVUPS (CX)(SI*1), Z0
+	VPORD   (DX)(SI*1), Z0, Z0
+	VMOVUPS c01010101<>+0(SB), Z1
+	VPMINUB Z0, Z1, Z1
+	VMOVUPS Z1, (AX)(SI*1)
+	ADDQ    $0x40, SI
+	DECQ    BX
+	JNE     loop
+	VZEROUPPER
+	RET
+
+// func xorBoolBitsAVX512(dst *uint8, a *uint8, b *uint8, blocks int)
+// Requires: AVX, AVX512BW, AVX512F
+TEXT ·xorBoolBitsAVX512(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ blocks+24(FP), BX
+	XORQ SI, SI
+
+loop:
+	VMOVUPS (CX)(SI*1), Z0
+	VMOVUPS c01010101<>+0(SB), Z1
+	VPMINUB Z0, Z1, Z1
+	VMOVUPS c01010101<>+0(SB), Z0
+	VPMINUB (DX)(SI*1), Z0, Z0
+	VPXORD  Z0, Z1, Z1
+	VMOVUPS Z1, (AX)(SI*1)
+	ADDQ    $0x40, SI
+	DECQ    BX
+	JNE     loop
+	VZEROUPPER
+	RET
+
+// func notBoolBitsAVX512(dst *uint8, a *uint8, b *uint8, blocks int)
+// Requires: AVX, AVX512BW, AVX512F
+TEXT ·notBoolBitsAVX512(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ blocks+24(FP), DX
+	XORQ BX, BX
+
+loop:
+	VMOVUPS (CX)(BX*1), Z0
+	VMOVUPS c01010101<>+0(SB), Z1
+	VPMINUB Z0, Z1, Z1
+	VPXORD  c01010101<>+0(SB), Z1, Z1
+	VMOVUPS Z1, (AX)(BX*1)
+	ADDQ    $0x40, BX
+	DECQ    DX
+	JNE     loop
 	VZEROUPPER
 	RET
 

@@ -67,6 +67,46 @@ func geBytesNEON(dst *uint8, a *float32, b *float32, blocks int)
 //go:noescape
 func chooseNEON(dst *float32, cond *uint8, t *float32, f *float32, blocks int)
 
+// andBitsNEON is dst = f(a, b) over blocks of 32 bytes; blocks > 0, dst may be a or b.
+//
+//go:noescape
+func andBitsNEON(dst *uint8, a *uint8, b *uint8, blocks int)
+
+// orBitsNEON is dst = f(a, b) over blocks of 32 bytes; blocks > 0, dst may be a or b.
+//
+//go:noescape
+func orBitsNEON(dst *uint8, a *uint8, b *uint8, blocks int)
+
+// xorBitsNEON is dst = f(a, b) over blocks of 32 bytes; blocks > 0, dst may be a or b.
+//
+//go:noescape
+func xorBitsNEON(dst *uint8, a *uint8, b *uint8, blocks int)
+
+// notBitsNEON is dst = f(a, b) over blocks of 32 bytes; blocks > 0, dst may be a or b.
+//
+//go:noescape
+func notBitsNEON(dst *uint8, a *uint8, b *uint8, blocks int)
+
+// andBoolBitsNEON is dst = f(a, b) over blocks of 32 bytes; blocks > 0, dst may be a or b.
+//
+//go:noescape
+func andBoolBitsNEON(dst *uint8, a *uint8, b *uint8, blocks int)
+
+// orBoolBitsNEON is dst = f(a, b) over blocks of 32 bytes; blocks > 0, dst may be a or b.
+//
+//go:noescape
+func orBoolBitsNEON(dst *uint8, a *uint8, b *uint8, blocks int)
+
+// xorBoolBitsNEON is dst = f(a, b) over blocks of 32 bytes; blocks > 0, dst may be a or b.
+//
+//go:noescape
+func xorBoolBitsNEON(dst *uint8, a *uint8, b *uint8, blocks int)
+
+// notBoolBitsNEON is dst = f(a, b) over blocks of 32 bytes; blocks > 0, dst may be a or b.
+//
+//go:noescape
+func notBoolBitsNEON(dst *uint8, a *uint8, b *uint8, blocks int)
+
 var binaryNEON = map[string]func(dst, a, b *float32, blocks int){
 	"add": addIntoNEON,
 	"div": divIntoNEON,
@@ -74,6 +114,17 @@ var binaryNEON = map[string]func(dst, a, b *float32, blocks int){
 	"min": minIntoNEON,
 	"mul": mulIntoNEON,
 	"sub": subIntoNEON,
+}
+
+var bitsNEON = map[string]func(dst, a, b *uint8, blocks int){
+	"and":      andBitsNEON,
+	"and_bool": andBoolBitsNEON,
+	"not":      notBitsNEON,
+	"not_bool": notBoolBitsNEON,
+	"or":       orBitsNEON,
+	"or_bool":  orBoolBitsNEON,
+	"xor":      xorBitsNEON,
+	"xor_bool": xorBoolBitsNEON,
 }
 
 var compareNEON = map[string]func(dst *uint8, a, b *float32, blocks int){

@@ -311,3 +311,203 @@ loop:
 	SUBS $1, R4, R4
 	BNE loop
 	RET
+
+// func andBitsNEON(dst *uint8, a *uint8, b *uint8, blocks int)
+TEXT ·andBitsNEON(SB), NOSPLIT, $0-32
+	MOVD dst+0(FP), R0
+	MOVD a+8(FP), R1
+	MOVD b+16(FP), R2
+	MOVD blocks+24(FP), R3
+loop:
+	FLDPQ 0(R1), (F0, F1)
+	FLDPQ 0(R2), (F2, F3)
+	VAND V2.B16, V0.B16, V0.B16
+	VAND V3.B16, V1.B16, V1.B16
+	FSTPQ (F0, F1), 0(R0)
+	ADD $32, R0, R0
+	ADD $32, R1, R1
+	ADD $32, R2, R2
+	SUBS $1, R3, R3
+	BNE loop
+	RET
+
+// func orBitsNEON(dst *uint8, a *uint8, b *uint8, blocks int)
+TEXT ·orBitsNEON(SB), NOSPLIT, $0-32
+	MOVD dst+0(FP), R0
+	MOVD a+8(FP), R1
+	MOVD b+16(FP), R2
+	MOVD blocks+24(FP), R3
+loop:
+	FLDPQ 0(R1), (F0, F1)
+	FLDPQ 0(R2), (F2, F3)
+	VORR V2.B16, V0.B16, V0.B16
+	VORR V3.B16, V1.B16, V1.B16
+	FSTPQ (F0, F1), 0(R0)
+	ADD $32, R0, R0
+	ADD $32, R1, R1
+	ADD $32, R2, R2
+	SUBS $1, R3, R3
+	BNE loop
+	RET
+
+// func xorBitsNEON(dst *uint8, a *uint8, b *uint8, blocks int)
+TEXT ·xorBitsNEON(SB), NOSPLIT, $0-32
+	MOVD dst+0(FP), R0
+	MOVD a+8(FP), R1
+	MOVD b+16(FP), R2
+	MOVD blocks+24(FP), R3
+loop:
+	FLDPQ 0(R1), (F0, F1)
+	FLDPQ 0(R2), (F2, F3)
+	VEOR V2.B16, V0.B16, V0.B16
+	VEOR V3.B16, V1.B16, V1.B16
+	FSTPQ (F0, F1), 0(R0)
+	ADD $32, R0, R0
+	ADD $32, R1, R1
+	ADD $32, R2, R2
+	SUBS $1, R3, R3
+	BNE loop
+	RET
+
+DATA notBitsNEONConstants<>+0(SB)/8, $0xffffffffffffffff
+DATA notBitsNEONConstants<>+8(SB)/8, $0xffffffffffffffff
+GLOBL notBitsNEONConstants<>(SB), RODATA|NOPTR, $16
+
+// func notBitsNEON(dst *uint8, a *uint8, b *uint8, blocks int)
+TEXT ·notBitsNEON(SB), NOSPLIT, $0-32
+	MOVD $notBitsNEONConstants<>(SB), R0
+	MOVD dst+0(FP), R1
+	MOVD a+8(FP), R2
+	MOVD b+16(FP), R3
+	MOVD blocks+24(FP), R4
+loop:
+	FLDPQ 0(R2), (F0, F1)
+	FLDPQ 0(R3), (F2, F3)
+	FMOVQ 0(R0), F2
+	VEOR V2.B16, V0.B16, V0.B16
+	VEOR V2.B16, V1.B16, V1.B16
+	FSTPQ (F0, F1), 0(R1)
+	ADD $32, R1, R1
+	ADD $32, R2, R2
+	ADD $32, R3, R3
+	SUBS $1, R4, R4
+	BNE loop
+	RET
+
+DATA andBoolBitsNEONConstants<>+0(SB)/8, $0x0101010101010101
+DATA andBoolBitsNEONConstants<>+8(SB)/8, $0x0101010101010101
+GLOBL andBoolBitsNEONConstants<>(SB), RODATA|NOPTR, $16
+
+// func andBoolBitsNEON(dst *uint8, a *uint8, b *uint8, blocks int)
+TEXT ·andBoolBitsNEON(SB), NOSPLIT, $0-32
+	MOVD $andBoolBitsNEONConstants<>(SB), R0
+	MOVD dst+0(FP), R1
+	MOVD a+8(FP), R2
+	MOVD b+16(FP), R3
+	MOVD blocks+24(FP), R4
+loop:
+	FLDPQ 0(R2), (F0, F1)
+	FLDPQ 0(R3), (F2, F3)
+	FMOVQ 0(R0), F4
+	WORD $0x6e246c00 // umin v0.16b, v0.16b, v4.16b
+	WORD $0x6e246c21 // umin v1.16b, v1.16b, v4.16b
+	FMOVQ 0(R0), F4
+	WORD $0x6e246c42 // umin v2.16b, v2.16b, v4.16b
+	WORD $0x6e246c63 // umin v3.16b, v3.16b, v4.16b
+	VAND V2.B16, V0.B16, V0.B16
+	VAND V3.B16, V1.B16, V1.B16
+	FSTPQ (F0, F1), 0(R1)
+	ADD $32, R1, R1
+	ADD $32, R2, R2
+	ADD $32, R3, R3
+	SUBS $1, R4, R4
+	BNE loop
+	RET
+
+DATA orBoolBitsNEONConstants<>+0(SB)/8, $0x0101010101010101
+DATA orBoolBitsNEONConstants<>+8(SB)/8, $0x0101010101010101
+GLOBL orBoolBitsNEONConstants<>(SB), RODATA|NOPTR, $16
+
+// func orBoolBitsNEON(dst *uint8, a *uint8, b *uint8, blocks int)
+TEXT ·orBoolBitsNEON(SB), NOSPLIT, $0-32
+	MOVD $orBoolBitsNEONConstants<>(SB), R0
+	MOVD dst+0(FP), R1
+	MOVD a+8(FP), R2
+	MOVD b+16(FP), R3
+	MOVD blocks+24(FP), R4
+loop:
+	FLDPQ 0(R2), (F0, F1)
+	FLDPQ 0(R3), (F2, F3)
+	FMOVQ 0(R0), F4
+	WORD $0x6e246c00 // umin v0.16b, v0.16b, v4.16b
+	WORD $0x6e246c21 // umin v1.16b, v1.16b, v4.16b
+	FMOVQ 0(R0), F4
+	WORD $0x6e246c42 // umin v2.16b, v2.16b, v4.16b
+	WORD $0x6e246c63 // umin v3.16b, v3.16b, v4.16b
+	VORR V2.B16, V0.B16, V0.B16
+	VORR V3.B16, V1.B16, V1.B16
+	FSTPQ (F0, F1), 0(R1)
+	ADD $32, R1, R1
+	ADD $32, R2, R2
+	ADD $32, R3, R3
+	SUBS $1, R4, R4
+	BNE loop
+	RET
+
+DATA xorBoolBitsNEONConstants<>+0(SB)/8, $0x0101010101010101
+DATA xorBoolBitsNEONConstants<>+8(SB)/8, $0x0101010101010101
+GLOBL xorBoolBitsNEONConstants<>(SB), RODATA|NOPTR, $16
+
+// func xorBoolBitsNEON(dst *uint8, a *uint8, b *uint8, blocks int)
+TEXT ·xorBoolBitsNEON(SB), NOSPLIT, $0-32
+	MOVD $xorBoolBitsNEONConstants<>(SB), R0
+	MOVD dst+0(FP), R1
+	MOVD a+8(FP), R2
+	MOVD b+16(FP), R3
+	MOVD blocks+24(FP), R4
+loop:
+	FLDPQ 0(R2), (F0, F1)
+	FLDPQ 0(R3), (F2, F3)
+	FMOVQ 0(R0), F4
+	WORD $0x6e246c00 // umin v0.16b, v0.16b, v4.16b
+	WORD $0x6e246c21 // umin v1.16b, v1.16b, v4.16b
+	FMOVQ 0(R0), F4
+	WORD $0x6e246c42 // umin v2.16b, v2.16b, v4.16b
+	WORD $0x6e246c63 // umin v3.16b, v3.16b, v4.16b
+	VEOR V2.B16, V0.B16, V0.B16
+	VEOR V3.B16, V1.B16, V1.B16
+	FSTPQ (F0, F1), 0(R1)
+	ADD $32, R1, R1
+	ADD $32, R2, R2
+	ADD $32, R3, R3
+	SUBS $1, R4, R4
+	BNE loop
+	RET
+
+DATA notBoolBitsNEONConstants<>+0(SB)/8, $0x0101010101010101
+DATA notBoolBitsNEONConstants<>+8(SB)/8, $0x0101010101010101
+GLOBL notBoolBitsNEONConstants<>(SB), RODATA|NOPTR, $16
+
+// func notBoolBitsNEON(dst *uint8, a *uint8, b *uint8, blocks int)
+TEXT ·notBoolBitsNEON(SB), NOSPLIT, $0-32
+	MOVD $notBoolBitsNEONConstants<>(SB), R0
+	MOVD dst+0(FP), R1
+	MOVD a+8(FP), R2
+	MOVD b+16(FP), R3
+	MOVD blocks+24(FP), R4
+loop:
+	FLDPQ 0(R2), (F0, F1)
+	FLDPQ 0(R3), (F2, F3)
+	FMOVQ 0(R0), F2
+	WORD $0x6e226c00 // umin v0.16b, v0.16b, v2.16b
+	WORD $0x6e226c21 // umin v1.16b, v1.16b, v2.16b
+	FMOVQ 0(R0), F2
+	VEOR V2.B16, V0.B16, V0.B16
+	VEOR V2.B16, V1.B16, V1.B16
+	FSTPQ (F0, F1), 0(R1)
+	ADD $32, R1, R1
+	ADD $32, R2, R2
+	ADD $32, R3, R3
+	SUBS $1, R4, R4
+	BNE loop
+	RET

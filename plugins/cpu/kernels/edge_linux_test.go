@@ -78,6 +78,9 @@ func TestOperandsEndWithMemory(t *testing.T) {
 					g(edge[uint8](t, n), f(n))
 				}
 				s.choose(f(n), edge[uint8](t, n), f(n), f(n))
+				for _, g := range s.bits {
+					g(edge[uint8](t, n), edge[uint8](t, n), edge[uint8](t, n))
+				}
 				s.round(f(n), f(n))
 				s.stencil(f(n), f(n+3), []int{3, 0}, f(2), 1)
 				s.stencilEach(f(n), f(n+3), []int{3, 0}, f(n+2), []int{0, 2}, f(n))

@@ -18,10 +18,11 @@ func IntegerUnaries() []string { return integerUnaries }
 
 // UnaryInteger is dst[i] = op(src[i]), a function that IntegerUnaries lists; dst may be src.
 func UnaryInteger[T Integer](p *Pool, op string, dst, src []T) {
-	split(p, len(src), elementGrain, integerRows[T]{op, dst[:len(src)], src})
+	split(p, len(src), elementGrain, integerRows[T]{p.isa, op, dst[:len(src)], src})
 }
 
 type integerRows[T Integer] struct {
+	isa      *isa
 	op       string
 	dst, src []T
 }
@@ -53,16 +54,14 @@ func (x *integerRows[T]) do(lo, hi, _ int) {
 			dst[i] = max(v, 0)
 		}
 	case "not":
-		for i, v := range src {
-			dst[i] = ^v
-		}
+		x.isa.bits[bitNot](bytesOf(dst), bytesOf(src), bytesOf(src))
 	default:
 		panic("BUG: " + x.op + " of integers")
 	}
 }
 
 // binaryIntegers is one row of integers. It reports false for a division by zero.
-func binaryIntegers[T Integer](op BinaryOp, dst, a, b []T) bool {
+func binaryIntegers[T Integer](s *isa, op BinaryOp, dst, a, b []T) bool {
 	a, b = a[:len(dst)], b[:len(dst)]
 	width := uint64(8 * unsafe.Sizeof(dst[0]))
 	switch op {
@@ -87,11 +86,11 @@ func binaryIntegers[T Integer](op BinaryOp, dst, a, b []T) bool {
 			dst[i] = min(x, b[i])
 		}
 	case And:
-		eachWord(bytesOf(dst), bytesOf(a), bytesOf(b), func(x, y uint64) uint64 { return x & y })
+		s.bits[bitAnd](bytesOf(dst), bytesOf(a), bytesOf(b))
 	case Or:
-		eachWord(bytesOf(dst), bytesOf(a), bytesOf(b), func(x, y uint64) uint64 { return x | y })
+		s.bits[bitOr](bytesOf(dst), bytesOf(a), bytesOf(b))
 	case Xor:
-		eachWord(bytesOf(dst), bytesOf(a), bytesOf(b), func(x, y uint64) uint64 { return x ^ y })
+		s.bits[bitXor](bytesOf(dst), bytesOf(a), bytesOf(b))
 	case ShiftLeft: // in Go too, a shift by the width or more loses all bits
 		for i, x := range a {
 			dst[i] = x << shiftBy(b[i], width)
@@ -160,7 +159,7 @@ func (x *binaryInts[T]) do(lo, hi, worker int) {
 	buf := scratchOf[T](x.p.scratch(worker), 2*spread)
 	x.g.rows(lo, hi, func(out int, at [operands]int, n int) {
 		pieces(n, x.a[at[0]:], x.b[at[1]:], sa, sb, buf, func(i int, a, b []T) {
-			if !binaryIntegers(x.op, x.dst[out+i:][:len(a)], a, b) {
+			if !binaryIntegers(x.p.isa, x.op, x.dst[out+i:][:len(a)], a, b) {
 				x.p.bad.Store(1)
 			}
 		})
@@ -214,21 +213,56 @@ func (x *logicalRows) do(lo, hi, worker int) {
 	sa, sb := x.g.step(0), x.g.step(1)
 	buf := x.p.scratch(worker).octets(2 * spread)
 	x.g.rows(lo, hi, func(out int, at [operands]int, n int) {
-		pieces(n, x.a[at[0]:], x.b[at[1]:], sa, sb, buf, func(i int, a, b []uint8) { logicalRow(x.op, x.dst[out+i:][:len(a)], a, b) })
+		pieces(n, x.a[at[0]:], x.b[at[1]:], sa, sb, buf, func(i int, a, b []uint8) { x.p.isa.bits[logical(x.op)](x.dst[out+i:][:len(a)], a, b) })
 	})
 }
 
-func logicalRow(op BinaryOp, dst, a, b []uint8) {
+// logical is the function of bools.
+func logical(op BinaryOp) bitOp {
 	switch op {
 	case And:
-		eachWord(dst, a, b, func(x, y uint64) uint64 { return truths(x) & truths(y) })
+		return boolAnd
 	case Or:
-		eachWord(dst, a, b, func(x, y uint64) uint64 { return truths(x | y) })
+		return boolOr
 	case Xor:
-		eachWord(dst, a, b, func(x, y uint64) uint64 { return truths(x) ^ truths(y) })
-	default:
-		panic("BUG: " + op.String() + " of bools")
+		return boolXor
 	}
+	panic("BUG: " + op.String() + " of bools")
+}
+
+// A bitOp is a function of bits, or of bools.
+type bitOp int
+
+const (
+	bitAnd bitOp = iota
+	bitOr
+	bitXor
+	bitNot
+	boolAnd
+	boolOr
+	boolXor
+	boolNot
+	bitOpCount
+)
+
+// bitOps are the names by which routines are found.
+var bitOps = [bitOpCount]string{"and", "or", "xor", "not", "and_bool", "or_bool", "xor_bool", "not_bool"}
+
+// bitsInGo are the functions eight bytes at a time.
+func bitsInGo() (all [bitOpCount]func(dst, a, b []uint8)) {
+	for op, f := range [bitOpCount]func(x, y uint64) uint64{
+		bitAnd:  func(x, y uint64) uint64 { return x & y },
+		bitOr:   func(x, y uint64) uint64 { return x | y },
+		bitXor:  func(x, y uint64) uint64 { return x ^ y },
+		bitNot:  func(x, _ uint64) uint64 { return ^x },
+		boolAnd: func(x, y uint64) uint64 { return truths(x) & truths(y) },
+		boolOr:  func(x, y uint64) uint64 { return truths(x | y) },
+		boolXor: func(x, y uint64) uint64 { return truths(x) ^ truths(y) },
+		boolNot: func(x, _ uint64) uint64 { return truths(x) ^ 0x0101010101010101 },
+	} {
+		all[op] = func(dst, a, b []uint8) { eachWord(dst, a, b, f) }
+	}
+	return all
 }
 
 // eachWord is dst = f(a, b), eight bytes at a time.
@@ -259,9 +293,12 @@ func bytesOf[T Integer](s []T) []uint8 {
 
 // Not is dst[i] = not src[i] on bools; dst may be src.
 func Not(p *Pool, dst, src []uint8) {
-	split(p, len(src), elementGrain, mapping[uint8, uint8]{notRow, dst[:len(src)], src})
+	split(p, len(src), elementGrain, notting{p.isa, dst[:len(src)], src})
 }
 
-func notRow(dst, src []uint8) {
-	eachWord(dst, src, src, func(x, _ uint64) uint64 { return truths(x) ^ 0x0101010101010101 })
+type notting struct {
+	isa      *isa
+	dst, src []uint8
 }
+
+func (x *notting) do(lo, hi, _ int) { x.isa.bits[boolNot](x.dst[lo:hi], x.src[lo:hi], x.src[lo:hi]) }

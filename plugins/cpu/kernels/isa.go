@@ -61,6 +61,8 @@ type isa struct {
 	compare [compareCount]func(dst []uint8, a, b []float32)
 	test    [predicateCount]func(dst []uint8, src []float32)
 	choose  func(dst []float32, cond []uint8, t, f []float32)
+	// bits are the functions of bits and bools; those of one operand have it twice.
+	bits [bitOpCount]func(dst, a, b []uint8)
 	// slow are the elementwise ops for which the set has no routine, so that loops in Go compute them.
 	slow map[any]bool
 

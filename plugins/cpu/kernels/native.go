@@ -253,7 +253,8 @@ type unaryRoutine struct {
 
 // setElementwise gives a set its routines of elementwise functions, by their names, and the loops in Go for all others.
 func (s *isa) setElementwise(unary map[string]unaryRoutine, binary map[string]func(dst, a, b *float32, blocks int),
-	compare map[string]func(dst *uint8, a, b *float32, blocks int), test map[string]func(dst *uint8, src *float32, blocks int)) *isa {
+	compare map[string]func(dst *uint8, a, b *float32, blocks int), test map[string]func(dst *uint8, src *float32, blocks int),
+	bits map[string]func(dst, a, b *uint8, blocks int)) *isa {
 	s.setElementwiseInGo()
 	for name, r := range unary {
 		op, ok := ParseUnary(name)
@@ -302,6 +303,9 @@ func (s *isa) setElementwise(unary map[string]unaryRoutine, binary map[string]fu
 		s.test[op] = testOf(s.lanes, f, s.test[op])
 		delete(s.slow, op)
 	}
+	for op, name := range bitOps {
+		s.bits[op] = binaryOf(4*s.lanes, bits[name], s.bits[op])
+	}
 	return s
 }
 
@@ -320,8 +324,8 @@ func testOf(lanes int, f func(dst *uint8, src *float32, blocks int), rest func(d
 }
 
 // binaryOf turns a routine over whole vectors into one over any length. rest computes the remaining elements.
-func binaryOf(lanes int, f func(dst, a, b *float32, blocks int), rest func(dst, a, b []float32)) func(dst, a, b []float32) {
-	return func(dst, a, b []float32) {
+func binaryOf[T any](lanes int, f func(dst, a, b *T, blocks int), rest func(dst, a, b []T)) func(dst, a, b []T) {
+	return func(dst, a, b []T) {
 		dst, b = dst[:len(a)], b[:len(a)]
 		n := len(a) / lanes
 		if n > 0 {

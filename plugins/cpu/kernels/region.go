@@ -154,10 +154,12 @@ func regionRun(st RegionStep, bools []bool) (run func(s *isa, dst RegionValue, i
 		return regionCast(bools[0], name == "bool")
 	}
 	if name == "not" && len(bools) == 1 && bools[0] {
-		return func(_ *isa, dst RegionValue, in *[3]RegionValue) { notRow(dst.Bool, in[0].Bool) }, true
+		return func(s *isa, dst RegionValue, in *[3]RegionValue) { s.bits[boolNot](dst.Bool, in[0].Bool, in[0].Bool) }, true
 	}
 	if b, ok := ParseBinary(name); ok && b.TakesBools() && len(bools) == 2 && bools[0] && bools[1] {
-		return func(_ *isa, dst RegionValue, in *[3]RegionValue) { logicalRow(b, dst.Bool, in[0].Bool, in[1].Bool) }, true
+		return func(s *isa, dst RegionValue, in *[3]RegionValue) {
+			s.bits[logical(b)](dst.Bool, in[0].Bool, in[1].Bool)
+		}, true
 	}
 	if b, ok := ParseBinary(name); ok && b.TakesFloats() && len(bools) == 2 && !bools[0] && !bools[1] {
 		return func(s *isa, dst RegionValue, in *[3]RegionValue) {

@@ -35,7 +35,7 @@ func pieces[T any](n int, a, b []T, sa, sb int, buf []T, f func(i int, a, b []T)
 
 // setElementwiseInGo gives a set loops in Go for all elementwise functions. Sets with routines use them for the end of a row.
 func (s *isa) setElementwiseInGo() {
-	s.unary, s.slow = unaryInGo(), map[any]bool{}
+	s.unary, s.slow, s.bits = unaryInGo(), map[any]bool{}, bitsInGo()
 	for id := range s.unary {
 		s.slow[UnaryOp{id: uint8(id)}] = true
 	}

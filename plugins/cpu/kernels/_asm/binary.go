@@ -32,6 +32,7 @@ func genBinary(v vec) {
 		v.compare(name, []uint8{0, 4, 17, 18, 30, 29}[i]) // quiet; false for NaN but ne
 	}
 	v.choose()
+	v.bits()
 	genDoubles(v)
 }
 
@@ -117,4 +118,46 @@ func (v vec) choose() {
 	JNE(LabelRef("loop"))
 	VZEROUPPER()
 	RET()
+}
+
+// bits writes the functions of bits, and those of bools: bytes of which any but 0 is true.
+func (v vec) bits() {
+	ones := bitsConst(0x01010101)
+	truth := func(x Op) VecVirtual {
+		r := v.load(ones)
+		VPMINUB(x, r, r)
+		return r
+	}
+	for _, op := range []struct {
+		name string
+		f    func(a VecVirtual, b Mem) VecVirtual
+	}{
+		{"and", func(a VecVirtual, b Mem) VecVirtual { v.and(b, a, a); return a }},
+		{"or", func(a VecVirtual, b Mem) VecVirtual { v.or(b, a, a); return a }},
+		{"xor", func(a VecVirtual, b Mem) VecVirtual { v.xor(b, a, a); return a }},
+		{"not", func(a VecVirtual, _ Mem) VecVirtual { v.xor(bitsConst(0xffffffff), a, a); return a }},
+		{"and_bool", func(a VecVirtual, b Mem) VecVirtual { r := truth(a); v.and(truth(b), r, r); return r }},
+		{"or_bool", func(a VecVirtual, b Mem) VecVirtual { v.or(b, a, a); return truth(a) }},
+		{"xor_bool", func(a VecVirtual, b Mem) VecVirtual { r := truth(a); v.xor(truth(b), r, r); return r }},
+		{"not_bool", func(a VecVirtual, _ Mem) VecVirtual { r := truth(a); v.xor(ones, r, r); return r }},
+	} {
+		name := symbol(op.name) + "Bits" + v.name
+		entries = append(entries, entry{"bits", v.name, op.name, name})
+		TEXT(name, NOSPLIT, "func(dst, a, b *uint8, blocks int)")
+		Doc(name + " is dst = f(a, b) over vectors of bytes; blocks > 0, dst may be a or b.")
+		Pragma("noescape")
+		dst, a, b := Load(Param("dst"), GP64()), Load(Param("a"), GP64()), Load(Param("b"), GP64())
+		n := Load(Param("blocks"), GP64())
+		i := GP64()
+		XORQ(i, i)
+		Label("loop")
+		x := v.reg()
+		VMOVUPS(Mem{Base: a, Index: i, Scale: 1}, x)
+		VMOVUPS(op.f(x, Mem{Base: b, Index: i, Scale: 1}), Mem{Base: dst, Index: i, Scale: 1})
+		ADDQ(Imm(uint64(v.bytes())), i)
+		DECQ(n)
+		JNE(LabelRef("loop"))
+		VZEROUPPER()
+		RET()
+	}
 }

@@ -95,6 +95,7 @@ func neonBinary(file *neonFile) {
 		f.compare(r.op, r.swap, r.negate)
 	}
 	neonChoose(file)
+	neonBits(file)
 }
 
 // eachBlock is the body of a function of two operands.
@@ -159,4 +160,39 @@ func neonChoose(file *neonFile) {
 	}
 	f.count(n, "loop")
 	f.ret()
+}
+
+// neonBits writes what vec.bits does.
+func neonBits(file *neonFile) {
+	for _, op := range []struct {
+		name, combine string // not: none, and ones
+		truths        bool
+	}{{"and", "and", false}, {"or", "orr", false}, {"xor", "eor", false}, {"not", "", false},
+		{"and_bool", "and", true}, {"or_bool", "orr", true}, {"xor_bool", "eor", true}, {"not_bool", "", true}} {
+		f := file.add(symbol(op.name)+"Bits", "dst *uint8, a *uint8, b *uint8, blocks int", "",
+			"is dst = f(a, b) over blocks of 32 bytes; blocks > 0, dst may be a or b.")
+		file.list("bits", op.name, "")
+		constant := op.truths || op.combine == ""
+		if constant {
+			f.useConstants()
+		}
+		f.eachBlock(func(a, b vec8) vec8 {
+			truth := func(x vec8) vec8 {
+				ones := f.bits(0x01010101)
+				for _, r := range x {
+					f.word(0x6e206c00, "umin v%d.16b, v%d.16b, v%d.16b", r, r, ones)
+				}
+				return x
+			}
+			switch {
+			case op.combine == "" && op.truths:
+				return f.op2("eor", truth(a), f.bits(0x01010101))
+			case op.combine == "":
+				return f.op2("eor", a, f.bits(0xffffffff))
+			case op.truths:
+				return f.op2(op.combine, truth(a), truth(b))
+			}
+			return f.op2(op.combine, a, b)
+		})
+	}
 }

@@ -10,7 +10,7 @@ import (
 // An entry is a routine that package kernels looks up by the name of the function that it computes, so that neither a table there
 // nor this program has a list of functions.
 type entry struct {
-	kind     string // of table: unary, binary, compare or test
+	kind     string // of table: unary, binary, compare, test or bits
 	set      string // the instruction set
 	function string // its name, that of an op
 	value    string // of the entry, in Go
@@ -26,6 +26,7 @@ func tables(entries []entry) string {
 		"binary":  "func(dst, a, b *float32, blocks int)",
 		"compare": "func(dst *uint8, a, b *float32, blocks int)",
 		"test":    "func(dst *uint8, src *float32, blocks int)",
+		"bits":    "func(dst, a, b *uint8, blocks int)",
 	}
 	var w strings.Builder
 	for i, e := range entries {
