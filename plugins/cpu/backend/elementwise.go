@@ -239,6 +239,13 @@ var _ = register(kernel{op: "gather", takes: "(any, i32|i64|u32)", run: func(c *
 func gather[I kernels.Index](c *call, index []I) (err error) {
 	table := c.in[0]
 	outer, n, inner := around(table.Shape, positive(c.node.Attrs.(op.GatherAttrs).Axis, len(table.Shape)))
-	// Rows are moved as bytes.
+	switch size := table.DType.Size(); { // lone elements are moved as such, rows as bytes
+	case inner == 1 && size == 2:
+		return kernels.Gather(c.pool, view[uint16](c.out), view[uint16](table), outer, n, 1, index)
+	case inner == 1 && size == 4:
+		return kernels.Gather(c.pool, view[float32](c.out), view[float32](table), outer, n, 1, index)
+	case inner == 1 && size == 8:
+		return kernels.Gather(c.pool, view[int64](c.out), view[int64](table), outer, n, 1, index)
+	}
 	return kernels.Gather(c.pool, c.out.Data, table.Data, outer, n, inner*table.DType.Size(), index)
 }
