@@ -72,7 +72,7 @@ func dequantScratch(p *kernels.Pool, n *ir.Node, precision kernels.Precision) ke
 	x, w := syms.Largest(n.In[0].Type.Shape), syms.Largest(n.In[1].Type.Shape)
 	k := x[len(x)-1]
 	m := tensor.Numel(x[:len(x)-1])
-	g := kernels.GemmArgs{M: m, N: w[len(w)-2], K: k, TransB: true}
+	g := kernels.GemmArgs{M: m, N: w[len(w)-2], K: k, TransB: true, B: kernels.Packed(n.In[1].Type.DType, nil)}
 	r := kernels.PackedScratch(m, k)
 	if len(w) == 3 {
 		r.Other += kernels.GroupedScratch(m, k, g.N, w[0]).Other

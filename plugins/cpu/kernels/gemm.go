@@ -48,6 +48,7 @@ func Gemm(p *Pool, args *GemmArgs) {
 		g.Precision = Float32 // the sum is empty, so no operand is rounded
 	}
 	switch {
+	case g.dotsPacked(p.isa, batch) && gemvPacked(p, g):
 	case g.M <= 2 && g.TransB && !g.TransA && g.K > 0 && g.Precision == Float32:
 		gemv(p, g, batch)
 	case batch == 1 && g.M <= 4*p.isa.mr && g.Packed == nil && g.ABlocked == nil && g.CBlocked == nil:

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/dtype"
 )
 
 // FeaturesEnv names the environment variable that forces an instruction set, read once.
@@ -71,6 +72,8 @@ type isa struct {
 	normalize  func(dst, x, gamma, beta []float32, mean, scale float32)
 
 	strips strips // the steps of recurrences
+
+	packed map[dtype.DType]packedRoutines // of packed weights; loops in Go decode the other types
 
 	// bfloat16: round rounds to its values, stored as floats. pair packs rows 2i and 2i+1 of a panel [2n, width] as pairs, the even row in
 	// the low half, in the order that the products of the set expect; it reads and writes whole vectors. nil where there are

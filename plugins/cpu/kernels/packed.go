@@ -1,6 +1,8 @@
 package kernels
 
 import (
+	"sync"
+
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/quant"
 )
@@ -8,8 +10,79 @@ import (
 // Packed is a matrix whose rows are blocks of a packed element type, to be multiplied transposed. Indices count values.
 func Packed(d dtype.DType, b []byte) Weights { return Weights{byte: b, kind: d} }
 
+// packedRoutines are for weights of one packed type, in whole blocks.
+type packedRoutines struct {
+	// dot is dst[r] = x·w[r], rows being stride bytes apart. sums are those of each 32 elements of x.
+	dot    func(dst []float32, w []byte, stride int, x, sums []float32)
+	decode func(dst []float32, w []byte)
+}
+
+// f16Values are the values of all f16, for routines that scale blocks by them: a load takes less than a conversion.
+var f16Values = sync.OnceValue(func() *[1 << 16]float32 {
+	t := new([1 << 16]float32)
+	for i := range t {
+		t[i] = dtype.F16ToF32(uint16(i))
+	}
+	return t
+})
+
+// packedDotRows is up to how many rows a product multiplies one by one. For more it widens the weights first.
+const packedDotRows = 4
+
+// dotsPacked reports whether a product multiplies rows by packed weights as they are stored.
+func (g *GemmArgs) dotsPacked(s *isa, batch int) bool {
+	return g.M <= packedDotRows && batch == 1 && s.packed[g.B.kind].dot != nil && g.K > 0 && g.LDB == g.K && g.TransB && !g.TransA && g.Precision == Float32 &&
+		(g.B.start|g.K)%g.B.kind.Values() == 0 && g.Bias == nil && g.Act == Identity && g.Residual == nil
+}
+
+// packedLimit bounds the activations that routines for packed weights take: they sum x q and x apart, and neither may be infinite where
+// x (d q - m) is not.
+const packedLimit = 0x1p100
+
+// gemvPacked is for few rows. It returns false, and computes nothing, if one has elements that are NaN or beyond packedLimit.
+func gemvPacked(p *Pool, g *GemmArgs) bool {
+	groups := g.K / 32
+	p.shared.reset()
+	sums := p.shared.floats(g.M * groups)
+	for m := range g.M {
+		for i := range groups {
+			var sum, size float32
+			for _, v := range g.A[m*g.LDA+32*i:][:32] {
+				sum += v
+				size += max(v, -v)
+			}
+			if !(size < packedLimit) {
+				return false
+			}
+			sums[m*groups+i] = sum
+		}
+	}
+	split(p, g.N, gemvStrip, packedStrips{p, g, sums})
+	return true
+}
+
+type packedStrips struct {
+	p    *Pool
+	g    *GemmArgs
+	sums []float32
+}
+
+func (x *packedStrips) do(lo, hi, _ int) {
+	g, groups := x.g, x.g.K/32
+	b := g.B
+	stride := g.K / b.kind.Values() * b.kind.Size()
+	rows := b.byte[b.start/b.kind.Values()*b.kind.Size():]
+	dot := x.p.isa.packed[b.kind].dot
+	for ; lo < hi; lo += gemvStrip { // the rows of a strip come from memory once
+		n := min(gemvStrip, hi-lo)
+		for m := range g.M {
+			dot(g.C[m*g.LDC+lo:][:n], rows[lo*stride:(lo+n)*stride], stride, g.A[m*g.LDA:][:g.K], x.sums[m*groups:][:groups])
+		}
+	}
+}
+
 // decode widens values [i, i+len(dst)) of packed weights.
-func (w Weights) decode(dst []float32, i int) {
+func (w Weights) decode(s *isa, dst []float32, i int) {
 	values, size := w.kind.Values(), w.kind.Size()
 	i += w.start
 	if skip := i % values; skip != 0 || len(dst) < values { // the rest of a block
@@ -20,10 +93,14 @@ func (w Weights) decode(dst []float32, i int) {
 		i, dst = i+n, dst[n:]
 	}
 	n := len(dst) / values
-	quant.Decode(dst[:n*values], w.kind, w.byte[i/values*size:][:n*size])
+	if src := w.byte[i/values*size:][:n*size]; s.packed[w.kind].decode != nil && n > 0 {
+		s.packed[w.kind].decode(dst[:n*values], src)
+	} else {
+		quant.Decode(dst[:n*values], w.kind, src)
+	}
 	if rest := dst[n*values:]; len(rest) > 0 {
 		w.start = 0
-		w.decode(rest, i+n*values)
+		w.decode(s, rest, i+n*values)
 	}
 }
 
@@ -66,14 +143,15 @@ func (r *roundingRows) do(lo, hi, _ int) {
 // DecodeRows widens rows of k values of packed weights: dst is [rows, k].
 func DecodeRows(p *Pool, dst []float32, w Weights, rows, k int) {
 	if rows*k > 0 {
-		split(p, rows, rowGrain(k), decodingRows{dst, w, k})
+		split(p, rows, rowGrain(k), decodingRows{p.isa, dst, w, k})
 	}
 }
 
 type decodingRows struct {
+	s   *isa
 	dst []float32
 	w   Weights
 	k   int
 }
 
-func (d *decodingRows) do(lo, hi, _ int) { d.w.decode(d.dst[lo*d.k:hi*d.k], lo*d.k) }
+func (d *decodingRows) do(lo, hi, _ int) { d.w.decode(d.s, d.dst[lo*d.k:hi*d.k], lo*d.k) }

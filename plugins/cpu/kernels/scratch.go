@@ -51,7 +51,7 @@ func floats(lengths ...int) (n int64) {
 func sizeOf[T any](n int) int64 { return int64(n) * int64(reflect.TypeFor[T]().Size()) }
 
 // ScratchSize is what Gemm needs for up to M rows, N columns and Batch products of depth K. With fixed weights it includes what
-// PackWeights keeps. It reads only the sizes, the precision, the activation and the transpositions of g; a residual may be C itself.
+// PackWeights keeps. It reads only the sizes, the type of B, the precision, the activation and the transpositions of g; a residual may be C itself.
 func (g *GemmArgs) ScratchSize(p *Pool, fixed bool) (r ScratchSize) {
 	s, way := p.isa, p.isa.packing(g.Precision)
 	kb, depth, panels := way.kSplit(g.K), g.depth(way), (g.N+s.nr-1)/s.nr
@@ -79,6 +79,9 @@ func (g *GemmArgs) ScratchSize(p *Pool, fixed bool) (r ScratchSize) {
 	r.Worker = max(floats(way.rows(high)*depth+spill, way.buffer(s.mr, kb))+transposed(high)+end+pack, floats(depth*s.nr+spill)+end+pack, floats(g.K, gemvStrip))
 	packed := max(s.nr*depth, min(p.packedLimit, max(1, g.Batch)*min(matrix, p.packedLimit)))
 	r.Shared = max(floats(packed+spill), floats(way.rows(few)*depth+spill, way.buffer(s.mr, kb))+transposed(few))
+	if few := min(g.M, packedDotRows); g.B.kind.IsPacked() {
+		r.Shared = max(r.Shared, floats(few*g.K/32))
+	}
 	if n := len(p.workers); n > 1 && g.M >= ownRows*n && way != tiled {
 		r.Other = int64(n) * floats(min(matrix, ownSize+s.nr*(depth+g.K)))
 	}

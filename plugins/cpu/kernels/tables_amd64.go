@@ -32,6 +32,7 @@ func avx2() *isa {
 		choose:     chooseOf(lanes, chooseAVX2),
 		sum:        sumOf(lanes, sumAVX2), sumSquares: sumSquaresOf(lanes, sumSquaresAVX2),
 		normalize: normalizeOf(lanes, normalizeAVX2),
+		packed:    packedAVX2(),
 		strips:    stripsOf(lanes, deltaStepAVX2, scanDecayAVX2, scanStepAVX2, tapsAVX2),
 		fmaLoop:   fmaLoopAVX2,
 	}).setElementwise(unaryAVX2, binaryAVX2, compareAVX2, testAVX2, bitsAVX2).setFFT(
@@ -66,6 +67,7 @@ func avx512() *isa {
 		choose:     chooseOf(lanes, chooseAVX512),
 		sum:        sumOf(lanes, sumAVX512), sumSquares: sumSquaresOf(lanes, sumSquaresAVX512),
 		normalize: normalizeOf(lanes, normalizeAVX512),
+		packed:    packedAVX512(),
 		strips:    stripsOf(lanes, deltaStepAVX512, scanDecayAVX512, scanStepAVX512, tapsAVX512),
 		fmaLoop:   fmaLoopAVX512,
 	}).setElementwise(unaryAVX512, binaryAVX512, compareAVX512, testAVX512, bitsAVX512).setFFT(

@@ -69,7 +69,7 @@ func (w Weights) row(s *isa, i, n int, buf []float32) []float32 {
 		}
 	default:
 		if w.kind.IsPacked() {
-			w.decode(buf[:n], i)
+			w.decode(s, buf[:n], i)
 			break
 		}
 		panic("BUG: weights of type " + w.kind.String())

@@ -34,6 +34,7 @@ var parts = map[string]func(vec){
 	"fft":        genFFT,
 	"recurrence": genRecurrence,
 	"conv":       genConv,
+	"packed":     genPacked,
 }
 
 // headers are the files of macros that a part needs.

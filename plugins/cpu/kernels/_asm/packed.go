@@ -1,0 +1,378 @@
+package main
+
+import (
+	"math"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
+// genPacked writes products with packed weights and their decoders. Blocks are widened in registers: to dwords, then to float32.
+func genPacked(v vec) {
+	for _, f := range []packedFormat{
+		{"Q8_0", 32, 34, 4, q8_0}, {"Q4_0", 32, 18, 4, q4_0}, {"Q4_K", 256, 144, 1, q4_K}, {"Q6_K", 256, 210, 1, q6_K},
+	} {
+		v.packedDot(f)
+		v.packedDecode(f)
+	}
+}
+
+// packedFormat writes the code for one block: body calls p.group for each group of values that share a scale.
+type packedFormat struct {
+	name          string
+	values, bytes int
+	unroll        int // blocks in an iteration
+	body          func(p *packedBlock)
+}
+
+// packedBlock is where a block's values come from and go to.
+type packedBlock struct {
+	vec
+	w, half Register // blocks; a table of the values of all f16
+	off     int      // of the block, in bytes
+	room    Mem      // 128 bytes of the stack
+	// group takes the values from index i on, as exact floats, and their scale; minimum j is that of the group, in p.room's second half.
+	group func(i int, values []VecVirtual, scale func(dst Register), j int)
+	// minimums takes 8 floats to subtract from groups of 32 values; nil where they are read from p.room.
+	minimums func(m VecVirtual)
+}
+
+// at is an address in the block.
+func (p *packedBlock) at(i int) Mem { return Mem{Base: p.w, Disp: p.off + i} }
+
+// halfAt broadcasts the f16 at byte i as float32.
+func (p *packedBlock) halfAt(v vec, i int, dst Register) {
+	t := GP64()
+	MOVWQZX(p.at(i), t)
+	VBROADCASTSS(Mem{Base: p.half, Index: t, Scale: 4}, dst)
+}
+
+// dwords widens a vector of bytes from i on.
+func (p *packedBlock) dwords(i int, signed bool) VecVirtual {
+	r := p.reg()
+	if signed {
+		VPMOVSXBD(p.at(i), r)
+	} else {
+		VPMOVZXBD(p.at(i), r)
+	}
+	return r
+}
+
+func (p *packedBlock) float(x VecVirtual) VecVirtual {
+	VCVTDQ2PS(x, x)
+	return x
+}
+
+func (p *packedBlock) shifted(x VecVirtual, right int) VecVirtual {
+	r := p.reg()
+	if right < 0 {
+		VPSLLD(Imm(uint64(-right)), x, r)
+	} else {
+		VPSRLD(Imm(uint64(right)), x, r)
+	}
+	return r
+}
+
+// nibbles are the low and the high halves of a vector of bytes less offset, as floats. A permutation of AVX-512 looks up the lowest four bits.
+func (p *packedBlock) nibbles(x VecVirtual, offset int) (low, high VecVirtual) {
+	if p.wide() {
+		name := "nibbles"
+		if offset != 0 {
+			name = "signedNibbles"
+		}
+		table := p.table(name, offset)
+		low, high = p.reg(), p.reg()
+		VPERMPS(table, x, low)
+		VPSRLD(Imm(4), x, high)
+		VPERMPS(table, high, high)
+		return low, high
+	}
+	high, low = p.shifted(x, 4), p.reg()
+	p.and(bitsConst(15), x, low)
+	if offset != 0 {
+		VPSUBD(bitsConst(uint32(offset)), low, low)
+		VPSUBD(bitsConst(uint32(offset)), high, high)
+	}
+	return p.float(low), p.float(high)
+}
+
+var nibbleTables = map[string]Mem{}
+
+// table is a register of the floats from -offset to 15-offset.
+func (p *packedBlock) table(name string, offset int) Register {
+	m, ok := nibbleTables[name]
+	if !ok {
+		m = GLOBL(name, 8|16)
+		for i := range 16 {
+			DATA(4*i, U32(math.Float32bits(float32(i-offset))))
+		}
+		nibbleTables[name] = m
+	}
+	r := Z31
+	return r
+}
+
+func q8_0(p *packedBlock) {
+	var values []VecVirtual
+	for i := 0; i < 32; i += p.lanes {
+		values = append(values, p.float(p.dwords(2+i, true)))
+	}
+	p.group(0, values, func(dst Register) { p.halfAt(p.vec, 0, dst) }, 0)
+}
+
+func q4_0(p *packedBlock) {
+	var low, high []VecVirtual
+	for i := 0; i < 16; i += p.lanes {
+		l, h := p.nibbles(p.dwords(2+i, false), 8)
+		low, high = append(low, l), append(high, h)
+	}
+	p.group(0, append(low, high...), func(dst Register) { p.halfAt(p.vec, 0, dst) }, 0)
+}
+
+// q4_K unpacks the scales and minimums, eight numbers of 6 bits each, in general registers.
+func q4_K(p *packedBlock) {
+	var u [3]Register
+	for i := range u {
+		u[i] = GP32()
+		MOVL(p.at(4+4*i), u[i])
+	}
+	masked := func(x Register, right int, mask uint32) Register {
+		r := GP32()
+		MOVL(x, r)
+		if right > 0 {
+			SHRL(Imm(uint64(right)), r)
+		}
+		ANDL(U32(mask), r)
+		return r
+	}
+	join := func(low, high Register) VecVirtual {
+		x := XMM()
+		l, h := low.(GPVirtual).As64(), high.(GPVirtual).As64()
+		SHLQ(Imm(32), h)
+		ORQ(l, h)
+		VMOVQ(h, x)
+		y := YMM()
+		VPMOVZXBD(x, y)
+		VCVTDQ2PS(y, y)
+		return y
+	}
+	// From 4 on: four bits of the last word, and two of the first two.
+	upper := func(right int, from Register) Register {
+		r, t := masked(u[2], right, 0x0f0f0f0f), masked(from, 2, 0x30303030)
+		ORL(t, r)
+		return r
+	}
+	s, m := join(masked(u[0], 0, 0x3f3f3f3f), upper(0, u[0])), join(masked(u[1], 0, 0x3f3f3f3f), upper(4, u[1]))
+	d := YMM()
+	p.halfAt(vec{8, ""}, 0, d)
+	VMULPS(d, s, s)
+	VMOVUPS(s, p.room)
+	p.halfAt(vec{8, ""}, 2, d)
+	VMULPS(d, m, m)
+	if p.minimums != nil {
+		p.minimums(m)
+	} else {
+		VMOVUPS(m, p.room.Offset(64))
+	}
+	for c := range 4 {
+		var low, high []VecVirtual
+		for i := 0; i < 32; i += p.lanes {
+			l, h := p.nibbles(p.dwords(16+32*c+i, false), 0)
+			low, high = append(low, l), append(high, h)
+		}
+		p.group(64*c, low, p.scale(2*c), 2*c+1)
+		p.group(64*c+32, high, p.scale(2*c+1), 2*c+2)
+	}
+}
+
+// scale is number i of those in p.room.
+func (p *packedBlock) scale(i int) func(Register) {
+	return func(dst Register) { VBROADCASTSS(p.room.Offset(4*i), dst) }
+}
+
+// q6_K puts four and two bits together. AVX-512 makes floats of them as the lowest bits of 2^23.
+func q6_K(p *packedBlock) {
+	d := p.reg()
+	p.halfAt(p.vec, 208, d)
+	for i := 0; i < 16; i += p.lanes {
+		s := p.float(p.dwords(192+i, true))
+		VMULPS(d, s, s)
+		VMOVUPS(s, p.room.Offset(4*i))
+	}
+	for h := range 2 {
+		for part := range 2 {
+			for j := range 4 {
+				var q []VecVirtual
+				for i := 0; i < 16; i += p.lanes {
+					at := 16*part + i
+					u := p.dwords(64*h+32*(j%2)+at, false)
+					if j > 1 {
+						VPSRLD(Imm(4), u, u)
+					}
+					q = append(q, p.six(u, p.shifted(p.dwords(128+32*h+at, false), 2*j-4)))
+				}
+				p.group(128*h+32*j+16*part, q, p.scale(8*h+2*j+part), 0)
+			}
+		}
+	}
+}
+
+// six is the float of the low four bits of u and bits 4 and 5 of t, less 32. It may overwrite t.
+func (p *packedBlock) six(u, t VecVirtual) VecVirtual {
+	if p.wide() {
+		VPTERNLOGD(Imm(0xd8), Z30, u, t)   // bits of Z30 (0x0f) from u, others from t
+		VPTERNLOGD(Imm(0xea), Z28, Z29, t) // t & Z29 (0x3f) | Z28 (2^23)
+		VSUBPS(Z27, t, t)                  // 2^23 + 32
+		return t
+	}
+	l := p.reg()
+	p.and(bitsConst(15), u, l)
+	p.and(bitsConst(0x30), t, t)
+	p.or(l, t, t)
+	VPSUBD(bitsConst(32), t, t)
+	return p.float(t)
+}
+
+// constants loads the registers that nibbles and six use.
+func (p *packedBlock) constants(f packedFormat) {
+	if !p.wide() {
+		return
+	}
+	switch f.name {
+	case "Q4_0":
+		p.table("signedNibbles", 8)
+		VMOVUPS(nibbleTables["signedNibbles"], Z31)
+	case "Q4_K":
+		p.table("nibbles", 0)
+		VMOVUPS(nibbleTables["nibbles"], Z31)
+	case "Q6_K":
+		VMOVUPS(bitsConst(0x0f), Z30)
+		VMOVUPS(bitsConst(0x3f), Z29)
+		VMOVUPS(bitsConst(0x4b000000), Z28)
+		VMOVUPS(f32(1<<23+32), Z27)
+	}
+}
+
+// packedDot is a matrix times a vector.
+func (v vec) packedDot(f packedFormat) {
+	name := "dot" + f.name + v.name
+	TEXT(name, NOSPLIT, "func(dst *float32, w *byte, stride, rows int, x, sums, half *float32, blocks int)")
+	Doc(name + " is dst[r] = the sum of x times the values of row r, r < rows, in blocks, stride bytes apart. sums are those of each 32 elements of x; rows and blocks > 0.")
+	Pragma("noescape")
+	dst, w, x, half := Load(Param("dst"), GP64()), Load(Param("w"), GP64()), Load(Param("x"), GP64()), Load(Param("half"), GP64())
+	param := func(name string) Mem { // which stays in memory, as registers are few
+		a, err := Param(name).Resolve()
+		if err != nil {
+			panic(err)
+		}
+		return a.Addr
+	}
+	pw, px, ps, n := GP64(), GP64(), GP64(), GP64()
+	p := &packedBlock{vec: v, w: pw, half: half, room: AllocLocal(128)}
+	p.constants(f)
+	var acc [2]VecVirtual
+	for i := range acc {
+		acc[i] = v.reg()
+	}
+	hasMinimums := f.name == "Q4_K"
+	low := YMM()
+	block, turn := 0, 0
+	p.group = func(i int, values []VecVirtual, scale func(Register), _ int) {
+		at := func(k int) Mem { return Mem{Base: px, Disp: 4 * (block*f.values + i + k*v.lanes)} }
+		t := values[0]
+		VMULPS(at(0), t, t)
+		for k, x := range values[1:] {
+			VFMADD231PS(at(k+1), x, t)
+		}
+		s := v.reg()
+		scale(s)
+		VFMADD231PS(s, t, acc[turn%len(acc)])
+		turn++
+	}
+	p.minimums = func(m VecVirtual) { VFMADD231PS(Mem{Base: ps, Disp: 32 * block}, m, low) }
+	Label("row")
+	MOVQ(w, pw)
+	MOVQ(x, px)
+	MOVQ(param("sums"), ps)
+	MOVQ(param("blocks"), n)
+	for i := range acc {
+		v.clear(acc[i])
+	}
+	if hasMinimums {
+		VXORPS(low, low, low)
+	}
+	step := func(blocks int) {
+		for block = range blocks {
+			p.off = block * f.bytes
+			f.body(p)
+		}
+		ADDQ(U32(uint32(blocks*f.bytes)), pw)
+		ADDQ(U32(uint32(4*blocks*f.values)), px)
+		if hasMinimums {
+			ADDQ(Imm(32), ps)
+		}
+	}
+	if f.unroll > 1 {
+		SUBQ(Imm(uint64(f.unroll)), n)
+		JLT(LabelRef("rest"))
+		Label("blocks")
+		step(f.unroll)
+		SUBQ(Imm(uint64(f.unroll)), n)
+		JGE(LabelRef("blocks"))
+		Label("rest")
+		ADDQ(Imm(uint64(f.unroll)), n)
+		JEQ(LabelRef("end"))
+	}
+	Label("each")
+	step(1)
+	DECQ(n)
+	JNE(LabelRef("each"))
+	Label("end")
+	VADDPS(acc[1], acc[0], acc[0])
+	sum := v.lane(acc[0])
+	if hasMinimums {
+		VSUBSS(vec{8, ""}.lane(low), sum, sum)
+	}
+	VMOVSS(sum.AsX(), Mem{Base: dst})
+	ADDQ(Imm(4), dst)
+	ADDQ(param("stride"), w)
+	DECQ(param("rows"))
+	JNE(LabelRef("row"))
+	VZEROUPPER()
+	RET()
+}
+
+// packedDecode widens blocks.
+func (v vec) packedDecode(f packedFormat) {
+	name := "decode" + f.name + v.name
+	TEXT(name, NOSPLIT, "func(dst *float32, w *byte, half *float32, blocks int)")
+	Doc(name + " sets dst to the values of blocks, each rounded once; blocks > 0.")
+	Pragma("noescape")
+	dst, w, half, n := Load(Param("dst"), GP64()), Load(Param("w"), GP64()), Load(Param("half"), GP64()), Load(Param("blocks"), GP64())
+	p := &packedBlock{vec: v, w: w, half: half, room: AllocLocal(128)}
+	p.constants(f)
+	p.group = func(i int, values []VecVirtual, scale func(Register), j int) {
+		s, m := v.reg(), v.reg()
+		scale(s)
+		if j > 0 {
+			VBROADCASTSS(p.room.Offset(64+4*(j-1)), m)
+		}
+		for k, x := range values {
+			if j > 0 {
+				VFMSUB213PS(m, s, x)
+			} else {
+				VMULPS(s, x, x)
+			}
+			VMOVUPS(x, Mem{Base: dst, Disp: 4 * (i + k*v.lanes)})
+		}
+	}
+	Label("blocks")
+	f.body(p)
+	ADDQ(U32(uint32(f.bytes)), w)
+	ADDQ(U32(uint32(4*f.values)), dst)
+	DECQ(n)
+	JNE(LabelRef("blocks"))
+	VZEROUPPER()
+	RET()
+}

@@ -1,0 +1,120 @@
+package kernels
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/quant"
+	"github.com/rlx-go/rlx/core/tensor"
+)
+
+// TestPackedRoutines compares all sets with package quant: decoders bit by bit, products with float64.
+func TestPackedRoutines(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	for _, s := range available() {
+		for d, r := range s.packed {
+			for _, blocks := range []int{1, 2, 3, 4, 5, 7, 8, 9, 33} {
+				const rows = 3
+				w, k := make([]byte, rows*blocks*d.Size()), blocks*d.Values()
+				quant.Random(w, d, rng.Uint32)
+				values, want := make([]float32, rows*k), make([]float32, rows*k)
+				quant.Decode(want, d, w)
+				r.decode(values, w)
+				for i, v := range values {
+					if math.Float32bits(v) != math.Float32bits(want[i]) {
+						t.Fatalf("%s, %v: value %d of %d is %v; want %v", s.name, d, i, len(values), v, want[i])
+					}
+				}
+				x, sums, dst := make([]float32, k), make([]float32, k/32), make([]float32, rows)
+				for i := range x {
+					x[i] = rng.Float32()*4 - 2
+					sums[i/32] += x[i]
+				}
+				r.dot(dst, w, blocks*d.Size(), x, sums)
+				for row, got := range dst {
+					var sum, size float64
+					for i, v := range x {
+						p := float64(v) * float64(want[row*k+i])
+						sum, size = sum+p, size+math.Abs(p)
+					}
+					if e := math.Abs(float64(got) - sum); e > 4e-7*size {
+						t.Errorf("%s, %v, %d blocks: row %d is %v; want %v", s.name, d, blocks, row, got, sum)
+					}
+				}
+			}
+		}
+	}
+}
+
+// BenchmarkPackedVector is a token of layers of a model of 1e9 weights, which must come from memory: bytes are those of the weights.
+// The same for stored floats.
+func BenchmarkPackedVector(b *testing.B) {
+	p, err := NewPool(0)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer p.Close()
+	const k, n = 2048, 8192
+	const copies = 12
+	for _, d := range []dtype.DType{dtype.Q8_0, dtype.Q4_0, dtype.Q4_K, dtype.Q6_K, dtype.Q5_K, dtype.F32, dtype.F16, dtype.BF16} {
+		for _, m := range []int{1, 2, 4, 8, 64} {
+			if m > 4 && !d.IsPacked() {
+				continue
+			}
+			b.Run(fmt.Sprintf("%v/%d", d, m), func(b *testing.B) {
+				size := n * k / d.Values() * d.Size()
+				data := make([]float32, copies*size/4)
+				bytes := tensor.Bytes(data)
+				rng := rand.New(rand.NewPCG(1, 2))
+				switch {
+				case d.IsPacked():
+					quant.Random(bytes, d, rng.Uint32)
+				default:
+					for i := range bytes {
+						bytes[i] = byte(rng.Uint32()) & 0x3f
+					}
+				}
+				x, c := make([]float32, m*k), make([]float32, m*n)
+				for i := range x {
+					x[i] = rng.Float32()
+				}
+				b.SetBytes(int64(size))
+				b.ResetTimer()
+				for i := range b.N {
+					at := i % copies * size
+					g := GemmArgs{M: m, N: n, K: k, A: x, LDA: k, LDB: k, LDC: n, C: c, TransB: true}
+					switch d {
+					case dtype.F32:
+						g.B = F32(data[at/4:][:n*k])
+					case dtype.F16, dtype.BF16:
+						g.B = Weights{half: tensor.View[uint16](tensor.Bytes(data))[at/2:][:n*k], kind: d}
+					default:
+						g.B = Packed(d, bytes[at:][:size])
+					}
+					Gemm(p, &g)
+				}
+			})
+		}
+	}
+}
+
+// BenchmarkReadBandwidth is what memory gives when all threads only read.
+func BenchmarkReadBandwidth(b *testing.B) {
+	p, err := NewPool(0)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer p.Close()
+	data := make([]float32, 256<<18)
+	for i := range data {
+		data[i] = 1
+	}
+	b.SetBytes(int64(4 * len(data)))
+	b.ResetTimer()
+	for range b.N {
+		p.split(len(data)/4096, 16, func(lo, hi, _ int) { p.isa.sum(data[lo*4096 : hi*4096]) })
+	}
+}

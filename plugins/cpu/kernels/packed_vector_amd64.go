@@ -1,0 +1,40 @@
+package kernels
+
+import "github.com/rlx-go/rlx/core/dtype"
+
+type (
+	packedDotAsm    func(dst *float32, w *byte, stride, rows int, x, sums, half *float32, blocks int)
+	packedDecodeAsm func(dst *float32, w *byte, half *float32, blocks int)
+)
+
+func packedOf(d dtype.DType, dot packedDotAsm, decode packedDecodeAsm) packedRoutines {
+	return packedRoutines{
+		dot: func(dst []float32, w []byte, stride int, x, sums []float32) {
+			if len(dst) == 0 {
+				return
+			}
+			blocks := len(x) / d.Values()
+			_, _ = w[(len(dst)-1)*stride+blocks*d.Size()-1], sums[len(x)/32-1]
+			dot(&dst[0], &w[0], stride, len(dst), &x[0], &sums[0], &f16Values()[0], blocks)
+		},
+		decode: func(dst []float32, w []byte) {
+			blocks := len(dst) / d.Values()
+			_ = w[blocks*d.Size()-1]
+			decode(&dst[0], &w[0], &f16Values()[0], blocks)
+		},
+	}
+}
+
+func packedAVX2() map[dtype.DType]packedRoutines {
+	return map[dtype.DType]packedRoutines{
+		dtype.Q8_0: packedOf(dtype.Q8_0, dotQ8_0AVX2, decodeQ8_0AVX2), dtype.Q4_0: packedOf(dtype.Q4_0, dotQ4_0AVX2, decodeQ4_0AVX2),
+		dtype.Q4_K: packedOf(dtype.Q4_K, dotQ4_KAVX2, decodeQ4_KAVX2), dtype.Q6_K: packedOf(dtype.Q6_K, dotQ6_KAVX2, decodeQ6_KAVX2),
+	}
+}
+
+func packedAVX512() map[dtype.DType]packedRoutines {
+	return map[dtype.DType]packedRoutines{
+		dtype.Q8_0: packedOf(dtype.Q8_0, dotQ8_0AVX512, decodeQ8_0AVX512), dtype.Q4_0: packedOf(dtype.Q4_0, dotQ4_0AVX512, decodeQ4_0AVX512),
+		dtype.Q4_K: packedOf(dtype.Q4_K, dotQ4_KAVX512, decodeQ4_KAVX512), dtype.Q6_K: packedOf(dtype.Q6_K, dotQ6_KAVX512, decodeQ6_KAVX512),
+	}
+}
