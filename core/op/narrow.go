@@ -3,6 +3,7 @@ package op
 import (
 	"fmt"
 
+	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/tensor"
 )
@@ -19,7 +20,7 @@ var NarrowDef = ir.Define(ir.Def[NarrowAttrs]{
 	Name: "narrow",
 	Doc: "Elements start to start+len-1 of one axis. len may be 0. A view where every dim before the axis is 1 and those " +
 		"after it are static (or start is 0).",
-	MinIn: 1, MaxIn: 1,
+	MinIn: 1, MaxIn: 1, Packed: true,
 	View: func(a NarrowAttrs, in, _ ir.Type) (int64, bool) {
 		for _, d := range in.Shape[:a.Axis] {
 			if !d.Is(1) {
@@ -59,6 +60,9 @@ var NarrowDef = ir.Define(ir.Def[NarrowAttrs]{
 			c(f32(7), 0, 2, 3), c(f32(7), 0, 7, 0), c(f32(3, 9), 1, 4, 5), c(f32(3, 9), 1, 0, 9), c(f32(4, 3, 5), 1, 1, 1),
 			c(f32(1, 4, 5), 1, 1, 2), c(f32(0, 4), 1, 1, 2), c(f32(2, 3, 12), 2, 4, 4),
 		}
+		for _, d := range []dtype.DType{dtype.Q8_0, dtype.Q6_K} {
+			cases = append(cases, c(ir.TypeOf(d, 5, 3), 0, 1, 3), c(ir.TypeOf(d, 2, 5), 1, 2, 2))
+		}
 		for _, d := range elementTypes() {
 			cases = append(cases, c(ir.TypeOf(d, 3, 7), 1, 3, 3), c(ir.TypeOf(d, 3, 7), 0, 1, 2))
 		}
@@ -85,5 +89,7 @@ func copyRange(out *tensor.Array, i int, in *tensor.Array, j, n int) {
 		copy(out.F[i:i+n], in.F[j:j+n])
 	} else if out.I != nil {
 		copy(out.I[i:i+n], in.I[j:j+n])
+	} else if size := out.DType.Size(); out.B != nil {
+		copy(out.B[i*size:(i+n)*size], in.B[j*size:])
 	}
 }

@@ -143,6 +143,7 @@ func matrix(w *nn.Weights, name, want string) (rows, cols int64, err error) {
 	if !ok {
 		return 0, 0, diag.New(arch.ErrTensor, w.Source(name), "tensor is missing; expected %s", want)
 	}
+	t = nn.Unpacked(t)
 	if len(t.Shape) != 2 || t.Shape[0].B < 1 || t.Shape[1].B < 1 || t.Shape[0].B > maxSize || t.Shape[1].B > maxSize {
 		return 0, 0, diag.New(arch.ErrTensor, w.Source(name), "tensor is %v; expected %s with dims from 1 to %d", t, want, maxSize)
 	}

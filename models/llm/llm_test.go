@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rlx-go/rlx/core/compile"
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/interp"
@@ -272,6 +273,48 @@ func TestSteps(t *testing.T) {
 			if !maps.Equal(got, want) {
 				t.Errorf("%s for %s: steps %v; want %v", method, target, got, want)
 			}
+		}
+	}
+}
+
+// packed shows a checkpoint whose matrices are of a packed type.
+type packed struct {
+	arch.Checkpoint
+	dtype dtype.DType
+}
+
+func (p packed) Type(name string) (ir.Type, bool) {
+	t, ok := p.Checkpoint.Type(name)
+	if n := int64(p.dtype.Values()); ok && len(t.Shape) == 2 && t.Shape[1].B%n == 0 {
+		t = ir.TypeOf(p.dtype, t.Shape[0].B, t.Shape[1].B/n)
+	}
+	return t, ok
+}
+
+// TestPacked: matrices of a packed type are looked up and multiplied as they are, and those of other types beside them.
+func TestPacked(t *testing.T) {
+	s := modeltest.Open(t, modeltest.Manifest(t, goldens+"llama_tiny"), dtype.F32)
+	var cfg arch.Config
+	if err := cfg.Load(goldens + "llama_tiny/config.json"); err != nil {
+		t.Fatal(err)
+	}
+	m, err := build(packed{s, dtype.Q8_0}, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := compile.Compile(context.Background(), m.Methods, compile.Options{Targets: modeltest.Targets()[:1], Layout: func(ws []compile.Weight) (int64, error) { return 0, nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range r.Programs {
+		got := map[string]int{}
+		for _, s := range p.Steps {
+			got[p.Graph.Nodes[s.Node].Op.Name]++
+		}
+		// down_proj has 176 columns, which are no whole blocks.
+		products := map[string]int{"forward": 3*6 + 1, "extend": 3*6 + 2}[p.Method]
+		if got["dequant_rows"] != 1 || got["dequant_matmul"] != products || got["matmul"]+got["fused_matmul"] != 3 || got["gather"] != 0 {
+			t.Errorf("%s: steps %v; want %d dequant_matmul, dequant_rows and 3 other products", p.Method, got, products)
 		}
 	}
 }

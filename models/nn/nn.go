@@ -70,15 +70,25 @@ func (w *Weights) SkipAll(prefix string) {
 	}
 }
 
-// take finds a tensor and checks its shape.
+// Unpacked is the type of the values of a tensor, which its elements hold by the block where it is packed.
+func Unpacked(t ir.Type) ir.Type {
+	if n := len(t.Shape); n > 0 && t.DType.IsPacked() {
+		if k, ok := t.Shape[n-1].Mul(ir.Static(int64(t.DType.Values()))); ok {
+			return ir.Type{DType: dtype.F32, Shape: append(append(ir.Shape{}, t.Shape[:n-1]...), k)}
+		}
+	}
+	return t
+}
+
+// take finds a tensor and checks its shape, which is that of its values: an element of a packed type holds several.
 func (w *Weights) take(name string, shape ir.Shape) (ir.Type, error) {
 	source, t, ok := w.find(name)
 	switch {
 	case !ok:
 		return t, diag.New(arch.ErrTensor, w.rename(name)[0], "tensor is missing; expected %v", shape)
-	case !t.Shape.Equal(shape):
+	case !Unpacked(t).Shape.Equal(shape):
 		return t, diag.New(arch.ErrTensor, source, "tensor is %v; expected %v", t, shape)
-	case !t.DType.IsFloat():
+	case !t.DType.IsFloat() && !t.DType.IsPacked():
 		found := "an element type that is not known"
 		if t.DType != dtype.Invalid {
 			found = t.DType.String()
