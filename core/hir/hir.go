@@ -72,3 +72,47 @@ func channels(x ir.Type) ir.Dim {
 func last(s ir.Shape, d ir.Dim) ir.Shape {
 	return append(append(ir.Shape{}, s[:len(s)-1]...), d)
 }
+
+// operand is what a block wants of one operand: its name and shape. Matrices may be of packed types.
+type operand struct {
+	name  string
+	shape ir.Shape
+}
+
+// expect checks operands of floats, from operand first on, against what a block wants.
+func expect(in []ir.Type, first int, want ...operand) error {
+	for i, w := range want {
+		t, n := in[first+i], len(w.shape)
+		const format = "%s, operand %d, is %v; want floats of %v"
+		dims := t.Shape
+		if t.DType.IsPacked() && n == 2 && len(dims) == 2 {
+			if k, ok := dims[1].Mul(ir.Static(int64(t.DType.Values()))); ok {
+				dims = ir.Shape{dims[0], k}
+			}
+		} else if !t.DType.IsFloat() {
+			return fmt.Errorf(format, w.name, first+i, t, w.shape)
+		}
+		if len(dims) != n {
+			return fmt.Errorf(format, w.name, first+i, t, w.shape)
+		}
+		for k, d := range dims {
+			if d != w.shape[k] {
+				return ir.Differ(d, w.shape[k], format, w.name, first+i, t, w.shape)
+			}
+		}
+	}
+	return nil
+}
+
+// operandCount is the error of a block that has biases or not.
+func operandCount(n int, hasBias bool, want int) error {
+	return fmt.Errorf("%d operands; has_bias is %v, which makes %d", n, hasBias, want)
+}
+
+// withOptional is operands, the last of which may be nil.
+func withOptional(last *ir.Node, in ...*ir.Node) []*ir.Node {
+	if last != nil {
+		in = append(in, last)
+	}
+	return in
+}

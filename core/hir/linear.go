@@ -13,22 +13,24 @@ type LinearAttrs struct {
 // LinearDef is act(x·wᵀ + b): x [..., in], w [out, in] as checkpoints store it, b [out] optional.
 var LinearDef = ir.Define(ir.Def[LinearAttrs]{
 	Name: "linear", MinIn: 2, MaxIn: 3, Block: true,
-	Doc: "act(x·wᵀ + b) over the last axis. x [..., in], w [out, in], b [out] (optional).",
-	Infer: func(s ir.Sig[LinearAttrs]) (ir.Type, error) {
-		x := s.In[0]
-		if err := op.CheckActivation(s.Attrs.Act); err != nil {
-			return ir.Type{}, err
-		}
-		out, err := matrix("weight", s.In[1], channels(x))
-		if err == nil && len(s.In) == 3 {
-			err = vector("bias", s.In[2], out)
-		}
-		if err != nil {
-			return ir.Type{}, err
-		}
-		return ir.Type{DType: x.DType, Shape: last(x.Shape, out)}, nil
-	},
+	Doc:   "act(x·wᵀ + b) over the last axis. x [..., in], w [out, in], b [out] (optional).",
+	Infer: inferLinear,
 })
+
+func inferLinear(s ir.Sig[LinearAttrs]) (ir.Type, error) {
+	x := s.In[0]
+	if err := op.CheckActivation(s.Attrs.Act); err != nil {
+		return ir.Type{}, err
+	}
+	out, err := matrix("weight", s.In[1], channels(x))
+	if err == nil && len(s.In) == 3 {
+		err = vector("bias", s.In[2], out)
+	}
+	if err != nil {
+		return ir.Type{}, err
+	}
+	return ir.Type{DType: x.DType, Shape: last(x.Shape, out)}, nil
+}
 
 var _ = ir.Lower(LinearDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Node {
 	y := op.MatMul(in[0], in[1], op.MatMulAttrs{TransB: true})
@@ -40,10 +42,7 @@ var _ = ir.Lower(LinearDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Nod
 
 // Linear adds act(x·wᵀ + b); b may be nil.
 func Linear(x, w, b *ir.Node, act string) *ir.Node {
-	if b == nil {
-		return x.Graph.Add(LinearDef, LinearAttrs{act}, x, w)
-	}
-	return x.Graph.Add(LinearDef, LinearAttrs{act}, x, w, b)
+	return x.Graph.Add(LinearDef, LinearAttrs{act}, withOptional(b, x, w)...)
 }
 
 // MLPAttrs are the attributes of mlp.

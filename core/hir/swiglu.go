@@ -1,8 +1,6 @@
 package hir
 
 import (
-	"fmt"
-
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
 )
@@ -23,7 +21,7 @@ var SwiGLUDef = ir.Define(ir.Def[SwiGLUAttrs]{
 			want = 7
 		}
 		if len(s.In) != want {
-			return ir.Type{}, fmt.Errorf("%d operands; has_bias is %v, which makes %d", len(s.In), s.Attrs.HasBias, want)
+			return ir.Type{}, operandCount(len(s.In), s.Attrs.HasBias, want)
 		}
 		up, err := matrix("up weight", s.In[1], channels(x))
 		if err != nil {

@@ -1,0 +1,100 @@
+package hir
+
+import (
+	"fmt"
+
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+)
+
+// LinearFusedDef is linear, expressed by one op.
+var LinearFusedDef = ir.Define(ir.Def[LinearAttrs]{
+	Name: "linear_fused", MinIn: 2, MaxIn: 3, Block: true,
+	Doc:   "act(x·wᵀ + b) over the last axis, as linear, expressed by one fused_matmul whatever follows it. x [..., in], w [out, in], b [out] (optional).",
+	Infer: inferLinear,
+})
+
+var _ = ir.Lower(LinearFusedDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Node {
+	if in[1].Type.DType.IsPacked() { // which has no fused product
+		return Linear(in[0], in[1], third(in), n.Attrs.(LinearAttrs).Act)
+	}
+	a := op.FusedMatMulAttrs{Act: n.Attrs.(LinearAttrs).Act, TransB: true}
+	if len(in) == 2 {
+		return op.FusedMatMul(in[0], in[1], nil, nil, a)
+	}
+	return op.FusedMatMul(in[0], in[1], f32(in[2]), nil, a)
+})
+
+// third is the third operand, nil if there are two.
+func third(in []*ir.Node) *ir.Node {
+	if len(in) < 3 {
+		return nil
+	}
+	return in[2]
+}
+
+// LinearFused adds act(x·wᵀ + b) as one op; b may be nil.
+func LinearFused(x, w, b *ir.Node, act string) *ir.Node {
+	return x.Graph.Add(LinearFusedDef, LinearAttrs{act}, withOptional(b, x, w)...)
+}
+
+// SharedLinearPairAttrs are the attributes of shared_linear_pair.
+type SharedLinearPairAttrs struct {
+	HasBias bool `attr:"has_bias"`
+}
+
+// SharedLinearPairDef is two linear layers of one input, computed by one product.
+var SharedLinearPairDef = ir.DefineTuple(ir.TupleDef[SharedLinearPairAttrs]{
+	Name: "shared_linear_pair", MinIn: 3, MaxIn: 5, Block: true,
+	Doc: "x·w0ᵀ + b0 and x·w1ᵀ + b1 over the last axis, by one product with the rows of both weights. x [..., in], w0 [out0, in], w1 [out1, in]; with has_bias " +
+		"then b0 [out0] and b1 [out1]. The weights' rows are put together when the model is compiled, which stores them once more where others use them.",
+	Results: "y0 [..., out0], y1 [..., out1]",
+	Infer: func(s ir.Sig[SharedLinearPairAttrs]) ([]ir.Type, error) {
+		want := 3
+		if s.Attrs.HasBias {
+			want = 5
+		}
+		if len(s.In) != want {
+			return nil, operandCount(len(s.In), s.Attrs.HasBias, want)
+		}
+		out := make([]ir.Type, 2)
+		for i := range out {
+			rows, err := matrix([]string{"weight 0", "weight 1"}[i], s.In[1+i], channels(s.In[0]))
+			if err == nil && s.Attrs.HasBias {
+				err = vector([]string{"bias 0", "bias 1"}[i], s.In[3+i], rows)
+			}
+			if err != nil {
+				return nil, err
+			}
+			out[i] = ir.Type{DType: s.In[0].DType, Shape: last(s.In[0].Shape, rows)}
+		}
+		if !s.In[1].Shape[0].IsStatic() || !s.In[2].Shape[0].IsStatic() {
+			return nil, fmt.Errorf("weights are %v and %v; want sizes without symbols", s.In[1], s.In[2])
+		}
+		return out, nil
+	},
+})
+
+var _ = ir.LowerTuple(SharedLinearPairDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) []*ir.Node {
+	a, b := in[1], in[2]
+	if a.Type.DType != b.Type.DType { // one product has weights of one type
+		a, b = f32(a), f32(b)
+	}
+	var bias *ir.Node
+	if len(in) == 5 {
+		bias = op.Concat(0, f32(in[3]), f32(in[4]))
+	}
+	y := Linear(in[0], op.Concat(0, a, b), bias, "")
+	split := int(in[1].Type.Shape[0].B)
+	return []*ir.Node{op.Narrow(y, -1, 0, split), op.Narrow(y, -1, split, int(in[2].Type.Shape[0].B))}
+})
+
+// SharedLinearPair adds two linear layers of one input; both have a bias or neither has.
+func SharedLinearPair(x *ir.Node, p0, p1 Projection) (y0, y1 *ir.Node) {
+	in := []*ir.Node{x, p0.W, p1.W}
+	if p0.B != nil {
+		in = append(in, p0.B, p1.B)
+	}
+	r := x.Graph.AddResults(2, SharedLinearPairDef, SharedLinearPairAttrs{p0.B != nil}, in...)
+	return r[0], r[1]
+}

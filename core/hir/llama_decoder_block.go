@@ -1,0 +1,93 @@
+package hir
+
+import (
+	"fmt"
+
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+)
+
+// LlamaDecoderBlockAttrs are the attributes of llama_decoder_block.
+type LlamaDecoderBlockAttrs struct {
+	Heads   int     `attr:"heads"`
+	KVHeads int     `attr:"kv_heads"`
+	Eps     float64 `attr:"eps"`
+	Mask    string  `attr:"mask"` // of attention: none, causal, custom or bias; the last two have a 15th operand
+}
+
+// LlamaDecoderBlockDef is a layer of Llama without state.
+var LlamaDecoderBlockDef = ir.Define(ir.Def[LlamaDecoderBlockAttrs]{
+	Name: "llama_decoder_block", MinIn: 14, MaxIn: 15, Block: true,
+	Doc: "A layer of Llama: a = rms_norm(x, γ1, β1); x1 = x + attention(rope(a·wqᵀ), rope(a·wkᵀ), a·wvᵀ)·woᵀ; y = x1 + swiglu(rms_norm(x1, γ2, β2)). Operands: x [B,S,E], γ1, β1 [E], wq [heads*D,E], " +
+		"wk, wv [kv_heads*D,E], wo [E,heads*D], γ2, β2 [E], gate, up [F,E], down [E,F], cos, sin [S_max,D/2], a row for each position from 0 on, whose elements i and i+D/2 turn together, and perhaps a mask, " +
+		"[B,S], [B,S,S] or [B,heads,S,S] as attention takes it. Query head h reads kv head h*kv_heads/heads.",
+	Infer: func(s ir.Sig[LlamaDecoderBlockAttrs]) (ir.Type, error) {
+		a, in := s.Attrs, s.In
+		x, e := in[0], channels(in[0])
+		if len(x.Shape) != 3 || !x.DType.IsFloat() {
+			return x, fmt.Errorf("x, operand 0, is %v; want floats of [B,S,E]", x)
+		}
+		masked := a.Mask == op.MaskCustom || a.Mask == op.MaskBias
+		if !masked && a.Mask != op.MaskNone && a.Mask != op.MaskCausal || masked != (len(in) == 15) {
+			return x, fmt.Errorf("mask is %q with %d operands; want none or causal with 14, custom or bias with 15", a.Mask, len(in))
+		}
+		d, err := headDim("wq, operand 3,", in[3], a.Heads, a.KVHeads)
+		if err != nil {
+			return x, err
+		}
+		q, kv, half := ir.Static(int64(a.Heads)*d), ir.Static(int64(a.KVHeads)*d), ir.Static(d/2)
+		hidden, err := matrix("gate, operand 9,", in[9], e)
+		if err == nil {
+			err = expect(in, 1, operand{"γ1", ir.Shape{e}}, operand{"β1", ir.Shape{e}}, operand{"wq", ir.Shape{q, e}}, operand{"wk", ir.Shape{kv, e}}, operand{"wv", ir.Shape{kv, e}},
+				operand{"wo", ir.Shape{e, q}}, operand{"γ2", ir.Shape{e}}, operand{"β2", ir.Shape{e}}, operand{"gate", ir.Shape{hidden, e}}, operand{"up", ir.Shape{hidden, e}}, operand{"down", ir.Shape{e, hidden}})
+		}
+		if err == nil {
+			err = tables(in, 12, half)
+		}
+		return x, err
+	},
+})
+
+// headDim is the width of a head, which the rows of the projection of queries say.
+func headDim(what string, wq ir.Type, heads, kvHeads int) (int64, error) {
+	if heads < 1 || kvHeads < 1 || heads%kvHeads != 0 {
+		return 0, fmt.Errorf("heads is %d and kv_heads %d; want heads of 1 or more and kv_heads that divides them", heads, kvHeads)
+	}
+	if len(wq.Shape) != 2 || !wq.Shape[0].IsStatic() || wq.Shape[0].B < 1 || wq.Shape[0].B%(2*int64(heads)) != 0 {
+		return 0, fmt.Errorf("%s is %v; want floats with %d rows, or a multiple of them", what, wq, 2*heads)
+	}
+	return wq.Shape[0].B / int64(heads), nil
+}
+
+// tables checks cos and sin from operand first on.
+func tables(in []ir.Type, first int, half ir.Dim) error {
+	if len(in[first].Shape) == 0 {
+		return fmt.Errorf("cos, operand %d, is %v; want floats of [S_max,%v]", first, in[first], half)
+	}
+	rows := in[first].Shape[0]
+	return expect(in, first, operand{"cos", ir.Shape{rows, half}}, operand{"sin", ir.Shape{rows, half}})
+}
+
+var _ = ir.Lower(LlamaDecoderBlockDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Node {
+	a := n.Attrs.(LlamaDecoderBlockAttrs)
+	x := in[0]
+	dim := int(in[3].Type.Shape[0].B) / a.Heads
+	turn := func(x *ir.Node) *ir.Node {
+		return op.Rope(x, nil, op.RopeAttrs{HeadDim: dim, Layout: op.BSE}, f32(in[12]), f32(in[13]))
+	}
+	h := op.RmsNorm(x, f32(in[1]), f32(in[2]), a.Eps)
+	q, k, v := turn(Linear(h, in[3], nil, "")), turn(Linear(h, in[4], nil, "")), Linear(h, in[5], nil, "")
+	var mask *ir.Node
+	if len(in) == 15 {
+		mask = in[14]
+	}
+	o := op.Attention(q, k, v, mask, op.AttentionAttrs{Heads: a.Heads, KVHeads: a.KVHeads, Layout: op.BSE, Mask: a.Mask})
+	x = part(n, "attn_residual", op.Add(x, Linear(part(n, "heads", o), in[6], nil, "")))
+	h = op.RmsNorm(x, f32(in[7]), f32(in[8]), a.Eps)
+	return op.Add(x, part(n, "mlp", SwiGLU(h, Projection{W: in[10]}, Projection{W: in[9]}, Projection{W: in[11]})))
+})
+
+// LlamaDecoderBlock adds a layer of Llama; in are its 14 or 15 operands.
+func LlamaDecoderBlock(a LlamaDecoderBlockAttrs, in ...*ir.Node) *ir.Node {
+	return in[0].Graph.Add(LlamaDecoderBlockDef, a, in...)
+}

@@ -1,0 +1,25 @@
+package hir
+
+import (
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+)
+
+// ResidualRmsNormDef is rms_norm of a sum.
+var ResidualRmsNormDef = ir.Define(ir.Def[op.RmsNormAttrs]{
+	Name: "residual_rms_norm", MinIn: 4, MaxIn: 4, Block: true,
+	Doc: "rms_norm(x + res) over the last axis: x and res [..., C], γ [C], β [C], which is added to the result.",
+	Infer: func(s ir.Sig[op.RmsNormAttrs]) (ir.Type, error) {
+		x, c := s.In[0], channels(s.In[0])
+		return x, expect(s.In, 1, operand{"residual", x.Shape}, operand{"γ", ir.Shape{c}}, operand{"β", ir.Shape{c}})
+	},
+})
+
+var _ = ir.Lower(ResidualRmsNormDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Node {
+	return op.FusedResidualRmsNorm(in[0], in[1], f32(in[2]), f32(in[3]), n.Attrs.(op.RmsNormAttrs).Eps)
+})
+
+// ResidualRmsNorm adds rms_norm(x + res) with gain gamma and bias beta.
+func ResidualRmsNorm(x, res, gamma, beta *ir.Node, eps float64) *ir.Node {
+	return x.Graph.Add(ResidualRmsNormDef, op.RmsNormAttrs{Eps: eps}, x, res, gamma, beta)
+}
