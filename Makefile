@@ -1,4 +1,5 @@
 # make demo    builds everything, compiles the demo model, runs it and writes mask.png
+# make demo-llama    builds everything, compiles the demo language model and lets it continue a text
 # make test    all tests
 # make conformance    all checks of all ops on the cpu and wgpu backends, of which make test makes a sample: 4 minutes on two cores
 #              of an Intel Xeon at 70 ops, most of them for the threads of cpu and the software GPU
@@ -23,7 +24,7 @@ BACKENDS := cpu null
 HAVE_CC  := $(shell command -v $(CC) 2>/dev/null)
 FUZZTIME ?= 20s
 
-.PHONY: build demo test conformance test-arm64 test-deps check check-source generated fuzz faults bench bench-gemm bench-ops bench-ops-gpu figures generate clean
+.PHONY: build demo demo-llama test conformance test-arm64 test-deps check check-source generated fuzz faults bench bench-gemm bench-ops bench-ops-gpu figures generate clean
 
 build:
 	@mkdir -p bin
@@ -41,6 +42,11 @@ demo: build
 	bin/rlxc demo/sam-nano.safetensors -o out/sam.rlx
 	bin/rlxrun out/sam.rlx --backend cpu --image demo/scene1.png --point 128,128 -o mask.png -o overlay=out/overlay.png
 	@echo "the mask is $(CURDIR)/mask.png, drawn over the image in $(CURDIR)/out/overlay.png"
+
+demo-llama: build
+	@mkdir -p out
+	bin/rlxc demo/llama -o out/llama.rlx
+	bin/rlxrun out/llama.rlx --prompt "ROMEO:" -n 120
 
 test: test-deps
 	$(GO) mod download

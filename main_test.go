@@ -83,28 +83,41 @@ func (e faultyRun) Run(ctx context.Context, r device.Run) (device.Stats, error) 
 
 var scratch string // empty: no test needed it
 
-// demoModel is the demo model, compiled once.
-var demoModel = sync.OnceValue(func() string {
+// demoModel and demoLlama are the demo models, compiled once.
+var (
+	demoModel = sync.OnceValue(func() string { return compiled("demo/sam-nano.safetensors", "sam.rlx") })
+	demoLlama = sync.OnceValue(func() string { return compiled("demo/llama", "llama.rlx") })
+)
+
+// compiler is rlxc, in the scratch folder.
+var compiler = sync.OnceValue(func() string {
 	dir, err := os.MkdirTemp("", "rlx")
-	scratch = dir
-	rlxc, file := filepath.Join(dir, "rlxc"), filepath.Join(dir, "sam.rlx")
-	for _, args := range [][]string{{"go", "build", "-o", rlxc, "./cmd/rlxc"}, {rlxc, "demo/sam-nano.safetensors", "-o", file}} {
-		if err == nil {
-			var out []byte
-			if out, err = exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
-				err = fmt.Errorf("%v: %w\n%s", args, err, out)
-			}
-		}
-	}
 	if err != nil {
 		panic(err)
 	}
-	return file
+	scratch = dir
+	path := filepath.Join(dir, "rlxc")
+	run("go", "build", "-o", path, "./cmd/rlxc")
+	return path
 })
+
+func run(args ...string) {
+	if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
+		panic(fmt.Sprintf("%v: %v\n%s", args, err, out))
+	}
+}
+
+// compiled compiles a checkpoint to a file in the scratch folder.
+func compiled(checkpoint, name string) string {
+	rlxc := compiler()
+	file := filepath.Join(scratch, name)
+	run(rlxc, checkpoint, "-o", file)
+	return file
+}
 
 // cacheModel is the model that keeps a cache, compiled once.
 var cacheModel = sync.OnceValue(func() string {
-	demoModel() // makes the folder
+	compiler() // makes the folder
 	programs, err := tinymodel.Compile("cpu", tinymodel.Cache, tinymodel.Peek)
 	path := filepath.Join(scratch, "cache.rlx")
 	if err == nil {

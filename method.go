@@ -7,6 +7,7 @@ import (
 
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/program"
+	"github.com/rlx-go/rlx/core/tensor"
 )
 
 // A Method is one function of a model: named tensors in, named tensors out.
@@ -151,6 +152,41 @@ func (s *Schedule) FLOPs(sizes map[string]int64) (n int64, err error) {
 		n += flops(step)
 	}
 	return n, nil
+}
+
+// Reads is a lower bound of the bytes of weights and of states that one run reads for some outputs, at sizes within the method's
+// ranges. A step that picks rows of a weight reads these rows; of a state all of it counts. The error matches ErrInput if the sizes are
+// invalid.
+func (s *Schedule) Reads(sizes map[string]int64, outputs ...string) (weights, state int64, err error) {
+	bound, err := s.prog.Bind(sizes)
+	if err != nil {
+		return 0, 0, badSizes(s.prog.Method, err)
+	}
+	wanted := make([]bool, len(s.prog.Graph.Outputs))
+	for i, o := range s.prog.Graph.Outputs {
+		wanted[i] = slices.Contains(outputs, o.Name)
+	}
+	needed := s.prog.Needed(wanted, nil)
+	for i, step := range bound.Steps {
+		if needed != nil && !needed[i] {
+			continue
+		}
+		most := flops(step) / 2 // elements that a multiply-add reads
+		for _, o := range step.Outs {
+			most = max(most, int64(tensor.Numel(o.Shape)))
+		}
+		for k, o := range step.In {
+			bytes := min(o.Bytes, most*int64(o.DType.Size()))
+			switch src, _ := sourceOf(s.prog.Graph.Nodes[o.Node]); {
+			case src.Op.Name == "param":
+				weights += bytes
+			case k == 0 && step.Node.Op.Updates:
+			case o.Space == program.State:
+				state += bytes
+			}
+		}
+	}
+	return weights, state, nil
 }
 
 // methodsOf lists the methods of an artifact.

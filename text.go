@@ -2,17 +2,15 @@ package rlx
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
-	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/task/text"
-	"github.com/rlx-go/rlx/core/task/text/tokenizer"
 )
 
 // Sampling is how the next token of a text is drawn; the zero value chooses the most probable one.
@@ -27,6 +25,10 @@ type TextOptions struct {
 	Stop      []string // texts that end generation; they are not part of the result
 	IgnoreEnd bool     // go on after tokens that end a text
 	Logits    bool     // keep the logits, in Text.Logits
+	// Each, if not nil, is called with every token as it is chosen. Its error ends the text, and is returned beside it.
+	Each func(Token) error
+	// Run, if not nil, makes the runs in place of Session.Run, for example to change a request to one with CheckNaN.
+	Run func(context.Context, Request) (*Result, error)
 }
 
 // A Token is one token of a generated text.
@@ -44,6 +46,7 @@ type Text struct {
 	Stop   Stop      // why it ends
 	Logits []float32 // if TextOptions.Logits is set: a row of the vocabulary's size for each token, from which it was chosen
 
+	Start    time.Time
 	Prompt   int           // tokens that were computed before the first one was chosen
 	Prefill  time.Duration // until the first token was chosen
 	Duration time.Duration
@@ -66,7 +69,7 @@ const (
 	StopEnd       Stop = "end"       // the last token ends a text
 	StopString    Stop = "stop"      // one of TextOptions.Stop
 	StopContext   Stop = "context"   // the model can see no more tokens
-	StopCancelled Stop = "cancelled" // the context is done, the caller wanted no more, or an error
+	StopCancelled Stop = "cancelled" // an error, such as that of a context that is done
 )
 
 // A Generator continues a sequence of tokens with a model that declares the task "text". It owns a State and what was generated stays
@@ -77,10 +80,16 @@ type Generator struct {
 
 	session   *Session
 	state     *State
-	tokenizer *tokenizer.Tokenizer // nil if the artifact has none
-	seen      []int                // tokens in the state
-	last      []int                // the last token, which is not in the state yet; empty if there is none
+	tokenizer *Tokenizer // nil if the artifact has none
+	seen      []int      // tokens in the state
+	last      []int      // the last token, which is not in the state yet; empty if there is none
 	run       textRun
+}
+
+// TextTask is what a model that declares the task "text" says about itself; ok is false for others.
+func (m *Model) TextTask() (t *text.Task, ok bool) {
+	t, ok = m.v.Meta().Task.(*text.Task)
+	return t, ok
 }
 
 // NewGenerator loads the model's method and makes a state. Close the generator after use; closing the session frees its memory too.
@@ -88,14 +97,16 @@ type Generator struct {
 // Errors match ErrUsage (the model does not declare the task "text"), ErrArtifact (its tokenizer is damaged), or are those of Load and
 // NewState.
 func (s *Session) NewGenerator(ctx context.Context) (*Generator, error) {
-	about, ok := s.model.v.Meta().Task.(*text.Task)
+	about, ok := s.model.TextTask()
 	if !ok {
 		return nil, usage(s.model.path, "declares no task %q", text.Kind)
 	}
 	g := &Generator{Task: *about, session: s}
 	var err error
-	if g.tokenizer, err = s.model.tokenizer(about); err != nil {
-		return nil, err
+	if about.Tokenizer != "" {
+		if g.tokenizer, err = s.model.Tokenizer(); err != nil {
+			return nil, err
+		}
 	}
 	if err := s.Load(ctx, about.Method); err != nil {
 		return nil, err
@@ -120,18 +131,13 @@ func (g *Generator) Reset(ctx context.Context) error {
 }
 
 // Encode turns text into tokens. Special tokens that begin a text are added if the sequence is empty. The error matches ErrUsage if the
-// text is not valid UTF-8, or the artifact has no tokenizer.
-func (g *Generator) Encode(text string) ([]int, error) { return g.encode(text, len(g.IDs()) == 0) }
-
-func (g *Generator) encode(s string, special bool) ([]int, error) {
-	if g.tokenizer == nil {
-		return nil, diag.New(text.CodePrompt, g.session.model.path, "has no tokenizer, so it takes no text").WithHint("give token ids")
+// artifact has no tokenizer, or ErrInput if the text cannot be tokenized, as where it is not valid UTF-8.
+func (g *Generator) Encode(text string) ([]int, error) {
+	t, err := g.session.model.Tokenizer()
+	if err != nil {
+		return nil, err
 	}
-	if !utf8.ValidString(s) {
-		valid := strings.ToValidUTF8(s, "\xff")
-		return nil, diag.New(text.CodePrompt, "prompt", "is not valid UTF-8 at byte %d", strings.IndexByte(valid, 0xff)).WithHint("convert it to UTF-8")
-	}
-	return g.tokenizer.Encode(s, special)
+	return t.Encode(text, len(g.seen)+len(g.last) == 0)
 }
 
 // Decode is the text of tokens, without special ones. It is empty if the artifact has no tokenizer.
@@ -164,20 +170,103 @@ func (g *Generator) Append(ctx context.Context, ids []int) error {
 // vocabulary lacks, none at all), ErrContext (prompt and Tokens exceed the model's context), ErrNaN, or are those of Run. Where some
 // tokens were generated, the Text is returned beside the error.
 func (g *Generator) Generate(ctx context.Context, ids []int, o TextOptions) (*Text, error) {
-	return g.generate(ctx, ids, o, func(Token) bool { return true })
+	start := time.Now()
+	if err := g.Task.CheckSampling(o.Sampling); err != nil {
+		return nil, err
+	}
+	if o.Tokens < 0 {
+		return nil, usage("TextOptions.Tokens", "is %d; allowed are 1 and more, and 0 for no limit", o.Tokens)
+	}
+	all, err := g.check(ids)
+	if err != nil {
+		return nil, err
+	}
+	run, end := graceful(ctx)
+	defer end()
+	g.run.set(g.session, &g.Task, o)
+	t := &Text{Stop: StopCancelled, Start: start, Prompt: len(all)}
+	defer func() { t.Duration = time.Since(start) }()
+	first := (len(all) - 1) / g.Task.Chunk * g.Task.Chunk
+	if err := g.feed(ctx, run, all[:first]); err != nil {
+		return nil, err
+	}
+	out := newTextStream(g.tokenizer, o.Stop)
+	for feed := all[first:]; ; feed = g.last {
+		if ctx.Err() != nil {
+			return t.ended(out), context.Cause(ctx)
+		}
+		res, err := g.step(run, feed, g.run.chosen)
+		if err != nil {
+			return t.ended(out), err
+		}
+		x, err := g.chosen(res, t, o.Logits)
+		if err != nil {
+			return t.ended(out), err
+		}
+		x.Time = time.Since(start)
+		if len(t.Tokens) == 0 {
+			t.Prefill = x.Time
+		}
+		g.last = []int{x.ID}
+		over := false
+		switch {
+		case !o.IgnoreEnd && slices.Contains(g.Task.End, x.ID):
+			t.Stop, over = StopEnd, true
+			x.Text = out.flush()
+		default:
+			x.Text, over = out.next(x.ID)
+			if over {
+				t.Stop = StopString
+			}
+		}
+		full := len(g.seen) == g.Task.Context
+		if !over && (full || len(t.Tokens)+1 == o.Tokens) {
+			t.Stop = StopLength
+			if len(t.Tokens)+1 != o.Tokens {
+				t.Stop = StopContext
+			}
+			over = true
+			x.Text += out.flush()
+		}
+		t.Tokens = append(t.Tokens, x)
+		t.Text += x.Text
+		if o.Each != nil {
+			if err := o.Each(x); err != nil {
+				t.Stop = StopCancelled
+				return t.ended(out), err
+			}
+		}
+		switch {
+		case t.Stop == StopContext && o.Tokens > 0:
+			return t, g.Task.Full(len(t.Tokens), o.Tokens)
+		case over:
+			return t, nil
+		}
+	}
 }
+
+// errLeft ends a text whose loop was left.
+var errLeft = errors.New("the loop was left")
 
 // Stream is Generate that gives every token as it is chosen. The loop may be left at any time. After an error, which comes last, with a
 // Token that holds the rest of the text, there are no more tokens.
 func (g *Generator) Stream(ctx context.Context, ids []int, o TextOptions) iter.Seq2[Token, error] {
 	return func(yield func(Token, error) bool) {
-		left, given := false, 0
-		t, err := g.generate(ctx, ids, o, func(t Token) bool {
+		given, each := 0, o.Each
+		o.Each = func(t Token) error {
 			given += len(t.Text)
-			left = !yield(t, nil)
-			return !left
-		})
-		if err != nil && !left {
+			if each != nil {
+				if err := each(t); err != nil {
+					return err
+				}
+			}
+			if !yield(t, nil) {
+				return errLeft
+			}
+			return nil
+		}
+		t, err := g.Generate(ctx, ids, o)
+		if err != nil && !errors.Is(err, errLeft) {
 			rest := Token{ID: -1}
 			if t != nil {
 				rest.Text = t.Text[given:]

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/task/text"
@@ -15,15 +16,19 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// tokenizer reads the tokenizer of an artifact once; nil if it has none.
-func (m *Model) tokenizer(t *text.Task) (*tokenizer.Tokenizer, error) {
-	if t.Tokenizer == "" {
-		return nil, nil
+// A Tokenizer turns text into tokens and back. It is safe for concurrent use.
+type Tokenizer = tokenizer.Tokenizer
+
+// Tokenizer is the tokenizer of a model that declares the task "text". The error matches ErrUsage if it has none, or ErrArtifact.
+func (m *Model) Tokenizer() (*Tokenizer, error) {
+	t, ok := m.TextTask()
+	if !ok || t.Tokenizer == "" {
+		return nil, diag.New(text.CodePrompt, m.path, "has no tokenizer, so it takes no text").WithHint("give token ids")
 	}
 	m.parsing.Lock()
 	defer m.parsing.Unlock()
 	if m.parsed == nil {
-		b, err := m.attachment(t.Tokenizer)
+		b, err := m.attachment(t.Tokenizer, tokenizer.MaxFile)
 		if err != nil {
 			return nil, err
 		}
@@ -34,11 +39,15 @@ func (m *Model) tokenizer(t *text.Task) (*tokenizer.Tokenizer, error) {
 	return m.parsed, nil
 }
 
-// attachment reads a file that travels in the artifact, once its digests are verified. The error matches ErrArtifact.
-func (m *Model) attachment(name string) ([]byte, error) {
+// attachment reads a file that travels in the artifact, of at most so many bytes, once its digests are verified. The error matches
+// ErrArtifact.
+func (m *Model) attachment(name string, most int64) ([]byte, error) {
 	t, ok := m.v.Weights().Find(name)
 	if !ok {
 		panic("BUG: no attachment " + name) // the verifier has checked those that the task names
+	}
+	if t.Size > most {
+		return nil, diag.New(code.ArtifactRead, m.path, "its %s has %d bytes; at most %d are allowed", name, t.Size, most)
 	}
 	if err := m.v.VerifyWeights(t.Offset, t.Size); err != nil {
 		return nil, about(m.path, err)
@@ -54,6 +63,7 @@ type textRun struct {
 	temperature, topP []float32
 	minP, penalty     []float32
 	seed, step        []uint32
+	do                func(context.Context, Request) (*Result, error)
 	none, chosen      []string // outputs of a run that chooses no token, and of one that does
 }
 
@@ -72,20 +82,20 @@ func (r *textRun) prepare(g *Generator) {
 		in.MinP: {F32, scalar, tensor.Bytes(r.minP)}, in.RepeatPenalty: {F32, scalar, tensor.Bytes(r.penalty)},
 		in.Seed: {U32, []int{2}, tensor.Bytes(r.seed)}, in.Step: {U32, []int{2}, tensor.Bytes(r.step)},
 	}}
-	r.set(t, TextOptions{})
+	r.set(g.session, t, TextOptions{})
 }
 
 // set takes the options of a call.
-func (r *textRun) set(t *text.Task, o TextOptions) {
-	s := o.Sampling
+func (r *textRun) set(s *Session, t *text.Task, o TextOptions) {
 	off := func(v, otherwise float64) float32 {
 		if v == 0 {
 			return float32(otherwise)
 		}
 		return float32(v)
 	}
-	r.temperature[0], r.topK[0], r.minP[0] = float32(s.Temperature), int32(s.TopK), float32(s.MinP)
-	r.topP[0], r.penalty[0] = off(s.TopP, 1), off(s.RepeatPenalty, 1)
+	x := o.Sampling
+	r.temperature[0], r.topK[0], r.minP[0] = float32(x.Temperature), int32(x.TopK), float32(x.MinP)
+	r.topP[0], r.penalty[0] = off(x.TopP, 1), off(x.RepeatPenalty, 1)
 	r.seed[0], r.seed[1] = uint32(o.Seed), uint32(o.Seed>>32)
 	out := &t.Outputs
 	r.chosen = []string{out.Token, out.LogProb}
@@ -93,25 +103,18 @@ func (r *textRun) set(t *text.Task, o TextOptions) {
 		r.chosen = append(r.chosen, out.Logits)
 	}
 	r.none = []string{}
+	r.do = o.Run
+	if r.do == nil {
+		r.do = s.Run
+	}
 }
 
 // check compares ids with the vocabulary and the context, and returns all that are to be computed before a token can be chosen.
 func (g *Generator) check(ids []int) ([]int, error) {
-	all := slices.Concat(g.last, ids)
-	for i, id := range ids {
-		if id < 0 || id >= g.Task.Vocabulary {
-			return nil, diag.New(text.CodePrompt, "prompt", "id %d is %d; the vocabulary has 0 to %d", i, id, g.Task.Vocabulary-1)
-		}
+	if err := g.Task.CheckPrompt(ids, len(g.seen)+len(g.last)); err != nil {
+		return nil, err
 	}
-	if n := len(g.seen) + len(all); n > g.Task.Context {
-		e := diag.New(text.CodeContext, "prompt", "has %d tokens", len(ids))
-		if len(g.seen)+len(g.last) > 0 {
-			e.Msg += " after " + strconv.Itoa(len(g.seen)+len(g.last))
-		}
-		e.Msg += "; the context of " + g.session.model.path + " has " + strconv.Itoa(g.Task.Context)
-		return nil, e.WithHint("give a shorter prompt, or compile the model with a larger context (rlxc --context)")
-	}
-	return all, nil
+	return slices.Concat(g.last, ids), nil
 }
 
 // grace is how long a run may go on after its context is done before it is cancelled, which invalidates the state.
@@ -168,7 +171,7 @@ func (g *Generator) step(ctx context.Context, ids []int, outputs []string) (*Res
 	r.request.State, r.request.Outputs = g.state, outputs
 	r.request.Inputs[in.IDs] = Tensor{I64, []int{1, len(ids)}, tensor.Bytes(r.ids[:len(ids)])}
 	r.request.Inputs[in.Recent] = Tensor{I64, []int{len(recent)}, tensor.Bytes(recent)}
-	res, err := g.session.Run(ctx, r.request)
+	res, err := r.do(ctx, r.request)
 	if err != nil {
 		return nil, err
 	}
@@ -189,85 +192,6 @@ func (g *Generator) recent(ids []int) []int64 {
 		w[n] = int64(ids[len(ids)-1])
 	}
 	return w
-}
-
-// generate is Generate; each is called with every token, and returns false to stop.
-func (g *Generator) generate(ctx context.Context, ids []int, o TextOptions, each func(Token) bool) (*Text, error) {
-	start := time.Now()
-	if err := g.Task.CheckSampling(o.Sampling); err != nil {
-		return nil, err
-	}
-	if o.Tokens < 0 {
-		return nil, usage("TextOptions.Tokens", "is %d; allowed are 1 and more, and 0 for no limit", o.Tokens)
-	}
-	all, err := g.check(ids)
-	if err != nil {
-		return nil, err
-	}
-	if len(all) == 0 {
-		return nil, diag.New(text.CodePrompt, "prompt", "has no tokens; want one or more")
-	}
-	run, end := graceful(ctx)
-	defer end()
-	g.run.set(&g.Task, o)
-	t := &Text{Stop: StopCancelled, Prompt: len(all)}
-	defer func() { t.Duration = time.Since(start) }()
-	first := (len(all) - 1) / g.Task.Chunk * g.Task.Chunk
-	if err := g.feed(ctx, run, all[:first]); err != nil {
-		return nil, err
-	}
-	out := newTextStream(g.tokenizer, o.Stop)
-	for feed := all[first:]; ; feed = g.last {
-		if ctx.Err() != nil {
-			return t.ended(out), context.Cause(ctx)
-		}
-		res, err := g.step(run, feed, g.run.chosen)
-		if err != nil {
-			return t.ended(out), err
-		}
-		x, err := g.chosen(res, t, o.Logits)
-		if err != nil {
-			return t.ended(out), err
-		}
-		x.Time = time.Since(start)
-		if len(t.Tokens) == 0 {
-			t.Prefill = x.Time
-		}
-		g.last = []int{x.ID}
-		over := false
-		switch {
-		case !o.IgnoreEnd && slices.Contains(g.Task.End, x.ID):
-			t.Stop, over = StopEnd, true
-			x.Text = out.flush()
-		default:
-			x.Text, over = out.next(x.ID)
-			if over {
-				t.Stop = StopString
-			}
-		}
-		full := len(g.seen) == g.Task.Context
-		if !over && (full || len(t.Tokens)+1 == o.Tokens) {
-			t.Stop = StopLength
-			if len(t.Tokens)+1 != o.Tokens {
-				t.Stop = StopContext
-			}
-			over = true
-			x.Text += out.flush()
-		}
-		t.Tokens = append(t.Tokens, x)
-		t.Text += x.Text
-		if !each(x) && !over {
-			t.Stop = StopCancelled
-			return t.ended(out), nil
-		}
-		switch {
-		case t.Stop == StopContext && o.Tokens > 0:
-			return t, diag.New(text.CodeContext, g.session.model.path, "its context of %d tokens is full after %d of %d tokens", g.Task.Context, len(t.Tokens), o.Tokens).
-				WithHint("give a shorter prompt, generate less, or compile the model with a larger context (rlxc --context)")
-		case over:
-			return t, nil
-		}
-	}
 }
 
 // ended is a text that ends before its time: what was held back belongs to it.

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/rlx-go/rlx"
+	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/program"
@@ -217,7 +218,7 @@ func TestGenerateStops(t *testing.T) {
 	reset()
 	_, err = g.Generate(t.Context(), make([]int, 25), rlx.TextOptions{})
 	wantError(t, "a prompt of 25", err, rlx.ErrContext)
-	if want := "prompt: has 25 tokens; the context of "; err != nil && !strings.HasPrefix(err.Error(), want) {
+	if want := "prompt: has 25 tokens; the context has 24; give"; err != nil && !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("%v; want %s", err, want)
 	}
 }
@@ -328,7 +329,6 @@ func TestBadText(t *testing.T) {
 		t.Errorf("%v, %v", ids, err)
 	}
 	for what, f := range map[string]func() error{
-		"invalid UTF-8":    func() error { _, err := g.Encode("fé\xffn"); return err },
 		"no tokens":        func() error { _, err := g.Generate(t.Context(), nil, rlx.TextOptions{}); return err },
 		"a token beyond":   func() error { _, err := g.Generate(t.Context(), []int{3, 17}, rlx.TextOptions{}); return err },
 		"a negative token": func() error { return g.Append(t.Context(), []int{-1}) },
@@ -346,7 +346,9 @@ func TestBadText(t *testing.T) {
 	} {
 		wantError(t, what, f(), rlx.ErrUsage)
 	}
-	if _, err := g.Encode("fé\xffn"); !strings.Contains(err.Error(), "byte 3") {
+	_, err := g.Encode("fé\xffn")
+	wantError(t, "invalid UTF-8", err, diag.Class(3))
+	if !strings.Contains(err.Error(), "byte 3") {
 		t.Errorf("%v; want the place of the byte", err)
 	}
 	for mask, want := range map[string]error{"one": rlx.ErrInput, "d": rlx.ErrNaN} { // where it is not 0, the logits are NaN; for the most probable id, d is 0

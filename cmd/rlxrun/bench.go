@@ -19,13 +19,14 @@ import (
 func benchCommand() *cli.Command {
 	return &cli.Command{
 		Name: "bench", Args: "FILE [flags]", Short: "measure a method on made-up inputs",
-		Long: `Measures a method. The inputs are made up: floats from -1 to 1, integers 0 and 1, the same in every run; sizes that
+		Long: `Measures a method, or with --prompt-tokens and --tokens how fast a language model takes a prompt and continues it. The inputs are made up: floats from -1 to 1, integers 0 and 1, the same in every run; sizes that
 are known at run time only are 2 unless --size says otherwise. The time of a run is that of the host's clock, from inputs
 handed in to outputs readable, so that the ways to a GPU and back count. The first run is reported apart; it and the rest
 of --warmup do not count.`,
 		Examples: []cli.Example{
 			{About: "the image encoder", Line: "rlxrun bench sam.rlx -b cpu --method encode -n 5 --json"},
 			{About: "on a GPU, whose clock rises over the first runs", Line: "rlxrun bench sam.rlx -b wgpu --method encode --warmup 5 -n 20"},
+			{About: "a language model: a prompt of 512 tokens and 64 that follow", Line: "rlxrun bench llama.rlx --prompt-tokens 512 --tokens 64"},
 			{About: "the mask decoder with 10 prompt points on one thread", Line: "rlxrun bench sam.rlx --method decode --size N=10 --threads 1"},
 		},
 		Setup: func(fs *cli.FlagSet) cli.Run {
@@ -35,13 +36,26 @@ of --warmup do not count.`,
 			fs.IntVarP(&f.runs, "runs", "n", 5, "`N` runs that count")
 			fs.IntVar(&f.warmup, "warmup", 1, "`N` runs before them, the first included")
 			fs.ListVarP(&f.sizes, "size", "", "`SYMBOL=N` a size that is known at run time only (repeatable)")
+			fs.IntVar(&f.prompt, "prompt-tokens", 512, "`N` of a language model, a prompt of so many made-up tokens")
+			fs.IntVar(&f.tokens, "tokens", 64, "`N` and so many tokens that follow it, at the model's most probable")
 			f.host.declare(fs)
 			f.debug.declare(fs)
 			return func(ctx context.Context, env *cli.Env, args []string) error {
+				if fs.Changed("prompt-tokens") || fs.Changed("tokens") {
+					if f.method != "" || len(f.sizes.Values) > 0 || f.debug.any() {
+						return cli.Usagef("--prompt-tokens", "does not go together with --method, --size and what watches single runs")
+					}
+					f.text = true
+				}
 				if err := f.check(); err != nil {
 					return err
 				}
-				return inSession(ctx, env, args, &f.host, &f.debug, func(ctx context.Context, s *session) error { return s.bench(ctx, &f) })
+				return inSession(ctx, env, args, &f.host, &f.debug, func(ctx context.Context, s *session) error {
+					if f.text {
+						return s.benchText(ctx, &f)
+					}
+					return s.bench(ctx, &f)
+				})
 			}
 		},
 	}
@@ -50,6 +64,9 @@ of --warmup do not count.`,
 type benchFlags struct {
 	method       string
 	runs, warmup int
+	text         bool // a prompt and tokens are measured, not a method
+	prompt       int
+	tokens       int
 	sizes        cli.List
 	host         hostFlags
 	debug        debugFlags

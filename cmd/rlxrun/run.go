@@ -61,8 +61,11 @@ Outputs are written when the run has succeeded, all or none; an output that is a
 type job interface {
 	methods() []*rlx.Method
 	offers() []offer
-	primary() string  // offer that -o FILE without a name means; may be empty
-	inputs() []string // files that are read
+	primary() string                        // offer that -o FILE without a name means; may be empty
+	inputs() []string                       // files that are read
+	outputs() []string                      // values of -o that other flags stand for
+	prepare(s *session, sinks []sink) error // for the outputs that are written
+	streams() bool                          // it writes its main output to standard output as it runs
 	run(ctx context.Context, s *session) (map[string]product, error)
 	json(sum *summary) any // the summary, with what the job adds to it, once it has run
 }
@@ -70,15 +73,16 @@ type job interface {
 // execute does what the flags request. It checks everything it can before the model runs, and writes nothing before all of it has
 // succeeded.
 func (s *session) execute(ctx context.Context, f *runFlags) error {
+	s.files = f.state
 	j, err := newJob(ctx, s, f)
 	if err != nil {
 		return err
 	}
-	sinks, err := parseSinks(f.outputs.Values, j.offers(), j.primary())
+	sinks, err := parseSinks(append(j.outputs(), f.outputs.Values...), j.offers(), j.primary())
 	if err != nil {
 		return err
 	}
-	if len(sinks) == 0 && !f.debug.any() && !s.env.JSON {
+	if len(sinks) == 0 && !f.debug.any() && !s.env.JSON && !j.streams() {
 		var names []string
 		for _, o := range j.offers() {
 			names = append(names, o.name)
@@ -91,7 +95,9 @@ func (s *session) execute(ctx context.Context, f *runFlags) error {
 	if err := f.state.check(j.methods()); err != nil {
 		return err
 	}
-	s.files = f.state
+	if err := j.prepare(s, sinks); err != nil {
+		return err
+	}
 	if err := s.ready(ctx, sinks, append(j.inputs(), f.state.inputs()...), j.methods()...); err != nil {
 		return err
 	}
@@ -199,7 +205,11 @@ func methodNames(m *rlx.Model) string {
 
 func (j *methodJob) methods() []*rlx.Method { return []*rlx.Method{j.method} }
 func (j *methodJob) inputs() []string       { return j.files }
-func (j *methodJob) json(sum *summary) any  { return sum }
+func (j *methodJob) outputs() []string      { return nil }
+func (j *methodJob) streams() bool          { return false }
+
+func (j *methodJob) prepare(*session, []sink) error { return nil }
+func (j *methodJob) json(sum *summary) any          { return sum }
 
 func (j *methodJob) offers() (out []offer) {
 	for _, v := range j.method.Outputs {

@@ -5,6 +5,7 @@ import (
 	"debug/elf"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,6 +21,9 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/task/text"
 	"github.com/rlx-go/rlx/format"
 	"github.com/rlx-go/rlx/internal/tinymodel"
 	"github.com/rlx-go/rlx/plugins/cpu/backend"
@@ -65,6 +69,19 @@ var artifact = sync.OnceValues(func() (string, error) {
 	}
 	if msg, err := exec.Command(rlxc, "../../demo/sam-nano.safetensors", "-o", file).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("compiling the demo model: %w\n%s", err, msg)
+	}
+	return file, nil
+})
+
+// llama is the demo language model, compiled once.
+var llama = sync.OnceValues(func() (string, error) {
+	sam, err := artifact()
+	if err != nil {
+		return "", err
+	}
+	file := filepath.Join(filepath.Dir(sam), "llama.rlx")
+	if msg, err := exec.Command(filepath.Join(filepath.Dir(sam), "rlxc"), "../../demo/llama", "-o", file).CombinedOutput(); err != nil {
+		return "", fmt.Errorf("compiling the demo language model: %w\n%s", err, msg)
 	}
 	return file, nil
 })
@@ -190,7 +207,24 @@ func scripts(t *testing.T, dir string, demo bool) {
 			if err != nil {
 				return err
 			}
-			for _, f := range []string{file, "../../demo/scene1.png", "../../demo/scene1.mask.png", "../../demo/coins.png", "../../demo/coins.mask.png", "../../demo/golden.safetensors", "../../demo/sam-nano.safetensors"} {
+			for name, change := range map[string]func(*text.Task, *string){
+				"text.rlx": func(*text.Task, *string) {}, "ids.rlx": func(about *text.Task, _ *string) { about.Tokenizer = "" },
+				"nan.rlx": func(_ *text.Task, graph *string) { // for the most probable id, d is 0
+					*graph = strings.Replace(*graph, "l = add l0, three : f32[17]", "odd = div d, d : f32[17]\nl = add l0, odd : f32[17]", 1)
+				},
+			} {
+				if err := writeTextModel(filepath.Join(e.WorkDir, name), change); err != nil {
+					return err
+				}
+			}
+			if err := os.WriteFile(filepath.Join(e.WorkDir, "latin1.txt"), []byte("f\xe9"), 0o666); err != nil {
+				return err
+			}
+			words, err := llama()
+			if err != nil {
+				return err
+			}
+			for _, f := range []string{file, words, "../../demo/scene1.png", "../../demo/scene1.mask.png", "../../demo/coins.png", "../../demo/coins.mask.png", "../../demo/golden.safetensors", "../../demo/sam-nano.safetensors"} {
 				abs, err := filepath.Abs(f)
 				if err != nil {
 					return err
@@ -211,6 +245,23 @@ func scripts(t *testing.T, dir string, demo bool) {
 			"exit": exitStatus, "halt": halt, "iou": maskIoU, "flip": flip, "nobackend": noBackend,
 		},
 	})
+}
+
+// writeTextModel writes the tiny model that continues text, with its tokenizer.
+func writeTextModel(path string, change func(about *text.Task, graph *string)) error {
+	about, graph, file := tinymodel.TextTask(), tinymodel.Extend, []byte(tinymodel.Tokenizer)
+	about.Tokenizer = "tokenizer.json"
+	change(about, &graph)
+	programs, err := tinymodel.Compile("cpu", graph)
+	if err != nil {
+		return err
+	}
+	_, err = format.Write(context.Background(), path, format.Artifact{Programs: programs, Meta: format.Meta{Model: "tiny", Task: about}},
+		[]format.Weight{{Name: "tokenizer.json", Type: ir.TypeOf(dtype.U8, int64(len(file))), Write: func(w io.Writer) error {
+			_, err := w.Write(file)
+			return err
+		}}})
+	return err
 }
 
 // exitStatus is `exit STATUS COMMAND...`: the command must end with the status. stdout and stderr look at its output.

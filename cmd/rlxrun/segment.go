@@ -188,6 +188,12 @@ func (j *segmentJob) primary() string { return "mask" }
 
 func (j *segmentJob) inputs() []string { return []string{j.flags.image} }
 
+func (j *segmentJob) outputs() []string { return nil }
+
+func (j *segmentJob) streams() bool { return false }
+
+func (j *segmentJob) prepare(*session, []sink) error { return nil }
+
 // run encodes the image, decodes the prompts, and makes the masks.
 func (j *segmentJob) run(ctx context.Context, s *session) (map[string]product, error) {
 	t := &j.segmenter.Task

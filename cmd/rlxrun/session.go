@@ -26,7 +26,8 @@ type session struct {
 	err     error
 
 	files stateFlags
-	state *rlx.State // of runs of methods that keep one; nil before the first
+	state *rlx.State     // of runs of methods that keep one; nil before the first
+	text  *rlx.Generator // nil if no text is generated
 
 	runs []runRecord
 }
@@ -189,7 +190,7 @@ func (s *session) run(ctx context.Context, r rlx.Request) (*rlx.Result, error) {
 		bar.Set(int64(done))
 	}
 	defer func() { bar.Clear() }()
-	if m, err := s.model.Method(r.Method); err == nil && m.Stateful {
+	if m, err := s.model.Method(r.Method); err == nil && m.Stateful && r.State == nil {
 		if r.State, err = s.keeps(ctx); err != nil {
 			return nil, err
 		}

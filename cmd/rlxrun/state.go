@@ -60,5 +60,9 @@ func (s *session) saveState(ctx context.Context, w *files) error {
 	if s.files.to == "" {
 		return nil
 	}
-	return w.add(ctx, s.files.to, func(to io.Writer) error { return s.state.Export(ctx, to) })
+	export := func(to io.Writer) error { return s.state.Export(ctx, to) }
+	if s.text != nil {
+		export = func(to io.Writer) error { return s.text.Save(ctx, to) }
+	}
+	return w.add(ctx, s.files.to, export)
 }

@@ -153,6 +153,9 @@ func (s *summary) print(env *cli.Env, j job) error {
 			env.Notef("%s for %s; %s", m.Method, m.Target, m.Lowering)
 		}
 	}
+	if t, ok := j.(interface{ note() string }); ok {
+		env.Notef("%s", t.note())
+	}
 	env.Notef("%s; %s; kernels %s; %s; sandbox %s; %.2f s", s.Device, s.Precision, s.Kernels, memory, s.Sandbox, total.Seconds())
 	return nil
 }

@@ -8,11 +8,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/rlx-go/rlx/core/code"
+	"github.com/rlx-go/rlx"
 	"github.com/rlx-go/rlx/core/diag"
-	"github.com/rlx-go/rlx/core/task/text"
 	"github.com/rlx-go/rlx/core/task/text/tokenizer"
-	"github.com/rlx-go/rlx/format"
 	"github.com/rlx-go/rlx/internal/cli"
 	"github.com/rlx-go/rlx/internal/ctxio"
 	"github.com/rlx-go/rlx/internal/regular"
@@ -33,11 +31,11 @@ Special tokens that are written out in the text become their ids.`,
 				if len(args) != 1 {
 					return cli.Usagef("tokenize", "wants one file; found %d arguments", len(args))
 				}
-				t, err := openTokenizer(args[0])
+				t, err := openTokenizer(ctx, args[0])
 				if err != nil {
 					return err
 				}
-				in, err := readText(ctx, env.Stdin)
+				in, err := readText(ctx, "-", env.Stdin)
 				if err != nil {
 					return err
 				}
@@ -56,17 +54,27 @@ Special tokens that are written out in the text become their ids.`,
 	}
 }
 
-func readText(ctx context.Context, stdin io.Reader) (string, error) {
-	in, err := io.ReadAll(io.LimitReader(ctxio.NewReader(ctx, stdin), maxText+1))
+// readText reads a file of text, or standard input if path is -.
+func readText(ctx context.Context, path string, stdin io.Reader) (string, error) {
+	in, what := stdin, "stdin"
+	if path != "-" {
+		f, err := ctxio.Open(ctx, path)
+		if err != nil {
+			return "", diag.New(tokenizer.CodeText, path, "cannot be opened: %w", unpath(err))
+		}
+		defer f.Close()
+		in, what = f, path
+	}
+	b, err := io.ReadAll(io.LimitReader(ctxio.NewReader(ctx, in), maxText+1))
 	switch {
 	case ctx.Err() != nil:
 		return "", context.Cause(ctx)
 	case err != nil:
-		return "", diag.New(tokenizer.CodeText, "stdin", "cannot be read: %w", err)
-	case len(in) > maxText:
-		return "", diag.New(tokenizer.CodeText, "stdin", "has more than %d bytes", maxText)
+		return "", diag.New(tokenizer.CodeText, what, "cannot be read: %w", unpath(err))
+	case len(b) > maxText:
+		return "", diag.New(tokenizer.CodeText, what, "has more than %d bytes", maxText)
 	}
-	return string(in), nil
+	return string(b), nil
 }
 
 func detokenizeCommand() *cli.Command {
@@ -80,7 +88,7 @@ func detokenizeCommand() *cli.Command {
 				if len(args) == 0 {
 					return cli.Usagef("detokenize", "wants a file and ids; found no arguments")
 				}
-				t, err := openTokenizer(args[0])
+				t, err := openTokenizer(ctx, args[0])
 				if err != nil {
 					return err
 				}
@@ -104,43 +112,21 @@ func detokenizeCommand() *cli.Command {
 }
 
 // openTokenizer reads a tokenizer.json, or that of an artifact.
-func openTokenizer(path string) (*tokenizer.Tokenizer, error) {
-	var doc []byte
-	var err error
-	if strings.HasSuffix(path, ".json") {
-		if doc, err = regular.ReadFile(path, tokenizer.MaxFile); err != nil {
-			return nil, diag.New(tokenizer.CodeFile, path, "%w", err)
+func openTokenizer(ctx context.Context, path string) (*rlx.Tokenizer, error) {
+	if !strings.HasSuffix(path, ".json") {
+		m, err := rlx.Open(ctx, path, rlx.OpenOptions{Lazy: true})
+		if err != nil {
+			return nil, err
 		}
-	} else if doc, err = attachedTokenizer(path); err != nil {
-		return nil, err
+		defer m.Close()
+		return m.Tokenizer()
+	}
+	doc, err := regular.ReadFile(path, tokenizer.MaxFile)
+	if err != nil {
+		return nil, diag.New(tokenizer.CodeFile, path, "%w", err)
 	}
 	t, err := tokenizer.Parse(doc)
 	return t, subject(err, path)
-}
-
-func attachedTokenizer(path string) ([]byte, error) {
-	v, err := format.Open(path, format.Policy{Weights: format.Lazy})
-	if err != nil {
-		return nil, err
-	}
-	defer v.Close()
-	about, ok := v.Meta().Task.(*text.Task)
-	if !ok || about.Tokenizer == "" {
-		return nil, diag.New(tokenizer.CodeFile, path, "has no tokenizer").WithHint("give a tokenizer.json")
-	}
-	t, _ := v.Weights().Find(about.Tokenizer) // the verifier has compared the name
-	if t.Size > tokenizer.MaxFile {
-		return nil, diag.New(tokenizer.CodeFile, path, "has a tokenizer of %d bytes; at most %d are allowed", t.Size, tokenizer.MaxFile)
-	}
-	if err := v.VerifyWeights(t.Offset, t.Size); err != nil {
-		return nil, err
-	}
-	base, _ := v.WeightsSection()
-	doc := make([]byte, t.Size)
-	if _, err := v.File().ReadAt(doc, base+t.Offset); err != nil {
-		return nil, diag.New(code.ArtifactRead, path, "%w", err)
-	}
-	return doc, v.Unchanged()
 }
 
 // subject says what an error is about, where the package that made it could not know.

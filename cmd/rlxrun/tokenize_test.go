@@ -31,7 +31,7 @@ func TestAttachedTokenizer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		tok, err := openTokenizer(path)
+		tok, err := openTokenizer(t.Context(), path)
 		if name == "" {
 			if err == nil || !strings.Contains(err.Error(), "has no tokenizer") {
 				t.Error(err)

@@ -16,6 +16,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"golang.org/x/term"
+
 	"github.com/rlx-go/rlx/core/diag"
 )
 
@@ -71,6 +73,17 @@ type Env struct {
 
 // Binary is standard output for data that is not text, such as an image.
 func (e *Env) Binary() io.Writer { return unprinted(e.Stdout) }
+
+// Exact is standard output for text that is a result of its own, which goes to a file or pipe as it is. Terminal reports that it is a
+// terminal, which gets it as Stdout does.
+func (e *Env) Exact() (w io.Writer, terminal bool) {
+	if c, ok := unprinted(e.Stdout).(*checked); ok {
+		if f, ok := c.to.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+			return e.Stdout, true
+		}
+	}
+	return unprinted(e.Stdout), false
+}
 
 // WriteJSON writes v to stdout, indented.
 func (e *Env) WriteJSON(v any) error {

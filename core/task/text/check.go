@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/task"
@@ -58,6 +59,32 @@ func (t *Task) Check(m task.Methods) error {
 	}
 	return nil
 }
+
+// CheckPrompt compares tokens that come after seen others with the vocabulary and the context. The error matches CodePrompt or
+// CodeContext.
+func (t *Task) CheckPrompt(ids []int, seen int) error {
+	for i, id := range ids {
+		if id < 0 || id >= t.Vocabulary {
+			return diag.New(CodePrompt, "prompt", "id %d is %d; the vocabulary has 0 to %d", i, id, t.Vocabulary-1)
+		}
+	}
+	switch n := len(ids); {
+	case n+seen == 0:
+		return diag.New(CodePrompt, "prompt", "has no tokens; want one or more")
+	case n+seen > t.Context && seen > 0:
+		return diag.New(CodeContext, "prompt", "has %d tokens after %d; the context has %d", n, seen, t.Context).WithHint(goOn)
+	case n+seen > t.Context:
+		return diag.New(CodeContext, "prompt", "has %d tokens; the context has %d", n, t.Context).WithHint(goOn)
+	}
+	return nil
+}
+
+// Full is the error of a text for which the context is too small: done of n tokens were generated.
+func (t *Task) Full(done, n int) error {
+	return diag.New(CodeContext, "context", "its %d tokens are full after %d of %d generated ones", t.Context, done, n).WithHint(goOn)
+}
+
+const goOn = "give a shorter prompt, generate less, or compile the model with a larger context (rlxc --context N)"
 
 // CheckInput compares ids with the vocabulary, and the other inputs with what the method can take: a wrong value would end a run that
 // has begun to change the state.

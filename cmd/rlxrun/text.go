@@ -1,0 +1,387 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rlx-go/rlx"
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/task/text"
+	"github.com/rlx-go/rlx/core/tensor"
+	"github.com/rlx-go/rlx/internal/cli"
+)
+
+var _ = registerTask(taskKind{
+	name: text.Kind, takes: "text", usage: "--prompt, --prompt-file or --ids", example: "--prompt \"Once upon a time\"",
+	examples: []cli.Example{
+		{About: "continue a text; what follows is printed as it is generated", Line: "rlxrun llama.rlx --prompt \"ROMEO:\""},
+		{About: "a prompt from standard input, drawn at random; the same seed gives the same text", Line: "rlxrun llama.rlx --prompt-file - --temperature 0.8 --top-p 0.95 --seed 7 -n 200"},
+		{About: "tokens in place of text, and everything about them", Line: "rlxrun llama.rlx --ids 5,7,9 -n 16 --temperature 0 --format json"},
+	},
+	flags: func() taskFlags { return new(textFlags) },
+})
+
+// textFlags are the flags of the task "text".
+type textFlags struct {
+	fs           *cli.FlagSet
+	prompt, file cli.List
+	ids, logits  string
+	tokens       int
+	sampling     rlx.Sampling
+	seed         uint64
+	stop         cli.List
+	ignoreEnd    bool
+}
+
+// defaultTokens is how many tokens are generated, if the context has room for them, unless -n says otherwise.
+const defaultTokens = 256
+
+// textFlagNames are the flags of the task.
+var textFlagNames = []string{"prompt", "prompt-file", "ids", "tokens", "temperature", "top-k", "top-p", "min-p", "repeat-penalty", "seed", "stop", "ignore-end", "logits"}
+
+func (f *textFlags) declare(fs *cli.FlagSet) {
+	f.fs = fs
+	fs.Group("Continuing a text (artifacts that declare the task " + text.Kind + ")")
+	fs.ListVarP(&f.prompt, "prompt", "", "`TEXT` what to continue; - is stdin")
+	fs.ListVarP(&f.file, "prompt-file", "", "`FILE` a file of UTF-8 text to continue; - is stdin")
+	fs.StringVar(&f.ids, "ids", "", "`ID,ID,...` tokens to continue")
+	fs.IntVarP(&f.tokens, "tokens", "n", 0, "`N` generate at most so many tokens (default 256, or what the context has room for)")
+	fs.Float64Var(&f.sampling.Temperature, "temperature", 0, "`T` above 0 draws at random, the more evenly the higher; 0 takes the most probable token (default the model's)")
+	fs.IntVar(&f.sampling.TopK, "top-k", 0, "`K` draw only among the K most probable tokens; 0 is off (default the model's)")
+	fs.Float64Var(&f.sampling.TopP, "top-p", 0, "`P` draw only among the most probable tokens that have probability P together; 1 is off (default the model's)")
+	fs.Float64Var(&f.sampling.MinP, "min-p", 0, "`P` draw only among tokens that have P times the largest probability; 0 is off (default the model's)")
+	fs.Float64Var(&f.sampling.RepeatPenalty, "repeat-penalty", 0, "`R` make tokens that occurred less likely; 1 is off (default the model's)")
+	fs.Uint64Var(&f.seed, "seed", 0, "`N` of what is drawn; the same seed gives the same text on every backend")
+	fs.ListVarP(&f.stop, "stop", "", "`TEXT` end before this text (repeatable)")
+	fs.BoolVar(&f.ignoreEnd, "ignore-end", false, "go on after tokens that end a text")
+	fs.StringVar(&f.logits, "logits", "", "`FILE.npy` keep the logits that each token was chosen from, f32[n,vocabulary]; short for -o logits=FILE.npy")
+}
+
+func (f *textFlags) settle() error {
+	switch {
+	case f.fs.Changed("tokens") && f.tokens < 1:
+		return cli.Usagef("-n", "%d tokens; allowed are 1 and more", f.tokens)
+	case f.fs.Changed("logits") && f.logits == "":
+		return cli.Usagef("--logits", "the file's name is missing")
+	}
+	n := 0
+	for _, list := range []cli.List{f.prompt, f.file} {
+		n += len(list.Values)
+	}
+	if f.fs.Changed("ids") {
+		n++
+	}
+	if n > 1 {
+		return cli.Usagef("--prompt", "%d prompts are given, by --prompt, --prompt-file and --ids; allowed is one", n)
+	}
+	return nil
+}
+
+// given lists the flags of the task that were used.
+func (f *textFlags) given() (out []string) {
+	for _, name := range textFlagNames {
+		if f.fs != nil && f.fs.Changed(name) {
+			out = append(out, "--"+name)
+		}
+	}
+	return out
+}
+
+// textJob is one use of the task: a prompt in, text out.
+type textJob struct {
+	task    *text.Task
+	method  *rlx.Method
+	flags   *textFlags
+	ids     []int // of the prompt
+	options rlx.TextOptions
+
+	text *rlx.Text
+}
+
+// job reads the prompt and checks what can be checked without a backend.
+func (f *textFlags) job(ctx context.Context, s *session) (job, error) {
+	t, _ := s.model.TextTask()
+	j := &textJob{task: t, flags: f}
+	var err error
+	if j.method, err = s.model.Method(t.Method); err != nil {
+		return nil, err
+	}
+	sampling := t.Sampling
+	for name, copy := range map[string]func(){
+		"temperature": func() { sampling.Temperature = f.sampling.Temperature }, "top-k": func() { sampling.TopK = f.sampling.TopK },
+		"top-p": func() { sampling.TopP = f.sampling.TopP }, "min-p": func() { sampling.MinP = f.sampling.MinP },
+		"repeat-penalty": func() { sampling.RepeatPenalty = f.sampling.RepeatPenalty },
+	} {
+		if f.fs.Changed(name) {
+			copy()
+		}
+	}
+	if err := t.CheckSampling(sampling); err != nil {
+		return nil, asFlag(err)
+	}
+	if j.ids, err = f.readPrompt(ctx, s); err != nil {
+		return nil, err
+	}
+	if s.files.from == "" { // otherwise more tokens come before
+		if err := t.CheckPrompt(j.ids, 0); err != nil {
+			return nil, asFlag(err)
+		}
+	}
+	n := f.tokens
+	if room := t.Context - len(j.ids) + 1; n == 0 && (s.files.from != "" || room > defaultTokens) {
+		n = defaultTokens
+	}
+	j.options = rlx.TextOptions{Tokens: n, Sampling: sampling, Seed: f.seed, Stop: f.stop.Values, IgnoreEnd: f.ignoreEnd}
+	return j, nil
+}
+
+// asFlag makes the subject of an error about a parameter that of the flag.
+func asFlag(err error) error {
+	if e, ok := errors.AsType[*diag.Error](err); ok && slices.Contains(textFlagNames, e.Subject) {
+		e.Subject = "--" + e.Subject
+	}
+	return err
+}
+
+// readPrompt reads the prompt as tokens.
+func (f *textFlags) readPrompt(ctx context.Context, s *session) ([]int, error) {
+	if f.fs.Changed("ids") {
+		var ids []int
+		for _, v := range strings.Split(f.ids, ",") {
+			id, err := strconv.Atoi(strings.TrimSpace(v))
+			if err != nil {
+				return nil, cli.Usagef("--ids", "%q is no token; want whole numbers such as 5,7,9", v)
+			}
+			ids = append(ids, id)
+		}
+		return ids, nil
+	}
+	var prompt, path string
+	switch {
+	case len(f.file.Values) > 0:
+		path = f.file.Values[0]
+	case len(f.prompt.Values) == 0 && s.files.from != "":
+		return nil, nil // what was saved is continued as it is
+	case len(f.prompt.Values) == 0:
+		return nil, cli.Usagef("--prompt", "is missing").WithHint("for example --prompt \"Once upon a time\"")
+	case f.prompt.Values[0] == "-":
+		path = "-"
+	default:
+		prompt = f.prompt.Values[0]
+	}
+	t, err := s.model.Tokenizer()
+	if err != nil {
+		return nil, err
+	}
+	if path != "" {
+		if prompt, err = readText(ctx, path, s.env.Stdin); err != nil {
+			return nil, err
+		}
+	}
+	ids, err := t.Encode(prompt, s.files.from == "")
+	return ids, subject(err, "prompt")
+}
+
+func (j *textJob) methods() []*rlx.Method { return []*rlx.Method{j.method} }
+
+// offers lists the outputs of the task.
+func (j *textJob) offers() []offer { return textOffers() }
+
+func textOffers() []offer {
+	return []offer{
+		{"ids", "the generated tokens, i64[n]", nil},
+		{"logprobs", "the natural logarithms of their probabilities, f32[n]", nil},
+		{"logits", "the logits that each was chosen from, f32[n,vocabulary]", nil},
+	}
+}
+
+func (j *textJob) primary() string { return "" }
+
+func (j *textJob) streams() bool { return true }
+
+func (j *textJob) inputs() []string {
+	if len(j.flags.file.Values) == 0 || j.flags.file.Values[0] == "-" {
+		return nil
+	}
+	return j.flags.file.Values
+}
+
+func (j *textJob) outputs() []string {
+	if j.flags.logits == "" {
+		return nil
+	}
+	return []string{"logits=" + j.flags.logits}
+}
+
+func (j *textJob) prepare(s *session, sinks []sink) error {
+	if slices.ContainsFunc(sinks, func(k sink) bool { return k.offer.name == "logits" }) {
+		j.options.Logits = true
+		n := j.options.Tokens
+		if n == 0 {
+			n = j.task.Context - len(j.ids) + 1
+		}
+		return s.need("logits", int64(n)*int64(j.task.Vocabulary)*4*2) // a slice that grows
+	}
+	return nil
+}
+
+// run generates the text, and prints it meanwhile.
+func (j *textJob) run(ctx context.Context, s *session) (map[string]product, error) {
+	g, err := s.host.NewGenerator(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s.text = g
+	if s.files.from != "" {
+		if err := g.Load(ctx, s.files.from); err != nil {
+			return nil, err
+		}
+	}
+	out, terminal := s.env.Exact()
+	printed := 0
+	if !s.env.JSON {
+		j.options.Each = func(t rlx.Token) error {
+			printed += len(t.Text)
+			if t.Text == "" {
+				return nil
+			}
+			_, err := io.WriteString(out, t.Text)
+			return err
+		}
+	}
+	if s.debug.any() {
+		j.options.Run = s.run
+	}
+	j.text, err = g.Generate(ctx, j.ids, j.options)
+	if j.text == nil {
+		return nil, err
+	}
+	if err != nil {
+		// What was generated is printed although the command fails, and also if a signal has ended it.
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		s.env.Until(last)
+		if s.env.JSON && len(j.text.Tokens) > 0 {
+			s.record(j)
+			if err := s.env.WriteJSON(j.json(s.summarise(j, nil, nil))); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if !s.env.JSON {
+		io.WriteString(out, j.text.Text[printed:]) // the command checks standard output at its end
+		if terminal {
+			io.WriteString(out, "\n")
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.record(j)
+	n := len(j.text.Tokens)
+	ids, logprobs := make([]int64, n), make([]float32, n)
+	for i, t := range j.text.Tokens {
+		ids[i], logprobs[i] = int64(t.ID), t.LogProb
+	}
+	return map[string]product{
+		"ids":      {tensor: tensor.Tensor{DType: dtype.I64, Shape: []int{n}, Data: tensor.Bytes(ids)}},
+		"logprobs": {tensor: tensor.Tensor{DType: dtype.F32, Shape: []int{n}, Data: tensor.Bytes(logprobs)}},
+		"logits":   {tensor: tensor.Tensor{DType: dtype.F32, Shape: []int{n, j.task.Vocabulary}, Data: tensor.Bytes(j.text.Logits)}},
+	}, nil
+}
+
+// record makes a text's runs one of the session's, unless they were watched one by one.
+func (s *session) record(j *textJob) {
+	if len(s.runs) == 0 {
+		s.runs = append(s.runs, runRecord{&rlx.Result{Start: j.text.Start, Duration: j.text.Duration}, j.method.Name})
+		s.trace.add("generate", j.text.Start, j.text.Start.Add(j.text.Duration))
+	}
+}
+
+// textSummary is the JSON summary of a text.
+type textSummary struct {
+	*summary
+	PromptIDs []int          `json:"prompt_ids"`
+	IDs       []int          `json:"ids"` // generated
+	Text      string         `json:"text"`
+	Stop      rlx.Stop       `json:"stop"`
+	Seed      uint64         `json:"seed"`
+	Sampling  rlx.Sampling   `json:"sampling"`
+	Tokens    []tokenSummary `json:"tokens"`
+	Timings   textTimings    `json:"timings"`
+}
+
+type tokenSummary struct {
+	ID      int     `json:"id"`
+	Text    string  `json:"text"`
+	LogProb any     `json:"logprob"` // a number, or "-Inf"
+	MS      float64 `json:"ms"`      // since generation began
+}
+
+// textTimings are the times of a text.
+type textTimings struct {
+	PromptTokens    int     `json:"prompt_tokens"` // that were computed
+	PromptMS        float64 `json:"prompt_ms"`     // until the first token was chosen
+	PromptPerSecond float64 `json:"prompt_tokens_per_s"`
+	Tokens          int     `json:"tokens"`
+	DecodeMS        float64 `json:"decode_ms"` // from the first token to the last
+	DecodePerSecond float64 `json:"decode_tokens_per_s,omitempty"`
+}
+
+func timingsOf(t *rlx.Text) textTimings {
+	out := textTimings{PromptTokens: t.Prompt, PromptMS: ms(t.Prefill), Tokens: len(t.Tokens)}
+	if t.Prefill > 0 {
+		out.PromptPerSecond = float64(t.Prompt) / t.Prefill.Seconds()
+	}
+	if n := len(t.Tokens); n > 1 {
+		d := t.Tokens[n-1].Time - t.Tokens[0].Time
+		out.DecodeMS = ms(d)
+		if d > 0 {
+			out.DecodePerSecond = float64(n-1) / d.Seconds()
+		}
+	}
+	return out
+}
+
+func (j *textJob) json(sum *summary) any {
+	out := textSummary{summary: sum, PromptIDs: j.ids, IDs: j.text.IDs(), Text: j.text.Text, Stop: j.text.Stop, Seed: j.options.Seed, Sampling: j.options.Sampling,
+		Tokens: []tokenSummary{}, Timings: timingsOf(j.text)}
+	for _, t := range j.text.Tokens {
+		p := jsonNumber(&tensor.Array{DType: dtype.F32, F: []float64{float64(t.LogProb)}}, 0)
+		out.Tokens = append(out.Tokens, tokenSummary{t.ID, t.Text, p, ms(t.Time)})
+	}
+	return out
+}
+
+// note is a line about the text for stderr.
+func (j *textJob) note() string {
+	t := timingsOf(j.text)
+	line := fmt.Sprintf("prompt of %d tokens in %.0f ms (%.1f tokens/s)", t.PromptTokens, t.PromptMS, t.PromptPerSecond)
+	if t.DecodePerSecond > 0 {
+		line += fmt.Sprintf("; then %.1f tokens/s", t.DecodePerSecond)
+	}
+	return line + fmt.Sprintf("; %d tokens, ended by %s", t.Tokens, j.text.Stop)
+}
+
+// help says what the flags are for the artifact.
+func (f *textFlags) help(m *rlx.Model) string {
+	t, _ := m.TextTask()
+	prompt := "--prompt, --prompt-file or --ids"
+	if t.Tokenizer == "" {
+		prompt = "--ids (it has no tokenizer)"
+	}
+	s := t.Sampling
+	out := fmt.Sprintf("Task %s: %s, up to %d tokens with what is generated; ids from 0 to %d.\nSampling unless flags say otherwise: temperature %g, top-k %d, top-p %g, min-p %g, repeat-penalty %g.\nOutputs for -o:\n",
+		text.Kind, prompt, t.Context, t.Vocabulary-1, s.Temperature, s.TopK, s.TopP, s.MinP, s.RepeatPenalty)
+	for _, o := range textOffers() {
+		out += fmt.Sprintf("  %-16s %s\n", o.name, o.about)
+	}
+	return out
+}

@@ -1,0 +1,199 @@
+package main
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/rlx-go/rlx"
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/task/text"
+	"github.com/rlx-go/rlx/internal/cli"
+	"github.com/rlx-go/rlx/plugins/rpc"
+)
+
+// textMeasured is the result of bench for a model that continues text. Times are medians of the host's monotonic clock.
+type textMeasured struct {
+	Device       string        `json:"device"`
+	Threads      string        `json:"threads"` // as given with --threads
+	Precision    string        `json:"precision"`
+	Method       string        `json:"method"`
+	Target       string        `json:"target"`
+	Kernels      kernelSummary `json:"kernels"`
+	Runs         int           `json:"runs"`
+	PromptTokens int           `json:"prompt_tokens"`
+	Tokens       int           `json:"tokens"`
+
+	LoadMS         float64 `json:"load_ms"`        // process start to the first dispatch
+	FirstTokenMS   float64 `json:"first_token_ms"` // from the prompt to the first token
+	PromptRate     float64 `json:"prompt_tokens_per_s"`
+	DecodeRate     float64 `json:"decode_tokens_per_s"`
+	MinDecodeRate  float64 `json:"min_decode_tokens_per_s"`
+	MaxDecodeRate  float64 `json:"max_decode_tokens_per_s"`
+	WeightsRead    int64   `json:"weights_read_bytes"`               // for one token
+	StateRead      int64   `json:"state_read_bytes"`                 // for one token, at half of the generated ones
+	Bandwidth      float64 `json:"memory_bytes_per_s,omitempty"`     // that the host's threads read, measured between the runs
+	BandwidthShare float64 `json:"memory_bandwidth_share,omitempty"` // of it that decoding reached
+	StateBytes     int64   `json:"state_bytes"`
+	ArenaBytes     int64   `json:"arena_bytes"`
+	WeightsBytes   int64   `json:"weights_bytes"`
+	KernelBytes    int64   `json:"kernel_bytes"`
+	BackendPeakRSS int64   `json:"backend_peak_rss_bytes"`
+	HostPeakRSS    int64   `json:"host_peak_rss_bytes"`
+}
+
+// benchText measures a prompt of made-up tokens and the tokens that follow it.
+func (s *session) benchText(ctx context.Context, f *benchFlags) error {
+	t, ok := s.model.TextTask()
+	if !ok {
+		return cli.Usagef("--prompt-tokens", "%s declares no task %q", s.model.Path(), text.Kind).WithHint("measure a method with --method")
+	}
+	switch {
+	case f.prompt < 1 || f.tokens < 2:
+		return cli.Usagef("--tokens", "a prompt of %d and %d tokens; allowed are 1 and more, and 2 and more", f.prompt, f.tokens)
+	case f.prompt+f.tokens-1 > t.Context:
+		return diag.New(text.CodeContext, "--prompt-tokens", "a prompt of %d and %d tokens; the context has %d", f.prompt, f.tokens, t.Context)
+	}
+	method, err := s.model.Method(t.Method)
+	if err != nil {
+		return err
+	}
+	if err := s.ready(ctx, nil, nil, method); err != nil {
+		return err
+	}
+	g, err := s.host.NewGenerator(ctx)
+	if err != nil {
+		return err
+	}
+	rng, ids := rand.New(rand.NewPCG(1, 1)), make([]int, f.prompt)
+	for i := range ids {
+		ids[i] = rng.IntN(t.Vocabulary)
+	}
+	threads := runtime.GOMAXPROCS(0)
+	if o, err := f.host.options(s.env); err == nil && o.Threads > 0 {
+		threads = o.Threads
+	}
+	var first, rate, band []float64
+	loaded := time.Time{}
+	var memory []byte
+	var host int64
+	for i := range f.warmup + f.runs {
+		if err := g.Reset(ctx); err != nil {
+			return err
+		}
+		x, err := g.Generate(ctx, ids, rlx.TextOptions{Tokens: f.tokens, IgnoreEnd: true})
+		if err != nil {
+			return err
+		}
+		if loaded.IsZero() {
+			loaded = x.Start
+		}
+		if i == 0 {
+			host, memory = rpc.OwnPeakRSS(), s.bandwidthBuffer()
+		}
+		if i < f.warmup {
+			continue
+		}
+		first, rate = append(first, ms(x.Prefill)), append(rate, timingsOf(x).DecodePerSecond)
+		if memory != nil {
+			band = append(band, readBandwidth(memory, threads))
+		}
+	}
+	l := s.loaded(t.Method)
+	sizes := map[string]int64{}
+	for _, x := range method.Symbols {
+		sizes[x.Name] = x.Min
+	}
+	weights, state, err := l.Reads(sizes, t.Outputs.Token, t.Outputs.LogProb)
+	if err != nil {
+		return err
+	}
+	m := &textMeasured{Device: deviceName(s.backend.Name, s.host.Device()), Threads: f.host.threads, Precision: s.host.Precision(), Method: t.Method, Target: l.Target,
+		Kernels: kernelsOf(l), Runs: f.runs, PromptTokens: f.prompt, Tokens: f.tokens, LoadMS: ms(loaded.Sub(cli.Started())), FirstTokenMS: median(first),
+		DecodeRate: median(rate), MinDecodeRate: slices.Min(rate), MaxDecodeRate: slices.Max(rate), WeightsRead: weights,
+		StateRead: int64(float64(state) * float64(f.prompt+f.tokens/2) / float64(t.Context)), StateBytes: s.model.StateSize(), ArenaBytes: l.Arena,
+		WeightsBytes: s.model.Facts().Weights, KernelBytes: l.Memory, BackendPeakRSS: s.host.PeakMemory(), HostPeakRSS: host}
+	m.PromptRate = float64(f.prompt) / m.FirstTokenMS * 1e3
+	if len(band) > 0 {
+		m.Bandwidth = slices.Max(band)
+		m.BandwidthShare = m.DecodeRate * float64(m.WeightsRead+m.StateRead) / m.Bandwidth
+	}
+	return m.print(s.env)
+}
+
+// bandwidthBytes is read to measure the memory: more than a cache holds.
+const bandwidthBytes = 512 << 20
+
+// bandwidthBuffer is memory to read, nil if the budget has none to spare or the device has its own.
+func (s *session) bandwidthBuffer() []byte {
+	if t := s.host.Device().Type; t != "" && t != "cpu" || s.memory.Fits("bandwidth", 2*bandwidthBytes) != nil {
+		return nil
+	}
+	b := make([]byte, bandwidthBytes)
+	for i := 0; i < len(b); i += 4096 { // so that each page is one of its own
+		b[i] = 1
+	}
+	return b
+}
+
+// bandwidthSum keeps what readBandwidth computes.
+var bandwidthSum uint64
+
+// readBandwidth is how many bytes a second some threads read together.
+func readBandwidth(b []byte, threads int) float64 {
+	var all sync.WaitGroup
+	sums := make([]uint64, threads)
+	start := time.Now()
+	for i := range threads {
+		part := b[len(b)/threads*i : len(b)/threads*(i+1)]
+		all.Go(func() {
+			var s0, s1, s2, s3 uint64
+			for ; len(part) >= 64; part = part[64:] {
+				p := part[:64:64]
+				s0 += binary.LittleEndian.Uint64(p) + binary.LittleEndian.Uint64(p[8:])
+				s1 += binary.LittleEndian.Uint64(p[16:]) + binary.LittleEndian.Uint64(p[24:])
+				s2 += binary.LittleEndian.Uint64(p[32:]) + binary.LittleEndian.Uint64(p[40:])
+				s3 += binary.LittleEndian.Uint64(p[48:]) + binary.LittleEndian.Uint64(p[56:])
+			}
+			sums[i] = s0 + s1 + s2 + s3
+		})
+	}
+	all.Wait()
+	took := time.Since(start)
+	for _, s := range sums {
+		bandwidthSum += s
+	}
+	return float64(len(b)) / took.Seconds()
+}
+
+func (m *textMeasured) print(env *cli.Env) error {
+	if env.JSON {
+		return env.WriteJSON(m)
+	}
+	read := fmt.Sprintf("%s of weights and %s of state for a token", cli.Size(m.WeightsRead), cli.Size(m.StateRead))
+	if m.Bandwidth > 0 {
+		read += fmt.Sprintf("; %.1f GB/s, %.0f %% of the %.1f GB/s that the host reads", m.DecodeRate*float64(m.WeightsRead+m.StateRead)/1e9, 100*m.BandwidthShare, m.Bandwidth/1e9)
+	}
+	return env.Table([][]string{
+		{"method", m.Method + " (" + m.Target + ")"},
+		{"device", m.Device},
+		{"threads", m.Threads},
+		{"precision", m.Precision},
+		{"kernels", m.Kernels.String()},
+		{"load", fmt.Sprintf("%.1f ms from process start to the first dispatch", m.LoadMS)},
+		{"first token", fmt.Sprintf("%.1f ms after the prompt, median of %d", m.FirstTokenMS, m.Runs)},
+		{"prompt", fmt.Sprintf("%.1f tokens/s, of %d", m.PromptRate, m.PromptTokens)},
+		{"decode", fmt.Sprintf("%.1f tokens/s, of %d; %.1f to %.1f", m.DecodeRate, m.Tokens, m.MinDecodeRate, m.MaxDecodeRate)},
+		{"read", read},
+		{"state", cli.Size(m.StateBytes)},
+		{"arena", cli.Size(m.ArenaBytes)},
+		{"weights", cli.Size(m.WeightsBytes)},
+		{"kernels' memory", cli.Size(m.KernelBytes)},
+		{"peak memory", fmt.Sprintf("backend %s, host %s", cli.Size(m.BackendPeakRSS), cli.Size(m.HostPeakRSS))},
+	})
+}
