@@ -2,11 +2,13 @@ package llm
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/task/text"
+	"github.com/rlx-go/rlx/core/task/text/tokenizer"
 	"github.com/rlx-go/rlx/models/arch"
 )
 
@@ -34,6 +36,9 @@ func (c config) describe(cfg arch.Config, m *arch.Model) error {
 	}
 	if ok && len(data) > 0 {
 		t.Tokenizer = fileTokenizer
+		if err := c.checkTokenizer(data); err != nil {
+			return err
+		}
 		m.Attachments = append(m.Attachments, arch.Attachment{Name: fileTokenizer, Data: data})
 		template, err := c.template(cfg, t)
 		if err != nil {
@@ -49,6 +54,19 @@ func (c config) describe(cfg arch.Config, m *arch.Model) error {
 		return diag.New(arch.ErrConfig, fileGeneration, "%w", err)
 	}
 	return nil
+}
+
+// checkTokenizer compares a tokenizer with the vocabulary, which may have rows that no token has.
+func (c config) checkTokenizer(data []byte) error {
+	tok, err := tokenizer.Parse(data)
+	if e, ok := errors.AsType[*diag.Error](err); ok {
+		e.Subject = fileTokenizer
+	}
+	if err == nil && int64(tok.Size()) > c.vocab {
+		err = diag.New(arch.ErrConfig, fileTokenizer, "has tokens up to %d; the vocabulary of the checkpoint has 0 to %d", tok.Size()-1, c.vocab-1).
+			WithHint("it belongs to another checkpoint")
+	}
+	return err
 }
 
 // decode reads a file of JSON, if it is there.

@@ -9,7 +9,9 @@ import (
 
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/task/text"
+	"github.com/rlx-go/rlx/core/task/text/tokenizer"
 	"github.com/rlx-go/rlx/internal/modeltest"
+	"github.com/rlx-go/rlx/internal/tinymodel"
 	"github.com/rlx-go/rlx/models/arch"
 )
 
@@ -23,6 +25,7 @@ func TestTask(t *testing.T) {
 		end        []int
 		template   string
 		bos, wrong string
+		code       error // of wrong; nil: arch.ErrConfig
 	}{
 		{name: "nothing", end: []int{2}},
 		{name: "sampling", files: map[string]string{
@@ -30,14 +33,17 @@ func TestTask(t *testing.T) {
 		}, sampling: text.Sampling{Temperature: 0.6, TopP: 0.9, TopK: 40, RepeatPenalty: 1.1}, end: []int{2, 9}},
 		{name: "greedy", files: map[string]string{fileGeneration: `{"temperature": 0.6, "eos_token_id": 5}`}, end: []int{5}},
 		{name: "template in the configuration", files: map[string]string{
-			fileTokenizer: "{}", fileTokenizerConfig: `{"chat_template": "{{ a }}", "bos_token": {"content": "<s>"}, "eos_token": null}`,
+			fileTokenizer: tinymodel.Tokenizer, fileTokenizerConfig: `{"chat_template": "{{ a }}", "bos_token": {"content": "<s>"}, "eos_token": null}`,
 		}, end: []int{2}, template: "{{ a }}", bos: "<s>"},
 		{name: "several templates", files: map[string]string{
-			fileTokenizer: "{}", fileTokenizerConfig: `{"chat_template": [{"name": "rag", "template": "r"}, {"name": "default", "template": "d"}], "bos_token": "<b>"}`,
+			fileTokenizer: tinymodel.Tokenizer, fileTokenizerConfig: `{"chat_template": [{"name": "rag", "template": "r"}, {"name": "default", "template": "d"}], "bos_token": "<b>"}`,
 		}, end: []int{2}, template: "d", bos: "<b>"},
-		{name: "template in a file", files: map[string]string{fileTokenizer: "{}", fileTemplate: "file", fileTokenizerConfig: `{"chat_template": "other"}`}, end: []int{2}, template: "file"},
-		{name: "no default", files: map[string]string{fileTokenizer: "{}", fileTokenizerConfig: `{"chat_template": [{"name": "rag"}]}`}, wrong: `tokenizer_config.json: chat_template has ["rag"]; want one that is called default`},
+		{name: "template in a file", files: map[string]string{fileTokenizer: tinymodel.Tokenizer, fileTemplate: "file", fileTokenizerConfig: `{"chat_template": "other"}`}, end: []int{2}, template: "file"},
+		{name: "no default", files: map[string]string{fileTokenizer: tinymodel.Tokenizer, fileTokenizerConfig: `{"chat_template": [{"name": "rag"}]}`}, wrong: `tokenizer_config.json: chat_template has ["rag"]; want one that is called default`},
 		{name: "not JSON", files: map[string]string{fileGeneration: `[`}, wrong: "generation_config.json: is not what Transformers writes"},
+		{name: "tokenizer of another model", files: map[string]string{fileTokenizer: strings.Replace(tinymodel.Tokenizer, `"id": 16`, `"id": 160`, 1)},
+			wrong: "tokenizer.json: has tokens up to 160; the vocabulary of the checkpoint has 0 to 159"},
+		{name: "no tokenizer", files: map[string]string{fileTokenizer: "[]"}, code: tokenizer.CodeFile, wrong: "tokenizer.json: "},
 		{name: "end token", files: map[string]string{fileGeneration: `{"eos_token_id": 160}`}, wrong: "end token 160; the vocabulary has 0 to 159"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -53,7 +59,10 @@ func TestTask(t *testing.T) {
 			}
 			m, err := build(s, cfg)
 			if c.wrong != "" {
-				if !errors.Is(err, arch.ErrConfig) || !strings.Contains(err.Error(), c.wrong) {
+				if c.code == nil {
+					c.code = arch.ErrConfig
+				}
+				if !errors.Is(err, c.code) || !strings.Contains(err.Error(), c.wrong) {
 					t.Errorf("%v; want %q", err, c.wrong)
 				}
 				return
