@@ -25,6 +25,13 @@ type OpenOptions struct {
 	// Lazy defers the digests of the weights to Verify, or to sessions, which check those of a method before they load it. Open
 	// verifies everything else.
 	Lazy bool
+	// Remember, if not empty, is a folder that remembers which files were verified in full: by the file's digest, its device and inode, its
+	// size, and when it was written to and changed. The weights of a file that is remembered are not verified again. The folder must be
+	// one that only the user can write to. A change that leaves all of these as they were is not noticed: of the disk itself, or by an
+	// administrator.
+	Remember string
+	// Unverified trusts the weights: their digests are never checked. Damage to them is not noticed, and the structure is verified all the same.
+	Unverified bool
 	// Memory bounds the memory for the artifact's structure; nil means what is free.
 	Memory *Budget
 }
@@ -42,6 +49,9 @@ type Model struct {
 
 	parsing sync.Mutex
 	parsed  *tokenizer.Tokenizer // of the task "text"; nil before the first use
+
+	remember string // OpenOptions.Remember
+	trusted  bool   // the weights were not verified, or not now
 
 	mu     sync.Mutex
 	users  int // the opener and the sessions
@@ -75,6 +85,10 @@ func Open(ctx context.Context, path string, o OpenOptions) (*Model, error) {
 	if m.states, m.stateSize, err = program.JoinStates(v.Programs()...); err != nil {
 		panic("BUG: " + err.Error()) // the verifier has checked it
 	}
+	m.remember = o.Remember
+	if m.trusted = o.Unverified || m.remembered(); m.trusted {
+		v.AssumeIntact()
+	}
 	if !o.Lazy {
 		if err := m.Verify(ctx); err != nil {
 			m.Close()
@@ -94,7 +108,11 @@ func (m *Model) Verify(ctx context.Context) error {
 	go func() {
 		defer m.release()
 		_, size := m.v.WeightsSection()
-		done <- m.v.VerifyWeights(0, size)
+		err := m.v.VerifyWeights(0, size)
+		if err == nil {
+			m.record()
+		}
+		done <- err
 	}()
 	select {
 	case err := <-done:

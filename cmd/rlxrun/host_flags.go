@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -32,9 +34,20 @@ type hostFlags struct {
 }
 
 const (
-	verifyFull = "full"
-	verifyLazy = "lazy"
+	verifyCached    = "cached"
+	verifyFull      = "full"
+	verifyLazy      = "lazy"
+	verifyStructure = "structure"
 )
+
+// openOptions are what --verify says.
+func (f *hostFlags) openOptions(memory *rlx.Budget) rlx.OpenOptions {
+	o := rlx.OpenOptions{Lazy: true, Memory: memory, Unverified: f.verify.Value == verifyStructure}
+	if dir, err := os.UserCacheDir(); err == nil && f.verify.Value == verifyCached {
+		o.Remember = filepath.Join(dir, "rlx", "verified")
+	}
+	return o
+}
 
 func (f *hostFlags) declare(fs *cli.FlagSet) {
 	fs.Group("Where it runs")
@@ -45,7 +58,7 @@ func (f *hostFlags) declare(fs *cli.FlagSet) {
 	fs.DurationVar(&f.timeout, "timeout", 0, "`TIME` give up after so long, such as 90s or 5m (default never)")
 	fs.StringVar(&f.memory, "memory", "", "`SIZE` refuse to run where more is needed, such as 300M or 2Gi (default what is free)")
 	fs.StringVar(&f.precision, "precision", "", "`NAME` what the operands of products are rounded to, f32 or bf16; one of those the artifact allows (default the first of them)")
-	fs.ChoiceVar(&f.verify, "verify", "when the digests of the weights are checked: before the run, or as they are used", verifyFull, verifyLazy)
+	fs.ChoiceVar(&f.verify, "verify", "when the digests of the weights are checked: before the run unless this very file was before and has not changed; always before the run; as they are used; or not at all", verifyCached, verifyFull, verifyLazy, verifyStructure)
 }
 
 // declarePlugins declares the flags of every command that starts backends.

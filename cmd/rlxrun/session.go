@@ -55,7 +55,7 @@ func openSession(ctx context.Context, env *cli.Env, path string, f *hostFlags, o
 		s.trace = &trace{origin: cli.Started()}
 	}
 	done := s.trace.span("open")
-	if s.model, err = rlx.Open(ctx, path, rlx.OpenOptions{Lazy: true, Memory: o.Memory}); err != nil {
+	if s.model, err = rlx.Open(ctx, path, f.openOptions(o.Memory)); err != nil {
 		return nil, err
 	}
 	done()

@@ -1,6 +1,7 @@
 package regular
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 	"time"
@@ -32,6 +33,22 @@ func StampOf(f *os.File) (Stamp, error) {
 		return Stamp{}, cause(err)
 	}
 	return Stamp{st, changeTime(st)}, nil
+}
+
+// Text is the stamp as a line of text that is equal for equal stamps, and differs for other files, also those that were at the path before.
+// It is empty where the system does not tell when an inode was changed.
+func (s Stamp) Text() string {
+	device, inode, ok := place(s.info)
+	if !ok || s.changed.IsZero() {
+		return ""
+	}
+	return fmt.Sprintf("device %d inode %d size %d modified %d changed %d", device, inode, s.Size(), s.info.ModTime().UnixNano(), s.changed.UnixNano())
+}
+
+// Settled reports that the file was last changed so long before t that a later change has another time, however coarse the clock of
+// the file system is.
+func (s Stamp) Settled(t time.Time) bool {
+	return t.Sub(s.changed) > 2*time.Second && t.Sub(s.info.ModTime()) > 2*time.Second
 }
 
 // Size is the size of the file in bytes.

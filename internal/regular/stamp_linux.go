@@ -13,3 +13,12 @@ func changeTime(st fs.FileInfo) time.Time {
 	}
 	return time.Unix(s.Ctim.Unix())
 }
+
+// place is the device and the inode of a file.
+func place(st fs.FileInfo) (device, inode uint64, ok bool) {
+	s, ok := st.Sys().(*syscall.Stat_t)
+	if !ok {
+		return 0, 0, false
+	}
+	return uint64(s.Dev), s.Ino, true
+}

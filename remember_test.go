@@ -1,0 +1,96 @@
+package rlx_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rlx-go/rlx"
+	"github.com/rlx-go/rlx/internal/regular"
+)
+
+// TestRemember: a file that was verified in full is not verified again, as long as it is the same file and nobody has written to it.
+func TestRemember(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	good, folder := filepath.Join(dir, "good.rlx"), filepath.Join(dir, "cache", "verified")
+	b, err := os.ReadFile(demoLlama())
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(path string, b []byte) {
+		t.Helper()
+		if err := os.WriteFile(path, b, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(good, b)
+	verify := func(path string, o rlx.OpenOptions) error {
+		m, err := rlx.Open(t.Context(), path, o)
+		if err == nil {
+			m.Close()
+		}
+		return err
+	}
+	o := rlx.OpenOptions{Remember: folder}
+	if err := verify(good, o); err != nil {
+		t.Fatal(err)
+	}
+	if list, _ := os.ReadDir(folder); len(list) > 0 {
+		t.Errorf("a file that was just written is remembered: %v", list)
+	}
+	time.Sleep(2100 * time.Millisecond) // a write now has another time
+	if err := verify(good, o); err != nil {
+		t.Fatal(err)
+	}
+	m := open(t, good)
+	record := filepath.Join(folder, strings.TrimPrefix(m.Facts().Identity, "sha256:"))
+	if err := verify(good, o); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(record)
+	if err != nil || string(text) != stampOf(t, good) {
+		t.Fatalf("the record is %q, %v; want %q", text, err, stampOf(t, good))
+	}
+
+	// Damaged weights are found, because the record is that of another file.
+	b[len(b)-1] ^= 1
+	bad := filepath.Join(dir, "bad.rlx")
+	write(bad, b)
+	wantError(t, "damaged weights", verify(bad, o), rlx.ErrArtifact)
+	write(good, b)
+	wantError(t, "a file that was written to", verify(good, o), rlx.ErrArtifact)
+
+	// They are not if a record says that they were verified, or nobody asks.
+	write(record, []byte(stampOf(t, bad)))
+	if err := verify(bad, o); err != nil {
+		t.Errorf("a file that is remembered: %v", err)
+	}
+	wantError(t, "a file that is remembered, and others may not be trusted", verify(bad, rlx.OpenOptions{}), rlx.ErrArtifact)
+	if err := verify(bad, rlx.OpenOptions{Unverified: true}); err != nil {
+		t.Errorf("without verification: %v", err)
+	}
+	if err := os.Chmod(folder, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	wantError(t, "a folder that others may write to", verify(bad, o), rlx.ErrArtifact)
+}
+
+func stampOf(t *testing.T, path string) string {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	s, err := regular.StampOf(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Text() == "" {
+		t.Skip("the system does not tell when a file was changed")
+	}
+	return s.Text()
+}
