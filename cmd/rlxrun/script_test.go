@@ -207,9 +207,10 @@ func scripts(t *testing.T, dir string, demo bool) {
 			if err != nil {
 				return err
 			}
-			for name, change := range map[string]func(*text.Task, *string){
-				"text.rlx": func(*text.Task, *string) {}, "ids.rlx": func(about *text.Task, _ *string) { about.Tokenizer = "" },
-				"nan.rlx": func(_ *text.Task, graph *string) { // for the most probable id, d is 0
+			for name, change := range map[string]func(*text.Task, *string, *string){
+				"text.rlx": func(*text.Task, *string, *string) {}, "ids.rlx": func(about *text.Task, _, _ *string) { about.Tokenizer, about.ChatTemplate = "", "" },
+				"odd.rlx": func(_ *text.Task, _, template *string) { *template = "{% include 'x' %}" },
+				"nan.rlx": func(_ *text.Task, graph, _ *string) { // for the most probable id, d is 0
 					*graph = strings.Replace(*graph, "l = add l0, three : f32[17]", "odd = div d, d : f32[17]\nl = add l0, odd : f32[17]", 1)
 				},
 			} {
@@ -248,20 +249,25 @@ func scripts(t *testing.T, dir string, demo bool) {
 }
 
 // writeTextModel writes the tiny model that continues text, with its tokenizer.
-func writeTextModel(path string, change func(about *text.Task, graph *string)) error {
-	about, graph, file := tinymodel.TextTask(), tinymodel.Extend, []byte(tinymodel.Tokenizer)
-	about.Tokenizer = "tokenizer.json"
-	change(about, &graph)
+func writeTextModel(path string, change func(about *text.Task, graph, template *string)) error {
+	about, graph := tinymodel.TextTask(), tinymodel.Extend
+	about.Tokenizer, about.ChatTemplate, about.BOS = "tokenizer.json", "chat_template.jinja", "<end>"
+	template := "{{ bos_token }}{% for m in messages %}{{ m.role[:1] }} {{ m.content }}{% endfor %}"
+	change(about, &graph, &template)
 	programs, err := tinymodel.Compile("cpu", graph)
 	if err != nil {
 		return err
 	}
 	_, err = format.Write(context.Background(), path, format.Artifact{Programs: programs, Meta: format.Meta{Model: "tiny", Task: about}},
-		[]format.Weight{{Name: "tokenizer.json", Type: ir.TypeOf(dtype.U8, int64(len(file))), Write: func(w io.Writer) error {
-			_, err := w.Write(file)
-			return err
-		}}})
+		[]format.Weight{attached("chat_template.jinja", template), attached("tokenizer.json", tinymodel.Tokenizer)})
 	return err
+}
+
+func attached(name, file string) format.Weight {
+	return format.Weight{Name: name, Type: ir.TypeOf(dtype.U8, int64(len(file))), Write: func(w io.Writer) error {
+		_, err := io.WriteString(w, file)
+		return err
+	}}
 }
 
 // exitStatus is `exit STATUS COMMAND...`: the command must end with the status. stdout and stderr look at its output.

@@ -33,6 +33,8 @@ type textFlags struct {
 	fs           *cli.FlagSet
 	prompt, file cli.List
 	ids, logits  string
+	chat         bool
+	system       string
 	tokens       int
 	sampling     rlx.Sampling
 	seed         uint64
@@ -44,7 +46,7 @@ type textFlags struct {
 const defaultTokens = 256
 
 // textFlagNames are the flags of the task.
-var textFlagNames = []string{"prompt", "prompt-file", "ids", "tokens", "temperature", "top-k", "top-p", "min-p", "repeat-penalty", "seed", "stop", "ignore-end", "logits"}
+var textFlagNames = []string{"prompt", "prompt-file", "ids", "chat", "system", "tokens", "temperature", "top-k", "top-p", "min-p", "repeat-penalty", "seed", "stop", "ignore-end", "logits"}
 
 func (f *textFlags) declare(fs *cli.FlagSet) {
 	f.fs = fs
@@ -52,6 +54,8 @@ func (f *textFlags) declare(fs *cli.FlagSet) {
 	fs.ListVarP(&f.prompt, "prompt", "", "`TEXT` what to continue; - is stdin")
 	fs.ListVarP(&f.file, "prompt-file", "", "`FILE` a file of UTF-8 text to continue; - is stdin")
 	fs.StringVar(&f.ids, "ids", "", "`ID,ID,...` tokens to continue")
+	fs.BoolVar(&f.chat, "chat", false, "the prompt is what a user says: put it into the model's own template for conversations")
+	fs.StringVar(&f.system, "system", "", "`TEXT` with --chat, what the system says first")
 	fs.IntVarP(&f.tokens, "tokens", "n", 0, "`N` generate at most so many tokens (default 256, or what the context has room for)")
 	fs.Float64Var(&f.sampling.Temperature, "temperature", 0, "`T` above 0 draws at random, the more evenly the higher; 0 takes the most probable token (default the model's)")
 	fs.IntVar(&f.sampling.TopK, "top-k", 0, "`K` draw only among the K most probable tokens; 0 is off (default the model's)")
@@ -70,6 +74,12 @@ func (f *textFlags) settle() error {
 		return cli.Usagef("-n", "%d tokens; allowed are 1 and more", f.tokens)
 	case f.fs.Changed("logits") && f.logits == "":
 		return cli.Usagef("--logits", "the file's name is missing")
+	}
+	switch {
+	case f.chat && f.fs.Changed("ids"):
+		return cli.Usagef("--chat", "does not go together with --ids")
+	case f.fs.Changed("system") && !f.chat:
+		return cli.Usagef("--system", "is for --chat")
 	}
 	n := 0
 	for _, list := range []cli.List{f.prompt, f.file} {
@@ -185,7 +195,18 @@ func (f *textFlags) readPrompt(ctx context.Context, s *session) ([]int, error) {
 			return nil, err
 		}
 	}
-	ids, err := t.Encode(prompt, s.files.from == "")
+	special := s.files.from == ""
+	if f.chat {
+		var messages []rlx.Message
+		if f.fs.Changed("system") {
+			messages = append(messages, rlx.Message{Role: "system", Content: f.system})
+		}
+		if prompt, err = s.model.ChatPrompt(append(messages, rlx.Message{Role: "user", Content: prompt})); err != nil {
+			return nil, err
+		}
+		special = false // the template writes them out
+	}
+	ids, err := t.Encode(prompt, special)
 	return ids, subject(err, "prompt")
 }
 
