@@ -94,8 +94,8 @@ assert threefry([0, 0], [0, 0]) == [0x6B200159, 0x99BA4EFE]  # kat_vectors of Ra
 assert threefry([0x243F6A88, 0x85A308D3], [0x13198A2E, 0x03707344]) == [0xC4923A9C, 0x483DF7A0]
 
 
-def sample(x, temperature, top_k, top_p, seed, step):
-    """Temperature, top_k and top_p as the logits warpers of Transformers do them, and torch for the rest."""
+def sample(x, temperature, top_k, top_p, seed, step, min_p=None):
+    """Temperature, top_k, top_p and min_p as the logits warpers of Transformers do them, and torch for the rest."""
     rows = x.reshape(-1, x.shape[-1])
     one = lambda v, row: v.reshape(-1)[row if v.numel() > 1 else 0].item()
     pair = lambda v, row: v.reshape(-1, 2)[row if v.numel() > 2 else 0].tolist()
@@ -114,12 +114,16 @@ def sample(x, temperature, top_k, top_p, seed, step):
         probabilities = torch.softmax(logits[order], 0)
         if p < 1:
             order = order[: 1 + int((torch.cumsum(probabilities, 0) < p).sum())]
+        if min_p is not None:
+            probabilities = torch.softmax(logits[order], 0)
+            order = order[probabilities >= one(min_p, r) * probabilities.max()]
         key = threefry(pair(step, r), pair(seed, r))
         u = torch.tensor([max((threefry([r, int(i)], key)[0] >> 8) / 2**24, 1e-30) for i in order], dtype=torch.float64)
         out.append(int(order[torch.argmax(logits[order] - torch.log(-torch.log(u)))]))
     u32 = lambda v: typed("u32", v)
-    case("sample x, temperature, top_k, top_p, seed, step", torch.tensor(out, dtype=torch.int32).reshape(x.shape[:-1]), tol=write.EXACT, x=x,
-         temperature=temperature.float(), top_k=top_k.int(), top_p=top_p.float(), seed=u32(seed), step=u32(step))
+    more = {} if min_p is None else {"min_p": min_p.float()}
+    case("sample x, temperature, top_k, top_p, seed, step" + "".join(", " + name for name in more), torch.tensor(out, dtype=torch.int32).reshape(x.shape[:-1]), tol=write.EXACT, x=x,
+         temperature=temperature.float(), top_k=top_k.int(), top_p=top_p.float(), seed=u32(seed), step=u32(step), **more)
 
 
 def word(*shape):
@@ -137,3 +141,8 @@ for _ in range(3):
 sample(write.rand(5, 9), number(-1.0), number(3), number(0.5), word(2), word(2))
 sample(torch.zeros(9, 50), one, number(4), one, number([0, 0]), number([0, 0]))  # equal: the first four
 sample(write.rand(2, 30).half(), one, number(9), number(0.9), word(2), word(2))
+
+for _ in range(2):
+    sample(write.rand(4, 33), one, off, one, word(2), word(2), number(0.25))
+    sample(write.rand(4, 33), number(2.0), number(20), number(0.9), word(2), word(2), number(0.5))
+    sample(write.rand(5, 300), number(0.5), off, number(0.97), word(2), word(2), write.among([0, 0.01, 0.125, 0.75, 1], 5))

@@ -18,12 +18,13 @@ var SampleDef = ir.Define(ir.Def[NoAttrs]{
 	Doc: "An index for each row of logits [..., V], drawn by its probability, as i32[...]. The other operands belong to a run and hold one value, or one for each row: " +
 		"temperature T (f32), top_k (i32, 0 to V, 0 is off), top_p (f32, 0 to 1, 1 is off), seed and step (u32[..., 2], 64 bits each, the low word first). " +
 		"T <= 0 gives the largest logit. Otherwise the top_k largest logits survive, equal ones in the order of their indices; then of these, with p the softmax of logits / T over them, " +
-		"the most probable up to the one with which their sum reaches top_p, and at least one. " +
+		"the most probable up to the one with which their sum reaches top_p, and at least one; and of these, if there is a min_p (f32, 0 to 1, 0 is off) behind step, those with at least min_p times the " +
+		"largest probability. " +
 		"The largest of logits / T + g wins, the first of equal ones (Gumbel-max): g = -ln(-ln(max(u, 1e-30))), u the upper 24 bits of the first word of threefry2x32-20 " +
-		"(Salmon and others, 2011) with counter (row, index) and key threefry2x32-20(counter step, key seed). NaN never survives; a row of NaN only is a run error, and so are a top_k or top_p " +
+		"(Salmon and others, 2011) with counter (row, index) and key threefry2x32-20(counter step, key seed). NaN never survives; a row of NaN only is a run error, and so are a top_k, top_p or min_p " +
 		"outside its range and a temperature that is not finite. +Inf has all of the probability, and of -Inf only the first has. " +
 		"Devices agree but where two sums of logits / T + g, or a sum of probabilities and top_p, differ by less than a rounding of f32.",
-	MinIn: 6, MaxIn: 6,
+	MinIn: 6, MaxIn: 7,
 	Infer: func(s ir.Sig[NoAttrs]) (ir.Type, error) {
 		x := s.In[0]
 		if err := isFloat("logits", x); err != nil {
@@ -37,7 +38,7 @@ var SampleDef = ir.Define(ir.Def[NoAttrs]{
 			return ir.Type{}, fmt.Errorf("logits are %v, in rows of %d or more; want 1 or more", x, least)
 		}
 		rows := x.Shape[:x.Rank()-1]
-		for i, p := range sampleOperands {
+		for i, p := range sampleOperands[:len(s.In)-1] {
 			got, pair := s.In[i+1], ir.Shape{ir.Static(2)}
 			one, each := ir.Type{DType: p.dtype, Shape: ir.Shape{}}, ir.Type{DType: p.dtype, Shape: rows}
 			if p.pair {
@@ -75,7 +76,7 @@ var sampleOperands = []struct {
 	name  string
 	dtype dtype.DType
 	pair  bool
-}{{"temperature", dtype.F32, false}, {"top_k", dtype.I32, false}, {"top_p", dtype.F32, false}, {"seed", dtype.U32, true}, {"step", dtype.U32, true}}
+}{{"temperature", dtype.F32, false}, {"top_k", dtype.I32, false}, {"top_p", dtype.F32, false}, {"seed", dtype.U32, true}, {"step", dtype.U32, true}, {"min_p", dtype.F32, false}}
 
 // sampleRow draws from one row. left is memory for its indices.
 func sampleRow(x []float64, row int, params []*tensor.Array, left []int) (int, error) {
@@ -100,6 +101,12 @@ func sampleRow(x []float64, row int, params []*tensor.Array, left []int) (int, e
 		return 0, fmt.Errorf("sample: top_k of row %d is %d; want 0 to %d", row, k, len(x))
 	case !(p >= 0 && p <= 1):
 		return 0, fmt.Errorf("sample: top_p of row %d is %v; want 0 to 1", row, p)
+	}
+	minP := 0.0
+	if len(params) > 5 {
+		if minP = params[5].F[at(5)]; !(minP >= 0 && minP <= 1) {
+			return 0, fmt.Errorf("sample: min_p of row %d is %v; want 0 to 1", row, minP)
+		}
 	}
 	for i, v := range x {
 		if !math.IsNaN(v) {
@@ -135,6 +142,10 @@ func sampleRow(x []float64, row int, params []*tensor.Array, left []int) (int, e
 			}
 		}
 	}
+	if minP > 0 {
+		least := math.Log(minP)
+		left = slices.DeleteFunc(left, func(i int) bool { return below(i) < least })
+	}
 	best, token := math.Inf(-1), -1
 	key := random.Threefry(pair(4), pair(3))
 	for _, i := range left {
@@ -148,9 +159,9 @@ func sampleRow(x []float64, row int, params []*tensor.Array, left []int) (int, e
 
 func sampleCases() []ir.Case[NoAttrs] {
 	words := ir.Range{Lo: 0, Hi: 1<<32 - 1}
-	c := func(x ir.Type, t, k, p ir.Range, each bool) ir.Case[NoAttrs] {
+	c := func(x ir.Type, t, k, p ir.Range, each bool, minP ...ir.Range) ir.Case[NoAttrs] {
 		in, lead := []ir.Type{x}, x.Shape[:x.Rank()-1]
-		for _, o := range sampleOperands {
+		for _, o := range sampleOperands[:5+len(minP)] {
 			typ := ir.Type{DType: o.dtype, Shape: ir.Shape{}}
 			if each {
 				typ.Shape = lead
@@ -160,7 +171,7 @@ func sampleCases() []ir.Case[NoAttrs] {
 			}
 			in = append(in, typ)
 		}
-		return ir.Case[NoAttrs]{In: in, Fill: []ir.Range{{Lo: -4, Hi: 4}, t, k, p, words, words}}
+		return ir.Case[NoAttrs]{In: in, Fill: append([]ir.Range{{Lo: -4, Hi: 4}, t, k, p, words, words}, minP...)}
 	}
 	one := ir.Range{Lo: 1, Hi: 1}
 	var off ir.Range
@@ -169,11 +180,13 @@ func sampleCases() []ir.Case[NoAttrs] {
 		c(f32(5, 33), one, off, ir.Range{Lo: 0, Hi: 1}, true), c(f32(2, 3, 300), one, ir.Range{Lo: 1, Hi: 50}, ir.Range{Lo: 0.2, Hi: 1}, true), c(f32(0, 5), one, off, one, true),
 		c(f32(2, 5000), one, ir.Range{Lo: 40, Hi: 40}, ir.Range{Lo: 0.9, Hi: 0.9}, false), c(f32(2, 5000), ir.Range{Lo: 0.1, Hi: 0.3}, off, ir.Range{Lo: 0.3, Hi: 0.99}, true),
 		c(f32(3, 1), one, ir.Range{Lo: 1, Hi: 1}, off, false), c(f16(3, 40), one, ir.Range{Lo: 5, Hi: 9}, one, true), c(bf16(3, 41), one, off, ir.Range{Lo: 0.5, Hi: 0.9}, true), c(f64(3, 20), one, off, one, false),
+		c(f32(5, 33), one, off, one, true, ir.Range{Lo: 0.1, Hi: 0.5}), c(f32(4, 300), ir.Range{Lo: 0.5, Hi: 2}, ir.Range{Lo: 5, Hi: 100}, ir.Range{Lo: 0.5, Hi: 1}, true, ir.Range{Lo: 0, Hi: 0.2}),
+		c(f32(2, 20000), one, off, one, false, ir.Range{Lo: 0.3, Hi: 0.3}), c(f16(3, 40), one, off, one, true, ir.Range{Lo: 0.2, Hi: 1}), c(f32(3, 7), off, off, one, false, one),
 	}
 }
 
 // Sample draws an index for each row of logits. Temperature (f32), topK (i32), topP (f32), seed and step (u32, pairs of words, the
-// low one first) hold one value or one for each row.
-func Sample(logits, temperature, topK, topP, seed, step *ir.Node) *ir.Node {
-	return logits.Graph.Add(SampleDef, NoAttrs{}, logits, temperature, topK, topP, seed, step)
+// low one first) and minP (f32), which may be nil, hold one value or one for each row.
+func Sample(logits, temperature, topK, topP, seed, step, minP *ir.Node) *ir.Node {
+	return logits.Graph.Add(SampleDef, NoAttrs{}, withOptional(minP, logits, temperature, topK, topP, seed, step)...)
 }

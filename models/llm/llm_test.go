@@ -318,3 +318,56 @@ func TestPacked(t *testing.T) {
 		}
 	}
 }
+
+// TestSampling: what the inputs of extend do to the token, worked out from the logits.
+func TestSampling(t *testing.T) {
+	l := load(t, golden{"llama_tiny", "", dtype.F32}.compile(t), "extend")
+	run := func(set map[string]*tensor.Array) map[string]*tensor.Array {
+		l.reset(t)
+		in := extendInputs([]int64{5, 7, 9}, 0)
+		maps.Copy(in, set)
+		return l.run(t, map[string]int64{"T": 3, "R": int64(in["recent"].Len())}, in)
+	}
+	plain := run(nil)
+	logits, greedy := plain["logits"].F, plain["greedy"].I[0]
+	total := 0.0
+	for _, v := range logits {
+		total += math.Exp(v)
+	}
+	if want := logits[plain["token"].I[0]] - math.Log(total); math.Abs(plain["logprob"].F[0]-want) > 1e-5 {
+		t.Errorf("logprob %v; want %v", plain["logprob"].F[0], want)
+	}
+	if got := run(map[string]*tensor.Array{"temperature": float(0)})["token"].I[0]; got != greedy {
+		t.Errorf("temperature 0 gives %d; want %d", got, greedy)
+	}
+	if got := run(map[string]*tensor.Array{"min_p": float(1), "temperature": float(2)})["token"].I[0]; got != greedy {
+		t.Errorf("min_p 1 gives %d; want %d", got, greedy)
+	}
+	// The penalty counts once for a token that occurs several times.
+	recent := []int64{greedy, 3, greedy, 4, greedy}
+	best, most := int64(-1), math.Inf(-1)
+	for i, v := range logits {
+		if slices.Contains(recent, int64(i)) {
+			if v > 0 {
+				v /= 1.5
+			} else {
+				v *= 1.5
+			}
+		}
+		if v > most {
+			best, most = int64(i), v
+		}
+	}
+	if got := run(map[string]*tensor.Array{"temperature": float(0), "repeat_penalty": float(1.5), "recent": ints(dtype.I64, []int{5}, recent...)}); got["token"].I[0] != best || best == greedy {
+		t.Errorf("a penalty of 1.5 gives %d; want %d, and not %d", got["token"].I[0], best, greedy)
+	} else if !slices.Equal(got["logits"].F, logits) {
+		t.Error("a penalty changes the logits")
+	}
+	drawn := map[int64]bool{}
+	for step := range int64(40) {
+		drawn[run(map[string]*tensor.Array{"step": ints(dtype.U32, []int{2}, step, 0), "top_k": ints(dtype.I32, nil, 5), "temperature": float(5)})["token"].I[0]] = true
+	}
+	if len(drawn) < 2 || len(drawn) > 5 {
+		t.Errorf("40 steps with top_k 5 drew %v", drawn)
+	}
+}

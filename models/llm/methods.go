@@ -2,7 +2,6 @@ package llm
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/hir"
@@ -85,12 +84,7 @@ func (s sampling) token(c config, logits *ir.Node) *ir.Node {
 	penalised := op.Where(op.Gt(logits, number(0)), op.Div(logits, s.penalty), op.Mul(logits, s.penalty))
 	x := op.Where(op.Gt(count, number(0)), penalised, logits)
 
-	// p >= min_p * max(p) for p = softmax(x / temperature). A min_p of 0 has no logarithm, and 0 times infinity is no number.
-	least := op.Max(op.Log(s.minP), number(-1e30))
-	below := op.Mul(op.Max(s.temperature, number(0)), least)
-	floor := op.Add(op.ReduceMax(x, true, 1), below)
-	x = op.Where(op.Ge(x, floor), x, number(math.Inf(-1)))
-	return op.Sample(x, s.temperature, s.topK, s.topP, s.seed, s.step)
+	return op.Sample(x, s.temperature, s.topK, s.topP, s.seed, s.step, s.minP)
 }
 
 // choices is the largest logit's index in every row of x [1,T,width]: i32[1,T]. A large vocabulary is taken in parts, so that the logits of

@@ -8,13 +8,14 @@ import (
 	"github.com/rlx-go/rlx/core/random"
 )
 
-// SampleArgs are the arguments of Sample. Temperature, TopK and TopP hold one value or one for each row, Seed and Step a pair of words.
+// SampleArgs are the arguments of Sample. Temperature, TopK, TopP and MinP hold one value or one for each row, Seed and Step a pair of words.
 type SampleArgs struct {
 	N           int
 	Logits      Weights // rows of N
 	Temperature []float32
 	TopK        []int32
 	TopP        []float32
+	MinP        []float32 // nil: none
 	Seed, Step  []uint32
 	Out         []int32 // a token for each row
 }
@@ -27,6 +28,10 @@ type SampleArgs struct {
 func Sample(p *Pool, a SampleArgs) error {
 	rows := len(a.Out)
 	for row := range rows {
+		minP := float32(0)
+		if a.MinP != nil {
+			minP = forRow(a.MinP, row)
+		}
 		switch t, k, top := forRow(a.Temperature, row), int(forRow(a.TopK, row)), forRow(a.TopP, row); {
 		case t-t != 0:
 			return fmt.Errorf("sample: temperature of row %d is %v; want a finite number", row, t)
@@ -34,6 +39,8 @@ func Sample(p *Pool, a SampleArgs) error {
 			return fmt.Errorf("sample: top_k of row %d is %d; want 0 to %d", row, k, a.N)
 		case !(top >= 0 && top <= 1):
 			return fmt.Errorf("sample: top_p of row %d is %v; want 0 to 1", row, top)
+		case !(minP >= 0 && minP <= 1):
+			return fmt.Errorf("sample: min_p of row %d is %v; want 0 to 1", row, minP)
 		}
 	}
 	g := keep[sampling](p)
@@ -179,6 +186,9 @@ func (s *sampledRow) sample(g *sampling, row, parts int) {
 		s.weigh, s.scale = true, math.Ldexp(1, 62-bits.Len(uint(n)))
 		s.selectKeys(parts, func(total uint64) uint64 { return max(1, uint64(math.Ceil(p*float64(total)))) })
 	}
+	if g.MinP != nil {
+		s.drop(float64(forRow(g.MinP, row)))
+	}
 	s.key = random.Threefry(pairForRow(g.Step, row), pairForRow(g.Seed, row))
 	s.first = drawn{s.gumbel(at), at}
 	if s.equal < uint64(n) {
@@ -296,6 +306,21 @@ func (s *sampledRow) selectKeys(parts int, goal func(total uint64) uint64) {
 	s.least, s.equal = s.prefix, (min(want-above, weight)+one-1)/max(1, one)
 	if s.prefix == least {
 		s.equal = min(s.equal, limit)
+	}
+}
+
+// drop raises least to the first key whose probability is minP times the largest.
+func (s *sampledRow) drop(minP float64) {
+	if minP == 0 {
+		return
+	}
+	floor := float64(s.top) + s.temperature*math.Log(minP)
+	least := float32(floor)
+	for s.below(least) < math.Log(minP) {
+		least = math.Nextafter32(least, float32(math.Inf(1)))
+	}
+	if key := keyOf(min(least, s.top)); key > s.least {
+		s.least, s.equal = key, math.MaxUint64
 	}
 }
 

@@ -16,24 +16,24 @@ const sampleGroup = 256
 // A workgroup draws the token of a row: as on the processor, a radix select finds the survivors, on counts and then on probabilities,
 // whose sums are integers of 64 bits.
 var _ = register(Kernel{
-	Op: "sample", Takes: "(" + floats + ", f32, i32, f32, u32, u32)",
-	Refuses: "temperature is not finite, top_k is not 0 to the size of a row, top_p is not 0 to 1, or a row of the logits is NaN only",
+	Op: "sample", Takes: "(" + floats + ", f32, i32, f32, u32, u32, f32)",
+	Refuses: "temperature is not finite, top_k is not 0 to the size of a row, top_p or min_p is not 0 to 1, or a row of the logits is NaN only",
 	Shaders: func(n *ir.Node, _ Limits) []Shader {
 		x := n.In[0].Type
 		last := x.Rank() - 1
 		most := numel(n.Graph.Syms.Largest(x.Shape[last:]))
 		s := Shader{
-			Name: "sample", Body: part(keysWGSL+sampleWGSL, "sample"), Fields: []string{"rows", "size", "one_t", "one_k", "one_p", "one_seed", "one_step"},
-			Consts: withKeys(x.DType, map[string]any{"Group": sampleGroup, "Scale": 62 - bits.Len(uint(most)), "DType": x.DType.String()}),
+			Name: "sample", Body: part(keysWGSL+sampleWGSL, "sample"), Fields: []string{"rows", "size", "one_t", "one_k", "one_p", "one_seed", "one_step", "one_min"},
+			Consts: withKeys(x.DType, map[string]any{"Group": sampleGroup, "Scale": 62 - bits.Len(uint(most)), "DType": x.DType.String(), "MinP": len(n.In) > 6}),
 			Params: func(c *Call) []uint32 {
 				rows := numel(c.Out.Shape)
 				if rows == 0 {
 					return nil
 				}
 				p := []uint32{uint32(rows), uint32(c.In[0].Shape[last])}
-				for k, words := range []int{1, 1, 1, 2, 2} {
+				for k, words := range []int{1, 1, 1, 2, 2, 1} {
 					p = append(p, 1)
-					if numel(c.In[k+1].Shape) == words {
+					if k+1 < len(c.In) && numel(c.In[k+1].Shape) == words {
 						p[len(p)-1] = 0
 					}
 				}

@@ -270,6 +270,12 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   let p = x3(r * P.one_p);
   let t_bits = bitcast<u32>(row.t);
   let p_bits = bitcast<u32>(p);
+{{- if .C.MinP}}
+  let min_p = x6(r * P.one_min);
+{{- else}}
+  let min_p = 0.0;
+{{- end}}
+  let min_bits = bitcast<u32>(min_p);
 
   var best = 0u;
   var place = none;
@@ -298,7 +304,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   row.top = value_of(row.top_key);
   let top_place = places[0];
   workgroupBarrier();
-  let bad = (t_bits & 0x7fffffffu) >= 0x7f800000u || k < 0 || u32(k) > P.size || (p_bits > 0x3f800000u && p_bits != 0x80000000u) || row.top_key == 0u;
+  let bad = (t_bits & 0x7fffffffu) >= 0x7f800000u || k < 0 || u32(k) > P.size || (p_bits > 0x3f800000u && p_bits != 0x80000000u) || (min_bits > 0x3f800000u && min_bits != 0x80000000u) ||
+      row.top_key == 0u;
   if (local == 0u) {
     least = 1u;
     last = none;
@@ -310,6 +317,10 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   choose(local, row, !bad && !greedy && k > 0 && u32(k) < P.size, false, u32(k), 0.0);
   choose(local, row, !bad && !greedy && p < 1.0, true, 0u, max(p, 0.0));
 
+  var floor = -infinity();
+  if (min_bits != 0u && min_bits <= 0x3f800000u) {
+    floor = select(log_near(min_p), 0.0, min_p == 1.0);
+  }
   var sum = -infinity();
   var token = none;
   if (!bad && !greedy) {
@@ -320,7 +331,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
       let key_i = key(row.base + i);
       if (key_i > least || (key_i == least && i <= last)) {
         let d = below(row, key_i);
-        if (d + 16.7 >= sum) {
+        if (d >= floor && d + 16.7 >= sum) {
           let v = d + gumbel(threefry(vec2<u32>(r, i), run_key).x);
           if (token == none || v > sum) {
             sum = v;
