@@ -21,22 +21,24 @@ type profileRow struct {
 	GBPS   float64 `json:"gb_per_s"`
 }
 
-// profileOf sums the times of a run by kind of op, slowest first.
-func profileOf(r runRecord) []profileRow {
+// profileOf sums the times of runs of one method by kind of op, slowest first.
+func profileOf(runs ...runRecord) []profileRow {
 	byOp := map[string]*profileRow{}
 	times := map[string]time.Duration{}
 	var total time.Duration
-	for _, s := range r.Steps {
-		row := byOp[s.Op]
-		if row == nil {
-			row = &profileRow{Method: r.method, Op: s.Op, Clock: r.Clock}
-			byOp[s.Op] = row
+	for _, r := range runs {
+		for _, s := range r.Steps {
+			row := byOp[s.Op]
+			if row == nil {
+				row = &profileRow{Method: r.method, Op: s.Op, Clock: r.Clock}
+				byOp[s.Op] = row
+			}
+			row.Count++
+			row.FLOPs += s.FLOPs
+			row.Bytes += s.Bytes
+			times[s.Op] += s.Time
+			total += s.Time
 		}
-		row.Count++
-		row.FLOPs += s.FLOPs
-		row.Bytes += s.Bytes
-		times[s.Op] += s.Time
-		total += s.Time
 	}
 	var rows []profileRow
 	for name, row := range byOp {

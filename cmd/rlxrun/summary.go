@@ -40,7 +40,8 @@ type methodSummary struct {
 	Method string           `json:"method"`
 	Target string           `json:"target"`
 	Sizes  map[string]int64 `json:"sizes,omitempty"`
-	MS     float64          `json:"ms"`
+	Runs   int              `json:"runs"` // of these sizes
+	MS     float64          `json:"ms"`   // of them all
 	// Lowering lists the ops of the model that the compiler rewrote for the target, and those that it left to the reference.
 	Lowering string `json:"lowering,omitempty"`
 }
@@ -106,13 +107,17 @@ func (s *session) summarise(j job, sinks []sink, products map[string]product) *s
 	}
 	sum.Kernels = kernelsOf(ready...)
 	held := map[string]int64{}
-	for _, r := range s.runs {
-		l := s.loaded(r.method)
-		sum.DeviceMemory += r.DeviceMemory - held[r.method]
-		held[r.method] = r.DeviceMemory
-		sum.Methods = append(sum.Methods, methodSummary{r.method, l.Target, r.Sizes, ms(r.Duration), l.Lowering})
+	for _, runs := range s.runsBySize() {
+		r := runs[0]
+		l, took := s.loaded(r.method), time.Duration(0)
+		for _, x := range runs {
+			sum.DeviceMemory += x.DeviceMemory - held[r.method]
+			held[r.method] = x.DeviceMemory
+			took += x.Duration
+		}
+		sum.Methods = append(sum.Methods, methodSummary{r.method, l.Target, r.Sizes, len(runs), ms(took), l.Lowering})
 		if s.debug.profile {
-			sum.Profile = append(sum.Profile, profileOf(r)...)
+			sum.Profile = append(sum.Profile, profileOf(runs...)...)
 		}
 	}
 	for _, k := range sinks {
@@ -127,6 +132,21 @@ func (s *session) summarise(j job, sinks []sink, products map[string]product) *s
 		sum.Outputs = append(sum.Outputs, o)
 	}
 	return sum
+}
+
+// runsBySize groups the runs by method and sizes, in the order of the first of each: a text has a run for each token.
+func (s *session) runsBySize() (out [][]runRecord) {
+	at := map[string]int{}
+	for _, r := range s.runs {
+		key := fmt.Sprint(r.method, r.Sizes)
+		i, ok := at[key]
+		if !ok {
+			i = len(out)
+			at[key], out = i, append(out, nil)
+		}
+		out[i] = append(out[i], r)
+	}
+	return out
 }
 
 // print ends the run of a job.
@@ -148,8 +168,8 @@ func (s *summary) print(env *cli.Env, j job) error {
 	if s.DeviceMemory > 0 {
 		memory += fmt.Sprintf("; device memory %s", cli.Size(s.DeviceMemory))
 	}
-	for _, m := range s.Methods {
-		if m.Lowering != "" {
+	for i, m := range s.Methods {
+		if again := i > 0 && s.Methods[i-1].Method == m.Method; m.Lowering != "" && !again {
 			env.Notef("%s for %s; %s", m.Method, m.Target, m.Lowering)
 		}
 	}
