@@ -19,8 +19,8 @@ The prompt has no tokens, is not valid UTF-8, has an id that the vocabulary lack
 A model sees at most as many tokens as its context, prompt and generated text together. Give a shorter prompt, generate less with -n,
 begin anew without --state, or compile the model with a larger context: rlxc --context N.`)
 	CodeSampling = diag.Define("RLX2034", "bad sampling parameter", `
---temperature is 0 (the most probable token, always) or more, --top-k 0 (off) to the size of the vocabulary, --top-p above 0 and at
-most 1 (off), --min-p 0 (off) to 1, and --repeat-penalty above 0 (1 is off).`)
+--temperature is 0 (the most probable token, always) or more, --top-k 0 (off) to the size of the vocabulary, --top-p 0 to 1 (both
+are off), --min-p 0 (off) to 1, and --repeat-penalty 0 or more (0 and 1 are off).`)
 )
 
 // Kind is how an artifact names the task.
@@ -207,11 +207,11 @@ func (t *Task) CheckSampling(s Sampling) error {
 	case s.TopK < 0 || s.TopK > t.Vocabulary:
 		return bad("top-k", "is %d; allowed are 0 (off) to %d, the size of the vocabulary", s.TopK, t.Vocabulary)
 	case !(s.TopP >= 0 && s.TopP <= 1):
-		return bad("top-p", "is %v; allowed are 0 to 1 (off)", s.TopP)
+		return bad("top-p", "is %v; allowed are 0 to 1 (both are off)", s.TopP)
 	case !(s.MinP >= 0 && s.MinP <= 1):
 		return bad("min-p", "is %v; allowed are 0 (off) to 1", s.MinP)
 	case !(s.RepeatPenalty >= 0 && s.RepeatPenalty <= 1e6):
-		return bad("repeat-penalty", "is %v; allowed are 1 (off) to 1e6, and less than 1 to encourage repetition", s.RepeatPenalty)
+		return bad("repeat-penalty", "is %v; allowed are 0 and 1 (off) to 1e6; less than 1 encourages repetition", s.RepeatPenalty)
 	}
 	return nil
 }
