@@ -265,6 +265,12 @@ func (j *textJob) run(ctx context.Context, s *session) (map[string]product, erro
 			return nil, err
 		}
 	}
+	// What was generated is printed also if a signal has ended it, but a reader that takes nothing does not keep the command.
+	last, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cancel(nil)
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(time.Second, func() { cancel(context.Cause(ctx)) }) })()
+	s.env.Until(last)
+	defer s.env.Until(ctx)
 	out, terminal := s.env.Exact()
 	printed := 0
 	if !s.env.JSON {
@@ -284,16 +290,10 @@ func (j *textJob) run(ctx context.Context, s *session) (map[string]product, erro
 	if j.text == nil {
 		return nil, err
 	}
-	if err != nil {
-		// What was generated is printed although the command fails, and also if a signal has ended it.
-		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-		defer cancel()
-		s.env.Until(last)
-		if s.env.JSON && len(j.text.Tokens) > 0 {
-			s.record(j)
-			if err := s.env.WriteJSON(j.json(s.summarise(j, nil, nil))); err != nil {
-				return nil, err
-			}
+	if err != nil && s.env.JSON && len(j.text.Tokens) > 0 {
+		s.record(j)
+		if err := s.env.WriteJSON(j.json(s.summarise(j, nil, nil))); err != nil {
+			return nil, err
 		}
 	}
 	if !s.env.JSON {
