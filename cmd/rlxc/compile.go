@@ -24,6 +24,7 @@ import (
 	"github.com/rlx-go/rlx/internal/cli"
 	"github.com/rlx-go/rlx/internal/regular"
 	"github.com/rlx-go/rlx/models/arch"
+	"github.com/rlx-go/rlx/models/gguf"
 	"github.com/rlx-go/rlx/models/weights"
 )
 
@@ -38,13 +39,14 @@ type compileFlags struct {
 func compileCommand() *cli.Command {
 	return &cli.Command{
 		Name: "compile", Args: "CHECKPOINT -o OUT.rlx [flags]", Short: "compile a checkpoint to an artifact",
-		Long: "CHECKPOINT is a .safetensors file, the index of a sharded one, or a folder that holds either. The architecture is " +
+		Long: "CHECKPOINT is a .safetensors file, the index of a sharded one, a folder that holds either, or a .gguf file (of several, the first). The architecture is " +
 			"recognised from tensor names and shapes; what they cannot tell comes from a config.json beside the checkpoint, " +
 			"--model-config or --set, the last one winning.",
 		Examples: []cli.Example{
 			{About: "the usual", Line: "rlxc sam.safetensors -o sam.rlx"},
 			{About: "a value that shapes cannot tell", Line: "rlxc model.safetensors --set mask_decoder_config.num_attention_heads=2 -o sam.rlx"},
 			{About: "a language model, from a folder of Hugging Face", Line: "rlxc llama-3.2-1b/ --context 8192 -o llama.rlx"},
+			{About: "a language model, from a GGUF file", Line: "rlxc llama-3.2-1b-f16.gguf -o llama.rlx"},
 			{About: "half the size, with weights rounded to f16", Line: "rlxc sam.safetensors --dtype f16 -o sam.rlx"},
 			{About: "for processors with AVX-512: on less, the cpu backend refuses", Line: "rlxc sam.safetensors --target cpu:x86-64-v4 -o sam.rlx"},
 			{About: "for a backend of your own, whose description rlxrun plugins describe wrote", Line: "rlxc sam.safetensors --target cpu,./npu.target -o sam.rlx"},
@@ -115,7 +117,11 @@ func runCompile(ctx context.Context, env *cli.Env, src string, f compileFlags) e
 	if err != nil {
 		return err
 	}
-	ckpt, err := weights.Open(src)
+	open := weights.Open
+	if gguf.Is(src) {
+		open = gguf.Open
+	}
+	ckpt, err := open(src)
 	if err != nil {
 		return err
 	}
@@ -190,7 +196,7 @@ func modelName(src string) string {
 		abs = src
 	}
 	name := filepath.Base(abs)
-	if ext := filepath.Ext(name); ext == ".safetensors" || ext == ".json" {
+	if ext := filepath.Ext(name); ext == ".safetensors" || ext == ".json" || ext == ".gguf" {
 		name = strings.TrimSuffix(strings.TrimSuffix(name, ext), ".safetensors.index")
 	}
 	if name == "model" {
@@ -218,6 +224,14 @@ func build(stored weights.Stored, src string, f compileFlags) (m *arch.Model, no
 	files := func(name string, most int64) ([]byte, error) {
 		return regular.ReadFile(filepath.Join(filepath.Dir(beside), name), most)
 	}
+	if stored.OwnsFiles() {
+		files = func(name string, _ int64) ([]byte, error) {
+			if data, ok := stored.Own(name); ok {
+				return data, nil
+			}
+			return nil, fs.ErrNotExist
+		}
+	}
 	switch _, err := os.Stat(beside); {
 	case f.config != "":
 		if err := cfg.Load(f.config); err != nil {
@@ -228,6 +242,11 @@ func build(stored weights.Stored, src string, f compileFlags) (m *arch.Model, no
 		} else if ok && !family.Builds(kind) {
 			return nil, "", diag.New(arch.ErrConfig, f.config, "describes a %q; the checkpoint is recognised as %q", kind, family.Name).
 				WithHint("give the configuration that belongs to the checkpoint, or choose the family with --arch")
+		}
+	case stored.OwnsFiles():
+		text, _ := stored.Own("config.json")
+		if err := cfg.Decode(text, src); err != nil {
+			return nil, "", err
 		}
 	case !errors.Is(err, fs.ErrNotExist):
 		var own arch.Config

@@ -43,6 +43,11 @@ func TestCommand(t *testing.T) {
 				return err
 			}
 			e.Setenv("HEADS", "mask_decoder_config.num_attention_heads")
+			llama, err := filepath.Abs("../../models/gguf/testdata/demo-llama-Q4_0.gguf")
+			if err != nil {
+				return err
+			}
+			e.Setenv("GGUF", llama)
 			return os.WriteFile(filepath.Join(e.WorkDir, "tiny.safetensors"), b, 0o666)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){

@@ -25,7 +25,7 @@ The checkpoint is missing, is not a regular file, or the operating system refuse
 .safetensors file, a model.safetensors.index.json beside its shards, or a directory that holds one of the two.`)
 	CheckpointHeader = diag.Define("RLX3011", "not a valid safetensors file", `
 The file does not begin with a safetensors header: eight bytes of length and that many bytes of JSON, at most 100 MB,
-without duplicate keys. The file may be cut short, may be another format (convert .pth, .bin and .gguf files to
+without duplicate keys. The file may be cut short, may be another format (convert .pth and .bin files to
 safetensors first), or may be damaged; fetch it again.`)
 	CheckpointTensor = diag.Define("RLX3012", "bad tensor in a safetensors file", `
 The header describes a tensor that cannot be: its size does not follow from its shape and element type, its bytes
@@ -39,6 +39,15 @@ Weights must be F64, F32, F16 or BF16. Integer, boolean and 8-bit float tensors 
 store the tensor as one of the four types.`)
 	CheckpointMissing = diag.Define("RLX3015", "no such tensor", `
 The checkpoint has no tensor of the name the model needs.`)
+
+	GGUF = diag.Define("RLX3090", "not a valid GGUF file", `
+The file does not begin with the header of a GGUF file, version 2 or 3, little-endian; or it is cut short; or its metadata or the
+places of its tensors contradict each other. Of a model in several files, name the first, with the others beside it. Fetch the file
+again.`)
+	GGUFFeature = diag.Define("RLX3091", "GGUF feature that is not supported", `
+The GGUF file holds an architecture, an element type, a tokenizer or a setting that this version does not know. Without it the model
+would compute something else. The message names it. --set does not help; convert the model from its original checkpoint, or wait for
+a version that knows it.`)
 
 	Architecture = diag.Define("RLX3050", "architecture not recognised", `
 The tensors of the checkpoint do not identify one model family for sure. The message lists the evidence. If you know the

@@ -125,7 +125,7 @@ func sniff(e *diag.Error, prefix []byte) error {
 	case strings.HasPrefix(s, "\x8bRLX"):
 		return e.WithHint("it is an artifact: already compiled, for rlxrun")
 	case strings.HasPrefix(s, "GGUF"):
-		return e.WithHint("it looks like a GGUF file; convert it to safetensors")
+		return e.WithHint("it looks like a GGUF file; give it the ending .gguf")
 	case strings.HasPrefix(s, "version "):
 		return e.WithHint("it looks like a Git LFS pointer; fetch the file itself")
 	}

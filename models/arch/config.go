@@ -68,11 +68,11 @@ func (c *Config) Load(path string) error {
 	if err != nil {
 		return diag.New(ErrConfig, path, "%w", err)
 	}
-	return c.decode(raw, path)
+	return c.Decode(raw, path)
 }
 
-// decode takes the text of a config.json.
-func (c *Config) decode(raw []byte, origin string) error {
+// Decode takes the text of a config.json; origin is what errors name.
+func (c *Config) Decode(raw []byte, origin string) error {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
 	var root map[string]any

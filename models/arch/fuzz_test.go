@@ -16,7 +16,7 @@ func FuzzConfig(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, doc []byte) {
 		var c Config
-		if err := c.decode(doc, "f"); err != nil {
+		if err := c.Decode(doc, "f"); err != nil {
 			if !errors.Is(err, ErrConfig) {
 				t.Fatal(err)
 			}

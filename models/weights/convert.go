@@ -9,31 +9,32 @@ import (
 
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/quant"
 	"github.com/rlx-go/rlx/internal/safetensors"
 )
 
 // chunk is the number of elements converted at a time: small enough to stay in the second-level cache.
 const chunk = 1 << 16
 
-// Copy streams a tensor to w as element type to (F32, F16 or BF16), rounding to nearest, ties to even. Memory use does
-// not depend on the tensor's size. Overflowed counts the finite values that became infinite. Errors: CodeMissing,
+// Copy streams a tensor to w as element type to (F32, F16, BF16, or its own), rounding to nearest, ties to even. Packed types become floats
+// by the values of their blocks. Memory use does not depend on the tensor's size. Overflowed counts the finite values that became infinite. Errors: CodeMissing,
 // CodeDType, CodeRead, and whatever w returns.
 func (c *Checkpoint) Copy(w io.Writer, name string, to dtype.DType) (overflowed int64, err error) {
 	t, ok := c.tensors[name]
 	if !ok {
 		return 0, diag.New(CodeMissing, c.path, "tensor %q: not in the checkpoint", name)
 	}
-	if !t.DType.IsFloat() {
+	if !t.DType.IsFloat() && !t.DType.IsPacked() {
 		return 0, diag.New(CodeDType, c.fileOf(t), "tensor %q: element type %s; weights may be F64, F32, F16 or BF16", name, t.Stored)
 	}
 	if to != t.DType && to != dtype.F32 && to != dtype.F16 && to != dtype.BF16 {
 		return 0, diag.New(CodeDType, c.fileOf(t), "tensor %q: cannot be converted to %s; allowed are f32, f16 and bf16", name, to)
 	}
-	from, size := t.DType, t.DType.Size()
+	from, size, values := t.DType, t.DType.Size(), t.DType.Values()
 	bufs := buffers.Get().(*scratch)
 	defer buffers.Put(bufs)
 	for done := int64(0); done < t.Size; {
-		n := int(min(chunk, (t.Size-done)/int64(size)))
+		n := int(min(int64(chunk/values), (t.Size-done)/int64(size)))
 		src := bufs.src[:n*size]
 		if err := safetensors.ReadAt(c.fileOf(t), t.src, src, t.start+done, CodeRead); err != nil {
 			return overflowed, err
@@ -41,8 +42,20 @@ func (c *Checkpoint) Copy(w io.Writer, name string, to dtype.DType) (overflowed 
 		done += int64(len(src))
 		out := src
 		if to != from {
+			n *= values
+			if from.IsPacked() {
+				if bufs.values == nil {
+					bufs.values = make([]float32, chunk)
+				}
+				quant.Decode(bufs.values[:n], from, src)
+				src, from = bufs.src[:4*n], dtype.F32
+				for i, v := range bufs.values[:n] {
+					binary.LittleEndian.PutUint32(src[4*i:], math.Float32bits(v))
+				}
+			}
 			out = bufs.dst[:n*to.Size()]
 			overflowed += convert(out, to, src, from, bufs.mid[:n])
+			from = t.DType
 		}
 		if _, err := w.Write(out); err != nil {
 			return overflowed, err
@@ -64,10 +77,11 @@ func (c *Checkpoint) Bytes(name string, to dtype.DType) ([]byte, error) {
 type scratch struct {
 	src, dst []byte
 	mid      []uint32
+	values   []float32 // of packed types; nil until they are needed
 }
 
 var buffers = sync.Pool{New: func() any {
-	return &scratch{make([]byte, chunk*8), make([]byte, chunk*4), make([]uint32, chunk)}
+	return &scratch{src: make([]byte, chunk*8), dst: make([]byte, chunk*4), mid: make([]uint32, chunk)}
 }}
 
 // convert turns n elements of src into n of dst by way of float32 bits. The intermediate step loses nothing: f16 and

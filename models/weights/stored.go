@@ -2,12 +2,13 @@ package weights
 
 import (
 	"io"
+	"slices"
 
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// Stored is a checkpoint as an artifact will hold it: every float tensor in one chosen element type, or in its own.
+// Stored is a checkpoint as an artifact will hold it: every float or packed tensor in one chosen element type, or in its own.
 type Stored struct {
 	*Checkpoint
 	// DType is f32, f16 or bf16; Invalid keeps each tensor's own, and rounds f64, which no backend computes in, to f32.
@@ -22,6 +23,11 @@ func (s Stored) Type(name string) (ir.Type, bool) {
 		return ir.Type{}, false
 	}
 	t := ir.TypeOf(info.DType, info.Shape...)
+	if t.DType.IsPacked() && s.DType != dtype.Invalid {
+		shape := slices.Clone(info.Shape)
+		shape[len(shape)-1] *= int64(t.DType.Values())
+		return ir.TypeOf(s.DType, shape...), true
+	}
 	switch {
 	case !t.DType.IsFloat():
 	case s.DType != dtype.Invalid:

@@ -56,6 +56,7 @@ type Checkpoint struct {
 	tensors map[string]tensor
 	names   []string
 	meta    map[string]string
+	own     map[string][]byte // see Own
 }
 
 type tensor struct {

@@ -1,0 +1,324 @@
+package gguf
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/models/weights"
+)
+
+// model is a checkpoint in Transformers' form.
+type model struct {
+	parts []weights.Part
+	files map[string][]byte // by the names of Transformers
+}
+
+// layerNames map the names within a layer.
+var layerNames = map[string]string{
+	"attn_norm": "input_layernorm", "attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj", "attn_v": "self_attn.v_proj", "attn_output": "self_attn.o_proj",
+	"attn_q_norm": "self_attn.q_norm", "attn_k_norm": "self_attn.k_norm",
+	"ffn_norm": "post_attention_layernorm", "ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj", "ffn_down": "mlp.down_proj",
+}
+
+var topNames = map[string]string{"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
+
+// rename gives a tensor the name that Transformers has for it. Others keep theirs, and the family will not know them.
+func rename(name string) string {
+	stem, ending, _ := cutLast(name)
+	if to, ok := topNames[stem]; ok {
+		return to + "." + ending
+	}
+	if rest, ok := strings.CutPrefix(stem, "blk."); ok {
+		if layer, part, ok := strings.Cut(rest, "."); ok && layerNames[part] != "" {
+			return "model.layers." + layer + "." + layerNames[part] + "." + ending
+		}
+	}
+	return name
+}
+
+func cutLast(name string) (stem, ending string, ok bool) {
+	i := strings.LastIndexByte(name, '.')
+	if i < 0 {
+		return name, "", false
+	}
+	return name[:i], name[i+1:], true
+}
+
+const ropeFactors = "rope_freqs.weight"
+
+// describe makes the checkpoint's configuration of its metadata, and gives tensors their names.
+func describe(meta metadata, parts []weights.Part) (*model, error) {
+	c := &config{meta: meta, used: map[string]bool{}, out: map[string]any{}}
+	var err error
+	if c.arch, err = get(meta, "general.architecture", ""); err != nil {
+		return nil, err
+	}
+	if !slices.Contains([]string{"llama", "qwen2", "qwen3"}, c.arch) {
+		return nil, unsupported("holds a model of architecture %.40q; supported are llama, qwen2 and qwen3", c.arch)
+	}
+	m := &model{files: map[string][]byte{}}
+	var factors []float64
+	for _, p := range parts {
+		if p.Name == ropeFactors {
+			if factors, err = floats(p); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		m.parts = append(m.parts, p)
+	}
+	if err := c.read(factors); err != nil {
+		return nil, err
+	}
+	for i := range m.parts {
+		p := &m.parts[i]
+		p.Name = rename(p.Name)
+		if c.arch == "llama" {
+			if err := c.reorder(p); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if m.files["config.json"], err = json.Marshal(c.out); err != nil {
+		return nil, err
+	}
+	return m, m.addText(meta)
+}
+
+// floats reads a small vector of f32.
+func floats(p weights.Part) ([]float64, error) {
+	if p.DType != dtype.F32 || len(p.Shape) != 1 || p.Size > 1<<16 {
+		return nil, fmt.Errorf("tensor %s is %s%v; want a vector of F32", p.Name, p.Stored, p.Shape)
+	}
+	b := make([]byte, p.Size)
+	if _, err := p.Source.ReadAt(b, p.Offset); err != nil && err != io.EOF {
+		return nil, fmt.Errorf("tensor %s: %w", p.Name, err)
+	}
+	out := make([]float64, len(b)/4)
+	for i := range out {
+		out[i] = float64(math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:])))
+	}
+	return out, nil
+}
+
+// config turns metadata into the keys of a config.json.
+type config struct {
+	meta metadata
+	arch string
+	used map[string]bool
+	out  map[string]any
+
+	heads, kvHeads, headDim int
+}
+
+func (c *config) key(name string) string {
+	key := c.arch + "." + name
+	c.used[key] = true
+	return key
+}
+
+const maxSize = 1 << 24
+
+// integer copies a whole number, if it is there.
+func (c *config) integer(name, to string) (int, error) {
+	n, err := c.meta.integer(c.key(name), 0, maxSize)
+	if n > 0 && to != "" {
+		c.out[to] = n
+	}
+	return n, err
+}
+
+func (c *config) float(name, to string) error {
+	v, ok := c.meta[c.key(name)]
+	if !ok {
+		return nil
+	}
+	f, ok := v.(float64)
+	if !ok || math.IsNaN(f) || math.IsInf(f, 0) {
+		return fmt.Errorf("%s.%s is %.40s; want a finite number", c.arch, name, fmt.Sprint(v))
+	}
+	c.out[to] = json.Number(number(f))
+	return nil
+}
+
+func (c *config) read(factors []float64) error {
+	c.out["model_type"] = c.arch
+	sizes := map[string]int{}
+	for _, k := range []struct{ from, to string }{
+		{"context_length", "max_position_embeddings"}, {"embedding_length", "hidden_size"}, {"block_count", "num_hidden_layers"}, {"feed_forward_length", "intermediate_size"},
+		{"attention.head_count", "num_attention_heads"}, {"attention.head_count_kv", "num_key_value_heads"}, {"vocab_size", ""}, {"attention.key_length", "head_dim"},
+		{"attention.value_length", ""}, {"rope.dimension_count", ""}, {"attention.sliding_window", "sliding_window"}, {"expert_count", ""},
+	} {
+		n, err := c.integer(k.from, k.to)
+		if err != nil {
+			return err
+		}
+		sizes[k.from] = n
+	}
+	for _, k := range []struct{ from, to string }{{"attention.layer_norm_rms_epsilon", "rms_norm_eps"}, {"rope.freq_base", "rope_theta"}} {
+		if err := c.float(k.from, k.to); err != nil {
+			return err
+		}
+	}
+	c.heads, c.kvHeads, c.headDim = sizes["attention.head_count"], sizes["attention.head_count_kv"], sizes["attention.key_length"]
+	if c.heads == 0 || sizes["embedding_length"] == 0 || sizes["context_length"] == 0 || sizes["block_count"] == 0 {
+		return fmt.Errorf("lacks %[1]s.attention.head_count, %[1]s.embedding_length, %[1]s.context_length or %[1]s.block_count", c.arch)
+	}
+	if c.kvHeads == 0 {
+		c.kvHeads = c.heads
+	}
+	if c.headDim == 0 {
+		c.headDim = sizes["embedding_length"] / c.heads
+	}
+	switch {
+	case sizes["expert_count"] != 0:
+		return unsupported("holds a mixture of %d experts, which is not supported", sizes["expert_count"])
+	case sizes["attention.value_length"] != 0 && sizes["attention.value_length"] != c.headDim:
+		return unsupported("has heads of %d for keys and %d for values, which is not supported", c.headDim, sizes["attention.value_length"])
+	case sizes["rope.dimension_count"] != 0 && sizes["rope.dimension_count"] != c.headDim:
+		return unsupported("turns %d of the %d elements of a head, which is not supported", sizes["rope.dimension_count"], c.headDim)
+	case sizes["attention.sliding_window"] != 0 && c.arch == "llama":
+		c.out["model_type"] = "mistral" // the family whose layers all have a window; the others are the same
+	case sizes["attention.sliding_window"] != 0:
+		c.out["use_sliding_window"], c.out["max_window_layers"] = true, 0
+	}
+	if err := c.scaling(factors); err != nil {
+		return err
+	}
+	return c.unknown()
+}
+
+// scaling reads how rotary frequencies are scaled.
+func (c *config) scaling(factors []float64) error {
+	kind, err := get(c.meta, c.key("rope.scaling.type"), "none")
+	if err != nil {
+		return err
+	}
+	values := map[string]any{}
+	for _, k := range []struct{ from, to string }{
+		{"factor", "factor"}, {"attn_factor", "attention_factor"}, {"yarn_beta_fast", "beta_fast"}, {"yarn_beta_slow", "beta_slow"},
+	} {
+		sub := &config{meta: c.meta, arch: c.arch, used: c.used, out: values}
+		if err := sub.float("rope.scaling."+k.from, k.to); err != nil {
+			return err
+		}
+	}
+	original, err := c.meta.integer(c.key("rope.scaling.original_context_length"), 0, maxSize)
+	if err != nil {
+		return err
+	}
+	if original > 0 {
+		values["original_max_position_embeddings"] = original
+	}
+	c.key("rope.scaling.finetuned") // says how the model was trained
+	switch {
+	case factors != nil && kind == "none":
+		if values, err = c.llama3(factors); err != nil {
+			return err
+		}
+	case factors != nil:
+		return unsupported("has rotary factors beside the scaling %.40q, which is not supported", kind)
+	case kind == "none":
+		return nil
+	case kind != "linear" && kind != "yarn":
+		return unsupported("has the rotary scaling %.40q; supported are linear and yarn", kind)
+	default:
+		values["rope_type"] = kind
+	}
+	c.out["rope_scaling"] = values
+	return nil
+}
+
+// llama3 finds the scaling of Llama 3.1 that gives these factors: converters store what each frequency is divided by. The bands are those of
+// all published models.
+func (c *config) llama3(factors []float64) (map[string]any, error) {
+	const low, high, original = 1, 4, 8192
+	base := 10000.0
+	if v, ok := c.meta[c.arch+".rope.freq_base"].(float64); ok {
+		base = v
+	}
+	factor := slices.Max(factors)
+	ok := len(factors) == c.headDim/2 && factor >= 1
+	for i := 0; ok && i < len(factors); i++ {
+		rotations := original / (2 * math.Pi * math.Pow(base, 2*float64(i)/float64(c.headDim)))
+		want := 1.0
+		switch {
+		case rotations < low:
+			want = factor
+		case rotations <= high:
+			smooth := (rotations - low) / (high - low)
+			want = 1 / ((1-smooth)/factor + smooth)
+		}
+		ok = math.Abs(factors[i]-want) <= 1e-4*want
+	}
+	if !ok {
+		return nil, unsupported("%s holds factors that are not those of Llama 3.1's scaling, which is the only one supported", ropeFactors)
+	}
+	return map[string]any{"rope_type": "llama3", "factor": json.Number(number(factor)), "low_freq_factor": low, "high_freq_factor": high, "original_max_position_embeddings": original}, nil
+}
+
+// unknown fails on a key of the architecture that nobody asked for. Values that switch something off pass.
+func (c *config) unknown() error {
+	for _, key := range slices.Sorted(maps.Keys(c.meta)) {
+		v := c.meta[key]
+		if !strings.HasPrefix(key, c.arch+".") || c.used[key] || v == false || v == uint64(0) || v == int64(0) || key == c.arch+".attention.causal" && v == true {
+			continue
+		}
+		return unsupported("has the key %.80q, which is not known and may change what the model computes", key)
+	}
+	return nil
+}
+
+// reorder puts the rows of q and k in Transformers' order: in every head of d rows, row j is row 2j of the file for the first half, and row
+// 2(j-d/2)+1 for the second.
+func (c *config) reorder(p *weights.Part) error {
+	stem, _, _ := cutLast(p.Name)
+	heads := 0
+	switch {
+	case strings.HasSuffix(stem, ".self_attn.q_proj"):
+		heads = c.heads
+	case strings.HasSuffix(stem, ".self_attn.k_proj"):
+		heads = c.kvHeads
+	default:
+		return nil
+	}
+	if len(p.Shape) == 0 || p.Shape[0] != int64(heads*c.headDim) || c.headDim%2 != 0 {
+		return fmt.Errorf("tensor for %s has shape %v; want %d heads of an even number of rows, %d", p.Name, p.Shape, heads, c.headDim)
+	}
+	p.Source = &headRows{p.Source, p.Offset, p.Size / p.Shape[0], int64(c.headDim)}
+	p.Offset = 0
+	return nil
+}
+
+// headRows reads the rows of a tensor in Transformers' order.
+type headRows struct {
+	r          io.ReaderAt
+	start, row int64 // where the tensor begins, bytes of a row
+	head       int64 // rows of a head
+}
+
+// ReadAt reads within the tensor.
+func (h *headRows) ReadAt(b []byte, off int64) (n int, err error) {
+	for n < len(b) {
+		row, within := (off+int64(n))/h.row, (off+int64(n))%h.row
+		first, j := row/h.head*h.head, row%h.head
+		from := first + 2*j
+		if j >= h.head/2 {
+			from = first + 2*(j-h.head/2) + 1
+		}
+		part := b[n:min(len(b), n+int(h.row-within))]
+		got, err := h.r.ReadAt(part, h.start+from*h.row+within)
+		n += got
+		if got < len(part) {
+			return n, err
+		}
+	}
+	return n, nil
+}
