@@ -39,7 +39,7 @@ var mayImport = map[string][]string{
 
 	"core/task/imaging":        {"core/diag"},
 	"core/task/tasktest":       {"core/task"},
-	"core/task/text/chat":      {"core/diag"},
+	"core/task/text/chat":      {"core/code", "core/diag"},
 	"core/task/text/tokenizer": {"core/diag", "internal/strictjson"},
 	"core/task/...":            {"core/task", "core/task/imaging", "core/diag", "core/dtype", "core/ir", "core/tensor"}, // the kinds
 

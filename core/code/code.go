@@ -65,6 +65,13 @@ var (
 --check was given: each step's result was compared with the reference evaluation of its op on the same operands, and the
 named step is the first that is further from it than the op's tolerance allows. This is a bug of the backend.`)
 
+	ChatTemplate = diag.Define("RLX3085", "bad chat template", `
+The model's chat template is not Jinja, or uses a block, filter, test or method that this version does not know. The message gives the
+line. Without the template, give a prompt that has the model's own marks in it.`)
+	ChatRender = diag.Define("RLX3086", "chat template cannot be applied", `
+The model's chat template met an error in this conversation: it refused it (often because roles must alternate, or because the model
+knows no system prompt), used something that is not defined, or took too many steps or too much memory. The message gives the reason.`)
+
 	NpyRead = diag.Define("RLX3020", "tensor file cannot be read", `
 The .npy file is missing or the operating system refused to read it.`)
 	NpyFormat = diag.Define("RLX3021", "not a usable .npy file", `

@@ -10,17 +10,14 @@ import (
 	"slices"
 	"time"
 
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
 )
 
 // Codes of this package's errors.
 var (
-	CodeTemplate = diag.Define("RLX3085", "bad chat template", `
-The model's chat template is not Jinja, or uses a block, filter, test or method that this version does not know. The message gives the
-line. Without the template, give a prompt that has the model's own marks in it.`)
-	CodeRender = diag.Define("RLX3086", "chat template cannot be applied", `
-The model's chat template met an error in this conversation: it refused it (often because roles must alternate, or because the model
-knows no system prompt), used something that is not defined, or took too many steps or too much memory. The message gives the reason.`)
+	CodeTemplate = code.ChatTemplate
+	CodeRender   = code.ChatRender
 )
 
 // Bounds of a template.
