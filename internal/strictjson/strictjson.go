@@ -240,3 +240,15 @@ func (r *Reader) value(what string, left *int, depth int) (any, error) {
 	}
 	return t, nil
 }
+
+// Raw reads any value and gives its text, which is valid JSON.
+func (r *Reader) Raw() ([]byte, error) {
+	var raw json.RawMessage
+	if err := r.dec.Decode(&raw); err != nil {
+		if err == io.EOF {
+			err = io.ErrUnexpectedEOF
+		}
+		return nil, fmt.Errorf("is not valid JSON at byte %d: %w", r.dec.InputOffset(), err)
+	}
+	return raw, nil
+}

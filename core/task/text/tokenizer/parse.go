@@ -195,30 +195,23 @@ func readAdded(r *strictjson.Reader) (added, error) {
 }
 
 func readModel(r *strictjson.Reader) (*bpe, error) {
-	m := &bpe{vocab: map[string]int32{}, merges: map[pair]merge{}, unk: -1, seed: maphash.MakeSeed()}
+	m := &bpe{unk: -1, seed: maphash.MakeSeed()}
 	fields := map[string]any{}
 	var merges [][2]string
 	err := r.Object("model", func(key string) error {
 		switch key {
 		case "vocab":
-			return r.Object("vocab", func(token string) error {
-				id, err := r.Int("vocab", maxID)
-				if err == nil && len(token) > maxToken {
-					err = fmt.Errorf("vocab has a token of %d bytes; at most %d are allowed", len(token), maxToken)
-				}
-				m.vocab[token] = int32(id)
-				return err
-			})
+			text, err := r.Raw()
+			if err == nil {
+				m.vocab, err = readVocab(text)
+			}
+			return err
 		case "merges":
-			return r.Array("merges", func(int) error {
-				v, err := r.Value("merges", 3)
-				if err != nil {
-					return err
-				}
-				p, err := readMerge(v)
-				merges = append(merges, p)
-				return err
-			})
+			text, err := r.Raw()
+			if err == nil {
+				merges, err = readMerges(text)
+			}
+			return err
 		}
 		var err error
 		fields[key], err = r.Value(key, maxValues)
@@ -259,26 +252,8 @@ func readModel(r *strictjson.Reader) (*bpe, error) {
 	return m, m.addMerges(merges)
 }
 
-func readMerge(v any) (p [2]string, err error) {
-	switch v := v.(type) {
-	case string:
-		var ok bool
-		if p[0], p[1], ok = strings.Cut(v, " "); ok && !strings.Contains(p[1], " ") {
-			return p, nil
-		}
-	case []any:
-		if len(v) == 2 {
-			a, okA := v[0].(string)
-			b, okB := v[1].(string)
-			if okA && okB {
-				return [2]string{a, b}, nil
-			}
-		}
-	}
-	return p, fmt.Errorf(`merges holds %.60q; allowed are "a b" and ["a", "b"]`, fmt.Sprint(v))
-}
-
 func (m *bpe) addMerges(merges [][2]string) error {
+	m.merges = make(map[pair]merge, len(merges))
 	for rank, p := range merges {
 		a, okA := m.vocab[p[0]]
 		b, okB := m.vocab[p[1]]
