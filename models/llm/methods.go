@@ -78,13 +78,24 @@ func (s sampling) token(c config, logits *ir.Node) *ir.Node {
 	row := ir.TypeOf(dtype.F32, 1, c.vocab)
 	number := func(v float64) *ir.Node { return op.Const(g, v, ir.TypeOf(dtype.F32)) }
 
-	// A token that occurs in recent counts once, however often it occurs.
-	ones := op.Const(g, 1, ir.Type{DType: dtype.F32, Shape: s.recent.Type.Shape})
-	count := op.Reshape(op.ScatterAdd(ones, s.recent, ir.Static(c.vocab)), row.Shape)
+	count := op.Reshape(c.occurrences(s.recent), row.Shape)
 	penalised := op.Where(op.Gt(logits, number(0)), op.Div(logits, s.penalty), op.Mul(logits, s.penalty))
 	x := op.Where(op.Gt(count, number(0)), penalised, logits)
 
 	return op.Sample(x, s.temperature, s.topK, s.topP, s.seed, s.step, s.minP)
+}
+
+// occurrences counts ids [R] by token: f32[vocab]. scatter_add takes longer for many rows than for wide ones, so a row is a stretch of the vocabulary,
+// to which each id adds a 1 in one column.
+func (c config) occurrences(ids *ir.Node) *ir.Node {
+	const stretch = 256
+	g, rows := ids.Graph, (c.vocab+stretch-1)/stretch
+	number := op.Const(g, stretch, ir.TypeOf(dtype.I32))
+	id := op.Cast(ids, dtype.I32)
+	column := op.Reshape(op.Mod(id, number), ir.Shape{ids.Type.Shape[0], ir.Static(1)})
+	hot := op.Cast(op.Eq(column, op.Iota(g, 1, ir.TypeOf(dtype.I32, 1, stretch))), dtype.F32)
+	table := op.ScatterAdd(hot, op.Div(id, number), ir.Static(rows))
+	return op.Narrow(op.Reshape(table, ir.ShapeOf(rows*stretch)), 0, 0, int(c.vocab))
 }
 
 // choices is the largest logit's index in every row of x [1,T,width]: i32[1,T]. A large vocabulary is taken in parts, so that the logits of
