@@ -243,11 +243,12 @@ func (c Config) Has(key string) bool {
 	return false
 }
 
-// Unknown fails on the first key, by name, that known rejects. Values that switch something off, null and false, pass.
+// Unknown fails on the first key, by name, that known rejects. Values that switch something off pass: null, false and empty lists.
 func (c Config) Unknown(known func(key string) bool) error {
 	for _, key := range slices.Sorted(maps.Keys(c.values)) {
 		v := c.values[key]
-		if off, isBool := v.raw.(bool); v.raw == nil || isBool && !off || known(key) {
+		list, isList := v.raw.([]any)
+		if off, isBool := v.raw.(bool); v.raw == nil || isBool && !off || isList && len(list) == 0 || known(key) {
 			continue
 		}
 		return diag.New(ErrConfig, v.origin, "%s is %s; this key is not known, and it may change what the model computes", key, v).

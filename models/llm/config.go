@@ -122,7 +122,7 @@ var harmless = func() map[string]bool {
 		output_attentions output_hidden_states output_scores return_dict_in_generate chunk_size_feed_forward is_decoder is_encoder_decoder add_cross_attention
 		pruned_heads max_length min_length do_sample early_stopping num_beams num_beam_groups num_return_sequences diversity_penalty temperature top_k top_p min_p typical_p
 		repetition_penalty length_penalty no_repeat_ngram_size encoder_no_repeat_ngram_size bad_words_ids forced_bos_token_id forced_eos_token_id remove_invalid_values
-		exponential_decay_length_penalty suppress_tokens begin_suppress_tokens use_bfloat16 tf_legacy_loss unsloth_fixed unsloth_version router_aux_loss_coef
+		exponential_decay_length_penalty suppress_tokens begin_suppress_tokens use_bfloat16 tf_legacy_loss unsloth_fixed unsloth_version router_aux_loss_coef mamba_ssm_dtype
 		vision_config vision_start_token_id vision_end_token_id image_token_id video_token_id`) {
 		m[key] = true
 	}

@@ -218,7 +218,7 @@ func TestRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(other, append([]byte(`{"attn_logit_softcapping": 30.0, "some_new_switch": false,`), text[1:]...), 0o644); err != nil {
+	if err := os.WriteFile(other, append([]byte(`{"attn_logit_softcapping": 30.0, "some_new_switch": false, "mlp_only_layers": [],`), text[1:]...), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	_, err = modeltest.TryBuild(s, other)
