@@ -116,6 +116,7 @@ func elementType(d dtype.DType) string {
 //	NAME(i)         element i as a WGSL value         NAME_bits(i)  its bits
 //	NAME_encode(v)  the bits of a value               NAME_put(w,v) writes the 32-bit word w
 //	NAME(i) of i64 is the nearest i32, NAME_bits(i) its low word
+//	u8 has NAME_bits(i), byte i, and NAME_four(i), the bytes from i on as a word: for blocks, whose sizes are often no multiple of 4
 //	NAME4(i)        elements 4i to 4i+3 as vec4<f32>, words of u32 as vec4<u32>  NAME4_put(i,v)
 func (bind Binding) declare(first int, v View) string {
 	var b strings.Builder
@@ -172,6 +173,11 @@ func (bind Binding) declare(first int, v View) string {
 		fmt.Fprintf(&b, "fn %s_bits(i: u32) -> u32 {\n  let k = i%s;\n  return (%s_word(k >> 1u) >> ((k & 1u) * 16u)) & 0xffffu;\n}\n", name, skip, name)
 	case 1:
 		fmt.Fprintf(&b, "fn %s_bits(i: u32) -> u32 {\n  let k = i%s;\n  return (%s_word(k >> 2u) >> ((k & 3u) * 8u)) & 0xffu;\n}\n", name, skip, name)
+	}
+	if bind.DType == dtype.U8 {
+		fmt.Fprintf(&b, "fn %[1]s_four(i: u32) -> u32 {\n  let k = i%[2]s;\n  let shift = (k & 3u) * 8u;\n  let low = %[1]s_word(k >> 2u);\n  if (shift == 0u) { return low; }\n"+
+			"  return (low >> shift) | (%[1]s_word((k >> 2u) + 1u) << (32u - shift));\n}\n", name, skip)
+		return b.String()
 	}
 	if bind.DType == dtype.I64 {
 		fmt.Fprintf(&b, "fn %[1]s_bits(i: u32) -> u32 { return %[1]s_word(2u * (i%[2]s)); }\n", name, skip)
