@@ -445,7 +445,7 @@ func (x *gemvStrips) do(lo, hi, w int) {
 			c := dots[:n]
 			if b.f32 != nil {
 				s.dotRows(c, 1, b.f32, g.LDB, n, a)
-			} else {
+			} else if !b.dotHalves(s, c, g.LDB, a) {
 				for r := range n {
 					s.dotRows(c[r:], 1, b.row(s, r*g.LDB, g.K, buf), g.K, 1, a)
 				}

@@ -73,6 +73,9 @@ type isa struct {
 
 	strips strips // the steps of recurrences
 
+	// dst[r] = x·w[r], rows of w being ld elements apart. They return false where x is no whole number of vectors; nil: rows are widened first.
+	dotF16, dotBF16 func(dst []float32, w []uint16, ld int, x []float32) bool
+
 	packed map[dtype.DType]packedRoutines // of packed weights; loops in Go decode the other types
 
 	// bfloat16: round rounds to its values, stored as floats. pair packs rows 2i and 2i+1 of a panel [2n, width] as pairs, the even row in

@@ -42,6 +42,16 @@ func dotQ6_KAVX2(dst *float32, w *byte, stride int, rows int, x *float32, sums *
 //go:noescape
 func decodeQ6_KAVX2(dst *float32, w *byte, half *float32, blocks int)
 
+// dotF16AVX2 is dst[r] = the sum of x times row r, r < rows, of vectors*lanes elements, stride bytes apart; rows and vectors > 0.
+//
+//go:noescape
+func dotF16AVX2(dst *float32, w *uint16, stride int, rows int, x *float32, vectors int)
+
+// dotBF16AVX2 is dst[r] = the sum of x times row r, r < rows, of vectors*lanes elements, stride bytes apart; rows and vectors > 0.
+//
+//go:noescape
+func dotBF16AVX2(dst *float32, w *uint16, stride int, rows int, x *float32, vectors int)
+
 // dotQ8_0AVX512 is dst[r] = the sum of x times the values of row r, r < rows, in blocks, stride bytes apart. sums are those of each 32 elements of x; rows and blocks > 0.
 //
 //go:noescape
@@ -81,3 +91,13 @@ func dotQ6_KAVX512(dst *float32, w *byte, stride int, rows int, x *float32, sums
 //
 //go:noescape
 func decodeQ6_KAVX512(dst *float32, w *byte, half *float32, blocks int)
+
+// dotF16AVX512 is dst[r] = the sum of x times row r, r < rows, of vectors*lanes elements, stride bytes apart; rows and vectors > 0.
+//
+//go:noescape
+func dotF16AVX512(dst *float32, w *uint16, stride int, rows int, x *float32, vectors int)
+
+// dotBF16AVX512 is dst[r] = the sum of x times row r, r < rows, of vectors*lanes elements, stride bytes apart; rows and vectors > 0.
+//
+//go:noescape
+func dotBF16AVX512(dst *float32, w *uint16, stride int, rows int, x *float32, vectors int)

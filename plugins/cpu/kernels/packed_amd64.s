@@ -1607,6 +1607,141 @@ blocks:
 	VZEROUPPER
 	RET
 
+// func dotF16AVX2(dst *float32, w *uint16, stride int, rows int, x *float32, vectors int)
+// Requires: AVX, F16C, FMA3
+TEXT ·dotF16AVX2(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), AX
+	MOVQ w+8(FP), CX
+	MOVQ stride+16(FP), DX
+	MOVQ rows+24(FP), BX
+	MOVQ x+32(FP), SI
+	MOVQ vectors+40(FP), DI
+
+row:
+	MOVQ   CX, R8
+	MOVQ   SI, R9
+	MOVQ   DI, R10
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	SUBQ   $0x04, R10
+	JLT    rest
+
+four:
+	VCVTPH2PS   (R8), Y4
+	VFMADD231PS (R9), Y4, Y0
+	VCVTPH2PS   16(R8), Y4
+	VFMADD231PS 32(R9), Y4, Y1
+	VCVTPH2PS   32(R8), Y4
+	VFMADD231PS 64(R9), Y4, Y2
+	VCVTPH2PS   48(R8), Y4
+	VFMADD231PS 96(R9), Y4, Y3
+	ADDQ        $0x40, R8
+	ADDQ        $0x00000080, R9
+	SUBQ        $0x04, R10
+	JGE         four
+
+rest:
+	ADDQ $0x04, R10
+	JEQ  end
+
+one:
+	VCVTPH2PS   (R8), Y4
+	VFMADD231PS (R9), Y4, Y0
+	ADDQ        $0x10, R8
+	ADDQ        $0x00000020, R9
+	DECQ        R10
+	JNE         one
+
+end:
+	VADDPS       Y1, Y0, Y0
+	VADDPS       Y3, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPS       X1, X0, X1
+	VPERMILPS    $0x0e, X1, X0
+	VADDPS       X0, X1, X1
+	VPERMILPS    $0x01, X1, X0
+	VADDSS       X0, X1, X1
+	VMOVSS       X1, (AX)
+	ADDQ         $0x04, AX
+	ADDQ         DX, CX
+	DECQ         BX
+	JNE          row
+	VZEROUPPER
+	RET
+
+// func dotBF16AVX2(dst *float32, w *uint16, stride int, rows int, x *float32, vectors int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·dotBF16AVX2(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), AX
+	MOVQ w+8(FP), CX
+	MOVQ stride+16(FP), DX
+	MOVQ rows+24(FP), BX
+	MOVQ x+32(FP), SI
+	MOVQ vectors+40(FP), DI
+
+row:
+	MOVQ   CX, R8
+	MOVQ   SI, R9
+	MOVQ   DI, R10
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	SUBQ   $0x04, R10
+	JLT    rest
+
+four:
+	VPMOVZXWD   (R8), Y4
+	VPSLLD      $0x10, Y4, Y4
+	VFMADD231PS (R9), Y4, Y0
+	VPMOVZXWD   16(R8), Y4
+	VPSLLD      $0x10, Y4, Y4
+	VFMADD231PS 32(R9), Y4, Y1
+	VPMOVZXWD   32(R8), Y4
+	VPSLLD      $0x10, Y4, Y4
+	VFMADD231PS 64(R9), Y4, Y2
+	VPMOVZXWD   48(R8), Y4
+	VPSLLD      $0x10, Y4, Y4
+	VFMADD231PS 96(R9), Y4, Y3
+	ADDQ        $0x40, R8
+	ADDQ        $0x00000080, R9
+	SUBQ        $0x04, R10
+	JGE         four
+
+rest:
+	ADDQ $0x04, R10
+	JEQ  end
+
+one:
+	VPMOVZXWD   (R8), Y4
+	VPSLLD      $0x10, Y4, Y4
+	VFMADD231PS (R9), Y4, Y0
+	ADDQ        $0x10, R8
+	ADDQ        $0x00000020, R9
+	DECQ        R10
+	JNE         one
+
+end:
+	VADDPS       Y1, Y0, Y0
+	VADDPS       Y3, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPS       X1, X0, X1
+	VPERMILPS    $0x0e, X1, X0
+	VADDPS       X0, X1, X1
+	VPERMILPS    $0x01, X1, X0
+	VADDSS       X0, X1, X1
+	VMOVSS       X1, (AX)
+	ADDQ         $0x04, AX
+	ADDQ         DX, CX
+	DECQ         BX
+	JNE          row
+	VZEROUPPER
+	RET
+
 // func dotQ8_0AVX512(dst *float32, w *byte, stride int, rows int, x *float32, sums *float32, half *float32, blocks int)
 // Requires: AVX, AVX512F
 TEXT ·dotQ8_0AVX512(SB), NOSPLIT, $128-64
@@ -2599,5 +2734,144 @@ blocks:
 	ADDQ         $0x00000400, AX
 	DECQ         BX
 	JNE          blocks
+	VZEROUPPER
+	RET
+
+// func dotF16AVX512(dst *float32, w *uint16, stride int, rows int, x *float32, vectors int)
+// Requires: AVX, AVX512F
+TEXT ·dotF16AVX512(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), AX
+	MOVQ w+8(FP), CX
+	MOVQ stride+16(FP), DX
+	MOVQ rows+24(FP), BX
+	MOVQ x+32(FP), SI
+	MOVQ vectors+40(FP), DI
+
+row:
+	MOVQ   CX, R8
+	MOVQ   SI, R9
+	MOVQ   DI, R10
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	SUBQ   $0x04, R10
+	JLT    rest
+
+four:
+	VCVTPH2PS   (R8), Z4
+	VFMADD231PS (R9), Z4, Z0
+	VCVTPH2PS   32(R8), Z4
+	VFMADD231PS 64(R9), Z4, Z1
+	VCVTPH2PS   64(R8), Z4
+	VFMADD231PS 128(R9), Z4, Z2
+	VCVTPH2PS   96(R8), Z4
+	VFMADD231PS 192(R9), Z4, Z3
+	ADDQ        $0x80, R8
+	ADDQ        $0x00000100, R9
+	SUBQ        $0x04, R10
+	JGE         four
+
+rest:
+	ADDQ $0x04, R10
+	JEQ  end
+
+one:
+	VCVTPH2PS   (R8), Z4
+	VFMADD231PS (R9), Z4, Z0
+	ADDQ        $0x20, R8
+	ADDQ        $0x00000040, R9
+	DECQ        R10
+	JNE         one
+
+end:
+	VADDPS        Z1, Z0, Z0
+	VADDPS        Z3, Z2, Z2
+	VADDPS        Z2, Z0, Z0
+	VEXTRACTF64X4 $0x01, Z0, Y4
+	VADDPS        Y4, Y0, Y4
+	VEXTRACTF128  $0x01, Y4, X5
+	VADDPS        X5, X4, X5
+	VPERMILPS     $0x0e, X5, X4
+	VADDPS        X4, X5, X5
+	VPERMILPS     $0x01, X5, X4
+	VADDSS        X4, X5, X5
+	VMOVSS        X5, (AX)
+	ADDQ          $0x04, AX
+	ADDQ          DX, CX
+	DECQ          BX
+	JNE           row
+	VZEROUPPER
+	RET
+
+// func dotBF16AVX512(dst *float32, w *uint16, stride int, rows int, x *float32, vectors int)
+// Requires: AVX, AVX512F
+TEXT ·dotBF16AVX512(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), AX
+	MOVQ w+8(FP), CX
+	MOVQ stride+16(FP), DX
+	MOVQ rows+24(FP), BX
+	MOVQ x+32(FP), SI
+	MOVQ vectors+40(FP), DI
+
+row:
+	MOVQ   CX, R8
+	MOVQ   SI, R9
+	MOVQ   DI, R10
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	SUBQ   $0x04, R10
+	JLT    rest
+
+four:
+	VPMOVZXWD   (R8), Z4
+	VPSLLD      $0x10, Z4, Z4
+	VFMADD231PS (R9), Z4, Z0
+	VPMOVZXWD   32(R8), Z4
+	VPSLLD      $0x10, Z4, Z4
+	VFMADD231PS 64(R9), Z4, Z1
+	VPMOVZXWD   64(R8), Z4
+	VPSLLD      $0x10, Z4, Z4
+	VFMADD231PS 128(R9), Z4, Z2
+	VPMOVZXWD   96(R8), Z4
+	VPSLLD      $0x10, Z4, Z4
+	VFMADD231PS 192(R9), Z4, Z3
+	ADDQ        $0x80, R8
+	ADDQ        $0x00000100, R9
+	SUBQ        $0x04, R10
+	JGE         four
+
+rest:
+	ADDQ $0x04, R10
+	JEQ  end
+
+one:
+	VPMOVZXWD   (R8), Z4
+	VPSLLD      $0x10, Z4, Z4
+	VFMADD231PS (R9), Z4, Z0
+	ADDQ        $0x20, R8
+	ADDQ        $0x00000040, R9
+	DECQ        R10
+	JNE         one
+
+end:
+	VADDPS        Z1, Z0, Z0
+	VADDPS        Z3, Z2, Z2
+	VADDPS        Z2, Z0, Z0
+	VEXTRACTF64X4 $0x01, Z0, Y4
+	VADDPS        Y4, Y0, Y4
+	VEXTRACTF128  $0x01, Y4, X5
+	VADDPS        X5, X4, X5
+	VPERMILPS     $0x0e, X5, X4
+	VADDPS        X4, X5, X5
+	VPERMILPS     $0x01, X5, X4
+	VADDSS        X4, X5, X5
+	VMOVSS        X5, (AX)
+	ADDQ          $0x04, AX
+	ADDQ          DX, CX
+	DECQ          BX
+	JNE           row
 	VZEROUPPER
 	RET

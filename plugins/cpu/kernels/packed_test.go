@@ -118,3 +118,41 @@ func BenchmarkReadBandwidth(b *testing.B) {
 		p.split(len(data)/4096, 16, func(lo, hi, _ int) { p.isa.sum(data[lo*4096 : hi*4096]) })
 	}
 }
+
+// TestDotHalves compares rows of 16-bit floats times a vector with float64, at whole vectors; other lengths are left to the caller.
+func TestDotHalves(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 8))
+	for _, s := range available() {
+		for _, d := range []dtype.DType{dtype.F16, dtype.BF16} {
+			if s.dotF16 == nil {
+				continue
+			}
+			for _, k := range []int{s.lanes, 3 * s.lanes, 4 * s.lanes, 9 * s.lanes, 2048, s.lanes + 1} {
+				const rows = 3
+				w, x, dst := Weights{half: make([]uint16, rows*k), kind: d}, make([]float32, k), make([]float32, rows)
+				for i := range w.half {
+					w.half[i] = dtype.F32ToF16(rng.Float32() - 0.5)
+					if d == dtype.BF16 {
+						w.half[i] = dtype.F32ToBF16(rng.Float32() - 0.5)
+					}
+				}
+				for i := range x {
+					x[i] = rng.Float32() - 0.5
+				}
+				if w.dotHalves(s, dst, k, x) != (k%s.lanes == 0) {
+					t.Fatalf("%s, %v: %d elements", s.name, d, k)
+				}
+				buf := make([]float32, k)
+				for r, got := range dst {
+					var sum, size float64
+					for i, v := range w.row(s, r*k, k, buf) {
+						sum, size = sum+float64(v)*float64(x[i]), size+math.Abs(float64(v)*float64(x[i]))
+					}
+					if k%s.lanes == 0 && math.Abs(float64(got)-sum) > 4e-7*size {
+						t.Errorf("%s, %v, %d elements: row %d is %v; want %v", s.name, d, k, r, got, sum)
+					}
+				}
+			}
+		}
+	}
+}

@@ -25,6 +25,18 @@ func packedOf(d dtype.DType, dot packedDotAsm, decode packedDecodeAsm) packedRou
 	}
 }
 
+// dotHalvesOf takes rows of whole vectors; others have none.
+func dotHalvesOf(lanes int, f func(dst *float32, w *uint16, stride, rows int, x *float32, vectors int)) func(dst []float32, w []uint16, ld int, x []float32) bool {
+	return func(dst []float32, w []uint16, ld int, x []float32) bool {
+		if len(dst) == 0 || len(x) == 0 || len(x)%lanes != 0 {
+			return false
+		}
+		_ = w[(len(dst)-1)*ld+len(x)-1]
+		f(&dst[0], &w[0], 2*ld, len(dst), &x[0], len(x)/lanes)
+		return true
+	}
+}
+
 func packedAVX2() map[dtype.DType]packedRoutines {
 	return map[dtype.DType]packedRoutines{
 		dtype.Q8_0: packedOf(dtype.Q8_0, dotQ8_0AVX2, decodeQ8_0AVX2), dtype.Q4_0: packedOf(dtype.Q4_0, dotQ4_0AVX2, decodeQ4_0AVX2),

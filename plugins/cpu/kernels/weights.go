@@ -77,5 +77,16 @@ func (w Weights) row(s *isa, i, n int, buf []float32) []float32 {
 	return buf[:n]
 }
 
+// dotHalves is dst[r] = x·w[r] for rows of f16 or bf16, ld elements apart; false if the set has no routine for that.
+func (w Weights) dotHalves(s *isa, dst []float32, ld int, x []float32) bool {
+	switch {
+	case w.kind == dtype.F16 && s.dotF16 != nil:
+		return s.dotF16(dst, w.half, ld, x)
+	case w.kind == dtype.BF16 && s.dotBF16 != nil:
+		return s.dotBF16(dst, w.half, ld, x)
+	}
+	return false
+}
+
 // Row is n elements from i on as float32, in place or widened into buf.
 func (w Weights) Row(p *Pool, i, n int, buf []float32) []float32 { return w.row(p.isa, i, n, buf) }

@@ -16,6 +16,66 @@ func genPacked(v vec) {
 		v.packedDot(f)
 		v.packedDecode(f)
 	}
+	v.dotHalves("dotF16", func(m Mem, r Register) { VCVTPH2PS(m, r) })
+	v.dotHalves("dotBF16", func(m Mem, r Register) {
+		VPMOVZXWD(m, r)
+		VPSLLD(Imm(16), r, r)
+	})
+}
+
+// dotHalves is a matrix of 16-bit floats times a vector.
+func (v vec) dotHalves(name string, widen func(Mem, Register)) {
+	name += v.name
+	TEXT(name, NOSPLIT, "func(dst *float32, w *uint16, stride, rows int, x *float32, vectors int)")
+	Doc(name + " is dst[r] = the sum of x times row r, r < rows, of vectors*lanes elements, stride bytes apart; rows and vectors > 0.")
+	Pragma("noescape")
+	dst, w, stride, rows := Load(Param("dst"), GP64()), Load(Param("w"), GP64()), Load(Param("stride"), GP64()), Load(Param("rows"), GP64())
+	x, vectors := Load(Param("x"), GP64()), Load(Param("vectors"), GP64())
+	pw, px, n := GP64(), GP64(), GP64()
+	var acc [4]VecVirtual
+	for i := range acc {
+		acc[i] = v.reg()
+	}
+	add := func(count int) {
+		for i := range count {
+			t := v.reg()
+			widen(Mem{Base: pw, Disp: i * v.bytes() / 2}, t)
+			VFMADD231PS(Mem{Base: px, Disp: i * v.bytes()}, t, acc[i])
+		}
+		ADDQ(Imm(uint64(count*v.bytes()/2)), pw)
+		ADDQ(U32(uint32(count*v.bytes())), px)
+	}
+	Label("row")
+	MOVQ(w, pw)
+	MOVQ(x, px)
+	MOVQ(vectors, n)
+	for _, a := range acc {
+		v.clear(a)
+	}
+	SUBQ(Imm(4), n)
+	JLT(LabelRef("rest"))
+	Label("four")
+	add(4)
+	SUBQ(Imm(4), n)
+	JGE(LabelRef("four"))
+	Label("rest")
+	ADDQ(Imm(4), n)
+	JEQ(LabelRef("end"))
+	Label("one")
+	add(1)
+	DECQ(n)
+	JNE(LabelRef("one"))
+	Label("end")
+	VADDPS(acc[1], acc[0], acc[0])
+	VADDPS(acc[3], acc[2], acc[2])
+	VADDPS(acc[2], acc[0], acc[0])
+	VMOVSS(v.lane(acc[0]).AsX(), Mem{Base: dst})
+	ADDQ(Imm(4), dst)
+	ADDQ(stride, w)
+	DECQ(rows)
+	JNE(LabelRef("row"))
+	VZEROUPPER()
+	RET()
 }
 
 // packedFormat writes the code for one block: body calls p.group for each group of values that share a scale.
