@@ -30,7 +30,7 @@ import (
 
 type compileFlags struct {
 	output, arch, config, stopAfter, report string
-	dtype                                   cli.Choice
+	dtype, quantize                         cli.Choice
 	context                                 int
 	targets, precisions                     []string
 	set, dump                               cli.List
@@ -48,6 +48,7 @@ func compileCommand() *cli.Command {
 			{About: "a language model, from a folder of Hugging Face", Line: "rlxc llama-3.2-1b/ --context 8192 -o llama.rlx"},
 			{About: "a language model, from a GGUF file", Line: "rlxc llama-3.2-1b-f16.gguf -o llama.rlx"},
 			{About: "half the size, with weights rounded to f16", Line: "rlxc sam.safetensors --dtype f16 -o sam.rlx"},
+			{About: "a language model in about 5 bits for each weight", Line: "rlxc llama-3.2-1b/ --quantize q4_k_m -o llama.rlx"},
 			{About: "for processors with AVX-512: on less, the cpu backend refuses", Line: "rlxc sam.safetensors --target cpu:x86-64-v4 -o sam.rlx"},
 			{About: "for a backend of your own, whose description rlxrun plugins describe wrote", Line: "rlxc sam.safetensors --target cpu,./npu.target -o sam.rlx"},
 			{About: "the graph after a pass", Line: "rlxc sam.safetensors -o sam.rlx --stop-after fuse-grid-attention --dump fuse-grid-attention=-"},
@@ -61,6 +62,7 @@ func compileCommand() *cli.Command {
 			fs.IntVar(&f.context, "context", 0, "`TOKENS` of a language model: what its caches have room for (default what the model was made for, at most 4096)")
 			fs.ListVarP(&f.set, "set", "", "`KEY=VALUE` a value of the configuration (repeatable)")
 			fs.ChoiceVar(&f.dtype, "dtype", "element type in which weights are stored", "keep", "f32", "f16", "bf16")
+			fs.ChoiceVar(&f.quantize, "quantize", "of a language model: store matrices as blocks of few bits; q4_k_m mixes q4_k and q6_k", append([]string{"none"}, weights.Quantizations()...)...)
 			fs.Group("Compiler")
 			fs.StringSliceVar(&f.targets, "target", nil, "`NAME|FILE,...` whom to write schedules for: "+strings.Join(compile.TargetNames(), ", ")+", or files with target descriptions, such as ./npu.target (default cpu,wgpu). With a level such as x86-64-v4 the cpu backend refuses to run on less; its kernels are chosen by the processor either way")
 			fs.StringSliceVar(&f.precisions, "precision", nil, "`NAME,...` precisions that a run may choose for the operands of products, its default first (default "+strings.Join(device.Precisions(), ",")+")")
@@ -138,9 +140,19 @@ func runCompile(ctx context.Context, env *cli.Env, src string, f compileFlags) e
 	}
 	stored := weights.Stored{Checkpoint: ckpt}
 	stored.DType, _ = dtype.Parse(f.dtype.Value)
+	var packings packings
+	if f.quantize.Value != "none" {
+		stored.Packed, stored.Packings = weights.Quantize(ckpt, f.quantize.Value), packings.add
+		if len(stored.Packed) == 0 {
+			return cli.Usagef("--quantize "+f.quantize.Value, "the checkpoint has no matrices whose rows are whole blocks").WithHint("leave the flag out")
+		}
+	}
 	model, cfgNote, err := build(stored, src, f)
 	if err != nil {
 		return err
+	}
+	if len(f.targets) == 0 {
+		targets = takePacked(targets, model.Methods)
 	}
 	digests := startDigests(ctx, ckpt)
 	vals := &values{stored: stored, source: map[string]string{}, infinite: map[string]int64{}}
@@ -176,7 +188,7 @@ func runCompile(ctx context.Context, env *cli.Env, src string, f compileFlags) e
 	if err != nil {
 		return err
 	}
-	return reportCompiled(env, compiled{start: start, path: f.output, info: info, model: model, config: cfgNote, result: result, infinite: vals.infinite})
+	return reportCompiled(env, compiled{start: start, path: f.output, info: info, model: model, config: cfgNote, result: result, infinite: vals.infinite, packed: packings.list, stored: stored})
 }
 
 // compileModel runs the compiler. An error of the compiler without a code is about a size that the checkpoint's
@@ -292,6 +304,8 @@ type compiled struct {
 	result *compile.Result
 	// infinite counts, by tensor of the checkpoint, the values that --dtype cannot hold.
 	infinite map[string]int64
+	packed   []weights.Packing // with --quantize
+	stored   weights.Stored
 }
 
 func reportCompiled(env *cli.Env, c compiled) error {
@@ -323,7 +337,7 @@ func reportCompiled(env *cli.Env, c compiled) error {
 		return env.WriteJSON(map[string]any{
 			"output": c.path, "bytes": c.info.Size, "root": "sha256:" + hex.EncodeToString(c.info.Root[:]), "architecture": c.model.Arch, "facts": facts,
 			"programs": targets, "weights": len(c.result.Weights), "weights_bytes": c.result.WeightsSize, "unused_tensors": c.model.Skipped, "became_infinite": c.infinite,
-			"seconds": time.Since(c.start).Seconds(),
+			"quantized": packedRows(c.packed), "seconds": time.Since(c.start).Seconds(),
 		})
 	}
 	if c.config != "" {
@@ -339,6 +353,7 @@ func reportCompiled(env *cli.Env, c compiled) error {
 	for _, name := range slices.Sorted(maps.Keys(c.infinite)) {
 		env.Notef("  %-14s %d values of %s are too large for the type chosen with --dtype and became infinite", "warning", c.infinite[name], name)
 	}
+	notePackings(env, c.packed, c.stored)
 	for i, t := range targets {
 		lowering := c.result.Programs[i].Lowering()
 		if lowering != "" {

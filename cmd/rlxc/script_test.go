@@ -25,8 +25,24 @@ func TestMain(m *testing.M) { testscript.Main(m, map[string]func(){"rlxc": main}
 
 const manifest = "../../testdata/goldens/sam_tiny/manifest.json"
 
+// synthesize is `synthesize FOLDER TO`: the checkpoint and the configuration of a folder of testdata/goldens.
+func synthesize(ts *testscript.TestScript, _ bool, args []string) {
+	from, to := filepath.Join(ts.Getenv("GOLDENS"), args[0]), ts.MkAbs(args[1])
+	es, err := synth.ReadManifest(filepath.Join(from, "manifest.json"))
+	ts.Check(err)
+	ts.Check(os.MkdirAll(to, 0o777))
+	ts.Check(synth.Write(filepath.Join(to, "model.safetensors"), es, dtype.F32))
+	b, err := os.ReadFile(filepath.Join(from, "config.json"))
+	ts.Check(err)
+	ts.Check(os.WriteFile(filepath.Join(to, "config.json"), b, 0o666))
+}
+
 // TestCommand are scripts about tiny.safetensors, a SAM whose decoder has two heads.
 func TestCommand(t *testing.T) {
+	goldens, err := filepath.Abs("../../testdata/goldens")
+	if err != nil {
+		t.Fatal(err)
+	}
 	tiny := filepath.Join(t.TempDir(), "tiny.safetensors")
 	es, err := synth.ReadManifest(manifest)
 	if err != nil {
@@ -48,10 +64,11 @@ func TestCommand(t *testing.T) {
 				return err
 			}
 			e.Setenv("GGUF", llama)
+			e.Setenv("GOLDENS", goldens)
 			return os.WriteFile(filepath.Join(e.WorkDir, "tiny.safetensors"), b, 0o666)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exit": exitStatus, "flip": flip, "head": head, "edit": edit, "shard": shard, "isjson": isJSON, "differ": differ, "huge": huge,
+			"synthesize": synthesize, "exit": exitStatus, "flip": flip, "head": head, "edit": edit, "shard": shard, "isjson": isJSON, "differ": differ, "huge": huge,
 		},
 	})
 }

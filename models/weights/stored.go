@@ -13,6 +13,10 @@ type Stored struct {
 	*Checkpoint
 	// DType is f32, f16 or bf16; Invalid keeps each tensor's own, and rounds f64, which no backend computes in, to f32.
 	DType dtype.DType
+	// Packed are the tensors that are stored in a packed type instead; see Quantize.
+	Packed map[string]dtype.DType
+	// Packings, where not nil, is called when one of them was written. Calls may be concurrent.
+	Packings func(Packing)
 }
 
 // Type is the shape of a tensor and the element type in which it will be stored. A tensor whose own type has no counterpart
@@ -23,6 +27,11 @@ func (s Stored) Type(name string) (ir.Type, bool) {
 		return ir.Type{}, false
 	}
 	t := ir.TypeOf(info.DType, info.Shape...)
+	if d, ok := s.Packed[name]; ok {
+		n := len(info.Shape) - 1
+		t.DType, t.Shape[n] = d, ir.Static(info.Shape[n]/int64(d.Values()))
+		return t, true
+	}
 	if t.DType.IsPacked() && s.DType != dtype.Invalid {
 		shape := slices.Clone(info.Shape)
 		shape[len(shape)-1] *= int64(t.DType.Values())
@@ -40,6 +49,9 @@ func (s Stored) Type(name string) (ir.Type, bool) {
 
 // WriteTo streams a tensor in the type it will be stored in, and counts the values that became infinite.
 func (s Stored) WriteTo(w io.Writer, name string) (overflowed int64, err error) {
+	if d, ok := s.Packed[name]; ok {
+		return 0, s.writePacked(w, name, d)
+	}
 	t, _ := s.Type(name)
 	return s.Copy(w, name, t.DType)
 }

@@ -1,0 +1,184 @@
+package weights
+
+import (
+	"cmp"
+	"encoding/binary"
+	"io"
+	"math"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/quant"
+)
+
+// Mixed is the scheme that has more bits where they count most, as llama.cpp's q4_k_m: q6_k for the last layer, and for the values and the second
+// feed-forward layer of half of the blocks; q4_k for the rest.
+const Mixed = "q4_k_m"
+
+// Quantizations lists what Quantize takes.
+func Quantizations() []string {
+	out := []string{Mixed}
+	for _, d := range quant.Encodes() {
+		out = append(out, d.String())
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Quantize chooses packed types for the matrices of a checkpoint: tensors [n,k] whose names end in .weight, but for those that choose experts.
+// Where k is no multiple of 256, but of 32, q8_0 stands in for the types of 256 values. Other tensors stay as they are.
+func Quantize(c *Checkpoint, scheme string) map[string]dtype.DType {
+	out := map[string]dtype.DType{}
+	layers := 0
+	for _, name := range c.Names() {
+		layers = max(layers, layerOf(name)+1)
+	}
+	_, untied := c.Info("lm_head.weight")
+	for _, name := range c.Names() {
+		info, _ := c.Info(name)
+		if len(info.Shape) != 2 || !info.DType.IsFloat() || !strings.HasSuffix(name, ".weight") || strings.HasSuffix(name, "mlp.gate.weight") {
+			continue
+		}
+		d, ok := dtype.Parse(scheme)
+		if !ok {
+			d = mixedType(name, layers, untied)
+		}
+		if info.Shape[1]%int64(d.Values()) != 0 {
+			d = dtype.Q8_0
+		}
+		if info.Shape[0] > 0 && info.Shape[1] > 0 && info.Shape[1]%int64(d.Values()) == 0 {
+			out[name] = d
+		}
+	}
+	return out
+}
+
+// mixedType is the type that Mixed gives a matrix.
+func mixedType(name string, layers int, untied bool) dtype.DType {
+	switch i := layerOf(name); {
+	case strings.HasSuffix(name, "lm_head.weight"), strings.HasSuffix(name, "embed_tokens.weight") && !untied:
+		return dtype.Q6_K
+	case strings.HasSuffix(name, ".v_proj.weight"), strings.HasSuffix(name, ".down_proj.weight"):
+		if i < layers/8 || i >= 7*layers/8 || (i-layers/8)%3 == 2 {
+			return dtype.Q6_K
+		}
+	}
+	return dtype.Q4_K
+}
+
+// layerOf is the number in names such as model.layers.3.mlp.down_proj.weight, or -1.
+func layerOf(name string) int {
+	_, rest, _ := strings.Cut(name, "layers.")
+	number, _, _ := strings.Cut(rest, ".")
+	if i, err := strconv.Atoi(number); err == nil && i >= 0 && i < 1<<20 {
+		return i
+	}
+	return -1
+}
+
+// Packing is what became of a tensor that was stored in a packed type.
+type Packing struct {
+	Name          string      // of the tensor
+	DType         dtype.DType // in which it is stored
+	Before, After int64       // bytes
+	// Error is the root of the mean square of the differences, divided by that of the values.
+	Error float64
+}
+
+// writePacked streams a tensor as blocks.
+func (s Stored) writePacked(w io.Writer, name string, d dtype.DType) error {
+	p := &packer{w: w, d: d, c: s.Checkpoint, name: name}
+	if _, err := s.Copy(p, name, dtype.F32); err != nil {
+		return err
+	}
+	if s.Packings != nil {
+		info, _ := s.Info(name)
+		e := 0.0
+		if p.size > 0 {
+			e = math.Sqrt(p.error / p.size)
+		}
+		s.Packings(Packing{name, d, info.Size, p.written, e})
+	}
+	return nil
+}
+
+// packer encodes floats. Copy writes whole blocks: chunk is a multiple of their size, and so is the tensor.
+type packer struct {
+	w             io.Writer
+	d             dtype.DType
+	c             *Checkpoint
+	name          string
+	out           []byte
+	written, done int64 // bytes, and values
+	error, size   float64
+}
+
+func (p *packer) Write(b []byte) (int, error) {
+	x := make([]float32, len(b)/4)
+	for i := range x {
+		x[i] = math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
+	}
+	values, size := p.d.Values(), p.d.Size()
+	blocks := len(x) / values
+	if cap(p.out) < blocks*size {
+		p.out = make([]byte, blocks*size)
+	}
+	out := p.out[:blocks*size]
+	// The parts have one size, whatever the number of processors, so that sums of errors do not depend on it.
+	const part = 1 << 13
+	parts := make([]packedPart, (len(x)+part-1)/part)
+	var wg sync.WaitGroup
+	limit := make(chan struct{}, runtime.GOMAXPROCS(0))
+	for i := range parts {
+		limit <- struct{}{}
+		wg.Go(func() {
+			at, end := i*part, min((i+1)*part, len(x))
+			parts[i].encode(out[at/values*size:end/values*size], p.d, x[at:end])
+			<-limit
+		})
+	}
+	wg.Wait()
+	for i, q := range parts {
+		if q.bad >= 0 {
+			at := p.done + int64(i*part+q.bad*values)
+			return 0, diag.New(CodeDType, p.c.path, "tensor %q: one of the values %d to %d is NaN, infinite or too large for %v", p.name, at, at+int64(values)-1, p.d).
+				WithHint("store the tensor in another type")
+		}
+		p.error, p.size = p.error+q.error, p.size+q.size
+	}
+	n, err := p.w.Write(out)
+	p.written, p.done = p.written+int64(n), p.done+int64(len(x))
+	if err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}
+
+type packedPart struct {
+	bad         int
+	error, size float64 // sums of squares
+}
+
+func (q *packedPart) encode(dst []byte, d dtype.DType, x []float32) {
+	if q.bad = quant.Encode(dst, d, x); q.bad >= 0 {
+		return
+	}
+	back := make([]float32, len(x))
+	quant.Decode(back, d, dst)
+	for i, v := range x {
+		e := float64(v) - float64(back[i])
+		q.error, q.size = q.error+e*e, q.size+float64(v)*float64(v)
+	}
+}
+
+// SortPackings orders packings by name, layers by number.
+func SortPackings(p []Packing) {
+	slices.SortFunc(p, func(a, b Packing) int {
+		return cmp.Or(cmp.Compare(layerOf(a.Name), layerOf(b.Name)), strings.Compare(a.Name, b.Name))
+	})
+}
