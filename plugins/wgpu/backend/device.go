@@ -156,7 +156,7 @@ func describe(a *wgpu.Adapter) adapter {
 	if api == "" {
 		api = p.BackendType.String()
 	}
-	d.Features = append(d.Features, api, fmt.Sprintf("buffer %d MiB", min(l.MaxBufferSize, 1<<40)>>20),
+	d.Features = append(d.Features, api, fmt.Sprintf("buffer %d MiB", min(l.MaxBufferSize, largestBuffer)>>20),
 		fmt.Sprintf("binding %d MiB", min(l.MaxStorageBufferBindingSize, math.MaxInt64)>>20),
 		fmt.Sprintf("workgroup %d KiB", l.MaxComputeWorkgroupStorageSize>>10))
 	if a.HasFeature(wgpu.FeatureName_TimestampQuery) {

@@ -77,8 +77,9 @@ func newGPU(a adapter, opts Options) *gpu {
 	return g
 }
 
-// largestBuffer is the limit requested of a device that has none. The largest uint64 would mean the default of 256 MiB.
-const largestBuffer = 1 << 40
+// largestBuffer is the most bytes of a buffer: NVIDIA's driver allocates no more at once, whatever limit it reports. More than that takes several
+// buffers.
+const largestBuffer = 4<<30 - 2<<20
 
 // request opens a device with all limits of the adapter.
 func (a adapter) request(timestamps bool) (*wgpu.Device, error) {

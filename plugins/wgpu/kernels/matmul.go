@@ -92,10 +92,17 @@ func largest(n *ir.Node, a op.FusedMatMulAttrs) product {
 	return sizes(a, most(n.In[0].Type.Shape), most(n.In[1].Type.Shape), most(n.Type.Shape))
 }
 
+// smallest is the product at their lower bounds.
+func smallest(n *ir.Node, a op.FusedMatMulAttrs) product {
+	least := n.Graph.Syms.Smallest
+	return sizes(a, least(n.In[0].Type.Shape), least(n.In[1].Type.Shape), least(n.Type.Shape))
+}
+
 // fours reports whether a size is static and a multiple of four.
 func fours(d ir.Dim) bool { return d.IsStatic() && d.B%4 == 0 && d.B > 0 }
 
-// matmul chooses between the kernels that fetch vectors of four, for few rows and for many, and the general one.
+// matmul chooses between the kernels that fetch vectors of four, for one row, few and many, and the general one. Where the number of rows is
+// known at run time only, each run takes the kernel for its own.
 func matmul(n *ir.Node, a op.FusedMatMulAttrs, l Limits) []Shader {
 	x, w := n.In[0].Type, n.In[1].Type
 	axis := func(t ir.Type, fromEnd int) ir.Dim { return t.Shape[t.Rank()-fromEnd] }
@@ -103,10 +110,33 @@ func matmul(n *ir.Node, a op.FusedMatMulAttrs, l Limits) []Shader {
 	if x.DType != dtype.F32 || n.Type.DType != dtype.F32 || !fours(axis(x, 1)) || !fours(axis(w, 1)) || !allAligned(n.In[:2]) {
 		return []Shader{matmulDot(n, a)}
 	}
-	if p := largest(n, a); p.m <= rowsFew && p.matrix == 1 && a.TransB && !a.TransA && l.Tile == nil {
-		return []Shader{matmulRows(n, a)}
+	most := largest(n, a)
+	if most.matrix != 1 || !a.TransB || a.TransA || l.Tile != nil {
+		return []Shader{matmulTiled(n, a, l)}
 	}
-	return []Shader{matmulTiled(n, a, l)}
+	least := smallest(n, a)
+	var out []Shader
+	take := func(from, to int, make func() Shader) {
+		if least.m <= to && from <= most.m {
+			out = append(out, make().forRows(a, from, to))
+		}
+	}
+	take(0, 1, func() Shader { return matmulVector(n, a) })
+	take(2, rowsFew, func() Shader { return matmulRows(n, a) })
+	take(rowsFew+1, most.m, func() Shader { return matmulTiled(n, a, l) })
+	return out
+}
+
+// forRows is a shader of a product that has something to do for these numbers of rows only.
+func (s Shader) forRows(a op.FusedMatMulAttrs, from, to int) Shader {
+	params := s.Params
+	s.Params = func(c *Call) []uint32 {
+		if m := called(a, c).m; m < from || m > to {
+			return nil
+		}
+		return params(c)
+	}
+	return s
 }
 
 // aligned reports whether a value begins at a multiple of four elements.
