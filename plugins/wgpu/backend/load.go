@@ -119,7 +119,7 @@ func (x *executable) prepareFirstRun() {
 	x.g.calls.Lock()
 	defer x.g.calls.Unlock()
 	if x.bind(x.p.Graph.Syms.Min()) == nil && x.p.StateSize == 0 {
-		x.tape, _ = x.record()
+		x.tape, _ = x.record(nil)
 	}
 }
 

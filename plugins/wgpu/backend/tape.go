@@ -4,6 +4,7 @@ package backend
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/rajveermalviya/go-webgpu/wgpu"
@@ -13,9 +14,12 @@ import (
 )
 
 // tape is the commands of a plain run, recorded before the run begins. Recording takes longer than a short program runs and
-// depends only on sizes, so each run records the next one's tape while the device works. A tape is played once, because WebGPU has
-// no reusable command buffers.
-type tape struct{ parts []part }
+// depends only on sizes and on the outputs that are wanted, so each run records the next one's tape while the device works. A tape is
+// played once, because WebGPU has no reusable command buffers.
+type tape struct {
+	parts   []part
+	outputs []bool // as in device.Run
+}
 
 // part is one submission.
 type part struct {
@@ -32,16 +36,16 @@ func (t *tape) release() {
 	}
 }
 
-// plain reports whether the run copies all inputs and outputs and observes nothing else.
+// plain reports whether the run copies all inputs, and outputs to the host alone, and observes nothing else.
 func (c *recording) plain() bool {
-	return !c.single() && !c.r.Opts.Profile && c.r.Outputs == nil && len(c.r.Feeds)+len(c.r.Keeps) == 0
+	return !c.single() && !c.r.Opts.Profile && len(c.r.Feeds)+len(c.r.Keeps) == 0
 }
 
-// record makes a tape for the sizes bound last.
-func (x *executable) record() (*tape, error) {
-	t, err := x.recordAt(x.pace)
+// record makes a tape for the sizes bound last and some outputs; nil means all.
+func (x *executable) record(outputs []bool) (*tape, error) {
+	t, err := x.recordAt(x.pace, outputs)
 	if err != nil {
-		single, exact := x.recordAt(submissionTime) // a step at a time, to find the one that is refused
+		single, exact := x.recordAt(submissionTime, outputs) // a step at a time, to find the one that is refused
 		single.release()
 		if exact != nil {
 			err = exact
@@ -51,9 +55,10 @@ func (x *executable) record() (*tape, error) {
 }
 
 // recordAt makes a tape for a device on which a dispatch takes pace.
-func (x *executable) recordAt(pace time.Duration) (t *tape, err error) {
-	t = &tape{}
-	c := &recording{x: x, ctx: context.Background(), tape: t}
+func (x *executable) recordAt(pace time.Duration, outputs []bool) (t *tape, err error) {
+	t = &tape{outputs: slices.Clone(outputs)}
+	r := device.Run{Outputs: t.outputs}
+	c := &recording{x: x, ctx: context.Background(), tape: t, r: r, needed: x.p.Needed(r.Computed(), nil)}
 	c.flow.begin(len(x.dispatches), pace)
 	for _, f := range []func() error{c.inputs, c.dispatchAll, c.outputs, c.cut} {
 		if err = f(); err != nil {
@@ -85,8 +90,13 @@ func (c *recording) cut() error {
 // play submits a tape, and records the next one while the device works.
 func (c *recording) play() (err error) {
 	x := c.x
+	outputs := c.r.Outputs
+	if x.tape != nil && !slices.Equal(x.tape.outputs, outputs) {
+		x.tape.release()
+		x.tape = nil
+	}
 	if x.tape == nil {
-		if x.tape, err = x.record(); err != nil {
+		if x.tape, err = x.record(outputs); err != nil {
 			return err
 		}
 	}
@@ -107,7 +117,7 @@ func (c *recording) play() (err error) {
 		c.track(p.next)
 	}
 	if x.pace > 0 { // needed to divide the next one into submissions
-		x.tape, _ = x.record() // the run that needs it reports an error
+		x.tape, _ = x.record(outputs) // the run that needs it reports an error
 	}
 	return nil
 }

@@ -58,6 +58,15 @@ func TestTape(t *testing.T) {
 		}
 		run(7)
 	}
+	for range 2 { // a run that wants nothing is recorded as such
+		if _, err := e.Run(context.Background(), device.Run{Syms: syms, IO: io, Outputs: []bool{false}}); err != nil {
+			t.Fatal(err)
+		}
+		if e.tape == nil || e.tape.outputs == nil {
+			t.Error("the next run is not recorded for the outputs that are wanted")
+		}
+	}
+	run(7)
 	ctx, cancel := context.WithCancel(context.Background())
 	if _, err := e.Run(ctx, device.Run{Syms: syms, IO: io, Progress: func(int) { cancel() }}); !errors.Is(err, context.Canceled) {
 		t.Errorf("the error of a cancelled run is %v", err)
