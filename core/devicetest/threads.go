@@ -25,9 +25,9 @@ func Threads(t *testing.T, b device.Backend, compile Compiler) {
 		t.Fatal(err)
 	}
 	s := newSuite(b, info)
-	cases, graphs := 16, uint64(8)
+	cases, graphs, chosenGraphs := 16, uint64(8), uint64(3)
 	if testing.Short() {
-		cases, graphs = 2, 3
+		cases, chosenGraphs = 2, 1
 	}
 	chosen, err := sampleFromEnv()
 	if err != nil {
@@ -48,7 +48,7 @@ func Threads(t *testing.T, b device.Backend, compile Compiler) {
 		})
 	}
 	t.Run("random", func(t *testing.T) {
-		for _, seed := range chosen.some(3, graphs) {
+		for _, seed := range chosen.some(chosenGraphs, graphs) {
 			m := Mixed{}
 			if seed%2 == 1 {
 				m.Compile = compile
