@@ -69,7 +69,7 @@ def rows():
     yield case("cumsum x {axis=1}", into(torch.cumsum, long, 1), tol=1e-2, x=long)
     yield case("sort x {axis=1}", lambda: (lambda v, i: (v, i.int()))(*torch.sort(x, stable=True, dim=1)), x=x)
     z = rand(16384, 4096)
-    yield case("fft x", lambda: (lambda c: torch.cat([c.real, c.imag], 1))(torch.fft.fft(torch.complex(z[:, :2048], z[:, 2048:]))), x=z)
+    yield case('fft x {norm="none"}', lambda: (lambda c: torch.cat([c.real, c.imag], 1))(torch.fft.fft(torch.complex(z[:, :2048], z[:, 2048:]))), x=z)
     yield case("top_k x {k=50}", lambda: (lambda v, i: (v, i.int()))(*torch.topk(big, 50)), x=big)
 
 

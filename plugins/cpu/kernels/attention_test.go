@@ -159,7 +159,10 @@ func TestAttention(t *testing.T) {
 		r := rng(1)
 		for _, mask := range []MaskKind{MaskNone, MaskCausal, MaskSliding, MaskCustom, MaskBias} {
 			for _, c := range [][7]int{{1, 1, 1, 1, 1, 1, 1}, {2, 4, 2, 5, 9, 8, 8}, {1, 2, 1, 33, 300, 16, 16}, {1, 6, 3, 70, 17, 20, 7}, {1, 2, 2, 9, 4, 5, 64}, {2, 1, 1, 40, 257, 64, 33}, {2, 6, 2, 3, 700, 20, 37}} {
-				for try := range min(3, some(8)) {
+				for try := range 3 {
+					if testing.Short() && try != int(mask)%3 {
+						continue
+					}
 					g := randomAttention(r, c[0], c[1], c[2], c[3], c[4], c[5], c[6], mask)
 					if try > 0 {
 						g.K, g.V = halves(g.K, try), halves(g.V, try)
