@@ -62,12 +62,25 @@ func expand[T tensor.Element](c *call) {
 func concat(c *call) error {
 	axis := positive(c.node.Attrs.(op.ConcatAttrs).Axis, len(c.out.Shape))
 	outer, _, inner := around(c.out.Shape, axis)
-	inner *= c.out.DType.Size()
+	switch c.out.DType.Size() {
+	case 2:
+		place[uint16](c, axis, outer, inner)
+	case 4:
+		place[float32](c, axis, outer, inner)
+	case 8:
+		place[int64](c, axis, outer, inner)
+	default:
+		place[uint8](c, axis, outer, inner*c.out.DType.Size())
+	}
+	return nil
+}
+
+// place writes the operands side by side.
+func place[T tensor.Element](c *call, axis, outer, inner int) {
 	at := 0
 	for _, x := range c.in {
 		n := x.Shape[axis] * inner
-		kernels.Place(c.pool, c.out.Data, x.Data, outer, c.out.Shape[axis]*inner, at, n)
+		kernels.Place(c.pool, view[T](c.out), view[T](x), outer, c.out.Shape[axis]*inner, at, n)
 		at += n
 	}
-	return nil
 }

@@ -150,7 +150,7 @@ func Place[T any](p *Pool, dst, src []T, outer, total, at, n int) {
 	if at < 0 || n < 0 || at+n > total || len(dst) < outer*total || len(src) < outer*n {
 		panic(fmt.Sprintf("BUG: Place at [%d, %d) of %d", at, at+n, total))
 	}
-	split(p, outer, 1+elementGrain/max(1, n), columns[T]{dst, src, total, n, at, 0, n})
+	split(p, outer*n, elementGrain, columns[T]{dst, src, total, n, at, 0, n})
 }
 
 // columns copies n columns from one matrix to another, from column in of the one to column out of the other.
@@ -160,9 +160,19 @@ type columns[T any] struct {
 	out, in, n int
 }
 
+// do copies elements, counted over all rows, so that few long rows are divided too.
 func (c *columns[T]) do(lo, hi, _ int) {
-	for r := lo; r < hi; r++ {
-		copy(c.dst[r*c.ldd+c.out:][:c.n], c.src[r*c.lds+c.in:])
+	if c.n == 1 {
+		for r := lo; r < hi; r++ {
+			c.dst[r*c.ldd+c.out] = c.src[r*c.lds+c.in]
+		}
+		return
+	}
+	r, at := lo/c.n, lo%c.n
+	for lo < hi {
+		m := min(c.n-at, hi-lo)
+		copy(c.dst[r*c.ldd+c.out+at:][:m], c.src[r*c.lds+c.in+at:])
+		r, at, lo = r+1, 0, lo+m
 	}
 }
 
@@ -171,7 +181,7 @@ func Narrow[T any](p *Pool, dst, src []T, outer, extent, inner, start, n int) {
 	if start < 0 || n < 0 || start+n > extent || len(dst) < outer*n*inner {
 		panic(fmt.Sprintf("BUG: Narrow to [%d, %d) of %d", start, start+n, extent))
 	}
-	split(p, outer, 1+elementGrain/max(1, n*inner), columns[T]{dst, src, n * inner, extent * inner, 0, start * inner, n * inner})
+	split(p, outer*n*inner, elementGrain, columns[T]{dst, src, n * inner, extent * inner, 0, start * inner, n * inner})
 }
 
 // Pad surrounds src of the given shape with value: before[i] elements ahead of axis i, after[i] behind it.

@@ -24,7 +24,7 @@ func Reorder[T any](p *Pool, dst, src []T, shape []int, by []Reordering) {
 		g.inner *= shape[axes]
 	}
 	if axes == 0 {
-		split(p, n, elementGrain, columns[T]{dst, src, 1, 1, 0, 0, 1})
+		split(p, n, elementGrain, columns[T]{dst, src, n, n, 0, 0, n})
 		return
 	}
 	for i, d := range shape[:axes] {
@@ -33,6 +33,10 @@ func Reorder[T any](p *Pool, dst, src []T, shape []int, by []Reordering) {
 	}
 	g.last = axes - 1
 	row := shape[axes-1] * g.inner
+	if g.inner >= 16 { // rows of what stays together, so that one long axis is divided
+		g.last, row = axes, g.inner
+		g.shape[axes], g.inner = row, 1
+	}
 	split(p, n/row, 1+elementGrain/row, g)
 }
 
