@@ -55,7 +55,7 @@ var _ = ir.LowerTuple(CausalDepthwiseConvDef, func(g *ir.Graph, n *ir.Node, in [
 
 // CausalDepthwiseConv adds the convolution; pad may be nil.
 func CausalDepthwiseConv(x, w, pad *ir.Node, silu bool) (y, next *ir.Node) {
-	r := x.Graph.AddResults(2, CausalDepthwiseConvDef, CausalDepthwiseConvAttrs{silu, pad != nil}, withOptional(pad, x, w)...)
+	r := x.Graph.AddResults(2, CausalDepthwiseConvDef, CausalDepthwiseConvAttrs{silu, pad != nil}, ir.WithOptional(pad, x, w)...)
 	return r[0], r[1]
 }
 
@@ -108,6 +108,6 @@ var _ = ir.LowerTuple(GatedDeltaRuleDef, func(g *ir.Graph, n *ir.Node, in []*ir.
 
 // GatedDeltaRule adds the gated delta rule with its gates; state may be nil.
 func GatedDeltaRule(q, k, v, a, b, rate, bias, state *ir.Node, eps float64) (o, final *ir.Node) {
-	r := q.Graph.AddResults(2, GatedDeltaRuleDef, GatedDeltaAttrs{eps}, withOptional(state, q, k, v, a, b, rate, bias)...)
+	r := q.Graph.AddResults(2, GatedDeltaRuleDef, GatedDeltaAttrs{eps}, ir.WithOptional(state, q, k, v, a, b, rate, bias)...)
 	return r[0], r[1]
 }

@@ -108,11 +108,3 @@ func expect(in []ir.Type, first int, want ...operand) error {
 func operandCount(n int, hasBias bool, want int) error {
 	return fmt.Errorf("%d operands; has_bias is %v, which makes %d", n, hasBias, want)
 }
-
-// withOptional is operands, the last of which may be nil.
-func withOptional(last *ir.Node, in ...*ir.Node) []*ir.Node {
-	if last != nil {
-		in = append(in, last)
-	}
-	return in
-}

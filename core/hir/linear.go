@@ -42,7 +42,7 @@ var _ = ir.Lower(LinearDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Nod
 
 // Linear adds act(x·wᵀ + b); b may be nil.
 func Linear(x, w, b *ir.Node, act string) *ir.Node {
-	return x.Graph.Add(LinearDef, LinearAttrs{act}, withOptional(b, x, w)...)
+	return x.Graph.Add(LinearDef, LinearAttrs{act}, ir.WithOptional(b, x, w)...)
 }
 
 // MLPAttrs are the attributes of mlp.

@@ -35,7 +35,7 @@ func third(in []*ir.Node) *ir.Node {
 
 // LinearFused adds act(x·wᵀ + b) as one op; b may be nil.
 func LinearFused(x, w, b *ir.Node, act string) *ir.Node {
-	return x.Graph.Add(LinearFusedDef, LinearAttrs{act}, withOptional(b, x, w)...)
+	return x.Graph.Add(LinearFusedDef, LinearAttrs{act}, ir.WithOptional(b, x, w)...)
 }
 
 // SharedLinearPairAttrs are the attributes of shared_linear_pair.

@@ -304,3 +304,11 @@ func (g *Graph) compact() {
 	}
 	g.Nodes = kept
 }
+
+// WithOptional is the operands of an op whose last one, which may be nil, can be left out.
+func WithOptional(last *Node, in ...*Node) []*Node {
+	if last != nil {
+		in = append(in, last)
+	}
+	return in
+}

@@ -89,7 +89,7 @@ func Attention(q, k, v, mask *ir.Node, attrs AttentionAttrs, more ...*ir.Node) *
 	if attrs.Mask == "" {
 		attrs.Mask = MaskNone
 	}
-	return q.Graph.Add(AttentionDef, attrs, append(withOptional(mask, q, k, v), more...)...)
+	return q.Graph.Add(AttentionDef, attrs, append(ir.WithOptional(mask, q, k, v), more...)...)
 }
 
 // EffectiveScale is the factor of q.k.

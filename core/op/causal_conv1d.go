@@ -127,6 +127,6 @@ func CausalConv1D(x, w, bias, pad *ir.Node, silu bool) (y, next *ir.Node) {
 	if a.HasBias {
 		in = append(in, bias)
 	}
-	r := x.Graph.AddResults(2, CausalConv1DDef, a, withState(pad, in...)...)
+	r := x.Graph.AddResults(2, CausalConv1DDef, a, ir.WithOptional(pad, in...)...)
 	return r[0], r[1]
 }

@@ -74,14 +74,6 @@ func convCase(a ConvAttrs, in ...ir.Type) ir.Case[ConvAttrs] {
 	return ir.Case[ConvAttrs]{Attrs: a, In: in}
 }
 
-// withOptional appends last to in where there is one.
-func withOptional(last *ir.Node, in ...*ir.Node) []*ir.Node {
-	if last != nil {
-		in = append(in, last)
-	}
-	return in
-}
-
 // convDepth is the number of products in one output element.
 func convDepth(w ir.Type) int64 { return numel(ir.Type{Shape: w.Shape[1:]}) }
 
@@ -123,12 +115,18 @@ func inferConv(g Geometry, in []ir.Type, syms ir.Syms) (ir.Type, error) {
 	if err != nil {
 		return ir.Type{}, err
 	}
+	return g.result(in, w.Shape[0], size)
+}
+
+// result is the type of a convolution to so many channels, whose bias, if it has one, is checked.
+func (g *Geometry) result(in []ir.Type, channels ir.Dim, size [3]ir.Dim) (ir.Type, error) {
+	x := in[0]
 	if len(in) == 3 {
-		if err := vectorOf("bias", in[2], x.DType, w.Shape[0]); err != nil {
+		if err := vectorOf("bias", in[2], x.DType, channels); err != nil {
 			return ir.Type{}, err
 		}
 	}
-	return ir.Type{DType: x.DType, Shape: g.shape(x.Shape[0], w.Shape[0], size)}, nil
+	return ir.Type{DType: x.DType, Shape: g.shape(x.Shape[0], channels, size)}, nil
 }
 
 func evalConv(a ConvAttrs, in []*tensor.Array, out *tensor.Array) error {

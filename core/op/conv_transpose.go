@@ -88,12 +88,7 @@ func inferConvTranspose(g Geometry, in []ir.Type, syms ir.Syms) (ir.Type, error)
 	if !ok {
 		return ir.Type{}, fmt.Errorf("weight %v with %d groups is too large", w, g.Groups)
 	}
-	if len(in) == 3 {
-		if err := vectorOf("bias", in[2], x.DType, cout); err != nil {
-			return ir.Type{}, err
-		}
-	}
-	return ir.Type{DType: x.DType, Shape: g.shape(x.Shape[0], cout, size)}, nil
+	return g.result(in, cout, size)
 }
 
 func evalConvTranspose(a ConvTransposeAttrs, in []*tensor.Array, out *tensor.Array) error {

@@ -137,7 +137,7 @@ var FusedMatMulDef = ir.Define(ir.Def[FusedMatMulAttrs]{
 // FusedMatMul adds act(x . w + bias) + residual; bias and residual may be nil, has_bias and has_residual are set here.
 func FusedMatMul(x, w, bias, residual *ir.Node, attrs FusedMatMulAttrs) *ir.Node {
 	attrs.HasBias, attrs.HasResidual = bias != nil, residual != nil
-	return x.Graph.Add(FusedMatMulDef, attrs, withOptional(residual, withOptional(bias, x, w)...)...)
+	return x.Graph.Add(FusedMatMulDef, attrs, ir.WithOptional(residual, ir.WithOptional(bias, x, w)...)...)
 }
 
 var _ = ir.Lower(FusedMatMulDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Node {

@@ -113,14 +113,6 @@ func operandsAre(names []string, in, want []ir.Type) error {
 
 // GatedDeltaNet adds linear attention by the gated delta rule. State may be nil.
 func GatedDeltaNet(q, k, v, g, beta, state *ir.Node) (o, final *ir.Node) {
-	r := q.Graph.AddResults(2, GatedDeltaNetDef, NoAttrs{}, withState(state, q, k, v, g, beta)...)
+	r := q.Graph.AddResults(2, GatedDeltaNetDef, NoAttrs{}, ir.WithOptional(state, q, k, v, g, beta)...)
 	return r[0], r[1]
-}
-
-// withState is the operands, with the state behind them if there is one.
-func withState(state *ir.Node, in ...*ir.Node) []*ir.Node {
-	if state != nil {
-		in = append(in, state)
-	}
-	return in
 }

@@ -92,7 +92,7 @@ var GridAttentionDef = ir.Define(ir.Def[GridAttentionAttrs]{
 
 // GridAttention adds windowed self-attention on a grid; rh and rw are both nil or both given.
 func GridAttention(qkv, pad, rh, rw *ir.Node, attrs GridAttentionAttrs) *ir.Node {
-	return qkv.Graph.Add(GridAttentionDef, attrs, withOptional(rw, withOptional(rh, qkv, pad)...)...)
+	return qkv.Graph.Add(GridAttentionDef, attrs, ir.WithOptional(rw, ir.WithOptional(rh, qkv, pad)...)...)
 }
 
 // EffectiveScale is the factor of q.k.

@@ -146,5 +146,5 @@ var _ = ir.Lower(QConv2DDef, func(_ *ir.Graph, n *ir.Node, in []*ir.Node) *ir.No
 // QConv2D adds the convolution of 8-bit integers; bias may be nil, has_bias is set here.
 func QConv2D(x, w, mult, bias *ir.Node, a QConv2DAttrs) *ir.Node {
 	a.HasBias = bias != nil
-	return x.Graph.Add(QConv2DDef, a, withOptional(bias, x, w, mult)...)
+	return x.Graph.Add(QConv2DDef, a, ir.WithOptional(bias, x, w, mult)...)
 }

@@ -166,5 +166,5 @@ func btoi(b bool) int {
 // QMatMul adds the product of 8-bit integers; bias may be nil, has_bias is set here.
 func QMatMul(x, w, mult, bias *ir.Node, a QMatMulAttrs) *ir.Node {
 	a.HasBias = bias != nil
-	return x.Graph.Add(QMatMulDef, a, withOptional(bias, x, w, mult)...)
+	return x.Graph.Add(QMatMulDef, a, ir.WithOptional(bias, x, w, mult)...)
 }

@@ -62,7 +62,7 @@ func Rope(x, position *ir.Node, a RopeAttrs, angles ...*ir.Node) *ir.Node {
 	if a.Style == "" {
 		a.Style = NeoX
 	}
-	return x.Graph.Add(RopeDef, a, withOptional(position, append([]*ir.Node{x}, angles...)...)...)
+	return x.Graph.Add(RopeDef, a, ir.WithOptional(position, append([]*ir.Node{x}, angles...)...)...)
 }
 
 // Rotated is n_rot with its default.

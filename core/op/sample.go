@@ -188,5 +188,5 @@ func sampleCases() []ir.Case[NoAttrs] {
 // Sample draws an index for each row of logits. Temperature (f32), topK (i32), topP (f32), seed and step (u32, pairs of words, the
 // low one first) and minP (f32), which may be nil, hold one value or one for each row.
 func Sample(logits, temperature, topK, topP, seed, step, minP *ir.Node) *ir.Node {
-	return logits.Graph.Add(SampleDef, NoAttrs{}, withOptional(minP, logits, temperature, topK, topP, seed, step)...)
+	return logits.Graph.Add(SampleDef, NoAttrs{}, ir.WithOptional(minP, logits, temperature, topK, topP, seed, step)...)
 }

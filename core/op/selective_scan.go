@@ -76,6 +76,6 @@ var SelectiveScanDef = ir.DefineTuple(ir.TupleDef[NoAttrs]{
 
 // SelectiveScan adds the selective scan of Mamba. State may be nil.
 func SelectiveScan(x, delta, a, b, c, state *ir.Node) (y, final *ir.Node) {
-	r := x.Graph.AddResults(2, SelectiveScanDef, NoAttrs{}, withState(state, x, delta, a, b, c)...)
+	r := x.Graph.AddResults(2, SelectiveScanDef, NoAttrs{}, ir.WithOptional(state, x, delta, a, b, c)...)
 	return r[0], r[1]
 }

@@ -2,7 +2,6 @@ package quant_test
 
 import (
 	"encoding/binary"
-	"io"
 	"math"
 	"math/rand/v2"
 	"strings"
@@ -10,27 +9,11 @@ import (
 
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/quant"
-	"github.com/rlx-go/rlx/models/weights"
 )
 
 // TestDecode compares with the values that the Python package gguf 0.19 and ggml 0.25 give for the same blocks, bit by bit.
 func TestDecode(t *testing.T) {
-	c, err := weights.Open("testdata/blocks.safetensors")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	read := func(name string) []byte {
-		r, err := c.Open(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		b, err := io.ReadAll(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return b
-	}
+	read := reader(t, "testdata/blocks.safetensors")
 	for _, d := range dtype.Packed() {
 		name := strings.ToUpper(d.String())
 		blocks, want := read(name+".bytes"), read(name+".values")

@@ -185,23 +185,6 @@ func (r *Reader) Array(what string, each func(i int) error) error {
 	return err
 }
 
-// Int reads a whole number from 0 to most.
-func (r *Reader) Int(what string, most int64) (int64, error) {
-	t, err := r.token()
-	if err != nil {
-		return 0, err
-	}
-	num, ok := t.(json.Number)
-	if !ok {
-		return 0, fmt.Errorf("%s holds %s, not a number", what, describe(t))
-	}
-	v, err := strconv.ParseUint(num.String(), 10, 63)
-	if err != nil || v > uint64(most) {
-		return 0, fmt.Errorf("%s holds %.40s; allowed are whole numbers from 0 to %d", what, num, most)
-	}
-	return int64(v), nil
-}
-
 // Value reads any value that consists of at most limit values: nil, bool, json.Number, string, []any or map[string]any.
 func (r *Reader) Value(what string, limit int) (any, error) {
 	return r.value(what, &limit, 0)

@@ -19,8 +19,7 @@ const (
 	fileTemplate        = "chat_template.jinja"
 	fileGeneration      = "generation_config.json"
 
-	maxTokenizer = 256 << 20 // bytes; the largest published ones have 35 MB
-	maxText      = 4 << 20   // of the others
+	maxText = 4 << 20 // bytes of those but the tokenizer
 )
 
 // describe describes extend to the runtime, and collects what lies beside the checkpoint: a tokenizer, a template for conversations, and
@@ -30,7 +29,7 @@ func (c config) describe(cfg arch.Config, m *arch.Model) error {
 	if err := c.sampling(cfg, t); err != nil {
 		return err
 	}
-	data, ok, err := cfg.File(fileTokenizer, maxTokenizer)
+	data, ok, err := cfg.File(fileTokenizer, tokenizer.MaxFile)
 	if err != nil {
 		return err
 	}

@@ -45,79 +45,59 @@ func (c *casting) do(lo, hi, _ int) {
 func (c *casting) direct(lo, hi int) bool {
 	switch s := c.src.(type) {
 	case []float32:
-		return fromFloats(c, s, lo, hi)
+		return castFrom(c, s, lo, hi)
 	case []float64:
-		return fromFloats(c, s, lo, hi)
+		return castFrom(c, s, lo, hi)
 	case []int8:
-		return fromIntegers(c, s, lo, hi)
+		return castFrom(c, s, lo, hi)
 	case []int16:
-		return fromIntegers(c, s, lo, hi)
+		return castFrom(c, s, lo, hi)
 	case []int32:
-		return fromIntegers(c, s, lo, hi)
+		return castFrom(c, s, lo, hi)
 	case []int64:
-		return fromIntegers(c, s, lo, hi)
+		return castFrom(c, s, lo, hi)
 	case []uint32:
-		return fromIntegers(c, s, lo, hi)
+		return castFrom(c, s, lo, hi)
 	case []uint8:
-		return c.from != dtype.Bool && fromIntegers(c, s, lo, hi)
+		return c.from != dtype.Bool && castFrom(c, s, lo, hi)
 	}
 	return false
 }
 
-func fromFloats[S float32 | float64](c *casting, s []S, lo, hi int) bool {
+func castFrom[S Number](c *casting, s []S, lo, hi int) bool {
+	s = s[lo:hi]
 	switch d := c.dst.(type) {
 	case []float32:
-		convertAll(d[lo:hi], s[lo:hi])
+		convertAll(d[lo:hi], s)
 	case []float64:
-		convertAll(d[lo:hi], s[lo:hi])
+		convertAll(d[lo:hi], s)
 	case []int8:
-		saturate(d[lo:hi], s[lo:hi], c.to)
+		castToIntegers(c, d[lo:hi], s)
 	case []int16:
-		saturate(d[lo:hi], s[lo:hi], c.to)
+		castToIntegers(c, d[lo:hi], s)
 	case []int32:
-		saturate(d[lo:hi], s[lo:hi], c.to)
+		castToIntegers(c, d[lo:hi], s)
 	case []int64:
-		saturate(d[lo:hi], s[lo:hi], c.to)
+		castToIntegers(c, d[lo:hi], s)
 	case []uint32:
-		saturate(d[lo:hi], s[lo:hi], c.to)
+		castToIntegers(c, d[lo:hi], s)
 	case []uint8:
-		if c.to == dtype.Bool {
-			nonZero(d[lo:hi], s[lo:hi])
-		} else {
-			saturate(d[lo:hi], s[lo:hi], c.to)
-		}
+		castToIntegers(c, d[lo:hi], s)
 	default:
 		return false
 	}
 	return true
 }
 
-func fromIntegers[S Integer](c *casting, s []S, lo, hi int) bool {
-	switch d := c.dst.(type) {
-	case []float32:
-		convertAll(d[lo:hi], s[lo:hi])
-	case []float64:
-		convertAll(d[lo:hi], s[lo:hi])
-	case []int8:
-		convertAll(d[lo:hi], s[lo:hi])
-	case []int16:
-		convertAll(d[lo:hi], s[lo:hi])
-	case []int32:
-		convertAll(d[lo:hi], s[lo:hi])
-	case []int64:
-		convertAll(d[lo:hi], s[lo:hi])
-	case []uint32:
-		convertAll(d[lo:hi], s[lo:hi])
-	case []uint8:
-		if c.to == dtype.Bool {
-			nonZero(d[lo:hi], s[lo:hi])
-		} else {
-			convertAll(d[lo:hi], s[lo:hi])
-		}
+func castToIntegers[D Integer, S Number](c *casting, d []D, s []S) {
+	switch {
+	case c.to == dtype.Bool:
+		nonZero(d, s)
+	case c.from.IsFloat():
+		saturate(d, s, c.to)
 	default:
-		return false
+		convertAll(d, s)
 	}
-	return true
 }
 
 // convertAll is for conversions that Go defines as Cast does.
@@ -128,7 +108,7 @@ func convertAll[D, S Number](d []D, s []S) {
 	}
 }
 
-func nonZero[S Number](d []uint8, s []S) {
+func nonZero[D Integer, S Number](d []D, s []S) {
 	s = s[:len(d)]
 	for i := range d {
 		d[i] = 0
@@ -138,7 +118,8 @@ func nonZero[S Number](d []uint8, s []S) {
 	}
 }
 
-func saturate[D Integer, S float32 | float64](d []D, s []S, to dtype.DType) {
+// saturate is for floats.
+func saturate[D Integer, S Number](d []D, s []S, to dtype.DType) {
 	least, most := to.IntRange()
 	lo, hi := S(least), S(most) // S(most) may have been rounded up, to a value that D does not have
 	s = s[:len(d)]

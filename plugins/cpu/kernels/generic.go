@@ -101,10 +101,6 @@ func mapOf[D, S any](f func(S) D) func([]D, []S) {
 	}
 }
 
-func viaFloat64(f func(float64) float64) func(float32) float32 {
-	return func(x float32) float32 { return float32(f(float64(x))) }
-}
-
 // raise sets max to x if x is larger, so never to NaN.
 func raise(max *float32, x float32) {
 	if x > *max {

@@ -88,14 +88,16 @@ func called(a op.FusedMatMulAttrs, c *Call) product {
 
 // largest is the product at the symbols' upper bounds.
 func largest(n *ir.Node, a op.FusedMatMulAttrs) product {
-	most := n.Graph.Syms.Largest
-	return sizes(a, most(n.In[0].Type.Shape), most(n.In[1].Type.Shape), most(n.Type.Shape))
+	return bounded(n, a, n.Graph.Syms.Largest)
 }
 
 // smallest is the product at their lower bounds.
 func smallest(n *ir.Node, a op.FusedMatMulAttrs) product {
-	least := n.Graph.Syms.Smallest
-	return sizes(a, least(n.In[0].Type.Shape), least(n.In[1].Type.Shape), least(n.Type.Shape))
+	return bounded(n, a, n.Graph.Syms.Smallest)
+}
+
+func bounded(n *ir.Node, a op.FusedMatMulAttrs, at func(ir.Shape) []int) product {
+	return sizes(a, at(n.In[0].Type.Shape), at(n.In[1].Type.Shape), at(n.Type.Shape))
 }
 
 // fours reports whether a size is static and a multiple of four.

@@ -15,7 +15,7 @@ import (
 )
 
 // MaxFile is the most bytes that a tokenizer.json may have.
-const MaxFile = 256 << 20
+const MaxFile = 256 << 20 // the largest published ones have 35 MB
 
 const (
 	maxID     = 1<<22 - 1
