@@ -3,6 +3,7 @@ package kernels
 import (
 	"fmt"
 	"math"
+	"unsafe"
 
 	"github.com/rlx-go/rlx/core/dtype"
 )
@@ -16,6 +17,9 @@ func Cast(p *Pool, to dtype.DType, dst any, from dtype.DType, src any) {
 	if lenOf(dst) < n {
 		panic("BUG: Cast: dst is short")
 	}
+	if n == 0 {
+		return
+	}
 	switch f := p.isa; { // weights and activations: worth a vector routine
 	case to == dtype.F32 && from == dtype.F16:
 		split(p, n, elementGrain, mapping[float32, uint16]{f.widenF16, dst.([]float32), src.([]uint16)})
@@ -26,19 +30,53 @@ func Cast(p *Pool, to dtype.DType, dst any, from dtype.DType, src any) {
 	case to == dtype.BF16 && from == dtype.F32:
 		split(p, n, elementGrain, mapping[uint16, float32]{f.narrowBF16, dst.([]uint16), src.([]float32)})
 	default:
-		split(p, n, elementGrain, casting{to, from, dst, src})
+		split(p, n, elementGrain, casting{p.isa, to, from, dst, src})
 	}
 }
 
 type casting struct {
+	isa      *isa
 	to, from dtype.DType
 	dst, src any
 }
 
 func (c *casting) do(lo, hi, _ int) {
+	lo += c.isa.castVectors(c.to, address(c.dst, lo), c.from, address(c.src, lo), hi-lo)
 	if !c.direct(lo, hi) {
 		c.blocks(lo, hi)
 	}
+}
+
+// castRoutine converts whole vectors of elements.
+type castRoutine = func(dst, src *uint8, blocks int)
+
+// castTypes are what a castRoutine reads and writes.
+type castTypes struct{ from, to dtype.DType }
+
+// setCasts gives a set its routines of casts, by their names: f32_i8 is from f32 to i8.
+func (s *isa) setCasts(routines map[string]castRoutine) *isa {
+	s.casts = map[castTypes]castRoutine{}
+	for _, from := range dtype.All() {
+		for _, to := range dtype.All() {
+			if f := routines[from.String()+"_"+to.String()]; f != nil {
+				s.casts[castTypes{from, to}] = f
+			}
+		}
+	}
+	if len(s.casts) != len(routines) {
+		panic("BUG: " + s.name + " has a cast of a type that there is not")
+	}
+	return s
+}
+
+// castVectors casts as many of the n elements as are whole vectors, if there is a routine for that, and returns how many it has done.
+func (s *isa) castVectors(to dtype.DType, dst *uint8, from dtype.DType, src *uint8, n int) int {
+	f, blocks := s.casts[castTypes{from, to}], n/s.lanes
+	if f == nil || blocks == 0 {
+		return 0
+	}
+	f(dst, src, blocks)
+	return blocks * s.lanes
 }
 
 // direct converts elements one by one, unless one of the types is f16 or bf16.
@@ -155,27 +193,46 @@ func (c *casting) blocks(lo, hi int) {
 }
 
 func lenOf(s any) int {
+	n, _ := elementsAt(s, -1)
+	return n
+}
+
+// address is that of element i.
+func address(s any, i int) *uint8 {
+	_, p := elementsAt(s, i)
+	return p
+}
+
+// elementsAt is the number of elements, and the address of element i if that is not negative.
+func elementsAt(s any, i int) (int, *uint8) {
 	switch s := s.(type) {
 	case []float32:
-		return len(s)
+		return len(s), pointer(s, i)
 	case []float64:
-		return len(s)
+		return len(s), pointer(s, i)
 	case []uint16:
-		return len(s)
+		return len(s), pointer(s, i)
 	case []int8:
-		return len(s)
+		return len(s), pointer(s, i)
 	case []int16:
-		return len(s)
+		return len(s), pointer(s, i)
 	case []int32:
-		return len(s)
+		return len(s), pointer(s, i)
 	case []int64:
-		return len(s)
+		return len(s), pointer(s, i)
 	case []uint8:
-		return len(s)
+		return len(s), pointer(s, i)
 	case []uint32:
-		return len(s)
+		return len(s), pointer(s, i)
 	}
 	panic(fmt.Sprintf("BUG: Cast of %T", s))
+}
+
+func pointer[T any](s []T, i int) *uint8 {
+	if i < 0 {
+		return nil
+	}
+	return (*uint8)(unsafe.Pointer(&s[i]))
 }
 
 // loadFloats widens elements exactly.

@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/dtype"
 )
 
 // Functions of integers. The loops in Go have no call in them; routines of the instruction set take over what they can, whole vectors.
@@ -58,6 +59,42 @@ func (x *integerRows[T]) do(lo, hi, _ int) {
 	default:
 		panic("BUG: " + x.op + " of integers")
 	}
+}
+
+// integerRoutine is a function of whole vectors of integers. zeros is not 0 if an element of b is.
+type integerRoutine = func(dst, a, b *uint8, blocks int) (zeros int)
+
+// integerFunction is what an integerRoutine computes, and the type of its elements.
+type integerFunction struct {
+	op   BinaryOp
+	kind dtype.DType
+}
+
+// setIntegers gives a set its routines of integers of 32 bits, by their names: shift_left_u32.
+func (s *isa) setIntegers(routines map[string]integerRoutine) *isa {
+	s.integers = map[integerFunction]integerRoutine{}
+	for _, op := range Binaries() {
+		for _, d := range []dtype.DType{dtype.I32, dtype.U32} {
+			if f := routines[op.String()+"_"+d.String()]; f != nil {
+				s.integers[integerFunction{op, d}] = f
+			}
+		}
+	}
+	if len(s.integers) != len(routines) {
+		panic("BUG: " + s.name + " has a routine of integers without an op")
+	}
+	return s
+}
+
+// integerRoutineOf is the set's routine of elements of type T; nil if it has none.
+func integerRoutineOf[T Integer](s *isa, op BinaryOp) integerRoutine {
+	switch any(T(0)).(type) {
+	case int32:
+		return s.integers[integerFunction{op, dtype.I32}]
+	case uint32:
+		return s.integers[integerFunction{op, dtype.U32}]
+	}
+	return nil
 }
 
 // binaryIntegers is one row of integers. It reports false for a division by zero.
@@ -120,10 +157,7 @@ func binaryIntegers[T Integer](s *isa, op BinaryOp, dst, a, b []T) bool {
 				return false
 			}
 			r := x % y
-			if r != 0 && r < 0 != (y < 0) {
-				r += y
-			}
-			dst[i] = r
+			dst[i] = r + y&-T(bit(r != 0)&bit(r < 0 != (y < 0))) // whether the signs differ cannot be predicted
 		}
 	case Pow:
 		for i, x := range a {
@@ -151,6 +185,7 @@ type binaryInts[T Integer] struct {
 	p         *Pool
 	g         grid
 	op        BinaryOp
+	vectors   integerRoutine // or nil
 	dst, a, b []T
 }
 
@@ -159,12 +194,23 @@ func (x *binaryInts[T]) do(lo, hi, worker int) {
 	buf := scratchOf[T](x.p.scratch(worker), 2*spread)
 	x.g.rows(lo, hi, func(out int, at [operands]int, n int) {
 		pieces(n, x.a[at[0]:], x.b[at[1]:], sa, sb, buf, func(i int, a, b []T) {
-			if !binaryIntegers(x.p.isa, x.op, x.dst[out+i:][:len(a)], a, b) {
+			dst, zeros := x.dst[out+i:][:len(a)], 0
+			if n := len(a) / x.p.isa.lanes; x.vectors != nil && n > 0 {
+				if zeros = x.vectors(pointer(dst, 0), pointer(a, 0), pointer(b, 0), n); !x.op.divides() {
+					zeros = 0
+				}
+				n *= x.p.isa.lanes
+				dst, a, b = dst[n:], a[n:], b[n:]
+			}
+			if zeros != 0 || !binaryIntegers(x.p.isa, x.op, dst, a, b) {
 				x.p.bad.Store(1)
 			}
 		})
 	})
 }
+
+// divides reports a function of integers that takes no 0 as operand 1.
+func (op BinaryOp) divides() bool { return op == Div || op == Remainder || op == Mod }
 
 // scratchOf is n elements of scratch memory.
 func scratchOf[T Integer](s *scratch, n int) []T {
@@ -186,7 +232,7 @@ func elementsOf[T any](b []byte) []T {
 // binaryInteger is dst = op(a, b) on integers with NumPy broadcast, as Binary.
 func binaryInteger[T Integer](p *Pool, op BinaryOp, g grid, n int, dst, a, b []T) error {
 	p.bad.Store(0)
-	split(p, n, elementGrain, binaryInts[T]{p, g, op, dst, a, b})
+	split(p, n, elementGrain, binaryInts[T]{p, g, op, integerRoutineOf[T](p.isa, op), dst, a, b})
 	if p.bad.Load() != 0 {
 		return diag.New(diag.DivisionByZero, op.String(), "integer division by zero; the divisor must not hold 0")
 	}

@@ -67,6 +67,9 @@ type isa struct {
 	// slow are the elementwise ops for which the set has no routine, so that loops in Go compute them.
 	slow map[any]bool
 
+	casts    map[castTypes]castRoutine // of whole vectors; loops in Go do all others
+	integers map[integerFunction]integerRoutine
+
 	sum        func(x []float32) float32
 	sumSquares func(x []float32, mean float32) float32 // sum of (x-mean)^2
 	normalize  func(dst, x, gamma, beta []float32, mean, scale float32)

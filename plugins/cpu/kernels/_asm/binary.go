@@ -40,11 +40,15 @@ func genBinary(v vec) {
 const cmpUnordered = 3
 
 func (v vec) binary(name string, f func(a VecVirtual, b Mem) VecVirtual) {
-	function := name
-	name += "Into" + v.name
-	entries = append(entries, entry{"binary", v.name, function, name})
-	TEXT(name, NOSPLIT, "func(dst, a, b *float32, blocks int)")
-	Doc(name + " is dst = f(a, b) over blocks*lanes floats; blocks > 0, dst may be a or b.")
+	v.each("binary", name, "Into", "float32", "blocks*lanes floats", f)
+}
+
+// each writes a routine that is dst = f(a, b) over whole vectors.
+func (v vec) each(kind, function, suffix, element, over string, f func(a VecVirtual, b Mem) VecVirtual) {
+	name := symbol(function) + suffix + v.name
+	entries = append(entries, entry{kind, v.name, function, name})
+	TEXT(name, NOSPLIT, "func(dst, a, b *"+element+", blocks int)")
+	Doc(name + " is dst = f(a, b) over " + over + "; blocks > 0, dst may be a or b.")
 	Pragma("noescape")
 	dst, a, b := Load(Param("dst"), GP64()), Load(Param("a"), GP64()), Load(Param("b"), GP64())
 	n := Load(Param("blocks"), GP64())
@@ -141,23 +145,6 @@ func (v vec) bits() {
 		{"xor_bool", func(a VecVirtual, b Mem) VecVirtual { r := truth(a); v.xor(truth(b), r, r); return r }},
 		{"not_bool", func(a VecVirtual, _ Mem) VecVirtual { r := truth(a); v.xor(ones, r, r); return r }},
 	} {
-		name := symbol(op.name) + "Bits" + v.name
-		entries = append(entries, entry{"bits", v.name, op.name, name})
-		TEXT(name, NOSPLIT, "func(dst, a, b *uint8, blocks int)")
-		Doc(name + " is dst = f(a, b) over vectors of bytes; blocks > 0, dst may be a or b.")
-		Pragma("noescape")
-		dst, a, b := Load(Param("dst"), GP64()), Load(Param("a"), GP64()), Load(Param("b"), GP64())
-		n := Load(Param("blocks"), GP64())
-		i := GP64()
-		XORQ(i, i)
-		Label("loop")
-		x := v.reg()
-		VMOVUPS(Mem{Base: a, Index: i, Scale: 1}, x)
-		VMOVUPS(op.f(x, Mem{Base: b, Index: i, Scale: 1}), Mem{Base: dst, Index: i, Scale: 1})
-		ADDQ(Imm(uint64(v.bytes())), i)
-		DECQ(n)
-		JNE(LabelRef("loop"))
-		VZEROUPPER()
-		RET()
+		v.each("bits", op.name, "Bits", "uint8", "vectors of bytes", op.f)
 	}
 }

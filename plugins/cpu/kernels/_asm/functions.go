@@ -354,7 +354,7 @@ func (v vec) test(name string, magnitude bool, bits uint32, predicate uint8) {
 }
 
 // storeTruth stores a byte of 1 or 0 for each lane: whether the relation of x and y holds.
-func (v vec) storeTruth(predicate uint8, x VecVirtual, y Op, ones, dst Register) {
+func (v vec) storeTruth(predicate uint8, x VecVirtual, y, ones Op, dst Register) {
 	bytes := XMM()
 	if v.wide() {
 		k := K()

@@ -28,6 +28,8 @@ var parts = map[string]func(vec){
 	"attention":  genAttention,
 	"rows":       genRows,
 	"binary":     genBinary,
+	"cast":       genCast,
+	"integers":   genIntegers,
 	"bf16":       genBF16,
 	"tiles":      genTiles,
 	"attend":     genAttend,

@@ -10,10 +10,21 @@ import (
 // An entry is a routine that package kernels looks up by the name of the function that it computes, so that neither a table there
 // nor this program has a list of functions.
 type entry struct {
-	kind     string // of table: unary, binary, compare, test or bits
+	kind     string // of table, one of elements
 	set      string // the instruction set
 	function string // its name, that of an op
 	value    string // of the entry, in Go
+}
+
+// elements are the types of entries, by the kind of table.
+var elements = map[string]string{
+	"unary":   "unaryRoutine",
+	"binary":  "func(dst, a, b *float32, blocks int)",
+	"compare": "func(dst *uint8, a, b *float32, blocks int)",
+	"test":    "func(dst *uint8, src *float32, blocks int)",
+	"bits":    "func(dst, a, b *uint8, blocks int)",
+	"cast":    "func(dst, src *uint8, blocks int)",
+	"integer": "func(dst, a, b *uint8, blocks int) (zeros int)",
 }
 
 // tables are the Go declarations of entries, a map for each kind and instruction set.
@@ -21,13 +32,6 @@ func tables(entries []entry) string {
 	slices.SortFunc(entries, func(a, b entry) int {
 		return cmp.Or(strings.Compare(a.kind, b.kind), strings.Compare(a.set, b.set), strings.Compare(a.function, b.function))
 	})
-	elements := map[string]string{
-		"unary":   "unaryRoutine",
-		"binary":  "func(dst, a, b *float32, blocks int)",
-		"compare": "func(dst *uint8, a, b *float32, blocks int)",
-		"test":    "func(dst *uint8, src *float32, blocks int)",
-		"bits":    "func(dst, a, b *uint8, blocks int)",
-	}
 	var w strings.Builder
 	for i, e := range entries {
 		if i == 0 || e.kind != entries[i-1].kind || e.set != entries[i-1].set {
