@@ -8,7 +8,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/device"
@@ -130,7 +129,7 @@ type BackendInfo struct {
 // Describe starts the backend, asks for its description, and ends it. Of the options it uses Log and Sandbox. Errors match ErrLost or
 // ErrDevice.
 func (b Backend) Describe(ctx context.Context, o Options) (BackendInfo, error) {
-	s, err := rpc.Start(ctx, rpc.Options{Path: b.Path, Name: b.Name, Log: o.Log, Timeouts: rpc.Timeouts{Start: describeTime}, Sandbox: o.Sandbox})
+	s, err := rpc.Start(ctx, rpc.Options{Path: b.Path, Name: b.Name, Log: o.Log, Sandbox: o.Sandbox})
 	if err != nil {
 		return BackendInfo{}, err
 	}
@@ -138,9 +137,6 @@ func (b Backend) Describe(ctx context.Context, o Options) (BackendInfo, error) {
 	info, err := s.Info(ctx)
 	return backendInfo(info, s), err
 }
-
-// describeTime bounds the start of a backend for Describe.
-const describeTime = 5 * time.Second
 
 func backendInfo(i device.Info, s *rpc.Session) BackendInfo {
 	out := BackendInfo{Name: i.Name, Version: i.Version, Devices: i.Devices, Levels: i.Levels, Precisions: i.Precisions, MaxAlloc: i.MaxAlloc, Sandbox: s.Sandbox()}

@@ -6,13 +6,16 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/rlx-go/rlx/core/program"
+	"github.com/rlx-go/rlx/core/tensor"
 )
 
 var update = flag.Bool("update", false, "write spec/testdata anew: only before a release, for files are never to stop loading")
@@ -66,6 +69,13 @@ func TestGolden(t *testing.T) {
 		b, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
+		}
+		base, _ := v.WeightsSection()
+		for _, x := range v.Weights().Tensors() { // so that a run of the vectors means something
+			a := tensor.Tensor{DType: x.Type.DType, Shape: x.Type.Shape.Eval(nil), Data: b[base+x.Offset:][:x.Size]}.Array()
+			if slices.ContainsFunc(a.F, func(w float64) bool { return !(math.Abs(w) <= 4) }) || slices.Max(a.F) <= 0 {
+				t.Errorf("%s: weight %s lies from %v to %v", file, x.Name, slices.Min(a.F), slices.Max(a.F))
+			}
 		}
 		if again := rewrite(t, v, b); !bytes.Equal(again, b) {
 			t.Errorf("%s: written again it differs at byte %d", file, firstDifference(again, b))

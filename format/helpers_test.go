@@ -13,6 +13,7 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/core/sched"
+	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/internal/tinymodel"
 )
 
@@ -92,12 +93,12 @@ func testWeights() []Weight {
 	r := rand.New(rand.NewPCG(1, 2))
 	weight := func(name, typ string) Weight {
 		t := ir.MustType(typ)
-		b := make([]byte, t.Bytes(nil))
-		for i := range b {
-			b[i] = byte(r.Uint32())
+		f := make([]float32, t.Bytes(nil)/4)
+		for i := range f {
+			f[i] = r.Float32() - 0.5
 		}
 		return Weight{name, t, func(w io.Writer) error {
-			_, err := w.Write(b)
+			_, err := w.Write(tensor.Bytes(f))
 			return err
 		}}
 	}

@@ -63,7 +63,7 @@ func Precisions() []string { return []string{DefaultPrecision, "bf16"} }
 type Device struct {
 	ID       string   // the value for --device, unique within the backend
 	Name     string   // product name
-	Type     string   // "cpu", "gpu", "software"
+	Type     string   // one of DeviceTypes
 	Memory   int64    // bytes
 	Features []string // for example "avx512f", "4 threads"
 }

@@ -187,36 +187,18 @@ func newSuite(b device.Backend, info device.Info) *suite { return &suite{b: b, i
 func (s *suite) checkInfo() error {
 	i := s.info
 	switch {
-	case i.Name == "" || i.Version == "" || i.Target == nil:
-		return fmt.Errorf("name is %q, version %q, description %v; none may be empty", i.Name, i.Version, i.Target)
-	case i.Target.Name != i.Name:
-		return fmt.Errorf("the description is of %q; want %q, the backend's name", i.Target.Name, i.Name)
 	case len(i.Devices) == 0:
 		return fmt.Errorf("no devices; a backend without any answers device.ErrUnavailable")
-	case i.MaxAlloc < 0:
-		return fmt.Errorf("largest arena is %d bytes", i.MaxAlloc)
-	case !i.Target.HasType(dtype.F32):
+	case i.Target != nil && !i.Target.HasType(dtype.F32):
 		return fmt.Errorf("element types are %v; f32 is the least", i.Target.Types)
 	}
-	if err := i.Target.Check(); err != nil {
-		return fmt.Errorf("description: %w", err)
+	if err := i.Check(); err != nil {
+		return fmt.Errorf("it %w", err)
 	}
 	text := i.Target.String()
 	again, err := target.Parse(text)
 	if err != nil || again.String() != text {
 		return fmt.Errorf("the description is not read back as it is written (%v):\n%s", err, text)
-	}
-	for _, l := range i.Levels {
-		if !slices.Contains(i.Target.Levels, l) {
-			return fmt.Errorf("level %q is not one of the description, %q", l, i.Target.Levels)
-		}
-	}
-	var ids []string
-	for _, d := range i.Devices {
-		if d.ID == "" || slices.Contains(ids, d.ID) || d.Name == "" || d.Type == "" || d.Memory < 0 {
-			return fmt.Errorf("device %+v lacks a unique ID, a name or a type", d)
-		}
-		ids = append(ids, d.ID)
 	}
 	return nil
 }

@@ -26,13 +26,14 @@ const (
 
 // AttentionAttrs are the attributes of attention.
 type AttentionAttrs struct {
-	Heads   int     `attr:"heads"`    // of q
-	KVHeads int     `attr:"kv_heads"` // of k and v; 0: as many as heads. Query head h reads kv head h*kv_heads/heads
-	Layout  string  `attr:"layout"`   // bse, bhsd or bshd, of all of q, k, v and the result
+	Heads   int `attr:"heads"`    // of q
+	KVHeads int `attr:"kv_heads"` // of k and v; 0: as many as heads. Query head h reads kv head h*kv_heads/heads
+	// Layout of q, k, v and the result: bse, bhsd or bshd. In bse, E is the heads side by side: head h takes elements h*D to h*D+D-1 of a row.
+	Layout  string  `attr:"layout"`
 	Scale   float64 `attr:"scale"`    // 0: 1/sqrt(D)
 	Softcap float64 `attr:"softcap"`  // 0: none
 	Mask    string  `attr:"mask"`     // none, causal, sliding, custom or bias
-	Window  int     `attr:"window"`   // of sliding: keys before the query's own position
+	Window  int     `attr:"window"`   // of sliding: how many keys before the query's own position take part, beside the one at it
 	QOffset int     `attr:"q_offset"` // of causal and sliding: position of query 0 among the keys, if use_q_offset
 	// UseQOffset: without it the position is an operand, or else S_k - S_q, so that the last query sees the last key.
 	UseQOffset bool `attr:"use_q_offset"`
@@ -60,7 +61,8 @@ var AttentionDef = ir.Define(ir.Def[AttentionAttrs]{
 		"o[i] = sum of p[i,j] * v[j]. A key that is masked out, or whose biased score is -Inf, takes no part; a query without " +
 		"keys gives zeros. v may have another head dim than q and k. k and v have q's type, or f16 or bf16 where q is f32. Further operands, in this order: " +
 		"a mask. custom: bool, or a number where less than 0.5 masks out, of shape [B,Sk], [B,Sq,Sk] or [B,H,Sq,Sk] " +
-		"with dims of 1 repeated; bias: of shape [B,H,Sq,Sk] with dims of 1 repeated. With causal and sliding, if given: i32[] or i32[B], the position of query 0 among the keys, which changes " +
+		"with dims of 1 repeated; bias: of shape [B,H,Sq,Sk] with dims of 1 repeated. A query at position t sees with causal the keys 0 to t, with sliding t-window to t: window+1 of them. " +
+		"Query i is at position offset+i. With causal and sliding, if given: i32[] or i32[B], the position of query 0 among the keys, which changes " +
 		"from run to run; keys after the last query's position may be stale rows of a cache. With kv_len: i32[] or i32[B], how many keys there are; those after them " +
 		"do not exist, for the default position either. A number outside 0 to Sk is a run error. With sinks: one logit per head, of q's type, which takes part in the softmax as a key without a value " +
 		"does (gpt-oss). packed: q, k and v are rows [B,S,W] of which heads*head_dim elements from packed[0] on, for k and v kv_heads*head_dim from packed[1] and packed[2] on, are read: " +

@@ -13,7 +13,7 @@ type ConvAttrs struct {
 	Stride   []int  `attr:"stride"`   // default 1
 	Padding  []int  `attr:"padding"`  // zeros on both sides, default 0
 	Dilation []int  `attr:"dilation"` // default 1
-	Groups   int    `attr:"groups"`   // default 1
+	Groups   int    `attr:"groups"`   // 0 is 1
 	Layout   string `attr:"layout"`   // of x and the result: ncw or nwc, nchw or nhwc, ncdhw or ndhwc
 }
 
@@ -47,7 +47,7 @@ func conv(axes int, cases func() []ir.Case[ConvAttrs]) *ir.OpDef {
 	return ir.Define(ir.Def[ConvAttrs]{
 		Name: fmt.Sprintf("conv%dd", axes),
 		Doc: "Cross-correlation (the kernel is not flipped) of x with w [Cout, Cin/groups, " + taps[axes] + "], plus bias [Cout] if given: " +
-			"out = floor((in + 2*padding - dilation*(k-1) - 1) / stride) + 1, which must be at least 1. Padding is zeros. Output " +
+			"out = floor((in + 2*padding - dilation*(k-1) - 1) / stride) + 1, which must be at least 1. Taps that fall on padding take no part: they add nothing, not even where w is Inf or NaN. Output " +
 			"channel o reads group floor(o / (Cout/groups)). w may be f16 or bf16 while x is f32; the bias has x's type.",
 		MinIn: 2, MaxIn: 3,
 		Infer: func(s ir.Sig[ConvAttrs]) (ir.Type, error) {

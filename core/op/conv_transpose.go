@@ -13,7 +13,7 @@ type ConvTransposeAttrs struct {
 	Padding       []int  `attr:"padding"`        // elements cut from both ends of each axis, default 0
 	OutputPadding []int  `attr:"output_padding"` // elements added at the end of each axis, default 0
 	Dilation      []int  `attr:"dilation"`       // default 1
-	Groups        int    `attr:"groups"`         // default 1
+	Groups        int    `attr:"groups"`         // 0 is 1
 	Layout        string `attr:"layout"`         // of x and the result: ncw or nwc, nchw or nhwc, ncdhw or ndhwc
 }
 

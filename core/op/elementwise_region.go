@@ -10,7 +10,7 @@ import (
 
 // ElementwiseRegionAttrs are the attributes of elementwise_region.
 type ElementwiseRegionAttrs struct {
-	Expr string `attr:"expr"` // see ParseRegion
+	Expr string `attr:"expr"` // steps, in the one form that the grammar above allows
 }
 
 // ElementwiseRegionDef runs a chain of elementwise ops in one pass over memory.
@@ -18,7 +18,7 @@ var ElementwiseRegionDef = ir.Define(ir.Def[ElementwiseRegionAttrs]{
 	Name: "elementwise_region",
 	Doc: "Up to 32 elementwise ops on up to 16 operands in one pass, written as expr, such as \"v0=add(i0,i1); v1=gelu(v0)\"; the " +
 		"last step is the result. Operands are f32 or bool; each has the result's shape, or (without leading 1s) a suffix of " +
-		"it, or one element. Intermediate values are f32 or bool. Numbers in expr are f32.",
+		"it, or one element. Intermediate values are f32 or bool. Numbers in expr are f32.\n\n" + regionGrammar,
 	MinIn: 1, MaxIn: MaxRegionInputs, Elementwise: true,
 	InPlace: []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15},
 	Infer: func(s ir.Sig[ElementwiseRegionAttrs]) (ir.Type, error) {

@@ -33,7 +33,8 @@ var GridAttentionDef = ir.Define(ir.Def[GridAttentionAttrs]{
 		"[B,gh,gw,H*D]. The grid is cut into ceil(gh/w) x ceil(gw/w) windows of w x w tokens, window 0 into one of gh x gw. " +
 		"Tokens past the edge are padding whose q, k and v are the row pad [3*H*D]; they are keys like any other, and their own " +
 		"results are dropped. score[q,k] = scale * q.k + q.rh[qy,ky] + q.rw[qx,kx], with rh [wh,wh,D] and rw [ww,ww,D] if " +
-		"given; softmax over all keys of the window; result = sum of weight * v. Scores need not be stored.",
+		"given; softmax over all keys of the window; result = sum of weight * v. A key whose score is -Inf has weight 0, and a query without other keys gives zeros, as in attention, but " +
+		"its v is multiplied nevertheless, so that an Inf or NaN there gives NaN. Scores need not be stored.",
 	MinIn: 2, MaxIn: 4,
 	Infer: func(s ir.Sig[GridAttentionAttrs]) (ir.Type, error) {
 		g, err := s.Attrs.Sizes(s.In)

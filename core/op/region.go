@@ -75,6 +75,18 @@ func FormatRegion(steps []RegionStep) string {
 	return b.String()
 }
 
+// regionGrammar is the language of expr, for spec/ops.md.
+const regionGrammar = "```\n" +
+	"expr    = step { \"; \" step } .                                      at most 32, v0, v1, ... in order\n" +
+	"step    = \"v\" int \"=\" op \"(\" operand { \",\" operand } { \",\" attr } \")\" .\n" +
+	"operand = \"i\" int | \"v\" int | number .                             operand of the region, result of an earlier step, or an f32\n" +
+	"attr    = name \"=\" value .                                        those that are not zero, names ascending\n" +
+	"value   = number | int | \"true\" | dtype .\n" +
+	"```\n\n" +
+	"An op is elementwise, with attributes that are numbers, bools or element types. A number is the shortest decimal that is the same f32 (of an " +
+	"attribute: f64), with an exponent of two digits or more if that is below -4 or above 5, and with \".0\" where it would look like an int: 2.0, 0.1, 1e-06, " +
+	"1.5e+06, +Inf, -Inf, NaN. There are no other spaces. Every step but the last is used by a later one, and the operands that are used are i0, i1, ... without gaps."
+
 // ParseRegion reads "v0=add(i0,i1); v1=elu(v0,alpha=1.0)": steps v0, v1, ... in order, each an elementwise op on region operands
 // i0, i1, ..., results of earlier steps, and numbers such as 2.0, 1e-06, +Inf or NaN, which are f32; attributes that are not zero
 // follow the operands.

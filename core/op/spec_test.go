@@ -48,8 +48,9 @@ Made from the definitions in core/op by ` + "`go test ./core/op -run TestSpec -u
 Tensors are dense and row-major. Shapes broadcast as in NumPy if the op's definition says so: aligned at the right, a dim of 1 is
 repeated. Sizes that must be equal are the same expression of symbols (spec/format.md, "Dims"); where they only may be equal, a reshape
 before the op requires that they are. Arithmetic on f16, bf16 and f32 is done in f32 or better and rounded once;
-NaN propagates through every op unless its definition says otherwise. Axes are counted from 0. Attributes that text and artifacts leave out
-are zero: false, 0, 0.0, "", [] or no element type.
+NaN propagates through every op unless its definition says otherwise. Axes are counted from 0. Artifacts have every attribute.
+One that text leaves out, that of a region's expr included, is zero: false, 0, 0.0, "", [] or no element type. Where zero stands for another value
+the attribute says so: groups 0 is groups 1.
 
 An *activation* is an op that the attribute act of fused_matmul may name.
 

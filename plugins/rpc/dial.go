@@ -13,6 +13,7 @@ import (
 	goplugin "github.com/hashicorp/go-plugin"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/status"
 )
 
@@ -29,10 +30,12 @@ func (hostPlugin) GRPCClient(_ context.Context, _ *goplugin.GRPCBroker, c *grpc.
 	return c, nil
 }
 
-// dialOptions replace go-plugin's defaults: messages of 2 GiB, any method, calls without a deadline, reconnection.
-func dialOptions(r *backendRunner, stop time.Duration) []grpc.DialOption {
+// dialOptions replace go-plugin's defaults: no TLS, messages of 2 GiB, any method, calls without a deadline, reconnection.
+func dialOptions(r *backendRunner, id hostIdentity, stop time.Duration) []grpc.DialOption {
 	var dialled atomic.Bool
+	secure := credentials.NewTLS(id.config(func() []byte { return r.shake.Load().cert }))
 	return []grpc.DialOption{
+		grpc.WithTransportCredentials(&watchedTLS{secure, r.tlsFailed}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(MaxMessage), grpc.MaxCallSendMsgSize(MaxMessage)),
 		grpc.WithMaxHeaderListSize(maxHeaderList),
 		grpc.WithDisableServiceConfig(),
@@ -40,12 +43,12 @@ func dialOptions(r *backendRunner, stop time.Duration) []grpc.DialOption {
 		grpc.WithIdleTimeout(0), // an idle channel closes its connection, and there is only one
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
 			// A second dial could only reach something else at that path.
-			socket := r.socket.Load()
-			if socket == nil || dialled.Swap(true) {
+			h := r.shake.Load()
+			if h == nil || dialled.Swap(true) {
 				return nil, errors.New("the connection with the backend has ended")
 			}
 			var d net.Dialer
-			conn, err := d.DialContext(ctx, "unix", *socket)
+			conn, err := d.DialContext(ctx, "unix", h.socket)
 			if err != nil {
 				return nil, err
 			}

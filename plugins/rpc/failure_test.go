@@ -88,8 +88,15 @@ func TestBadStart(t *testing.T) {
 		"gopanic@info":  {ErrCrashed, []string{"exit status 2", "it said: panic: worker met a bug"}},
 		"big@":          {ErrProtocol, []string{"more than 4194304 bytes"}},
 		"many@":         {ErrProtocol, []string{"a list of 100000"}},
+		"tls-plain":     {ErrHandshake, []string{"TLS handshake failed: ", "does not look like a TLS handshake", "spec/protocol.md"}},
+		"tls-other":     {ErrHandshake, []string{"TLS handshake failed: its certificate is not the one of its handshake"}},
+		"tls-refuses":   {ErrHandshake, []string{"TLS handshake failed: remote error: tls: ", "the backend refused the host's certificate"}},
+		"tls-old":       {ErrHandshake, []string{"TLS handshake failed: ", "protocol version"}},
+		"typo@":         {ErrProtocol, []string{`described itself wrongly: it device 0: type "Reference"; want one of ["cpu"`}},
+		"twin@":         {ErrProtocol, []string{`two devices have the ID "0"`}},
+		"levels@":       {ErrProtocol, []string{`level "v9" is not in its target description`}},
 		"undescribed@":  {ErrProtocol, []string{"a target description that cannot be read: line 3, column 11"}},
-		"another@":      {ErrProtocol, []string{"the description of target cpu; want ref, its own name"}},
+		"another@":      {ErrProtocol, []string{`the description of target "cpu"; want "ref", its own name`}},
 		"untyped@":      {ErrProtocol, []string{"no error of the protocol"}},
 	} {
 		t.Run(mode, func(t *testing.T) {
@@ -260,7 +267,8 @@ func TestLies(t *testing.T) {
 	t.Parallel()
 	for mode, text := range map[string]string{
 		"oldgen@":     "answered with the result of run 0; want 1",
-		"nandone@":    "figures out of range",
+		"nandone@":    "first_nan 2; want -1, or the error RLX1003",
+		"unset@":      "first_nan 0; want -1",
 		"moretimes@":  "times of 1004 steps; want 4",
 		"fewertimes@": "times of 3 steps; want 4",
 		"zeroid@":     "loaded encode as executable 0",

@@ -14,7 +14,7 @@ import (
 type handshake struct {
 	version int
 	socket  string // absolute, clean
-	cert    string // DER of the backend's certificate, base64 without padding
+	cert    []byte // DER of the backend's certificate
 }
 
 // coreVersion is go-plugin's own protocol number, the line's first field.
@@ -26,7 +26,7 @@ type versionMismatch struct{ got int }
 func (e versionMismatch) Error() string { return fmt.Sprintf("speaks protocol version %d", e.got) }
 
 // parseHandshake reads the line strictly before go-plugin sees it. go-plugin would dial any address, without a
-// certificate, and accept net/rpc. This allows only a unix socket inside dir and gRPC under AutoMTLS.
+// certificate, and accept net/rpc. This allows only a unix socket inside dir and gRPC with a certificate for TLS.
 func parseHandshake(line, dir string, versions []int) (handshake, error) {
 	var h handshake
 	if len(line) > maxLine {
@@ -59,20 +59,18 @@ func parseHandshake(line, dir string, versions []int) (handshake, error) {
 	if f[4] != "grpc" {
 		return h, fmt.Errorf("handshake: transport %q; want grpc", abridge(clean(f[4]), 20))
 	}
-	h.cert = f[5]
-	der, err := base64.RawStdEncoding.DecodeString(h.cert)
-	if err == nil {
-		_, err = x509.ParseCertificate(der)
+	if h.cert, err = base64.RawStdEncoding.DecodeString(f[5]); err == nil {
+		_, err = x509.ParseCertificate(h.cert)
 	}
-	if err != nil {
+	if err != nil || len(h.cert) == 0 {
 		return h, fmt.Errorf("handshake: certificate is missing or malformed; want DER in base64 without padding")
 	}
 	return h, nil
 }
 
-// line is the handshake as go-plugin reads it.
+// line is the handshake as go-plugin reads it. TLS is ours, so it gets no certificate.
 func (h handshake) line() string {
-	return fmt.Sprintf("%d|%d|unix|%s|grpc|%s\n", coreVersion, h.version, h.socket, h.cert)
+	return fmt.Sprintf("%d|%d|unix|%s|grpc\n", coreVersion, h.version, h.socket)
 }
 
 func abridge(s string, n int) string {

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
@@ -175,6 +177,9 @@ func (s *Session) fetchInfo(ctx context.Context) (device.Info, error) {
 	if err != nil {
 		return device.Info{}, s.broke(what(), "%w", err)
 	}
+	if own, ok := strings.CutPrefix(filepath.Base(s.opts.Path), "rlx-backend-"); ok && strings.TrimSuffix(own, ".exe") != info.Name {
+		return device.Info{}, s.broke(what(), "calls itself %s, and its executable %s; want rlx-backend-%[1]s", info.Name, clean(filepath.Base(s.opts.Path)))
+	}
 	return info, nil
 }
 
@@ -197,24 +202,21 @@ func infoFromWire(r *rlxv1.InfoReply) (device.Info, error) {
 			return device.Info{}, fmt.Errorf("described itself with a list of %d; at most %d", n, maxListed)
 		}
 	}
-	if r.MaxAlloc < 0 {
-		return device.Info{}, fmt.Errorf("described itself with a largest arena of %d bytes", r.MaxAlloc)
-	}
 	to, err := target.Parse(r.Target)
 	if err != nil {
 		return device.Info{}, fmt.Errorf("sent a target description that cannot be read: %w", err)
 	}
-	if to.Name != r.Name {
-		return device.Info{}, fmt.Errorf("sent the description of target %s; want %s, its own name", to.Name, abridge(clean(r.Name), 80))
-	}
 	i := device.Info{Name: clean(r.Name), Version: clean(r.Version), Target: to, Levels: cleanAll(r.Levels), MaxAlloc: r.MaxAlloc,
 		Precisions: cleanAll(r.Precisions)}
 	for _, d := range r.Devices {
-		if d == nil || d.Memory < 0 || len(d.Features) > maxListed {
-			return device.Info{}, fmt.Errorf("described a device with %d features and %d bytes", len(d.GetFeatures()), d.GetMemory())
+		if len(d.GetFeatures()) > maxListed {
+			return device.Info{}, fmt.Errorf("described a device with %d features; at most %d", len(d.GetFeatures()), maxListed)
 		}
-		i.Devices = append(i.Devices, device.Device{ID: clean(d.Id), Name: clean(d.Name), Type: clean(d.Type),
-			Memory: d.Memory, Features: cleanAll(d.Features)})
+		i.Devices = append(i.Devices, device.Device{ID: clean(d.GetId()), Name: clean(d.GetName()), Type: clean(d.GetType()),
+			Memory: d.GetMemory(), Features: cleanAll(d.GetFeatures())})
+	}
+	if err := i.Check(); err != nil {
+		return device.Info{}, fmt.Errorf("described itself wrongly: it %w", err)
 	}
 	return i, nil
 }

@@ -72,7 +72,7 @@ func (e *observeError) Unwrap() error { return e.err }
 
 // takeDone checks the summary of a run.
 func (x *hostRun) takeDone(d *rlxv1.Done) error {
-	s, p := x.e.s, x.e.prog
+	s := x.e.s
 	if d.GetGeneration() != x.header.Generation {
 		return lost(ErrProtocol, s.name, "answered with the result of run %d; want %d", d.GetGeneration(), x.header.Generation)
 	}
@@ -87,9 +87,11 @@ func (x *hostRun) takeDone(d *rlxv1.Done) error {
 	if len(x.dumps) > 0 {
 		return lost(ErrProtocol, s.name, "ended a run without the value of node %d, which was asked for", x.dumps[0])
 	}
-	if d.TotalNs < 0 || d.PeakRss < 0 || d.FirstNan < -1 || d.FirstNan >= int64(len(p.Graph.Nodes)) || d.DeviceMemory < 0 {
-		return lost(ErrProtocol, s.name, "sent figures out of range (%d ns, %d bytes, node %d, %d bytes of device memory)",
-			d.TotalNs, d.PeakRss, d.FirstNan, d.DeviceMemory)
+	if d.TotalNs < 0 || d.PeakRss < 0 || d.DeviceMemory < 0 {
+		return lost(ErrProtocol, s.name, "sent figures out of range (%d ns, %d bytes, %d bytes of device memory)", d.TotalNs, d.PeakRss, d.DeviceMemory)
+	}
+	if d.FirstNan != -1 {
+		return lost(ErrProtocol, s.name, "ended a run with first_nan %d; want -1, or the error %s where it was to look for a NaN and found one", d.FirstNan, device.ErrNaN)
 	}
 	steps := 0
 	if x.r.Opts.Profile {
@@ -98,7 +100,7 @@ func (x *hostRun) takeDone(d *rlxv1.Done) error {
 	if d.Steps != 0 && int(d.Steps) != steps {
 		return lost(ErrProtocol, s.name, "has the times of %d steps; want %d", d.Steps, steps)
 	}
-	x.stats.Total, x.stats.PeakRSS, x.stats.FirstNaN = time.Duration(d.TotalNs), d.PeakRss, int(d.FirstNan)
+	x.stats.Total, x.stats.PeakRSS = time.Duration(d.TotalNs), d.PeakRss
 	x.stats.DeviceMemory, x.steps = d.DeviceMemory, int(d.Steps)
 	if d.Steps > 0 {
 		x.stats.Clock = device.HostClock

@@ -35,13 +35,15 @@ type backendRunner struct {
 	versions []int
 	log      *logSink
 
-	cmd    *exec.Cmd
-	proc   atomic.Pointer[process]    // nil until started
-	socket atomic.Pointer[string]     // of the handshake, once it was accepted
-	said   chan struct{}              // closed at the end of stderr
-	fault  atomic.Pointer[diag.Error] // why the start failed, as our error
-	stdout *io.PipeReader
-	stderr *io.PipeReader
+	cmd   *exec.Cmd
+	proc  atomic.Pointer[process]    // nil until started
+	shake atomic.Pointer[handshake]  // once it was accepted
+	said  chan struct{}              // closed at the end of stderr
+	fault atomic.Pointer[diag.Error] // why the start failed, as our error
+	// tlsFault is why the TLS handshake failed, if it did.
+	tlsFault atomic.Pointer[diag.Error]
+	stdout   *io.PipeReader
+	stderr   *io.PipeReader
 }
 
 var _ runner.Runner = (*backendRunner)(nil)
@@ -182,7 +184,7 @@ func (r *backendRunner) watchOutput(p *process, outR, errR *os.File) {
 		defer close(drained)
 		br := bufio.NewReaderSize(outR, maxLine)
 		if h, ok := r.readHandshake(p, br); ok {
-			r.socket.Store(&h.socket)
+			r.shake.Store(&h)
 			toHost.Write([]byte(h.line()))
 		} else {
 			toHost.Close()

@@ -79,6 +79,8 @@ func play(mode string) {
 		time.Sleep(time.Hour)
 	case "tcp", "foreign-unix", "no-cert", "netrpc", "link", "silent-socket":
 		playHandshake(mode)
+	case "tls-plain", "tls-other", "tls-refuses", "tls-old":
+		playTLS(mode)
 	default:
 		if part := parts[mode]; part != nil {
 			part()
@@ -240,6 +242,12 @@ func (s *scripted) Info(ctx context.Context, r *rlxv1.InfoRequest) (*rlxv1.InfoR
 		reply.Target = "target ref 1\ntypes f32\nrun matmul"
 	case "another":
 		reply.Target = strings.Replace(reply.Target, "target ref", "target cpu", 1)
+	case "typo":
+		reply.Devices[0].Type = "Reference"
+	case "twin":
+		reply.Devices = append(reply.Devices, reply.Devices[0])
+	case "levels":
+		reply.Levels = []string{"v9"}
 	case "untyped":
 		return nil, errors.New("no detail")
 	}
@@ -290,7 +298,9 @@ func (l *liar) Send(m *rlxv1.RunReply) error {
 	case a == "oldgen" && done != nil:
 		done.Generation--
 	case a == "nandone" && done != nil:
-		done.FirstNan = 1 << 40
+		done.FirstNan = 2
+	case a == "unset" && done != nil:
+		done.FirstNan = 0
 	case a == "nothing" && done != nil:
 		return nil
 	case a == "twice" && done != nil:

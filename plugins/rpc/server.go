@@ -120,6 +120,8 @@ func (s *server) Load(st grpc.ClientStreamingServer[rlxv1.LoadRequest, rlxv1.Loa
 		return protocolError("load: weights of %d bytes", w.Size)
 	case h.IoShared != (s.region != nil):
 		return protocolError("load: shared memory is asked for %v, and inherited %v", h.IoShared, s.region != nil)
+	case s.region == nil && h.IoSize != 0:
+		return protocolError("load: io_size is %d, and there is no shared region; want 0", h.IoSize)
 	}
 	var enc, weights []byte
 	for int64(len(enc)) < h.ProgramSize || !w.Mapped && int64(len(weights)) < w.Size {

@@ -395,6 +395,29 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
+// The host starts an executable by convention under one name, and it must be the one that it gives itself.
+func TestNameOfExecutable(t *testing.T) {
+	t.Parallel()
+	opts, _ := testOptions(t, "good")
+	for name, fits := range map[string]bool{"rlx-backend-ref": true, "rlx-backend-other": false, "other": true} {
+		link := filepath.Join(opts.TempDir, name)
+		if err := os.Symlink(opts.Path, link); err != nil {
+			t.Fatal(err)
+		}
+		o := opts
+		o.Path = link
+		s, err := Start(t.Context(), o)
+		if fits {
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			s.Close()
+			continue
+		}
+		wantCode(t, err, ErrProtocol, "calls itself ref, and its executable rlx-backend-other; want rlx-backend-ref")
+	}
+}
+
 // A descriptor that the host inherited without close-on-exec is not the backend's.
 func TestInheritedByHost(t *testing.T) {
 	opts, _ := testOptions(t, "good")
@@ -410,7 +433,13 @@ func TestInheritedByHost(t *testing.T) {
 		t.Skip("no /proc: ", err)
 	}
 	for _, l := range links {
-		if to, _ := os.Readlink(l); to == secret {
+		// A Go program's own, what RLX_FDS lists, and the sandbox's paths in /proc.
+		to, err := os.Readlink(l)
+		expected := err != nil || to == "/dev/null" || to == opts.Artifact.Name() || to == opts.Path
+		for _, prefix := range []string{"pipe:", "socket:", "anon_inode:", "/memfd:rlx-io", "/proc", "/sys"} {
+			expected = expected || strings.HasPrefix(to, prefix)
+		}
+		if !expected {
 			t.Errorf("the backend has %s as %s", to, l)
 		}
 	}

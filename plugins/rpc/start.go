@@ -109,6 +109,11 @@ func (s *Session) launch(ctx context.Context) error {
 	if s.confined.confined() {
 		env = append(env, s.confined.environment(s.Name(), s.dir.path)...)
 	}
+	id, err := newHostIdentity()
+	if err != nil {
+		return lost(ErrHost, s.name, "certificate for the session: %w", err)
+	}
+	env = append(env, "PLUGIN_CLIENT_CERT="+id.pem)
 	r := &backendRunner{name: s.name, path: s.opts.Path, exe: s.exe, inMemory: haveShared && len(s.opts.SHA256) > 0, files: files, env: env,
 		dir: s.dir.path, confined: s.confined, versions: offered, log: s.log}
 	s.runner = r
@@ -121,11 +126,10 @@ func (s *Session) launch(ctx context.Context) error {
 		VersionedPlugins: sets,
 		RunnerFunc:       r.build,
 		AllowedProtocols: []goplugin.Protocol{goplugin.ProtocolGRPC},
-		AutoMTLS:         true,
 		SkipHostEnv:      true,
 		StartTimeout:     2 * s.opts.Timeouts.Start, // ours fires first
 		UnixSocketConfig: &goplugin.UnixSocketConfig{TempDir: s.dir.path},
-		GRPCDialOptions:  dialOptions(r, s.opts.Timeouts.Stop),
+		GRPCDialOptions:  dialOptions(r, id, s.opts.Timeouts.Stop),
 		SyncStdout:       s.log,
 		SyncStderr:       s.log,
 		Logger:           hclog.NewNullLogger(),
@@ -138,7 +142,6 @@ func (s *Session) launch(ctx context.Context) error {
 	}()
 	limit := time.NewTimer(s.opts.Timeouts.Start)
 	defer limit.Stop()
-	var err error
 	select {
 	case err = <-done:
 	case <-limit.C:

@@ -5,6 +5,7 @@ package rpc
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -30,7 +31,7 @@ func TestHandshake(t *testing.T) {
 	cert := testCertificate()
 	good := "1|2|unix|/run/d/plugin-dir1/s|grpc|" + cert
 	h, err := parseHandshake(good+"\n", "/run/d", []int{Version})
-	if err != nil || h.socket != "/run/d/plugin-dir1/s" || h.version != Version || h.line() != good+"\n" {
+	if err != nil || h.socket != "/run/d/plugin-dir1/s" || h.version != Version || h.line() != "1|2|unix|/run/d/plugin-dir1/s|grpc\n" {
 		t.Fatalf("%+v %v", h, err)
 	}
 	for _, bad := range []string{
@@ -63,8 +64,8 @@ func FuzzHandshake(f *testing.F) {
 		if !strings.HasPrefix(h.socket, "/run/d/") || strings.Contains(h.socket, "..") && filepath.Clean(h.socket) != h.socket {
 			t.Fatalf("socket %q", h.socket)
 		}
-		again, err := parseHandshake(h.line(), "/run/d", []int{Version})
-		if err != nil || again != h {
+		again, err := parseHandshake(strings.TrimSpace(h.line())+"|"+base64.RawStdEncoding.EncodeToString(h.cert), "/run/d", []int{Version})
+		if err != nil || again.socket != h.socket || again.version != h.version || !bytes.Equal(again.cert, h.cert) {
 			t.Fatalf("%+v became %+v, %v", h, again, err)
 		}
 	})

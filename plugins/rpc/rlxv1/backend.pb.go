@@ -64,10 +64,10 @@ func (*InfoRequest) Descriptor() ([]byte, []int) {
 
 type InfoReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Version       string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
-	Devices       []*Device              `protobuf:"bytes,6,rep,name=devices,proto3" json:"devices,omitempty"`
-	MaxAlloc      int64                  `protobuf:"varint,7,opt,name=max_alloc,json=maxAlloc,proto3" json:"max_alloc,omitempty"`        // bytes; 0: no limit of its own
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`                                 // of its target description, and of its executable: NAME of rlx-backend-NAME
+	Version       string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`                           // of its target description
+	Devices       []*Device              `protobuf:"bytes,6,rep,name=devices,proto3" json:"devices,omitempty"`                           // the first is used where none is named
+	MaxAlloc      int64                  `protobuf:"varint,7,opt,name=max_alloc,json=maxAlloc,proto3" json:"max_alloc,omitempty"`        // bytes of the largest arena; 0: no limit of its own
 	Precisions    []string               `protobuf:"bytes,8,rep,name=precisions,proto3" json:"precisions,omitempty"`                     // that LoadHeader.precision may name; none: "f32"
 	Target        string                 `protobuf:"bytes,9,opt,name=target,proto3" json:"target,omitempty"`                             // which nodes it runs: a target description, spec/target.md
 	Levels        []string               `protobuf:"bytes,10,rep,name=levels,proto3" json:"levels,omitempty"`                            // of the description's, those that this machine has, best first
@@ -164,11 +164,11 @@ func (x *InfoReply) GetDirectRuns() bool {
 
 type Device struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	Type          string                 `protobuf:"bytes,3,opt,name=type,proto3" json:"type,omitempty"`
-	Memory        int64                  `protobuf:"varint,4,opt,name=memory,proto3" json:"memory,omitempty"` // bytes
-	Features      []string               `protobuf:"bytes,5,rep,name=features,proto3" json:"features,omitempty"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`             // for --device and LoadHeader.device: 1 to 64 ASCII characters, no blank, no comma; its own
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`         // of the product
+	Type          string                 `protobuf:"bytes,3,opt,name=type,proto3" json:"type,omitempty"`         // cpu, gpu, npu or software (played by the processor, as lavapipe is)
+	Memory        int64                  `protobuf:"varint,4,opt,name=memory,proto3" json:"memory,omitempty"`    // bytes of its own; 0: the host's, or not known
+	Features      []string               `protobuf:"bytes,5,rep,name=features,proto3" json:"features,omitempty"` // for people: "avx512f", "4 threads"
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -341,7 +341,7 @@ type LoadHeader struct {
 	ProgramSize   int64                  `protobuf:"varint,1,opt,name=program_size,json=programSize,proto3" json:"program_size,omitempty"`      // bytes that follow as program chunks
 	ProgramSha256 []byte                 `protobuf:"bytes,2,opt,name=program_sha256,json=programSha256,proto3" json:"program_sha256,omitempty"` // 32 bytes
 	Weights       *Weights               `protobuf:"bytes,3,opt,name=weights,proto3" json:"weights,omitempty"`
-	IoSize        int64                  `protobuf:"varint,4,opt,name=io_size,json=ioSize,proto3" json:"io_size,omitempty"`       // bytes of the data part of the shared region; equals the program's
+	IoSize        int64                  `protobuf:"varint,4,opt,name=io_size,json=ioSize,proto3" json:"io_size,omitempty"`       // bytes of the data part of the shared region, at least the program's; 0 without a region
 	IoShared      bool                   `protobuf:"varint,5,opt,name=io_shared,json=ioShared,proto3" json:"io_shared,omitempty"` // false: inputs and outputs travel in chunks
 	Device        string                 `protobuf:"bytes,6,opt,name=device,proto3" json:"device,omitempty"`                      // empty: the backend chooses
 	Threads       int32                  `protobuf:"varint,7,opt,name=threads,proto3" json:"threads,omitempty"`                   // 0: all that the process may use
@@ -1689,7 +1689,7 @@ type Done struct {
 	Generation    int64                  `protobuf:"varint,1,opt,name=generation,proto3" json:"generation,omitempty"`
 	TotalNs       int64                  `protobuf:"varint,2,opt,name=total_ns,json=totalNs,proto3" json:"total_ns,omitempty"`
 	PeakRss       int64                  `protobuf:"varint,3,opt,name=peak_rss,json=peakRss,proto3" json:"peak_rss,omitempty"`                // bytes
-	FirstNan      int64                  `protobuf:"varint,4,opt,name=first_nan,json=firstNan,proto3" json:"first_nan,omitempty"`             // node; -1: none, or not checked
+	FirstNan      int64                  `protobuf:"varint,4,opt,name=first_nan,json=firstNan,proto3" json:"first_nan,omitempty"`             // -1. A NaN that was looked for and found is an error, RLX1003
 	Steps         int32                  `protobuf:"varint,5,opt,name=steps,proto3" json:"steps,omitempty"`                                   // that Stats has for this run
 	DeviceClock   bool                   `protobuf:"varint,6,opt,name=device_clock,json=deviceClock,proto3" json:"device_clock,omitempty"`    // their times are by the device's clock, not the backend's
 	DeviceMemory  int64                  `protobuf:"varint,7,opt,name=device_memory,json=deviceMemory,proto3" json:"device_memory,omitempty"` // bytes of the device's own memory that the executable holds

@@ -60,7 +60,7 @@ func restrictFiles(grants []Grant) error {
 				rights &= fileRights
 			}
 			rules = append(rules, landlock.PathAccess(rights, p).IgnoreIfMissing())
-			if strings.HasPrefix(p, "/proc/") {
+			if strings.HasPrefix(p, "/proc/") && !strings.HasPrefix(p, "/proc/self/fd/") {
 				// A rule belongs to an inode, and proc makes a new inode for a name that the kernel has dropped from its
 				// cache. This descriptor, which the program inherits, keeps the name cached. It cannot be read.
 				unix.Open(p, unix.O_PATH, 0)

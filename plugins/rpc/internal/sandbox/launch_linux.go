@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"strings"
 
@@ -67,7 +68,9 @@ func launch(arg string) {
 		fmt.Fprintln(os.Stderr, launcherName+":", err)
 		return
 	}
-	unix.CloseOnExec(s.Status)
+	if unix.CloseRange(uint(s.Status), math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) != nil { // before Linux 5.11
+		unix.CloseOnExec(s.Status)
+	}
 	tell := func(text string) {
 		for {
 			if _, err := unix.Write(s.Status, []byte(text)); err != unix.EINTR {

@@ -1,0 +1,118 @@
+//go:build linux || darwin
+
+package rpc
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"net"
+	"time"
+
+	"google.golang.org/grpc/credentials"
+)
+
+// serverName is the name under which a host addresses a backend in TLS and HTTP/2.
+const serverName = "localhost"
+
+// hostIdentity is the host's certificate for one session. go-plugin's own is on P-521, which BoringSSL (gRPC for Python and C++) and
+// rustls do not take.
+type hostIdentity struct {
+	cert tls.Certificate
+	pem  string // of the certificate, without the key
+}
+
+// newHostIdentity makes a self-signed certificate. It is no CA: rustls refuses one as the certificate of a peer.
+func newHostIdentity() (hostIdentity, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return hostIdentity{}, err
+	}
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
+	if err != nil {
+		return hostIdentity{}, err
+	}
+	t := &x509.Certificate{
+		SerialNumber: serial, Subject: pkix.Name{CommonName: serverName}, DNSNames: []string{serverName},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().AddDate(30, 0, 0), // a session may be long, and clocks wrong
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
+		BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, t, t, key.Public(), key)
+	if err != nil {
+		return hostIdentity{}, err
+	}
+	return hostIdentity{tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key},
+		string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))}, nil
+}
+
+// config accepts a backend by the certificate of its handshake alone: names, dates and issuers say nothing more about it.
+func (id hostIdentity) config(backend func() []byte) *tls.Config {
+	return &tls.Config{
+		Certificates:       []tls.Certificate{id.cert},
+		MinVersion:         tls.VersionTLS12,
+		ServerName:         serverName,
+		InsecureSkipVerify: true, // replaced by VerifyConnection
+		VerifyConnection: func(c tls.ConnectionState) error {
+			if len(c.PeerCertificates) == 0 || !bytes.Equal(c.PeerCertificates[0].Raw, backend()) {
+				return errors.New("its certificate is not the one of its handshake")
+			}
+			return nil
+		},
+	}
+}
+
+// watchedTLS reports why a TLS handshake failed. gRPC says of it only that there is no connection.
+type watchedTLS struct {
+	credentials.TransportCredentials
+	failed func(error)
+}
+
+func (w *watchedTLS) ClientHandshake(ctx context.Context, authority string, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	conn, info, err := w.TransportCredentials.ClientHandshake(ctx, authority, raw)
+	if err != nil {
+		w.failed(err)
+		return nil, nil, err
+	}
+	return &alertConn{Conn: conn, failed: w.failed}, info, nil
+}
+
+func (w *watchedTLS) Clone() credentials.TransportCredentials {
+	return &watchedTLS{w.TransportCredentials.Clone(), w.failed}
+}
+
+// alertConn reports an alert of the other side. In TLS 1.3 a server refuses the client's certificate after the client has completed the
+// handshake.
+type alertConn struct {
+	net.Conn
+	failed func(error)
+}
+
+func (c *alertConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	var op *net.OpError
+	if errors.As(err, &op) && op.Op == "remote error" {
+		c.failed(err)
+	}
+	return n, err
+}
+
+// tlsFailed keeps the reason of a failed TLS handshake.
+func (r *backendRunner) tlsFailed(err error) {
+	hint := "see the table of TLS in spec/protocol.md, section 3"
+	var op *net.OpError
+	if errors.As(err, &op) && op.Op == "remote error" {
+		hint = "the backend refused the host's certificate, which PLUGIN_CLIENT_CERT has: ECDSA on P-256"
+	}
+	e := lost(ErrHandshake, r.name, "its TLS handshake failed: %w", fmt.Errorf("%s", clean(err.Error())))
+	r.tlsFault.CompareAndSwap(nil, e.WithHint("%s", hint))
+}
