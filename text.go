@@ -1,6 +1,7 @@
 package rlx
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,6 +49,8 @@ type Text struct {
 
 	Start    time.Time
 	Prompt   int           // tokens that were computed before the first one was chosen
+	Drafted  int           // tokens that the draft head proposed
+	Accepted int           // those of them with which the model agreed
 	Prefill  time.Duration // until the first token was chosen
 	Duration time.Duration
 }
@@ -82,8 +85,9 @@ type Generator struct {
 	state     *State
 	tokenizer *Tokenizer // nil if the artifact has none
 	seen      []int      // tokens in the state
-	last      []int      // the last token, which is not in the state yet; empty if there is none
+	last      []int      // the last tokens, which are not in the state yet: one, more after drafts, or none
 	run       textRun
+	draft     drafter
 }
 
 // TextTask is what a model that declares the task "text" says about itself; ok is false for others.
@@ -119,14 +123,14 @@ func (s *Session) NewGenerator(ctx context.Context) (*Generator, error) {
 }
 
 // Close frees the state.
-func (g *Generator) Close() error { return g.state.Close() }
+func (g *Generator) Close() error { return cmp.Or(g.state.Close(), g.draft.close()) }
 
 // IDs are the tokens of the sequence so far: what was given and what was generated.
 func (g *Generator) IDs() []int { return slices.Concat(g.seen, g.last) }
 
 // Reset begins an empty sequence.
 func (g *Generator) Reset(ctx context.Context) error {
-	g.seen, g.last = g.seen[:0], nil
+	g.seen, g.last, g.draft.copied = g.seen[:0], nil, false
 	return g.state.Reset(ctx)
 }
 
@@ -156,7 +160,8 @@ func (g *Generator) Append(ctx context.Context, ids []int) error {
 	}
 	run, end := graceful(ctx)
 	defer end()
-	if err := g.feed(ctx, run, all[:len(all)-1]); err != nil {
+	g.run.set(g, TextOptions{})
+	if err := g.feed(ctx, run, all, len(all)-1); err != nil {
 		return err
 	}
 	g.last = all[len(all)-1:]
@@ -181,68 +186,82 @@ func (g *Generator) Generate(ctx context.Context, ids []int, o TextOptions) (*Te
 	if err != nil {
 		return nil, err
 	}
+	if err := g.checkDrafts(o); err != nil {
+		return nil, err
+	}
 	run, end := graceful(ctx)
 	defer end()
-	g.run.set(g.session, &g.Task, o)
+	g.run.set(g, o)
 	t := &Text{Stop: StopCancelled, Start: start, Prompt: len(all)}
 	defer func() { t.Duration = time.Since(start) }()
 	first := (len(all) - 1) / g.Task.Chunk * g.Task.Chunk
-	if err := g.feed(ctx, run, all[:first]); err != nil {
+	if err := g.feed(ctx, run, all, first); err != nil {
 		return nil, err
 	}
 	out := newTextStream(g.tokenizer, o.Stop)
-	for feed := all[first:]; ; feed = g.last {
+	for rest := all[first:]; ; rest = g.last {
 		if ctx.Err() != nil {
 			return t.ended(out), context.Cause(ctx)
 		}
-		res, err := g.step(run, feed, g.run.chosen)
+		at := len(g.seen) + len(rest) // the place of the token that is chosen
+		var chosen []Token
+		if g.draft.n > 0 && len(t.Tokens) > 0 {
+			chosen, err = g.speculate(run, t)
+		} else {
+			chosen, err = g.chooseOne(run, rest, t, o.Logits)
+		}
 		if err != nil {
 			return t.ended(out), err
 		}
-		x, err := g.chosen(res, t, o.Logits)
-		if err != nil {
+		over, ids := false, []int(nil)
+		for i := 0; i < len(chosen) && !over && err == nil; i++ {
+			over, err = g.take(t, chosen[i], at+i, out, &o)
+			ids = append(ids, chosen[i].ID)
+		}
+		if g.draft.n > 0 {
+			if failed := g.accept(run, ids); failed != nil {
+				return t.ended(out), cmp.Or(err, failed)
+			}
+		} else {
+			g.last = ids
+		}
+		switch {
+		case err != nil:
+			t.Stop = StopCancelled
 			return t.ended(out), err
-		}
-		x.Time = time.Since(start)
-		if len(t.Tokens) == 0 {
-			t.Prefill = x.Time
-		}
-		g.last = []int{x.ID}
-		over := false
-		switch {
-		case !o.IgnoreEnd && slices.Contains(g.Task.End, x.ID):
-			t.Stop, over = StopEnd, true
-			x.Text = out.flush()
-		default:
-			x.Text, over = out.next(x.ID)
-			if over {
-				t.Stop = StopString
-			}
-		}
-		full := len(g.seen) == g.Task.Context
-		if !over && (full || len(t.Tokens)+1 == o.Tokens) {
-			t.Stop = StopLength
-			if len(t.Tokens)+1 != o.Tokens {
-				t.Stop = StopContext
-			}
-			over = true
-			x.Text += out.flush()
-		}
-		t.Tokens = append(t.Tokens, x)
-		t.Text += x.Text
-		if o.Each != nil {
-			if err := o.Each(x); err != nil {
-				t.Stop = StopCancelled
-				return t.ended(out), err
-			}
-		}
-		switch {
 		case t.Stop == StopContext && o.Tokens > 0:
 			return t, g.Task.Full(len(t.Tokens), o.Tokens)
 		case over:
 			return t, nil
 		}
 	}
+}
+
+// take adds a token to a text; over reports that it is the last. At is its place in the sequence.
+func (g *Generator) take(t *Text, x Token, at int, out *textStream, o *TextOptions) (over bool, err error) {
+	x.Time = time.Since(t.Start)
+	if len(t.Tokens) == 0 {
+		t.Prefill = x.Time
+	}
+	if !o.IgnoreEnd && slices.Contains(g.Task.End, x.ID) {
+		t.Stop, over = StopEnd, true
+		x.Text = out.flush()
+	} else if x.Text, over = out.next(x.ID); over {
+		t.Stop = StopString
+	}
+	if enough := len(t.Tokens)+1 == o.Tokens; !over && (enough || at == g.Task.Context) {
+		t.Stop, over = StopContext, true
+		if enough {
+			t.Stop = StopLength
+		}
+		x.Text += out.flush()
+	}
+	t.Tokens = append(t.Tokens, x)
+	t.Text += x.Text
+	if o.Each != nil {
+		err = o.Each(x)
+	}
+	return over, err
 }
 
 // errLeft ends a text whose loop was left.
@@ -282,6 +301,16 @@ const idsKey = "rlx.text.ids"
 // Save writes the sequence, tokens and state, in the safetensors format: Load continues it, and what all prompts begin with is computed
 // only once. Errors are those of State.Export.
 func (g *Generator) Save(ctx context.Context, w io.Writer) error {
+	if n := len(g.last); n > 1 { // Load expects all but the last in the state
+		g.run.set(g, TextOptions{})
+		run, end := graceful(ctx)
+		defer end()
+		last := g.last
+		if err := g.feed(ctx, run, last, n-1); err != nil {
+			return err
+		}
+		g.last = last[n-1:]
+	}
 	return g.state.export(ctx, w, map[string]string{idsKey: strings.Trim(fmt.Sprint(g.IDs()), "[]")})
 }
 
@@ -300,6 +329,6 @@ func (g *Generator) Load(ctx context.Context, path string) error {
 	g.state.Close()
 	g.state = st
 	rows := max(0, len(ids)-1)
-	g.seen, g.last = ids[:rows:rows], ids[rows:]
+	g.seen, g.last, g.draft.copied = ids[:rows:rows], ids[rows:], false
 	return nil
 }

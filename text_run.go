@@ -82,11 +82,12 @@ func (r *textRun) prepare(g *Generator) {
 		in.MinP: {F32, scalar, tensor.Bytes(r.minP)}, in.RepeatPenalty: {F32, scalar, tensor.Bytes(r.penalty)},
 		in.Seed: {U32, []int{2}, tensor.Bytes(r.seed)}, in.Step: {U32, []int{2}, tensor.Bytes(r.step)},
 	}}
-	r.set(g.session, t, TextOptions{})
+	r.set(g, TextOptions{})
 }
 
 // set takes the options of a call.
-func (r *textRun) set(s *Session, t *text.Task, o TextOptions) {
+func (r *textRun) set(g *Generator, o TextOptions) {
+	t := &g.Task
 	off := func(v, otherwise float64) float32 {
 		if v == 0 {
 			return float32(otherwise)
@@ -103,9 +104,12 @@ func (r *textRun) set(s *Session, t *text.Task, o TextOptions) {
 		r.chosen = append(r.chosen, out.Logits)
 	}
 	r.none = []string{}
+	if g.draft.n > 0 {
+		r.none, r.chosen = append(r.none, t.Draft.Hidden), append(r.chosen, t.Draft.Hidden)
+	}
 	r.do = o.Run
 	if r.do == nil {
-		r.do = s.Run
+		r.do = g.session.Run
 	}
 }
 
@@ -114,7 +118,11 @@ func (g *Generator) check(ids []int) ([]int, error) {
 	if err := g.Task.CheckPrompt(ids, len(g.seen)+len(g.last)); err != nil {
 		return nil, err
 	}
-	return slices.Concat(g.last, ids), nil
+	all := slices.Concat(g.last, ids)
+	if len(all) == 0 { // the token that followed could not be chosen
+		return nil, g.Task.CheckPrompt(nil, 0)
+	}
+	return all, nil
 }
 
 // grace is how long a run may go on after its context is done before it is cancelled, which invalidates the state.
@@ -138,19 +146,31 @@ func graceful(ctx context.Context) (run context.Context, end func()) {
 	}
 }
 
-// feed adds ids to the state, between which ctx may end it.
-func (g *Generator) feed(ctx, run context.Context, ids []int) error {
-	for len(ids) > 0 {
+// feed adds the first n of ids to the state, between which ctx may end it; others follow.
+func (g *Generator) feed(ctx, run context.Context, ids []int, n int) error {
+	for at := 0; at < n; {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		n := min(len(ids), g.Task.Chunk)
-		if _, err := g.step(run, ids[:n], g.run.none); err != nil {
+		end := min(n, at+g.Task.Chunk)
+		res, err := g.step(run, ids[at:end], g.run.none)
+		if err != nil {
 			return err
 		}
-		ids = ids[n:]
+		if err := g.follow(run, res, ids[at+1:end+1]); err != nil {
+			return err
+		}
+		at = end
 	}
 	return nil
+}
+
+// follow shows the draft head what a run has computed, and the tokens that follow each of the run's.
+func (g *Generator) follow(ctx context.Context, res *Result, next []int) error {
+	if g.draft.n == 0 {
+		return nil
+	}
+	return g.propose(ctx, tensor.View[float32](res.Outputs[g.Task.Draft.Hidden].Data), next, len(g.seen)-len(next))
 }
 
 // step adds up to a chunk of ids to the state.
@@ -175,7 +195,7 @@ func (g *Generator) step(ctx context.Context, ids []int, outputs []string) (*Res
 	if err != nil {
 		return nil, err
 	}
-	g.seen, g.last = append(g.seen, ids...), nil
+	g.seen, g.last, g.draft.copied = append(g.seen, ids...), nil, false
 	return res, nil
 }
 
@@ -200,21 +220,47 @@ func (t *Text) ended(out *textStream) *Text {
 	return t
 }
 
+// chooseOne runs what is not in the state yet, and reads the token that follows.
+func (g *Generator) chooseOne(ctx context.Context, ids []int, t *Text, logits bool) ([]Token, error) {
+	res, err := g.step(ctx, ids, g.run.chosen)
+	if err != nil {
+		return nil, err
+	}
+	x, err := g.chosen(res, t, logits)
+	if err == nil && g.draft.n > 0 {
+		g.draft.ran(len(g.seen)-len(ids), ids, tensor.View[float32](res.Outputs[g.Task.Draft.Hidden].Data))
+	}
+	return []Token{x}, err
+}
+
 // chosen reads the token of a run.
 func (g *Generator) chosen(res *Result, t *Text, logits bool) (x Token, err error) {
 	out := &g.Task.Outputs
 	id := tensor.View[int32](res.Outputs[out.Token].Data)[0]
 	x.ID, x.LogProb = int(id), tensor.View[float32](res.Outputs[out.LogProb].Data)[0]
-	if x.LogProb != x.LogProb || math.IsInf(float64(x.LogProb), 1) {
-		return x, diag.New(device.ErrNaN, g.Task.Method, "the logits after token %d hold a NaN or infinity", len(g.seen)-1)
-	}
-	if x.ID < 0 || x.ID >= g.Task.Vocabulary {
-		return x, diag.New(device.ErrLost, "backend "+g.session.backend.Name(), "chose token %d; the vocabulary has 0 to %d", x.ID, g.Task.Vocabulary-1)
+	if err := g.checkToken(x, len(g.seen)-1); err != nil {
+		return x, err
 	}
 	if logits {
 		t.Logits = append(t.Logits, tensor.View[float32](res.Outputs[out.Logits].Data)...)
 	}
 	return x, nil
+}
+
+// checkToken checks a token that was chosen after the one at a place of the sequence.
+func (g *Generator) checkToken(x Token, after int) error {
+	if x.LogProb != x.LogProb || math.IsInf(float64(x.LogProb), 1) {
+		return diag.New(device.ErrNaN, g.Task.Method, "the logits after token %d hold a NaN or infinity", after)
+	}
+	if x.ID < 0 || x.ID >= g.Task.Vocabulary {
+		return g.strayToken(x.ID)
+	}
+	return nil
+}
+
+// strayToken is the error of a backend that chose what is no token.
+func (g *Generator) strayToken(id int) error {
+	return diag.New(device.ErrLost, "backend "+g.session.backend.Name(), "chose token %d; the vocabulary has 0 to %d", id, g.Task.Vocabulary-1)
 }
 
 // parseIDs reads the tokens of a state file.

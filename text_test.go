@@ -17,7 +17,6 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
-	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/core/task/text"
 	"github.com/rlx-go/rlx/format"
 	"github.com/rlx-go/rlx/internal/tinymodel"
@@ -36,7 +35,15 @@ func writeText(t testing.TB, change func(about *text.Task, graph string) string)
 	if about.Tokenizer != "" {
 		weights = append(weights, format.Weight{Name: about.Tokenizer, Type: ir.TypeOf(dtype.U8, int64(len(file))), Write: func(w io.Writer) error { _, err := w.Write(file); return err }})
 	}
-	a := format.Artifact{Programs: []*program.Program{tinymodel.Program(t, graph, "cpu")}, Meta: format.Meta{Model: "tiny", Task: about}}
+	graphs := []string{graph}
+	if about.Draft.Method != "" {
+		graphs = append(graphs, tinymodel.Draft, tinymodel.Rewind)
+	}
+	programs, err := tinymodel.Compile("cpu", graphs...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := format.Artifact{Programs: programs, Meta: format.Meta{Model: "tiny", Task: about}}
 	if _, err := format.Write(t.Context(), path, a, weights); err != nil {
 		t.Fatal(err)
 	}

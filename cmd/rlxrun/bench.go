@@ -1,12 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/rlx-go/rlx"
 	"github.com/rlx-go/rlx/core/interp"
@@ -38,6 +40,7 @@ of --warmup do not count.`,
 			fs.ListVarP(&f.sizes, "size", "", "`SYMBOL=N` a size that is known at run time only (repeatable)")
 			fs.IntVar(&f.prompt, "prompt-tokens", 512, "`N` of a language model, a prompt of so many made-up tokens")
 			fs.IntVar(&f.tokens, "tokens", 64, "`N` and so many tokens that follow it, at the model's most probable")
+			f.draft.declare(fs)
 			f.host.declare(fs)
 			f.debug.declare(fs)
 			return func(ctx context.Context, env *cli.Env, args []string) error {
@@ -47,7 +50,10 @@ of --warmup do not count.`,
 					}
 					f.text = true
 				}
-				if err := f.check(); err != nil {
+				if f.draft.fs.Changed("draft") && !f.text {
+					return cli.Usagef("--draft", "is for --prompt-tokens and --tokens")
+				}
+				if err := cmp.Or(f.check(), f.draft.settle()); err != nil {
 					return err
 				}
 				return inSession(ctx, env, args, &f.host, &f.debug, func(ctx context.Context, s *session) error {
@@ -67,36 +73,66 @@ type benchFlags struct {
 	text         bool // a prompt and tokens are measured, not a method
 	prompt       int
 	tokens       int
+	draft        draftFlags
 	sizes        cli.List
 	host         hostFlags
 	debug        debugFlags
 }
 
+// runtimeFacts are what ran, and its memory.
+type runtimeFacts struct {
+	Device         string        `json:"device"`
+	Threads        string        `json:"threads"` // as given with --threads
+	Precision      string        `json:"precision"`
+	Method         string        `json:"method"`
+	Target         string        `json:"target"`
+	Kernels        kernelSummary `json:"kernels"`
+	LoadMS         float64       `json:"load_ms"` // process start to first dispatch
+	ArenaBytes     int64         `json:"arena_bytes"`
+	WeightsBytes   int64         `json:"weights_bytes"`
+	KernelBytes    int64         `json:"kernel_bytes"` // scratch memory of kernels and definitions, an upper bound
+	BackendPeakRSS int64         `json:"backend_peak_rss_bytes"`
+	HostPeakRSS    int64         `json:"host_peak_rss_bytes"`
+}
+
+func (s *session) runtimeFacts(method string, f *benchFlags, first time.Time) runtimeFacts {
+	l := s.loaded(method)
+	return runtimeFacts{Device: deviceName(s.backend.Name, s.host.Device()), Threads: f.host.threads, Precision: s.host.Precision(), Method: method, Target: l.Target,
+		Kernels: kernelsOf(l), LoadMS: ms(first.Sub(cli.Started())), ArenaBytes: l.Arena, WeightsBytes: s.model.Facts().Weights, KernelBytes: l.Memory,
+		BackendPeakRSS: s.host.PeakMemory(), HostPeakRSS: rpc.OwnPeakRSS()}
+}
+
+// table is the facts with rows about what was measured in the midst.
+func (r *runtimeFacts) table(sizes string, measured ...[]string) [][]string {
+	return slices.Concat([][]string{
+		{"method", r.Method + " (" + r.Target + ")" + sizes},
+		{"device", r.Device},
+		{"threads", r.Threads},
+		{"precision", r.Precision},
+		{"kernels", r.Kernels.String()},
+		{"load", fmt.Sprintf("%.1f ms from process start to the first dispatch", r.LoadMS)},
+	}, measured, [][]string{
+		{"arena", cli.Size(r.ArenaBytes)},
+		{"weights", cli.Size(r.WeightsBytes)},
+		{"kernels' memory", cli.Size(r.KernelBytes)},
+		{"peak memory", fmt.Sprintf("backend %s, host %s", cli.Size(r.BackendPeakRSS), cli.Size(r.HostPeakRSS))},
+	})
+}
+
 // measured is the result of bench. Times are the host's, of its monotonic clock.
 type measured struct {
-	Device         string           `json:"device"`
-	Threads        string           `json:"threads"` // as given with --threads
-	Precision      string           `json:"precision"`
-	Method         string           `json:"method"`
-	Target         string           `json:"target"`
-	Kernels        kernelSummary    `json:"kernels"`
-	Sizes          map[string]int64 `json:"sizes,omitempty"`
-	LoadMS         float64          `json:"load_ms"`  // process start to first dispatch
-	FirstMS        float64          `json:"first_ms"` // the first run
-	Warmup         int              `json:"warmup"`   // runs that do not count, the first included
-	RunsMS         []float64        `json:"runs_ms"`  // the others; from the call to readable outputs
-	MedianMS       float64          `json:"median_ms"`
-	MinMS          float64          `json:"min_ms"`
-	MaxMS          float64          `json:"max_ms"`
-	FLOPs          int64            `json:"flops"` // of one run
-	GFLOPS         float64          `json:"gflop_per_s"`
-	ArenaBytes     int64            `json:"arena_bytes"`
-	WeightsBytes   int64            `json:"weights_bytes"`
-	KernelBytes    int64            `json:"kernel_bytes"` // scratch memory of kernels and definitions, an upper bound
-	BackendPeakRSS int64            `json:"backend_peak_rss_bytes"`
-	DeviceMemory   int64            `json:"device_memory_bytes,omitempty"` // of devices with memory of their own
-	HostPeakRSS    int64            `json:"host_peak_rss_bytes"`
-	Profile        []profileRow     `json:"profile,omitempty"` // of the last run
+	runtimeFacts
+	Sizes        map[string]int64 `json:"sizes,omitempty"`
+	FirstMS      float64          `json:"first_ms"` // the first run
+	Warmup       int              `json:"warmup"`   // runs that do not count, the first included
+	RunsMS       []float64        `json:"runs_ms"`  // the others; from the call to readable outputs
+	MedianMS     float64          `json:"median_ms"`
+	MinMS        float64          `json:"min_ms"`
+	MaxMS        float64          `json:"max_ms"`
+	FLOPs        int64            `json:"flops"` // of one run
+	GFLOPS       float64          `json:"gflop_per_s"`
+	DeviceMemory int64            `json:"device_memory_bytes,omitempty"` // of devices with memory of their own
+	Profile      []profileRow     `json:"profile,omitempty"`             // of the last run
 }
 
 // check checks the numbers of runs.
@@ -149,20 +185,16 @@ func (s *session) bench(ctx context.Context, f *benchFlags) error {
 // measured summarises the runs.
 func (s *session) measured(method string, f *benchFlags) (*measured, error) {
 	first, last := s.runs[0], s.runs[len(s.runs)-1]
-	l := s.loaded(method)
-	flops, err := l.FLOPs(first.Sizes)
+	flops, err := s.loaded(method).FLOPs(first.Sizes)
 	if err != nil {
 		return nil, err
 	}
-	m := &measured{Device: deviceName(s.backend.Name, s.host.Device()), Threads: f.host.threads, Precision: s.host.Precision(), Method: method, Target: l.Target, Sizes: first.Sizes,
-		Kernels: kernelsOf(l), LoadMS: ms(first.Start.Sub(cli.Started())), FirstMS: ms(first.Duration), Warmup: f.warmup,
-		FLOPs: flops, ArenaBytes: l.Arena, WeightsBytes: s.model.Facts().Weights, KernelBytes: l.Memory, HostPeakRSS: rpc.OwnPeakRSS()}
+	m := &measured{runtimeFacts: s.runtimeFacts(method, f, first.Start), Sizes: first.Sizes, FirstMS: ms(first.Duration), Warmup: f.warmup, FLOPs: flops}
 	for _, r := range s.runs[f.warmup:] {
 		m.RunsMS = append(m.RunsMS, ms(r.Duration))
 		m.BackendPeakRSS = max(m.BackendPeakRSS, r.PeakMemory)
 		m.DeviceMemory = max(m.DeviceMemory, r.DeviceMemory)
 	}
-	m.BackendPeakRSS = max(m.BackendPeakRSS, s.host.PeakMemory())
 	m.MedianMS, m.MinMS, m.MaxMS = median(m.RunsMS), slices.Min(m.RunsMS), slices.Max(m.RunsMS)
 	if m.MedianMS > 0 {
 		m.GFLOPS = float64(m.FLOPs) / m.MedianMS / 1e6
@@ -183,25 +215,15 @@ func (m *measured) print(env *cli.Env) error {
 	if env.JSON {
 		return env.WriteJSON(m)
 	}
-	name := m.Method + " (" + m.Target + ")"
+	sizes := ""
 	for s, v := range m.Sizes {
-		name += fmt.Sprintf(", %s = %d", s, v)
+		sizes += fmt.Sprintf(", %s = %d", s, v)
 	}
-	rows := [][]string{
-		{"method", name},
-		{"device", m.Device},
-		{"threads", m.Threads},
-		{"precision", m.Precision},
-		{"kernels", m.Kernels.String()},
-		{"load", fmt.Sprintf("%.1f ms from process start to the first dispatch", m.LoadMS)},
-		{"first run", fmt.Sprintf("%.2f ms, %.2f times the median", m.FirstMS, m.FirstMS/m.MedianMS)},
-		{"run", fmt.Sprintf("%.2f ms median of %d after %d to warm up, %.2f to %.2f; host's clock, inputs handed in to outputs readable", m.MedianMS, len(m.RunsMS), m.Warmup, m.MinMS, m.MaxMS)},
-		{"arithmetic", fmt.Sprintf("%.3f GFLOP, %.1f GFLOP/s", float64(m.FLOPs)/1e9, m.GFLOPS)},
-		{"arena", cli.Size(m.ArenaBytes)},
-		{"weights", cli.Size(m.WeightsBytes)},
-		{"kernels' memory", cli.Size(m.KernelBytes)},
-		{"peak memory", fmt.Sprintf("backend %s, host %s", cli.Size(m.BackendPeakRSS), cli.Size(m.HostPeakRSS))},
-	}
+	rows := m.table(sizes,
+		[]string{"first run", fmt.Sprintf("%.2f ms, %.2f times the median", m.FirstMS, m.FirstMS/m.MedianMS)},
+		[]string{"run", fmt.Sprintf("%.2f ms median of %d after %d to warm up, %.2f to %.2f; host's clock, inputs handed in to outputs readable", m.MedianMS, len(m.RunsMS), m.Warmup, m.MinMS, m.MaxMS)},
+		[]string{"arithmetic", fmt.Sprintf("%.3f GFLOP, %.1f GFLOP/s", float64(m.FLOPs)/1e9, m.GFLOPS)},
+	)
 	if m.DeviceMemory > 0 {
 		rows = append(rows, []string{"device memory", cli.Size(m.DeviceMemory)})
 	}

@@ -209,7 +209,8 @@ func scripts(t *testing.T, dir string, demo bool) {
 			}
 			for name, change := range map[string]func(*text.Task, *string, *string){
 				"text.rlx": func(*text.Task, *string, *string) {}, "ids.rlx": func(about *text.Task, _, _ *string) { about.Tokenizer, about.ChatTemplate = "", "" },
-				"odd.rlx": func(_ *text.Task, _, template *string) { *template = "{% include 'x' %}" },
+				"draft.rlx": func(about *text.Task, graph, _ *string) { *graph = tinymodel.WithDraft(about, *graph) },
+				"odd.rlx":   func(_ *text.Task, _, template *string) { *template = "{% include 'x' %}" },
 				"nan.rlx": func(_ *text.Task, graph, _ *string) { // for the most probable id, d is 0
 					*graph = strings.Replace(*graph, "l = add l0, three : f32[17]", "odd = div d, d : f32[17]\nl = add l0, odd : f32[17]", 1)
 				},
@@ -254,7 +255,11 @@ func writeTextModel(path string, change func(about *text.Task, graph, template *
 	about.Tokenizer, about.ChatTemplate, about.BOS = "tokenizer.json", "chat_template.jinja", "<end>"
 	template := "{{ bos_token }}{% for m in messages %}{{ m.role[:1] }} {{ m.content }}{% endfor %}"
 	change(about, &graph, &template)
-	programs, err := tinymodel.Compile("cpu", graph)
+	graphs := []string{graph}
+	if about.Draft.Method != "" {
+		graphs = append(graphs, tinymodel.Draft, tinymodel.Rewind)
+	}
+	programs, err := tinymodel.Compile("cpu", graphs...)
 	if err != nil {
 		return err
 	}

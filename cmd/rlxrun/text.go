@@ -23,6 +23,7 @@ var _ = registerTask(taskKind{
 	examples: []cli.Example{
 		{About: "continue a text; what follows is printed as it is generated", Line: "rlxrun llama.rlx --prompt \"ROMEO:\""},
 		{About: "a prompt from standard input, drawn at random; the same seed gives the same text", Line: "rlxrun llama.rlx --prompt-file - --temperature 0.8 --top-p 0.95 --seed 7 -n 200"},
+		{About: "a model with a draft head, which proposes tokens that one run checks: the same text, sooner", Line: "rlxrun qwen.rlx --prompt \"ROMEO:\" --temperature 0 --draft mtp"},
 		{About: "tokens in place of text, and everything about them", Line: "rlxrun llama.rlx --ids 5,7,9 -n 16 --temperature 0 --format json"},
 	},
 	flags: func() taskFlags { return new(textFlags) },
@@ -40,13 +41,72 @@ type textFlags struct {
 	seed         uint64
 	stop         cli.List
 	ignoreEnd    bool
+	draft        draftFlags
+}
+
+// draftFlags say how tokens are drafted.
+type draftFlags struct {
+	fs     *cli.FlagSet
+	head   string
+	tokens int
+}
+
+// defaultDrafts is how many tokens are drafted at a time.
+const defaultDrafts = 2
+
+func (f *draftFlags) declare(fs *cli.FlagSet) {
+	f.fs = fs
+	fs.StringVar(&f.head, "draft", "", "`mtp` the model's head for multi-token prediction proposes tokens that the model checks in one run: the same text, at temperature 0")
+	fs.IntVar(&f.tokens, "draft-tokens", defaultDrafts, "`N` with --draft, tokens that are proposed at a time")
+}
+
+func (f *draftFlags) settle() error {
+	switch {
+	case f.fs.Changed("draft") && f.head != "mtp":
+		return cli.Usagef("--draft", "is %q; want mtp", f.head)
+	case f.fs.Changed("draft-tokens") && f.head == "":
+		return cli.Usagef("--draft-tokens", "is for --draft")
+	case f.head != "" && (f.tokens < 1 || f.tokens > rlx.MaxDrafts):
+		return cli.Usagef("--draft-tokens", "%d tokens; allowed are 1 to %d", f.tokens, rlx.MaxDrafts)
+	}
+	return nil
+}
+
+// methods are those that drafting takes, none without --draft.
+func (f *draftFlags) methods(m *rlx.Model) (out []*rlx.Method, err error) {
+	if f.head == "" {
+		return nil, nil
+	}
+	t, _ := m.TextTask()
+	if t.Draft.Method == "" {
+		return nil, cli.Usagef("--draft", "%s has no head that drafts tokens", m.Path())
+	}
+	for _, name := range []string{t.Draft.Method, t.Draft.Rewind} {
+		if name == "" {
+			continue
+		}
+		x, err := m.Method(name)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, x)
+	}
+	return out, nil
+}
+
+// start makes a generator draft.
+func (f *draftFlags) start(ctx context.Context, g *rlx.Generator) error {
+	if f.head == "" {
+		return nil
+	}
+	return g.Draft(ctx, f.tokens)
 }
 
 // defaultTokens is how many tokens are generated, if the context has room for them, unless -n says otherwise.
 const defaultTokens = 256
 
 // textFlagNames are the flags of the task.
-var textFlagNames = []string{"prompt", "prompt-file", "ids", "chat", "system", "tokens", "temperature", "top-k", "top-p", "min-p", "repeat-penalty", "seed", "stop", "ignore-end", "logits"}
+var textFlagNames = []string{"prompt", "prompt-file", "ids", "chat", "system", "tokens", "temperature", "top-k", "top-p", "min-p", "repeat-penalty", "seed", "stop", "ignore-end", "logits", "draft", "draft-tokens"}
 
 func (f *textFlags) declare(fs *cli.FlagSet) {
 	f.fs = fs
@@ -65,6 +125,7 @@ func (f *textFlags) declare(fs *cli.FlagSet) {
 	fs.Uint64Var(&f.seed, "seed", 0, "`N` of what is drawn; the same seed gives the same text on every backend")
 	fs.ListVarP(&f.stop, "stop", "", "`TEXT` end before this text (repeatable)")
 	fs.BoolVar(&f.ignoreEnd, "ignore-end", false, "go on after tokens that end a text")
+	f.draft.declare(fs)
 	fs.StringVar(&f.logits, "logits", "", "`FILE.npy` keep the logits that each token was chosen from, f32[n,vocabulary]; short for -o logits=FILE.npy")
 }
 
@@ -91,7 +152,7 @@ func (f *textFlags) settle() error {
 	if n > 1 {
 		return cli.Usagef("--prompt", "%d prompts are given, by --prompt, --prompt-file and --ids; allowed is one", n)
 	}
-	return nil
+	return f.draft.settle()
 }
 
 // given lists the flags of the task that were used.
@@ -108,6 +169,7 @@ func (f *textFlags) given() (out []string) {
 type textJob struct {
 	task    *text.Task
 	method  *rlx.Method
+	drafts  []*rlx.Method // that draft tokens
 	flags   *textFlags
 	ids     []int // of the prompt
 	options rlx.TextOptions
@@ -123,6 +185,9 @@ func (f *textFlags) job(ctx context.Context, s *session) (job, error) {
 	if j.method, err = s.model.Method(t.Method); err != nil {
 		return nil, err
 	}
+	if j.drafts, err = f.draft.methods(s.model); err != nil {
+		return nil, err
+	}
 	sampling := t.Sampling
 	for name, copy := range map[string]func(){
 		"temperature": func() { sampling.Temperature = f.sampling.Temperature }, "top-k": func() { sampling.TopK = f.sampling.TopK },
@@ -135,6 +200,9 @@ func (f *textFlags) job(ctx context.Context, s *session) (job, error) {
 	}
 	if err := t.CheckSampling(sampling); err != nil {
 		return nil, asFlag(err)
+	}
+	if f.draft.head != "" && (sampling.Temperature != 0 || sampling.RepeatPenalty > 0 && sampling.RepeatPenalty != 1 || f.logits != "") {
+		return nil, cli.Usagef("--draft", "is for the most probable tokens, without --logits").WithHint("add --temperature 0 --repeat-penalty 1")
 	}
 	if j.ids, err = f.readPrompt(ctx, s); err != nil {
 		return nil, err
@@ -210,7 +278,7 @@ func (f *textFlags) readPrompt(ctx context.Context, s *session) ([]int, error) {
 	return ids, subject(err, "prompt")
 }
 
-func (j *textJob) methods() []*rlx.Method { return []*rlx.Method{j.method} }
+func (j *textJob) methods() []*rlx.Method { return append([]*rlx.Method{j.method}, j.drafts...) }
 
 // offers lists the outputs of the task.
 func (j *textJob) offers() []offer { return textOffers() }
@@ -260,6 +328,9 @@ func (j *textJob) run(ctx context.Context, s *session) (map[string]product, erro
 		return nil, err
 	}
 	s.text = g
+	if err := j.flags.draft.start(ctx, g); err != nil {
+		return nil, err
+	}
 	if s.files.from != "" {
 		if err := g.Load(ctx, s.files.from); err != nil {
 			return nil, err
@@ -354,6 +425,24 @@ type textTimings struct {
 	Tokens          int     `json:"tokens"`
 	DecodeMS        float64 `json:"decode_ms"` // from the first token to the last
 	DecodePerSecond float64 `json:"decode_tokens_per_s,omitempty"`
+	draftTimings
+}
+
+// draftTimings is what became of drafts.
+type draftTimings struct {
+	Drafted       int     `json:"drafted,omitempty"`        // tokens that were proposed
+	Accepted      int     `json:"accepted,omitempty"`       // with which the model agreed
+	AcceptedShare float64 `json:"accepted_share,omitempty"` // of those proposed
+}
+
+func (d *draftTimings) add(drafted, accepted int) {
+	if d.Drafted, d.Accepted = d.Drafted+drafted, d.Accepted+accepted; d.Drafted > 0 {
+		d.AcceptedShare = float64(d.Accepted) / float64(d.Drafted)
+	}
+}
+
+func (d *draftTimings) String() string {
+	return fmt.Sprintf("%d of %d drafts accepted (%.0f %%)", d.Accepted, d.Drafted, 100*d.AcceptedShare)
 }
 
 func timingsOf(t *rlx.Text) textTimings {
@@ -368,6 +457,7 @@ func timingsOf(t *rlx.Text) textTimings {
 			out.DecodePerSecond = float64(n-1) / d.Seconds()
 		}
 	}
+	out.add(t.Drafted, t.Accepted)
 	return out
 }
 
@@ -388,6 +478,9 @@ func (j *textJob) note() string {
 	if t.DecodePerSecond > 0 {
 		line += fmt.Sprintf("; then %.1f tokens/s", t.DecodePerSecond)
 	}
+	if t.Drafted > 0 {
+		line += "; " + t.draftTimings.String()
+	}
 	return line + fmt.Sprintf("; %d tokens, ended by %s", t.Tokens, j.text.Stop)
 }
 
@@ -401,6 +494,9 @@ func (f *textFlags) help(m *rlx.Model) string {
 	s := t.Sampling
 	out := fmt.Sprintf("Task %s: %s, up to %d tokens with what is generated; ids from 0 to %d.\nSampling unless flags say otherwise: temperature %g, top-k %d, top-p %g, min-p %g, repeat-penalty %g.\nOutputs for -o:\n",
 		text.Kind, prompt, t.Context, t.Vocabulary-1, s.Temperature, s.TopK, s.TopP, s.MinP, s.RepeatPenalty)
+	if t.Draft.Method != "" {
+		out = strings.Replace(out, "Outputs for -o", "It has a head that drafts tokens: --draft mtp.\nOutputs for -o", 1)
+	}
 	for _, o := range textOffers() {
 		out += fmt.Sprintf("  %-16s %s\n", o.name, o.about)
 	}

@@ -19,17 +19,10 @@ import (
 
 // textMeasured is the result of bench for a model that continues text. Times are medians of the host's monotonic clock.
 type textMeasured struct {
-	Device       string        `json:"device"`
-	Threads      string        `json:"threads"` // as given with --threads
-	Precision    string        `json:"precision"`
-	Method       string        `json:"method"`
-	Target       string        `json:"target"`
-	Kernels      kernelSummary `json:"kernels"`
-	Runs         int           `json:"runs"`
-	PromptTokens int           `json:"prompt_tokens"`
-	Tokens       int           `json:"tokens"`
-
-	LoadMS         float64 `json:"load_ms"`        // process start to the first dispatch
+	runtimeFacts
+	Runs           int     `json:"runs"`
+	PromptTokens   int     `json:"prompt_tokens"`
+	Tokens         int     `json:"tokens"`
 	FirstTokenMS   float64 `json:"first_token_ms"` // from the prompt to the first token
 	PromptRate     float64 `json:"prompt_tokens_per_s"`
 	DecodeRate     float64 `json:"decode_tokens_per_s"`
@@ -40,11 +33,7 @@ type textMeasured struct {
 	Bandwidth      float64 `json:"memory_bytes_per_s,omitempty"`     // that the host's threads read, measured between the runs
 	BandwidthShare float64 `json:"memory_bandwidth_share,omitempty"` // of it that decoding reached
 	StateBytes     int64   `json:"state_bytes"`
-	ArenaBytes     int64   `json:"arena_bytes"`
-	WeightsBytes   int64   `json:"weights_bytes"`
-	KernelBytes    int64   `json:"kernel_bytes"`
-	BackendPeakRSS int64   `json:"backend_peak_rss_bytes"`
-	HostPeakRSS    int64   `json:"host_peak_rss_bytes"`
+	draftTimings
 }
 
 // benchText measures a prompt of made-up tokens and the tokens that follow it.
@@ -63,11 +52,18 @@ func (s *session) benchText(ctx context.Context, f *benchFlags) error {
 	if err != nil {
 		return err
 	}
-	if err := s.ready(ctx, nil, nil, method); err != nil {
+	drafts, err := f.draft.methods(s.model)
+	if err != nil {
+		return err
+	}
+	if err := s.ready(ctx, nil, nil, append(drafts, method)...); err != nil {
 		return err
 	}
 	g, err := s.host.NewGenerator(ctx)
 	if err != nil {
+		return err
+	}
+	if err := f.draft.start(ctx, g); err != nil {
 		return err
 	}
 	rng, ids := rand.New(rand.NewPCG(1, 1)), make([]int, f.prompt)
@@ -82,6 +78,7 @@ func (s *session) benchText(ctx context.Context, f *benchFlags) error {
 	loaded := time.Time{}
 	var memory []byte
 	var host int64
+	var accepted draftTimings
 	for i := range f.warmup + f.runs {
 		if err := g.Reset(ctx); err != nil {
 			return err
@@ -94,11 +91,15 @@ func (s *session) benchText(ctx context.Context, f *benchFlags) error {
 			loaded = x.Start
 		}
 		if i == 0 {
-			host, memory = rpc.OwnPeakRSS(), s.bandwidthBuffer()
+			host = rpc.OwnPeakRSS()
+			if f.draft.head == "" { // a token takes less than one run
+				memory = s.bandwidthBuffer()
+			}
 		}
 		if i < f.warmup {
 			continue
 		}
+		accepted.add(x.Drafted, x.Accepted)
 		first, rate = append(first, ms(x.Prefill)), append(rate, timingsOf(x).DecodePerSecond)
 		if memory != nil {
 			band = append(band, readBandwidth(memory, threads))
@@ -113,11 +114,10 @@ func (s *session) benchText(ctx context.Context, f *benchFlags) error {
 	if err != nil {
 		return err
 	}
-	m := &textMeasured{Device: deviceName(s.backend.Name, s.host.Device()), Threads: f.host.threads, Precision: s.host.Precision(), Method: t.Method, Target: l.Target,
-		Kernels: kernelsOf(l), Runs: f.runs, PromptTokens: f.prompt, Tokens: f.tokens, LoadMS: ms(loaded.Sub(cli.Started())), FirstTokenMS: median(first),
+	m := &textMeasured{runtimeFacts: s.runtimeFacts(t.Method, f, loaded), Runs: f.runs, PromptTokens: f.prompt, Tokens: f.tokens, FirstTokenMS: median(first),
 		DecodeRate: median(rate), MinDecodeRate: slices.Min(rate), MaxDecodeRate: slices.Max(rate), WeightsRead: weights,
-		StateRead: int64(float64(state) * float64(f.prompt+f.tokens/2) / float64(t.Context)), StateBytes: s.model.StateSize(), ArenaBytes: l.Arena,
-		WeightsBytes: s.model.Facts().Weights, KernelBytes: l.Memory, BackendPeakRSS: s.host.PeakMemory(), HostPeakRSS: host}
+		StateRead: int64(float64(state) * float64(f.prompt+f.tokens/2) / float64(t.Context)), StateBytes: s.model.StateSize(), draftTimings: accepted}
+	m.HostPeakRSS = host // before the bandwidth was measured
 	m.PromptRate = float64(f.prompt) / m.FirstTokenMS * 1e3
 	if len(band) > 0 {
 		m.Bandwidth = slices.Max(band)
@@ -179,21 +179,13 @@ func (m *textMeasured) print(env *cli.Env) error {
 	if m.Bandwidth > 0 {
 		read += fmt.Sprintf("; %.1f GB/s, %.0f %% of the %.1f GB/s that the host reads", m.DecodeRate*float64(m.WeightsRead+m.StateRead)/1e9, 100*m.BandwidthShare, m.Bandwidth/1e9)
 	}
-	return env.Table([][]string{
-		{"method", m.Method + " (" + m.Target + ")"},
-		{"device", m.Device},
-		{"threads", m.Threads},
-		{"precision", m.Precision},
-		{"kernels", m.Kernels.String()},
-		{"load", fmt.Sprintf("%.1f ms from process start to the first dispatch", m.LoadMS)},
+	rows := [][]string{
 		{"first token", fmt.Sprintf("%.1f ms after the prompt, median of %d", m.FirstTokenMS, m.Runs)},
 		{"prompt", fmt.Sprintf("%.1f tokens/s, of %d", m.PromptRate, m.PromptTokens)},
 		{"decode", fmt.Sprintf("%.1f tokens/s, of %d; %.1f to %.1f", m.DecodeRate, m.Tokens, m.MinDecodeRate, m.MaxDecodeRate)},
-		{"read", read},
-		{"state", cli.Size(m.StateBytes)},
-		{"arena", cli.Size(m.ArenaBytes)},
-		{"weights", cli.Size(m.WeightsBytes)},
-		{"kernels' memory", cli.Size(m.KernelBytes)},
-		{"peak memory", fmt.Sprintf("backend %s, host %s", cli.Size(m.BackendPeakRSS), cli.Size(m.HostPeakRSS))},
-	})
+	}
+	if m.Drafted > 0 {
+		rows = append(rows, []string{"drafts", m.draftTimings.String()})
+	}
+	return env.Table(m.table("", append(rows, []string{"read", read}, []string{"state", cli.Size(m.StateBytes)})...))
 }

@@ -1,6 +1,10 @@
 package tinymodel
 
-import "github.com/rlx-go/rlx/core/task/text"
+import (
+	"strings"
+
+	"github.com/rlx-go/rlx/core/task/text"
+)
 
 // Extend is a model with the task "text" for ids from 0 to 16. It keeps the ids that it has seen: with s the sum of id+1 over
 // all of them, the logit of id j is 3-(j-t)^2/2 with t = (5s+3) mod 17. So, greedily, 3 is followed by 6, 7, 13, 15, 10,
@@ -59,6 +63,73 @@ log0 = where mine, log, zero : f32[1,17]
 logprob = reduce_sum log0 {axes=[1]} : f32[1]
 return logits=logits, greedy=greedy, token=token, logprob=logprob
 `
+
+// Draft is a head that drafts for the method that WithDraft makes of Extend. Its hidden state is s, from which it works out the next id, but for a multiple of
+// 3 it is wrong by one.
+const Draft = `graph draft
+sym T = 1..5
+hidden = input : f32[1,T,1]
+input_ids = input : i64[1,T]
+position = input : i32[]
+drafted = state : f32[24]
+x = cast input_ids {to=f32} : f32[1,T]
+r = reshape x : f32[T]
+one = const {value=1} : f32[]
+r1 = add r, one : f32[T]
+h = reshape hidden : f32[T]
+s = add h, r1 : f32[T]
+next = kv_append drafted, s, position {axis=0} : f32[24]
+i = iota : f32[T]
+last = reduce_max i {axes=[0],keep_dims=true} : f32[1]
+mine = eq i, last : bool[T]
+zero = const {value=0} : f32[]
+s0 = where mine, s, zero : f32[T]
+s1 = reduce_sum s0 {axes=[0],keep_dims=true} : f32[1]
+after = reshape s1 : f32[1,1,1]
+three = const {value=3} : f32[]
+third = mod s1, three : f32[1]
+odd = eq third, zero : bool[1]
+wrong = cast odd {to=f32} : f32[1]
+five = const {value=5} : f32[]
+s5 = mul s1, five : f32[1]
+s53 = add s5, three : f32[1]
+s54 = add s53, wrong : f32[1]
+size = const {value=17} : f32[]
+t = mod s54, size : f32[1]
+greedy = cast t {to=i32} : i32[1]
+return greedy=greedy, hidden=after
+`
+
+// Rewind replaces what Extend has seen, of which ids that come after the position count too.
+const Rewind = `graph rewind
+new.seen = input : f32[24]
+seen = state : f32[24]
+zero = const {value=0} : i32[]
+next = kv_append seen, new.seen, zero {axis=0} : f32[24]
+return done=zero
+`
+
+// WithDraft is Extend, or a graph that a test made of it, with the outputs that checking drafts takes, and tells the task about Draft and Rewind.
+func WithDraft(about *text.Task, graph string) string {
+	about.Draft = text.Draft{Method: "draft", Rewind: "rewind", Choices: "choices", LogProbs: "logprobs", Hidden: "hidden", Token: "greedy"}
+	return strings.Replace(graph, "return ", `before = reduce_sum seen {axes=[0],keep_dims=true} : f32[1]
+more = cumsum r1 {axis=0} : f32[T]
+sums = add more, before : f32[T]
+sums5 = mul sums, five : f32[T]
+sums53 = add sums5, three : f32[T]
+best = mod sums53, size : f32[T]
+best1 = cast best {to=i32} : i32[T]
+choices = reshape best1 : i32[1,T]
+column = reshape best : f32[T,1]
+off = sub j, column : f32[T,17]
+off2 = mul off, off : f32[T,17]
+all = mul off2, minus : f32[T,17]
+logs = log_softmax all {axis=1} : f32[T,17]
+most = reduce_max logs {axes=[1]} : f32[T]
+logprobs = reshape most : f32[1,T]
+hidden = reshape sums : f32[1,T,1]
+return choices=choices, logprobs=logprobs, hidden=hidden, `, 1)
+}
 
 // TextTask is the description of the task that Extend has, without a tokenizer. 16 ends a text.
 func TextTask() *text.Task {

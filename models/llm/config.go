@@ -383,6 +383,9 @@ func (c *config) readDelta(w *nn.Weights, r *reader) error {
 	return nil
 }
 
+// recurrent reports that layers carry something that is not in rows by position.
+func (c config) recurrent() bool { return c.delta.taps > 0 }
+
 func (c config) facts(cfg arch.Config) []arch.Fact {
 	out := []arch.Fact{
 		{Name: "sizes", Value: fmt.Sprintf("vocabulary %d, width %d, hidden %d, %d layers", c.vocab, c.width, c.hidden, len(c.layers))},
@@ -390,7 +393,7 @@ func (c config) facts(cfg arch.Config) []arch.Fact {
 		cfg.Fact("epsilon", keyEps, c.eps),
 		cfg.Fact("context", keyContext, c.context),
 	}
-	if d := c.delta; d.taps > 0 {
+	if d := c.delta; c.recurrent() {
 		n := len(slices.DeleteFunc(slices.Clone(c.layers), func(l layer) bool { return !l.linear }))
 		out = append(out, arch.Fact{Name: "delta rule", Value: fmt.Sprintf("%d layers, %d key heads of %d, %d value heads of %d, convolution of %d", n, d.keyHeads, d.keyDim, d.valueHeads, d.valueDim, d.taps)})
 	}

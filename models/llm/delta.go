@@ -11,6 +11,15 @@ import (
 // lengthEps is added to the squared length of q and k (Transformers' l2norm).
 const lengthEps = 1e-6
 
+// carried are the states of a layer: the last inputs of its convolution, and the memory of the delta rule.
+func (d *decoder) carried(s nn.Scope) [2]*ir.Node {
+	n := d.delta
+	return [2]*ir.Node{
+		op.State(s.G, s.Path()+".inputs", ir.TypeOf(dtype.F32, 1, n.taps-1, 2*n.keys()+n.values()), 0),
+		op.State(s.G, s.Path()+".memory", ir.TypeOf(dtype.F32, 1, n.valueHeads, n.keyDim, n.valueDim), 0),
+	}
+}
+
 // deltaNet is linear attention by the gated delta rule on x [B,T,width].
 func (d *decoder) deltaNet(s nn.Scope, x *ir.Node) *ir.Node {
 	n := d.delta
@@ -22,8 +31,8 @@ func (d *decoder) deltaNet(s nn.Scope, x *ir.Node) *ir.Node {
 	qkv := s.At("in_proj_qkv").LinearIf(false, x, channels)
 	var before, memory *ir.Node
 	if d.cached {
-		before = op.State(s.G, s.Path()+".inputs", ir.TypeOf(dtype.F32, 1, n.taps-1, channels), 0)
-		memory = op.State(s.G, s.Path()+".memory", ir.TypeOf(dtype.F32, 1, n.valueHeads, n.keyDim, n.valueDim), 0)
+		carried := d.carried(s)
+		before, memory = carried[0], carried[1]
 	}
 	mixed, inputs := hir.CausalDepthwiseConv(qkv, s.At("conv1d").Param("weight", channels, 1, n.taps), before, true)
 

@@ -61,6 +61,9 @@ func build(ckpt arch.Checkpoint, cfg arch.Config) (*arch.Model, error) {
 	methods := []method{{"forward", c.forwardSyms(), forward}, {"extend", c.extendSyms(), extend}}
 	if c.mtp {
 		methods = append(methods, method{"mtp", c.mtpSyms(), mtp}, method{"draft", c.draftSyms(), draft})
+		if c.recurrent() {
+			methods = append(methods, method{"rewind", nil, rewind})
+		}
 	}
 	for _, method := range methods {
 		g, err := w.Graph(method.name, method.syms, func(root nn.Scope) { method.build(c, root) })

@@ -65,7 +65,9 @@ func extend(c config, root nn.Scope) {
 	chosen := op.Reshape(op.GatherBatched(logits, op.Reshape(token, ir.ShapeOf(1, 1)), 1), ir.ShapeOf(1))
 	g.Return("logprob", op.Sub(chosen, op.LogSumExp(logits, false, 1)))
 	all := d.finalNorm(x).Named("hidden")
-	g.Return("choices", c.choices(all, d.head()))
+	choices, logprobs := c.choices(all, d.head())
+	g.Return("choices", choices)
+	g.Return("logprobs", logprobs)
 	g.Return("hidden", all)
 }
 
@@ -98,19 +100,17 @@ func (c config) occurrences(ids *ir.Node) *ir.Node {
 	return op.Narrow(op.Reshape(table, ir.ShapeOf(rows*stretch)), 0, 0, int(c.vocab))
 }
 
-// choices is the largest logit's index in every row of x [1,T,width]: i32[1,T]. A large vocabulary is taken in parts, so that the logits of
-// all rows are never in memory together.
-func (c config) choices(x, head *ir.Node) *ir.Node {
+// choices is the largest logit's index in every row of x [1,T,width], i32[1,T], and the logarithm of its probability, f32[1,T]. A large vocabulary is
+// taken in parts, so that the logits of all rows are never in memory together.
+func (c config) choices(x, head *ir.Node) (index, logprob *ir.Node) {
 	rows := min(c.vocab, max(1, maxChoices/c.extendTokens()))
-	var best, index *ir.Node
+	var best *ir.Node
+	var sums []*ir.Node // logarithms of the sums of each part's exponentials
 	for at := int64(0); at < c.vocab; at += rows {
 		n := min(rows, c.vocab-at)
 		y := hir.Linear(x, op.Narrow(head, 0, int(at), int(n)), nil, "").Named(fmt.Sprint("choices.", at))
-		i := op.ArgMax(y, 2, false)
-		if n == c.vocab {
-			return i
-		}
-		top := op.ReduceMax(y, false, 2)
+		i, top := op.ArgMax(y, 2, false), op.ReduceMax(y, false, 2)
+		sums = append(sums, op.LogSumExp(y, true, 2))
 		if best == nil {
 			best, index = top, i
 			continue
@@ -119,5 +119,9 @@ func (c config) choices(x, head *ir.Node) *ir.Node {
 		larger := op.Gt(top, best)
 		best, index = op.Max(best, top), op.Where(larger, i, index)
 	}
-	return index
+	all := sums[0]
+	if len(sums) > 1 {
+		all = op.Concat(2, sums...)
+	}
+	return index, op.Sub(best, op.LogSumExp(all, false, 2))
 }

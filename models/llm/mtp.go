@@ -5,6 +5,7 @@ import (
 	"github.com/rlx-go/rlx/core/hir"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
+	"github.com/rlx-go/rlx/core/task/text"
 	"github.com/rlx-go/rlx/models/nn"
 )
 
@@ -42,6 +43,22 @@ func draft(c config, root nn.Scope) {
 	g.Return("logits", logits)
 	g.Return("greedy", op.ArgMax(logits, 1, false))
 	g.Return("hidden", x)
+}
+
+// rewind replaces what recurrent layers carry from token to token: each input is the new value of the state whose name follows text.StatePrefix. Keys and
+// values need no such method, since rows that come after a position are not read.
+func rewind(c config, root nn.Scope) {
+	d := &decoder{config: c, root: root}
+	start := op.Const(root.G, 0, ir.TypeOf(dtype.I32))
+	for i, l := range d.layers {
+		if !l.linear {
+			continue
+		}
+		for _, state := range d.carried(root.At("model.layers", i, "linear_attn")) {
+			op.KVAppend(state, op.Input(root.G, text.StatePrefix+state.Name, state.Type), start, 1)
+		}
+	}
+	root.G.Return("done", start)
 }
 
 func (c config) mtpInputs(g *ir.Graph, batch, tokens ir.Dim) (hidden, ids *ir.Node) {

@@ -29,6 +29,12 @@ func (c config) describe(cfg arch.Config, m *arch.Model) error {
 	if err := c.sampling(cfg, t); err != nil {
 		return err
 	}
+	if c.mtp {
+		t.Draft = text.Draft{Method: "draft", Choices: "choices", LogProbs: "logprobs", Hidden: "hidden", Token: "greedy"}
+		if c.recurrent() {
+			t.Draft.Rewind = "rewind"
+		}
+	}
 	data, ok, err := cfg.File(fileTokenizer, tokenizer.MaxFile)
 	if err != nil {
 		return err

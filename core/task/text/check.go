@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/dtype"
@@ -57,6 +59,57 @@ func (t *Task) Check(m task.Methods) error {
 	if ids.Shape[1] == recent.Shape[0] && !recent.Shape.IsStatic() {
 		return f.Bad("%s is %v and %s is %v; want sizes of their own", in.IDs, ids, in.Recent, recent)
 	}
+	if t.Draft.Method == "" {
+		return nil
+	}
+	return t.checkDraft(m, f, ids.Shape[1])
+}
+
+// checkDraft compares the methods that draft tokens with the task; f is the one that checks the drafts, of tokens ids.
+func (t *Task) checkDraft(m task.Methods, f *task.Method, tokens ir.Dim) error {
+	d, one := &t.Draft, task.Exactly(1)
+	rows := task.Shape{one, task.AnySize}
+	choices, err := f.Output(d.Choices, dtype.I32, rows)
+	logprobs, wrong := f.Output(d.LogProbs, dtype.F32, rows)
+	hidden, wrong2 := f.Output(d.Hidden, dtype.F32, append(rows, task.AnySize))
+	if err = cmp.Or(err, wrong, wrong2); err != nil {
+		return err
+	}
+	for name, n := range map[string]ir.Dim{d.Choices: choices.Shape[1], d.LogProbs: logprobs.Shape[1], d.Hidden: hidden.Shape[1]} {
+		if n != tokens {
+			return f.Bad("%s has %v rows; want one for each token, %v", name, n, tokens)
+		}
+	}
+	h, err := m.Taking(d.Method, d.Hidden, t.Inputs.IDs, t.Inputs.Position)
+	if err != nil {
+		return err
+	}
+	if !hidden.Shape[2].IsStatic() {
+		return f.Bad("%s is %v; want a size that is known", d.Hidden, hidden)
+	}
+	width := task.Exactly(int(hidden.Shape[2].B))
+	ids, err := h.Input(t.Inputs.IDs, dtype.I64, rows)
+	from, wrong := h.Input(d.Hidden, dtype.F32, task.Shape{one, task.AnySize, width})
+	_, wrong2 = h.Input(t.Inputs.Position, dtype.I32, task.Shape{})
+	_, wrong3 := h.Output(d.Token, dtype.I32, task.Shape{one})
+	_, wrong4 := h.Output(d.Hidden, dtype.F32, task.Shape{one, one, width})
+	switch err = cmp.Or(err, wrong, wrong2, wrong3, wrong4); {
+	case err != nil:
+		return err
+	case ids.Shape[1] != from.Shape[1] || !h.TakesEvery(ids.Shape[1], 1, int64(t.Chunk)):
+		return h.Bad("%s is %v and %s %v; want 1 to %d tokens of each", t.Inputs.IDs, ids, d.Hidden, from, t.Chunk)
+	case d.Rewind == "":
+		return nil
+	}
+	i := slices.IndexFunc(m, func(m task.Method) bool { return m.Name == d.Rewind })
+	if i < 0 {
+		return fmt.Errorf("the task uses method %q, which the artifact lacks", d.Rewind)
+	}
+	for _, x := range m[i].Inputs {
+		if !strings.HasPrefix(x.Name, StatePrefix) || !x.Type.Shape.IsStatic() {
+			return m[i].Bad("input %s is %v; want %sNAME for a state NAME, with sizes that are known", x.Name, x.Type, StatePrefix)
+		}
+	}
 	return nil
 }
 
@@ -89,7 +142,7 @@ const goOn = "give a shorter prompt, generate less, or compile the model with a 
 // CheckInput compares ids with the vocabulary, and the other inputs with what the method can take: a wrong value would end a run that
 // has begun to change the state.
 func (t *Task) CheckInput(method, input string, v tensor.Tensor) error {
-	if method != t.Method {
+	if method == "" || method != t.Method && method != t.Draft.Method {
 		return nil
 	}
 	switch in := &t.Inputs; input {

@@ -12,21 +12,55 @@ import (
 	"github.com/rlx-go/rlx/internal/tinymodel"
 )
 
-// check compares a task with a graph.
-func check(t *testing.T, about *text.Task, graph string) error {
+// check compares a task with graphs.
+func check(t *testing.T, about *text.Task, graphs ...string) error {
 	t.Helper()
-	g, err := ir.Parse(graph)
-	if err != nil {
-		t.Fatalf("%v in\n%s", err, graph)
+	var all task.Methods
+	for _, graph := range graphs {
+		g, err := ir.Parse(graph)
+		if err != nil {
+			t.Fatalf("%v in\n%s", err, graph)
+		}
+		m := task.Method{Name: g.Name, Syms: g.Syms}
+		for _, n := range g.Inputs() {
+			m.Inputs = append(m.Inputs, task.Value{Name: n.Name, Type: n.Type})
+		}
+		for _, o := range g.Outputs {
+			m.Outputs = append(m.Outputs, task.Value{Name: o.Name, Type: o.Node.Type})
+		}
+		all = append(all, m)
 	}
-	m := task.Method{Name: g.Name, Syms: g.Syms}
-	for _, n := range g.Inputs() {
-		m.Inputs = append(m.Inputs, task.Value{Name: n.Name, Type: n.Type})
+	return about.Check(all)
+}
+
+// TestCheckDraft: methods that draft fit the task, and none that differs in a name, a type or a size.
+func TestCheckDraft(t *testing.T) {
+	about := tinymodel.TextTask()
+	all := strings.Join([]string{tinymodel.WithDraft(about, tinymodel.Extend), tinymodel.Draft, tinymodel.Rewind}, "\x00")
+	for _, c := range []struct{ from, to, want string }{
+		{"", "", ""},
+		{"choices=choices", "choose=choices", `output "choices" is not there`},
+		{"logprobs=logprobs", "logprobs=choices", "logprobs is i32[1,T]; want f32"},
+		{"hidden=hidden", "hidden=logits", "hidden is f32[1,17]"},
+		{"logprobs=logprobs", "logprobs=log", "logprobs has 17 rows; want one for each token, T"},
+		{"graph draft", "graph drafts", `uses method "draft"`},
+		{"graph rewind", "graph unwind", `uses method "rewind"`},
+		{"new.seen", "old.seen", "want new.NAME"},
+		{"sym T = 1..5\nhidden", "sym T = 1..4\nhidden", "want 1 to 5 tokens of each"},
+		{"hidden = input : f32[1,T,1]", "hidden = input : f32[1,1,T]", "hidden is f32[1,1,T]"},
+		{"greedy=greedy, hidden=after", "greedy=greedy, hidden=s1", "output hidden is f32[1]"},
+		{"greedy=greedy, hidden=after", "greedy=wrong, hidden=after", "output greedy is f32[1]"},
+	} {
+		graphs := strings.ReplaceAll(all, c.from, c.to)
+		if c.from == "" {
+			graphs = all
+		} else if graphs == all {
+			t.Fatalf("%q is not there", c.from)
+		}
+		if err := check(t, about, strings.Split(graphs, "\x00")...); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s in place of %s: %v; want %q", c.to, c.from, err, c.want)
+		}
 	}
-	for _, o := range g.Outputs {
-		m.Outputs = append(m.Outputs, task.Value{Name: o.Name, Type: o.Node.Type})
-	}
-	return about.Check(task.Methods{m})
 }
 
 // TestCheck: the model fits its task, and none that differs in a name, a type or a size.

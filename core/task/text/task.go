@@ -42,6 +42,8 @@ type Task struct {
 	Method  string  `json:"method"` // "extend"
 	Inputs  Inputs  `json:"inputs"`
 	Outputs Outputs `json:"outputs"`
+	// Draft is how a head drafts tokens that the model then checks, many in one run; the zero value says that there is none.
+	Draft Draft `json:"draft"`
 
 	Vocabulary int `json:"vocabulary"` // ids are less
 	Context    int `json:"context"`    // tokens that a state holds
@@ -82,6 +84,25 @@ type Outputs struct {
 	Token   string `json:"token"`
 }
 
+// Draft describes a head that predicts one token more from the model's last hidden state. Its keys and values are in the same states as the model's.
+//
+//	Method: Hidden f32[1,T,W], input_ids i64[1,T] (the tokens that follow those of Hidden), position i32[] ->
+//	Token i32[1] (the most probable one after the last), Hidden f32[1,1,W] (to go on with)
+//	Task.Method, beside its other outputs -> Choices i32[1,T] (the most probable token after each), LogProbs f32[1,T] (of these), Hidden f32[1,T,W]
+type Draft struct {
+	Choices  string `json:"choices"`
+	Hidden   string `json:"hidden"`
+	LogProbs string `json:"logprobs"`
+	Method   string `json:"method"`
+	// Rewind is a method that replaces the states that do not go by position, so that what a run did to them can be undone: an input is called as
+	// its state, with StatePrefix before. Empty if there are no such states.
+	Rewind string `json:"rewind"`
+	Token  string `json:"token"`
+}
+
+// StatePrefix is put before the name of a state that an input of Draft.Rewind replaces.
+const StatePrefix = "new."
+
 // Sampling is how a token is drawn. The zero value chooses the most probable one.
 type Sampling struct {
 	Temperature float64 `json:"temperature"` // logits are divided by it; 0: the most probable token, always
@@ -112,10 +133,15 @@ const maxEnd = 64
 
 // Fields are in the order of their keys.
 func (t *Task) Fields() []task.Field {
-	in, out, s := &t.Inputs, &t.Outputs, &t.Sampling
+	in, out, d, s := &t.Inputs, &t.Outputs, &t.Draft, &t.Sampling
 	return []task.Field{
 		{Key: "bos", Value: &t.BOS}, {Key: "chat_template", Value: &t.ChatTemplate}, {Key: "chunk", Value: &t.Chunk},
-		{Key: "context", Value: &t.Context}, {Key: "end", Value: &t.End, Max: maxEnd}, {Key: "eos", Value: &t.EOS},
+		{Key: "context", Value: &t.Context},
+		{Key: "draft", Value: []task.Field{
+			{Key: "choices", Value: &d.Choices}, {Key: "hidden", Value: &d.Hidden}, {Key: "logprobs", Value: &d.LogProbs}, {Key: "method", Value: &d.Method},
+			{Key: "rewind", Value: &d.Rewind}, {Key: "token", Value: &d.Token},
+		}},
+		{Key: "end", Value: &t.End, Max: maxEnd}, {Key: "eos", Value: &t.EOS},
 		{Key: "inputs", Value: []task.Field{
 			{Key: "input_ids", Value: &in.IDs}, {Key: "min_p", Value: &in.MinP}, {Key: "position", Value: &in.Position}, {Key: "recent", Value: &in.Recent},
 			{Key: "repeat_penalty", Value: &in.RepeatPenalty}, {Key: "seed", Value: &in.Seed}, {Key: "step", Value: &in.Step},
@@ -167,11 +193,14 @@ func (t *Task) Validate() error {
 		return nil
 	}
 	for _, f := range t.Fields() {
-		if list, ok := f.Value.([]task.Field); ok && f.Key != "sampling" {
-			if err := names(list, f.Key); err != nil {
+		if f.Key == "inputs" || f.Key == "outputs" {
+			if err := names(f.Value.([]task.Field), f.Key); err != nil {
 				return err
 			}
 		}
+	}
+	if d := t.Draft; d != (Draft{}) && (d.Method == "" || d.Choices == "" || d.LogProbs == "" || d.Hidden == "" || d.Token == "") {
+		return bad("draft is %+v; want all names but rewind, or none", d)
 	}
 	switch {
 	case t.Method == "":

@@ -40,6 +40,8 @@ func TestValidate(t *testing.T) {
 		"repeat_penalty":    func(s *text.Task) { s.Sampling.RepeatPenalty = math.Inf(1) },
 		"infinite":          func(s *text.Task) { s.Sampling.Temperature = math.Inf(1) },
 		"NaN among top_p":   func(s *text.Task) { s.Sampling.TopP = math.NaN() },
+		"half a draft":      func(s *text.Task) { s.Draft.Method = "draft" },
+		"a draft's rewind":  func(s *text.Task) { s.Draft.Rewind = "rewind" },
 		"repeat_penalty -1": func(s *text.Task) { s.Sampling.RepeatPenalty = -1 },
 	} {
 		s := tinymodel.TextTask()

@@ -1,0 +1,213 @@
+package rlx
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/rlx-go/rlx/core/task/text"
+	"github.com/rlx-go/rlx/core/tensor"
+)
+
+// MaxDrafts bounds Generator.Draft.
+const MaxDrafts = 16
+
+// drafter proposes tokens by the model's draft head, which predicts one token more from the model's last hidden state.
+type drafter struct {
+	n      int      // tokens to propose at a time; 0: none
+	spare  *State   // a copy of the states that do not go by position; nil: there are none
+	fed    []string // the inputs of Task.Draft.Rewind
+	copied bool     // spare has their present values
+
+	request  Request // of the head
+	ids      []int64
+	position []int32
+	hidden   []float32 // rows of the last run of the model, or the row from which the head goes on
+	next     int       // the next proposal
+
+	base    int   // tokens that the state had before the run that checks proposals
+	pending []int // tokens of that run before the proposals
+	drafts  []int // the proposals
+}
+
+// Draft makes Generate decode speculatively: the model's draft head proposes n tokens at a time, and one run of the model checks them all. Proposals that are not
+// what the model itself finds most probable are dropped, and the state is as if they had never been seen, so the text is the same. (A backend may round a product
+// of several rows otherwise than one of a single row, so that two tokens that are equally probable may be exchanged.) n is 1 to MaxDrafts; 0 ends it. Call it before
+// the first tokens: the head has not seen those of earlier calls, and proposes worse.
+//
+// Errors match ErrUsage (the model has no draft head), or are those of Load and NewState.
+func (g *Generator) Draft(ctx context.Context, n int) error {
+	d, about := &g.draft, &g.Task.Draft
+	most := min(MaxDrafts, (g.Task.Chunk-1)/2)
+	switch {
+	case about.Method == "":
+		return usage(g.session.model.path, "has no head that drafts tokens").WithHint("decode without drafts")
+	case n < 0 || n > most:
+		return usage("drafts", "are %d; allowed are 0 to %d", n, most)
+	case n == 0 || d.request.Method != "":
+		d.n = n
+		return nil
+	}
+	for _, name := range []string{about.Method, about.Rewind} {
+		if name == "" {
+			continue
+		}
+		if err := g.session.Load(ctx, name); err != nil {
+			return err
+		}
+	}
+	if about.Rewind != "" {
+		m, err := g.session.model.Method(about.Rewind)
+		if err != nil {
+			return err
+		}
+		if d.spare, err = g.session.makeState(ctx); err != nil {
+			return err
+		}
+		for _, v := range m.Inputs {
+			d.fed = append(d.fed, v.Name)
+		}
+	}
+	d.ids, d.position = make([]int64, g.Task.Chunk), make([]int32, 1)
+	d.request = Request{Method: about.Method, Inputs: map[string]Tensor{g.Task.Inputs.Position: {I32, []int{}, tensor.Bytes(d.position)}}}
+	d.n = n
+	return nil
+}
+
+// close frees the copy of states.
+func (d *drafter) close() error {
+	if d.spare == nil {
+		return nil
+	}
+	return d.spare.Close()
+}
+
+// rewind copies the states that do not go by position from one state to another.
+func (g *Generator) rewind(ctx context.Context, to, from *State) error {
+	r := Request{Method: g.Task.Draft.Rewind, State: to, Feeds: map[string]*Resident{}, Outputs: []string{}}
+	for _, name := range g.draft.fed {
+		var err error
+		if r.Feeds[name], err = from.Tensor(strings.TrimPrefix(name, text.StatePrefix)); err != nil {
+			return err
+		}
+	}
+	_, err := g.run.do(ctx, r)
+	return err
+}
+
+// propose runs the head on rows of hidden states, the first at a position, and the tokens that follow each.
+func (g *Generator) propose(ctx context.Context, hidden []float32, ids []int, position int) error {
+	d, about := &g.draft, &g.Task.Draft
+	for i, id := range ids {
+		d.ids[i] = int64(id)
+	}
+	d.position[0] = int32(position)
+	d.request.State, d.request.Outputs = g.state, []string{about.Token, about.Hidden}
+	d.request.Inputs[g.Task.Inputs.IDs] = Tensor{I64, []int{1, len(ids)}, tensor.Bytes(d.ids[:len(ids)])}
+	d.request.Inputs[about.Hidden] = Tensor{F32, []int{1, len(ids), len(hidden) / len(ids)}, tensor.Bytes(hidden)}
+	res, err := g.run.do(ctx, d.request)
+	if err != nil {
+		return err
+	}
+	id := int(tensor.View[int32](res.Outputs[about.Token].Data)[0])
+	if id < 0 || id >= g.Task.Vocabulary {
+		return g.strayToken(id)
+	}
+	d.next, d.hidden = id, tensor.View[float32](res.Outputs[about.Hidden].Data)
+	return nil
+}
+
+// speculate makes one run of the tokens that are not in the state yet and of proposals, and returns the tokens that the model chooses: one more than there are
+// proposals that it agrees with. The caller takes some of them, and calls accept.
+func (g *Generator) speculate(ctx context.Context, t *Text) (chosen []Token, err error) {
+	d, out := &g.draft, &g.Task.Draft
+	d.base, d.pending, d.drafts = len(g.seen), slices.Clone(g.last), nil
+	room := min(d.n, g.Task.Context-len(g.seen)-len(g.last))
+	if len(d.pending) > d.n+1 {
+		room = 0 // what was repeated after wrong proposals goes into the state
+	}
+	for i := range room {
+		if i > 0 {
+			if err := g.propose(ctx, d.hidden, d.drafts[i-1:], d.base+len(d.pending)-2+i); err != nil {
+				return nil, err
+			}
+		}
+		d.drafts = append(d.drafts, d.next)
+	}
+	if len(d.drafts) > 0 && d.spare != nil && !d.copied {
+		if err := g.rewind(ctx, d.spare, g.state); err != nil {
+			return nil, err
+		}
+		d.copied = true
+	}
+	copied := d.copied
+	res, err := g.step(ctx, slices.Concat(d.pending, d.drafts), []string{out.Choices, out.LogProbs, out.Hidden})
+	if err != nil {
+		return nil, err
+	}
+	d.copied = copied
+	from := len(d.pending) - 1
+	ids, logprobs := tensor.View[int32](res.Outputs[out.Choices].Data)[from:], tensor.View[float32](res.Outputs[out.LogProbs].Data)[from:]
+	d.hidden = tensor.View[float32](res.Outputs[out.Hidden].Data)
+	for i := range ids {
+		x := Token{ID: int(ids[i]), LogProb: logprobs[i]}
+		if err := g.checkToken(x, d.base+from+i); err != nil {
+			if i > 0 {
+				break // the next run finds it
+			}
+			return nil, cmp.Or(g.accept(ctx, nil), err)
+		}
+		chosen = append(chosen, x)
+		if i == len(d.drafts) || x.ID != d.drafts[i] {
+			break
+		}
+	}
+	t.Drafted, t.Accepted = t.Drafted+len(d.drafts), t.Accepted+len(chosen)-1
+	return chosen, nil
+}
+
+// ran notes a run without proposals.
+func (d *drafter) ran(base int, ids []int, hidden []float32) {
+	d.base, d.pending, d.drafts, d.hidden = base, ids, nil, hidden
+}
+
+// accept makes the state and the sequence those after the tokens that were taken of what speculate returned, and makes the next proposal.
+func (g *Generator) accept(ctx context.Context, taken []int) error {
+	d := &g.draft
+	switch {
+	case len(taken) == len(d.drafts)+1:
+		g.last, d.copied = taken[len(taken)-1:], false
+	case d.spare == nil && len(taken) > 0: // rows after the tokens that were taken are not read
+		g.seen, g.last = g.seen[:d.base+len(d.pending)+len(taken)-1], taken[len(taken)-1:]
+	case len(d.drafts) == 0:
+		return nil
+	default:
+		if d.spare != nil {
+			if err := g.rewind(ctx, g.state, d.spare); err != nil {
+				return err
+			}
+		}
+		g.seen, g.last = g.seen[:d.base], slices.Concat(d.pending, taken)
+	}
+	if len(taken) == 0 {
+		return nil
+	}
+	next := slices.Concat(d.pending[1:], taken)
+	width := len(d.hidden) / (len(d.pending) + len(d.drafts))
+	return g.propose(ctx, d.hidden[:width*len(next)], next, d.base)
+}
+
+// checkDrafts fails for options that do not go together with drafts.
+func (g *Generator) checkDrafts(o TextOptions) error {
+	switch s := o.Sampling; {
+	case g.draft.n == 0:
+		return nil
+	case s.Temperature != 0 || s.RepeatPenalty != 0 && s.RepeatPenalty != 1:
+		return usage("drafts", "are for the most probable tokens; the temperature is %v and the repeat penalty %v", s.Temperature, s.RepeatPenalty).
+			WithHint("set the temperature to 0 and the penalty to 1, or decode without drafts")
+	case o.Logits:
+		return usage("drafts", "do not go together with TextOptions.Logits")
+	}
+	return nil
+}
