@@ -8,6 +8,7 @@ import (
 	"io"
 	"iter"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -18,7 +19,7 @@ import (
 type Sampling = text.Sampling
 
 // TextOptions are the options of Generate and Stream. The zero value chooses the most probable token each time, until a token ends
-// the text or the context is full.
+// the text or the context is full. The context of a model that sees a window of the last tokens alone is never full.
 type TextOptions struct {
 	Tokens    int      // at most so many are generated; 0: no limit
 	Sampling  Sampling // Generator.Task.Sampling is what the model's authors recommend
@@ -84,7 +85,8 @@ type Generator struct {
 	session   *Session
 	state     *State
 	tokenizer *Tokenizer // nil if the artifact has none
-	seen      []int      // tokens in the state
+	seen      []int      // tokens that the state has seen
+	dropped   int        // rows that it has no more
 	last      []int      // the last tokens, which are not in the state yet: one, more after drafts, or none
 	run       textRun
 	draft     drafter
@@ -112,8 +114,13 @@ func (s *Session) NewGenerator(ctx context.Context) (*Generator, error) {
 			return nil, err
 		}
 	}
-	if err := s.Load(ctx, about.Method); err != nil {
-		return nil, err
+	for _, name := range []string{about.Method, about.Slide.Method} {
+		if name == "" {
+			continue
+		}
+		if err := s.Load(ctx, name); err != nil {
+			return nil, err
+		}
 	}
 	if g.state, err = s.NewState(ctx); err != nil {
 		return nil, err
@@ -130,7 +137,7 @@ func (g *Generator) IDs() []int { return slices.Concat(g.seen, g.last) }
 
 // Reset begins an empty sequence.
 func (g *Generator) Reset(ctx context.Context) error {
-	g.seen, g.last, g.draft.copied = g.seen[:0], nil, false
+	g.seen, g.dropped, g.last, g.draft.copied = g.seen[:0], 0, nil, false
 	return g.state.Reset(ctx)
 }
 
@@ -249,7 +256,7 @@ func (g *Generator) take(t *Text, x Token, at int, out *textStream, o *TextOptio
 	} else if x.Text, over = out.next(x.ID); over {
 		t.Stop = StopString
 	}
-	if enough := len(t.Tokens)+1 == o.Tokens; !over && (enough || at == g.Task.Context) {
+	if enough := len(t.Tokens)+1 == o.Tokens; !over && (enough || at == g.Task.Most()) {
 		t.Stop, over = StopContext, true
 		if enough {
 			t.Stop = StopLength
@@ -295,8 +302,11 @@ func (g *Generator) Stream(ctx context.Context, ids []int, o TextOptions) iter.S
 	}
 }
 
-// idsKey is the key of a state file's metadata that holds the tokens of the sequence.
-const idsKey = "rlx.text.ids"
+// Keys of a state file's metadata: the tokens of the sequence, and how many rows of the state are dropped.
+const (
+	idsKey     = "rlx.text.ids"
+	droppedKey = "rlx.text.dropped"
+)
 
 // Save writes the sequence, tokens and state, in the safetensors format: Load continues it, and what all prompts begin with is computed
 // only once. Errors are those of State.Export.
@@ -311,7 +321,11 @@ func (g *Generator) Save(ctx context.Context, w io.Writer) error {
 		}
 		g.last = last[n-1:]
 	}
-	return g.state.export(ctx, w, map[string]string{idsKey: strings.Trim(fmt.Sprint(g.IDs()), "[]")})
+	meta := map[string]string{idsKey: strings.Trim(fmt.Sprint(g.IDs()), "[]")}
+	if g.dropped > 0 {
+		meta[droppedKey] = strconv.Itoa(g.dropped)
+	}
+	return g.state.export(ctx, w, meta)
 }
 
 // Load replaces the sequence by one that Save has written for the same model. Errors match ErrInput if the file does not fit, or are those
@@ -322,6 +336,10 @@ func (g *Generator) Load(ctx context.Context, path string) error {
 		return err
 	}
 	ids, err := g.parseIDs(path, meta[idsKey])
+	dropped := 0
+	if err == nil {
+		dropped, err = g.parseDropped(path, meta[droppedKey], max(0, len(ids)-1))
+	}
 	if err != nil {
 		st.Close()
 		return err
@@ -329,6 +347,7 @@ func (g *Generator) Load(ctx context.Context, path string) error {
 	g.state.Close()
 	g.state = st
 	rows := max(0, len(ids)-1)
+	g.dropped = dropped
 	g.seen, g.last, g.draft.copied = ids[:rows:rows], ids[rows:], false
 	return nil
 }

@@ -10,10 +10,7 @@ import (
 	"testing"
 
 	"github.com/rlx-go/rlx"
-	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/task/text"
-	"github.com/rlx-go/rlx/internal/synth"
-	"github.com/rlx-go/rlx/internal/tensortest"
 	"github.com/rlx-go/rlx/internal/tinymodel"
 )
 
@@ -125,30 +122,8 @@ func TestBadDraft(t *testing.T) {
 // TestDraftMTP: Qwen3.5 with its draft head and recurrent layers gives Transformers' greedy text with and without drafts. Of random weights, they are all wrong.
 func TestDraftMTP(t *testing.T) {
 	t.Parallel()
-	const golden = "testdata/goldens/qwen35_mtp/"
-	es, err := synth.ReadManifest(golden + "manifest.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	if err := synth.Write(filepath.Join(dir, "model.safetensors"), es, dtype.F32); err != nil {
-		t.Fatal(err)
-	}
-	config, err := os.ReadFile(golden + "config.json")
-	if err == nil {
-		err = os.WriteFile(filepath.Join(dir, "config.json"), config, 0o600)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	run(compiler(), dir, "--context", "64", "-o", dir+".rlx")
-	s := session(t, open(t, dir+".rlx"), rlx.Options{Threads: 1})
-	var prompt, want []int
-	for name, into := range map[string]*[]int{"e2e.input_ids": &prompt, "e2e.greedy": &want} {
-		for _, id := range tensortest.Golden(t, golden+"golden.safetensors:"+name).I {
-			*into = append(*into, int(id))
-		}
-	}
+	s := session(t, open(t, goldenModel(t, "qwen35_mtp", "--context", "64")), rlx.Options{Threads: 1})
+	prompt, want := goldenIDs(t, "qwen35_mtp", "e2e.input_ids"), goldenIDs(t, "qwen35_mtp", "e2e.greedy")
 	for _, n := range []int{0, 1, 3, 16} {
 		g, err := s.NewGenerator(t.Context())
 		if err == nil {

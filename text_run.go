@@ -60,6 +60,7 @@ type textRun struct {
 	request           Request
 	ids, recent       []int64
 	position, topK    []int32
+	dropped           []int32
 	temperature, topP []float32
 	minP, penalty     []float32
 	seed, step        []uint32
@@ -82,6 +83,9 @@ func (r *textRun) prepare(g *Generator) {
 		in.MinP: {F32, scalar, tensor.Bytes(r.minP)}, in.RepeatPenalty: {F32, scalar, tensor.Bytes(r.penalty)},
 		in.Seed: {U32, []int{2}, tensor.Bytes(r.seed)}, in.Step: {U32, []int{2}, tensor.Bytes(r.step)},
 	}}
+	if r.dropped = make([]int32, 1); t.Slides() {
+		r.request.Inputs[t.Slide.Dropped] = Tensor{I32, scalar, tensor.Bytes(r.dropped)}
+	}
 	r.set(g, TextOptions{})
 }
 
@@ -180,7 +184,12 @@ func (g *Generator) step(ctx context.Context, ids []int, outputs []string) (*Res
 		r.ids[i] = int64(id)
 	}
 	at := len(g.seen)
-	r.position[0] = int32(at)
+	if at-g.dropped+len(ids) > g.Task.Context {
+		if err := g.slide(ctx); err != nil {
+			return nil, err
+		}
+	}
+	r.position[0], r.dropped[0] = int32(at), int32(g.dropped)
 	next := uint64(at + len(ids)) // the place of the token that is chosen
 	r.step[0], r.step[1] = uint32(next), uint32(next>>32)
 	recent := r.recent[:1]
@@ -197,6 +206,17 @@ func (g *Generator) step(ctx context.Context, ids []int, outputs []string) (*Res
 	}
 	g.seen, g.last, g.draft.copied = append(g.seen, ids...), nil, false
 	return res, nil
+}
+
+// slide drops the rows of a full state that no token sees any more.
+func (g *Generator) slide(ctx context.Context) error {
+	w := &g.Task.Slide
+	first := []int32{int32(len(g.seen) - g.dropped - w.Keep)}
+	_, err := g.run.do(ctx, Request{Method: w.Method, State: g.state, Inputs: map[string]Tensor{w.First: {I32, []int{}, tensor.Bytes(first)}}, Outputs: []string{}})
+	if err == nil {
+		g.dropped += int(first[0])
+	}
+	return err
 }
 
 // recent is the last tokens of the sequence that ends with ids, a full window of them, so that all runs have one size: the last one
@@ -273,9 +293,20 @@ func (g *Generator) parseIDs(path, s string) ([]int, error) {
 		}
 		ids = append(ids, id)
 	}
-	if len(ids) == 0 || len(ids) > g.Task.Context+1 {
-		return nil, diag.New(device.ErrInput, path, "holds %d tokens of a text; want 1 to %d", len(ids), g.Task.Context+1).
+	if len(ids) == 0 || len(ids) > g.Task.Most()+1 {
+		return nil, diag.New(device.ErrInput, path, "holds %d tokens of a text; want 1 to %d", len(ids), g.Task.Most()+1).
 			WithHint("a file that Generator.Save or rlxrun --prompt --save-state has written has them")
 	}
 	return ids, nil
+}
+
+// parseDropped reads how many rows the state in a file has dropped of those of so many tokens.
+func (g *Generator) parseDropped(path, s string, tokens int) (n int, err error) {
+	if s != "" {
+		n, err = strconv.Atoi(s)
+	}
+	if err != nil || n < 0 || n > max(0, tokens-g.Task.Slide.Keep) || n > 0 && !g.Task.Slides() || tokens-n > g.Task.Context {
+		return 0, diag.New(device.ErrInput, path, "says that %.20q of %d rows were dropped; the state has %d", s, tokens, g.Task.Context)
+	}
+	return n, nil
 }

@@ -213,7 +213,7 @@ func (f *textFlags) job(ctx context.Context, s *session) (job, error) {
 		}
 	}
 	n := f.tokens
-	if room := t.Context - len(j.ids) + 1; n == 0 && (s.files.from != "" || room > defaultTokens) {
+	if room := t.Most() - len(j.ids) + 1; n == 0 && (s.files.from != "" || room > defaultTokens) {
 		n = defaultTokens
 	}
 	j.options = rlx.TextOptions{Tokens: n, Sampling: sampling, Seed: f.seed, Stop: f.stop.Values, IgnoreEnd: f.ignoreEnd}
@@ -314,7 +314,7 @@ func (j *textJob) prepare(s *session, sinks []sink) error {
 		j.options.Logits = true
 		n := j.options.Tokens
 		if n == 0 {
-			n = j.task.Context - len(j.ids) + 1
+			n = j.task.Most() - len(j.ids) + 1
 		}
 		return s.need("logits", int64(n)*int64(j.task.Vocabulary)*4*2) // a slice that grows
 	}
@@ -492,8 +492,12 @@ func (f *textFlags) help(m *rlx.Model) string {
 		prompt = "--ids (it has no tokenizer)"
 	}
 	s := t.Sampling
-	out := fmt.Sprintf("Task %s: %s, up to %d tokens with what is generated; ids from 0 to %d.\nSampling unless flags say otherwise: temperature %g, top-k %d, top-p %g, min-p %g, repeat-penalty %g.\nOutputs for -o:\n",
-		text.Kind, prompt, t.Context, t.Vocabulary-1, s.Temperature, s.TopK, s.TopP, s.MinP, s.RepeatPenalty)
+	length := fmt.Sprintf("up to %d tokens", t.Context)
+	if t.Slides() {
+		length = fmt.Sprintf("any number of tokens (%d are seen)", t.Slide.Keep+1)
+	}
+	out := fmt.Sprintf("Task %s: %s, %s with what is generated; ids from 0 to %d.\nSampling unless flags say otherwise: temperature %g, top-k %d, top-p %g, min-p %g, repeat-penalty %g.\nOutputs for -o:\n",
+		text.Kind, prompt, length, t.Vocabulary-1, s.Temperature, s.TopK, s.TopP, s.MinP, s.RepeatPenalty)
 	if t.Draft.Method != "" {
 		out = strings.Replace(out, "Outputs for -o", "It has a head that drafts tokens: --draft mtp.\nOutputs for -o", 1)
 	}

@@ -45,8 +45,8 @@ func (s *session) benchText(ctx context.Context, f *benchFlags) error {
 	switch {
 	case f.prompt < 1 || f.tokens < 2:
 		return cli.Usagef("--tokens", "a prompt of %d and %d tokens; allowed are 1 and more, and 2 and more", f.prompt, f.tokens)
-	case f.prompt+f.tokens-1 > t.Context:
-		return diag.New(text.CodeContext, "--prompt-tokens", "a prompt of %d and %d tokens; the context has %d", f.prompt, f.tokens, t.Context)
+	case f.prompt+f.tokens-1 > t.Most():
+		return diag.New(text.CodeContext, "--prompt-tokens", "a prompt of %d and %d tokens; the context has %d", f.prompt, f.tokens, t.Most())
 	}
 	method, err := s.model.Method(t.Method)
 	if err != nil {
@@ -116,7 +116,7 @@ func (s *session) benchText(ctx context.Context, f *benchFlags) error {
 	}
 	m := &textMeasured{runtimeFacts: s.runtimeFacts(t.Method, f, loaded), Runs: f.runs, PromptTokens: f.prompt, Tokens: f.tokens, FirstTokenMS: median(first),
 		DecodeRate: median(rate), MinDecodeRate: slices.Min(rate), MaxDecodeRate: slices.Max(rate), WeightsRead: weights,
-		StateRead: int64(float64(state) * float64(f.prompt+f.tokens/2) / float64(t.Context)), StateBytes: s.model.StateSize(), draftTimings: accepted}
+		StateRead: int64(float64(state) * min(1, float64(f.prompt+f.tokens/2)/float64(t.Context))), StateBytes: s.model.StateSize(), draftTimings: accepted}
 	m.HostPeakRSS = host // before the bandwidth was measured
 	m.PromptRate = float64(f.prompt) / m.FirstTokenMS * 1e3
 	if len(band) > 0 {

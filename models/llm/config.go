@@ -249,10 +249,32 @@ func readConfig(w *nn.Weights, cfg arch.Config) (c config, err error) {
 	if c.rope.kind == "dynamic" { // the others' max_position_embeddings are what scaling achieves
 		most = min(maxSize, int64(float64(most)*max(1, min(c.rope.factor, maxSize))))
 	}
-	c.context = r.int(keyContext, 1, most, min(c.maxPositions, 4096))
 	c.readWindows(r)
+	c.context = r.int(keyContext, 1, most, min(c.maxPositions, max(4096, c.window()+spareRows)))
 	r.fail(r.Unknown(known))
 	return c, r.err
+}
+
+// spareRows are those that a sliding cache has by default beyond its window: the window is copied once in so many tokens.
+const spareRows = 1024
+
+// window is the largest window if all layers have one, and 0 otherwise.
+func (c config) window() (w int64) {
+	for _, l := range c.layers {
+		if l.window == 0 {
+			return 0
+		}
+		w = max(w, l.window)
+	}
+	return w
+}
+
+// kept is how many rows of a full cache are still seen, 0 if all are.
+func (c config) kept() int64 {
+	if w := c.window(); w > 1 && w <= c.context {
+		return w - 1
+	}
+	return 0
 }
 
 // readWindows finds which layers have a sliding window.

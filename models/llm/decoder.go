@@ -14,6 +14,7 @@ type decoder struct {
 	root        nn.Scope
 	position    *ir.Node // of the first token; nil: 0
 	cached      bool     // what came before the first token is in states
+	row         *ir.Node // of the first token in them
 	frequencies *ir.Node // of rotary embedding; nil: those of the base
 }
 
@@ -91,11 +92,7 @@ func (d *decoder) attention(s nn.Scope, l layer, x *ir.Node) *ir.Node {
 	if l.window > 0 {
 		a.Mask, a.Window = op.MaskSliding, int(l.window-1) // the op counts keys before the query's own
 	}
-	var first *ir.Node
-	if d.position != nil && d.cached {
-		first = d.position
-	}
-	o := op.Attention(q, k, v, first, a).Named(s.Path())
+	o := op.Attention(q, k, v, d.row, a).Named(s.Path())
 	if d.gated {
 		o = op.Mul(o, gate)
 	}
@@ -136,10 +133,12 @@ func (d *decoder) rotate(x *ir.Node) *ir.Node {
 // cache appends rows [1,T,W] to a state with room for the context, and gives all its rows [1,context,W]. Rows lie in the layout in which
 // projections make them and attention reads them, so that nothing is transposed.
 func (d *decoder) cache(s nn.Scope, name string, rows *ir.Node) *ir.Node {
-	t := ir.Type{DType: dtype.F32, Shape: ir.Shape{ir.Static(1), ir.Static(d.context), rows.Type.Shape[2]}}
 	name = s.Path() + "." + name
-	return op.KVAppend(op.State(s.G, name, t, 0), rows, d.position, 1).Named(name + "_append")
+	return op.KVAppend(op.State(s.G, name, d.rows(rows.Type.Shape[2].B), 0), rows, d.row, 1).Named(name + "_append")
 }
+
+// rows is the type of a state of rows.
+func (c config) rows(width int64) ir.Type { return ir.TypeOf(dtype.F32, 1, c.context, width) }
 
 func (d *decoder) feedForward(s nn.Scope, x *ir.Node) *ir.Node {
 	in := func(name string) hir.Projection { return s.At(name).ProjectionIf(d.upBias, d.width, d.hidden) }

@@ -59,6 +59,9 @@ func build(ckpt arch.Checkpoint, cfg arch.Config) (*arch.Model, error) {
 		build func(config, nn.Scope)
 	}
 	methods := []method{{"forward", c.forwardSyms(), forward}, {"extend", c.extendSyms(), extend}}
+	if c.kept() > 0 {
+		methods = append(methods, method{"slide", nil, slide})
+	}
 	if c.mtp {
 		methods = append(methods, method{"mtp", c.mtpSyms(), mtp}, method{"draft", c.draftSyms(), draft})
 		if c.recurrent() {

@@ -103,7 +103,7 @@ func extendInputs(ids []int64, position int) map[string]*tensor.Array {
 	return map[string]*tensor.Array{
 		"input_ids": ints(dtype.I64, []int{1, len(ids)}, ids...), "position": ints(dtype.I32, nil, int64(position)),
 		"temperature": float(1), "top_k": ints(dtype.I32, nil, 0), "top_p": float(1), "min_p": float(0), "repeat_penalty": float(1), "recent": ints(dtype.I64, []int{1}, 0),
-		"seed": ints(dtype.U32, []int{2}, 1, 2), "step": ints(dtype.U32, []int{2}, 0, 0),
+		"dropped": ints(dtype.I32, nil, 0), "seed": ints(dtype.U32, []int{2}, 1, 2), "step": ints(dtype.U32, []int{2}, 0, 0),
 	}
 }
 

@@ -25,7 +25,7 @@ func (c config) forwardSyms() ir.Syms {
 	return ir.Syms{{Name: "B", Min: 1, Max: min(maxBatch, rows/tokens)}, {Name: "T", Min: 1, Max: tokens}}
 }
 
-func (c config) extendTokens() int64 { return min(c.context, maxTokens) }
+func (c config) extendTokens() int64 { return min(c.context-c.kept(), maxTokens) }
 
 func (c config) draftSyms() ir.Syms { return ir.Syms{{Name: "T", Min: 1, Max: c.extendTokens()}} }
 
@@ -41,7 +41,8 @@ func forward(c config, root nn.Scope) {
 	root.G.Return("logits", hir.Linear(x, d.head(), nil, "").Named("lm_head"))
 }
 
-// extend appends input_ids i64[1,T] to the sequence in the states. Position is the number of tokens before them.
+// extend appends input_ids i64[1,T] to the sequence in the states. Position is the number of tokens before them, dropped how many of these slide has
+// removed from the states.
 func extend(c config, root nn.Scope) {
 	g := root.G
 	scalar := func(name string, d dtype.DType) *ir.Node { return op.Input(g, name, ir.TypeOf(d)) }
@@ -53,7 +54,9 @@ func extend(c config, root nn.Scope) {
 		seed: op.Input(g, "seed", ir.TypeOf(dtype.U32, 2)), step: op.Input(g, "step", ir.TypeOf(dtype.U32, 2)),
 	}
 	d := newDecoder(c, root, "T", position)
-	d.cached = true
+	if d.cached, d.row = true, position; c.kept() > 0 {
+		d.row = op.Sub(position, scalar("dropped", dtype.I32))
+	}
 	x := d.decode(d.embed(ids))
 	// The last token alone goes on to the logits: the others would cost as much again as several layers.
 	end := d.finalNorm(op.DynamicSlice(x, last(g, "T"), 1, 1)).Named("last")
@@ -69,6 +72,18 @@ func extend(c config, root nn.Scope) {
 	g.Return("choices", choices)
 	g.Return("logprobs", logprobs)
 	g.Return("hidden", all)
+}
+
+// slide moves the rows that are still seen of full caches, from row first i32[] on, to the front.
+func slide(c config, root nn.Scope) {
+	first, start := op.Input(root.G, "first", ir.TypeOf(dtype.I32)), op.Const(root.G, 0, ir.TypeOf(dtype.I32))
+	for i := range c.layers {
+		for _, name := range []string{"keys", "values"} {
+			state := op.State(root.G, root.At("model.layers", i, "self_attn").Path()+"."+name, c.rows(c.kvHeads*c.headDim), 0)
+			op.KVAppend(state, op.DynamicSlice(state, first, 1, int(c.kept())), start, 1)
+		}
+	}
+	root.G.Return("done", start)
 }
 
 // sampling are the inputs that say how a token is drawn.

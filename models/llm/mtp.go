@@ -37,7 +37,7 @@ func draft(c config, root nn.Scope) {
 	g := root.G
 	hidden, ids := c.mtpInputs(g, ir.Static(1), ir.Named("T"))
 	d := newDecoder(c, root, "T", op.Input(g, "position", ir.TypeOf(dtype.I32)))
-	d.cached = true
+	d.cached, d.row = true, d.position
 	x := d.norm(root.At("mtp.norm"), op.DynamicSlice(d.predict(hidden, ids), last(g, "T"), 1, 1))
 	logits := op.Reshape(hir.Linear(x, d.head(), nil, "").Named("lm_head"), ir.ShapeOf(1, c.vocab))
 	g.Return("logits", logits)

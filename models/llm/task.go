@@ -29,6 +29,9 @@ func (c config) describe(cfg arch.Config, m *arch.Model) error {
 	if err := c.sampling(cfg, t); err != nil {
 		return err
 	}
+	if n := int(c.kept()); n > 0 {
+		t.Slide = text.Slide{Method: "slide", First: "first", Dropped: "dropped", Keep: n}
+	}
 	if c.mtp {
 		t.Draft = text.Draft{Method: "draft", Choices: "choices", LogProbs: "logprobs", Hidden: "hidden", Token: "greedy"}
 		if c.recurrent() {

@@ -18,7 +18,11 @@ import (
 // Check compares the task with the method that it names.
 func (t *Task) Check(m task.Methods) error {
 	in, out := t.Inputs, t.Outputs
-	f, err := m.Taking(t.Method, in.IDs, in.Position, in.Temperature, in.TopK, in.TopP, in.MinP, in.RepeatPenalty, in.Recent, in.Seed, in.Step)
+	inputs := []string{in.IDs, in.Position, in.Temperature, in.TopK, in.TopP, in.MinP, in.RepeatPenalty, in.Recent, in.Seed, in.Step}
+	if t.Slides() {
+		inputs = append(inputs, t.Slide.Dropped)
+	}
+	f, err := m.Taking(t.Method, inputs...)
 	if err != nil {
 		return err
 	}
@@ -58,6 +62,17 @@ func (t *Task) Check(m task.Methods) error {
 	}
 	if ids.Shape[1] == recent.Shape[0] && !recent.Shape.IsStatic() {
 		return f.Bad("%s is %v and %s is %v; want sizes of their own", in.IDs, ids, in.Recent, recent)
+	}
+	if t.Slides() {
+		w, err := m.Taking(t.Slide.Method, t.Slide.First)
+		if err != nil {
+			return err
+		}
+		_, err = w.Input(t.Slide.First, dtype.I32, scalar)
+		_, wrong := f.Input(t.Slide.Dropped, dtype.I32, scalar)
+		if err = cmp.Or(err, wrong); err != nil {
+			return err
+		}
 	}
 	if t.Draft.Method == "" {
 		return nil
@@ -124,9 +139,9 @@ func (t *Task) CheckPrompt(ids []int, seen int) error {
 	switch n := len(ids); {
 	case n+seen == 0:
 		return diag.New(CodePrompt, "prompt", "has no tokens; want one or more")
-	case n+seen > t.Context && seen > 0:
+	case n+seen > t.Most() && seen > 0:
 		return diag.New(CodeContext, "prompt", "has %d tokens after %d; the context has %d", n, seen, t.Context).WithHint(goOn)
-	case n+seen > t.Context:
+	case n+seen > t.Most():
 		return diag.New(CodeContext, "prompt", "has %d tokens; the context has %d", n, t.Context).WithHint(goOn)
 	}
 	return nil
@@ -153,8 +168,8 @@ func (t *Task) CheckInput(method, input string, v tensor.Tensor) error {
 			}
 		}
 	case in.Position:
-		if n := int32(binary.NativeEndian.Uint32(v.Data)); n < 0 || int(n) >= t.Context {
-			return fmt.Errorf("is %d; the context has 0 to %d", n, t.Context-1)
+		if n := int32(binary.NativeEndian.Uint32(v.Data)); n < 0 || int(n) >= t.Most() {
+			return fmt.Errorf("is %d; the context has 0 to %d", n, t.Most()-1)
 		}
 	case in.TopK:
 		if n := int32(binary.NativeEndian.Uint32(v.Data)); n < 0 || int(n) > t.Vocabulary {

@@ -112,6 +112,28 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// TestCheckSlide: a method that makes room fits the task, with a method that counts what was dropped.
+func TestCheckSlide(t *testing.T) {
+	const slide = "graph slide\nfirst = input : i32[]\nreturn done=first\n"
+	counts := strings.NewReplacer("position = input : i32[]", "position = input : i32[]\ndropped = input : i32[]\nrow = sub position, dropped : i32[]", "r1, position", "r1, row").Replace(tinymodel.Extend)
+	about := tinymodel.TextTask()
+	about.Slide = text.Slide{Method: "slide", First: "first", Dropped: "dropped", Keep: 7}
+	for _, c := range []struct{ extend, slide, want string }{
+		{counts, slide, ""}, {tinymodel.Extend, slide, "the task gives"}, {counts, strings.Replace(slide, "i32", "i64", 1), "first is i64[]"},
+		{counts, strings.Replace(slide, "first = input", "last = input", 1), "its inputs are"}, {counts, strings.Replace(slide, "graph slide", "graph shift", 1), `uses method "slide"`},
+	} {
+		if strings.Contains(c.slide, "last = ") {
+			c.slide = strings.ReplaceAll(c.slide, "done=first", "done=last")
+		}
+		if err := check(t, about, c.extend, c.slide); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v; want %q", err, c.want)
+		}
+	}
+	if err := about.CheckPrompt(make([]int, 100), 1000); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestCheckInput: values that would end a run half way.
 func TestCheckInput(t *testing.T) {
 	f32 := func(x float64) []byte { return tensor.Bytes([]float32{float32(x)}) }

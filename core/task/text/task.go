@@ -44,9 +44,11 @@ type Task struct {
 	Outputs Outputs `json:"outputs"`
 	// Draft is how a head drafts tokens that the model then checks, many in one run; the zero value says that there is none.
 	Draft Draft `json:"draft"`
+	// Slide is how a full state makes room, where the model sees a window of the last tokens alone; the zero value says that it cannot.
+	Slide Slide `json:"slide"`
 
 	Vocabulary int `json:"vocabulary"` // ids are less
-	Context    int `json:"context"`    // tokens that a state holds
+	Context    int `json:"context"`    // rows of a state: tokens that it holds
 	Chunk      int `json:"chunk"`      // tokens of one run
 	Window     int `json:"window"`     // tokens that repeat_penalty may apply to
 
@@ -100,6 +102,17 @@ type Draft struct {
 	Token  string `json:"token"`
 }
 
+// Slide describes a method that moves the last Keep rows of a full state to its front.
+//
+//	Method: First i32[] (the first of these rows)
+//	Task.Method takes Dropped i32[] too: how many rows were dropped so far. Position goes on counting the tokens.
+type Slide struct {
+	Dropped string `json:"dropped"`
+	First   string `json:"first"`
+	Keep    int    `json:"keep"` // less than Context; a run of up to Chunk tokens fits after them
+	Method  string `json:"method"`
+}
+
 // StatePrefix is put before the name of a state that an input of Draft.Rewind replaces.
 const StatePrefix = "new."
 
@@ -133,7 +146,7 @@ const maxEnd = 64
 
 // Fields are in the order of their keys.
 func (t *Task) Fields() []task.Field {
-	in, out, d, s := &t.Inputs, &t.Outputs, &t.Draft, &t.Sampling
+	in, out, d, s, w := &t.Inputs, &t.Outputs, &t.Draft, &t.Sampling, &t.Slide
 	return []task.Field{
 		{Key: "bos", Value: &t.BOS}, {Key: "chat_template", Value: &t.ChatTemplate}, {Key: "chunk", Value: &t.Chunk},
 		{Key: "context", Value: &t.Context},
@@ -155,6 +168,9 @@ func (t *Task) Fields() []task.Field {
 			{Key: "min_p", Value: &s.MinP}, {Key: "repeat_penalty", Value: &s.RepeatPenalty}, {Key: "temperature", Value: &s.Temperature},
 			{Key: "top_k", Value: &s.TopK}, {Key: "top_p", Value: &s.TopP},
 		}},
+		{Key: "slide", Value: []task.Field{
+			{Key: "dropped", Value: &w.Dropped}, {Key: "first", Value: &w.First}, {Key: "keep", Value: &w.Keep}, {Key: "method", Value: &w.Method},
+		}},
 		{Key: "tokenizer", Value: &t.Tokenizer}, {Key: "vocabulary", Value: &t.Vocabulary}, {Key: "window", Value: &t.Window},
 	}
 }
@@ -170,7 +186,21 @@ func (t *Task) String() string {
 	if t.Tokenizer != "" {
 		with = "text"
 	}
+	if t.Slides() {
+		return fmt.Sprintf("%s of any length, continued; %d tokens are seen", with, t.Slide.Keep+1)
+	}
 	return fmt.Sprintf("%s of up to %d tokens, continued", with, t.Context)
+}
+
+// Slides reports that a full state makes room for more tokens.
+func (t *Task) Slides() bool { return t.Slide.Method != "" }
+
+// Most is how many tokens a sequence may have.
+func (t *Task) Most() int {
+	if t.Slides() {
+		return maxContext
+	}
+	return t.Context
 }
 
 // Limits of what Validate accepts.
@@ -201,6 +231,9 @@ func (t *Task) Validate() error {
 	}
 	if d := t.Draft; d != (Draft{}) && (d.Method == "" || d.Choices == "" || d.LogProbs == "" || d.Hidden == "" || d.Token == "") {
 		return bad("draft is %+v; want all names but rewind, or none", d)
+	}
+	if w := t.Slide; w != (Slide{}) && (w.Method == "" || w.Dropped == "" || w.First == "" || w.Keep < 1 || w.Keep > t.Context-t.Chunk) {
+		return bad("slide is %+v; want all names, and 1 to %d rows to keep", w, t.Context-t.Chunk)
 	}
 	switch {
 	case t.Method == "":

@@ -1,0 +1,100 @@
+package rlx_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/rlx-go/rlx"
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/internal/synth"
+	"github.com/rlx-go/rlx/internal/tensortest"
+)
+
+const goldens = "testdata/goldens/"
+
+// goldenModel compiles a golden language model with rlxc.
+func goldenModel(t *testing.T, name string, flags ...string) string {
+	t.Helper()
+	es, err := synth.ReadManifest(goldens + name + "/manifest.json")
+	dir := t.TempDir()
+	if err == nil {
+		err = synth.Write(filepath.Join(dir, "model.safetensors"), es, dtype.F32)
+	}
+	var config []byte
+	if err == nil {
+		config, err = os.ReadFile(goldens + name + "/config.json")
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, "config.json"), config, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "model.rlx")
+	run(append([]string{compiler(), dir, "-o", path}, flags...)...)
+	return path
+}
+
+func goldenIDs(t *testing.T, model, name string) (ids []int) {
+	t.Helper()
+	for _, id := range tensortest.Golden(t, goldens+model+"/golden.safetensors:"+name).I {
+		ids = append(ids, int(id))
+	}
+	return ids
+}
+
+// TestSlide: where all layers have a window, a prompt and a text that exceed the context are those of a context without an end, and go on from a file.
+func TestSlide(t *testing.T) {
+	t.Parallel()
+	prompt, want := goldenIDs(t, "mistral_tiny", "input_ids"), goldenIDs(t, "mistral_tiny", "greedy")
+	whole, err := session(t, open(t, goldenModel(t, "mistral_tiny", "--context", "200")), rlx.Options{Threads: 1}).NewGenerator(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := rlx.TextOptions{Tokens: 120, IgnoreEnd: true}
+	long := generate(t, whole, prompt, o).IDs()
+	if got := whole.IDs()[:len(want)]; !slices.Equal(got, want) {
+		t.Fatalf("a context of 200: %v; want %v", got, want)
+	}
+	path := filepath.Join(t.TempDir(), "s.safetensors")
+	for _, context := range []string{"8", "16", "33"} { // a window of 8 and a prompt of 40
+		g, err := session(t, open(t, goldenModel(t, "mistral_tiny", "--context", context)), rlx.Options{Threads: 1}).NewGenerator(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Tokens = 50
+		first := generate(t, g, prompt, o)
+		var file bytes.Buffer
+		if err := g.Save(t.Context(), &file); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, file.Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := g.Reset(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := g.Load(t.Context(), path); err != nil {
+			t.Fatal(err)
+		}
+		o.Tokens = 70
+		if got := slices.Concat(first.IDs(), generate(t, g, nil, o).IDs()); !slices.Equal(got, long) {
+			t.Errorf("a context of %s: %v; want %v", context, got, long)
+		}
+		bad := bytes.Replace(file.Bytes(), []byte(`dropped":"`), []byte(`dropped":"9`), 1)
+		if err := os.WriteFile(path, bad, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		wantError(t, "a file that dropped more", g.Load(t.Context(), path), rlx.ErrInput)
+	}
+	// A window that does not fit does not slide.
+	g, err := session(t, open(t, goldenModel(t, "mistral_tiny", "--context", "7")), rlx.Options{Threads: 1}).NewGenerator(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = g.Generate(t.Context(), prompt, o)
+	wantError(t, "a context of 7", err, rlx.ErrContext)
+}
