@@ -58,6 +58,8 @@ func Conv(p *Pool, g *ConvArgs) {
 		c.spread()
 	case c.byChannel():
 		c.channels()
+	case c.banded():
+		c.bands()
 	default:
 		c.products()
 	}
@@ -90,7 +92,12 @@ type convolution struct {
 
 	product          GemmArgs
 	patch, bias, row []float32 // of spread
-	at               []int     // of channels
+
+	// What the taps see, see reach, and the copies of it.
+	grid, low, span     [3]int
+	planes, apart, deep int // depths that taps see, and their distance; products for an element of a phase, at most
+	band                band
+	at                  []int // of what a tap sees, in a band
 }
 
 // A phase is the elements start + i*every of the result, i < count, which see the same taps: all elements of a convolution, or those of
@@ -99,6 +106,8 @@ type phase struct {
 	start, every, count [3]int
 	first, end          int // taps
 	k                   int // products for an element
+
+	most, like int // of bands: the largest place; the first phase that sees the same elements
 }
 
 // A tap of element i of a phase is the input's element i*step + at.
@@ -123,14 +132,13 @@ func (g *convolution) begin() {
 	if !g.Transposed && g.plain() { // one row of elements
 		g.In, g.out = [3]int{1, 1, volume(g.In)}, [3]int{1, 1, volume(g.In)}
 	}
-	g.phases, g.taps, g.step = g.phases[:0], g.taps[:0], g.Stride
+	g.reach()
+	g.phases, g.taps = g.phases[:0], g.taps[:0]
 	var every, classes [3]int
 	for i := range 3 {
 		every[i], classes[i] = 1, 1
-		if g.Transposed { // taps whose places differ by a multiple of this meet the same elements
-			every[i] = g.Stride[i]
-			classes[i] = min(g.Kernel[i], g.Stride[i]/gcd(g.Stride[i], g.Dilation[i]))
-			g.step[i] = 1
+		if g.Transposed {
+			every[i], classes[i] = g.Stride[i], g.classes(i)
 		}
 	}
 	for a := range classes[0] {
@@ -140,6 +148,11 @@ func (g *convolution) begin() {
 			}
 		}
 	}
+}
+
+// classes is the number of sets of taps of a transpose along an axis: those whose places differ by a multiple of it meet the same elements.
+func (g *convolution) classes(i int) int {
+	return min(g.Kernel[i], g.Stride[i]/gcd(g.Stride[i], g.Dilation[i]))
 }
 
 func gcd(a, b int) int {
@@ -208,15 +221,21 @@ func allFinite(s *isa, x []float32) bool {
 	return true
 }
 
-// products computes each phase as a product of matrices.
-func (g *convolution) products() {
-	p, met := g.p, 0
+// prefill sets the result to the bias if there are elements that no tap meets.
+func (g *convolution) prefill() {
+	met := 0
 	for _, f := range g.phases {
 		met += volume(f.count)
 	}
 	if met < volume(g.out) {
-		p.share(g.N*g.Cout, 1+elementGrain/volume(g.out), (*convBias)(g))
+		g.p.share(g.N*g.Cout, 1+elementGrain/volume(g.out), (*convBias)(g))
 	}
+}
+
+// products computes each phase as a product of matrices.
+func (g *convolution) products() {
+	p := g.p
+	g.prefill()
 	for i := range g.phases {
 		g.phase = g.phases[i]
 		g.seen = g.taps[g.first:g.end]
@@ -233,7 +252,8 @@ func (g *convolution) products() {
 	}
 }
 
-// order makes the weights of the phase a matrix [Cout, k], with k in the order of channels, taps for channels first, else taps, channels.
+// order makes the weights of the phase a matrix [Cout, k], with k in the order of channels, taps for channels first, else taps, channels. With
+// channels first, there is one phase: bands computes the transposes.
 func (g *convolution) order() {
 	if taps := volume(g.Kernel); g.Weight.f32 != nil && !g.Transposed && (!g.Last || taps == 1) {
 		g.weights = g.Weight.f32

@@ -7,6 +7,21 @@ package kernels
 //go:noescape
 func gatherRowsAVX2(dst *float32, ldd int, src *float32, lds int, rows int, at *int32)
 
+// copyAtAVX2 is dst[i*ldd:][:lanes] = src[at[i]:][:lanes] for i < rows, in ascending i; rows > 0.
+//
+//go:noescape
+func copyAtAVX2(dst *float32, ldd int, src *float32, at *int, rows int)
+
+// evensAVX2 is dst[i] = src[2*i] for i < blocks*lanes; it reads one element more. blocks > 0.
+//
+//go:noescape
+func evensAVX2(dst *float32, src *float32, blocks int)
+
+// zipAVX2 is dst[2*i] = a[i], dst[2*i+1] = b[i] for i < blocks*lanes; blocks > 0.
+//
+//go:noescape
+func zipAVX2(dst *float32, a *float32, b *float32, blocks int)
+
 // stencilAVX2 is dst[i] = bias + sum_t w[t]*src[at[t]+i] for i < blocks*lanes, t in order; taps and blocks > 0.
 //
 //go:noescape
@@ -21,6 +36,21 @@ func stencilEachAVX2(dst *float32, src *float32, at *int, taps int, w *float32, 
 //
 //go:noescape
 func gatherRowsAVX512(dst *float32, ldd int, src *float32, lds int, rows int, at *int32)
+
+// copyAtAVX512 is dst[i*ldd:][:lanes] = src[at[i]:][:lanes] for i < rows, in ascending i; rows > 0.
+//
+//go:noescape
+func copyAtAVX512(dst *float32, ldd int, src *float32, at *int, rows int)
+
+// evensAVX512 is dst[i] = src[2*i] for i < blocks*lanes; it reads one element more. blocks > 0.
+//
+//go:noescape
+func evensAVX512(dst *float32, src *float32, blocks int)
+
+// zipAVX512 is dst[2*i] = a[i], dst[2*i+1] = b[i] for i < blocks*lanes; blocks > 0.
+//
+//go:noescape
+func zipAVX512(dst *float32, a *float32, b *float32, blocks int)
 
 // stencilAVX512 is dst[i] = bias + sum_t w[t]*src[at[t]+i] for i < blocks*lanes, t in order; taps and blocks > 0.
 //

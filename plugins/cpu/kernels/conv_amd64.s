@@ -29,6 +29,71 @@ row:
 	VZEROUPPER
 	RET
 
+// func copyAtAVX2(dst *float32, ldd int, src *float32, at *int, rows int)
+// Requires: AVX
+TEXT ·copyAtAVX2(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), AX
+	MOVQ ldd+8(FP), CX
+	MOVQ src+16(FP), DX
+	MOVQ at+24(FP), BX
+	MOVQ rows+32(FP), SI
+	SHLQ $0x02, CX
+
+row:
+	MOVQ    (BX), DI
+	VMOVUPS (DX)(DI*4), Y0
+	VMOVUPS Y0, (AX)
+	ADDQ    $0x08, BX
+	ADDQ    CX, AX
+	DECQ    SI
+	JNE     row
+	VZEROUPPER
+	RET
+
+// func evensAVX2(dst *float32, src *float32, blocks int)
+// Requires: AVX, AVX2
+TEXT ·evensAVX2(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ blocks+16(FP), DX
+
+loop:
+	VMOVUPS (CX), Y0
+	VSHUFPS $0x88, 32(CX), Y0, Y0
+	VPERMPD $0xd8, Y0, Y0
+	VMOVUPS Y0, (AX)
+	ADDQ    $0x00000040, CX
+	ADDQ    $0x20, AX
+	DECQ    DX
+	JNE     loop
+	VZEROUPPER
+	RET
+
+// func zipAVX2(dst *float32, a *float32, b *float32, blocks int)
+// Requires: AVX
+TEXT ·zipAVX2(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ blocks+24(FP), BX
+
+loop:
+	VMOVUPS    (CX), Y0
+	VMOVUPS    (DX), Y1
+	VUNPCKLPS  Y1, Y0, Y2
+	VUNPCKHPS  Y1, Y0, Y1
+	VPERM2F128 $0x20, Y1, Y2, Y0
+	VPERM2F128 $0x31, Y1, Y2, Y1
+	VMOVUPS    Y0, (AX)
+	VMOVUPS    Y1, 32(AX)
+	ADDQ       $0x20, CX
+	ADDQ       $0x20, DX
+	ADDQ       $0x00000040, AX
+	DECQ       BX
+	JNE        loop
+	VZEROUPPER
+	RET
+
 // func stencilAVX2(dst *float32, src *float32, at *int, taps int, w *float32, bias float32, blocks int)
 // Requires: AVX, FMA3
 TEXT ·stencilAVX2(SB), NOSPLIT, $0-56
@@ -204,6 +269,126 @@ row:
 	ADDQ       CX, AX
 	DECQ       SI
 	JNE        row
+	VZEROUPPER
+	RET
+
+// func copyAtAVX512(dst *float32, ldd int, src *float32, at *int, rows int)
+// Requires: AVX, AVX512F
+TEXT ·copyAtAVX512(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), AX
+	MOVQ ldd+8(FP), CX
+	MOVQ src+16(FP), DX
+	MOVQ at+24(FP), BX
+	MOVQ rows+32(FP), SI
+	SHLQ $0x02, CX
+
+row:
+	MOVQ    (BX), DI
+	VMOVUPS (DX)(DI*4), Z0
+	VMOVUPS Z0, (AX)
+	ADDQ    $0x08, BX
+	ADDQ    CX, AX
+	DECQ    SI
+	JNE     row
+	VZEROUPPER
+	RET
+
+DATA evenLanes<>+0(SB)/4, $0x00000000
+DATA evenLanes<>+4(SB)/4, $0x00000002
+DATA evenLanes<>+8(SB)/4, $0x00000004
+DATA evenLanes<>+12(SB)/4, $0x00000006
+DATA evenLanes<>+16(SB)/4, $0x00000008
+DATA evenLanes<>+20(SB)/4, $0x0000000a
+DATA evenLanes<>+24(SB)/4, $0x0000000c
+DATA evenLanes<>+28(SB)/4, $0x0000000e
+DATA evenLanes<>+32(SB)/4, $0x00000010
+DATA evenLanes<>+36(SB)/4, $0x00000012
+DATA evenLanes<>+40(SB)/4, $0x00000014
+DATA evenLanes<>+44(SB)/4, $0x00000016
+DATA evenLanes<>+48(SB)/4, $0x00000018
+DATA evenLanes<>+52(SB)/4, $0x0000001a
+DATA evenLanes<>+56(SB)/4, $0x0000001c
+DATA evenLanes<>+60(SB)/4, $0x0000001e
+GLOBL evenLanes<>(SB), RODATA|NOPTR, $64
+
+// func evensAVX512(dst *float32, src *float32, blocks int)
+// Requires: AVX, AVX512F
+TEXT ·evensAVX512(SB), NOSPLIT, $0-24
+	MOVQ    dst+0(FP), AX
+	MOVQ    src+8(FP), CX
+	MOVQ    blocks+16(FP), DX
+	VMOVUPS evenLanes<>+0(SB), Z0
+
+loop:
+	VMOVUPS   (CX), Z1
+	VPERMT2PS 64(CX), Z0, Z1
+	VMOVUPS   Z1, (AX)
+	ADDQ      $0x00000080, CX
+	ADDQ      $0x40, AX
+	DECQ      DX
+	JNE       loop
+	VZEROUPPER
+	RET
+
+DATA zipLow<>+0(SB)/4, $0x00000000
+DATA zipLow<>+4(SB)/4, $0x00000010
+DATA zipLow<>+8(SB)/4, $0x00000001
+DATA zipLow<>+12(SB)/4, $0x00000011
+DATA zipLow<>+16(SB)/4, $0x00000002
+DATA zipLow<>+20(SB)/4, $0x00000012
+DATA zipLow<>+24(SB)/4, $0x00000003
+DATA zipLow<>+28(SB)/4, $0x00000013
+DATA zipLow<>+32(SB)/4, $0x00000004
+DATA zipLow<>+36(SB)/4, $0x00000014
+DATA zipLow<>+40(SB)/4, $0x00000005
+DATA zipLow<>+44(SB)/4, $0x00000015
+DATA zipLow<>+48(SB)/4, $0x00000006
+DATA zipLow<>+52(SB)/4, $0x00000016
+DATA zipLow<>+56(SB)/4, $0x00000007
+DATA zipLow<>+60(SB)/4, $0x00000017
+GLOBL zipLow<>(SB), RODATA|NOPTR, $64
+
+DATA zipHigh<>+0(SB)/4, $0x00000008
+DATA zipHigh<>+4(SB)/4, $0x00000018
+DATA zipHigh<>+8(SB)/4, $0x00000009
+DATA zipHigh<>+12(SB)/4, $0x00000019
+DATA zipHigh<>+16(SB)/4, $0x0000000a
+DATA zipHigh<>+20(SB)/4, $0x0000001a
+DATA zipHigh<>+24(SB)/4, $0x0000000b
+DATA zipHigh<>+28(SB)/4, $0x0000001b
+DATA zipHigh<>+32(SB)/4, $0x0000000c
+DATA zipHigh<>+36(SB)/4, $0x0000001c
+DATA zipHigh<>+40(SB)/4, $0x0000000d
+DATA zipHigh<>+44(SB)/4, $0x0000001d
+DATA zipHigh<>+48(SB)/4, $0x0000000e
+DATA zipHigh<>+52(SB)/4, $0x0000001e
+DATA zipHigh<>+56(SB)/4, $0x0000000f
+DATA zipHigh<>+60(SB)/4, $0x0000001f
+GLOBL zipHigh<>(SB), RODATA|NOPTR, $64
+
+// func zipAVX512(dst *float32, a *float32, b *float32, blocks int)
+// Requires: AVX, AVX512F
+TEXT ·zipAVX512(SB), NOSPLIT, $0-32
+	MOVQ    dst+0(FP), AX
+	MOVQ    a+8(FP), CX
+	MOVQ    b+16(FP), DX
+	MOVQ    blocks+24(FP), BX
+	VMOVUPS zipLow<>+0(SB), Z0
+	VMOVUPS zipHigh<>+0(SB), Z1
+
+loop:
+	VMOVUPS   (CX), Z2
+	VMOVUPS   (DX), Z3
+	VMOVAPS   Z2, Z4
+	VPERMT2PS Z3, Z0, Z4
+	VPERMT2PS Z3, Z1, Z2
+	VMOVUPS   Z4, (AX)
+	VMOVUPS   Z2, 64(AX)
+	ADDQ      $0x40, CX
+	ADDQ      $0x40, DX
+	ADDQ      $0x00000080, AX
+	DECQ      BX
+	JNE       loop
 	VZEROUPPER
 	RET
 

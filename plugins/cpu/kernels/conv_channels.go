@@ -48,7 +48,7 @@ func (g *convolution) channels() {
 		p.share(g.N*g.out[0]*g.out[1], 1+elementGrain/(g.out[2]*g.Cout), (*convLines)(g))
 		return
 	}
-	b := g.band()
+	b := g.channelBands()
 	g.at = g.at[:0]
 	for i := range g.taps {
 		g.at = append(g.at, b.tap(g, i))
@@ -83,61 +83,64 @@ func (x *convLines) do(lo, hi, worker int) {
 type band struct {
 	high, wide   int // elements of the result
 	lines, pitch int // of the copy, for each remainder; elements of a line
+	line         int // columns of a product, from a line to the next; they are whole vectors unless the band is flat
 	flat         bool
 }
 
-// band cuts the result into bands.
-func (g *convolution) band() (b band) {
+// channelBands cuts the result into bands of a channel.
+func (g *convolution) channelBands() (b band) {
 	b.wide = min(g.out[2], channelLine/g.Stride[2])
 	b.high = min(g.out[1], max(1, channelBand/(b.wide*g.Stride[1]*g.Stride[2])))
-	b.lines = b.high + g.Dilation[1]*(g.Kernel[1]-1)/g.Stride[1]
+	b.lines = b.high + g.span[1]/g.Stride[1]
 	lanes := g.p.isa.lanes
 	b.pitch = b.wide
 	// All lines are made at once where they are short, with some rubbish between them.
 	if b.flat = b.wide < 4*lanes; !b.flat {
 		b.pitch = (b.wide + lanes - 1) / lanes * lanes
 	}
-	b.pitch += g.Dilation[2] * (g.Kernel[2] - 1) / g.Stride[2]
+	b.pitch += g.span[2] / g.Stride[2]
 	return b
 }
 
 // size is the number of elements of the copy.
 func (b *band) size(g *convolution) int {
-	return g.Kernel[0] * g.Stride[1] * g.Stride[2] * b.lines * b.pitch
+	return g.planes * g.step[1] * g.step[2] * b.lines * b.pitch
 }
 
 // bandScratch is what a worker needs for bands, for results that are smaller, too.
 func (g *convolution) bandScratch() int64 {
 	sh, sw, lanes := g.Stride[1], g.Stride[2], g.p.isa.lanes
 	wide, high := min(g.out[2], channelLine/sw), min(g.out[1], channelBand/(sh*sw))
-	tall, broad := g.Dilation[1]*(g.Kernel[1]-1)/sh, g.Dilation[2]*(g.Kernel[2]-1)/sw+lanes
+	tall, broad := g.span[1]/sh, g.span[2]/sw+lanes
 	made := min(high*wide, channelBand/(sh*sw)) + high*broad
 	return floats(g.Kernel[0]*sh*sw*(made+tall*(wide+broad))+wide+broad+2*lanes, made+2*lanes)
 }
 
 // tasks is the number of bands of a channel.
 func (b *band) tasks(g *convolution) int {
-	return g.out[0] * ((g.out[1] + b.high - 1) / b.high) * ((g.out[2] + b.wide - 1) / b.wide)
+	return g.grid[0] * ((g.grid[1] + b.high - 1) / b.high) * ((g.grid[2] + b.wide - 1) / b.wide)
 }
 
-// place is where line r of the copy of the image under tap d begins, and its columns of a remainder.
-func (b *band) place(g *convolution, d, r, remainder int) int {
-	sh, sw := g.Stride[1], g.Stride[2]
-	return (((d*sh+r%sh)*sw+remainder)*b.lines + r/sh) * b.pitch
+// place is where line r of the copy of a plane begins, and its columns of a remainder.
+func (b *band) place(g *convolution, plane, r, remainder int) int {
+	sh, sw := g.step[1], g.step[2]
+	return (((plane*sh+r%sh)*sw+remainder)*b.lines + r/sh) * b.pitch
 }
 
 // tap is where what tap i sees begins in the copy.
 func (b *band) tap(g *convolution, i int) int {
-	kh, kw := g.Kernel[1], g.Kernel[2]
-	x := i % kw * g.Dilation[2]
-	return b.place(g, i/kw/kh, i/kw%kh*g.Dilation[1], x%g.Stride[2]) + x/g.Stride[2]
+	t := g.taps[i].at
+	for k := range t {
+		t[k] -= g.low[k]
+	}
+	return b.place(g, t[0]/g.apart, t[1], t[2]%g.step[2]) + t[2]/g.step[2]
 }
 
 type convBands convolution
 
 func (x *convBands) do(lo, hi, worker int) {
 	g := (*convolution)(x)
-	s, sc, b, taps := g.p.isa, g.p.scratch(worker), g.band(), volume(g.Kernel)
+	s, sc, b, taps := g.p.isa, g.p.scratch(worker), g.channelBands(), volume(g.Kernel)
 	across := (g.out[2] + b.wide - 1) / b.wide
 	down := (g.out[1] + b.high - 1) / b.high
 	room := (b.high*b.pitch + s.lanes) / s.lanes * s.lanes
@@ -179,11 +182,11 @@ func (x *convBands) do(lo, hi, worker int) {
 
 // copyBand copies what the elements from h0, w0 on of depth d see of a channel, with zeros outside of the image.
 func (g *convolution) copyBand(dst []float32, b *band, channel, d, h0, w0 int, sc *scratch) {
-	sh, sw := g.Stride[1], g.Stride[2]
-	for a := range g.Kernel[0] {
-		z := d*g.Stride[0] - g.Pad[0] + a*g.Dilation[0]
+	sh, sw := g.step[1], g.step[2]
+	for a := range g.planes {
+		z := d*g.step[0] + g.low[0] + a*g.apart
 		for r := range b.lines * sh {
-			y := h0*sh - g.Pad[1] + r
+			y := h0*sh + g.low[1] + r
 			inside := z >= 0 && z < g.In[0] && y >= 0 && y < g.In[1]
 			for remainder := range sw {
 				to := dst[b.place(g, a, r, remainder):][:b.pitch]
@@ -191,7 +194,7 @@ func (g *convolution) copyBand(dst []float32, b *band, channel, d, h0, w0 int, s
 					clear(to)
 					continue
 				}
-				g.copyLine(to, g.X[((channel*g.In[0]+z)*g.In[1]+y)*g.In[2]:][:g.In[2]], w0*sw-g.Pad[2]+remainder, sc)
+				g.copyLine(to, g.X[((channel*g.In[0]+z)*g.In[1]+y)*g.In[2]:][:g.In[2]], w0*sw+g.low[2]+remainder, sc)
 			}
 		}
 	}
@@ -199,7 +202,7 @@ func (g *convolution) copyBand(dst []float32, b *band, channel, d, h0, w0 int, s
 
 // copyLine copies every stride-th element of a line from x on, with zeros outside of it.
 func (g *convolution) copyLine(dst, line []float32, x int, sc *scratch) {
-	step := g.Stride[2]
+	step := g.step[2]
 	before := min(max(0, (-x+step-1)/step), len(dst))
 	inside := min(max(0, (len(line)-x+step-1)/step), len(dst))
 	clear(dst[:before])
@@ -208,8 +211,12 @@ func (g *convolution) copyLine(dst, line []float32, x int, sc *scratch) {
 		return
 	}
 	to, from := dst[before:inside], line[x+before*step:]
-	if step == 1 {
+	switch step {
+	case 1:
 		copy(to, from)
+		return
+	case 2:
+		g.p.isa.evens(to, from)
 		return
 	}
 	s, vectors := g.p.isa, len(to)/g.p.isa.lanes

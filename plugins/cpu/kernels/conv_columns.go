@@ -75,18 +75,10 @@ func (g *convolution) block(n, group, m, chunk, worker int) {
 	blocks := (g.og + g.blockRows() - 1) / g.blockRows()
 	image := g.Out[(n*g.Cout+group*g.og)*volume(g.out):]
 	ldc := volume(g.out)
-	var apart []float32
-	if !g.whole() {
-		ldc = panels * s.nr
-		apart = sc.floats(g.blockRows() * ldc)
-	}
 	for k := chunk * blocks / g.chunks; k < (chunk+1)*blocks/g.chunks; k++ {
 		first := k * g.blockRows()
 		rows := min(g.blockRows(), g.og-first)
-		c := apart
-		if g.whole() {
-			c = image[first*ldc+m:]
-		}
+		c := image[first*ldc+m:]
 		q := GemmArgs{M: rows, N: cols, K: g.k, C: c, LDC: ldc}
 		if g.Bias != nil {
 			for r := range rows {
@@ -97,12 +89,6 @@ func (g *convolution) block(n, group, m, chunk, worker int) {
 		inner, innerNeed := sc.used, sc.need
 		q.tiles(s, sc, 0, 0, rows, 0, cols, g.packed[(group*blocks+k)*g.blockSize():], b, panels, 0)
 		sc.giveBack(inner, innerNeed)
-		for i := 0; !g.whole() && i < cols; i++ {
-			to := g.lands(m+i, g.out)
-			for r := range rows {
-				image[(first+r)*volume(g.out)+to] = c[r*ldc+i]
-			}
-		}
 	}
 	sc.giveBack(used, need)
 }

@@ -145,6 +145,8 @@ func BenchmarkConv(b *testing.B) {
 	video := ConvArgs{N: 1, In: [3]int{8, 56, 56}, Cin: 64, Cout: 64, Kernel: [3]int{3, 3, 3}, Stride: [3]int{1, 1, 1}, Pad: [3]int{1, 1, 1}, Dilation: [3]int{1, 1, 1}, Groups: 1}
 	up := conv2D(64, 256, 64, 2, 2, 0, 1, false)
 	up.Transposed = true
+	voice := ConvArgs{Transposed: true, N: 1, In: [3]int{1, 1, 512}, Cin: 256, Cout: 128, Kernel: [3]int{1, 1, 16}, Stride: [3]int{1, 1, 8}, Pad: [3]int{0, 0, 4},
+		Dilation: [3]int{1, 1, 1}, Groups: 1}
 	for _, c := range []struct {
 		name string
 		g    ConvArgs
@@ -165,6 +167,7 @@ func BenchmarkConv(b *testing.B) {
 		{"depthwise_14_last", conv2D(14, 512, 512, 3, 1, 1, 512, true)},
 		{"video3x3x3", video},
 		{"upsample2x2", up},
+		{"upsample16_1d", voice},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			p := newPool(b, 0, "")

@@ -47,6 +47,11 @@ type isa struct {
 	copyRows func(dst []float32, ldd int, src []float32, lds int, rows int)
 	// gatherRows is dst[i*ldd+j] = src[i*lds+at[j]] for j < lanes, i < rows; 0 where at[j] is negative.
 	gatherRows func(dst []float32, ldd int, src []float32, lds, rows int, at []int32)
+	// copyAt is dst[i*ldd:][:lanes] = src[at[i]:][:lanes] in ascending i; no place is above most.
+	copyAt func(dst []float32, ldd int, src []float32, at []int, most int)
+	// evens is dst[i] = src[2*i]; zip is dst[2*i] = a[i], dst[2*i+1] = b[i].
+	evens func(dst, src []float32)
+	zip   func(dst, a, b []float32)
 	// stencil is dst[i] = bias + sum_t w[t]*src[at[t]+i]; stencilEach is bias[i] + sum_t w[place[t]+i]*src[at[t]+i].
 	stencil     func(dst, src []float32, at []int, w []float32, bias float32)
 	stencilEach func(dst, src []float32, at []int, w []float32, place []int, bias []float32)

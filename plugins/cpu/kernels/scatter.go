@@ -17,11 +17,12 @@ func ScatterAdd[T Number, I Index](p *Pool, dst, src []T, rows, inner int, index
 		}
 	}
 	each := inner * (1 + len(index)/max(rows, 1)) // elements that a row of dst costs
-	split(p, rows, 1+elementGrain/max(1, each), scatter[T, I]{dst, src, inner, index})
+	split(p, rows, 1+elementGrain/max(1, each), scatter[T, I]{p.isa.binary[Add], dst, src, inner, index})
 	return nil
 }
 
 type scatter[T Number, I Index] struct {
+	add      func(dst, a, b []float32)
 	dst, src []T
 	inner    int
 	index    []I
@@ -36,6 +37,10 @@ func (s *scatter[T, I]) do(lo, hi, _ int) {
 		}
 		src := s.src[i*s.inner : (i+1)*s.inner]
 		dst := s.dst[row*s.inner:][:len(src)]
+		if d, ok := any(dst).([]float32); ok {
+			s.add(d, d, any(src).([]float32))
+			continue
+		}
 		for k, v := range src {
 			dst[k] += v
 		}

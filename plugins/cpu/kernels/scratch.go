@@ -100,7 +100,8 @@ func (g *ConvArgs) ScratchSize(p *Pool) ScratchSize {
 	taps := volume(g.Kernel)
 	c := convolution{ConvArgs: *g, p: p, cg: g.Cin / g.Groups, og: g.Cout / g.Groups, out: g.OutSize()}
 	c.k = c.cg * taps
-	r := ScratchSize{Other: floats(g.Cout*taps, g.Cout) + sizeOf[GemmArgs](g.Groups) + sizeOf[tap](taps) + sizeOf[phase](taps) + sizeOf[int](taps)}
+	c.reach()
+	r := ScratchSize{Other: floats(g.Cout*taps, g.Cout) + sizeOf[GemmArgs](g.Groups) + sizeOf[tap](taps) + sizeOf[phase](taps) + sizeOf[int](c.k)}
 	r.Shared = floats(g.Cout * c.k)
 	switch {
 	case g.Last:
@@ -111,9 +112,9 @@ func (g *ConvArgs) ScratchSize(p *Pool) ScratchSize {
 		r.Worker = c.bandScratch()
 	default:
 		blocks := (c.og + c.blockRows() - 1) / c.blockRows()
-		r.Shared += floats(g.Groups * blocks * c.blockSize())
+		r.Shared += floats(g.Groups * blocks * (c.blockRows()*c.k + spill*taps))
 		columns := min(panelsMost, (volume(c.out)+s.nr-1)/s.nr) * s.nr
-		r.Worker = floats(min(max(s.nr*c.k, columnsRoom), columns*c.k)+spill, c.blockRows()*columns, s.mr*s.nr, taps)
+		r.Worker = max(floats(min(max(s.nr*c.k, columnsRoom), columns*c.k)+spill, s.mr*s.nr, taps), c.productScratch(), floats(s.mr*taps))
 	}
 	if g.Transposed { // see convolution.disjoint
 		one := GemmArgs{M: g.In[2], N: g.Kernel[2] * g.Cout, K: g.Cin, Batch: g.In[1]}

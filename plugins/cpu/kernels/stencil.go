@@ -13,6 +13,15 @@ func (s *isa) setStencilsInGo() *isa {
 			}
 		}
 	}
+	s.copyAt = func(dst []float32, ldd int, src []float32, at []int, _ int) {
+		for i, k := range at {
+			d, from := dst[i*ldd:][:lanes], src[k:][:lanes]
+			for j := range d {
+				d[j] = from[j]
+			}
+		}
+	}
+	s.evens, s.zip = evensGeneric, zipGeneric
 	s.stencil, s.stencilEach = stencilGeneric, stencilEachGeneric
 	return s
 }
@@ -36,5 +45,17 @@ func stencilEachGeneric(dst, src []float32, at []int, w []float32, place []int, 
 		for i, y := range from {
 			dst[i] += by[i] * y
 		}
+	}
+}
+
+func evensGeneric(dst, src []float32) {
+	for i := range dst {
+		dst[i] = src[2*i]
+	}
+}
+
+func zipGeneric(dst, a, b []float32) {
+	for i, x := range a {
+		dst[2*i], dst[2*i+1] = x, b[i]
 	}
 }

@@ -1,5 +1,37 @@
 package kernels
 
+// setCopies gives a set its routines of copies for convolutions. See native.go.
+func (s *isa) setCopies(at func(dst *float32, ldd int, src *float32, at *int, rows int), evens func(dst, src *float32, blocks int),
+	zip func(dst, a, b *float32, blocks int)) *isa {
+	lanes := s.lanes
+	s.copyAt = func(dst []float32, ldd int, src []float32, places []int, most int) {
+		if n := len(places); n > 0 {
+			_, _ = dst[(n-1)*ldd+lanes-1], src[most+lanes-1]
+			at(&dst[0], ldd, &src[0], &places[0], n)
+		}
+	}
+	s.evens = func(dst, src []float32) {
+		n := min(len(dst), len(src)/2) / lanes
+		if n > 0 {
+			evens(&dst[0], &src[0], n)
+		}
+		if n *= lanes; n < len(dst) {
+			evensGeneric(dst[n:], src[2*n:])
+		}
+	}
+	s.zip = func(dst, a, b []float32) {
+		b, dst = b[:len(a)], dst[:2*len(a)]
+		n := len(a) / lanes
+		if n > 0 {
+			zip(&dst[0], &a[0], &b[0], n)
+		}
+		if n *= lanes; n < len(a) {
+			zipGeneric(dst[2*n:], a[n:], b[n:])
+		}
+	}
+	return s
+}
+
 // setStencils gives a set its routines of what convolutions read images with. See native.go.
 func (s *isa) setStencils(gather func(dst *float32, ldd int, src *float32, lds int, rows int, at *int32),
 	stencil func(dst, src *float32, at *int, taps int, w *float32, bias float32, blocks int),

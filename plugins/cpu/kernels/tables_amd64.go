@@ -38,7 +38,7 @@ func avx2() *isa {
 		fmaLoop: fmaLoopAVX2,
 	}).setElementwise(unaryAVX2, binaryAVX2, compareAVX2, testAVX2, bitsAVX2).setCasts(castAVX2).setIntegers(integerAVX2).setFFT(
 		[8]fftPassAsm{2: fftPass2AVX2, 3: fftPass3AVX2, 4: fftPass4AVX2, 5: fftPass5AVX2, 7: fftPass7AVX2},
-		[8]fftPassAsm{2: fftPlain2AVX2, 3: fftPlain3AVX2, 4: fftPlain4AVX2, 5: fftPlain5AVX2, 7: fftPlain7AVX2}, fftMultiplyAVX2, fftSplitAVX2).setStencils(gatherRowsAVX2, stencilAVX2, stencilEachAVX2)
+		[8]fftPassAsm{2: fftPlain2AVX2, 3: fftPlain3AVX2, 4: fftPlain4AVX2, 5: fftPlain5AVX2, 7: fftPlain7AVX2}, fftMultiplyAVX2, fftSplitAVX2).setStencils(gatherRowsAVX2, stencilAVX2, stencilEachAVX2).setCopies(copyAtAVX2, evensAVX2, zipAVX2)
 }
 
 func avx512() *isa {
@@ -74,7 +74,7 @@ func avx512() *isa {
 		fmaLoop: fmaLoopAVX512,
 	}).setElementwise(unaryAVX512, binaryAVX512, compareAVX512, testAVX512, bitsAVX512).setCasts(castAVX512).setIntegers(integerAVX512).setFFT(
 		[8]fftPassAsm{2: fftPass2AVX512, 3: fftPass3AVX512, 4: fftPass4AVX512, 5: fftPass5AVX512, 7: fftPass7AVX512},
-		[8]fftPassAsm{2: fftPlain2AVX512, 3: fftPlain3AVX512, 4: fftPlain4AVX512, 5: fftPlain5AVX512, 7: fftPlain7AVX512}, fftMultiplyAVX512, fftSplitAVX512).setStencils(gatherRowsAVX512, stencilAVX512, stencilEachAVX512)
+		[8]fftPassAsm{2: fftPlain2AVX512, 3: fftPlain3AVX512, 4: fftPlain4AVX512, 5: fftPlain5AVX512, 7: fftPlain7AVX512}, fftMultiplyAVX512, fftSplitAVX512).setStencils(gatherRowsAVX512, stencilAVX512, stencilEachAVX512).setCopies(copyAtAVX512, evensAVX512, zipAVX512)
 }
 
 // avx512bf16 multiplies pairs of bfloat16 in vectors.

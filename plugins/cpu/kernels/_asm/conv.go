@@ -9,6 +9,9 @@ import (
 // genConv writes what convolutions read images with.
 func genConv(v vec) {
 	gatherRows(v)
+	copyAt(v)
+	evens(v)
+	zip(v)
 	stencil(v, false)
 	stencil(v, true)
 }
@@ -52,6 +55,131 @@ func gatherRows(v vec) {
 	ADDQ(ldd, dst)
 	DECQ(rows)
 	JNE(LabelRef("row"))
+	VZEROUPPER()
+	RET()
+}
+
+// copyAt packs vectors from a list of places.
+func copyAt(v vec) {
+	name := "copyAt" + v.name
+	TEXT(name, NOSPLIT, "func(dst *float32, ldd int, src *float32, at *int, rows int)")
+	Doc(name + " is dst[i*ldd:][:lanes] = src[at[i]:][:lanes] for i < rows, in ascending i; rows > 0.")
+	Pragma("noescape")
+	dst := Load(Param("dst"), GP64())
+	ldd := Load(Param("ldd"), GP64())
+	src := Load(Param("src"), GP64())
+	at := Load(Param("at"), GP64())
+	rows := Load(Param("rows"), GP64())
+	SHLQ(U8(2), ldd)
+	x := GP64()
+	Label("row")
+	MOVQ(Mem{Base: at}, x)
+	r := v.reg()
+	VMOVUPS(Mem{Base: src, Index: x, Scale: 4}, r)
+	VMOVUPS(r, Mem{Base: dst})
+	ADDQ(Imm(8), at)
+	ADDQ(ldd, dst)
+	DECQ(rows)
+	JNE(LabelRef("row"))
+	VZEROUPPER()
+	RET()
+}
+
+// numbers are so many consecutive 32-bit constants.
+func numbers(name string, x []uint32) Mem {
+	m := GLOBL(name, 8|16) // RODATA|NOPTR
+	for i, b := range x {
+		DATA(4*i, U32(b))
+	}
+	return m
+}
+
+// evens reads every second element.
+func evens(v vec) {
+	name := "evens" + v.name
+	var index Mem
+	if v.wide() {
+		x := make([]uint32, 16)
+		for i := range x {
+			x[i] = uint32(2 * i)
+		}
+		index = numbers("evenLanes", x)
+	}
+	TEXT(name, NOSPLIT, "func(dst, src *float32, blocks int)")
+	Doc(name + " is dst[i] = src[2*i] for i < blocks*lanes; it reads one element more. blocks > 0.")
+	Pragma("noescape")
+	dst := Load(Param("dst"), GP64())
+	src := Load(Param("src"), GP64())
+	blocks := Load(Param("blocks"), GP64())
+	var lanes VecVirtual
+	if v.wide() {
+		lanes = v.load(index)
+	}
+	Label("loop")
+	a := v.reg()
+	VMOVUPS(Mem{Base: src}, a)
+	if v.wide() {
+		VPERMT2PS(Mem{Base: src, Disp: 64}, lanes, a)
+	} else {
+		VSHUFPS(Imm(0x88), Mem{Base: src, Disp: 32}, a, a)
+		VPERMPD(Imm(0xd8), a, a)
+	}
+	VMOVUPS(a, Mem{Base: dst})
+	ADDQ(U32(uint32(2*v.bytes())), src)
+	ADDQ(Imm(uint64(v.bytes())), dst)
+	DECQ(blocks)
+	JNE(LabelRef("loop"))
+	VZEROUPPER()
+	RET()
+}
+
+// zip writes the elements of two vectors in turn.
+func zip(v vec) {
+	name := "zip" + v.name
+	var low, high Mem
+	if v.wide() {
+		x, y := make([]uint32, 16), make([]uint32, 16)
+		for i := range x {
+			x[i] = uint32(i/2 + i%2*16)
+			y[i] = x[i] + 8
+		}
+		low, high = numbers("zipLow", x), numbers("zipHigh", y)
+	}
+	TEXT(name, NOSPLIT, "func(dst, a, b *float32, blocks int)")
+	Doc(name + " is dst[2*i] = a[i], dst[2*i+1] = b[i] for i < blocks*lanes; blocks > 0.")
+	Pragma("noescape")
+	dst := Load(Param("dst"), GP64())
+	a := Load(Param("a"), GP64())
+	b := Load(Param("b"), GP64())
+	blocks := Load(Param("blocks"), GP64())
+	var lanes [2]VecVirtual
+	if v.wide() {
+		lanes = [2]VecVirtual{v.load(low), v.load(high)}
+	}
+	Label("loop")
+	x, y, r, t := v.reg(), v.reg(), v.reg(), v.reg()
+	VMOVUPS(Mem{Base: a}, x)
+	VMOVUPS(Mem{Base: b}, y)
+	if v.wide() {
+		VMOVAPS(x, r)
+		VPERMT2PS(y, lanes[0], r)
+		VPERMT2PS(y, lanes[1], x)
+		VMOVUPS(r, Mem{Base: dst})
+		VMOVUPS(x, Mem{Base: dst, Disp: 64})
+	} else {
+		VUNPCKLPS(y, x, r)
+		VUNPCKHPS(y, x, t)
+		VPERM2F128(Imm(0x20), t, r, x)
+		VPERM2F128(Imm(0x31), t, r, y)
+		VMOVUPS(x, Mem{Base: dst})
+		VMOVUPS(y, Mem{Base: dst, Disp: 32})
+	}
+	for _, p := range []Register{a, b} {
+		ADDQ(Imm(uint64(v.bytes())), p)
+	}
+	ADDQ(U32(uint32(2*v.bytes())), dst)
+	DECQ(blocks)
+	JNE(LabelRef("loop"))
 	VZEROUPPER()
 	RET()
 }

@@ -1,0 +1,365 @@
+package kernels
+
+// Convolutions with channels first, as products whose columns are read from bands: copies of what a task sees of x, in which no tap meets
+// a border and every second column of a convolution with stride 2 lies side by side. A transpose computes all its phases from one band,
+// and writes whole lines.
+
+// bandRoom is the number of floats up to which a band is worth its copy.
+const bandRoom = 1 << 18
+
+// banded reports a convolution that bands computes.
+func (g *convolution) banded() bool {
+	switch {
+	case g.Last || g.plain():
+		return false
+	case g.Transposed:
+		return true
+	}
+	b, nr := g.productBand(g.mostColumns()), g.p.isa.nr
+	made := (b.high*b.line + nr - 1) / nr * nr
+	return g.cg*b.size(g) <= bandRoom && 10*b.high*b.wide >= 9*made
+}
+
+// reach finds what the taps of all phases see of x: element at of the grid sees at*step + low and so many more.
+func (g *convolution) reach() {
+	g.grid, g.step, g.planes, g.apart, g.deep = g.out, g.Stride, g.Kernel[0], g.Dilation[0], g.cg
+	for i := range 3 {
+		covers := g.Dilation[i] * (g.Kernel[i] - 1)
+		g.low[i], g.span[i] = -g.Pad[i], covers
+		taps := g.Kernel[i]
+		if s := g.Stride[i]; g.Transposed {
+			g.step[i], g.grid[i] = 1, (g.out[i]+s-1)/s
+			g.low[i] = -floorDiv(covers-g.Pad[i], s)
+			g.span[i] = -floorDiv(-g.Pad[i], s) - g.low[i]
+			classes := g.classes(i)
+			taps = (taps + classes - 1) / classes
+		}
+		g.deep *= taps
+	}
+	if g.Transposed {
+		g.planes, g.apart = g.span[0]+1, 1
+	}
+}
+
+func floorDiv(a, b int) int {
+	q := a / b
+	if a%b < 0 {
+		q--
+	}
+	return q
+}
+
+// keptRows is the number of output channels whose results a task holds at a time, for each phase along the width.
+func (g *convolution) keptRows() int {
+	if !g.Transposed {
+		return min(g.og, g.blockRows())
+	}
+	return min(g.og, max(1, columnsRoom/(4*g.p.isa.nr*g.Stride[2]*g.blockRows()))*g.blockRows())
+}
+
+// lineStep is the distance of two elements of a phase in a line of the result.
+func (g *convolution) lineStep() int {
+	if g.Transposed {
+		return g.Stride[2]
+	}
+	return 1
+}
+
+// mostColumns is the number of elements of the grid that a task computes at most.
+func (g *convolution) mostColumns() int {
+	nr := g.p.isa.nr
+	return max(nr, min(columnsRoom/max(1, g.deep), columnsRoom/(g.lineStep()*g.keptRows()), panelsMost*nr)/nr*nr)
+}
+
+// productBand cuts the grid into bands for products of at most so many columns, a multiple of nr.
+func (g *convolution) productBand(most int) (b band) {
+	lanes, halo := g.p.isa.lanes, g.span[2]/g.step[2]
+	b.wide = min(g.grid[2], most)
+	b.line = (b.wide + lanes - 1) / lanes * lanes
+	b.pitch = b.line + halo
+	if b.flat = b.wide+halo < b.line; b.flat {
+		b.line = b.wide + halo
+		b.pitch = b.line
+	}
+	b.high = min(g.grid[1], max(1, most/b.line))
+	b.lines = b.high + g.span[1]/g.step[1]
+	return b
+}
+
+// productScratch is what a worker needs, for results that are smaller, too.
+func (g *convolution) productScratch() int64 {
+	s, most, halo := g.p.isa, g.mostColumns(), g.span[2]/g.step[2]
+	line := min(most, (g.grid[2]+s.lanes-1)/s.lanes*s.lanes)
+	seen := g.planes * g.step[1] * g.step[2] * (most + min(g.grid[1], most)*halo + g.span[1]/g.step[1]*(line+halo))
+	return floats(g.cg*seen+2*s.lanes, most*g.deep+spill, g.lineStep()*g.keptRows()*most+s.nr, line*g.lineStep()+s.lanes*(1+g.lineStep()), s.mr*s.nr)
+}
+
+// bands computes all phases.
+func (g *convolution) bands() {
+	p, s := g.p, g.p.isa
+	g.prefill()
+	p.shared.reset()
+	blocks := (g.og + g.blockRows() - 1) / g.blockRows()
+	size := g.Groups * blocks * (g.blockRows()*g.cg*len(g.taps) + spill*len(g.phases))
+	if g.Transposed {
+		g.packed = p.shared.floats(size)
+		p.share(g.Groups*blocks, 1, (*convPhases)(g))
+	} else {
+		g.phase = g.phases[0]
+		g.seen = g.taps
+		g.order()
+		g.packed = p.shared.floats(size)
+		p.share(g.Groups*blocks, 1, (*convBlocks)(g))
+	}
+	if p.bad.Load() != 0 {
+		return
+	}
+	want := 4 * len(p.workers)
+	each := (g.N*g.Groups*volume(g.grid)/want + s.nr) / s.nr * s.nr // elements of a task
+	b := g.productBand(min(g.mostColumns(), max(4*s.nr, each)))
+	g.band = b
+	channel := b.size(g)
+	g.at = g.at[:0]
+	for i := range g.phases {
+		f := &g.phases[i]
+		f.most = 0
+		for c := range g.cg {
+			for k := f.first; k < f.end; k++ {
+				at := c*channel + b.tap(g, k)
+				g.at, f.most = append(g.at, at), max(f.most, at)
+			}
+		}
+		if f.like = i; i > 0 && g.sameTaps(f, &g.phases[i-1]) {
+			f.like = g.phases[i-1].like
+		}
+	}
+	tasks := g.N * g.Groups * b.tasks(g)
+	g.chunks = min(blocks, max((g.og+g.keptRows()-1)/g.keptRows(), (want+tasks-1)/tasks))
+	if !g.Transposed {
+		g.chunks = min(blocks, (want+tasks-1)/tasks)
+	}
+	p.each(tasks*g.chunks, 1, (*convBanded)(g))
+}
+
+// packedAt is where the packed weights of phase i begin.
+func (g *convolution) packedAt(i, blocks int) int {
+	return g.Groups * blocks * (g.blockRows()*g.cg*g.phases[i].first + spill*i)
+}
+
+// sameTaps reports whether two phases see the same elements of x.
+func (g *convolution) sameTaps(a, b *phase) bool {
+	if a.k != b.k {
+		return false
+	}
+	for t := range a.end - a.first {
+		if g.taps[a.first+t].at != g.taps[b.first+t].at {
+			return false
+		}
+	}
+	return true
+}
+
+// convPhases packs blocks of the weights of all phases of a transpose.
+type convPhases convolution
+
+func (x *convPhases) do(lo, hi, worker int) {
+	g := (*convolution)(x)
+	s, taps, blocks := g.p.isa, volume(g.Kernel), (g.og+g.blockRows()-1)/g.blockRows()
+	buf := g.p.scratch(worker).floats(s.mr * taps)
+	for t := lo; t < hi; t++ {
+		first := t % blocks * g.blockRows()
+		rows := min(g.blockRows(), g.og-first)
+		for r := 0; r < rows; r += s.mr {
+			h := min(s.mr, rows-r)
+			for c := range g.cg {
+				w := g.Weight.row(s, g.weightAt(t/blocks*g.og+first+r, c), h*taps, buf)
+				for i := range g.phases {
+					f := &g.phases[i]
+					n, kb := f.end-f.first, plain.kSplit(f.k)
+					block := g.packed[g.packedAt(i, blocks)+t*(g.blockRows()*f.k+spill):]
+					for l := c * n; l < (c+1)*n; l++ {
+						k := l / kb * kb
+						to := block[k*rows+r*min(kb, f.k-k)+(l-k)*h:][:h]
+						from := w[g.taps[f.first+l-c*n].place:]
+						for j := range to {
+							to[j] = from[j*taps]
+						}
+					}
+				}
+			}
+		}
+		for i := range g.phases {
+			g.check(g.packed[g.packedAt(i, blocks)+t*(g.blockRows()*g.phases[i].k+spill):][:rows*g.phases[i].k])
+		}
+	}
+}
+
+type convBanded convolution
+
+func (x *convBanded) do(lo, hi, worker int) {
+	g := (*convolution)(x)
+	for t := lo; t < hi; t++ {
+		g.bandTask(t, worker)
+	}
+}
+
+// A bandPart is the part of the grid that a task computes, for output channels [first, end) of a group.
+type bandPart struct {
+	n, group   int
+	at         [3]int // its first element
+	high, wide int
+	first, end int
+	cols, ldc  int       // columns of the product
+	c          []float32 // results, [lineStep, rows, ldc]
+	rows       int
+}
+
+// bandTask computes a part.
+func (g *convolution) bandTask(t, worker int) {
+	s, sc, b := g.p.isa, g.p.scratch(worker), &g.band
+	used, need := sc.used, sc.need
+	across, down := (g.grid[2]+b.wide-1)/b.wide, (g.grid[1]+b.high-1)/b.high
+	blocks := (g.og + g.blockRows() - 1) / g.blockRows()
+	chunk, rest := t%g.chunks, t/g.chunks
+	k0, k1 := chunk*blocks/g.chunks, (chunk+1)*blocks/g.chunks
+	x := bandPart{at: [3]int{rest / across / down % g.grid[0], rest / across % down * b.high, rest % across * b.wide}, first: k0 * g.blockRows(), end: min(g.og, k1*g.blockRows())}
+	rest /= across * down * g.grid[0]
+	x.n, x.group = rest/g.Groups, rest%g.Groups
+	x.high, x.wide = min(b.high, g.grid[1]-x.at[1]), min(b.wide, g.grid[2]-x.at[2])
+	x.cols = (x.high-1)*b.line + x.wide
+	panels := (x.cols + s.nr - 1) / s.nr
+
+	size := b.size(g)
+	seen := sc.floats(g.cg*size + 2*s.lanes)
+	clear(seen[g.cg*size:])
+	for c := range g.cg {
+		g.copyBand(seen[c*size:], b, (x.n*g.Groups+x.group)*g.cg+c, x.at[0], x.at[1], x.at[2], sc)
+	}
+	right := sc.floats(panels*s.nr*g.deep + spill)
+	direct := !g.Transposed && b.line == g.out[2]
+	if x.ldc, x.rows = panels*s.nr, min(g.keptRows(), x.end-x.first); !direct {
+		x.c = sc.floats(g.lineStep()*x.rows*x.ldc + s.nr)
+	}
+	like := -1
+	for i := 0; i < len(g.phases); {
+		f := &g.phases[i]
+		end := i + 1 // of the phases that make the same lines
+		for end < len(g.phases) && g.phases[end].start[0] == f.start[0] && g.phases[end].start[1] == f.start[1] {
+			end++
+		}
+		if x.at[0] >= f.count[0] || x.at[1] >= f.count[1] {
+			i = end
+			continue
+		}
+		if end-i < g.lineStep() {
+			for r := range x.rows {
+				for slot := range g.lineStep() {
+					g.startRow(x.c[(slot*x.rows+r)*x.ldc:][:x.ldc], x.group*g.og+x.first+r)
+				}
+			}
+		}
+		for ; i < end; i++ {
+			f := &g.phases[i]
+			if f.like != like {
+				g.packBand(right, seen, f, x.cols, panels)
+				like = f.like
+			}
+			slot := 0
+			if g.Transposed {
+				slot = f.start[2]
+			}
+			for k := k0; k < k1; k++ {
+				first := k * g.blockRows()
+				rows := min(g.blockRows(), g.og-first)
+				q := GemmArgs{M: rows, N: x.ldc, K: f.k, LDC: x.ldc}
+				switch {
+				case direct:
+					q.C, q.N, q.LDC = g.Out[(x.n*g.Cout+x.group*g.og+first)*volume(g.out)+dot3(x.at, places(g.out)):], x.cols, volume(g.out)
+				case g.Transposed:
+					q.C = x.c[(slot*x.rows+first-x.first)*x.ldc:]
+				default:
+					q.C = x.c
+				}
+				if g.Bias != nil {
+					for r := range rows {
+						g.startRow(q.C[r*q.LDC:][:q.N], x.group*g.og+first+r)
+					}
+					q.Residual, q.LDR = q.C, q.LDC
+				}
+				inner, innerNeed := sc.used, sc.need
+				q.tiles(s, sc, 0, 0, rows, 0, q.N, g.packed[g.packedAt(i, blocks)+(x.group*blocks+k)*(g.blockRows()*f.k+spill):], right, panels, 0)
+				sc.giveBack(inner, innerNeed)
+				if !direct && !g.Transposed {
+					g.writeLines(&x, f, first, rows, sc)
+				}
+			}
+		}
+		if g.Transposed {
+			g.writeLines(&x, f, x.first, x.rows, sc)
+		}
+	}
+	sc.giveBack(used, need)
+}
+
+// startRow fills a row of results with the bias of output channel o, or zeros.
+func (g *convolution) startRow(row []float32, o int) {
+	if g.Bias == nil {
+		clear(row)
+		return
+	}
+	fillWith(row, g.Bias[o])
+}
+
+// packBand packs what a phase sees of a band, as panels.
+func (g *convolution) packBand(dst, seen []float32, f *phase, cols, panels int) {
+	s, b, kb := g.p.isa, &g.band, plain.kSplit(f.k)
+	places := g.at[g.cg*f.first:][:f.k]
+	for v := 0; v < panels*s.nr; v += s.lanes {
+		from := min(v, (cols-1)/s.lanes*s.lanes) // past the last column it does not matter
+		if !b.flat {
+			from = from/b.line*b.pitch + from%b.line
+		}
+		for k := 0; k < f.k; k += kb {
+			n := min(kb, f.k-k)
+			s.copyAt(dst[k*panels*s.nr+v/s.nr*s.nr*n+v%s.nr:], s.nr, seen[from:], places[k:k+n], f.most)
+		}
+	}
+}
+
+// writeLines writes the lines of a part for rows output channels from first on: those of phase f, and of the phases beside it in a line.
+func (g *convolution) writeLines(x *bandPart, f *phase, first, rows int, sc *scratch) {
+	s, b, step, size := g.p.isa, &g.band, g.lineStep(), g.out
+	used, need := sc.used, sc.need
+	at := [3]int{f.start[0] + x.at[0]*f.every[0], 0, x.at[2] * step}
+	n := min(x.wide*step, size[2]-at[2])
+	apart := x.rows * x.ldc // from a phase to the next
+	var line []float32
+	vectors := (x.wide + s.lanes - 1) / s.lanes * s.lanes
+	if step > 2 && step <= s.lanes {
+		line = sc.floats(vectors*step + s.lanes)
+	}
+	for r := range rows {
+		image := g.Out[(x.n*g.Cout+x.group*g.og+first+r)*volume(size):]
+		for h := range min(x.high, f.count[1]-x.at[1]) {
+			at[1] = f.start[1] + (x.at[1]+h)*f.every[1]
+			dst, c := image[dot3(at, places(size)):][:n], x.c[r*x.ldc+h*b.line:]
+			switch {
+			case step == 1:
+				copy(dst, c)
+			case step == 2:
+				s.zip(dst[:n/2*2], c[:n/2], c[apart:])
+				if n%2 > 0 {
+					dst[n-1] = c[n/2]
+				}
+			case line != nil:
+				s.transpose(line, step, c, apart, step, vectors)
+				copy(dst, line)
+			default:
+				for i := range dst {
+					dst[i] = c[i%step*apart+i/step]
+				}
+			}
+		}
+	}
+	sc.giveBack(used, need)
+}
