@@ -66,7 +66,7 @@ var mayImport = map[string][]string{
 	"models/...":     {"models/nn", "models/arch", "core/hir", "core/op", "core/ir", "core/diag", "core/dtype", "core/task/..."}, // the families
 
 	"cmd/rlxc":   {"core/...", "format", "models/...", "plugins/rpc", "internal/..."},
-	"cmd/rlxrun": {".", "core/code", "core/diag", "core/dtype", "core/interp", "core/ir", "core/task/...", "core/tensor", "format", "plugins/rpc", "internal/..."},
+	"cmd/rlxrun": {".", "core/code", "core/device", "core/devicetest", "core/diag", "core/dtype", "core/interp", "core/ir", "core/program", "core/task/...", "core/tensor", "format", "plugins/rpc", "internal/..."},
 
 	"internal/...":        {"core/...", "internal/..."},
 	"internal/tensortest": {"core/...", "internal/...", "models/weights"},

@@ -1,7 +1,7 @@
 // Command rlxrun runs compiled models: an artifact in, masks or tensors out. A backend in a process of its
 // own computes; rlxrun verifies the artifact, starts the backend and writes results. It knows images and tasks, but no model.
 //
-// It must not import core/compile, core/pass, core/hir or models: the runtime must stay small. It needs no cgo.
+// Of the conformance suite it has the part that needs no compiler. It must not import core/compile, core/pass, core/hir or models: the runtime must stay small. It needs no cgo.
 package main
 
 import (
@@ -17,7 +17,7 @@ func main() {
 		Name:     "rlxrun",
 		Short:    "rlxrun runs compiled models (.rlx) on a backend.",
 		Default:  "run",
-		Commands: []*cli.Command{runCommand(), benchCommand(), devicesCommand(), pluginsCommand(), describeCommand(), tokenizeCommand(), detokenizeCommand()},
+		Commands: []*cli.Command{runCommand(), benchCommand(), devicesCommand(), pluginsCommand(), describeCommand(), testCommand(), tokenizeCommand(), detokenizeCommand()},
 		Versions: []cli.Version{{Name: "artifact format", Version: fmt.Sprintf("%d.%d", format.Major, format.Minor)}, {Name: "backend protocol", Version: fmt.Sprint(rpc.Version)}},
 	})
 }

@@ -23,7 +23,9 @@ import (
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/core/task/text"
+	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/format"
 	"github.com/rlx-go/rlx/internal/tinymodel"
 	"github.com/rlx-go/rlx/plugins/cpu/backend"
@@ -102,7 +104,32 @@ func (b plainBackend) Load(ctx context.Context, l device.Load) (device.Executabl
 	if how := os.Getenv("RLX_LIAR_DUMPS"); err == nil && how != "" {
 		return liar{e, how}, nil
 	}
+	if fault := os.Getenv("RLX_WRONG_FAULT"); err == nil && fault != "" {
+		return wrong{e, l.Program, fault}, nil
+	}
 	return e, err
+}
+
+// wrong is an executable that has the fault of RLX_WRONG_FAULT: it adds 1 to the last element of an output, or dies.
+type wrong struct {
+	device.Executable
+	p     *program.Program
+	fault string
+}
+
+func (w wrong) Run(ctx context.Context, r device.Run) (device.Stats, error) {
+	if w.fault == "dies" {
+		os.Exit(3)
+	}
+	st, err := w.Executable.Run(ctx, r)
+	if b, e := w.p.Bind(r.Syms); err == nil && e == nil {
+		for _, o := range b.Outputs {
+			if o.DType == dtype.F32 && o.Bytes > 0 {
+				tensor.View[float32](r.IO[o.Offset:][:o.Bytes])[o.Bytes/4-1]++
+			}
+		}
+	}
+	return st, err
 }
 
 type liar struct {

@@ -61,6 +61,10 @@ of the checkpoint's tensors. The message names the key and where it came from.`)
 
 // Of rlxrun.
 var (
+	Conformance = diag.Define("RLX1202", "a backend fails the conformance suite", `
+"rlxrun plugins test" found results that differ from the definitions of the ops, or behaviour that differs from the protocol. The table
+names the checks. A check does not depend on chance: it fails again with the same command. spec/ops.md and spec/protocol.md say what is
+right; -o OP makes the checks of one op.`)
 	Check = diag.Define("RLX1201", "a step differs from the reference", `
 --check was given: each step's result was compared with the reference evaluation of its op on the same operands, and the
 named step is the first that is further from it than the op's tolerance allows. This is a bug of the backend.`)

@@ -66,6 +66,14 @@ func chain(n int) *program.Program {
 	return mustBuild(g, nil)
 }
 
+// Plain is the program of a few steps with which behaviour is checked, for checks outside of this package: it takes x, f32[N,8] with N
+// from 1 to 6, and gives its absolute value as y.
+func Plain(target string) *program.Program {
+	p := chain(4)
+	p.Target = target
+	return p
+}
+
 // ramp is an input of the chain for N = n.
 func ramp(n int) values {
 	x := tensor.NewArray(dtype.F32, n, 8)

@@ -4,11 +4,14 @@ package rpc
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"runtime"
 
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/program"
 	rlxv1 "github.com/rlx-go/rlx/plugins/rpc/rlxv1"
 )
 
@@ -22,6 +25,15 @@ func Start(_ context.Context, opts Options) (*Session, error) {
 	return nil, lost(ErrPlatform, "backend "+opts.backendName(), "cannot be started on %s", runtime.GOOS)
 }
 
+// ErrNotServed is the outcome of a check of something that a backend may leave out.
+var ErrNotServed = errors.New("it does without")
+
+// Behave reports that this system cannot run backends.
+func Behave(ctx context.Context, opts Options, _ *program.Program, _ func(string, error)) error {
+	_, err := Start(ctx, opts)
+	return err
+}
+
 // Serve reports that this system cannot run backends and exits.
 func Serve(cfg ServeConfig) {
 	fmt.Fprintf(os.Stderr, "%s: backends cannot run on %s\n", cfg.Name, runtime.GOOS)
@@ -30,7 +42,8 @@ func Serve(cfg ServeConfig) {
 
 type backendRunner struct{}
 
-func (*backendRunner) drainErrors() {}
+func (*backendRunner) drainErrors()            {}
+func (*backendRunner) tlsFailure() *diag.Error { return nil }
 
 type privateDir struct{}
 

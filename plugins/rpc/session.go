@@ -289,8 +289,8 @@ func (s *Session) explain(ctx, callCtx context.Context, took time.Duration, err 
 		s.fail(lost(ErrStopped, s.name, "gave no answer within %v", took.Round(time.Millisecond)))
 	case st.Code() == codes.ResourceExhausted:
 		s.fail(lost(ErrProtocol, s.name, "sent a message of more than %d bytes", MaxMessage))
-	case s.runner.tlsFault.Load() != nil:
-		s.fail(s.runner.tlsFault.Load())
+	case s.runner.tlsFailure() != nil:
+		s.fail(s.runner.tlsFailure())
 	case st.Code() == codes.Unavailable || st.Code() == codes.Canceled:
 		select {
 		case <-s.dead.Done():

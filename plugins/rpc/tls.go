@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc/credentials"
+
+	"github.com/rlx-go/rlx/core/diag"
 )
 
 // serverName is the name under which a host addresses a backend in TLS and HTTP/2.
@@ -105,6 +107,9 @@ func (c *alertConn) Read(b []byte) (int, error) {
 	}
 	return n, err
 }
+
+// tlsFailure is what tlsFailed kept, nil if there was none.
+func (r *backendRunner) tlsFailure() *diag.Error { return r.tlsFault.Load() }
 
 // tlsFailed keeps the reason of a failed TLS handshake.
 func (r *backendRunner) tlsFailed(err error) {

@@ -1,0 +1,383 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/rlx-go/rlx"
+	"github.com/rlx-go/rlx/core/code"
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/devicetest"
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/program"
+	"github.com/rlx-go/rlx/format"
+	"github.com/rlx-go/rlx/internal/cli"
+	"github.com/rlx-go/rlx/plugins/rpc"
+)
+
+// conformanceFlags are those of plugins test.
+type conformanceFlags struct {
+	hostFlags
+	ops             cli.List
+	seed            string
+	quick, all      bool
+	transport, mode cli.Choice
+}
+
+// The transports for tensors, and the values of --mode.
+const (
+	transportShared, transportChunks, transportBoth = "shm", "chunks", "both"
+	modeTest, modeSupport, modePerf                 = "test", "support", "perf"
+)
+
+func testCommand() *cli.Command {
+	return &cli.Command{
+		Name: "plugins test", Args: "NAME|PATH [flags]", Short: "check that a backend is right",
+		Long: `Runs the conformance suite on a backend, found by its name, or any executable given by its path: what it says of itself, how it
+loads and runs, answers wrong requests, cancels and ends; programs of many ops; and every case of every op that its description takes,
+in its element types, with guards around the results. Results are compared with the definitions of spec/ops.md, within their tolerances. An
+op that the description does not take must be refused, and counts as not claimed. It ends with a table, and with status 1 if a check failed.
+
+--mode support lists what the description claims; --mode perf times one step of each op that it claims, beside the cpu backend.`,
+		Examples: []cli.Example{
+			{About: "is my backend right?", Line: "rlxrun plugins test ./rlx-backend-mine"},
+			{About: "one op, all its checks", Line: "rlxrun plugins test ./rlx-backend-mine -o matmul --full"},
+			{About: "the same sample of checks again", Line: "rlxrun plugins test cpu --seed 7"},
+		},
+		Setup: func(fs *cli.FlagSet) cli.Run {
+			var f conformanceFlags
+			fs.ListVarP(&f.ops, "op", "o", "`OP` only the checks of this op (repeatable)")
+			fs.BoolVar(&f.quick, "quick", false, "fewer cases, shapes and values")
+			fs.BoolVar(&f.all, "full", false, "every check; otherwise a sample of about a quarter of those of each op")
+			fs.StringVar(&f.seed, "seed", "1", "`N|random` which sample")
+			fs.ChoiceVar(&f.transport, "transport", "how tensors travel: in shared memory, in messages, or both ways, one after the other", transportShared, transportChunks, transportBoth)
+			fs.ChoiceVar(&f.mode, "mode", "make checks, list what is claimed, or time it", modeTest, modeSupport, modePerf)
+			f.declarePlugins(fs)
+			return func(ctx context.Context, env *cli.Env, args []string) error {
+				if len(args) != 1 {
+					return cli.Usagef("plugins test", "wants one backend, by its name or path; found %d arguments", len(args)).WithHint("rlxrun plugins list shows those there are")
+				}
+				return f.run(ctx, env, args[0])
+			}
+		},
+	}
+}
+
+func (f *conformanceFlags) run(ctx context.Context, env *cli.Env, name string) error {
+	c := devicetest.Config{Ops: f.ops.Values, Brief: f.quick, All: f.all}
+	if f.quick && f.all {
+		return cli.Usagef("--quick", "and --full exclude each other")
+	}
+	if f.seed == "random" {
+		c.Seed = rand.Uint64()
+	} else if _, err := fmt.Sscan(f.seed, &c.Seed); err != nil {
+		return cli.Usagef("--seed "+f.seed, "is neither a number nor random")
+	}
+	if err := devicetest.CheckOps(c.Ops); err != nil {
+		return cli.Usagef("-o", "%w", err)
+	}
+	reg, err := findBackends(f.plugins.Values)
+	if err != nil {
+		return err
+	}
+	b, err := reg.findOrOpen(name)
+	if err != nil {
+		return err
+	}
+	b.warn(env)
+	switch f.mode.Value {
+	case modeSupport:
+		return f.support(ctx, env, b, c)
+	case modePerf:
+		return f.perf(ctx, env, reg, b, c)
+	}
+	return f.test(ctx, env, b, c)
+}
+
+// findOrOpen finds a backend by its name, or by a path, which has a separator or is a file that exists.
+func (r *registry) findOrOpen(name string) (found, error) {
+	st, err := os.Stat(name)
+	if !strings.ContainsRune(name, filepath.Separator) && (err != nil || !st.Mode().IsRegular()) {
+		return r.find(name)
+	}
+	base := strings.TrimPrefix(strings.TrimSuffix(filepath.Base(name), ".exe"), "rlx-backend-")
+	return found{rlx.Backend{Name: base, Path: name}, "argument"}, nil
+}
+
+// rpcOptions start a backend for the suite, which sends weights in chunks.
+func (f *conformanceFlags) rpcOptions(env *cli.Env, b found, chunks bool) rpc.Options {
+	return rpc.Options{Path: b.Path, Name: b.Name, Log: f.logger(env), Sandbox: rpc.Sandbox(f.sandbox.Value), IOSize: devicetest.MaxIO, NoSharedMemory: chunks, Encode: format.EncodeProgram}
+}
+
+// tally is the outcome for an op or another section of the suite.
+type tally struct {
+	Part       string        `json:"part"`
+	Name       string        `json:"name"`
+	Passed     int           `json:"passed"`
+	Failed     int           `json:"failed"`
+	NotClaimed int           `json:"not_claimed"`
+	Failures   []failedCheck `json:"failures,omitempty"`
+}
+
+type failedCheck struct {
+	Check     string `json:"check"`
+	Transport string `json:"transport"`
+	Message   string `json:"message"` // for a wrong result: how many elements differ, and the worst
+}
+
+// conformance is the result of plugins test.
+type conformance struct {
+	Backend  string          `json:"backend"`
+	Version  string          `json:"version"`
+	Path     string          `json:"path"`
+	Seed     uint64          `json:"seed"`
+	All      bool            `json:"all"`
+	Sandbox  rlx.Confinement `json:"sandbox"`
+	Passed   int             `json:"passed"`
+	Failed   int             `json:"failed"`
+	Unclaims int             `json:"not_claimed"`
+	Sections []*tally        `json:"sections"`
+}
+
+func (c *conformance) add(part, section, check, transport string, outcome devicetest.Outcome, err error) {
+	var t *tally
+	for _, x := range c.Sections {
+		if x.Name == section {
+			t = x
+		}
+	}
+	if t == nil {
+		t = &tally{Part: part, Name: section}
+		c.Sections = append(c.Sections, t)
+	}
+	switch outcome {
+	case devicetest.Passed:
+		t.Passed++
+		c.Passed++
+	case devicetest.NotClaimed:
+		t.NotClaimed++
+		c.Unclaims++
+	default:
+		t.Failed++
+		c.Failed++
+		t.Failures = append(t.Failures, failedCheck{check, transport, err.Error()})
+	}
+}
+
+func (f *conformanceFlags) test(ctx context.Context, env *cli.Env, b found, c devicetest.Config) error {
+	out := &conformance{Path: b.Path, Seed: c.Seed, All: c.All}
+	transports := []string{f.transport.Value}
+	if f.transport.Value == transportBoth {
+		transports = []string{transportShared, transportChunks}
+	}
+	for _, transport := range transports {
+		if err := f.testOver(ctx, env, b, c, transport, out); err != nil {
+			return err
+		}
+	}
+	if env.JSON {
+		if err := env.WriteJSON(out); err != nil {
+			return err
+		}
+	} else if err := out.print(env); err != nil {
+		return err
+	}
+	if out.Failed > 0 {
+		return diag.New(code.Conformance, "backend "+b.Name, "%d of %d checks failed", out.Failed, out.Failed+out.Passed).
+			WithHint("rlxrun plugins test %s -o OP repeats those of one op", b.Path)
+	}
+	return nil
+}
+
+// testOver makes the checks over one transport.
+func (f *conformanceFlags) testOver(ctx context.Context, env *cli.Env, b found, c devicetest.Config, transport string, out *conformance) error {
+	opts := f.rpcOptions(env, b, transport == transportChunks)
+	progress := env.Progress("checks", 0)
+	defer progress.Clear()
+	done := int64(0)
+	note := func(part, section, check string, outcome devicetest.Outcome, err error) {
+		done++
+		progress.Set(done)
+		out.add(part, section, check, transport, outcome, err)
+	}
+	var session *rpc.Session
+	defer func() {
+		if session != nil {
+			session.Close()
+		}
+	}()
+	open := func(ctx context.Context) (device.Backend, error) {
+		if session != nil {
+			session.Close()
+		}
+		var err error
+		if session, err = rpc.Start(ctx, opts); err != nil {
+			return nil, err
+		}
+		out.Sandbox = session.Sandbox()
+		return session, nil
+	}
+	if c.Ops == nil {
+		s, err := rpc.Start(ctx, opts)
+		if err != nil {
+			return err
+		}
+		info, err := s.Info(ctx)
+		s.Close()
+		if err != nil {
+			return err
+		}
+		var p *program.Program
+		if plain := devicetest.Plain(info.Name); info.Lacks(plain) == "" {
+			p = plain
+		}
+		out.Backend, out.Version = info.Name, info.Version
+		err = rpc.Behave(ctx, opts, p, func(name string, err error) {
+			outcome := devicetest.Passed
+			if errors.Is(err, rpc.ErrNotServed) {
+				outcome = devicetest.NotClaimed
+			} else if err != nil {
+				outcome = devicetest.Failed
+			}
+			note("protocol", "protocol", name, outcome, err)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	err := devicetest.Test(ctx, c, open, func(r devicetest.Result) { note(string(r.Part), r.Section, r.Check, r.Outcome, r.Err) })
+	if err == nil && session != nil {
+		var info device.Info
+		if info, err = session.Info(ctx); err == nil {
+			out.Backend, out.Version = info.Name, info.Version
+		}
+	}
+	return err
+}
+
+// print writes the table: what is wrong or right by section, then every failure, then the sums.
+func (c *conformance) print(env *cli.Env) error {
+	rows := [][]string{{"PART", "NAME", "PASSED", "FAILED", "NOT CLAIMED"}}
+	number := func(n int) string {
+		if n == 0 {
+			return "-"
+		}
+		return fmt.Sprint(n)
+	}
+	unclaimed := []string{}
+	for _, t := range c.Sections {
+		if t.Passed+t.Failed == 0 && t.Part == string(devicetest.Ops) {
+			unclaimed = append(unclaimed, t.Name)
+			continue
+		}
+		rows = append(rows, []string{t.Part, t.Name, number(t.Passed), number(t.Failed), number(t.NotClaimed)})
+	}
+	if err := env.Table(rows); err != nil {
+		return err
+	}
+	w := env.Stdout
+	if len(unclaimed) > 0 {
+		fmt.Fprintf(w, "\nnot claimed: %s\n", strings.Join(unclaimed, " "))
+	}
+	for _, t := range c.Sections {
+		for _, x := range t.Failures {
+			fmt.Fprintf(w, "\nFAILED %s (%s)\n  %s\n", x.Check, x.Transport, strings.ReplaceAll(clipped(x.Message), "\n", "\n  "))
+		}
+	}
+	repeat := fmt.Sprintf("--seed %d", c.Seed)
+	if c.All {
+		repeat = "--full"
+	}
+	_, err := fmt.Fprintf(w, "\n%s %s: %d passed, %d failed, %d not claimed (%s)\n", c.Backend, c.Version, c.Passed, c.Failed, c.Unclaims, repeat)
+	return err
+}
+
+// clipped shortens a message, of a random graph for example.
+func clipped(s string) string {
+	if most := 2000; len(s) > most {
+		return s[:most] + " ..."
+	}
+	return s
+}
+
+// support prints what the description claims.
+func (f *conformanceFlags) support(ctx context.Context, env *cli.Env, b found, c devicetest.Config) error {
+	s, err := rpc.Start(ctx, f.rpcOptions(env, b, false))
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	info, err := s.Info(ctx)
+	if err != nil {
+		return err
+	}
+	claims := devicetest.Claims(info.Target)
+	if env.JSON {
+		return env.WriteJSON(claims)
+	}
+	rows := [][]string{{"OP", "KERNEL", "REFERENCE", "CASES", "TYPES", "THE FIRST CASE THAT IS NOT TAKEN"}}
+	for _, x := range claims {
+		if len(c.Ops) > 0 && !slices.Contains(c.Ops, x.Op) {
+			continue
+		}
+		var types []string
+		for _, d := range x.Types {
+			types = append(types, d.String())
+		}
+		rows = append(rows, []string{x.Op, fmt.Sprint(x.Run), fmt.Sprint(x.Slow), fmt.Sprint(x.Total), cmp.Or(strings.Join(types, " "), "-"), cmp.Or(x.Why, "-")})
+	}
+	return env.Table(rows)
+}
+
+// perf times the ops that the backend claims, and the same on the cpu backend, if that is another one.
+func (f *conformanceFlags) perf(ctx context.Context, env *cli.Env, reg *registry, b found, c devicetest.Config) error {
+	measure := func(b found) (map[string]devicetest.Timing, []string, error) {
+		s, err := rpc.Start(ctx, f.rpcOptions(env, b, false))
+		if err != nil {
+			return nil, nil, err
+		}
+		defer s.Close()
+		out, order := map[string]devicetest.Timing{}, []string{}
+		err = devicetest.Measure(ctx, s, c.Ops, func(t devicetest.Timing) {
+			out[t.Op] = t
+			order = append(order, t.Op)
+		})
+		return out, order, err
+	}
+	mine, order, err := measure(b)
+	if err != nil {
+		return err
+	}
+	var theirs map[string]devicetest.Timing
+	if cpu, err := reg.find(defaultBackend); err == nil && cpu.Path != b.Path {
+		if theirs, _, err = measure(cpu); err != nil {
+			return err
+		}
+	}
+	type row struct {
+		devicetest.Timing
+		CPU float64 `json:"cpu_seconds,omitempty"`
+	}
+	var list []row
+	table := [][]string{{"OP", "OPERANDS", "TIME", "ON CPU", "RATIO"}}
+	for _, op := range order {
+		m, ratio, on := mine[op], "-", "-"
+		t, ok := theirs[op]
+		list = append(list, row{m, t.Seconds})
+		if ok && t.Seconds > 0 {
+			on, ratio = fmt.Sprintf("%.3f ms", 1e3*t.Seconds), fmt.Sprintf("%.2f", m.Seconds/t.Seconds)
+		}
+		table = append(table, []string{op, m.Operands, fmt.Sprintf("%.3f ms", 1e3*m.Seconds), on, ratio})
+	}
+	if env.JSON {
+		return env.WriteJSON(list)
+	}
+	return env.Table(table)
+}

@@ -1,0 +1,98 @@
+package devicetest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/ir"
+)
+
+// Timing is the time of one step of an op.
+type Timing struct {
+	Op       string  `json:"op"`
+	Operands string  `json:"operands"` // their types, and the attributes
+	Seconds  float64 `json:"seconds"`  // the least of several runs
+}
+
+// measureRuns of each op, of which the quickest counts.
+const measureRuns = 5
+
+// Measure times each op that the backend claims, or each of ops, as one step on operands of some 100,000 elements, by the times that the
+// backend itself reports. The subjects are the same for every backend that claims them.
+func Measure(ctx context.Context, b device.Backend, ops []string, report func(Timing)) error {
+	info, err := b.Info(ctx)
+	if err != nil {
+		return err
+	}
+	s := newSuite(b, info)
+	for _, def := range ir.Defs() {
+		if !runnable(def) || def.Eval == nil || ops != nil && !slices.Contains(ops, def.Name) {
+			continue
+		}
+		for _, sub := range largestFirst(def) {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			t, err := s.measure(ctx, sub)
+			if errors.Is(err, errRefused) {
+				continue // another case may be claimed
+			}
+			if err != nil {
+				return fmt.Errorf("%s: %w", def.Name, err)
+			}
+			if t.Seconds > 0 {
+				report(t)
+			}
+			break
+		}
+	}
+	return nil
+}
+
+// largestFirst are the first cases of an op, enlarged.
+func largestFirst(def *ir.OpDef) (out []subject) {
+	cases := def.Cases()
+	for i, c := range cases[:min(len(cases), 12)] {
+		if sub, err := newSubject(def, c); err == nil && !sub.leaf() {
+			out = append(out, sub.grown(rand.New(rand.NewPCG(seedOf(fmt.Sprint(def.Name, i)), 15)), subject.elements))
+		}
+	}
+	slices.SortStableFunc(out, func(a, b subject) int { return cmp.Compare(b.elements(), a.elements()) })
+	return out
+}
+
+func (s *suite) measure(ctx context.Context, sub subject) (Timing, error) {
+	t := Timing{Op: sub.def.Name, Operands: fmt.Sprintf("%v %+v", sub.In, sub.Attrs), Seconds: math.Inf(1)}
+	in, ok := sub.accepted(1)
+	if !ok {
+		return Timing{}, errRefused
+	}
+	f, _ := sub.weightForm()
+	err := s.rigged(sub, f, 0, in, func(r *rig) error {
+		named := values{}
+		for k, x := range in {
+			named[operandName(k)] = x
+		}
+		for range measureRuns {
+			_, stats, err := r.run(ctx, named, device.Run{Opts: device.RunOptions{Profile: true}})
+			if err != nil {
+				return err
+			}
+			sum := 0.0
+			for _, st := range stats.Steps {
+				if r.p.Graph.Nodes[st.Node].Op == sub.def {
+					sum += st.Time.Seconds()
+				}
+			}
+			t.Seconds = min(t.Seconds, sum)
+		}
+		return nil
+	})
+	return t, err
+}
