@@ -106,15 +106,18 @@ func Targets() []compile.Target {
 	return out
 }
 
-// Compile compiles a model.
-func Compile(t testing.TB, m *arch.Model, s weights.Stored) Compiled {
+// Compile compiles a model, for all built-in targets unless some are given.
+func Compile(t testing.TB, m *arch.Model, s weights.Stored, targets ...compile.Target) Compiled {
 	t.Helper()
+	if len(targets) == 0 {
+		targets = Targets()
+	}
 	p := params{s, map[string]string{}}
 	for _, x := range m.Params {
 		p.source[x.Name] = x.Source
 	}
 	r, err := compile.Compile(context.Background(), m.Methods, compile.Options{
-		Targets: Targets(), Params: p,
+		Targets: targets, Params: p,
 		Layout: func(ws []compile.Weight) (at int64, err error) {
 			for i := range ws {
 				ws[i].Offset = at

@@ -14,9 +14,11 @@ import (
 	"testing"
 
 	"github.com/rlx-go/rlx/core/code"
+	"github.com/rlx-go/rlx/core/compile"
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/core/task/text/tokenizer"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/internal/gguftest"
@@ -40,7 +42,8 @@ func open(t testing.TB, path string) *weights.Checkpoint {
 	return c
 }
 
-// TestLogits compares a file that llama.cpp wrote with Transformers in float64.
+// TestLogits compares a file that llama.cpp wrote with Transformers in float64, which has the same weights: packed, as floats, and without a kernel of ours that
+// knows more than the portable target.
 func TestLogits(t *testing.T) {
 	c := open(t, demo)
 	text, ok := c.Own("config.json")
@@ -48,10 +51,20 @@ func TestLogits(t *testing.T) {
 	if err := os.WriteFile(config, text, 0o666); err != nil || !ok {
 		t.Fatal(err, ok)
 	}
-	s := weights.Stored{Checkpoint: c, DType: dtype.F32}
-	compiled := modeltest.Compile(t, modeltest.Build(t, s, config), s)
-	p := compiled.Find(t, "forward", "cpu")
-	x, err := (backend.Backend{}).Load(t.Context(), device.Load{Program: p, Weights: compiled.Weights, Threads: 1})
+	for _, k := range []struct {
+		name, target string
+		dtype        dtype.DType
+	}{{"packed", "cpu", dtype.Invalid}, {"floats", "cpu", dtype.F32}, {"floats, portable", "portable", dtype.F32}} {
+		s := weights.Stored{Checkpoint: c, DType: k.dtype}
+		targets := slices.DeleteFunc(modeltest.Targets(), func(x compile.Target) bool { return x.Name != k.target })
+		compiled := modeltest.Compile(t, modeltest.Build(t, s, config), s, targets...)
+		checkLogits(t, k.name, compiled.Find(t, "forward", k.target), compiled.Weights)
+	}
+}
+
+func checkLogits(t *testing.T, name string, p *program.Program, values []byte) {
+	t.Helper()
+	x, err := (backend.Backend{}).Load(t.Context(), device.Load{Program: p, Weights: values, Threads: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +88,7 @@ func TestLogits(t *testing.T) {
 		worst, most = max(worst, math.Abs(got.F[i]-want.F[i])), max(most, math.Abs(want.F[i]))
 	}
 	if !(worst <= 1e-5*most) {
-		t.Errorf("logits differ by %g of %g", worst, most)
+		t.Errorf("%s: logits differ by %g of %g", name, worst, most)
 	}
 }
 
