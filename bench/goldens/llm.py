@@ -6,6 +6,9 @@ testdata/goldens/llama_scaled: llama_tiny with other scalings of rotary frequenc
 has input_ids [1,40] and, by the name of the scaling, logits [1,8,160] of the last eight tokens. config.NAME.json is the configuration.
 
 testdata/goldens/qwen2_tiny: Qwen2 with a sliding window from layer 1 on; input_ids, logits and greedy as in the other cases.
+
+testdata/goldens/qwen3_moe_tiny, qwen3_next_tiny, qwen35_moe_tiny: mixtures of experts, with experts as tensors of their own (but for the last), a dense layer
+in the first two, and layers of the gated delta rule in the last two. The names are those of published checkpoints.
 """
 
 import json
@@ -15,7 +18,9 @@ import pathlib
 import numpy as np
 import torch
 from safetensors.numpy import save_file
-from transformers import LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM
+from transformers import (
+    LlamaForCausalLM, Qwen2ForCausalLM, Qwen3_5MoeForCausalLM, Qwen3MoeForCausalLM, Qwen3NextForCausalLM,
+)
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
 GOLDENS = pathlib.Path(__file__).parents[2] / "testdata" / "goldens"
@@ -69,8 +74,14 @@ def exact(inner):
 
 
 def load(kind, config, entries):
-    model = kind(kind.config_class(**config, attn_implementation="eager")).double().eval()
-    found = model.load_state_dict({e["name"]: torch.tensor(synth(e)).double() for e in entries}, strict=False)
+    model = kind(kind.config_class(**config, attn_implementation="eager", experts_implementation="eager")).double().eval()
+    tensors = {e["name"]: torch.tensor(synth(e)).double() for e in entries}
+    for name in [n for n in model.state_dict() if n not in tensors and ".experts." in n]:  # Transformers has them as one
+        parts = {"gate_up_proj": ["gate_proj", "up_proj"], "down_proj": ["down_proj"]}[name.rsplit(".", 1)[1]]
+        prefix = name.rsplit(".", 1)[0]
+        experts = range(model.state_dict()[name].shape[0])
+        tensors[name] = torch.stack([torch.cat([tensors.pop(f"{prefix}.{e}.{p}.weight") for p in parts]) for e in experts])
+    found = model.load_state_dict(tensors, strict=False)
     assert not found.unexpected_keys and not found.missing_keys, found
     return model
 
@@ -89,23 +100,36 @@ def scaled():
     save_file(golden, out / "golden.safetensors")
 
 
-def qwen2():
-    out = GOLDENS / "qwen2_tiny"
+def entry(name, shape):
+    gain = name.endswith("norm.weight")
+    zero_centred = gain and ZERO_CENTRED and not name.endswith("linear_attn.norm.weight")
+    scale = 0.25 if gain else 0.3 if name.endswith("bias") else 0.5 if name.endswith("A_log") else 1.0 if "embed" in name else 1.7 / shape[-1] ** 0.5
+    if name.endswith("conv1d.weight"):
+        scale = 0.6
+    return {"name": name, "shape": list(shape), "scale": round(scale, 6), "shift": 1.0 if gain and not zero_centred else 0.0}
+
+
+ZERO_CENTRED = False
+
+
+def case(name, kind, config, separate=False, prompt=24, zero_centred=False):
+    """A golden whose tensors are those of the model; separate: each expert has its own."""
+    global ZERO_CENTRED
+    ZERO_CENTRED = zero_centred
+    out = GOLDENS / name
     out.mkdir(exist_ok=True)
-    config = {
-        "model_type": "qwen2", "vocab_size": 96, "hidden_size": 48, "intermediate_size": 80, "num_hidden_layers": 2, "num_attention_heads": 6,
-        "num_key_value_heads": 2, "max_position_embeddings": 128, "rms_norm_eps": 1e-6, "rope_theta": 1000000.0, "hidden_act": "silu",
-        "sliding_window": 6, "use_sliding_window": True, "max_window_layers": 1, "tie_word_embeddings": False, "eos_token_id": 95,
-    }
     (out / "config.json").write_text(json.dumps(config, indent=1) + "\n")
     entries = []
-    for name, p in Qwen2ForCausalLM(Qwen2Config(**config)).named_parameters():
-        gain = name.endswith("norm.weight")
-        scale = 0.25 if gain else 0.3 if name.endswith("bias") else 1.0 if "embed" in name else 1.7 / p.shape[-1] ** 0.5
-        entries.append({"name": name, "shape": list(p.shape), "scale": round(scale, 6), "shift": 1.0 if gain else 0.0})
+    for tensor, p in kind(kind.config_class(**config)).named_parameters():
+        if separate and ".experts." in tensor:
+            prefix, which = tensor.rsplit(".", 1)
+            parts, rows = (["gate_proj", "up_proj"], p.shape[1] // 2) if which == "gate_up_proj" else (["down_proj"], p.shape[1])
+            entries += [entry(f"{prefix}.{e}.{x}.weight", [rows, p.shape[2]]) for e in range(p.shape[0]) for x in parts]
+        else:
+            entries.append(entry(tensor, p.shape))
     (out / "manifest.json").write_text(json.dumps(entries, indent=0) + "\n")
-    model = load(Qwen2ForCausalLM, config, entries)
-    ids = torch.tensor([[(i * 37 + 1) % config["vocab_size"] for i in range(24)]])
+    model = load(kind, config, entries)
+    ids = torch.tensor([[(i * 37 + 1) % config["vocab_size"] for i in range(prompt)]])
     text = ids
     golden = {"input_ids": ids.numpy(), "logits": model(ids).logits.numpy().astype(np.float32)}
     gaps = []
@@ -113,14 +137,40 @@ def qwen2():
         top = model(text).logits[0, -1].topk(2)
         gaps.append(float(top.values[0] - top.values[1]))
         text = torch.cat([text, top.indices[:1][None]], 1)
-    print("qwen2_tiny: smallest gap", min(gaps))
+    print(f"{name}: smallest gap", min(gaps))
     golden["greedy"] = text.numpy()
     save_file(golden, out / "golden.safetensors")
 
 
+BASE = {
+    "vocab_size": 96, "hidden_size": 64, "num_attention_heads": 6, "num_key_value_heads": 2, "max_position_embeddings": 128, "rms_norm_eps": 1e-6,
+    "hidden_act": "silu", "tie_word_embeddings": False, "eos_token_id": 95,
+}
+EXPERTS = {"num_experts": 7, "num_experts_per_tok": 3, "moe_intermediate_size": 32}
+DELTA = {
+    "head_dim": 16, "num_attention_heads": 4, "linear_conv_kernel_dim": 4, "linear_key_head_dim": 8, "linear_value_head_dim": 12,
+    "linear_num_key_heads": 2, "linear_num_value_heads": 4, "num_hidden_layers": 3, "full_attention_interval": 2, "shared_expert_intermediate_size": 24,
+    "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5},
+    "layer_types": ["linear_attention", "full_attention", "linear_attention"],
+}
+
+
 torch.set_default_dtype(torch.float64)
 torch.set_grad_enabled(False)
+torch.float = torch.float32 = torch.float64  # what Transformers widens to
+torch.Tensor.float = torch.Tensor.double
 for name in list(ROPE_INIT_FUNCTIONS):
     ROPE_INIT_FUNCTIONS[name] = exact(ROPE_INIT_FUNCTIONS[name])
 scaled()
-qwen2()
+case("qwen2_tiny", Qwen2ForCausalLM, {
+    "model_type": "qwen2", "vocab_size": 96, "hidden_size": 48, "intermediate_size": 80, "num_hidden_layers": 2, "num_attention_heads": 6,
+    "num_key_value_heads": 2, "max_position_embeddings": 128, "rms_norm_eps": 1e-6, "rope_theta": 1000000.0, "hidden_act": "silu",
+    "sliding_window": 6, "use_sliding_window": True, "max_window_layers": 1, "tie_word_embeddings": False, "eos_token_id": 95,
+})
+case("qwen3_moe_tiny", Qwen3MoeForCausalLM, BASE | EXPERTS | {
+    "model_type": "qwen3_moe", "num_hidden_layers": 3, "head_dim": 8, "intermediate_size": 80, "mlp_only_layers": [1], "norm_topk_prob": False, "rope_theta": 10000.0,
+}, separate=True, prompt=22)
+case("qwen3_next_tiny", Qwen3NextForCausalLM, BASE | EXPERTS | DELTA | {
+    "model_type": "qwen3_next", "intermediate_size": 80, "mlp_only_layers": [2], "norm_topk_prob": True,
+}, separate=True, zero_centred=True)
+case("qwen35_moe_tiny", Qwen3_5MoeForCausalLM, BASE | EXPERTS | DELTA | {"model_type": "qwen3_5_moe_text"}, zero_centred=True)

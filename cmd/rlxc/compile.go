@@ -265,9 +265,13 @@ func build(stored weights.Stored, src string, f compileFlags) (m *arch.Model, no
 		if err := own.Load(beside); err != nil {
 			return nil, "", err
 		}
-		if kind, ok, _ := own.String("model_type"); ok && !family.Builds(kind) {
+		switch kind, ok, _ := own.String("model_type"); {
+		case ok && len(family.Types) > 0 && !family.Builds(kind): // it needs a configuration
+			return nil, "", diag.New(arch.ErrConfig, beside, "model_type is %q, which is not supported; architecture %s is built for %s", kind, family.Name, strings.Join(family.Types, ", ")).
+				WithHint("if the arithmetic is that of one of these, make a configuration that says so and give it with --model-config")
+		case ok && !family.Builds(kind):
 			note = fmt.Sprintf("%s describes a %q and is not used", beside, kind)
-		} else {
+		default:
 			cfg = own
 		}
 	}

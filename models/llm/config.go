@@ -29,6 +29,7 @@ type config struct {
 	gated                 bool    // attention's result is multiplied by a gate, which q_proj makes beside q
 	mtp                   bool    // there is a head that predicts one token more
 	delta                 delta
+	moe                   moe
 }
 
 // delta are the sizes of linear attention by the gated delta rule.
@@ -36,6 +37,7 @@ type delta struct {
 	keyHeads, keyDim     int64
 	valueHeads, valueDim int64
 	taps                 int64 // of the convolution before it
+	joined               bool  // q, k, v and gates are made by one projection, head by head, and so are step and rate
 }
 
 // keys and values are the widths of all heads.
@@ -45,6 +47,7 @@ func (d delta) values() int64 { return d.valueHeads * d.valueDim }
 // layer is what makes a layer differ from others.
 type layer struct {
 	linear bool  // attention by the gated delta rule
+	sparse bool  // a mixture of experts in place of the feed-forward block
 	window int64 // keys that a query sees, its own included; 0: all before it
 }
 
@@ -57,6 +60,10 @@ var kinds = map[string]struct {
 	headNorms bool
 	// delta: layers may be linear attention, the others have gates, and gains of norms are stored less 1.
 	delta bool
+	// experts that each token takes, where the key is missing; 0: there are none.
+	experts int64
+	// normalise: their weights add up to 1, where the key is missing.
+	normalise bool
 }{
 	"llama":        {maxPositions: 2048},
 	"mistral":      {maxPositions: 4096 * 32, window: true},
@@ -64,6 +71,11 @@ var kinds = map[string]struct {
 	"qwen3":        {maxPositions: 32768, headNorms: true},
 	"qwen3_5":      {maxPositions: 32768, headNorms: true, delta: true},
 	"qwen3_5_text": {maxPositions: 32768, headNorms: true, delta: true},
+
+	"qwen3_moe":        {maxPositions: 32768, headNorms: true, experts: 8},
+	"qwen3_next":       {maxPositions: 32768, headNorms: true, delta: true, experts: 10, normalise: true},
+	"qwen3_5_moe":      {maxPositions: 32768, headNorms: true, delta: true, experts: 8, normalise: true},
+	"qwen3_5_moe_text": {maxPositions: 32768, headNorms: true, delta: true, experts: 8, normalise: true},
 }
 
 var kindNames = strings.Join(slices.Sorted(maps.Keys(kinds)), ", ")
@@ -86,25 +98,34 @@ const (
 	keyGate        = "attn_output_gate"
 	keyInterval    = "full_attention_interval"
 	keyMTP         = "mtp_num_hidden_layers"
+	keyUsed        = "num_experts_per_tok"
+	keyNormalise   = "norm_topk_prob"
+	keySparseStep  = "decoder_sparse_step"
+	keyDense       = "mlp_only_layers"
 )
 
 var keys = map[string]string{
-	keyType:                  "kind of model: " + kindNames,
-	keyHeads:                 "attention heads",
-	keyHeadDim:               "width of an attention head (default hidden_size/num_attention_heads)",
-	keyEps:                   "epsilon of the norms (default 1e-6)",
-	keyAct:                   "activation of the feed-forward block: silu",
-	keyTied:                  "whether the embeddings are the last layer too (default: where lm_head.weight is missing)",
-	keyMaxPosition:           "positions that the model was made for (default what Transformers has for the kind of model)",
-	keyContext:               "tokens that the caches have room for (default max_position_embeddings, at most 4096)",
-	keyWindow:                "keys that a query sees, its own included",
-	keyUseWindow:             "of qwen2 and qwen3: whether sliding_window counts (default false)",
-	keyMaxWindow:             "of qwen2 and qwen3: the first layer with a window (default 28)",
-	keyLayerTypes:            "for each layer full_attention, sliding_attention or linear_attention",
-	keyKeyHeads:              "key heads of linear attention (default 16)",
-	keyGate:                  "of qwen3_5: whether attention has a gate: true",
-	keyInterval:              "of qwen3_5: every so many layers one has full attention; the tensors say which",
-	keyMTP:                   "of qwen3_5: layers of the head that predicts one token more: 0 or 1",
+	keyType:        "kind of model: " + kindNames,
+	keyHeads:       "attention heads",
+	keyHeadDim:     "width of an attention head (default hidden_size/num_attention_heads)",
+	keyEps:         "epsilon of the norms (default 1e-6)",
+	keyAct:         "activation of the feed-forward block: silu",
+	keyTied:        "whether the embeddings are the last layer too (default: where lm_head.weight is missing)",
+	keyMaxPosition: "positions that the model was made for (default what Transformers has for the kind of model)",
+	keyContext:     "tokens that the caches have room for (default max_position_embeddings, at most 4096)",
+	keyWindow:      "keys that a query sees, its own included",
+	keyUseWindow:   "of qwen2 and qwen3: whether sliding_window counts (default false)",
+	keyMaxWindow:   "of qwen2 and qwen3: the first layer with a window (default 28)",
+	keyLayerTypes:  "for each layer full_attention, sliding_attention or linear_attention",
+	keyKeyHeads:    "key heads of linear attention (default 16)",
+	keyGate:        "of qwen3_5: whether attention has a gate: true",
+	keyInterval:    "of qwen3_5: every so many layers one has full attention; the tensors say which",
+	keyMTP:         "of qwen3_5: layers of the head that predicts one token more: 0 or 1",
+	keyUsed:        "of mixtures of experts: those that each token takes (default 8, of qwen3_next 10)",
+	keyNormalise:   "of mixtures of experts: whether their weights add up to 1 (default false of qwen3_moe, otherwise true)",
+	keySparseStep:  "of mixtures of experts: every so many layers one has experts; must agree with the tensors",
+	keyDense:       "of mixtures of experts: layers without them; must agree with the tensors",
+	"num_experts":  "must agree with the tensors", "moe_intermediate_size": "must agree with the tensors", "shared_expert_intermediate_size": "must agree with the tensors",
 	"linear_conv_kernel_dim": "must agree with the tensors", "linear_key_head_dim": "must agree with the tensors", "linear_value_head_dim": "must agree with the tensors",
 	"linear_num_value_heads": "must agree with the tensors",
 	"vocab_size":             "must agree with the tensors", "hidden_size": "must agree with the tensors", "intermediate_size": "must agree with the tensors",
@@ -122,7 +143,7 @@ var harmless = func() map[string]bool {
 		output_attentions output_hidden_states output_scores return_dict_in_generate chunk_size_feed_forward is_decoder is_encoder_decoder add_cross_attention
 		pruned_heads max_length min_length do_sample early_stopping num_beams num_beam_groups num_return_sequences diversity_penalty temperature top_k top_p min_p typical_p
 		repetition_penalty length_penalty no_repeat_ngram_size encoder_no_repeat_ngram_size bad_words_ids forced_bos_token_id forced_eos_token_id remove_invalid_values
-		exponential_decay_length_penalty suppress_tokens begin_suppress_tokens use_bfloat16 tf_legacy_loss unsloth_fixed unsloth_version router_aux_loss_coef mamba_ssm_dtype
+		exponential_decay_length_penalty suppress_tokens begin_suppress_tokens use_bfloat16 tf_legacy_loss unsloth_fixed unsloth_version router_aux_loss_coef output_router_logits mamba_ssm_dtype
 		vision_config vision_start_token_id vision_end_token_id image_token_id video_token_id`) {
 		m[key] = true
 	}
@@ -214,18 +235,25 @@ func readConfig(w *nn.Weights, cfg arch.Config) (c config, err error) {
 		return c, err
 	}
 	for has(fmt.Sprintf("model.layers.%d.input_layernorm.weight", len(c.layers))) {
-		c.layers = append(c.layers, layer{linear: has(fmt.Sprintf("model.layers.%d.linear_attn.A_log", len(c.layers)))})
-	}
-	if c.hidden, _, err = matrix(w, "model.layers.0.mlp.gate_proj.weight", "[hidden, width]"); err != nil {
-		return c, err
+		s := fmt.Sprintf("model.layers.%d.", len(c.layers))
+		c.layers = append(c.layers, layer{linear: has(s + "linear_attn.A_log"), sparse: has(s + "mlp.gate.weight")})
 	}
 	c.kind = r.string(keyType, "")
 	kind, ok := kinds[c.kind]
-	if r.err == nil && !ok {
+	switch {
+	case r.err != nil:
+		return c, r.err
+	case !ok && !r.Has(keyType):
+		return c, diag.New(arch.ErrConfig, r.Origin(keyType), "%s is not given, and the tensors do not tell it; want one of %s", keyType, kindNames).
+			WithHint("give the checkpoint's configuration with --model-config, or --set %s=llama", keyType)
+	case !ok:
 		return c, diag.New(arch.ErrConfig, r.Origin(keyType), "%s is %q; want one of %s", keyType, c.kind, kindNames).
-			WithHint("the tensors alone do not tell it: give the checkpoint's configuration with --model-config, or --set %s=llama", keyType)
+			WithHint("if the arithmetic is that of one of these, --set %s=NAME says so", keyType)
 	}
 	if err := c.readHeads(w, r); err != nil {
+		return c, err
+	}
+	if err := c.readExperts(w, r); err != nil {
 		return c, err
 	}
 	if err := c.readDelta(w, r); err != nil {
@@ -236,11 +264,9 @@ func readConfig(w *nn.Weights, cfg arch.Config) (c config, err error) {
 		r.fail(diag.New(arch.ErrConfig, r.Origin(keyAct), "%s is %q; want silu", keyAct, act))
 	}
 	c.tied = r.bool(keyTied, !has("lm_head.weight"))
-	c.upBias = has("model.layers.0.mlp.up_proj.bias")
 	r.bias("mlp_bias", c.upBias)
 	r.agree("vocab_size", c.vocab)
 	r.agree("hidden_size", c.width)
-	r.agree("intermediate_size", c.hidden)
 	r.agree("num_hidden_layers", int64(len(c.layers)))
 	c.maxPositions = r.int(keyMaxPosition, 1, maxSize, kind.maxPositions)
 	c.rope = readRope(r, c)
@@ -386,13 +412,21 @@ func (c *config) readDelta(w *nn.Weights, r *reader) error {
 	if !ok || !found || len(conv.Shape) != 3 || len(decay.Shape) != 1 || !conv.Shape[1].Is(1) || conv.Shape[0].B > maxSize || conv.Shape[2].B > maxSize || conv.Shape[2].B < 1 {
 		return diag.New(arch.ErrTensor, w.Source(s+"conv1d.weight"), "tensor is %v, and A_log %v; expected [channels, 1, taps] and [value heads]", conv, decay)
 	}
-	values, _, err := matrix(w, s+"in_proj_z.weight", "[value heads*width, width]")
+	name := s + "in_proj_z.weight"
+	_, joined := w.Type(s + "in_proj_qkvz.weight")
+	if joined {
+		name = s + "in_proj_qkvz.weight"
+	}
+	values, _, err := matrix(w, name, "[value heads*width, width]")
 	if err != nil {
 		return err
 	}
-	d := delta{keyHeads: r.int(keyKeyHeads, 1, maxSize, 16), valueHeads: decay.Shape[0].B, taps: conv.Shape[2].B}
+	if joined { // values come twice, as values and as gates
+		values -= conv.Shape[0].B
+	}
+	d := delta{joined: joined, keyHeads: r.int(keyKeyHeads, 1, maxSize, 16), valueHeads: decay.Shape[0].B, taps: conv.Shape[2].B}
 	keys := (conv.Shape[0].B - values) / 2
-	if d.valueHeads < 1 || values%d.valueHeads != 0 || keys < 1 || keys%d.keyHeads != 0 || (conv.Shape[0].B-values)%2 != 0 || d.valueHeads%d.keyHeads != 0 {
+	if d.valueHeads < 1 || values < 1 || values%d.valueHeads != 0 || keys < 1 || keys%d.keyHeads != 0 || (conv.Shape[0].B-values)%2 != 0 || d.valueHeads%d.keyHeads != 0 {
 		return diag.New(arch.ErrConfig, r.Origin(keyKeyHeads), "%d key heads of linear attention do not fit the tensors: %d channels of the convolution, of which %d are those of %d value heads",
 			d.keyHeads, conv.Shape[0].B, values, d.valueHeads)
 	}

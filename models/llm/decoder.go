@@ -64,7 +64,12 @@ func (d *decoder) layer(s nn.Scope, l layer, x *ir.Node) *ir.Node {
 	}
 	x = op.Add(x, h).Named(s.Path() + ".attn_residual")
 	h = d.norm(s.At("post_attention_layernorm"), x)
-	return op.Add(x, d.feedForward(s.At("mlp"), h)).Named(s.Path())
+	if l.sparse {
+		h = d.mixture(s.At("mlp"), h)
+	} else {
+		h = d.feedForward(s.At("mlp"), h, d.upBias, d.hidden)
+	}
+	return op.Add(x, h).Named(s.Path())
 }
 
 // norm is one of those whose gains are stored less gainOffset.
@@ -140,9 +145,9 @@ func (d *decoder) cache(s nn.Scope, name string, rows *ir.Node) *ir.Node {
 // rows is the type of a state of rows.
 func (c config) rows(width int64) ir.Type { return ir.TypeOf(dtype.F32, 1, c.context, width) }
 
-func (d *decoder) feedForward(s nn.Scope, x *ir.Node) *ir.Node {
-	in := func(name string) hir.Projection { return s.At(name).ProjectionIf(d.upBias, d.width, d.hidden) }
-	return hir.SwiGLU(x, in("up_proj"), in("gate_proj"), s.At("down_proj").ProjectionIf(d.upBias, d.hidden, d.width)).Named(s.Path())
+func (d *decoder) feedForward(s nn.Scope, x *ir.Node, bias bool, hidden int64) *ir.Node {
+	in := func(name string) hir.Projection { return s.At(name).ProjectionIf(bias, d.width, hidden) }
+	return hir.SwiGLU(x, in("up_proj"), in("gate_proj"), s.At("down_proj").ProjectionIf(bias, hidden, d.width)).Named(s.Path())
 }
 
 // finalNorm is the norm in front of the last layer.

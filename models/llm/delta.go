@@ -28,7 +28,7 @@ func (d *decoder) deltaNet(s nn.Scope, x *ir.Node) *ir.Node {
 		return op.Reshape(x, ir.Shape{b, t, ir.Static(count), ir.Static(dim)})
 	}
 	channels := 2*n.keys() + n.values()
-	qkv := s.At("in_proj_qkv").LinearIf(false, x, channels)
+	qkv, gate, step, rate := d.deltaInputs(s, x)
 	var before, memory *ir.Node
 	if d.cached {
 		carried := d.carried(s)
@@ -40,7 +40,6 @@ func (d *decoder) deltaNet(s nn.Scope, x *ir.Node) *ir.Node {
 		return heads(op.Narrow(mixed, 2, int(from), int(count*dim)), count, dim)
 	}
 	q, k, v := cut(0, n.keyHeads, n.keyDim), cut(n.keys(), n.keyHeads, n.keyDim), cut(2*n.keys(), n.valueHeads, n.valueDim)
-	step, rate := s.At("in_proj_b").LinearIf(false, x, n.valueHeads), s.At("in_proj_a").LinearIf(false, x, n.valueHeads)
 	o, after := hir.GatedDeltaRule(q, k, v, rate, step, s.Param("A_log", n.valueHeads), s.Param("dt_bias", n.valueHeads), memory, lengthEps)
 	if d.cached {
 		start := op.Const(s.G, 0, ir.TypeOf(dtype.I32))
@@ -48,8 +47,27 @@ func (d *decoder) deltaNet(s nn.Scope, x *ir.Node) *ir.Node {
 		op.KVAppend(memory, after, start, 1)
 	}
 	o = s.At("norm").RmsNorm(o, d.eps, 0)
-	z := s.At("in_proj_z")
-	gate := hir.Linear(x, z.Param("weight", n.values(), d.width), nil, "silu").Named(z.Path())
 	o = op.Mul(op.Reshape(o, ir.Shape{b, t, ir.Static(n.values())}), gate)
 	return s.At("out_proj").LinearIf(false, o, d.width)
+}
+
+// deltaInputs are the projections of x [B,T,width]: q, k and v side by side [B,T,2*keys+values], the gate of the result [B,T,values], step and rate [B,T,value heads].
+func (d *decoder) deltaInputs(s nn.Scope, x *ir.Node) (qkv, gate, step, rate *ir.Node) {
+	n := d.delta
+	if !n.joined {
+		z := s.At("in_proj_z")
+		qkv = s.At("in_proj_qkv").LinearIf(false, x, 2*n.keys()+n.values())
+		step, rate = s.At("in_proj_b").LinearIf(false, x, n.valueHeads), s.At("in_proj_a").LinearIf(false, x, n.valueHeads)
+		return qkv, hir.Linear(x, z.Param("weight", n.values(), d.width), nil, "silu").Named(z.Path()), step, rate
+	}
+	// The rows of one key head are its q, its k, and v and z of the value heads that use it.
+	b, t := x.Type.Shape[0], x.Type.Shape[1]
+	part := func(all *ir.Node, at, size int64) *ir.Node {
+		heads := op.Reshape(all, ir.Shape{b, t, ir.Static(n.keyHeads), ir.Static(all.Type.Shape[2].B / n.keyHeads)})
+		return op.Reshape(op.Narrow(heads, 3, int(at), int(size)), ir.Shape{b, t, ir.Static(n.keyHeads * size)})
+	}
+	k, v, h := n.keyDim, n.values()/n.keyHeads, n.valueHeads/n.keyHeads
+	all, both := s.At("in_proj_qkvz").LinearIf(false, x, 2*n.keys()+2*n.values()), s.At("in_proj_ba").LinearIf(false, x, 2*n.valueHeads)
+	qkv = op.Concat(2, part(all, 0, k), part(all, k, k), part(all, 2*k, v))
+	return qkv, op.Silu(part(all, 2*k+v, v)), part(both, 0, h), part(both, h, h)
 }

@@ -20,18 +20,24 @@ var _ = arch.Register(arch.Architecture{
 	Recognise: recognise, Keys: keys, Build: build,
 })
 
-// landmarks are tensors that every model of the family has.
-var landmarks = []string{
-	"model.embed_tokens.weight", "model.layers.0.input_layernorm.weight", "model.layers.0.mlp.gate_proj.weight", "model.layers.0.mlp.down_proj.weight", "model.norm.weight",
+// landmarks are tensors that every model of the family has; the first layer has one of those in a row.
+var landmarks = [][]string{
+	{"model.embed_tokens.weight"}, {"model.layers.0.input_layernorm.weight"}, {"model.norm.weight"},
+	{"model.layers.0.mlp.gate_proj.weight", "model.layers.0.mlp.experts.gate_up_proj", "model.layers.0.mlp.experts.gate_proj.weight"},
+	{"model.layers.0.mlp.down_proj.weight", "model.layers.0.mlp.experts.down_proj", "model.layers.0.mlp.experts.down_proj.weight"},
 }
 
 func recognise(c arch.Checkpoint) (e arch.Evidence) {
 	for _, l := range landmarks {
-		i := slices.IndexFunc(names(l), func(n string) bool { _, ok := c.Type(n); return ok })
+		var all []string
+		for _, name := range l {
+			all = append(all, names(name)...)
+		}
+		i := slices.IndexFunc(all, func(n string) bool { _, ok := c.Type(n); return ok })
 		if i >= 0 {
-			e.Found = append(e.Found, names(l)[i])
+			e.Found = append(e.Found, all[i])
 		} else {
-			e.Missing = append(e.Missing, l)
+			e.Missing = append(e.Missing, l[0])
 		}
 	}
 	return e

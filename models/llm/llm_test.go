@@ -130,6 +130,7 @@ var cases = []golden{
 	{"llama_tiny", "", dtype.F32}, {"llama_rope3", "", dtype.F32}, {"mistral_tiny", "", dtype.F32}, {"qwen2_tiny", "", dtype.F32},
 	{"qwen3_tiny", "", dtype.F32}, {"qwen3_tiny", "bf16.", dtype.BF16},
 	{"qwen35_tiny", "", dtype.F32}, {"qwen35_tiny", "short.", dtype.F32},
+	{"qwen3_moe_tiny", "", dtype.F32}, {"qwen3_next_tiny", "", dtype.F32}, {"qwen35_moe_tiny", "", dtype.F32},
 }
 
 // row is row i of logits [1,T,V].
@@ -285,37 +286,68 @@ type packed struct {
 
 func (p packed) Type(name string) (ir.Type, bool) {
 	t, ok := p.Checkpoint.Type(name)
-	if n := int64(p.dtype.Values()); ok && len(t.Shape) == 2 && t.Shape[1].B%n == 0 {
-		t = ir.TypeOf(p.dtype, t.Shape[0].B, t.Shape[1].B/n)
+	last := len(t.Shape) - 1
+	if n := int64(p.dtype.Values()); ok && (last == 1 || strings.Contains(name, ".experts.")) && t.Shape[last].B%n == 0 {
+		t.DType, t.Shape = p.dtype, append(slices.Clone(t.Shape[:last]), ir.Static(t.Shape[last].B/n))
 	}
 	return t, ok
 }
 
 // TestPacked: matrices of a packed type are looked up and multiplied as they are, and those of other types beside them.
 func TestPacked(t *testing.T) {
-	s := modeltest.Open(t, modeltest.Manifest(t, goldens+"llama_tiny"), dtype.F32)
-	var cfg arch.Config
-	if err := cfg.Load(goldens + "llama_tiny/config.json"); err != nil {
-		t.Fatal(err)
-	}
-	m, err := build(packed{s, dtype.Q8_0}, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := compile.Compile(context.Background(), m.Methods, compile.Options{Targets: modeltest.Targets()[:1], Layout: func(ws []compile.Weight) (int64, error) { return 0, nil }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, p := range r.Programs {
-		got := map[string]int{}
-		for _, s := range p.Steps {
-			got[p.Graph.Nodes[s.Node].Op.Name]++
+	for name, products := range map[string]int{
+		"llama_tiny":      3*6 + 1,                 // down_proj has 176 columns, which are no whole blocks
+		"qwen35_moe_tiny": 2*4 + 4 + 3*(1+2+1) + 1, // of linear and full attention, routers and shared experts; out_proj has 48 columns, the last product of shared experts 24
+	} {
+		s := modeltest.Open(t, modeltest.Manifest(t, goldens+name), dtype.F32)
+		var cfg arch.Config
+		if err := cfg.Load(goldens + name + "/config.json"); err != nil {
+			t.Fatal(err)
 		}
-		// down_proj has 176 columns, which are no whole blocks.
-		products := map[string]int{"forward": 3*6 + 1, "extend": 3*6 + 2}[p.Method]
-		if got["dequant_rows"] != 1 || got["dequant_matmul"] != products || got["matmul"]+got["fused_matmul"] != 3 || got["gather"] != 0 {
-			t.Errorf("%s: steps %v; want %d dequant_matmul, dequant_rows and 3 other products", p.Method, got, products)
+		m, err := build(packed{s, dtype.Q8_0}, cfg)
+		if err != nil {
+			t.Fatal(err)
 		}
+		r, err := compile.Compile(context.Background(), m.Methods, compile.Options{Targets: modeltest.Targets()[:1], Layout: func(ws []compile.Weight) (int64, error) { return 0, nil }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range r.Programs {
+			got := map[string]int{}
+			for _, s := range p.Steps {
+				got[p.Graph.Nodes[s.Node].Op.Name]++
+			}
+			want := map[string]int{"forward": products, "extend": products + 1}[p.Method]
+			if got["dequant_rows"] != 1 || got["dequant_matmul"] != want || got["gather"]+got["grouped_matmul"] != 0 {
+				t.Errorf("%s, %s: steps %v; want %d dequant_matmul and dequant_rows", name, p.Method, got, want)
+			}
+			if name == "llama_tiny" && got["matmul"]+got["fused_matmul"] != 3 || name != "llama_tiny" && got["dequant_grouped_matmul"] != 3*2 {
+				t.Errorf("%s, %s: steps %v", name, p.Method, got)
+			}
+		}
+	}
+}
+
+// TestRefusedExperts: a configuration that says something else about experts than the tensors.
+func TestRefusedExperts(t *testing.T) {
+	s := modeltest.Open(t, modeltest.Manifest(t, goldens+"qwen3_next_tiny"), dtype.F32)
+	config := goldens + "qwen3_next_tiny/config.json"
+	for _, c := range []struct{ set, want string }{
+		{"num_experts=8", "num_experts is 8; the tensors say 7"},
+		{"num_experts_per_tok=9", "num_experts_per_tok is 9; want an integer from 1 to 7"},
+		{"moe_intermediate_size=16", "moe_intermediate_size is 16; the tensors say 32"},
+		{"shared_expert_intermediate_size=16", "the tensors say 24"},
+		{"decoder_sparse_step=2", "layer 0 has experts: true"},
+		{"mlp_only_layers=[1]", "layer 1 has experts: true; mlp_only_layers is [1]"},
+		{"model_type=qwen3_5_text", `model_type is "qwen3_5_text"; the tensors have experts`},
+	} {
+		if _, err := modeltest.TryBuild(s, config, c.set); !errors.Is(err, arch.ErrConfig) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("--set %s: %v; want %q", c.set, err, c.want)
+		}
+	}
+	dense := modeltest.Open(t, modeltest.Manifest(t, goldens+"qwen3_tiny"), dtype.F32)
+	if _, err := modeltest.TryBuild(dense, goldens+"qwen3_tiny/config.json", "model_type=qwen3_moe"); err == nil || !strings.Contains(err.Error(), "no experts") {
+		t.Errorf("a model without experts: %v", err)
 	}
 }
 

@@ -72,5 +72,5 @@ func (d *decoder) predict(hidden, ids *ir.Node) *ir.Node {
 	e := d.norm(s.At("pre_fc_norm_embedding"), d.embed(ids))
 	h := d.norm(s.At("pre_fc_norm_hidden"), hidden)
 	x := s.At("fc").LinearIf(false, op.Concat(2, e, h), d.width)
-	return d.layer(s.At("layers", 0), layer{}, x)
+	return d.layer(s.At("layers", 0), layer{sparse: s.At("layers", 0, "mlp", "gate").Has("weight")}, x)
 }

@@ -30,7 +30,8 @@ func Quantizations() []string {
 	return out
 }
 
-// Quantize chooses packed types for the matrices of a checkpoint: tensors [n,k] whose names end in .weight, but for those that choose experts.
+// Quantize chooses packed types for the matrices of a checkpoint: tensors [n,k] whose names end in .weight, but for those that choose experts, and the matrices
+// [e,n,k] of experts.
 // Where k is no multiple of 256, but of 32, q8_0 stands in for the types of 256 values. Other tensors stay as they are.
 func Quantize(c *Checkpoint, scheme string) map[string]dtype.DType {
 	out := map[string]dtype.DType{}
@@ -41,17 +42,19 @@ func Quantize(c *Checkpoint, scheme string) map[string]dtype.DType {
 	_, untied := c.Info("lm_head.weight")
 	for _, name := range c.Names() {
 		info, _ := c.Info(name)
-		if len(info.Shape) != 2 || !info.DType.IsFloat() || !strings.HasSuffix(name, ".weight") || strings.HasSuffix(name, "mlp.gate.weight") {
+		matrix := len(info.Shape) == 2 && strings.HasSuffix(name, ".weight") && !strings.HasSuffix(name, "mlp.gate.weight") && !strings.HasSuffix(name, "shared_expert_gate.weight")
+		if experts := len(info.Shape) == 3 && strings.Contains(name, ".experts."); !matrix && !experts || !info.DType.IsFloat() {
 			continue
 		}
+		rows, k := info.Shape[0]*info.Shape[len(info.Shape)-2], info.Shape[len(info.Shape)-1]
 		d, ok := dtype.Parse(scheme)
 		if !ok {
 			d = mixedType(name, layers, untied)
 		}
-		if info.Shape[1]%int64(d.Values()) != 0 {
+		if k%int64(d.Values()) != 0 {
 			d = dtype.Q8_0
 		}
-		if info.Shape[0] > 0 && info.Shape[1] > 0 && info.Shape[1]%int64(d.Values()) == 0 {
+		if rows > 0 && k > 0 && k%int64(d.Values()) == 0 {
 			out[name] = d
 		}
 	}
@@ -63,7 +66,7 @@ func mixedType(name string, layers int, untied bool) dtype.DType {
 	switch i := layerOf(name); {
 	case strings.HasSuffix(name, "lm_head.weight"), strings.HasSuffix(name, "embed_tokens.weight") && !untied:
 		return dtype.Q6_K
-	case strings.HasSuffix(name, ".v_proj.weight"), strings.HasSuffix(name, ".down_proj.weight"):
+	case strings.HasSuffix(name, ".v_proj.weight"), strings.HasSuffix(name, ".down_proj.weight"), strings.HasSuffix(name, ".down_proj"):
 		if i < layers/8 || i >= 7*layers/8 || (i-layers/8)%3 == 2 {
 			return dtype.Q6_K
 		}

@@ -44,6 +44,9 @@ func TestQuantize(t *testing.T) {
 	for i := range 8 {
 		widths[fmt.Sprintf("model.layers.%d.mlp.down_proj.weight", i)] = 512
 	}
+	for i := range 4 { // shown as one tensor [4,3,256]
+		widths[fmt.Sprintf("model.layers.0.mlp.experts.%d.up_proj.weight", i)] = 256
+	}
 	c, values := matrices(t, widths)
 	down := func(d dtype.DType, layers ...int) map[string]dtype.DType {
 		m := map[string]dtype.DType{}
@@ -52,7 +55,8 @@ func TestQuantize(t *testing.T) {
 		}
 		return m
 	}
-	want := map[string]dtype.DType{"model.embed_tokens.weight": dtype.Q6_K, "model.layers.0.mlp.gate_proj.weight": dtype.Q4_K, "narrow.weight": dtype.Q8_0}
+	want := map[string]dtype.DType{"model.embed_tokens.weight": dtype.Q6_K, "model.layers.0.mlp.gate_proj.weight": dtype.Q4_K, "narrow.weight": dtype.Q8_0,
+		"model.layers.0.mlp.experts.up_proj.weight": dtype.Q4_K}
 	maps.Copy(want, down(dtype.Q6_K, 0, 3, 6, 7)) // llama.cpp: the first and the last eighth, and every third between
 	maps.Copy(want, down(dtype.Q4_K, 1, 2, 4, 5))
 	if got := Quantize(c, Mixed); !maps.Equal(got, want) {
@@ -66,6 +70,9 @@ func TestQuantize(t *testing.T) {
 	var b bytes.Buffer
 	if _, err := s.WriteTo(&b, "narrow.weight"); err != nil {
 		t.Fatal(err)
+	}
+	if typ, _ := s.Type("model.layers.0.mlp.experts.up_proj.weight"); typ.String() != "q5_1[4,3,8]" {
+		t.Errorf("matrices of experts are %v", typ)
 	}
 	blocks := make([]byte, 9*24)
 	quant.Encode(blocks, dtype.Q5_1, values["narrow.weight"])

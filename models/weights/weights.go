@@ -13,7 +13,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/rlx-go/rlx/core/code"
@@ -92,7 +91,7 @@ func Open(path string) (*Checkpoint, error) {
 		c.Close()
 		return nil, err
 	}
-	c.names = slices.Sorted(maps.Keys(c.tensors))
+	c.stack()
 	return c, nil
 }
 
