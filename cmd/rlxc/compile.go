@@ -30,6 +30,8 @@ import (
 
 type compileFlags struct {
 	output, arch, config, stopAfter, report string
+	weights                                 string // of a graph in text form
+	seed                                    uint64
 	dtype, quantize                         cli.Choice
 	context                                 int
 	targets, precisions                     []string
@@ -41,7 +43,8 @@ func compileCommand() *cli.Command {
 		Name: "compile", Args: "CHECKPOINT -o OUT.rlx [flags]", Short: "compile a checkpoint to an artifact",
 		Long: "CHECKPOINT is a .safetensors file, the index of a sharded one, a folder that holds either, or a .gguf file (of several, the first). The architecture is " +
 			"recognised from tensor names and shapes; what they cannot tell comes from a config.json beside the checkpoint, " +
-			"--model-config or --set, the last one winning.",
+			"--model-config or --set, the last one winning. A file that ends in .txt or .rlxg has graphs in text form instead, as --dump prints them, each a method: " +
+			"so any op can be tried by hand.",
 		Examples: []cli.Example{
 			{About: "the usual", Line: "rlxc sam.safetensors -o sam.rlx"},
 			{About: "a value that shapes cannot tell", Line: "rlxc model.safetensors --set mask_decoder_config.num_attention_heads=2 -o sam.rlx"},
@@ -51,6 +54,7 @@ func compileCommand() *cli.Command {
 			{About: "a language model in about 5 bits for each weight", Line: "rlxc llama-3.2-1b/ --quantize q4_k_m -o llama.rlx"},
 			{About: "for processors with AVX-512: on less, the cpu backend refuses", Line: "rlxc sam.safetensors --target cpu:x86-64-v4 -o sam.rlx"},
 			{About: "for a backend of your own, whose description rlxrun plugins describe wrote", Line: "rlxc sam.safetensors --target cpu,./npu.target -o sam.rlx"},
+			{About: "a graph written by hand, run on made-up inputs and compared with the reference", Line: "rlxc softmax.txt -o softmax.rlx && rlxrun softmax.rlx --random 1 --check"},
 			{About: "the graph after a pass", Line: "rlxc sam.safetensors -o sam.rlx --stop-after fuse-grid-attention --dump fuse-grid-attention=-"},
 		},
 		Setup: func(fs *cli.FlagSet) cli.Run {
@@ -63,6 +67,9 @@ func compileCommand() *cli.Command {
 			fs.ListVarP(&f.set, "set", "", "`KEY=VALUE` a value of the configuration (repeatable)")
 			fs.ChoiceVar(&f.dtype, "dtype", "element type in which weights are stored", "keep", "f32", "f16", "bf16")
 			fs.ChoiceVar(&f.quantize, "quantize", "of a language model: store matrices as blocks of few bits; q4_k_m mixes q4_k and q6_k", append([]string{"none"}, weights.Quantizations()...)...)
+			fs.Group("A graph in text form")
+			fs.StringVar(&f.weights, "weights", "", "`FILE` a safetensors file that has its params by name, in their types (default: they are made up)")
+			fs.Uint64Var(&f.seed, "seed", 1, "`N` from which params are made up")
 			fs.Group("Compiler")
 			fs.StringSliceVar(&f.targets, "target", nil, "`NAME|FILE,...` whom to write schedules for: "+strings.Join(compile.TargetNames(), ", ")+", or files with target descriptions, such as ./npu.target (default cpu,wgpu). With a level such as x86-64-v4 the cpu backend refuses to run on less; its kernels are chosen by the processor either way")
 			fs.StringSliceVar(&f.precisions, "precision", nil, "`NAME,...` precisions that a run may choose for the operands of products, its default first (default "+strings.Join(device.Precisions(), ",")+")")
@@ -77,6 +84,20 @@ func compileCommand() *cli.Command {
 				}
 				if len(args) != 1 {
 					return cli.Usagef("compile", "wants one checkpoint; found %d arguments", len(args)).WithHint("try: rlxc model.safetensors -o model.rlx")
+				}
+				graph := isGraph(args[0])
+				for _, name := range []string{"arch", "model-config", "context", "set", "dtype", "quantize"} {
+					if graph && fs.Lookup(name).Changed {
+						return cli.Usagef("--"+name, "is about checkpoints; %s is a graph in text form", args[0])
+					}
+				}
+				for _, name := range []string{"weights", "seed"} {
+					if !graph && fs.Lookup(name).Changed {
+						return cli.Usagef("--"+name, "is about graphs in text form, which end in .txt or .rlxg; %s is a checkpoint", args[0])
+					}
+				}
+				if graph {
+					return compileGraphs(ctx, env, args[0], f)
 				}
 				return runCompile(ctx, env, args[0], f)
 			}

@@ -15,8 +15,9 @@ import (
 // values reads parameters of the model from the checkpoint.
 type values struct {
 	stored weights.Stored
-	source map[string]string // param -> tensor of the checkpoint
-	bar    *cli.Progress     // of the weights written
+	source map[string]string        // param -> tensor of the checkpoint
+	made   map[string]tensor.Tensor // params that are in memory, by name
+	bar    *cli.Progress            // of the weights written
 
 	mu       sync.Mutex
 	written  int64
@@ -25,6 +26,9 @@ type values struct {
 
 // Param reads a tensor in the type in which it will be stored.
 func (v *values) Param(name string) (*tensor.Array, error) {
+	if t, ok := v.made[name]; ok {
+		return t.Array(), nil
+	}
 	var b bytes.Buffer
 	if err := v.copy(&b, name); err != nil {
 		return nil, err
@@ -35,6 +39,10 @@ func (v *values) Param(name string) (*tensor.Array, error) {
 
 // copy streams a param in the type in which it will be stored.
 func (v *values) copy(to io.Writer, name string) error {
+	if t, ok := v.made[name]; ok {
+		_, err := to.Write(t.Data)
+		return err
+	}
 	n, err := v.stored.WriteTo(to, v.source[name])
 	if n > 0 {
 		v.mu.Lock()

@@ -161,7 +161,7 @@ func (s *session) bench(ctx context.Context, f *benchFlags) error {
 	if err := s.load(ctx, method); err != nil {
 		return err
 	}
-	in := madeUpInputs(method, sizes) // load has checked that there is memory for them
+	in := madeUp(method.Inputs, sizes, 1) // load has checked that there is memory for them
 	for range f.warmup + f.runs {
 		if _, err := s.run(ctx, rlx.Request{Method: method.Name, Inputs: in}); err != nil {
 			return err
@@ -260,15 +260,15 @@ func benchSizes(m *rlx.Method, sizes []string) (map[string]int64, error) {
 // madeUpChunk is how many elements are generated at a time, as 64-bit numbers.
 const madeUpChunk = 1 << 16
 
-// madeUpInputs generates inputs of a method, always the same.
-func madeUpInputs(m *rlx.Method, sizes map[string]int64) map[string]rlx.Tensor {
+// madeUp generates inputs from a seed.
+func madeUp(inputs []rlx.Value, sizes map[string]int64, seed uint64) map[string]rlx.Tensor {
 	in := map[string]rlx.Tensor{}
-	for i, v := range m.Inputs {
+	for i, v := range inputs {
 		r := ir.Range{Lo: -1, Hi: 1}
 		if !v.DType.IsFloat() {
 			r = ir.Range{Lo: 0, Hi: 1}
 		}
-		t, rng := tensor.New(v.DType, v.ShapeAt(sizes)...), rand.New(rand.NewPCG(uint64(i), 1))
+		t, rng := tensor.New(v.DType, v.ShapeAt(sizes)...), rand.New(rand.NewPCG(uint64(i), seed))
 		for rest := t.Data; len(rest) > 0; {
 			some := min(len(rest)/t.DType.Size(), madeUpChunk)
 			rest = rest[copy(rest, interp.Random(rng, ir.TypeOf(t.DType, int64(some)), nil, r).Tensor().Data):]

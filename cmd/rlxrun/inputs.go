@@ -17,8 +17,9 @@ import (
 
 // readInputs reads the input tensors of a method from the values of -i: NAME=@FILE.npy, NAME=@FILE.safetensors:KEY, or
 // NAME=1,2,3. Every input must be given once. Before a tensor is read, the type in its file is compared with the input, and the
-// size of all inputs with the free memory, by fits.
-func readInputs(ctx context.Context, m *rlx.Method, given []string, fits func(bytes int64) error) (map[string]rlx.Tensor, error) {
+// size of all inputs with the free memory, by fits. fill may make up those that are not given.
+func readInputs(ctx context.Context, m *rlx.Method, given []string, fits func(bytes int64) error,
+	fill func(missing []rlx.Value) (map[string]rlx.Tensor, error)) (map[string]rlx.Tensor, error) {
 	in := map[string]rlx.Tensor{}
 	total := int64(0)
 	for _, arg := range given {
@@ -50,11 +51,23 @@ func readInputs(ctx context.Context, m *rlx.Method, given []string, fits func(by
 		}
 		in[name] = rlx.Tensor(t)
 	}
+	var missing []rlx.Value
 	for _, v := range m.Inputs {
 		if _, ok := in[v.Name]; !ok {
-			return nil, cli.Usagef(m.Name, "input %q is not given; its inputs are %s", v.Name, inputList(m)).
-				WithHint("add -i %s=@FILE.npy", v.Name)
+			missing = append(missing, v)
 		}
+	}
+	made, err := fill(missing)
+	if err != nil {
+		return nil, err
+	}
+	for _, v := range missing {
+		t, ok := made[v.Name]
+		if !ok {
+			return nil, cli.Usagef(m.Name, "input %q is not given; its inputs are %s", v.Name, inputList(m)).
+				WithHint("add -i %s=@FILE.npy, or --random 1", v.Name)
+		}
+		in[v.Name] = t
 	}
 	return in, nil
 }

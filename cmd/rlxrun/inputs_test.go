@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rlx-go/rlx"
 	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
@@ -35,7 +36,7 @@ func TestReadInputs(t *testing.T) {
 	if err := npy.WriteFile(t.Context(), wide, tensor.New(dtype.F64, 1, 1, 2)); err != nil {
 		t.Fatal(err)
 	}
-	in, err := readInputs(t.Context(), m, []string{"embeddings=@" + file, "points=1,2.5, 3,-4", "labels=1 -1"}, fits)
+	in, err := readInputs(t.Context(), m, []string{"embeddings=@" + file, "points=1,2.5, 3,-4", "labels=1 -1"}, fits, nothing)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +75,7 @@ func TestReadInputs(t *testing.T) {
 		{[]string{"labels=@" + dir + "/none.npy"}, npy.CodeRead, "none.npy"},
 		{[]string{"labels=@" + dir + "/none.safetensors:x"}, code.InputTensor, "no such file"},
 	} {
-		_, err := readInputs(t.Context(), m, c.args, fits)
+		_, err := readInputs(t.Context(), m, c.args, fits, nothing)
 		wantError(t, c.args[0], err, c.code, c.text)
 	}
 }
@@ -143,3 +144,6 @@ func TestSafetensorsStrict(t *testing.T) {
 		wantError(t, name, err, code.InputTensor, want)
 	}
 }
+
+// nothing makes up no inputs.
+func nothing([]rlx.Value) (map[string]rlx.Tensor, error) { return nil, nil }

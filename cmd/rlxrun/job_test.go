@@ -286,7 +286,7 @@ func TestBench(t *testing.T) {
 		t.Errorf("%+v; want the 3 runs after 2, with N = 2", m)
 	}
 	syms, err := benchSizes(method, []string{"N=9"})
-	if err != nil || madeUpInputs(method, syms)["x"].Shape[0] != 9 {
+	if err != nil || madeUp(method.Inputs, syms, 1)["x"].Shape[0] != 9 {
 		t.Errorf("--size N=9: %v, %v", syms, err)
 	}
 	for _, v := range []string{"N=10", "M=1", "N", "N=x"} {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/rlx-go/rlx"
@@ -16,6 +17,8 @@ type runFlags struct {
 	method  string
 	inputs  cli.List
 	outputs cli.List
+	random  string   // seed of the inputs that are not given; empty for none
+	sizes   cli.List // of those
 	state   stateFlags
 	host    hostFlags
 	debug   debugFlags
@@ -39,6 +42,8 @@ Outputs are written when the run has succeeded, all or none; an output that is a
 			fs.Group("Running a method on tensors")
 			fs.StringVar(&f.method, "method", "", "`NAME` the method to run")
 			fs.ListVarP(&f.inputs, "input", "i", "`NAME=VALUE` one input, as @FILE.npy, @FILE.safetensors:KEY or 1,2,3 (repeatable)")
+			fs.StringVar(&f.random, "random", "", "`SEED` make up the inputs that -i does not give: floats from -1 to 1, integers 0 and 1")
+			fs.ListVarP(&f.sizes, "size", "", "`SYMBOL=N` with --random: a size that is known at run time only (default 2, or the nearest that is allowed; repeatable)")
 			f.state.declare(fs)
 			fs.Group("Results")
 			fs.ListVarP(&f.outputs, "output", "o", "`[NAME=]FILE` one output; FILE - is stdout; without NAME the task's main output, or the method's only one (repeatable)")
@@ -132,21 +137,21 @@ func exampleSink(o offer) string {
 
 // newJob returns the job that the flags describe.
 func newJob(ctx context.Context, s *session, f *runFlags) (job, error) {
-	path, onTensors := s.model.Path(), f.method != "" || len(f.inputs.Values) > 0
+	path, onTensors := s.model.Path(), f.method != "" || len(f.inputs.Values) > 0 || f.random != ""
 	declared, ok := useOf(f.tasks, s.model)
 	for _, u := range f.tasks {
 		given := u.flags.given()
 		switch {
 		case len(given) == 0:
 		case onTensors:
-			return nil, cli.Usagef(given[0], "does not go together with --method and -i")
+			return nil, cli.Usagef(given[0], "does not go together with --method, -i and --random")
 		case u.name != declared.name:
 			return nil, cli.Usagef(given[0], "%s declares no task that takes %s; it offers the methods %s", path, u.takes, methodNames(s.model)).
 				WithHint("use --method NAME -i NAME=@FILE.npy -o NAME=FILE.npy")
 		}
 	}
 	if onTensors || !ok {
-		return newMethodJob(ctx, s, f.method, f.inputs.Values)
+		return newMethodJob(ctx, s, f)
 	}
 	if len(declared.flags.given()) == 0 {
 		return nil, cli.Usagef(path, "nothing is asked of it: give %s, or --method with its inputs", declared.usage).
@@ -162,14 +167,37 @@ type methodJob struct {
 	files  []string // that in was read from
 }
 
-func newMethodJob(ctx context.Context, s *session, name string, inputs []string) (*methodJob, error) {
-	m, err := oneMethod(s.model, name)
+func newMethodJob(ctx context.Context, s *session, f *runFlags) (*methodJob, error) {
+	m, err := oneMethod(s.model, f.method)
 	if err != nil {
 		return nil, err
 	}
-	j := &methodJob{method: m}
+	j, inputs := &methodJob{method: m}, f.inputs.Values
 	fits := func(bytes int64) error { return s.aboutModel(s.memory.Fits("inputs", bytes)) }
-	if j.in, err = readInputs(ctx, m, inputs, fits); err != nil {
+	fill := func([]rlx.Value) (map[string]rlx.Tensor, error) { return nil, nil }
+	switch seed, err := strconv.ParseUint(f.random, 10, 64); {
+	case f.random == "" && len(f.sizes.Values) > 0:
+		return nil, cli.Usagef("--size", "is for the inputs that --random makes up; those given by -i have their sizes")
+	case f.random == "":
+	case err != nil:
+		return nil, cli.Usagef("--random "+f.random, "is not a number")
+	default:
+		fill = func(missing []rlx.Value) (map[string]rlx.Tensor, error) {
+			sizes, err := benchSizes(m, f.sizes.Values)
+			if err != nil {
+				return nil, err
+			}
+			bytes := int64(0)
+			for _, v := range missing {
+				bytes += int64(v.DType.Size()) * int64(tensor.Numel(v.ShapeAt(sizes)))
+			}
+			if err := fits(bytes); err != nil {
+				return nil, err
+			}
+			return madeUp(missing, sizes, seed), nil
+		}
+	}
+	if j.in, err = readInputs(ctx, m, inputs, fits, fill); err != nil {
 		return nil, err
 	}
 	for _, arg := range inputs {

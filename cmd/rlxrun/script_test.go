@@ -214,6 +214,11 @@ func scripts(t *testing.T, dir string, demo bool) {
 				return err
 			}
 			e.Setenv("TOKENIZER", tokenizer)
+			vectors, err := filepath.Abs("../../spec/testdata")
+			if err != nil {
+				return err
+			}
+			e.Setenv("SPEC", vectors)
 			plain, err := os.Executable()
 			if err != nil {
 				return err

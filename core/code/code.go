@@ -12,6 +12,10 @@ var (
 A target is one of those that the message lists, or a file with a target description, given with a slash or the ending .target
 (./npu.target). "rlxrun plugins describe NAME -o NAME.target" writes the file for a backend. "cpu:LEVEL" is "cpu" for processors
 of at least that level.`)
+	GraphText = diag.Define("RLX3061", "bad graph in text form", `
+The file has graphs in text form, as "rlxc --dump in=-" prints them: a line "graph NAME" for each, symbols, nodes and a return. The message
+has the line, what was found and what is wanted. spec/ops.md lists the ops and their attributes. With --weights, the file must have each
+param by its name, in its type.`)
 	TargetFile = diag.Define("RLX3060", "bad target description", `
 The file given to --target cannot be read, or is no target description. The message says in which line and column, what was found
 and what is wanted there. spec/target.md has the language.`)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/interp"
 	"github.com/rlx-go/rlx/core/ir"
 )
 
@@ -266,3 +267,35 @@ func TestCoverage(t *testing.T) {
 
 // FuzzReference checks the fuzz entry itself: the reference agrees with itself for any bytes.
 func FuzzReference(f *testing.F) { Fuzz(f, func(*testing.T) device.Backend { return fake{} }) }
+
+// TestVectors: what an op's definition gives is what the program of its case gives, by the reference executor.
+func TestVectors(t *testing.T) {
+	n, refused := 0, 0
+	err := Vectors(t.Context(), []string{"softmax", "div", "top_k", "conv2d", "gather", "dequant_matmul", "const"}, func(v Vector) error {
+		n++
+		in := values{}
+		for _, x := range v.Inputs {
+			in[x.Name] = x.Array
+		}
+		got, err := interp.RunProgram(v.Program, nil, in, v.Weights)
+		if v.Refused != nil {
+			refused++
+			if err == nil {
+				t.Errorf("%s: runs, and the definition refuses it: %v", v.Name, v.Refused)
+			}
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		for k, x := range v.Outputs {
+			if err := compare(got[x.Name], x.Array, v.Tolerances[k]); err != nil {
+				t.Errorf("%s: %s: %v", v.Name, x.Name, err)
+			}
+		}
+		return nil
+	})
+	if err != nil || n < 50 {
+		t.Errorf("%d vectors, %d refused, %v", n, refused, err)
+	}
+}

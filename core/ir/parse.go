@@ -24,6 +24,47 @@ func Parse(text string) (*Graph, error) {
 	return p.g, nil
 }
 
+// ParseAll reads graphs one after the other, each of which begins with a line "graph NAME". No two have the same name.
+func ParseAll(text string) (graphs []*Graph, err error) {
+	lines := strings.Split(text, "\n")
+	begin := -1
+	flush := func(end int) error {
+		if begin < 0 {
+			return nil
+		}
+		g, err := Parse(strings.Repeat("\n", begin) + strings.Join(lines[begin:end], "\n"))
+		if err != nil {
+			return err
+		}
+		if len(g.Outputs) == 0 {
+			return fmt.Errorf("line %d: graph %s returns nothing", begin+1, g.Name)
+		}
+		if slices.ContainsFunc(graphs, func(o *Graph) bool { return o.Name == g.Name }) {
+			return fmt.Errorf("line %d: there is a graph %s already", begin+1, g.Name)
+		}
+		graphs = append(graphs, g)
+		return nil
+	}
+	for i, line := range lines {
+		line = strings.TrimSpace(line)
+		if strings.HasPrefix(line, "graph ") {
+			if err := flush(i); err != nil {
+				return nil, err
+			}
+			begin = i
+		} else if begin < 0 && line != "" && line[0] != '#' {
+			return nil, fmt.Errorf("line %d: %.40q; want graph NAME", i+1, line)
+		}
+	}
+	if err := flush(len(lines)); err != nil {
+		return nil, err
+	}
+	if len(graphs) == 0 {
+		return nil, fmt.Errorf("there is no line graph NAME")
+	}
+	return graphs, nil
+}
+
 type parser struct {
 	g        *Graph
 	names    map[string]*Node

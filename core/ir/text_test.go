@@ -64,6 +64,27 @@ func TestText(t *testing.T) {
 	}
 }
 
+// TestParseAll: several graphs of a file, with the lines of the file in errors.
+func TestParseAll(t *testing.T) {
+	one, two := "# first\n\ngraph one\nx = input : f32[2]\ny = neg x : f32[2]\nreturn y=y\n", "graph two\nsym N = 1..4\nx = input : f32[N]\nreturn y=x\n"
+	gs, err := ir.ParseAll(one + "\n# second\n" + two)
+	if err != nil || len(gs) != 2 || gs[0].Name != "one" || gs[1].Name != "two" || len(gs[1].Syms) != 1 {
+		t.Fatal(gs, err)
+	}
+	for text, want := range map[string]string{
+		"":                                      "no line graph NAME",
+		"x = input : f32[2]":                    `line 1: "x = input : f32[2]"; want graph NAME`,
+		one + one:                               "line 9: there is a graph one already",
+		one + "graph two\nx = input : f33[2]\n": "line 8: ",
+		one + "graph two\nx = input : f32[2]\n": "line 7: graph two returns nothing",
+		one + "x = input : f32[2]":              "line 7: text after return",
+	} {
+		if _, err := ir.ParseAll(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v; want %q", text, err, want)
+		}
+	}
+}
+
 // FuzzParse: text never panics, and what parses prints to text that parses to the same.
 func FuzzParse(f *testing.F) {
 	for _, text := range archives(f) {
@@ -71,6 +92,13 @@ func FuzzParse(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
+		if all, err := ir.ParseAll(text); err == nil {
+			for _, g := range all {
+				if len(g.Outputs) == 0 || g.Name == "" {
+					t.Fatalf("graph %q returns %d values", g.Name, len(g.Outputs))
+				}
+			}
+		}
 		g, err := ir.Parse(text)
 		if err != nil {
 			return

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rlx-go/rlx/core/code"
+	"github.com/rlx-go/rlx/core/compile"
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/interp"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/tensor"
+	"github.com/rlx-go/rlx/format"
+	"github.com/rlx-go/rlx/internal/cli"
+	"github.com/rlx-go/rlx/internal/regular"
+	"github.com/rlx-go/rlx/models/arch"
+	"github.com/rlx-go/rlx/models/weights"
+)
+
+// maxGraphText is the size of a graph in text form, in bytes.
+const maxGraphText = 64 << 20
+
+// isGraph reports the name of a file with graphs in text form.
+func isGraph(src string) bool {
+	ext := filepath.Ext(src)
+	return ext == ".txt" || ext == ".rlxg"
+}
+
+// compileGraphs compiles graphs in text form, each a method. Their params come from a safetensors file, or are made up.
+func compileGraphs(ctx context.Context, env *cli.Env, src string, f compileFlags) error {
+	start := time.Now()
+	targets, err := chooseTargets(f.targets)
+	if err != nil {
+		return err
+	}
+	precisions, err := choosePrecisions(f.precisions)
+	if err != nil {
+		return err
+	}
+	dumps, err := parseDumps(f.dump.Values, f.stopAfter)
+	if err != nil {
+		return err
+	}
+	if f.output == "" {
+		f.output = strings.TrimSuffix(filepath.Base(src), filepath.Ext(src)) + ".rlx"
+	}
+	inputs := append(targetFiles(f.targets), src)
+	if f.weights != "" {
+		inputs = append(inputs, f.weights)
+	}
+	if err := checkOutputs(ctx, outputsOf(f, dumps), inputs); err != nil {
+		return err
+	}
+	text, err := regular.ReadFile(src, maxGraphText)
+	if err != nil {
+		return diag.New(code.GraphText, src, "cannot be read: %w", err)
+	}
+	graphs, err := ir.ParseAll(string(text))
+	if err != nil {
+		return diag.New(code.GraphText, src, "%w", err).WithHint("rlxc MODEL --dump in=- prints graphs in this form")
+	}
+	model := &arch.Model{Arch: "graph", Methods: graphs}
+	vals := &values{infinite: map[string]int64{}}
+	digest := format.Source{Name: filepath.Base(src), Size: int64(len(text)), SHA256: sha256.Sum256(text)}
+	if f.weights != "" {
+		vals.made, err = readParams(f.weights, graphs)
+		model.Facts = []arch.Fact{{Name: "weights", Value: f.weights}}
+	} else {
+		vals.made, err = madeUpParams(graphs, f.seed)
+		model.Facts = []arch.Fact{{Name: "weights", Value: fmt.Sprintf("made up from seed %d", f.seed)}}
+	}
+	if err != nil {
+		return err
+	}
+	if len(f.targets) == 0 {
+		targets = takePacked(targets, graphs)
+	}
+	result, err := compile.Compile(ctx, graphs, compile.Options{Targets: targets, StopAfter: f.stopAfter, Dump: dumps.graph, Layout: layout, Params: vals})
+	if err == nil {
+		err = dumps.flush(ctx, env)
+	} else if _, coded := diag.CodeOf(err); !coded && ctx.Err() == nil && !strings.Contains(err.Error(), "BUG:") {
+		err = diag.New(code.GraphText, src, "%w", err)
+	}
+	if err == nil && f.report != "" {
+		err = writeReport(ctx, env, f.report, result.Reports)
+	}
+	if err != nil || f.stopAfter != "" {
+		return err
+	}
+	a := format.Artifact{Programs: result.Programs, Meta: format.Meta{Producer: format.Producer{Name: "rlxc", Version: cli.Release}, Opset: format.Opset,
+		Model: strings.TrimSuffix(digest.Name, filepath.Ext(digest.Name)), Architecture: model.Arch, Precisions: precisions, Sources: []format.Source{digest}}}
+	vals.bar = env.Progress("writing", result.WeightsSize)
+	info, err := format.Write(ctx, f.output, a, weightWriter(result.Weights, vals))
+	vals.bar.Clear()
+	if err != nil {
+		return err
+	}
+	return reportCompiled(env, compiled{start: start, path: f.output, info: info, model: model, result: result, infinite: vals.infinite})
+}
+
+// paramsOf are the params of graphs, by name. One that several graphs have is of one type.
+func paramsOf(graphs []*ir.Graph) (list []*ir.Node, err error) {
+	seen := map[string]*ir.Node{}
+	for _, g := range graphs {
+		for _, n := range g.Params() {
+			old, ok := seen[n.Name]
+			if ok && !old.Type.Equal(n.Type) {
+				return nil, diag.New(code.GraphText, n.Name, "is a param of type %v and of type %v", old.Type, n.Type)
+			}
+			if seen[n.Name] = n; !ok {
+				list = append(list, n)
+			}
+		}
+	}
+	slices.SortFunc(list, func(a, b *ir.Node) int { return strings.Compare(a.Name, b.Name) })
+	return list, nil
+}
+
+// madeUpParams are values from a seed: floats from -0.5 to 0.5, integers from 0 to 3, random blocks.
+func madeUpParams(graphs []*ir.Graph, seed uint64) (map[string]tensor.Tensor, error) {
+	params, err := paramsOf(graphs)
+	if err != nil {
+		return nil, err
+	}
+	out, rng := map[string]tensor.Tensor{}, rand.New(rand.NewPCG(seed, 31))
+	for _, n := range params {
+		r := ir.Range{Lo: -0.5, Hi: 0.5}
+		if !n.Type.DType.IsFloat() {
+			r = ir.Range{Lo: 0, Hi: 3}
+		}
+		out[n.Name] = interp.Random(rng, n.Type, nil, r).Tensor()
+	}
+	return out, nil
+}
+
+// readParams reads the params from a checkpoint that has them by their names, in their types.
+func readParams(path string, graphs []*ir.Graph) (map[string]tensor.Tensor, error) {
+	params, err := paramsOf(graphs)
+	if err != nil {
+		return nil, err
+	}
+	ckpt, err := weights.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer ckpt.Close()
+	out := map[string]tensor.Tensor{}
+	for _, n := range params {
+		info, ok := ckpt.Info(n.Name)
+		if !ok {
+			return nil, diag.New(code.CheckpointMissing, path, "has no tensor %q, a param of type %v; it has %d tensors", n.Name, n.Type, len(ckpt.Names()))
+		}
+		if t := ir.TypeOf(info.DType, info.Shape...); !t.Equal(n.Type) {
+			return nil, diag.New(arch.ErrTensor, path, "%s is %v; the graph wants %v", n.Name, t, n.Type)
+		}
+		var b bytes.Buffer
+		if _, err := ckpt.Copy(&b, n.Name, info.DType); err != nil {
+			return nil, err
+		}
+		out[n.Name] = tensor.Tensor{DType: info.DType, Shape: n.Type.Shape.Eval(nil), Data: b.Bytes()}
+	}
+	return out, nil
+}

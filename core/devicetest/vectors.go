@@ -1,0 +1,95 @@
+package devicetest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/program"
+	"github.com/rlx-go/rlx/core/tensor"
+)
+
+// Vector is one case of an op with what its definition gives.
+type Vector struct {
+	Name    string // "conv2d/3/weights": op, case, and which operands are weights
+	Op      string
+	Program *program.Program // one step
+	Weights []byte           // its weights space
+	Inputs  []NamedArray
+	// Outputs are the definition's results, in float64 and not rounded where they are floats. They are empty where the definition
+	// refuses the values, as Refused says: then a run must fail with device.ErrInput.
+	Outputs []NamedArray
+	Refused error
+	// Tolerances of the outputs: |got - want| <= Abs + Rel*|want|.
+	Tolerances []ir.Tolerance
+}
+
+// NamedArray is an input or output.
+type NamedArray struct {
+	Name  string
+	Array *tensor.Array
+}
+
+// Vectors gives every case of each of ops, or of all, with all operands as inputs, and with those as weights that models have as weights.
+// States are left out: their values outlive a run.
+func Vectors(ctx context.Context, ops []string, give func(Vector) error) error {
+	for _, def := range ir.Defs() {
+		if !runnable(def) || def.Eval == nil || def.Updates || ops != nil && !slices.Contains(ops, def.Name) {
+			continue
+		}
+		for i, c := range def.Cases() {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			sub, err := newSubject(def, c)
+			if err != nil {
+				return fmt.Errorf("BUG: devicetest: %s/%d: %w", def.Name, i, err)
+			}
+			forms := []form{{name: "inputs"}}
+			if f, ok := sub.weightForm(); ok {
+				forms = append(forms, f)
+			}
+			for _, f := range forms {
+				v, err := sub.vector(f, fmt.Sprintf("%s/%d/%s", def.Name, i, f.name))
+				if err == nil {
+					err = give(v)
+				}
+				if err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func (s subject) vector(f form, name string) (Vector, error) {
+	in := s.random(seedOf(name))
+	p, params, err := s.build(f, in)
+	if err != nil {
+		return Vector{}, fmt.Errorf("BUG: devicetest: %v: %w", s, err)
+	}
+	v := Vector{Name: name, Op: s.def.Name, Program: p}
+	at, size := layout(params.names(), params)
+	v.Weights = make([]byte, size)
+	for name, x := range params {
+		copy(v.Weights[at[name]:], x.Tensor().Data)
+	}
+	for _, n := range p.Graph.Inputs() {
+		for k := range in {
+			if operandName(k) == n.Name {
+				v.Inputs = append(v.Inputs, NamedArray{n.Name, in[k]})
+			}
+		}
+	}
+	want, refused := s.eval(in)
+	if v.Refused = refused; refused != nil {
+		return v, nil
+	}
+	for k, x := range want {
+		v.Outputs = append(v.Outputs, NamedArray{s.outName(k), x})
+	}
+	v.Tolerances = s.def.Tol(s.Attrs, typesOf(in), typesOf(want)...)
+	return v, nil
+}
