@@ -24,16 +24,18 @@ func (a QConv2DAttrs) conv() ConvAttrs {
 	return ConvAttrs{a.Stride, a.Padding, a.Dilation, a.Groups, NCHW}
 }
 
+// Geometry is that of the convolution.
+func (a QConv2DAttrs) Geometry() (Geometry, error) { return a.conv().Geometry() }
+
 func (a QConv2DAttrs) matmul() QMatMulAttrs {
 	return QMatMulAttrs{TransB: true, HasBias: a.HasBias, XZero: a.XZero, WZero: a.WZero, YZero: a.YZero}
 }
 
-// QConv2DDef is the convolution of 8-bit integers. It is a block: the patches of im2col, and qmatmul for each group.
+// QConv2DDef is the convolution of 8-bit integers. Targets that lack it run the patches of im2col, and qmatmul for each group.
 var QConv2DDef = ir.Define(ir.Def[QConv2DAttrs]{
 	Name: "qconv2d",
 	Doc: "Of x [N,Cin,H,W] and w [Cout,Cin/groups,kh,kw], i8 or u8 each, mult (f32 [] or [Cout]) and, if has_bias, bias (i32 [Cout]): the convolution of x - x_zero with " +
 		"w - w_zero, of conv2d's geometry, finished as qmatmul finishes its sums. What lies in the padding stands for 0. Cin/groups*kh*kw is at most 32768.",
-	Block: true,
 	MinIn: 3, MaxIn: 4,
 	Infer: func(s ir.Sig[QConv2DAttrs]) (ir.Type, error) {
 		a, x, w := s.Attrs, s.In[0], s.In[1]
@@ -41,7 +43,7 @@ var QConv2DDef = ir.Define(ir.Def[QConv2DAttrs]{
 			return ir.Type{}, fmt.Errorf("operands are %v and %v; want x of rank 4, [N,C,H,W], and a static w of rank 4", x, w)
 		}
 		float := func(t ir.Type) ir.Type { return ir.Type{DType: dtype.F32, Shape: t.Shape} }
-		g, err := a.conv().Geometry()
+		g, err := a.Geometry()
 		if err != nil {
 			return ir.Type{}, err
 		}
@@ -59,7 +61,7 @@ var QConv2DDef = ir.Define(ir.Def[QConv2DAttrs]{
 		return ir.Type{DType: x.DType, Shape: out.Shape}, nil
 	},
 	Eval: func(a QConv2DAttrs, in []*tensor.Array, out *tensor.Array) error {
-		g, err := a.conv().Geometry()
+		g, err := a.Geometry()
 		if err != nil {
 			return err
 		}
@@ -111,7 +113,7 @@ var QConv2DDef = ir.Define(ir.Def[QConv2DAttrs]{
 
 var _ = ir.Lower(QConv2DDef, func(_ *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Node {
 	a, x, w, out := n.Attrs.(QConv2DAttrs), in[0], in[1], n.Type.Shape
-	g, err := a.conv().Geometry()
+	g, err := a.Geometry()
 	if err != nil {
 		panic("BUG: " + err.Error()) // Infer passed
 	}

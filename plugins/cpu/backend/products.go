@@ -24,6 +24,13 @@ var (
 		}
 		return qmatmul[uint8](kept)
 	}})
+	_ = register(kernel{op: "qconv2d", takes: "(i8|u8, i8|u8, f32, i32)", scratch: qconvScratch, prepare: func(n *ir.Node) func(*call) error {
+		kept := &kernels.QConvKept{Fixed: param(n.In[1]) != nil}
+		if n.Type.DType == dtype.I8 {
+			return qconv[int8](kept)
+		}
+		return qconv[uint8](kept)
+	}})
 )
 
 // groupedMatMul multiplies each row of g by the matrix that idx says.
@@ -59,12 +66,7 @@ func groupedScratch(p *kernels.Pool, n *ir.Node, precision kernels.Precision) ke
 
 func qmatmulScratch(p *kernels.Pool, n *ir.Node, _ kernels.Precision) kernels.ScratchSize {
 	x, out := n.Graph.Syms.Largest(n.In[0].Type.Shape), n.Graph.Syms.Largest(n.Type.Shape)
-	g := kernels.GemmArgs{M: tensor.Numel(out[:len(out)-1]), N: out[len(out)-1], K: x[len(x)-1], TransB: n.Attrs.(op.QMatMulAttrs).TransB}
-	r := kernels.QGemmScratch(g.M, g.N, g.K)
-	for _, g.Precision = range []kernels.Precision{kernels.Float32, kernels.BFloat16} {
-		r = r.With(g.ScratchSize(p, false))
-	}
-	return r
+	return kernels.QGemmScratch(p, out[len(out)-1], x[len(x)-1])
 }
 
 func qmatmul[T int8 | uint8](kept *kernels.QKept) func(*call) error {
@@ -79,6 +81,27 @@ func qmatmul[T int8 | uint8](kept *kernels.QKept) func(*call) error {
 			q.Bias = view[int32](c.in[3])
 		}
 		q.Multiply(c.pool)
+		return nil
+	}
+}
+
+func qconvScratch(p *kernels.Pool, n *ir.Node, _ kernels.Precision) kernels.ScratchSize {
+	most := n.Graph.Syms.Largest
+	g := convSizes(most(n.In[0].Type.Shape), most(n.In[1].Type.Shape), geometryOf(n.Attrs.(op.QConv2DAttrs).Geometry()), false)
+	return g.QConvScratch(p)
+}
+
+func qconv[T int8 | uint8](kept *kernels.QConvKept) func(*call) error {
+	return func(c *call) error {
+		a, x, w := c.node.Attrs.(op.QConv2DAttrs), c.in[0], c.in[1]
+		q := kernels.QConv[T]{
+			Size: convSizes(x.Shape, w.Shape, geometryOf(a.Geometry()), false), X: view[T](x), Dst: view[T](c.out), W: w.Data, WSigned: w.DType == dtype.I8,
+			Mult: f32(c.in[2]), XZero: a.XZero, WZero: a.WZero, YZero: a.YZero, Keep: kept,
+		}
+		if a.HasBias {
+			q.Bias = view[int32](c.in[3])
+		}
+		q.Run(c.pool)
 		return nil
 	}
 }

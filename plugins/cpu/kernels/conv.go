@@ -97,7 +97,8 @@ type convolution struct {
 	grid, low, span     [3]int
 	planes, apart, deep int // depths that taps see, and their distance; products for an element of a phase, at most
 	band                band
-	at                  []int // of what a tap sees, in a band
+	fill                float32 // what lies in the padding
+	at                  []int   // of what a tap sees, in a band
 }
 
 // A phase is the elements start + i*every of the result, i < count, which see the same taps: all elements of a convolution, or those of
@@ -121,7 +122,7 @@ func volume(size [3]int) int { return size[0] * size[1] * size[2] }
 // places are the strides of an array.
 func places(size [3]int) [3]int { return [3]int{size[1] * size[2], size[2], 1} }
 
-// begin checks the arguments and lists the phases.
+// begin checks the arguments.
 func (g *convolution) begin() {
 	g.out = g.OutSize()
 	if g.Groups < 1 || g.Cin%g.Groups != 0 || g.Cout%g.Groups != 0 || len(g.X) < g.N*volume(g.In)*g.Cin || len(g.Out) < g.N*volume(g.out)*g.Cout ||
@@ -129,6 +130,11 @@ func (g *convolution) begin() {
 		panic(fmt.Sprintf("BUG: convolution of %d x %v, %d channels to %d in %d groups", g.N, g.In, g.Cin, g.Cout, g.Groups))
 	}
 	g.cg, g.og = g.Cin/g.Groups, g.Cout/g.Groups
+	g.list()
+}
+
+// list lists the phases with their taps.
+func (g *convolution) list() {
 	if !g.Transposed && g.plain() { // one row of elements
 		g.In, g.out = [3]int{1, 1, volume(g.In)}, [3]int{1, 1, volume(g.In)}
 	}

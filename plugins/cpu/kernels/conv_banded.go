@@ -96,10 +96,10 @@ func (g *convolution) productScratch() int64 {
 
 // bands computes all phases.
 func (g *convolution) bands() {
-	p, s := g.p, g.p.isa
+	p := g.p
 	g.prefill()
 	p.shared.reset()
-	blocks := (g.og + g.blockRows() - 1) / g.blockRows()
+	blocks := g.blocks()
 	size := g.Groups * blocks * (g.blockRows()*g.cg*len(g.taps) + spill*len(g.phases))
 	if g.Transposed {
 		g.packed = p.shared.floats(size)
@@ -114,9 +114,18 @@ func (g *convolution) bands() {
 	if p.bad.Load() != 0 {
 		return
 	}
-	want := 4 * len(p.workers)
-	each := (g.N*g.Groups*volume(g.grid)/want + s.nr) / s.nr * s.nr // elements of a task
-	b := g.productBand(min(g.mostColumns(), max(4*s.nr, each)))
+	g.cut()
+	p.each(g.N*g.Groups*g.band.tasks(g)*g.chunks, 1, (*convBanded)(g))
+}
+
+// blocks is the number of blocks of a group's output channels.
+func (g *convolution) blocks() int { return (g.og + g.blockRows() - 1) / g.blockRows() }
+
+// cut chooses the bands and the tasks, and lists what the taps see in a band.
+func (g *convolution) cut() {
+	want, nr := 4*len(g.p.workers), g.p.isa.nr
+	each := (g.N*g.Groups*volume(g.grid)/want + nr) / nr * nr // elements of a task
+	b := g.productBand(min(g.mostColumns(), max(4*nr, each)))
 	g.band = b
 	channel := b.size(g)
 	g.at = g.at[:0]
@@ -134,11 +143,10 @@ func (g *convolution) bands() {
 		}
 	}
 	tasks := g.N * g.Groups * b.tasks(g)
-	g.chunks = min(blocks, max((g.og+g.keptRows()-1)/g.keptRows(), (want+tasks-1)/tasks))
+	g.chunks = min(g.blocks(), max((g.og+g.keptRows()-1)/g.keptRows(), (want+tasks-1)/tasks))
 	if !g.Transposed {
-		g.chunks = min(blocks, (want+tasks-1)/tasks)
+		g.chunks = min(g.blocks(), (want+tasks-1)/tasks)
 	}
-	p.each(tasks*g.chunks, 1, (*convBanded)(g))
 }
 
 // packedAt is where the packed weights of phase i begin.
@@ -164,7 +172,7 @@ type convPhases convolution
 
 func (x *convPhases) do(lo, hi, worker int) {
 	g := (*convolution)(x)
-	s, taps, blocks := g.p.isa, volume(g.Kernel), (g.og+g.blockRows()-1)/g.blockRows()
+	s, taps, blocks := g.p.isa, volume(g.Kernel), g.blocks()
 	buf := g.p.scratch(worker).floats(s.mr * taps)
 	for t := lo; t < hi; t++ {
 		first := t % blocks * g.blockRows()
@@ -214,27 +222,38 @@ type bandPart struct {
 	rows       int
 }
 
-// bandTask computes a part.
-func (g *convolution) bandTask(t, worker int) {
-	s, sc, b := g.p.isa, g.p.scratch(worker), &g.band
-	used, need := sc.used, sc.need
+// part is the part of task t.
+func (g *convolution) part(t int) bandPart {
+	b, blocks := &g.band, g.blocks()
 	across, down := (g.grid[2]+b.wide-1)/b.wide, (g.grid[1]+b.high-1)/b.high
-	blocks := (g.og + g.blockRows() - 1) / g.blockRows()
 	chunk, rest := t%g.chunks, t/g.chunks
-	k0, k1 := chunk*blocks/g.chunks, (chunk+1)*blocks/g.chunks
-	x := bandPart{at: [3]int{rest / across / down % g.grid[0], rest / across % down * b.high, rest % across * b.wide}, first: k0 * g.blockRows(), end: min(g.og, k1*g.blockRows())}
+	x := bandPart{at: [3]int{rest / across / down % g.grid[0], rest / across % down * b.high, rest % across * b.wide},
+		first: chunk * blocks / g.chunks * g.blockRows(), end: min(g.og, (chunk+1)*blocks/g.chunks*g.blockRows())}
 	rest /= across * down * g.grid[0]
 	x.n, x.group = rest/g.Groups, rest%g.Groups
 	x.high, x.wide = min(b.high, g.grid[1]-x.at[1]), min(b.wide, g.grid[2]-x.at[2])
 	x.cols = (x.high-1)*b.line + x.wide
-	panels := (x.cols + s.nr - 1) / s.nr
+	return x
+}
 
-	size := b.size(g)
-	seen := sc.floats(g.cg*size + 2*s.lanes)
+// see copies what a part sees of x.
+func (g *convolution) see(x *bandPart, sc *scratch) []float32 {
+	size := g.band.size(g)
+	seen := sc.floats(g.cg*size + 2*g.p.isa.lanes)
 	clear(seen[g.cg*size:])
 	for c := range g.cg {
-		g.copyBand(seen[c*size:], b, (x.n*g.Groups+x.group)*g.cg+c, x.at[0], x.at[1], x.at[2], sc)
+		g.copyBand(seen[c*size:], &g.band, (x.n*g.Groups+x.group)*g.cg+c, x.at[0], x.at[1], x.at[2], sc)
 	}
+	return seen
+}
+
+// bandTask computes a part.
+func (g *convolution) bandTask(t, worker int) {
+	s, sc, b, blocks := g.p.isa, g.p.scratch(worker), &g.band, g.blocks()
+	used, need := sc.used, sc.need
+	x := g.part(t)
+	panels := (x.cols + s.nr - 1) / s.nr
+	seen := g.see(&x, sc)
 	right := sc.floats(panels*s.nr*g.deep + spill)
 	direct := !g.Transposed && b.line == g.out[2]
 	if x.ldc, x.rows = panels*s.nr, min(g.keptRows(), x.end-x.first); !direct {
@@ -261,15 +280,15 @@ func (g *convolution) bandTask(t, worker int) {
 		for ; i < end; i++ {
 			f := &g.phases[i]
 			if f.like != like {
-				g.packBand(right, seen, f, x.cols, panels)
+				g.packBand(right, seen, f, x.cols, panels, plain.kSplit(f.k))
 				like = f.like
 			}
 			slot := 0
 			if g.Transposed {
 				slot = f.start[2]
 			}
-			for k := k0; k < k1; k++ {
-				first := k * g.blockRows()
+			for first := x.first; first < x.end; first += g.blockRows() {
+				k := first / g.blockRows()
 				rows := min(g.blockRows(), g.og-first)
 				q := GemmArgs{M: rows, N: x.ldc, K: f.k, LDC: x.ldc}
 				switch {
@@ -310,9 +329,9 @@ func (g *convolution) startRow(row []float32, o int) {
 	fillWith(row, g.Bias[o])
 }
 
-// packBand packs what a phase sees of a band, as panels.
-func (g *convolution) packBand(dst, seen []float32, f *phase, cols, panels int) {
-	s, b, kb := g.p.isa, &g.band, plain.kSplit(f.k)
+// packBand packs what a phase sees of a band, as panels, in blocks of kb products.
+func (g *convolution) packBand(dst, seen []float32, f *phase, cols, panels, kb int) {
+	s, b := g.p.isa, &g.band
 	places := g.at[g.cg*f.first:][:f.k]
 	for v := 0; v < panels*s.nr; v += s.lanes {
 		from := min(v, (cols-1)/s.lanes*s.lanes) // past the last column it does not matter

@@ -191,7 +191,7 @@ func (g *convolution) copyBand(dst []float32, b *band, channel, d, h0, w0 int, s
 			for remainder := range sw {
 				to := dst[b.place(g, a, r, remainder):][:b.pitch]
 				if !inside {
-					clear(to)
+					g.pad(to)
 					continue
 				}
 				g.copyLine(to, g.X[((channel*g.In[0]+z)*g.In[1]+y)*g.In[2]:][:g.In[2]], w0*sw+g.low[2]+remainder, sc)
@@ -200,13 +200,22 @@ func (g *convolution) copyBand(dst []float32, b *band, channel, d, h0, w0 int, s
 	}
 }
 
+// pad fills a copy where it lies outside of the image.
+func (g *convolution) pad(x []float32) {
+	if g.fill == 0 {
+		clear(x)
+	} else {
+		fillWith(x, g.fill)
+	}
+}
+
 // copyLine copies every stride-th element of a line from x on, with zeros outside of it.
 func (g *convolution) copyLine(dst, line []float32, x int, sc *scratch) {
 	step := g.step[2]
 	before := min(max(0, (-x+step-1)/step), len(dst))
 	inside := min(max(0, (len(line)-x+step-1)/step), len(dst))
-	clear(dst[:before])
-	clear(dst[max(before, inside):])
+	g.pad(dst[:before])
+	g.pad(dst[max(before, inside):])
 	if inside <= before {
 		return
 	}

@@ -20,7 +20,7 @@ func (g *convolution) mostPanels() int { return min(max(1, columnsRoom/(g.p.isa.
 // columns computes the phase.
 func (g *convolution) columns() {
 	p, s := g.p, g.p.isa
-	blocks := (g.og + g.blockRows() - 1) / g.blockRows()
+	blocks := g.blocks()
 	g.packed = p.shared.floats(g.Groups * blocks * g.blockSize())
 	p.share(g.Groups*blocks, 1, (*convBlocks)(g))
 	if p.bad.Load() != 0 {
@@ -41,7 +41,7 @@ type convBlocks convolution
 func (x *convBlocks) do(lo, hi, worker int) {
 	g := (*convolution)(x)
 	s, sc := g.p.isa, g.p.scratch(worker)
-	blocks := (g.og + g.blockRows() - 1) / g.blockRows()
+	blocks := g.blocks()
 	for t := lo; t < hi; t++ {
 		m := t % blocks * g.blockRows()
 		rows := min(g.blockRows(), g.og-m)
@@ -72,7 +72,7 @@ func (g *convolution) block(n, group, m, chunk, worker int) {
 	used, need := sc.used, sc.need
 	b := sc.floats(panels*s.nr*g.k + spill)
 	g.gatherColumns(b, n, group*g.cg, m, cols, panels, sc)
-	blocks := (g.og + g.blockRows() - 1) / g.blockRows()
+	blocks := g.blocks()
 	image := g.Out[(n*g.Cout+group*g.og)*volume(g.out):]
 	ldc := volume(g.out)
 	for k := chunk * blocks / g.chunks; k < (chunk+1)*blocks/g.chunks; k++ {

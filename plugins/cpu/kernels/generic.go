@@ -57,7 +57,7 @@ func genericISA() *isa {
 		},
 	}
 	s.setElementwiseInGo()
-	return s.setStencilsInGo()
+	return s.setStencilsInGo().setIntegersInGo()
 }
 
 func genericPanel(nr int) panel {

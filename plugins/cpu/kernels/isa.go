@@ -75,6 +75,11 @@ type isa struct {
 	casts    map[castTypes]castRoutine // of whole vectors; loops in Go do all others
 	integers map[integerFunction]integerRoutine
 
+	// quads are the products of 8-bit integers for a left operand that is unsigned where it matters, and for such a right one. requantize finishes
+	// sums: dst[i] = round((acc[i] + add[i] + base) * mult[i]), limited, + zero, or 0 where the product is NaN.
+	quads      [2]integerProduct
+	requantize func(dst []uint8, acc, add []int32, mult []float32, to *requantizing)
+
 	sum        func(x []float32) float32
 	sumSquares func(x []float32, mean float32) float32 // sum of (x-mean)^2
 	normalize  func(dst, x, gamma, beta []float32, mean, scale float32)

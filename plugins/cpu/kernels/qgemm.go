@@ -1,8 +1,6 @@
 package kernels
 
-import (
-	"math"
-)
+import "github.com/rlx-go/rlx/core/dtype"
 
 // QGemm describes a product of 8-bit integers: with acc = (X - XZero)·(W - WZero) + Bias, the result is acc * Mult + YZero, rounded half to
 // even and limited to the range of T, which is the type of X too.
@@ -20,146 +18,138 @@ type QGemm[T int8 | uint8] struct {
 	Keep *QKept
 }
 
-// QKept is what QGemm computes in and keeps from call to call.
+// QKept is what QGemm keeps from call to call.
 type QKept struct {
-	x, c      []float32
-	acc       []int32
-	rows, sum []int32 // sums of rows of X and of columns of W
-	Fixed     bool    // W is the same in every call
+	Fixed  bool      // W is the same in every call
+	panels []float32 // of W
+	sum    []int32   // of the columns of W, as they are stored
+	add    []int32
+	mult   []float32
 }
 
-// QGemmScratch is what Multiply keeps for up to m rows, beside what Gemm needs.
-func QGemmScratch(m, n, k int) ScratchSize {
-	return ScratchSize{Other: sizeOf[float32](m*k+m*n) + sizeOf[int32](m*n+m+n)}
+// QGemmScratch is what Multiply needs, for any number of rows.
+func QGemmScratch(p *Pool, n, k int) ScratchSize {
+	s := p.isa
+	units, panels := s.quads[0].units(k), (n+s.nr-1)/s.nr
+	return ScratchSize{
+		Worker: max(floats(s.nr*units), floats(s.mr*units, quadRows*s.mr*units+spill, quadRows*s.mr, s.mr*s.nr, s.mr*s.nr)),
+		Other:  floats(panels*s.nr*units+spill) + sizeOf[int32](2*n) + sizeOf[float32](n),
+	}
 }
 
-// exactFloats is how large the integers may be that a float32 holds, with all that are smaller.
-const exactFloats = 1 << 24
+const quadRows = 8 // panels of rows in a task, at most
 
-// Multiply computes the product through float32: as long as no sum can exceed 2^24, products and sums of integers are exact in it, in
-// any order. K is cut into pieces of that length, whose results are added as integers. In tiles of bfloat16, which holds 8-bit integers
-// exactly, the same is true.
+// signed reports the sign of a type.
+func signed[T int8 | uint8]() bool { return T(0)-1 < 0 }
+
+// Multiply computes the product. Integers are multiplied as they are stored, and the zeros taken off the sums: those of W by the sums of
+// X's rows, those of X by the sums of W's columns. All of it wraps in 32 bits, so the order is of no consequence.
 func (q *QGemm[T]) Multiply(p *Pool) {
 	if q.M == 0 || q.N == 0 {
 		return
 	}
-	k := q.Keep
-	k.x, k.c, k.acc = grown(k.x, q.M*q.K), grown(k.c, q.M*q.N), grown(k.acc, q.M*q.N)
-	k.rows = grown(k.rows, q.M)
-	p.split(q.M, rowGrain(q.K), func(lo, hi, _ int) {
-		for i := lo; i < hi; i++ {
-			sum := int32(0)
-			to := k.x[i*q.K : (i+1)*q.K]
-			for j, v := range q.X[i*q.K : (i+1)*q.K] {
-				to[j] = float32(v)
-				sum += int32(v)
+	s, k := p.isa, q.Keep
+	x := qgemmTasks[T]{QGemm: *q, p: p, by: &s.quads[0], to: requantizingTo(signed[T](), q.YZero)}
+	x.left, x.right = x.by.operands(integerOperand{signed: signed[T](), zero: q.XZero}, integerOperand{signed: q.W.kind == dtype.I8, zero: q.WZero})
+	x.units, x.panels = x.by.units(q.K), (q.N+s.nr-1)/s.nr
+	if !k.Fixed || len(k.sum) != q.N {
+		k.panels, k.sum = resized(k.panels, x.panels*s.nr*x.units+spill), grown(k.sum, q.N)
+		split(p, x.panels, 1+elementGrain/max(1, q.K*s.nr), qgemmPanels[T]{x})
+	}
+	k.add, k.mult = grown(k.add, q.N), grown(k.mult, q.N)
+	for j := range k.add {
+		k.add[j] = int32(q.K*x.left.zero*x.right.zero) - int32(x.left.zero)*k.sum[j]
+		if q.Bias != nil {
+			k.add[j] += q.Bias[j]
+		}
+		k.mult[j] = q.Mult[j%len(q.Mult)]
+	}
+	want := 1
+	if q.M*q.N*q.K > 1<<16 {
+		want = 8 * len(p.workers)
+	}
+	rows := (q.M + s.mr - 1) / s.mr
+	x.high = min(quadRows, max(1, rows/want)) * s.mr
+	x.across = (q.M + x.high - 1) / x.high
+	x.pieces = min(x.panels, (want+x.across-1)/x.across)
+	kept := keep[qgemmTasks[T]](p)
+	*kept = x
+	p.each(x.across*x.pieces, 1, kept)
+}
+
+// qgemmTasks computes blocks of rows by pieces of the columns.
+type qgemmTasks[T int8 | uint8] struct {
+	QGemm[T]
+	p              *Pool
+	by             *integerProduct
+	left, right    integerOperand
+	to             requantizing
+	units, panels  int
+	high           int // rows of a task
+	across, pieces int
+}
+
+func (x *qgemmTasks[T]) do(lo, hi, worker int) {
+	s, sc, k, by, src, dst := x.p.isa, x.p.scratch(worker), x.Keep, x.by, bytesOf(x.X), bytesOf(x.Dst)
+	used, need := sc.used, sc.need
+	rows := min(x.high, x.M)
+	row, a, sums := sc.floats(s.mr*x.units), sc.floats(rows*x.units+spill), sc.ints(rows)
+	acc, tmp := sc.ints(s.mr*s.nr), sc.floats(s.mr*s.nr)
+	to := x.to
+	for t := lo; t < hi; t++ {
+		m := t / x.pieces * x.high
+		rows := min(x.high, x.M-m)
+		for r := 0; r < rows; r += s.mr {
+			h := min(s.mr, rows-r)
+			for i := range h {
+				from, put := src[(m+r+i)*x.K:][:x.K], row[i*x.units:(i+1)*x.units]
+				if x.right.zero != 0 {
+					sums[r+i] = by.put(put, from, x.K, 1, x.left)
+				} else {
+					by.putRow(put, from, x.left)
+				}
 			}
-			k.rows[i] = sum
+			packRows(s, a[r*x.units:], row, x.units, h, x.units)
 		}
-	})
-	q.columns(p)
-	clear(k.acc)
-	g := GemmArgs{M: q.M, N: q.N, LDA: q.K, TransB: q.TransB, LDB: q.N, C: k.c, LDC: q.N, Precision: Float32}
-	if q.TransB {
-		g.LDB = q.K
-	}
-	if p.TakesBlocked(BFloat16) {
-		g.Precision = BFloat16
-	}
-	_, most := limits[T]()
-	piece := exactFloats / (max(most+1, 128) * 256)
-	for at := 0; at < q.K; at += piece {
-		g.K, g.A = min(piece, q.K-at), k.x[at:]
-		if g.B = q.W.from(at * q.N); q.TransB {
-			g.B = q.W.from(at)
-		}
-		Gemm(p, &g)
-		split(p, len(k.acc), elementGrain, adding{k.acc, k.c})
-	}
-	split(p, q.M, rowGrain(q.N), requantizing[T]{q})
-}
-
-// limits are the ends of the type's range.
-func limits[T int8 | uint8]() (lo, hi int) {
-	if T(0)-1 > 0 {
-		return 0, 255
-	}
-	return -128, 127
-}
-
-// columns sums the columns of W where XZero makes a difference.
-func (q *QGemm[T]) columns(p *Pool) {
-	k := q.Keep
-	if q.XZero == 0 || k.Fixed && len(k.sum) == q.N {
-		return
-	}
-	k.sum = grown(k.sum, q.N)
-	p.split(q.N, rowGrain(q.K), func(lo, hi, w int) {
-		buf := p.scratch(w).floats(256)
-		clear(k.sum[lo:hi])
-		if q.TransB {
-			for j := lo; j < hi; j++ {
-				for at := 0; at < q.K; at += len(buf) {
-					for _, v := range q.W.row(p.isa, j*q.K+at, min(len(buf), q.K-at), buf) {
-						k.sum[j] += int32(v)
+		piece := t % x.pieces
+		for q := piece * x.panels / x.pieces; q < (piece+1)*x.panels/x.pieces; q++ {
+			j := q * s.nr
+			w := min(s.nr, x.N-j)
+			for r := 0; r < rows; r += s.mr {
+				h := min(s.mr, rows-r)
+				by.multiply(h, x.units, a[r*x.units:], k.panels[j*x.units:], acc, s.nr, tmp)
+				for i := range h {
+					if to.base = 0; x.right.zero != 0 {
+						to.base = -int32(x.right.zero) * sums[r+i]
 					}
-				}
-			}
-			return
-		}
-		for i := range q.K {
-			for at := lo; at < hi; at += len(buf) {
-				for j, v := range q.W.row(p.isa, i*q.N+at, min(len(buf), hi-at), buf) {
-					k.sum[at+j] += int32(v)
+					s.requantize(dst[(m+r+i)*x.N+j:][:w], acc[i*s.nr:], k.add[j:], k.mult[j:], &to)
 				}
 			}
 		}
-	})
-}
-
-type adding struct {
-	acc []int32
-	c   []float32
-}
-
-func (a *adding) do(lo, hi, _ int) {
-	acc := a.acc[lo:hi]
-	for i, v := range a.c[lo:hi] {
-		acc[i] += int32(v)
 	}
+	sc.giveBack(used, need)
 }
 
-type requantizing[T int8 | uint8] struct{ *QGemm[T] }
+// qgemmPanels packs panels of W, and sums its columns.
+type qgemmPanels[T int8 | uint8] struct{ qgemmTasks[T] }
 
-func (q *requantizing[T]) do(lo, hi, _ int) {
-	k := q.Keep
-	least, most := limits[T]()
-	for i := lo; i < hi; i++ {
-		row := int32(q.K*q.XZero*q.WZero) - int32(q.WZero)*k.rows[i]
-		for j, acc := range k.acc[i*q.N : (i+1)*q.N] {
-			acc += row
-			if q.XZero != 0 {
-				acc -= int32(q.XZero) * k.sum[j]
+func (x *qgemmPanels[T]) do(lo, hi, worker int) {
+	s, sc, k := x.p.isa, x.p.scratch(worker), x.Keep
+	used, need := sc.used, sc.need
+	columns := sc.floats(s.nr * x.units)
+	for q := lo; q < hi; q++ {
+		j := q * s.nr
+		w := min(s.nr, x.N-j)
+		for i := range w {
+			at, step := j+i, x.N
+			if x.TransB {
+				at, step = (j+i)*x.K, 1
 			}
-			if q.Bias != nil {
-				acc += q.Bias[j]
+			if k.sum[j+i] = 0; x.K > 0 {
+				k.sum[j+i] = x.by.put(columns[i*x.units:(i+1)*x.units], x.W.byte[at:], x.K, step, x.right)
 			}
-			mult := q.Mult[0]
-			if len(q.Mult) > 1 {
-				mult = q.Mult[j]
-			}
-			v := math.RoundToEven(float64(float32(acc) * mult))
-			y := 0
-			switch v += float64(q.YZero); {
-			case v != v:
-			case v <= float64(least):
-				y = least
-			case v >= float64(most):
-				y = most
-			default:
-				y = int(v)
-			}
-			q.Dst[i*q.N+j] = T(y)
 		}
+		packColsTrans(s, s.nr, k.panels[j*x.units:], F32(columns), x.units, w, x.units, nil)
 	}
+	sc.giveBack(used, need)
 }

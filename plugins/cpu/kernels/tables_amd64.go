@@ -1,6 +1,10 @@
 package kernels
 
-import "github.com/rlx-go/rlx/core/dtype"
+import (
+	"golang.org/x/sys/cpu"
+
+	"github.com/rlx-go/rlx/core/dtype"
+)
 
 // cpuidLeaf1ECX is the feature word of CPUID leaf 1.
 func cpuidLeaf1ECX() uint32
@@ -38,12 +42,13 @@ func avx2() *isa {
 		fmaLoop: fmaLoopAVX2,
 	}).setElementwise(unaryAVX2, binaryAVX2, compareAVX2, testAVX2, bitsAVX2).setCasts(castAVX2).setIntegers(integerAVX2).setFFT(
 		[8]fftPassAsm{2: fftPass2AVX2, 3: fftPass3AVX2, 4: fftPass4AVX2, 5: fftPass5AVX2, 7: fftPass7AVX2},
-		[8]fftPassAsm{2: fftPlain2AVX2, 3: fftPlain3AVX2, 4: fftPlain4AVX2, 5: fftPlain5AVX2, 7: fftPlain7AVX2}, fftMultiplyAVX2, fftSplitAVX2).setStencils(gatherRowsAVX2, stencilAVX2, stencilEachAVX2).setCopies(copyAtAVX2, evensAVX2, zipAVX2)
+		[8]fftPassAsm{2: fftPlain2AVX2, 3: fftPlain3AVX2, 4: fftPlain4AVX2, 5: fftPlain5AVX2, 7: fftPlain7AVX2}, fftMultiplyAVX2, fftSplitAVX2).setStencils(gatherRowsAVX2, stencilAVX2, stencilEachAVX2).setCopies(copyAtAVX2, evensAVX2, zipAVX2).
+		setHalves([]quadsAsm{halves1x16AVX2, halves2x16AVX2, halves3x16AVX2, halves4x16AVX2, halves5x16AVX2, halves6x16AVX2}, requantizeAVX2)
 }
 
 func avx512() *isa {
 	const lanes = 16
-	return (&isa{
+	s := (&isa{
 		name: "avx512", lanes: lanes, mr: 14,
 		panel: panel{
 			nr:       2 * lanes,
@@ -74,7 +79,13 @@ func avx512() *isa {
 		fmaLoop: fmaLoopAVX512,
 	}).setElementwise(unaryAVX512, binaryAVX512, compareAVX512, testAVX512, bitsAVX512).setCasts(castAVX512).setIntegers(integerAVX512).setFFT(
 		[8]fftPassAsm{2: fftPass2AVX512, 3: fftPass3AVX512, 4: fftPass4AVX512, 5: fftPass5AVX512, 7: fftPass7AVX512},
-		[8]fftPassAsm{2: fftPlain2AVX512, 3: fftPlain3AVX512, 4: fftPlain4AVX512, 5: fftPlain5AVX512, 7: fftPlain7AVX512}, fftMultiplyAVX512, fftSplitAVX512).setStencils(gatherRowsAVX512, stencilAVX512, stencilEachAVX512).setCopies(copyAtAVX512, evensAVX512, zipAVX512)
+		[8]fftPassAsm{2: fftPlain2AVX512, 3: fftPlain3AVX512, 4: fftPlain4AVX512, 5: fftPlain5AVX512, 7: fftPlain7AVX512}, fftMultiplyAVX512, fftSplitAVX512).setStencils(gatherRowsAVX512, stencilAVX512, stencilEachAVX512).setCopies(copyAtAVX512, evensAVX512, zipAVX512).
+		setHalves([]quadsAsm{halves1x32AVX512, halves2x32AVX512, halves3x32AVX512, halves4x32AVX512, halves5x32AVX512, halves6x32AVX512, halves7x32AVX512, halves8x32AVX512, halves9x32AVX512, halves10x32AVX512, halves11x32AVX512, halves12x32AVX512, halves13x32AVX512, halves14x32AVX512}, requantizeAVX512)
+	if cpu.X86.HasAVX512VNNI {
+		s.setQuads([]quadsAsm{quadsLeft1x32, quadsLeft2x32, quadsLeft3x32, quadsLeft4x32, quadsLeft5x32, quadsLeft6x32, quadsLeft7x32, quadsLeft8x32, quadsLeft9x32, quadsLeft10x32, quadsLeft11x32, quadsLeft12x32, quadsLeft13x32, quadsLeft14x32},
+			[]quadsAsm{quadsRight1x32, quadsRight2x32, quadsRight3x32, quadsRight4x32, quadsRight5x32, quadsRight6x32, quadsRight7x32, quadsRight8x32, quadsRight9x32, quadsRight10x32, quadsRight11x32, quadsRight12x32, quadsRight13x32, quadsRight14x32})
+	}
+	return s
 }
 
 // avx512bf16 multiplies pairs of bfloat16 in vectors.

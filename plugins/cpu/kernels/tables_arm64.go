@@ -41,7 +41,7 @@ func neon() *isa {
 		normalize: normalizeOf(lanes, normalizeNEON),
 		strips:    stripsInGo(),
 		fmaLoop:   fmaLoopNEON,
-	}).setElementwise(unaryNEON, binaryNEON, compareNEON, testNEON, bitsNEON).setCasts(castNEON).setStencilsInGo()
+	}).setElementwise(unaryNEON, binaryNEON, compareNEON, testNEON, bitsNEON).setCasts(castNEON).setStencilsInGo().setIntegersInGo()
 }
 
 // neonBF16 multiplies pairs of bfloat16.

@@ -52,6 +52,8 @@ var macroNeeds = []struct {
 	{"VCVTNE2PS2BF16", []string{"AVX512_BF16"}},
 	{"PAIRS", []string{"AVX512_BF16"}},
 	{"FMA", []string{"FMA3"}},
+	{"QUADS", []string{"AVX512_VNNI"}},
+	{"HALVES", []string{"AVX2"}},
 	{"POWERS", []string{"AVX512DQ"}},
 }
 

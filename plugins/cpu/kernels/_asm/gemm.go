@@ -50,8 +50,8 @@ func names(groups ...[]VecPhysical) (out []any) {
 	return out
 }
 
-// product writes one kernel; row multiplies, as fmaRow does.
-func product(v vec, rows, vecs int, name, sig string, row func(disp int, x VecPhysical, b, sums []VecPhysical)) {
+// productSums writes a kernel up to its sums; row multiplies, as fmaRow does. Registers bs are free then.
+func productSums(v vec, rows, vecs int, name, sig string, row func(disp int, x VecPhysical, b, sums []VecPhysical)) (sums [][]VecPhysical, bs []VecPhysical) {
 	width := vecs * v.bytes() // of a row of the panel
 	TEXT(name, NOSPLIT, sig)
 	Doc(fmt.Sprintf("%s is the kernel for %d rows, as genGemm describes.", name, rows))
@@ -67,14 +67,14 @@ func product(v vec, rows, vecs int, name, sig string, row func(disp int, x VecPh
 	if v.wide() {
 		last = 32
 	}
-	sums := make([][]VecPhysical, rows)
+	sums = make([][]VecPhysical, rows)
 	for i := range sums {
 		for j := range vecs {
 			sums[i] = append(sums[i], v.phys(vecs*i+j))
 			v.clear(sums[i][j])
 		}
 	}
-	bs := []VecPhysical{v.phys(last - 1), v.phys(last - 2)}[:vecs]
+	bs = []VecPhysical{v.phys(last - 1), v.phys(last - 2)}[:vecs]
 	tmp := []VecPhysical{v.phys(last - 3), v.phys(last - 4)}
 	// C is needed after the loop: fetch its lines now.
 	MOVQ(productC, productCursor)
@@ -116,7 +116,12 @@ func product(v vec, rows, vecs int, name, sig string, row func(disp int, x VecPh
 	DECQ(productK)
 	JNE(LabelRef("single"))
 	Label("done")
+	return sums, bs
+}
 
+// product writes one kernel.
+func product(v vec, rows, vecs int, name, sig string, row func(disp int, x VecPhysical, b, sums []VecPhysical)) {
+	sums, bs := productSums(v, rows, vecs, name, sig, row)
 	// The order of the additions is fixed: product, earlier blocks of k, bias, residual.
 	end := len(sums) - 1
 	add := func(step GPPhysical) {

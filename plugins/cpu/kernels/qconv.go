@@ -1,0 +1,190 @@
+package kernels
+
+// QConv describes a convolution of 8-bit integers with channels first: with acc the convolution of X - XZero with W - WZero, plus Bias,
+// the result is acc * Mult + YZero as of QGemm. X counts as XZero in the padding.
+type QConv[T int8 | uint8] struct {
+	Size    ConvArgs // not transposed, not Last; its slices are nil
+	X, Dst  []T
+	W       []uint8
+	WSigned bool
+
+	Mult []float32 // one, or Cout
+	Bias []int32   // Cout, or nil
+
+	XZero, WZero, YZero int
+
+	Keep *QConvKept
+}
+
+// QConvKept is what QConv keeps from call to call.
+type QConvKept struct {
+	Fixed  bool      // W is the same in every call
+	packed []float32 // weights
+	sum    []int32   // of the weights of output channels, as they are stored
+	ones   []float32 // a row of weights that adds what the taps see
+	tasks  any
+}
+
+// qconv is one at work. Channels are units: it is a convolution of 32-bit numbers whose products differ.
+type qconv[T int8 | uint8] struct {
+	convolution
+	QConv[T]
+	by          *integerProduct
+	left, right integerOperand // weights and image
+	to          requantizing
+	channels    int // of a group
+	taps        int
+}
+
+// Run computes the convolution.
+func (q *QConv[T]) Run(p *Pool) {
+	x, ok := q.Keep.tasks.(*qconv[T])
+	if !ok {
+		x = new(qconv[T])
+		q.Keep.tasks = x
+	}
+	x.QConv, x.ConvArgs, x.p, x.by, x.to = *q, q.Size, p, &p.isa.quads[1], requantizingTo(signed[T](), q.YZero)
+	x.out = x.OutSize()
+	if volume(x.out)*x.N*x.Cout == 0 {
+		return
+	}
+	x.left, x.right = x.by.operands(integerOperand{signed: q.WSigned, zero: q.WZero}, integerOperand{signed: signed[T](), zero: q.XZero})
+	x.channels, x.og, x.taps = q.Size.Cin/x.Groups, x.Cout/x.Groups, volume(x.Kernel)
+	x.cg = x.by.units(x.channels)
+	x.Cin, x.fill = x.cg*x.Groups, x.by.word(x.right)
+	x.list()
+	x.k = x.deep
+	p.shared.reset()
+	plane := volume(x.In)
+	x.ConvArgs.X = p.shared.floats(x.N * x.Cin * plane)
+	p.share(x.N*x.Cin, 1+elementGrain/max(1, plane), (*qconvImage[T])(x))
+	k := q.Keep
+	if depth := x.deep; !k.Fixed || len(k.sum) != x.Cout {
+		k.packed, k.ones, k.sum = resized(k.packed, x.Groups*x.blocks()*x.blockSize()), resized(k.ones, depth), grown(k.sum, x.Cout)
+		p.share(x.Groups*x.blocks(), 1, (*qconvWeights[T])(x))
+	}
+	x.cut()
+	p.each(x.N*x.Groups*x.band.tasks(&x.convolution)*x.chunks, 1, x)
+}
+
+// QConvScratch is what Run needs.
+func (g *ConvArgs) QConvScratch(p *Pool) ScratchSize {
+	s := p.isa
+	c := convolution{ConvArgs: *g, p: p, og: g.Cout / g.Groups, out: g.OutSize()}
+	c.cg = s.quads[1].units(g.Cin / g.Groups)
+	c.reach()
+	c.k = c.deep
+	most := c.mostColumns()
+	return ScratchSize{
+		Shared: floats(g.N * c.cg * g.Groups * volume(g.In)),
+		Worker: max(c.productScratch()+floats(most, most, most, s.mr*most, s.mr*s.nr), floats(s.mr*c.deep)),
+		Other:  floats(g.Groups*c.blocks()*c.blockSize(), c.deep) + sizeOf[int32](g.Cout) + sizeOf[int](c.deep) + sizeOf[tap](volume(g.Kernel)),
+	}
+}
+
+// qconvImage stores planes of units of channels.
+type qconvImage[T int8 | uint8] qconv[T]
+
+func (x *qconvImage[T]) do(lo, hi, _ int) {
+	plane, src := volume(x.In), bytesOf(x.QConv.X)
+	for t := lo; t < hi; t++ {
+		first := t % x.cg * x.by.unit
+		n := min(x.by.unit, x.channels-first)
+		from := src[(t/x.cg*x.channels+first)*plane:][:n*plane]
+		x.by.putPlanes(x.ConvArgs.X[t*plane:(t+1)*plane], from, n, x.right)
+	}
+}
+
+// qconvWeights packs blocks of the weights.
+type qconvWeights[T int8 | uint8] qconv[T]
+
+func (x *qconvWeights[T]) do(lo, hi, worker int) {
+	s, sc, k, by := x.p.isa, x.p.scratch(worker), x.Keep, x.by
+	g := (*qconv[T])(x)
+	depth := x.deep
+	used, need := sc.used, sc.need
+	rows := sc.floats(s.mr * depth)
+	for t := lo; t < hi; t++ {
+		first := t % g.blocks() * g.blockRows()
+		for r, end := first, min(first+g.blockRows(), x.og); r < end; r += s.mr {
+			h, o := min(s.mr, end-r), t/g.blocks()*x.og+r
+			for i := range h {
+				sum := int32(0)
+				for c := range x.cg {
+					n := min(by.unit, x.channels-c*by.unit)
+					for l := range x.taps {
+						sum += by.put(rows[i*depth+c*x.taps+l:][:1], x.W[((o+i)*x.channels+c*by.unit)*x.taps+l:], n, x.taps, x.left)
+					}
+				}
+				k.sum[o+i] = sum
+			}
+			packRows(s, k.packed[t*g.blockSize()+(r-first)*depth:], rows, depth, h, depth)
+		}
+	}
+	if lo == 0 {
+		one := [4]uint8{1, 1, 1, 1}
+		for c := range x.cg {
+			for l := range x.taps {
+				by.put(k.ones[c*x.taps+l:][:1], one[:], min(by.unit, x.channels-c*by.unit), 1, integerOperand{})
+			}
+		}
+	}
+	sc.giveBack(used, need)
+}
+
+func (x *qconv[T]) do(lo, hi, worker int) {
+	for t := lo; t < hi; t++ {
+		x.task(t, worker)
+	}
+}
+
+// task computes a part of the result.
+func (x *qconv[T]) task(t, worker int) {
+	s, sc, g, by, k := x.p.isa, x.p.scratch(worker), &x.convolution, x.by, x.Keep
+	used, need := sc.used, sc.need
+	y, f := g.part(t), &g.phases[0]
+	panels := (y.cols + s.nr - 1) / s.nr
+	seen := g.see(&y, sc)
+	right := sc.floats(panels*s.nr*f.k + spill)
+	g.packBand(right, seen, f, y.cols, panels, max(1, f.k))
+	ldc := panels * s.nr
+	acc, add, mult, tmp := sc.ints(s.mr*ldc), sc.ints(ldc), sc.floats(ldc), sc.floats(s.mr*s.nr)
+	row := storedBytes(sc.floats(ldc / 4))
+	columns := func(rows int, a []float32, c []int32) {
+		for q := 0; q < ldc; q += s.nr {
+			by.multiply(rows, f.k, a, right[q*f.k:], c[q:], ldc, tmp)
+		}
+	}
+	if clear(add); x.left.zero != 0 {
+		columns(1, k.ones, add)
+		for i := range add {
+			add[i] *= -int32(x.left.zero)
+		}
+	}
+	fillWith(mult, x.Mult[0])
+	to, dst := x.to, bytesOf(x.Dst)
+	whole := g.band.line == g.out[2]
+	for r := y.first; r < y.end; r += s.mr {
+		h, o := min(s.mr, y.end-r), y.group*x.og+r
+		columns(h, k.packed[(y.group*g.blocks()+r/g.blockRows())*g.blockSize()+r%g.blockRows()*f.k:], acc)
+		for i := range h {
+			to.base = int32(x.channels*x.taps*x.left.zero*x.right.zero) - int32(x.right.zero)*k.sum[o+i]
+			if x.QConv.Bias != nil {
+				to.base += x.QConv.Bias[o+i]
+			}
+			if len(x.Mult) > 1 {
+				fillWith(mult, x.Mult[o+i])
+			}
+			image := dst[(y.n*x.Cout+o+i)*volume(g.out)+dot3(y.at, places(g.out)):]
+			if whole {
+				s.requantize(image[:y.cols], acc[i*ldc:], add, mult, &to)
+				continue
+			}
+			s.requantize(row[:y.cols], acc[i*ldc:], add, mult, &to)
+			for line := range y.high {
+				copy(image[line*g.out[2]:][:y.wide], row[line*g.band.line:])
+			}
+		}
+	}
+	sc.giveBack(used, need)
+}
