@@ -40,6 +40,11 @@ type Place struct {
 	Parent int
 }
 
+// Overlaps reports whether two places share bytes.
+func (p Place) Overlaps(q Place) bool {
+	return p.Space == q.Space && p.Offset < q.Offset+q.Size && q.Offset < p.Offset+p.Size
+}
+
 // Step runs one node, and for a tuple node writes the values of all of its selectors.
 type Step struct{ Node int }
 

@@ -34,6 +34,7 @@ type executable struct {
 	clock                               *clock // made by the first run that is profiled
 	dispatches                          []dispatch
 	statuses                            int // slots in status
+	groups                              int // in which dispatches are
 
 	tape *tape          // of the next run, if it has the sizes of the last one; nil if not recorded yet
 	b    *program.Bound // sizes of the parameters that are on the device, nil if there are none
@@ -43,15 +44,18 @@ type executable struct {
 
 // dispatch is one start of a shader.
 type dispatch struct {
-	step     int
-	node     *ir.Node
+	step     int      // of a group the last
+	node     *ir.Node // of step
 	shader   kernels.Shader
 	source   source
 	pipeline *pipeline
-	group    *wgpu.BindGroup
+	bound    *wgpu.BindGroup
 	at, size int64 // of its parameters in the parameter buffer
 	status   int   // slot in the status buffer, or -1
 	stateful bool  // it binds the state, so its bind group is made when a run names one
+
+	steps []*ir.Node // nodes of the steps of a group, in whose place it runs; nil for the shader of a step
+	group int        // that this is, or that may run in its place; -1 for none
 
 	x, y uint32 // workgroups for the last sizes, 0 if there is nothing to do
 }
@@ -205,11 +209,11 @@ func (x *executable) bindGroup(d *dispatch) error {
 	}
 	x.g.calls.Lock()
 	defer x.g.calls.Unlock()
-	if d.group != nil {
-		d.group.Release()
-		d.group = nil
+	if d.bound != nil {
+		d.bound.Release()
+		d.bound = nil
 	}
-	if d.group, err = x.g.device.CreateBindGroup(&wgpu.BindGroupDescriptor{Label: d.node.Label(), Layout: d.pipeline.layout, Entries: entries}); err != nil {
+	if d.bound, err = x.g.device.CreateBindGroup(&wgpu.BindGroupDescriptor{Label: d.node.Label(), Layout: d.pipeline.layout, Entries: entries}); err != nil {
 		return x.unprepared(d, err)
 	}
 	return nil
@@ -251,8 +255,8 @@ func (x *executable) release() {
 	x.tape.release()
 	x.tape = nil
 	for _, d := range x.dispatches {
-		if d.group != nil {
-			d.group.Release()
+		if d.bound != nil {
+			d.bound.Release()
 		}
 	}
 	x.dispatches = nil

@@ -25,6 +25,9 @@ type interval struct{ from, to, at int64 }
 // plan chooses the shaders, plans the memory and writes the shaders' texts.
 func (x *executable) plan() error {
 	names := map[string]bool{}
+	uses := x.p.Graph.UseCounts()
+	var group dispatch
+	within := 0 // steps of group that are left
 	for i, s := range x.p.Steps {
 		n := x.p.Graph.Nodes[s.Node]
 		k, why := kernels.Find(n)
@@ -35,17 +38,22 @@ func (x *executable) plan() error {
 		if k.Scratch != nil {
 			x.scratchBytes = max(x.scratchBytes, k.Scratch(n))
 		}
-		for _, s := range k.Shaders(n, x.g.limits) {
-			d := dispatch{step: i, node: n, shader: s, status: -1}
-			if slices.ContainsFunc(s.Bindings, func(b kernels.Binding) bool { return b.Operand == kernels.Status }) {
-				d.status = x.statuses
-				x.statuses++
+		if within == 0 {
+			if group, within = x.findGroup(i, uses); within > 0 {
+				x.groups++
 			}
-			d.stateful = x.isStateful(s, &d)
-			d.at, d.size = x.paramBytes, fieldBytes(s.Fields)
-			x.paramBytes += program.AlignUp(d.size)
-			x.dispatches = append(x.dispatches, d)
 		}
+		for _, s := range k.Shaders(n, x.g.limits) {
+			d := dispatch{step: i, node: n, shader: s, group: -1}
+			if within > 0 {
+				d.group = x.groups - 1
+			}
+			x.add(d)
+		}
+		if within--; within == 0 {
+			x.add(dispatch{step: i, node: n, shader: group.shader, steps: group.steps, group: x.groups - 1})
+		}
+		within = max(within, 0)
 	}
 	x.paramBytes = max(x.paramBytes, program.Align)
 	for name := range names {
@@ -64,6 +72,44 @@ func (x *executable) plan() error {
 	x.scratch, x.status = x.g.planSpace(x.scratchBytes), x.g.planSpace(int64(x.statuses)*program.Align)
 	x.stateShape = x.g.planSpace(x.p.StateSize)
 	return x.planTexts()
+}
+
+// add plans a dispatch after those before.
+func (x *executable) add(d dispatch) {
+	d.status = -1
+	if slices.ContainsFunc(d.shader.Bindings, func(b kernels.Binding) bool { return b.Operand == kernels.Status }) {
+		d.status = x.statuses
+		x.statuses++
+	}
+	d.stateful = x.isStateful(d.shader, &d)
+	d.at, d.size = x.paramBytes, fieldBytes(d.shader.Fields)
+	x.paramBytes += program.AlignUp(d.size)
+	x.dispatches = append(x.dispatches, d)
+}
+
+// mostGrouped is how many steps a group has at most.
+const mostGrouped = 8
+
+// findGroup finds the group that begins at a step, and its number of steps; 0 if there is none. In a group no invocation waits for
+// another workgroup, so what it writes must not lie where it reads.
+func (x *executable) findGroup(first int, uses []int) (dispatch, int) {
+	var nodes []*ir.Node
+	for _, s := range x.p.Steps[first:min(first+mostGrouped, len(x.p.Steps))] {
+		nodes = append(nodes, x.p.Graph.Nodes[s.Node])
+	}
+	g, ok := kernels.FindGroup(nodes, uses, x.g.limits)
+	if !ok {
+		return dispatch{}, 0
+	}
+	d := dispatch{shader: g.Shader, steps: nodes[:g.Steps]}
+	for i, b := range g.Shader.Bindings {
+		for _, other := range g.Shader.Bindings[:i] {
+			if n, o := d.operand(b), d.operand(other); n != nil && o != nil && n != o && (b.Operand < 0 || other.Operand < 0) && x.p.Places[n.ID].Overlaps(x.p.Places[o.ID]) {
+				return dispatch{}, 0
+			}
+		}
+	}
+	return d, g.Steps
 }
 
 // planWeights lists the parts of the weights section that steps read, and returns their size on the device.
@@ -168,18 +214,22 @@ func (x *executable) operand(d *dispatch, b kernels.Binding) (s *space, offset, 
 	case kernels.Status:
 		return x.status, int64(d.status) * program.Align, 4
 	}
-	pl := x.p.Places[operandNode(n, b.Operand).ID]
+	pl := x.p.Places[d.operand(b).ID]
 	s, offset = x.locate(pl)
 	return s, offset, pl.Size
 }
 
-// operandNode is the node whose value is bound, nil if no value is.
-func operandNode(n *ir.Node, operand int) *ir.Node {
-	if operand >= 0 {
-		return n.In[operand]
+// operand is the node whose value is bound, nil if no value is.
+func (d *dispatch) operand(b kernels.Binding) *ir.Node {
+	n := d.node
+	if d.steps != nil {
+		n = d.steps[b.Of]
+	}
+	if b.Operand >= 0 {
+		return n.In[b.Operand]
 	}
 	results := n.Values()
-	if i := slices.IndexFunc(results, func(r *ir.Node) bool { _, k := r.Maker(); return kernels.Result(k) == operand }); i >= 0 {
+	if i := slices.IndexFunc(results, func(r *ir.Node) bool { _, k := r.Maker(); return kernels.Result(k) == b.Operand }); i >= 0 {
 		return results[i]
 	}
 	return nil

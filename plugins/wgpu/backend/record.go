@@ -126,7 +126,7 @@ func (c *recording) dispatch(d *dispatch) {
 		c.pass = c.enc.BeginComputePass(nil)
 	}
 	c.pass.SetPipeline(d.pipeline.ComputePipeline)
-	c.pass.SetBindGroup(0, d.group, nil)
+	c.pass.SetBindGroup(0, d.bound, nil)
 	c.pass.DispatchWorkgroups(d.x, d.y, 1)
 	c.flow.dispatches++
 }

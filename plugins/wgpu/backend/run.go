@@ -34,8 +34,15 @@ func (x *executable) bind(syms map[string]int64) error {
 	var data []byte
 	for i := range x.dispatches {
 		d := &x.dispatches[i]
-		s := b.Steps[d.step]
-		c := &kernels.Call{In: s.In, Out: s.Outs[0], Outs: s.Outs}
+		s, c := b.Steps[d.step], call(b.Steps[d.step])
+		if d.steps != nil {
+			var calls []*kernels.Call
+			for k := range d.steps {
+				calls = append(calls, call(b.Steps[d.step-len(d.steps)+1+k]))
+			}
+			c = calls[0]
+			c.Group = calls
+		}
 		data = append(data, make([]byte, d.at-int64(len(data)))...)
 		p := d.shader.Params(c)
 		d.x, d.y = 0, 0
@@ -59,6 +66,10 @@ func (x *executable) bind(syms map[string]int64) error {
 	}
 	x.b, x.syms = b, maps.Clone(syms)
 	return nil
+}
+
+func call(s program.BoundStep) *kernels.Call {
+	return &kernels.Call{In: s.In, Out: s.Outs[0], Outs: s.Outs}
 }
 
 // Run executes the program once. Without options that observe single steps it takes few submissions, see flow.
@@ -182,6 +193,7 @@ func (c *recording) dispatchAll() error {
 		}
 		x.g.wait()
 	}
+	grouped := c.grouped()
 	for i := range x.p.Steps {
 		if c.needed != nil && !c.needed[i] {
 			for next < len(x.dispatches) && x.dispatches[next].step == i {
@@ -207,7 +219,9 @@ func (c *recording) dispatchAll() error {
 			return err
 		}
 		for ; next < len(x.dispatches) && x.dispatches[next].step == i; next++ {
-			c.dispatch(&x.dispatches[next])
+			if d := &x.dispatches[next]; d.group < 0 || grouped[d.group] == (d.steps != nil) {
+				c.dispatch(d)
+			}
 		}
 		c.flow.next = i + 1
 		if err := c.mark(i + 1); err != nil {
@@ -229,6 +243,22 @@ func (c *recording) dispatchAll() error {
 		}
 	}
 	return c.begin()
+}
+
+// grouped reports for each group whether it runs in place of its steps' own shaders: if all of its steps run, and nothing looks at what is between
+// them.
+func (c *recording) grouped() []bool {
+	out := make([]bool, c.x.groups)
+	for _, d := range c.x.dispatches {
+		if d.steps != nil && d.x > 0 && !c.single() {
+			steps := c.needed
+			if steps != nil {
+				steps = steps[d.step+1-len(d.steps) : d.step+1]
+			}
+			out[d.group] = !slices.Contains(steps, false)
+		}
+	}
+	return out
 }
 
 // look observes step i, which has ended, in runs that observe single steps.

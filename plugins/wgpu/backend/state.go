@@ -216,7 +216,7 @@ func (x *executable) onDevice(st device.State) (*state, error) {
 // isStateful reports whether a shader binds the state space.
 func (x *executable) isStateful(s kernels.Shader, d *dispatch) bool {
 	for _, b := range s.Bindings {
-		if n := operandNode(d.node, b.Operand); n != nil && x.p.Places[n.ID].Space == program.State {
+		if n := d.operand(b); n != nil && x.p.Places[n.ID].Space == program.State {
 			return true
 		}
 	}

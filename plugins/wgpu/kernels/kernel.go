@@ -77,6 +77,7 @@ type Shader struct {
 type Binding struct {
 	Name    string
 	Operand int
+	Of      int // the step of a group whose operand it is
 	// Vec is the number of elements per access: 0 for typed access to single elements, 4 for vectors of four f32 or u32, or
 	// of four f16 or bf16 that are widened and rounded.
 	Vec int
@@ -89,6 +90,8 @@ type Call struct {
 	In   []program.Operand
 	Out  program.Operand   // the result; the first of several
 	Outs []program.Operand // all results
+
+	Group []*Call // of the steps of a group, this one's first
 }
 
 var registry = map[string]Kernel{}

@@ -42,14 +42,19 @@ var _ = register(Kernel{
 				{Name: "y", Operand: Out, DType: words, Vec: vecOf(u.words)}, {Name: "status", Operand: Status, DType: dtype.U32},
 			},
 			Params: func(c *Call) []uint32 {
-				_, have, inner := around(c.Out.Shape, axis)
 				if numel(c.Out.Shape) == 0 {
 					return nil
 				}
-				t := c.In[1].Shape[axis]
-				return []uint32{uint32(count(c)), uint32(t * inner / per), uint32(have * inner / per), uint32(inner / per), uint32(have - t)}
+				return append([]uint32{uint32(count(c))}, appendSizes(c, axis, per)...)
 			},
 			Groups: func(c *Call) int { return max(1, ceilDiv(ceilDiv(count(c), each), group)) },
 		}}
 	},
 })
+
+// appendSizes are the sizes of the rows, of the state and of a row, in units of per elements, and the last row where the rows may begin.
+func appendSizes(c *Call, axis, per int) []uint32 {
+	_, have, inner := around(c.Out.Shape, axis)
+	t := c.In[1].Shape[axis]
+	return []uint32{uint32(t * inner / per), uint32(have * inner / per), uint32(inner / per), uint32(have - t)}
+}

@@ -20,14 +20,25 @@ var (
 )
 
 var (
-	_ = register(Kernel{Op: "matmul", Takes: "(" + floats + "...)", Shaders: func(n *ir.Node, l Limits) []Shader {
-		a := n.Attrs.(op.MatMulAttrs)
-		return matmul(n, op.FusedMatMulAttrs{TransA: a.TransA, TransB: a.TransB}, l)
-	}})
-	_ = register(Kernel{Op: "fused_matmul", Takes: "(" + floats + "...) if act = " + acts(), Shaders: func(n *ir.Node, l Limits) []Shader {
-		return matmul(n, n.Attrs.(op.FusedMatMulAttrs), l)
-	}})
+	_ = register(Kernel{Op: "matmul", Takes: "(" + floats + "...)", Shaders: products})
+	_ = register(Kernel{Op: "fused_matmul", Takes: "(" + floats + "...) if act = " + acts(), Shaders: products})
 )
+
+func products(n *ir.Node, l Limits) []Shader {
+	a, _ := productAttrs(n)
+	return matmul(n, a, l)
+}
+
+// productAttrs reads a product as one with an epilogue.
+func productAttrs(n *ir.Node) (a op.FusedMatMulAttrs, ok bool) {
+	switch a := n.Attrs.(type) {
+	case op.FusedMatMulAttrs:
+		return a, true
+	case op.MatMulAttrs:
+		return op.FusedMatMulAttrs{TransA: a.TransA, TransB: a.TransB}, true
+	}
+	return a, false
+}
 
 // floats are the element types of kernels that compute in f32.
 const floats = "f32|f16|bf16"
@@ -106,14 +117,11 @@ func fours(d ir.Dim) bool { return d.IsStatic() && d.B%4 == 0 && d.B > 0 }
 // matmul chooses between the kernels that fetch vectors of four, for one row, few and many, and the general one. Where the number of rows is
 // known at run time only, each run takes the kernel for its own.
 func matmul(n *ir.Node, a op.FusedMatMulAttrs, l Limits) []Shader {
-	x, w := n.In[0].Type, n.In[1].Type
-	axis := func(t ir.Type, fromEnd int) ir.Dim { return t.Shape[t.Rank()-fromEnd] }
-	// The axis along which a vector of each operand lies.
-	if x.DType != dtype.F32 || n.Type.DType != dtype.F32 || !fours(axis(x, 1)) || !fours(axis(w, 1)) || !allAligned(n.In[:2]) {
+	if !inVectors(n) {
 		return []Shader{matmulDot(n, a)}
 	}
 	most := largest(n, a)
-	if most.matrix != 1 || !a.TransB || a.TransA || l.Tile != nil {
+	if !byRows(n, a, l) {
 		return []Shader{matmulTiled(n, a, l)}
 	}
 	least := smallest(n, a)
@@ -127,6 +135,18 @@ func matmul(n *ir.Node, a op.FusedMatMulAttrs, l Limits) []Shader {
 	take(2, rowsFew, func() Shader { return matmulRows(n, a) })
 	take(rowsFew+1, most.m, func() Shader { return matmulTiled(n, a, l) })
 	return out
+}
+
+// inVectors reports whether both operands are read in vectors of four.
+func inVectors(n *ir.Node) bool {
+	x, w := n.In[0].Type, n.In[1].Type
+	axis := func(t ir.Type, fromEnd int) ir.Dim { return t.Shape[t.Rank()-fromEnd] } // along which a vector lies
+	return x.DType == dtype.F32 && n.Type.DType == dtype.F32 && fours(axis(x, 1)) && fours(axis(w, 1)) && allAligned(n.In[:2])
+}
+
+// byRows reports whether the number of rows decides which kernel a run takes: all rows are multiplied by one weight [N,K].
+func byRows(n *ir.Node, a op.FusedMatMulAttrs, l Limits) bool {
+	return inVectors(n) && largest(n, a).matrix == 1 && a.TransB && !a.TransA && l.Tile == nil
 }
 
 // forRows is a shader of a product that has something to do for these numbers of rows only.

@@ -2,6 +2,8 @@ package kernels
 
 import (
 	_ "embed"
+	"fmt"
+	"math"
 
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
@@ -11,35 +13,177 @@ import (
 //go:embed matmul_vector.wgsl
 var matmulVectorWGSL string
 
+func init() { groupings = append(groupings, vectorGroup) }
+
+// vectors is one shader for products of one row x [1,K] with weights [N,K]: their results by themselves, or multiplied with each other.
+type vectors struct {
+	Products []vectorProduct
+	Gated    bool // the results are multiplied
+	Quads    int  // where x is normalised first, its vectors of four
+
+	Lanes, Each, Columns int // see matmul_vector.wgsl
+}
+
+// vectorProduct is what the template knows of a product.
+type vectorProduct struct {
+	I                    int
+	Bias, Residual, Gate bool
+	Act                  string
+}
+
+// vectorStep is the node of a product, and its place in a group.
+type vectorStep struct {
+	node  *ir.Node
+	attrs op.FusedMatMulAttrs
+	of    int
+}
+
+// Norm, Last, Sums and Of are for the template.
+func (v vectors) Norm() bool { return v.Quads > 0 }
+func (v vectors) Last() int  { return len(v.Products) - 1 }
+func (v vectors) Sums() int {
+	if v.Gated {
+		return len(v.Products)
+	}
+	return 1
+}
+func (v vectors) Of(i int) any {
+	return struct {
+		vectors
+		vectorProduct
+	}{v, v.Products[i]}
+}
+
+// Sum is the index of a product's sums.
+func (p vectorProduct) Sum() int {
+	if p.Gate {
+		return p.I
+	}
+	return 0
+}
+
 // matmulVector is for x [1,K] and a weight [N,K].
 func matmulVector(n *ir.Node, a op.FusedMatMulAttrs) Shader {
-	size := largest(n, a)
-	lanes, each := 32, 2
+	return vectorShader([]vectorStep{{n, a, 0}}, nil, 0)
+}
+
+// vectorShader makes the shader. norm is the node that normalises x, nil for none. gate is the step that multiplies the results, 0 for none.
+func vectorShader(steps []vectorStep, norm *ir.Node, gate int) Shader {
+	k, columns := 0, 0
+	v := vectors{Gated: gate > 0, Lanes: 32, Each: 2}
+	s := Shader{Name: steps[0].node.Op.Name, Body: matmulVectorWGSL, Fields: []string{"groups", "k_size"},
+		Bindings: []Binding{{Name: "a", Operand: 0, Vec: 4, DType: dtype.F32}}}
+	for i, p := range steps {
+		size := largest(p.node, p.attrs)
+		k, columns = size.k, columns+size.n
+		v.Products = append(v.Products, vectorProduct{i, p.attrs.HasBias, p.attrs.HasResidual, v.Gated, p.attrs.Act})
+		add := func(name string, operand, vec int) {
+			if operand >= 0 {
+				s.Bindings = append(s.Bindings, Binding{Name: fmt.Sprint(name, i, "_"), Operand: operand, Of: p.of, Vec: vec, DType: p.node.In[operand].Type.DType})
+			}
+		}
+		add("b", 1, 4)
+		add("bias", p.attrs.Bias(), 0)
+		add("residual", p.attrs.Residual(), 0)
+		if !v.Gated {
+			s.Bindings = append(s.Bindings, Binding{Name: fmt.Sprint("y", i, "_"), Operand: Out, Of: p.of, DType: dtype.F32})
+		}
+		s.Fields = append(s.Fields, fmt.Sprint("end", i), fmt.Sprint("n_size", i))
+	}
+	if v.Gated {
+		s.Bindings = append(s.Bindings, Binding{Name: "y0_", Operand: Out, Of: gate, DType: dtype.F32})
+	}
+	var ofNorm []uint32
+	if norm != nil {
+		v.Quads = k / 4
+		s.Bindings = append(s.Bindings, Binding{Name: "gamma", Operand: 1, Vec: 4, DType: dtype.F32}, Binding{Name: "beta", Operand: 2, Vec: 4, DType: dtype.F32})
+		s.Fields = append(s.Fields, "count:f32", "eps:f32")
+		ofNorm = []uint32{math.Float32bits(float32(k)), math.Float32bits(float32(norm.Attrs.(op.RmsNormAttrs).Eps))}
+	}
 	switch {
-	case size.k >= 4096:
-		lanes = 128
-	case size.k >= 1024:
-		lanes = 64
+	case k >= 4096:
+		v.Lanes = 128
+	case k >= 1024:
+		v.Lanes = 64
 	}
-	if size.n < 2048 { // more workgroups rather than fewer reads of x
-		each = 1
+	if columns < 2048 || v.Gated { // more workgroups rather than fewer reads of x
+		v.Each = 1
 	}
-	columns := 256 / lanes * each
-	s := Shader{
-		Name: n.Op.Name, Body: matmulVectorWGSL,
-		Consts:   map[string]any{"Lanes": lanes, "Each": each, "Columns": columns, "Bias": a.HasBias, "Residual": a.HasResidual, "Act": a.Act},
-		Fields:   []string{"groups", "n_size", "k_size"},
-		Bindings: []Binding{{Name: "a", Operand: 0, Vec: 4, DType: dtype.F32}, {Name: "b", Operand: 1, Vec: 4, DType: n.In[1].Type.DType}},
+	v.Columns = 256 / v.Lanes * v.Each
+	s.Consts = v
+	sizes := func(c *Call, p vectorStep) product {
+		if p.of > 0 {
+			c = c.Group[p.of]
+		}
+		return called(p.attrs, c)
 	}
-	s.Bindings = append(s.Bindings, epilogue(a.Bias(), a.Residual(), 0)...)
-	s.Groups = func(c *Call) int { return ceilDiv(called(a, c).n, columns) }
-	s.Loops = func(c *Call) int { return loop(ceilDiv(called(a, c).k/4, lanes), 0) + 1 + loop(lanes/8, 0) }
+	s.Groups = func(c *Call) (end int) {
+		for i, p := range steps {
+			if i == 0 || !v.Gated {
+				end += ceilDiv(sizes(c, p).n, v.Columns)
+			}
+		}
+		return end
+	}
+	s.Loops = func(c *Call) int {
+		return 2*loop(ceilDiv(k/4, v.Lanes), 0) + 1 + loop(v.Lanes/8, 0) + 2*loop(ceilDiv(v.Quads, 256), 0) + loop(32, 0)
+	}
 	s.Params = func(c *Call) []uint32 {
-		p := called(a, c)
-		if numel(c.Out.Shape) == 0 {
+		p := sizes(c, steps[0])
+		if p.m != 1 || p.n == 0 {
 			return nil
 		}
-		return []uint32{uint32(s.Groups(c)), uint32(p.n), uint32(p.k)}
+		list, end := []uint32{uint32(s.Groups(c)), uint32(p.k)}, 0
+		for _, step := range steps {
+			n := sizes(c, step).n
+			end += ceilDiv(n, v.Columns)
+			list = append(list, uint32(end), uint32(n))
+		}
+		return append(list, ofNorm...)
 	}
 	return s
+}
+
+// vectorGroup finds products with the same x, and what may be around them: the norm that makes x, the multiplication of two results.
+//
+//	x = rms_norm h, γ, β        x = rms_norm h, γ, β
+//	q = matmul x, wq            u = matmul x, wu
+//	k = matmul x, wk            g = fused_matmul x, wg {act="silu"}
+//	v = matmul x, wv            y = mul u, g
+func vectorGroup(nodes []*ir.Node, uses []int, l Limits) (g Group, ok bool) {
+	var steps []vectorStep
+	var norm *ir.Node
+	var x *ir.Node
+	at := 0
+	if n := nodes[0]; n.Is(op.RmsNormDef) && allF32(n) && fourAtOnce(n) && 4*int(n.Type.Shape[n.Type.Rank()-1].B)+8192 <= l.WorkgroupStorage {
+		norm, at, x = n, 1, n
+	}
+	for ; at < len(nodes); at++ {
+		n := nodes[at]
+		a, ok := productAttrs(n)
+		if x == nil && ok {
+			x = n.In[0]
+		}
+		if !ok || n.In[0] != x || a.HasResidual || !byRows(n, a, l) || smallest(n, a).m > 1 {
+			break
+		}
+		steps = append(steps, vectorStep{n, a, at})
+	}
+	if len(steps) == 0 || norm != nil && uses[norm.ID] != len(steps) {
+		return Group{}, false
+	}
+	gate := 0
+	if at < len(nodes) && len(steps) == 2 && multiplies(nodes[at], steps[0].node, steps[1].node, uses) {
+		gate = at
+		at++
+	}
+	if at < 2 {
+		return Group{}, false
+	}
+	return Group{Steps: at, Shader: vectorShader(steps, norm, gate)}, true
+}
+
+// multiplies reports that n is the product of two values of one type that nothing else reads.
+func multiplies(n, a, b *ir.Node, uses []int) bool {
+	return n.Is(op.MulDef) && (n.In[0] == a && n.In[1] == b || n.In[0] == b && n.In[1] == a) && uses[a.ID] == 1 && uses[b.ID] == 1 && a.Type.Equal(b.Type)
 }

@@ -1,7 +1,14 @@
-// A product with one row: y = act(x . B + bias) + residual in f32, x being [K] and B [N,K]. {{.C.Lanes}} invocations share the sum of a column;
+{{- $c := .C -}}
+// Products with one row: y = act(x . B + bias) + residual in f32, x being [K] and B [N,K]. {{.C.Lanes}} invocations share the sum of a column;
 // each has {{.C.Each}} columns, so that it reads x once for them, and reads four vectors ahead, since the speed is that of memory.
-var<workgroup> shares: array<f32, {{mul 256 .C.Each}}>; // [column][lane]
-var<workgroup> parts: array<f32, {{mul 8 .C.Columns}}>; // [column][8]
+{{- if .C.Norm}}
+// x is normalised in workgroup memory, by each workgroup for itself.
+var<workgroup> normal: array<vec4<f32>, {{.C.Quads}}>;
+{{- end}}
+var<workgroup> shares: array<f32, {{mul .C.Sums (mul 256 .C.Each)}}>; // [product][column][lane]
+var<workgroup> parts: array<f32, {{mul .C.Sums (mul 8 .C.Columns)}}>; // [product][column][8]
+
+fn row4(k: u32) -> vec4<f32> { return {{if .C.Norm}}normal[k]{{else}}a4(k){{end}}; }
 
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
@@ -10,44 +17,89 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   if (id >= P.groups) {
     return;
   }
-  let n_size = P.n_size;
   let quads = P.k_size / 4u;
-  let first = id * {{.C.Columns}}u;
   let lane = local % {{.C.Lanes}}u;
   let mine = local / {{.C.Lanes}}u * {{.C.Each}}u;
-  // Past the end, the last column is computed again and not written.
-{{- range $c := seq .C.Each}}
-  let column{{$c}} = min(first + mine + {{$c}}u, n_size - 1u) * quads;
-  var s{{$c}} = vec4<f32>(0.0);
-  var t{{$c}} = vec4<f32>(0.0);
-{{- end}}
-  var k = lane;
-  for (; k + {{mul 3 .C.Lanes}}u < quads; k = k + {{mul 4 .C.Lanes}}u) {
-{{- range $j := seq 4}}
-    let x{{$j}} = a4(k + {{mul $j $.C.Lanes}}u);
-{{- range $c := seq $.C.Each}}
-    let w{{$c}}{{$j}} = b4(column{{$c}} + k + {{mul $j $.C.Lanes}}u);
-{{- end}}
-{{- end}}
-{{- range $c := seq .C.Each}}
-    s{{$c}} = fma(x0, w{{$c}}0, s{{$c}});
-    t{{$c}} = fma(x1, w{{$c}}1, t{{$c}});
-    s{{$c}} = fma(x2, w{{$c}}2, s{{$c}});
-    t{{$c}} = fma(x3, w{{$c}}3, t{{$c}});
-{{- end}}
-  }
-  for (; k < quads; k = k + {{.C.Lanes}}u) {
+{{- range $s := seq .C.Sums}}{{range $i := seq $c.Each}}
+  var s{{$s}}_{{$i}} = vec4<f32>(0.0);
+  var t{{$s}}_{{$i}} = vec4<f32>(0.0);
+{{- end}}{{end}}
+{{- if .C.Norm}}
+  var squares = vec4<f32>(0.0);
+  for (var k = local; k < {{.C.Quads}}u; k = k + 256u) {
     let x = a4(k);
-{{- range $c := seq .C.Each}}
-    s{{$c}} = fma(x, b4(column{{$c}} + k), s{{$c}});
-{{- end}}
+    normal[k] = x;
+    squares = fma(x, x, squares);
   }
-{{- range $c := seq .C.Each}}
-  s{{$c}} = s{{$c}} + t{{$c}};
-  shares[(mine + {{$c}}u) * {{$.C.Lanes}}u + lane] = (s{{$c}}.x + s{{$c}}.y) + (s{{$c}}.z + s{{$c}}.w);
-{{- end}}
+  shares[local] = (squares.x + squares.y) + (squares.z + squares.w);
   workgroupBarrier();
-  if (local < {{mul 8 .C.Columns}}u) {
+  if (local < 8u) {
+    var part = 0.0;
+    for (var j = 0u; j < 32u; j = j + 1u) {
+      part = part + shares[local * 32u + j];
+    }
+    parts[local] = part;
+  }
+  workgroupBarrier();
+  var total = 0.0;
+{{- range $j := seq 8}}
+  total = total + parts[{{$j}}];
+{{- end}}
+  let scale = 1.0 / sqrt(total / P.count + P.eps);
+  for (var k = local; k < {{.C.Quads}}u; k = k + 256u) {
+    normal[k] = normal[k] * scale * gamma4(k) + beta4(k);
+  }
+  workgroupBarrier();
+{{- end}}
+  var first = id * {{.C.Columns}}u;
+  var n_size = P.n_size0;
+{{- if .C.Gated}}
+  {
+{{- range $i, $p := .C.Products}}
+{{template "columns" $c.Of $i}}
+{{- end}}
+    var k = lane;
+    for (; k + {{mul 3 .C.Lanes}}u < quads; k = k + {{mul 4 .C.Lanes}}u) {
+{{- range $i, $p := .C.Products}}
+{{template "load" $c.Of $i}}
+{{- end}}
+{{- range $i, $p := .C.Products}}
+{{template "sum" $c.Of $i}}
+{{- end}}
+    }
+    for (; k < quads; k = k + {{.C.Lanes}}u) {
+{{- range $i, $p := .C.Products}}
+{{template "rest" $c.Of $i}}
+{{- end}}
+    }
+  }
+{{- else}}
+{{- range $i, $p := .C.Products}}
+  {{if $i}}else {{end}}{{if lt $i $c.Last}}if (id < P.end{{$i}}) {{end}}{
+{{- if $i}}
+    first = (id - P.end{{sub $i 1}}) * {{$c.Columns}}u;
+    n_size = P.n_size{{$i}};
+{{- end}}
+{{template "columns" $c.Of $i}}
+    var k = lane;
+    for (; k + {{mul 3 $c.Lanes}}u < quads; k = k + {{mul 4 $c.Lanes}}u) {
+{{template "load" $c.Of $i}}
+{{template "sum" $c.Of $i}}
+    }
+    for (; k < quads; k = k + {{$c.Lanes}}u) {
+{{template "rest" $c.Of $i}}
+    }
+  }
+{{- end}}
+{{- end}}
+{{- range $s := seq .C.Sums}}{{range $i := seq $c.Each}}
+  {
+    let s = s{{$s}}_{{$i}} + t{{$s}}_{{$i}};
+    shares[{{mul $s (mul 256 $c.Each)}}u + (mine + {{$i}}u) * {{$c.Lanes}}u + lane] = (s.x + s.y) + (s.z + s.w);
+  }
+{{- end}}{{end}}
+  workgroupBarrier();
+  if (local < {{mul .C.Sums (mul 8 .C.Columns)}}u) {
     var part = 0.0;
     for (var j = 0u; j < {{div .C.Lanes 8}}u; j = j + 1u) {
       part = part + shares[local * {{div .C.Lanes 8}}u + j];
@@ -59,18 +111,62 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   if (local >= {{.C.Columns}}u || col >= n_size) {
     return;
   }
-  var v = 0.0;
+{{- range $s := seq .C.Sums}}
+  var v{{$s}} = 0.0;
 {{- range $j := seq 8}}
-  v = v + parts[local * 8u + {{$j}}u];
+  v{{$s}} = v{{$s}} + parts[({{mul $s $c.Columns}}u + local) * 8u + {{$j}}u];
 {{- end}}
-{{- if .C.Bias}}
-  v = v + bias(col);
 {{- end}}
-{{- if .C.Act}}
-  v = {{scalar .C.Act "v"}};
+{{- range $i, $p := .C.Products}}
+{{- $v := print "v" $p.Sum}}
+  {{if $c.Gated}}{{else}}{{if $i}}else {{end}}{{if lt $i $c.Last}}if (id < P.end{{$i}}) {{end}}{{end}}{
+{{- if $p.Bias}}
+    {{$v}} = {{$v}} + bias{{$i}}_(col);
 {{- end}}
-{{- if .C.Residual}}
-  v = v + residual(col);
+{{- if $p.Act}}
+    {{$v}} = {{scalar $p.Act $v}};
 {{- end}}
-  y_put(col, bitcast<u32>(v));
+{{- if $p.Residual}}
+    {{$v}} = {{$v}} + residual{{$i}}_(col);
+{{- end}}
+{{- if not $c.Gated}}
+    y{{$i}}__put(col, bitcast<u32>({{$v}}));
+{{- end}}
+  }
+{{- end}}
+{{- if .C.Gated}}
+  y0__put(col, bitcast<u32>(v0 * v1));
+{{- end}}
 }
+{{- define "columns"}}
+{{- /* Past the end, the last column is computed again and not written. */ -}}
+{{- range $i := seq .Each}}
+    let column{{$.I}}_{{$i}} = min(first + mine + {{$i}}u, P.n_size{{$.I}} - 1u) * quads;
+{{- end}}
+{{- end}}
+{{- define "load"}}
+{{- $p := .}}
+{{- range $j := seq 4}}
+{{- if or (not $p.Gated) (eq $p.I 0)}}
+    let x{{$j}} = row4(k + {{mul $j $p.Lanes}}u);
+{{- end}}
+{{- range $i := seq $p.Each}}
+    let w{{$p.I}}_{{$i}}_{{$j}} = b{{$p.I}}_4(column{{$p.I}}_{{$i}} + k + {{mul $j $p.Lanes}}u);
+{{- end}}
+{{- end}}
+{{- end}}
+{{- define "sum"}}
+{{- $p := .}}
+{{- range $i := seq .Each}}
+    s{{$p.Sum}}_{{$i}} = fma(x0, w{{$p.I}}_{{$i}}_0, s{{$p.Sum}}_{{$i}});
+    t{{$p.Sum}}_{{$i}} = fma(x1, w{{$p.I}}_{{$i}}_1, t{{$p.Sum}}_{{$i}});
+    s{{$p.Sum}}_{{$i}} = fma(x2, w{{$p.I}}_{{$i}}_2, s{{$p.Sum}}_{{$i}});
+    t{{$p.Sum}}_{{$i}} = fma(x3, w{{$p.I}}_{{$i}}_3, t{{$p.Sum}}_{{$i}});
+{{- end}}
+{{- end}}
+{{- define "rest"}}
+{{- $p := .}}
+{{- range $i := seq .Each}}
+      s{{$p.Sum}}_{{$i}} = fma(row4(k), b{{$p.I}}_4(column{{$p.I}}_{{$i}} + k), s{{$p.Sum}}_{{$i}});
+{{- end}}
+{{- end}}

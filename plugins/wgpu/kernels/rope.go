@@ -16,36 +16,50 @@ var ropeWGSL string
 var _ = register(Kernel{Op: "rope", Takes: "(" + floats + ", " + floats + "|i32, " + floats + `|i32, i32) if angles = "base"|"tables"`,
 	Also: "(" + floats + `, f32, i32) if angles = "frequencies"`,
 	Shaders: func(n *ir.Node, _ Limits) []Shader {
-		a := n.Attrs.(op.RopeAttrs)
-		k, rank := a.Position(len(n.In)), -1
-		if k > 0 {
-			rank = n.In[k].Type.Rank()
-		}
-		consts := map[string]any{"Layout": a.Layout, "Style": a.Style, "Angles": a.Angles, "Position": k, "Rank": rank}
-		half := a.Rotated() / 2
-		fields := []string{"dim", "heads", "seq", "half", "start", "x_b", "x_s", "x_h", "rows", "width", "factor:f32"}
-		var turns []uint32
-		if a.Angles == op.FromBase {
-			for _, f := range a.Frequencies() {
-				t := turns64(f)
-				turns = append(turns, uint32(t>>32), uint32(t))
-			}
-			fields = append(fields, fmt.Sprint("turns:", 2*half))
-		}
-		s := mapped(n, "rope", ropeWGSL, consts, fields, func(c *Call) []uint32 {
-			g := a.Geometry(c.In[0].Shape)
-			rows, width := 0, 0
-			if a.Angles == op.FromTables {
-				rows, width = c.In[1].Shape[0], c.In[1].Shape[1]
-			}
-			return append([]uint32{uint32(g.D), uint32(g.H), uint32(g.S), uint32(half), uint32(g.Start), uint32(g.X.Batch), uint32(g.X.Seq), uint32(g.X.Head),
-				uint32(rows), uint32(width), math.Float32bits(float32(a.EffectiveFactor()))}, turns...)
-		})
-		if a.Angles == op.FromTables {
+		r, fields, params := ropeOf(n, "")
+		s := mapped(n, "rope", ropeWGSL+`{{template "angles" .C}}{{template "rope" .C}}`, r, fields, params)
+		if r.Angles == op.FromTables {
 			s = s.withStatus()
 		}
 		return []Shader{s}
 	}})
+
+// rope is the constants of rope.wgsl.
+type rope struct {
+	N, Encode             string // what its names begin with; the function that makes bits of a result
+	Layout, Style, Angles string
+	Position, Rank        int // of the operand with positions; -1 for none
+}
+
+// ropeOf are the constants of a node, and the fields and parameters of its function.
+func ropeOf(n *ir.Node, prefix string) (r rope, fields []string, params func(c *Call) []uint32) {
+	a := n.Attrs.(op.RopeAttrs)
+	r = rope{prefix, "y_encode", a.Layout, a.Style, a.Angles, a.Position(len(n.In)), -1}
+	if r.Position > 0 {
+		r.Rank = n.In[r.Position].Type.Rank()
+	}
+	half := a.Rotated() / 2
+	for _, f := range []string{"dim", "heads", "seq", "half", "start", "x_b", "x_s", "x_h", "rows", "width", "factor:f32"} {
+		fields = append(fields, prefix+f)
+	}
+	var turns []uint32
+	if a.Angles == op.FromBase {
+		for _, f := range a.Frequencies() {
+			t := turns64(f)
+			turns = append(turns, uint32(t>>32), uint32(t))
+		}
+		fields = append(fields, fmt.Sprint(prefix, "turns:", 2*half))
+	}
+	return r, fields, func(c *Call) []uint32 {
+		g := a.Geometry(c.In[0].Shape)
+		rows, width := 0, 0
+		if a.Angles == op.FromTables {
+			rows, width = c.In[1].Shape[0], c.In[1].Shape[1]
+		}
+		return append([]uint32{uint32(g.D), uint32(g.H), uint32(g.S), uint32(half), uint32(g.Start), uint32(g.X.Batch), uint32(g.X.Seq), uint32(g.X.Head),
+			uint32(rows), uint32(width), math.Float32bits(float32(a.EffectiveFactor()))}, turns...)
+	}
+}
 
 // inverseTau is 1/(2*pi).
 const inverseTau = "0.159154943091895335768883763372514362034459645740456448747667344058896797634226535090113803"

@@ -1,5 +1,5 @@
-{{- $c := .C}}
-{{- if ne .C.Angles "tables"}}
+{{- define "angles"}}
+{{- if ne .Angles "tables"}}
 // Angles are fractions of a turn in 64 bits, (high, low): whole turns fall off by themselves, so that an angle is as exact at a large
 // position as at a small one.
 
@@ -36,7 +36,7 @@ fn turn(f: vec2<u32>) -> vec2<f32> {
   }
   return v;
 }
-{{- if eq .C.Angles "frequencies"}}
+{{- if eq .Angles "frequencies"}}
 // 1/(2*pi) in binary, from the point on.
 var<private> inverse: array<u32, 8> = array<u32, 8>(0x28be60dbu, 0x9391054au, 0x7f09d5f4u, 0x7d4d3770u, 0x36d8a566u, 0x4f10e410u, 0x7f9458eau, 0xf7aef158u);
 
@@ -75,71 +75,74 @@ fn fraction(radians: f32) -> vec2<u32> {
 {{- end}}
 {{- end}}
 
-fn value(i: u32) -> u32 {
-  let d = i % P.dim;
-{{- if eq .C.Layout "bhsd"}}
-  let s = (i / P.dim) % P.seq;
-  let h = (i / (P.dim * P.seq)) % P.heads;
-{{- else}}
-  let h = (i / P.dim) % P.heads;
-  let s = (i / (P.dim * P.heads)) % P.seq;
 {{- end}}
-  let b = i / (P.dim * P.heads * P.seq);
-  let at = P.start + b * P.x_b + s * P.x_s + h * P.x_h + d;
-  let x = x0(at);
+{{- define "rope"}}
+fn {{.N}}value(i: u32) -> u32 {
+  let d = i % P.{{.N}}dim;
+{{- if eq .Layout "bhsd"}}
+  let s = (i / P.{{.N}}dim) % P.{{.N}}seq;
+  let h = (i / (P.{{.N}}dim * P.{{.N}}seq)) % P.{{.N}}heads;
+{{- else}}
+  let h = (i / P.{{.N}}dim) % P.{{.N}}heads;
+  let s = (i / (P.{{.N}}dim * P.{{.N}}heads)) % P.{{.N}}seq;
+{{- end}}
+  let b = i / (P.{{.N}}dim * P.{{.N}}heads * P.{{.N}}seq);
+  let at = P.{{.N}}start + b * P.{{.N}}x_b + s * P.{{.N}}x_s + h * P.{{.N}}x_h + d;
+  let x = {{.N}}x0(at);
   // A position is pos + more.
   var more = s;
-{{- if eq .C.Rank 0}}
-  let pos = x{{.C.Position}}(0u);
-{{- else if eq .C.Rank 1}}
-  let pos = x{{.C.Position}}(b);
-{{- else if eq .C.Rank 2}}
-  let pos = x{{.C.Position}}(b * P.seq + s);
+{{- if eq .Rank 0}}
+  let pos = {{.N}}x{{.Position}}(0u);
+{{- else if eq .Rank 1}}
+  let pos = {{.N}}x{{.Position}}(b);
+{{- else if eq .Rank 2}}
+  let pos = {{.N}}x{{.Position}}(b * P.{{.N}}seq + s);
   more = 0u;
 {{- else}}
   let pos = 0;
 {{- end}}
-{{- if eq .C.Angles "tables"}}
+{{- if eq .Angles "tables"}}
   let row = u32(pos) + more;
-  if (pos < 0 || row >= P.rows) {
+  if (pos < 0 || row >= P.{{.N}}rows) {
     status_put(0u, 1u);
     return 0u;
   }
 {{- end}}
-  if (d >= 2u * P.half) {
-    return x0_bits(at);
+  if (d >= 2u * P.{{.N}}half) {
+    return {{.N}}x0_bits(at);
   }
-{{- if eq .C.Style "gptj"}}
+{{- if eq .Style "gptj"}}
   let pair = d / 2u;
   let first = d % 2u == 0u;
-  let other = x0(select(at - 1u, at + 1u, first));
+  let other = {{.N}}x0(select(at - 1u, at + 1u, first));
 {{- else}}
-  let pair = d % P.half;
-  let first = d < P.half;
-  let other = x0(select(at - P.half, at + P.half, first));
+  let pair = d % P.{{.N}}half;
+  let first = d < P.{{.N}}half;
+  let other = {{.N}}x0(select(at - P.{{.N}}half, at + P.{{.N}}half, first));
 {{- end}}
-{{- if eq .C.Angles "tables"}}
-  let c = x1(row * P.width + pair);
-  let sine = x2(row * P.width + pair);
+{{- if eq .Angles "tables"}}
+  let c = {{.N}}x1(row * P.{{.N}}width + pair);
+  let sine = {{.N}}x2(row * P.{{.N}}width + pair);
 {{- else}}
-{{- if eq .C.Angles "frequencies"}}
-  let radians = x1(pair);
+{{- if eq .Angles "frequencies"}}
+  let radians = {{.N}}x1(pair);
   let f = fraction(radians);
 {{- else}}
-  let f = vec2<u32>(P.turns[2u * pair], P.turns[2u * pair + 1u]);
+  let f = vec2<u32>(P.{{.N}}turns[2u * pair], P.{{.N}}turns[2u * pair + 1u]);
 {{- end}}
   var angle = wide_add(times(f, u32(pos)), times(f, more));
   if (pos < 0) {
     angle.x = angle.x - f.y; // u32(pos) is 2^32 too much
   }
   var cs = turn(angle);
-{{- if eq .C.Angles "frequencies"}}
+{{- if eq .Angles "frequencies"}}
   if ((bitcast<u32>(radians) & 0x7fffffffu) >= 0x7f800000u) {
     cs = vec2<f32>(not_a_number());
   }
 {{- end}}
-  let c = P.factor * cs.x;
-  let sine = P.factor * cs.y;
+  let c = P.{{.N}}factor * cs.x;
+  let sine = P.{{.N}}factor * cs.y;
 {{- end}}
-  return y_encode(select(x * c + other * sine, x * c - other * sine, first));
+  return {{.Encode}}(select(x * c + other * sine, x * c - other * sine, first));
 }
+{{- end}}

@@ -1,0 +1,111 @@
+package kernels
+
+import (
+	_ "embed"
+	"fmt"
+	"slices"
+
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+)
+
+//go:embed rope_append.wgsl
+var ropeAppendWGSL string
+
+func init() { groupings = append(groupings, ropeAppendGroup) }
+
+// ropePart is a result of rope_append.wgsl.
+type ropePart struct {
+	N      string // what its names begin with
+	Value  string // the function of its elements' bits
+	Append bool   // to a state
+}
+
+// ropeAppendGroup finds what an attention layer with a cache does before attention. A rotated key goes into the cache at once.
+//
+//	q1 = rope q, pos
+//	k1 = rope k, pos
+//	ks = kv_append keys, k1, pos
+//	vs = kv_append values, v, pos
+func ropeAppendGroup(nodes []*ir.Node, uses []int, _ Limits) (Group, bool) {
+	if end := slices.IndexFunc(nodes, func(n *ir.Node) bool { return !ropesOrAppends(n) }); end >= 0 {
+		nodes = nodes[:end]
+	}
+	if len(nodes) < 2 {
+		return Group{}, false
+	}
+	var ropes []rope
+	var parts []ropePart
+	var params []func(c *Call) []uint32
+	s := Shader{Name: "rope_append", Body: ropeWGSL + ropeAppendWGSL}
+	values := map[*ir.Node]string{} // of the ropes
+	for i, n := range nodes {
+		part := ropePart{N: fmt.Sprintf("p%d_", i), Append: n.Is(op.KVAppendDef)}
+		bind := func(name string, operand int, d dtype.DType) {
+			s.Bindings = append(s.Bindings, Binding{Name: part.N + name, Operand: operand, Of: i, DType: d})
+		}
+		s.Fields = append(s.Fields, part.N+"n")
+		if part.Append {
+			axis := positive(n.Attrs.(op.KVAppendAttrs).Axis, n.Type.Rank())
+			if part.Value = values[n.In[1]]; part.Value == "" {
+				part.Value = part.N + "x1_bits"
+				bind("x1", 1, dtype.F32)
+			}
+			bind("x2", 2, n.In[2].Type.DType)
+			s.Fields = append(s.Fields, part.N+"rows", part.N+"state", part.N+"inner", part.N+"last")
+			params = append(params, func(c *Call) []uint32 {
+				return append([]uint32{uint32(numel(c.In[1].Shape))}, appendSizes(c, axis, 1)...)
+			})
+		} else {
+			r, fields, ofRope := ropeOf(n, part.N)
+			r.Encode, part.Value = "bitcast<u32>", part.N+"value"
+			if len(ropes) > 0 && ropes[0].Angles != r.Angles {
+				return Group{}, false
+			}
+			ropes = append(ropes, r)
+			values[n] = part.Value
+			for k, x := range n.In {
+				bind(fmt.Sprint("x", k), k, x.Type.DType)
+			}
+			s.Fields = append(s.Fields, fields...)
+			params = append(params, func(c *Call) []uint32 { return append([]uint32{uint32(numel(c.Out.Shape))}, ofRope(c)...) })
+			if uses[n.ID] == 1 && slices.ContainsFunc(nodes, func(o *ir.Node) bool { return o.Is(op.KVAppendDef) && o.In[1] == n }) {
+				continue // nothing reads its result
+			}
+		}
+		bind("y", Out, dtype.F32)
+		parts = append(parts, part)
+	}
+	s.Bindings = append(s.Bindings, Binding{Name: "status", Operand: Status, DType: dtype.U32})
+	s.Consts = struct {
+		Ropes []rope
+		Parts []ropePart
+	}{ropes, parts}
+	s.Params = func(c *Call) (list []uint32) {
+		for i, of := range params {
+			if numel(c.Group[i].Out.Shape) == 0 {
+				return nil
+			}
+			list = append(list, of(c.Group[i])...)
+		}
+		return list
+	}
+	s.Groups = func(c *Call) int {
+		count := 0
+		for i, n := range nodes {
+			if n.Is(op.KVAppendDef) {
+				count += numel(c.Group[i].In[1].Shape)
+			} else if slices.ContainsFunc(parts, func(p ropePart) bool { return p.Value == values[n] && !p.Append }) {
+				count += numel(c.Group[i].Out.Shape)
+			}
+		}
+		return ceilDiv(count, 256)
+	}
+	return Group{Steps: len(nodes), Shader: s}, true
+}
+
+// ropesOrAppends reports a rope or kv_append of f32.
+func ropesOrAppends(n *ir.Node) bool {
+	return n.Type.DType == dtype.F32 && (n.Is(op.KVAppendDef) || n.Is(op.RopeDef) && !slices.ContainsFunc(n.In, func(x *ir.Node) bool { return x.Type.DType.Size() < 4 }))
+}
