@@ -9,8 +9,9 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// Once runs the loaded program p on inputs given by name, in an IO space of its own, and returns the outputs by name.
-func Once(t testing.TB, x device.Executable, p *program.Program, syms map[string]int64, in map[string]*tensor.Array) map[string]*tensor.Array {
+// Once runs the loaded program p on inputs given by name, in an IO space of its own, and returns the outputs by name. A program that keeps
+// state needs one.
+func Once(t testing.TB, x device.Executable, p *program.Program, syms map[string]int64, in map[string]*tensor.Array, state ...device.State) map[string]*tensor.Array {
 	t.Helper()
 	b, err := p.Bind(syms)
 	if err != nil {
@@ -20,7 +21,11 @@ func Once(t testing.TB, x device.Executable, p *program.Program, syms map[string
 	for i, n := range p.Graph.Inputs() {
 		copy(io[b.Inputs[i].Offset:], in[n.Name].Tensor().Data)
 	}
-	if _, err := x.Run(context.Background(), device.Run{Syms: syms, IO: io}); err != nil {
+	r := device.Run{Syms: syms, IO: io}
+	if len(state) > 0 {
+		r.State = state[0]
+	}
+	if _, err := x.Run(context.Background(), r); err != nil {
 		t.Fatal(err)
 	}
 	out := map[string]*tensor.Array{}

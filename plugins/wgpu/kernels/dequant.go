@@ -3,6 +3,7 @@ package kernels
 import (
 	_ "embed"
 	"strings"
+	"text/template"
 
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
@@ -22,18 +23,23 @@ var packedList = func() string {
 	return strings.Join(names, "|")
 }()
 
+//go:embed packed.wgsl
+var packedWGSL string
+
+var packedReaders = template.Must(template.New("packed").Parse(packedWGSL))
+
 var (
-	_ = register(Kernel{Op: "dequant_matmul", Takes: "(f32, " + packedList + `) if scheme = "packed" and activations = "f32"`, Shaders: func(n *ir.Node, _ Limits) []Shader {
-		return []Shader{packedProduct(n, 4)}
+	_ = register(Kernel{Op: "dequant_matmul", Takes: "(f32, " + packedList + `) if scheme = "packed" and activations = "f32"`, Shaders: func(n *ir.Node, l Limits) []Shader {
+		if !aligned(n.In[0]) {
+			return []Shader{packedRow(n, -1)}
+		}
+		return products(n, l)
 	}})
 	_ = register(Kernel{Op: "dequant_grouped_matmul", Takes: "(f32, " + packedList + `, i32|u32) if activations = "f32"`, Shaders: func(n *ir.Node, _ Limits) []Shader {
-		s := packedProduct(n, 1) // each row has a matrix of its own
-		s.Bindings = append(s.Bindings, Binding{Name: "idx", Operand: 2, DType: n.In[2].Type.DType})
-		return []Shader{s.withStatus()}
+		return []Shader{packedRow(n, 2)}
 	}})
 	_ = register(Kernel{Op: "dequant_rows", Takes: "(" + packedList + ", i32|i64|u32)", Shaders: func(n *ir.Node, _ Limits) []Shader {
-		s := packedShader(n, 0, "rows", nil, []string{"n", "rows", "k_size"})
-		s.Bindings = append(s.Bindings, Binding{Name: "idx", Operand: 1, DType: n.In[1].Type.DType})
+		s := packedShader(n, "rows", -1, 0, 1, []string{"n", "rows", "k_size"})
 		s.Groups = func(c *Call) int { return ceilDiv(numel(c.Out.Shape), 256) }
 		s.Params = func(c *Call) []uint32 {
 			count := numel(c.Out.Shape)
@@ -42,35 +48,21 @@ var (
 			}
 			return []uint32{uint32(count), uint32(c.In[0].Shape[0]), uint32(c.Out.Shape[len(c.Out.Shape)-1])}
 		}
-		return []Shader{s.withStatus()}
+		return []Shader{s}
 	}})
 )
 
-// packedShader is a shader that reads blocks of operand w as bytes.
-func packedShader(n *ir.Node, w int, body string, consts map[string]any, fields []string) Shader {
-	d := n.In[w].Type.DType
-	all := map[string]any{"Values": d.Values(), "Bytes": d.Size(), "Scales": d == dtype.Q4_K || d == dtype.Q5_K}
-	for k, v := range consts {
-		all[k] = v
-	}
-	return Shader{
-		Name: n.Op.Name, Body: part(dequantWGSL, "bytes") + `{{template "` + d.String() + `" .}}{{template "` + body + `" .}}`, Consts: all, Fields: fields,
-		Bindings: []Binding{{Name: "w", Operand: w, DType: dtype.U8}, {Name: "y", Operand: Out, DType: dtype.F32}},
-	}
-}
-
-// packedProduct multiplies rows of operand 0, so many at a time, by the blocks of operand 1.
-func packedProduct(n *ir.Node, rows int) Shader {
-	grouped := len(n.In) == 3
-	s := packedShader(n, 1, "product", map[string]any{"Rows": rows, "Grouped": grouped}, []string{"tiles", "m_size", "n_size", "k_size", "matrices"})
-	s.Bindings = append(s.Bindings, Binding{Name: "x", Operand: 0, DType: dtype.F32})
+// packedRow multiplies one row at a time. Operand idx selects its matrix, -1 for none.
+func packedRow(n *ir.Node, idx int) Shader {
+	s := packedShader(n, "product", 0, 1, idx, []string{"tiles", "n_size", "k_size", "matrices"})
+	s.Consts = map[string]any{"Grouped": idx >= 0}
 	sizes := func(c *Call) (m, columns, k int) {
 		columns, k = c.Out.Shape[len(c.Out.Shape)-1], c.In[0].Shape[len(c.In[0].Shape)-1]
 		return numel(c.Out.Shape) / max(1, columns), columns, k
 	}
 	s.Groups = func(c *Call) int {
 		m, columns, _ := sizes(c)
-		return ceilDiv(m, rows) * ceilDiv(columns, 8)
+		return m * ceilDiv(columns, 8)
 	}
 	s.Loops = func(c *Call) int {
 		_, _, k := sizes(c)
@@ -80,8 +72,30 @@ func packedProduct(n *ir.Node, rows int) Shader {
 		if numel(c.Out.Shape) == 0 {
 			return nil
 		}
-		m, columns, k := sizes(c)
-		return []uint32{uint32(s.Groups(c)), uint32(m), uint32(columns), uint32(k), uint32(c.In[1].Shape[0])}
+		_, columns, k := sizes(c)
+		return []uint32{uint32(s.Groups(c)), uint32(columns), uint32(k), uint32(c.In[1].Shape[0])}
 	}
 	return s
+}
+
+// packedShader is a part of dequant.wgsl with the operands x, w and idx, -1 for none.
+func packedShader(n *ir.Node, body string, x, w, idx int, fields []string) Shader {
+	s := Shader{Name: n.Op.Name, Body: part(dequantWGSL, body), Fields: fields, Bindings: []Binding{weights("w", n, w), {Name: "y", Operand: Out, DType: dtype.F32}}}
+	if x >= 0 {
+		s.Bindings = append(s.Bindings, Binding{Name: "x", Operand: x, DType: dtype.F32})
+	}
+	if idx >= 0 {
+		s.Bindings = append(s.Bindings, Binding{Name: "idx", Operand: idx, DType: n.In[idx].Type.DType})
+		s = s.withStatus()
+	}
+	return s
+}
+
+// weights binds an operand that is read in vectors of four, packed or not.
+func weights(name string, n *ir.Node, operand int) Binding {
+	if d := n.In[operand].Type.DType; d.IsPacked() {
+		return Binding{Name: name, Operand: operand, DType: dtype.U8, Packed: d}
+	} else {
+		return Binding{Name: name, Operand: operand, Vec: 4, DType: d}
+	}
 }

@@ -83,6 +83,8 @@ type Binding struct {
 	Vec int
 	// DType is the element type in the shader: the operand's, or u32 if its bits are moved as words.
 	DType dtype.DType
+	// Packed is the type of the blocks that the bytes of U8 are; 0 if they are none.
+	Packed dtype.DType
 }
 
 // Call is a step for given values of the symbols.

@@ -462,3 +462,15 @@ fn op_mod(a: f32, b: f32) -> f32 {
   }
   return r + b;
 }
+// Bytes of a word, the lowest first.
+fn bytes(q: u32) -> vec4<f32> {
+  return vec4<f32>(f32(q & 255u), f32((q >> 8u) & 255u), f32((q >> 16u) & 255u), f32(q >> 24u));
+}
+fn signed_bytes(q: u32) -> vec4<f32> {
+  let s = bitcast<i32>(q);
+  return vec4<f32>(f32((s << 24u) >> 24u), f32((s << 16u) >> 24u), f32((s << 8u) >> 24u), f32(s >> 24u));
+}
+// fifth_bits spreads four bits over bit 4 of the bytes of a word.
+fn fifth_bits(x: u32) -> u32 {
+  return ((x & 1u) << 4u) | ((x & 2u) << 11u) | ((x & 4u) << 18u) | ((x & 8u) << 25u);
+}

@@ -36,6 +36,8 @@ func productAttrs(n *ir.Node) (a op.FusedMatMulAttrs, ok bool) {
 		return a, true
 	case op.MatMulAttrs:
 		return op.FusedMatMulAttrs{TransA: a.TransA, TransB: a.TransB}, true
+	case op.DequantMatMulAttrs:
+		return op.FusedMatMulAttrs{TransB: true}, true
 	}
 	return a, false
 }
@@ -64,11 +66,14 @@ type product struct {
 // sizes derives a product from its shapes. If all matrices are multiplied by the same one, they become rows of one matrix.
 func sizes(a op.FusedMatMulAttrs, x, w, out []int) product {
 	r := len(out)
-	p := product{m: out[r-2], n: out[r-1], k: x[len(x)-1]}
+	p := product{m: 1, n: out[r-1], k: x[len(x)-1]}
+	if r > 1 { // dequant_matmul takes a vector, too
+		p.m = out[r-2]
+	}
 	if a.TransA {
 		p.k = x[len(x)-2]
 	}
-	if numel(w) == p.k*p.n && !a.TransA {
+	if (len(w) == 2 || numel(w) == p.k*p.n) && !a.TransA { // packed weights have fewer elements, blocks
 		p.m, p.matrix = numel(out[:r-1]), 1
 		p.batch, p.aBatch, p.bBatch = dims(nil), strides(nil), strides(nil)
 	} else {
@@ -141,6 +146,9 @@ func matmul(n *ir.Node, a op.FusedMatMulAttrs, l Limits) []Shader {
 func inVectors(n *ir.Node) bool {
 	x, w := n.In[0].Type, n.In[1].Type
 	axis := func(t ir.Type, fromEnd int) ir.Dim { return t.Shape[t.Rank()-fromEnd] } // along which a vector lies
+	if w.DType.IsPacked() {
+		return aligned(n.In[0])
+	}
 	return x.DType == dtype.F32 && n.Type.DType == dtype.F32 && fours(axis(x, 1)) && fours(axis(w, 1)) && allAligned(n.In[:2])
 }
 
@@ -351,7 +359,7 @@ func matmulTiled(n *ir.Node, a op.FusedMatMulAttrs, l Limits) Shader {
 	s := Shader{
 		Name: n.Op.Name, Body: matmulFinishWGSL + matmulWGSL, Consts: c,
 		Fields:   productFields,
-		Bindings: []Binding{{Name: "a", Operand: 0, Vec: 4, DType: dtype.F32}, {Name: "b", Operand: 1, Vec: 4, DType: n.In[1].Type.DType}},
+		Bindings: []Binding{{Name: "a", Operand: 0, Vec: 4, DType: dtype.F32}, weights("b", n, 1)},
 	}
 	s.Bindings = append(s.Bindings, epilogue(a.Bias(), residual, c.Vec)...)
 	s.Groups = func(call *Call) int {

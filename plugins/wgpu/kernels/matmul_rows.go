@@ -26,7 +26,7 @@ func matmulRows(n *ir.Node, a op.FusedMatMulAttrs) Shader {
 		Name: n.Op.Name, Body: matmulRowsWGSL,
 		Consts:   map[string]any{"Lanes": lanes, "Columns": columns, "Bias": a.HasBias, "Residual": a.HasResidual, "Act": a.Act},
 		Fields:   []string{"groups", "m_size", "n_size", "k_size"},
-		Bindings: []Binding{{Name: "a", Operand: 0, Vec: 4, DType: dtype.F32}, {Name: "b", Operand: 1, Vec: 4, DType: n.In[1].Type.DType}},
+		Bindings: []Binding{{Name: "a", Operand: 0, Vec: 4, DType: dtype.F32}, weights("b", n, 1)},
 	}
 	s.Bindings = append(s.Bindings, epilogue(a.Bias(), a.Residual(), 0)...)
 	s.Groups = func(c *Call) int {

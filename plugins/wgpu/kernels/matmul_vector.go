@@ -77,14 +77,16 @@ func vectorShader(steps []vectorStep, norm *ir.Node, gate int) Shader {
 		size := largest(p.node, p.attrs)
 		k, columns = size.k, columns+size.n
 		v.Products = append(v.Products, vectorProduct{i, p.attrs.HasBias, p.attrs.HasResidual, v.Gated, p.attrs.Act})
-		add := func(name string, operand, vec int) {
+		add := func(name string, operand int) {
 			if operand >= 0 {
-				s.Bindings = append(s.Bindings, Binding{Name: fmt.Sprint(name, i, "_"), Operand: operand, Of: p.of, Vec: vec, DType: p.node.In[operand].Type.DType})
+				s.Bindings = append(s.Bindings, Binding{Name: fmt.Sprint(name, i, "_"), Operand: operand, Of: p.of, DType: dtype.F32})
 			}
 		}
-		add("b", 1, 4)
-		add("bias", p.attrs.Bias(), 0)
-		add("residual", p.attrs.Residual(), 0)
+		w := weights(fmt.Sprint("b", i, "_"), p.node, 1)
+		w.Of = p.of
+		s.Bindings = append(s.Bindings, w)
+		add("bias", p.attrs.Bias())
+		add("residual", p.attrs.Residual())
 		if !v.Gated {
 			s.Bindings = append(s.Bindings, Binding{Name: fmt.Sprint("y", i, "_"), Operand: Out, Of: p.of, DType: dtype.F32})
 		}

@@ -116,8 +116,8 @@ func elementType(d dtype.DType) string {
 //	NAME(i)         element i as a WGSL value         NAME_bits(i)  its bits
 //	NAME_encode(v)  the bits of a value               NAME_put(w,v) writes the 32-bit word w
 //	NAME(i) of i64 is the nearest i32, NAME_bits(i) its low word
-//	u8 has NAME_bits(i), byte i, and NAME_four(i), the bytes from i on as a word: for blocks, whose sizes are often no multiple of 4
-//	NAME4(i)        elements 4i to 4i+3 as vec4<f32>, words of u32 as vec4<u32>  NAME4_put(i,v)
+//	u8 has only NAME_bits(i), byte i
+//	NAME4(i)        elements 4i to 4i+3 as vec4<f32>, words of u32 as vec4<u32>  NAME4_put(i,v); of blocks their values
 func (bind Binding) declare(first int, v View) string {
 	var b strings.Builder
 	name, unit, typ := bind.Name, int64(4), "u32"
@@ -175,8 +175,9 @@ func (bind Binding) declare(first int, v View) string {
 		fmt.Fprintf(&b, "fn %s_bits(i: u32) -> u32 {\n  let k = i%s;\n  return (%s_word(k >> 2u) >> ((k & 3u) * 8u)) & 0xffu;\n}\n", name, skip, name)
 	}
 	if bind.DType == dtype.U8 {
-		fmt.Fprintf(&b, "fn %[1]s_four(i: u32) -> u32 {\n  let k = i%[2]s;\n  let shift = (k & 3u) * 8u;\n  let low = %[1]s_word(k >> 2u);\n  if (shift == 0u) { return low; }\n"+
-			"  return (low >> shift) | (%[1]s_word((k >> 2u) + 1u) << (32u - shift));\n}\n", name, skip)
+		if bind.Packed != 0 {
+			bind.declarePacked(&b, v.Skip)
+		}
 		return b.String()
 	}
 	if bind.DType == dtype.I64 {
@@ -196,6 +197,15 @@ func (bind Binding) declare(first int, v View) string {
 	fmt.Fprintf(&b, "fn %s(i: u32) -> %s { return %s; }\n", name, t, fmt.Sprintf(decode, name+"_bits(i)"))
 	fmt.Fprintf(&b, "fn %s_encode(v: %s) -> u32 { return %s; }\n", name, t, encode)
 	return b.String()
+}
+
+// declarePacked writes the reader of packed weights that begin so many bytes into the binding.
+func (bind Binding) declarePacked(b *strings.Builder, skip int64) {
+	for _, name := range []string{"common", bind.Packed.String()} {
+		if err := packedReaders.ExecuteTemplate(b, name, map[string]any{"N": bind.Name, "Skip": skip}); err != nil {
+			panic("BUG: wgpu: " + err.Error())
+		}
+	}
 }
 
 func (bind Binding) writes() bool { return bind.Operand < 0 }

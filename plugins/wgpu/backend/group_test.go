@@ -1,0 +1,149 @@
+//go:build cgo && (darwin || amd64)
+
+package backend
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/interp"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+	"github.com/rlx-go/rlx/core/sched"
+	"github.com/rlx-go/rlx/core/tensor"
+)
+
+// TestGroupedProducts: products of one row, with the norm before them and the multiplication after them, are the same in one dispatch as in
+// their own, which runs with more rows take.
+func TestGroupedProducts(t *testing.T) {
+	for _, c := range []struct {
+		k        int64
+		columns  []int64
+		weights  []dtype.DType
+		norm     bool
+		bias     bool
+		act      string
+		multiply bool
+	}{
+		{k: 64, columns: []int64{40, 8, 12}, weights: []dtype.DType{dtype.F32, dtype.BF16, dtype.F16}, norm: true, bias: true},
+		{k: 1028, columns: []int64{2051, 3}, weights: []dtype.DType{dtype.BF16, dtype.BF16}, norm: true},
+		{k: 2048, columns: []int64{37, 37}, weights: []dtype.DType{dtype.BF16, dtype.F32}, norm: true, act: "silu", multiply: true},
+		{k: 4100, columns: []int64{5, 5}, weights: []dtype.DType{dtype.F32, dtype.F16}, act: "gelu", multiply: true},
+		{k: 260, columns: []int64{9}, weights: []dtype.DType{dtype.F32}, norm: true},
+		{k: 32, columns: []int64{1, 70}, weights: []dtype.DType{dtype.F32, dtype.F32}},
+	} {
+		t.Run(fmt.Sprint(c), func(t *testing.T) {
+			g := ir.NewGraph("products", ir.Sym{Name: "T", Min: 1, Max: 3})
+			rows := ir.MustDim("T")
+			h := op.Input(g, "h", ir.Type{DType: dtype.F32, Shape: ir.Shape{ir.Static(1), rows, ir.Static(c.k)}})
+			x := h
+			if c.norm {
+				x = op.RmsNorm(h, op.Input(g, "gamma", ir.TypeOf(dtype.F32, c.k)), op.Input(g, "beta", ir.TypeOf(dtype.F32, c.k)), 1e-5)
+			}
+			var results []*ir.Node
+			for i, n := range c.columns {
+				w := op.Input(g, fmt.Sprint("w", i), ir.TypeOf(c.weights[i], n, c.k))
+				a := op.FusedMatMulAttrs{TransB: true, HasBias: c.bias}
+				if i == 1 {
+					a.Act = c.act
+				}
+				var bias *ir.Node
+				if c.bias {
+					bias = op.Input(g, fmt.Sprint("bias", i), ir.TypeOf(dtype.F32, n))
+				}
+				results = append(results, op.FusedMatMul(x, w, bias, nil, a))
+			}
+			if c.multiply {
+				results = []*ir.Node{op.Mul(results[0], results[1])}
+			}
+			for i, y := range results {
+				g.Return(fmt.Sprint("y", i), y)
+			}
+			compareGrouped(t, g, 1e-5*math.Sqrt(float64(c.k)))
+		})
+	}
+}
+
+// TestGroupedRope: ropes and appends in one dispatch give what they give by themselves.
+func TestGroupedRope(t *testing.T) {
+	for _, c := range []struct {
+		attrs op.RopeAttrs
+		heads int64
+	}{
+		{op.RopeAttrs{HeadDim: 8, Style: "neox", Layout: op.BSE, Angles: op.FromBase, Base: 1e4}, 3},
+		{op.RopeAttrs{HeadDim: 12, Rot: 4, Style: "gptj", Layout: op.BSE, Angles: op.FromFrequencies, Factor: 1.5}, 5},
+	} {
+		t.Run(c.attrs.Angles, func(t *testing.T) {
+			g := ir.NewGraph("ropes", ir.Sym{Name: "T", Min: 1, Max: 3})
+			rows, width := ir.MustDim("T"), int64(c.attrs.HeadDim)
+			input := func(name string, heads int64) *ir.Node {
+				return op.Input(g, name, ir.Type{DType: dtype.F32, Shape: ir.Shape{ir.Static(1), rows, ir.Static(heads * width)}})
+			}
+			q, k, v := input("q", c.heads), input("k", 2), input("v", 2)
+			pos := op.Input(g, "pos", ir.TypeOf(dtype.I32))
+			var angles []*ir.Node
+			if c.attrs.Angles == op.FromFrequencies {
+				angles = append(angles, op.Input(g, "f", ir.TypeOf(dtype.F32, 2)))
+			}
+			cache := func(name string) *ir.Node { return op.State(g, name, ir.TypeOf(dtype.F32, 1, 5, 2*width), 0) }
+			g.Return("q1", op.Rope(q, pos, c.attrs, angles...))
+			keys := op.KVAppend(cache("keys"), op.Rope(k, pos, c.attrs, angles...), pos, 1)
+			values := op.KVAppend(cache("values"), v, pos, 1)
+			g.Return("keys1", op.Neg(keys))
+			g.Return("values1", op.Neg(values))
+			compareGrouped(t, g, 1e-5)
+		})
+	}
+}
+
+// compareGrouped compares a graph that has groups with the reference.
+func compareGrouped(t *testing.T, g *ir.Graph, tolerance float64) {
+	t.Helper()
+	p, _, err := sched.Build(g, sched.Options{Target: "portable"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	exe := load(t, shared, p, nil).(*executable)
+	if exe.groups == 0 {
+		t.Fatalf("no group in %d steps", len(p.Steps))
+	}
+	for rows := int64(1); rows <= 3; rows++ {
+		syms, r := map[string]int64{"T": rows}, rand.New(rand.NewPCG(uint64(rows), 5))
+		in := map[string]*tensor.Array{}
+		for _, n := range p.Graph.Inputs() {
+			a := tensor.NewArray(n.Type.DType, n.Type.Shape.Eval(syms)...)
+			for i := range a.F {
+				a.F[i] = float64(r.IntN(201)-100) / 128 // exact in bf16
+			}
+			for i := range a.I {
+				a.I[i] = 2
+			}
+			in[n.Name] = a
+		}
+		want, err := interp.Run(g, syms, in, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var state []device.State
+		if p.StateSize > 0 {
+			s, err := shared.NewState(context.Background(), "", p.StateSize)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			state = append(state, s)
+		}
+		for name, got := range onDevice(t, exe, p, syms, in, state...) {
+			for i, v := range got.F {
+				if w := want[name].F[i]; !(math.Abs(v-w) <= tolerance*max(1, math.Abs(w))) {
+					t.Fatalf("%d rows: %s[%d] is %v; want %v", rows, name, i, v, w)
+				}
+			}
+		}
+	}
+}
