@@ -21,7 +21,7 @@ type vectors struct {
 	Gated    bool // the results are multiplied
 	Quads    int  // where x is normalised first, its vectors of four
 
-	Lanes, Each, Columns int // see matmul_vector.wgsl
+	Lanes, Each, Ahead, Columns int // see matmul_vector.wgsl
 }
 
 // vectorProduct is what the template knows of a product.
@@ -38,9 +38,12 @@ type vectorStep struct {
 	of    int
 }
 
-// Norm, Last, Sums and Of are for the template.
-func (v vectors) Norm() bool { return v.Quads > 0 }
-func (v vectors) Last() int  { return len(v.Products) - 1 }
+// What the template counts with.
+func (v vectors) Norm() bool    { return v.Quads > 0 }
+func (v vectors) Kept() int     { return ceilDiv(v.Quads, 256) }
+func (v vectors) Parts() int    { return max(32, 8*v.Sums()*v.Columns) }
+func (v vectors) Two() []string { return []string{"s", "t"} } // sums take turns
+func (v vectors) Last() int     { return len(v.Products) - 1 }
 func (v vectors) Sums() int {
 	if v.Gated {
 		return len(v.Products)
@@ -62,6 +65,13 @@ func (p vectorProduct) Sum() int {
 	return 0
 }
 
+// normGroups is how many workgroups a shader that normalises x has at most: each does that once, for all of its columns. It is a few for each
+// processor of a large device.
+const normGroups = 528
+
+// mostKept is how many vectors of x an invocation keeps while it normalises them.
+const mostKept = 8
+
 // matmulVector is for x [1,K] and a weight [N,K].
 func matmulVector(n *ir.Node, a op.FusedMatMulAttrs) Shader {
 	return vectorShader([]vectorStep{{n, a, 0}}, nil, 0)
@@ -70,7 +80,7 @@ func matmulVector(n *ir.Node, a op.FusedMatMulAttrs) Shader {
 // vectorShader makes the shader. norm is the node that normalises x, nil for none. gate is the step that multiplies the results, 0 for none.
 func vectorShader(steps []vectorStep, norm *ir.Node, gate int) Shader {
 	k, columns := 0, 0
-	v := vectors{Gated: gate > 0, Lanes: 32, Each: 2}
+	v := vectors{Gated: gate > 0, Lanes: 32, Each: 2, Ahead: 4}
 	s := Shader{Name: steps[0].node.Op.Name, Body: matmulVectorWGSL, Fields: []string{"groups", "k_size"},
 		Bindings: []Binding{{Name: "a", Operand: 0, Vec: 4, DType: dtype.F32}}}
 	for i, p := range steps {
@@ -99,14 +109,17 @@ func vectorShader(steps []vectorStep, norm *ir.Node, gate int) Shader {
 	if norm != nil {
 		v.Quads = k / 4
 		s.Bindings = append(s.Bindings, Binding{Name: "gamma", Operand: 1, Vec: 4, DType: dtype.F32}, Binding{Name: "beta", Operand: 2, Vec: 4, DType: dtype.F32})
-		s.Fields = append(s.Fields, "count:f32", "eps:f32")
-		ofNorm = []uint32{math.Float32bits(float32(k)), math.Float32bits(float32(norm.Attrs.(op.RmsNormAttrs).Eps))}
+		s.Fields = append(s.Fields, "stride", "count:f32", "eps:f32")
+		ofNorm = []uint32{normGroups, math.Float32bits(float32(k)), math.Float32bits(float32(norm.Attrs.(op.RmsNormAttrs).Eps))}
 	}
 	switch {
 	case k >= 4096:
 		v.Lanes = 128
 	case k >= 1024:
 		v.Lanes = 64
+	}
+	if steps[0].node.In[1].Type.DType.IsPacked() { // a vector of four is a few bytes
+		v.Ahead, v.Lanes = 8, max(32, v.Lanes/2)
 	}
 	if columns < 2048 || v.Gated { // more workgroups rather than fewer reads of x
 		v.Each = 1
@@ -119,7 +132,7 @@ func vectorShader(steps []vectorStep, norm *ir.Node, gate int) Shader {
 		}
 		return called(p.attrs, c)
 	}
-	s.Groups = func(c *Call) (end int) {
+	tiles := func(c *Call) (end int) {
 		for i, p := range steps {
 			if i == 0 || !v.Gated {
 				end += ceilDiv(sizes(c, p).n, v.Columns)
@@ -127,15 +140,20 @@ func vectorShader(steps []vectorStep, norm *ir.Node, gate int) Shader {
 		}
 		return end
 	}
+	s.Groups = tiles
+	if norm != nil {
+		s.Groups = func(c *Call) int { return min(tiles(c), normGroups) }
+	}
 	s.Loops = func(c *Call) int {
-		return 2*loop(ceilDiv(k/4, v.Lanes), 0) + 1 + loop(v.Lanes/8, 0) + 2*loop(ceilDiv(v.Quads, 256), 0) + loop(32, 0)
+		tile := 2*loop(ceilDiv(k/4, v.Lanes), 0) + 1 + loop(v.Lanes/8, 0)
+		return loop(ceilDiv(tiles(c), s.Groups(c)), tile)
 	}
 	s.Params = func(c *Call) []uint32 {
 		p := sizes(c, steps[0])
 		if p.m != 1 || p.n == 0 {
 			return nil
 		}
-		list, end := []uint32{uint32(s.Groups(c)), uint32(p.k)}, 0
+		list, end := []uint32{uint32(tiles(c)), uint32(p.k)}, 0
 		for _, step := range steps {
 			n := sizes(c, step).n
 			end += ceilDiv(n, v.Columns)
@@ -157,8 +175,10 @@ func vectorGroup(nodes []*ir.Node, uses []int, l Limits) (g Group, ok bool) {
 	var norm *ir.Node
 	var x *ir.Node
 	at := 0
-	if n := nodes[0]; n.Is(op.RmsNormDef) && allF32(n) && fourAtOnce(n) && 4*int(n.Type.Shape[n.Type.Rank()-1].B)+8192 <= l.WorkgroupStorage {
-		norm, at, x = n, 1, n
+	if n := nodes[0]; n.Is(op.RmsNormDef) && allF32(n) && fourAtOnce(n) {
+		if width := int(n.Type.Shape[n.Type.Rank()-1].B); width <= 4*256*mostKept && 4*width+8192 <= l.WorkgroupStorage {
+			norm, at, x = n, 1, n
+		}
 	}
 	for ; at < len(nodes); at++ {
 		n := nodes[at]

@@ -1,56 +1,62 @@
 {{- $c := .C -}}
 // Products with one row: y = act(x . B + bias) + residual in f32, x being [K] and B [N,K]. {{.C.Lanes}} invocations share the sum of a column;
-// each has {{.C.Each}} columns, so that it reads x once for them, and reads four vectors ahead, since the speed is that of memory.
+// each has {{.C.Each}} columns, so that it reads x once for them, and reads {{.C.Ahead}} vectors ahead, since the speed is that of memory.
 {{- if .C.Norm}}
 // x is normalised in workgroup memory, by each workgroup for itself.
 var<workgroup> normal: array<vec4<f32>, {{.C.Quads}}>;
 {{- end}}
 var<workgroup> shares: array<f32, {{mul .C.Sums (mul 256 .C.Each)}}>; // [product][column][lane]
-var<workgroup> parts: array<f32, {{mul .C.Sums (mul 8 .C.Columns)}}>; // [product][column][8]
+var<workgroup> parts: array<f32, {{.C.Parts}}>; // [product][column][8]
 
 fn row4(k: u32) -> vec4<f32> { return {{if .C.Norm}}normal[k]{{else}}a4(k){{end}}; }
 
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_index) local: u32) {
-  let id = group.y * groups.x + group.x;
-  if (id >= P.groups) {
+  let {{if .C.Norm}}begin{{else}}id{{end}} = group.y * groups.x + group.x;
+  if ({{if .C.Norm}}begin{{else}}id{{end}} >= P.groups) {
     return;
   }
   let quads = P.k_size / 4u;
   let lane = local % {{.C.Lanes}}u;
   let mine = local / {{.C.Lanes}}u * {{.C.Each}}u;
+{{- if .C.Norm}}
+{{- range $i := seq .C.Kept}}
+  let k{{$i}} = local + {{mul $i 256}}u;
+  let live{{$i}} = k{{$i}} < {{$c.Quads}}u;
+  let x{{$i}} = select(vec4<f32>(0.0), a4(min(k{{$i}}, {{sub $c.Quads 1}}u)), live{{$i}});
+  let gamma{{$i}} = gamma4(min(k{{$i}}, {{sub $c.Quads 1}}u));
+  let beta{{$i}} = beta4(min(k{{$i}}, {{sub $c.Quads 1}}u));
+{{- end}}
+  var squares = vec4<f32>(0.0);
+{{- range $i := seq .C.Kept}}
+  squares = fma(x{{$i}}, x{{$i}}, squares);
+{{- end}}
+  shares[local] = (squares.x + squares.y) + (squares.z + squares.w);
+  workgroupBarrier();
+  if (local < 32u) {
+    parts[local] = ((shares[local] + shares[local + 32u]) + (shares[local + 64u] + shares[local + 96u]))
+      + ((shares[local + 128u] + shares[local + 160u]) + (shares[local + 192u] + shares[local + 224u]));
+  }
+  workgroupBarrier();
+  var total = 0.0;
+{{- range $j := seq 32}}
+  total = total + parts[{{$j}}];
+{{- end}}
+  let scale = 1.0 / sqrt(total / P.count + P.eps);
+{{- range $i := seq .C.Kept}}
+  if (live{{$i}}) {
+    normal[k{{$i}}] = x{{$i}} * scale * gamma{{$i}} + beta{{$i}};
+  }
+{{- end}}
+  workgroupBarrier();
+  // The workgroup normalises x once, and then computes all columns that are its own.
+  for (var id = begin; id < P.groups; id = id + P.stride) {
+{{- end}}
 {{- range $s := seq .C.Sums}}{{range $i := seq $c.Each}}
   var s{{$s}}_{{$i}} = vec4<f32>(0.0);
   var t{{$s}}_{{$i}} = vec4<f32>(0.0);
 {{- end}}{{end}}
-{{- if .C.Norm}}
-  var squares = vec4<f32>(0.0);
-  for (var k = local; k < {{.C.Quads}}u; k = k + 256u) {
-    let x = a4(k);
-    normal[k] = x;
-    squares = fma(x, x, squares);
-  }
-  shares[local] = (squares.x + squares.y) + (squares.z + squares.w);
-  workgroupBarrier();
-  if (local < 8u) {
-    var part = 0.0;
-    for (var j = 0u; j < 32u; j = j + 1u) {
-      part = part + shares[local * 32u + j];
-    }
-    parts[local] = part;
-  }
-  workgroupBarrier();
-  var total = 0.0;
-{{- range $j := seq 8}}
-  total = total + parts[{{$j}}];
-{{- end}}
-  let scale = 1.0 / sqrt(total / P.count + P.eps);
-  for (var k = local; k < {{.C.Quads}}u; k = k + 256u) {
-    normal[k] = normal[k] * scale * gamma4(k) + beta4(k);
-  }
-  workgroupBarrier();
-{{- end}}
   var first = id * {{.C.Columns}}u;
   var n_size = P.n_size0;
 {{- if .C.Gated}}
@@ -59,7 +65,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 {{template "columns" $c.Of $i}}
 {{- end}}
     var k = lane;
-    for (; k + {{mul 3 .C.Lanes}}u < quads; k = k + {{mul 4 .C.Lanes}}u) {
+    for (; k + {{mul (sub .C.Ahead 1) .C.Lanes}}u < quads; k = k + {{mul .C.Ahead .C.Lanes}}u) {
 {{- range $i, $p := .C.Products}}
 {{template "load" $c.Of $i}}
 {{- end}}
@@ -82,7 +88,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 {{- end}}
 {{template "columns" $c.Of $i}}
     var k = lane;
-    for (; k + {{mul 3 $c.Lanes}}u < quads; k = k + {{mul 4 $c.Lanes}}u) {
+    for (; k + {{mul (sub $c.Ahead 1) $c.Lanes}}u < quads; k = k + {{mul $c.Ahead $c.Lanes}}u) {
 {{template "load" $c.Of $i}}
 {{template "sum" $c.Of $i}}
     }
@@ -108,9 +114,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   }
   workgroupBarrier();
   let col = first + local;
-  if (local >= {{.C.Columns}}u || col >= n_size) {
-    return;
-  }
+  if (local < {{.C.Columns}}u && col < n_size) {
 {{- range $s := seq .C.Sums}}
   var v{{$s}} = 0.0;
 {{- range $j := seq 8}}
@@ -137,6 +141,11 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 {{- if .C.Gated}}
   y0__put(col, bitcast<u32>(v0 * v1));
 {{- end}}
+  }
+{{- if .C.Norm}}
+  workgroupBarrier(); // parts are read
+  }
+{{- end}}
 }
 {{- define "columns"}}
 {{- /* Past the end, the last column is computed again and not written. */ -}}
@@ -146,7 +155,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 {{- end}}
 {{- define "load"}}
 {{- $p := .}}
-{{- range $j := seq 4}}
+{{- range $j := seq $p.Ahead}}
 {{- if or (not $p.Gated) (eq $p.I 0)}}
     let x{{$j}} = row4(k + {{mul $j $p.Lanes}}u);
 {{- end}}
@@ -158,10 +167,10 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 {{- define "sum"}}
 {{- $p := .}}
 {{- range $i := seq .Each}}
-    s{{$p.Sum}}_{{$i}} = fma(x0, w{{$p.I}}_{{$i}}_0, s{{$p.Sum}}_{{$i}});
-    t{{$p.Sum}}_{{$i}} = fma(x1, w{{$p.I}}_{{$i}}_1, t{{$p.Sum}}_{{$i}});
-    s{{$p.Sum}}_{{$i}} = fma(x2, w{{$p.I}}_{{$i}}_2, s{{$p.Sum}}_{{$i}});
-    t{{$p.Sum}}_{{$i}} = fma(x3, w{{$p.I}}_{{$i}}_3, t{{$p.Sum}}_{{$i}});
+{{- range $j := seq $p.Ahead}}
+{{- $to := print (index $p.Two (mod $j 2)) $p.Sum "_" $i}}
+    {{$to}} = fma(x{{$j}}, w{{$p.I}}_{{$i}}_{{$j}}, {{$to}});
+{{- end}}
 {{- end}}
 {{- end}}
 {{- define "rest"}}

@@ -3,7 +3,7 @@
 fn {{.N}}_aligned(b: u32) -> u32 { return {{.N}}_word((b + {{.Skip}}u) >> 2u); } // b is a multiple of 4
 fn {{.N}}_half(b: u32) -> f32 {
   let k = b + {{.Skip}}u;
-  return f32_from_f16(({{.N}}_word(k >> 2u) >> ((k & 2u) * 8u)) & 0xffffu);
+  return unpack2x16float({{.N}}_word(k >> 2u) >> ((k & 2u) * 8u)).x;
 }
 // {{.N}}_even are four bytes from an even address on. The last ones of a buffer may lie at its end.
 fn {{.N}}_even(b: u32) -> u32 {

@@ -279,11 +279,23 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 
   var best = 0u;
   var place = none;
-  for (var i = local; i < P.size; i = i + {{.C.Group}}u) {
-    let key_i = key(row.base + i);
+  var at = local;
+  for (; at + {{mul 7 .C.Group}}u < P.size; at = at + {{mul 8 .C.Group}}u) { // one after the other, each read would wait for the last
+{{- range $j := seq 8}}
+    let key{{$j}} = key(row.base + at + {{mul $j $.C.Group}}u);
+{{- end}}
+{{- range $j := seq 8}}
+    if (key{{$j}} > best) {
+      best = key{{$j}};
+      place = at + {{mul $j $.C.Group}}u;
+    }
+{{- end}}
+  }
+  for (; at < P.size; at = at + {{.C.Group}}u) {
+    let key_i = key(row.base + at);
     if (key_i > best) {
       best = key_i;
-      place = i;
+      place = at;
     }
   }
   words[local] = best;

@@ -1,0 +1,98 @@
+//go:build cgo && (darwin || amd64)
+
+package backend
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+	"github.com/rlx-go/rlx/core/sched"
+	"github.com/rlx-go/rlx/core/tensor"
+)
+
+// BenchmarkDependentSteps measures what one more step costs of those that a token of a language model takes: each reads what the one before wrote, so that
+// the device is never busy with two. It is the difference between long and short chains, in microseconds for each step.
+func BenchmarkDependentSteps(b *testing.B) {
+	const width, hidden = 2048, 8192
+	product := func(k, n int64) func(x, w *ir.Node) *ir.Node {
+		return func(x, w *ir.Node) *ir.Node {
+			return op.FusedMatMul(x, op.Reshape(w, ir.Shape{ir.Static(n), ir.Static(k)}), nil, nil, op.FusedMatMulAttrs{TransB: true})
+		}
+	}
+	for _, c := range []struct {
+		name    string
+		weights int64 // elements of bf16 that a link of the chain reads
+		link    func(g *ir.Graph, x, w *ir.Node) *ir.Node
+	}{
+		{"neg", 0, func(_ *ir.Graph, x, _ *ir.Node) *ir.Node { return op.Neg(x) }},
+		{"rms_norm", 0, func(g *ir.Graph, x, _ *ir.Node) *ir.Node {
+			return op.RmsNorm(x, op.Const(g, 1, ir.TypeOf(dtype.F32, width)), op.Const(g, 0, ir.TypeOf(dtype.F32, width)), 1e-5)
+		}},
+		{"product", width * width, func(_ *ir.Graph, x, w *ir.Node) *ir.Node { return product(width, width)(x, w) }},
+		{"up and down", 2 * width * hidden, func(_ *ir.Graph, x, w *ir.Node) *ir.Node {
+			return product(hidden, width)(product(width, hidden)(x, op.Narrow(w, 0, 0, width*hidden)), op.Narrow(w, 0, width*hidden, width*hidden))
+		}},
+		{"attention", 0, func(g *ir.Graph, x, _ *ir.Node) *ir.Node {
+			q := op.Reshape(x, ir.Shape{ir.Static(1), ir.Static(1), ir.Static(width)})
+			cache := op.State(g, "cache"+x.Label(), ir.TypeOf(dtype.F32, 1, 4096, 512), 0)
+			y := op.Attention(q, cache, cache, op.Const(g, 68, ir.TypeOf(dtype.I32)), op.AttentionAttrs{Heads: 32, KVHeads: 8, Layout: op.BSE, Mask: op.MaskCausal})
+			return op.Reshape(y, x.Type.Shape)
+		}},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			measure := func(links int64) time.Duration {
+				g := ir.NewGraph("chain")
+				x := op.Input(g, "x", ir.TypeOf(dtype.F32, 1, width))
+				var all *ir.Node
+				if c.weights > 0 {
+					all = op.Param(g, "w", ir.TypeOf(dtype.BF16, links*c.weights))
+				}
+				y := x
+				for i := range links {
+					var w *ir.Node
+					if all != nil {
+						w = op.Narrow(all, 0, int(i*c.weights), int(c.weights))
+					}
+					y = c.link(g, y, w)
+				}
+				g.Return("y", y)
+				p, _, err := sched.Build(g, sched.Options{Target: "portable", Weights: func(string) (int64, bool) { return 0, true }})
+				if err != nil {
+					b.Fatal(err)
+				}
+				exe, err := shared.Load(context.Background(), device.Load{Program: p, Weights: make([]byte, p.WeightsExtent())})
+				if err != nil {
+					b.Fatal(err)
+				}
+				defer exe.Close()
+				r := device.Run{IO: tensor.AlignedBytes(int(p.IOSize))}
+				if p.StateSize > 0 {
+					if r.State, err = shared.NewState(context.Background(), "", p.StateSize); err != nil {
+						b.Fatal(err)
+					}
+					defer r.State.Close()
+				}
+				best := time.Hour
+				for range 30 {
+					begin := time.Now()
+					if _, err := exe.Run(context.Background(), r); err != nil {
+						b.Fatal(err)
+					}
+					best = min(best, time.Since(begin))
+				}
+				return best
+			}
+			short, long := measure(8), measure(72)
+			b.ReportMetric(float64((long-short).Nanoseconds())/64e3, "us/link")
+			b.ReportMetric(0, "ns/op")
+			if c.weights > 0 {
+				b.ReportMetric(float64(2*c.weights*64)/float64((long-short).Nanoseconds()), "GB/s")
+			}
+		})
+	}
+}
