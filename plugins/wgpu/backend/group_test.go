@@ -14,6 +14,7 @@ import (
 	"github.com/rlx-go/rlx/core/interp"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
+	"github.com/rlx-go/rlx/core/quant"
 	"github.com/rlx-go/rlx/core/sched"
 	"github.com/rlx-go/rlx/core/tensor"
 )
@@ -28,14 +29,20 @@ func TestGroupedProducts(t *testing.T) {
 		norm     bool
 		bias     bool
 		act      string
-		multiply bool
+		multiply string // "mul", or a region
+		add      bool
 	}{
 		{k: 64, columns: []int64{40, 8, 12}, weights: []dtype.DType{dtype.F32, dtype.BF16, dtype.F16}, norm: true, bias: true},
 		{k: 1028, columns: []int64{2051, 3}, weights: []dtype.DType{dtype.BF16, dtype.BF16}, norm: true},
-		{k: 2048, columns: []int64{37, 37}, weights: []dtype.DType{dtype.BF16, dtype.F32}, norm: true, act: "silu", multiply: true},
-		{k: 4100, columns: []int64{5, 5}, weights: []dtype.DType{dtype.F32, dtype.F16}, act: "gelu", multiply: true},
+		{k: 2048, columns: []int64{37, 37}, weights: []dtype.DType{dtype.BF16, dtype.F32}, norm: true, act: "silu", multiply: "mul"},
+		{k: 4100, columns: []int64{5, 5}, weights: []dtype.DType{dtype.F32, dtype.F16}, act: "gelu", multiply: "mul"},
 		{k: 260, columns: []int64{9}, weights: []dtype.DType{dtype.F32}, norm: true},
 		{k: 32, columns: []int64{1, 70}, weights: []dtype.DType{dtype.F32, dtype.F32}},
+		{k: 96, columns: []int64{6, 6}, weights: []dtype.DType{dtype.Q8_0, dtype.Q4_0}, norm: true, multiply: "v0=silu(i0); v1=mul(i1,v0)"},
+		{k: 512, columns: []int64{33, 33}, weights: []dtype.DType{dtype.Q6_K, dtype.Q4_K}, multiply: "v0=gelu_tanh(i1); v1=mul(v0,i0)"},
+		{k: 512, columns: []int64{2049}, weights: []dtype.DType{dtype.Q5_K}, norm: true, add: true},
+		{k: 64, columns: []int64{7}, weights: []dtype.DType{dtype.Q5_1}, add: true},
+		{k: 1056, columns: []int64{3, 5, 2}, weights: []dtype.DType{dtype.Q4_1, dtype.Q5_0, dtype.Q8_0}, norm: true},
 	} {
 		t.Run(fmt.Sprint(c), func(t *testing.T) {
 			g := ir.NewGraph("products", ir.Sym{Name: "T", Min: 1, Max: 3})
@@ -47,7 +54,11 @@ func TestGroupedProducts(t *testing.T) {
 			}
 			var results []*ir.Node
 			for i, n := range c.columns {
-				w := op.Input(g, fmt.Sprint("w", i), ir.TypeOf(c.weights[i], n, c.k))
+				w := op.Input(g, fmt.Sprint("w", i), ir.TypeOf(c.weights[i], n, c.k/int64(c.weights[i].Values())))
+				if c.weights[i].IsPacked() {
+					results = append(results, op.DequantMatMul(x, w, op.ActivationsF32))
+					continue
+				}
 				a := op.FusedMatMulAttrs{TransB: true, HasBias: c.bias}
 				if i == 1 {
 					a.Act = c.act
@@ -58,8 +69,15 @@ func TestGroupedProducts(t *testing.T) {
 				}
 				results = append(results, op.FusedMatMul(x, w, bias, nil, a))
 			}
-			if c.multiply {
+			switch c.multiply {
+			case "":
+			case "mul":
 				results = []*ir.Node{op.Mul(results[0], results[1])}
+			default:
+				results = []*ir.Node{g.Add(op.ElementwiseRegionDef, op.ElementwiseRegionAttrs{Expr: c.multiply}, results...)}
+			}
+			if c.add {
+				results[0] = op.Add(op.Input(g, "r", results[0].Type), results[0])
 			}
 			for i, y := range results {
 				g.Return(fmt.Sprint("y", i), y)
@@ -122,6 +140,9 @@ func compareGrouped(t *testing.T, g *ir.Graph, tolerance float64) {
 			}
 			for i := range a.I {
 				a.I[i] = 2
+			}
+			if n.Type.DType.IsPacked() {
+				quant.Random(a.B, n.Type.DType, r.Uint32)
 			}
 			in[n.Name] = a
 		}

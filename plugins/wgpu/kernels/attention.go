@@ -128,11 +128,13 @@ func attention(n *ir.Node, l Limits) []Shader {
 	c.Log2 = !c.Masked
 	vectors := fewOperands(n)
 	var few []Shader
-	if f, ok := chooseFew(n, s, l); ok && vectors {
-		few = fewShaders(n, a, c, f)
-		if n.Graph.Syms.Largest(ir.Shape{s.Sq})[0] <= fewQueries {
-			return few
+	if vectors {
+		for _, f := range chooseFew(n, s, l) {
+			few = append(few, fewShaders(n, a, c, f)...)
 		}
+	}
+	if few != nil && n.Graph.Syms.Largest(ir.Shape{s.Sq})[0] <= fewQueries {
+		return few
 	}
 	// The other shaders have nothing to do in runs that have few queries.
 	unlessFew := func(params func(*Call) []uint32) func(*Call) []uint32 {

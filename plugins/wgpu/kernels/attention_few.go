@@ -42,16 +42,31 @@ func (s fewShape) bytes() int {
 	return 16 * (s.FewRows*s.D4 + s.RowVecs4()*s.MostShare() + s.RowVecs4()*s.FewThreads())
 }
 
-// chooseFew is the kernel for a node; ok is false where it has none.
-func chooseFew(n *ir.Node, s op.AttentionShape, l Limits) (f fewShape, ok bool) {
+// fewKernel is a kernel of few queries for these numbers of rows: queries of the heads that share keys.
+type fewKernel struct {
+	fewShape
+	least, most int
+}
+
+// chooseFew are the kernels for a node with few queries, in some runs: one for up to four rows, one for more.
+func chooseFew(n *ir.Node, s op.AttentionShape, l Limits) []fewKernel {
 	syms := n.Graph.Syms
 	least, most := syms.Smallest(ir.Shape{s.Sq})[0], syms.Largest(ir.Shape{s.Sq, s.Sk})
-	rows := int(s.H/s.HKV) * min(most[0], fewQueries)
-	f = fewShape{int(s.D) / 4, int(s.DV) / 4, max(4, min(8, ceilDiv(rows, 4)*4))}
-	if f.FewRows == 8 && f.bytes() > l.WorkgroupStorage {
-		f.FewRows = 4
+	heads := int(s.H / s.HKV)
+	fits := func(f fewShape) bool {
+		return s.D%4 == 0 && s.DV%4 == 0 && f.DV4 <= fewThreads && least <= fewQueries && most[1] <= mostShares*f.MostShare() && f.bytes() <= l.WorkgroupStorage
 	}
-	return f, s.D%4 == 0 && s.DV%4 == 0 && f.DV4 <= fewThreads && least <= fewQueries && most[1] <= mostShares*f.MostShare() && f.bytes() <= l.WorkgroupStorage
+	four, eight := fewShape{int(s.D) / 4, int(s.DV) / 4, 4}, fewShape{int(s.D) / 4, int(s.DV) / 4, 8}
+	rows := heads * min(most[0], fewQueries)
+	switch {
+	case !fits(four):
+		return nil
+	case rows <= 4 || !fits(eight):
+		return []fewKernel{{four, 0, rows}}
+	case heads*least > 4:
+		return []fewKernel{{eight, 0, rows}}
+	}
+	return []fewKernel{{four, 0, 4}, {eight, 5, rows}}
 }
 
 // shares are those of a call, and the keys of each.
@@ -87,11 +102,11 @@ func fewOperands(n *ir.Node) bool {
 }
 
 // fewShaders are those for runs with few queries.
-func fewShaders(n *ir.Node, a op.AttentionAttrs, c attentionConsts, f fewShape) []Shader {
+func fewShaders(n *ir.Node, a op.AttentionAttrs, c attentionConsts, f fewKernel) []Shader {
 	consts := struct {
 		attentionConsts
 		fewShape
-	}{c, f}
+	}{c, f.fewShape}
 	fields := append([]string{"groups", "shares", "share_keys", "row_tiles", "batch"}, attentionFields...)
 	groups := func(call *Call) int {
 		g := attentionGeometry(a, call)
@@ -100,7 +115,7 @@ func fewShaders(n *ir.Node, a op.AttentionAttrs, c attentionConsts, f fewShape) 
 	}
 	params := func(call *Call) []uint32 {
 		g := attentionGeometry(a, call)
-		if numel(call.Out.Shape) == 0 || g.Sq > fewQueries {
+		if rows := g.H / g.HKV * g.Sq; numel(call.Out.Shape) == 0 || g.Sq > fewQueries || rows < f.least || rows > f.most {
 			return nil
 		}
 		count, keys, tiles := f.shares(g)

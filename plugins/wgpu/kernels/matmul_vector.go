@@ -36,6 +36,13 @@ type vectorStep struct {
 	node  *ir.Node
 	attrs op.FusedMatMulAttrs
 	of    int
+
+	residual Binding // where the attributes have one
+	out      int     // the step whose result it is
+}
+
+func vectorStepOf(n *ir.Node, a op.FusedMatMulAttrs, of int) vectorStep {
+	return vectorStep{n, a, of, Binding{Operand: a.Residual(), Of: of}, of}
 }
 
 // What the template counts with.
@@ -74,7 +81,7 @@ const mostKept = 8
 
 // matmulVector is for x [1,K] and a weight [N,K].
 func matmulVector(n *ir.Node, a op.FusedMatMulAttrs) Shader {
-	return vectorShader([]vectorStep{{n, a, 0}}, nil, 0)
+	return vectorShader([]vectorStep{vectorStepOf(n, a, 0)}, nil, 0)
 }
 
 // vectorShader makes the shader. norm is the node that normalises x, nil for none. gate is the step that multiplies the results, 0 for none.
@@ -87,18 +94,21 @@ func vectorShader(steps []vectorStep, norm *ir.Node, gate int) Shader {
 		size := largest(p.node, p.attrs)
 		k, columns = size.k, columns+size.n
 		v.Products = append(v.Products, vectorProduct{i, p.attrs.HasBias, p.attrs.HasResidual, v.Gated, p.attrs.Act})
-		add := func(name string, operand int) {
-			if operand >= 0 {
-				s.Bindings = append(s.Bindings, Binding{Name: fmt.Sprint(name, i, "_"), Operand: operand, Of: p.of, DType: dtype.F32})
-			}
+		add := func(name string, b Binding) {
+			b.Name, b.DType = fmt.Sprint(name, i, "_"), dtype.F32
+			s.Bindings = append(s.Bindings, b)
 		}
 		w := weights(fmt.Sprint("b", i, "_"), p.node, 1)
 		w.Of = p.of
 		s.Bindings = append(s.Bindings, w)
-		add("bias", p.attrs.Bias())
-		add("residual", p.attrs.Residual())
+		if p.attrs.HasBias {
+			add("bias", Binding{Operand: p.attrs.Bias(), Of: p.of})
+		}
+		if p.attrs.HasResidual {
+			add("residual", p.residual)
+		}
 		if !v.Gated {
-			s.Bindings = append(s.Bindings, Binding{Name: fmt.Sprint("y", i, "_"), Operand: Out, Of: p.of, DType: dtype.F32})
+			add("y", Binding{Operand: Out, Of: p.out})
 		}
 		s.Fields = append(s.Fields, fmt.Sprint("end", i), fmt.Sprint("n_size", i))
 	}
@@ -164,16 +174,15 @@ func vectorShader(steps []vectorStep, norm *ir.Node, gate int) Shader {
 	return s
 }
 
-// vectorGroup finds products with the same x, and what may be around them: the norm that makes x, the multiplication of two results.
+// vectorGroup finds products with the same x, and what may be around them: the norm that makes x, the multiplication of two results, a residual.
 //
 //	x = rms_norm h, γ, β        x = rms_norm h, γ, β
 //	q = matmul x, wq            u = matmul x, wu
-//	k = matmul x, wk            g = fused_matmul x, wg {act="silu"}
-//	v = matmul x, wv            y = mul u, g
+//	k = matmul x, wk            g = fused_matmul x, wg {act="silu"}     d = dequant_matmul x, w
+//	v = matmul x, wv            y = mul u, g                            y = add r, d
 func vectorGroup(nodes []*ir.Node, uses []int, l Limits) (g Group, ok bool) {
 	var steps []vectorStep
-	var norm *ir.Node
-	var x *ir.Node
+	var norm, x *ir.Node
 	at := 0
 	if n := nodes[0]; n.Is(op.RmsNormDef) && allF32(n) && fourAtOnce(n) {
 		if width := int(n.Type.Shape[n.Type.Rank()-1].B); width <= 4*256*mostKept && 4*width+8192 <= l.WorkgroupStorage {
@@ -189,15 +198,25 @@ func vectorGroup(nodes []*ir.Node, uses []int, l Limits) (g Group, ok bool) {
 		if !ok || n.In[0] != x || a.HasResidual || !byRows(n, a, l) || smallest(n, a).m > 1 {
 			break
 		}
-		steps = append(steps, vectorStep{n, a, at})
+		steps = append(steps, vectorStepOf(n, a, at))
 	}
 	if len(steps) == 0 || norm != nil && uses[norm.ID] != len(steps) {
 		return Group{}, false
 	}
 	gate := 0
-	if at < len(nodes) && len(steps) == 2 && multiplies(nodes[at], steps[0].node, steps[1].node, uses) {
-		gate = at
-		at++
+	if at < len(nodes) {
+		switch n := nodes[at]; len(steps) {
+		case 1:
+			if steps[0].addTo(n, uses) {
+				steps[0].residual.Of, steps[0].out = at, at
+				at++
+			}
+		case 2:
+			if multiply(n, steps, uses) {
+				gate = at
+				at++
+			}
+		}
 	}
 	if at < 2 {
 		return Group{}, false
@@ -205,7 +224,50 @@ func vectorGroup(nodes []*ir.Node, uses []int, l Limits) (g Group, ok bool) {
 	return Group{Steps: at, Shader: vectorShader(steps, norm, gate)}, true
 }
 
-// multiplies reports that n is the product of two values of one type that nothing else reads.
-func multiplies(n, a, b *ir.Node, uses []int) bool {
-	return n.Is(op.MulDef) && (n.In[0] == a && n.In[1] == b || n.In[0] == b && n.In[1] == a) && uses[a.ID] == 1 && uses[b.ID] == 1 && a.Type.Equal(b.Type)
+// addTo makes the other operand of a sum the residual, if n adds it to the result and nothing else reads that.
+func (s *vectorStep) addTo(n *ir.Node, uses []int) bool {
+	if !n.Is(op.AddDef) || uses[s.node.ID] != 1 || !n.In[0].Type.Equal(n.In[1].Type) {
+		return false
+	}
+	s.attrs.HasResidual = true
+	s.residual = Binding{}
+	if n.In[0] == s.node {
+		s.residual.Operand = 1
+	}
+	return true
+}
+
+// multiply reports that n is the product of two results that nothing else reads. It may apply an activation to one of them, which becomes the
+// product's own.
+func multiply(n *ir.Node, steps []vectorStep, uses []int) bool {
+	if len(n.In) != 2 || uses[steps[0].node.ID] != 1 || uses[steps[1].node.ID] != 1 || !steps[0].node.Type.Equal(steps[1].node.Type) {
+		return false
+	}
+	of := map[*ir.Node]*vectorStep{steps[0].node: &steps[0], steps[1].node: &steps[1]}
+	if of[n.In[0]] == nil || of[n.In[1]] == nil {
+		return false
+	}
+	if n.Is(op.MulDef) {
+		return true
+	}
+	r, ok := n.Attrs.(op.ElementwiseRegionAttrs)
+	if !ok {
+		return false
+	}
+	list, err := op.ParseRegion(r.Expr)
+	if err != nil || len(list) != 2 || len(list[0].In) != 1 || list[1].Op != op.MulDef || list[1].In[0].Kind == list[1].In[1].Kind {
+		return false
+	}
+	for _, in := range list[1].In {
+		if in.Kind == op.RegionLiteral || in.Kind == op.RegionInput && in.Index == list[0].In[0].Index {
+			return false
+		}
+	}
+	acts := of[n.In[list[0].In[0].Index]]
+	act := op.FormatActivation(list[0].Op, list[0].Attrs)
+	if acts.attrs.Act != "" || scalars[act]["float"] == "" || !op.IsActivation(act) {
+		return false
+	}
+	acts.attrs.Act = act
+	return true
 }

@@ -282,9 +282,10 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   var at = local;
   for (; at + {{mul 7 .C.Group}}u < P.size; at = at + {{mul 8 .C.Group}}u) { // one after the other, each read would wait for the last
 {{- range $j := seq 8}}
-    let key{{$j}} = key(row.base + at + {{mul $j $.C.Group}}u);
+    let x{{$j}} = x0_bits(row.base + at + {{mul $j $.C.Group}}u);
 {{- end}}
 {{- range $j := seq 8}}
+    let key{{$j}} = key_of(x{{$j}});
     if (key{{$j}} > best) {
       best = key{{$j}};
       place = at + {{mul $j $.C.Group}}u;
