@@ -237,25 +237,19 @@ func (p *parser) setBlock() (stmt, error) {
 			return goOn, store(r, f, v)
 		}, err
 	}
-	apply, err := p.piped(false)
-	if err != nil {
-		return nil, err
-	}
-	body, _, err := p.until("endset")
-	if err != nil {
-		return nil, err
-	}
+	text, err := p.captured(false, "endset")
 	return func(r *run, f *frame) (signal, error) {
-		v, err := apply(r, f, body)
+		v, err := text(r, f)
 		if err != nil {
 			return goOn, err
 		}
 		return goOn, store(r, f, v)
-	}, p.want(end, "%}")
+	}, err
 }
 
-// piped reads filters up to the end of the tag, and gives what applies them to the output of a body. The first filter may have no | before it.
-func (p *parser) piped(begun bool) (func(r *run, f *frame, body []stmt) (value, error), error) {
+// captured reads filters up to the end of the tag and a body up to the tag stop, and gives what applies the filters to the body's output. Where a filter
+// has begun, the first has no | before it.
+func (p *parser) captured(begun bool, stop string) (func(r *run, f *frame) (value, error), error) {
 	type use struct {
 		fn   filter
 		call func(*run, *frame) (args, error)
@@ -269,7 +263,14 @@ func (p *parser) piped(begun bool) (func(r *run, f *frame, body []stmt) (value, 
 		}
 		uses = append(uses, use{fn, call})
 	}
-	return func(r *run, f *frame, body []stmt) (value, error) {
+	if err := p.want(end, "%}"); err != nil {
+		return nil, err
+	}
+	body, _, err := p.until(stop)
+	if err != nil {
+		return nil, err
+	}
+	return func(r *run, f *frame) (value, error) {
 		text, err := r.capture(func() error { _, err := r.block(body, newFrame(f)); return err })
 		v := text
 		for _, u := range uses {
@@ -286,16 +287,9 @@ func (p *parser) piped(begun bool) (func(r *run, f *frame, body []stmt) (value, 
 }
 
 func (p *parser) filterBlock() (stmt, error) {
-	apply, err := p.piped(true)
-	if err != nil {
-		return nil, err
-	}
-	body, _, err := p.until("endfilter")
-	if err != nil {
-		return nil, err
-	}
+	text, err := p.captured(true, "endfilter")
 	return func(r *run, f *frame) (signal, error) {
-		v, err := apply(r, f, body)
+		v, err := text(r, f)
 		if err != nil {
 			return goOn, err
 		}
@@ -304,7 +298,7 @@ func (p *parser) filterBlock() (stmt, error) {
 			return goOn, err
 		}
 		return goOn, r.write(s)
-	}, p.want(end, "%}")
+	}, err
 }
 
 // generationBlock marks what the model has written, which matters in training only.
