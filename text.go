@@ -109,10 +109,8 @@ func (s *Session) NewGenerator(ctx context.Context) (*Generator, error) {
 	}
 	g := &Generator{Task: *about, session: s}
 	var err error
-	if about.Tokenizer != "" {
-		if g.tokenizer, err = s.model.Tokenizer(); err != nil {
-			return nil, err
-		}
+	if g.tokenizer, err = s.tokenizer(about); err != nil {
+		return nil, err
 	}
 	for _, name := range []string{about.Method, about.Slide.Method} {
 		if name == "" {
@@ -125,8 +123,17 @@ func (s *Session) NewGenerator(ctx context.Context) (*Generator, error) {
 	if g.state, err = s.NewState(ctx); err != nil {
 		return nil, err
 	}
-	g.run.prepare(g)
+	g.run.prepare(&g.Task, 1)
+	g.run.set(s, &g.Task, TextOptions{}, false)
 	return g, nil
+}
+
+// tokenizer is the model's, nil if it has none.
+func (s *Session) tokenizer(t *text.Task) (*Tokenizer, error) {
+	if t.Tokenizer == "" {
+		return nil, nil
+	}
+	return s.model.Tokenizer()
 }
 
 // Close frees the state.
@@ -167,7 +174,7 @@ func (g *Generator) Append(ctx context.Context, ids []int) error {
 	}
 	run, end := graceful(ctx)
 	defer end()
-	g.run.set(g, TextOptions{})
+	g.run.set(g.session, &g.Task, TextOptions{}, g.draft.n > 0)
 	if err := g.feed(ctx, run, all, len(all)-1); err != nil {
 		return err
 	}
@@ -183,11 +190,8 @@ func (g *Generator) Append(ctx context.Context, ids []int) error {
 // tokens were generated, the Text is returned beside the error.
 func (g *Generator) Generate(ctx context.Context, ids []int, o TextOptions) (*Text, error) {
 	start := time.Now()
-	if err := g.Task.CheckSampling(o.Sampling); err != nil {
+	if err := checkTextOptions(&g.Task, o); err != nil {
 		return nil, err
-	}
-	if o.Tokens < 0 {
-		return nil, usage("TextOptions.Tokens", "is %d; allowed are 1 and more, and 0 for no limit", o.Tokens)
 	}
 	all, err := g.check(ids)
 	if err != nil {
@@ -198,7 +202,7 @@ func (g *Generator) Generate(ctx context.Context, ids []int, o TextOptions) (*Te
 	}
 	run, end := graceful(ctx)
 	defer end()
-	g.run.set(g, o)
+	g.run.set(g.session, &g.Task, o, g.draft.n > 0)
 	t := &Text{Stop: StopCancelled, Start: start, Prompt: len(all)}
 	defer func() { t.Duration = time.Since(start) }()
 	first := (len(all) - 1) / g.Task.Chunk * g.Task.Chunk
@@ -222,7 +226,7 @@ func (g *Generator) Generate(ctx context.Context, ids []int, o TextOptions) (*Te
 		}
 		over, ids := false, []int(nil)
 		for i := 0; i < len(chosen) && !over && err == nil; i++ {
-			over, err = g.take(t, chosen[i], at+i, out, &o)
+			over, err = t.take(&g.Task, chosen[i], at+i == g.Task.Most(), out, &o)
 			ids = append(ids, chosen[i].ID)
 		}
 		if g.draft.n > 0 {
@@ -244,19 +248,19 @@ func (g *Generator) Generate(ctx context.Context, ids []int, o TextOptions) (*Te
 	}
 }
 
-// take adds a token to a text; over reports that it is the last. At is its place in the sequence.
-func (g *Generator) take(t *Text, x Token, at int, out *textStream, o *TextOptions) (over bool, err error) {
+// take adds a token to a text; over reports that it is the last. Full says that the sequence has no room for it.
+func (t *Text) take(about *text.Task, x Token, full bool, out *textStream, o *TextOptions) (over bool, err error) {
 	x.Time = time.Since(t.Start)
 	if len(t.Tokens) == 0 {
 		t.Prefill = x.Time
 	}
-	if !o.IgnoreEnd && slices.Contains(g.Task.End, x.ID) {
+	if !o.IgnoreEnd && slices.Contains(about.End, x.ID) {
 		t.Stop, over = StopEnd, true
 		x.Text = out.flush()
 	} else if x.Text, over = out.next(x.ID); over {
 		t.Stop = StopString
 	}
-	if enough := len(t.Tokens)+1 == o.Tokens; !over && (enough || at == g.Task.Most()) {
+	if enough := len(t.Tokens)+1 == o.Tokens; !over && (enough || full) {
 		t.Stop, over = StopContext, true
 		if enough {
 			t.Stop = StopLength
@@ -269,6 +273,17 @@ func (g *Generator) take(t *Text, x Token, at int, out *textStream, o *TextOptio
 		err = o.Each(x)
 	}
 	return over, err
+}
+
+// checkTextOptions fails for options that are not allowed.
+func checkTextOptions(t *text.Task, o TextOptions) error {
+	if err := t.CheckSampling(o.Sampling); err != nil {
+		return err
+	}
+	if o.Tokens < 0 {
+		return usage("TextOptions.Tokens", "is %d; allowed are 1 and more, and 0 for no limit", o.Tokens)
+	}
+	return nil
 }
 
 // errLeft ends a text whose loop was left.
@@ -312,7 +327,7 @@ const (
 // only once. Errors are those of State.Export.
 func (g *Generator) Save(ctx context.Context, w io.Writer) error {
 	if n := len(g.last); n > 1 { // Load expects all but the last in the state
-		g.run.set(g, TextOptions{})
+		g.run.set(g.session, &g.Task, TextOptions{}, g.draft.n > 0)
 		run, end := graceful(ctx)
 		defer end()
 		last := g.last

@@ -111,8 +111,8 @@ func (g *Generator) propose(ctx context.Context, hidden []float32, ids []int, po
 		return err
 	}
 	id := int(tensor.View[int32](res.Outputs[about.Token].Data)[0])
-	if id < 0 || id >= g.Task.Vocabulary {
-		return g.strayToken(id)
+	if err := g.session.checkToken(&g.Task, Token{ID: id}, position+len(ids)); err != nil {
+		return err
 	}
 	d.next, d.hidden = id, tensor.View[float32](res.Outputs[about.Hidden].Data)
 	return nil
@@ -152,7 +152,7 @@ func (g *Generator) speculate(ctx context.Context, t *Text) (chosen []Token, err
 	d.hidden = tensor.View[float32](res.Outputs[out.Hidden].Data)
 	for i := range ids {
 		x := Token{ID: int(ids[i]), LogProb: logprobs[i]}
-		if err := g.checkToken(x, d.base+from+i); err != nil {
+		if err := g.session.checkToken(&g.Task, x, d.base+from+i); err != nil {
 			if i > 0 {
 				break // the next run finds it
 			}

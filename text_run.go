@@ -68,14 +68,13 @@ type textRun struct {
 	none, chosen      []string // outputs of a run that chooses no token, and of one that does
 }
 
-// prepare makes the request of g's runs.
-func (r *textRun) prepare(g *Generator) {
-	t := &g.Task
+// prepare makes the request of runs of n sequences.
+func (r *textRun) prepare(t *text.Task, n int) {
 	in := &t.Inputs
-	r.ids, r.recent = make([]int64, t.Chunk), make([]int64, t.Window)
-	r.position, r.topK = make([]int32, 1), make([]int32, 1)
+	r.ids, r.recent = make([]int64, n*t.Chunk), make([]int64, n*t.Window)
+	r.position, r.topK = make([]int32, n), make([]int32, 1)
 	r.temperature, r.topP, r.minP, r.penalty = make([]float32, 1), make([]float32, 1), make([]float32, 1), make([]float32, 1)
-	r.seed, r.step = make([]uint32, 2), make([]uint32, 2)
+	r.seed, r.step = make([]uint32, 2), make([]uint32, 2*n)
 	scalar := []int{}
 	r.request = Request{Method: t.Method, Inputs: map[string]Tensor{
 		in.Position: {I32, scalar, tensor.Bytes(r.position)}, in.TopK: {I32, scalar, tensor.Bytes(r.topK)},
@@ -86,12 +85,10 @@ func (r *textRun) prepare(g *Generator) {
 	if r.dropped = make([]int32, 1); t.Slides() {
 		r.request.Inputs[t.Slide.Dropped] = Tensor{I32, scalar, tensor.Bytes(r.dropped)}
 	}
-	r.set(g, TextOptions{})
 }
 
-// set takes the options of a call.
-func (r *textRun) set(g *Generator, o TextOptions) {
-	t := &g.Task
+// set takes the options of a call; hidden: hidden states are wanted too.
+func (r *textRun) set(s *Session, t *text.Task, o TextOptions, hidden bool) {
 	off := func(v, otherwise float64) float32 {
 		if v == 0 {
 			return float32(otherwise)
@@ -108,12 +105,12 @@ func (r *textRun) set(g *Generator, o TextOptions) {
 		r.chosen = append(r.chosen, out.Logits)
 	}
 	r.none = []string{}
-	if g.draft.n > 0 {
+	if hidden {
 		r.none, r.chosen = append(r.none, t.Draft.Hidden), append(r.chosen, t.Draft.Hidden)
 	}
 	r.do = o.Run
 	if r.do == nil {
-		r.do = g.session.Run
+		r.do = s.Run
 	}
 }
 
@@ -219,19 +216,22 @@ func (g *Generator) slide(ctx context.Context) error {
 	return err
 }
 
-// recent is the last tokens of the sequence that ends with ids, a full window of them, so that all runs have one size: the last one
-// fills it up.
+// recent is the last tokens of the sequence that ends with ids, a full window of them, so that all runs have one size.
 func (g *Generator) recent(ids []int) []int64 {
-	w := g.run.recent
-	n := copy(w, g.run.ids[max(0, len(ids)-len(w)):len(ids)])
-	for i := len(g.seen) - 1; i >= 0 && n < len(w); i-- {
-		w[n] = int64(g.seen[i])
+	fillRecent(g.run.recent, g.run.ids[:len(ids)], g.seen)
+	return g.run.recent
+}
+
+// fillRecent fills w with the last tokens of those seen and ids, and then with the last of all.
+func fillRecent(w, ids []int64, seen []int) {
+	n := copy(w, ids[max(0, len(ids)-len(w)):])
+	for i := len(seen) - 1; i >= 0 && n < len(w); i-- {
+		w[n] = int64(seen[i])
 		n++
 	}
 	for ; n < len(w); n++ {
-		w[n] = int64(ids[len(ids)-1])
+		w[n] = ids[len(ids)-1]
 	}
-	return w
 }
 
 // ended is a text that ends before its time: what was held back belongs to it.
@@ -258,7 +258,7 @@ func (g *Generator) chosen(res *Result, t *Text, logits bool) (x Token, err erro
 	out := &g.Task.Outputs
 	id := tensor.View[int32](res.Outputs[out.Token].Data)[0]
 	x.ID, x.LogProb = int(id), tensor.View[float32](res.Outputs[out.LogProb].Data)[0]
-	if err := g.checkToken(x, len(g.seen)-1); err != nil {
+	if err := g.session.checkToken(&g.Task, x, len(g.seen)-1); err != nil {
 		return x, err
 	}
 	if logits {
@@ -268,19 +268,14 @@ func (g *Generator) chosen(res *Result, t *Text, logits bool) (x Token, err erro
 }
 
 // checkToken checks a token that was chosen after the one at a place of the sequence.
-func (g *Generator) checkToken(x Token, after int) error {
+func (s *Session) checkToken(t *text.Task, x Token, after int) error {
 	if x.LogProb != x.LogProb || math.IsInf(float64(x.LogProb), 1) {
-		return diag.New(device.ErrNaN, g.Task.Method, "the logits after token %d hold a NaN or infinity", after)
+		return diag.New(device.ErrNaN, t.Method, "the logits after token %d hold a NaN or infinity", after)
 	}
-	if x.ID < 0 || x.ID >= g.Task.Vocabulary {
-		return g.strayToken(x.ID)
+	if x.ID < 0 || x.ID >= t.Vocabulary {
+		return diag.New(device.ErrLost, "backend "+s.backend.Name(), "chose token %d; the vocabulary has 0 to %d", x.ID, t.Vocabulary-1)
 	}
 	return nil
-}
-
-// strayToken is the error of a backend that chose what is no token.
-func (g *Generator) strayToken(id int) error {
-	return diag.New(device.ErrLost, "backend "+g.session.backend.Name(), "chose token %d; the vocabulary has 0 to %d", id, g.Task.Vocabulary-1)
 }
 
 // parseIDs reads the tokens of a state file.

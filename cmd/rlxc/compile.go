@@ -33,7 +33,7 @@ type compileFlags struct {
 	weights                                 string // of a graph in text form
 	seed                                    uint64
 	dtype, quantize                         cli.Choice
-	context                                 int
+	batch, context                          int
 	targets, precisions                     []string
 	set, dump                               cli.List
 }
@@ -63,6 +63,7 @@ func compileCommand() *cli.Command {
 			fs.Group("Model")
 			fs.StringVar(&f.arch, "arch", "auto", "`NAME` architecture; auto recognises it")
 			fs.StringVar(&f.config, "model-config", "", "`FILE` a Transformers config.json of the model")
+			fs.IntVar(&f.batch, "batch", 0, "`N` of a language model: sequences that can be continued at a time, each with caches of its own (default 1)")
 			fs.IntVar(&f.context, "context", 0, "`TOKENS` of a language model: what its caches have room for (default what the model was made for, at most 4096)")
 			fs.ListVarP(&f.set, "set", "", "`KEY=VALUE` a value of the configuration (repeatable)")
 			fs.ChoiceVar(&f.dtype, "dtype", "element type in which weights are stored", "keep", "f32", "f16", "bf16")
@@ -301,9 +302,15 @@ func build(stored weights.Stored, src string, f compileFlags) (m *arch.Model, no
 			return nil, "", err
 		}
 	}
-	if f.context != 0 {
-		if err := cfg.Set(fmt.Sprintf("context=%d", f.context), family.Keys); err != nil {
-			return nil, "", diag.New(diag.Usage, "--context", "architecture %s has no context", family.Name)
+	for _, k := range []struct {
+		key   string
+		value int
+	}{{"batch", f.batch}, {"context", f.context}} {
+		if k.value == 0 {
+			continue
+		}
+		if err := cfg.Set(fmt.Sprintf("%s=%d", k.key, k.value), family.Keys); err != nil {
+			return nil, "", diag.New(diag.Usage, "--"+k.key, "architecture %s has no %s", family.Name, k.key)
 		}
 	}
 	cfg.Files = files

@@ -254,6 +254,11 @@ func scripts(t *testing.T, dir string, demo bool) {
 			if err := os.WriteFile(filepath.Join(e.WorkDir, "latin1.txt"), []byte("f\xe9"), 0o666); err != nil {
 				return err
 			}
+			demo, err := filepath.Abs("../../demo/llama")
+			if err != nil {
+				return err
+			}
+			e.Setenv("LLAMA", demo)
 			words, err := llama()
 			if err != nil {
 				return err

@@ -24,6 +24,7 @@ var _ = registerTask(taskKind{
 		{About: "continue a text; what follows is printed as it is generated", Line: "rlxrun llama.rlx --prompt \"ROMEO:\""},
 		{About: "a prompt from standard input, drawn at random; the same seed gives the same text", Line: "rlxrun llama.rlx --prompt-file - --temperature 0.8 --top-p 0.95 --seed 7 -n 200"},
 		{About: "a model with a draft head, which proposes tokens that one run checks: the same text, sooner", Line: "rlxrun qwen.rlx --prompt \"ROMEO:\" --temperature 0 --draft mtp"},
+		{About: "several texts at a time, of a model that rlxc --batch has compiled for them; a line of the file is a prompt", Line: "rlxrun llama.rlx --prompts-file prompts.txt -n 100"},
 		{About: "tokens in place of text, and everything about them", Line: "rlxrun llama.rlx --ids 5,7,9 -n 16 --temperature 0 --format json"},
 	},
 	flags: func() taskFlags { return new(textFlags) },
@@ -33,6 +34,7 @@ var _ = registerTask(taskKind{
 type textFlags struct {
 	fs           *cli.FlagSet
 	prompt, file cli.List
+	prompts      string // a file of one prompt in a line
 	ids, logits  string
 	chat         bool
 	system       string
@@ -44,75 +46,18 @@ type textFlags struct {
 	draft        draftFlags
 }
 
-// draftFlags say how tokens are drafted.
-type draftFlags struct {
-	fs     *cli.FlagSet
-	head   string
-	tokens int
-}
-
-// defaultDrafts is how many tokens are drafted at a time.
-const defaultDrafts = 2
-
-func (f *draftFlags) declare(fs *cli.FlagSet) {
-	f.fs = fs
-	fs.StringVar(&f.head, "draft", "", "`mtp` the model's head for multi-token prediction proposes tokens that the model checks in one run: the same text, at temperature 0")
-	fs.IntVar(&f.tokens, "draft-tokens", defaultDrafts, "`N` with --draft, tokens that are proposed at a time")
-}
-
-func (f *draftFlags) settle() error {
-	switch {
-	case f.fs.Changed("draft") && f.head != "mtp":
-		return cli.Usagef("--draft", "is %q; want mtp", f.head)
-	case f.fs.Changed("draft-tokens") && f.head == "":
-		return cli.Usagef("--draft-tokens", "is for --draft")
-	case f.head != "" && (f.tokens < 1 || f.tokens > rlx.MaxDrafts):
-		return cli.Usagef("--draft-tokens", "%d tokens; allowed are 1 to %d", f.tokens, rlx.MaxDrafts)
-	}
-	return nil
-}
-
-// methods are those that drafting takes, none without --draft.
-func (f *draftFlags) methods(m *rlx.Model) (out []*rlx.Method, err error) {
-	if f.head == "" {
-		return nil, nil
-	}
-	t, _ := m.TextTask()
-	if t.Draft.Method == "" {
-		return nil, cli.Usagef("--draft", "%s has no head that drafts tokens", m.Path())
-	}
-	for _, name := range []string{t.Draft.Method, t.Draft.Rewind} {
-		if name == "" {
-			continue
-		}
-		x, err := m.Method(name)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, x)
-	}
-	return out, nil
-}
-
-// start makes a generator draft.
-func (f *draftFlags) start(ctx context.Context, g *rlx.Generator) error {
-	if f.head == "" {
-		return nil
-	}
-	return g.Draft(ctx, f.tokens)
-}
-
 // defaultTokens is how many tokens are generated, if the context has room for them, unless -n says otherwise.
 const defaultTokens = 256
 
 // textFlagNames are the flags of the task.
-var textFlagNames = []string{"prompt", "prompt-file", "ids", "chat", "system", "tokens", "temperature", "top-k", "top-p", "min-p", "repeat-penalty", "seed", "stop", "ignore-end", "logits", "draft", "draft-tokens"}
+var textFlagNames = []string{"prompt", "prompt-file", "prompts-file", "ids", "chat", "system", "tokens", "temperature", "top-k", "top-p", "min-p", "repeat-penalty", "seed", "stop", "ignore-end", "logits", "draft", "draft-tokens"}
 
 func (f *textFlags) declare(fs *cli.FlagSet) {
 	f.fs = fs
 	fs.Group("Continuing a text (artifacts that declare the task " + text.Kind + ")")
-	fs.ListVarP(&f.prompt, "prompt", "", "`TEXT` what to continue; - is stdin")
+	fs.ListVarP(&f.prompt, "prompt", "", "`TEXT` what to continue; - is stdin (repeatable: several texts at a time, of a model that rlxc --batch has compiled)")
 	fs.ListVarP(&f.file, "prompt-file", "", "`FILE` a file of UTF-8 text to continue; - is stdin")
+	fs.StringVar(&f.prompts, "prompts-file", "", "`FILE` a file of UTF-8 text of which each line is a prompt; - is stdin")
 	fs.StringVar(&f.ids, "ids", "", "`ID,ID,...` tokens to continue")
 	fs.BoolVar(&f.chat, "chat", false, "the prompt is what a user says: put it into the model's own template for conversations")
 	fs.StringVar(&f.system, "system", "", "`TEXT` with --chat, what the system says first")
@@ -142,18 +87,23 @@ func (f *textFlags) settle() error {
 	case f.fs.Changed("system") && !f.chat:
 		return cli.Usagef("--system", "is for --chat")
 	}
-	n := 0
-	for _, list := range []cli.List{f.prompt, f.file} {
-		n += len(list.Values)
-	}
-	if f.fs.Changed("ids") {
-		n++
+	n := len(f.file.Values)
+	for _, given := range []bool{len(f.prompt.Values) > 0, f.fs.Changed("prompts-file"), f.fs.Changed("ids")} {
+		if given {
+			n++
+		}
 	}
 	if n > 1 {
-		return cli.Usagef("--prompt", "%d prompts are given, by --prompt, --prompt-file and --ids; allowed is one", n)
+		return cli.Usagef("--prompt", "%d prompts are given, by --prompt, --prompt-file, --prompts-file and --ids; allowed is one of the flags", n)
+	}
+	if f.several() && (f.draft.head != "" || f.logits != "") {
+		return cli.Usagef("--prompt", "several prompts do not go together with --draft and --logits")
 	}
 	return f.draft.settle()
 }
+
+// several reports that there is more than one prompt.
+func (f *textFlags) several() bool { return f.prompts != "" || len(f.prompt.Values) > 1 }
 
 // given lists the flags of the task that were used.
 func (f *textFlags) given() (out []string) {
@@ -203,6 +153,9 @@ func (f *textFlags) job(ctx context.Context, s *session) (job, error) {
 	}
 	if f.draft.head != "" && (sampling.Temperature != 0 || sampling.RepeatPenalty > 0 && sampling.RepeatPenalty != 1 || f.logits != "") {
 		return nil, cli.Usagef("--draft", "is for the most probable tokens, without --logits").WithHint("add --temperature 0 --repeat-penalty 1")
+	}
+	if f.several() {
+		return f.batchJob(ctx, s, t, sampling)
 	}
 	if j.ids, err = f.readPrompt(ctx, s); err != nil {
 		return nil, err
@@ -263,6 +216,12 @@ func (f *textFlags) readPrompt(ctx context.Context, s *session) ([]int, error) {
 			return nil, err
 		}
 	}
+	ids, err := f.encode(s, t, prompt)
+	return ids, subject(err, "prompt")
+}
+
+// encode turns a prompt into tokens, with --chat in the model's template.
+func (f *textFlags) encode(s *session, t *rlx.Tokenizer, prompt string) (ids []int, err error) {
 	special := s.files.from == ""
 	if f.chat {
 		var messages []rlx.Message
@@ -274,8 +233,7 @@ func (f *textFlags) readPrompt(ctx context.Context, s *session) ([]int, error) {
 		}
 		special = false // the template writes them out
 	}
-	ids, err := t.Encode(prompt, special)
-	return ids, subject(err, "prompt")
+	return t.Encode(prompt, special)
 }
 
 func (j *textJob) methods() []*rlx.Method { return append([]*rlx.Method{j.method}, j.drafts...) }
@@ -400,12 +358,17 @@ func (s *session) record(j *textJob) {
 // textSummary is the JSON summary of a text.
 type textSummary struct {
 	*summary
+	textResult
+	Seed     uint64       `json:"seed"`
+	Sampling rlx.Sampling `json:"sampling"`
+}
+
+// textResult is a prompt and what follows it.
+type textResult struct {
 	PromptIDs []int          `json:"prompt_ids"`
 	IDs       []int          `json:"ids"` // generated
 	Text      string         `json:"text"`
 	Stop      rlx.Stop       `json:"stop"`
-	Seed      uint64         `json:"seed"`
-	Sampling  rlx.Sampling   `json:"sampling"`
 	Tokens    []tokenSummary `json:"tokens"`
 	Timings   textTimings    `json:"timings"`
 }
@@ -428,23 +391,6 @@ type textTimings struct {
 	draftTimings
 }
 
-// draftTimings is what became of drafts.
-type draftTimings struct {
-	Drafted       int     `json:"drafted,omitempty"`        // tokens that were proposed
-	Accepted      int     `json:"accepted,omitempty"`       // with which the model agreed
-	AcceptedShare float64 `json:"accepted_share,omitempty"` // of those proposed
-}
-
-func (d *draftTimings) add(drafted, accepted int) {
-	if d.Drafted, d.Accepted = d.Drafted+drafted, d.Accepted+accepted; d.Drafted > 0 {
-		d.AcceptedShare = float64(d.Accepted) / float64(d.Drafted)
-	}
-}
-
-func (d *draftTimings) String() string {
-	return fmt.Sprintf("%d of %d drafts accepted (%.0f %%)", d.Accepted, d.Drafted, 100*d.AcceptedShare)
-}
-
 func timingsOf(t *rlx.Text) textTimings {
 	out := textTimings{PromptTokens: t.Prompt, PromptMS: ms(t.Prefill), Tokens: len(t.Tokens)}
 	if t.Prefill > 0 {
@@ -462,9 +408,12 @@ func timingsOf(t *rlx.Text) textTimings {
 }
 
 func (j *textJob) json(sum *summary) any {
-	out := textSummary{summary: sum, PromptIDs: j.ids, IDs: j.text.IDs(), Text: j.text.Text, Stop: j.text.Stop, Seed: j.options.Seed, Sampling: j.options.Sampling,
-		Tokens: []tokenSummary{}, Timings: timingsOf(j.text)}
-	for _, t := range j.text.Tokens {
+	return textSummary{sum, resultOf(j.ids, j.text), j.options.Seed, j.options.Sampling}
+}
+
+func resultOf(prompt []int, t *rlx.Text) textResult {
+	out := textResult{PromptIDs: prompt, IDs: t.IDs(), Text: t.Text, Stop: t.Stop, Tokens: []tokenSummary{}, Timings: timingsOf(t)}
+	for _, t := range t.Tokens {
 		p := jsonNumber(&tensor.Array{DType: dtype.F32, F: []float64{float64(t.LogProb)}}, 0)
 		out.Tokens = append(out.Tokens, tokenSummary{t.ID, t.Text, p, ms(t.Time)})
 	}
@@ -498,6 +447,9 @@ func (f *textFlags) help(m *rlx.Model) string {
 	}
 	out := fmt.Sprintf("Task %s: %s, %s with what is generated; ids from 0 to %d.\nSampling unless flags say otherwise: temperature %g, top-k %d, top-p %g, min-p %g, repeat-penalty %g.\nOutputs for -o:\n",
 		text.Kind, prompt, length, t.Vocabulary-1, s.Temperature, s.TopK, s.TopP, s.MinP, s.RepeatPenalty)
+	if t.Batch.Method != "" {
+		out = strings.Replace(out, "Outputs for -o", fmt.Sprintf("It continues %d texts at a time: --prompts-file, or --prompt several times.\nOutputs for -o", t.Batch.Sequences), 1)
+	}
 	if t.Draft.Method != "" {
 		out = strings.Replace(out, "Outputs for -o", "It has a head that drafts tokens: --draft mtp.\nOutputs for -o", 1)
 	}

@@ -24,6 +24,7 @@ type config struct {
 	qkvBias, oBias        bool  // of attention
 	upBias                bool  // of the feed-forward block
 	context, maxPositions int64 // rows of the caches; positions that the model was made for
+	sequences             int64 // of extend_batch
 	rope                  rope
 	gainOffset            float64 // that gains of norms are stored without
 	gated                 bool    // attention's result is multiplied by a gate, which q_proj makes beside q
@@ -277,6 +278,7 @@ func readConfig(w *nn.Weights, cfg arch.Config) (c config, err error) {
 	}
 	c.readWindows(r)
 	c.context = r.int(keyContext, 1, most, min(c.maxPositions, max(4096, c.window()+spareRows)))
+	c.readBatch(r)
 	r.fail(r.Unknown(known))
 	return c, r.err
 }

@@ -15,6 +15,7 @@ type decoder struct {
 	position    *ir.Node // of the first token; nil: 0
 	cached      bool     // what came before the first token is in states
 	row         *ir.Node // of the first token in them
+	each        bool     // each sequence has states and a position of its own
 	frequencies *ir.Node // of rotary embedding; nil: those of the base
 }
 
@@ -90,14 +91,19 @@ func (d *decoder) attention(s nn.Scope, l layer, x *ir.Node) *ir.Node {
 		q, k = d.headNorm(s.At("q_norm"), q), d.headNorm(s.At("k_norm"), k)
 	}
 	q, k = d.rotate(q).Named(s.Path()+".q_rope"), d.rotate(k).Named(s.Path()+".k_rope")
-	if d.cached {
-		k, v = d.cache(s, "keys", k), d.cache(s, "values", v)
-	}
 	a := op.AttentionAttrs{Heads: int(d.heads), KVHeads: int(d.kvHeads), Layout: op.BSE, Mask: op.MaskCausal}
 	if l.window > 0 {
 		a.Mask, a.Window = op.MaskSliding, int(l.window-1) // the op counts keys before the query's own
 	}
-	o := op.Attention(q, k, v, d.row, a).Named(s.Path())
+	var o *ir.Node
+	if d.each {
+		o = d.attendEach(s, q, k, v, a)
+	} else {
+		if d.cached {
+			k, v = d.cache(s, "keys", k, d.row), d.cache(s, "values", v, d.row)
+		}
+		o = op.Attention(q, k, v, d.row, a).Named(s.Path())
+	}
 	if d.gated {
 		o = op.Mul(o, gate)
 	}
@@ -135,11 +141,11 @@ func (d *decoder) rotate(x *ir.Node) *ir.Node {
 	return op.Rope(x, d.position, a, d.frequencies)
 }
 
-// cache appends rows [1,T,W] to a state with room for the context, and gives all its rows [1,context,W]. Rows lie in the layout in which
+// cache appends rows [1,T,W] at a row to a state with room for the context, and gives all its rows [1,context,W]. Rows lie in the layout in which
 // projections make them and attention reads them, so that nothing is transposed.
-func (d *decoder) cache(s nn.Scope, name string, rows *ir.Node) *ir.Node {
+func (d *decoder) cache(s nn.Scope, name string, rows, at *ir.Node) *ir.Node {
 	name = s.Path() + "." + name
-	return op.KVAppend(op.State(s.G, name, d.rows(rows.Type.Shape[2].B), 0), rows, d.row, 1).Named(name + "_append")
+	return op.KVAppend(op.State(s.G, name, d.rows(rows.Type.Shape[2].B), 0), rows, at, 1).Named(name + "_append")
 }
 
 // rows is the type of a state of rows.

@@ -65,6 +65,9 @@ func build(ckpt arch.Checkpoint, cfg arch.Config) (*arch.Model, error) {
 		build func(config, nn.Scope)
 	}
 	methods := []method{{"forward", c.forwardSyms(), forward}, {"extend", c.extendSyms(), extend}}
+	if c.sequences > 1 {
+		methods = append(methods, method{"extend_batch", c.extendSyms(), extendBatch})
+	}
 	if c.kept() > 0 {
 		methods = append(methods, method{"slide", nil, slide})
 	}

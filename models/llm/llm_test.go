@@ -205,6 +205,7 @@ func TestRefused(t *testing.T) {
 		{"hidden_act=gelu", `hidden_act is "gelu"; want silu`},
 		{"attention_bias=true", "attention_bias is true; the tensors say false"},
 		{"tie_word_embeddings=3", "tie_word_embeddings is 3; want true or false"},
+		{"batch=65", "batch is 65; want an integer from 1 to 64"},
 		{"context=257", "context is 257; want an integer from 1 to 256"},
 		{"rope_parameters.rope_type=longrope", `rope_parameters.rope_type is "longrope"; want`},
 		{"model_type=gemma2", `model_type is "gemma2"; want`},
@@ -324,6 +325,16 @@ func TestPacked(t *testing.T) {
 			if name == "llama_tiny" && got["matmul"]+got["fused_matmul"] != 3 || name != "llama_tiny" && got["dequant_grouped_matmul"] != 3*2 {
 				t.Errorf("%s, %s: steps %v", name, p.Method, got)
 			}
+		}
+	}
+}
+
+// TestRefusedBatch: models that take one sequence at a time.
+func TestRefusedBatch(t *testing.T) {
+	for name, config := range map[string]string{"qwen35_tiny": "qwen35_tiny/config.json", "llama_tiny": "llama_scaled/config.dynamic.json"} {
+		s := modeltest.Open(t, modeltest.Manifest(t, goldens+name), dtype.F32)
+		if _, err := modeltest.TryBuild(s, goldens+config, "batch=2"); !errors.Is(err, arch.ErrConfig) || !strings.Contains(err.Error(), "one sequence at a time") {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

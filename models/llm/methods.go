@@ -108,7 +108,10 @@ func (c config) occurrences(ids *ir.Node) *ir.Node {
 	const stretch = 256
 	g, rows := ids.Graph, (c.vocab+stretch-1)/stretch
 	number := op.Const(g, stretch, ir.TypeOf(dtype.I32))
-	id := op.Cast(ids, dtype.I32)
+	id := ids
+	if id.Type.DType != dtype.I32 {
+		id = op.Cast(ids, dtype.I32)
+	}
 	column := op.Reshape(op.Mod(id, number), ir.Shape{ids.Type.Shape[0], ir.Static(1)})
 	hot := op.Cast(op.Eq(column, op.Iota(g, 1, ir.TypeOf(dtype.I32, 1, stretch))), dtype.F32)
 	table := op.ScatterAdd(hot, op.Div(id, number), ir.Static(rows))

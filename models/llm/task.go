@@ -32,6 +32,9 @@ func (c config) describe(cfg arch.Config, m *arch.Model) error {
 	if n := int(c.kept()); n > 0 {
 		t.Slide = text.Slide{Method: "slide", First: "first", Dropped: "dropped", Keep: n}
 	}
+	if n := int(c.sequences); n > 1 {
+		t.Batch = text.Batch{Method: "extend_batch", Count: "count", Sequences: n}
+	}
 	if c.mtp {
 		t.Draft = text.Draft{Method: "draft", Choices: "choices", LogProbs: "logprobs", Hidden: "hidden", Token: "greedy"}
 		if c.recurrent() {

@@ -17,8 +17,9 @@ import (
 
 // Check compares the task with the method that it names.
 func (t *Task) Check(m task.Methods) error {
-	in, out := t.Inputs, t.Outputs
-	inputs := []string{in.IDs, in.Position, in.Temperature, in.TopK, in.TopP, in.MinP, in.RepeatPenalty, in.Recent, in.Seed, in.Step}
+	in := t.Inputs
+	common := []string{in.IDs, in.Position, in.Temperature, in.TopK, in.TopP, in.MinP, in.RepeatPenalty, in.Recent, in.Seed, in.Step}
+	inputs := slices.Clone(common)
 	if t.Slides() {
 		inputs = append(inputs, t.Slide.Dropped)
 	}
@@ -26,50 +27,29 @@ func (t *Task) Check(m task.Methods) error {
 	if err != nil {
 		return err
 	}
-	one, pair, scalar := task.Exactly(1), task.Shape{task.Exactly(2)}, task.Shape{}
-	ids, err := f.Input(in.IDs, dtype.I64, task.Shape{one, task.AnySize})
-	recent, errRecent := f.Input(in.Recent, dtype.I64, task.Shape{task.AnySize})
-	err = cmp.Or(err, errRecent)
-	for _, x := range []struct {
-		name  string
-		dtype dtype.DType
-		shape task.Shape
-	}{
-		{in.Position, dtype.I32, scalar}, {in.Temperature, dtype.F32, scalar}, {in.TopK, dtype.I32, scalar}, {in.TopP, dtype.F32, scalar},
-		{in.MinP, dtype.F32, scalar}, {in.RepeatPenalty, dtype.F32, scalar}, {in.Seed, dtype.U32, pair}, {in.Step, dtype.U32, pair},
-	} {
-		_, wrong := f.Input(x.name, x.dtype, x.shape)
-		err = cmp.Or(err, wrong)
-	}
-	_, wrong := f.Output(out.Logits, dtype.F32, task.Shape{one, task.Exactly(t.Vocabulary)})
-	err = cmp.Or(err, wrong)
-	for name, d := range map[string]dtype.DType{out.Token: dtype.I32, out.LogProb: dtype.F32} {
-		_, wrong := f.Output(name, d, task.Shape{one})
-		err = cmp.Or(err, wrong)
-	}
+	ids, err := t.checkSequences(f, task.Exactly(1), nil)
 	if err != nil {
 		return err
 	}
-	for _, x := range []struct {
-		name string
-		dim  ir.Dim
-		most int
-	}{{in.IDs, ids.Shape[1], t.Chunk}, {in.Recent, recent.Shape[0], t.Window}} {
-		if !f.TakesEvery(x.dim, 1, int64(x.most)) {
-			lo, hi := f.Syms.Bounds(x.dim)
-			return f.Bad("%s takes %d to %d ids; the task gives 1 to %d", x.name, lo, hi, x.most)
+	if b := t.Batch; b.Method != "" {
+		g, err := m.Taking(b.Method, append(common, b.Count)...)
+		if err != nil {
+			return err
 		}
-	}
-	if ids.Shape[1] == recent.Shape[0] && !recent.Shape.IsStatic() {
-		return f.Bad("%s is %v and %s is %v; want sizes of their own", in.IDs, ids, in.Recent, recent)
+		n := task.Exactly(b.Sequences)
+		_, err = g.Input(b.Count, dtype.I32, task.Shape{n})
+		_, wrong := t.checkSequences(g, n, task.Shape{n})
+		if err = cmp.Or(err, wrong); err != nil {
+			return err
+		}
 	}
 	if t.Slides() {
 		w, err := m.Taking(t.Slide.Method, t.Slide.First)
 		if err != nil {
 			return err
 		}
-		_, err = w.Input(t.Slide.First, dtype.I32, scalar)
-		_, wrong := f.Input(t.Slide.Dropped, dtype.I32, scalar)
+		_, err = w.Input(t.Slide.First, dtype.I32, task.Shape{})
+		_, wrong := f.Input(t.Slide.Dropped, dtype.I32, task.Shape{})
 		if err = cmp.Or(err, wrong); err != nil {
 			return err
 		}
@@ -77,7 +57,53 @@ func (t *Task) Check(m task.Methods) error {
 	if t.Draft.Method == "" {
 		return nil
 	}
-	return t.checkDraft(m, f, ids.Shape[1])
+	return t.checkDraft(m, f, ids)
+}
+
+// checkSequences checks what a method takes and gives of n sequences, of which inputs and outputs have an axis each, and returns how many tokens a run has.
+func (t *Task) checkSequences(f *task.Method, n task.Sizes, each task.Shape) (tokens ir.Dim, err error) {
+	in, out := t.Inputs, t.Outputs
+	with := func(s ...task.Sizes) task.Shape { return slices.Concat(task.Shape{}, each, s) }
+	pair, scalar := task.Exactly(2), task.Shape{}
+	ids, err := f.Input(in.IDs, dtype.I64, task.Shape{n, task.AnySize})
+	recent, wrong := f.Input(in.Recent, dtype.I64, with(task.AnySize))
+	err = cmp.Or(err, wrong)
+	for _, x := range []struct {
+		name  string
+		dtype dtype.DType
+		shape task.Shape
+	}{
+		{in.Position, dtype.I32, with()}, {in.Temperature, dtype.F32, scalar}, {in.TopK, dtype.I32, scalar}, {in.TopP, dtype.F32, scalar},
+		{in.MinP, dtype.F32, scalar}, {in.RepeatPenalty, dtype.F32, scalar}, {in.Seed, dtype.U32, task.Shape{pair}}, {in.Step, dtype.U32, with(pair)},
+	} {
+		_, wrong := f.Input(x.name, x.dtype, x.shape)
+		err = cmp.Or(err, wrong)
+	}
+	_, wrong = f.Output(out.Logits, dtype.F32, task.Shape{n, task.Exactly(t.Vocabulary)})
+	err = cmp.Or(err, wrong)
+	for name, d := range map[string]dtype.DType{out.Token: dtype.I32, out.LogProb: dtype.F32} {
+		_, wrong := f.Output(name, d, task.Shape{n})
+		err = cmp.Or(err, wrong)
+	}
+	if err != nil {
+		return ir.Dim{}, err
+	}
+	tokens = ids.Shape[1]
+	penalised := recent.Shape[len(each):]
+	for _, x := range []struct {
+		name string
+		dim  ir.Dim
+		most int
+	}{{in.IDs, tokens, t.Chunk}, {in.Recent, penalised[0], t.Window}} {
+		if !f.TakesEvery(x.dim, 1, int64(x.most)) {
+			lo, hi := f.Syms.Bounds(x.dim)
+			return tokens, f.Bad("%s takes %d to %d ids; the task gives 1 to %d", x.name, lo, hi, x.most)
+		}
+	}
+	if tokens == penalised[0] && !penalised.IsStatic() {
+		return tokens, f.Bad("%s is %v and %s is %v; want sizes of their own", in.IDs, ids, in.Recent, recent)
+	}
+	return tokens, nil
 }
 
 // checkDraft compares the methods that draft tokens with the task; f is the one that checks the drafts, of tokens ids.
@@ -142,9 +168,14 @@ func (t *Task) CheckPrompt(ids []int, seen int) error {
 	case n+seen > t.Most() && seen > 0:
 		return diag.New(CodeContext, "prompt", "has %d tokens after %d; the context has %d", n, seen, t.Context).WithHint(goOn)
 	case n+seen > t.Most():
-		return diag.New(CodeContext, "prompt", "has %d tokens; the context has %d", n, t.Context).WithHint(goOn)
+		return t.TooLong(n)
 	}
 	return nil
+}
+
+// TooLong is the error of a prompt that exceeds the context.
+func (t *Task) TooLong(n int) error {
+	return diag.New(CodeContext, "prompt", "has %d tokens; the context has %d", n, t.Context).WithHint(goOn)
 }
 
 // Full is the error of a text for which the context is too small: done of n tokens were generated.
@@ -157,7 +188,15 @@ const goOn = "give a shorter prompt, generate less, or compile the model with a 
 // CheckInput compares ids with the vocabulary, and the other inputs with what the method can take: a wrong value would end a run that
 // has begun to change the state.
 func (t *Task) CheckInput(method, input string, v tensor.Tensor) error {
-	if method == "" || method != t.Method && method != t.Draft.Method {
+	if method == "" || method != t.Method && method != t.Draft.Method && method != t.Batch.Method {
+		return nil
+	}
+	if method == t.Batch.Method && input == t.Batch.Count {
+		for i := range len(v.Data) / 4 {
+			if n := int32(binary.NativeEndian.Uint32(v.Data[4*i:])); n < 1 || int(n) > t.Chunk {
+				return fmt.Errorf("of sequence %d is %d; allowed are 1 to %d", i, n, t.Chunk)
+			}
+		}
 		return nil
 	}
 	switch in := &t.Inputs; input {
@@ -168,8 +207,10 @@ func (t *Task) CheckInput(method, input string, v tensor.Tensor) error {
 			}
 		}
 	case in.Position:
-		if n := int32(binary.NativeEndian.Uint32(v.Data)); n < 0 || int(n) >= t.Most() {
-			return fmt.Errorf("is %d; the context has 0 to %d", n, t.Most()-1)
+		for i := range len(v.Data) / 4 {
+			if n := int32(binary.NativeEndian.Uint32(v.Data[4*i:])); n < 0 || int(n) >= t.Most() {
+				return fmt.Errorf("is %d; the context has 0 to %d", n, t.Most()-1)
+			}
 		}
 	case in.TopK:
 		if n := int32(binary.NativeEndian.Uint32(v.Data)); n < 0 || int(n) > t.Vocabulary {

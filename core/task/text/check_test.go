@@ -112,6 +112,49 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// TestCheckBatch: a method for several sequences fits the task, and none that differs in a size.
+func TestCheckBatch(t *testing.T) {
+	about := tinymodel.TextTask()
+	about.Batch = text.Batch{Method: "several", Count: "count", Sequences: 3}
+	const several = `graph several
+sym R = 1..6
+sym T = 1..5
+input_ids = input : i64[3,T]
+position = input : i32[3]
+count = input : i32[3]
+temperature = input : f32[]
+top_k = input : i32[]
+top_p = input : f32[]
+min_p = input : f32[]
+repeat_penalty = input : f32[]
+recent = input : i64[3,R]
+seed = input : u32[2]
+step = input : u32[3,2]
+logits = const {value=0} : f32[3,17]
+token = const {value=0} : i32[3]
+logprob = const {value=0} : f32[3]
+return logits=logits, token=token, logprob=logprob
+`
+	for _, c := range []struct{ from, to, want string }{
+		{"", "", ""}, {"i64[3,T]", "i64[2,T]", "input_ids is i64[2,T]"}, {"position = input : i32[3]", "position = input : i32[]", "position is i32[]"},
+		{"count = input : i32[3]", "count = input : i32[2]", "count is i32[2]"}, {"f32[3,17]", "f32[3,16]", "logits is f32[3,16]"}, {"u32[3,2]", "u32[2]", "step is u32[2]"},
+		{"i64[3,R]", "i64[R]", "recent is i64[R]"}, {"count", "counts", "its inputs are"}, {"T = 1..5", "T = 1..3", "takes 1 to 3 ids"}, {"graph several", "graph few", `uses method "several"`},
+	} {
+		graph := several
+		if c.from != "" {
+			graph = strings.ReplaceAll(several, c.from, c.to)
+		}
+		if err := check(t, about, tinymodel.Extend, graph); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s in place of %s: %v; want %q", c.to, c.from, err, c.want)
+		}
+	}
+	for n, want := range map[int32]bool{0: false, 1: true, 5: true, 6: false} {
+		if err := about.CheckInput("several", "count", tensor.Tensor{Data: tensor.Bytes([]int32{1, n})}); (err == nil) != want {
+			t.Errorf("a count of %d: %v", n, err)
+		}
+	}
+}
+
 // TestCheckSlide: a method that makes room fits the task, with a method that counts what was dropped.
 func TestCheckSlide(t *testing.T) {
 	const slide = "graph slide\nfirst = input : i32[]\nreturn done=first\n"

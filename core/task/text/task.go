@@ -42,6 +42,8 @@ type Task struct {
 	Method  string  `json:"method"` // "extend"
 	Inputs  Inputs  `json:"inputs"`
 	Outputs Outputs `json:"outputs"`
+	// Batch is how several sequences are continued at a time; the zero value says that one is.
+	Batch Batch `json:"batch"`
 	// Draft is how a head drafts tokens that the model then checks, many in one run; the zero value says that there is none.
 	Draft Draft `json:"draft"`
 	// Slide is how a full state makes room, where the model sees a window of the last tokens alone; the zero value says that it cannot.
@@ -102,6 +104,14 @@ type Draft struct {
 	Token  string `json:"token"`
 }
 
+// Batch describes a method that is as Task.Method for several sequences, each of its own length: input_ids i64[Sequences,T], position i32[Sequences], recent
+// i64[Sequences,R] and step u32[Sequences,2], and likewise the outputs. It takes Count i32[Sequences] too, the tokens of each that count, 1 to T.
+type Batch struct {
+	Count     string `json:"count"`
+	Method    string `json:"method"`
+	Sequences int    `json:"sequences"`
+}
+
 // Slide describes a method that moves the last Keep rows of a full state to its front.
 //
 //	Method: First i32[] (the first of these rows)
@@ -146,8 +156,9 @@ const maxEnd = 64
 
 // Fields are in the order of their keys.
 func (t *Task) Fields() []task.Field {
-	in, out, d, s, w := &t.Inputs, &t.Outputs, &t.Draft, &t.Sampling, &t.Slide
+	in, out, b, d, s, w := &t.Inputs, &t.Outputs, &t.Batch, &t.Draft, &t.Sampling, &t.Slide
 	return []task.Field{
+		{Key: "batch", Value: []task.Field{{Key: "count", Value: &b.Count}, {Key: "method", Value: &b.Method}, {Key: "sequences", Value: &b.Sequences}}},
 		{Key: "bos", Value: &t.BOS}, {Key: "chat_template", Value: &t.ChatTemplate}, {Key: "chunk", Value: &t.Chunk},
 		{Key: "context", Value: &t.Context},
 		{Key: "draft", Value: []task.Field{
@@ -209,6 +220,7 @@ const (
 	maxContext    = 1 << 30
 	maxChunk      = 1 << 16
 	maxWindow     = 1 << 16
+	maxSequences  = 1 << 10
 )
 
 // Validate checks a description that came from a file. The error is a *diag.Error with task.CodeSpec.
@@ -231,6 +243,9 @@ func (t *Task) Validate() error {
 	}
 	if d := t.Draft; d != (Draft{}) && (d.Method == "" || d.Choices == "" || d.LogProbs == "" || d.Hidden == "" || d.Token == "") {
 		return bad("draft is %+v; want all names but rewind, or none", d)
+	}
+	if b := t.Batch; b != (Batch{}) && (b.Method == "" || b.Count == "" || b.Sequences < 1 || b.Sequences > maxSequences) {
+		return bad("batch is %+v; want both names, and 1 to %d sequences", b, maxSequences)
 	}
 	if w := t.Slide; w != (Slide{}) && (w.Method == "" || w.Dropped == "" || w.First == "" || w.Keep < 1 || w.Keep > t.Context-t.Chunk) {
 		return bad("slide is %+v; want all names, and 1 to %d rows to keep", w, t.Context-t.Chunk)

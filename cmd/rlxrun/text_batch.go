@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/rlx-go/rlx"
+	"github.com/rlx-go/rlx/core/task/text"
+	"github.com/rlx-go/rlx/internal/cli"
+)
+
+// textBatchJob is the task for several prompts.
+type textBatchJob struct {
+	method  *rlx.Method
+	flags   *textFlags
+	prompts [][]int
+	options rlx.TextOptions
+
+	texts []*rlx.Text
+	took  time.Duration
+}
+
+// batchJob reads the prompts and checks what can be checked without a backend.
+func (f *textFlags) batchJob(ctx context.Context, s *session, t *text.Task, sampling rlx.Sampling) (job, error) {
+	if t.Batch.Method == "" {
+		return nil, cli.Usagef("--prompt", "several prompts are given; %s was compiled for one sequence at a time", s.model.Path()).WithHint("compile it with rlxc --batch N")
+	}
+	if s.files.from != "" || s.files.to != "" {
+		return nil, cli.Usagef("--prompt", "several prompts do not go together with --state and --save-state")
+	}
+	j := &textBatchJob{flags: f}
+	var err error
+	if j.method, err = s.model.Method(t.Batch.Method); err != nil {
+		return nil, err
+	}
+	tok, err := s.model.Tokenizer()
+	if err != nil {
+		return nil, err
+	}
+	prompts := f.prompt.Values
+	if f.prompts != "" {
+		all, err := readText(ctx, f.prompts, s.env.Stdin)
+		if err != nil {
+			return nil, err
+		}
+		prompts = strings.Split(strings.TrimSuffix(all, "\n"), "\n")
+	}
+	room := defaultTokens
+	for i, p := range prompts {
+		name := fmt.Sprintf("prompt %d", i+1)
+		ids, err := f.encode(s, tok, strings.TrimSuffix(p, "\r"))
+		if err == nil {
+			err = t.CheckPrompt(ids, 0)
+		}
+		if err != nil {
+			return nil, subject(err, name)
+		}
+		j.prompts, room = append(j.prompts, ids), min(room, t.Context-len(ids)+1)
+	}
+	n := f.tokens
+	if n == 0 && room == defaultTokens {
+		n = room
+	}
+	j.options = rlx.TextOptions{Tokens: n, Sampling: sampling, Seed: f.seed, Stop: f.stop.Values, IgnoreEnd: f.ignoreEnd}
+	return j, nil
+}
+
+func (j *textBatchJob) methods() []*rlx.Method         { return []*rlx.Method{j.method} }
+func (j *textBatchJob) offers() []offer                { return nil }
+func (j *textBatchJob) primary() string                { return "" }
+func (j *textBatchJob) streams() bool                  { return true }
+func (j *textBatchJob) outputs() []string              { return nil }
+func (j *textBatchJob) prepare(*session, []sink) error { return nil }
+
+func (j *textBatchJob) inputs() []string {
+	if j.flags.prompts == "" || j.flags.prompts == "-" {
+		return nil
+	}
+	return []string{j.flags.prompts}
+}
+
+// run generates the texts, and prints them in the order of their prompts.
+func (j *textBatchJob) run(ctx context.Context, s *session) (map[string]product, error) {
+	if s.debug.any() {
+		j.options.Run = s.run
+	}
+	var err error
+	start := time.Now()
+	j.texts, err = s.host.GenerateBatch(ctx, j.prompts, j.options, nil)
+	if j.texts == nil {
+		return nil, err
+	}
+	j.took = time.Since(start)
+	if !s.env.JSON {
+		out, _ := s.env.Exact()
+		for i, t := range j.texts {
+			fmt.Fprintf(out, "==> %d <==\n", i+1) // as head(1) does of several files
+			io.WriteString(out, strings.TrimSuffix(t.Text, "\n")+"\n")
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if len(s.runs) == 0 {
+		s.runs = append(s.runs, runRecord{&rlx.Result{Start: start, Duration: j.took}, j.method.Name})
+		s.trace.add("generate", start, start.Add(j.took))
+	}
+	return nil, nil
+}
+
+func (j *textBatchJob) json(sum *summary) any {
+	out := struct {
+		*summary
+		Texts    []textResult `json:"texts"`
+		Seed     uint64       `json:"seed"`
+		Sampling rlx.Sampling `json:"sampling"`
+	}{summary: sum, Seed: j.options.Seed, Sampling: j.options.Sampling}
+	for i, t := range j.texts {
+		out.Texts = append(out.Texts, resultOf(j.prompts[i], t))
+	}
+	return out
+}
+
+// note is a line about the texts for stderr.
+func (j *textBatchJob) note() string {
+	tokens := 0
+	for _, t := range j.texts {
+		tokens += len(t.Tokens)
+	}
+	return fmt.Sprintf("%d prompts, %d tokens in %.0f ms (%.1f tokens/s together)", len(j.prompts), tokens, ms(j.took), float64(tokens)/j.took.Seconds())
+}

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rlx-go/rlx"
+	"github.com/rlx-go/rlx/internal/cli"
+)
+
+// draftFlags say how tokens are drafted.
+type draftFlags struct {
+	fs     *cli.FlagSet
+	head   string
+	tokens int
+}
+
+// defaultDrafts is how many tokens are drafted at a time.
+const defaultDrafts = 2
+
+func (f *draftFlags) declare(fs *cli.FlagSet) {
+	f.fs = fs
+	fs.StringVar(&f.head, "draft", "", "`mtp` the model's head for multi-token prediction proposes tokens that the model checks in one run: the same text, at temperature 0")
+	fs.IntVar(&f.tokens, "draft-tokens", defaultDrafts, "`N` with --draft, tokens that are proposed at a time")
+}
+
+func (f *draftFlags) settle() error {
+	switch {
+	case f.fs.Changed("draft") && f.head != "mtp":
+		return cli.Usagef("--draft", "is %q; want mtp", f.head)
+	case f.fs.Changed("draft-tokens") && f.head == "":
+		return cli.Usagef("--draft-tokens", "is for --draft")
+	case f.head != "" && (f.tokens < 1 || f.tokens > rlx.MaxDrafts):
+		return cli.Usagef("--draft-tokens", "%d tokens; allowed are 1 to %d", f.tokens, rlx.MaxDrafts)
+	}
+	return nil
+}
+
+// methods are those that drafting takes, none without --draft.
+func (f *draftFlags) methods(m *rlx.Model) (out []*rlx.Method, err error) {
+	if f.head == "" {
+		return nil, nil
+	}
+	t, _ := m.TextTask()
+	if t.Draft.Method == "" {
+		return nil, cli.Usagef("--draft", "%s has no head that drafts tokens", m.Path())
+	}
+	for _, name := range []string{t.Draft.Method, t.Draft.Rewind} {
+		if name == "" {
+			continue
+		}
+		x, err := m.Method(name)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, x)
+	}
+	return out, nil
+}
+
+// start makes a generator draft.
+func (f *draftFlags) start(ctx context.Context, g *rlx.Generator) error {
+	if f.head == "" {
+		return nil
+	}
+	return g.Draft(ctx, f.tokens)
+}
+
+// draftTimings is what became of drafts.
+type draftTimings struct {
+	Drafted       int     `json:"drafted,omitempty"`        // tokens that were proposed
+	Accepted      int     `json:"accepted,omitempty"`       // with which the model agreed
+	AcceptedShare float64 `json:"accepted_share,omitempty"` // of those proposed
+}
+
+func (d *draftTimings) add(drafted, accepted int) {
+	if d.Drafted, d.Accepted = d.Drafted+drafted, d.Accepted+accepted; d.Drafted > 0 {
+		d.AcceptedShare = float64(d.Accepted) / float64(d.Drafted)
+	}
+}
+
+func (d *draftTimings) String() string {
+	return fmt.Sprintf("%d of %d drafts accepted (%.0f %%)", d.Accepted, d.Drafted, 100*d.AcceptedShare)
+}

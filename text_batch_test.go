@@ -1,0 +1,90 @@
+package rlx_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/rlx-go/rlx"
+)
+
+// TestBatch: several sequences in one run, of prompts of any length and more of them than fit, are those of single runs.
+func TestBatch(t *testing.T) {
+	t.Parallel()
+	for _, model := range []string{"llama_rope3", "mistral_tiny"} {
+		s := session(t, open(t, goldenModel(t, model, "--batch", "3", "--context", "90")), rlx.Options{Threads: 1})
+		g, err := s.NewGenerator(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		golden, want := goldenIDs(t, model, "input_ids"), goldenIDs(t, model, "greedy")
+		prompts := [][]int{{5}, golden, {7, 8, 9}, golden[:13], {1, 2}, {3, 3, 3, 3, 3}, golden[:30]}
+		for name, o := range map[string]rlx.TextOptions{
+			"greedy": {Tokens: len(want) - len(golden), IgnoreEnd: true},
+			"drawn":  {Tokens: 12, IgnoreEnd: true, Logits: true, Seed: 5, Sampling: rlx.Sampling{Temperature: 0.9, TopK: 20, TopP: 0.95, MinP: 0.01, RepeatPenalty: 1.2}},
+			"one":    {Tokens: 1},
+		} {
+			seen := make([]int, len(prompts))
+			texts, err := s.GenerateBatch(t.Context(), prompts, o, func(i int, x rlx.Token) error {
+				seen[i]++
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, p := range prompts {
+				if err := g.Reset(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				alone := generate(t, g, p, o)
+				if !slices.Equal(texts[i].IDs(), alone.IDs()) || texts[i].Stop != alone.Stop || seen[i] != len(alone.Tokens) || texts[i].Prompt != len(p) || len(texts[i].Logits) != len(alone.Logits) {
+					t.Errorf("%s, %s, prompt %d: %v, %s; alone %v, %s", model, name, i, texts[i].IDs(), texts[i].Stop, alone.IDs(), alone.Stop)
+				}
+				for k, x := range alone.Tokens {
+					if d := x.LogProb - texts[i].Tokens[k].LogProb; d > 1e-4 || d < -1e-4 {
+						t.Errorf("%s, %s, prompt %d: the log probability of token %d is off by %v", model, name, i, k, d)
+					}
+				}
+			}
+			if name == "greedy" && !slices.Equal(slices.Concat(golden, texts[1].IDs()), want) {
+				t.Errorf("%s: %v; want %v", model, texts[1].IDs(), want)
+			}
+		}
+	}
+}
+
+// TestBatchEnds: a full context ends one text and no other, and an error ends all.
+func TestBatchEnds(t *testing.T) {
+	t.Parallel()
+	s := session(t, open(t, goldenModel(t, "llama_rope3", "--batch", "2", "--context", "20")), rlx.Options{Threads: 1})
+	long := make([]int, 18)
+	texts, err := s.GenerateBatch(t.Context(), [][]int{{1, 2}, long, {3}}, rlx.TextOptions{Tokens: 8, IgnoreEnd: true}, nil)
+	wantError(t, "a prompt of 18 and 8 tokens", err, rlx.ErrContext)
+	if len(texts) != 3 || len(texts[0].Tokens) != 8 || len(texts[1].Tokens) != 3 || texts[1].Stop != rlx.StopContext || len(texts[2].Tokens) != 8 {
+		t.Errorf("beside the error: %+v", texts)
+	}
+	enough := errors.New("enough")
+	texts, err = s.GenerateBatch(t.Context(), [][]int{{1, 2}, {3}}, rlx.TextOptions{Tokens: 8, IgnoreEnd: true}, func(i int, _ rlx.Token) error {
+		if i == 1 {
+			return enough
+		}
+		return nil
+	})
+	if err != enough || len(texts[0].Tokens) != 1 || texts[0].Stop != rlx.StopCancelled || texts[1].Stop != rlx.StopCancelled {
+		t.Errorf("%v, %+v", err, texts)
+	}
+	for name, c := range map[string]struct {
+		prompts [][]int
+		o       rlx.TextOptions
+		want    error
+	}{
+		"a long prompt": {[][]int{{1}, make([]int, 21)}, rlx.TextOptions{}, rlx.ErrContext}, "no tokens": {[][]int{{1}, {}}, rlx.TextOptions{}, rlx.ErrUsage},
+		"Each": {[][]int{{1}}, rlx.TextOptions{Each: func(rlx.Token) error { return nil }}, rlx.ErrUsage}, "options": {[][]int{{1}}, rlx.TextOptions{Tokens: -1}, rlx.ErrUsage},
+	} {
+		_, err := s.GenerateBatch(t.Context(), c.prompts, c.o, nil)
+		wantError(t, name, err, c.want)
+	}
+	one := session(t, open(t, goldenModel(t, "llama_rope3")), rlx.Options{Threads: 1})
+	_, err = one.GenerateBatch(t.Context(), [][]int{{1}}, rlx.TextOptions{}, nil)
+	wantError(t, "a model for one sequence", err, rlx.ErrUsage)
+}
