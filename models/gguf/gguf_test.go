@@ -58,18 +58,75 @@ func TestLogits(t *testing.T) {
 		s := weights.Stored{Checkpoint: c, DType: k.dtype}
 		targets := slices.DeleteFunc(modeltest.Targets(), func(x compile.Target) bool { return x.Name != k.target })
 		compiled := modeltest.Compile(t, modeltest.Build(t, s, config), s, targets...)
-		checkLogits(t, k.name, compiled.Find(t, "forward", k.target), compiled.Weights)
+		checkLogits(t, k.name, compiled.Find(t, "forward", k.target), compiled.Weights, "testdata/golden.safetensors:")
 	}
 }
 
-func checkLogits(t *testing.T, name string, p *program.Program, values []byte) {
+// TestMixture writes a golden mixture of experts as llama.cpp does, with those of a layer in one tensor.
+func TestMixture(t *testing.T) {
+	const golden = "../../testdata/goldens/qwen3_moe_tiny/"
+	names := strings.NewReplacer("model.layers.", "blk.", "model.embed_tokens", "token_embd", "model.norm", "output_norm", "lm_head", "output", "input_layernorm", "attn_norm",
+		"post_attention_layernorm", "ffn_norm", "self_attn.q_proj", "attn_q", "self_attn.k_proj", "attn_k", "self_attn.v_proj", "attn_v", "self_attn.o_proj", "attn_output",
+		"self_attn.q_norm", "attn_q_norm", "self_attn.k_norm", "attn_k_norm", "mlp.gate_proj", "ffn_gate", "mlp.up_proj", "ffn_up", "mlp.down_proj", "ffn_down",
+		"mlp.experts.gate_proj", "ffn_gate_exps", "mlp.experts.up_proj", "ffn_up_exps", "mlp.experts.down_proj", "ffn_down_exps", "mlp.gate", "ffn_gate_inp")
+	whole := modeltest.Open(t, modeltest.Manifest(t, golden), dtype.F32)
+	var tensors []gguftest.Tensor
+	for _, name := range whole.Names() {
+		b, err := whole.Bytes(name, dtype.F32)
+		if err != nil {
+			t.Fatal(err)
+		}
+		info, _ := whole.Info(name)
+		tensors = append(tensors, gguftest.T(names.Replace(name), 0, b, info.Shape...))
+	}
+	meta := gguftest.Meta{"general.architecture", "qwen3moe"}
+	for _, k := range []struct {
+		key   string
+		value any
+	}{
+		{"context_length", uint32(128)}, {"embedding_length", uint32(64)}, {"block_count", uint32(3)}, {"feed_forward_length", uint32(80)}, {"attention.head_count", uint32(6)},
+		{"attention.head_count_kv", uint32(2)}, {"attention.key_length", uint32(8)}, {"attention.value_length", uint32(8)}, {"attention.layer_norm_rms_epsilon", float32(1e-6)},
+		{"rope.freq_base", float32(10000)}, {"expert_count", uint32(7)}, {"expert_used_count", uint32(3)}, {"expert_feed_forward_length", uint32(32)},
+	} {
+		meta = append(meta, "qwen3moe."+k.key, k.value)
+	}
+	c := open(t, write(t, "moe.gguf", meta, tensors...))
+	text, _ := c.Own("config.json")
+	for _, want := range []string{`"model_type":"qwen3_moe"`, `"norm_topk_prob":true`, `"mlp_only_layers":[1]`} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("config.json is %s; want %s", text, want)
+		}
+	}
+	config := filepath.Join(t.TempDir(), "config.json")
+	if err := os.WriteFile(config, text, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	s := weights.Stored{Checkpoint: c}
+	compiled := modeltest.Compile(t, modeltest.Build(t, s, config, "norm_topk_prob=false"), s) // the golden's weights do not add up to 1
+	checkLogits(t, "mixture", compiled.Find(t, "forward", "cpu"), compiled.Weights, golden+"golden.safetensors:")
+}
+
+// TestPartialRotary: heads of which a part turns.
+func TestPartialRotary(t *testing.T) {
+	for turned, want := range map[uint32]string{8: `"partial_rotary_factor":0.125`, 64: ""} {
+		meta := gguftest.Meta{"general.architecture", "qwen2", "qwen2.context_length", uint32(64), "qwen2.embedding_length", uint32(128), "qwen2.block_count", uint32(2),
+			"qwen2.attention.head_count", uint32(2), "qwen2.rope.dimension_count", turned}
+		text, _ := open(t, write(t, "partial.gguf", meta)).Own("config.json")
+		if want == "" && strings.Contains(string(text), "partial") || !strings.Contains(string(text), want) {
+			t.Errorf("%d of 64: %s; want %s", turned, text, want)
+		}
+	}
+}
+
+// checkLogits compares the logits of a prompt with a golden's, to a part of the largest.
+func checkLogits(t *testing.T, name string, p *program.Program, values []byte, golden string) {
 	t.Helper()
 	x, err := (backend.Backend{}).Load(t.Context(), device.Load{Program: p, Weights: values, Threads: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer x.Close()
-	ids := tensortest.Golden(t, "testdata/golden.safetensors:input_ids")
+	ids := tensortest.Golden(t, golden+"input_ids")
 	syms := map[string]int64{"B": 1, "T": int64(len(ids.I))}
 	b, err := p.Bind(syms)
 	if err != nil {
@@ -82,7 +139,7 @@ func checkLogits(t *testing.T, name string, p *program.Program, values []byte) {
 	}
 	o := b.Outputs[0]
 	got := tensor.Tensor{DType: o.DType, Shape: o.Shape, Data: mem[o.Offset : o.Offset+o.Bytes]}.Array()
-	want := tensortest.Golden(t, "testdata/golden.safetensors:logits")
+	want := tensortest.Golden(t, golden+"logits")
 	worst, most := 0.0, 0.0
 	for i := range want.F {
 		worst, most = max(worst, math.Abs(got.F[i]-want.F[i])), max(most, math.Abs(want.F[i]))
@@ -326,7 +383,7 @@ func TestErrors(t *testing.T) {
 		code diag.Code
 		want string
 	}{
-		{gguftest.Meta{"general.architecture", "mamba"}, code.GGUFFeature, `architecture "mamba"; supported are llama, qwen2 and qwen3`},
+		{gguftest.Meta{"general.architecture", "mamba"}, code.GGUFFeature, `architecture "mamba"; supported are llama, qwen2, qwen3, qwen3moe`},
 		{gguftest.Meta{"general.architecture", uint32(1)}, code.GGUF, "general.architecture has another type"},
 		{gguftest.Meta{"general.architecture", "llama"}, code.GGUF, "lacks llama.attention.head_count"},
 		{with("llama.expert_count", uint32(8)), code.GGUFFeature, "mixture of 8 experts"},

@@ -1,6 +1,7 @@
 package gguf
 
 import (
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/rlx-go/rlx/core/dtype"
@@ -24,6 +26,7 @@ type model struct {
 var layerNames = map[string]string{
 	"attn_norm": "input_layernorm", "attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj", "attn_v": "self_attn.v_proj", "attn_output": "self_attn.o_proj",
 	"attn_q_norm": "self_attn.q_norm", "attn_k_norm": "self_attn.k_norm",
+	"ffn_gate_inp": "mlp.gate", "ffn_gate_exps": "mlp.experts.gate_proj", "ffn_up_exps": "mlp.experts.up_proj", "ffn_down_exps": "mlp.experts.down_proj",
 	"ffn_norm": "post_attention_layernorm", "ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj", "ffn_down": "mlp.down_proj",
 }
 
@@ -51,6 +54,9 @@ func cutLast(name string) (stem, ending string, ok bool) {
 	return name[:i], name[i+1:], true
 }
 
+// kinds are the architectures that are supported, with what Transformers calls them.
+var kinds = map[string]string{"llama": "llama", "qwen2": "qwen2", "qwen3": "qwen3", "qwen3moe": "qwen3_moe"}
+
 const ropeFactors = "rope_freqs.weight"
 
 // describe makes the checkpoint's configuration of its metadata, and gives tensors their names.
@@ -60,8 +66,8 @@ func describe(meta metadata, parts []weights.Part) (*model, error) {
 	if c.arch, err = get(meta, "general.architecture", ""); err != nil {
 		return nil, err
 	}
-	if !slices.Contains([]string{"llama", "qwen2", "qwen3"}, c.arch) {
-		return nil, unsupported("holds a model of architecture %.40q; supported are llama, qwen2 and qwen3", c.arch)
+	if kinds[c.arch] == "" {
+		return nil, unsupported("holds a model of architecture %.40q; supported are %s", c.arch, strings.Join(slices.Sorted(maps.Keys(kinds)), ", "))
 	}
 	m := &model{files: map[string][]byte{}}
 	var factors []float64
@@ -77,14 +83,25 @@ func describe(meta metadata, parts []weights.Part) (*model, error) {
 	if err := c.read(factors); err != nil {
 		return nil, err
 	}
+	dense := []int{} // layers of a mixture that have no experts
 	for i := range m.parts {
 		p := &m.parts[i]
+		if layer, ok := strings.CutSuffix(p.Name, ".ffn_gate.weight"); ok && c.arch == "qwen3moe" {
+			n, err := strconv.Atoi(strings.TrimPrefix(layer, "blk."))
+			if err != nil {
+				return nil, fmt.Errorf("has a tensor %.40q; want a number of its layer", p.Name)
+			}
+			dense = append(dense, n)
+		}
 		p.Name = rename(p.Name)
 		if c.arch == "llama" {
 			if err := c.reorder(p); err != nil {
 				return nil, err
 			}
 		}
+	}
+	if len(dense) > 0 {
+		c.out["mlp_only_layers"] = dense
 	}
 	if m.files["config.json"], err = json.Marshal(c.out); err != nil {
 		return nil, err
@@ -149,12 +166,12 @@ func (c *config) float(name, to string) error {
 }
 
 func (c *config) read(factors []float64) error {
-	c.out["model_type"] = c.arch
+	c.out["model_type"] = kinds[c.arch]
 	sizes := map[string]int{}
 	for _, k := range []struct{ from, to string }{
 		{"context_length", "max_position_embeddings"}, {"embedding_length", "hidden_size"}, {"block_count", "num_hidden_layers"}, {"feed_forward_length", "intermediate_size"},
 		{"attention.head_count", "num_attention_heads"}, {"attention.head_count_kv", "num_key_value_heads"}, {"vocab_size", ""}, {"attention.key_length", "head_dim"},
-		{"attention.value_length", ""}, {"rope.dimension_count", ""}, {"attention.sliding_window", "sliding_window"}, {"expert_count", ""},
+		{"attention.value_length", ""}, {"rope.dimension_count", ""}, {"attention.sliding_window", "sliding_window"}, {"expert_count", "num_experts"},
 	} {
 		n, err := c.integer(k.from, k.to)
 		if err != nil {
@@ -177,13 +194,34 @@ func (c *config) read(factors []float64) error {
 	if c.headDim == 0 {
 		c.headDim = sizes["embedding_length"] / c.heads
 	}
+	mixed := c.arch == "qwen3moe"
+	if mixed {
+		for from, to := range map[string]string{"expert_used_count": "num_experts_per_tok", "expert_feed_forward_length": "moe_intermediate_size"} {
+			if n, err := c.integer(from, to); err != nil || n == 0 {
+				return cmp.Or(err, fmt.Errorf("lacks %s.%s", c.arch, from))
+			}
+		}
+		c.out["norm_topk_prob"] = true // of all published models; llama.cpp knows no others
+	}
+	rotated := sizes["rope.dimension_count"]
+	if rotated == 0 {
+		rotated = c.headDim
+	}
+	if rotated < c.headDim && c.arch != "llama" { // whose rows of q and k are in an order of their own
+		part := float64(rotated) / float64(c.headDim)
+		if int(part*float64(c.headDim)) < rotated { // readers round down
+			part = math.Nextafter(part, 1)
+		}
+		c.out["partial_rotary_factor"] = json.Number(number(part))
+		rotated = c.headDim
+	}
 	switch {
-	case sizes["expert_count"] != 0:
+	case sizes["expert_count"] != 0 && !mixed:
 		return unsupported("holds a mixture of %d experts, which is not supported", sizes["expert_count"])
 	case sizes["attention.value_length"] != 0 && sizes["attention.value_length"] != c.headDim:
 		return unsupported("has heads of %d for keys and %d for values, which is not supported", c.headDim, sizes["attention.value_length"])
-	case sizes["rope.dimension_count"] != 0 && sizes["rope.dimension_count"] != c.headDim:
-		return unsupported("turns %d of the %d elements of a head, which is not supported", sizes["rope.dimension_count"], c.headDim)
+	case rotated != c.headDim:
+		return unsupported("turns %d of the %d elements of a head, which is not supported", rotated, c.headDim)
 	case sizes["attention.sliding_window"] != 0 && c.arch == "llama":
 		c.out["model_type"] = "mistral" // the family whose layers all have a window; the others are the same
 	case sizes["attention.sliding_window"] != 0:
