@@ -1,4 +1,4 @@
-// Protogen writes rlxv1 from proto/rlx/v1/backend.proto. It compiles the file with bufbuild/protocompile and runs
+// Protogen writes rlxv1, and the definition that sdk/python reads, from proto/rlx/v1/backend.proto. It compiles the file with bufbuild/protocompile and runs
 // protoc-gen-go and protoc-gen-go-grpc on it, the tools of this module, so that generation needs Go and nothing else.
 package main
 
@@ -46,6 +46,9 @@ func run(ctx context.Context) error {
 		protos = append(protos, protoutil.ProtoFromFileDescriptor(imports.Get(i).FileDescriptor))
 	}
 	protos = append(protos, protoutil.ProtoFromFileDescriptor(files[0]))
+	if err := describe(protos); err != nil {
+		return err
+	}
 	request, err := proto.Marshal(&pluginpb.CodeGeneratorRequest{FileToGenerate: []string{source}, Parameter: proto.String(modFlag), ProtoFile: protos})
 	if err != nil {
 		return err
@@ -56,6 +59,21 @@ func run(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// describe writes the compiled definition for languages that read it at run time, without comments.
+func describe(protos []*descriptorpb.FileDescriptorProto) error {
+	set := &descriptorpb.FileDescriptorSet{}
+	for _, p := range protos {
+		p = proto.Clone(p).(*descriptorpb.FileDescriptorProto)
+		p.SourceCodeInfo = nil
+		set.File = append(set.File, p)
+	}
+	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(set)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(folder, "..", "..", "sdk", "python", "rlx_backend", "backend.binpb"), b, 0o644)
 }
 
 func generate(ctx context.Context, tool string, request []byte) error {

@@ -1,0 +1,126 @@
+// Package python_test runs the tests of the Python package, and the conformance suite on its example. They need a python3 with grpcio,
+// protobuf, numpy, cryptography and pytest; RLX_PYTHON names another interpreter, and RLX_REQUIRE_PYTHON makes it a failure that there is none.
+package python_test
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// python is the interpreter, with all that the package needs.
+func python(t *testing.T) string {
+	t.Helper()
+	for _, pattern := range []string{"*/*.py", "rlx_backend/*", "examples/*"} { // so that a change invalidates cached test results
+		files, _ := filepath.Glob(pattern)
+		for _, f := range files {
+			os.ReadFile(f)
+		}
+	}
+	name := cmp.Or(os.Getenv("RLX_PYTHON"), "python3")
+	path, err := exec.LookPath(name)
+	if err == nil {
+		var out []byte
+		if out, err = exec.Command(path, "-c", "import grpc, google.protobuf, numpy, cryptography, pytest").CombinedOutput(); err != nil {
+			err = fmt.Errorf("%w: %s", err, out)
+		}
+	}
+	if err != nil && os.Getenv("RLX_REQUIRE_PYTHON") == "" {
+		t.Skipf("%s: %v", name, err)
+	}
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return path
+}
+
+func run(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command(name, args...)
+	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH=.", "CGO_ENABLED=0")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s %s: %v\n%s", filepath.Base(name), strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+func TestUnits(t *testing.T) {
+	run(t, python(t), "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests")
+}
+
+// TestExample: the numpy backend passes the suite over both transports, and draws the demo's mask.
+func TestExample(t *testing.T) {
+	py, dir := python(t), t.TempDir()
+	sdk, err := filepath.Abs(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rlxrun, rlxc, backend := filepath.Join(dir, "rlxrun"), filepath.Join(dir, "rlxc"), filepath.Join(dir, "rlx-backend-numpy")
+	run(t, "go", "build", "-o", rlxrun, "../../cmd/rlxrun")
+	run(t, "go", "build", "-o", rlxc, "../../cmd/rlxc")
+	script := fmt.Sprintf("#!%s\nimport runpy, sys\nsys.path.insert(0, %q)\nrunpy.run_path(%q, run_name='__main__')\n", py, sdk, filepath.Join(sdk, "examples", "rlx-backend-numpy"))
+	if err := os.WriteFile(backend, []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	test := []string{"plugins", "test", backend, "--sandbox=off", "--transport=both", "--quiet"} // the interpreter's packages may be anywhere
+	switch seed := os.Getenv("RLX_CONFORMANCE"); {
+	case seed == "all":
+		test = append(test, "--full")
+	default:
+		test = append(test, "--quick", "--seed", cmp.Or(seed, "1"))
+	}
+	out := run(t, rlxrun, test...)
+	if !regexp.MustCompile(`(?m)^numpy 1\.0: [0-9]{4,} passed, 0 failed, `).MatchString(out) {
+		t.Errorf("plugins test: %s", out)
+	}
+	if testing.Short() {
+		return
+	}
+	target, artifact := filepath.Join(dir, "numpy.target"), filepath.Join(dir, "sam.rlx")
+	run(t, rlxrun, "plugins", "describe", "numpy", "--sandbox=off", "-o", target)
+	run(t, rlxc, "../../demo/sam-nano.safetensors", "--target", target, "-o", artifact)
+	mask := filepath.Join(dir, "mask.png")
+	run(t, rlxrun, artifact, "-b", "numpy", "--sandbox=off", "--image", "../../demo/scene1.png", "--point", "128,128", "-o", mask)
+	if _, err := os.Stat(mask); err != nil {
+		t.Error(err)
+	}
+}
+
+// A kernel that raises an exception: the user sees the step, its op and what was raised.
+func TestKernelRaises(t *testing.T) {
+	py, dir := python(t), t.TempDir()
+	sdk, err := filepath.Abs(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rlxrun, rlxc := filepath.Join(dir, "rlxrun"), filepath.Join(dir, "rlxc")
+	run(t, "go", "build", "-o", rlxrun, "../../cmd/rlxrun")
+	run(t, "go", "build", "-o", rlxc, "../../cmd/rlxc")
+	script := fmt.Sprintf(`#!%s
+import sys
+sys.path.insert(0, %q)
+from rlx_backend import Backend, Device, serve
+b = Backend("raises", "1", [Device("0", "x")])
+@b.kernel("neg")
+def neg(attrs, x, out):
+    raise KeyError("no such table")
+serve(b)
+`, py, sdk)
+	graph := "graph f\nx = input : f32[4]\ny = neg x : f32[4]\nreturn y=y\n"
+	for name, text := range map[string]string{"rlx-backend-raises": script, "f.txt": graph, "raises.target": "target raises 1\ntypes f32 i32 i64 bool\n\nrun neg(f32...)\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run(t, rlxc, filepath.Join(dir, "f.txt"), "--target", filepath.Join(dir, "raises.target"), "-o", filepath.Join(dir, "f.rlx"))
+	out, err := exec.Command(rlxrun, filepath.Join(dir, "f.rlx"), "-b", "raises", "--sandbox=off", "--random", "1", "-o", "-").CombinedOutput()
+	if want := "backend raises: step 1 of 1 (neg y): KeyError: 'no such table' (RLX5111"; err == nil || !strings.Contains(string(out), want) {
+		t.Errorf("%v: %s; want %q", err, out, want)
+	}
+}

@@ -1,0 +1,88 @@
+"""Kernels and what they say about themselves: the backend's target description. See spec/target.md."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Callable, Iterable, Sequence
+
+from .errors import Unsupported
+from .program import Program
+from .rules import Rule
+
+#: fn(attrs, *operands, *results). Operands and results are arrays; it writes the results, which have the memory of an operand
+#: where the op may overwrite that one.
+Kernel = Callable[..., None]
+
+_ORDER = ["f32", "f16", "bf16", "f64", "i8", "i16", "i32", "i64", "u8", "u32", "bool"]
+DEVICE_TYPES = ("cpu", "gpu", "npu", "software")
+
+
+@dataclass
+class Device:
+    """One device, as `rlxrun devices` lists it."""
+
+    id: str
+    name: str
+    type: str = "cpu"  # one of DEVICE_TYPES
+    memory: int = 0  # bytes of its own
+    features: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        if self.type not in DEVICE_TYPES:
+            raise ValueError(f"device {self.id}: type {self.type!r}; want one of {DEVICE_TYPES}")
+
+
+@dataclass
+class Backend:
+    """A backend: its name, its devices, and the kernels that are registered with it.
+
+    >>> npu = Backend("npu", "1.0", [Device("0", "An NPU", "npu")])
+    >>> @npu.kernel("neg", dtypes=("f32",))
+    ... def neg(attrs, x, out):
+    ...     np.negative(x, out=out)
+    """
+
+    name: str  # NAME of rlx-backend-NAME
+    version: str
+    devices: Sequence[Device]
+    types: Sequence[str] = ("f32", "i32", "i64", "bool")  # element types of values; inputs and weights included
+    max_alloc: int = 0  # bytes of the largest arena; 0: no limit of its own
+    kernels: dict[str, Kernel] = field(default_factory=dict)
+    rules: dict[str, list[tuple[str, Rule]]] = field(default_factory=dict)  # by op
+
+    def kernel(self, op: str, dtypes: Iterable[str] = ("f32",), rule: str = "") -> Callable[[Kernel], Kernel]:
+        """Registers a kernel for the nodes of an op whose operands have one type of dtypes, or for those that rule describes.
+
+        A rule is written as in spec/target.md, without the op: `(f32, i32|i64) if axis = 0`.
+        """
+        text = rule
+        if not text:
+            text = "(" + "|".join(sorted(dtypes, key=_ORDER.index)) + "...)"
+
+        parsed = Rule(text)
+
+        def register(f: Kernel) -> Kernel:
+            self.rules.setdefault(op, []).append((text, parsed))
+            self.kernels[op] = f
+            return f
+
+        return register
+
+    def check(self, program: Program) -> None:
+        """Refuses a program with a node that the target description does not take."""
+        for n in program.nodes:
+            if n.dtype and n.dtype not in self.types:
+                raise Unsupported(f"{n.label}: {n.dtype} is no type of its values; they are {', '.join(self.types)}", self.name)
+        for s in program.steps:
+            n = program.nodes[s]
+            if n.op not in self.kernels:
+                raise Unsupported(f"{n.label}: there is no kernel for {n.op}", self.name)
+            if not any(r.takes(program, n) for _, r in self.rules[n.op]):
+                types = ", ".join(f"{program.nodes[i].dtype} of rank {len(program.nodes[i].shape)}" for i in n.inputs)
+                raise Unsupported(f"{n.label}: {n.op} of {types} with {n.attrs}; its rules are {'; '.join(t for t, _ in self.rules[n.op])}", self.name)
+
+    def target(self) -> str:
+        """The target description."""
+        lines = [f"target {self.name} {self.version}", "types " + " ".join(sorted(self.types, key=_ORDER.index)), ""]
+        lines += [f"run {op}{text}" for op in sorted(self.rules) for text, _ in sorted(self.rules[op], key=lambda r: r[0])]
+        return "\n".join(lines) + "\n"

@@ -1,0 +1,150 @@
+"""Loaded programs, and runs of them."""
+
+from __future__ import annotations
+
+import resource
+import threading
+import time
+import traceback
+from typing import Any, Callable, Sequence
+
+import numpy as np
+
+from .errors import BadInput, Cancelled, FoundNaN, OutOfMemory, Panicked, Refused, RlxError
+from .kernels import Backend
+from .program import Program, Value
+from .region import aligned
+
+_RECENT = 8  # bindings that are kept: callers go back and forth between a few sizes
+
+
+class Executable:
+    """A loaded program with its memory."""
+
+    def __init__(self, backend: Backend, program: Program, weights: np.ndarray, io: np.ndarray) -> None:
+        backend.check(program)
+        try:
+            self.arena = aligned(program.arena)
+        except MemoryError as e:
+            raise OutOfMemory(f"an arena of {program.arena} bytes", backend.name) from e
+        self.backend, self.program, self.weights, self.io = backend, program, weights, io
+        self.ops = sorted({program.nodes[s].op for s in program.steps})
+        self.times: list[tuple[int, int, int]] = []  # node, start, time of the last profiled run
+        self.times_of = 0
+        self._recent: dict[tuple[tuple[str, int], ...], list[Value]] = {}
+
+    def memory(self) -> int:
+        """An upper bound of what numpy allocates for one step: some arrays as large as its operands and results."""
+        nodes = self.program.nodes
+        return max((8 * (sum(nodes[i].size for i in nodes[s].inputs) + sum(nodes[i].size for i in nodes[s].results)) for s in self.program.steps), default=0)
+
+    def bind(self, syms: dict[str, int]) -> list[Value]:
+        key = tuple(sorted(syms.items()))
+        if key not in self._recent:
+            values = self.program.bind(syms)
+            while len(self._recent) >= _RECENT:
+                self._recent.pop(next(iter(self._recent)))
+            self._recent[key] = values
+        return self._recent[key]
+
+
+def check_header(e: Executable, h: Any) -> list[Value]:
+    """Checks a RunHeader, and gives the places of the values."""
+    if h.generation <= 0:
+        raise Refused(f"run: generation {h.generation} is not positive")
+    values, p = e.bind(dict(h.syms)), e.program
+    for kind, got, want in (("inputs", h.inputs, p.inputs), ("outputs", h.outputs, [i for _, i in p.outputs])):
+        if [(r.offset, r.size) for r in got] != [(values[i].offset, values[i].bytes) for i in want]:
+            raise Refused(f"run: the {kind} lie elsewhere than the program places them")
+    for n in h.dump:
+        if not 0 <= n < len(p.nodes) or not p.nodes[n].dtype:
+            raise Refused(f"run: dump of node {n}, which is none of the {len(p.nodes)} or has no value of its own")
+    if len(set(h.unwanted)) != len(h.unwanted) or any(not 0 <= i < len(p.outputs) for i in h.unwanted):
+        raise Refused(f"run: unwanted outputs are {list(h.unwanted)}; the program has {len(p.outputs)}")
+    return values
+
+
+class Run:
+    """One run. on_step and on_dump are called in the thread that runs it."""
+
+    def __init__(self, e: Executable, h: Any, values: list[Value], states: Callable[[int], np.ndarray]) -> None:
+        self.e, self.h, self.values = e, h, values
+        p = e.program
+        self.spaces: list[Any] = [e.weights, e.arena, e.io, None]
+        if p.state and not h.state:
+            raise BadInput(f"{p.method}: it needs a state of {p.state} bytes; none is given")
+        if h.state:
+            self.spaces[3] = states(h.state)
+            if len(self.spaces[3]) < p.state:
+                raise BadInput(f"{p.method}: a state of {len(self.spaces[3])} bytes; it needs {p.state}")
+        self.feeds = self._transfers(h.feeds, [values[i] for i in p.inputs], "input", states)
+        self.keeps = self._transfers(h.keeps, [values[i] for _, i in p.outputs], "output", states)
+        spans = sorted((state, offset, offset + v.bytes) for _, state, offset, v, _ in self.keeps)
+        for (s0, _, end), (s1, begin, _) in zip(spans, spans[1:]):
+            if s0 == s1 and begin < end:
+                raise BadInput(f"run: outputs that are kept overlap in state {s0}")
+        self.fed = {t for t, *_ in self.feeds}
+        if len(self.fed) != len(self.feeds):
+            raise BadInput("run: an input is fed twice")
+        kept = {t for t, *_ in self.keeps}
+        self.wanted = [i not in h.unwanted for i in range(len(p.outputs))]
+        self.steps = p.needed([w or i in kept for i, w in enumerate(self.wanted)], h.dump) if h.unwanted else p.steps
+        self.cancelled = threading.Event()
+        self.started = 0
+
+    def _transfers(self, list_: Sequence[Any], tensors: list[Value], kind: str, states: Callable[[int], np.ndarray]) -> list[Any]:
+        out = []
+        for t in list_:
+            memory = states(t.state)
+            if not 0 <= t.tensor < len(tensors):
+                raise BadInput(f"run: {kind} {t.tensor} of {len(tensors)} is bound to a state")
+            v = tensors[t.tensor]
+            if t.offset < 0 or t.offset % 256 or v.bytes > len(memory) - t.offset:
+                raise BadInput(f"run: {kind} {t.tensor} of {v.bytes} bytes at {t.offset} of a state of {len(memory)}")
+            out.append((t.tensor, t.state, t.offset, v, memory))
+        return out
+
+    def execute(self, on_step: Callable[[int], None], on_dump: Callable[[int, np.ndarray], None]) -> Any:
+        """Runs the steps and gives the time in ns. Errors have the step and the op."""
+        e, nodes, began = self.e, self.e.program.nodes, time.perf_counter_ns()
+        for _, _, offset, v, memory in self.feeds:
+            e.io[v.offset : v.offset + v.bytes] = memory[offset : offset + v.bytes]
+        dumps, times, index = set(self.h.dump), [], {s: i for i, s in enumerate(e.program.steps)}
+        with np.errstate(all="ignore"):
+            for s in self.steps:
+                if self.cancelled.is_set():
+                    raise Cancelled("the run was cancelled")
+                self.started = index[s] + 1
+                on_step(self.started)
+                node, start = nodes[s], time.perf_counter_ns()
+                try:
+                    results = [self.values[r].array(self.spaces) for r in node.results]
+                    e.backend.kernels[node.op](node.attrs, *[self.values[i].array(self.spaces) for i in node.inputs], *results)
+                except RlxError as err:
+                    raise self._at(err, s)
+                except Exception as err:
+                    traceback.print_exc()
+                    raise self._at(Panicked(f"{type(err).__name__}: {err}"), s) from err
+                times.append((s, start - began, time.perf_counter_ns() - start))
+                if self.h.check_nan:
+                    for k, r in enumerate(results):
+                        if r.dtype.kind == "f" and np.isnan(r).any():
+                            raise self._at(FoundNaN("its result holds a NaN"), s, k)
+                for r, a in zip(node.results, results):
+                    if r in dumps:
+                        on_dump(r, a)
+        for _, _, offset, v, memory in self.keeps:
+            memory[offset : offset + v.bytes] = v.array(self.spaces).reshape(-1).view(np.uint8)
+        self.started = len(e.program.steps)
+        on_step(self.started)
+        e.times, e.times_of = (times, self.h.generation) if self.h.profile else ([], 0)
+        return time.perf_counter_ns() - began
+
+    def _at(self, err: RlxError, step: int, result: int = 0) -> RlxError:
+        err.step, err.op, err.result = self.started, self.e.program.nodes[step].op, result
+        return err
+
+    def done(self, m: Any, total: int) -> Any:
+        """The summary of the run, a Done."""
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        return m(generation=self.h.generation, total_ns=max(total, 1), peak_rss=peak, first_nan=-1, steps=len(self.e.times))

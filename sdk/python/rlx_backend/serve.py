@@ -1,0 +1,422 @@
+"""The backend's side of the protocol: spec/protocol.md. An author calls serve and nothing else."""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import hashlib
+import os
+import queue
+import signal
+import socket
+import struct
+import sys
+import threading
+import time
+from concurrent import futures
+from typing import Any, Callable, Iterator
+
+import grpc
+import numpy as np
+
+from . import messages
+from .errors import BadInput, Cancelled, OutOfMemory, Panicked, Refused, RlxError, Unavailable, Unsupported
+from .kernels import Backend
+from .program import Program
+from .region import Region, aligned, map_weights
+from .run import Executable, Run, check_header
+
+COOKIE = ("RLX_BACKEND", "1f6d3a52c7e84b0e9d0b5a6f2c91e0d4")
+VERSION = 2
+MAX_MESSAGE, MAX_CHUNK, MAX_PROGRAM, MAX_STREAMED = 4 << 20, 64 << 10, 384 << 20, 4 << 30
+MAX_LOADED, MAX_STATES = 64, 1024
+_TICK = 0.2  # seconds between progress messages of a run without a region
+
+
+def _certificate() -> tuple[bytes, bytes, bytes]:
+    """A key and a self-signed certificate on P-256, as PEM, and the certificate as DER."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key, name = ec.generate_private_key(ec.SECP256R1()), x509.Name([x509.NameAttribute(x509.oid.NameOID.COMMON_NAME, "localhost")])
+    now = datetime.datetime.now(datetime.timezone.utc)
+    cert = (
+        x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key()).serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(hours=1)).not_valid_after(now + datetime.timedelta(days=365))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False).sign(key, hashes.SHA256())
+    )
+    pem = serialization.Encoding.PEM
+    return (key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()), cert.public_bytes(pem),
+            cert.public_bytes(serialization.Encoding.DER))
+
+
+def _status(err: BaseException) -> Any:
+    """The google.rpc.Status of an error, with the detail that a host reads."""
+    if not isinstance(err, RlxError):
+        err = Panicked(f"{type(err).__name__}: {err}")
+    detail = messages.Error(code=err.code, subject=err.subject, message=err.message[:2000], hint=err.hint[:2000], step=err.step, op=err.op, result=err.result)
+    s = messages.Status(code={"RLX1002": 1, "RLX3001": 3, "RLX7001": 12, "RLX8001": 8, "RLX5115": 9}.get(err.code, 13), message=err.message[:2000])
+    s.details.add(type_url="type.googleapis.com/rlx.v1.Error", value=detail.SerializeToString())
+    return s
+
+
+def _abort(context: grpc.ServicerContext, err: BaseException) -> None:
+    s = _status(err)
+    context.set_trailing_metadata((("grpc-status-details-bin", s.SerializeToString()),))
+    code = next(c for c in grpc.StatusCode if c.value[0] == s.code)
+    context.abort(code, s.message)
+
+
+class _Service:
+    """The calls, in the order of spec/protocol.md, section 6."""
+
+    def __init__(self, backend: Backend, fds: dict[str, int]) -> None:
+        self.backend, self.artifact = backend, fds.get("artifact", -1)
+        self.region = Region(fds["io"]) if "io" in fds else None
+        self.loaded: dict[int, Executable] = {}
+        self.states: dict[int, np.ndarray] = {}
+        self.last = self.last_state = self.cancelled = 0
+        self.lock, self.turn = threading.Lock(), threading.Lock()
+        self.current: Run | None = None
+        self.direct = self.region is not None and "runs" in fds
+        if self.direct:
+            threading.Thread(target=self._serve_runs, args=(socket.socket(fileno=fds["runs"]),), daemon=True).start()
+
+    def Info(self, request: Any, context: Any) -> Any:
+        b = self.backend
+        if not b.devices:
+            raise Unavailable("it has no devices", b.name)
+        r = messages.InfoReply(name=b.name, version=b.version, max_alloc=b.max_alloc, target=b.target(), direct_runs=self.direct)
+        for d in b.devices:
+            r.devices.add(id=d.id, name=d.name, type=d.type, memory=d.memory, features=list(d.features))
+        return r
+
+    def _device(self, name: str) -> None:
+        if name and name not in [d.id for d in self.backend.devices]:
+            raise Unavailable(f"device {name!r}: it has {', '.join(d.id for d in self.backend.devices)}", self.backend.name, "leave --device out")
+
+    def Load(self, requests: Iterator[Any], context: Any) -> Any:
+        h = _first(requests, "header")
+        w = h.weights
+        if not 0 < h.program_size <= MAX_PROGRAM or w.size < 0 or not w.mapped and w.size > MAX_STREAMED:
+            raise Refused(f"load: a program of {h.program_size} bytes, weights of {w.size}")
+        if h.io_shared != (self.region is not None) or self.region is None and h.io_size or h.threads < 0:
+            raise Refused(f"load: io_shared is {h.io_shared} and io_size {h.io_size}; the region was {'' if self.region else 'not '}inherited")
+        program, weights, streamed = bytearray(), bytearray(), 0 if w.mapped else w.size
+        while len(program) < h.program_size or len(weights) < streamed:
+            m = next(requests, None)
+            if m is None:
+                raise Refused(f"load: ended after {len(program)} bytes of program and {len(weights)} of weights")
+            program += m.program
+            weights += m.weights
+            if not m.program and not m.weights or len(program) > h.program_size or len(weights) > streamed:
+                raise Refused("load: a chunk does not fit")
+        if hashlib.sha256(program).digest() != h.program_sha256:
+            raise Refused("load: the program has another digest than announced")
+        self._device(h.device)
+        if h.precision not in ("", "f32"):
+            raise Unsupported(f"does not compute in {h.precision}; it has f32", self.backend.name)
+        if len(self.loaded) >= MAX_LOADED:
+            raise OutOfMemory(f"{MAX_LOADED} programs are loaded; unload one")
+        if w.mapped and w.size:
+            memory = map_weights(self.artifact, w.offset, w.size)
+        else:
+            memory = aligned(len(weights))
+            memory[:] = np.frombuffer(bytes(weights), np.uint8)
+            memory.flags.writeable = False
+        p = Program(bytes(program), len(memory))
+        if self.region is None:
+            io = aligned(p.io)
+        else:
+            io = self.region.map(h.io_size)
+            if p.io > len(io):
+                raise Refused(f"load: the program's io space of {p.io} bytes in a region of {len(io)}")
+        e = Executable(self.backend, p, memory, io[: p.io])
+        with self.lock:
+            self.last += 1
+            self.loaded[self.last] = e
+        r = messages.LoadReply(executable=self.last, memory=e.memory())
+        for op in e.ops:
+            r.kernels.add(op=op, native=True)
+        return r
+
+    def _find(self, number: int) -> Executable:
+        if number not in self.loaded:
+            raise Refused(f"executable {number} is not loaded")
+        return self.loaded[number]
+
+    def _state(self, number: int) -> np.ndarray:
+        if number not in self.states:
+            raise Refused(f"there is no state {number}")
+        return self.states[number]
+
+    def _begin(self, h: Any) -> Run:
+        """Makes a run of a header. The caller has the turn."""
+        e = self._find(h.executable)
+        return Run(e, h, check_header(e, h), self._state)
+
+    def _take_turn(self) -> None:
+        if not self.turn.acquire(blocking=False):
+            raise Refused("another run, or a call for a state, is going on")
+
+    def _execute(self, r: Run, on_step: Callable[[int], None], on_dump: Callable[[int, np.ndarray], None]) -> int:
+        with self.lock:
+            if r.h.generation <= self.cancelled:
+                raise Cancelled("the run was cancelled")
+            self.current = r
+        try:
+            if self.region:
+                self.region.begin(r.h.generation)
+            return r.execute(on_step, on_dump)
+        finally:
+            with self.lock:
+                self.current = None
+
+    def Run(self, requests: Iterator[Any], context: Any) -> Iterator[Any]:
+        h = _first(requests, "header")
+        self._take_turn()
+        try:
+            r = self._begin(h)
+            context.add_callback(r.cancelled.set)
+            if self.region is None:
+                self._receive(r, requests)
+            yield from self._replies(r)
+        finally:
+            self.turn.release()
+
+    def _receive(self, r: Run, requests: Iterator[Any]) -> None:
+        for i, node in enumerate(r.e.program.inputs):
+            v, at = r.values[node], 0
+            while i not in r.fed and at < v.bytes:
+                m = next(requests, None)
+                c = m.input if m is not None and m.HasField("input") else None
+                if c is None or c.index != i or not 0 < len(c.data) <= v.bytes - at:
+                    raise Refused(f"run: input {i} lacks {v.bytes - at} bytes")
+                r.e.io[v.offset + at : v.offset + at + len(c.data)] = np.frombuffer(c.data, np.uint8)
+                at += len(c.data)
+
+    def _replies(self, r: Run) -> Iterator[Any]:
+        """The run's replies, which a thread makes that works while this one sends."""
+        replies: queue.Queue[Any] = queue.Queue(maxsize=64)
+
+        def dump(node: int, a: np.ndarray) -> None:
+            data, first = a.tobytes(), True
+            for c in _chunks(data) if data else [b""]:
+                replies.put(messages.RunReply(dump=dict(node=node, first=first, shape=list(a.shape) if first else [], data=c)))
+                first = False
+
+        def work() -> None:
+            try:
+                total = self._execute(r, self.region.step if self.region else lambda n: None, dump)
+                replies.put(r.done(messages.Done, total))
+            except BaseException as err:
+                replies.put(err)
+
+        thread = threading.Thread(target=work, daemon=True)
+        thread.start()
+        try:
+            while True:
+                try:
+                    m = replies.get(timeout=None if self.region else _TICK)
+                except queue.Empty:
+                    yield messages.RunReply(progress=dict(steps=r.started))
+                    continue
+                if isinstance(m, BaseException):
+                    raise m
+                if isinstance(m, messages.RunReply):
+                    yield m
+                    continue
+                if self.region is None:
+                    yield messages.RunReply(progress=dict(steps=r.started))
+                    for i, (_, node) in enumerate(r.e.program.outputs):
+                        if r.wanted[i]:
+                            for c in _chunks(r.values[node].array(r.spaces).tobytes()):
+                                yield messages.RunReply(output=dict(index=i, data=c))
+                yield messages.RunReply(done=m)
+                return
+        finally:
+            r.cancelled.set()  # where the host has gone away
+            while thread.is_alive():
+                try:
+                    replies.get(timeout=0.01)
+                except queue.Empty:
+                    pass
+
+    def _serve_runs(self, s: socket.socket) -> None:
+        """Direct runs: a length, a RunHeader; a length, a RunResult."""
+        with s, s.makefile("rb") as f:
+            while True:
+                head = f.read(4)
+                if len(head) < 4:
+                    return
+                data = f.read(struct.unpack("<I", head)[0])
+                try:
+                    self._take_turn()
+                    try:
+                        r = self._begin(messages.RunHeader.FromString(data))
+                        total = self._execute(r, self.region.step, lambda n, a: None)
+                        result = messages.RunResult(done=r.done(messages.Done, total))
+                    finally:
+                        self.turn.release()
+                except Exception as err:
+                    result = messages.RunResult(status=_status(err).SerializeToString())
+                out = result.SerializeToString()
+                s.sendall(struct.pack("<I", len(out)) + out)
+
+    def Cancel(self, request: Any, context: Any) -> Any:
+        with self.lock:
+            self.cancelled = max(self.cancelled, request.generation)
+            if self.current and self.current.h.generation <= self.cancelled:
+                self.current.cancelled.set()
+        return messages.message("rlx.v1.CancelReply")()
+
+    def Stats(self, request: Any, context: Any) -> Iterator[Any]:
+        e = self._find(request.executable)
+        if e.times_of != request.generation:
+            raise Refused(f"stats: run {request.generation} has no times")
+        reply = messages.message("rlx.v1.StatsReply")
+        for at in range(0, len(e.times), 2048):
+            yield reply(steps=[dict(node=n, start_ns=s, time_ns=t) for n, s, t in e.times[at : at + 2048]])
+
+    def Unload(self, request: Any, context: Any) -> Any:
+        self._find(request.executable)
+        with self.lock:
+            del self.loaded[request.executable]
+        return messages.message("rlx.v1.UnloadReply")()
+
+    def MakeState(self, request: Any, context: Any) -> Any:
+        self._device(request.device)
+        if request.size < 0:
+            raise Refused(f"a state of {request.size} bytes")
+        if len(self.states) >= MAX_STATES:
+            raise OutOfMemory(f"there are {MAX_STATES} states; drop one")
+        try:
+            memory = aligned(request.size)
+        except (MemoryError, ValueError) as e:
+            raise OutOfMemory(f"a state of {request.size} bytes") from e
+        self.last_state += 1
+        self.states[self.last_state] = memory
+        return messages.message("rlx.v1.MakeStateReply")(state=self.last_state)
+
+    def ChangeState(self, request: Any, context: Any) -> Any:
+        memory = self._state(request.state)
+        change = request.WhichOneof("change")
+        if change == "clear":
+            memory[:] = 0
+        elif change == "copy":
+            other = self._state(request.copy)
+            if len(other) != len(memory):
+                raise BadInput(f"a state of {len(other)} bytes is copied to one of {len(memory)}")
+            memory[:] = other
+        elif change == "drop":
+            del self.states[request.state]
+        else:
+            raise Refused(f"state {request.state}: no change is named")
+        return messages.message("rlx.v1.ChangeStateReply")()
+
+    def _range(self, r: Any) -> np.ndarray:
+        memory = self._state(r.state)
+        if not 0 <= r.offset <= len(memory) or not 0 <= r.size <= len(memory) - r.offset:
+            raise Refused(f"{r.size} bytes at {r.offset} of a state of {len(memory)}")
+        return memory[r.offset : r.offset + r.size]
+
+    def ReadState(self, request: Any, context: Any) -> Iterator[Any]:
+        for c in _chunks(self._range(request).tobytes()):
+            yield messages.message("rlx.v1.StateChunk")(data=c)
+
+    def WriteState(self, requests: Iterator[Any], context: Any) -> Any:
+        memory, at = self._range(_first(requests, "range")), 0
+        while at < len(memory):
+            m = next(requests, None)
+            if m is None or not 0 < len(m.data) <= len(memory) - at:
+                raise Refused(f"state: {len(memory) - at} bytes are missing")
+            memory[at : at + len(m.data)] = np.frombuffer(m.data, np.uint8)
+            at += len(m.data)
+        return messages.message("rlx.v1.WriteStateReply")()
+
+
+def _first(requests: Iterator[Any], part: str) -> Any:
+    m = next(requests, None)
+    if m is None or not m.HasField(part):
+        raise Refused(f"the first message has no {part}")
+    return getattr(m, part)
+
+
+def _chunks(data: bytes) -> Iterator[bytes]:
+    for at in range(0, len(data), MAX_CHUNK):
+        yield data[at : at + MAX_CHUNK]
+
+
+def _handler(f: Callable[..., Any], takes: Any, gives: Any, many_in: bool, many_out: bool) -> grpc.RpcMethodHandler:
+    """A call, whose errors become a status with a detail."""
+
+    def check(context: Any) -> None:
+        if context.time_remaining() is None:
+            raise Refused("the call has no deadline")
+
+    def one(request: Any, context: Any) -> Any:
+        try:
+            check(context)
+            return f(request, context)
+        except Exception as err:
+            _abort(context, err)
+
+    def many(request: Any, context: Any) -> Iterator[Any]:
+        try:
+            check(context)
+            yield from f(request, context)
+        except Exception as err:
+            _abort(context, err)
+
+    kind = {(False, False): grpc.unary_unary_rpc_method_handler, (False, True): grpc.unary_stream_rpc_method_handler,
+            (True, False): grpc.stream_unary_rpc_method_handler, (True, True): grpc.stream_stream_rpc_method_handler}[many_in, many_out]
+    return kind(many if many_out else one, request_deserializer=takes.FromString, response_serializer=lambda m: m.SerializeToString())
+
+
+_STREAMS = {"Load": (True, False), "Run": (True, True), "Stats": (False, True), "ReadState": (False, True), "WriteState": (True, False)}
+
+
+def _end() -> None:
+    """Ends this process and what it started."""
+    if os.getpgrp() == os.getpid():
+        os.kill(0, signal.SIGKILL)
+    os._exit(1)
+
+
+def _watch(fd: int) -> None:
+    os.read(fd, 1)  # returns when the host has gone
+    _end()
+
+
+def serve(backend: Backend) -> None:
+    """Serves the backend to the host that started this process, and returns when the host ends the session."""
+    if os.environ.get(COOKIE[0]) != COOKIE[1]:
+        sys.exit(f"rlx-backend-{backend.name} is a backend of rlxrun, which starts it: rlxrun MODEL.rlx --backend {backend.name}")
+    if str(VERSION) not in os.environ.get("PLUGIN_PROTOCOL_VERSIONS", "").split(","):
+        sys.exit(f"rlx-backend-{backend.name} speaks protocol version {VERSION}; the host, {os.environ.get('PLUGIN_PROTOCOL_VERSIONS')}")
+    fds = {name: int(fd) for name, fd in (e.split("=") for e in os.environ["RLX_FDS"].split(","))}
+    for fd in fds.values():
+        os.set_inheritable(fd, False)
+    threading.Thread(target=_watch, args=(fds["lifeline"],), daemon=True).start()
+    key, cert, der = _certificate()
+    options = [("grpc.max_receive_message_length", MAX_MESSAGE), ("grpc.max_send_message_length", MAX_MESSAGE), ("grpc.max_concurrent_streams", 32),
+               ("grpc.max_metadata_size", 64 << 10), ("grpc.so_reuseport", 0)]
+    server = grpc.server(futures.ThreadPoolExecutor(max_workers=32), options=options)
+    service, ended = _Service(backend, fds), threading.Event()
+    handlers = {name: _handler(getattr(service, name), takes, gives, *_STREAMS.get(name, (False, False))) for name, (takes, gives) in messages.methods().items()}
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("rlx.v1.Backend", handlers),))
+
+    def shutdown(request: bytes, context: Any) -> bytes:
+        ended.set()
+        return b""
+
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("plugin.GRPCController", {"Shutdown": grpc.unary_unary_rpc_method_handler(shutdown)}),))
+    path = os.path.join(os.environ["PLUGIN_UNIX_SOCKET_DIR"], "backend.sock")
+    server.add_secure_port("unix:" + path, grpc.ssl_server_credentials([(key, cert)], os.environ["PLUGIN_CLIENT_CERT"].encode(), require_client_auth=True))
+    server.start()
+    print(f"1|{VERSION}|unix|{path}|grpc|{base64.b64encode(der).decode().rstrip('=')}", flush=True)
+    sys.stdout = sys.stderr
+    ended.wait()
+    server.stop(0.2).wait(0.5)
+    os._exit(0)

@@ -1,0 +1,122 @@
+"""What needs no host. `go test ./sdk/python` runs these, and the conformance suite on the example."""
+
+import struct
+
+import numpy as np
+import pytest
+
+from rlx_backend import Backend, BadInput, Device, Refused, Unsupported, dims, messages, msgpack
+from rlx_backend.program import Program
+from rlx_backend.rules import Rule
+from rlx_backend.run import Executable, Run, check_header
+
+
+def pack(v):
+    """The msgpack of small values."""
+    if isinstance(v, bool):
+        return b"\xc3" if v else b"\xc2"
+    if isinstance(v, int):
+        return bytes([v]) if 0 <= v < 128 else b"\xff" if v == -1 else b"\xcd" + struct.pack(">H", v)
+    if isinstance(v, float):
+        return b"\xcb" + struct.pack(">d", v)
+    if isinstance(v, str):
+        return bytes([0xA0 | len(v)]) + v.encode()
+    if isinstance(v, list):
+        return bytes([0x90 | len(v)]) + b"".join(map(pack, v))
+    return bytes([0x80 | len(v)]) + b"".join(pack(k) + pack(x) for k, x in sorted(v.items()))
+
+
+def document(size=32, shape=("N", 4)):
+    """y = neg x, of N rows of 4."""
+    node = lambda op, inputs, name: {"attrs": [], "dtype": "f32", "in": inputs, "name": name, "op": op, "shape": list(shape)}
+    return {"graph": {"method": "f", "nesting": 0, "nodes": [node("input", [], "x"), node("neg", [0], "y")], "outputs": [["y", 1]], "reference": [], "rewritten": [],
+                      "syms": [["N", 1, 2]], "target": "t"},
+            "plan": {"arena": 0, "io": 512, "places": [[2, 0, size, -1], [2, 256, size, -1]], "state": 0}, "sched": {"queues": 1, "steps": [1]}}
+
+
+@pytest.mark.parametrize("text,sizes,want", [("2*N+3", {"N": 4}, 11), ("(N+7)/8", {"N": 9}, 2), ("-N+8", {"N": 3}, 5), ("B*S", {"B": 3, "S": 5}, 15),
+                                             ("(-N+1)/2", {"N": 4}, -2), ("2*(N/8)+1", {"N": 17}, 5), (7, {}, 7)])
+def test_dims(text, sizes, want):
+    assert dims.parse(text)(sizes) == want
+
+
+@pytest.mark.parametrize("text", ["", "N+", "2 * N", "(N", "N)", "N//2", "*N", "N N"])
+def test_bad_dims(text):
+    with pytest.raises(ValueError):
+        dims.parse(text)
+
+
+def test_msgpack():
+    v = {"a": [1, -1, 300, 2.5, True, "text"], "b": {}}
+    assert msgpack.decode(pack(v)) == v
+    for bad in [b"", b"\xc0", b"\x92\x01", pack(1) + b"\x01", b"\x82" + pack("b") + pack(1) + pack("a") + pack(1), b"\xdd\xff\xff\xff\xff", b"\x91" * 40 + b"\x01"]:
+        with pytest.raises(ValueError):
+            msgpack.decode(bad)
+
+
+def test_program():
+    p = Program(pack(document()), 0)
+    assert (p.method, p.inputs, p.outputs, p.steps) == ("f", [0], [("y", 1)], [1])
+    assert [v.shape for v in p.bind({"N": 2})] == [(2, 4), (2, 4)]
+    for bad in ({}, {"N": 0}, {"N": 3}, {"N": 1, "M": 1}):
+        with pytest.raises(BadInput):
+            p.bind(bad)
+    with pytest.raises(Refused, match="takes 400 bytes at 256 of its space, which has 512"):
+        Program(pack(document(size=400)), 0)
+    with pytest.raises(Refused):
+        Program(b"\x01", 0)
+
+
+def backend():
+    b = Backend("t", "1", [Device("0", "x")])
+
+    @b.kernel("neg", dtypes=("f32",))
+    def neg(attrs, x, out):
+        if x[0, 0] > 100:
+            raise ZeroDivisionError("too much")
+        np.negative(x, out=out)
+
+    return b
+
+
+def test_run():
+    p, io = Program(pack(document()), 0), np.zeros(512, np.uint8)
+    e = Executable(backend(), p, np.zeros(0, np.uint8), io)
+    h = messages.RunHeader(executable=1, generation=1, syms={"N": 2}, inputs=[dict(offset=0, size=32)], outputs=[dict(offset=256, size=32)], dump=[1], profile=True)
+    io[:32].view(np.float32)[:] = np.arange(8)
+    seen = []
+    Run(e, h, check_header(e, h), lambda n: None).execute(lambda n: None, lambda n, a: seen.append((n, a.copy())))
+    assert io[256:288].view(np.float32).tolist() == (-np.arange(8.0)).tolist() and seen[0][0] == 1 and len(e.times) == 1
+    io[:4].view(np.float32)[:] = 1000
+    with pytest.raises(Exception, match="ZeroDivisionError: too much") as err:
+        Run(e, h, check_header(e, h), lambda n: None).execute(lambda n: None, lambda n, a: None)
+    assert (err.value.code, err.value.step, err.value.op) == ("RLX5111", 1, "neg")
+    io[:4].view(np.float32)[:] = np.nan
+    h.check_nan = True
+    with pytest.raises(Exception) as err:
+        Run(e, h, check_header(e, h), lambda n: None).execute(lambda n: None, lambda n, a: None)
+    assert (err.value.code, err.value.step) == ("RLX1003", 1)
+    for spoil in (dict(generation=0), dict(dump=[9]), dict(unwanted=[3]), dict(inputs=[dict(offset=4, size=32)])):
+        bad = messages.RunHeader()
+        bad.CopyFrom(h)
+        for k, v in spoil.items():
+            bad.ClearField(k)
+            bad.MergeFrom(messages.RunHeader(**{k: v}))
+        with pytest.raises(Refused):
+            check_header(e, bad)
+
+
+def test_rules():
+    p = Program(pack(document()), 0)
+    for text, takes in {"(f32)": True, "(f32|f64...)": True, "(f64)": False, "(any rank 2) -> same": True, "(f32 rank 3..4)": False, "(f32 static)": False, "(f32 param)": False,
+                        "()": False}.items():
+        assert Rule(text).takes(p, p.nodes[1]) == takes, text
+    for bad in ("f32", "(f32 big)", "(f32) if broadcast = suffix", "(f32) if x"):
+        with pytest.raises(ValueError):
+            Rule(bad)
+    other = Backend("t", "1", [Device("0", "x")])
+    with pytest.raises(Unsupported, match="no kernel for neg"):
+        other.check(p)
+    with pytest.raises(ValueError, match="type 'toaster'"):
+        Device("0", "x", "toaster")
+    assert backend().target() == "target t 1\ntypes f32 i32 i64 bool\n\nrun neg(f32...)\n"
