@@ -4,8 +4,10 @@ package kernels
 // a border and every second column of a convolution with stride 2 lies side by side. A transpose computes all its phases from one band,
 // and writes whole lines.
 
-// bandRoom is the number of floats up to which a band is worth its copy.
-const bandRoom = 1 << 18
+const (
+	bandRoom     = 1 << 18 // floats up to which a band is worth its copy
+	manyChannels = 16      // of a group, from which on gatherColumns is as fast, unless it has to skip elements
+)
 
 // banded reports a convolution that bands computes.
 func (g *convolution) banded() bool {
@@ -14,6 +16,8 @@ func (g *convolution) banded() bool {
 		return false
 	case g.Transposed:
 		return true
+	case g.Stride[2] > 2, g.Stride[2] == 1 && g.cg >= manyChannels:
+		return false
 	}
 	b, nr := g.productBand(g.mostColumns()), g.p.isa.nr
 	made := (b.high*b.line + nr - 1) / nr * nr

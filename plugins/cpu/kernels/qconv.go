@@ -53,19 +53,25 @@ func (q *QConv[T]) Run(p *Pool) {
 	x.cg = x.by.units(x.channels)
 	x.Cin, x.fill = x.cg*x.Groups, x.by.word(x.right)
 	x.list()
-	x.k = x.deep
+	x.deep = x.by.depth(x.deep)
 	p.shared.reset()
 	plane := volume(x.In)
 	x.ConvArgs.X = p.shared.floats(x.N * x.Cin * plane)
 	p.share(x.N*x.Cin, 1+elementGrain/max(1, plane), (*qconvImage[T])(x))
 	k := q.Keep
 	if depth := x.deep; !k.Fixed || len(k.sum) != x.Cout {
-		k.packed, k.ones, k.sum = resized(k.packed, x.Groups*x.blocks()*x.blockSize()), resized(k.ones, depth), grown(k.sum, x.Cout)
-		p.share(x.Groups*x.blocks(), 1, (*qconvWeights[T])(x))
+		k.packed, k.ones, k.sum = resized(k.packed, x.Groups*x.groupSize()+x.by.mr*depth), resized(k.ones, x.by.mr*depth), grown(k.sum, x.Cout)
+		p.share(x.Groups, 1, (*qconvWeights[T])(x))
 	}
 	x.cut()
+	for x.phases[0].k = x.deep; len(x.at) < x.deep; { // by weights that are 0
+		x.at = append(x.at, 0)
+	}
 	p.each(x.N*x.Groups*x.band.tasks(&x.convolution)*x.chunks, 1, x)
 }
+
+// groupSize is the distance of the weights of two groups.
+func (g *convolution) groupSize() int { return g.og*g.deep + spill }
 
 // QConvScratch is what Run needs.
 func (g *ConvArgs) QConvScratch(p *Pool) ScratchSize {
@@ -73,12 +79,13 @@ func (g *ConvArgs) QConvScratch(p *Pool) ScratchSize {
 	c := convolution{ConvArgs: *g, p: p, og: g.Cout / g.Groups, out: g.OutSize()}
 	c.cg = s.quads[1].units(g.Cin / g.Groups)
 	c.reach()
-	c.k = c.deep
+	by := &s.quads[1]
+	c.deep = by.depth(c.deep)
 	most := c.mostColumns()
 	return ScratchSize{
 		Shared: floats(g.N * c.cg * g.Groups * volume(g.In)),
-		Worker: max(c.productScratch()+floats(most, most, most, s.mr*most, s.mr*s.nr), floats(s.mr*c.deep)),
-		Other:  floats(g.Groups*c.blocks()*c.blockSize(), c.deep) + sizeOf[int32](g.Cout) + sizeOf[int](c.deep) + sizeOf[tap](volume(g.Kernel)),
+		Worker: max(c.productScratch()+floats(most, most, most, by.mr*most, by.mr*s.nr), floats(by.mr*c.deep)),
+		Other:  floats(g.Groups*c.groupSize()+by.mr*c.deep, by.mr*c.deep) + sizeOf[int32](g.Cout) + sizeOf[int](c.deep) + sizeOf[tap](volume(g.Kernel)),
 	}
 }
 
@@ -95,34 +102,34 @@ func (x *qconvImage[T]) do(lo, hi, _ int) {
 	}
 }
 
-// qconvWeights packs blocks of the weights.
+// qconvWeights packs the weights of groups.
 type qconvWeights[T int8 | uint8] qconv[T]
 
 func (x *qconvWeights[T]) do(lo, hi, worker int) {
-	s, sc, k, by := x.p.isa, x.p.scratch(worker), x.Keep, x.by
-	g := (*qconv[T])(x)
-	depth := x.deep
+	s, sc, k, by, depth := x.p.isa, x.p.scratch(worker), x.Keep, x.by, x.deep
 	used, need := sc.used, sc.need
-	rows := sc.floats(s.mr * depth)
+	rows := sc.floats(by.mr * depth)
+	clear(rows)
 	for t := lo; t < hi; t++ {
-		first := t % g.blocks() * g.blockRows()
-		for r, end := first, min(first+g.blockRows(), x.og); r < end; r += s.mr {
-			h, o := min(s.mr, end-r), t/g.blocks()*x.og+r
+		packed := k.packed[t*(*qconv[T])(x).groupSize():]
+		for r := 0; r < x.og; r += by.mr {
+			h := min(by.mr, x.og-r)
 			for i := range h {
-				sum := int32(0)
+				o, sum := t*x.og+r+i, int32(0)
 				for c := range x.cg {
 					n := min(by.unit, x.channels-c*by.unit)
 					for l := range x.taps {
-						sum += by.put(rows[i*depth+c*x.taps+l:][:1], x.W[((o+i)*x.channels+c*by.unit)*x.taps+l:], n, x.taps, x.left)
+						sum += by.put(rows[i*depth+c*x.taps+l:][:1], x.W[(o*x.channels+c*by.unit)*x.taps+l:], n, x.taps, x.left)
 					}
 				}
-				k.sum[o+i] = sum
+				k.sum[o] = sum
 			}
-			packRows(s, k.packed[t*g.blockSize()+(r-first)*depth:], rows, depth, h, depth)
+			by.pack(s, packed[r*depth:], rows, h, depth)
 		}
 	}
 	if lo == 0 {
 		one := [4]uint8{1, 1, 1, 1}
+		clear(k.ones)
 		for c := range x.cg {
 			for l := range x.taps {
 				by.put(k.ones[c*x.taps+l:][:1], one[:], min(by.unit, x.channels-c*by.unit), 1, integerOperand{})
@@ -148,25 +155,20 @@ func (x *qconv[T]) task(t, worker int) {
 	right := sc.floats(panels*s.nr*f.k + spill)
 	g.packBand(right, seen, f, y.cols, panels, max(1, f.k))
 	ldc := panels * s.nr
-	acc, add, mult, tmp := sc.ints(s.mr*ldc), sc.ints(ldc), sc.floats(ldc), sc.floats(s.mr*s.nr)
+	acc, add, mult, tmp := sc.ints(by.mr*ldc), sc.ints(ldc), sc.floats(ldc), sc.floats(by.mr*s.nr)
 	row := storedBytes(sc.floats(ldc / 4))
-	columns := func(rows int, a []float32, c []int32) {
-		for q := 0; q < ldc; q += s.nr {
-			by.multiply(rows, f.k, a, right[q*f.k:], c[q:], ldc, tmp)
-		}
-	}
 	if clear(add); x.left.zero != 0 {
-		columns(1, k.ones, add)
-		for i := range add {
-			add[i] *= -int32(x.left.zero)
+		by.multiply(1, f.k, k.ones, right, acc, ldc, panels, tmp)
+		for i, sum := range acc[:ldc] {
+			add[i] = -int32(x.left.zero) * sum
 		}
 	}
 	fillWith(mult, x.Mult[0])
 	to, dst := x.to, bytesOf(x.Dst)
 	whole := g.band.line == g.out[2]
-	for r := y.first; r < y.end; r += s.mr {
-		h, o := min(s.mr, y.end-r), y.group*x.og+r
-		columns(h, k.packed[(y.group*g.blocks()+r/g.blockRows())*g.blockSize()+r%g.blockRows()*f.k:], acc)
+	for r := y.first; r < y.end; r += by.mr {
+		h, o := min(by.mr, y.end-r), y.group*x.og+r
+		by.multiply(h, f.k, k.packed[y.group*x.groupSize()+r*f.k:], right, acc, ldc, panels, tmp)
 		for i := range h {
 			to.base = int32(x.channels*x.taps*x.left.zero*x.right.zero) - int32(x.right.zero)*k.sum[o+i]
 			if x.QConv.Bias != nil {

@@ -29,15 +29,19 @@ type QKept struct {
 
 // QGemmScratch is what Multiply needs, for any number of rows.
 func QGemmScratch(p *Pool, n, k int) ScratchSize {
-	s := p.isa
-	units, panels := s.quads[0].units(k), (n+s.nr-1)/s.nr
+	s, by := p.isa, &p.isa.quads[0]
+	units, panels := by.depth(by.units(k)), (n+s.nr-1)/s.nr
 	return ScratchSize{
-		Worker: max(floats(s.nr*units), floats(s.mr*units, quadRows*s.mr*units+spill, quadRows*s.mr, s.mr*s.nr, s.mr*s.nr)),
+		Worker: max(floats(s.nr*units), floats(by.mr*units, quadRows*by.mr*units+spill, quadRows*by.mr, quadPanels*by.mr*s.nr, by.mr*s.nr)),
 		Other:  floats(panels*s.nr*units+spill) + sizeOf[int32](2*n) + sizeOf[float32](n),
 	}
 }
 
-const quadRows = 8 // panels of rows in a task, at most
+// A task multiplies up to so many panels of rows, each by so many panels of columns at a time.
+const (
+	quadRows   = 8
+	quadPanels = 4
+)
 
 // signed reports the sign of a type.
 func signed[T int8 | uint8]() bool { return T(0)-1 < 0 }
@@ -51,7 +55,7 @@ func (q *QGemm[T]) Multiply(p *Pool) {
 	s, k := p.isa, q.Keep
 	x := qgemmTasks[T]{QGemm: *q, p: p, by: &s.quads[0], to: requantizingTo(signed[T](), q.YZero)}
 	x.left, x.right = x.by.operands(integerOperand{signed: signed[T](), zero: q.XZero}, integerOperand{signed: q.W.kind == dtype.I8, zero: q.WZero})
-	x.units, x.panels = x.by.units(q.K), (q.N+s.nr-1)/s.nr
+	x.units, x.panels = x.by.depth(x.by.units(q.K)), (q.N+s.nr-1)/s.nr
 	if !k.Fixed || len(k.sum) != q.N {
 		k.panels, k.sum = resized(k.panels, x.panels*s.nr*x.units+spill), grown(k.sum, q.N)
 		split(p, x.panels, 1+elementGrain/max(1, q.K*s.nr), qgemmPanels[T]{x})
@@ -68,8 +72,8 @@ func (q *QGemm[T]) Multiply(p *Pool) {
 	if q.M*q.N*q.K > 1<<16 {
 		want = 8 * len(p.workers)
 	}
-	rows := (q.M + s.mr - 1) / s.mr
-	x.high = min(quadRows, max(1, rows/want)) * s.mr
+	rows := (q.M + x.by.mr - 1) / x.by.mr
+	x.high = min(quadRows, max(1, rows/want)) * x.by.mr
 	x.across = (q.M + x.high - 1) / x.high
 	x.pieces = min(x.panels, (want+x.across-1)/x.across)
 	kept := keep[qgemmTasks[T]](p)
@@ -92,15 +96,14 @@ type qgemmTasks[T int8 | uint8] struct {
 func (x *qgemmTasks[T]) do(lo, hi, worker int) {
 	s, sc, k, by, src, dst := x.p.isa, x.p.scratch(worker), x.Keep, x.by, bytesOf(x.X), bytesOf(x.Dst)
 	used, need := sc.used, sc.need
-	rows := min(x.high, x.M)
-	row, a, sums := sc.floats(s.mr*x.units), sc.floats(rows*x.units+spill), sc.ints(rows)
-	acc, tmp := sc.ints(s.mr*s.nr), sc.floats(s.mr*s.nr)
+	row, a, sums := sc.floats(by.mr*x.units), sc.floats(x.high*x.units+spill), sc.ints(x.high)
+	acc, tmp := sc.ints(by.mr*quadPanels*s.nr), sc.floats(by.mr*s.nr)
 	to := x.to
 	for t := lo; t < hi; t++ {
 		m := t / x.pieces * x.high
 		rows := min(x.high, x.M-m)
-		for r := 0; r < rows; r += s.mr {
-			h := min(s.mr, rows-r)
+		for r := 0; r < rows; r += by.mr {
+			h := min(by.mr, rows-r)
 			for i := range h {
 				from, put := src[(m+r+i)*x.K:][:x.K], row[i*x.units:(i+1)*x.units]
 				if x.right.zero != 0 {
@@ -109,20 +112,21 @@ func (x *qgemmTasks[T]) do(lo, hi, worker int) {
 					by.putRow(put, from, x.left)
 				}
 			}
-			packRows(s, a[r*x.units:], row, x.units, h, x.units)
+			by.pack(s, a[r*x.units:], row, h, x.units)
 		}
 		piece := t % x.pieces
-		for q := piece * x.panels / x.pieces; q < (piece+1)*x.panels/x.pieces; q++ {
-			j := q * s.nr
-			w := min(s.nr, x.N-j)
-			for r := 0; r < rows; r += s.mr {
-				h := min(s.mr, rows-r)
-				by.multiply(h, x.units, a[r*x.units:], k.panels[j*x.units:], acc, s.nr, tmp)
+		end := (piece + 1) * x.panels / x.pieces
+		for q := piece * x.panels / x.pieces; q < end; q += quadPanels {
+			panels, j := min(quadPanels, end-q), q*s.nr
+			w, ldc := min(panels*s.nr, x.N-j), panels*s.nr
+			for r := 0; r < rows; r += by.mr {
+				h := min(by.mr, rows-r)
+				by.multiply(h, x.units, a[r*x.units:], k.panels[j*x.units:], acc, ldc, panels, tmp)
 				for i := range h {
 					if to.base = 0; x.right.zero != 0 {
 						to.base = -int32(x.right.zero) * sums[r+i]
 					}
-					s.requantize(dst[(m+r+i)*x.N+j:][:w], acc[i*s.nr:], k.add[j:], k.mult[j:], &to)
+					s.requantize(dst[(m+r+i)*x.N+j:][:w], acc[i*ldc:], k.add[j:], k.mult[j:], &to)
 				}
 			}
 		}

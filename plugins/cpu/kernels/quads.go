@@ -10,8 +10,11 @@ type integerProduct struct {
 	unit int // integers of a unit: 4 as they are stored, 2 of 16 bits, or 1 as float32
 	// Units of 4 are of unsigned or of signed integers. An operand of the other type is stored with 128 added or subtracted.
 	leftUnsigned, rightUnsigned bool
-	// multiply is c[rows, nr] = A·B, k units deep; rows <= mr. tmp has mr*nr floats.
-	multiply func(rows, k int, a, b []float32, c []int32, ldc int, tmp []float32)
+	mr, deep                    int // rows of a product; K is a multiple of so many units
+	// multiply is c[rows, panels*nr] = A·B, k units deep, for panels of B one after the other; rows <= mr. tmp has mr*nr floats. In tiles, A is
+	// not packed: it is mr rows of k units, and mr rows of c are written.
+	tiles    bool
+	multiply func(rows, k int, a, b []float32, c []int32, ldc, panels int, tmp []float32)
 }
 
 // An operand has a type and an integer that stands for 0.
@@ -43,6 +46,18 @@ func (o *integerOperand) store(unsigned bool) {
 
 // units is the number of units that n integers take.
 func (q *integerProduct) units(n int) int { return (n + q.unit - 1) / q.unit }
+
+// depth is the number of units that K takes if it is so many.
+func (q *integerProduct) depth(units int) int { return (units + q.deep - 1) / q.deep * q.deep }
+
+// pack packs h rows of k units, unless they are multiplied as they are.
+func (q *integerProduct) pack(s *isa, dst, rows []float32, h, k int) {
+	if q.tiles {
+		copy(dst[:h*k], rows)
+	} else {
+		packRows(s, dst, rows, k, h, k)
+	}
+}
 
 // put stores integers step bytes apart as units; zeros follow in the last of them. It returns their sum as they are stored.
 func (q *integerProduct) put(dst []float32, src []uint8, n, step int, o integerOperand) (sum int32) {
@@ -199,16 +214,19 @@ func (s *scratch) ints(n int) []int32 {
 // setIntegersInGo gives a set products of integers by those of floats, which are exact up to 2^24: sums of 256 products are.
 func (s *isa) setIntegersInGo() *isa {
 	gemm, nr := s.gemm, s.nr
-	q := integerProduct{unit: 1, multiply: func(rows, k int, a, b []float32, c []int32, ldc int, tmp []float32) {
-		for r := range rows {
-			clear(c[r*ldc:][:nr])
-		}
-		for at := 0; at < k; at += 256 {
-			gemm(rows, min(256, k-at), a[at*rows:], b[at*nr:], tmp, nr, false, nil, nil, 0)
+	q := integerProduct{unit: 1, mr: s.mr, deep: 1, multiply: func(rows, k int, a, b []float32, c []int32, ldc, panels int, tmp []float32) {
+		for q := range panels {
+			c, b := c[q*nr:], b[q*nr*k:]
 			for r := range rows {
-				to := c[r*ldc:][:nr]
-				for j, v := range tmp[r*nr:][:nr] {
-					to[j] += int32(v)
+				clear(c[r*ldc:][:nr])
+			}
+			for at := 0; at < k; at += 256 {
+				gemm(rows, min(256, k-at), a[at*rows:], b[at*nr:], tmp, nr, false, nil, nil, 0)
+				for r := range rows {
+					to := c[r*ldc:][:nr]
+					for j, v := range tmp[r*nr:][:nr] {
+						to[j] += int32(v)
+					}
 				}
 			}
 		}

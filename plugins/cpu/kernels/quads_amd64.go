@@ -248,6 +248,26 @@ func quadsLeft14x32(k int, a *float32, b *float32, c *float32, ldc int)
 //go:noescape
 func quadsRight14x32(k int, a *float32, b *float32, c *float32, ldc int)
 
+// quadTilesLeft16 is C[16, 32*panels] = A·B as int32 for rows of 16*steps units, lda apart, and panels bStep apart; steps, panels > 0.
+//
+//go:noescape
+func quadTilesLeft16(config *byte, steps int, a *float32, lda int, b *float32, bStep int, c *float32, ldc int, panels int)
+
+// quadTilesRight16 is C[16, 32*panels] = A·B as int32 for rows of 16*steps units, lda apart, and panels bStep apart; steps, panels > 0.
+//
+//go:noescape
+func quadTilesRight16(config *byte, steps int, a *float32, lda int, b *float32, bStep int, c *float32, ldc int, panels int)
+
+// quadTilesLeft32 is C[32, 32*panels] = A·B as int32 for rows of 16*steps units, lda apart, and panels bStep apart; steps, panels > 0.
+//
+//go:noescape
+func quadTilesLeft32(config *byte, steps int, a *float32, lda int, b *float32, bStep int, c *float32, ldc int, panels int)
+
+// quadTilesRight32 is C[32, 32*panels] = A·B as int32 for rows of 16*steps units, lda apart, and panels bStep apart; steps, panels > 0.
+//
+//go:noescape
+func quadTilesRight32(config *byte, steps int, a *float32, lda int, b *float32, bStep int, c *float32, ldc int, panels int)
+
 // requantizeAVX512 is dst[i] = round((acc[i] + add[i] + base) * mult[i]), limited to lo and hi, + zero, for i < blocks*lanes, and 0 where the product is NaN;
 // blocks > 0.
 //

@@ -194,3 +194,28 @@ func TestQConvScratch(t *testing.T) {
 		})
 	}
 }
+
+func BenchmarkIntegers(b *testing.B) {
+	r := rng(1)
+	report := func(b *testing.B, products int) {
+		b.ReportMetric(2*float64(b.N)*float64(products)/b.Elapsed().Seconds()/1e9, "GOP/s")
+	}
+	b.Run("qmatmul", func(b *testing.B) {
+		const m, k, n = 512, 768, 768
+		q := QGemm[int8]{M: m, N: n, K: k, X: randomBytes[int8](r, m*k), W: I8(randomBytes[uint8](r, k*n)), Dst: make([]int8, m*n), TransB: true, Mult: []float32{1e-3}, Keep: &QKept{Fixed: true}}
+		p := newPool(b, 0, "")
+		for b.Loop() {
+			q.Multiply(p)
+		}
+		report(b, m*k*n)
+	})
+	b.Run("qconv2d", func(b *testing.B) {
+		g := conv2D(56, 64, 64, 3, 1, 1, 1, false)
+		q := QConv[uint8]{Size: g, X: randomBytes[uint8](r, 64*56*56), W: randomBytes[uint8](r, 64*64*9), WSigned: true, Dst: make([]uint8, 64*56*56), Mult: []float32{1e-3}, Keep: &QConvKept{Fixed: true}}
+		p := newPool(b, 0, "")
+		for b.Loop() {
+			q.Run(p)
+		}
+		report(b, 64*64*9*56*56)
+	})
+}

@@ -6,20 +6,50 @@ import "unsafe"
 
 type quadsAsm = func(k int, a, b, c *float32, ldc int)
 
-func quadsOf(kernels []quadsAsm, nr int) func(rows, k int, a, b []float32, c []int32, ldc int, tmp []float32) {
-	return func(rows, k int, a, b []float32, c []int32, ldc int, _ []float32) {
-		if len(a) < rows*k || len(b) < nr*k {
+func quadsOf(kernels []quadsAsm, nr int) func(rows, k int, a, b []float32, c []int32, ldc, panels int, tmp []float32) {
+	return func(rows, k int, a, b []float32, c []int32, ldc, panels int, _ []float32) {
+		if len(a) < rows*k || len(b) < panels*nr*k {
 			panic("BUG: integer panel is short")
 		}
-		_ = c[(rows-1)*ldc+nr-1]
-		kernels[rows-1](k, head(a), head(b), (*float32)(unsafe.Pointer(&c[0])), ldc)
+		_ = c[(rows-1)*ldc+panels*nr-1]
+		for q := range panels {
+			kernels[rows-1](k, head(a), head(b[q*nr*k:]), (*float32)(unsafe.Pointer(&c[q*nr])), ldc)
+		}
+	}
+}
+
+type quadTilesAsm = func(config *byte, steps int, a *float32, lda int, b *float32, bStep int, c *float32, ldc, panels int)
+
+// quadTilesOf takes routines for 16 rows and for 32.
+func quadTilesOf(few, many quadTilesAsm) func(rows, k int, a, b []float32, c []int32, ldc, panels int, tmp []float32) {
+	return func(rows, k int, a, b []float32, c []int32, ldc, panels int, _ []float32) {
+		f, made := few, 16
+		if rows > 16 {
+			f, made = many, 32
+		}
+		if k == 0 {
+			for r := range rows {
+				clear(c[r*ldc:][:panels*32])
+			}
+			return
+		}
+		_, _, _ = a[made*k-1], b[panels*32*k-1], c[(made-1)*ldc+panels*32-1]
+		f(&tileConfig[0], k/16, &a[0], k, &b[0], 32*k, (*float32)(unsafe.Pointer(&c[0])), ldc, panels)
+	}
+}
+
+// setQuadTiles gives a set products of 8-bit integers in tiles.
+func (s *isa) setQuadTiles() {
+	s.quads = [2]integerProduct{
+		{unit: 4, mr: 32, deep: 16, tiles: true, leftUnsigned: true, multiply: quadTilesOf(quadTilesLeft16, quadTilesLeft32)},
+		{unit: 4, mr: 32, deep: 16, tiles: true, rightUnsigned: true, multiply: quadTilesOf(quadTilesRight16, quadTilesRight32)},
 	}
 }
 
 // setHalves gives a set products of integers of 16 bits.
 func (s *isa) setHalves(kernels []quadsAsm,
 	requantize func(dst *uint8, acc, add *int32, mult *float32, blocks int, base int32, lo, hi float32, zero int32)) *isa {
-	q := integerProduct{unit: 2, multiply: quadsOf(kernels, s.nr)}
+	q := integerProduct{unit: 2, mr: s.mr, deep: 1, multiply: quadsOf(kernels, s.nr)}
 	s.quads = [2]integerProduct{q, q}
 	lanes := s.lanes
 	s.requantize = func(dst []uint8, acc, add []int32, mult []float32, to *requantizing) {
@@ -38,8 +68,8 @@ func (s *isa) setHalves(kernels []quadsAsm,
 // setQuads gives a set products of integers of 8 bits, by the operand that is unsigned.
 func (s *isa) setQuads(left, right []quadsAsm) *isa {
 	s.quads = [2]integerProduct{
-		{unit: 4, leftUnsigned: true, multiply: quadsOf(left, s.nr)},
-		{unit: 4, rightUnsigned: true, multiply: quadsOf(right, s.nr)},
+		{unit: 4, mr: s.mr, deep: 1, leftUnsigned: true, multiply: quadsOf(left, s.nr)},
+		{unit: 4, mr: s.mr, deep: 1, rightUnsigned: true, multiply: quadsOf(right, s.nr)},
 	}
 	return s
 }

@@ -106,6 +106,9 @@ func amx() *isa {
 	s.tiles, s.tileRow, s.blockRowsOut = tilesAMX, tileRowAMX, blockRowsAMX
 	s.tilePanel, s.storeFence = tilePanelAMX, storeFence
 	s.setPanels()
+	if cpu.X86.HasAMXInt8 {
+		s.setQuadTiles()
+	}
 	s.tileLoop = func(n int) { tilesPeak(&tileConfig[0], n) }
 	return s
 }

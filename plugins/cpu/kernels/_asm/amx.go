@@ -48,6 +48,8 @@ var macroNeeds = []struct {
 	{"TILE", []string{"AMX-TILE"}},
 	{"LDTILE", []string{"AMX-TILE"}},
 	{"TDPBF16", []string{"AMX-BF16"}},
+	{"TDPBUSD", []string{"AMX-INT8"}},
+	{"TDPBSUD", []string{"AMX-INT8"}},
 	{"VDPBF16", []string{"AVX512_BF16"}},
 	{"VCVTNE2PS2BF16", []string{"AVX512_BF16"}},
 	{"PAIRS", []string{"AVX512_BF16"}},

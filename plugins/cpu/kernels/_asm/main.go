@@ -43,7 +43,7 @@ var parts = map[string]func(vec){
 // headers are the files of macros that a part needs.
 var headers = map[string][]string{
 	"gemm":   {"gemm_amd64.h"},
-	"quads":  {"gemm_amd64.h", "quads_amd64.h"},
+	"quads":  {"amx_amd64.h", "gemm_amd64.h", "quads_amd64.h"},
 	"bf16":   {"amx_amd64.h", "gemm_amd64.h"},
 	"tiles":  {"amx_amd64.h"},
 	"attend": {"amx_amd64.h", "attend_amd64.h"},

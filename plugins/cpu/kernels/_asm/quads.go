@@ -33,7 +33,77 @@ func genQuads(v vec) {
 			}
 		}
 	}
+	if v.wide() {
+		for _, rows := range []int{16, 32} {
+			quadTiles(rows, "Left", "TDPBUSD")
+			quadTiles(rows, "Right", "TDPBSUD")
+		}
+	}
 	requantize(v)
+}
+
+// quadTiles multiplies in tiles: a block of rows, which are not packed, by panels of 32 columns.
+func quadTiles(rows int, unsigned, instruction string) {
+	name := fmt.Sprintf("quadTiles%s%d", unsigned, rows)
+	TEXT(name, NOSPLIT, "func(config *byte, steps int, a *float32, lda int, b *float32, bStep int, c *float32, ldc, panels int)")
+	Doc(fmt.Sprintf("%s is C[%d, 32*panels] = A·B as int32 for rows of 16*steps units, lda apart, and panels bStep apart; steps, panels > 0.", name, rows))
+	Pragma("noescape")
+	panels, b, bStep, lda, ldc := RAX, R9, R14, RCX, R8
+	nextA, nextB, lowA, c, lowC, steps := RSI, RDX, R10, RDI, R11, R12
+	MOVQ(arg("config"), R15)
+	tileConfig(R15)
+	for _, x := range []struct {
+		name string
+		r    GPPhysical
+	}{{"lda", lda}, {"bStep", bStep}, {"ldc", ldc}} {
+		MOVQ(arg(x.name), x.r)
+		SHLQ(U8(2), x.r)
+	}
+	MOVQ(arg("b"), b)
+	MOVQ(arg("c"), c)
+	MOVQ(arg("panels"), panels)
+	MOVQ(U32(128), RBX)
+	Label("panel")
+	for t := range tile(4) {
+		tileZero(t)
+	}
+	MOVQ(arg("a"), nextA)
+	MOVQ(lda, lowA)
+	SHLQ(U8(4), lowA)
+	ADDQ(nextA, lowA)
+	MOVQ(b, nextB)
+	MOVQ(arg("steps"), steps)
+	Label("step")
+	tileLoad(6, nextB, RBX, 0)
+	tileLoad(4, nextA, lda, 0)
+	tileLoad(7, nextB, RBX, 64)
+	macro(instruction, tile(0), tile(4), tile(6))
+	macro(instruction, tile(1), tile(4), tile(7))
+	if rows == 32 {
+		tileLoad(5, lowA, lda, 0)
+		macro(instruction, tile(2), tile(5), tile(6))
+		macro(instruction, tile(3), tile(5), tile(7))
+		ADDQ(Imm(64), lowA)
+	}
+	ADDQ(Imm(64), nextA)
+	ADDQ(U32(2048), nextB)
+	DECQ(steps)
+	JNE(LabelRef("step"))
+	tileStore(c, ldc, 0, 0)
+	tileStore(c, ldc, 64, 1)
+	if rows == 32 {
+		MOVQ(ldc, lowC)
+		SHLQ(U8(4), lowC)
+		ADDQ(c, lowC)
+		tileStore(lowC, ldc, 0, 2)
+		tileStore(lowC, ldc, 64, 3)
+	}
+	ADDQ(U32(128), c)
+	ADDQ(bStep, b)
+	DECQ(panels)
+	JNE(LabelRef("panel"))
+	tileRelease()
+	RET()
 }
 
 // quadProduct writes one kernel.
