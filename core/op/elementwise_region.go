@@ -2,6 +2,7 @@ package op
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
@@ -17,8 +18,9 @@ type ElementwiseRegionAttrs struct {
 var ElementwiseRegionDef = ir.Define(ir.Def[ElementwiseRegionAttrs]{
 	Name: "elementwise_region",
 	Doc: "Up to 32 elementwise ops on up to 16 operands in one pass, written as expr, such as \"v0=add(i0,i1); v1=gelu(v0)\"; the " +
-		"last step is the result. Operands are f32 or bool; each has the result's shape, or (without leading 1s) a suffix of " +
-		"it, or one element. Intermediate values are f32 or bool. Numbers in expr are f32.\n\n" + regionGrammar,
+		"last step is the result. Each operand has the result's shape, or (without leading 1s) a suffix of it, or one element. Operands are " +
+		"f32 or bool, or f16, bf16, i8, u8 or i32 that only casts to f32 read. Intermediate values are f32 or bool; the result is too, or it " +
+		"is one of the other types if the last step casts f32 to it. Numbers in expr are f32.\n\n" + regionGrammar,
 	MinIn: 1, MaxIn: MaxRegionInputs, Elementwise: true,
 	InPlace: []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15},
 	Infer: func(s ir.Sig[ElementwiseRegionAttrs]) (ir.Type, error) {
@@ -31,8 +33,8 @@ var ElementwiseRegionDef = ir.Define(ir.Def[ElementwiseRegionAttrs]{
 		}
 		shapes := make([]ir.Shape, len(s.In))
 		for i, t := range s.In {
-			if t.DType != dtype.F32 && t.DType != dtype.Bool {
-				return ir.Type{}, fmt.Errorf("operand %d is %v; want f32 or bool", i, t)
+			if !computedInRegions(t.DType) && !castInRegions(t.DType) {
+				return ir.Type{}, fmt.Errorf("operand %d is %v; want f32, bool, f16, bf16, i8, u8 or i32", i, t)
 			}
 			shapes[i] = t.Shape
 		}
@@ -117,11 +119,23 @@ func regionTypes(steps []RegionStep, in []ir.Type, syms ir.Syms) ([]ir.Type, err
 		if types[i], err = s.Op.Infer(s.Attrs, operands, ir.Type{}, syms); err != nil {
 			return nil, fmt.Errorf("step v%d: %w", i, err)
 		}
-		if d := types[i].DType; d != dtype.F32 && d != dtype.Bool {
-			return nil, fmt.Errorf("step v%d is %v; want f32 or bool", i, types[i])
+		from := slices.ContainsFunc(operands, func(t ir.Type) bool { return !computedInRegions(t.DType) })
+		switch d, cast := types[i].DType, s.Op == CastDef; {
+		case from && !(cast && d == dtype.F32):
+			return nil, fmt.Errorf("step v%d reads %v; want it cast to f32 first", i, operands)
+		case !computedInRegions(d) && !(cast && castInRegions(d) && operands[0].DType == dtype.F32 && i == len(steps)-1):
+			return nil, fmt.Errorf("step v%d is %v; want f32 or bool, or a last step that casts f32 to f16, bf16, i8, u8 or i32", i, types[i])
 		}
 	}
 	return types, nil
+}
+
+// computedInRegions reports a type of intermediate values.
+func computedInRegions(d dtype.DType) bool { return d == dtype.F32 || d == dtype.Bool }
+
+// castInRegions reports a type of operands and results that are cast.
+func castInRegions(d dtype.DType) bool {
+	return d == dtype.F16 || d == dtype.BF16 || d == dtype.I8 || d == dtype.U8 || d == dtype.I32
 }
 
 func evalRegion(a ElementwiseRegionAttrs, in []*tensor.Array, out *tensor.Array) error {
@@ -199,5 +213,9 @@ func regionCases() []ir.Case[ElementwiseRegionAttrs] {
 		c("v0=mul(i0,2.0); v1=add(v0,i1); v2=tanh(v1)", f32(2, 3, 5), f32(3, 5)), c("v0=sub(i1,i0); v1=abs(v0)", f32(1, 1, 5), f32(3, 5)),
 		c("v0=lt(i0,0.0); v1=mul(i0,0.01); v2=where(v0,v1,i0)", f32(33)), c("v0=where(i0,i1,-Inf); v1=max(v0,i2)", bools(3, 5), f32(3, 5), f32()),
 		c("v0=exp(i0); v1=add(v0,1e-06); v2=log(v1); v3=gt(v2,i1)", f32(4, 9), f32(1, 9)), c("v0=add(i0,i0); v1=mul(v0,v0)", f32(17)), c(long, f32(5)),
+		c("v0=cast(i0,to=f32); v1=silu(v0); v2=cast(v1,to=f16)", f16(5, 67)), c("v0=cast(i0,to=f32); v1=mul(v0,i1); v2=cast(v1,to=bf16)", bf16(7, 33), f32(33)),
+		c("v0=cast(i0,to=f32); v1=sub(v0,3.0); v2=mul(v1,i1)", i8(3, 50), f32()), c("v0=cast(i0,to=f32); v1=cast(i1,to=f32); v2=lt(v0,v1)", u8(70), f16(70)),
+		c("v0=mul(i0,64.0); v1=round(v0); v2=add(v1,128.0); v3=cast(v2,to=u8)", f32(2, 77)), c("v0=mul(i0,200.0); v1=cast(v0,to=i8)", f32(40)),
+		c("v0=cast(i0,to=f32); v1=cast(i1,to=f32); v2=add(v0,v1); v3=cast(v2,to=i32)", i32(3, 19), f16(19)), c("v0=cast(i0,to=f32); v1=neg(v0); v2=cast(v1,to=bf16)", f16(0, 3)),
 	}
 }

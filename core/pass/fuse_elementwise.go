@@ -11,8 +11,8 @@ import (
 
 // fuseElementwise runs chains of elementwise ops in one pass over memory. A chain grows from its last node up: an operand
 // joins if it is elementwise, has the result's shape, nothing outside the chain reads it, and the target runs the region with
-// it. Small operands that the region op can address (a suffix of the shape, one element) stay operands, splats become
-// literals.
+// it. A cast of an operand that is stored in fewer bits joins wherever it is read, since it costs less than to store its result. Small
+// operands that the region op can address (a suffix of the shape, one element) stay operands, splats become literals.
 //
 //	a = mul x, y
 //	b = sigmoid a
@@ -32,7 +32,7 @@ func fuseElementwise(c *context, g *ir.Graph) (*ir.Graph, error) {
 		}
 		regions[n] = r
 		for _, m := range r.nodes {
-			taken[m] = true
+			taken[m] = !repeatable(m)
 		}
 	}
 	return g.Rebuild(func(out *ir.Graph, n *ir.Node, _ []*ir.Node, lookup func(*ir.Node) *ir.Node) *ir.Node {
@@ -49,12 +49,13 @@ func fuseElementwise(c *context, g *ir.Graph) (*ir.Graph, error) {
 	})
 }
 
-// regionable reports whether a node may be a step.
-func regionable(n *ir.Node) bool {
-	return op.CanBeInRegion(n.Op) && isRegionType(n.Type) && !slices.ContainsFunc(n.In, func(x *ir.Node) bool { return !isRegionType(x.Type) })
-}
+// regionable reports whether a node may be a step. What types a region takes is for the op and the target to say.
+func regionable(n *ir.Node) bool { return op.CanBeInRegion(n.Op) }
 
-func isRegionType(t ir.Type) bool { return t.DType == dtype.F32 || t.DType == dtype.Bool }
+// repeatable reports a cast to f32 from a type of fewer bits.
+func repeatable(n *ir.Node) bool {
+	return n.Is(op.CastDef) && n.Type.DType == dtype.F32 && n.In[0].Type.DType.Size() < dtype.F32.Size()
+}
 
 // region is a set of nodes (in order, the result last) with its expression.
 type region struct {
@@ -86,7 +87,7 @@ func (c *context) grow(g *ir.Graph, n *ir.Node, uses []int, taken map[*ir.Node]b
 	}
 }
 
-// candidate is the latest operand of the nodes that is not among them, is read only by them, and is allowed.
+// candidate is the latest operand of the nodes that is not among them, is read only by them or repeatable, and is allowed.
 func candidate(nodes []*ir.Node, uses []int, allowed func(*ir.Node) bool) *ir.Node {
 	inside := map[*ir.Node]int{}
 	for _, n := range nodes {
@@ -96,7 +97,7 @@ func candidate(nodes []*ir.Node, uses []int, allowed func(*ir.Node) bool) *ir.No
 	}
 	var best *ir.Node
 	for x, k := range inside {
-		if k == uses[x.ID] && !slices.Contains(nodes, x) && allowed(x) && (best == nil || x.ID > best.ID) {
+		if (k == uses[x.ID] || repeatable(x)) && !slices.Contains(nodes, x) && allowed(x) && (best == nil || x.ID > best.ID) {
 			best = x
 		}
 	}

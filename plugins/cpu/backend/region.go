@@ -8,7 +8,7 @@ import (
 	"github.com/rlx-go/rlx/plugins/cpu/kernels"
 )
 
-var _ = register(kernel{op: "elementwise_region", takes: "(f32|bool...) if parts = run", prepare: region})
+var _ = register(kernel{op: "elementwise_region", takes: "(f32|f16|bf16|i8|i32|u8|bool...) if parts = run", prepare: region})
 
 // region compiles the steps of an elementwise_region.
 func region(n *ir.Node) func(*call) error {
@@ -16,9 +16,9 @@ func region(n *ir.Node) func(*call) error {
 	if err != nil {
 		panic("BUG: cpu: " + err.Error())
 	}
-	bools := make([]bool, len(n.In))
+	types := make([]dtype.DType, len(n.In))
 	for i, x := range n.In {
-		bools[i] = x.Type.DType == dtype.Bool
+		types[i] = x.Type.DType
 	}
 	kinds := map[op.OperandKind]kernels.RegionRefKind{
 		op.RegionInput: kernels.RegionInput, op.RegionResult: kernels.RegionResult, op.RegionLiteral: kernels.RegionNumber,
@@ -35,7 +35,7 @@ func region(n *ir.Node) func(*call) error {
 			compiled[i].In = append(compiled[i].In, kernels.RegionRef{Kind: kinds[o.Kind], Index: o.Index, Value: o.Value})
 		}
 	}
-	r, err := kernels.NewRegion(bools, compiled)
+	r, err := kernels.NewRegion(types, compiled)
 	if err != nil {
 		panic("BUG: cpu: " + err.Error())
 	}
@@ -53,8 +53,8 @@ func region(n *ir.Node) func(*call) error {
 }
 
 func regionValue(t tensor.Tensor) kernels.RegionValue {
-	if t.DType == dtype.Bool {
-		return kernels.RegionValue{Bool: t.Data}
+	if t.DType == dtype.F32 {
+		return kernels.RegionValue{F32: f32(t)}
 	}
-	return kernels.RegionValue{F32: f32(t)}
+	return kernels.RegionValue{Bytes: t.Data, Type: t.DType}
 }

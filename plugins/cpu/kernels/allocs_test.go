@@ -11,7 +11,7 @@ import (
 // several threads.
 func TestKernelsAllocateNothing(t *testing.T) {
 	const n = 3*elementGrain + 5 // enough for several tasks and a rest
-	region, err := NewRegion([]bool{false, false, false}, []RegionStep{
+	region, err := NewRegion([]dtype.DType{dtype.F32, dtype.F32, dtype.F32}, []RegionStep{
 		{Op: "add", In: []RegionRef{{RegionInput, 0, 0}, {RegionInput, 1, 0}}}, {Op: "gelu", In: []RegionRef{{RegionResult, 0, 0}}},
 		{Op: "lt", In: []RegionRef{{RegionResult, 1, 0}, {RegionNumber, 0, 0.5}}}, {Op: "where", In: []RegionRef{{RegionResult, 2, 0}, {RegionResult, 1, 0}, {RegionInput, 2, 0}}},
 	})

@@ -34,6 +34,55 @@ func Cast(p *Pool, to dtype.DType, dst any, from dtype.DType, src any) {
 	}
 }
 
+// widen is dst = src, elements of that type, as floats; narrowTo is its opposite. They take what regions do.
+func (s *isa) widen(dst []float32, from dtype.DType, src []uint8) {
+	switch from {
+	case dtype.F16:
+		s.widenF16(dst, elementsOf[uint16](src))
+		return
+	case dtype.BF16:
+		s.widenBF16(dst, elementsOf[uint16](src))
+		return
+	}
+	done := s.castVectors(dtype.F32, pointer(dst, 0), from, &src[0], len(dst))
+	dst, src = dst[done:], src[done*from.Size():]
+	switch from {
+	case dtype.I8:
+		convertAll(dst, elementsOf[int8](src))
+	case dtype.U8:
+		convertAll(dst, src)
+	case dtype.I32:
+		convertAll(dst, elementsOf[int32](src))
+	case dtype.Bool:
+		for i, x := range src {
+			dst[i] = float32(min(x, 1))
+		}
+	}
+}
+
+func (s *isa) narrowTo(to dtype.DType, dst []uint8, src []float32) {
+	switch to {
+	case dtype.F16:
+		s.narrowF16(elementsOf[uint16](dst), src)
+		return
+	case dtype.BF16:
+		s.narrowBF16(elementsOf[uint16](dst), src)
+		return
+	}
+	done := s.castVectors(to, &dst[0], dtype.F32, pointer(src, 0), len(src))
+	dst, src = dst[done*to.Size():], src[done:]
+	switch to {
+	case dtype.I8:
+		saturate(elementsOf[int8](dst), src, to)
+	case dtype.U8:
+		saturate(dst, src, to)
+	case dtype.I32:
+		saturate(elementsOf[int32](dst), src, to)
+	case dtype.Bool:
+		nonZero(dst, src)
+	}
+}
+
 type casting struct {
 	isa      *isa
 	to, from dtype.DType
@@ -50,20 +99,21 @@ func (c *casting) do(lo, hi, _ int) {
 // castRoutine converts whole vectors of elements.
 type castRoutine = func(dst, src *uint8, blocks int)
 
-// castTypes are what a castRoutine reads and writes.
-type castTypes struct{ from, to dtype.DType }
+// castRoutines are by the types that they read and write.
+type castRoutines [dtype.Bool + 1][dtype.Bool + 1]castRoutine
 
 // setCasts gives a set its routines of casts, by their names: f32_i8 is from f32 to i8.
 func (s *isa) setCasts(routines map[string]castRoutine) *isa {
-	s.casts = map[castTypes]castRoutine{}
+	found := 0
 	for _, from := range dtype.All() {
 		for _, to := range dtype.All() {
 			if f := routines[from.String()+"_"+to.String()]; f != nil {
-				s.casts[castTypes{from, to}] = f
+				s.casts[from][to] = f
+				found++
 			}
 		}
 	}
-	if len(s.casts) != len(routines) {
+	if found != len(routines) {
 		panic("BUG: " + s.name + " has a cast of a type that there is not")
 	}
 	return s
@@ -71,7 +121,7 @@ func (s *isa) setCasts(routines map[string]castRoutine) *isa {
 
 // castVectors casts as many of the n elements as are whole vectors, if there is a routine for that, and returns how many it has done.
 func (s *isa) castVectors(to dtype.DType, dst *uint8, from dtype.DType, src *uint8, n int) int {
-	f, blocks := s.casts[castTypes{from, to}], n/s.lanes
+	f, blocks := s.casts[from][to], n/s.lanes
 	if f == nil || blocks == 0 {
 		return 0
 	}

@@ -72,7 +72,7 @@ type isa struct {
 	// slow are the elementwise ops for which the set has no routine, so that loops in Go compute them.
 	slow map[any]bool
 
-	casts    map[castTypes]castRoutine // of whole vectors; loops in Go do all others
+	casts    castRoutines // of whole vectors; loops in Go do all others
 	integers map[integerFunction]integerRoutine
 
 	// quads are the products of 8-bit integers for a left operand that is unsigned where it matters, and for such a right one. requantize finishes

@@ -3,6 +3,9 @@ package kernels
 import (
 	"fmt"
 	"slices"
+	"unsafe"
+
+	"github.com/rlx-go/rlx/core/dtype"
 )
 
 // A region is a chain of elementwise operations that is run block by block, so that intermediate values stay in the
@@ -25,25 +28,44 @@ const (
 	RegionNumber
 )
 
-// RegionStep is one operation of a region: its name, as ParseUnary, ParseBinary and ParseCompare take it, "where", or a cast to "f32" or "bool".
+// RegionStep is one operation of a region: its name, as ParseUnary, ParseBinary and ParseCompare take it, "where", or the element type that
+// it casts to: f32 or bool, and in the last step those of RegionValue.Bytes.
 type RegionStep struct {
 	Op     string
 	Params []float64 // of a function, as UnaryOp.With takes them
 	In     []RegionRef
 }
 
-// RegionValue is a tensor of float32 or of bools (bytes, of which any but 0 is true); the other slice is nil.
+// RegionValue is a tensor of float32, or the memory of elements of another type: bools, of which any byte but 0 is true, or f16, bf16, i8,
+// u8 or i32, which only casts from and to f32 read and write. The other slice is nil.
 type RegionValue struct {
-	F32  []float32
-	Bool []uint8
+	F32   []float32
+	Bytes []uint8
+	Type  dtype.DType // of Bytes
 }
 
 // Len is the number of elements.
-func (v RegionValue) Len() int { return max(len(v.F32), len(v.Bool)) }
+func (v RegionValue) Len() int {
+	if v.Bytes != nil {
+		return len(v.Bytes) / v.Type.Size()
+	}
+	return len(v.F32)
+}
+
+// regionTypes are the element types of regions: at the first ones steps compute.
+var regionTypes = []dtype.DType{dtype.F32, dtype.Bool, dtype.F16, dtype.BF16, dtype.I8, dtype.U8, dtype.I32}
+
+// dtype is the element type.
+func (v RegionValue) dtype() dtype.DType {
+	if v.Bytes != nil {
+		return v.Type
+	}
+	return dtype.F32
+}
 
 // Region is a compiled region. It may be run by several pools at once.
 type Region struct {
-	inputs    []bool // whether input i is of bools
+	inputs    []dtype.DType
 	steps     []regionStep
 	registers [2]int // blocks of float32, of bools
 }
@@ -52,23 +74,23 @@ type Region struct {
 type regionStep struct {
 	run func(s *isa, dst RegionValue, in *[3]RegionValue)
 	in  []regionOperand
-	out int  // register; -1: the result of the region
-	bit bool // the result is of bools
+	out int // register; -1: the result of the region
+	typ dtype.DType
 }
 
 // regionOperand is a RegionRef whose Index, of a result, is its register.
 type regionOperand struct {
 	RegionRef
-	bit bool // of bools
+	typ dtype.DType
 }
 
 const regionBlock = 2048 // elements; a block of float32 takes a quarter of a first-level cache
 
-// NewRegion compiles steps over inputs, where bools[i] is set if input i is of bools. The last step is the result. An
-// error names a step for which there is no routine.
-func NewRegion(bools []bool, steps []RegionStep) (*Region, error) {
-	r := &Region{inputs: slices.Clone(bools)}
-	bit := make([]bool, len(steps)) // whether a step's result is of bools
+// NewRegion compiles steps over inputs of these element types. The last step is the result. An error names a step for which there is no
+// routine.
+func NewRegion(types []dtype.DType, steps []RegionStep) (*Region, error) {
+	r := &Region{inputs: slices.Clone(types)}
+	made := make([]dtype.DType, len(steps))
 	lastUse := make([]int, len(steps))
 	for i, st := range steps {
 		for _, ref := range st.In {
@@ -80,21 +102,23 @@ func NewRegion(bools []bool, steps []RegionStep) (*Region, error) {
 	var free [2][]int // registers
 	register := make([]int, len(steps))
 	for i, st := range steps {
-		isBool := make([]bool, len(st.In))
+		in := make([]dtype.DType, len(st.In))
 		var out regionStep
 		for k, ref := range st.In {
 			switch ref.Kind {
 			case RegionInput:
-				isBool[k] = bools[ref.Index]
+				in[k] = types[ref.Index]
 			case RegionResult:
-				isBool[k] = bit[ref.Index]
+				in[k] = made[ref.Index]
+			case RegionNumber:
+				in[k] = dtype.F32
 			}
-			out.in = append(out.in, regionOperand{ref, isBool[k]})
+			out.in = append(out.in, regionOperand{ref, in[k]})
 		}
-		if out.run, bit[i] = regionRun(st, isBool); out.run == nil {
+		if out.run, made[i] = regionRun(st, in); out.run == nil || !slices.Contains(regionTypes[:2], made[i]) && i < len(steps)-1 {
 			return nil, fmt.Errorf("step %d: no kernel for %s of %d operands of these types", i, st.Op, len(st.In))
 		}
-		out.bit = bit[i]
+		out.typ = made[i]
 		for k, ref := range st.In {
 			if ref.Kind != RegionResult {
 				continue
@@ -102,11 +126,11 @@ func NewRegion(bools []bool, steps []RegionStep) (*Region, error) {
 			out.in[k].Index = register[ref.Index]
 			if lastUse[ref.Index] == i {
 				lastUse[ref.Index] = -1 // an operand that appears twice is freed once
-				free[class(bit[ref.Index])] = append(free[class(bit[ref.Index])], register[ref.Index])
+				free[class(made[ref.Index])] = append(free[class(made[ref.Index])], register[ref.Index])
 			}
 		}
 		// The result may take the register of an operand that is used last here: all routines read an element before they write it.
-		c := class(bit[i])
+		c := class(made[i])
 		switch n := len(free[c]); {
 		case i == len(steps)-1:
 			out.out = -1
@@ -125,80 +149,92 @@ func NewRegion(bools []bool, steps []RegionStep) (*Region, error) {
 	return r, nil
 }
 
-func class(isBool bool) int {
-	if isBool {
+// class is the class of the registers for results of a type.
+func class(d dtype.DType) int {
+	if d == dtype.Bool {
 		return 1
 	}
 	return 0
 }
 
-// regionRun is the routine of a step and whether its result is bools; nil if there is none for operands of these types.
-func regionRun(st RegionStep, bools []bool) (run func(s *isa, dst RegionValue, in *[3]RegionValue), isBool bool) {
+// regionRun is the routine of a step and the type of its result; nil if there is none for operands of these types.
+func regionRun(st RegionStep, in []dtype.DType) (run func(s *isa, dst RegionValue, in *[3]RegionValue), out dtype.DType) {
 	name := st.Op
+	if to, ok := dtype.Parse(name); ok && len(in) == 1 {
+		return regionCast(in[0], to), to
+	}
+	var bools []bool
+	for _, d := range in {
+		if !slices.Contains(regionTypes[:2], d) {
+			return nil, out
+		}
+		bools = append(bools, d == dtype.Bool)
+	}
 	if name == "where" && len(bools) == 3 && bools[0] && bools[1] == bools[2] {
 		if bools[1] {
 			return func(_ *isa, dst RegionValue, in *[3]RegionValue) {
-				whereRow(dst.Bool, in[0].Bool, in[1].Bool, in[2].Bool, 1, 1, 1)
-			}, true
+				whereRow(dst.Bytes, in[0].Bytes, in[1].Bytes, in[2].Bytes, 1, 1, 1)
+			}, dtype.Bool
 		}
-		return func(s *isa, dst RegionValue, in *[3]RegionValue) { s.choose(dst.F32, in[0].Bool, in[1].F32, in[2].F32) }, false
+		return func(s *isa, dst RegionValue, in *[3]RegionValue) {
+			s.choose(dst.F32, in[0].Bytes, in[1].F32, in[2].F32)
+		}, dtype.F32
 	}
 	if u, ok := ParseUnary(name); ok && len(bools) == 1 && !bools[0] {
 		u = u.With(st.Params...)
-		return func(s *isa, dst RegionValue, in *[3]RegionValue) { s.apply(u, dst.F32, in[0].F32) }, false
+		return func(s *isa, dst RegionValue, in *[3]RegionValue) { s.apply(u, dst.F32, in[0].F32) }, dtype.F32
 	}
 	if t, ok := ParsePredicate(name); ok && len(bools) == 1 && !bools[0] {
-		return func(s *isa, dst RegionValue, in *[3]RegionValue) { s.test[t](dst.Bool, in[0].F32) }, true
-	}
-	if len(bools) == 1 && (name == "f32" || name == "bool") {
-		return regionCast(bools[0], name == "bool")
+		return func(s *isa, dst RegionValue, in *[3]RegionValue) { s.test[t](dst.Bytes, in[0].F32) }, dtype.Bool
 	}
 	if name == "not" && len(bools) == 1 && bools[0] {
-		return func(s *isa, dst RegionValue, in *[3]RegionValue) { s.bits[boolNot](dst.Bool, in[0].Bool, in[0].Bool) }, true
+		return func(s *isa, dst RegionValue, in *[3]RegionValue) {
+			s.bits[boolNot](dst.Bytes, in[0].Bytes, in[0].Bytes)
+		}, dtype.Bool
 	}
 	if b, ok := ParseBinary(name); ok && b.TakesBools() && len(bools) == 2 && bools[0] && bools[1] {
 		return func(s *isa, dst RegionValue, in *[3]RegionValue) {
-			s.bits[logical(b)](dst.Bool, in[0].Bool, in[1].Bool)
-		}, true
+			s.bits[logical(b)](dst.Bytes, in[0].Bytes, in[1].Bytes)
+		}, dtype.Bool
 	}
 	if b, ok := ParseBinary(name); ok && b.TakesFloats() && len(bools) == 2 && !bools[0] && !bools[1] {
 		return func(s *isa, dst RegionValue, in *[3]RegionValue) {
 			s.binary[b](dst.F32, in[0].F32, in[1].F32)
-		}, false
+		}, dtype.F32
 	}
 	if c, ok := ParseCompare(name); ok && len(bools) == 2 && bools[0] == bools[1] {
 		if bools[0] {
 			return func(_ *isa, dst RegionValue, in *[3]RegionValue) {
-				for i := range dst.Bool { // any byte but 0 is true, so compare truth and not bytes
-					dst.Bool[i] = truth(c, class(in[0].Bool[i] != 0), class(in[1].Bool[i] != 0))
+				for i := range dst.Bytes { // any byte but 0 is true, so compare truth and not bytes
+					dst.Bytes[i] = truth(c, bit(in[0].Bytes[i] != 0), bit(in[1].Bytes[i] != 0))
 				}
-			}, true
+			}, dtype.Bool
 		}
-		return func(s *isa, dst RegionValue, in *[3]RegionValue) { s.compare[c](dst.Bool, in[0].F32, in[1].F32) }, true
+		return func(s *isa, dst RegionValue, in *[3]RegionValue) { s.compare[c](dst.Bytes, in[0].F32, in[1].F32) }, dtype.Bool
 	}
-	return nil, false
+	return nil, out
 }
 
-// regionCast converts between floats and bools.
-func regionCast(from, to bool) (run func(s *isa, dst RegionValue, in *[3]RegionValue), isBool bool) {
-	return func(_ *isa, dst RegionValue, in *[3]RegionValue) {
-		switch {
-		case from && to:
-			for i, x := range in[0].Bool {
-				dst.Bool[i] = min(x, 1)
+// regionCast converts between f32 and any type of regions, and from bool to bool; nil for all others.
+func regionCast(from, to dtype.DType) func(s *isa, dst RegionValue, in *[3]RegionValue) {
+	if !slices.Contains(regionTypes, from) || !slices.Contains(regionTypes, to) {
+		return nil
+	}
+	switch {
+	case from == dtype.Bool && to == dtype.Bool:
+		return func(_ *isa, dst RegionValue, in *[3]RegionValue) {
+			for i, x := range in[0].Bytes {
+				dst.Bytes[i] = min(x, 1)
 			}
-		case from:
-			for i, x := range in[0].Bool {
-				dst.F32[i] = float32(min(x, 1))
-			}
-		case to:
-			for i, x := range in[0].F32 {
-				dst.Bool[i] = bit(x != 0)
-			}
-		default:
-			copy(dst.F32, in[0].F32)
 		}
-	}, to
+	case from == dtype.F32 && to == dtype.F32:
+		return func(_ *isa, dst RegionValue, in *[3]RegionValue) { copy(dst.F32, in[0].F32) }
+	case to == dtype.F32:
+		return func(s *isa, dst RegionValue, in *[3]RegionValue) { s.widen(dst.F32, from, in[0].Bytes) }
+	case from == dtype.F32:
+		return func(s *isa, dst RegionValue, in *[3]RegionValue) { s.narrowTo(to, dst.Bytes, in[0].F32) }
+	}
+	return nil
 }
 
 // Run computes the region over dst, which has the type of the last step's result. Each input has as many elements as dst, or
@@ -209,11 +245,11 @@ func (r *Region) Run(p *Pool, dst RegionValue, in []RegionValue) {
 	if n == 0 {
 		return
 	}
-	if len(in) != len(r.inputs) || (dst.Bool != nil) != r.steps[len(r.steps)-1].bit {
+	if len(in) != len(r.inputs) || dst.dtype() != r.steps[len(r.steps)-1].typ {
 		panic("BUG: Region.Run: wrong inputs or result")
 	}
 	for i, v := range in {
-		if (v.Bool != nil) != r.inputs[i] || v.Len() == 0 || n%v.Len() != 0 {
+		if v.dtype() != r.inputs[i] || v.Len() == 0 || n%v.Len() != 0 {
 			panic(fmt.Sprintf("BUG: Region.Run: input %d of %d elements for %d", i, v.Len(), n))
 		}
 	}
@@ -257,7 +293,7 @@ func (b *regionBlocks) init(r *Region, sc *scratch, inputs int) {
 	for class := range b.regs {
 		b.regs[class] = b.regs[class][:0]
 		for range r.registers[class] {
-			b.regs[class] = append(b.regs[class], newBlock(sc, class == 1))
+			b.regs[class] = append(b.regs[class], newBlock(sc, regionTypes[class]))
 		}
 	}
 	b.tiled, b.phase = b.tiled[:0], b.phase[:0]
@@ -276,11 +312,12 @@ func (b *regionBlocks) init(r *Region, sc *scratch, inputs int) {
 	}
 }
 
-func newBlock(sc *scratch, bools bool) RegionValue {
-	if bools {
-		return RegionValue{Bool: sc.octets(regionBlock)}
+func newBlock(sc *scratch, d dtype.DType) RegionValue {
+	f := sc.floats(regionBlock)
+	if d == dtype.F32 {
+		return RegionValue{F32: f}
 	}
-	return RegionValue{F32: sc.floats(regionBlock)}
+	return RegionValue{Bytes: unsafe.Slice((*uint8)(unsafe.Pointer(&f[0])), regionBlock*d.Size()), Type: d}
 }
 
 // run computes elements [lo, lo+n) of the result.
@@ -292,14 +329,14 @@ func (b *regionBlocks) run(s *isa, dst RegionValue, in []RegionValue, lo, n int)
 			case RegionInput:
 				args[k] = b.input(ref.Index, in[ref.Index], lo, n)
 			case RegionResult:
-				args[k] = b.regs[class(ref.bit)][ref.Index].slice(0, n)
+				args[k] = b.regs[class(ref.typ)][ref.Index].slice(0, n)
 			case RegionNumber:
 				args[k] = RegionValue{F32: b.nums[i][k][:n]}
 			}
 		}
 		out := dst.slice(lo, n)
 		if st.out >= 0 {
-			out = b.regs[class(st.bit)][st.out].slice(0, n)
+			out = b.regs[class(st.typ)][st.out].slice(0, n)
 		}
 		st.run(s, out, args)
 	}
@@ -314,8 +351,8 @@ func (b *regionBlocks) input(i int, v RegionValue, lo, n int) RegionValue {
 	}
 	if b.phase[i] != at {
 		b.phase[i] = at
-		if v.Bool != nil {
-			tile(b.tiled[i].Bool, v.Bool, at)
+		if v.Bytes != nil {
+			tile(b.tiled[i].Bytes, v.Bytes, at*v.Type.Size())
 		} else {
 			tile(b.tiled[i].F32, v.F32, at)
 		}
@@ -324,8 +361,9 @@ func (b *regionBlocks) input(i int, v RegionValue, lo, n int) RegionValue {
 }
 
 func (v RegionValue) slice(at, n int) RegionValue {
-	if v.Bool != nil {
-		return RegionValue{Bool: v.Bool[at : at+n]}
+	if v.Bytes != nil {
+		size := v.Type.Size()
+		return RegionValue{Bytes: v.Bytes[at*size : (at+n)*size], Type: v.Type}
 	}
 	return RegionValue{F32: v.F32[at : at+n]}
 }

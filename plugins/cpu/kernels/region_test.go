@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"github.com/rlx-go/rlx/core/dtype"
 )
 
 // regionCase is a random region over operations whose results are exact or rounded once, so that it can be evaluated one
@@ -82,6 +84,13 @@ func randomRegion(r *rand.Rand, inputs, steps int) regionCase {
 	return c
 }
 
+func (c regionCase) types() (types []dtype.DType) {
+	for _, isBool := range c.bools {
+		types = append(types, regionTypes[bit(isBool)])
+	}
+	return types
+}
+
 // eval is element i by the definition; bools are 0 and 1.
 func (c regionCase) eval(in []RegionValue, i int) float64 {
 	results := make([]float64, len(c.steps))
@@ -91,8 +100,8 @@ func (c regionCase) eval(in []RegionValue, i int) float64 {
 			switch ref.Kind {
 			case RegionInput:
 				v := in[ref.Index]
-				if v.Bool != nil {
-					if v.Bool[i%len(v.Bool)] != 0 {
+				if v.Bytes != nil {
+					if v.Bytes[i%len(v.Bytes)] != 0 {
 						x[k] = 1
 					}
 				} else {
@@ -132,9 +141,9 @@ func (c regionCase) values(r *rand.Rand, n int, periods []int) []RegionValue {
 			m = p
 		}
 		if isBool {
-			in[i].Bool = make([]uint8, m)
-			for j := range in[i].Bool {
-				in[i].Bool[j] = uint8(max(0, r.IntN(4)-1))
+			in[i].Bytes, in[i].Type = make([]uint8, m), dtype.Bool
+			for j := range in[i].Bytes {
+				in[i].Bytes[j] = uint8(max(0, r.IntN(4)-1))
 			}
 			continue
 		}
@@ -152,7 +161,7 @@ func TestRegion(t *testing.T) {
 		for _, n := range []int{1, 3, 17, 300, regionBlock, regionBlock + 1, 3 * 7 * 2500, 4 * elementGrain} {
 			for try := range some(4 + 20000/(n+1000)) {
 				c := randomRegion(r, 1+r.IntN(5), []int{1, 2, 5, 12, 32}[r.IntN(5)])
-				region, err := NewRegion(c.bools, c.steps)
+				region, err := NewRegion(c.types(), c.steps)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -162,10 +171,10 @@ func TestRegion(t *testing.T) {
 					want[i] = c.eval(in, i)
 				}
 				what := fmt.Sprintf("%d elements, try %d: %v", n, try, c)
-				if region.steps[len(c.steps)-1].bit {
+				if region.steps[len(c.steps)-1].typ == dtype.Bool {
 					dst := make([]uint8, n+1)
 					dst[n] = 99
-					region.Run(p, RegionValue{Bool: dst[:n]}, in)
+					region.Run(p, RegionValue{Bytes: dst[:n], Type: dtype.Bool}, in)
 					for i, w := range want {
 						if (dst[i] != 0) != (w != 0) {
 							t.Fatalf("%s: element %d is %d, want %v", what, i, dst[i], w)
@@ -191,7 +200,7 @@ func TestRegion(t *testing.T) {
 func TestRegionActivation(t *testing.T) {
 	eachPool(t, func(t *testing.T, p *Pool) {
 		r := rng(2)
-		region, err := NewRegion([]bool{false, false}, []RegionStep{
+		region, err := NewRegion([]dtype.DType{dtype.F32, dtype.F32}, []RegionStep{
 			{Op: "add", In: []RegionRef{{Index: 0}, {Index: 1}}}, {Op: "gelu", In: []RegionRef{{Kind: RegionResult}}},
 			{Op: "mul", In: []RegionRef{{Kind: RegionResult, Index: 1}, {Kind: RegionNumber, Value: 2}}}})
 		if err != nil {
@@ -211,7 +220,7 @@ func TestRegionActivation(t *testing.T) {
 func TestRegionThreads(t *testing.T) {
 	sameForAnyThreads(t, func(p *Pool) []float32 {
 		c := regionCase{bools: []bool{false, false}, steps: []RegionStep{{Op: "exp", In: []RegionRef{{Index: 0}}}, {Op: "mul", In: []RegionRef{{Kind: RegionResult}, {Index: 1}}}}}
-		region, err := NewRegion(c.bools, c.steps)
+		region, err := NewRegion(c.types(), c.steps)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -224,7 +233,7 @@ func TestRegionThreads(t *testing.T) {
 
 func TestRegionRefusesUnknown(t *testing.T) {
 	for _, st := range []RegionStep{{Op: "gather", In: []RegionRef{{}}}, {Op: "add", In: []RegionRef{{Index: 1}, {Index: 1}}}, {Op: "gelu", In: []RegionRef{{Index: 1}}}, {Op: "where", In: []RegionRef{{}, {}, {}}}} {
-		if _, err := NewRegion([]bool{false, true}, []RegionStep{st}); err == nil || !strings.Contains(err.Error(), st.Op) {
+		if _, err := NewRegion([]dtype.DType{dtype.F32, dtype.Bool}, []RegionStep{st}); err == nil || !strings.Contains(err.Error(), st.Op) {
 			t.Errorf("%v: %v", st, err)
 		}
 	}
@@ -232,7 +241,7 @@ func TestRegionRefusesUnknown(t *testing.T) {
 
 func BenchmarkRegion(b *testing.B) {
 	p := newPool(b, 0, "")
-	region, err := NewRegion([]bool{false, false, false}, []RegionStep{
+	region, err := NewRegion([]dtype.DType{dtype.F32, dtype.F32, dtype.F32}, []RegionStep{
 		{Op: "add", In: []RegionRef{{Index: 0}, {Index: 1}}}, {Op: "mul", In: []RegionRef{{Kind: RegionResult}, {Index: 2}}}, {Op: "relu", In: []RegionRef{{Kind: RegionResult, Index: 1}}}})
 	if err != nil {
 		b.Fatal(err)

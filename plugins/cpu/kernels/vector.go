@@ -8,8 +8,11 @@ const spread = 256 // elements of the buffer for a repeated operand
 // spreadTo fills the buffer with x and returns as much of it as n elements can use.
 func spreadTo[T any](buf []T, x T, n int) []T {
 	b := buf[:min(n, len(buf))]
-	for i := range b {
-		b[i] = x
+	if len(b) > 0 {
+		b[0] = x
+	}
+	for done := 1; done < len(b); done *= 2 {
+		copy(b[done:], b[:done])
 	}
 	return b
 }

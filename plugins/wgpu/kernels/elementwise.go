@@ -107,7 +107,7 @@ var (
 		// The bits of the chosen operand, of any type.
 		return []Shader{broadcasting(coarsened, n, "  if ("+holds(n.In[0].Type.DType, "x0", "at0(i)")+") {\n    return x1_bits(at1(i));\n  }\n  return x2_bits(at2(i));")}
 	}})
-	_ = register(Kernel{Op: "elementwise_region", Takes: "(f32|bool...) if parts = run", Shaders: func(n *ir.Node, _ Limits) []Shader {
+	_ = register(Kernel{Op: "elementwise_region", Takes: "(f32|bool...) -> f32|bool if parts = run", Shaders: func(n *ir.Node, _ Limits) []Shader {
 		return []Shader{computing(n, regionCode(n))}
 	}})
 	_ = register(Kernel{Op: "expand", Takes: "(any)", Shaders: func(n *ir.Node, _ Limits) []Shader {
