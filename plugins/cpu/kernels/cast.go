@@ -104,6 +104,7 @@ type castRoutines [dtype.Bool + 1][dtype.Bool + 1]castRoutine
 
 // setCasts gives a set its routines of casts, by their names: f32_i8 is from f32 to i8.
 func (s *isa) setCasts(routines map[string]castRoutine) *isa {
+	s.casts = &castRoutines{}
 	found := 0
 	for _, from := range dtype.All() {
 		for _, to := range dtype.All() {
@@ -121,11 +122,11 @@ func (s *isa) setCasts(routines map[string]castRoutine) *isa {
 
 // castVectors casts as many of the n elements as are whole vectors, if there is a routine for that, and returns how many it has done.
 func (s *isa) castVectors(to dtype.DType, dst *uint8, from dtype.DType, src *uint8, n int) int {
-	f, blocks := s.casts[from][to], n/s.lanes
-	if f == nil || blocks == 0 {
+	blocks := n / s.lanes
+	if s.casts == nil || s.casts[from][to] == nil || blocks == 0 {
 		return 0
 	}
-	f(dst, src, blocks)
+	s.casts[from][to](dst, src, blocks)
 	return blocks * s.lanes
 }
 

@@ -72,13 +72,15 @@ type isa struct {
 	// slow are the elementwise ops for which the set has no routine, so that loops in Go compute them.
 	slow map[any]bool
 
-	casts    castRoutines // of whole vectors; loops in Go do all others
+	casts    *castRoutines // of whole vectors; loops in Go do all others
 	integers map[integerFunction]integerRoutine
 
 	// quads are the products of 8-bit integers for a left operand that is unsigned where it matters, and for such a right one. requantize finishes
 	// sums: dst[i] = round((acc[i] + add[i] + base) * mult[i]), limited, + zero, or 0 where the product is NaN.
 	quads      [2]integerProduct
 	requantize func(dst []uint8, acc, add []int32, mult []float32, to *requantizing)
+	folds      *foldRoutines    // nil: a reduction takes the vectors of binary functions
+	softmax    *softmaxRoutines // nil: softmaxRowByParts and vectors of columns
 
 	sum        func(x []float32) float32
 	sumSquares func(x []float32, mean float32) float32 // sum of (x-mean)^2

@@ -173,8 +173,12 @@ func (g *softmaxRows) do(lo, hi, worker int) {
 	spreads, temporary := sc.floats(spread), sc.floats(spread)
 	buf := g.X.buffer(sc, g.N)
 	for r := lo; r < hi; r++ {
-		d := g.Dst.room(r*g.N, g.N, buf)
-		softmaxRow(s, d, g.X.row(s, r*g.N, g.N, buf), g.Log, spreads, temporary)
+		d, x := g.Dst.room(r*g.N, g.N, buf), g.X.row(s, r*g.N, g.N, buf)
+		if s.softmax != nil {
+			s.softmax.row(s, d, x, g.Log)
+		} else {
+			softmaxRowByParts(s, d, x, g.Log, spreads, temporary)
+		}
 		g.Dst.put(s, r*g.N, d)
 	}
 }
@@ -185,7 +189,7 @@ type softmaxColumns struct {
 	p *Pool
 }
 
-const softmaxWidth = 64 // columns of a strip
+const softmaxWidth = 128 // columns of a strip
 
 func (g *softmaxColumns) do(lo, hi, worker int) {
 	var sum [softmaxWidth]float64
@@ -202,10 +206,21 @@ func (g *softmaxColumns) do(lo, hi, worker int) {
 			}
 			return block[j*w:][:w], block[j*w:][:w]
 		}
-		for j := range n {
-			if block != nil {
-				g.X.row(s, at+j*g.Inner, w, block[j*w:])
+		for j := 0; block != nil && j < n; j++ {
+			g.X.row(s, at+j*g.Inner, w, block[j*w:])
+		}
+		if s.softmax != nil {
+			x, d, ld := block, block, w
+			if block == nil {
+				x, d, ld = g.X.f32[at:], g.Dst.f32[at:], g.Inner
 			}
+			s.softmax.columns(s, d, x, n, ld, g.Log, top, part[:w], exp, sum[:w])
+			for j := 0; block != nil && j < n; j++ {
+				g.Dst.put(s, at+j*g.Inner, block[j*w:][:w])
+			}
+			continue
+		}
+		for j := range n {
 			if x, _ := row(j); j == 0 {
 				copy(top, x)
 			} else {
@@ -244,8 +259,8 @@ func (g *softmaxColumns) do(lo, hi, worker int) {
 	}
 }
 
-// softmaxRow passes over one row. buf and temporary are spread long.
-func softmaxRow(s *isa, dst, x []float32, log bool, buf, temporary []float32) {
+// softmaxRowByParts is for sets without the routines. buf and temporary are spread long.
+func softmaxRowByParts(s *isa, dst, x []float32, log bool, buf, temporary []float32) {
 	nr := s.narrow.nr
 	whole := len(x) / nr * nr
 	copy(dst, x)

@@ -70,10 +70,10 @@ type folder[A any] interface {
 	run(a A, at, n, worker int) A
 	// columns folds rows of elements, the first at at and stride apart, into an accumulator for each column.
 	columns(acc []A, at, rows, stride, worker int)
-	// merge is the accumulator of two parts.
-	merge(a, b A) A
-	// finish stores the result of count elements.
-	finish(i int, a A, count int)
+	// merge folds accumulators of another part into those of one.
+	merge(dst, src []A)
+	// finish stores results of count elements each, the first at element at.
+	finish(at int, acc []A, count int)
 }
 
 // reducing is how the elements of an operand are visited. Neighbouring axes that are both kept, or both reduced, count as one, and axes
@@ -160,15 +160,11 @@ func reduce[A any](p *Pool, g *reducing[A], f folder[A], shape, axes []int, dst,
 	p.share(g.outer*strips*g.chunks, 1+elementGrain/max(1, g.chunk*min(g.inner, reduceWidth)), g)
 	if g.chunks > 1 {
 		for o := range g.outer {
-			for i := range g.inner {
-				at := o*g.chunks*g.inner + i
-				a := g.partial[at]
-				for range g.chunks - 1 {
-					at += g.inner
-					a = f.merge(a, g.partial[at])
-				}
-				f.finish(o*g.inner+i, a, g.count)
+			part := g.partial[o*g.chunks*g.inner:]
+			for k := range g.chunks - 1 {
+				f.merge(part[:g.inner], part[(k+1)*g.inner:(k+2)*g.inner])
 			}
+			f.finish(o*g.inner, part[:g.inner], g.count)
 		}
 	}
 }
@@ -194,16 +190,15 @@ func (g *reducing[A]) do(lo, hi, worker int) {
 			at += rest % g.keep[i] * g.keepStride[i]
 			rest /= g.keep[i]
 		}
+		start := g.f.start()
 		for i := range n {
-			acc[i] = g.f.start()
+			acc[i] = start
 		}
 		g.fold(acc[:n], at, k*g.chunk, min(g.count, (k+1)*g.chunk), worker)
-		for i, a := range acc[:n] {
-			if g.chunks == 1 {
-				g.f.finish(o*g.inner+c+i, a, g.count)
-			} else {
-				g.partial[(o*g.chunks+k)*g.inner+c+i] = a
-			}
+		if g.chunks == 1 {
+			g.f.finish(o*g.inner+c, acc[:n], g.count)
+		} else {
+			copy(g.partial[(o*g.chunks+k)*g.inner+c:], acc[:n])
 		}
 	}
 }

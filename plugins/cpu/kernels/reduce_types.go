@@ -18,16 +18,18 @@ type singles struct {
 
 func (g *singles) start() float64 { return startOf[float64](g.op) }
 
-func (g *singles) merge(a, b float64) float64 { return foldOne(g.op, a, b) }
+func (g *singles) merge(dst, src []float64) { foldInto(g.op, dst, src) }
 
-func (g *singles) finish(i int, a float64, count int) {
-	if g.op == Mean {
-		a /= float64(count)
-	}
-	if g.dst.kind == dtype.F32 {
-		g.dst.f32[i] = float32(a)
-	} else {
-		g.dst.half[i] = narrow(g.dst.kind, a)
+func (g *singles) finish(at int, acc []float64, count int) {
+	for i, a := range acc {
+		if g.op == Mean {
+			a /= float64(count)
+		}
+		if g.dst.kind == dtype.F32 {
+			g.dst.f32[at+i] = float32(a)
+		} else {
+			g.dst.half[at+i] = narrow(g.dst.kind, a)
+		}
 	}
 }
 
@@ -47,6 +49,18 @@ func (g *singles) vector() func(dst, a, b []float32) {
 
 func (g *singles) run(a float64, at, n, worker int) float64 {
 	s, sc := g.p.isa, g.p.scratch(worker)
+	var f func(x *float32, n int) float64
+	if s.folds != nil {
+		f = s.folds.row[g.op]
+	}
+	if x := g.src.f32; x != nil && n <= reduceBlock { // nothing to widen
+		switch x = x[at : at+n]; {
+		case g.op == Sum || g.op == Mean:
+			return a + float64(s.sum(x))
+		case f != nil && n > 0:
+			return foldOne(g.op, a, f(&x[0], n))
+		}
+	}
 	used, need := sc.used, sc.need
 	buf, lanes := g.src.buffer(sc, min(n, reduceBlock)), sc.floats(reduceLanes)
 	for ; n > 0; n -= reduceBlock {
@@ -54,26 +68,24 @@ func (g *singles) run(a float64, at, n, worker int) float64 {
 		at += len(x)
 		if g.op == Sum || g.op == Mean {
 			a += float64(s.sum(x))
-			continue
+		} else if f != nil {
+			a = foldOne(g.op, a, f(&x[0], len(x)))
+		} else {
+			a = foldOne(g.op, a, g.across(x, lanes))
 		}
-		a = foldOne(g.op, a, g.across(x, lanes))
 	}
 	sc.giveBack(used, need)
 	return a
 }
 
-// across folds a block: vectors of it into lanes, then the lanes in halves.
+// across folds a block: vectors of it into lanes, then the lanes.
 func (g *singles) across(x, lanes []float32) float64 {
 	w := len(lanes)
 	for w > 8 && 2*w > len(x) {
 		w /= 2
 	}
 	if len(x) < w {
-		a := g.start()
-		for _, v := range x {
-			a = foldOne(g.op, a, float64(v))
-		}
-		return a
+		return foldAll(g.op, g.start(), x)
 	}
 	f, lanes := g.vector(), lanes[:w]
 	copy(lanes, x)
@@ -84,28 +96,36 @@ func (g *singles) across(x, lanes []float32) float64 {
 	for ; w > 8; w /= 2 {
 		f(lanes[:w/2], lanes[:w/2], lanes[w/2:w])
 	}
-	a := float64(lanes[0])
-	for _, v := range lanes[1:w] {
-		a = foldOne(g.op, a, float64(v))
-	}
-	return a
+	return foldAll(g.op, float64(lanes[0]), lanes[1:w])
 }
 
 func (g *singles) columns(acc []float64, at, rows, stride, worker int) {
 	s, sc := g.p.isa, g.p.scratch(worker)
 	used, need := sc.used, sc.need
-	w := len(acc)
+	w, op, block := len(acc), g.op, reduceRows
+	if op == Mean {
+		op = Sum
+	}
+	if op == ReduceMax || op == ReduceMin {
+		block = rows // exact
+	}
 	buf, sums, f := g.src.buffer(sc, w), sc.floats(w), g.vector()
-	for ; rows > 0; rows -= reduceRows {
+	for ; rows > 0; rows -= block {
 		copy(sums, g.src.row(s, at, w, sums))
 		at += stride
-		for range min(rows, reduceRows) - 1 {
+		n := min(rows, block) - 1
+		if s.folds != nil && buf == nil && n > 0 {
+			x := g.src.f32[at:]
+			_ = x[(n-1)*stride+w-1]
+			s.folds.rows[op](&sums[0], &x[0], w, stride, n)
+			at += n * stride
+			n = 0
+		}
+		for range n {
 			f(sums, sums, g.src.row(s, at, w, buf))
 			at += stride
 		}
-		for i, v := range sums {
-			acc[i] = foldOne(g.op, acc[i], float64(v))
-		}
+		foldInto(op, acc, sums)
 	}
 	sc.giveBack(used, need)
 }
@@ -119,13 +139,15 @@ type numeric[T float64 | Integer] struct {
 
 func (g *numeric[T]) start() T { return startOf[T](g.op) }
 
-func (g *numeric[T]) merge(a, b T) T { return foldOne(g.op, a, b) }
+func (g *numeric[T]) merge(dst, src []T) { foldInto(g.op, dst, src) }
 
-func (g *numeric[T]) finish(i int, a T, count int) {
+func (g *numeric[T]) finish(at int, acc []T, count int) {
+	copy(g.dst[at:], acc)
 	if g.op == Mean {
-		a = T(float64(a) / float64(count))
+		for i, a := range acc {
+			g.dst[at+i] = T(float64(a) / float64(count))
+		}
 	}
-	g.dst[i] = a
 }
 
 // run keeps four accumulators, so that an addition need not wait for the one before.
@@ -160,27 +182,55 @@ func (g *numeric[T]) run(a T, at, n, _ int) T {
 
 func (g *numeric[T]) columns(acc []T, at, rows, stride, _ int) {
 	for range rows {
-		x := g.src[at : at+len(acc)]
-		switch g.op {
-		case ReduceMax:
-			for i, v := range x {
-				acc[i] = larger(acc[i], v)
-			}
-		case ReduceMin:
-			for i, v := range x {
-				acc[i] = smaller(acc[i], v)
-			}
-		case Prod:
-			for i, v := range x {
-				acc[i] *= v
-			}
-		default:
-			for i, v := range x {
-				acc[i] += v
-			}
-		}
+		foldInto(g.op, acc, g.src[at:at+len(acc)])
 		at += stride
 	}
+}
+
+// foldInto folds each element of x into the one of acc.
+func foldInto[A, T Number](op ReduceOp, acc []A, x []T) {
+	x = x[:len(acc)]
+	switch op {
+	case ReduceMax:
+		for i, v := range x {
+			acc[i] = larger(acc[i], A(v))
+		}
+	case ReduceMin:
+		for i, v := range x {
+			acc[i] = smaller(acc[i], A(v))
+		}
+	case Prod:
+		for i, v := range x {
+			acc[i] *= A(v)
+		}
+	default:
+		for i, v := range x {
+			acc[i] += A(v)
+		}
+	}
+}
+
+// foldAll folds x into a.
+func foldAll[A, T Number](op ReduceOp, a A, x []T) A {
+	switch op {
+	case ReduceMax:
+		for _, v := range x {
+			a = larger(a, A(v))
+		}
+	case ReduceMin:
+		for _, v := range x {
+			a = smaller(a, A(v))
+		}
+	case Prod:
+		for _, v := range x {
+			a *= A(v)
+		}
+	default:
+		for _, v := range x {
+			a += A(v)
+		}
+	}
+	return a
 }
 
 // smaller is the minimum; NaN if either is.
@@ -254,14 +304,20 @@ type bools struct {
 
 func (g *bools) start() uint8 { return bit(g.all) }
 
-func (g *bools) merge(a, b uint8) uint8 {
+func (g *bools) both(a, b uint8) uint8 {
 	if g.all {
 		return a & b
 	}
 	return a | b
 }
 
-func (g *bools) finish(i int, a uint8, _ int) { g.dst[i] = a }
+func (g *bools) merge(dst, src []uint8) {
+	for i, b := range src {
+		dst[i] = g.both(dst[i], b)
+	}
+}
+
+func (g *bools) finish(at int, acc []uint8, _ int) { copy(g.dst[at:], acc) }
 
 func (g *bools) run(a uint8, at, n, _ int) uint8 {
 	x := g.src[at : at+n]
@@ -290,7 +346,7 @@ func (g *bools) columns(acc []uint8, at, rows, stride, _ int) {
 			}
 		}
 		for ; i < len(x); i++ {
-			acc[i] = g.merge(acc[i], bit(x[i] != 0))
+			acc[i] = g.both(acc[i], bit(x[i] != 0))
 		}
 		at += stride
 	}

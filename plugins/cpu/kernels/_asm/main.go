@@ -30,6 +30,7 @@ var parts = map[string]func(vec){
 	"binary":     genBinary,
 	"cast":       genCast,
 	"integers":   genIntegers,
+	"folds":      genFolds,
 	"bf16":       genBF16,
 	"tiles":      genTiles,
 	"attend":     genAttend,

@@ -18,13 +18,15 @@ type entry struct {
 
 // elements are the types of entries, by the kind of table.
 var elements = map[string]string{
-	"unary":   "unaryRoutine",
-	"binary":  "func(dst, a, b *float32, blocks int)",
-	"compare": "func(dst *uint8, a, b *float32, blocks int)",
-	"test":    "func(dst *uint8, src *float32, blocks int)",
-	"bits":    "func(dst, a, b *uint8, blocks int)",
-	"cast":    "func(dst, src *uint8, blocks int)",
-	"integer": "func(dst, a, b *uint8, blocks int) (zeros int)",
+	"unary":    "unaryRoutine",
+	"binary":   "func(dst, a, b *float32, blocks int)",
+	"compare":  "func(dst *uint8, a, b *float32, blocks int)",
+	"test":     "func(dst *uint8, src *float32, blocks int)",
+	"bits":     "func(dst, a, b *uint8, blocks int)",
+	"foldRow":  "func(x *float32, n int) float64",
+	"foldRows": "func(acc, x *float32, n, ld, rows int)",
+	"cast":     "func(dst, src *uint8, blocks int)",
+	"integer":  "func(dst, a, b *uint8, blocks int) (zeros int)",
 }
 
 // tables are the Go declarations of entries, a map for each kind and instruction set.

@@ -1,0 +1,338 @@
+package main
+
+import (
+	"math"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
+// genFolds writes the passes of reductions and of softmax over rows, and over columns of several rows.
+func genFolds(v vec) {
+	fold := func(instruction func(...Op), nan bool) func(v vec, a, b VecVirtual) VecVirtual {
+		return func(v vec, a, b VecVirtual) VecVirtual { // NaN if either is
+			m := v.reg()
+			instruction(b, a, m) // b if either is NaN
+			if nan {
+				return v.pick(cmpUnordered, a, a, a, m)
+			}
+			return m
+		}
+	}
+	for _, op := range []struct {
+		name  string
+		start float64
+		f     func(v vec, a, b VecVirtual) VecVirtual
+	}{
+		{"sum", 0, fold(VADDPS, false)}, {"max", math.Inf(-1), fold(VMAXPS, true)}, {"min", math.Inf(1), fold(VMINPS, true)}, {"prod", 1, fold(VMULPS, false)},
+	} {
+		if op.name != "sum" { // rows.go has one
+			foldRow(v, op.name, op.start, op.f)
+		}
+		foldRows(v, op.name, op.f)
+	}
+	for _, store := range []bool{true, false} {
+		expRow(v, store)
+		expRows(v, store)
+	}
+	scaleRow(v)
+	shiftRow(v)
+	scaleColumns(v)
+	shiftColumns(v)
+}
+
+// foldRow keeps four accumulators.
+func foldRow(v vec, name string, start float64, fold func(v vec, a, b VecVirtual) VecVirtual) {
+	f := func(a, b VecVirtual) VecVirtual { return fold(v, a, b) }
+	routine := name + "Row" + v.name
+	entries = append(entries, entry{"foldRow", v.name, name, routine})
+	TEXT(routine, NOSPLIT, "func(x *float32, n int) float64")
+	Doc(routine + " is the " + name + " of n elements; n > 0.")
+	Pragma("noescape")
+	x, n := Load(Param("x"), GP64()), Load(Param("n"), GP64())
+	var acc [4]VecVirtual
+	for i := range acc {
+		acc[i] = v.load(f32(start))
+	}
+	at := GP64()
+	XORQ(at, at)
+	SUBQ(U32(uint32(4*v.lanes)), n)
+	JLT(LabelRef("few"))
+	Label("four")
+	for i := range acc {
+		y := v.reg()
+		VMOVUPS(Mem{Base: x, Index: at, Scale: 1, Disp: i * v.bytes()}, y)
+		VMOVUPS(f(acc[i], y), acc[i])
+	}
+	ADDQ(U32(uint32(4*v.bytes())), at)
+	SUBQ(U32(uint32(4*v.lanes)), n)
+	JGE(LabelRef("four"))
+	Label("few")
+	ADDQ(U32(uint32(4*v.lanes)), n)
+	v.sweep("row", n, at, func(s *sweep) { VMOVUPS(f(acc[0], s.load(x, f32(start))), acc[0]) })
+	all := f(f(acc[0], acc[1]), f(acc[2], acc[3]))
+	ret, err := ReturnIndex(0).Resolve()
+	if err != nil {
+		panic(err)
+	}
+	if name == "prod" { // which may not overflow on the way
+		VMOVSD(v.product(all), ret.Addr)
+	} else {
+		y := v.across(all, fold).AsX()
+		VCVTSS2SD(y, y, y)
+		VMOVSD(y, ret.Addr)
+	}
+	VZEROUPPER()
+	RET()
+}
+
+// across folds the lanes of x; the result is in all lanes of a register of eight.
+func (v vec) across(x VecVirtual, fold func(v vec, a, b VecVirtual) VecVirtual) VecVirtual {
+	half := vec{8, "AVX2"}
+	if v.wide() {
+		top := YMM()
+		VEXTRACTF64X4(Imm(1), x, top)
+		x = fold(half, x.AsY().(VecVirtual), top)
+	}
+	y := YMM()
+	VPERM2F128(Imm(1), x, x, y)
+	x = fold(half, x, y)
+	for _, order := range []uint64{0x4e, 0xb1} { // swaps pairs, then lanes
+		y := YMM()
+		VPERMILPS(Imm(order), x, y)
+		x = fold(half, x, y)
+	}
+	return x
+}
+
+// product multiplies the lanes of x as doubles.
+func (v vec) product(x VecVirtual) Register {
+	low, high := v.reg(), v.reg()
+	if v.wide() {
+		top := YMM()
+		VEXTRACTF64X4(Imm(1), x, top)
+		VCVTPS2PD(x.AsY(), low)
+		VCVTPS2PD(top, high)
+		VMULPD(low, high, low)
+		VEXTRACTF64X4(Imm(1), low, high.AsY())
+		VMULPD(low.AsY(), high.AsY(), low.AsY())
+	} else {
+		top := XMM()
+		VEXTRACTF128(Imm(1), x, top)
+		VCVTPS2PD(x.AsX(), low)
+		VCVTPS2PD(top, high)
+		VMULPD(low, high, low)
+	}
+	a, b := low.AsX(), high.AsX()
+	VEXTRACTF128(Imm(1), low.AsY(), b)
+	VMULPD(a, b, a)
+	VPERMILPD(Imm(1), a, b)
+	VMULPD(a, b, a)
+	return a
+}
+
+// foldRows takes four rows at a time.
+func foldRows(v vec, name string, fold func(v vec, a, b VecVirtual) VecVirtual) {
+	f := func(a, b VecVirtual) VecVirtual { return fold(v, a, b) }
+	routine := name + "Rows" + v.name
+	entries = append(entries, entry{"foldRows", v.name, name, routine})
+	TEXT(routine, NOSPLIT, "func(acc, x *float32, n, ld, rows int)")
+	Doc(routine + " folds rows of n elements, ld elements apart, into acc by " + name + "; n, rows > 0.")
+	Pragma("noescape")
+	acc, x, ld, rows := Load(Param("acc"), GP64()), Load(Param("x"), GP64()), Load(Param("ld"), GP64()), Load(Param("rows"), GP64())
+	SHLQ(U8(2), ld)
+	n, at := GP64(), GP64()
+	var row [4]Register
+	for i := range row {
+		row[i] = GP64()
+	}
+	row[0] = x
+	SUBQ(U8(4), rows)
+	JLT(LabelRef("few"))
+	Label("four")
+	for i := range 3 {
+		LEAQ(Mem{Base: row[i], Index: ld, Scale: 1}, row[i+1])
+	}
+	Load(Param("n"), n)
+	XORQ(at, at)
+	v.sweep("four", n, at, func(s *sweep) {
+		s.store(f(s.load(acc, nil), f(f(s.load(row[0], nil), s.load(row[1], nil)), f(s.load(row[2], nil), s.load(row[3], nil)))), acc)
+	})
+	LEAQ(Mem{Base: row[3], Index: ld, Scale: 1}, x)
+	SUBQ(U8(4), rows)
+	JGE(LabelRef("four"))
+	Label("few")
+	ADDQ(U8(4), rows)
+	JEQ(LabelRef("end"))
+	Label("one")
+	Load(Param("n"), n)
+	XORQ(at, at)
+	v.sweep("one", n, at, func(s *sweep) { s.store(f(s.load(acc, nil), s.load(x, nil)), acc) })
+	ADDQ(ld, x)
+	DECQ(rows)
+	JNE(LabelRef("one"))
+	Label("end")
+	VZEROUPPER()
+	RET()
+}
+
+// broadcast loads a parameter into all lanes.
+func (v vec) broadcast(name string) VecVirtual {
+	addr, err := Param(name).Resolve()
+	if err != nil {
+		panic(err)
+	}
+	r := v.reg()
+	VBROADCASTSS(addr.Addr, r)
+	return r
+}
+
+// expRow is the middle pass of a softmax; that of its logarithm stores nothing.
+func expRow(v vec, store bool) {
+	name, signature, doc := "expSumRow"+v.name, "func(x *float32, n int, top float32) float32", " is the sum of e^(x - top) over n elements; n > 0."
+	if store {
+		name, signature, doc = "expRow"+v.name, "func(dst, x *float32, n int, top float32) float32", " is dst = e^(x - top) over n elements, and returns the sum; n > 0, dst may be x."
+	}
+	TEXT(name, NOSPLIT, signature)
+	Doc(name + doc)
+	Pragma("noescape")
+	var dst Register
+	if store {
+		dst = Load(Param("dst"), GP64())
+	}
+	x, n := Load(Param("x"), GP64()), Load(Param("n"), GP64())
+	top, sum := v.broadcast("top"), v.zero()
+	at := GP64()
+	XORQ(at, at)
+	v.sweep("row", n, at, func(s *sweep) {
+		y := s.load(x, f32(math.Inf(-1)))
+		VSUBPS(top, y, y)
+		e := v.exp(y, nil)
+		if store {
+			s.store(e, dst)
+		}
+		if s.mask != nil && !v.wide() {
+			v.and(s.mask, e, e) // NaN where top is -Inf
+		}
+		if s.mask != nil && v.wide() {
+			VADDPS(e, sum, s.mask, sum)
+		} else {
+			VADDPS(e, sum, sum)
+		}
+	})
+	ret, err := ReturnIndex(0).Resolve()
+	if err != nil {
+		panic(err)
+	}
+	VMOVSS(v.lane(sum), ret.Addr)
+	VZEROUPPER()
+	RET()
+}
+
+// expRows is expRow down columns.
+func expRows(v vec, store bool) {
+	name, signature, doc := "expSumRows"+v.name, "func(x *float32, n, ld, rows int, top, sum *float32)", " adds e^(x - top) of rows of n elements, ld elements apart, to sum; n, rows > 0."
+	if store {
+		name, signature, doc = "expRows"+v.name, "func(dst, x *float32, n, ld, rows int, top, sum *float32)", " is dst = e^(x - top) for rows of n elements, ld elements apart, and adds them to sum; n, rows > 0, dst may be x."
+	}
+	TEXT(name, NOSPLIT, signature)
+	Doc(name + doc)
+	Pragma("noescape")
+	var dst Register
+	if store {
+		dst = Load(Param("dst"), GP64())
+	}
+	top, sum := Load(Param("top"), GP64()), Load(Param("sum"), GP64())
+	v.eachRow(Load(Param("x"), GP64()), dst, func(s *sweep, x, dst Register) {
+		y := s.load(x, nil)
+		VSUBPS(s.load(top, nil), y, y)
+		e := v.exp(y, nil)
+		if store {
+			s.store(e, dst)
+		}
+		t := s.load(sum, nil)
+		VADDPS(e, t, t)
+		s.store(t, sum)
+	})
+}
+
+// eachRow is the loop of a routine over rows of n elements, ld elements apart, from x to dst, or of x alone.
+func (v vec) eachRow(x, dst Register, body func(s *sweep, x, dst Register)) {
+	ld, rows := Load(Param("ld"), GP64()), Load(Param("rows"), GP64())
+	SHLQ(U8(2), ld)
+	n, at := GP64(), GP64()
+	Label("row")
+	Load(Param("n"), n)
+	XORQ(at, at)
+	v.sweep("row", n, at, func(s *sweep) { body(s, x, dst) })
+	ADDQ(ld, x)
+	if dst != nil {
+		ADDQ(ld, dst)
+	}
+	DECQ(rows)
+	JNE(LabelRef("row"))
+	VZEROUPPER()
+	RET()
+}
+
+func scaleRow(v vec) {
+	name := "scaleRow" + v.name
+	TEXT(name, NOSPLIT, "func(x *float32, n int, by float32)")
+	Doc(name + " is x *= by over n elements; n > 0.")
+	Pragma("noescape")
+	x, n, by, at := Load(Param("x"), GP64()), Load(Param("n"), GP64()), v.broadcast("by"), GP64()
+	XORQ(at, at)
+	v.sweep("row", n, at, func(s *sweep) {
+		y := s.load(x, nil)
+		VMULPS(by, y, y)
+		s.store(y, x)
+	})
+	VZEROUPPER()
+	RET()
+}
+
+func shiftRow(v vec) {
+	name := "shiftRow" + v.name
+	TEXT(name, NOSPLIT, "func(dst, x *float32, n int, a, b float32)")
+	Doc(name + " is dst = (x - a) - b over n elements; n > 0, dst may be x.")
+	Pragma("noescape")
+	dst, x, n, at := Load(Param("dst"), GP64()), Load(Param("x"), GP64()), Load(Param("n"), GP64()), GP64()
+	a, b := v.broadcast("a"), v.broadcast("b")
+	XORQ(at, at)
+	v.sweep("row", n, at, func(s *sweep) {
+		y := s.load(x, nil)
+		VSUBPS(a, y, y)
+		VSUBPS(b, y, y)
+		s.store(y, dst)
+	})
+	VZEROUPPER()
+	RET()
+}
+
+func scaleColumns(v vec) {
+	name := "scaleColumns" + v.name
+	TEXT(name, NOSPLIT, "func(x *float32, n, ld, rows int, by *float32)")
+	Doc(name + " is x *= by for rows of n elements, ld elements apart; n, rows > 0.")
+	Pragma("noescape")
+	by := Load(Param("by"), GP64())
+	v.eachRow(Load(Param("x"), GP64()), nil, func(s *sweep, x, _ Register) {
+		y := s.load(x, nil)
+		VMULPS(s.load(by, nil), y, y)
+		s.store(y, x)
+	})
+}
+
+func shiftColumns(v vec) {
+	name := "shiftColumns" + v.name
+	TEXT(name, NOSPLIT, "func(dst, x *float32, n, ld, rows int, a, b *float32)")
+	Doc(name + " is dst = (x - a) - b for rows of n elements, ld elements apart; n, rows > 0, dst may be x.")
+	Pragma("noescape")
+	a, b := Load(Param("a"), GP64()), Load(Param("b"), GP64())
+	v.eachRow(Load(Param("x"), GP64()), Load(Param("dst"), GP64()), func(s *sweep, x, dst Register) {
+		y := s.load(x, nil)
+		VSUBPS(s.load(a, nil), y, y)
+		VSUBPS(s.load(b, nil), y, y)
+		s.store(y, dst)
+	})
+}

@@ -1,0 +1,81 @@
+package kernels
+
+import "math"
+
+// foldRoutines are those of reductions of at least one element. There is no sum of a row, which isa.sum is.
+type foldRoutines struct {
+	row  [reduceCount]func(x *float32, n int) float64
+	rows [reduceCount]func(acc, x *float32, n, ld, rows int) // folds rows of n elements, ld elements apart, into acc
+}
+
+// softmaxRoutines are the passes of softmax over a row, or over columns of rows that are ld elements apart. All take n > 0 elements and
+// rows > 0; dst may be x.
+type softmaxRoutines struct {
+	expRow    func(dst, x *float32, n int, top float32) float32 // dst = e^(x-top), and its sum
+	expSumRow func(x *float32, n int, top float32) float32      // the sum alone
+	scaleRow  func(x *float32, n int, by float32)
+	shiftRow  func(dst, x *float32, n int, a, b float32) // dst = (x-a)-b
+
+	expRows      func(dst, x *float32, n, ld, rows int, top, sum *float32) // the results are added to sum
+	expSumRows   func(x *float32, n, ld, rows int, top, sum *float32)
+	scaleColumns func(x *float32, n, ld, rows int, by *float32)
+	shiftColumns func(dst, x *float32, n, ld, rows int, a, b *float32)
+}
+
+// setFolds gives a set its routines of reductions, by their names, and of softmax.
+func (s *isa) setFolds(row map[string]func(x *float32, n int) float64, rows map[string]func(acc, x *float32, n, ld, rows int), softmax softmaxRoutines) *isa {
+	s.folds = &foldRoutines{}
+	for op, name := range reduceNames {
+		s.folds.row[op], s.folds.rows[op] = row[name], rows[name]
+	}
+	s.softmax = &softmax
+	return s
+}
+
+// row is a softmax of one row, or its logarithm.
+func (f *softmaxRoutines) row(s *isa, dst, x []float32, log bool) {
+	top := float32(s.folds.row[ReduceMax](&x[0], len(x))) // NaN if there is one
+	var sum float64
+	for i := 0; i < len(x); i += reduceBlock {
+		if n := min(reduceBlock, len(x)-i); log {
+			sum += float64(f.expSumRow(&x[i], n, top))
+		} else {
+			sum += float64(f.expRow(&dst[i], &x[i], n, top))
+		}
+	}
+	if log {
+		f.shiftRow(&dst[0], &x[0], len(x), top, float32(math.Log(sum)))
+	} else {
+		f.scaleRow(&dst[0], len(x), float32(1/sum))
+	}
+}
+
+// columns is a softmax of as many columns as top has, n elements each, ld elements apart. top, part and by are of equal length.
+func (f *softmaxRoutines) columns(s *isa, dst, x []float32, n, ld int, log bool, top, part, by []float32, sum []float64) {
+	w := len(top)
+	_, _, _, _ = dst[(n-1)*ld+w-1], x[(n-1)*ld+w-1], part[w-1], by[w-1]
+	copy(top, x)
+	if n > 1 {
+		s.folds.rows[ReduceMax](&top[0], &x[ld], w, ld, n-1)
+	}
+	clear(sum)
+	for j := 0; j < n; j += reduceRows {
+		clear(part)
+		if rows := min(reduceRows, n-j); log {
+			f.expSumRows(&x[j*ld], w, ld, rows, &top[0], &part[0])
+		} else {
+			f.expRows(&dst[j*ld], &x[j*ld], w, ld, rows, &top[0], &part[0])
+		}
+		foldInto(Sum, sum, part)
+	}
+	for i, v := range sum {
+		if by[i] = float32(1 / v); log {
+			by[i] = float32(math.Log(v))
+		}
+	}
+	if log {
+		f.shiftColumns(&dst[0], &x[0], w, ld, n, &top[0], &by[0])
+	} else {
+		f.scaleColumns(&dst[0], w, ld, n, &by[0])
+	}
+}

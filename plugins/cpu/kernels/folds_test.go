@@ -1,0 +1,54 @@
+package kernels
+
+import (
+	"math"
+	"testing"
+)
+
+// TestFolds reduces rows and columns of all sizes, with a NaN or an infinity at each place in turn.
+func TestFolds(t *testing.T) {
+	r := rng(21)
+	nan, inf := math.NaN(), math.Inf(1)
+	eachPool(t, func(t *testing.T, p *Pool) {
+		for _, op := range []ReduceOp{Sum, ReduceMax, ReduceMin, Prod} {
+			for n := 1; n < 150; n += 1 + n/20 {
+				x := randoms(r, n)
+				for i := range x {
+					x[i] += 2
+				}
+				for at := -1; at < n; at += 1 + n/30 {
+					for _, special := range []float64{nan, inf, -inf} {
+						y := append([]float32{}, x...)
+						if at >= 0 {
+							y[at] = float32(special)
+						}
+						want := float64(y[0])
+						for _, v := range y[1:] {
+							want = foldOne(op, want, float64(v))
+						}
+						for _, axes := range [][2][]int{{{n}, {0}}, {{n, 1}, {0}}} {
+							got := []float32{0}
+							ReduceFloats(p, op, F32(got), F32(y), axes[0], axes[1])
+							if !near(got[0], float64(float32(want)), 0, 1e-5) {
+								t.Fatalf("%v of %d elements with %v at %d is %v, want %v", op, n, special, at, got[0], want)
+							}
+						}
+						rows, width := n, 1+n%37 // all columns alike
+						wide, columns := make([]float32, rows*width), make([]float32, width)
+						for i, v := range y {
+							for j := range width {
+								wide[i*width+j] = v
+							}
+						}
+						ReduceFloats(p, op, F32(columns), F32(wide), []int{rows, width}, []int{0})
+						for _, v := range columns {
+							if !near(v, float64(float32(want)), 0, 1e-5) {
+								t.Fatalf("%v of %d rows of %d with %v in row %d is %v, want %v", op, rows, width, special, at, v, want)
+							}
+						}
+					}
+				}
+			}
+		}
+	})
+}
