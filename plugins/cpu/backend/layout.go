@@ -77,6 +77,10 @@ func concat(c *call) error {
 
 // place writes the operands side by side.
 func place[T tensor.Element](c *call, axis, outer, inner int) {
+	if len(c.in) == 2 && inner == 1 && c.in[0].Shape[axis] == 1 && c.in[1].Shape[axis] == 1 {
+		kernels.Interleave(c.pool, view[T](c.out), view[T](c.in[0]), view[T](c.in[1]))
+		return
+	}
 	at := 0
 	for _, x := range c.in {
 		n := x.Shape[axis] * inner

@@ -78,7 +78,7 @@ func reorder(by []kernels.Reordering) func(*call) error {
 }
 
 var (
-	reorders = [4]func(*call, []kernels.Reordering){reorderOf[uint8], reorderOf[uint16], reorderOf[uint32], reorderOf[int64]}
+	reorders = [4]func(*call, []kernels.Reordering){reorderOf[uint8], reorderOf[uint16], reorderOf[float32], reorderOf[int64]}
 	nearests = [4]func(*call, kernels.Images){nearestOf[uint8], nearestOf[uint16], nearestOf[uint32], nearestOf[int64]}
 )
 

@@ -282,10 +282,77 @@ func (x *compareRows[T]) do(lo, hi, _ int) {
 	})
 }
 
-// compareRow is one row; steps are 0 or 1.
+// compareRow is one row; steps are 0 or 1. Each relation has a loop without a branch.
 func compareRow[T Number](op CompareOp, dst []uint8, a, b []T, sa, sb int) {
-	for i := range dst {
-		dst[i] = truth(op, a[i*sa], b[i*sb])
+	if sa == 0 && sb == 1 {
+		a, b, sa, sb, op = b, a, sb, sa, [...]CompareOp{Eq: Eq, Ne: Ne, Lt: Gt, Le: Ge, Gt: Lt, Ge: Le}[op]
+	}
+	if sb == 0 && sa == 1 && len(dst) > 0 {
+		compareWith(op, dst, a[:len(dst)], b[0])
+		return
+	}
+	if sa == 0 {
+		for i := range dst {
+			dst[i] = truth(op, a[0], b[0])
+		}
+		return
+	}
+	a, b = a[:len(dst)], b[:len(dst)]
+	switch op {
+	case Eq:
+		for i, x := range a {
+			dst[i] = bit(x == b[i])
+		}
+	case Ne:
+		for i, x := range a {
+			dst[i] = bit(x != b[i])
+		}
+	case Lt:
+		for i, x := range a {
+			dst[i] = bit(x < b[i])
+		}
+	case Le:
+		for i, x := range a {
+			dst[i] = bit(x <= b[i])
+		}
+	case Gt:
+		for i, x := range a {
+			dst[i] = bit(x > b[i])
+		}
+	case Ge:
+		for i, x := range a {
+			dst[i] = bit(x >= b[i])
+		}
+	}
+}
+
+// compareWith compares a row with a number.
+func compareWith[T Number](op CompareOp, dst []uint8, a []T, y T) {
+	switch op {
+	case Eq:
+		for i, x := range a {
+			dst[i] = bit(x == y)
+		}
+	case Ne:
+		for i, x := range a {
+			dst[i] = bit(x != y)
+		}
+	case Lt:
+		for i, x := range a {
+			dst[i] = bit(x < y)
+		}
+	case Le:
+		for i, x := range a {
+			dst[i] = bit(x <= y)
+		}
+	case Gt:
+		for i, x := range a {
+			dst[i] = bit(x > y)
+		}
+	case Ge:
+		for i, x := range a {
+			dst[i] = bit(x >= y)
+		}
 	}
 }
 

@@ -38,6 +38,11 @@ func dotRowsAVX2(dst *float32, inc int, mat *float32, ld int, rows int, x *float
 //go:noescape
 func copyRowsAVX2(dst *float32, ldd int, src *float32, lds int, rows int)
 
+// reverseAVX2 is dst[n-1-i] = src[i] for i < n = blocks*lanes; blocks > 0.
+//
+//go:noescape
+func reverseAVX2(dst *float32, src *float32, blocks int)
+
 // transposeAVX512 copies dst[j*ldd+i] = src[i*lds+j] for i < rows <= lanes and j < blocks*lanes. It stores whole
 // vectors in ascending j: up to lanes-rows floats past each row of dst are overwritten with rubbish.
 //
@@ -73,3 +78,8 @@ func dotRowsAVX512(dst *float32, inc int, mat *float32, ld int, rows int, x *flo
 //
 //go:noescape
 func copyRowsAVX512(dst *float32, ldd int, src *float32, lds int, rows int)
+
+// reverseAVX512 is dst[n-1-i] = src[i] for i < n = blocks*lanes; blocks > 0.
+//
+//go:noescape
+func reverseAVX512(dst *float32, src *float32, blocks int)

@@ -327,6 +327,38 @@ row:
 	VZEROUPPER
 	RET
 
+// func reverseAVX2(dst *float32, src *float32, blocks int)
+// Requires: AVX, AVX2
+TEXT ·reverseAVX2(SB), NOSPLIT, $0-24
+	MOVQ    dst+0(FP), AX
+	MOVQ    src+8(FP), CX
+	MOVQ    blocks+16(FP), DX
+	VMOVUPS reversedAVX2<>+0(SB), Y0
+	MOVQ    DX, BX
+	DECQ    BX
+	SHLQ    $0x05, BX
+	ADDQ    BX, AX
+
+loop:
+	VPERMPS (CX), Y0, Y1
+	VMOVUPS Y1, (AX)
+	ADDQ    $0x20, CX
+	SUBQ    $0x20, AX
+	DECQ    DX
+	JNE     loop
+	VZEROUPPER
+	RET
+
+DATA reversedAVX2<>+0(SB)/4, $0x00000007
+DATA reversedAVX2<>+4(SB)/4, $0x00000006
+DATA reversedAVX2<>+8(SB)/4, $0x00000005
+DATA reversedAVX2<>+12(SB)/4, $0x00000004
+DATA reversedAVX2<>+16(SB)/4, $0x00000003
+DATA reversedAVX2<>+20(SB)/4, $0x00000002
+DATA reversedAVX2<>+24(SB)/4, $0x00000001
+DATA reversedAVX2<>+28(SB)/4, $0x00000000
+GLOBL reversedAVX2<>(SB), RODATA|NOPTR, $32
+
 // func transposeAVX512(dst *float32, ldd int, src *float32, lds int, rows int, blocks int)
 // Requires: AVX, AVX512F, CMOV
 TEXT ·transposeAVX512(SB), NOSPLIT, $0-48
@@ -685,3 +717,43 @@ row:
 	JNE     row
 	VZEROUPPER
 	RET
+
+// func reverseAVX512(dst *float32, src *float32, blocks int)
+// Requires: AVX, AVX512F
+TEXT ·reverseAVX512(SB), NOSPLIT, $0-24
+	MOVQ    dst+0(FP), AX
+	MOVQ    src+8(FP), CX
+	MOVQ    blocks+16(FP), DX
+	VMOVUPS reversedAVX512<>+0(SB), Z0
+	MOVQ    DX, BX
+	DECQ    BX
+	SHLQ    $0x06, BX
+	ADDQ    BX, AX
+
+loop:
+	VPERMPS (CX), Z0, Z1
+	VMOVUPS Z1, (AX)
+	ADDQ    $0x40, CX
+	SUBQ    $0x40, AX
+	DECQ    DX
+	JNE     loop
+	VZEROUPPER
+	RET
+
+DATA reversedAVX512<>+0(SB)/4, $0x0000000f
+DATA reversedAVX512<>+4(SB)/4, $0x0000000e
+DATA reversedAVX512<>+8(SB)/4, $0x0000000d
+DATA reversedAVX512<>+12(SB)/4, $0x0000000c
+DATA reversedAVX512<>+16(SB)/4, $0x0000000b
+DATA reversedAVX512<>+20(SB)/4, $0x0000000a
+DATA reversedAVX512<>+24(SB)/4, $0x00000009
+DATA reversedAVX512<>+28(SB)/4, $0x00000008
+DATA reversedAVX512<>+32(SB)/4, $0x00000007
+DATA reversedAVX512<>+36(SB)/4, $0x00000006
+DATA reversedAVX512<>+40(SB)/4, $0x00000005
+DATA reversedAVX512<>+44(SB)/4, $0x00000004
+DATA reversedAVX512<>+48(SB)/4, $0x00000003
+DATA reversedAVX512<>+52(SB)/4, $0x00000002
+DATA reversedAVX512<>+56(SB)/4, $0x00000001
+DATA reversedAVX512<>+60(SB)/4, $0x00000000
+GLOBL reversedAVX512<>(SB), RODATA|NOPTR, $64

@@ -6,6 +6,7 @@ import "math"
 type foldRoutines struct {
 	row  [reduceCount]func(x *float32, n int) float64
 	rows [reduceCount]func(acc, x *float32, n, ld, rows int) // folds rows of n elements, ld elements apart, into acc
+	each func(dst, x *float32, n, rows int, by float32)      // dst[i] = by * the sum of row i
 }
 
 // softmaxRoutines are the passes of softmax over a row, or over columns of rows that are ld elements apart. All take n > 0 elements and
@@ -23,8 +24,9 @@ type softmaxRoutines struct {
 }
 
 // setFolds gives a set its routines of reductions, by their names, and of softmax.
-func (s *isa) setFolds(row map[string]func(x *float32, n int) float64, rows map[string]func(acc, x *float32, n, ld, rows int), softmax softmaxRoutines) *isa {
-	s.folds = &foldRoutines{}
+func (s *isa) setFolds(row map[string]func(x *float32, n int) float64, rows map[string]func(acc, x *float32, n, ld, rows int),
+	each func(dst, x *float32, n, rows int, by float32), softmax softmaxRoutines) *isa {
+	s.folds = &foldRoutines{each: each}
 	for op, name := range reduceNames {
 		s.folds.row[op], s.folds.rows[op] = row[name], rows[name]
 	}

@@ -37,6 +37,11 @@ func prodRowAVX2(x *float32, n int) float64
 //go:noescape
 func prodRowsAVX2(acc *float32, x *float32, n int, ld int, rows int)
 
+// sumEachAVX2 is dst[i] = by times the sum of row i of n elements, which lie side by side; n, rows > 0.
+//
+//go:noescape
+func sumEachAVX2(dst *float32, x *float32, n int, rows int, by float32)
+
 // expRowAVX2 is dst = e^(x - top) over n elements, and returns the sum; n > 0, dst may be x.
 //
 //go:noescape
@@ -111,6 +116,11 @@ func prodRowAVX512(x *float32, n int) float64
 //
 //go:noescape
 func prodRowsAVX512(acc *float32, x *float32, n int, ld int, rows int)
+
+// sumEachAVX512 is dst[i] = by times the sum of row i of n elements, which lie side by side; n, rows > 0.
+//
+//go:noescape
+func sumEachAVX512(dst *float32, x *float32, n int, rows int, by float32)
 
 // expRowAVX512 is dst = e^(x - top) over n elements, and returns the sum; n > 0, dst may be x.
 //

@@ -768,6 +768,56 @@ end:
 	VZEROUPPER
 	RET
 
+// func sumEachAVX2(dst *float32, x *float32, n int, rows int, by float32)
+// Requires: AVX
+TEXT ·sumEachAVX2(SB), NOSPLIT, $0-36
+	MOVQ         dst+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         rows+24(FP), DX
+	VBROADCASTSS by+32(FP), Y0
+	MOVQ         n+16(FP), BX
+	SHLQ         $0x02, BX
+
+each:
+	MOVQ   n+16(FP), SI
+	XORQ   DI, DI
+	VXORPS Y1, Y1, Y1
+	SUBQ   $0x08, SI
+	JLT    rowRest
+
+rowWhole:
+	VMOVUPS (CX)(DI*1), Y2
+	VADDPS  Y2, Y1, Y1
+	ADDQ    $0x20, DI
+	SUBQ    $0x08, SI
+	JGE     rowWhole
+
+rowRest:
+	ADDQ       $0x08, SI
+	JEQ        rowEnd
+	LEAQ       firstLanes<>+32(SB), R8
+	SHLQ       $0x02, SI
+	SUBQ       SI, R8
+	VMOVDQU    (R8), Y2
+	VMASKMOVPS (CX)(DI*1), Y2, Y2
+	VADDPS     Y2, Y1, Y1
+
+rowEnd:
+	VEXTRACTF128 $0x01, Y1, X2
+	VADDPS       X2, X1, X2
+	VPERMILPS    $0x0e, X2, X1
+	VADDPS       X1, X2, X2
+	VPERMILPS    $0x01, X2, X1
+	VADDSS       X1, X2, X2
+	VMULSS       X0, X2, X2
+	VMOVSS       X2, (AX)
+	ADDQ         BX, CX
+	ADDQ         $0x04, AX
+	DECQ         DX
+	JNE          each
+	VZEROUPPER
+	RET
+
 // func expRowAVX2(dst *float32, x *float32, n int, top float32) float32
 // Requires: AVX, AVX2, FMA3
 TEXT ·expRowAVX2(SB), NOSPLIT, $0-36
@@ -2260,6 +2310,58 @@ oneEnd:
 	JNE  one
 
 end:
+	VZEROUPPER
+	RET
+
+// func sumEachAVX512(dst *float32, x *float32, n int, rows int, by float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·sumEachAVX512(SB), NOSPLIT, $0-36
+	MOVQ         dst+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         rows+24(FP), DX
+	VBROADCASTSS by+32(FP), Z0
+	MOVQ         n+16(FP), BX
+	SHLQ         $0x02, BX
+
+each:
+	MOVQ   n+16(FP), SI
+	XORQ   DI, DI
+	VPXORD Z1, Z1, Z1
+	SUBQ   $0x10, SI
+	JLT    rowRest
+
+rowWhole:
+	VMOVUPS (CX)(DI*1), Z2
+	VADDPS  Z2, Z1, Z1
+	ADDQ    $0x40, DI
+	SUBQ    $0x10, SI
+	JGE     rowWhole
+
+rowRest:
+	ADDQ      $0x10, SI
+	JEQ       rowEnd
+	MOVQ      $+1, R8
+	SHLXQ     SI, R8, R8
+	DECQ      R8
+	KMOVW     R8, K1
+	VMOVUPS.Z (CX)(DI*1), K1, Z2
+	VADDPS    Z2, Z1, Z1
+
+rowEnd:
+	VEXTRACTF64X4 $0x01, Z1, Y2
+	VADDPS        Y2, Y1, Y2
+	VEXTRACTF128  $0x01, Y2, X3
+	VADDPS        X3, X2, X3
+	VPERMILPS     $0x0e, X3, X2
+	VADDPS        X2, X3, X3
+	VPERMILPS     $0x01, X3, X2
+	VADDSS        X2, X3, X3
+	VMULSS        X0, X3, X3
+	VMOVSS        X3, (AX)
+	ADDQ          BX, CX
+	ADDQ          $0x04, AX
+	DECQ          DX
+	JNE           each
 	VZEROUPPER
 	RET
 

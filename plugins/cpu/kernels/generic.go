@@ -23,6 +23,7 @@ func genericISA() *isa {
 				copy(dst[i*ldd:][:lanes], src[i*lds:][:lanes])
 			}
 		},
+		reverse: reverseInGo[float32],
 		dotRows: func(dst []float32, inc int, mat []float32, ld int, rows int, x []float32) {
 			for i := range rows {
 				dst[i*inc] = dotGeneric(mat[i*ld:][:len(x)], x)

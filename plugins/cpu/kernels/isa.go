@@ -49,6 +49,8 @@ type isa struct {
 	gatherRows func(dst []float32, ldd int, src []float32, lds, rows int, at []int32)
 	// copyAt is dst[i*ldd:][:lanes] = src[at[i]:][:lanes] in ascending i; no place is above most.
 	copyAt func(dst []float32, ldd int, src []float32, at []int, most int)
+	// reverse is dst[n-1-i] = src[i], i < n, the length of both.
+	reverse func(dst, src []float32)
 	// evens is dst[i] = src[2*i]; zip is dst[2*i] = a[i], dst[2*i+1] = b[i].
 	evens func(dst, src []float32)
 	zip   func(dst, a, b []float32)

@@ -176,6 +176,30 @@ func (c *columns[T]) do(lo, hi, _ int) {
 	}
 }
 
+// Interleave is dst[2i] = a[i], dst[2i+1] = b[i].
+func Interleave[T any](p *Pool, dst, a, b []T) {
+	if len(b) < len(a) || len(dst) < 2*len(a) {
+		panic("BUG: Interleave: a slice is short")
+	}
+	split(p, len(a), elementGrain, interleaving[T]{p.isa, dst, a, b})
+}
+
+type interleaving[T any] struct {
+	isa       *isa
+	dst, a, b []T
+}
+
+func (g *interleaving[T]) do(lo, hi, _ int) {
+	if dst, ok := any(g.dst).([]float32); ok {
+		g.isa.zip(dst[2*lo:2*hi], any(g.a).([]float32)[lo:hi], any(g.b).([]float32)[lo:hi])
+		return
+	}
+	a, b, dst := g.a[lo:hi], g.b[lo:hi], g.dst[2*lo:2*hi]
+	for i, x := range a {
+		dst[2*i], dst[2*i+1] = x, b[i]
+	}
+}
+
 // Narrow copies [start, start+n) of an axis: src is [outer, extent, inner], dst is [outer, n, inner].
 func Narrow[T any](p *Pool, dst, src []T, outer, extent, inner, start, n int) {
 	if start < 0 || n < 0 || start+n > extent || len(dst) < outer*n*inner {
@@ -274,7 +298,15 @@ func (g *gathering[T, I]) do(lo, hi, _ int) {
 		n := min(hi-lo, g.per-lo%g.per)
 		table := g.table[lo/g.per*g.extent*g.inner:][:g.extent*g.inner]
 		dst := g.dst[lo*g.inner : (lo+n)*g.inner]
-		if g.inner == 1 {
+		if _, floats := any(g.index).([]float32); g.inner == 1 && !floats {
+			for i, x := range g.index[first : first+n] {
+				if at := uint64(int64(x)); at < uint64(len(table)) {
+					dst[i] = table[at]
+				} else {
+					g.report(first + i)
+				}
+			}
+		} else if g.inner == 1 {
 			for i, x := range g.index[first : first+n] {
 				if y := float64(x); y > -1 && y < float64(g.extent) {
 					dst[i] = table[int(x)]

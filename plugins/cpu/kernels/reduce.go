@@ -68,6 +68,8 @@ type folder[A any] interface {
 	start() A
 	// run folds n elements from at on, which lie side by side.
 	run(a A, at, n, worker int) A
+	// each stores the results of rows of n elements side by side, those from first on; false: it cannot do that at once.
+	each(first, rows, n int) bool
 	// columns folds rows of elements, the first at at and stride apart, into an accumulator for each column.
 	columns(acc []A, at, rows, stride, worker int)
 	// merge folds accumulators of another part into those of one.
@@ -179,6 +181,9 @@ func ReduceScratch(elements int) ScratchSize {
 }
 
 func (g *reducing[A]) do(lo, hi, worker int) {
+	if g.runs && g.chunks == 1 && g.cuts == 1 && g.kept <= 1 && (g.kept == 0 || g.keepStride[0] == g.count) && g.f.each(lo, hi-lo, g.count) {
+		return
+	}
 	acc := g.acc[worker][:]
 	strips := (g.inner + reduceWidth - 1) / reduceWidth
 	for t := lo; t < hi; t++ {

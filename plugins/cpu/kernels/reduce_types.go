@@ -78,6 +78,20 @@ func (g *singles) run(a float64, at, n, worker int) float64 {
 	return a
 }
 
+// each is for short rows: a call for each of them costs about as much.
+func (g *singles) each(first, rows, n int) bool {
+	s, by := g.p.isa, float32(1)
+	if g.op == Mean {
+		by = float32(1 / float64(n))
+	}
+	if s.folds == nil || g.op > Mean || g.src.f32 == nil || n > reduceWidth || n*rows == 0 {
+		return false
+	}
+	x, dst := g.src.f32[first*n:][:rows*n], g.dst.f32[first:][:rows]
+	s.folds.each(&dst[0], &x[0], n, rows, by)
+	return true
+}
+
 // across folds a block: vectors of it into lanes, then the lanes.
 func (g *singles) across(x, lanes []float32) float64 {
 	w := len(lanes)
@@ -149,6 +163,8 @@ func (g *numeric[T]) finish(at int, acc []T, count int) {
 		}
 	}
 }
+
+func (g *numeric[T]) each(int, int, int) bool { return false }
 
 // run keeps four accumulators, so that an addition need not wait for the one before.
 func (g *numeric[T]) run(a T, at, n, _ int) T {
@@ -318,6 +334,8 @@ func (g *bools) merge(dst, src []uint8) {
 }
 
 func (g *bools) finish(at int, acc []uint8, _ int) { copy(g.dst[at:], acc) }
+
+func (g *bools) each(int, int, int) bool { return false }
 
 func (g *bools) run(a uint8, at, n, _ int) uint8 {
 	x := g.src[at : at+n]

@@ -17,7 +17,7 @@ func Reorder[T any](p *Pool, dst, src []T, shape []int, by []Reordering) {
 	if n == 0 {
 		return
 	}
-	g := reorder[T]{dst: dst, src: src, inner: 1}
+	g := reorder[T]{isa: p.isa, dst: dst, src: src, inner: 1}
 	axes := len(shape)
 	for axes > 0 && (by[axes-1] == Reordering{} || shape[axes-1] == 1) {
 		axes--
@@ -41,6 +41,7 @@ func Reorder[T any](p *Pool, dst, src []T, shape []int, by []Reordering) {
 }
 
 type reorder[T any] struct {
+	isa         *isa
 	dst, src    []T
 	inner, last int // elements that stay together; the innermost axis that moves
 	shape       [maxRank]int
@@ -76,13 +77,21 @@ func (g *reorder[T]) do(lo, hi, _ int) {
 			copy(dst[:cut], src[row-cut:])
 			copy(dst[cut:], src)
 		case g.inner == 1:
-			for i, x := range src {
-				dst[len(dst)-1-i] = x
+			if to, ok := any(dst).([]float32); ok {
+				g.isa.reverse(to, any(src).([]float32))
+			} else {
+				reverseInGo(dst, src)
 			}
 		default:
 			for i := range n {
 				copy(dst[i*g.inner:(i+1)*g.inner], src[(n-1-i)*g.inner:])
 			}
 		}
+	}
+}
+
+func reverseInGo[T any](dst, src []T) {
+	for i, x := range src {
+		dst[len(dst)-1-i] = x
 	}
 }

@@ -30,6 +30,7 @@ func neon() *isa {
 		},
 		transpose:  transposeOf(lanes, transposeNEON),
 		copyRows:   copyRowsOf(lanes, copyRowsNEON),
+		reverse:    reverseInGo[float32],
 		dotRows:    dotRowsOf(dotRowsNEON),
 		widenF16:   convertOf(lanes, widenF16NEON, dtype.F16ToF32),
 		widenBF16:  convertOf(lanes, widenBF16NEON, dtype.BF16ToF32),

@@ -1,5 +1,16 @@
 package kernels
 
+func reverseOf(lanes int, f func(dst, src *float32, blocks int)) func(dst, src []float32) {
+	return func(dst, src []float32) {
+		dst = dst[:len(src)]
+		whole := len(src) / lanes * lanes
+		if whole > 0 {
+			f(&dst[len(src)-whole], &src[0], whole/lanes)
+		}
+		reverseInGo(dst[:len(src)-whole], src[whole:])
+	}
+}
+
 func pairOf(lanes int, f func(dst, src *float32, width, pairs int)) func(dst, panel []float32, width, n int) {
 	return func(dst, panel []float32, width, n int) {
 		if width*n == 0 {

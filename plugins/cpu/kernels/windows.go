@@ -23,6 +23,22 @@ func (g *WindowArgs) window(axis, o int) (lo, hi int) {
 	return min(lo, hi), hi
 }
 
+// global reports a mean of all that lies behind each element of Outer.
+func (g *WindowArgs) global() bool { return g.Adaptive && g.Op == Mean && volume(g.Out)*g.Inner == 1 }
+
+// simplify makes windows of one size of those that cover the axes evenly, where they divide them.
+func (g *WindowArgs) simplify() {
+	for i, n := range g.In {
+		if !g.Adaptive || n%g.Out[i] != 0 {
+			return
+		}
+	}
+	for i, n := range g.In {
+		g.Kernel[i], g.Stride[i], g.Pad[i] = n/g.Out[i], n/g.Out[i], 0
+	}
+	g.Adaptive = false
+}
+
 // most is the largest number of elements of a window along an axis.
 func (g *WindowArgs) most(axis int) int {
 	if g.Adaptive {
@@ -40,6 +56,11 @@ func Windows[T Number](p *Pool, g WindowArgs, dst, src []T) {
 	if volume(g.Out)*g.Inner == 0 {
 		return
 	}
+	if x, ok := any(src).([]float32); ok && g.global() {
+		ReduceFloats(p, Mean, F32(any(dst).([]float32)), F32(x), []int{g.Outer, volume(g.In)}, []int{1})
+		return
+	}
+	g.simplify()
 	if x, ok := any(src).([]float32); ok && g.most(0)*g.most(1) <= longSum && g.most(2) <= longSum {
 		split(p, g.Outer*g.Out[0]*g.Out[1], 1+elementGrain/(g.Out[2]*g.Inner*(1+g.most(0)*g.most(1))), windowLines{g, p, any(dst).([]float32), x})
 		return
@@ -248,6 +269,9 @@ func (g *windowLines) across(s *isa, sc *scratch, fold func(dst, a, b []float32)
 
 // ScratchSize is what Windows needs for float32.
 func (g *WindowArgs) ScratchSize(p *Pool) ScratchSize {
+	if g.global() {
+		return ReduceScratch(g.Outer * volume(g.In))
+	}
 	made := g.Out[2] * g.Inner
 	return ScratchSize{Worker: floats(g.lineSize(), made, made)}
 }

@@ -6,13 +6,42 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// genCopy writes the transposing copy and the conversions from and to half precision.
+// genCopy writes the transposing copy, the reversing one and the conversions from and to half precision.
 func genCopy(v vec) {
 	transpose(v)
 	widen(v)
 	narrow(v)
 	dotRows(v)
 	copyRows(v)
+	reverse(v)
+}
+
+func reverse(v vec) {
+	name := "reverse" + v.name
+	TEXT(name, NOSPLIT, "func(dst, src *float32, blocks int)")
+	Doc(name + " is dst[n-1-i] = src[i] for i < n = blocks*lanes; blocks > 0.")
+	Pragma("noescape")
+	dst, src, n := Load(Param("dst"), GP64()), Load(Param("src"), GP64()), Load(Param("blocks"), GP64())
+	last := make([]uint32, v.lanes)
+	for i := range last {
+		last[i] = uint32(v.lanes - 1 - i)
+	}
+	order := v.load(numbers("reversed"+v.name, last))
+	at := GP64()
+	MOVQ(n, at)
+	DECQ(at)
+	SHLQ(U8(uint8(4+v.lanes/8)), at)
+	ADDQ(at, dst)
+	Label("loop")
+	x := v.reg()
+	VPERMPS(Mem{Base: src}, order, x)
+	VMOVUPS(x, Mem{Base: dst})
+	ADDQ(Imm(uint64(v.bytes())), src)
+	SUBQ(Imm(uint64(v.bytes())), dst)
+	DECQ(n)
+	JNE(LabelRef("loop"))
+	VZEROUPPER()
+	RET()
 }
 
 // transpose copies dst[j*ldd + i] = src[i*lds + j] for i < rows, j < blocks*lanes.

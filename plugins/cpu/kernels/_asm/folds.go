@@ -32,6 +32,7 @@ func genFolds(v vec) {
 		}
 		foldRows(v, op.name, op.f)
 	}
+	sumEach(v)
 	for _, store := range []bool{true, false} {
 		expRow(v, store)
 		expRows(v, store)
@@ -83,6 +84,32 @@ func foldRow(v vec, name string, start float64, fold func(v vec, a, b VecVirtual
 		VCVTSS2SD(y, y, y)
 		VMOVSD(y, ret.Addr)
 	}
+	VZEROUPPER()
+	RET()
+}
+
+// sumEach sums many short rows in one call.
+func sumEach(v vec) {
+	name := "sumEach" + v.name
+	TEXT(name, NOSPLIT, "func(dst, x *float32, n, rows int, by float32)")
+	Doc(name + " is dst[i] = by times the sum of row i of n elements, which lie side by side; n, rows > 0.")
+	Pragma("noescape")
+	dst, x, rows, by := Load(Param("dst"), GP64()), Load(Param("x"), GP64()), Load(Param("rows"), GP64()), v.broadcast("by")
+	size, n, at := GP64(), GP64(), GP64()
+	Load(Param("n"), size)
+	SHLQ(U8(2), size)
+	Label("each")
+	Load(Param("n"), n)
+	XORQ(at, at)
+	sum := v.zero()
+	v.sweep("row", n, at, func(s *sweep) { VADDPS(s.load(x, nil), sum, sum) })
+	y := v.lane(sum).AsX()
+	VMULSS(by.AsX(), y, y)
+	VMOVSS(y, Mem{Base: dst})
+	ADDQ(size, x)
+	ADDQ(U8(4), dst)
+	DECQ(rows)
+	JNE(LabelRef("each"))
 	VZEROUPPER()
 	RET()
 }
