@@ -102,8 +102,35 @@ type castRoutine = func(dst, src *uint8, blocks int)
 // castRoutines are by the types that they read and write.
 type castRoutines [dtype.Bool + 1][dtype.Bool + 1]castRoutine
 
+// affineRoutines are (x - zero) * scale of blocks of vectors.
+type affineRoutines struct {
+	i8, u8 func(dst *float32, x *uint8, zero, scale *float32, blocks int)
+}
+
+// affineOf is dst = (x - zero) * scale, x of i8 or u8. dst may be zero or scale.
+func (s *isa) affineOf(dst []float32, from dtype.DType, x []uint8, zero, scale []float32) {
+	done := 0
+	if blocks := len(dst) / s.lanes; s.affine != nil && blocks > 0 {
+		f := s.affine.i8
+		if from == dtype.U8 {
+			f = s.affine.u8
+		}
+		done = blocks * s.lanes
+		_, _, _ = x[done-1], zero[done-1], scale[done-1]
+		f(&dst[0], &x[0], &zero[0], &scale[0], blocks)
+	}
+	for i := done; i < len(dst); i++ {
+		y := float32(x[i])
+		if from == dtype.I8 {
+			y = float32(int8(x[i]))
+		}
+		dst[i] = (y - zero[i]) * scale[i]
+	}
+}
+
 // setCasts gives a set its routines of casts, by their names: f32_i8 is from f32 to i8.
-func (s *isa) setCasts(routines map[string]castRoutine) *isa {
+func (s *isa) setCasts(routines map[string]castRoutine, affine *affineRoutines) *isa {
+	s.affine = affine
 	s.casts = &castRoutines{}
 	found := 0
 	for _, from := range dtype.All() {

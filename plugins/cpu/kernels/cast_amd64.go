@@ -27,10 +27,20 @@ func f32BoolCastAVX2(dst *uint8, src *uint8, blocks int)
 //go:noescape
 func i32F32CastAVX2(dst *uint8, src *uint8, blocks int)
 
+// affineI8AVX2 is dst = (x - zero) * scale over blocks*lanes elements, x of i8; blocks > 0.
+//
+//go:noescape
+func affineI8AVX2(dst *float32, x *uint8, zero *float32, scale *float32, blocks int)
+
 // i8F32CastAVX2 converts blocks*lanes elements of i8 to f32; blocks > 0.
 //
 //go:noescape
 func i8F32CastAVX2(dst *uint8, src *uint8, blocks int)
+
+// affineU8AVX2 is dst = (x - zero) * scale over blocks*lanes elements, x of u8; blocks > 0.
+//
+//go:noescape
+func affineU8AVX2(dst *float32, x *uint8, zero *float32, scale *float32, blocks int)
 
 // u8F32CastAVX2 converts blocks*lanes elements of u8 to f32; blocks > 0.
 //
@@ -67,10 +77,20 @@ func f32BoolCastAVX512(dst *uint8, src *uint8, blocks int)
 //go:noescape
 func i32F32CastAVX512(dst *uint8, src *uint8, blocks int)
 
+// affineI8AVX512 is dst = (x - zero) * scale over blocks*lanes elements, x of i8; blocks > 0.
+//
+//go:noescape
+func affineI8AVX512(dst *float32, x *uint8, zero *float32, scale *float32, blocks int)
+
 // i8F32CastAVX512 converts blocks*lanes elements of i8 to f32; blocks > 0.
 //
 //go:noescape
 func i8F32CastAVX512(dst *uint8, src *uint8, blocks int)
+
+// affineU8AVX512 is dst = (x - zero) * scale over blocks*lanes elements, x of u8; blocks > 0.
+//
+//go:noescape
+func affineU8AVX512(dst *float32, x *uint8, zero *float32, scale *float32, blocks int)
 
 // u8F32CastAVX512 converts blocks*lanes elements of u8 to f32; blocks > 0.
 //

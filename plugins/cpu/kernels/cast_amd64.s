@@ -150,6 +150,29 @@ loop:
 	VZEROUPPER
 	RET
 
+// func affineI8AVX2(dst *float32, x *uint8, zero *float32, scale *float32, blocks int)
+// Requires: AVX, AVX2
+TEXT ·affineI8AVX2(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ blocks+32(FP), DX
+	MOVQ zero+16(FP), BX
+	MOVQ scale+24(FP), SI
+	XORQ DI, DI
+
+loop:
+	VPMOVSXBD (CX), Y0
+	VCVTDQ2PS Y0, Y0
+	VSUBPS    (BX)(DI*1), Y0, Y0
+	VMULPS    (SI)(DI*1), Y0, Y0
+	VMOVUPS   Y0, (AX)(DI*1)
+	ADDQ      $0x08, CX
+	ADDQ      $0x20, DI
+	DECQ      DX
+	JNE       loop
+	VZEROUPPER
+	RET
+
 // func i8F32CastAVX2(dst *uint8, src *uint8, blocks int)
 // Requires: AVX, AVX2
 TEXT ·i8F32CastAVX2(SB), NOSPLIT, $0-24
@@ -163,6 +186,29 @@ loop:
 	VMOVUPS   Y0, (AX)
 	ADDQ      $0x08, CX
 	ADDQ      $0x20, AX
+	DECQ      DX
+	JNE       loop
+	VZEROUPPER
+	RET
+
+// func affineU8AVX2(dst *float32, x *uint8, zero *float32, scale *float32, blocks int)
+// Requires: AVX, AVX2
+TEXT ·affineU8AVX2(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ blocks+32(FP), DX
+	MOVQ zero+16(FP), BX
+	MOVQ scale+24(FP), SI
+	XORQ DI, DI
+
+loop:
+	VPMOVZXBD (CX), Y0
+	VCVTDQ2PS Y0, Y0
+	VSUBPS    (BX)(DI*1), Y0, Y0
+	VMULPS    (SI)(DI*1), Y0, Y0
+	VMOVUPS   Y0, (AX)(DI*1)
+	ADDQ      $0x08, CX
+	ADDQ      $0x20, DI
 	DECQ      DX
 	JNE       loop
 	VZEROUPPER
@@ -347,6 +393,29 @@ loop:
 	VZEROUPPER
 	RET
 
+// func affineI8AVX512(dst *float32, x *uint8, zero *float32, scale *float32, blocks int)
+// Requires: AVX, AVX512F
+TEXT ·affineI8AVX512(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ blocks+32(FP), DX
+	MOVQ zero+16(FP), BX
+	MOVQ scale+24(FP), SI
+	XORQ DI, DI
+
+loop:
+	VPMOVSXBD (CX), Z0
+	VCVTDQ2PS Z0, Z0
+	VSUBPS    (BX)(DI*1), Z0, Z0
+	VMULPS    (SI)(DI*1), Z0, Z0
+	VMOVUPS   Z0, (AX)(DI*1)
+	ADDQ      $0x10, CX
+	ADDQ      $0x40, DI
+	DECQ      DX
+	JNE       loop
+	VZEROUPPER
+	RET
+
 // func i8F32CastAVX512(dst *uint8, src *uint8, blocks int)
 // Requires: AVX, AVX512F
 TEXT ·i8F32CastAVX512(SB), NOSPLIT, $0-24
@@ -360,6 +429,29 @@ loop:
 	VMOVUPS   Z0, (AX)
 	ADDQ      $0x10, CX
 	ADDQ      $0x40, AX
+	DECQ      DX
+	JNE       loop
+	VZEROUPPER
+	RET
+
+// func affineU8AVX512(dst *float32, x *uint8, zero *float32, scale *float32, blocks int)
+// Requires: AVX, AVX512F
+TEXT ·affineU8AVX512(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ blocks+32(FP), DX
+	MOVQ zero+16(FP), BX
+	MOVQ scale+24(FP), SI
+	XORQ DI, DI
+
+loop:
+	VPMOVZXBD (CX), Z0
+	VCVTDQ2PS Z0, Z0
+	VSUBPS    (BX)(DI*1), Z0, Z0
+	VMULPS    (SI)(DI*1), Z0, Z0
+	VMOVUPS   Z0, (AX)(DI*1)
+	ADDQ      $0x10, CX
+	ADDQ      $0x40, DI
 	DECQ      DX
 	JNE       loop
 	VZEROUPPER

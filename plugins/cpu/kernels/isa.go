@@ -75,6 +75,7 @@ type isa struct {
 	slow map[any]bool
 
 	casts    *castRoutines // of whole vectors; loops in Go do all others
+	affine   *affineRoutines
 	integers map[integerFunction]integerRoutine
 
 	// quads are the products of 8-bit integers for a left operand that is unsigned where it matters, and for such a right one. requantize finishes

@@ -90,6 +90,7 @@ const regionBlock = 2048 // elements; a block of float32 takes a quarter of a fi
 // routine.
 func NewRegion(types []dtype.DType, steps []RegionStep) (*Region, error) {
 	r := &Region{inputs: slices.Clone(types)}
+	steps = fuseAffine(types, steps)
 	made := make([]dtype.DType, len(steps))
 	lastUse := make([]int, len(steps))
 	for i, st := range steps {
@@ -149,6 +150,63 @@ func NewRegion(types []dtype.DType, steps []RegionStep) (*Region, error) {
 	return r, nil
 }
 
+// affineStep is (x - zero) * scale, x of i8 or u8: what fuseAffine makes of three steps.
+const affineStep = "affine"
+
+// fuseAffine makes one step of each cast of 8-bit integers that a number is subtracted from, if any, and that is then multiplied.
+func fuseAffine(types []dtype.DType, steps []RegionStep) []RegionStep {
+	uses := make([]int, len(steps))
+	for _, st := range steps {
+		for _, ref := range st.In {
+			if ref.Kind == RegionResult {
+				uses[ref.Index]++
+			}
+		}
+	}
+	// result is the step that makes operand k of step i, if that is its only use.
+	result := func(i, k int, op string) int {
+		if ref := steps[i].In[k]; ref.Kind == RegionResult && uses[ref.Index] == 1 && steps[ref.Index].Op == op {
+			return ref.Index
+		}
+		return -1
+	}
+	gone, at, out := make([]bool, len(steps)), make([]int, len(steps)), []RegionStep(nil)
+	steps = slices.Clone(steps)
+	for i, st := range steps {
+		if st.Op != "mul" {
+			continue
+		}
+		from, zero := i, RegionRef{Kind: RegionNumber}
+		if j := result(i, 0, "sub"); j >= 0 && steps[j].In[1].Kind == RegionNumber {
+			from, zero = j, steps[j].In[1]
+		}
+		cast := result(from, 0, "f32")
+		if cast < 0 {
+			continue
+		}
+		x := steps[cast].In[0]
+		if x.Kind != RegionInput || types[x.Index] != dtype.I8 && types[x.Index] != dtype.U8 {
+			continue
+		}
+		gone[cast], gone[from] = true, from != i
+		steps[i] = RegionStep{Op: affineStep, In: []RegionRef{x, zero, st.In[1]}}
+	}
+	for i, st := range steps {
+		if gone[i] {
+			continue
+		}
+		in := slices.Clone(st.In)
+		for k, ref := range in {
+			if ref.Kind == RegionResult {
+				in[k].Index = at[ref.Index]
+			}
+		}
+		at[i] = len(out)
+		out = append(out, RegionStep{Op: st.Op, Params: st.Params, In: in})
+	}
+	return out
+}
+
 // class is the class of the registers for results of a type.
 func class(d dtype.DType) int {
 	if d == dtype.Bool {
@@ -162,6 +220,18 @@ func regionRun(st RegionStep, in []dtype.DType) (run func(s *isa, dst RegionValu
 	name := st.Op
 	if to, ok := dtype.Parse(name); ok && len(in) == 1 {
 		return regionCast(in[0], to), to
+	}
+	if name == affineStep && len(in) == 3 && in[2] == dtype.F32 {
+		from := in[0]
+		return func(s *isa, dst RegionValue, in *[3]RegionValue) {
+			if s.affine == nil && &dst.F32[0] != &in[2].F32[0] {
+				s.widen(dst.F32, from, in[0].Bytes)
+				s.binary[Sub](dst.F32, dst.F32, in[1].F32)
+				s.binary[Mul](dst.F32, dst.F32, in[2].F32)
+				return
+			}
+			s.affineOf(dst.F32, from, in[0].Bytes, in[1].F32, in[2].F32)
+		}, dtype.F32
 	}
 	var bools []bool
 	for _, d := range in {

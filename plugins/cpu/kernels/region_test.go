@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/rlx-go/rlx/core/dtype"
 )
@@ -253,4 +255,68 @@ func BenchmarkRegion(b *testing.B) {
 		region.Run(p, RegionValue{F32: dst}, []RegionValue{{F32: x}, {F32: y}, {F32: z}})
 	}
 	b.SetBytes(int64(n) * 12)
+}
+
+// TestRegionCasts computes (x - zero) * scale of 8-bit integers, and casts of halves, by regions and one element at a time. The result may
+// lie over an operand.
+func TestRegionCasts(t *testing.T) {
+	r := rng(31)
+	input := func(i int) RegionRef { return RegionRef{RegionInput, i, 0} }
+	result := func(i int) RegionRef { return RegionRef{RegionResult, i, 0} }
+	eachPool(t, func(t *testing.T, p *Pool) {
+		for _, n := range []int{1, 15, 16, 33, 2047, 2049, 5001} {
+			for _, d := range []dtype.DType{dtype.I8, dtype.U8} {
+				for _, zero := range []float32{0, 3, 128} {
+					steps := []RegionStep{{Op: "f32", In: []RegionRef{input(0)}}, {Op: "mul", In: []RegionRef{result(0), input(1)}}}
+					if zero != 0 {
+						steps = []RegionStep{steps[0], {Op: "sub", In: []RegionRef{result(0), {RegionNumber, 0, zero}}}, {Op: "mul", In: []RegionRef{result(1), input(1)}}}
+					}
+					region, err := NewRegion([]dtype.DType{d, dtype.F32}, steps)
+					if err != nil || len(region.steps) != 1 {
+						t.Fatalf("%d steps, %v", len(region.steps), err)
+					}
+					x, scale := make([]uint8, n), randoms(r, n)
+					for i := range x {
+						x[i] = uint8(r.IntN(256))
+					}
+					scale[n/2] = float32(math.NaN())
+					want := make([]float64, n)
+					for i, v := range x {
+						y := float32(v)
+						if d == dtype.I8 {
+							y = float32(int8(v))
+						}
+						want[i] = float64((y - zero) * scale[i])
+					}
+					dst, check := guarded(n)
+					region.Run(p, RegionValue{F32: dst}, []RegionValue{{Bytes: x, Type: d}, {F32: scale}})
+					check(t, "region")
+					compare(t, "affine", dst, want, 0, 0)
+					region.Run(p, RegionValue{F32: scale}, []RegionValue{{Bytes: x, Type: d}, {F32: scale}})
+					compare(t, "affine in place", scale, want, 0, 0)
+				}
+			}
+			for d, one := range map[dtype.DType]func(float32) uint16{dtype.F16: dtype.F32ToF16, dtype.BF16: dtype.F32ToBF16} {
+				region, err := NewRegion([]dtype.DType{d, dtype.F32}, []RegionStep{{Op: "f32", In: []RegionRef{input(0)}},
+					{Op: "add", In: []RegionRef{result(0), input(1)}}, {Op: d.String(), In: []RegionRef{result(1)}}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				x, y := randoms(r, n), []float32{0.3}
+				halves, want := make([]uint16, n), make([]uint16, n)
+				for i, v := range x {
+					halves[i] = one(v)
+					want[i] = one(float32(half64(d, halves[i])) + y[0])
+				}
+				region.Run(p, RegionValue{Bytes: bytesOfHalves(halves), Type: d}, []RegionValue{{Bytes: bytesOfHalves(halves), Type: d}, {F32: y}})
+				if !slices.Equal(halves, want) {
+					t.Fatalf("%d numbers of %v differ", n, d)
+				}
+			}
+		}
+	})
+}
+
+func bytesOfHalves(x []uint16) []uint8 {
+	return unsafe.Slice((*uint8)(unsafe.Pointer(&x[0])), 2*len(x))
 }

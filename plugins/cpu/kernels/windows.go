@@ -26,19 +26,6 @@ func (g *WindowArgs) window(axis, o int) (lo, hi int) {
 // global reports a mean of all that lies behind each element of Outer.
 func (g *WindowArgs) global() bool { return g.Adaptive && g.Op == Mean && volume(g.Out)*g.Inner == 1 }
 
-// simplify makes windows of one size of those that cover the axes evenly, where they divide them.
-func (g *WindowArgs) simplify() {
-	for i, n := range g.In {
-		if !g.Adaptive || n%g.Out[i] != 0 {
-			return
-		}
-	}
-	for i, n := range g.In {
-		g.Kernel[i], g.Stride[i], g.Pad[i] = n/g.Out[i], n/g.Out[i], 0
-	}
-	g.Adaptive = false
-}
-
 // most is the largest number of elements of a window along an axis.
 func (g *WindowArgs) most(axis int) int {
 	if g.Adaptive {
@@ -60,7 +47,6 @@ func Windows[T Number](p *Pool, g WindowArgs, dst, src []T) {
 		ReduceFloats(p, Mean, F32(any(dst).([]float32)), F32(x), []int{g.Outer, volume(g.In)}, []int{1})
 		return
 	}
-	g.simplify()
 	if x, ok := any(src).([]float32); ok && g.most(0)*g.most(1) <= longSum && g.most(2) <= longSum {
 		split(p, g.Outer*g.Out[0]*g.Out[1], 1+elementGrain/(g.Out[2]*g.Inner*(1+g.most(0)*g.most(1))), windowLines{g, p, any(dst).([]float32), x})
 		return
@@ -219,6 +205,10 @@ func (g *WindowArgs) lineSize() int {
 // across folds the elements of the padded line that each element of dst sees. Column is as long as dst.
 func (g *windowLines) across(s *isa, sc *scratch, fold func(dst, a, b []float32), dst, line, column []float32) {
 	if g.Adaptive && g.Inner == 1 { // a mean
+		if s.folds != nil && g.In[2]%g.Out[2] == 0 {
+			s.folds.each(&dst[0], &line[0], g.In[2]/g.Out[2], g.Out[2], 1)
+			return
+		}
 		for i := range dst {
 			w0, w1 := g.window(2, i)
 			dst[i] = s.sum(line[w0:w1])

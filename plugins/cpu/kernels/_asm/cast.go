@@ -1,6 +1,8 @@
 package main
 
 import (
+	"strings"
+
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
@@ -25,6 +27,9 @@ func genCast(v vec) {
 		name  string
 		widen func(...Op)
 	}{{"i8", VPMOVSXBD}, {"u8", VPMOVZXBD}, {"bool", VPMOVZXBD}} {
+		if from.name != "bool" {
+			v.affine(from.name, from.widen)
+		}
 		v.cast(from.name, "f32", 1, 4, func(src, dst Mem) {
 			x := v.reg()
 			from.widen(src, x)
@@ -35,6 +40,31 @@ func genCast(v vec) {
 			VMOVUPS(x, dst)
 		})
 	}
+}
+
+// affine writes (x - zero) * scale of integers of 8 bits.
+func (v vec) affine(from string, widen func(...Op)) {
+	name := "affine" + strings.ToUpper(from) + v.name
+	TEXT(name, NOSPLIT, "func(dst *float32, x *uint8, zero, scale *float32, blocks int)")
+	Doc(name + " is dst = (x - zero) * scale over blocks*lanes elements, x of " + from + "; blocks > 0.")
+	Pragma("noescape")
+	dst, x, n := Load(Param("dst"), GP64()), Load(Param("x"), GP64()), Load(Param("blocks"), GP64())
+	zero, scale := Load(Param("zero"), GP64()), Load(Param("scale"), GP64())
+	i := GP64()
+	XORQ(i, i)
+	Label("loop")
+	y := v.reg()
+	widen(Mem{Base: x}, y)
+	VCVTDQ2PS(y, y)
+	VSUBPS(Mem{Base: zero, Index: i, Scale: 1}, y, y)
+	VMULPS(Mem{Base: scale, Index: i, Scale: 1}, y, y)
+	VMOVUPS(y, Mem{Base: dst, Index: i, Scale: 1})
+	ADDQ(Imm(uint64(v.lanes)), x)
+	ADDQ(Imm(uint64(v.bytes())), i)
+	DECQ(n)
+	JNE(LabelRef("loop"))
+	VZEROUPPER()
+	RET()
 }
 
 // cast writes a conversion of elements of so many bytes.
