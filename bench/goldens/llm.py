@@ -9,6 +9,8 @@ testdata/goldens/qwen2_tiny: Qwen2 with a sliding window from layer 1 on; input_
 
 testdata/goldens/qwen3_moe_tiny, qwen3_next_tiny, qwen35_moe_tiny: mixtures of experts, with experts as tensors of their own (but for the last), a dense layer
 in the first two, and layers of the gated delta rule in the last two. The names are those of published checkpoints.
+
+testdata/goldens/gemma3_tiny: Gemma 3 with a window in two of three layers, and a rotary base and scaling for each kind of layer.
 """
 
 import json
@@ -19,7 +21,7 @@ import numpy as np
 import torch
 from safetensors.numpy import save_file
 from transformers import (
-    LlamaForCausalLM, Qwen2ForCausalLM, Qwen3_5MoeForCausalLM, Qwen3MoeForCausalLM, Qwen3NextForCausalLM,
+    Gemma3ForCausalLM, LlamaForCausalLM, Qwen2ForCausalLM, Qwen3_5MoeForCausalLM, Qwen3MoeForCausalLM, Qwen3NextForCausalLM,
 )
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
@@ -82,7 +84,7 @@ def load(kind, config, entries):
         experts = range(model.state_dict()[name].shape[0])
         tensors[name] = torch.stack([torch.cat([tensors.pop(f"{prefix}.{e}.{p}.weight") for p in parts]) for e in experts])
     found = model.load_state_dict(tensors, strict=False)
-    assert not found.unexpected_keys and not found.missing_keys, found
+    assert not found.unexpected_keys and set(found.missing_keys) <= ({"lm_head.weight"} if config["tie_word_embeddings"] else set()), found
     return model
 
 
@@ -103,19 +105,20 @@ def scaled():
 def entry(name, shape):
     gain = name.endswith("norm.weight")
     zero_centred = gain and ZERO_CENTRED and not name.endswith("linear_attn.norm.weight")
-    scale = 0.25 if gain else 0.3 if name.endswith("bias") else 0.5 if name.endswith("A_log") else 1.0 if "embed" in name else 1.7 / shape[-1] ** 0.5
+    scale = 0.25 if gain else 0.3 if name.endswith("bias") else 0.5 if name.endswith("A_log") else (0.2 if GEMMA else 1.0) if "embed" in name else 1.7 / shape[-1] ** 0.5
     if name.endswith("conv1d.weight"):
         scale = 0.6
     return {"name": name, "shape": list(shape), "scale": round(scale, 6), "shift": 1.0 if gain and not zero_centred else 0.0}
 
 
 ZERO_CENTRED = False
+GEMMA = False  # embeddings are scaled by the root of their width
 
 
 def case(name, kind, config, separate=False, prompt=24, zero_centred=False):
     """A golden whose tensors are those of the model; separate: each expert has its own."""
-    global ZERO_CENTRED
-    ZERO_CENTRED = zero_centred
+    global ZERO_CENTRED, GEMMA
+    ZERO_CENTRED, GEMMA = zero_centred, kind is Gemma3ForCausalLM
     out = GOLDENS / name
     out.mkdir(exist_ok=True)
     (out / "config.json").write_text(json.dumps(config, indent=1) + "\n")
@@ -174,3 +177,8 @@ case("qwen3_next_tiny", Qwen3NextForCausalLM, BASE | EXPERTS | DELTA | {
     "model_type": "qwen3_next", "intermediate_size": 80, "mlp_only_layers": [2], "norm_topk_prob": True,
 }, separate=True, zero_centred=True)
 case("qwen35_moe_tiny", Qwen3_5MoeForCausalLM, BASE | EXPERTS | DELTA | {"model_type": "qwen3_5_moe_text"}, zero_centred=True)
+case("gemma3_tiny", Gemma3ForCausalLM, {k: v for k, v in BASE.items() if k != "hidden_act"} | {
+    "model_type": "gemma3_text", "num_hidden_layers": 3, "head_dim": 16, "num_attention_heads": 4, "intermediate_size": 80, "hidden_activation": "gelu_pytorch_tanh",
+    "query_pre_attn_scalar": 24, "sliding_window": 6, "layer_types": ["sliding_attention", "full_attention", "sliding_attention"], "tie_word_embeddings": True,
+    "rope_parameters": {"full_attention": {"rope_type": "linear", "factor": 4.0, "rope_theta": 100000.0}, "sliding_attention": {"rope_type": "default", "rope_theta": 1000.0}},
+}, zero_centred=True)

@@ -3,6 +3,7 @@ package llm
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -31,6 +32,9 @@ type config struct {
 	mtp                   bool    // there is a head that predicts one token more
 	delta                 delta
 	moe                   moe
+	gemma                 bool    // norms behind attention and feed-forward block too, scaled embeddings, GELU
+	scale                 float64 // of attention's scores; 0: 1/sqrt(headDim)
+	local                 rope    // of layers with a window, where they have one of their own
 }
 
 // delta are the sizes of linear attention by the gated delta rule.
@@ -61,6 +65,8 @@ var kinds = map[string]struct {
 	headNorms bool
 	// delta: layers may be linear attention, the others have gates, and gains of norms are stored less 1.
 	delta bool
+	// gemma: as config.gemma; layers have a window but for every sixth, and sliding layers a rotary base of their own.
+	gemma bool
 	// experts that each token takes, where the key is missing; 0: there are none.
 	experts int64
 	// normalise: their weights add up to 1, where the key is missing.
@@ -72,6 +78,9 @@ var kinds = map[string]struct {
 	"qwen3":        {maxPositions: 32768, headNorms: true},
 	"qwen3_5":      {maxPositions: 32768, headNorms: true, delta: true},
 	"qwen3_5_text": {maxPositions: 32768, headNorms: true, delta: true},
+
+	"gemma3":      {maxPositions: 131072, window: true, headNorms: true, gemma: true},
+	"gemma3_text": {maxPositions: 131072, window: true, headNorms: true, gemma: true},
 
 	"qwen3_moe":        {maxPositions: 32768, headNorms: true, experts: 8},
 	"qwen3_next":       {maxPositions: 32768, headNorms: true, delta: true, experts: 10, normalise: true},
@@ -98,6 +107,10 @@ const (
 	keyKeyHeads    = "linear_num_key_heads"
 	keyGate        = "attn_output_gate"
 	keyInterval    = "full_attention_interval"
+	keyGELU        = "hidden_activation"
+	keyScale       = "query_pre_attn_scalar"
+	keyPattern     = "sliding_window_pattern"
+	keyLocalTheta  = "rope_local_base_freq"
 	keyMTP         = "mtp_num_hidden_layers"
 	keyUsed        = "num_experts_per_tok"
 	keyNormalise   = "norm_topk_prob"
@@ -106,27 +119,32 @@ const (
 )
 
 var keys = map[string]string{
-	keyType:        "kind of model: " + kindNames,
-	keyHeads:       "attention heads",
-	keyHeadDim:     "width of an attention head (default hidden_size/num_attention_heads)",
-	keyEps:         "epsilon of the norms (default 1e-6)",
-	keyAct:         "activation of the feed-forward block: silu",
-	keyTied:        "whether the embeddings are the last layer too (default: where lm_head.weight is missing)",
-	keyMaxPosition: "positions that the model was made for (default what Transformers has for the kind of model)",
-	keyContext:     "tokens that the caches have room for (default max_position_embeddings, at most 4096)",
-	keyWindow:      "keys that a query sees, its own included",
-	keyUseWindow:   "of qwen2 and qwen3: whether sliding_window counts (default false)",
-	keyMaxWindow:   "of qwen2 and qwen3: the first layer with a window (default 28)",
-	keyLayerTypes:  "for each layer full_attention, sliding_attention or linear_attention",
-	keyKeyHeads:    "key heads of linear attention (default 16)",
-	keyGate:        "of qwen3_5: whether attention has a gate: true",
-	keyInterval:    "of qwen3_5: every so many layers one has full attention; the tensors say which",
-	keyMTP:         "of qwen3_5: layers of the head that predicts one token more: 0 or 1",
-	keyUsed:        "of mixtures of experts: those that each token takes (default 8, of qwen3_next 10)",
-	keyNormalise:   "of mixtures of experts: whether their weights add up to 1 (default false of qwen3_moe, otherwise true)",
-	keySparseStep:  "of mixtures of experts: every so many layers one has experts; must agree with the tensors",
-	keyDense:       "of mixtures of experts: layers without them; must agree with the tensors",
-	"num_experts":  "must agree with the tensors", "moe_intermediate_size": "must agree with the tensors", "shared_expert_intermediate_size": "must agree with the tensors",
+	keyType:          "kind of model: " + kindNames,
+	keyHeads:         "attention heads",
+	keyHeadDim:       "width of an attention head (default hidden_size/num_attention_heads)",
+	keyEps:           "epsilon of the norms (default 1e-6)",
+	keyAct:           "activation of the feed-forward block: silu",
+	keyTied:          "whether the embeddings are the last layer too (default: where lm_head.weight is missing)",
+	keyMaxPosition:   "positions that the model was made for (default what Transformers has for the kind of model)",
+	keyContext:       "tokens that the caches have room for (default max_position_embeddings, at most 4096)",
+	keyWindow:        "keys that a query sees, its own included",
+	keyUseWindow:     "of qwen2 and qwen3: whether sliding_window counts (default false)",
+	keyMaxWindow:     "of qwen2 and qwen3: the first layer with a window (default 28)",
+	keyLayerTypes:    "for each layer full_attention, sliding_attention or linear_attention",
+	keyKeyHeads:      "key heads of linear attention (default 16)",
+	keyGate:          "of qwen3_5: whether attention has a gate: true",
+	keyInterval:      "of qwen3_5: every so many layers one has full attention; the tensors say which",
+	keyMTP:           "of qwen3_5: layers of the head that predicts one token more: 0 or 1",
+	keyGELU:          "of gemma3: gelu_pytorch_tanh",
+	keyScale:         "of gemma3: attention's scores are divided by its square root (default 256)",
+	keyPattern:       "of gemma3: every so many layers one has no window (default 6), unless layer_types says it",
+	"_" + keyPattern: "the same",
+	keyLocalTheta:    "of gemma3: base of the rotary frequencies in layers with a window (default 10000)",
+	keyUsed:          "of mixtures of experts: those that each token takes (default 8, of qwen3_next 10)",
+	keyNormalise:     "of mixtures of experts: whether their weights add up to 1 (default false of qwen3_moe, otherwise true)",
+	keySparseStep:    "of mixtures of experts: every so many layers one has experts; must agree with the tensors",
+	keyDense:         "of mixtures of experts: layers without them; must agree with the tensors",
+	"num_experts":    "must agree with the tensors", "moe_intermediate_size": "must agree with the tensors", "shared_expert_intermediate_size": "must agree with the tensors",
 	"linear_conv_kernel_dim": "must agree with the tensors", "linear_key_head_dim": "must agree with the tensors", "linear_value_head_dim": "must agree with the tensors",
 	"linear_num_value_heads": "must agree with the tensors",
 	"vocab_size":             "must agree with the tensors", "hidden_size": "must agree with the tensors", "intermediate_size": "must agree with the tensors",
@@ -141,7 +159,7 @@ var harmless = func() map[string]bool {
 		transformers_version transformers.js_config use_cache bos_token_id eos_token_id pad_token_id unk_token_id sep_token_id cls_token_id mask_token_id
 		decoder_start_token_id initializer_range initializer_factor attention_dropout attn_dropout hidden_dropout hidden_dropout_prob resid_pdrop embd_pdrop classifier_dropout
 		pretraining_tp is_llama_config id2label label2id num_labels task_specific_params problem_type finetuning_task tokenizer_class prefix torchscript return_dict
-		output_attentions output_hidden_states output_scores return_dict_in_generate chunk_size_feed_forward is_decoder is_encoder_decoder add_cross_attention
+		output_attentions output_hidden_states output_scores return_dict_in_generate chunk_size_feed_forward is_decoder cache_implementation mm_tokens_per_image boi_token_index eoi_token_index image_token_index is_encoder_decoder add_cross_attention
 		pruned_heads max_length min_length do_sample early_stopping num_beams num_beam_groups num_return_sequences diversity_penalty temperature top_k top_p min_p typical_p
 		repetition_penalty length_penalty no_repeat_ngram_size encoder_no_repeat_ngram_size bad_words_ids forced_bos_token_id forced_eos_token_id remove_invalid_values
 		exponential_decay_length_penalty suppress_tokens begin_suppress_tokens use_bfloat16 tf_legacy_loss unsloth_fixed unsloth_version router_aux_loss_coef output_router_logits mamba_ssm_dtype
@@ -187,7 +205,7 @@ func (r *reader) fail(err error) {
 func (r *reader) int(key string, lo, hi, otherwise int64) int64 {
 	v, ok, err := r.Int(key, lo, hi)
 	r.fail(err)
-	if !ok {
+	if !ok || err != nil {
 		return otherwise
 	}
 	return v
@@ -261,8 +279,13 @@ func readConfig(w *nn.Weights, cfg arch.Config) (c config, err error) {
 		return c, err
 	}
 	c.eps = r.float(keyEps, 1e-6)
-	if act := r.string(keyAct, "silu"); act != "silu" {
-		r.fail(diag.New(arch.ErrConfig, r.Origin(keyAct), "%s is %q; want silu", keyAct, act))
+	key, want := keyAct, "silu"
+	if c.gemma = kind.gemma; c.gemma {
+		key, want, c.gainOffset = keyGELU, "gelu_pytorch_tanh", 1
+		c.scale = 1 / math.Sqrt(float64(r.int(keyScale, 1, maxSize, 256)))
+	}
+	if act := r.string(key, want); act != want {
+		r.fail(diag.New(arch.ErrConfig, r.Origin(key), "%s is %q; want %s", key, act, want))
 	}
 	c.tied = r.bool(keyTied, !has("lm_head.weight"))
 	r.bias("mlp_bias", c.upBias)
@@ -271,6 +294,12 @@ func readConfig(w *nn.Weights, cfg arch.Config) (c config, err error) {
 	r.agree("num_hidden_layers", int64(len(c.layers)))
 	c.maxPositions = r.int(keyMaxPosition, 1, maxSize, kind.maxPositions)
 	c.rope = readRope(r, c)
+	if c.gemma {
+		c.local = rope{kind: "default", attention: 1, base: r.float(keyParameters+".sliding_attention."+keyTheta, r.float(keyLocalTheta, 10000))}
+		if kind := r.string(keyParameters+".sliding_attention.rope_type", "default"); kind != "default" || !(c.local.base >= 1 && c.local.base <= math.MaxFloat32) {
+			r.fail(diag.New(arch.ErrConfig, r.Origin(keyLocalTheta), "the rotary frequencies of layers with a window are %q of base %v; want default and 1 or more", kind, c.local.base))
+		}
+	}
 	c.rotated = c.rope.rotated(r, c)
 	most := c.maxPositions
 	if c.rope.kind == "dynamic" { // the others' max_position_embeddings are what scaling achieves
@@ -327,8 +356,12 @@ func (c *config) readWindows(r *reader) {
 		r.fail(diag.New(arch.ErrConfig, r.Origin(keyLayerTypes), "%s has %d values; want one for each of %d layers", keyLayerTypes, len(types), len(c.layers)))
 		return
 	}
+	pattern := int64(1 << 40)
+	if kinds[c.kind].gemma {
+		pattern = r.int("_"+keyPattern, 1, maxSize, r.int(keyPattern, 1, maxSize, 6))
+	}
 	for i := range c.layers {
-		slides := int64(i) >= first
+		slides := int64(i) >= first && int64(i+1)%pattern != 0
 		if given {
 			slides = types[i] == "sliding_attention"
 			if want := map[bool]string{true: "linear_attention", false: "full_attention"}[c.layers[i].linear]; types[i] != want && (c.layers[i].linear || !slides) {
@@ -427,6 +460,9 @@ func (c *config) readDelta(w *nn.Weights, r *reader) error {
 		values -= conv.Shape[0].B
 	}
 	d := delta{joined: joined, keyHeads: r.int(keyKeyHeads, 1, maxSize, 16), valueHeads: decay.Shape[0].B, taps: conv.Shape[2].B}
+	if r.err != nil {
+		return r.err
+	}
 	keys := (conv.Shape[0].B - values) / 2
 	if d.valueHeads < 1 || values < 1 || values%d.valueHeads != 0 || keys < 1 || keys%d.keyHeads != 0 || (conv.Shape[0].B-values)%2 != 0 || d.valueHeads%d.keyHeads != 0 {
 		return diag.New(arch.ErrConfig, r.Origin(keyKeyHeads), "%d key heads of linear attention do not fit the tensors: %d channels of the convolution, of which %d are those of %d value heads",

@@ -1,6 +1,8 @@
 package llm
 
 import (
+	"math"
+
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/hir"
 	"github.com/rlx-go/rlx/core/ir"
@@ -44,6 +46,9 @@ func (d *decoder) embed(ids *ir.Node) *ir.Node {
 	if x.Type.DType != dtype.F32 {
 		x = op.Cast(x, dtype.F32)
 	}
+	if d.gemma {
+		x = op.Mul(x, op.Const(s.G, math.Sqrt(float64(d.width)), ir.TypeOf(dtype.F32)))
+	}
 	return x.Named(s.Path())
 }
 
@@ -63,12 +68,19 @@ func (d *decoder) layer(s nn.Scope, l layer, x *ir.Node) *ir.Node {
 	} else {
 		h = d.attention(s.At("self_attn"), l, h)
 	}
+	before := "post_attention_layernorm" // the feed-forward block
+	if d.gemma {
+		h, before = d.norm(s.At("post_attention_layernorm"), h), "pre_feedforward_layernorm"
+	}
 	x = op.Add(x, h).Named(s.Path() + ".attn_residual")
-	h = d.norm(s.At("post_attention_layernorm"), x)
+	h = d.norm(s.At(before), x)
 	if l.sparse {
 		h = d.mixture(s.At("mlp"), h)
 	} else {
 		h = d.feedForward(s.At("mlp"), h, d.upBias, d.hidden)
+	}
+	if d.gemma {
+		h = d.norm(s.At("post_feedforward_layernorm"), h)
 	}
 	return op.Add(x, h).Named(s.Path())
 }
@@ -90,8 +102,8 @@ func (d *decoder) attention(s nn.Scope, l layer, x *ir.Node) *ir.Node {
 	if d.headNorms {
 		q, k = d.headNorm(s.At("q_norm"), q), d.headNorm(s.At("k_norm"), k)
 	}
-	q, k = d.rotate(q).Named(s.Path()+".q_rope"), d.rotate(k).Named(s.Path()+".k_rope")
-	a := op.AttentionAttrs{Heads: int(d.heads), KVHeads: int(d.kvHeads), Layout: op.BSE, Mask: op.MaskCausal}
+	q, k = d.rotate(l, q).Named(s.Path()+".q_rope"), d.rotate(l, k).Named(s.Path()+".k_rope")
+	a := op.AttentionAttrs{Heads: int(d.heads), KVHeads: int(d.kvHeads), Layout: op.BSE, Mask: op.MaskCausal, Scale: d.scale}
 	if l.window > 0 {
 		a.Mask, a.Window = op.MaskSliding, int(l.window-1) // the op counts keys before the query's own
 	}
@@ -126,13 +138,15 @@ func (d *decoder) headNorm(s nn.Scope, x *ir.Node) *ir.Node {
 }
 
 // rotate applies rotary embedding to the heads of x [B,T,heads*D].
-func (d *decoder) rotate(x *ir.Node) *ir.Node {
+func (d *decoder) rotate(l layer, x *ir.Node) *ir.Node {
 	a := op.RopeAttrs{HeadDim: int(d.headDim), Layout: op.BSE}
 	if d.rotated != d.headDim {
 		a.Rot = int(d.rotated)
 	}
-	if d.frequencies == nil {
-		a.Base = d.rope.base
+	if own := d.gemma && l.window > 0; own || d.frequencies == nil {
+		if a.Base = d.rope.base; own {
+			a.Base = d.local.base
+		}
 		return op.Rope(x, d.position, a)
 	}
 	if d.rope.attention != 1 {
@@ -153,6 +167,10 @@ func (c config) rows(width int64) ir.Type { return ir.TypeOf(dtype.F32, 1, c.con
 
 func (d *decoder) feedForward(s nn.Scope, x *ir.Node, bias bool, hidden int64) *ir.Node {
 	in := func(name string) hir.Projection { return s.At(name).ProjectionIf(bias, d.width, hidden) }
+	if d.gemma {
+		up, gate, down := in("up_proj"), in("gate_proj"), s.At("down_proj").ProjectionIf(bias, hidden, d.width)
+		return hir.Linear(op.Mul(hir.Linear(x, up.W, up.B, ""), hir.Linear(x, gate.W, gate.B, "gelu_tanh")), down.W, down.B, "").Named(s.Path())
+	}
 	return hir.SwiGLU(x, in("up_proj"), in("gate_proj"), s.At("down_proj").ProjectionIf(bias, hidden, d.width)).Named(s.Path())
 }
 

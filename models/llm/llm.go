@@ -46,7 +46,7 @@ func recognise(c arch.Checkpoint) (e arch.Evidence) {
 // names are those that one of our tensors may have in a checkpoint: ours are those of models of text alone.
 func names(name string) []string {
 	if rest, ok := strings.CutPrefix(name, "model."); ok {
-		return []string{name, "model.language_model." + rest}
+		return []string{name, "model.language_model." + rest, "language_model.model." + rest}
 	}
 	return []string{name}
 }
@@ -84,7 +84,9 @@ func build(ckpt arch.Checkpoint, cfg arch.Config) (*arch.Model, error) {
 		}
 		m.Methods = append(m.Methods, g)
 	}
-	w.SkipAll("model.visual.")
+	for _, prefix := range []string{"model.visual.", "model.vision_tower.", "vision_tower.", "model.multi_modal_projector.", "multi_modal_projector."} {
+		w.SkipAll(prefix)
+	}
 	for i := range c.layers {
 		w.Skip(fmt.Sprintf("model.layers.%d.self_attn.rotary_emb.inv_freq", i)) // old checkpoints store what the configuration says
 	}

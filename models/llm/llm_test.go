@@ -131,6 +131,7 @@ var cases = []golden{
 	{"qwen3_tiny", "", dtype.F32}, {"qwen3_tiny", "bf16.", dtype.BF16},
 	{"qwen35_tiny", "", dtype.F32}, {"qwen35_tiny", "short.", dtype.F32},
 	{"qwen3_moe_tiny", "", dtype.F32}, {"qwen3_next_tiny", "", dtype.F32}, {"qwen35_moe_tiny", "", dtype.F32},
+	{"gemma3_tiny", "", dtype.F32},
 }
 
 // row is row i of logits [1,T,V].
@@ -329,6 +330,37 @@ func TestPacked(t *testing.T) {
 	}
 }
 
+// TestGemmaConfig: the configuration in the spelling of published checkpoints, nested as of models that also see, means the same.
+func TestGemmaConfig(t *testing.T) {
+	g := golden{name: "gemma3_tiny"}
+	s := modeltest.Open(t, modeltest.Manifest(t, goldens+g.name), dtype.F32)
+	config := filepath.Join(t.TempDir(), "config.json")
+	old := `{"architectures": ["Gemma3ForConditionalGeneration"], "model_type": "gemma3", "mm_tokens_per_image": 256, "vision_config": {"model_type": "siglip_vision_model"}, "text_config": {
+		"model_type": "gemma3_text", "hidden_size": 64, "intermediate_size": 80, "num_hidden_layers": 3, "query_pre_attn_scalar": 24, "rope_local_base_freq": 1000.0,
+		"rope_scaling": {"factor": 4.0, "rope_type": "linear"}, "rope_theta": 100000.0, "sliding_window": 6, "sliding_window_pattern": 2, "final_logit_softcapping": null}}`
+	if err := os.WriteFile(config, []byte(old), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	ids := g.value(t, "input_ids")
+	c := modeltest.Compile(t, modeltest.Build(t, s, config), s)
+	got := load(t, c, "forward").run(t, map[string]int64{"B": 1, "T": int64(ids.Len())}, map[string]*tensor.Array{"input_ids": ints(dtype.I64, []int{1, ids.Len()}, ids.I...)})["logits"]
+	tensortest.Near(t, "logits", got, g.value(t, "logits"), 1e-4)
+	for set, want := range map[string]string{
+		"hidden_activation=silu": "want gelu_pytorch_tanh", "rope_local_base_freq=0": "of base 0", "sliding_window_pattern=0": "want an integer from 1",
+	} {
+		if _, err := modeltest.TryBuild(s, config, set); !errors.Is(err, arch.ErrConfig) || !strings.Contains(err.Error(), want) {
+			t.Errorf("--set %s: %v; want %q", set, err, want)
+		}
+	}
+	softcap := strings.Replace(old, `"final_logit_softcapping": null`, `"final_logit_softcapping": 30.0`, 1)
+	if err := os.WriteFile(config, []byte(softcap), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := modeltest.TryBuild(s, config); err == nil || !strings.Contains(err.Error(), "final_logit_softcapping is 30.0; this key is not known") {
+		t.Errorf("a soft cap: %v", err)
+	}
+}
+
 // TestRefusedBatch: models that take one sequence at a time.
 func TestRefusedBatch(t *testing.T) {
 	for name, config := range map[string]string{"qwen35_tiny": "qwen35_tiny/config.json", "llama_tiny": "llama_scaled/config.dynamic.json"} {
@@ -348,6 +380,8 @@ func TestRefusedExperts(t *testing.T) {
 		{"num_experts_per_tok=9", "num_experts_per_tok is 9; want an integer from 1 to 7"},
 		{"moe_intermediate_size=16", "moe_intermediate_size is 16; the tensors say 32"},
 		{"shared_expert_intermediate_size=16", "the tensors say 24"},
+		{"decoder_sparse_step=0", "decoder_sparse_step is 0; want an integer from 1"},
+		{"linear_num_key_heads=0", "linear_num_key_heads is 0; want an integer from 1"},
 		{"decoder_sparse_step=2", "layer 0 has experts: true"},
 		{"mlp_only_layers=[1]", "layer 1 has experts: true; mlp_only_layers is [1]"},
 		{"model_type=qwen3_5_text", `model_type is "qwen3_5_text"; the tensors have experts`},

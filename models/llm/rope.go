@@ -42,9 +42,12 @@ var ropeKeys = map[string]string{
 }
 
 func init() {
+	for _, key := range []string{keyTheta, "rope_type"} {
+		keys[keyParameters+".sliding_attention."+key] = "of layers with a window"
+	}
 	keys[keyTheta], keys[keyPartial] = ropeKeys[keyTheta], ropeKeys[keyPartial]
 	for key, text := range ropeKeys {
-		keys[keyScaling+"."+key], keys[keyParameters+"."+key] = text, text
+		keys[keyScaling+"."+key], keys[keyParameters+"."+key], keys[keyParameters+".full_attention."+key] = text, text, text
 	}
 }
 
@@ -60,7 +63,13 @@ func readRope(r *reader, c config) (p rope) {
 		}
 		return v
 	}
-	p.base = float(keyTheta, r.float(keyTheta, 10000))
+	base := 10000.0
+	if kinds[c.kind].gemma {
+		if base = 1e6; r.Has(keyParameters + ".full_attention") {
+			object = keyParameters + ".full_attention."
+		}
+	}
+	p.base = float(keyTheta, r.float(keyTheta, base))
 	if r.err == nil && p.base < 1 {
 		r.fail(diag.New(arch.ErrConfig, r.Origin(keyTheta), "%s is %v; want a number of 1 or more", keyTheta, p.base))
 	}
