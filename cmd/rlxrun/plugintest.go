@@ -177,10 +177,14 @@ func (f *conformanceFlags) test(ctx context.Context, env *cli.Env, b found, c de
 	if f.transport.Value == transportBoth {
 		transports = []string{transportShared, transportChunks}
 	}
+	var stopped error // what was checked until then is printed nevertheless
 	for _, transport := range transports {
-		if err := f.testOver(ctx, env, b, c, transport, out); err != nil {
-			return err
+		if stopped = f.testOver(ctx, env, b, c, transport, out); stopped != nil {
+			break
 		}
+	}
+	if stopped != nil && len(out.Sections) == 0 {
+		return stopped
 	}
 	if env.JSON {
 		if err := env.WriteJSON(out); err != nil {
@@ -188,6 +192,9 @@ func (f *conformanceFlags) test(ctx context.Context, env *cli.Env, b found, c de
 		}
 	} else if err := out.print(env); err != nil {
 		return err
+	}
+	if stopped != nil {
+		return stopped
 	}
 	if out.Failed > 0 {
 		return diag.New(code.Conformance, "backend "+b.Name, "%d of %d checks failed", out.Failed, out.Failed+out.Passed).

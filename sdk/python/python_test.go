@@ -124,3 +124,40 @@ serve(b)
 		t.Errorf("%v: %s; want %q", err, out, want)
 	}
 }
+
+// TestTutorial: the program and the commands of docs/backend-tutorial.md, in its order.
+func TestTutorial(t *testing.T) {
+	py, dir := python(t), t.TempDir()
+	sdk, err := filepath.Abs(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile("../../docs/backend-tutorial.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"rlxrun", "rlxc"} {
+		run(t, "go", "build", "-o", filepath.Join(dir, name), "../../cmd/"+name)
+	}
+	blocks := regexp.MustCompile("(?s)```(python|sh)\n(.*?)```").FindAllStringSubmatch(string(page), -1)
+	if len(blocks) < 6 {
+		t.Fatalf("the tutorial has %d blocks", len(blocks))
+	}
+	for _, b := range blocks {
+		if b[1] == "python" {
+			text := strings.NewReplacer("#!/usr/bin/env python3", "#!"+py, "$SDK", sdk).Replace(b[2])
+			if err := os.WriteFile(filepath.Join(dir, "rlx-backend-mine"), []byte(text), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		cmd := exec.Command("sh", "-ec", b[2])
+		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
+		out, err := cmd.CombinedOutput()
+		t.Logf("%s%s", b[2], out)
+		if err != nil || strings.Contains(string(out), "RLX5") {
+			t.Fatalf("%s%v", b[2], err)
+		}
+	}
+}

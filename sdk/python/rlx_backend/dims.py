@@ -11,6 +11,14 @@ Dim = Callable[[Sizes], int]
 _TOKEN = re.compile(r"\d+|[A-Za-z_][A-Za-z0-9_]*|[-+*/()]")
 
 
+def _quotient(of: Dim, by: int) -> Dim:
+    return lambda s: of(s) // by  # rounds down, also below zero
+
+
+def _times(a: Dim, b: Dim) -> Dim:
+    return lambda s: a(s) * b(s)
+
+
 class _Parser:
     def __init__(self, text: str) -> None:
         self.text, self.tokens, self.at = text, _TOKEN.findall(text), 0
@@ -40,10 +48,9 @@ class _Parser:
             op, left = self.next(), f
             if op == "/":
                 by = int(self.next())
-                f = lambda s, left=left, by=by: left(s) // by  # rounds down, also below zero
+                f = _quotient(left, by)
             else:
-                right = self.operand()
-                f = lambda s, left=left, right=right: left(s) * right(s)
+                f = _times(left, self.operand())
         return f
 
     def operand(self) -> Dim:

@@ -116,11 +116,11 @@ class Program:
         """Where every value lies for these sizes. It raises BadInput for sizes that the program does not take."""
         if set(syms) != set(self.syms):
             raise BadInput(f"{self.method}: sizes {sorted(syms)} are given; it has {sorted(self.syms)}")
-        for name, v in syms.items():
+        for name, size in syms.items():
             low, high = self.syms[name]
-            if not low <= v <= high:
-                raise BadInput(f"{self.method}: size {name} is {v}; allowed are {low} to {high}")
-        out = []
+            if not low <= size <= high:
+                raise BadInput(f"{self.method}: size {name} is {size}; allowed are {low} to {high}")
+        out: list[Value] = []
         for n in self.nodes:
             v = Value(n.space, n.offset, DTYPES.get(n.dtype, np.dtype("u1")), tuple(d(syms) for d in n.shape))
             if v.bytes > n.size and n.dtype:

@@ -64,7 +64,7 @@ def check_header(e: Executable, h: Any) -> list[Value]:
     return values
 
 
-class Run:
+class Execution:
     """One run. on_step and on_dump are called in the thread that runs it."""
 
     def __init__(self, e: Executable, h: Any, values: list[Value], states: Callable[[int], np.ndarray]) -> None:
@@ -109,7 +109,8 @@ class Run:
         e, nodes, began = self.e, self.e.program.nodes, time.perf_counter_ns()
         for _, _, offset, v, memory in self.feeds:
             e.io[v.offset : v.offset + v.bytes] = memory[offset : offset + v.bytes]
-        dumps, times, index = set(self.h.dump), [], {s: i for i, s in enumerate(e.program.steps)}
+        dumps, index = set(self.h.dump), {s: i for i, s in enumerate(e.program.steps)}
+        times: list[tuple[int, int, int]] = []
         with np.errstate(all="ignore"):
             for s in self.steps:
                 if self.cancelled.is_set():
@@ -118,7 +119,7 @@ class Run:
                 on_step(self.started)
                 node, start = nodes[s], time.perf_counter_ns()
                 try:
-                    results = [self.values[r].array(self.spaces) for r in node.results]
+                    results = [self.values[i].array(self.spaces) for i in node.results]
                     e.backend.kernels[node.op](node.attrs, *[self.values[i].array(self.spaces) for i in node.inputs], *results)
                 except RlxError as err:
                     raise self._at(err, s)
@@ -130,9 +131,9 @@ class Run:
                     for k, r in enumerate(results):
                         if r.dtype.kind == "f" and np.isnan(r).any():
                             raise self._at(FoundNaN("its result holds a NaN"), s, k)
-                for r, a in zip(node.results, results):
-                    if r in dumps:
-                        on_dump(r, a)
+                for value, a in zip(node.results, results):
+                    if value in dumps:
+                        on_dump(value, a)
         for _, _, offset, v, memory in self.keeps:
             memory[offset : offset + v.bytes] = v.array(self.spaces).reshape(-1).view(np.uint8)
         self.started = len(e.program.steps)

@@ -24,7 +24,7 @@ from .errors import BadInput, Cancelled, OutOfMemory, Panicked, Refused, RlxErro
 from .kernels import Backend
 from .program import Program
 from .region import Region, aligned, map_weights
-from .run import Executable, Run, check_header
+from .run import Executable, Execution, check_header
 
 COOKIE = ("RLX_BACKEND", "1f6d3a52c7e84b0e9d0b5a6f2c91e0d4")
 VERSION = 2
@@ -78,7 +78,7 @@ class _Service:
         self.states: dict[int, np.ndarray] = {}
         self.last = self.last_state = self.cancelled = 0
         self.lock, self.turn = threading.Lock(), threading.Lock()
-        self.current: Run | None = None
+        self.current: Execution | None = None
         self.direct = self.region is not None and "runs" in fds
         if self.direct:
             threading.Thread(target=self._serve_runs, args=(socket.socket(fileno=fds["runs"]),), daemon=True).start()
@@ -151,16 +151,16 @@ class _Service:
             raise Refused(f"there is no state {number}")
         return self.states[number]
 
-    def _begin(self, h: Any) -> Run:
+    def _begin(self, h: Any) -> Execution:
         """Makes a run of a header. The caller has the turn."""
         e = self._find(h.executable)
-        return Run(e, h, check_header(e, h), self._state)
+        return Execution(e, h, check_header(e, h), self._state)
 
     def _take_turn(self) -> None:
         if not self.turn.acquire(blocking=False):
             raise Refused("another run, or a call for a state, is going on")
 
-    def _execute(self, r: Run, on_step: Callable[[int], None], on_dump: Callable[[int, np.ndarray], None]) -> int:
+    def _execute(self, r: Execution, on_step: Callable[[int], None], on_dump: Callable[[int, np.ndarray], None]) -> int:
         with self.lock:
             if r.h.generation <= self.cancelled:
                 raise Cancelled("the run was cancelled")
@@ -172,6 +172,10 @@ class _Service:
         finally:
             with self.lock:
                 self.current = None
+
+    def _step(self, started: int) -> None:
+        if self.region:
+            self.region.step(started)
 
     def Run(self, requests: Iterator[Any], context: Any) -> Iterator[Any]:
         h = _first(requests, "header")
@@ -185,7 +189,7 @@ class _Service:
         finally:
             self.turn.release()
 
-    def _receive(self, r: Run, requests: Iterator[Any]) -> None:
+    def _receive(self, r: Execution, requests: Iterator[Any]) -> None:
         for i, node in enumerate(r.e.program.inputs):
             v, at = r.values[node], 0
             while i not in r.fed and at < v.bytes:
@@ -196,7 +200,7 @@ class _Service:
                 r.e.io[v.offset + at : v.offset + at + len(c.data)] = np.frombuffer(c.data, np.uint8)
                 at += len(c.data)
 
-    def _replies(self, r: Run) -> Iterator[Any]:
+    def _replies(self, r: Execution) -> Iterator[Any]:
         """The run's replies, which a thread makes that works while this one sends."""
         replies: queue.Queue[Any] = queue.Queue(maxsize=64)
 
@@ -208,7 +212,7 @@ class _Service:
 
         def work() -> None:
             try:
-                total = self._execute(r, self.region.step if self.region else lambda n: None, dump)
+                total = self._execute(r, self._step, dump)
                 replies.put(r.done(messages.Done, total))
             except BaseException as err:
                 replies.put(err)
@@ -255,7 +259,7 @@ class _Service:
                     self._take_turn()
                     try:
                         r = self._begin(messages.RunHeader.FromString(data))
-                        total = self._execute(r, self.region.step, lambda n, a: None)
+                        total = self._execute(r, self._step, lambda n, a: None)
                         result = messages.RunResult(done=r.done(messages.Done, total))
                     finally:
                         self.turn.release()

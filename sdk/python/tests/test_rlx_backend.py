@@ -8,7 +8,7 @@ import pytest
 from rlx_backend import Backend, BadInput, Device, Refused, Unsupported, dims, messages, msgpack
 from rlx_backend.program import Program
 from rlx_backend.rules import Rule
-from rlx_backend.run import Executable, Run, check_header
+from rlx_backend.run import Executable, Execution, check_header
 
 
 def pack(v):
@@ -85,16 +85,16 @@ def test_run():
     h = messages.RunHeader(executable=1, generation=1, syms={"N": 2}, inputs=[dict(offset=0, size=32)], outputs=[dict(offset=256, size=32)], dump=[1], profile=True)
     io[:32].view(np.float32)[:] = np.arange(8)
     seen = []
-    Run(e, h, check_header(e, h), lambda n: None).execute(lambda n: None, lambda n, a: seen.append((n, a.copy())))
+    Execution(e, h, check_header(e, h), lambda n: None).execute(lambda n: None, lambda n, a: seen.append((n, a.copy())))
     assert io[256:288].view(np.float32).tolist() == (-np.arange(8.0)).tolist() and seen[0][0] == 1 and len(e.times) == 1
     io[:4].view(np.float32)[:] = 1000
     with pytest.raises(Exception, match="ZeroDivisionError: too much") as err:
-        Run(e, h, check_header(e, h), lambda n: None).execute(lambda n: None, lambda n, a: None)
+        Execution(e, h, check_header(e, h), lambda n: None).execute(lambda n: None, lambda n, a: None)
     assert (err.value.code, err.value.step, err.value.op) == ("RLX5111", 1, "neg")
     io[:4].view(np.float32)[:] = np.nan
     h.check_nan = True
     with pytest.raises(Exception) as err:
-        Run(e, h, check_header(e, h), lambda n: None).execute(lambda n: None, lambda n, a: None)
+        Execution(e, h, check_header(e, h), lambda n: None).execute(lambda n: None, lambda n, a: None)
     assert (err.value.code, err.value.step) == ("RLX1003", 1)
     for spoil in (dict(generation=0), dict(dump=[9]), dict(unwanted=[3]), dict(inputs=[dict(offset=4, size=32)])):
         bad = messages.RunHeader()
