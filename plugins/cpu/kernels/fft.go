@@ -60,7 +60,7 @@ type fftPlan[T float32 | float64] struct {
 	a, b   *columnFFT[T] // of a short transform only a
 	roots  planes[T]     // between those of a and b, in blocks of columns
 
-	halves []T // roots for the halves of a real transform
+	halves planes[T] // roots for the halves of a real transform
 }
 
 const (
@@ -105,9 +105,10 @@ func newFFTPlan[T float32 | float64](f *fftRoutines[T], spec FFTSpec) *fftPlan[T
 			}
 			return re * spec.Scale / 2, im * spec.Scale / 2
 		}
-		for k := range h/2 + 1 {
+		t.halves = newPlanes[T](h/2 + 1)
+		for k := range t.halves.re {
 			re, im := w(k)
-			t.halves = append(t.halves, T(re), T(im))
+			t.halves.re[k], t.halves.im[k] = T(re), T(im)
 		}
 	}
 	t.m = t.n
@@ -229,7 +230,7 @@ func (t *fftPlan[T]) convolution() {
 
 // bytes is the size of the tables.
 func (t *fftPlan[T]) bytes() int64 {
-	n := t.a.size() + len(t.halves) + 2*(len(t.chirp.re)+len(t.filter.re)+len(t.out.re)+len(t.roots.re))
+	n := t.a.size() + 2*(len(t.halves.re)+len(t.chirp.re)+len(t.filter.re)+len(t.out.re)+len(t.roots.re))
 	if t.b != nil {
 		n += t.b.size()
 	}

@@ -72,6 +72,12 @@ func fftMultiplyAVX2(dre *float32, dim *float32, are *float32, aim *float32, bre
 //go:noescape
 func fftSplitAVX2(xkre *float32, xkim *float32, xhre *float32, xhim *float32, zkre *float32, zkim *float32, zhre *float32, zhim *float32, wr float32, wi float32, scale float32)
 
+// fftHalvesAVX2 is split of fftRoutines for blocks*lanes numbers k in ascending order. The addresses of numbers h are those of the last
+// vector; blocks > 0.
+//
+//go:noescape
+func fftHalvesAVX2(xkre *float32, xkim *float32, xhre *float32, xhim *float32, zkre *float32, zkim *float32, zhre *float32, zhim *float32, wr *float32, wi *float32, scale float32, blocks int)
+
 // fftPass2AVX512 is a pass of radix 2 over count runs of run bytes, a vector or more; a last vector that is not full begins
 // before the end of the one ahead of it. The next run of src is srcNext bytes past the last vector of a run.
 //
@@ -141,3 +147,9 @@ func fftMultiplyAVX512(dre *float32, dim *float32, are *float32, aim *float32, b
 //
 //go:noescape
 func fftSplitAVX512(xkre *float32, xkim *float32, xhre *float32, xhim *float32, zkre *float32, zkim *float32, zhre *float32, zhim *float32, wr float32, wi float32, scale float32)
+
+// fftHalvesAVX512 is split of fftRoutines for blocks*lanes numbers k in ascending order. The addresses of numbers h are those of the last
+// vector; blocks > 0.
+//
+//go:noescape
+func fftHalvesAVX512(xkre *float32, xkim *float32, xhre *float32, xhim *float32, zkre *float32, zkim *float32, zhre *float32, zhim *float32, wr *float32, wi *float32, scale float32, blocks int)

@@ -1460,6 +1460,69 @@ TEXT ·fftSplitAVX2(SB), NOSPLIT, $0-76
 	VZEROUPPER
 	RET
 
+// func fftHalvesAVX2(xkre *float32, xkim *float32, xhre *float32, xhim *float32, zkre *float32, zkim *float32, zhre *float32, zhim *float32, wr *float32, wi *float32, scale float32, blocks int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·fftHalvesAVX2(SB), NOSPLIT, $0-96
+	MOVQ         xkre+0(FP), AX
+	MOVQ         xkim+8(FP), CX
+	MOVQ         xhre+16(FP), DX
+	MOVQ         xhim+24(FP), BX
+	MOVQ         zkre+32(FP), SI
+	MOVQ         zkim+40(FP), DI
+	MOVQ         zhre+48(FP), R8
+	MOVQ         zhim+56(FP), R9
+	MOVQ         wr+64(FP), R10
+	MOVQ         wi+72(FP), R11
+	MOVQ         blocks+88(FP), R12
+	XORQ         R13, R13
+	XORQ         R14, R14
+	VMOVUPS      halvesReversedAVX2<>+0(SB), Y0
+	VBROADCASTSS scale+80(FP), Y1
+
+loop:
+	VMOVUPS     (SI)(R13*1), Y2
+	VMOVUPS     (DI)(R13*1), Y3
+	VPERMPS     (R8)(R14*1), Y0, Y4
+	VPERMPS     (R9)(R14*1), Y0, Y5
+	VADDPS      Y4, Y2, Y6
+	VSUBPS      Y5, Y3, Y7
+	VADDPS      Y5, Y3, Y3
+	VSUBPS      Y2, Y4, Y2
+	VMULPS      Y1, Y6, Y6
+	VMULPS      Y1, Y7, Y7
+	VMOVUPS     (R10)(R13*1), Y8
+	VMOVUPS     (R11)(R13*1), Y5
+	VMULPS      Y5, Y2, Y4
+	VMULPS      Y5, Y3, Y5
+	VFMSUB231PS Y8, Y3, Y4
+	VFMADD231PS Y8, Y2, Y5
+	VSUBPS      Y4, Y6, Y2
+	VSUBPS      Y7, Y5, Y3
+	VPERMPS     Y2, Y0, Y2
+	VMOVUPS     Y2, (DX)(R14*1)
+	VPERMPS     Y3, Y0, Y3
+	VMOVUPS     Y3, (BX)(R14*1)
+	VADDPS      Y4, Y6, Y6
+	VADDPS      Y5, Y7, Y7
+	VMOVUPS     Y6, (AX)(R13*1)
+	VMOVUPS     Y7, (CX)(R13*1)
+	ADDQ        $0x20, R13
+	SUBQ        $0x20, R14
+	DECQ        R12
+	JNE         loop
+	VZEROUPPER
+	RET
+
+DATA halvesReversedAVX2<>+0(SB)/4, $0x00000007
+DATA halvesReversedAVX2<>+4(SB)/4, $0x00000006
+DATA halvesReversedAVX2<>+8(SB)/4, $0x00000005
+DATA halvesReversedAVX2<>+12(SB)/4, $0x00000004
+DATA halvesReversedAVX2<>+16(SB)/4, $0x00000003
+DATA halvesReversedAVX2<>+20(SB)/4, $0x00000002
+DATA halvesReversedAVX2<>+24(SB)/4, $0x00000001
+DATA halvesReversedAVX2<>+28(SB)/4, $0x00000000
+GLOBL halvesReversedAVX2<>(SB), RODATA|NOPTR, $32
+
 // func fftPass2AVX512(dre *float32, dim *float32, sre *float32, sim *float32, tw *float32, count int, run int, srcStride int, srcNext int, dstStride int, dstNext int)
 // Requires: AVX, AVX512F, CMOV
 TEXT ·fftPass2AVX512(SB), NOSPLIT, $8-88
@@ -2519,3 +2582,74 @@ TEXT ·fftSplitAVX512(SB), NOSPLIT, $0-76
 	VMOVUPS      Z5, (AX)
 	VZEROUPPER
 	RET
+
+// func fftHalvesAVX512(xkre *float32, xkim *float32, xhre *float32, xhim *float32, zkre *float32, zkim *float32, zhre *float32, zhim *float32, wr *float32, wi *float32, scale float32, blocks int)
+// Requires: AVX, AVX512F
+TEXT ·fftHalvesAVX512(SB), NOSPLIT, $0-96
+	MOVQ         xkre+0(FP), AX
+	MOVQ         xkim+8(FP), CX
+	MOVQ         xhre+16(FP), DX
+	MOVQ         xhim+24(FP), BX
+	MOVQ         zkre+32(FP), SI
+	MOVQ         zkim+40(FP), DI
+	MOVQ         zhre+48(FP), R8
+	MOVQ         zhim+56(FP), R9
+	MOVQ         wr+64(FP), R10
+	MOVQ         wi+72(FP), R11
+	MOVQ         blocks+88(FP), R12
+	XORQ         R13, R13
+	XORQ         R14, R14
+	VMOVUPS      halvesReversedAVX512<>+0(SB), Z0
+	VBROADCASTSS scale+80(FP), Z1
+
+loop:
+	VMOVUPS     (SI)(R13*1), Z2
+	VMOVUPS     (DI)(R13*1), Z3
+	VPERMPS     (R8)(R14*1), Z0, Z4
+	VPERMPS     (R9)(R14*1), Z0, Z5
+	VADDPS      Z4, Z2, Z6
+	VSUBPS      Z5, Z3, Z7
+	VADDPS      Z5, Z3, Z3
+	VSUBPS      Z2, Z4, Z2
+	VMULPS      Z1, Z6, Z6
+	VMULPS      Z1, Z7, Z7
+	VMOVUPS     (R10)(R13*1), Z8
+	VMOVUPS     (R11)(R13*1), Z5
+	VMULPS      Z5, Z2, Z4
+	VMULPS      Z5, Z3, Z5
+	VFMSUB231PS Z8, Z3, Z4
+	VFMADD231PS Z8, Z2, Z5
+	VSUBPS      Z4, Z6, Z2
+	VSUBPS      Z7, Z5, Z3
+	VPERMPS     Z2, Z0, Z2
+	VMOVUPS     Z2, (DX)(R14*1)
+	VPERMPS     Z3, Z0, Z3
+	VMOVUPS     Z3, (BX)(R14*1)
+	VADDPS      Z4, Z6, Z6
+	VADDPS      Z5, Z7, Z7
+	VMOVUPS     Z6, (AX)(R13*1)
+	VMOVUPS     Z7, (CX)(R13*1)
+	ADDQ        $0x40, R13
+	SUBQ        $0x40, R14
+	DECQ        R12
+	JNE         loop
+	VZEROUPPER
+	RET
+
+DATA halvesReversedAVX512<>+0(SB)/4, $0x0000000f
+DATA halvesReversedAVX512<>+4(SB)/4, $0x0000000e
+DATA halvesReversedAVX512<>+8(SB)/4, $0x0000000d
+DATA halvesReversedAVX512<>+12(SB)/4, $0x0000000c
+DATA halvesReversedAVX512<>+16(SB)/4, $0x0000000b
+DATA halvesReversedAVX512<>+20(SB)/4, $0x0000000a
+DATA halvesReversedAVX512<>+24(SB)/4, $0x00000009
+DATA halvesReversedAVX512<>+28(SB)/4, $0x00000008
+DATA halvesReversedAVX512<>+32(SB)/4, $0x00000007
+DATA halvesReversedAVX512<>+36(SB)/4, $0x00000006
+DATA halvesReversedAVX512<>+40(SB)/4, $0x00000005
+DATA halvesReversedAVX512<>+44(SB)/4, $0x00000004
+DATA halvesReversedAVX512<>+48(SB)/4, $0x00000003
+DATA halvesReversedAVX512<>+52(SB)/4, $0x00000002
+DATA halvesReversedAVX512<>+56(SB)/4, $0x00000001
+DATA halvesReversedAVX512<>+60(SB)/4, $0x00000000
+GLOBL halvesReversedAVX512<>(SB), RODATA|NOPTR, $64

@@ -33,6 +33,12 @@ type fftRoutines[T float32 | float64] struct {
 	//
 	// over runs of n. Where xk is xh, that is x_k. The factor 1/2 is w's, and scale's.
 	split func(xk, xh, zk, zh planes[T], n int, wr, wi, scale T)
+	// halves is split of numbers k to k+n-1 of h, none of which is 0 or a counterpart of another, with roots w of their own. It does as many
+	// as are whole vectors and returns how many; nil: none.
+	halves func(x, z planes[T], h, k, n int, w planes[T], scale T) int
+	// evens is dst[i] = src[2i], and zip is dst[2i] = a[i], dst[2i+1] = b[i]; nil: loops.
+	evens func(dst, src []T)
+	zip   func(dst, a, b []T)
 }
 
 type passShape struct{ count, run, srcStep, srcStride, dstStep, dstStride int }

@@ -88,6 +88,8 @@ func (r *fftRow[T]) items(step int) int {
 	t := r.t
 	n := t.n
 	switch r.list()[step] {
+	case stepReal, stepToReal:
+		n = r.numbers(step)
 	case stepFirst, stepFirstOfX, stepBackFirst:
 		count, _ := t.blocks(t.b.n, t.a.n)
 		return count
@@ -98,6 +100,14 @@ func (r *fftRow[T]) items(step int) int {
 		n = t.m
 	}
 	return (n + numbersPerItem - 1) / numbersPerItem
+}
+
+// numbers is how many numbers stepReal or stepToReal cuts into blocks: where it makes two at a time, those of which it makes the others.
+func (r *fftRow[T]) numbers(step int) int {
+	if r.t.halved() && (r.list()[step] == stepReal) == r.t.backward() {
+		return r.t.n/2 + 1
+	}
+	return r.t.n
 }
 
 // do does items [lo, hi) of a step.
@@ -132,9 +142,9 @@ func (r *fftRow[T]) do(step, lo, hi int, s *scratch) {
 		to = min(to, t.n)
 		f.multiply(r.out.from(from), r.x.from(from), t.out.from(from), to-from)
 	case stepReal:
-		r.fromReal(from, min(to, t.n))
+		r.fromReal(from, min(to, r.numbers(step)))
 	case stepToReal:
-		r.toReal(from, min(to, t.n))
+		r.toReal(from, min(to, r.numbers(step)))
 	}
 }
 
@@ -178,6 +188,11 @@ func (r *fftRow[T]) fromReal(lo, hi int) {
 	case t.Kind == FFTReal && t.halved():
 		pairs := src[2*lo : 2*hi]
 		re, im := z.re[lo:hi], z.im[lo:hi]
+		if t.f.evens != nil {
+			t.f.evens(re, pairs)
+			t.f.evens(im, pairs[1:])
+			return
+		}
 		for i := range re {
 			re[i], im[i] = pairs[2*i], pairs[2*i+1]
 		}
@@ -185,19 +200,11 @@ func (r *fftRow[T]) fromReal(lo, hi int) {
 		copy(z.re[lo:hi], src[lo:hi])
 		clear(z.im[lo:hi])
 	case t.halved():
-		for k := lo; k < hi; k++ {
-			// The parts of numbers 0 and n are real.
-			h := t.n - k
-			x := [4]T{src[k], src[bins+k], src[h], src[bins+h]}
-			if k == 0 {
-				x[1], x[3] = 0, 0
-			}
-			w, sign := k, T(1)
-			if h < k { // of number h, whose part of the sum has the other sign
-				w, sign = h, -1
-			}
-			z.re[k], z.im[k] = halfOf(x, t.halves[2*w], t.halves[2*w+1], T(t.Scale), sign)
+		x := planes[T]{src[:bins], src[bins:]}
+		if lo == 0 { // the parts of numbers 0 and n are real
+			z.re[0], z.im[0] = halfOf([4]T{x.re[0], 0, x.re[t.n], 0}, t.halves.re[0], t.halves.im[0], T(t.Scale))
 		}
+		r.halve(z, x, lo, hi, T(t.Scale))
 	default:
 		for k := lo; k < hi; k++ {
 			if k < bins {
@@ -212,10 +219,30 @@ func (r *fftRow[T]) fromReal(lo, hi int) {
 	}
 }
 
-// halfOf is number k as split gives it: of x = z_k, z_{h-k} and w_k. For k past the middle w is w_{h-k} and sign -1: w_k = -w_{h-k}*.
-func halfOf[T float32 | float64](x [4]T, wr, wi, scale, sign T) (re, im T) {
+// halve makes numbers [lo, hi) but number 0, and their counterparts.
+func (r *fftRow[T]) halve(x, z planes[T], lo, hi int, scale T) {
+	t := r.t
+	for ; lo < hi-numbersPerItem; lo += numbersPerItem { // one by one, so that the same numbers are in vectors for any number of threads
+		r.halve(x, z, lo, lo+numbersPerItem, scale)
+	}
+	k, end := max(lo, 1), min(hi, (t.n+1)/2)
+	if t.f.halves != nil && k < end {
+		k += t.f.halves(x, z, t.n, k, end-k, t.halves, scale)
+	}
+	for ; k < end; k++ {
+		h := t.n - k
+		p, q := [4]T{z.re[k], z.im[k], z.re[h], z.im[h]}, [4]T{z.re[h], z.im[h], z.re[k], z.im[k]}
+		x.re[k], x.im[k] = halfOf(p, t.halves.re[k], t.halves.im[k], scale)
+		x.re[h], x.im[h] = halfOf(q, -t.halves.re[k], t.halves.im[k], scale) // w_h = -w_k*
+	}
+	if k = t.n / 2; t.n%2 == 0 && k >= max(lo, 1) && k < hi {
+		x.re[k], x.im[k] = halfOf([4]T{z.re[k], z.im[k], z.re[k], z.im[k]}, t.halves.re[k], t.halves.im[k], scale)
+	}
+}
+
+// halfOf is number k as split gives it: of x = z_k, z_{h-k} and w_k.
+func halfOf[T float32 | float64](x [4]T, wr, wi, scale T) (re, im T) {
 	er, ei, or, oi := (x[0]+x[2])*scale, (x[1]-x[3])*scale, x[1]+x[3], x[2]-x[0]
-	wr *= sign
 	return er + or*wr - oi*wi, ei + or*wi + oi*wr
 }
 
@@ -228,17 +255,11 @@ func (r *fftRow[T]) toReal(lo, hi int) {
 	bins := t.N/2 + 1
 	switch {
 	case t.Kind == FFTReal && t.halved():
-		for k := lo; k < hi; k++ {
-			h := (t.n - k) % t.n
-			w, sign := k, T(1)
-			if t.n-k < k {
-				w, sign = t.n-k, -1
-			}
-			dst[k], dst[bins+k] = halfOf([4]T{z.re[k], z.im[k], z.re[h], z.im[h]}, t.halves[2*w], t.halves[2*w+1], T(t.Scale)/2, sign)
-		}
 		if lo == 0 {
+			dst[0], dst[bins] = (z.re[0]+z.im[0])*T(t.Scale), 0
 			dst[t.n], dst[bins+t.n] = (z.re[0]-z.im[0])*T(t.Scale), 0
 		}
+		r.halve(planes[T]{dst[:bins], dst[bins:]}, z, lo, hi, T(t.Scale)/2)
 	case t.Kind == FFTReal:
 		if hi = min(hi, bins); lo < hi {
 			copy(dst[lo:hi], z.re[lo:hi])
@@ -247,6 +268,10 @@ func (r *fftRow[T]) toReal(lo, hi int) {
 	case t.halved():
 		pairs := dst[2*lo : 2*hi]
 		re, im := z.re[lo:hi], z.im[lo:hi]
+		if t.f.zip != nil {
+			t.f.zip(pairs, re, im)
+			return
+		}
 		for i := range re {
 			pairs[2*i], pairs[2*i+1] = re[i], im[i]
 		}

@@ -154,7 +154,7 @@ func (t *fftPlan[T]) halfStep(xk, xh, zk, zh planes[T], n, k int) {
 	if t.Kind == FFTReal {
 		scale /= 2
 	}
-	t.f.split(xk, xh, zk, zh, n, t.halves[2*k], t.halves[2*k+1], scale)
+	t.f.split(xk, xh, zk, zh, n, t.halves.re[k], t.halves.im[k], scale)
 }
 
 // mirror makes all N numbers of the first N/2+1: the others are their conjugates.

@@ -3,11 +3,12 @@ package kernels
 type (
 	fftPassAsm     = func(dre, dim, sre, sim, tw *float32, count, run, srcStride, srcNext, dstStride, dstNext int)
 	fftMultiplyAsm = func(dre, dim, are, aim, bre, bim *float32, blocks int)
+	fftHalvesAsm   = func(xkre, xkim, xhre, xhim, zkre, zkim, zhre, zhim, wr, wi *float32, scale float32, blocks int)
 	fftSplitAsm    = func(xkre, xkim, xhre, xhim, zkre, zkim, zhre, zhim *float32, wr, wi, scale float32)
 )
 
 // setFFT gives a set its loops of transforms: by radix, with roots and without.
-func (s *isa) setFFT(pass, plain [8]fftPassAsm, multiply fftMultiplyAsm, split fftSplitAsm) *isa {
+func (s *isa) setFFT(pass, plain [8]fftPassAsm, multiply fftMultiplyAsm, split fftSplitAsm, halves fftHalvesAsm) *isa {
 	inGo := fftRoutinesInGo[float32]()
 	f := &fftRoutines[float32]{lanes: s.lanes, scale: inGo.scale}
 	f.pass = func(r int, dst, src planes[float32], tw []float32, c passShape) {
@@ -43,6 +44,21 @@ func (s *isa) setFFT(pass, plain [8]fftPassAsm, multiply fftMultiplyAsm, split f
 		}
 		split(&xk.re[0], &xk.im[0], &xh.re[0], &xh.im[0], &zk.re[0], &zk.im[0], &zh.re[0], &zh.im[0], wr, wi, scale)
 	}
+	f.halves = func(x, z planes[float32], h, k, n int, w planes[float32], scale float32) int {
+		blocks := n / s.lanes
+		if blocks == 0 {
+			return 0
+		}
+		n, last := blocks*s.lanes, h-k-s.lanes+1 // the counterparts of the first vector
+		for _, p := range [...]planes[float32]{x, z} {
+			_, _, _, _ = p.re[h-k], p.im[h-k], p.re[k+n-1], p.im[k+n-1]
+		}
+		_, _ = w.re[k+n-1], w.im[k+n-1]
+		halves(&x.re[k], &x.im[k], &x.re[last], &x.im[last], &z.re[k], &z.im[k], &z.re[last], &z.im[last], &w.re[k], &w.im[k], scale, blocks)
+		return n
+	}
+	f.evens = func(dst, src []float32) { s.evens(dst, src) }
+	f.zip = func(dst, a, b []float32) { s.zip(dst, a, b) }
 	// Where rows or columns do not fill vectors, the last ones begin before the end of those ahead of them.
 	f.transpose = func(dst []float32, ldd int, src []float32, lds int, rows, cols int) {
 		for i := 0; i < rows; i += s.lanes {

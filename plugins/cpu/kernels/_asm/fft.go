@@ -18,6 +18,7 @@ func genFFT(v vec) {
 	}
 	fftMultiply(v)
 	fftSplit(v)
+	fftHalves(v)
 }
 
 // complexReg is a vector of complex numbers.
@@ -289,6 +290,68 @@ func fftSplit(v vec) {
 	VADDPS(ti, ei, ei)
 	store("xkre", er)
 	store("xkim", ei)
+	VZEROUPPER()
+	RET()
+}
+
+// fftHalves is fftSplit for numbers k that follow each other, with roots of their own: their counterparts come in reverse.
+func fftHalves(v vec) {
+	name := "fftHalves" + v.name
+	TEXT(name, NOSPLIT, "func(xkre *float32, xkim *float32, xhre *float32, xhim *float32, zkre *float32, zkim *float32, zhre *float32, zhim *float32, wr *float32, wi *float32, scale float32, blocks int)")
+	Doc(name+" is split of fftRoutines for blocks*lanes numbers k in ascending order. The addresses of numbers h are those of the last",
+		"vector; blocks > 0.")
+	Pragma("noescape")
+	p := map[string]Register{}
+	for _, n := range []string{"xkre", "xkim", "xhre", "xhim", "zkre", "zkim", "zhre", "zhim", "wr", "wi"} {
+		p[n] = Load(Param(n), GP64())
+	}
+	n, up, down := Load(Param("blocks"), GP64()), GP64(), GP64()
+	XORQ(up, up)
+	XORQ(down, down)
+	last := make([]uint32, v.lanes)
+	for i := range last {
+		last[i] = uint32(v.lanes - 1 - i)
+	}
+	order, scale := v.load(numbers("halvesReversed"+v.name, last)), v.broadcast("scale")
+	Label("loop")
+	load := func(name string) VecVirtual {
+		r := v.reg()
+		VMOVUPS(Mem{Base: p[name], Index: up, Scale: 1}, r)
+		return r
+	}
+	reversed := func(name string) VecVirtual {
+		r := v.reg()
+		VPERMPS(Mem{Base: p[name], Index: down, Scale: 1}, order, r)
+		return r
+	}
+	ar, ai, br, bi := load("zkre"), load("zkim"), reversed("zhre"), reversed("zhim")
+	er, ei, or, oi := v.reg(), v.reg(), v.reg(), v.reg()
+	VADDPS(br, ar, er)
+	VSUBPS(bi, ai, ei)
+	VADDPS(bi, ai, or)
+	VSUBPS(ar, br, oi)
+	VMULPS(scale, er, er)
+	VMULPS(scale, ei, ei)
+	wr, wi := load("wr"), load("wi")
+	tr, ti := v.reg(), v.reg()
+	VMULPS(wi, oi, tr)
+	VMULPS(wi, or, ti)
+	VFMSUB231PS(wr, or, tr)
+	VFMADD231PS(wr, oi, ti)
+	VSUBPS(tr, er, ar)
+	VSUBPS(ei, ti, ai)
+	VPERMPS(ar, order, ar)
+	VMOVUPS(ar, Mem{Base: p["xhre"], Index: down, Scale: 1})
+	VPERMPS(ai, order, ai)
+	VMOVUPS(ai, Mem{Base: p["xhim"], Index: down, Scale: 1})
+	VADDPS(tr, er, er)
+	VADDPS(ti, ei, ei)
+	VMOVUPS(er, Mem{Base: p["xkre"], Index: up, Scale: 1})
+	VMOVUPS(ei, Mem{Base: p["xkim"], Index: up, Scale: 1})
+	ADDQ(Imm(uint64(v.bytes())), up)
+	SUBQ(Imm(uint64(v.bytes())), down)
+	DECQ(n)
+	JNE(LabelRef("loop"))
 	VZEROUPPER()
 	RET()
 }
