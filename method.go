@@ -154,6 +154,21 @@ func (s *Schedule) FLOPs(sizes map[string]int64) (n int64, err error) {
 	return n, nil
 }
 
+// Activations is what products with packed weights do with the other operand: "f32" takes it as it is, "q8" rounds it to 8 bits, as
+// rlxc's --activations says. It is both names where they differ, and empty without such products.
+func (s *Schedule) Activations() string {
+	var names []string
+	for _, n := range s.prog.Graph.Nodes {
+		for _, a := range n.Op.Attrs(n.Attrs) {
+			if name, ok := a.Value.(string); ok && a.Name == "activations" && !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return strings.Join(names, ", ")
+}
+
 // Reads is a lower bound of the bytes of weights and of states that one run reads for some outputs, at sizes within the method's
 // ranges. A step that picks rows of a weight reads these rows; of a state all of it counts. The error matches ErrInput if the sizes are
 // invalid.

@@ -84,6 +84,7 @@ type runtimeFacts struct {
 	Device         string        `json:"device"`
 	Threads        string        `json:"threads"` // as given with --threads
 	Precision      string        `json:"precision"`
+	Activations    string        `json:"activations,omitempty"` // of products with packed weights
 	Method         string        `json:"method"`
 	Target         string        `json:"target"`
 	Kernels        kernelSummary `json:"kernels"`
@@ -97,18 +98,22 @@ type runtimeFacts struct {
 
 func (s *session) runtimeFacts(method string, f *benchFlags, first time.Time) runtimeFacts {
 	l := s.loaded(method)
-	return runtimeFacts{Device: deviceName(s.backend.Name, s.host.Device()), Threads: f.host.threads, Precision: s.host.Precision(), Method: method, Target: l.Target,
+	return runtimeFacts{Device: deviceName(s.backend.Name, s.host.Device()), Threads: f.host.threads, Precision: s.host.Precision(), Activations: l.Activations(), Method: method, Target: l.Target,
 		Kernels: kernelsOf(l), LoadMS: ms(first.Sub(cli.Started())), ArenaBytes: l.Arena, WeightsBytes: s.model.Facts().Weights, KernelBytes: l.Memory,
 		BackendPeakRSS: s.host.PeakMemory(), HostPeakRSS: rpc.OwnPeakRSS()}
 }
 
 // table is the facts with rows about what was measured in the midst.
 func (r *runtimeFacts) table(sizes string, measured ...[]string) [][]string {
+	precision := r.Precision
+	if r.Activations != "" {
+		precision += "; activations " + r.Activations + " with packed weights"
+	}
 	return slices.Concat([][]string{
 		{"method", r.Method + " (" + r.Target + ")" + sizes},
 		{"device", r.Device},
 		{"threads", r.Threads},
-		{"precision", r.Precision},
+		{"precision", precision},
 		{"kernels", r.Kernels.String()},
 		{"load", fmt.Sprintf("%.1f ms from process start to the first dispatch", r.LoadMS)},
 	}, measured, [][]string{

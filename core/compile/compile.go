@@ -31,6 +31,8 @@ type Options struct {
 	Dump func(method, target, phase string, g *ir.Graph)
 	// StopAfter is the name of the last pass to run; empty means all.
 	StopAfter string
+	// Activations is what products with packed weights do with theirs: op.ActivationsF32, or empty, or op.ActivationsQ8.
+	Activations string
 }
 
 // Weight is a tensor that programs read.
@@ -82,7 +84,7 @@ func Compile(ctx context.Context, methods []*ir.Graph, o Options) (*Result, erro
 		}
 		var shared pass.Shared
 		for _, t := range o.Targets {
-			po := pass.Options{Params: o.Params, StopAfter: o.StopAfter, Shared: &shared, Stop: stop}
+			po := pass.Options{Params: o.Params, StopAfter: o.StopAfter, Activations: o.Activations, Shared: &shared, Stop: stop}
 			if o.Dump != nil {
 				po.Dump = func(phase string, at *ir.Graph) { o.Dump(g.Name, t.Name, phase, at) }
 			}

@@ -32,6 +32,8 @@ type Options struct {
 	Verify    bool                           // verify the graph after each pass
 	Stop      func() error                   // called before each pass; an error ends Run; may be nil
 	Shared    *Shared                        // keeps results that are the same for the next target of the graph; may be nil
+
+	Activations string // op.ActivationsQ8: products with packed weights round their activations, where the target runs that
 }
 
 // Site is a node at which a rule fired, or at which it matched and did not fire, with the reason.
@@ -104,6 +106,8 @@ type context struct {
 	params Params
 	report *Report
 	index  paramIndex
+
+	activations string // of Options
 }
 
 // count adds one to the op's entry.

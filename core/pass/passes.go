@@ -35,6 +35,7 @@ var passes = []Pass{
 	{"split-linear", true, splitLinear},
 	{"fold", false, fold},
 	{"cse", false, cse},
+	{"round-activations", true, roundActivations},
 	{"fuse-matmul", true, fuseMatMul},
 	{"fuse-norm", true, fuseNorm},
 	{"legalize", true, legalize},
@@ -62,6 +63,7 @@ var order = []struct{ first, then, why string }{
 	{"fuse-grid-attention", "split-linear", "packed q, k and v are what grid_attention takes"},
 	{"absorb-windows", "fuse-matmul", "the linear layer moves before the windows; a fused one is not recognised"},
 	{"absorb-transposes", "fuse-matmul", "fused_matmul takes over trans_a and trans_b"},
+	{"lower", "round-activations", "blocks make the products"},
 	{"fuse-matmul", "fuse-norm", "a residual is free in a matmul and not in a norm"},
 	{"fuse-matmul", "fuse-elementwise", "bias and activation belong to the matmul, not to a region"},
 	{"fuse-norm", "fuse-elementwise", "the sum belongs to the norm"},
@@ -144,7 +146,7 @@ func run(g *ir.Graph, t *target.Description, o Options, list []Pass) (*ir.Graph,
 				return nil, nil, err
 			}
 		}
-		c := &context{pass: p.Name, target: t, asks: p.Asks, params: o.Params, report: r}
+		c := &context{pass: p.Name, target: t, asks: p.Asks, params: o.Params, report: r, activations: o.Activations}
 		next, err := p.run(c, g)
 		if err == nil && o.Verify {
 			err = next.Verify()

@@ -17,22 +17,23 @@ var (
 			g := kernels.GemmArgs{M: rows, N: n, K: x[len(x)-1], A: f32(c.in[0]), B: weights(c.in[1]), TransB: true, C: f32(c.out), Precision: c.forRows(rows)}
 			g.LDA, g.LDB, g.LDC = g.K, g.K, g.N
 			if rounds {
-				kept.Round(c.pool, &g)
+				kept.Multiply(c.pool, &g)
+			} else {
+				kernels.Gemm(c.pool, &g)
 			}
-			kernels.Gemm(c.pool, &g)
 			return nil
 		}
 	}})
 	_ = register(kernel{op: "dequant_grouped_matmul", takes: "(f32, any, i32|i64|u32)", scratch: dequantScratch, prepare: func(n *ir.Node) func(*call) error {
 		kept, rounds := &kernels.PackedProduct{}, n.Attrs.(op.DequantGroupedMatMulAttrs).Activations == op.ActivationsQ8
 		group := &kernels.Grouped{}
+		if rounds {
+			group.Multiply = kept.Multiply
+		}
 		return func(c *call) error {
 			x, w := c.in[0], c.in[1]
 			g := kernels.GemmArgs{M: x.Shape[0], N: w.Shape[1], K: x.Shape[1], A: f32(x), B: weights(w), TransB: true, C: f32(c.out), Precision: c.forRows(x.Shape[0])}
 			g.LDA, g.LDB, g.LDC = g.K, g.K, g.N
-			if rounds {
-				kept.Round(c.pool, &g)
-			}
 			return groupedMatMul(c, group, g, w.Shape[0], c.in[2])
 		}
 	}})

@@ -92,6 +92,10 @@
 #define TDPBSUD(sum, a, b) \
 	BYTE $0xc4; BYTE $0xe2; BYTE $(0x7a-b*8); BYTE $0x5e; BYTE $(0xc0+sum*8+a)
 
+// TDPBSSD sum, a, b is sum += a·b for signed bytes: VEX.128.F2.0F38.W0 5E 11:rrr:bbb
+#define TDPBSSD(sum, a, b) \
+	BYTE $0xc4; BYTE $0xe2; BYTE $(0x7b-b*8); BYTE $0x5e; BYTE $(0xc0+sum*8+a)
+
 // What the instructions of AVX512_BF16 share: prefix 2 is F3, 3 is F2; the bits of EVEX that extend registers are inverted.
 #define EVEX_512(prefix, opcode, dst, a, b) \
 	BYTE $0x62; BYTE $(0xf2-((dst>>3)&1)*0x80-((b>>4)&1)*0x40-((b>>3)&1)*0x20-(dst>>4)*0x10); \

@@ -6,6 +6,8 @@ import "github.com/rlx-go/rlx/core/diag"
 type Grouped struct {
 	order, end []int     // rows by group; where each group ends in order
 	a, c       []float32 // rows of a group, and their products
+
+	Multiply func(p *Pool, g *GemmArgs) // the product of a group; nil is Gemm
 }
 
 // GroupedScratch is what Grouped keeps for up to m rows and the given groups.
@@ -20,6 +22,10 @@ func GroupedMatMul[I Index](x *Grouped, p *Pool, g GemmArgs, groups int, index [
 		return err
 	}
 	b, rows, c := g.B, g.A, g.C
+	multiply := x.Multiply
+	if multiply == nil {
+		multiply = Gemm
+	}
 	from := 0
 	for e := range groups {
 		order := x.order[from:x.end[e]]
@@ -31,7 +37,7 @@ func GroupedMatMul[I Index](x *Grouped, p *Pool, g GemmArgs, groups int, index [
 		first := order[0]
 		if order[len(order)-1]-first == len(order)-1 { // they are together already
 			g.A, g.C = rows[first*g.K:], c[first*g.N:]
-			Gemm(p, &g)
+			multiply(p, &g)
 			continue
 		}
 		x.a, x.c = grown(x.a, len(order)*g.K), grown(x.c, len(order)*g.N)
@@ -39,7 +45,7 @@ func GroupedMatMul[I Index](x *Grouped, p *Pool, g GemmArgs, groups int, index [
 		for i, m := range order {
 			copy(g.A[i*g.K:(i+1)*g.K], rows[m*g.K:])
 		}
-		Gemm(p, &g)
+		multiply(p, &g)
 		for i, m := range order {
 			copy(c[m*g.N:(m+1)*g.N], g.C[i*g.N:])
 		}

@@ -96,6 +96,13 @@ type isa struct {
 
 	packed map[dtype.DType]packedRoutines // of packed weights; loops in Go decode the other types
 
+	// Products of rounded activations, see packed_integers.go. roundRow is quant.RoundActivations of whole groups, with the sums of each 16
+	// elements of q. nil: rounded activations are multiplied as floats.
+	integerFormats   map[dtype.DType]integerFormat
+	roundRow         func(q []int8, scale, sums, x []float32)
+	multiplyIntegers func(r *groupProduct)
+	dotBytes         map[dtype.DType]byteDot // products with one row, of blocks as they are stored
+
 	// bfloat16: round rounds to its values, stored as floats. pair packs rows 2i and 2i+1 of a panel [2n, width] as pairs, the even row in
 	// the low half, in the order that the products of the set expect; it reads and writes whole vectors. nil where there are
 	// neither pairs nor tiles.

@@ -104,20 +104,46 @@ func (w Weights) decode(s *isa, dst []float32, i int) {
 	}
 }
 
-// PackedProduct is a product of rows and packed weights. It keeps memory from call to call.
+// PackedProduct is a product of packed weights and rows that are rounded to 8 bits (see quant.RoundActivations). It keeps memory from call to call.
 type PackedProduct struct {
 	x     []float32 // activations, rounded
 	q     []int8
 	scale []float32
+
+	tiles  []int8 // for products of integers: activations, and for each group their scales and sums
+	dx, xs []float32
+	sums   []int32
+
+	rows []roundedRow // for products with few rows
 }
 
-// PackedScratch is what a PackedProduct keeps for up to m rows of k values, if they are rounded.
+// PackedScratch is what a PackedProduct needs for up to m rows of k values, beside what Gemm needs.
 func PackedScratch(m, k int) ScratchSize {
-	return ScratchSize{Other: sizeOf[float32](m*k) + int64(m*k)*5/4}
+	rows, groups := min(m+integerSide, integerBatch), k/integerSide
+	floats := sizeOf[float32](m*k) + int64(m*k)*5/4
+	integers := int64(rows*k) + sizeOf[float32](3*rows*groups) + packedDotRows*(int64(2*k)+sizeOf[float32](3*groups))
+	return ScratchSize{Other: max(floats, integers), Worker: integerScratch(k, groups)}
 }
 
-// Round replaces the activations of g, M rows of K, by their values rounded to 8 bits (see quant.RoundActivations).
-func (x *PackedProduct) Round(p *Pool, g *GemmArgs) {
+// Multiply computes the product g.
+func (x *PackedProduct) Multiply(p *Pool, g *GemmArgs) {
+	if g.Precision == Float32 && g.K > 0 {
+		switch {
+		case g.M <= packedDotRows && p.isa.dotBytes[g.B.kind].dot != nil:
+			x.multiplyRows(p, g)
+			return
+		case p.isa.multipliesPacked(g.B.kind):
+			x.multiplyIntegers(p, g)
+			return
+		}
+	}
+	rounded := *g
+	x.round(p, &rounded)
+	Gemm(p, &rounded)
+}
+
+// round replaces the activations of g, M rows of K, by their rounded values.
+func (x *PackedProduct) round(p *Pool, g *GemmArgs) {
 	groups := (g.K + quant.Group - 1) / quant.Group
 	x.x, x.q, x.scale = grown(x.x, g.M*g.K), grown(x.q, g.M*g.K), grown(x.scale, g.M*groups)
 	split(p, g.M, rowGrain(g.K), roundingRows{x, g.A, g.K, groups})

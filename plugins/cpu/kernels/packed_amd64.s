@@ -3,7 +3,7 @@
 #include "textflag.h"
 
 // func dotQ8_0AVX2(dst *float32, w *byte, stride int, rows int, x *float32, sums *float32, half *float32, blocks int)
-// Requires: AVX, AVX2, FMA3
+// Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·dotQ8_0AVX2(SB), NOSPLIT, $128-64
 	MOVQ dst+0(FP), AX
 	MOVQ w+8(FP), CX
@@ -81,6 +81,9 @@ blocks:
 	MOVWQZX      102(SI), R9
 	VBROADCASTSS (BX)(R9*4), Y3
 	VFMADD231PS  Y3, Y2, Y1
+	PREFETCHT0   4096(SI)
+	PREFETCHT0   4160(SI)
+	PREFETCHT0   4224(SI)
 	ADDQ         $0x00000088, SI
 	ADDQ         $0x00000200, DI
 	SUBQ         $0x04, R8
@@ -106,6 +109,7 @@ each:
 	MOVWQZX      (SI), R9
 	VBROADCASTSS (BX)(R9*4), Y3
 	VFMADD231PS  Y3, Y2, Y0
+	PREFETCHT0   4096(SI)
 	ADDQ         $0x00000022, SI
 	ADDQ         $0x00000080, DI
 	DECQ         R8
@@ -162,7 +166,7 @@ blocks:
 	RET
 
 // func dotQ4_0AVX2(dst *float32, w *byte, stride int, rows int, x *float32, sums *float32, half *float32, blocks int)
-// Requires: AVX, AVX2, FMA3
+// Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·dotQ4_0AVX2(SB), NOSPLIT, $128-64
 	MOVQ dst+0(FP), AX
 	MOVQ w+8(FP), CX
@@ -264,6 +268,8 @@ blocks:
 	MOVWQZX      54(SI), R9
 	VBROADCASTSS (BX)(R9*4), Y3
 	VFMADD231PS  Y3, Y2, Y1
+	PREFETCHT0   4096(SI)
+	PREFETCHT0   4160(SI)
 	ADDQ         $0x00000048, SI
 	ADDQ         $0x00000200, DI
 	SUBQ         $0x04, R8
@@ -295,6 +301,7 @@ each:
 	MOVWQZX      (SI), R9
 	VBROADCASTSS (BX)(R9*4), Y3
 	VFMADD231PS  Y3, Y2, Y0
+	PREFETCHT0   4096(SI)
 	ADDQ         $0x00000012, SI
 	ADDQ         $0x00000080, DI
 	DECQ         R8
@@ -393,7 +400,7 @@ blocks:
 	RET
 
 // func dotQ4_KAVX2(dst *float32, w *byte, stride int, rows int, x *float32, sums *float32, half *float32, blocks int)
-// Requires: AVX, AVX2, FMA3
+// Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·dotQ4_KAVX2(SB), NOSPLIT, $128-64
 	MOVQ dst+0(FP), AX
 	MOVQ w+8(FP), CX
@@ -573,6 +580,9 @@ each:
 	VFMADD231PS  992(DI), Y10, Y4
 	VBROADCASTSS 28(SP), Y3
 	VFMADD231PS  Y3, Y4, Y1
+	PREFETCHT0   4096(SI)
+	PREFETCHT0   4160(SI)
+	PREFETCHT0   4224(SI)
 	ADDQ         $0x00000090, SI
 	ADDQ         $0x00000400, DI
 	ADDQ         $0x20, R8
@@ -812,7 +822,7 @@ blocks:
 	RET
 
 // func dotQ6_KAVX2(dst *float32, w *byte, stride int, rows int, x *float32, sums *float32, half *float32, blocks int)
-// Requires: AVX, AVX2, FMA3
+// Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·dotQ6_KAVX2(SB), NOSPLIT, $128-64
 	MOVQ dst+0(FP), AX
 	MOVQ w+8(FP), CX
@@ -1174,6 +1184,10 @@ each:
 	VFMADD231PS  992(DI), Y4, Y3
 	VBROADCASTSS 60(SP), Y2
 	VFMADD231PS  Y2, Y3, Y1
+	PREFETCHT0   4096(SI)
+	PREFETCHT0   4160(SI)
+	PREFETCHT0   4224(SI)
+	PREFETCHT0   4288(SI)
 	ADDQ         $0x000000d2, SI
 	ADDQ         $0x00000400, DI
 	DECQ         R8
@@ -1608,7 +1622,7 @@ blocks:
 	RET
 
 // func dotF16AVX2(dst *float32, w *uint16, stride int, rows int, x *float32, vectors int)
-// Requires: AVX, F16C, FMA3
+// Requires: AVX, F16C, FMA3, MMX+
 TEXT ·dotF16AVX2(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), AX
 	MOVQ w+8(FP), CX
@@ -1637,6 +1651,7 @@ four:
 	VFMADD231PS 64(R9), Y4, Y2
 	VCVTPH2PS   48(R8), Y4
 	VFMADD231PS 96(R9), Y4, Y3
+	PREFETCHT0  4096(R8)
 	ADDQ        $0x40, R8
 	ADDQ        $0x00000080, R9
 	SUBQ        $0x04, R10
@@ -1649,6 +1664,7 @@ rest:
 one:
 	VCVTPH2PS   (R8), Y4
 	VFMADD231PS (R9), Y4, Y0
+	PREFETCHT0  4096(R8)
 	ADDQ        $0x10, R8
 	ADDQ        $0x00000020, R9
 	DECQ        R10
@@ -1673,7 +1689,7 @@ end:
 	RET
 
 // func dotBF16AVX2(dst *float32, w *uint16, stride int, rows int, x *float32, vectors int)
-// Requires: AVX, AVX2, FMA3
+// Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·dotBF16AVX2(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), AX
 	MOVQ w+8(FP), CX
@@ -1706,6 +1722,7 @@ four:
 	VPMOVZXWD   48(R8), Y4
 	VPSLLD      $0x10, Y4, Y4
 	VFMADD231PS 96(R9), Y4, Y3
+	PREFETCHT0  4096(R8)
 	ADDQ        $0x40, R8
 	ADDQ        $0x00000080, R9
 	SUBQ        $0x04, R10
@@ -1719,6 +1736,7 @@ one:
 	VPMOVZXWD   (R8), Y4
 	VPSLLD      $0x10, Y4, Y4
 	VFMADD231PS (R9), Y4, Y0
+	PREFETCHT0  4096(R8)
 	ADDQ        $0x10, R8
 	ADDQ        $0x00000020, R9
 	DECQ        R10
@@ -1743,7 +1761,7 @@ end:
 	RET
 
 // func dotQ8_0AVX512(dst *float32, w *byte, stride int, rows int, x *float32, sums *float32, half *float32, blocks int)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·dotQ8_0AVX512(SB), NOSPLIT, $128-64
 	MOVQ dst+0(FP), AX
 	MOVQ w+8(FP), CX
@@ -1797,6 +1815,9 @@ blocks:
 	MOVWQZX      102(SI), R9
 	VBROADCASTSS (BX)(R9*4), Z3
 	VFMADD231PS  Z3, Z2, Z1
+	PREFETCHT0   4096(SI)
+	PREFETCHT0   4160(SI)
+	PREFETCHT0   4224(SI)
 	ADDQ         $0x00000088, SI
 	ADDQ         $0x00000200, DI
 	SUBQ         $0x04, R8
@@ -1816,6 +1837,7 @@ each:
 	MOVWQZX      (SI), R9
 	VBROADCASTSS (BX)(R9*4), Z3
 	VFMADD231PS  Z3, Z2, Z0
+	PREFETCHT0   4096(SI)
 	ADDQ         $0x00000022, SI
 	ADDQ         $0x00000080, DI
 	DECQ         R8
@@ -1866,7 +1888,7 @@ blocks:
 	RET
 
 // func dotQ4_0AVX512(dst *float32, w *byte, stride int, rows int, x *float32, sums *float32, half *float32, blocks int)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·dotQ4_0AVX512(SB), NOSPLIT, $128-64
 	MOVQ    dst+0(FP), AX
 	MOVQ    w+8(FP), CX
@@ -1921,6 +1943,8 @@ blocks:
 	MOVWQZX      54(SI), R9
 	VBROADCASTSS (BX)(R9*4), Z2
 	VFMADD231PS  Z2, Z3, Z1
+	PREFETCHT0   4096(SI)
+	PREFETCHT0   4160(SI)
 	ADDQ         $0x00000048, SI
 	ADDQ         $0x00000200, DI
 	SUBQ         $0x04, R8
@@ -1940,6 +1964,7 @@ each:
 	MOVWQZX      (SI), R9
 	VBROADCASTSS (BX)(R9*4), Z2
 	VFMADD231PS  Z2, Z3, Z0
+	PREFETCHT0   4096(SI)
 	ADDQ         $0x00000012, SI
 	ADDQ         $0x00000080, DI
 	DECQ         R8
@@ -2009,7 +2034,7 @@ blocks:
 	RET
 
 // func dotQ4_KAVX512(dst *float32, w *byte, stride int, rows int, x *float32, sums *float32, half *float32, blocks int)
-// Requires: AVX, AVX2, AVX512F, FMA3
+// Requires: AVX, AVX2, AVX512F, FMA3, MMX+
 TEXT ·dotQ4_KAVX512(SB), NOSPLIT, $128-64
 	MOVQ    dst+0(FP), AX
 	MOVQ    w+8(FP), CX
@@ -2126,6 +2151,9 @@ each:
 	VFMADD231PS   960(DI), Z5, Z3
 	VBROADCASTSS  28(SP), Z4
 	VFMADD231PS   Z4, Z3, Z1
+	PREFETCHT0    4096(SI)
+	PREFETCHT0    4160(SI)
+	PREFETCHT0    4224(SI)
 	ADDQ          $0x00000090, SI
 	ADDQ          $0x00000400, DI
 	ADDQ          $0x20, R8
@@ -2306,7 +2334,7 @@ blocks:
 	RET
 
 // func dotQ6_KAVX512(dst *float32, w *byte, stride int, rows int, x *float32, sums *float32, half *float32, blocks int)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·dotQ6_KAVX512(SB), NOSPLIT, $128-64
 	MOVQ    dst+0(FP), AX
 	MOVQ    w+8(FP), CX
@@ -2484,6 +2512,10 @@ each:
 	VMULPS        960(DI), Z3, Z3
 	VBROADCASTSS  60(SP), Z2
 	VFMADD231PS   Z2, Z3, Z1
+	PREFETCHT0    4096(SI)
+	PREFETCHT0    4160(SI)
+	PREFETCHT0    4224(SI)
+	PREFETCHT0    4288(SI)
 	ADDQ          $0x000000d2, SI
 	ADDQ          $0x00000400, DI
 	DECQ          R8
@@ -2738,7 +2770,7 @@ blocks:
 	RET
 
 // func dotF16AVX512(dst *float32, w *uint16, stride int, rows int, x *float32, vectors int)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·dotF16AVX512(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), AX
 	MOVQ w+8(FP), CX
@@ -2767,6 +2799,8 @@ four:
 	VFMADD231PS 128(R9), Z4, Z2
 	VCVTPH2PS   96(R8), Z4
 	VFMADD231PS 192(R9), Z4, Z3
+	PREFETCHT0  4096(R8)
+	PREFETCHT0  4160(R8)
 	ADDQ        $0x80, R8
 	ADDQ        $0x00000100, R9
 	SUBQ        $0x04, R10
@@ -2779,6 +2813,7 @@ rest:
 one:
 	VCVTPH2PS   (R8), Z4
 	VFMADD231PS (R9), Z4, Z0
+	PREFETCHT0  4096(R8)
 	ADDQ        $0x20, R8
 	ADDQ        $0x00000040, R9
 	DECQ        R10
@@ -2805,7 +2840,7 @@ end:
 	RET
 
 // func dotBF16AVX512(dst *float32, w *uint16, stride int, rows int, x *float32, vectors int)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·dotBF16AVX512(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), AX
 	MOVQ w+8(FP), CX
@@ -2838,6 +2873,8 @@ four:
 	VPMOVZXWD   96(R8), Z4
 	VPSLLD      $0x10, Z4, Z4
 	VFMADD231PS 192(R9), Z4, Z3
+	PREFETCHT0  4096(R8)
+	PREFETCHT0  4160(R8)
 	ADDQ        $0x80, R8
 	ADDQ        $0x00000100, R9
 	SUBQ        $0x04, R10
@@ -2851,6 +2888,7 @@ one:
 	VPMOVZXWD   (R8), Z4
 	VPSLLD      $0x10, Z4, Z4
 	VFMADD231PS (R9), Z4, Z0
+	PREFETCHT0  4096(R8)
 	ADDQ        $0x20, R8
 	ADDQ        $0x00000040, R9
 	DECQ        R10

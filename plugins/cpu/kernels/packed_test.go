@@ -28,6 +28,9 @@ func TestPackedRoutines(t *testing.T) {
 						t.Fatalf("%s, %v: value %d of %d is %v; want %v", s.name, d, i, len(values), v, want[i])
 					}
 				}
+				if r.dot == nil {
+					continue
+				}
 				x, sums, dst := make([]float32, k), make([]float32, k/32), make([]float32, rows)
 				for i := range x {
 					x[i] = rng.Float32()*4 - 2
@@ -60,43 +63,56 @@ func BenchmarkPackedVector(b *testing.B) {
 	const k, n = 2048, 8192
 	const copies = 12
 	for _, d := range []dtype.DType{dtype.Q8_0, dtype.Q4_0, dtype.Q4_K, dtype.Q6_K, dtype.Q5_K, dtype.F32, dtype.F16, dtype.BF16} {
-		for _, m := range []int{1, 2, 4, 8, 64} {
+		for _, m := range []int{1, 2, 4, 8, 64, 512} {
 			if m > 4 && !d.IsPacked() {
 				continue
 			}
-			b.Run(fmt.Sprintf("%v/%d", d, m), func(b *testing.B) {
-				size := n * k / d.Values() * d.Size()
-				data := make([]float32, copies*size/4)
-				bytes := tensor.Bytes(data)
-				rng := rand.New(rand.NewPCG(1, 2))
-				switch {
-				case d.IsPacked():
-					quant.Random(bytes, d, rng.Uint32)
-				default:
-					for i := range bytes {
-						bytes[i] = byte(rng.Uint32())&3 | 0x3c // about 0.01 in f32 and bf16, 1 in f16: denormals are slow
-					}
+			for _, rounds := range []bool{false, true} {
+				if rounds && !d.IsPacked() {
+					continue
 				}
-				x, c := make([]float32, m*k), make([]float32, m*n)
-				for i := range x {
-					x[i] = rng.Float32()
-				}
-				b.SetBytes(int64(size))
-				b.ResetTimer()
-				for i := range b.N {
-					at := i % copies * size
-					g := GemmArgs{M: m, N: n, K: k, A: x, LDA: k, LDB: k, LDC: n, C: c, TransB: true}
-					switch d {
-					case dtype.F32:
-						g.B = F32(data[at/4:][:n*k])
-					case dtype.F16, dtype.BF16:
-						g.B = Weights{half: tensor.View[uint16](tensor.Bytes(data))[at/2:][:n*k], kind: d}
+				b.Run(fmt.Sprintf("%v/%d/%s", d, m, map[bool]string{false: "f32", true: "q8"}[rounds]), func(b *testing.B) {
+					var product PackedProduct
+					size := n * k / d.Values() * d.Size()
+					data := make([]float32, copies*size/4)
+					bytes := tensor.Bytes(data)
+					rng := rand.New(rand.NewPCG(1, 2))
+					switch {
+					case d.IsPacked():
+						quant.Random(bytes[:size], d, rng.Uint32)
+						for i := 1; i < copies; i++ {
+							copy(bytes[i*size:], bytes[:size])
+						}
 					default:
-						g.B = Packed(d, bytes[at:][:size])
+						for i := range bytes {
+							bytes[i] = byte(rng.Uint32())&3 | 0x3c // about 0.01 in f32 and bf16, 1 in f16: denormals are slow
+						}
 					}
-					Gemm(p, &g)
-				}
-			})
+					x, c := make([]float32, m*k), make([]float32, m*n)
+					for i := range x {
+						x[i] = rng.Float32()
+					}
+					b.SetBytes(int64(size))
+					b.ResetTimer()
+					for i := range b.N {
+						at := i % copies * size
+						g := GemmArgs{M: m, N: n, K: k, A: x, LDA: k, LDB: k, LDC: n, C: c, TransB: true}
+						switch d {
+						case dtype.F32:
+							g.B = F32(data[at/4:][:n*k])
+						case dtype.F16, dtype.BF16:
+							g.B = Weights{half: tensor.View[uint16](tensor.Bytes(data))[at/2:][:n*k], kind: d}
+						default:
+							g.B = Packed(d, bytes[at:][:size])
+						}
+						if rounds {
+							product.Multiply(p, &g)
+						} else {
+							Gemm(p, &g)
+						}
+					}
+				})
+			}
 		}
 	}
 }
@@ -150,6 +166,101 @@ func TestDotHalves(t *testing.T) {
 					}
 					if k%s.lanes == 0 && math.Abs(float64(got)-sum) > 4e-7*size {
 						t.Errorf("%s, %v, %d elements: row %d is %v; want %v", s.name, d, k, r, got, sum)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestIntegerRoutines compares what unpacks blocks and rounds activations with package quant, bit by bit.
+func TestIntegerRoutines(t *testing.T) {
+	rng := rand.New(rand.NewPCG(9, 10))
+	for _, s := range available() {
+		for d, f := range s.integerFormats {
+			for _, blocks := range []int{1, 2, 5} {
+				n := blocks * d.Values()
+				w, want, got := make([]byte, blocks*d.Size()), make([]float32, n), make([]float32, n)
+				quant.Random(w, d, rng.Uint32)
+				if d == dtype.MXFP4 { // all scales, the subnormal ones too
+					for i := range blocks {
+						w[i*d.Size()] = []byte{0, 1, 2, 127, 254}[i]
+					}
+				}
+				quant.Decode(want, d, w)
+				q, scale, low := make([]int8, n), make([]float32, n/f.group), make([]float32, n/f.group)
+				f.unpack(q, scale, low, w)
+				for i, v := range q { // exact, as the integers have few bits
+					got[i] = scale[i/f.group] * float32(v)
+					if f.lows {
+						got[i] -= low[i/f.group]
+					}
+				}
+				for i, v := range got {
+					if math.Float32bits(v) != math.Float32bits(want[i]) {
+						t.Fatalf("%s, %v: value %d of %d is %v; want %v", s.name, d, i, n, v, want[i])
+					}
+				}
+			}
+		}
+		if s.roundRow == nil {
+			continue
+		}
+		for _, special := range []float32{0, 1, 0x1p-100, 0x1p-101, 0x1p-140, float32(math.Inf(1)), float32(math.NaN()), math.MaxFloat32, -3} {
+			x := make([]float32, 96)
+			for i := range x {
+				if x[i] = rng.Float32()*4 - 2; special != 1 && special != -3 && i >= 32 && i < 64 {
+					x[i] = 0
+				}
+			}
+			x[40] = special
+			q, scale, sums, wantQ, wantScale := make([]int8, 96), make([]float32, 3), make([]float32, 6), make([]int8, 96), make([]float32, 3)
+			s.roundRow(q, scale, sums, x)
+			quant.RoundActivations(wantQ, wantScale, x)
+			for i, v := range q {
+				if v != wantQ[i] || scale[i/32] != wantScale[i/32] && wantScale[i/32] == wantScale[i/32] {
+					t.Fatalf("%s, %v: element %d is %d times %v; want %d times %v", s.name, special, i, v, scale[i/32], wantQ[i], wantScale[i/32])
+				}
+				sums[i/16] -= float32(v)
+			}
+			for _, v := range sums {
+				if v != 0 {
+					t.Errorf("%s, %v: sums differ by %v", s.name, special, sums)
+				}
+			}
+		}
+	}
+}
+
+// TestIntegerProducts compares products of rounded activations with float64, for all sets.
+func TestIntegerProducts(t *testing.T) {
+	rng := rand.New(rand.NewPCG(11, 12))
+	for _, s := range available() {
+		for _, d := range dtype.Packed() {
+			for _, size := range []struct{ m, n, k int }{{1, 5, 256}, {3, 37, 2304}, {9, 33, 512}, {40, 70, 2304}} {
+				m, n, k := size.m, size.n, size.k
+				p := newPool(t, 2, s.name)
+				x, c, w := make([]float32, m*k), make([]float32, m*n), make([]byte, n*k/d.Values()*d.Size())
+				for i := range x {
+					x[i] = rng.Float32()*4 - 2
+				}
+				quant.Random(w, d, rng.Uint32)
+				values, q, scale := make([]float32, n*k), make([]int8, k), make([]float32, k/quant.Group)
+				quant.Decode(values, d, w)
+				g := GemmArgs{M: m, N: n, K: k, A: x, LDA: k, B: Packed(d, w), LDB: k, TransB: true, C: c, LDC: n}
+				var product PackedProduct
+				product.Multiply(p, &g)
+				for i := range m {
+					quant.RoundActivations(q, scale, x[i*k:(i+1)*k])
+					for j := range n {
+						var sum, size float64
+						for l, v := range q {
+							v := float64(v) * float64(scale[l/quant.Group]) * float64(values[j*k+l])
+							sum, size = sum+v, size+math.Abs(v)
+						}
+						if e := math.Abs(float64(c[i*n+j]) - sum); e > 1e-6*size {
+							t.Fatalf("%s, %v, %v: element %d,%d is %v; want %v", s.name, d, size, i, j, c[i*n+j], sum)
+						}
 					}
 				}
 			}

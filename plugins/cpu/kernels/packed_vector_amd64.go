@@ -8,21 +8,25 @@ type (
 )
 
 func packedOf(d dtype.DType, dot packedDotAsm, decode packedDecodeAsm) packedRoutines {
-	return packedRoutines{
-		dot: func(dst []float32, w []byte, stride int, x, sums []float32) {
-			if len(dst) == 0 {
-				return
-			}
-			blocks := len(x) / d.Values()
-			_, _ = w[(len(dst)-1)*stride+blocks*d.Size()-1], sums[len(x)/32-1]
-			dot(&dst[0], &w[0], stride, len(dst), &x[0], &sums[0], &f16Values()[0], blocks)
-		},
-		decode: func(dst []float32, w []byte) {
-			blocks := len(dst) / d.Values()
-			_ = w[blocks*d.Size()-1]
-			decode(&dst[0], &w[0], &f16Values()[0], blocks)
-		},
+	r := decodedBy(d, decode)
+	r.dot = func(dst []float32, w []byte, stride int, x, sums []float32) {
+		if len(dst) == 0 {
+			return
+		}
+		blocks := len(x) / d.Values()
+		_, _ = w[(len(dst)-1)*stride+blocks*d.Size()-1], sums[len(x)/32-1]
+		dot(&dst[0], &w[0], stride, len(dst), &x[0], &sums[0], &f16Values()[0], blocks)
 	}
+	return r
+}
+
+// decodedBy is for types whose blocks are widened before they are multiplied.
+func decodedBy(d dtype.DType, decode packedDecodeAsm) packedRoutines {
+	return packedRoutines{decode: func(dst []float32, w []byte) {
+		blocks := len(dst) / d.Values()
+		_ = w[blocks*d.Size()-1]
+		decode(&dst[0], &w[0], &f16Values()[0], blocks)
+	}}
 }
 
 // dotHalvesOf takes rows of whole vectors; others have none.
@@ -41,6 +45,16 @@ func packedAVX2() map[dtype.DType]packedRoutines {
 	return map[dtype.DType]packedRoutines{
 		dtype.Q8_0: packedOf(dtype.Q8_0, dotQ8_0AVX2, decodeQ8_0AVX2), dtype.Q4_0: packedOf(dtype.Q4_0, dotQ4_0AVX2, decodeQ4_0AVX2),
 		dtype.Q4_K: packedOf(dtype.Q4_K, dotQ4_KAVX2, decodeQ4_KAVX2), dtype.Q6_K: packedOf(dtype.Q6_K, dotQ6_KAVX2, decodeQ6_KAVX2),
+		dtype.Q4_1:   decodedBy(dtype.Q4_1, decodeQ4_1AVX2),
+		dtype.Q5_0:   decodedBy(dtype.Q5_0, decodeQ5_0AVX2),
+		dtype.Q5_1:   decodedBy(dtype.Q5_1, decodeQ5_1AVX2),
+		dtype.Q2_K:   decodedBy(dtype.Q2_K, decodeQ2_KAVX2),
+		dtype.Q3_K:   decodedBy(dtype.Q3_K, decodeQ3_KAVX2),
+		dtype.Q5_K:   decodedBy(dtype.Q5_K, decodeQ5_KAVX2),
+		dtype.Q8_K:   decodedBy(dtype.Q8_K, decodeQ8_KAVX2),
+		dtype.IQ4_NL: decodedBy(dtype.IQ4_NL, decodeIQ4_NLAVX2),
+		dtype.IQ4_XS: decodedBy(dtype.IQ4_XS, decodeIQ4_XSAVX2),
+		dtype.MXFP4:  decodedBy(dtype.MXFP4, decodeMXFP4AVX2),
 	}
 }
 
@@ -48,5 +62,15 @@ func packedAVX512() map[dtype.DType]packedRoutines {
 	return map[dtype.DType]packedRoutines{
 		dtype.Q8_0: packedOf(dtype.Q8_0, dotQ8_0AVX512, decodeQ8_0AVX512), dtype.Q4_0: packedOf(dtype.Q4_0, dotQ4_0AVX512, decodeQ4_0AVX512),
 		dtype.Q4_K: packedOf(dtype.Q4_K, dotQ4_KAVX512, decodeQ4_KAVX512), dtype.Q6_K: packedOf(dtype.Q6_K, dotQ6_KAVX512, decodeQ6_KAVX512),
+		dtype.Q4_1:   decodedBy(dtype.Q4_1, decodeQ4_1AVX512),
+		dtype.Q5_0:   decodedBy(dtype.Q5_0, decodeQ5_0AVX512),
+		dtype.Q5_1:   decodedBy(dtype.Q5_1, decodeQ5_1AVX512),
+		dtype.Q2_K:   decodedBy(dtype.Q2_K, decodeQ2_KAVX512),
+		dtype.Q3_K:   decodedBy(dtype.Q3_K, decodeQ3_KAVX512),
+		dtype.Q5_K:   decodedBy(dtype.Q5_K, decodeQ5_KAVX512),
+		dtype.Q8_K:   decodedBy(dtype.Q8_K, decodeQ8_KAVX512),
+		dtype.IQ4_NL: decodedBy(dtype.IQ4_NL, decodeIQ4_NLAVX512),
+		dtype.IQ4_XS: decodedBy(dtype.IQ4_XS, decodeIQ4_XSAVX512),
+		dtype.MXFP4:  decodedBy(dtype.MXFP4, decodeMXFP4AVX512),
 	}
 }

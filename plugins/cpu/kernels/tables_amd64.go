@@ -36,9 +36,12 @@ func avx2() *isa {
 		round:      unaryOf(lanes, roundBF16AVX2),
 		choose:     chooseOf(lanes, chooseAVX2),
 		sum:        sumOf(lanes, sumAVX2), sumSquares: sumSquaresOf(lanes, sumSquaresAVX2),
-		normalize: normalizeOf(lanes, normalizeAVX2),
-		packed:    packedAVX2(),
-		dotF16:    dotHalvesOf(lanes, dotF16AVX2), dotBF16: dotHalvesOf(lanes, dotBF16AVX2),
+		normalize:      normalizeOf(lanes, normalizeAVX2),
+		packed:         packedAVX2(),
+		roundRow:       roundRowOf(roundRowAVX2),
+		dotBytes:       dotBytesAVX2Set(),
+		integerFormats: integersAVX2(),
+		dotF16:         dotHalvesOf(lanes, dotF16AVX2), dotBF16: dotHalvesOf(lanes, dotBF16AVX2),
 		strips:  stripsOf(lanes, deltaStepAVX2, scanDecayAVX2, scanStepAVX2, tapsAVX2),
 		fmaLoop: fmaLoopAVX2,
 	}).setElementwise(unaryAVX2, binaryAVX2, compareAVX2, testAVX2, bitsAVX2).setCasts(castAVX2, &affineRoutines{affineI8AVX2, affineU8AVX2}).setIntegers(integerAVX2).setFolds(foldRowAVX2, foldRowsAVX2, sumEachAVX2,
@@ -75,9 +78,12 @@ func avx512() *isa {
 		round:      unaryOf(lanes, roundBF16AVX512),
 		choose:     chooseOf(lanes, chooseAVX512),
 		sum:        sumOf(lanes, sumAVX512), sumSquares: sumSquaresOf(lanes, sumSquaresAVX512),
-		normalize: normalizeOf(lanes, normalizeAVX512),
-		packed:    packedAVX512(),
-		dotF16:    dotHalvesOf(lanes, dotF16AVX512), dotBF16: dotHalvesOf(lanes, dotBF16AVX512),
+		normalize:      normalizeOf(lanes, normalizeAVX512),
+		packed:         packedAVX512(),
+		roundRow:       roundRowOf(roundRowAVX512),
+		dotBytes:       dotBytesAVX2Set(),
+		integerFormats: integersAVX2(),
+		dotF16:         dotHalvesOf(lanes, dotF16AVX512), dotBF16: dotHalvesOf(lanes, dotBF16AVX512),
 		strips:  stripsOf(lanes, deltaStepAVX512, scanDecayAVX512, scanStepAVX512, tapsAVX512),
 		fmaLoop: fmaLoopAVX512,
 	}).setElementwise(unaryAVX512, binaryAVX512, compareAVX512, testAVX512, bitsAVX512).setCasts(castAVX512, &affineRoutines{affineI8AVX512, affineU8AVX512}).setIntegers(integerAVX512).setFolds(foldRowAVX512, foldRowsAVX512, sumEachAVX512,
@@ -100,6 +106,9 @@ func avx512bf16() *isa {
 	s.narrow.pairs = gemmOf([]gemmAsm{pairs1x16, pairs2x16, pairs3x16, pairs4x16, pairs5x16, pairs6x16, pairs7x16, pairs8x16, pairs9x16, pairs10x16, pairs11x16, pairs12x16, pairs13x16, pairs14x16}, 16)
 	s.pair = pairOf(s.lanes, pairBF16)
 	s.halfLoop = pairsPeak
+	if cpu.X86.HasAVX512VNNI {
+		s.multiplyIntegers, s.dotBytes = multiplyIntegersVNNI, dotBytesVNNISet()
+	}
 	return s
 }
 
@@ -109,6 +118,9 @@ func amx() *isa {
 	s.name = "amx"
 	s.tiles, s.tileRow, s.blockRowsOut = tilesAMX, tileRowAMX, blockRowsAMX
 	s.tilePanel, s.storeFence = tilePanelAMX, storeFence
+	if cpu.X86.HasAMXInt8 {
+		s.multiplyIntegers = multiplyIntegersAMX
+	}
 	s.setPanels()
 	if cpu.X86.HasAMXInt8 {
 		s.setQuadTiles()

@@ -50,6 +50,7 @@ var macroNeeds = []struct {
 	{"TDPBF16", []string{"AMX-BF16"}},
 	{"TDPBUSD", []string{"AMX-INT8"}},
 	{"TDPBSUD", []string{"AMX-INT8"}},
+	{"TDPBSSD", []string{"AMX-INT8"}},
 	{"VDPBF16", []string{"AVX512_BF16"}},
 	{"VCVTNE2PS2BF16", []string{"AVX512_BF16"}},
 	{"PAIRS", []string{"AVX512_BF16"}},

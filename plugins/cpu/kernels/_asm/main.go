@@ -22,32 +22,35 @@ import (
 
 // parts are the files of the package, each written by one run of this program.
 var parts = map[string]func(vec){
-	"gemm":       genGemm,
-	"copy":       genCopy,
-	"math":       genMath,
-	"attention":  genAttention,
-	"rows":       genRows,
-	"binary":     genBinary,
-	"cast":       genCast,
-	"integers":   genIntegers,
-	"folds":      genFolds,
-	"bf16":       genBF16,
-	"tiles":      genTiles,
-	"attend":     genAttend,
-	"fft":        genFFT,
-	"recurrence": genRecurrence,
-	"conv":       genConv,
-	"packed":     genPacked,
-	"quads":      genQuads,
+	"gemm":            genGemm,
+	"copy":            genCopy,
+	"math":            genMath,
+	"attention":       genAttention,
+	"rows":            genRows,
+	"binary":          genBinary,
+	"cast":            genCast,
+	"integers":        genIntegers,
+	"folds":           genFolds,
+	"bf16":            genBF16,
+	"tiles":           genTiles,
+	"attend":          genAttend,
+	"fft":             genFFT,
+	"recurrence":      genRecurrence,
+	"conv":            genConv,
+	"packed":          genPacked,
+	"packed_integers": genPackedIntegers,
+	"packed_bytes":    genPackedBytes,
+	"quads":           genQuads,
 }
 
 // headers are the files of macros that a part needs.
 var headers = map[string][]string{
-	"gemm":   {"gemm_amd64.h"},
-	"quads":  {"amx_amd64.h", "gemm_amd64.h", "quads_amd64.h"},
-	"bf16":   {"amx_amd64.h", "gemm_amd64.h"},
-	"tiles":  {"amx_amd64.h"},
-	"attend": {"amx_amd64.h", "attend_amd64.h"},
+	"gemm":            {"gemm_amd64.h"},
+	"quads":           {"amx_amd64.h", "gemm_amd64.h", "quads_amd64.h"},
+	"bf16":            {"amx_amd64.h", "gemm_amd64.h"},
+	"tiles":           {"amx_amd64.h"},
+	"packed_integers": {"amx_amd64.h"},
+	"attend":          {"amx_amd64.h", "attend_amd64.h"},
 }
 
 func main() {

@@ -23,6 +23,16 @@ func genPacked(v vec) {
 	})
 }
 
+// aheadBytes is how far ahead of its use a matrix is fetched. Processors stop fetching ahead at the end of a page, and wait for each.
+const aheadBytes = 4096
+
+// fetchAhead fetches what n bytes at w will be followed by.
+func fetchAhead(w Register, n int) {
+	for i := 0; i < n; i += 64 {
+		PREFETCHT0(Mem{Base: w, Disp: aheadBytes + i})
+	}
+}
+
 // dotHalves is a matrix of 16-bit floats times a vector.
 func (v vec) dotHalves(name string, widen func(Mem, Register)) {
 	name += v.name
@@ -42,6 +52,7 @@ func (v vec) dotHalves(name string, widen func(Mem, Register)) {
 			widen(Mem{Base: pw, Disp: i * v.bytes() / 2}, t)
 			VFMADD231PS(Mem{Base: px, Disp: i * v.bytes()}, t, acc[i])
 		}
+		fetchAhead(pw, count*v.bytes()/2)
 		ADDQ(Imm(uint64(count*v.bytes()/2)), pw)
 		ADDQ(U32(uint32(count*v.bytes())), px)
 	}
@@ -190,8 +201,8 @@ func q4_0(p *packedBlock) {
 	p.group(0, append(low, high...), func(dst Register) { p.halfAt(p.vec, 0, dst) }, 0)
 }
 
-// q4_K unpacks the scales and minimums, eight numbers of 6 bits each, in general registers.
-func q4_K(p *packedBlock) {
+// sixes are the scales and minimums of q4_K and q5_K, eight numbers of 6 bits each, unpacked in general registers.
+func (p *packedBlock) sixes() (s, m VecVirtual) {
 	var u [3]Register
 	for i := range u {
 		u[i] = GP32()
@@ -223,7 +234,11 @@ func q4_K(p *packedBlock) {
 		ORL(t, r)
 		return r
 	}
-	s, m := join(masked(u[0], 0, 0x3f3f3f3f), upper(0, u[0])), join(masked(u[1], 0, 0x3f3f3f3f), upper(4, u[1]))
+	return join(masked(u[0], 0, 0x3f3f3f3f), upper(0, u[0])), join(masked(u[1], 0, 0x3f3f3f3f), upper(4, u[1]))
+}
+
+func q4_K(p *packedBlock) {
+	s, m := p.sixes()
 	d := YMM()
 	p.halfAt(vec{8, ""}, 0, d)
 	VMULPS(d, s, s)
@@ -367,6 +382,7 @@ func (v vec) packedDot(f packedFormat) {
 			p.off = block * f.bytes
 			f.body(p)
 		}
+		fetchAhead(pw, blocks*f.bytes)
 		ADDQ(U32(uint32(blocks*f.bytes)), pw)
 		ADDQ(U32(uint32(4*blocks*f.values)), px)
 		if hasMinimums {

@@ -1,0 +1,207 @@
+package kernels
+
+import (
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/quant"
+	"github.com/rlx-go/rlx/core/tensor"
+)
+
+// Products of activations that are rounded to 8 bits with packed weights, in integers: the blocks of a strip of weights are unpacked to bytes,
+// once, and multiplied by all rows. Sums within a group that shares a scale are exact, in any order; each is scaled, and groups are added
+// in order.
+
+// integerFormat unpacks blocks of a packed type.
+type integerFormat struct {
+	group int  // values that share a scale: 16 or 32
+	lows  bool // a number for each group is subtracted from its values
+	// unpack sets q to the integers, scale and low to those of the groups. low is left alone without lows, but as long as scale.
+	unpack func(q []int8, scale, low []float32, w []byte)
+}
+
+// integerSide is the rows and the columns of the product that a set provides.
+const integerSide = 16
+
+// groupProduct is C = sum over groups of dx*dw times the product of the group's integers, for 16 rows and 16 columns.
+type groupProduct struct {
+	rows, groups, group int
+	a                   []int8    // [groups][16 rows][group]
+	sums                []int32   // [groups][16]: -128 times the sums of a, if the set wants them
+	dx, xs              []float32 // [groups][16]: the scales of a, and the sums of a times these, with lows
+	b                   []int8    // [groups][group/4][16 columns][4]
+	dw, low             []float32 // [groups][16]; low is nil without lows
+	c                   []float32 // [16, 16]
+	ldc                 int
+	resume              bool // adds to C
+	room                []float32
+}
+
+// integerDepth is the values of k in a pass over the rows: 16 rows and columns of so many stay in the first-level cache.
+const integerDepth = 1024
+
+// integerStrip is the columns of which the weights are unpacked at a time.
+const integerStrip = 64
+
+// int8sOf is memory of floats as bytes.
+func int8sOf(x []float32) []int8 { return tensor.View[int8](tensor.Bytes(x)) }
+
+// integerBatch is up to how many rows are rounded and multiplied at a time.
+const integerBatch = 1024
+
+// multipliesPacked reports whether the set multiplies packed weights as integers.
+func (s *isa) multipliesPacked(d dtype.DType) bool {
+	return s.integerFormats[d].unpack != nil && s.multiplyIntegers != nil && s.roundRow != nil
+}
+
+// multiplyIntegers is the product g, whose activations are rounded.
+func (x *PackedProduct) multiplyIntegers(p *Pool, g *GemmArgs) {
+	f := p.isa.integerFormats[g.B.kind]
+	rows, c := g.M, g.C
+	one := *g
+	for m := 0; m < rows; m += integerBatch {
+		one.M, one.A, one.C = min(integerBatch, rows-m), g.A[m*g.LDA:], c[m*g.LDC:]
+		blocks := (one.M + integerSide - 1) / integerSide
+		groups := g.K / f.group
+		x.tiles = grown(x.tiles, blocks*integerSide*g.K)
+		x.dx, x.xs = grown(x.dx, blocks*integerSide*groups), grown(x.xs, blocks*integerSide*groups)
+		x.sums = grown(x.sums, blocks*integerSide*groups)
+		split(p, blocks, 1+elementGrain/(integerSide*g.K), integerPacking{x, p, one, f.group})
+		strip := integerStrip
+		for strip > integerSide && g.N < 4*strip*len(p.workers) {
+			strip /= 2
+		}
+		split(p, (g.N+strip-1)/strip, 1, integerStrips{x, p, one, f, strip})
+	}
+}
+
+// integerScratch is what a worker needs for rows of k.
+func integerScratch(k, groups int) int64 {
+	const side = integerSide
+	strip := floats(integerStrip*k/4, integerStrip*groups, integerStrip*groups)
+	return strip + floats(side*k/4, side*groups, side*groups, side*side, 2*side*side)
+}
+
+// integerPacking rounds blocks of 16 rows.
+type integerPacking struct {
+	x     *PackedProduct
+	p     *Pool
+	g     GemmArgs
+	group int
+}
+
+func (x *integerPacking) do(lo, hi, w int) {
+	k, s, sc := x.g.K, x.p.isa, x.p.scratch(w)
+	q, scale, sums := int8sOf(sc.floats(k/4)), sc.floats(k/quant.Group), sc.floats(k/16)
+	groups := k / x.group
+	for b := lo; b < hi; b++ {
+		to := x.x.tiles[b*integerSide*k:][:integerSide*k]
+		at := b * integerSide * groups
+		dx, xs, total := x.x.dx[at:][:integerSide*groups], x.x.xs[at:][:integerSide*groups], x.x.sums[at:][:integerSide*groups]
+		for r := range integerSide {
+			m := b*integerSide + r
+			if m >= x.g.M { // rows that are not there are zero
+				clear(q)
+				clear(scale)
+				clear(sums)
+			} else {
+				s.roundRow(q, scale, sums, x.g.A[m*x.g.LDA:][:k])
+			}
+			for i := range groups {
+				copy(to[(i*integerSide+r)*x.group:][:x.group], q[i*x.group:])
+				sum, d := sums[i], scale[i*x.group/quant.Group]
+				if x.group == 32 {
+					sum = sums[2*i] + sums[2*i+1]
+				}
+				dx[i*integerSide+r], xs[i*integerSide+r], total[i*integerSide+r] = d, d*sum, int32(-128*sum)
+			}
+		}
+	}
+}
+
+// integerStrips multiplies all rows by strips of columns.
+type integerStrips struct {
+	x     *PackedProduct
+	p     *Pool
+	g     GemmArgs
+	f     integerFormat
+	strip int
+}
+
+func (x *integerStrips) do(lo, hi, w int) {
+	const side = integerSide
+	g, f, s, sc := &x.g, x.f, x.p.isa, x.p.scratch(w)
+	k, groups := g.K, g.K/x.f.group
+	values, size := g.B.kind.Values(), g.B.kind.Size()
+	// A panel of 16 columns: k bytes of integers for each column, and the scales and lows of the groups.
+	panel, scales := side*k/4, side*groups
+	b, dw, low := sc.floats(x.strip*k/4), sc.floats(x.strip*groups), sc.floats(x.strip*groups)
+	rowQ, rowScale, rowLow := sc.floats(side*k/4), sc.floats(scales), sc.floats(scales)
+	edge, room := sc.floats(side*side), sc.floats(2*side*side)
+	for t := lo; t < hi; t++ {
+		j := t * x.strip
+		cols := min(x.strip, g.N-j)
+		for q := 0; q < cols; q += side {
+			n := min(side, cols-q)
+			for i := range n {
+				at := (g.B.start + (j+q+i)*g.LDB) / values * size
+				f.unpack(int8sOf(rowQ[i*k/4:(i+1)*k/4]), rowScale[i*groups:][:groups], rowLow[i*groups:][:groups], g.B.byte[at:][:k/values*size])
+			}
+			for i := n; i < side; i++ {
+				clear(rowQ[i*k/4 : (i+1)*k/4])
+				clear(rowScale[i*groups:][:groups])
+				clear(rowLow[i*groups:][:groups])
+			}
+			columnsOf(s, b[q/side*panel:][:panel], rowQ, k/4)
+			columnsOf(s, dw[q/side*scales:][:scales], rowScale, groups)
+			if f.lows {
+				columnsOf(s, low[q/side*scales:][:scales], rowLow, groups)
+			}
+		}
+		for k0 := 0; k0 < k; k0 += integerDepth {
+			depth := min(integerDepth, k-k0)
+			from, count := k0/f.group, depth/f.group
+			for m := 0; m < g.M; m += side {
+				for q := 0; q < cols; q += side {
+					rows, n := min(side, g.M-m), min(side, cols-q)
+					a, at := m*k+k0*side, (m/side*groups+from)*side
+					r := groupProduct{rows: rows, groups: count, group: f.group, resume: k0 > 0, room: room,
+						a: x.x.tiles[a:][:side*depth], sums: x.x.sums[at:][:count*side], dx: x.x.dx[at:][:count*side], xs: x.x.xs[at:][:count*side],
+						b: int8sOf(b[q/side*panel+k0*side/4:][:depth*side/4]), dw: dw[q/side*scales+from*side:][:count*side]}
+					if f.lows {
+						r.low = low[q/side*scales+from*side:][:count*side]
+					}
+					c := g.C[m*g.LDC+j+q:]
+					if rows == side && n == side {
+						r.c, r.ldc = c, g.LDC
+						s.multiplyIntegers(&r)
+						continue
+					}
+					r.c, r.ldc = edge, side
+					if r.resume {
+						for i := range rows {
+							copy(edge[i*side:], c[i*g.LDC:][:n])
+						}
+					}
+					s.multiplyIntegers(&r)
+					for i := range rows {
+						copy(c[i*g.LDC:][:n], edge[i*side:])
+					}
+				}
+			}
+		}
+	}
+}
+
+// columnsOf transposes 16 rows of n: dst[j*16+i] = src[i*n+j].
+func columnsOf(s *isa, dst, src []float32, n int) {
+	whole := n / s.lanes * s.lanes
+	for h := 0; h < integerSide; h += s.lanes {
+		if whole > 0 {
+			s.transpose(dst[h:], integerSide, src[h*n:], n, s.lanes, whole)
+		}
+	}
+	for j := whole; j < n; j++ {
+		for i := range integerSide {
+			dst[j*integerSide+i] = src[i*n+j]
+		}
+	}
+}

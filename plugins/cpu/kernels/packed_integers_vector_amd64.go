@@ -1,0 +1,117 @@
+package kernels
+
+import (
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/tensor"
+)
+
+type unpackAsm = func(q *int8, scale, low *float32, w *byte, half *float32, blocks int)
+
+func unpackOf(d dtype.DType, group int, lows bool, f unpackAsm) integerFormat {
+	return integerFormat{group, lows, func(q []int8, scale, low []float32, w []byte) {
+		blocks := len(q) / d.Values()
+		if blocks == 0 {
+			return
+		}
+		groups := blocks * d.Values() / group
+		_, _, _ = w[blocks*d.Size()-1], scale[groups-1], low[groups-1]
+		f(&q[0], &scale[0], &low[0], &w[0], &f16Values()[0], blocks)
+	}}
+}
+
+// integersAVX2 are the packed types; they need AVX2 only.
+func integersAVX2() map[dtype.DType]integerFormat {
+	return map[dtype.DType]integerFormat{
+		dtype.Q4_0: unpackOf(dtype.Q4_0, 32, false, unpackQ4_0), dtype.Q4_1: unpackOf(dtype.Q4_1, 32, true, unpackQ4_1),
+		dtype.Q5_0: unpackOf(dtype.Q5_0, 32, false, unpackQ5_0), dtype.Q5_1: unpackOf(dtype.Q5_1, 32, true, unpackQ5_1),
+		dtype.Q8_0: unpackOf(dtype.Q8_0, 32, false, unpackQ8_0), dtype.Q2_K: unpackOf(dtype.Q2_K, 16, true, unpackQ2_K),
+		dtype.Q3_K: unpackOf(dtype.Q3_K, 16, false, unpackQ3_K), dtype.Q4_K: unpackOf(dtype.Q4_K, 32, true, unpackQ4_K),
+		dtype.Q5_K: unpackOf(dtype.Q5_K, 32, true, unpackQ5_K), dtype.Q6_K: unpackOf(dtype.Q6_K, 16, false, unpackQ6_K),
+		dtype.Q8_K: unpackOf(dtype.Q8_K, 32, false, unpackQ8_K), dtype.IQ4_NL: unpackOf(dtype.IQ4_NL, 32, false, unpackIQ4_NL),
+		dtype.IQ4_XS: unpackOf(dtype.IQ4_XS, 32, false, unpackIQ4_XS), dtype.MXFP4: unpackOf(dtype.MXFP4, 32, false, unpackMXFP4),
+	}
+}
+
+func roundRowOf(f func(q *int8, scale, sums, x *float32, groups int)) func(q []int8, scale, sums, x []float32) {
+	return func(q []int8, scale, sums, x []float32) {
+		n := len(x) / 32
+		if n == 0 {
+			return
+		}
+		_, _, _ = q[32*n-1], scale[n-1], sums[2*n-1]
+		f(&q[0], &scale[0], &sums[0], &x[0], n)
+	}
+}
+
+// check panics where an operand of a product is short.
+func (r *groupProduct) check() {
+	n := r.groups * integerSide
+	_, _, _, _, _ = r.a[n*r.group-1], r.b[n*r.group-1], r.dx[n-1], r.dw[n-1], r.c[(integerSide-1)*r.ldc+integerSide-1]
+	if r.low != nil {
+		_, _ = r.low[n-1], r.xs[n-1]
+	}
+}
+
+func (r *groupProduct) resumes() int {
+	if r.resume {
+		return 1
+	}
+	return 0
+}
+
+// integerTileConfig are the tiles of groups of 16 and 32: sums, a, b.
+var integerTileConfig = [2][64]byte{
+	{0: 1, 16: 64, 18: 16, 20: 64, 48: 16, 49: 16, 50: 4},
+	{0: 1, 16: 64, 18: 32, 20: 64, 48: 16, 49: 16, 50: 8},
+}
+
+func multiplyIntegersAMX(r *groupProduct) {
+	r.check()
+	_ = r.room[2*integerSide*integerSide-1]
+	config := &integerTileConfig[r.group/16-1][0]
+	room := &tensor.Bytes(r.room)[0]
+	if r.low == nil {
+		integerTiles(config, room, r.groups, r.group*integerSide, &r.a[0], &r.b[0], &r.dx[0], nil, &r.dw[0], nil, &r.c[0], r.ldc, r.resumes())
+	} else {
+		integerTilesLow(config, room, r.groups, r.group*integerSide, &r.a[0], &r.b[0], &r.dx[0], &r.xs[0], &r.dw[0], &r.low[0], &r.c[0], r.ldc, r.resumes())
+	}
+}
+
+func multiplyIntegersVNNI(r *groupProduct) {
+	r.check()
+	_ = r.sums[r.groups*integerSide-1]
+	if r.low == nil {
+		integerVectors(&r.sums[0], r.rows, r.groups, r.group*integerSide, &r.a[0], &r.b[0], &r.dx[0], nil, &r.dw[0], nil, &r.c[0], r.ldc, r.resumes())
+	} else {
+		integerVectorsLow(&r.sums[0], r.rows, r.groups, r.group*integerSide, &r.a[0], &r.b[0], &r.dx[0], &r.xs[0], &r.dw[0], &r.low[0], &r.c[0], r.ldc, r.resumes())
+	}
+}
+
+type dotBytesAsm = func(dst *float32, w *byte, stride, rows int, x *int8, dx, xs *float32, excess *int32, half *float32, blocks int)
+
+// dotBytesOf is for unsigned integers that are too large by excess.
+func dotBytesOf(d dtype.DType, excess int32, f dotBytesAsm) byteDot {
+	return byteDot{excess, func(dst []float32, w []byte, stride int, x *roundedRow) {
+		if len(dst) == 0 {
+			return
+		}
+		k := len(x.q)
+		blocks := k / d.Values()
+		_, _, _, _ = w[(len(dst)-1)*stride+blocks*d.Size()-1], x.scale[k/32-1], x.sums[k/32-1], x.excess[k/4-1]
+		f(&dst[0], &w[0], stride, len(dst), &x.q[0], &x.scale[0], &x.sums[0], &x.excess[0], &f16Values()[0], blocks)
+	}}
+}
+
+func dotBytesAVX2Set() map[dtype.DType]byteDot {
+	return map[dtype.DType]byteDot{
+		dtype.Q8_0: dotBytesOf(dtype.Q8_0, 0, dotBytesQ8_0AVX2), dtype.Q4_0: dotBytesOf(dtype.Q4_0, 8, dotBytesQ4_0AVX2),
+		dtype.Q4_K: dotBytesOf(dtype.Q4_K, 0, dotBytesQ4_KAVX2), dtype.Q6_K: dotBytesOf(dtype.Q6_K, 32, dotBytesQ6_KAVX2),
+	}
+}
+
+func dotBytesVNNISet() map[dtype.DType]byteDot {
+	return map[dtype.DType]byteDot{
+		dtype.Q8_0: dotBytesOf(dtype.Q8_0, 128, dotBytesQ8_0VNNI), dtype.Q4_0: dotBytesOf(dtype.Q4_0, 8, dotBytesQ4_0VNNI),
+		dtype.Q4_K: dotBytesOf(dtype.Q4_K, 0, dotBytesQ4_KVNNI), dtype.Q6_K: dotBytesOf(dtype.Q6_K, 32, dotBytesQ6_KVNNI),
+	}
+}

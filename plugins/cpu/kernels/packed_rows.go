@@ -1,0 +1,65 @@
+package kernels
+
+import "github.com/rlx-go/rlx/core/quant"
+
+// byteDot multiplies packed weights, as they are stored, and one row of bytes.
+type byteDot struct {
+	excess int32 // what the integers that it reads from a block are too large by
+	// dot is dst[r] = x·w[r], rows being stride bytes apart.
+	dot func(dst []float32, w []byte, stride int, x *roundedRow)
+}
+
+// roundedRow is a row of activations, rounded to bytes.
+type roundedRow struct {
+	q      []int8
+	scale  []float32 // of each 32
+	sums   []float32 // of each 32, scaled
+	excess []int32   // sums of each 4 times -byteDot.excess
+	halves []float32 // sums of each 16
+}
+
+// multiplyRows is the product g of few rows with weights of a type that has a byteDot.
+func (x *PackedProduct) multiplyRows(p *Pool, g *GemmArgs) {
+	s, k := p.isa, g.K
+	if x.rows == nil {
+		x.rows = make([]roundedRow, packedDotRows)
+	}
+	excess := s.dotBytes[g.B.kind].excess
+	for m := range g.M {
+		r := &x.rows[m]
+		r.q, r.scale, r.sums, r.excess, r.halves = grown(r.q, k), grown(r.scale, k/quant.Group), grown(r.sums, k/quant.Group), grown(r.excess, k/4), grown(r.halves, k/16)
+		s.roundRow(r.q, r.scale, r.halves, g.A[m*g.LDA:][:k])
+		for i, d := range r.scale {
+			r.sums[i] = d * (r.halves[2*i] + r.halves[2*i+1])
+		}
+		if excess != 0 {
+			q := r.q
+			for i := range r.excess {
+				r.excess[i] = -excess * (int32(q[4*i]) + int32(q[4*i+1]) + int32(q[4*i+2]) + int32(q[4*i+3]))
+			}
+		} else {
+			clear(r.excess)
+		}
+	}
+	split(p, g.N, gemvStrip, byteStrips{p, g, x.rows})
+}
+
+type byteStrips struct {
+	p    *Pool
+	g    *GemmArgs
+	rows []roundedRow
+}
+
+func (x *byteStrips) do(lo, hi, _ int) {
+	g := x.g
+	b := g.B
+	stride := g.LDB / b.kind.Values() * b.kind.Size()
+	rows := b.byte[b.start/b.kind.Values()*b.kind.Size():]
+	dot := x.p.isa.dotBytes[b.kind].dot
+	for ; lo < hi; lo += gemvStrip { // the rows of a strip come from memory once
+		n := min(gemvStrip, hi-lo)
+		for m := range g.M {
+			dot(g.C[m*g.LDC+lo:][:n], rows[lo*stride:(lo+n-1)*stride+g.K/b.kind.Values()*b.kind.Size()], stride, &x.rows[m])
+		}
+	}
+}
