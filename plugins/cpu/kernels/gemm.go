@@ -151,8 +151,17 @@ func (g *GemmArgs) packB(s *isa, w packing, dst []float32, i, j, k, n int, buf [
 	if w == pairs || w == tiled {
 		panel = buf[s.lanes*n:]
 	}
-	if w == tiled && g.TransB && g.B.f32 != nil {
-		s.pairBlocked(dst, panel, g.B.f32[i*g.StrideB+j*g.LDB+k:], g.LDB, cols, n)
+	if w == tiled && g.TransB {
+		src, ld := g.B.f32, g.LDB
+		if src != nil {
+			src = src[i*g.StrideB+j*g.LDB+k:]
+		} else {
+			src, ld, panel = buf, n, buf[s.nr*n:]
+			for c := range cols {
+				g.B.row(s, i*g.StrideB+(j+c)*g.LDB+k, n, src[c*n:])
+			}
+		}
+		s.pairBlocked(dst, panel, src, ld, cols, n)
 		return
 	}
 	if g.TransB {
