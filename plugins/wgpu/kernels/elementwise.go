@@ -111,6 +111,18 @@ var (
 		return []Shader{computing(n, regionCode(n))}
 	}})
 	_ = register(Kernel{Op: "expand", Takes: "(any)", Shaders: func(n *ir.Node, _ Limits) []Shader {
+		if in, out := n.In[0].Type.Shape, n.Type.Shape; len(in) > 0 && in[len(in)-1] == out[len(out)-1] {
+			if u := units(n.Type.DType, []int{common(out[len(out)-1:])}, n.In[0]); u.words == 4 {
+				return []Shader{strided(n, u, len(out), func(c *Call) (offset int, dims, stride []int) {
+					stride = make([]int, len(out))
+					for i, s := range strides(c.In[0].Shape)[maxRank-len(out):] {
+						stride[i] = int(s)
+					}
+					stride[len(out)-1] = 1
+					return 0, c.Out.Shape, stride
+				})}
+			}
+		}
 		return []Shader{broadcasting(coarsened, n, "  return x0_bits(at0(i));")}
 	}})
 )

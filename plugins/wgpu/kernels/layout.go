@@ -77,9 +77,32 @@ var (
 		if n.In[0].Type.DType == dtype.I64 {
 			consts["From"] = "i64"
 		}
+		if s, ok := castFours(n); ok {
+			return []Shader{s}
+		}
 		return []Shader{coarsened(n, "cast", part(layoutWGSL, "cast"), consts, nil, nil)}
 	}})
 )
+
+// castFours is a cast between floats, four at a time; ok is false where they do not divide into vectors.
+func castFours(n *ir.Node) (s Shader, ok bool) {
+	x := n.In[0]
+	if !x.Type.DType.IsFloat() || !n.Type.DType.IsFloat() || common(n.Type.Shape)%4 != 0 || !aligned(x) {
+		return s, false
+	}
+	count := func(c *Call) int { return numel(c.Out.Shape) / 4 }
+	return Shader{
+		Name: "cast", Body: part(layoutWGSL, "fours"), Fields: []string{"n"}, Consts: map[string]any{"Group": largeGroup, "Each": largeEach},
+		Bindings: []Binding{{Name: "x", Operand: 0, Vec: 4, DType: x.Type.DType}, {Name: "y", Operand: Out, Vec: 4, DType: n.Type.DType}},
+		Params: func(c *Call) []uint32 {
+			if count(c) == 0 {
+				return nil
+			}
+			return []uint32{uint32(count(c))}
+		},
+		Groups: func(c *Call) int { return ceilDiv(count(c), largeGroup*largeEach) },
+	}, true
+}
 
 // pad merges each axis that grows with the following ones that do not.
 func pad(n *ir.Node) Shader {

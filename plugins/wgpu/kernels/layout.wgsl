@@ -67,6 +67,22 @@ fn value(i: u32) -> u32 {
 }
 {{end}}
 
+{{define "fours"}}
+@compute @workgroup_size({{.C.Group}})
+fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
+        @builtin(local_invocation_index) local: u32) {
+  let first = (group.y * groups.x + group.x) * {{mul .C.Group .C.Each}}u + local;
+{{- range seq .C.Each}}
+  let v{{.}} = x4(min(first + {{mul . $.C.Group}}u, P.n - 1u));
+{{- end}}
+{{- range seq .C.Each}}
+  if (first + {{mul . $.C.Group}}u < P.n) {
+    y4_put(first + {{mul . $.C.Group}}u, v{{.}});
+  }
+{{- end}}
+}
+{{end}}
+
 {{define "cast"}}
 fn value(i: u32) -> u32 {
   let v = x0(i);

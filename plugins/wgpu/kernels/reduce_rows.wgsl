@@ -4,24 +4,24 @@ fn fold(acc: {{.C.Type}}, v: {{.C.Type}}) -> {{.C.Type}} {
   return {{.C.Fold}};
 }
 {{define "folds"}}
-{{- if .Four}}
-{{- range seq 4}}
-    a{{.}} = fold(fold(fold(fold(a{{.}}, v{{.}}.x), v{{.}}.y), v{{.}}.z), v{{.}}.w);
-{{- end}}
+{{- $c := .}}
+{{- range seq 8}}
+{{- $a := print "a" (mod . 4)}}
+{{- if $c.Four}}
+    {{$a}} = fold(fold(fold(fold({{$a}}, v{{.}}.x), v{{.}}.y), v{{.}}.z), v{{.}}.w);
 {{- else}}
-{{- range seq 4}}
-    a{{.}} = fold(a{{.}}, v{{.}});
+    {{$a}} = fold({{$a}}, v{{.}});
 {{- end}}
 {{- end}}
 {{- end}}
 {{- template "place" .}}
-  // Four reads are in flight at a time.
+  // Eight reads are in flight at a time.
 {{- range seq 4}}
   var a{{.}} = {{$.C.Zero}};
 {{- end}}
   var k = start + lane;
-  for (; k + {{mul 3 .C.Lanes}}u < end; k = k + {{mul 4 .C.Lanes}}u) {
-{{- range seq 4}}
+  for (; k + {{mul 7 .C.Lanes}}u < end; k = k + {{mul 8 .C.Lanes}}u) {
+{{- range seq 8}}
     let v{{.}} = {{$.C.Read}}(base + (k + {{mul . $.C.Lanes}}u) * step);
 {{- end}}
 {{- template "folds" .C}}

@@ -34,8 +34,16 @@ fn at(row: u32, k: u32) -> u32 {
 }
 {{- end}}
 {{template "place" .}}
+  // Reads of four elements are in flight at a time.
   var most = -infinity();
-  for (var k = start + lane; k < end; k = k + {{.C.Lanes}}u) {
+  var k = start + lane;
+  for (; k + {{mul 3 .C.Lanes}}u < end; k = k + {{mul 4 .C.Lanes}}u) {
+{{- range seq 4}}
+    let v{{.}} = {{if $.C.Combine}}statistics(at(row, k + {{mul . $.C.Lanes}}u)){{else}}x0(base + (k + {{mul . $.C.Lanes}}u) * step){{end}};
+{{- end}}
+    most = op_max(most, op_max(op_max(v0, v1), op_max(v2, v3)));
+  }
+  for (; k < end; k = k + {{.C.Lanes}}u) {
     most = op_max(most, {{if .C.Combine}}statistics(at(row, k)){{else}}x0(base + k * step){{end}});
   }
   most = across(r, lane, most, true);
@@ -46,7 +54,16 @@ fn at(row: u32, k: u32) -> u32 {
   let origin = most;
 {{- end}}
   var sum = 0.0;
-  for (var k = start + lane; k < end; k = k + {{.C.Lanes}}u) {
+  k = start + lane;
+{{- if not .C.Combine}}
+  for (; k + {{mul 3 .C.Lanes}}u < end; k = k + {{mul 4 .C.Lanes}}u) {
+{{- range seq 4}}
+    let v{{.}} = x0(base + (k + {{mul . $.C.Lanes}}u) * step);
+{{- end}}
+    sum = sum + ((op_exp(v0 - origin) + op_exp(v1 - origin)) + (op_exp(v2 - origin) + op_exp(v3 - origin)));
+  }
+{{- end}}
+  for (; k < end; k = k + {{.C.Lanes}}u) {
     sum = sum + {{if .C.Combine}}statistics(at(row, k) + 1u) * op_exp(statistics(at(row, k)) - origin){{else}}op_exp(x0(base + k * step) - origin){{end}};
   }
   sum = across(r, lane, sum, false);
@@ -58,9 +75,21 @@ fn at(row: u32, k: u32) -> u32 {
     put({{if .C.Split}}P.rows + row * P.parts + part{{else}}row{{end}}, most, sum);
   }
 {{- else}}
-  for (var k = lane; k < P.n; k = k + {{.C.Lanes}}u) {
+{{- if .C.Log}}
+  let log_sum = op_log(sum);
+{{- end}}
+  k = lane;
+  for (; k + {{mul 3 .C.Lanes}}u < P.n; k = k + {{mul 4 .C.Lanes}}u) {
+{{- range seq 4}}
+    let v{{.}} = x0(base + (k + {{mul . $.C.Lanes}}u) * step) - most;
+{{- end}}
+{{- range seq 4}}
+    y_put(base + (k + {{mul . $.C.Lanes}}u) * step, y_encode({{if $.C.Log}}v{{.}} - log_sum{{else}}op_exp(v{{.}}) / sum{{end}}));
+{{- end}}
+  }
+  for (; k < P.n; k = k + {{.C.Lanes}}u) {
     let d = x0(base + k * step) - most;
-    y_put(base + k * step, y_encode({{if .C.Log}}d - op_log(sum){{else}}op_exp(d) / sum{{end}}));
+    y_put(base + k * step, y_encode({{if .C.Log}}d - log_sum{{else}}op_exp(d) / sum{{end}}));
   }
 {{- end}}
 }

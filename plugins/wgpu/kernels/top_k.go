@@ -16,7 +16,12 @@ var topKWGSL string
 //go:embed keys.wgsl
 var keysWGSL string
 
-// Two shaders: the first finds the indices, in time that grows with k; the second fetches the values.
+const (
+	mostSlots = 1024 // elements that a workgroup sorts at the end of a radix select
+	radixFrom = 1024 // elements of a row from which on it is faster than to search k times
+)
+
+// Two shaders: the first finds the indices, in a long row by radix select, in a short one by searching k times; the second fetches the values.
 var _ = register(Kernel{
 	Op: "top_k", Takes: "(any) -> any", // an index has 4 bytes, so that no two workgroups write the same word
 	Shaders: func(n *ir.Node, _ Limits) []Shader {
@@ -24,12 +29,12 @@ var _ = register(Kernel{
 		index := Binding{Name: "index", Operand: Result(1), DType: n.Results[1].DType}
 		x := n.In[0].Type
 		last := x.Rank() - 1
-		perGroup, lanes := rowsAndLanes(numel(n.Graph.Syms.Largest(x.Shape[last:])), false, 1)
+		longest := numel(n.Graph.Syms.Largest(x.Shape[last:]))
+		perGroup, lanes := rowsAndLanes(longest, false, 1)
 		size := func(c *Call) int { return c.In[0].Shape[last] }
 		rows := func(c *Call) int { return numel(c.Out.Shape) / k }
 		choose := Shader{
 			Name: "top_k", Body: part(keysWGSL+topKWGSL, "select"), Fields: []string{"rows", "size", "k"},
-			Consts:   withKeys(x.DType, map[string]any{"Rows": perGroup, "Lanes": lanes, "Index": elementType(index.DType)}),
 			Bindings: []Binding{{Name: "x0", Operand: 0, DType: x.DType}, index},
 			Params: func(c *Call) []uint32 {
 				if rows(c) == 0 {
@@ -42,6 +47,22 @@ var _ = register(Kernel{
 				return loop(k, loop(ceilDiv(size(c), lanes), 0)+loop(bits.Len(uint(lanes))-1, 0)) // lanes are halved down to 1
 			},
 		}
+		consts := map[string]any{"Rows": perGroup, "Lanes": lanes, "Index": elementType(index.DType)}
+		if k <= mostSlots && longest >= radixFrom {
+			slots := 2
+			for slots < k {
+				slots *= 2
+			}
+			consts["Slots"] = slots
+			choose.Body = part(keysWGSL+topKWGSL, "radix")
+			choose.Groups = rows
+			choose.Loops = func(c *Call) int {
+				each, stages, pairs := ceilDiv(size(c), 256), bits.Len(uint(slots)), ceilDiv(slots, 512)
+				digits := loop(3, loop(8, 0)+loop(each, 0)+3*loop(16, 0)+loop(8, 0))
+				return digits + 3*loop(each, 0) + loop(256, 0) + 2*loop(2*pairs, 0) + loop(stages, loop(stages, loop(pairs, 0)))
+			}
+		}
+		choose.Consts = withKeys(x.DType, consts)
 		values := coarsened(n, "top_k", part(topKWGSL, "values"), nil, []string{"size", "k"}, func(c *Call) []uint32 {
 			return []uint32{uint32(size(c)), uint32(k)}
 		})

@@ -55,6 +55,170 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 }
 {{end}}
 
+{{define "radix"}}
+{{template "key" .}}
+const none = 0xffffffffu;
+var<workgroup> bins: array<atomic<u32>, 2048>;
+var<workgroup> sums: array<u32, 256>;
+var<workgroup> coarse: array<u32, 16>;
+var<workgroup> prefix: u32; // the upper bits of the least key that is taken
+var<workgroup> above: u32; // how many keys are larger
+var<workgroup> equal: u32; // how many have these bits
+var<workgroup> last: u32; // of the least key, those up to this place are taken
+var<workgroup> taken: atomic<u32>;
+var<workgroup> keys: array<u32, {{.C.Slots}}>;
+var<workgroup> places: array<u32, {{.C.Slots}}>;
+
+// A workgroup has a row. It finds the least key that is taken by its digits of 11, 11 and 10 bits, from the upper ones on, counting keys; then
+// it gathers the elements and sorts them.
+@compute @workgroup_size(256)
+fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
+        @builtin(local_invocation_index) local: u32) {
+  let row = group.y * groups.x + group.x;
+  if (row >= P.rows) {
+    return;
+  }
+  let base = row * P.size;
+  var shift = 32u;
+  for (var level = 0u; level < 3u; level = level + 1u) {
+    let bits = select(11u, 10u, level == 2u);
+    let outer = shift;
+    shift = shift - bits;
+    for (var d = local; d < 2048u; d = d + 256u) {
+      atomicStore(&bins[d], 0u);
+    }
+    workgroupBarrier();
+    let wanted = prefix;
+    let mask = (1u << bits) - 1u;
+    for (var i = local; i < P.size; i = i + 2048u) { // one after the other, each read would wait for the last
+{{- range $j := seq 8}}
+      let x{{$j}} = x0_bits(base + min(i + {{mul $j 256}}u, P.size - 1u));
+{{- end}}
+{{- range $j := seq 8}}
+      let key{{$j}} = key_of(x{{$j}});
+      if (i + {{mul $j 256}}u < P.size && (level == 0u || key{{$j}} >> outer == wanted)) {
+        atomicAdd(&bins[(key{{$j}} >> shift) & mask], 1u);
+      }
+{{- end}}
+    }
+    workgroupBarrier();
+    var sum = 0u;
+{{- range $j := seq 8}}
+    sum = sum + atomicLoad(&bins[local * 8u + {{$j}}u]);
+{{- end}}
+    sums[local] = sum;
+    workgroupBarrier();
+    if (local < 16u) {
+      sum = 0u;
+      for (var j = 0u; j < 16u; j = j + 1u) {
+        sum = sum + sums[16u * local + j];
+      }
+      coarse[local] = sum;
+    }
+    workgroupBarrier();
+    if (local == 0u) {
+      var count = above;
+      if (level == 0u) {
+        count = 0u;
+      }
+      var g = 15u;
+      while (g > 0u && count + coarse[g] < P.k) {
+        count = count + coarse[g];
+        g = g - 1u;
+      }
+      var s = 16u * g + 15u;
+      while (s > 16u * g && count + sums[s] < P.k) {
+        count = count + sums[s];
+        s = s - 1u;
+      }
+      var d = 8u * s + 7u;
+      while (d > 8u * s && count + atomicLoad(&bins[d]) < P.k) {
+        count = count + atomicLoad(&bins[d]);
+        d = d - 1u;
+      }
+      above = count;
+      equal = atomicLoad(&bins[d]);
+      prefix = select((wanted << bits) | d, d, level == 0u);
+      last = none;
+      atomicStore(&taken, 0u);
+    }
+    workgroupBarrier();
+  }
+  let least = prefix;
+  let missing = P.k - above;
+  // Of equal keys the first are taken: every invocation counts in a stretch of the row.
+  let each = (P.size + 255u) / 256u;
+  let end = min(P.size, (local + 1u) * each);
+  var n = 0u;
+  if (equal > missing) {
+    for (var i = local * each; i < end; i = i + 1u) {
+      n = n + select(0u, 1u, key(base + i) == least);
+    }
+  }
+  sums[local] = n;
+  for (var j = local; j < {{.C.Slots}}u; j = j + 256u) {
+    keys[j] = 0u;
+    places[j] = none;
+  }
+  workgroupBarrier();
+  if (n > 0u) {
+    var before = 0u;
+    for (var l = 0u; l < local; l = l + 1u) {
+      before = before + sums[l];
+    }
+    if (before < missing && before + n >= missing) {
+      for (var i = local * each; i < end; i = i + 1u) {
+        before = before + select(0u, 1u, key(base + i) == least);
+        if (before == missing) {
+          last = i;
+          break;
+        }
+      }
+    }
+  }
+  workgroupBarrier();
+  let stop = last;
+  for (var i = local; i < P.size; i = i + 2048u) {
+{{- range $j := seq 8}}
+    let x{{$j}} = x0_bits(base + min(i + {{mul $j 256}}u, P.size - 1u));
+{{- end}}
+{{- range $j := seq 8}}
+    let key{{$j}} = key_of(x{{$j}});
+    let place{{$j}} = i + {{mul $j 256}}u;
+    if (place{{$j}} < P.size && (key{{$j}} > least || (key{{$j}} == least && place{{$j}} <= stop))) {
+      let slot = atomicAdd(&taken, 1u);
+      keys[slot] = key{{$j}};
+      places[slot] = place{{$j}};
+    }
+{{- end}}
+  }
+  for (var run = 2u; run <= {{.C.Slots}}u; run = run * 2u) {
+    for (var apart = run / 2u; apart > 0u; apart = apart / 2u) {
+      workgroupBarrier();
+      for (var p = local; p < {{div .C.Slots 2}}u; p = p + 256u) {
+        let a = (p / apart) * 2u * apart + p % apart;
+        let b = a + apart;
+        let ka = keys[a];
+        let kb = keys[b];
+        let pa = places[a];
+        let pb = places[b];
+        let rises = ka < kb || (ka == kb && pa > pb);
+        if (rises == ((a & run) == 0u || run == {{.C.Slots}}u)) {
+          keys[a] = kb;
+          keys[b] = ka;
+          places[a] = pb;
+          places[b] = pa;
+        }
+      }
+    }
+  }
+  workgroupBarrier();
+  for (var j = local; j < P.k; j = j + 256u) {
+    index_put(row * P.k + j, index_encode({{.C.Index}}(places[j])));
+  }
+}
+{{end}}
+
 {{define "values"}}
 fn value(i: u32) -> u32 {
   return x0_bits((i / P.k) * P.size + u32(index(i)));
