@@ -24,21 +24,29 @@ func BenchmarkDependentSteps(b *testing.B) {
 			return op.FusedMatMul(x, op.Reshape(w, ir.Shape{ir.Static(n), ir.Static(k)}), nil, nil, op.FusedMatMulAttrs{TransB: true})
 		}
 	}
+	normal := func(g *ir.Graph, x *ir.Node) *ir.Node {
+		one := func(name string) *ir.Node { return op.Param(g, name+x.Label(), ir.TypeOf(dtype.F32, width)) }
+		return op.RmsNorm(x, one("gamma"), one("beta"), 1e-5)
+	}
 	for _, c := range []struct {
 		name    string
 		weights int64 // elements of bf16 that a link of the chain reads
 		link    func(g *ir.Graph, x, w *ir.Node) *ir.Node
 	}{
 		{"neg", 0, func(_ *ir.Graph, x, _ *ir.Node) *ir.Node { return op.Neg(x) }},
-		{"rms_norm", 0, func(g *ir.Graph, x, _ *ir.Node) *ir.Node {
-			return op.RmsNorm(x, op.Const(g, 1, ir.TypeOf(dtype.F32, width)), op.Const(g, 0, ir.TypeOf(dtype.F32, width)), 1e-5)
+		{"rms_norm", 0, func(g *ir.Graph, x, _ *ir.Node) *ir.Node { return normal(g, x) }},
+		{"norm, product and sum", width * width, func(g *ir.Graph, x, w *ir.Node) *ir.Node { return op.Add(product(width, width)(normal(g, x), w), x) }},
+		{"norm, gate and up", 2 * width * hidden, func(g *ir.Graph, x, w *ir.Node) *ir.Node {
+			n := normal(g, x)
+			y := op.Mul(product(width, hidden)(n, op.Narrow(w, 0, 0, width*hidden)), product(width, hidden)(n, op.Narrow(w, 0, width*hidden, width*hidden)))
+			return op.Narrow(y, 1, 0, width)
 		}},
 		{"product", width * width, func(_ *ir.Graph, x, w *ir.Node) *ir.Node { return product(width, width)(x, w) }},
 		{"up and down", 2 * width * hidden, func(_ *ir.Graph, x, w *ir.Node) *ir.Node {
 			return product(hidden, width)(product(width, hidden)(x, op.Narrow(w, 0, 0, width*hidden)), op.Narrow(w, 0, width*hidden, width*hidden))
 		}},
 		{"attention", 0, func(g *ir.Graph, x, _ *ir.Node) *ir.Node {
-			q := op.Reshape(x, ir.Shape{ir.Static(1), ir.Static(1), ir.Static(width)})
+			q := op.Reshape(x, ir.Shape{ir.Static(1), ir.MustDim("T"), ir.Static(width)})
 			cache := op.State(g, "cache"+x.Label(), ir.TypeOf(dtype.F32, 1, 4096, 512), 0)
 			y := op.Attention(q, cache, cache, op.Const(g, 68, ir.TypeOf(dtype.I32)), op.AttentionAttrs{Heads: 32, KVHeads: 8, Layout: op.BSE, Mask: op.MaskCausal})
 			return op.Reshape(y, x.Type.Shape)
@@ -46,8 +54,8 @@ func BenchmarkDependentSteps(b *testing.B) {
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			measure := func(links int64) time.Duration {
-				g := ir.NewGraph("chain")
-				x := op.Input(g, "x", ir.TypeOf(dtype.F32, 1, width))
+				g := ir.NewGraph("chain", ir.Sym{Name: "T", Min: 1, Max: 512}) // as in a model, whose prompts take the same program
+				x := op.Input(g, "x", ir.Type{DType: dtype.F32, Shape: ir.Shape{ir.MustDim("T"), ir.Static(width)}})
 				var all *ir.Node
 				if c.weights > 0 {
 					all = op.Param(g, "w", ir.TypeOf(dtype.BF16, links*c.weights))
@@ -70,7 +78,7 @@ func BenchmarkDependentSteps(b *testing.B) {
 					b.Fatal(err)
 				}
 				defer exe.Close()
-				r := device.Run{IO: tensor.AlignedBytes(int(p.IOSize))}
+				r := device.Run{Syms: map[string]int64{"T": 1}, IO: tensor.AlignedBytes(int(p.IOSize))}
 				if p.StateSize > 0 {
 					if r.State, err = shared.NewState(context.Background(), "", p.StateSize); err != nil {
 						b.Fatal(err)
