@@ -1,9 +1,10 @@
 package kernels
 
 import (
+	"unsafe"
+
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/quant"
-	"github.com/rlx-go/rlx/core/tensor"
 )
 
 // Products of activations that are rounded to 8 bits with packed weights, in integers: the blocks of a strip of weights are unpacked to bytes,
@@ -42,7 +43,9 @@ const integerDepth = 1024
 const integerStrip = 64
 
 // int8sOf is memory of floats as bytes.
-func int8sOf(x []float32) []int8 { return tensor.View[int8](tensor.Bytes(x)) }
+func int8sOf(x []float32) []int8 {
+	return unsafe.Slice((*int8)(unsafe.Pointer(unsafe.SliceData(x))), 4*len(x))
+}
 
 // integerBatch is up to how many rows are rounded and multiplied at a time.
 const integerBatch = 1024

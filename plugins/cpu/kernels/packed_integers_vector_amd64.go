@@ -1,8 +1,9 @@
 package kernels
 
 import (
+	"unsafe"
+
 	"github.com/rlx-go/rlx/core/dtype"
-	"github.com/rlx-go/rlx/core/tensor"
 )
 
 type unpackAsm = func(q *int8, scale, low *float32, w *byte, half *float32, blocks int)
@@ -69,7 +70,7 @@ func multiplyIntegersAMX(r *groupProduct) {
 	r.check()
 	_ = r.room[2*integerSide*integerSide-1]
 	config := &integerTileConfig[r.group/16-1][0]
-	room := &tensor.Bytes(r.room)[0]
+	room := (*byte)(unsafe.Pointer(&r.room[0]))
 	if r.low == nil {
 		integerTiles(config, room, r.groups, r.group*integerSide, &r.a[0], &r.b[0], &r.dx[0], nil, &r.dw[0], nil, &r.c[0], r.ldc, r.resumes())
 	} else {
