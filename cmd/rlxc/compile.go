@@ -69,7 +69,7 @@ func compileCommand() *cli.Command {
 			fs.ListVarP(&f.set, "set", "", "`KEY=VALUE` a value of the configuration (repeatable)")
 			fs.ChoiceVar(&f.dtype, "dtype", "element type in which weights are stored", "keep", "f32", "f16", "bf16")
 			fs.ChoiceVar(&f.quantize, "quantize", "of a language model: store matrices as blocks of few bits; q4_k_m mixes q4_k and q6_k", append([]string{"none"}, weights.Quantizations()...)...)
-			fs.ChoiceVar(&f.activations, "activations", "what products with blocks of few bits multiply them by: f32 takes activations as they are; q8 rounds each 32 of them to 8 bits, as llama.cpp does, which is faster for prompts; a target without kernels for q8 keeps f32", op.ActivationsF32, op.ActivationsQ8)
+			fs.ChoiceVar(&f.activations, "activations", "what products with blocks of few bits multiply them by: f32 takes activations as they are; q8 rounds each 32 of them to 8 bits, which is faster for prompts; a target without kernels for q8 keeps f32", op.ActivationsF32, op.ActivationsQ8)
 			fs.Group("A graph in text form")
 			fs.StringVar(&f.weights, "weights", "", "`FILE` a safetensors file that has its params by name, in their types (default: they are made up)")
 			fs.Uint64Var(&f.seed, "seed", 1, "`N` from which params are made up")
