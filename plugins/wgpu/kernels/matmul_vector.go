@@ -47,7 +47,7 @@ func vectorStepOf(n *ir.Node, a op.FusedMatMulAttrs, of int) vectorStep {
 
 // What the template counts with.
 func (v vectors) Norm() bool    { return v.Quads > 0 }
-func (v vectors) Kept() int     { return v.Quads / v.Lanes }
+func (v vectors) Kept() int     { return ceilDiv(v.Quads, 256) }
 func (v vectors) Parts() int    { return max(32, 8*v.Sums()*v.Columns) }
 func (v vectors) Two() []string { return []string{"s", "t"} } // sums take turns
 func (v vectors) Last() int     { return len(v.Products) - 1 }
@@ -57,31 +57,11 @@ func (v vectors) Sums() int {
 	}
 	return 1
 }
-func (v vectors) Of(i int) any { return v.From(i, 0) }
-
-// Batches are where the vectors of a lane begin that are read together, if it keeps x.
-func (v vectors) Batches() (from []int) {
-	for k := 0; k < v.Kept(); k += v.Ahead {
-		from = append(from, k)
-	}
-	return from
-}
-
-// From are the constants of a product, for a batch of vectors.
-func (v vectors) From(i, first int) any {
-	end := first + v.Ahead
-	if v.Norm() {
-		end = min(end, v.Kept())
-	}
-	var batch []int
-	for k := first; k < end; k++ {
-		batch = append(batch, k)
-	}
+func (v vectors) Of(i int) any {
 	return struct {
 		vectors
 		vectorProduct
-		Batch []int
-	}{v, v.Products[i], batch}
+	}{v, v.Products[i]}
 }
 
 // Sum is the index of a product's sums.
@@ -96,23 +76,8 @@ func (p vectorProduct) Sum() int {
 // processor of a large device.
 const normGroups = 528
 
-// mostKept is how many vectors of a normalised x an invocation keeps in registers.
+// mostKept is how many vectors of x an invocation keeps while it normalises them.
 const mostKept = 8
-
-// vectorLanes is how many invocations share a sum of k products, and how many vectors each reads at a time.
-func vectorLanes(k int, weight dtype.DType) (lanes, ahead int) {
-	lanes, ahead = 32, 4
-	switch {
-	case k >= 4096:
-		lanes = 128
-	case k >= 1024:
-		lanes = 64
-	}
-	if weight.IsPacked() { // a vector of four is a few bytes
-		return max(32, lanes/2), 8
-	}
-	return lanes, ahead
-}
 
 // matmulVector is for x [1,K] and a weight [N,K].
 func matmulVector(n *ir.Node, a op.FusedMatMulAttrs) Shader {
@@ -122,7 +87,7 @@ func matmulVector(n *ir.Node, a op.FusedMatMulAttrs) Shader {
 // vectorShader makes the shader. norm is the node that normalises x, nil for none. gate is the step that multiplies the results, 0 for none.
 func vectorShader(steps []vectorStep, norm *ir.Node, gate int) Shader {
 	k, columns := 0, 0
-	v := vectors{Gated: gate > 0, Each: 2}
+	v := vectors{Gated: gate > 0, Lanes: 32, Each: 2, Ahead: 4}
 	s := Shader{Name: steps[0].node.Op.Name, Body: matmulVectorWGSL, Fields: []string{"groups", "k_size"},
 		Bindings: []Binding{{Name: "a", Operand: 0, Vec: 4, DType: dtype.F32}}}
 	for i, p := range steps {
@@ -157,7 +122,15 @@ func vectorShader(steps []vectorStep, norm *ir.Node, gate int) Shader {
 		s.Fields = append(s.Fields, "stride", "count:f32", "eps:f32")
 		ofNorm = []uint32{normGroups, math.Float32bits(float32(k)), math.Float32bits(float32(norm.Attrs.(op.RmsNormAttrs).Eps))}
 	}
-	v.Lanes, v.Ahead = vectorLanes(k, steps[0].node.In[1].Type.DType)
+	switch {
+	case k >= 4096:
+		v.Lanes = 128
+	case k >= 1024:
+		v.Lanes = 64
+	}
+	if steps[0].node.In[1].Type.DType.IsPacked() { // a vector of four is a few bytes
+		v.Ahead, v.Lanes = 8, max(32, v.Lanes/2)
+	}
 	if columns < 2048 || v.Gated { // more workgroups rather than fewer reads of x
 		v.Each = 1
 	}
@@ -211,12 +184,9 @@ func vectorGroup(nodes []*ir.Node, uses []int, l Limits) (g Group, ok bool) {
 	var steps []vectorStep
 	var norm, x *ir.Node
 	at := 0
-	if n := nodes[0]; n.Is(op.RmsNormDef) && allF32(n) && fourAtOnce(n) && len(nodes) > 1 {
-		if a, ok := productAttrs(nodes[1]); ok && nodes[1].In[0] == n && byRows(nodes[1], a, l) {
-			width := int(n.Type.Shape[n.Type.Rank()-1].B)
-			if lanes, _ := vectorLanes(width, nodes[1].In[1].Type.DType); width%(4*lanes) == 0 && width <= 4*lanes*mostKept {
-				norm, at, x = n, 1, n
-			}
+	if n := nodes[0]; n.Is(op.RmsNormDef) && allF32(n) && fourAtOnce(n) {
+		if width := int(n.Type.Shape[n.Type.Rank()-1].B); width <= 4*256*mostKept && 4*width+8192 <= l.WorkgroupStorage {
+			norm, at, x = n, 1, n
 		}
 	}
 	for ; at < len(nodes); at++ {

@@ -2,10 +2,13 @@
 // Products with one row: y = act(x . B + bias) + residual in f32, x being [K] and B [N,K]. {{.C.Lanes}} invocations share the sum of a column;
 // each has {{.C.Each}} columns, so that it reads x once for them, and reads {{.C.Ahead}} vectors ahead, since the speed is that of memory.
 {{- if .C.Norm}}
-// Each invocation normalises what it needs of x, and keeps it in registers.
+// x is normalised in workgroup memory, by each workgroup for itself.
+var<workgroup> normal: array<vec4<f32>, {{.C.Quads}}>;
 {{- end}}
 var<workgroup> shares: array<f32, {{mul .C.Sums (mul 256 .C.Each)}}>; // [product][column][lane]
 var<workgroup> parts: array<f32, {{.C.Parts}}>; // [product][column][8]
+
+fn row4(k: u32) -> vec4<f32> { return {{if .C.Norm}}normal[k]{{else}}a4(k){{end}}; }
 
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
@@ -19,9 +22,11 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   let mine = local / {{.C.Lanes}}u * {{.C.Each}}u;
 {{- if .C.Norm}}
 {{- range $i := seq .C.Kept}}
-  var x{{$i}} = a4(lane + {{mul $i $c.Lanes}}u);
-  let gamma{{$i}} = gamma4(lane + {{mul $i $c.Lanes}}u);
-  let beta{{$i}} = beta4(lane + {{mul $i $c.Lanes}}u);
+  let k{{$i}} = local + {{mul $i 256}}u;
+  let live{{$i}} = k{{$i}} < {{$c.Quads}}u;
+  let x{{$i}} = select(vec4<f32>(0.0), a4(min(k{{$i}}, {{sub $c.Quads 1}}u)), live{{$i}});
+  let gamma{{$i}} = gamma4(min(k{{$i}}, {{sub $c.Quads 1}}u));
+  let beta{{$i}} = beta4(min(k{{$i}}, {{sub $c.Quads 1}}u));
 {{- end}}
   var squares = vec4<f32>(0.0);
 {{- range $i := seq .C.Kept}}
@@ -29,24 +34,23 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 {{- end}}
   shares[local] = (squares.x + squares.y) + (squares.z + squares.w);
   workgroupBarrier();
-  if (local < 8u) { // all rows of lanes have the same sum
-    var part = 0.0;
-{{- range $j := seq (div .C.Lanes 8)}}
-    part = part + shares[local + {{mul $j 8}}u];
-{{- end}}
-    parts[local] = part;
+  if (local < 32u) {
+    parts[local] = ((shares[local] + shares[local + 32u]) + (shares[local + 64u] + shares[local + 96u]))
+      + ((shares[local + 128u] + shares[local + 160u]) + (shares[local + 192u] + shares[local + 224u]));
   }
   workgroupBarrier();
   var total = 0.0;
-{{- range $j := seq 8}}
+{{- range $j := seq 32}}
   total = total + parts[{{$j}}];
 {{- end}}
   let scale = 1.0 / sqrt(total / P.count + P.eps);
 {{- range $i := seq .C.Kept}}
-  x{{$i}} = x{{$i}} * scale * gamma{{$i}} + beta{{$i}};
+  if (live{{$i}}) {
+    normal[k{{$i}}] = x{{$i}} * scale * gamma{{$i}} + beta{{$i}};
+  }
 {{- end}}
+  workgroupBarrier();
   // The workgroup normalises x once, and then computes all columns that are its own.
-  workgroupBarrier(); // parts are read
   for (var id = begin; id < P.groups; id = id + P.stride) {
 {{- end}}
 {{- range $s := seq .C.Sums}}{{range $i := seq $c.Each}}
@@ -60,23 +64,13 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 {{- range $i, $p := .C.Products}}
 {{template "columns" $c.Of $i}}
 {{- end}}
-{{- if .C.Norm}}
-{{- range $from := .C.Batches}}
-{{- range $i, $p := $c.Products}}
-{{template "load" $c.From $i $from}}
-{{- end}}
-{{- range $i, $p := $c.Products}}
-{{template "sum" $c.From $i $from}}
-{{- end}}
-{{- end}}
-{{- else}}
     var k = lane;
     for (; k + {{mul (sub .C.Ahead 1) .C.Lanes}}u < quads; k = k + {{mul .C.Ahead .C.Lanes}}u) {
 {{- range $i, $p := .C.Products}}
-{{template "load" $c.From $i 0}}
+{{template "load" $c.Of $i}}
 {{- end}}
 {{- range $i, $p := .C.Products}}
-{{template "sum" $c.From $i 0}}
+{{template "sum" $c.Of $i}}
 {{- end}}
     }
     for (; k < quads; k = k + {{.C.Lanes}}u) {
@@ -84,7 +78,6 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 {{template "rest" $c.Of $i}}
 {{- end}}
     }
-{{- end}}
   }
 {{- else}}
 {{- range $i, $p := .C.Products}}
@@ -94,21 +87,14 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     n_size = P.n_size{{$i}};
 {{- end}}
 {{template "columns" $c.Of $i}}
-{{- if $c.Norm}}
-{{- range $from := $c.Batches}}
-{{template "load" $c.From $i $from}}
-{{template "sum" $c.From $i $from}}
-{{- end}}
-{{- else}}
     var k = lane;
     for (; k + {{mul (sub $c.Ahead 1) $c.Lanes}}u < quads; k = k + {{mul $c.Ahead $c.Lanes}}u) {
-{{template "load" $c.From $i 0}}
-{{template "sum" $c.From $i 0}}
+{{template "load" $c.Of $i}}
+{{template "sum" $c.Of $i}}
     }
     for (; k < quads; k = k + {{$c.Lanes}}u) {
 {{template "rest" $c.Of $i}}
     }
-{{- end}}
   }
 {{- end}}
 {{- end}}
@@ -169,19 +155,19 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 {{- end}}
 {{- define "load"}}
 {{- $p := .}}
-{{- range $j := .Batch}}
-{{- if and (not $p.Norm) (or (not $p.Gated) (eq $p.I 0))}}
-    let x{{$j}} = a4(k + {{mul $j $p.Lanes}}u);
+{{- range $j := seq $p.Ahead}}
+{{- if or (not $p.Gated) (eq $p.I 0)}}
+    let x{{$j}} = row4(k + {{mul $j $p.Lanes}}u);
 {{- end}}
 {{- range $i := seq $p.Each}}
-    let w{{$p.I}}_{{$i}}_{{$j}} = b{{$p.I}}_4(column{{$p.I}}_{{$i}} + {{if $p.Norm}}lane{{else}}k{{end}} + {{mul $j $p.Lanes}}u);
+    let w{{$p.I}}_{{$i}}_{{$j}} = b{{$p.I}}_4(column{{$p.I}}_{{$i}} + k + {{mul $j $p.Lanes}}u);
 {{- end}}
 {{- end}}
 {{- end}}
 {{- define "sum"}}
 {{- $p := .}}
 {{- range $i := seq .Each}}
-{{- range $j := $p.Batch}}
+{{- range $j := seq $p.Ahead}}
 {{- $to := print (index $p.Two (mod $j 2)) $p.Sum "_" $i}}
     {{$to}} = fma(x{{$j}}, w{{$p.I}}_{{$i}}_{{$j}}, {{$to}});
 {{- end}}
@@ -190,6 +176,6 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 {{- define "rest"}}
 {{- $p := .}}
 {{- range $i := seq .Each}}
-      s{{$p.Sum}}_{{$i}} = fma(a4(k), b{{$p.I}}_4(column{{$p.I}}_{{$i}} + k), s{{$p.Sum}}_{{$i}});
+      s{{$p.Sum}}_{{$i}} = fma(row4(k), b{{$p.I}}_4(column{{$p.I}}_{{$i}} + k), s{{$p.Sum}}_{{$i}});
 {{- end}}
 {{- end}}
