@@ -216,12 +216,11 @@ func (f *textFlags) readPrompt(ctx context.Context, s *session) ([]int, error) {
 			return nil, err
 		}
 	}
-	ids, err := f.encode(s, t, prompt)
-	return ids, subject(err, "prompt")
+	return f.encode(s, t, "prompt", prompt)
 }
 
-// encode turns a prompt into tokens, with --chat in the model's template.
-func (f *textFlags) encode(s *session, t *rlx.Tokenizer, prompt string) (ids []int, err error) {
+// encode turns a prompt, which errors call by its name, into tokens, with --chat in the model's template.
+func (f *textFlags) encode(s *session, t *rlx.Tokenizer, name, prompt string) (ids []int, err error) {
 	special := s.files.from == ""
 	if f.chat {
 		var messages []rlx.Message
@@ -233,7 +232,8 @@ func (f *textFlags) encode(s *session, t *rlx.Tokenizer, prompt string) (ids []i
 		}
 		special = false // the template writes them out
 	}
-	return t.Encode(prompt, special)
+	ids, err = t.Encode(prompt, special)
+	return ids, subject(err, name)
 }
 
 func (j *textJob) methods() []*rlx.Method { return append([]*rlx.Method{j.method}, j.drafts...) }

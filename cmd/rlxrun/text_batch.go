@@ -51,11 +51,11 @@ func (f *textFlags) batchJob(ctx context.Context, s *session, t *text.Task, samp
 	room := defaultTokens
 	for i, p := range prompts {
 		name := fmt.Sprintf("prompt %d", i+1)
-		ids, err := f.encode(s, tok, strings.TrimSuffix(p, "\r"))
-		if err == nil {
-			err = t.CheckPrompt(ids, 0)
-		}
+		ids, err := f.encode(s, tok, name, strings.TrimSuffix(p, "\r"))
 		if err != nil {
+			return nil, err
+		}
+		if err := t.CheckPrompt(ids, 0); err != nil {
 			return nil, subject(err, name)
 		}
 		j.prompts, room = append(j.prompts, ids), min(room, t.Context-len(ids)+1)

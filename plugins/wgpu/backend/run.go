@@ -55,6 +55,10 @@ func (x *executable) bind(syms map[string]int64) error {
 		if err = x.g.checkLoops(d.shader, c); err == nil {
 			d.x, d.y, err = x.g.fold(d.shader.Groups(c))
 		}
+		if err != nil && d.steps != nil {
+			d.x, d.y = 0, 0 // its steps run by themselves
+			continue
+		}
 		if err != nil {
 			return diag.New(device.ErrUnsupported, s.Node.Op.Name, "step %d, %s: %w", d.step, s.Node.Label(), err).WithHint("run with --backend cpu")
 		}

@@ -1,0 +1,333 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/ir"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
+// roundRow rounds activations.
+func (v vec) roundRow() {
+	name := "roundRow" + v.name
+	TEXT(name, NOSPLIT, "func(q *int8, scale, sums, x *float32, groups int)")
+	Doc(name + " rounds 32*groups activations as quant.RoundActivations does. sums are those of each 16 elements of q; groups > 0.")
+	Pragma("noescape")
+	q, scale, sums := Load(Param("q"), GP64()), Load(Param("scale"), GP64()), Load(Param("sums"), GP64())
+	x, n := Load(Param("x"), GP64()), Load(Param("groups"), GP64())
+	var in [4]VecVirtual
+	count := 32 / v.lanes
+	Label("group")
+	most := v.reg()
+	for i := range count {
+		in[i] = v.reg()
+		VMOVUPS(Mem{Base: x, Disp: i * v.bytes()}, in[i])
+		a := v.reg()
+		v.and(bitsConst(0x7fffffff), in[i], a)
+		if i == 0 {
+			most = a
+		} else {
+			VPMAXUD(a, most, most)
+		}
+	}
+	if v.wide() {
+		y := YMM()
+		VEXTRACTI64X4(Imm(1), most, y)
+		VPMAXUD(y, most.AsY(), y)
+		most = y
+	}
+	m, t := XMM(), XMM()
+	VEXTRACTI128(Imm(1), most, m)
+	VPMAXUD(most.AsX(), m, m)
+	VPSHUFD(Imm(0x0e), m, t)
+	VPMAXUD(t, m, m)
+	VPSHUFD(Imm(1), m, t)
+	VPMAXUD(t, m, m)
+	bits := GP32()
+	VMOVD(m, bits)
+	CMPL(bits, U32(0x7f800000))
+	JCC(LabelRef("invalid"))
+	CMPL(bits, U32(27<<23)) // 2^-100
+	JCS(LabelRef("tiny"))
+	d, inverse := XMM(), XMM()
+	most127 := XMM()
+	VMOVSS(f32(127), most127)
+	VDIVSS(most127, m, d)
+	VDIVSS(m, most127, inverse)
+	VMOVSS(d, Mem{Base: scale})
+	by := v.reg()
+	VBROADCASTSS(inverse, by)
+	for i := range count {
+		VMULPS(by, in[i], in[i])
+		VCVTPS2DQ(in[i], in[i])
+	}
+	for h := range 2 {
+		f := v.reg()
+		if v.wide() {
+			VPMOVSDB(in[h], Mem{Base: q, Disp: 16 * h})
+			VCVTDQ2PS(in[h], f)
+		} else {
+			g := v.reg()
+			VCVTDQ2PS(in[2*h], f)
+			VCVTDQ2PS(in[2*h+1], g)
+			VADDPS(g, f, f)
+		}
+		VMOVSS(v.lane(f).AsX(), Mem{Base: sums, Disp: 4 * h})
+	}
+	if !v.wide() {
+		VPACKSSDW(in[1], in[0], in[0]) // dwords 0 2 | 1 3 of each
+		VPACKSSDW(in[3], in[2], in[2])
+		VPACKSSWB(in[2], in[0], in[0]) // fours of bytes: 0 2 4 6 | 1 3 5 7
+		order := YMM()
+		VMOVDQU(packedOrder(), order)
+		VPERMD(in[0], order, in[0])
+		VMOVDQU(in[0], Mem{Base: q})
+	}
+	Label("next")
+	ADDQ(Imm(128), x)
+	ADDQ(Imm(32), q)
+	ADDQ(Imm(4), scale)
+	ADDQ(Imm(8), sums)
+	DECQ(n)
+	JNE(LabelRef("group"))
+	VZEROUPPER()
+	RET()
+	Label("invalid")
+	MOVL(U32(0x7fc00000), Mem{Base: scale})
+	JMP(LabelRef("nothing"))
+	Label("tiny")
+	MOVL(U32(0), Mem{Base: scale})
+	Label("nothing")
+	zero := YMM()
+	VPXOR(zero, zero, zero)
+	VMOVDQU(zero, Mem{Base: q})
+	VMOVQ(zero.AsX(), Mem{Base: sums})
+	JMP(LabelRef("next"))
+}
+
+var order Mem
+
+func packedOrder() Mem {
+	if order.Base == nil {
+		order = GLOBL("packedOrder", 8|16)
+		for i := range 8 {
+			DATA(4*i, U32(uint32([]int{0, 4, 1, 5, 2, 6, 3, 7}[i])))
+		}
+	}
+	return order
+}
+
+const integerArgs = "groups, step int, a, b *int8, dx, xs, dw, low, c *float32, ldc, resume int"
+
+const integerDoc = "the sum over groups g of dx[g][row]*dw[g][column] times the sum of a·b in the group, for 16 rows and 16 columns: " +
+	"a is [groups][16 rows][step/16], b [groups][step/64][16 columns][4], the others have 16 numbers for each group. resume adds to what C holds; groups > 0."
+
+// integerTiles is a product of 16 rows and 16 columns in tiles: while vectors scale the sums of a group, the tiles of the next are multiplied.
+func integerTiles(lows bool) {
+	name := "integerTiles"
+	if lows {
+		name += "Low"
+	}
+	TEXT(name, NOSPLIT, "func(config, room *byte, "+integerArgs+")")
+	Doc(name+" is C = "+integerDoc, "low is multiplied by xs and subtracted where the format has it. config has tiles of step/64 rows; room is 2048 bytes.")
+	Pragma("noescape")
+	MOVQ(arg("config"), RAX)
+	tileConfig(RAX)
+	a, b, dx, dw, room, n, step, done := RSI, RDX, R8, R9, R10, R11, R12, R15
+	aStride, bStride := RCX, RBX
+	MOVQ(arg("a"), a)
+	MOVQ(arg("b"), b)
+	MOVQ(arg("dx"), dx)
+	MOVQ(arg("dw"), dw)
+	MOVQ(arg("room"), room)
+	LEAQ(Mem{Base: room, Disp: 1024}, done)
+	MOVQ(arg("groups"), n)
+	MOVQ(arg("step"), step)
+	MOVQ(step, aStride)
+	SHRQ(Imm(4), aStride)
+	MOVQ(U32(64), bStride)
+	xs, low := R13, RDI
+	if lows {
+		MOVQ(arg("xs"), xs)
+		MOVQ(arg("low"), low)
+	}
+	acc := func(m int) VecPhysical { return vec{16, ""}.phys(m) }
+	startIntegers(acc)
+	multiply := func() {
+		tileZero(0)
+		tileLoad(1, a, aStride, 0)
+		tileLoad(2, b, bStride, 0)
+		macro("TDPBSSD", tile(0), tile(1), tile(2))
+		tileStore(room, bStride, 0, 0)
+		ADDQ(step, a)
+		ADDQ(step, b)
+	}
+	multiply()
+	Label("group")
+	XCHGQ(room, done)
+	DECQ(n)
+	JEQ(LabelRef("last"))
+	multiply()
+	Label("last")
+	VMOVUPS(Mem{Base: dw}, Z30)
+	if lows {
+		VMOVUPS(Mem{Base: low}, Z31)
+	}
+	for m := range 16 {
+		t, by := vec{16, ""}.phys(16+m%6), vec{16, ""}.phys(22+m%6)
+		VCVTDQ2PS(Mem{Base: done, Disp: 64 * m}, t)
+		VMULPS_BCST(Mem{Base: dx, Disp: 4 * m}, Z30, by)
+		VFMADD231PS(by, t, acc(m))
+		if lows {
+			VFNMADD231PS_BCST(Mem{Base: xs, Disp: 4 * m}, Z31, acc(m))
+		}
+	}
+	ADDQ(Imm(64), dx)
+	ADDQ(Imm(64), dw)
+	if lows {
+		ADDQ(Imm(64), xs)
+		ADDQ(Imm(64), low)
+	}
+	TESTQ(n, n)
+	JNE(LabelRef("group"))
+	tileRelease()
+	endIntegers(acc)
+}
+
+// startIntegers sets 16 sums to zero or what C holds; endIntegers stores them.
+func startIntegers(acc func(m int) VecPhysical) {
+	c, ldc := RAX, R14
+	MOVQ(arg("c"), c)
+	MOVQ(arg("ldc"), ldc)
+	SHLQ(Imm(2), ldc)
+	CMPQ(arg("resume"), Imm(0))
+	JEQ(LabelRef("fresh"))
+	for m := range 16 {
+		VMOVUPS(Mem{Base: c}, acc(m))
+		ADDQ(ldc, c)
+	}
+	JMP(LabelRef("begin"))
+	Label("fresh")
+	for m := range 16 {
+		VPXORD(acc(m), acc(m), acc(m))
+	}
+	Label("begin")
+}
+
+func endIntegers(acc func(m int) VecPhysical) {
+	c, ldc := RAX, R14
+	MOVQ(arg("c"), c)
+	for m := range 16 {
+		VMOVUPS(acc(m), Mem{Base: c})
+		ADDQ(ldc, c)
+	}
+	VZEROUPPER()
+	RET()
+}
+
+// dotBytes adds to the lanes of sum the products of four bytes of u, unsigned, and the four signed ones at m.
+func dotBytes(m Mem, u, sum VecPhysical) {
+	Instruction(&ir.Instruction{Opcode: "VPDPBUSD.BCST", Operands: []Op{m, u, sum}, ISA: []string{"AVX512VNNI"}})
+}
+
+// integerVectors is the same with products of vectors, for processors without tiles. Weights become unsigned by an offset of 128.
+func integerVectors(lows bool) {
+	name := "integerVectors"
+	if lows {
+		name += "Low"
+	}
+	TEXT(name, NOSPLIT, "func(sums *int32, rows int, "+integerArgs+")")
+	Doc(name+" is C = "+integerDoc, "low is multiplied by xs and subtracted where the format has it. sums are -128 times those of the rows of a. With rows <= 8 it leaves out the others.")
+	Pragma("noescape")
+	a, b, dx, dw, sums, n, step := RSI, RDX, R8, R9, R10, R11, R12
+	at, left, stride, first, fourth := RCX, RBX, R15, RAX, R14
+	xs, low := R13, RDI
+	reg := func(m int) VecPhysical { return vec{16, ""}.phys(m) }
+	startIntegers(reg)
+	MOVQ(arg("a"), a)
+	MOVQ(arg("b"), b)
+	MOVQ(arg("dx"), dx)
+	MOVQ(arg("dw"), dw)
+	MOVQ(arg("sums"), sums)
+	MOVQ(arg("groups"), n)
+	MOVQ(arg("step"), step)
+	MOVQ(step, stride) // of rows of a, in bytes
+	SHRQ(Imm(4), stride)
+	if lows {
+		MOVQ(arg("xs"), xs)
+		MOVQ(arg("low"), low)
+	}
+	half := func(from int, label string) {
+		MOVQ(b, at)
+		MOVQ(stride, left)
+		SHRQ(Imm(2), left)
+		for m := range 8 {
+			VPBROADCASTD(Mem{Base: sums, Disp: 4 * (from + m)}, reg(16+m))
+		}
+		MOVQ(a, first)
+		if from > 0 {
+			LEAQ(Mem{Base: a, Index: stride, Scale: 8}, first)
+		}
+		LEAQ(Mem{Base: stride, Index: stride, Scale: 2}, fourth)
+		ADDQ(first, fourth) // row 3
+		VMOVUPS(bytesConst(0x80), Z28)
+		Label(label)
+		VPXORD(Mem{Base: at}, Z28, Z29)
+		for m := range 8 {
+			row := Mem{Base: first, Index: stride, Scale: uint8(m)}
+			switch m {
+			case 0:
+				row = Mem{Base: first}
+			case 3, 5, 7:
+				row = Mem{Base: fourth, Index: stride, Scale: uint8(m - 3)}
+				if m == 3 {
+					row = Mem{Base: fourth}
+				}
+			case 6:
+				continue
+			}
+			dotBytes(row, Z29, reg(16+m))
+		}
+		LEAQ(Mem{Base: fourth, Index: stride, Scale: 1}, fourth)
+		dotBytes(Mem{Base: fourth, Index: stride, Scale: 2}, Z29, reg(16+6))
+		SUBQ(stride, fourth)
+		ADDQ(Imm(64), at)
+		ADDQ(Imm(4), first)
+		ADDQ(Imm(4), fourth)
+		DECQ(left)
+		JNE(LabelRef(label))
+		for m := range 8 {
+			t, by := reg(16+m), reg(24+m%4)
+			VCVTDQ2PS(t, t)
+			VMULPS_BCST(Mem{Base: dx, Disp: 4 * (from + m)}, Z30, by)
+			VFMADD231PS(by, t, reg(from+m))
+			if lows {
+				VFNMADD231PS_BCST(Mem{Base: xs, Disp: 4 * (from + m)}, Z31, reg(from+m))
+			}
+		}
+	}
+	Label("group")
+	VMOVUPS(Mem{Base: dw}, Z30)
+	if lows {
+		VMOVUPS(Mem{Base: low}, Z31)
+	}
+	half(0, "quads")
+	CMPQ(arg("rows"), Imm(8))
+	JLE(LabelRef("few"))
+	half(8, "moreQuads")
+	Label("few")
+	ADDQ(step, a)
+	ADDQ(step, b)
+	ADDQ(Imm(64), sums)
+	ADDQ(Imm(64), dx)
+	ADDQ(Imm(64), dw)
+	if lows {
+		ADDQ(Imm(64), xs)
+		ADDQ(Imm(64), low)
+	}
+	DECQ(n)
+	JNE(LabelRef("group"))
+	MOVQ(arg("ldc"), R14)
+	SHLQ(Imm(2), R14)
+	endIntegers(reg)
+}
