@@ -71,7 +71,7 @@ type Result struct {
 type Config struct {
 	Ops   []string // only these ops and nothing else; nil: the whole suite
 	Brief bool     // fewer cases, shapes and values
-	All   bool     // every check of every op; otherwise a sample of about a quarter, which Seed chooses
+	All   bool     // every check of every op; otherwise a sample of about an eighth, which Seed chooses
 	Seed  uint64
 }
 

@@ -15,7 +15,7 @@ func TestCastVectors(t *testing.T) {
 	floats := []float32{0, float32(math.Copysign(0, -1)), 0.5, -0.5, 0.99999994, -0.99999994, 1.5, -1.5, 126.99999, 127, 127.9, 128, -128, -128.9, -129, 255, 255.9, 256,
 		2147483520, 2147483648, -2147483648, -2147483904, 4294967296, 1e30, -1e30, 1e-40, float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN()),
 		-float32(math.NaN()), math.Float32frombits(0x7f800001), 16777217, -16777219}
-	for range 2000 {
+	for range some(2000) {
 		floats = append(floats, math.Float32frombits(r.Uint32()), (r.Float32()*2-1)*float32(math.Ldexp(1, r.IntN(34))))
 	}
 	integer := func(d dtype.DType, x float32) (want int64) {
@@ -30,7 +30,7 @@ func TestCastVectors(t *testing.T) {
 		return want
 	}
 	words := []int32{0, 1, -1, 16777217, -16777217, 16777219, math.MaxInt32, math.MinInt32, 2147483583, 2147483584}
-	for range 500 {
+	for range some(500) {
 		words = append(words, int32(r.Uint32())>>r.IntN(32))
 	}
 	bytes := make([]uint8, 300)
@@ -38,7 +38,7 @@ func TestCastVectors(t *testing.T) {
 		bytes[i] = uint8(i)
 	}
 	eachPool(t, func(t *testing.T, p *Pool) {
-		for n := range 70 {
+		for n := range some(70) {
 			src := floats[n:]
 			if n > 2 {
 				src = floats[:n]
@@ -67,7 +67,7 @@ func TestCastVectors(t *testing.T) {
 				}
 			}
 		}
-		for n := range 40 {
+		for n := range some(40) {
 			check(dtype.I32, words[n:], func(i int) int64 { return int64(words[n+i]) })
 			check(dtype.U8, bytes[n:], func(i int) int64 { return int64(bytes[n+i]) })
 			check(dtype.Bool, bytes[n:], func(i int) int64 { return int64(bit(bytes[n+i] != 0)) })
@@ -87,7 +87,7 @@ func TestIntegerVectors(t *testing.T) {
 			a, b = append(a, int32(x)), append(b, int32(y))
 		}
 	}
-	for range 5000 {
+	for range some(5000) {
 		a, b = append(a, int32(r.Uint32())>>r.IntN(32)), append(b, int32(r.Uint32())>>r.IntN(32))
 	}
 	want := func(op BinaryOp, x, y int64) int64 {

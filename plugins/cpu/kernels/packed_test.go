@@ -237,7 +237,8 @@ func TestIntegerProducts(t *testing.T) {
 	rng := rand.New(rand.NewPCG(11, 12))
 	for _, s := range available() {
 		for _, d := range dtype.Packed() {
-			for _, size := range []struct{ m, n, k int }{{1, 5, 256}, {3, 37, 2304}, {9, 33, 512}, {40, 70, 2304}} {
+			sizes := []struct{ m, n, k int }{{9, 33, 512}, {1, 5, 256}, {3, 37, 2304}, {40, 70, 2304}}
+			for _, size := range sizes[:some(len(sizes))] {
 				m, n, k := size.m, size.n, size.k
 				p := newPool(t, 2, s.name)
 				x, c, w := make([]float32, m*k), make([]float32, m*n), make([]byte, n*k/d.Values()*d.Size())
