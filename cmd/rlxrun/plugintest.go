@@ -55,7 +55,7 @@ op that the description does not take must be refused, and counts as not claimed
 			var f conformanceFlags
 			fs.ListVarP(&f.ops, "op", "o", "`OP` only the checks of this op (repeatable)")
 			fs.BoolVar(&f.quick, "quick", false, "fewer cases, shapes and values")
-			fs.BoolVar(&f.all, "full", false, "every check; otherwise a sample of about a quarter of those of each op")
+			fs.BoolVar(&f.all, "full", false, "every check; otherwise a sample of about an eighth of those of each op")
 			fs.StringVar(&f.seed, "seed", "1", "`N|random` which sample")
 			fs.ChoiceVar(&f.transport, "transport", "how tensors travel: in shared memory, in messages, or both ways, one after the other", transportShared, transportChunks, transportBoth)
 			fs.ChoiceVar(&f.mode, "mode", "make checks, list what is claimed, or time it", modeTest, modeSupport, modePerf)
