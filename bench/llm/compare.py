@@ -12,7 +12,8 @@ VOCABULARY, WIDTH, HIDDEN, HEADS, KV_HEADS, HEAD = 128256, 2048, 8192, 32, 8, 64
 
 
 def write_model(path, layers):
-    rng = np.random.default_rng(1)
+    # The values do not change the speed, so all matrices are the beginning of one array.
+    noise = np.random.default_rng(1).standard_normal(VOCABULARY * WIDTH, dtype=np.float32).astype(np.float16)
     w = gguf.GGUFWriter(path, "llama")
     w.add_name("random")
     w.add_context_length(4096)
@@ -29,7 +30,7 @@ def write_model(path, layers):
     w.add_tokenizer_model("none")
 
     def matrix(name, out, inner):
-        w.add_tensor(name, (rng.standard_normal((out, inner), dtype=np.float32) / np.float32(inner**0.5)).astype(np.float16))
+        w.add_tensor(name, noise[: out * inner].reshape(out, inner) / np.float16(inner**0.5))
 
     matrix("token_embd.weight", VOCABULARY, WIDTH)
     w.add_tensor("output_norm.weight", np.ones(WIDTH, np.float32))
@@ -90,7 +91,7 @@ print(f"{'':8} {'':10}  {'ours':>9} {'llama.cpp':>10}  {'ratio':>6}  {'ours':>7}
 for name in args.formats.split(","):
     path = f"{args.work}/layers{args.layers}-{name}.gguf"
     if not os.path.exists(path):
-        output(f"{args.llama}/llama-quantize", base, path, name, str(args.threads))
+        output(f"{args.llama}/llama-quantize", base, path, name, str(os.cpu_count()))
     ways = {}
     for activations in args.activations.split(",") if name.startswith("Q") else ["f32"]:
         artifact = f"{args.work}/layers{args.layers}-{name}-{activations}.rlx"
