@@ -69,14 +69,23 @@ type packedStrips struct {
 
 func (x *packedStrips) do(lo, hi, _ int) {
 	g, groups := x.g, x.g.K/32
+	dot := x.p.isa.packed[g.B.kind].dot
+	g.eachStrip(lo, hi, func(m int, dst []float32, w []byte, stride int) {
+		dot(dst, w, stride, g.A[m*g.LDA:][:g.K], x.sums[m*groups:][:groups])
+	})
+}
+
+// eachStrip calls dot for strips of columns lo to hi and each row m of A: dst is the strip of C, w the rows of packed weights that make it, stride
+// bytes apart. The rows of a strip come from memory once.
+func (g *GemmArgs) eachStrip(lo, hi int, dot func(m int, dst []float32, w []byte, stride int)) {
 	b := g.B
-	stride := g.K / b.kind.Values() * b.kind.Size()
-	rows := b.byte[b.start/b.kind.Values()*b.kind.Size():]
-	dot := x.p.isa.packed[b.kind].dot
-	for ; lo < hi; lo += gemvStrip { // the rows of a strip come from memory once
+	values, size := b.kind.Values(), b.kind.Size()
+	row, stride := g.K/values*size, g.LDB/values*size
+	rows := b.byte[b.start/values*size:]
+	for ; lo < hi; lo += gemvStrip {
 		n := min(gemvStrip, hi-lo)
 		for m := range g.M {
-			dot(g.C[m*g.LDC+lo:][:n], rows[lo*stride:(lo+n)*stride], stride, g.A[m*g.LDA:][:g.K], x.sums[m*groups:][:groups])
+			dot(m, g.C[m*g.LDC+lo:][:n], rows[lo*stride:(lo+n-1)*stride+row], stride)
 		}
 	}
 }

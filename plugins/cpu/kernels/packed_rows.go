@@ -51,15 +51,6 @@ type byteStrips struct {
 }
 
 func (x *byteStrips) do(lo, hi, _ int) {
-	g := x.g
-	b := g.B
-	stride := g.LDB / b.kind.Values() * b.kind.Size()
-	rows := b.byte[b.start/b.kind.Values()*b.kind.Size():]
-	dot := x.p.isa.dotBytes[b.kind].dot
-	for ; lo < hi; lo += gemvStrip { // the rows of a strip come from memory once
-		n := min(gemvStrip, hi-lo)
-		for m := range g.M {
-			dot(g.C[m*g.LDC+lo:][:n], rows[lo*stride:(lo+n-1)*stride+g.K/b.kind.Values()*b.kind.Size()], stride, &x.rows[m])
-		}
-	}
+	dot := x.p.isa.dotBytes[x.g.B.kind].dot
+	x.g.eachStrip(lo, hi, func(m int, dst []float32, w []byte, stride int) { dot(dst, w, stride, &x.rows[m]) })
 }

@@ -46,12 +46,7 @@ func scoreMax(v vec, vecs int, biased bool) {
 	s := Load(Param("s"), GP64())
 	keys := Load(Param("keys"), GP64())
 	max := Load(Param("max"), GP64())
-	scale := v.reg()
-	addr, err := Param("scale").Resolve()
-	if err != nil {
-		panic(err)
-	}
-	VBROADCASTSS(addr.Addr, scale)
+	scale := v.broadcast("scale")
 	m := v.regs(vecs)
 	add := v.regs(vecs)
 	var each Register

@@ -206,12 +206,7 @@ func stencil(v vec, each bool) {
 		bias = GP64()
 		Load(Param("bias"), bias)
 	} else {
-		spread = v.reg()
-		addr, err := Param("bias").Resolve()
-		if err != nil {
-			panic(err)
-		}
-		VBROADCASTSS(addr.Addr, spread)
+		spread = v.broadcast("bias")
 	}
 	// some computes so many vectors and steps past them.
 	some := func(n int, label string) {

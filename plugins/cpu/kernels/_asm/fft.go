@@ -258,24 +258,15 @@ func fftSplit(v vec) {
 		return r
 	}
 	ar, ai, br, bi := load("zkre"), load("zkim"), load("zhre"), load("zhim")
-	spread := func(n string) VecVirtual {
-		c, err := Param(n).Resolve()
-		if err != nil {
-			panic(err)
-		}
-		r := v.reg()
-		VBROADCASTSS(c.Addr, r) // a load by MOVSS would keep the upper halves of the vectors
-		return r
-	}
 	er, ei, or, oi := v.reg(), v.reg(), v.reg(), v.reg()
 	VADDPS(br, ar, er)
 	VSUBPS(bi, ai, ei)
 	VADDPS(bi, ai, or)
 	VSUBPS(ar, br, oi)
-	scale := spread("scale")
+	scale := v.broadcast("scale")
 	VMULPS(scale, er, er)
 	VMULPS(scale, ei, ei)
-	wr, wi := spread("wr"), spread("wi")
+	wr, wi := v.broadcast("wr"), v.broadcast("wi")
 	tr, ti := v.reg(), v.reg()
 	VMULPS(wi, oi, tr)
 	VMULPS(wi, or, ti)

@@ -73,16 +73,12 @@ func foldRow(v vec, name string, start float64, fold func(v vec, a, b VecVirtual
 	ADDQ(U32(uint32(4*v.lanes)), n)
 	v.sweep("row", n, at, func(s *sweep) { VMOVUPS(f(acc[0], s.load(x, f32(start))), acc[0]) })
 	all := f(f(acc[0], acc[1]), f(acc[2], acc[3]))
-	ret, err := ReturnIndex(0).Resolve()
-	if err != nil {
-		panic(err)
-	}
 	if name == "prod" { // which may not overflow on the way
-		VMOVSD(v.product(all), ret.Addr)
+		VMOVSD(v.product(all), result())
 	} else {
 		y := v.across(all, fold).AsX()
 		VCVTSS2SD(y, y, y)
-		VMOVSD(y, ret.Addr)
+		VMOVSD(y, result())
 	}
 	VZEROUPPER()
 	RET()
@@ -204,17 +200,6 @@ func foldRows(v vec, name string, fold func(v vec, a, b VecVirtual) VecVirtual) 
 	RET()
 }
 
-// broadcast loads a parameter into all lanes.
-func (v vec) broadcast(name string) VecVirtual {
-	addr, err := Param(name).Resolve()
-	if err != nil {
-		panic(err)
-	}
-	r := v.reg()
-	VBROADCASTSS(addr.Addr, r)
-	return r
-}
-
 // expRow is the middle pass of a softmax; that of its logarithm stores nothing.
 func expRow(v vec, store bool) {
 	name, signature, doc := "expSumRow"+v.name, "func(x *float32, n int, top float32) float32", " is the sum of e^(x - top) over n elements; n > 0."
@@ -248,11 +233,7 @@ func expRow(v vec, store bool) {
 			VADDPS(e, sum, sum)
 		}
 	})
-	ret, err := ReturnIndex(0).Resolve()
-	if err != nil {
-		panic(err)
-	}
-	VMOVSS(v.lane(sum), ret.Addr)
+	VMOVSS(v.lane(sum), result())
 	VZEROUPPER()
 	RET()
 }

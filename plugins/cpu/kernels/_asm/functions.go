@@ -104,12 +104,7 @@ func withParams(v vec, name string, count int, make func(p ...VecVirtual) func(x
 	blocks := Load(Param("blocks"), GP64())
 	var p []VecVirtual
 	for i := range count {
-		addr, err := Param([]string{"a", "b"}[i]).Resolve()
-		if err != nil {
-			panic(err)
-		}
-		p = append(p, v.reg())
-		VBROADCASTSS(addr.Addr, p[i])
+		p = append(p, v.broadcast([]string{"a", "b"}[i]))
 	}
 	f := make(p...)
 	Label("loop")

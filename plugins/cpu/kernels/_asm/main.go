@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	. "github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/gotypes"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
 )
@@ -144,6 +145,25 @@ func f32(x float64) Mem { return bitsConst(math.Float32bits(float32(x))) }
 func (v vec) load(m Mem) VecVirtual {
 	r := v.reg()
 	VMOVUPS(m, r)
+	return r
+}
+
+// arg is a parameter, and result the only result, in memory.
+func arg(name string) Mem { return resolved(Param(name)) }
+func result() Mem         { return resolved(ReturnIndex(0)) }
+
+func resolved(c gotypes.Component) Mem {
+	b, err := c.Resolve()
+	if err != nil {
+		panic(err)
+	}
+	return b.Addr
+}
+
+// broadcast loads a parameter into all lanes. (A load by MOVSS would keep the upper halves of the vectors.)
+func (v vec) broadcast(name string) VecVirtual {
+	r := v.reg()
+	VBROADCASTSS(arg(name), r)
 	return r
 }
 

@@ -329,6 +329,26 @@ func (p *packedBlock) constants(f packedFormat) {
 	}
 }
 
+// unrolled is a loop over n > 0 blocks, of which step takes unroll at a time, and the rest one by one.
+func unrolled(n Register, unroll int, step func(blocks int)) {
+	if unroll > 1 {
+		SUBQ(Imm(uint64(unroll)), n)
+		JLT(LabelRef("rest"))
+		Label("blocks")
+		step(unroll)
+		SUBQ(Imm(uint64(unroll)), n)
+		JGE(LabelRef("blocks"))
+		Label("rest")
+		ADDQ(Imm(uint64(unroll)), n)
+		JEQ(LabelRef("end"))
+	}
+	Label("each")
+	step(1)
+	DECQ(n)
+	JNE(LabelRef("each"))
+	Label("end")
+}
+
 // packedDot is a matrix times a vector.
 func (v vec) packedDot(f packedFormat) {
 	name := "dot" + f.name + v.name
@@ -336,13 +356,6 @@ func (v vec) packedDot(f packedFormat) {
 	Doc(name + " is dst[r] = the sum of x times the values of row r, r < rows, in blocks, stride bytes apart. sums are those of each 32 elements of x; rows and blocks > 0.")
 	Pragma("noescape")
 	dst, w, x, half := Load(Param("dst"), GP64()), Load(Param("w"), GP64()), Load(Param("x"), GP64()), Load(Param("half"), GP64())
-	param := func(name string) Mem { // which stays in memory, as registers are few
-		a, err := Param(name).Resolve()
-		if err != nil {
-			panic(err)
-		}
-		return a.Addr
-	}
 	pw, px, ps, n := GP64(), GP64(), GP64(), GP64()
 	p := &packedBlock{vec: v, w: pw, half: half, room: AllocLocal(128)}
 	p.constants(f)
@@ -369,8 +382,8 @@ func (v vec) packedDot(f packedFormat) {
 	Label("row")
 	MOVQ(w, pw)
 	MOVQ(x, px)
-	MOVQ(param("sums"), ps)
-	MOVQ(param("blocks"), n)
+	MOVQ(arg("sums"), ps)
+	MOVQ(arg("blocks"), n)
 	for i := range acc {
 		v.clear(acc[i])
 	}
@@ -389,22 +402,7 @@ func (v vec) packedDot(f packedFormat) {
 			ADDQ(Imm(32), ps)
 		}
 	}
-	if f.unroll > 1 {
-		SUBQ(Imm(uint64(f.unroll)), n)
-		JLT(LabelRef("rest"))
-		Label("blocks")
-		step(f.unroll)
-		SUBQ(Imm(uint64(f.unroll)), n)
-		JGE(LabelRef("blocks"))
-		Label("rest")
-		ADDQ(Imm(uint64(f.unroll)), n)
-		JEQ(LabelRef("end"))
-	}
-	Label("each")
-	step(1)
-	DECQ(n)
-	JNE(LabelRef("each"))
-	Label("end")
+	unrolled(n, f.unroll, step)
 	VADDPS(acc[1], acc[0], acc[0])
 	sum := v.lane(acc[0])
 	if hasMinimums {
@@ -412,8 +410,8 @@ func (v vec) packedDot(f packedFormat) {
 	}
 	VMOVSS(sum.AsX(), Mem{Base: dst})
 	ADDQ(Imm(4), dst)
-	ADDQ(param("stride"), w)
-	DECQ(param("rows"))
+	ADDQ(arg("stride"), w)
+	DECQ(arg("rows"))
 	JNE(LabelRef("row"))
 	VZEROUPPER()
 	RET()

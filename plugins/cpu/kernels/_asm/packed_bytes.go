@@ -224,22 +224,7 @@ func byteDot(f byteFormat, v vec) {
 			ADDQ(U32(uint32(blocks*f.values/8)), p.xs)
 		}
 	}
-	if f.unroll > 1 {
-		SUBQ(Imm(uint64(f.unroll)), n)
-		JLT(LabelRef("rest"))
-		Label("blocks")
-		step(f.unroll)
-		SUBQ(Imm(uint64(f.unroll)), n)
-		JGE(LabelRef("blocks"))
-		Label("rest")
-		ADDQ(Imm(uint64(f.unroll)), n)
-		JEQ(LabelRef("end"))
-	}
-	Label("each")
-	step(1)
-	DECQ(n)
-	JNE(LabelRef("each"))
-	Label("end")
+	unrolled(n, f.unroll, step)
 	VADDPS(p.acc[1], p.acc[0], p.acc[0])
 	if lows {
 		VSUBPS(p.low, p.acc[0], p.acc[0])

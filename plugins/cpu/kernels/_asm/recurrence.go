@@ -61,16 +61,7 @@ func deltaStep(v vec) {
 	for c := range deltaVectors {
 		VADDPS(sums[deltaVectors+c], sums[c], sums[c])
 	}
-	scalar := func(name string) VecVirtual {
-		addr, err := Param(name).Resolve()
-		if err != nil {
-			panic(err)
-		}
-		r := v.reg()
-		VBROADCASTSS(addr.Addr, r)
-		return r
-	}
-	decay, beta, value := scalar("decay"), scalar("beta"), Load(Param("v"), GP64())
+	decay, beta, value := v.broadcast("decay"), v.broadcast("beta"), Load(Param("v"), GP64())
 	d := sums[:deltaVectors]
 	for c := range d {
 		// beta * (v - decay*e)
@@ -99,7 +90,7 @@ func deltaStep(v vec) {
 	INCQ(i)
 	CMPQ(i, n)
 	JNE(LabelRef("rows"))
-	scale, out := scalar("scale"), Load(Param("o"), GP64())
+	scale, out := v.broadcast("scale"), Load(Param("o"), GP64())
 	for c := range o {
 		VMULPS(scale, o[c], o[c])
 		VMOVUPS(o[c], row(out, c))

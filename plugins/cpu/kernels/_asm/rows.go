@@ -27,12 +27,7 @@ func rowReduce(v vec, what string, center bool) {
 	n := Load(Param("blocks"), GP64())
 	var mean VecVirtual
 	if center {
-		mean = v.reg()
-		addr, err := Param("mean").Resolve()
-		if err != nil {
-			panic(err)
-		}
-		VBROADCASTSS(addr.Addr, mean)
+		mean = v.broadcast("mean")
 	}
 	acc := [4]VecVirtual{}
 	for i := range acc {
@@ -69,12 +64,7 @@ func rowReduce(v vec, what string, center bool) {
 	VADDPS(acc[1], acc[0], acc[0])
 	VADDPS(acc[3], acc[2], acc[2])
 	VADDPS(acc[2], acc[0], acc[0])
-	s := v.lane(acc[0])
-	ret, err := ReturnIndex(0).Resolve()
-	if err != nil {
-		panic(err)
-	}
-	VMOVSS(s, ret.Addr)
+	VMOVSS(v.lane(acc[0]), result())
 	VZEROUPPER()
 	RET()
 }
@@ -89,17 +79,7 @@ func normalize(v vec) {
 	gamma := Load(Param("gamma"), GP64())
 	beta := Load(Param("beta"), GP64())
 	n := Load(Param("blocks"), GP64())
-	mean, scale := v.reg(), v.reg()
-	for _, p := range []struct {
-		name string
-		r    VecVirtual
-	}{{"mean", mean}, {"scale", scale}} {
-		addr, err := Param(p.name).Resolve()
-		if err != nil {
-			panic(err)
-		}
-		VBROADCASTSS(addr.Addr, p.r)
-	}
+	mean, scale := v.broadcast("mean"), v.broadcast("scale")
 	i := GP64()
 	XORQ(i, i)
 	Label("loop")

@@ -246,15 +246,6 @@ func (e tileEnd) storeSum(t tile, disp int) {
 	}
 }
 
-// arg is a parameter in memory.
-func arg(name string) Mem {
-	p, err := Param(name).Resolve()
-	if err != nil {
-		panic(err)
-	}
-	return p.Addr
-}
-
 // tilePlace is where tile t of a block of 32 rows of 32 floats starts, in bytes.
 func tilePlace(t tile) int { return int(t/2)*16*128 + int(t%2)*64 }
 
