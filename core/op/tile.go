@@ -75,10 +75,23 @@ func times(d ir.Dim, name string, n int) (ir.Dim, error) {
 	return out, nil
 }
 
-// One axis after another, the outermost first: what is repeated later is moved in longer runs.
+// All axes at once where the rank allows it: each is preceded by an axis of size 1, which is expanded and then merged with it. Otherwise one axis
+// after another, the outermost first: what is repeated later is moved in longer runs.
 var _ = ir.Lower(TileDef, func(_ *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Node {
 	x := in[0]
-	for axis, r := range n.Attrs.(TileAttrs).Repeats {
+	var one, wide ir.Shape
+	repeats := n.Attrs.(TileAttrs).Repeats
+	for axis, r := range repeats {
+		d := x.Type.Shape[axis]
+		if r != 1 {
+			one, wide = append(one, ir.Static(1)), append(wide, ir.Static(int64(r)))
+		}
+		one, wide = append(one, d), append(wide, d)
+	}
+	if rank := len(wide); rank > x.Type.Rank() && rank <= ir.MaxRank {
+		return Reshape(Expand(Reshape(x, one), wide), n.Type.Shape)
+	}
+	for axis, r := range repeats {
 		if r != 1 {
 			x = repeated(x, axis, axis, r)
 		}

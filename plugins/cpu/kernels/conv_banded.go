@@ -294,7 +294,7 @@ func (g *convolution) bandTask(t, worker int) {
 			for first := x.first; first < x.end; first += g.blockRows() {
 				k := first / g.blockRows()
 				rows := min(g.blockRows(), g.og-first)
-				q := GemmArgs{M: rows, N: x.ldc, K: f.k, LDC: x.ldc}
+				q := GemmArgs{M: rows, N: x.ldc, K: f.k, LDC: x.ldc, wide: true}
 				switch {
 				case direct:
 					q.C, q.N, q.LDC = g.Out[(x.n*g.Cout+x.group*g.og+first)*volume(g.out)+dot3(x.at, places(g.out)):], x.cols, volume(g.out)

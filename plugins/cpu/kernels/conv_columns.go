@@ -79,7 +79,7 @@ func (g *convolution) block(n, group, m, chunk, worker int) {
 		first := k * g.blockRows()
 		rows := min(g.blockRows(), g.og-first)
 		c := image[first*ldc+m:]
-		q := GemmArgs{M: rows, N: cols, K: g.k, C: c, LDC: ldc}
+		q := GemmArgs{M: rows, N: cols, K: g.k, C: c, LDC: ldc, wide: true}
 		if g.Bias != nil {
 			for r := range rows {
 				fillWith(c[r*ldc:][:cols], g.Bias[group*g.og+first+r])

@@ -32,6 +32,8 @@ type GemmArgs struct {
 	// StrideC is not 0 if Batch > 1. The bias is shared.
 	Batch                              int
 	StrideA, StrideB, StrideC, StrideR int
+
+	wide bool // the caller of tiles has packed B, in wide panels only
 }
 
 // Gemm computes the product. Sums run over k in order, within blocks of at most kBlock that are then added in order, after the
@@ -147,6 +149,7 @@ func (g *GemmArgs) packBlocked(s *isa, sc *scratch, dst []float32, i, m, rows, k
 // packB packs the panel of columns [j, j+nr) of product i, rows [k, k+n). buf has lanes*n floats, followed by those of w.buffer.
 func (g *GemmArgs) packB(s *isa, w packing, dst []float32, i, j, k, n int, buf []float32) {
 	cols := min(s.nr, g.N-j)
+	nr := g.panelFor(s, w, cols).nr
 	panel := dst
 	if w == pairs || w == tiled {
 		panel = buf[s.lanes*n:]
@@ -156,7 +159,7 @@ func (g *GemmArgs) packB(s *isa, w packing, dst []float32, i, j, k, n int, buf [
 		if src != nil {
 			src = src[i*g.StrideB+j*g.LDB+k:]
 		} else {
-			src, ld, panel = buf, n, buf[s.nr*n:]
+			src, ld, panel = buf, n, buf[nr*n:]
 			for c := range cols {
 				g.B.row(s, i*g.StrideB+(j+c)*g.LDB+k, n, src[c*n:])
 			}
@@ -165,11 +168,19 @@ func (g *GemmArgs) packB(s *isa, w packing, dst []float32, i, j, k, n int, buf [
 		return
 	}
 	if g.TransB {
-		packColsTrans(s, s.nr, panel, g.B.from(i*g.StrideB+j*g.LDB+k), g.LDB, cols, n, buf)
+		packColsTrans(s, nr, panel, g.B.from(i*g.StrideB+j*g.LDB+k), g.LDB, cols, n, buf)
 	} else {
-		packCols(s, s.nr, panel, g.B.from(i*g.StrideB+k*g.LDB+j), g.LDB, cols, n)
+		packCols(s, nr, panel, g.B.from(i*g.StrideB+k*g.LDB+j), g.LDB, cols, n)
 	}
-	s.convert(w, dst, panel, s.nr, n)
+	s.convert(w, dst, panel, nr, n)
+}
+
+// panelFor is the panel that holds so many columns: the last one of a matrix may be narrow. It starts where a wide one would.
+func (g *GemmArgs) panelFor(s *isa, w packing, cols int) *panel {
+	if cols <= s.narrow.nr && w != tiled && !g.wide {
+		return &s.narrow
+	}
+	return &s.panel
 }
 
 // tiles computes rows [m, m+rows) by panels of columns from j on: a and b are packed, b holding panels panels of which those
@@ -189,15 +200,16 @@ func (g *GemmArgs) tiles(s *isa, sc *scratch, i, m, rows, j, cols int, a, b []fl
 		residual = g.Residual[i*g.StrideR:]
 	}
 	atA, atB := 0, 0
-	multiply := s.gemm
-	if way == pairs {
-		multiply = s.pairs
-	}
 	for k := 0; k == 0 || k < g.K; k += kb {
 		n := way.depth(min(kb, g.K-k))
 		lastBlock := k+kb >= g.K
 		for q := 0; q < cols; q += s.nr {
 			w := min(s.nr, cols-q)
+			panel := g.panelFor(s, way, w)
+			multiply := panel.gemm
+			if way == pairs {
+				multiply = panel.pairs
+			}
 			pb := b[atB+(first+q/s.nr)*s.nr*n:]
 			pa := a[atA:]
 			var bias []float32
@@ -211,12 +223,12 @@ func (g *GemmArgs) tiles(s *isa, sc *scratch, i, m, rows, j, cols int, a, b []fl
 				if k == 0 && residual != nil { // first, so that C may be the residual and hold the partial sums
 					res = residual[(m+r)*g.LDR+j+q:]
 				}
-				if w == s.nr {
+				if w == panel.nr {
 					multiply(h, n, pa, pb, c[at:], g.LDC, k > 0, bias, res, g.LDR)
 				} else {
-					multiply(h, n, pa, pb, tile, s.nr, false, nil, nil, 0)
+					multiply(h, n, pa, pb, tile, panel.nr, false, nil, nil, 0)
 					for t := range h {
-						finishRow(c[at+t*g.LDC:][:w], tile[t*s.nr:], k > 0, bias, rowOf(res, t, g.LDR))
+						finishRow(c[at+t*g.LDC:][:w], tile[t*panel.nr:], k > 0, bias, rowOf(res, t, g.LDR))
 					}
 				}
 				pa = pa[h*n:]
@@ -265,6 +277,10 @@ func (g *GemmArgs) epilogue(s *isa, i, m, rows, j, cols int, kept []float32) {
 func gemmPacked(p *Pool, g *GemmArgs, batch int) {
 	s := p.isa
 	depth := g.depth(s.packing(g.Precision))
+	if g.ownsProducts(p, batch) {
+		split(p, batch, 1+(1<<16)/(g.M*g.N*g.K), wholeProducts{p, g, depth})
+		return
+	}
 	panelSize := s.nr * depth
 	panels := (g.N + s.nr - 1) / s.nr
 	distinct := batch // matrices of B to pack

@@ -8,8 +8,9 @@ type ownPanels struct {
 }
 
 const (
-	ownSize = 1 << 18 // elements of B at most
-	ownRows = 64      // rows for each worker at least
+	ownSize     = 1 << 18 // elements of B at most
+	ownRows     = 64      // rows for each worker at least
+	ownProducts = 4       // products of a batch for each worker at least
 )
 
 // begin allocates the memory of a product.
@@ -31,4 +32,35 @@ func (o *ownPanels) of(b *gemmBlocks, w int) []float32 {
 		all.do(0, b.width, w)
 	}
 	return o.panels[w]
+}
+
+// ownsProducts reports whether a batch has small products, enough of them to occupy all workers. Then a worker packs both operands of a product and
+// multiplies them.
+func (g *GemmArgs) ownsProducts(p *Pool, batch int) bool {
+	return batch >= ownProducts*len(p.workers) && g.StrideB != 0 && g.Packed == nil && g.K > 0 && g.K*g.N <= ownSize && p.isa.packing(g.Precision) != tiled
+}
+
+// wholeProducts computes products of a batch one by one.
+type wholeProducts struct {
+	p     *Pool
+	g     *GemmArgs
+	depth int
+}
+
+func (x *wholeProducts) do(lo, hi, w int) {
+	s, g, sc := x.p.isa, x.g, x.p.scratch(w)
+	panels, high := (g.N+s.nr-1)/s.nr, min(g.M, 8*s.mr)
+	b, a := sc.floats(panels*s.nr*x.depth+spill), sc.floats(high*x.depth+spill)
+	used, need := sc.used, sc.need
+	for i := lo; i < hi; i++ {
+		all := panelPacking{p: x.p, g: *g, packed: b, i0: i, width: panels}
+		all.do(0, panels, w)
+		sc.giveBack(used, need)
+		for m := 0; m < g.M; m += high {
+			rows := min(high, g.M-m)
+			g.packA(s, sc, a, i, m, rows)
+			g.tiles(s, sc, i, m, rows, 0, g.N, a, b, panels, 0)
+			sc.giveBack(used, need)
+		}
+	}
 }

@@ -22,3 +22,24 @@ func TestGemmOwnPanels(t *testing.T) {
 		return runGemm(t, p, g, "threads")
 	})
 }
+
+// TestGemmOwnProducts is TestGemm, and TestGemmScratch, for batches whose products each worker computes alone.
+func TestGemmOwnProducts(t *testing.T) {
+	r := rng(14)
+	for _, s := range [][3]int{{19, 37, 40}, {3, 5, 700}, {130, 33, 17}, {1, 16, 1}, {15, 68, 64}} {
+		for range 3 {
+			g := randomGemm(r, s[0], s[1], s[2], ownProducts*3)
+			eachNewPool(t, func(t *testing.T, p *Pool) {
+				need := g.ScratchSize(p, false)
+				reserve(t, p, need)
+				c, what := *g, describe(g)
+				compare(t, what, runGemm(t, p, &c, what), gemm64(g), 1e-6*math.Sqrt(float64(g.K))+2e-6, 1e-5)
+				fits(t, p, need, what)
+			})
+		}
+	}
+	sameForAnyThreads(t, func(p *Pool) []float32 {
+		g := randomGemm(rng(15), 30, 50, 600, ownProducts*2)
+		return runGemm(t, p, g, "threads")
+	})
+}

@@ -77,13 +77,17 @@ func (g *GemmArgs) ScratchSize(p *Pool, fixed bool) (r ScratchSize) {
 	}
 	pack := floats(s.lanes*kb + way.buffer(s.nr, kb))
 	r.Worker = max(floats(way.rows(high)*depth+spill, way.buffer(s.mr, kb))+transposed(high)+end+pack, floats(depth*s.nr+spill)+end+pack, floats(g.K, gemvStrip))
+	own := ownSize + s.nr*(depth+g.K)
+	if g.Batch >= ownProducts*len(p.workers) && way != tiled {
+		r.Worker = max(r.Worker, floats(min(matrix, own), high*depth+spill)+max(pack, floats(way.buffer(s.mr, kb))+end))
+	}
 	packed := max(s.nr*depth, min(p.packedLimit, max(1, g.Batch)*min(matrix, p.packedLimit)))
 	r.Shared = max(floats(packed+spill), floats(way.rows(few)*depth+spill, way.buffer(s.mr, kb))+transposed(few))
 	if few := min(g.M, packedDotRows); g.B.kind.IsPacked() {
 		r.Shared = max(r.Shared, floats(few*g.K/32))
 	}
 	if n := len(p.workers); n > 1 && g.M >= ownRows*n && way != tiled {
-		r.Other = int64(n) * floats(min(matrix, ownSize+s.nr*(depth+g.K)))
+		r.Other = int64(n) * floats(min(matrix, own))
 	}
 	if fixed && p.TakesBlocked(g.Precision) {
 		r.Packed = floats(matrix)
