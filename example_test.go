@@ -39,9 +39,18 @@ func ExampleModel_Methods() {
 	//   takes embeddings f32[1,128,32,32]
 	//   takes points f32[1,N,2]
 	//   takes labels i32[1,N]
+	//   takes mask f32[1,1,128,128] (optional)
 	//   gives low_res_masks f32[1,4,128,128]
 	//   gives iou f32[1,4]
 	//   where N is 1 to 64
+	// decode_batch
+	//   takes embeddings f32[1,128,32,32]
+	//   takes points f32[P,N,2]
+	//   takes labels i32[P,N]
+	//   gives low_res_masks f32[P,4,128,128]
+	//   gives iou f32[P,4]
+	//   where N is 1 to 64
+	//   where P is 1 to 16
 }
 
 // Tensors go in by name and come out by name.

@@ -10,6 +10,7 @@ import (
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/task"
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
@@ -58,6 +59,9 @@ func (m *Method) sizes(in map[string]Tensor, feeds map[string]*Resident) (map[st
 			}
 			t, ok = Tensor{DType: fed.DType, Shape: fed.Shape}, true
 		}
+		if !ok && v.Optional {
+			continue
+		}
 		if !ok {
 			return nil, diag.New(device.ErrInput, "input "+v.Name, "is missing; inputs of %s are %s", m.Name, list(m.Inputs))
 		}
@@ -93,6 +97,42 @@ func (m *Method) sizes(in map[string]Tensor, feeds map[string]*Resident) (map[st
 		return nil, badSizes(m.Name, err)
 	}
 	return sizes, m.checkElements(in)
+}
+
+// complete adds the inputs that a run leaves out.
+func (m *Method) complete(in map[string]Tensor, feeds map[string]*Resident, sizes map[string]int64) map[string]Tensor {
+	var out map[string]Tensor
+	for _, v := range m.Inputs {
+		if _, ok := in[v.Name]; ok || feeds[v.Name] != nil {
+			continue
+		}
+		if out == nil {
+			out = map[string]Tensor{}
+			maps.Copy(out, in)
+		}
+		value, _ := m.left(v.Name)
+		a := tensor.NewArray(v.DType, v.ShapeAt(sizes)...)
+		for i := range a.Len() {
+			if a.F != nil {
+				a.F[i] = value
+			} else {
+				a.I[i] = int64(value)
+			}
+		}
+		out[v.Name] = Tensor(a.Tensor())
+	}
+	if out == nil {
+		return in
+	}
+	return out
+}
+
+// left is the value of an input that may be left out.
+func (m *Method) left(input string) (value float64, ok bool) {
+	if t, lenient := m.model.v.Meta().Task.(task.Lenient); lenient {
+		return t.Default(m.Name, input)
+	}
+	return 0, false
 }
 
 // checkElements asks the task about the elements of inputs.

@@ -31,9 +31,10 @@ type Symbol struct {
 
 // A Value is an input or output of a method.
 type Value struct {
-	Name  string
-	DType DType
-	Shape []Dim
+	Name     string
+	DType    DType
+	Shape    []Dim
+	Optional bool // an input that a run may leave out, because the model's task says what that means
 
 	typ  ir.Type
 	syms ir.Syms
@@ -45,8 +46,14 @@ type Dim struct {
 	Min, Max int64  // its range; equal if it is fixed
 }
 
-// String is the value as in messages: "points f32[1,N,2]".
-func (v Value) String() string { return v.Name + " " + v.typ.String() }
+// String is the value as in messages: "points f32[1,N,2]", "mask f32[1,1,256,256] (optional)".
+func (v Value) String() string {
+	text := v.Name + " " + v.typ.String()
+	if v.Optional {
+		text += " (optional)"
+	}
+	return text
+}
 
 // MaxBytes is the largest size of the value in bytes.
 func (v Value) MaxBytes() int64 { return v.syms.MaxBytes(v.typ) }
@@ -224,7 +231,9 @@ func newMethod(m *Model, p *program.Program) *Method {
 		x.Symbols = append(x.Symbols, Symbol{s.Name, s.Min, s.Max})
 	}
 	for _, n := range g.Inputs() {
-		x.Inputs = append(x.Inputs, newValue(n.Name, n.Type, g.Syms))
+		v := newValue(n.Name, n.Type, g.Syms)
+		_, v.Optional = x.left(n.Name)
+		x.Inputs = append(x.Inputs, v)
 	}
 	for _, o := range g.Outputs {
 		x.Outputs = append(x.Outputs, newValue(o.Name, o.Node.Type, g.Syms))

@@ -12,7 +12,7 @@ import (
 // A Request is one run of a method. Method and Inputs must be given.
 type Request struct {
 	Method string
-	Inputs map[string]Tensor // by the names of the method's inputs; they must not change before Run returns
+	Inputs map[string]Tensor // by the names of the method's inputs; they must not change before Run returns. Optional ones may be missing
 
 	// State is the state that the run reads and updates; nil for methods without one (Model.States).
 	State *State
@@ -90,6 +90,7 @@ func (s *Session) Run(ctx context.Context, r Request) (*Result, error) {
 	if err := l.binder.Check(sizes); err != nil {
 		return nil, badSizes(m.Name, err)
 	}
+	r.Inputs = m.complete(r.Inputs, r.Feeds, sizes)
 	run, cancel := orderly(ctx)
 	defer cancel()
 	w, err := s.watch(run, l, r, sizes)

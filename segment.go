@@ -8,8 +8,8 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// Prompts are what a user points at in an image: points on the object and beside it, a box around it, or both. Coordinates
-// are pixels of the image.
+// Prompts are what a user points at in an image: points on the object and beside it, a box around it, or both, and perhaps a first
+// guess of its mask. Coordinates are pixels of the image.
 type Prompts = segment.Prompts
 
 // A Point is a prompt point.
@@ -56,10 +56,18 @@ func (g *Segmenter) Prompt(p Prompts, size image.Point) (Request, error) {
 	if err != nil {
 		return Request{}, err
 	}
-	return Request{Method: g.Task.PromptMethod, Inputs: map[string]Tensor{
+	r := Request{Method: g.Task.PromptMethod, Inputs: map[string]Tensor{
 		g.Task.PointsInput: {F32, []int{1, len(labels), 2}, tensor.Bytes(points)},
 		g.Task.LabelsInput: {I32, []int{1, len(labels)}, tensor.Bytes(labels)},
-	}}, nil
+	}}
+	if p.Mask != nil {
+		mask, err := g.Task.MaskPrompt(p)
+		if err != nil {
+			return Request{}, err
+		}
+		r.Inputs[g.Task.MaskInput] = Tensor{F32, []int{1, 1, g.Task.MaskSide, g.Task.MaskSide}, tensor.Bytes(mask)}
+	}
+	return r, nil
 }
 
 // Masks returns the masks of a run made by Prompt. which is MaskBest, MaskAll, or the number of a mask.

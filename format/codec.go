@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strconv"
 
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/vmihailenco/msgpack/v5"
@@ -174,15 +175,26 @@ func (d *decoder) want(k valueKind, what string) bool {
 }
 
 // object begins a map with exactly the given number of fields.
-func (d *decoder) object(fields int, what string) {
+func (d *decoder) object(fields int, what string) { d.objectOf(fields, fields, what) }
+
+// objectOf begins a map of least to most fields and returns how many follow.
+func (d *decoder) objectOf(least, most int, what string) int {
 	if !d.want(kindMap, what) {
-		return
+		return 0
 	}
 	n, err := d.d.DecodeMapLen()
 	d.check(err)
-	if d.err == nil && n != fields {
-		d.fail("%s has %d fields; want %d", what, n, fields)
+	switch {
+	case d.err != nil:
+		return 0
+	case n < least || n > most:
+		want := strconv.Itoa(least)
+		if least < most {
+			want += fmt.Sprint(" to ", most)
+		}
+		d.fail("%s has %d fields; want %s", what, n, want)
 	}
+	return n
 }
 
 // key reads a field's name, which must be the one given: fields are sorted, and all are there.

@@ -104,9 +104,29 @@ func TestTask(t *testing.T) {
 		}
 		v.Close()
 	}
-	d := newDecoder("META", encoded(func(e *encoder) { encodeTasks(e, tasktest.Full(t, segment.Kind)) }))
-	if back := decodeTasks(d); d.err != nil || !reflect.DeepEqual(back, tasktest.Full(t, segment.Kind)) {
-		t.Errorf("%+v (%v)", back, d.err)
+	full := tasktest.Full(t, segment.Kind).(*segment.Task)
+	some, none := *full, *full
+	some.BatchMethod, some.MaskSide = "", 0
+	none.BatchMethod, none.MaxPrompts, none.MaskInput, none.MaskSide = "", 0, "", 0
+	for _, want := range []*segment.Task{full, &some, &none} { // fields that were added later are left out where they are empty
+		d := newDecoder("META", encoded(func(e *encoder) { encodeTasks(e, want) }))
+		if back := decodeTasks(d); d.err != nil || !reflect.DeepEqual(back, task.Task(want)) {
+			t.Errorf("%+v (%v); want %+v", back, d.err, want)
+		}
+	}
+	for text, edit := range map[string]func([]byte) []byte{
+		`field "mask_side" is there and has no value`: func(b []byte) []byte {
+			return bytes.Replace(b, append([]byte("\xa9mask_side"), byte(full.MaskSide)), []byte("\xa9mask_side\x00"), 1)
+		},
+		"task has 19 fields; want 20 to 24": func(b []byte) []byte {
+			return bytes.Replace(b, []byte("segment\xde\x00\x18"), []byte("segment\xde\x00\x13"), 1)
+		},
+		`field "mask_sidE"; want`: func(b []byte) []byte { return bytes.Replace(b, []byte("mask_side"), []byte("mask_sidE"), 1) },
+	} {
+		d := newDecoder("META", edit(encoded(func(e *encoder) { encodeTasks(e, full) })))
+		if decodeTasks(d); d.err == nil || !strings.Contains(d.err.Error(), text) {
+			t.Errorf("%v; want %s", d.err, text)
+		}
 	}
 }
 

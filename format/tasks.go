@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"cmp"
 	"math"
+	"reflect"
+	"slices"
 
 	"github.com/rlx-go/rlx/core/task"
 )
@@ -61,6 +63,7 @@ func decodeTasks(d *decoder) task.Task {
 }
 
 func encodeFields(e *encoder, fields []task.Field) {
+	fields = slices.DeleteFunc(slices.Clone(fields), leftOut)
 	e.object(len(fields))
 	for _, f := range fields {
 		e.key(f.Key)
@@ -91,10 +94,37 @@ func encodeFields(e *encoder, fields []task.Field) {
 	}
 }
 
+// leftOut reports a field that was added to the format later and has no value: it does not travel, as in artifacts that are older than it.
+func leftOut(f task.Field) bool {
+	return f.Added && reflect.ValueOf(f.Value).Elem().IsZero()
+}
+
 func decodeFields(d *decoder, fields []task.Field) {
-	d.object(len(fields), "task")
+	least := len(fields)
 	for _, f := range fields {
-		d.key(f.Key)
+		if f.Added {
+			least--
+		}
+	}
+	there := d.objectOf(least, len(fields), "task")
+	missing := len(fields) - there
+	key, read := "", false // the name of the next field, once it is read
+	for _, f := range fields {
+		if d.err != nil {
+			return
+		}
+		if !read && there > 0 {
+			key, read = d.str(MaxName, "a field's name"), true
+			there--
+		}
+		if f.Added && missing > 0 && (!read || key != f.Key) {
+			missing--
+			continue
+		}
+		if d.err == nil && key != f.Key {
+			d.fail("field %.40q; want %q", key, f.Key)
+		}
+		read = false
 		limit := cmp.Or(f.Max, MaxName)
 		integer := func() int { return int(d.integer(math.MinInt32, math.MaxInt32, f.Key)) }
 		switch v := f.Value.(type) {
@@ -123,6 +153,9 @@ func decodeFields(d *decoder, fields []task.Field) {
 			decodeFields(d, v)
 		default:
 			panic("BUG: field " + f.Key + " has a type that tasks do not have")
+		}
+		if d.err == nil && leftOut(f) {
+			d.fail("field %q is there and has no value; want none", f.Key)
 		}
 	}
 }

@@ -63,6 +63,9 @@ func readInputs(ctx context.Context, m *rlx.Method, given []string, fits func(by
 	}
 	for _, v := range missing {
 		t, ok := made[v.Name]
+		if !ok && v.Optional {
+			continue
+		}
 		if !ok {
 			return nil, cli.Usagef(m.Name, "input %q is not given; its inputs are %s", v.Name, inputList(m)).
 				WithHint("add -i %s=@FILE.npy, or --random 1", v.Name)

@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"image"
 	"io"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/rlx-go/rlx"
 	"github.com/rlx-go/rlx/core/diag"
@@ -16,6 +18,7 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/internal/cli"
 	"github.com/rlx-go/rlx/internal/ctxio"
+	"github.com/rlx-go/rlx/internal/npy"
 )
 
 var _ = registerTask(taskKind{
@@ -24,6 +27,7 @@ var _ = registerTask(taskKind{
 		{About: "the mask of what is at pixel (128,128)", Line: "rlxrun sam.rlx --backend cpu --image scene1.png --point 128,128 -o mask.png"},
 		{About: "what is in the box; the mask, a picture to look at, and the predicted quality", Line: "rlxrun sam.rlx --image coins.png --box 316,155,379,218 -o mask.png -o overlay=seen.png -o iou=-"},
 		{About: "all masks, to mask.0.png, mask.1.png and so on", Line: "rlxrun sam.rlx --image coins.png --point 203,203 --mask all -o mask.png"},
+		{About: "a better mask than one that is there already", Line: "rlxrun sam.rlx --image coins.png --point 203,203 --mask-prompt rough.png -o mask.png"},
 		{About: "where the time goes", Line: "rlxrun sam.rlx --image scene1.png --point 128,128 --profile"},
 	},
 	flags: func() taskFlags { return new(segmentFlags) },
@@ -35,6 +39,7 @@ type segmentFlags struct {
 	image       string // the one of images
 	points, box cli.List
 	mask        string
+	maskPrompt  string
 }
 
 func (f *segmentFlags) declare(fs *cli.FlagSet) {
@@ -42,6 +47,7 @@ func (f *segmentFlags) declare(fs *cli.FlagSet) {
 	fs.ListVarP(&f.images, "image", "", "`FILE` a PNG or JPEG of any size; - is stdin")
 	fs.ListVarP(&f.points, "point", "", "`X,Y[,0|1]` a pixel of what is meant, or with 0 of what is not (repeatable)")
 	fs.ListVarP(&f.box, "box", "", "`X0,Y0,X1,Y1` a box around what is meant")
+	fs.StringVar(&f.maskPrompt, "mask-prompt", "", "`FILE` a first guess of the mask, beside a point or box: a PNG as large as the image, white inside, or .npy with its logits, f32[1,1,4*tokens,4*tokens]")
 	fs.StringVar(&f.mask, "mask", segment.MaskBest, "`best|all|N` the mask of the highest predicted quality, all of them, or one by number")
 }
 
@@ -66,6 +72,9 @@ func (f *segmentFlags) given() []string {
 	}
 	if len(f.box.Values) > 0 {
 		out = append(out, "--box")
+	}
+	if f.maskPrompt != "" {
+		out = append(out, "--mask-prompt")
 	}
 	if f.mask != segment.MaskBest {
 		out = append(out, "--mask")
@@ -133,12 +142,54 @@ func (f *segmentFlags) job(ctx context.Context, s *session) (job, error) {
 	if err := s.need("overlay", 4*int64(size.X)*int64(size.Y)); err != nil {
 		return nil, err
 	}
+	if f.maskPrompt != "" {
+		if j.prompts.Mask, err = readMaskPrompt(ctx, s, f.maskPrompt, &g.Task, size); err != nil {
+			return nil, err
+		}
+	}
 	j.prompt, err = g.Prompt(j.prompts, size)
 	return j, err
 }
 
 // size is that of the image.
 func (j *segmentJob) size() image.Point { return j.img.Bounds().Size() }
+
+// readMaskPrompt reads the file of --mask-prompt.
+func readMaskPrompt(ctx context.Context, s *session, path string, t *segment.Task, size image.Point) ([]float32, error) {
+	if t.MaskInput == "" {
+		return nil, cli.Usagef("--mask-prompt", "%s takes points and boxes only: its checkpoint has no weights for masks", s.model.Path())
+	}
+	if !strings.HasSuffix(path, ".npy") {
+		img, err := readImage(ctx, path, nil, func(bytes int64) error { return s.need("mask prompt", bytes) })
+		if err != nil {
+			return nil, err
+		}
+		logits, err := t.MaskLogits(img, t.Geometry(size.X, size.Y))
+		return logits, about(path, err)
+	}
+	v, err := npy.ReadFile(ctx, path, func(d dtype.DType, shape []int) error {
+		n, ones := len(shape), true
+		for _, d := range shape[:max(0, n-2)] {
+			ones = ones && d == 1
+		}
+		if d != dtype.F32 || n < 2 || !ones || shape[n-1] != t.MaskSide || shape[n-2] != t.MaskSide {
+			return diag.New(segment.CodePrompt, path, "is %s%s; the model takes f32[1,1,%d,%d]", d, brackets(shape), t.MaskSide, t.MaskSide)
+		}
+		return s.need("mask prompt", int64(4*t.MaskSide*t.MaskSide))
+	})
+	if err != nil {
+		return nil, err
+	}
+	return rlx.Values[float32](rlx.Tensor(v))
+}
+
+// about names a file in an error about what it holds.
+func about(path string, err error) error {
+	if e, ok := errors.AsType[*diag.Error](err); ok {
+		e.Subject = path
+	}
+	return err
+}
 
 // readImage decodes the image of --image. need is called before pixels are allocated.
 func readImage(ctx context.Context, path string, stdin io.Reader, need func(bytes int64) error) (image.Image, error) {
@@ -186,7 +237,12 @@ func segmentOffers(s *segment.Task, mask string) []offer {
 
 func (j *segmentJob) primary() string { return "mask" }
 
-func (j *segmentJob) inputs() []string { return []string{j.flags.image} }
+func (j *segmentJob) inputs() []string {
+	if j.flags.maskPrompt != "" {
+		return []string{j.flags.image, j.flags.maskPrompt}
+	}
+	return []string{j.flags.image}
+}
 
 func (j *segmentJob) outputs() []string { return nil }
 
@@ -261,8 +317,12 @@ func (j *segmentJob) summary() []maskSummary {
 func (f *segmentFlags) help(m *rlx.Model) string {
 	g, _ := m.Segmenter()
 	s := &g.Task
-	text := fmt.Sprintf("Task %s: --image with --point or --box (up to %d points, box corners included), --mask best|all|0..%d.\nOutputs for -o:\n",
-		segment.Kind, s.MaxPoints, s.Tokens-1)
+	mask := ""
+	if s.MaskInput != "" {
+		mask = " and perhaps --mask-prompt"
+	}
+	text := fmt.Sprintf("Task %s: --image with --point or --box (up to %d points, box corners included)%s, --mask best|all|0..%d.\nOutputs for -o:\n",
+		segment.Kind, s.MaxPoints, mask, s.Tokens-1)
 	for _, o := range segmentOffers(s, segment.MaskBest) {
 		text += fmt.Sprintf("  %-16s %s\n", o.name, o.about)
 	}

@@ -41,61 +41,40 @@ func onDevice(t *testing.T, p *program.Program, weights []byte, threads int, sym
 	return devicetest.Once(t, x, p, syms, in)
 }
 
-// prompts of the goldens.
-var prompts = []struct {
-	name   string
-	points []float32
-	labels []int64
-	first  int // mask tokens that the golden holds
-	count  int
-}{
-	{"point", []float32{38.4, 76.8, 0, 0}, []int64{1, -1}, 1, 3},
-	{"two_points", []float32{38.4, 76.8, 89.6, 25.6, 0, 0}, []int64{1, 0, -1}, 0, 1},
-	{"box", []float32{25.6, 32, 102.4, 96}, []int64{2, 3}, 1, 3},
-}
-
 // TestSAM compiles the golden model for every target and runs the programs through the simulated memory plan and on the
 // cpu backend.
 func TestSAM(t *testing.T) {
-	es, err := synth.ReadManifest(golden + "manifest.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := compileSAM(t, es, dtype.F32, "mask_decoder_config.num_attention_heads=2")
-	image := tensortest.Golden(t, golden+"golden.safetensors:image")
-	embeddings := tensortest.Golden(t, golden+"golden.safetensors:image_embeddings")
-	for _, target := range modeltest.Targets() {
-		for _, exec := range []struct {
-			name string
-			run  func(p *program.Program, syms map[string]int64, in map[string]*tensor.Array) map[string]*tensor.Array
-		}{
-			{"simulated", func(p *program.Program, syms map[string]int64, in map[string]*tensor.Array) map[string]*tensor.Array {
-				out, err := interp.RunProgram(p, syms, in, c.Weights)
-				if err != nil {
-					t.Fatal(err)
-				}
-				return out
-			}},
-			{"cpu", func(p *program.Program, syms map[string]int64, in map[string]*tensor.Array) map[string]*tensor.Array {
-				return onDevice(t, p, c.Weights, 2, syms, in)
-			}},
-		} {
-			t.Run(target.Name+"/"+exec.name, func(t *testing.T) {
-				out := exec.run(c.Find(t, "encode", target.Name), nil, map[string]*tensor.Array{"image": image})
-				tensortest.Near(t, "embeddings", out["embeddings"], embeddings, 1e-5)
-				for _, q := range prompts {
-					n := len(q.labels)
-					out := exec.run(c.Find(t, "decode", target.Name), map[string]int64{"N": int64(n)}, map[string]*tensor.Array{
-						"embeddings": embeddings, "points": tensortest.F32([]int{1, n, 2}, q.points),
-						"labels": {DType: dtype.I32, Shape: []int{1, n}, I: q.labels},
-					})
-					for name, got := range map[string]*tensor.Array{"low_res_masks": out["low_res_masks"], "iou": out["iou"]} {
-						per := got.Len() / got.Shape[1]
-						cut := &tensor.Array{DType: got.DType, Shape: append([]int{1, q.count}, got.Shape[2:]...), F: got.F[q.first*per : (q.first+q.count)*per]}
-						tensortest.Near(t, q.name+" "+name, cut, tensortest.Golden(t, golden+"golden.safetensors:"+q.name+"."+name), 2e-5)
+	for _, name := range []string{"sam_tiny", "sam_flags", "sam_mask_prompt_tiny"} {
+		dir := "../../testdata/goldens/" + name
+		g := modeltest.OpenSAM(t, dir)
+		stored := modeltest.Open(t, modeltest.Manifest(t, dir), dtype.F32)
+		c := modeltest.Compile(t, modeltest.Build(t, stored, g.Config, g.Set...), stored)
+		embeddings := g.Embeddings(t)
+		for _, target := range modeltest.Targets() {
+			for _, exec := range []struct {
+				name string
+				run  func(p *program.Program, syms map[string]int64, in map[string]*tensor.Array) map[string]*tensor.Array
+			}{
+				{"simulated", func(p *program.Program, syms map[string]int64, in map[string]*tensor.Array) map[string]*tensor.Array {
+					out, err := interp.RunProgram(p, syms, in, c.Weights)
+					if err != nil {
+						t.Fatal(err)
 					}
-				}
-			})
+					return out
+				}},
+				{"cpu", func(p *program.Program, syms map[string]int64, in map[string]*tensor.Array) map[string]*tensor.Array {
+					return onDevice(t, p, c.Weights, 2, syms, in)
+				}},
+			} {
+				t.Run(name+"/"+target.Name+"/"+exec.name, func(t *testing.T) {
+					out := exec.run(c.Find(t, "encode", target.Name), nil, map[string]*tensor.Array{"image": g.Image})
+					tensortest.Near(t, "embeddings", out["embeddings"], embeddings, 1e-5)
+					for _, q := range g.Prompts {
+						out := exec.run(c.Find(t, "decode", target.Name), map[string]int64{"N": int64(q.Points)}, q.With(embeddings))
+						q.Check(t, out, 2e-5)
+					}
+				})
+			}
 		}
 	}
 }
@@ -119,9 +98,11 @@ func TestSAMFuses(t *testing.T) {
 		if enc["grid_attention"] != 4 || enc["softmax"] != 0 || enc["pad"] != 0 || enc["cast"] != 0 || enc["gather"] != 0 {
 			t.Errorf("%s encode: %v; want 4 grid_attention and no softmax, pad, cast or gather", target.Name, enc)
 		}
-		dec := count(c.Find(t, "decode", target.Name))
-		if dec["attention"] != 7 || dec["softmax"] != 0 || dec["cast"] != 0 {
-			t.Errorf("%s decode: %v; want 7 attention and no softmax or cast", target.Name, dec)
+		for _, method := range []string{"decode", "decode_batch"} {
+			dec := count(c.Find(t, method, target.Name))
+			if dec["attention"] != 7 || dec["softmax"] != 0 || dec["cast"] != 0 {
+				t.Errorf("%s %s: %v; want 7 attention and no softmax or cast", target.Name, method, dec)
+			}
 		}
 	}
 	enc := count(c.Find(t, "encode", "cpu"))

@@ -47,6 +47,14 @@ type Attached interface {
 	Attachments() []string
 }
 
+// Lenient is a Task some of whose inputs may be left out of a run.
+type Lenient interface {
+	Task
+	// Default is the value of all elements of an input that is left out; ok is false if it must be given. The shape follows from the
+	// inputs that are given.
+	Default(method, input string) (value float64, ok bool)
+}
+
 // A Field is one field of a description.
 type Field struct {
 	Key string
@@ -55,6 +63,9 @@ type Field struct {
 	Value any
 	// Max is the most bytes of a *string or *[]byte, and the most items of a list; 0: 512. Strings in lists have at most 512 bytes.
 	Max int
+	// Added is a field that came after version 1.0 of the format. It is left out where its value is the zero value, and artifacts without it
+	// load. Value is a pointer.
+	Added bool
 }
 
 var registered = map[string]func() Task{}

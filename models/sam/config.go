@@ -11,19 +11,29 @@ import (
 	"github.com/rlx-go/rlx/models/nn"
 )
 
-// config are the sizes of one SAM. All but the decoder's heads come from tensor shapes.
+// config are the sizes of one SAM. Nearly all come from tensor shapes; keys lists the others.
 type config struct {
-	imageSize, patch, grid int64
-	width, heads, hidden   int64 // of the image encoder
-	windows                []int // per block: side in tokens, 0 global
-	embed                  int64 // channels of prompts and masks
-	masks                  int64 // mask tokens
-	decoderLayers          int64
-	decoderHeads           int64
-	decoderHidden          int64
-	iouHidden              int64 // of the head that predicts the masks' quality
-	encoderEps, decoderEps float64
-	encoderAct, decoderAct string
+	parts           parts
+	imageSize, grid int64 // side of the image in pixels, and in tokens
+	embed           int64 // channels of prompts and masks
+
+	// Of the image encoder.
+	patch, width, heads, hidden int64
+	windows                     []int // per block: side in tokens, 0 global
+	relPos, qkvBias             bool
+	encoderEps                  float64
+	encoderAct                  string
+
+	// Of the prompt encoder and the mask decoder.
+	masks         int64    // mask tokens
+	maskChannels  [2]int64 // between the convolutions of a mask prompt; 0 where the checkpoint has none
+	decoderLayers int64
+	decoderHeads  int64
+	decoderHidden int64
+	iouLayers     int64 // of the head that predicts the masks' quality
+	iouHidden     int64 // its width, 0 where it is one layer
+	decoderEps    float64
+	decoderAct    string
 }
 
 // Configuration keys, as in a Transformers config.json.
@@ -33,14 +43,28 @@ const (
 	keyDecoderAct   = "mask_decoder_config.hidden_act"
 	keyEncoderEps   = "vision_config.layer_norm_eps"
 	keyEncoderAct   = "vision_config.hidden_act"
+	keyRelPos       = "vision_config.use_rel_pos"
+	keyQKVBias      = "vision_config.qkv_bias"
+	keyEncoderHeads = "vision_config.num_attention_heads"
+	keyWindow       = "vision_config.window_size"
+	keyGlobal       = "vision_config.global_attn_indexes"
+	keyImageSize    = "prompt_encoder_config.image_size"
+	keyGrid         = "prompt_encoder_config.image_embedding_size"
 )
 
 var keys = map[string]string{
 	keyDecoderHeads: "attention heads of the mask decoder (default 8)",
-	keyDecoderEps:   "epsilon of the layer norms in the decoder's layers (default 1e-6, as Transformers; the original code has 1e-5)",
+	keyDecoderEps:   "epsilon of the layer norms in the decoder's layers (default 1e-5 for the original names and 1e-6 for those of Transformers, as their code has it)",
 	keyDecoderAct:   "activation of the decoder's MLPs (default relu)",
 	keyEncoderEps:   "epsilon of the encoder's layer norms (default 1e-6)",
 	keyEncoderAct:   "activation of the encoder's MLPs (default gelu)",
+	keyRelPos:       "whether the encoder's attention has relative positions (default true); if not, give its heads and windows too",
+	keyQKVBias:      "whether the encoder's projections to q, k and v have a bias (default true)",
+	keyEncoderHeads: "attention heads of the encoder (default: from the tables of relative positions)",
+	keyWindow:       "side of the encoder's windows in tokens (default: from the tables of relative positions)",
+	keyGlobal:       "numbers of the encoder's blocks without windows (default: from the tables of relative positions)",
+	keyImageSize:    "side of the image in pixels, for a checkpoint without an encoder (default 1024)",
+	keyGrid:         "side of the image in tokens, for a checkpoint without an encoder (default 64)",
 }
 
 // maxSize bounds every size that is read from a tensor, far above any model's, so that products of two do not overflow.
@@ -65,99 +89,90 @@ func dims(w *nn.Weights, name, want string, rank int) ([]int64, error) {
 }
 
 // readConfig derives the sizes from shapes and checks the configuration against them.
-func readConfig(w *nn.Weights, cfg arch.Config) (c config, err error) {
-	pos, err := dims(w, "image_encoder.pos_embed", "[1, grid, grid, width]", 4)
-	if err != nil {
-		return c, err
+func readConfig(w *nn.Weights, n naming, p parts, cfg arch.Config) (config, error) {
+	c := config{parts: p}
+	if p.encoder {
+		if err := c.readEncoder(w, cfg); err != nil {
+			return c, err
+		}
 	}
-	patch, err := dims(w, "image_encoder.patch_embed.proj.weight", "[width, 3, patch, patch]", 4)
-	if err != nil {
-		return c, err
+	if p.decoder {
+		if err := c.readDecoder(w, n, cfg); err != nil {
+			return c, err
+		}
 	}
-	if pos[0] != 1 || pos[1] != pos[2] || pos[3] != patch[0] {
-		return c, diag.New(arch.ErrTensor, w.Source("image_encoder.pos_embed"), "tensor is %v; expected [1, grid, grid, %d] with a square grid", ir.ShapeOf(pos...), patch[0])
-	}
-	if patch[1] != 3 || patch[2] != patch[3] {
-		return c, diag.New(arch.ErrTensor, w.Source("image_encoder.patch_embed.proj.weight"), "tensor is %v; expected [width, 3, patch, patch] with a square patch", ir.ShapeOf(patch...))
-	}
-	c.grid, c.width, c.patch = pos[1], pos[3], patch[2]
-	c.imageSize = c.grid * c.patch
-	if err := c.readBlocks(w); err != nil {
-		return c, err
-	}
-	neck, err := dims(w, "image_encoder.neck.0.weight", "[channels, width, 1, 1]", 4)
-	if err != nil {
-		return c, err
-	}
-	c.embed = neck[0]
-	if c.embed%8 != 0 {
-		return c, diag.New(arch.ErrTensor, w.Source("image_encoder.neck.0.weight"), "tensor is %v; expected a multiple of 8 channels", ir.ShapeOf(neck...))
-	}
+	return c, c.readChoices(n, cfg)
+}
+
+// readDecoder reads the sizes of the prompt encoder and the mask decoder.
+func (c *config) readDecoder(w *nn.Weights, n naming, cfg arch.Config) error {
 	tokens, err := dims(w, "mask_decoder.mask_tokens.weight", "[masks, channels]", 2)
 	if err != nil {
-		return c, err
+		return err
 	}
 	c.masks = tokens[0]
+	if !c.parts.encoder {
+		if c.embed = tokens[1]; c.embed%8 != 0 {
+			return diag.New(arch.ErrTensor, w.Source("mask_decoder.mask_tokens.weight"), "tensor is %v; expected a multiple of 8 channels", ir.ShapeOf(tokens...))
+		}
+		c.imageSize, c.grid = 1024, 64 // of every published SAM
+		for key, size := range map[string]*int64{keyImageSize: &c.imageSize, keyGrid: &c.grid} {
+			if v, ok, err := cfg.Int(key, 1, maxGrid); err != nil {
+				return err
+			} else if ok {
+				*size = v
+			}
+		}
+	}
 	for has := true; has; c.decoderLayers++ {
 		_, has = w.Type(fmt.Sprintf("mask_decoder.transformer.layers.%d.norm1.weight", c.decoderLayers+1))
 	}
 	mlp, err := dims(w, "mask_decoder.transformer.layers.0.mlp.lin1.weight", "[hidden, channels]", 2)
 	if err != nil {
-		return c, err
+		return err
 	}
+	c.decoderHidden, c.iouLayers = mlp[0], n.iouLayers
 	iou, err := dims(w, "mask_decoder.iou_prediction_head.layers.0.weight", "[hidden, channels]", 2)
 	if err != nil {
-		return c, err
+		return err
 	}
-	c.decoderHidden, c.iouHidden = mlp[0], iou[0]
-	return c, c.readChoices(cfg)
+	if c.iouLayers > 1 {
+		c.iouHidden = iou[0]
+	}
+	for i, layer := range []int{0, 3} {
+		name := fmt.Sprintf("prompt_encoder.mask_downscaling.%d.weight", layer)
+		if _, ok := w.Type(name); !ok && i == 0 {
+			return nil // no mask prompts
+		}
+		conv, err := dims(w, name, "[out, in, 2, 2]", 4)
+		if err != nil {
+			return err
+		}
+		c.maskChannels[i] = conv[0]
+	}
+	return nil
 }
 
-// readBlocks finds depth, heads and windows. The relative position tables of a block have 2n-1 rows, where n is the side
-// of what its queries attend to, and as many columns as a head.
-func (c *config) readBlocks(w *nn.Weights) error {
-	for i := 0; ; i++ {
-		block := fmt.Sprintf("image_encoder.blocks.%d.", i)
-		if _, ok := w.Type(block + "norm1.weight"); !ok && i > 0 {
-			return nil
-		}
-		rel, err := dims(w, block+"attn.rel_pos_h", "[2*window-1, head width]", 2)
-		if err != nil {
-			return err
-		}
-		if rel[0]%2 == 0 || c.width%rel[1] != 0 || c.heads != 0 && c.heads != c.width/rel[1] {
-			return diag.New(arch.ErrTensor, w.Source(block+"attn.rel_pos_h"), "tensor is %v; expected [2*window-1, head width] with a head width that divides %d, the same in every block",
-				ir.ShapeOf(rel...), c.width)
-		}
-		c.heads = c.width / rel[1]
-		window := (rel[0] + 1) / 2
-		if window == c.grid {
-			window = 0 // one window that is the whole grid
-		}
-		c.windows = append(c.windows, int(window))
-		mlp, err := dims(w, block+"mlp.lin1.weight", "[hidden, width]", 2)
-		if err != nil {
-			return err
-		}
-		c.hidden = mlp[0]
-	}
-}
+// maxGrid bounds sizes that the configuration alone gives.
+const maxGrid = 1 << 14
 
 // readChoices takes what shapes cannot tell, and compares the rest with them.
-func (c *config) readChoices(cfg arch.Config) (err error) {
+func (c *config) readChoices(n naming, cfg arch.Config) (err error) {
 	c.decoderHeads = 8 // in every published SAM
 	if v, ok, err := cfg.Int(keyDecoderHeads, 1, 1<<16); err != nil {
 		return err
 	} else if ok {
 		c.decoderHeads = v
 	}
-	if c.embed/2%c.decoderHeads != 0 {
+	if c.parts.decoder && c.embed/2%c.decoderHeads != 0 {
 		return diag.New(arch.ErrConfig, cfg.Origin(keyDecoderHeads), "%s is %d, which does not divide the decoder's inner width %d", keyDecoderHeads, c.decoderHeads, c.embed/2).
 			WithHint("give the checkpoint's own with --set %s=N", keyDecoderHeads)
 	}
-	// Transformers uses 1e-6 in the decoder's layers; the original code leaves nn.LayerNorm's 1e-5. We follow the former,
-	// as the goldens do; the other is one --set away.
-	c.encoderEps, c.decoderEps = 1e-6, 1e-6
+	// In the decoder's layers the original code leaves nn.LayerNorm's epsilon, and Transformers has its own.
+	c.encoderEps, c.decoderEps = 1e-6, 1e-5
+	if n.transformers {
+		c.decoderEps = 1e-6
+	}
 	for key, eps := range map[string]*float64{keyEncoderEps: &c.encoderEps, keyDecoderEps: &c.decoderEps} {
 		v, ok, err := cfg.Float(key)
 		if err == nil && ok && !(v >= 0 && v < 1) {
@@ -184,17 +199,28 @@ func (c *config) readChoices(cfg arch.Config) (err error) {
 		}
 		*act = v
 	}
-	for _, a := range []struct {
+	type agreement struct {
 		key   string
 		value int64
-	}{
-		{"vision_config.hidden_size", c.width}, {"vision_config.num_hidden_layers", int64(len(c.windows))},
-		{"vision_config.num_attention_heads", c.heads}, {"vision_config.image_size", c.imageSize},
-		{"vision_config.patch_size", c.patch}, {"vision_config.output_channels", c.embed},
-		{"prompt_encoder_config.hidden_size", c.embed}, {"mask_decoder_config.hidden_size", c.embed},
-		{"mask_decoder_config.num_hidden_layers", c.decoderLayers}, {"mask_decoder_config.mlp_dim", c.decoderHidden},
-		{"mask_decoder_config.iou_head_hidden_dim", c.iouHidden},
-	} {
+	}
+	var known []agreement
+	if c.parts.encoder {
+		known = append(known, agreement{"vision_config.hidden_size", c.width}, agreement{"vision_config.num_hidden_layers", int64(len(c.windows))},
+			agreement{keyEncoderHeads, c.heads}, agreement{"vision_config.image_size", c.imageSize}, agreement{"vision_config.patch_size", c.patch},
+			agreement{"vision_config.output_channels", c.embed}, agreement{keyImageSize, c.imageSize}, agreement{keyGrid, c.grid})
+	}
+	if c.parts.decoder {
+		known = append(known, agreement{"prompt_encoder_config.hidden_size", c.embed}, agreement{"mask_decoder_config.hidden_size", c.embed},
+			agreement{"mask_decoder_config.num_hidden_layers", c.decoderLayers}, agreement{"mask_decoder_config.mlp_dim", c.decoderHidden},
+			agreement{"mask_decoder_config.iou_head_depth", c.iouLayers})
+		if c.iouLayers > 1 {
+			known = append(known, agreement{"mask_decoder_config.iou_head_hidden_dim", c.iouHidden})
+		}
+		if c.maskChannels[1] > 0 {
+			known = append(known, agreement{"prompt_encoder_config.mask_input_channels", c.maskChannels[1]})
+		}
+	}
+	for _, a := range known {
 		if err := cfg.Agree(a.key, a.value); err != nil {
 			return err
 		}
@@ -203,19 +229,24 @@ func (c *config) readChoices(cfg arch.Config) (err error) {
 }
 
 // facts are shown to the user.
-func (c config) facts(cfg arch.Config, transformers bool) []arch.Fact {
-	naming := "original SAM"
-	if transformers {
-		naming = "Transformers"
+func (c config) facts(n naming, cfg arch.Config) []arch.Fact {
+	names := "original SAM"
+	if n.transformers {
+		names = "Transformers"
 	}
-	return []arch.Fact{
-		{Name: "names", Value: naming},
-		{Name: "image", Value: fmt.Sprintf("%d px, patch %d, %dx%d tokens", c.imageSize, c.patch, c.grid, c.grid)},
-		{Name: "encoder", Value: fmt.Sprintf("%d blocks of width %d, %d heads, MLP %d", len(c.windows), c.width, c.heads, c.hidden)},
-		{Name: "windows", Value: c.windowText()},
-		{Name: "decoder", Value: fmt.Sprintf("%d layers of width %d, MLP %d, %d mask tokens", c.decoderLayers, c.embed, c.decoderHidden, c.masks)},
-		cfg.Fact("decoder heads", keyDecoderHeads, c.decoderHeads),
+	out := []arch.Fact{{Name: "names", Value: names}}
+	if c.parts.encoder {
+		out = append(out, arch.Fact{Name: "image", Value: fmt.Sprintf("%d px, patch %d, %dx%d tokens", c.imageSize, c.patch, c.grid, c.grid)},
+			arch.Fact{Name: "encoder", Value: fmt.Sprintf("%d blocks of width %d, %d heads, MLP %d", len(c.windows), c.width, c.heads, c.hidden)},
+			arch.Fact{Name: "windows", Value: c.windowText()})
+	} else {
+		out = append(out, cfg.Fact("image", keyImageSize, fmt.Sprintf("%d px", c.imageSize)), cfg.Fact("tokens", keyGrid, fmt.Sprintf("%dx%d", c.grid, c.grid)))
 	}
+	if c.parts.decoder {
+		out = append(out, arch.Fact{Name: "decoder", Value: fmt.Sprintf("%d layers of width %d, MLP %d, %d mask tokens", c.decoderLayers, c.embed, c.decoderHidden, c.masks)},
+			cfg.Fact("decoder heads", keyDecoderHeads, c.decoderHeads))
+	}
+	return out
 }
 
 func (c config) windowText() string {

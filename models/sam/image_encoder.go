@@ -27,18 +27,28 @@ func encode(c config, root nn.Scope) {
 // block is a pre-norm transformer block.
 func block(c config, s nn.Scope, x *ir.Node, window int) *ir.Node {
 	a := s.At("attn")
-	qkv, proj := a.At("qkv").Projection(c.width, 3*c.width), a.At("proj").Projection(c.width, c.width)
-	side := c.grid
-	if window > 0 {
-		side = int64(window)
+	qkv, proj := a.At("qkv").ProjectionIf(c.qkvBias, c.width, 3*c.width), a.At("proj").Projection(c.width, c.width)
+	if qkv.B == nil {
+		qkv.B = op.Const(s.G, 0, ir.TypeOf(dtype.F32, 3*c.width))
 	}
-	relH := a.Param("rel_pos_h", 2*side-1, c.width/c.heads)
-	relW := a.Param("rel_pos_w", 2*side-1, c.width/c.heads)
+	relH, relW := relPos(c, a, "rel_pos_h", window), relPos(c, a, "rel_pos_w", window)
 	h := s.At("norm1").LayerNorm(x, c.encoderEps)
 	h = hir.SAMAttention(h, qkv.W, qkv.B, relH, relW, proj.W, proj.B, hir.SAMAttentionAttrs{Heads: int(c.heads), Window: window}).Named(a.Path())
 	x = op.Add(x, h).Named(s.Path() + ".attn_residual")
 	h = s.At("norm2").LayerNorm(x, c.encoderEps)
 	return op.Add(x, s.At("mlp").MLP(h, "lin1", "lin2", c.hidden, c.width, c.encoderAct)).Named(s.Path())
+}
+
+// relPos is a table of relative positions. Without them it is zero: the attention that fuses takes tables, and they cost it little.
+func relPos(c config, attn nn.Scope, name string, window int) *ir.Node {
+	side := c.grid
+	if window > 0 {
+		side = int64(window)
+	}
+	if !c.relPos {
+		return op.Const(attn.G, 0, ir.TypeOf(dtype.F32, 2*side-1, c.width/c.heads))
+	}
+	return attn.Param(name, 2*side-1, c.width/c.heads)
 }
 
 // neck maps tokens [1,g,g,D] to embeddings [1,C,g,g]. It stays channels last until the end.

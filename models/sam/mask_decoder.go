@@ -14,34 +14,55 @@ const maxPoints = 64
 // finalEps is nn.LayerNorm's default, which Transformers too leaves for the decoder's last norm.
 const finalEps = 1e-5
 
-// decode builds embeddings [1,C,g,g], points [1,N,2] and labels [1,N] to low_res_masks [1,M,4g,4g] and iou [1,M].
-func decode(c config, root nn.Scope) {
+// maxPrompts is the largest number of prompts in one run of decode_batch. Each takes some 30 MB in a SAM of full size.
+const maxPrompts = 16
+
+// decode builds embeddings [1,C,g,g], points [1,N,2], labels [1,N] and, where the checkpoint takes mask prompts, mask [1,1,4g,4g] to
+// low_res_masks [1,M,4g,4g] and iou [1,M].
+func decode(c config, root nn.Scope) { decodePrompts(c, root, ir.Static(1), c.maskChannels[0] > 0) }
+
+// decodeBatch is decode for prompts [P,N,2] in one image. Each has its own masks [P,M,4g,4g]; none has a mask prompt.
+func decodeBatch(c config, root nn.Scope) { decodePrompts(c, root, ir.Named("P"), false) }
+
+func decodePrompts(c config, root nn.Scope, prompts ir.Dim, masked bool) {
 	g := root.G
 	s, prompt := root.At("mask_decoder"), root.At("prompt_encoder")
 	n := ir.Named("N")
 	embeddings := op.Input(g, "embeddings", ir.TypeOf(dtype.F32, 1, c.embed, c.grid, c.grid))
-	points := op.Input(g, "points", ir.Type{DType: dtype.F32, Shape: ir.Shape{ir.Static(1), n, ir.Static(2)}})
-	labels := op.Input(g, "labels", ir.Type{DType: dtype.I32, Shape: ir.Shape{ir.Static(1), n}})
+	points := op.Input(g, "points", ir.Type{DType: dtype.F32, Shape: ir.Shape{prompts, n, ir.Static(2)}})
+	labels := op.Input(g, "labels", ir.Type{DType: dtype.I32, Shape: ir.Shape{prompts, n}})
+	each := func(x *ir.Node) *ir.Node { // [1,n,C], the same for every prompt
+		if prompts.Is(1) {
+			return x
+		}
+		return op.Expand(x, ir.Shape{prompts, x.Type.Shape[1], x.Type.Shape[2]})
+	}
 
-	tokens := op.Concat(1, learned(s, "iou_token.weight", 1, c.embed), learned(s, "mask_tokens.weight", c.masks, c.embed),
-		sparsePrompts(c, prompt, points, labels))
+	own := op.Concat(1, learned(s, "iou_token.weight", 1, c.embed), learned(s, "mask_tokens.weight", c.masks, c.embed))
+	tokens := op.Concat(1, each(own), sparsePrompts(c, prompt, points, labels))
 	src := op.Reshape(op.Transpose(embeddings, 0, 2, 3, 1), ir.ShapeOf(1, c.grid*c.grid, c.embed))
-	src = op.Add(src, prompt.F32("no_mask_embed.weight", 1, c.embed)) // no mask prompt
+	dense := prompt.F32("no_mask_embed.weight", 1, c.embed)
+	if masked {
+		mask := op.Input(g, "mask", ir.TypeOf(dtype.F32, 1, 1, 4*c.grid, 4*c.grid))
+		dense = densePrompt(c, prompt, mask, dense)
+	}
+	src = each(op.Add(src, dense))
 
 	queries, keys := twoWay(c, s.At("transformer"), tokens, src, gridPositions(c, prompt))
 
-	up := upscale(c, s.At("output_upscaling"), op.Reshape(keys, ir.ShapeOf(1, c.grid, c.grid, c.embed)))
+	up := upscale(c, s.At("output_upscaling"), op.Reshape(keys, ir.Shape{prompts, ir.Static(c.grid), ir.Static(c.grid), ir.Static(c.embed)}))
 	side, channels := 4*c.grid, c.embed/8
 	var hyper []*ir.Node
 	for i := range c.masks {
 		token := op.Narrow(queries, 1, int(1+i), 1)
-		hyper = append(hyper, mlp3(s.At("output_hypernetworks_mlps", i), token, c.embed, channels))
+		hyper = append(hyper, mlp(s.At("output_hypernetworks_mlps", i), token, hyperLayers, c.embed, channels))
 	}
-	masks := op.MatMul(op.Concat(1, hyper...), op.Reshape(up, ir.ShapeOf(1, side*side, channels)), op.MatMulAttrs{TransB: true})
-	g.Return("low_res_masks", op.Reshape(masks, ir.ShapeOf(1, c.masks, side, side)))
+	up = op.Reshape(up, ir.Shape{prompts, ir.Static(side * side), ir.Static(channels)})
+	masks := op.MatMul(op.Concat(1, hyper...), up, op.MatMulAttrs{TransB: true})
+	g.Return("low_res_masks", op.Reshape(masks, ir.Shape{prompts, ir.Static(c.masks), ir.Static(side), ir.Static(side)}))
 
-	iou := mlp3(s.At("iou_prediction_head"), op.Narrow(queries, 1, 0, 1), c.iouHidden, c.masks)
-	g.Return("iou", op.Reshape(iou, ir.ShapeOf(1, c.masks)))
+	iou := mlp(s.At("iou_prediction_head"), op.Narrow(queries, 1, 0, 1), c.iouLayers, c.iouHidden, c.masks)
+	g.Return("iou", op.Reshape(iou, ir.Shape{prompts, ir.Static(c.masks)}))
 }
 
 // learned is a table of learned tokens [n, C] as a batch of one.
@@ -90,9 +111,13 @@ func upscale(c config, s nn.Scope, x *ir.Node) *ir.Node {
 	return op.Gelu(x)
 }
 
-// mlp3 is three linear layers with ReLU between them.
-func mlp3(s nn.Scope, x *ir.Node, hidden, out int64) *ir.Node {
-	x = s.At("layers.0").Linear(x, hidden, "relu")
-	x = s.At("layers.1").Linear(x, hidden, "relu")
-	return s.At("layers.2").Linear(x, out, "")
+// hyperLayers are the layers of the networks that make a mask's weights.
+const hyperLayers = 3
+
+// mlp is so many linear layers with ReLU between them.
+func mlp(s nn.Scope, x *ir.Node, layers, hidden, out int64) *ir.Node {
+	for i := range layers - 1 {
+		x = s.At("layers", i).Linear(x, hidden, "relu")
+	}
+	return s.At("layers", layers-1).Linear(x, out, "")
 }

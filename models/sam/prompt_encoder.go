@@ -1,9 +1,11 @@
 package sam
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/hir"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/models/nn"
@@ -21,7 +23,7 @@ func positions(c config, s nn.Scope, p *ir.Node) *ir.Node {
 	return op.Concat(p.Type.Rank()-1, op.Sin(p), op.Cos(p))
 }
 
-// sparsePrompts embeds points [1,N,2] (pixels of the square input) with labels [1,N] to [1,N,C]. Labels: -1 padding,
+// sparsePrompts embeds points [P,N,2] (pixels of the square input) with labels [P,N] to [P,N,C]. Labels: -1 padding,
 // 0 background, 1 foreground, 2 and 3 corners of a box; any other is an index out of range at run time.
 func sparsePrompts(c config, s nn.Scope, points, labels *ir.Node) *ir.Node {
 	g := s.G
@@ -36,6 +38,28 @@ func sparsePrompts(c config, s nn.Scope, points, labels *ir.Node) *ir.Node {
 	padding := op.Eq(labels, op.Const(g, -1, ir.TypeOf(dtype.I32)))
 	padding = op.Reshape(padding, append(append(ir.Shape{}, labels.Type.Shape...), ir.Static(1)))
 	return op.Add(op.Where(padding, scalar(g, 0), pe), kind)
+}
+
+// densePrompt embeds a mask prompt [1,1,4g,4g], logits, to [1,g*g,C]. A mask of NaN is none: the result is then none, [1,C].
+func densePrompt(c config, s nn.Scope, mask, none *ir.Node) *ir.Node {
+	absent := op.Isnan(mask)
+	x := op.Where(absent, scalar(s.G, 0), mask) // so that no NaN goes further
+	x = op.Reshape(x, ir.ShapeOf(1, 4*c.grid, 4*c.grid, 1))
+	s = s.At("mask_downscaling")
+	in := int64(1)
+	for i, conv := range []int{0, 3} {
+		out := c.maskChannels[i]
+		x = op.Conv2D(x, s.Param(fmt.Sprint(conv, ".weight"), out, in, 2, 2), s.F32(fmt.Sprint(conv, ".bias"), out),
+			op.ConvAttrs{Stride: []int{2, 2}, Padding: []int{0, 0}, Dilation: []int{1, 1}, Layout: "nhwc"}).Named(s.At(conv).Path())
+		norm := s.At(conv + 1)
+		x = op.Gelu(hir.LayerNorm2d(x, norm.Param("weight", out), norm.Param("bias", out), neckEps, "nhwc").Named(norm.Path()))
+		in = out
+	}
+	x = op.Reshape(x, ir.ShapeOf(1, c.grid*c.grid, in))
+	last := s.At(6)
+	x = hir.Linear(x, op.Reshape(last.Param("weight", c.embed, in, 1, 1), ir.ShapeOf(c.embed, in)), last.Param("bias", c.embed), "").Named(last.Path())
+	first := op.Reshape(op.Narrow(op.Narrow(absent, 2, 0, 1), 3, 0, 1), ir.ShapeOf(1, 1, 1))
+	return op.Where(first, none, x)
 }
 
 // gridPositions encodes the centres of the token grid: [1, g*g, C]. It has no run-time operand and folds to a constant.

@@ -1,13 +1,15 @@
 // Package sam builds SAM v1 (Kirillov et al., Segment Anything, arXiv:2304.02643) from a checkpoint of the original release
-// or of the Transformers library: method encode makes image embeddings, method decode turns them and point or box prompts
-// into masks. All sizes but the decoder's heads come from tensor shapes.
+// or of the Transformers library: method encode makes image embeddings, method decode turns them and prompts (points, a box, a mask)
+// into masks, and decode_batch does so for several prompts at a time. A checkpoint may have the encoder alone, or the decoder.
 //
 // It imports models/nn and below; it reads no bytes and knows no device.
 package sam
 
 import (
 	"fmt"
+	"slices"
 
+	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/models/arch"
 	"github.com/rlx-go/rlx/models/nn"
@@ -18,76 +20,140 @@ var _ = arch.Register(arch.Architecture{
 	Recognise: recognise, Keys: keys, Build: build,
 })
 
-// landmarks are tensors that every SAM v1 has and no other family has together.
-var landmarks = []string{
-	"image_encoder.pos_embed", "image_encoder.patch_embed.proj.weight", "image_encoder.blocks.0.attn.rel_pos_h",
-	"image_encoder.neck.0.weight", "prompt_encoder.pe_layer.positional_encoding_gaussian_matrix",
-	"prompt_encoder.not_a_point_embed.weight", "mask_decoder.iou_token.weight", "mask_decoder.mask_tokens.weight",
-	"mask_decoder.transformer.layers.0.cross_attn_token_to_image.q_proj.weight",
+// landmarks are tensors that every SAM v1 has and no other family has together, of the image encoder, and of the prompt encoder with the
+// mask decoder. Either half may be a checkpoint of its own.
+var landmarks = struct{ encoder, decoder []string }{
+	[]string{
+		"image_encoder.pos_embed", "image_encoder.patch_embed.proj.weight", "image_encoder.blocks.0.norm1.weight",
+		"image_encoder.blocks.0.attn.qkv.weight", "image_encoder.neck.0.weight",
+	},
+	[]string{
+		"prompt_encoder.pe_layer.positional_encoding_gaussian_matrix", "prompt_encoder.not_a_point_embed.weight", "mask_decoder.iou_token.weight",
+		"mask_decoder.mask_tokens.weight", "mask_decoder.transformer.layers.0.cross_attn_token_to_image.q_proj.weight",
+		"mask_decoder.transformer.layers.0.norm1.weight",
+	},
 }
 
+// parts are the halves of a model that a checkpoint has.
+type parts struct{ encoder, decoder bool }
+
+// partsOf finds them by their landmarks. Where there are none at all, the family was chosen by the user, and both are expected.
+func partsOf(w *nn.Weights) parts {
+	has := func(names []string) bool {
+		return slices.ContainsFunc(names, func(n string) bool { _, ok := w.Type(n); return ok })
+	}
+	p := parts{has(landmarks.encoder), has(landmarks.decoder)}
+	if p == (parts{}) {
+		return parts{true, true}
+	}
+	return p
+}
+
+// recognise counts names of both releases, so that a checkpoint that mixes them gets an error that says so.
 func recognise(c arch.Checkpoint) arch.Evidence {
-	rename, _ := naming(c)
+	n := namingOf(c)
 	var e arch.Evidence
-	for _, l := range landmarks {
-		found := false
-		for _, n := range rename(l) {
-			if _, ok := c.Type(n); ok && !found {
-				e.Found, found = append(e.Found, n), true
+	for _, half := range [][]string{landmarks.encoder, landmarks.decoder} {
+		var missing []string
+		for _, l := range half {
+			i := slices.IndexFunc(n.either(l), func(name string) bool { _, ok := c.Type(name); return ok })
+			if i < 0 {
+				missing = append(missing, n.rename(l)[0])
+			} else {
+				e.Found = append(e.Found, n.either(l)[i])
 			}
 		}
-		if !found {
-			e.Missing = append(e.Missing, rename(l)[0])
+		if len(missing) < len(half) {
+			e.Missing = append(e.Missing, missing...)
 		}
+	}
+	if len(e.Found) == 0 {
+		e.Missing = []string{n.rename(landmarks.encoder[0])[0], n.rename(landmarks.decoder[0])[0]}
 	}
 	return e
 }
 
-// naming finds which names a checkpoint uses by counting landmarks.
-func naming(c arch.Checkpoint) (rename func(string) []string, transformers bool) {
-	count := func(rename func(string) []string) (n int) {
-		for _, l := range landmarks {
-			if _, ok := c.Type(rename(l)[0]); ok {
-				n++
+// naming is which names a checkpoint uses.
+type naming struct {
+	rename       func(string) []string // our name -> names in the checkpoint
+	transformers bool
+	iouLayers    int64 // of the IoU head
+	mixed        [2]string
+}
+
+// namingOf finds the names by counting landmarks.
+func namingOf(c arch.Checkpoint) naming {
+	count := func(format string) (n int64) {
+		for {
+			if _, ok := c.Type(fmt.Sprintf(format, n)); !ok {
+				return n
+			}
+			n++
+		}
+	}
+	n := naming{rename: originalName, iouLayers: count("mask_decoder.iou_prediction_head.layers.%d.weight")}
+	depth := n.iouLayers + 2 // beside those that Transformers calls proj_in and proj_out
+	theirs := transformersName(depth)
+	var found [2]int
+	for _, l := range slices.Concat(landmarks.encoder, landmarks.decoder) {
+		if theirs(l)[0] == l {
+			continue // both call it the same
+		}
+		for i, name := range []string{l, theirs(l)[0]} {
+			if _, ok := c.Type(name); ok {
+				found[i]++
+				n.mixed[i] = name
 			}
 		}
-		return n
 	}
-	if count(transformersName) > count(originalName) {
-		return transformersName, true
+	if found[1] > found[0] {
+		n.rename, n.transformers, n.iouLayers = theirs, true, depth
 	}
-	return originalName, false
+	return n
+}
+
+// either lists the names that one of our tensors has in any release.
+func (n naming) either(name string) []string {
+	return append(originalName(name), transformersName(n.iouLayers)(name)...)
 }
 
 func build(ckpt arch.Checkpoint, cfg arch.Config) (*arch.Model, error) {
-	rename, transformers := naming(ckpt)
-	w := nn.NewWeights(ckpt, rename)
-	c, err := readConfig(w, cfg)
+	n := namingOf(ckpt)
+	if n.mixed[0] != "" && n.mixed[1] != "" {
+		return nil, diag.New(arch.ErrTensor, n.mixed[0], "this name is of the original release, and %s is one of Transformers; a checkpoint has names of one of them", n.mixed[1])
+	}
+	w := nn.NewWeights(ckpt, n.rename)
+	c, err := readConfig(w, n, partsOf(w), cfg)
 	if err != nil {
 		return nil, err
 	}
-	m := &arch.Model{Arch: "sam", Facts: c.facts(cfg, transformers)}
+	m := &arch.Model{Arch: "sam", Facts: c.facts(n, cfg)}
+	points := ir.Sym{Name: "N", Min: 1, Max: maxPoints}
 	for _, method := range []struct {
 		name  string
+		has   bool
 		syms  ir.Syms
 		build func(config, nn.Scope)
 	}{
-		{"encode", nil, encode},
-		{"decode", ir.Syms{{Name: "N", Min: 1, Max: maxPoints}}, decode},
+		{"encode", c.parts.encoder, nil, encode},
+		{"decode", c.parts.decoder, ir.Syms{points}, decode},
+		{"decode_batch", c.parts.decoder, ir.Syms{points, {Name: "P", Min: 1, Max: maxPrompts}}, decodeBatch},
 	} {
+		if !method.has {
+			continue
+		}
 		g, err := w.Graph(method.name, method.syms, func(root nn.Scope) { method.build(c, root) })
 		if err != nil {
 			return nil, err
 		}
 		m.Methods = append(m.Methods, g)
 	}
-	for _, i := range []int{0, 1, 3, 4, 6} { // mask prompts are not offered
-		w.Skip(fmt.Sprintf("prompt_encoder.mask_downscaling.%d.weight", i), fmt.Sprintf("prompt_encoder.mask_downscaling.%d.bias", i))
-	}
 	if m.Skipped, err = w.Finish(); err != nil {
 		return nil, err
 	}
 	m.Params = w.Params()
-	m.Task = describe(c)
+	if c.parts.encoder && c.parts.decoder {
+		m.Task = describe(c)
+	}
 	return m, nil
 }

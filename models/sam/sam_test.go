@@ -1,14 +1,17 @@
 package sam
 
 import (
-	"fmt"
-	"path/filepath"
+	"errors"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/interp"
 	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/task/segment"
 	"github.com/rlx-go/rlx/core/tensor"
+	"github.com/rlx-go/rlx/internal/modeltest"
 	"github.com/rlx-go/rlx/internal/synth"
 	"github.com/rlx-go/rlx/internal/tensortest"
 	"github.com/rlx-go/rlx/models/arch"
@@ -17,32 +20,84 @@ import (
 
 const goldens = "../../testdata/goldens/"
 
-// open synthesises the checkpoint of a golden case and builds the model, with the rename applied to every tensor name.
-func open(t *testing.T, name string, decoderHeads int, rename func(string) string) (*arch.Model, weights.Stored) {
+// open synthesises the checkpoint of a golden case and builds the model.
+func open(t *testing.T, name string) (*arch.Model, weights.Stored, modeltest.SAM) {
 	t.Helper()
-	es, err := synth.ReadManifest(goldens + name + "/manifest.json")
+	c := modeltest.OpenSAM(t, goldens+name)
+	s := modeltest.Open(t, modeltest.Manifest(t, goldens+name), dtype.F32)
+	return modeltest.Build(t, s, c.Config, c.Set...), s, c
+}
+
+// openOriginal is open for the numbers of the original code.
+func openOriginal(t *testing.T, name string) (*arch.Model, weights.Stored, modeltest.SAM) {
+	t.Helper()
+	c := modeltest.OpenOriginalSAM(t, goldens+name)
+	s := modeltest.Open(t, modeltest.Manifest(t, goldens+name), dtype.F32)
+	return modeltest.Build(t, s, c.Config, c.Set...), s, c
+}
+
+// method finds a method of a model.
+func method(t *testing.T, m *arch.Model, name string) *ir.Graph {
+	t.Helper()
+	i := slices.IndexFunc(m.Methods, func(g *ir.Graph) bool { return g.Name == name })
+	if i < 0 {
+		t.Fatalf("no method %s", name)
+	}
+	return m.Methods[i]
+}
+
+// TestGolden runs the graphs as they are built, through the reference, against numbers made by another implementation.
+func TestGolden(t *testing.T) {
+	for _, name := range []string{"sam_tiny", "sam_iou_head", "sam_flags", "sam_mask_prompt_tiny", "original"} {
+		t.Run(name, func(t *testing.T) {
+			open := open
+			if name == "original" {
+				name, open = "sam_mask_prompt_tiny", openOriginal
+			}
+			m, s, c := open(t, name)
+			param := func(name string) (*tensor.Array, error) { return modeltest.Param(s, name) }
+			out, err := interp.Run(method(t, m, "encode"), nil, map[string]*tensor.Array{"image": c.Image}, param)
+			if err != nil {
+				t.Fatal(err)
+			}
+			embeddings := c.Embeddings(t)
+			tensortest.Near(t, "image_embeddings", out["embeddings"], embeddings, 1e-5)
+			for _, p := range c.Prompts {
+				out, err := interp.Run(method(t, m, "decode"), map[string]int64{"N": int64(p.Points)}, p.With(embeddings), param)
+				if err != nil {
+					t.Fatal(err)
+				}
+				p.Check(t, out, 2e-5)
+			}
+		})
+	}
+}
+
+// TestBatch: prompts in one run have the results that each has alone.
+func TestBatch(t *testing.T) {
+	m, s, c := open(t, "sam_tiny")
+	points, labels := tensor.NewArray(dtype.F32, 2, 2, 2), tensor.NewArray(dtype.I32, 2, 2)
+	var prompts []modeltest.SAMPrompt
+	for _, p := range c.Prompts {
+		if p.Points == 2 {
+			copy(points.F[4*len(prompts):], p.Inputs["points"].F)
+			copy(labels.I[2*len(prompts):], p.Inputs["labels"].I)
+			prompts = append(prompts, p)
+		}
+	}
+	in := map[string]*tensor.Array{"embeddings": c.Embeddings(t), "points": points, "labels": labels}
+	out, err := interp.Run(method(t, m, "decode_batch"), map[string]int64{"N": 2, "P": 2}, in, func(name string) (*tensor.Array, error) { return modeltest.Param(s, name) })
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(t.TempDir(), "model.safetensors")
-	if err := synth.Write(path, es, dtype.F32); err != nil {
-		t.Fatal(err)
+	for i, p := range prompts {
+		own := map[string]*tensor.Array{}
+		for name, x := range out {
+			per := x.Len() / 2
+			own[name] = &tensor.Array{DType: x.DType, Shape: append([]int{1}, x.Shape[1:]...), F: x.F[i*per:][:per]}
+		}
+		p.Check(t, own, 2e-5)
 	}
-	c, err := weights.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { c.Close() })
-	s := weights.Stored{Checkpoint: c}
-	var cfg arch.Config
-	if err := cfg.Set(fmt.Sprintf("%s=%d", keyDecoderHeads, decoderHeads), keys); err != nil {
-		t.Fatal(err)
-	}
-	m, err := build(renamed{s, rename}, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m, s
 }
 
 // renamed shows a checkpoint under other names.
@@ -56,6 +111,7 @@ func (r renamed) Names() []string {
 	for _, n := range r.Stored.Names() {
 		out = append(out, r.rename(n))
 	}
+	slices.Sort(out)
 	return out
 }
 
@@ -68,81 +124,19 @@ func (r renamed) Type(name string) (ir.Type, bool) {
 	return ir.Type{}, false
 }
 
-// unchanged names a checkpoint's tensors as they are.
-func unchanged(name string) string { return name }
-
-// prompt is one of a golden case: points [n,2] in pixels, with the padding point that the reference appends, and the range of mask tokens
-// whose results the golden holds.
-type prompt struct {
-	name   string
-	points []float32
-	labels []int64
-	masks  [2]int
-}
-
-// TestGolden runs the graphs as they are built, through the reference, against numbers made by another implementation.
-func TestGolden(t *testing.T) {
-	for _, c := range []struct {
-		name         string
-		size         int
-		decoderHeads int
-		prompts      []prompt
-	}{
-		{"sam_tiny", 128, 2, []prompt{
-			{"point", []float32{38.4, 76.8, 0, 0}, []int64{1, -1}, [2]int{1, 4}},
-			{"two_points", []float32{38.4, 76.8, 89.6, 25.6, 0, 0}, []int64{1, 0, -1}, [2]int{0, 1}},
-			{"box", []float32{25.6, 32, 102.4, 96}, []int64{2, 3}, [2]int{1, 4}},
-		}},
-		{"sam_iou_head", 96, 4, []prompt{
-			{"point", []float32{28.8, 57.6, 0, 0}, []int64{1, -1}, [2]int{1, 4}},
-			{"two_points", []float32{28.8, 57.6, 67.2, 19.2, 0, 0}, []int64{1, 0, -1}, [2]int{0, 1}},
-			{"box", []float32{19.2, 24, 76.8, 72}, []int64{2, 3}, [2]int{1, 4}},
-		}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			m, s := open(t, c.name, c.decoderHeads, unchanged)
-			params := func(name string) (*tensor.Array, error) {
-				typ, _ := s.Type(name)
-				b, err := s.Bytes(name, dtype.F32)
-				return tensor.Tensor{DType: dtype.F32, Shape: typ.Shape.Eval(nil), Data: b}.Array(), err
-			}
-			golden := goldens + c.name + "/golden.safetensors:"
-			shape := []int{1, 3, c.size, c.size}
-			image := tensortest.F32(shape, synth.Tensor(c.name+".image", shape, 2, 0))
-			out, err := interp.Run(m.Methods[0], nil, map[string]*tensor.Array{"image": image}, params)
-			if err != nil {
-				t.Fatal(err)
-			}
-			embeddings := tensortest.Golden(t, golden+"image_embeddings")
-			tensortest.Near(t, "image_embeddings", out["embeddings"], embeddings, 1e-5)
-			for _, p := range c.prompts {
-				n := len(p.labels)
-				out, err := interp.Run(m.Methods[1], map[string]int64{"N": int64(n)}, map[string]*tensor.Array{
-					"embeddings": embeddings,
-					"points":     tensortest.F32([]int{1, n, 2}, p.points),
-					"labels":     {DType: dtype.I32, Shape: []int{1, n}, I: p.labels},
-				}, params)
-				if err != nil {
-					t.Fatal(err)
-				}
-				tensortest.Near(t, p.name+" masks", channels(out["low_res_masks"], p.masks), tensortest.Golden(t, golden+p.name+".low_res_masks"), 2e-5)
-				tensortest.Near(t, p.name+" iou", channels(out["iou"], p.masks), tensortest.Golden(t, golden+p.name+".iou"), 2e-5)
-			}
-		})
-	}
-}
-
-// channels cuts [1, M, ...] to the given range of M.
-func channels(a *tensor.Array, r [2]int) *tensor.Array {
-	per := a.Len() / a.Shape[1]
-	shape := append([]int{1, r[1] - r[0]}, a.Shape[2:]...)
-	return &tensor.Array{DType: a.DType, Shape: shape, F: a.F[r[0]*per : r[1]*per]}
-}
-
-// TestTransformersNames builds the same graphs from a checkpoint in the names of the Transformers library.
+// TestTransformersNames builds the same graphs from a checkpoint in the names of the Transformers library. The epsilon of the decoder's norms
+// is that library's without being given.
 func TestTransformersNames(t *testing.T) {
-	original, _ := open(t, "sam_tiny", 2, unchanged)
-	other, _ := open(t, "sam_tiny", 2, func(n string) string { return transformersName(n)[0] })
+	original, s, c := open(t, "sam_tiny")
+	theirs := transformersName(3)
+	var cfg arch.Config
+	if err := cfg.Set(c.Set[0], keys); err != nil {
+		t.Fatal(err)
+	}
+	other, err := build(renamed{s, func(n string) string { return theirs(n)[0] }}, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for i, g := range original.Methods {
 		if other.Methods[i].String() != g.String() {
 			t.Errorf("%s differs between names", g.Name)
@@ -150,5 +144,141 @@ func TestTransformersNames(t *testing.T) {
 	}
 	if len(other.Params) != len(original.Params) {
 		t.Errorf("%d params, want %d", len(other.Params), len(original.Params))
+	}
+	plain, err := build(s, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := method(t, plain, "decode").String(); strings.Count(text, "eps=1e-05") != 9 {
+		t.Errorf("%d norms of the decoder have the epsilon of the original code; want 9", strings.Count(text, "eps=1e-05"))
+	}
+}
+
+// edit is the manifest of sam_tiny with tensors dropped (where keep is false) and added.
+func edit(t *testing.T, keep func(name string) bool, add ...synth.Entry) weights.Stored {
+	t.Helper()
+	es := modeltest.Manifest(t, goldens+"sam_tiny")
+	es = slices.DeleteFunc(es, func(e synth.Entry) bool { return !keep(e.Name) })
+	return modeltest.Open(t, append(es, add...), dtype.F32)
+}
+
+// TestHalves: a checkpoint may be the encoder or the decoder. The graphs are those of the whole, and there is no task.
+func TestHalves(t *testing.T) {
+	whole, _, c := open(t, "sam_tiny")
+	for _, half := range []struct {
+		name    string
+		methods []string
+		set     []string
+	}{
+		{"image_encoder.", []string{"encode"}, nil},
+		{"", []string{"decode", "decode_batch"}, append(slices.Clone(c.Set), keyImageSize+"=128", keyGrid+"=8")},
+	} {
+		s := edit(t, func(n string) bool { return strings.HasPrefix(n, "image_encoder.") == (half.name != "") })
+		m := modeltest.Build(t, s, "", half.set...)
+		var have []string
+		for _, g := range m.Methods {
+			have = append(have, g.Name)
+			if want := method(t, whole, g.Name); g.String() != want.String() {
+				t.Errorf("%s differs from that of the whole model", g.Name)
+			}
+		}
+		if !slices.Equal(have, half.methods) || m.Task != nil {
+			t.Errorf("methods %v, task %v; want %v and none", have, m.Task, half.methods)
+		}
+	}
+}
+
+// TestIoUHead: the head has as many layers as the checkpoint, in the names of either release.
+func TestIoUHead(t *testing.T) {
+	const head = "mask_decoder.iou_prediction_head."
+	layers := func(sizes ...int) (es []synth.Entry) {
+		for i, n := range sizes[1:] {
+			prefix := head + "layers." + string(rune('0'+i))
+			es = append(es, synth.Entry{Name: prefix + ".weight", Shape: []int{n, sizes[i]}, Scale: 0.3}, synth.Entry{Name: prefix + ".bias", Shape: []int{n}})
+		}
+		return es
+	}
+	for _, sizes := range [][]int{{16, 4}, {16, 5, 4}, {16, 9, 9, 9, 4}} {
+		s := edit(t, func(n string) bool { return !strings.HasPrefix(n, head) }, layers(sizes...)...)
+		m := modeltest.Build(t, s, "", "mask_decoder_config.num_attention_heads=2")
+		n := 0
+		for _, p := range m.Params {
+			if strings.HasPrefix(p.Name, head) {
+				n++
+			}
+		}
+		if n != 2*(len(sizes)-1) {
+			t.Errorf("%v: %d tensors of the head; want a weight and a bias for each of %d layers", sizes, n, len(sizes)-1)
+		}
+		if len(sizes) == 2 {
+			continue // in Transformers the fewest are two
+		}
+		theirs := transformersName(int64(len(sizes) - 1))
+		if _, err := build(renamed{s, func(n string) string { return theirs(n)[0] }}, arch.Config{}); err != nil {
+			t.Errorf("%v: %v", sizes, err)
+		}
+	}
+}
+
+// TestRefused: a checkpoint or a configuration that does not say what it is.
+func TestRefused(t *testing.T) {
+	all := func(string) bool { return true }
+	theirs := transformersName(3)
+	noTables := func(n string) bool { return !strings.Contains(n, "rel_pos") }
+	encoder := func(n string) bool { return strings.HasPrefix(n, "image_encoder.") }
+	for name, c := range map[string]struct {
+		keep   func(string) bool
+		rename func(string) string
+		set    []string
+		code   error
+		text   string
+	}{
+		"mixed releases": {all, func(n string) string {
+			if encoder(n) {
+				return theirs(n)[0]
+			}
+			return n
+		}, nil, arch.ErrTensor, "a checkpoint has names of one of them"},
+		"no tables":             {noTables, nil, nil, arch.ErrTensor, "rel_pos_h: tensor is missing"},
+		"no heads":              {noTables, nil, []string{keyRelPos + "=false", keyWindow + "=3", keyGlobal + "=[1]"}, arch.ErrConfig, keyEncoderHeads},
+		"no window":             {noTables, nil, []string{keyRelPos + "=false", keyEncoderHeads + "=2", keyGlobal + "=[1]"}, arch.ErrConfig, keyWindow},
+		"no global":             {noTables, nil, []string{keyRelPos + "=false", keyEncoderHeads + "=2", keyWindow + "=3"}, arch.ErrConfig, keyGlobal},
+		"global of another":     {noTables, nil, []string{keyRelPos + "=false", keyEncoderHeads + "=2", keyWindow + "=3", keyGlobal + "=[4]"}, arch.ErrConfig, "names block 4; there are 0 to 3"},
+		"tables without use":    {all, nil, []string{keyRelPos + "=false", keyEncoderHeads + "=2", keyWindow + "=3", keyGlobal + "=[1]"}, arch.ErrTensor, "is not part of the model"},
+		"no bias":               {func(n string) bool { return !strings.HasSuffix(n, "qkv.bias") }, nil, nil, arch.ErrTensor, "qkv.bias: tensor is missing"},
+		"half a mask prompt":    {func(n string) bool { return n != "prompt_encoder.mask_downscaling.3.weight" }, nil, nil, arch.ErrTensor, "mask_downscaling.3.weight: tensor is missing"},
+		"no IoU head":           {func(n string) bool { return !strings.Contains(n, "iou_prediction_head") }, nil, nil, arch.ErrTensor, "iou_prediction_head.layers.0.weight: tensor is missing"},
+		"half an encoder":       {func(n string) bool { return n != "image_encoder.neck.0.weight" }, nil, nil, arch.ErrUnknown, "image_encoder.neck.0.weight"},
+		"another configuration": {all, nil, []string{keyGrid + "=64"}, arch.ErrConfig, "the tensors say 8"},
+	} {
+		s := edit(t, c.keep)
+		set := append([]string{"mask_decoder_config.num_attention_heads=2"}, c.set...)
+		var err error
+		if c.rename == nil {
+			_, err = modeltest.TryBuild(s, "", set...)
+		} else {
+			_, err = arch.Find("auto", renamed{s, c.rename}, "")
+			if err == nil {
+				_, err = build(renamed{s, c.rename}, arch.Config{})
+			}
+		}
+		if !errors.Is(err, c.code) || !strings.Contains(err.Error(), c.text) {
+			t.Errorf("%s: %v; want %v with %q", name, err, c.code, c.text)
+		}
+	}
+}
+
+// TestTask: the task offers masks where the checkpoint has weights for them.
+func TestTask(t *testing.T) {
+	m, _, _ := open(t, "sam_tiny")
+	if s := m.Task.(*segment.Task); s.MaskInput != "mask" || s.MaskSide != 32 || s.BatchMethod != "decode_batch" {
+		t.Errorf("%+v", s)
+	}
+	m = modeltest.Build(t, edit(t, func(n string) bool { return !strings.Contains(n, "mask_downscaling") }), "", "mask_decoder_config.num_attention_heads=2")
+	if s := m.Task.(*segment.Task); s.MaskInput != "" || s.MaskSide != 0 {
+		t.Errorf("without weights: %+v", s)
+	}
+	if slices.ContainsFunc(method(t, m, "decode").Inputs(), func(n *ir.Node) bool { return n.Name == "mask" }) {
+		t.Error("decode takes a mask without weights for it")
 	}
 }

@@ -8,5 +8,9 @@ func describe(c config) *segment.Task {
 	s := segment.New(int(c.imageSize), maxPoints)
 	s.Tokens = int(c.masks)
 	s.BestFirst, s.BestLast = min(1, s.Tokens-1), s.Tokens-1
+	s.BatchMethod, s.MaxPrompts = "decode_batch", maxPrompts
+	if c.maskChannels[0] > 0 {
+		s.MaskInput, s.MaskSide = "mask", int(4*c.grid)
+	}
 	return s
 }

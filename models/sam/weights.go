@@ -1,7 +1,9 @@
 package sam
 
 import (
+	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 )
 
@@ -33,25 +35,44 @@ var transformersNames = []struct {
 	{regexp.MustCompile(`^mask_decoder\.output_upscaling\.0\.`), "mask_decoder.upscale_conv1."},
 	{regexp.MustCompile(`^mask_decoder\.output_upscaling\.1\.`), "mask_decoder.upscale_layer_norm."},
 	{regexp.MustCompile(`^mask_decoder\.output_upscaling\.3\.`), "mask_decoder.upscale_conv2."},
-	{regexp.MustCompile(`^(mask_decoder\.(?:output_hypernetworks_mlps\.\d+|iou_prediction_head)\.)layers\.0\.`), "${1}proj_in."},
-	{regexp.MustCompile(`^(mask_decoder\.(?:output_hypernetworks_mlps\.\d+|iou_prediction_head)\.)layers\.2\.`), "${1}proj_out."},
-	{regexp.MustCompile(`^(mask_decoder\.(?:output_hypernetworks_mlps\.\d+|iou_prediction_head)\.)layers\.1\.`), "${1}layers.0."},
 }
+
+// mlpLayer is a layer of one of the decoder's MLPs, which Transformers calls proj_in, layers.0 and so on, and proj_out.
+var mlpLayer = regexp.MustCompile(`^(mask_decoder\.(output_hypernetworks_mlps\.\d+|iou_prediction_head)\.)layers\.(\d+)\.(.*)$`)
 
 // sharedPositions is where Transformers keeps a second copy of the positional encoding's matrix; files may hold either.
 const sharedPositions = "shared_image_embedding.positional_embedding"
 
-func transformersName(name string) []string {
-	for _, r := range transformersNames {
-		if r.re.MatchString(name) {
-			name = r.re.ReplaceAllString(name, r.to)
-			break
+// transformersName gives the names that Transformers has for one of ours; iouLayers is the number of layers of the IoU head, of which
+// the last has a name of its own.
+func transformersName(iouLayers int64) func(name string) []string {
+	return func(name string) []string {
+		if m := mlpLayer.FindStringSubmatch(name); m != nil {
+			layers, i := int64(hyperLayers), m[3]
+			if m[2] == "iou_prediction_head" {
+				layers = iouLayers
+			}
+			n, _ := strconv.ParseInt(i, 10, 64)
+			switch layer := fmt.Sprintf("layers.%d", n-1); {
+			case n == 0:
+				return []string{m[1] + "proj_in." + m[4]}
+			case n == layers-1:
+				return []string{m[1] + "proj_out." + m[4]}
+			default:
+				return []string{m[1] + layer + "." + m[4]}
+			}
 		}
+		for _, r := range transformersNames {
+			if r.re.MatchString(name) {
+				name = r.re.ReplaceAllString(name, r.to)
+				break
+			}
+		}
+		if strings.HasSuffix(name, "shared_embedding.positional_embedding") {
+			return []string{name, sharedPositions}
+		}
+		return []string{name}
 	}
-	if strings.HasSuffix(name, "shared_embedding.positional_embedding") {
-		return []string{name, sharedPositions}
-	}
-	return []string{name}
 }
 
 func originalName(name string) []string { return []string{name} }

@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"encoding/binary"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/task"
 	"github.com/rlx-go/rlx/core/tensor"
 )
@@ -17,20 +19,48 @@ func (s *Task) Check(m task.Methods) error {
 	if err != nil {
 		return err
 	}
-	prompt, err := m.Taking(s.PromptMethod, s.EmbeddingInput, s.PointsInput, s.LabelsInput)
+	side := task.Exactly(s.Size)
+	_, errImage := image.Input(s.ImageInput, dtype.F32, task.Shape{task.Exactly(1), task.Exactly(3), side, side})
+	made, errMade := image.Output(s.Embedding, dtype.F32, nil)
+	if err := cmp.Or(errImage, errMade); err != nil {
+		return err
+	}
+	inputs := []string{s.EmbeddingInput, s.PointsInput, s.LabelsInput}
+	if s.BatchMethod != "" {
+		batch, err := m.Taking(s.BatchMethod, slices.Clone(inputs)...)
+		if err == nil {
+			err = s.checkPrompts(image, batch, made, task.Sizes{Min: 1, Max: int64(s.MaxPrompts)})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if s.MaskInput != "" {
+		inputs = append(inputs, s.MaskInput)
+	}
+	prompt, err := m.Taking(s.PromptMethod, inputs...)
 	if err != nil {
 		return err
 	}
-	one, two, three := task.Exactly(1), task.Exactly(2), task.Exactly(3)
-	side, tokens, low := task.Exactly(s.Size), task.Exactly(s.Tokens), task.Sizes{Min: 1, Max: MaxSize}
-	_, errImage := image.Input(s.ImageInput, dtype.F32, task.Shape{one, three, side, side})
-	made, errMade := image.Output(s.Embedding, dtype.F32, nil)
+	if s.MaskInput != "" {
+		side := task.Exactly(s.MaskSide)
+		if _, err := prompt.Input(s.MaskInput, dtype.F32, task.Shape{task.Exactly(1), task.Exactly(1), side, side}); err != nil {
+			return err
+		}
+	}
+	return s.checkPrompts(image, prompt, made, task.Exactly(1))
+}
+
+// checkPrompts compares the task with a method that takes so many prompts in a run; made is the type of the embedding.
+func (s *Task) checkPrompts(image, prompt *task.Method, made ir.Type, prompts task.Sizes) error {
+	two := task.Exactly(2)
+	tokens, low := task.Exactly(s.Tokens), task.Sizes{Min: 1, Max: MaxSize}
 	taken, errTaken := prompt.Input(s.EmbeddingInput, dtype.F32, nil)
-	points, errPoints := prompt.Input(s.PointsInput, dtype.F32, task.Shape{one, task.AnySize, two})
-	labels, errLabels := prompt.Input(s.LabelsInput, dtype.I32, task.Shape{one, task.AnySize})
-	_, errMasks := prompt.Output(s.MasksOutput, dtype.F32, task.Shape{one, tokens, low, low})
-	_, errIoU := prompt.Output(s.IoUOutput, dtype.F32, task.Shape{one, tokens})
-	if err := cmp.Or(errImage, errMade, errTaken, errPoints, errLabels, errMasks, errIoU); err != nil {
+	points, errPoints := prompt.Input(s.PointsInput, dtype.F32, task.Shape{task.AnySize, task.AnySize, two})
+	labels, errLabels := prompt.Input(s.LabelsInput, dtype.I32, task.Shape{task.AnySize, task.AnySize})
+	masks, errMasks := prompt.Output(s.MasksOutput, dtype.F32, task.Shape{task.AnySize, tokens, low, low})
+	iou, errIoU := prompt.Output(s.IoUOutput, dtype.F32, task.Shape{task.AnySize, tokens})
+	if err := cmp.Or(errTaken, errPoints, errLabels, errMasks, errIoU); err != nil {
 		return err
 	}
 	if !made.Equal(taken) || !made.Shape.IsStatic() {
@@ -44,15 +74,46 @@ func (s *Task) Check(m task.Methods) error {
 		lo, hi := prompt.Syms.Bounds(n)
 		return prompt.Bad("%s is %v, %d to %d points; the task gives 2 to %d", s.PointsInput, points, lo, hi, s.MaxPoints)
 	}
+	p := points.Shape[0]
+	if lo, hi := prompt.Syms.Bounds(p); !prompt.TakesEvery(p, prompts.Min, prompts.Max) || prompts.Max == 1 && hi != 1 {
+		return prompt.Bad("%s is %v, %d to %d prompts; the task gives %v", s.PointsInput, points, lo, hi, prompts)
+	}
+	if masks.Shape[0] != p || iou.Shape[0] != p {
+		return prompt.Bad("%s is %v and %s is %v for %v prompts; want masks of every prompt", s.MasksOutput, masks, s.IoUOutput, iou, p)
+	}
 	return nil
 }
 
+// Default is the value of the input that a run may leave out: a mask of NaN is none.
+func (s *Task) Default(method, input string) (value float64, ok bool) {
+	return math.NaN(), s.MaskInput != "" && method == s.PromptMethod && input == s.MaskInput
+}
+
 // CheckInput compares the labels of a prompt with those that the task knows: inside the model an unknown one would be the index of
-// a row that is not there.
+// a row that is not there. A mask that has NaN here and there would be taken for none, or for one with holes.
 func (s *Task) CheckInput(method, input string, v tensor.Tensor) error {
-	if method != s.PromptMethod || input != s.LabelsInput {
-		return nil
+	switch {
+	case (method == s.PromptMethod || method == s.BatchMethod) && input == s.LabelsInput:
+		return s.checkLabels(v)
+	case method == s.PromptMethod && s.MaskInput != "" && input == s.MaskInput:
+		return checkMask(v)
 	}
+	return nil
+}
+
+func checkMask(v tensor.Tensor) error {
+	value := func(i int) float32 { return math.Float32frombits(binary.NativeEndian.Uint32(v.Data[4*i:])) }
+	n := len(v.Data) / 4
+	none := n > 0 && value(0) != value(0)
+	for i := range n {
+		if x := value(i); (x != x) != none || math.IsInf(float64(x), 0) {
+			return fmt.Errorf("logit %d is %v and logit 0 is %v; allowed are finite numbers, or NaN throughout for no mask", i, x, value(0))
+		}
+	}
+	return nil
+}
+
+func (s *Task) checkLabels(v tensor.Tensor) error {
 	l := s.Labels
 	for i := range len(v.Data) / 4 {
 		label := int32(binary.NativeEndian.Uint32(v.Data[4*i:]))

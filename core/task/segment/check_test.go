@@ -1,6 +1,8 @@
 package segment_test
 
 import (
+	"cmp"
+	"math"
 	"strings"
 	"testing"
 
@@ -154,5 +156,83 @@ func TestCheckInput(t *testing.T) {
 		if err := s.CheckInput(other[0], other[1], bad); err != nil {
 			t.Errorf("%v: %v", other, err)
 		}
+	}
+}
+
+// masked is the small task with masks of 3x3 and a method for up to 6 prompts, and the texts of these methods.
+func masked() (s *segment.Task, prompt, batch string) {
+	s = tinymodel.SmallTask()
+	s.MaskInput, s.MaskSide, s.BatchMethod, s.MaxPrompts = "mask", 3, "batch", 6
+	prompt = strings.Replace(tinymodel.Prompt, "labels = input : i32[1,N]", "labels = input : i32[1,N]\nmask = input : f32[1,1,3,3]", 1)
+	batch = strings.NewReplacer("graph prompt", "graph batch", "sym N = 1..4", "sym N = 1..4\nsym P = 1..6", "[1,N", "[P,N", "f32[1,4", "f32[P,4").Replace(tinymodel.Prompt)
+	return s, prompt, batch
+}
+
+// TestCheckMasked: the mask that the prompt method takes, and the method that takes several prompts.
+func TestCheckMasked(t *testing.T) {
+	s, prompt, batch := masked()
+	if err := check(t, s, tinymodel.Image, prompt, batch); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		change        func(*segment.Task)
+		prompt, batch string
+	}{
+		"a method without the mask":      {prompt: tinymodel.Prompt},
+		"a mask that is not declared":    {change: func(s *segment.Task) { s.MaskInput, s.MaskSide = "", 0 }},
+		"a mask of another side":         {change: func(s *segment.Task) { s.MaskSide = 4 }},
+		"a mask of another type":         {prompt: strings.Replace(prompt, "mask = input : f32", "mask = input : f16", 1)},
+		"no method for several":          {batch: " "},
+		"a mask for several":             {batch: strings.Replace(batch, "labels = input", "mask = input : f32[1,1,3,3]\nlabels = input", 1)},
+		"fewer prompts":                  {change: func(s *segment.Task) { s.MaxPrompts = 7 }},
+		"two prompts or more":            {batch: strings.Replace(batch, "P = 1..6", "P = 2..6", 1)},
+		"one prompt for several":         {batch: strings.Replace(tinymodel.Prompt, "graph prompt", "graph batch", 1)},
+		"several prompts in the single":  {prompt: strings.NewReplacer("graph batch", "graph prompt", "labels = input : i32[P,N]", "labels = input : i32[P,N]\nmask = input : f32[1,1,3,3]").Replace(batch)},
+		"masks of one prompt":            {batch: strings.NewReplacer("f32[P,4,3,5]", "f32[1,4,3,5]", ": f32[P,4]\n", ": f32[1,4]\n").Replace(batch)},
+		"another embedding for several":  {batch: strings.Replace(batch, "embeddings = input : f32[1]", "embeddings = input : f32[1,1]", 1)},
+		"labels of another size in each": {batch: strings.Replace(batch, "i32[P,N]", "i32[N,P]", 1)},
+	} {
+		s, prompt, batch := masked()
+		if c.change != nil {
+			c.change(s)
+		}
+		texts := []string{tinymodel.Image, cmp.Or(c.prompt, prompt)}
+		if c.batch != " " {
+			texts = append(texts, cmp.Or(c.batch, batch))
+		}
+		if err := check(t, s, texts...); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+// TestCheckMask: a mask is finite, or NaN throughout, which a run that leaves it out has.
+func TestCheckMask(t *testing.T) {
+	s, _, _ := masked()
+	nan, inf := float32(math.NaN()), float32(math.Inf(1))
+	for _, c := range []struct {
+		mask []float32
+		ok   bool
+	}{{[]float32{1, -2, 0}, true}, {[]float32{nan, nan, nan}, true}, {[]float32{1, nan, 0}, false}, {[]float32{nan, nan, 0}, false}, {[]float32{1, inf, 0}, false}} {
+		if err := s.CheckInput("prompt", "mask", tensor.Tensor{Data: tensor.Bytes(c.mask)}); c.ok != (err == nil) {
+			t.Errorf("%v: %v", c.mask, err)
+		}
+	}
+	for _, c := range []struct {
+		method, input string
+		ok            bool
+	}{{"prompt", "mask", true}, {"prompt", "labels", false}, {"batch", "mask", false}, {"image", "mask", false}} {
+		if v, ok := s.Default(c.method, c.input); ok != c.ok || ok && v == v {
+			t.Errorf("%v: %v %v", c, v, ok)
+		}
+	}
+	if _, ok := tinymodel.SmallTask().Default("prompt", "mask"); ok {
+		t.Error("a task without a mask has a default for it")
+	}
+	if err := s.CheckInput("batch", "labels", tensor.Tensor{Data: tensor.Bytes([]int32{9})}); err == nil {
+		t.Error("label 9 of several prompts: no error")
 	}
 }

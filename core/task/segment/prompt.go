@@ -2,11 +2,13 @@ package segment
 
 import (
 	"fmt"
+	"image"
 	"math"
 	"strconv"
 	"strings"
 
 	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/task/imaging"
 )
 
 // Point is a prompt point in pixels of the image.
@@ -22,6 +24,9 @@ type Box struct{ X0, Y0, X1, Y1 float64 }
 type Prompts struct {
 	Points []Point
 	Box    *Box // may be nil
+	// Mask is a first guess of the mask, which the model improves: logits [side,side], side being Task.MaskSide. They are what the model gives
+	// for a mask (Task.MasksOutput), or what Task.MaskLogits makes of a picture. nil: none.
+	Mask []float32
 }
 
 // ParsePoint reads "X,Y" or "X,Y,0|1"; 1, the default, is foreground. Errors are *diag.Error with CodePrompt.
@@ -56,7 +61,7 @@ func numbers(s string) ([]float64, bool) {
 
 // Prompt makes the points [1,N,2] (f32, x then y in pixels of the square) and labels [1,N] (i32) of p: the points, then
 // the corners of the box, or a padding point where there is no box. Errors are *diag.Error with CodePrompt: no prompt, one
-// outside the image, an empty box, more than MaxPoints.
+// outside the image, an empty box, more than MaxPoints. A mask alone is no prompt; see MaskPrompt for it.
 func (s *Task) Prompt(p Prompts, g Geometry) (points []float32, labels []int32, err error) {
 	if len(p.Points) == 0 && p.Box == nil {
 		return nil, nil, diag.New(CodePrompt, "", "no prompt").WithHint("give at least one point or a box")
@@ -101,4 +106,39 @@ func (s *Task) Prompt(p Prompts, g Geometry) (points []float32, labels []int32, 
 		points, labels = append(points, 0, 0), append(labels, s.Labels.Pad)
 	}
 	return points, labels, nil
+}
+
+// MaskPrompt makes the mask [1,1,side,side] of a prompt that has one. Errors are *diag.Error with CodePrompt: the model takes no masks,
+// or none of this size.
+func (s *Task) MaskPrompt(p Prompts) ([]float32, error) {
+	if s.MaskInput == "" {
+		return nil, diag.New(CodePrompt, "mask", "the model takes points and boxes only: its checkpoint has no weights for masks")
+	}
+	if len(p.Mask) != s.MaskSide*s.MaskSide {
+		return nil, diag.New(CodePrompt, "mask", "has %d logits; the model takes %d x %d", len(p.Mask), s.MaskSide, s.MaskSide)
+	}
+	return p.Mask, nil
+}
+
+// certain is the logit of a pixel that a picture of a mask shows inside, and the negative of one outside. A sigmoid makes 0.9999 of it, and the
+// logits that models give are about as large.
+const certain = 10
+
+// MaskLogits makes a mask prompt of a picture of a mask as large as the image, such as one that the model gave: white is inside, black
+// outside. It is scaled as the image is. The error is a *diag.Error with CodePrompt: the sizes differ.
+func (s *Task) MaskLogits(mask image.Image, g Geometry) ([]float32, error) {
+	if b := mask.Bounds(); b.Dx() != g.Width || b.Dy() != g.Height {
+		return nil, diag.New(CodePrompt, "mask", "has %d x %d pixels, and the image %d x %d; they must be equal", b.Dx(), b.Dy(), g.Width, g.Height)
+	}
+	w, h := max(1, g.ScaledW*s.MaskSide/s.Size), max(1, g.ScaledH*s.MaskSide/s.Size)
+	rgb := imaging.Resize(g.Width, g.Height, 3, imaging.Bilinear(g.Width, w, true), imaging.Bilinear(g.Height, h, true), false, imaging.RGBRow(mask))
+	out := make([]float32, s.MaskSide*s.MaskSide)
+	for i := range out {
+		out[i] = -certain
+		if y, x := i/s.MaskSide, i%s.MaskSide; y < h && x < w {
+			p := rgb[3*(y*w+x):]
+			out[i] = certain * (2*(p[0]+p[1]+p[2])/(3*255) - 1)
+		}
+	}
+	return out, nil
 }

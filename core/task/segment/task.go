@@ -34,17 +34,25 @@ var _ = task.Register(Kind, func() task.Task { return &Task{} })
 //
 //	image f32 [1,3,Size,Size]                                        -> Embedding
 //	Embedding, points f32 [1,N,2], labels i32 [1,N], 1<=N<=MaxPoints -> masks f32 [1,Tokens,h,w] (logits), iou f32 [1,Tokens]
+//
+// PromptMethod may also take a mask f32 [1,1,MaskSide,MaskSide], logits, of which NaN throughout means that there is none: a run may leave
+// it out. A third method may do the same for P prompts of one image, 1<=P<=MaxPrompts, each with as many points and without a mask.
 type Task struct {
 	ImageMethod string `json:"image_method"` // "encode"
 	ImageInput  string `json:"image_input"`  // "image"
 	Embedding   string `json:"embedding"`    // output of ImageMethod, "embeddings"
 
-	PromptMethod   string `json:"prompt_method"`   // "decode"
-	EmbeddingInput string `json:"embedding_input"` // input of PromptMethod fed from Embedding
-	PointsInput    string `json:"points_input"`    // "points"
-	LabelsInput    string `json:"labels_input"`    // "labels"
-	MasksOutput    string `json:"masks_output"`    // "low_res_masks"
-	IoUOutput      string `json:"iou_output"`      // "iou"
+	PromptMethod   string `json:"prompt_method"`        // "decode"
+	EmbeddingInput string `json:"embedding_input"`      // input of PromptMethod fed from Embedding
+	PointsInput    string `json:"points_input"`         // "points"
+	LabelsInput    string `json:"labels_input"`         // "labels"
+	MasksOutput    string `json:"masks_output"`         // "low_res_masks"
+	IoUOutput      string `json:"iou_output"`           // "iou"
+	MaskInput      string `json:"mask_input,omitempty"` // "mask"; empty if there is none
+	MaskSide       int    `json:"mask_side,omitempty"`  // of the mask, and 0 without one
+
+	BatchMethod string `json:"batch_method,omitempty"` // "decode_batch"; empty if there is none
+	MaxPrompts  int    `json:"max_prompts,omitempty"`  // of a run of it, and 0 without one
 
 	Size   int        `json:"size"`   // side of the square input in pixels
 	Resize string     `json:"resize"` // ResizeLongestSide
@@ -100,13 +108,15 @@ func (s *Task) Kind() string { return Kind }
 func (s *Task) Fields() []task.Field {
 	l := &s.Labels
 	return []task.Field{
+		{Key: "batch_method", Value: &s.BatchMethod, Added: true},
 		{Key: "best_first", Value: &s.BestFirst}, {Key: "best_last", Value: &s.BestLast}, {Key: "embedding", Value: &s.Embedding},
 		{Key: "embedding_input", Value: &s.EmbeddingInput}, {Key: "image_input", Value: &s.ImageInput}, {Key: "image_method", Value: &s.ImageMethod},
 		{Key: "iou_output", Value: &s.IoUOutput}, {Key: "labels", Value: []task.Field{
 			{Key: "background", Value: &l.Background}, {Key: "box_end", Value: &l.BoxEnd}, {Key: "box_start", Value: &l.BoxStart},
 			{Key: "foreground", Value: &l.Foreground}, {Key: "pad", Value: &l.Pad},
 		}},
-		{Key: "labels_input", Value: &s.LabelsInput}, {Key: "masks_output", Value: &s.MasksOutput}, {Key: "max_points", Value: &s.MaxPoints},
+		{Key: "labels_input", Value: &s.LabelsInput}, {Key: "mask_input", Value: &s.MaskInput, Added: true}, {Key: "mask_side", Value: &s.MaskSide, Added: true},
+		{Key: "masks_output", Value: &s.MasksOutput}, {Key: "max_points", Value: &s.MaxPoints}, {Key: "max_prompts", Value: &s.MaxPrompts, Added: true},
 		{Key: "mean", Value: s.Mean[:]}, {Key: "pad", Value: &s.Pad}, {Key: "points_input", Value: &s.PointsInput},
 		{Key: "prompt_method", Value: &s.PromptMethod}, {Key: "resize", Value: &s.Resize}, {Key: "size", Value: &s.Size},
 		{Key: "std", Value: s.Std[:]}, {Key: "threshold", Value: &s.Threshold}, {Key: "tokens", Value: &s.Tokens},
@@ -115,7 +125,11 @@ func (s *Task) Fields() []task.Field {
 
 // String describes the inputs of the task.
 func (s *Task) String() string {
-	return fmt.Sprintf("an image of any size (%d px inside), points and a box, up to %d prompt tokens", s.Size, s.MaxPoints)
+	prompts := "points and a box"
+	if s.MaskInput != "" {
+		prompts = "points, a box and a mask"
+	}
+	return fmt.Sprintf("an image of any size (%d px inside), %s, up to %d prompt tokens", s.Size, prompts, s.MaxPoints)
 }
 
 // MaxSize bounds Task.Size and the height and width of the masks' logits, in pixels.
@@ -123,8 +137,9 @@ const MaxSize = 1 << 14
 
 // Limits of what Validate accepts.
 const (
-	maxPoints = 1 << 16
-	maxTokens = 64
+	maxPoints  = 1 << 16
+	maxPrompts = 1 << 12
+	maxTokens  = 64
 )
 
 // Validate checks a description that came from a file, so that nothing below divides by zero, indexes out of range, or
@@ -149,6 +164,10 @@ func (s *Task) Validate() error {
 		return bad("pad is %q; known is %q", s.Pad, PadBottomRight)
 	case s.MaxPoints < 2 || s.MaxPoints > maxPoints:
 		return bad("max_points is %d; allowed are 2 (one point and padding, or one box) to %d", s.MaxPoints, maxPoints)
+	case s.MaskInput == "" && s.MaskSide != 0 || s.MaskInput != "" && (s.MaskSide < 1 || s.MaskSide > MaxSize):
+		return bad("mask_side is %d with mask_input %q; allowed are 1 to %d, and 0 without a mask", s.MaskSide, s.MaskInput, MaxSize)
+	case s.BatchMethod == "" && s.MaxPrompts != 0 || s.BatchMethod != "" && (s.MaxPrompts < 1 || s.MaxPrompts > maxPrompts):
+		return bad("max_prompts is %d with batch_method %q; allowed are 1 to %d, and 0 without a method", s.MaxPrompts, s.BatchMethod, maxPrompts)
 	case s.Tokens < 1 || s.Tokens > maxTokens:
 		return bad("tokens is %d; allowed are 1 to %d", s.Tokens, maxTokens)
 	case s.BestFirst < 0 || s.BestLast < s.BestFirst || s.BestLast >= s.Tokens:

@@ -195,6 +195,12 @@ func TestValidate(t *testing.T) {
 		"method":       func(s *segment.Task) { s.PromptMethod = "" },
 		"image input":  func(s *segment.Task) { s.ImageInput = "" },
 		"masks output": func(s *segment.Task) { s.MasksOutput = "" },
+		"mask side":    func(s *segment.Task) { s.MaskInput = "mask" },
+		"large mask":   func(s *segment.Task) { s.MaskInput, s.MaskSide = "mask", 1<<20 },
+		"no mask":      func(s *segment.Task) { s.MaskSide = 4 },
+		"max prompts":  func(s *segment.Task) { s.BatchMethod = "batch" },
+		"many prompts": func(s *segment.Task) { s.BatchMethod, s.MaxPrompts = "batch", 1<<20 },
+		"no batch":     func(s *segment.Task) { s.MaxPrompts = 4 },
 	} {
 		s := *good
 		spoil(&s)
@@ -205,3 +211,43 @@ func TestValidate(t *testing.T) {
 }
 
 func TestFields(t *testing.T) { tasktest.Fields(t, segment.Kind) }
+
+// TestMaskLogits: white is a high logit, black a low one, and so is what the image does not cover.
+func TestMaskLogits(t *testing.T) {
+	s := segment.New(64, 4)
+	s.MaskInput, s.MaskSide = "mask", 16
+	img := image.NewGray(image.Rect(0, 0, 32, 16)) // its left half is white; scaled, it is 16 x 8 logits
+	for i := range img.Pix {
+		if i%32 < 16 {
+			img.Pix[i] = 255
+		}
+	}
+	got, err := s.MaskLogits(img, s.Geometry(32, 16))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, v := range got {
+		want := float32(-10)
+		if y, x := i/16, i%16; y < 8 && x < 8 {
+			want = 10
+		}
+		if i/16 < 8 && (i%16 == 7 || i%16 == 8) {
+			want *= 0.75 // at the edge, one eighth is from the other side
+		}
+		if v != want {
+			t.Fatalf("logit %d,%d is %v; want %v", i%16, i/16, v, want)
+		}
+	}
+	if _, err := s.MaskLogits(img, s.Geometry(16, 32)); !errors.Is(err, segment.CodePrompt) {
+		t.Errorf("a picture of another size: %v", err)
+	}
+	if back, err := s.MaskPrompt(segment.Prompts{Mask: got}); err != nil || len(back) != 256 {
+		t.Errorf("%d logits, %v", len(back), err)
+	}
+	if _, err := s.MaskPrompt(segment.Prompts{Mask: got[1:]}); !errors.Is(err, segment.CodePrompt) {
+		t.Errorf("a logit too few: %v", err)
+	}
+	if _, err := segment.New(64, 4).MaskPrompt(segment.Prompts{Mask: got}); !errors.Is(err, segment.CodePrompt) {
+		t.Errorf("a model without masks: %v", err)
+	}
+}

@@ -16,7 +16,7 @@ import (
 // TestSmallLimits runs the golden model on a device that shows 64 KiB at a time, has buffers of 1 MiB and starts 100
 // workgroups per dimension: weights and arena lie in several buffers, operands in several bindings.
 func TestSmallLimits(t *testing.T) {
-	testSAM(t, New(Options{MaxBinding: 64 << 10, MaxBuffer: 1 << 20, MaxGroups: 100}), dtype.F16, 2e-3, 2e-2)
+	testSAM(t, New(Options{MaxBinding: 64 << 10, MaxBuffer: 1 << 20, MaxGroups: 100}), golden, dtype.F16, 2e-3, 2e-2)
 }
 
 // TestLargeWeight multiplies by a weight of 36 MiB and an activation of 24 MiB where a binding shows 16 MiB, and compares

@@ -1,0 +1,135 @@
+package modeltest
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/tensor"
+	"github.com/rlx-go/rlx/internal/synth"
+	"github.com/rlx-go/rlx/internal/tensortest"
+)
+
+// SAM is a golden case of SAM v1.
+type SAM struct {
+	Config  string   // path of its config.json, which may not exist
+	Set     []string // what neither the tensors nor config.json say, as of --set
+	Image   *tensor.Array
+	Prompts []SAMPrompt
+
+	golden string
+}
+
+// SAMPrompt is a prompt of a golden case.
+type SAMPrompt struct {
+	Name   string
+	Points int                      // padding and corners of boxes included
+	Inputs map[string]*tensor.Array // points, labels and mask, which is NaN where there is none
+
+	golden      string
+	first, last int // mask tokens that the golden holds
+}
+
+// OpenSAM reads the case.json in a golden's folder. Its numbers are those of Transformers, and the names of its tensors the original ones.
+func OpenSAM(t testing.TB, dir string) SAM {
+	t.Helper()
+	s := openSAM(t, dir, "golden.safetensors")
+	s.Set = append(s.Set, "mask_decoder_config.layer_norm_eps=1e-6")
+	return s
+}
+
+// OpenOriginalSAM is OpenSAM for the numbers of the original code.
+func OpenOriginalSAM(t testing.TB, dir string) SAM {
+	t.Helper()
+	return openSAM(t, dir, "original.safetensors")
+}
+
+func openSAM(t testing.TB, dir, file string) SAM {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(dir, "case.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var c struct {
+		Prompt struct {
+			Grid int `json:"image_embedding_size"`
+		}
+		Decoder struct {
+			Heads int `json:"num_attention_heads"`
+		}
+		Image   synth.Entry
+		Prompts map[string]struct {
+			Points    [][2]float32
+			Labels    []int64
+			Box       []float32
+			Mask      *synth.Entry
+			Multimask bool
+		}
+	}
+	if err := json.Unmarshal(raw, &c); err != nil {
+		t.Fatal(err)
+	}
+	golden := filepath.Join(dir, file) + ":"
+	s := SAM{Config: filepath.Join(dir, "config.json"), golden: golden}
+	s.Set = []string{fmt.Sprintf("mask_decoder_config.num_attention_heads=%d", c.Decoder.Heads)}
+	s.Image = tensortest.F32(c.Image.Shape, synth.Tensor(c.Image.Name, c.Image.Shape, c.Image.Scale, c.Image.Shift))
+	for _, name := range slices.Sorted(maps.Keys(c.Prompts)) {
+		p := c.Prompts[name]
+		var points []float32
+		for _, x := range p.Points {
+			points = append(points, x[:]...)
+		}
+		labels := slices.Clone(p.Labels)
+		if p.Box != nil {
+			points, labels = append(points, p.Box...), append(labels, 2, 3)
+		} else {
+			points, labels = append(points, 0, 0), append(labels, -1)
+		}
+		n, side := len(labels), 4*c.Prompt.Grid
+		mask := tensor.NewArray(dtype.F32, 1, 1, side, side)
+		for i := range mask.F {
+			mask.F[i] = math.NaN()
+		}
+		if m := p.Mask; m != nil {
+			mask = tensortest.F32(m.Shape, synth.Tensor(m.Name, m.Shape, m.Scale, m.Shift))
+		}
+		q := SAMPrompt{Name: name, Points: n, golden: golden + name + ".", first: 0, last: 1, Inputs: map[string]*tensor.Array{
+			"points": tensortest.F32([]int{1, n, 2}, points), "labels": {DType: dtype.I32, Shape: []int{1, n}, I: labels}, "mask": mask,
+		}}
+		if p.Multimask {
+			q.first, q.last = 1, 4
+		}
+		s.Prompts = append(s.Prompts, q)
+	}
+	return s
+}
+
+// Embeddings are those of the image.
+func (s SAM) Embeddings(t testing.TB) *tensor.Array {
+	t.Helper()
+	return tensortest.Golden(t, s.golden+"image_embeddings")
+}
+
+// With gives the inputs of decode.
+func (p SAMPrompt) With(embeddings *tensor.Array) map[string]*tensor.Array {
+	in := maps.Clone(p.Inputs)
+	in["embeddings"] = embeddings
+	return in
+}
+
+// Check compares the results of decode with the golden.
+func (p SAMPrompt) Check(t testing.TB, out map[string]*tensor.Array, tol float64) {
+	t.Helper()
+	for _, name := range []string{"low_res_masks", "iou"} {
+		x := out[name]
+		per := x.Len() / x.Shape[1]
+		cut := &tensor.Array{DType: x.DType, Shape: append([]int{1, p.last - p.first}, x.Shape[2:]...), F: x.F[p.first*per : p.last*per]}
+		tensortest.Near(t, p.Name+" "+name, cut, tensortest.Golden(t, p.golden+name), tol)
+	}
+}
