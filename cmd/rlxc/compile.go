@@ -368,9 +368,13 @@ func reportCompiled(env *cli.Env, c compiled) error {
 		for _, f := range c.model.Facts {
 			facts[f.Name] = f.Value
 		}
+		unused, because := []string{}, map[string]string{}
+		for _, u := range c.model.Skipped {
+			unused, because[u.Tensor] = append(unused, u.Tensor), u.Reason
+		}
 		return env.WriteJSON(map[string]any{
 			"output": c.path, "bytes": c.info.Size, "root": "sha256:" + hex.EncodeToString(c.info.Root[:]), "architecture": c.model.Arch, "facts": facts,
-			"programs": targets, "weights": len(c.result.Weights), "weights_bytes": c.result.WeightsSize, "unused_tensors": c.model.Skipped, "became_infinite": c.infinite,
+			"programs": targets, "weights": len(c.result.Weights), "weights_bytes": c.result.WeightsSize, "unused_tensors": unused, "unused_because": because, "became_infinite": c.infinite,
 			"quantized": packedRows(c.packed), "seconds": time.Since(c.start).Seconds(),
 		})
 	}
@@ -381,9 +385,7 @@ func reportCompiled(env *cli.Env, c compiled) error {
 	for _, f := range c.model.Facts {
 		env.Notef("  %-14s %s", f.Name, f.Value)
 	}
-	if len(c.model.Skipped) > 0 {
-		env.Notef("  %-14s %d tensors that no method needs, such as %s", "not used", len(c.model.Skipped), c.model.Skipped[0])
-	}
+	noteUnused(env, c.model.Skipped)
 	for _, name := range slices.Sorted(maps.Keys(c.infinite)) {
 		env.Notef("  %-14s %d values of %s are too large for the type chosen with --dtype and became infinite", "warning", c.infinite[name], name)
 	}
@@ -397,6 +399,17 @@ func reportCompiled(env *cli.Env, c compiled) error {
 	}
 	env.Notef("%s: %s, %d weights, %.2f s", c.path, cli.Size(c.info.Size), len(c.result.Weights), time.Since(c.start).Seconds())
 	return nil
+}
+
+// noteUnused says how many tensors no method needs, for each reason.
+func noteUnused(env *cli.Env, list []arch.Unused) {
+	by := map[string][]string{}
+	for _, u := range list {
+		by[u.Reason] = append(by[u.Reason], u.Tensor)
+	}
+	for _, reason := range slices.Sorted(maps.Keys(by)) {
+		env.Notef("  %-14s %d tensors, such as %s (%s)", "not used", len(by[reason]), by[reason][0], reason)
+	}
 }
 
 // countsOf is a list of counts for JSON.

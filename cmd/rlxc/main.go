@@ -8,7 +8,9 @@ import (
 	"github.com/rlx-go/rlx/format"
 	"github.com/rlx-go/rlx/internal/cli"
 	_ "github.com/rlx-go/rlx/models/llm" // the model families that are recognised
+	_ "github.com/rlx-go/rlx/models/qwen3vl"
 	_ "github.com/rlx-go/rlx/models/sam"
+	_ "github.com/rlx-go/rlx/models/sam3"
 	_ "github.com/rlx-go/rlx/plugins/rpc" // its error codes, for `rlxc explain`
 )
 

@@ -65,6 +65,9 @@ type Attachment struct {
 // Fact is one line of what was recognised.
 type Fact struct{ Name, Value string }
 
+// Unused is a tensor of the checkpoint that no method uses.
+type Unused struct{ Tensor, Reason string }
+
 // Model is what Build makes.
 type Model struct {
 	Arch    string
@@ -72,7 +75,7 @@ type Model struct {
 	Methods []*ir.Graph
 	Params  []Param
 	// Skipped are tensors of the family that no method uses.
-	Skipped []string
+	Skipped []Unused
 	Task    task.Task // nil for a model that is used by tensors alone
 	// Attachments are the files that Task refers to.
 	Attachments []Attachment

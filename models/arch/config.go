@@ -200,6 +200,22 @@ func (c Config) Ints(key string) (out []int, err error) {
 	return out, nil
 }
 
+// Floats is the value of a key that holds a list of numbers, nil where it is not given.
+func (c Config) Floats(key string) (out []float64, err error) {
+	v := c.values[key]
+	list, isList := v.raw.([]any)
+	for _, x := range list {
+		n, isNumber := x.(json.Number)
+		f, err := n.Float64()
+		isList = isList && isNumber && err == nil
+		out = append(out, f)
+	}
+	if v.raw != nil && !isList {
+		return nil, diag.New(ErrConfig, v.origin, "%s is %s; want a list of numbers", key, v)
+	}
+	return out, nil
+}
+
 // Strings is the value of a key that holds a list of strings.
 func (c Config) Strings(key string) (out []string, ok bool, err error) {
 	v := c.values[key]

@@ -85,12 +85,12 @@ func build(ckpt arch.Checkpoint, cfg arch.Config) (*arch.Model, error) {
 		m.Methods = append(m.Methods, g)
 	}
 	for _, prefix := range []string{"model.visual.", "model.vision_tower.", "vision_tower.", "model.multi_modal_projector.", "multi_modal_projector."} {
-		w.SkipAll(prefix)
+		w.SkipAll("images are not built", prefix)
 	}
 	for i := range c.layers {
-		w.Skip(fmt.Sprintf("model.layers.%d.self_attn.rotary_emb.inv_freq", i)) // old checkpoints store what the configuration says
+		w.Skip("rotary frequencies, which follow from the configuration", fmt.Sprintf("model.layers.%d.self_attn.rotary_emb.inv_freq", i)) // in old checkpoints
 	}
-	w.Skip("lm_head.weight") // a copy of the embeddings in some checkpoints where they are tied
+	w.Skip("a copy of the embeddings", "lm_head.weight") // in some checkpoints where they are tied
 	if m.Skipped, err = w.Finish(); err != nil {
 		return nil, err
 	}

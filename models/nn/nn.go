@@ -22,12 +22,12 @@ type Weights struct {
 	c      arch.Checkpoint
 	rename func(name string) []string // our name -> names it may have in the checkpoint, best first
 	used   map[string]string          // our name -> checkpoint name
-	known  map[string]bool            // checkpoint names that belong to the family
+	known  map[string]string          // checkpoint names that belong to the family, and why no graph would use them
 }
 
 // NewWeights starts the record of a checkpoint's tensors. rename returns the names that one of our tensors may have in the checkpoint.
 func NewWeights(c arch.Checkpoint, rename func(string) []string) *Weights {
-	return &Weights{c: c, rename: rename, used: map[string]string{}, known: map[string]bool{}}
+	return &Weights{c: c, rename: rename, used: map[string]string{}, known: map[string]string{}}
 }
 
 // Type looks a tensor up by our name. It does not count as used.
@@ -46,7 +46,9 @@ func (w *Weights) Source(name string) string {
 
 func (w *Weights) find(name string) (source string, t ir.Type, ok bool) {
 	for _, n := range w.rename(name) {
-		w.known[n] = true
+		if w.known[n] == "" {
+			w.known[n] = "a copy of a tensor that is used under another name"
+		}
 		if typ, found := w.c.Type(n); found && !ok {
 			source, t, ok = n, typ, true
 		}
@@ -54,18 +56,20 @@ func (w *Weights) find(name string) (source string, t ir.Type, ok bool) {
 	return source, t, ok
 }
 
-// Skip marks a tensor that belongs to the family and that no method needs.
-func (w *Weights) Skip(names ...string) {
-	for _, n := range names {
-		w.find(n)
+// Skip marks tensors, by our names, that belong to the family and that no method needs, with the reason.
+func (w *Weights) Skip(reason string, names ...string) {
+	for _, name := range names {
+		for _, n := range w.rename(name) {
+			w.known[n] = reason
+		}
 	}
 }
 
 // SkipAll marks the tensors whose names in the checkpoint begin like this: parts of a larger model that the family does not build.
-func (w *Weights) SkipAll(prefix string) {
+func (w *Weights) SkipAll(reason, prefix string) {
 	for _, n := range w.c.Names() {
 		if strings.HasPrefix(n, prefix) {
-			w.known[n] = true
+			w.known[n] = reason
 		}
 	}
 }
@@ -110,7 +114,7 @@ func (w *Weights) Params() []arch.Param {
 }
 
 // Finish reports tensors that do not belong to the family, and lists those that belong to it and are not used.
-func (w *Weights) Finish() (skipped []string, err error) {
+func (w *Weights) Finish() (skipped []arch.Unused, err error) {
 	inUse := map[string]bool{}
 	for _, source := range w.used {
 		inUse[source] = true
@@ -119,8 +123,8 @@ func (w *Weights) Finish() (skipped []string, err error) {
 	for _, n := range w.c.Names() {
 		switch {
 		case inUse[n]:
-		case w.known[n]:
-			skipped = append(skipped, n)
+		case w.known[n] != "":
+			skipped = append(skipped, arch.Unused{Tensor: n, Reason: w.known[n]})
 		default:
 			alien = append(alien, n)
 		}

@@ -1,0 +1,94 @@
+// Package qwen3vl builds the patch embedding of Qwen3-VL (Bai et al., arXiv:2511.21631) from a checkpoint with the names of the Transformers library:
+// method patch_embed makes embeddings of patches, in the order that the published processor gives them. The rest of the vision encoder and the language
+// model are not built yet; their tensors are listed as unused.
+//
+// It imports models/nn and below; it reads no bytes and knows no device.
+package qwen3vl
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/hir"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+	"github.com/rlx-go/rlx/models/arch"
+	"github.com/rlx-go/rlx/models/nn"
+)
+
+var _ = arch.Register(arch.Architecture{
+	Name: "qwen3_vl", Title: "Qwen3-VL, patch embedding",
+	Types: []string{"qwen3_vl", "qwen3_vl_moe", "qwen3_vl_vision"}, Recognise: recognise, Keys: map[string]string{}, Build: build,
+})
+
+// maxPatches is the largest number of patches in one run: an image of 16 megapixels in patches of 16.
+const maxPatches = 1 << 16
+
+const proj = "patch_embed.proj"
+
+// names are those that one of our tensors may have.
+func names(name string) []string { return []string{"model.visual." + name, "visual." + name} }
+
+// recognise looks for a patch embedding without a language model: one with it is of the language model's family, unless the user says otherwise.
+func recognise(c arch.Checkpoint) (e arch.Evidence) {
+	find := func(names ...string) (string, bool) {
+		i := slices.IndexFunc(names, func(n string) bool { _, ok := c.Type(n); return ok })
+		return names[max(i, 0)], i >= 0
+	}
+	for _, n := range []string{proj + ".weight", proj + ".bias"} {
+		if name, ok := find(names(n)...); ok {
+			e.Found = append(e.Found, name)
+		} else {
+			e.Missing = append(e.Missing, name)
+		}
+	}
+	if name, ok := find("model.language_model.embed_tokens.weight", "model.embed_tokens.weight", "lm_head.weight"); ok {
+		e.Missing = append(e.Missing, "a checkpoint without "+name)
+	}
+	return e
+}
+
+func build(ckpt arch.Checkpoint, cfg arch.Config) (*arch.Model, error) {
+	w := nn.NewWeights(ckpt, names)
+	const want = "[width, channels, frames, patch, patch]"
+	t, ok := w.Type(proj + ".weight")
+	if !ok {
+		return nil, diag.New(arch.ErrTensor, w.Source(proj+".weight"), "tensor is missing; expected %s", want)
+	}
+	var d []int64 // of the weight
+	for _, x := range t.Shape {
+		d = append(d, x.B)
+	}
+	if len(d) != 5 || slices.Min(d) < 1 || slices.Max(d) > 1<<16 || d[3] != d[4] {
+		return nil, diag.New(arch.ErrTensor, w.Source(proj+".weight"), "tensor is %v; expected %s with a square patch", t, want)
+	}
+	for i, key := range []string{"hidden_size", "in_channels", "temporal_patch_size", "patch_size"} {
+		if err := cfg.Agree("vision_config."+key, d[i]); err != nil {
+			return nil, err
+		}
+	}
+	g, err := w.Graph("patch_embed", ir.Syms{{Name: "N", Min: 1, Max: maxPatches}}, func(root nn.Scope) {
+		s := root.At(proj)
+		rows := op.Input(root.G, "pixel_values", ir.Type{DType: dtype.F32, Shape: ir.Shape{ir.Named("N"), ir.Static(d[1] * d[2] * d[3] * d[4])}})
+		root.G.Return("embeddings", hir.PatchRows(rows, s.Param("weight", d...), s.Param("bias", d[0])).Named(s.Path()))
+	})
+	if err != nil {
+		return nil, err
+	}
+	m := &arch.Model{Arch: "qwen3_vl", Methods: []*ir.Graph{g}, Facts: []arch.Fact{
+		{Name: "patches", Value: fmt.Sprintf("%d x %d px, %d frames, %d channels", d[3], d[4], d[2], d[1])}, {Name: "width", Value: fmt.Sprint(d[0])},
+	}}
+	for _, n := range ckpt.Names() {
+		if !strings.Contains(n, proj) {
+			w.SkipAll("the rest of the vision encoder and the language model are not built yet", n)
+		}
+	}
+	if m.Skipped, err = w.Finish(); err != nil {
+		return nil, err
+	}
+	m.Params = w.Params()
+	return m, nil
+}

@@ -1,0 +1,70 @@
+package sam3
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/hir"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+	"github.com/rlx-go/rlx/models/nn"
+)
+
+// level is one scale of the neck: features [1,F,h,w] and the encoding of their positions, of the same shape.
+type level struct {
+	name          string
+	features, pos *ir.Node
+}
+
+// neckAlone builds tokens [1,g*g,C] to the levels.
+func neckAlone(c config, root nn.Scope) {
+	tokens := op.Input(root.G, "tokens", ir.TypeOf(dtype.F32, 1, c.grid*c.grid, c.width))
+	returnLevels(root.G, neck(c, root, op.Reshape(tokens, ir.ShapeOf(1, c.grid, c.grid, c.width))))
+}
+
+// neck builds x [1,g,g,C] to levels of sides 4g, 2g, g and g/2. It stays channels last until the end.
+func neck(c config, root nn.Scope, x *ir.Node) (levels []level) {
+	for i := range 4 {
+		s, h := root.At("convs", i), x
+		switch i {
+		case 0:
+			h = op.Gelu(double(s.At("dconv_2x2_0"), h))
+			h = double(s.At("dconv_2x2_1"), h)
+		case 1:
+			h = double(s.At("dconv_2x2"), h)
+		case 3:
+			h = op.Pool(h, op.PoolAttrs{Kind: "max", Kernel: []int{2, 2}, Stride: []int{2, 2}, Layout: op.NHWC})
+		}
+		in := h.Type.Shape[3].B
+		one := s.At("conv_1x1")
+		h = hir.Linear(h, op.Reshape(one.Param("weight", c.fpn, in, 1, 1), ir.ShapeOf(c.fpn, in)), one.Param("bias", c.fpn), "").Named(one.Path())
+		three := s.At("conv_3x3")
+		h = op.Conv2D(h, three.Param("weight", c.fpn, c.fpn, 3, 3), three.F32("bias", c.fpn),
+			op.ConvAttrs{Stride: []int{1, 1}, Padding: []int{1, 1}, Dilation: []int{1, 1}, Layout: op.NHWC}).Named(three.Path())
+		levels = append(levels, level{fmt.Sprint("level", i), op.Transpose(h, 0, 3, 1, 2), sine(root.G, c.fpn, h.Type.Shape[1].B)})
+	}
+	return levels
+}
+
+// double makes x [1,h,w,C] twice as large, with half as many channels.
+func double(s nn.Scope, x *ir.Node) *ir.Node {
+	in := x.Type.Shape[3].B
+	return op.ConvTranspose2D(x, s.Param("weight", in, in/2, 2, 2), s.F32("bias", in/2),
+		op.ConvTransposeAttrs{Stride: []int{2, 2}, Padding: []int{0, 0}, OutputPadding: []int{0, 0}, Dilation: []int{1, 1}, Layout: op.NHWC}).Named(s.Path())
+}
+
+// sine encodes positions of a square of the given side as [1,F,side,side] (Carion et al., arXiv:2005.12872): F/2 channels of y, then F/2 of x, each sine and cosine
+// in turn at frequencies 10000^(-2j/(F/2)) of positions that go from 2π/side to 2π. It folds to a constant.
+func sine(g *ir.Graph, channels, side int64) *ir.Node {
+	n := channels / 2
+	number := func(v float64) *ir.Node { return op.Const(g, v, ir.TypeOf(dtype.F64)) }
+	t := ir.TypeOf(dtype.F64, n/2, 1, side)
+	at := op.Mul(op.Add(op.Iota(g, 2, t), number(1)), number(2*math.Pi/(float64(side)+1e-6)))
+	angle := op.Mul(at, op.Exp(op.Mul(op.Iota(g, 0, t), number(-2*math.Log(10000)/float64(n)))))
+	axis := op.Cast(op.Reshape(op.Concat(1, op.Sin(angle), op.Cos(angle)), ir.ShapeOf(n, side)), dtype.F32)
+	square := ir.ShapeOf(n, side, side)
+	y := op.Expand(op.Reshape(axis, ir.ShapeOf(n, side, 1)), square)
+	x := op.Expand(op.Reshape(axis, ir.ShapeOf(n, 1, side)), square)
+	return op.Reshape(op.Concat(0, y, x), ir.ShapeOf(1, channels, side, side))
+}

@@ -1,0 +1,237 @@
+package sam3
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/devicetest"
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/interp"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/tensor"
+	"github.com/rlx-go/rlx/internal/modeltest"
+	"github.com/rlx-go/rlx/internal/synth"
+	"github.com/rlx-go/rlx/internal/tensortest"
+	"github.com/rlx-go/rlx/models/arch"
+	"github.com/rlx-go/rlx/models/weights"
+	"github.com/rlx-go/rlx/plugins/cpu/backend"
+)
+
+const (
+	tiny  = "../../testdata/goldens/sam3_vision_tiny/"
+	neck8 = "../../testdata/goldens/sam3_neck/"
+)
+
+var image = synth.Tensor("sam3_vision_tiny.image", []int{1, 3, 112, 112}, 1.7, 0)
+
+// check compares results with a golden.
+func check(t *testing.T, out map[string]*tensor.Array, golden string, tol float64) {
+	t.Helper()
+	for name, x := range out {
+		tensortest.Near(t, name, x, tensortest.Golden(t, golden+"golden.safetensors:"+name), tol)
+	}
+}
+
+// TestGolden runs the trunk with the neck as they are built, through the reference, and compiled on the cpu backend.
+func TestGolden(t *testing.T) {
+	s := modeltest.Open(t, modeltest.Manifest(t, tiny), dtype.F32)
+	m := modeltest.Build(t, s, tiny+"config.json")
+	in := map[string]*tensor.Array{"image": tensortest.F32([]int{1, 3, 112, 112}, image)}
+	out, err := interp.Run(m.Methods[1], nil, in, func(name string) (*tensor.Array, error) { return modeltest.Param(s, originalPrefix+name) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(out) != 9 {
+		t.Errorf("%d results; want tokens, and features and positions of 4 levels", len(out))
+	}
+	check(t, out, tiny, 1e-5)
+	c := modeltest.Compile(t, m, s)
+	for _, target := range modeltest.Targets() {
+		p := c.Find(t, "encode", target.Name)
+		x, err := backend.Backend{}.Load(t.Context(), device.Load{Program: p, Weights: c.Weights, Threads: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		check(t, devicetest.Once(t, x, p, nil, in), tiny, 1e-5)
+		x.Close()
+	}
+}
+
+// TestNeck runs the neck at its published width, from a checkpoint that has nothing else.
+func TestNeck(t *testing.T) {
+	s := modeltest.Open(t, modeltest.Manifest(t, neck8), dtype.F32)
+	m := modeltest.Build(t, s, "", keyImage+"=112")
+	if len(m.Methods) != 1 {
+		t.Fatalf("%d methods; want neck alone", len(m.Methods))
+	}
+	target := modeltest.Targets()[:1]
+	c := modeltest.Compile(t, m, s, target...)
+	p := c.Find(t, "neck", target[0].Name)
+	x, err := backend.Backend{}.Load(t.Context(), device.Load{Program: p, Weights: c.Weights, Threads: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer x.Close()
+	shape := []int{1, 64, 1024}
+	out := devicetest.Once(t, x, p, nil, map[string]*tensor.Array{"tokens": tensortest.F32(shape, synth.Tensor("sam3_neck.tokens", shape, 1, 0))})
+	check(t, out, neck8, 1e-5)
+}
+
+// edit is the manifest of the tiny model, changed.
+func edit(t *testing.T, change func([]synth.Entry) []synth.Entry) weights.Stored {
+	t.Helper()
+	return modeltest.Open(t, change(modeltest.Manifest(t, tiny)), dtype.F32)
+}
+
+// theirs renames a manifest to the names of Transformers, with q, k and v apart and without a class token.
+func theirs(es []synth.Entry) (out []synth.Entry) {
+	for _, e := range es {
+		name := strings.TrimPrefix(e.Name, originalPrefix)
+		e.Shape = slices.Clone(e.Shape)
+		switch {
+		case name == "trunk.pos_embed":
+			e.Shape[1]--
+		case strings.Contains(name, ".qkv."):
+			e.Shape[0] /= 3
+			for _, part := range []string{"q", "k"} {
+				one := e
+				one.Name = transformersNames(strings.Replace(name, "qkv", part, 1))[0]
+				out = append(out, one)
+			}
+			name = strings.Replace(name, "qkv", "v", 1)
+		}
+		e.Name = transformersNames(name)[0]
+		out = append(out, e)
+	}
+	return out
+}
+
+// TestTransformersNames: a checkpoint in the names of the library gives the original's results, if it has the original's tensors.
+func TestTransformersNames(t *testing.T) {
+	original := modeltest.Open(t, modeltest.Manifest(t, tiny), dtype.F32)
+	m := modeltest.Build(t, edit(t, theirs), tiny+"config.json")
+	param := func(name string) (*tensor.Array, error) {
+		cut := func(source string, of, n int) (*tensor.Array, error) { // part n of so many along the first axis
+			a, err := modeltest.Param(original, originalPrefix+source)
+			if err != nil {
+				return nil, err
+			}
+			per := a.Len() / of
+			return &tensor.Array{DType: a.DType, Shape: append([]int{a.Shape[0] / of}, a.Shape[1:]...), F: a.F[n*per:][:per]}, nil
+		}
+		for i, part := range []string{"q", "k", "v"} {
+			if strings.Contains(name, ".attn."+part+".") {
+				return cut(strings.Replace(name, ".attn."+part+".", ".attn.qkv.", 1), 3, i)
+			}
+		}
+		a, err := cut(name, 1, 0)
+		if name == "trunk.pos_embed" && err == nil {
+			a.Shape, a.F = []int{1, 16, 64}, a.F[64:]
+		}
+		return a, err
+	}
+	out, err := interp.Run(m.Methods[1], nil, map[string]*tensor.Array{"image": tensortest.F32([]int{1, 3, 112, 112}, image)}, param)
+	if err != nil {
+		t.Fatal(err)
+	}
+	check(t, out, tiny, 1e-5)
+}
+
+// TestUnused: what belongs to a SAM 3 and is not built is listed with the reason; what does not is refused.
+func TestUnused(t *testing.T) {
+	other := []string{"detector.transformer.encoder.w", originalPrefix + "sam2_convs.0.conv_1x1.weight", "tracker.memory.w", originalPrefix + "trunk.blocks.0.attn.freqs_cis"}
+	add := func(names ...string) func([]synth.Entry) []synth.Entry {
+		return func(es []synth.Entry) []synth.Entry {
+			for _, n := range names {
+				es = append(es, synth.Entry{Name: n, Shape: []int{2}})
+			}
+			return es
+		}
+	}
+	m := modeltest.Build(t, edit(t, add(other...)), tiny+"config.json")
+	var have []string
+	for _, u := range m.Skipped {
+		have = append(have, u.Tensor)
+		if u.Reason == "" {
+			t.Errorf("%s is unused without a reason", u.Tensor)
+		}
+	}
+	slices.Sort(other)
+	if !slices.Equal(have, other) {
+		t.Errorf("unused are %v; want %v", have, other)
+	}
+	if _, err := modeltest.TryBuild(edit(t, add(originalPrefix+"trunk.extra")), tiny+"config.json"); !errors.Is(err, arch.ErrTensor) || !strings.Contains(err.Error(), "trunk.extra: tensor f32[2] is not part of the model") {
+		t.Errorf("an alien tensor: %v", err)
+	}
+}
+
+// TestRefused: checkpoints and configurations that do not fit.
+func TestRefused(t *testing.T) {
+	without := func(part string) func([]synth.Entry) []synth.Entry {
+		return func(es []synth.Entry) []synth.Entry {
+			return slices.DeleteFunc(es, func(e synth.Entry) bool { return strings.Contains(e.Name, part) })
+		}
+	}
+	same := func(es []synth.Entry) []synth.Entry { return es }
+	for name, c := range map[string]struct {
+		change func([]synth.Entry) []synth.Entry
+		set    string
+		code   error
+		text   string
+	}{
+		"a missing level": {without("convs.2."), "", arch.ErrTensor, "convs.2.conv_1x1.weight: tensor is missing"},
+		"mixed releases": {func(es []synth.Entry) []synth.Entry {
+			return append(without("convs.")(slices.Clone(es)), theirs(slices.DeleteFunc(es, func(e synth.Entry) bool { return strings.Contains(e.Name, "trunk.") }))...)
+		}, "", arch.ErrTensor, "a checkpoint has names of one of them"},
+		"no neck":                {without("convs."), "", arch.ErrUnknown, "convs.0.conv_1x1.weight"},
+		"an image of odd tokens": {same, keyImage + "=98", arch.ErrConfig, "want a multiple of 28"},
+		"an image below a patch": {same, keyImage + "=7", arch.ErrConfig, "want a multiple of 28"},
+		"heads":                  {same, keyHeads + "=5", arch.ErrConfig, "must be multiples of 4"},
+		"a global block":         {same, keyGlobal + "=[4]", arch.ErrConfig, "names block 4; there are 0 to 3"},
+		"scales":                 {same, keyScales + "=[4.0,2.0,1.0]", arch.ErrConfig, "want [4, 2, 1, 0.5]"},
+		"theta":                  {same, keyTheta + "=0", arch.ErrConfig, "want 1 or more"},
+		"activation":             {same, keyAct + "=nothing", arch.ErrConfig, "want one of"},
+		"another patch":          {same, keyPatch + "=16", arch.ErrConfig, "the tensors say 14"},
+		"position embeddings": {func(es []synth.Entry) []synth.Entry {
+			es[0].Shape = []int{1, 15, 64}
+			return es
+		}, "", arch.ErrTensor, "or one row more for a class token"},
+	} {
+		set := []string{}
+		if c.set != "" {
+			set = append(set, c.set)
+		}
+		_, err := modeltest.TryBuild(edit(t, c.change), tiny+"config.json", set...)
+		if !errors.Is(err, c.code) || !strings.Contains(err.Error(), c.text) {
+			t.Errorf("%s: %v; want %v with %q", name, err, c.code, c.text)
+		}
+	}
+}
+
+// TestWindows: windows that stick out of the grid have the results that the definition gives, with zeros in their place.
+func TestWindows(t *testing.T) {
+	s := modeltest.Open(t, modeltest.Manifest(t, tiny), dtype.F32)
+	in := map[string]*tensor.Array{"image": tensortest.F32([]int{1, 3, 112, 112}, image)}
+	run := func(set string) (*ir.Graph, map[string]*tensor.Array) {
+		m := modeltest.Build(t, s, tiny+"config.json", keyWindow+"="+set)
+		c := modeltest.Compile(t, m, s, modeltest.Targets()[:1]...)
+		p := c.Find(t, "encode", modeltest.Targets()[0].Name)
+		x, err := backend.Backend{}.Load(t.Context(), device.Load{Program: p, Weights: c.Weights, Threads: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer x.Close()
+		return m.Methods[1], devicetest.Once(t, x, p, nil, in)
+	}
+	g, got := run("3")
+	want, err := interp.Run(g, nil, in, func(name string) (*tensor.Array, error) { return modeltest.Param(s, originalPrefix+name) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, x := range got {
+		tensortest.Near(t, name, x, want[name], 1e-5)
+	}
+}

@@ -1,0 +1,93 @@
+package sam3
+
+import (
+	"math"
+
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/hir"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+	"github.com/rlx-go/rlx/models/nn"
+)
+
+// encode builds image [1,3,S,S], normalised pixels, to tokens [1,g*g,C] and the levels of the neck.
+func encode(c config, root nn.Scope) {
+	g, s := root.G, root.At("trunk")
+	side := c.grid * c.patch
+	image := op.Input(g, "image", ir.TypeOf(dtype.F32, 1, 3, side, side))
+	patch := s.At("patch_embed.proj")
+	x := hir.PatchEmbed(image, patch.Param("weight", c.width, 3, c.patch, c.patch), op.Const(g, 0, ir.TypeOf(dtype.F32, c.width))).Named(patch.Path())
+	x = op.Add(x, positions(c, s)).Named(s.At("patch_embed").Path())
+	x = s.At("ln_pre").LayerNorm(x, c.eps)
+	for i, window := range c.windows {
+		x = block(c, s.At("blocks", i), x, window)
+	}
+	g.Return("tokens", op.Reshape(x, ir.ShapeOf(1, c.grid*c.grid, c.width)))
+	returnLevels(g, neck(c, root, x))
+}
+
+// positions are the learned position embeddings, repeated (not resized) from the side they were trained with to the grid: [1,g,g,C].
+func positions(c config, s nn.Scope) *ir.Node {
+	p := s.F32("pos_embed", 1, c.positions, c.width)
+	n := c.pretrained * c.pretrained
+	p = op.Reshape(op.Narrow(p, 1, int(c.positions-n), int(n)), ir.ShapeOf(1, c.pretrained, c.pretrained, c.width))
+	times := int((c.grid + c.pretrained - 1) / c.pretrained)
+	if times > 1 {
+		p = op.Tile(p, 1, times, times, 1)
+	}
+	if int64(times)*c.pretrained != c.grid {
+		p = op.Narrow(op.Narrow(p, 1, 0, int(c.grid)), 2, 0, int(c.grid))
+	}
+	return p
+}
+
+// block is a pre-norm transformer block.
+func block(c config, s nn.Scope, x *ir.Node, window int) *ir.Node {
+	h := attention(c, s.At("attn"), s.At("norm1").LayerNorm(x, c.eps), window)
+	x = op.Add(x, h).Named(s.Path() + ".attn_residual")
+	h = s.At("norm2").LayerNorm(x, c.eps)
+	return op.Add(x, s.At("mlp").MLP(h, "fc1", "fc2", c.hidden, c.width, c.act)).Named(s.Path())
+}
+
+// attention is self-attention over the grid, or inside windows of it. Windows that stick out are padded with zero tokens after the norm, which
+// are keys like any other.
+func attention(c config, s nn.Scope, x *ir.Node, window int) *ir.Node {
+	grid, side := x.Type.Shape, c.grid
+	if window > 0 {
+		side = int64(window)
+		x = hir.WindowPartition(x, window)
+	}
+	x = op.Reshape(x, ir.Shape{x.Type.Shape[0], ir.Static(side * side), ir.Static(c.width)})
+	cos, sin := rotation(c, s.G, side)
+	turn := func(x *ir.Node, start int64) *ir.Node {
+		return op.Rope(x, nil, op.RopeAttrs{HeadDim: int(c.width / c.heads), Style: op.GPTJ, Layout: op.BSE, Heads: int(c.heads), Start: int(start)}, cos, sin)
+	}
+	var q, k, v *ir.Node
+	if c.fused {
+		qkv := s.At("qkv").Linear(x, 3*c.width, "")
+		q, k, v = turn(qkv, 0), turn(qkv, c.width), op.Narrow(qkv, 2, int(2*c.width), int(c.width))
+	} else {
+		q, k, v = turn(s.At("q").Linear(x, c.width, ""), 0), turn(s.At("k").Linear(x, c.width, ""), 0), s.At("v").Linear(x, c.width, "")
+	}
+	o := op.Attention(q, k, v, nil, op.AttentionAttrs{Heads: int(c.heads), Layout: op.BSE}).Named(s.Path())
+	if window > 0 {
+		o = hir.WindowReverse(op.Reshape(o, ir.Shape{o.Type.Shape[0], ir.Static(side), ir.Static(side), ir.Static(c.width)}), window, grid)
+	} else {
+		o = op.Reshape(o, grid)
+	}
+	return s.At("proj").Linear(o, c.width, "")
+}
+
+// rotation are cosine and sine [side*side, D/2] of the angles by which pairs of a head of D elements turn (Heo et al., arXiv:2403.13298, axial): the first
+// half of the pairs by the token's x, the others by its y, at frequencies theta^(-2j/(D/2)). Positions are those in the window; of the whole grid they are
+// scaled as if it were as large as a window. They fold to constants.
+func rotation(c config, g *ir.Graph, side int64) (cos, sin *ir.Node) {
+	quarter := c.width / c.heads / 4
+	number := func(v float64) *ir.Node { return op.Const(g, v, ir.TypeOf(dtype.F64)) }
+	t := ir.TypeOf(dtype.F64, side, side, quarter)
+	frequency := op.Exp(op.Mul(op.Iota(g, 2, t), number(-math.Log(c.theta)/float64(quarter))))
+	step := number(float64(c.window) / float64(side))
+	angle := func(axis int) *ir.Node { return op.Mul(op.Mul(op.Iota(g, axis, t), step), frequency) }
+	angles := op.Reshape(op.Concat(2, angle(1), angle(0)), ir.ShapeOf(side*side, 2*quarter))
+	return op.Cast(op.Cos(angles), dtype.F32), op.Cast(op.Sin(angles), dtype.F32)
+}

@@ -1,0 +1,60 @@
+package sam3
+
+import (
+	"regexp"
+)
+
+// Our names are those of the original release below originalPrefix: trunk.blocks.0.attn.proj.weight, convs.0.conv_1x1.weight.
+const originalPrefix = "detector.backbone.vision_backbone."
+
+// transformersPrefixes are those that the library's names may have: in a whole checkpoint, and in one of the detector.
+var transformersPrefixes = []string{"detector_model.vision_encoder.", "vision_encoder."}
+
+// otherParts are tensors of a whole checkpoint that are not the detector's, and heads of the neck that the detector does not use.
+var otherParts = []struct{ prefix, reason string }{
+	{originalPrefix + "sam2_convs.", "heads of the tracker, which the detector does not use"},
+	{"tracker.", "the tracker: only the vision part is built"},
+	{"tracker_model.", "the tracker: only the vision part is built"},
+	{"tracker_neck.", "heads of the tracker, which the detector does not use"},
+	{"text_encoder.", "text encoder, fusion or detector: only the vision part is built"},
+	{"text_projection.", "text encoder, fusion or detector: only the vision part is built"},
+	{"geometry_encoder.", "text encoder, fusion or detector: only the vision part is built"},
+	{"detr_encoder.", "text encoder, fusion or detector: only the vision part is built"},
+	{"detr_decoder.", "text encoder, fusion or detector: only the vision part is built"},
+	{"mask_decoder.", "text encoder, fusion or detector: only the vision part is built"},
+	{"dot_product_scoring.", "text encoder, fusion or detector: only the vision part is built"},
+}
+
+// rules rewrite our names to those of the Transformers library. q, k and v are three tensors there: attn.q and so on are ours for them.
+var rules = []struct {
+	re *regexp.Regexp
+	to string
+}{
+	{regexp.MustCompile(`^trunk\.pos_embed$`), "backbone.embeddings.position_embeddings"},
+	{regexp.MustCompile(`^trunk\.patch_embed\.proj\.`), "backbone.embeddings.patch_embeddings.projection."},
+	{regexp.MustCompile(`^trunk\.ln_pre\.`), "backbone.layer_norm."},
+	{regexp.MustCompile(`^trunk\.blocks\.(\d+)\.norm(\d)\.`), "backbone.layers.$1.layer_norm$2."},
+	{regexp.MustCompile(`^trunk\.blocks\.(\d+)\.attn\.proj\.`), "backbone.layers.$1.attention.o_proj."},
+	{regexp.MustCompile(`^trunk\.blocks\.(\d+)\.attn\.([qkv])\.`), "backbone.layers.$1.attention.${2}_proj."},
+	{regexp.MustCompile(`^trunk\.blocks\.`), "backbone.layers."},
+	{regexp.MustCompile(`^convs\.0\.dconv_2x2_0\.`), "neck.fpn_layers.0.scale_layers.0."},
+	{regexp.MustCompile(`^convs\.0\.dconv_2x2_1\.`), "neck.fpn_layers.0.scale_layers.2."},
+	{regexp.MustCompile(`^convs\.1\.dconv_2x2\.`), "neck.fpn_layers.1.scale_layers.0."},
+	{regexp.MustCompile(`^convs\.(\d+)\.conv_1x1\.`), "neck.fpn_layers.$1.proj1."},
+	{regexp.MustCompile(`^convs\.(\d+)\.conv_3x3\.`), "neck.fpn_layers.$1.proj2."},
+}
+
+func originalNames(name string) []string { return []string{originalPrefix + name} }
+
+func transformersNames(name string) (out []string) {
+	for _, r := range rules {
+		if r.re.MatchString(name) {
+			name = r.re.ReplaceAllString(name, r.to)
+			break
+		}
+	}
+	for _, p := range transformersPrefixes {
+		out = append(out, p+name)
+	}
+	return out
+}

@@ -1,0 +1,45 @@
+//go:build cgo && (darwin || amd64)
+
+package backend
+
+import (
+	"testing"
+
+	"github.com/rlx-go/rlx/core/compile"
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/tensor"
+	"github.com/rlx-go/rlx/internal/modeltest"
+	"github.com/rlx-go/rlx/internal/synth"
+	"github.com/rlx-go/rlx/internal/tensortest"
+	_ "github.com/rlx-go/rlx/models/qwen3vl"
+	_ "github.com/rlx-go/rlx/models/sam3"
+)
+
+// TestVision compares SAM 3's trunk and neck and Qwen3-VL's patch embedding with the results of their authors.
+func TestVision(t *testing.T) {
+	const goldens = "../../../testdata/goldens/"
+	for _, c := range []struct {
+		name, method, input string
+		syms                map[string]int64
+		shape               []int
+		scale               float64
+		results             []string
+	}{
+		{"sam3_vision_tiny", "encode", "image", nil, []int{1, 3, 112, 112}, 1.7, []string{"tokens", "level0.features", "level0.pos", "level1.features", "level2.features", "level3.features", "level3.pos"}},
+		{"qwen3vl_patch", "patch_embed", "pixel_values", map[string]int64{"N": 24}, []int{24, 1536}, 1.7, []string{"embeddings"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := goldens + c.name
+			s := modeltest.Open(t, modeltest.Manifest(t, dir), dtype.F32)
+			m := modeltest.Compile(t, modeltest.Build(t, s, dir+"/config.json"), s, compile.Defaults()...)
+			in := map[string]*tensor.Array{c.input: tensortest.F32(c.shape, synth.Tensor(c.name+"."+c.input, c.shape, c.scale, 0))}
+			for _, target := range compile.Defaults() {
+				p := m.Find(t, c.method, target.Name)
+				out := onDevice(t, load(t, shared, p, m.Weights), p, c.syms, in)
+				for _, name := range c.results {
+					tensortest.Near(t, target.Name+" "+name, out[name], tensortest.Golden(t, dir+"/golden.safetensors:"+name), 1e-5)
+				}
+			}
+		})
+	}
+}
