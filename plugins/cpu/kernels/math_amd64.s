@@ -412,62 +412,37 @@ TEXT ·tanhAVX2(SB), NOSPLIT, $0-24
 	MOVQ blocks+16(FP), DX
 
 loop:
-	VMOVUPS      (CX), Y0
-	VANDPS       c7fffffff<>+0(SB), Y0, Y1
-	VMULPS       Y0, Y0, Y2
-	VMOVUPS      c3b1641e0<>+0(SB), Y3
-	VFMADD213PS  cbc08b50b<>+0(SB), Y2, Y3
-	VFMADD213PS  c3cb254bb<>+0(SB), Y2, Y3
-	VFMADD213PS  cbd5d0462<>+0(SB), Y2, Y3
-	VFMADD213PS  c3e088875<>+0(SB), Y2, Y3
-	VFMADD213PS  cbeaaaaab<>+0(SB), Y2, Y3
-	VMULPS       Y2, Y3, Y3
-	VMOVUPS      Y0, Y2
-	VFMADD213PS  Y0, Y3, Y2
-	VADDPS       Y1, Y1, Y3
-	VMOVUPS      cc2d00000<>+0(SB), Y4
-	VMOVUPS      c42b20000<>+0(SB), Y5
-	VMAXPS       Y3, Y4, Y3
-	VMINPS       Y3, Y5, Y3
-	VMOVUPS      c4b400000<>+0(SB), Y4
-	VFMADD231PS  c3fb8aa3b<>+0(SB), Y3, Y4
-	VMOVUPS      Y4, Y5
-	VSUBPS       c4b400000<>+0(SB), Y4, Y4
-	VMOVUPS      Y3, Y3
-	VFNMADD231PS c3f317200<>+0(SB), Y4, Y3
-	VFNMADD231PS c35bfbe8e<>+0(SB), Y4, Y3
-	VMOVUPS      c3ab68896<>+0(SB), Y4
-	VFMADD213PS  c3c0905c8<>+0(SB), Y3, Y4
-	VFMADD213PS  c3d2aaa8d<>+0(SB), Y3, Y4
-	VFMADD213PS  c3e2aaa6e<>+0(SB), Y3, Y4
-	VFMADD213PS  c3f000000<>+0(SB), Y3, Y4
-	VMULPS       Y3, Y3, Y6
-	VFMADD213PS  Y3, Y6, Y4
-	VADDPS       c3f800000<>+0(SB), Y4, Y4
-	VPSUBD       c4b400000<>+0(SB), Y5, Y5
-	VPSRAD       $0x01, Y5, Y3
-	VPSUBD       Y3, Y5, Y5
-	VPADDD       c0000007f<>+0(SB), Y3, Y3
-	VPSLLD       $0x17, Y3, Y3
-	VMULPS       Y3, Y4, Y4
-	VPADDD       c0000007f<>+0(SB), Y5, Y5
-	VPSLLD       $0x17, Y5, Y5
-	VMULPS       Y5, Y4, Y4
-	VADDPS       c3f800000<>+0(SB), Y4, Y4
-	VMOVUPS      c40000000<>+0(SB), Y3
-	VDIVPS       Y4, Y3, Y3
-	VMOVUPS      c3f800000<>+0(SB), Y4
-	VSUBPS       Y3, Y4, Y3
-	VANDPS       c80000000<>+0(SB), Y0, Y0
-	VORPS        Y0, Y3, Y3
-	VMOVUPS      c3f200000<>+0(SB), Y0
-	VCMPPS       $0x11, Y0, Y1, Y0
-	VBLENDVPS    Y0, Y2, Y3, Y0
-	VMOVUPS      Y0, (AX)
-	ADDQ         $0x20, CX
-	ADDQ         $0x20, AX
-	DECQ         DX
-	JNE          loop
+	VMOVUPS     (CX), Y0
+	VANDPS      c7fffffff<>+0(SB), Y0, Y1
+	VMOVUPS     c411ffffb<>+0(SB), Y2
+	VMINPS      Y1, Y2, Y1
+	VMOVUPS     c3f800000<>+0(SB), Y2
+	VFMADD231PS c3fc00000<>+0(SB), Y1, Y2
+	VPSRLD      $0x16, Y2, Y2
+	VPERMPS     table0<>+0(SB), Y2, Y3
+	VSUBPS      Y3, Y1, Y3
+	VPERMPS     table1<>+0(SB), Y2, Y1
+	VPERMPS     table2<>+0(SB), Y2, Y4
+	VPERMPS     table3<>+0(SB), Y2, Y5
+	VFMADD213PS Y5, Y3, Y4
+	VPERMPS     table4<>+0(SB), Y2, Y5
+	VFMADD213PS Y5, Y3, Y4
+	VPERMPS     table5<>+0(SB), Y2, Y5
+	VFMADD213PS Y5, Y3, Y4
+	VPERMPS     table6<>+0(SB), Y2, Y5
+	VFMADD213PS Y5, Y3, Y4
+	VPERMPS     table7<>+0(SB), Y2, Y5
+	VFMADD213PS Y5, Y3, Y4
+	VPERMPS     table8<>+0(SB), Y2, Y2
+	VFMADD213PS Y2, Y3, Y4
+	VFMADD213PS Y1, Y3, Y4
+	VANDPS      c80000000<>+0(SB), Y0, Y0
+	VORPS       Y0, Y4, Y4
+	VMOVUPS     Y4, (AX)
+	ADDQ        $0x20, CX
+	ADDQ        $0x20, AX
+	DECQ        DX
+	JNE         loop
 	VZEROUPPER
 	RET
 
@@ -489,149 +464,203 @@ DATA c7fffffff<>+56(SB)/4, $0x7fffffff
 DATA c7fffffff<>+60(SB)/4, $0x7fffffff
 GLOBL c7fffffff<>(SB), RODATA|NOPTR, $64
 
-DATA c3b1641e0<>+0(SB)/4, $0x3b1641e0
-DATA c3b1641e0<>+4(SB)/4, $0x3b1641e0
-DATA c3b1641e0<>+8(SB)/4, $0x3b1641e0
-DATA c3b1641e0<>+12(SB)/4, $0x3b1641e0
-DATA c3b1641e0<>+16(SB)/4, $0x3b1641e0
-DATA c3b1641e0<>+20(SB)/4, $0x3b1641e0
-DATA c3b1641e0<>+24(SB)/4, $0x3b1641e0
-DATA c3b1641e0<>+28(SB)/4, $0x3b1641e0
-DATA c3b1641e0<>+32(SB)/4, $0x3b1641e0
-DATA c3b1641e0<>+36(SB)/4, $0x3b1641e0
-DATA c3b1641e0<>+40(SB)/4, $0x3b1641e0
-DATA c3b1641e0<>+44(SB)/4, $0x3b1641e0
-DATA c3b1641e0<>+48(SB)/4, $0x3b1641e0
-DATA c3b1641e0<>+52(SB)/4, $0x3b1641e0
-DATA c3b1641e0<>+56(SB)/4, $0x3b1641e0
-DATA c3b1641e0<>+60(SB)/4, $0x3b1641e0
-GLOBL c3b1641e0<>(SB), RODATA|NOPTR, $64
+DATA c411ffffb<>+0(SB)/4, $0x411ffffb
+DATA c411ffffb<>+4(SB)/4, $0x411ffffb
+DATA c411ffffb<>+8(SB)/4, $0x411ffffb
+DATA c411ffffb<>+12(SB)/4, $0x411ffffb
+DATA c411ffffb<>+16(SB)/4, $0x411ffffb
+DATA c411ffffb<>+20(SB)/4, $0x411ffffb
+DATA c411ffffb<>+24(SB)/4, $0x411ffffb
+DATA c411ffffb<>+28(SB)/4, $0x411ffffb
+DATA c411ffffb<>+32(SB)/4, $0x411ffffb
+DATA c411ffffb<>+36(SB)/4, $0x411ffffb
+DATA c411ffffb<>+40(SB)/4, $0x411ffffb
+DATA c411ffffb<>+44(SB)/4, $0x411ffffb
+DATA c411ffffb<>+48(SB)/4, $0x411ffffb
+DATA c411ffffb<>+52(SB)/4, $0x411ffffb
+DATA c411ffffb<>+56(SB)/4, $0x411ffffb
+DATA c411ffffb<>+60(SB)/4, $0x411ffffb
+GLOBL c411ffffb<>(SB), RODATA|NOPTR, $64
 
-DATA cbc08b50b<>+0(SB)/4, $0xbc08b50b
-DATA cbc08b50b<>+4(SB)/4, $0xbc08b50b
-DATA cbc08b50b<>+8(SB)/4, $0xbc08b50b
-DATA cbc08b50b<>+12(SB)/4, $0xbc08b50b
-DATA cbc08b50b<>+16(SB)/4, $0xbc08b50b
-DATA cbc08b50b<>+20(SB)/4, $0xbc08b50b
-DATA cbc08b50b<>+24(SB)/4, $0xbc08b50b
-DATA cbc08b50b<>+28(SB)/4, $0xbc08b50b
-DATA cbc08b50b<>+32(SB)/4, $0xbc08b50b
-DATA cbc08b50b<>+36(SB)/4, $0xbc08b50b
-DATA cbc08b50b<>+40(SB)/4, $0xbc08b50b
-DATA cbc08b50b<>+44(SB)/4, $0xbc08b50b
-DATA cbc08b50b<>+48(SB)/4, $0xbc08b50b
-DATA cbc08b50b<>+52(SB)/4, $0xbc08b50b
-DATA cbc08b50b<>+56(SB)/4, $0xbc08b50b
-DATA cbc08b50b<>+60(SB)/4, $0xbc08b50b
-GLOBL cbc08b50b<>(SB), RODATA|NOPTR, $64
+DATA c3fc00000<>+0(SB)/4, $0x3fc00000
+DATA c3fc00000<>+4(SB)/4, $0x3fc00000
+DATA c3fc00000<>+8(SB)/4, $0x3fc00000
+DATA c3fc00000<>+12(SB)/4, $0x3fc00000
+DATA c3fc00000<>+16(SB)/4, $0x3fc00000
+DATA c3fc00000<>+20(SB)/4, $0x3fc00000
+DATA c3fc00000<>+24(SB)/4, $0x3fc00000
+DATA c3fc00000<>+28(SB)/4, $0x3fc00000
+DATA c3fc00000<>+32(SB)/4, $0x3fc00000
+DATA c3fc00000<>+36(SB)/4, $0x3fc00000
+DATA c3fc00000<>+40(SB)/4, $0x3fc00000
+DATA c3fc00000<>+44(SB)/4, $0x3fc00000
+DATA c3fc00000<>+48(SB)/4, $0x3fc00000
+DATA c3fc00000<>+52(SB)/4, $0x3fc00000
+DATA c3fc00000<>+56(SB)/4, $0x3fc00000
+DATA c3fc00000<>+60(SB)/4, $0x3fc00000
+GLOBL c3fc00000<>(SB), RODATA|NOPTR, $64
 
-DATA c3cb254bb<>+0(SB)/4, $0x3cb254bb
-DATA c3cb254bb<>+4(SB)/4, $0x3cb254bb
-DATA c3cb254bb<>+8(SB)/4, $0x3cb254bb
-DATA c3cb254bb<>+12(SB)/4, $0x3cb254bb
-DATA c3cb254bb<>+16(SB)/4, $0x3cb254bb
-DATA c3cb254bb<>+20(SB)/4, $0x3cb254bb
-DATA c3cb254bb<>+24(SB)/4, $0x3cb254bb
-DATA c3cb254bb<>+28(SB)/4, $0x3cb254bb
-DATA c3cb254bb<>+32(SB)/4, $0x3cb254bb
-DATA c3cb254bb<>+36(SB)/4, $0x3cb254bb
-DATA c3cb254bb<>+40(SB)/4, $0x3cb254bb
-DATA c3cb254bb<>+44(SB)/4, $0x3cb254bb
-DATA c3cb254bb<>+48(SB)/4, $0x3cb254bb
-DATA c3cb254bb<>+52(SB)/4, $0x3cb254bb
-DATA c3cb254bb<>+56(SB)/4, $0x3cb254bb
-DATA c3cb254bb<>+60(SB)/4, $0x3cb254bb
-GLOBL c3cb254bb<>(SB), RODATA|NOPTR, $64
+DATA table0<>+0(SB)/4, $0x3f83089a
+DATA table0<>+4(SB)/4, $0x3fd2c5f9
+DATA table0<>+8(SB)/4, $0x402db7a3
+DATA table0<>+12(SB)/4, $0x4080dc17
+DATA table0<>+16(SB)/4, $0x40c03f5a
+DATA table0<>+20(SB)/4, $0x410aa162
+DATA table0<>+24(SB)/4, $0x00000000
+DATA table0<>+28(SB)/4, $0x3f02a764
+DATA table0<>+32(SB)/4, $0x3f83089a
+DATA table0<>+36(SB)/4, $0x3fd2c5f9
+DATA table0<>+40(SB)/4, $0x402db7a3
+DATA table0<>+44(SB)/4, $0x4080dc17
+DATA table0<>+48(SB)/4, $0x40c03f5a
+DATA table0<>+52(SB)/4, $0x410aa162
+DATA table0<>+56(SB)/4, $0x00000000
+DATA table0<>+60(SB)/4, $0x3f02a764
+GLOBL table0<>(SB), RODATA|NOPTR, $64
 
-DATA cbd5d0462<>+0(SB)/4, $0xbd5d0462
-DATA cbd5d0462<>+4(SB)/4, $0xbd5d0462
-DATA cbd5d0462<>+8(SB)/4, $0xbd5d0462
-DATA cbd5d0462<>+12(SB)/4, $0xbd5d0462
-DATA cbd5d0462<>+16(SB)/4, $0xbd5d0462
-DATA cbd5d0462<>+20(SB)/4, $0xbd5d0462
-DATA cbd5d0462<>+24(SB)/4, $0xbd5d0462
-DATA cbd5d0462<>+28(SB)/4, $0xbd5d0462
-DATA cbd5d0462<>+32(SB)/4, $0xbd5d0462
-DATA cbd5d0462<>+36(SB)/4, $0xbd5d0462
-DATA cbd5d0462<>+40(SB)/4, $0xbd5d0462
-DATA cbd5d0462<>+44(SB)/4, $0xbd5d0462
-DATA cbd5d0462<>+48(SB)/4, $0xbd5d0462
-DATA cbd5d0462<>+52(SB)/4, $0xbd5d0462
-DATA cbd5d0462<>+56(SB)/4, $0xbd5d0462
-DATA cbd5d0462<>+60(SB)/4, $0xbd5d0462
-GLOBL cbd5d0462<>(SB), RODATA|NOPTR, $64
+DATA table1<>+0(SB)/4, $0x3f457875
+DATA table1<>+4(SB)/4, $0x3f6dab8b
+DATA table1<>+8(SB)/4, $0x3f7dc33f
+DATA table1<>+12(SB)/4, $0x3f7fd658
+DATA table1<>+16(SB)/4, $0x3f7fff35
+DATA table1<>+20(SB)/4, $0x3f7fffff
+DATA table1<>+24(SB)/4, $0x00000000
+DATA table1<>+28(SB)/4, $0x3ef0c219
+DATA table1<>+32(SB)/4, $0x3f457875
+DATA table1<>+36(SB)/4, $0x3f6dab8b
+DATA table1<>+40(SB)/4, $0x3f7dc33f
+DATA table1<>+44(SB)/4, $0x3f7fd658
+DATA table1<>+48(SB)/4, $0x3f7fff35
+DATA table1<>+52(SB)/4, $0x3f7fffff
+DATA table1<>+56(SB)/4, $0x00000000
+DATA table1<>+60(SB)/4, $0x3ef0c219
+GLOBL table1<>(SB), RODATA|NOPTR, $64
 
-DATA c3e088875<>+0(SB)/4, $0x3e088875
-DATA c3e088875<>+4(SB)/4, $0x3e088875
-DATA c3e088875<>+8(SB)/4, $0x3e088875
-DATA c3e088875<>+12(SB)/4, $0x3e088875
-DATA c3e088875<>+16(SB)/4, $0x3e088875
-DATA c3e088875<>+20(SB)/4, $0x3e088875
-DATA c3e088875<>+24(SB)/4, $0x3e088875
-DATA c3e088875<>+28(SB)/4, $0x3e088875
-DATA c3e088875<>+32(SB)/4, $0x3e088875
-DATA c3e088875<>+36(SB)/4, $0x3e088875
-DATA c3e088875<>+40(SB)/4, $0x3e088875
-DATA c3e088875<>+44(SB)/4, $0x3e088875
-DATA c3e088875<>+48(SB)/4, $0x3e088875
-DATA c3e088875<>+52(SB)/4, $0x3e088875
-DATA c3e088875<>+56(SB)/4, $0x3e088875
-DATA c3e088875<>+60(SB)/4, $0x3e088875
-GLOBL c3e088875<>(SB), RODATA|NOPTR, $64
+DATA table2<>+0(SB)/4, $0x3b4d0e19
+DATA table2<>+4(SB)/4, $0xbb29f7d3
+DATA table2<>+8(SB)/4, $0x38c04f3a
+DATA table2<>+12(SB)/4, $0x378ebe9f
+DATA table2<>+16(SB)/4, $0x34cb7899
+DATA table2<>+20(SB)/4, $0x30fbd403
+DATA table2<>+24(SB)/4, $0xbd1a9a5e
+DATA table2<>+28(SB)/4, $0x3ce43ecd
+DATA table2<>+32(SB)/4, $0x3b4d0e19
+DATA table2<>+36(SB)/4, $0xbb29f7d3
+DATA table2<>+40(SB)/4, $0x38c04f3a
+DATA table2<>+44(SB)/4, $0x378ebe9f
+DATA table2<>+48(SB)/4, $0x34cb7899
+DATA table2<>+52(SB)/4, $0x30fbd403
+DATA table2<>+56(SB)/4, $0xbd1a9a5e
+DATA table2<>+60(SB)/4, $0x3ce43ecd
+GLOBL table2<>(SB), RODATA|NOPTR, $64
 
-DATA cbeaaaaab<>+0(SB)/4, $0xbeaaaaab
-DATA cbeaaaaab<>+4(SB)/4, $0xbeaaaaab
-DATA cbeaaaaab<>+8(SB)/4, $0xbeaaaaab
-DATA cbeaaaaab<>+12(SB)/4, $0xbeaaaaab
-DATA cbeaaaaab<>+16(SB)/4, $0xbeaaaaab
-DATA cbeaaaaab<>+20(SB)/4, $0xbeaaaaab
-DATA cbeaaaaab<>+24(SB)/4, $0xbeaaaaab
-DATA cbeaaaaab<>+28(SB)/4, $0xbeaaaaab
-DATA cbeaaaaab<>+32(SB)/4, $0xbeaaaaab
-DATA cbeaaaaab<>+36(SB)/4, $0xbeaaaaab
-DATA cbeaaaaab<>+40(SB)/4, $0xbeaaaaab
-DATA cbeaaaaab<>+44(SB)/4, $0xbeaaaaab
-DATA cbeaaaaab<>+48(SB)/4, $0xbeaaaaab
-DATA cbeaaaaab<>+52(SB)/4, $0xbeaaaaab
-DATA cbeaaaaab<>+56(SB)/4, $0xbeaaaaab
-DATA cbeaaaaab<>+60(SB)/4, $0xbeaaaaab
-GLOBL cbeaaaaab<>(SB), RODATA|NOPTR, $64
+DATA table3<>+0(SB)/4, $0x3c92cd58
+DATA table3<>+4(SB)/4, $0x3b7daaf5
+DATA table3<>+8(SB)/4, $0xba14cc8d
+DATA table3<>+12(SB)/4, $0xb8762e02
+DATA table3<>+16(SB)/4, $0xb5b94043
+DATA table3<>+20(SB)/4, $0xb1e98c47
+DATA table3<>+24(SB)/4, $0xbc1e2fa0
+DATA table3<>+28(SB)/4, $0xbd444511
+DATA table3<>+32(SB)/4, $0x3c92cd58
+DATA table3<>+36(SB)/4, $0x3b7daaf5
+DATA table3<>+40(SB)/4, $0xba14cc8d
+DATA table3<>+44(SB)/4, $0xb8762e02
+DATA table3<>+48(SB)/4, $0xb5b94043
+DATA table3<>+52(SB)/4, $0xb1e98c47
+DATA table3<>+56(SB)/4, $0xbc1e2fa0
+DATA table3<>+60(SB)/4, $0xbd444511
+GLOBL table3<>(SB), RODATA|NOPTR, $64
 
-DATA c40000000<>+0(SB)/4, $0x40000000
-DATA c40000000<>+4(SB)/4, $0x40000000
-DATA c40000000<>+8(SB)/4, $0x40000000
-DATA c40000000<>+12(SB)/4, $0x40000000
-DATA c40000000<>+16(SB)/4, $0x40000000
-DATA c40000000<>+20(SB)/4, $0x40000000
-DATA c40000000<>+24(SB)/4, $0x40000000
-DATA c40000000<>+28(SB)/4, $0x40000000
-DATA c40000000<>+32(SB)/4, $0x40000000
-DATA c40000000<>+36(SB)/4, $0x40000000
-DATA c40000000<>+40(SB)/4, $0x40000000
-DATA c40000000<>+44(SB)/4, $0x40000000
-DATA c40000000<>+48(SB)/4, $0x40000000
-DATA c40000000<>+52(SB)/4, $0x40000000
-DATA c40000000<>+56(SB)/4, $0x40000000
-DATA c40000000<>+60(SB)/4, $0x40000000
-GLOBL c40000000<>(SB), RODATA|NOPTR, $64
+DATA table4<>+0(SB)/4, $0xbd339513
+DATA table4<>+4(SB)/4, $0x3b000614
+DATA table4<>+8(SB)/4, $0x3b04f3eb
+DATA table4<>+12(SB)/4, $0x392f32c9
+DATA table4<>+16(SB)/4, $0x3652652a
+DATA table4<>+20(SB)/4, $0x32857ffc
+DATA table4<>+24(SB)/4, $0x3e0b0302
+DATA table4<>+28(SB)/4, $0xbcf7d504
+DATA table4<>+32(SB)/4, $0xbd339513
+DATA table4<>+36(SB)/4, $0x3b000614
+DATA table4<>+40(SB)/4, $0x3b04f3eb
+DATA table4<>+44(SB)/4, $0x392f32c9
+DATA table4<>+48(SB)/4, $0x3652652a
+DATA table4<>+52(SB)/4, $0x32857ffc
+DATA table4<>+56(SB)/4, $0x3e0b0302
+DATA table4<>+60(SB)/4, $0xbcf7d504
+GLOBL table4<>(SB), RODATA|NOPTR, $64
 
-DATA c3f200000<>+0(SB)/4, $0x3f200000
-DATA c3f200000<>+4(SB)/4, $0x3f200000
-DATA c3f200000<>+8(SB)/4, $0x3f200000
-DATA c3f200000<>+12(SB)/4, $0x3f200000
-DATA c3f200000<>+16(SB)/4, $0x3f200000
-DATA c3f200000<>+20(SB)/4, $0x3f200000
-DATA c3f200000<>+24(SB)/4, $0x3f200000
-DATA c3f200000<>+28(SB)/4, $0x3f200000
-DATA c3f200000<>+32(SB)/4, $0x3f200000
-DATA c3f200000<>+36(SB)/4, $0x3f200000
-DATA c3f200000<>+40(SB)/4, $0x3f200000
-DATA c3f200000<>+44(SB)/4, $0x3f200000
-DATA c3f200000<>+48(SB)/4, $0x3f200000
-DATA c3f200000<>+52(SB)/4, $0x3f200000
-DATA c3f200000<>+56(SB)/4, $0x3f200000
-DATA c3f200000<>+60(SB)/4, $0x3f200000
-GLOBL c3f200000<>(SB), RODATA|NOPTR, $64
+DATA table5<>+0(SB)/4, $0x3cb81895
+DATA table5<>+4(SB)/4, $0xbccd2904
+DATA table5<>+8(SB)/4, $0xbbb2a3da
+DATA table5<>+12(SB)/4, $0xb9dc9ff5
+DATA table5<>+16(SB)/4, $0xb7016dc4
+DATA table5<>+20(SB)/4, $0xb32342c9
+DATA table5<>+24(SB)/4, $0xb99b55b4
+DATA table5<>+28(SB)/4, $0x3e271831
+DATA table5<>+32(SB)/4, $0x3cb81895
+DATA table5<>+36(SB)/4, $0xbccd2904
+DATA table5<>+40(SB)/4, $0xbbb2a3da
+DATA table5<>+44(SB)/4, $0xb9dc9ff5
+DATA table5<>+48(SB)/4, $0xb7016dc4
+DATA table5<>+52(SB)/4, $0xb32342c9
+DATA table5<>+56(SB)/4, $0xb99b55b4
+DATA table5<>+60(SB)/4, $0x3e271831
+GLOBL table5<>(SB), RODATA|NOPTR, $64
+
+DATA table6<>+0(SB)/4, $0x3dd90fa9
+DATA table6<>+4(SB)/4, $0x3d957a0e
+DATA table6<>+8(SB)/4, $0x3c391bcc
+DATA table6<>+12(SB)/4, $0x3a5db44e
+DATA table6<>+16(SB)/4, $0x3787a673
+DATA table6<>+20(SB)/4, $0x33aae639
+DATA table6<>+24(SB)/4, $0xbeaaa874
+DATA table6<>+28(SB)/4, $0xbdb300b9
+DATA table6<>+32(SB)/4, $0x3dd90fa9
+DATA table6<>+36(SB)/4, $0x3d957a0e
+DATA table6<>+40(SB)/4, $0x3c391bcc
+DATA table6<>+44(SB)/4, $0x3a5db44e
+DATA table6<>+48(SB)/4, $0x3787a673
+DATA table6<>+52(SB)/4, $0x33aae639
+DATA table6<>+56(SB)/4, $0xbeaaa874
+DATA table6<>+60(SB)/4, $0xbdb300b9
+GLOBL table6<>(SB), RODATA|NOPTR, $64
+
+DATA table7<>+0(SB)/4, $0xbe9ff2ad
+DATA table7<>+4(SB)/4, $0xbe0343fa
+DATA table7<>+8(SB)/4, $0xbc8d50ba
+DATA table7<>+12(SB)/4, $0xbaa67a19
+DATA table7<>+16(SB)/4, $0xb7cc0f8e
+DATA table7<>+20(SB)/4, $0xb400a616
+DATA table7<>+24(SB)/4, $0xb4bf37bc
+DATA table7<>+28(SB)/4, $0xbebb85be
+DATA table7<>+32(SB)/4, $0xbe9ff2ad
+DATA table7<>+36(SB)/4, $0xbe0343fa
+DATA table7<>+40(SB)/4, $0xbc8d50ba
+DATA table7<>+44(SB)/4, $0xbaa67a19
+DATA table7<>+48(SB)/4, $0xb7cc0f8e
+DATA table7<>+52(SB)/4, $0xb400a616
+DATA table7<>+56(SB)/4, $0xb4bf37bc
+DATA table7<>+60(SB)/4, $0xbebb85be
+GLOBL table7<>(SB), RODATA|NOPTR, $64
+
+DATA table8<>+0(SB)/4, $0x3ecf5ac3
+DATA table8<>+4(SB)/4, $0x3e0d63b6
+DATA table8<>+8(SB)/4, $0x3c8e9021
+DATA table8<>+12(SB)/4, $0x3aa69247
+DATA table8<>+16(SB)/4, $0x37caf836
+DATA table8<>+20(SB)/4, $0x33fff58b
+DATA table8<>+24(SB)/4, $0x3f800000
+DATA table8<>+28(SB)/4, $0x3f4764e0
+DATA table8<>+32(SB)/4, $0x3ecf5ac3
+DATA table8<>+36(SB)/4, $0x3e0d63b6
+DATA table8<>+40(SB)/4, $0x3c8e9021
+DATA table8<>+44(SB)/4, $0x3aa69247
+DATA table8<>+48(SB)/4, $0x37caf836
+DATA table8<>+52(SB)/4, $0x33fff58b
+DATA table8<>+56(SB)/4, $0x3f800000
+DATA table8<>+60(SB)/4, $0x3f4764e0
+GLOBL table8<>(SB), RODATA|NOPTR, $64
 
 // func geluAVX2(dst *float32, src *float32, blocks int)
 // Requires: AVX, AVX2, FMA3
@@ -643,65 +672,56 @@ TEXT ·geluAVX2(SB), NOSPLIT, $0-24
 loop:
 	VMOVUPS      (CX), Y0
 	VANDPS       c7fffffff<>+0(SB), Y0, Y1
-	VMOVUPS      c41f00000<>+0(SB), Y2
+	VMOVUPS      c417ffff8<>+0(SB), Y2
 	VMINPS       Y1, Y2, Y1
-	VMULPS       cbf000000<>+0(SB), Y1, Y4
-	VMULPS       Y1, Y4, Y2
-	VMOVUPS      Y1, Y3
-	VFMSUB213PS  Y2, Y4, Y3
-	VMOVUPS      cc2d00000<>+0(SB), Y4
-	VMOVUPS      c42b20000<>+0(SB), Y5
-	VMAXPS       Y2, Y4, Y2
-	VMINPS       Y2, Y5, Y2
-	VMOVUPS      c4b400000<>+0(SB), Y4
-	VFMADD231PS  c3fb8aa3b<>+0(SB), Y2, Y4
-	VMOVUPS      Y4, Y5
-	VSUBPS       c4b400000<>+0(SB), Y4, Y4
-	VMOVUPS      Y2, Y2
-	VFNMADD231PS c3f317200<>+0(SB), Y4, Y2
-	VADDPS       Y3, Y2, Y2
-	VFNMADD231PS c35bfbe8e<>+0(SB), Y4, Y2
-	VMOVUPS      c3ab68896<>+0(SB), Y3
-	VFMADD213PS  c3c0905c8<>+0(SB), Y2, Y3
-	VFMADD213PS  c3d2aaa8d<>+0(SB), Y2, Y3
-	VFMADD213PS  c3e2aaa6e<>+0(SB), Y2, Y3
-	VFMADD213PS  c3f000000<>+0(SB), Y2, Y3
-	VMULPS       Y2, Y2, Y4
-	VFMADD213PS  Y2, Y4, Y3
-	VADDPS       c3f800000<>+0(SB), Y3, Y3
-	VPSUBD       c4b400000<>+0(SB), Y5, Y5
-	VPSRAD       $0x01, Y5, Y2
-	VPSUBD       Y2, Y5, Y5
-	VPADDD       c0000007f<>+0(SB), Y2, Y2
-	VPSLLD       $0x17, Y2, Y2
-	VMULPS       Y2, Y3, Y3
-	VPADDD       c0000007f<>+0(SB), Y5, Y5
-	VPSLLD       $0x17, Y5, Y5
-	VMULPS       Y5, Y3, Y3
-	VMOVUPS      c40e00000<>+0(SB), Y2
-	VMOVUPS      c3f800000<>+0(SB), Y4
-	VADDPS       c40600000<>+0(SB), Y1, Y1
-	VDIVPS       Y1, Y2, Y2
-	VSUBPS       Y2, Y4, Y4
-	VMOVUPS      c3793699b<>+0(SB), Y1
-	VFMADD213PS  c38843b0f<>+0(SB), Y4, Y1
-	VFMADD213PS  cb89585cc<>+0(SB), Y4, Y1
-	VFMADD213PS  cb9ef0582<>+0(SB), Y4, Y1
-	VFMADD213PS  c3a731e38<>+0(SB), Y4, Y1
-	VFMADD213PS  c3b2300ed<>+0(SB), Y4, Y1
-	VFMADD213PS  cbc87d092<>+0(SB), Y4, Y1
-	VFMADD213PS  c3d389188<>+0(SB), Y4, Y1
-	VFMADD213PS  cbda5779b<>+0(SB), Y4, Y1
-	VFMADD213PS  c3dd9cb7d<>+0(SB), Y4, Y1
-	VMULPS       Y2, Y1, Y1
-	VMULPS       Y3, Y1, Y1
-	VMOVUPS      c3f800000<>+0(SB), Y2
-	VSUBPS       Y1, Y2, Y2
-	VXORPS       Y3, Y3, Y3
-	VCMPPS       $0x11, Y3, Y0, Y3
-	VBLENDVPS    Y3, Y1, Y2, Y1
-	VMULPS       Y0, Y1, Y1
-	VMOVUPS      Y1, (AX)
+	VMOVUPS      c4b400000<>+0(SB), Y3
+	VMULPS       Y1, Y1, Y2
+	VFNMADD231PS c3f38aa3b<>+0(SB), Y2, Y3
+	VSUBPS       c4b400000<>+0(SB), Y3, Y2
+	VMULPS       c3fb17200<>+0(SB), Y2, Y4
+	VFMADD231PS  Y1, Y1, Y4
+	VFMADD231PS  c363fbe8e<>+0(SB), Y2, Y4
+	VMOVUPS      cb9891ee8<>+0(SB), Y2
+	VFMADD213PS  c3b2bb1f6<>+0(SB), Y4, Y2
+	VFMADD213PS  cbcaaaa3e<>+0(SB), Y4, Y2
+	VFMADD213PS  c3dfffe84<>+0(SB), Y4, Y2
+	VFMADD213PS  cbf000000<>+0(SB), Y4, Y2
+	VFMADD213PS  c3f800001<>+0(SB), Y4, Y2
+	VPSUBD       c4b400000<>+0(SB), Y3, Y3
+	VPSRAD       $0x01, Y3, Y4
+	VPSUBD       Y4, Y3, Y3
+	VPADDD       c0000007f<>+0(SB), Y4, Y4
+	VPSLLD       $0x17, Y4, Y4
+	VMULPS       Y4, Y2, Y2
+	VPADDD       c0000007f<>+0(SB), Y3, Y3
+	VPSLLD       $0x17, Y3, Y3
+	VMULPS       Y3, Y2, Y2
+	VMOVUPS      c3f800000<>+0(SB), Y3
+	VFMADD231PS  c3f700000<>+0(SB), Y1, Y3
+	VPSRLD       $0x16, Y3, Y3
+	VPERMPS      table9<>+0(SB), Y3, Y4
+	VSUBPS       Y4, Y1, Y4
+	VPERMPS      table10<>+0(SB), Y3, Y1
+	VPERMPS      table11<>+0(SB), Y3, Y5
+	VPERMPS      table12<>+0(SB), Y3, Y6
+	VFMADD213PS  Y6, Y4, Y5
+	VPERMPS      table13<>+0(SB), Y3, Y6
+	VFMADD213PS  Y6, Y4, Y5
+	VPERMPS      table14<>+0(SB), Y3, Y6
+	VFMADD213PS  Y6, Y4, Y5
+	VPERMPS      table15<>+0(SB), Y3, Y6
+	VFMADD213PS  Y6, Y4, Y5
+	VPERMPS      table16<>+0(SB), Y3, Y6
+	VFMADD213PS  Y6, Y4, Y5
+	VPERMPS      table17<>+0(SB), Y3, Y3
+	VFMADD213PS  Y3, Y4, Y5
+	VFMADD213PS  Y1, Y4, Y5
+	VMULPS       Y5, Y2, Y2
+	VMOVUPS      c3f800000<>+0(SB), Y1
+	VSUBPS       Y2, Y1, Y1
+	VBLENDVPS    Y0, Y2, Y1, Y2
+	VMULPS       Y0, Y2, Y2
+	VMOVUPS      Y2, (AX)
 	ADDQ         $0x20, CX
 	ADDQ         $0x20, AX
 	DECQ         DX
@@ -709,23 +729,149 @@ loop:
 	VZEROUPPER
 	RET
 
-DATA c41f00000<>+0(SB)/4, $0x41f00000
-DATA c41f00000<>+4(SB)/4, $0x41f00000
-DATA c41f00000<>+8(SB)/4, $0x41f00000
-DATA c41f00000<>+12(SB)/4, $0x41f00000
-DATA c41f00000<>+16(SB)/4, $0x41f00000
-DATA c41f00000<>+20(SB)/4, $0x41f00000
-DATA c41f00000<>+24(SB)/4, $0x41f00000
-DATA c41f00000<>+28(SB)/4, $0x41f00000
-DATA c41f00000<>+32(SB)/4, $0x41f00000
-DATA c41f00000<>+36(SB)/4, $0x41f00000
-DATA c41f00000<>+40(SB)/4, $0x41f00000
-DATA c41f00000<>+44(SB)/4, $0x41f00000
-DATA c41f00000<>+48(SB)/4, $0x41f00000
-DATA c41f00000<>+52(SB)/4, $0x41f00000
-DATA c41f00000<>+56(SB)/4, $0x41f00000
-DATA c41f00000<>+60(SB)/4, $0x41f00000
-GLOBL c41f00000<>(SB), RODATA|NOPTR, $64
+DATA c417ffff8<>+0(SB)/4, $0x417ffff8
+DATA c417ffff8<>+4(SB)/4, $0x417ffff8
+DATA c417ffff8<>+8(SB)/4, $0x417ffff8
+DATA c417ffff8<>+12(SB)/4, $0x417ffff8
+DATA c417ffff8<>+16(SB)/4, $0x417ffff8
+DATA c417ffff8<>+20(SB)/4, $0x417ffff8
+DATA c417ffff8<>+24(SB)/4, $0x417ffff8
+DATA c417ffff8<>+28(SB)/4, $0x417ffff8
+DATA c417ffff8<>+32(SB)/4, $0x417ffff8
+DATA c417ffff8<>+36(SB)/4, $0x417ffff8
+DATA c417ffff8<>+40(SB)/4, $0x417ffff8
+DATA c417ffff8<>+44(SB)/4, $0x417ffff8
+DATA c417ffff8<>+48(SB)/4, $0x417ffff8
+DATA c417ffff8<>+52(SB)/4, $0x417ffff8
+DATA c417ffff8<>+56(SB)/4, $0x417ffff8
+DATA c417ffff8<>+60(SB)/4, $0x417ffff8
+GLOBL c417ffff8<>(SB), RODATA|NOPTR, $64
+
+DATA c3f38aa3b<>+0(SB)/4, $0x3f38aa3b
+DATA c3f38aa3b<>+4(SB)/4, $0x3f38aa3b
+DATA c3f38aa3b<>+8(SB)/4, $0x3f38aa3b
+DATA c3f38aa3b<>+12(SB)/4, $0x3f38aa3b
+DATA c3f38aa3b<>+16(SB)/4, $0x3f38aa3b
+DATA c3f38aa3b<>+20(SB)/4, $0x3f38aa3b
+DATA c3f38aa3b<>+24(SB)/4, $0x3f38aa3b
+DATA c3f38aa3b<>+28(SB)/4, $0x3f38aa3b
+DATA c3f38aa3b<>+32(SB)/4, $0x3f38aa3b
+DATA c3f38aa3b<>+36(SB)/4, $0x3f38aa3b
+DATA c3f38aa3b<>+40(SB)/4, $0x3f38aa3b
+DATA c3f38aa3b<>+44(SB)/4, $0x3f38aa3b
+DATA c3f38aa3b<>+48(SB)/4, $0x3f38aa3b
+DATA c3f38aa3b<>+52(SB)/4, $0x3f38aa3b
+DATA c3f38aa3b<>+56(SB)/4, $0x3f38aa3b
+DATA c3f38aa3b<>+60(SB)/4, $0x3f38aa3b
+GLOBL c3f38aa3b<>(SB), RODATA|NOPTR, $64
+
+DATA c3fb17200<>+0(SB)/4, $0x3fb17200
+DATA c3fb17200<>+4(SB)/4, $0x3fb17200
+DATA c3fb17200<>+8(SB)/4, $0x3fb17200
+DATA c3fb17200<>+12(SB)/4, $0x3fb17200
+DATA c3fb17200<>+16(SB)/4, $0x3fb17200
+DATA c3fb17200<>+20(SB)/4, $0x3fb17200
+DATA c3fb17200<>+24(SB)/4, $0x3fb17200
+DATA c3fb17200<>+28(SB)/4, $0x3fb17200
+DATA c3fb17200<>+32(SB)/4, $0x3fb17200
+DATA c3fb17200<>+36(SB)/4, $0x3fb17200
+DATA c3fb17200<>+40(SB)/4, $0x3fb17200
+DATA c3fb17200<>+44(SB)/4, $0x3fb17200
+DATA c3fb17200<>+48(SB)/4, $0x3fb17200
+DATA c3fb17200<>+52(SB)/4, $0x3fb17200
+DATA c3fb17200<>+56(SB)/4, $0x3fb17200
+DATA c3fb17200<>+60(SB)/4, $0x3fb17200
+GLOBL c3fb17200<>(SB), RODATA|NOPTR, $64
+
+DATA c363fbe8e<>+0(SB)/4, $0x363fbe8e
+DATA c363fbe8e<>+4(SB)/4, $0x363fbe8e
+DATA c363fbe8e<>+8(SB)/4, $0x363fbe8e
+DATA c363fbe8e<>+12(SB)/4, $0x363fbe8e
+DATA c363fbe8e<>+16(SB)/4, $0x363fbe8e
+DATA c363fbe8e<>+20(SB)/4, $0x363fbe8e
+DATA c363fbe8e<>+24(SB)/4, $0x363fbe8e
+DATA c363fbe8e<>+28(SB)/4, $0x363fbe8e
+DATA c363fbe8e<>+32(SB)/4, $0x363fbe8e
+DATA c363fbe8e<>+36(SB)/4, $0x363fbe8e
+DATA c363fbe8e<>+40(SB)/4, $0x363fbe8e
+DATA c363fbe8e<>+44(SB)/4, $0x363fbe8e
+DATA c363fbe8e<>+48(SB)/4, $0x363fbe8e
+DATA c363fbe8e<>+52(SB)/4, $0x363fbe8e
+DATA c363fbe8e<>+56(SB)/4, $0x363fbe8e
+DATA c363fbe8e<>+60(SB)/4, $0x363fbe8e
+GLOBL c363fbe8e<>(SB), RODATA|NOPTR, $64
+
+DATA cb9891ee8<>+0(SB)/4, $0xb9891ee8
+DATA cb9891ee8<>+4(SB)/4, $0xb9891ee8
+DATA cb9891ee8<>+8(SB)/4, $0xb9891ee8
+DATA cb9891ee8<>+12(SB)/4, $0xb9891ee8
+DATA cb9891ee8<>+16(SB)/4, $0xb9891ee8
+DATA cb9891ee8<>+20(SB)/4, $0xb9891ee8
+DATA cb9891ee8<>+24(SB)/4, $0xb9891ee8
+DATA cb9891ee8<>+28(SB)/4, $0xb9891ee8
+DATA cb9891ee8<>+32(SB)/4, $0xb9891ee8
+DATA cb9891ee8<>+36(SB)/4, $0xb9891ee8
+DATA cb9891ee8<>+40(SB)/4, $0xb9891ee8
+DATA cb9891ee8<>+44(SB)/4, $0xb9891ee8
+DATA cb9891ee8<>+48(SB)/4, $0xb9891ee8
+DATA cb9891ee8<>+52(SB)/4, $0xb9891ee8
+DATA cb9891ee8<>+56(SB)/4, $0xb9891ee8
+DATA cb9891ee8<>+60(SB)/4, $0xb9891ee8
+GLOBL cb9891ee8<>(SB), RODATA|NOPTR, $64
+
+DATA c3b2bb1f6<>+0(SB)/4, $0x3b2bb1f6
+DATA c3b2bb1f6<>+4(SB)/4, $0x3b2bb1f6
+DATA c3b2bb1f6<>+8(SB)/4, $0x3b2bb1f6
+DATA c3b2bb1f6<>+12(SB)/4, $0x3b2bb1f6
+DATA c3b2bb1f6<>+16(SB)/4, $0x3b2bb1f6
+DATA c3b2bb1f6<>+20(SB)/4, $0x3b2bb1f6
+DATA c3b2bb1f6<>+24(SB)/4, $0x3b2bb1f6
+DATA c3b2bb1f6<>+28(SB)/4, $0x3b2bb1f6
+DATA c3b2bb1f6<>+32(SB)/4, $0x3b2bb1f6
+DATA c3b2bb1f6<>+36(SB)/4, $0x3b2bb1f6
+DATA c3b2bb1f6<>+40(SB)/4, $0x3b2bb1f6
+DATA c3b2bb1f6<>+44(SB)/4, $0x3b2bb1f6
+DATA c3b2bb1f6<>+48(SB)/4, $0x3b2bb1f6
+DATA c3b2bb1f6<>+52(SB)/4, $0x3b2bb1f6
+DATA c3b2bb1f6<>+56(SB)/4, $0x3b2bb1f6
+DATA c3b2bb1f6<>+60(SB)/4, $0x3b2bb1f6
+GLOBL c3b2bb1f6<>(SB), RODATA|NOPTR, $64
+
+DATA cbcaaaa3e<>+0(SB)/4, $0xbcaaaa3e
+DATA cbcaaaa3e<>+4(SB)/4, $0xbcaaaa3e
+DATA cbcaaaa3e<>+8(SB)/4, $0xbcaaaa3e
+DATA cbcaaaa3e<>+12(SB)/4, $0xbcaaaa3e
+DATA cbcaaaa3e<>+16(SB)/4, $0xbcaaaa3e
+DATA cbcaaaa3e<>+20(SB)/4, $0xbcaaaa3e
+DATA cbcaaaa3e<>+24(SB)/4, $0xbcaaaa3e
+DATA cbcaaaa3e<>+28(SB)/4, $0xbcaaaa3e
+DATA cbcaaaa3e<>+32(SB)/4, $0xbcaaaa3e
+DATA cbcaaaa3e<>+36(SB)/4, $0xbcaaaa3e
+DATA cbcaaaa3e<>+40(SB)/4, $0xbcaaaa3e
+DATA cbcaaaa3e<>+44(SB)/4, $0xbcaaaa3e
+DATA cbcaaaa3e<>+48(SB)/4, $0xbcaaaa3e
+DATA cbcaaaa3e<>+52(SB)/4, $0xbcaaaa3e
+DATA cbcaaaa3e<>+56(SB)/4, $0xbcaaaa3e
+DATA cbcaaaa3e<>+60(SB)/4, $0xbcaaaa3e
+GLOBL cbcaaaa3e<>(SB), RODATA|NOPTR, $64
+
+DATA c3dfffe84<>+0(SB)/4, $0x3dfffe84
+DATA c3dfffe84<>+4(SB)/4, $0x3dfffe84
+DATA c3dfffe84<>+8(SB)/4, $0x3dfffe84
+DATA c3dfffe84<>+12(SB)/4, $0x3dfffe84
+DATA c3dfffe84<>+16(SB)/4, $0x3dfffe84
+DATA c3dfffe84<>+20(SB)/4, $0x3dfffe84
+DATA c3dfffe84<>+24(SB)/4, $0x3dfffe84
+DATA c3dfffe84<>+28(SB)/4, $0x3dfffe84
+DATA c3dfffe84<>+32(SB)/4, $0x3dfffe84
+DATA c3dfffe84<>+36(SB)/4, $0x3dfffe84
+DATA c3dfffe84<>+40(SB)/4, $0x3dfffe84
+DATA c3dfffe84<>+44(SB)/4, $0x3dfffe84
+DATA c3dfffe84<>+48(SB)/4, $0x3dfffe84
+DATA c3dfffe84<>+52(SB)/4, $0x3dfffe84
+DATA c3dfffe84<>+56(SB)/4, $0x3dfffe84
+DATA c3dfffe84<>+60(SB)/4, $0x3dfffe84
+GLOBL c3dfffe84<>(SB), RODATA|NOPTR, $64
 
 DATA cbf000000<>+0(SB)/4, $0xbf000000
 DATA cbf000000<>+4(SB)/4, $0xbf000000
@@ -745,221 +891,203 @@ DATA cbf000000<>+56(SB)/4, $0xbf000000
 DATA cbf000000<>+60(SB)/4, $0xbf000000
 GLOBL cbf000000<>(SB), RODATA|NOPTR, $64
 
-DATA c40e00000<>+0(SB)/4, $0x40e00000
-DATA c40e00000<>+4(SB)/4, $0x40e00000
-DATA c40e00000<>+8(SB)/4, $0x40e00000
-DATA c40e00000<>+12(SB)/4, $0x40e00000
-DATA c40e00000<>+16(SB)/4, $0x40e00000
-DATA c40e00000<>+20(SB)/4, $0x40e00000
-DATA c40e00000<>+24(SB)/4, $0x40e00000
-DATA c40e00000<>+28(SB)/4, $0x40e00000
-DATA c40e00000<>+32(SB)/4, $0x40e00000
-DATA c40e00000<>+36(SB)/4, $0x40e00000
-DATA c40e00000<>+40(SB)/4, $0x40e00000
-DATA c40e00000<>+44(SB)/4, $0x40e00000
-DATA c40e00000<>+48(SB)/4, $0x40e00000
-DATA c40e00000<>+52(SB)/4, $0x40e00000
-DATA c40e00000<>+56(SB)/4, $0x40e00000
-DATA c40e00000<>+60(SB)/4, $0x40e00000
-GLOBL c40e00000<>(SB), RODATA|NOPTR, $64
+DATA c3f800001<>+0(SB)/4, $0x3f800001
+DATA c3f800001<>+4(SB)/4, $0x3f800001
+DATA c3f800001<>+8(SB)/4, $0x3f800001
+DATA c3f800001<>+12(SB)/4, $0x3f800001
+DATA c3f800001<>+16(SB)/4, $0x3f800001
+DATA c3f800001<>+20(SB)/4, $0x3f800001
+DATA c3f800001<>+24(SB)/4, $0x3f800001
+DATA c3f800001<>+28(SB)/4, $0x3f800001
+DATA c3f800001<>+32(SB)/4, $0x3f800001
+DATA c3f800001<>+36(SB)/4, $0x3f800001
+DATA c3f800001<>+40(SB)/4, $0x3f800001
+DATA c3f800001<>+44(SB)/4, $0x3f800001
+DATA c3f800001<>+48(SB)/4, $0x3f800001
+DATA c3f800001<>+52(SB)/4, $0x3f800001
+DATA c3f800001<>+56(SB)/4, $0x3f800001
+DATA c3f800001<>+60(SB)/4, $0x3f800001
+GLOBL c3f800001<>(SB), RODATA|NOPTR, $64
 
-DATA c40600000<>+0(SB)/4, $0x40600000
-DATA c40600000<>+4(SB)/4, $0x40600000
-DATA c40600000<>+8(SB)/4, $0x40600000
-DATA c40600000<>+12(SB)/4, $0x40600000
-DATA c40600000<>+16(SB)/4, $0x40600000
-DATA c40600000<>+20(SB)/4, $0x40600000
-DATA c40600000<>+24(SB)/4, $0x40600000
-DATA c40600000<>+28(SB)/4, $0x40600000
-DATA c40600000<>+32(SB)/4, $0x40600000
-DATA c40600000<>+36(SB)/4, $0x40600000
-DATA c40600000<>+40(SB)/4, $0x40600000
-DATA c40600000<>+44(SB)/4, $0x40600000
-DATA c40600000<>+48(SB)/4, $0x40600000
-DATA c40600000<>+52(SB)/4, $0x40600000
-DATA c40600000<>+56(SB)/4, $0x40600000
-DATA c40600000<>+60(SB)/4, $0x40600000
-GLOBL c40600000<>(SB), RODATA|NOPTR, $64
+DATA c3f700000<>+0(SB)/4, $0x3f700000
+DATA c3f700000<>+4(SB)/4, $0x3f700000
+DATA c3f700000<>+8(SB)/4, $0x3f700000
+DATA c3f700000<>+12(SB)/4, $0x3f700000
+DATA c3f700000<>+16(SB)/4, $0x3f700000
+DATA c3f700000<>+20(SB)/4, $0x3f700000
+DATA c3f700000<>+24(SB)/4, $0x3f700000
+DATA c3f700000<>+28(SB)/4, $0x3f700000
+DATA c3f700000<>+32(SB)/4, $0x3f700000
+DATA c3f700000<>+36(SB)/4, $0x3f700000
+DATA c3f700000<>+40(SB)/4, $0x3f700000
+DATA c3f700000<>+44(SB)/4, $0x3f700000
+DATA c3f700000<>+48(SB)/4, $0x3f700000
+DATA c3f700000<>+52(SB)/4, $0x3f700000
+DATA c3f700000<>+56(SB)/4, $0x3f700000
+DATA c3f700000<>+60(SB)/4, $0x3f700000
+GLOBL c3f700000<>(SB), RODATA|NOPTR, $64
 
-DATA c3793699b<>+0(SB)/4, $0x3793699b
-DATA c3793699b<>+4(SB)/4, $0x3793699b
-DATA c3793699b<>+8(SB)/4, $0x3793699b
-DATA c3793699b<>+12(SB)/4, $0x3793699b
-DATA c3793699b<>+16(SB)/4, $0x3793699b
-DATA c3793699b<>+20(SB)/4, $0x3793699b
-DATA c3793699b<>+24(SB)/4, $0x3793699b
-DATA c3793699b<>+28(SB)/4, $0x3793699b
-DATA c3793699b<>+32(SB)/4, $0x3793699b
-DATA c3793699b<>+36(SB)/4, $0x3793699b
-DATA c3793699b<>+40(SB)/4, $0x3793699b
-DATA c3793699b<>+44(SB)/4, $0x3793699b
-DATA c3793699b<>+48(SB)/4, $0x3793699b
-DATA c3793699b<>+52(SB)/4, $0x3793699b
-DATA c3793699b<>+56(SB)/4, $0x3793699b
-DATA c3793699b<>+60(SB)/4, $0x3793699b
-GLOBL c3793699b<>(SB), RODATA|NOPTR, $64
+DATA table9<>+0(SB)/4, $0x3fd2c7b9
+DATA table9<>+4(SB)/4, $0x40295422
+DATA table9<>+8(SB)/4, $0x408bdd60
+DATA table9<>+12(SB)/4, $0x40cb12a7
+DATA table9<>+16(SB)/4, $0x4116d410
+DATA table9<>+20(SB)/4, $0x415fee86
+DATA table9<>+24(SB)/4, $0x00000000
+DATA table9<>+28(SB)/4, $0x3f507049
+DATA table9<>+32(SB)/4, $0x3fd2c7b9
+DATA table9<>+36(SB)/4, $0x40295422
+DATA table9<>+40(SB)/4, $0x408bdd60
+DATA table9<>+44(SB)/4, $0x40cb12a7
+DATA table9<>+48(SB)/4, $0x4116d410
+DATA table9<>+52(SB)/4, $0x415fee86
+DATA table9<>+56(SB)/4, $0x00000000
+DATA table9<>+60(SB)/4, $0x3f507049
+GLOBL table9<>(SB), RODATA|NOPTR, $64
 
-DATA c38843b0f<>+0(SB)/4, $0x38843b0f
-DATA c38843b0f<>+4(SB)/4, $0x38843b0f
-DATA c38843b0f<>+8(SB)/4, $0x38843b0f
-DATA c38843b0f<>+12(SB)/4, $0x38843b0f
-DATA c38843b0f<>+16(SB)/4, $0x38843b0f
-DATA c38843b0f<>+20(SB)/4, $0x38843b0f
-DATA c38843b0f<>+24(SB)/4, $0x38843b0f
-DATA c38843b0f<>+28(SB)/4, $0x38843b0f
-DATA c38843b0f<>+32(SB)/4, $0x38843b0f
-DATA c38843b0f<>+36(SB)/4, $0x38843b0f
-DATA c38843b0f<>+40(SB)/4, $0x38843b0f
-DATA c38843b0f<>+44(SB)/4, $0x38843b0f
-DATA c38843b0f<>+48(SB)/4, $0x38843b0f
-DATA c38843b0f<>+52(SB)/4, $0x38843b0f
-DATA c38843b0f<>+56(SB)/4, $0x38843b0f
-DATA c38843b0f<>+60(SB)/4, $0x38843b0f
-GLOBL c38843b0f<>(SB), RODATA|NOPTR, $64
+DATA table10<>+0(SB)/4, $0x3e45e4de
+DATA table10<>+4(SB)/4, $0x3e0a3344
+DATA table10<>+8(SB)/4, $0x3db26201
+DATA table10<>+12(SB)/4, $0x3d7b86be
+DATA table10<>+16(SB)/4, $0x3d2b747c
+DATA table10<>+20(SB)/4, $0x3ce855c9
+DATA table10<>+24(SB)/4, $0x3f000000
+DATA table10<>+28(SB)/4, $0x3e942e36
+DATA table10<>+32(SB)/4, $0x3e45e4de
+DATA table10<>+36(SB)/4, $0x3e0a3344
+DATA table10<>+40(SB)/4, $0x3db26201
+DATA table10<>+44(SB)/4, $0x3d7b86be
+DATA table10<>+48(SB)/4, $0x3d2b747c
+DATA table10<>+52(SB)/4, $0x3ce855c9
+DATA table10<>+56(SB)/4, $0x3f000000
+DATA table10<>+60(SB)/4, $0x3e942e36
+GLOBL table10<>(SB), RODATA|NOPTR, $64
 
-DATA cb89585cc<>+0(SB)/4, $0xb89585cc
-DATA cb89585cc<>+4(SB)/4, $0xb89585cc
-DATA cb89585cc<>+8(SB)/4, $0xb89585cc
-DATA cb89585cc<>+12(SB)/4, $0xb89585cc
-DATA cb89585cc<>+16(SB)/4, $0xb89585cc
-DATA cb89585cc<>+20(SB)/4, $0xb89585cc
-DATA cb89585cc<>+24(SB)/4, $0xb89585cc
-DATA cb89585cc<>+28(SB)/4, $0xb89585cc
-DATA cb89585cc<>+32(SB)/4, $0xb89585cc
-DATA cb89585cc<>+36(SB)/4, $0xb89585cc
-DATA cb89585cc<>+40(SB)/4, $0xb89585cc
-DATA cb89585cc<>+44(SB)/4, $0xb89585cc
-DATA cb89585cc<>+48(SB)/4, $0xb89585cc
-DATA cb89585cc<>+52(SB)/4, $0xb89585cc
-DATA cb89585cc<>+56(SB)/4, $0xb89585cc
-DATA cb89585cc<>+60(SB)/4, $0xb89585cc
-GLOBL cb89585cc<>(SB), RODATA|NOPTR, $64
+DATA table11<>+0(SB)/4, $0xb8b3e0c3
+DATA table11<>+4(SB)/4, $0xb73a07c9
+DATA table11<>+8(SB)/4, $0xb580c61f
+DATA table11<>+12(SB)/4, $0xb3988d99
+DATA table11<>+16(SB)/4, $0xb190b16d
+DATA table11<>+20(SB)/4, $0xaf8c26d7
+DATA table11<>+24(SB)/4, $0xbb072c7f
+DATA table11<>+28(SB)/4, $0xba0243ce
+DATA table11<>+32(SB)/4, $0xb8b3e0c3
+DATA table11<>+36(SB)/4, $0xb73a07c9
+DATA table11<>+40(SB)/4, $0xb580c61f
+DATA table11<>+44(SB)/4, $0xb3988d99
+DATA table11<>+48(SB)/4, $0xb190b16d
+DATA table11<>+52(SB)/4, $0xaf8c26d7
+DATA table11<>+56(SB)/4, $0xbb072c7f
+DATA table11<>+60(SB)/4, $0xba0243ce
+GLOBL table11<>(SB), RODATA|NOPTR, $64
 
-DATA cb9ef0582<>+0(SB)/4, $0xb9ef0582
-DATA cb9ef0582<>+4(SB)/4, $0xb9ef0582
-DATA cb9ef0582<>+8(SB)/4, $0xb9ef0582
-DATA cb9ef0582<>+12(SB)/4, $0xb9ef0582
-DATA cb9ef0582<>+16(SB)/4, $0xb9ef0582
-DATA cb9ef0582<>+20(SB)/4, $0xb9ef0582
-DATA cb9ef0582<>+24(SB)/4, $0xb9ef0582
-DATA cb9ef0582<>+28(SB)/4, $0xb9ef0582
-DATA cb9ef0582<>+32(SB)/4, $0xb9ef0582
-DATA cb9ef0582<>+36(SB)/4, $0xb9ef0582
-DATA cb9ef0582<>+40(SB)/4, $0xb9ef0582
-DATA cb9ef0582<>+44(SB)/4, $0xb9ef0582
-DATA cb9ef0582<>+48(SB)/4, $0xb9ef0582
-DATA cb9ef0582<>+52(SB)/4, $0xb9ef0582
-DATA cb9ef0582<>+56(SB)/4, $0xb9ef0582
-DATA cb9ef0582<>+60(SB)/4, $0xb9ef0582
-GLOBL cb9ef0582<>(SB), RODATA|NOPTR, $64
+DATA table12<>+0(SB)/4, $0x39974ebd
+DATA table12<>+4(SB)/4, $0x385491e9
+DATA table12<>+8(SB)/4, $0x369efd9e
+DATA table12<>+12(SB)/4, $0x3515910b
+DATA table12<>+16(SB)/4, $0x3351ac8b
+DATA table12<>+20(SB)/4, $0x316ce0ed
+DATA table12<>+24(SB)/4, $0x3c182ed7
+DATA table12<>+28(SB)/4, $0x3ac92023
+DATA table12<>+32(SB)/4, $0x39974ebd
+DATA table12<>+36(SB)/4, $0x385491e9
+DATA table12<>+40(SB)/4, $0x369efd9e
+DATA table12<>+44(SB)/4, $0x3515910b
+DATA table12<>+48(SB)/4, $0x3351ac8b
+DATA table12<>+52(SB)/4, $0x316ce0ed
+DATA table12<>+56(SB)/4, $0x3c182ed7
+DATA table12<>+60(SB)/4, $0x3ac92023
+GLOBL table12<>(SB), RODATA|NOPTR, $64
 
-DATA c3a731e38<>+0(SB)/4, $0x3a731e38
-DATA c3a731e38<>+4(SB)/4, $0x3a731e38
-DATA c3a731e38<>+8(SB)/4, $0x3a731e38
-DATA c3a731e38<>+12(SB)/4, $0x3a731e38
-DATA c3a731e38<>+16(SB)/4, $0x3a731e38
-DATA c3a731e38<>+20(SB)/4, $0x3a731e38
-DATA c3a731e38<>+24(SB)/4, $0x3a731e38
-DATA c3a731e38<>+28(SB)/4, $0x3a731e38
-DATA c3a731e38<>+32(SB)/4, $0x3a731e38
-DATA c3a731e38<>+36(SB)/4, $0x3a731e38
-DATA c3a731e38<>+40(SB)/4, $0x3a731e38
-DATA c3a731e38<>+44(SB)/4, $0x3a731e38
-DATA c3a731e38<>+48(SB)/4, $0x3a731e38
-DATA c3a731e38<>+52(SB)/4, $0x3a731e38
-DATA c3a731e38<>+56(SB)/4, $0x3a731e38
-DATA c3a731e38<>+60(SB)/4, $0x3a731e38
-GLOBL c3a731e38<>(SB), RODATA|NOPTR, $64
+DATA table13<>+0(SB)/4, $0xba806c6d
+DATA table13<>+4(SB)/4, $0xb95b201b
+DATA table13<>+8(SB)/4, $0xb7cf113d
+DATA table13<>+12(SB)/4, $0xb6833f91
+DATA table13<>+16(SB)/4, $0xb4f6bcff
+DATA table13<>+20(SB)/4, $0xb34cf561
+DATA table13<>+24(SB)/4, $0xbcd6b510
+DATA table13<>+28(SB)/4, $0xbb953905
+DATA table13<>+32(SB)/4, $0xba806c6d
+DATA table13<>+36(SB)/4, $0xb95b201b
+DATA table13<>+40(SB)/4, $0xb7cf113d
+DATA table13<>+44(SB)/4, $0xb6833f91
+DATA table13<>+48(SB)/4, $0xb4f6bcff
+DATA table13<>+52(SB)/4, $0xb34cf561
+DATA table13<>+56(SB)/4, $0xbcd6b510
+DATA table13<>+60(SB)/4, $0xbb953905
+GLOBL table13<>(SB), RODATA|NOPTR, $64
 
-DATA c3b2300ed<>+0(SB)/4, $0x3b2300ed
-DATA c3b2300ed<>+4(SB)/4, $0x3b2300ed
-DATA c3b2300ed<>+8(SB)/4, $0x3b2300ed
-DATA c3b2300ed<>+12(SB)/4, $0x3b2300ed
-DATA c3b2300ed<>+16(SB)/4, $0x3b2300ed
-DATA c3b2300ed<>+20(SB)/4, $0x3b2300ed
-DATA c3b2300ed<>+24(SB)/4, $0x3b2300ed
-DATA c3b2300ed<>+28(SB)/4, $0x3b2300ed
-DATA c3b2300ed<>+32(SB)/4, $0x3b2300ed
-DATA c3b2300ed<>+36(SB)/4, $0x3b2300ed
-DATA c3b2300ed<>+40(SB)/4, $0x3b2300ed
-DATA c3b2300ed<>+44(SB)/4, $0x3b2300ed
-DATA c3b2300ed<>+48(SB)/4, $0x3b2300ed
-DATA c3b2300ed<>+52(SB)/4, $0x3b2300ed
-DATA c3b2300ed<>+56(SB)/4, $0x3b2300ed
-DATA c3b2300ed<>+60(SB)/4, $0x3b2300ed
-GLOBL c3b2300ed<>(SB), RODATA|NOPTR, $64
+DATA table14<>+0(SB)/4, $0x3b577efe
+DATA table14<>+4(SB)/4, $0x3a5e55b3
+DATA table14<>+8(SB)/4, $0x390e251d
+DATA table14<>+12(SB)/4, $0x37eaceee
+DATA table14<>+16(SB)/4, $0x36993fb5
+DATA table14<>+20(SB)/4, $0x35390ef8
+DATA table14<>+24(SB)/4, $0x3d7fb6b8
+DATA table14<>+28(SB)/4, $0x3c51af3b
+DATA table14<>+32(SB)/4, $0x3b577efe
+DATA table14<>+36(SB)/4, $0x3a5e55b3
+DATA table14<>+40(SB)/4, $0x390e251d
+DATA table14<>+44(SB)/4, $0x37eaceee
+DATA table14<>+48(SB)/4, $0x36993fb5
+DATA table14<>+52(SB)/4, $0x35390ef8
+DATA table14<>+56(SB)/4, $0x3d7fb6b8
+DATA table14<>+60(SB)/4, $0x3c51af3b
+GLOBL table14<>(SB), RODATA|NOPTR, $64
 
-DATA cbc87d092<>+0(SB)/4, $0xbc87d092
-DATA cbc87d092<>+4(SB)/4, $0xbc87d092
-DATA cbc87d092<>+8(SB)/4, $0xbc87d092
-DATA cbc87d092<>+12(SB)/4, $0xbc87d092
-DATA cbc87d092<>+16(SB)/4, $0xbc87d092
-DATA cbc87d092<>+20(SB)/4, $0xbc87d092
-DATA cbc87d092<>+24(SB)/4, $0xbc87d092
-DATA cbc87d092<>+28(SB)/4, $0xbc87d092
-DATA cbc87d092<>+32(SB)/4, $0xbc87d092
-DATA cbc87d092<>+36(SB)/4, $0xbc87d092
-DATA cbc87d092<>+40(SB)/4, $0xbc87d092
-DATA cbc87d092<>+44(SB)/4, $0xbc87d092
-DATA cbc87d092<>+48(SB)/4, $0xbc87d092
-DATA cbc87d092<>+52(SB)/4, $0xbc87d092
-DATA cbc87d092<>+56(SB)/4, $0xbc87d092
-DATA cbc87d092<>+60(SB)/4, $0xbc87d092
-GLOBL cbc87d092<>(SB), RODATA|NOPTR, $64
+DATA table15<>+0(SB)/4, $0xbc29584d
+DATA table15<>+4(SB)/4, $0xbb5789e5
+DATA table15<>+8(SB)/4, $0xba3c3f22
+DATA table15<>+12(SB)/4, $0xb94ed6ca
+DATA table15<>+16(SB)/4, $0xb83e829a
+DATA table15<>+20(SB)/4, $0xb725fd42
+DATA table15<>+24(SB)/4, $0xbe082a82
+DATA table15<>+28(SB)/4, $0xbd07fd84
+DATA table15<>+32(SB)/4, $0xbc29584d
+DATA table15<>+36(SB)/4, $0xbb5789e5
+DATA table15<>+40(SB)/4, $0xba3c3f22
+DATA table15<>+44(SB)/4, $0xb94ed6ca
+DATA table15<>+48(SB)/4, $0xb83e829a
+DATA table15<>+52(SB)/4, $0xb725fd42
+DATA table15<>+56(SB)/4, $0xbe082a82
+DATA table15<>+60(SB)/4, $0xbd07fd84
+GLOBL table15<>(SB), RODATA|NOPTR, $64
 
-DATA c3d389188<>+0(SB)/4, $0x3d389188
-DATA c3d389188<>+4(SB)/4, $0x3d389188
-DATA c3d389188<>+8(SB)/4, $0x3d389188
-DATA c3d389188<>+12(SB)/4, $0x3d389188
-DATA c3d389188<>+16(SB)/4, $0x3d389188
-DATA c3d389188<>+20(SB)/4, $0x3d389188
-DATA c3d389188<>+24(SB)/4, $0x3d389188
-DATA c3d389188<>+28(SB)/4, $0x3d389188
-DATA c3d389188<>+32(SB)/4, $0x3d389188
-DATA c3d389188<>+36(SB)/4, $0x3d389188
-DATA c3d389188<>+40(SB)/4, $0x3d389188
-DATA c3d389188<>+44(SB)/4, $0x3d389188
-DATA c3d389188<>+48(SB)/4, $0x3d389188
-DATA c3d389188<>+52(SB)/4, $0x3d389188
-DATA c3d389188<>+56(SB)/4, $0x3d389188
-DATA c3d389188<>+60(SB)/4, $0x3d389188
-GLOBL c3d389188<>(SB), RODATA|NOPTR, $64
+DATA table16<>+0(SB)/4, $0x3cf73b3e
+DATA table16<>+4(SB)/4, $0x3c462a95
+DATA table16<>+8(SB)/4, $0x3b7140ac
+DATA table16<>+12(SB)/4, $0x3ab2c301
+DATA table16<>+16(SB)/4, $0x39ea1eac
+DATA table16<>+20(SB)/4, $0x39141615
+DATA table16<>+24(SB)/4, $0x3e7ffff2
+DATA table16<>+28(SB)/4, $0x3da03633
+DATA table16<>+32(SB)/4, $0x3cf73b3e
+DATA table16<>+36(SB)/4, $0x3c462a95
+DATA table16<>+40(SB)/4, $0x3b7140ac
+DATA table16<>+44(SB)/4, $0x3ab2c301
+DATA table16<>+48(SB)/4, $0x39ea1eac
+DATA table16<>+52(SB)/4, $0x39141615
+DATA table16<>+56(SB)/4, $0x3e7ffff2
+DATA table16<>+60(SB)/4, $0x3da03633
+GLOBL table16<>(SB), RODATA|NOPTR, $64
 
-DATA cbda5779b<>+0(SB)/4, $0xbda5779b
-DATA cbda5779b<>+4(SB)/4, $0xbda5779b
-DATA cbda5779b<>+8(SB)/4, $0xbda5779b
-DATA cbda5779b<>+12(SB)/4, $0xbda5779b
-DATA cbda5779b<>+16(SB)/4, $0xbda5779b
-DATA cbda5779b<>+20(SB)/4, $0xbda5779b
-DATA cbda5779b<>+24(SB)/4, $0xbda5779b
-DATA cbda5779b<>+28(SB)/4, $0xbda5779b
-DATA cbda5779b<>+32(SB)/4, $0xbda5779b
-DATA cbda5779b<>+36(SB)/4, $0xbda5779b
-DATA cbda5779b<>+40(SB)/4, $0xbda5779b
-DATA cbda5779b<>+44(SB)/4, $0xbda5779b
-DATA cbda5779b<>+48(SB)/4, $0xbda5779b
-DATA cbda5779b<>+52(SB)/4, $0xbda5779b
-DATA cbda5779b<>+56(SB)/4, $0xbda5779b
-DATA cbda5779b<>+60(SB)/4, $0xbda5779b
-GLOBL cbda5779b<>(SB), RODATA|NOPTR, $64
-
-DATA c3dd9cb7d<>+0(SB)/4, $0x3dd9cb7d
-DATA c3dd9cb7d<>+4(SB)/4, $0x3dd9cb7d
-DATA c3dd9cb7d<>+8(SB)/4, $0x3dd9cb7d
-DATA c3dd9cb7d<>+12(SB)/4, $0x3dd9cb7d
-DATA c3dd9cb7d<>+16(SB)/4, $0x3dd9cb7d
-DATA c3dd9cb7d<>+20(SB)/4, $0x3dd9cb7d
-DATA c3dd9cb7d<>+24(SB)/4, $0x3dd9cb7d
-DATA c3dd9cb7d<>+28(SB)/4, $0x3dd9cb7d
-DATA c3dd9cb7d<>+32(SB)/4, $0x3dd9cb7d
-DATA c3dd9cb7d<>+36(SB)/4, $0x3dd9cb7d
-DATA c3dd9cb7d<>+40(SB)/4, $0x3dd9cb7d
-DATA c3dd9cb7d<>+44(SB)/4, $0x3dd9cb7d
-DATA c3dd9cb7d<>+48(SB)/4, $0x3dd9cb7d
-DATA c3dd9cb7d<>+52(SB)/4, $0x3dd9cb7d
-DATA c3dd9cb7d<>+56(SB)/4, $0x3dd9cb7d
-DATA c3dd9cb7d<>+60(SB)/4, $0x3dd9cb7d
-GLOBL c3dd9cb7d<>(SB), RODATA|NOPTR, $64
+DATA table17<>+0(SB)/4, $0xbda5481d
+DATA table17<>+4(SB)/4, $0xbd2b7d1c
+DATA table17<>+8(SB)/4, $0xbc957392
+DATA table17<>+12(SB)/4, $0xbc177fad
+DATA table17<>+16(SB)/4, $0xbb8e6683
+DATA table17<>+20(SB)/4, $0xbb037b15
+DATA table17<>+24(SB)/4, $0xbecc422a
+DATA table17<>+28(SB)/4, $0xbe27373f
+DATA table17<>+32(SB)/4, $0xbda5481d
+DATA table17<>+36(SB)/4, $0xbd2b7d1c
+DATA table17<>+40(SB)/4, $0xbc957392
+DATA table17<>+44(SB)/4, $0xbc177fad
+DATA table17<>+48(SB)/4, $0xbb8e6683
+DATA table17<>+52(SB)/4, $0xbb037b15
+DATA table17<>+56(SB)/4, $0xbecc422a
+DATA table17<>+60(SB)/4, $0xbe27373f
+GLOBL table17<>(SB), RODATA|NOPTR, $64
 
 // func geluTanhAVX2(dst *float32, src *float32, blocks int)
 // Requires: AVX, AVX2, FMA3
@@ -1062,247 +1190,257 @@ TEXT ·erfAVX2(SB), NOSPLIT, $0-24
 	MOVQ blocks+16(FP), DX
 
 loop:
-	VMOVUPS      (CX), Y0
-	VANDPS       c7fffffff<>+0(SB), Y0, Y1
-	VMULPS       Y0, Y0, Y2
-	VMOVUPS      cb7222fa4<>+0(SB), Y3
-	VFMADD213PS  c38ec43a8<>+0(SB), Y2, Y3
-	VFMADD213PS  cba5e67b3<>+0(SB), Y2, Y3
-	VFMADD213PS  c3bab1530<>+0(SB), Y2, Y3
-	VFMADD213PS  cbcdc14e4<>+0(SB), Y2, Y3
-	VFMADD213PS  c3de71784<>+0(SB), Y2, Y3
-	VFMADD213PS  cbec093a3<>+0(SB), Y2, Y3
-	VFMADD213PS  c3e0375d4<>+0(SB), Y2, Y3
-	VFMADD213PS  Y0, Y0, Y3
-	VMULPS       c3fb504f3<>+0(SB), Y1, Y2
-	VMOVUPS      c41f00000<>+0(SB), Y4
-	VMINPS       Y2, Y4, Y2
-	VMULPS       cbf000000<>+0(SB), Y2, Y6
-	VMULPS       Y2, Y6, Y4
-	VMOVUPS      Y2, Y5
-	VFMSUB213PS  Y4, Y6, Y5
-	VMOVUPS      cc2d00000<>+0(SB), Y6
-	VMOVUPS      c42b20000<>+0(SB), Y7
-	VMAXPS       Y4, Y6, Y4
-	VMINPS       Y4, Y7, Y4
-	VMOVUPS      c4b400000<>+0(SB), Y6
-	VFMADD231PS  c3fb8aa3b<>+0(SB), Y4, Y6
-	VMOVUPS      Y6, Y7
-	VSUBPS       c4b400000<>+0(SB), Y6, Y6
-	VMOVUPS      Y4, Y4
-	VFNMADD231PS c3f317200<>+0(SB), Y6, Y4
-	VADDPS       Y5, Y4, Y4
-	VFNMADD231PS c35bfbe8e<>+0(SB), Y6, Y4
-	VMOVUPS      c3ab68896<>+0(SB), Y5
-	VFMADD213PS  c3c0905c8<>+0(SB), Y4, Y5
-	VFMADD213PS  c3d2aaa8d<>+0(SB), Y4, Y5
-	VFMADD213PS  c3e2aaa6e<>+0(SB), Y4, Y5
-	VFMADD213PS  c3f000000<>+0(SB), Y4, Y5
-	VMULPS       Y4, Y4, Y6
-	VFMADD213PS  Y4, Y6, Y5
-	VADDPS       c3f800000<>+0(SB), Y5, Y5
-	VPSUBD       c4b400000<>+0(SB), Y7, Y7
-	VPSRAD       $0x01, Y7, Y4
-	VPSUBD       Y4, Y7, Y7
-	VPADDD       c0000007f<>+0(SB), Y4, Y4
-	VPSLLD       $0x17, Y4, Y4
-	VMULPS       Y4, Y5, Y5
-	VPADDD       c0000007f<>+0(SB), Y7, Y7
-	VPSLLD       $0x17, Y7, Y7
-	VMULPS       Y7, Y5, Y5
-	VMOVUPS      c40e00000<>+0(SB), Y4
-	VMOVUPS      c3f800000<>+0(SB), Y6
-	VADDPS       c40600000<>+0(SB), Y2, Y2
-	VDIVPS       Y2, Y4, Y4
-	VSUBPS       Y4, Y6, Y6
-	VMOVUPS      c3793699b<>+0(SB), Y2
-	VFMADD213PS  c38843b0f<>+0(SB), Y6, Y2
-	VFMADD213PS  cb89585cc<>+0(SB), Y6, Y2
-	VFMADD213PS  cb9ef0582<>+0(SB), Y6, Y2
-	VFMADD213PS  c3a731e38<>+0(SB), Y6, Y2
-	VFMADD213PS  c3b2300ed<>+0(SB), Y6, Y2
-	VFMADD213PS  cbc87d092<>+0(SB), Y6, Y2
-	VFMADD213PS  c3d389188<>+0(SB), Y6, Y2
-	VFMADD213PS  cbda5779b<>+0(SB), Y6, Y2
-	VFMADD213PS  c3dd9cb7d<>+0(SB), Y6, Y2
-	VMULPS       Y4, Y2, Y2
-	VMULPS       Y5, Y2, Y2
-	VMOVUPS      c3f800000<>+0(SB), Y4
-	VFNMADD231PS c40000000<>+0(SB), Y2, Y4
-	VANDPS       c80000000<>+0(SB), Y0, Y0
-	VORPS        Y0, Y4, Y4
-	VMOVUPS      c3f800000<>+0(SB), Y0
-	VCMPPS       $0x11, Y0, Y1, Y0
-	VBLENDVPS    Y0, Y3, Y4, Y0
-	VMOVUPS      Y0, (AX)
-	ADDQ         $0x20, CX
-	ADDQ         $0x20, AX
-	DECQ         DX
-	JNE          loop
+	VMOVUPS     (CX), Y0
+	VANDPS      c7fffffff<>+0(SB), Y0, Y1
+	VMOVUPS     c4087fffc<>+0(SB), Y2
+	VMINPS      Y1, Y2, Y1
+	VMOVUPS     c3f800000<>+0(SB), Y2
+	VFMADD231PS c4061e1e2<>+0(SB), Y1, Y2
+	VPSRLD      $0x16, Y2, Y2
+	VPERMPS     table18<>+0(SB), Y2, Y3
+	VSUBPS      Y3, Y1, Y3
+	VPERMPS     table19<>+0(SB), Y2, Y1
+	VPERMPS     table20<>+0(SB), Y2, Y4
+	VFMADD231PS Y4, Y3, Y1
+	VPERMPS     table21<>+0(SB), Y2, Y4
+	VPERMPS     table22<>+0(SB), Y2, Y5
+	VFMADD213PS Y5, Y3, Y4
+	VPERMPS     table23<>+0(SB), Y2, Y5
+	VFMADD213PS Y5, Y3, Y4
+	VPERMPS     table24<>+0(SB), Y2, Y5
+	VFMADD213PS Y5, Y3, Y4
+	VPERMPS     table25<>+0(SB), Y2, Y5
+	VFMADD213PS Y5, Y3, Y4
+	VPERMPS     table26<>+0(SB), Y2, Y5
+	VFMADD213PS Y5, Y3, Y4
+	VPERMPS     table27<>+0(SB), Y2, Y2
+	VFMADD213PS Y2, Y3, Y4
+	VFMADD213PS Y1, Y3, Y4
+	VANDPS      c80000000<>+0(SB), Y0, Y0
+	VORPS       Y0, Y4, Y4
+	VMOVUPS     Y4, (AX)
+	ADDQ        $0x20, CX
+	ADDQ        $0x20, AX
+	DECQ        DX
+	JNE         loop
 	VZEROUPPER
 	RET
 
-DATA cb7222fa4<>+0(SB)/4, $0xb7222fa4
-DATA cb7222fa4<>+4(SB)/4, $0xb7222fa4
-DATA cb7222fa4<>+8(SB)/4, $0xb7222fa4
-DATA cb7222fa4<>+12(SB)/4, $0xb7222fa4
-DATA cb7222fa4<>+16(SB)/4, $0xb7222fa4
-DATA cb7222fa4<>+20(SB)/4, $0xb7222fa4
-DATA cb7222fa4<>+24(SB)/4, $0xb7222fa4
-DATA cb7222fa4<>+28(SB)/4, $0xb7222fa4
-DATA cb7222fa4<>+32(SB)/4, $0xb7222fa4
-DATA cb7222fa4<>+36(SB)/4, $0xb7222fa4
-DATA cb7222fa4<>+40(SB)/4, $0xb7222fa4
-DATA cb7222fa4<>+44(SB)/4, $0xb7222fa4
-DATA cb7222fa4<>+48(SB)/4, $0xb7222fa4
-DATA cb7222fa4<>+52(SB)/4, $0xb7222fa4
-DATA cb7222fa4<>+56(SB)/4, $0xb7222fa4
-DATA cb7222fa4<>+60(SB)/4, $0xb7222fa4
-GLOBL cb7222fa4<>(SB), RODATA|NOPTR, $64
+DATA c4087fffc<>+0(SB)/4, $0x4087fffc
+DATA c4087fffc<>+4(SB)/4, $0x4087fffc
+DATA c4087fffc<>+8(SB)/4, $0x4087fffc
+DATA c4087fffc<>+12(SB)/4, $0x4087fffc
+DATA c4087fffc<>+16(SB)/4, $0x4087fffc
+DATA c4087fffc<>+20(SB)/4, $0x4087fffc
+DATA c4087fffc<>+24(SB)/4, $0x4087fffc
+DATA c4087fffc<>+28(SB)/4, $0x4087fffc
+DATA c4087fffc<>+32(SB)/4, $0x4087fffc
+DATA c4087fffc<>+36(SB)/4, $0x4087fffc
+DATA c4087fffc<>+40(SB)/4, $0x4087fffc
+DATA c4087fffc<>+44(SB)/4, $0x4087fffc
+DATA c4087fffc<>+48(SB)/4, $0x4087fffc
+DATA c4087fffc<>+52(SB)/4, $0x4087fffc
+DATA c4087fffc<>+56(SB)/4, $0x4087fffc
+DATA c4087fffc<>+60(SB)/4, $0x4087fffc
+GLOBL c4087fffc<>(SB), RODATA|NOPTR, $64
 
-DATA c38ec43a8<>+0(SB)/4, $0x38ec43a8
-DATA c38ec43a8<>+4(SB)/4, $0x38ec43a8
-DATA c38ec43a8<>+8(SB)/4, $0x38ec43a8
-DATA c38ec43a8<>+12(SB)/4, $0x38ec43a8
-DATA c38ec43a8<>+16(SB)/4, $0x38ec43a8
-DATA c38ec43a8<>+20(SB)/4, $0x38ec43a8
-DATA c38ec43a8<>+24(SB)/4, $0x38ec43a8
-DATA c38ec43a8<>+28(SB)/4, $0x38ec43a8
-DATA c38ec43a8<>+32(SB)/4, $0x38ec43a8
-DATA c38ec43a8<>+36(SB)/4, $0x38ec43a8
-DATA c38ec43a8<>+40(SB)/4, $0x38ec43a8
-DATA c38ec43a8<>+44(SB)/4, $0x38ec43a8
-DATA c38ec43a8<>+48(SB)/4, $0x38ec43a8
-DATA c38ec43a8<>+52(SB)/4, $0x38ec43a8
-DATA c38ec43a8<>+56(SB)/4, $0x38ec43a8
-DATA c38ec43a8<>+60(SB)/4, $0x38ec43a8
-GLOBL c38ec43a8<>(SB), RODATA|NOPTR, $64
+DATA c4061e1e2<>+0(SB)/4, $0x4061e1e2
+DATA c4061e1e2<>+4(SB)/4, $0x4061e1e2
+DATA c4061e1e2<>+8(SB)/4, $0x4061e1e2
+DATA c4061e1e2<>+12(SB)/4, $0x4061e1e2
+DATA c4061e1e2<>+16(SB)/4, $0x4061e1e2
+DATA c4061e1e2<>+20(SB)/4, $0x4061e1e2
+DATA c4061e1e2<>+24(SB)/4, $0x4061e1e2
+DATA c4061e1e2<>+28(SB)/4, $0x4061e1e2
+DATA c4061e1e2<>+32(SB)/4, $0x4061e1e2
+DATA c4061e1e2<>+36(SB)/4, $0x4061e1e2
+DATA c4061e1e2<>+40(SB)/4, $0x4061e1e2
+DATA c4061e1e2<>+44(SB)/4, $0x4061e1e2
+DATA c4061e1e2<>+48(SB)/4, $0x4061e1e2
+DATA c4061e1e2<>+52(SB)/4, $0x4061e1e2
+DATA c4061e1e2<>+56(SB)/4, $0x4061e1e2
+DATA c4061e1e2<>+60(SB)/4, $0x4061e1e2
+GLOBL c4061e1e2<>(SB), RODATA|NOPTR, $64
 
-DATA cba5e67b3<>+0(SB)/4, $0xba5e67b3
-DATA cba5e67b3<>+4(SB)/4, $0xba5e67b3
-DATA cba5e67b3<>+8(SB)/4, $0xba5e67b3
-DATA cba5e67b3<>+12(SB)/4, $0xba5e67b3
-DATA cba5e67b3<>+16(SB)/4, $0xba5e67b3
-DATA cba5e67b3<>+20(SB)/4, $0xba5e67b3
-DATA cba5e67b3<>+24(SB)/4, $0xba5e67b3
-DATA cba5e67b3<>+28(SB)/4, $0xba5e67b3
-DATA cba5e67b3<>+32(SB)/4, $0xba5e67b3
-DATA cba5e67b3<>+36(SB)/4, $0xba5e67b3
-DATA cba5e67b3<>+40(SB)/4, $0xba5e67b3
-DATA cba5e67b3<>+44(SB)/4, $0xba5e67b3
-DATA cba5e67b3<>+48(SB)/4, $0xba5e67b3
-DATA cba5e67b3<>+52(SB)/4, $0xba5e67b3
-DATA cba5e67b3<>+56(SB)/4, $0xba5e67b3
-DATA cba5e67b3<>+60(SB)/4, $0xba5e67b3
-GLOBL cba5e67b3<>(SB), RODATA|NOPTR, $64
+DATA table18<>+0(SB)/4, $0x3ed5187e
+DATA table18<>+4(SB)/4, $0x3f364303
+DATA table18<>+8(SB)/4, $0x3f8ecccd
+DATA table18<>+12(SB)/4, $0x3fda57ed
+DATA table18<>+16(SB)/4, $0x4022a614
+DATA table18<>+20(SB)/4, $0x406c3bdb
+DATA table18<>+24(SB)/4, $0x00000000
+DATA table18<>+28(SB)/4, $0x3e57be3f
+DATA table18<>+32(SB)/4, $0x3ed5187e
+DATA table18<>+36(SB)/4, $0x3f364303
+DATA table18<>+40(SB)/4, $0x3f8ecccd
+DATA table18<>+44(SB)/4, $0x3fda57ed
+DATA table18<>+48(SB)/4, $0x4022a614
+DATA table18<>+52(SB)/4, $0x406c3bdb
+DATA table18<>+56(SB)/4, $0x00000000
+DATA table18<>+60(SB)/4, $0x3e57be3f
+GLOBL table18<>(SB), RODATA|NOPTR, $64
 
-DATA c3bab1530<>+0(SB)/4, $0x3bab1530
-DATA c3bab1530<>+4(SB)/4, $0x3bab1530
-DATA c3bab1530<>+8(SB)/4, $0x3bab1530
-DATA c3bab1530<>+12(SB)/4, $0x3bab1530
-DATA c3bab1530<>+16(SB)/4, $0x3bab1530
-DATA c3bab1530<>+20(SB)/4, $0x3bab1530
-DATA c3bab1530<>+24(SB)/4, $0x3bab1530
-DATA c3bab1530<>+28(SB)/4, $0x3bab1530
-DATA c3bab1530<>+32(SB)/4, $0x3bab1530
-DATA c3bab1530<>+36(SB)/4, $0x3bab1530
-DATA c3bab1530<>+40(SB)/4, $0x3bab1530
-DATA c3bab1530<>+44(SB)/4, $0x3bab1530
-DATA c3bab1530<>+48(SB)/4, $0x3bab1530
-DATA c3bab1530<>+52(SB)/4, $0x3bab1530
-DATA c3bab1530<>+56(SB)/4, $0x3bab1530
-DATA c3bab1530<>+60(SB)/4, $0x3bab1530
-GLOBL c3bab1530<>(SB), RODATA|NOPTR, $64
+DATA table19<>+0(SB)/4, $0x3ee342e8
+DATA table19<>+4(SB)/4, $0x3f2f9dac
+DATA table19<>+8(SB)/4, $0x3f62a7cb
+DATA table19<>+12(SB)/4, $0x3f7bf154
+DATA table19<>+16(SB)/4, $0x3f7feaaa
+DATA table19<>+20(SB)/4, $0x3f7ffffd
+DATA table19<>+24(SB)/4, $0x00000000
+DATA table19<>+28(SB)/4, $0x3e6fe2b2
+DATA table19<>+32(SB)/4, $0x3ee342e8
+DATA table19<>+36(SB)/4, $0x3f2f9dac
+DATA table19<>+40(SB)/4, $0x3f62a7cb
+DATA table19<>+44(SB)/4, $0x3f7bf154
+DATA table19<>+48(SB)/4, $0x3f7feaaa
+DATA table19<>+52(SB)/4, $0x3f7ffffd
+DATA table19<>+56(SB)/4, $0x00000000
+DATA table19<>+60(SB)/4, $0x3e6fe2b2
+GLOBL table19<>(SB), RODATA|NOPTR, $64
 
-DATA cbcdc14e4<>+0(SB)/4, $0xbcdc14e4
-DATA cbcdc14e4<>+4(SB)/4, $0xbcdc14e4
-DATA cbcdc14e4<>+8(SB)/4, $0xbcdc14e4
-DATA cbcdc14e4<>+12(SB)/4, $0xbcdc14e4
-DATA cbcdc14e4<>+16(SB)/4, $0xbcdc14e4
-DATA cbcdc14e4<>+20(SB)/4, $0xbcdc14e4
-DATA cbcdc14e4<>+24(SB)/4, $0xbcdc14e4
-DATA cbcdc14e4<>+28(SB)/4, $0xbcdc14e4
-DATA cbcdc14e4<>+32(SB)/4, $0xbcdc14e4
-DATA cbcdc14e4<>+36(SB)/4, $0xbcdc14e4
-DATA cbcdc14e4<>+40(SB)/4, $0xbcdc14e4
-DATA cbcdc14e4<>+44(SB)/4, $0xbcdc14e4
-DATA cbcdc14e4<>+48(SB)/4, $0xbcdc14e4
-DATA cbcdc14e4<>+52(SB)/4, $0xbcdc14e4
-DATA cbcdc14e4<>+56(SB)/4, $0xbcdc14e4
-DATA cbcdc14e4<>+60(SB)/4, $0xbcdc14e4
-GLOBL cbcdc14e4<>(SB), RODATA|NOPTR, $64
+DATA table20<>+0(SB)/4, $0x00000000
+DATA table20<>+4(SB)/4, $0x00000000
+DATA table20<>+8(SB)/4, $0x00000000
+DATA table20<>+12(SB)/4, $0x00000000
+DATA table20<>+16(SB)/4, $0x00000000
+DATA table20<>+20(SB)/4, $0x00000000
+DATA table20<>+24(SB)/4, $0x3f900000
+DATA table20<>+28(SB)/4, $0x00000000
+DATA table20<>+32(SB)/4, $0x00000000
+DATA table20<>+36(SB)/4, $0x00000000
+DATA table20<>+40(SB)/4, $0x00000000
+DATA table20<>+44(SB)/4, $0x00000000
+DATA table20<>+48(SB)/4, $0x00000000
+DATA table20<>+52(SB)/4, $0x00000000
+DATA table20<>+56(SB)/4, $0x3f900000
+DATA table20<>+60(SB)/4, $0x00000000
+GLOBL table20<>(SB), RODATA|NOPTR, $64
 
-DATA c3de71784<>+0(SB)/4, $0x3de71784
-DATA c3de71784<>+4(SB)/4, $0x3de71784
-DATA c3de71784<>+8(SB)/4, $0x3de71784
-DATA c3de71784<>+12(SB)/4, $0x3de71784
-DATA c3de71784<>+16(SB)/4, $0x3de71784
-DATA c3de71784<>+20(SB)/4, $0x3de71784
-DATA c3de71784<>+24(SB)/4, $0x3de71784
-DATA c3de71784<>+28(SB)/4, $0x3de71784
-DATA c3de71784<>+32(SB)/4, $0x3de71784
-DATA c3de71784<>+36(SB)/4, $0x3de71784
-DATA c3de71784<>+40(SB)/4, $0x3de71784
-DATA c3de71784<>+44(SB)/4, $0x3de71784
-DATA c3de71784<>+48(SB)/4, $0x3de71784
-DATA c3de71784<>+52(SB)/4, $0x3de71784
-DATA c3de71784<>+56(SB)/4, $0x3de71784
-DATA c3de71784<>+60(SB)/4, $0x3de71784
-GLOBL c3de71784<>(SB), RODATA|NOPTR, $64
+DATA table21<>+0(SB)/4, $0xba84a6d4
+DATA table21<>+4(SB)/4, $0x3c8d645b
+DATA table21<>+8(SB)/4, $0x3c160c31
+DATA table21<>+12(SB)/4, $0xbbc76c5d
+DATA table21<>+16(SB)/4, $0x3a006ea0
+DATA table21<>+20(SB)/4, $0x37f07fd3
+DATA table21<>+24(SB)/4, $0xbcd5c03b
+DATA table21<>+28(SB)/4, $0xbc9acf9a
+DATA table21<>+32(SB)/4, $0xba84a6d4
+DATA table21<>+36(SB)/4, $0x3c8d645b
+DATA table21<>+40(SB)/4, $0x3c160c31
+DATA table21<>+44(SB)/4, $0xbbc76c5d
+DATA table21<>+48(SB)/4, $0x3a006ea0
+DATA table21<>+52(SB)/4, $0x37f07fd3
+DATA table21<>+56(SB)/4, $0xbcd5c03b
+DATA table21<>+60(SB)/4, $0xbc9acf9a
+GLOBL table21<>(SB), RODATA|NOPTR, $64
 
-DATA cbec093a3<>+0(SB)/4, $0xbec093a3
-DATA cbec093a3<>+4(SB)/4, $0xbec093a3
-DATA cbec093a3<>+8(SB)/4, $0xbec093a3
-DATA cbec093a3<>+12(SB)/4, $0xbec093a3
-DATA cbec093a3<>+16(SB)/4, $0xbec093a3
-DATA cbec093a3<>+20(SB)/4, $0xbec093a3
-DATA cbec093a3<>+24(SB)/4, $0xbec093a3
-DATA cbec093a3<>+28(SB)/4, $0xbec093a3
-DATA cbec093a3<>+32(SB)/4, $0xbec093a3
-DATA cbec093a3<>+36(SB)/4, $0xbec093a3
-DATA cbec093a3<>+40(SB)/4, $0xbec093a3
-DATA cbec093a3<>+44(SB)/4, $0xbec093a3
-DATA cbec093a3<>+48(SB)/4, $0xbec093a3
-DATA cbec093a3<>+52(SB)/4, $0xbec093a3
-DATA cbec093a3<>+56(SB)/4, $0xbec093a3
-DATA cbec093a3<>+60(SB)/4, $0xbec093a3
-GLOBL cbec093a3<>(SB), RODATA|NOPTR, $64
+DATA table22<>+0(SB)/4, $0xbd4fc62e
+DATA table22<>+4(SB)/4, $0xbd011e2d
+DATA table22<>+8(SB)/4, $0x3c655820
+DATA table22<>+12(SB)/4, $0x3c32d2ce
+DATA table22<>+16(SB)/4, $0xbb23dc44
+DATA table22<>+20(SB)/4, $0xb81dc19b
+DATA table22<>+24(SB)/4, $0xb951378e
+DATA table22<>+28(SB)/4, $0xbd11c9b5
+DATA table22<>+32(SB)/4, $0xbd4fc62e
+DATA table22<>+36(SB)/4, $0xbd011e2d
+DATA table22<>+40(SB)/4, $0x3c655820
+DATA table22<>+44(SB)/4, $0x3c32d2ce
+DATA table22<>+48(SB)/4, $0xbb23dc44
+DATA table22<>+52(SB)/4, $0xb81dc19b
+DATA table22<>+56(SB)/4, $0xb951378e
+DATA table22<>+60(SB)/4, $0xbd11c9b5
+GLOBL table22<>(SB), RODATA|NOPTR, $64
 
-DATA c3e0375d4<>+0(SB)/4, $0x3e0375d4
-DATA c3e0375d4<>+4(SB)/4, $0x3e0375d4
-DATA c3e0375d4<>+8(SB)/4, $0x3e0375d4
-DATA c3e0375d4<>+12(SB)/4, $0x3e0375d4
-DATA c3e0375d4<>+16(SB)/4, $0x3e0375d4
-DATA c3e0375d4<>+20(SB)/4, $0x3e0375d4
-DATA c3e0375d4<>+24(SB)/4, $0x3e0375d4
-DATA c3e0375d4<>+28(SB)/4, $0x3e0375d4
-DATA c3e0375d4<>+32(SB)/4, $0x3e0375d4
-DATA c3e0375d4<>+36(SB)/4, $0x3e0375d4
-DATA c3e0375d4<>+40(SB)/4, $0x3e0375d4
-DATA c3e0375d4<>+44(SB)/4, $0x3e0375d4
-DATA c3e0375d4<>+48(SB)/4, $0x3e0375d4
-DATA c3e0375d4<>+52(SB)/4, $0x3e0375d4
-DATA c3e0375d4<>+56(SB)/4, $0x3e0375d4
-DATA c3e0375d4<>+60(SB)/4, $0x3e0375d4
-GLOBL c3e0375d4<>(SB), RODATA|NOPTR, $64
+DATA table23<>+0(SB)/4, $0x3d06d1fb
+DATA table23<>+4(SB)/4, $0xbd3ead59
+DATA table23<>+8(SB)/4, $0xbd7e45cb
+DATA table23<>+12(SB)/4, $0x3b82b432
+DATA table23<>+16(SB)/4, $0x3bb30780
+DATA table23<>+20(SB)/4, $0x37d0e989
+DATA table23<>+24(SB)/4, $0x3de722d9
+DATA table23<>+28(SB)/4, $0x3db6630f
+DATA table23<>+32(SB)/4, $0x3d06d1fb
+DATA table23<>+36(SB)/4, $0xbd3ead59
+DATA table23<>+40(SB)/4, $0xbd7e45cb
+DATA table23<>+44(SB)/4, $0x3b82b432
+DATA table23<>+48(SB)/4, $0x3bb30780
+DATA table23<>+52(SB)/4, $0x37d0e989
+DATA table23<>+56(SB)/4, $0x3de722d9
+DATA table23<>+60(SB)/4, $0x3db6630f
+GLOBL table23<>(SB), RODATA|NOPTR, $64
 
-DATA c3fb504f3<>+0(SB)/4, $0x3fb504f3
-DATA c3fb504f3<>+4(SB)/4, $0x3fb504f3
-DATA c3fb504f3<>+8(SB)/4, $0x3fb504f3
-DATA c3fb504f3<>+12(SB)/4, $0x3fb504f3
-DATA c3fb504f3<>+16(SB)/4, $0x3fb504f3
-DATA c3fb504f3<>+20(SB)/4, $0x3fb504f3
-DATA c3fb504f3<>+24(SB)/4, $0x3fb504f3
-DATA c3fb504f3<>+28(SB)/4, $0x3fb504f3
-DATA c3fb504f3<>+32(SB)/4, $0x3fb504f3
-DATA c3fb504f3<>+36(SB)/4, $0x3fb504f3
-DATA c3fb504f3<>+40(SB)/4, $0x3fb504f3
-DATA c3fb504f3<>+44(SB)/4, $0x3fb504f3
-DATA c3fb504f3<>+48(SB)/4, $0x3fb504f3
-DATA c3fb504f3<>+52(SB)/4, $0x3fb504f3
-DATA c3fb504f3<>+56(SB)/4, $0x3fb504f3
-DATA c3fb504f3<>+60(SB)/4, $0x3fb504f3
-GLOBL c3fb504f3<>(SB), RODATA|NOPTR, $64
+DATA table24<>+0(SB)/4, $0x3e32da03
+DATA table24<>+4(SB)/4, $0x3e2409c1
+DATA table24<>+8(SB)/4, $0x3cfd38cc
+DATA table24<>+12(SB)/4, $0xbd49e109
+DATA table24<>+16(SB)/4, $0xbbf43f4f
+DATA table24<>+20(SB)/4, $0xb798c0bc
+DATA table24<>+24(SB)/4, $0xb5977714
+DATA table24<>+28(SB)/4, $0x3de1fa84
+DATA table24<>+32(SB)/4, $0x3e32da03
+DATA table24<>+36(SB)/4, $0x3e2409c1
+DATA table24<>+40(SB)/4, $0x3cfd38cc
+DATA table24<>+44(SB)/4, $0xbd49e109
+DATA table24<>+48(SB)/4, $0xbbf43f4f
+DATA table24<>+52(SB)/4, $0xb798c0bc
+DATA table24<>+56(SB)/4, $0xb5977714
+DATA table24<>+60(SB)/4, $0x3de1fa84
+GLOBL table24<>(SB), RODATA|NOPTR, $64
+
+DATA table25<>+0(SB)/4, $0xbe53ae66
+DATA table25<>+4(SB)/4, $0x3b4c8502
+DATA table25<>+8(SB)/4, $0x3e2537dc
+DATA table25<>+12(SB)/4, $0x3dca49ae
+DATA table25<>+16(SB)/4, $0x3be61ed8
+DATA table25<>+20(SB)/4, $0x374ad12e
+DATA table25<>+24(SB)/4, $0xbec093a2
+DATA table25<>+28(SB)/4, $0xbea7dc75
+DATA table25<>+32(SB)/4, $0xbe53ae66
+DATA table25<>+36(SB)/4, $0x3b4c8502
+DATA table25<>+40(SB)/4, $0x3e2537dc
+DATA table25<>+44(SB)/4, $0x3dca49ae
+DATA table25<>+48(SB)/4, $0x3be61ed8
+DATA table25<>+52(SB)/4, $0x374ad12e
+DATA table25<>+56(SB)/4, $0xbec093a2
+DATA table25<>+60(SB)/4, $0xbea7dc75
+GLOBL table25<>(SB), RODATA|NOPTR, $64
+
+DATA table26<>+0(SB)/4, $0xbeca355b
+DATA table26<>+4(SB)/4, $0xbef7c431
+DATA table26<>+8(SB)/4, $0xbeb9a85b
+DATA table26<>+12(SB)/4, $0xbdd6ca18
+DATA table26<>+16(SB)/4, $0xbb932e9c
+DATA table26<>+20(SB)/4, $0xb6ade47e
+DATA table26<>+24(SB)/4, $0xaf87b78a
+DATA table26<>+28(SB)/4, $0xbe68ded0
+DATA table26<>+32(SB)/4, $0xbeca355b
+DATA table26<>+36(SB)/4, $0xbef7c431
+DATA table26<>+40(SB)/4, $0xbeb9a85b
+DATA table26<>+44(SB)/4, $0xbdd6ca18
+DATA table26<>+48(SB)/4, $0xbb932e9c
+DATA table26<>+52(SB)/4, $0xb6ade47e
+DATA table26<>+56(SB)/4, $0xaf87b78a
+DATA table26<>+60(SB)/4, $0xbe68ded0
+GLOBL table26<>(SB), RODATA|NOPTR, $64
+
+DATA table27<>+0(SB)/4, $0x3f72ebb5
+DATA table27<>+4(SB)/4, $0x3f2e00c5
+DATA table27<>+8(SB)/4, $0x3ea66a5f
+DATA table27<>+12(SB)/4, $0x3d7bd545
+DATA table27<>+16(SB)/4, $0x3ae7be5e
+DATA table27<>+20(SB)/4, $0x35b6e8aa
+DATA table27<>+24(SB)/4, $0x3b5d7504
+DATA table27<>+28(SB)/4, $0x3f8a295b
+DATA table27<>+32(SB)/4, $0x3f72ebb5
+DATA table27<>+36(SB)/4, $0x3f2e00c5
+DATA table27<>+40(SB)/4, $0x3ea66a5f
+DATA table27<>+44(SB)/4, $0x3d7bd545
+DATA table27<>+48(SB)/4, $0x3ae7be5e
+DATA table27<>+52(SB)/4, $0x35b6e8aa
+DATA table27<>+56(SB)/4, $0x3b5d7504
+DATA table27<>+60(SB)/4, $0x3f8a295b
+GLOBL table27<>(SB), RODATA|NOPTR, $64
 
 // func reluAVX2(dst *float32, src *float32, blocks int)
 // Requires: AVX
@@ -2077,6 +2215,24 @@ DATA c3e4cccab<>+56(SB)/4, $0x3e4cccab
 DATA c3e4cccab<>+60(SB)/4, $0x3e4cccab
 GLOBL c3e4cccab<>(SB), RODATA|NOPTR, $64
 
+DATA cbeaaaaab<>+0(SB)/4, $0xbeaaaaab
+DATA cbeaaaaab<>+4(SB)/4, $0xbeaaaaab
+DATA cbeaaaaab<>+8(SB)/4, $0xbeaaaaab
+DATA cbeaaaaab<>+12(SB)/4, $0xbeaaaaab
+DATA cbeaaaaab<>+16(SB)/4, $0xbeaaaaab
+DATA cbeaaaaab<>+20(SB)/4, $0xbeaaaaab
+DATA cbeaaaaab<>+24(SB)/4, $0xbeaaaaab
+DATA cbeaaaaab<>+28(SB)/4, $0xbeaaaaab
+DATA cbeaaaaab<>+32(SB)/4, $0xbeaaaaab
+DATA cbeaaaaab<>+36(SB)/4, $0xbeaaaaab
+DATA cbeaaaaab<>+40(SB)/4, $0xbeaaaaab
+DATA cbeaaaaab<>+44(SB)/4, $0xbeaaaaab
+DATA cbeaaaaab<>+48(SB)/4, $0xbeaaaaab
+DATA cbeaaaaab<>+52(SB)/4, $0xbeaaaaab
+DATA cbeaaaaab<>+56(SB)/4, $0xbeaaaaab
+DATA cbeaaaaab<>+60(SB)/4, $0xbeaaaaab
+GLOBL cbeaaaaab<>(SB), RODATA|NOPTR, $64
+
 DATA cb33bbd2e<>+0(SB)/4, $0xb33bbd2e
 DATA cb33bbd2e<>+4(SB)/4, $0xb33bbd2e
 DATA cb33bbd2e<>+8(SB)/4, $0xb33bbd2e
@@ -2121,40 +2277,56 @@ TEXT ·logAVX2(SB), NOSPLIT, $0-24
 	MOVQ blocks+16(FP), DX
 
 loop:
-	VMOVUPS     (CX), Y0
-	VMOVUPS     c00800000<>+0(SB), Y1
-	VMULPS      c4b000000<>+0(SB), Y0, Y2
-	VCMPPS      $0x11, Y1, Y0, Y3
-	VBLENDVPS   Y3, Y2, Y0, Y2
-	VMOVUPS     cc1b80000<>+0(SB), Y3
-	VXORPS      Y4, Y4, Y4
-	VCMPPS      $0x11, Y1, Y0, Y1
-	VBLENDVPS   Y1, Y3, Y4, Y1
-	VPSUBD      c3f3504f3<>+0(SB), Y2, Y3
-	VPSRAD      $0x17, Y3, Y3
-	VPSLLD      $0x17, Y3, Y4
+	VMOVUPS   (CX), Y0
+	VXORPS    Y3, Y3, Y3
+	VMOVUPS   Y0, Y2
+	VPADDD    c7f800000<>+0(SB), Y0, Y1
+	VMOVUPS   cff000000<>+0(SB), Y4
+	VPCMPGTD  Y1, Y4, Y1
+	VMOVMSKPS Y1, BX
+	CMPL      BX, $0x000000ff
+	JEQ       normal
+	VMOVUPS   c00800000<>+0(SB), Y1
+	VMULPS    c4b000000<>+0(SB), Y0, Y2
+	VCMPPS    $0x11, Y1, Y0, Y3
+	VBLENDVPS Y3, Y2, Y0, Y2
+	VMOVUPS   Y2, Y2
+	VMOVUPS   cc1b80000<>+0(SB), Y3
+	VXORPS    Y4, Y4, Y4
+	VCMPPS    $0x11, Y1, Y0, Y1
+	VBLENDVPS Y1, Y3, Y4, Y1
+	VMOVUPS   Y1, Y3
+
+normal:
+	VPSUBD      c3f3a0cb8<>+0(SB), Y2, Y1
+	VPSRAD      $0x17, Y1, Y1
+	VPSLLD      $0x17, Y1, Y4
 	VPSUBD      Y4, Y2, Y2
-	VCVTDQ2PS   Y3, Y3
-	VADDPS      Y1, Y3, Y3
-	VSUBPS      c3f800000<>+0(SB), Y2, Y2
-	VMOVUPS     c3d8ec752<>+0(SB), Y1
-	VFMADD213PS cbdeb1ade<>+0(SB), Y2, Y1
-	VFMADD213PS c3def5141<>+0(SB), Y2, Y1
-	VFMADD213PS cbdfe7a63<>+0(SB), Y2, Y1
-	VFMADD213PS c3e11e90d<>+0(SB), Y2, Y1
-	VFMADD213PS cbe2aada5<>+0(SB), Y2, Y1
-	VFMADD213PS c3e4ccead<>+0(SB), Y2, Y1
-	VFMADD213PS cbe7ffffe<>+0(SB), Y2, Y1
-	VFMADD213PS c3eaaaaaa<>+0(SB), Y2, Y1
-	VFMADD213PS cbf000000<>+0(SB), Y2, Y1
-	VMULPS      Y2, Y2, Y4
-	VMULPS      cb102e308<>+0(SB), Y3, Y5
-	VFMADD213PS Y5, Y4, Y1
-	VADDPS      Y2, Y1, Y1
-	VFMADD231PS c3f317218<>+0(SB), Y3, Y1
-	VMOVUPS     c7f800000<>+0(SB), Y2
-	VCMPPS      $0x11, Y2, Y0, Y2
-	VBLENDVPS   Y2, Y1, Y0, Y1
+	VCVTDQ2PS   Y1, Y1
+	VADDPS      Y3, Y1, Y1
+	VMULPS      c3f841800<>+0(SB), Y2, Y3
+	VPSRLD      $0x14, Y3, Y3
+	VPERMPS     table28<>+0(SB), Y3, Y4
+	VFMSUB213PS c3f800000<>+0(SB), Y2, Y4
+	VPERMPS     table29<>+0(SB), Y3, Y2
+	VMOVUPS     cbe1cc5f2<>+0(SB), Y3
+	VFMADD213PS c3e4d0a76<>+0(SB), Y4, Y3
+	VFMADD213PS cbe8004de<>+0(SB), Y4, Y3
+	VFMADD213PS c3eaaaaa9<>+0(SB), Y4, Y3
+	VFMADD213PS cbf000000<>+0(SB), Y4, Y3
+	VFMADD231PS c3f317200<>+0(SB), Y1, Y2
+	VADDPS      Y4, Y2, Y5
+	VSUBPS      Y2, Y5, Y2
+	VSUBPS      Y2, Y4, Y2
+	VMULPS      Y4, Y4, Y4
+	VFMADD231PS c35bfbe8e<>+0(SB), Y1, Y2
+	VFMADD213PS Y2, Y4, Y3
+	VADDPS      Y3, Y5, Y3
+	CMPL        BX, $0x000000ff
+	JEQ         done
+	VMOVUPS     c7f800000<>+0(SB), Y1
+	VCMPPS      $0x11, Y1, Y0, Y1
+	VBLENDVPS   Y1, Y3, Y0, Y1
 	VXORPS      Y2, Y2, Y2
 	VMOVUPS     c7fc00000<>+0(SB), Y3
 	VCMPPS      $0x11, Y2, Y0, Y4
@@ -2162,13 +2334,52 @@ loop:
 	VMOVUPS     cff800000<>+0(SB), Y3
 	VCMPPS      $0x00, Y2, Y0, Y0
 	VBLENDVPS   Y0, Y3, Y1, Y0
-	VMOVUPS     Y0, (AX)
-	ADDQ        $0x20, CX
-	ADDQ        $0x20, AX
-	DECQ        DX
-	JNE         loop
+	VMOVUPS     Y0, Y3
+
+done:
+	VMOVUPS Y3, (AX)
+	ADDQ    $0x20, CX
+	ADDQ    $0x20, AX
+	DECQ    DX
+	JNE     loop
 	VZEROUPPER
 	RET
+
+DATA c7f800000<>+0(SB)/4, $0x7f800000
+DATA c7f800000<>+4(SB)/4, $0x7f800000
+DATA c7f800000<>+8(SB)/4, $0x7f800000
+DATA c7f800000<>+12(SB)/4, $0x7f800000
+DATA c7f800000<>+16(SB)/4, $0x7f800000
+DATA c7f800000<>+20(SB)/4, $0x7f800000
+DATA c7f800000<>+24(SB)/4, $0x7f800000
+DATA c7f800000<>+28(SB)/4, $0x7f800000
+DATA c7f800000<>+32(SB)/4, $0x7f800000
+DATA c7f800000<>+36(SB)/4, $0x7f800000
+DATA c7f800000<>+40(SB)/4, $0x7f800000
+DATA c7f800000<>+44(SB)/4, $0x7f800000
+DATA c7f800000<>+48(SB)/4, $0x7f800000
+DATA c7f800000<>+52(SB)/4, $0x7f800000
+DATA c7f800000<>+56(SB)/4, $0x7f800000
+DATA c7f800000<>+60(SB)/4, $0x7f800000
+GLOBL c7f800000<>(SB), RODATA|NOPTR, $64
+
+DATA cff000000<>+0(SB)/4, $0xff000000
+DATA cff000000<>+4(SB)/4, $0xff000000
+DATA cff000000<>+8(SB)/4, $0xff000000
+DATA cff000000<>+12(SB)/4, $0xff000000
+DATA cff000000<>+16(SB)/4, $0xff000000
+DATA cff000000<>+20(SB)/4, $0xff000000
+DATA cff000000<>+24(SB)/4, $0xff000000
+DATA cff000000<>+28(SB)/4, $0xff000000
+DATA cff000000<>+32(SB)/4, $0xff000000
+DATA cff000000<>+36(SB)/4, $0xff000000
+DATA cff000000<>+40(SB)/4, $0xff000000
+DATA cff000000<>+44(SB)/4, $0xff000000
+DATA cff000000<>+48(SB)/4, $0xff000000
+DATA cff000000<>+52(SB)/4, $0xff000000
+DATA cff000000<>+56(SB)/4, $0xff000000
+DATA cff000000<>+60(SB)/4, $0xff000000
+GLOBL cff000000<>(SB), RODATA|NOPTR, $64
 
 DATA c00800000<>+0(SB)/4, $0x00800000
 DATA c00800000<>+4(SB)/4, $0x00800000
@@ -2224,239 +2435,149 @@ DATA cc1b80000<>+56(SB)/4, $0xc1b80000
 DATA cc1b80000<>+60(SB)/4, $0xc1b80000
 GLOBL cc1b80000<>(SB), RODATA|NOPTR, $64
 
-DATA c3f3504f3<>+0(SB)/4, $0x3f3504f3
-DATA c3f3504f3<>+4(SB)/4, $0x3f3504f3
-DATA c3f3504f3<>+8(SB)/4, $0x3f3504f3
-DATA c3f3504f3<>+12(SB)/4, $0x3f3504f3
-DATA c3f3504f3<>+16(SB)/4, $0x3f3504f3
-DATA c3f3504f3<>+20(SB)/4, $0x3f3504f3
-DATA c3f3504f3<>+24(SB)/4, $0x3f3504f3
-DATA c3f3504f3<>+28(SB)/4, $0x3f3504f3
-DATA c3f3504f3<>+32(SB)/4, $0x3f3504f3
-DATA c3f3504f3<>+36(SB)/4, $0x3f3504f3
-DATA c3f3504f3<>+40(SB)/4, $0x3f3504f3
-DATA c3f3504f3<>+44(SB)/4, $0x3f3504f3
-DATA c3f3504f3<>+48(SB)/4, $0x3f3504f3
-DATA c3f3504f3<>+52(SB)/4, $0x3f3504f3
-DATA c3f3504f3<>+56(SB)/4, $0x3f3504f3
-DATA c3f3504f3<>+60(SB)/4, $0x3f3504f3
-GLOBL c3f3504f3<>(SB), RODATA|NOPTR, $64
+DATA c3f3a0cb8<>+0(SB)/4, $0x3f3a0cb8
+DATA c3f3a0cb8<>+4(SB)/4, $0x3f3a0cb8
+DATA c3f3a0cb8<>+8(SB)/4, $0x3f3a0cb8
+DATA c3f3a0cb8<>+12(SB)/4, $0x3f3a0cb8
+DATA c3f3a0cb8<>+16(SB)/4, $0x3f3a0cb8
+DATA c3f3a0cb8<>+20(SB)/4, $0x3f3a0cb8
+DATA c3f3a0cb8<>+24(SB)/4, $0x3f3a0cb8
+DATA c3f3a0cb8<>+28(SB)/4, $0x3f3a0cb8
+DATA c3f3a0cb8<>+32(SB)/4, $0x3f3a0cb8
+DATA c3f3a0cb8<>+36(SB)/4, $0x3f3a0cb8
+DATA c3f3a0cb8<>+40(SB)/4, $0x3f3a0cb8
+DATA c3f3a0cb8<>+44(SB)/4, $0x3f3a0cb8
+DATA c3f3a0cb8<>+48(SB)/4, $0x3f3a0cb8
+DATA c3f3a0cb8<>+52(SB)/4, $0x3f3a0cb8
+DATA c3f3a0cb8<>+56(SB)/4, $0x3f3a0cb8
+DATA c3f3a0cb8<>+60(SB)/4, $0x3f3a0cb8
+GLOBL c3f3a0cb8<>(SB), RODATA|NOPTR, $64
 
-DATA c3d8ec752<>+0(SB)/4, $0x3d8ec752
-DATA c3d8ec752<>+4(SB)/4, $0x3d8ec752
-DATA c3d8ec752<>+8(SB)/4, $0x3d8ec752
-DATA c3d8ec752<>+12(SB)/4, $0x3d8ec752
-DATA c3d8ec752<>+16(SB)/4, $0x3d8ec752
-DATA c3d8ec752<>+20(SB)/4, $0x3d8ec752
-DATA c3d8ec752<>+24(SB)/4, $0x3d8ec752
-DATA c3d8ec752<>+28(SB)/4, $0x3d8ec752
-DATA c3d8ec752<>+32(SB)/4, $0x3d8ec752
-DATA c3d8ec752<>+36(SB)/4, $0x3d8ec752
-DATA c3d8ec752<>+40(SB)/4, $0x3d8ec752
-DATA c3d8ec752<>+44(SB)/4, $0x3d8ec752
-DATA c3d8ec752<>+48(SB)/4, $0x3d8ec752
-DATA c3d8ec752<>+52(SB)/4, $0x3d8ec752
-DATA c3d8ec752<>+56(SB)/4, $0x3d8ec752
-DATA c3d8ec752<>+60(SB)/4, $0x3d8ec752
-GLOBL c3d8ec752<>(SB), RODATA|NOPTR, $64
+DATA c3f841800<>+0(SB)/4, $0x3f841800
+DATA c3f841800<>+4(SB)/4, $0x3f841800
+DATA c3f841800<>+8(SB)/4, $0x3f841800
+DATA c3f841800<>+12(SB)/4, $0x3f841800
+DATA c3f841800<>+16(SB)/4, $0x3f841800
+DATA c3f841800<>+20(SB)/4, $0x3f841800
+DATA c3f841800<>+24(SB)/4, $0x3f841800
+DATA c3f841800<>+28(SB)/4, $0x3f841800
+DATA c3f841800<>+32(SB)/4, $0x3f841800
+DATA c3f841800<>+36(SB)/4, $0x3f841800
+DATA c3f841800<>+40(SB)/4, $0x3f841800
+DATA c3f841800<>+44(SB)/4, $0x3f841800
+DATA c3f841800<>+48(SB)/4, $0x3f841800
+DATA c3f841800<>+52(SB)/4, $0x3f841800
+DATA c3f841800<>+56(SB)/4, $0x3f841800
+DATA c3f841800<>+60(SB)/4, $0x3f841800
+GLOBL c3f841800<>(SB), RODATA|NOPTR, $64
 
-DATA cbdeb1ade<>+0(SB)/4, $0xbdeb1ade
-DATA cbdeb1ade<>+4(SB)/4, $0xbdeb1ade
-DATA cbdeb1ade<>+8(SB)/4, $0xbdeb1ade
-DATA cbdeb1ade<>+12(SB)/4, $0xbdeb1ade
-DATA cbdeb1ade<>+16(SB)/4, $0xbdeb1ade
-DATA cbdeb1ade<>+20(SB)/4, $0xbdeb1ade
-DATA cbdeb1ade<>+24(SB)/4, $0xbdeb1ade
-DATA cbdeb1ade<>+28(SB)/4, $0xbdeb1ade
-DATA cbdeb1ade<>+32(SB)/4, $0xbdeb1ade
-DATA cbdeb1ade<>+36(SB)/4, $0xbdeb1ade
-DATA cbdeb1ade<>+40(SB)/4, $0xbdeb1ade
-DATA cbdeb1ade<>+44(SB)/4, $0xbdeb1ade
-DATA cbdeb1ade<>+48(SB)/4, $0xbdeb1ade
-DATA cbdeb1ade<>+52(SB)/4, $0xbdeb1ade
-DATA cbdeb1ade<>+56(SB)/4, $0xbdeb1ade
-DATA cbdeb1ade<>+60(SB)/4, $0xbdeb1ade
-GLOBL cbdeb1ade<>(SB), RODATA|NOPTR, $64
+DATA table28<>+0(SB)/4, $0x3f800000
+DATA table28<>+4(SB)/4, $0x3f5f8af8
+DATA table28<>+8(SB)/4, $0x3f4a6925
+DATA table28<>+12(SB)/4, $0x3f3875d2
+DATA table28<>+16(SB)/4, $0x3fa85080
+DATA table28<>+20(SB)/4, $0x3f9beadb
+DATA table28<>+24(SB)/4, $0x3f91404e
+DATA table28<>+28(SB)/4, $0x3f87db50
+DATA table28<>+32(SB)/4, $0x3f800000
+DATA table28<>+36(SB)/4, $0x3f5f8af8
+DATA table28<>+40(SB)/4, $0x3f4a6925
+DATA table28<>+44(SB)/4, $0x3f3875d2
+DATA table28<>+48(SB)/4, $0x3fa85080
+DATA table28<>+52(SB)/4, $0x3f9beadb
+DATA table28<>+56(SB)/4, $0x3f91404e
+DATA table28<>+60(SB)/4, $0x3f87db50
+GLOBL table28<>(SB), RODATA|NOPTR, $64
 
-DATA c3def5141<>+0(SB)/4, $0x3def5141
-DATA c3def5141<>+4(SB)/4, $0x3def5141
-DATA c3def5141<>+8(SB)/4, $0x3def5141
-DATA c3def5141<>+12(SB)/4, $0x3def5141
-DATA c3def5141<>+16(SB)/4, $0x3def5141
-DATA c3def5141<>+20(SB)/4, $0x3def5141
-DATA c3def5141<>+24(SB)/4, $0x3def5141
-DATA c3def5141<>+28(SB)/4, $0x3def5141
-DATA c3def5141<>+32(SB)/4, $0x3def5141
-DATA c3def5141<>+36(SB)/4, $0x3def5141
-DATA c3def5141<>+40(SB)/4, $0x3def5141
-DATA c3def5141<>+44(SB)/4, $0x3def5141
-DATA c3def5141<>+48(SB)/4, $0x3def5141
-DATA c3def5141<>+52(SB)/4, $0x3def5141
-DATA c3def5141<>+56(SB)/4, $0x3def5141
-DATA c3def5141<>+60(SB)/4, $0x3def5141
-GLOBL c3def5141<>(SB), RODATA|NOPTR, $64
+DATA table29<>+0(SB)/4, $0x00000000
+DATA table29<>+4(SB)/4, $0x3e0ad400
+DATA table29<>+8(SB)/4, $0x3e708400
+DATA table29<>+12(SB)/4, $0x3ea7ce00
+DATA table29<>+16(SB)/4, $0xbe8c3000
+DATA table29<>+20(SB)/4, $0xbe4a0800
+DATA table29<>+24(SB)/4, $0xbe017800
+DATA table29<>+28(SB)/4, $0xbd740000
+DATA table29<>+32(SB)/4, $0x00000000
+DATA table29<>+36(SB)/4, $0x3e0ad400
+DATA table29<>+40(SB)/4, $0x3e708400
+DATA table29<>+44(SB)/4, $0x3ea7ce00
+DATA table29<>+48(SB)/4, $0xbe8c3000
+DATA table29<>+52(SB)/4, $0xbe4a0800
+DATA table29<>+56(SB)/4, $0xbe017800
+DATA table29<>+60(SB)/4, $0xbd740000
+GLOBL table29<>(SB), RODATA|NOPTR, $64
 
-DATA cbdfe7a63<>+0(SB)/4, $0xbdfe7a63
-DATA cbdfe7a63<>+4(SB)/4, $0xbdfe7a63
-DATA cbdfe7a63<>+8(SB)/4, $0xbdfe7a63
-DATA cbdfe7a63<>+12(SB)/4, $0xbdfe7a63
-DATA cbdfe7a63<>+16(SB)/4, $0xbdfe7a63
-DATA cbdfe7a63<>+20(SB)/4, $0xbdfe7a63
-DATA cbdfe7a63<>+24(SB)/4, $0xbdfe7a63
-DATA cbdfe7a63<>+28(SB)/4, $0xbdfe7a63
-DATA cbdfe7a63<>+32(SB)/4, $0xbdfe7a63
-DATA cbdfe7a63<>+36(SB)/4, $0xbdfe7a63
-DATA cbdfe7a63<>+40(SB)/4, $0xbdfe7a63
-DATA cbdfe7a63<>+44(SB)/4, $0xbdfe7a63
-DATA cbdfe7a63<>+48(SB)/4, $0xbdfe7a63
-DATA cbdfe7a63<>+52(SB)/4, $0xbdfe7a63
-DATA cbdfe7a63<>+56(SB)/4, $0xbdfe7a63
-DATA cbdfe7a63<>+60(SB)/4, $0xbdfe7a63
-GLOBL cbdfe7a63<>(SB), RODATA|NOPTR, $64
+DATA cbe1cc5f2<>+0(SB)/4, $0xbe1cc5f2
+DATA cbe1cc5f2<>+4(SB)/4, $0xbe1cc5f2
+DATA cbe1cc5f2<>+8(SB)/4, $0xbe1cc5f2
+DATA cbe1cc5f2<>+12(SB)/4, $0xbe1cc5f2
+DATA cbe1cc5f2<>+16(SB)/4, $0xbe1cc5f2
+DATA cbe1cc5f2<>+20(SB)/4, $0xbe1cc5f2
+DATA cbe1cc5f2<>+24(SB)/4, $0xbe1cc5f2
+DATA cbe1cc5f2<>+28(SB)/4, $0xbe1cc5f2
+DATA cbe1cc5f2<>+32(SB)/4, $0xbe1cc5f2
+DATA cbe1cc5f2<>+36(SB)/4, $0xbe1cc5f2
+DATA cbe1cc5f2<>+40(SB)/4, $0xbe1cc5f2
+DATA cbe1cc5f2<>+44(SB)/4, $0xbe1cc5f2
+DATA cbe1cc5f2<>+48(SB)/4, $0xbe1cc5f2
+DATA cbe1cc5f2<>+52(SB)/4, $0xbe1cc5f2
+DATA cbe1cc5f2<>+56(SB)/4, $0xbe1cc5f2
+DATA cbe1cc5f2<>+60(SB)/4, $0xbe1cc5f2
+GLOBL cbe1cc5f2<>(SB), RODATA|NOPTR, $64
 
-DATA c3e11e90d<>+0(SB)/4, $0x3e11e90d
-DATA c3e11e90d<>+4(SB)/4, $0x3e11e90d
-DATA c3e11e90d<>+8(SB)/4, $0x3e11e90d
-DATA c3e11e90d<>+12(SB)/4, $0x3e11e90d
-DATA c3e11e90d<>+16(SB)/4, $0x3e11e90d
-DATA c3e11e90d<>+20(SB)/4, $0x3e11e90d
-DATA c3e11e90d<>+24(SB)/4, $0x3e11e90d
-DATA c3e11e90d<>+28(SB)/4, $0x3e11e90d
-DATA c3e11e90d<>+32(SB)/4, $0x3e11e90d
-DATA c3e11e90d<>+36(SB)/4, $0x3e11e90d
-DATA c3e11e90d<>+40(SB)/4, $0x3e11e90d
-DATA c3e11e90d<>+44(SB)/4, $0x3e11e90d
-DATA c3e11e90d<>+48(SB)/4, $0x3e11e90d
-DATA c3e11e90d<>+52(SB)/4, $0x3e11e90d
-DATA c3e11e90d<>+56(SB)/4, $0x3e11e90d
-DATA c3e11e90d<>+60(SB)/4, $0x3e11e90d
-GLOBL c3e11e90d<>(SB), RODATA|NOPTR, $64
+DATA c3e4d0a76<>+0(SB)/4, $0x3e4d0a76
+DATA c3e4d0a76<>+4(SB)/4, $0x3e4d0a76
+DATA c3e4d0a76<>+8(SB)/4, $0x3e4d0a76
+DATA c3e4d0a76<>+12(SB)/4, $0x3e4d0a76
+DATA c3e4d0a76<>+16(SB)/4, $0x3e4d0a76
+DATA c3e4d0a76<>+20(SB)/4, $0x3e4d0a76
+DATA c3e4d0a76<>+24(SB)/4, $0x3e4d0a76
+DATA c3e4d0a76<>+28(SB)/4, $0x3e4d0a76
+DATA c3e4d0a76<>+32(SB)/4, $0x3e4d0a76
+DATA c3e4d0a76<>+36(SB)/4, $0x3e4d0a76
+DATA c3e4d0a76<>+40(SB)/4, $0x3e4d0a76
+DATA c3e4d0a76<>+44(SB)/4, $0x3e4d0a76
+DATA c3e4d0a76<>+48(SB)/4, $0x3e4d0a76
+DATA c3e4d0a76<>+52(SB)/4, $0x3e4d0a76
+DATA c3e4d0a76<>+56(SB)/4, $0x3e4d0a76
+DATA c3e4d0a76<>+60(SB)/4, $0x3e4d0a76
+GLOBL c3e4d0a76<>(SB), RODATA|NOPTR, $64
 
-DATA cbe2aada5<>+0(SB)/4, $0xbe2aada5
-DATA cbe2aada5<>+4(SB)/4, $0xbe2aada5
-DATA cbe2aada5<>+8(SB)/4, $0xbe2aada5
-DATA cbe2aada5<>+12(SB)/4, $0xbe2aada5
-DATA cbe2aada5<>+16(SB)/4, $0xbe2aada5
-DATA cbe2aada5<>+20(SB)/4, $0xbe2aada5
-DATA cbe2aada5<>+24(SB)/4, $0xbe2aada5
-DATA cbe2aada5<>+28(SB)/4, $0xbe2aada5
-DATA cbe2aada5<>+32(SB)/4, $0xbe2aada5
-DATA cbe2aada5<>+36(SB)/4, $0xbe2aada5
-DATA cbe2aada5<>+40(SB)/4, $0xbe2aada5
-DATA cbe2aada5<>+44(SB)/4, $0xbe2aada5
-DATA cbe2aada5<>+48(SB)/4, $0xbe2aada5
-DATA cbe2aada5<>+52(SB)/4, $0xbe2aada5
-DATA cbe2aada5<>+56(SB)/4, $0xbe2aada5
-DATA cbe2aada5<>+60(SB)/4, $0xbe2aada5
-GLOBL cbe2aada5<>(SB), RODATA|NOPTR, $64
+DATA cbe8004de<>+0(SB)/4, $0xbe8004de
+DATA cbe8004de<>+4(SB)/4, $0xbe8004de
+DATA cbe8004de<>+8(SB)/4, $0xbe8004de
+DATA cbe8004de<>+12(SB)/4, $0xbe8004de
+DATA cbe8004de<>+16(SB)/4, $0xbe8004de
+DATA cbe8004de<>+20(SB)/4, $0xbe8004de
+DATA cbe8004de<>+24(SB)/4, $0xbe8004de
+DATA cbe8004de<>+28(SB)/4, $0xbe8004de
+DATA cbe8004de<>+32(SB)/4, $0xbe8004de
+DATA cbe8004de<>+36(SB)/4, $0xbe8004de
+DATA cbe8004de<>+40(SB)/4, $0xbe8004de
+DATA cbe8004de<>+44(SB)/4, $0xbe8004de
+DATA cbe8004de<>+48(SB)/4, $0xbe8004de
+DATA cbe8004de<>+52(SB)/4, $0xbe8004de
+DATA cbe8004de<>+56(SB)/4, $0xbe8004de
+DATA cbe8004de<>+60(SB)/4, $0xbe8004de
+GLOBL cbe8004de<>(SB), RODATA|NOPTR, $64
 
-DATA c3e4ccead<>+0(SB)/4, $0x3e4ccead
-DATA c3e4ccead<>+4(SB)/4, $0x3e4ccead
-DATA c3e4ccead<>+8(SB)/4, $0x3e4ccead
-DATA c3e4ccead<>+12(SB)/4, $0x3e4ccead
-DATA c3e4ccead<>+16(SB)/4, $0x3e4ccead
-DATA c3e4ccead<>+20(SB)/4, $0x3e4ccead
-DATA c3e4ccead<>+24(SB)/4, $0x3e4ccead
-DATA c3e4ccead<>+28(SB)/4, $0x3e4ccead
-DATA c3e4ccead<>+32(SB)/4, $0x3e4ccead
-DATA c3e4ccead<>+36(SB)/4, $0x3e4ccead
-DATA c3e4ccead<>+40(SB)/4, $0x3e4ccead
-DATA c3e4ccead<>+44(SB)/4, $0x3e4ccead
-DATA c3e4ccead<>+48(SB)/4, $0x3e4ccead
-DATA c3e4ccead<>+52(SB)/4, $0x3e4ccead
-DATA c3e4ccead<>+56(SB)/4, $0x3e4ccead
-DATA c3e4ccead<>+60(SB)/4, $0x3e4ccead
-GLOBL c3e4ccead<>(SB), RODATA|NOPTR, $64
-
-DATA cbe7ffffe<>+0(SB)/4, $0xbe7ffffe
-DATA cbe7ffffe<>+4(SB)/4, $0xbe7ffffe
-DATA cbe7ffffe<>+8(SB)/4, $0xbe7ffffe
-DATA cbe7ffffe<>+12(SB)/4, $0xbe7ffffe
-DATA cbe7ffffe<>+16(SB)/4, $0xbe7ffffe
-DATA cbe7ffffe<>+20(SB)/4, $0xbe7ffffe
-DATA cbe7ffffe<>+24(SB)/4, $0xbe7ffffe
-DATA cbe7ffffe<>+28(SB)/4, $0xbe7ffffe
-DATA cbe7ffffe<>+32(SB)/4, $0xbe7ffffe
-DATA cbe7ffffe<>+36(SB)/4, $0xbe7ffffe
-DATA cbe7ffffe<>+40(SB)/4, $0xbe7ffffe
-DATA cbe7ffffe<>+44(SB)/4, $0xbe7ffffe
-DATA cbe7ffffe<>+48(SB)/4, $0xbe7ffffe
-DATA cbe7ffffe<>+52(SB)/4, $0xbe7ffffe
-DATA cbe7ffffe<>+56(SB)/4, $0xbe7ffffe
-DATA cbe7ffffe<>+60(SB)/4, $0xbe7ffffe
-GLOBL cbe7ffffe<>(SB), RODATA|NOPTR, $64
-
-DATA c3eaaaaaa<>+0(SB)/4, $0x3eaaaaaa
-DATA c3eaaaaaa<>+4(SB)/4, $0x3eaaaaaa
-DATA c3eaaaaaa<>+8(SB)/4, $0x3eaaaaaa
-DATA c3eaaaaaa<>+12(SB)/4, $0x3eaaaaaa
-DATA c3eaaaaaa<>+16(SB)/4, $0x3eaaaaaa
-DATA c3eaaaaaa<>+20(SB)/4, $0x3eaaaaaa
-DATA c3eaaaaaa<>+24(SB)/4, $0x3eaaaaaa
-DATA c3eaaaaaa<>+28(SB)/4, $0x3eaaaaaa
-DATA c3eaaaaaa<>+32(SB)/4, $0x3eaaaaaa
-DATA c3eaaaaaa<>+36(SB)/4, $0x3eaaaaaa
-DATA c3eaaaaaa<>+40(SB)/4, $0x3eaaaaaa
-DATA c3eaaaaaa<>+44(SB)/4, $0x3eaaaaaa
-DATA c3eaaaaaa<>+48(SB)/4, $0x3eaaaaaa
-DATA c3eaaaaaa<>+52(SB)/4, $0x3eaaaaaa
-DATA c3eaaaaaa<>+56(SB)/4, $0x3eaaaaaa
-DATA c3eaaaaaa<>+60(SB)/4, $0x3eaaaaaa
-GLOBL c3eaaaaaa<>(SB), RODATA|NOPTR, $64
-
-DATA cb102e308<>+0(SB)/4, $0xb102e308
-DATA cb102e308<>+4(SB)/4, $0xb102e308
-DATA cb102e308<>+8(SB)/4, $0xb102e308
-DATA cb102e308<>+12(SB)/4, $0xb102e308
-DATA cb102e308<>+16(SB)/4, $0xb102e308
-DATA cb102e308<>+20(SB)/4, $0xb102e308
-DATA cb102e308<>+24(SB)/4, $0xb102e308
-DATA cb102e308<>+28(SB)/4, $0xb102e308
-DATA cb102e308<>+32(SB)/4, $0xb102e308
-DATA cb102e308<>+36(SB)/4, $0xb102e308
-DATA cb102e308<>+40(SB)/4, $0xb102e308
-DATA cb102e308<>+44(SB)/4, $0xb102e308
-DATA cb102e308<>+48(SB)/4, $0xb102e308
-DATA cb102e308<>+52(SB)/4, $0xb102e308
-DATA cb102e308<>+56(SB)/4, $0xb102e308
-DATA cb102e308<>+60(SB)/4, $0xb102e308
-GLOBL cb102e308<>(SB), RODATA|NOPTR, $64
-
-DATA c3f317218<>+0(SB)/4, $0x3f317218
-DATA c3f317218<>+4(SB)/4, $0x3f317218
-DATA c3f317218<>+8(SB)/4, $0x3f317218
-DATA c3f317218<>+12(SB)/4, $0x3f317218
-DATA c3f317218<>+16(SB)/4, $0x3f317218
-DATA c3f317218<>+20(SB)/4, $0x3f317218
-DATA c3f317218<>+24(SB)/4, $0x3f317218
-DATA c3f317218<>+28(SB)/4, $0x3f317218
-DATA c3f317218<>+32(SB)/4, $0x3f317218
-DATA c3f317218<>+36(SB)/4, $0x3f317218
-DATA c3f317218<>+40(SB)/4, $0x3f317218
-DATA c3f317218<>+44(SB)/4, $0x3f317218
-DATA c3f317218<>+48(SB)/4, $0x3f317218
-DATA c3f317218<>+52(SB)/4, $0x3f317218
-DATA c3f317218<>+56(SB)/4, $0x3f317218
-DATA c3f317218<>+60(SB)/4, $0x3f317218
-GLOBL c3f317218<>(SB), RODATA|NOPTR, $64
-
-DATA c7f800000<>+0(SB)/4, $0x7f800000
-DATA c7f800000<>+4(SB)/4, $0x7f800000
-DATA c7f800000<>+8(SB)/4, $0x7f800000
-DATA c7f800000<>+12(SB)/4, $0x7f800000
-DATA c7f800000<>+16(SB)/4, $0x7f800000
-DATA c7f800000<>+20(SB)/4, $0x7f800000
-DATA c7f800000<>+24(SB)/4, $0x7f800000
-DATA c7f800000<>+28(SB)/4, $0x7f800000
-DATA c7f800000<>+32(SB)/4, $0x7f800000
-DATA c7f800000<>+36(SB)/4, $0x7f800000
-DATA c7f800000<>+40(SB)/4, $0x7f800000
-DATA c7f800000<>+44(SB)/4, $0x7f800000
-DATA c7f800000<>+48(SB)/4, $0x7f800000
-DATA c7f800000<>+52(SB)/4, $0x7f800000
-DATA c7f800000<>+56(SB)/4, $0x7f800000
-DATA c7f800000<>+60(SB)/4, $0x7f800000
-GLOBL c7f800000<>(SB), RODATA|NOPTR, $64
+DATA c3eaaaaa9<>+0(SB)/4, $0x3eaaaaa9
+DATA c3eaaaaa9<>+4(SB)/4, $0x3eaaaaa9
+DATA c3eaaaaa9<>+8(SB)/4, $0x3eaaaaa9
+DATA c3eaaaaa9<>+12(SB)/4, $0x3eaaaaa9
+DATA c3eaaaaa9<>+16(SB)/4, $0x3eaaaaa9
+DATA c3eaaaaa9<>+20(SB)/4, $0x3eaaaaa9
+DATA c3eaaaaa9<>+24(SB)/4, $0x3eaaaaa9
+DATA c3eaaaaa9<>+28(SB)/4, $0x3eaaaaa9
+DATA c3eaaaaa9<>+32(SB)/4, $0x3eaaaaa9
+DATA c3eaaaaa9<>+36(SB)/4, $0x3eaaaaa9
+DATA c3eaaaaa9<>+40(SB)/4, $0x3eaaaaa9
+DATA c3eaaaaa9<>+44(SB)/4, $0x3eaaaaa9
+DATA c3eaaaaa9<>+48(SB)/4, $0x3eaaaaa9
+DATA c3eaaaaa9<>+52(SB)/4, $0x3eaaaaa9
+DATA c3eaaaaa9<>+56(SB)/4, $0x3eaaaaa9
+DATA c3eaaaaa9<>+60(SB)/4, $0x3eaaaaa9
+GLOBL c3eaaaaa9<>(SB), RODATA|NOPTR, $64
 
 DATA c7fc00000<>+0(SB)/4, $0x7fc00000
 DATA c7fc00000<>+4(SB)/4, $0x7fc00000
@@ -2788,6 +2909,24 @@ DATA c3e75fdf0<>+56(SB)/4, $0x3e75fdf0
 DATA c3e75fdf0<>+60(SB)/4, $0x3e75fdf0
 GLOBL c3e75fdf0<>(SB), RODATA|NOPTR, $64
 
+DATA c3f317218<>+0(SB)/4, $0x3f317218
+DATA c3f317218<>+4(SB)/4, $0x3f317218
+DATA c3f317218<>+8(SB)/4, $0x3f317218
+DATA c3f317218<>+12(SB)/4, $0x3f317218
+DATA c3f317218<>+16(SB)/4, $0x3f317218
+DATA c3f317218<>+20(SB)/4, $0x3f317218
+DATA c3f317218<>+24(SB)/4, $0x3f317218
+DATA c3f317218<>+28(SB)/4, $0x3f317218
+DATA c3f317218<>+32(SB)/4, $0x3f317218
+DATA c3f317218<>+36(SB)/4, $0x3f317218
+DATA c3f317218<>+40(SB)/4, $0x3f317218
+DATA c3f317218<>+44(SB)/4, $0x3f317218
+DATA c3f317218<>+48(SB)/4, $0x3f317218
+DATA c3f317218<>+52(SB)/4, $0x3f317218
+DATA c3f317218<>+56(SB)/4, $0x3f317218
+DATA c3f317218<>+60(SB)/4, $0x3f317218
+GLOBL c3f317218<>(SB), RODATA|NOPTR, $64
+
 // func expm1AVX2(dst *float32, src *float32, blocks int)
 // Requires: AVX, AVX2, FMA3
 TEXT ·expm1AVX2(SB), NOSPLIT, $0-24
@@ -2870,40 +3009,51 @@ TEXT ·log2AVX2(SB), NOSPLIT, $0-24
 	MOVQ blocks+16(FP), DX
 
 loop:
-	VMOVUPS     (CX), Y0
-	VMOVUPS     Y0, Y1
-	VMOVUPS     c00800000<>+0(SB), Y1
-	VMULPS      c4b000000<>+0(SB), Y0, Y2
-	VCMPPS      $0x11, Y1, Y0, Y3
-	VBLENDVPS   Y3, Y2, Y0, Y2
-	VMOVUPS     cc1b80000<>+0(SB), Y3
-	VXORPS      Y4, Y4, Y4
-	VCMPPS      $0x11, Y1, Y0, Y1
-	VBLENDVPS   Y1, Y3, Y4, Y1
-	VPSUBD      c3f3504f3<>+0(SB), Y2, Y3
-	VPSRAD      $0x17, Y3, Y3
-	VPSLLD      $0x17, Y3, Y4
+	VMOVUPS   (CX), Y0
+	VXORPS    Y3, Y3, Y3
+	VMOVUPS   Y0, Y2
+	VPADDD    c7f800000<>+0(SB), Y0, Y1
+	VMOVUPS   cff000000<>+0(SB), Y4
+	VPCMPGTD  Y1, Y4, Y1
+	VMOVMSKPS Y1, BX
+	CMPL      BX, $0x000000ff
+	JEQ       normal
+	VMOVUPS   c00800000<>+0(SB), Y1
+	VMULPS    c4b000000<>+0(SB), Y0, Y2
+	VCMPPS    $0x11, Y1, Y0, Y3
+	VBLENDVPS Y3, Y2, Y0, Y2
+	VMOVUPS   Y2, Y2
+	VMOVUPS   cc1b80000<>+0(SB), Y3
+	VXORPS    Y4, Y4, Y4
+	VCMPPS    $0x11, Y1, Y0, Y1
+	VBLENDVPS Y1, Y3, Y4, Y1
+	VMOVUPS   Y1, Y3
+
+normal:
+	VPSUBD      c3f3a0cb8<>+0(SB), Y2, Y1
+	VPSRAD      $0x17, Y1, Y1
+	VPSLLD      $0x17, Y1, Y4
 	VPSUBD      Y4, Y2, Y2
-	VCVTDQ2PS   Y3, Y3
-	VADDPS      Y1, Y3, Y3
-	VSUBPS      c3f800000<>+0(SB), Y2, Y2
-	VMOVUPS     c3dc80011<>+0(SB), Y1
-	VFMADD213PS cbe2abcf4<>+0(SB), Y2, Y1
-	VFMADD213PS c3e2e80c6<>+0(SB), Y2, Y1
-	VFMADD213PS cbe377ec2<>+0(SB), Y2, Y1
-	VFMADD213PS c3e5241c0<>+0(SB), Y2, Y1
-	VFMADD213PS cbe763b99<>+0(SB), Y2, Y1
-	VFMADD213PS c3e93be1f<>+0(SB), Y2, Y1
-	VFMADD213PS cbeb8aa40<>+0(SB), Y2, Y1
-	VFMADD213PS c3ef6384a<>+0(SB), Y2, Y1
-	VFMADD213PS cbf38aa3b<>+0(SB), Y2, Y1
-	VFMADD213PS c32a57060<>+0(SB), Y2, Y1
-	VMULPS      Y2, Y1, Y1
-	VFMADD231PS c3fb8aa3b<>+0(SB), Y2, Y1
+	VCVTDQ2PS   Y1, Y1
 	VADDPS      Y3, Y1, Y1
-	VMOVUPS     c7f800000<>+0(SB), Y2
-	VCMPPS      $0x11, Y2, Y0, Y2
-	VBLENDVPS   Y2, Y1, Y0, Y1
+	VMULPS      c3f841800<>+0(SB), Y2, Y3
+	VPSRLD      $0x14, Y3, Y3
+	VPERMPS     table30<>+0(SB), Y3, Y4
+	VFMSUB213PS c3f800000<>+0(SB), Y2, Y4
+	VPERMPS     table31<>+0(SB), Y3, Y2
+	VMOVUPS     cbe5e4b1d<>+0(SB), Y3
+	VFMADD213PS c3e93cfd4<>+0(SB), Y4, Y3
+	VFMADD213PS cbeb8b469<>+0(SB), Y4, Y3
+	VFMADD213PS c3ef63862<>+0(SB), Y4, Y3
+	VFMADD213PS cbf38aa3a<>+0(SB), Y4, Y3
+	VFMADD213PS c3fb8aa3b<>+0(SB), Y4, Y3
+	VADDPS      Y1, Y2, Y2
+	VFMADD231PS Y3, Y4, Y2
+	CMPL        BX, $0x000000ff
+	JEQ         done
+	VMOVUPS     c7f800000<>+0(SB), Y1
+	VCMPPS      $0x11, Y1, Y0, Y1
+	VBLENDVPS   Y1, Y2, Y0, Y1
 	VXORPS      Y2, Y2, Y2
 	VMOVUPS     c7fc00000<>+0(SB), Y3
 	VCMPPS      $0x11, Y2, Y0, Y4
@@ -2911,211 +3061,142 @@ loop:
 	VMOVUPS     cff800000<>+0(SB), Y3
 	VCMPPS      $0x00, Y2, Y0, Y0
 	VBLENDVPS   Y0, Y3, Y1, Y0
-	VMOVUPS     Y0, (AX)
-	ADDQ        $0x20, CX
-	ADDQ        $0x20, AX
-	DECQ        DX
-	JNE         loop
+	VMOVUPS     Y0, Y2
+
+done:
+	VMOVUPS Y2, (AX)
+	ADDQ    $0x20, CX
+	ADDQ    $0x20, AX
+	DECQ    DX
+	JNE     loop
 	VZEROUPPER
 	RET
 
-DATA c3dc80011<>+0(SB)/4, $0x3dc80011
-DATA c3dc80011<>+4(SB)/4, $0x3dc80011
-DATA c3dc80011<>+8(SB)/4, $0x3dc80011
-DATA c3dc80011<>+12(SB)/4, $0x3dc80011
-DATA c3dc80011<>+16(SB)/4, $0x3dc80011
-DATA c3dc80011<>+20(SB)/4, $0x3dc80011
-DATA c3dc80011<>+24(SB)/4, $0x3dc80011
-DATA c3dc80011<>+28(SB)/4, $0x3dc80011
-DATA c3dc80011<>+32(SB)/4, $0x3dc80011
-DATA c3dc80011<>+36(SB)/4, $0x3dc80011
-DATA c3dc80011<>+40(SB)/4, $0x3dc80011
-DATA c3dc80011<>+44(SB)/4, $0x3dc80011
-DATA c3dc80011<>+48(SB)/4, $0x3dc80011
-DATA c3dc80011<>+52(SB)/4, $0x3dc80011
-DATA c3dc80011<>+56(SB)/4, $0x3dc80011
-DATA c3dc80011<>+60(SB)/4, $0x3dc80011
-GLOBL c3dc80011<>(SB), RODATA|NOPTR, $64
+DATA table30<>+0(SB)/4, $0x3f800000
+DATA table30<>+4(SB)/4, $0x3f5f930c
+DATA table30<>+8(SB)/4, $0x3f4a3f2f
+DATA table30<>+12(SB)/4, $0x3f3878a4
+DATA table30<>+16(SB)/4, $0x3fa8751a
+DATA table30<>+20(SB)/4, $0x3f9c0b5b
+DATA table30<>+24(SB)/4, $0x3f9158a1
+DATA table30<>+28(SB)/4, $0x3f87e63f
+DATA table30<>+32(SB)/4, $0x3f800000
+DATA table30<>+36(SB)/4, $0x3f5f930c
+DATA table30<>+40(SB)/4, $0x3f4a3f2f
+DATA table30<>+44(SB)/4, $0x3f3878a4
+DATA table30<>+48(SB)/4, $0x3fa8751a
+DATA table30<>+52(SB)/4, $0x3f9c0b5b
+DATA table30<>+56(SB)/4, $0x3f9158a1
+DATA table30<>+60(SB)/4, $0x3f87e63f
+GLOBL table30<>(SB), RODATA|NOPTR, $64
 
-DATA cbe2abcf4<>+0(SB)/4, $0xbe2abcf4
-DATA cbe2abcf4<>+4(SB)/4, $0xbe2abcf4
-DATA cbe2abcf4<>+8(SB)/4, $0xbe2abcf4
-DATA cbe2abcf4<>+12(SB)/4, $0xbe2abcf4
-DATA cbe2abcf4<>+16(SB)/4, $0xbe2abcf4
-DATA cbe2abcf4<>+20(SB)/4, $0xbe2abcf4
-DATA cbe2abcf4<>+24(SB)/4, $0xbe2abcf4
-DATA cbe2abcf4<>+28(SB)/4, $0xbe2abcf4
-DATA cbe2abcf4<>+32(SB)/4, $0xbe2abcf4
-DATA cbe2abcf4<>+36(SB)/4, $0xbe2abcf4
-DATA cbe2abcf4<>+40(SB)/4, $0xbe2abcf4
-DATA cbe2abcf4<>+44(SB)/4, $0xbe2abcf4
-DATA cbe2abcf4<>+48(SB)/4, $0xbe2abcf4
-DATA cbe2abcf4<>+52(SB)/4, $0xbe2abcf4
-DATA cbe2abcf4<>+56(SB)/4, $0xbe2abcf4
-DATA cbe2abcf4<>+60(SB)/4, $0xbe2abcf4
-GLOBL cbe2abcf4<>(SB), RODATA|NOPTR, $64
+DATA table31<>+0(SB)/4, $0x00000000
+DATA table31<>+4(SB)/4, $0x3e481400
+DATA table31<>+8(SB)/4, $0x3eae1800
+DATA table31<>+12(SB)/4, $0x3ef20c00
+DATA table31<>+16(SB)/4, $0xbecae000
+DATA table31<>+20(SB)/4, $0xbe925600
+DATA table31<>+24(SB)/4, $0xbe3bc000
+DATA table31<>+28(SB)/4, $0xbdb0f000
+DATA table31<>+32(SB)/4, $0x00000000
+DATA table31<>+36(SB)/4, $0x3e481400
+DATA table31<>+40(SB)/4, $0x3eae1800
+DATA table31<>+44(SB)/4, $0x3ef20c00
+DATA table31<>+48(SB)/4, $0xbecae000
+DATA table31<>+52(SB)/4, $0xbe925600
+DATA table31<>+56(SB)/4, $0xbe3bc000
+DATA table31<>+60(SB)/4, $0xbdb0f000
+GLOBL table31<>(SB), RODATA|NOPTR, $64
 
-DATA c3e2e80c6<>+0(SB)/4, $0x3e2e80c6
-DATA c3e2e80c6<>+4(SB)/4, $0x3e2e80c6
-DATA c3e2e80c6<>+8(SB)/4, $0x3e2e80c6
-DATA c3e2e80c6<>+12(SB)/4, $0x3e2e80c6
-DATA c3e2e80c6<>+16(SB)/4, $0x3e2e80c6
-DATA c3e2e80c6<>+20(SB)/4, $0x3e2e80c6
-DATA c3e2e80c6<>+24(SB)/4, $0x3e2e80c6
-DATA c3e2e80c6<>+28(SB)/4, $0x3e2e80c6
-DATA c3e2e80c6<>+32(SB)/4, $0x3e2e80c6
-DATA c3e2e80c6<>+36(SB)/4, $0x3e2e80c6
-DATA c3e2e80c6<>+40(SB)/4, $0x3e2e80c6
-DATA c3e2e80c6<>+44(SB)/4, $0x3e2e80c6
-DATA c3e2e80c6<>+48(SB)/4, $0x3e2e80c6
-DATA c3e2e80c6<>+52(SB)/4, $0x3e2e80c6
-DATA c3e2e80c6<>+56(SB)/4, $0x3e2e80c6
-DATA c3e2e80c6<>+60(SB)/4, $0x3e2e80c6
-GLOBL c3e2e80c6<>(SB), RODATA|NOPTR, $64
+DATA cbe5e4b1d<>+0(SB)/4, $0xbe5e4b1d
+DATA cbe5e4b1d<>+4(SB)/4, $0xbe5e4b1d
+DATA cbe5e4b1d<>+8(SB)/4, $0xbe5e4b1d
+DATA cbe5e4b1d<>+12(SB)/4, $0xbe5e4b1d
+DATA cbe5e4b1d<>+16(SB)/4, $0xbe5e4b1d
+DATA cbe5e4b1d<>+20(SB)/4, $0xbe5e4b1d
+DATA cbe5e4b1d<>+24(SB)/4, $0xbe5e4b1d
+DATA cbe5e4b1d<>+28(SB)/4, $0xbe5e4b1d
+DATA cbe5e4b1d<>+32(SB)/4, $0xbe5e4b1d
+DATA cbe5e4b1d<>+36(SB)/4, $0xbe5e4b1d
+DATA cbe5e4b1d<>+40(SB)/4, $0xbe5e4b1d
+DATA cbe5e4b1d<>+44(SB)/4, $0xbe5e4b1d
+DATA cbe5e4b1d<>+48(SB)/4, $0xbe5e4b1d
+DATA cbe5e4b1d<>+52(SB)/4, $0xbe5e4b1d
+DATA cbe5e4b1d<>+56(SB)/4, $0xbe5e4b1d
+DATA cbe5e4b1d<>+60(SB)/4, $0xbe5e4b1d
+GLOBL cbe5e4b1d<>(SB), RODATA|NOPTR, $64
 
-DATA cbe377ec2<>+0(SB)/4, $0xbe377ec2
-DATA cbe377ec2<>+4(SB)/4, $0xbe377ec2
-DATA cbe377ec2<>+8(SB)/4, $0xbe377ec2
-DATA cbe377ec2<>+12(SB)/4, $0xbe377ec2
-DATA cbe377ec2<>+16(SB)/4, $0xbe377ec2
-DATA cbe377ec2<>+20(SB)/4, $0xbe377ec2
-DATA cbe377ec2<>+24(SB)/4, $0xbe377ec2
-DATA cbe377ec2<>+28(SB)/4, $0xbe377ec2
-DATA cbe377ec2<>+32(SB)/4, $0xbe377ec2
-DATA cbe377ec2<>+36(SB)/4, $0xbe377ec2
-DATA cbe377ec2<>+40(SB)/4, $0xbe377ec2
-DATA cbe377ec2<>+44(SB)/4, $0xbe377ec2
-DATA cbe377ec2<>+48(SB)/4, $0xbe377ec2
-DATA cbe377ec2<>+52(SB)/4, $0xbe377ec2
-DATA cbe377ec2<>+56(SB)/4, $0xbe377ec2
-DATA cbe377ec2<>+60(SB)/4, $0xbe377ec2
-GLOBL cbe377ec2<>(SB), RODATA|NOPTR, $64
+DATA c3e93cfd4<>+0(SB)/4, $0x3e93cfd4
+DATA c3e93cfd4<>+4(SB)/4, $0x3e93cfd4
+DATA c3e93cfd4<>+8(SB)/4, $0x3e93cfd4
+DATA c3e93cfd4<>+12(SB)/4, $0x3e93cfd4
+DATA c3e93cfd4<>+16(SB)/4, $0x3e93cfd4
+DATA c3e93cfd4<>+20(SB)/4, $0x3e93cfd4
+DATA c3e93cfd4<>+24(SB)/4, $0x3e93cfd4
+DATA c3e93cfd4<>+28(SB)/4, $0x3e93cfd4
+DATA c3e93cfd4<>+32(SB)/4, $0x3e93cfd4
+DATA c3e93cfd4<>+36(SB)/4, $0x3e93cfd4
+DATA c3e93cfd4<>+40(SB)/4, $0x3e93cfd4
+DATA c3e93cfd4<>+44(SB)/4, $0x3e93cfd4
+DATA c3e93cfd4<>+48(SB)/4, $0x3e93cfd4
+DATA c3e93cfd4<>+52(SB)/4, $0x3e93cfd4
+DATA c3e93cfd4<>+56(SB)/4, $0x3e93cfd4
+DATA c3e93cfd4<>+60(SB)/4, $0x3e93cfd4
+GLOBL c3e93cfd4<>(SB), RODATA|NOPTR, $64
 
-DATA c3e5241c0<>+0(SB)/4, $0x3e5241c0
-DATA c3e5241c0<>+4(SB)/4, $0x3e5241c0
-DATA c3e5241c0<>+8(SB)/4, $0x3e5241c0
-DATA c3e5241c0<>+12(SB)/4, $0x3e5241c0
-DATA c3e5241c0<>+16(SB)/4, $0x3e5241c0
-DATA c3e5241c0<>+20(SB)/4, $0x3e5241c0
-DATA c3e5241c0<>+24(SB)/4, $0x3e5241c0
-DATA c3e5241c0<>+28(SB)/4, $0x3e5241c0
-DATA c3e5241c0<>+32(SB)/4, $0x3e5241c0
-DATA c3e5241c0<>+36(SB)/4, $0x3e5241c0
-DATA c3e5241c0<>+40(SB)/4, $0x3e5241c0
-DATA c3e5241c0<>+44(SB)/4, $0x3e5241c0
-DATA c3e5241c0<>+48(SB)/4, $0x3e5241c0
-DATA c3e5241c0<>+52(SB)/4, $0x3e5241c0
-DATA c3e5241c0<>+56(SB)/4, $0x3e5241c0
-DATA c3e5241c0<>+60(SB)/4, $0x3e5241c0
-GLOBL c3e5241c0<>(SB), RODATA|NOPTR, $64
+DATA cbeb8b469<>+0(SB)/4, $0xbeb8b469
+DATA cbeb8b469<>+4(SB)/4, $0xbeb8b469
+DATA cbeb8b469<>+8(SB)/4, $0xbeb8b469
+DATA cbeb8b469<>+12(SB)/4, $0xbeb8b469
+DATA cbeb8b469<>+16(SB)/4, $0xbeb8b469
+DATA cbeb8b469<>+20(SB)/4, $0xbeb8b469
+DATA cbeb8b469<>+24(SB)/4, $0xbeb8b469
+DATA cbeb8b469<>+28(SB)/4, $0xbeb8b469
+DATA cbeb8b469<>+32(SB)/4, $0xbeb8b469
+DATA cbeb8b469<>+36(SB)/4, $0xbeb8b469
+DATA cbeb8b469<>+40(SB)/4, $0xbeb8b469
+DATA cbeb8b469<>+44(SB)/4, $0xbeb8b469
+DATA cbeb8b469<>+48(SB)/4, $0xbeb8b469
+DATA cbeb8b469<>+52(SB)/4, $0xbeb8b469
+DATA cbeb8b469<>+56(SB)/4, $0xbeb8b469
+DATA cbeb8b469<>+60(SB)/4, $0xbeb8b469
+GLOBL cbeb8b469<>(SB), RODATA|NOPTR, $64
 
-DATA cbe763b99<>+0(SB)/4, $0xbe763b99
-DATA cbe763b99<>+4(SB)/4, $0xbe763b99
-DATA cbe763b99<>+8(SB)/4, $0xbe763b99
-DATA cbe763b99<>+12(SB)/4, $0xbe763b99
-DATA cbe763b99<>+16(SB)/4, $0xbe763b99
-DATA cbe763b99<>+20(SB)/4, $0xbe763b99
-DATA cbe763b99<>+24(SB)/4, $0xbe763b99
-DATA cbe763b99<>+28(SB)/4, $0xbe763b99
-DATA cbe763b99<>+32(SB)/4, $0xbe763b99
-DATA cbe763b99<>+36(SB)/4, $0xbe763b99
-DATA cbe763b99<>+40(SB)/4, $0xbe763b99
-DATA cbe763b99<>+44(SB)/4, $0xbe763b99
-DATA cbe763b99<>+48(SB)/4, $0xbe763b99
-DATA cbe763b99<>+52(SB)/4, $0xbe763b99
-DATA cbe763b99<>+56(SB)/4, $0xbe763b99
-DATA cbe763b99<>+60(SB)/4, $0xbe763b99
-GLOBL cbe763b99<>(SB), RODATA|NOPTR, $64
+DATA c3ef63862<>+0(SB)/4, $0x3ef63862
+DATA c3ef63862<>+4(SB)/4, $0x3ef63862
+DATA c3ef63862<>+8(SB)/4, $0x3ef63862
+DATA c3ef63862<>+12(SB)/4, $0x3ef63862
+DATA c3ef63862<>+16(SB)/4, $0x3ef63862
+DATA c3ef63862<>+20(SB)/4, $0x3ef63862
+DATA c3ef63862<>+24(SB)/4, $0x3ef63862
+DATA c3ef63862<>+28(SB)/4, $0x3ef63862
+DATA c3ef63862<>+32(SB)/4, $0x3ef63862
+DATA c3ef63862<>+36(SB)/4, $0x3ef63862
+DATA c3ef63862<>+40(SB)/4, $0x3ef63862
+DATA c3ef63862<>+44(SB)/4, $0x3ef63862
+DATA c3ef63862<>+48(SB)/4, $0x3ef63862
+DATA c3ef63862<>+52(SB)/4, $0x3ef63862
+DATA c3ef63862<>+56(SB)/4, $0x3ef63862
+DATA c3ef63862<>+60(SB)/4, $0x3ef63862
+GLOBL c3ef63862<>(SB), RODATA|NOPTR, $64
 
-DATA c3e93be1f<>+0(SB)/4, $0x3e93be1f
-DATA c3e93be1f<>+4(SB)/4, $0x3e93be1f
-DATA c3e93be1f<>+8(SB)/4, $0x3e93be1f
-DATA c3e93be1f<>+12(SB)/4, $0x3e93be1f
-DATA c3e93be1f<>+16(SB)/4, $0x3e93be1f
-DATA c3e93be1f<>+20(SB)/4, $0x3e93be1f
-DATA c3e93be1f<>+24(SB)/4, $0x3e93be1f
-DATA c3e93be1f<>+28(SB)/4, $0x3e93be1f
-DATA c3e93be1f<>+32(SB)/4, $0x3e93be1f
-DATA c3e93be1f<>+36(SB)/4, $0x3e93be1f
-DATA c3e93be1f<>+40(SB)/4, $0x3e93be1f
-DATA c3e93be1f<>+44(SB)/4, $0x3e93be1f
-DATA c3e93be1f<>+48(SB)/4, $0x3e93be1f
-DATA c3e93be1f<>+52(SB)/4, $0x3e93be1f
-DATA c3e93be1f<>+56(SB)/4, $0x3e93be1f
-DATA c3e93be1f<>+60(SB)/4, $0x3e93be1f
-GLOBL c3e93be1f<>(SB), RODATA|NOPTR, $64
-
-DATA cbeb8aa40<>+0(SB)/4, $0xbeb8aa40
-DATA cbeb8aa40<>+4(SB)/4, $0xbeb8aa40
-DATA cbeb8aa40<>+8(SB)/4, $0xbeb8aa40
-DATA cbeb8aa40<>+12(SB)/4, $0xbeb8aa40
-DATA cbeb8aa40<>+16(SB)/4, $0xbeb8aa40
-DATA cbeb8aa40<>+20(SB)/4, $0xbeb8aa40
-DATA cbeb8aa40<>+24(SB)/4, $0xbeb8aa40
-DATA cbeb8aa40<>+28(SB)/4, $0xbeb8aa40
-DATA cbeb8aa40<>+32(SB)/4, $0xbeb8aa40
-DATA cbeb8aa40<>+36(SB)/4, $0xbeb8aa40
-DATA cbeb8aa40<>+40(SB)/4, $0xbeb8aa40
-DATA cbeb8aa40<>+44(SB)/4, $0xbeb8aa40
-DATA cbeb8aa40<>+48(SB)/4, $0xbeb8aa40
-DATA cbeb8aa40<>+52(SB)/4, $0xbeb8aa40
-DATA cbeb8aa40<>+56(SB)/4, $0xbeb8aa40
-DATA cbeb8aa40<>+60(SB)/4, $0xbeb8aa40
-GLOBL cbeb8aa40<>(SB), RODATA|NOPTR, $64
-
-DATA c3ef6384a<>+0(SB)/4, $0x3ef6384a
-DATA c3ef6384a<>+4(SB)/4, $0x3ef6384a
-DATA c3ef6384a<>+8(SB)/4, $0x3ef6384a
-DATA c3ef6384a<>+12(SB)/4, $0x3ef6384a
-DATA c3ef6384a<>+16(SB)/4, $0x3ef6384a
-DATA c3ef6384a<>+20(SB)/4, $0x3ef6384a
-DATA c3ef6384a<>+24(SB)/4, $0x3ef6384a
-DATA c3ef6384a<>+28(SB)/4, $0x3ef6384a
-DATA c3ef6384a<>+32(SB)/4, $0x3ef6384a
-DATA c3ef6384a<>+36(SB)/4, $0x3ef6384a
-DATA c3ef6384a<>+40(SB)/4, $0x3ef6384a
-DATA c3ef6384a<>+44(SB)/4, $0x3ef6384a
-DATA c3ef6384a<>+48(SB)/4, $0x3ef6384a
-DATA c3ef6384a<>+52(SB)/4, $0x3ef6384a
-DATA c3ef6384a<>+56(SB)/4, $0x3ef6384a
-DATA c3ef6384a<>+60(SB)/4, $0x3ef6384a
-GLOBL c3ef6384a<>(SB), RODATA|NOPTR, $64
-
-DATA cbf38aa3b<>+0(SB)/4, $0xbf38aa3b
-DATA cbf38aa3b<>+4(SB)/4, $0xbf38aa3b
-DATA cbf38aa3b<>+8(SB)/4, $0xbf38aa3b
-DATA cbf38aa3b<>+12(SB)/4, $0xbf38aa3b
-DATA cbf38aa3b<>+16(SB)/4, $0xbf38aa3b
-DATA cbf38aa3b<>+20(SB)/4, $0xbf38aa3b
-DATA cbf38aa3b<>+24(SB)/4, $0xbf38aa3b
-DATA cbf38aa3b<>+28(SB)/4, $0xbf38aa3b
-DATA cbf38aa3b<>+32(SB)/4, $0xbf38aa3b
-DATA cbf38aa3b<>+36(SB)/4, $0xbf38aa3b
-DATA cbf38aa3b<>+40(SB)/4, $0xbf38aa3b
-DATA cbf38aa3b<>+44(SB)/4, $0xbf38aa3b
-DATA cbf38aa3b<>+48(SB)/4, $0xbf38aa3b
-DATA cbf38aa3b<>+52(SB)/4, $0xbf38aa3b
-DATA cbf38aa3b<>+56(SB)/4, $0xbf38aa3b
-DATA cbf38aa3b<>+60(SB)/4, $0xbf38aa3b
-GLOBL cbf38aa3b<>(SB), RODATA|NOPTR, $64
-
-DATA c32a57060<>+0(SB)/4, $0x32a57060
-DATA c32a57060<>+4(SB)/4, $0x32a57060
-DATA c32a57060<>+8(SB)/4, $0x32a57060
-DATA c32a57060<>+12(SB)/4, $0x32a57060
-DATA c32a57060<>+16(SB)/4, $0x32a57060
-DATA c32a57060<>+20(SB)/4, $0x32a57060
-DATA c32a57060<>+24(SB)/4, $0x32a57060
-DATA c32a57060<>+28(SB)/4, $0x32a57060
-DATA c32a57060<>+32(SB)/4, $0x32a57060
-DATA c32a57060<>+36(SB)/4, $0x32a57060
-DATA c32a57060<>+40(SB)/4, $0x32a57060
-DATA c32a57060<>+44(SB)/4, $0x32a57060
-DATA c32a57060<>+48(SB)/4, $0x32a57060
-DATA c32a57060<>+52(SB)/4, $0x32a57060
-DATA c32a57060<>+56(SB)/4, $0x32a57060
-DATA c32a57060<>+60(SB)/4, $0x32a57060
-GLOBL c32a57060<>(SB), RODATA|NOPTR, $64
+DATA cbf38aa3a<>+0(SB)/4, $0xbf38aa3a
+DATA cbf38aa3a<>+4(SB)/4, $0xbf38aa3a
+DATA cbf38aa3a<>+8(SB)/4, $0xbf38aa3a
+DATA cbf38aa3a<>+12(SB)/4, $0xbf38aa3a
+DATA cbf38aa3a<>+16(SB)/4, $0xbf38aa3a
+DATA cbf38aa3a<>+20(SB)/4, $0xbf38aa3a
+DATA cbf38aa3a<>+24(SB)/4, $0xbf38aa3a
+DATA cbf38aa3a<>+28(SB)/4, $0xbf38aa3a
+DATA cbf38aa3a<>+32(SB)/4, $0xbf38aa3a
+DATA cbf38aa3a<>+36(SB)/4, $0xbf38aa3a
+DATA cbf38aa3a<>+40(SB)/4, $0xbf38aa3a
+DATA cbf38aa3a<>+44(SB)/4, $0xbf38aa3a
+DATA cbf38aa3a<>+48(SB)/4, $0xbf38aa3a
+DATA cbf38aa3a<>+52(SB)/4, $0xbf38aa3a
+DATA cbf38aa3a<>+56(SB)/4, $0xbf38aa3a
+DATA cbf38aa3a<>+60(SB)/4, $0xbf38aa3a
+GLOBL cbf38aa3a<>(SB), RODATA|NOPTR, $64
 
 // func log1pAVX2(dst *float32, src *float32, blocks int)
 // Requires: AVX, AVX2, FMA3
@@ -3174,6 +3255,24 @@ loop:
 	VZEROUPPER
 	RET
 
+DATA c3f3504f3<>+0(SB)/4, $0x3f3504f3
+DATA c3f3504f3<>+4(SB)/4, $0x3f3504f3
+DATA c3f3504f3<>+8(SB)/4, $0x3f3504f3
+DATA c3f3504f3<>+12(SB)/4, $0x3f3504f3
+DATA c3f3504f3<>+16(SB)/4, $0x3f3504f3
+DATA c3f3504f3<>+20(SB)/4, $0x3f3504f3
+DATA c3f3504f3<>+24(SB)/4, $0x3f3504f3
+DATA c3f3504f3<>+28(SB)/4, $0x3f3504f3
+DATA c3f3504f3<>+32(SB)/4, $0x3f3504f3
+DATA c3f3504f3<>+36(SB)/4, $0x3f3504f3
+DATA c3f3504f3<>+40(SB)/4, $0x3f3504f3
+DATA c3f3504f3<>+44(SB)/4, $0x3f3504f3
+DATA c3f3504f3<>+48(SB)/4, $0x3f3504f3
+DATA c3f3504f3<>+52(SB)/4, $0x3f3504f3
+DATA c3f3504f3<>+56(SB)/4, $0x3f3504f3
+DATA c3f3504f3<>+60(SB)/4, $0x3f3504f3
+GLOBL c3f3504f3<>(SB), RODATA|NOPTR, $64
+
 DATA c0000007e<>+0(SB)/4, $0x0000007e
 DATA c0000007e<>+4(SB)/4, $0x0000007e
 DATA c0000007e<>+8(SB)/4, $0x0000007e
@@ -3191,6 +3290,186 @@ DATA c0000007e<>+52(SB)/4, $0x0000007e
 DATA c0000007e<>+56(SB)/4, $0x0000007e
 DATA c0000007e<>+60(SB)/4, $0x0000007e
 GLOBL c0000007e<>(SB), RODATA|NOPTR, $64
+
+DATA c3d8ec752<>+0(SB)/4, $0x3d8ec752
+DATA c3d8ec752<>+4(SB)/4, $0x3d8ec752
+DATA c3d8ec752<>+8(SB)/4, $0x3d8ec752
+DATA c3d8ec752<>+12(SB)/4, $0x3d8ec752
+DATA c3d8ec752<>+16(SB)/4, $0x3d8ec752
+DATA c3d8ec752<>+20(SB)/4, $0x3d8ec752
+DATA c3d8ec752<>+24(SB)/4, $0x3d8ec752
+DATA c3d8ec752<>+28(SB)/4, $0x3d8ec752
+DATA c3d8ec752<>+32(SB)/4, $0x3d8ec752
+DATA c3d8ec752<>+36(SB)/4, $0x3d8ec752
+DATA c3d8ec752<>+40(SB)/4, $0x3d8ec752
+DATA c3d8ec752<>+44(SB)/4, $0x3d8ec752
+DATA c3d8ec752<>+48(SB)/4, $0x3d8ec752
+DATA c3d8ec752<>+52(SB)/4, $0x3d8ec752
+DATA c3d8ec752<>+56(SB)/4, $0x3d8ec752
+DATA c3d8ec752<>+60(SB)/4, $0x3d8ec752
+GLOBL c3d8ec752<>(SB), RODATA|NOPTR, $64
+
+DATA cbdeb1ade<>+0(SB)/4, $0xbdeb1ade
+DATA cbdeb1ade<>+4(SB)/4, $0xbdeb1ade
+DATA cbdeb1ade<>+8(SB)/4, $0xbdeb1ade
+DATA cbdeb1ade<>+12(SB)/4, $0xbdeb1ade
+DATA cbdeb1ade<>+16(SB)/4, $0xbdeb1ade
+DATA cbdeb1ade<>+20(SB)/4, $0xbdeb1ade
+DATA cbdeb1ade<>+24(SB)/4, $0xbdeb1ade
+DATA cbdeb1ade<>+28(SB)/4, $0xbdeb1ade
+DATA cbdeb1ade<>+32(SB)/4, $0xbdeb1ade
+DATA cbdeb1ade<>+36(SB)/4, $0xbdeb1ade
+DATA cbdeb1ade<>+40(SB)/4, $0xbdeb1ade
+DATA cbdeb1ade<>+44(SB)/4, $0xbdeb1ade
+DATA cbdeb1ade<>+48(SB)/4, $0xbdeb1ade
+DATA cbdeb1ade<>+52(SB)/4, $0xbdeb1ade
+DATA cbdeb1ade<>+56(SB)/4, $0xbdeb1ade
+DATA cbdeb1ade<>+60(SB)/4, $0xbdeb1ade
+GLOBL cbdeb1ade<>(SB), RODATA|NOPTR, $64
+
+DATA c3def5141<>+0(SB)/4, $0x3def5141
+DATA c3def5141<>+4(SB)/4, $0x3def5141
+DATA c3def5141<>+8(SB)/4, $0x3def5141
+DATA c3def5141<>+12(SB)/4, $0x3def5141
+DATA c3def5141<>+16(SB)/4, $0x3def5141
+DATA c3def5141<>+20(SB)/4, $0x3def5141
+DATA c3def5141<>+24(SB)/4, $0x3def5141
+DATA c3def5141<>+28(SB)/4, $0x3def5141
+DATA c3def5141<>+32(SB)/4, $0x3def5141
+DATA c3def5141<>+36(SB)/4, $0x3def5141
+DATA c3def5141<>+40(SB)/4, $0x3def5141
+DATA c3def5141<>+44(SB)/4, $0x3def5141
+DATA c3def5141<>+48(SB)/4, $0x3def5141
+DATA c3def5141<>+52(SB)/4, $0x3def5141
+DATA c3def5141<>+56(SB)/4, $0x3def5141
+DATA c3def5141<>+60(SB)/4, $0x3def5141
+GLOBL c3def5141<>(SB), RODATA|NOPTR, $64
+
+DATA cbdfe7a63<>+0(SB)/4, $0xbdfe7a63
+DATA cbdfe7a63<>+4(SB)/4, $0xbdfe7a63
+DATA cbdfe7a63<>+8(SB)/4, $0xbdfe7a63
+DATA cbdfe7a63<>+12(SB)/4, $0xbdfe7a63
+DATA cbdfe7a63<>+16(SB)/4, $0xbdfe7a63
+DATA cbdfe7a63<>+20(SB)/4, $0xbdfe7a63
+DATA cbdfe7a63<>+24(SB)/4, $0xbdfe7a63
+DATA cbdfe7a63<>+28(SB)/4, $0xbdfe7a63
+DATA cbdfe7a63<>+32(SB)/4, $0xbdfe7a63
+DATA cbdfe7a63<>+36(SB)/4, $0xbdfe7a63
+DATA cbdfe7a63<>+40(SB)/4, $0xbdfe7a63
+DATA cbdfe7a63<>+44(SB)/4, $0xbdfe7a63
+DATA cbdfe7a63<>+48(SB)/4, $0xbdfe7a63
+DATA cbdfe7a63<>+52(SB)/4, $0xbdfe7a63
+DATA cbdfe7a63<>+56(SB)/4, $0xbdfe7a63
+DATA cbdfe7a63<>+60(SB)/4, $0xbdfe7a63
+GLOBL cbdfe7a63<>(SB), RODATA|NOPTR, $64
+
+DATA c3e11e90d<>+0(SB)/4, $0x3e11e90d
+DATA c3e11e90d<>+4(SB)/4, $0x3e11e90d
+DATA c3e11e90d<>+8(SB)/4, $0x3e11e90d
+DATA c3e11e90d<>+12(SB)/4, $0x3e11e90d
+DATA c3e11e90d<>+16(SB)/4, $0x3e11e90d
+DATA c3e11e90d<>+20(SB)/4, $0x3e11e90d
+DATA c3e11e90d<>+24(SB)/4, $0x3e11e90d
+DATA c3e11e90d<>+28(SB)/4, $0x3e11e90d
+DATA c3e11e90d<>+32(SB)/4, $0x3e11e90d
+DATA c3e11e90d<>+36(SB)/4, $0x3e11e90d
+DATA c3e11e90d<>+40(SB)/4, $0x3e11e90d
+DATA c3e11e90d<>+44(SB)/4, $0x3e11e90d
+DATA c3e11e90d<>+48(SB)/4, $0x3e11e90d
+DATA c3e11e90d<>+52(SB)/4, $0x3e11e90d
+DATA c3e11e90d<>+56(SB)/4, $0x3e11e90d
+DATA c3e11e90d<>+60(SB)/4, $0x3e11e90d
+GLOBL c3e11e90d<>(SB), RODATA|NOPTR, $64
+
+DATA cbe2aada5<>+0(SB)/4, $0xbe2aada5
+DATA cbe2aada5<>+4(SB)/4, $0xbe2aada5
+DATA cbe2aada5<>+8(SB)/4, $0xbe2aada5
+DATA cbe2aada5<>+12(SB)/4, $0xbe2aada5
+DATA cbe2aada5<>+16(SB)/4, $0xbe2aada5
+DATA cbe2aada5<>+20(SB)/4, $0xbe2aada5
+DATA cbe2aada5<>+24(SB)/4, $0xbe2aada5
+DATA cbe2aada5<>+28(SB)/4, $0xbe2aada5
+DATA cbe2aada5<>+32(SB)/4, $0xbe2aada5
+DATA cbe2aada5<>+36(SB)/4, $0xbe2aada5
+DATA cbe2aada5<>+40(SB)/4, $0xbe2aada5
+DATA cbe2aada5<>+44(SB)/4, $0xbe2aada5
+DATA cbe2aada5<>+48(SB)/4, $0xbe2aada5
+DATA cbe2aada5<>+52(SB)/4, $0xbe2aada5
+DATA cbe2aada5<>+56(SB)/4, $0xbe2aada5
+DATA cbe2aada5<>+60(SB)/4, $0xbe2aada5
+GLOBL cbe2aada5<>(SB), RODATA|NOPTR, $64
+
+DATA c3e4ccead<>+0(SB)/4, $0x3e4ccead
+DATA c3e4ccead<>+4(SB)/4, $0x3e4ccead
+DATA c3e4ccead<>+8(SB)/4, $0x3e4ccead
+DATA c3e4ccead<>+12(SB)/4, $0x3e4ccead
+DATA c3e4ccead<>+16(SB)/4, $0x3e4ccead
+DATA c3e4ccead<>+20(SB)/4, $0x3e4ccead
+DATA c3e4ccead<>+24(SB)/4, $0x3e4ccead
+DATA c3e4ccead<>+28(SB)/4, $0x3e4ccead
+DATA c3e4ccead<>+32(SB)/4, $0x3e4ccead
+DATA c3e4ccead<>+36(SB)/4, $0x3e4ccead
+DATA c3e4ccead<>+40(SB)/4, $0x3e4ccead
+DATA c3e4ccead<>+44(SB)/4, $0x3e4ccead
+DATA c3e4ccead<>+48(SB)/4, $0x3e4ccead
+DATA c3e4ccead<>+52(SB)/4, $0x3e4ccead
+DATA c3e4ccead<>+56(SB)/4, $0x3e4ccead
+DATA c3e4ccead<>+60(SB)/4, $0x3e4ccead
+GLOBL c3e4ccead<>(SB), RODATA|NOPTR, $64
+
+DATA cbe7ffffe<>+0(SB)/4, $0xbe7ffffe
+DATA cbe7ffffe<>+4(SB)/4, $0xbe7ffffe
+DATA cbe7ffffe<>+8(SB)/4, $0xbe7ffffe
+DATA cbe7ffffe<>+12(SB)/4, $0xbe7ffffe
+DATA cbe7ffffe<>+16(SB)/4, $0xbe7ffffe
+DATA cbe7ffffe<>+20(SB)/4, $0xbe7ffffe
+DATA cbe7ffffe<>+24(SB)/4, $0xbe7ffffe
+DATA cbe7ffffe<>+28(SB)/4, $0xbe7ffffe
+DATA cbe7ffffe<>+32(SB)/4, $0xbe7ffffe
+DATA cbe7ffffe<>+36(SB)/4, $0xbe7ffffe
+DATA cbe7ffffe<>+40(SB)/4, $0xbe7ffffe
+DATA cbe7ffffe<>+44(SB)/4, $0xbe7ffffe
+DATA cbe7ffffe<>+48(SB)/4, $0xbe7ffffe
+DATA cbe7ffffe<>+52(SB)/4, $0xbe7ffffe
+DATA cbe7ffffe<>+56(SB)/4, $0xbe7ffffe
+DATA cbe7ffffe<>+60(SB)/4, $0xbe7ffffe
+GLOBL cbe7ffffe<>(SB), RODATA|NOPTR, $64
+
+DATA c3eaaaaaa<>+0(SB)/4, $0x3eaaaaaa
+DATA c3eaaaaaa<>+4(SB)/4, $0x3eaaaaaa
+DATA c3eaaaaaa<>+8(SB)/4, $0x3eaaaaaa
+DATA c3eaaaaaa<>+12(SB)/4, $0x3eaaaaaa
+DATA c3eaaaaaa<>+16(SB)/4, $0x3eaaaaaa
+DATA c3eaaaaaa<>+20(SB)/4, $0x3eaaaaaa
+DATA c3eaaaaaa<>+24(SB)/4, $0x3eaaaaaa
+DATA c3eaaaaaa<>+28(SB)/4, $0x3eaaaaaa
+DATA c3eaaaaaa<>+32(SB)/4, $0x3eaaaaaa
+DATA c3eaaaaaa<>+36(SB)/4, $0x3eaaaaaa
+DATA c3eaaaaaa<>+40(SB)/4, $0x3eaaaaaa
+DATA c3eaaaaaa<>+44(SB)/4, $0x3eaaaaaa
+DATA c3eaaaaaa<>+48(SB)/4, $0x3eaaaaaa
+DATA c3eaaaaaa<>+52(SB)/4, $0x3eaaaaaa
+DATA c3eaaaaaa<>+56(SB)/4, $0x3eaaaaaa
+DATA c3eaaaaaa<>+60(SB)/4, $0x3eaaaaaa
+GLOBL c3eaaaaaa<>(SB), RODATA|NOPTR, $64
+
+DATA cb102e308<>+0(SB)/4, $0xb102e308
+DATA cb102e308<>+4(SB)/4, $0xb102e308
+DATA cb102e308<>+8(SB)/4, $0xb102e308
+DATA cb102e308<>+12(SB)/4, $0xb102e308
+DATA cb102e308<>+16(SB)/4, $0xb102e308
+DATA cb102e308<>+20(SB)/4, $0xb102e308
+DATA cb102e308<>+24(SB)/4, $0xb102e308
+DATA cb102e308<>+28(SB)/4, $0xb102e308
+DATA cb102e308<>+32(SB)/4, $0xb102e308
+DATA cb102e308<>+36(SB)/4, $0xb102e308
+DATA cb102e308<>+40(SB)/4, $0xb102e308
+DATA cb102e308<>+44(SB)/4, $0xb102e308
+DATA cb102e308<>+48(SB)/4, $0xb102e308
+DATA cb102e308<>+52(SB)/4, $0xb102e308
+DATA cb102e308<>+56(SB)/4, $0xb102e308
+DATA cb102e308<>+60(SB)/4, $0xb102e308
+GLOBL cb102e308<>(SB), RODATA|NOPTR, $64
 
 // func mishAVX2(dst *float32, src *float32, blocks int)
 // Requires: AVX, AVX2, FMA3
@@ -3261,6 +3540,24 @@ DATA c41a00000<>+52(SB)/4, $0x41a00000
 DATA c41a00000<>+56(SB)/4, $0x41a00000
 DATA c41a00000<>+60(SB)/4, $0x41a00000
 GLOBL c41a00000<>(SB), RODATA|NOPTR, $64
+
+DATA c40000000<>+0(SB)/4, $0x40000000
+DATA c40000000<>+4(SB)/4, $0x40000000
+DATA c40000000<>+8(SB)/4, $0x40000000
+DATA c40000000<>+12(SB)/4, $0x40000000
+DATA c40000000<>+16(SB)/4, $0x40000000
+DATA c40000000<>+20(SB)/4, $0x40000000
+DATA c40000000<>+24(SB)/4, $0x40000000
+DATA c40000000<>+28(SB)/4, $0x40000000
+DATA c40000000<>+32(SB)/4, $0x40000000
+DATA c40000000<>+36(SB)/4, $0x40000000
+DATA c40000000<>+40(SB)/4, $0x40000000
+DATA c40000000<>+44(SB)/4, $0x40000000
+DATA c40000000<>+48(SB)/4, $0x40000000
+DATA c40000000<>+52(SB)/4, $0x40000000
+DATA c40000000<>+56(SB)/4, $0x40000000
+DATA c40000000<>+60(SB)/4, $0x40000000
+GLOBL c40000000<>(SB), RODATA|NOPTR, $64
 
 // func seluAVX2(dst *float32, src *float32, blocks int)
 // Requires: AVX, AVX2, FMA3
@@ -4105,53 +4402,36 @@ TEXT ·tanhAVX512(SB), NOSPLIT, $0-24
 	MOVQ blocks+16(FP), DX
 
 loop:
-	VMOVUPS      (CX), Z0
-	VPANDD       c7fffffff<>+0(SB), Z0, Z1
-	VMULPS       Z0, Z0, Z2
-	VMOVUPS      c3b1641e0<>+0(SB), Z3
-	VFMADD213PS  cbc08b50b<>+0(SB), Z2, Z3
-	VFMADD213PS  c3cb254bb<>+0(SB), Z2, Z3
-	VFMADD213PS  cbd5d0462<>+0(SB), Z2, Z3
-	VFMADD213PS  c3e088875<>+0(SB), Z2, Z3
-	VFMADD213PS  cbeaaaaab<>+0(SB), Z2, Z3
-	VMULPS       Z2, Z3, Z3
-	VMOVUPS      Z0, Z2
-	VFMADD213PS  Z0, Z3, Z2
-	VADDPS       Z1, Z1, Z3
-	VMOVUPS      cc2d00000<>+0(SB), Z5
-	VMOVUPS      c42b20000<>+0(SB), Z6
-	VMAXPS       Z3, Z5, Z3
-	VMINPS       Z3, Z6, Z3
-	VMOVUPS      c4b400000<>+0(SB), Z5
-	VFMADD231PS  c3fb8aa3b<>+0(SB), Z3, Z5
-	VSUBPS       c4b400000<>+0(SB), Z5, Z5
-	VMOVUPS      Z3, Z3
-	VFNMADD231PS c3f317200<>+0(SB), Z5, Z3
-	VFNMADD231PS c35bfbe8e<>+0(SB), Z5, Z3
-	VMOVUPS      c3ab68896<>+0(SB), Z6
-	VFMADD213PS  c3c0905c8<>+0(SB), Z3, Z6
-	VFMADD213PS  c3d2aaa8d<>+0(SB), Z3, Z6
-	VFMADD213PS  c3e2aaa6e<>+0(SB), Z3, Z6
-	VFMADD213PS  c3f000000<>+0(SB), Z3, Z6
-	VMULPS       Z3, Z3, Z7
-	VFMADD213PS  Z3, Z7, Z6
-	VADDPS       c3f800000<>+0(SB), Z6, Z6
-	VSCALEFPS    Z5, Z6, Z6
-	VADDPS       c3f800000<>+0(SB), Z6, Z6
-	VMOVUPS      c40000000<>+0(SB), Z3
-	VDIVPS       Z6, Z3, Z3
-	VMOVUPS      c3f800000<>+0(SB), Z5
-	VSUBPS       Z3, Z5, Z3
-	VPANDD       c80000000<>+0(SB), Z0, Z0
-	VPORD        Z0, Z3, Z3
-	VMOVUPS      c3f200000<>+0(SB), Z0
-	VCMPPS       $0x11, Z0, Z1, K1
-	VBLENDMPS    Z2, Z3, K1, Z4
-	VMOVUPS      Z4, (AX)
-	ADDQ         $0x40, CX
-	ADDQ         $0x40, AX
-	DECQ         DX
-	JNE          loop
+	VMOVUPS     (CX), Z0
+	VPANDD      c7fffffff<>+0(SB), Z0, Z1
+	VMOVUPS     c411ffffb<>+0(SB), Z2
+	VMINPS      Z1, Z2, Z1
+	VMOVUPS     c3f800000<>+0(SB), Z2
+	VFMADD231PS c3fc00000<>+0(SB), Z1, Z2
+	VPSRLD      $0x16, Z2, Z2
+	VPERMPS     table0<>+0(SB), Z2, Z3
+	VSUBPS      Z3, Z1, Z3
+	VPERMPS     table1<>+0(SB), Z2, Z1
+	VPERMPS     table2<>+0(SB), Z2, Z4
+	VPERMPS     table3<>+0(SB), Z2, Z5
+	VFMADD213PS Z5, Z3, Z4
+	VPERMPS     table4<>+0(SB), Z2, Z5
+	VFMADD213PS Z5, Z3, Z4
+	VPERMPS     table5<>+0(SB), Z2, Z5
+	VFMADD213PS Z5, Z3, Z4
+	VPERMPS     table6<>+0(SB), Z2, Z5
+	VFMADD213PS Z5, Z3, Z4
+	VPERMPS     table7<>+0(SB), Z2, Z5
+	VFMADD213PS Z5, Z3, Z4
+	VPERMPS     table8<>+0(SB), Z2, Z2
+	VFMADD213PS Z2, Z3, Z4
+	VFMADD213PS Z1, Z3, Z4
+	VPTERNLOGD  $0xf8, c80000000<>+0(SB), Z0, Z4
+	VMOVUPS     Z4, (AX)
+	ADDQ        $0x40, CX
+	ADDQ        $0x40, AX
+	DECQ        DX
+	JNE         loop
 	VZEROUPPER
 	RET
 
@@ -4165,56 +4445,49 @@ TEXT ·geluAVX512(SB), NOSPLIT, $0-24
 loop:
 	VMOVUPS      (CX), Z0
 	VPANDD       c7fffffff<>+0(SB), Z0, Z1
-	VMOVUPS      c41f00000<>+0(SB), Z2
+	VMOVUPS      c417ffff8<>+0(SB), Z2
 	VMINPS       Z1, Z2, Z1
-	VMULPS       cbf000000<>+0(SB), Z1, Z6
-	VMULPS       Z1, Z6, Z2
-	VMOVUPS      Z1, Z5
-	VFMSUB213PS  Z2, Z6, Z5
-	VMOVUPS      cc2d00000<>+0(SB), Z6
-	VMOVUPS      c42b20000<>+0(SB), Z7
-	VMAXPS       Z2, Z6, Z2
-	VMINPS       Z2, Z7, Z2
-	VMOVUPS      c4b400000<>+0(SB), Z6
-	VFMADD231PS  c3fb8aa3b<>+0(SB), Z2, Z6
-	VSUBPS       c4b400000<>+0(SB), Z6, Z6
-	VMOVUPS      Z2, Z2
-	VFNMADD231PS c3f317200<>+0(SB), Z6, Z2
-	VADDPS       Z5, Z2, Z2
-	VFNMADD231PS c35bfbe8e<>+0(SB), Z6, Z2
-	VMOVUPS      c3ab68896<>+0(SB), Z5
-	VFMADD213PS  c3c0905c8<>+0(SB), Z2, Z5
-	VFMADD213PS  c3d2aaa8d<>+0(SB), Z2, Z5
-	VFMADD213PS  c3e2aaa6e<>+0(SB), Z2, Z5
-	VFMADD213PS  c3f000000<>+0(SB), Z2, Z5
-	VMULPS       Z2, Z2, Z7
-	VFMADD213PS  Z2, Z7, Z5
-	VADDPS       c3f800000<>+0(SB), Z5, Z5
-	VSCALEFPS    Z6, Z5, Z5
-	VMOVUPS      c40e00000<>+0(SB), Z2
-	VMOVUPS      c3f800000<>+0(SB), Z6
-	VADDPS       c40600000<>+0(SB), Z1, Z1
-	VDIVPS       Z1, Z2, Z2
-	VSUBPS       Z2, Z6, Z6
-	VMOVUPS      c3793699b<>+0(SB), Z1
-	VFMADD213PS  c38843b0f<>+0(SB), Z6, Z1
-	VFMADD213PS  cb89585cc<>+0(SB), Z6, Z1
-	VFMADD213PS  cb9ef0582<>+0(SB), Z6, Z1
-	VFMADD213PS  c3a731e38<>+0(SB), Z6, Z1
-	VFMADD213PS  c3b2300ed<>+0(SB), Z6, Z1
-	VFMADD213PS  cbc87d092<>+0(SB), Z6, Z1
-	VFMADD213PS  c3d389188<>+0(SB), Z6, Z1
-	VFMADD213PS  cbda5779b<>+0(SB), Z6, Z1
-	VFMADD213PS  c3dd9cb7d<>+0(SB), Z6, Z1
-	VMULPS       Z2, Z1, Z1
-	VMULPS       Z5, Z1, Z1
+	VMOVUPS      c4b400000<>+0(SB), Z4
+	VMULPS       Z1, Z1, Z2
+	VFNMADD231PS c3f38aa3b<>+0(SB), Z2, Z4
+	VSUBPS       c4b400000<>+0(SB), Z4, Z2
+	VMULPS       c3fb17200<>+0(SB), Z2, Z4
+	VFMADD231PS  Z1, Z1, Z4
+	VFMADD231PS  c363fbe8e<>+0(SB), Z2, Z4
+	VMOVUPS      cb9891ee8<>+0(SB), Z5
+	VFMADD213PS  c3b2bb1f6<>+0(SB), Z4, Z5
+	VFMADD213PS  cbcaaaa3e<>+0(SB), Z4, Z5
+	VFMADD213PS  c3dfffe84<>+0(SB), Z4, Z5
+	VFMADD213PS  cbf000000<>+0(SB), Z4, Z5
+	VFMADD213PS  c3f800001<>+0(SB), Z4, Z5
+	VSCALEFPS    Z2, Z5, Z5
 	VMOVUPS      c3f800000<>+0(SB), Z2
-	VSUBPS       Z1, Z2, Z2
+	VFMADD231PS  c3f700000<>+0(SB), Z1, Z2
+	VPSRLD       $0x16, Z2, Z2
+	VPERMPS      table9<>+0(SB), Z2, Z4
+	VSUBPS       Z4, Z1, Z4
+	VPERMPS      table10<>+0(SB), Z2, Z1
+	VPERMPS      table11<>+0(SB), Z2, Z6
+	VPERMPS      table12<>+0(SB), Z2, Z7
+	VFMADD213PS  Z7, Z4, Z6
+	VPERMPS      table13<>+0(SB), Z2, Z7
+	VFMADD213PS  Z7, Z4, Z6
+	VPERMPS      table14<>+0(SB), Z2, Z7
+	VFMADD213PS  Z7, Z4, Z6
+	VPERMPS      table15<>+0(SB), Z2, Z7
+	VFMADD213PS  Z7, Z4, Z6
+	VPERMPS      table16<>+0(SB), Z2, Z7
+	VFMADD213PS  Z7, Z4, Z6
+	VPERMPS      table17<>+0(SB), Z2, Z2
+	VFMADD213PS  Z2, Z4, Z6
+	VFMADD213PS  Z1, Z4, Z6
+	VMULPS       Z6, Z5, Z5
+	VMOVUPS      c3f800000<>+0(SB), Z1
 	VPXORD       Z3, Z3, Z3
-	VCMPPS       $0x11, Z3, Z0, K1
-	VBLENDMPS    Z1, Z2, K1, Z4
-	VMULPS       Z0, Z4, Z4
-	VMOVUPS      Z4, (AX)
+	VCMPPS       $0x1d, Z3, Z0, K1
+	VSUBPS       Z5, Z1, K1, Z5
+	VMULPS       Z0, Z5, Z5
+	VMOVUPS      Z5, (AX)
 	ADDQ         $0x40, CX
 	ADDQ         $0x40, AX
 	DECQ         DX
@@ -4278,74 +4551,38 @@ TEXT ·erfAVX512(SB), NOSPLIT, $0-24
 	MOVQ blocks+16(FP), DX
 
 loop:
-	VMOVUPS      (CX), Z0
-	VPANDD       c7fffffff<>+0(SB), Z0, Z1
-	VMULPS       Z0, Z0, Z2
-	VMOVUPS      cb7222fa4<>+0(SB), Z3
-	VFMADD213PS  c38ec43a8<>+0(SB), Z2, Z3
-	VFMADD213PS  cba5e67b3<>+0(SB), Z2, Z3
-	VFMADD213PS  c3bab1530<>+0(SB), Z2, Z3
-	VFMADD213PS  cbcdc14e4<>+0(SB), Z2, Z3
-	VFMADD213PS  c3de71784<>+0(SB), Z2, Z3
-	VFMADD213PS  cbec093a3<>+0(SB), Z2, Z3
-	VFMADD213PS  c3e0375d4<>+0(SB), Z2, Z3
-	VFMADD213PS  Z0, Z0, Z3
-	VMULPS       c3fb504f3<>+0(SB), Z1, Z2
-	VMOVUPS      c41f00000<>+0(SB), Z5
-	VMINPS       Z2, Z5, Z2
-	VMULPS       cbf000000<>+0(SB), Z2, Z7
-	VMULPS       Z2, Z7, Z5
-	VMOVUPS      Z2, Z6
-	VFMSUB213PS  Z5, Z7, Z6
-	VMOVUPS      cc2d00000<>+0(SB), Z7
-	VMOVUPS      c42b20000<>+0(SB), Z8
-	VMAXPS       Z5, Z7, Z5
-	VMINPS       Z5, Z8, Z5
-	VMOVUPS      c4b400000<>+0(SB), Z7
-	VFMADD231PS  c3fb8aa3b<>+0(SB), Z5, Z7
-	VSUBPS       c4b400000<>+0(SB), Z7, Z7
-	VMOVUPS      Z5, Z5
-	VFNMADD231PS c3f317200<>+0(SB), Z7, Z5
-	VADDPS       Z6, Z5, Z5
-	VFNMADD231PS c35bfbe8e<>+0(SB), Z7, Z5
-	VMOVUPS      c3ab68896<>+0(SB), Z6
-	VFMADD213PS  c3c0905c8<>+0(SB), Z5, Z6
-	VFMADD213PS  c3d2aaa8d<>+0(SB), Z5, Z6
-	VFMADD213PS  c3e2aaa6e<>+0(SB), Z5, Z6
-	VFMADD213PS  c3f000000<>+0(SB), Z5, Z6
-	VMULPS       Z5, Z5, Z8
-	VFMADD213PS  Z5, Z8, Z6
-	VADDPS       c3f800000<>+0(SB), Z6, Z6
-	VSCALEFPS    Z7, Z6, Z6
-	VMOVUPS      c40e00000<>+0(SB), Z5
-	VMOVUPS      c3f800000<>+0(SB), Z7
-	VADDPS       c40600000<>+0(SB), Z2, Z2
-	VDIVPS       Z2, Z5, Z5
-	VSUBPS       Z5, Z7, Z7
-	VMOVUPS      c3793699b<>+0(SB), Z2
-	VFMADD213PS  c38843b0f<>+0(SB), Z7, Z2
-	VFMADD213PS  cb89585cc<>+0(SB), Z7, Z2
-	VFMADD213PS  cb9ef0582<>+0(SB), Z7, Z2
-	VFMADD213PS  c3a731e38<>+0(SB), Z7, Z2
-	VFMADD213PS  c3b2300ed<>+0(SB), Z7, Z2
-	VFMADD213PS  cbc87d092<>+0(SB), Z7, Z2
-	VFMADD213PS  c3d389188<>+0(SB), Z7, Z2
-	VFMADD213PS  cbda5779b<>+0(SB), Z7, Z2
-	VFMADD213PS  c3dd9cb7d<>+0(SB), Z7, Z2
-	VMULPS       Z5, Z2, Z2
-	VMULPS       Z6, Z2, Z2
-	VMOVUPS      c3f800000<>+0(SB), Z5
-	VFNMADD231PS c40000000<>+0(SB), Z2, Z5
-	VPANDD       c80000000<>+0(SB), Z0, Z0
-	VPORD        Z0, Z5, Z5
-	VMOVUPS      c3f800000<>+0(SB), Z0
-	VCMPPS       $0x11, Z0, Z1, K1
-	VBLENDMPS    Z3, Z5, K1, Z4
-	VMOVUPS      Z4, (AX)
-	ADDQ         $0x40, CX
-	ADDQ         $0x40, AX
-	DECQ         DX
-	JNE          loop
+	VMOVUPS     (CX), Z0
+	VPANDD      c7fffffff<>+0(SB), Z0, Z1
+	VMOVUPS     c4087fffc<>+0(SB), Z2
+	VMINPS      Z1, Z2, Z1
+	VMOVUPS     c3f800000<>+0(SB), Z2
+	VFMADD231PS c4061e1e2<>+0(SB), Z1, Z2
+	VPSRLD      $0x16, Z2, Z2
+	VPERMPS     table18<>+0(SB), Z2, Z3
+	VSUBPS      Z3, Z1, Z3
+	VPERMPS     table19<>+0(SB), Z2, Z1
+	VPERMPS     table20<>+0(SB), Z2, Z4
+	VFMADD231PS Z4, Z3, Z1
+	VPERMPS     table21<>+0(SB), Z2, Z4
+	VPERMPS     table22<>+0(SB), Z2, Z5
+	VFMADD213PS Z5, Z3, Z4
+	VPERMPS     table23<>+0(SB), Z2, Z5
+	VFMADD213PS Z5, Z3, Z4
+	VPERMPS     table24<>+0(SB), Z2, Z5
+	VFMADD213PS Z5, Z3, Z4
+	VPERMPS     table25<>+0(SB), Z2, Z5
+	VFMADD213PS Z5, Z3, Z4
+	VPERMPS     table26<>+0(SB), Z2, Z5
+	VFMADD213PS Z5, Z3, Z4
+	VPERMPS     table27<>+0(SB), Z2, Z2
+	VFMADD213PS Z2, Z3, Z4
+	VFMADD213PS Z1, Z3, Z4
+	VPTERNLOGD  $0xf8, c80000000<>+0(SB), Z0, Z4
+	VMOVUPS     Z4, (AX)
+	ADDQ        $0x40, CX
+	ADDQ        $0x40, AX
+	DECQ        DX
+	JNE         loop
 	VZEROUPPER
 	RET
 
@@ -4572,8 +4809,7 @@ loop:
 	VCMPPS      $0x11, Z1, Z2, K1
 	VBLENDMPS   Z3, Z8, K1, Z9
 	VADDPS      Z9, Z4, Z4
-	VPANDD      c80000000<>+0(SB), Z0, Z0
-	VPORD       Z0, Z4, Z4
+	VPTERNLOGD  $0xf8, c80000000<>+0(SB), Z0, Z4
 	VMOVUPS     Z4, (AX)
 	ADDQ        $0x40, CX
 	ADDQ        $0x40, AX
@@ -4591,53 +4827,90 @@ TEXT ·logAVX512(SB), NOSPLIT, $0-24
 
 loop:
 	VMOVUPS     (CX), Z0
-	VMOVUPS     c00800000<>+0(SB), Z1
-	VMULPS      c4b000000<>+0(SB), Z0, Z2
-	VCMPPS      $0x11, Z1, Z0, K1
-	VBLENDMPS   Z2, Z0, K1, Z3
-	VMOVUPS     cc1b80000<>+0(SB), Z2
-	VPXORD      Z4, Z4, Z4
-	VCMPPS      $0x11, Z1, Z0, K1
-	VBLENDMPS   Z2, Z4, K1, Z5
-	VPSUBD      c3f3504f3<>+0(SB), Z3, Z1
-	VPSRAD      $0x17, Z1, Z1
-	VPSLLD      $0x17, Z1, Z2
-	VPSUBD      Z2, Z3, Z3
-	VCVTDQ2PS   Z1, Z1
-	VADDPS      Z5, Z1, Z1
-	VSUBPS      c3f800000<>+0(SB), Z3, Z3
-	VMOVUPS     c3d8ec752<>+0(SB), Z2
-	VFMADD213PS cbdeb1ade<>+0(SB), Z3, Z2
-	VFMADD213PS c3def5141<>+0(SB), Z3, Z2
-	VFMADD213PS cbdfe7a63<>+0(SB), Z3, Z2
-	VFMADD213PS c3e11e90d<>+0(SB), Z3, Z2
-	VFMADD213PS cbe2aada5<>+0(SB), Z3, Z2
-	VFMADD213PS c3e4ccead<>+0(SB), Z3, Z2
-	VFMADD213PS cbe7ffffe<>+0(SB), Z3, Z2
-	VFMADD213PS c3eaaaaaa<>+0(SB), Z3, Z2
+	VGETEXPPS   Z0, Z1
+	VGETMANTPS  $0x0c, Z0, Z0
+	VCMPPS      $0x1d, c3fba0cb8<>+0(SB), Z0, K1
+	VADDPS      c3f800000<>+0(SB), Z1, K1, Z1
+	VMULPS      c3f841800<>+0(SB), Z0, Z2
+	VPSRLD      $0x14, Z2, Z2
+	VPERMPS     table32<>+0(SB), Z2, Z3
+	VFMSUB213PS c3f800000<>+0(SB), Z0, Z3
+	VPERMPS     table33<>+0(SB), Z2, Z0
+	VMOVUPS     cbe1cc5f2<>+0(SB), Z2
+	VFMADD213PS c3e4d0a76<>+0(SB), Z3, Z2
+	VFMADD213PS cbe8004de<>+0(SB), Z3, Z2
+	VFMADD213PS c3eaaaaa9<>+0(SB), Z3, Z2
 	VFMADD213PS cbf000000<>+0(SB), Z3, Z2
-	VMULPS      Z3, Z3, Z10
-	VMULPS      cb102e308<>+0(SB), Z1, Z11
-	VFMADD213PS Z11, Z10, Z2
-	VADDPS      Z3, Z2, Z2
-	VFMADD231PS c3f317218<>+0(SB), Z1, Z2
-	VMOVUPS     c7f800000<>+0(SB), Z1
-	VCMPPS      $0x11, Z1, Z0, K1
-	VBLENDMPS   Z2, Z0, K1, Z6
-	VPXORD      Z7, Z7, Z7
-	VMOVUPS     c7fc00000<>+0(SB), Z1
-	VCMPPS      $0x11, Z7, Z0, K1
-	VBLENDMPS   Z1, Z6, K1, Z8
-	VMOVUPS     cff800000<>+0(SB), Z1
-	VCMPPS      $0x00, Z7, Z0, K1
-	VBLENDMPS   Z1, Z8, K1, Z9
-	VMOVUPS     Z9, (AX)
+	VFMADD231PS c3f317200<>+0(SB), Z1, Z0
+	VADDPS      Z3, Z0, Z4
+	VSUBPS      Z0, Z4, Z0
+	VSUBPS      Z0, Z3, Z0
+	VMULPS      Z3, Z3, Z3
+	VFMADD231PS c35bfbe8e<>+0(SB), Z1, Z0
+	VFMADD213PS Z0, Z3, Z2
+	VCMPPS      $0x07, Z2, Z2, K1
+	VADDPS      Z2, Z4, K1, Z4
+	VMOVUPS     Z4, (AX)
 	ADDQ        $0x40, CX
 	ADDQ        $0x40, AX
 	DECQ        DX
 	JNE         loop
 	VZEROUPPER
 	RET
+
+DATA c3fba0cb8<>+0(SB)/4, $0x3fba0cb8
+DATA c3fba0cb8<>+4(SB)/4, $0x3fba0cb8
+DATA c3fba0cb8<>+8(SB)/4, $0x3fba0cb8
+DATA c3fba0cb8<>+12(SB)/4, $0x3fba0cb8
+DATA c3fba0cb8<>+16(SB)/4, $0x3fba0cb8
+DATA c3fba0cb8<>+20(SB)/4, $0x3fba0cb8
+DATA c3fba0cb8<>+24(SB)/4, $0x3fba0cb8
+DATA c3fba0cb8<>+28(SB)/4, $0x3fba0cb8
+DATA c3fba0cb8<>+32(SB)/4, $0x3fba0cb8
+DATA c3fba0cb8<>+36(SB)/4, $0x3fba0cb8
+DATA c3fba0cb8<>+40(SB)/4, $0x3fba0cb8
+DATA c3fba0cb8<>+44(SB)/4, $0x3fba0cb8
+DATA c3fba0cb8<>+48(SB)/4, $0x3fba0cb8
+DATA c3fba0cb8<>+52(SB)/4, $0x3fba0cb8
+DATA c3fba0cb8<>+56(SB)/4, $0x3fba0cb8
+DATA c3fba0cb8<>+60(SB)/4, $0x3fba0cb8
+GLOBL c3fba0cb8<>(SB), RODATA|NOPTR, $64
+
+DATA table32<>+0(SB)/4, $0x3f000000
+DATA table32<>+4(SB)/4, $0x00000000
+DATA table32<>+8(SB)/4, $0x00000000
+DATA table32<>+12(SB)/4, $0x00000000
+DATA table32<>+16(SB)/4, $0x00000000
+DATA table32<>+20(SB)/4, $0x00000000
+DATA table32<>+24(SB)/4, $0x00000000
+DATA table32<>+28(SB)/4, $0x00000000
+DATA table32<>+32(SB)/4, $0x3f800000
+DATA table32<>+36(SB)/4, $0x3f5f8af8
+DATA table32<>+40(SB)/4, $0x3f4a6925
+DATA table32<>+44(SB)/4, $0x3f3875d2
+DATA table32<>+48(SB)/4, $0x3f285080
+DATA table32<>+52(SB)/4, $0x3f1beadb
+DATA table32<>+56(SB)/4, $0x3f11404e
+DATA table32<>+60(SB)/4, $0x3f07db50
+GLOBL table32<>(SB), RODATA|NOPTR, $64
+
+DATA table33<>+0(SB)/4, $0x00000000
+DATA table33<>+4(SB)/4, $0x00000000
+DATA table33<>+8(SB)/4, $0x00000000
+DATA table33<>+12(SB)/4, $0x00000000
+DATA table33<>+16(SB)/4, $0x00000000
+DATA table33<>+20(SB)/4, $0x00000000
+DATA table33<>+24(SB)/4, $0x00000000
+DATA table33<>+28(SB)/4, $0x00000000
+DATA table33<>+32(SB)/4, $0x00000000
+DATA table33<>+36(SB)/4, $0x3e0ad400
+DATA table33<>+40(SB)/4, $0x3e708400
+DATA table33<>+44(SB)/4, $0x3ea7ce00
+DATA table33<>+48(SB)/4, $0xbe8c3000
+DATA table33<>+52(SB)/4, $0xbe4a0800
+DATA table33<>+56(SB)/4, $0xbe017800
+DATA table33<>+60(SB)/4, $0xbd740000
+GLOBL table33<>(SB), RODATA|NOPTR, $64
 
 // func negAVX512(dst *float32, src *float32, blocks int)
 // Requires: AVX, AVX512F
@@ -4846,53 +5119,66 @@ TEXT ·log2AVX512(SB), NOSPLIT, $0-24
 
 loop:
 	VMOVUPS     (CX), Z0
-	VMOVUPS     Z0, Z1
-	VMOVUPS     c00800000<>+0(SB), Z1
-	VMULPS      c4b000000<>+0(SB), Z0, Z9
-	VCMPPS      $0x11, Z1, Z0, K1
-	VBLENDMPS   Z9, Z0, K1, Z2
-	VMOVUPS     cc1b80000<>+0(SB), Z9
-	VPXORD      Z3, Z3, Z3
-	VCMPPS      $0x11, Z1, Z0, K1
-	VBLENDMPS   Z9, Z3, K1, Z4
-	VPSUBD      c3f3504f3<>+0(SB), Z2, Z1
-	VPSRAD      $0x17, Z1, Z1
-	VPSLLD      $0x17, Z1, Z9
-	VPSUBD      Z9, Z2, Z2
-	VCVTDQ2PS   Z1, Z1
-	VADDPS      Z4, Z1, Z1
-	VSUBPS      c3f800000<>+0(SB), Z2, Z2
-	VMOVUPS     c3dc80011<>+0(SB), Z9
-	VFMADD213PS cbe2abcf4<>+0(SB), Z2, Z9
-	VFMADD213PS c3e2e80c6<>+0(SB), Z2, Z9
-	VFMADD213PS cbe377ec2<>+0(SB), Z2, Z9
-	VFMADD213PS c3e5241c0<>+0(SB), Z2, Z9
-	VFMADD213PS cbe763b99<>+0(SB), Z2, Z9
-	VFMADD213PS c3e93be1f<>+0(SB), Z2, Z9
-	VFMADD213PS cbeb8aa40<>+0(SB), Z2, Z9
-	VFMADD213PS c3ef6384a<>+0(SB), Z2, Z9
-	VFMADD213PS cbf38aa3b<>+0(SB), Z2, Z9
-	VFMADD213PS c32a57060<>+0(SB), Z2, Z9
-	VMULPS      Z2, Z9, Z9
-	VFMADD231PS c3fb8aa3b<>+0(SB), Z2, Z9
-	VADDPS      Z1, Z9, Z9
-	VMOVUPS     c7f800000<>+0(SB), Z1
-	VCMPPS      $0x11, Z1, Z0, K1
-	VBLENDMPS   Z9, Z0, K1, Z5
-	VPXORD      Z6, Z6, Z6
-	VMOVUPS     c7fc00000<>+0(SB), Z1
-	VCMPPS      $0x11, Z6, Z0, K1
-	VBLENDMPS   Z1, Z5, K1, Z7
-	VMOVUPS     cff800000<>+0(SB), Z1
-	VCMPPS      $0x00, Z6, Z0, K1
-	VBLENDMPS   Z1, Z7, K1, Z8
-	VMOVUPS     Z8, (AX)
+	VGETEXPPS   Z0, Z1
+	VGETMANTPS  $0x0c, Z0, Z0
+	VCMPPS      $0x1d, c3fba0cb8<>+0(SB), Z0, K1
+	VADDPS      c3f800000<>+0(SB), Z1, K1, Z1
+	VMULPS      c3f841800<>+0(SB), Z0, Z2
+	VPSRLD      $0x14, Z2, Z2
+	VPERMPS     table34<>+0(SB), Z2, Z3
+	VFMSUB213PS c3f800000<>+0(SB), Z0, Z3
+	VPERMPS     table35<>+0(SB), Z2, Z0
+	VMOVUPS     cbe5e4b1d<>+0(SB), Z2
+	VFMADD213PS c3e93cfd4<>+0(SB), Z3, Z2
+	VFMADD213PS cbeb8b469<>+0(SB), Z3, Z2
+	VFMADD213PS c3ef63862<>+0(SB), Z3, Z2
+	VFMADD213PS cbf38aa3a<>+0(SB), Z3, Z2
+	VFMADD213PS c3fb8aa3b<>+0(SB), Z3, Z2
+	VADDPS      Z1, Z0, Z0
+	VFMADD231PS Z2, Z3, Z0
+	VMOVUPS     Z0, (AX)
 	ADDQ        $0x40, CX
 	ADDQ        $0x40, AX
 	DECQ        DX
 	JNE         loop
 	VZEROUPPER
 	RET
+
+DATA table34<>+0(SB)/4, $0x3f000000
+DATA table34<>+4(SB)/4, $0x00000000
+DATA table34<>+8(SB)/4, $0x00000000
+DATA table34<>+12(SB)/4, $0x00000000
+DATA table34<>+16(SB)/4, $0x00000000
+DATA table34<>+20(SB)/4, $0x00000000
+DATA table34<>+24(SB)/4, $0x00000000
+DATA table34<>+28(SB)/4, $0x00000000
+DATA table34<>+32(SB)/4, $0x3f800000
+DATA table34<>+36(SB)/4, $0x3f5f930c
+DATA table34<>+40(SB)/4, $0x3f4a3f2f
+DATA table34<>+44(SB)/4, $0x3f3878a4
+DATA table34<>+48(SB)/4, $0x3f28751a
+DATA table34<>+52(SB)/4, $0x3f1c0b5b
+DATA table34<>+56(SB)/4, $0x3f1158a1
+DATA table34<>+60(SB)/4, $0x3f07e63f
+GLOBL table34<>(SB), RODATA|NOPTR, $64
+
+DATA table35<>+0(SB)/4, $0x00000000
+DATA table35<>+4(SB)/4, $0x00000000
+DATA table35<>+8(SB)/4, $0x00000000
+DATA table35<>+12(SB)/4, $0x00000000
+DATA table35<>+16(SB)/4, $0x00000000
+DATA table35<>+20(SB)/4, $0x00000000
+DATA table35<>+24(SB)/4, $0x00000000
+DATA table35<>+28(SB)/4, $0x00000000
+DATA table35<>+32(SB)/4, $0x00000000
+DATA table35<>+36(SB)/4, $0x3e481400
+DATA table35<>+40(SB)/4, $0x3eae1800
+DATA table35<>+44(SB)/4, $0x3ef20c00
+DATA table35<>+48(SB)/4, $0xbecae000
+DATA table35<>+52(SB)/4, $0xbe925600
+DATA table35<>+56(SB)/4, $0xbe3bc000
+DATA table35<>+60(SB)/4, $0xbdb0f000
+GLOBL table35<>(SB), RODATA|NOPTR, $64
 
 // func log1pAVX512(dst *float32, src *float32, blocks int)
 // Requires: AVX, AVX512F
@@ -5108,20 +5394,19 @@ TEXT ·signAVX512(SB), NOSPLIT, $0-24
 	MOVQ blocks+16(FP), DX
 
 loop:
-	VMOVUPS   (CX), Z0
-	VMOVUPS   c3f800000<>+0(SB), Z1
-	VPANDD    c80000000<>+0(SB), Z0, Z2
-	VPORD     Z2, Z1, Z1
-	VPXORD    Z3, Z3, Z3
-	VCMPPS    $0x00, Z3, Z0, K1
-	VBLENDMPS Z0, Z1, K1, Z4
-	VCMPPS    $0x03, Z0, Z0, K1
-	VBLENDMPS Z0, Z4, K1, Z5
-	VMOVUPS   Z5, (AX)
-	ADDQ      $0x40, CX
-	ADDQ      $0x40, AX
-	DECQ      DX
-	JNE       loop
+	VMOVUPS    (CX), Z0
+	VMOVUPS    c3f800000<>+0(SB), Z1
+	VPTERNLOGD $0xf8, c80000000<>+0(SB), Z0, Z1
+	VPXORD     Z2, Z2, Z2
+	VCMPPS     $0x00, Z2, Z0, K1
+	VBLENDMPS  Z0, Z1, K1, Z3
+	VCMPPS     $0x03, Z0, Z0, K1
+	VBLENDMPS  Z0, Z3, K1, Z4
+	VMOVUPS    Z4, (AX)
+	ADDQ       $0x40, CX
+	ADDQ       $0x40, AX
+	DECQ       DX
+	JNE        loop
 	VZEROUPPER
 	RET
 

@@ -153,7 +153,6 @@ func (v vec) reduceExp(x VecVirtual, lo, hi float64) (n, shifted, r VecVirtual) 
 	VFMADD231PS(f32(math.Log2E), c, shifted)
 	n = v.reg()
 	VSUBPS(bitsConst(shift), shifted, n)
-	const ln2Hi = 0.693145751953125 // 15 bits: n*ln2Hi is exact
 	VFNMADD231PS(f32(ln2Hi), n, c)
 	VFNMADD231PS(f32(math.Ln2-ln2Hi), n, c)
 	return n, shifted, c
@@ -198,7 +197,7 @@ func (v vec) scale(y, n, shifted VecVirtual) {
 		VSCALEFPS(n, y, y)
 		return
 	}
-	// In two factors, each of them a normal number for n in [-152, 130].
+	// In two factors, each of them a normal number for n in [-252, 254].
 	h := YMM()
 	VPSUBD(bitsConst(0x4b400000), shifted, shifted)
 	VPSRAD(Imm(1), shifted, h)
@@ -208,78 +207,6 @@ func (v vec) scale(y, n, shifted VecVirtual) {
 		VPSLLD(Imm(23), e, e)
 		VMULPS(e, y, y)
 	}
-}
-
-// split is x = 2^e * (1+f), 1+f in [sqrt(1/2), sqrt(2)), for x above 0; e is an integer and a float. Denormals are made normal if
-// they are to be.
-func (v vec) split(x VecVirtual, denormals bool) (integer, e, f VecVirtual) {
-	m := v.reg()
-	VMOVUPS(x, m)
-	var shift VecVirtual
-	if denormals {
-		least := v.load(f32(0x1p-126))
-		scaled := v.reg()
-		VMULPS(f32(0x1p23), x, scaled)
-		m = v.pick(cmpLT, x, least, scaled, x)
-		shift = v.pick(cmpLT, x, least, v.load(f32(-23)), v.zero())
-	}
-	integer = v.reg()
-	VPSUBD(bitsConst(math.Float32bits(math.Sqrt2/2)), m, integer)
-	VPSRAD(Imm(23), integer, integer)
-	power := v.reg()
-	VPSLLD(Imm(23), integer, power)
-	VPSUBD(power, m, m)
-	e = v.reg()
-	VCVTDQ2PS(integer, e)
-	if denormals {
-		VADDPS(shift, e, e)
-	}
-	VSUBPS(f32(1), m, m) // exact
-	return integer, e, m
-}
-
-// logEnds puts in the logarithms of what is no positive number: y is that of x otherwise.
-func (v vec) logEnds(x, y VecVirtual) VecVirtual {
-	y = v.pick(cmpLT, x, v.load(f32(math.Inf(1))), y, x) // Inf and NaN
-	zero := v.zero()
-	y = v.pick(cmpLT, x, zero, v.load(f32(math.NaN())), y)
-	return v.pick(cmpEQ, x, zero, v.load(f32(math.Inf(-1))), y)
-}
-
-// log2 is e + f/ln(2) + f*f*p(f).
-func (v vec) log2(x VecVirtual) VecVirtual {
-	_, e, f := v.split(x, true)
-	y := v.horner(f, log2Poly())
-	VFMADD213PS(f32(math.Log2E-float64(float32(math.Log2E))), f, y) // what the factor 1/ln(2) lacks as a float
-	VMULPS(f, y, y)
-	VFMADD231PS(f32(math.Log2E), f, y)
-	VADDPS(e, y, y)
-	return v.logEnds(x, y)
-}
-
-// log1p is log of u = 1+x, with the rounding error of u in f.
-func (v vec) log1p(x VecVirtual) VecVirtual {
-	u, c := v.reg(), v.reg()
-	VADDPS(f32(1), x, u)
-	VSUBPS(f32(1), u, c)
-	VSUBPS(c, x, c) // u + c is 1+x
-	integer, e, f := v.split(u, false)
-	// c * 2^-e; for large e, c is 0 or does not matter.
-	VPMINSD(bitsConst(126), integer, integer)
-	power := v.load(bitsConst(127))
-	VPSUBD(integer, power, power)
-	VPSLLD(Imm(23), power, power)
-	VFMADD231PS(power, c, f)
-	y := v.horner(f, logPoly())
-	VFMADD213PS(f32(-0.5), f, y)
-	f2 := v.reg()
-	VMULPS(f, f, f2)
-	low := v.reg()
-	VMULPS(f32(math.Ln2-float64(float32(math.Ln2))), e, low)
-	VFMADD213PS(low, f2, y)
-	VADDPS(f, y, y)
-	VFMADD231PS(f32(math.Ln2), e, y)
-	return v.logEnds(u, y)
 }
 
 // mish is x*n/(n+2), n = e*(e+2), e = e^x: tanh(ln(1+e)). Beyond 20 the quotient is 1.

@@ -81,6 +81,9 @@ func unary(v vec, name string, f func(VecVirtual) VecVirtual) {
 	RET()
 }
 
+// ln2Hi is ln(2) in 15 bits, so that products with integers below 2^9 are exact.
+const ln2Hi = 0.693145751953125
+
 // exp is e^x. If low is given the result is e^(x+low), low being far below an ulp of x: the way to give exp an argument of
 // more than single precision. NaN stays NaN, overflow is +Inf, underflow is gradual.
 func (v vec) exp(x VecVirtual, low Register) VecVirtual {
@@ -97,7 +100,6 @@ func (v vec) exp(x VecVirtual, low Register) VecVirtual {
 		VMOVUPS(n, bits)
 	}
 	VSUBPS(bitsConst(shift), n, n)
-	const ln2Hi = 0.693145751953125 // 15 bits: n*ln2Hi is exact
 	r := v.reg()
 	VMOVUPS(c, r)
 	VFNMADD231PS(f32(ln2Hi), n, r)
@@ -145,65 +147,61 @@ func (v vec) sigmoid(x VecVirtual) VecVirtual {
 	return num
 }
 
-// tanh is x + x^3 p(x^2) near zero and 1 - 2/(e^2|x| + 1), with the sign of x, elsewhere.
-func (v vec) tanh(x VecVirtual) VecVirtual {
+// tanh is a polynomial for each interval of |x|, with the sign of x. Past the last one it is 1.
+func (v vec) tanh(x VecVirtual) VecVirtual { return v.odd(x, tanhPieces()) }
+
+// erf is made as tanh is.
+func (v vec) erf(x VecVirtual) VecVirtual { return v.odd(x, erfPieces()) }
+
+// odd is an odd function, given for |x|, that no longer changes at the limit of its pieces.
+func (v vec) odd(x VecVirtual, p pieces) VecVirtual {
 	a := v.abs(x)
-	z, near := v.reg(), v.reg()
-	VMULPS(x, x, z)
-	p := v.horner(z, tanhPoly())
-	VMULPS(z, p, p)
-	VMOVUPS(x, near)
-	VFMADD213PS(x, p, near) // x*p + x
-	two := v.reg()
-	VADDPS(a, a, two)
-	e := v.exp(two, nil)
-	VADDPS(f32(1), e, e)
-	far := v.load(f32(2))
-	VDIVPS(e, far, far)
-	one := v.load(f32(1))
-	VSUBPS(far, one, far)
-	v.withSign(x, far)
-	return v.pick(cmpLT, a, v.load(f32(tanhSplit)), near, far)
+	VMINPS(a, v.load(f32(p.limit)), a) // NaN stays NaN
+	y := v.pieces(a, p)
+	v.withSign(x, y)
+	return y
 }
 
 // withSign gives y, which is not negative, the sign of x.
 func (v vec) withSign(x, y Register) {
+	if v.wide() {
+		VPTERNLOGD(Imm(0xf8), bitsConst(0x80000000), x, y) // y or x and the constant
+		return
+	}
 	s := v.reg()
 	v.and(bitsConst(0x80000000), x, s)
 	v.or(s, y, y)
 }
 
-// tail is Phi(-a) for a >= 0, the normal distribution's tail: exp(-a*a/2) * t * p(1-t), t = 2c/(a+c). The factor t carries most
-// of what the rest does for large a, so that p varies little and the rounding of 1-t matters little.
-func (v vec) tail(a VecVirtual) VecVirtual {
-	c := v.reg()
-	VMINPS(a, v.load(f32(30)), c)
-	// a*a/2 in two parts: rounded, its relative error would grow to e^(100 ulp).
-	s, low := v.reg(), v.reg()
-	h := v.reg()
-	VMULPS(f32(-0.5), c, h)
-	VMULPS(c, h, s)
-	VMOVUPS(c, low)
-	VFMSUB213PS(s, h, low) // c*h - s, the rounding error of s, exactly
-	e := v.exp(s, low)
-	t, u := v.load(f32(2*phiPivot)), v.load(f32(1))
-	VADDPS(f32(phiPivot), c, c)
-	VDIVPS(c, t, t)
-	VSUBPS(t, u, u)
-	g := v.horner(u, phiPoly())
-	VMULPS(t, g, g)
-	VMULPS(e, g, g)
-	return g
-}
-
-// gelu is x*Phi(x).
+// gelu is x*Phi(x). Phi(-a) = e^(-a*a/2) * g(a), where g, the scaled tail of the normal distribution, varies little.
 func (v vec) gelu(x VecVirtual) VecVirtual {
-	t := v.tail(v.abs(x))
-	up := v.load(f32(1))
-	VSUBPS(t, up, up)
-	phi := v.pick(cmpLT, x, v.zero(), t, up)
-	VMULPS(x, phi, phi)
-	return phi
+	p := tailPieces()
+	c := v.abs(x)
+	VMINPS(c, v.load(f32(p.limit)), c) // there e is 0
+	// -a*a/2 = n*ln(2) - u/2, u = a*a + 2n*ln(2), in which a*a is not rounded: that error would be one of the result, a*a/2 times as large.
+	const shift = 0x4b400000 // 1.5*2^23: adding it rounds to an integer
+	square, shifted, n, u := v.reg(), v.load(bitsConst(shift)), v.reg(), v.reg()
+	VMULPS(c, c, square)
+	VFNMADD231PS(f32(math.Log2E/2), square, shifted)
+	VSUBPS(bitsConst(shift), shifted, n)
+	VMULPS(f32(2*ln2Hi), n, u) // exact
+	VFMADD231PS(c, c, u)
+	VFMADD231PS(f32(2*(math.Ln2-ln2Hi)), n, u)
+	t := v.horner(u, expHalfPoly())
+	v.scale(t, n, shifted)
+	VMULPS(v.pieces(c, p), t, t)
+	// Phi(x) is t for a negative x, else 1-t.
+	one := v.load(f32(1))
+	if v.wide() {
+		k := K()
+		VCMPPS(Imm(cmpGE), v.zero(), x, k)
+		VSUBPS(t, one, k, t)
+	} else {
+		VSUBPS(t, one, one)
+		VBLENDVPS(x, t, one, t) // by the sign of x
+	}
+	VMULPS(x, t, t)
+	return t
 }
 
 // geluTanh is x*(1+tanh(u))/2 = x*sigmoid(2u), u = sqrt(2/pi)*(x + 0.044715 x^3).
@@ -216,20 +214,4 @@ func (v vec) geluTanh(x VecVirtual) VecVirtual {
 	s := v.sigmoid(k)
 	VMULPS(x, s, s)
 	return s
-}
-
-// erf is x + x p(x*x) up to 1 and 1 - 2 Phi(-sqrt(2)|x|), with the sign of x, beyond.
-func (v vec) erf(x VecVirtual) VecVirtual {
-	a := v.abs(x)
-	z := v.reg()
-	VMULPS(x, x, z)
-	near := v.horner(z, erfPoly())
-	VFMADD213PS(x, x, near)
-	w := v.reg()
-	VMULPS(f32(math.Sqrt2), a, w)
-	t := v.tail(w)
-	far := v.load(f32(1))
-	VFNMADD231PS(f32(2), t, far)
-	v.withSign(x, far)
-	return v.pick(cmpLT, a, v.load(f32(1)), near, far)
 }

@@ -2,7 +2,8 @@ package main
 
 import "math"
 
-// neonMath writes the functions that genMath does, by the same formulas and polynomials.
+// neonMath writes the functions that genMath does. Most formulas are the same; gelu, tanh, erf and the logarithms have no tables of
+// polynomials here.
 func neonMath(file *neonFile) {
 	neonUnary(file, "exp", func(f *neonFunc, x vec8) vec8 { return f.exp(x, nil) })
 	neonUnary(file, "sigmoid", (*neonFunc).sigmoid)

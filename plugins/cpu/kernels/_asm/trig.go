@@ -187,36 +187,3 @@ func (v vec) atan(x VecVirtual) VecVirtual {
 	v.withSign(x, t)
 	return t
 }
-
-// log is e*ln(2) + log(1+f) for x = 2^e * (1+f), 1+f in [sqrt(1/2), sqrt(2)).
-func (v vec) log(x VecVirtual) VecVirtual {
-	least := v.load(f32(0x1p-126))
-	scaled := v.reg()
-	VMULPS(f32(0x1p23), x, scaled)
-	m := v.pick(cmpLT, x, least, scaled, x) // denormals, made normal
-	shift := v.pick(cmpLT, x, least, v.load(f32(-23)), v.zero())
-	e := v.reg()
-	VPSUBD(bitsConst(math.Float32bits(math.Sqrt2/2)), m, e)
-	VPSRAD(Imm(23), e, e)
-	power := v.reg()
-	VPSLLD(Imm(23), e, power)
-	VPSUBD(power, m, m)
-	VCVTDQ2PS(e, e)
-	VADDPS(shift, e, e)
-	f := m
-	VSUBPS(f32(1), f, f) // exact
-	y := v.horner(f, logPoly())
-	VFMADD213PS(f32(-0.5), f, y)
-	f2 := v.reg()
-	VMULPS(f, f, f2)
-	low := v.reg()
-	VMULPS(f32(math.Ln2-float64(float32(math.Ln2))), e, low)
-	VFMADD213PS(low, f2, y)
-	VADDPS(f, y, y)
-	VFMADD231PS(f32(math.Ln2), e, y)
-	inf := v.load(f32(math.Inf(1)))
-	y = v.pick(cmpLT, x, inf, y, x) // Inf and NaN
-	zero := v.zero()
-	y = v.pick(cmpLT, x, zero, v.load(f32(math.NaN())), y)
-	return v.pick(cmpEQ, x, zero, v.load(f32(math.Inf(-1))), y)
-}

@@ -1,0 +1,41 @@
+package kernels
+
+import "testing"
+
+// BenchmarkElementwise runs functions over operands that stay in the first-level cache, on one thread.
+func BenchmarkElementwise(b *testing.B) {
+	const n = 2048
+	r := rng(1)
+	x, y, dst := make([]float32, n), make([]float32, n), make([]float32, n)
+	for i := range x {
+		x[i], y[i] = float32(r.NormFloat64()), float32(r.NormFloat64())
+	}
+	positive := make([]float32, n)
+	for i, v := range x {
+		positive[i] = max(v, -v)
+	}
+	for _, name := range Features()[1:] {
+		p := newPool(b, 1, name)
+		for _, op := range Unaries() {
+			if functions[op.id].params > 0 {
+				continue
+			}
+			src := x
+			if op == Log || op == Log2 {
+				src = positive
+			}
+			b.Run(name+"/"+op.String(), func(b *testing.B) {
+				b.SetBytes(4 * n)
+				for b.Loop() {
+					p.isa.apply(op, dst, src)
+				}
+			})
+		}
+		b.Run(name+"/pow", func(b *testing.B) {
+			b.SetBytes(4 * n)
+			for b.Loop() {
+				p.isa.binary[Pow](dst, positive, y)
+			}
+		})
+	}
+}
