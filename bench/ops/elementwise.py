@@ -85,6 +85,18 @@ def arithmetic():
             yield case(name + " x, y", into(f, x, y), x=x, y=y)
 
 
+@op("add", "mul", "gelu")
+def halves():
+    for d in torch.bfloat16, torch.float16:
+        for shape, other in ((4096, 768), (4096, 768)), ((4096, 3072), (3072,)):
+            x, y = rand(*shape, dtype=d), rand(*other, dtype=d)
+            # Both sides round once, so that results differ by at most an ulp where an f32 result lies between two values.
+            for name, f in {"add": torch.add, "mul": torch.mul}.items():
+                yield case(name + " x, y", into(f, x, y), tol=0.01, x=x, y=y)
+        out = torch.empty_like(x)
+        yield case("gelu x", lambda: aten.gelu.out(x, out=out), tol=0.01, x=x)
+
+
 @op("where")
 def where():
     for c, a, b in ((4096, 768), (4096, 768), (4096, 768)), ((1, 1, 512, 512), (1, 16, 512, 512), ()):

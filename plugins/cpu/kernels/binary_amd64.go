@@ -122,6 +122,78 @@ func remainderIntoAVX2(dst *float32, a *float32, b *float32, blocks int)
 //go:noescape
 func modIntoAVX2(dst *float32, a *float32, b *float32, blocks int)
 
+// addF16AVX2 is dst = f(a, b) over blocks*lanes elements of f16, rounded to the nearest, ties to even; blocks > 0, dst may be a
+// or b.
+//
+//go:noescape
+func addF16AVX2(dst *uint16, a *uint16, b *uint16, blocks int)
+
+// subF16AVX2 is dst = f(a, b) over blocks*lanes elements of f16, rounded to the nearest, ties to even; blocks > 0, dst may be a
+// or b.
+//
+//go:noescape
+func subF16AVX2(dst *uint16, a *uint16, b *uint16, blocks int)
+
+// mulF16AVX2 is dst = f(a, b) over blocks*lanes elements of f16, rounded to the nearest, ties to even; blocks > 0, dst may be a
+// or b.
+//
+//go:noescape
+func mulF16AVX2(dst *uint16, a *uint16, b *uint16, blocks int)
+
+// divF16AVX2 is dst = f(a, b) over blocks*lanes elements of f16, rounded to the nearest, ties to even; blocks > 0, dst may be a
+// or b.
+//
+//go:noescape
+func divF16AVX2(dst *uint16, a *uint16, b *uint16, blocks int)
+
+// maxF16AVX2 is dst = f(a, b) over blocks*lanes elements of f16, rounded to the nearest, ties to even; blocks > 0, dst may be a
+// or b.
+//
+//go:noescape
+func maxF16AVX2(dst *uint16, a *uint16, b *uint16, blocks int)
+
+// minF16AVX2 is dst = f(a, b) over blocks*lanes elements of f16, rounded to the nearest, ties to even; blocks > 0, dst may be a
+// or b.
+//
+//go:noescape
+func minF16AVX2(dst *uint16, a *uint16, b *uint16, blocks int)
+
+// addBf16AVX2 is dst = f(a, b) over blocks*lanes elements of bf16, rounded to the nearest, ties to even; blocks > 0, dst may be a
+// or b.
+//
+//go:noescape
+func addBf16AVX2(dst *uint16, a *uint16, b *uint16, blocks int)
+
+// subBf16AVX2 is dst = f(a, b) over blocks*lanes elements of bf16, rounded to the nearest, ties to even; blocks > 0, dst may be a
+// or b.
+//
+//go:noescape
+func subBf16AVX2(dst *uint16, a *uint16, b *uint16, blocks int)
+
+// mulBf16AVX2 is dst = f(a, b) over blocks*lanes elements of bf16, rounded to the nearest, ties to even; blocks > 0, dst may be a
+// or b.
+//
+//go:noescape
+func mulBf16AVX2(dst *uint16, a *uint16, b *uint16, blocks int)
+
+// divBf16AVX2 is dst = f(a, b) over blocks*lanes elements of bf16, rounded to the nearest, ties to even; blocks > 0, dst may be a
+// or b.
+//
+//go:noescape
+func divBf16AVX2(dst *uint16, a *uint16, b *uint16, blocks int)
+
+// maxBf16AVX2 is dst = f(a, b) over blocks*lanes elements of bf16, rounded to the nearest, ties to even; blocks > 0, dst may be a
+// or b.
+//
+//go:noescape
+func maxBf16AVX2(dst *uint16, a *uint16, b *uint16, blocks int)
+
+// minBf16AVX2 is dst = f(a, b) over blocks*lanes elements of bf16, rounded to the nearest, ties to even; blocks > 0, dst may be a
+// or b.
+//
+//go:noescape
+func minBf16AVX2(dst *uint16, a *uint16, b *uint16, blocks int)
+
 // addIntoAVX512 is dst = f(a, b) over blocks*lanes floats; blocks > 0, dst may be a or b.
 //
 //go:noescape
@@ -242,6 +314,78 @@ func remainderIntoAVX512(dst *float32, a *float32, b *float32, blocks int)
 //go:noescape
 func modIntoAVX512(dst *float32, a *float32, b *float32, blocks int)
 
+// addF16AVX512 is dst = f(a, b) over blocks*lanes elements of f16, rounded to the nearest, ties to even; blocks > 0, dst may be a
+// or b.
+//
+//go:noescape
+func addF16AVX512(dst *uint16, a *uint16, b *uint16, blocks int)
+
+// subF16AVX512 is dst = f(a, b) over blocks*lanes elements of f16, rounded to the nearest, ties to even; blocks > 0, dst may be a
+// or b.
+//
+//go:noescape
+func subF16AVX512(dst *uint16, a *uint16, b *uint16, blocks int)
+
+// mulF16AVX512 is dst = f(a, b) over blocks*lanes elements of f16, rounded to the nearest, ties to even; blocks > 0, dst may be a
+// or b.
+//
+//go:noescape
+func mulF16AVX512(dst *uint16, a *uint16, b *uint16, blocks int)
+
+// divF16AVX512 is dst = f(a, b) over blocks*lanes elements of f16, rounded to the nearest, ties to even; blocks > 0, dst may be a
+// or b.
+//
+//go:noescape
+func divF16AVX512(dst *uint16, a *uint16, b *uint16, blocks int)
+
+// maxF16AVX512 is dst = f(a, b) over blocks*lanes elements of f16, rounded to the nearest, ties to even; blocks > 0, dst may be a
+// or b.
+//
+//go:noescape
+func maxF16AVX512(dst *uint16, a *uint16, b *uint16, blocks int)
+
+// minF16AVX512 is dst = f(a, b) over blocks*lanes elements of f16, rounded to the nearest, ties to even; blocks > 0, dst may be a
+// or b.
+//
+//go:noescape
+func minF16AVX512(dst *uint16, a *uint16, b *uint16, blocks int)
+
+// addBf16AVX512 is dst = f(a, b) over blocks*lanes elements of bf16, rounded to the nearest, ties to even; blocks > 0, dst may be a
+// or b.
+//
+//go:noescape
+func addBf16AVX512(dst *uint16, a *uint16, b *uint16, blocks int)
+
+// subBf16AVX512 is dst = f(a, b) over blocks*lanes elements of bf16, rounded to the nearest, ties to even; blocks > 0, dst may be a
+// or b.
+//
+//go:noescape
+func subBf16AVX512(dst *uint16, a *uint16, b *uint16, blocks int)
+
+// mulBf16AVX512 is dst = f(a, b) over blocks*lanes elements of bf16, rounded to the nearest, ties to even; blocks > 0, dst may be a
+// or b.
+//
+//go:noescape
+func mulBf16AVX512(dst *uint16, a *uint16, b *uint16, blocks int)
+
+// divBf16AVX512 is dst = f(a, b) over blocks*lanes elements of bf16, rounded to the nearest, ties to even; blocks > 0, dst may be a
+// or b.
+//
+//go:noescape
+func divBf16AVX512(dst *uint16, a *uint16, b *uint16, blocks int)
+
+// maxBf16AVX512 is dst = f(a, b) over blocks*lanes elements of bf16, rounded to the nearest, ties to even; blocks > 0, dst may be a
+// or b.
+//
+//go:noescape
+func maxBf16AVX512(dst *uint16, a *uint16, b *uint16, blocks int)
+
+// minBf16AVX512 is dst = f(a, b) over blocks*lanes elements of bf16, rounded to the nearest, ties to even; blocks > 0, dst may be a
+// or b.
+//
+//go:noescape
+func minBf16AVX512(dst *uint16, a *uint16, b *uint16, blocks int)
+
 var binaryAVX2 = map[string]func(dst, a, b *float32, blocks int){
 	"add":       addIntoAVX2,
 	"div":       divIntoAVX2,
@@ -304,4 +448,34 @@ var compareAVX512 = map[string]func(dst *uint8, a, b *float32, blocks int){
 	"le": leBytesAVX512,
 	"lt": ltBytesAVX512,
 	"ne": neBytesAVX512,
+}
+
+var halfAVX2 = map[string]func(dst, a, b *uint16, blocks int){
+	"add_bf16": addBf16AVX2,
+	"add_f16":  addF16AVX2,
+	"div_bf16": divBf16AVX2,
+	"div_f16":  divF16AVX2,
+	"max_bf16": maxBf16AVX2,
+	"max_f16":  maxF16AVX2,
+	"min_bf16": minBf16AVX2,
+	"min_f16":  minF16AVX2,
+	"mul_bf16": mulBf16AVX2,
+	"mul_f16":  mulF16AVX2,
+	"sub_bf16": subBf16AVX2,
+	"sub_f16":  subF16AVX2,
+}
+
+var halfAVX512 = map[string]func(dst, a, b *uint16, blocks int){
+	"add_bf16": addBf16AVX512,
+	"add_f16":  addF16AVX512,
+	"div_bf16": divBf16AVX512,
+	"div_f16":  divF16AVX512,
+	"max_bf16": maxBf16AVX512,
+	"max_f16":  maxF16AVX512,
+	"min_bf16": minBf16AVX512,
+	"min_f16":  minF16AVX512,
+	"mul_bf16": mulBf16AVX512,
+	"mul_f16":  mulF16AVX512,
+	"sub_bf16": subBf16AVX512,
+	"sub_f16":  subF16AVX512,
 }

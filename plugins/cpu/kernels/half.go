@@ -30,3 +30,22 @@ func (w Weights) buffer(s *scratch, n int) []float32 {
 	}
 	return s.floats(n)
 }
+
+// halfFunction is a function of two operands of f16 or bf16.
+type halfFunction struct {
+	op  BinaryOp
+	typ dtype.DType
+}
+
+// halvesInGo computes it one element at a time.
+func halvesInGo(op BinaryOp, d dtype.DType) func(dst, a, b []uint16) {
+	f, widen, narrow := binaries[op].f, dtype.F16ToF32, dtype.F32ToF16
+	if d == dtype.BF16 {
+		widen, narrow = dtype.BF16ToF32, dtype.F32ToBF16
+	}
+	return func(dst, a, b []uint16) {
+		for i, x := range a {
+			dst[i] = narrow(float32(f(float64(widen(x)), float64(widen(b[i])))))
+		}
+	}
+}

@@ -71,6 +71,8 @@ type isa struct {
 	choose  func(dst []float32, cond []uint8, t, f []float32)
 	// bits are the functions of bits and bools; those of one operand have it twice.
 	bits [bitOpCount]func(dst, a, b []uint8)
+	// half are functions of f16 and bf16 that are computed in f32 and rounded; for others operands are widened first.
+	half map[halfFunction]func(dst, a, b []uint16)
 	// slow are the elementwise ops for which the set has no routine, so that loops in Go compute them.
 	slow map[any]bool
 

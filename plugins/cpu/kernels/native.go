@@ -2,6 +2,12 @@
 
 package kernels
 
+import (
+	"strings"
+
+	"github.com/rlx-go/rlx/core/dtype"
+)
+
 // Adapters of the generated routines, which take addresses and whole vectors. They bound what the assembly touches: each index
 // expression is the last element it reads or writes.
 
@@ -254,7 +260,7 @@ type unaryRoutine struct {
 // setElementwise gives a set its routines of elementwise functions, by their names, and the loops in Go for all others.
 func (s *isa) setElementwise(unary map[string]unaryRoutine, binary map[string]func(dst, a, b *float32, blocks int),
 	compare map[string]func(dst *uint8, a, b *float32, blocks int), test map[string]func(dst *uint8, src *float32, blocks int),
-	bits map[string]func(dst, a, b *uint8, blocks int)) *isa {
+	bits map[string]func(dst, a, b *uint8, blocks int), half map[string]func(dst, a, b *uint16, blocks int)) *isa {
 	s.setElementwiseInGo()
 	for name, r := range unary {
 		op, ok := ParseUnary(name)
@@ -302,6 +308,16 @@ func (s *isa) setElementwise(unary map[string]unaryRoutine, binary map[string]fu
 		}
 		s.test[op] = testOf(s.lanes, f, s.test[op])
 		delete(s.slow, op)
+	}
+	s.half = map[halfFunction]func(dst, a, b []uint16){}
+	for name, f := range half {
+		op, kind, _ := strings.Cut(name, "_")
+		b, ok := ParseBinary(op)
+		d, known := dtype.Parse(kind)
+		if !ok || !known {
+			panic("BUG: " + s.name + " has a routine of " + name + ", which is no function of halves")
+		}
+		s.half[halfFunction{b, d}] = binaryOf(s.lanes, f, halvesInGo(b, d))
 	}
 	for op, name := range bitOps {
 		s.bits[op] = binaryOf(4*s.lanes, bits[name], s.bits[op])

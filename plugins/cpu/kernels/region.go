@@ -68,6 +68,40 @@ type Region struct {
 	inputs    []dtype.DType
 	steps     []regionStep
 	registers [2]int // blocks of float32, of bools
+	half      *halfRegion
+}
+
+// halfRegion is a region that is one function of f16 or bf16: casts of two inputs, or of one that it takes twice, the function, and a cast
+// back. A set that has a routine of it needs one pass instead of four.
+type halfRegion struct {
+	function halfFunction
+	in       [2]int
+}
+
+// asHalf recognizes a halfRegion; nil if it is none.
+func asHalf(types []dtype.DType, steps []RegionStep) *halfRegion {
+	n := len(steps)
+	if n < 3 || n > 4 {
+		return nil
+	}
+	function, cast := steps[n-2], steps[n-1]
+	op, ok := ParseBinary(function.Op)
+	d, _ := dtype.Parse(cast.Op)
+	if !ok || d != dtype.F16 && d != dtype.BF16 || !slices.Equal(cast.In, []RegionRef{{Kind: RegionResult, Index: n - 2}}) || len(function.In) != 2 {
+		return nil
+	}
+	h := &halfRegion{function: halfFunction{op, d}}
+	for k, ref := range function.In {
+		if ref.Kind != RegionResult || steps[ref.Index].Op != dtype.F32.String() || len(steps[ref.Index].In) != 1 {
+			return nil
+		}
+		x := steps[ref.Index].In[0]
+		if x.Kind != RegionInput || types[x.Index] != d {
+			return nil
+		}
+		h.in[k] = x.Index
+	}
+	return h
 }
 
 // regionStep has operands that are inputs, or blocks of one worker.
@@ -89,7 +123,7 @@ const regionBlock = 2048 // elements; a block of float32 takes a quarter of a fi
 // NewRegion compiles steps over inputs of these element types. The last step is the result. An error names a step for which there is no
 // routine.
 func NewRegion(types []dtype.DType, steps []RegionStep) (*Region, error) {
-	r := &Region{inputs: slices.Clone(types)}
+	r := &Region{inputs: slices.Clone(types), half: asHalf(types, steps)}
 	steps = fuseAffine(types, steps)
 	made := make([]dtype.DType, len(steps))
 	lastUse := make([]int, len(steps))
@@ -393,6 +427,13 @@ func newBlock(sc *scratch, d dtype.DType) RegionValue {
 // run computes elements [lo, lo+n) of the result.
 func (b *regionBlocks) run(s *isa, dst RegionValue, in []RegionValue, lo, n int) {
 	args := &b.args
+	if h := b.r.half; h != nil {
+		if f := s.half[h.function]; f != nil {
+			x, y := b.input(h.in[0], in[h.in[0]], lo, n), b.input(h.in[1], in[h.in[1]], lo, n)
+			f(elementsOf[uint16](dst.slice(lo, n).Bytes), elementsOf[uint16](x.Bytes), elementsOf[uint16](y.Bytes))
+			return
+		}
+	}
 	for i, st := range b.r.steps {
 		for k, ref := range st.in {
 			switch ref.Kind {

@@ -257,6 +257,61 @@ func BenchmarkRegion(b *testing.B) {
 	b.SetBytes(int64(n) * 12)
 }
 
+// TestRegionHalves computes functions of two halves, which sets may do in one pass, and compares with the formula rounded once.
+func TestRegionHalves(t *testing.T) {
+	r := rng(32)
+	input := func(i int) RegionRef { return RegionRef{RegionInput, i, 0} }
+	result := func(i int) RegionRef { return RegionRef{RegionResult, i, 0} }
+	for d, one := range map[dtype.DType]func(float32) uint16{dtype.F16: dtype.F32ToF16, dtype.BF16: dtype.F32ToBF16} {
+		random := func(n int) []uint16 {
+			x := make([]uint16, n)
+			for i := range x {
+				if x[i] = uint16(r.Uint32()); i%3 > 0 { // any bits, or numbers of ordinary size
+					x[i] = one(r.Float32()*8 - 4)
+				}
+			}
+			return x
+		}
+		for _, op := range floatBinaries() {
+			twice := []RegionStep{{Op: "f32", In: []RegionRef{input(0)}}, {Op: op.String(), In: []RegionRef{result(0), result(0)}}, {Op: d.String(), In: []RegionRef{result(1)}}}
+			both := []RegionStep{twice[0], {Op: "f32", In: []RegionRef{input(1)}}, {Op: op.String(), In: []RegionRef{result(1), result(0)}}, {Op: d.String(), In: []RegionRef{result(2)}}}
+			for _, steps := range [][]RegionStep{twice, both} {
+				region, err := NewRegion([]dtype.DType{d, d}, steps)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if op == Add && region.half == nil {
+					t.Errorf("%v of %v is no function of halves", op, d)
+				}
+				eachPool(t, func(t *testing.T, p *Pool) {
+					for _, n := range []int{1, 15, 16, 33, 2049, 2 * 3 * 5 * 700} {
+						for _, m := range []int{n, (n + 1) / 2} { // the second operand may repeat
+							if n%m > 0 {
+								continue
+							}
+							x, y := random(n), random(m)
+							want := make([]float32, n)
+							for i, v := range x {
+								a, b := half64(d, v), half64(d, v)
+								if len(steps) == 4 {
+									a = half64(d, y[i%m])
+								}
+								want[i] = float32(half64(d, one(float32(binary64(op, a, b)))))
+							}
+							region.Run(p, RegionValue{Bytes: bytesOfHalves(x), Type: d}, []RegionValue{{Bytes: bytesOfHalves(x), Type: d}, {Bytes: bytesOfHalves(y), Type: d}})
+							for i, v := range x {
+								if got := float32(half64(d, v)); got != want[i] && (got == got || want[i] == want[i]) {
+									t.Fatalf("%v of %v, %d and %d elements: element %d is %v, want %v", op, d, n, m, i, got, want[i])
+								}
+							}
+						}
+					}
+				})
+			}
+		}
+	}
+}
+
 // TestRegionCasts computes (x - zero) * scale of 8-bit integers, and casts of halves, by regions and one element at a time. The result may
 // lie over an operand.
 func TestRegionCasts(t *testing.T) {

@@ -8,25 +8,8 @@ import (
 
 // genBinary writes the elementwise functions of two operands, the relations and the selection, whole vectors only.
 func genBinary(v vec) {
-	for _, op := range []struct {
-		name string
-		f    func(...Op)
-	}{{"add", VADDPS}, {"sub", VSUBPS}, {"mul", VMULPS}, {"div", VDIVPS}} {
-		v.binary(op.name, func(a VecVirtual, b Mem) VecVirtual {
-			op.f(b, a, a)
-			return a
-		})
-	}
-	// VMAXPS and VMINPS return the second operand if either is NaN: a NaN in the first must be put back.
-	for _, op := range []struct {
-		name string
-		f    func(...Op)
-	}{{"max", VMAXPS}, {"min", VMINPS}} {
-		v.binary(op.name, func(a VecVirtual, b Mem) VecVirtual {
-			m := v.reg()
-			op.f(b, a, m)
-			return v.pick(cmpUnordered, a, a, a, m)
-		})
+	for _, op := range v.arithmetic() {
+		v.binary(op.name, func(a VecVirtual, b Mem) VecVirtual { return op.f(a, b) })
 	}
 	for i, name := range []string{"eq", "ne", "lt", "le", "gt", "ge"} {
 		v.compare(name, []uint8{0, 4, 17, 18, 30, 29}[i]) // quiet; false for NaN but ne
@@ -34,6 +17,38 @@ func genBinary(v vec) {
 	v.choose()
 	v.bits()
 	genDoubles(v)
+	genHalves(v)
+}
+
+// floatFunction is a function of two vectors of floats; f may overwrite a.
+type floatFunction struct {
+	name string
+	f    func(a VecVirtual, b Op) VecVirtual
+}
+
+// arithmetic are the functions that are an instruction or two.
+func (v vec) arithmetic() (list []floatFunction) {
+	for _, op := range []struct {
+		name string
+		f    func(...Op)
+	}{{"add", VADDPS}, {"sub", VSUBPS}, {"mul", VMULPS}, {"div", VDIVPS}} {
+		list = append(list, floatFunction{op.name, func(a VecVirtual, b Op) VecVirtual {
+			op.f(b, a, a)
+			return a
+		}})
+	}
+	// VMAXPS and VMINPS return the second operand if either is NaN: a NaN in the first must be put back.
+	for _, op := range []struct {
+		name string
+		f    func(...Op)
+	}{{"max", VMAXPS}, {"min", VMINPS}} {
+		list = append(list, floatFunction{op.name, func(a VecVirtual, b Op) VecVirtual {
+			m := v.reg()
+			op.f(b, a, m)
+			return v.pick(cmpUnordered, a, a, a, m)
+		}})
+	}
+	return list
 }
 
 // cmpUnordered holds where either operand is NaN.

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"strings"
+
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
@@ -131,8 +133,8 @@ func shuffled(v vec, r []VecVirtual) []VecVirtual {
 
 // widen writes the conversions of f16 and bf16 to f32, whole vectors only.
 func widen(v vec) {
-	for _, kind := range []string{"F16", "BF16"} {
-		name := "widen" + kind + v.name
+	for _, kind := range []string{"f16", "bf16"} {
+		name := "widen" + strings.ToUpper(kind) + v.name
 		TEXT(name, NOSPLIT, "func(dst *float32, src *uint16, blocks int)")
 		Doc(name + " widens blocks*lanes elements exactly.")
 		Pragma("noescape")
@@ -140,14 +142,7 @@ func widen(v vec) {
 		src := Load(Param("src"), GP64())
 		blocks := Load(Param("blocks"), GP64())
 		Label("loop")
-		r := v.reg()
-		if kind == "F16" {
-			VCVTPH2PS(Mem{Base: src}, r)
-		} else {
-			VPMOVZXWD(Mem{Base: src}, r)
-			VPSLLD(Imm(16), r, r)
-		}
-		VMOVUPS(r, Mem{Base: dst})
+		VMOVUPS(v.widened(kind, Mem{Base: src}), Mem{Base: dst})
 		ADDQ(Imm(uint64(v.lanes*2)), src)
 		ADDQ(Imm(uint64(v.bytes())), dst)
 		DECQ(blocks)
@@ -159,8 +154,8 @@ func widen(v vec) {
 
 // narrow writes the conversions of f32 to f16 and bf16, whole vectors only.
 func narrow(v vec) {
-	for _, kind := range []string{"F16", "BF16"} {
-		name := "narrow" + kind + v.name
+	for _, kind := range []string{"f16", "bf16"} {
+		name := "narrow" + strings.ToUpper(kind) + v.name
 		TEXT(name, NOSPLIT, "func(dst *uint16, src *float32, blocks int)")
 		Doc(name + " rounds blocks*lanes elements to the nearest, ties to even; blocks > 0.")
 		Pragma("noescape")
@@ -170,20 +165,7 @@ func narrow(v vec) {
 		Label("loop")
 		x := v.reg()
 		VMOVUPS(Mem{Base: src}, x)
-		switch {
-		case kind == "F16":
-			VCVTPS2PH(Imm(0), x, Mem{Base: dst})
-		case v.wide():
-			r := v.rounded(x)
-			VPSRLD(Imm(16), r, r)
-			VPMOVDW(r, Mem{Base: dst})
-		default:
-			r := v.rounded(x)
-			VPSRLD(Imm(16), r, r)
-			VPACKUSDW(r, r, r)
-			VPERMQ(Imm(0b1000), r, r)
-			VMOVDQU(r.AsX(), Mem{Base: dst})
-		}
+		v.storeNarrowed(kind, x, Mem{Base: dst})
 		ADDQ(Imm(uint64(v.bytes())), src)
 		ADDQ(Imm(uint64(v.lanes*2)), dst)
 		DECQ(blocks)

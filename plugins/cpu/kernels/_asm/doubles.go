@@ -109,18 +109,15 @@ func (d doubles) sign(x VecVirtual) VecVirtual { return d.and(x, d.bits(1<<63)) 
 
 func (d doubles) load(m Mem) VecVirtual { return d.v.load(m) }
 
-func (d doubles) round(x VecVirtual, mode uint64) VecVirtual {
+func (d doubles) trunc(x VecVirtual) VecVirtual {
 	r := d.v.reg()
 	if d.v.wide() {
-		VRNDSCALEPD(Imm(mode), x, r)
+		VRNDSCALEPD(Imm(3), x, r)
 	} else {
-		VROUNDPD(Imm(mode), x, r)
+		VROUNDPD(Imm(3), x, r)
 	}
 	return r
 }
-
-func (d doubles) trunc(x VecVirtual) VecVirtual   { return d.round(x, 3) }
-func (d doubles) nearest(x VecVirtual) VecVirtual { return d.round(x, 0) }
 
 // cmp is the mask of the lanes where x PREDICATE y holds.
 func (d doubles) cmp(predicate uint8, x VecVirtual, y Op) VecVirtual {
@@ -186,56 +183,6 @@ func (d doubles) remainder(name string, x, y VecVirtual) VecVirtual {
 	wrong := d.and(d.negative(d.xor(r, x)), d.cmp(cmpNE, r, d.zero())) // a quotient was rounded up
 	r = d.add(r, d.and(wrong, d.or(divisor, d.sign(x))))
 	return d.or(d.abs(r), d.sign(x))
-}
-
-// pow is |x|^y = 2^(y log2 |x|), and what C99 says of signs and special values. Nearly all results are rounded correctly: the
-// series end where float64 does.
-func (d doubles) pow(x, y VecVirtual) VecVirtual {
-	magnitude := d.abs(x)
-	// log2 m for m of [sqrt(1/2), sqrt(2)): the series of atanh (m-1)/(m+1).
-	const magic = 1<<52 + 1023
-	exponent := d.v.reg()
-	VPSRLQ(Imm(52), magnitude, exponent)
-	exponent = d.sub(d.or(exponent, d.num(1<<52)), d.num(magic))
-	m := d.or(d.and(magnitude, d.bits(1<<52-1)), d.num(1))
-	large := d.cmp(cmpGT, m, d.num(math.Sqrt2))
-	m = d.sub(m, d.and(d.mul(m, d.num(0.5)), large))
-	exponent = d.add(exponent, d.and(large, d.num(1)))
-	s := d.div(d.sub(m, d.num(1)), d.add(m, d.num(1)))
-	var series []float64
-	for k := 1; k <= 19; k += 2 {
-		series = append(series, 2/(float64(k)*math.Ln2))
-	}
-	log := d.add(exponent, d.mul(s, d.horner(d.mul(s, s), series)))
-	// 0 and infinity: large enough that the product with any y but 0 is beyond the range of results.
-	log = d.pick(d.cmp(cmpEQ, magnitude, d.zero()), d.load(d.num(-1e300)), log)
-	log = d.pick(d.cmp(cmpEQ, magnitude, d.num(math.Inf(1))), d.load(d.num(1e300)), log)
-	// The logarithm of 1 is 0, so an infinite y becomes a number.
-	finite := d.max(d.min(y, d.num(1e300)), d.num(-1e300))
-	t := d.mul(finite, log)
-	t = d.max(d.min(t, d.num(300)), d.num(-300))
-	n := d.nearest(t)
-	f := d.sub(t, n)
-	var exp []float64
-	for k, c := 0, 1.0; k <= 11; k++ {
-		exp = append(exp, c)
-		c *= math.Ln2 / float64(k+1)
-	}
-	z := d.horner(f, exp)
-	scale := d.add(n, d.num(1<<52+1<<51+1023))
-	VPSLLQ(Imm(52), scale, scale)
-	z = d.mul(z, scale)
-	// A negative x gives NaN for y that is no integer, and a sign for an odd one.
-	whole := d.cmp(cmpEQ, d.trunc(y), y)
-	half := d.mul(y, d.num(0.5))
-	odd := d.and(whole, d.cmp(cmpNE, d.trunc(half), half))
-	z = d.xor(z, d.and(d.sign(x), odd))
-	undefined := d.and(d.cmp(cmpLT, x, d.zero()), d.cmp(cmpGT, x, d.num(math.Inf(-1))))
-	z = d.or(z, d.without(undefined, whole)) // all ones are a NaN
-	unordered := d.cmp(cmpUnordered, x, y)
-	z = d.or(z, unordered)
-	one := d.or(d.cmp(cmpEQ, y, d.zero()), d.cmp(cmpEQ, x, d.num(1)))
-	return d.pick(one, d.load(d.num(1)), z)
 }
 
 // horner is c[0] + c[1] x + ...

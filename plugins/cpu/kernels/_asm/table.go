@@ -26,6 +26,7 @@ var elements = map[string]string{
 	"foldRow":  "func(x *float32, n int) float64",
 	"foldRows": "func(acc, x *float32, n, ld, rows int)",
 	"cast":     "func(dst, src *uint8, blocks int)",
+	"half":     "func(dst, a, b *uint16, blocks int)",
 	"integer":  "func(dst, a, b *uint8, blocks int) (zeros int)",
 }
 
