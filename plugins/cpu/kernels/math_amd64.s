@@ -671,63 +671,315 @@ TEXT ·geluAVX2(SB), NOSPLIT, $0-24
 
 loop:
 	VMOVUPS      (CX), Y0
-	VANDPS       c7fffffff<>+0(SB), Y0, Y1
-	VMOVUPS      c417ffff8<>+0(SB), Y2
-	VMINPS       Y1, Y2, Y1
-	VMOVUPS      c4b400000<>+0(SB), Y3
-	VMULPS       Y1, Y1, Y2
-	VFNMADD231PS c3f38aa3b<>+0(SB), Y2, Y3
-	VSUBPS       c4b400000<>+0(SB), Y3, Y2
-	VMULPS       c3fb17200<>+0(SB), Y2, Y4
-	VFMADD231PS  Y1, Y1, Y4
-	VFMADD231PS  c363fbe8e<>+0(SB), Y2, Y4
-	VMOVUPS      cb9891ee8<>+0(SB), Y2
-	VFMADD213PS  c3b2bb1f6<>+0(SB), Y4, Y2
-	VFMADD213PS  cbcaaaa3e<>+0(SB), Y4, Y2
-	VFMADD213PS  c3dfffe84<>+0(SB), Y4, Y2
-	VFMADD213PS  cbf000000<>+0(SB), Y4, Y2
-	VFMADD213PS  c3f800001<>+0(SB), Y4, Y2
-	VPSUBD       c4b400000<>+0(SB), Y3, Y3
-	VPSRAD       $0x01, Y3, Y4
-	VPSUBD       Y4, Y3, Y3
-	VPADDD       c0000007f<>+0(SB), Y4, Y4
-	VPSLLD       $0x17, Y4, Y4
-	VMULPS       Y4, Y2, Y2
-	VPADDD       c0000007f<>+0(SB), Y3, Y3
-	VPSLLD       $0x17, Y3, Y3
-	VMULPS       Y3, Y2, Y2
+	VANDPS       c7fffffff<>+0(SB), Y0, Y2
+	VXORPS       Y1, Y1, Y1
+	VMAXPS       Y0, Y1, Y1
 	VMOVUPS      c3f800000<>+0(SB), Y3
-	VFMADD231PS  c3f700000<>+0(SB), Y1, Y3
-	VPSRLD       $0x16, Y3, Y3
+	VFMADD231PS  c3e638e39<>+0(SB), Y2, Y3
+	VPSRLD       $0x14, Y3, Y3
 	VPERMPS      table9<>+0(SB), Y3, Y4
-	VSUBPS       Y4, Y1, Y4
-	VPERMPS      table10<>+0(SB), Y3, Y1
-	VPERMPS      table11<>+0(SB), Y3, Y5
-	VPERMPS      table12<>+0(SB), Y3, Y6
-	VFMADD213PS  Y6, Y4, Y5
-	VPERMPS      table13<>+0(SB), Y3, Y6
-	VFMADD213PS  Y6, Y4, Y5
-	VPERMPS      table14<>+0(SB), Y3, Y6
-	VFMADD213PS  Y6, Y4, Y5
-	VPERMPS      table15<>+0(SB), Y3, Y6
-	VFMADD213PS  Y6, Y4, Y5
-	VPERMPS      table16<>+0(SB), Y3, Y6
-	VFMADD213PS  Y6, Y4, Y5
-	VPERMPS      table17<>+0(SB), Y3, Y3
-	VFMADD213PS  Y3, Y4, Y5
-	VFMADD213PS  Y1, Y4, Y5
-	VMULPS       Y5, Y2, Y2
-	VMOVUPS      c3f800000<>+0(SB), Y1
-	VSUBPS       Y2, Y1, Y1
-	VBLENDVPS    Y0, Y2, Y1, Y2
-	VMULPS       Y0, Y2, Y2
-	VMOVUPS      Y2, (AX)
-	ADDQ         $0x20, CX
-	ADDQ         $0x20, AX
-	DECQ         DX
-	JNE          loop
+	VSUBPS       Y4, Y2, Y4
+	VPERMPS      table10<>+0(SB), Y3, Y5
+	VPERMPS      table11<>+0(SB), Y3, Y6
+	VPERMPS      table12<>+0(SB), Y3, Y7
+	VFMADD213PS  Y7, Y4, Y6
+	VPERMPS      table13<>+0(SB), Y3, Y7
+	VFMADD213PS  Y7, Y4, Y6
+	VPERMPS      table14<>+0(SB), Y3, Y7
+	VFMADD213PS  Y7, Y4, Y6
+	VPERMPS      table15<>+0(SB), Y3, Y7
+	VFMADD213PS  Y7, Y4, Y6
+	VPERMPS      table16<>+0(SB), Y3, Y7
+	VFMADD213PS  Y7, Y4, Y6
+	VPERMPS      table17<>+0(SB), Y3, Y7
+	VFMADD213PS  Y7, Y4, Y6
+	VPERMPS      table18<>+0(SB), Y3, Y3
+	VFMADD213PS  Y3, Y4, Y6
+	VFMADD213PS  Y5, Y4, Y6
+	VADDPS       Y6, Y1, Y1
+	VMOVUPS      c408ffffb<>+0(SB), Y3
+	VCMPPS       $0x11, Y3, Y2, Y4
+	VMOVMSKPS    Y4, BX
+	CMPL         BX, $0x000000ff
+	JEQ          store
+	VANDPS       c7fffffff<>+0(SB), Y0, Y4
+	VMOVUPS      c417ffff8<>+0(SB), Y5
+	VMINPS       Y4, Y5, Y4
+	VMOVUPS      c4b400000<>+0(SB), Y6
+	VMULPS       Y4, Y4, Y5
+	VFNMADD231PS c3f38aa3b<>+0(SB), Y5, Y6
+	VSUBPS       c4b400000<>+0(SB), Y6, Y5
+	VMULPS       c3fb17200<>+0(SB), Y5, Y7
+	VFMADD231PS  Y4, Y4, Y7
+	VFMADD231PS  c363fbe8e<>+0(SB), Y5, Y7
+	VMOVUPS      cb9891ee8<>+0(SB), Y5
+	VFMADD213PS  c3b2bb1f6<>+0(SB), Y7, Y5
+	VFMADD213PS  cbcaaaa3e<>+0(SB), Y7, Y5
+	VFMADD213PS  c3dfffe84<>+0(SB), Y7, Y5
+	VFMADD213PS  cbf000000<>+0(SB), Y7, Y5
+	VFMADD213PS  c3f800001<>+0(SB), Y7, Y5
+	VPSUBD       c4b400000<>+0(SB), Y6, Y6
+	VPSRAD       $0x01, Y6, Y7
+	VPSUBD       Y7, Y6, Y6
+	VPADDD       c0000007f<>+0(SB), Y7, Y7
+	VPSLLD       $0x17, Y7, Y7
+	VMULPS       Y7, Y5, Y5
+	VPADDD       c0000007f<>+0(SB), Y6, Y6
+	VPSLLD       $0x17, Y6, Y6
+	VMULPS       Y6, Y5, Y5
+	VMOVUPS      c3f800000<>+0(SB), Y6
+	VFMADD231PS  c3f700000<>+0(SB), Y4, Y6
+	VPSRLD       $0x16, Y6, Y6
+	VPERMPS      table19<>+0(SB), Y6, Y7
+	VSUBPS       Y7, Y4, Y7
+	VPERMPS      table20<>+0(SB), Y6, Y4
+	VPERMPS      table21<>+0(SB), Y6, Y8
+	VPERMPS      table22<>+0(SB), Y6, Y9
+	VFMADD213PS  Y9, Y7, Y8
+	VPERMPS      table23<>+0(SB), Y6, Y9
+	VFMADD213PS  Y9, Y7, Y8
+	VPERMPS      table24<>+0(SB), Y6, Y9
+	VFMADD213PS  Y9, Y7, Y8
+	VPERMPS      table25<>+0(SB), Y6, Y9
+	VFMADD213PS  Y9, Y7, Y8
+	VPERMPS      table26<>+0(SB), Y6, Y9
+	VFMADD213PS  Y9, Y7, Y8
+	VPERMPS      table27<>+0(SB), Y6, Y6
+	VFMADD213PS  Y6, Y7, Y8
+	VFMADD213PS  Y4, Y7, Y8
+	VMULPS       Y8, Y5, Y5
+	VMOVUPS      c3f800000<>+0(SB), Y4
+	VSUBPS       Y5, Y4, Y4
+	VBLENDVPS    Y0, Y5, Y4, Y5
+	VMULPS       Y0, Y5, Y5
+	VCMPPS       $0x11, Y3, Y2, Y0
+	VBLENDVPS    Y0, Y1, Y5, Y0
+	VMOVUPS      Y0, Y1
+
+store:
+	VMOVUPS Y1, (AX)
+	ADDQ    $0x20, CX
+	ADDQ    $0x20, AX
+	DECQ    DX
+	JNE     loop
 	VZEROUPPER
 	RET
+
+DATA c3e638e39<>+0(SB)/4, $0x3e638e39
+DATA c3e638e39<>+4(SB)/4, $0x3e638e39
+DATA c3e638e39<>+8(SB)/4, $0x3e638e39
+DATA c3e638e39<>+12(SB)/4, $0x3e638e39
+DATA c3e638e39<>+16(SB)/4, $0x3e638e39
+DATA c3e638e39<>+20(SB)/4, $0x3e638e39
+DATA c3e638e39<>+24(SB)/4, $0x3e638e39
+DATA c3e638e39<>+28(SB)/4, $0x3e638e39
+DATA c3e638e39<>+32(SB)/4, $0x3e638e39
+DATA c3e638e39<>+36(SB)/4, $0x3e638e39
+DATA c3e638e39<>+40(SB)/4, $0x3e638e39
+DATA c3e638e39<>+44(SB)/4, $0x3e638e39
+DATA c3e638e39<>+48(SB)/4, $0x3e638e39
+DATA c3e638e39<>+52(SB)/4, $0x3e638e39
+DATA c3e638e39<>+56(SB)/4, $0x3e638e39
+DATA c3e638e39<>+60(SB)/4, $0x3e638e39
+GLOBL c3e638e39<>(SB), RODATA|NOPTR, $64
+
+DATA table9<>+0(SB)/4, $0x00000000
+DATA table9<>+4(SB)/4, $0x3f5666cf
+DATA table9<>+8(SB)/4, $0x3fb2daee
+DATA table9<>+12(SB)/4, $0x3ff89653
+DATA table9<>+16(SB)/4, $0x4022e3a3
+DATA table9<>+20(SB)/4, $0x40469b4a
+DATA table9<>+24(SB)/4, $0x406a96ae
+DATA table9<>+28(SB)/4, $0x408744e4
+DATA table9<>+32(SB)/4, $0x00000000
+DATA table9<>+36(SB)/4, $0x3f5666cf
+DATA table9<>+40(SB)/4, $0x3fb2daee
+DATA table9<>+44(SB)/4, $0x3ff89653
+DATA table9<>+48(SB)/4, $0x4022e3a3
+DATA table9<>+52(SB)/4, $0x40469b4a
+DATA table9<>+56(SB)/4, $0x406a96ae
+DATA table9<>+60(SB)/4, $0x408744e4
+GLOBL table9<>(SB), RODATA|NOPTR, $64
+
+DATA table10<>+0(SB)/4, $0x80000000
+DATA table10<>+4(SB)/4, $0xbe2c82d0
+DATA table10<>+8(SB)/4, $0xbde841a1
+DATA table10<>+12(SB)/4, $0xbd4f53e5
+DATA table10<>+16(SB)/4, $0xbc63bf8e
+DATA table10<>+20(SB)/4, $0xbb42a689
+DATA table10<>+24(SB)/4, $0xb9ed3f35
+DATA table10<>+28(SB)/4, $0xb851cc86
+DATA table10<>+32(SB)/4, $0x80000000
+DATA table10<>+36(SB)/4, $0xbe2c82d0
+DATA table10<>+40(SB)/4, $0xbde841a1
+DATA table10<>+44(SB)/4, $0xbd4f53e5
+DATA table10<>+48(SB)/4, $0xbc63bf8e
+DATA table10<>+52(SB)/4, $0xbb42a689
+DATA table10<>+56(SB)/4, $0xb9ed3f35
+DATA table10<>+60(SB)/4, $0xb851cc86
+GLOBL table10<>(SB), RODATA|NOPTR, $64
+
+DATA table11<>+0(SB)/4, $0xba62de6f
+DATA table11<>+4(SB)/4, $0x3a3ec25f
+DATA table11<>+8(SB)/4, $0x39f6b7c2
+DATA table11<>+12(SB)/4, $0xb9ab6a27
+DATA table11<>+16(SB)/4, $0xb93777ac
+DATA table11<>+20(SB)/4, $0x387d52fd
+DATA table11<>+24(SB)/4, $0x3827fc0e
+DATA table11<>+28(SB)/4, $0x34a282f6
+DATA table11<>+32(SB)/4, $0xba62de6f
+DATA table11<>+36(SB)/4, $0x3a3ec25f
+DATA table11<>+40(SB)/4, $0x39f6b7c2
+DATA table11<>+44(SB)/4, $0xb9ab6a27
+DATA table11<>+48(SB)/4, $0xb93777ac
+DATA table11<>+52(SB)/4, $0x387d52fd
+DATA table11<>+56(SB)/4, $0x3827fc0e
+DATA table11<>+60(SB)/4, $0x34a282f6
+GLOBL table11<>(SB), RODATA|NOPTR, $64
+
+DATA table12<>+0(SB)/4, $0xb9c9d764
+DATA table12<>+4(SB)/4, $0xbb165b84
+DATA table12<>+8(SB)/4, $0x3a94dadd
+DATA table12<>+12(SB)/4, $0x3aa5156d
+DATA table12<>+16(SB)/4, $0xb94dd6ff
+DATA table12<>+20(SB)/4, $0xb9a5880d
+DATA table12<>+24(SB)/4, $0xb83a80e5
+DATA table12<>+28(SB)/4, $0x37df1e51
+DATA table12<>+32(SB)/4, $0xb9c9d764
+DATA table12<>+36(SB)/4, $0xbb165b84
+DATA table12<>+40(SB)/4, $0x3a94dadd
+DATA table12<>+44(SB)/4, $0x3aa5156d
+DATA table12<>+48(SB)/4, $0xb94dd6ff
+DATA table12<>+52(SB)/4, $0xb9a5880d
+DATA table12<>+56(SB)/4, $0xb83a80e5
+DATA table12<>+60(SB)/4, $0x37df1e51
+GLOBL table12<>(SB), RODATA|NOPTR, $64
+
+DATA table13<>+0(SB)/4, $0x3c26bc8f
+DATA table13<>+4(SB)/4, $0xbb830254
+DATA table13<>+8(SB)/4, $0xbbbf9c14
+DATA table13<>+12(SB)/4, $0xb80718b8
+DATA table13<>+16(SB)/4, $0x3af87667
+DATA table13<>+20(SB)/4, $0x3a0a8e92
+DATA table13<>+24(SB)/4, $0xb90faba9
+DATA table13<>+28(SB)/4, $0xb8e44160
+DATA table13<>+32(SB)/4, $0x3c26bc8f
+DATA table13<>+36(SB)/4, $0xbb830254
+DATA table13<>+40(SB)/4, $0xbbbf9c14
+DATA table13<>+44(SB)/4, $0xb80718b8
+DATA table13<>+48(SB)/4, $0x3af87667
+DATA table13<>+52(SB)/4, $0x3a0a8e92
+DATA table13<>+56(SB)/4, $0xb90faba9
+DATA table13<>+60(SB)/4, $0xb8e44160
+GLOBL table13<>(SB), RODATA|NOPTR, $64
+
+DATA table14<>+0(SB)/4, $0xb86ce7ac
+DATA table14<>+4(SB)/4, $0x3cad12fe
+DATA table14<>+8(SB)/4, $0x3a1a3c02
+DATA table14<>+12(SB)/4, $0xbc14a34f
+DATA table14<>+16(SB)/4, $0xbb7598ba
+DATA table14<>+20(SB)/4, $0x39d2b946
+DATA table14<>+24(SB)/4, $0x3a43f752
+DATA table14<>+28(SB)/4, $0x3988a8d4
+DATA table14<>+32(SB)/4, $0xb86ce7ac
+DATA table14<>+36(SB)/4, $0x3cad12fe
+DATA table14<>+40(SB)/4, $0x3a1a3c02
+DATA table14<>+44(SB)/4, $0xbc14a34f
+DATA table14<>+48(SB)/4, $0xbb7598ba
+DATA table14<>+52(SB)/4, $0x39d2b946
+DATA table14<>+56(SB)/4, $0x3a43f752
+DATA table14<>+60(SB)/4, $0x3988a8d4
+GLOBL table14<>(SB), RODATA|NOPTR, $64
+
+DATA table15<>+0(SB)/4, $0xbd8827bd
+DATA table15<>+4(SB)/4, $0x3ba04e05
+DATA table15<>+8(SB)/4, $0x3d162ef8
+DATA table15<>+12(SB)/4, $0x3ca8e5b2
+DATA table15<>+16(SB)/4, $0xb9d2ddf6
+DATA table15<>+20(SB)/4, $0xbb818153
+DATA table15<>+24(SB)/4, $0xbaee57c8
+DATA table15<>+28(SB)/4, $0xb9e3a0b7
+DATA table15<>+32(SB)/4, $0xbd8827bd
+DATA table15<>+36(SB)/4, $0x3ba04e05
+DATA table15<>+40(SB)/4, $0x3d162ef8
+DATA table15<>+44(SB)/4, $0x3ca8e5b2
+DATA table15<>+48(SB)/4, $0xb9d2ddf6
+DATA table15<>+52(SB)/4, $0xbb818153
+DATA table15<>+56(SB)/4, $0xbaee57c8
+DATA table15<>+60(SB)/4, $0xb9e3a0b7
+GLOBL table15<>(SB), RODATA|NOPTR, $64
+
+DATA table16<>+0(SB)/4, $0xb51ffc62
+DATA table16<>+4(SB)/4, $0xbe047419
+DATA table16<>+8(SB)/4, $0xbd92c555
+DATA table16<>+12(SB)/4, $0xbb928ab8
+DATA table16<>+16(SB)/4, $0x3c86ad4a
+DATA table16<>+20(SB)/4, $0x3c1a4d23
+DATA table16<>+24(SB)/4, $0x3b363df3
+DATA table16<>+28(SB)/4, $0x3a06a6bd
+DATA table16<>+32(SB)/4, $0xb51ffc62
+DATA table16<>+36(SB)/4, $0xbe047419
+DATA table16<>+40(SB)/4, $0xbd92c555
+DATA table16<>+44(SB)/4, $0xbb928ab8
+DATA table16<>+48(SB)/4, $0x3c86ad4a
+DATA table16<>+52(SB)/4, $0x3c1a4d23
+DATA table16<>+56(SB)/4, $0x3b363df3
+DATA table16<>+60(SB)/4, $0x3a06a6bd
+GLOBL table16<>(SB), RODATA|NOPTR, $64
+
+DATA table17<>+0(SB)/4, $0x3ecc422a
+DATA table17<>+4(SB)/4, $0x3e3ac8a5
+DATA table17<>+8(SB)/4, $0x3b6a1a10
+DATA table17<>+12(SB)/4, $0xbd5b977e
+DATA table17<>+16(SB)/4, $0xbd0f70e9
+DATA table17<>+20(SB)/4, $0xbc4a28a8
+DATA table17<>+24(SB)/4, $0xbb34c5e0
+DATA table17<>+28(SB)/4, $0xb9daaf55
+DATA table17<>+32(SB)/4, $0x3ecc422a
+DATA table17<>+36(SB)/4, $0x3e3ac8a5
+DATA table17<>+40(SB)/4, $0x3b6a1a10
+DATA table17<>+44(SB)/4, $0xbd5b977e
+DATA table17<>+48(SB)/4, $0xbd0f70e9
+DATA table17<>+52(SB)/4, $0xbc4a28a8
+DATA table17<>+56(SB)/4, $0xbb34c5e0
+DATA table17<>+60(SB)/4, $0xb9daaf55
+GLOBL table17<>(SB), RODATA|NOPTR, $64
+
+DATA table18<>+0(SB)/4, $0xbf000000
+DATA table18<>+4(SB)/4, $0x3d0bc908
+DATA table18<>+8(SB)/4, $0x3e03efb6
+DATA table18<>+12(SB)/4, $0x3dbb550d
+DATA table18<>+16(SB)/4, $0x3d0cb12b
+DATA table18<>+20(SB)/4, $0x3c14c284
+DATA table18<>+24(SB)/4, $0x3ad797ca
+DATA table18<>+28(SB)/4, $0x395c9b13
+DATA table18<>+32(SB)/4, $0xbf000000
+DATA table18<>+36(SB)/4, $0x3d0bc908
+DATA table18<>+40(SB)/4, $0x3e03efb6
+DATA table18<>+44(SB)/4, $0x3dbb550d
+DATA table18<>+48(SB)/4, $0x3d0cb12b
+DATA table18<>+52(SB)/4, $0x3c14c284
+DATA table18<>+56(SB)/4, $0x3ad797ca
+DATA table18<>+60(SB)/4, $0x395c9b13
+GLOBL table18<>(SB), RODATA|NOPTR, $64
+
+DATA c408ffffb<>+0(SB)/4, $0x408ffffb
+DATA c408ffffb<>+4(SB)/4, $0x408ffffb
+DATA c408ffffb<>+8(SB)/4, $0x408ffffb
+DATA c408ffffb<>+12(SB)/4, $0x408ffffb
+DATA c408ffffb<>+16(SB)/4, $0x408ffffb
+DATA c408ffffb<>+20(SB)/4, $0x408ffffb
+DATA c408ffffb<>+24(SB)/4, $0x408ffffb
+DATA c408ffffb<>+28(SB)/4, $0x408ffffb
+DATA c408ffffb<>+32(SB)/4, $0x408ffffb
+DATA c408ffffb<>+36(SB)/4, $0x408ffffb
+DATA c408ffffb<>+40(SB)/4, $0x408ffffb
+DATA c408ffffb<>+44(SB)/4, $0x408ffffb
+DATA c408ffffb<>+48(SB)/4, $0x408ffffb
+DATA c408ffffb<>+52(SB)/4, $0x408ffffb
+DATA c408ffffb<>+56(SB)/4, $0x408ffffb
+DATA c408ffffb<>+60(SB)/4, $0x408ffffb
+GLOBL c408ffffb<>(SB), RODATA|NOPTR, $64
 
 DATA c417ffff8<>+0(SB)/4, $0x417ffff8
 DATA c417ffff8<>+4(SB)/4, $0x417ffff8
@@ -927,167 +1179,167 @@ DATA c3f700000<>+56(SB)/4, $0x3f700000
 DATA c3f700000<>+60(SB)/4, $0x3f700000
 GLOBL c3f700000<>(SB), RODATA|NOPTR, $64
 
-DATA table9<>+0(SB)/4, $0x3fd2c7b9
-DATA table9<>+4(SB)/4, $0x40295422
-DATA table9<>+8(SB)/4, $0x408bdd60
-DATA table9<>+12(SB)/4, $0x40cb12a7
-DATA table9<>+16(SB)/4, $0x4116d410
-DATA table9<>+20(SB)/4, $0x415fee86
-DATA table9<>+24(SB)/4, $0x00000000
-DATA table9<>+28(SB)/4, $0x3f507049
-DATA table9<>+32(SB)/4, $0x3fd2c7b9
-DATA table9<>+36(SB)/4, $0x40295422
-DATA table9<>+40(SB)/4, $0x408bdd60
-DATA table9<>+44(SB)/4, $0x40cb12a7
-DATA table9<>+48(SB)/4, $0x4116d410
-DATA table9<>+52(SB)/4, $0x415fee86
-DATA table9<>+56(SB)/4, $0x00000000
-DATA table9<>+60(SB)/4, $0x3f507049
-GLOBL table9<>(SB), RODATA|NOPTR, $64
+DATA table19<>+0(SB)/4, $0x3fd2c7b9
+DATA table19<>+4(SB)/4, $0x40295422
+DATA table19<>+8(SB)/4, $0x408bdd60
+DATA table19<>+12(SB)/4, $0x40cb12a7
+DATA table19<>+16(SB)/4, $0x4116d410
+DATA table19<>+20(SB)/4, $0x415fee86
+DATA table19<>+24(SB)/4, $0x00000000
+DATA table19<>+28(SB)/4, $0x3f507049
+DATA table19<>+32(SB)/4, $0x3fd2c7b9
+DATA table19<>+36(SB)/4, $0x40295422
+DATA table19<>+40(SB)/4, $0x408bdd60
+DATA table19<>+44(SB)/4, $0x40cb12a7
+DATA table19<>+48(SB)/4, $0x4116d410
+DATA table19<>+52(SB)/4, $0x415fee86
+DATA table19<>+56(SB)/4, $0x00000000
+DATA table19<>+60(SB)/4, $0x3f507049
+GLOBL table19<>(SB), RODATA|NOPTR, $64
 
-DATA table10<>+0(SB)/4, $0x3e45e4de
-DATA table10<>+4(SB)/4, $0x3e0a3344
-DATA table10<>+8(SB)/4, $0x3db26201
-DATA table10<>+12(SB)/4, $0x3d7b86be
-DATA table10<>+16(SB)/4, $0x3d2b747c
-DATA table10<>+20(SB)/4, $0x3ce855c9
-DATA table10<>+24(SB)/4, $0x3f000000
-DATA table10<>+28(SB)/4, $0x3e942e36
-DATA table10<>+32(SB)/4, $0x3e45e4de
-DATA table10<>+36(SB)/4, $0x3e0a3344
-DATA table10<>+40(SB)/4, $0x3db26201
-DATA table10<>+44(SB)/4, $0x3d7b86be
-DATA table10<>+48(SB)/4, $0x3d2b747c
-DATA table10<>+52(SB)/4, $0x3ce855c9
-DATA table10<>+56(SB)/4, $0x3f000000
-DATA table10<>+60(SB)/4, $0x3e942e36
-GLOBL table10<>(SB), RODATA|NOPTR, $64
+DATA table20<>+0(SB)/4, $0x3e45e4de
+DATA table20<>+4(SB)/4, $0x3e0a3344
+DATA table20<>+8(SB)/4, $0x3db26201
+DATA table20<>+12(SB)/4, $0x3d7b86be
+DATA table20<>+16(SB)/4, $0x3d2b747c
+DATA table20<>+20(SB)/4, $0x3ce855c9
+DATA table20<>+24(SB)/4, $0x3f000000
+DATA table20<>+28(SB)/4, $0x3e942e36
+DATA table20<>+32(SB)/4, $0x3e45e4de
+DATA table20<>+36(SB)/4, $0x3e0a3344
+DATA table20<>+40(SB)/4, $0x3db26201
+DATA table20<>+44(SB)/4, $0x3d7b86be
+DATA table20<>+48(SB)/4, $0x3d2b747c
+DATA table20<>+52(SB)/4, $0x3ce855c9
+DATA table20<>+56(SB)/4, $0x3f000000
+DATA table20<>+60(SB)/4, $0x3e942e36
+GLOBL table20<>(SB), RODATA|NOPTR, $64
 
-DATA table11<>+0(SB)/4, $0xb8b3e0c3
-DATA table11<>+4(SB)/4, $0xb73a07c9
-DATA table11<>+8(SB)/4, $0xb580c61f
-DATA table11<>+12(SB)/4, $0xb3988d99
-DATA table11<>+16(SB)/4, $0xb190b16d
-DATA table11<>+20(SB)/4, $0xaf8c26d7
-DATA table11<>+24(SB)/4, $0xbb072c7f
-DATA table11<>+28(SB)/4, $0xba0243ce
-DATA table11<>+32(SB)/4, $0xb8b3e0c3
-DATA table11<>+36(SB)/4, $0xb73a07c9
-DATA table11<>+40(SB)/4, $0xb580c61f
-DATA table11<>+44(SB)/4, $0xb3988d99
-DATA table11<>+48(SB)/4, $0xb190b16d
-DATA table11<>+52(SB)/4, $0xaf8c26d7
-DATA table11<>+56(SB)/4, $0xbb072c7f
-DATA table11<>+60(SB)/4, $0xba0243ce
-GLOBL table11<>(SB), RODATA|NOPTR, $64
+DATA table21<>+0(SB)/4, $0xb8b3e0c3
+DATA table21<>+4(SB)/4, $0xb73a07c9
+DATA table21<>+8(SB)/4, $0xb580c61f
+DATA table21<>+12(SB)/4, $0xb3988d99
+DATA table21<>+16(SB)/4, $0xb190b16d
+DATA table21<>+20(SB)/4, $0xaf8c26d7
+DATA table21<>+24(SB)/4, $0xbb072c7f
+DATA table21<>+28(SB)/4, $0xba0243ce
+DATA table21<>+32(SB)/4, $0xb8b3e0c3
+DATA table21<>+36(SB)/4, $0xb73a07c9
+DATA table21<>+40(SB)/4, $0xb580c61f
+DATA table21<>+44(SB)/4, $0xb3988d99
+DATA table21<>+48(SB)/4, $0xb190b16d
+DATA table21<>+52(SB)/4, $0xaf8c26d7
+DATA table21<>+56(SB)/4, $0xbb072c7f
+DATA table21<>+60(SB)/4, $0xba0243ce
+GLOBL table21<>(SB), RODATA|NOPTR, $64
 
-DATA table12<>+0(SB)/4, $0x39974ebd
-DATA table12<>+4(SB)/4, $0x385491e9
-DATA table12<>+8(SB)/4, $0x369efd9e
-DATA table12<>+12(SB)/4, $0x3515910b
-DATA table12<>+16(SB)/4, $0x3351ac8b
-DATA table12<>+20(SB)/4, $0x316ce0ed
-DATA table12<>+24(SB)/4, $0x3c182ed7
-DATA table12<>+28(SB)/4, $0x3ac92023
-DATA table12<>+32(SB)/4, $0x39974ebd
-DATA table12<>+36(SB)/4, $0x385491e9
-DATA table12<>+40(SB)/4, $0x369efd9e
-DATA table12<>+44(SB)/4, $0x3515910b
-DATA table12<>+48(SB)/4, $0x3351ac8b
-DATA table12<>+52(SB)/4, $0x316ce0ed
-DATA table12<>+56(SB)/4, $0x3c182ed7
-DATA table12<>+60(SB)/4, $0x3ac92023
-GLOBL table12<>(SB), RODATA|NOPTR, $64
+DATA table22<>+0(SB)/4, $0x39974ebd
+DATA table22<>+4(SB)/4, $0x385491e9
+DATA table22<>+8(SB)/4, $0x369efd9e
+DATA table22<>+12(SB)/4, $0x3515910b
+DATA table22<>+16(SB)/4, $0x3351ac8b
+DATA table22<>+20(SB)/4, $0x316ce0ed
+DATA table22<>+24(SB)/4, $0x3c182ed7
+DATA table22<>+28(SB)/4, $0x3ac92023
+DATA table22<>+32(SB)/4, $0x39974ebd
+DATA table22<>+36(SB)/4, $0x385491e9
+DATA table22<>+40(SB)/4, $0x369efd9e
+DATA table22<>+44(SB)/4, $0x3515910b
+DATA table22<>+48(SB)/4, $0x3351ac8b
+DATA table22<>+52(SB)/4, $0x316ce0ed
+DATA table22<>+56(SB)/4, $0x3c182ed7
+DATA table22<>+60(SB)/4, $0x3ac92023
+GLOBL table22<>(SB), RODATA|NOPTR, $64
 
-DATA table13<>+0(SB)/4, $0xba806c6d
-DATA table13<>+4(SB)/4, $0xb95b201b
-DATA table13<>+8(SB)/4, $0xb7cf113d
-DATA table13<>+12(SB)/4, $0xb6833f91
-DATA table13<>+16(SB)/4, $0xb4f6bcff
-DATA table13<>+20(SB)/4, $0xb34cf561
-DATA table13<>+24(SB)/4, $0xbcd6b510
-DATA table13<>+28(SB)/4, $0xbb953905
-DATA table13<>+32(SB)/4, $0xba806c6d
-DATA table13<>+36(SB)/4, $0xb95b201b
-DATA table13<>+40(SB)/4, $0xb7cf113d
-DATA table13<>+44(SB)/4, $0xb6833f91
-DATA table13<>+48(SB)/4, $0xb4f6bcff
-DATA table13<>+52(SB)/4, $0xb34cf561
-DATA table13<>+56(SB)/4, $0xbcd6b510
-DATA table13<>+60(SB)/4, $0xbb953905
-GLOBL table13<>(SB), RODATA|NOPTR, $64
+DATA table23<>+0(SB)/4, $0xba806c6d
+DATA table23<>+4(SB)/4, $0xb95b201b
+DATA table23<>+8(SB)/4, $0xb7cf113d
+DATA table23<>+12(SB)/4, $0xb6833f91
+DATA table23<>+16(SB)/4, $0xb4f6bcff
+DATA table23<>+20(SB)/4, $0xb34cf561
+DATA table23<>+24(SB)/4, $0xbcd6b510
+DATA table23<>+28(SB)/4, $0xbb953905
+DATA table23<>+32(SB)/4, $0xba806c6d
+DATA table23<>+36(SB)/4, $0xb95b201b
+DATA table23<>+40(SB)/4, $0xb7cf113d
+DATA table23<>+44(SB)/4, $0xb6833f91
+DATA table23<>+48(SB)/4, $0xb4f6bcff
+DATA table23<>+52(SB)/4, $0xb34cf561
+DATA table23<>+56(SB)/4, $0xbcd6b510
+DATA table23<>+60(SB)/4, $0xbb953905
+GLOBL table23<>(SB), RODATA|NOPTR, $64
 
-DATA table14<>+0(SB)/4, $0x3b577efe
-DATA table14<>+4(SB)/4, $0x3a5e55b3
-DATA table14<>+8(SB)/4, $0x390e251d
-DATA table14<>+12(SB)/4, $0x37eaceee
-DATA table14<>+16(SB)/4, $0x36993fb5
-DATA table14<>+20(SB)/4, $0x35390ef8
-DATA table14<>+24(SB)/4, $0x3d7fb6b8
-DATA table14<>+28(SB)/4, $0x3c51af3b
-DATA table14<>+32(SB)/4, $0x3b577efe
-DATA table14<>+36(SB)/4, $0x3a5e55b3
-DATA table14<>+40(SB)/4, $0x390e251d
-DATA table14<>+44(SB)/4, $0x37eaceee
-DATA table14<>+48(SB)/4, $0x36993fb5
-DATA table14<>+52(SB)/4, $0x35390ef8
-DATA table14<>+56(SB)/4, $0x3d7fb6b8
-DATA table14<>+60(SB)/4, $0x3c51af3b
-GLOBL table14<>(SB), RODATA|NOPTR, $64
+DATA table24<>+0(SB)/4, $0x3b577efe
+DATA table24<>+4(SB)/4, $0x3a5e55b3
+DATA table24<>+8(SB)/4, $0x390e251d
+DATA table24<>+12(SB)/4, $0x37eaceee
+DATA table24<>+16(SB)/4, $0x36993fb5
+DATA table24<>+20(SB)/4, $0x35390ef8
+DATA table24<>+24(SB)/4, $0x3d7fb6b8
+DATA table24<>+28(SB)/4, $0x3c51af3b
+DATA table24<>+32(SB)/4, $0x3b577efe
+DATA table24<>+36(SB)/4, $0x3a5e55b3
+DATA table24<>+40(SB)/4, $0x390e251d
+DATA table24<>+44(SB)/4, $0x37eaceee
+DATA table24<>+48(SB)/4, $0x36993fb5
+DATA table24<>+52(SB)/4, $0x35390ef8
+DATA table24<>+56(SB)/4, $0x3d7fb6b8
+DATA table24<>+60(SB)/4, $0x3c51af3b
+GLOBL table24<>(SB), RODATA|NOPTR, $64
 
-DATA table15<>+0(SB)/4, $0xbc29584d
-DATA table15<>+4(SB)/4, $0xbb5789e5
-DATA table15<>+8(SB)/4, $0xba3c3f22
-DATA table15<>+12(SB)/4, $0xb94ed6ca
-DATA table15<>+16(SB)/4, $0xb83e829a
-DATA table15<>+20(SB)/4, $0xb725fd42
-DATA table15<>+24(SB)/4, $0xbe082a82
-DATA table15<>+28(SB)/4, $0xbd07fd84
-DATA table15<>+32(SB)/4, $0xbc29584d
-DATA table15<>+36(SB)/4, $0xbb5789e5
-DATA table15<>+40(SB)/4, $0xba3c3f22
-DATA table15<>+44(SB)/4, $0xb94ed6ca
-DATA table15<>+48(SB)/4, $0xb83e829a
-DATA table15<>+52(SB)/4, $0xb725fd42
-DATA table15<>+56(SB)/4, $0xbe082a82
-DATA table15<>+60(SB)/4, $0xbd07fd84
-GLOBL table15<>(SB), RODATA|NOPTR, $64
+DATA table25<>+0(SB)/4, $0xbc29584d
+DATA table25<>+4(SB)/4, $0xbb5789e5
+DATA table25<>+8(SB)/4, $0xba3c3f22
+DATA table25<>+12(SB)/4, $0xb94ed6ca
+DATA table25<>+16(SB)/4, $0xb83e829a
+DATA table25<>+20(SB)/4, $0xb725fd42
+DATA table25<>+24(SB)/4, $0xbe082a82
+DATA table25<>+28(SB)/4, $0xbd07fd84
+DATA table25<>+32(SB)/4, $0xbc29584d
+DATA table25<>+36(SB)/4, $0xbb5789e5
+DATA table25<>+40(SB)/4, $0xba3c3f22
+DATA table25<>+44(SB)/4, $0xb94ed6ca
+DATA table25<>+48(SB)/4, $0xb83e829a
+DATA table25<>+52(SB)/4, $0xb725fd42
+DATA table25<>+56(SB)/4, $0xbe082a82
+DATA table25<>+60(SB)/4, $0xbd07fd84
+GLOBL table25<>(SB), RODATA|NOPTR, $64
 
-DATA table16<>+0(SB)/4, $0x3cf73b3e
-DATA table16<>+4(SB)/4, $0x3c462a95
-DATA table16<>+8(SB)/4, $0x3b7140ac
-DATA table16<>+12(SB)/4, $0x3ab2c301
-DATA table16<>+16(SB)/4, $0x39ea1eac
-DATA table16<>+20(SB)/4, $0x39141615
-DATA table16<>+24(SB)/4, $0x3e7ffff2
-DATA table16<>+28(SB)/4, $0x3da03633
-DATA table16<>+32(SB)/4, $0x3cf73b3e
-DATA table16<>+36(SB)/4, $0x3c462a95
-DATA table16<>+40(SB)/4, $0x3b7140ac
-DATA table16<>+44(SB)/4, $0x3ab2c301
-DATA table16<>+48(SB)/4, $0x39ea1eac
-DATA table16<>+52(SB)/4, $0x39141615
-DATA table16<>+56(SB)/4, $0x3e7ffff2
-DATA table16<>+60(SB)/4, $0x3da03633
-GLOBL table16<>(SB), RODATA|NOPTR, $64
+DATA table26<>+0(SB)/4, $0x3cf73b3e
+DATA table26<>+4(SB)/4, $0x3c462a95
+DATA table26<>+8(SB)/4, $0x3b7140ac
+DATA table26<>+12(SB)/4, $0x3ab2c301
+DATA table26<>+16(SB)/4, $0x39ea1eac
+DATA table26<>+20(SB)/4, $0x39141615
+DATA table26<>+24(SB)/4, $0x3e7ffff2
+DATA table26<>+28(SB)/4, $0x3da03633
+DATA table26<>+32(SB)/4, $0x3cf73b3e
+DATA table26<>+36(SB)/4, $0x3c462a95
+DATA table26<>+40(SB)/4, $0x3b7140ac
+DATA table26<>+44(SB)/4, $0x3ab2c301
+DATA table26<>+48(SB)/4, $0x39ea1eac
+DATA table26<>+52(SB)/4, $0x39141615
+DATA table26<>+56(SB)/4, $0x3e7ffff2
+DATA table26<>+60(SB)/4, $0x3da03633
+GLOBL table26<>(SB), RODATA|NOPTR, $64
 
-DATA table17<>+0(SB)/4, $0xbda5481d
-DATA table17<>+4(SB)/4, $0xbd2b7d1c
-DATA table17<>+8(SB)/4, $0xbc957392
-DATA table17<>+12(SB)/4, $0xbc177fad
-DATA table17<>+16(SB)/4, $0xbb8e6683
-DATA table17<>+20(SB)/4, $0xbb037b15
-DATA table17<>+24(SB)/4, $0xbecc422a
-DATA table17<>+28(SB)/4, $0xbe27373f
-DATA table17<>+32(SB)/4, $0xbda5481d
-DATA table17<>+36(SB)/4, $0xbd2b7d1c
-DATA table17<>+40(SB)/4, $0xbc957392
-DATA table17<>+44(SB)/4, $0xbc177fad
-DATA table17<>+48(SB)/4, $0xbb8e6683
-DATA table17<>+52(SB)/4, $0xbb037b15
-DATA table17<>+56(SB)/4, $0xbecc422a
-DATA table17<>+60(SB)/4, $0xbe27373f
-GLOBL table17<>(SB), RODATA|NOPTR, $64
+DATA table27<>+0(SB)/4, $0xbda5481d
+DATA table27<>+4(SB)/4, $0xbd2b7d1c
+DATA table27<>+8(SB)/4, $0xbc957392
+DATA table27<>+12(SB)/4, $0xbc177fad
+DATA table27<>+16(SB)/4, $0xbb8e6683
+DATA table27<>+20(SB)/4, $0xbb037b15
+DATA table27<>+24(SB)/4, $0xbecc422a
+DATA table27<>+28(SB)/4, $0xbe27373f
+DATA table27<>+32(SB)/4, $0xbda5481d
+DATA table27<>+36(SB)/4, $0xbd2b7d1c
+DATA table27<>+40(SB)/4, $0xbc957392
+DATA table27<>+44(SB)/4, $0xbc177fad
+DATA table27<>+48(SB)/4, $0xbb8e6683
+DATA table27<>+52(SB)/4, $0xbb037b15
+DATA table27<>+56(SB)/4, $0xbecc422a
+DATA table27<>+60(SB)/4, $0xbe27373f
+GLOBL table27<>(SB), RODATA|NOPTR, $64
 
 // func geluTanhAVX2(dst *float32, src *float32, blocks int)
 // Requires: AVX, AVX2, FMA3
@@ -1197,23 +1449,23 @@ loop:
 	VMOVUPS     c3f800000<>+0(SB), Y2
 	VFMADD231PS c4061e1e2<>+0(SB), Y1, Y2
 	VPSRLD      $0x16, Y2, Y2
-	VPERMPS     table18<>+0(SB), Y2, Y3
+	VPERMPS     table28<>+0(SB), Y2, Y3
 	VSUBPS      Y3, Y1, Y3
-	VPERMPS     table19<>+0(SB), Y2, Y1
-	VPERMPS     table20<>+0(SB), Y2, Y4
+	VPERMPS     table29<>+0(SB), Y2, Y1
+	VPERMPS     table30<>+0(SB), Y2, Y4
 	VFMADD231PS Y4, Y3, Y1
-	VPERMPS     table21<>+0(SB), Y2, Y4
-	VPERMPS     table22<>+0(SB), Y2, Y5
+	VPERMPS     table31<>+0(SB), Y2, Y4
+	VPERMPS     table32<>+0(SB), Y2, Y5
 	VFMADD213PS Y5, Y3, Y4
-	VPERMPS     table23<>+0(SB), Y2, Y5
+	VPERMPS     table33<>+0(SB), Y2, Y5
 	VFMADD213PS Y5, Y3, Y4
-	VPERMPS     table24<>+0(SB), Y2, Y5
+	VPERMPS     table34<>+0(SB), Y2, Y5
 	VFMADD213PS Y5, Y3, Y4
-	VPERMPS     table25<>+0(SB), Y2, Y5
+	VPERMPS     table35<>+0(SB), Y2, Y5
 	VFMADD213PS Y5, Y3, Y4
-	VPERMPS     table26<>+0(SB), Y2, Y5
+	VPERMPS     table36<>+0(SB), Y2, Y5
 	VFMADD213PS Y5, Y3, Y4
-	VPERMPS     table27<>+0(SB), Y2, Y2
+	VPERMPS     table37<>+0(SB), Y2, Y2
 	VFMADD213PS Y2, Y3, Y4
 	VFMADD213PS Y1, Y3, Y4
 	VANDPS      c80000000<>+0(SB), Y0, Y0
@@ -1262,185 +1514,185 @@ DATA c4061e1e2<>+56(SB)/4, $0x4061e1e2
 DATA c4061e1e2<>+60(SB)/4, $0x4061e1e2
 GLOBL c4061e1e2<>(SB), RODATA|NOPTR, $64
 
-DATA table18<>+0(SB)/4, $0x3ed5187e
-DATA table18<>+4(SB)/4, $0x3f364303
-DATA table18<>+8(SB)/4, $0x3f8ecccd
-DATA table18<>+12(SB)/4, $0x3fda57ed
-DATA table18<>+16(SB)/4, $0x4022a614
-DATA table18<>+20(SB)/4, $0x406c3bdb
-DATA table18<>+24(SB)/4, $0x00000000
-DATA table18<>+28(SB)/4, $0x3e57be3f
-DATA table18<>+32(SB)/4, $0x3ed5187e
-DATA table18<>+36(SB)/4, $0x3f364303
-DATA table18<>+40(SB)/4, $0x3f8ecccd
-DATA table18<>+44(SB)/4, $0x3fda57ed
-DATA table18<>+48(SB)/4, $0x4022a614
-DATA table18<>+52(SB)/4, $0x406c3bdb
-DATA table18<>+56(SB)/4, $0x00000000
-DATA table18<>+60(SB)/4, $0x3e57be3f
-GLOBL table18<>(SB), RODATA|NOPTR, $64
+DATA table28<>+0(SB)/4, $0x3ed5187e
+DATA table28<>+4(SB)/4, $0x3f364303
+DATA table28<>+8(SB)/4, $0x3f8ecccd
+DATA table28<>+12(SB)/4, $0x3fda57ed
+DATA table28<>+16(SB)/4, $0x4022a614
+DATA table28<>+20(SB)/4, $0x406c3bdb
+DATA table28<>+24(SB)/4, $0x00000000
+DATA table28<>+28(SB)/4, $0x3e57be3f
+DATA table28<>+32(SB)/4, $0x3ed5187e
+DATA table28<>+36(SB)/4, $0x3f364303
+DATA table28<>+40(SB)/4, $0x3f8ecccd
+DATA table28<>+44(SB)/4, $0x3fda57ed
+DATA table28<>+48(SB)/4, $0x4022a614
+DATA table28<>+52(SB)/4, $0x406c3bdb
+DATA table28<>+56(SB)/4, $0x00000000
+DATA table28<>+60(SB)/4, $0x3e57be3f
+GLOBL table28<>(SB), RODATA|NOPTR, $64
 
-DATA table19<>+0(SB)/4, $0x3ee342e8
-DATA table19<>+4(SB)/4, $0x3f2f9dac
-DATA table19<>+8(SB)/4, $0x3f62a7cb
-DATA table19<>+12(SB)/4, $0x3f7bf154
-DATA table19<>+16(SB)/4, $0x3f7feaaa
-DATA table19<>+20(SB)/4, $0x3f7ffffd
-DATA table19<>+24(SB)/4, $0x00000000
-DATA table19<>+28(SB)/4, $0x3e6fe2b2
-DATA table19<>+32(SB)/4, $0x3ee342e8
-DATA table19<>+36(SB)/4, $0x3f2f9dac
-DATA table19<>+40(SB)/4, $0x3f62a7cb
-DATA table19<>+44(SB)/4, $0x3f7bf154
-DATA table19<>+48(SB)/4, $0x3f7feaaa
-DATA table19<>+52(SB)/4, $0x3f7ffffd
-DATA table19<>+56(SB)/4, $0x00000000
-DATA table19<>+60(SB)/4, $0x3e6fe2b2
-GLOBL table19<>(SB), RODATA|NOPTR, $64
+DATA table29<>+0(SB)/4, $0x3ee342e8
+DATA table29<>+4(SB)/4, $0x3f2f9dac
+DATA table29<>+8(SB)/4, $0x3f62a7cb
+DATA table29<>+12(SB)/4, $0x3f7bf154
+DATA table29<>+16(SB)/4, $0x3f7feaaa
+DATA table29<>+20(SB)/4, $0x3f7ffffd
+DATA table29<>+24(SB)/4, $0x00000000
+DATA table29<>+28(SB)/4, $0x3e6fe2b2
+DATA table29<>+32(SB)/4, $0x3ee342e8
+DATA table29<>+36(SB)/4, $0x3f2f9dac
+DATA table29<>+40(SB)/4, $0x3f62a7cb
+DATA table29<>+44(SB)/4, $0x3f7bf154
+DATA table29<>+48(SB)/4, $0x3f7feaaa
+DATA table29<>+52(SB)/4, $0x3f7ffffd
+DATA table29<>+56(SB)/4, $0x00000000
+DATA table29<>+60(SB)/4, $0x3e6fe2b2
+GLOBL table29<>(SB), RODATA|NOPTR, $64
 
-DATA table20<>+0(SB)/4, $0x00000000
-DATA table20<>+4(SB)/4, $0x00000000
-DATA table20<>+8(SB)/4, $0x00000000
-DATA table20<>+12(SB)/4, $0x00000000
-DATA table20<>+16(SB)/4, $0x00000000
-DATA table20<>+20(SB)/4, $0x00000000
-DATA table20<>+24(SB)/4, $0x3f900000
-DATA table20<>+28(SB)/4, $0x00000000
-DATA table20<>+32(SB)/4, $0x00000000
-DATA table20<>+36(SB)/4, $0x00000000
-DATA table20<>+40(SB)/4, $0x00000000
-DATA table20<>+44(SB)/4, $0x00000000
-DATA table20<>+48(SB)/4, $0x00000000
-DATA table20<>+52(SB)/4, $0x00000000
-DATA table20<>+56(SB)/4, $0x3f900000
-DATA table20<>+60(SB)/4, $0x00000000
-GLOBL table20<>(SB), RODATA|NOPTR, $64
+DATA table30<>+0(SB)/4, $0x00000000
+DATA table30<>+4(SB)/4, $0x00000000
+DATA table30<>+8(SB)/4, $0x00000000
+DATA table30<>+12(SB)/4, $0x00000000
+DATA table30<>+16(SB)/4, $0x00000000
+DATA table30<>+20(SB)/4, $0x00000000
+DATA table30<>+24(SB)/4, $0x3f900000
+DATA table30<>+28(SB)/4, $0x00000000
+DATA table30<>+32(SB)/4, $0x00000000
+DATA table30<>+36(SB)/4, $0x00000000
+DATA table30<>+40(SB)/4, $0x00000000
+DATA table30<>+44(SB)/4, $0x00000000
+DATA table30<>+48(SB)/4, $0x00000000
+DATA table30<>+52(SB)/4, $0x00000000
+DATA table30<>+56(SB)/4, $0x3f900000
+DATA table30<>+60(SB)/4, $0x00000000
+GLOBL table30<>(SB), RODATA|NOPTR, $64
 
-DATA table21<>+0(SB)/4, $0xba84a6d4
-DATA table21<>+4(SB)/4, $0x3c8d645b
-DATA table21<>+8(SB)/4, $0x3c160c31
-DATA table21<>+12(SB)/4, $0xbbc76c5d
-DATA table21<>+16(SB)/4, $0x3a006ea0
-DATA table21<>+20(SB)/4, $0x37f07fd3
-DATA table21<>+24(SB)/4, $0xbcd5c03b
-DATA table21<>+28(SB)/4, $0xbc9acf9a
-DATA table21<>+32(SB)/4, $0xba84a6d4
-DATA table21<>+36(SB)/4, $0x3c8d645b
-DATA table21<>+40(SB)/4, $0x3c160c31
-DATA table21<>+44(SB)/4, $0xbbc76c5d
-DATA table21<>+48(SB)/4, $0x3a006ea0
-DATA table21<>+52(SB)/4, $0x37f07fd3
-DATA table21<>+56(SB)/4, $0xbcd5c03b
-DATA table21<>+60(SB)/4, $0xbc9acf9a
-GLOBL table21<>(SB), RODATA|NOPTR, $64
+DATA table31<>+0(SB)/4, $0xba84a6d4
+DATA table31<>+4(SB)/4, $0x3c8d645b
+DATA table31<>+8(SB)/4, $0x3c160c31
+DATA table31<>+12(SB)/4, $0xbbc76c5d
+DATA table31<>+16(SB)/4, $0x3a006ea0
+DATA table31<>+20(SB)/4, $0x37f07fd3
+DATA table31<>+24(SB)/4, $0xbcd5c03b
+DATA table31<>+28(SB)/4, $0xbc9acf9a
+DATA table31<>+32(SB)/4, $0xba84a6d4
+DATA table31<>+36(SB)/4, $0x3c8d645b
+DATA table31<>+40(SB)/4, $0x3c160c31
+DATA table31<>+44(SB)/4, $0xbbc76c5d
+DATA table31<>+48(SB)/4, $0x3a006ea0
+DATA table31<>+52(SB)/4, $0x37f07fd3
+DATA table31<>+56(SB)/4, $0xbcd5c03b
+DATA table31<>+60(SB)/4, $0xbc9acf9a
+GLOBL table31<>(SB), RODATA|NOPTR, $64
 
-DATA table22<>+0(SB)/4, $0xbd4fc62e
-DATA table22<>+4(SB)/4, $0xbd011e2d
-DATA table22<>+8(SB)/4, $0x3c655820
-DATA table22<>+12(SB)/4, $0x3c32d2ce
-DATA table22<>+16(SB)/4, $0xbb23dc44
-DATA table22<>+20(SB)/4, $0xb81dc19b
-DATA table22<>+24(SB)/4, $0xb951378e
-DATA table22<>+28(SB)/4, $0xbd11c9b5
-DATA table22<>+32(SB)/4, $0xbd4fc62e
-DATA table22<>+36(SB)/4, $0xbd011e2d
-DATA table22<>+40(SB)/4, $0x3c655820
-DATA table22<>+44(SB)/4, $0x3c32d2ce
-DATA table22<>+48(SB)/4, $0xbb23dc44
-DATA table22<>+52(SB)/4, $0xb81dc19b
-DATA table22<>+56(SB)/4, $0xb951378e
-DATA table22<>+60(SB)/4, $0xbd11c9b5
-GLOBL table22<>(SB), RODATA|NOPTR, $64
+DATA table32<>+0(SB)/4, $0xbd4fc62e
+DATA table32<>+4(SB)/4, $0xbd011e2d
+DATA table32<>+8(SB)/4, $0x3c655820
+DATA table32<>+12(SB)/4, $0x3c32d2ce
+DATA table32<>+16(SB)/4, $0xbb23dc44
+DATA table32<>+20(SB)/4, $0xb81dc19b
+DATA table32<>+24(SB)/4, $0xb951378e
+DATA table32<>+28(SB)/4, $0xbd11c9b5
+DATA table32<>+32(SB)/4, $0xbd4fc62e
+DATA table32<>+36(SB)/4, $0xbd011e2d
+DATA table32<>+40(SB)/4, $0x3c655820
+DATA table32<>+44(SB)/4, $0x3c32d2ce
+DATA table32<>+48(SB)/4, $0xbb23dc44
+DATA table32<>+52(SB)/4, $0xb81dc19b
+DATA table32<>+56(SB)/4, $0xb951378e
+DATA table32<>+60(SB)/4, $0xbd11c9b5
+GLOBL table32<>(SB), RODATA|NOPTR, $64
 
-DATA table23<>+0(SB)/4, $0x3d06d1fb
-DATA table23<>+4(SB)/4, $0xbd3ead59
-DATA table23<>+8(SB)/4, $0xbd7e45cb
-DATA table23<>+12(SB)/4, $0x3b82b432
-DATA table23<>+16(SB)/4, $0x3bb30780
-DATA table23<>+20(SB)/4, $0x37d0e989
-DATA table23<>+24(SB)/4, $0x3de722d9
-DATA table23<>+28(SB)/4, $0x3db6630f
-DATA table23<>+32(SB)/4, $0x3d06d1fb
-DATA table23<>+36(SB)/4, $0xbd3ead59
-DATA table23<>+40(SB)/4, $0xbd7e45cb
-DATA table23<>+44(SB)/4, $0x3b82b432
-DATA table23<>+48(SB)/4, $0x3bb30780
-DATA table23<>+52(SB)/4, $0x37d0e989
-DATA table23<>+56(SB)/4, $0x3de722d9
-DATA table23<>+60(SB)/4, $0x3db6630f
-GLOBL table23<>(SB), RODATA|NOPTR, $64
+DATA table33<>+0(SB)/4, $0x3d06d1fb
+DATA table33<>+4(SB)/4, $0xbd3ead59
+DATA table33<>+8(SB)/4, $0xbd7e45cb
+DATA table33<>+12(SB)/4, $0x3b82b432
+DATA table33<>+16(SB)/4, $0x3bb30780
+DATA table33<>+20(SB)/4, $0x37d0e989
+DATA table33<>+24(SB)/4, $0x3de722d9
+DATA table33<>+28(SB)/4, $0x3db6630f
+DATA table33<>+32(SB)/4, $0x3d06d1fb
+DATA table33<>+36(SB)/4, $0xbd3ead59
+DATA table33<>+40(SB)/4, $0xbd7e45cb
+DATA table33<>+44(SB)/4, $0x3b82b432
+DATA table33<>+48(SB)/4, $0x3bb30780
+DATA table33<>+52(SB)/4, $0x37d0e989
+DATA table33<>+56(SB)/4, $0x3de722d9
+DATA table33<>+60(SB)/4, $0x3db6630f
+GLOBL table33<>(SB), RODATA|NOPTR, $64
 
-DATA table24<>+0(SB)/4, $0x3e32da03
-DATA table24<>+4(SB)/4, $0x3e2409c1
-DATA table24<>+8(SB)/4, $0x3cfd38cc
-DATA table24<>+12(SB)/4, $0xbd49e109
-DATA table24<>+16(SB)/4, $0xbbf43f4f
-DATA table24<>+20(SB)/4, $0xb798c0bc
-DATA table24<>+24(SB)/4, $0xb5977714
-DATA table24<>+28(SB)/4, $0x3de1fa84
-DATA table24<>+32(SB)/4, $0x3e32da03
-DATA table24<>+36(SB)/4, $0x3e2409c1
-DATA table24<>+40(SB)/4, $0x3cfd38cc
-DATA table24<>+44(SB)/4, $0xbd49e109
-DATA table24<>+48(SB)/4, $0xbbf43f4f
-DATA table24<>+52(SB)/4, $0xb798c0bc
-DATA table24<>+56(SB)/4, $0xb5977714
-DATA table24<>+60(SB)/4, $0x3de1fa84
-GLOBL table24<>(SB), RODATA|NOPTR, $64
+DATA table34<>+0(SB)/4, $0x3e32da03
+DATA table34<>+4(SB)/4, $0x3e2409c1
+DATA table34<>+8(SB)/4, $0x3cfd38cc
+DATA table34<>+12(SB)/4, $0xbd49e109
+DATA table34<>+16(SB)/4, $0xbbf43f4f
+DATA table34<>+20(SB)/4, $0xb798c0bc
+DATA table34<>+24(SB)/4, $0xb5977714
+DATA table34<>+28(SB)/4, $0x3de1fa84
+DATA table34<>+32(SB)/4, $0x3e32da03
+DATA table34<>+36(SB)/4, $0x3e2409c1
+DATA table34<>+40(SB)/4, $0x3cfd38cc
+DATA table34<>+44(SB)/4, $0xbd49e109
+DATA table34<>+48(SB)/4, $0xbbf43f4f
+DATA table34<>+52(SB)/4, $0xb798c0bc
+DATA table34<>+56(SB)/4, $0xb5977714
+DATA table34<>+60(SB)/4, $0x3de1fa84
+GLOBL table34<>(SB), RODATA|NOPTR, $64
 
-DATA table25<>+0(SB)/4, $0xbe53ae66
-DATA table25<>+4(SB)/4, $0x3b4c8502
-DATA table25<>+8(SB)/4, $0x3e2537dc
-DATA table25<>+12(SB)/4, $0x3dca49ae
-DATA table25<>+16(SB)/4, $0x3be61ed8
-DATA table25<>+20(SB)/4, $0x374ad12e
-DATA table25<>+24(SB)/4, $0xbec093a2
-DATA table25<>+28(SB)/4, $0xbea7dc75
-DATA table25<>+32(SB)/4, $0xbe53ae66
-DATA table25<>+36(SB)/4, $0x3b4c8502
-DATA table25<>+40(SB)/4, $0x3e2537dc
-DATA table25<>+44(SB)/4, $0x3dca49ae
-DATA table25<>+48(SB)/4, $0x3be61ed8
-DATA table25<>+52(SB)/4, $0x374ad12e
-DATA table25<>+56(SB)/4, $0xbec093a2
-DATA table25<>+60(SB)/4, $0xbea7dc75
-GLOBL table25<>(SB), RODATA|NOPTR, $64
+DATA table35<>+0(SB)/4, $0xbe53ae66
+DATA table35<>+4(SB)/4, $0x3b4c8502
+DATA table35<>+8(SB)/4, $0x3e2537dc
+DATA table35<>+12(SB)/4, $0x3dca49ae
+DATA table35<>+16(SB)/4, $0x3be61ed8
+DATA table35<>+20(SB)/4, $0x374ad12e
+DATA table35<>+24(SB)/4, $0xbec093a2
+DATA table35<>+28(SB)/4, $0xbea7dc75
+DATA table35<>+32(SB)/4, $0xbe53ae66
+DATA table35<>+36(SB)/4, $0x3b4c8502
+DATA table35<>+40(SB)/4, $0x3e2537dc
+DATA table35<>+44(SB)/4, $0x3dca49ae
+DATA table35<>+48(SB)/4, $0x3be61ed8
+DATA table35<>+52(SB)/4, $0x374ad12e
+DATA table35<>+56(SB)/4, $0xbec093a2
+DATA table35<>+60(SB)/4, $0xbea7dc75
+GLOBL table35<>(SB), RODATA|NOPTR, $64
 
-DATA table26<>+0(SB)/4, $0xbeca355b
-DATA table26<>+4(SB)/4, $0xbef7c431
-DATA table26<>+8(SB)/4, $0xbeb9a85b
-DATA table26<>+12(SB)/4, $0xbdd6ca18
-DATA table26<>+16(SB)/4, $0xbb932e9c
-DATA table26<>+20(SB)/4, $0xb6ade47e
-DATA table26<>+24(SB)/4, $0xaf87b78a
-DATA table26<>+28(SB)/4, $0xbe68ded0
-DATA table26<>+32(SB)/4, $0xbeca355b
-DATA table26<>+36(SB)/4, $0xbef7c431
-DATA table26<>+40(SB)/4, $0xbeb9a85b
-DATA table26<>+44(SB)/4, $0xbdd6ca18
-DATA table26<>+48(SB)/4, $0xbb932e9c
-DATA table26<>+52(SB)/4, $0xb6ade47e
-DATA table26<>+56(SB)/4, $0xaf87b78a
-DATA table26<>+60(SB)/4, $0xbe68ded0
-GLOBL table26<>(SB), RODATA|NOPTR, $64
+DATA table36<>+0(SB)/4, $0xbeca355b
+DATA table36<>+4(SB)/4, $0xbef7c431
+DATA table36<>+8(SB)/4, $0xbeb9a85b
+DATA table36<>+12(SB)/4, $0xbdd6ca18
+DATA table36<>+16(SB)/4, $0xbb932e9c
+DATA table36<>+20(SB)/4, $0xb6ade47e
+DATA table36<>+24(SB)/4, $0xaf87b78a
+DATA table36<>+28(SB)/4, $0xbe68ded0
+DATA table36<>+32(SB)/4, $0xbeca355b
+DATA table36<>+36(SB)/4, $0xbef7c431
+DATA table36<>+40(SB)/4, $0xbeb9a85b
+DATA table36<>+44(SB)/4, $0xbdd6ca18
+DATA table36<>+48(SB)/4, $0xbb932e9c
+DATA table36<>+52(SB)/4, $0xb6ade47e
+DATA table36<>+56(SB)/4, $0xaf87b78a
+DATA table36<>+60(SB)/4, $0xbe68ded0
+GLOBL table36<>(SB), RODATA|NOPTR, $64
 
-DATA table27<>+0(SB)/4, $0x3f72ebb5
-DATA table27<>+4(SB)/4, $0x3f2e00c5
-DATA table27<>+8(SB)/4, $0x3ea66a5f
-DATA table27<>+12(SB)/4, $0x3d7bd545
-DATA table27<>+16(SB)/4, $0x3ae7be5e
-DATA table27<>+20(SB)/4, $0x35b6e8aa
-DATA table27<>+24(SB)/4, $0x3b5d7504
-DATA table27<>+28(SB)/4, $0x3f8a295b
-DATA table27<>+32(SB)/4, $0x3f72ebb5
-DATA table27<>+36(SB)/4, $0x3f2e00c5
-DATA table27<>+40(SB)/4, $0x3ea66a5f
-DATA table27<>+44(SB)/4, $0x3d7bd545
-DATA table27<>+48(SB)/4, $0x3ae7be5e
-DATA table27<>+52(SB)/4, $0x35b6e8aa
-DATA table27<>+56(SB)/4, $0x3b5d7504
-DATA table27<>+60(SB)/4, $0x3f8a295b
-GLOBL table27<>(SB), RODATA|NOPTR, $64
+DATA table37<>+0(SB)/4, $0x3f72ebb5
+DATA table37<>+4(SB)/4, $0x3f2e00c5
+DATA table37<>+8(SB)/4, $0x3ea66a5f
+DATA table37<>+12(SB)/4, $0x3d7bd545
+DATA table37<>+16(SB)/4, $0x3ae7be5e
+DATA table37<>+20(SB)/4, $0x35b6e8aa
+DATA table37<>+24(SB)/4, $0x3b5d7504
+DATA table37<>+28(SB)/4, $0x3f8a295b
+DATA table37<>+32(SB)/4, $0x3f72ebb5
+DATA table37<>+36(SB)/4, $0x3f2e00c5
+DATA table37<>+40(SB)/4, $0x3ea66a5f
+DATA table37<>+44(SB)/4, $0x3d7bd545
+DATA table37<>+48(SB)/4, $0x3ae7be5e
+DATA table37<>+52(SB)/4, $0x35b6e8aa
+DATA table37<>+56(SB)/4, $0x3b5d7504
+DATA table37<>+60(SB)/4, $0x3f8a295b
+GLOBL table37<>(SB), RODATA|NOPTR, $64
 
 // func reluAVX2(dst *float32, src *float32, blocks int)
 // Requires: AVX
@@ -2306,9 +2558,9 @@ normal:
 	VADDPS      Y3, Y1, Y1
 	VMULPS      c3f841800<>+0(SB), Y2, Y3
 	VPSRLD      $0x14, Y3, Y3
-	VPERMPS     table28<>+0(SB), Y3, Y4
+	VPERMPS     table38<>+0(SB), Y3, Y4
 	VFMSUB213PS c3f800000<>+0(SB), Y2, Y4
-	VPERMPS     table29<>+0(SB), Y3, Y2
+	VPERMPS     table39<>+0(SB), Y3, Y2
 	VMOVUPS     cbe1cc5f2<>+0(SB), Y3
 	VFMADD213PS c3e4d0a76<>+0(SB), Y4, Y3
 	VFMADD213PS cbe8004de<>+0(SB), Y4, Y3
@@ -2471,41 +2723,41 @@ DATA c3f841800<>+56(SB)/4, $0x3f841800
 DATA c3f841800<>+60(SB)/4, $0x3f841800
 GLOBL c3f841800<>(SB), RODATA|NOPTR, $64
 
-DATA table28<>+0(SB)/4, $0x3f800000
-DATA table28<>+4(SB)/4, $0x3f5f8af8
-DATA table28<>+8(SB)/4, $0x3f4a6925
-DATA table28<>+12(SB)/4, $0x3f3875d2
-DATA table28<>+16(SB)/4, $0x3fa85080
-DATA table28<>+20(SB)/4, $0x3f9beadb
-DATA table28<>+24(SB)/4, $0x3f91404e
-DATA table28<>+28(SB)/4, $0x3f87db50
-DATA table28<>+32(SB)/4, $0x3f800000
-DATA table28<>+36(SB)/4, $0x3f5f8af8
-DATA table28<>+40(SB)/4, $0x3f4a6925
-DATA table28<>+44(SB)/4, $0x3f3875d2
-DATA table28<>+48(SB)/4, $0x3fa85080
-DATA table28<>+52(SB)/4, $0x3f9beadb
-DATA table28<>+56(SB)/4, $0x3f91404e
-DATA table28<>+60(SB)/4, $0x3f87db50
-GLOBL table28<>(SB), RODATA|NOPTR, $64
+DATA table38<>+0(SB)/4, $0x3f800000
+DATA table38<>+4(SB)/4, $0x3f5f8af8
+DATA table38<>+8(SB)/4, $0x3f4a6925
+DATA table38<>+12(SB)/4, $0x3f3875d2
+DATA table38<>+16(SB)/4, $0x3fa85080
+DATA table38<>+20(SB)/4, $0x3f9beadb
+DATA table38<>+24(SB)/4, $0x3f91404e
+DATA table38<>+28(SB)/4, $0x3f87db50
+DATA table38<>+32(SB)/4, $0x3f800000
+DATA table38<>+36(SB)/4, $0x3f5f8af8
+DATA table38<>+40(SB)/4, $0x3f4a6925
+DATA table38<>+44(SB)/4, $0x3f3875d2
+DATA table38<>+48(SB)/4, $0x3fa85080
+DATA table38<>+52(SB)/4, $0x3f9beadb
+DATA table38<>+56(SB)/4, $0x3f91404e
+DATA table38<>+60(SB)/4, $0x3f87db50
+GLOBL table38<>(SB), RODATA|NOPTR, $64
 
-DATA table29<>+0(SB)/4, $0x00000000
-DATA table29<>+4(SB)/4, $0x3e0ad400
-DATA table29<>+8(SB)/4, $0x3e708400
-DATA table29<>+12(SB)/4, $0x3ea7ce00
-DATA table29<>+16(SB)/4, $0xbe8c3000
-DATA table29<>+20(SB)/4, $0xbe4a0800
-DATA table29<>+24(SB)/4, $0xbe017800
-DATA table29<>+28(SB)/4, $0xbd740000
-DATA table29<>+32(SB)/4, $0x00000000
-DATA table29<>+36(SB)/4, $0x3e0ad400
-DATA table29<>+40(SB)/4, $0x3e708400
-DATA table29<>+44(SB)/4, $0x3ea7ce00
-DATA table29<>+48(SB)/4, $0xbe8c3000
-DATA table29<>+52(SB)/4, $0xbe4a0800
-DATA table29<>+56(SB)/4, $0xbe017800
-DATA table29<>+60(SB)/4, $0xbd740000
-GLOBL table29<>(SB), RODATA|NOPTR, $64
+DATA table39<>+0(SB)/4, $0x00000000
+DATA table39<>+4(SB)/4, $0x3e0ad400
+DATA table39<>+8(SB)/4, $0x3e708400
+DATA table39<>+12(SB)/4, $0x3ea7ce00
+DATA table39<>+16(SB)/4, $0xbe8c3000
+DATA table39<>+20(SB)/4, $0xbe4a0800
+DATA table39<>+24(SB)/4, $0xbe017800
+DATA table39<>+28(SB)/4, $0xbd740000
+DATA table39<>+32(SB)/4, $0x00000000
+DATA table39<>+36(SB)/4, $0x3e0ad400
+DATA table39<>+40(SB)/4, $0x3e708400
+DATA table39<>+44(SB)/4, $0x3ea7ce00
+DATA table39<>+48(SB)/4, $0xbe8c3000
+DATA table39<>+52(SB)/4, $0xbe4a0800
+DATA table39<>+56(SB)/4, $0xbe017800
+DATA table39<>+60(SB)/4, $0xbd740000
+GLOBL table39<>(SB), RODATA|NOPTR, $64
 
 DATA cbe1cc5f2<>+0(SB)/4, $0xbe1cc5f2
 DATA cbe1cc5f2<>+4(SB)/4, $0xbe1cc5f2
@@ -3038,9 +3290,9 @@ normal:
 	VADDPS      Y3, Y1, Y1
 	VMULPS      c3f841800<>+0(SB), Y2, Y3
 	VPSRLD      $0x14, Y3, Y3
-	VPERMPS     table30<>+0(SB), Y3, Y4
+	VPERMPS     table40<>+0(SB), Y3, Y4
 	VFMSUB213PS c3f800000<>+0(SB), Y2, Y4
-	VPERMPS     table31<>+0(SB), Y3, Y2
+	VPERMPS     table41<>+0(SB), Y3, Y2
 	VMOVUPS     cbe5e4b1d<>+0(SB), Y3
 	VFMADD213PS c3e93cfd4<>+0(SB), Y4, Y3
 	VFMADD213PS cbeb8b469<>+0(SB), Y4, Y3
@@ -3072,41 +3324,41 @@ done:
 	VZEROUPPER
 	RET
 
-DATA table30<>+0(SB)/4, $0x3f800000
-DATA table30<>+4(SB)/4, $0x3f5f930c
-DATA table30<>+8(SB)/4, $0x3f4a3f2f
-DATA table30<>+12(SB)/4, $0x3f3878a4
-DATA table30<>+16(SB)/4, $0x3fa8751a
-DATA table30<>+20(SB)/4, $0x3f9c0b5b
-DATA table30<>+24(SB)/4, $0x3f9158a1
-DATA table30<>+28(SB)/4, $0x3f87e63f
-DATA table30<>+32(SB)/4, $0x3f800000
-DATA table30<>+36(SB)/4, $0x3f5f930c
-DATA table30<>+40(SB)/4, $0x3f4a3f2f
-DATA table30<>+44(SB)/4, $0x3f3878a4
-DATA table30<>+48(SB)/4, $0x3fa8751a
-DATA table30<>+52(SB)/4, $0x3f9c0b5b
-DATA table30<>+56(SB)/4, $0x3f9158a1
-DATA table30<>+60(SB)/4, $0x3f87e63f
-GLOBL table30<>(SB), RODATA|NOPTR, $64
+DATA table40<>+0(SB)/4, $0x3f800000
+DATA table40<>+4(SB)/4, $0x3f5f930c
+DATA table40<>+8(SB)/4, $0x3f4a3f2f
+DATA table40<>+12(SB)/4, $0x3f3878a4
+DATA table40<>+16(SB)/4, $0x3fa8751a
+DATA table40<>+20(SB)/4, $0x3f9c0b5b
+DATA table40<>+24(SB)/4, $0x3f9158a1
+DATA table40<>+28(SB)/4, $0x3f87e63f
+DATA table40<>+32(SB)/4, $0x3f800000
+DATA table40<>+36(SB)/4, $0x3f5f930c
+DATA table40<>+40(SB)/4, $0x3f4a3f2f
+DATA table40<>+44(SB)/4, $0x3f3878a4
+DATA table40<>+48(SB)/4, $0x3fa8751a
+DATA table40<>+52(SB)/4, $0x3f9c0b5b
+DATA table40<>+56(SB)/4, $0x3f9158a1
+DATA table40<>+60(SB)/4, $0x3f87e63f
+GLOBL table40<>(SB), RODATA|NOPTR, $64
 
-DATA table31<>+0(SB)/4, $0x00000000
-DATA table31<>+4(SB)/4, $0x3e481400
-DATA table31<>+8(SB)/4, $0x3eae1800
-DATA table31<>+12(SB)/4, $0x3ef20c00
-DATA table31<>+16(SB)/4, $0xbecae000
-DATA table31<>+20(SB)/4, $0xbe925600
-DATA table31<>+24(SB)/4, $0xbe3bc000
-DATA table31<>+28(SB)/4, $0xbdb0f000
-DATA table31<>+32(SB)/4, $0x00000000
-DATA table31<>+36(SB)/4, $0x3e481400
-DATA table31<>+40(SB)/4, $0x3eae1800
-DATA table31<>+44(SB)/4, $0x3ef20c00
-DATA table31<>+48(SB)/4, $0xbecae000
-DATA table31<>+52(SB)/4, $0xbe925600
-DATA table31<>+56(SB)/4, $0xbe3bc000
-DATA table31<>+60(SB)/4, $0xbdb0f000
-GLOBL table31<>(SB), RODATA|NOPTR, $64
+DATA table41<>+0(SB)/4, $0x00000000
+DATA table41<>+4(SB)/4, $0x3e481400
+DATA table41<>+8(SB)/4, $0x3eae1800
+DATA table41<>+12(SB)/4, $0x3ef20c00
+DATA table41<>+16(SB)/4, $0xbecae000
+DATA table41<>+20(SB)/4, $0xbe925600
+DATA table41<>+24(SB)/4, $0xbe3bc000
+DATA table41<>+28(SB)/4, $0xbdb0f000
+DATA table41<>+32(SB)/4, $0x00000000
+DATA table41<>+36(SB)/4, $0x3e481400
+DATA table41<>+40(SB)/4, $0x3eae1800
+DATA table41<>+44(SB)/4, $0x3ef20c00
+DATA table41<>+48(SB)/4, $0xbecae000
+DATA table41<>+52(SB)/4, $0xbe925600
+DATA table41<>+56(SB)/4, $0xbe3bc000
+DATA table41<>+60(SB)/4, $0xbdb0f000
+GLOBL table41<>(SB), RODATA|NOPTR, $64
 
 DATA cbe5e4b1d<>+0(SB)/4, $0xbe5e4b1d
 DATA cbe5e4b1d<>+4(SB)/4, $0xbe5e4b1d
@@ -4444,54 +4696,89 @@ TEXT ·geluAVX512(SB), NOSPLIT, $0-24
 
 loop:
 	VMOVUPS      (CX), Z0
-	VPANDD       c7fffffff<>+0(SB), Z0, Z1
-	VMOVUPS      c417ffff8<>+0(SB), Z2
-	VMINPS       Z1, Z2, Z1
-	VMOVUPS      c4b400000<>+0(SB), Z4
-	VMULPS       Z1, Z1, Z2
-	VFNMADD231PS c3f38aa3b<>+0(SB), Z2, Z4
-	VSUBPS       c4b400000<>+0(SB), Z4, Z2
-	VMULPS       c3fb17200<>+0(SB), Z2, Z4
-	VFMADD231PS  Z1, Z1, Z4
-	VFMADD231PS  c363fbe8e<>+0(SB), Z2, Z4
-	VMOVUPS      cb9891ee8<>+0(SB), Z5
-	VFMADD213PS  c3b2bb1f6<>+0(SB), Z4, Z5
-	VFMADD213PS  cbcaaaa3e<>+0(SB), Z4, Z5
-	VFMADD213PS  c3dfffe84<>+0(SB), Z4, Z5
-	VFMADD213PS  cbf000000<>+0(SB), Z4, Z5
-	VFMADD213PS  c3f800001<>+0(SB), Z4, Z5
-	VSCALEFPS    Z2, Z5, Z5
-	VMOVUPS      c3f800000<>+0(SB), Z2
-	VFMADD231PS  c3f700000<>+0(SB), Z1, Z2
-	VPSRLD       $0x16, Z2, Z2
-	VPERMPS      table9<>+0(SB), Z2, Z4
-	VSUBPS       Z4, Z1, Z4
-	VPERMPS      table10<>+0(SB), Z2, Z1
-	VPERMPS      table11<>+0(SB), Z2, Z6
-	VPERMPS      table12<>+0(SB), Z2, Z7
-	VFMADD213PS  Z7, Z4, Z6
-	VPERMPS      table13<>+0(SB), Z2, Z7
-	VFMADD213PS  Z7, Z4, Z6
-	VPERMPS      table14<>+0(SB), Z2, Z7
-	VFMADD213PS  Z7, Z4, Z6
-	VPERMPS      table15<>+0(SB), Z2, Z7
-	VFMADD213PS  Z7, Z4, Z6
-	VPERMPS      table16<>+0(SB), Z2, Z7
-	VFMADD213PS  Z7, Z4, Z6
-	VPERMPS      table17<>+0(SB), Z2, Z2
-	VFMADD213PS  Z2, Z4, Z6
-	VFMADD213PS  Z1, Z4, Z6
-	VMULPS       Z6, Z5, Z5
-	VMOVUPS      c3f800000<>+0(SB), Z1
+	VPANDD       c7fffffff<>+0(SB), Z0, Z2
 	VPXORD       Z3, Z3, Z3
-	VCMPPS       $0x1d, Z3, Z0, K1
-	VSUBPS       Z5, Z1, K1, Z5
-	VMULPS       Z0, Z5, Z5
-	VMOVUPS      Z5, (AX)
-	ADDQ         $0x40, CX
-	ADDQ         $0x40, AX
-	DECQ         DX
-	JNE          loop
+	VMAXPS       Z0, Z3, Z1
+	VMOVUPS      c3f800000<>+0(SB), Z4
+	VFMADD231PS  c3e638e39<>+0(SB), Z2, Z4
+	VPSRLD       $0x14, Z4, Z4
+	VPERMPS      table9<>+0(SB), Z4, Z5
+	VSUBPS       Z5, Z2, Z5
+	VPERMPS      table10<>+0(SB), Z4, Z6
+	VPERMPS      table11<>+0(SB), Z4, Z7
+	VPERMPS      table12<>+0(SB), Z4, Z8
+	VFMADD213PS  Z8, Z5, Z7
+	VPERMPS      table13<>+0(SB), Z4, Z8
+	VFMADD213PS  Z8, Z5, Z7
+	VPERMPS      table14<>+0(SB), Z4, Z8
+	VFMADD213PS  Z8, Z5, Z7
+	VPERMPS      table15<>+0(SB), Z4, Z8
+	VFMADD213PS  Z8, Z5, Z7
+	VPERMPS      table16<>+0(SB), Z4, Z8
+	VFMADD213PS  Z8, Z5, Z7
+	VPERMPS      table17<>+0(SB), Z4, Z8
+	VFMADD213PS  Z8, Z5, Z7
+	VPERMPS      table18<>+0(SB), Z4, Z4
+	VFMADD213PS  Z4, Z5, Z7
+	VFMADD213PS  Z6, Z5, Z7
+	VADDPS       Z7, Z1, Z1
+	VMOVUPS      c408ffffb<>+0(SB), Z4
+	VCMPPS       $0x11, Z4, Z2, K1
+	KORTESTW     K1, K1
+	JCS          store
+	VPANDD       c7fffffff<>+0(SB), Z0, Z5
+	VMOVUPS      c417ffff8<>+0(SB), Z6
+	VMINPS       Z5, Z6, Z5
+	VMOVUPS      c4b400000<>+0(SB), Z7
+	VMULPS       Z5, Z5, Z6
+	VFNMADD231PS c3f38aa3b<>+0(SB), Z6, Z7
+	VSUBPS       c4b400000<>+0(SB), Z7, Z6
+	VMULPS       c3fb17200<>+0(SB), Z6, Z7
+	VFMADD231PS  Z5, Z5, Z7
+	VFMADD231PS  c363fbe8e<>+0(SB), Z6, Z7
+	VMOVUPS      cb9891ee8<>+0(SB), Z8
+	VFMADD213PS  c3b2bb1f6<>+0(SB), Z7, Z8
+	VFMADD213PS  cbcaaaa3e<>+0(SB), Z7, Z8
+	VFMADD213PS  c3dfffe84<>+0(SB), Z7, Z8
+	VFMADD213PS  cbf000000<>+0(SB), Z7, Z8
+	VFMADD213PS  c3f800001<>+0(SB), Z7, Z8
+	VSCALEFPS    Z6, Z8, Z8
+	VMOVUPS      c3f800000<>+0(SB), Z6
+	VFMADD231PS  c3f700000<>+0(SB), Z5, Z6
+	VPSRLD       $0x16, Z6, Z6
+	VPERMPS      table19<>+0(SB), Z6, Z7
+	VSUBPS       Z7, Z5, Z7
+	VPERMPS      table20<>+0(SB), Z6, Z5
+	VPERMPS      table21<>+0(SB), Z6, Z11
+	VPERMPS      table22<>+0(SB), Z6, Z12
+	VFMADD213PS  Z12, Z7, Z11
+	VPERMPS      table23<>+0(SB), Z6, Z12
+	VFMADD213PS  Z12, Z7, Z11
+	VPERMPS      table24<>+0(SB), Z6, Z12
+	VFMADD213PS  Z12, Z7, Z11
+	VPERMPS      table25<>+0(SB), Z6, Z12
+	VFMADD213PS  Z12, Z7, Z11
+	VPERMPS      table26<>+0(SB), Z6, Z12
+	VFMADD213PS  Z12, Z7, Z11
+	VPERMPS      table27<>+0(SB), Z6, Z6
+	VFMADD213PS  Z6, Z7, Z11
+	VFMADD213PS  Z5, Z7, Z11
+	VMULPS       Z11, Z8, Z8
+	VMOVUPS      c3f800000<>+0(SB), Z5
+	VPXORD       Z9, Z9, Z9
+	VCMPPS       $0x1d, Z9, Z0, K1
+	VSUBPS       Z8, Z5, K1, Z8
+	VMULPS       Z0, Z8, Z8
+	VCMPPS       $0x11, Z4, Z2, K1
+	VBLENDMPS    Z1, Z8, K1, Z10
+	VMOVUPS      Z10, Z1
+
+store:
+	VMOVUPS Z1, (AX)
+	ADDQ    $0x40, CX
+	ADDQ    $0x40, AX
+	DECQ    DX
+	JNE     loop
 	VZEROUPPER
 	RET
 
@@ -4558,23 +4845,23 @@ loop:
 	VMOVUPS     c3f800000<>+0(SB), Z2
 	VFMADD231PS c4061e1e2<>+0(SB), Z1, Z2
 	VPSRLD      $0x16, Z2, Z2
-	VPERMPS     table18<>+0(SB), Z2, Z3
+	VPERMPS     table28<>+0(SB), Z2, Z3
 	VSUBPS      Z3, Z1, Z3
-	VPERMPS     table19<>+0(SB), Z2, Z1
-	VPERMPS     table20<>+0(SB), Z2, Z4
+	VPERMPS     table29<>+0(SB), Z2, Z1
+	VPERMPS     table30<>+0(SB), Z2, Z4
 	VFMADD231PS Z4, Z3, Z1
-	VPERMPS     table21<>+0(SB), Z2, Z4
-	VPERMPS     table22<>+0(SB), Z2, Z5
+	VPERMPS     table31<>+0(SB), Z2, Z4
+	VPERMPS     table32<>+0(SB), Z2, Z5
 	VFMADD213PS Z5, Z3, Z4
-	VPERMPS     table23<>+0(SB), Z2, Z5
+	VPERMPS     table33<>+0(SB), Z2, Z5
 	VFMADD213PS Z5, Z3, Z4
-	VPERMPS     table24<>+0(SB), Z2, Z5
+	VPERMPS     table34<>+0(SB), Z2, Z5
 	VFMADD213PS Z5, Z3, Z4
-	VPERMPS     table25<>+0(SB), Z2, Z5
+	VPERMPS     table35<>+0(SB), Z2, Z5
 	VFMADD213PS Z5, Z3, Z4
-	VPERMPS     table26<>+0(SB), Z2, Z5
+	VPERMPS     table36<>+0(SB), Z2, Z5
 	VFMADD213PS Z5, Z3, Z4
-	VPERMPS     table27<>+0(SB), Z2, Z2
+	VPERMPS     table37<>+0(SB), Z2, Z2
 	VFMADD213PS Z2, Z3, Z4
 	VFMADD213PS Z1, Z3, Z4
 	VPTERNLOGD  $0xf8, c80000000<>+0(SB), Z0, Z4
@@ -4833,9 +5120,9 @@ loop:
 	VADDPS      c3f800000<>+0(SB), Z1, K1, Z1
 	VMULPS      c3f841800<>+0(SB), Z0, Z2
 	VPSRLD      $0x14, Z2, Z2
-	VPERMPS     table32<>+0(SB), Z2, Z3
+	VPERMPS     table42<>+0(SB), Z2, Z3
 	VFMSUB213PS c3f800000<>+0(SB), Z0, Z3
-	VPERMPS     table33<>+0(SB), Z2, Z0
+	VPERMPS     table43<>+0(SB), Z2, Z0
 	VMOVUPS     cbe1cc5f2<>+0(SB), Z2
 	VFMADD213PS c3e4d0a76<>+0(SB), Z3, Z2
 	VFMADD213PS cbe8004de<>+0(SB), Z3, Z2
@@ -4876,41 +5163,41 @@ DATA c3fba0cb8<>+56(SB)/4, $0x3fba0cb8
 DATA c3fba0cb8<>+60(SB)/4, $0x3fba0cb8
 GLOBL c3fba0cb8<>(SB), RODATA|NOPTR, $64
 
-DATA table32<>+0(SB)/4, $0x3f000000
-DATA table32<>+4(SB)/4, $0x00000000
-DATA table32<>+8(SB)/4, $0x00000000
-DATA table32<>+12(SB)/4, $0x00000000
-DATA table32<>+16(SB)/4, $0x00000000
-DATA table32<>+20(SB)/4, $0x00000000
-DATA table32<>+24(SB)/4, $0x00000000
-DATA table32<>+28(SB)/4, $0x00000000
-DATA table32<>+32(SB)/4, $0x3f800000
-DATA table32<>+36(SB)/4, $0x3f5f8af8
-DATA table32<>+40(SB)/4, $0x3f4a6925
-DATA table32<>+44(SB)/4, $0x3f3875d2
-DATA table32<>+48(SB)/4, $0x3f285080
-DATA table32<>+52(SB)/4, $0x3f1beadb
-DATA table32<>+56(SB)/4, $0x3f11404e
-DATA table32<>+60(SB)/4, $0x3f07db50
-GLOBL table32<>(SB), RODATA|NOPTR, $64
+DATA table42<>+0(SB)/4, $0x3f000000
+DATA table42<>+4(SB)/4, $0x00000000
+DATA table42<>+8(SB)/4, $0x00000000
+DATA table42<>+12(SB)/4, $0x00000000
+DATA table42<>+16(SB)/4, $0x00000000
+DATA table42<>+20(SB)/4, $0x00000000
+DATA table42<>+24(SB)/4, $0x00000000
+DATA table42<>+28(SB)/4, $0x00000000
+DATA table42<>+32(SB)/4, $0x3f800000
+DATA table42<>+36(SB)/4, $0x3f5f8af8
+DATA table42<>+40(SB)/4, $0x3f4a6925
+DATA table42<>+44(SB)/4, $0x3f3875d2
+DATA table42<>+48(SB)/4, $0x3f285080
+DATA table42<>+52(SB)/4, $0x3f1beadb
+DATA table42<>+56(SB)/4, $0x3f11404e
+DATA table42<>+60(SB)/4, $0x3f07db50
+GLOBL table42<>(SB), RODATA|NOPTR, $64
 
-DATA table33<>+0(SB)/4, $0x00000000
-DATA table33<>+4(SB)/4, $0x00000000
-DATA table33<>+8(SB)/4, $0x00000000
-DATA table33<>+12(SB)/4, $0x00000000
-DATA table33<>+16(SB)/4, $0x00000000
-DATA table33<>+20(SB)/4, $0x00000000
-DATA table33<>+24(SB)/4, $0x00000000
-DATA table33<>+28(SB)/4, $0x00000000
-DATA table33<>+32(SB)/4, $0x00000000
-DATA table33<>+36(SB)/4, $0x3e0ad400
-DATA table33<>+40(SB)/4, $0x3e708400
-DATA table33<>+44(SB)/4, $0x3ea7ce00
-DATA table33<>+48(SB)/4, $0xbe8c3000
-DATA table33<>+52(SB)/4, $0xbe4a0800
-DATA table33<>+56(SB)/4, $0xbe017800
-DATA table33<>+60(SB)/4, $0xbd740000
-GLOBL table33<>(SB), RODATA|NOPTR, $64
+DATA table43<>+0(SB)/4, $0x00000000
+DATA table43<>+4(SB)/4, $0x00000000
+DATA table43<>+8(SB)/4, $0x00000000
+DATA table43<>+12(SB)/4, $0x00000000
+DATA table43<>+16(SB)/4, $0x00000000
+DATA table43<>+20(SB)/4, $0x00000000
+DATA table43<>+24(SB)/4, $0x00000000
+DATA table43<>+28(SB)/4, $0x00000000
+DATA table43<>+32(SB)/4, $0x00000000
+DATA table43<>+36(SB)/4, $0x3e0ad400
+DATA table43<>+40(SB)/4, $0x3e708400
+DATA table43<>+44(SB)/4, $0x3ea7ce00
+DATA table43<>+48(SB)/4, $0xbe8c3000
+DATA table43<>+52(SB)/4, $0xbe4a0800
+DATA table43<>+56(SB)/4, $0xbe017800
+DATA table43<>+60(SB)/4, $0xbd740000
+GLOBL table43<>(SB), RODATA|NOPTR, $64
 
 // func negAVX512(dst *float32, src *float32, blocks int)
 // Requires: AVX, AVX512F
@@ -5125,9 +5412,9 @@ loop:
 	VADDPS      c3f800000<>+0(SB), Z1, K1, Z1
 	VMULPS      c3f841800<>+0(SB), Z0, Z2
 	VPSRLD      $0x14, Z2, Z2
-	VPERMPS     table34<>+0(SB), Z2, Z3
+	VPERMPS     table44<>+0(SB), Z2, Z3
 	VFMSUB213PS c3f800000<>+0(SB), Z0, Z3
-	VPERMPS     table35<>+0(SB), Z2, Z0
+	VPERMPS     table45<>+0(SB), Z2, Z0
 	VMOVUPS     cbe5e4b1d<>+0(SB), Z2
 	VFMADD213PS c3e93cfd4<>+0(SB), Z3, Z2
 	VFMADD213PS cbeb8b469<>+0(SB), Z3, Z2
@@ -5144,41 +5431,41 @@ loop:
 	VZEROUPPER
 	RET
 
-DATA table34<>+0(SB)/4, $0x3f000000
-DATA table34<>+4(SB)/4, $0x00000000
-DATA table34<>+8(SB)/4, $0x00000000
-DATA table34<>+12(SB)/4, $0x00000000
-DATA table34<>+16(SB)/4, $0x00000000
-DATA table34<>+20(SB)/4, $0x00000000
-DATA table34<>+24(SB)/4, $0x00000000
-DATA table34<>+28(SB)/4, $0x00000000
-DATA table34<>+32(SB)/4, $0x3f800000
-DATA table34<>+36(SB)/4, $0x3f5f930c
-DATA table34<>+40(SB)/4, $0x3f4a3f2f
-DATA table34<>+44(SB)/4, $0x3f3878a4
-DATA table34<>+48(SB)/4, $0x3f28751a
-DATA table34<>+52(SB)/4, $0x3f1c0b5b
-DATA table34<>+56(SB)/4, $0x3f1158a1
-DATA table34<>+60(SB)/4, $0x3f07e63f
-GLOBL table34<>(SB), RODATA|NOPTR, $64
+DATA table44<>+0(SB)/4, $0x3f000000
+DATA table44<>+4(SB)/4, $0x00000000
+DATA table44<>+8(SB)/4, $0x00000000
+DATA table44<>+12(SB)/4, $0x00000000
+DATA table44<>+16(SB)/4, $0x00000000
+DATA table44<>+20(SB)/4, $0x00000000
+DATA table44<>+24(SB)/4, $0x00000000
+DATA table44<>+28(SB)/4, $0x00000000
+DATA table44<>+32(SB)/4, $0x3f800000
+DATA table44<>+36(SB)/4, $0x3f5f930c
+DATA table44<>+40(SB)/4, $0x3f4a3f2f
+DATA table44<>+44(SB)/4, $0x3f3878a4
+DATA table44<>+48(SB)/4, $0x3f28751a
+DATA table44<>+52(SB)/4, $0x3f1c0b5b
+DATA table44<>+56(SB)/4, $0x3f1158a1
+DATA table44<>+60(SB)/4, $0x3f07e63f
+GLOBL table44<>(SB), RODATA|NOPTR, $64
 
-DATA table35<>+0(SB)/4, $0x00000000
-DATA table35<>+4(SB)/4, $0x00000000
-DATA table35<>+8(SB)/4, $0x00000000
-DATA table35<>+12(SB)/4, $0x00000000
-DATA table35<>+16(SB)/4, $0x00000000
-DATA table35<>+20(SB)/4, $0x00000000
-DATA table35<>+24(SB)/4, $0x00000000
-DATA table35<>+28(SB)/4, $0x00000000
-DATA table35<>+32(SB)/4, $0x00000000
-DATA table35<>+36(SB)/4, $0x3e481400
-DATA table35<>+40(SB)/4, $0x3eae1800
-DATA table35<>+44(SB)/4, $0x3ef20c00
-DATA table35<>+48(SB)/4, $0xbecae000
-DATA table35<>+52(SB)/4, $0xbe925600
-DATA table35<>+56(SB)/4, $0xbe3bc000
-DATA table35<>+60(SB)/4, $0xbdb0f000
-GLOBL table35<>(SB), RODATA|NOPTR, $64
+DATA table45<>+0(SB)/4, $0x00000000
+DATA table45<>+4(SB)/4, $0x00000000
+DATA table45<>+8(SB)/4, $0x00000000
+DATA table45<>+12(SB)/4, $0x00000000
+DATA table45<>+16(SB)/4, $0x00000000
+DATA table45<>+20(SB)/4, $0x00000000
+DATA table45<>+24(SB)/4, $0x00000000
+DATA table45<>+28(SB)/4, $0x00000000
+DATA table45<>+32(SB)/4, $0x00000000
+DATA table45<>+36(SB)/4, $0x3e481400
+DATA table45<>+40(SB)/4, $0x3eae1800
+DATA table45<>+44(SB)/4, $0x3ef20c00
+DATA table45<>+48(SB)/4, $0xbecae000
+DATA table45<>+52(SB)/4, $0xbe925600
+DATA table45<>+56(SB)/4, $0xbe3bc000
+DATA table45<>+60(SB)/4, $0xbdb0f000
+GLOBL table45<>(SB), RODATA|NOPTR, $64
 
 // func log1pAVX512(dst *float32, src *float32, blocks int)
 // Requires: AVX, AVX512F

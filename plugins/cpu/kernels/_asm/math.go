@@ -173,11 +173,41 @@ func (v vec) withSign(x, y Register) {
 	v.or(s, y, y)
 }
 
-// gelu is x*Phi(x). Phi(-a) = e^(-a*a/2) * g(a), where g, the scaled tail of the normal distribution, varies little.
+// gelu is gelu(-|x|), to which x is added if it is positive. Vectors with an |x| beyond the pieces are rare; these elements are computed
+// by another formula, the others are not, because a value may not depend on its neighbours.
 func (v vec) gelu(x VecVirtual) VecVirtual {
+	p := geluPieces()
+	y, a := v.reg(), v.abs(x)
+	VMAXPS(x, v.zero(), y) // -0 stays -0
+	VADDPS(v.pieces(a, p), y, y)
+	limit := v.load(f32(p.limit))
+	v.jumpIfAll(cmpLT, a, limit, "store")
+	VMOVUPS(v.pick(cmpLT, a, limit, y, v.largeGelu(x)), y)
+	Label("store")
+	return y
+}
+
+// jumpIfAll jumps if x PREDICATE y holds in all lanes.
+func (v vec) jumpIfAll(predicate uint8, x, y Register, label string) {
+	if v.wide() {
+		k := K()
+		VCMPPS(Imm(uint64(predicate)), y, x, k)
+		KORTESTW(k, k)
+		JCS(LabelRef(label)) // carry: all ones
+		return
+	}
+	m, g := v.reg(), GP32()
+	VCMPPS(Imm(uint64(predicate)), y, x, m)
+	VMOVMSKPS(m, g)
+	CMPL(g, U32(0xff))
+	JEQ(LabelRef(label))
+}
+
+// largeGelu is x*Phi(x) for all x. Phi(-a) = e^(-a*a/2) * g(a), where g, the scaled tail of the normal distribution, varies little.
+func (v vec) largeGelu(x VecVirtual) VecVirtual {
 	p := tailPieces()
 	c := v.abs(x)
-	VMINPS(c, v.load(f32(p.limit)), c) // there e is 0
+	VMINPS(c, v.load(f32(p.limit)), c) // e^(-c*c/2) is 0 there
 	// -a*a/2 = n*ln(2) - u/2, u = a*a + 2n*ln(2), in which a*a is not rounded: that error would be one of the result, a*a/2 times as large.
 	const shift = 0x4b400000 // 1.5*2^23: adding it rounds to an integer
 	square, shifted, n, u := v.reg(), v.load(bitsConst(shift)), v.reg(), v.reg()

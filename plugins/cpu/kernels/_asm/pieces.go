@@ -10,21 +10,31 @@ import (
 )
 
 // pieces is a function of a in [0, limit] as a polynomial for each of eight intervals. Eight is what one instruction of AVX2 selects from,
-// so that a coefficient costs as much as a constant. The intervals widen with a, because the functions get smoother: s = a*scale + 1
-// lies in [1, 1.5), [1.5, 2), [2, 3), ... [12, 16), which the bits of s tell apart.
+// so that a coefficient costs as much as a constant. Bits of s = a*scale + 1 tell the intervals apart, those from shift on.
 type pieces struct {
 	limit, scale float64
+	shift        uint64
 	center       [8]float64   // the polynomials are in a - center, which has no rounding error
 	coefficients [][8]float64 // by power, then by interval
 	slope        float64      // to add to that of the first interval; it has few bits, so that the rest can have more
 }
 
-// newPieces fits f up to limit. The first interval has its center at 0, where f must be a float; if f is 0 there, the error of that
-// interval is relative. The other centers lie where f is nearly a float, so that rounding the constant coefficient costs nothing.
-func newPieces(f func(float64) float64, limit float64, degree int) pieces {
-	scale := float64(float32(15 / limit))
-	p := pieces{limit: 15 / scale * (1 - 0x1p-21), scale: scale, coefficients: make([][8]float64, degree+1)} // s stays below 16
-	bounds := []float64{1, 1.5, 2, 3, 4, 6, 8, 12, 16}
+// widening has intervals that widen with a, for functions that get smoother: s in [1, 1.5), [1.5, 2), [2, 3), ... [12, 16).
+func widening(f func(float64) float64, limit float64, degree int) pieces {
+	return newPieces(f, limit, degree, 22, []float64{1, 1.5, 2, 3, 4, 6, 8, 12, 16})
+}
+
+// uniform has intervals of equal width, which the first three bits of the fraction of s tell apart.
+func uniform(f func(float64) float64, limit float64, degree int) pieces {
+	return newPieces(f, limit, degree, 20, []float64{1, 1.125, 1.25, 1.375, 1.5, 1.625, 1.75, 1.875, 2})
+}
+
+// newPieces fits f up to limit; bounds are of s. The first interval has its center at 0, where f must be a float; if f is 0 there, the error
+// of that interval is relative. The other centers lie where f is nearly a float, so that rounding the constant coefficient costs nothing.
+func newPieces(f func(float64) float64, limit float64, degree int, shift uint64, bounds []float64) pieces {
+	top := bounds[8]
+	scale := float64(float32((top - 1) / limit))
+	p := pieces{limit: (top - 1) / scale * (1 - 0x1p-21), scale: scale, shift: shift, coefficients: make([][8]float64, degree+1)} // s stays below top
 	for i := range 8 {
 		lo, hi := (bounds[i]-1)/scale, (bounds[i+1]-1)/scale
 		var center float64
@@ -35,7 +45,7 @@ func newPieces(f func(float64) float64, limit float64, degree int) pieces {
 			center = nearFloat(f, (lo+hi)/2, (hi-lo)/20)
 			c = fit(func(t float64) float64 { return f(center + t) }, lo-center, hi-center, degree)
 		}
-		at := math.Float32bits(float32(bounds[i])) >> 22 & 7
+		at := math.Float32bits(float32(bounds[i])) >> shift & 7
 		p.center[at] = center
 		for k := range c {
 			p.coefficients[k][at] = c[k]
@@ -44,7 +54,7 @@ func newPieces(f func(float64) float64, limit float64, degree int) pieces {
 	return p
 }
 
-// firstPiece is the place of the interval at 0, where s is 1.
+// firstPiece is the place of the interval at 0, where s is 1, if intervals widen.
 const firstPiece = 0x3f800000 >> 22 & 7
 
 // nearFloat is the float x within reach of middle for which f(x) is nearest to a float.
@@ -63,7 +73,7 @@ func nearFloat(f func(float64) float64, middle, reach float64) (best float64) {
 func (v vec) pieces(a VecVirtual, p pieces) VecVirtual {
 	s := v.load(f32(1))
 	VFMADD231PS(f32(p.scale), a, s)
-	VPSRLD(Imm(22), s, s)
+	VPSRLD(Imm(p.shift), s, s)
 	t := v.lookUp(repeated(p.center), s)
 	VSUBPS(t, a, t)
 	degree := len(p.coefficients) - 1
@@ -109,19 +119,24 @@ func (v vec) lookUp(table [16]float64, index Register) VecVirtual {
 var lookUps = map[[16]uint32]Mem{}
 
 // tanhPieces ends where 1-tanh(a) is 4e-9.
-func tanhPieces() pieces { return newPieces(math.Tanh, 10, 7) }
+func tanhPieces() pieces { return widening(math.Tanh, 10, 7) }
 
 // erfPieces ends where 1-erf(a) is 2e-9. 2/sqrt(pi), its slope at 0, lies between two floats.
 func erfPieces() pieces {
-	p := newPieces(math.Erf, 4.25, 7)
+	p := widening(math.Erf, 4.25, 7)
 	p.slope = 1.125
 	p.coefficients[1][firstPiece] -= p.slope
 	return p
 }
 
+// geluPieces is gelu(-a) to 4.5; it falls faster than polynomials of this degree follow for larger a. f(0) is -0.
+func geluPieces() pieces {
+	return uniform(func(a float64) float64 { return -a * 0.5 * math.Erfc(a/math.Sqrt2) }, 4.5, 8)
+}
+
 // tailPieces is exp(a*a/2)*Phi(-a). It ends where exp(-a*a/2) is far below the least float.
 func tailPieces() pieces {
-	return newPieces(func(a float64) float64 { return 0.5 * math.Erfc(a/math.Sqrt2) * math.Exp(a*a/2) }, 16, 7)
+	return widening(func(a float64) float64 { return 0.5 * math.Erfc(a/math.Sqrt2) * math.Exp(a*a/2) }, 16, 7)
 }
 
 // expHalfPoly is e^(-u/2), |u| <= ln(2); relative error 8e-8.
