@@ -875,7 +875,7 @@ rowRest:
 	SUBQ         DX, SI
 	VMOVDQU      (SI), Y2
 	VMASKMOVPS   (CX)(BX*1), Y2, Y3
-	VMOVUPS      cff800000<>+0(SB), Y4
+	VMOVUPS      Y0, Y4
 	VBLENDVPS    Y2, Y3, Y4, Y3
 	VSUBPS       Y0, Y3, Y3
 	VMOVUPS      cc2d00000<>+0(SB), Y0
@@ -1300,7 +1300,7 @@ rowRest:
 	SUBQ         CX, BX
 	VMOVDQU      (BX), Y2
 	VMASKMOVPS   (AX)(DX*1), Y2, Y3
-	VMOVUPS      cff800000<>+0(SB), Y4
+	VMOVUPS      Y0, Y4
 	VBLENDVPS    Y2, Y3, Y4, Y3
 	VSUBPS       Y0, Y3, Y3
 	VMOVUPS      cc2d00000<>+0(SB), Y0
@@ -2412,7 +2412,7 @@ rowRest:
 	SHLXQ        DX, SI, SI
 	DECQ         SI
 	KMOVW        SI, K1
-	VMOVUPS      cff800000<>+0(SB), Z2
+	VMOVUPS      Z0, Z2
 	VMOVUPS      (CX)(BX*1), K1, Z2
 	VSUBPS       Z0, Z2, Z2
 	VMOVUPS      cc2d00000<>+0(SB), Z0
@@ -2585,7 +2585,7 @@ rowRest:
 	SHLXQ        CX, BX, BX
 	DECQ         BX
 	KMOVW        BX, K1
-	VMOVUPS      cff800000<>+0(SB), Z2
+	VMOVUPS      Z0, Z2
 	VMOVUPS      (AX)(DX*1), K1, Z2
 	VSUBPS       Z0, Z2, Z2
 	VMOVUPS      cc2d00000<>+0(SB), Z0

@@ -61,7 +61,7 @@ func (v vec) first(n Register) Register {
 // firstLanes is eight lanes of ones and eight of zeros.
 var firstLanes Mem
 
-// load reads a vector; lanes that are masked out have the value of other, which is a constant, or 0 for nil.
+// load reads a vector; lanes that are masked out have the value of other, a constant or a register, or 0 for nil.
 func (s *sweep) load(base Register, other Op) VecVirtual {
 	m, x := Mem{Base: base, Index: s.at, Scale: 1}, s.v.reg()
 	switch {
