@@ -10,8 +10,8 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// GenerateBatch continues several sequences of tokens, each of its own length, many in one run: Task.Batch.Sequences at a time, and the next prompt where
-// one has ended. Each text is what Generator.Generate gives of its prompt alone with the same options and seed. Each, if not nil, is called with every token
+// GenerateBatch continues several sequences of tokens, each of its own length, many in one run: up to Task.Batch.Sequences at a time, and the next prompt where
+// one has ended. A run computes the sequences that there are. Each text is what Generator.Generate gives of its prompt alone with the same options and seed. Each, if not nil, is called with every token
 // as it is chosen and the number of its prompt, in place of TextOptions.Each; its error ends all texts.
 //
 // The texts are in the order of prompts. Errors match ErrUsage (the model was compiled for one sequence, options, a prompt that is empty or has ids that the
@@ -42,7 +42,7 @@ func (s *Session) GenerateBatch(ctx context.Context, prompts [][]int, o TextOpti
 	if err != nil {
 		return nil, err
 	}
-	if err := s.Load(ctx, t.Batch.Method); err != nil {
+	if err := s.Load(ctx, t.Batch.Method, t.Batch.Move); err != nil {
 		return nil, err
 	}
 	state, err := s.NewState(ctx)
@@ -57,7 +57,7 @@ func (s *Session) GenerateBatch(ctx context.Context, prompts [][]int, o TextOpti
 	}
 	run, end := graceful(ctx)
 	defer end()
-	for err == nil && b.fill(tok) {
+	for err = b.fill(run, tok); err == nil && len(b.slots) > 0; err = cmp.Or(err, b.fill(run, tok)) {
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 			break
@@ -82,7 +82,7 @@ type textBatch struct {
 	options TextOptions
 	run     textRun
 	count   []int32
-	slots   []textSlot
+	slots   []textSlot // the first sequences of the state
 	prompts [][]int
 	texts   []*Text
 	next    int   // the first prompt that was not begun
@@ -105,62 +105,69 @@ func newTextBatch(s *Session, t *text.Task, state *State, o TextOptions, prompts
 	r := &b.run.request
 	r.Method, r.State, r.Outputs = t.Batch.Method, state, b.run.chosen
 	delete(r.Inputs, t.Slide.Dropped)
-	r.Inputs[t.Inputs.Position] = Tensor{I32, []int{n}, tensor.Bytes(b.run.position)}
-	r.Inputs[t.Inputs.Step] = Tensor{U32, []int{n, 2}, tensor.Bytes(b.run.step)}
-	r.Inputs[t.Batch.Count] = Tensor{I32, []int{n}, tensor.Bytes(b.count)}
 	return b
 }
 
-// fill begins prompts where sequences have ended, and reports whether there are any.
-func (b *textBatch) fill(tok *Tokenizer) (active bool) {
-	for i := range b.slots {
-		q := &b.slots[i]
-		if q.out == nil && b.next < len(b.prompts) {
+// fill begins prompts where sequences have ended. Where no prompt is left, the last sequence takes the place of one that has ended.
+func (b *textBatch) fill(ctx context.Context, tok *Tokenizer) error {
+	for i := 0; i < len(b.slots); i++ {
+		q, last := &b.slots[i], len(b.slots)-1
+		switch {
+		case q.out != nil:
+		case b.next < len(b.prompts):
 			*q = textSlot{prompt: b.next, seen: q.seen[:0], rest: b.prompts[b.next], out: newTextStream(tok, b.options.Stop)}
 			b.next++
+		case b.slots[last].out == nil:
+			b.slots = b.slots[:last]
+			i--
+		default:
+			if err := b.move(ctx, last, i); err != nil {
+				return err
+			}
+			*q, b.slots = b.slots[last], b.slots[:last]
 		}
-		active = active || q.out != nil
 	}
-	return active
+	return nil
+}
+
+// move copies what the state has of a sequence over another.
+func (b *textBatch) move(ctx context.Context, from, to int) error {
+	index := func(i int) Tensor { return Tensor{I32, []int{}, tensor.Bytes([]int32{int32(i)})} }
+	m := &b.task.Batch
+	_, err := b.run.do(ctx, Request{Method: m.Move, State: b.run.request.State, Inputs: map[string]Tensor{m.From: index(from), m.To: index(to)}, Outputs: []string{}})
+	return err
 }
 
 // step makes one run, in which sequences that are short of tokens are filled up with others: what stands behind the tokens that count is overwritten before it is read.
 func (b *textBatch) step(ctx context.Context, each func(int, Token) error) error {
 	in, r := &b.task.Inputs, &b.run
-	tokens := 1
-	room := b.task.Chunk
+	tokens, room := 1, b.task.Chunk
 	for _, q := range b.slots {
-		if q.out != nil {
-			tokens, room = max(tokens, len(q.rest)), min(room, b.task.Context-len(q.seen))
-		}
+		tokens, room = max(tokens, len(q.rest)), min(room, b.task.Context-len(q.seen))
 	}
 	tokens = min(tokens, room)
 	window := 1
 	if r.penalty[0] != 1 {
 		window = b.task.Window
 	}
-	for i := range b.slots {
-		q := &b.slots[i]
-		n := min(len(q.rest), tokens)
-		ids, recent := r.ids[i*tokens:(i+1)*tokens], r.recent[i*window:(i+1)*window]
+	for i, q := range b.slots {
+		at, n := len(q.seen), min(len(q.rest), tokens)
+		ids := r.ids[i*tokens : (i+1)*tokens]
 		clear(ids)
-		clear(recent)
 		for k, id := range q.rest[:n] {
 			ids[k] = int64(id)
 		}
-		at := len(q.seen)
-		if q.out == nil { // an idle sequence writes to rows that the next prompt begins with
-			at = 0
-		} else {
-			fillRecent(recent, ids[:n], q.seen)
-		}
-		r.position[i], b.count[i] = int32(at), int32(max(1, n))
+		fillRecent(r.recent[i*window:(i+1)*window], ids[:n], q.seen)
+		r.position[i], b.count[i] = int32(at), int32(n)
 		next := uint64(at + n)
 		r.step[2*i], r.step[2*i+1] = uint32(next), uint32(next>>32)
 	}
 	n := len(b.slots)
 	r.request.Inputs[in.IDs] = Tensor{I64, []int{n, tokens}, tensor.Bytes(r.ids[:n*tokens])}
 	r.request.Inputs[in.Recent] = Tensor{I64, []int{n, window}, tensor.Bytes(r.recent[:n*window])}
+	r.request.Inputs[in.Position] = Tensor{I32, []int{n}, tensor.Bytes(r.position[:n])}
+	r.request.Inputs[in.Step] = Tensor{U32, []int{n, 2}, tensor.Bytes(r.step[:2*n])}
+	r.request.Inputs[b.task.Batch.Count] = Tensor{I32, []int{n}, tensor.Bytes(b.count[:n])}
 	res, err := r.do(ctx, r.request)
 	if err != nil {
 		return err
@@ -176,9 +183,6 @@ func (b *textBatch) step(ctx context.Context, each func(int, Token) error) error
 // chosen takes the token of a sequence that a run of n of its tokens has chosen.
 func (b *textBatch) chosen(i, n int, res *Result, each func(int, Token) error) error {
 	q, out := &b.slots[i], &b.task.Outputs
-	if q.out == nil {
-		return nil
-	}
 	q.seen, q.rest = append(q.seen, q.rest[:n]...), q.rest[n:]
 	if len(q.rest) > 0 {
 		return nil

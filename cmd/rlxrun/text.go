@@ -448,7 +448,7 @@ func (f *textFlags) help(m *rlx.Model) string {
 	out := fmt.Sprintf("Task %s: %s, %s with what is generated; ids from 0 to %d.\nSampling unless flags say otherwise: temperature %g, top-k %d, top-p %g, min-p %g, repeat-penalty %g.\nOutputs for -o:\n",
 		text.Kind, prompt, length, t.Vocabulary-1, s.Temperature, s.TopK, s.TopP, s.MinP, s.RepeatPenalty)
 	if t.Batch.Method != "" {
-		out = strings.Replace(out, "Outputs for -o", fmt.Sprintf("It continues %d texts at a time: --prompts-file, or --prompt several times.\nOutputs for -o", t.Batch.Sequences), 1)
+		out = strings.Replace(out, "Outputs for -o", fmt.Sprintf("It continues up to %d texts at a time: --prompts-file, or --prompt several times.\nOutputs for -o", t.Batch.Sequences), 1)
 	}
 	if t.Draft.Method != "" {
 		out = strings.Replace(out, "Outputs for -o", "It has a head that drafts tokens: --draft mtp.\nOutputs for -o", 1)

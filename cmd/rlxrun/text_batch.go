@@ -15,6 +15,7 @@ import (
 // textBatchJob is the task for several prompts.
 type textBatchJob struct {
 	method  *rlx.Method
+	move    *rlx.Method
 	flags   *textFlags
 	prompts [][]int
 	options rlx.TextOptions
@@ -34,6 +35,9 @@ func (f *textFlags) batchJob(ctx context.Context, s *session, t *text.Task, samp
 	j := &textBatchJob{flags: f}
 	var err error
 	if j.method, err = s.model.Method(t.Batch.Method); err != nil {
+		return nil, err
+	}
+	if j.move, err = s.model.Method(t.Batch.Move); err != nil {
 		return nil, err
 	}
 	tok, err := s.model.Tokenizer()
@@ -68,7 +72,7 @@ func (f *textFlags) batchJob(ctx context.Context, s *session, t *text.Task, samp
 	return j, nil
 }
 
-func (j *textBatchJob) methods() []*rlx.Method         { return []*rlx.Method{j.method} }
+func (j *textBatchJob) methods() []*rlx.Method         { return []*rlx.Method{j.method, j.move} }
 func (j *textBatchJob) offers() []offer                { return nil }
 func (j *textBatchJob) primary() string                { return "" }
 func (j *textBatchJob) streams() bool                  { return true }

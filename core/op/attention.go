@@ -59,7 +59,7 @@ var AttentionDef = ir.Define(ir.Def[AttentionAttrs]{
 	Doc: "Scaled dot-product attention (Vaswani et al. 2017) of q, k and v, per batch and head: " +
 		"s[i,j] = scale * q[i].k[j]; s = softcap * tanh(s/softcap) if softcap is set; mask; p = softmax over j; " +
 		"o[i] = sum of p[i,j] * v[j]. A key that is masked out, or whose biased score is -Inf, takes no part; a query without " +
-		"keys gives zeros. v may have another head dim than q and k. k and v have q's type, or f16 or bf16 where q is f32. Further operands, in this order: " +
+		"keys gives zeros. v may have another head dim than q and k. k and v have q's type, or f16 or bf16 where q is f32. They may have more batch elements than q, of which the first count: a cache with room for more sequences. Further operands, in this order: " +
 		"a mask. custom: bool, or a number where less than 0.5 masks out, of shape [B,Sk], [B,Sq,Sk] or [B,H,Sq,Sk] " +
 		"with dims of 1 repeated; bias: of shape [B,H,Sq,Sk] with dims of 1 repeated. A query at position t sees with causal the keys 0 to t, with sliding t-window to t: window+1 of them. " +
 		"Query i is at position offset+i. With causal and sliding, if given: i32[] or i32[B], the position of query 0 among the keys, which changes " +
@@ -68,7 +68,7 @@ var AttentionDef = ir.Define(ir.Def[AttentionAttrs]{
 		"does (gpt-oss). packed: q, k and v are rows [B,S,W] of which heads*head_dim elements from packed[0] on, for k and v kv_heads*head_dim from packed[1] and packed[2] on, are read: " +
 		"they may be the same product. Scores need not be stored.",
 	MinIn: 3, MaxIn: 6,
-	Infer: func(s ir.Sig[AttentionAttrs]) (ir.Type, error) { return inferAttention(s.Attrs, s.In) },
+	Infer: func(s ir.Sig[AttentionAttrs]) (ir.Type, error) { return inferAttention(s) },
 	Eval:  evalAttention,
 	Memory: func(s ir.Sig[AttentionAttrs], _ ir.Type) int64 {
 		shape, err := s.Attrs.Sizes(s.In[0], s.In[1], s.In[2])
@@ -275,11 +275,14 @@ func (a AttentionAttrs) Sizes(q, k, v ir.Type) (AttentionShape, error) {
 		}
 	}
 	s.B, s.Sq, s.Sk, s.D, s.DV = q.Shape[0], q.Shape[seq], k.Shape[seq], dims[0].B, dims[2].B
-	const want = "q is %v, k %v and v %v; want equal batches, as many keys as values, and static head dims of 1 or more, equal ones of q and k"
-	for _, pair := range [][2]ir.Dim{{dims[1], dims[0]}, {k.Shape[0], s.B}, {v.Shape[0], s.B}, {v.Shape[seq], s.Sk}} {
+	const want = "q is %v, k %v and v %v; want equal batches of k and v, not less than q's, as many keys as values, and static head dims of 1 or more, equal ones of q and k"
+	for _, pair := range [][2]ir.Dim{{dims[1], dims[0]}, {v.Shape[0], k.Shape[0]}, {v.Shape[seq], s.Sk}} {
 		if pair[0] != pair[1] {
 			return s, ir.Differ(pair[0], pair[1], want, q, k, v)
 		}
+	}
+	if b := k.Shape[0]; b != s.B && (!b.IsStatic() || s.B.IsStatic() && s.B.B > b.B) {
+		return s, ir.Differ(b, s.B, want, q, k, v)
 	}
 	if !dims[0].IsStatic() || !dims[2].IsStatic() || s.D < 1 || s.DV < 1 {
 		return s, fmt.Errorf(want, q, k, v)
@@ -287,10 +290,16 @@ func (a AttentionAttrs) Sizes(q, k, v ir.Type) (AttentionShape, error) {
 	return s, nil
 }
 
-func inferAttention(a AttentionAttrs, in []ir.Type) (ir.Type, error) {
+func inferAttention(sig ir.Sig[AttentionAttrs]) (ir.Type, error) {
+	a, in := sig.Attrs, sig.In
 	s, err := checkAttention(a, in)
 	if err != nil {
 		return ir.Type{}, err
+	}
+	if b := in[1].Shape[0]; b != s.B {
+		if _, most := sig.Syms.Bounds(s.B); most > b.B {
+			return ir.Type{}, fmt.Errorf("q is %v, up to %d on axis 0, and k %v, which has fewer", in[0], most, in[1])
+		}
 	}
 	out := ir.Type{DType: in[0].DType, Shape: ir.Shape{s.B, s.Sq, ir.Static(s.H), ir.Static(s.DV)}}
 	switch a.Layout {

@@ -67,6 +67,10 @@ func attentionCases() []ir.Case[AttentionAttrs] {
 		more(100, 1200, AttentionAttrs{Heads: 8, KVHeads: 2, Layout: BHSD, KVLen: true, Mask: MaskCausal}, f32(2, 8, 1, 64), f32(2, 2, 1200, 64), f32(2, 2, 1200, 64), i32(2)),
 		at(900, 1300, AttentionAttrs{Heads: 4, KVHeads: 1, Layout: BSHD, Mask: MaskSliding, Window: 300}, f32(2, 3, 4, 32), f32(2, 1200, 1, 32), f32(2, 1200, 1, 32), i32(2)),
 		at(200, 270, AttentionAttrs{Heads: 2, Layout: BHSD, Mask: MaskCausal}, f32(1, 2, 40, 64), f32(1, 2, 300, 64), f32(1, 2, 300, 64), i32()),
+		// Caches with room for more sequences.
+		at(-1, 7, AttentionAttrs{Heads: 4, KVHeads: 2, Layout: BSE, Mask: MaskCausal}, f32(2, 1, 16), f32(3, 7, 8), f32(3, 7, 8), i32(2)),
+		more(0, 7, AttentionAttrs{Heads: 2, Layout: BHSD, KVLen: true}, f32(1, 2, 5, 4), f32(3, 2, 7, 4), f32(3, 2, 7, 4), i32()),
+		c(AttentionAttrs{Heads: 3, Layout: BSE}, f32(0, 2, 12), k, k),
 		// Sinks.
 		c(AttentionAttrs{Heads: 4, KVHeads: 2, Layout: BSE, Sinks: true}, q, g, g, f32(4)),
 		more(-2, 7, AttentionAttrs{Heads: 3, Layout: BSE, Sinks: true, Mask: MaskCausal}, q, k, k, i32(2), f32(3)),

@@ -16,6 +16,7 @@ var _ = ir.Lower(AttentionDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) *ir.
 		g.Fail(err)
 		return in[0]
 	}
+	in = firstBatches(in, s.B)
 	if len(a.Packed) > 0 {
 		in = a.unpacked(in, s)
 	}
@@ -64,6 +65,22 @@ var _ = ir.Lower(AttentionDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) *ir.
 	}
 	return Reshape(o, n.Type.Shape)
 })
+
+// firstBatches cuts what k and v have beyond a number of batch elements.
+func firstBatches(in []*ir.Node, n ir.Dim) []*ir.Node {
+	if in[1].Type.Shape[0] == n {
+		return in
+	}
+	in = slices.Clone(in)
+	for i, x := range in[1:3] {
+		if n.IsStatic() {
+			in[1+i] = Narrow(x, 0, 0, int(n.B))
+		} else {
+			in[1+i] = Gather(x, Iota(x.Graph, 0, ir.Type{DType: dtype.I32, Shape: ir.Shape{n}}), 0)
+		}
+	}
+	return in
+}
 
 // unpacked cuts q, k and v out of longer rows.
 func (a AttentionAttrs) unpacked(in []*ir.Node, s AttentionShape) []*ir.Node {
@@ -175,6 +192,7 @@ var _ = ir.Plainer(AttentionDef, func(_ *ir.Graph, n *ir.Node, in []*ir.Node) *i
 		a.Packed, a.HeadDim = nil, 0
 		return in[0].Graph.Add(AttentionDef, a, in...)
 	}
+	in = firstBatches(in, s.B)
 	heads := func(x *ir.Node, seq ir.Dim, heads, dim int64) *ir.Node {
 		return Transpose(Reshape(x, ir.Shape{s.B, seq, ir.Static(heads), ir.Static(dim)}), 0, 2, 1, 3)
 	}

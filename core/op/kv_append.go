@@ -17,7 +17,8 @@ type KVAppendAttrs struct {
 var KVAppendDef = ir.Define(ir.Def[KVAppendAttrs]{
 	Name: "kv_append",
 	Doc: "Of state, rows and pos: state after rows have been written to pos, pos+1, ... of the axis, in the memory of state. Rows have state's element type and sizes, " +
-		"but for the axis, where they may have fewer; pos is one number (i32 or i64). Rows that do not fit, from 0 to the size of the axis, are a run error, and nothing is written. " +
+		"but for the axis, where they may have fewer, and axis 0, if it is another: what a state of many sequences has beyond those of rows stays as it is. " +
+		"pos (i32 or i64) is one number, or one for each of these sequences. Rows that do not fit, from 0 to the size of the axis, are a run error, and nothing is written. " +
 		"As many rows as the axis has, at 0, replace the whole state.",
 	MinIn: 3, MaxIn: 3,
 	Updates: true,
@@ -30,28 +31,36 @@ var KVAppendDef = ir.Define(ir.Def[KVAppendAttrs]{
 			return ir.Type{}, fmt.Errorf("rows are %v; want the element type and rank of state, %v", rows, state)
 		}
 		for i, d := range rows.Shape {
-			if i != axis && d != state.Shape[i] {
+			if i != axis && i != 0 && d != state.Shape[i] {
 				return ir.Type{}, ir.Differ(d, state.Shape[i], "rows are %v; want the sizes of state, %v, but on axis %d", rows, state, axis)
 			}
 		}
-		if _, hi := s.Syms.Bounds(rows.Shape[axis]); hi > state.Shape[axis].B || !state.Shape[axis].IsStatic() {
-			return ir.Type{}, fmt.Errorf("rows are %v, up to %d on axis %d; state, %v, has no place for so many", rows, hi, axis, state)
+		for _, i := range []int{0, axis} {
+			if _, hi := s.Syms.Bounds(rows.Shape[i]); rows.Shape[i] != state.Shape[i] && (hi > state.Shape[i].B || !state.Shape[i].IsStatic()) {
+				return ir.Type{}, fmt.Errorf("rows are %v, up to %d on axis %d; state, %v, has no place for so many", rows, hi, i, state)
+			}
 		}
-		if pos.DType != dtype.I32 && pos.DType != dtype.I64 || pos.Rank() != 0 {
-			return ir.Type{}, fmt.Errorf("pos is %v; want i32[] or i64[]", pos)
+		each := axis > 0 && pos.Rank() == 1 && pos.Shape[0] == rows.Shape[0]
+		if pos.DType != dtype.I32 && pos.DType != dtype.I64 || pos.Rank() != 0 && !each {
+			want := "i32[] or i64[]"
+			if axis > 0 {
+				want += fmt.Sprintf(", or one number for each of %v sequences", rows.Shape[0])
+			}
+			return ir.Type{}, fmt.Errorf("pos is %v; want %s", pos, want)
 		}
 		return state, nil
 	},
 	Eval: func(a KVAppendAttrs, in []*tensor.Array, out *tensor.Array) error {
-		state, rows, pos := in[0], in[1], in[2].I[0]
+		state, rows, pos := in[0], in[1], in[2].I
 		have, n := state.Shape[a.Axis], rows.Shape[a.Axis]
-		if pos < 0 || pos > int64(have-n) {
-			return fmt.Errorf("%d rows at %d do not fit 0 to %d of axis %d", n, pos, have, a.Axis)
+		if err := CheckAppend(pos, n, have, a.Axis); err != nil {
+			return err
 		}
 		copyArray(out, state)
-		inner := tensor.Numel(state.Shape[a.Axis+1:])
-		for o := range tensor.Numel(state.Shape[:a.Axis]) {
-			copyRange(out, (o*have+int(pos))*inner, rows, o*n*inner, n*inner)
+		inner, outer := tensor.Numel(state.Shape[a.Axis+1:]), tensor.Numel(rows.Shape[:a.Axis])
+		for o := range outer {
+			at := pos[o*len(pos)/outer]
+			copyRange(out, (o*have+int(at))*inner, rows, o*n*inner, n*inner)
 		}
 		return nil
 	},
@@ -70,14 +79,26 @@ var KVAppendDef = ir.Define(ir.Def[KVAppendAttrs]{
 			c(0, f32(7), f32(1), i32()), c(0, f32(5, 3), f32(5, 3), i32()), c(1, f32(2, 9, 3), f32(2, 4, 3), i64()), c(2, f32(1, 3, 17, 8), f32(1, 3, 1, 8), i32()),
 			c(2, f32(2, 2, 65, 5), f32(2, 2, 33, 5), i32()), c(1, f32(3, 4), f32(3, 0), i32()), c(1, f32(0, 4), f32(0, 2), i32()), c(1, f32(2, 3, 700), f32(2, 2, 700), i32()),
 		}
+		cases = append(cases, c(1, f32(4, 9, 8), f32(3, 2, 8), i32(3)), c(1, f32(3, 9, 5), f32(3, 1, 5), i64(3)), c(2, f32(5, 3, 17, 4), f32(2, 3, 4, 4), i32(2)), c(2, f32(3, 2, 6), f32(2, 2, 1), i32()),
+			c(1, f32(2, 4), f32(0, 2), i32(0)))
 		for _, d := range elementTypes() {
-			cases = append(cases, c(1, ir.TypeOf(d, 2, 6, 3), ir.TypeOf(d, 2, 2, 3), i32()))
+			cases = append(cases, c(1, ir.TypeOf(d, 2, 6, 3), ir.TypeOf(d, 2, 2, 3), i32()), c(1, ir.TypeOf(d, 3, 6, 3), ir.TypeOf(d, 2, 1, 3), i32(2)))
 		}
 		return cases
 	},
 })
 
-// KVAppend writes rows to pos, pos+1, ... of an axis of state, and gives state's new value.
+// CheckAppend checks the places of n rows each, of an axis that has room for so many.
+func CheckAppend[T int32 | int64](pos []T, n, have, axis int) error {
+	for _, at := range pos {
+		if at < 0 || int64(at) > int64(have-n) {
+			return fmt.Errorf("%d rows at %d do not fit 0 to %d of axis %d", n, at, have, axis)
+		}
+	}
+	return nil
+}
+
+// KVAppend writes rows to pos, pos+1, ... of an axis of state, and gives state's new value. Pos is one number, or one for each element of axis 0 of rows.
 func KVAppend(state, rows, pos *ir.Node, axis int) *ir.Node {
 	return state.Graph.Add(KVAppendDef, KVAppendAttrs{fromEnd(axis, state)}, state, rows, pos)
 }

@@ -12,8 +12,14 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
+// SampleAttrs are the attributes of sample.
+type SampleAttrs struct {
+	// Alone: each row is drawn as if it were the only one, so that step or seed must tell rows apart.
+	Alone bool `attr:"alone"`
+}
+
 // SampleDef draws a token for each row of logits.
-var SampleDef = ir.Define(ir.Def[NoAttrs]{
+var SampleDef = ir.Define(ir.Def[SampleAttrs]{
 	Name: "sample",
 	Doc: "An index for each row of logits [..., V], drawn by its probability, as i32[...]. The other operands belong to a run and hold one value, or one for each row: " +
 		"temperature T (f32), top_k (i32, 0 to V, 0 is off), top_p (f32, 0 to 1, 1 is off), seed and step (u32[..., 2], 64 bits each, the low word first). " +
@@ -21,11 +27,11 @@ var SampleDef = ir.Define(ir.Def[NoAttrs]{
 		"the most probable up to the one with which their sum reaches top_p, and at least one; and of these, if there is a min_p (f32, 0 to 1, 0 is off) behind step, those with at least min_p times the " +
 		"largest probability. " +
 		"The largest of logits / T + g wins, the first of equal ones (Gumbel-max): g = -ln(-ln(max(u, 1e-30))), u the upper 24 bits of the first word of threefry2x32-20 " +
-		"(Salmon and others, 2011) with counter (row, index) and key threefry2x32-20(counter step, key seed). NaN never survives; a row of NaN only is a run error, and so are a top_k, top_p or min_p " +
+		"(Salmon and others, 2011) with counter (row, index) and key threefry2x32-20(counter step, key seed); with alone, row is 0 for all rows. NaN never survives; a row of NaN only is a run error, and so are a top_k, top_p or min_p " +
 		"outside its range and a temperature that is not finite. +Inf has all of the probability, and of -Inf only the first has. " +
 		"Devices agree but where two sums of logits / T + g, or a sum of probabilities and top_p, differ by less than a rounding of f32.",
 	MinIn: 6, MaxIn: 7,
-	Infer: func(s ir.Sig[NoAttrs]) (ir.Type, error) {
+	Infer: func(s ir.Sig[SampleAttrs]) (ir.Type, error) {
 		x := s.In[0]
 		if err := isFloat("logits", x); err != nil {
 			return ir.Type{}, err
@@ -50,11 +56,11 @@ var SampleDef = ir.Define(ir.Def[NoAttrs]{
 		}
 		return ir.Type{DType: dtype.I32, Shape: rows}, checkIndex(dtype.I32, x, x.Rank()-1, s.Syms)
 	},
-	Eval: func(_ NoAttrs, in []*tensor.Array, out *tensor.Array) error {
+	Eval: func(a SampleAttrs, in []*tensor.Array, out *tensor.Array) error {
 		n := in[0].Shape[len(in[0].Shape)-1]
 		left := make([]int, n)
 		for row := range out.I {
-			token, err := sampleRow(in[0].F[row*n:][:n], row, in[1:], left[:0])
+			token, err := sampleRow(a, in[0].F[row*n:][:n], row, in[1:], left[:0])
 			if err != nil {
 				return err
 			}
@@ -62,12 +68,12 @@ var SampleDef = ir.Define(ir.Def[NoAttrs]{
 		}
 		return nil
 	},
-	Memory: func(s ir.Sig[NoAttrs], _ ir.Type) int64 {
+	Memory: func(s ir.Sig[SampleAttrs], _ ir.Type) int64 {
 		_, n := s.Syms.Bounds(s.In[0].Shape[s.In[0].Rank()-1])
 		return 8 * n
 	},
-	FLOPs: func(_ NoAttrs, in []ir.Type, _ ir.Type) int64 { return 100 * numel(in[0]) },
-	Tol:   exact[NoAttrs],
+	FLOPs: func(_ SampleAttrs, in []ir.Type, _ ir.Type) int64 { return 100 * numel(in[0]) },
+	Tol:   exact[SampleAttrs],
 	Cases: sampleCases,
 })
 
@@ -79,7 +85,7 @@ var sampleOperands = []struct {
 }{{"temperature", dtype.F32, false}, {"top_k", dtype.I32, false}, {"top_p", dtype.F32, false}, {"seed", dtype.U32, true}, {"step", dtype.U32, true}, {"min_p", dtype.F32, false}}
 
 // sampleRow draws from one row. left is memory for its indices.
-func sampleRow(x []float64, row int, params []*tensor.Array, left []int) (int, error) {
+func sampleRow(a SampleAttrs, x []float64, row int, params []*tensor.Array, left []int) (int, error) {
 	at := func(k int) int {
 		if params[k].Len() == 1 {
 			return 0
@@ -147,9 +153,12 @@ func sampleRow(x []float64, row int, params []*tensor.Array, left []int) (int, e
 		left = slices.DeleteFunc(left, func(i int) bool { return below(i) < least })
 	}
 	best, token := math.Inf(-1), -1
-	key := random.Threefry(pair(4), pair(3))
+	key, counter := random.Threefry(pair(4), pair(3)), uint32(row)
+	if a.Alone {
+		counter = 0
+	}
 	for _, i := range left {
-		v := below(i) + random.Gumbel(random.Threefry([2]uint32{uint32(row), uint32(i)}, key)[0])
+		v := below(i) + random.Gumbel(random.Threefry([2]uint32{counter, uint32(i)}, key)[0])
 		if token < 0 || v > best || v == best && i < token {
 			best, token = v, i
 		}
@@ -157,9 +166,9 @@ func sampleRow(x []float64, row int, params []*tensor.Array, left []int) (int, e
 	return token, nil
 }
 
-func sampleCases() []ir.Case[NoAttrs] {
+func sampleCases() []ir.Case[SampleAttrs] {
 	words := ir.Range{Lo: 0, Hi: 1<<32 - 1}
-	c := func(x ir.Type, t, k, p ir.Range, each bool, minP ...ir.Range) ir.Case[NoAttrs] {
+	c := func(x ir.Type, t, k, p ir.Range, each bool, minP ...ir.Range) ir.Case[SampleAttrs] {
 		in, lead := []ir.Type{x}, x.Shape[:x.Rank()-1]
 		for _, o := range sampleOperands[:5+len(minP)] {
 			typ := ir.Type{DType: o.dtype, Shape: ir.Shape{}}
@@ -171,11 +180,14 @@ func sampleCases() []ir.Case[NoAttrs] {
 			}
 			in = append(in, typ)
 		}
-		return ir.Case[NoAttrs]{In: in, Fill: append([]ir.Range{{Lo: -4, Hi: 4}, t, k, p, words, words}, minP...)}
+		return ir.Case[SampleAttrs]{In: in, Fill: append([]ir.Range{{Lo: -4, Hi: 4}, t, k, p, words, words}, minP...)}
 	}
 	one := ir.Range{Lo: 1, Hi: 1}
 	var off ir.Range
-	return []ir.Case[NoAttrs]{
+	alone := c(f32(3, 500), one, off, one, true, off)
+	alone.Attrs.Alone = true
+	return []ir.Case[SampleAttrs]{
+		alone,
 		c(f32(1), one, off, one, false), c(f32(3, 7), one, off, one, false), c(f32(3, 7), off, off, one, false), c(f32(5, 33), ir.Range{Lo: 0.5, Hi: 2}, ir.Range{Lo: 0, Hi: 33}, one, true),
 		c(f32(5, 33), one, off, ir.Range{Lo: 0, Hi: 1}, true), c(f32(2, 3, 300), one, ir.Range{Lo: 1, Hi: 50}, ir.Range{Lo: 0.2, Hi: 1}, true), c(f32(0, 5), one, off, one, true),
 		c(f32(2, 5000), one, ir.Range{Lo: 40, Hi: 40}, ir.Range{Lo: 0.9, Hi: 0.9}, false), c(f32(2, 5000), ir.Range{Lo: 0.1, Hi: 0.3}, off, ir.Range{Lo: 0.3, Hi: 0.99}, true),
@@ -187,6 +199,6 @@ func sampleCases() []ir.Case[NoAttrs] {
 
 // Sample draws an index for each row of logits. Temperature (f32), topK (i32), topP (f32), seed and step (u32, pairs of words, the
 // low one first) and minP (f32), which may be nil, hold one value or one for each row.
-func Sample(logits, temperature, topK, topP, seed, step, minP *ir.Node) *ir.Node {
-	return logits.Graph.Add(SampleDef, NoAttrs{}, ir.WithOptional(minP, logits, temperature, topK, topP, seed, step)...)
+func Sample(logits, temperature, topK, topP, seed, step, minP *ir.Node, attrs SampleAttrs) *ir.Node {
+	return logits.Graph.Add(SampleDef, attrs, ir.WithOptional(minP, logits, temperature, topK, topP, seed, step)...)
 }

@@ -25,7 +25,7 @@ type config struct {
 	qkvBias, oBias        bool  // of attention
 	upBias                bool  // of the feed-forward block
 	context, maxPositions int64 // rows of the caches; positions that the model was made for
-	sequences             int64 // of extend_batch
+	sequences             int64 // that states have room for, and extend_batch continues
 	rope                  rope
 	gainOffset            float64 // that gains of norms are stored without
 	gated                 bool    // attention's result is multiplied by a gate, which q_proj makes beside q

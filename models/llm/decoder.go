@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"iter"
 	"math"
 
 	"github.com/rlx-go/rlx/core/dtype"
@@ -14,10 +15,9 @@ import (
 type decoder struct {
 	config
 	root        nn.Scope
-	position    *ir.Node // of the first token; nil: 0
+	position    *ir.Node // of the first token, or of that of each sequence; nil: 0
 	cached      bool     // what came before the first token is in states
-	row         *ir.Node // of the first token in them
-	each        bool     // each sequence has states and a position of its own
+	row         *ir.Node // of the first token in them, likewise
 	frequencies *ir.Node // of rotary embedding; nil: those of the base
 }
 
@@ -107,15 +107,10 @@ func (d *decoder) attention(s nn.Scope, l layer, x *ir.Node) *ir.Node {
 	if l.window > 0 {
 		a.Mask, a.Window = op.MaskSliding, int(l.window-1) // the op counts keys before the query's own
 	}
-	var o *ir.Node
-	if d.each {
-		o = d.attendEach(s, q, k, v, a)
-	} else {
-		if d.cached {
-			k, v = d.cache(s, "keys", k, d.row), d.cache(s, "values", v, d.row)
-		}
-		o = op.Attention(q, k, v, d.row, a).Named(s.Path())
+	if d.cached {
+		k, v = d.cache(s, "keys", k), d.cache(s, "values", v)
 	}
+	o := op.Attention(q, k, v, d.row, a).Named(s.Path())
 	if d.gated {
 		o = op.Mul(o, gate)
 	}
@@ -155,15 +150,29 @@ func (d *decoder) rotate(l layer, x *ir.Node) *ir.Node {
 	return op.Rope(x, d.position, a, d.frequencies)
 }
 
-// cache appends rows [1,T,W] at a row to a state with room for the context, and gives all its rows [1,context,W]. Rows lie in the layout in which
-// projections make them and attention reads them, so that nothing is transposed.
-func (d *decoder) cache(s nn.Scope, name string, rows, at *ir.Node) *ir.Node {
-	name = s.Path() + "." + name
-	return op.KVAppend(op.State(s.G, name, d.rows(rows.Type.Shape[2].B), 0), rows, at, 1).Named(name + "_append")
+// cache appends rows [B,T,W] to the caches of the first B sequences, and gives those of all. Rows lie in the layout in which projections make them and attention
+// reads them, so that nothing is transposed.
+func (d *decoder) cache(s nn.Scope, name string, rows *ir.Node) *ir.Node {
+	state := d.state(s, name)
+	return op.KVAppend(state, rows, d.row, 1).Named(state.Name + "_append")
 }
 
-// rows is the type of a state of rows.
-func (c config) rows(width int64) ir.Type { return ir.TypeOf(dtype.F32, 1, c.context, width) }
+// state has room for the keys or values of all sequences, [sequences,context,W], in the attention of scope s.
+func (c config) state(s nn.Scope, name string) *ir.Node {
+	return op.State(s.G, s.Path()+"."+name, ir.TypeOf(dtype.F32, c.sequences, c.context, c.kvHeads*c.headDim), 0)
+}
+
+// caches are the keys and values of all layers.
+func (c config) caches(root nn.Scope) iter.Seq[*ir.Node] {
+	return func(yield func(*ir.Node) bool) {
+		for i := range c.layers {
+			s := root.At("model.layers", i, "self_attn")
+			if !yield(c.state(s, "keys")) || !yield(c.state(s, "values")) {
+				return
+			}
+		}
+	}
+}
 
 func (d *decoder) feedForward(s nn.Scope, x *ir.Node, bias bool, hidden int64) *ir.Node {
 	in := func(name string) hir.Projection { return s.At(name).ProjectionIf(bias, d.width, hidden) }

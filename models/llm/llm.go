@@ -66,7 +66,7 @@ func build(ckpt arch.Checkpoint, cfg arch.Config) (*arch.Model, error) {
 	}
 	methods := []method{{"forward", c.forwardSyms(), forward}, {"extend", c.extendSyms(), extend}}
 	if c.sequences > 1 {
-		methods = append(methods, method{"extend_batch", c.extendSyms(), extendBatch})
+		methods = append(methods, method{"extend_batch", c.batchSyms(), extendBatch}, method{"move", nil, move})
 	}
 	if c.kept() > 0 {
 		methods = append(methods, method{"slide", nil, slide})

@@ -45,28 +45,18 @@ func forward(c config, root nn.Scope) {
 // removed from the states.
 func extend(c config, root nn.Scope) {
 	g := root.G
-	scalar := func(name string, d dtype.DType) *ir.Node { return op.Input(g, name, ir.TypeOf(d)) }
-	ids := op.Input(g, "input_ids", ir.Type{DType: dtype.I64, Shape: ir.Shape{ir.Static(1), ir.Named("T")}})
-	position := scalar("position", dtype.I32)
-	s := sampling{
-		temperature: scalar("temperature", dtype.F32), topK: scalar("top_k", dtype.I32), topP: scalar("top_p", dtype.F32), minP: scalar("min_p", dtype.F32),
-		penalty: scalar("repeat_penalty", dtype.F32), recent: op.Input(g, "recent", ir.Type{DType: dtype.I64, Shape: ir.Shape{ir.Named("R")}}),
-		seed: op.Input(g, "seed", ir.TypeOf(dtype.U32, 2)), step: op.Input(g, "step", ir.TypeOf(dtype.U32, 2)),
+	in := declare(g, ir.Static(1))
+	d := newDecoder(c, root, "T", in.position)
+	if d.cached, d.row = true, in.position; c.kept() > 0 {
+		d.row = op.Sub(in.position, op.Input(g, "dropped", ir.TypeOf(dtype.I32)))
 	}
-	d := newDecoder(c, root, "T", position)
-	if d.cached, d.row = true, position; c.kept() > 0 {
-		d.row = op.Sub(position, scalar("dropped", dtype.I32))
-	}
-	x := d.decode(d.embed(ids))
+	x := d.decode(d.embed(in.ids))
 	// The last token alone goes on to the logits: the others would cost as much again as several layers.
-	end := d.finalNorm(op.DynamicSlice(x, last(g, "T"), 1, 1)).Named("last")
-	logits := op.Reshape(hir.Linear(end, d.head(), nil, "").Named("lm_head"), ir.ShapeOf(1, c.vocab))
+	logits, token, logprob := in.choose(d, op.DynamicSlice(x, last(g, "T"), 1, 1))
 	g.Return("logits", logits)
 	g.Return("greedy", op.ArgMax(logits, 1, false))
-	token := s.token(c, logits)
 	g.Return("token", token)
-	chosen := op.Reshape(op.GatherBatched(logits, op.Reshape(token, ir.ShapeOf(1, 1)), 1), ir.ShapeOf(1))
-	g.Return("logprob", op.Sub(chosen, op.LogSumExp(logits, false, 1)))
+	g.Return("logprob", logprob)
 	all := d.finalNorm(x).Named("hidden")
 	choices, logprobs := c.choices(all, d.head())
 	g.Return("choices", choices)
@@ -77,45 +67,86 @@ func extend(c config, root nn.Scope) {
 // slide moves the rows that are still seen of full caches, from row first i32[] on, to the front.
 func slide(c config, root nn.Scope) {
 	first, start := op.Input(root.G, "first", ir.TypeOf(dtype.I32)), op.Const(root.G, 0, ir.TypeOf(dtype.I32))
-	for i := range c.layers {
-		for _, name := range []string{"keys", "values"} {
-			state := op.State(root.G, root.At("model.layers", i, "self_attn").Path()+"."+name, c.rows(c.kvHeads*c.headDim), 0)
-			op.KVAppend(state, op.DynamicSlice(state, first, 1, int(c.kept())), start, 1)
+	for cache := range c.caches(root) {
+		rows := cache
+		if c.sequences > 1 { // extend has the first of them
+			rows = op.Narrow(cache, 0, 0, 1)
 		}
+		op.KVAppend(cache, op.DynamicSlice(rows, first, 1, int(c.kept())), start, 1)
 	}
 	root.G.Return("done", start)
 }
 
-// sampling are the inputs that say how a token is drawn.
-type sampling struct{ temperature, topK, topP, minP, penalty, recent, seed, step *ir.Node }
-
-// token draws from logits [1,vocab] with the penalty and the limits of Transformers' generation: i32[1].
-func (s sampling) token(c config, logits *ir.Node) *ir.Node {
-	g := logits.Graph
-	row := ir.TypeOf(dtype.F32, 1, c.vocab)
-	number := func(v float64) *ir.Node { return op.Const(g, v, ir.TypeOf(dtype.F32)) }
-
-	count := op.Reshape(c.occurrences(s.recent), row.Shape)
-	penalised := op.Where(op.Gt(logits, number(0)), op.Div(logits, s.penalty), op.Mul(logits, s.penalty))
-	x := op.Where(op.Gt(count, number(0)), penalised, logits)
-
-	return op.Sample(x, s.temperature, s.topK, s.topP, s.seed, s.step, s.minP)
+// inputs are those of a run that appends tokens to B sequences, and chooses the one that follows the last of each.
+type inputs struct {
+	ids, position                          *ir.Node
+	temperature, topK, topP, minP, penalty *ir.Node
+	recent, seed, step                     *ir.Node
 }
 
-// occurrences counts ids [R] by token: f32[vocab]. scatter_add takes longer for many rows than for wide ones, so a row is a stretch of the vocabulary,
-// to which each id adds a 1 in one column.
+// declare adds the inputs for B sequences. Of a single one, those that others have for each sequence have no axis for it, but for the ids.
+func declare(g *ir.Graph, sequences ir.Dim) inputs {
+	input := func(name string, d dtype.DType, shape ...ir.Dim) *ir.Node {
+		return op.Input(g, name, ir.Type{DType: d, Shape: append(ir.Shape{}, shape...)})
+	}
+	var each ir.Shape
+	if !sequences.Is(1) {
+		each = ir.Shape{sequences}
+	}
+	pair := ir.Static(2)
+	return inputs{
+		ids: input("input_ids", dtype.I64, sequences, ir.Named("T")), position: input("position", dtype.I32, each...),
+		temperature: input("temperature", dtype.F32), topK: input("top_k", dtype.I32), topP: input("top_p", dtype.F32), minP: input("min_p", dtype.F32),
+		penalty: input("repeat_penalty", dtype.F32), recent: input("recent", dtype.I64, append(each, ir.Named("R"))...),
+		seed: input("seed", dtype.U32, pair), step: input("step", dtype.U32, append(each, pair)...),
+	}
+}
+
+// choose draws a token for each sequence from x [B,1,width], what the layers make of its last token: logits [B,vocab], i32[B] and its log probability, f32[B].
+func (in inputs) choose(d *decoder, x *ir.Node) (logits, token, logprob *ir.Node) {
+	sequences := x.Type.Shape[0]
+	logits = hir.Linear(d.finalNorm(x).Named("last"), d.head(), nil, "").Named("lm_head")
+	logits = op.Reshape(logits, ir.Shape{sequences, ir.Static(d.vocab)})
+	token = in.token(d.config, logits)
+	chosen := op.Reshape(op.GatherBatched(logits, op.Reshape(token, ir.Shape{sequences, ir.Static(1)}), 1), ir.Shape{sequences})
+	return logits, token, op.Sub(chosen, op.LogSumExp(logits, false, 1))
+}
+
+// token draws from logits [B,vocab] with the penalty and the limits of Transformers' generation: i32[B]. Each sequence draws what it would draw alone.
+func (in inputs) token(c config, logits *ir.Node) *ir.Node {
+	number := func(v float64) *ir.Node { return op.Const(logits.Graph, v, ir.TypeOf(dtype.F32)) }
+	sequences := logits.Type.Shape[0]
+	recent := in.recent
+	if recent.Type.DType != dtype.I32 {
+		recent = op.Cast(recent, dtype.I32)
+	}
+	count := c.occurrences(op.Reshape(recent, ir.Shape{sequences, ir.Named("R")}))
+	penalised := op.Where(op.Gt(logits, number(0)), op.Div(logits, in.penalty), op.Mul(logits, in.penalty))
+	x := op.Where(op.Gt(count, number(0)), penalised, logits)
+
+	return op.Sample(x, in.temperature, in.topK, in.topP, in.seed, in.step, in.minP, op.SampleAttrs{Alone: !sequences.Is(1)})
+}
+
+// occurrences counts ids i32[B,R] by sequence and token: f32[B,vocab]. scatter_add takes longer for many rows than for wide ones, so a row is a stretch of the
+// vocabulary, to which each id adds a 1 in one column.
 func (c config) occurrences(ids *ir.Node) *ir.Node {
 	const stretch = 256
 	g, rows := ids.Graph, (c.vocab+stretch-1)/stretch
-	number := op.Const(g, stretch, ir.TypeOf(dtype.I32))
-	id := ids
-	if id.Type.DType != dtype.I32 {
-		id = op.Cast(ids, dtype.I32)
+	number := func(n int64) *ir.Node { return op.Const(g, float64(n), ir.TypeOf(dtype.I32)) }
+	sequences := ids.Type.Shape[0]
+	all, ok := sequences.Mul(ids.Type.Shape[1])
+	table, ok2 := sequences.Mul(ir.Static(rows))
+	if !ok || !ok2 {
+		panic("BUG: llm: B*R is no size")
 	}
-	column := op.Reshape(op.Mod(id, number), ir.Shape{ids.Type.Shape[0], ir.Static(1)})
+	column := op.Reshape(op.Mod(ids, number(stretch)), ir.Shape{all, ir.Static(1)})
+	row := op.Div(ids, number(stretch))
+	if !sequences.Is(1) {
+		row = op.Add(row, op.Mul(op.Iota(g, 0, ir.Type{DType: dtype.I32, Shape: ir.Shape{sequences, ir.Static(1)}}), number(rows)))
+	}
 	hot := op.Cast(op.Eq(column, op.Iota(g, 1, ir.TypeOf(dtype.I32, 1, stretch))), dtype.F32)
-	table := op.ScatterAdd(hot, op.Div(id, number), ir.Static(rows))
-	return op.Narrow(op.Reshape(table, ir.ShapeOf(rows*stretch)), 0, 0, int(c.vocab))
+	counts := op.ScatterAdd(hot, op.Reshape(row, ir.Shape{all}), table)
+	return op.Narrow(op.Reshape(counts, ir.Shape{sequences, ir.Static(rows * stretch)}), 1, 0, int(c.vocab))
 }
 
 // choices is the largest logit's index in every row of x [1,T,width], i32[1,T], and the logarithm of its probability, f32[1,T]. A large vocabulary is

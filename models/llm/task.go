@@ -33,7 +33,7 @@ func (c config) describe(cfg arch.Config, m *arch.Model) error {
 		t.Slide = text.Slide{Method: "slide", First: "first", Dropped: "dropped", Keep: n}
 	}
 	if n := int(c.sequences); n > 1 {
-		t.Batch = text.Batch{Method: "extend_batch", Count: "count", Sequences: n}
+		t.Batch = text.Batch{Method: "extend_batch", Count: "count", Sequences: n, Move: "move", From: "from", To: "to"}
 	}
 	if c.mtp {
 		t.Draft = text.Draft{Method: "draft", Choices: "choices", LogProbs: "logprobs", Hidden: "hidden", Token: "greedy"}

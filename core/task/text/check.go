@@ -36,9 +36,16 @@ func (t *Task) Check(m task.Methods) error {
 		if err != nil {
 			return err
 		}
-		n := task.Exactly(b.Sequences)
-		_, err = g.Input(b.Count, dtype.I32, task.Shape{n})
-		_, wrong := t.checkSequences(g, n, task.Shape{n})
+		n := task.Sizes{Min: 1, Max: int64(b.Sequences)}
+		if _, err = t.checkSequences(g, n, task.Shape{n}); err != nil {
+			return err
+		}
+		w, err := m.Taking(b.Move, b.From, b.To)
+		if err != nil {
+			return err
+		}
+		_, err = w.Input(b.From, dtype.I32, task.Shape{})
+		_, wrong := w.Input(b.To, dtype.I32, task.Shape{})
 		if err = cmp.Or(err, wrong); err != nil {
 			return err
 		}
@@ -66,25 +73,35 @@ func (t *Task) checkSequences(f *task.Method, n task.Sizes, each task.Shape) (to
 	with := func(s ...task.Sizes) task.Shape { return slices.Concat(task.Shape{}, each, s) }
 	pair, scalar := task.Exactly(2), task.Shape{}
 	ids, err := f.Input(in.IDs, dtype.I64, task.Shape{n, task.AnySize})
-	recent, wrong := f.Input(in.Recent, dtype.I64, with(task.AnySize))
-	err = cmp.Or(err, wrong)
-	for _, x := range []struct {
-		name  string
-		dtype dtype.DType
-		shape task.Shape
-	}{
-		{in.Position, dtype.I32, with()}, {in.Temperature, dtype.F32, scalar}, {in.TopK, dtype.I32, scalar}, {in.TopP, dtype.F32, scalar},
-		{in.MinP, dtype.F32, scalar}, {in.RepeatPenalty, dtype.F32, scalar}, {in.Seed, dtype.U32, task.Shape{pair}}, {in.Step, dtype.U32, with(pair)},
-	} {
-		_, wrong := f.Input(x.name, x.dtype, x.shape)
-		err = cmp.Or(err, wrong)
+	if err != nil {
+		return ir.Dim{}, err
 	}
-	_, wrong = f.Output(out.Logits, dtype.F32, task.Shape{n, task.Exactly(t.Vocabulary)})
-	err = cmp.Or(err, wrong)
-	for name, d := range map[string]dtype.DType{out.Token: dtype.I32, out.LogProb: dtype.F32} {
-		_, wrong := f.Output(name, d, task.Shape{n})
-		err = cmp.Or(err, wrong)
+	if lo, hi := f.Syms.Bounds(ids.Shape[0]); !f.TakesEvery(ids.Shape[0], 1, n.Max) {
+		return ir.Dim{}, f.Bad("%s is %v, of %d to %d sequences; the task gives 1 to %d", in.IDs, ids, lo, hi, n.Max)
 	}
+	value := func(find func(string, dtype.DType, task.Shape) (ir.Type, error), name string, d dtype.DType, shape task.Shape) ir.Type {
+		got, wrong := find(name, d, shape)
+		if wrong == nil && len(shape) > 0 && shape[0] == n && got.Shape[0] != ids.Shape[0] {
+			wrong = f.Bad("%s is %v and %s %v; want as many sequences", name, got, in.IDs, ids)
+		}
+		err = cmp.Or(err, wrong)
+		return got
+	}
+	recent := value(f.Input, in.Recent, dtype.I64, with(task.AnySize))
+	value(f.Input, in.Position, dtype.I32, with())
+	value(f.Input, in.Temperature, dtype.F32, scalar)
+	value(f.Input, in.TopK, dtype.I32, scalar)
+	value(f.Input, in.TopP, dtype.F32, scalar)
+	value(f.Input, in.MinP, dtype.F32, scalar)
+	value(f.Input, in.RepeatPenalty, dtype.F32, scalar)
+	value(f.Input, in.Seed, dtype.U32, task.Shape{pair})
+	value(f.Input, in.Step, dtype.U32, with(pair))
+	if each != nil {
+		value(f.Input, t.Batch.Count, dtype.I32, with())
+	}
+	value(f.Output, out.Logits, dtype.F32, task.Shape{n, task.Exactly(t.Vocabulary)})
+	value(f.Output, out.Token, dtype.I32, task.Shape{n})
+	value(f.Output, out.LogProb, dtype.F32, task.Shape{n})
 	if err != nil {
 		return ir.Dim{}, err
 	}
@@ -188,6 +205,12 @@ const goOn = "give a shorter prompt, generate less, or compile the model with a 
 // CheckInput compares ids with the vocabulary, and the other inputs with what the method can take: a wrong value would end a run that
 // has begun to change the state.
 func (t *Task) CheckInput(method, input string, v tensor.Tensor) error {
+	if method != "" && method == t.Batch.Move {
+		if n := int32(binary.NativeEndian.Uint32(v.Data)); n < 0 || int(n) >= t.Batch.Sequences {
+			return fmt.Errorf("is %d; the state has sequences 0 to %d", n, t.Batch.Sequences-1)
+		}
+		return nil
+	}
 	if method == "" || method != t.Method && method != t.Draft.Method && method != t.Batch.Method {
 		return nil
 	}

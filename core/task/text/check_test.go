@@ -115,37 +115,46 @@ func TestCheck(t *testing.T) {
 // TestCheckBatch: a method for several sequences fits the task, and none that differs in a size.
 func TestCheckBatch(t *testing.T) {
 	about := tinymodel.TextTask()
-	about.Batch = text.Batch{Method: "several", Count: "count", Sequences: 3}
+	about.Batch = text.Batch{Method: "several", Count: "count", Sequences: 3, Move: "move", From: "from", To: "to"}
+	const move = "graph move\nfrom = input : i32[]\nto = input : i32[]\nreturn done=from\n"
 	const several = `graph several
+sym B = 1..3
 sym R = 1..6
 sym T = 1..5
-input_ids = input : i64[3,T]
-position = input : i32[3]
-count = input : i32[3]
+input_ids = input : i64[B,T]
+position = input : i32[B]
+count = input : i32[B]
 temperature = input : f32[]
 top_k = input : i32[]
 top_p = input : f32[]
 min_p = input : f32[]
 repeat_penalty = input : f32[]
-recent = input : i64[3,R]
+recent = input : i64[B,R]
 seed = input : u32[2]
-step = input : u32[3,2]
-logits = const {value=0} : f32[3,17]
-token = const {value=0} : i32[3]
-logprob = const {value=0} : f32[3]
+step = input : u32[B,2]
+logits = const {value=0} : f32[B,17]
+token = const {value=0} : i32[B]
+logprob = const {value=0} : f32[B]
 return logits=logits, token=token, logprob=logprob
 `
 	for _, c := range []struct{ from, to, want string }{
-		{"", "", ""}, {"i64[3,T]", "i64[2,T]", "input_ids is i64[2,T]"}, {"position = input : i32[3]", "position = input : i32[]", "position is i32[]"},
-		{"count = input : i32[3]", "count = input : i32[2]", "count is i32[2]"}, {"f32[3,17]", "f32[3,16]", "logits is f32[3,16]"}, {"u32[3,2]", "u32[2]", "step is u32[2]"},
-		{"i64[3,R]", "i64[R]", "recent is i64[R]"}, {"count", "counts", "its inputs are"}, {"T = 1..5", "T = 1..3", "takes 1 to 3 ids"}, {"graph several", "graph few", `uses method "several"`},
+		{"", "", ""}, {"i64[B,T]", "i64[2,T]", "of 2 to 2 sequences; the task gives 1 to 3"}, {"B = 1..3", "B = 1..2", "of 1 to 2 sequences"},
+		{"position = input : i32[B]", "position = input : i32[]", "position is i32[]"}, {"position = input : i32[B]", "position = input : i32[3]", "want as many sequences"},
+		{"count = input : i32[B]", "count = input : i32[2]", "count is i32[2]"}, {"f32[B,17]", "f32[B,16]", "logits is f32[B,16]"}, {"u32[B,2]", "u32[2]", "step is u32[2]"},
+		{"i64[B,R]", "i64[R]", "recent is i64[R]"}, {"count", "counts", "its inputs are"}, {"T = 1..5", "T = 1..3", "takes 1 to 3 ids"}, {"graph several", "graph few", `uses method "several"`},
+		{"graph move", "graph moves", `uses method "move"`}, {"to = input : i32[]", "to = input : i64[]", "to is i64[]"},
 	} {
-		graph := several
+		graphs := several + "\x00" + move
 		if c.from != "" {
-			graph = strings.ReplaceAll(several, c.from, c.to)
+			graphs = strings.ReplaceAll(graphs, c.from, c.to)
 		}
-		if err := check(t, about, tinymodel.Extend, graph); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+		if err := check(t, about, append([]string{tinymodel.Extend}, strings.Split(graphs, "\x00")...)...); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s in place of %s: %v; want %q", c.to, c.from, err, c.want)
+		}
+	}
+	for n, want := range map[int32]bool{-1: false, 0: true, 2: true, 3: false} {
+		if err := about.CheckInput("move", "to", tensor.Tensor{Data: tensor.Bytes([]int32{n})}); (err == nil) != want {
+			t.Errorf("a move to %d: %v", n, err)
 		}
 	}
 	for n, want := range map[int32]bool{0: false, 1: true, 5: true, 6: false} {

@@ -104,12 +104,17 @@ type Draft struct {
 	Token  string `json:"token"`
 }
 
-// Batch describes a method that is as Task.Method for several sequences, each of its own length: input_ids i64[Sequences,T], position i32[Sequences], recent
-// i64[Sequences,R] and step u32[Sequences,2], and likewise the outputs. It takes Count i32[Sequences] too, the tokens of each that count, 1 to T.
+// Batch describes a method that is as Task.Method for the first B sequences of a state, each of its own length, B from 1 to Sequences: input_ids i64[B,T],
+// position i32[B], recent i64[B,R] and step u32[B,2], and likewise the outputs. It takes Count i32[B] too, the tokens of each that count, 1 to T.
+//
+//	Move: From i32[], To i32[] (copies what the state has of one sequence over what it has of another)
 type Batch struct {
 	Count     string `json:"count"`
+	From      string `json:"from"`
 	Method    string `json:"method"`
+	Move      string `json:"move"`
 	Sequences int    `json:"sequences"`
+	To        string `json:"to"`
 }
 
 // Slide describes a method that moves the last Keep rows of a full state to its front.
@@ -158,7 +163,10 @@ const maxEnd = 64
 func (t *Task) Fields() []task.Field {
 	in, out, b, d, s, w := &t.Inputs, &t.Outputs, &t.Batch, &t.Draft, &t.Sampling, &t.Slide
 	return []task.Field{
-		{Key: "batch", Value: []task.Field{{Key: "count", Value: &b.Count}, {Key: "method", Value: &b.Method}, {Key: "sequences", Value: &b.Sequences}}},
+		{Key: "batch", Value: []task.Field{
+			{Key: "count", Value: &b.Count}, {Key: "from", Value: &b.From}, {Key: "method", Value: &b.Method}, {Key: "move", Value: &b.Move},
+			{Key: "sequences", Value: &b.Sequences}, {Key: "to", Value: &b.To},
+		}},
 		{Key: "bos", Value: &t.BOS}, {Key: "chat_template", Value: &t.ChatTemplate}, {Key: "chunk", Value: &t.Chunk},
 		{Key: "context", Value: &t.Context},
 		{Key: "draft", Value: []task.Field{
@@ -244,8 +252,8 @@ func (t *Task) Validate() error {
 	if d := t.Draft; d != (Draft{}) && (d.Method == "" || d.Choices == "" || d.LogProbs == "" || d.Hidden == "" || d.Token == "") {
 		return bad("draft is %+v; want all names but rewind, or none", d)
 	}
-	if b := t.Batch; b != (Batch{}) && (b.Method == "" || b.Count == "" || b.Sequences < 1 || b.Sequences > maxSequences) {
-		return bad("batch is %+v; want both names, and 1 to %d sequences", b, maxSequences)
+	if b := t.Batch; b != (Batch{}) && (b.Method == "" || b.Count == "" || b.Move == "" || b.From == "" || b.To == "" || b.Sequences < 1 || b.Sequences > maxSequences) {
+		return bad("batch is %+v; want all names, and 1 to %d sequences", b, maxSequences)
 	}
 	if w := t.Slide; w != (Slide{}) && (w.Method == "" || w.Dropped == "" || w.First == "" || w.Keep < 1 || w.Keep > t.Context-t.Chunk) {
 		return bad("slide is %+v; want all names, and 1 to %d rows to keep", w, t.Context-t.Chunk)

@@ -41,8 +41,10 @@ func TestValidate(t *testing.T) {
 		"infinite":        func(s *text.Task) { s.Sampling.Temperature = math.Inf(1) },
 		"NaN among top_p": func(s *text.Task) { s.Sampling.TopP = math.NaN() },
 		"half a batch":    func(s *text.Task) { s.Batch.Method = "extend_batch" },
-		"no sequences":    func(s *text.Task) { s.Batch = text.Batch{Method: "extend_batch", Count: "count"} },
-		"half a slide":    func(s *text.Task) { s.Slide.Method = "slide" },
+		"no sequences": func(s *text.Task) {
+			s.Batch = text.Batch{Method: "extend_batch", Count: "count", Move: "move", From: "from", To: "to"}
+		},
+		"half a slide": func(s *text.Task) { s.Slide.Method = "slide" },
 		"too few rows": func(s *text.Task) {
 			s.Slide = text.Slide{Method: "slide", First: "first", Dropped: "dropped", Keep: 20}
 		},

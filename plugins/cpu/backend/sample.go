@@ -2,6 +2,7 @@ package backend
 
 import (
 	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/plugins/cpu/kernels"
 )
 
@@ -12,7 +13,7 @@ var _ = register(kernel{op: "sample", takes: "(f32|f16|bf16, f32, i32, f32, u32,
 	_, n := rowsOf(c.in[0])
 	a := kernels.SampleArgs{
 		N: n, Logits: weights(c.in[0]), Temperature: f32(c.in[1]), TopK: view[int32](c.in[2]), TopP: f32(c.in[3]), Seed: view[uint32](c.in[4]),
-		Step: view[uint32](c.in[5]), Out: view[int32](c.out),
+		Step: view[uint32](c.in[5]), Out: view[int32](c.out), Alone: c.node.Attrs.(op.SampleAttrs).Alone,
 	}
 	if len(c.in) > 6 {
 		a.MinP = f32(c.in[6])

@@ -2,10 +2,10 @@ package backend
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/plugins/cpu/kernels"
@@ -55,14 +55,24 @@ func ends(p *program.Program) (inputs, outputs []int) {
 }
 
 var _ = register(kernel{op: "kv_append", takes: "(any, same, i32|i64)", run: func(c *call) error {
-	rows, axis := c.in[1], positive(c.node.Attrs.(op.KVAppendAttrs).Axis, len(c.out.Shape))
-	pos := oneIndex(c.in[2])
-	have, n := c.out.Shape[axis], rows.Shape[axis]
-	if pos < 0 || pos > int64(have-n) {
-		return fmt.Errorf("%d rows at %d do not fit 0 to %d of axis %d", n, pos, have, axis)
+	if c.in[2].DType == dtype.I64 {
+		return kvAppend(c, view[int64](c.in[2]))
 	}
-	outer, _, inner := around(c.out.Shape, axis)
-	inner *= c.out.DType.Size()
-	kernels.Place(c.pool, c.out.Data, rows.Data, outer, have*inner, int(pos)*inner, n*inner)
-	return nil
+	return kvAppend(c, view[int32](c.in[2]))
 }})
+
+func kvAppend[T int32 | int64](c *call, pos []T) error {
+	rows, axis := c.in[1], positive(c.node.Attrs.(op.KVAppendAttrs).Axis, len(c.out.Shape))
+	have, n := c.out.Shape[axis], rows.Shape[axis]
+	if err := op.CheckAppend(pos, n, have, axis); err != nil {
+		return err
+	}
+	outer, _, inner := around(rows.Shape, axis)
+	inner *= c.out.DType.Size()
+	for i, at := range pos { // of each sequence, or of all
+		part := outer / len(pos)
+		to, from := c.out.Data[i*part*have*inner:], rows.Data[i*part*n*inner:]
+		kernels.Place(c.pool, to, from, part, have*inner, int(at)*inner, n*inner)
+	}
+	return nil
+}

@@ -18,6 +18,7 @@ type SampleArgs struct {
 	MinP        []float32 // nil: none
 	Seed, Step  []uint32
 	Out         []int32 // a token for each row
+	Alone       bool    // each row is drawn as row 0 of a single one
 }
 
 // Sample draws a token for each row as op.SampleDef says. The error names values that it refuses.
@@ -97,12 +98,13 @@ func (g *sampling) do(lo, hi, worker int) {
 
 // sampledRow is a row at work, in parts that threads take.
 type sampledRow struct {
-	g     *sampling
-	row   int
-	x     []float32
-	wide  []float32 // memory for x where logits are narrow
-	parts []sampledPart
-	phase samplePhase
+	g       *sampling
+	row     int
+	counter uint32 // row, or 0 if it is drawn alone
+	x       []float32
+	wide    []float32 // memory for x where logits are narrow
+	parts   []sampledPart
+	phase   samplePhase
 
 	top         float32 // the largest logit
 	temperature float64
@@ -149,7 +151,10 @@ const (
 
 func (s *sampledRow) sample(g *sampling, row, parts int) {
 	n := g.N
-	s.g, s.row = g, row
+	s.g, s.row, s.counter = g, row, uint32(row)
+	if g.Alone {
+		s.counter = 0
+	}
 	if g.Logits.half != nil {
 		s.wide = sized(s.wide, n)
 	}
@@ -388,7 +393,7 @@ func (s *sampledRow) count(part *sampledPart) {
 
 // gumbel is the sum by which token i may win.
 func (s *sampledRow) gumbel(i int) float64 {
-	word := random.Threefry([2]uint32{uint32(s.row), uint32(i)}, s.key)[0]
+	word := random.Threefry([2]uint32{s.counter, uint32(i)}, s.key)[0]
 	return s.below(s.x[i]) + random.Gumbel(word)
 }
 
@@ -428,7 +433,7 @@ func (s *sampledRow) draw(part *sampledPart) {
 		if v != s.top {
 			band = int(max(0, min(bands, (float64(s.top)-float64(v))/width-1e-6)))
 		}
-		word := random.Threefry([2]uint32{uint32(s.row), uint32(token)}, s.key)[0]
+		word := random.Threefry([2]uint32{s.counter, uint32(token)}, s.key)[0]
 		if 1<<24-word>>8 > part.most[band] {
 			continue
 		}

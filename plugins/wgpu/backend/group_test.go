@@ -87,25 +87,30 @@ func TestGroupedProducts(t *testing.T) {
 // TestGroupedRope: ropes and appends in one dispatch give what they give by themselves.
 func TestGroupedRope(t *testing.T) {
 	for _, c := range []struct {
-		attrs op.RopeAttrs
-		heads int64
+		name             string
+		attrs            op.RopeAttrs
+		heads, sequences int64
 	}{
-		{op.RopeAttrs{HeadDim: 8, Style: "neox", Layout: op.BSE, Angles: op.FromBase, Base: 1e4}, 3},
-		{op.RopeAttrs{HeadDim: 12, Rot: 4, Style: "gptj", Layout: op.BSE, Angles: op.FromFrequencies, Factor: 1.5}, 5},
+		{"base", op.RopeAttrs{HeadDim: 8, Style: "neox", Layout: op.BSE, Angles: op.FromBase, Base: 1e4}, 3, 1},
+		{"frequencies", op.RopeAttrs{HeadDim: 12, Rot: 4, Style: "gptj", Layout: op.BSE, Angles: op.FromFrequencies, Factor: 1.5}, 5, 1},
+		{"sequences", op.RopeAttrs{HeadDim: 8, Style: "neox", Layout: op.BSE, Angles: op.FromBase, Base: 1e4}, 3, 2},
 	} {
-		t.Run(c.attrs.Angles, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			g := ir.NewGraph("ropes", ir.Sym{Name: "T", Min: 1, Max: 3})
 			rows, width := ir.MustDim("T"), int64(c.attrs.HeadDim)
 			input := func(name string, heads int64) *ir.Node {
-				return op.Input(g, name, ir.Type{DType: dtype.F32, Shape: ir.Shape{ir.Static(1), rows, ir.Static(heads * width)}})
+				return op.Input(g, name, ir.Type{DType: dtype.F32, Shape: ir.Shape{ir.Static(c.sequences), rows, ir.Static(heads * width)}})
 			}
 			q, k, v := input("q", c.heads), input("k", 2), input("v", 2)
-			pos := op.Input(g, "pos", ir.TypeOf(dtype.I32))
+			pos, room := op.Input(g, "pos", ir.TypeOf(dtype.I32)), int64(1)
+			if c.sequences > 1 { // a place for each, and a cache with room for more
+				pos, room = op.Add(op.Input(g, "each", ir.TypeOf(dtype.I32, c.sequences)), op.Neg(op.Iota(g, 0, ir.TypeOf(dtype.I32, c.sequences)))), c.sequences+1
+			}
 			var angles []*ir.Node
 			if c.attrs.Angles == op.FromFrequencies {
 				angles = append(angles, op.Input(g, "f", ir.TypeOf(dtype.F32, 2)))
 			}
-			cache := func(name string) *ir.Node { return op.State(g, name, ir.TypeOf(dtype.F32, 1, 5, 2*width), 0) }
+			cache := func(name string) *ir.Node { return op.State(g, name, ir.TypeOf(dtype.F32, room, 5, 2*width), 0) }
 			g.Return("q1", op.Rope(q, pos, c.attrs, angles...))
 			keys := op.KVAppend(cache("keys"), op.Rope(k, pos, c.attrs, angles...), pos, 1)
 			values := op.KVAppend(cache("values"), v, pos, 1)

@@ -29,32 +29,39 @@ var _ = register(Kernel{
 		}
 		count := func(c *Call) int { // units that invocations check
 			if u.words == 0 {
-				return numel(c.Out.Shape)
+				outer, _, _ := around(c.In[1].Shape, axis)
+				_, have, inner := around(c.Out.Shape, axis)
+				return outer * have * inner
 			}
 			return numel(c.In[1].Shape) / per
 		}
 		const group = 64
 		return []Shader{{
-			Name: "kv_append", Body: part(kvAppendWGSL, body), Fields: []string{"n", "rows", "state", "inner", "last"},
+			Name: "kv_append", Body: part(kvAppendWGSL, body), Fields: append([]string{"n"}, appendFields...),
 			Consts: map[string]any{"Group": group, "Words": u.words, "PerWord": 4 / d.Size(), "Bits": 8 * d.Size(), "Mask": uint32(1<<(8*d.Size()%32) - 1)},
 			Bindings: []Binding{
 				{Name: "x1", Operand: 1, DType: words, Vec: vecOf(u.words)}, {Name: "x2", Operand: 2, DType: n.In[2].Type.DType},
 				{Name: "y", Operand: Out, DType: words, Vec: vecOf(u.words)}, {Name: "status", Operand: Status, DType: dtype.U32},
 			},
 			Params: func(c *Call) []uint32 {
-				if numel(c.Out.Shape) == 0 {
+				if numel(c.Out.Shape) == 0 || len(c.In[2].Shape) > 0 && c.In[2].Shape[0] == 0 {
 					return nil
 				}
 				return append([]uint32{uint32(count(c))}, appendSizes(c, axis, per)...)
 			},
 			Groups: func(c *Call) int { return max(1, ceilDiv(ceilDiv(count(c), each), group)) },
+			Loops:  func(c *Call) int { return loop(numel(c.In[2].Shape), 0) + loop(4/d.Size(), 0) },
 		}}
 	},
 })
 
-// appendSizes are the sizes of the rows, of the state and of a row, in units of per elements, and the last row where the rows may begin.
+// appendFields are the parameters that appendSizes gives: the sizes of the rows, of the state and of a row, in units of per elements, the last place where rows
+// may begin, how many places there are, and how many of the runs of rows have each.
+var appendFields = []string{"rows", "state", "inner", "last", "places", "alike"}
+
 func appendSizes(c *Call, axis, per int) []uint32 {
+	outer, t, _ := around(c.In[1].Shape, axis)
 	_, have, inner := around(c.Out.Shape, axis)
-	t := c.In[1].Shape[axis]
-	return []uint32{uint32(t * inner / per), uint32(have * inner / per), uint32(inner / per), uint32(have - t)}
+	places := numel(c.In[2].Shape)
+	return []uint32{uint32(t * inner / per), uint32(have * inner / per), uint32(inner / per), uint32(have - t), uint32(places), uint32(max(1, outer/max(1, places)))}
 }

@@ -1,20 +1,25 @@
+{{define "places"}}  for (var k = 0u; k < P.places; k = k + 1u) {
+    if (u32(x2(k)) > P.last) { // a negative one is large
+      if (i == 0u) {
+        status_put(0u, 1u);
+      }
+      return;
+    }
+  }
+{{- end}}
+
 {{define "rows"}}
 // Invocation i moves unit i of the rows: {{.C.Words}} words.
 @compute @workgroup_size({{.C.Group}})
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_index) local: u32) {
   let i = (group.y * groups.x + group.x) * {{.C.Group}}u + local;
-  let pos = u32(x2(0u)); // a negative one is large
-  if (pos > P.last) {
-    if (i == 0u) {
-      status_put(0u, 1u);
-    }
-    return;
-  }
+{{template "places" .}}
   if (i >= P.n) {
     return;
   }
-  let to = (i / P.rows) * P.state + pos * P.inner + i % P.rows;
+  let run = i / P.rows;
+  let to = run * P.state + u32(x2(run / P.alike)) * P.inner + i % P.rows;
 {{- if eq .C.Words 4}}
   y4_put(to, x14(i));
 {{- else}}
@@ -29,23 +34,18 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_index) local: u32) {
   let i = (group.y * groups.x + group.x) * {{.C.Group}}u + local;
-  let pos = u32(x2(0u));
-  if (pos > P.last) {
-    if (i == 0u) {
-      status_put(0u, 1u);
-    }
-    return;
-  }
+{{template "places" .}}
   if (i * {{.C.PerWord}}u >= P.n) {
     return;
   }
   var word = y_word(i);
   for (var k = 0u; k < {{.C.PerWord}}u; k = k + 1u) {
     let e = i * {{.C.PerWord}}u + k;
-    let at = e % P.state - pos * P.inner; // wraps before the rows
+    let run = min(e, P.n - 1u) / P.state;
+    let at = e % P.state - u32(x2(run / P.alike)) * P.inner; // wraps before the rows
     if (e < P.n && at < P.rows) {
       let shift = k * {{.C.Bits}}u;
-      word = (word & ~({{.C.Mask}}u << shift)) | (x1_bits((e / P.state) * P.rows + at) << shift);
+      word = (word & ~({{.C.Mask}}u << shift)) | (x1_bits(run * P.rows + at) << shift);
     }
   }
   y_put(i, word);

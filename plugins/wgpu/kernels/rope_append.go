@@ -53,7 +53,9 @@ func ropeAppendGroup(nodes []*ir.Node, uses []int, _ Limits) (Group, bool) {
 				bind("x1", 1, dtype.F32)
 			}
 			bind("x2", 2, n.In[2].Type.DType)
-			s.Fields = append(s.Fields, part.N+"rows", part.N+"state", part.N+"inner", part.N+"last")
+			for _, f := range appendFields {
+				s.Fields = append(s.Fields, part.N+f)
+			}
 			params = append(params, func(c *Call) []uint32 {
 				return append([]uint32{uint32(numel(c.In[1].Shape))}, appendSizes(c, axis, 1)...)
 			})
@@ -90,6 +92,14 @@ func ropeAppendGroup(nodes []*ir.Node, uses []int, _ Limits) (Group, bool) {
 			list = append(list, of(c.Group[i])...)
 		}
 		return list
+	}
+	s.Loops = func(c *Call) (all int) {
+		for i, n := range nodes {
+			if n.Is(op.KVAppendDef) {
+				all = max(all, loop(numel(c.Group[i].In[2].Shape), 0))
+			}
+		}
+		return all
 	}
 	s.Groups = func(c *Call) int {
 		count := 0

@@ -11,12 +11,14 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 {{- range .C.Parts}}
   if (i < P.{{.N}}n) {
 {{- if .Append}}
-    let pos = u32({{.N}}x2(0u)); // a negative one is large
-    if (pos > P.{{.N}}last) {
-      status_put(0u, 1u);
-      return;
+    for (var k = 0u; k < P.{{.N}}places; k = k + 1u) {
+      if (u32({{.N}}x2(k)) > P.{{.N}}last) { // a negative one is large
+        status_put(0u, 1u);
+        return;
+      }
     }
-    {{.N}}y_put((i / P.{{.N}}rows) * P.{{.N}}state + pos * P.{{.N}}inner + i % P.{{.N}}rows, {{.Value}}(i));
+    let run = i / P.{{.N}}rows;
+    {{.N}}y_put(run * P.{{.N}}state + u32({{.N}}x2(run / P.{{.N}}alike)) * P.{{.N}}inner + i % P.{{.N}}rows, {{.Value}}(i));
 {{- else}}
     {{.N}}y_put(i, {{.Value}}(i));
 {{- end}}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
 )
 
 //go:embed sample.wgsl
@@ -24,7 +25,7 @@ var _ = register(Kernel{
 		most := numel(n.Graph.Syms.Largest(x.Shape[last:]))
 		s := Shader{
 			Name: "sample", Body: part(keysWGSL+sampleWGSL, "sample"), Fields: []string{"rows", "size", "one_t", "one_k", "one_p", "one_seed", "one_step", "one_min"},
-			Consts: withKeys(x.DType, map[string]any{"Group": sampleGroup, "Scale": 62 - bits.Len(uint(most)), "DType": x.DType.String(), "MinP": len(n.In) > 6}),
+			Consts: withKeys(x.DType, map[string]any{"Group": sampleGroup, "Scale": 62 - bits.Len(uint(most)), "DType": x.DType.String(), "MinP": len(n.In) > 6, "Alone": n.Attrs.(op.SampleAttrs).Alone}),
 			Params: func(c *Call) []uint32 {
 				rows := numel(c.Out.Shape)
 				if rows == 0 {

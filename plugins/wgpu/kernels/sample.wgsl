@@ -345,7 +345,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
       if (key_i > least || (key_i == least && i <= last)) {
         let d = below(row, key_i);
         if (d >= floor && d + 16.7 >= sum) {
-          let v = d + gumbel(threefry(vec2<u32>(r, i), run_key).x);
+          let v = d + gumbel(threefry(vec2<u32>({{if .C.Alone}}0u{{else}}r{{end}}, i), run_key).x);
           if (token == none || v > sum) {
             sum = v;
             token = i;
