@@ -10,6 +10,8 @@ testdata/goldens/qwen2_tiny: Qwen2 with a sliding window from layer 1 on; input_
 testdata/goldens/qwen3_moe_tiny, qwen3_next_tiny, qwen35_moe_tiny: mixtures of experts, with experts as tensors of their own (but for the last), a dense layer
 in the first two, and layers of the gated delta rule in the last two. The names are those of published checkpoints.
 
+testdata/goldens/gemma2_tiny: Gemma 2 with a window in every other layer, and caps of scores and logits that matter.
+
 testdata/goldens/gemma3_tiny: Gemma 3 with a window in two of three layers, and a rotary base and scaling for each kind of layer.
 """
 
@@ -21,7 +23,7 @@ import numpy as np
 import torch
 from safetensors.numpy import save_file
 from transformers import (
-    Gemma3ForCausalLM, LlamaForCausalLM, Qwen2ForCausalLM, Qwen3_5MoeForCausalLM, Qwen3MoeForCausalLM, Qwen3NextForCausalLM,
+    Gemma2ForCausalLM, Gemma3ForCausalLM, LlamaForCausalLM, Qwen2ForCausalLM, Qwen3_5MoeForCausalLM, Qwen3MoeForCausalLM, Qwen3NextForCausalLM,
 )
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
@@ -118,7 +120,7 @@ GEMMA = False  # embeddings are scaled by the root of their width
 def case(name, kind, config, separate=False, prompt=24, zero_centred=False):
     """A golden whose tensors are those of the model; separate: each expert has its own."""
     global ZERO_CENTRED, GEMMA
-    ZERO_CENTRED, GEMMA = zero_centred, kind is Gemma3ForCausalLM
+    ZERO_CENTRED, GEMMA = zero_centred, kind in (Gemma2ForCausalLM, Gemma3ForCausalLM)
     out = GOLDENS / name
     out.mkdir(exist_ok=True)
     (out / "config.json").write_text(json.dumps(config, indent=1) + "\n")
@@ -177,6 +179,11 @@ case("qwen3_next_tiny", Qwen3NextForCausalLM, BASE | EXPERTS | DELTA | {
     "model_type": "qwen3_next", "intermediate_size": 80, "mlp_only_layers": [2], "norm_topk_prob": True,
 }, separate=True, zero_centred=True)
 case("qwen35_moe_tiny", Qwen3_5MoeForCausalLM, BASE | EXPERTS | DELTA | {"model_type": "qwen3_5_moe_text"}, zero_centred=True)
+case("gemma2_tiny", Gemma2ForCausalLM, {k: v for k, v in BASE.items() if k != "hidden_act"} | {
+    "model_type": "gemma2", "num_hidden_layers": 3, "head_dim": 16, "num_attention_heads": 4, "intermediate_size": 80, "hidden_activation": "gelu_pytorch_tanh",
+    "query_pre_attn_scalar": 24, "sliding_window": 6, "layer_types": ["sliding_attention", "full_attention", "sliding_attention"], "tie_word_embeddings": True,
+    "attn_logit_softcapping": 2.0, "final_logit_softcapping": 3.0, "rope_parameters": {"rope_type": "default", "rope_theta": 1000.0},
+}, zero_centred=True)
 case("gemma3_tiny", Gemma3ForCausalLM, {k: v for k, v in BASE.items() if k != "hidden_act"} | {
     "model_type": "gemma3_text", "num_hidden_layers": 3, "head_dim": 16, "num_attention_heads": 4, "intermediate_size": 80, "hidden_activation": "gelu_pytorch_tanh",
     "query_pre_attn_scalar": 24, "sliding_window": 6, "layer_types": ["sliding_attention", "full_attention", "sliding_attention"], "tie_word_embeddings": True,

@@ -35,6 +35,7 @@ type config struct {
 	gemma                 bool    // norms behind attention and feed-forward block too, scaled embeddings, GELU
 	scale                 float64 // of attention's scores; 0: 1/sqrt(headDim)
 	local                 rope    // of layers with a window, where they have one of their own
+	softcap, logitCap     float64 // of attention's scores and of the logits: x becomes cap*tanh(x/cap); 0: they have none
 }
 
 // delta are the sizes of linear attention by the gated delta rule.
@@ -65,8 +66,14 @@ var kinds = map[string]struct {
 	headNorms bool
 	// delta: layers may be linear attention, the others have gates, and gains of norms are stored less 1.
 	delta bool
-	// gemma: as config.gemma; layers have a window but for every sixth, and sliding layers a rotary base of their own.
+	// gemma: as config.gemma.
 	gemma bool
+	// pattern: every so many layers one has no window, where the key is missing; 0: all have one.
+	pattern int64
+	// local: layers with a window have a rotary base of their own.
+	local bool
+	// softcap and logitCap are those of config, where the keys are missing.
+	softcap, logitCap float64
 	// experts that each token takes, where the key is missing; 0: there are none.
 	experts int64
 	// normalise: their weights add up to 1, where the key is missing.
@@ -79,8 +86,9 @@ var kinds = map[string]struct {
 	"qwen3_5":      {maxPositions: 32768, headNorms: true, delta: true},
 	"qwen3_5_text": {maxPositions: 32768, headNorms: true, delta: true},
 
-	"gemma3":      {maxPositions: 131072, window: true, headNorms: true, gemma: true},
-	"gemma3_text": {maxPositions: 131072, window: true, headNorms: true, gemma: true},
+	"gemma2":      {maxPositions: 8192, window: true, gemma: true, pattern: 2, softcap: 50, logitCap: 30},
+	"gemma3":      {maxPositions: 131072, window: true, headNorms: true, gemma: true, pattern: 6, local: true},
+	"gemma3_text": {maxPositions: 131072, window: true, headNorms: true, gemma: true, pattern: 6, local: true},
 
 	"qwen3_moe":        {maxPositions: 32768, headNorms: true, experts: 8},
 	"qwen3_next":       {maxPositions: 32768, headNorms: true, delta: true, experts: 10, normalise: true},
@@ -111,6 +119,8 @@ const (
 	keyScale       = "query_pre_attn_scalar"
 	keyPattern     = "sliding_window_pattern"
 	keyLocalTheta  = "rope_local_base_freq"
+	keySoftcap     = "attn_logit_softcapping"
+	keyLogitCap    = "final_logit_softcapping"
 	keyMTP         = "mtp_num_hidden_layers"
 	keyUsed        = "num_experts_per_tok"
 	keyNormalise   = "norm_topk_prob"
@@ -135,11 +145,13 @@ var keys = map[string]string{
 	keyGate:          "of qwen3_5: whether attention has a gate: true",
 	keyInterval:      "of qwen3_5: every so many layers one has full attention; the tensors say which",
 	keyMTP:           "of qwen3_5: layers of the head that predicts one token more: 0 or 1",
-	keyGELU:          "of gemma3: gelu_pytorch_tanh",
-	keyScale:         "of gemma3: attention's scores are divided by its square root (default 256)",
-	keyPattern:       "of gemma3: every so many layers one has no window (default 6), unless layer_types says it",
+	keyGELU:          "of gemma: gelu_pytorch_tanh",
+	keyScale:         "of gemma: attention's scores are divided by its square root (default 256)",
+	keyPattern:       "of gemma: every so many layers one has no window (default 6, of gemma2 2), unless layer_types says it",
 	"_" + keyPattern: "the same",
 	keyLocalTheta:    "of gemma3: base of the rotary frequencies in layers with a window (default 10000)",
+	keySoftcap:       "of gemma2: attention's scores s become c*tanh(s/c) (default 50; null: they do not)",
+	keyLogitCap:      "of gemma2: the same of the logits (default 30)",
 	keyUsed:          "of mixtures of experts: those that each token takes (default 8, of qwen3_next 10)",
 	keyNormalise:     "of mixtures of experts: whether their weights add up to 1 (default false of qwen3_moe, otherwise true)",
 	keySparseStep:    "of mixtures of experts: every so many layers one has experts; must agree with the tensors",
@@ -238,6 +250,18 @@ func (r *reader) bool(key string, otherwise bool) bool {
 	return v
 }
 
+// cap reads a bound that a value approaches; null switches it off.
+func (r *reader) cap(key string, otherwise float64) float64 {
+	if r.Given(key) {
+		otherwise = 0
+	}
+	v := r.float(key, otherwise)
+	if !(v >= 0 && v <= math.MaxFloat32) {
+		r.fail(diag.New(arch.ErrConfig, r.Origin(key), "%s is %v; want a positive number, or null", key, v))
+	}
+	return v
+}
+
 func (r *reader) agree(key string, fromTensors int64) { r.fail(r.Agree(key, fromTensors)) }
 
 // bias checks a key that says that layers have biases, which the tensors show as well.
@@ -283,6 +307,7 @@ func readConfig(w *nn.Weights, cfg arch.Config) (c config, err error) {
 	if c.gemma = kind.gemma; c.gemma {
 		key, want, c.gainOffset = keyGELU, "gelu_pytorch_tanh", 1
 		c.scale = 1 / math.Sqrt(float64(r.int(keyScale, 1, maxSize, 256)))
+		c.softcap, c.logitCap = r.cap(keySoftcap, kind.softcap), r.cap(keyLogitCap, kind.logitCap)
 	}
 	if act := r.string(key, want); act != want {
 		r.fail(diag.New(arch.ErrConfig, r.Origin(key), "%s is %q; want %s", key, act, want))
@@ -294,7 +319,7 @@ func readConfig(w *nn.Weights, cfg arch.Config) (c config, err error) {
 	r.agree("num_hidden_layers", int64(len(c.layers)))
 	c.maxPositions = r.int(keyMaxPosition, 1, maxSize, kind.maxPositions)
 	c.rope = readRope(r, c)
-	if c.gemma {
+	if kind.local {
 		c.local = rope{kind: "default", attention: 1, base: r.float(keyParameters+".sliding_attention."+keyTheta, r.float(keyLocalTheta, 10000))}
 		if kind := r.string(keyParameters+".sliding_attention.rope_type", "default"); kind != "default" || !(c.local.base >= 1 && c.local.base <= math.MaxFloat32) {
 			r.fail(diag.New(arch.ErrConfig, r.Origin(keyLocalTheta), "the rotary frequencies of layers with a window are %q of base %v; want default and 1 or more", kind, c.local.base))
@@ -308,7 +333,8 @@ func readConfig(w *nn.Weights, cfg arch.Config) (c config, err error) {
 	c.readWindows(r)
 	c.context = r.int(keyContext, 1, most, min(c.maxPositions, max(4096, c.window()+spareRows)))
 	c.readBatch(r)
-	r.fail(r.Unknown(known))
+	caps := kind.softcap > 0
+	r.fail(r.Unknown(func(key string) bool { return known(key) && (caps || key != keySoftcap && key != keyLogitCap) }))
 	return c, r.err
 }
 
@@ -357,8 +383,8 @@ func (c *config) readWindows(r *reader) {
 		return
 	}
 	pattern := int64(1 << 40)
-	if kinds[c.kind].gemma {
-		pattern = r.int("_"+keyPattern, 1, maxSize, r.int(keyPattern, 1, maxSize, 6))
+	if n := kinds[c.kind].pattern; n > 0 {
+		pattern = r.int("_"+keyPattern, 1, maxSize, r.int(keyPattern, 1, maxSize, n))
 	}
 	for i := range c.layers {
 		slides := int64(i) >= first && int64(i+1)%pattern != 0

@@ -103,7 +103,7 @@ func (d *decoder) attention(s nn.Scope, l layer, x *ir.Node) *ir.Node {
 		q, k = d.headNorm(s.At("q_norm"), q), d.headNorm(s.At("k_norm"), k)
 	}
 	q, k = d.rotate(l, q).Named(s.Path()+".q_rope"), d.rotate(l, k).Named(s.Path()+".k_rope")
-	a := op.AttentionAttrs{Heads: int(d.heads), KVHeads: int(d.kvHeads), Layout: op.BSE, Mask: op.MaskCausal, Scale: d.scale}
+	a := op.AttentionAttrs{Heads: int(d.heads), KVHeads: int(d.kvHeads), Layout: op.BSE, Mask: op.MaskCausal, Scale: d.scale, Softcap: d.softcap}
 	if l.window > 0 {
 		a.Mask, a.Window = op.MaskSliding, int(l.window-1) // the op counts keys before the query's own
 	}
@@ -138,7 +138,7 @@ func (d *decoder) rotate(l layer, x *ir.Node) *ir.Node {
 	if d.rotated != d.headDim {
 		a.Rot = int(d.rotated)
 	}
-	if own := d.gemma && l.window > 0; own || d.frequencies == nil {
+	if own := d.local.base > 0 && l.window > 0; own || d.frequencies == nil {
 		if a.Base = d.rope.base; own {
 			a.Base = d.local.base
 		}
@@ -185,6 +185,16 @@ func (d *decoder) feedForward(s nn.Scope, x *ir.Node, bias bool, hidden int64) *
 
 // finalNorm is the norm in front of the last layer.
 func (d *decoder) finalNorm(x *ir.Node) *ir.Node { return d.norm(d.root.At("model.norm"), x) }
+
+// logits is the last layer: x [...,width] by rows [n,width] of the head.
+func (d *decoder) logits(x, head *ir.Node, name string) *ir.Node {
+	y := hir.Linear(x, head, nil, "").Named(name)
+	if d.logitCap == 0 {
+		return y
+	}
+	most := op.Const(y.Graph, d.logitCap, ir.TypeOf(dtype.F32))
+	return op.Mul(op.Tanh(op.Div(y, most)), most)
+}
 
 // head is the matrix [vocab,width] of the last layer.
 func (d *decoder) head() *ir.Node {

@@ -131,7 +131,7 @@ var cases = []golden{
 	{"qwen3_tiny", "", dtype.F32}, {"qwen3_tiny", "bf16.", dtype.BF16},
 	{"qwen35_tiny", "", dtype.F32}, {"qwen35_tiny", "short.", dtype.F32},
 	{"qwen3_moe_tiny", "", dtype.F32}, {"qwen3_next_tiny", "", dtype.F32}, {"qwen35_moe_tiny", "", dtype.F32},
-	{"gemma3_tiny", "", dtype.F32},
+	{"gemma2_tiny", "", dtype.F32}, {"gemma3_tiny", "", dtype.F32},
 }
 
 // row is row i of logits [1,T,V].
@@ -209,7 +209,7 @@ func TestRefused(t *testing.T) {
 		{"batch=65", "batch is 65; want an integer from 1 to 64"},
 		{"context=257", "context is 257; want an integer from 1 to 256"},
 		{"rope_parameters.rope_type=longrope", `rope_parameters.rope_type is "longrope"; want`},
-		{"model_type=gemma2", `model_type is "gemma2"; want`},
+		{"model_type=gpt2", `model_type is "gpt2"; want`},
 		{"model_type=null", "--model-config"},
 	} {
 		if _, err := modeltest.TryBuild(s, config, c.set); !errors.Is(err, arch.ErrConfig) || !strings.Contains(err.Error(), c.want) {
@@ -358,6 +358,18 @@ func TestGemmaConfig(t *testing.T) {
 	}
 	if _, err := modeltest.TryBuild(s, config); err == nil || !strings.Contains(err.Error(), "final_logit_softcapping is 30.0; this key is not known") {
 		t.Errorf("a soft cap: %v", err)
+	}
+}
+
+// TestSoftcaps: null switches a cap off, and what is no cap is refused.
+func TestSoftcaps(t *testing.T) {
+	s := modeltest.Open(t, modeltest.Manifest(t, goldens+"gemma2_tiny"), dtype.F32)
+	config := goldens + "gemma2_tiny/config.json"
+	modeltest.Build(t, s, config, "attn_logit_softcapping=null", "final_logit_softcapping=null")
+	for _, key := range []string{"attn_logit_softcapping", "final_logit_softcapping"} {
+		if _, err := modeltest.TryBuild(s, config, key+"=-1"); !errors.Is(err, arch.ErrConfig) || !strings.Contains(err.Error(), "want a positive number, or null") {
+			t.Errorf("%s=-1: %v", key, err)
+		}
 	}
 }
 

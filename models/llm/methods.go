@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/rlx-go/rlx/core/dtype"
-	"github.com/rlx-go/rlx/core/hir"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/models/nn"
@@ -38,7 +37,7 @@ func forward(c config, root nn.Scope) {
 	ids := op.Input(root.G, "input_ids", ir.Type{DType: dtype.I64, Shape: ir.Shape{ir.Named("B"), ir.Named("T")}})
 	d := newDecoder(c, root, "T", nil)
 	x := d.finalNorm(d.decode(d.embed(ids)))
-	root.G.Return("logits", hir.Linear(x, d.head(), nil, "").Named("lm_head"))
+	root.G.Return("logits", d.logits(x, d.head(), "lm_head"))
 }
 
 // extend appends input_ids i64[1,T] to the sequence in the states. Position is the number of tokens before them, dropped how many of these slide has
@@ -58,7 +57,7 @@ func extend(c config, root nn.Scope) {
 	g.Return("token", token)
 	g.Return("logprob", logprob)
 	all := d.finalNorm(x).Named("hidden")
-	choices, logprobs := c.choices(all, d.head())
+	choices, logprobs := d.choices(all)
 	g.Return("choices", choices)
 	g.Return("logprobs", logprobs)
 	g.Return("hidden", all)
@@ -105,7 +104,7 @@ func declare(g *ir.Graph, sequences ir.Dim) inputs {
 // choose draws a token for each sequence from x [B,1,width], what the layers make of its last token: logits [B,vocab], i32[B] and its log probability, f32[B].
 func (in inputs) choose(d *decoder, x *ir.Node) (logits, token, logprob *ir.Node) {
 	sequences := x.Type.Shape[0]
-	logits = hir.Linear(d.finalNorm(x).Named("last"), d.head(), nil, "").Named("lm_head")
+	logits = d.logits(d.finalNorm(x).Named("last"), d.head(), "lm_head")
 	logits = op.Reshape(logits, ir.Shape{sequences, ir.Static(d.vocab)})
 	token = in.token(d.config, logits)
 	chosen := op.Reshape(op.GatherBatched(logits, op.Reshape(token, ir.Shape{sequences, ir.Static(1)}), 1), ir.Shape{sequences})
@@ -151,13 +150,13 @@ func (c config) occurrences(ids *ir.Node) *ir.Node {
 
 // choices is the largest logit's index in every row of x [1,T,width], i32[1,T], and the logarithm of its probability, f32[1,T]. A large vocabulary is
 // taken in parts, so that the logits of all rows are never in memory together.
-func (c config) choices(x, head *ir.Node) (index, logprob *ir.Node) {
-	rows := min(c.vocab, max(1, maxChoices/c.extendTokens()))
+func (d *decoder) choices(x *ir.Node) (index, logprob *ir.Node) {
+	rows, head := min(d.vocab, max(1, maxChoices/d.extendTokens())), d.head()
 	var best *ir.Node
 	var sums []*ir.Node // logarithms of the sums of each part's exponentials
-	for at := int64(0); at < c.vocab; at += rows {
-		n := min(rows, c.vocab-at)
-		y := hir.Linear(x, op.Narrow(head, 0, int(at), int(n)), nil, "").Named(fmt.Sprint("choices.", at))
+	for at := int64(0); at < d.vocab; at += rows {
+		n := min(rows, d.vocab-at)
+		y := d.logits(x, op.Narrow(head, 0, int(at), int(n)), fmt.Sprint("choices.", at))
 		i, top := op.ArgMax(y, 2, false), op.ReduceMax(y, false, 2)
 		sums = append(sums, op.LogSumExp(y, true, 2))
 		if best == nil {

@@ -2,7 +2,6 @@ package llm
 
 import (
 	"github.com/rlx-go/rlx/core/dtype"
-	"github.com/rlx-go/rlx/core/hir"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/core/task/text"
@@ -27,7 +26,7 @@ func mtp(c config, root nn.Scope) {
 	d := newDecoder(c, root, "S", op.Cast(position, dtype.I32))
 	x := op.GatherBatched(d.predict(hidden, ids), op.Reshape(row, ir.Shape{batch, ir.Static(1)}), 1)
 	x = d.norm(root.At("mtp.norm"), x)
-	root.G.Return("logits", hir.Linear(x, d.head(), nil, "").Named("lm_head"))
+	root.G.Return("logits", d.logits(x, d.head(), "lm_head"))
 	root.G.Return("hidden", x)
 }
 
@@ -39,7 +38,7 @@ func draft(c config, root nn.Scope) {
 	d := newDecoder(c, root, "T", op.Input(g, "position", ir.TypeOf(dtype.I32)))
 	d.cached, d.row = true, d.position
 	x := d.norm(root.At("mtp.norm"), op.DynamicSlice(d.predict(hidden, ids), last(g, "T"), 1, 1))
-	logits := op.Reshape(hir.Linear(x, d.head(), nil, "").Named("lm_head"), ir.ShapeOf(1, c.vocab))
+	logits := op.Reshape(d.logits(x, d.head(), "lm_head"), ir.ShapeOf(1, c.vocab))
 	g.Return("logits", logits)
 	g.Return("greedy", op.ArgMax(logits, 1, false))
 	g.Return("hidden", x)

@@ -64,7 +64,7 @@ func readRope(r *reader, c config) (p rope) {
 		return v
 	}
 	base := 10000.0
-	if kinds[c.kind].gemma {
+	if kinds[c.kind].local {
 		if base = 1e6; r.Has(keyParameters + ".full_attention") {
 			object = keyParameters + ".full_attention."
 		}
