@@ -62,6 +62,55 @@ func TestLogits(t *testing.T) {
 	}
 }
 
+// TestGemma writes goldens as llama.cpp does, with 1 added to the gains of norms. The golden of Gemma 3 divides scores by another number than files can say.
+func TestGemma(t *testing.T) {
+	names := strings.NewReplacer("model.layers.", "blk.", "model.embed_tokens", "token_embd", "model.norm", "output_norm", "input_layernorm", "attn_norm",
+		"post_attention_layernorm", "post_attention_norm", "pre_feedforward_layernorm", "ffn_norm", "post_feedforward_layernorm", "post_ffw_norm",
+		"self_attn.q_proj", "attn_q", "self_attn.k_proj", "attn_k", "self_attn.v_proj", "attn_v", "self_attn.o_proj", "attn_output", "self_attn.q_norm", "attn_q_norm",
+		"self_attn.k_norm", "attn_k_norm", "mlp.gate_proj", "ffn_gate", "mlp.up_proj", "ffn_up", "mlp.down_proj", "ffn_down")
+	for arch, own := range map[string]gguftest.Meta{
+		"gemma2": {"attn_logit_softcapping", float32(2), "final_logit_softcapping", float32(3), "rope.freq_base", float32(1000)},
+		"gemma3": {"rope.freq_base", float32(100000), "rope.freq_base_swa", float32(1000), "rope.scaling.type", "linear", "rope.scaling.factor", float32(4),
+			"attention.sliding_window_pattern", uint32(2)},
+	} {
+		golden := "../../testdata/goldens/" + arch + "_tiny/"
+		whole := modeltest.Open(t, modeltest.Manifest(t, golden), dtype.F32)
+		var tensors []gguftest.Tensor
+		for _, name := range whole.Names() {
+			b, err := whole.Bytes(name, dtype.F32)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.HasSuffix(name, "norm.weight") {
+				for i, gain := range tensor.View[float32](b) {
+					tensor.View[float32](b)[i] = gain + 1
+				}
+			}
+			info, _ := whole.Info(name)
+			tensors = append(tensors, gguftest.T(names.Replace(name), 0, b, info.Shape...))
+		}
+		meta := gguftest.Meta{"general.architecture", arch}
+		all := append(gguftest.Meta{"context_length", uint32(128), "embedding_length", uint32(64), "block_count", uint32(3), "feed_forward_length", uint32(80),
+			"attention.head_count", uint32(4), "attention.head_count_kv", uint32(2), "attention.key_length", uint32(16), "attention.value_length", uint32(16),
+			"attention.layer_norm_rms_epsilon", float32(1e-6), "attention.sliding_window", uint32(6)}, own...)
+		for i := 0; i < len(all); i += 2 {
+			meta = append(meta, arch+"."+all[i].(string), all[i+1])
+		}
+		c := open(t, write(t, arch+".gguf", meta, tensors...))
+		text, _ := c.Own("config.json")
+		if !strings.Contains(string(text), `"query_pre_attn_scalar":16`) {
+			t.Errorf("%s: config.json is %s", arch, text)
+		}
+		config := filepath.Join(t.TempDir(), "config.json")
+		if err := os.WriteFile(config, text, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		s := weights.Stored{Checkpoint: c}
+		compiled := modeltest.Compile(t, modeltest.Build(t, s, config, "query_pre_attn_scalar=24"), s)
+		checkLogits(t, arch, compiled.Find(t, "forward", "cpu"), compiled.Weights, golden+"golden.safetensors:")
+	}
+}
+
 // TestMixture writes a golden mixture of experts as llama.cpp does, with those of a layer in one tensor.
 func TestMixture(t *testing.T) {
 	const golden = "../../testdata/goldens/qwen3_moe_tiny/"
@@ -383,7 +432,7 @@ func TestErrors(t *testing.T) {
 		code diag.Code
 		want string
 	}{
-		{gguftest.Meta{"general.architecture", "mamba"}, code.GGUFFeature, `architecture "mamba"; supported are llama, qwen2, qwen3, qwen3moe`},
+		{gguftest.Meta{"general.architecture", "mamba"}, code.GGUFFeature, `architecture "mamba"; supported are gemma2, gemma3, llama, qwen2, qwen3, qwen3moe`},
 		{gguftest.Meta{"general.architecture", uint32(1)}, code.GGUF, "general.architecture has another type"},
 		{gguftest.Meta{"general.architecture", "llama"}, code.GGUF, "lacks llama.attention.head_count"},
 		{with("llama.expert_count", uint32(8)), code.GGUFFeature, "mixture of 8 experts"},

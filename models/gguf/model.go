@@ -1,6 +1,7 @@
 package gguf
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/binary"
 	"encoding/json"
@@ -30,17 +31,27 @@ var layerNames = map[string]string{
 	"ffn_norm": "post_attention_layernorm", "ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj", "ffn_down": "mlp.down_proj",
 }
 
+// gemmaNames are those that Gemma's layers have besides, or in another sense.
+var gemmaNames = map[string]string{
+	"post_attention_norm": "post_attention_layernorm", "ffn_norm": "pre_feedforward_layernorm", "post_ffw_norm": "post_feedforward_layernorm",
+}
+
 var topNames = map[string]string{"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
 
 // rename gives a tensor the name that Transformers has for it. Others keep theirs, and the family will not know them.
-func rename(name string) string {
+func (c *config) rename(name string) string {
 	stem, ending, _ := cutLast(name)
 	if to, ok := topNames[stem]; ok {
 		return to + "." + ending
 	}
 	if rest, ok := strings.CutPrefix(stem, "blk."); ok {
-		if layer, part, ok := strings.Cut(rest, "."); ok && layerNames[part] != "" {
-			return "model.layers." + layer + "." + layerNames[part] + "." + ending
+		layer, part, _ := strings.Cut(rest, ".")
+		to := layerNames[part]
+		if c.gemma() && gemmaNames[part] != "" {
+			to = gemmaNames[part]
+		}
+		if to != "" {
+			return "model.layers." + layer + "." + to + "." + ending
 		}
 	}
 	return name
@@ -55,7 +66,7 @@ func cutLast(name string) (stem, ending string, ok bool) {
 }
 
 // kinds are the architectures that are supported, with what Transformers calls them.
-var kinds = map[string]string{"llama": "llama", "qwen2": "qwen2", "qwen3": "qwen3", "qwen3moe": "qwen3_moe"}
+var kinds = map[string]string{"gemma2": "gemma2", "gemma3": "gemma3_text", "llama": "llama", "qwen2": "qwen2", "qwen3": "qwen3", "qwen3moe": "qwen3_moe"}
 
 const ropeFactors = "rope_freqs.weight"
 
@@ -93,11 +104,15 @@ func describe(meta metadata, parts []weights.Part) (*model, error) {
 			}
 			dense = append(dense, n)
 		}
-		p.Name = rename(p.Name)
-		if c.arch == "llama" {
-			if err := c.reorder(p); err != nil {
-				return nil, err
-			}
+		p.Name = c.rename(p.Name)
+		switch {
+		case c.arch == "llama":
+			err = c.reorder(p)
+		case c.gemma() && strings.HasSuffix(p.Name, "norm.weight"):
+			err = lessOne(p)
+		}
+		if err != nil {
+			return nil, err
 		}
 	}
 	if len(dense) > 0 {
@@ -125,6 +140,20 @@ func floats(p weights.Part) ([]float64, error) {
 	return out, nil
 }
 
+// lessOne stores gains as Transformers has them for Gemma, which adds 1 to them: in the file it is added.
+func lessOne(p *weights.Part) error {
+	gains, err := floats(*p)
+	if err != nil {
+		return err
+	}
+	b := make([]byte, 0, p.Size)
+	for _, g := range gains {
+		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(float32(g-1)))
+	}
+	p.Source, p.Offset = bytes.NewReader(b), 0
+	return nil
+}
+
 // config turns metadata into the keys of a config.json.
 type config struct {
 	meta metadata
@@ -134,6 +163,8 @@ type config struct {
 
 	heads, kvHeads, headDim int
 }
+
+func (c *config) gemma() bool { return c.arch == "gemma2" || c.arch == "gemma3" }
 
 func (c *config) key(name string) string {
 	key := c.arch + "." + name
@@ -222,6 +253,10 @@ func (c *config) read(factors []float64) error {
 		return unsupported("has heads of %d for keys and %d for values, which is not supported", c.headDim, sizes["attention.value_length"])
 	case rotated != c.headDim:
 		return unsupported("turns %d of the %d elements of a head, which is not supported", rotated, c.headDim)
+	case c.gemma():
+		if err := c.readGemma(sizes["block_count"], sizes["embedding_length"]); err != nil {
+			return err
+		}
 	case sizes["attention.sliding_window"] != 0 && c.arch == "llama":
 		c.out["model_type"] = "mistral" // the family whose layers all have a window; the others are the same
 	case sizes["attention.sliding_window"] != 0:
@@ -231,6 +266,21 @@ func (c *config) read(factors []float64) error {
 		return err
 	}
 	return c.unknown()
+}
+
+// readGemma reads what other architectures do not have. Files do not say what attention's scores are divided by: as in llama.cpp, it is the root of a head's
+// width but for the largest models, whose numbers of layers tell them.
+func (c *config) readGemma(layers, width int) error {
+	divisor := c.headDim
+	if c.arch == "gemma2" && layers == 46 || c.arch == "gemma3" && layers == 62 {
+		divisor = width / c.heads
+	}
+	c.out["query_pre_attn_scalar"] = divisor
+	if c.arch == "gemma2" {
+		return cmp.Or(c.float("attn_logit_softcapping", "attn_logit_softcapping"), c.float("final_logit_softcapping", "final_logit_softcapping"))
+	}
+	_, err := c.integer("attention.sliding_window_pattern", "sliding_window_pattern")
+	return cmp.Or(err, c.float("rope.freq_base_swa", "rope_local_base_freq"))
 }
 
 // scaling reads how rotary frequencies are scaled.
