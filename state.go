@@ -86,7 +86,10 @@ func (s *Session) NewState(ctx context.Context) (*State, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := st.Reset(ctx); err != nil {
+	ctx, cancel := orderly(ctx)
+	defer cancel()
+	// The memory is zeroed: to clear it would make the system provide all of it, where a short text needs little.
+	if err := st.dev.Fill(ctx, s.model.states); err != nil {
 		st.Close()
 		return nil, err
 	}

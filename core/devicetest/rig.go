@@ -177,6 +177,9 @@ func (r *rig) newState() (device.State, error) {
 		return nil, fmt.Errorf("state: %w", err)
 	}
 	for _, t := range r.p.States() {
+		if t.Init == 0 {
+			continue // new memory is zeroed
+		}
 		b := make([]byte, t.Bytes())
 		t.Fill(b)
 		if err := s.Write(ctx, t.Offset, b); err != nil {

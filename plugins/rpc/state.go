@@ -88,6 +88,18 @@ func (st *State) Clear(ctx context.Context) error {
 // Reset sets the tensors of the state to their initial values, which makes the state valid.
 func (st *State) Reset(ctx context.Context, tensors []program.StateTensor) error {
 	err := st.Clear(ctx)
+	if err == nil {
+		err = st.fill(ctx, tensors)
+	}
+	return st.invalidIf(ctx, err)
+}
+
+// Fill writes the initial values of tensors to a state whose bytes are 0, such as a new one.
+func (st *State) Fill(ctx context.Context, tensors []program.StateTensor) error {
+	return st.invalidIf(ctx, st.fill(ctx, tensors))
+}
+
+func (st *State) fill(ctx context.Context, tensors []program.StateTensor) (err error) {
 	for _, t := range tensors {
 		if t.Init == 0 {
 			continue
@@ -98,7 +110,12 @@ func (st *State) Reset(ctx context.Context, tensors []program.StateTensor) error
 			err = st.Write(ctx, t.Offset+at, chunk[:min(int64(len(chunk)), t.Bytes()-at)])
 		}
 	}
-	if err != nil { // a partial reset leaves it invalid
+	return err
+}
+
+// invalidIf makes the state invalid after an error, which it returns: it may have some of its values.
+func (st *State) invalidIf(ctx context.Context, err error) error {
+	if err != nil {
 		_ = st.inTurn(context.WithoutCancel(ctx), func() error {
 			st.invalid = true
 			return nil
