@@ -129,17 +129,27 @@ func choosePrecisions(names []string) ([]string, error) {
 	return out, nil
 }
 
+// choices are what flags choose for any model, checked.
+type choices struct {
+	targets    []compile.Target
+	precisions []string
+	dumps      *dumpSet
+}
+
+func (f *compileFlags) choose() (c choices, err error) {
+	if c.targets, err = chooseTargets(f.targets); err != nil {
+		return c, err
+	}
+	if c.precisions, err = choosePrecisions(f.precisions); err != nil {
+		return c, err
+	}
+	c.dumps, err = parseDumps(f.dump.Values, f.stopAfter)
+	return c, err
+}
+
 func runCompile(ctx context.Context, env *cli.Env, src string, f compileFlags) error {
 	start := time.Now()
-	targets, err := chooseTargets(f.targets)
-	if err != nil {
-		return err
-	}
-	precisions, err := choosePrecisions(f.precisions)
-	if err != nil {
-		return err
-	}
-	dumps, err := parseDumps(f.dump.Values, f.stopAfter)
+	chosen, err := f.choose()
 	if err != nil {
 		return err
 	}
@@ -159,7 +169,7 @@ func runCompile(ctx context.Context, env *cli.Env, src string, f compileFlags) e
 	if f.config != "" {
 		inputs = append(inputs, f.config)
 	}
-	if err := checkOutputs(ctx, outputsOf(f, dumps), inputs); err != nil {
+	if err := checkOutputs(ctx, outputsOf(f, chosen.dumps), inputs); err != nil {
 		return err
 	}
 	stored := weights.Stored{Checkpoint: ckpt}
@@ -175,54 +185,73 @@ func runCompile(ctx context.Context, env *cli.Env, src string, f compileFlags) e
 	if err != nil {
 		return err
 	}
-	if len(f.targets) == 0 {
-		targets = takePacked(targets, model.Methods)
-	}
 	digests := startDigests(ctx, ckpt)
 	vals := &values{stored: stored, source: map[string]string{}, infinite: map[string]int64{}}
 	for _, p := range model.Params {
 		vals.source[p.Name] = p.Source
 	}
-	result, err := compileModel(ctx, src, model, compile.Options{
-		Targets: targets, StopAfter: f.stopAfter, Activations: f.activations.Value, Dump: dumps.graph, Layout: layout,
-		Params: vals, Attach: attachments(model),
-	})
-	if err == nil {
-		err = dumps.flush(ctx, env)
+	j := job{compiled: compiled{start: start, model: model, config: cfgNote, stored: stored}, choices: chosen, values: vals,
+		meta: format.Meta{Model: modelName(src), Task: model.Task, Sources: digests.files}, sources: func() ([]format.Source, error) { return digests.wait(ctx) },
+		blame: func(err error) error { return badSizes(src, err) }}
+	for _, fact := range model.Facts {
+		j.meta.Pairs = append(j.meta.Pairs, format.Pair{Key: fact.Name, Value: fact.Value})
+	}
+	slices.SortFunc(j.meta.Pairs, func(x, y format.Pair) int { return strings.Compare(x.Key, y.Key) })
+	err = j.compile(ctx, env, f)
+	if err != nil || f.stopAfter != "" {
+		return err
+	}
+	j.packed = packings.list
+	return reportCompiled(env, j.compiled)
+}
+
+// job is a model that is compiled and written. Of compiled, compile sets what comes of it.
+type job struct {
+	compiled
+	choices
+	values  *values
+	meta    format.Meta
+	sources func() ([]format.Source, error) // see format.Artifact
+	blame   func(error) error               // gives an error of the compiler without a code one of the source
+}
+
+// compile compiles the model, and writes the dumps, the report and, unless the flags stop it before, the artifact.
+func (j *job) compile(ctx context.Context, env *cli.Env, f compileFlags) (err error) {
+	if len(f.targets) == 0 {
+		j.targets = takePacked(j.targets, j.model.Methods)
+	}
+	j.result, err = compile.Compile(ctx, j.model.Methods, compile.Options{Targets: j.targets, StopAfter: f.stopAfter, Activations: f.activations.Value,
+		Dump: j.dumps.graph, Layout: layout, Params: j.values, Attach: attachments(j.model)})
+	if err = withCode(ctx, err, j.blame); err == nil {
+		err = j.dumps.flush(ctx, env)
 	}
 	if err == nil && f.report != "" {
-		err = writeReport(ctx, env, f.report, result.Reports)
+		err = writeReport(ctx, env, f.report, j.result.Reports)
 	}
 	if err != nil || f.stopAfter != "" {
 		return err
 	}
-	a := format.Artifact{Programs: result.Programs, Meta: format.Meta{
-		Producer: format.Producer{Name: "rlxc", Version: cli.Release}, Opset: format.Opset, Model: modelName(src), Architecture: model.Arch,
-		Precisions: precisions, Task: model.Task,
-	}}
-	for _, fact := range model.Facts {
-		a.Meta.Pairs = append(a.Meta.Pairs, format.Pair{Key: fact.Name, Value: fact.Value})
-	}
-	slices.SortFunc(a.Meta.Pairs, func(x, y format.Pair) int { return strings.Compare(x.Key, y.Key) })
-	a.Meta.Sources = digests.files
-	a.Sources = func() ([]format.Source, error) { return digests.wait(ctx) }
-	vals.bar = env.Progress("writing", result.WeightsSize)
-	info, err := format.Write(ctx, f.output, a, weightWriter(result.Weights, vals))
-	vals.bar.Clear()
-	if err != nil {
-		return err
-	}
-	return reportCompiled(env, compiled{start: start, path: f.output, info: info, model: model, config: cfgNote, result: result, infinite: vals.infinite, packed: packings.list, stored: stored})
+	j.meta.Producer, j.meta.Opset = format.Producer{Name: "rlxc", Version: cli.Release}, format.Opset
+	j.meta.Architecture, j.meta.Precisions = j.model.Arch, j.precisions
+	j.values.bar = env.Progress("writing", j.result.WeightsSize)
+	j.path, j.infinite = f.output, j.values.infinite
+	j.info, err = format.Write(ctx, f.output, format.Artifact{Programs: j.result.Programs, Meta: j.meta, Sources: j.sources}, weightWriter(j.result.Weights, j.values))
+	j.values.bar.Clear()
+	return err
 }
 
-// compileModel runs the compiler. An error of the compiler without a code is about a size that the checkpoint's
-// tensors determine, which exceeds a limit of the IR or of the file format.
-func compileModel(ctx context.Context, src string, m *arch.Model, o compile.Options) (*compile.Result, error) {
-	r, err := compile.Compile(ctx, m.Methods, o)
+// withCode lets blame give a code to an error of the compiler that has none, unless that is the end of ctx or a bug of ours.
+func withCode(ctx context.Context, err error, blame func(error) error) error {
 	if _, coded := diag.CodeOf(err); err == nil || coded || ctx.Err() != nil || strings.Contains(err.Error(), "BUG:") {
-		return r, err
+		return err
 	}
-	return nil, diag.New(arch.ErrTensor, src, "the sizes of its tensors cannot be compiled: %w", err)
+	return blame(err)
+}
+
+// badSizes is an error of the compiler without a code as one of the checkpoint: its tensors determine a size that exceeds a limit of the
+// IR or of the file format.
+func badSizes(src string, err error) error {
+	return diag.New(arch.ErrTensor, src, "the sizes of its tensors cannot be compiled: %w", err)
 }
 
 // modelName is the checkpoint's name without folder and extension. For model.safetensors and for folders it is the folder's name.

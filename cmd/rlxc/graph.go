@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/rlx-go/rlx/core/code"
-	"github.com/rlx-go/rlx/core/compile"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/interp"
 	"github.com/rlx-go/rlx/core/ir"
@@ -36,15 +35,7 @@ func isGraph(src string) bool {
 // compileGraphs compiles graphs in text form, each a method. Their params come from a safetensors file, or are made up.
 func compileGraphs(ctx context.Context, env *cli.Env, src string, f compileFlags) error {
 	start := time.Now()
-	targets, err := chooseTargets(f.targets)
-	if err != nil {
-		return err
-	}
-	precisions, err := choosePrecisions(f.precisions)
-	if err != nil {
-		return err
-	}
-	dumps, err := parseDumps(f.dump.Values, f.stopAfter)
+	chosen, err := f.choose()
 	if err != nil {
 		return err
 	}
@@ -55,7 +46,7 @@ func compileGraphs(ctx context.Context, env *cli.Env, src string, f compileFlags
 	if f.weights != "" {
 		inputs = append(inputs, f.weights)
 	}
-	if err := checkOutputs(ctx, outputsOf(f, dumps), inputs); err != nil {
+	if err := checkOutputs(ctx, outputsOf(f, chosen.dumps), inputs); err != nil {
 		return err
 	}
 	text, err := regular.ReadFile(src, maxGraphText)
@@ -79,30 +70,14 @@ func compileGraphs(ctx context.Context, env *cli.Env, src string, f compileFlags
 	if err != nil {
 		return err
 	}
-	if len(f.targets) == 0 {
-		targets = takePacked(targets, graphs)
-	}
-	result, err := compile.Compile(ctx, graphs, compile.Options{Targets: targets, StopAfter: f.stopAfter, Dump: dumps.graph, Layout: layout, Params: vals})
-	if err == nil {
-		err = dumps.flush(ctx, env)
-	} else if _, coded := diag.CodeOf(err); !coded && ctx.Err() == nil && !strings.Contains(err.Error(), "BUG:") {
-		err = diag.New(code.GraphText, src, "%w", err)
-	}
-	if err == nil && f.report != "" {
-		err = writeReport(ctx, env, f.report, result.Reports)
-	}
+	j := job{compiled: compiled{start: start, model: model}, choices: chosen, values: vals,
+		meta:  format.Meta{Model: strings.TrimSuffix(digest.Name, filepath.Ext(digest.Name)), Sources: []format.Source{digest}},
+		blame: func(err error) error { return diag.New(code.GraphText, src, "%w", err) }}
+	err = j.compile(ctx, env, f)
 	if err != nil || f.stopAfter != "" {
 		return err
 	}
-	a := format.Artifact{Programs: result.Programs, Meta: format.Meta{Producer: format.Producer{Name: "rlxc", Version: cli.Release}, Opset: format.Opset,
-		Model: strings.TrimSuffix(digest.Name, filepath.Ext(digest.Name)), Architecture: model.Arch, Precisions: precisions, Sources: []format.Source{digest}}}
-	vals.bar = env.Progress("writing", result.WeightsSize)
-	info, err := format.Write(ctx, f.output, a, weightWriter(result.Weights, vals))
-	vals.bar.Clear()
-	if err != nil {
-		return err
-	}
-	return reportCompiled(env, compiled{start: start, path: f.output, info: info, model: model, result: result, infinite: vals.infinite})
+	return reportCompiled(env, j.compiled)
 }
 
 // paramsOf are the params of graphs, by name. One that several graphs have is of one type.

@@ -79,8 +79,8 @@ func buildRepaired(s shapes, heads int64) (*arch.Model, error) {
 
 // compileShapes compiles a model without folding: there are no values.
 func compileShapes(m *arch.Model) error {
-	_, err := compileModel(context.Background(), "test", m, compile.Options{Targets: compile.Defaults(), Layout: layout})
-	return err
+	_, err := compile.Compile(context.Background(), m.Methods, compile.Options{Targets: compile.Defaults(), Layout: layout})
+	return withCode(context.Background(), err, func(err error) error { return badSizes("test", err) })
 }
 
 // TestRlxcPanic: sizes that the tensors agree on and the compiler cannot represent are an error with a code.
