@@ -33,9 +33,10 @@ var mayImport = map[string][]string{
 	"core/interp":     {"core/ir", "core/op", "core/program", "core/quant", "core/tensor", "core/dtype"},
 	"core/plan":       {"core/program", "core/ir"},
 	"core/sched":      {"core/plan", "core/program", "core/ir", "core/op"},
+	"core/split":      {"core/program", "core/op", "core/ir"},
 	"core/rewrite":    {"core/ir"},
 	"core/pass":       {"core/target", "core/code", "core/rewrite", "core/op", "core/ir", "core/dtype", "core/tensor", "core/diag"},
-	"core/compile":    {"core/code", "core/pass", "core/target", "core/plan", "core/sched", "core/program", "core/op", "core/ir", "core/dtype", "core/tensor", "core/diag"},
+	"core/compile":    {"core/code", "core/pass", "core/target", "core/plan", "core/sched", "core/split", "core/program", "core/op", "core/ir", "core/dtype", "core/tensor", "core/diag"},
 
 	"core/task/imaging":        {"core/diag"},
 	"core/task/tasktest":       {"core/task"},

@@ -82,7 +82,7 @@ func (m *Method) sizes(in map[string]Tensor, feeds map[string]*Resident) (map[st
 			}
 		}
 	}
-	sizes, err := m.graph.Syms.Solve(nil, eqs)
+	sizes, err := m.syms.Solve(nil, eqs)
 	var which *ir.SizeError
 	switch {
 	case err == nil:

@@ -17,11 +17,19 @@ import (
 type loaded struct {
 	method   *Method
 	schedule *Schedule
-	prog     *program.Program
-	binder   *program.Binder
-	exe      *rpc.Executable
+	pieces   []*piece
 	start    time.Time
 	took     time.Duration
+}
+
+// piece is a loaded program: a method, or a part of one.
+type piece struct {
+	*worker
+	prog   *program.Program
+	inputs []program.Source
+	first  int // number of its first step in the method
+	binder *program.Binder
+	exe    *rpc.Executable
 }
 
 // A Kernel is how an op is run: natively, or by the slow reference that defines it.
@@ -56,11 +64,14 @@ func (s *Session) Load(ctx context.Context, methods ...string) error {
 		if err != nil {
 			return err
 		}
-		sched, err := s.choose(m)
-		if err != nil {
+		l := &loaded{method: m}
+		if l.schedule, err = s.choose(m); err != nil {
 			return err
 		}
-		need = append(need, &loaded{method: m, schedule: sched, prog: sched.prog})
+		if l.pieces, err = s.divide(ctx, l.schedule.split); err != nil {
+			return err
+		}
+		need = append(need, l)
 	}
 	if len(need) == 0 {
 		return nil
@@ -74,7 +85,7 @@ func (s *Session) Load(ctx context.Context, methods ...string) error {
 	for _, l := range need {
 		err := s.load(ctx, l)
 		if err == nil { // the first run allocates it
-			kernels := part{"kernels", l.exe.Memory()}
+			kernels := part{"kernels", l.memory()}
 			if err = about(s.model.path, s.memory.reserve(kernels)); err == nil {
 				parts = append(parts, kernels)
 			}
@@ -97,23 +108,54 @@ func (s *Session) Load(ctx context.Context, methods ...string) error {
 func (s *Session) load(ctx context.Context, l *loaded) (err error) {
 	l.start = time.Now()
 	defer func() { l.took = time.Since(l.start) }()
-	if err := s.model.verifyParams(l.prog); err != nil {
-		return err
+	for _, x := range l.pieces {
+		if err := s.model.verifyParams(x.prog); err != nil {
+			return err
+		}
+		x.exe, err = x.backend.LoadMapped(ctx, rpc.LoadOptions{Program: x.prog, Weights: s.model.mapped(), Device: x.device.ID,
+			Threads: s.options.Threads, Precision: s.precision})
+		if err != nil {
+			s.lose(x.worker, err)
+			return err
+		}
+		x.binder = program.NewBinder(x.prog)
 	}
-	l.exe, err = s.backend.LoadMapped(ctx, rpc.LoadOptions{Program: l.prog, Weights: s.model.mapped(), Device: s.device.ID,
-		Threads: s.options.Threads, Precision: s.precision})
-	if err != nil {
-		return err
+	return s.model.unchanged() // by now the backends have copied what they need
+}
+
+// divide finds the backend of each segment of a method.
+func (s *Session) divide(ctx context.Context, from *program.Split) (out []*piece, err error) {
+	first := 0
+	for _, x := range from.Segments {
+		y := &piece{worker: s.worker, prog: x.Program, inputs: x.Inputs, first: first}
+		if x.Target != from.Target {
+			if y.worker, err = s.other(ctx, device.BackendOf(x.Target), from.Method); err != nil {
+				return nil, err
+			}
+			if _, err := y.info.Choose([]*program.Program{x.Program}); err != nil {
+				return nil, err
+			}
+		}
+		out, first = append(out, y), first+len(x.Steps)
 	}
-	l.binder = program.NewBinder(l.prog)
-	return s.model.unchanged() // by now the backend has copied what it needs
+	return out, nil
+}
+
+// memory is an upper bound of the scratch memory of kernels in bytes.
+func (l *loaded) memory() (n int64) {
+	for _, x := range l.pieces {
+		n = sum(n, x.exe.Memory())
+	}
+	return n
 }
 
 // drop unloads what a failed Load has loaded.
 func (s *Session) drop(list []*loaded) {
 	for _, l := range list {
-		if l.exe != nil {
-			l.exe.Close()
+		for _, x := range l.pieces {
+			if x.exe != nil {
+				x.exe.Close()
+			}
 		}
 	}
 }
@@ -128,42 +170,59 @@ func (s *Session) ready(name string) *loaded {
 // Loaded describes a loaded method; ok is false if it is not loaded.
 func (s *Session) Loaded(method string) (l Loaded, ok bool) {
 	if r := s.ready(method); r != nil {
-		return Loaded{r.schedule, r.exe.Kernels(), r.exe.Memory(), r.start, r.took}, true
+		l := Loaded{Schedule: r.schedule, Memory: r.memory(), Start: r.start, Duration: r.took}
+		for _, x := range r.pieces {
+			l.Kernels = append(l.Kernels, x.exe.Kernels()...)
+		}
+		return l, true
 	}
 	return Loaded{}, false
 }
 
 // choose is the best schedule of a method for the backend.
 func (s *Session) choose(m *Method) (*Schedule, error) {
-	var progs []*program.Program
+	var splits []*program.Split
 	for _, x := range m.Schedules {
-		progs = append(progs, x.prog)
+		splits = append(splits, x.split)
 	}
-	p, err := s.info.Choose(progs)
+	p, err := s.info.ChooseSplit(splits)
 	if err != nil {
 		return nil, err
 	}
-	return m.Schedules[slices.Index(progs, p)], nil
+	return m.Schedules[slices.Index(splits, p)], nil
 }
 
-// reserve reserves the memory of methods, together with those that are loaded, and checks that the device has enough.
+// reserve reserves the memory of methods, together with those that are loaded, and checks that the devices have enough.
 func (s *Session) reserve(list []*loaded) ([]part, error) {
+	progs, size := []*program.Program{}, int64(0)
 	first := len(s.loaded) == 0
-	progs, weights, size := []*program.Program{}, s.model.Facts().Weights, int64(0)
 	if first {
 		size = s.model.v.StructureSize()
 	}
-	var arena, io, before int64
+	var arena, io int64
+	on := map[*worker]int64{} // memory of the device
 	for _, l := range s.loaded {
-		before += l.prog.ArenaSize + l.prog.IOSize
-	}
-	for _, l := range list {
-		p := l.prog
-		progs, arena, io = append(progs, p), sum(arena, p.ArenaSize), sum(io, p.IOSize)
-		if most := s.info.MaxAlloc; most > 0 && p.ArenaSize > most {
-			return nil, diag.New(device.ErrMemory, "arena of "+p.Method, "has %s; backend %s allows %s", units.Bytes(p.ArenaSize), s.backend.Name(), units.Bytes(most))
+		for _, x := range l.pieces {
+			on[x.worker] += x.prog.ArenaSize + x.prog.IOSize
 		}
 	}
+	for _, l := range list {
+		for _, x := range l.pieces {
+			p := x.prog
+			progs, arena, io = append(progs, p), sum(arena, p.ArenaSize), sum(io, p.IOSize)
+			if most := x.info.MaxAlloc; most > 0 && p.ArenaSize > most {
+				return nil, diag.New(device.ErrMemory, "arena of "+p.Method, "has %s; backend %s allows %s", units.Bytes(p.ArenaSize), x.backend.Name(), units.Bytes(most))
+			}
+			on[x.worker] = sum(on[x.worker], sum(p.ArenaSize, p.IOSize))
+			for _, n := range p.Graph.Params() {
+				if x.worker != s.worker { // that of Options.Backend counts all weights, below
+					on[x.worker] += p.Places[n.ID].Size
+				}
+			}
+		}
+	}
+	weights := s.model.Facts().Weights
+	on[s.worker] = sum(on[s.worker], weights)
 	// The host has its own copy of inputs and outputs, and each process has one of the programs.
 	parts := []part{{"arena", arena}, {"inputs and outputs", sum(io, io)}, {"weights", 0}, {"structure", 2 * format.StructureMemory(size, progs...)}}
 	if first {
@@ -172,10 +231,12 @@ func (s *Session) reserve(list []*loaded) ([]part, error) {
 	if err := s.memory.reserve(parts...); err != nil {
 		return nil, about(s.model.path, err)
 	}
-	if need, have := sum(sum(arena, io), weights+before), s.device.Memory; s.memory.limit == 0 && have > 0 && need > have {
-		s.memory.release(parts...)
-		return nil, diag.New(device.ErrMemory, s.model.path, "needs %s of device %s:%s, which has %s", units.Bytes(need), s.backend.Name(), s.device.ID, units.Bytes(have)).
-			WithHint("a budget with a limit overrides this check")
+	for w, n := range on {
+		if need, have := n, w.device.Memory; s.memory.limit == 0 && have > 0 && need > have {
+			s.memory.release(parts...)
+			return nil, diag.New(device.ErrMemory, s.model.path, "needs %s of device %s:%s, which has %s", units.Bytes(need), w.backend.Name(), w.device.ID, units.Bytes(have)).
+				WithHint("a budget with a limit overrides this check")
+		}
 	}
 	return parts, nil
 }

@@ -24,6 +24,10 @@ import (
 // TestMain also plays the backend: this program is the cpu backend where a host starts it as one.
 func TestMain(m *testing.M) {
 	if os.Getenv("RLX_FDS") != "" {
+		if lacks := os.Getenv("RLX_FEW_LACKS"); lacks != "" {
+			rpc.Serve(rpc.ServeConfig{Name: "few", Backend: few{lacks: lacks}, Decode: format.DecodeProgram})
+			return
+		}
 		rpc.Serve(rpc.ServeConfig{Name: "cpu", Backend: faulty{}, Decode: format.DecodeProgram})
 		return
 	}

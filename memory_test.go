@@ -62,10 +62,10 @@ func TestReserve(t *testing.T) {
 	}
 	defer m.Close()
 	need := 100e6 + 2*10e6 + 2*(format.MemoryPerByte*m.v.StructureSize()+2*256)
-	s := &Session{model: m, backend: &rpc.Session{}, loaded: map[string]*loaded{}}
+	s := &Session{model: m, worker: &worker{backend: &rpc.Session{}}, loaded: map[string]*loaded{}}
 	allow := func(limit, free int64) error {
 		s.memory = &Budget{limit: limit, free: free}
-		_, err := s.reserve([]*loaded{{prog: p}})
+		_, err := s.reserve([]*loaded{{pieces: []*piece{{worker: s.worker, prog: p}}}})
 		return err
 	}
 	if err := allow(need, 1); err != nil {
@@ -93,7 +93,7 @@ func TestReserve(t *testing.T) {
 
 // What Check and Observe hold of a program, worked out by hand.
 func TestObserveMemory(t *testing.T) {
-	s := Schedule{prog: tinymodel.Program(t, `graph f
+	s := Schedule{split: program.Whole(tinymodel.Program(t, `graph f
 sym N = 1..10
 x = input : f32[N,8]
 w = const {value=0.25} : f32[8,4]
@@ -101,7 +101,7 @@ h = matmul x, w : f32[N,4]
 g = neg h : f32[N,4]
 y = add g, h : f32[N,4]
 return y=y
-`, "cpu")}
+`, "cpu"))}
 	// A value: 2 x 160 bytes in transit, 40 numbers of 8 bytes.
 	if got := s.observeMemory(false); got != 2*160+320 {
 		t.Errorf("Observe: %d", got)

@@ -5,9 +5,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/core/tensor"
+	"github.com/rlx-go/rlx/format"
 )
 
 // A Method is one function of a model: named tensors in, named tensors out.
@@ -16,11 +18,12 @@ type Method struct {
 	Inputs, Outputs []Value
 	Symbols         []Symbol // the sizes that others may depend on
 	Stateful        bool     // runs need a State
-	// Schedules are the compiled forms of the method, one for each target. A session uses the best one for its backend.
+	// Schedules are the compiled forms of the method, one for each target. A session uses the best one for its backend. Those that were
+	// compiled with rlxc --fallback, for a target that lacks some ops, need other backends too (Schedule.Backends).
 	Schedules []*Schedule
 
 	model *Model
-	graph *ir.Graph // of the first schedule; the signature is the same in all
+	syms  ir.Syms
 }
 
 // A Symbol is a size that is known only at run time, within a range. The shapes of a run's inputs determine its value.
@@ -115,14 +118,28 @@ func (m *Method) Input(name string) (Value, bool) {
 // A Schedule is a method compiled for one target: the steps that a backend runs.
 type Schedule struct {
 	Target string // "cpu", "wgpu", "cpu:x86-64-v4"
-	// Lowering lists the ops of the model that the compiler rewrote for the target, and those that it left to the reference. It is
-	// empty if there are none.
+	// Lowering lists the ops of the model that the compiler rewrote for the target, those that it left to the reference, and those that
+	// another backend runs. It is empty if there are none.
 	Lowering string
+	// Backends names the backends of its parts, which run in turn, where the target lacks ops. It is empty if one backend runs all.
+	Backends []string
 	// Arena and IO are the memory of a loaded schedule at the upper bounds of its sizes, in bytes: of intermediate values, and of
 	// inputs and outputs together.
 	Arena, IO int64
 
-	prog *program.Program
+	method *Method
+	split  *program.Split
+}
+
+func newSchedule(p *program.Split) *Schedule {
+	s := &Schedule{Target: p.Target, Lowering: p.Lowering(), split: p}
+	for _, x := range p.Segments {
+		s.Arena, s.IO = s.Arena+x.ArenaSize, s.IO+x.IOSize
+		if p.InPieces() {
+			s.Backends = append(s.Backends, device.BackendOf(x.Target))
+		}
+	}
+	return s
 }
 
 // A StepValue is a value that a step computes. A step whose op has several results has one for each.
@@ -135,10 +152,14 @@ type StepValue struct {
 // Values lists the values that the steps compute, in their order.
 func (s *Schedule) Values() []StepValue {
 	var out []StepValue
-	for i, step := range s.prog.Steps {
-		for _, n := range s.prog.Graph.Nodes[step.Node].Values() {
-			out = append(out, stepValue(i, n))
+	first := 0
+	for _, p := range s.split.Segments {
+		for i, step := range p.Steps {
+			for _, n := range p.Graph.Nodes[step.Node].Values() {
+				out = append(out, stepValue(first+i, n))
+			}
 		}
+		first += len(p.Steps)
 	}
 	return out
 }
@@ -151,12 +172,14 @@ func stepValue(step int, n *ir.Node) StepValue {
 // FLOPs is the arithmetic of one run, a multiply-add counted as two. The error matches ErrInput if the sizes are
 // invalid.
 func (s *Schedule) FLOPs(sizes map[string]int64) (n int64, err error) {
-	bound, err := s.prog.Bind(sizes)
-	if err != nil {
-		return 0, badSizes(s.prog.Method, err)
-	}
-	for _, step := range bound.Steps {
-		n += flops(step)
+	for _, p := range s.split.Segments {
+		bound, err := p.Bind(sizes)
+		if err != nil {
+			return 0, badSizes(p.Method, err)
+		}
+		for _, step := range bound.Steps {
+			n += flops(step)
+		}
 	}
 	return n, nil
 }
@@ -165,10 +188,12 @@ func (s *Schedule) FLOPs(sizes map[string]int64) (n int64, err error) {
 // rlxc's --activations says. It is both names where they differ, and empty without such products.
 func (s *Schedule) Activations() string {
 	var names []string
-	for _, n := range s.prog.Graph.Nodes {
-		for _, a := range n.Op.Attrs(n.Attrs) {
-			if name, ok := a.Value.(string); ok && a.Name == "activations" && !slices.Contains(names, name) {
-				names = append(names, name)
+	for _, p := range s.split.Segments {
+		for _, n := range p.Graph.Nodes {
+			for _, a := range n.Op.Attrs(n.Attrs) {
+				if name, ok := a.Value.(string); ok && a.Name == "activations" && !slices.Contains(names, name) {
+					names = append(names, name)
+				}
 			}
 		}
 	}
@@ -180,15 +205,31 @@ func (s *Schedule) Activations() string {
 // ranges. A step that picks rows of a weight reads these rows; of a state all of it counts. The error matches ErrInput if the sizes are
 // invalid.
 func (s *Schedule) Reads(sizes map[string]int64, outputs ...string) (weights, state int64, err error) {
-	bound, err := s.prog.Bind(sizes)
-	if err != nil {
-		return 0, 0, badSizes(s.prog.Method, err)
-	}
-	wanted := make([]bool, len(s.prog.Graph.Outputs))
-	for i, o := range s.prog.Graph.Outputs {
+	wanted := make([]bool, len(s.method.Outputs))
+	for i, o := range s.method.Outputs {
 		wanted[i] = slices.Contains(outputs, o.Name)
 	}
-	needed := s.prog.Needed(wanted, nil)
+	need := s.split.Needed(wanted, nil)
+	for k, p := range s.split.Segments {
+		if need[k] == nil {
+			continue
+		}
+		w, st, err := reads(p.Program, sizes, need[k])
+		if err != nil {
+			return 0, 0, err
+		}
+		weights, state = weights+w, state+st
+	}
+	return weights, state, nil
+}
+
+// reads is Schedule.Reads for one program.
+func reads(p *program.Program, sizes map[string]int64, wanted []bool) (weights, state int64, err error) {
+	bound, err := p.Bind(sizes)
+	if err != nil {
+		return 0, 0, badSizes(p.Method, err)
+	}
+	needed := p.Needed(wanted, nil)
 	for i, step := range bound.Steps {
 		if needed != nil && !needed[i] {
 			continue
@@ -199,7 +240,7 @@ func (s *Schedule) Reads(sizes map[string]int64, outputs ...string) (weights, st
 		}
 		for k, o := range step.In {
 			bytes := min(o.Bytes, most*int64(o.DType.Size()))
-			switch src, _ := sourceOf(s.prog.Graph.Nodes[o.Node]); {
+			switch src, _ := sourceOf(p.Graph.Nodes[o.Node]); {
 			case src.Op.Name == "param":
 				weights += bytes
 			case k == 0 && step.Node.Op.Updates:
@@ -211,34 +252,40 @@ func (s *Schedule) Reads(sizes map[string]int64, outputs ...string) (weights, st
 	return weights, state, nil
 }
 
-// methodsOf lists the methods of an artifact.
+// methodsOf lists the methods of an artifact, in the order of META.
 func methodsOf(m *Model) []*Method {
 	var out []*Method
+	for _, x := range m.v.Meta().Methods {
+		out = append(out, newMethod(m, x))
+	}
+	add := func(p *program.Split) {
+		i := slices.IndexFunc(out, func(x *Method) bool { return x.Name == p.Method }) // the verifier has checked that it is there
+		x := newSchedule(p)
+		x.method = out[i]
+		out[i].Schedules, out[i].Stateful = append(out[i].Schedules, x), out[i].Stateful || p.Stateful()
+	}
 	for _, p := range m.v.Programs() {
-		i := slices.IndexFunc(out, func(x *Method) bool { return x.Name == p.Method })
-		if i < 0 {
-			i, out = len(out), append(out, newMethod(m, p))
-		}
-		out[i].Schedules = append(out[i].Schedules, &Schedule{p.Target, p.Lowering(), p.ArenaSize, p.IOSize, p})
+		add(program.Whole(p))
+	}
+	for _, p := range m.v.Splits() {
+		add(p)
 	}
 	return out
 }
 
-func newMethod(m *Model, p *program.Program) *Method {
-	g := p.Graph
-	x := &Method{Name: p.Method, model: m, graph: g}
-	for _, s := range g.Syms {
+func newMethod(m *Model, sig format.Method) *Method {
+	x := &Method{Name: sig.Name, model: m, syms: sig.Syms}
+	for _, s := range sig.Syms {
 		x.Symbols = append(x.Symbols, Symbol{s.Name, s.Min, s.Max})
 	}
-	for _, n := range g.Inputs() {
-		v := newValue(n.Name, n.Type, g.Syms)
-		_, v.Optional = x.left(n.Name)
-		x.Inputs = append(x.Inputs, v)
+	for _, v := range sig.Inputs {
+		in := newValue(v.Name, v.Type, sig.Syms)
+		_, in.Optional = x.left(v.Name)
+		x.Inputs = append(x.Inputs, in)
 	}
-	for _, o := range g.Outputs {
-		x.Outputs = append(x.Outputs, newValue(o.Name, o.Node.Type, g.Syms))
+	for _, v := range sig.Outputs {
+		x.Outputs = append(x.Outputs, newValue(v.Name, v.Type, sig.Syms))
 	}
-	x.Stateful = p.StateSize > 0
 	return x
 }
 

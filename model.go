@@ -82,7 +82,7 @@ func Open(ctx context.Context, path string, o OpenOptions) (*Model, error) {
 	}
 	m := &Model{path: path, v: v, users: 1}
 	m.methods = methodsOf(m)
-	if m.states, m.stateSize, err = program.JoinStates(v.Programs()...); err != nil {
+	if m.states, m.stateSize, err = program.JoinStates(v.All()...); err != nil {
 		panic("BUG: " + err.Error()) // the verifier has checked it
 	}
 	m.remember = o.Remember
@@ -236,7 +236,7 @@ func (m *Model) Method(name string) (*Method, error) {
 
 // largestIO is the largest IO space among the programs, in bytes.
 func (m *Model) largestIO() (n int64) {
-	for _, p := range m.v.Programs() {
+	for _, p := range m.v.All() {
 		n = max(n, p.IOSize)
 	}
 	return n

@@ -19,6 +19,7 @@ import (
 type watcher struct {
 	s       *Session
 	l       *loaded
+	x       *piece
 	r       Request
 	bound   *program.Bound
 	options device.RunOptions
@@ -28,9 +29,9 @@ type watcher struct {
 	uses    map[int]int           // and how many steps still read them
 }
 
-// watch makes the watcher of a run.
-func (s *Session) watch(ctx context.Context, l *loaded, r Request, sizes map[string]int64) (*watcher, error) {
-	w := &watcher{s: s, l: l, r: r}
+// watch makes the watcher of a run of a segment, whose inputs are those of in and, on the device, those of fed.
+func (s *Session) watch(ctx context.Context, l *loaded, x *piece, r Request, sizes map[string]int64, in []Tensor, fed map[int]*Resident) (*watcher, error) {
+	w := &watcher{s: s, l: l, x: x, r: r}
 	w.options = device.RunOptions{Profile: r.Profile, CheckNaN: r.CheckNaN}
 	if r.Observe == nil && !r.Check {
 		return w, nil
@@ -42,14 +43,14 @@ func (s *Session) watch(ctx context.Context, l *loaded, r Request, sizes map[str
 		return nil, about(s.model.path, err)
 	}
 	var err error
-	if w.bound, err = l.binder.Bind(sizes); err != nil {
+	if w.bound, err = x.binder.Bind(sizes); err != nil {
 		return nil, badSizes(l.method.Name, err)
 	}
 	w.chosen, w.stepOf = map[int]bool{}, map[int]int{}
 	for i, s := range w.bound.Steps {
 		for _, n := range s.Node.Values() {
 			w.stepOf[n.ID] = i
-			w.chosen[n.ID] = r.Observe != nil && (r.Select == nil || r.Select(stepValue(i, n)))
+			w.chosen[n.ID] = r.Observe != nil && (r.Select == nil || r.Select(stepValue(x.first+i, n)))
 			if r.Check || w.chosen[n.ID] {
 				w.options.Dump = append(w.options.Dump, n.ID)
 			}
@@ -63,17 +64,16 @@ func (s *Session) watch(ctx context.Context, l *loaded, r Request, sizes map[str
 				w.uses[src.ID]++
 			}
 		}
-		for _, n := range l.prog.Graph.Inputs() {
-			t, err := r.Inputs[n.Name], error(nil)
-			if f := r.Feeds[n.Name]; f != nil {
-				t, err = f.Read(ctx)
-			}
-			if err != nil {
-				return nil, err
+		for i, n := range x.prog.Graph.Inputs() {
+			t := in[i]
+			if f := fed[i]; f != nil {
+				if t, err = f.Read(ctx); err != nil {
+					return nil, err
+				}
 			}
 			w.values[n.ID] = tensor.Tensor(t).Array()
 		}
-		states, err := s.stateValues(ctx, l.prog, r.State)
+		states, err := s.stateValues(ctx, x.prog, r.State)
 		if err != nil {
 			return nil, err
 		}
@@ -87,7 +87,13 @@ func (s *Session) watch(ctx context.Context, l *loaded, r Request, sizes map[str
 // transit takes twice its size, because it arrives in chunks. A value to compare is held as 64-bit numbers, beside the reference's.
 // Garbage is assumed to be as large as the operands and results of a step.
 func (s *Schedule) observeMemory(check bool) (peak int64) {
-	p := s.prog
+	for _, x := range s.split.Segments {
+		peak = max(peak, observeMemory(x.Program, check))
+	}
+	return peak
+}
+
+func observeMemory(p *program.Program, check bool) (peak int64) {
 	bytes := func(n *ir.Node) int64 { return p.Graph.Syms.MaxBytes(n.Type) }
 	wide := func(n *ir.Node) int64 { return bytes(n) / int64(n.Type.DType.Size()) * 8 }
 	live, uses := int64(0), map[int]int{}
@@ -137,10 +143,10 @@ func (s *Schedule) observeMemory(check bool) (peak int64) {
 
 // observe gets the value of a node as the backend stored it.
 func (w *watcher) observe(node int, shape []int, data []byte) error {
-	n := w.l.prog.Graph.Nodes[node]
+	n := w.x.prog.Graph.Nodes[node]
 	t := Tensor{DType: n.Type.DType, Shape: slices.Clone(shape), Data: data}
 	if w.chosen[node] {
-		if err := w.r.Observe(stepValue(w.stepOf[node], n), t); err != nil {
+		if err := w.r.Observe(stepValue(w.x.first+w.stepOf[node], n), t); err != nil {
 			return err
 		}
 	}
@@ -204,7 +210,7 @@ func sourceOf(n *ir.Node) (src *ir.Node, offset int64) {
 
 // value is an operand: a weight, a result, an input, or a view of one of these.
 func (w *watcher) value(o program.Operand) (*tensor.Array, error) {
-	src, off := sourceOf(w.l.prog.Graph.Nodes[o.Node])
+	src, off := sourceOf(w.x.prog.Graph.Nodes[o.Node])
 	if src.Op.Name == "param" {
 		b, err := w.s.model.weight(o.Offset, o.Bytes)
 		if err != nil {
@@ -228,11 +234,11 @@ func (w *watcher) value(o program.Operand) (*tensor.Array, error) {
 
 // at names a node for messages: "encode step 12 (softmax %31)".
 func (w *watcher) at(node int) string {
-	n := w.l.prog.Graph.Nodes[node]
+	n := w.x.prog.Graph.Nodes[node]
 	by, _ := n.Maker()
-	for i, s := range w.l.prog.Steps {
+	for i, s := range w.x.prog.Steps {
 		if s.Node == by.ID {
-			return fmt.Sprintf("%s step %d of %d (%s %s)", w.l.prog.Method, i+1, len(w.l.prog.Steps), by.Op.Name, n.Label())
+			return fmt.Sprintf("%s step %d of %d (%s %s)", w.x.prog.Method, w.x.first+i+1, w.l.schedule.split.Steps(), by.Op.Name, n.Label())
 		}
 	}
 	return n.Label()
@@ -243,8 +249,8 @@ func (w *watcher) verdict(st device.Stats) error {
 	if !w.options.CheckNaN || st.FirstNaN < 0 {
 		return nil
 	}
-	if st.FirstNaN >= len(w.l.prog.Graph.Nodes) {
-		return diag.New(device.ErrLost, "backend "+w.s.backend.Name(), "reported a NaN in node %d of %d", st.FirstNaN, len(w.l.prog.Graph.Nodes))
+	if st.FirstNaN >= len(w.x.prog.Graph.Nodes) {
+		return diag.New(device.ErrLost, "backend "+w.x.backend.Name(), "reported a NaN in node %d of %d", st.FirstNaN, len(w.x.prog.Graph.Nodes))
 	}
 	return diag.New(device.ErrNaN, w.at(st.FirstNaN), "its result holds a NaN")
 }

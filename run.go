@@ -5,7 +5,6 @@ import (
 	"maps"
 	"time"
 
-	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/program"
 )
 
@@ -49,10 +48,20 @@ type Result struct {
 	Start    time.Time
 	Duration time.Duration // from the call to readable outputs
 
+	Crossings    Crossings  // between the backends of a method that runs in pieces
 	Steps        []StepTime // if Request.Profile is set
-	Clock        string     // that measured Steps: "host" or "device"
-	PeakMemory   int64      // resident in the backend's process, in bytes; 0 if the system does not report it
+	Clock        string     // that measured Steps: "host", "device", or both where backends differ
+	PeakMemory   int64      // resident in the backends' processes, in bytes; 0 if the system does not report it
 	DeviceMemory int64      // size of the method's buffers in a device's own memory, in bytes; 0 if the device uses the host's
+}
+
+// Crossings are what it costs that several backends run a method in turn.
+type Crossings struct {
+	Switches int   // from one backend to the next
+	Values   int   // that one backend computed and another read
+	Bytes    int64 // of these values, each read counted
+	// Time is the part of Result.Duration in which no backend computed: calls, and copies of inputs, outputs and the values that cross.
+	Time time.Duration
 }
 
 // A StepTime is one step of a profile.
@@ -87,92 +96,20 @@ func (s *Session) Run(ctx context.Context, r Request) (*Result, error) {
 		}
 		l = s.ready(r.Method)
 	}
-	if err := l.binder.Check(sizes); err != nil {
-		return nil, badSizes(m.Name, err)
+	for _, x := range l.pieces {
+		if err := x.binder.Check(sizes); err != nil {
+			return nil, badSizes(m.Name, err)
+		}
 	}
 	r.Inputs = m.complete(r.Inputs, r.Feeds, sizes)
 	run, cancel := orderly(ctx)
 	defer cancel()
-	w, err := s.watch(run, l, r, sizes)
-	if err != nil {
-		return nil, err
-	}
-	res, stats, err := s.run(run, l, r, sizes, w.options)
-	if err == nil {
-		err = s.model.unchanged() // the backend reads the weights from the file
-	}
-	if err == nil {
-		err = w.verdict(stats)
-	}
-	if err == nil && r.Profile {
-		err = res.profile(l, stats)
-	}
-	if err != nil {
-		if res != nil {
-			closeAll(res.Kept)
-		}
+	x := &execution{s: s, l: l, r: r, sizes: sizes, res: &Result{Outputs: map[string]Tensor{}, Sizes: maps.Clone(sizes), Kept: map[string]*Resident{}}}
+	if err := x.run(run); err != nil {
+		closeAll(x.res.Kept)
 		return nil, s.changed(ctx, err)
 	}
-	return res, nil
-}
-
-// run makes the call.
-func (s *Session) run(ctx context.Context, l *loaded, r Request, sizes map[string]int64, o device.RunOptions) (*Result, device.Stats, error) {
-	res := &Result{Outputs: map[string]Tensor{}, Sizes: maps.Clone(sizes), Start: time.Now()}
-	call := device.Run{Syms: sizes, Opts: o}
-	_, outputs := l.binder.IO(sizes)
-	kept, err := s.stateOf(ctx, l, r, outputs, &call)
-	if err != nil {
-		return nil, device.Stats{}, err
-	}
-	res.Kept = kept
-	if r.Progress != nil {
-		call.Progress = func(step int) { r.Progress(step, len(l.prog.Steps)) }
-	}
-	var in [][]byte
-	for _, v := range l.method.Inputs {
-		in = append(in, r.Inputs[v.Name].Data)
-	}
-	out, stats, err := l.exe.RunTensors(ctx, call, in)
-	if err != nil {
-		return res, stats, err
-	}
-	for i, v := range l.method.Outputs {
-		if !call.Wants(i) {
-			continue
-		}
-		res.Outputs[v.Name] = Tensor{outputs[i].DType, outputs[i].Shape, out[i]}
-	}
-	res.Duration = time.Since(res.Start)
-	res.PeakMemory, res.DeviceMemory = stats.PeakRSS, stats.DeviceMemory
-	return res, stats, nil
-}
-
-// profile sets Result.Steps from the times of a run's steps.
-func (r *Result) profile(l *loaded, stats device.Stats) error {
-	bound, err := l.binder.Bind(r.Sizes)
-	if err != nil {
-		return err
-	}
-	if r.Clock = stats.Clock; r.Clock == "" {
-		r.Clock = device.HostClock
-	}
-	i := 0
-	for _, t := range stats.Steps { // steps that the run did not need have no times
-		for i < len(bound.Steps) && bound.Steps[i].Node.ID != t.Node {
-			i++
-		}
-		if i == len(bound.Steps) {
-			break
-		}
-		b := bound.Steps[i]
-		x := StepTime{StepValue: StepValue{i, b.Node.Op.Name, b.Node.Label()}, Attrs: b.Node.AttrText(), Start: t.Start, Time: t.Time, FLOPs: flops(b), Bytes: traffic(b)}
-		for _, t := range staticTypes(b.Outs) {
-			x.Types = append(x.Types, t.String())
-		}
-		r.Steps = append(r.Steps, x)
-	}
-	return nil
+	return x.res, nil
 }
 
 // flops counts the arithmetic of one step, a multiply-add as two.

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/plugins/rpc"
@@ -19,6 +22,9 @@ type Options struct {
 	Device    string // Device.ID; empty means the backend's first
 	Threads   int    // of the backend; 0 means all that the process may use
 	Precision string // of the operands of products, one of Facts.Precisions; empty means the first of them
+	// Fallbacks are the backends that may run segments of methods that Backend cannot run whole, found by their names; see
+	// Method.Schedules. A session starts one, on its first device, when it loads a method that needs it.
+	Fallbacks []Backend
 
 	// Memory bounds the memory of the session and its backend; nil means what is free when the session begins.
 	Memory  *Budget
@@ -46,16 +52,24 @@ type Session struct {
 	model     *Model
 	options   Options
 	precision string
-	backend   *rpc.Session
-	info      device.Info
-	device    device.Device
 	memory    *Budget
+	*worker
 
 	loading  chan struct{} // holds a token while methods are loaded
+	turn     chan struct{} // holds a token while a method runs in pieces
 	reserved []part        // guarded by loading
-	mu       sync.Mutex    // guards loaded, which changes only while loading is held
+	mu       sync.Mutex    // guards what follows; loaded and others change only while loading is held
 	loaded   map[string]*loaded
-	once     sync.Once // of Close
+	others   map[string]*worker // of Options.Fallbacks, by name
+	lost     error              // of one of others
+	once     sync.Once          // of Close
+}
+
+// worker is a running backend.
+type worker struct {
+	backend *rpc.Session
+	info    device.Info
+	device  device.Device
 }
 
 const maxThreads = 1 << 16
@@ -82,31 +96,71 @@ func (m *Model) NewSession(ctx context.Context, o Options) (*Session, error) {
 	if err := m.retain(); err != nil {
 		return nil, err
 	}
-	s := &Session{model: m, options: o, precision: precision, memory: o.Memory, loaded: map[string]*loaded{}, loading: make(chan struct{}, 1)}
-	t := o.Timeouts
-	s.backend, err = m.launcher.Start(ctx, rpc.Options{Path: o.Backend.Path, Name: o.Backend.Name, Artifact: m.v.File(), IOSize: m.largestIO(),
-		Encode: encodeProgram, Log: o.Log, Sandbox: o.Sandbox,
-		Timeouts: rpc.Timeouts{Start: t.Start, Load: t.Load, Run: t.Run, Stall: t.Stall, Cancel: t.Cancel}})
-	if err != nil {
+	s := &Session{model: m, options: o, precision: precision, memory: o.Memory, loaded: map[string]*loaded{}, others: map[string]*worker{},
+		loading: make(chan struct{}, 1), turn: make(chan struct{}, 1)}
+	if s.worker, err = s.start(ctx, o.Backend, o.Device); err != nil {
 		m.release()
-		return nil, err
-	}
-	if err := s.settle(ctx); err != nil {
-		s.Close()
 		return nil, err
 	}
 	return s, nil
 }
 
-// settle chooses the device and checks the precision.
-func (s *Session) settle(ctx context.Context) (err error) {
-	if s.info, err = s.backend.Info(ctx); err != nil {
-		return err
+// start starts a backend, chooses its device and checks that it has the precision.
+func (s *Session) start(ctx context.Context, b Backend, id string) (*worker, error) {
+	o, m := s.options, s.model
+	t := o.Timeouts
+	backend, err := m.launcher.Start(ctx, rpc.Options{Path: b.Path, Name: b.Name, Artifact: m.v.File(), IOSize: m.largestIO(),
+		Encode: encodeProgram, Log: o.Log, Sandbox: o.Sandbox,
+		Timeouts: rpc.Timeouts{Start: t.Start, Load: t.Load, Run: t.Run, Stall: t.Stall, Cancel: t.Cancel}})
+	if err != nil {
+		return nil, err
 	}
-	if s.device, err = chooseDevice(s.info, s.backend.Name(), s.options.Device); err != nil {
-		return err
+	w := &worker{backend: backend}
+	if w.info, err = backend.Info(ctx); err == nil {
+		w.device, err = chooseDevice(w.info, backend.Name(), id)
 	}
-	return s.info.CheckPrecision(s.precision)
+	if err == nil {
+		err = w.info.CheckPrecision(s.precision)
+	}
+	if err != nil {
+		backend.Close()
+		return nil, err
+	}
+	return w, nil
+}
+
+// other is a backend of Options.Fallbacks, for a method. The caller holds loading.
+func (s *Session) other(ctx context.Context, name, method string) (*worker, error) {
+	s.mu.Lock()
+	w := s.others[name]
+	s.mu.Unlock()
+	if w != nil {
+		return w, nil
+	}
+	i := slices.IndexFunc(s.options.Fallbacks, func(b Backend) bool { return b.Name == name })
+	if i < 0 {
+		return nil, diag.New(code.Backend, "backend "+name, "runs a part of %s, which was compiled with --fallback %s; the session has no backend of that name", method, name).
+			WithHint("give its executable in Options.Fallbacks")
+	}
+	w, err := s.start(ctx, s.options.Fallbacks[i], "")
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.others[name] = w
+	return w, nil
+}
+
+// workers are the running backends, that of Options.Backend first.
+func (s *Session) workers() []*worker {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := []*worker{s.worker}
+	for _, name := range slices.Sorted(maps.Keys(s.others)) {
+		list = append(list, s.others[name])
+	}
+	return list
 }
 
 // chooseDevice is the device with an ID, or the backend's first if the ID is empty.
@@ -127,8 +181,9 @@ func chooseDevice(info device.Info, backend, id string) (device.Device, error) {
 // Close ends the backend and waits for its process. Active runs end with an error.
 func (s *Session) Close() error {
 	s.once.Do(func() {
-		s.backend.Close()
+		s.end()
 		s.loading <- struct{}{} // a concurrent Load has failed, or has reserved what it loaded
+		s.end()                 // what it started meanwhile
 		s.memory.release(s.reserved...)
 		<-s.loading
 		s.model.release()
@@ -136,13 +191,39 @@ func (s *Session) Close() error {
 	return nil
 }
 
-// Done is closed when the backend has ended, for any reason.
+// end ends the backends.
+func (s *Session) end() {
+	for _, w := range s.workers() {
+		w.backend.Close()
+	}
+}
+
+// Done is closed when the backend has ended, for any reason. That one of Options.Fallbacks has ended shows in the next run that needs it,
+// which then ends the session.
 func (s *Session) Done() <-chan struct{} { return s.backend.Done() }
 
 // Err is why the backend has ended, an error that matches ErrLost. It is nil while the backend runs.
 func (s *Session) Err() error {
-	_, err := s.backend.Info(context.Background())
+	s.mu.Lock()
+	err := s.lost
+	s.mu.Unlock()
+	if err == nil {
+		_, err = s.backend.Info(context.Background())
+	}
 	return err
+}
+
+// lose ends the session if a backend of Options.Fallbacks is lost.
+func (s *Session) lose(w *worker, err error) {
+	if w == s.worker || !errors.Is(err, device.ErrLost) {
+		return
+	}
+	s.mu.Lock()
+	if s.lost == nil {
+		s.lost = err
+	}
+	s.mu.Unlock()
+	s.end()
 }
 
 // Backend is the backend's description of itself.
@@ -154,9 +235,14 @@ func (s *Session) Device() Device { return s.device }
 // Precision is the precision of the operands of products.
 func (s *Session) Precision() string { return s.precision }
 
-// PeakMemory is the peak resident size of the backend's process in bytes, mapped weights included; 0 if the system does not
+// PeakMemory is the peak resident size of the backends' processes in bytes, mapped weights included; 0 if the system does not
 // report it.
-func (s *Session) PeakMemory() int64 { return s.backend.PeakRSS() }
+func (s *Session) PeakMemory() (n int64) {
+	for _, w := range s.workers() {
+		n += w.backend.PeakRSS()
+	}
+	return n
+}
 
 // changed is err, or ErrChanged if the artifact was written to and the context is not the cause: truncating the weights crashes the
 // backend that has them mapped.

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/plugins/rpc"
@@ -36,24 +35,25 @@ type Resident struct {
 // memory is device memory of a session that does not belong to a method.
 type memory struct {
 	s    *Session
+	on   *worker
 	dev  *rpc.State
 	what string // in the budget
 	once sync.Once
 }
 
-// allocate allocates zeroed memory of the device, and reserves it in the budget.
-func (s *Session) allocate(ctx context.Context, what string, size int64) (*memory, error) {
+// allocate allocates zeroed memory of a backend's device, and reserves it in the budget.
+func (s *Session) allocate(ctx context.Context, on *worker, what string, size int64) (*memory, error) {
 	if err := s.memory.reserve(part{what, size}); err != nil {
 		return nil, about(s.model.path, err)
 	}
 	ctx, cancel := orderly(ctx)
 	defer cancel()
-	dev, err := s.backend.MakeState(ctx, s.device.ID, size)
+	dev, err := on.backend.MakeState(ctx, on.device.ID, size)
 	if err != nil {
 		s.memory.release(part{what, size})
 		return nil, err
 	}
-	return &memory{s: s, dev: dev, what: what}, nil
+	return &memory{s: s, on: on, dev: dev, what: what}, nil
 }
 
 // Close frees the memory. It waits for an active run.
@@ -100,7 +100,7 @@ func (s *Session) makeState(ctx context.Context) (*State, error) {
 	if len(s.model.states) == 0 {
 		return nil, usage(s.model.path, "keeps nothing from run to run, so it has no state")
 	}
-	m, err := s.allocate(ctx, "state", s.model.stateSize)
+	m, err := s.allocate(ctx, s.worker, "state", s.model.stateSize)
 	if err != nil {
 		return nil, err
 	}
@@ -177,58 +177,54 @@ func (r *Resident) bytes() int64 {
 // kept is the name of outputs that stay on the device, in the budget.
 const kept = "kept outputs"
 
-// stateOf binds a run to states: the state of the request, inputs that are fed and outputs that are kept. Kept tensors belong to the
-// caller if the run succeeds.
-func (s *Session) stateOf(ctx context.Context, l *loaded, r Request, outputs []program.Operand, call *device.Run) (map[string]*Resident, error) {
-	switch {
-	case r.State == nil && l.prog.StateSize > 0:
-		return nil, usage(l.method.Name, "keeps %s from run to run, and Request.State is nil; make one with NewState", names(l.prog.States()))
+// wants are the names of a request, as the method's outputs.
+type wants struct {
+	returned, kept []bool // by output; nil for all, and for none
+}
+
+// check checks what a request says of states and outputs.
+func (l *loaded) check(s *Session, r Request) (w wants, err error) {
+	switch stateful := l.schedule.split.Stateful(); {
+	case r.State == nil && stateful:
+		return w, usage(l.method.Name, "keeps %s from run to run, and Request.State is nil; make one with NewState", names(l.states()))
 	case r.State != nil && r.State.s != s:
-		return nil, usage("Request.State", "is one of another session; make one with NewState of this")
-	case r.State != nil:
-		call.State = r.State.dev
+		return w, usage("Request.State", "is one of another session; make one with NewState of this")
 	}
-	for i, v := range l.method.Inputs {
-		if f := r.Feeds[v.Name]; f != nil {
-			if f.memory.s != s {
-				return nil, usage("Request.Feeds", "%s lies on the device of another session", v.Name)
-			}
-			call.Feeds = append(call.Feeds, device.Transfer{Tensor: i, State: f.memory.dev, Offset: f.offset})
+	for _, v := range l.method.Inputs {
+		if f := r.Feeds[v.Name]; f != nil && f.memory.s != s {
+			return w, usage("Request.Feeds", "%s lies on the device of another session", v.Name)
 		}
+	}
+	find := func(what string, given []string) ([]bool, error) {
+		out := make([]bool, len(l.method.Outputs))
+		for _, name := range given {
+			i := slices.IndexFunc(l.method.Outputs, func(v Value) bool { return v.Name == name })
+			if i < 0 {
+				return nil, usage(what, "%s has no output %q; its outputs are %s", l.method.Name, name, list(l.method.Outputs))
+			}
+			out[i] = true
+		}
+		return out, nil
 	}
 	if r.Outputs != nil {
-		call.Outputs = make([]bool, len(l.method.Outputs))
-	}
-	index := func(what, name string) (int, error) {
-		i := slices.IndexFunc(l.method.Outputs, func(v Value) bool { return v.Name == name })
-		if i < 0 {
-			return 0, usage(what, "%s has no output %q; its outputs are %s", l.method.Name, name, list(l.method.Outputs))
+		if w.returned, err = find("Request.Outputs", r.Outputs); err != nil {
+			return w, err
 		}
-		return i, nil
 	}
-	for _, name := range r.Outputs {
-		i, err := index("Request.Outputs", name)
-		if err != nil {
-			return nil, err
-		}
-		call.Outputs[i] = true
+	if len(r.Keep) > 0 {
+		w.kept, err = find("Request.Keep", r.Keep)
 	}
-	out := map[string]*Resident{}
-	for _, name := range r.Keep {
-		i, err := index("Request.Keep", name)
-		if err != nil || out[name] != nil {
-			closeAll(out)
-			return nil, err
-		}
-		m, err := s.allocate(ctx, kept, program.AlignUp(outputs[i].Bytes))
-		if err != nil {
-			closeAll(out)
-			return nil, err
-		}
-		out[name] = &Resident{outputs[i].DType, outputs[i].Shape, m, 0}
-		call.Keeps = append(call.Keeps, device.Transfer{Tensor: i, State: m.dev})
+	return w, err
+}
+
+// states are the tensors that the method keeps.
+func (l *loaded) states() []program.StateTensor {
+	var all []*program.Program
+	for _, x := range l.pieces {
+		all = append(all, x.prog)
 	}
-	return out, nil
+	list, _, _ := program.JoinStates(all...) // the verifier has checked it
+	return list
 }
 
 func closeAll(list map[string]*Resident) {

@@ -47,8 +47,9 @@ return s=s, i=i, j=j
 func TestCheckResults(t *testing.T) {
 	m := opened(t, tinymodel.Program(t, pickGraph, "cpu"))
 	sched := m.methods[0].Schedules[0]
-	p := sched.prog
-	l := &loaded{method: m.methods[0], schedule: sched, prog: p, binder: program.NewBinder(p)}
+	p := sched.split.Segments[0].Program
+	all := &piece{worker: &worker{}, prog: p, binder: program.NewBinder(p)}
+	l := &loaded{method: m.methods[0], schedule: sched, pieces: []*piece{all}}
 	s := &Session{model: m, memory: NewBudget(0), precision: device.DefaultPrecision}
 	x := tensor.New(F32, 3, 8)
 	for i, v := range tensor.View[float32](x.Data) {
@@ -62,8 +63,7 @@ func TestCheckResults(t *testing.T) {
 		t.Fatal(err)
 	}
 	watch := func(r Request) *watcher {
-		r.Inputs = map[string]Tensor{"x": Tensor(x)}
-		w, err := s.watch(context.Background(), l, r, nil)
+		w, err := s.watch(context.Background(), l, all, r, nil, []Tensor{Tensor(x)}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -111,7 +111,7 @@ func TestChoose(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Session{model: m, info: device.Info{Name: "cpu", Target: all}}
+	s := &Session{model: m, worker: &worker{info: device.Info{Name: "cpu", Target: all}}}
 	if c, err := s.choose(m.methods[0]); err != nil || c.Target != "cpu" {
 		t.Errorf("%v, %v; want the schedule for cpu", c, err)
 	}

@@ -8,13 +8,14 @@ import (
 
 // Numbers of the checks that more than one function reports. The list below describes each.
 const (
-	checkSchema = 15
-	checkState  = 45
+	checkSchema   = 15
+	checkState    = 45
+	checkSegments = 46
 )
 
 // checks are the verifier's checks in order: check k is checks[k-1] and its error RLX4000+k. 1 to 12 are about the
 // container, 13 to 16 the encoding, 17 to 21 types and weights, 22 to 28 graphs, 29 to 38 placements and steps, 39 to 44 the
-// target and each run (reported by the runtime and the backends), 45 the states.
+// target and each run (reported by the runtime and the backends), 45 the states, 46 methods in segments.
 var checks = [...]struct{ title, text string }{
 	{"not a file that can be verified", `
 The artifact must be a regular file of at most 2^44 bytes. Pipes, devices and directories are refused, and where the policy asks
@@ -125,6 +126,10 @@ An output of a run has another size than the program says, or belongs to another
 	{"bad state", `
 A state, which lives from run to run, has one type, one initial value and one range of the state space in all programs. Nothing else
 lies in that space but what updates the state, in its place, one update after the other.`},
+	{"bad segments", `
+A method that several backends run in turn consists of segments, which are programs for this method and with its symbols. What a segment
+reads, and each output of the method, is an input of the method or comes from an earlier segment, in the same type. Only segments for the
+target of the method keep states.`},
 }
 
 var codes = func() (c [len(checks)]diag.Code) {
@@ -134,7 +139,7 @@ var codes = func() (c [len(checks)]diag.Code) {
 	return c
 }()
 
-// CodeOf is the code that a failed check reports: RLX4000 + check, for checks 1 to 45.
+// CodeOf is the code that a failed check reports: RLX4000 + check, for checks 1 to 46.
 func CodeOf(check int) diag.Code { return codes[check-1] }
 
 // CodeSource is reported by Write.

@@ -36,6 +36,9 @@ func readPieces(r io.ReaderAt, off, size int64, buf []byte, w io.Writer) error {
 
 // readAt fills b. A file that ends before is an error like any other: its size was checked.
 func readAt(r io.ReaderAt, b []byte, off int64) error {
+	if len(b) == 0 {
+		return nil
+	}
 	n, err := r.ReadAt(b, off)
 	if n == len(b) {
 		return nil

@@ -19,6 +19,7 @@ var (
 	KindGraph  = Kind{'G', 'R', 'P', 'H'} // the graphs
 	KindPlan   = Kind{'P', 'L', 'A', 'N'} // the places of values
 	KindSched  = Kind{'S', 'C', 'H', 'D'} // the steps
+	KindSplits = Kind{'S', 'E', 'G', 'M'} // methods in segments
 	KindTensor = Kind{'T', 'N', 'S', 'R'} // the weight directory
 	KindChunks = Kind{'C', 'H', 'N', 'K'} // digests of the chunks of WGTS
 	KindWeight = Kind{'W', 'G', 'T', 'S'} // the weights
@@ -46,19 +47,28 @@ type kindInfo struct {
 	kind  Kind
 	flags uint32
 	align int64
-	// mandatory: in every file. Of the other three there are all or none.
-	mandatory bool
+	there presence
 }
+
+// presence is when a section must be there.
+type presence uint8
+
+const (
+	always      presence = iota
+	sometimes            // where there is something in it
+	withWeights          // of these there are all or none
+)
 
 // kinds are in the order in which Write writes them.
 var kinds = []kindInfo{
-	{KindMeta, FlagCritical, SectionAlign, true},
-	{KindGraph, FlagCritical, SectionAlign, true},
-	{KindPlan, FlagCritical, SectionAlign, true},
-	{KindSched, FlagCritical, SectionAlign, true},
-	{KindTensor, FlagCritical, SectionAlign, false},
-	{KindChunks, FlagCritical | FlagRaw, SectionAlign, false},
-	{KindWeight, FlagCritical | FlagRaw | FlagChunked, WeightsAlign, false},
+	{KindMeta, FlagCritical, SectionAlign, always},
+	{KindGraph, FlagCritical, SectionAlign, always},
+	{KindPlan, FlagCritical, SectionAlign, always},
+	{KindSched, FlagCritical, SectionAlign, always},
+	{KindSplits, FlagCritical, SectionAlign, sometimes},
+	{KindTensor, FlagCritical, SectionAlign, withWeights},
+	{KindChunks, FlagCritical | FlagRaw, SectionAlign, withWeights},
+	{KindWeight, FlagCritical | FlagRaw | FlagChunked, WeightsAlign, withWeights},
 }
 
 // optionalKinds are known, do not affect runs, and are skipped.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -112,7 +113,11 @@ func mutate(r *rand.Rand, c *contents) {
 	for range 1 + r.IntN(3) {
 		i := r.IntN(len(c.graphs))
 		g, p, s := &c.graphs[i], &c.plans[i], &c.scheds[i]
-		switch r.IntN(15) {
+		switch r.IntN(18) {
+		case 15, 16, 17:
+			if len(c.splits) > 0 {
+				mutateSplit(r, &c.splits[r.IntN(len(c.splits))], number)
+			}
 		case 0, 1, 2:
 			x := &p.places[r.IntN(len(p.places))]
 			number([]*int64{&x.space, &x.offset, &x.offset, &x.offset, &x.size, &x.parent}[r.IntN(6)])
@@ -207,6 +212,70 @@ func shuffle[T any](r *rand.Rand, list *[]T) {
 	}
 }
 
+// mutateSplit changes where a value comes from, which program a segment is, or their order.
+func mutateSplit(r *rand.Rand, s *rawSplit, number func(*int64)) {
+	if len(s.segments) == 0 {
+		return
+	}
+	x := &s.segments[r.IntN(len(s.segments))]
+	list := []*[]rawSource{&x.inputs, &s.outputs}[r.IntN(2)]
+	switch r.IntN(6) {
+	case 0:
+		shuffle(r, &s.segments)
+	case 1:
+		shuffle(r, list)
+	case 2:
+		number(&x.program)
+	case 3:
+		s.target, s.method = []string{"few", "cpu", "npu"}[r.IntN(3)], []string{"chain", "encode", "decode"}[r.IntN(3)]
+	default:
+		if len(*list) > 0 {
+			from := &(*list)[r.IntN(len(*list))]
+			from.segment, from.index = int64(r.IntN(5)-1), int64(r.IntN(3))
+		}
+	}
+}
+
+// checkSplit runs the segments in turn.
+func checkSplit(t *testing.T, m *Method, s *program.Split) {
+	t.Helper()
+	r := rand.New(rand.NewPCG(9, 9))
+	syms := m.Syms.Max()
+	var inputs []*tensor.Array
+	for _, v := range m.Inputs {
+		if m.Syms.MaxBytes(v.Type) > 1<<16 {
+			return
+		}
+		inputs = append(inputs, interp.Random(r, v.Type, syms, ir.Range{Lo: 0, Hi: 2}))
+	}
+	var results []map[string]*tensor.Array
+	value := func(from program.Source) *tensor.Array {
+		if from.Segment == program.FromInput {
+			return inputs[from.Index]
+		}
+		return results[from.Segment][s.Segments[from.Segment].Graph.Outputs[from.Index].Name]
+	}
+	for _, x := range s.Segments {
+		if x.ArenaSize+x.IOSize+x.StateSize+x.WeightsExtent() > 1<<16 {
+			return
+		}
+		in := map[string]*tensor.Array{}
+		for i, n := range x.Graph.Inputs() {
+			in[n.Name] = value(x.Inputs[i])
+		}
+		out, err := interp.RunProgram(x.Program, syms, in, make([]byte, x.WeightsExtent()))
+		if err != nil {
+			return // an index out of range
+		}
+		results = append(results, out)
+	}
+	for i, from := range s.Outputs {
+		if got, want := value(from).Shape, m.Outputs[i].Type.Shape.Eval(syms); !slices.Equal(got, want) {
+			t.Fatalf("accepted, but output %d is %v; want %v", i, got, want)
+		}
+	}
+}
+
 // checkAccepted asks others than the verifier about what it accepted.
 func checkAccepted(t *testing.T, programs []*program.Program) {
 	t.Helper()
@@ -278,7 +347,11 @@ func FuzzVerify(f *testing.F) {
 		mutate(rand.New(rand.NewPCG(seed, 0)), forged.c)
 		v, err := verifyBytes(forged.file())
 		if err == nil {
-			checkAccepted(t, v.Programs())
+			checkAccepted(t, v.All())
+			for _, s := range v.Splits() {
+				m, _ := v.meta.Method(s.Method)
+				checkSplit(t, m, s)
+			}
 		} else if diag.ExitCode(err) != 4 {
 			t.Fatal(err)
 		}
@@ -302,11 +375,16 @@ func FuzzContents(f *testing.F) {
 				}
 			}
 			var err error
-			v.dir, v.programs, err = checkContents(c, int64(len(forged.weights)), Policy{MaxWork: 1 << 50})
+			v.meta = c.meta
+			v.dir, v.programs, v.splits, err = checkContents(c, int64(len(forged.weights)), Policy{MaxWork: 1 << 50})
 			return err
 		})
 		if err == nil {
-			checkAccepted(t, v.Programs())
+			checkAccepted(t, v.All())
+			for _, s := range v.Splits() {
+				m, _ := v.meta.Method(s.Method)
+				checkSplit(t, m, s)
+			}
 		} else if diag.ExitCode(err) != 4 {
 			t.Fatal(err)
 		}
@@ -333,7 +411,11 @@ func FuzzSections(f *testing.F) {
 		}
 		v, err := verifyBytes(forged.file())
 		if err == nil {
-			checkAccepted(t, v.Programs())
+			checkAccepted(t, v.All())
+			for _, s := range v.Splits() {
+				m, _ := v.meta.Method(s.Method)
+				checkSplit(t, m, s)
+			}
 		} else if diag.ExitCode(err) != 4 {
 			t.Fatal(err)
 		}

@@ -32,7 +32,7 @@ func forge(t testing.TB) *forgery {
 	})
 	f := &forgery{c: &contents{}}
 	for _, k := range codecs {
-		s, _ := original.c.section(k.kind)
+		s, _ := original.c.section(k.kind) // the artifact has them all
 		k.decode(f.c, newDecoder(k.kind.String(), b[s.Offset:][:s.Size]))
 	}
 	off, size := original.WeightsSection()
@@ -59,7 +59,7 @@ func (f *forgery) file() []byte {
 			Items: items, SHA256: sha256.Sum256(b)})
 	}
 	for _, k := range codecs {
-		if k.kind != KindTensor || f.weights != nil {
+		if k.kind == KindTensor && f.weights != nil || k.kind != KindTensor && k.written(f.c) {
 			add(k.kind, k.bytes(f.c), uint64(k.items(f.c)))
 		}
 	}

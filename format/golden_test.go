@@ -28,6 +28,14 @@ const tinyText = "graph f\nsym N = 1..2\nx = input : f32[N,4]\ny = neg x : f32[N
 func goldenArtifacts(t *testing.T) map[string]func() (Artifact, []Weight) {
 	return map[string]func() (Artifact, []Weight){
 		"v1.0-mlp.rlx": func() (Artifact, []Weight) { return testArtifact(t) },
+		"v1.0-split.rlx": func() (Artifact, []Weight) {
+			dir, err := Layout(testWeights())
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, m := chain(t, dir)
+			return Artifact{Meta: Meta{Model: "split", Producer: Producer{"rlxc", "0"}, Methods: []Method{m}}, Splits: []*program.Split{s}}, testWeights()
+		},
 		"v1.0-tiny.rlx": func() (Artifact, []Weight) {
 			dir, _ := Layout(nil)
 			return Artifact{Meta: Meta{Model: "tiny", Producer: Producer{"rlxc", "0"}}, Programs: []*program.Program{build(t, tinyText, "portable", dir)}}, nil
@@ -56,7 +64,7 @@ func TestGolden(t *testing.T) {
 			continue
 		}
 		defer v.Close()
-		checkAccepted(t, v.Programs())
+		checkAccepted(t, v.All())
 		text, txt := describe(t, v), strings.TrimSuffix(file, ".rlx")+".txt"
 		if *update {
 			if err := os.WriteFile(txt, []byte(text), 0o644); err != nil {
@@ -95,7 +103,7 @@ func rewrite(t *testing.T, v *Verified, b []byte) []byte {
 		}})
 	}
 	path := filepath.Join(t.TempDir(), "again.rlx")
-	if _, err := Write(context.Background(), path, Artifact{Meta: *v.Meta(), Programs: v.Programs()}, weights); err != nil {
+	if _, err := Write(context.Background(), path, Artifact{Meta: *v.Meta(), Programs: v.Programs(), Splits: v.Splits()}, weights); err != nil {
 		t.Fatal(err)
 	}
 	again, err := os.ReadFile(path)
@@ -131,7 +139,13 @@ func describe(t *testing.T, v *Verified) string {
 	for _, x := range m.Methods {
 		fmt.Fprintf(&b, "method %s %v %v -> %v\n", x.Name, x.Syms, x.Inputs, x.Outputs)
 	}
-	for _, p := range v.Programs() {
+	for _, s := range v.Splits() {
+		fmt.Fprintf(&b, "split %s for %s, outputs from %v\n", s.Method, s.Target, s.Outputs)
+		for i, x := range s.Segments {
+			fmt.Fprintf(&b, "segment %d for %s, inputs from %v, lacked %v, moved %v\n", i, x.Target, x.Inputs, x.Lacked, x.Moved)
+		}
+	}
+	for _, p := range v.All() {
 		fmt.Fprintf(&b, "\nprogram %s for %s, arena %d, io %d\n%v", p.Method, p.Target, p.ArenaSize, p.IOSize, p.Graph)
 		for i, x := range p.Places {
 			fmt.Fprintf(&b, "place %d: %v %d +%d", i, x.Space, x.Offset, x.Size)
@@ -182,7 +196,7 @@ func TestSpecListsChecks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for k := 1; k <= 44; k++ {
+	for k := 1; k <= 46; k++ {
 		if want := fmt.Sprintf("| %d | RLX%d | ", k, 4000+k); string(CodeOf(k)) != fmt.Sprintf("RLX%d", 4000+k) || !strings.Contains(string(text), want) {
 			t.Errorf("spec/format.md has no row %q", want)
 		}

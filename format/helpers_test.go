@@ -89,6 +89,42 @@ sum = reduce_sum cache {axes=[0,1,2]} : f32[]
 return sum=sum
 `
 
+// chainTexts are the segments of a method that a backend without softmax runs with the help of another, see chain.
+var chainTexts = []string{`graph chain
+sym N = 1..4
+x = input : f32[N,8]
+w = param : f32[16,8]
+h = matmul x, w {trans_b=true} : f32[N,16]
+return h=h
+`, `graph chain
+sym N = 1..4
+h = input : f32[N,16]
+e = softmax h {axis=1} : f32[N,16]
+return e=e
+`, `graph chain
+sym N = 1..4
+e = input : f32[N,16]
+h = input : f32[N,16]
+y = add e, h : f32[N,16]
+return y=y
+`}
+
+// chain is a method in segments, and its signature: its second input is not read.
+func chain(t testing.TB, dir *Directory) (*program.Split, Method) {
+	t.Helper()
+	s := &program.Split{Method: "chain", Target: "few", Outputs: []program.Source{{Segment: 2}, {Segment: 0}}}
+	for i, target := range []string{"few", "cpu", "few"} {
+		s.Segments = append(s.Segments, program.Segment{Program: build(t, chainTexts[i], target, dir)})
+	}
+	s.Segments[0].Inputs = []program.Source{{Segment: program.FromInput}}
+	s.Segments[1].Inputs = []program.Source{{Segment: 0}}
+	s.Segments[1].Lacked = []program.OpCount{{Op: "softmax", Count: 1}}
+	s.Segments[2].Inputs = []program.Source{{Segment: 1}, {Segment: 0}}
+	rows := ir.MustType("f32[N,16]")
+	return s, Method{Name: "chain", Syms: ir.Syms{{Name: "N", Min: 1, Max: 4}}, Inputs: []Value{{Name: "x", Type: ir.MustType("f32[N,8]")}, {Name: "flag", Type: ir.MustType("i32[N,2]")}},
+		Outputs: []Value{{Name: "y", Type: rows}, {Name: "h", Type: rows}}}
+}
+
 func testWeights() []Weight {
 	r := rand.New(rand.NewPCG(1, 2))
 	weight := func(name, typ string) Weight {
@@ -147,12 +183,30 @@ func testArtifact(t testing.TB) (Artifact, []Weight) {
 	return a, weights
 }
 
+// splitArtifact is the test artifact with a method in segments.
+func splitArtifact(t testing.TB) (Artifact, []Weight) {
+	t.Helper()
+	a, weights := testArtifact(t)
+	dir, err := Layout(weights)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range a.Programs {
+		if _, ok := a.Meta.Method(p.Method); !ok {
+			a.Meta.Methods = append(a.Meta.Methods, MethodOf(p.Method, p.Graph))
+		}
+	}
+	s, m := chain(t, dir)
+	a.Splits, a.Meta.Methods = append(a.Splits, s), append(a.Meta.Methods, m)
+	return a, weights
+}
+
 // artifactBytes is the test artifact as a file's bytes.
 func artifactBytes(t testing.TB) []byte {
 	t.Helper()
 	artifactOnce.Do(func() {
 		path := filepath.Join(t.TempDir(), "a.rlx")
-		a, weights := testArtifact(t)
+		a, weights := splitArtifact(t)
 		if _, err := Write(context.Background(), path, a, weights); err != nil {
 			t.Fatal(err)
 		}

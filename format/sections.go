@@ -8,23 +8,34 @@ type contents struct {
 	graphs  []rawGraph
 	plans   []rawPlan
 	scheds  []rawSched
+	splits  []rawSplit
 	tensors []rawTensor
 }
 
-func contentsOf(m *Meta, programs []*program.Program, weights []Tensor) *contents {
+func contentsOf(m *Meta, programs []*program.Program, splits []*program.Split, weights []Tensor) *contents {
 	c := &contents{meta: m}
 	for _, t := range weights {
 		c.tensors = append(c.tensors, rawTensor{name: t.Name, typ: typeOf(t.Type), offset: t.Offset, size: t.Size})
 	}
-	for _, p := range programs {
+	add := func(p *program.Program) {
 		c.graphs = append(c.graphs, graphOf(p))
 		c.plans = append(c.plans, planOf(p))
 		c.scheds = append(c.scheds, schedOf(p))
 	}
+	for _, p := range programs {
+		add(p)
+	}
+	for _, s := range splits {
+		c.splits = append(c.splits, splitOf(s, len(c.graphs)))
+		for _, x := range s.Segments {
+			add(x.Program)
+		}
+	}
 	return c
 }
 
-// codec writes and reads a msgpack section. items is the number that the section table states.
+// codec writes and reads a msgpack section. items is the number that the section table states; a section that is not always there is
+// written if it is not 0.
 type codec struct {
 	kind   Kind
 	encode func(c *contents, e *encoder)
@@ -51,11 +62,22 @@ var codecs = []codec{
 			c.scheds = decodeList(d, MaxPrograms, leastOf((*rawSched).encode), "schedules", func() rawSched { return decodeSched(d) })
 		},
 		func(c *contents) int { return len(c.scheds) }},
+	{KindSplits, func(c *contents, e *encoder) { encodeAll(e, c.splits, (*rawSplit).encode) },
+		func(c *contents, d *decoder) {
+			c.splits = decodeList(d, MaxPrograms, leastOf((*rawSplit).encode), "splits", func() rawSplit { return decodeSplit(d) })
+		},
+		func(c *contents) int { return len(c.splits) }},
 	{KindTensor, func(c *contents, e *encoder) { encodeAll(e, c.tensors, (*rawTensor).encode) },
 		func(c *contents, d *decoder) {
 			c.tensors = decodeList(d, MaxWeights, leastOf((*rawTensor).encode), "weights", func() rawTensor { return decodeTensor(d) })
 		},
 		func(c *contents) int { return len(c.tensors) }},
+}
+
+// written reports whether the section is in a file with these contents.
+func (k codec) written(c *contents) bool {
+	info, _ := findKind(k.kind)
+	return info.there == always || k.items(c) > 0
 }
 
 func encodeAll[T any](e *encoder, list []T, encode func(*T, *encoder)) {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"github.com/rlx-go/rlx/core/diag"
@@ -46,6 +47,7 @@ type Verified struct {
 	meta     *Meta
 	dir      *Directory
 	programs []*program.Program
+	splits   []*program.Split
 
 	mu     sync.Mutex
 	intact []bool        // by chunk, in mode Lazy
@@ -189,7 +191,7 @@ func (v *Verified) read() error {
 	}
 	_, weights := v.c.weights()
 	var err error
-	if v.dir, v.programs, err = checkContents(cs, weights, v.policy); err != nil {
+	if v.dir, v.programs, v.splits, err = checkContents(cs, weights, v.policy); err != nil {
 		return err
 	}
 	v.meta = cs.meta
@@ -199,8 +201,22 @@ func (v *Verified) read() error {
 // Meta describes the artifact.
 func (v *Verified) Meta() *Meta { return v.meta }
 
-// Programs lists the programs in the order of the file.
+// Programs lists the programs of methods in one piece, in the order of the file.
 func (v *Verified) Programs() []*program.Program { return v.programs }
+
+// Splits lists the methods in segments, in the order of the file.
+func (v *Verified) Splits() []*program.Split { return v.splits }
+
+// All lists the programs in the order of the file: Programs, and then those of the segments.
+func (v *Verified) All() []*program.Program {
+	all := slices.Clone(v.programs)
+	for _, s := range v.splits {
+		for _, x := range s.Segments {
+			all = append(all, x.Program)
+		}
+	}
+	return all
+}
 
 // Program finds the program of a method for a target.
 func (v *Verified) Program(method, target string) (*program.Program, bool) {

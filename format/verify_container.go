@@ -202,7 +202,7 @@ func (c *container) checkKinds([]byte) error {
 		}
 	}
 	for _, k := range kinds {
-		if k.mandatory && !have[k.kind] || !k.mandatory && have[k.kind] != have[KindWeight] {
+		if k.there == always && !have[k.kind] || k.there == withWeights && have[k.kind] != have[KindWeight] {
 			return fail(10, atTable, 0, "section %v is missing", k.kind)
 		}
 	}

@@ -13,42 +13,50 @@ import (
 
 // checkContents runs checks 17 to 38 on decoded sections and converts them to programs. weights is the size of the
 // weights section in bytes.
-func checkContents(c *contents, weights int64, p Policy) (*Directory, []*program.Program, error) {
+func checkContents(c *contents, weights int64, p Policy) (*Directory, []*program.Program, []*program.Split, error) {
 	if err := checkMeta(c.meta); err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	dir, err := checkTensors(c.tensors, weights)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
+	}
+	whole, err := checkDivision(c)
+	if err != nil {
+		return nil, nil, nil, err
 	}
 	if len(c.plans) != len(c.graphs) || len(c.scheds) != len(c.graphs) {
-		return nil, nil, fail(30, KindPlan.String(), -1, "%d graphs have %d plans and %d schedules", len(c.graphs), len(c.plans), len(c.scheds))
+		return nil, nil, nil, fail(30, KindPlan.String(), -1, "%d graphs have %d plans and %d schedules", len(c.graphs), len(c.plans), len(c.scheds))
 	}
 	if err := checkDims(c.graphs); err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	var programs []*program.Program
 	seen := map[[2]string]bool{}
 	for i := range c.graphs {
 		g := &c.graphs[i]
 		key := [2]string{g.method, g.target}
-		if seen[key] {
-			return nil, nil, fail(17, KindGraph.String(), g.at, "two programs are for method %q and target %q", g.method, g.target)
+		if i < whole && seen[key] {
+			return nil, nil, nil, fail(17, KindGraph.String(), g.at, "two programs are for method %q and target %q", g.method, g.target)
 		}
 		seen[key] = true
 		prog, err := checkProgram(g, &c.plans[i], &c.scheds[i], dir, p)
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, nil, err
 		}
 		programs = append(programs, prog)
 	}
-	if err := checkSignature(c.meta, programs, c.graphs, dir); err != nil {
-		return nil, nil, err
+	splits, err := checkSplits(c, programs, whole)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if err := checkSignature(c, programs[:whole], dir); err != nil {
+		return nil, nil, nil, err
 	}
 	if _, _, err := program.JoinStates(programs...); err != nil {
-		return nil, nil, fail(checkState, KindPlan.String(), -1, "%w", err)
+		return nil, nil, nil, fail(checkState, KindPlan.String(), -1, "%w", err)
 	}
-	return dir, programs, checkMemory(programs, weights, p)
+	return dir, programs[:whole:whole], splits, checkMemory(programs, weights, p)
 }
 
 // checkDims is the part of check 18 that keeps the work on symbols small: the bounds of a dim that does not grow with each of its

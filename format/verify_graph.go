@@ -18,15 +18,8 @@ func checkGraph(r *rawGraph, dir *Directory) (*ir.Graph, error) {
 	if err := ir.CheckName(r.target); err != nil {
 		return nil, fail(17, where, r.at, "target: %w", err)
 	}
-	for _, list := range [][]program.OpCount{r.reference, r.rewritten} {
-		for i, c := range list {
-			if err := ir.CheckName(c.Op); err != nil {
-				return nil, fail(17, where, r.at, "op that is counted: %w", err)
-			}
-			if i > 0 && list[i-1].Op >= c.Op {
-				return nil, fail(17, where, r.at, "ops are counted in the order %s, %s; want ascending names", list[i-1].Op, c.Op)
-			}
-		}
+	if err := checkCounts(where, r.at, r.reference, r.rewritten); err != nil {
+		return nil, err
 	}
 	if r.nesting != 0 {
 		return nil, fail(25, where, r.at, "subgraphs nest %d deep; this version has none", r.nesting)
@@ -61,6 +54,21 @@ func checkGraph(r *rawGraph, dir *Directory) (*ir.Graph, error) {
 		return nil, fail(27, where, r.at, "the graph has no outputs")
 	}
 	return b.g, nil
+}
+
+// checkCounts is check 17 for lists of counts.
+func checkCounts(where string, at int64, lists ...[]program.OpCount) error {
+	for _, list := range lists {
+		for i, c := range list {
+			if err := ir.CheckName(c.Op); err != nil {
+				return fail(17, where, at, "op that is counted: %w", err)
+			}
+			if i > 0 && list[i-1].Op >= c.Op {
+				return fail(17, where, at, "ops are counted in the order %s, %s; want ascending names", list[i-1].Op, c.Op)
+			}
+		}
+	}
+	return nil
 }
 
 func checkSyms(syms ir.Syms, where string, at int64) error {
@@ -230,8 +238,12 @@ func attrKind(v any) string {
 }
 
 // checkSignature runs check 27 on META against the programs, and asks the task whether it is usable.
-func checkSignature(m *Meta, programs []*program.Program, raw []rawGraph, dir *Directory) error {
+func checkSignature(c *contents, programs []*program.Program, dir *Directory) error {
+	m, raw := c.meta, c.graphs
 	has := map[string]bool{}
+	for _, s := range c.splits {
+		has[s.method] = true
+	}
 	for i, p := range programs {
 		bad := func(format string, args ...any) error {
 			return fail(27, KindGraph.String(), raw[i].at, "program %s for %s: "+format, append([]any{p.Method, p.Target}, args...)...)
@@ -241,7 +253,7 @@ func checkSignature(m *Meta, programs []*program.Program, raw []rawGraph, dir *D
 			return bad("META has no such method")
 		}
 		has[x.Name] = true
-		want := MethodOf(p)
+		want := MethodOf(p.Method, p.Graph)
 		if !slices.Equal(x.Syms, want.Syms) {
 			return bad("symbols are %v; META has %v", want.Syms, x.Syms)
 		}
@@ -257,13 +269,13 @@ func checkSignature(m *Meta, programs []*program.Program, raw []rawGraph, dir *D
 	return checkTask(m, dir)
 }
 
-// MethodOf is the signature of a program, as META states it.
-func MethodOf(p *program.Program) Method {
-	m := Method{Name: p.Method, Syms: p.Graph.Syms}
-	for _, n := range p.Graph.Inputs() {
+// MethodOf is the signature of a method that a graph computes, as META states it.
+func MethodOf(name string, g *ir.Graph) Method {
+	m := Method{Name: name, Syms: g.Syms}
+	for _, n := range g.Inputs() {
 		m.Inputs = append(m.Inputs, Value{Name: n.Name, Type: n.Type})
 	}
-	for _, o := range p.Graph.Outputs {
+	for _, o := range g.Outputs {
 		m.Outputs = append(m.Outputs, Value{Name: o.Name, Type: o.Node.Type})
 	}
 	return m

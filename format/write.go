@@ -13,10 +13,11 @@ import (
 )
 
 // Artifact is what Write writes besides the weights. Meta's Methods, Opset and Precisions may be left empty: then they are
-// those of the programs, this version's, and "f32".
+// those of Programs, this version's, and "f32".
 type Artifact struct {
 	Meta     Meta
-	Programs []*program.Program
+	Programs []*program.Program // of methods in one piece
+	Splits   []*program.Split   // of those in several
 	// Sources, where not nil, gives Meta.Sources with their digests, of the same names and sizes. It is called when the
 	// weights have been streamed, so that a caller can hash its files meanwhile.
 	Sources func() ([]Source, error)
@@ -118,15 +119,15 @@ func newWriter(a Artifact, dir *Directory) (*writer, error) {
 	if len(m.Methods) == 0 {
 		for _, p := range a.Programs {
 			if _, ok := m.Method(p.Method); !ok {
-				m.Methods = append(m.Methods, MethodOf(p))
+				m.Methods = append(m.Methods, MethodOf(p.Method, p.Graph))
 			}
 		}
 	}
-	c := contentsOf(&m, a.Programs, dir.tensors)
+	c := contentsOf(&m, a.Programs, a.Splits, dir.tensors)
 	w := &writer{dir: dir, contents: c, meta: &m, sources: a.Sources}
 	decoded := &contents{}
 	for _, k := range codecs {
-		if k.kind == KindTensor && len(c.tensors) == 0 {
+		if !k.written(c) {
 			continue
 		}
 		b := k.bytes(c)
@@ -141,7 +142,7 @@ func newWriter(a Artifact, dir *Directory) (*writer, error) {
 		w.sections = append(w.sections, Section{Kind: k.kind, Size: int64(len(b)), Items: items, SHA256: sha256.Sum256(b)})
 	}
 	if err := guard(func() error {
-		_, _, err := checkContents(decoded, dir.size, Policy{})
+		_, _, _, err := checkContents(decoded, dir.size, Policy{})
 		return err
 	}); err != nil {
 		return nil, err

@@ -30,9 +30,9 @@ func checkCommand() *cli.Command {
 				defer v.Close()
 				if env.JSON {
 					return env.WriteJSON(map[string]any{"file": args[0], "ok": true, "bytes": v.Size(), "root": v.Identity(),
-						"programs": len(v.Programs()), "seconds": time.Since(start).Seconds()})
+						"programs": len(v.All()), "seconds": time.Since(start).Seconds()})
 				}
-				_, err = fmt.Fprintf(env.Stdout, "%s: ok, %s, %d programs, %d weights, %s, %.2f s\n", diag.Printable(args[0]), cli.Size(v.Size()), len(v.Programs()), len(v.Weights().Tensors()),
+				_, err = fmt.Fprintf(env.Stdout, "%s: ok, %s, %d programs, %d weights, %s, %.2f s\n", diag.Printable(args[0]), cli.Size(v.Size()), len(v.All()), len(v.Weights().Tensors()),
 					v.Identity(), time.Since(start).Seconds())
 				return err
 			}

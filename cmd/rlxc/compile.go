@@ -20,6 +20,7 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/core/pass"
+	"github.com/rlx-go/rlx/core/plan"
 	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/format"
 	"github.com/rlx-go/rlx/internal/cli"
@@ -35,7 +36,7 @@ type compileFlags struct {
 	seed                                    uint64
 	dtype, quantize, activations            cli.Choice
 	batch, context                          int
-	targets, precisions                     []string
+	targets, fallbacks, precisions          []string
 	set, dump                               cli.List
 }
 
@@ -55,6 +56,7 @@ func compileCommand() *cli.Command {
 			{About: "a language model in about 5 bits for each weight", Line: "rlxc llama-3.2-1b/ --quantize q4_k_m -o llama.rlx"},
 			{About: "for processors with AVX-512: on less, the cpu backend refuses", Line: "rlxc sam.safetensors --target cpu:x86-64-v4 -o sam.rlx"},
 			{About: "for a backend of your own, whose description rlxrun plugins describe wrote", Line: "rlxc sam.safetensors --target cpu,./npu.target -o sam.rlx"},
+			{About: "on the GPU, but for the ops that wgpu lacks: those run on the processor", Line: "rlxc model.safetensors --target wgpu --fallback cpu -o model.rlx"},
 			{About: "a graph written by hand, run on made-up inputs and compared with the reference", Line: "rlxc softmax.txt -o softmax.rlx && rlxrun softmax.rlx --random 1 --check"},
 			{About: "the graph after a pass", Line: "rlxc sam.safetensors -o sam.rlx --stop-after fuse-grid-attention --dump fuse-grid-attention=-"},
 		},
@@ -75,12 +77,13 @@ func compileCommand() *cli.Command {
 			fs.Uint64Var(&f.seed, "seed", 1, "`N` from which params are made up")
 			fs.Group("Compiler")
 			fs.StringSliceVar(&f.targets, "target", nil, "`NAME|FILE,...` whom to write schedules for: "+strings.Join(compile.TargetNames(), ", ")+", or files with target descriptions, such as ./npu.target (default cpu,wgpu). With a level such as x86-64-v4 the cpu backend refuses to run on less; its kernels are chosen by the processor either way")
+			fs.StringSliceVar(&f.fallbacks, "fallback", nil, "`NAME|FILE,...` backends that may run the ops that a target lacks, the first that can; without it such an op is an error")
 			fs.StringSliceVar(&f.precisions, "precision", nil, "`NAME,...` precisions that a run may choose for the operands of products, its default first (default "+strings.Join(device.Precisions(), ",")+")")
 			fs.ListVarP(&f.dump, "dump", "", "`PHASE=PATH` write the graphs after a phase as text, - to standard output (repeatable)")
 			fs.StringVar(&f.stopAfter, "stop-after", "", "`PASS` stop after it: "+strings.Join(pass.Names(), ", "))
 			fs.StringVar(&f.report, "report", "", "`PATH` write what became of the ops for each target: fusions made, or missed with the reason, ops rewritten or left to the reference (- is standard output)")
 			return func(ctx context.Context, env *cli.Env, args []string) error {
-				for _, name := range []string{"output", "target", "precision"} {
+				for _, name := range []string{"output", "target", "fallback", "precision"} {
 					if fl := fs.Lookup(name); fl.Changed && (fl.Value.String() == "" || fl.Value.String() == "[]") {
 						return cli.Usagef("--"+name, "its value is empty").WithHint("leave the flag out for the default")
 					}
@@ -132,6 +135,7 @@ func choosePrecisions(names []string) ([]string, error) {
 // choices are what flags choose for any model, checked.
 type choices struct {
 	targets    []compile.Target
+	fallbacks  []compile.Target
 	precisions []string
 	dumps      *dumpSet
 }
@@ -139,6 +143,13 @@ type choices struct {
 func (f *compileFlags) choose() (c choices, err error) {
 	if c.targets, err = chooseTargets(f.targets); err != nil {
 		return c, err
+	}
+	for _, name := range f.fallbacks {
+		t, err := chooseTarget(name)
+		if err != nil {
+			return c, err
+		}
+		c.fallbacks = append(c.fallbacks, t)
 	}
 	if c.precisions, err = choosePrecisions(f.precisions); err != nil {
 		return c, err
@@ -165,7 +176,7 @@ func runCompile(ctx context.Context, env *cli.Env, src string, f compileFlags) e
 	if f.output == "" {
 		f.output = modelName(src) + ".rlx"
 	}
-	inputs := append(append(sourcePaths(ckpt), configBeside(src)), targetFiles(f.targets)...)
+	inputs := append(append(sourcePaths(ckpt), configBeside(src)), targetFiles(slices.Concat(f.targets, f.fallbacks))...)
 	if f.config != "" {
 		inputs = append(inputs, f.config)
 	}
@@ -220,7 +231,7 @@ func (j *job) compile(ctx context.Context, env *cli.Env, f compileFlags) (err er
 	if len(f.targets) == 0 {
 		j.targets = takePacked(j.targets, j.model.Methods)
 	}
-	j.result, err = compile.Compile(ctx, j.model.Methods, compile.Options{Targets: j.targets, StopAfter: f.stopAfter, Activations: f.activations.Value,
+	j.result, err = compile.Compile(ctx, j.model.Methods, compile.Options{Targets: j.targets, Fallbacks: j.fallbacks, StopAfter: f.stopAfter, Activations: f.activations.Value,
 		Dump: j.dumps.graph, Layout: layout, Params: j.values, Attach: attachments(j.model)})
 	if err = withCode(ctx, err, j.blame); err == nil {
 		err = j.dumps.flush(ctx, env)
@@ -233,9 +244,12 @@ func (j *job) compile(ctx context.Context, env *cli.Env, f compileFlags) (err er
 	}
 	j.meta.Producer, j.meta.Opset = format.Producer{Name: "rlxc", Version: cli.Release}, format.Opset
 	j.meta.Architecture, j.meta.Precisions = j.model.Arch, j.precisions
+	for _, g := range j.model.Methods {
+		j.meta.Methods = append(j.meta.Methods, format.MethodOf(g.Name, g))
+	}
 	j.values.bar = env.Progress("writing", j.result.WeightsSize)
 	j.path, j.infinite = f.output, j.values.infinite
-	j.info, err = format.Write(ctx, f.output, format.Artifact{Programs: j.result.Programs, Meta: j.meta, Sources: j.sources}, weightWriter(j.result.Weights, j.values))
+	j.info, err = format.Write(ctx, f.output, format.Artifact{Programs: j.result.Programs, Splits: j.result.Splits, Meta: j.meta, Sources: j.sources}, weightWriter(j.result.Weights, j.values))
 	j.values.bar.Clear()
 	return err
 }
@@ -384,13 +398,37 @@ func reportCompiled(env *cli.Env, c compiled) error {
 		// Ops that the target does not run natively, each with its number of nodes.
 		Rewritten map[string]int `json:"rewritten"`
 		Reference map[string]int `json:"reference"`
+		// Of a method that several backends run in turn: how often they change, and what passes between them at the largest sizes.
+		Backends      []string       `json:"backends,omitempty"`
+		Elsewhere     map[string]int `json:"elsewhere,omitempty"`
+		CrossingBytes int64          `json:"crossing_bytes,omitempty"`
+
+		split *program.Split
 	}
 	var targets []target
-	for i, r := range c.result.Reports {
-		missed := len(r.Passes.Missed())
-		made := len(r.Passes.Sites) - missed
-		targets = append(targets, target{r.Method, r.Target, len(c.result.Programs[i].Steps), r.Plan.Arena, r.Plan.Peak, r.Plan.Reuse(), made, missed,
-			countsOf(c.result.Programs[i].Rewritten), countsOf(c.result.Programs[i].Reference)})
+	for _, r := range c.result.Reports {
+		t := target{Method: r.Method, Target: r.Target, Rewritten: map[string]int{}, Reference: map[string]int{}, split: r.Split}
+		var naive int64
+		for k, x := range r.Segments {
+			missed := len(x.Passes.Missed())
+			t.Fused, t.Missed = t.Fused+len(x.Passes.Sites)-missed, t.Missed+missed
+			t.ArenaBytes, t.PeakBytes, naive = t.ArenaBytes+x.Plan.Arena, max(t.PeakBytes, x.Plan.Peak), naive+x.Plan.Naive
+			s := r.Split.Segments[k]
+			t.Steps += len(s.Steps)
+			addCounts(t.Rewritten, s.Rewritten)
+			addCounts(t.Reference, s.Reference)
+			if r.Split.InPieces() {
+				if t.Elsewhere == nil {
+					t.Elsewhere = map[string]int{}
+				}
+				t.Backends = append(t.Backends, s.Target)
+				addCounts(t.Elsewhere, s.Lacked)
+				addCounts(t.Elsewhere, s.Moved)
+			}
+		}
+		t.CrossingBytes = r.Split.CrossingBytes()
+		t.Reuse = plan.Report{Arena: t.ArenaBytes, Naive: naive}.Reuse()
+		targets = append(targets, t)
 	}
 	if env.JSON {
 		facts := map[string]string{}
@@ -419,10 +457,14 @@ func reportCompiled(env *cli.Env, c compiled) error {
 		env.Notef("  %-14s %d values of %s are too large for the type chosen with --dtype and became infinite", "warning", c.infinite[name], name)
 	}
 	notePackings(env, c.packed, c.stored)
-	for i, t := range targets {
-		lowering := c.result.Programs[i].Lowering()
+	for _, t := range targets {
+		lowering := t.split.Lowering()
 		if lowering != "" {
 			lowering = "; " + lowering
+		}
+		if t.split.InPieces() {
+			lowering += fmt.Sprintf("; %d switches between %s, where %d values of up to %s cross", len(t.Backends)-1, strings.Join(t.split.Backends(), " and "),
+				len(t.split.Crossings()), cli.Size(t.CrossingBytes))
 		}
 		env.Notef("  %-14s %d steps, arena %s, %.1fx reuse%s", t.Method+"/"+t.Target, t.Steps, cli.Size(t.ArenaBytes), t.Reuse, lowering)
 	}
@@ -444,8 +486,12 @@ func noteUnused(env *cli.Env, list []arch.Unused) {
 // countsOf is a list of counts for JSON.
 func countsOf(list []program.OpCount) map[string]int {
 	m := map[string]int{}
-	for _, c := range list {
-		m[c.Op] = c.Count
-	}
+	addCounts(m, list)
 	return m
+}
+
+func addCounts(m map[string]int, list []program.OpCount) {
+	for _, c := range list {
+		m[c.Op] += c.Count
+	}
 }

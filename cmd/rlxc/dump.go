@@ -83,17 +83,42 @@ func writeText(ctx context.Context, env *cli.Env, path, text string) error {
 func writeReport(ctx context.Context, env *cli.Env, path string, reports []compile.Report) error {
 	var b strings.Builder
 	for _, r := range reports {
-		fmt.Fprintf(&b, "# %s for %s\n", r.Method, r.Target)
-		for _, e := range r.Passes.Sites {
-			state := "made"
-			if e.Miss != "" {
-				state = "missed: " + e.Miss
+		for k, x := range r.Segments {
+			fmt.Fprintf(&b, "# %s for %s%s\n", r.Method, r.Target, segmentText(r, k))
+			for _, e := range x.Passes.Sites {
+				state := "made"
+				if e.Miss != "" {
+					state = "missed: " + e.Miss
+				}
+				fmt.Fprintf(&b, "%s\t%s\t%s\t%s\n", e.Pass, e.Rule, e.Node, state)
 			}
-			fmt.Fprintf(&b, "%s\t%s\t%s\t%s\n", e.Pass, e.Rule, e.Node, state)
-		}
-		for _, c := range r.Passes.Reference {
-			fmt.Fprintf(&b, "reference\t%s\t%d nodes\tno kernel of the target, and no expansion into ops that have one\n", c.Op, c.Count)
+			for _, c := range x.Passes.Reference {
+				fmt.Fprintf(&b, "reference\t%s\t%d nodes\tno kernel of the target, and no expansion into ops that have one\n", c.Op, c.Count)
+			}
+			if r.Split == nil { // stopped before
+				continue
+			}
+			s := r.Split.Segments[k]
+			for _, c := range s.Lacked {
+				fmt.Fprintf(&b, "elsewhere\t%s\t%d nodes\ton %s: %s lacks it\n", c.Op, c.Count, s.Target, r.Target)
+			}
+			for _, c := range s.Moved {
+				fmt.Fprintf(&b, "elsewhere\t%s\t%d nodes\ton %s, between two that %s lacks: that saves crossings\n", c.Op, c.Count, s.Target, r.Target)
+			}
+			for _, c := range r.Split.Crossings() {
+				if c.To == k {
+					fmt.Fprintf(&b, "crossing\t%s\t%v\tfrom segment %d to %d: %s\n", c.Name, c.Type, c.From.Segment+1, k+1, cli.Size(s.Graph.Syms.MaxBytes(c.Type)))
+				}
+			}
 		}
 	}
 	return writeText(ctx, env, path, b.String())
+}
+
+// segmentText is how a report names a segment, empty for a method in one piece.
+func segmentText(r compile.Report, k int) string {
+	if len(r.Segments) == 1 && r.Segments[0].Target == r.Target {
+		return ""
+	}
+	return fmt.Sprintf(", segment %d of %d on %s", k+1, len(r.Segments), r.Segments[k].Target)
 }

@@ -42,7 +42,7 @@ func compileGraphs(ctx context.Context, env *cli.Env, src string, f compileFlags
 	if f.output == "" {
 		f.output = strings.TrimSuffix(filepath.Base(src), filepath.Ext(src)) + ".rlx"
 	}
-	inputs := append(targetFiles(f.targets), src)
+	inputs := append(targetFiles(slices.Concat(f.targets, f.fallbacks)), src)
 	if f.weights != "" {
 		inputs = append(inputs, f.weights)
 	}

@@ -16,8 +16,8 @@ import (
 // view is one aspect of an artifact that inspect prints.
 type view struct {
 	name, about string
-	text        func(env *cli.Env, v *format.Verified, ps []*program.Program) error
-	json        func(v *format.Verified, ps []*program.Program) any
+	text        func(env *cli.Env, v *format.Verified, ps []listed) error
+	json        func(v *format.Verified, ps []listed) any
 }
 
 // views in the order of the help text; the first one is the default.
@@ -98,13 +98,55 @@ func (f *programFlags) declare(fs *cli.FlagSet) {
 	fs.StringVar(&f.target, "target", "", "`NAME` only this target")
 }
 
-// choose filters by method and target, if given.
-func (f *programFlags) choose(v *format.Verified) ([]*program.Program, error) {
-	var out []*program.Program
-	var have []string
+// listed is a program of an artifact, and the schedule that it belongs to.
+type listed struct {
+	*program.Program
+	of     *program.Split
+	number int // of the segment
+}
+
+// listAll lists the programs of an artifact.
+func listAll(v *format.Verified) (out []listed) {
 	for _, p := range v.Programs() {
-		have = append(have, p.Method+"/"+p.Target)
-		if (f.method == "" || p.Method == f.method) && (f.target == "" || p.Target == f.target) {
+		out = append(out, listed{p, program.Whole(p), 0})
+	}
+	for _, s := range v.Splits() {
+		for k, x := range s.Segments {
+			out = append(out, listed{x.Program, s, k})
+		}
+	}
+	return out
+}
+
+// label names the program for people: "encode for wgpu, segment 2 of 3 on cpu".
+func (p listed) label() string {
+	text := p.Method + " for " + p.of.Target
+	if p.of.InPieces() {
+		text += fmt.Sprintf(", segment %d of %d on %s", p.number+1, len(p.of.Segments), p.Target)
+	}
+	return text
+}
+
+// json names the program for programs, and adds what is known of it.
+func (p listed) json(more map[string]any) map[string]any {
+	more["method"], more["target"] = p.Method, p.of.Target
+	if p.of.InPieces() {
+		x := p.of.Segments[p.number]
+		more["segment"], more["segments"], more["backend"] = p.number+1, len(p.of.Segments), p.Target
+		more["lacked"], more["moved"] = countsOf(x.Lacked), countsOf(x.Moved)
+	}
+	return more
+}
+
+// choose filters by method and target, if given.
+func (f *programFlags) choose(v *format.Verified) ([]listed, error) {
+	var out []listed
+	var have []string
+	for _, p := range listAll(v) {
+		if name := p.Method + "/" + p.of.Target; !slices.Contains(have, name) {
+			have = append(have, name)
+		}
+		if (f.method == "" || p.Method == f.method) && (f.target == "" || p.of.Target == f.target) {
 			out = append(out, p)
 		}
 	}
@@ -121,8 +163,6 @@ func (f *programFlags) choose(v *format.Verified) ([]*program.Program, error) {
 	return out, nil
 }
 
-func label(p *program.Program) string { return p.Method + " for " + p.Target }
-
 type ioJSON struct {
 	Name string `json:"name"`
 	Type string `json:"type"`
@@ -136,37 +176,39 @@ type methodJSON struct {
 	Targets []string          `json:"targets"`
 }
 
-// methodsOf returns the signatures of the programs. They are the same for all targets of a method.
-func methodsOf(ps []*program.Program) []methodJSON {
+// methodsOf returns the signatures of the programs' methods.
+func methodsOf(v *format.Verified, ps []listed) []methodJSON {
 	var out []methodJSON
-	at := map[string]int{}
-	for _, p := range ps {
-		if i, ok := at[p.Method]; ok {
-			out[i].Targets = append(out[i].Targets, p.Target)
+	for _, sig := range v.Meta().Methods {
+		m := methodJSON{Name: sig.Name, Sizes: map[string][2]int{}}
+		for _, p := range ps {
+			if p.Method == sig.Name && p.number == 0 {
+				m.Targets = append(m.Targets, p.of.Target)
+			}
+		}
+		if m.Targets == nil {
 			continue
 		}
-		m := methodJSON{Name: p.Method, Targets: []string{p.Target}, Sizes: map[string][2]int{}}
-		for _, s := range p.Graph.Syms {
+		for _, s := range sig.Syms {
 			m.Sizes[s.Name] = [2]int{int(s.Min), int(s.Max)}
 		}
-		for _, n := range p.Graph.Inputs() {
-			m.Inputs = append(m.Inputs, ioJSON{n.Name, n.Type.String()})
+		for _, x := range sig.Inputs {
+			m.Inputs = append(m.Inputs, ioJSON{x.Name, x.Type.String()})
 		}
-		for _, o := range p.Graph.Outputs {
-			m.Outputs = append(m.Outputs, ioJSON{o.Name, o.Node.Type.String()})
+		for _, x := range sig.Outputs {
+			m.Outputs = append(m.Outputs, ioJSON{x.Name, x.Type.String()})
 		}
-		at[p.Method] = len(out)
 		out = append(out, m)
 	}
 	return out
 }
 
-func signatureJSON(v *format.Verified, ps []*program.Program) any {
-	return map[string]any{"model": v.Meta().Model, "methods": methodsOf(ps), "precisions": v.Meta().Precisions, "task": v.Meta().Task}
+func signatureJSON(v *format.Verified, ps []listed) any {
+	return map[string]any{"model": v.Meta().Model, "methods": methodsOf(v, ps), "precisions": v.Meta().Precisions, "task": v.Meta().Task}
 }
 
-func signatureText(env *cli.Env, v *format.Verified, ps []*program.Program) error {
-	for _, m := range methodsOf(ps) {
+func signatureText(env *cli.Env, v *format.Verified, ps []listed) error {
+	for _, m := range methodsOf(v, ps) {
 		fmt.Fprintf(env.Stdout, "%s (%s)\n", m.Name, strings.Join(m.Targets, ", "))
 		for name, r := range m.Sizes {
 			fmt.Fprintf(env.Stdout, "  %s is %d to %d\n", name, r[0], r[1])
@@ -184,14 +226,14 @@ func signatureText(env *cli.Env, v *format.Verified, ps []*program.Program) erro
 	return nil
 }
 
-func graphText(env *cli.Env, _ *format.Verified, ps []*program.Program) error {
+func graphText(env *cli.Env, _ *format.Verified, ps []listed) error {
 	for _, p := range ps {
-		fmt.Fprintf(env.Stdout, "# %s\n%s\n", label(p), p.Graph)
+		fmt.Fprintf(env.Stdout, "# %s\n%s\n", p.label(), p.Graph)
 	}
 	return nil
 }
 
-func graphJSON(_ *format.Verified, ps []*program.Program) any {
+func graphJSON(_ *format.Verified, ps []listed) any {
 	type node struct {
 		ID    int            `json:"id"`
 		Name  string         `json:"name,omitempty"`
@@ -220,12 +262,12 @@ func graphJSON(_ *format.Verified, ps []*program.Program) any {
 		for _, o := range p.Graph.Outputs {
 			outputs[o.Name] = o.Node.ID
 		}
-		out = append(out, map[string]any{"method": p.Method, "target": p.Target, "nodes": nodes, "outputs": outputs})
+		out = append(out, p.json(map[string]any{"nodes": nodes, "outputs": outputs}))
 	}
 	return out
 }
 
-func placesText(env *cli.Env, _ *format.Verified, ps []*program.Program) error {
+func placesText(env *cli.Env, _ *format.Verified, ps []listed) error {
 	for _, p := range ps {
 		rows := [][]string{{"value", "type", "space", "offset", "bytes", "shares"}}
 		for _, n := range p.Graph.Nodes {
@@ -239,7 +281,7 @@ func placesText(env *cli.Env, _ *format.Verified, ps []*program.Program) error {
 			}
 			rows = append(rows, []string{n.Label(), n.Type.String(), pl.Space.String(), fmt.Sprint(pl.Offset), fmt.Sprint(pl.Size), shares})
 		}
-		fmt.Fprintf(env.Stdout, "# %s: arena %d, io %d%s\n", label(p), p.ArenaSize, p.IOSize, stateBytes(p))
+		fmt.Fprintf(env.Stdout, "# %s: arena %d, io %d%s\n", p.label(), p.ArenaSize, p.IOSize, stateBytes(p.Program))
 		if err := env.Table(rows); err != nil {
 			return err
 		}
@@ -255,7 +297,7 @@ func stateBytes(p *program.Program) string {
 	return fmt.Sprintf(", state %d", p.StateSize)
 }
 
-func placesJSON(_ *format.Verified, ps []*program.Program) any {
+func placesJSON(_ *format.Verified, ps []listed) any {
 	type place struct {
 		Node   int    `json:"node"`
 		Space  string `json:"space"`
@@ -272,20 +314,20 @@ func placesJSON(_ *format.Verified, ps []*program.Program) any {
 			}
 			places = append(places, place{i, pl.Space.String(), pl.Offset, pl.Size, pl.Parent})
 		}
-		out = append(out, map[string]any{"method": p.Method, "target": p.Target, "arena_bytes": p.ArenaSize, "io_bytes": p.IOSize, "state_bytes": p.StateSize, "places": places})
+		out = append(out, p.json(map[string]any{"arena_bytes": p.ArenaSize, "io_bytes": p.IOSize, "state_bytes": p.StateSize, "places": places}))
 	}
 	return out
 }
 
-func stepsText(env *cli.Env, _ *format.Verified, ps []*program.Program) error {
+func stepsText(env *cli.Env, _ *format.Verified, ps []listed) error {
 	for _, p := range ps {
 		rows := [][]string{{"step", "op", "value", "type", "GFLOP"}}
 		for i, s := range p.Steps {
 			n := p.Graph.Nodes[s.Node]
-			rows = append(rows, []string{fmt.Sprint(i), n.Op.Name, n.Label(), n.TypeText(), fmt.Sprintf("%.3f", float64(flops(p, s))/1e9)})
+			rows = append(rows, []string{fmt.Sprint(i), n.Op.Name, n.Label(), n.TypeText(), fmt.Sprintf("%.3f", float64(flops(p.Program, s))/1e9)})
 		}
-		header := label(p)
-		if l := p.Lowering(); l != "" {
+		header := p.label()
+		if l := p.of.Lowering(); l != "" {
 			header += "; " + l
 		}
 		fmt.Fprintf(env.Stdout, "# %s\n", header)
@@ -296,7 +338,7 @@ func stepsText(env *cli.Env, _ *format.Verified, ps []*program.Program) error {
 	return nil
 }
 
-func stepsJSON(_ *format.Verified, ps []*program.Program) any {
+func stepsJSON(_ *format.Verified, ps []listed) any {
 	type step struct {
 		Node   int    `json:"node"`
 		Op     string `json:"op"`
@@ -309,7 +351,7 @@ func stepsJSON(_ *format.Verified, ps []*program.Program) any {
 		var steps []step
 		for _, s := range p.Steps {
 			n := p.Graph.Nodes[s.Node]
-			x := step{Node: n.ID, Op: n.Op.Name, FLOPs: flops(p, s)}
+			x := step{Node: n.ID, Op: n.Op.Name, FLOPs: flops(p.Program, s)}
 			for _, in := range n.In {
 				x.Reads = append(x.Reads, in.ID)
 			}
@@ -318,8 +360,7 @@ func stepsJSON(_ *format.Verified, ps []*program.Program) any {
 			}
 			steps = append(steps, x)
 		}
-		out = append(out, map[string]any{"method": p.Method, "target": p.Target, "steps": steps,
-			"rewritten": countsOf(p.Rewritten), "reference": countsOf(p.Reference)})
+		out = append(out, p.json(map[string]any{"steps": steps, "rewritten": countsOf(p.Rewritten), "reference": countsOf(p.Reference)}))
 	}
 	return out
 }
@@ -336,7 +377,7 @@ func flops(p *program.Program, s program.Step) int64 {
 	return n.Op.FLOPs(n.Attrs, in, out...)
 }
 
-func weightsText(env *cli.Env, v *format.Verified, _ []*program.Program) error {
+func weightsText(env *cli.Env, v *format.Verified, _ []listed) error {
 	rows := [][]string{{"weight", "type", "offset", "bytes"}}
 	for _, w := range v.Weights().Tensors() {
 		rows = append(rows, []string{w.Name, w.Type.String(), fmt.Sprint(w.Offset), fmt.Sprint(w.Size)})
@@ -344,7 +385,7 @@ func weightsText(env *cli.Env, v *format.Verified, _ []*program.Program) error {
 	return env.Table(rows)
 }
 
-func weightsJSON(v *format.Verified, _ []*program.Program) any {
+func weightsJSON(v *format.Verified, _ []listed) any {
 	type weight struct {
 		Name   string `json:"name"`
 		Type   string `json:"type"`
@@ -358,7 +399,7 @@ func weightsJSON(v *format.Verified, _ []*program.Program) any {
 	return out
 }
 
-func metaText(env *cli.Env, v *format.Verified, _ []*program.Program) error {
+func metaText(env *cli.Env, v *format.Verified, _ []listed) error {
 	m := v.Meta()
 	rows := [][]string{
 		{"producer", m.Producer.Name + " " + m.Producer.Version}, {"model", m.Model}, {"opset", fmt.Sprint(m.Opset)},
@@ -376,7 +417,7 @@ func metaText(env *cli.Env, v *format.Verified, _ []*program.Program) error {
 	return env.Table(rows)
 }
 
-func metaJSON(v *format.Verified, _ []*program.Program) any {
+func metaJSON(v *format.Verified, _ []listed) any {
 	m := v.Meta()
 	var sources, sections []map[string]any
 	for _, s := range m.Sources {

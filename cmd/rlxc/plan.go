@@ -71,13 +71,13 @@ type span struct {
 
 // arena is a program's plan as live ranges.
 type arena struct {
-	p           *program.Program
+	p           listed
 	spans       []span // by first step
 	peak, naive int64
 }
 
 // lifetimes derives the live ranges from places and steps.
-func lifetimes(p *program.Program) arena {
+func lifetimes(p listed) arena {
 	a := arena{p: p}
 	owner := make([]int, len(p.Graph.Nodes)) // node -> index of its span, or -1
 	for i := range owner {
@@ -146,7 +146,7 @@ func stateText(p *program.Program) string {
 func plansText(env *cli.Env, plans []arena, top int) error {
 	for _, a := range plans {
 		fmt.Fprintf(env.Stdout, "%s: arena %s, peak live %s, %s without reuse (%.1fx), %d steps, io %s%s\n",
-			label(a.p), cli.Size(a.p.ArenaSize), cli.Size(a.peak), cli.Size(a.naive), a.reuse(), len(a.p.Steps), cli.Size(a.p.IOSize), stateText(a.p))
+			a.p.label(), cli.Size(a.p.ArenaSize), cli.Size(a.peak), cli.Size(a.naive), a.reuse(), len(a.p.Steps), cli.Size(a.p.IOSize), stateText(a.p.Program))
 		if top == 0 {
 			continue
 		}
@@ -168,8 +168,8 @@ func plansJSON(plans []arena, top int) any {
 		for _, s := range a.largest(top) {
 			largest = append(largest, map[string]any{"value": s.name, "type": s.typ, "bytes": s.size, "offset": s.offset, "first_step": s.first, "last_step": s.last})
 		}
-		out = append(out, map[string]any{"method": a.p.Method, "target": a.p.Target, "arena_bytes": a.p.ArenaSize, "peak_bytes": a.peak,
-			"naive_bytes": a.naive, "reuse": a.reuse(), "io_bytes": a.p.IOSize, "state_bytes": a.p.StateSize, "steps": len(a.p.Steps), "largest": largest})
+		out = append(out, a.p.json(map[string]any{"arena_bytes": a.p.ArenaSize, "peak_bytes": a.peak,
+			"naive_bytes": a.naive, "reuse": a.reuse(), "io_bytes": a.p.IOSize, "state_bytes": a.p.StateSize, "steps": len(a.p.Steps), "largest": largest}))
 	}
 	return out
 }

@@ -25,7 +25,7 @@ func (a arena) svg() string {
 	x := func(step int) float64 { return pictureMargin + float64(step)/steps*(pictureWidth-pictureMargin-10) }
 	y := func(off int64) float64 { return 30 + float64(off)/bytes*(pictureHeight-60) }
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="12">`+"\n", pictureWidth, pictureHeight)
-	fmt.Fprintf(&b, `<text x="%d" y="18">%s: arena %s over %d steps, peak live %s</text>`+"\n", pictureMargin, template.HTMLEscapeString(label(a.p)), cli.Size(a.p.ArenaSize), len(a.p.Steps), cli.Size(a.peak))
+	fmt.Fprintf(&b, `<text x="%d" y="18">%s: arena %s over %d steps, peak live %s</text>`+"\n", pictureMargin, template.HTMLEscapeString(a.p.label()), cli.Size(a.p.ArenaSize), len(a.p.Steps), cli.Size(a.peak))
 	fmt.Fprintf(&b, `<rect x="%d" y="30" width="%d" height="%d" fill="#f4f4f4" stroke="#999"/>`+"\n", pictureMargin, pictureWidth-pictureMargin-10, pictureHeight-60)
 	for i := range 5 {
 		at := a.p.ArenaSize * int64(i) / 4

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/core/sched"
 )
 
@@ -25,7 +26,7 @@ return y=e
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := lifetimes(p)
+	got := lifetimes(listed{p, program.Whole(p), 0})
 	if got.naive != want.Naive || got.peak != want.Peak || got.reuse() != want.Reuse() || want.Reuse() <= 1 {
 		t.Errorf("naive %d, peak %d, reuse %v; the planner says %v", got.naive, got.peak, got.reuse(), want)
 	}

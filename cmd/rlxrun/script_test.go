@@ -94,6 +94,11 @@ type plainBackend struct{ backend.Backend }
 func (b plainBackend) Info(ctx context.Context) (device.Info, error) {
 	info, err := b.Backend.Info(ctx)
 	info.Precisions = nil
+	if os.Getenv("RLX_FEW_NAME") != "" { // which the host passes on to a backend called few
+		d := *info.Target
+		d.Name, d.Levels = "few", nil
+		info.Name, info.Target, info.Levels = "few", &d, nil
+	}
 	return info, err
 }
 

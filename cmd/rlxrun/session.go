@@ -51,6 +51,11 @@ func openSession(ctx context.Context, env *cli.Env, path string, f *hostFlags, o
 	}
 	o.Backend = s.backend.Backend
 	s.backend.warn(env)
+	for _, b := range reg.first() {
+		if b.Name != s.backend.Name { // started only if the artifact needs it
+			o.Fallbacks = append(o.Fallbacks, b.Backend)
+		}
+	}
 	if debug.trace != "" {
 		s.trace = &trace{origin: cli.Started()}
 	}

@@ -42,8 +42,41 @@ type methodSummary struct {
 	Sizes  map[string]int64 `json:"sizes,omitempty"`
 	Runs   int              `json:"runs"` // of these sizes
 	MS     float64          `json:"ms"`   // of them all
-	// Lowering lists the ops of the model that the compiler rewrote for the target, and those that it left to the reference.
-	Lowering string `json:"lowering,omitempty"`
+	// Lowering lists the ops of the model that the compiler rewrote for the target, those that it left to the reference, and those that
+	// other backends ran.
+	Lowering  string           `json:"lowering,omitempty"`
+	Crossings *crossingSummary `json:"crossings,omitempty"` // of a method that several backends ran in turn
+}
+
+// crossingSummary is what crossings cost the runs of a method.
+type crossingSummary struct {
+	Backends []string `json:"backends"`
+	Switches int      `json:"switches"` // from one backend to the next
+	Values   int      `json:"values"`
+	Bytes    int64    `json:"bytes"`
+	MS       float64  `json:"ms"` // of the method's time in which no backend computed: calls and copies
+}
+
+// crossingsOf sums up runs, nil if one backend ran all.
+func crossingsOf(l rlx.Loaded, runs []runRecord) *crossingSummary {
+	if len(l.Backends) == 0 {
+		return nil
+	}
+	c := &crossingSummary{Backends: l.Backends}
+	took := time.Duration(0)
+	for _, r := range runs {
+		c.Switches, c.Values, c.Bytes, took = c.Switches+r.Crossings.Switches, c.Values+r.Crossings.Values, c.Bytes+r.Crossings.Bytes, took+r.Crossings.Time
+	}
+	c.MS = ms(took)
+	return c
+}
+
+// String is for the line of a method: "2 switches of backend, where 3 values of 12 kB crossed; 0.41 ms between backends".
+func (c *crossingSummary) String() string {
+	if c == nil {
+		return ""
+	}
+	return fmt.Sprintf("; %d switches of backend, where %d values of %s crossed; %.2f ms outside of backends", c.Switches, c.Values, cli.Size(c.Bytes), c.MS)
 }
 
 type outputSummary struct {
@@ -115,7 +148,7 @@ func (s *session) summarise(j job, sinks []sink, products map[string]product) *s
 			held[r.method] = x.DeviceMemory
 			took += x.Duration
 		}
-		sum.Methods = append(sum.Methods, methodSummary{r.method, l.Target, r.Sizes, len(runs), ms(took), l.Lowering})
+		sum.Methods = append(sum.Methods, methodSummary{r.method, l.Target, r.Sizes, len(runs), ms(took), l.Lowering, crossingsOf(l, runs)})
 		if s.debug.profile {
 			sum.Profile = append(sum.Profile, profileOf(runs...)...)
 		}
@@ -170,7 +203,7 @@ func (s *summary) print(env *cli.Env, j job) error {
 	}
 	for i, m := range s.Methods {
 		if again := i > 0 && s.Methods[i-1].Method == m.Method; m.Lowering != "" && !again {
-			env.Notef("%s for %s; %s", m.Method, m.Target, m.Lowering)
+			env.Notef("%s for %s; %s%s", m.Method, m.Target, m.Lowering, m.Crossings)
 		}
 	}
 	if t, ok := j.(interface{ note() string }); ok {

@@ -21,8 +21,9 @@ The file given to --target cannot be read, or is no target description. The mess
 and what is wanted there. spec/target.md has the language.`)
 	Untaken = diag.Define("RLX7002", "op that a target does not run", `
 The model has an op that the target runs neither by a kernel nor by reference, and that cannot be expressed in ops that it runs. The
-message names the op, its types, the layer, and what is missing. Compile for another target, or add a rule to the description if the
-backend does run the op.`)
+message names the op, its types, the layer, and what is missing. Compile for another target, let another backend run such ops
+(--fallback NAME: the method then runs in pieces), or add a rule to the description if the backend does run the op. A method that keeps
+a state must have one backend for all that reads or updates it.`)
 
 	CheckpointRead = diag.Define("RLX3010", "checkpoint cannot be read", `
 The checkpoint is missing, is not a regular file, or the operating system refused to read it. A checkpoint is a

@@ -20,6 +20,8 @@ import (
 // Options are what Compile needs besides the graphs.
 type Options struct {
 	Targets []Target
+	// Fallbacks run the ops that a target lacks, the first of them that can. Without any, such an op is an error.
+	Fallbacks []Target
 	// Params returns values of params, to fold known values. It is called only for small tensors.
 	Params pass.Params
 	// Layout sets the offset of each weight, in the order given, and returns the size of them all. It belongs to the file
@@ -46,29 +48,32 @@ type Weight struct {
 // Size is the number of bytes.
 func (w Weight) Size() int64 { return w.Type.Bytes(nil) }
 
-// Report describes the result of one method on one target.
+// Report describes the result of one method on one target, by segment.
 type Report struct {
 	Method, Target string
-	Passes         *pass.Report
-	Plan           plan.Report
+	Segments       []SegmentReport // one, unless the target lacks ops
+	Split          *program.Split  // nil with StopAfter
+}
+
+// SegmentReport describes one program.
+type SegmentReport struct {
+	Target string
+	Passes *pass.Report
+	Plan   plan.Report
 }
 
 // Result is what Compile makes.
 type Result struct {
-	Programs    []*program.Program // by method in the order given, then by target in the order given
+	Programs    []*program.Program // of methods in one piece, by method in the order given, then by target in the order given
+	Splits      []*program.Split   // of those in several, likewise
 	Weights     []Weight           // by offset, those of Options.Attach included
 	WeightsSize int64
-	Reports     []Report
+	Reports     []Report // by method, then by target
 }
 
 // Compile compiles every method for every target. With StopAfter the result has no programs. When ctx ends, Compile ends
 // before the next pass or schedule with the cause.
 func Compile(ctx context.Context, methods []*ir.Graph, o Options) (*Result, error) {
-	type job struct {
-		method string
-		target Target
-		graph  *ir.Graph
-	}
 	var jobs []job
 	stop := func() error {
 		if ctx.Err() != nil {
@@ -85,18 +90,22 @@ func Compile(ctx context.Context, methods []*ir.Graph, o Options) (*Result, erro
 		var shared pass.Shared
 		for _, t := range o.Targets {
 			po := pass.Options{Params: o.Params, StopAfter: o.StopAfter, Activations: o.Activations, Shared: &shared, Stop: stop}
+			var dump func(of, phase string, at *ir.Graph)
 			if o.Dump != nil {
-				po.Dump = func(phase string, at *ir.Graph) { o.Dump(g.Name, t.Name, phase, at) }
+				dump = func(of, phase string, at *ir.Graph) { o.Dump(g.Name, of, phase, at) }
 			}
-			final, report, err := pass.Run(g, t.Takes, po)
-			if err == nil {
-				err = collect(final, report.Folded, weights)
-			}
+			j, err := prepare(g, t, o.Fallbacks, po, dump)
 			if err != nil {
 				return nil, fmt.Errorf("%s for %s: %w", g.Name, t.Name, err)
 			}
-			res.Reports = append(res.Reports, Report{Method: g.Name, Target: t.Name, Passes: report})
-			jobs = append(jobs, job{g.Name, t, final})
+			r := Report{Method: g.Name, Target: t.Name}
+			for _, x := range j.pieces {
+				if err := collect(x.graph, x.report.Folded, weights); err != nil {
+					return nil, err
+				}
+				r.Segments = append(r.Segments, SegmentReport{Target: x.target.Name, Passes: x.report})
+			}
+			res.Reports, jobs = append(res.Reports, r), append(jobs, j)
 		}
 	}
 	if o.StopAfter != "" {
@@ -116,29 +125,30 @@ func Compile(ctx context.Context, methods []*ir.Graph, o Options) (*Result, erro
 	for _, w := range res.Weights {
 		offsets[w.Name] = w.Offset
 	}
-	graphs := make([]*ir.Graph, len(jobs))
-	for i, j := range jobs {
-		graphs[i] = j.graph
+	var graphs []*ir.Graph
+	for _, j := range jobs {
+		for _, x := range j.pieces {
+			graphs = append(graphs, x.graph)
+		}
 	}
 	states, err := sched.StateLayout(graphs...)
 	if err != nil {
 		return nil, err
 	}
+	so := sched.Options{State: states.Find, Weights: func(name string) (int64, bool) { off, ok := offsets[name]; return off, ok }}
 	for i, j := range jobs {
 		if err := stop(); err != nil {
 			return nil, err
 		}
-		p, report, err := sched.Build(j.graph, sched.Options{Method: j.method, Target: j.target.Name, State: states.Find,
-			Weights: func(name string) (int64, bool) { off, ok := offsets[name]; return off, ok }})
-		if err == nil { // outputs may have got copies
-			res.Reports[i].Passes.Reference, err = pass.Check(p.Graph, j.target.Takes)
+		r := &res.Reports[i]
+		if r.Split, err = j.build(so, r.Segments); err != nil {
+			return nil, fmt.Errorf("%s for %s: %w", r.Method, r.Target, err)
 		}
-		if err != nil {
-			return nil, fmt.Errorf("%s for %s: %w", j.method, j.target.Name, err)
+		if j.plan == nil {
+			res.Programs = append(res.Programs, r.Split.Segments[0].Program)
+		} else {
+			res.Splits = append(res.Splits, r.Split)
 		}
-		p.Rewritten, p.Reference = counts(res.Reports[i].Passes.Rewritten), counts(res.Reports[i].Passes.Reference)
-		res.Programs = append(res.Programs, p)
-		res.Reports[i].Plan = report
 	}
 	return res, nil
 }

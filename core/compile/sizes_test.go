@@ -93,8 +93,8 @@ func TestPublishedSizes(t *testing.T) {
 				if p.ArenaSize > arenas[c.Name] {
 					t.Errorf("%s for %s: arena of %d bytes, at most %d", p.Method, p.Target, p.ArenaSize, arenas[c.Name])
 				}
-				if p.ArenaSize != program.AlignUp(r.Reports[i].Plan.Arena) {
-					t.Errorf("%s for %s: arena %d, the report says %d", p.Method, p.Target, p.ArenaSize, r.Reports[i].Plan.Arena)
+				if p.ArenaSize != program.AlignUp(r.Reports[i].Segments[0].Plan.Arena) {
+					t.Errorf("%s for %s: arena %d, the report says %d", p.Method, p.Target, p.ArenaSize, r.Reports[i].Segments[0].Plan.Arena)
 				}
 			}
 		})

@@ -61,6 +61,57 @@ func (i Info) Choose(programs []*program.Program) (*program.Program, error) {
 		WithHint("write its description with rlxrun plugins describe %s -o %s.target and compile with --target %s.target, or choose another backend", i.Name, i.Name, i.Name)
 }
 
+// ChooseSplit is Choose for a method of which some schedules are in pieces. Such a one is for the backend that it was compiled for, and comes
+// before schedules for others.
+func (i Info) ChooseSplit(list []*program.Split) (*program.Split, error) {
+	var whole []*program.Program
+	var own []*program.Split
+	of := map[*program.Program]*program.Split{}
+	var reasons []string
+	for _, s := range list {
+		p := s.Segments[0].Program
+		if !s.InPieces() {
+			whole = append(whole, p)
+			of[p] = s
+			continue
+		}
+		lacks := ""
+		for _, x := range s.Segments {
+			if x.Target == s.Target && lacks == "" {
+				lacks = i.Lacks(x.Program)
+			}
+		}
+		backend, level := splitTarget(s.Target)
+		switch {
+		case backend != i.Name || level != "" && !slices.Contains(i.Levels, level):
+			lacks = "it is in pieces, for backend " + backend + " and others"
+		case lacks == "":
+			own = append(own, s)
+		}
+		reasons = append(reasons, s.Target+": "+lacks)
+	}
+	var p *program.Program
+	err := error(diag.New(ErrUnsupported, "backend "+i.Name, "cannot run %s as it was compiled for %s", list[0].Method, strings.Join(reasons, "; for ")))
+	if len(whole) > 0 {
+		p, err = i.Choose(whole)
+	}
+	if p != nil {
+		if backend, _ := splitTarget(p.Target); backend == i.Name || own == nil {
+			return of[p], nil
+		}
+	}
+	if own != nil {
+		return own[0], nil
+	}
+	return nil, err
+}
+
+// BackendOf is the name of the backend that a target is for.
+func BackendOf(target string) string {
+	backend, _ := splitTarget(target)
+	return backend
+}
+
 // Lacks describes the first node of a program that the backend does not run, and why. It is empty if the backend runs all.
 func (i Info) Lacks(p *program.Program) string {
 	for _, n := range p.Graph.Nodes {

@@ -23,6 +23,8 @@ import (
 // and repeats them until all nodes are native. If that fails, a node that the target runs by reference stays unchanged; otherwise an
 // expansion may contain such nodes. A node for which nothing works is an error. Half floats go through f32 before
 // they are expanded because the ops' definitions round once, at the end.
+//
+// With Options.Elsewhere a node for which nothing works stays as it is if another target runs it.
 func legalize(c *context, g *ir.Graph) (*ir.Graph, error) {
 	l := &legalizer{to: c.target}
 	expanded := map[*ir.Node][]*ir.Node{} // the results of each op that is rewritten
@@ -47,7 +49,7 @@ func legalize(c *context, g *ir.Graph) (*ir.Graph, error) {
 				c.fired(by.Op.Name, by)
 				c.report.Rewritten = count(c.report.Rewritten, by.Op.Name)
 				expanded[by] = values
-			case how == target.Reference:
+			case how == target.Reference, c.elsewhere != nil && c.elsewhere(by):
 				return nil
 			default:
 				failed = untaken(c.target, by, why)
@@ -279,7 +281,7 @@ func untaken(to *target.Description, n *ir.Node, why string) error {
 		out = append(out, t.String())
 	}
 	for _, d := range target.Builtin() {
-		if d.Name != to.Name && runs(d, n) {
+		if d.Name != to.Name && Runs(d, n) {
 			others = append(others, d.Name)
 		}
 	}
@@ -287,11 +289,11 @@ func untaken(to *target.Description, n *ir.Node, why string) error {
 	if others == nil {
 		return e.WithHint("no built-in target runs it")
 	}
-	return e.WithHint("these targets run it: %s", strings.Join(others, ", "))
+	return e.WithHint("these targets run it: %s; compile for one of them, or let one run what %s lacks: --fallback %s", strings.Join(others, ", "), to.Name, others[0])
 }
 
-// runs reports whether a target runs a node in some form.
-func runs(d *target.Description, n *ir.Node) bool {
+// Runs reports whether a target runs a node in some form.
+func Runs(d *target.Description, n *ir.Node) bool {
 	if how, _ := d.Takes(n); how != target.No {
 		return true
 	}

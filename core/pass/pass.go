@@ -34,6 +34,10 @@ type Options struct {
 	Shared    *Shared                        // keeps results that are the same for the next target of the graph; may be nil
 
 	Activations string // op.ActivationsQ8: products with packed weights round their activations, where the target runs that
+
+	// Elsewhere reports a node that another target runs. Such nodes stay as they are where this one cannot run them; nil means that there
+	// are none, and then the first is an error. It goes together with StopAfter.
+	Elsewhere func(n *ir.Node) bool
 }
 
 // Site is a node at which a rule fired, or at which it matched and did not fire, with the reason.
@@ -107,7 +111,8 @@ type context struct {
 	report *Report
 	index  paramIndex
 
-	activations string // of Options
+	activations string                // of Options
+	elsewhere   func(n *ir.Node) bool // of Options
 }
 
 // count adds one to the op's entry.

@@ -6,7 +6,6 @@
 package program
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/rlx-go/rlx/core/ir"
@@ -76,12 +75,8 @@ func (p *Program) Lowering() string {
 		what string
 		ops  []OpCount
 	}{{"rewritten", p.Rewritten}, {"by reference", p.Reference}} {
-		var ops []string
-		for _, c := range l.ops {
-			ops = append(ops, fmt.Sprintf("%s (%d)", c.Op, c.Count))
-		}
-		if ops != nil {
-			parts = append(parts, l.what+": "+strings.Join(ops, ", "))
+		if len(l.ops) > 0 {
+			parts = append(parts, l.what+": "+listed(l.ops))
 		}
 	}
 	return strings.Join(parts, "; ")

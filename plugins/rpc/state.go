@@ -89,17 +89,13 @@ func (st *State) Clear(ctx context.Context) error {
 func (st *State) Reset(ctx context.Context, tensors []program.StateTensor) error {
 	err := st.Clear(ctx)
 	if err == nil {
-		err = st.fill(ctx, tensors)
+		err = st.Fill(ctx, tensors)
 	}
-	return st.invalidIf(ctx, err)
+	return err
 }
 
 // Fill writes the initial values of tensors to a state whose bytes are 0, such as a new one.
-func (st *State) Fill(ctx context.Context, tensors []program.StateTensor) error {
-	return st.invalidIf(ctx, st.fill(ctx, tensors))
-}
-
-func (st *State) fill(ctx context.Context, tensors []program.StateTensor) (err error) {
+func (st *State) Fill(ctx context.Context, tensors []program.StateTensor) (err error) {
 	for _, t := range tensors {
 		if t.Init == 0 {
 			continue
@@ -110,18 +106,18 @@ func (st *State) fill(ctx context.Context, tensors []program.StateTensor) (err e
 			err = st.Write(ctx, t.Offset+at, chunk[:min(int64(len(chunk)), t.Bytes()-at)])
 		}
 	}
+	if err != nil { // it may have some of its values
+		st.Invalidate(ctx)
+	}
 	return err
 }
 
-// invalidIf makes the state invalid after an error, which it returns: it may have some of its values.
-func (st *State) invalidIf(ctx context.Context, err error) error {
-	if err != nil {
-		_ = st.inTurn(context.WithoutCancel(ctx), func() error {
-			st.invalid = true
-			return nil
-		})
-	}
-	return err
+// Invalidate marks the state as left by a run that failed: one of several programs, of which the last need not have written to it.
+func (st *State) Invalidate(ctx context.Context) {
+	_ = st.inTurn(context.WithoutCancel(ctx), func() error {
+		st.invalid = true
+		return nil
+	})
 }
 
 // CheckValid returns device.ErrState if a run that writes to the state has failed.

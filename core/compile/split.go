@@ -1,0 +1,161 @@
+package compile
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/rlx-go/rlx/core/code"
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/pass"
+	"github.com/rlx-go/rlx/core/program"
+	"github.com/rlx-go/rlx/core/sched"
+	"github.com/rlx-go/rlx/core/split"
+	"github.com/rlx-go/rlx/core/target"
+	"github.com/rlx-go/rlx/core/tensor"
+)
+
+// job is one method on one target, after the passes.
+type job struct {
+	target Target
+	pieces []piece
+	plan   *split.Plan // of which pieces are the segments; nil if there is one piece, for the target
+}
+
+// piece is what becomes one program.
+type piece struct {
+	target Target
+	graph  *ir.Graph
+	report *pass.Report
+}
+
+// splitAfter is the pass after which a graph is divided: it is the one that finds out which ops a target lacks. What it leaves are nodes that
+// others run as they are; the segments then go through all passes, each for its own target.
+const splitAfter = "legalize"
+
+// prepare runs the passes. If the target lacks ops that fallbacks run, it divides the graph among them. dump gets graphs, and of which target or
+// segment they are; it may be nil.
+func prepare(g *ir.Graph, t Target, fallbacks []Target, o pass.Options, dump func(of, phase string, g *ir.Graph)) (job, error) {
+	showing := func(of string, shows func(phase string) bool) func(string, *ir.Graph) {
+		if dump == nil {
+			return nil
+		}
+		return func(phase string, g *ir.Graph) {
+			if shows(phase) {
+				dump(of, phase, g)
+			}
+		}
+	}
+	o.Dump = showing(t.Name, func(string) bool { return true })
+	final, report, err := pass.Run(g, t.Takes, o)
+	if err == nil {
+		return job{target: t, pieces: []piece{{t, final, report}}}, nil
+	}
+	targets := []Target{t}
+	for _, f := range fallbacks {
+		if f.Takes.Name != t.Takes.Name {
+			targets = append(targets, f)
+		}
+	}
+	if len(targets) == 1 || !errors.Is(err, code.Untaken) {
+		return job{}, err
+	}
+	some := o
+	some.StopAfter = splitAfter
+	some.Dump = showing(t.Name, func(phase string) bool { return phase == splitAfter }) // those before were shown
+	some.Elsewhere = func(n *ir.Node) bool {
+		return slices.ContainsFunc(targets[1:], func(f Target) bool { return pass.Runs(f.Takes, n) })
+	}
+	left, before, err := pass.Run(g, t.Takes, some)
+	if err != nil {
+		return job{}, err
+	}
+	plan, err := split.Make(left, split.Options{Targets: len(targets), Takes: func(k int, n *ir.Node) bool {
+		if k == 0 {
+			how, _ := t.Takes.Takes(n)
+			return how != target.No
+		}
+		return pass.Runs(targets[k].Takes, n)
+	}})
+	if err != nil {
+		return job{}, diag.New(code.Untaken, g.Name, "cannot be divided among backends: %w", err)
+	}
+	j := job{target: t, plan: plan}
+	o.Shared = nil // of the graph in one piece
+	if o.Params != nil {
+		o.Params = folded{o.Params, before.Folded}
+	}
+	for i, s := range plan.Segments {
+		x := piece{target: targets[s.Target]}
+		of := fmt.Sprintf("%s, segment %d of %d on %s", t.Name, i+1, len(plan.Segments), x.target.Name)
+		o.Dump = showing(of, func(phase string) bool { return phase != "in" })
+		if x.graph, x.report, err = pass.Run(s.Graph, x.target.Takes, o); err != nil {
+			return job{}, fmt.Errorf("segment %d, for %s: %w", i+1, x.target.Name, err)
+		}
+		maps.Copy(x.report.Folded, before.Folded)
+		if i == 0 { // what was done before the graph was divided
+			x.report.Sites = append(before.Sites, x.report.Sites...)
+			x.report.Rewritten = sum(before.Rewritten, x.report.Rewritten)
+		}
+		j.pieces = append(j.pieces, x)
+	}
+	return j, nil
+}
+
+// sum adds up two lists of counts.
+func sum(a, b []pass.OpCount) (out []pass.OpCount) {
+	n := map[string]int{}
+	for _, c := range append(slices.Clone(a), b...) {
+		n[c.Op] += c.Count
+	}
+	for _, op := range slices.Sorted(maps.Keys(n)) {
+		out = append(out, pass.OpCount{Op: op, Count: n[op]})
+	}
+	return out
+}
+
+// folded are params of which some were computed by passes before.
+type folded struct {
+	pass.Params
+	values map[string]tensor.Tensor
+}
+
+// Param implements pass.Params.
+func (f folded) Param(name string) (*tensor.Array, error) {
+	if v, ok := f.values[name]; ok {
+		return v.Array(), nil
+	}
+	return f.Params.Param(name)
+}
+
+// build schedules the pieces, and adds to their reports.
+func (j job) build(o sched.Options, reports []SegmentReport) (*program.Split, error) {
+	var out *program.Split
+	for i, x := range j.pieces {
+		o.Target = x.target.Name
+		p, planned, err := sched.Build(x.graph, o)
+		if err == nil { // outputs may have got copies
+			x.report.Reference, err = pass.Check(p.Graph, x.target.Takes)
+		}
+		if err != nil {
+			return nil, err
+		}
+		p.Rewritten, p.Reference = counts(x.report.Rewritten), counts(x.report.Reference)
+		reports[i].Plan = planned
+		if j.plan == nil {
+			return program.Whole(p), nil
+		}
+		if out == nil {
+			out = &program.Split{Method: p.Method, Target: j.target.Name, Outputs: j.plan.Outputs}
+		}
+		s := j.plan.Segments[i]
+		y := program.Segment{Program: p, Lacked: s.Lacked, Moved: s.Moved}
+		for _, n := range p.Graph.Inputs() {
+			y.Inputs = append(y.Inputs, s.Inputs[n.Name])
+		}
+		out.Segments = append(out.Segments, y)
+	}
+	return out, nil
+}

@@ -1,0 +1,243 @@
+package rlx
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/program"
+)
+
+// execution is one run of a method: its segments in turn. Most methods have one. What one segment computes and another reads passes through
+// the host: out of the memory that the one backend shares with it, and into that of the other.
+type execution struct {
+	s     *Session
+	l     *loaded
+	r     Request
+	sizes map[string]int64
+	res   *Result
+
+	wants  wants
+	values [][]Tensor // by segment and output
+	spent  time.Duration
+	rss    map[*worker]int64
+	clocks []string
+}
+
+// run runs the segments that are needed. Kept outputs belong to the caller, also after an error.
+func (x *execution) run(ctx context.Context) error {
+	s, l := x.s, x.l
+	var err error
+	if x.wants, err = l.check(s, x.r); err != nil {
+		return err
+	}
+	if len(l.pieces) > 1 || x.r.State != nil && s.model.inPieces() { // else the backend takes care of that
+		select {
+		case s.turn <- struct{}{}:
+			defer func() { <-s.turn }()
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	split := l.schedule.split
+	need := split.Needed(x.wants.returned, x.wants.kept)
+	x.values, x.rss = make([][]Tensor, len(l.pieces)), map[*worker]int64{}
+	x.res.Start = time.Now()
+	updated, last := false, -1
+	for k, seg := range l.pieces {
+		if need[k] == nil {
+			continue
+		}
+		if err = x.piece(ctx, k, need[k]); err != nil {
+			s.lose(seg.worker, err)
+			break
+		}
+		updated = updated || seg.prog.Updates()
+		if last >= 0 && l.pieces[last].worker != seg.worker {
+			x.res.Crossings.Switches++
+		}
+		last = k
+	}
+	if err != nil {
+		if updated {
+			x.r.State.dev.Invalidate(ctx) // of the segment that failed, the backend's session knows
+		}
+		return err
+	}
+	for i, from := range split.Outputs {
+		if x.wants.returned == nil || x.wants.returned[i] {
+			x.res.Outputs[l.method.Outputs[i].Name] = x.values[from.Segment][from.Index]
+		}
+	}
+	x.res.Duration = time.Since(x.res.Start)
+	if len(l.pieces) > 1 {
+		x.res.Crossings.Time = x.res.Duration - x.spent
+	}
+	x.res.Clock = strings.Join(x.clocks, " and ")
+	for _, n := range x.rss {
+		x.res.PeakMemory += n
+	}
+	return s.model.unchanged() // the backends read the weights from the file
+}
+
+// inPieces reports whether a method of the model may run in pieces.
+func (m *Model) inPieces() bool { return len(m.v.Splits()) > 0 }
+
+// segment runs one segment. The host gets the outputs of need.
+func (x *execution) piece(ctx context.Context, k int, need []bool) error {
+	seg, r := x.l.pieces[k], x.r
+	in, fed, err := x.inputs(ctx, seg)
+	if err != nil {
+		return err
+	}
+	w, err := x.s.watch(ctx, x.l, seg, r, x.sizes, in, fed)
+	if err != nil {
+		return err
+	}
+	call := device.Run{Syms: x.sizes, Opts: w.options}
+	if slices.Contains(need, false) {
+		call.Outputs = need
+	}
+	if r.State != nil && (seg.prog.StateSize > 0 || len(x.l.pieces) == 1) {
+		call.State = r.State.dev
+	}
+	bytes := make([][]byte, len(in))
+	for i, t := range in {
+		bytes[i] = t.Data
+		if f := fed[i]; f != nil {
+			call.Feeds = append(call.Feeds, device.Transfer{Tensor: i, State: f.memory.dev, Offset: f.offset})
+		}
+	}
+	_, outputs := seg.binder.IO(x.sizes)
+	if err := x.keep(ctx, k, outputs, &call); err != nil {
+		return err
+	}
+	if r.Progress != nil {
+		call.Progress = func(step int) { r.Progress(seg.first+step, x.l.schedule.split.Steps()) }
+	}
+	began := time.Since(x.res.Start)
+	out, stats, err := seg.exe.RunTensors(ctx, call, bytes)
+	if err != nil {
+		return x.at(k, err)
+	}
+	if err := w.verdict(stats); err != nil {
+		return err
+	}
+	x.values[k] = make([]Tensor, len(outputs))
+	for i, o := range outputs {
+		if call.Wants(i) {
+			x.values[k][i] = Tensor{o.DType, o.Shape, out[i]}
+		}
+	}
+	x.spent += stats.Total
+	x.rss[seg.worker] = max(x.rss[seg.worker], stats.PeakRSS)
+	x.res.DeviceMemory += stats.DeviceMemory
+	if r.Profile {
+		return x.profile(seg, stats, began)
+	}
+	return nil
+}
+
+// at adds the segment to an error of a backend, which counts its steps only.
+func (x *execution) at(k int, err error) error {
+	e, ok := err.(*diag.Error)
+	if !ok || len(x.l.pieces) == 1 {
+		return err
+	}
+	c := *e
+	c.Msg = fmt.Sprintf("segment %d of %d: %s", k+1, len(x.l.pieces), c.Msg)
+	return &c
+}
+
+// inputs are the inputs of a segment: those that are on its device, by number, and the others.
+func (x *execution) inputs(ctx context.Context, seg *piece) (in []Tensor, fed map[int]*Resident, err error) {
+	in, fed = make([]Tensor, len(seg.inputs)), map[int]*Resident{}
+	for i, from := range seg.inputs {
+		if from.Segment != program.FromInput {
+			in[i] = x.values[from.Segment][from.Index]
+			if in[i].Data != nil { // otherwise no step that is needed reads it
+				x.res.Crossings.Values++
+				x.res.Crossings.Bytes += int64(len(in[i].Data))
+			} else if in[i], err = x.unread(seg, i); err != nil {
+				return nil, nil, err
+			}
+			continue
+		}
+		name := x.l.method.Inputs[from.Index].Name
+		switch f := x.r.Feeds[name]; {
+		case f == nil:
+			in[i] = x.r.Inputs[name]
+		case f.memory.on == seg.worker:
+			fed[i] = f
+		default:
+			if in[i], err = f.Read(ctx); err != nil {
+				return nil, nil, err
+			}
+		}
+	}
+	return in, fed, nil
+}
+
+// unread is an input that the run does not read.
+func (x *execution) unread(seg *piece, i int) (Tensor, error) {
+	inputs, _ := seg.binder.IO(x.sizes)
+	o := inputs[i]
+	return Tensor{DType: o.DType, Shape: o.Shape, Data: make([]byte, o.Bytes)}, nil
+}
+
+// keep allocates memory for the outputs of a segment that stay on its device.
+func (x *execution) keep(ctx context.Context, k int, outputs []program.Operand, call *device.Run) error {
+	for i, v := range x.l.method.Outputs {
+		from := x.l.schedule.split.Outputs[i]
+		if x.wants.kept == nil || !x.wants.kept[i] || from.Segment != k {
+			continue
+		}
+		o := outputs[from.Index]
+		seg := x.l.pieces[k]
+		m, err := x.s.allocate(ctx, seg.worker, kept, program.AlignUp(o.Bytes))
+		if err != nil {
+			return err
+		}
+		x.res.Kept[v.Name] = &Resident{o.DType, o.Shape, m, 0}
+		call.Keeps = append(call.Keeps, device.Transfer{Tensor: from.Index, State: m.dev})
+	}
+	return nil
+}
+
+// profile adds the times of a segment's steps, which began so long after the run.
+func (x *execution) profile(seg *piece, stats device.Stats, began time.Duration) error {
+	bound, err := seg.binder.Bind(x.sizes)
+	if err != nil {
+		return err
+	}
+	clock := stats.Clock
+	if clock == "" {
+		clock = device.HostClock
+	}
+	if !slices.Contains(x.clocks, clock) {
+		x.clocks = append(x.clocks, clock)
+	}
+	if seg.first == 0 {
+		began = 0 // as the run began: what a step waited for is not in its time
+	}
+	i := 0
+	for _, t := range stats.Steps { // steps that the run did not need have no times
+		for i < len(bound.Steps) && bound.Steps[i].Node.ID != t.Node {
+			i++
+		}
+		if i == len(bound.Steps) {
+			break
+		}
+		b := bound.Steps[i]
+		y := StepTime{StepValue: stepValue(seg.first+i, b.Node), Attrs: b.Node.AttrText(), Start: began + t.Start, Time: t.Time, FLOPs: flops(b), Bytes: traffic(b)}
+		for _, t := range staticTypes(b.Outs) {
+			y.Types = append(y.Types, t.String())
+		}
+		x.res.Steps = append(x.res.Steps, y)
+	}
+	return nil
+}
