@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/rlx-go/rlx"
@@ -51,11 +52,6 @@ func openSession(ctx context.Context, env *cli.Env, path string, f *hostFlags, o
 	}
 	o.Backend = s.backend.Backend
 	s.backend.warn(env)
-	for _, b := range reg.first() {
-		if b.Name != s.backend.Name { // started only if the artifact needs it
-			o.Fallbacks = append(o.Fallbacks, b.Backend)
-		}
-	}
 	if debug.trace != "" {
 		s.trace = &trace{origin: cli.Started()}
 	}
@@ -64,6 +60,12 @@ func openSession(ctx context.Context, env *cli.Env, path string, f *hostFlags, o
 		return nil, err
 	}
 	done()
+	for _, b := range reg.first() {
+		if helps(s.model, s.backend.Name, b.Name) {
+			b.warn(env)
+			o.Fallbacks = append(o.Fallbacks, b.Backend)
+		}
+	}
 	if o.Precision, err = s.model.Precision(o.Precision); err != nil {
 		s.model.Close()
 		return nil, err
@@ -85,6 +87,18 @@ func openSession(ctx context.Context, env *cli.Env, path string, f *hostFlags, o
 		return nil, err
 	}
 	return s, nil
+}
+
+// helps reports whether a model has a method for a backend of which another one runs a part.
+func helps(m *rlx.Model, backend, other string) bool {
+	for _, x := range m.Methods() {
+		for _, s := range x.Schedules {
+			if target, _, _ := strings.Cut(s.Target, ":"); target == backend && other != backend && slices.Contains(s.Backends, other) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // inSession opens the artifact that args name and a backend, does the work and ends both.

@@ -71,7 +71,7 @@ func crossingsOf(l rlx.Loaded, runs []runRecord) *crossingSummary {
 	return c
 }
 
-// String is for the line of a method: "2 switches of backend, where 3 values of 12 kB crossed; 0.41 ms between backends".
+// String is for the line of a method: "2 switches of backend, where 3 values of 12 kB crossed; 0.41 ms outside of backends".
 func (c *crossingSummary) String() string {
 	if c == nil {
 		return ""
