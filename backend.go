@@ -2,6 +2,7 @@ package rlx
 
 import (
 	"context"
+	"crypto/sha256"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -20,6 +21,19 @@ type Backend struct {
 	Name string // in messages; "cpu"
 	Path string // of the executable
 	Dir  string // that FindBackends found it in; otherwise empty
+
+	// SHA256 must be that of the executable, or it is not started; zero means any. On Linux the bytes that were compared are those that run:
+	// a copy in memory, which nobody can change and which is in no folder.
+	SHA256 [sha256.Size]byte
+	Folder *BackendFolder // of an installed plugin; nil for a backend that is one file
+}
+
+// A BackendFolder is what an installed plugin has beside its executable.
+type BackendFolder = rpc.Folder
+
+// options are those of b to start it.
+func (b Backend) options(o Options) rpc.Options {
+	return rpc.Options{Path: b.Path, Name: b.Name, SHA256: b.SHA256, Folder: b.Folder, Log: o.Log, Sandbox: o.Sandbox}
 }
 
 const backendPrefix = "rlx-backend-"
@@ -41,7 +55,7 @@ func FindBackends(dirs ...string) []Backend {
 			path := filepath.Join(dir, e.Name())
 			st, err := os.Stat(path)
 			if ok && name != "" && err == nil && st.Mode().IsRegular() && st.Mode().Perm()&0o111 != 0 {
-				out = append(out, Backend{name, path, dir})
+				out = append(out, Backend{Name: name, Path: path, Dir: dir})
 			}
 		}
 	}
@@ -129,7 +143,7 @@ type BackendInfo struct {
 // Describe starts the backend, asks for its description, and ends it. Of the options it uses Log and Sandbox. Errors match ErrLost or
 // ErrDevice.
 func (b Backend) Describe(ctx context.Context, o Options) (BackendInfo, error) {
-	s, err := rpc.Start(ctx, rpc.Options{Path: b.Path, Name: b.Name, Log: o.Log, Sandbox: o.Sandbox})
+	s, err := rpc.Start(ctx, b.options(o))
 	if err != nil {
 		return BackendInfo{}, err
 	}

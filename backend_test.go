@@ -27,7 +27,10 @@ func TestFindBackends(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	want := []rlx.Backend{{"a", one + "/rlx-backend-a", one}, {"a", two + "/rlx-backend-a", two}, {"b", two + "/rlx-backend-b", two}}
+	backend := func(name, dir string) rlx.Backend {
+		return rlx.Backend{Name: name, Path: dir + "/rlx-backend-" + name, Dir: dir}
+	}
+	want := []rlx.Backend{backend("a", one), backend("a", two), backend("b", two)}
 	if got := rlx.FindBackends(one, two, filepath.Join(dir, "none"), one); !slices.Equal(got, want) {
 		t.Errorf("%v; want %v", got, want)
 	}

@@ -70,6 +70,7 @@ var mayImport = map[string][]string{
 	"cmd/rlxrun": {".", "core/code", "core/device", "core/devicetest", "core/diag", "core/dtype", "core/interp", "core/ir", "core/program", "core/task/...", "core/tensor", "format", "plugins/rpc", "internal/..."},
 
 	"internal/...":        {"core/...", "internal/..."},
+	"internal/installed":  {"core/code", "core/diag", "internal/...", "plugins/rpc"},
 	"internal/tensortest": {"core/...", "internal/...", "models/weights"},
 	"internal/modeltest":  {"core/...", "internal/...", "models/weights", "models/arch"},
 	"bench/ops":           {"core/...", "bench/measure", "plugins/cpu/backend", "plugins/wgpu/backend"},

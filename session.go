@@ -109,9 +109,10 @@ func (m *Model) NewSession(ctx context.Context, o Options) (*Session, error) {
 func (s *Session) start(ctx context.Context, b Backend, id string) (*worker, error) {
 	o, m := s.options, s.model
 	t := o.Timeouts
-	backend, err := m.launcher.Start(ctx, rpc.Options{Path: b.Path, Name: b.Name, Artifact: m.v.File(), IOSize: m.largestIO(),
-		Encode: encodeProgram, Log: o.Log, Sandbox: o.Sandbox,
-		Timeouts: rpc.Timeouts{Start: t.Start, Load: t.Load, Run: t.Run, Stall: t.Stall, Cancel: t.Cancel}})
+	start := b.options(o)
+	start.Artifact, start.IOSize, start.Encode = m.v.File(), m.largestIO(), encodeProgram
+	start.Timeouts = rpc.Timeouts{Start: t.Start, Load: t.Load, Run: t.Run, Stall: t.Stall, Cancel: t.Cancel}
+	backend, err := m.launcher.Start(ctx, start)
 	if err != nil {
 		return nil, err
 	}

@@ -32,6 +32,10 @@ func probeAll(ctx context.Context, env *cli.Env, f *hostFlags) ([]probed, *regis
 	g.SetLimit(4)
 	for i, b := range reg.all {
 		out[i].found = b
+		if b.skip != nil {
+			out[i].err = b.skip
+			continue
+		}
 		if used, err := reg.find(b.Name); err == nil && used.Path != b.Path {
 			out[i].hidden = used.Path
 			continue
@@ -128,9 +132,10 @@ func devices(ctx context.Context, env *cli.Env, f *hostFlags) error {
 func pluginsCommand() *cli.Command {
 	return &cli.Command{
 		Name: "plugins list", Args: "[flags]", Short: "list the backends found, and whether they work",
-		Long: `Lists the backends found: those given with --plugin, executables called rlx-backend-NAME beside rlxrun's own, and
-those in the directories of RLX_PLUGIN_PATH. The first of a name is the one that is used. Each is started and asked
-what it is.`,
+		Long: `Lists the backends found, in the order of the search: those given with --plugin; plugins installed with --hide-built-in; executables
+called rlx-backend-NAME beside rlxrun's own; those in the directories of RLX_PLUGIN_PATH; and the other installed plugins. The first of a name
+is the one that is used. Each is started and asked what it is, unless it is skipped: because every user can write to it or its directory, because
+it is installed and for another platform or protocol, or because RLX_PLUGIN_PATH names its directory relative to the current one.`,
 		Examples: []cli.Example{{About: "does my backend start?", Line: "rlxrun plugins list --plugin mine=./my-backend"}},
 		Setup: func(fs *cli.FlagSet) cli.Run {
 			var f hostFlags
@@ -150,7 +155,7 @@ type pluginRow struct {
 	Name    string   `json:"name"`
 	Path    string   `json:"path"`
 	From    string   `json:"from"`
-	Status  string   `json:"status"` // ok, failed, hidden
+	Status  string   `json:"status"` // ok, failed, hidden, skipped
 	Version string   `json:"version,omitempty"`
 	Levels  []string `json:"levels,omitempty"`
 	Devices int      `json:"devices"`
@@ -183,6 +188,9 @@ func plugins(ctx context.Context, env *cli.Env, f *hostFlags) error {
 			status, _ := diag.CodeOf(p.err)
 			r.Status, r.Code, r.Message = "failed", string(status), p.err.Error()
 			text = r.Code + " " + p.err.Error()
+			if p.skip != nil {
+				r.Status, text = "skipped", "skipped: "+text
+			}
 		}
 		rows = append(rows, r)
 		table = append(table, []string{p.Name, p.from, p.Path, text})

@@ -12,6 +12,7 @@ import (
 	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/internal/cli"
+	"github.com/rlx-go/rlx/internal/installed"
 )
 
 const pluginPathEnv = "RLX_PLUGIN_PATH"
@@ -19,16 +20,20 @@ const pluginPathEnv = "RLX_PLUGIN_PATH"
 // found is one executable that has the name of a backend.
 type found struct {
 	rlx.Backend
-	from string // how it was found: "--plugin", "beside rlxrun", "RLX_PLUGIN_PATH"
+	from string // how it was found: "--plugin", "beside rlxrun", "RLX_PLUGIN_PATH", "installed"
+	skip error  // why it is not used; nil if it may be
 }
 
-// registry is the backends that were found, and where they were searched. The first of a name is used.
+// registry is the backends that were found, and where they were searched. The first of a name that is not skipped is used.
 type registry struct {
 	all    []found
 	looked []string
+	store  string // of installed plugins; empty where there are none
 }
 
-// findBackends searches for backends: --plugin first, then beside rlxrun, then along RLX_PLUGIN_PATH.
+// findBackends searches for backends. Its order is a matter of trust: what this command line names comes first, then plugins that the user
+// installed in place of a built-in backend, what is beside rlxrun, RLX_PLUGIN_PATH, and the other installed plugins. So a plugin hides a built-in
+// backend only where the user said so, and nothing in the current directory is found.
 func findBackends(plugins []string) (*registry, error) {
 	r := &registry{}
 	for _, p := range plugins {
@@ -39,38 +44,83 @@ func findBackends(plugins []string) (*registry, error) {
 		if i := slices.IndexFunc(r.all, func(f found) bool { return f.Name == name }); i >= 0 {
 			return nil, cli.Usagef("--plugin "+p, "backend %q is given twice", name)
 		}
-		r.all = append(r.all, found{rlx.Backend{Name: name, Path: path}, "--plugin"})
+		r.all = append(r.all, found{Backend: rlx.Backend{Name: name, Path: path}, from: "--plugin"})
 	}
-	if exe, err := os.Executable(); err == nil {
-		if real, err := filepath.EvalSymlinks(exe); err == nil {
-			exe = real
+	var list []*installed.Plugin
+	if store, err := installed.User(); err == nil {
+		list, _ = store.List() // a folder that cannot be read counts as empty, as those of FindBackends do
+		if len(list) > 0 {
+			r.store = store.Dir
 		}
-		r.scan(filepath.Dir(exe), "beside rlxrun")
+	}
+	r.addInstalled(list, true)
+	if dir := besideUs(); dir != "" {
+		r.scan(dir, "beside rlxrun", func(rlx.Backend) error { return nil }) // who can write there can replace rlxrun too
 	}
 	for _, dir := range filepath.SplitList(os.Getenv(pluginPathEnv)) {
 		if dir != "" {
-			r.scan(dir, pluginPathEnv)
+			r.scan(dir, pluginPathEnv, refusal)
 		}
 	}
+	r.addInstalled(list, false)
 	return r, nil
 }
 
-// scan adds the backends of a directory.
-func (r *registry) scan(dir, from string) {
+// besideUs is the folder of rlxrun's own executable; empty if it is not known.
+func besideUs() string {
+	exe, err := os.Executable()
+	if err != nil {
+		return ""
+	}
+	if real, err := filepath.EvalSymlinks(exe); err == nil {
+		exe = real
+	}
+	return filepath.Dir(exe)
+}
+
+// addInstalled adds the installed plugins that hide a built-in backend, or the others.
+func (r *registry) addInstalled(list []*installed.Plugin, hiding bool) {
+	for _, p := range list {
+		if p.HidesBuiltIn == hiding {
+			r.all = append(r.all, found{installedBackend(p), "installed", p.Skip})
+		}
+	}
+}
+
+// installedBackend is a plugin as a backend, which is started only if its files are those that were installed.
+func installedBackend(p *installed.Plugin) rlx.Backend {
+	return rlx.Backend{Name: p.Name, Path: p.Path(), Dir: p.Dir, SHA256: p.SHA256, Folder: p.Folder()}
+}
+
+// scan adds the backends of a directory. refused is why one is skipped, nil if it is not.
+func (r *registry) scan(dir, from string, refused func(rlx.Backend) error) {
 	if slices.Contains(r.looked, dir) {
 		return
 	}
 	r.looked = append(r.looked, dir)
 	for _, b := range rlx.FindBackends(dir) {
-		r.all = append(r.all, found{b, from})
+		r.all = append(r.all, found{b, from, refused(b)})
 	}
+}
+
+// refusal is why a backend of RLX_PLUGIN_PATH is not executed: any user could have put it there, or the current directory decides.
+func refusal(b rlx.Backend) error {
+	if !filepath.IsAbs(b.Dir) {
+		return diag.New(code.PluginRefused, "backend "+b.Name, "%s names %s, which depends on the current directory", pluginPathEnv, b.Dir).
+			WithHint("name it by its whole path")
+	}
+	if p := installed.Exposed(b.Path); p != "" {
+		return diag.New(code.PluginRefused, "backend "+b.Name, "every user can write to %s, and so run a program in your name", p).
+			WithHint("chmod o-w %s, or --plugin %s=%s", p, b.Name, b.Path)
+	}
+	return nil
 }
 
 // first lists the backends that are used: the first of each name.
 func (r *registry) first() []found {
 	var out []found
 	for _, f := range r.all {
-		if !slices.ContainsFunc(out, func(o found) bool { return o.Name == f.Name }) {
+		if f.skip == nil && !slices.ContainsFunc(out, func(o found) bool { return o.Name == f.Name }) {
 			out = append(out, f)
 		}
 	}
@@ -84,12 +134,20 @@ func (f found) warn(env *cli.Env) {
 	}
 }
 
-// find returns the backend of a name. The error lists the backends that exist.
+// find returns the backend of a name. The error is why it is skipped, or lists the backends that exist.
 func (r *registry) find(name string) (found, error) {
+	var skipped error
 	for _, f := range r.all {
-		if f.Name == name {
+		switch {
+		case f.Name != name:
+		case f.skip == nil:
 			return f, nil
+		case skipped == nil:
+			skipped = f.skip
 		}
+	}
+	if skipped != nil {
+		return found{}, skipped
 	}
 	var names, parts []string
 	for _, f := range r.first() {
@@ -111,6 +169,9 @@ func (r *registry) places() string {
 	s := strings.Join(r.looked, ", ")
 	if os.Getenv(pluginPathEnv) == "" {
 		s += " (" + pluginPathEnv + " is not set)"
+	}
+	if r.store != "" {
+		s += ", " + r.store
 	}
 	return s
 }

@@ -108,12 +108,12 @@ func (r *registry) findOrOpen(name string) (found, error) {
 		return r.find(name)
 	}
 	base := strings.TrimPrefix(strings.TrimSuffix(filepath.Base(name), ".exe"), "rlx-backend-")
-	return found{rlx.Backend{Name: base, Path: name}, "argument"}, nil
+	return found{Backend: rlx.Backend{Name: base, Path: name}, from: "argument"}, nil
 }
 
 // rpcOptions start a backend for the suite, which sends weights in chunks.
 func (f *conformanceFlags) rpcOptions(env *cli.Env, b found, chunks bool) rpc.Options {
-	return rpc.Options{Path: b.Path, Name: b.Name, Log: f.logger(env), Sandbox: rpc.Sandbox(f.sandbox.Value), IOSize: devicetest.MaxIO, NoSharedMemory: chunks, Encode: format.EncodeProgram}
+	return rpc.Options{Path: b.Path, Name: b.Name, SHA256: b.SHA256, Folder: b.Folder, Log: f.logger(env), Sandbox: rpc.Sandbox(f.sandbox.Value), IOSize: devicetest.MaxIO, NoSharedMemory: chunks, Encode: format.EncodeProgram}
 }
 
 // tally is the outcome for an op or another section of the suite.

@@ -36,11 +36,11 @@ import (
 // hangGuard ends a test that waits for ever. Nothing is timed by it.
 const hangGuard = 2 * time.Minute
 
-// built is a folder with rlxrun and the cpu backend as `make build` makes them.
+// built is a folder with rlxrun and the cpu backend as `make build` makes them, and in its folder "spare" a backend that rlxrun does not find.
 var built = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "rlxrun")
 	builtIn = dir
-	for out, pkg := range map[string]string{"rlxrun": ".", "rlx-backend-cpu": "../../plugins/cpu"} {
+	for out, pkg := range map[string]string{"rlxrun": ".", "rlx-backend-cpu": "../../plugins/cpu", "spare/rlx-backend-null": "../../plugins/null"} {
 		if err == nil {
 			err = build(filepath.Join(dir, out), pkg)
 		}

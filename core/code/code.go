@@ -95,7 +95,21 @@ tensor or of two), or holds no tensor of that name. The message says which, or l
 	ArtifactRead = diag.Define("RLX3202", "artifact cannot be read", `
 The file was opened and then could not be read: a disk or network fault, or the file was cut short meanwhile.`)
 
+	PluginSource = diag.Define("RLX3210", "plugin cannot be installed from this file", `
+"rlxrun plugins install" takes an executable called rlx-backend-NAME, a directory or an archive (tar, tar.gz, zip) with one at its top. The
+archive is damaged; or has an entry with an absolute path, with "..", twice, or that is a link or a device; or unpacks to more than an
+archive of its size may; or its plugin.json is wrong. The message says which. Nothing was installed.`)
+
 	Backend = diag.Define("RLX5201", "unknown backend", `
 No backend of that name was found. A backend is an executable called rlx-backend-NAME beside rlxrun's own, or in one of the
-directories of RLX_PLUGIN_PATH, or any executable given with --plugin NAME=PATH. "rlxrun plugins list" shows those found.`)
+directories of RLX_PLUGIN_PATH, or a plugin that "rlxrun plugins install" installed, or any executable given with --plugin NAME=PATH.
+"rlxrun plugins list" shows those found.`)
+	PluginRefused = diag.Define("RLX5203", "plugin refused", `
+The backend was found and not executed. Its file, or a directory above it, can be written to by other users, who could so run a program in
+your name; or RLX_PLUGIN_PATH names a directory relative to the current one; or an installed plugin is for another platform or version of the
+backend protocol, or its manifest is damaged; or the folder of plugins cannot be read or written to. The message says which. --plugin
+NAME=PATH runs an executable wherever it is.`)
+	PluginTaken = diag.Define("RLX5204", "plugin's name is taken", `
+A plugin of that name is installed, or a built-in backend has the name. --replace installs in place of a plugin, and
+--hide-built-in in place of a built-in backend, which is then not used before the plugin is removed.`)
 )

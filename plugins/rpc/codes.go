@@ -28,7 +28,9 @@ ended. The message names the step that had started last.`)
 The backend answered with something that the protocol does not allow: a size, an index or a generation that is not what
 was asked for, or a message over the limit. It was ended and none of its results were used.`)
 	ErrDigest = diag.Define("RLX5109", "backend has another digest", `
-The SHA-256 of the backend's file is not the one that was asked for. It was not started.`)
+The SHA-256 of the backend's file is not the one that was asked for, or the files of an installed plugin are not those that were installed:
+the message names the file. It was not started. If you changed or updated the file, install the plugin again with --replace; if you did
+not, find out who did.`)
 	ErrClosed = diag.Define("RLX5110", "backend closed", `
 The session with the backend was closed before the call.`)
 	ErrPanicked = diag.Define("RLX5111", "backend panicked", `

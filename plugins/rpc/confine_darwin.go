@@ -7,5 +7,5 @@ import (
 )
 
 // grants returns nothing: this system has no layers, so nothing uses it.
-func (Confinement) grants(*os.File, int, bool, string, []string) []sandbox.Grant { return nil }
-func (Confinement) environment(string, string) []string                          { return nil }
+func (Confinement) grants(*os.File, int, bool, string, string, []string) []sandbox.Grant { return nil }
+func (Confinement) environment(string, string) []string                                  { return nil }

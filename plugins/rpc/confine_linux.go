@@ -35,11 +35,14 @@ var (
 )
 
 // grants lists what a process that executes exe may access; exe is its descriptor fd. A file in memory needs no rule, and cannot
-// have one.
-func (c Confinement) grants(exe *os.File, fd int, inMemory bool, dir string, env []string) []sandbox.Grant {
+// have one. Folder is that of an installed plugin; otherwise empty.
+func (c Confinement) grants(exe *os.File, fd int, inMemory bool, dir, folder string, env []string) []sandbox.Grant {
 	g := []sandbox.Grant{
 		{Access: sandbox.Write, Paths: append([]string{dir}, commonDevices...)},
 		{Access: sandbox.Read, Paths: commonFiles},
+	}
+	if folder != "" {
+		g = append(g, sandbox.Grant{Access: sandbox.Read, Paths: []string{folder}})
 	}
 	if !inMemory {
 		g = append(g, sandbox.Grant{Access: sandbox.Run, Paths: []string{execPath(exe, fd)}})

@@ -40,7 +40,13 @@ func readDeclaration(path string) (declaration, error) {
 	if err != nil {
 		return d, err
 	}
-	for line := range strings.Lines(string(b)) {
+	return parseDeclaration(d.path, string(b))
+}
+
+// parseDeclaration reads the words of a declaration; path is where they stand, for messages.
+func parseDeclaration(path, text string) (declaration, error) {
+	d := declaration{path: path}
+	for line := range strings.Lines(text) {
 		line, _, _ = strings.Cut(line, "#")
 		for _, word := range strings.Fields(line) {
 			switch word {

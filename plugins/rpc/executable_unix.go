@@ -16,7 +16,7 @@ import (
 // openBackend opens the file that will be executed. The same open file is examined, hashed and executed, so replacing
 // the file at the path in between has no effect. With a digest, the hashed bytes are the bytes that run: a sealed copy, if the
 // system supports it, since the file itself could be overwritten in place.
-func openBackend(name, path string, digest []byte) (*os.File, error) {
+func openBackend(name, path string, opts Options) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // a FIFO would block until somebody writes to it
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -33,7 +33,7 @@ func openBackend(name, path string, digest []byte) (*os.File, error) {
 		f.Close()
 		return nil, lost(ErrNotPlugin, name, "%s cannot be examined: %w", path, err)
 	}
-	if len(digest) == 0 {
+	if !opts.pinned() {
 		return f, nil
 	}
 	run, sum, err := sealedCopy(f, filepath.Base(path))
@@ -44,9 +44,9 @@ func openBackend(name, path string, digest []byte) (*os.File, error) {
 	if run != f {
 		f.Close()
 	}
-	if subtle.ConstantTimeCompare(sum, digest) != 1 {
+	if subtle.ConstantTimeCompare(sum, opts.SHA256[:]) != 1 {
 		run.Close()
-		return nil, lost(ErrDigest, name, "%s has SHA-256 %x; asked for was %x", path, sum, digest)
+		return nil, lost(ErrDigest, name, "%s has SHA-256 %x; asked for was %x", path, sum, opts.SHA256)
 	}
 	return run, nil
 }

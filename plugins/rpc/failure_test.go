@@ -126,6 +126,29 @@ func TestBadStart(t *testing.T) {
 	}
 }
 
+// A start has one deadline, that of the handshake, and no shorter one before it. spec/protocol.md promises how long it and the calls may take.
+func TestSlowStart(t *testing.T) {
+	t.Parallel()
+	opts, _ := testOptions(t, "slow")
+	start(t, opts).Close()
+	opts.Timeouts.Start = 100 * time.Millisecond
+	_, err := Start(t.Context(), opts)
+	wantCode(t, err, ErrStart, "did not complete the handshake within 100ms")
+
+	spec, err := os.ReadFile("../../spec/protocol.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := Timeouts{}.withDefaults()
+	for text, limit := range map[string]time.Duration{"The line must come within %s of the start": d.Start, "| Info | %s |": d.Info, "| Load | %s |": d.Load,
+		"| Run | %s |": d.Run, "| Cancel | %s |": d.Cancel, "| Stats | %s |": d.Stats, "| Unload | %s |": d.Unload} {
+		words := map[time.Duration]string{10 * time.Second: "10 s", 2 * time.Second: "2 s", 2 * time.Minute: "2 min", time.Hour: "1 h"}[limit]
+		if text = fmt.Sprintf(text, words); words == "" || !strings.Contains(string(spec), text) {
+			t.Errorf("spec/protocol.md lacks %q: the deadline is %v", text, limit)
+		}
+	}
+}
+
 func childNamed(log string) int {
 	_, rest, ok := strings.Cut(log, `msg="child `)
 	if !ok {

@@ -8,7 +8,6 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
-	"crypto/sha256"
 	"crypto/x509"
 	"encoding/base64"
 	"errors"
@@ -186,13 +185,4 @@ func runOnce(ctx context.Context, t testing.TB, s *Session, n int) ([]byte, erro
 		return nil, err
 	}
 	return out[0], e.Close()
-}
-
-func sha256Of(t testing.TB, f *os.File) []byte {
-	t.Helper()
-	h := sha256.New()
-	if _, err := f.WriteTo(h); err != nil {
-		t.Fatal(err)
-	}
-	return h.Sum(nil)
 }

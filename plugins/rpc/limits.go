@@ -29,6 +29,8 @@ const (
 
 	// NoSharedMemory is the environment variable that turns the shared region off when it is "1".
 	NoSharedMemory = "RLX_NO_SHM"
+	// FolderEnv is the variable by which an installed plugin finds its folder.
+	FolderEnv = "RLX_PLUGIN_DIR"
 )
 
 // Full names of the methods that are called or served. The last three are go-plugin's.

@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"crypto/sha256"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -12,9 +13,11 @@ import (
 
 // Options are which backend to start, and how.
 type Options struct {
-	Path   string // of the executable
-	Name   string // for messages, such as "cpu"; if empty, from Path
-	SHA256 []byte // that the executable must have; empty means any
+	Path   string            // of the executable
+	Name   string            // for messages, such as "cpu"; if empty, from Path
+	SHA256 [sha256.Size]byte // that the executable must have; zero means any
+	// Folder is that of a plugin which was installed with other files; nil for a backend that is one file.
+	Folder *Folder
 
 	// Artifact is open for reading; its weights are what Load maps. The backend gets the descriptor, never the path.
 	// Nobody but the host may be able to change the file. The caller closes it. If it is nil, Load sends weights in
@@ -36,12 +39,26 @@ type Options struct {
 	TempDir  string // parent of the sockets' private directory; if empty, the system's
 }
 
+// pinned reports whether the executable must have a digest.
+func (o Options) pinned() bool { return o.SHA256 != [sha256.Size]byte{} }
+
 // backendName is the backend's name in messages.
 func (o Options) backendName() string {
 	if o.Name != "" {
 		return o.Name
 	}
 	return strings.TrimPrefix(filepath.Base(o.Path), "rlx-backend-")
+}
+
+// A Folder is what an installed plugin has beside its executable.
+type Folder struct {
+	// Dir holds its files, by an absolute path. The backend may read them in its sandbox, and finds them by RLX_PLUGIN_DIR: it is
+	// executed as a copy in memory, which is in no folder.
+	Dir string
+	// Declares has the words of the plugin's sandbox declaration, instead of a file beside the executable.
+	Declares string
+	// Verify is called right before the start. Its error is why the files are not those that were installed.
+	Verify func() error
 }
 
 // inherited are the variables of the host's environment that a backend gets, if they are set, beside its own, which begin
@@ -65,6 +82,10 @@ func (o Options) environment() []string {
 		if strings.HasPrefix(v, own) {
 			env = append(env, v)
 		}
+	}
+	if o.Folder != nil {
+		// Python would write its bytecode beside the modules, and the folder would no longer be the one that was installed.
+		env = append(env, FolderEnv+"="+o.Folder.Dir, "PYTHONDONTWRITEBYTECODE=1")
 	}
 	return append(env, o.Env...)
 }

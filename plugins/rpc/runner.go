@@ -30,6 +30,7 @@ type backendRunner struct {
 	files    *childFiles
 	env      []string // added to go-plugin's
 	dir      string   // the private directory
+	folder   string   // of an installed plugin; otherwise empty
 	inMemory bool     // exe is a copy in memory
 	confined Confinement
 	versions []int
@@ -142,7 +143,7 @@ func (r *backendRunner) startProcess() (*process, error) {
 	}
 	defer status.Close()
 	r.cmd.Path, r.cmd.Args = sandbox.Command(sandbox.Spec{Path: r.cmd.Path, Args: r.cmd.Args, Layers: r.confined.layers(),
-		Grants: r.confined.grants(r.exe, 3+len(r.cmd.ExtraFiles)-1, r.inMemory, r.dir, r.cmd.Env), Status: 3 + len(r.cmd.ExtraFiles)})
+		Grants: r.confined.grants(r.exe, 3+len(r.cmd.ExtraFiles)-1, r.inMemory, r.dir, r.folder, r.cmd.Env), Status: 3 + len(r.cmd.ExtraFiles)})
 	r.cmd.ExtraFiles = append(r.cmd.ExtraFiles, report)
 	p, err := startProcess(r.cmd)
 	report.Close()

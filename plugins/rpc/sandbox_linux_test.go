@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"context"
+	"crypto/sha256"
 	"debug/elf"
 	"encoding/binary"
 	"errors"
@@ -287,6 +288,76 @@ func init() {
 		probe()
 		play("good")
 	}
+	parts["folder"] = func() {
+		own, err := os.ReadFile(filepath.Join(os.Getenv(FolderEnv), "m", "data"))
+		_, other := os.ReadFile(userFile("secret"))
+		werr := os.WriteFile(filepath.Join(os.Getenv(FolderEnv), "m", "more"), nil, 0o600)
+		exe, _ := os.Readlink("/proc/self/exe")
+		fmt.Fprintf(os.Stderr, "own %q %v; other %v; write %v; runs %s\n", own, err, other != nil, werr != nil, exe)
+		os.Exit(3)
+	}
+}
+
+// An installed plugin reads its folder in its sandbox, and nothing beside it. It runs as a copy in memory, and is not started where Verify
+// says that its files have changed.
+func TestFolder(t *testing.T) {
+	t.Parallel()
+	opts, _ := testOptions(t, "folder")
+	dir := filepath.Join(opts.TempDir, "plugin")
+	if err := os.MkdirAll(filepath.Join(dir, "m"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range []string{filepath.Join(dir, "m", "data"), filepath.Join(opts.TempDir, "secret")} {
+		if err := os.WriteFile(f, []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exe, err := os.ReadFile(opts.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts.Env = append(opts.Env, userDirEnv+"="+opts.TempDir)
+	opts.SHA256 = sha256.Sum256(exe)
+	var changed error
+	opts.Folder = &Folder{Dir: dir, Verify: func() error { return changed }}
+	_, err = Start(t.Context(), opts)
+	denied := sandbox.Available().Landlock > 0
+	wantCode(t, err, ErrExited, fmt.Sprintf(`own "x" <nil>; other %v; write %[1]v; runs /memfd:`, denied))
+	opts.Folder.Declares = "gpu home"
+	_, err = Start(t.Context(), opts)
+	wantCode(t, err, ErrSandbox, `its installed declaration says "home"; allowed are gpu, none`)
+	changed = errors.New("m/data has changed")
+	_, err = Start(t.Context(), opts)
+	wantCode(t, err, ErrDigest, "m/data has changed")
+}
+
+// The bytes that were compared with the digest are those that run: between the two, nobody can change them, not even by the descriptor.
+func TestSealedCopy(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "b")
+	good, evil := []byte("#!/bin/sh\necho good\n"), []byte("#!/bin/sh\necho evil\n")
+	if err := os.WriteFile(path, good, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	f, err := openBackend("backend b", path, Options{SHA256: sha256.Sum256(good)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := os.WriteFile(path, evil, 0o755); err != nil { // in place
+		t.Fatal(err)
+	}
+	if w, err := os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", f.Fd()), os.O_WRONLY, 0); err == nil {
+		if _, err := w.Write(evil); err == nil {
+			t.Error("the copy can be written to")
+		}
+		w.Close()
+	}
+	cmd := exec.Command("/proc/self/fd/3")
+	cmd.ExtraFiles = []*os.File{f}
+	if out, err := cmd.Output(); err != nil || string(out) != "good\n" {
+		t.Errorf("it ran %q, %v", out, err)
+	}
 }
 
 // probe tries everything and prints what became of it.
@@ -402,7 +473,7 @@ func TestForeignLinker(t *testing.T) {
 		binary.Write(f, binary.LittleEndian, elf.Prog64{Type: uint32(elf.PT_INTERP), Off: 120, Filesz: uint64(len(linker) + 1)})
 		f.WriteString(linker + "\x00")
 		found := false
-		for _, g := range (Confinement{}).grants(f, 9, false, "/d", nil) {
+		for _, g := range (Confinement{}).grants(f, 9, false, "/d", "", nil) {
 			found = found || slices.Contains(g.Paths, filepath.Clean(linker))
 		}
 		if found != granted {

@@ -50,6 +50,9 @@ func play(mode string) {
 	switch mode {
 	case "good":
 		Serve(ServeConfig{Name: "ref", Backend: refBackend{}, Decode: decodeText, Log: NewLogger(hclogDebug)})
+	case "slow": // to start, as an interpreter with large modules is
+		time.Sleep(300 * time.Millisecond)
+		play("good")
 	case "exit0":
 	case "exit3":
 		fmt.Fprintln(os.Stderr, "error while loading shared libraries: libvulkan.so.1")

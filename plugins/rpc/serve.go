@@ -70,7 +70,7 @@ func startedByHand(name string, args []string) {
 		out, status = os.Stdout, 0
 	}
 	fmt.Fprintf(out, "rlx-backend-%[1]s is the %[1]s backend of rlxrun, which starts it: rlxrun MODEL.rlx --backend %[1]s ...\n"+
-		"rlxrun finds it beside itself and in the folders of RLX_PLUGIN_PATH; \"rlxrun plugins list\" shows whether it works.\n", name)
+		"rlxrun finds it beside itself, in the folders of RLX_PLUGIN_PATH, and where \"rlxrun plugins install\" puts it; \"rlxrun plugins list\" shows whether it works.\n", name)
 	os.Exit(status)
 }
 

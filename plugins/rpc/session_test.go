@@ -5,6 +5,7 @@ package rpc
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"os"
 	"path/filepath"
@@ -317,14 +318,11 @@ func TestConcurrent(t *testing.T) {
 func TestDigest(t *testing.T) {
 	t.Parallel()
 	opts, _ := testOptions(t, "good")
-	f, err := os.Open(opts.Path)
+	exe, err := os.ReadFile(opts.Path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
-	if opts.SHA256 = sha256Of(t, f); len(opts.SHA256) != 32 {
-		t.Fatal("no digest")
-	}
+	opts.SHA256 = sha256.Sum256(exe)
 	s := start(t, opts)
 	if _, err := runOnce(t.Context(), t, s, 2); err != nil {
 		t.Fatal(err)
@@ -392,6 +390,24 @@ func TestEnvironment(t *testing.T) {
 	status, _ := os.ReadFile("/proc/" + s.runner.ID() + "/status")
 	if !bytes.Contains(status, []byte("NoNewPrivs:\t1")) {
 		t.Error("the backend may gain privileges")
+	}
+}
+
+// RLX_NO_SHM=1 of the host: tensors travel in chunks, io_size is 0, and the backend sees neither the variable nor a region.
+func TestNoSharedMemory(t *testing.T) {
+	t.Setenv(NoSharedMemory, "1")
+	opts, _ := testOptions(t, "good")
+	opts.IOSize = 1 << 20
+	s := start(t, opts)
+	if s.region != nil || s.direct != nil || s.ioSize() != 0 {
+		t.Errorf("region %v, runs %v, io_size %d", s.region, s.direct, s.ioSize())
+	}
+	if env, err := os.ReadFile("/proc/" + s.runner.ID() + "/environ"); err == nil && (bytes.Contains(env, []byte(NoSharedMemory)) || !bytes.Contains(env, []byte("\x00"+fdsEnv+"=lifeline=3,artifact=4,executable=5\x00"))) {
+		t.Errorf("the backend's environment is %q", env)
+	}
+	out, err := runOnce(t.Context(), t, s, 3)
+	if err != nil || !bytes.Equal(out, wantOutput(t, testProgram(t), 3, testInput(3, 1))) {
+		t.Errorf("a run in chunks: %v", err)
 	}
 }
 

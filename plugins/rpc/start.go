@@ -60,12 +60,23 @@ func (s *Session) prepare(path string) error {
 			return lost(ErrHost, s.name, "artifact: %w", err)
 		}
 	}
-	exe, err := openBackend(s.name, path, s.opts.SHA256)
+	folder := s.opts.Folder
+	if folder != nil {
+		if err := folder.Verify(); err != nil {
+			return lost(ErrDigest, s.name, "%w", err)
+		}
+	}
+	exe, err := openBackend(s.name, path, s.opts)
 	if err != nil {
 		return err
 	}
 	s.exe = exe
-	declared, err := readDeclaration(path)
+	var declared declaration
+	if folder != nil {
+		declared, err = parseDeclaration("its installed declaration", folder.Declares)
+	} else {
+		declared, err = readDeclaration(path)
+	}
 	s.declared = declared.path
 	if err != nil {
 		return lost(ErrSandbox, s.name, "what it declares of its sandbox cannot be read: %w", err)
@@ -114,8 +125,8 @@ func (s *Session) launch(ctx context.Context) error {
 		return lost(ErrHost, s.name, "certificate for the session: %w", err)
 	}
 	env = append(env, "PLUGIN_CLIENT_CERT="+id.pem)
-	r := &backendRunner{name: s.name, path: s.opts.Path, exe: s.exe, inMemory: haveShared && len(s.opts.SHA256) > 0, files: files, env: env,
-		dir: s.dir.path, confined: s.confined, versions: offered, log: s.log}
+	r := &backendRunner{name: s.name, path: s.opts.Path, exe: s.exe, inMemory: haveShared && s.opts.pinned(), files: files, env: env,
+		dir: s.dir.path, folder: folderDir(s.opts.Folder), confined: s.confined, versions: offered, log: s.log}
 	s.runner = r
 	sets := map[int]goplugin.PluginSet{}
 	for _, v := range offered {
@@ -166,6 +177,14 @@ func (s *Session) launch(ctx context.Context) error {
 	}
 	s.api = rlxv1.NewBackendClient(s.conn)
 	return nil
+}
+
+// folderDir is the directory of a folder that may be nil.
+func folderDir(f *Folder) string {
+	if f == nil {
+		return ""
+	}
+	return f.Dir
 }
 
 // connect calls go-plugin, which panics on some handshakes.

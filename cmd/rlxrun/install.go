@@ -1,0 +1,204 @@
+package main
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"strings"
+
+	"github.com/rlx-go/rlx"
+	"github.com/rlx-go/rlx/internal/cli"
+	"github.com/rlx-go/rlx/internal/installed"
+)
+
+// shipped are the names of the backends that come with rlxrun.
+var shipped = []string{"cpu", "wgpu"}
+
+func installCommand() *cli.Command {
+	return &cli.Command{
+		Name: "plugins install", Args: "FILE|DIR|ARCHIVE [flags]", Short: "install a backend for yourself, from a file that you have",
+		Long: `Installs a backend from an executable called rlx-backend-NAME, or a directory or archive (tar, tar.gz, zip) with one at its top, into
+your folder of plugins: rlx/plugins in XDG_DATA_HOME or ~/.local/share. Nothing is fetched. The plugin is started once, in its sandbox, to see that it
+works, and a manifest records its name, version, protocol, platform and the SHA-256 of each file. From then on it is executed only if its
+files are those, and as a copy in memory of what was compared (Linux).
+
+The digests find damage and changed files. They do not say who made the plugin: install what you trust, and see --sandbox=require.`,
+		Examples: []cli.Example{
+			{About: "a backend in a directory with its modules", Line: "rlxrun plugins install ./rlx-backend-npu"},
+			{About: "a newer version of one that is installed", Line: "rlxrun plugins install npu-1.1.tar.gz --replace"},
+		},
+		Setup: func(fs *cli.FlagSet) cli.Run {
+			var f hostFlags
+			var replace, hide, noStart bool
+			fs.BoolVar(&replace, "replace", false, "in place of an installed plugin of the same name")
+			fs.BoolVar(&hide, "hide-built-in", false, "allow the name of a built-in backend, which is then not used any more")
+			fs.BoolVar(&noStart, "no-start", false, "do not start it; its plugin.json must have version and protocol")
+			f.declarePlugins(fs)
+			return func(ctx context.Context, env *cli.Env, args []string) error {
+				if len(args) != 1 {
+					return cli.Usagef("plugins install", "wants one file, directory or archive; found %d arguments", len(args))
+				}
+				o := installed.Options{Replace: replace, BuiltIn: namesBesideUs(), HideBuiltIn: hide}
+				if !noStart {
+					o.Start = func(ctx context.Context, p *installed.Plugin) (string, error) {
+						info, err := installedBackend(p).Describe(ctx, f.describing(env))
+						return info.Version, err
+					}
+				}
+				return install(ctx, env, args[0], o)
+			}
+		},
+	}
+}
+
+// namesBesideUs are the names that a plugin may not have unasked: the built-in ones, and what lies beside rlxrun.
+func namesBesideUs() []string {
+	names := shipped
+	if dir := besideUs(); dir != "" {
+		for _, b := range rlx.FindBackends(dir) {
+			names = append(names[:len(names):len(names)], b.Name)
+		}
+	}
+	return names
+}
+
+// installedRow is an installed plugin, for JSON.
+type installedRow struct {
+	Name     string `json:"name"`
+	Version  string `json:"version"`
+	Protocol []int  `json:"protocol"`
+	Platform string `json:"platform"`
+	SHA256   string `json:"sha256"` // of the executable
+	Path     string `json:"path"`
+	Files    int    `json:"files"`
+	Bytes    int64  `json:"bytes"`
+}
+
+func install(ctx context.Context, env *cli.Env, source string, o installed.Options) error {
+	store, err := installed.User()
+	if err != nil {
+		return err
+	}
+	p, err := store.Install(ctx, source, o)
+	if err != nil {
+		return err
+	}
+	bytes, files := p.Size()
+	if env.JSON {
+		return env.WriteJSON(installedRow{p.Name, p.Version, p.Protocol, p.Platform, hex.EncodeToString(p.SHA256[:]), p.Path(), files, bytes})
+	}
+	noun := "files"
+	if files == 1 {
+		noun = "file"
+	}
+	_, err = fmt.Fprintf(env.Stdout, "%s %s is installed: %d %s, %s, in %s\n", p.Name, p.Version, files, noun, cli.Size(bytes), p.Dir)
+	return err
+}
+
+func verifyCommand() *cli.Command {
+	return &cli.Command{
+		Name: "plugins verify", Args: "[NAME...] [flags]", Short: "check the files of installed plugins",
+		Long: `Compares every file of the installed plugins, or of those named, with the digests in the manifest, and says which would be skipped. Nothing is
+started. A plugin is also checked each time before it is started.`,
+		Examples: []cli.Example{{About: "is what is installed still what was?", Line: "rlxrun plugins verify"}},
+		Setup: func(fs *cli.FlagSet) cli.Run {
+			return func(ctx context.Context, env *cli.Env, args []string) error { return verify(env, args) }
+		},
+	}
+}
+
+// verifiedRow is the outcome for a plugin, for JSON.
+type verifiedRow struct {
+	Name    string `json:"name"`
+	Version string `json:"version"`
+	SHA256  string `json:"sha256"`
+	OK      bool   `json:"ok"`
+	Message string `json:"message,omitempty"`
+}
+
+func verify(env *cli.Env, names []string) error {
+	store, list, err := pluginsNamed(names)
+	if err != nil {
+		return err
+	}
+	rows, table := []verifiedRow{}, [][]string{{"NAME", "VERSION", "SHA256", "FILES"}}
+	var failed error
+	for _, p := range list {
+		r := verifiedRow{p.Name, p.Version, hex.EncodeToString(p.SHA256[:]), true, ""}
+		text := "as installed"
+		if err := p.Verify(); err != nil {
+			r.OK, r.Message, text, failed = false, err.Error(), "see below", err
+		}
+		rows = append(rows, r)
+		table = append(table, []string{r.Name, r.Version, r.SHA256[:16], text})
+	}
+	if env.JSON {
+		if err := env.WriteJSON(rows); err != nil {
+			return err
+		}
+		return failed
+	}
+	if len(list) == 0 {
+		env.Notef("no plugin is installed; looked in %s", store.Dir)
+		return nil
+	}
+	if err := env.Table(table); err != nil {
+		return err
+	}
+	for _, r := range rows {
+		if !r.OK && r.Message != failed.Error() { // the last is the error of the command
+			env.Notef("%s", r.Message)
+		}
+	}
+	return failed
+}
+
+// pluginsNamed are the installed plugins of these names, or all.
+func pluginsNamed(names []string) (store installed.Store, list []*installed.Plugin, err error) {
+	if store, err = installed.User(); err != nil {
+		return store, nil, err
+	}
+	if len(names) == 0 {
+		list, err = store.List()
+		return store, list, err
+	}
+	for _, name := range names {
+		p, err := store.Find(name)
+		if err != nil {
+			return store, nil, err
+		}
+		list = append(list, p)
+	}
+	return store, list, nil
+}
+
+func removeCommand() *cli.Command {
+	return &cli.Command{
+		Name: "plugins remove", Args: "NAME... [flags]", Short: "remove installed plugins",
+		Long:     `Removes installed plugins with all their files. A backend that is running goes on.`,
+		Examples: []cli.Example{{About: "away with it", Line: "rlxrun plugins remove npu"}},
+		Setup: func(fs *cli.FlagSet) cli.Run {
+			return func(ctx context.Context, env *cli.Env, args []string) error {
+				if len(args) == 0 {
+					return cli.Usagef("plugins remove", "wants the names of plugins; found none").WithHint("rlxrun plugins verify shows those that are installed")
+				}
+				store, list, err := pluginsNamed(args)
+				if err != nil {
+					return err
+				}
+				var gone []string
+				for _, p := range list {
+					if err := store.Remove(ctx, p.Name); err != nil {
+						return err
+					}
+					gone = append(gone, p.Name)
+				}
+				if env.JSON {
+					return env.WriteJSON(map[string][]string{"removed": gone})
+				}
+				_, err = fmt.Fprintf(env.Stdout, "removed %s\n", strings.Join(gone, ", "))
+				return err
+			}
+		},
+	}
+}

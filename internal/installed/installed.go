@@ -1,0 +1,267 @@
+// Package installed keeps the user's plugins: backends that "rlxrun plugins install" unpacked from a file, a folder or an archive.
+//
+// A plugin NAME is a folder of the store:
+//
+//	NAME/manifest.json   what was installed: see Manifest
+//	NAME/files/          the executable rlx-backend-NAME and whatever came with it, read-only
+//
+// The manifest has the SHA-256 of every file, and a plugin is executed only if its files are those (Plugin.Options). That finds damage, an
+// update that was cut short and a file that was replaced. It is no signature: who may write to the store may write a manifest too, so a
+// store, a plugin or a file that others may write to is refused.
+//
+// It imports core/code, core/diag, internal/regular, internal/strictjson, internal/atomicfile and plugins/rpc.
+package installed
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/rlx-go/rlx/core/code"
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/plugins/rpc"
+)
+
+const (
+	manifestName = "manifest.json"
+	filesName    = "files"
+	prefix       = "rlx-backend-"
+	newPrefix    = ".new-" // a folder that an install fills
+	oldPrefix    = ".old-" // what an install replaces, under the plugin's name
+	lockName     = ".lock"
+)
+
+// A Store is a folder of plugins. It need not exist.
+type Store struct{ Dir string }
+
+// User is the store of the user: rlx/plugins in XDG_DATA_HOME, which is ~/.local/share where it is not set, and
+// ~/Library/Application Support on macOS.
+func User() (Store, error) {
+	base := os.Getenv("XDG_DATA_HOME")
+	if !filepath.IsAbs(base) { // as the XDG Base Directory Specification wants it
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return Store{}, err
+		}
+		base = filepath.Join(home, ".local", "share")
+		if runtime.GOOS == "darwin" {
+			base = filepath.Join(home, "Library", "Application Support")
+		}
+	}
+	return Store{filepath.Join(base, "rlx", "plugins")}, nil
+}
+
+// A Plugin is one that is installed.
+type Plugin struct {
+	Manifest
+	Dir string // its folder in the store
+	// Skip is why the plugin is not executed on this machine; nil if it may be. Its files have not been looked at.
+	Skip error
+}
+
+// List lists the plugins of the store by their names, those that are skipped included. A store that does not exist is empty.
+func (s Store) List() ([]*Plugin, error) {
+	entries, err := os.ReadDir(s.Dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, diag.New(code.PluginRefused, s.Dir, "cannot be read: %w", cause(err))
+	}
+	var out []*Plugin
+	for _, e := range entries {
+		if validName(e.Name()) {
+			out = append(out, s.open(e.Name()))
+		}
+	}
+	return out, nil
+}
+
+// Find is the plugin of a name.
+func (s Store) Find(name string) (*Plugin, error) {
+	if validName(name) {
+		if _, err := os.Lstat(filepath.Join(s.Dir, name)); err == nil {
+			return s.open(name), nil
+		}
+	}
+	var names []string
+	list, err := s.List()
+	for _, p := range list {
+		names = append(names, p.Name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	what := "nor is any other"
+	if len(names) > 0 {
+		what = "installed: " + strings.Join(names, ", ")
+	}
+	return nil, diag.New(code.Backend, "plugin "+name, "is not installed; %s; looked in %s", what, s.Dir)
+}
+
+// open reads the plugin of a name and decides whether it may be executed.
+func (s Store) open(name string) *Plugin {
+	p := &Plugin{Dir: filepath.Join(s.Dir, name)}
+	p.Manifest.Name = name // for messages, whatever the manifest says
+	refuse := func(hint, format string, args ...any) *Plugin {
+		p.Skip = diag.New(code.PluginRefused, "plugin "+name, format, args...).WithHint("%s", hint)
+		return p
+	}
+	if path := cmp.Or(s.exposed(), foreign(p.Dir, false)); path != "" {
+		return refuse("chmod go-w "+path+", or chown it", "others can write to %s, and so replace what runs", path)
+	}
+	m, err := readManifest(filepath.Join(p.Dir, manifestName))
+	if err == nil && m.Name != name {
+		err = fmt.Errorf("is that of plugin %s", m.Name)
+	}
+	if err != nil {
+		return refuse("rlxrun plugins remove "+name+", and install it again", "%s %w", manifestName, err)
+	}
+	p.Manifest = m
+	if err := m.runsHere(); err != nil {
+		return refuse("install a build of it for this machine", "%w", err)
+	}
+	return p
+}
+
+// exposed is a path through which others could replace the store's plugins; empty if there is none.
+func (s Store) exposed() string {
+	if loose(s.Dir) {
+		return s.Dir
+	}
+	return Exposed(s.Dir)
+}
+
+// runsHere is nil if this machine and this protocol are the plugin's.
+func (m Manifest) runsHere() error {
+	here := runtime.GOOS + "/" + runtime.GOARCH
+	if m.Platform != anyPlatform && m.Platform != runtime.GOOS && m.Platform != here {
+		return fmt.Errorf("is for %s, and this is %s", m.Platform, here)
+	}
+	if !slices.Contains(m.Protocol, rpc.Version) {
+		return fmt.Errorf("speaks version %s of the backend protocol, and this program version %d", join(m.Protocol), rpc.Version)
+	}
+	return nil
+}
+
+// Path is that of the executable, or of the folder if there is no manifest to go by.
+func (p *Plugin) Path() string {
+	if p.Executable == "" {
+		return p.Dir
+	}
+	return filepath.Join(p.files(), p.Executable)
+}
+
+func (p *Plugin) files() string { return filepath.Join(p.Dir, filesName) }
+
+// Options start the plugin, if Skip is nil: only if its files are those that were installed, and from a copy in memory where the system
+// has that.
+func (p *Plugin) Options() rpc.Options {
+	return rpc.Options{Path: p.Path(), Name: p.Name, SHA256: p.SHA256, Folder: p.Folder()}
+}
+
+// Folder is the plugin's, for the options of a start.
+func (p *Plugin) Folder() *rpc.Folder {
+	return &rpc.Folder{Dir: p.files(), Declares: p.Declares, Verify: p.check}
+}
+
+// Verify checks all files of the plugin. Its error matches rpc.ErrDigest.
+func (p *Plugin) Verify() error {
+	if p.Executable == "" {
+		return p.Skip // there is no manifest to go by
+	}
+	if err := p.check(); err != nil {
+		return diag.New(rpc.ErrDigest, "plugin "+p.Name, "%w", err).WithHint("install it again with --replace")
+	}
+	return p.Skip
+}
+
+// check compares the files with the manifest.
+func (p *Plugin) check() error {
+	root, err := os.OpenRoot(p.files())
+	if err != nil {
+		return fmt.Errorf("%s cannot be opened: %w", p.files(), cause(err))
+	}
+	defer root.Close()
+	found, err := describe(context.Background(), root)
+	if err != nil {
+		return err
+	}
+	if path := foreign(p.Dir, true); path != "" {
+		return fmt.Errorf("%s can be written to by others, or belongs to another user", path)
+	}
+	want := map[string]digest{p.Executable: p.SHA256}
+	for _, f := range p.Files {
+		want[f.Path] = f.SHA256
+	}
+	for _, f := range found {
+		path := filepath.Join(p.files(), f.Path)
+		sum, ok := want[f.Path]
+		switch {
+		case !ok:
+			return fmt.Errorf("%s was not installed", path)
+		case f.SHA256 != sum:
+			return fmt.Errorf("%s has SHA-256 %x; installed was %x", path, f.SHA256, sum)
+		}
+		delete(want, f.Path)
+	}
+	for _, path := range slices.Sorted(maps.Keys(want)) {
+		return fmt.Errorf("%s is missing, and was installed", filepath.Join(p.files(), path))
+	}
+	return nil
+}
+
+// Remove removes a plugin.
+func (s Store) Remove(ctx context.Context, name string) error {
+	p, err := s.Find(name)
+	if err != nil {
+		return err
+	}
+	unlock, err := s.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	// First under another name, so that a plugin half removed is never executed.
+	gone, err := os.MkdirTemp(s.Dir, newPrefix)
+	if err == nil {
+		defer removeAll(gone)
+		err = os.Rename(p.Dir, filepath.Join(gone, name))
+	}
+	if err != nil {
+		return s.unwritable(err)
+	}
+	return nil
+}
+
+// removeAll removes a folder whose directories may be read-only.
+func removeAll(dir string) error {
+	filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if d != nil && d.IsDir() {
+			os.Chmod(path, 0o700)
+		}
+		return nil
+	})
+	return os.RemoveAll(dir)
+}
+
+// cause drops the operation and path that errors of package os repeat.
+func cause(err error) error {
+	var pe *fs.PathError
+	var le *os.LinkError
+	switch {
+	case errors.As(err, &pe):
+		return pe.Err
+	case errors.As(err, &le):
+		return le.Err
+	}
+	return err
+}
