@@ -111,6 +111,14 @@ func (r *registry) findOrOpen(name string) (found, error) {
 	return found{Backend: rlx.Backend{Name: base, Path: name}, from: "argument"}, nil
 }
 
+// argument names the backend on a command line: by its name if it is installed, since it is started only as that, and else by its path.
+func (f found) argument() string {
+	if f.Folder != nil {
+		return f.Name
+	}
+	return f.Path
+}
+
 // rpcOptions start a backend for the suite, which sends weights in chunks.
 func (f *conformanceFlags) rpcOptions(env *cli.Env, b found, chunks bool) rpc.Options {
 	return rpc.Options{Path: b.Path, Name: b.Name, SHA256: b.SHA256, Folder: b.Folder, Log: f.logger(env), Sandbox: rpc.Sandbox(f.sandbox.Value), IOSize: devicetest.MaxIO, NoSharedMemory: chunks, Encode: format.EncodeProgram}
@@ -198,7 +206,7 @@ func (f *conformanceFlags) test(ctx context.Context, env *cli.Env, b found, c de
 	}
 	if out.Failed > 0 {
 		return diag.New(code.Conformance, "backend "+b.Name, "%d of %d checks failed", out.Failed, out.Failed+out.Passed).
-			WithHint("rlxrun plugins test %s -o OP repeats those of one op", b.Path)
+			WithHint("rlxrun plugins test %s -o OP repeats those of one op", b.argument())
 	}
 	return nil
 }

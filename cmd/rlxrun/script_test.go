@@ -21,6 +21,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/program"
@@ -105,6 +106,9 @@ func (b plainBackend) Info(ctx context.Context) (device.Info, error) {
 // Load gives an executable that lies about the values of steps as RLX_LIAR_DUMPS says; a host passes the variable on to a
 // backend called liar.
 func (b plainBackend) Load(ctx context.Context, l device.Load) (device.Executable, error) {
+	if i := slices.IndexFunc(l.Program.Graph.Nodes, func(n *ir.Node) bool { return n.Op.Name == "atan" }); i >= 0 && os.Getenv("RLX_WRONG_FAULT") == "claims" {
+		return nil, diag.New(device.ErrUnsupported, "wrong", "%s: there is no kernel for atan", l.Program.Graph.Nodes[i].Label())
+	}
 	e, err := b.Backend.Load(ctx, l)
 	if how := os.Getenv("RLX_LIAR_DUMPS"); err == nil && how != "" {
 		return liar{e, how}, nil
@@ -115,7 +119,8 @@ func (b plainBackend) Load(ctx context.Context, l device.Load) (device.Executabl
 	return e, err
 }
 
-// wrong is an executable that has the fault of RLX_WRONG_FAULT: it adds 1 to the last element of an output, or dies.
+// wrong is an executable that has the fault of RLX_WRONG_FAULT: it adds 1 to the last element of an output, or dies. ("claims" is one of
+// plainBackend: it claims atan, and has no kernel for it.)
 type wrong struct {
 	device.Executable
 	p     *program.Program

@@ -268,7 +268,7 @@ func executable(files []File, name string) (string, error) {
 // free is nil if a plugin may take a name.
 func (s Store) free(name string, o Options) error {
 	if slices.Contains(o.BuiltIn, name) && !o.HideBuiltIn {
-		return diag.New(code.PluginTaken, "plugin "+name, "has the name of a built-in backend, which it would hide").
+		return diag.New(code.PluginTaken, "plugin "+name, "has the name of a backend that comes with rlxrun, which it would hide").
 			WithHint("--hide-built-in installs it all the same, and runs it in place of that backend")
 	}
 	if _, err := os.Lstat(filepath.Join(s.Dir, name)); err != nil || o.Replace {

@@ -138,7 +138,7 @@ func TestInstall(t *testing.T) {
 	// Built-in names.
 	o := Options{BuiltIn: []string{"cpu", "four"}, Start: started("1"), Replace: true}
 	_, err = s.Install(t.Context(), filepath.Join(src, "four.zip"), o)
-	wantCode(t, "built-in", err, code.PluginTaken, "plugin four: has the name of a built-in backend", "--hide-built-in")
+	wantCode(t, "built-in", err, code.PluginTaken, "plugin four: has the name of a backend that comes with rlxrun", "--hide-built-in")
 	o.HideBuiltIn = true
 	if p, err := s.Install(t.Context(), filepath.Join(src, "four.zip"), o); err != nil || !p.HidesBuiltIn {
 		t.Errorf("%+v, %v", p, err)
