@@ -25,35 +25,36 @@ type interval struct{ from, to, at int64 }
 // plan chooses the shaders, plans the memory and writes the shaders' texts.
 func (x *executable) plan() error {
 	names := map[string]bool{}
-	uses := x.p.Graph.UseCounts()
-	var group dispatch
-	within := 0 // steps of group that are left
+	var found []kernels.Kernel // of each step
 	for i, s := range x.p.Steps {
 		n := x.p.Graph.Nodes[s.Node]
 		k, why := kernels.Find(n)
 		if why != "" {
 			return diag.New(device.ErrUnsupported, n.Op.Name, "step %d, %s: the wgpu backend has no kernel for %v: %s", i, n.Label(), n, why)
 		}
+		found = append(found, k)
 		names[n.Op.Name] = true
 		if k.Scratch != nil {
 			x.scratchBytes = max(x.scratchBytes, k.Scratch(n))
 		}
-		if within == 0 {
-			if group, within = x.findGroup(i, uses); within > 0 {
-				x.groups++
+	}
+	uses := x.p.Graph.UseCounts()
+	for i := 0; i < len(x.p.Steps); {
+		group, steps := x.findGroup(i, uses)
+		number := -1
+		if steps > 0 {
+			number = x.groups
+			x.groups++
+		}
+		for end := i + max(steps, 1); i < end; i++ {
+			n := x.p.Graph.Nodes[x.p.Steps[i].Node]
+			for _, s := range found[i].Shaders(n, x.g.limits) {
+				x.add(dispatch{step: i, node: n, shader: s, group: number})
 			}
 		}
-		for _, s := range k.Shaders(n, x.g.limits) {
-			d := dispatch{step: i, node: n, shader: s, group: -1}
-			if within > 0 {
-				d.group = x.groups - 1
-			}
-			x.add(d)
+		if steps > 0 {
+			x.add(dispatch{step: i - 1, node: group.steps[steps-1], shader: group.shader, steps: group.steps, group: number})
 		}
-		if within--; within == 0 {
-			x.add(dispatch{step: i, node: n, shader: group.shader, steps: group.steps, group: x.groups - 1})
-		}
-		within = max(within, 0)
 	}
 	x.paramBytes = max(x.paramBytes, program.Align)
 	for name := range names {

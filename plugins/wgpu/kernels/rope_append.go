@@ -20,6 +20,7 @@ type ropePart struct {
 	N      string // what its names begin with
 	Value  string // the function of its elements' bits
 	Append bool   // to a state
+	step   int    // of the group
 }
 
 // ropeAppendGroup finds what an attention layer with a cache does before attention. A rotated key goes into the cache at once.
@@ -41,7 +42,7 @@ func ropeAppendGroup(nodes []*ir.Node, uses []int, _ Limits) (Group, bool) {
 	s := Shader{Name: "rope_append", Body: ropeWGSL + ropeAppendWGSL}
 	values := map[*ir.Node]string{} // of the ropes
 	for i, n := range nodes {
-		part := ropePart{N: fmt.Sprintf("p%d_", i), Append: n.Is(op.KVAppendDef)}
+		part := ropePart{N: fmt.Sprintf("p%d_", i), Append: n.Is(op.KVAppendDef), step: i}
 		bind := func(name string, operand int, d dtype.DType) {
 			s.Bindings = append(s.Bindings, Binding{Name: part.N + name, Operand: operand, Of: i, DType: d})
 		}
@@ -56,9 +57,7 @@ func ropeAppendGroup(nodes []*ir.Node, uses []int, _ Limits) (Group, bool) {
 			for _, f := range appendFields {
 				s.Fields = append(s.Fields, part.N+f)
 			}
-			params = append(params, func(c *Call) []uint32 {
-				return append([]uint32{uint32(numel(c.In[1].Shape))}, appendSizes(c, axis, 1)...)
-			})
+			params = append(params, func(c *Call) []uint32 { return appendSizes(c, axis, 1) })
 		} else {
 			r, fields, ofRope := ropeOf(n, part.N)
 			r.Encode, part.Value = "bitcast<u32>", part.N+"value"
@@ -71,7 +70,7 @@ func ropeAppendGroup(nodes []*ir.Node, uses []int, _ Limits) (Group, bool) {
 				bind(fmt.Sprint("x", k), k, x.Type.DType)
 			}
 			s.Fields = append(s.Fields, fields...)
-			params = append(params, func(c *Call) []uint32 { return append([]uint32{uint32(numel(c.Out.Shape))}, ofRope(c)...) })
+			params = append(params, ofRope)
 			if uses[n.ID] == 1 && slices.ContainsFunc(nodes, func(o *ir.Node) bool { return o.Is(op.KVAppendDef) && o.In[1] == n }) {
 				continue // nothing reads its result
 			}
@@ -84,12 +83,18 @@ func ropeAppendGroup(nodes []*ir.Node, uses []int, _ Limits) (Group, bool) {
 		Ropes []rope
 		Parts []ropePart
 	}{ropes, parts}
+	elements := func(c *Call, step int) int { // that the step writes
+		if nodes[step].Is(op.KVAppendDef) {
+			return numel(c.Group[step].In[1].Shape)
+		}
+		return numel(c.Group[step].Out.Shape)
+	}
 	s.Params = func(c *Call) (list []uint32) {
 		for i, of := range params {
 			if numel(c.Group[i].Out.Shape) == 0 {
 				return nil
 			}
-			list = append(list, of(c.Group[i])...)
+			list = append(append(list, uint32(elements(c, i))), of(c.Group[i])...)
 		}
 		return list
 	}
@@ -103,12 +108,8 @@ func ropeAppendGroup(nodes []*ir.Node, uses []int, _ Limits) (Group, bool) {
 	}
 	s.Groups = func(c *Call) int {
 		count := 0
-		for i, n := range nodes {
-			if n.Is(op.KVAppendDef) {
-				count += numel(c.Group[i].In[1].Shape)
-			} else if slices.ContainsFunc(parts, func(p ropePart) bool { return p.Value == values[n] && !p.Append }) {
-				count += numel(c.Group[i].Out.Shape)
-			}
+		for _, p := range parts {
+			count += elements(c, p.step)
 		}
 		return ceilDiv(count, 256)
 	}
