@@ -45,6 +45,8 @@ func TestConvolutions(t *testing.T) {
 		{[]int64{1, 16, 14, 9}, []int64{33, 16, 3, 2}, false, false, dtype.F16, pair{2, 1}, pair{1, 0}, pair{1, 2}, 1, op.NCHW},
 		{[]int64{3, 4, 8, 8}, []int64{64, 4, 2, 2}, false, true, dtype.F32, pair{2, 2}, nil, nil, 5, op.NCHW},
 		{[]int64{2, 4, 5, 6, 7}, []int64{9, 4, 3, 3, 3}, false, true, dtype.BF16, nil, pair{1, 1, 1}, nil, -1, op.NCDHW},
+		{[]int64{2, 8, 5, 6, 8}, []int64{20, 8, 3, 3, 3}, false, true, dtype.F32, pair{1, 2, 1}, pair{1, 1, 1}, nil, -1, op.NCDHW},
+		{[]int64{1, 32, 6, 16}, []int64{70, 32, 3, 3}, false, false, dtype.F32, pair{1, 2}, pair{2, 1}, pair{2, 1}, 1, op.NCHW},
 		{[]int64{2, 16, 67}, []int64{24, 16, 1}, false, true, dtype.F32, nil, nil, nil, -1, op.NCW},
 	} {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {

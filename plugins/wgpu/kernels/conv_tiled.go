@@ -11,7 +11,8 @@ import (
 // patch is the geometry of a convolution of one group over [batch, depth, height, width, channels], as the tiled product takes it.
 type patch struct {
 	convSizes
-	Block int // channels that are read before the next tap
+	Block int  // channels that are read before the next tap
+	Lined bool // four pixels of the result, from a multiple of four on, are in one line
 	// Sizes of the images, as WGSL: numbers where they are known, else parameters.
 	In, Made [3]string
 }
@@ -27,9 +28,11 @@ func newPatch(n *ir.Node, s convSizes) *patch {
 		p.In[axis] = sizeText(n.In[0].Type.Shape[first+i], convFields[axis])
 		p.Made[axis] = sizeText(n.Type.Shape[first+i], convFields[3+axis])
 	}
-	if p.CIn%16 == 0 {
+	if s.Last && p.CIn%16 == 0 { // of more channels first, fewer sectors of the weights would be read whole
 		p.Block = 16
 	}
+	width := n.Type.Shape[first+s.Axes-1]
+	p.Lined = width.IsStatic() && width.B%4 == 0
 	return p
 }
 
@@ -51,7 +54,7 @@ func convTiled(n *ir.Node, s convSizes, l Limits) (sh Shader, ok bool) {
 	x, w := Binding{Name: "a", Operand: 0, DType: dtype.F32}, Binding{Name: "b", Operand: 1, DType: n.In[1].Type.DType}
 	switch {
 	case !s.Transposed && s.Last && s.COut%4 == 0: // the patches of x by the weight, which is stored [out, in, taps]
-		c.Vec, c.A.Patch, c.B.Patch, x.Vec = 4, p, p, 4
+		c.Vec, c.A.Patch, c.B.Filter, x.Vec = 4, p, p, 4
 		return convProduct(n, s, c, l, x, w, s.CIn*s.Taps(), func(in, out []int) product {
 			return product{m: numel(out[:len(out)-1]), n: s.COut, matrix: 1}
 		}), true
@@ -59,8 +62,8 @@ func convTiled(n *ir.Node, s convSizes, l Limits) (sh Shader, ok bool) {
 		if common(n.Type.Shape[2:])%4 == 0 {
 			c.Vec = 4
 		}
-		c.B.Patch, c.B.Across, c.RowBias = p, true, s.Bias
-		x.Name, w.Name, w.Vec = "b", "a", 4
+		c.A.Filter, c.B.Patch, c.B.Across, c.RowBias = p, p, true, s.Bias
+		x.Name, w.Name = "b", "a"
 		return convProduct(n, s, c, l, w, x, s.CIn*s.Taps(), func(_, out []int) product {
 			return product{m: s.COut, n: numel(out[2:]), matrix: out[0]}
 		}), true

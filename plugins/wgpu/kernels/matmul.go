@@ -191,7 +191,8 @@ type operand struct {
 	Name   string
 	Rows   string // the parameter that counts its rows; B's are the columns of the result
 	Across bool   // stored [K, rows]
-	Patch  *patch // of a convolution
+	Patch  *patch // it is the images of this convolution
+	Filter *patch // or its weights
 	Whole  bool   // tiles divide its rows
 	WholeK bool   // and K
 
@@ -283,7 +284,7 @@ func (t tiled) specialise(m, n, k int) tiled {
 		if !o.Across {
 			o.Pad = t.pad() // neighbours store different values of K
 		}
-		if o.Patch != nil || !o.Across && !o.Whole {
+		if o.Patch != nil || o.Filter != nil || !o.Across && !o.Whole {
 			at = "vec4<u32>" // the last rows may be past the end
 		}
 	}

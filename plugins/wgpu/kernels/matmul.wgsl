@@ -52,9 +52,9 @@ fn fetch_a(row: vec4<u32>, k0: u32, quad: u32) -> mat4x4<f32> {
   let c = k / {{mul $p.Block $p.Taps}}u * {{$p.Block}}u + k % {{$p.Block}}u;
   return transpose(mat4x4<f32>(patch_at(row.x, tap, c), patch_at(row.y, tap, c), patch_at(row.z, tap, c), patch_at(row.w, tap, c)));
 }
-{{- else if not $p.Last}}
+{{- else}}
 // Rows are the pixels of the result, those of all images one after the other, and K the patches of x, [batch, channels, depth, height,
-// width], that they read: all taps of a channel, then those of the next one.
+// width], in the same order.
 fn begin_b(base: u32, row: u32, quad: u32) -> vec4<u32> {
   return base + min(row * 4u + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(P.n_size - 1u));
 }
@@ -67,34 +67,39 @@ fn patch_at(i: u32, inside: bool) -> f32 {
 }
 
 fn fetch_b(at: vec4<u32>, k0: u32, quad: u32) -> mat4x4<f32> {
-  let lines = at / {{index $p.Made 2}};
-  let planes = lines / {{index $p.Made 1}};
-  let images = planes / {{index $p.Made 0}} * {{$p.CIn}}u;
-  let z0 = planes % {{index $p.Made 0}} * {{index $p.Stride 0}}u - {{index $p.Padding 0}}u;
-  let y0 = lines % {{index $p.Made 1}} * {{index $p.Stride 1}}u - {{index $p.Padding 1}}u;
-  let x0 = at % {{index $p.Made 2}} * {{index $p.Stride 2}}u - {{index $p.Padding 2}}u;
-  var m = mat4x4<f32>();
-{{- range $j := seq 4}}
-  {
-    let k = k0 + quad * 4u + {{$j}}u;
-    let tap = k % {{$p.Taps}}u;
-    let z = z0 + tap / {{mul (index $p.Kernel 1) (index $p.Kernel 2)}}u * {{index $p.Dilation 0}}u;
-    let y = y0 + tap / {{index $p.Kernel 2}}u % {{index $p.Kernel 1}}u * {{index $p.Dilation 1}}u;
-    let x = x0 + tap % {{index $p.Kernel 2}}u * {{index $p.Dilation 2}}u;
-    let inside = (z < vec4<u32>({{index $p.In 0}})) & (y < vec4<u32>({{index $p.In 1}})) & (x < vec4<u32>({{index $p.In 2}})) & vec4<bool>(k < {{mul $p.CIn $p.Taps}}u);
-    let i = (((images + k / {{$p.Taps}}u) * {{index $p.In 0}} + z) * {{index $p.In 1}} + y) * {{index $p.In 2}} + x;
-    m[{{$j}}] = vec4<f32>(patch_at(i.x, inside.x), patch_at(i.y, inside.y), patch_at(i.z, inside.z), patch_at(i.w, inside.w));
-  }
-{{- end}}
-  return m;
-}
+  let k = k0 + quad * 4u;
+  let tap = k / {{$p.Block}}u % {{$p.Taps}}u;
+  let c = k / {{mul $p.Block $p.Taps}}u * {{$p.Block}}u + k % {{$p.Block}}u;
+{{- if $p.Lined}}
+  let pixel = at.x; // the next three are in the same line
 {{- else}}
+  let pixel = at;
+{{- end}}
+  let lines = pixel / {{index $p.Made 2}};
+  let planes = lines / {{index $p.Made 1}};
+  let z = planes % {{index $p.Made 0}} * {{index $p.Stride 0}}u + tap / {{mul (index $p.Kernel 1) (index $p.Kernel 2)}}u * {{index $p.Dilation 0}}u - {{index $p.Padding 0}}u;
+  let y = lines % {{index $p.Made 1}} * {{index $p.Stride 1}}u + tap / {{index $p.Kernel 2}}u % {{index $p.Kernel 1}}u * {{index $p.Dilation 1}}u - {{index $p.Padding 1}}u;
+  let x = at % {{index $p.Made 2}} * {{index $p.Stride 2}}u + tap % {{index $p.Kernel 2}}u * {{index $p.Dilation 2}}u - {{index $p.Padding 2}}u;
+{{- if $p.Lined}}
+  let inside = (x < vec4<u32>({{index $p.In 2}})) & vec4<bool>(z < {{index $p.In 0}} && y < {{index $p.In 1}} && c < {{$p.CIn}}u);
+{{- else}}
+  let inside = (z < vec4<u32>({{index $p.In 0}})) & (y < vec4<u32>({{index $p.In 1}})) & (x < vec4<u32>({{index $p.In 2}})) & vec4<bool>(c < {{$p.CIn}}u);
+{{- end}}
+  let channel = {{index $p.In 0}} * {{index $p.In 1}} * {{index $p.In 2}};
+  let i = (planes / {{index $p.Made 0}} * {{$p.CIn}}u + c) * channel + (z * {{index $p.In 1}} + y) * {{index $p.In 2}} + x;
+  return mat4x4<f32>(
+{{- range $j := seq 4}}{{if $j}},{{end}}
+    vec4<f32>(patch_at(i.x + {{$j}}u * channel, inside.x), patch_at(i.y + {{$j}}u * channel, inside.y), patch_at(i.z + {{$j}}u * channel, inside.z), patch_at(i.w + {{$j}}u * channel, inside.w))
+{{- end}});
+}
+{{- end}}
+{{- else if .Filter}}{{$p := .Filter}}{{$name := .Name}}
 // Stored [{{.Rows}}, channels, taps], read in the order of the patches.
-fn begin_b(base: u32, row: u32, quad: u32) -> vec4<u32> {
-  return min(row * 4u + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(P.n_size - 1u)) * {{mul $p.CIn $p.Taps}}u;
+fn begin_{{.Name}}(base: u32, row: u32, quad: u32) -> vec4<u32> {
+  return min(row * 4u + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(P.{{.Rows}} - 1u)) * {{mul $p.CIn $p.Taps}}u;
 }
 
-fn fetch_b(at: vec4<u32>, k0: u32, quad: u32) -> mat4x4<f32> {
+fn fetch_{{.Name}}(at: vec4<u32>, k0: u32, quad: u32) -> mat4x4<f32> {
   let k = k0 + quad * 4u;
   let c = k / {{mul $p.Block $p.Taps}}u * {{$p.Block}}u + k % {{$p.Block}}u;
 {{- if not .WholeK}}
@@ -104,11 +109,10 @@ fn fetch_b(at: vec4<u32>, k0: u32, quad: u32) -> mat4x4<f32> {
 {{- end}}
   let i = at + c * {{$p.Taps}}u + k / {{$p.Block}}u % {{$p.Taps}}u;
   return mat4x4<f32>(
-{{- range $j := seq 4}}{{if $j}},{{end}}
-    vec4<f32>(b(i.x + {{mul $j $p.Taps}}u), b(i.y + {{mul $j $p.Taps}}u), b(i.z + {{mul $j $p.Taps}}u), b(i.w + {{mul $j $p.Taps}}u))
+{{- range $j := seq 4}}{{if $j}},{{end}}{{$step := mul $j $p.Taps}}
+    vec4<f32>({{$name}}(i.x + {{$step}}u), {{$name}}(i.y + {{$step}}u), {{$name}}(i.z + {{$step}}u), {{$name}}(i.w + {{$step}}u))
 {{- end}});
 }
-{{- end}}
 {{- else if .Across}}
 // Stored [K, {{.Rows}}]: a unit's vectors are four rows at one k.
 fn begin_{{.Name}}(base: u32, row: u32, quad: u32) -> {{.At}} {
