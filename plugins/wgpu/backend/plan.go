@@ -35,7 +35,7 @@ func (x *executable) plan() error {
 		found = append(found, k)
 		names[n.Op.Name] = true
 		if k.Scratch != nil {
-			x.scratchBytes = max(x.scratchBytes, k.Scratch(n))
+			x.scratchBytes = max(x.scratchBytes, k.Scratch(n, x.g.limits))
 		}
 	}
 	uses := x.p.Graph.UseCounts()
@@ -211,7 +211,7 @@ func (x *executable) operand(d *dispatch, b kernels.Binding) (s *space, offset, 
 	switch b.Operand {
 	case kernels.Scratch:
 		k, _ := kernels.Find(n)
-		return x.scratch, 0, k.Scratch(n)
+		return x.scratch, 0, k.Scratch(n, x.g.limits)
 	case kernels.Status:
 		return x.status, int64(d.status) * program.Align, 4
 	}

@@ -23,7 +23,7 @@ func argKernel(name string, least bool) Kernel {
 			p, d := argRows(n), n.In[0].Type.DType
 			shader := func(p rowPlan, combine bool, bindings ...Binding) Shader {
 				consts := map[string]any{"Combine": combine, "Least": least, "Float": d.IsFloat(), "Signed": d == dtype.I32, "Index": elementType(n.Type.DType)}
-				return p.shader(name, argWGSL, consts, func(c *Call) int { return loop(p.rounds(c), 0) + loop(p.lanes/2, 0) }, bindings...)
+				return p.shader(name, argWGSL, consts, func(c *Call) int { return loop(ceilDiv(p.rounds(c), 8), 0) + loop(p.lanes/2, 0) }, bindings...)
 			}
 			in, out := Binding{Name: "x0", Operand: 0, DType: d}, Binding{Name: "y", Operand: Out, DType: n.Type.DType}
 			if !p.split {
@@ -32,7 +32,7 @@ func argKernel(name string, least bool) Kernel {
 			parts := Binding{Name: "parts", Operand: Scratch, DType: dtype.U32} // keys and places
 			return []Shader{shader(p, false, in, parts), shader(p.combining(1), true, parts, out)}
 		},
-		Scratch: func(n *ir.Node) int64 {
+		Scratch: func(n *ir.Node, _ Limits) int64 {
 			p := argRows(n)
 			return int64(p.mostParts()) * 8
 		},

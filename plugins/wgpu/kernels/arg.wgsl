@@ -33,12 +33,19 @@ fn place_of(i: u32, k: u32) -> u32 {
 {{template "place" .}}
   var best_key = 0u;
   var best = none;
-  for (var k = start + lane; k < end; k = k + {{.C.Lanes}}u) {
-    let c = key(base + k * step);
-    if (c > best_key || best == none) {
-      best_key = c;
-      best = place_of(base + k * step, k);
+  // Eight reads are in flight at a time. Those past the end read the last element, and drop it.
+  for (var k = start + lane; k < end; k = k + {{mul 8 .C.Lanes}}u) {
+{{- range seq 8}}
+    let k{{.}} = k + {{mul . $.C.Lanes}}u;
+    let i{{.}} = base + min(k{{.}}, end - 1u) * step;
+    let c{{.}} = key(i{{.}});
+{{- end}}
+{{- range seq 8}}
+    if (k{{.}} < end && (c{{.}} > best_key || best == none)) {
+      best_key = c{{.}};
+      best = place_of(i{{.}}, k{{.}});
     }
+{{- end}}
   }
   let mine = lane * {{.C.Rows}}u + r;
   keys[mine] = best_key;

@@ -47,7 +47,7 @@ func init() {
 	} {
 		register(Kernel{Op: name, Takes: "(f32)",
 			Shaders: func(n *ir.Node, l Limits) []Shader { f := of(n); return f.shaders(l) },
-			Scratch: func(n *ir.Node) int64 {
+			Scratch: func(n *ir.Node, _ Limits) int64 {
 				f := of(n)
 				if f.m == f.n && len(f.passes) == 1 {
 					return 0

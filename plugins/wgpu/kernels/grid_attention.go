@@ -17,7 +17,7 @@ var attentionRelWGSL string
 var _ = register(Kernel{Op: "grid_attention", Takes: "(" + floats + "...)", Shaders: gridAttention, Scratch: relBytes})
 
 // relBytes is the size of the relative position terms of a node: f32[B, windows, heads, wh+ww, tokens of a window up to a multiple of 4].
-func relBytes(n *ir.Node) int64 {
+func relBytes(n *ir.Node, _ Limits) int64 {
 	s, err := gridSizes(n)
 	if err != nil || !s.Positional || !s.B.IsStatic() {
 		return 0

@@ -44,7 +44,7 @@ var _ = register(Kernel{
 		values.Bindings = append(values.Bindings, rowStatistics)
 		return append(shaders, values)
 	},
-	Scratch: func(n *ir.Node) int64 {
+	Scratch: func(n *ir.Node, _ Limits) int64 {
 		p := groupRows(n)
 		return int64(p.most[0]+p.mostParts()) * 8
 	},

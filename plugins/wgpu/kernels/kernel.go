@@ -38,7 +38,7 @@ type Kernel struct {
 	// Shaders returns the shaders that run the node, in order. They depend only on what does not change between runs.
 	Shaders func(n *ir.Node, l Limits) []Shader
 	// Scratch is the device memory in bytes that the shaders share, at the symbols' upper bounds. Nil means none.
-	Scratch func(n *ir.Node) int64
+	Scratch func(n *ir.Node, l Limits) int64
 }
 
 // Operand positions beside the indices of a node's operands.

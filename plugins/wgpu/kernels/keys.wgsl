@@ -19,3 +19,29 @@ fn key_of(x: u32) -> u32 {
 {{- end}}
 }
 {{end}}
+
+{{define "bitonic"}}
+  // A bitonic sort of {{.C.Lines}} runs of {{.C.Tile}} keys: by key, and by place where keys are equal.
+  for (var run = 1u; (1u << run) <= {{.C.Tile}}u; run = run + 1u) {
+    for (var bit = run; bit > 0u; bit = bit - 1u) {
+      let apart = 1u << (bit - 1u);
+      workgroupBarrier();
+      for (var p = local; p < {{div (mul .C.Tile .C.Lines) 2}}u; p = p + {{.C.Group}}u) {
+        let a = ((p >> (bit - 1u)) << bit) | (p & (apart - 1u));
+        let b = a + apart;
+        let ka = keys[a];
+        let kb = keys[b];
+        let pa = places[a];
+        let pb = places[b];
+        let falls = ka > kb || (ka == kb && pa > pb);
+        if (falls == (((a >> run) & 1u) == 0u || (1u << run) == {{.C.Tile}}u)) {
+          keys[a] = kb;
+          keys[b] = ka;
+          places[a] = pb;
+          places[b] = pa;
+        }
+      }
+    }
+  }
+  workgroupBarrier();
+{{- end}}

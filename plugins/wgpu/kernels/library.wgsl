@@ -34,6 +34,19 @@ fn order(x: f32) -> i32 {
   let b = bitcast<i32>(x);
   return select(b, -(b & 0x7fffffff), b < 0);
 }
+fn largest_key(x: f32) -> i32 {
+  // Integers in the order of the floats; NaN gives the largest.
+  let b = bitcast<i32>(x);
+  return select(b ^ ((b >> 31u) & 0x7fffffff), 0x7fffffff, is_nan(x));
+}
+fn least_key(x: f32) -> i32 {
+  // The same, and NaN gives the least.
+  let b = bitcast<i32>(x);
+  return select(b ^ ((b >> 31u) & 0x7fffffff), -0x7fffffff - 1, is_nan(x));
+}
+fn from_key(k: i32) -> f32 {
+  return bitcast<f32>(k ^ ((k >> 31u) & 0x7fffffff));
+}
 fn f32_from_f16(h: u32) -> f32 {
   let e = (h >> 10u) & 31u;
   let m = h & 0x3ffu;
@@ -473,4 +486,13 @@ fn signed_bytes(q: u32) -> vec4<f32> {
 // fifth_bits spreads four bits over bit 4 of the bytes of a word.
 fn fifth_bits(x: u32) -> u32 {
   return ((x & 1u) << 4u) | ((x & 2u) << 11u) | ((x & 4u) << 18u) | ((x & 8u) << 25u);
+}
+fn looked_up(q: u32, table: vec4<u32>) -> vec4<f32> {
+  // The low half of each byte selects one of 16 signed bytes.
+  let n = vec4<u32>(q, q >> 8u, q >> 16u, q >> 24u);
+  let odd = (n & vec4<u32>(4u)) != vec4<u32>(0u);
+  let low = select(vec4<u32>(table.x), vec4<u32>(table.y), odd);
+  let high = select(vec4<u32>(table.z), vec4<u32>(table.w), odd);
+  let four = select(low, high, (n & vec4<u32>(8u)) != vec4<u32>(0u));
+  return vec4<f32>(bitcast<vec4<i32>>(four << ((vec4<u32>(3u) - (n & vec4<u32>(3u))) * 8u)) >> vec4<u32>(24u));
 }

@@ -74,7 +74,6 @@ var (
 			return []uint32{uint32(numel(c.In[0].Shape[b+1:]) / u.per()), uint32(numel(c.In[1].Shape[b:])), uint32(c.In[0].Shape[b])}
 		}).withStatus()}
 	}})
-	_ = register(Kernel{Op: "scatter_add", Takes: "(f32|f16|bf16|i32|u32, i32|i64|u32)", Shaders: func(n *ir.Node, _ Limits) []Shader { return []Shader{scatterAdd(n)} }})
 	_ = register(Kernel{Op: "resize", Takes: `(any) if mode = "nearest"`, Also: `(f32|f16|bf16) if mode = "linear"`, Shaders: func(n *ir.Node, _ Limits) []Shader {
 		a := n.Attrs.(op.ResizeAttrs)
 		fields := []string{"h", "w", "to_h", "to_w"}
@@ -98,31 +97,6 @@ var (
 		}
 		return []Shader{coarsened(n, "resize", part(movementWGSL, a.Mode), consts, fields, params)}
 	}})
-)
-
-// scatterAdd gives a row of the result, or a piece of one, to each workgroup: its invocations look for the row among the indices
-// together, and then add what they found in the order of the indices.
-func scatterAdd(n *ir.Node) Shader {
-	consts := map[string]any{"Type": elementType(n.Type.DType), "Group": scatterGroup, "Each": scatterEach}
-	if n.Type.DType.Size() < 4 { // elements share words
-		s := mapped(n, "scatter_add", part(movementWGSL, "scatter_elements"), consts, []string{"inner", "rows", "count"}, func(c *Call) []uint32 {
-			return []uint32{uint32(numel(c.Out.Shape[1:])), uint32(c.Out.Shape[0]), uint32(c.In[1].Shape[0])}
-		}).withStatus()
-		return s.withLoops(n, func(c *Call) int { return loop(c.In[1].Shape[0], 0) })
-	}
-	blocks := func(c *Call) int { return ceilDiv(numel(c.Out.Shape[1:]), scatterGroup*scatterEach) }
-	s := mapped(n, "scatter_add", "", consts, []string{"inner", "rows", "count", "blocks"}, func(c *Call) []uint32 {
-		return []uint32{uint32(numel(c.Out.Shape[1:])), uint32(c.Out.Shape[0]), uint32(c.In[1].Shape[0]), uint32(blocks(c))}
-	}).withStatus()
-	s.Body = part(movementWGSL, "scatter_rows")
-	s.Groups = func(c *Call) int { return c.Out.Shape[0] * blocks(c) }
-	s.Loops = func(c *Call) int { return loop(ceilDiv(c.In[1].Shape[0], scatterGroup), loop(scatterGroup, 0)) }
-	return s
-}
-
-const (
-	scatterGroup = 256
-	scatterEach  = 4 // columns of an invocation
 )
 
 // denseStrides are the strides of a dense shape, in elements.

@@ -55,58 +55,46 @@ fn value(i: u32) -> u32 {
 }
 {{end}}
 
-{{define "scatter_rows"}}
-var<workgroup> hits: array<u32, {{.C.Group}}>;
-var<workgroup> found: array<atomic<u32>, 2>; // by turns: one is set, the other cleared
-
-@compute @workgroup_size({{.C.Group}})
+{{define "scatter_sums"}}
+// A row of the result, or a piece of one, has {{.C.Lanes}} invocations, each with {{.C.Each}} units. They look for the row among the sorted indices, and add
+// what belongs there in the order of the operand.
+@compute @workgroup_size({{mul .C.Rows .C.Lanes}})
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_index) local: u32) {
   let id = group.y * groups.x + group.x;
-  let row = id / P.blocks;
+  let row = id / P.blocks * {{.C.Rows}}u + local / {{.C.Lanes}}u;
   if (row >= P.rows) {
     return;
   }
-  let col = (id % P.blocks) * {{mul .C.Group .C.Each}}u + local;
-{{- range $e := seq .C.Each}}
-  var sum{{$e}} = {{$.C.Type}}(0);
-{{- end}}
-  var turn = 0u;
-  for (var start = 0u; start < P.count; start = start + {{.C.Group}}u) {
-    var hit = 0u;
-    if (start + local < P.count) {
-      let to = u32(x1(start + local));
-      hit = select(0u, 1u, to == row);
-      if (to >= P.rows) {
-        status_put(0u, 1u);
-      }
+  let begins = {{if .C.Begins}}P.count{{else}}0u{{end}};
+  var p = 0u;
+  var end = P.count;
+  while (p < end) {
+    let k = (p + end) / 2u;
+    if (pairs(2u * (begins + k)) < row) {
+      p = k + 1u;
+    } else {
+      end = k;
     }
-    hits[local] = hit;
-    if (hit == 1u) {
-      atomicStore(&found[turn], 1u);
-    }
-    workgroupBarrier();
-    if (local == 0u) {
-      atomicStore(&found[1u - turn], 0u);
-    }
-    if (atomicLoad(&found[turn]) == 1u) {
-      for (var k = 0u; k < {{.C.Group}}u; k = k + 1u) {
-        if (hits[k] == 1u) {
-          let at = (start + k) * P.inner + col;
-{{- range $e := seq .C.Each}}
-          if (col + {{mul $e $.C.Group}}u < P.inner) {
-            sum{{$e}} = sum{{$e}} + x0(at + {{mul $e $.C.Group}}u);
-          }
-{{- end}}
-        }
-      }
-    }
-    turn = 1u - turn;
-    workgroupBarrier();
   }
-{{- range $e := seq .C.Each}}
-  if (col + {{mul $e $.C.Group}}u < P.inner) {
-    y_put(row * P.inner + col + {{mul $e $.C.Group}}u, y_encode(sum{{$e}}));
+  let col = id % P.blocks * {{mul .C.Lanes .C.Each}}u + local % {{.C.Lanes}}u;
+  // The last unit is read for those past the end.
+{{- range seq .C.Each}}
+  let col{{.}} = min(col + {{mul . $.C.Lanes}}u, P.inner - 1u);
+  var sum{{.}} = {{$.C.Type}}();
+{{- end}}
+  for (; p < P.count && pairs(2u * (begins + p)) == row; p = p + 1u) {
+    let begin = pairs(2u * (begins + p) + 1u) * P.inner;
+{{- range seq .C.Each}}
+    let v{{.}} = {{$.C.Read}}(begin + col{{.}});
+{{- end}}
+{{- range seq .C.Each}}
+    sum{{.}} = sum{{.}} + v{{.}};
+{{- end}}
+  }
+{{- range seq .C.Each}}
+  if (col + {{mul . $.C.Lanes}}u < P.inner) {
+    {{if $.C.Four}}y4_put(row * P.inner + col{{.}}, sum{{.}}){{else}}y_put(row * P.inner + col{{.}}, y_encode(sum{{.}})){{end}};
   }
 {{- end}}
 }

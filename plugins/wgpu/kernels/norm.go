@@ -35,7 +35,7 @@ func init() {
 				}
 				return []Shader{s}
 			},
-			Scratch: func(n *ir.Node) int64 {
+			Scratch: func(n *ir.Node, _ Limits) int64 {
 				if !sharesWords(n) {
 					return 0
 				}

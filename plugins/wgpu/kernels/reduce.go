@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
@@ -21,6 +22,7 @@ type fold struct {
 	expr map[string]string
 	zero map[string]string
 	mean bool
+	key  string // the function that makes integers of floats, which are folded more cheaply
 }
 
 // foldType is the WGSL type that reductions of a type compute in.
@@ -39,9 +41,9 @@ var (
 		"reduce_mean": {expr: map[string]string{"f32": "acc + v"}, zero: zeros, mean: true},
 		"reduce_prod": {expr: map[string]string{"f32": "acc * v", "i32": "acc * v", "u32": "acc * v"}, zero: map[string]string{"f32": "1.0", "i32": "1i", "u32": "1u"}},
 		"reduce_max": {expr: map[string]string{"f32": "op_max(acc, v)", "i32": "max(acc, v)", "u32": "max(acc, v)"},
-			zero: map[string]string{"f32": "-infinity()", "i32": "-2147483647i - 1i", "u32": "0u"}},
+			zero: map[string]string{"f32": "-infinity()", "i32": "-2147483647i - 1i", "u32": "0u"}, key: "largest_key"},
 		"reduce_min": {expr: map[string]string{"f32": "op_min(acc, v)", "i32": "min(acc, v)", "u32": "min(acc, v)"},
-			zero: map[string]string{"f32": "infinity()", "i32": "2147483647i", "u32": "0xffffffffu"}},
+			zero: map[string]string{"f32": "infinity()", "i32": "2147483647i", "u32": "0xffffffffu"}, key: "least_key"},
 		"any": {expr: map[string]string{"u32": "acc | v"}, zero: map[string]string{"u32": "0u"}},
 		"all": {expr: map[string]string{"u32": "acc & v"}, zero: map[string]string{"u32": "1u"}},
 	}
@@ -60,32 +62,18 @@ func (f fold) takes() string {
 
 func init() {
 	for name, f := range folds {
-		rows := func(n *ir.Node) (rowPlan, bool) {
-			first, end := reducedRange(n)
-			shape := n.In[0].Type.Shape
-			if end == 0 || numel(n.Graph.Syms.Largest(shape[first:end])) < longRow {
-				return rowPlan{}, false
-			}
-			unit := 1
-			if fourOfRow(n, first, end) {
-				unit = 4
-			}
-			return planRows(n, element32(n), func(s []int) (outer, n, inner int) {
-				return numel(s[:first]), numel(s[first:end]) / unit, numel(s[end:])
-			}), true
-		}
 		register(Kernel{
 			Op:    name,
 			Takes: f.takes(),
 			Shaders: func(n *ir.Node, _ Limits) []Shader {
-				if p, ok := rows(n); ok {
-					return reduceRows(n, f, p)
+				if r, ok := rowsOf(n); ok {
+					return reduceRows(n, f, r)
 				}
 				return []Shader{reduceEach(n, f)}
 			},
-			Scratch: func(n *ir.Node) int64 {
-				p, _ := rows(n)
-				return int64(p.mostParts()) * 4
+			Scratch: func(n *ir.Node, _ Limits) int64 {
+				r, _ := rowsOf(n)
+				return int64(r.mostParts()*r.unit) * 4
 			},
 		})
 	}
@@ -109,33 +97,84 @@ func reducedRange(n *ir.Node) (first, end int) {
 	return first, end
 }
 
-// fourOfRow reports whether the axes first to end are the last ones of operand 0, of floats, and consist of whole vectors of four.
-func fourOfRow(n *ir.Node, first, end int) bool {
-	x := n.In[0].Type
-	inner := numel(n.Graph.Syms.Largest(x.Shape[end:]))
-	return inner == 1 && x.DType.IsFloat() && common(x.Shape[first:end])%4 == 0 && aligned(n.In[0])
+// reduction is how the rows of a reduction are read.
+type reduction struct {
+	rowPlan
+	unit   int  // elements that are read at once, 1 or 4
+	across bool // they belong to as many rows, which are counted in fours
+}
+
+// rowsOf plans the rows of a reduction; ok is false if the reduced axes do not make rows, or short ones.
+func rowsOf(n *ir.Node) (r reduction, ok bool) {
+	first, end := reducedRange(n)
+	x, most := n.In[0].Type, n.Graph.Syms.Largest(n.In[0].Type.Shape)
+	if end == 0 || numel(most[first:end]) < longRow {
+		return reduction{}, false
+	}
+	r.unit = 1
+	if x.DType != dtype.Bool && aligned(n.In[0]) {
+		switch inner := x.Shape[end:]; {
+		case numel(most[end:]) != 1:
+			r.across = common(inner)%4 == 0
+		case common(x.Shape[first:end])%4 == 0:
+			r.unit = 4
+		}
+	}
+	if r.across {
+		r.unit = 4
+	}
+	sizes := func(s []int) (outer, n, inner int) {
+		outer, n, inner = numel(s[:first]), numel(s[first:end]), numel(s[end:])
+		if r.across {
+			return outer, n, inner / 4
+		}
+		return outer, n / r.unit, inner
+	}
+	per := 1
+	if !r.across {
+		per = element32(n)
+	}
+	r.rowPlan = planReads(n, per, sizes, 8, 4096)
+	return r, true
 }
 
 // reduceRows folds rows, in one shader or in two.
-func reduceRows(n *ir.Node, f fold, p rowPlan) []Shader {
-	x, t := n.In[0].Type, foldType(n.Type.DType)
-	first, end := reducedRange(n)
-	consts := map[string]any{
-		"Zero": f.zero[t], "Fold": f.expr[t], "Mean": f.mean, "Type": t, "Per": element32(n), "Four": fourOfRow(n, first, end), "Read": "x0",
-		"Bool": x.DType == dtype.Bool,
-	}
-	in, out := Binding{Name: "x0", Operand: 0, DType: x.DType}, Binding{Name: "y", Operand: Out, DType: n.Type.DType}
+func reduceRows(n *ir.Node, f fold, r reduction) []Shader {
+	x, d, t := n.In[0].Type, n.Type.DType, foldType(n.Type.DType)
+	in, out := Binding{Name: "x0", Operand: 0, DType: x.DType}, Binding{Name: "y", Operand: Out, DType: d}
+	load, done, zero := "v", "acc", f.zero[t] // of one element
 	switch {
-	case x.DType == dtype.Bool:
-		consts["Read"] = "truth"
-	case consts["Four"] == true:
-		consts["Read"], in.Vec = "x04", 4
+	case d == dtype.Bool:
+		load, done = "select(0u, 1u, v)", "acc != 0u"
+	case t == "f32" && f.key != "":
+		load, done, zero, t = f.key+"(v)", "from_key(acc)", f.key+"("+zero+")", "i32"
+	case r.unit == 4 && !d.IsFloat():
+		in.DType = dtype.U32
+		load = "bitcast<" + t + ">(v)"
 	}
-	read := ""
-	if x.DType == dtype.Bool {
-		read = "fn truth(i: u32) -> u32 { return select(0u, 1u, x0(i)); }\n"
+	consts := map[string]any{"Zero": zero, "Fold": f.expr[t], "Mean": f.mean, "Type": t, "Joined": t, "Unit": t, "Read": "x0", "Load": load,
+		"Per": r.per, "Four": r.unit == 4, "Words": "u32", "Write": "y_put", "Done": done}
+	// The second of two shaders reads what the first has written.
+	parts := Binding{Name: "parts", Operand: Scratch, DType: dtype.U32}
+	if r.unit == 4 {
+		consts["Read"], consts["Unit"], consts["Load"] = "x04", "vec4<"+t+">", byFours("vec4<"+t+">", "v", load)
+		in.Vec = 4
 	}
+	word := "y_encode(" + done + ")"
+	switch {
+	case r.across:
+		consts["Joined"], consts["Words"], consts["Write"] = consts["Unit"], "vec4<u32>", "y4_put"
+		out.Vec, parts.Vec = 4, 4
+		word = byFours("vec4<f32>", "acc", done)
+		if !d.IsFloat() {
+			out.DType, word = dtype.U32, "bitcast<vec4<u32>>(acc)"
+		}
+	case r.per > 1:
+		word = done
+	}
+	consts["Done"] = word
 	// The mean divides by the elements of a row, which the second shader cannot count.
+	first, end := reducedRange(n)
 	counted := func(s Shader) Shader {
 		params := s.Params
 		s.Fields = append(slices.Clone(s.Fields), "count")
@@ -148,20 +187,29 @@ func reduceRows(n *ir.Node, f fold, p rowPlan) []Shader {
 		}
 		return s
 	}
-	loops := func(p rowPlan) func(c *Call) int {
-		return func(c *Call) int { return loop(p.rounds(c), 0) + loop(p.lanes, 0) + 8 }
+	shader := func(p rowPlan, consts map[string]any, bindings ...Binding) Shader {
+		consts["Final"] = min(p.lanes, 16)
+		return p.shader(n.Op.Name, reduceRowsWGSL, consts, func(c *Call) int { return loop(ceilDiv(p.rounds(c), 8), 0) }, bindings...)
 	}
-	if !p.split {
-		return []Shader{counted(p.shader(n.Op.Name, read+reduceRowsWGSL, consts, loops(p), in, out))}
+	if !r.split {
+		return []Shader{counted(shader(r.rowPlan, consts, in, out))}
 	}
-	scratch := map[string]dtype.DType{"f32": dtype.F32, "i32": dtype.I32, "u32": dtype.U32}[t]
-	parts := Binding{Name: "parts", Operand: Scratch, DType: scratch}
-	second, combine := maps.Clone(consts), p.combining(element32(n))
-	second["Four"], second["Read"] = false, "parts"
-	return []Shader{
-		p.shader(n.Op.Name, read+reduceRowsWGSL, consts, loops(p), in, parts),
-		counted(combine.shader(n.Op.Name, reduceRowsWGSL, second, loops(combine), parts, out)),
+	second, combine := maps.Clone(consts), r.combining(r.per)
+	consts["Write"], consts["Per"], second["Read"] = "parts_put", 1, "parts"
+	if r.across {
+		consts["Write"], second["Read"] = "parts4_put", "parts4"
 	}
+	second["Unit"], second["Load"], second["Four"] = second["Joined"], "bitcast<"+second["Joined"].(string)+">(v)", r.across
+	return []Shader{shader(r.rowPlan, consts, in, parts), counted(shader(combine, second, parts, out))}
+}
+
+// byFours applies an expression of a variable to each element of a vector.
+func byFours(typ, variable, expr string) string {
+	var all []string
+	for _, e := range []string{".x", ".y", ".z", ".w"} {
+		all = append(all, strings.ReplaceAll(expr, variable, variable+e))
+	}
+	return typ + "(" + strings.Join(all, ", ") + ")"
 }
 
 // reduceEach computes each element by itself, for any axes.

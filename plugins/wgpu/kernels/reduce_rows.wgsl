@@ -1,69 +1,82 @@
-var<workgroup> partial: array<{{.C.Type}}, {{mul .C.Rows .C.Lanes}}>;
+{{- $c := .C}}{{$fold := "fold"}}{{if .C.Four}}{{$fold = "fold4"}}{{end}}{{$join := "fold"}}{{if ne .C.Type .C.Joined}}{{$join = "fold4"}}{{end -}}
+var<workgroup> partial: array<{{.C.Joined}}, {{mul .C.Rows .C.Lanes}}>;
 
 fn fold(acc: {{.C.Type}}, v: {{.C.Type}}) -> {{.C.Type}} {
   return {{.C.Fold}};
 }
-{{define "folds"}}
-{{- $c := .}}
-{{- range seq 8}}
-{{- $a := print "a" (mod . 4)}}
-{{- if $c.Four}}
-    {{$a}} = fold(fold(fold(fold({{$a}}, v{{.}}.x), v{{.}}.y), v{{.}}.z), v{{.}}.w);
-{{- else}}
-    {{$a}} = fold({{$a}}, v{{.}});
-{{- end}}
-{{- end}}
-{{- end}}
-{{- template "place" .}}
-  // Eight reads are in flight at a time.
-{{- range seq 4}}
-  var a{{.}} = {{$.C.Zero}};
-{{- end}}
-  var k = start + lane;
-  for (; k + {{mul 7 .C.Lanes}}u < end; k = k + {{mul 8 .C.Lanes}}u) {
-{{- range seq 8}}
-    let v{{.}} = {{$.C.Read}}(base + (k + {{mul . $.C.Lanes}}u) * step);
-{{- end}}
-{{- template "folds" .C}}
-  }
-  for (; k < end; k = k + {{.C.Lanes}}u) {
-    let v = {{.C.Read}}(base + k * step);
 {{- if .C.Four}}
-    a0 = fold(fold(fold(fold(a0, v.x), v.y), v.z), v.w);
-{{- else}}
-    a0 = fold(a0, v);
+
+fn fold4(acc: {{.C.Unit}}, v: {{.C.Unit}}) -> {{.C.Unit}} {
+  return {{.C.Unit}}(fold(acc.x, v.x), fold(acc.y, v.y), fold(acc.z, v.z), fold(acc.w, v.w));
+}
+{{- end}}
+
+fn fetch(i: u32) -> {{.C.Unit}} {
+  let v = {{.C.Read}}(i);
+  return {{.C.Load}};
+}
+
+// Where the share of lane j of row r lies, which is at the number of the invocation.
+fn share(r: u32, j: u32) -> u32 {
+  return {{if .C.Inner}}j * {{.C.Rows}}u + r{{else}}r * {{.C.Lanes}}u + j{{end}};
+}
+{{template "place" .}}
+  // Eight reads are in flight at a time. Those past the end read the last unit, and drop it.
+{{- range seq 4}}
+  var a{{.}} = {{$c.Unit}}({{$c.Zero}});
+{{- end}}
+  for (var k = start + lane; k < end; k = k + {{mul 8 .C.Lanes}}u) {
+{{- range seq 8}}
+    let k{{.}} = k + {{mul . $c.Lanes}}u;
+    let v{{.}} = fetch(base + min(k{{.}}, end - 1u) * step);
+{{- end}}
+{{- range seq 8}}
+    if (k{{.}} < end) {
+      a{{mod . 4}} = {{$fold}}(a{{mod . 4}}, v{{.}});
+    }
 {{- end}}
   }
-  var acc = fold(fold(a0, a1), fold(a2, a3));
-  partial[lane * {{.C.Rows}}u + r] = acc;
-  for (var s = {{div .C.Lanes 2}}u; s > 0u; s = s / 2u) {
-    workgroupBarrier();
-    if (lane < s) {
-      acc = fold(acc, partial[(lane + s) * {{.C.Rows}}u + r]);
-      partial[lane * {{.C.Rows}}u + r] = acc;
-    }
-  }
-{{- if .C.Split}}
-  if (lane == 0u && first + r < P.rows) {
-    parts_put(row * P.parts + part, bitcast<u32>(acc));
-  }
-}
-{{- else}}
+  let all = {{$fold}}({{$fold}}(a0, a1), {{$fold}}(a2, a3));
+  var acc = {{if and .C.Four (eq .C.Type .C.Joined)}}fold(fold(all.x, all.y), fold(all.z, all.w)){{else}}all{{end}};
+  partial[local] = acc;
   workgroupBarrier();
+{{- if gt .C.Lanes 16}}
+  if (lane < 16u) {
+{{- range seq (sub (div .C.Lanes 16) 1)}}
+    acc = {{$join}}(acc, partial[share(r, lane + {{add (mul . 16) 16}}u)]);
+{{- end}}
+    partial[local] = acc;
+  }
+  workgroupBarrier();
+{{- end}}
   if (local >= {{div .C.Rows .C.Per}}u || first + local * {{.C.Per}}u >= P.rows) {
     return;
   }
+{{- if gt .C.Per 1}}
   var bits = 0u;
-  for (var e = 0u; e < {{.C.Per}}u; e = e + 1u) {
-    acc = partial[local * {{.C.Per}}u + e];
-{{- if .C.Mean}}
-    if (P.count == 0u) {
-      acc = not_a_number();
-    }
-    acc = acc / f32(P.count);
 {{- end}}
-    bits = bits | (y_encode(acc{{if .C.Bool}} != 0u{{end}}) << (e * {{div 32 .C.Per}}u));
+{{- range $e := seq .C.Per}}
+  acc = partial[share(local * {{$c.Per}}u + {{$e}}u, 0u)];
+{{- range seq (sub $c.Final 1)}}
+  acc = {{$join}}(acc, partial[share(local * {{$c.Per}}u + {{$e}}u, {{add . 1}}u)]);
+{{- end}}
+{{- if $c.Split}}
+  {{$c.Write}}((first + local) * P.parts + part, bitcast<{{$c.Words}}>(acc));
+{{- else}}
+{{- if $c.Mean}}
+  acc = acc / f32(P.count);
+  if (P.count == 0u) {
+    acc = {{$c.Joined}}(not_a_number());
   }
-  y_put(first / {{.C.Per}}u + local, bits);
-}
 {{- end}}
+{{- if gt $c.Per 1}}
+  bits = bits | (y_encode({{$c.Done}}) << {{mul $e (div 32 $c.Per)}}u);
+{{- else}}
+  {{$c.Write}}(first + local, {{$c.Done}});
+{{- end}}
+{{- end}}
+{{- end}}
+{{- if gt .C.Per 1}}
+  y_put(first / {{.C.Per}}u + local, bits);
+{{- end}}
+}

@@ -16,9 +16,15 @@ var rowFields = []string{"rows", "n", "inner", "parts", "span"}
 // enoughGroups is the number of workgroups that occupies a large device. Where there are fewer, rows are divided among several.
 const enoughGroups = 1024
 
+// leastReads is the number of elements that a lane reads at least, which takes longer than combining the lanes.
+const leastReads = 16
+
 // rowPlan is how the rows of an operand are divided among workgroups. The operand is seen as [outer, n, inner]; a row is n units, inner apart.
 type rowPlan struct {
 	rows, lanes int  // of a workgroup
+	per         int  // rows is a multiple of it
+	reads       int  // units that a lane reads at least
+	divided     int  // workgroups, about, where rows are divided
 	inner       bool // neighbouring elements belong to different rows
 	// split: there may be too few rows to occupy the device. Then a shader makes a partial result of each part of a row, and another one
 	// combines them.
@@ -29,34 +35,42 @@ type rowPlan struct {
 
 // planRows plans the rows of operand 0. A workgroup has a multiple of per rows.
 func planRows(node *ir.Node, per int, sizes func(shape []int) (outer, n, inner int)) rowPlan {
-	p := rowPlan{sizes: sizes}
+	return planReads(node, per, sizes, leastReads, enoughGroups)
+}
+
+// planReads plans rows for lanes that read so many units at least, and so many workgroups where rows are divided.
+func planReads(node *ir.Node, per int, sizes func(shape []int) (outer, n, inner int), reads, divided int) rowPlan {
+	p := rowPlan{sizes: sizes, per: per, reads: reads, divided: divided}
 	shape, syms := node.In[0].Type.Shape, node.Graph.Syms
 	outer, n, inner := sizes(syms.Largest(shape))
 	p.most, p.inner = [3]int{outer, n, inner}, inner > 1
-	p.rows, p.lanes = rowsAndLanes(n, p.inner, per)
+	p.rows, p.lanes = rowsAndLanes(n, p.inner, per, reads)
 	least, _, in := sizes(syms.Smallest(shape))
 	parts, _ := p.parts(least*in, n)
 	p.split = parts > 1
 	return p
 }
 
-// rowsAndLanes divides a workgroup into rows of length units and lanes for each. Lanes are few enough that each reads at least
-// sixteen units, which takes longer than combining the lanes. inner is set if neighbouring elements belong to different rows. rows
-// is a multiple of per.
-func rowsAndLanes(length int, inner bool, per int) (rows, lanes int) {
+// rowsAndLanes divides a workgroup into rows of length units and lanes for each. Lanes are few enough that each makes so many
+// reads at least. inner is set if neighbouring elements belong to different rows. rows is a multiple of per.
+func rowsAndLanes(length int, inner bool, per, reads int) (rows, lanes int) {
 	const group = 256
 	lanes = 8
 	if !inner {
-		for lanes = 4; lanes < group/per && 16*lanes < length; {
+		for lanes = 4; lanes < group/per && reads*lanes < length; {
 			lanes *= 2
 		}
 	}
 	return group / lanes, lanes
 }
 
-// parts is the number of parts of a row and the units of each but the last.
+// parts is the number of parts of a row and the units of each but the last. Rows that make enough workgroups are not divided.
 func (p rowPlan) parts(rows, n int) (parts, span int) {
-	parts = max(1, min(n/(16*p.lanes), ceilDiv(enoughGroups, max(1, ceilDiv(rows, p.rows)))))
+	groups := max(1, ceilDiv(rows, p.rows))
+	if groups < enoughGroups {
+		parts = min(n/(p.reads*p.lanes), ceilDiv(p.divided, groups))
+	}
+	parts = max(1, parts)
 	span = max(1, ceilDiv(n, parts))
 	return max(1, ceilDiv(n, span)), span
 }
@@ -67,7 +81,7 @@ func (p rowPlan) mostParts() int {
 		return 0
 	}
 	rows := p.most[0] * p.most[2]
-	return (enoughGroups + ceilDiv(rows, p.rows)) * p.rows
+	return (p.divided + ceilDiv(rows, p.rows)) * p.rows
 }
 
 func (p rowPlan) params(c *Call) []uint32 {
@@ -106,8 +120,8 @@ func (p rowPlan) shader(name, body string, consts map[string]any, loops func(c *
 
 // combining plans the rows of partial results: [rows, parts] in scratch memory.
 func (p rowPlan) combining(per int) rowPlan {
-	c := rowPlan{}
-	c.rows, c.lanes = rowsAndLanes(enoughGroups, false, per)
+	c := rowPlan{per: per, reads: p.reads}
+	c.rows, c.lanes = rowsAndLanes(p.divided, false, per, leastReads)
 	c.sizes = func(shape []int) (outer, n, inner int) {
 		outer, n, inner = p.sizes(shape)
 		parts, _ := p.parts(outer*inner, n)

@@ -23,7 +23,7 @@ func init() {
 				}
 				return []Shader{scan(n, f, true), scan(n, f, false)}
 			},
-			Scratch: func(n *ir.Node) int64 {
+			Scratch: func(n *ir.Node, _ Limits) int64 {
 				length := scanBlocks(n)
 				if length == 0 {
 					return 0
@@ -60,7 +60,7 @@ func scan(n *ir.Node, f fold, totals bool) Shader {
 	if length > 0 {
 		longest = length
 	}
-	rows, lanes := rowsAndLanes(longest, inner > 1, 1)
+	rows, lanes := rowsAndLanes(longest, inner > 1, 1, leastReads)
 	const each = 4
 	s := Shader{
 		Name: n.Op.Name, Body: scanWGSL, Fields: []string{"lines", "n", "inner", "block", "blocks"},

@@ -2,6 +2,7 @@ package kernels
 
 import (
 	_ "embed"
+	"maps"
 
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
@@ -10,6 +11,9 @@ import (
 
 //go:embed softmax.wgsl
 var softmaxWGSL string
+
+//go:embed softmax_rows.wgsl
+var softmaxRowsWGSL string
 
 //go:embed softmax_from_statistics.wgsl
 var softmaxFromStatisticsWGSL string
@@ -22,15 +26,122 @@ var (
 func softmaxKernel(name string, log bool) Kernel {
 	return Kernel{
 		Op: name, Takes: "(" + floats + ")",
-		Shaders: func(n *ir.Node, _ Limits) []Shader { return softmax(n, softmaxRows(n), log) },
-		Scratch: func(n *ir.Node) int64 {
-			p := softmaxRows(n)
-			if softmaxInOne(n, p) {
+		Shaders: func(n *ir.Node, _ Limits) []Shader {
+			if s, ok := softmaxKept(n, log); ok {
+				return []Shader{s}
+			}
+			if p, unit, ok := softmaxLong(n); ok {
+				return softmaxInTwo(n, p, unit, log)
+			}
+			return softmax(n, softmaxRows(n), log)
+		},
+		Scratch: func(n *ir.Node, _ Limits) int64 {
+			if _, ok := softmaxKept(n, log); ok {
+				return 0
+			}
+			p, _, ok := softmaxLong(n)
+			if !ok {
+				p = softmaxRows(n)
+			}
+			if !ok && softmaxInOne(n, p) {
 				return 0
 			}
 			return int64(p.most[0]*p.most[2]+p.mostParts()) * 8
 		},
 	}
+}
+
+// softmaxKeeps is how many vectors of a row an invocation keeps at most.
+const softmaxKeeps = 16
+
+// softmaxKept is a shader that reads rows of the last axis once; ok is false where they are too long, or no whole vectors.
+func softmaxKept(n *ir.Node, log bool) (s Shader, ok bool) {
+	const group = 256
+	last := n.Type.Rank() - 1
+	if softmaxAxis(n) != last || !fours(n.Type.Shape[last]) || !aligned(n.In[0]) {
+		return s, false
+	}
+	units, lanes := int(n.Type.Shape[last].B)/4, 8
+	for lanes < group && (lanes < 32 && lanes < units || units > softmaxKeeps/2*lanes) {
+		lanes *= 2
+	}
+	kept := ceilDiv(units, lanes)
+	if kept > softmaxKeeps {
+		return s, false
+	}
+	rows := group / lanes
+	count := func(c *Call) int { return numel(c.Out.Shape[:last]) }
+	return Shader{
+		Name: n.Op.Name, Body: part(softmaxRowsWGSL, "kept"), Fields: []string{"rows"},
+		Consts: map[string]any{"Rows": rows, "Lanes": lanes, "Final": min(lanes, 16), "Units": units, "Kept": kept, "Full": kept*lanes == units,
+			"Unit": "vec4<f32>", "Four": true, "Log": log},
+		Bindings: []Binding{{Name: "x", Operand: 0, Vec: 4, DType: n.In[0].Type.DType}, {Name: "y", Operand: Out, Vec: 4, DType: n.Type.DType}},
+		Params: func(c *Call) []uint32 {
+			if count(c) == 0 {
+				return nil
+			}
+			return []uint32{uint32(count(c))}
+		},
+		Groups: func(c *Call) int { return ceilDiv(count(c), rows) },
+	}, true
+}
+
+// softmaxLong plans rows of the last axis that are too long to be kept, and says how many elements are read at once; ok is false for others.
+func softmaxLong(n *ir.Node) (p rowPlan, unit int, ok bool) {
+	last := n.Type.Rank() - 1
+	if softmaxAxis(n) != last || n.Graph.Syms.Largest(n.Type.Shape)[last] <= 4096 {
+		return p, 0, false
+	}
+	unit = 1
+	if common(n.Type.Shape[last:])%4 == 0 && aligned(n.In[0]) {
+		unit = 4
+	} else if n.Type.DType != dtype.F32 {
+		return p, 0, false // elements share words
+	}
+	return planReads(n, 1, func(shape []int) (outer, n, inner int) { return numel(shape[:last]), shape[last] / unit, 1 }, 8, 2048), unit, true
+}
+
+// softmaxInTwo reads rows twice: a shader finds the largest element and the sum of exponentials of each part, the other one puts these
+// together and writes the result.
+func softmaxInTwo(n *ir.Node, p rowPlan, unit int, log bool) []Shader {
+	const group, each = 256, 8
+	consts := map[string]any{"Unit": "f32", "Four": unit == 4, "Read": "x", "Final": min(p.lanes, 16)}
+	x, y := Binding{Name: "x", Operand: 0, DType: n.In[0].Type.DType}, Binding{Name: "y", Operand: Out, DType: n.Type.DType}
+	if unit == 4 {
+		consts["Unit"], consts["Read"] = "vec4<f32>", "x4"
+		x.Vec, y.Vec = 4, 4
+	}
+	statistics := Binding{Name: "statistics", Operand: Scratch, DType: dtype.U32}
+	first := p.shader(n.Op.Name, part(softmaxRowsWGSL, "statistics"), consts, func(c *Call) int { return loop(ceilDiv(p.rounds(c), 8), 0) }, x, statistics)
+	second := maps.Clone(consts)
+	second["Rows"], second["Lanes"], second["Final"], second["Each"], second["Log"] = 1, group, 16, each, log
+	sizes := func(c *Call) (rows, n, parts int) {
+		rows, n, _ = p.sizes(c.In[0].Shape)
+		parts = 1
+		if p.split {
+			parts, _ = p.parts(rows, n)
+		}
+		return rows, n, parts
+	}
+	return []Shader{first, {
+		Name: n.Op.Name, Body: part(softmaxRowsWGSL, "values"), Fields: []string{"rows", "n", "parts", "stretches"}, Consts: second,
+		Bindings: []Binding{x, y, statistics},
+		Params: func(c *Call) []uint32 {
+			rows, n, parts := sizes(c)
+			if rows*n == 0 {
+				return nil
+			}
+			return []uint32{uint32(rows), uint32(n), uint32(parts), uint32(ceilDiv(n, group*each))}
+		},
+		Groups: func(c *Call) int {
+			rows, n, _ := sizes(c)
+			return rows * ceilDiv(n, group*each)
+		},
+		Loops: func(c *Call) int {
+			_, _, parts := sizes(c)
+			return 2 * loop(ceilDiv(parts, group), 0)
+		},
+	}}
 }
 
 func softmaxAxis(n *ir.Node) int { return positive(n.Attrs.(op.SoftmaxAttrs).Axis, n.Type.Rank()) }

@@ -2,6 +2,7 @@ package kernels
 
 import (
 	_ "embed"
+	"maps"
 	"math/bits"
 	"slices"
 
@@ -14,86 +15,169 @@ import (
 var sortWGSL string
 
 const (
-	sortTile  = 1024 // elements that a workgroup sorts in its memory
-	sortGroup = 256
-	sortEach  = 8 // elements that an invocation merges
+	sortTile   = 4096 // elements that a workgroup sorts in its memory, at most
+	radixSorts = 512  // elements of a tile from which on it is sorted by digits
+	radixEach  = 16   // elements of an invocation there
+	sortGroup  = 256
+	sortEach   = 8 // elements that an invocation merges
 )
 
-// Lines that fit a tile are sorted in the memory of a workgroup, longer ones tile by tile; passes then merge neighbours until a line
-// is whole. What runs moves keys and indices; the last shader fetches the values.
-var _ = register(Kernel{
-	Op: "sort", Takes: "(any) -> any",
-	Shaders: func(n *ir.Node, _ Limits) []Shader {
-		a, x := n.Attrs.(op.SortAttrs), n.In[0].Type
-		axis, most := positive(a.Axis, x.Rank()), sortedMost(n)
-		tile := 2
-		for tile < min(most, sortTile) {
-			tile *= 2
+// sorting makes the shaders that sort lines of keys with their places. Lines that fit a tile are sorted in the memory of a workgroup, longer
+// ones tile by tile; passes then merge neighbours until a line is whole.
+type sorting struct {
+	name  string
+	most  int // elements of a line
+	tile  int
+	lines func(c *Call) (lines, size, inner int)
+
+	keys   []Binding      // what the keys are made of
+	consts map[string]any // and how
+	fields []string       // parameters behind the sizes of lines
+	params func(c *Call) []uint32
+	// results are written by the last shader. Without any, pairs of keys and places stay in the scratch memory, from pair begins*lines*size on.
+	results []Binding
+}
+
+// sortedTile is the size of tiles for lines of so many elements.
+func sortedTile(most int, l Limits) int {
+	tile := sortTile
+	for tile > radixSorts && sortedBytes(tile) > l.WorkgroupStorage {
+		tile /= 2
+	}
+	return ceilPower2(min(most, tile), 2)
+}
+
+// sortedBytes is the workgroup memory that a radix sort takes.
+func sortedBytes(tile int) int { return 4 * (2*(tile+tile/32) + 10*tile/radixEach + 16) }
+
+// ceilPower2 is the least power of two that is neither below n nor below from, which is one.
+func ceilPower2(n, from int) int {
+	for from < n {
+		from *= 2
+	}
+	return from
+}
+
+// merges is how often runs are merged.
+func (s sorting) merges() int { return bits.Len(uint(max(1, ceilDiv(s.most, s.tile)) - 1)) }
+
+// begins is 1 where the pairs lie in the second half of the scratch memory at the end.
+func (s sorting) begins() int { return s.merges() % 2 }
+
+// scratch is the memory of the pairs: twice, where they are merged.
+func (s sorting) scratch(elements int) int64 {
+	return 8 * int64(elements) * int64(1+min(s.merges(), 1))
+}
+
+func (s sorting) shaders() []Shader {
+	tile, radix := s.tile, s.tile >= radixSorts
+	consts := map[string]any{"Tile": tile, "Lines": max(1, 2*sortGroup/tile), "Group": sortGroup, "Radix": radix, "Each": radixEach, "Whole": s.merges() == 0,
+		"Slots": max(tile, 2*sortGroup), "FirstBit": 0, "LastBit": 32}
+	if radix {
+		consts["Lines"], consts["Group"], consts["Slots"] = 1, tile/radixEach, tile+tile/32
+	}
+	maps.Copy(consts, s.consts)
+	lines := consts["Lines"].(int)
+	tiles := s.shader("tiles", s.merges() == 0, consts, s.keys)
+	tiles.Groups = func(c *Call) int {
+		l, size, _ := s.lines(c)
+		if s.merges() == 0 {
+			return ceilDiv(l, lines)
 		}
-		index := Binding{Name: "index", Operand: Result(1), DType: n.Results[1].DType}
-		lines := func(c *Call) (lines, size, inner int) {
-			outer, size, inner := around(c.In[0].Shape, axis)
-			return outer * inner, size, inner
-		}
-		shader := func(name string, width int, last bool, elements int, loops func(size int) int) Shader {
-			s := Shader{
-				Name: "sort", Body: part(keysWGSL+sortWGSL, name), Fields: []string{"lines", "size", "inner"},
-				Consts: withKeys(x.DType, map[string]any{"Tile": tile, "Lines": max(1, 2*sortGroup/tile), "Group": sortGroup, "Width": width, "Each": sortEach, "Last": last,
-					"Descending": a.Descending, "Index": elementType(index.DType), "Odd": bits.Len(uint(width/sortTile))%2 == 0}),
-				Params: func(c *Call) []uint32 {
-					l, size, inner := lines(c)
-					if l*size == 0 {
-						return nil
-					}
-					return []uint32{uint32(l), uint32(size), uint32(inner)}
-				},
-				Groups: func(c *Call) int {
-					l, size, _ := lines(c)
-					if name == "tiles" && last {
-						return ceilDiv(l, max(1, 2*sortGroup/tile))
-					}
-					return l * ceilDiv(size, elements)
-				},
-				Loops: func(c *Call) int { _, size, _ := lines(c); return loops(size) },
-			}
-			if name == "tiles" {
-				s.Bindings = append(s.Bindings, Binding{Name: "x0", Operand: 0, DType: x.DType})
-			}
-			if last {
-				s.Bindings = append(s.Bindings, index)
-			}
-			if !last || name != "tiles" {
-				s.Bindings = append(s.Bindings, Binding{Name: "pairs", Operand: Scratch, DType: dtype.U32})
-			}
-			return s
+		return l * ceilDiv(size, tile)
+	}
+	tiles.Loops = func(*Call) int {
+		each := loop(max(tile, 2*sortGroup)/consts["Group"].(int), 0)
+		if radix {
+			return 2*each + loop(8, 0)
 		}
 		stages := bits.Len(uint(tile))
-		each := ceilDiv(max(tile, 2*sortGroup), sortGroup)
-		shaders := []Shader{shader("tiles", 0, most <= sortTile, tile, func(int) int {
-			return 2*loop(each, 0) + stages*loop(stages, loop(each, 0))
-		})}
-		for width := sortTile; width < most; width *= 2 {
-			shaders = append(shaders, shader("merge", width, 2*width >= most, sortGroup*sortEach, func(size int) int {
-				return loop(bits.Len(uint(size)), 0) + loop(sortEach, 0)
-			}))
+		return 2*each + stages*loop(stages, each)
+	}
+	out := []Shader{tiles}
+	for i := range s.merges() {
+		width := tile << i
+		merge := s.shader("merge", i == s.merges()-1, map[string]any{"Width": width, "Each": sortEach, "Group": sortGroup, "Odd": i%2 == 1, "Index": s.consts["Index"]}, nil)
+		merge.Groups = func(c *Call) int {
+			l, size, _ := s.lines(c)
+			return l * ceilDiv(size, sortGroup*sortEach)
 		}
-		values := coarsened(n, "sort", part(sortWGSL, "values"), nil, []string{"size", "inner"}, func(c *Call) []uint32 {
-			_, size, inner := lines(c)
+		merge.Loops = func(c *Call) int {
+			_, size, _ := s.lines(c)
+			return loop(bits.Len(uint(size)), 0) + loop(sortEach, 0)
+		}
+		out = append(out, merge)
+	}
+	return out
+}
+
+// shader is one of those of sort.wgsl.
+func (s sorting) shader(name string, last bool, consts map[string]any, bindings []Binding) Shader {
+	consts["Last"] = last && s.results != nil
+	if consts["Last"] == true {
+		bindings = slices.Concat(bindings, s.results)
+	}
+	if !last || s.results == nil || name == "merge" {
+		bindings = append(slices.Clone(bindings), Binding{Name: "pairs", Operand: Scratch, DType: dtype.U32})
+	}
+	return Shader{
+		Name: s.name, Body: part(keysWGSL+sortWGSL, name), Consts: consts, Bindings: bindings, Fields: slices.Concat([]string{"lines", "size", "inner"}, s.fields),
+		Params: func(c *Call) []uint32 {
+			l, size, inner := s.lines(c)
+			if l*size == 0 {
+				return nil
+			}
+			p := []uint32{uint32(l), uint32(size), uint32(inner)}
+			if s.params != nil {
+				p = append(p, s.params(c)...)
+			}
+			return p
+		},
+	}
+}
+
+// Of lines in one tile whose elements are words, the shader that sorts writes the values, too; otherwise another one fetches them.
+var _ = register(Kernel{
+	Op: "sort", Takes: "(any) -> any",
+	Shaders: func(n *ir.Node, l Limits) []Shader {
+		a, x := n.Attrs.(op.SortAttrs), n.In[0].Type
+		index := Binding{Name: "index", Operand: Result(1), DType: n.Results[1].DType}
+		s := sortedLines(n, l)
+		s.keys, s.results = []Binding{{Name: "x0", Operand: 0, DType: x.DType}}, []Binding{index}
+		values := s.merges() == 0 && x.DType.Size() == 4
+		if values {
+			s.results = append(s.results, Binding{Name: "y", Operand: Out, DType: x.DType})
+		}
+		s.consts = withKeys(x.DType, map[string]any{"Descending": a.Descending, "Index": elementType(index.DType), "Values": values})
+		if x.DType.Size() == 2 {
+			s.consts["FirstBit"] = 16 // see withKeys
+		}
+		if values {
+			return s.shaders()
+		}
+		fetch := coarsened(n, "sort", part(sortWGSL, "values"), nil, []string{"size", "inner"}, func(c *Call) []uint32 {
+			_, size, inner := s.lines(c)
 			return []uint32{uint32(size), uint32(inner)}
 		})
-		values.Bindings = slices.Insert(values.Bindings, 1, index)
-		return append(shaders, values)
+		fetch.Bindings = slices.Insert(fetch.Bindings, 1, index)
+		return append(s.shaders(), fetch)
 	},
-	Scratch: func(n *ir.Node) int64 {
-		if sortedMost(n) <= sortTile {
+	Scratch: func(n *ir.Node, l Limits) int64 {
+		s := sortedLines(n, l)
+		if s.merges() == 0 {
 			return 0
 		}
-		return 16 * int64(numel(n.Graph.Syms.Largest(n.In[0].Type.Shape)))
+		return s.scratch(numel(n.Graph.Syms.Largest(n.In[0].Type.Shape)))
 	},
 })
 
-// sortedMost is the largest size of a line.
-func sortedMost(n *ir.Node) int {
+// sortedLines are the lines of a sort along its axis.
+func sortedLines(n *ir.Node, l Limits) sorting {
 	x := n.In[0].Type
-	return n.Graph.Syms.Largest(x.Shape)[positive(n.Attrs.(op.SortAttrs).Axis, x.Rank())]
+	axis := positive(n.Attrs.(op.SortAttrs).Axis, x.Rank())
+	most := n.Graph.Syms.Largest(x.Shape)[axis]
+	return sorting{name: "sort", most: most, tile: sortedTile(most, l), lines: func(c *Call) (lines, size, inner int) {
+		outer, size, inner := around(c.In[0].Shape, axis)
+		return outer * inner, size, inner
+	}}
 }

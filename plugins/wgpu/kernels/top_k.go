@@ -30,7 +30,7 @@ var _ = register(Kernel{
 		x := n.In[0].Type
 		last := x.Rank() - 1
 		longest := numel(n.Graph.Syms.Largest(x.Shape[last:]))
-		perGroup, lanes := rowsAndLanes(longest, false, 1)
+		perGroup, lanes := rowsAndLanes(longest, false, 1, leastReads)
 		size := func(c *Call) int { return c.In[0].Shape[last] }
 		rows := func(c *Call) int { return numel(c.Out.Shape) / k }
 		choose := Shader{
@@ -49,11 +49,8 @@ var _ = register(Kernel{
 		}
 		consts := map[string]any{"Rows": perGroup, "Lanes": lanes, "Index": elementType(index.DType)}
 		if k <= mostSlots && longest >= radixFrom {
-			slots := 2
-			for slots < k {
-				slots *= 2
-			}
-			consts["Slots"] = slots
+			slots := ceilPower2(k, 2)
+			consts["Tile"], consts["Lines"], consts["Group"] = slots, 1, 256
 			choose.Body = part(keysWGSL+topKWGSL, "radix")
 			choose.Groups = rows
 			choose.Loops = func(c *Call) int {

@@ -66,8 +66,8 @@ var<workgroup> above: u32; // how many keys are larger
 var<workgroup> equal: u32; // how many have these bits
 var<workgroup> last: u32; // of the least key, those up to this place are taken
 var<workgroup> taken: atomic<u32>;
-var<workgroup> keys: array<u32, {{.C.Slots}}>;
-var<workgroup> places: array<u32, {{.C.Slots}}>;
+var<workgroup> keys: array<u32, {{.C.Tile}}>;
+var<workgroup> places: array<u32, {{.C.Tile}}>;
 
 // A workgroup has a row. It finds the least key that is taken by its digits of 11, 11 and 10 bits, from the upper ones on, counting keys; then
 // it gathers the elements and sorts them.
@@ -156,8 +156,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     }
   }
   sums[local] = n;
-  for (var j = local; j < {{.C.Slots}}u; j = j + 256u) {
-    keys[j] = 0u;
+  for (var j = local; j < {{.C.Tile}}u; j = j + 256u) {
+    keys[j] = none;
     places[j] = none;
   }
   workgroupBarrier();
@@ -187,32 +187,12 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     let place{{$j}} = i + {{mul $j 256}}u;
     if (place{{$j}} < P.size && (key{{$j}} > least || (key{{$j}} == least && place{{$j}} <= stop))) {
       let slot = atomicAdd(&taken, 1u);
-      keys[slot] = key{{$j}};
+      keys[slot] = ~key{{$j}}; // the largest first
       places[slot] = place{{$j}};
     }
 {{- end}}
   }
-  for (var run = 2u; run <= {{.C.Slots}}u; run = run * 2u) {
-    for (var apart = run / 2u; apart > 0u; apart = apart / 2u) {
-      workgroupBarrier();
-      for (var p = local; p < {{div .C.Slots 2}}u; p = p + 256u) {
-        let a = (p / apart) * 2u * apart + p % apart;
-        let b = a + apart;
-        let ka = keys[a];
-        let kb = keys[b];
-        let pa = places[a];
-        let pb = places[b];
-        let rises = ka < kb || (ka == kb && pa > pb);
-        if (rises == ((a & run) == 0u || run == {{.C.Slots}}u)) {
-          keys[a] = kb;
-          keys[b] = ka;
-          places[a] = pb;
-          places[b] = pa;
-        }
-      }
-    }
-  }
-  workgroupBarrier();
+{{- template "bitonic" .}}
   for (var j = local; j < P.k; j = j + 256u) {
     index_put(row * P.k + j, index_encode({{.C.Index}}(places[j])));
   }
