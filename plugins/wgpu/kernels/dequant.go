@@ -12,12 +12,10 @@ import (
 //go:embed dequant.wgsl
 var dequantWGSL string
 
-// packedTypes are those of which shaders read the blocks.
-var packedTypes = []dtype.DType{dtype.Q4_0, dtype.Q4_1, dtype.Q5_0, dtype.Q5_1, dtype.Q8_0, dtype.Q4_K, dtype.Q5_K, dtype.Q6_K}
-
+// packedList are the types of which shaders read the blocks, in a rule: all of them.
 var packedList = func() string {
 	var names []string
-	for _, d := range packedTypes {
+	for _, d := range dtype.Packed() {
 		names = append(names, d.String())
 	}
 	return strings.Join(names, "|")

@@ -99,3 +99,68 @@ fn {{.N}}4(i: u32) -> vec4<f32> {
   return ({{.N}}_half(b + 208u) * f32(bitcast<i32>(s << 24u) >> 24u)) * (bytes(low | (high << 4u)) - vec4<f32>(32.0));
 }
 {{end}}
+
+{{define "q2_k"}}
+fn {{.N}}4(i: u32) -> vec4<f32> {
+  let b = i / 64u * 84u;
+  let g = i % 64u / 4u;
+  let s = {{.N}}_bits(b + g);
+  let q = ({{.N}}_aligned(b + 16u + g / 8u * 32u + g % 2u * 16u + i % 4u * 4u) >> (g % 8u / 2u * 2u)) & 0x03030303u;
+  return {{.N}}_half(b + 80u) * f32(s & 15u) * bytes(q) - vec4<f32>({{.N}}_half(b + 82u) * f32(s >> 4u));
+}
+{{end}}
+
+{{define "q3_k"}}
+fn {{.N}}4(i: u32) -> vec4<f32> {
+  let b = i / 64u * 110u;
+  let g = i % 64u / 4u;
+  let l = g % 2u * 16u + i % 4u * 4u;
+  let low = ({{.N}}_even(b + 32u + g / 8u * 32u + l) >> (g % 8u / 2u * 2u)) & 0x03030303u;
+  let high = ({{.N}}_even(b + l) >> (g / 2u)) & 0x01010101u;
+  let s = (({{.N}}_bits(b + 96u + g % 8u) >> (g / 8u * 4u)) & 15u) | ((({{.N}}_bits(b + 104u + g % 4u) >> (g / 4u * 2u)) & 3u) << 4u);
+  return ({{.N}}_half(b + 108u) * (f32(s) - 32.0)) * (bytes(low | (high << 2u)) - vec4<f32>(4.0));
+}
+{{end}}
+
+{{define "q8_k"}}
+fn {{.N}}4(i: u32) -> vec4<f32> {
+  let b = i / 64u * 292u;
+  return bitcast<f32>({{.N}}_aligned(b)) * signed_bytes({{.N}}_aligned(b + 4u + i % 64u * 4u));
+}
+{{end}}
+
+{{define "iq4"}}
+// {{.N}}_iq4 are the values of four halves of bytes.
+fn {{.N}}_iq4(q: u32) -> vec4<f32> {
+  return looked_up(q, vec4<u32>(0xbfad9881u, 0xf6eaddcfu, 0x26190d01u, 0x71594535u));
+}
+{{end}}
+
+{{define "iq4_nl"}}{{template "iq4" .}}
+fn {{.N}}4(i: u32) -> vec4<f32> {
+  let b = i / 8u * 18u;
+  return {{.N}}_half(b) * {{.N}}_iq4({{.N}}_even(b + 2u + i % 4u * 4u) >> (i % 8u / 4u * 4u));
+}
+{{end}}
+
+{{define "iq4_xs"}}{{template "iq4" .}}
+fn {{.N}}4(i: u32) -> vec4<f32> {
+  let b = i / 64u * 136u;
+  let g = i % 64u / 8u;
+  let s = (({{.N}}_bits(b + 4u + g / 2u) >> (g % 2u * 4u)) & 15u) | ((({{.N}}_aligned(b) >> (16u + 2u * g)) & 3u) << 4u);
+  return ({{.N}}_half(b) * (f32(s) - 32.0)) * {{.N}}_iq4({{.N}}_aligned(b + 8u + 16u * g + i % 4u * 4u) >> (i % 8u / 4u * 4u));
+}
+{{end}}
+
+{{define "mxfp4"}}
+fn {{.N}}4(i: u32) -> vec4<f32> {
+  let b = i / 8u * 17u;
+  let at = b + 1u + i % 4u * 4u + {{.Skip}}u; // any address
+  let s = (at & 3u) * 8u;
+  let q = ({{.N}}_word(at >> 2u) >> s) | (({{.N}}_word((at >> 2u) + 1u) << 1u) << (31u - s));
+  // Twice the values by 2^(e-128), in two factors: the least scales are denormals, which a device may take for 0.
+  let e = {{.N}}_bits(b);
+  let v = looked_up(q >> (i % 8u / 4u * 4u), vec4<u32>(0x03020100u, 0x0c080604u, 0xfdfeff00u, 0xf4f8fafcu));
+  return v * bitcast<f32>((63u + e / 2u) << 23u) * bitcast<f32>((63u + e - e / 2u) << 23u);
+}
+{{end}}
