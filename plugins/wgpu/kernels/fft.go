@@ -29,26 +29,26 @@ type fourier struct {
 }
 
 func init() {
-	complexOf := func(inverse bool) func(n *ir.Node) fourier {
-		return func(n *ir.Node) fourier {
+	complexOf := func(inverse bool) func(n *ir.Node, l Limits) fourier {
+		return func(n *ir.Node, l Limits) fourier {
 			size := lastSize(n) / 2
-			return newFourier("complex", "complex", size, n.Attrs.(op.FFTAttrs).Norm, inverse)
+			return newFourier("complex", "complex", size, n.Attrs.(op.FFTAttrs).Norm, inverse, l)
 		}
 	}
-	for name, of := range map[string]func(n *ir.Node) fourier{
+	for name, of := range map[string]func(n *ir.Node, l Limits) fourier{
 		"fft": complexOf(false), "ifft": complexOf(true),
-		"rfft": func(n *ir.Node) fourier {
-			return newFourier("real", "half", lastSize(n), n.Attrs.(op.FFTAttrs).Norm, false)
+		"rfft": func(n *ir.Node, l Limits) fourier {
+			return newFourier("real", "half", lastSize(n), n.Attrs.(op.FFTAttrs).Norm, false, l)
 		},
-		"irfft": func(n *ir.Node) fourier {
+		"irfft": func(n *ir.Node, l Limits) fourier {
 			a := n.Attrs.(op.IRFFTAttrs)
-			return newFourier("half", "real", a.N, a.Norm, true)
+			return newFourier("half", "real", a.N, a.Norm, true, l)
 		},
 	} {
 		register(Kernel{Op: name, Takes: "(f32)",
-			Shaders: func(n *ir.Node, l Limits) []Shader { f := of(n); return f.shaders(l) },
-			Scratch: func(n *ir.Node, _ Limits) int64 {
-				f := of(n)
+			Shaders: func(n *ir.Node, l Limits) []Shader { f := of(n, l); return f.shaders(l) },
+			Scratch: func(n *ir.Node, l Limits) int64 {
+				f := of(n, l)
 				if f.m == f.n && len(f.passes) == 1 {
 					return 0
 				}
@@ -64,7 +64,7 @@ func lastSize(n *ir.Node) int {
 	return int(x.Shape[x.Rank()-1].B)
 }
 
-func newFourier(from, to string, n int, norm string, inverse bool) fourier {
+func newFourier(from, to string, n int, norm string, inverse bool, l Limits) fourier {
 	f := fourier{from: from, to: to, n: n, m: n, inverse: inverse, scale: op.FourierScale(norm, n, inverse)}
 	if _, ok := smallFactors(n); !ok {
 		f.m = 4
@@ -72,7 +72,7 @@ func newFourier(from, to string, n int, norm string, inverse bool) fourier {
 			f.m *= 2
 		}
 	}
-	f.passes = passesOf(f.m)
+	f.passes = passesOf(f.m, l)
 	size := map[string]int{"complex": 2 * n, "real": n, "half": 2 * (n/2 + 1)}
 	f.in, f.out = size[from], size[to]
 	return f
@@ -80,7 +80,7 @@ func newFourier(from, to string, n int, norm string, inverse bool) fourier {
 
 // smallFactors are the radices of stages whose product is n; ok is false where there are none.
 func smallFactors(n int) (factors []int, ok bool) {
-	for _, r := range []int{7, 5, 4, 3, 2} {
+	for _, r := range []int{7, 5, 8, 4, 3, 2} {
 		for n%r == 0 {
 			factors, n = append(factors, r), n/r
 		}
@@ -88,16 +88,16 @@ func smallFactors(n int) (factors []int, ok bool) {
 	return factors, n == 1
 }
 
-// Radices of passes. A row of up to tilePass numbers is one pass; of more, neighbouring transforms are done together, so that what
+// Radices of passes. A row of up to tilePass numbers, which fits workgroup memory twice, is one pass; of more, neighbouring transforms are done together, so that what
 // is read lies side by side.
 const (
-	tilePass = 1024
+	tilePass = 2048
 	manyPass = 128
 )
 
 // passesOf is the radices of the passes of a transform of m numbers: as few as there can be, and about equal.
-func passesOf(m int) []int {
-	if m <= tilePass {
+func passesOf(m int, l Limits) []int {
+	if m <= tilePass && 16*m <= l.WorkgroupStorage {
 		return []int{m}
 	}
 	factors, _ := smallFactors(m)
@@ -167,7 +167,7 @@ func (f fourier) pass(c map[string]any, r int, l Limits) Shader {
 		Body string
 	}
 	var bodies []radix
-	for _, q := range []int{2, 3, 4, 5, 7} {
+	for _, q := range []int{2, 3, 4, 5, 7, 8} {
 		if radices[q] {
 			bodies = append(bodies, radix{q, dftBody(q)})
 		}
@@ -314,6 +314,19 @@ func dftBody(r int) string {
 	case 4:
 		line("let p = a[0] + a[2];\n  let q = a[0] - a[2];\n  let u = a[1] + a[3];\n  let d = a[1] - a[3];\n  let v = vec2<f32>(d.y, -d.x);")
 		line("return array<vec2<f32>, 4>(p + u, q + v, p - u, q - v);")
+		return b.String()
+	case 8:
+		// Of the even and of the odd numbers, whose k-th sum is turned by k eighths.
+		for i, half := range []string{"e", "o"} {
+			for j := range 2 {
+				line("let %[1]sp%[2]d = a[%[3]d] + a[%[4]d];\n  let %[1]sm%[2]d = a[%[3]d] - a[%[4]d];", half, j, i+2*j, i+2*j+4)
+			}
+			line("let %[1]st = vec2<f32>(%[1]sm1.y, -%[1]sm1.x);", half)
+			line("let %[1]s0 = %[1]sp0 + %[1]sp1;\n  let %[1]s1 = %[1]sm0 + %[1]st;\n  let %[1]s2 = %[1]sp0 - %[1]sp1;\n  let %[1]s3 = %[1]sm0 - %[1]st;", half)
+		}
+		line("let t1 = %.9g * vec2<f32>(o1.x + o1.y, o1.y - o1.x);", math.Sqrt2/2)
+		line("let t2 = vec2<f32>(o2.y, -o2.x);\n  let t3 = %.9g * vec2<f32>(o3.y - o3.x, -o3.y - o3.x);", math.Sqrt2/2)
+		line("return array<vec2<f32>, 8>(e0 + o0, e1 + t1, e2 + t2, e3 + t3, e0 - o0, e1 - t1, e2 - t2, e3 - t3);")
 		return b.String()
 	}
 	// Numbers j and r-j are added and subtracted once for all sums.
