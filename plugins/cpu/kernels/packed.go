@@ -2,6 +2,7 @@ package kernels
 
 import (
 	"sync"
+	"unsafe"
 
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/quant"
@@ -155,11 +156,15 @@ func (x *PackedProduct) Multiply(p *Pool, g *GemmArgs) {
 func (x *PackedProduct) round(p *Pool, g *GemmArgs) {
 	groups := (g.K + quant.Group - 1) / quant.Group
 	x.x, x.q, x.scale = grown(x.x, g.M*g.K), grown(x.q, g.M*g.K), grown(x.scale, g.M*groups)
-	split(p, g.M, rowGrain(g.K), roundingRows{x, g.A, g.K, groups})
-	g.A = x.x
+	from := g.A
+	if g.A = x.x; g.K == 0 {
+		return
+	}
+	split(p, g.M, rowGrain(g.K), roundingRows{p.isa, x, from, g.K, groups})
 }
 
 type roundingRows struct {
+	s         *isa
 	x         *PackedProduct
 	from      []float32
 	k, groups int
@@ -168,9 +173,17 @@ type roundingRows struct {
 func (r *roundingRows) do(lo, hi, _ int) {
 	for m := lo; m < hi; m++ {
 		to, q, scale := r.x.x[m*r.k:(m+1)*r.k], r.x.q[m*r.k:(m+1)*r.k], r.x.scale[m*r.groups:(m+1)*r.groups]
-		quant.RoundActivations(q, scale, r.from[m*r.k:(m+1)*r.k])
-		for i, v := range q {
-			to[i] = scale[i/quant.Group] * float32(v)
+		if from := r.from[m*r.k : (m+1)*r.k]; r.s.roundRow != nil && r.k%quant.Group == 0 {
+			r.s.roundRow(q, scale, to[:r.k/16], from) // the sums are not needed, and to is written next
+		} else {
+			quant.RoundActivations(q, scale, from)
+		}
+		r.s.widen(to, dtype.I8, unsafe.Slice((*uint8)(unsafe.Pointer(&q[0])), len(q)))
+		for i, d := range scale {
+			group := to[i*quant.Group : min((i+1)*quant.Group, r.k)]
+			for j := range group {
+				group[j] *= d
+			}
 		}
 	}
 }
