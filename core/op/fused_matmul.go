@@ -10,7 +10,7 @@ import (
 
 // FusedMatMulAttrs are the attributes of fused_matmul.
 type FusedMatMulAttrs struct {
-	Act         string `attr:"act"` // "" or an activation, see ParseActivation
+	Act         string `attr:"act"` // "" or an activation, with its attributes where it has any, such as leaky_relu(slope=0.01)
 	TransA      bool   `attr:"trans_a"`
 	TransB      bool   `attr:"trans_b"`
 	HasBias     bool   `attr:"has_bias"`
