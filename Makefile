@@ -5,6 +5,7 @@
 #              of an Intel Xeon at 70 ops, most of them for the threads of cpu and the software GPU
 # make test-arm64    the CPU backend as arm64 runs it, under qemu-user; needs qemu-user-static and binutils-aarch64-linux-gnu
 # make build   bin/rlxc, bin/rlxrun and the backends, which rlxrun finds beside itself
+# make test-rust    sdk/rust: its tests and lints, the conformance suite on its example, the tutorial; needs cargo and a C compiler, and downloads crates
 # make bench   speed, beside the machine's peak: docs/performance.md; make figures   what docs/measurements.md states
 # make bench-gemm    matrix products as a share of the machine's peak, in under a minute
 # make bench-ops    every op beside PyTorch, some minutes: docs/ops-speed.md; ARGS="--only softmax,gelu" or ARGS=--quick; PYTHON= one that has PyTorch
@@ -24,7 +25,7 @@ BACKENDS := cpu null
 HAVE_CC  := $(shell command -v $(CC) 2>/dev/null)
 FUZZTIME ?= 20s
 
-.PHONY: build demo demo-llama test conformance test-arm64 test-deps check check-source generated fuzz faults bench bench-gemm bench-ops bench-ops-gpu figures generate clean
+.PHONY: build demo demo-llama test conformance test-arm64 test-rust test-deps check check-source generated fuzz faults bench bench-gemm bench-ops bench-ops-gpu figures generate clean
 
 build:
 	@mkdir -p bin
@@ -70,6 +71,10 @@ SHORT ?= -short
 test-arm64:
 	cd plugins/cpu/kernels/_asm && $(GO) test .
 	GOARCH=arm64 $(GO) test $(SHORT) -timeout 20m -exec qemu-aarch64-static ./plugins/cpu/kernels ./plugins/cpu/backend
+
+# Not a part of check: compiling the crate and what it depends on takes longer than the checks have.
+test-rust:
+	RLX_REQUIRE_RUST=1 $(GO) test -count=1 -timeout 60m ./sdk/rust
 
 # The wgpu backend's tests run on Mesa's software adapter where there is no GPU. Where it cannot be installed they skip.
 test-deps:

@@ -1,0 +1,232 @@
+//! Errors with the codes of spec/protocol.md, section 7.
+
+use prost::Message;
+use std::fmt;
+
+/// What kind of error it is: the stable codes of spec/protocol.md, section 7.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Code {
+    /// RLX1002: the run was cancelled.
+    Cancelled,
+    /// RLX1003: a step made a NaN in a run that was to look for one.
+    FoundNaN,
+    /// RLX3001: a value that the op does not take, such as an index out of range, or sizes that the program does not take.
+    BadInput,
+    /// RLX5111: a kernel panicked.
+    Panicked,
+    /// RLX5115: the request is against the protocol.
+    Refused,
+    /// RLX6001: there is no such device.
+    Unavailable,
+    /// RLX6002: the device failed.
+    Device,
+    /// RLX6003: the program needs another level of the processor.
+    Level,
+    /// RLX6004: the device is lost.
+    DeviceLost,
+    /// RLX7001: an op, element type, size or precision that the backend does not run.
+    Unsupported,
+    /// RLX8001: memory could not be had.
+    OutOfMemory,
+    /// RLX9001: a bug in the backend.
+    Bug,
+}
+
+impl Code {
+    /// The code as it travels, such as `RLX3001`.
+    pub fn as_str(self) -> &'static str {
+        self.row().0
+    }
+
+    /// The code, and the gRPC status that goes with it as a courtesy.
+    fn row(self) -> (&'static str, tonic::Code) {
+        match self {
+            Code::Cancelled => ("RLX1002", tonic::Code::Cancelled),
+            Code::FoundNaN => ("RLX1003", tonic::Code::Internal),
+            Code::BadInput => ("RLX3001", tonic::Code::InvalidArgument),
+            Code::Panicked => ("RLX5111", tonic::Code::Internal),
+            Code::Refused => ("RLX5115", tonic::Code::FailedPrecondition),
+            Code::Unavailable => ("RLX6001", tonic::Code::Internal),
+            Code::Device => ("RLX6002", tonic::Code::Internal),
+            Code::Level => ("RLX6003", tonic::Code::Internal),
+            Code::DeviceLost => ("RLX6004", tonic::Code::Internal),
+            Code::Unsupported => ("RLX7001", tonic::Code::Unimplemented),
+            Code::OutOfMemory => ("RLX8001", tonic::Code::ResourceExhausted),
+            Code::Bug => ("RLX9001", tonic::Code::Internal),
+        }
+    }
+}
+
+/// An error that the user reads: lower case, what was found, what is allowed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Error {
+    code: Code,
+    subject: String,
+    message: String,
+    hint: String,
+    step: usize, // 1 for the first; 0: none
+    op: String,
+    result: usize,
+}
+
+impl Error {
+    /// An error of a kind, with what was found and what is allowed.
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        let (subject, hint, op) = Default::default();
+        Error { code, subject, message: message.into(), hint, step: 0, op, result: 0 }
+    }
+
+    /// A value that the op does not take, such as an index out of range.
+    pub fn bad_input(message: impl Into<String>) -> Self {
+        Error::new(Code::BadInput, message)
+    }
+
+    /// The device failed.
+    pub fn device(message: impl Into<String>) -> Self {
+        Error::new(Code::Device, message)
+    }
+
+    /// An op, element type, size or precision that the backend does not run.
+    pub fn unsupported(message: impl Into<String>) -> Self {
+        Error::new(Code::Unsupported, message)
+    }
+
+    /// Memory could not be had.
+    pub fn out_of_memory(message: impl Into<String>) -> Self {
+        Error::new(Code::OutOfMemory, message)
+    }
+
+    pub(crate) fn refused(message: impl Into<String>) -> Self {
+        Error::new(Code::Refused, message)
+    }
+
+    pub(crate) fn bug(message: impl Into<String>) -> Self {
+        Error::new(Code::Bug, message)
+    }
+
+    /// Says what the error is about; the text then begins with it.
+    pub fn about(mut self, subject: impl Into<String>) -> Self {
+        self.subject = subject.into();
+        self
+    }
+
+    /// Says how to mend it.
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = hint.into();
+        self
+    }
+
+    /// What kind of error it is.
+    pub fn code(&self) -> Code {
+        self.code
+    }
+
+    /// Names the step, from 1, its op, and which of its results the error is about.
+    pub(crate) fn at(mut self, step: usize, op: &str, result: usize) -> Self {
+        (self.step, self.op, self.result) = (step, op.into(), result);
+        self
+    }
+
+    /// The step at which a run failed, from 1, and its op.
+    #[cfg(test)]
+    pub(crate) fn step(&self) -> (usize, &str) {
+        (self.step, &self.op)
+    }
+
+    fn wire(&self) -> RpcStatus {
+        let detail = crate::proto::rlx::Error {
+            code: self.code.as_str().into(),
+            subject: clip(&self.subject).into(),
+            message: clip(&self.message).into(),
+            hint: clip(&self.hint).into(),
+            step: self.step as i32,
+            op: self.op.clone(),
+            result: self.result as i32,
+        };
+        let any = Any { type_url: "type.googleapis.com/rlx.v1.Error".into(), value: detail.encode_to_vec() };
+        RpcStatus { code: self.code.row().1 as i32, message: clip(&self.message).into(), details: vec![any] }
+    }
+
+    /// The google.rpc.Status with the detail that a host reads.
+    pub(crate) fn encoded(&self) -> Vec<u8> {
+        self.wire().encode_to_vec()
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.subject.is_empty() {
+            write!(f, "{}: ", self.subject)?;
+        }
+        write!(f, "{}", self.message)?;
+        if !self.hint.is_empty() {
+            write!(f, "; {}", self.hint)?;
+        }
+        write!(f, " ({})", self.code.as_str())
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<Error> for tonic::Status {
+    fn from(e: Error) -> Self {
+        tonic::Status::with_details(e.code.row().1, clip(&e.message), e.encoded().into())
+    }
+}
+
+/// At most 2 KiB, which is what a host takes.
+fn clip(s: &str) -> &str {
+    let end = (0..=s.len().min(2000)).rfind(|end| s.is_char_boundary(*end));
+    &s[..end.unwrap_or(0)]
+}
+
+/// google.rpc.Status.
+#[derive(Clone, PartialEq, Message)]
+struct RpcStatus {
+    #[prost(int32, tag = "1")]
+    code: i32,
+    #[prost(string, tag = "2")]
+    message: String,
+    #[prost(message, repeated, tag = "3")]
+    details: Vec<Any>,
+}
+
+/// google.protobuf.Any.
+#[derive(Clone, PartialEq, Message)]
+struct Any {
+    #[prost(string, tag = "1")]
+    type_url: String,
+    #[prost(bytes = "vec", tag = "2")]
+    value: Vec<u8>,
+}
+
+/// What keeps a backend from being set up or served. Its Debug form is its text, so that `main` may return it.
+#[non_exhaustive]
+pub enum SetupError {
+    /// A rule cannot be read, with its op, its text and the reason.
+    Rule(String, String, String),
+    /// A name, version or list of the backend is not as the protocol wants it.
+    Description(String),
+    /// The process was not started by a host, or by one of another protocol version.
+    NotStarted(String),
+    /// What the host handed over cannot be used, or the connection cannot be made.
+    Session(String),
+}
+
+impl fmt::Display for SetupError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SetupError::Rule(op, rule, why) => write!(f, "run {op}{rule}: {why}"),
+            SetupError::Description(s) | SetupError::NotStarted(s) | SetupError::Session(s) => f.write_str(s),
+        }
+    }
+}
+
+impl fmt::Debug for SetupError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl std::error::Error for SetupError {}

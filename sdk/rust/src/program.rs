@@ -1,0 +1,365 @@
+//! Programs: what a host sends. See spec/format.md, "A program on the wire".
+
+use crate::dims::{Dim, Sizes};
+use crate::error::Error;
+use crate::msgpack::{self, Value};
+use crate::view::DType;
+use std::collections::BTreeMap;
+
+/// The value of an attribute.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Attr {
+    /// `true` or `false`.
+    Bool(bool),
+    /// An integer. It never stands for a float.
+    Int(i64),
+    /// A float.
+    Float(f64),
+    /// A text, such as the name of an activation.
+    Str(String),
+    /// A list, such as the axes of a reduction.
+    Ints(Vec<i64>),
+    /// An element type. None: the op chooses.
+    DType(Option<DType>),
+}
+
+/// The attributes of a node, by name. spec/ops.md lists them for each op, and every node has all of them.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Attrs(BTreeMap<String, Attr>);
+
+macro_rules! getters {
+    ($($(#[$doc:meta])* $name:ident $kind:ident -> $out:ty = $value:expr;)*) => { $(
+        $(#[$doc])*
+        ///
+        /// It is an error, RLX9001, if the op has no such attribute.
+        pub fn $name(&self, name: &str) -> Result<$out, Error> {
+            match self.0.get(name) {
+                Some(Attr::$kind(v)) => Ok($value(v)),
+                Some(v) => Err(Error::bug(format!("attribute {name} is {v:?}"))),
+                None => Err(Error::bug(format!("there is no attribute {name}"))),
+            }
+        }
+    )* };
+}
+
+impl Attrs {
+    getters! {
+        /// A bool.
+        bool Bool -> bool = |v: &bool| *v;
+        /// An integer.
+        int Int -> i64 = |v: &i64| *v;
+        /// A float.
+        float Float -> f64 = |v: &f64| *v;
+        /// A text.
+        str Str -> &str = String::as_str;
+        /// A list of integers.
+        ints Ints -> &[i64] = Vec::as_slice;
+        /// An element type.
+        dtype DType -> Option<DType> = |v: &Option<DType>| *v;
+    }
+
+    /// The attribute of a name, of whatever kind.
+    pub fn get(&self, name: &str) -> Option<&Attr> {
+        self.0.get(name)
+    }
+
+    /// An axis, as an index.
+    ///
+    /// It is an error, RLX9001, if the op has no such attribute.
+    pub fn axis(&self, name: &str) -> Result<usize, Error> {
+        usize::try_from(self.int(name)?).map_err(|_| Error::bug(format!("attribute {name} is no axis")))
+    }
+}
+
+/// Where a value's bytes are. The numbers are those of the format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Space {
+    Weights,
+    Arena,
+    Io,
+    State,
+}
+
+const SPACES: [Space; 4] = [Space::Weights, Space::Arena, Space::Io, Space::State];
+
+/// One value of a program, or an op with several results, which has none.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Node {
+    pub op: String,
+    pub name: String,
+    pub attrs: Attrs,
+    pub inputs: Vec<usize>,
+    pub dtype: Option<DType>,
+    pub shape: Vec<Dim>,
+    pub parent: Option<usize>, // the node whose memory it has
+    pub space: Space,
+    pub offset: usize,
+    pub size: usize,         // bytes, for the largest sizes
+    pub results: Vec<usize>, // nodes of the values that its step makes
+}
+
+impl Node {
+    /// Whether its shape is the same in all runs.
+    pub fn is_static(&self) -> bool {
+        self.shape.iter().all(|d| matches!(d, Dim::Number(_)))
+    }
+}
+
+/// A decoded program. Its places are inside their spaces and its numbers name nodes; what else the format demands, the host has checked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Program {
+    pub method: String,
+    pub target: String,
+    pub syms: BTreeMap<String, (i64, i64)>, // with their ranges
+    pub nodes: Vec<Node>,
+    pub inputs: Vec<usize>,
+    pub outputs: Vec<usize>,
+    pub steps: Vec<usize>,
+    pub arena: usize,
+    pub io: usize,
+    pub state: usize,
+}
+
+/// The values of a program under the sizes of a run, one for each node.
+#[derive(Debug)]
+pub struct Bound {
+    pub values: Vec<Bounds>,
+}
+
+/// The shape of a value, and its bytes.
+#[derive(Debug)]
+pub struct Bounds {
+    pub shape: Vec<usize>,
+    pub bytes: usize,
+}
+
+impl Program {
+    /// Decodes a program. The weights that it was given have so many bytes.
+    pub fn decode(data: &[u8], weights: usize) -> Result<Program, Error> {
+        let doc = msgpack::decode(data).map_err(cannot_read)?;
+        let parts = [doc.get("graph"), doc.get("plan"), doc.get("sched")];
+        let [Ok(graph), Ok(plan), Ok(sched)] = parts else { return Err(Error::refused("load: no program")) };
+        Program::new(graph, plan, sched, weights)
+    }
+
+    /// Makes a program of its three parts.
+    pub fn new(graph: &Value, plan: &Value, sched: &Value, weights: usize) -> Result<Program, Error> {
+        let p = read(graph, plan, sched).map_err(cannot_read)?;
+        p.check(weights)?;
+        Ok(p)
+    }
+
+    /// Checks what memory is computed from.
+    fn check(&self, weights: usize) -> Result<(), Error> {
+        let fail = |what: String| Err(Error::refused(format!("load: {what}")));
+        for (i, n) in self.nodes.iter().enumerate() {
+            let limit = [weights, self.arena, self.io, self.state][n.space as usize];
+            if n.offset > limit || n.size > limit - n.offset {
+                let label = self.label(i);
+                return fail(format!("{label} takes {} bytes at {} of its space, which has {limit}", n.size, n.offset));
+            }
+            if n.inputs.iter().any(|x| *x >= i) || n.parent.is_some_and(|x| x >= i) {
+                return fail(format!("{} has a later node as an operand", self.label(i)));
+            }
+            if n.dtype.is_none() && self.nodes.get(i + 1).is_none_or(|r| r.op != "result") {
+                return fail(format!("{} has no value", self.label(i)));
+            }
+        }
+        if let Some(n) = self.steps.iter().chain(&self.outputs).find(|n| **n >= self.nodes.len()) {
+            return fail(format!("node {n} of {} is a step or an output", self.nodes.len()));
+        }
+        for (s, n) in self.steps.iter().map(|s| (*s, &self.nodes[*s])) {
+            // An operand without a value would be an op with several results; only its `result` nodes may have it.
+            if n.op == "result" || n.inputs.iter().any(|x| self.nodes[*x].dtype.is_none()) {
+                return fail(format!("{} is no step", self.label(s)));
+            }
+            if n.results.iter().any(|r| self.nodes[*r].space == Space::Weights) {
+                return fail(format!("{} would write to the weights", self.label(s)));
+            }
+        }
+        match self.outputs.iter().chain(&self.inputs).find(|n| self.nodes[**n].space != Space::Io) {
+            Some(n) => fail(format!("{} is an input or an output outside the IO space", self.label(*n))),
+            None => Ok(()),
+        }
+    }
+
+    /// The name of a node in messages.
+    pub fn label(&self, node: usize) -> String {
+        let n = &self.nodes[node];
+        if n.name.is_empty() { format!("%{node}") } else { n.name.clone() }
+    }
+
+    /// Whether a value is known before the run: a weight or a constant, possibly through views.
+    pub fn is_param(&self, node: usize) -> bool {
+        let mut n = &self.nodes[node];
+        while let (Some(parent), true) = (n.parent, n.results.is_empty()) {
+            n = &self.nodes[parent];
+        }
+        n.op == "param" || n.op == "const"
+    }
+
+    /// Whether a step makes the value of a node.
+    pub fn is_made(&self, node: usize) -> bool {
+        let n = &self.nodes[node];
+        n.op == "result" || n.results == [node]
+    }
+
+    /// Computes all sizes of a run. It is RLX3001 if the program does not take them.
+    pub fn bind(&self, sizes: &Sizes) -> Result<Bound, Error> {
+        let fail = |what: String| Err(Error::bad_input(what).about(&self.method));
+        if !sizes.keys().eq(self.syms.keys()) {
+            return fail(format!("sizes {:?} are given; it has {:?}", sizes.keys(), self.syms.keys()));
+        }
+        for ((name, size), (low, high)) in sizes.iter().zip(self.syms.values()) {
+            if size < low || size > high {
+                return fail(format!("size {name} is {size}; allowed are {low} to {high}"));
+            }
+        }
+        let mut values: Vec<Bounds> = Vec::with_capacity(self.nodes.len());
+        for (i, n) in self.nodes.iter().enumerate() {
+            let shape: Option<Vec<usize>> = n.shape.iter().map(|d| d.eval(sizes)?.try_into().ok()).collect();
+            let bytes = shape.as_ref().and_then(|s| match n.dtype {
+                Some(d) => s.iter().try_fold(d.size(), |all, n| all.checked_mul(*n)),
+                None => Some(0),
+            });
+            let (Some(shape), Some(bytes)) = (shape, bytes) else {
+                return fail(format!("{}: sizes {sizes:?} are beyond what a tensor may have", self.label(i)));
+            };
+            if bytes > n.size {
+                return fail(format!("{} has {bytes} bytes; its place has {}", self.label(i), n.size));
+            }
+            if let ("reshape", [x]) = (n.op.as_str(), &n.inputs[..])
+                && bytes != values[*x].bytes
+            {
+                let from = &values[*x].shape;
+                return fail(format!(
+                    "sizes {sizes:?} do not go together: {} is {from:?}, to be read as {shape:?}",
+                    self.label(*x)
+                ));
+            }
+            values.push(Bounds { shape, bytes });
+        }
+        Ok(Bound { values })
+    }
+
+    /// For each step, whether a run that wants some of the outputs, and the values of some nodes, needs it.
+    pub fn needed(&self, outputs: &[bool], dumps: &[usize]) -> Vec<bool> {
+        let mut wanted = vec![false; self.nodes.len()];
+        for (node, w) in self.outputs.iter().zip(outputs) {
+            wanted[*node] |= w;
+        }
+        dumps.iter().for_each(|n| wanted[*n] = true);
+        for (i, n) in self.nodes.iter().enumerate().rev() {
+            if wanted[i] || n.op == "kv_append" {
+                wanted[i] = true;
+                n.inputs.iter().for_each(|x| wanted[*x] = true);
+            }
+        }
+        self.steps.iter().map(|s| wanted[*s]).collect()
+    }
+}
+
+fn cannot_read(e: Error) -> Error {
+    Error::refused(format!("load: the program cannot be read: {e}"))
+}
+
+fn read(graph: &Value, plan: &Value, sched: &Value) -> Result<Program, Error> {
+    let sizes = |v: &Value| v.array()?.iter().map(Value::size).collect::<Result<Vec<_>, _>>();
+    let mut syms = BTreeMap::new();
+    for s in graph.get("syms")?.array()? {
+        let [name, low, high] = s.tuple()?;
+        syms.insert(name.str()?.to_string(), (low.int()?, high.int()?));
+    }
+    let (list, places) = (graph.get("nodes")?.array()?, plan.get("places")?.array()?);
+    if list.len() != places.len() {
+        return Err(Error::refused(format!("{} nodes have {} places", list.len(), places.len())));
+    }
+    let mut nodes: Vec<Node> = Vec::with_capacity(list.len());
+    for (i, (n, place)) in list.iter().zip(places).enumerate() {
+        let node = node(n, place)?;
+        if node.op == "result" {
+            match node.inputs[..] {
+                [op] if op < i && nodes[op].dtype.is_none() => nodes[op].results.push(i),
+                _ => return Err(Error::refused(format!("node {i} is a result of {:?}", node.inputs))),
+            }
+        }
+        nodes.push(node);
+    }
+    let steps = sizes(sched.get("steps")?)?;
+    for s in &steps {
+        match nodes.get_mut(*s) {
+            Some(n) if n.dtype.is_some() => n.results = vec![*s],
+            _ => {}
+        }
+    }
+    let outputs = graph.get("outputs")?.array()?.iter().map(|o| o.tuple::<2>()?[1].size()).collect::<Result<_, _>>()?;
+    Ok(Program {
+        method: graph.get("method")?.str()?.into(),
+        target: graph.get("target")?.str()?.into(),
+        inputs: (0..nodes.len()).filter(|i| nodes[*i].op == "input").collect(),
+        arena: plan.get("arena")?.size()?,
+        io: plan.get("io")?.size()?,
+        state: plan.get("state")?.size()?,
+        syms,
+        nodes,
+        outputs,
+        steps,
+    })
+}
+
+fn node(n: &Value, place: &Value) -> Result<Node, Error> {
+    let [space, offset, size, parent] = place.tuple()?;
+    let mut attrs = BTreeMap::new();
+    for a in n.get("attrs")?.array()? {
+        let [name, value] = a.tuple()?;
+        attrs.insert(name.str()?.to_string(), attr(value)?);
+    }
+    let dim = |d: &Value| match d {
+        Value::Str(s) => Dim::parse(s),
+        d => Ok(Dim::Number(d.int()?)),
+    };
+    Ok(Node {
+        op: n.get("op")?.str()?.into(),
+        name: n.get("name")?.str()?.into(),
+        attrs: Attrs(attrs),
+        inputs: n.get("in")?.array()?.iter().map(Value::size).collect::<Result<_, _>>()?,
+        dtype: dtype(n.get("dtype")?.str()?)?,
+        shape: n.get("shape")?.array()?.iter().map(dim).collect::<Result<_, _>>()?,
+        parent: match parent.int()? {
+            -1 => None,
+            _ => Some(parent.size()?),
+        },
+        space: match SPACES.get(space.size()?) {
+            Some(s) => *s,
+            None => return Err(Error::refused(format!("space {space:?}"))),
+        },
+        offset: offset.size()?,
+        size: size.size()?,
+        results: Vec::new(),
+    })
+}
+
+fn dtype(name: &str) -> Result<Option<DType>, Error> {
+    match (name, DType::parse(name)) {
+        ("", _) => Ok(None),
+        (_, None) => Err(Error::refused(format!("element type {name:?}"))),
+        (_, known) => Ok(known),
+    }
+}
+
+fn attr(v: &Value) -> Result<Attr, Error> {
+    Ok(match v {
+        Value::Bool(b) => Attr::Bool(*b),
+        Value::Int(n) => Attr::Int(*n),
+        Value::Float(x) => Attr::Float(*x),
+        Value::Str(s) => Attr::Str(s.clone()),
+        Value::Array(a) => Attr::Ints(a.iter().map(Value::int).collect::<Result<_, _>>()?),
+        Value::Map(_) => Attr::DType(dtype(v.get("dtype")?.str()?)?),
+        Value::Bin(_) => return Err(Error::refused("an attribute is bytes")),
+    })
+}
+
+#[cfg(test)]
+#[path = "program_test.rs"]
+pub(crate) mod tests;

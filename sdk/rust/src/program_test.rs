@@ -1,0 +1,180 @@
+//! Programs of the files in spec/testdata, which another implementation wrote, and of hostile bytes.
+
+use super::*;
+use crate::msgpack::tests::{encode, values};
+use proptest::prelude::*;
+use std::fs;
+use std::path::PathBuf;
+
+fn u64_at(file: &[u8], at: usize) -> usize {
+    u64::from_le_bytes(file[at..at + 8].try_into().unwrap()) as usize
+}
+
+/// A section of an artifact.
+fn section<'a>(file: &'a [u8], kind: &[u8]) -> &'a [u8] {
+    let count = u32::from_le_bytes(file[32..36].try_into().unwrap()) as usize;
+    let entry = (0..count).map(|i| &file[128 + 80 * i..][..80]).find(|e| e.starts_with(kind));
+    entry.map(|e| &file[u64_at(e, 8)..][..u64_at(e, 16)]).unwrap_or_default()
+}
+
+/// The programs of an artifact as they are on the wire, and the size of its weights.
+fn programs(file: &[u8]) -> (Vec<Vec<u8>>, usize) {
+    let lists = [b"GRPH", b"PLAN", b"SCHD"].map(|kind| msgpack::decode(section(file, kind)).unwrap());
+    let [graphs, plans, schedules] = lists.each_ref().map(|v| v.array().unwrap());
+    let wire = |i: usize| {
+        let parts = [("graph", &graphs[i]), ("plan", &plans[i]), ("sched", &schedules[i])];
+        encode(&Value::Map(parts.map(|(k, v)| (k.to_string(), v.clone())).into()))
+    };
+    ((0..graphs.len()).map(wire).collect(), section(file, b"WGTS").len())
+}
+
+fn artifacts() -> Vec<(PathBuf, Vec<u8>)> {
+    let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../../spec/testdata");
+    let files =
+        fs::read_dir(dir).unwrap().map(|e| e.unwrap().path()).filter(|p| p.extension().is_some_and(|e| e == "rlx"));
+    let files: Vec<_> = files.map(|p| (p.clone(), fs::read(p).unwrap())).collect();
+    assert!(!files.is_empty());
+    files
+}
+
+/// The program y = neg x, of f32[N,4] with N = 1..2.
+pub(crate) fn tiny() -> Program {
+    let (_, file) = artifacts().into_iter().find(|(p, _)| p.ends_with("v1.0-tiny.rlx")).unwrap();
+    Program::decode(&programs(&file).0[0], 0).unwrap()
+}
+
+/// The text of each artifact's .txt, as far as a program has it: what another implementation read from the same bytes.
+fn text(p: &Program) -> String {
+    let label = |i: &usize| p.label(*i);
+    let list = |nodes: &[usize]| nodes.iter().map(label).collect::<Vec<_>>().join(", ");
+    let mut out = format!("graph {}\n", p.method);
+    for (name, (low, high)) in &p.syms {
+        out += &format!("sym {name} = {low}..{high}\n");
+    }
+    for (i, n) in p.nodes.iter().enumerate().filter(|(_, n)| n.op != "result") {
+        let made = if n.results.is_empty() { p.label(i) } else { list(&n.results) };
+        out += &format!("{made} = {} {}\n", n.op, list(&n.inputs));
+    }
+    for (i, n) in p.nodes.iter().enumerate() {
+        let of = n.parent.map(|p| format!(" of {p}")).unwrap_or_default();
+        let space = ["weights", "arena", "io", "state"][n.space as usize];
+        out += &format!("place {i}: {space} {} +{}{of}\n", n.offset, n.size);
+    }
+    p.steps.iter().for_each(|s| out += &format!("step {s}\n"));
+    out
+}
+
+#[test]
+fn vectors() {
+    for (path, file) in artifacts() {
+        let (list, weights) = programs(&file);
+        let want = fs::read_to_string(path.with_extension("txt")).unwrap();
+        let texts: Vec<_> = want.split("\nprogram ").skip(1).collect();
+        assert_eq!(texts.len(), list.len());
+        for (wire, want) in list.iter().zip(texts) {
+            let p = Program::decode(wire, weights).unwrap();
+            for line in text(&p).lines() {
+                let found = want.lines().any(|w| w == line || w.starts_with(line) && line.contains(" = "));
+                assert!(found, "{}: no line {line:?} in\n{want}", path.display());
+            }
+            for pick in [|r: &(i64, i64)| r.0, |r: &(i64, i64)| r.1] {
+                let sizes = p.syms.iter().map(|(n, r)| (n.clone(), pick(r))).collect();
+                p.bind(&sizes).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn sizes() {
+    let p = tiny();
+    assert_eq!((&*p.method, &p.inputs[..], &p.outputs[..], &p.steps[..]), ("f", &[0][..], &[1][..], &[1][..]));
+    let bind = |sizes: &[(&str, i64)]| p.bind(&sizes.iter().map(|(n, v)| (n.to_string(), *v)).collect());
+    assert!(bind(&[("N", 2)]).unwrap().values.iter().all(|v| v.shape == [2, 4] && v.bytes == 32));
+    for bad in [&[][..], &[("N", 0)], &[("N", 3)], &[("N", 1), ("M", 1)], &[("M", 1)]] {
+        assert_eq!(bind(bad).unwrap_err().code(), crate::Code::BadInput);
+    }
+}
+
+/// A change to the tiny program, and what must be said about it.
+#[test]
+fn refuses() {
+    let wrong = |change: &dyn Fn(&mut Program)| {
+        let mut p = tiny();
+        change(&mut p);
+        p.check(0).unwrap_err().to_string()
+    };
+    for (found, want) in [
+        (wrong(&|p| p.nodes[1].size = 400), "y takes 400 bytes at 256 of its space, which has 512"),
+        (wrong(&|p| p.nodes[1].offset = usize::MAX), "of its space"),
+        (wrong(&|p| p.nodes[0].space = Space::Arena), "of its space, which has 0"),
+        (wrong(&|p| p.nodes[1].inputs = vec![1]), "later node"),
+        (wrong(&|p| p.nodes[1].dtype = None), "y has no value"),
+        (wrong(&|p| p.steps = vec![2]), "node 2 of 2 is a step"),
+        (
+            wrong(&|p| (p.nodes[1].space, p.nodes[1].offset, p.nodes[1].size) = (Space::Weights, 0, 0)),
+            "would write to the weights",
+        ),
+    ] {
+        assert!(found.contains(want), "{found}; want {want}");
+    }
+    assert!(Program::decode(b"\x01", 0).is_err());
+}
+
+#[test]
+fn needed() {
+    let mut p = tiny();
+    let spare = p.nodes[1].clone();
+    p.nodes.push(spare);
+    (p.steps, p.outputs) = (vec![1, 2], vec![1, 2]);
+    assert_eq!(p.needed(&[true, false], &[]), [true, false]);
+    assert_eq!(p.needed(&[false, false], &[2]), [false, true]);
+    p.nodes[1].op = "kv_append".into();
+    assert_eq!(p.needed(&[false, false], &[]), [true, false]);
+}
+
+/// Whatever is decoded can be bound and asked without a panic.
+fn probe(wire: &[u8], weights: usize) {
+    let Ok(p) = Program::decode(wire, weights) else { return };
+    for pick in [|r: &(i64, i64)| r.0, |r: &(i64, i64)| r.1] {
+        let _ = p.bind(&p.syms.iter().map(|(n, r)| (n.clone(), pick(r))).collect());
+    }
+    p.needed(&vec![false; p.outputs.len()], &[]);
+    assert!((0..p.nodes.len()).filter(|n| p.is_param(*n)).count() <= p.nodes.len());
+}
+
+proptest! {
+    #[test]
+    fn hostile_bytes(edits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4), which in any::<prop::sample::Index>()) {
+        let (list, weights) = programs(&artifacts().remove(which.index(2)).1);
+        let mut wire = list[which.index(list.len())].clone();
+        for (at, b) in edits {
+            let at = at.index(wire.len());
+            wire[at] = b;
+        }
+        probe(&wire, weights);
+    }
+
+    /// Any value in the place of any part of a program.
+    #[test]
+    fn hostile_values(v in values(), at in any::<prop::sample::Index>()) {
+        let (list, weights) = programs(&artifacts().pop().unwrap().1);
+        let mut doc = msgpack::decode(&list[at.index(list.len())]).unwrap();
+        let mut n = at.index(400);
+        replace(&mut doc, &mut n, &v);
+        probe(&encode(&doc), weights);
+    }
+}
+
+/// Puts v in the place of the n-th value.
+fn replace(doc: &mut Value, n: &mut usize, v: &Value) {
+    if *n == 0 {
+        *doc = v.clone();
+    }
+    *n = n.wrapping_sub(1);
+    match doc {
+        Value::Array(a) => a.iter_mut().for_each(|d| replace(d, n, v)),
+        Value::Map(m) => m.iter_mut().for_each(|(_, d)| replace(d, n, v)),
+        _ => {}
+    }
+}

@@ -1,0 +1,355 @@
+//! Loaded programs, and runs of them.
+
+use crate::backend::{Backend, Kernel};
+use crate::dims::Sizes;
+use crate::error::{Code, Error};
+use crate::memory::{self, Copies, Io, Place, Spaces, Weights};
+use crate::program::{Bound, Program};
+use crate::proto::rlx::{Done, Range, RunHeader, Transfer};
+use crate::view::{View, ViewMut, has_nan};
+use memmap2::MmapMut;
+use std::collections::{HashMap, VecDeque};
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+/// Bound sizes that are kept: callers go back and forth between a few.
+const RECENT: usize = 8;
+
+/// States, by number.
+pub type States = HashMap<u64, State>;
+
+/// Memory that outlives runs.
+pub struct State {
+    pub map: MmapMut,
+    pub size: usize,
+}
+
+impl State {
+    pub fn bytes(&mut self) -> &mut [u8] {
+        &mut self.map[..self.size]
+    }
+}
+
+/// A mutex whose data stays good after a panic: nothing in this crate panics while it is half changed.
+pub fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
+    m.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A loaded program with its memory.
+pub struct Executable {
+    pub program: Program,
+    kernels: Vec<Arc<Kernel>>, // one for each step
+    weights: Weights,
+    work: Mutex<Work>,
+    times: Mutex<(i64, Vec<Time>)>, // of the last run, with its generation
+}
+
+/// What runs write.
+struct Work {
+    arena: MmapMut,
+    io: Option<Io>, // where there is no shared region
+    copies: Copies,
+    recent: VecDeque<(Sizes, Arc<Bound>)>,
+}
+
+/// When a step ran, in ns since the run's start.
+#[derive(Debug, Clone, Copy)]
+pub struct Time {
+    pub node: usize,
+    pub start: i64,
+    pub time: i64,
+}
+
+/// Where the tensors of a run come from and go to, and who is told about it. Without a region inputs and outputs are its, too.
+pub trait Caller {
+    /// Fills an input.
+    fn input(&mut self, index: usize, into: &mut [u8]) -> Result<(), Error>;
+    /// The step of a number begins, counted from 1; at the end, all have.
+    fn step(&mut self, started: usize);
+    /// Whether the run is to end.
+    fn cancelled(&self) -> bool;
+    /// The value of a node.
+    fn dump(&mut self, node: usize, shape: &[usize], data: &[u8]) -> Result<(), Error>;
+    /// The run is done; its outputs follow.
+    fn output(&mut self, index: usize, data: &[u8]) -> Result<(), Error>;
+}
+
+impl Executable {
+    /// Prepares a program. An IO space is given where there is no shared region.
+    pub fn new(backend: &Backend, program: Program, weights: Weights, io: Option<Io>) -> Result<Executable, Error> {
+        let kernels = backend.kernels(&program)?;
+        let arena = memory::block(program.arena, "an arena").map_err(|e| e.about(&backend.name))?;
+        let work = Work { arena, io, copies: Copies::default(), recent: VecDeque::new() };
+        Ok(Executable { program, kernels, weights, work: Mutex::new(work), times: Mutex::default() })
+    }
+
+    /// The distinct ops of the program.
+    pub fn ops(&self) -> Vec<&str> {
+        let mut ops: Vec<_> = self.program.steps.iter().map(|s| self.program.nodes[*s].op.as_str()).collect();
+        ops.sort();
+        ops.dedup();
+        ops
+    }
+
+    /// An upper bound of what the copies of operands take.
+    pub fn memory(&self) -> usize {
+        let nodes = &self.program.nodes;
+        let place = |n: usize| Place { space: nodes[n].space, offset: nodes[n].offset, bytes: nodes[n].size };
+        let mut largest = Vec::new(); // of the k-th operand of a step
+        for n in self.program.steps.iter().map(|s| &nodes[*s]) {
+            for (k, x) in
+                n.inputs.iter().enumerate().filter(|(_, x)| n.results.iter().any(|r| place(*r).overlaps(place(**x))))
+            {
+                largest.resize(largest.len().max(k + 1), 0);
+                largest[k] = nodes[*x].size.max(largest[k]);
+            }
+        }
+        largest.iter().sum()
+    }
+
+    /// The times of the steps of a run, if it was profiled and no other followed it.
+    pub fn times(&self, generation: i64) -> Option<Vec<Time>> {
+        let t = lock(&self.times);
+        (t.0 == generation).then(|| t.1.clone())
+    }
+
+    /// Runs the program. `io` is the shared region, if there is one; the caller has the turn of runs.
+    pub fn run(
+        &self,
+        h: &RunHeader,
+        io: Option<&mut Io>,
+        states: &mut States,
+        caller: &mut dyn Caller,
+    ) -> Result<Done, Error> {
+        let (p, mut work) = (&self.program, lock(&self.work));
+        let bound = self.check(h, &mut work)?;
+        let Work { arena, io: own, copies, .. } = &mut *work;
+        let chunks = own.is_some();
+        let Some(io) = io.or(own.as_mut()) else { return Err(Error::bug("there is no IO space")) };
+        let place =
+            |n: usize| Place { space: p.nodes[n].space, offset: p.nodes[n].offset, bytes: bound.values[n].bytes };
+        let transfers = Transfers::check(self, h, &bound, states)?;
+        for (i, n) in
+            p.inputs.iter().enumerate().filter(|(i, _)| chunks && transfers.feeds.iter().all(|f| f.tensor != *i))
+        {
+            caller.input(i, &mut io.bytes()[place(*n).range()])?;
+        }
+        for f in &transfers.feeds {
+            let from = &states.get_mut(&f.state).expect("checked").bytes()[f.offset..];
+            io.bytes()[place(f.node).range()].copy_from_slice(&from[..place(f.node).bytes]);
+        }
+
+        let wanted: Vec<bool> = (0..p.outputs.len()).map(|i| !h.unwanted.contains(&(i as i32))).collect();
+        let kept = |i: usize| transfers.keeps.iter().any(|k| k.tensor == i);
+        let dumps: Vec<usize> = h.dump.iter().map(|n| *n as usize).collect();
+        let mut dumped = vec![false; p.nodes.len()];
+        dumps.iter().for_each(|n| dumped[*n] = true);
+        let needed: Vec<bool> = wanted.iter().enumerate().map(|(i, w)| *w || kept(i)).collect();
+        let steps = if h.unwanted.is_empty() { vec![true; p.steps.len()] } else { p.needed(&needed, &dumps) };
+
+        let began = Instant::now();
+        let state = states.get_mut(&h.state).map(State::bytes).unwrap_or_default();
+        let mut spaces = Spaces { weights: self.weights.bytes(), arena, io: io.bytes(), state };
+        let mut times = Vec::new();
+        for (i, step) in p.steps.iter().enumerate().filter(|(i, _)| steps[*i]) {
+            if caller.cancelled() {
+                return Err(Error::new(Code::Cancelled, "the run was cancelled"));
+            }
+            caller.step(i + 1);
+            let (node, start) = (&p.nodes[*step], began.elapsed());
+            self.step(i, &bound, &mut spaces, copies).map_err(|e| e.at(i + 1, &node.op, 0))?;
+            times.push(Time {
+                node: *step,
+                start: start.as_nanos() as i64,
+                time: (began.elapsed() - start).as_nanos() as i64,
+            });
+            for (k, r) in node.results.iter().enumerate() {
+                let bytes = spaces.bytes(place(*r));
+                if h.check_nan && p.nodes[*r].dtype.is_some_and(|d| has_nan(d, bytes)) {
+                    return Err(Error::new(Code::FoundNaN, "its result holds a NaN").at(i + 1, &node.op, k));
+                }
+                if dumped[*r] {
+                    caller.dump(*r, &bound.values[*r].shape, bytes)?;
+                }
+            }
+        }
+        caller.step(p.steps.len());
+        for k in &transfers.keeps {
+            let (data, to) = (&io.bytes()[place(k.node).range()], states.get_mut(&k.state).expect("checked"));
+            to.bytes()[k.offset..][..data.len()].copy_from_slice(data);
+        }
+        let total = began.elapsed().as_nanos() as i64;
+        for (i, n) in p.outputs.iter().enumerate().filter(|(i, _)| chunks && wanted[*i]) {
+            caller.output(i, &io.bytes()[place(*n).range()])?;
+        }
+        if !h.profile {
+            times.clear();
+        }
+        let steps = times.len() as i32;
+        *lock(&self.times) = (h.generation, times);
+        Ok(Done {
+            generation: h.generation,
+            total_ns: total.max(1),
+            peak_rss: peak_rss(),
+            first_nan: -1,
+            steps,
+            ..Default::default()
+        })
+    }
+
+    /// Checks the numbers of a header, and gives the sizes of the run.
+    fn check(&self, h: &RunHeader, work: &mut Work) -> Result<Arc<Bound>, Error> {
+        let p = &self.program;
+        if h.generation <= 0 {
+            return Err(Error::refused(format!("run: generation {} is not positive", h.generation)));
+        }
+        let sizes: Sizes = h.syms.iter().map(|(name, size)| (name.clone(), *size)).collect();
+        let bound = match work.recent.iter().find(|(s, _)| *s == sizes) {
+            Some((_, b)) => b.clone(),
+            None => {
+                let b = Arc::new(p.bind(&sizes)?);
+                work.recent.truncate(RECENT - 1);
+                work.recent.push_front((sizes, b.clone()));
+                b
+            }
+        };
+        let as_placed = |got: &[Range], want: &[usize]| {
+            let range = |n: &usize| (p.nodes[*n].offset as i64, bound.values[*n].bytes as i64);
+            got.iter().map(|r| (r.offset, r.size)).eq(want.iter().map(range))
+        };
+        if !as_placed(&h.inputs, &p.inputs) || !as_placed(&h.outputs, &p.outputs) {
+            return Err(Error::refused("run: inputs and outputs lie elsewhere than the program places them"));
+        }
+        let made = |n: &i32| usize::try_from(*n).is_ok_and(|n| n < p.nodes.len() && p.is_made(n));
+        if let Some(n) = h.dump.iter().find(|n| !made(n)) {
+            let all = p.nodes.len();
+            return Err(Error::refused(format!(
+                "run: dump of node {n}, which is none of the {all} or no value that a step makes"
+            )));
+        }
+        let (list, most) = (&h.unwanted, p.outputs.len());
+        if !list.is_sorted_by(|a, b| a < b) || list.iter().any(|i| *i < 0 || *i as usize >= most) {
+            return Err(Error::refused(format!("run: unwanted outputs are {list:?}; the program has {most}")));
+        }
+        Ok(bound)
+    }
+
+    /// Runs one step.
+    fn step(&self, i: usize, bound: &Bound, spaces: &mut Spaces<'_>, copies: &mut Copies) -> Result<(), Error> {
+        let (p, kernel) = (&self.program, &self.kernels[i]);
+        let node = &p.nodes[p.steps[i]];
+        let place =
+            |n: &usize| Place { space: p.nodes[*n].space, offset: p.nodes[*n].offset, bytes: bound.values[*n].bytes };
+        let dtype = |n: usize| p.nodes[n].dtype.ok_or_else(|| Error::bug("a node has no value"));
+        let shape = |n: usize| bound.values[n].shape.as_slice();
+        let results: Vec<Place> = node.results.iter().map(place).collect();
+        let mut operands = &node.inputs[..];
+        let updated = match operands {
+            [x, rest @ ..] if kernel.updates => {
+                operands = rest;
+                (place(x) != results[0]).then_some(*x) // None: the result is there already
+            }
+            _ => None,
+        };
+        let read: Vec<usize> = operands.iter().copied().chain(updated).collect();
+        let places: Vec<Place> = read.iter().map(place).collect();
+        let (mut inputs, mut outputs) = spaces.views(&places, &results, copies)?;
+        if updated.is_some() {
+            let old = inputs.pop().unwrap_or_default();
+            if old.len() != outputs[0].len() {
+                return Err(Error::bug(format!("{} of {} bytes updates {}", node.op, outputs[0].len(), old.len())));
+            }
+            outputs[0].copy_from_slice(old);
+        }
+        let view = |(n, bytes)| Ok(View { dtype: dtype(n)?, shape: shape(n), bytes });
+        let view_mut = |(n, bytes)| Ok(ViewMut { dtype: dtype(n)?, shape: shape(n), bytes });
+        let operands = operands.iter().copied().zip(inputs).map(view).collect::<Result<_, Error>>()?;
+        let results = node.results.iter().copied().zip(outputs).map(view_mut).collect::<Result<_, Error>>()?;
+        match std::panic::catch_unwind(AssertUnwindSafe(|| (kernel.run)(&node.attrs, operands, results))) {
+            Ok(result) => result,
+            Err(cause) => {
+                let text = cause.downcast_ref::<String>().map(String::as_str).or(cause.downcast_ref::<&str>().copied());
+                Err(Error::new(Code::Panicked, format!("the kernel panicked: {}", text.unwrap_or("no message"))))
+            }
+        }
+    }
+}
+
+/// Inputs that come from states, and outputs that are stored in them.
+struct Transfers {
+    feeds: Vec<Bond>,
+    keeps: Vec<Bond>,
+}
+
+struct Bond {
+    tensor: usize,
+    node: usize,
+    state: u64,
+    offset: usize,
+}
+
+impl Transfers {
+    fn check(e: &Executable, h: &RunHeader, bound: &Bound, states: &States) -> Result<Transfers, Error> {
+        let p = &e.program;
+        let size = |state: u64| match states.get(&state) {
+            Some(s) => Ok(s.size),
+            None => Err(Error::refused(format!("there is no state {state}"))),
+        };
+        let state = if h.state == 0 { 0 } else { size(h.state)? };
+        if state < p.state {
+            return Err(Error::bad_input(format!("a state of {state} bytes; it needs {}", p.state)).about(&p.method));
+        }
+        let bonds = |list: &[Transfer], nodes: &[usize], kind: &str| {
+            let mut out: Vec<Bond> = Vec::new();
+            for t in list {
+                let tensor = t.tensor as usize;
+                let Some(node) = nodes.get(tensor).copied().filter(|_| t.tensor >= 0) else {
+                    return Err(Error::bad_input(format!(
+                        "run: {kind} {} of {} is bound to a state",
+                        t.tensor,
+                        nodes.len()
+                    )));
+                };
+                let (bytes, whole) = (bound.values[node].bytes, size(t.state)?);
+                match usize::try_from(t.offset) {
+                    Ok(o) if o.is_multiple_of(256) && o <= whole && bytes <= whole - o => {
+                        out.push(Bond { tensor, node, state: t.state, offset: o });
+                    }
+                    _ => {
+                        return Err(Error::bad_input(format!(
+                            "run: {kind} {tensor} of {bytes} bytes at {} of a state of {whole}",
+                            t.offset
+                        )));
+                    }
+                }
+            }
+            Ok(out)
+        };
+        let t =
+            Transfers { feeds: bonds(&h.feeds, &p.inputs, "input")?, keeps: bonds(&h.keeps, &p.outputs, "output")? };
+        let mut fed: Vec<usize> = t.feeds.iter().map(|f| f.tensor).collect();
+        fed.sort();
+        if fed.windows(2).any(|w| w[0] == w[1]) {
+            return Err(Error::bad_input("run: an input is fed twice"));
+        }
+        let mut spans: Vec<_> =
+            t.keeps.iter().map(|k| (k.state, k.offset, k.offset + bound.values[k.node].bytes)).collect();
+        spans.sort();
+        if spans.windows(2).any(|w| w[0].0 == w[1].0 && w[1].1 < w[0].2) {
+            return Err(Error::bad_input("run: outputs that are kept overlap in a state"));
+        }
+        Ok(t)
+    }
+}
+
+/// The peak resident size of this process in bytes; 0 where the system does not tell it in a file.
+fn peak_rss() -> i64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"));
+    line.and_then(|l| l.trim().trim_end_matches("kB").trim().parse::<i64>().ok()).unwrap_or(0) * 1024
+}
+
+#[cfg(test)]
+#[path = "run_test.rs"]
+mod tests;
