@@ -80,8 +80,10 @@ func (s *session) benchText(ctx context.Context, f *benchFlags) error {
 	var host int64
 	var accepted draftTimings
 	for i := range f.warmup + f.runs {
-		if err := g.Reset(ctx); err != nil {
-			return err
+		if i > 0 { // a new state is as reset, and takes no memory yet
+			if err := g.Reset(ctx); err != nil {
+				return err
+			}
 		}
 		x, err := g.Generate(ctx, ids, rlx.TextOptions{Tokens: f.tokens, IgnoreEnd: true})
 		if err != nil {
