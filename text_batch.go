@@ -57,12 +57,14 @@ func (s *Session) GenerateBatch(ctx context.Context, prompts [][]int, o TextOpti
 	}
 	run, end := graceful(ctx)
 	defer end()
-	for err = b.fill(run, tok); err == nil && len(b.slots) > 0; err = cmp.Or(err, b.fill(run, tok)) {
+	for err = b.fill(run, tok); err == nil && len(b.slots) > 0; {
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 			break
 		}
-		err = b.step(run, each)
+		if err = b.step(run, each); err == nil {
+			err = b.fill(run, tok)
+		}
 	}
 	for _, q := range b.slots {
 		if q.out != nil {
