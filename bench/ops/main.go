@@ -27,6 +27,9 @@ import (
 // backends are those that this program can run.
 var backends = map[string]func() device.Backend{"cpu": func() device.Backend { return backend.Backend{} }}
 
+// repeats are, by backend, functions that run a program several times and return what once takes by the clock of the device.
+var repeats = map[string]func(exe device.Executable, times int) (time.Duration, error){}
+
 // request is a line of stdin.
 type request struct {
 	Do      string

@@ -9,4 +9,5 @@ import (
 
 func init() {
 	backends["wgpu"] = func() device.Backend { return backend.New(backend.Options{}) }
+	repeats["wgpu"] = backend.Repeat
 }

@@ -142,7 +142,7 @@ func BenchmarkAttention(b *testing.B) {
 				if tile != chosen {
 					g.limits.AttentionTile = &tile
 				}
-				seconds := deviceTime(b, back, g, p)
+				seconds := deviceTime(b, back, p)
 				b.ReportMetric(seconds*1e6, "us")
 				b.ReportMetric(flop/seconds/1e9, "GFLOP/s")
 				b.ReportMetric(0, "ns/op")
@@ -169,8 +169,8 @@ func BenchmarkGenerate(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			back, gpu := withClock(b)
-			seconds := deviceTime(b, back, gpu, p)
+			back, _ := withClock(b)
+			seconds := deviceTime(b, back, p)
 			b.ReportMetric(seconds*1e6, "us")
 			b.ReportMetric(float64(2*kv*(c.at+1)*d*int64(c.cached.Size()))/seconds/1e9, "GB/s")
 			b.ReportMetric(0, "ns/op")

@@ -68,7 +68,7 @@ func BenchmarkRows(b *testing.B) {
 // bandwidth reports the bytes per second that an op reads and writes on the device.
 func bandwidth(b *testing.B, name string, in []ir.Type, build func(in []*ir.Node) *ir.Node) {
 	b.Run(name, func(b *testing.B) {
-		back, g := withClock(b)
+		back, _ := withClock(b)
 		graph, bytes := ir.NewGraph("bandwidth"), int64(0)
 		var nodes []*ir.Node
 		for i, t := range in {
@@ -81,7 +81,7 @@ func bandwidth(b *testing.B, name string, in []ir.Type, build func(in []*ir.Node
 		if err != nil {
 			b.Fatal(err)
 		}
-		b.ReportMetric(float64(bytes+y.Type.Bytes(nil))/deviceTime(b, back, g, p)/1e9, "GB/s")
+		b.ReportMetric(float64(bytes+y.Type.Bytes(nil))/deviceTime(b, back, p)/1e9, "GB/s")
 		b.ReportMetric(0, "ns/op")
 	})
 }

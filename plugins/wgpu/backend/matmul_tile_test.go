@@ -252,7 +252,7 @@ func BenchmarkTiles(b *testing.B) {
 					g.limits.Tile = &tile
 				}
 				flop := 2 * float64(c.m) * float64(c.n) * float64(c.k)
-				b.ReportMetric(flop/deviceTime(b, back, g, c.program(b))/1e9, "GFLOP/s")
+				b.ReportMetric(flop/deviceTime(b, back, c.program(b))/1e9, "GFLOP/s")
 				b.ReportMetric(0, "ns/op")
 			})
 		}
@@ -266,9 +266,9 @@ func BenchmarkMatMul(b *testing.B) {
 	for _, n := range []int{1024, 4096} {
 		for _, trans := range []bool{true, false} {
 			b.Run(fmt.Sprintf("%d/trans_b=%v", n, trans), func(b *testing.B) {
-				back, g := withClock(b)
+				back, _ := withClock(b)
 				c := tiledProduct{batch: 1, m: n, n: n, k: n, attrs: op.FusedMatMulAttrs{TransB: trans}}
-				b.ReportMetric(2*float64(n)*float64(n)*float64(n)/deviceTime(b, back, g, c.program(b))/1e9, "GFLOP/s")
+				b.ReportMetric(2*float64(n)*float64(n)*float64(n)/deviceTime(b, back, c.program(b))/1e9, "GFLOP/s")
 				b.ReportMetric(0, "ns/op")
 			})
 		}
@@ -289,7 +289,7 @@ func withClock(b *testing.B) (*Backend, *gpu) {
 }
 
 // deviceTime is the median time of a program's shaders in seconds.
-func deviceTime(b *testing.B, back *Backend, g *gpu, p *program.Program) float64 {
+func deviceTime(b *testing.B, back *Backend, p *program.Program) float64 {
 	must := func(err error) {
 		b.Helper()
 		if err != nil {
@@ -299,41 +299,18 @@ func deviceTime(b *testing.B, back *Backend, g *gpu, p *program.Program) float64
 	e, err := back.Load(context.Background(), device.Load{Program: p})
 	must(err)
 	defer e.Close()
-	x := e.(*executable)
 	io := tensor.AlignedBytes(int(p.IOSize))
 	for i, v := 0, tensor.View[float32](io); i < len(v); i++ {
 		v[i] = float32(i*2654435761>>8&0xffff)/65536 - 0.5 // numbers of many digits: zeros draw less power
 	}
 	_, err = e.Run(context.Background(), device.Run{IO: io})
 	must(err)
-	marks, err := g.newClock(2)
-	must(err)
-	defer marks.release()
-	tick, err := g.tick()
-	must(err)
 	const times, rounds = 20, 5
 	var took []float64
 	for range rounds {
-		r := &recording{x: x, ctx: context.Background()}
-		must(r.begin())
-		all := func() {
-			for i := range x.dispatches {
-				r.dispatch(&x.dispatches[i])
-			}
-		}
-		all()
-		r.endPass()
-		must(marks.mark(r.enc, 0))
-		for range times {
-			all()
-		}
-		r.endPass()
-		must(marks.mark(r.enc, 1))
-		must(marks.collect(r.enc))
-		must(r.submit())
-		ticks, err := marks.read()
+		t, err := Repeat(e, times)
 		must(err)
-		took = append(took, float64(ticks[1]-ticks[0])*tick/1e9/times)
+		took = append(took, t.Seconds())
 	}
 	slices.Sort(took)
 	return took[rounds/2]
