@@ -47,6 +47,8 @@ func TestConvolutions(t *testing.T) {
 		{[]int64{2, 4, 5, 6, 7}, []int64{9, 4, 3, 3, 3}, false, true, dtype.BF16, nil, pair{1, 1, 1}, nil, -1, op.NCDHW},
 		{[]int64{2, 8, 5, 6, 8}, []int64{20, 8, 3, 3, 3}, false, true, dtype.F32, pair{1, 2, 1}, pair{1, 1, 1}, nil, -1, op.NCDHW},
 		{[]int64{1, 32, 6, 16}, []int64{70, 32, 3, 3}, false, false, dtype.F32, pair{1, 2}, pair{2, 1}, pair{2, 1}, 1, op.NCHW},
+		{[]int64{2, 4, 70, 64}, []int64{5, 4, 3, 2}, false, true, dtype.F16, nil, pair{1, 1}, nil, -1, op.NCHW}, // so many pixels that weights are arranged
+		{[]int64{1, 96, 90, 16}, []int64{4, 16, 2, 2}, false, false, dtype.F32, nil, pair{1, 1}, nil, -1, op.NHWC},
 		{[]int64{2, 16, 67}, []int64{24, 16, 1}, false, true, dtype.F32, nil, nil, nil, -1, op.NCW},
 	} {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {

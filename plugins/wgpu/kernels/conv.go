@@ -15,25 +15,38 @@ var convDirectWGSL string
 func init() {
 	for axes := 1; axes <= 3; axes++ {
 		for _, name := range []string{fmt.Sprintf("conv%dd", axes), fmt.Sprintf("conv_transpose%dd", axes)} {
-			register(Kernel{Op: name, Takes: "(" + floats + "...)", Shaders: convolution})
+			register(Kernel{Op: name, Takes: "(" + floats + "...)", Shaders: convolution, Scratch: func(n *ir.Node, _ Limits) int64 {
+				if s, err := convolved(n); err == nil && arranged(n, s) {
+					return int64(s.COut*s.CIn*s.Taps()) * 4
+				}
+				return 0
+			}})
 		}
 	}
 }
 
 func convolution(n *ir.Node, l Limits) []Shader {
+	sizes, err := convolved(n)
+	if err != nil {
+		return nil
+	}
+	if s := convTiled(n, sizes, l); s != nil {
+		return s
+	}
+	return []Shader{convDirect(n, sizes)}
+}
+
+// convolved are the sizes of a node.
+func convolved(n *ir.Node) (convSizes, error) {
 	a, transposed := n.Attrs.(op.ConvTransposeAttrs)
 	g, err := a.Geometry()
 	if !transposed {
 		g, err = n.Attrs.(op.ConvAttrs).Geometry()
 	}
 	if err != nil {
-		return nil
+		return convSizes{}, err
 	}
-	sizes := newConvSizes(n, g, transposed)
-	if s, ok := convTiled(n, sizes, l); ok {
-		return []Shader{s}
-	}
-	return []Shader{convDirect(n, sizes)}
+	return newConvSizes(n, g, transposed), nil
 }
 
 // convSizes are the sizes of a convolution that are known when its shader is made.

@@ -1,6 +1,7 @@
 package kernels
 
 import (
+	_ "embed"
 	"fmt"
 	"slices"
 
@@ -44,38 +45,85 @@ func sizeText(d ir.Dim, field string) string {
 	return "P." + field
 }
 
-// convTiled is a convolution as a tiled product. It takes one group of f32, with channels in fours.
-func convTiled(n *ir.Node, s convSizes, l Limits) (sh Shader, ok bool) {
-	if s.Groups != 1 || n.In[0].Type.DType != dtype.F32 || n.Type.DType != dtype.F32 || !allAligned(n.In) || s.CIn%4 != 0 {
-		return sh, false
+// takesTiles reports whether a convolution is a tiled product: of one group of f32, with channels in fours.
+func takesTiles(n *ir.Node, s convSizes) bool {
+	switch {
+	case s.Groups != 1 || n.In[0].Type.DType != dtype.F32 || n.Type.DType != dtype.F32 || !allAligned(n.In) || s.CIn%4 != 0:
+		return false
+	case s.Transposed:
+		return s.Last && s.COut%4 == 0 && s.disjoint()
+	case s.Last:
+		return s.COut%4 == 0
+	}
+	return s.Taps()*s.CIn >= 16
+}
+
+// often is the number of pixels of the result from which on weights are brought into the order of patches first: each tile reads them, and in
+// the order in which they are stored each lane would read another line of the cache.
+const often = 8192
+
+// arranged reports whether the weights of a tiled convolution are copied to scratch memory, in the order of the patches.
+func arranged(n *ir.Node, s convSizes) bool {
+	return takesTiles(n, s) && !s.Transposed && s.Taps() > 1 && numel(n.Graph.Syms.Smallest(n.Type.Shape)) >= often*s.COut
+}
+
+//go:embed conv_weights.wgsl
+var convWeightsWGSL string
+
+// convWeights copies the weights.
+func convWeights(n *ir.Node, p *patch) Shader {
+	count := p.COut * p.CIn * p.Taps()
+	return Shader{
+		Name: n.Op.Name, Body: convWeightsWGSL, Consts: p, Fields: []string{"n"},
+		Bindings: []Binding{{Name: "w", Operand: 1, DType: n.In[1].Type.DType}, {Name: "arranged", Operand: Scratch, DType: dtype.F32}},
+		Params: func(c *Call) []uint32 {
+			if numel(c.Out.Shape) == 0 {
+				return nil
+			}
+			return []uint32{uint32(count)}
+		},
+		Groups: func(*Call) int { return ceilDiv(count, 256) },
+	}
+}
+
+// convTiled is a convolution as a tiled product; none if it is not.
+func convTiled(n *ir.Node, s convSizes, l Limits) []Shader {
+	if !takesTiles(n, s) {
+		return nil
 	}
 	p := newPatch(n, s)
 	c := tiled{Bias: s.Bias}
 	x, w := Binding{Name: "a", Operand: 0, DType: dtype.F32}, Binding{Name: "b", Operand: 1, DType: n.In[1].Type.DType}
+	var shaders []Shader
+	filter := p
+	if arranged(n, s) {
+		shaders = append(shaders, convWeights(n, p))
+		filter = nil
+		w = Binding{Name: "b", Operand: Scratch, DType: dtype.F32, Vec: 4}
+	}
 	switch {
-	case !s.Transposed && s.Last && s.COut%4 == 0: // the patches of x by the weight, which is stored [out, in, taps]
-		c.Vec, c.A.Patch, c.B.Filter, x.Vec = 4, p, p, 4
-		return convProduct(n, s, c, l, x, w, s.CIn*s.Taps(), func(in, out []int) product {
-			return product{m: numel(out[:len(out)-1]), n: s.COut, matrix: 1}
-		}), true
-	case !s.Transposed && !s.Last && s.Taps()*s.CIn >= 16: // the weight by the patches of each image
-		if common(n.Type.Shape[2:])%4 == 0 {
-			c.Vec = 4
-		}
-		c.A.Filter, c.B.Patch, c.B.Across, c.RowBias = p, p, true, s.Bias
-		x.Name, w.Name = "b", "a"
-		return convProduct(n, s, c, l, w, x, s.CIn*s.Taps(), func(_, out []int) product {
-			return product{m: s.COut, n: numel(out[2:]), matrix: out[0]}
-		}), true
-	case s.Transposed && s.Last && s.COut%4 == 0 && s.disjoint():
+	case s.Transposed:
 		// The pixels of x by the weight, [in, out, taps] seen as a matrix: each becomes as many others as there are taps, which no
 		// other one adds to.
 		c.Spread, c.B.Across, x.Vec, w.Vec = p, true, 4, 4
-		return convProduct(n, s, c, l, x, w, s.CIn, func(in, _ []int) product {
+		return append(shaders, convProduct(n, s, c, l, x, w, s.CIn, func(in, _ []int) product {
 			return product{m: numel(in[:len(in)-1]), n: s.COut * s.Taps(), matrix: 1}
-		}), true
+		}))
+	case s.Last: // the patches of x by the weight, which is stored [out, in, taps]
+		c.Vec, c.A.Patch, c.B.Filter, x.Vec = 4, p, filter, 4
+		return append(shaders, convProduct(n, s, c, l, x, w, s.CIn*s.Taps(), func(in, out []int) product {
+			return product{m: numel(out[:len(out)-1]), n: s.COut, matrix: 1}
+		}))
 	}
-	return sh, false
+	// The weight by the patches of each image.
+	if common(n.Type.Shape[2:])%4 == 0 {
+		c.Vec = 4
+	}
+	c.A.Filter, c.B.Patch, c.B.Across, c.RowBias = filter, p, true, s.Bias
+	x.Name, w.Name = "b", "a"
+	return append(shaders, convProduct(n, s, c, l, w, x, s.CIn*s.Taps(), func(_, out []int) product {
+		return product{m: s.COut, n: numel(out[2:]), matrix: out[0]}
+	}))
 }
 
 // disjoint reports a transpose whose patches do not overlap, and leave no element out.
