@@ -5,13 +5,8 @@ fn key_of(x: u32) -> u32 {
 {{- if .C.Float}}
   let bits = x << {{.C.Shift}}u;
   let magnitude = bits & 0x7fffffffu;
-  if (magnitude > {{.C.Infinity}}u) {
-    return 0u;
-  }
-  if (magnitude == 0u) {
-    return 0x80000000u;
-  }
-  return select(bits | 0x80000000u, ~bits, bits >= 0x80000000u);
+  let k = select(bits | 0x80000000u, ~bits, bits >= 0x80000000u);
+  return select(select(k, 0x80000000u, magnitude == 0u), 0u, magnitude > {{.C.Infinity}}u);
 {{- else if .C.Signed}}
   return x ^ 0x80000000u;
 {{- else}}

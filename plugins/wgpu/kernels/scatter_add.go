@@ -66,7 +66,7 @@ func scatterSort(n *ir.Node, l Limits) sorting {
 	s := sorting{name: "scatter_add", most: most, tile: sortedTile(most, l)}
 	s.lines = func(c *Call) (lines, size, inner int) { return 1, c.In[1].Shape[0], 1 }
 	s.keys = []Binding{{Name: "x1", Operand: 1, DType: n.In[1].Type.DType}, {Name: "status", Operand: Status, DType: dtype.U32}}
-	s.consts = map[string]any{"Indices": true, "LastBit": max(4, bits.Len(uint(rows)))}
+	s.consts, s.toBit = map[string]any{"Indices": true}, max(4, bits.Len(uint(rows)))
 	s.fields = []string{"rows"}
 	s.params = func(c *Call) []uint32 { return []uint32{uint32(c.Out.Shape[0])} }
 	return s

@@ -1,6 +1,7 @@
 package kernels
 
 import (
+	"cmp"
 	_ "embed"
 	"maps"
 	"math/bits"
@@ -32,8 +33,10 @@ type sorting struct {
 
 	keys   []Binding      // what the keys are made of
 	consts map[string]any // and how
-	fields []string       // parameters behind the sizes of lines
-	params func(c *Call) []uint32
+	// Keys differ in the bits from fromBit to toBit only; 0 is 32.
+	fromBit, toBit int
+	fields         []string // parameters behind the sizes of lines
+	params         func(c *Call) []uint32
 	// results are written by the last shader. Without any, pairs of keys and places stay in the scratch memory, from pair begins*lines*size on.
 	results []Binding
 }
@@ -48,7 +51,12 @@ func sortedTile(most int, l Limits) int {
 }
 
 // sortedBytes is the workgroup memory that a radix sort takes.
-func sortedBytes(tile int) int { return 4 * (2*(tile+tile/32) + 10*tile/radixEach + 16) }
+func sortedBytes(tile int) int {
+	return 4 * (2*(tile+tile/32) + 8*countStride(tile/radixEach) + tile/radixEach + 16)
+}
+
+// countStride is the distance of the counts of two digits: in words, whole rounds of the 32 banks.
+func countStride(group int) int { return ceilDiv(group+group/32, 32) * 32 }
 
 // ceilPower2 is the least power of two that is neither below n nor below from, which is one.
 func ceilPower2(n, from int) int {
@@ -71,10 +79,17 @@ func (s sorting) scratch(elements int) int64 {
 
 func (s sorting) shaders() []Shader {
 	tile, radix := s.tile, s.tile >= radixSorts
-	consts := map[string]any{"Tile": tile, "Lines": max(1, 2*sortGroup/tile), "Group": sortGroup, "Radix": radix, "Each": radixEach, "Whole": s.merges() == 0,
-		"Slots": max(tile, 2*sortGroup), "FirstBit": 0, "LastBit": 32}
+	consts := map[string]any{"Tile": tile, "Lines": max(1, 2*sortGroup/tile), "Group": sortGroup, "Radix": radix, "Pairs": true, "Each": radixEach, "Whole": s.merges() == 0, "Slots": max(tile, 2*sortGroup)}
 	if radix {
-		consts["Lines"], consts["Group"], consts["Slots"] = 1, tile/radixEach, tile+tile/32
+		group := tile / radixEach
+		consts["Lines"], consts["Group"], consts["Slots"] = 1, group, tile+tile/32
+		consts["Stride"], consts["From"], consts["To"] = countStride(group), s.fromBit, cmp.Or(s.toBit, 32)
+		// The place of an element in a tile takes 12 bits of a word.
+		narrow := s.toBit > 0 && s.toBit <= 20
+		consts["Narrow"], consts["Pairs"] = narrow, !narrow && s.fromBit < 12
+		if narrow {
+			consts["From"], consts["To"] = 12+s.fromBit, 12+s.toBit
+		}
 	}
 	maps.Copy(consts, s.consts)
 	lines := consts["Lines"].(int)
@@ -87,11 +102,10 @@ func (s sorting) shaders() []Shader {
 		return l * ceilDiv(size, tile)
 	}
 	tiles.Loops = func(*Call) int {
-		each := loop(max(tile, 2*sortGroup)/consts["Group"].(int), 0)
 		if radix {
-			return 2*each + loop(8, 0)
+			return 2*loop(radixEach/4, 0) + 2*loop(8, 0)
 		}
-		stages := bits.Len(uint(tile))
+		each, stages := loop(max(tile, 2*sortGroup)/sortGroup, 0), bits.Len(uint(tile))
 		return 2*each + stages*loop(stages, each)
 	}
 	out := []Shader{tiles}
@@ -150,7 +164,7 @@ var _ = register(Kernel{
 		}
 		s.consts = withKeys(x.DType, map[string]any{"Descending": a.Descending, "Index": elementType(index.DType), "Values": values})
 		if x.DType.Size() == 2 {
-			s.consts["FirstBit"] = 16 // see withKeys
+			s.fromBit = 16 // see withKeys
 		}
 		if values {
 			return s.shaders()

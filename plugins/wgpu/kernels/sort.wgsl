@@ -2,17 +2,27 @@
 {{- if .C.Indices}}{{template "index" .}}{{else}}{{template "key" .}}{{end}}
 const none = 0xffffffffu;
 var<workgroup> keys: array<u32, {{.C.Slots}}>;
+{{- if .C.Pairs}}
 var<workgroup> places: array<u32, {{.C.Slots}}>;
+{{- end}}
 {{- if .C.Radix}}
-var<workgroup> counts: array<u32, {{mul .C.Group 9}}>;
+var<workgroup> counts: array<u32, {{mul .C.Stride 8}}>;
 var<workgroup> sums: array<u32, {{.C.Group}}>;
 var<workgroup> coarse: array<u32, 16>;
 {{- end}}
 
-// Where element e lies.
+{{- if .C.Radix}}
+
+// Where element e lies. A word of padding after each 32 lets neighbours use different banks.
 fn slot(e: u32) -> u32 {
-  return e{{if .C.Radix}} + e / 32u{{end}};
+  return e + e / 32u;
 }
+
+// Where the counts of invocation i lie, those of digits d and d + 8.
+fn counted(d: u32, i: u32) -> u32 {
+  return d * {{.C.Stride}}u + i + i / 32u;
+}
+{{- end}}
 
 // Sorts {{.C.Lines}} tiles of {{.C.Tile}} elements; places past the end of a line come last.
 @compute @workgroup_size({{.C.Group}})
@@ -30,6 +40,58 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   if (first_line >= P.lines) {
     return;
   }
+{{- if .C.Radix}}
+  let begins = (first_line / P.inner) * P.size * P.inner + first_line % P.inner;
+  for (var e = local; e < {{.C.Tile}}u; e = e + {{mul 4 .C.Group}}u) {
+{{- range seq 4}}
+    let e{{.}} = e + {{mul . $.C.Group}}u;
+    let k{{.}} = key(begins + min(start + e{{.}}, P.size - 1u) * P.inner);
+{{- end}}
+{{- range seq 4}}
+    let w{{.}} = select(none, {{if $.C.Descending}}~{{end}}k{{.}}, start + e{{.}} < P.size);
+{{- if $.C.Pairs}}
+    keys[slot(e{{.}})] = w{{.}};
+    places[slot(e{{.}})] = e{{.}};
+{{- else}}
+    keys[slot(e{{.}})] = (w{{.}} {{if $.C.Narrow}}<< 12u{{else}}& 0xfffff000u{{end}}) | e{{.}};
+{{- end}}
+{{- end}}
+  }
+{{- template "radix" .}}
+  for (var e = local; e < {{.C.Tile}}u; e = e + {{mul 4 .C.Group}}u) {
+{{- range seq 4}}
+    let to{{.}} = start + e + {{mul . $.C.Group}}u;
+    let p{{.}} = start + (keys[slot(e + {{mul . $.C.Group}}u)] & 0xfffu);
+    let from{{.}} = begins + min(p{{.}}, P.size - 1u) * P.inner;
+{{- end}}
+{{- if .C.Last}}
+{{- if .C.Values}}
+{{- range seq 4}}
+    let v{{.}} = x0_bits(from{{.}});
+{{- end}}
+{{- end}}
+{{- range seq 4}}
+    if (to{{.}} < P.size) {
+      index_put(begins + to{{.}} * P.inner, index_encode({{$.C.Index}}(p{{.}})));
+{{- if $.C.Values}}
+      y_put(begins + to{{.}} * P.inner, v{{.}});
+{{- end}}
+    }
+{{- end}}
+{{- else}}
+{{- range seq 4}}
+    let k{{.}} = key(from{{.}}); // of which places have taken the lower bits
+{{- end}}
+{{- range seq 4}}
+    if (to{{.}} < P.size) {
+      pairs_put(2u * (first_line * P.size + to{{.}}), {{if $.C.Descending}}~{{end}}k{{.}});
+      pairs_put(2u * (first_line * P.size + to{{.}}) + 1u, p{{.}});
+    }
+{{- end}}
+{{- end}}
+  }
+}
+{{- else}}
   for (var e = local; e < {{mul .C.Tile .C.Lines}}u; e = e + {{.C.Group}}u) {
     let line = first_line + e / {{.C.Tile}}u;
     let place = start + e % {{.C.Tile}}u;
@@ -37,28 +99,28 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     if (line < P.lines && place < P.size) {
       k = {{if .C.Descending}}~{{end}}key(((line / P.inner) * P.size + place) * P.inner + line % P.inner);
     }
-    keys[slot(e)] = k;
-    places[slot(e)] = place;
+    keys[e] = k;
+    places[e] = place;
   }
-{{- if .C.Radix}}{{template "radix" .}}{{else}}{{template "bitonic" .}}{{end}}
+{{- template "bitonic" .}}
   for (var e = local; e < {{mul .C.Tile .C.Lines}}u; e = e + {{.C.Group}}u) {
     let line = first_line + e / {{.C.Tile}}u;
     let to = start + e % {{.C.Tile}}u;
-    let place = places[slot(e)];
     if (line < P.lines && to < P.size) {
 {{- if .C.Last}}
       let begins = (line / P.inner) * P.size * P.inner + line % P.inner;
-      index_put(begins + to * P.inner, index_encode({{.C.Index}}(place)));
+      index_put(begins + to * P.inner, index_encode({{.C.Index}}(places[e])));
 {{- if .C.Values}}
-      y_put(begins + to * P.inner, x0_bits(begins + place * P.inner));
+      y_put(begins + to * P.inner, x0_bits(begins + places[e] * P.inner));
 {{- end}}
 {{- else}}
-      pairs_put(2u * (line * P.size + to), keys[slot(e)]);
-      pairs_put(2u * (line * P.size + to) + 1u, place);
+      pairs_put(2u * (line * P.size + to), keys[e]);
+      pairs_put(2u * (line * P.size + to) + 1u, places[e]);
 {{- end}}
     }
   }
 }
+{{- end}}
 {{end}}
 
 {{define "index"}}
@@ -72,30 +134,46 @@ fn key(i: u32) -> u32 {
 }
 {{end}}
 
-{{define "radix"}}
-  // A radix sort, which keeps the order of equal keys: in each round, by four bits, an invocation has {{.C.Each}} elements that follow each other. It counts how
-  // often it has each digit; digit d is half d / 8 of word d % 8 * {{.C.Group}} + local. The sums of what precedes, by digit and then by invocation, are
-  // where its elements go. A word of padding after each 32 lets neighbours use different banks.
-  for (var shift = {{.C.FirstBit}}u; shift < {{.C.LastBit}}u; shift = shift + 4u) {
+{{define "radix"}}{{$c := .C}}
+  // A radix sort by four bits a round, which keeps the order of equal keys. In a round an invocation has {{.C.Each}} elements that follow each other. It counts how
+  // often it has each digit: digits d and d + 8 are the halves of a word. The sums of what precedes, by digit and then by invocation, are where its elements go.
+  // The place of an element takes the lower 12 bits of a word, as soon as {{if .C.Pairs}}these bits of the keys are sorted{{else}}it is read{{end}}.
+  for (var shift = {{.C.From}}u; shift < {{.C.To}}u; shift = shift + 4u) {
     workgroupBarrier();
 {{- range seq 8}}
-    counts[slot({{mul . $.C.Group}}u + local)] = 0u;
+    counts[counted({{.}}u, local)] = 0u;
 {{- end}}
 {{- range seq .C.Each}}
-    let key{{.}} = keys[slot({{$.C.Each}}u * local + {{.}}u)];
-    let place{{.}} = places[slot({{$.C.Each}}u * local + {{.}}u)];
+    let key{{.}} = keys[slot({{$c.Each}}u * local + {{.}}u)];
 {{- end}}
+{{- if .C.Pairs}}
+{{- range seq .C.Each}}
+    var place{{.}} = 0u;
+{{- end}}
+    if (shift < 12u) {
+{{- range seq .C.Each}}
+      place{{.}} = places[slot({{$c.Each}}u * local + {{.}}u)];
+{{- end}}
+    }
+{{- end}}
+    var rank0 = 0u; // of the elements among those of their digits, four bits each
+    var rank1 = 0u;
 {{- range seq .C.Each}}
     {
       let digit = key{{.}} >> shift;
-      let at = slot((digit & 7u) * {{$.C.Group}}u + local);
-      counts[at] = counts[at] + (1u << ((digit & 8u) * 2u));
+      let at = counted(digit & 7u, local);
+      let upper = (digit & 8u) * 2u;
+      let count = counts[at];
+      counts[at] = count + (1u << upper);
+      rank{{div . 8}} = rank{{div . 8}} | (((count >> upper) & 15u) << {{mul (mod . 8) 4}}u);
     }
 {{- end}}
     workgroupBarrier();
+    let digits = local / {{div .C.Group 8}}u; // of the eight counts of which it adds up the ones before
+    let others = local % {{div .C.Group 8}}u * 8u;
     var sum = 0u;
 {{- range seq 8}}
-    let count{{.}} = counts[slot(8u * local + {{.}}u)];
+    let count{{.}} = counts[counted(digits, others + {{.}}u)];
     sum = sum + count{{.}};
 {{- end}}
     sums[local] = sum;
@@ -103,7 +181,7 @@ fn key(i: u32) -> u32 {
     if (local < 16u) {
       sum = 0u;
 {{- range seq (div .C.Group 16)}}
-      sum = sum + sums[local * {{div $.C.Group 16}}u + {{.}}u];
+      sum = sum + sums[local * {{div $c.Group 16}}u + {{.}}u];
 {{- end}}
       coarse[local] = sum;
     }
@@ -117,24 +195,27 @@ fn key(i: u32) -> u32 {
     before = before + select(0u, sum, {{.}}u < part);
 {{- end}}
 {{- range seq (div .C.Group 16)}}
-    before = before + select(0u, sums[part * {{div $.C.Group 16}}u + {{.}}u], part * {{div $.C.Group 16}}u + {{.}}u < local);
+    before = before + select(0u, sums[part * {{div $c.Group 16}}u + {{.}}u], part * {{div $c.Group 16}}u + {{.}}u < local);
 {{- end}}
     before = before + (total << 16u); // the upper digits come after all of the lower ones
 {{- range seq 8}}
-    counts[slot(8u * local + {{.}}u)] = before;
+    counts[counted(digits, others + {{.}}u)] = before;
     before = before + count{{.}};
 {{- end}}
     workgroupBarrier();
 {{- range seq .C.Each}}
     {
       let digit = key{{.}} >> shift;
-      let at = slot((digit & 7u) * {{$.C.Group}}u + local);
-      let upper = (digit & 8u) * 2u;
-      let count = counts[at];
-      counts[at] = count + (1u << upper);
-      let to = slot((count >> upper) & 0xffffu);
+      let count = counts[counted(digit & 7u, local)] >> ((digit & 8u) * 2u);
+      let to = slot((count & 0xffffu) + ((rank{{div . 8}} >> {{mul (mod . 8) 4}}u) & 15u));
+{{- if $c.Pairs}}
+      keys[to] = select(key{{.}}, (key{{.}} & 0xfffff000u) | place{{.}}, shift == 8u);
+      if (shift < 8u) {
+        places[to] = place{{.}};
+      }
+{{- else}}
       keys[to] = key{{.}};
-      places[to] = place{{.}};
+{{- end}}
     }
 {{- end}}
   }
