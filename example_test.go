@@ -50,7 +50,7 @@ func ExampleModel_Methods() {
 	//   gives low_res_masks f32[P,4,128,128]
 	//   gives iou f32[P,4]
 	//   where N is 1 to 64
-	//   where P is 1 to 16
+	//   where P is 1 to 8
 }
 
 // Tensors go in by name and come out by name.

@@ -214,10 +214,11 @@ func (s *Session) reserve(list []*loaded) ([]part, error) {
 				return nil, diag.New(device.ErrMemory, "arena of "+p.Method, "has %s; backend %s allows %s", units.Bytes(p.ArenaSize), x.backend.Name(), units.Bytes(most))
 			}
 			on[x.worker] = sum(on[x.worker], sum(p.ArenaSize, p.IOSize))
+			if x.worker == s.worker {
+				continue // that of Options.Backend counts all weights, below
+			}
 			for _, n := range p.Graph.Params() {
-				if x.worker != s.worker { // that of Options.Backend counts all weights, below
-					on[x.worker] += p.Places[n.ID].Size
-				}
+				on[x.worker] += p.Places[n.ID].Size
 			}
 		}
 	}

@@ -14,8 +14,8 @@ const maxPoints = 64
 // finalEps is nn.LayerNorm's default, which Transformers too leaves for the decoder's last norm.
 const finalEps = 1e-5
 
-// maxPrompts is the largest number of prompts in one run of decode_batch. Each takes some 30 MB in a SAM of full size.
-const maxPrompts = 16
+// maxPrompts is the largest number of prompts in one run of decode_batch. Each takes 13 MB of the arena in a SAM of full size.
+const maxPrompts = 8
 
 // decode builds embeddings [1,C,g,g], points [1,N,2], labels [1,N] and, where the checkpoint takes mask prompts, mask [1,1,4g,4g] to
 // low_res_masks [1,M,4g,4g] and iou [1,M].

@@ -45,7 +45,7 @@ func TestSample(t *testing.T) {
 			top := []float32{1, 0, 0.5, 0.95}[r.IntN(4)]
 			seed, step := []uint32{r.Uint32(), r.Uint32()}, []uint32{r.Uint32(), 0}
 			want := &tensor.Array{Shape: []int{rows}, I: make([]int64, rows)}
-			if err := op.SampleDef.Eval(op.NoAttrs{}, []*tensor.Array{wide, {F: []float64{float64(temperature)}}, {I: []int64{int64(k)}}, {F: []float64{float64(top)}},
+			if err := op.SampleDef.Eval(op.SampleAttrs{}, []*tensor.Array{wide, {F: []float64{float64(temperature)}}, {I: []int64{int64(k)}}, {F: []float64{float64(top)}},
 				{I: []int64{int64(seed[0]), int64(seed[1])}}, {I: []int64{int64(step[0]), int64(step[1])}}}, want); err != nil {
 				t.Fatal(err)
 			}
