@@ -2,259 +2,125 @@
 
 #include "textflag.h"
 
-// func dotBytesQ8_0AVX2(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·dotBytesQ8_0AVX2(SB), NOSPLIT, $32-80
-	MOVQ dst+0(FP), AX
-	MOVQ w+8(FP), CX
-	MOVQ half+64(FP), DX
-
-row:
-	MOVQ   CX, SI
-	MOVQ   x+32(FP), DI
-	MOVQ   dx+40(FP), R8
-	MOVQ   excess+56(FP), R9
-	MOVQ   blocks+72(FP), BX
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	SUBQ   $0x04, BX
-	JLT    rest
-
-blocks:
-	VMOVDQU      2(SI), Y2
-	VMOVDQU      (DI), Y3
-	VPSIGNB      Y2, Y3, Y3
-	VPABSB       Y2, Y2
-	VPMADDUBSW   Y3, Y2, Y2
-	VPMADDWD     c00010001<>+0(SB), Y2, Y2
-	VCVTDQ2PS    Y2, Y2
-	MOVWQZX      (SI), R10
-	VBROADCASTSS (DX)(R10*4), Y3
-	VBROADCASTSS (R8), Y4
-	VMULPS       Y4, Y3, Y3
-	VFMADD231PS  Y3, Y2, Y0
-	VMOVDQU      36(SI), Y2
-	VMOVDQU      32(DI), Y3
-	VPSIGNB      Y2, Y3, Y3
-	VPABSB       Y2, Y2
-	VPMADDUBSW   Y3, Y2, Y2
-	VPMADDWD     c00010001<>+0(SB), Y2, Y2
-	VCVTDQ2PS    Y2, Y2
-	MOVWQZX      34(SI), R10
-	VBROADCASTSS (DX)(R10*4), Y3
-	VBROADCASTSS 4(R8), Y4
-	VMULPS       Y4, Y3, Y3
-	VFMADD231PS  Y3, Y2, Y1
-	VMOVDQU      70(SI), Y2
-	VMOVDQU      64(DI), Y3
-	VPSIGNB      Y2, Y3, Y3
-	VPABSB       Y2, Y2
-	VPMADDUBSW   Y3, Y2, Y2
-	VPMADDWD     c00010001<>+0(SB), Y2, Y2
-	VCVTDQ2PS    Y2, Y2
-	MOVWQZX      68(SI), R10
-	VBROADCASTSS (DX)(R10*4), Y3
-	VBROADCASTSS 8(R8), Y4
-	VMULPS       Y4, Y3, Y3
-	VFMADD231PS  Y3, Y2, Y0
-	VMOVDQU      104(SI), Y2
-	VMOVDQU      96(DI), Y3
-	VPSIGNB      Y2, Y3, Y3
-	VPABSB       Y2, Y2
-	VPMADDUBSW   Y3, Y2, Y2
-	VPMADDWD     c00010001<>+0(SB), Y2, Y2
-	VCVTDQ2PS    Y2, Y2
-	MOVWQZX      102(SI), R10
-	VBROADCASTSS (DX)(R10*4), Y3
-	VBROADCASTSS 12(R8), Y4
-	VMULPS       Y4, Y3, Y3
-	VFMADD231PS  Y3, Y2, Y1
-	PREFETCHT0   4096(SI)
-	PREFETCHT0   4160(SI)
-	PREFETCHT0   4224(SI)
-	ADDQ         $0x00000088, SI
-	ADDQ         $0x00000080, DI
-	ADDQ         $0x00000080, R9
-	ADDQ         $0x00000010, R8
-	SUBQ         $0x04, BX
-	JGE          blocks
-
-rest:
-	ADDQ $0x04, BX
-	JEQ  end
-
-each:
-	VMOVDQU      2(SI), Y2
-	VMOVDQU      (DI), Y3
-	VPSIGNB      Y2, Y3, Y3
-	VPABSB       Y2, Y2
-	VPMADDUBSW   Y3, Y2, Y2
-	VPMADDWD     c00010001<>+0(SB), Y2, Y2
-	VCVTDQ2PS    Y2, Y2
-	MOVWQZX      (SI), R10
-	VBROADCASTSS (DX)(R10*4), Y3
-	VBROADCASTSS (R8), Y4
-	VMULPS       Y4, Y3, Y3
-	VFMADD231PS  Y3, Y2, Y0
-	PREFETCHT0   4096(SI)
-	ADDQ         $0x00000022, SI
-	ADDQ         $0x00000020, DI
-	ADDQ         $0x00000020, R9
-	ADDQ         $0x00000004, R8
-	DECQ         BX
-	JNE          each
-
-end:
-	VADDPS       Y1, Y0, Y0
-	VEXTRACTF128 $0x01, Y0, X1
-	VADDPS       X1, X0, X1
-	VPERMILPS    $0x0e, X1, X0
-	VADDPS       X0, X1, X1
-	VPERMILPS    $0x01, X1, X0
-	VADDSS       X0, X1, X1
-	VMOVSS       X1, (AX)
-	ADDQ         $0x04, AX
-	ADDQ         stride+16(FP), CX
-	DECQ         rows+24(FP)
-	JNE          row
-	VZEROUPPER
-	RET
-
-DATA c00010001<>+0(SB)/4, $0x00010001
-DATA c00010001<>+4(SB)/4, $0x00010001
-DATA c00010001<>+8(SB)/4, $0x00010001
-DATA c00010001<>+12(SB)/4, $0x00010001
-DATA c00010001<>+16(SB)/4, $0x00010001
-DATA c00010001<>+20(SB)/4, $0x00010001
-DATA c00010001<>+24(SB)/4, $0x00010001
-DATA c00010001<>+28(SB)/4, $0x00010001
-DATA c00010001<>+32(SB)/4, $0x00010001
-DATA c00010001<>+36(SB)/4, $0x00010001
-DATA c00010001<>+40(SB)/4, $0x00010001
-DATA c00010001<>+44(SB)/4, $0x00010001
-DATA c00010001<>+48(SB)/4, $0x00010001
-DATA c00010001<>+52(SB)/4, $0x00010001
-DATA c00010001<>+56(SB)/4, $0x00010001
-DATA c00010001<>+60(SB)/4, $0x00010001
-GLOBL c00010001<>(SB), RODATA|NOPTR, $64
-
 // func dotBytesQ4_0AVX2(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·dotBytesQ4_0AVX2(SB), NOSPLIT, $32-80
-	MOVQ dst+0(FP), AX
-	MOVQ w+8(FP), CX
-	MOVQ half+64(FP), DX
+TEXT ·dotBytesQ4_0AVX2(SB), NOSPLIT, $128-80
+	MOVQ half+64(FP), AX
+	LEAQ (SP), CX
+	LEAQ 64(SP), CX
 
 row:
-	MOVQ   CX, SI
-	MOVQ   x+32(FP), DI
-	MOVQ   dx+40(FP), R8
-	MOVQ   excess+56(FP), R9
-	MOVQ   blocks+72(FP), BX
+	MOVQ   w+8(FP), DX
+	MOVQ   x+32(FP), BX
+	MOVQ   dx+40(FP), SI
+	MOVQ   excess+56(FP), DI
+	MOVQ   blocks+72(FP), CX
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
-	SUBQ   $0x04, BX
+	SUBQ   $0x04, CX
 	JLT    rest
 
 blocks:
-	VMOVDQU      2(SI), X2
+	VMOVDQU      2(DX), X2
 	VPSRLW       $0x04, X2, X3
 	VINSERTI128  $0x01, X3, Y2, Y3
 	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
-	VPMADDUBSW   (DI), Y3, Y3
+	VPMADDUBSW   (BX), Y3, Y3
 	VPMADDWD     c00010001<>+0(SB), Y3, Y3
-	VPADDD       (R9), Y3, Y3
+	VPADDD       (DI), Y3, Y3
 	VCVTDQ2PS    Y3, Y3
-	MOVWQZX      (SI), R10
-	VBROADCASTSS (DX)(R10*4), Y4
-	VBROADCASTSS (R8), Y5
+	MOVWQZX      (DX), R8
+	VBROADCASTSS (AX)(R8*4), Y4
+	VBROADCASTSS (SI), Y5
 	VMULPS       Y5, Y4, Y4
 	VFMADD231PS  Y4, Y3, Y0
-	VMOVDQU      20(SI), X2
+	VMOVDQU      20(DX), X2
 	VPSRLW       $0x04, X2, X3
 	VINSERTI128  $0x01, X3, Y2, Y3
 	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
-	VPMADDUBSW   32(DI), Y3, Y3
+	VPMADDUBSW   32(BX), Y3, Y3
 	VPMADDWD     c00010001<>+0(SB), Y3, Y3
-	VPADDD       32(R9), Y3, Y3
+	VPADDD       32(DI), Y3, Y3
 	VCVTDQ2PS    Y3, Y3
-	MOVWQZX      18(SI), R10
-	VBROADCASTSS (DX)(R10*4), Y4
-	VBROADCASTSS 4(R8), Y5
+	MOVWQZX      18(DX), R8
+	VBROADCASTSS (AX)(R8*4), Y4
+	VBROADCASTSS 4(SI), Y5
 	VMULPS       Y5, Y4, Y4
 	VFMADD231PS  Y4, Y3, Y1
-	VMOVDQU      38(SI), X2
+	VMOVDQU      38(DX), X2
 	VPSRLW       $0x04, X2, X3
 	VINSERTI128  $0x01, X3, Y2, Y3
 	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
-	VPMADDUBSW   64(DI), Y3, Y3
+	VPMADDUBSW   64(BX), Y3, Y3
 	VPMADDWD     c00010001<>+0(SB), Y3, Y3
-	VPADDD       64(R9), Y3, Y3
+	VPADDD       64(DI), Y3, Y3
 	VCVTDQ2PS    Y3, Y3
-	MOVWQZX      36(SI), R10
-	VBROADCASTSS (DX)(R10*4), Y4
-	VBROADCASTSS 8(R8), Y5
+	MOVWQZX      36(DX), R8
+	VBROADCASTSS (AX)(R8*4), Y4
+	VBROADCASTSS 8(SI), Y5
 	VMULPS       Y5, Y4, Y4
 	VFMADD231PS  Y4, Y3, Y0
-	VMOVDQU      56(SI), X2
+	VMOVDQU      56(DX), X2
 	VPSRLW       $0x04, X2, X3
 	VINSERTI128  $0x01, X3, Y2, Y3
 	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
-	VPMADDUBSW   96(DI), Y3, Y3
+	VPMADDUBSW   96(BX), Y3, Y3
 	VPMADDWD     c00010001<>+0(SB), Y3, Y3
-	VPADDD       96(R9), Y3, Y3
+	VPADDD       96(DI), Y3, Y3
 	VCVTDQ2PS    Y3, Y3
-	MOVWQZX      54(SI), R10
-	VBROADCASTSS (DX)(R10*4), Y4
-	VBROADCASTSS 12(R8), Y5
+	MOVWQZX      54(DX), R8
+	VBROADCASTSS (AX)(R8*4), Y4
+	VBROADCASTSS 12(SI), Y5
 	VMULPS       Y5, Y4, Y4
 	VFMADD231PS  Y4, Y3, Y1
-	PREFETCHT0   4096(SI)
-	PREFETCHT0   4160(SI)
-	ADDQ         $0x00000048, SI
+	PREFETCHT0   4096(DX)
+	PREFETCHT0   4160(DX)
+	ADDQ         $0x00000048, DX
+	ADDQ         $0x00000080, BX
 	ADDQ         $0x00000080, DI
-	ADDQ         $0x00000080, R9
-	ADDQ         $0x00000010, R8
-	SUBQ         $0x04, BX
+	ADDQ         $0x00000010, SI
+	SUBQ         $0x04, CX
 	JGE          blocks
 
 rest:
-	ADDQ $0x04, BX
+	ADDQ $0x04, CX
 	JEQ  end
 
 each:
-	VMOVDQU      2(SI), X2
+	VMOVDQU      2(DX), X2
 	VPSRLW       $0x04, X2, X3
 	VINSERTI128  $0x01, X3, Y2, Y3
 	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
-	VPMADDUBSW   (DI), Y3, Y3
+	VPMADDUBSW   (BX), Y3, Y3
 	VPMADDWD     c00010001<>+0(SB), Y3, Y3
-	VPADDD       (R9), Y3, Y3
+	VPADDD       (DI), Y3, Y3
 	VCVTDQ2PS    Y3, Y3
-	MOVWQZX      (SI), R10
-	VBROADCASTSS (DX)(R10*4), Y4
-	VBROADCASTSS (R8), Y5
+	MOVWQZX      (DX), R8
+	VBROADCASTSS (AX)(R8*4), Y4
+	VBROADCASTSS (SI), Y5
 	VMULPS       Y5, Y4, Y4
 	VFMADD231PS  Y4, Y3, Y0
-	PREFETCHT0   4096(SI)
-	ADDQ         $0x00000012, SI
+	PREFETCHT0   4096(DX)
+	ADDQ         $0x00000012, DX
+	ADDQ         $0x00000020, BX
 	ADDQ         $0x00000020, DI
-	ADDQ         $0x00000020, R9
-	ADDQ         $0x00000004, R8
-	DECQ         BX
+	ADDQ         $0x00000004, SI
+	DECQ         CX
 	JNE          each
 
 end:
 	VADDPS       Y1, Y0, Y0
+	MOVQ         dst+0(FP), CX
 	VEXTRACTF128 $0x01, Y0, X1
 	VADDPS       X1, X0, X1
 	VPERMILPS    $0x0e, X1, X0
 	VADDPS       X0, X1, X1
 	VPERMILPS    $0x01, X1, X0
 	VADDSS       X0, X1, X1
-	VMOVSS       X1, (AX)
-	ADDQ         $0x04, AX
-	ADDQ         stride+16(FP), CX
+	VMOVSS       X1, (CX)
+	ADDQ         $0x04, dst+0(FP)
+	MOVQ         stride+16(FP), CX
+	ADDQ         CX, w+8(FP)
 	DECQ         rows+24(FP)
 	JNE          row
 	VZEROUPPER
@@ -278,28 +144,1305 @@ DATA c0f0f0f0f<>+56(SB)/4, $0x0f0f0f0f
 DATA c0f0f0f0f<>+60(SB)/4, $0x0f0f0f0f
 GLOBL c0f0f0f0f<>(SB), RODATA|NOPTR, $64
 
-// func dotBytesQ4_KAVX2(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+DATA c00010001<>+0(SB)/4, $0x00010001
+DATA c00010001<>+4(SB)/4, $0x00010001
+DATA c00010001<>+8(SB)/4, $0x00010001
+DATA c00010001<>+12(SB)/4, $0x00010001
+DATA c00010001<>+16(SB)/4, $0x00010001
+DATA c00010001<>+20(SB)/4, $0x00010001
+DATA c00010001<>+24(SB)/4, $0x00010001
+DATA c00010001<>+28(SB)/4, $0x00010001
+DATA c00010001<>+32(SB)/4, $0x00010001
+DATA c00010001<>+36(SB)/4, $0x00010001
+DATA c00010001<>+40(SB)/4, $0x00010001
+DATA c00010001<>+44(SB)/4, $0x00010001
+DATA c00010001<>+48(SB)/4, $0x00010001
+DATA c00010001<>+52(SB)/4, $0x00010001
+DATA c00010001<>+56(SB)/4, $0x00010001
+DATA c00010001<>+60(SB)/4, $0x00010001
+GLOBL c00010001<>(SB), RODATA|NOPTR, $64
+
+// func dotBytesQ4_1AVX2(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·dotBytesQ4_KAVX2(SB), NOSPLIT, $32-80
-	MOVQ dst+0(FP), AX
-	MOVQ w+8(FP), CX
-	MOVQ half+64(FP), DX
+TEXT ·dotBytesQ4_1AVX2(SB), NOSPLIT, $128-80
+	MOVQ half+64(FP), AX
+	LEAQ (SP), R9
+	LEAQ 64(SP), R10
 
 row:
-	MOVQ   CX, SI
-	MOVQ   x+32(FP), DI
-	MOVQ   dx+40(FP), R8
-	MOVQ   excess+56(FP), R10
-	MOVQ   blocks+72(FP), BX
+	MOVQ   w+8(FP), DX
+	MOVQ   x+32(FP), BX
+	MOVQ   dx+40(FP), SI
+	MOVQ   excess+56(FP), DI
+	MOVQ   blocks+72(FP), CX
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
-	MOVQ   xs+48(FP), R9
+	MOVQ   xs+48(FP), R8
+	VXORPS Y2, Y2, Y2
+	SUBQ   $0x04, CX
+	JLT    rest
+
+blocks:
+	MOVWQZX      (DX), R11
+	MOVL         (AX)(R11*4), R11
+	MOVL         R11, (R9)
+	MOVWQZX      2(DX), R11
+	MOVL         (AX)(R11*4), R11
+	XORL         $0x80000000, R11
+	MOVL         R11, (R10)
+	VMOVDQU      4(DX), X3
+	VPSRLW       $0x04, X3, X4
+	VINSERTI128  $0x01, X4, Y3, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VBROADCASTSS (SP), Y5
+	VBROADCASTSS (SI), Y6
+	VMULPS       Y6, Y5, Y5
+	VPMADDUBSW   (BX), Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y0
+	VMOVSS       64(SP), X3
+	VFMADD231SS  (R8), X3, X2
+	MOVWQZX      20(DX), R11
+	MOVL         (AX)(R11*4), R11
+	MOVL         R11, (R9)
+	MOVWQZX      22(DX), R11
+	MOVL         (AX)(R11*4), R11
+	XORL         $0x80000000, R11
+	MOVL         R11, (R10)
+	VMOVDQU      24(DX), X3
+	VPSRLW       $0x04, X3, X4
+	VINSERTI128  $0x01, X4, Y3, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VBROADCASTSS (SP), Y5
+	VBROADCASTSS 4(SI), Y6
+	VMULPS       Y6, Y5, Y5
+	VPMADDUBSW   32(BX), Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y1
+	VMOVSS       64(SP), X3
+	VFMADD231SS  4(R8), X3, X2
+	MOVWQZX      40(DX), R11
+	MOVL         (AX)(R11*4), R11
+	MOVL         R11, (R9)
+	MOVWQZX      42(DX), R11
+	MOVL         (AX)(R11*4), R11
+	XORL         $0x80000000, R11
+	MOVL         R11, (R10)
+	VMOVDQU      44(DX), X3
+	VPSRLW       $0x04, X3, X4
+	VINSERTI128  $0x01, X4, Y3, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VBROADCASTSS (SP), Y5
+	VBROADCASTSS 8(SI), Y6
+	VMULPS       Y6, Y5, Y5
+	VPMADDUBSW   64(BX), Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y0
+	VMOVSS       64(SP), X3
+	VFMADD231SS  8(R8), X3, X2
+	MOVWQZX      60(DX), R11
+	MOVL         (AX)(R11*4), R11
+	MOVL         R11, (R9)
+	MOVWQZX      62(DX), R11
+	MOVL         (AX)(R11*4), R11
+	XORL         $0x80000000, R11
+	MOVL         R11, (R10)
+	VMOVDQU      64(DX), X3
+	VPSRLW       $0x04, X3, X4
+	VINSERTI128  $0x01, X4, Y3, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VBROADCASTSS (SP), Y5
+	VBROADCASTSS 12(SI), Y6
+	VMULPS       Y6, Y5, Y5
+	VPMADDUBSW   96(BX), Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y1
+	VMOVSS       64(SP), X3
+	VFMADD231SS  12(R8), X3, X2
+	PREFETCHT0   4096(DX)
+	PREFETCHT0   4160(DX)
+	ADDQ         $0x00000050, DX
+	ADDQ         $0x00000080, BX
+	ADDQ         $0x00000080, DI
+	ADDQ         $0x00000010, SI
+	ADDQ         $0x00000010, R8
+	SUBQ         $0x04, CX
+	JGE          blocks
+
+rest:
+	ADDQ $0x04, CX
+	JEQ  end
+
+each:
+	MOVWQZX      (DX), R11
+	MOVL         (AX)(R11*4), R11
+	MOVL         R11, (R9)
+	MOVWQZX      2(DX), R11
+	MOVL         (AX)(R11*4), R11
+	XORL         $0x80000000, R11
+	MOVL         R11, (R10)
+	VMOVDQU      4(DX), X3
+	VPSRLW       $0x04, X3, X4
+	VINSERTI128  $0x01, X4, Y3, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VBROADCASTSS (SP), Y5
+	VBROADCASTSS (SI), Y6
+	VMULPS       Y6, Y5, Y5
+	VPMADDUBSW   (BX), Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y0
+	VMOVSS       64(SP), X3
+	VFMADD231SS  (R8), X3, X2
+	PREFETCHT0   4096(DX)
+	ADDQ         $0x00000014, DX
+	ADDQ         $0x00000020, BX
+	ADDQ         $0x00000020, DI
+	ADDQ         $0x00000004, SI
+	ADDQ         $0x00000004, R8
+	DECQ         CX
+	JNE          each
+
+end:
+	VADDPS       Y1, Y0, Y0
+	VSUBPS       Y2, Y0, Y0
+	MOVQ         dst+0(FP), CX
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPS       X1, X0, X1
+	VPERMILPS    $0x0e, X1, X0
+	VADDPS       X0, X1, X1
+	VPERMILPS    $0x01, X1, X0
+	VADDSS       X0, X1, X1
+	VMOVSS       X1, (CX)
+	ADDQ         $0x04, dst+0(FP)
+	MOVQ         stride+16(FP), CX
+	ADDQ         CX, w+8(FP)
+	DECQ         rows+24(FP)
+	JNE          row
+	VZEROUPPER
+	RET
+
+// func dotBytesQ5_0AVX2(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·dotBytesQ5_0AVX2(SB), NOSPLIT, $128-80
+	MOVQ half+64(FP), AX
+	LEAQ (SP), R8
+	LEAQ 64(SP), CX
+
+row:
+	MOVQ   w+8(FP), DX
+	MOVQ   x+32(FP), BX
+	MOVQ   dx+40(FP), SI
+	MOVQ   excess+56(FP), DI
+	MOVQ   blocks+72(FP), CX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	SUBQ   $0x04, CX
+	JLT    rest
+
+blocks:
+	MOVWQZX      (DX), R9
+	MOVL         (AX)(R9*4), R9
+	MOVL         R9, (R8)
+	VMOVDQU      6(DX), X2
+	VPSRLW       $0x04, X2, X3
+	VINSERTI128  $0x01, X3, Y2, Y3
+	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
+	VPBROADCASTD 2(DX), Y4
+	VPSHUFB      spreadBytes<>+0(SB), Y4, Y4
+	VPAND        spreadBits<>+0(SB), Y4, Y4
+	VPCMPEQB     spreadBits<>+0(SB), Y4, Y4
+	VPAND        c10101010<>+0(SB), Y4, Y4
+	VPOR         Y4, Y3, Y3
+	VPSUBB       c10101010<>+0(SB), Y3, Y3
+	VBROADCASTSS (SP), Y4
+	VBROADCASTSS (SI), Y5
+	VMULPS       Y5, Y4, Y4
+	VMOVDQU      (BX), Y5
+	VPSIGNB      Y3, Y5, Y5
+	VPABSB       Y3, Y3
+	VPMADDUBSW   Y5, Y3, Y3
+	VPMADDWD     c00010001<>+0(SB), Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VFMADD231PS  Y4, Y3, Y0
+	MOVWQZX      22(DX), R9
+	MOVL         (AX)(R9*4), R9
+	MOVL         R9, (R8)
+	VMOVDQU      28(DX), X2
+	VPSRLW       $0x04, X2, X3
+	VINSERTI128  $0x01, X3, Y2, Y3
+	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
+	VPBROADCASTD 24(DX), Y4
+	VPSHUFB      spreadBytes<>+0(SB), Y4, Y4
+	VPAND        spreadBits<>+0(SB), Y4, Y4
+	VPCMPEQB     spreadBits<>+0(SB), Y4, Y4
+	VPAND        c10101010<>+0(SB), Y4, Y4
+	VPOR         Y4, Y3, Y3
+	VPSUBB       c10101010<>+0(SB), Y3, Y3
+	VBROADCASTSS (SP), Y4
+	VBROADCASTSS 4(SI), Y5
+	VMULPS       Y5, Y4, Y4
+	VMOVDQU      32(BX), Y5
+	VPSIGNB      Y3, Y5, Y5
+	VPABSB       Y3, Y3
+	VPMADDUBSW   Y5, Y3, Y3
+	VPMADDWD     c00010001<>+0(SB), Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VFMADD231PS  Y4, Y3, Y1
+	MOVWQZX      44(DX), R9
+	MOVL         (AX)(R9*4), R9
+	MOVL         R9, (R8)
+	VMOVDQU      50(DX), X2
+	VPSRLW       $0x04, X2, X3
+	VINSERTI128  $0x01, X3, Y2, Y3
+	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
+	VPBROADCASTD 46(DX), Y4
+	VPSHUFB      spreadBytes<>+0(SB), Y4, Y4
+	VPAND        spreadBits<>+0(SB), Y4, Y4
+	VPCMPEQB     spreadBits<>+0(SB), Y4, Y4
+	VPAND        c10101010<>+0(SB), Y4, Y4
+	VPOR         Y4, Y3, Y3
+	VPSUBB       c10101010<>+0(SB), Y3, Y3
+	VBROADCASTSS (SP), Y4
+	VBROADCASTSS 8(SI), Y5
+	VMULPS       Y5, Y4, Y4
+	VMOVDQU      64(BX), Y5
+	VPSIGNB      Y3, Y5, Y5
+	VPABSB       Y3, Y3
+	VPMADDUBSW   Y5, Y3, Y3
+	VPMADDWD     c00010001<>+0(SB), Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VFMADD231PS  Y4, Y3, Y0
+	MOVWQZX      66(DX), R9
+	MOVL         (AX)(R9*4), R9
+	MOVL         R9, (R8)
+	VMOVDQU      72(DX), X2
+	VPSRLW       $0x04, X2, X3
+	VINSERTI128  $0x01, X3, Y2, Y3
+	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
+	VPBROADCASTD 68(DX), Y4
+	VPSHUFB      spreadBytes<>+0(SB), Y4, Y4
+	VPAND        spreadBits<>+0(SB), Y4, Y4
+	VPCMPEQB     spreadBits<>+0(SB), Y4, Y4
+	VPAND        c10101010<>+0(SB), Y4, Y4
+	VPOR         Y4, Y3, Y3
+	VPSUBB       c10101010<>+0(SB), Y3, Y3
+	VBROADCASTSS (SP), Y4
+	VBROADCASTSS 12(SI), Y5
+	VMULPS       Y5, Y4, Y4
+	VMOVDQU      96(BX), Y5
+	VPSIGNB      Y3, Y5, Y5
+	VPABSB       Y3, Y3
+	VPMADDUBSW   Y5, Y3, Y3
+	VPMADDWD     c00010001<>+0(SB), Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VFMADD231PS  Y4, Y3, Y1
+	PREFETCHT0   4096(DX)
+	PREFETCHT0   4160(DX)
+	ADDQ         $0x00000058, DX
+	ADDQ         $0x00000080, BX
+	ADDQ         $0x00000080, DI
+	ADDQ         $0x00000010, SI
+	SUBQ         $0x04, CX
+	JGE          blocks
+
+rest:
+	ADDQ $0x04, CX
+	JEQ  end
+
+each:
+	MOVWQZX      (DX), R9
+	MOVL         (AX)(R9*4), R9
+	MOVL         R9, (R8)
+	VMOVDQU      6(DX), X2
+	VPSRLW       $0x04, X2, X3
+	VINSERTI128  $0x01, X3, Y2, Y3
+	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
+	VPBROADCASTD 2(DX), Y4
+	VPSHUFB      spreadBytes<>+0(SB), Y4, Y4
+	VPAND        spreadBits<>+0(SB), Y4, Y4
+	VPCMPEQB     spreadBits<>+0(SB), Y4, Y4
+	VPAND        c10101010<>+0(SB), Y4, Y4
+	VPOR         Y4, Y3, Y3
+	VPSUBB       c10101010<>+0(SB), Y3, Y3
+	VBROADCASTSS (SP), Y4
+	VBROADCASTSS (SI), Y5
+	VMULPS       Y5, Y4, Y4
+	VMOVDQU      (BX), Y5
+	VPSIGNB      Y3, Y5, Y5
+	VPABSB       Y3, Y3
+	VPMADDUBSW   Y5, Y3, Y3
+	VPMADDWD     c00010001<>+0(SB), Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VFMADD231PS  Y4, Y3, Y0
+	PREFETCHT0   4096(DX)
+	ADDQ         $0x00000016, DX
+	ADDQ         $0x00000020, BX
+	ADDQ         $0x00000020, DI
+	ADDQ         $0x00000004, SI
+	DECQ         CX
+	JNE          each
+
+end:
+	VADDPS       Y1, Y0, Y0
+	MOVQ         dst+0(FP), CX
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPS       X1, X0, X1
+	VPERMILPS    $0x0e, X1, X0
+	VADDPS       X0, X1, X1
+	VPERMILPS    $0x01, X1, X0
+	VADDSS       X0, X1, X1
+	VMOVSS       X1, (CX)
+	ADDQ         $0x04, dst+0(FP)
+	MOVQ         stride+16(FP), CX
+	ADDQ         CX, w+8(FP)
+	DECQ         rows+24(FP)
+	JNE          row
+	VZEROUPPER
+	RET
+
+DATA spreadBytes<>+0(SB)/4, $0x00000000
+DATA spreadBytes<>+4(SB)/4, $0x00000000
+DATA spreadBytes<>+8(SB)/4, $0x01010101
+DATA spreadBytes<>+12(SB)/4, $0x01010101
+DATA spreadBytes<>+16(SB)/4, $0x02020202
+DATA spreadBytes<>+20(SB)/4, $0x02020202
+DATA spreadBytes<>+24(SB)/4, $0x03030303
+DATA spreadBytes<>+28(SB)/4, $0x03030303
+GLOBL spreadBytes<>(SB), RODATA|NOPTR, $32
+
+DATA spreadBits<>+0(SB)/4, $0x08040201
+DATA spreadBits<>+4(SB)/4, $0x80402010
+DATA spreadBits<>+8(SB)/4, $0x08040201
+DATA spreadBits<>+12(SB)/4, $0x80402010
+DATA spreadBits<>+16(SB)/4, $0x08040201
+DATA spreadBits<>+20(SB)/4, $0x80402010
+DATA spreadBits<>+24(SB)/4, $0x08040201
+DATA spreadBits<>+28(SB)/4, $0x80402010
+GLOBL spreadBits<>(SB), RODATA|NOPTR, $32
+
+DATA c10101010<>+0(SB)/4, $0x10101010
+DATA c10101010<>+4(SB)/4, $0x10101010
+DATA c10101010<>+8(SB)/4, $0x10101010
+DATA c10101010<>+12(SB)/4, $0x10101010
+DATA c10101010<>+16(SB)/4, $0x10101010
+DATA c10101010<>+20(SB)/4, $0x10101010
+DATA c10101010<>+24(SB)/4, $0x10101010
+DATA c10101010<>+28(SB)/4, $0x10101010
+DATA c10101010<>+32(SB)/4, $0x10101010
+DATA c10101010<>+36(SB)/4, $0x10101010
+DATA c10101010<>+40(SB)/4, $0x10101010
+DATA c10101010<>+44(SB)/4, $0x10101010
+DATA c10101010<>+48(SB)/4, $0x10101010
+DATA c10101010<>+52(SB)/4, $0x10101010
+DATA c10101010<>+56(SB)/4, $0x10101010
+DATA c10101010<>+60(SB)/4, $0x10101010
+GLOBL c10101010<>(SB), RODATA|NOPTR, $64
+
+// func dotBytesQ5_1AVX2(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·dotBytesQ5_1AVX2(SB), NOSPLIT, $128-80
+	MOVQ half+64(FP), AX
+	LEAQ (SP), R9
+	LEAQ 64(SP), R10
+
+row:
+	MOVQ   w+8(FP), DX
+	MOVQ   x+32(FP), BX
+	MOVQ   dx+40(FP), SI
+	MOVQ   excess+56(FP), DI
+	MOVQ   blocks+72(FP), CX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	MOVQ   xs+48(FP), R8
+	VXORPS Y2, Y2, Y2
+	SUBQ   $0x04, CX
+	JLT    rest
+
+blocks:
+	MOVWQZX      (DX), R11
+	MOVL         (AX)(R11*4), R11
+	MOVL         R11, (R9)
+	MOVWQZX      2(DX), R11
+	MOVL         (AX)(R11*4), R11
+	XORL         $0x80000000, R11
+	MOVL         R11, (R10)
+	VMOVDQU      8(DX), X3
+	VPSRLW       $0x04, X3, X4
+	VINSERTI128  $0x01, X4, Y3, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VPBROADCASTD 4(DX), Y5
+	VPSHUFB      spreadBytes<>+0(SB), Y5, Y5
+	VPAND        spreadBits<>+0(SB), Y5, Y5
+	VPCMPEQB     spreadBits<>+0(SB), Y5, Y5
+	VPAND        c10101010<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VBROADCASTSS (SP), Y5
+	VBROADCASTSS (SI), Y6
+	VMULPS       Y6, Y5, Y5
+	VPMADDUBSW   (BX), Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y0
+	VMOVSS       64(SP), X3
+	VFMADD231SS  (R8), X3, X2
+	MOVWQZX      24(DX), R11
+	MOVL         (AX)(R11*4), R11
+	MOVL         R11, (R9)
+	MOVWQZX      26(DX), R11
+	MOVL         (AX)(R11*4), R11
+	XORL         $0x80000000, R11
+	MOVL         R11, (R10)
+	VMOVDQU      32(DX), X3
+	VPSRLW       $0x04, X3, X4
+	VINSERTI128  $0x01, X4, Y3, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VPBROADCASTD 28(DX), Y5
+	VPSHUFB      spreadBytes<>+0(SB), Y5, Y5
+	VPAND        spreadBits<>+0(SB), Y5, Y5
+	VPCMPEQB     spreadBits<>+0(SB), Y5, Y5
+	VPAND        c10101010<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VBROADCASTSS (SP), Y5
+	VBROADCASTSS 4(SI), Y6
+	VMULPS       Y6, Y5, Y5
+	VPMADDUBSW   32(BX), Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y1
+	VMOVSS       64(SP), X3
+	VFMADD231SS  4(R8), X3, X2
+	MOVWQZX      48(DX), R11
+	MOVL         (AX)(R11*4), R11
+	MOVL         R11, (R9)
+	MOVWQZX      50(DX), R11
+	MOVL         (AX)(R11*4), R11
+	XORL         $0x80000000, R11
+	MOVL         R11, (R10)
+	VMOVDQU      56(DX), X3
+	VPSRLW       $0x04, X3, X4
+	VINSERTI128  $0x01, X4, Y3, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VPBROADCASTD 52(DX), Y5
+	VPSHUFB      spreadBytes<>+0(SB), Y5, Y5
+	VPAND        spreadBits<>+0(SB), Y5, Y5
+	VPCMPEQB     spreadBits<>+0(SB), Y5, Y5
+	VPAND        c10101010<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VBROADCASTSS (SP), Y5
+	VBROADCASTSS 8(SI), Y6
+	VMULPS       Y6, Y5, Y5
+	VPMADDUBSW   64(BX), Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y0
+	VMOVSS       64(SP), X3
+	VFMADD231SS  8(R8), X3, X2
+	MOVWQZX      72(DX), R11
+	MOVL         (AX)(R11*4), R11
+	MOVL         R11, (R9)
+	MOVWQZX      74(DX), R11
+	MOVL         (AX)(R11*4), R11
+	XORL         $0x80000000, R11
+	MOVL         R11, (R10)
+	VMOVDQU      80(DX), X3
+	VPSRLW       $0x04, X3, X4
+	VINSERTI128  $0x01, X4, Y3, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VPBROADCASTD 76(DX), Y5
+	VPSHUFB      spreadBytes<>+0(SB), Y5, Y5
+	VPAND        spreadBits<>+0(SB), Y5, Y5
+	VPCMPEQB     spreadBits<>+0(SB), Y5, Y5
+	VPAND        c10101010<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VBROADCASTSS (SP), Y5
+	VBROADCASTSS 12(SI), Y6
+	VMULPS       Y6, Y5, Y5
+	VPMADDUBSW   96(BX), Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y1
+	VMOVSS       64(SP), X3
+	VFMADD231SS  12(R8), X3, X2
+	PREFETCHT0   4096(DX)
+	PREFETCHT0   4160(DX)
+	ADDQ         $0x00000060, DX
+	ADDQ         $0x00000080, BX
+	ADDQ         $0x00000080, DI
+	ADDQ         $0x00000010, SI
+	ADDQ         $0x00000010, R8
+	SUBQ         $0x04, CX
+	JGE          blocks
+
+rest:
+	ADDQ $0x04, CX
+	JEQ  end
+
+each:
+	MOVWQZX      (DX), R11
+	MOVL         (AX)(R11*4), R11
+	MOVL         R11, (R9)
+	MOVWQZX      2(DX), R11
+	MOVL         (AX)(R11*4), R11
+	XORL         $0x80000000, R11
+	MOVL         R11, (R10)
+	VMOVDQU      8(DX), X3
+	VPSRLW       $0x04, X3, X4
+	VINSERTI128  $0x01, X4, Y3, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VPBROADCASTD 4(DX), Y5
+	VPSHUFB      spreadBytes<>+0(SB), Y5, Y5
+	VPAND        spreadBits<>+0(SB), Y5, Y5
+	VPCMPEQB     spreadBits<>+0(SB), Y5, Y5
+	VPAND        c10101010<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VBROADCASTSS (SP), Y5
+	VBROADCASTSS (SI), Y6
+	VMULPS       Y6, Y5, Y5
+	VPMADDUBSW   (BX), Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y0
+	VMOVSS       64(SP), X3
+	VFMADD231SS  (R8), X3, X2
+	PREFETCHT0   4096(DX)
+	ADDQ         $0x00000018, DX
+	ADDQ         $0x00000020, BX
+	ADDQ         $0x00000020, DI
+	ADDQ         $0x00000004, SI
+	ADDQ         $0x00000004, R8
+	DECQ         CX
+	JNE          each
+
+end:
+	VADDPS       Y1, Y0, Y0
+	VSUBPS       Y2, Y0, Y0
+	MOVQ         dst+0(FP), CX
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPS       X1, X0, X1
+	VPERMILPS    $0x0e, X1, X0
+	VADDPS       X0, X1, X1
+	VPERMILPS    $0x01, X1, X0
+	VADDSS       X0, X1, X1
+	VMOVSS       X1, (CX)
+	ADDQ         $0x04, dst+0(FP)
+	MOVQ         stride+16(FP), CX
+	ADDQ         CX, w+8(FP)
+	DECQ         rows+24(FP)
+	JNE          row
+	VZEROUPPER
+	RET
+
+// func dotBytesQ8_0AVX2(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·dotBytesQ8_0AVX2(SB), NOSPLIT, $128-80
+	MOVQ half+64(FP), AX
+	LEAQ (SP), CX
+	LEAQ 64(SP), CX
+
+row:
+	MOVQ   w+8(FP), DX
+	MOVQ   x+32(FP), BX
+	MOVQ   dx+40(FP), SI
+	MOVQ   excess+56(FP), DI
+	MOVQ   blocks+72(FP), CX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	SUBQ   $0x04, CX
+	JLT    rest
+
+blocks:
+	VMOVDQU      2(DX), Y2
+	VMOVDQU      (BX), Y3
+	VPSIGNB      Y2, Y3, Y3
+	VPABSB       Y2, Y2
+	VPMADDUBSW   Y3, Y2, Y2
+	VPMADDWD     c00010001<>+0(SB), Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	MOVWQZX      (DX), R8
+	VBROADCASTSS (AX)(R8*4), Y3
+	VBROADCASTSS (SI), Y4
+	VMULPS       Y4, Y3, Y3
+	VFMADD231PS  Y3, Y2, Y0
+	VMOVDQU      36(DX), Y2
+	VMOVDQU      32(BX), Y3
+	VPSIGNB      Y2, Y3, Y3
+	VPABSB       Y2, Y2
+	VPMADDUBSW   Y3, Y2, Y2
+	VPMADDWD     c00010001<>+0(SB), Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	MOVWQZX      34(DX), R8
+	VBROADCASTSS (AX)(R8*4), Y3
+	VBROADCASTSS 4(SI), Y4
+	VMULPS       Y4, Y3, Y3
+	VFMADD231PS  Y3, Y2, Y1
+	VMOVDQU      70(DX), Y2
+	VMOVDQU      64(BX), Y3
+	VPSIGNB      Y2, Y3, Y3
+	VPABSB       Y2, Y2
+	VPMADDUBSW   Y3, Y2, Y2
+	VPMADDWD     c00010001<>+0(SB), Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	MOVWQZX      68(DX), R8
+	VBROADCASTSS (AX)(R8*4), Y3
+	VBROADCASTSS 8(SI), Y4
+	VMULPS       Y4, Y3, Y3
+	VFMADD231PS  Y3, Y2, Y0
+	VMOVDQU      104(DX), Y2
+	VMOVDQU      96(BX), Y3
+	VPSIGNB      Y2, Y3, Y3
+	VPABSB       Y2, Y2
+	VPMADDUBSW   Y3, Y2, Y2
+	VPMADDWD     c00010001<>+0(SB), Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	MOVWQZX      102(DX), R8
+	VBROADCASTSS (AX)(R8*4), Y3
+	VBROADCASTSS 12(SI), Y4
+	VMULPS       Y4, Y3, Y3
+	VFMADD231PS  Y3, Y2, Y1
+	PREFETCHT0   4096(DX)
+	PREFETCHT0   4160(DX)
+	PREFETCHT0   4224(DX)
+	ADDQ         $0x00000088, DX
+	ADDQ         $0x00000080, BX
+	ADDQ         $0x00000080, DI
+	ADDQ         $0x00000010, SI
+	SUBQ         $0x04, CX
+	JGE          blocks
+
+rest:
+	ADDQ $0x04, CX
+	JEQ  end
+
+each:
+	VMOVDQU      2(DX), Y2
+	VMOVDQU      (BX), Y3
+	VPSIGNB      Y2, Y3, Y3
+	VPABSB       Y2, Y2
+	VPMADDUBSW   Y3, Y2, Y2
+	VPMADDWD     c00010001<>+0(SB), Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	MOVWQZX      (DX), R8
+	VBROADCASTSS (AX)(R8*4), Y3
+	VBROADCASTSS (SI), Y4
+	VMULPS       Y4, Y3, Y3
+	VFMADD231PS  Y3, Y2, Y0
+	PREFETCHT0   4096(DX)
+	ADDQ         $0x00000022, DX
+	ADDQ         $0x00000020, BX
+	ADDQ         $0x00000020, DI
+	ADDQ         $0x00000004, SI
+	DECQ         CX
+	JNE          each
+
+end:
+	VADDPS       Y1, Y0, Y0
+	MOVQ         dst+0(FP), CX
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPS       X1, X0, X1
+	VPERMILPS    $0x0e, X1, X0
+	VADDPS       X0, X1, X1
+	VPERMILPS    $0x01, X1, X0
+	VADDSS       X0, X1, X1
+	VMOVSS       X1, (CX)
+	ADDQ         $0x04, dst+0(FP)
+	MOVQ         stride+16(FP), CX
+	ADDQ         CX, w+8(FP)
+	DECQ         rows+24(FP)
+	JNE          row
+	VZEROUPPER
+	RET
+
+// func dotBytesQ2_KAVX2(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·dotBytesQ2_KAVX2(SB), NOSPLIT, $128-80
+	MOVQ half+64(FP), AX
+	LEAQ (SP), R9
+	LEAQ 64(SP), R10
+
+row:
+	MOVQ   w+8(FP), DX
+	MOVQ   x+32(FP), BX
+	MOVQ   dx+40(FP), SI
+	MOVQ   excess+56(FP), DI
+	MOVQ   blocks+72(FP), CX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	MOVQ   xs+48(FP), R8
 	VXORPS Y2, Y2, Y2
 
 each:
-	MOVL         4(SI), R11
-	MOVL         8(SI), R12
-	MOVL         12(SI), R13
+	VMOVDQU      (DX), X3
+	VPSRLW       $0x04, X3, X4
+	VPAND        c0f0f0f0f<>+0(SB), X3, X3
+	VPAND        c0f0f0f0f<>+0(SB), X4, X4
+	MOVWQZX      80(DX), R11
+	VBROADCASTSS (AX)(R11*4), Y5
+	VPMOVSXBD    X3, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y5, Y6, Y6
+	VMOVUPS      Y6, (R9)
+	VPSRLDQ      $0x08, X3, X3
+	VPMOVSXBD    X3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y5, Y3, Y3
+	VMOVUPS      Y3, 32(R9)
+	MOVWQZX      82(DX), R11
+	VBROADCASTSS (AX)(R11*4), Y3
+	VPMOVSXBD    X4, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMOVUPS      Y5, (R10)
+	VPSRLDQ      $0x08, X4, X4
+	VPMOVSXBD    X4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMOVUPS      Y4, 32(R10)
+	VMOVDQU      16(DX), Y3
+	VPAND        c03030303<>+0(SB), Y3, Y4
+	VBROADCASTSD (SP), Y5
+	VPERMILPS    laneOrder6<>+0(SB), Y5, Y5
+	VBROADCASTSS (SI), Y6
+	VMULPS       Y6, Y5, Y5
+	VPMADDUBSW   (BX), Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y0
+	VPSRLW       $0x02, Y3, Y4
+	VPAND        c03030303<>+0(SB), Y4, Y4
+	VBROADCASTSD 8(SP), Y5
+	VPERMILPS    laneOrder6<>+0(SB), Y5, Y5
+	VBROADCASTSS 4(SI), Y6
+	VMULPS       Y6, Y5, Y5
+	VPMADDUBSW   32(BX), Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y1
+	VPSRLW       $0x04, Y3, Y4
+	VPAND        c03030303<>+0(SB), Y4, Y4
+	VBROADCASTSD 16(SP), Y5
+	VPERMILPS    laneOrder6<>+0(SB), Y5, Y5
+	VBROADCASTSS 8(SI), Y6
+	VMULPS       Y6, Y5, Y5
+	VPMADDUBSW   64(BX), Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y0
+	VPSRLW       $0x06, Y3, Y3
+	VPAND        c03030303<>+0(SB), Y3, Y3
+	VBROADCASTSD 24(SP), Y4
+	VPERMILPS    laneOrder6<>+0(SB), Y4, Y4
+	VBROADCASTSS 12(SI), Y5
+	VMULPS       Y5, Y4, Y4
+	VPMADDUBSW   96(BX), Y3, Y3
+	VPMADDWD     c00010001<>+0(SB), Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VFMADD231PS  Y4, Y3, Y1
+	VMOVDQU      48(DX), Y3
+	VPAND        c03030303<>+0(SB), Y3, Y4
+	VBROADCASTSD 32(SP), Y5
+	VPERMILPS    laneOrder6<>+0(SB), Y5, Y5
+	VBROADCASTSS 16(SI), Y6
+	VMULPS       Y6, Y5, Y5
+	VPMADDUBSW   128(BX), Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y0
+	VPSRLW       $0x02, Y3, Y4
+	VPAND        c03030303<>+0(SB), Y4, Y4
+	VBROADCASTSD 40(SP), Y5
+	VPERMILPS    laneOrder6<>+0(SB), Y5, Y5
+	VBROADCASTSS 20(SI), Y6
+	VMULPS       Y6, Y5, Y5
+	VPMADDUBSW   160(BX), Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y1
+	VPSRLW       $0x04, Y3, Y4
+	VPAND        c03030303<>+0(SB), Y4, Y4
+	VBROADCASTSD 48(SP), Y5
+	VPERMILPS    laneOrder6<>+0(SB), Y5, Y5
+	VBROADCASTSS 24(SI), Y6
+	VMULPS       Y6, Y5, Y5
+	VPMADDUBSW   192(BX), Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y0
+	VPSRLW       $0x06, Y3, Y3
+	VPAND        c03030303<>+0(SB), Y3, Y3
+	VBROADCASTSD 56(SP), Y4
+	VPERMILPS    laneOrder6<>+0(SB), Y4, Y4
+	VBROADCASTSS 28(SI), Y5
+	VMULPS       Y5, Y4, Y4
+	VPMADDUBSW   224(BX), Y3, Y3
+	VPMADDWD     c00010001<>+0(SB), Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VFMADD231PS  Y4, Y3, Y1
+	VMOVUPS      64(SP), Y3
+	VFMADD231PS  (R8), Y3, Y2
+	VMOVUPS      96(SP), Y3
+	VFMADD231PS  32(R8), Y3, Y2
+	PREFETCHT0   4096(DX)
+	PREFETCHT0   4160(DX)
+	ADDQ         $0x00000054, DX
+	ADDQ         $0x00000100, BX
+	ADDQ         $0x00000100, DI
+	ADDQ         $0x00000020, SI
+	ADDQ         $0x00000040, R8
+	DECQ         CX
+	JNE          each
+	VADDPS       Y1, Y0, Y0
+	VSUBPS       Y2, Y0, Y0
+	MOVQ         dst+0(FP), CX
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPS       X1, X0, X1
+	VPERMILPS    $0x0e, X1, X0
+	VADDPS       X0, X1, X1
+	VPERMILPS    $0x01, X1, X0
+	VADDSS       X0, X1, X1
+	VMOVSS       X1, (CX)
+	ADDQ         $0x04, dst+0(FP)
+	MOVQ         stride+16(FP), CX
+	ADDQ         CX, w+8(FP)
+	DECQ         rows+24(FP)
+	JNE          row
+	VZEROUPPER
+	RET
+
+DATA c03030303<>+0(SB)/4, $0x03030303
+DATA c03030303<>+4(SB)/4, $0x03030303
+DATA c03030303<>+8(SB)/4, $0x03030303
+DATA c03030303<>+12(SB)/4, $0x03030303
+DATA c03030303<>+16(SB)/4, $0x03030303
+DATA c03030303<>+20(SB)/4, $0x03030303
+DATA c03030303<>+24(SB)/4, $0x03030303
+DATA c03030303<>+28(SB)/4, $0x03030303
+DATA c03030303<>+32(SB)/4, $0x03030303
+DATA c03030303<>+36(SB)/4, $0x03030303
+DATA c03030303<>+40(SB)/4, $0x03030303
+DATA c03030303<>+44(SB)/4, $0x03030303
+DATA c03030303<>+48(SB)/4, $0x03030303
+DATA c03030303<>+52(SB)/4, $0x03030303
+DATA c03030303<>+56(SB)/4, $0x03030303
+DATA c03030303<>+60(SB)/4, $0x03030303
+GLOBL c03030303<>(SB), RODATA|NOPTR, $64
+
+DATA laneOrder6<>+0(SB)/4, $0x00000000
+DATA laneOrder6<>+4(SB)/4, $0x00000000
+DATA laneOrder6<>+8(SB)/4, $0x00000000
+DATA laneOrder6<>+12(SB)/4, $0x00000000
+DATA laneOrder6<>+16(SB)/4, $0x00000001
+DATA laneOrder6<>+20(SB)/4, $0x00000001
+DATA laneOrder6<>+24(SB)/4, $0x00000001
+DATA laneOrder6<>+28(SB)/4, $0x00000001
+GLOBL laneOrder6<>(SB), RODATA|NOPTR, $32
+
+// func dotBytesQ3_KAVX2(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·dotBytesQ3_KAVX2(SB), NOSPLIT, $128-80
+	MOVQ half+64(FP), AX
+	LEAQ (SP), R8
+	LEAQ 64(SP), CX
+
+row:
+	MOVQ   w+8(FP), DX
+	MOVQ   x+32(FP), BX
+	MOVQ   dx+40(FP), SI
+	MOVQ   excess+56(FP), DI
+	MOVQ   blocks+72(FP), CX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+
+each:
+	VMOVQ        96(DX), X2
+	VPSRLW       $0x04, X2, X3
+	VPUNPCKLQDQ  X3, X2, X2
+	VPAND        c0f0f0f0f<>+0(SB), X2, X2
+	VPBROADCASTD 104(DX), X3
+	VPSRLVD      shifts3_K<>+0(SB), X3, X3
+	VPAND        c03030303<>+0(SB), X3, X3
+	VPSLLW       $0x04, X3, X3
+	VPOR         X3, X2, X2
+	VPSUBB       c20202020<>+0(SB), X2, X2
+	MOVWQZX      108(DX), R9
+	VBROADCASTSS (AX)(R9*4), Y3
+	VPMOVSXBD    X2, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMOVUPS      Y4, (R8)
+	VPSRLDQ      $0x08, X2, X2
+	VPMOVSXBD    X2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y3, Y2, Y2
+	VMOVUPS      Y2, 32(R8)
+	VMOVDQU      (DX), Y2
+	VMOVDQU      32(DX), Y3
+	VPAND        c03030303<>+0(SB), Y3, Y4
+	VPSLLW       $0x02, Y2, Y5
+	VPAND        c04040404<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VPSUBB       c04040404<>+0(SB), Y4, Y4
+	VBROADCASTSD (SP), Y5
+	VPERMILPS    laneOrder6<>+0(SB), Y5, Y5
+	VBROADCASTSS (SI), Y6
+	VMULPS       Y6, Y5, Y5
+	VMOVDQU      (BX), Y6
+	VPSIGNB      Y4, Y6, Y6
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y6, Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y0
+	VPSRLW       $0x02, Y3, Y4
+	VPAND        c03030303<>+0(SB), Y4, Y4
+	VPSLLW       $0x01, Y2, Y5
+	VPAND        c04040404<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VPSUBB       c04040404<>+0(SB), Y4, Y4
+	VBROADCASTSD 8(SP), Y5
+	VPERMILPS    laneOrder6<>+0(SB), Y5, Y5
+	VBROADCASTSS 4(SI), Y6
+	VMULPS       Y6, Y5, Y5
+	VMOVDQU      32(BX), Y6
+	VPSIGNB      Y4, Y6, Y6
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y6, Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y1
+	VPSRLW       $0x04, Y3, Y4
+	VPAND        c03030303<>+0(SB), Y4, Y4
+	VPAND        c04040404<>+0(SB), Y2, Y5
+	VPOR         Y5, Y4, Y4
+	VPSUBB       c04040404<>+0(SB), Y4, Y4
+	VBROADCASTSD 16(SP), Y5
+	VPERMILPS    laneOrder6<>+0(SB), Y5, Y5
+	VBROADCASTSS 8(SI), Y6
+	VMULPS       Y6, Y5, Y5
+	VMOVDQU      64(BX), Y6
+	VPSIGNB      Y4, Y6, Y6
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y6, Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y0
+	VPSRLW       $0x06, Y3, Y3
+	VPAND        c03030303<>+0(SB), Y3, Y3
+	VPSRLW       $0x01, Y2, Y4
+	VPAND        c04040404<>+0(SB), Y4, Y4
+	VPOR         Y4, Y3, Y3
+	VPSUBB       c04040404<>+0(SB), Y3, Y3
+	VBROADCASTSD 24(SP), Y4
+	VPERMILPS    laneOrder6<>+0(SB), Y4, Y4
+	VBROADCASTSS 12(SI), Y5
+	VMULPS       Y5, Y4, Y4
+	VMOVDQU      96(BX), Y5
+	VPSIGNB      Y3, Y5, Y5
+	VPABSB       Y3, Y3
+	VPMADDUBSW   Y5, Y3, Y3
+	VPMADDWD     c00010001<>+0(SB), Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VFMADD231PS  Y4, Y3, Y1
+	VMOVDQU      64(DX), Y3
+	VPAND        c03030303<>+0(SB), Y3, Y4
+	VPSRLW       $0x02, Y2, Y5
+	VPAND        c04040404<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VPSUBB       c04040404<>+0(SB), Y4, Y4
+	VBROADCASTSD 32(SP), Y5
+	VPERMILPS    laneOrder6<>+0(SB), Y5, Y5
+	VBROADCASTSS 16(SI), Y6
+	VMULPS       Y6, Y5, Y5
+	VMOVDQU      128(BX), Y6
+	VPSIGNB      Y4, Y6, Y6
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y6, Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y0
+	VPSRLW       $0x02, Y3, Y4
+	VPAND        c03030303<>+0(SB), Y4, Y4
+	VPSRLW       $0x03, Y2, Y5
+	VPAND        c04040404<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VPSUBB       c04040404<>+0(SB), Y4, Y4
+	VBROADCASTSD 40(SP), Y5
+	VPERMILPS    laneOrder6<>+0(SB), Y5, Y5
+	VBROADCASTSS 20(SI), Y6
+	VMULPS       Y6, Y5, Y5
+	VMOVDQU      160(BX), Y6
+	VPSIGNB      Y4, Y6, Y6
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y6, Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y1
+	VPSRLW       $0x04, Y3, Y4
+	VPAND        c03030303<>+0(SB), Y4, Y4
+	VPSRLW       $0x04, Y2, Y5
+	VPAND        c04040404<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VPSUBB       c04040404<>+0(SB), Y4, Y4
+	VBROADCASTSD 48(SP), Y5
+	VPERMILPS    laneOrder6<>+0(SB), Y5, Y5
+	VBROADCASTSS 24(SI), Y6
+	VMULPS       Y6, Y5, Y5
+	VMOVDQU      192(BX), Y6
+	VPSIGNB      Y4, Y6, Y6
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y6, Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y0
+	VPSRLW       $0x06, Y3, Y3
+	VPAND        c03030303<>+0(SB), Y3, Y3
+	VPSRLW       $0x05, Y2, Y2
+	VPAND        c04040404<>+0(SB), Y2, Y2
+	VPOR         Y2, Y3, Y3
+	VPSUBB       c04040404<>+0(SB), Y3, Y2
+	VBROADCASTSD 56(SP), Y3
+	VPERMILPS    laneOrder6<>+0(SB), Y3, Y3
+	VBROADCASTSS 28(SI), Y4
+	VMULPS       Y4, Y3, Y3
+	VMOVDQU      224(BX), Y4
+	VPSIGNB      Y2, Y4, Y4
+	VPABSB       Y2, Y2
+	VPMADDUBSW   Y4, Y2, Y2
+	VPMADDWD     c00010001<>+0(SB), Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VFMADD231PS  Y3, Y2, Y1
+	PREFETCHT0   4096(DX)
+	PREFETCHT0   4160(DX)
+	ADDQ         $0x0000006e, DX
+	ADDQ         $0x00000100, BX
+	ADDQ         $0x00000100, DI
+	ADDQ         $0x00000020, SI
+	DECQ         CX
+	JNE          each
+	VADDPS       Y1, Y0, Y0
+	MOVQ         dst+0(FP), CX
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPS       X1, X0, X1
+	VPERMILPS    $0x0e, X1, X0
+	VADDPS       X0, X1, X1
+	VPERMILPS    $0x01, X1, X0
+	VADDSS       X0, X1, X1
+	VMOVSS       X1, (CX)
+	ADDQ         $0x04, dst+0(FP)
+	MOVQ         stride+16(FP), CX
+	ADDQ         CX, w+8(FP)
+	DECQ         rows+24(FP)
+	JNE          row
+	VZEROUPPER
+	RET
+
+DATA shifts3_K<>+0(SB)/4, $0x00000000
+DATA shifts3_K<>+4(SB)/4, $0x00000002
+DATA shifts3_K<>+8(SB)/4, $0x00000004
+DATA shifts3_K<>+12(SB)/4, $0x00000006
+GLOBL shifts3_K<>(SB), RODATA|NOPTR, $16
+
+DATA c20202020<>+0(SB)/4, $0x20202020
+DATA c20202020<>+4(SB)/4, $0x20202020
+DATA c20202020<>+8(SB)/4, $0x20202020
+DATA c20202020<>+12(SB)/4, $0x20202020
+DATA c20202020<>+16(SB)/4, $0x20202020
+DATA c20202020<>+20(SB)/4, $0x20202020
+DATA c20202020<>+24(SB)/4, $0x20202020
+DATA c20202020<>+28(SB)/4, $0x20202020
+DATA c20202020<>+32(SB)/4, $0x20202020
+DATA c20202020<>+36(SB)/4, $0x20202020
+DATA c20202020<>+40(SB)/4, $0x20202020
+DATA c20202020<>+44(SB)/4, $0x20202020
+DATA c20202020<>+48(SB)/4, $0x20202020
+DATA c20202020<>+52(SB)/4, $0x20202020
+DATA c20202020<>+56(SB)/4, $0x20202020
+DATA c20202020<>+60(SB)/4, $0x20202020
+GLOBL c20202020<>(SB), RODATA|NOPTR, $64
+
+DATA c04040404<>+0(SB)/4, $0x04040404
+DATA c04040404<>+4(SB)/4, $0x04040404
+DATA c04040404<>+8(SB)/4, $0x04040404
+DATA c04040404<>+12(SB)/4, $0x04040404
+DATA c04040404<>+16(SB)/4, $0x04040404
+DATA c04040404<>+20(SB)/4, $0x04040404
+DATA c04040404<>+24(SB)/4, $0x04040404
+DATA c04040404<>+28(SB)/4, $0x04040404
+DATA c04040404<>+32(SB)/4, $0x04040404
+DATA c04040404<>+36(SB)/4, $0x04040404
+DATA c04040404<>+40(SB)/4, $0x04040404
+DATA c04040404<>+44(SB)/4, $0x04040404
+DATA c04040404<>+48(SB)/4, $0x04040404
+DATA c04040404<>+52(SB)/4, $0x04040404
+DATA c04040404<>+56(SB)/4, $0x04040404
+DATA c04040404<>+60(SB)/4, $0x04040404
+GLOBL c04040404<>(SB), RODATA|NOPTR, $64
+
+// func dotBytesQ4_KAVX2(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·dotBytesQ4_KAVX2(SB), NOSPLIT, $128-80
+	MOVQ half+64(FP), AX
+	LEAQ (SP), CX
+	LEAQ 64(SP), CX
+
+row:
+	MOVQ   w+8(FP), DX
+	MOVQ   x+32(FP), BX
+	MOVQ   dx+40(FP), SI
+	MOVQ   excess+56(FP), DI
+	MOVQ   blocks+72(FP), CX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	MOVQ   xs+48(FP), R8
+	VXORPS Y2, Y2, Y2
+
+each:
+	MOVL         4(DX), R9
+	MOVL         8(DX), R10
+	MOVL         12(DX), R11
+	MOVL         R9, R12
+	ANDL         $0x3f3f3f3f, R12
+	MOVL         R11, R13
+	ANDL         $0x0f0f0f0f, R13
+	SHRL         $0x02, R9
+	ANDL         $0x30303030, R9
+	ORL          R9, R13
+	SHLQ         $0x20, R13
+	ORQ          R12, R13
+	VMOVQ        R13, X3
+	VPMOVZXBD    X3, Y3
+	VCVTDQ2PS    Y3, Y3
+	MOVL         R10, R9
+	ANDL         $0x3f3f3f3f, R9
+	SHRL         $0x04, R11
+	ANDL         $0x0f0f0f0f, R11
+	SHRL         $0x02, R10
+	ANDL         $0x30303030, R10
+	ORL          R10, R11
+	SHLQ         $0x20, R11
+	ORQ          R9, R11
+	VMOVQ        R11, X4
+	VPMOVZXBD    X4, Y4
+	VCVTDQ2PS    Y4, Y4
+	MOVWQZX      (DX), R9
+	VBROADCASTSS (AX)(R9*4), Y5
+	VMULPS       Y5, Y3, Y3
+	VMULPS       (SI), Y3, Y3
+	VMOVUPS      Y3, (SP)
+	MOVWQZX      2(DX), R9
+	VBROADCASTSS (AX)(R9*4), Y3
+	VMULPS       Y3, Y4, Y4
+	VFMADD231PS  (R8), Y4, Y2
+	VMOVDQU      16(DX), Y3
+	VPAND        c0f0f0f0f<>+0(SB), Y3, Y4
+	VPMADDUBSW   (BX), Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VBROADCASTSS (SP), Y5
+	VFMADD231PS  Y5, Y4, Y0
+	VPSRLW       $0x04, Y3, Y3
+	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
+	VPMADDUBSW   32(BX), Y3, Y3
+	VPMADDWD     c00010001<>+0(SB), Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VBROADCASTSS 4(SP), Y4
+	VFMADD231PS  Y4, Y3, Y1
+	VMOVDQU      48(DX), Y3
+	VPAND        c0f0f0f0f<>+0(SB), Y3, Y4
+	VPMADDUBSW   64(BX), Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VBROADCASTSS 8(SP), Y5
+	VFMADD231PS  Y5, Y4, Y0
+	VPSRLW       $0x04, Y3, Y3
+	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
+	VPMADDUBSW   96(BX), Y3, Y3
+	VPMADDWD     c00010001<>+0(SB), Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VBROADCASTSS 12(SP), Y4
+	VFMADD231PS  Y4, Y3, Y1
+	VMOVDQU      80(DX), Y3
+	VPAND        c0f0f0f0f<>+0(SB), Y3, Y4
+	VPMADDUBSW   128(BX), Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VBROADCASTSS 16(SP), Y5
+	VFMADD231PS  Y5, Y4, Y0
+	VPSRLW       $0x04, Y3, Y3
+	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
+	VPMADDUBSW   160(BX), Y3, Y3
+	VPMADDWD     c00010001<>+0(SB), Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VBROADCASTSS 20(SP), Y4
+	VFMADD231PS  Y4, Y3, Y1
+	VMOVDQU      112(DX), Y3
+	VPAND        c0f0f0f0f<>+0(SB), Y3, Y4
+	VPMADDUBSW   192(BX), Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VBROADCASTSS 24(SP), Y5
+	VFMADD231PS  Y5, Y4, Y0
+	VPSRLW       $0x04, Y3, Y3
+	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
+	VPMADDUBSW   224(BX), Y3, Y3
+	VPMADDWD     c00010001<>+0(SB), Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VBROADCASTSS 28(SP), Y4
+	VFMADD231PS  Y4, Y3, Y1
+	PREFETCHT0   4096(DX)
+	PREFETCHT0   4160(DX)
+	PREFETCHT0   4224(DX)
+	ADDQ         $0x00000090, DX
+	ADDQ         $0x00000100, BX
+	ADDQ         $0x00000100, DI
+	ADDQ         $0x00000020, SI
+	ADDQ         $0x00000020, R8
+	DECQ         CX
+	JNE          each
+	VADDPS       Y1, Y0, Y0
+	VSUBPS       Y2, Y0, Y0
+	MOVQ         dst+0(FP), CX
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPS       X1, X0, X1
+	VPERMILPS    $0x0e, X1, X0
+	VADDPS       X0, X1, X1
+	VPERMILPS    $0x01, X1, X0
+	VADDSS       X0, X1, X1
+	VMOVSS       X1, (CX)
+	ADDQ         $0x04, dst+0(FP)
+	MOVQ         stride+16(FP), CX
+	ADDQ         CX, w+8(FP)
+	DECQ         rows+24(FP)
+	JNE          row
+	VZEROUPPER
+	RET
+
+// func dotBytesQ5_KAVX2(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·dotBytesQ5_KAVX2(SB), NOSPLIT, $128-80
+	MOVQ half+64(FP), AX
+	LEAQ (SP), R9
+	LEAQ 64(SP), R10
+
+row:
+	MOVQ   w+8(FP), DX
+	MOVQ   x+32(FP), BX
+	MOVQ   dx+40(FP), SI
+	MOVQ   excess+56(FP), DI
+	MOVQ   blocks+72(FP), CX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	MOVQ   xs+48(FP), R8
+	VXORPS Y2, Y2, Y2
+
+each:
+	MOVL         4(DX), R11
+	MOVL         8(DX), R12
+	MOVL         12(DX), R13
 	MOVL         R11, R14
 	ANDL         $0x3f3f3f3f, R14
 	MOVL         R13, R15
@@ -324,100 +1467,135 @@ each:
 	VMOVQ        R13, X4
 	VPMOVZXBD    X4, Y4
 	VCVTDQ2PS    Y4, Y4
-	MOVWQZX      (SI), R11
-	VBROADCASTSS (DX)(R11*4), Y5
+	MOVWQZX      (DX), R11
+	VBROADCASTSS (AX)(R11*4), Y5
 	VMULPS       Y5, Y3, Y3
-	VMULPS       (R8), Y3, Y3
-	VMOVUPS      Y3, (SP)
-	MOVWQZX      2(SI), R11
-	VBROADCASTSS (DX)(R11*4), Y3
+	VMOVUPS      Y3, (R9)
+	MOVWQZX      2(DX), R11
+	VBROADCASTSS (AX)(R11*4), Y3
 	VMULPS       Y3, Y4, Y4
-	VFMADD231PS  (R9), Y4, Y2
-	VMOVDQU      16(SI), Y3
-	VPAND        c0f0f0f0f<>+0(SB), Y3, Y4
-	VPMADDUBSW   (DI), Y4, Y4
+	VMOVUPS      Y4, (R10)
+	VMOVDQU      16(DX), Y3
+	VMOVDQU      48(DX), Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y5
+	VPSLLW       $0x04, Y3, Y6
+	VPAND        c10101010<>+0(SB), Y6, Y6
+	VPOR         Y6, Y5, Y5
+	VBROADCASTSS (SP), Y6
+	VBROADCASTSS (SI), Y7
+	VMULPS       Y7, Y6, Y6
+	VPMADDUBSW   (BX), Y5, Y5
+	VPMADDWD     c00010001<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VFMADD231PS  Y6, Y5, Y0
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VPSLLW       $0x03, Y3, Y5
+	VPAND        c10101010<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VBROADCASTSS 4(SP), Y5
+	VBROADCASTSS 4(SI), Y6
+	VMULPS       Y6, Y5, Y5
+	VPMADDUBSW   32(BX), Y4, Y4
 	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VPADDD       (R10), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
-	VBROADCASTSS (SP), Y5
-	VFMADD231PS  Y5, Y4, Y0
-	VPSRLW       $0x04, Y3, Y3
-	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
-	VPMADDUBSW   32(DI), Y3, Y3
-	VPMADDWD     c00010001<>+0(SB), Y3, Y3
-	VPADDD       32(R10), Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VBROADCASTSS 4(SP), Y4
-	VFMADD231PS  Y4, Y3, Y1
-	VMOVDQU      48(SI), Y3
-	VPAND        c0f0f0f0f<>+0(SB), Y3, Y4
-	VPMADDUBSW   64(DI), Y4, Y4
+	VFMADD231PS  Y5, Y4, Y1
+	VMOVDQU      80(DX), Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y5
+	VPSLLW       $0x02, Y3, Y6
+	VPAND        c10101010<>+0(SB), Y6, Y6
+	VPOR         Y6, Y5, Y5
+	VBROADCASTSS 8(SP), Y6
+	VBROADCASTSS 8(SI), Y7
+	VMULPS       Y7, Y6, Y6
+	VPMADDUBSW   64(BX), Y5, Y5
+	VPMADDWD     c00010001<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VFMADD231PS  Y6, Y5, Y0
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VPSLLW       $0x01, Y3, Y5
+	VPAND        c10101010<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VBROADCASTSS 12(SP), Y5
+	VBROADCASTSS 12(SI), Y6
+	VMULPS       Y6, Y5, Y5
+	VPMADDUBSW   96(BX), Y4, Y4
 	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VPADDD       64(R10), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
-	VBROADCASTSS 8(SP), Y5
-	VFMADD231PS  Y5, Y4, Y0
-	VPSRLW       $0x04, Y3, Y3
-	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
-	VPMADDUBSW   96(DI), Y3, Y3
-	VPMADDWD     c00010001<>+0(SB), Y3, Y3
-	VPADDD       96(R10), Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VBROADCASTSS 12(SP), Y4
-	VFMADD231PS  Y4, Y3, Y1
-	VMOVDQU      80(SI), Y3
-	VPAND        c0f0f0f0f<>+0(SB), Y3, Y4
-	VPMADDUBSW   128(DI), Y4, Y4
+	VFMADD231PS  Y5, Y4, Y1
+	VMOVDQU      112(DX), Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y5
+	VPAND        c10101010<>+0(SB), Y3, Y6
+	VPOR         Y6, Y5, Y5
+	VBROADCASTSS 16(SP), Y6
+	VBROADCASTSS 16(SI), Y7
+	VMULPS       Y7, Y6, Y6
+	VPMADDUBSW   128(BX), Y5, Y5
+	VPMADDWD     c00010001<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VFMADD231PS  Y6, Y5, Y0
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VPSRLW       $0x01, Y3, Y5
+	VPAND        c10101010<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VBROADCASTSS 20(SP), Y5
+	VBROADCASTSS 20(SI), Y6
+	VMULPS       Y6, Y5, Y5
+	VPMADDUBSW   160(BX), Y4, Y4
 	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VPADDD       128(R10), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
-	VBROADCASTSS 16(SP), Y5
-	VFMADD231PS  Y5, Y4, Y0
-	VPSRLW       $0x04, Y3, Y3
-	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
-	VPMADDUBSW   160(DI), Y3, Y3
-	VPMADDWD     c00010001<>+0(SB), Y3, Y3
-	VPADDD       160(R10), Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VBROADCASTSS 20(SP), Y4
-	VFMADD231PS  Y4, Y3, Y1
-	VMOVDQU      112(SI), Y3
-	VPAND        c0f0f0f0f<>+0(SB), Y3, Y4
-	VPMADDUBSW   192(DI), Y4, Y4
+	VFMADD231PS  Y5, Y4, Y1
+	VMOVDQU      144(DX), Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y5
+	VPSRLW       $0x02, Y3, Y6
+	VPAND        c10101010<>+0(SB), Y6, Y6
+	VPOR         Y6, Y5, Y5
+	VBROADCASTSS 24(SP), Y6
+	VBROADCASTSS 24(SI), Y7
+	VMULPS       Y7, Y6, Y6
+	VPMADDUBSW   192(BX), Y5, Y5
+	VPMADDWD     c00010001<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VFMADD231PS  Y6, Y5, Y0
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VPSRLW       $0x03, Y3, Y3
+	VPAND        c10101010<>+0(SB), Y3, Y3
+	VPOR         Y3, Y4, Y4
+	VBROADCASTSS 28(SP), Y3
+	VBROADCASTSS 28(SI), Y5
+	VMULPS       Y5, Y3, Y3
+	VPMADDUBSW   224(BX), Y4, Y4
 	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VPADDD       192(R10), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
-	VBROADCASTSS 24(SP), Y5
-	VFMADD231PS  Y5, Y4, Y0
-	VPSRLW       $0x04, Y3, Y3
-	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
-	VPMADDUBSW   224(DI), Y3, Y3
-	VPMADDWD     c00010001<>+0(SB), Y3, Y3
-	VPADDD       224(R10), Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VBROADCASTSS 28(SP), Y4
-	VFMADD231PS  Y4, Y3, Y1
-	PREFETCHT0   4096(SI)
-	PREFETCHT0   4160(SI)
-	PREFETCHT0   4224(SI)
-	ADDQ         $0x00000090, SI
+	VFMADD231PS  Y3, Y4, Y1
+	VMOVUPS      64(SP), Y3
+	VFMADD231PS  (R8), Y3, Y2
+	PREFETCHT0   4096(DX)
+	PREFETCHT0   4160(DX)
+	PREFETCHT0   4224(DX)
+	ADDQ         $0x000000b0, DX
+	ADDQ         $0x00000100, BX
 	ADDQ         $0x00000100, DI
-	ADDQ         $0x00000100, R10
+	ADDQ         $0x00000020, SI
 	ADDQ         $0x00000020, R8
-	ADDQ         $0x00000020, R9
-	DECQ         BX
+	DECQ         CX
 	JNE          each
 	VADDPS       Y1, Y0, Y0
 	VSUBPS       Y2, Y0, Y0
+	MOVQ         dst+0(FP), CX
 	VEXTRACTF128 $0x01, Y0, X1
 	VADDPS       X1, X0, X1
 	VPERMILPS    $0x0e, X1, X0
 	VADDPS       X0, X1, X1
 	VPERMILPS    $0x01, X1, X0
 	VADDSS       X0, X1, X1
-	VMOVSS       X1, (AX)
-	ADDQ         $0x04, AX
-	ADDQ         stride+16(FP), CX
+	VMOVSS       X1, (CX)
+	ADDQ         $0x04, dst+0(FP)
+	MOVQ         stride+16(FP), CX
+	ADDQ         CX, w+8(FP)
 	DECQ         rows+24(FP)
 	JNE          row
 	VZEROUPPER
@@ -425,25 +1603,25 @@ each:
 
 // func dotBytesQ6_KAVX2(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·dotBytesQ6_KAVX2(SB), NOSPLIT, $32-80
-	MOVQ dst+0(FP), AX
-	MOVQ w+8(FP), CX
-	MOVQ half+64(FP), DX
+TEXT ·dotBytesQ6_KAVX2(SB), NOSPLIT, $128-80
+	MOVQ half+64(FP), AX
+	LEAQ (SP), CX
+	LEAQ 64(SP), CX
 
 row:
-	MOVQ   CX, SI
-	MOVQ   x+32(FP), DI
-	MOVQ   dx+40(FP), R8
-	MOVQ   excess+56(FP), R9
-	MOVQ   blocks+72(FP), BX
+	MOVQ   w+8(FP), DX
+	MOVQ   x+32(FP), BX
+	MOVQ   dx+40(FP), SI
+	MOVQ   excess+56(FP), DI
+	MOVQ   blocks+72(FP), CX
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 
 each:
-	MOVWQZX      208(SI), R10
-	VBROADCASTSS (DX)(R10*4), Y3
-	VMOVDQU      192(SI), X2
-	VMOVUPS      (R8), Y4
+	MOVWQZX      208(DX), R8
+	VBROADCASTSS (AX)(R8*4), Y3
+	VMOVDQU      192(DX), X2
+	VMOVUPS      (SI), Y4
 	VPMOVSXBD    X2, Y5
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y3, Y5, Y5
@@ -457,44 +1635,44 @@ each:
 	VMOVDQU      laneOrder5<>+0(SB), Y3
 	VPERMPS      Y4, Y3, Y3
 	VMULPS       Y3, Y2, Y2
-	VMOVDQU      128(SI), Y3
-	VMOVDQU      (SI), Y4
+	VMOVDQU      128(DX), Y3
+	VMOVDQU      (DX), Y4
 	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
 	VPSLLW       $0x04, Y3, Y6
 	VPAND        c30303030<>+0(SB), Y6, Y6
 	VPOR         Y6, Y4, Y4
 	VMOVDQU      laneOrder0<>+0(SB), Y6
 	VPERMPS      Y5, Y6, Y6
-	VPMADDUBSW   (DI), Y4, Y4
+	VPMADDUBSW   (BX), Y4, Y4
 	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VPADDD       (R9), Y4, Y4
+	VPADDD       (DI), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VFMADD231PS  Y6, Y4, Y0
-	VMOVDQU      32(SI), Y4
+	VMOVDQU      32(DX), Y4
 	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
 	VPSLLW       $0x02, Y3, Y6
 	VPAND        c30303030<>+0(SB), Y6, Y6
 	VPOR         Y6, Y4, Y4
 	VMOVDQU      laneOrder1<>+0(SB), Y6
 	VPERMPS      Y5, Y6, Y6
-	VPMADDUBSW   32(DI), Y4, Y4
+	VPMADDUBSW   32(BX), Y4, Y4
 	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VPADDD       32(R9), Y4, Y4
+	VPADDD       32(DI), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VFMADD231PS  Y6, Y4, Y1
-	VMOVDQU      (SI), Y4
+	VMOVDQU      (DX), Y4
 	VPSRLW       $0x04, Y4, Y4
 	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
 	VPAND        c30303030<>+0(SB), Y3, Y6
 	VPOR         Y6, Y4, Y4
 	VMOVDQU      laneOrder2<>+0(SB), Y6
 	VPERMPS      Y5, Y6, Y6
-	VPMADDUBSW   64(DI), Y4, Y4
+	VPMADDUBSW   64(BX), Y4, Y4
 	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VPADDD       64(R9), Y4, Y4
+	VPADDD       64(DI), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VFMADD231PS  Y6, Y4, Y0
-	VMOVDQU      32(SI), Y4
+	VMOVDQU      32(DX), Y4
 	VPSRLW       $0x04, Y4, Y4
 	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
 	VPSRLW       $0x02, Y3, Y3
@@ -502,49 +1680,49 @@ each:
 	VPOR         Y3, Y4, Y4
 	VMOVDQU      laneOrder3<>+0(SB), Y3
 	VPERMPS      Y5, Y3, Y3
-	VPMADDUBSW   96(DI), Y4, Y4
+	VPMADDUBSW   96(BX), Y4, Y4
 	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VPADDD       96(R9), Y4, Y4
+	VPADDD       96(DI), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VFMADD231PS  Y3, Y4, Y1
-	VMOVDQU      160(SI), Y3
-	VMOVDQU      64(SI), Y4
+	VMOVDQU      160(DX), Y3
+	VMOVDQU      64(DX), Y4
 	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
 	VPSLLW       $0x04, Y3, Y5
 	VPAND        c30303030<>+0(SB), Y5, Y5
 	VPOR         Y5, Y4, Y4
 	VMOVDQU      laneOrder0<>+0(SB), Y5
 	VPERMPS      Y2, Y5, Y5
-	VPMADDUBSW   128(DI), Y4, Y4
+	VPMADDUBSW   128(BX), Y4, Y4
 	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VPADDD       128(R9), Y4, Y4
+	VPADDD       128(DI), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VFMADD231PS  Y5, Y4, Y0
-	VMOVDQU      96(SI), Y4
+	VMOVDQU      96(DX), Y4
 	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
 	VPSLLW       $0x02, Y3, Y5
 	VPAND        c30303030<>+0(SB), Y5, Y5
 	VPOR         Y5, Y4, Y4
 	VMOVDQU      laneOrder1<>+0(SB), Y5
 	VPERMPS      Y2, Y5, Y5
-	VPMADDUBSW   160(DI), Y4, Y4
+	VPMADDUBSW   160(BX), Y4, Y4
 	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VPADDD       160(R9), Y4, Y4
+	VPADDD       160(DI), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VFMADD231PS  Y5, Y4, Y1
-	VMOVDQU      64(SI), Y4
+	VMOVDQU      64(DX), Y4
 	VPSRLW       $0x04, Y4, Y4
 	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
 	VPAND        c30303030<>+0(SB), Y3, Y5
 	VPOR         Y5, Y4, Y4
 	VMOVDQU      laneOrder2<>+0(SB), Y5
 	VPERMPS      Y2, Y5, Y5
-	VPMADDUBSW   192(DI), Y4, Y4
+	VPMADDUBSW   192(BX), Y4, Y4
 	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VPADDD       192(R9), Y4, Y4
+	VPADDD       192(DI), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VFMADD231PS  Y5, Y4, Y0
-	VMOVDQU      96(SI), Y4
+	VMOVDQU      96(DX), Y4
 	VPSRLW       $0x04, Y4, Y4
 	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
 	VPSRLW       $0x02, Y3, Y3
@@ -552,31 +1730,33 @@ each:
 	VPOR         Y3, Y4, Y4
 	VMOVDQU      laneOrder3<>+0(SB), Y3
 	VPERMPS      Y2, Y3, Y3
-	VPMADDUBSW   224(DI), Y4, Y2
+	VPMADDUBSW   224(BX), Y4, Y2
 	VPMADDWD     c00010001<>+0(SB), Y2, Y2
-	VPADDD       224(R9), Y2, Y2
+	VPADDD       224(DI), Y2, Y2
 	VCVTDQ2PS    Y2, Y2
 	VFMADD231PS  Y3, Y2, Y1
-	PREFETCHT0   4096(SI)
-	PREFETCHT0   4160(SI)
-	PREFETCHT0   4224(SI)
-	PREFETCHT0   4288(SI)
-	ADDQ         $0x000000d2, SI
+	PREFETCHT0   4096(DX)
+	PREFETCHT0   4160(DX)
+	PREFETCHT0   4224(DX)
+	PREFETCHT0   4288(DX)
+	ADDQ         $0x000000d2, DX
+	ADDQ         $0x00000100, BX
 	ADDQ         $0x00000100, DI
-	ADDQ         $0x00000100, R9
-	ADDQ         $0x00000020, R8
-	DECQ         BX
+	ADDQ         $0x00000020, SI
+	DECQ         CX
 	JNE          each
 	VADDPS       Y1, Y0, Y0
+	MOVQ         dst+0(FP), CX
 	VEXTRACTF128 $0x01, Y0, X1
 	VADDPS       X1, X0, X1
 	VPERMILPS    $0x0e, X1, X0
 	VADDPS       X0, X1, X1
 	VPERMILPS    $0x01, X1, X0
 	VADDSS       X0, X1, X1
-	VMOVSS       X1, (AX)
-	ADDQ         $0x04, AX
-	ADDQ         stride+16(FP), CX
+	VMOVSS       X1, (CX)
+	ADDQ         $0x04, dst+0(FP)
+	MOVQ         stride+16(FP), CX
+	ADDQ         CX, w+8(FP)
 	DECQ         rows+24(FP)
 	JNE          row
 	VZEROUPPER
@@ -660,100 +1840,126 @@ DATA laneOrder3<>+24(SB)/4, $0x00000007
 DATA laneOrder3<>+28(SB)/4, $0x00000007
 GLOBL laneOrder3<>(SB), RODATA|NOPTR, $32
 
-// func dotBytesQ8_0VNNI(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
-// Requires: AVX, AVX2, AVX512VL, AVX512VNNI, FMA3, MMX+
-TEXT ·dotBytesQ8_0VNNI(SB), NOSPLIT, $32-80
-	MOVQ dst+0(FP), AX
-	MOVQ w+8(FP), CX
-	MOVQ half+64(FP), DX
+// func dotBytesQ8_KAVX2(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·dotBytesQ8_KAVX2(SB), NOSPLIT, $128-80
+	MOVQ half+64(FP), AX
+	LEAQ (SP), DI
+	LEAQ 64(SP), AX
 
 row:
-	MOVQ   CX, SI
-	MOVQ   x+32(FP), DI
-	MOVQ   dx+40(FP), R8
-	MOVQ   excess+56(FP), R9
-	MOVQ   blocks+72(FP), BX
+	MOVQ   w+8(FP), CX
+	MOVQ   x+32(FP), DX
+	MOVQ   dx+40(FP), BX
+	MOVQ   excess+56(FP), SI
+	MOVQ   blocks+72(FP), AX
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
-	SUBQ   $0x04, BX
-	JLT    rest
-
-blocks:
-	VMOVDQU      2(SI), Y2
-	VPXOR        c80808080<>+0(SB), Y2, Y2
-	VMOVDQU      (R9), Y3
-	VPDPBUSD     (DI), Y2, Y3
-	VCVTDQ2PS    Y3, Y3
-	MOVWQZX      (SI), R10
-	VBROADCASTSS (DX)(R10*4), Y2
-	VBROADCASTSS (R8), Y4
-	VMULPS       Y4, Y2, Y2
-	VFMADD231PS  Y2, Y3, Y0
-	VMOVDQU      36(SI), Y2
-	VPXOR        c80808080<>+0(SB), Y2, Y2
-	VMOVDQU      32(R9), Y3
-	VPDPBUSD     32(DI), Y2, Y3
-	VCVTDQ2PS    Y3, Y3
-	MOVWQZX      34(SI), R10
-	VBROADCASTSS (DX)(R10*4), Y2
-	VBROADCASTSS 4(R8), Y4
-	VMULPS       Y4, Y2, Y2
-	VFMADD231PS  Y2, Y3, Y1
-	VMOVDQU      70(SI), Y2
-	VPXOR        c80808080<>+0(SB), Y2, Y2
-	VMOVDQU      64(R9), Y3
-	VPDPBUSD     64(DI), Y2, Y3
-	VCVTDQ2PS    Y3, Y3
-	MOVWQZX      68(SI), R10
-	VBROADCASTSS (DX)(R10*4), Y2
-	VBROADCASTSS 8(R8), Y4
-	VMULPS       Y4, Y2, Y2
-	VFMADD231PS  Y2, Y3, Y0
-	VMOVDQU      104(SI), Y2
-	VPXOR        c80808080<>+0(SB), Y2, Y2
-	VMOVDQU      96(R9), Y3
-	VPDPBUSD     96(DI), Y2, Y3
-	VCVTDQ2PS    Y3, Y3
-	MOVWQZX      102(SI), R10
-	VBROADCASTSS (DX)(R10*4), Y2
-	VBROADCASTSS 12(R8), Y4
-	VMULPS       Y4, Y2, Y2
-	VFMADD231PS  Y2, Y3, Y1
-	PREFETCHT0   4096(SI)
-	PREFETCHT0   4160(SI)
-	PREFETCHT0   4224(SI)
-	ADDQ         $0x00000088, SI
-	ADDQ         $0x00000080, DI
-	ADDQ         $0x00000080, R9
-	ADDQ         $0x00000010, R8
-	SUBQ         $0x04, BX
-	JGE          blocks
-
-rest:
-	ADDQ $0x04, BX
-	JEQ  end
 
 each:
-	VMOVDQU      2(SI), Y2
-	VPXOR        c80808080<>+0(SB), Y2, Y2
-	VMOVDQU      (R9), Y3
-	VPDPBUSD     (DI), Y2, Y3
-	VCVTDQ2PS    Y3, Y3
-	MOVWQZX      (SI), R10
-	VBROADCASTSS (DX)(R10*4), Y2
-	VBROADCASTSS (R8), Y4
-	VMULPS       Y4, Y2, Y2
-	VFMADD231PS  Y2, Y3, Y0
-	PREFETCHT0   4096(SI)
-	ADDQ         $0x00000022, SI
-	ADDQ         $0x00000020, DI
-	ADDQ         $0x00000020, R9
-	ADDQ         $0x00000004, R8
-	DECQ         BX
+	VBROADCASTSS (CX), Y2
+	VMOVUPS      Y2, (DI)
+	VMOVDQU      4(CX), Y2
+	VBROADCASTSS (SP), Y3
+	VBROADCASTSS (BX), Y4
+	VMULPS       Y4, Y3, Y3
+	VMOVDQU      (DX), Y4
+	VPSIGNB      Y2, Y4, Y4
+	VPABSB       Y2, Y2
+	VPMADDUBSW   Y4, Y2, Y2
+	VPMADDWD     c00010001<>+0(SB), Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VFMADD231PS  Y3, Y2, Y0
+	VMOVDQU      36(CX), Y2
+	VBROADCASTSS 4(SP), Y3
+	VBROADCASTSS 4(BX), Y4
+	VMULPS       Y4, Y3, Y3
+	VMOVDQU      32(DX), Y4
+	VPSIGNB      Y2, Y4, Y4
+	VPABSB       Y2, Y2
+	VPMADDUBSW   Y4, Y2, Y2
+	VPMADDWD     c00010001<>+0(SB), Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VFMADD231PS  Y3, Y2, Y1
+	VMOVDQU      68(CX), Y2
+	VBROADCASTSS 8(SP), Y3
+	VBROADCASTSS 8(BX), Y4
+	VMULPS       Y4, Y3, Y3
+	VMOVDQU      64(DX), Y4
+	VPSIGNB      Y2, Y4, Y4
+	VPABSB       Y2, Y2
+	VPMADDUBSW   Y4, Y2, Y2
+	VPMADDWD     c00010001<>+0(SB), Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VFMADD231PS  Y3, Y2, Y0
+	VMOVDQU      100(CX), Y2
+	VBROADCASTSS 12(SP), Y3
+	VBROADCASTSS 12(BX), Y4
+	VMULPS       Y4, Y3, Y3
+	VMOVDQU      96(DX), Y4
+	VPSIGNB      Y2, Y4, Y4
+	VPABSB       Y2, Y2
+	VPMADDUBSW   Y4, Y2, Y2
+	VPMADDWD     c00010001<>+0(SB), Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VFMADD231PS  Y3, Y2, Y1
+	VMOVDQU      132(CX), Y2
+	VBROADCASTSS 16(SP), Y3
+	VBROADCASTSS 16(BX), Y4
+	VMULPS       Y4, Y3, Y3
+	VMOVDQU      128(DX), Y4
+	VPSIGNB      Y2, Y4, Y4
+	VPABSB       Y2, Y2
+	VPMADDUBSW   Y4, Y2, Y2
+	VPMADDWD     c00010001<>+0(SB), Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VFMADD231PS  Y3, Y2, Y0
+	VMOVDQU      164(CX), Y2
+	VBROADCASTSS 20(SP), Y3
+	VBROADCASTSS 20(BX), Y4
+	VMULPS       Y4, Y3, Y3
+	VMOVDQU      160(DX), Y4
+	VPSIGNB      Y2, Y4, Y4
+	VPABSB       Y2, Y2
+	VPMADDUBSW   Y4, Y2, Y2
+	VPMADDWD     c00010001<>+0(SB), Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VFMADD231PS  Y3, Y2, Y1
+	VMOVDQU      196(CX), Y2
+	VBROADCASTSS 24(SP), Y3
+	VBROADCASTSS 24(BX), Y4
+	VMULPS       Y4, Y3, Y3
+	VMOVDQU      192(DX), Y4
+	VPSIGNB      Y2, Y4, Y4
+	VPABSB       Y2, Y2
+	VPMADDUBSW   Y4, Y2, Y2
+	VPMADDWD     c00010001<>+0(SB), Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VFMADD231PS  Y3, Y2, Y0
+	VMOVDQU      228(CX), Y2
+	VBROADCASTSS 28(SP), Y3
+	VBROADCASTSS 28(BX), Y4
+	VMULPS       Y4, Y3, Y3
+	VMOVDQU      224(DX), Y4
+	VPSIGNB      Y2, Y4, Y4
+	VPABSB       Y2, Y2
+	VPMADDUBSW   Y4, Y2, Y2
+	VPMADDWD     c00010001<>+0(SB), Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VFMADD231PS  Y3, Y2, Y1
+	PREFETCHT0   4096(CX)
+	PREFETCHT0   4160(CX)
+	PREFETCHT0   4224(CX)
+	PREFETCHT0   4288(CX)
+	PREFETCHT0   4352(CX)
+	ADDQ         $0x00000124, CX
+	ADDQ         $0x00000100, DX
+	ADDQ         $0x00000100, SI
+	ADDQ         $0x00000020, BX
+	DECQ         AX
 	JNE          each
-
-end:
 	VADDPS       Y1, Y0, Y0
+	MOVQ         dst+0(FP), AX
 	VEXTRACTF128 $0x01, Y0, X1
 	VADDPS       X1, X0, X1
 	VPERMILPS    $0x0e, X1, X0
@@ -761,8 +1967,1130 @@ end:
 	VPERMILPS    $0x01, X1, X0
 	VADDSS       X0, X1, X1
 	VMOVSS       X1, (AX)
-	ADDQ         $0x04, AX
-	ADDQ         stride+16(FP), CX
+	ADDQ         $0x04, dst+0(FP)
+	MOVQ         stride+16(FP), AX
+	ADDQ         AX, w+8(FP)
+	DECQ         rows+24(FP)
+	JNE          row
+	VZEROUPPER
+	RET
+
+// func dotBytesIQ4_NLAVX2(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·dotBytesIQ4_NLAVX2(SB), NOSPLIT, $128-80
+	MOVQ half+64(FP), AX
+	LEAQ (SP), R8
+	LEAQ 64(SP), CX
+
+row:
+	MOVQ   w+8(FP), DX
+	MOVQ   x+32(FP), BX
+	MOVQ   dx+40(FP), SI
+	MOVQ   excess+56(FP), DI
+	MOVQ   blocks+72(FP), CX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	SUBQ   $0x04, CX
+	JLT    rest
+
+blocks:
+	MOVWQZX      (DX), R9
+	MOVL         (AX)(R9*4), R9
+	MOVL         R9, (R8)
+	VMOVDQU      2(DX), X2
+	VPSRLW       $0x04, X2, X3
+	VINSERTI128  $0x01, X3, Y2, Y3
+	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
+	VMOVDQU      iq4<>+0(SB), Y4
+	VPSHUFB      Y3, Y4, Y4
+	VBROADCASTSS (SP), Y3
+	VBROADCASTSS (SI), Y5
+	VMULPS       Y5, Y3, Y3
+	VMOVDQU      (BX), Y5
+	VPSIGNB      Y4, Y5, Y5
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y5, Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y3, Y4, Y0
+	MOVWQZX      18(DX), R9
+	MOVL         (AX)(R9*4), R9
+	MOVL         R9, (R8)
+	VMOVDQU      20(DX), X2
+	VPSRLW       $0x04, X2, X3
+	VINSERTI128  $0x01, X3, Y2, Y3
+	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
+	VMOVDQU      iq4<>+0(SB), Y4
+	VPSHUFB      Y3, Y4, Y4
+	VBROADCASTSS (SP), Y3
+	VBROADCASTSS 4(SI), Y5
+	VMULPS       Y5, Y3, Y3
+	VMOVDQU      32(BX), Y5
+	VPSIGNB      Y4, Y5, Y5
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y5, Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y3, Y4, Y1
+	MOVWQZX      36(DX), R9
+	MOVL         (AX)(R9*4), R9
+	MOVL         R9, (R8)
+	VMOVDQU      38(DX), X2
+	VPSRLW       $0x04, X2, X3
+	VINSERTI128  $0x01, X3, Y2, Y3
+	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
+	VMOVDQU      iq4<>+0(SB), Y4
+	VPSHUFB      Y3, Y4, Y4
+	VBROADCASTSS (SP), Y3
+	VBROADCASTSS 8(SI), Y5
+	VMULPS       Y5, Y3, Y3
+	VMOVDQU      64(BX), Y5
+	VPSIGNB      Y4, Y5, Y5
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y5, Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y3, Y4, Y0
+	MOVWQZX      54(DX), R9
+	MOVL         (AX)(R9*4), R9
+	MOVL         R9, (R8)
+	VMOVDQU      56(DX), X2
+	VPSRLW       $0x04, X2, X3
+	VINSERTI128  $0x01, X3, Y2, Y3
+	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
+	VMOVDQU      iq4<>+0(SB), Y4
+	VPSHUFB      Y3, Y4, Y4
+	VBROADCASTSS (SP), Y3
+	VBROADCASTSS 12(SI), Y5
+	VMULPS       Y5, Y3, Y3
+	VMOVDQU      96(BX), Y5
+	VPSIGNB      Y4, Y5, Y5
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y5, Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y3, Y4, Y1
+	PREFETCHT0   4096(DX)
+	PREFETCHT0   4160(DX)
+	ADDQ         $0x00000048, DX
+	ADDQ         $0x00000080, BX
+	ADDQ         $0x00000080, DI
+	ADDQ         $0x00000010, SI
+	SUBQ         $0x04, CX
+	JGE          blocks
+
+rest:
+	ADDQ $0x04, CX
+	JEQ  end
+
+each:
+	MOVWQZX      (DX), R9
+	MOVL         (AX)(R9*4), R9
+	MOVL         R9, (R8)
+	VMOVDQU      2(DX), X2
+	VPSRLW       $0x04, X2, X3
+	VINSERTI128  $0x01, X3, Y2, Y3
+	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
+	VMOVDQU      iq4<>+0(SB), Y4
+	VPSHUFB      Y3, Y4, Y4
+	VBROADCASTSS (SP), Y3
+	VBROADCASTSS (SI), Y5
+	VMULPS       Y5, Y3, Y3
+	VMOVDQU      (BX), Y5
+	VPSIGNB      Y4, Y5, Y5
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y5, Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y3, Y4, Y0
+	PREFETCHT0   4096(DX)
+	ADDQ         $0x00000012, DX
+	ADDQ         $0x00000020, BX
+	ADDQ         $0x00000020, DI
+	ADDQ         $0x00000004, SI
+	DECQ         CX
+	JNE          each
+
+end:
+	VADDPS       Y1, Y0, Y0
+	MOVQ         dst+0(FP), CX
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPS       X1, X0, X1
+	VPERMILPS    $0x0e, X1, X0
+	VADDPS       X0, X1, X1
+	VPERMILPS    $0x01, X1, X0
+	VADDSS       X0, X1, X1
+	VMOVSS       X1, (CX)
+	ADDQ         $0x04, dst+0(FP)
+	MOVQ         stride+16(FP), CX
+	ADDQ         CX, w+8(FP)
+	DECQ         rows+24(FP)
+	JNE          row
+	VZEROUPPER
+	RET
+
+DATA iq4<>+0(SB)/1, $0x81
+DATA iq4<>+1(SB)/1, $0x98
+DATA iq4<>+2(SB)/1, $0xad
+DATA iq4<>+3(SB)/1, $0xbf
+DATA iq4<>+4(SB)/1, $0xcf
+DATA iq4<>+5(SB)/1, $0xdd
+DATA iq4<>+6(SB)/1, $0xea
+DATA iq4<>+7(SB)/1, $0xf6
+DATA iq4<>+8(SB)/1, $0x01
+DATA iq4<>+9(SB)/1, $0x0d
+DATA iq4<>+10(SB)/1, $0x19
+DATA iq4<>+11(SB)/1, $0x26
+DATA iq4<>+12(SB)/1, $0x35
+DATA iq4<>+13(SB)/1, $0x45
+DATA iq4<>+14(SB)/1, $0x59
+DATA iq4<>+15(SB)/1, $0x71
+DATA iq4<>+16(SB)/1, $0x81
+DATA iq4<>+17(SB)/1, $0x98
+DATA iq4<>+18(SB)/1, $0xad
+DATA iq4<>+19(SB)/1, $0xbf
+DATA iq4<>+20(SB)/1, $0xcf
+DATA iq4<>+21(SB)/1, $0xdd
+DATA iq4<>+22(SB)/1, $0xea
+DATA iq4<>+23(SB)/1, $0xf6
+DATA iq4<>+24(SB)/1, $0x01
+DATA iq4<>+25(SB)/1, $0x0d
+DATA iq4<>+26(SB)/1, $0x19
+DATA iq4<>+27(SB)/1, $0x26
+DATA iq4<>+28(SB)/1, $0x35
+DATA iq4<>+29(SB)/1, $0x45
+DATA iq4<>+30(SB)/1, $0x59
+DATA iq4<>+31(SB)/1, $0x71
+GLOBL iq4<>(SB), RODATA|NOPTR, $32
+
+// func dotBytesIQ4_XSAVX2(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+// Requires: AVX, AVX2, FMA3, MMX+, SSE2
+TEXT ·dotBytesIQ4_XSAVX2(SB), NOSPLIT, $128-80
+	MOVQ half+64(FP), AX
+	LEAQ (SP), R8
+	LEAQ 64(SP), CX
+
+row:
+	MOVQ   w+8(FP), DX
+	MOVQ   x+32(FP), BX
+	MOVQ   dx+40(FP), SI
+	MOVQ   excess+56(FP), DI
+	MOVQ   blocks+72(FP), CX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+
+each:
+	MOVL         4(DX), R9
+	MOVWLZX      2(DX), R10
+	MOVWQZX      (DX), R11
+	VBROADCASTSS (AX)(R11*4), Y2
+	MOVD         R9, X3
+	VPBROADCASTD X3, Y3
+	MOVD         R10, X4
+	VPBROADCASTD X4, Y4
+	VPSRLVD      shiftsLow4_XS<>+0(SB), Y3, Y3
+	VPAND        c0000000f<>+0(SB), Y3, Y3
+	VPSRLVD      shiftsHigh4_XS<>+0(SB), Y4, Y4
+	VPAND        c00000003<>+0(SB), Y4, Y4
+	VPSLLD       $0x04, Y4, Y4
+	VPOR         Y4, Y3, Y3
+	VPSUBD       c00000020<>+0(SB), Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VMOVUPS      Y3, (R8)
+	VMOVDQU      8(DX), X5
+	VPSRLW       $0x04, X5, X2
+	VINSERTI128  $0x01, X2, Y5, Y2
+	VPAND        c0f0f0f0f<>+0(SB), Y2, Y2
+	VMOVDQU      iq4<>+0(SB), Y3
+	VPSHUFB      Y2, Y3, Y3
+	VBROADCASTSS (SP), Y2
+	VBROADCASTSS (SI), Y4
+	VMULPS       Y4, Y2, Y2
+	VMOVDQU      (BX), Y4
+	VPSIGNB      Y3, Y4, Y4
+	VPABSB       Y3, Y3
+	VPMADDUBSW   Y4, Y3, Y3
+	VPMADDWD     c00010001<>+0(SB), Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VFMADD231PS  Y2, Y3, Y0
+	VMOVDQU      24(DX), X5
+	VPSRLW       $0x04, X5, X2
+	VINSERTI128  $0x01, X2, Y5, Y2
+	VPAND        c0f0f0f0f<>+0(SB), Y2, Y2
+	VMOVDQU      iq4<>+0(SB), Y3
+	VPSHUFB      Y2, Y3, Y3
+	VBROADCASTSS 4(SP), Y2
+	VBROADCASTSS 4(SI), Y4
+	VMULPS       Y4, Y2, Y2
+	VMOVDQU      32(BX), Y4
+	VPSIGNB      Y3, Y4, Y4
+	VPABSB       Y3, Y3
+	VPMADDUBSW   Y4, Y3, Y3
+	VPMADDWD     c00010001<>+0(SB), Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VFMADD231PS  Y2, Y3, Y1
+	VMOVDQU      40(DX), X5
+	VPSRLW       $0x04, X5, X2
+	VINSERTI128  $0x01, X2, Y5, Y2
+	VPAND        c0f0f0f0f<>+0(SB), Y2, Y2
+	VMOVDQU      iq4<>+0(SB), Y3
+	VPSHUFB      Y2, Y3, Y3
+	VBROADCASTSS 8(SP), Y2
+	VBROADCASTSS 8(SI), Y4
+	VMULPS       Y4, Y2, Y2
+	VMOVDQU      64(BX), Y4
+	VPSIGNB      Y3, Y4, Y4
+	VPABSB       Y3, Y3
+	VPMADDUBSW   Y4, Y3, Y3
+	VPMADDWD     c00010001<>+0(SB), Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VFMADD231PS  Y2, Y3, Y0
+	VMOVDQU      56(DX), X5
+	VPSRLW       $0x04, X5, X2
+	VINSERTI128  $0x01, X2, Y5, Y2
+	VPAND        c0f0f0f0f<>+0(SB), Y2, Y2
+	VMOVDQU      iq4<>+0(SB), Y3
+	VPSHUFB      Y2, Y3, Y3
+	VBROADCASTSS 12(SP), Y2
+	VBROADCASTSS 12(SI), Y4
+	VMULPS       Y4, Y2, Y2
+	VMOVDQU      96(BX), Y4
+	VPSIGNB      Y3, Y4, Y4
+	VPABSB       Y3, Y3
+	VPMADDUBSW   Y4, Y3, Y3
+	VPMADDWD     c00010001<>+0(SB), Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VFMADD231PS  Y2, Y3, Y1
+	VMOVDQU      72(DX), X5
+	VPSRLW       $0x04, X5, X2
+	VINSERTI128  $0x01, X2, Y5, Y2
+	VPAND        c0f0f0f0f<>+0(SB), Y2, Y2
+	VMOVDQU      iq4<>+0(SB), Y3
+	VPSHUFB      Y2, Y3, Y3
+	VBROADCASTSS 16(SP), Y2
+	VBROADCASTSS 16(SI), Y4
+	VMULPS       Y4, Y2, Y2
+	VMOVDQU      128(BX), Y4
+	VPSIGNB      Y3, Y4, Y4
+	VPABSB       Y3, Y3
+	VPMADDUBSW   Y4, Y3, Y3
+	VPMADDWD     c00010001<>+0(SB), Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VFMADD231PS  Y2, Y3, Y0
+	VMOVDQU      88(DX), X5
+	VPSRLW       $0x04, X5, X2
+	VINSERTI128  $0x01, X2, Y5, Y2
+	VPAND        c0f0f0f0f<>+0(SB), Y2, Y2
+	VMOVDQU      iq4<>+0(SB), Y3
+	VPSHUFB      Y2, Y3, Y3
+	VBROADCASTSS 20(SP), Y2
+	VBROADCASTSS 20(SI), Y4
+	VMULPS       Y4, Y2, Y2
+	VMOVDQU      160(BX), Y4
+	VPSIGNB      Y3, Y4, Y4
+	VPABSB       Y3, Y3
+	VPMADDUBSW   Y4, Y3, Y3
+	VPMADDWD     c00010001<>+0(SB), Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VFMADD231PS  Y2, Y3, Y1
+	VMOVDQU      104(DX), X5
+	VPSRLW       $0x04, X5, X2
+	VINSERTI128  $0x01, X2, Y5, Y2
+	VPAND        c0f0f0f0f<>+0(SB), Y2, Y2
+	VMOVDQU      iq4<>+0(SB), Y3
+	VPSHUFB      Y2, Y3, Y3
+	VBROADCASTSS 24(SP), Y2
+	VBROADCASTSS 24(SI), Y4
+	VMULPS       Y4, Y2, Y2
+	VMOVDQU      192(BX), Y4
+	VPSIGNB      Y3, Y4, Y4
+	VPABSB       Y3, Y3
+	VPMADDUBSW   Y4, Y3, Y3
+	VPMADDWD     c00010001<>+0(SB), Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VFMADD231PS  Y2, Y3, Y0
+	VMOVDQU      120(DX), X5
+	VPSRLW       $0x04, X5, X2
+	VINSERTI128  $0x01, X2, Y5, Y2
+	VPAND        c0f0f0f0f<>+0(SB), Y2, Y2
+	VMOVDQU      iq4<>+0(SB), Y3
+	VPSHUFB      Y2, Y3, Y3
+	VBROADCASTSS 28(SP), Y2
+	VBROADCASTSS 28(SI), Y4
+	VMULPS       Y4, Y2, Y2
+	VMOVDQU      224(BX), Y4
+	VPSIGNB      Y3, Y4, Y4
+	VPABSB       Y3, Y3
+	VPMADDUBSW   Y4, Y3, Y3
+	VPMADDWD     c00010001<>+0(SB), Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VFMADD231PS  Y2, Y3, Y1
+	PREFETCHT0   4096(DX)
+	PREFETCHT0   4160(DX)
+	PREFETCHT0   4224(DX)
+	ADDQ         $0x00000088, DX
+	ADDQ         $0x00000100, BX
+	ADDQ         $0x00000100, DI
+	ADDQ         $0x00000020, SI
+	DECQ         CX
+	JNE          each
+	VADDPS       Y1, Y0, Y0
+	MOVQ         dst+0(FP), CX
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPS       X1, X0, X1
+	VPERMILPS    $0x0e, X1, X0
+	VADDPS       X0, X1, X1
+	VPERMILPS    $0x01, X1, X0
+	VADDSS       X0, X1, X1
+	VMOVSS       X1, (CX)
+	ADDQ         $0x04, dst+0(FP)
+	MOVQ         stride+16(FP), CX
+	ADDQ         CX, w+8(FP)
+	DECQ         rows+24(FP)
+	JNE          row
+	VZEROUPPER
+	RET
+
+DATA shiftsLow4_XS<>+0(SB)/4, $0x00000000
+DATA shiftsLow4_XS<>+4(SB)/4, $0x00000004
+DATA shiftsLow4_XS<>+8(SB)/4, $0x00000008
+DATA shiftsLow4_XS<>+12(SB)/4, $0x0000000c
+DATA shiftsLow4_XS<>+16(SB)/4, $0x00000010
+DATA shiftsLow4_XS<>+20(SB)/4, $0x00000014
+DATA shiftsLow4_XS<>+24(SB)/4, $0x00000018
+DATA shiftsLow4_XS<>+28(SB)/4, $0x0000001c
+GLOBL shiftsLow4_XS<>(SB), RODATA|NOPTR, $32
+
+DATA shiftsHigh4_XS<>+0(SB)/4, $0x00000000
+DATA shiftsHigh4_XS<>+4(SB)/4, $0x00000002
+DATA shiftsHigh4_XS<>+8(SB)/4, $0x00000004
+DATA shiftsHigh4_XS<>+12(SB)/4, $0x00000006
+DATA shiftsHigh4_XS<>+16(SB)/4, $0x00000008
+DATA shiftsHigh4_XS<>+20(SB)/4, $0x0000000a
+DATA shiftsHigh4_XS<>+24(SB)/4, $0x0000000c
+DATA shiftsHigh4_XS<>+28(SB)/4, $0x0000000e
+GLOBL shiftsHigh4_XS<>(SB), RODATA|NOPTR, $32
+
+DATA c0000000f<>+0(SB)/4, $0x0000000f
+DATA c0000000f<>+4(SB)/4, $0x0000000f
+DATA c0000000f<>+8(SB)/4, $0x0000000f
+DATA c0000000f<>+12(SB)/4, $0x0000000f
+DATA c0000000f<>+16(SB)/4, $0x0000000f
+DATA c0000000f<>+20(SB)/4, $0x0000000f
+DATA c0000000f<>+24(SB)/4, $0x0000000f
+DATA c0000000f<>+28(SB)/4, $0x0000000f
+DATA c0000000f<>+32(SB)/4, $0x0000000f
+DATA c0000000f<>+36(SB)/4, $0x0000000f
+DATA c0000000f<>+40(SB)/4, $0x0000000f
+DATA c0000000f<>+44(SB)/4, $0x0000000f
+DATA c0000000f<>+48(SB)/4, $0x0000000f
+DATA c0000000f<>+52(SB)/4, $0x0000000f
+DATA c0000000f<>+56(SB)/4, $0x0000000f
+DATA c0000000f<>+60(SB)/4, $0x0000000f
+GLOBL c0000000f<>(SB), RODATA|NOPTR, $64
+
+DATA c00000003<>+0(SB)/4, $0x00000003
+DATA c00000003<>+4(SB)/4, $0x00000003
+DATA c00000003<>+8(SB)/4, $0x00000003
+DATA c00000003<>+12(SB)/4, $0x00000003
+DATA c00000003<>+16(SB)/4, $0x00000003
+DATA c00000003<>+20(SB)/4, $0x00000003
+DATA c00000003<>+24(SB)/4, $0x00000003
+DATA c00000003<>+28(SB)/4, $0x00000003
+DATA c00000003<>+32(SB)/4, $0x00000003
+DATA c00000003<>+36(SB)/4, $0x00000003
+DATA c00000003<>+40(SB)/4, $0x00000003
+DATA c00000003<>+44(SB)/4, $0x00000003
+DATA c00000003<>+48(SB)/4, $0x00000003
+DATA c00000003<>+52(SB)/4, $0x00000003
+DATA c00000003<>+56(SB)/4, $0x00000003
+DATA c00000003<>+60(SB)/4, $0x00000003
+GLOBL c00000003<>(SB), RODATA|NOPTR, $64
+
+DATA c00000020<>+0(SB)/4, $0x00000020
+DATA c00000020<>+4(SB)/4, $0x00000020
+DATA c00000020<>+8(SB)/4, $0x00000020
+DATA c00000020<>+12(SB)/4, $0x00000020
+DATA c00000020<>+16(SB)/4, $0x00000020
+DATA c00000020<>+20(SB)/4, $0x00000020
+DATA c00000020<>+24(SB)/4, $0x00000020
+DATA c00000020<>+28(SB)/4, $0x00000020
+DATA c00000020<>+32(SB)/4, $0x00000020
+DATA c00000020<>+36(SB)/4, $0x00000020
+DATA c00000020<>+40(SB)/4, $0x00000020
+DATA c00000020<>+44(SB)/4, $0x00000020
+DATA c00000020<>+48(SB)/4, $0x00000020
+DATA c00000020<>+52(SB)/4, $0x00000020
+DATA c00000020<>+56(SB)/4, $0x00000020
+DATA c00000020<>+60(SB)/4, $0x00000020
+GLOBL c00000020<>(SB), RODATA|NOPTR, $64
+
+// func dotBytesMXFP4AVX2(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+// Requires: AVX, AVX2, CMOV, FMA3, MMX+
+TEXT ·dotBytesMXFP4AVX2(SB), NOSPLIT, $128-80
+	MOVQ half+64(FP), AX
+	LEAQ (SP), R8
+	LEAQ 64(SP), AX
+
+row:
+	MOVQ   w+8(FP), DX
+	MOVQ   x+32(FP), BX
+	MOVQ   dx+40(FP), SI
+	MOVQ   excess+56(FP), DI
+	MOVQ   blocks+72(FP), AX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	SUBQ   $0x04, AX
+	JLT    rest
+
+blocks:
+	MOVBLZX      (DX), CX
+	MOVL         $0x00200000, R10
+	SHLL         CL, R10
+	MOVL         CX, R9
+	DECL         R9
+	SHLL         $0x17, R9
+	CMPL         CX, $0x02
+	CMOVLCS      R10, R9
+	MOVL         R9, (R8)
+	VMOVDQU      1(DX), X2
+	VPSRLW       $0x04, X2, X3
+	VINSERTI128  $0x01, X3, Y2, Y3
+	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
+	VMOVDQU      fp4<>+0(SB), Y4
+	VPSHUFB      Y3, Y4, Y4
+	VBROADCASTSS (SP), Y3
+	VBROADCASTSS (SI), Y5
+	VMULPS       Y5, Y3, Y3
+	VMOVDQU      (BX), Y5
+	VPSIGNB      Y4, Y5, Y5
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y5, Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y3, Y4, Y0
+	MOVBLZX      17(DX), CX
+	MOVL         $0x00200000, R10
+	SHLL         CL, R10
+	MOVL         CX, R9
+	DECL         R9
+	SHLL         $0x17, R9
+	CMPL         CX, $0x02
+	CMOVLCS      R10, R9
+	MOVL         R9, (R8)
+	VMOVDQU      18(DX), X2
+	VPSRLW       $0x04, X2, X3
+	VINSERTI128  $0x01, X3, Y2, Y3
+	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
+	VMOVDQU      fp4<>+0(SB), Y4
+	VPSHUFB      Y3, Y4, Y4
+	VBROADCASTSS (SP), Y3
+	VBROADCASTSS 4(SI), Y5
+	VMULPS       Y5, Y3, Y3
+	VMOVDQU      32(BX), Y5
+	VPSIGNB      Y4, Y5, Y5
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y5, Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y3, Y4, Y1
+	MOVBLZX      34(DX), CX
+	MOVL         $0x00200000, R10
+	SHLL         CL, R10
+	MOVL         CX, R9
+	DECL         R9
+	SHLL         $0x17, R9
+	CMPL         CX, $0x02
+	CMOVLCS      R10, R9
+	MOVL         R9, (R8)
+	VMOVDQU      35(DX), X2
+	VPSRLW       $0x04, X2, X3
+	VINSERTI128  $0x01, X3, Y2, Y3
+	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
+	VMOVDQU      fp4<>+0(SB), Y4
+	VPSHUFB      Y3, Y4, Y4
+	VBROADCASTSS (SP), Y3
+	VBROADCASTSS 8(SI), Y5
+	VMULPS       Y5, Y3, Y3
+	VMOVDQU      64(BX), Y5
+	VPSIGNB      Y4, Y5, Y5
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y5, Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y3, Y4, Y0
+	MOVBLZX      51(DX), CX
+	MOVL         $0x00200000, R10
+	SHLL         CL, R10
+	MOVL         CX, R9
+	DECL         R9
+	SHLL         $0x17, R9
+	CMPL         CX, $0x02
+	CMOVLCS      R10, R9
+	MOVL         R9, (R8)
+	VMOVDQU      52(DX), X2
+	VPSRLW       $0x04, X2, X3
+	VINSERTI128  $0x01, X3, Y2, Y3
+	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
+	VMOVDQU      fp4<>+0(SB), Y4
+	VPSHUFB      Y3, Y4, Y4
+	VBROADCASTSS (SP), Y3
+	VBROADCASTSS 12(SI), Y5
+	VMULPS       Y5, Y3, Y3
+	VMOVDQU      96(BX), Y5
+	VPSIGNB      Y4, Y5, Y5
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y5, Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y3, Y4, Y1
+	PREFETCHT0   4096(DX)
+	PREFETCHT0   4160(DX)
+	ADDQ         $0x00000044, DX
+	ADDQ         $0x00000080, BX
+	ADDQ         $0x00000080, DI
+	ADDQ         $0x00000010, SI
+	SUBQ         $0x04, AX
+	JGE          blocks
+
+rest:
+	ADDQ $0x04, AX
+	JEQ  end
+
+each:
+	MOVBLZX      (DX), CX
+	MOVL         $0x00200000, R10
+	SHLL         CL, R10
+	MOVL         CX, R9
+	DECL         R9
+	SHLL         $0x17, R9
+	CMPL         CX, $0x02
+	CMOVLCS      R10, R9
+	MOVL         R9, (R8)
+	VMOVDQU      1(DX), X2
+	VPSRLW       $0x04, X2, X3
+	VINSERTI128  $0x01, X3, Y2, Y3
+	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
+	VMOVDQU      fp4<>+0(SB), Y4
+	VPSHUFB      Y3, Y4, Y4
+	VBROADCASTSS (SP), Y3
+	VBROADCASTSS (SI), Y5
+	VMULPS       Y5, Y3, Y3
+	VMOVDQU      (BX), Y5
+	VPSIGNB      Y4, Y5, Y5
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y5, Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y3, Y4, Y0
+	PREFETCHT0   4096(DX)
+	ADDQ         $0x00000011, DX
+	ADDQ         $0x00000020, BX
+	ADDQ         $0x00000020, DI
+	ADDQ         $0x00000004, SI
+	DECQ         AX
+	JNE          each
+
+end:
+	VADDPS       Y1, Y0, Y0
+	MOVQ         dst+0(FP), AX
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPS       X1, X0, X1
+	VPERMILPS    $0x0e, X1, X0
+	VADDPS       X0, X1, X1
+	VPERMILPS    $0x01, X1, X0
+	VADDSS       X0, X1, X1
+	VMOVSS       X1, (AX)
+	ADDQ         $0x04, dst+0(FP)
+	MOVQ         stride+16(FP), AX
+	ADDQ         AX, w+8(FP)
+	DECQ         rows+24(FP)
+	JNE          row
+	VZEROUPPER
+	RET
+
+DATA fp4<>+0(SB)/1, $0x00
+DATA fp4<>+1(SB)/1, $0x01
+DATA fp4<>+2(SB)/1, $0x02
+DATA fp4<>+3(SB)/1, $0x03
+DATA fp4<>+4(SB)/1, $0x04
+DATA fp4<>+5(SB)/1, $0x06
+DATA fp4<>+6(SB)/1, $0x08
+DATA fp4<>+7(SB)/1, $0x0c
+DATA fp4<>+8(SB)/1, $0x00
+DATA fp4<>+9(SB)/1, $0xff
+DATA fp4<>+10(SB)/1, $0xfe
+DATA fp4<>+11(SB)/1, $0xfd
+DATA fp4<>+12(SB)/1, $0xfc
+DATA fp4<>+13(SB)/1, $0xfa
+DATA fp4<>+14(SB)/1, $0xf8
+DATA fp4<>+15(SB)/1, $0xf4
+DATA fp4<>+16(SB)/1, $0x00
+DATA fp4<>+17(SB)/1, $0x01
+DATA fp4<>+18(SB)/1, $0x02
+DATA fp4<>+19(SB)/1, $0x03
+DATA fp4<>+20(SB)/1, $0x04
+DATA fp4<>+21(SB)/1, $0x06
+DATA fp4<>+22(SB)/1, $0x08
+DATA fp4<>+23(SB)/1, $0x0c
+DATA fp4<>+24(SB)/1, $0x00
+DATA fp4<>+25(SB)/1, $0xff
+DATA fp4<>+26(SB)/1, $0xfe
+DATA fp4<>+27(SB)/1, $0xfd
+DATA fp4<>+28(SB)/1, $0xfc
+DATA fp4<>+29(SB)/1, $0xfa
+DATA fp4<>+30(SB)/1, $0xf8
+DATA fp4<>+31(SB)/1, $0xf4
+GLOBL fp4<>(SB), RODATA|NOPTR, $32
+
+// func dotBytesQ4_0VNNI(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+// Requires: AVX, AVX2, AVX512VL, AVX512VNNI, FMA3, MMX+
+TEXT ·dotBytesQ4_0VNNI(SB), NOSPLIT, $128-80
+	MOVQ half+64(FP), AX
+	LEAQ (SP), CX
+	LEAQ 64(SP), CX
+
+row:
+	MOVQ   w+8(FP), DX
+	MOVQ   x+32(FP), BX
+	MOVQ   dx+40(FP), SI
+	MOVQ   excess+56(FP), DI
+	MOVQ   blocks+72(FP), CX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	SUBQ   $0x04, CX
+	JLT    rest
+
+blocks:
+	VMOVDQU      2(DX), X2
+	VPSRLW       $0x04, X2, X3
+	VINSERTI128  $0x01, X3, Y2, Y3
+	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
+	VMOVDQU      (DI), Y4
+	VPDPBUSD     (BX), Y3, Y4
+	VCVTDQ2PS    Y4, Y4
+	MOVWQZX      (DX), R8
+	VBROADCASTSS (AX)(R8*4), Y3
+	VBROADCASTSS (SI), Y5
+	VMULPS       Y5, Y3, Y3
+	VFMADD231PS  Y3, Y4, Y0
+	VMOVDQU      20(DX), X2
+	VPSRLW       $0x04, X2, X3
+	VINSERTI128  $0x01, X3, Y2, Y3
+	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
+	VMOVDQU      32(DI), Y4
+	VPDPBUSD     32(BX), Y3, Y4
+	VCVTDQ2PS    Y4, Y4
+	MOVWQZX      18(DX), R8
+	VBROADCASTSS (AX)(R8*4), Y3
+	VBROADCASTSS 4(SI), Y5
+	VMULPS       Y5, Y3, Y3
+	VFMADD231PS  Y3, Y4, Y1
+	VMOVDQU      38(DX), X2
+	VPSRLW       $0x04, X2, X3
+	VINSERTI128  $0x01, X3, Y2, Y3
+	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
+	VMOVDQU      64(DI), Y4
+	VPDPBUSD     64(BX), Y3, Y4
+	VCVTDQ2PS    Y4, Y4
+	MOVWQZX      36(DX), R8
+	VBROADCASTSS (AX)(R8*4), Y3
+	VBROADCASTSS 8(SI), Y5
+	VMULPS       Y5, Y3, Y3
+	VFMADD231PS  Y3, Y4, Y0
+	VMOVDQU      56(DX), X2
+	VPSRLW       $0x04, X2, X3
+	VINSERTI128  $0x01, X3, Y2, Y3
+	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
+	VMOVDQU      96(DI), Y4
+	VPDPBUSD     96(BX), Y3, Y4
+	VCVTDQ2PS    Y4, Y4
+	MOVWQZX      54(DX), R8
+	VBROADCASTSS (AX)(R8*4), Y3
+	VBROADCASTSS 12(SI), Y5
+	VMULPS       Y5, Y3, Y3
+	VFMADD231PS  Y3, Y4, Y1
+	PREFETCHT0   4096(DX)
+	PREFETCHT0   4160(DX)
+	ADDQ         $0x00000048, DX
+	ADDQ         $0x00000080, BX
+	ADDQ         $0x00000080, DI
+	ADDQ         $0x00000010, SI
+	SUBQ         $0x04, CX
+	JGE          blocks
+
+rest:
+	ADDQ $0x04, CX
+	JEQ  end
+
+each:
+	VMOVDQU      2(DX), X2
+	VPSRLW       $0x04, X2, X3
+	VINSERTI128  $0x01, X3, Y2, Y3
+	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
+	VMOVDQU      (DI), Y4
+	VPDPBUSD     (BX), Y3, Y4
+	VCVTDQ2PS    Y4, Y4
+	MOVWQZX      (DX), R8
+	VBROADCASTSS (AX)(R8*4), Y3
+	VBROADCASTSS (SI), Y5
+	VMULPS       Y5, Y3, Y3
+	VFMADD231PS  Y3, Y4, Y0
+	PREFETCHT0   4096(DX)
+	ADDQ         $0x00000012, DX
+	ADDQ         $0x00000020, BX
+	ADDQ         $0x00000020, DI
+	ADDQ         $0x00000004, SI
+	DECQ         CX
+	JNE          each
+
+end:
+	VADDPS       Y1, Y0, Y0
+	MOVQ         dst+0(FP), CX
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPS       X1, X0, X1
+	VPERMILPS    $0x0e, X1, X0
+	VADDPS       X0, X1, X1
+	VPERMILPS    $0x01, X1, X0
+	VADDSS       X0, X1, X1
+	VMOVSS       X1, (CX)
+	ADDQ         $0x04, dst+0(FP)
+	MOVQ         stride+16(FP), CX
+	ADDQ         CX, w+8(FP)
+	DECQ         rows+24(FP)
+	JNE          row
+	VZEROUPPER
+	RET
+
+// func dotBytesQ4_1VNNI(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+// Requires: AVX, AVX2, AVX512VL, AVX512VNNI, FMA3, MMX+
+TEXT ·dotBytesQ4_1VNNI(SB), NOSPLIT, $128-80
+	MOVQ half+64(FP), AX
+	LEAQ (SP), R9
+	LEAQ 64(SP), R10
+
+row:
+	MOVQ   w+8(FP), DX
+	MOVQ   x+32(FP), BX
+	MOVQ   dx+40(FP), SI
+	MOVQ   excess+56(FP), DI
+	MOVQ   blocks+72(FP), CX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	MOVQ   xs+48(FP), R8
+	VXORPS Y2, Y2, Y2
+	SUBQ   $0x04, CX
+	JLT    rest
+
+blocks:
+	MOVWQZX      (DX), R11
+	MOVL         (AX)(R11*4), R11
+	MOVL         R11, (R9)
+	MOVWQZX      2(DX), R11
+	MOVL         (AX)(R11*4), R11
+	XORL         $0x80000000, R11
+	MOVL         R11, (R10)
+	VMOVDQU      4(DX), X3
+	VPSRLW       $0x04, X3, X4
+	VINSERTI128  $0x01, X4, Y3, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VBROADCASTSS (SP), Y5
+	VBROADCASTSS (SI), Y6
+	VMULPS       Y6, Y5, Y5
+	VPXOR        Y6, Y6, Y6
+	VPDPBUSD     (BX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y0
+	VMOVSS       64(SP), X3
+	VFMADD231SS  (R8), X3, X2
+	MOVWQZX      20(DX), R11
+	MOVL         (AX)(R11*4), R11
+	MOVL         R11, (R9)
+	MOVWQZX      22(DX), R11
+	MOVL         (AX)(R11*4), R11
+	XORL         $0x80000000, R11
+	MOVL         R11, (R10)
+	VMOVDQU      24(DX), X3
+	VPSRLW       $0x04, X3, X4
+	VINSERTI128  $0x01, X4, Y3, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VBROADCASTSS (SP), Y5
+	VBROADCASTSS 4(SI), Y6
+	VMULPS       Y6, Y5, Y5
+	VPXOR        Y6, Y6, Y6
+	VPDPBUSD     32(BX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y1
+	VMOVSS       64(SP), X3
+	VFMADD231SS  4(R8), X3, X2
+	MOVWQZX      40(DX), R11
+	MOVL         (AX)(R11*4), R11
+	MOVL         R11, (R9)
+	MOVWQZX      42(DX), R11
+	MOVL         (AX)(R11*4), R11
+	XORL         $0x80000000, R11
+	MOVL         R11, (R10)
+	VMOVDQU      44(DX), X3
+	VPSRLW       $0x04, X3, X4
+	VINSERTI128  $0x01, X4, Y3, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VBROADCASTSS (SP), Y5
+	VBROADCASTSS 8(SI), Y6
+	VMULPS       Y6, Y5, Y5
+	VPXOR        Y6, Y6, Y6
+	VPDPBUSD     64(BX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y0
+	VMOVSS       64(SP), X3
+	VFMADD231SS  8(R8), X3, X2
+	MOVWQZX      60(DX), R11
+	MOVL         (AX)(R11*4), R11
+	MOVL         R11, (R9)
+	MOVWQZX      62(DX), R11
+	MOVL         (AX)(R11*4), R11
+	XORL         $0x80000000, R11
+	MOVL         R11, (R10)
+	VMOVDQU      64(DX), X3
+	VPSRLW       $0x04, X3, X4
+	VINSERTI128  $0x01, X4, Y3, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VBROADCASTSS (SP), Y5
+	VBROADCASTSS 12(SI), Y6
+	VMULPS       Y6, Y5, Y5
+	VPXOR        Y6, Y6, Y6
+	VPDPBUSD     96(BX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y1
+	VMOVSS       64(SP), X3
+	VFMADD231SS  12(R8), X3, X2
+	PREFETCHT0   4096(DX)
+	PREFETCHT0   4160(DX)
+	ADDQ         $0x00000050, DX
+	ADDQ         $0x00000080, BX
+	ADDQ         $0x00000080, DI
+	ADDQ         $0x00000010, SI
+	ADDQ         $0x00000010, R8
+	SUBQ         $0x04, CX
+	JGE          blocks
+
+rest:
+	ADDQ $0x04, CX
+	JEQ  end
+
+each:
+	MOVWQZX      (DX), R11
+	MOVL         (AX)(R11*4), R11
+	MOVL         R11, (R9)
+	MOVWQZX      2(DX), R11
+	MOVL         (AX)(R11*4), R11
+	XORL         $0x80000000, R11
+	MOVL         R11, (R10)
+	VMOVDQU      4(DX), X3
+	VPSRLW       $0x04, X3, X4
+	VINSERTI128  $0x01, X4, Y3, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VBROADCASTSS (SP), Y5
+	VBROADCASTSS (SI), Y6
+	VMULPS       Y6, Y5, Y5
+	VPXOR        Y6, Y6, Y6
+	VPDPBUSD     (BX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y0
+	VMOVSS       64(SP), X3
+	VFMADD231SS  (R8), X3, X2
+	PREFETCHT0   4096(DX)
+	ADDQ         $0x00000014, DX
+	ADDQ         $0x00000020, BX
+	ADDQ         $0x00000020, DI
+	ADDQ         $0x00000004, SI
+	ADDQ         $0x00000004, R8
+	DECQ         CX
+	JNE          each
+
+end:
+	VADDPS       Y1, Y0, Y0
+	VSUBPS       Y2, Y0, Y0
+	MOVQ         dst+0(FP), CX
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPS       X1, X0, X1
+	VPERMILPS    $0x0e, X1, X0
+	VADDPS       X0, X1, X1
+	VPERMILPS    $0x01, X1, X0
+	VADDSS       X0, X1, X1
+	VMOVSS       X1, (CX)
+	ADDQ         $0x04, dst+0(FP)
+	MOVQ         stride+16(FP), CX
+	ADDQ         CX, w+8(FP)
+	DECQ         rows+24(FP)
+	JNE          row
+	VZEROUPPER
+	RET
+
+// func dotBytesQ5_0VNNI(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+// Requires: AVX, AVX2, AVX512VL, AVX512VNNI, FMA3, MMX+
+TEXT ·dotBytesQ5_0VNNI(SB), NOSPLIT, $128-80
+	MOVQ half+64(FP), AX
+	LEAQ (SP), R8
+	LEAQ 64(SP), CX
+
+row:
+	MOVQ   w+8(FP), DX
+	MOVQ   x+32(FP), BX
+	MOVQ   dx+40(FP), SI
+	MOVQ   excess+56(FP), DI
+	MOVQ   blocks+72(FP), CX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	SUBQ   $0x04, CX
+	JLT    rest
+
+blocks:
+	MOVWQZX      (DX), R9
+	MOVL         (AX)(R9*4), R9
+	MOVL         R9, (R8)
+	VMOVDQU      6(DX), X2
+	VPSRLW       $0x04, X2, X3
+	VINSERTI128  $0x01, X3, Y2, Y3
+	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
+	VPBROADCASTD 2(DX), Y4
+	VPSHUFB      spreadBytes<>+0(SB), Y4, Y4
+	VPAND        spreadBits<>+0(SB), Y4, Y4
+	VPCMPEQB     spreadBits<>+0(SB), Y4, Y4
+	VPAND        c10101010<>+0(SB), Y4, Y4
+	VPOR         Y4, Y3, Y3
+	VPSUBB       c10101010<>+0(SB), Y3, Y3
+	VBROADCASTSS (SP), Y4
+	VBROADCASTSS (SI), Y5
+	VMULPS       Y5, Y4, Y4
+	VPXOR        c80808080<>+0(SB), Y3, Y3
+	VMOVDQU      (DI), Y5
+	VPDPBUSD     (BX), Y3, Y5
+	VCVTDQ2PS    Y5, Y5
+	VFMADD231PS  Y4, Y5, Y0
+	MOVWQZX      22(DX), R9
+	MOVL         (AX)(R9*4), R9
+	MOVL         R9, (R8)
+	VMOVDQU      28(DX), X2
+	VPSRLW       $0x04, X2, X3
+	VINSERTI128  $0x01, X3, Y2, Y3
+	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
+	VPBROADCASTD 24(DX), Y4
+	VPSHUFB      spreadBytes<>+0(SB), Y4, Y4
+	VPAND        spreadBits<>+0(SB), Y4, Y4
+	VPCMPEQB     spreadBits<>+0(SB), Y4, Y4
+	VPAND        c10101010<>+0(SB), Y4, Y4
+	VPOR         Y4, Y3, Y3
+	VPSUBB       c10101010<>+0(SB), Y3, Y3
+	VBROADCASTSS (SP), Y4
+	VBROADCASTSS 4(SI), Y5
+	VMULPS       Y5, Y4, Y4
+	VPXOR        c80808080<>+0(SB), Y3, Y3
+	VMOVDQU      32(DI), Y5
+	VPDPBUSD     32(BX), Y3, Y5
+	VCVTDQ2PS    Y5, Y5
+	VFMADD231PS  Y4, Y5, Y1
+	MOVWQZX      44(DX), R9
+	MOVL         (AX)(R9*4), R9
+	MOVL         R9, (R8)
+	VMOVDQU      50(DX), X2
+	VPSRLW       $0x04, X2, X3
+	VINSERTI128  $0x01, X3, Y2, Y3
+	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
+	VPBROADCASTD 46(DX), Y4
+	VPSHUFB      spreadBytes<>+0(SB), Y4, Y4
+	VPAND        spreadBits<>+0(SB), Y4, Y4
+	VPCMPEQB     spreadBits<>+0(SB), Y4, Y4
+	VPAND        c10101010<>+0(SB), Y4, Y4
+	VPOR         Y4, Y3, Y3
+	VPSUBB       c10101010<>+0(SB), Y3, Y3
+	VBROADCASTSS (SP), Y4
+	VBROADCASTSS 8(SI), Y5
+	VMULPS       Y5, Y4, Y4
+	VPXOR        c80808080<>+0(SB), Y3, Y3
+	VMOVDQU      64(DI), Y5
+	VPDPBUSD     64(BX), Y3, Y5
+	VCVTDQ2PS    Y5, Y5
+	VFMADD231PS  Y4, Y5, Y0
+	MOVWQZX      66(DX), R9
+	MOVL         (AX)(R9*4), R9
+	MOVL         R9, (R8)
+	VMOVDQU      72(DX), X2
+	VPSRLW       $0x04, X2, X3
+	VINSERTI128  $0x01, X3, Y2, Y3
+	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
+	VPBROADCASTD 68(DX), Y4
+	VPSHUFB      spreadBytes<>+0(SB), Y4, Y4
+	VPAND        spreadBits<>+0(SB), Y4, Y4
+	VPCMPEQB     spreadBits<>+0(SB), Y4, Y4
+	VPAND        c10101010<>+0(SB), Y4, Y4
+	VPOR         Y4, Y3, Y3
+	VPSUBB       c10101010<>+0(SB), Y3, Y3
+	VBROADCASTSS (SP), Y4
+	VBROADCASTSS 12(SI), Y5
+	VMULPS       Y5, Y4, Y4
+	VPXOR        c80808080<>+0(SB), Y3, Y3
+	VMOVDQU      96(DI), Y5
+	VPDPBUSD     96(BX), Y3, Y5
+	VCVTDQ2PS    Y5, Y5
+	VFMADD231PS  Y4, Y5, Y1
+	PREFETCHT0   4096(DX)
+	PREFETCHT0   4160(DX)
+	ADDQ         $0x00000058, DX
+	ADDQ         $0x00000080, BX
+	ADDQ         $0x00000080, DI
+	ADDQ         $0x00000010, SI
+	SUBQ         $0x04, CX
+	JGE          blocks
+
+rest:
+	ADDQ $0x04, CX
+	JEQ  end
+
+each:
+	MOVWQZX      (DX), R9
+	MOVL         (AX)(R9*4), R9
+	MOVL         R9, (R8)
+	VMOVDQU      6(DX), X2
+	VPSRLW       $0x04, X2, X3
+	VINSERTI128  $0x01, X3, Y2, Y3
+	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
+	VPBROADCASTD 2(DX), Y4
+	VPSHUFB      spreadBytes<>+0(SB), Y4, Y4
+	VPAND        spreadBits<>+0(SB), Y4, Y4
+	VPCMPEQB     spreadBits<>+0(SB), Y4, Y4
+	VPAND        c10101010<>+0(SB), Y4, Y4
+	VPOR         Y4, Y3, Y3
+	VPSUBB       c10101010<>+0(SB), Y3, Y3
+	VBROADCASTSS (SP), Y4
+	VBROADCASTSS (SI), Y5
+	VMULPS       Y5, Y4, Y4
+	VPXOR        c80808080<>+0(SB), Y3, Y3
+	VMOVDQU      (DI), Y5
+	VPDPBUSD     (BX), Y3, Y5
+	VCVTDQ2PS    Y5, Y5
+	VFMADD231PS  Y4, Y5, Y0
+	PREFETCHT0   4096(DX)
+	ADDQ         $0x00000016, DX
+	ADDQ         $0x00000020, BX
+	ADDQ         $0x00000020, DI
+	ADDQ         $0x00000004, SI
+	DECQ         CX
+	JNE          each
+
+end:
+	VADDPS       Y1, Y0, Y0
+	MOVQ         dst+0(FP), CX
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPS       X1, X0, X1
+	VPERMILPS    $0x0e, X1, X0
+	VADDPS       X0, X1, X1
+	VPERMILPS    $0x01, X1, X0
+	VADDSS       X0, X1, X1
+	VMOVSS       X1, (CX)
+	ADDQ         $0x04, dst+0(FP)
+	MOVQ         stride+16(FP), CX
+	ADDQ         CX, w+8(FP)
 	DECQ         rows+24(FP)
 	JNE          row
 	VZEROUPPER
@@ -786,118 +3114,644 @@ DATA c80808080<>+56(SB)/4, $0x80808080
 DATA c80808080<>+60(SB)/4, $0x80808080
 GLOBL c80808080<>(SB), RODATA|NOPTR, $64
 
-// func dotBytesQ4_0VNNI(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+// func dotBytesQ5_1VNNI(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
 // Requires: AVX, AVX2, AVX512VL, AVX512VNNI, FMA3, MMX+
-TEXT ·dotBytesQ4_0VNNI(SB), NOSPLIT, $32-80
-	MOVQ dst+0(FP), AX
-	MOVQ w+8(FP), CX
-	MOVQ half+64(FP), DX
+TEXT ·dotBytesQ5_1VNNI(SB), NOSPLIT, $128-80
+	MOVQ half+64(FP), AX
+	LEAQ (SP), R9
+	LEAQ 64(SP), R10
 
 row:
-	MOVQ   CX, SI
-	MOVQ   x+32(FP), DI
-	MOVQ   dx+40(FP), R8
-	MOVQ   excess+56(FP), R9
-	MOVQ   blocks+72(FP), BX
+	MOVQ   w+8(FP), DX
+	MOVQ   x+32(FP), BX
+	MOVQ   dx+40(FP), SI
+	MOVQ   excess+56(FP), DI
+	MOVQ   blocks+72(FP), CX
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
-	SUBQ   $0x04, BX
+	MOVQ   xs+48(FP), R8
+	VXORPS Y2, Y2, Y2
+	SUBQ   $0x04, CX
 	JLT    rest
 
 blocks:
-	VMOVDQU      2(SI), X2
-	VPSRLW       $0x04, X2, X3
-	VINSERTI128  $0x01, X3, Y2, Y3
-	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
-	VMOVDQU      (R9), Y4
-	VPDPBUSD     (DI), Y3, Y4
-	VCVTDQ2PS    Y4, Y4
-	MOVWQZX      (SI), R10
-	VBROADCASTSS (DX)(R10*4), Y3
-	VBROADCASTSS (R8), Y5
-	VMULPS       Y5, Y3, Y3
-	VFMADD231PS  Y3, Y4, Y0
-	VMOVDQU      20(SI), X2
-	VPSRLW       $0x04, X2, X3
-	VINSERTI128  $0x01, X3, Y2, Y3
-	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
-	VMOVDQU      32(R9), Y4
-	VPDPBUSD     32(DI), Y3, Y4
-	VCVTDQ2PS    Y4, Y4
-	MOVWQZX      18(SI), R10
-	VBROADCASTSS (DX)(R10*4), Y3
-	VBROADCASTSS 4(R8), Y5
-	VMULPS       Y5, Y3, Y3
-	VFMADD231PS  Y3, Y4, Y1
-	VMOVDQU      38(SI), X2
-	VPSRLW       $0x04, X2, X3
-	VINSERTI128  $0x01, X3, Y2, Y3
-	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
-	VMOVDQU      64(R9), Y4
-	VPDPBUSD     64(DI), Y3, Y4
-	VCVTDQ2PS    Y4, Y4
-	MOVWQZX      36(SI), R10
-	VBROADCASTSS (DX)(R10*4), Y3
-	VBROADCASTSS 8(R8), Y5
-	VMULPS       Y5, Y3, Y3
-	VFMADD231PS  Y3, Y4, Y0
-	VMOVDQU      56(SI), X2
-	VPSRLW       $0x04, X2, X3
-	VINSERTI128  $0x01, X3, Y2, Y3
-	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
-	VMOVDQU      96(R9), Y4
-	VPDPBUSD     96(DI), Y3, Y4
-	VCVTDQ2PS    Y4, Y4
-	MOVWQZX      54(SI), R10
-	VBROADCASTSS (DX)(R10*4), Y3
-	VBROADCASTSS 12(R8), Y5
-	VMULPS       Y5, Y3, Y3
-	VFMADD231PS  Y3, Y4, Y1
-	PREFETCHT0   4096(SI)
-	PREFETCHT0   4160(SI)
-	ADDQ         $0x00000048, SI
+	MOVWQZX      (DX), R11
+	MOVL         (AX)(R11*4), R11
+	MOVL         R11, (R9)
+	MOVWQZX      2(DX), R11
+	MOVL         (AX)(R11*4), R11
+	XORL         $0x80000000, R11
+	MOVL         R11, (R10)
+	VMOVDQU      8(DX), X3
+	VPSRLW       $0x04, X3, X4
+	VINSERTI128  $0x01, X4, Y3, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VPBROADCASTD 4(DX), Y5
+	VPSHUFB      spreadBytes<>+0(SB), Y5, Y5
+	VPAND        spreadBits<>+0(SB), Y5, Y5
+	VPCMPEQB     spreadBits<>+0(SB), Y5, Y5
+	VPAND        c10101010<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VBROADCASTSS (SP), Y5
+	VBROADCASTSS (SI), Y6
+	VMULPS       Y6, Y5, Y5
+	VPXOR        Y6, Y6, Y6
+	VPDPBUSD     (BX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y0
+	VMOVSS       64(SP), X3
+	VFMADD231SS  (R8), X3, X2
+	MOVWQZX      24(DX), R11
+	MOVL         (AX)(R11*4), R11
+	MOVL         R11, (R9)
+	MOVWQZX      26(DX), R11
+	MOVL         (AX)(R11*4), R11
+	XORL         $0x80000000, R11
+	MOVL         R11, (R10)
+	VMOVDQU      32(DX), X3
+	VPSRLW       $0x04, X3, X4
+	VINSERTI128  $0x01, X4, Y3, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VPBROADCASTD 28(DX), Y5
+	VPSHUFB      spreadBytes<>+0(SB), Y5, Y5
+	VPAND        spreadBits<>+0(SB), Y5, Y5
+	VPCMPEQB     spreadBits<>+0(SB), Y5, Y5
+	VPAND        c10101010<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VBROADCASTSS (SP), Y5
+	VBROADCASTSS 4(SI), Y6
+	VMULPS       Y6, Y5, Y5
+	VPXOR        Y6, Y6, Y6
+	VPDPBUSD     32(BX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y1
+	VMOVSS       64(SP), X3
+	VFMADD231SS  4(R8), X3, X2
+	MOVWQZX      48(DX), R11
+	MOVL         (AX)(R11*4), R11
+	MOVL         R11, (R9)
+	MOVWQZX      50(DX), R11
+	MOVL         (AX)(R11*4), R11
+	XORL         $0x80000000, R11
+	MOVL         R11, (R10)
+	VMOVDQU      56(DX), X3
+	VPSRLW       $0x04, X3, X4
+	VINSERTI128  $0x01, X4, Y3, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VPBROADCASTD 52(DX), Y5
+	VPSHUFB      spreadBytes<>+0(SB), Y5, Y5
+	VPAND        spreadBits<>+0(SB), Y5, Y5
+	VPCMPEQB     spreadBits<>+0(SB), Y5, Y5
+	VPAND        c10101010<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VBROADCASTSS (SP), Y5
+	VBROADCASTSS 8(SI), Y6
+	VMULPS       Y6, Y5, Y5
+	VPXOR        Y6, Y6, Y6
+	VPDPBUSD     64(BX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y0
+	VMOVSS       64(SP), X3
+	VFMADD231SS  8(R8), X3, X2
+	MOVWQZX      72(DX), R11
+	MOVL         (AX)(R11*4), R11
+	MOVL         R11, (R9)
+	MOVWQZX      74(DX), R11
+	MOVL         (AX)(R11*4), R11
+	XORL         $0x80000000, R11
+	MOVL         R11, (R10)
+	VMOVDQU      80(DX), X3
+	VPSRLW       $0x04, X3, X4
+	VINSERTI128  $0x01, X4, Y3, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VPBROADCASTD 76(DX), Y5
+	VPSHUFB      spreadBytes<>+0(SB), Y5, Y5
+	VPAND        spreadBits<>+0(SB), Y5, Y5
+	VPCMPEQB     spreadBits<>+0(SB), Y5, Y5
+	VPAND        c10101010<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VBROADCASTSS (SP), Y5
+	VBROADCASTSS 12(SI), Y6
+	VMULPS       Y6, Y5, Y5
+	VPXOR        Y6, Y6, Y6
+	VPDPBUSD     96(BX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y1
+	VMOVSS       64(SP), X3
+	VFMADD231SS  12(R8), X3, X2
+	PREFETCHT0   4096(DX)
+	PREFETCHT0   4160(DX)
+	ADDQ         $0x00000060, DX
+	ADDQ         $0x00000080, BX
 	ADDQ         $0x00000080, DI
-	ADDQ         $0x00000080, R9
+	ADDQ         $0x00000010, SI
 	ADDQ         $0x00000010, R8
-	SUBQ         $0x04, BX
+	SUBQ         $0x04, CX
 	JGE          blocks
 
 rest:
-	ADDQ $0x04, BX
+	ADDQ $0x04, CX
 	JEQ  end
 
 each:
-	VMOVDQU      2(SI), X2
-	VPSRLW       $0x04, X2, X3
-	VINSERTI128  $0x01, X3, Y2, Y3
-	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
-	VMOVDQU      (R9), Y4
-	VPDPBUSD     (DI), Y3, Y4
-	VCVTDQ2PS    Y4, Y4
-	MOVWQZX      (SI), R10
-	VBROADCASTSS (DX)(R10*4), Y3
-	VBROADCASTSS (R8), Y5
-	VMULPS       Y5, Y3, Y3
-	VFMADD231PS  Y3, Y4, Y0
-	PREFETCHT0   4096(SI)
-	ADDQ         $0x00000012, SI
+	MOVWQZX      (DX), R11
+	MOVL         (AX)(R11*4), R11
+	MOVL         R11, (R9)
+	MOVWQZX      2(DX), R11
+	MOVL         (AX)(R11*4), R11
+	XORL         $0x80000000, R11
+	MOVL         R11, (R10)
+	VMOVDQU      8(DX), X3
+	VPSRLW       $0x04, X3, X4
+	VINSERTI128  $0x01, X4, Y3, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VPBROADCASTD 4(DX), Y5
+	VPSHUFB      spreadBytes<>+0(SB), Y5, Y5
+	VPAND        spreadBits<>+0(SB), Y5, Y5
+	VPCMPEQB     spreadBits<>+0(SB), Y5, Y5
+	VPAND        c10101010<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VBROADCASTSS (SP), Y5
+	VBROADCASTSS (SI), Y6
+	VMULPS       Y6, Y5, Y5
+	VPXOR        Y6, Y6, Y6
+	VPDPBUSD     (BX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y0
+	VMOVSS       64(SP), X3
+	VFMADD231SS  (R8), X3, X2
+	PREFETCHT0   4096(DX)
+	ADDQ         $0x00000018, DX
+	ADDQ         $0x00000020, BX
 	ADDQ         $0x00000020, DI
-	ADDQ         $0x00000020, R9
+	ADDQ         $0x00000004, SI
 	ADDQ         $0x00000004, R8
-	DECQ         BX
+	DECQ         CX
 	JNE          each
 
 end:
 	VADDPS       Y1, Y0, Y0
+	VSUBPS       Y2, Y0, Y0
+	MOVQ         dst+0(FP), CX
 	VEXTRACTF128 $0x01, Y0, X1
 	VADDPS       X1, X0, X1
 	VPERMILPS    $0x0e, X1, X0
 	VADDPS       X0, X1, X1
 	VPERMILPS    $0x01, X1, X0
 	VADDSS       X0, X1, X1
-	VMOVSS       X1, (AX)
-	ADDQ         $0x04, AX
-	ADDQ         stride+16(FP), CX
+	VMOVSS       X1, (CX)
+	ADDQ         $0x04, dst+0(FP)
+	MOVQ         stride+16(FP), CX
+	ADDQ         CX, w+8(FP)
+	DECQ         rows+24(FP)
+	JNE          row
+	VZEROUPPER
+	RET
+
+// func dotBytesQ8_0VNNI(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+// Requires: AVX, AVX2, AVX512VL, AVX512VNNI, FMA3, MMX+
+TEXT ·dotBytesQ8_0VNNI(SB), NOSPLIT, $128-80
+	MOVQ half+64(FP), AX
+	LEAQ (SP), CX
+	LEAQ 64(SP), CX
+
+row:
+	MOVQ   w+8(FP), DX
+	MOVQ   x+32(FP), BX
+	MOVQ   dx+40(FP), SI
+	MOVQ   excess+56(FP), DI
+	MOVQ   blocks+72(FP), CX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	SUBQ   $0x04, CX
+	JLT    rest
+
+blocks:
+	VMOVDQU      2(DX), Y2
+	VPXOR        c80808080<>+0(SB), Y2, Y2
+	VMOVDQU      (DI), Y3
+	VPDPBUSD     (BX), Y2, Y3
+	VCVTDQ2PS    Y3, Y3
+	MOVWQZX      (DX), R8
+	VBROADCASTSS (AX)(R8*4), Y2
+	VBROADCASTSS (SI), Y4
+	VMULPS       Y4, Y2, Y2
+	VFMADD231PS  Y2, Y3, Y0
+	VMOVDQU      36(DX), Y2
+	VPXOR        c80808080<>+0(SB), Y2, Y2
+	VMOVDQU      32(DI), Y3
+	VPDPBUSD     32(BX), Y2, Y3
+	VCVTDQ2PS    Y3, Y3
+	MOVWQZX      34(DX), R8
+	VBROADCASTSS (AX)(R8*4), Y2
+	VBROADCASTSS 4(SI), Y4
+	VMULPS       Y4, Y2, Y2
+	VFMADD231PS  Y2, Y3, Y1
+	VMOVDQU      70(DX), Y2
+	VPXOR        c80808080<>+0(SB), Y2, Y2
+	VMOVDQU      64(DI), Y3
+	VPDPBUSD     64(BX), Y2, Y3
+	VCVTDQ2PS    Y3, Y3
+	MOVWQZX      68(DX), R8
+	VBROADCASTSS (AX)(R8*4), Y2
+	VBROADCASTSS 8(SI), Y4
+	VMULPS       Y4, Y2, Y2
+	VFMADD231PS  Y2, Y3, Y0
+	VMOVDQU      104(DX), Y2
+	VPXOR        c80808080<>+0(SB), Y2, Y2
+	VMOVDQU      96(DI), Y3
+	VPDPBUSD     96(BX), Y2, Y3
+	VCVTDQ2PS    Y3, Y3
+	MOVWQZX      102(DX), R8
+	VBROADCASTSS (AX)(R8*4), Y2
+	VBROADCASTSS 12(SI), Y4
+	VMULPS       Y4, Y2, Y2
+	VFMADD231PS  Y2, Y3, Y1
+	PREFETCHT0   4096(DX)
+	PREFETCHT0   4160(DX)
+	PREFETCHT0   4224(DX)
+	ADDQ         $0x00000088, DX
+	ADDQ         $0x00000080, BX
+	ADDQ         $0x00000080, DI
+	ADDQ         $0x00000010, SI
+	SUBQ         $0x04, CX
+	JGE          blocks
+
+rest:
+	ADDQ $0x04, CX
+	JEQ  end
+
+each:
+	VMOVDQU      2(DX), Y2
+	VPXOR        c80808080<>+0(SB), Y2, Y2
+	VMOVDQU      (DI), Y3
+	VPDPBUSD     (BX), Y2, Y3
+	VCVTDQ2PS    Y3, Y3
+	MOVWQZX      (DX), R8
+	VBROADCASTSS (AX)(R8*4), Y2
+	VBROADCASTSS (SI), Y4
+	VMULPS       Y4, Y2, Y2
+	VFMADD231PS  Y2, Y3, Y0
+	PREFETCHT0   4096(DX)
+	ADDQ         $0x00000022, DX
+	ADDQ         $0x00000020, BX
+	ADDQ         $0x00000020, DI
+	ADDQ         $0x00000004, SI
+	DECQ         CX
+	JNE          each
+
+end:
+	VADDPS       Y1, Y0, Y0
+	MOVQ         dst+0(FP), CX
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPS       X1, X0, X1
+	VPERMILPS    $0x0e, X1, X0
+	VADDPS       X0, X1, X1
+	VPERMILPS    $0x01, X1, X0
+	VADDSS       X0, X1, X1
+	VMOVSS       X1, (CX)
+	ADDQ         $0x04, dst+0(FP)
+	MOVQ         stride+16(FP), CX
+	ADDQ         CX, w+8(FP)
+	DECQ         rows+24(FP)
+	JNE          row
+	VZEROUPPER
+	RET
+
+// func dotBytesQ2_KVNNI(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+// Requires: AVX, AVX2, AVX512VL, AVX512VNNI, FMA3, MMX+
+TEXT ·dotBytesQ2_KVNNI(SB), NOSPLIT, $128-80
+	MOVQ half+64(FP), AX
+	LEAQ (SP), R9
+	LEAQ 64(SP), R10
+
+row:
+	MOVQ   w+8(FP), DX
+	MOVQ   x+32(FP), BX
+	MOVQ   dx+40(FP), SI
+	MOVQ   excess+56(FP), DI
+	MOVQ   blocks+72(FP), CX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	MOVQ   xs+48(FP), R8
+	VXORPS Y2, Y2, Y2
+
+each:
+	VMOVDQU      (DX), X3
+	VPSRLW       $0x04, X3, X4
+	VPAND        c0f0f0f0f<>+0(SB), X3, X3
+	VPAND        c0f0f0f0f<>+0(SB), X4, X4
+	MOVWQZX      80(DX), R11
+	VBROADCASTSS (AX)(R11*4), Y5
+	VPMOVSXBD    X3, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y5, Y6, Y6
+	VMOVUPS      Y6, (R9)
+	VPSRLDQ      $0x08, X3, X3
+	VPMOVSXBD    X3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y5, Y3, Y3
+	VMOVUPS      Y3, 32(R9)
+	MOVWQZX      82(DX), R11
+	VBROADCASTSS (AX)(R11*4), Y3
+	VPMOVSXBD    X4, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMOVUPS      Y5, (R10)
+	VPSRLDQ      $0x08, X4, X4
+	VPMOVSXBD    X4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMOVUPS      Y4, 32(R10)
+	VMOVDQU      16(DX), Y3
+	VPAND        c03030303<>+0(SB), Y3, Y4
+	VBROADCASTSD (SP), Y5
+	VPERMILPS    laneOrder6<>+0(SB), Y5, Y5
+	VBROADCASTSS (SI), Y6
+	VMULPS       Y6, Y5, Y5
+	VPXOR        Y6, Y6, Y6
+	VPDPBUSD     (BX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y0
+	VPSRLW       $0x02, Y3, Y4
+	VPAND        c03030303<>+0(SB), Y4, Y4
+	VBROADCASTSD 8(SP), Y5
+	VPERMILPS    laneOrder6<>+0(SB), Y5, Y5
+	VBROADCASTSS 4(SI), Y6
+	VMULPS       Y6, Y5, Y5
+	VPXOR        Y6, Y6, Y6
+	VPDPBUSD     32(BX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y1
+	VPSRLW       $0x04, Y3, Y4
+	VPAND        c03030303<>+0(SB), Y4, Y4
+	VBROADCASTSD 16(SP), Y5
+	VPERMILPS    laneOrder6<>+0(SB), Y5, Y5
+	VBROADCASTSS 8(SI), Y6
+	VMULPS       Y6, Y5, Y5
+	VPXOR        Y6, Y6, Y6
+	VPDPBUSD     64(BX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y0
+	VPSRLW       $0x06, Y3, Y3
+	VPAND        c03030303<>+0(SB), Y3, Y3
+	VBROADCASTSD 24(SP), Y4
+	VPERMILPS    laneOrder6<>+0(SB), Y4, Y4
+	VBROADCASTSS 12(SI), Y5
+	VMULPS       Y5, Y4, Y4
+	VPXOR        Y5, Y5, Y5
+	VPDPBUSD     96(BX), Y3, Y5
+	VCVTDQ2PS    Y5, Y5
+	VFMADD231PS  Y4, Y5, Y1
+	VMOVDQU      48(DX), Y3
+	VPAND        c03030303<>+0(SB), Y3, Y4
+	VBROADCASTSD 32(SP), Y5
+	VPERMILPS    laneOrder6<>+0(SB), Y5, Y5
+	VBROADCASTSS 16(SI), Y6
+	VMULPS       Y6, Y5, Y5
+	VPXOR        Y6, Y6, Y6
+	VPDPBUSD     128(BX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y0
+	VPSRLW       $0x02, Y3, Y4
+	VPAND        c03030303<>+0(SB), Y4, Y4
+	VBROADCASTSD 40(SP), Y5
+	VPERMILPS    laneOrder6<>+0(SB), Y5, Y5
+	VBROADCASTSS 20(SI), Y6
+	VMULPS       Y6, Y5, Y5
+	VPXOR        Y6, Y6, Y6
+	VPDPBUSD     160(BX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y1
+	VPSRLW       $0x04, Y3, Y4
+	VPAND        c03030303<>+0(SB), Y4, Y4
+	VBROADCASTSD 48(SP), Y5
+	VPERMILPS    laneOrder6<>+0(SB), Y5, Y5
+	VBROADCASTSS 24(SI), Y6
+	VMULPS       Y6, Y5, Y5
+	VPXOR        Y6, Y6, Y6
+	VPDPBUSD     192(BX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y0
+	VPSRLW       $0x06, Y3, Y3
+	VPAND        c03030303<>+0(SB), Y3, Y3
+	VBROADCASTSD 56(SP), Y4
+	VPERMILPS    laneOrder6<>+0(SB), Y4, Y4
+	VBROADCASTSS 28(SI), Y5
+	VMULPS       Y5, Y4, Y4
+	VPXOR        Y5, Y5, Y5
+	VPDPBUSD     224(BX), Y3, Y5
+	VCVTDQ2PS    Y5, Y5
+	VFMADD231PS  Y4, Y5, Y1
+	VMOVUPS      64(SP), Y3
+	VFMADD231PS  (R8), Y3, Y2
+	VMOVUPS      96(SP), Y3
+	VFMADD231PS  32(R8), Y3, Y2
+	PREFETCHT0   4096(DX)
+	PREFETCHT0   4160(DX)
+	ADDQ         $0x00000054, DX
+	ADDQ         $0x00000100, BX
+	ADDQ         $0x00000100, DI
+	ADDQ         $0x00000020, SI
+	ADDQ         $0x00000040, R8
+	DECQ         CX
+	JNE          each
+	VADDPS       Y1, Y0, Y0
+	VSUBPS       Y2, Y0, Y0
+	MOVQ         dst+0(FP), CX
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPS       X1, X0, X1
+	VPERMILPS    $0x0e, X1, X0
+	VADDPS       X0, X1, X1
+	VPERMILPS    $0x01, X1, X0
+	VADDSS       X0, X1, X1
+	VMOVSS       X1, (CX)
+	ADDQ         $0x04, dst+0(FP)
+	MOVQ         stride+16(FP), CX
+	ADDQ         CX, w+8(FP)
+	DECQ         rows+24(FP)
+	JNE          row
+	VZEROUPPER
+	RET
+
+// func dotBytesQ3_KVNNI(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+// Requires: AVX, AVX2, AVX512VL, AVX512VNNI, FMA3, MMX+
+TEXT ·dotBytesQ3_KVNNI(SB), NOSPLIT, $128-80
+	MOVQ half+64(FP), AX
+	LEAQ (SP), R8
+	LEAQ 64(SP), CX
+
+row:
+	MOVQ   w+8(FP), DX
+	MOVQ   x+32(FP), BX
+	MOVQ   dx+40(FP), SI
+	MOVQ   excess+56(FP), DI
+	MOVQ   blocks+72(FP), CX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+
+each:
+	VMOVQ        96(DX), X2
+	VPSRLW       $0x04, X2, X3
+	VPUNPCKLQDQ  X3, X2, X2
+	VPAND        c0f0f0f0f<>+0(SB), X2, X2
+	VPBROADCASTD 104(DX), X3
+	VPSRLVD      shifts3_K<>+0(SB), X3, X3
+	VPAND        c03030303<>+0(SB), X3, X3
+	VPSLLW       $0x04, X3, X3
+	VPOR         X3, X2, X2
+	VPSUBB       c20202020<>+0(SB), X2, X2
+	MOVWQZX      108(DX), R9
+	VBROADCASTSS (AX)(R9*4), Y3
+	VPMOVSXBD    X2, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMOVUPS      Y4, (R8)
+	VPSRLDQ      $0x08, X2, X2
+	VPMOVSXBD    X2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y3, Y2, Y2
+	VMOVUPS      Y2, 32(R8)
+	VMOVDQU      (DX), Y2
+	VMOVDQU      32(DX), Y3
+	VPAND        c03030303<>+0(SB), Y3, Y4
+	VPSLLW       $0x02, Y2, Y5
+	VPAND        c04040404<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VPSUBB       c04040404<>+0(SB), Y4, Y4
+	VBROADCASTSD (SP), Y5
+	VPERMILPS    laneOrder6<>+0(SB), Y5, Y5
+	VBROADCASTSS (SI), Y6
+	VMULPS       Y6, Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y4, Y4
+	VMOVDQU      (DI), Y6
+	VPDPBUSD     (BX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y0
+	VPSRLW       $0x02, Y3, Y4
+	VPAND        c03030303<>+0(SB), Y4, Y4
+	VPSLLW       $0x01, Y2, Y5
+	VPAND        c04040404<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VPSUBB       c04040404<>+0(SB), Y4, Y4
+	VBROADCASTSD 8(SP), Y5
+	VPERMILPS    laneOrder6<>+0(SB), Y5, Y5
+	VBROADCASTSS 4(SI), Y6
+	VMULPS       Y6, Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y4, Y4
+	VMOVDQU      32(DI), Y6
+	VPDPBUSD     32(BX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y1
+	VPSRLW       $0x04, Y3, Y4
+	VPAND        c03030303<>+0(SB), Y4, Y4
+	VPAND        c04040404<>+0(SB), Y2, Y5
+	VPOR         Y5, Y4, Y4
+	VPSUBB       c04040404<>+0(SB), Y4, Y4
+	VBROADCASTSD 16(SP), Y5
+	VPERMILPS    laneOrder6<>+0(SB), Y5, Y5
+	VBROADCASTSS 8(SI), Y6
+	VMULPS       Y6, Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y4, Y4
+	VMOVDQU      64(DI), Y6
+	VPDPBUSD     64(BX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y0
+	VPSRLW       $0x06, Y3, Y3
+	VPAND        c03030303<>+0(SB), Y3, Y3
+	VPSRLW       $0x01, Y2, Y4
+	VPAND        c04040404<>+0(SB), Y4, Y4
+	VPOR         Y4, Y3, Y3
+	VPSUBB       c04040404<>+0(SB), Y3, Y3
+	VBROADCASTSD 24(SP), Y4
+	VPERMILPS    laneOrder6<>+0(SB), Y4, Y4
+	VBROADCASTSS 12(SI), Y5
+	VMULPS       Y5, Y4, Y4
+	VPXOR        c80808080<>+0(SB), Y3, Y3
+	VMOVDQU      96(DI), Y5
+	VPDPBUSD     96(BX), Y3, Y5
+	VCVTDQ2PS    Y5, Y5
+	VFMADD231PS  Y4, Y5, Y1
+	VMOVDQU      64(DX), Y3
+	VPAND        c03030303<>+0(SB), Y3, Y4
+	VPSRLW       $0x02, Y2, Y5
+	VPAND        c04040404<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VPSUBB       c04040404<>+0(SB), Y4, Y4
+	VBROADCASTSD 32(SP), Y5
+	VPERMILPS    laneOrder6<>+0(SB), Y5, Y5
+	VBROADCASTSS 16(SI), Y6
+	VMULPS       Y6, Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y4, Y4
+	VMOVDQU      128(DI), Y6
+	VPDPBUSD     128(BX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y0
+	VPSRLW       $0x02, Y3, Y4
+	VPAND        c03030303<>+0(SB), Y4, Y4
+	VPSRLW       $0x03, Y2, Y5
+	VPAND        c04040404<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VPSUBB       c04040404<>+0(SB), Y4, Y4
+	VBROADCASTSD 40(SP), Y5
+	VPERMILPS    laneOrder6<>+0(SB), Y5, Y5
+	VBROADCASTSS 20(SI), Y6
+	VMULPS       Y6, Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y4, Y4
+	VMOVDQU      160(DI), Y6
+	VPDPBUSD     160(BX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y1
+	VPSRLW       $0x04, Y3, Y4
+	VPAND        c03030303<>+0(SB), Y4, Y4
+	VPSRLW       $0x04, Y2, Y5
+	VPAND        c04040404<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VPSUBB       c04040404<>+0(SB), Y4, Y4
+	VBROADCASTSD 48(SP), Y5
+	VPERMILPS    laneOrder6<>+0(SB), Y5, Y5
+	VBROADCASTSS 24(SI), Y6
+	VMULPS       Y6, Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y4, Y4
+	VMOVDQU      192(DI), Y6
+	VPDPBUSD     192(BX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y0
+	VPSRLW       $0x06, Y3, Y3
+	VPAND        c03030303<>+0(SB), Y3, Y3
+	VPSRLW       $0x05, Y2, Y2
+	VPAND        c04040404<>+0(SB), Y2, Y2
+	VPOR         Y2, Y3, Y3
+	VPSUBB       c04040404<>+0(SB), Y3, Y2
+	VBROADCASTSD 56(SP), Y3
+	VPERMILPS    laneOrder6<>+0(SB), Y3, Y3
+	VBROADCASTSS 28(SI), Y4
+	VMULPS       Y4, Y3, Y3
+	VPXOR        c80808080<>+0(SB), Y2, Y2
+	VMOVDQU      224(DI), Y4
+	VPDPBUSD     224(BX), Y2, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y3, Y4, Y1
+	PREFETCHT0   4096(DX)
+	PREFETCHT0   4160(DX)
+	ADDQ         $0x0000006e, DX
+	ADDQ         $0x00000100, BX
+	ADDQ         $0x00000100, DI
+	ADDQ         $0x00000020, SI
+	DECQ         CX
+	JNE          each
+	VADDPS       Y1, Y0, Y0
+	MOVQ         dst+0(FP), CX
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPS       X1, X0, X1
+	VPERMILPS    $0x0e, X1, X0
+	VADDPS       X0, X1, X1
+	VPERMILPS    $0x01, X1, X0
+	VADDSS       X0, X1, X1
+	VMOVSS       X1, (CX)
+	ADDQ         $0x04, dst+0(FP)
+	MOVQ         stride+16(FP), CX
+	ADDQ         CX, w+8(FP)
 	DECQ         rows+24(FP)
 	JNE          row
 	VZEROUPPER
@@ -905,26 +3759,165 @@ end:
 
 // func dotBytesQ4_KVNNI(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
 // Requires: AVX, AVX2, AVX512VL, AVX512VNNI, FMA3, MMX+
-TEXT ·dotBytesQ4_KVNNI(SB), NOSPLIT, $32-80
-	MOVQ dst+0(FP), AX
-	MOVQ w+8(FP), CX
-	MOVQ half+64(FP), DX
+TEXT ·dotBytesQ4_KVNNI(SB), NOSPLIT, $128-80
+	MOVQ half+64(FP), AX
+	LEAQ (SP), CX
+	LEAQ 64(SP), CX
 
 row:
-	MOVQ   CX, SI
-	MOVQ   x+32(FP), DI
-	MOVQ   dx+40(FP), R8
-	MOVQ   excess+56(FP), R10
-	MOVQ   blocks+72(FP), BX
+	MOVQ   w+8(FP), DX
+	MOVQ   x+32(FP), BX
+	MOVQ   dx+40(FP), SI
+	MOVQ   excess+56(FP), DI
+	MOVQ   blocks+72(FP), CX
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
-	MOVQ   xs+48(FP), R9
+	MOVQ   xs+48(FP), R8
 	VXORPS Y2, Y2, Y2
 
 each:
-	MOVL         4(SI), R11
-	MOVL         8(SI), R12
-	MOVL         12(SI), R13
+	MOVL         4(DX), R9
+	MOVL         8(DX), R10
+	MOVL         12(DX), R11
+	MOVL         R9, R12
+	ANDL         $0x3f3f3f3f, R12
+	MOVL         R11, R13
+	ANDL         $0x0f0f0f0f, R13
+	SHRL         $0x02, R9
+	ANDL         $0x30303030, R9
+	ORL          R9, R13
+	SHLQ         $0x20, R13
+	ORQ          R12, R13
+	VMOVQ        R13, X3
+	VPMOVZXBD    X3, Y3
+	VCVTDQ2PS    Y3, Y3
+	MOVL         R10, R9
+	ANDL         $0x3f3f3f3f, R9
+	SHRL         $0x04, R11
+	ANDL         $0x0f0f0f0f, R11
+	SHRL         $0x02, R10
+	ANDL         $0x30303030, R10
+	ORL          R10, R11
+	SHLQ         $0x20, R11
+	ORQ          R9, R11
+	VMOVQ        R11, X4
+	VPMOVZXBD    X4, Y4
+	VCVTDQ2PS    Y4, Y4
+	MOVWQZX      (DX), R9
+	VBROADCASTSS (AX)(R9*4), Y5
+	VMULPS       Y5, Y3, Y3
+	VMULPS       (SI), Y3, Y3
+	VMOVUPS      Y3, (SP)
+	MOVWQZX      2(DX), R9
+	VBROADCASTSS (AX)(R9*4), Y3
+	VMULPS       Y3, Y4, Y4
+	VFMADD231PS  (R8), Y4, Y2
+	VMOVDQU      16(DX), Y3
+	VPAND        c0f0f0f0f<>+0(SB), Y3, Y4
+	VPXOR        Y5, Y5, Y5
+	VPDPBUSD     (BX), Y4, Y5
+	VCVTDQ2PS    Y5, Y5
+	VBROADCASTSS (SP), Y4
+	VFMADD231PS  Y4, Y5, Y0
+	VPSRLW       $0x04, Y3, Y3
+	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
+	VPXOR        Y4, Y4, Y4
+	VPDPBUSD     32(BX), Y3, Y4
+	VCVTDQ2PS    Y4, Y4
+	VBROADCASTSS 4(SP), Y3
+	VFMADD231PS  Y3, Y4, Y1
+	VMOVDQU      48(DX), Y3
+	VPAND        c0f0f0f0f<>+0(SB), Y3, Y4
+	VPXOR        Y5, Y5, Y5
+	VPDPBUSD     64(BX), Y4, Y5
+	VCVTDQ2PS    Y5, Y5
+	VBROADCASTSS 8(SP), Y4
+	VFMADD231PS  Y4, Y5, Y0
+	VPSRLW       $0x04, Y3, Y3
+	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
+	VPXOR        Y4, Y4, Y4
+	VPDPBUSD     96(BX), Y3, Y4
+	VCVTDQ2PS    Y4, Y4
+	VBROADCASTSS 12(SP), Y3
+	VFMADD231PS  Y3, Y4, Y1
+	VMOVDQU      80(DX), Y3
+	VPAND        c0f0f0f0f<>+0(SB), Y3, Y4
+	VPXOR        Y5, Y5, Y5
+	VPDPBUSD     128(BX), Y4, Y5
+	VCVTDQ2PS    Y5, Y5
+	VBROADCASTSS 16(SP), Y4
+	VFMADD231PS  Y4, Y5, Y0
+	VPSRLW       $0x04, Y3, Y3
+	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
+	VPXOR        Y4, Y4, Y4
+	VPDPBUSD     160(BX), Y3, Y4
+	VCVTDQ2PS    Y4, Y4
+	VBROADCASTSS 20(SP), Y3
+	VFMADD231PS  Y3, Y4, Y1
+	VMOVDQU      112(DX), Y3
+	VPAND        c0f0f0f0f<>+0(SB), Y3, Y4
+	VPXOR        Y5, Y5, Y5
+	VPDPBUSD     192(BX), Y4, Y5
+	VCVTDQ2PS    Y5, Y5
+	VBROADCASTSS 24(SP), Y4
+	VFMADD231PS  Y4, Y5, Y0
+	VPSRLW       $0x04, Y3, Y3
+	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
+	VPXOR        Y4, Y4, Y4
+	VPDPBUSD     224(BX), Y3, Y4
+	VCVTDQ2PS    Y4, Y4
+	VBROADCASTSS 28(SP), Y3
+	VFMADD231PS  Y3, Y4, Y1
+	PREFETCHT0   4096(DX)
+	PREFETCHT0   4160(DX)
+	PREFETCHT0   4224(DX)
+	ADDQ         $0x00000090, DX
+	ADDQ         $0x00000100, BX
+	ADDQ         $0x00000100, DI
+	ADDQ         $0x00000020, SI
+	ADDQ         $0x00000020, R8
+	DECQ         CX
+	JNE          each
+	VADDPS       Y1, Y0, Y0
+	VSUBPS       Y2, Y0, Y0
+	MOVQ         dst+0(FP), CX
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPS       X1, X0, X1
+	VPERMILPS    $0x0e, X1, X0
+	VADDPS       X0, X1, X1
+	VPERMILPS    $0x01, X1, X0
+	VADDSS       X0, X1, X1
+	VMOVSS       X1, (CX)
+	ADDQ         $0x04, dst+0(FP)
+	MOVQ         stride+16(FP), CX
+	ADDQ         CX, w+8(FP)
+	DECQ         rows+24(FP)
+	JNE          row
+	VZEROUPPER
+	RET
+
+// func dotBytesQ5_KVNNI(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+// Requires: AVX, AVX2, AVX512VL, AVX512VNNI, FMA3, MMX+
+TEXT ·dotBytesQ5_KVNNI(SB), NOSPLIT, $128-80
+	MOVQ half+64(FP), AX
+	LEAQ (SP), R9
+	LEAQ 64(SP), R10
+
+row:
+	MOVQ   w+8(FP), DX
+	MOVQ   x+32(FP), BX
+	MOVQ   dx+40(FP), SI
+	MOVQ   excess+56(FP), DI
+	MOVQ   blocks+72(FP), CX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	MOVQ   xs+48(FP), R8
+	VXORPS Y2, Y2, Y2
+
+each:
+	MOVL         4(DX), R11
+	MOVL         8(DX), R12
+	MOVL         12(DX), R13
 	MOVL         R11, R14
 	ANDL         $0x3f3f3f3f, R14
 	MOVL         R13, R15
@@ -949,92 +3942,135 @@ each:
 	VMOVQ        R13, X4
 	VPMOVZXBD    X4, Y4
 	VCVTDQ2PS    Y4, Y4
-	MOVWQZX      (SI), R11
-	VBROADCASTSS (DX)(R11*4), Y5
+	MOVWQZX      (DX), R11
+	VBROADCASTSS (AX)(R11*4), Y5
 	VMULPS       Y5, Y3, Y3
-	VMULPS       (R8), Y3, Y3
-	VMOVUPS      Y3, (SP)
-	MOVWQZX      2(SI), R11
-	VBROADCASTSS (DX)(R11*4), Y3
+	VMOVUPS      Y3, (R9)
+	MOVWQZX      2(DX), R11
+	VBROADCASTSS (AX)(R11*4), Y3
 	VMULPS       Y3, Y4, Y4
-	VFMADD231PS  (R9), Y4, Y2
-	VMOVDQU      16(SI), Y3
-	VPAND        c0f0f0f0f<>+0(SB), Y3, Y4
-	VMOVDQU      (R10), Y5
-	VPDPBUSD     (DI), Y4, Y5
-	VCVTDQ2PS    Y5, Y5
-	VBROADCASTSS (SP), Y4
-	VFMADD231PS  Y4, Y5, Y0
-	VPSRLW       $0x04, Y3, Y3
-	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
-	VMOVDQU      32(R10), Y4
-	VPDPBUSD     32(DI), Y3, Y4
-	VCVTDQ2PS    Y4, Y4
-	VBROADCASTSS 4(SP), Y3
-	VFMADD231PS  Y3, Y4, Y1
-	VMOVDQU      48(SI), Y3
-	VPAND        c0f0f0f0f<>+0(SB), Y3, Y4
-	VMOVDQU      64(R10), Y5
-	VPDPBUSD     64(DI), Y4, Y5
-	VCVTDQ2PS    Y5, Y5
-	VBROADCASTSS 8(SP), Y4
-	VFMADD231PS  Y4, Y5, Y0
-	VPSRLW       $0x04, Y3, Y3
-	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
-	VMOVDQU      96(R10), Y4
-	VPDPBUSD     96(DI), Y3, Y4
-	VCVTDQ2PS    Y4, Y4
-	VBROADCASTSS 12(SP), Y3
-	VFMADD231PS  Y3, Y4, Y1
-	VMOVDQU      80(SI), Y3
-	VPAND        c0f0f0f0f<>+0(SB), Y3, Y4
-	VMOVDQU      128(R10), Y5
-	VPDPBUSD     128(DI), Y4, Y5
-	VCVTDQ2PS    Y5, Y5
-	VBROADCASTSS 16(SP), Y4
-	VFMADD231PS  Y4, Y5, Y0
-	VPSRLW       $0x04, Y3, Y3
-	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
-	VMOVDQU      160(R10), Y4
-	VPDPBUSD     160(DI), Y3, Y4
-	VCVTDQ2PS    Y4, Y4
-	VBROADCASTSS 20(SP), Y3
-	VFMADD231PS  Y3, Y4, Y1
-	VMOVDQU      112(SI), Y3
-	VPAND        c0f0f0f0f<>+0(SB), Y3, Y4
-	VMOVDQU      192(R10), Y5
-	VPDPBUSD     192(DI), Y4, Y5
-	VCVTDQ2PS    Y5, Y5
-	VBROADCASTSS 24(SP), Y4
-	VFMADD231PS  Y4, Y5, Y0
-	VPSRLW       $0x04, Y3, Y3
-	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
-	VMOVDQU      224(R10), Y4
-	VPDPBUSD     224(DI), Y3, Y4
-	VCVTDQ2PS    Y4, Y4
+	VMOVUPS      Y4, (R10)
+	VMOVDQU      16(DX), Y3
+	VMOVDQU      48(DX), Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y5
+	VPSLLW       $0x04, Y3, Y6
+	VPAND        c10101010<>+0(SB), Y6, Y6
+	VPOR         Y6, Y5, Y5
+	VBROADCASTSS (SP), Y6
+	VBROADCASTSS (SI), Y7
+	VMULPS       Y7, Y6, Y6
+	VPXOR        Y7, Y7, Y7
+	VPDPBUSD     (BX), Y5, Y7
+	VCVTDQ2PS    Y7, Y7
+	VFMADD231PS  Y6, Y7, Y0
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VPSLLW       $0x03, Y3, Y5
+	VPAND        c10101010<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VBROADCASTSS 4(SP), Y5
+	VBROADCASTSS 4(SI), Y6
+	VMULPS       Y6, Y5, Y5
+	VPXOR        Y6, Y6, Y6
+	VPDPBUSD     32(BX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y1
+	VMOVDQU      80(DX), Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y5
+	VPSLLW       $0x02, Y3, Y6
+	VPAND        c10101010<>+0(SB), Y6, Y6
+	VPOR         Y6, Y5, Y5
+	VBROADCASTSS 8(SP), Y6
+	VBROADCASTSS 8(SI), Y7
+	VMULPS       Y7, Y6, Y6
+	VPXOR        Y7, Y7, Y7
+	VPDPBUSD     64(BX), Y5, Y7
+	VCVTDQ2PS    Y7, Y7
+	VFMADD231PS  Y6, Y7, Y0
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VPSLLW       $0x01, Y3, Y5
+	VPAND        c10101010<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VBROADCASTSS 12(SP), Y5
+	VBROADCASTSS 12(SI), Y6
+	VMULPS       Y6, Y5, Y5
+	VPXOR        Y6, Y6, Y6
+	VPDPBUSD     96(BX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y1
+	VMOVDQU      112(DX), Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y5
+	VPAND        c10101010<>+0(SB), Y3, Y6
+	VPOR         Y6, Y5, Y5
+	VBROADCASTSS 16(SP), Y6
+	VBROADCASTSS 16(SI), Y7
+	VMULPS       Y7, Y6, Y6
+	VPXOR        Y7, Y7, Y7
+	VPDPBUSD     128(BX), Y5, Y7
+	VCVTDQ2PS    Y7, Y7
+	VFMADD231PS  Y6, Y7, Y0
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VPSRLW       $0x01, Y3, Y5
+	VPAND        c10101010<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VBROADCASTSS 20(SP), Y5
+	VBROADCASTSS 20(SI), Y6
+	VMULPS       Y6, Y5, Y5
+	VPXOR        Y6, Y6, Y6
+	VPDPBUSD     160(BX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y1
+	VMOVDQU      144(DX), Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y5
+	VPSRLW       $0x02, Y3, Y6
+	VPAND        c10101010<>+0(SB), Y6, Y6
+	VPOR         Y6, Y5, Y5
+	VBROADCASTSS 24(SP), Y6
+	VBROADCASTSS 24(SI), Y7
+	VMULPS       Y7, Y6, Y6
+	VPXOR        Y7, Y7, Y7
+	VPDPBUSD     192(BX), Y5, Y7
+	VCVTDQ2PS    Y7, Y7
+	VFMADD231PS  Y6, Y7, Y0
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VPSRLW       $0x03, Y3, Y3
+	VPAND        c10101010<>+0(SB), Y3, Y3
+	VPOR         Y3, Y4, Y4
 	VBROADCASTSS 28(SP), Y3
-	VFMADD231PS  Y3, Y4, Y1
-	PREFETCHT0   4096(SI)
-	PREFETCHT0   4160(SI)
-	PREFETCHT0   4224(SI)
-	ADDQ         $0x00000090, SI
+	VBROADCASTSS 28(SI), Y5
+	VMULPS       Y5, Y3, Y3
+	VPXOR        Y5, Y5, Y5
+	VPDPBUSD     224(BX), Y4, Y5
+	VCVTDQ2PS    Y5, Y5
+	VFMADD231PS  Y3, Y5, Y1
+	VMOVUPS      64(SP), Y3
+	VFMADD231PS  (R8), Y3, Y2
+	PREFETCHT0   4096(DX)
+	PREFETCHT0   4160(DX)
+	PREFETCHT0   4224(DX)
+	ADDQ         $0x000000b0, DX
+	ADDQ         $0x00000100, BX
 	ADDQ         $0x00000100, DI
-	ADDQ         $0x00000100, R10
+	ADDQ         $0x00000020, SI
 	ADDQ         $0x00000020, R8
-	ADDQ         $0x00000020, R9
-	DECQ         BX
+	DECQ         CX
 	JNE          each
 	VADDPS       Y1, Y0, Y0
 	VSUBPS       Y2, Y0, Y0
+	MOVQ         dst+0(FP), CX
 	VEXTRACTF128 $0x01, Y0, X1
 	VADDPS       X1, X0, X1
 	VPERMILPS    $0x0e, X1, X0
 	VADDPS       X0, X1, X1
 	VPERMILPS    $0x01, X1, X0
 	VADDSS       X0, X1, X1
-	VMOVSS       X1, (AX)
-	ADDQ         $0x04, AX
-	ADDQ         stride+16(FP), CX
+	VMOVSS       X1, (CX)
+	ADDQ         $0x04, dst+0(FP)
+	MOVQ         stride+16(FP), CX
+	ADDQ         CX, w+8(FP)
 	DECQ         rows+24(FP)
 	JNE          row
 	VZEROUPPER
@@ -1042,25 +4078,25 @@ each:
 
 // func dotBytesQ6_KVNNI(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
 // Requires: AVX, AVX2, AVX512VL, AVX512VNNI, FMA3, MMX+
-TEXT ·dotBytesQ6_KVNNI(SB), NOSPLIT, $32-80
-	MOVQ dst+0(FP), AX
-	MOVQ w+8(FP), CX
-	MOVQ half+64(FP), DX
+TEXT ·dotBytesQ6_KVNNI(SB), NOSPLIT, $128-80
+	MOVQ half+64(FP), AX
+	LEAQ (SP), CX
+	LEAQ 64(SP), CX
 
 row:
-	MOVQ   CX, SI
-	MOVQ   x+32(FP), DI
-	MOVQ   dx+40(FP), R8
-	MOVQ   excess+56(FP), R9
-	MOVQ   blocks+72(FP), BX
+	MOVQ   w+8(FP), DX
+	MOVQ   x+32(FP), BX
+	MOVQ   dx+40(FP), SI
+	MOVQ   excess+56(FP), DI
+	MOVQ   blocks+72(FP), CX
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 
 each:
-	MOVWQZX      208(SI), R10
-	VBROADCASTSS (DX)(R10*4), Y3
-	VMOVDQU      192(SI), X2
-	VMOVUPS      (R8), Y4
+	MOVWQZX      208(DX), R8
+	VBROADCASTSS (AX)(R8*4), Y3
+	VMOVDQU      192(DX), X2
+	VMOVUPS      (SI), Y4
 	VPMOVSXBD    X2, Y5
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y3, Y5, Y5
@@ -1074,41 +4110,41 @@ each:
 	VMOVDQU      laneOrder5<>+0(SB), Y3
 	VPERMPS      Y4, Y3, Y3
 	VMULPS       Y3, Y2, Y2
-	VMOVDQU      128(SI), Y3
-	VMOVDQU      (SI), Y4
+	VMOVDQU      128(DX), Y3
+	VMOVDQU      (DX), Y4
 	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
 	VPSLLW       $0x04, Y3, Y6
 	VPAND        c30303030<>+0(SB), Y6, Y6
 	VPOR         Y6, Y4, Y4
 	VMOVDQU      laneOrder0<>+0(SB), Y6
 	VPERMPS      Y5, Y6, Y6
-	VMOVDQU      (R9), Y7
-	VPDPBUSD     (DI), Y4, Y7
+	VMOVDQU      (DI), Y7
+	VPDPBUSD     (BX), Y4, Y7
 	VCVTDQ2PS    Y7, Y7
 	VFMADD231PS  Y6, Y7, Y0
-	VMOVDQU      32(SI), Y4
+	VMOVDQU      32(DX), Y4
 	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
 	VPSLLW       $0x02, Y3, Y6
 	VPAND        c30303030<>+0(SB), Y6, Y6
 	VPOR         Y6, Y4, Y4
 	VMOVDQU      laneOrder1<>+0(SB), Y6
 	VPERMPS      Y5, Y6, Y6
-	VMOVDQU      32(R9), Y7
-	VPDPBUSD     32(DI), Y4, Y7
+	VMOVDQU      32(DI), Y7
+	VPDPBUSD     32(BX), Y4, Y7
 	VCVTDQ2PS    Y7, Y7
 	VFMADD231PS  Y6, Y7, Y1
-	VMOVDQU      (SI), Y4
+	VMOVDQU      (DX), Y4
 	VPSRLW       $0x04, Y4, Y4
 	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
 	VPAND        c30303030<>+0(SB), Y3, Y6
 	VPOR         Y6, Y4, Y4
 	VMOVDQU      laneOrder2<>+0(SB), Y6
 	VPERMPS      Y5, Y6, Y6
-	VMOVDQU      64(R9), Y7
-	VPDPBUSD     64(DI), Y4, Y7
+	VMOVDQU      64(DI), Y7
+	VPDPBUSD     64(BX), Y4, Y7
 	VCVTDQ2PS    Y7, Y7
 	VFMADD231PS  Y6, Y7, Y0
-	VMOVDQU      32(SI), Y4
+	VMOVDQU      32(DX), Y4
 	VPSRLW       $0x04, Y4, Y4
 	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
 	VPSRLW       $0x02, Y3, Y3
@@ -1116,45 +4152,45 @@ each:
 	VPOR         Y3, Y4, Y4
 	VMOVDQU      laneOrder3<>+0(SB), Y3
 	VPERMPS      Y5, Y3, Y3
-	VMOVDQU      96(R9), Y5
-	VPDPBUSD     96(DI), Y4, Y5
+	VMOVDQU      96(DI), Y5
+	VPDPBUSD     96(BX), Y4, Y5
 	VCVTDQ2PS    Y5, Y5
 	VFMADD231PS  Y3, Y5, Y1
-	VMOVDQU      160(SI), Y3
-	VMOVDQU      64(SI), Y4
+	VMOVDQU      160(DX), Y3
+	VMOVDQU      64(DX), Y4
 	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
 	VPSLLW       $0x04, Y3, Y5
 	VPAND        c30303030<>+0(SB), Y5, Y5
 	VPOR         Y5, Y4, Y4
 	VMOVDQU      laneOrder0<>+0(SB), Y5
 	VPERMPS      Y2, Y5, Y5
-	VMOVDQU      128(R9), Y6
-	VPDPBUSD     128(DI), Y4, Y6
+	VMOVDQU      128(DI), Y6
+	VPDPBUSD     128(BX), Y4, Y6
 	VCVTDQ2PS    Y6, Y6
 	VFMADD231PS  Y5, Y6, Y0
-	VMOVDQU      96(SI), Y4
+	VMOVDQU      96(DX), Y4
 	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
 	VPSLLW       $0x02, Y3, Y5
 	VPAND        c30303030<>+0(SB), Y5, Y5
 	VPOR         Y5, Y4, Y4
 	VMOVDQU      laneOrder1<>+0(SB), Y5
 	VPERMPS      Y2, Y5, Y5
-	VMOVDQU      160(R9), Y6
-	VPDPBUSD     160(DI), Y4, Y6
+	VMOVDQU      160(DI), Y6
+	VPDPBUSD     160(BX), Y4, Y6
 	VCVTDQ2PS    Y6, Y6
 	VFMADD231PS  Y5, Y6, Y1
-	VMOVDQU      64(SI), Y4
+	VMOVDQU      64(DX), Y4
 	VPSRLW       $0x04, Y4, Y4
 	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
 	VPAND        c30303030<>+0(SB), Y3, Y5
 	VPOR         Y5, Y4, Y4
 	VMOVDQU      laneOrder2<>+0(SB), Y5
 	VPERMPS      Y2, Y5, Y5
-	VMOVDQU      192(R9), Y6
-	VPDPBUSD     192(DI), Y4, Y6
+	VMOVDQU      192(DI), Y6
+	VPDPBUSD     192(BX), Y4, Y6
 	VCVTDQ2PS    Y6, Y6
 	VFMADD231PS  Y5, Y6, Y0
-	VMOVDQU      96(SI), Y4
+	VMOVDQU      96(DX), Y4
 	VPSRLW       $0x04, Y4, Y4
 	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
 	VPSRLW       $0x02, Y3, Y3
@@ -1162,21 +4198,141 @@ each:
 	VPOR         Y3, Y4, Y4
 	VMOVDQU      laneOrder3<>+0(SB), Y3
 	VPERMPS      Y2, Y3, Y3
-	VMOVDQU      224(R9), Y2
-	VPDPBUSD     224(DI), Y4, Y2
+	VMOVDQU      224(DI), Y2
+	VPDPBUSD     224(BX), Y4, Y2
 	VCVTDQ2PS    Y2, Y2
 	VFMADD231PS  Y3, Y2, Y1
-	PREFETCHT0   4096(SI)
-	PREFETCHT0   4160(SI)
-	PREFETCHT0   4224(SI)
-	PREFETCHT0   4288(SI)
-	ADDQ         $0x000000d2, SI
+	PREFETCHT0   4096(DX)
+	PREFETCHT0   4160(DX)
+	PREFETCHT0   4224(DX)
+	PREFETCHT0   4288(DX)
+	ADDQ         $0x000000d2, DX
+	ADDQ         $0x00000100, BX
 	ADDQ         $0x00000100, DI
-	ADDQ         $0x00000100, R9
-	ADDQ         $0x00000020, R8
-	DECQ         BX
+	ADDQ         $0x00000020, SI
+	DECQ         CX
 	JNE          each
 	VADDPS       Y1, Y0, Y0
+	MOVQ         dst+0(FP), CX
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPS       X1, X0, X1
+	VPERMILPS    $0x0e, X1, X0
+	VADDPS       X0, X1, X1
+	VPERMILPS    $0x01, X1, X0
+	VADDSS       X0, X1, X1
+	VMOVSS       X1, (CX)
+	ADDQ         $0x04, dst+0(FP)
+	MOVQ         stride+16(FP), CX
+	ADDQ         CX, w+8(FP)
+	DECQ         rows+24(FP)
+	JNE          row
+	VZEROUPPER
+	RET
+
+// func dotBytesQ8_KVNNI(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+// Requires: AVX, AVX2, AVX512VL, AVX512VNNI, FMA3, MMX+
+TEXT ·dotBytesQ8_KVNNI(SB), NOSPLIT, $128-80
+	MOVQ half+64(FP), AX
+	LEAQ (SP), DI
+	LEAQ 64(SP), AX
+
+row:
+	MOVQ   w+8(FP), CX
+	MOVQ   x+32(FP), DX
+	MOVQ   dx+40(FP), BX
+	MOVQ   excess+56(FP), SI
+	MOVQ   blocks+72(FP), AX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+
+each:
+	VBROADCASTSS (CX), Y2
+	VMOVUPS      Y2, (DI)
+	VMOVDQU      4(CX), Y2
+	VBROADCASTSS (SP), Y3
+	VBROADCASTSS (BX), Y4
+	VMULPS       Y4, Y3, Y3
+	VPXOR        c80808080<>+0(SB), Y2, Y2
+	VMOVDQU      (SI), Y4
+	VPDPBUSD     (DX), Y2, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y3, Y4, Y0
+	VMOVDQU      36(CX), Y2
+	VBROADCASTSS 4(SP), Y3
+	VBROADCASTSS 4(BX), Y4
+	VMULPS       Y4, Y3, Y3
+	VPXOR        c80808080<>+0(SB), Y2, Y2
+	VMOVDQU      32(SI), Y4
+	VPDPBUSD     32(DX), Y2, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y3, Y4, Y1
+	VMOVDQU      68(CX), Y2
+	VBROADCASTSS 8(SP), Y3
+	VBROADCASTSS 8(BX), Y4
+	VMULPS       Y4, Y3, Y3
+	VPXOR        c80808080<>+0(SB), Y2, Y2
+	VMOVDQU      64(SI), Y4
+	VPDPBUSD     64(DX), Y2, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y3, Y4, Y0
+	VMOVDQU      100(CX), Y2
+	VBROADCASTSS 12(SP), Y3
+	VBROADCASTSS 12(BX), Y4
+	VMULPS       Y4, Y3, Y3
+	VPXOR        c80808080<>+0(SB), Y2, Y2
+	VMOVDQU      96(SI), Y4
+	VPDPBUSD     96(DX), Y2, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y3, Y4, Y1
+	VMOVDQU      132(CX), Y2
+	VBROADCASTSS 16(SP), Y3
+	VBROADCASTSS 16(BX), Y4
+	VMULPS       Y4, Y3, Y3
+	VPXOR        c80808080<>+0(SB), Y2, Y2
+	VMOVDQU      128(SI), Y4
+	VPDPBUSD     128(DX), Y2, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y3, Y4, Y0
+	VMOVDQU      164(CX), Y2
+	VBROADCASTSS 20(SP), Y3
+	VBROADCASTSS 20(BX), Y4
+	VMULPS       Y4, Y3, Y3
+	VPXOR        c80808080<>+0(SB), Y2, Y2
+	VMOVDQU      160(SI), Y4
+	VPDPBUSD     160(DX), Y2, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y3, Y4, Y1
+	VMOVDQU      196(CX), Y2
+	VBROADCASTSS 24(SP), Y3
+	VBROADCASTSS 24(BX), Y4
+	VMULPS       Y4, Y3, Y3
+	VPXOR        c80808080<>+0(SB), Y2, Y2
+	VMOVDQU      192(SI), Y4
+	VPDPBUSD     192(DX), Y2, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y3, Y4, Y0
+	VMOVDQU      228(CX), Y2
+	VBROADCASTSS 28(SP), Y3
+	VBROADCASTSS 28(BX), Y4
+	VMULPS       Y4, Y3, Y3
+	VPXOR        c80808080<>+0(SB), Y2, Y2
+	VMOVDQU      224(SI), Y4
+	VPDPBUSD     224(DX), Y2, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y3, Y4, Y1
+	PREFETCHT0   4096(CX)
+	PREFETCHT0   4160(CX)
+	PREFETCHT0   4224(CX)
+	PREFETCHT0   4288(CX)
+	PREFETCHT0   4352(CX)
+	ADDQ         $0x00000124, CX
+	ADDQ         $0x00000100, DX
+	ADDQ         $0x00000100, SI
+	ADDQ         $0x00000020, BX
+	DECQ         AX
+	JNE          each
+	VADDPS       Y1, Y0, Y0
+	MOVQ         dst+0(FP), AX
 	VEXTRACTF128 $0x01, Y0, X1
 	VADDPS       X1, X0, X1
 	VPERMILPS    $0x0e, X1, X0
@@ -1184,8 +4340,500 @@ each:
 	VPERMILPS    $0x01, X1, X0
 	VADDSS       X0, X1, X1
 	VMOVSS       X1, (AX)
-	ADDQ         $0x04, AX
-	ADDQ         stride+16(FP), CX
+	ADDQ         $0x04, dst+0(FP)
+	MOVQ         stride+16(FP), AX
+	ADDQ         AX, w+8(FP)
+	DECQ         rows+24(FP)
+	JNE          row
+	VZEROUPPER
+	RET
+
+// func dotBytesIQ4_NLVNNI(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+// Requires: AVX, AVX2, AVX512VL, AVX512VNNI, FMA3, MMX+
+TEXT ·dotBytesIQ4_NLVNNI(SB), NOSPLIT, $128-80
+	MOVQ half+64(FP), AX
+	LEAQ (SP), R8
+	LEAQ 64(SP), CX
+
+row:
+	MOVQ   w+8(FP), DX
+	MOVQ   x+32(FP), BX
+	MOVQ   dx+40(FP), SI
+	MOVQ   excess+56(FP), DI
+	MOVQ   blocks+72(FP), CX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	SUBQ   $0x04, CX
+	JLT    rest
+
+blocks:
+	MOVWQZX      (DX), R9
+	MOVL         (AX)(R9*4), R9
+	MOVL         R9, (R8)
+	VMOVDQU      2(DX), X2
+	VPSRLW       $0x04, X2, X3
+	VINSERTI128  $0x01, X3, Y2, Y3
+	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
+	VMOVDQU      iq4<>+0(SB), Y4
+	VPSHUFB      Y3, Y4, Y4
+	VBROADCASTSS (SP), Y3
+	VBROADCASTSS (SI), Y5
+	VMULPS       Y5, Y3, Y3
+	VPXOR        c80808080<>+0(SB), Y4, Y4
+	VMOVDQU      (DI), Y5
+	VPDPBUSD     (BX), Y4, Y5
+	VCVTDQ2PS    Y5, Y5
+	VFMADD231PS  Y3, Y5, Y0
+	MOVWQZX      18(DX), R9
+	MOVL         (AX)(R9*4), R9
+	MOVL         R9, (R8)
+	VMOVDQU      20(DX), X2
+	VPSRLW       $0x04, X2, X3
+	VINSERTI128  $0x01, X3, Y2, Y3
+	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
+	VMOVDQU      iq4<>+0(SB), Y4
+	VPSHUFB      Y3, Y4, Y4
+	VBROADCASTSS (SP), Y3
+	VBROADCASTSS 4(SI), Y5
+	VMULPS       Y5, Y3, Y3
+	VPXOR        c80808080<>+0(SB), Y4, Y4
+	VMOVDQU      32(DI), Y5
+	VPDPBUSD     32(BX), Y4, Y5
+	VCVTDQ2PS    Y5, Y5
+	VFMADD231PS  Y3, Y5, Y1
+	MOVWQZX      36(DX), R9
+	MOVL         (AX)(R9*4), R9
+	MOVL         R9, (R8)
+	VMOVDQU      38(DX), X2
+	VPSRLW       $0x04, X2, X3
+	VINSERTI128  $0x01, X3, Y2, Y3
+	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
+	VMOVDQU      iq4<>+0(SB), Y4
+	VPSHUFB      Y3, Y4, Y4
+	VBROADCASTSS (SP), Y3
+	VBROADCASTSS 8(SI), Y5
+	VMULPS       Y5, Y3, Y3
+	VPXOR        c80808080<>+0(SB), Y4, Y4
+	VMOVDQU      64(DI), Y5
+	VPDPBUSD     64(BX), Y4, Y5
+	VCVTDQ2PS    Y5, Y5
+	VFMADD231PS  Y3, Y5, Y0
+	MOVWQZX      54(DX), R9
+	MOVL         (AX)(R9*4), R9
+	MOVL         R9, (R8)
+	VMOVDQU      56(DX), X2
+	VPSRLW       $0x04, X2, X3
+	VINSERTI128  $0x01, X3, Y2, Y3
+	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
+	VMOVDQU      iq4<>+0(SB), Y4
+	VPSHUFB      Y3, Y4, Y4
+	VBROADCASTSS (SP), Y3
+	VBROADCASTSS 12(SI), Y5
+	VMULPS       Y5, Y3, Y3
+	VPXOR        c80808080<>+0(SB), Y4, Y4
+	VMOVDQU      96(DI), Y5
+	VPDPBUSD     96(BX), Y4, Y5
+	VCVTDQ2PS    Y5, Y5
+	VFMADD231PS  Y3, Y5, Y1
+	PREFETCHT0   4096(DX)
+	PREFETCHT0   4160(DX)
+	ADDQ         $0x00000048, DX
+	ADDQ         $0x00000080, BX
+	ADDQ         $0x00000080, DI
+	ADDQ         $0x00000010, SI
+	SUBQ         $0x04, CX
+	JGE          blocks
+
+rest:
+	ADDQ $0x04, CX
+	JEQ  end
+
+each:
+	MOVWQZX      (DX), R9
+	MOVL         (AX)(R9*4), R9
+	MOVL         R9, (R8)
+	VMOVDQU      2(DX), X2
+	VPSRLW       $0x04, X2, X3
+	VINSERTI128  $0x01, X3, Y2, Y3
+	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
+	VMOVDQU      iq4<>+0(SB), Y4
+	VPSHUFB      Y3, Y4, Y4
+	VBROADCASTSS (SP), Y3
+	VBROADCASTSS (SI), Y5
+	VMULPS       Y5, Y3, Y3
+	VPXOR        c80808080<>+0(SB), Y4, Y4
+	VMOVDQU      (DI), Y5
+	VPDPBUSD     (BX), Y4, Y5
+	VCVTDQ2PS    Y5, Y5
+	VFMADD231PS  Y3, Y5, Y0
+	PREFETCHT0   4096(DX)
+	ADDQ         $0x00000012, DX
+	ADDQ         $0x00000020, BX
+	ADDQ         $0x00000020, DI
+	ADDQ         $0x00000004, SI
+	DECQ         CX
+	JNE          each
+
+end:
+	VADDPS       Y1, Y0, Y0
+	MOVQ         dst+0(FP), CX
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPS       X1, X0, X1
+	VPERMILPS    $0x0e, X1, X0
+	VADDPS       X0, X1, X1
+	VPERMILPS    $0x01, X1, X0
+	VADDSS       X0, X1, X1
+	VMOVSS       X1, (CX)
+	ADDQ         $0x04, dst+0(FP)
+	MOVQ         stride+16(FP), CX
+	ADDQ         CX, w+8(FP)
+	DECQ         rows+24(FP)
+	JNE          row
+	VZEROUPPER
+	RET
+
+// func dotBytesIQ4_XSVNNI(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+// Requires: AVX, AVX2, AVX512VL, AVX512VNNI, FMA3, MMX+, SSE2
+TEXT ·dotBytesIQ4_XSVNNI(SB), NOSPLIT, $128-80
+	MOVQ half+64(FP), AX
+	LEAQ (SP), R8
+	LEAQ 64(SP), CX
+
+row:
+	MOVQ   w+8(FP), DX
+	MOVQ   x+32(FP), BX
+	MOVQ   dx+40(FP), SI
+	MOVQ   excess+56(FP), DI
+	MOVQ   blocks+72(FP), CX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+
+each:
+	MOVL         4(DX), R9
+	MOVWLZX      2(DX), R10
+	MOVWQZX      (DX), R11
+	VBROADCASTSS (AX)(R11*4), Y2
+	MOVD         R9, X3
+	VPBROADCASTD X3, Y3
+	MOVD         R10, X4
+	VPBROADCASTD X4, Y4
+	VPSRLVD      shiftsLow4_XS<>+0(SB), Y3, Y3
+	VPAND        c0000000f<>+0(SB), Y3, Y3
+	VPSRLVD      shiftsHigh4_XS<>+0(SB), Y4, Y4
+	VPAND        c00000003<>+0(SB), Y4, Y4
+	VPSLLD       $0x04, Y4, Y4
+	VPOR         Y4, Y3, Y3
+	VPSUBD       c00000020<>+0(SB), Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VMOVUPS      Y3, (R8)
+	VMOVDQU      8(DX), X5
+	VPSRLW       $0x04, X5, X2
+	VINSERTI128  $0x01, X2, Y5, Y2
+	VPAND        c0f0f0f0f<>+0(SB), Y2, Y2
+	VMOVDQU      iq4<>+0(SB), Y3
+	VPSHUFB      Y2, Y3, Y3
+	VBROADCASTSS (SP), Y2
+	VBROADCASTSS (SI), Y4
+	VMULPS       Y4, Y2, Y2
+	VPXOR        c80808080<>+0(SB), Y3, Y3
+	VMOVDQU      (DI), Y4
+	VPDPBUSD     (BX), Y3, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y2, Y4, Y0
+	VMOVDQU      24(DX), X5
+	VPSRLW       $0x04, X5, X2
+	VINSERTI128  $0x01, X2, Y5, Y2
+	VPAND        c0f0f0f0f<>+0(SB), Y2, Y2
+	VMOVDQU      iq4<>+0(SB), Y3
+	VPSHUFB      Y2, Y3, Y3
+	VBROADCASTSS 4(SP), Y2
+	VBROADCASTSS 4(SI), Y4
+	VMULPS       Y4, Y2, Y2
+	VPXOR        c80808080<>+0(SB), Y3, Y3
+	VMOVDQU      32(DI), Y4
+	VPDPBUSD     32(BX), Y3, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y2, Y4, Y1
+	VMOVDQU      40(DX), X5
+	VPSRLW       $0x04, X5, X2
+	VINSERTI128  $0x01, X2, Y5, Y2
+	VPAND        c0f0f0f0f<>+0(SB), Y2, Y2
+	VMOVDQU      iq4<>+0(SB), Y3
+	VPSHUFB      Y2, Y3, Y3
+	VBROADCASTSS 8(SP), Y2
+	VBROADCASTSS 8(SI), Y4
+	VMULPS       Y4, Y2, Y2
+	VPXOR        c80808080<>+0(SB), Y3, Y3
+	VMOVDQU      64(DI), Y4
+	VPDPBUSD     64(BX), Y3, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y2, Y4, Y0
+	VMOVDQU      56(DX), X5
+	VPSRLW       $0x04, X5, X2
+	VINSERTI128  $0x01, X2, Y5, Y2
+	VPAND        c0f0f0f0f<>+0(SB), Y2, Y2
+	VMOVDQU      iq4<>+0(SB), Y3
+	VPSHUFB      Y2, Y3, Y3
+	VBROADCASTSS 12(SP), Y2
+	VBROADCASTSS 12(SI), Y4
+	VMULPS       Y4, Y2, Y2
+	VPXOR        c80808080<>+0(SB), Y3, Y3
+	VMOVDQU      96(DI), Y4
+	VPDPBUSD     96(BX), Y3, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y2, Y4, Y1
+	VMOVDQU      72(DX), X5
+	VPSRLW       $0x04, X5, X2
+	VINSERTI128  $0x01, X2, Y5, Y2
+	VPAND        c0f0f0f0f<>+0(SB), Y2, Y2
+	VMOVDQU      iq4<>+0(SB), Y3
+	VPSHUFB      Y2, Y3, Y3
+	VBROADCASTSS 16(SP), Y2
+	VBROADCASTSS 16(SI), Y4
+	VMULPS       Y4, Y2, Y2
+	VPXOR        c80808080<>+0(SB), Y3, Y3
+	VMOVDQU      128(DI), Y4
+	VPDPBUSD     128(BX), Y3, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y2, Y4, Y0
+	VMOVDQU      88(DX), X5
+	VPSRLW       $0x04, X5, X2
+	VINSERTI128  $0x01, X2, Y5, Y2
+	VPAND        c0f0f0f0f<>+0(SB), Y2, Y2
+	VMOVDQU      iq4<>+0(SB), Y3
+	VPSHUFB      Y2, Y3, Y3
+	VBROADCASTSS 20(SP), Y2
+	VBROADCASTSS 20(SI), Y4
+	VMULPS       Y4, Y2, Y2
+	VPXOR        c80808080<>+0(SB), Y3, Y3
+	VMOVDQU      160(DI), Y4
+	VPDPBUSD     160(BX), Y3, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y2, Y4, Y1
+	VMOVDQU      104(DX), X5
+	VPSRLW       $0x04, X5, X2
+	VINSERTI128  $0x01, X2, Y5, Y2
+	VPAND        c0f0f0f0f<>+0(SB), Y2, Y2
+	VMOVDQU      iq4<>+0(SB), Y3
+	VPSHUFB      Y2, Y3, Y3
+	VBROADCASTSS 24(SP), Y2
+	VBROADCASTSS 24(SI), Y4
+	VMULPS       Y4, Y2, Y2
+	VPXOR        c80808080<>+0(SB), Y3, Y3
+	VMOVDQU      192(DI), Y4
+	VPDPBUSD     192(BX), Y3, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y2, Y4, Y0
+	VMOVDQU      120(DX), X5
+	VPSRLW       $0x04, X5, X2
+	VINSERTI128  $0x01, X2, Y5, Y2
+	VPAND        c0f0f0f0f<>+0(SB), Y2, Y2
+	VMOVDQU      iq4<>+0(SB), Y3
+	VPSHUFB      Y2, Y3, Y3
+	VBROADCASTSS 28(SP), Y2
+	VBROADCASTSS 28(SI), Y4
+	VMULPS       Y4, Y2, Y2
+	VPXOR        c80808080<>+0(SB), Y3, Y3
+	VMOVDQU      224(DI), Y4
+	VPDPBUSD     224(BX), Y3, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y2, Y4, Y1
+	PREFETCHT0   4096(DX)
+	PREFETCHT0   4160(DX)
+	PREFETCHT0   4224(DX)
+	ADDQ         $0x00000088, DX
+	ADDQ         $0x00000100, BX
+	ADDQ         $0x00000100, DI
+	ADDQ         $0x00000020, SI
+	DECQ         CX
+	JNE          each
+	VADDPS       Y1, Y0, Y0
+	MOVQ         dst+0(FP), CX
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPS       X1, X0, X1
+	VPERMILPS    $0x0e, X1, X0
+	VADDPS       X0, X1, X1
+	VPERMILPS    $0x01, X1, X0
+	VADDSS       X0, X1, X1
+	VMOVSS       X1, (CX)
+	ADDQ         $0x04, dst+0(FP)
+	MOVQ         stride+16(FP), CX
+	ADDQ         CX, w+8(FP)
+	DECQ         rows+24(FP)
+	JNE          row
+	VZEROUPPER
+	RET
+
+// func dotBytesMXFP4VNNI(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+// Requires: AVX, AVX2, AVX512VL, AVX512VNNI, CMOV, FMA3, MMX+
+TEXT ·dotBytesMXFP4VNNI(SB), NOSPLIT, $128-80
+	MOVQ half+64(FP), AX
+	LEAQ (SP), R8
+	LEAQ 64(SP), AX
+
+row:
+	MOVQ   w+8(FP), DX
+	MOVQ   x+32(FP), BX
+	MOVQ   dx+40(FP), SI
+	MOVQ   excess+56(FP), DI
+	MOVQ   blocks+72(FP), AX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	SUBQ   $0x04, AX
+	JLT    rest
+
+blocks:
+	MOVBLZX      (DX), CX
+	MOVL         $0x00200000, R10
+	SHLL         CL, R10
+	MOVL         CX, R9
+	DECL         R9
+	SHLL         $0x17, R9
+	CMPL         CX, $0x02
+	CMOVLCS      R10, R9
+	MOVL         R9, (R8)
+	VMOVDQU      1(DX), X2
+	VPSRLW       $0x04, X2, X3
+	VINSERTI128  $0x01, X3, Y2, Y3
+	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
+	VMOVDQU      fp4<>+0(SB), Y4
+	VPSHUFB      Y3, Y4, Y4
+	VBROADCASTSS (SP), Y3
+	VBROADCASTSS (SI), Y5
+	VMULPS       Y5, Y3, Y3
+	VPXOR        c80808080<>+0(SB), Y4, Y4
+	VMOVDQU      (DI), Y5
+	VPDPBUSD     (BX), Y4, Y5
+	VCVTDQ2PS    Y5, Y5
+	VFMADD231PS  Y3, Y5, Y0
+	MOVBLZX      17(DX), CX
+	MOVL         $0x00200000, R10
+	SHLL         CL, R10
+	MOVL         CX, R9
+	DECL         R9
+	SHLL         $0x17, R9
+	CMPL         CX, $0x02
+	CMOVLCS      R10, R9
+	MOVL         R9, (R8)
+	VMOVDQU      18(DX), X2
+	VPSRLW       $0x04, X2, X3
+	VINSERTI128  $0x01, X3, Y2, Y3
+	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
+	VMOVDQU      fp4<>+0(SB), Y4
+	VPSHUFB      Y3, Y4, Y4
+	VBROADCASTSS (SP), Y3
+	VBROADCASTSS 4(SI), Y5
+	VMULPS       Y5, Y3, Y3
+	VPXOR        c80808080<>+0(SB), Y4, Y4
+	VMOVDQU      32(DI), Y5
+	VPDPBUSD     32(BX), Y4, Y5
+	VCVTDQ2PS    Y5, Y5
+	VFMADD231PS  Y3, Y5, Y1
+	MOVBLZX      34(DX), CX
+	MOVL         $0x00200000, R10
+	SHLL         CL, R10
+	MOVL         CX, R9
+	DECL         R9
+	SHLL         $0x17, R9
+	CMPL         CX, $0x02
+	CMOVLCS      R10, R9
+	MOVL         R9, (R8)
+	VMOVDQU      35(DX), X2
+	VPSRLW       $0x04, X2, X3
+	VINSERTI128  $0x01, X3, Y2, Y3
+	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
+	VMOVDQU      fp4<>+0(SB), Y4
+	VPSHUFB      Y3, Y4, Y4
+	VBROADCASTSS (SP), Y3
+	VBROADCASTSS 8(SI), Y5
+	VMULPS       Y5, Y3, Y3
+	VPXOR        c80808080<>+0(SB), Y4, Y4
+	VMOVDQU      64(DI), Y5
+	VPDPBUSD     64(BX), Y4, Y5
+	VCVTDQ2PS    Y5, Y5
+	VFMADD231PS  Y3, Y5, Y0
+	MOVBLZX      51(DX), CX
+	MOVL         $0x00200000, R10
+	SHLL         CL, R10
+	MOVL         CX, R9
+	DECL         R9
+	SHLL         $0x17, R9
+	CMPL         CX, $0x02
+	CMOVLCS      R10, R9
+	MOVL         R9, (R8)
+	VMOVDQU      52(DX), X2
+	VPSRLW       $0x04, X2, X3
+	VINSERTI128  $0x01, X3, Y2, Y3
+	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
+	VMOVDQU      fp4<>+0(SB), Y4
+	VPSHUFB      Y3, Y4, Y4
+	VBROADCASTSS (SP), Y3
+	VBROADCASTSS 12(SI), Y5
+	VMULPS       Y5, Y3, Y3
+	VPXOR        c80808080<>+0(SB), Y4, Y4
+	VMOVDQU      96(DI), Y5
+	VPDPBUSD     96(BX), Y4, Y5
+	VCVTDQ2PS    Y5, Y5
+	VFMADD231PS  Y3, Y5, Y1
+	PREFETCHT0   4096(DX)
+	PREFETCHT0   4160(DX)
+	ADDQ         $0x00000044, DX
+	ADDQ         $0x00000080, BX
+	ADDQ         $0x00000080, DI
+	ADDQ         $0x00000010, SI
+	SUBQ         $0x04, AX
+	JGE          blocks
+
+rest:
+	ADDQ $0x04, AX
+	JEQ  end
+
+each:
+	MOVBLZX      (DX), CX
+	MOVL         $0x00200000, R10
+	SHLL         CL, R10
+	MOVL         CX, R9
+	DECL         R9
+	SHLL         $0x17, R9
+	CMPL         CX, $0x02
+	CMOVLCS      R10, R9
+	MOVL         R9, (R8)
+	VMOVDQU      1(DX), X2
+	VPSRLW       $0x04, X2, X3
+	VINSERTI128  $0x01, X3, Y2, Y3
+	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
+	VMOVDQU      fp4<>+0(SB), Y4
+	VPSHUFB      Y3, Y4, Y4
+	VBROADCASTSS (SP), Y3
+	VBROADCASTSS (SI), Y5
+	VMULPS       Y5, Y3, Y3
+	VPXOR        c80808080<>+0(SB), Y4, Y4
+	VMOVDQU      (DI), Y5
+	VPDPBUSD     (BX), Y4, Y5
+	VCVTDQ2PS    Y5, Y5
+	VFMADD231PS  Y3, Y5, Y0
+	PREFETCHT0   4096(DX)
+	ADDQ         $0x00000011, DX
+	ADDQ         $0x00000020, BX
+	ADDQ         $0x00000020, DI
+	ADDQ         $0x00000004, SI
+	DECQ         AX
+	JNE          each
+
+end:
+	VADDPS       Y1, Y0, Y0
+	MOVQ         dst+0(FP), AX
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPS       X1, X0, X1
+	VPERMILPS    $0x0e, X1, X0
+	VADDPS       X0, X1, X1
+	VPERMILPS    $0x01, X1, X0
+	VADDSS       X0, X1, X1
+	VMOVSS       X1, (AX)
+	ADDQ         $0x04, dst+0(FP)
+	MOVQ         stride+16(FP), AX
+	ADDQ         AX, w+8(FP)
 	DECQ         rows+24(FP)
 	JNE          row
 	VZEROUPPER

@@ -90,7 +90,7 @@ func multiplyIntegersVNNI(r *groupProduct) {
 
 type dotBytesAsm = func(dst *float32, w *byte, stride, rows int, x *int8, dx, xs *float32, excess *int32, half *float32, blocks int)
 
-// dotBytesOf is for unsigned integers that are too large by excess.
+// dotBytesOf is for integers that the routine makes unsigned, and too large by excess.
 func dotBytesOf(d dtype.DType, excess int32, f dotBytesAsm) byteDot {
 	return byteDot{excess, func(dst []float32, w []byte, stride int, x *roundedRow) {
 		if len(dst) == 0 {
@@ -98,21 +98,36 @@ func dotBytesOf(d dtype.DType, excess int32, f dotBytesAsm) byteDot {
 		}
 		k := len(x.q)
 		blocks := k / d.Values()
-		_, _, _, _ = w[(len(dst)-1)*stride+blocks*d.Size()-1], x.scale[k/32-1], x.sums[k/32-1], x.excess[k/4-1]
-		f(&dst[0], &w[0], stride, len(dst), &x.q[0], &x.scale[0], &x.sums[0], &x.excess[0], &f16Values()[0], blocks)
+		sums := x.sums
+		if d == dtype.Q2_K { // whose groups are of 16
+			sums = x.halves
+		}
+		_, _, _, _, _ = w[(len(dst)-1)*stride+blocks*d.Size()-1], x.scale[k/32-1], x.sums[k/32-1], x.excess[k/4-1], x.halves[k/16-1]
+		f(&dst[0], &w[0], stride, len(dst), &x.q[0], &x.scale[0], &sums[0], &x.excess[0], &f16Values()[0], blocks)
 	}}
 }
 
+// With AVX2 the signs of weights go to the activations, so that most formats have no excess.
 func dotBytesAVX2Set() map[dtype.DType]byteDot {
 	return map[dtype.DType]byteDot{
 		dtype.Q8_0: dotBytesOf(dtype.Q8_0, 0, dotBytesQ8_0AVX2), dtype.Q4_0: dotBytesOf(dtype.Q4_0, 8, dotBytesQ4_0AVX2),
-		dtype.Q4_K: dotBytesOf(dtype.Q4_K, 0, dotBytesQ4_KAVX2), dtype.Q6_K: dotBytesOf(dtype.Q6_K, 32, dotBytesQ6_KAVX2),
+		dtype.Q4_1: dotBytesOf(dtype.Q4_1, 0, dotBytesQ4_1AVX2), dtype.Q5_0: dotBytesOf(dtype.Q5_0, 0, dotBytesQ5_0AVX2),
+		dtype.Q5_1: dotBytesOf(dtype.Q5_1, 0, dotBytesQ5_1AVX2), dtype.Q2_K: dotBytesOf(dtype.Q2_K, 0, dotBytesQ2_KAVX2),
+		dtype.Q3_K: dotBytesOf(dtype.Q3_K, 0, dotBytesQ3_KAVX2), dtype.Q4_K: dotBytesOf(dtype.Q4_K, 0, dotBytesQ4_KAVX2),
+		dtype.Q5_K: dotBytesOf(dtype.Q5_K, 0, dotBytesQ5_KAVX2), dtype.Q6_K: dotBytesOf(dtype.Q6_K, 32, dotBytesQ6_KAVX2),
+		dtype.Q8_K: dotBytesOf(dtype.Q8_K, 0, dotBytesQ8_KAVX2), dtype.IQ4_NL: dotBytesOf(dtype.IQ4_NL, 0, dotBytesIQ4_NLAVX2),
+		dtype.IQ4_XS: dotBytesOf(dtype.IQ4_XS, 0, dotBytesIQ4_XSAVX2), dtype.MXFP4: dotBytesOf(dtype.MXFP4, 0, dotBytesMXFP4AVX2),
 	}
 }
 
 func dotBytesVNNISet() map[dtype.DType]byteDot {
 	return map[dtype.DType]byteDot{
 		dtype.Q8_0: dotBytesOf(dtype.Q8_0, 128, dotBytesQ8_0VNNI), dtype.Q4_0: dotBytesOf(dtype.Q4_0, 8, dotBytesQ4_0VNNI),
-		dtype.Q4_K: dotBytesOf(dtype.Q4_K, 0, dotBytesQ4_KVNNI), dtype.Q6_K: dotBytesOf(dtype.Q6_K, 32, dotBytesQ6_KVNNI),
+		dtype.Q4_1: dotBytesOf(dtype.Q4_1, 0, dotBytesQ4_1VNNI), dtype.Q5_0: dotBytesOf(dtype.Q5_0, 128, dotBytesQ5_0VNNI),
+		dtype.Q5_1: dotBytesOf(dtype.Q5_1, 0, dotBytesQ5_1VNNI), dtype.Q2_K: dotBytesOf(dtype.Q2_K, 0, dotBytesQ2_KVNNI),
+		dtype.Q3_K: dotBytesOf(dtype.Q3_K, 128, dotBytesQ3_KVNNI), dtype.Q4_K: dotBytesOf(dtype.Q4_K, 0, dotBytesQ4_KVNNI),
+		dtype.Q5_K: dotBytesOf(dtype.Q5_K, 0, dotBytesQ5_KVNNI), dtype.Q6_K: dotBytesOf(dtype.Q6_K, 32, dotBytesQ6_KVNNI),
+		dtype.Q8_K: dotBytesOf(dtype.Q8_K, 128, dotBytesQ8_KVNNI), dtype.IQ4_NL: dotBytesOf(dtype.IQ4_NL, 128, dotBytesIQ4_NLVNNI),
+		dtype.IQ4_XS: dotBytesOf(dtype.IQ4_XS, 128, dotBytesIQ4_XSVNNI), dtype.MXFP4: dotBytesOf(dtype.MXFP4, 128, dotBytesMXFP4VNNI),
 	}
 }

@@ -14,8 +14,8 @@ type roundedRow struct {
 	q      []int8
 	scale  []float32 // of each 32
 	sums   []float32 // of each 32, scaled
+	halves []float32 // of each 16, scaled
 	excess []int32   // sums of each 4 times -byteDot.excess
-	halves []float32 // sums of each 16
 }
 
 // multiplyRows is the product g of few rows with weights of a type that has a byteDot.
@@ -30,7 +30,9 @@ func (x *PackedProduct) multiplyRows(p *Pool, g *GemmArgs) {
 		r.q, r.scale, r.sums, r.excess, r.halves = grown(r.q, k), grown(r.scale, k/quant.Group), grown(r.sums, k/quant.Group), grown(r.excess, k/4), grown(r.halves, k/16)
 		s.roundRow(r.q, r.scale, r.halves, g.A[m*g.LDA:][:k])
 		for i, d := range r.scale {
-			r.sums[i] = d * (r.halves[2*i] + r.halves[2*i+1])
+			h := r.halves[2*i : 2*i+2]
+			r.sums[i] = d * (h[0] + h[1])
+			h[0], h[1] = d*h[0], d*h[1]
 		}
 		if excess != 0 {
 			q := r.q

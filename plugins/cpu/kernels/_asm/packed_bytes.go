@@ -10,34 +10,28 @@ import (
 // genPackedBytes writes products of packed weights and a vector of bytes, for AVX2 and for AVX-512 with VNNI. Both use vectors of 32 bytes: a
 // block of most formats has no more.
 func genPackedBytes(v vec) {
-	for _, f := range []byteFormat{
-		{"Q8_0", 32, 34, 4, bytesOf8_0}, {"Q4_0", 32, 18, 4, bytesOf4_0}, {"Q4_K", 256, 144, 1, bytesOf4_K}, {"Q6_K", 256, 210, 1, bytesOf6_K},
-	} {
-		byteDot(f, v)
+	own := map[string]func(*byteBlock){"Q8_0": bytesOf8_0, "Q4_0": bytesOf4_0, "Q4_K": bytesOf4_K, "Q6_K": bytesOf6_K}
+	for _, f := range integerFormats {
+		body := own[f.name]
+		if body == nil {
+			body = bytesOf(f)
+		}
+		byteDot(f, v, body)
 	}
-}
-
-type byteFormat struct {
-	name                  string
-	values, bytes, unroll int
-	body                  func(p *byteBlock)
 }
 
 // byteBlock is a block of weights and the activations beside it.
 type byteBlock struct {
 	integerBlock
-	vnni                bool
-	off                 int // of the block, in bytes
-	block               int // in the iteration
+	vnni, exact         bool // exact: integers are what they should be, so that there is no excess
+	block               int  // in the iteration
 	values              int
 	x, dx, xs, products Register
 	room                Mem
 	acc                 [2]VecVirtual
-	low                 VecVirtual
+	lows                VecVirtual
 	turn                int
 }
-
-func (p *byteBlock) at(i int) Mem { return Mem{Base: p.w, Disp: p.off + i} }
 
 // sums are the sums of four products in each lane, of unsigned bytes u and the activations from i on, and of what u is too large by.
 func (p *byteBlock) sums(u VecVirtual, i int) VecVirtual {
@@ -45,12 +39,18 @@ func (p *byteBlock) sums(u VecVirtual, i int) VecVirtual {
 	x, excess := Mem{Base: p.x, Disp: i}, Mem{Base: p.products, Disp: i}
 	t := YMM()
 	if p.vnni {
-		VMOVDQU(excess, t)
+		if p.exact {
+			VPXOR(t, t, t)
+		} else {
+			VMOVDQU(excess, t)
+		}
 		Instruction(&ir.Instruction{Opcode: "VPDPBUSD", Operands: []Op{x, u, t}, Inputs: []Op{x, u, t}, Outputs: []Op{t}, ISA: []string{"AVX512VNNI", "AVX512VL"}})
 	} else {
 		VPMADDUBSW(x, u, t)
 		VPMADDWD(wordOnes(), t, t)
-		VPADDD(excess, t, t)
+		if !p.exact {
+			VPADDD(excess, t, t)
+		}
 	}
 	VCVTDQ2PS(t, t)
 	return t
@@ -74,24 +74,27 @@ func (p *byteBlock) blockScale() VecVirtual {
 	return s
 }
 
-// bytesOf8_0: without VNNI pairs of products of unsigned bytes would exceed words, so the signs go to the activations.
-func bytesOf8_0(p *byteBlock) {
-	w := YMM()
+// signedSums is sums for signed bytes. Without VNNI pairs of products of unsigned bytes would exceed words, so the signs go to the activations.
+func (p *byteBlock) signedSums(w VecVirtual, i int) VecVirtual {
+	t := YMM()
 	if p.vnni {
-		VMOVDQU(p.at(2), w)
-		VPXOR(bytesConst(0x80), w, w)
-		p.add(p.sums(w, 0), p.blockScale())
-		return
+		VPXOR(bytesConst(0x80), w, t)
+		return p.sums(t, i)
 	}
-	x, t := YMM(), YMM()
-	VMOVDQU(p.at(2), w)
-	VMOVDQU(Mem{Base: p.x, Disp: p.block * p.values}, x)
+	x := YMM()
+	VMOVDQU(Mem{Base: p.x, Disp: p.block*p.values + i}, x)
 	VPSIGNB(w, x, x)
 	VPABSB(w, t)
 	VPMADDUBSW(x, t, t)
 	VPMADDWD(wordOnes(), t, t)
 	VCVTDQ2PS(t, t)
-	p.add(t, p.blockScale())
+	return t
+}
+
+func bytesOf8_0(p *byteBlock) {
+	w := YMM()
+	VMOVDQU(p.at(2), w)
+	p.add(p.signedSums(w, 0), p.blockScale())
 }
 
 func bytesOf4_0(p *byteBlock) {
@@ -115,7 +118,7 @@ func bytesOf4_K(p *byteBlock) {
 	VMULPS(Mem{Base: p.dx}, s, s)
 	VMOVUPS(s, p.room)
 	VMULPS(p.broadcastHalf(2), m, m)
-	VFMADD231PS(Mem{Base: p.xs}, m, p.low)
+	VFMADD231PS(Mem{Base: p.xs}, m, p.lows)
 	for c := range 4 {
 		x := YMM()
 		VMOVDQU(p.at(16+32*c), x)
@@ -124,7 +127,7 @@ func bytesOf4_K(p *byteBlock) {
 	}
 }
 
-var pairs6_K [6]Mem
+var laneOrders [7]Mem
 
 // pairOrder is lanes 2i and 2i+1, four times each; doubled is each lane of a half twice.
 func pairOrder(i int) Mem {
@@ -136,13 +139,13 @@ func doubled(half int) Mem {
 }
 
 func laneOrder(n int, lane func(l int) int) Mem {
-	if pairs6_K[n].Base == nil {
-		pairs6_K[n] = GLOBL("laneOrder"+string(rune('0'+n)), 8|16)
+	if laneOrders[n].Base == nil {
+		laneOrders[n] = GLOBL("laneOrder"+string(rune('0'+n)), 8|16)
 		for l := range 8 {
 			DATA(4*l, U32(uint32(lane(l))))
 		}
 	}
-	return pairs6_K[n]
+	return laneOrders[n]
 }
 
 func bytesOf6_K(p *byteBlock) {
@@ -179,26 +182,72 @@ func bytesOf6_K(p *byteBlock) {
 	}
 }
 
-func byteDot(f byteFormat, v vec) {
+// bytesOf multiplies what a format unpacks to. Scales of groups, and what is subtracted, are in the room meanwhile.
+func bytesOf(f integerFormat) func(p *byteBlock) {
+	groups := f.values / f.group
+	return func(p *byteBlock) {
+		p.put = func(i int, q VecVirtual) {
+			sums := p.sums
+			if !f.lows {
+				sums = p.signedSums
+			}
+			s, dx := YMM(), YMM()
+			if f.group == 32 {
+				VBROADCASTSS(p.room.Offset(i/32*4), s)
+			} else {
+				VBROADCASTSD(p.room.Offset(i/16*4), s)
+				VPERMILPS(halfOrder(), s, s)
+			}
+			VBROADCASTSS(Mem{Base: p.dx, Disp: 4 * (p.block*p.values + i) / 32}, dx)
+			VMULPS(dx, s, s)
+			p.add(sums(q, i), s)
+		}
+		f.body(&p.integerBlock)
+		low := YMM()
+		switch {
+		case !f.lows:
+		case groups == 1:
+			VMOVSS(p.room.Offset(64), low.AsX())
+			VFMADD231SS(Mem{Base: p.xs, Disp: 4 * p.block}, low.AsX(), p.lows.AsX())
+		default:
+			for g := 0; g < groups; g += 8 {
+				VMOVUPS(p.room.Offset(64+4*g), low)
+				VFMADD231PS(Mem{Base: p.xs, Disp: 4 * g}, low, p.lows)
+			}
+		}
+	}
+}
+
+// halfOrder is lane 0 in the lower half of a vector, and lane 1 of the upper one.
+func halfOrder() Mem { return laneOrder(6, func(l int) int { return l / 4 }) }
+
+func byteDot(f integerFormat, v vec, body func(*byteBlock)) {
 	set := map[bool]string{false: "AVX2", true: "VNNI"}[v.wide()]
 	name := "dotBytes" + f.name + set
 	TEXT(name, NOSPLIT, "func(dst *float32, w *byte, stride, rows int, x *int8, dx, xs *float32, excess *int32, half *float32, blocks int)")
 	Doc(name+" is dst[r] = the sum of x times the values of row r, r < rows, in blocks, stride bytes apart. x are bytes that dx scales, 32 each,",
-		"xs are the sums of each 32, scaled, and excess those of each 4 times what the format's unsigned integers are too large by, negative; rows and blocks > 0.")
+		"xs are the sums of each group of the format, scaled, and excess those of each 4 times what the format's unsigned integers are too large by, negative; rows and blocks > 0.")
 	Pragma("noescape")
-	p := &byteBlock{vnni: v.wide(), values: f.values, room: AllocLocal(32)}
-	dst, w := Load(Param("dst"), GP64()), Load(Param("w"), GP64())
+	p := &byteBlock{vnni: v.wide(), exact: f.lows, values: f.values, room: AllocLocal(128)}
 	p.half = Load(Param("half"), GP64())
 	n := GP64()
-	p.integerBlock.w, p.x, p.dx, p.xs, p.products = GP64(), GP64(), GP64(), GP64(), GP64()
-	pw := p.integerBlock.w
+	p.w, p.x, p.dx, p.products = GP64(), GP64(), GP64(), GP64()
+	if f.lows {
+		p.xs = GP64()
+	}
+	p.scale, p.low = GP64(), GP64()
+	LEAQ(p.room, p.scale)
+	LEAQ(p.room.Offset(64), p.low)
 	for i := range p.acc {
 		p.acc[i] = YMM()
 	}
-	p.low = YMM()
-	lows := f.name == "Q4_K"
+	p.lows = YMM()
+	unroll := 1
+	if f.values == 32 {
+		unroll = 4
+	}
 	Label("row")
-	MOVQ(w, pw)
+	MOVQ(arg("w"), p.w)
 	MOVQ(arg("x"), p.x)
 	MOVQ(arg("dx"), p.dx)
 	MOVQ(arg("excess"), p.products)
@@ -206,32 +255,33 @@ func byteDot(f byteFormat, v vec) {
 	for _, a := range p.acc {
 		VXORPS(a, a, a)
 	}
-	if lows {
+	if f.lows {
 		MOVQ(arg("xs"), p.xs)
-		VXORPS(p.low, p.low, p.low)
+		VXORPS(p.lows, p.lows, p.lows)
 	}
-	step := func(blocks int) {
+	unrolled(n, unroll, func(blocks int) {
 		for p.block = range blocks {
 			p.off = p.block * f.bytes
-			f.body(p)
+			body(p)
 		}
-		fetchAhead(pw, blocks*f.bytes)
-		ADDQ(U32(uint32(blocks*f.bytes)), pw)
+		fetchAhead(p.w, blocks*f.bytes)
+		ADDQ(U32(uint32(blocks*f.bytes)), p.w)
 		ADDQ(U32(uint32(blocks*f.values)), p.x)
 		ADDQ(U32(uint32(blocks*f.values)), p.products)
 		ADDQ(U32(uint32(blocks*f.values/8)), p.dx)
-		if lows {
-			ADDQ(U32(uint32(blocks*f.values/8)), p.xs)
+		if f.lows {
+			ADDQ(U32(uint32(blocks*f.values/f.group*4)), p.xs)
 		}
-	}
-	unrolled(n, f.unroll, step)
+	})
 	VADDPS(p.acc[1], p.acc[0], p.acc[0])
-	if lows {
-		VSUBPS(p.low, p.acc[0], p.acc[0])
+	if f.lows {
+		VSUBPS(p.lows, p.acc[0], p.acc[0])
 	}
-	VMOVSS(vec{8, ""}.lane(p.acc[0]).AsX(), Mem{Base: dst})
-	ADDQ(Imm(4), dst)
-	ADDQ(arg("stride"), w)
+	MOVQ(arg("dst"), n)
+	VMOVSS(vec{8, ""}.lane(p.acc[0]).AsX(), Mem{Base: n})
+	ADDQ(Imm(4), arg("dst"))
+	MOVQ(arg("stride"), n)
+	ADDQ(n, arg("w"))
 	DECQ(arg("rows"))
 	JNE(LabelRef("row"))
 	VZEROUPPER()

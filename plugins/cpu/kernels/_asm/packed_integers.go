@@ -46,10 +46,11 @@ var integerFormats = []integerFormat{
 // integerBlock is where a block comes from and where its parts go to.
 type integerBlock struct {
 	w, half, q, scale, low Register
+	off                    int                       // of the block, in bytes
 	put                    func(i int, x VecVirtual) // takes 32 integers from i on, after their scales
 }
 
-func (b *integerBlock) at(i int) Mem { return Mem{Base: b.w, Disp: i} }
+func (b *integerBlock) at(i int) Mem { return Mem{Base: b.w, Disp: b.off + i} }
 
 // halfAt is the f16 at byte i as the bits of a float32.
 func (b *integerBlock) halfAt(i int) Register {
