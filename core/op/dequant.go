@@ -91,8 +91,11 @@ var weightSchemes = map[string]weightScheme{
 	"int4":      {weight: dtype.U8, scale: dtype.F32, nibbles: true, value: func(q byte) float64 { return float64(int8(q<<4) >> 4) }},
 	"fp8_e4m3":  {weight: dtype.U8, scale: dtype.F32, perColumn: true, optional: true, value: func(q byte) float64 { return float64(quant.E4M3(q)) }},
 	"fp8_e5m2":  {weight: dtype.U8, scale: dtype.F32, perColumn: true, optional: true, value: func(q byte) float64 { return float64(quant.E5M2(q)) }},
-	"nvfp4":     {weight: dtype.U8, scale: dtype.U8, nibbles: true, block: 16, global: true, value: func(q byte) float64 { return float64(quant.E2M1(q)) }},
+	"nvfp4":     {weight: dtype.U8, scale: dtype.U8, nibbles: true, block: NVFP4Block, global: true, value: func(q byte) float64 { return float64(quant.E2M1(q)) }},
 }
+
+// NVFP4Block is how many weights of a column have one scale in the scheme nvfp4.
+const NVFP4Block = 16
 
 // check compares operands with the scheme and returns the number of columns.
 func (s weightScheme) check(a DequantMatMulAttrs, in []ir.Type, k ir.Dim) (n ir.Dim, err error) {

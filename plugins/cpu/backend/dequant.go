@@ -9,7 +9,10 @@ import (
 )
 
 var (
-	_ = register(kernel{op: "dequant_matmul", takes: `(f32, any) if scheme = "packed"`, scratch: dequantScratch, prepare: func(n *ir.Node) func(*call) error {
+	_ = register(kernel{op: "dequant_matmul", takes: `(f32, any) if scheme = "packed"`, also: "(f32, i8|u8, f32|u8, f32)", scratch: dequantScratch, prepare: func(n *ir.Node) func(*call) error {
+		if n.Attrs.(op.DequantMatMulAttrs).Scheme != op.SchemePacked {
+			return schemeProduct(n)
+		}
 		kept, rounds := &kernels.PackedProduct{}, n.Attrs.(op.DequantMatMulAttrs).Activations == op.ActivationsQ8
 		return func(c *call) error {
 			rows, n := rowsOf(c.out)
@@ -67,12 +70,45 @@ var (
 	}})
 )
 
+// schemeProduct multiplies by weights [k,n] with scales beside them.
+func schemeProduct(n *ir.Node) func(*call) error {
+	a := n.Attrs.(op.DequantMatMulAttrs)
+	product := &kernels.SchemeProduct{Rounds: a.Activations == op.ActivationsQ8}
+	values := map[string]string{"int8_asym": "int8", "fp8_e4m3": "e4m3", "fp8_e5m2": "e5m2", "nvfp4": "e2m1"}[a.Scheme]
+	if values == "" {
+		values = a.Scheme
+	}
+	return func(c *call) error {
+		rows, cols := rowsOf(c.out)
+		x := c.in[0].Shape
+		w := kernels.SchemeWeights{Values: values, Data: c.in[1].Data, N: cols, Block: a.Block}
+		switch {
+		case a.Scheme == "nvfp4":
+			w.Block, w.Small, w.Global = op.NVFP4Block, c.in[2].Data, f32(c.in[3])[0]
+		case len(c.in) > 2:
+			w.Scale = f32(c.in[2])
+		}
+		if a.Scheme == "int8_asym" {
+			w.Zero = f32(c.in[3])
+		}
+		g := kernels.GemmArgs{M: rows, N: cols, K: x[len(x)-1], A: f32(c.in[0]), C: f32(c.out), Precision: c.forRows(rows)}
+		g.LDA, g.LDC = g.K, g.N
+		product.Multiply(c.pool, &g, &w)
+		return nil
+	}
+}
+
 // dequantScratch is what products with packed weights compute in: a product of all rows, or of the rows of each group, and rounded activations.
 func dequantScratch(p *kernels.Pool, n *ir.Node, precision kernels.Precision) kernels.ScratchSize {
 	syms := n.Graph.Syms
 	x, w := syms.Largest(n.In[0].Type.Shape), syms.Largest(n.In[1].Type.Shape)
 	k := x[len(x)-1]
 	m := tensor.Numel(x[:len(x)-1])
+	if a, ok := n.Attrs.(op.DequantMatMulAttrs); ok && a.Scheme != op.SchemePacked {
+		out := syms.Largest(n.Type.Shape)
+		r := kernels.SchemeScratch(p, m, k, out[len(out)-1], kernels.Float32)
+		return r.With(kernels.SchemeScratch(p, m, k, out[len(out)-1], precision))
+	}
 	g := kernels.GemmArgs{M: m, N: w[len(w)-2], K: k, TransB: true, B: kernels.Packed(n.In[1].Type.DType, nil)}
 	r := kernels.PackedScratch(m, k)
 	if len(w) == 3 {

@@ -96,7 +96,8 @@ type isa struct {
 	// dst[r] = x·w[r], rows of w being ld elements apart. They return false where x is no whole number of vectors; nil: rows are widened first.
 	dotF16, dotBF16 func(dst []float32, w []uint16, ld int, x []float32) bool
 
-	packed map[dtype.DType]packedRoutines // of packed weights; loops in Go decode the other types
+	packed  map[dtype.DType]packedRoutines // of packed weights; loops in Go decode the other types
+	schemes map[string]schemeRoutines      // by what the weights are, see SchemeWeights; int8_asym with a zero
 
 	// Products of rounded activations, see packed_integers.go. roundRow is quant.RoundActivations of whole groups, with the sums of each 16
 	// elements of q. nil: rounded activations are multiplied as floats.

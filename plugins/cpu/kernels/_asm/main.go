@@ -42,6 +42,7 @@ var parts = map[string]func(vec){
 	"packed_integers": genPackedIntegers,
 	"packed_bytes":    genPackedBytes,
 	"quads":           genQuads,
+	"schemes":         genSchemes,
 }
 
 // headers are the files of macros that a part needs.

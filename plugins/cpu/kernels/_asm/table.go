@@ -28,6 +28,9 @@ var elements = map[string]string{
 	"cast":     "func(dst, src *uint8, blocks int)",
 	"half":     "func(dst, a, b *uint16, blocks int)",
 	"integer":  "func(dst, a, b *uint8, blocks int) (zeros int)",
+
+	"schemeDot":    "func(dst *float32, w *byte, ld, rows int, x, scale, zero *float32, vectors int)",
+	"schemeDecode": "func(dst *float32, ldd int, w *byte, ld, rows int, scale, zero *float32, vectors int)",
 }
 
 // tables are the Go declarations of entries, a map for each kind and instruction set.

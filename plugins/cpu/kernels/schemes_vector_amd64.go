@@ -1,0 +1,36 @@
+package kernels
+
+type (
+	schemeDotAsm    = func(dst *float32, w *byte, ld, rows int, x, scale, zero *float32, vectors int)
+	schemeDecodeAsm = func(dst *float32, ldd int, w *byte, ld, rows int, scale, zero *float32, vectors int)
+)
+
+// setSchemes adapts routines by the names of what they take.
+func (s *isa) setSchemes(dots map[string]schemeDotAsm, decoders map[string]schemeDecodeAsm) *isa {
+	s.schemes = map[string]schemeRoutines{}
+	lanes := s.lanes
+	for name, dot := range dots {
+		decode, perByte := decoders[name], 1
+		if name == "int4" || name == "e2m1" {
+			perByte = 2
+		}
+		s.schemes[name] = schemeRoutines{
+			dot: func(dst []float32, w []byte, ld, rows int, x, scale, zero []float32) {
+				cols := len(dst)
+				_, _, _ = w[(rows-1)*ld+cols/perByte-1], x[rows-1], scale[cols-1]
+				if zero != nil {
+					_ = zero[cols-1]
+				}
+				dot(&dst[0], &w[0], ld, rows, &x[0], &scale[0], head(zero), cols/lanes)
+			},
+			decode: func(dst []float32, ldd int, w []byte, ld, rows, cols int, scale, zero []float32) {
+				_, _, _ = dst[(rows-1)*ldd+cols-1], w[(rows-1)*ld+cols/perByte-1], scale[cols-1]
+				if zero != nil {
+					_ = zero[cols-1]
+				}
+				decode(&dst[0], ldd, &w[0], ld, rows, &scale[0], head(zero), cols/lanes)
+			},
+		}
+	}
+	return s
+}
