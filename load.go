@@ -20,6 +20,7 @@ type loaded struct {
 	pieces   []*piece
 	start    time.Time
 	took     time.Duration
+	crossed  Crossings // of all runs; guarded by Session.mu
 }
 
 // piece is a loaded program: a method, or a part of one.
@@ -42,6 +43,7 @@ type Loaded struct {
 	Memory    int64    // upper bound of their scratch memory in bytes, beside the arena
 	Start     time.Time
 	Duration  time.Duration // of loading it
+	Crossings Crossings     // of its runs so far, in sum
 }
 
 // Load loads the methods that are not loaded yet. It checks that memory suffices for all of them together, and the digests of their
@@ -171,6 +173,9 @@ func (s *Session) ready(name string) *loaded {
 func (s *Session) Loaded(method string) (l Loaded, ok bool) {
 	if r := s.ready(method); r != nil {
 		l := Loaded{Schedule: r.schedule, Memory: r.memory(), Start: r.start, Duration: r.took}
+		s.mu.Lock()
+		l.Crossings = r.crossed
+		s.mu.Unlock()
 		for _, x := range r.pieces {
 			l.Kernels = append(l.Kernels, x.exe.Kernels()...)
 		}

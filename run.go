@@ -64,6 +64,10 @@ type Crossings struct {
 	Time time.Duration
 }
 
+func (c *Crossings) add(d Crossings) {
+	c.Switches, c.Values, c.Bytes, c.Time = c.Switches+d.Switches, c.Values+d.Values, c.Bytes+d.Bytes, c.Time+d.Time
+}
+
 // A StepTime is one step of a profile.
 type StepTime struct {
 	StepValue               // the step's first result
@@ -108,6 +112,11 @@ func (s *Session) Run(ctx context.Context, r Request) (*Result, error) {
 	if err := x.run(run); err != nil {
 		closeAll(x.res.Kept)
 		return nil, s.changed(ctx, err)
+	}
+	if len(l.pieces) > 1 {
+		s.mu.Lock()
+		l.crossed.add(x.res.Crossings)
+		s.mu.Unlock()
 	}
 	return x.res, nil
 }

@@ -51,7 +51,14 @@ func fewTarget(d *target.Description, lacks string) *target.Description {
 func splitModel(t *testing.T, fallback, lacks string, texts ...string) (*rlx.Model, interp.Params) {
 	t.Helper()
 	t.Setenv("RLX_FEW_LACKS", lacks)
-	cpu, _ := target.Find("cpu")
+	all, _ := target.Find("cpu")
+	return splitFor(t, compile.Target{Name: "few", Takes: fewTarget(all, lacks)}, fallback, texts...)
+}
+
+// splitFor is splitModel for a target.
+func splitFor(t *testing.T, to compile.Target, fallback string, texts ...string) (*rlx.Model, interp.Params) {
+	t.Helper()
+	all, _ := target.Find("cpu")
 	var graphs []*ir.Graph
 	params := map[string]*tensor.Array{}
 	meta := format.Meta{Model: "split", Producer: format.Producer{Name: "test"}}
@@ -66,7 +73,7 @@ func splitModel(t *testing.T, fallback, lacks string, texts ...string) (*rlx.Mod
 		}
 	}
 	values := paramsOf(params)
-	o := compile.Options{Targets: []compile.Target{{Name: "few", Takes: fewTarget(cpu, lacks)}}, Fallbacks: []compile.Target{{Name: fallback, Takes: cpu}}, Params: values,
+	o := compile.Options{Targets: []compile.Target{to}, Fallbacks: []compile.Target{{Name: fallback, Takes: all}}, Params: values,
 		Layout: func(list []compile.Weight) (int64, error) {
 			dir, err := format.Layout(written(list, values))
 			if err != nil {
@@ -195,6 +202,32 @@ func TestSplit(t *testing.T) {
 	}
 	if info, ok := s.Loaded("mixed"); !ok || len(info.Kernels) == 0 {
 		t.Error("no kernels")
+	}
+}
+
+// TestSplitGPU: what wgpu lacks, 64-bit floats, runs on the processor.
+func TestSplitGPU(t *testing.T) {
+	gpu := wgpu(t)
+	d, _ := target.Find("wgpu")
+	m, _ := splitFor(t, compile.Target{Name: "wgpu", Takes: d}, "cpu", `graph wide
+sym N = 1..8
+x = input : f32[N,64]
+w = param : f32[64,64]
+h = matmul x, w : f32[N,64]
+d = cast h {to=f64} : f64[N,64]
+e = exp d : f64[N,64]
+s = cast e {to=f32} : f32[N,64]
+p = matmul s, w : f32[N,64]
+y = add p, h : f32[N,64]
+return y=y, h=h
+`)
+	s := session(t, m, rlx.Options{Backend: gpu, Fallbacks: []rlx.Backend{cpu()}})
+	r, err := s.Run(t.Context(), rlx.Request{Method: "wide", Check: true, Inputs: map[string]rlx.Tensor{"x": tensorOf(t, make([]float32, 3*64), 3, 64)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l, _ := s.Loaded("wide"); l.Crossings != r.Crossings || r.Crossings.Switches != 2 || l.Lowering != "on cpu: cast (2), exp (1)" {
+		t.Errorf("%s; %+v, in all %+v", l.Lowering, r.Crossings, l.Crossings)
 	}
 }
 

@@ -48,8 +48,8 @@ func TestDemoLlama(t *testing.T) {
 	}
 }
 
-// TestDemoLlamaGPU: the same seed gives the same text on the wgpu backend as on the cpu backend.
-func TestDemoLlamaGPU(t *testing.T) {
+// wgpu builds the wgpu backend. The test is skipped unless RLX_REQUIRE_GPU asks for it.
+func wgpu(t *testing.T) rlx.Backend {
 	if os.Getenv("RLX_REQUIRE_GPU") == "" {
 		t.Skip("set RLX_REQUIRE_GPU=1 to build and run the wgpu backend")
 	}
@@ -61,8 +61,13 @@ func TestDemoLlamaGPU(t *testing.T) {
 	if err := errors.Join(err, err2, os.WriteFile(path+".sandbox", declaration, 0o644)); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
+	return rlx.Backend{Name: "wgpu", Path: path}
+}
+
+// TestDemoLlamaGPU: the same seed gives the same text on the wgpu backend as on the cpu backend.
+func TestDemoLlamaGPU(t *testing.T) {
 	var texts []*rlx.Text
-	for _, b := range []rlx.Backend{cpu(), {Name: "wgpu", Path: path}} {
+	for _, b := range []rlx.Backend{cpu(), wgpu(t)} {
 		g, err := session(t, open(t, demoLlama()), rlx.Options{Backend: b}).NewGenerator(t.Context())
 		if err != nil {
 			t.Fatal(err)

@@ -45,10 +45,10 @@ type methodSummary struct {
 	// Lowering lists the ops of the model that the compiler rewrote for the target, those that it left to the reference, and those that
 	// other backends ran.
 	Lowering  string           `json:"lowering,omitempty"`
-	Crossings *crossingSummary `json:"crossings,omitempty"` // of a method that several backends ran in turn
+	Crossings *crossingSummary `json:"crossings,omitempty"` // of a method that several backends ran in turn, in its first entry
 }
 
-// crossingSummary is what crossings cost the runs of a method.
+// crossingSummary is what crossings cost all runs of a method.
 type crossingSummary struct {
 	Backends []string `json:"backends"`
 	Switches int      `json:"switches"` // from one backend to the next
@@ -57,18 +57,12 @@ type crossingSummary struct {
 	MS       float64  `json:"ms"` // of the method's time in which no backend computed: calls and copies
 }
 
-// crossingsOf sums up runs, nil if one backend ran all.
-func crossingsOf(l rlx.Loaded, runs []runRecord) *crossingSummary {
+// crossingsOf is nil if one backend ran all.
+func crossingsOf(l rlx.Loaded) *crossingSummary {
 	if len(l.Backends) == 0 {
 		return nil
 	}
-	c := &crossingSummary{Backends: l.Backends}
-	took := time.Duration(0)
-	for _, r := range runs {
-		c.Switches, c.Values, c.Bytes, took = c.Switches+r.Crossings.Switches, c.Values+r.Crossings.Values, c.Bytes+r.Crossings.Bytes, took+r.Crossings.Time
-	}
-	c.MS = ms(took)
-	return c
+	return &crossingSummary{l.Backends, l.Crossings.Switches, l.Crossings.Values, l.Crossings.Bytes, ms(l.Crossings.Time)}
 }
 
 // String is for the line of a method: "2 switches of backend, where 3 values of 12 kB crossed; 0.41 ms outside of backends".
@@ -148,7 +142,11 @@ func (s *session) summarise(j job, sinks []sink, products map[string]product) *s
 			held[r.method] = x.DeviceMemory
 			took += x.Duration
 		}
-		sum.Methods = append(sum.Methods, methodSummary{r.method, l.Target, r.Sizes, len(runs), ms(took), l.Lowering, crossingsOf(l, runs)})
+		m := methodSummary{Method: r.method, Target: l.Target, Sizes: r.Sizes, Runs: len(runs), MS: ms(took), Lowering: l.Lowering}
+		if !slices.ContainsFunc(sum.Methods, func(m methodSummary) bool { return m.Method == r.method }) {
+			m.Crossings = crossingsOf(l)
+		}
+		sum.Methods = append(sum.Methods, m)
 		if s.debug.profile {
 			sum.Profile = append(sum.Profile, profileOf(runs...)...)
 		}

@@ -327,10 +327,11 @@ func stored(n *ir.Node) bool {
 }
 
 // refuse is the reason not to replace old by n: the target runs n less well. An op that it runs in a wider type
-// counts as one that it runs.
+// counts as one that it runs. Where others run what the target lacks, n must not be such an op: an activation that runs elsewhere must not
+// take the product before it along.
 func (c *context) refuse(old, n *ir.Node) string {
 	if rank, why := c.rank(n); rank < target.Native {
-		if before, _ := c.rank(old); rank < before {
+		if before, _ := c.rank(old); rank < before || rank == target.No && c.elsewhere != nil {
 			return missTarget + ": " + why
 		}
 	}
