@@ -64,7 +64,7 @@ func (w *SchemeWeights) at(values *[256]float32, i int) float32 {
 func (w *SchemeWeights) routines(s *isa, r, j int) (f schemeRoutines, data []byte, ld int) {
 	name, at := w.Values, r*w.N+j
 	if w.Zero != nil {
-		name += "_asym"
+		name = "int8_asym" // a constant: a sum of strings would be allocated
 	}
 	if !w.nibbles() {
 		return s.schemes[name], w.Data[at:], w.N
