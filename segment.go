@@ -72,16 +72,31 @@ func (g *Segmenter) Prompt(p Prompts, size image.Point) (Request, error) {
 
 // Masks returns the masks of a run made by Prompt. which is MaskBest, MaskAll, or the number of a mask.
 func (g *Segmenter) Masks(r *Result, size image.Point, which string) ([]Mask, error) {
-	logits, err := Values[float32](r.Outputs[g.Task.MasksOutput])
+	return g.masks(r, 0, size, which)
+}
+
+// masks are those of prompt i of a run.
+func (g *Segmenter) masks(r *Result, i int, size image.Point, which string) ([]Mask, error) {
+	logits, h, w, quality, err := g.logits(r, i)
 	if err != nil {
 		return nil, err
 	}
-	quality, err := Values[float32](r.Outputs[g.Task.IoUOutput])
+	return g.Task.Postprocess(logits, h, w, quality, g.Task.Geometry(size.X, size.Y), which)
+}
+
+// logits are those of prompt i of a run, [Tokens,h,w], and their qualities.
+func (g *Segmenter) logits(r *Result, i int) (logits []float32, h, w int, quality []float32, err error) {
+	all, err := Values[float32](r.Outputs[g.Task.MasksOutput])
 	if err != nil {
-		return nil, err
+		return nil, 0, 0, nil, err
 	}
-	shape := r.Outputs[g.Task.MasksOutput].Shape
-	return g.Task.Postprocess(logits, shape[2], shape[3], quality, g.Task.Geometry(size.X, size.Y), which)
+	quality, err = Values[float32](r.Outputs[g.Task.IoUOutput])
+	if err != nil {
+		return nil, 0, 0, nil, err
+	}
+	shape, n := r.Outputs[g.Task.MasksOutput].Shape, g.Task.Tokens
+	h, w = shape[2], shape[3]
+	return all[i*n*h*w:][:n*h*w], h, w, quality[i*n:][:n], nil
 }
 
 // An EncodedImage is an image that a session has encoded. Finding masks in it is fast, and may be done repeatedly and

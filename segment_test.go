@@ -54,9 +54,18 @@ func TestEncodedImage(t *testing.T) {
 			}
 		}
 	}
+	// Of all masks only that of everything is predicted well; each point finds it.
+	all, err := e.Everything(t.Context(), rlx.Everything{Side: 3, MinIoU: 0.8, MaxOverlap: 0.7})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all.Regions) != 1 || all.Regions[0].Area != 512 || all.Regions[0].Box != [4]int{0, 0, 32, 16} || all.Labels.Gray16At(31, 15).Y != 1 {
+		t.Errorf("everything is %+v", all.Regions)
+	}
 	for what, f := range map[string]func() error{
-		"no such mask": func() error { _, err := e.Masks(t.Context(), p, "4"); return err },
-		"no prompt":    func() error { _, err := e.Masks(t.Context(), rlx.Prompts{}, "0"); return err },
+		"a grid of nothing": func() error { _, err := e.Everything(t.Context(), rlx.Everything{}); return err },
+		"no such mask":      func() error { _, err := e.Masks(t.Context(), p, "4"); return err },
+		"no prompt":         func() error { _, err := e.Masks(t.Context(), rlx.Prompts{}, "0"); return err },
 		"a point outside": func() error {
 			_, err := e.Masks(t.Context(), rlx.Prompts{Points: []rlx.Point{{X: 32}}}, "0")
 			return err

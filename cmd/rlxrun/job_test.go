@@ -50,9 +50,15 @@ func twoColours(t *testing.T, w, h int) string {
 	return path
 }
 
+// withDefaults are flags as declare leaves them.
+func withDefaults(f segmentFlags) *segmentFlags {
+	f.grid, f.minIoU = segment.EverythingDefault.Side, segment.EverythingDefault.MinIoU
+	return &f
+}
+
 // segmentRun are the flags of a run with those of the task.
 func segmentRun(f segmentFlags) *runFlags {
-	return &runFlags{tasks: []taskUse{{taskKind: taskKinds[slices.IndexFunc(taskKinds, func(k taskKind) bool { return k.name == segment.Kind })], flags: &f}}}
+	return &runFlags{tasks: []taskUse{{taskKind: taskKinds[slices.IndexFunc(taskKinds, func(k taskKind) bool { return k.name == segment.Kind })], flags: withDefaults(f)}}}
 }
 
 // The task end to end on the model whose masks are known: mask 0 is the bright half, 1 the dark one, 2 everything, 3 nothing;
@@ -61,7 +67,7 @@ func TestSegmentJob(t *testing.T) {
 	path := twoColours(t, 32, 16)
 	for which, want := range map[string][]int{"best": {512}, "0": {256}, "1": {256}, "3": {0}, "all": {256, 256, 512, 0}} {
 		s := tinySession(t, debugFlags{})
-		f := &segmentFlags{image: path, mask: which}
+		f := withDefaults(segmentFlags{image: path, mask: which})
 		f.points.Set("3,3")
 		f.points.Set("20,3,0")
 		j, err := newJob(t.Context(), s, segmentRun(*f))
@@ -115,7 +121,7 @@ func TestSegmentJobRefuses(t *testing.T) {
 		{notImage, "1,1", "", "best", imaging.CodeImage, "allowed are PNG and JPEG"},
 		{path + "x", "1,1", "", "best", imaging.CodeImage, "no such file"},
 	} {
-		f := &segmentFlags{image: c.image, mask: c.mask}
+		f := withDefaults(segmentFlags{image: c.image, mask: c.mask})
 		for _, v := range []struct {
 			list  *cli.List
 			value string

@@ -25,6 +25,7 @@ type offer struct {
 	name, about string
 	// pictures are the suffixes of the images it consists of, nil for a tensor. A single image has the suffix "".
 	pictures []string
+	folder   bool // the destination is a folder, which the job fills itself
 }
 
 // product is an output of a run that has ended.
@@ -76,6 +77,9 @@ func (s sink) checkKind(arg string) error {
 	ext := strings.ToLower(filepath.Ext(s.dest))
 	device := strings.HasPrefix(s.dest, "/dev/")
 	switch {
+	case s.offer.folder && s.dest == "-":
+		return cli.Usagef("-o "+arg, "the masks are several files; name a folder")
+	case s.offer.folder:
 	case s.dest == "-" && len(s.offer.pictures) > 1:
 		return cli.Usagef("-o "+arg, "%d images do not go to stdout together; name a file", len(s.offer.pictures))
 	case s.dest == "-" || device:
@@ -89,7 +93,7 @@ func (s sink) checkKind(arg string) error {
 
 // paths lists the files that the sink writes.
 func (s sink) paths() []string {
-	if s.dest == "-" {
+	if s.dest == "-" || s.offer.folder {
 		return nil
 	}
 	if len(s.offer.pictures) < 2 {

@@ -21,7 +21,7 @@ import (
 	"github.com/rlx-go/rlx/internal/npy"
 )
 
-var testOffers = []offer{{"mask", "", []string{"0", "1"}}, {"overlay", "", []string{""}}, {"iou", "", nil}}
+var testOffers = []offer{{name: "mask", pictures: []string{"0", "1"}}, {name: "overlay", pictures: []string{""}}, {name: "iou"}}
 
 func TestParseSinks(t *testing.T) {
 	sinks, err := parseSinks([]string{"a/m.png", "overlay=o.PNG", "iou=-", "iou=q.npy"}, testOffers, "mask")
@@ -55,7 +55,7 @@ func TestCheckSinks(t *testing.T) {
 	if err := os.WriteFile(artifact, []byte("x"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	at := func(name string) []sink { return []sink{{offer{"iou", "", nil}, filepath.Join(dir, name)}} }
+	at := func(name string) []sink { return []sink{{offer{name: "iou"}, filepath.Join(dir, name)}} }
 	if err := checkSinks(t.Context(), at("q.npy"), []string{filepath.Join(dir, "t.json")}, artifact); err != nil {
 		t.Error(err)
 	}

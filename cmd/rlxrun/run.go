@@ -125,7 +125,13 @@ func (s *session) execute(ctx context.Context, f *runFlags) error {
 	if err := writeAll(ctx, s.env, sinks, products, &w); err != nil {
 		return err
 	}
-	return sum.print(s.env, j)
+	if err := sum.print(s.env, j); err != nil {
+		return err
+	}
+	if v, ok := j.(interface{ verdict() error }); ok { // of a job parts of which may fail
+		return v.verdict()
+	}
+	return nil
 }
 
 func exampleSink(o offer) string {

@@ -28,6 +28,9 @@ var _ = registerTask(taskKind{
 		{About: "what is in the box; the mask, a picture to look at, and the predicted quality", Line: "rlxrun sam.rlx --image coins.png --box 316,155,379,218 -o mask.png -o overlay=seen.png -o iou=-"},
 		{About: "all masks, to mask.0.png, mask.1.png and so on", Line: "rlxrun sam.rlx --image coins.png --point 203,203 --mask all -o mask.png"},
 		{About: "a better mask than one that is there already", Line: "rlxrun sam.rlx --image coins.png --point 203,203 --mask-prompt rough.png -o mask.png"},
+		{About: "all objects in an image: out/labels.png and out/masks.json", Line: "rlxrun sam.rlx --image coins.png --everything -o out"},
+		{About: "all objects in each image of a folder; those that are done are skipped", Line: "rlxrun sam.rlx --images photos --everything -o out"},
+		{About: "many prompts in one image, which is encoded once: out/0.png, out/1.png and so on", Line: "rlxrun sam.rlx --image coins.png --points-file prompts.json -o out"},
 		{About: "where the time goes", Line: "rlxrun sam.rlx --image scene1.png --point 128,128 --profile"},
 	},
 	flags: func() taskFlags { return new(segmentFlags) },
@@ -40,6 +43,11 @@ type segmentFlags struct {
 	points, box cli.List
 	mask        string
 	maskPrompt  string
+	pointsFile  string
+	everything  bool
+	folder      string // or pattern, of images
+	grid        int
+	minIoU      float64
 }
 
 func (f *segmentFlags) declare(fs *cli.FlagSet) {
@@ -48,6 +56,11 @@ func (f *segmentFlags) declare(fs *cli.FlagSet) {
 	fs.ListVarP(&f.points, "point", "", "`X,Y[,0|1]` a pixel of what is meant, or with 0 of what is not (repeatable)")
 	fs.ListVarP(&f.box, "box", "", "`X0,Y0,X1,Y1` a box around what is meant")
 	fs.StringVar(&f.maskPrompt, "mask-prompt", "", "`FILE` a first guess of the mask, beside a point or box: a PNG as large as the image, white inside, or .npy with its logits, f32[1,1,4*tokens,4*tokens]")
+	fs.StringVar(&f.pointsFile, "points-file", "", "`FILE` many prompts, as JSON: [{\"points\": [[120,80], [30,40,0]]}, {\"box\": [60,40,200,160]}]; -o names a folder for their masks")
+	fs.BoolVar(&f.everything, "everything", false, "all objects in the image: a label image and a list of them, in the folder of -o")
+	fs.IntVar(&f.grid, "grid", segment.EverythingDefault.Side, "`N` of --everything: N x N points look for objects")
+	fs.Float64Var(&f.minIoU, "min-iou", segment.EverythingDefault.MinIoU, "`0..1` of --everything: the least quality that the model predicts for a mask that is kept")
+	fs.StringVar(&f.folder, "images", "", "`DIR|GLOB` many images; -o names a folder, which gets one for each. Images that are there already are not done again")
 	fs.StringVar(&f.mask, "mask", segment.MaskBest, "`best|all|N` the mask of the highest predicted quality, all of them, or one by number")
 }
 
@@ -76,6 +89,21 @@ func (f *segmentFlags) given() []string {
 	if f.maskPrompt != "" {
 		out = append(out, "--mask-prompt")
 	}
+	if f.pointsFile != "" {
+		out = append(out, "--points-file")
+	}
+	if f.everything {
+		out = append(out, "--everything")
+	}
+	if f.grid != segment.EverythingDefault.Side {
+		out = append(out, "--grid")
+	}
+	if f.minIoU != segment.EverythingDefault.MinIoU {
+		out = append(out, "--min-iou")
+	}
+	if f.folder != "" {
+		out = append(out, "--images")
+	}
 	if f.mask != segment.MaskBest {
 		out = append(out, "--mask")
 	}
@@ -97,6 +125,9 @@ type segmentJob struct {
 // job reads the image and checks the prompts against it.
 func (f *segmentFlags) job(ctx context.Context, s *session) (job, error) {
 	g, _ := s.model.Segmenter()
+	if many, ok, err := f.many(g, s); ok || err != nil {
+		return many, err
+	}
 	j := &segmentJob{segmenter: g, flags: f}
 	for _, name := range []string{g.Task.ImageMethod, g.Task.PromptMethod} {
 		m, err := s.model.Method(name)
@@ -111,27 +142,13 @@ func (f *segmentFlags) job(ctx context.Context, s *session) (job, error) {
 	if len(f.points.Values)+len(f.box.Values) == 0 {
 		return nil, cli.Usagef("--point", "neither a point nor a box says what is meant").WithHint("for example --point 120,80 or --box 60,40,200,160")
 	}
-	if len(f.box.Values) > 1 {
-		return nil, cli.Usagef("--box", "is given %d times; allowed is one", len(f.box.Values))
-	}
 	if err := g.Task.CheckMask(f.mask); err != nil {
 		return nil, err
 	}
-	for _, v := range f.points.Values {
-		p, err := segment.ParsePoint(v)
-		if err != nil {
-			return nil, err
-		}
-		j.prompts.Points = append(j.prompts.Points, p)
-	}
-	for _, v := range f.box.Values {
-		b, err := segment.ParseBox(v)
-		if err != nil {
-			return nil, err
-		}
-		j.prompts.Box = &b
-	}
 	var err error
+	if j.prompts, err = f.prompts(); err != nil {
+		return nil, err
+	}
 	if j.img, err = readImage(ctx, f.image, s.env.Stdin, func(bytes int64) error { return s.need("image", bytes) }); err != nil {
 		return nil, err
 	}
@@ -149,6 +166,28 @@ func (f *segmentFlags) job(ctx context.Context, s *session) (job, error) {
 	}
 	j.prompt, err = g.Prompt(j.prompts, size)
 	return j, err
+}
+
+// prompts are those of --point and --box.
+func (f *segmentFlags) prompts() (out rlx.Prompts, err error) {
+	if len(f.box.Values) > 1 {
+		return out, cli.Usagef("--box", "is given %d times; allowed is one", len(f.box.Values))
+	}
+	for _, v := range f.points.Values {
+		p, err := segment.ParsePoint(v)
+		if err != nil {
+			return out, err
+		}
+		out.Points = append(out.Points, p)
+	}
+	for _, v := range f.box.Values {
+		b, err := segment.ParseBox(v)
+		if err != nil {
+			return out, err
+		}
+		out.Box = &b
+	}
+	return out, nil
 }
 
 // size is that of the image.
@@ -223,13 +262,13 @@ func segmentOffers(s *segment.Task, mask string) []offer {
 		}
 	}
 	out := []offer{
-		{"mask", "the mask at the size of the image, 255 inside and 0 outside (PNG)", suffixes},
-		{"overlay", "the image with mask and prompts drawn over it (PNG)", suffixes},
-		{"iou", "the quality that the model predicts for the mask, 0 to 1", nil},
+		{name: "mask", about: "the mask at the size of the image, 255 inside and 0 outside (PNG)", pictures: suffixes},
+		{name: "overlay", about: "the image with mask and prompts drawn over it (PNG)", pictures: suffixes},
+		{name: "iou", about: "the quality that the model predicts for the mask, 0 to 1"},
 	}
 	for _, name := range []string{s.Embedding, s.MasksOutput} {
 		if !slices.ContainsFunc(out, func(o offer) bool { return o.name == name }) {
-			out = append(out, offer{name, "as the model gives it (tensor)", nil})
+			out = append(out, offer{name: name, about: "as the model gives it (tensor)"})
 		}
 	}
 	return out
@@ -299,18 +338,21 @@ func (j *segmentJob) json(sum *summary) any {
 	}{sum, j.summary()}
 }
 
-func (j *segmentJob) summary() []maskSummary {
-	var out []maskSummary
+func (j *segmentJob) summary() (out []maskSummary) {
 	for _, m := range j.masks {
-		n := 0
-		for _, v := range m.Image.Pix {
-			if v != 0 {
-				n++
-			}
-		}
-		out = append(out, maskSummary{m.Token, jsonNumber(&tensor.Array{DType: dtype.F32, F: []float64{float64(m.IoU)}}, 0), n})
+		out = append(out, maskSummaryOf(m))
 	}
 	return out
+}
+
+func maskSummaryOf(m rlx.Mask) maskSummary {
+	n := 0
+	for _, v := range m.Image.Pix {
+		if v != 0 {
+			n++
+		}
+	}
+	return maskSummary{m.Token, jsonNumber(&tensor.Array{DType: dtype.F32, F: []float64{float64(m.IoU)}}, 0), n}
 }
 
 // help says what the flags are for the artifact.

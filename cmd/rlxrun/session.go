@@ -30,6 +30,7 @@ type session struct {
 	state *rlx.State     // of runs of methods that keep one; nil before the first
 	text  *rlx.Generator // nil if no text is generated
 
+	bar  *cli.Progress // of work that has many runs; they have no bars of their own then
 	runs []runRecord
 }
 
@@ -203,6 +204,9 @@ func (s *session) run(ctx context.Context, r rlx.Request) (*rlx.Result, error) {
 	s.debug.watch(ctx, &r)
 	var bar *cli.Progress
 	r.Progress = func(done, total int) {
+		if s.bar != nil {
+			return
+		}
 		if bar == nil {
 			bar = s.env.Progress(r.Method, int64(total))
 		}

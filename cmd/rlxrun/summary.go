@@ -126,7 +126,10 @@ func (k kernelSummary) String() string {
 // summarise collects what is known at the end of a run.
 func (s *session) summarise(j job, sinks []sink, products map[string]product) *summary {
 	sum := &summary{Device: deviceName(s.backend.Name, s.host.Device()), Sandbox: s.host.Backend().Sandbox, Precision: s.host.Precision(),
-		WeightsBytes: s.model.Facts().Weights, LoadMS: ms(s.runs[0].Start.Sub(cli.Started())), Outputs: []outputSummary{}}
+		WeightsBytes: s.model.Facts().Weights, Outputs: []outputSummary{}}
+	if len(s.runs) > 0 { // there is none where all images were done before
+		sum.LoadMS = ms(s.runs[0].Start.Sub(cli.Started()))
+	}
 	var ready []rlx.Loaded
 	for _, m := range j.methods() {
 		l := s.loaded(m.Name)
@@ -153,7 +156,9 @@ func (s *session) summarise(j job, sinks []sink, products map[string]product) *s
 	}
 	for _, k := range sinks {
 		o := outputSummary{Name: k.offer.name, Files: k.paths()}
-		if k.offer.pictures == nil {
+		if k.offer.folder {
+			o.Files = []string{k.dest}
+		} else if k.offer.pictures == nil {
 			t := products[k.offer.name].tensor
 			o.Type = t.DType.String() + brackets(t.Shape)
 			if k.dest == "-" && s.env.JSON {
@@ -205,7 +210,9 @@ func (s *summary) print(env *cli.Env, j job) error {
 		}
 	}
 	if t, ok := j.(interface{ note() string }); ok {
-		env.Notef("%s", t.note())
+		for line := range strings.SplitSeq(t.note(), "\n") {
+			env.Notef("%s", line)
+		}
 	}
 	env.Notef("%s; %s; kernels %s; %s; sandbox %s; %.2f s", s.Device, s.Precision, s.Kernels, memory, s.Sandbox, total.Seconds())
 	return nil

@@ -243,9 +243,9 @@ func (j *textJob) offers() []offer { return textOffers() }
 
 func textOffers() []offer {
 	return []offer{
-		{"ids", "the generated tokens, i64[n]", nil},
-		{"logprobs", "the natural logarithms of their probabilities, f32[n]", nil},
-		{"logits", "the logits that each was chosen from, f32[n,vocabulary]", nil},
+		{name: "ids", about: "the generated tokens, i64[n]"},
+		{name: "logprobs", about: "the natural logarithms of their probabilities, f32[n]"},
+		{name: "logits", about: "the logits that each was chosen from, f32[n,vocabulary]"},
 	}
 }
 

@@ -1,0 +1,433 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"image"
+	"image/png"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/rlx-go/rlx"
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/task/imaging"
+	"github.com/rlx-go/rlx/core/task/segment"
+	"github.com/rlx-go/rlx/internal/cli"
+	"github.com/rlx-go/rlx/internal/regular"
+)
+
+// codeImages is reported at the end of a run over images some of which failed.
+var codeImages = diag.Define("RLX3031", "images failed", `
+Some of the images of --images could not be used; each is named with its error. The others are done. Run the command again after mending them:
+images that are done are not done again.`)
+
+// manyJob is a use of the task whose results go to a folder: the masks of many prompts in an image, all its objects, or either for many images.
+type manyJob struct {
+	segmenter *rlx.Segmenter
+	runs      []*rlx.Method
+	flags     *segmentFlags
+	images    []string
+	prompts   []rlx.Prompts  // nil: everything
+	all       rlx.Everything // how
+	dir       string
+
+	ends []imageEnd
+}
+
+// imageEnd is what became of one image, in the JSON summary.
+type imageEnd struct {
+	Image string `json:"image"`
+	State string `json:"state"` // "done", "skipped" because it was done before, or "failed"
+	Masks int    `json:"masks"`
+	Error string `json:"error,omitempty"`
+}
+
+// record is the file masks.json: what was found in an image. It is written last, so an image that has one is done.
+type record struct {
+	Image  string           `json:"image"`
+	Key    string           `json:"key"` // of the model, the image's bytes and what was asked
+	Width  int              `json:"width"`
+	Height int              `json:"height"`
+	Labels string           `json:"labels,omitempty"` // file of the label image
+	Masks  []recordMask     `json:"masks,omitempty"`
+	All    []segment.Region `json:"regions,omitempty"`
+}
+
+// recordMask is the mask of a prompt.
+type recordMask struct {
+	Prompt int `json:"prompt"`
+	maskSummary
+	File string `json:"file"`
+}
+
+const recordName = "masks.json"
+
+// many returns the job of flags that write to a folder; ok is false if there is none.
+func (f *segmentFlags) many(g *rlx.Segmenter, s *session) (j *manyJob, ok bool, err error) {
+	all := rlx.EverythingDefault
+	all.Side, all.MinIoU = f.grid, f.minIoU
+	if !f.everything && all != rlx.EverythingDefault {
+		return nil, true, cli.Usagef("--everything", "is missing: --grid and --min-iou say how it is done")
+	}
+	if f.pointsFile == "" && !f.everything && f.folder == "" {
+		return nil, false, nil
+	}
+	prompted := len(f.points.Values)+len(f.box.Values) > 0
+	switch {
+	case f.maskPrompt != "":
+		return nil, true, cli.Usagef("--mask-prompt", "is for one prompt in one image")
+	case f.everything && (prompted || f.pointsFile != ""):
+		return nil, true, cli.Usagef("--everything", "does not go together with --point, --box and --points-file")
+	case prompted && f.pointsFile != "":
+		return nil, true, cli.Usagef("--points-file", "does not go together with --point and --box")
+	case f.everything && f.mask != segment.MaskBest:
+		return nil, true, cli.Usagef("--mask", "does not go together with --everything, which looks at all masks")
+	case f.folder != "" && f.image != "":
+		return nil, true, cli.Usagef("--images", "does not go together with --image")
+	case f.folder == "" && f.image == "":
+		return nil, true, cli.Usagef("--image", "is missing").WithHint("for example --image photo.jpg --everything -o objects")
+	case !prompted && f.pointsFile == "" && !f.everything:
+		return nil, true, cli.Usagef("--images", "nothing says what is meant in them").WithHint("add --everything, --points-file, --point or --box")
+	}
+	if err := g.Task.CheckMask(f.mask); err != nil {
+		return nil, true, err
+	}
+	if err := all.Validate(); err != nil {
+		return nil, true, err
+	}
+	j = &manyJob{segmenter: g, flags: f, images: []string{f.image}, all: all}
+	names := []string{g.Task.ImageMethod, g.Task.PromptMethod}
+	if g.Task.BatchMethod != "" {
+		names[1] = g.Task.BatchMethod
+	}
+	for _, name := range names {
+		m, err := s.model.Method(name)
+		if err != nil {
+			return nil, true, err
+		}
+		j.runs = append(j.runs, m)
+	}
+	if f.folder != "" {
+		if j.images, err = imagesOf(f.folder); err != nil {
+			return nil, true, err
+		}
+	}
+	switch {
+	case f.pointsFile != "":
+		j.prompts, err = readPrompts(f.pointsFile)
+	case prompted:
+		var p rlx.Prompts
+		p, err = f.prompts()
+		j.prompts = []rlx.Prompts{p}
+	}
+	return j, true, err
+}
+
+// imagesOf lists the files of --images by name: those of a folder that are called like images, or those that a pattern matches.
+func imagesOf(arg string) ([]string, error) {
+	pattern, like := arg, false
+	if st, err := os.Stat(arg); err == nil && st.IsDir() {
+		pattern, like = filepath.Join(arg, "*"), true
+	}
+	all, err := filepath.Glob(pattern)
+	if err != nil {
+		return nil, cli.Usagef("--images "+arg, "is not a pattern: %w", err)
+	}
+	all = slices.DeleteFunc(all, func(p string) bool {
+		st, err := os.Stat(p)
+		ext := strings.ToLower(filepath.Ext(p))
+		return err == nil && st.IsDir() || like && ext != ".png" && ext != ".jpg" && ext != ".jpeg"
+	})
+	if len(all) == 0 {
+		return nil, diag.New(imaging.CodeImage, arg, "no images: nothing there is called .png, .jpg or .jpeg")
+	}
+	seen := map[string]string{}
+	for _, p := range all {
+		if other, twice := seen[filepath.Base(p)]; twice {
+			return nil, cli.Usagef("--images "+arg, "%s and %s have one name, and so one folder of results", other, p)
+		}
+		seen[filepath.Base(p)] = p
+	}
+	return all, nil
+}
+
+// maxPrompts bounds a --points-file.
+const maxPrompts = 16 << 20
+
+// readPrompts reads a --points-file: a list of {"points": [[x,y], [x,y,0]], "box": [x0,y0,x1,y1]}.
+func readPrompts(path string) (out []rlx.Prompts, err error) {
+	bad := func(format string, args ...any) ([]rlx.Prompts, error) {
+		return nil, diag.New(segment.CodePrompt, path, format, args...).WithHint(`a file is [{"points": [[120,80], [30,40,0]]}, {"box": [60,40,200,160]}]`)
+	}
+	raw, err := regular.ReadFile(path, maxPrompts)
+	if err != nil {
+		return nil, diag.New(segment.CodePrompt, path, "%w", err)
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.DisallowUnknownFields()
+	var list []struct {
+		Points [][]float64
+		Box    []float64
+	}
+	if err := d.Decode(&list); err != nil || d.More() {
+		return bad("is not a list of prompts: %v", err)
+	}
+	for i, x := range list {
+		var p rlx.Prompts
+		for _, v := range x.Points {
+			if len(v) != 2 && (len(v) != 3 || v[2] != 0 && v[2] != 1) {
+				return bad("prompt %d: point %v is not [x,y], [x,y,0] (background) or [x,y,1] (foreground)", i, v)
+			}
+			p.Points = append(p.Points, rlx.Point{X: v[0], Y: v[1], Foreground: len(v) == 2 || v[2] == 1})
+		}
+		if x.Box != nil {
+			if len(x.Box) != 4 {
+				return bad("prompt %d: box %v is not [x0,y0,x1,y1]", i, x.Box)
+			}
+			p.Box = &rlx.Box{X0: x.Box[0], Y0: x.Box[1], X1: x.Box[2], Y1: x.Box[3]}
+		}
+		if len(p.Points) == 0 && p.Box == nil {
+			return bad("prompt %d has neither points nor a box", i)
+		}
+		out = append(out, p)
+	}
+	if len(out) == 0 {
+		return bad("has no prompts")
+	}
+	return out, nil
+}
+
+func (j *manyJob) methods() []*rlx.Method { return j.runs }
+
+func (j *manyJob) offers() []offer {
+	return []offer{{name: "masks", about: "the masks as files in a folder, with " + recordName, folder: true}}
+}
+
+func (j *manyJob) primary() string   { return "masks" }
+func (j *manyJob) outputs() []string { return nil }
+func (j *manyJob) streams() bool     { return false }
+
+func (j *manyJob) inputs() []string {
+	if j.flags.pointsFile != "" {
+		return append(slices.Clone(j.images), j.flags.pointsFile)
+	}
+	return j.images
+}
+
+// prepare makes the folder.
+func (j *manyJob) prepare(_ *session, sinks []sink) error {
+	if len(sinks) != 1 {
+		return cli.Usagef("-o", "name one folder for the masks").WithHint("for example -o masks")
+	}
+	j.dir = sinks[0].dest
+	if err := os.Mkdir(j.dir, 0o777); err != nil && !errors.Is(err, os.ErrExist) {
+		return writeFailed(j.dir, err)
+	}
+	if st, err := os.Stat(j.dir); err != nil || !st.IsDir() {
+		return cli.Usagef("-o "+j.dir, "is a file; %s needs a folder", strings.Join(j.flags.given(), " "))
+	}
+	return nil
+}
+
+// run does the images one after another. What is wrong with one ends the run if it is the only one; of many it is reported, and the others are done.
+func (j *manyJob) run(ctx context.Context, s *session) (map[string]product, error) {
+	if err := s.load(ctx, j.runs...); err != nil {
+		return nil, err
+	}
+	if j.flags.folder == "" {
+		end, err := j.one(ctx, s, j.images[0], j.dir)
+		j.ends = []imageEnd{end}
+		return nil, err
+	}
+	s.bar = s.env.Progress("images", int64(len(j.images)))
+	defer func() { s.bar.Clear() }()
+	for i, path := range j.images {
+		end, err := j.one(ctx, s, path, filepath.Join(j.dir, filepath.Base(path)))
+		if err != nil {
+			if !ofImage(err) {
+				return nil, err
+			}
+			end = imageEnd{Image: path, State: "failed", Error: err.Error()}
+		}
+		j.ends = append(j.ends, end)
+		s.bar.Set(int64(i + 1))
+		for i := range s.runs {
+			s.runs[i].Outputs = nil // of thousands of images they would fill the memory
+		}
+	}
+	return nil, nil
+}
+
+// ofImage reports an error that is about one image and does not concern others.
+func ofImage(err error) bool {
+	for _, code := range []diag.Code{imaging.CodeImage, segment.CodePrompt, segment.CodeNoBest} {
+		if errors.Is(err, code) {
+			return true
+		}
+	}
+	return false
+}
+
+// one finds the masks of an image and writes them to a folder, unless they are there.
+func (j *manyJob) one(ctx context.Context, s *session, path, dir string) (end imageEnd, err error) {
+	t := &j.segmenter.Task
+	end = imageEnd{Image: path, State: "done"}
+	rec := record{Image: filepath.Base(path)}
+	if path != "-" {
+		if rec.Key, err = j.key(s, path); err != nil {
+			return end, err
+		}
+		if n, ok := done(dir, rec.Key); ok {
+			end.State, end.Masks = "skipped", n
+			return end, nil
+		}
+	}
+	img, err := readImage(ctx, path, s.env.Stdin, func(bytes int64) error { return s.aboutModel(s.memory.Fits("image", bytes)) })
+	if err != nil {
+		return end, err
+	}
+	size := img.Bounds().Size()
+	rec.Width, rec.Height = size.X, size.Y
+	if err := s.aboutModel(s.memory.Fits("masks", 2*int64(size.X)*int64(size.Y)+t.MaskBytes(t.Geometry(size.X, size.Y), j.flags.mask))); err != nil {
+		return end, err
+	}
+	enc, err := s.run(ctx, j.segmenter.Encode(img))
+	if err != nil {
+		return end, err
+	}
+	if err := os.Mkdir(dir, 0o777); err != nil && !errors.Is(err, os.ErrExist) {
+		return end, writeFailed(dir, err)
+	}
+	var w files
+	defer w.abort()
+	picture := func(name string, img image.Image) error {
+		return w.add(ctx, filepath.Join(dir, name), func(out io.Writer) error { return png.Encode(out, img) })
+	}
+	embedding := enc.Outputs[t.Embedding]
+	if j.prompts == nil {
+		found, err := j.segmenter.Everything(ctx, s.run, embedding, size, j.all)
+		if err != nil {
+			return end, err
+		}
+		rec.Labels, rec.All, end.Masks = "labels.png", found.Regions, len(found.Regions)
+		if err := picture(rec.Labels, found.Labels); err != nil {
+			return end, err
+		}
+	} else {
+		err := j.segmenter.MasksOf(ctx, s.run, embedding, j.prompts, size, j.flags.mask, func(i int, masks []rlx.Mask) error {
+			for _, m := range masks {
+				name := fmt.Sprintf("%d.png", i)
+				if j.flags.mask == segment.MaskAll {
+					name = fmt.Sprintf("%d.%d.png", i, m.Token)
+				}
+				rec.Masks = append(rec.Masks, recordMask{i, maskSummaryOf(m), name})
+				if err := picture(name, m.Image); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return end, err
+		}
+		slices.SortStableFunc(rec.Masks, func(a, b recordMask) int { return a.Prompt - b.Prompt })
+		end.Masks = len(rec.Masks)
+	}
+	err = w.add(ctx, filepath.Join(dir, recordName), func(out io.Writer) error {
+		e := json.NewEncoder(out)
+		e.SetIndent("", " ")
+		return e.Encode(rec)
+	})
+	if err == nil {
+		err = w.commit()
+	}
+	return end, err
+}
+
+// key says what the masks of an image follow from: the model, the image's bytes and what was asked.
+func (j *manyJob) key(s *session, path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", diag.New(imaging.CodeImage, path, "cannot be opened: %w", unpath(err))
+	}
+	defer f.Close()
+	h := sha256.New()
+	asked, err := json.Marshal([]any{s.model.Facts().Identity, s.host.Precision(), j.prompts, j.flags.mask, j.all})
+	if err != nil {
+		return "", err
+	}
+	h.Write(asked)
+	if _, err := io.Copy(h, f); err != nil {
+		return "", diag.New(imaging.CodeImage, path, "cannot be read: %w", unpath(err))
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// done reports whether a folder has the masks of a key, all of them, and how many.
+func done(dir, key string) (n int, ok bool) {
+	raw, err := regular.ReadFile(filepath.Join(dir, recordName), maxPrompts)
+	var r record
+	if err != nil || json.Unmarshal(raw, &r) != nil || r.Key != key {
+		return 0, false
+	}
+	names := []string{}
+	if r.Labels != "" {
+		names = append(names, r.Labels)
+	}
+	for _, m := range r.Masks {
+		names = append(names, m.File)
+	}
+	for _, name := range names {
+		if st, err := os.Stat(filepath.Join(dir, filepath.Base(name))); err != nil || !st.Mode().IsRegular() {
+			return 0, false
+		}
+	}
+	return len(r.Masks) + len(r.All), true
+}
+
+func (j *manyJob) json(sum *summary) any {
+	return struct {
+		*summary
+		Images []imageEnd `json:"images"`
+	}{sum, j.ends}
+}
+
+// note says what became of the images, those that failed on lines of their own.
+func (j *manyJob) note() string {
+	count, masks, failed := map[string]int{}, 0, ""
+	for _, e := range j.ends {
+		count[e.State]++
+		masks += e.Masks
+		if e.Error != "" {
+			failed += "failed: " + e.Error + "\n"
+		}
+	}
+	if j.flags.folder == "" && count["skipped"] > 0 {
+		return fmt.Sprintf("%d masks were in %s before", masks, j.dir)
+	} else if j.flags.folder == "" {
+		return fmt.Sprintf("%d masks in %s", masks, j.dir)
+	}
+	return failed + fmt.Sprintf("%d images: %d done, %d done before, %d failed; %d masks in %s", len(j.ends), count["done"], count["skipped"], count["failed"], masks, j.dir)
+}
+
+// verdict is the error of images that failed.
+func (j *manyJob) verdict() error {
+	n := 0
+	for _, e := range j.ends {
+		if e.State == "failed" {
+			n++
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	return diag.New(codeImages, j.flags.folder, "%d of %d images failed; the others are in %s", n, len(j.ends), j.dir)
+}

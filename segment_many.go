@@ -1,0 +1,149 @@
+package rlx
+
+import (
+	"context"
+	"fmt"
+	"image"
+
+	"github.com/rlx-go/rlx/core/task/segment"
+	"github.com/rlx-go/rlx/core/tensor"
+)
+
+// Everything says how all objects of an image are found. EverythingDefault is what the model's authors use.
+type Everything = segment.Everything
+
+// EverythingDefault are the authors' values: 32 x 32 points, quality 0.88, stability 0.95, box overlap 0.7.
+var EverythingDefault = segment.EverythingDefault
+
+// A Region is one of the masks of all objects of an image.
+type Region = segment.Region
+
+// A Segmentation is all objects of an image.
+type Segmentation struct {
+	Labels  *image.Gray16 // at the size of the image: 0, or Region.Label of the smallest region there
+	Regions []Region      // the largest first
+}
+
+// A Runner makes a run, as Session.Run does.
+type Runner func(context.Context, Request) (*Result, error)
+
+// MasksOf finds the objects of several prompts in one image, whose embedding is that of the run made by Encode. Prompts with as many points, and without
+// a mask, share runs where the model has a method for it. each gets the masks of prompt i, in any order of prompts; its error ends the work. Errors are also
+// those of Prompt, which name the prompt's number, and of run.
+func (g *Segmenter) MasksOf(ctx context.Context, run Runner, embedding Tensor, prompts []Prompts, size image.Point, which string, each func(i int, masks []Mask) error) error {
+	return g.decode(ctx, run, embedding, prompts, size, func(prompt int, r *Result, i int) error {
+		masks, err := g.masks(r, i, size, which)
+		if err != nil {
+			return fmt.Errorf("prompt %d: %w", prompt, err)
+		}
+		return each(prompt, masks)
+	})
+}
+
+// decode makes the runs for prompts; each gets the number of a prompt, the run and its place in it.
+func (g *Segmenter) decode(ctx context.Context, run Runner, embedding Tensor, prompts []Prompts, size image.Point, each func(prompt int, r *Result, i int) error) error {
+	t := &g.Task
+	type group struct {
+		of     []int // prompts
+		points []float32
+		labels []int32
+	}
+	var single []int
+	groups, order := map[int]*group{}, []int(nil) // by number of points
+	for i, p := range prompts {
+		points, labels, err := t.Prompt(p, t.Geometry(size.X, size.Y))
+		if err != nil {
+			return fmt.Errorf("prompt %d: %w", i, err)
+		}
+		n := len(labels)
+		switch {
+		case p.Mask != nil || t.BatchMethod == "":
+			single = append(single, i)
+			continue
+		case groups[n] == nil:
+			groups[n], order = &group{}, append(order, n)
+		}
+		x := groups[n]
+		x.of, x.points, x.labels = append(x.of, i), append(x.points, points...), append(x.labels, labels...)
+	}
+	for _, i := range single {
+		req, err := g.Prompt(prompts[i], size)
+		if err != nil {
+			return fmt.Errorf("prompt %d: %w", i, err)
+		}
+		req.Inputs[t.EmbeddingInput] = embedding
+		r, err := run(ctx, req)
+		if err == nil {
+			err = each(i, r, 0)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for _, n := range order {
+		x := groups[n]
+		for at := 0; at < len(x.of); at += t.MaxPrompts {
+			of := x.of[at:min(at+t.MaxPrompts, len(x.of))]
+			r, err := run(ctx, Request{Method: t.BatchMethod, Inputs: map[string]Tensor{
+				t.EmbeddingInput: embedding,
+				t.PointsInput:    {F32, []int{len(of), n, 2}, tensor.Bytes(x.points[2*n*at:][:2*n*len(of)])},
+				t.LabelsInput:    {I32, []int{len(of), n}, tensor.Bytes(x.labels[n*at:][:n*len(of)])},
+			}})
+			for i := 0; err == nil && i < len(of); i++ {
+				err = each(of[i], r, i)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Everything finds all objects of an image, whose embedding is that of the run made by Encode. The points that found a region are decoded again to draw
+// it, so that masks need not be kept. Errors are those of run, and ErrUsage for values of o that are not allowed.
+func (g *Segmenter) Everything(ctx context.Context, run Runner, embedding Tensor, size image.Point, o Everything) (*Segmentation, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	at := func(points []Point) (out []Prompts) {
+		for _, p := range points {
+			out = append(out, Prompts{Points: []Point{p}})
+		}
+		return out
+	}
+	geometry, points := g.Task.Geometry(size.X, size.Y), o.Points(size.X, size.Y)
+	found := make([][]Region, len(points))
+	err := g.decode(ctx, run, embedding, at(points), size, func(prompt int, r *Result, i int) error {
+		logits, h, w, quality, err := g.logits(r, i)
+		if err == nil {
+			found[prompt] = g.Task.Candidates(logits, h, w, quality, geometry, o, points[prompt])
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	var all []Region
+	for _, list := range found {
+		all = append(all, list...)
+	}
+	out := &Segmentation{image.NewGray16(image.Rect(0, 0, size.X, size.Y)), o.Distinct(all)}
+	var again []Point
+	for _, r := range out.Regions {
+		again = append(again, r.Point)
+	}
+	// All have as many points, so they come in their order, the largest first.
+	return out, g.decode(ctx, run, embedding, at(again), size, func(prompt int, r *Result, i int) error {
+		logits, h, w, _, err := g.logits(r, i)
+		if err == nil {
+			g.Task.Draw(out.Labels, &out.Regions[prompt], logits, h, w, geometry)
+		}
+		return err
+	})
+}
+
+// Everything finds all objects of the image. Errors are those of Run, and ErrUsage for values of o that are not allowed.
+func (e *EncodedImage) Everything(ctx context.Context, o Everything) (*Segmentation, error) {
+	return e.segmenter.Everything(ctx, e.session.Run, e.Embedding, e.size, o)
+}
