@@ -87,7 +87,7 @@ func (x *execution) run(ctx context.Context) error {
 // inPieces reports whether a method of the model may run in pieces.
 func (m *Model) inPieces() bool { return len(m.v.Splits()) > 0 }
 
-// segment runs one segment. The host gets the outputs of need.
+// piece runs one segment. The host gets the outputs of need.
 func (x *execution) piece(ctx context.Context, k int, need []bool) error {
 	seg, r := x.l.pieces[k], x.r
 	in, fed, err := x.inputs(ctx, seg)

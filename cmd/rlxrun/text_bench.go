@@ -143,20 +143,22 @@ func (s *session) bandwidthBuffer() []byte {
 	return b
 }
 
-// readBandwidth is how many bytes a second some threads read together. The search for a byte that is not there reads with vectors.
+// readBandwidth is how many bytes a second some threads read together. A comparison of two halves reads with vectors, and two streams at a
+// time, which is faster than one: processors stop fetching ahead at the end of a page.
 func readBandwidth(b []byte, threads int) float64 {
 	var all sync.WaitGroup
+	half := len(b) / (2 * threads) &^ 4095
 	start := time.Now()
 	for i := range threads {
-		part := b[len(b)/threads*i : len(b)/threads*(i+1)]
+		part := b[2*half*i:][:2*half]
 		all.Go(func() {
-			if bytes.IndexByte(part, 2) >= 0 {
-				panic("BUG: bandwidthBuffer has zeros and ones")
+			if !bytes.Equal(part[:half], part[half:]) {
+				panic("BUG: the pages of bandwidthBuffer differ")
 			}
 		})
 	}
 	all.Wait()
-	return float64(len(b)) / time.Since(start).Seconds()
+	return float64(2*half*threads) / time.Since(start).Seconds()
 }
 
 func (m *textMeasured) print(env *cli.Env) error {
