@@ -17,17 +17,13 @@ import (
 	"strings"
 
 	"github.com/rlx-go/rlx"
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/task/imaging"
 	"github.com/rlx-go/rlx/core/task/segment"
 	"github.com/rlx-go/rlx/internal/cli"
 	"github.com/rlx-go/rlx/internal/regular"
 )
-
-// codeImages is reported at the end of a run over images some of which failed.
-var codeImages = diag.Define("RLX3031", "images failed", `
-Some of the images of --images could not be used; each is named with its error. The others are done. Run the command again after mending them:
-images that are done are not done again.`)
 
 // manyJob is a use of the task whose results go to a folder: the masks of many prompts in an image, all its objects, or either for many images.
 type manyJob struct {
@@ -268,8 +264,8 @@ func (j *manyJob) run(ctx context.Context, s *session) (map[string]product, erro
 
 // ofImage reports an error that is about one image and does not concern others.
 func ofImage(err error) bool {
-	for _, code := range []diag.Code{imaging.CodeImage, segment.CodePrompt, segment.CodeNoBest} {
-		if errors.Is(err, code) {
+	for _, c := range []diag.Code{imaging.CodeImage, segment.CodePrompt, segment.CodeNoBest} {
+		if errors.Is(err, c) {
 			return true
 		}
 	}
@@ -429,5 +425,5 @@ func (j *manyJob) verdict() error {
 	if n == 0 {
 		return nil
 	}
-	return diag.New(codeImages, j.flags.folder, "%d of %d images failed; the others are in %s", n, len(j.ends), j.dir)
+	return diag.New(code.Images, j.flags.folder, "%d of %d images failed; the others are in %s", n, len(j.ends), j.dir)
 }

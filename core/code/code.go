@@ -89,6 +89,10 @@ its length does not follow from its shape. numpy.save(path, numpy.ascontiguousar
 	NpyDType = diag.Define("RLX3022", "element type has no .npy form", `
 NumPy has no bfloat16. Widen the tensor to f32 first.`)
 
+	Images = diag.Define("RLX3031", "images failed", `
+Some of the images of --images could not be used; each is named with its error. The others are done. Run the command again after mending
+them: images that are done are not done again.`)
+
 	InputTensor = diag.Define("RLX3201", "tensor cannot be read from the safetensors file", `
 The file given as an input (-i NAME=@FILE.safetensors:KEY) is missing, is not a regular file, is damaged (a key twice, bytes of no
 tensor or of two), or holds no tensor of that name. The message says which, or lists the names there are.`)
