@@ -5,6 +5,7 @@ package main
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -134,7 +135,7 @@ func TestOverwrittenWhileMapped(t *testing.T) {
 			dir := t.TempDir()
 			var stderr bytes.Buffer
 			cmd := startOn(t, dir, &stderr, "bench sam.rlx --method encode -n 1000000 -q")
-			time.Sleep(time.Second) // earlier would be right too, only less of a test
+			waitMapped(filepath.Join(dir, "sam.rlx"), cmd.Process.Pid)
 			if err := c.do(filepath.Join(dir, "sam.rlx")); err != nil {
 				t.Error(err)
 			}
@@ -142,5 +143,21 @@ func TestOverwrittenWhileMapped(t *testing.T) {
 				t.Errorf("status %d: %s", status, &stderr)
 			}
 		})
+	}
+}
+
+// waitMapped waits until a process other than host has the file mapped; where there is no /proc, it waits for a second.
+func waitMapped(path string, host int) {
+	if _, err := os.Stat("/proc/self/maps"); err != nil {
+		time.Sleep(time.Second)
+		return
+	}
+	for end := time.Now().Add(hangGuard); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		all, _ := filepath.Glob("/proc/[0-9]*/maps")
+		for _, maps := range all {
+			if b, _ := os.ReadFile(maps); bytes.Contains(b, []byte(path)) && maps != fmt.Sprintf("/proc/%d/maps", host) {
+				return
+			}
+		}
 	}
 }

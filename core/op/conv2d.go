@@ -21,6 +21,9 @@ var Conv2DDef = conv(2, func() []ir.Case[ConvAttrs] {
 		c(ConvAttrs{Layout: NHWC}, f32(1, 3, 5, 7), bf16(4, 7, 1, 1), f32(4)),
 		c(ConvAttrs{Layout: NCHW}, f32(1, 7, 3, 5), f16(4, 7, 1, 1), f32(4)),
 		c(ConvAttrs{Layout: NCHW}, f32(1, 2, 5, 5), f16(3, 2, 2, 2)),
+		// Channels, and pixels of a line, in fours.
+		c(ConvAttrs{Layout: NCHW, Padding: pair}, f32(2, 8, 3, 8), f32(5, 8, 3, 3), f32(5)),
+		c(ConvAttrs{Layout: NHWC, Padding: pair, Stride: []int{2, 1}}, f32(2, 5, 4, 20), f32(8, 20, 3, 3)),
 		c(ConvAttrs{Layout: NCHW}, f16(1, 2, 5, 5), f16(3, 2, 2, 2)),
 	}
 })

@@ -16,6 +16,7 @@ var Conv3DDef = conv(3, func() []ir.Case[ConvAttrs] {
 		c(ConvAttrs{Layout: NCDHW, Groups: 5, Padding: three}, f32(1, 5, 3, 4, 19), f32(5, 1, 3, 3, 3), f32(5)),
 		c(ConvAttrs{Layout: NDHWC, Groups: 8, Padding: three}, f32(1, 3, 4, 4, 8), f32(8, 1, 3, 3, 3)),
 		c(ConvAttrs{Layout: NCDHW}, f32(1, 4, 2, 3, 3), bf16(3, 4, 1, 1, 1), f32(3)),
+		c(ConvAttrs{Layout: NCDHW, Stride: []int{2, 1, 2}, Padding: []int{1, 1, 0}, Dilation: []int{1, 2, 1}}, f32(2, 8, 5, 7, 17), f32(6, 8, 3, 2, 3)),
 		c(ConvAttrs{Layout: NDHWC}, f16(1, 2, 3, 3, 2), f16(3, 2, 2, 2, 2)),
 	}
 })

@@ -21,11 +21,18 @@ func argKernel(name string, least bool) Kernel {
 		Op: name, Takes: "(any) -> any",
 		Shaders: func(n *ir.Node, _ Limits) []Shader {
 			p, d := argRows(n), n.In[0].Type.DType
+			four := byFour(n)
 			shader := func(p rowPlan, combine bool, bindings ...Binding) Shader {
-				consts := map[string]any{"Combine": combine, "Least": least, "Float": d.IsFloat(), "Signed": d == dtype.I32, "Index": elementType(n.Type.DType)}
+				consts := map[string]any{"Combine": combine, "Four": four && !combine, "Least": least, "Float": d.IsFloat(), "Signed": d == dtype.I32, "Index": elementType(n.Type.DType)}
 				return p.shader(name, argWGSL, consts, func(c *Call) int { return loop(ceilDiv(p.rounds(c), 8), 0) + loop(p.lanes/2, 0) }, bindings...)
 			}
 			in, out := Binding{Name: "x0", Operand: 0, DType: d}, Binding{Name: "y", Operand: Out, DType: n.Type.DType}
+			if four {
+				in.Vec = 4
+				if !d.IsFloat() {
+					in.DType = dtype.U32 // the bits
+				}
+			}
 			if !p.split {
 				return []Shader{shader(p, false, in, out)}
 			}
@@ -39,7 +46,20 @@ func argKernel(name string, least bool) Kernel {
 	}
 }
 
+// byFour reports whether rows are read in units of four elements.
+func byFour(n *ir.Node) bool {
+	x, axis := n.In[0].Type, n.Attrs.(op.ArgAttrs).Axis
+	words := x.DType.IsFloat() || x.DType == dtype.I32 || x.DType == dtype.U32
+	return words && aligned(n.In[0]) && common(x.Shape[axis:axis+1])%4 == 0 && numel(n.Graph.Syms.Largest(x.Shape)[axis+1:]) == 1
+}
+
 func argRows(n *ir.Node) rowPlan {
 	axis := n.Attrs.(op.ArgAttrs).Axis
-	return planRows(n, 1, func(shape []int) (outer, n, inner int) { return around(shape, axis) })
+	if !byFour(n) {
+		return planRows(n, 1, func(shape []int) (outer, n, inner int) { return around(shape, axis) })
+	}
+	return planReads(n, 1, func(shape []int) (outer, n, inner int) {
+		outer, n, inner = around(shape, axis)
+		return outer, n / 4, inner
+	}, 8, 4096)
 }

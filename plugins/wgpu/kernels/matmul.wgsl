@@ -18,7 +18,22 @@ struct Four_{{.Name}} {
 }
 var<workgroup> tile_{{.Name}}: array<Four_{{.Name}}, {{.Quads}}>;
 {{- end}}
-{{define "operand"}}
+{{- define "channel"}}{{index .In 0}} * {{index .In 1}} * {{index .In 2}}{{end}}
+{{- define "tap_offset"}}
+// Depth, line and column of a tap from the first one.
+fn tap_offset(tap: u32) -> vec3<u32> {
+  return vec3<u32>(tap / {{mul (index .Kernel 1) (index .Kernel 2)}}u * {{index .Dilation 0}}u, tap / {{index .Kernel 2}}u % {{index .Kernel 1}}u * {{index .Dilation 1}}u, tap % {{index .Kernel 2}}u * {{index .Dilation 2}}u);
+}
+{{end}}
+{{- define "corner_of_patch"}}
+// Depth, line and column of x under the first tap at a pixel of the result; they wrap around where they lie in the padding. The next three pixels are in
+// the same line, so what has to be divided is divided once, not at each fetch.
+fn corner_of_patch(pixel: u32) -> vec3<u32> {
+  let line = pixel / {{index .Made 2}};
+  return vec3<u32>(line / {{index .Made 1}} % {{index .Made 0}} * {{index .Stride 0}}u - {{index .Padding 0}}u, line % {{index .Made 1}} * {{index .Stride 1}}u - {{index .Padding 1}}u, pixel % {{index .Made 2}} * {{index .Stride 2}}u - {{index .Padding 2}}u);
+}
+{{end}}
+{{- define "operand"}}
 fn place_{{.Name}}(unit: u32) -> vec2<u32> {
 {{- if .Across}}
   return vec2<u32>(unit % {{.Fours}}u, unit / {{.Fours}}u);
@@ -27,19 +42,49 @@ fn place_{{.Name}}(unit: u32) -> vec2<u32> {
 {{- end}}
 }
 {{- if .Patch}}{{$p := .Patch}}
+{{template "tap_offset" $p}}
 {{- if eq .Name "a"}}
 // Rows are the pixels of the result, and K the patches of x, [batch, depth, height, width, channels], that they read: {{$p.Block}} channels
 // under one tap of the filter, the same ones under the next tap, and so on to the next channels.
+{{- if $p.Lined}}
+{{template "corner_of_patch" $p}}
+fn begin_a(base: u32, row: u32, quad: u32) -> vec4<u32> {
+  let pixel = min(row * 4u, P.m_size - 4u);
+  let at = corner_of_patch(pixel);
+  let image = pixel / {{index $p.Made 2}} / {{index $p.Made 1}} / {{index $p.Made 0}};
+  return vec4<u32>(((image * {{index $p.In 0}} + at.x) * {{index $p.In 1}} + at.y) * {{index $p.In 2}} + at.z, at);
+}
+
+fn patch_at(i: u32, x: u32, inside: bool) -> vec4<f32> {
+  if (!inside || x >= {{index $p.In 2}}) {
+    return vec4<f32>(0.0);
+  }
+  return a4(i);
+}
+
+fn fetch_a(at: vec4<u32>, k0: u32, quad: u32) -> mat4x4<f32> {
+  let k = k0 + quad * 4u;
+  let under = tap_offset(k / {{$p.Block}}u % {{$p.Taps}}u);
+  let c = k / {{mul $p.Block $p.Taps}}u * {{$p.Block}}u + k % {{$p.Block}}u;
+  let x = at.w + under.z;
+  let inside = at.y + under.x < {{index $p.In 0}} && at.z + under.y < {{index $p.In 1}} && c < {{$p.CIn}}u;
+  let i = (at.x + (under.x * {{index $p.In 1}} + under.y) * {{index $p.In 2}} + under.z) * {{div $p.CIn 4}}u + c / 4u;
+  return transpose(mat4x4<f32>(
+{{- range $j := seq 4}}{{if $j}},{{end}}{{$step := mul $j (index $p.Stride 2)}}
+    patch_at(i + {{mul $step (div $p.CIn 4)}}u, x + {{$step}}u, inside)
+{{- end}}));
+}
+{{- else}}
 fn begin_a(base: u32, row: u32, quad: u32) -> vec4<u32> {
   return min(row * 4u + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(P.m_size - 1u));
 }
 
-fn patch_at(row: u32, tap: u32, c: u32) -> vec4<f32> {
+fn patch_at(row: u32, under: vec3<u32>, c: u32) -> vec4<f32> {
   let lines = row / {{index $p.Made 2}};
   let planes = lines / {{index $p.Made 1}};
-  let z = planes % {{index $p.Made 0}} * {{index $p.Stride 0}}u + tap / {{mul (index $p.Kernel 1) (index $p.Kernel 2)}}u * {{index $p.Dilation 0}}u - {{index $p.Padding 0}}u;
-  let y = lines % {{index $p.Made 1}} * {{index $p.Stride 1}}u + tap / {{index $p.Kernel 2}}u % {{index $p.Kernel 1}}u * {{index $p.Dilation 1}}u - {{index $p.Padding 1}}u;
-  let x = row % {{index $p.Made 2}} * {{index $p.Stride 2}}u + tap % {{index $p.Kernel 2}}u * {{index $p.Dilation 2}}u - {{index $p.Padding 2}}u;
+  let z = planes % {{index $p.Made 0}} * {{index $p.Stride 0}}u + under.x - {{index $p.Padding 0}}u;
+  let y = lines % {{index $p.Made 1}} * {{index $p.Stride 1}}u + under.y - {{index $p.Padding 1}}u;
+  let x = row % {{index $p.Made 2}} * {{index $p.Stride 2}}u + under.z - {{index $p.Padding 2}}u;
   if (z >= {{index $p.In 0}} || y >= {{index $p.In 1}} || x >= {{index $p.In 2}} || c >= {{$p.CIn}}u) {
     return vec4<f32>(0.0);
   }
@@ -48,45 +93,56 @@ fn patch_at(row: u32, tap: u32, c: u32) -> vec4<f32> {
 
 fn fetch_a(row: vec4<u32>, k0: u32, quad: u32) -> mat4x4<f32> {
   let k = k0 + quad * 4u;
-  let tap = k / {{$p.Block}}u % {{$p.Taps}}u;
+  let under = tap_offset(k / {{$p.Block}}u % {{$p.Taps}}u);
   let c = k / {{mul $p.Block $p.Taps}}u * {{$p.Block}}u + k % {{$p.Block}}u;
-  return transpose(mat4x4<f32>(patch_at(row.x, tap, c), patch_at(row.y, tap, c), patch_at(row.z, tap, c), patch_at(row.w, tap, c)));
+  return transpose(mat4x4<f32>(patch_at(row.x, under, c), patch_at(row.y, under, c), patch_at(row.z, under, c), patch_at(row.w, under, c)));
 }
+{{- end}}
 {{- else}}
 // Rows are the pixels of the result, those of all images one after the other, and K the patches of x, [batch, channels, depth, height,
 // width], in the same order.
-fn begin_b(base: u32, row: u32, quad: u32) -> vec4<u32> {
-  return base + min(row * 4u + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(P.n_size - 1u));
-}
-
 fn patch_at(i: u32, inside: bool) -> f32 {
   if (!inside) {
     return 0.0;
   }
   return b(i);
 }
+{{- if $p.Lined}}
+{{template "corner_of_patch" $p}}
+fn begin_b(base: u32, row: u32, quad: u32) -> vec4<u32> {
+  let pixel = base + min(row * 4u, P.n_size - 4u);
+  let at = corner_of_patch(pixel);
+  let image = pixel / {{index $p.Made 2}} / {{index $p.Made 1}} / {{index $p.Made 0}};
+  return vec4<u32>(image * {{$p.CIn}}u * {{template "channel" $p}} + (at.x * {{index $p.In 1}} + at.y) * {{index $p.In 2}} + at.z, at);
+}
 
 fn fetch_b(at: vec4<u32>, k0: u32, quad: u32) -> mat4x4<f32> {
   let k = k0 + quad * 4u;
-  let tap = k / {{$p.Block}}u % {{$p.Taps}}u;
+  let under = tap_offset(k / {{$p.Block}}u % {{$p.Taps}}u);
   let c = k / {{mul $p.Block $p.Taps}}u * {{$p.Block}}u + k % {{$p.Block}}u;
-{{- if $p.Lined}}
-  let pixel = at.x; // the next three are in the same line
+  let line = at.y + under.x < {{index $p.In 0}} && at.z + under.y < {{index $p.In 1}} && c < {{$p.CIn}}u;
+  let steps = {{index $p.Stride 2}}u * vec4<u32>(0u, 1u, 2u, 3u);
+  let inside = (at.w + under.z + steps < vec4<u32>({{index $p.In 2}})) & vec4<bool>(line);
+  let channel = {{template "channel" $p}};
+  let i = at.x + c * channel + (under.x * {{index $p.In 1}} + under.y) * {{index $p.In 2}} + under.z + steps;
 {{- else}}
-  let pixel = at;
-{{- end}}
-  let lines = pixel / {{index $p.Made 2}};
+fn begin_b(base: u32, row: u32, quad: u32) -> vec4<u32> {
+  return base + min(row * 4u + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(P.n_size - 1u));
+}
+
+fn fetch_b(at: vec4<u32>, k0: u32, quad: u32) -> mat4x4<f32> {
+  let k = k0 + quad * 4u;
+  let under = tap_offset(k / {{$p.Block}}u % {{$p.Taps}}u);
+  let c = k / {{mul $p.Block $p.Taps}}u * {{$p.Block}}u + k % {{$p.Block}}u;
+  let lines = at / {{index $p.Made 2}};
   let planes = lines / {{index $p.Made 1}};
-  let z = planes % {{index $p.Made 0}} * {{index $p.Stride 0}}u + tap / {{mul (index $p.Kernel 1) (index $p.Kernel 2)}}u * {{index $p.Dilation 0}}u - {{index $p.Padding 0}}u;
-  let y = lines % {{index $p.Made 1}} * {{index $p.Stride 1}}u + tap / {{index $p.Kernel 2}}u % {{index $p.Kernel 1}}u * {{index $p.Dilation 1}}u - {{index $p.Padding 1}}u;
-  let x = at % {{index $p.Made 2}} * {{index $p.Stride 2}}u + tap % {{index $p.Kernel 2}}u * {{index $p.Dilation 2}}u - {{index $p.Padding 2}}u;
-{{- if $p.Lined}}
-  let inside = (x < vec4<u32>({{index $p.In 2}})) & vec4<bool>(z < {{index $p.In 0}} && y < {{index $p.In 1}} && c < {{$p.CIn}}u);
-{{- else}}
+  let z = planes % {{index $p.Made 0}} * {{index $p.Stride 0}}u + under.x - {{index $p.Padding 0}}u;
+  let y = lines % {{index $p.Made 1}} * {{index $p.Stride 1}}u + under.y - {{index $p.Padding 1}}u;
+  let x = at % {{index $p.Made 2}} * {{index $p.Stride 2}}u + under.z - {{index $p.Padding 2}}u;
   let inside = (z < vec4<u32>({{index $p.In 0}})) & (y < vec4<u32>({{index $p.In 1}})) & (x < vec4<u32>({{index $p.In 2}})) & vec4<bool>(c < {{$p.CIn}}u);
-{{- end}}
-  let channel = {{index $p.In 0}} * {{index $p.In 1}} * {{index $p.In 2}};
+  let channel = {{template "channel" $p}};
   let i = (planes / {{index $p.Made 0}} * {{$p.CIn}}u + c) * channel + (z * {{index $p.In 1}} + y) * {{index $p.In 2}} + x;
+{{- end}}
   return mat4x4<f32>(
 {{- range $j := seq 4}}{{if $j}},{{end}}
     vec4<f32>(patch_at(i.x + {{$j}}u * channel, inside.x), patch_at(i.y + {{$j}}u * channel, inside.y), patch_at(i.z + {{$j}}u * channel, inside.z), patch_at(i.w + {{$j}}u * channel, inside.w))
