@@ -16,8 +16,9 @@ func init() {
 	for axes := 1; axes <= 3; axes++ {
 		for _, name := range []string{fmt.Sprintf("conv%dd", axes), fmt.Sprintf("conv_transpose%dd", axes)} {
 			register(Kernel{Op: name, Takes: "(" + floats + "...)", Shaders: convolution, Scratch: func(n *ir.Node, _ Limits) int64 {
-				if s, err := convolved(n); err == nil && arranged(n, s) {
-					return int64(s.COut*s.CIn*s.Taps()) * 4
+				if s, err := convolved(n); err == nil {
+					_, words := convScratch(n, s)
+					return int64(words) * 4
 				}
 				return 0
 			}})
@@ -98,10 +99,13 @@ func (s *convSizes) images(c *Call) (p []uint32) {
 	return p
 }
 
+// loops are those of an element that is computed by itself.
+func (s convSizes) loops() int {
+	return loop(s.Kernel[0], loop(s.Kernel[1], loop(s.Kernel[2], loop(s.PerIn, 0))))
+}
+
 func convDirect(n *ir.Node, s convSizes) Shader {
-	loops := func(*Call) int {
-		return loop(s.Kernel[0], loop(s.Kernel[1], loop(s.Kernel[2], loop(s.PerIn, 0))))
-	}
+	loops := func(*Call) int { return s.loops() }
 	if s.Last && s.PerIn == 1 && s.PerOut == 1 && s.COut%4 == 0 && allF32(n) && allAligned(n.In) { // four channels at once
 		s.Wide = 4
 		sh := harnessed(n, n.Op.Name, convDirectWGSL, s, convFields, s.images, unit{4, 4}, 1)

@@ -67,23 +67,83 @@ func arranged(n *ir.Node, s convSizes) bool {
 	return takesTiles(n, s) && !s.Transposed && s.Taps() > 1 && numel(n.Graph.Syms.Smallest(n.Type.Shape)) >= often*s.COut
 }
 
+// padded reports whether patches of a tiled convolution reach into the padding. It takes no part, but a product multiplies it by weights, and 0 times one that
+// is not finite is NaN. So a shader looks at the weights before, and another one mends the result if it has to.
+func (s convSizes) padded() bool { return !s.Transposed && s.Padding != [3]int{} }
+
+// flags are as many words behind the weights in scratch memory: for each workgroup that looked at weights, whether one was not finite.
+const flags = 256
+
+// convScratch is the scratch memory of a convolution: for weights, and for flags.
+func convScratch(n *ir.Node, s convSizes) (weights, words int) {
+	if !takesTiles(n, s) {
+		return 0, 0
+	}
+	if arranged(n, s) {
+		weights = s.COut * s.CIn * s.Taps()
+	}
+	if s.padded() {
+		return weights, weights + flags
+	}
+	return weights, weights
+}
+
 //go:embed conv_weights.wgsl
 var convWeightsWGSL string
 
-// convWeights copies the weights.
-func convWeights(n *ir.Node, p *patch) Shader {
-	count := p.COut * p.CIn * p.Taps()
-	return Shader{
-		Name: n.Op.Name, Body: convWeightsWGSL, Consts: p, Fields: []string{"n"},
-		Bindings: []Binding{{Name: "w", Operand: 1, DType: n.In[1].Type.DType}, {Name: "arranged", Operand: Scratch, DType: dtype.F32}},
-		Params: func(c *Call) []uint32 {
-			if numel(c.Out.Shape) == 0 {
-				return nil
-			}
-			return []uint32{uint32(count)}
-		},
-		Groups: func(*Call) int { return ceilDiv(count, 256) },
+//go:embed conv_finish.wgsl
+var convFinishWGSL string
+
+// prepared are the constants of the shaders before and after the product.
+type prepared struct {
+	*patch
+	Arrange, Padded bool
+	Flags, Parts    int // the place of the flags, and their number
+}
+
+func prepare(n *ir.Node, p *patch) prepared {
+	weights, _ := convScratch(n, p.convSizes)
+	c := prepared{patch: p, Arrange: weights > 0, Padded: p.padded(), Flags: weights}
+	c.Parts = min(ceilDiv(p.COut*p.CIn*p.Taps(), 256), flags)
+	return c
+}
+
+// spread sets how many workgroups share the elements that count returns.
+func spread(s Shader, most int, count func(c *Call) int, params func(c *Call) []uint32) Shader {
+	s.Fields = append([]string{"n", "groups"}, s.Fields...)
+	s.Groups = func(c *Call) int { return min(ceilDiv(count(c), 256), most) }
+	s.Params = func(c *Call) []uint32 {
+		if numel(c.Out.Shape) == 0 {
+			return nil
+		}
+		return append([]uint32{uint32(count(c)), uint32(s.Groups(c))}, params(c)...)
 	}
+	return s
+}
+
+// convWeights looks at the weights, and copies them.
+func convWeights(n *ir.Node, c prepared) Shader {
+	count := c.COut * c.CIn * c.Taps()
+	s := Shader{
+		Name: n.Op.Name, Body: convWeightsWGSL, Consts: c, Loops: func(*Call) int { return loop(ceilDiv(count, 256*c.Parts), 0) },
+		Bindings: []Binding{{Name: "w", Operand: 1, DType: n.In[1].Type.DType}, {Name: "made", Operand: Scratch, DType: dtype.F32}},
+	}
+	return spread(s, c.Parts, func(*Call) int { return count }, func(*Call) []uint32 { return nil })
+}
+
+// convFinish computes the result again if a weight is not finite.
+func convFinish(n *ir.Node, c prepared) Shader {
+	const most = 1024
+	s := Shader{Name: n.Op.Name, Body: convDirectWGSL + convFinishWGSL, Consts: c, Fields: convFields}
+	for i, x := range n.In {
+		s.Bindings = append(s.Bindings, Binding{Name: operandNames[i], Operand: i, DType: x.Type.DType})
+	}
+	s.Bindings = append(s.Bindings, Binding{Name: "made", Operand: Scratch, DType: dtype.F32}, Binding{Name: "y", Operand: Out, DType: n.Type.DType})
+	count := func(c *Call) int { return numel(c.Out.Shape) }
+	s.Loops = func(call *Call) int {
+		return loop(ceilDiv(count(call), 256*min(ceilDiv(count(call), 256), most)), c.loops())
+	}
+	return spread(s, most, count, c.images)
 }
 
 // convTiled is a convolution as a tiled product; none if it is not.
@@ -94,24 +154,33 @@ func convTiled(n *ir.Node, s convSizes, l Limits) []Shader {
 	p := newPatch(n, s)
 	c := tiled{Bias: s.Bias}
 	x, w := Binding{Name: "a", Operand: 0, DType: dtype.F32}, Binding{Name: "b", Operand: 1, DType: n.In[1].Type.DType}
-	var shaders []Shader
-	filter := p
-	if arranged(n, s) {
-		shaders = append(shaders, convWeights(n, p))
+	filter, ready := p, prepare(n, p)
+	if ready.Arrange {
 		filter = nil
 		w = Binding{Name: "b", Operand: Scratch, DType: dtype.F32, Vec: 4}
+	}
+	with := func(product Shader) []Shader {
+		var all []Shader
+		if ready.Arrange || ready.Padded {
+			all = append(all, convWeights(n, ready))
+		}
+		all = append(all, product)
+		if ready.Padded {
+			all = append(all, convFinish(n, ready))
+		}
+		return all
 	}
 	switch {
 	case s.Transposed:
 		// The pixels of x by the weight, [in, out, taps] seen as a matrix: each becomes as many others as there are taps, which no
 		// other one adds to.
 		c.Spread, c.B.Across, x.Vec, w.Vec = p, true, 4, 4
-		return append(shaders, convProduct(n, s, c, l, x, w, s.CIn, func(in, _ []int) product {
+		return with(convProduct(n, s, c, l, x, w, s.CIn, func(in, _ []int) product {
 			return product{m: numel(in[:len(in)-1]), n: s.COut * s.Taps(), matrix: 1}
 		}))
 	case s.Last: // the patches of x by the weight, which is stored [out, in, taps]
 		c.Vec, c.A.Patch, c.B.Filter, x.Vec = 4, p, filter, 4
-		return append(shaders, convProduct(n, s, c, l, x, w, s.CIn*s.Taps(), func(in, out []int) product {
+		return with(convProduct(n, s, c, l, x, w, s.CIn*s.Taps(), func(in, out []int) product {
 			return product{m: numel(out[:len(out)-1]), n: s.COut, matrix: 1}
 		}))
 	}
@@ -121,7 +190,7 @@ func convTiled(n *ir.Node, s convSizes, l Limits) []Shader {
 	}
 	c.A.Filter, c.B.Patch, c.B.Across, c.RowBias = filter, p, true, s.Bias
 	x.Name, w.Name = "b", "a"
-	return append(shaders, convProduct(n, s, c, l, w, x, s.CIn*s.Taps(), func(_, out []int) product {
+	return with(convProduct(n, s, c, l, w, x, s.CIn*s.Taps(), func(_, out []int) product {
 		return product{m: s.COut, n: numel(out[2:]), matrix: out[0]}
 	}))
 }

@@ -1,12 +1,46 @@
+{{- if .C.Padded}}
+var<workgroup> odd: atomic<u32>;
+{{end}}
+{{- if .C.Arrange}}
 // Weights stored [out, channels, taps] in the order of the patches: {{.C.Block}} channels under one tap, then the next tap, and so on to the next channels.
+{{- end}}
+{{- if .C.Padded}}
+// From {{.C.Flags}} on there is a word for each workgroup: 1.0 if a weight that it has seen is not finite.
+{{- end}}
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_index) local: u32) {
-  let i = (group.y * groups.x + group.x) * 256u + local;
-  if (i >= P.n) {
+  let id = group.y * groups.x + group.x;
+  if (id >= P.groups) {
     return;
   }
-  let k = i % {{mul .C.CIn .C.Taps}}u;
-  let channel = k / {{mul .C.Block .C.Taps}}u * {{.C.Block}}u + k % {{.C.Block}}u;
-  arranged_put(i, arranged_encode(w(i - k + channel * {{.C.Taps}}u + k / {{.C.Block}}u % {{.C.Taps}}u)));
+{{- if .C.Padded}}
+  var finite = true;
+{{- end}}
+  for (var i = id * 256u + local; i < P.n; i = i + P.groups * 256u) {
+{{- if .C.Arrange}}
+    let k = i % {{mul .C.CIn .C.Taps}}u;
+    let channel = k / {{mul .C.Block .C.Taps}}u * {{.C.Block}}u + k % {{.C.Block}}u;
+    let v = w(i - k + channel * {{.C.Taps}}u + k / {{.C.Block}}u % {{.C.Taps}}u);
+    made_put(i, made_encode(v));
+{{- else}}
+    let v = w(i);
+{{- end}}
+{{- if .C.Padded}}
+    finite = finite && is_finite(v);
+{{- end}}
+  }
+{{- if .C.Padded}}
+  if (local == 0u) {
+    atomicStore(&odd, 0u);
+  }
+  workgroupBarrier();
+  if (!finite) {
+    atomicStore(&odd, 1u);
+  }
+  workgroupBarrier();
+  if (local == 0u) {
+    made_put({{.C.Flags}}u + id, made_encode(f32(atomicLoad(&odd))));
+  }
+{{- end}}
 }

@@ -1,0 +1,27 @@
+
+var<workgroup> odd: atomic<u32>;
+
+// The product multiplies weights by the 0 of the padding, which is NaN where a weight is not finite. Then all of the result is computed again, without
+// the padding.
+@compute @workgroup_size(256)
+fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
+        @builtin(local_invocation_index) local: u32) {
+  let id = group.y * groups.x + group.x;
+  if (id >= P.groups) {
+    return;
+  }
+  if (local == 0u) {
+    atomicStore(&odd, 0u);
+  }
+  workgroupBarrier();
+  if (local < {{.C.Parts}}u && made({{.C.Flags}}u + local) != 0.0) {
+    atomicStore(&odd, 1u);
+  }
+  workgroupBarrier();
+  if (atomicLoad(&odd) == 0u) {
+    return;
+  }
+  for (var i = id * 256u + local; i < P.n; i = i + P.groups * 256u) {
+    y_put(i, value(i));
+  }
+}
