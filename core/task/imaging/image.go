@@ -70,7 +70,7 @@ func Decode(name string, r io.Reader, lim Limits) (image.Image, error) {
 		if header.Len() == maxHeader {
 			return bad("does not say its size within %d bytes", maxHeader)
 		}
-		return bad("is damaged: %w", whole(err))
+		return bad("%w", unreadable(err))
 	}
 	w, h := int64(cfg.Width), int64(cfg.Height)
 	if w < 1 || h < 1 || w > maxSide || h > maxSide || w*h > maxPixels {
@@ -93,7 +93,7 @@ func Decode(name string, r io.Reader, lim Limits) (image.Image, error) {
 	}
 	img, err := decode(io.MultiReader(&header, in))
 	if err != nil {
-		return bad("is damaged: %w", whole(err))
+		return bad("%w", unreadable(err))
 	}
 	return orient(img, orientation), nil
 }
@@ -125,7 +125,17 @@ func (s *source) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// whole replaces the bare "unexpected EOF" of a truncated file.
+// unreadable says what is wrong with a file that a decoder refuses: it is damaged, or of a form that the decoder lacks, such as 12 bits a sample. The bare
+// "unexpected EOF" of a truncated file is replaced.
+func unreadable(err error) error {
+	var p png.UnsupportedError
+	var j jpeg.UnsupportedError
+	if errors.As(err, &p) || errors.As(err, &j) {
+		return fmt.Errorf("has a form that is not supported: %w", err)
+	}
+	return fmt.Errorf("is damaged: %w", whole(err))
+}
+
 func whole(err error) error {
 	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
 		return errors.New("it is cut short")

@@ -13,20 +13,40 @@ type Taps struct {
 // without it only the two nearest do. Taps beyond the edge are dropped and the rest renormalised, which for two taps is the
 // same as repeating the edge sample.
 func Bilinear(in, out int, antialias bool) []Taps {
+	return taps(in, out, antialias, 1, func(x float64) float64 { return max(0, 1-math.Abs(x)) })
+}
+
+// Bicubic is Bilinear with Keys' cubic of a = -0.5 for the triangle (Keys 1981, doi:10.1109/TASSP.1981.1163711), as in Pillow, and in PyTorch with antialias.
+// Some weights are negative, so values may leave the range of the samples.
+func Bicubic(in, out int, antialias bool) []Taps {
+	const a = -0.5
+	return taps(in, out, antialias, 2, func(x float64) float64 {
+		switch x = math.Abs(x); {
+		case x < 1:
+			return ((a+2)*x-(a+3))*x*x + 1
+		case x < 2:
+			return ((x-5)*x+8)*x*a - 4*a
+		}
+		return 0
+	})
+}
+
+// taps are those of a filter whose value is 0 further than reach source samples from the centre.
+func taps(in, out int, antialias bool, reach float64, filter func(float64) float64) []Taps {
 	scale := float64(in) / float64(out)
-	support := 1.0
+	wider := 1.0
 	if antialias && scale > 1 {
-		support = scale
+		wider = scale
 	}
 	all := make([]Taps, out)
 	for i := range all {
 		centre := (float64(i) + 0.5) * scale
-		lo := max(int(math.Floor(centre-support+0.5)), 0)
-		hi := min(int(math.Floor(centre+support+0.5)), in)
+		lo := max(int(math.Floor(centre-reach*wider+0.5)), 0)
+		hi := min(int(math.Floor(centre+reach*wider+0.5)), in)
 		w := make([]float64, 0, hi-lo)
 		sum := 0.0
 		for j := lo; j < hi; j++ {
-			v := max(0, 1-math.Abs(float64(j)+0.5-centre)/support)
+			v := filter((float64(j) + 0.5 - centre) / wider)
 			w = append(w, v)
 			sum += v
 		}
@@ -56,7 +76,7 @@ func ResizeRow(dst, src []float32, xs []Taps, channels int) {
 // Resize resizes an image whose rows are delivered by row (srcW positions of channels values) from srcH rows to len(ys)
 // rows of len(xs) positions. It holds the destination and one row, however large the source is: each source row is
 // resized horizontally and added to the destination rows it belongs to. With round, values are rounded to whole numbers
-// after either direction.
+// from 0 to 255 after either direction.
 func Resize(srcW, srcH, channels int, xs, ys []Taps, round bool, row func(y int, dst []float32)) []float32 {
 	width := len(xs) * channels
 	dst, src, narrow := make([]float32, width*len(ys)), make([]float32, srcW*channels), make([]float32, width)
@@ -89,9 +109,9 @@ func Resize(srcW, srcH, channels int, xs, ys []Taps, round bool, row func(y int,
 	return dst
 }
 
-// roundAll rounds non-negative values to the nearest whole number, halves up.
+// roundAll rounds values to the nearest whole number from 0 to 255, halves up.
 func roundAll(v []float32) {
 	for i, x := range v {
-		v[i] = float32(int32(x + 0.5))
+		v[i] = float32(int32(min(max(x, 0), 255) + 0.5))
 	}
 }

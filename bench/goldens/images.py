@@ -1,0 +1,26 @@
+"""Images of Pillow that core/task/imaging is compared with:
+
+    pip install pillow==13.0.0
+    python3 bench/goldens/images.py
+
+It writes core/task/imaging/testdata: a CMYK JPEG, and an image with what Pillow's bicubic resize makes of it.
+"""
+
+import pathlib
+import random
+
+from PIL import Image
+
+OUT = pathlib.Path(__file__).parents[2] / "core" / "task" / "imaging" / "testdata"
+OUT.mkdir(exist_ok=True)
+
+cmyk = Image.new("CMYK", (16, 8), (200, 40, 0, 20))
+cmyk.paste((0, 120, 220, 60), (8, 0, 16, 8))
+cmyk.save(OUT / "cmyk.jpg", quality=100, subsampling=0)
+print("cmyk.jpg as RGB:", [Image.open(OUT / "cmyk.jpg").convert("RGB").getpixel((x, 3)) for x in (3, 12)])
+
+random.seed(1)
+noise = Image.frombytes("RGB", (23, 17), random.randbytes(3 * 23 * 17))  # with edges sharp enough to overshoot
+noise.save(OUT / "noise.png")
+for w, h in (32, 48), (9, 5):  # Pillow begins with x here, as PyTorch always does
+    noise.resize((w, h), Image.BICUBIC).save(OUT / f"noise.{w}x{h}.png")
