@@ -25,7 +25,9 @@ type config struct {
 	heads, hidden int64
 	windows       []int // per block: side in tokens, 0 global
 	window        int64
+	tiled         bool // windows cover the grid without padding
 	theta, eps    float64
+	sam2          bool // the tracker's heads are built too
 	act           string
 }
 
@@ -43,6 +45,7 @@ const (
 	keyEps     = backbone + "layer_norm_eps"
 	keyAct     = backbone + "hidden_act"
 	keyScales  = "vision_config.scale_factors"
+	keySAM2    = "sam2_convs"
 	maxSide    = 1 << 14
 	maxSize    = 1 << 20
 	levelScale = "[4, 2, 1, 0.5]"
@@ -58,6 +61,7 @@ var keys = map[string]string{
 	keyThetas: "the newer name of rope_theta",
 	keyEps:    "epsilon of the layer norms (default 1e-6)",
 	keyAct:    "activation of the MLPs (default gelu)",
+	keySAM2:   "whether to build method sam2_neck, of the neck's heads for the tracker (default false)",
 	keyScales: "scales of the neck's levels; they must be " + levelScale,
 }
 
@@ -115,7 +119,11 @@ func readConfig(w *nn.Weights, transformers bool, cfg arch.Config) (c config, er
 		}
 		patch = p[2]
 	}
+	if c.sam2, _, err = cfg.Bool(keySAM2); err != nil {
+		return c, err
+	}
 	c.patch, c.grid = patch, image/patch
+	c.tiled = c.grid%c.window == 0
 	if image%patch != 0 || c.grid%2 != 0 {
 		return c, diag.New(arch.ErrConfig, cfg.Origin(keyImage), "%s is %d; want a multiple of %d, two patches, which the smallest level joins", keyImage, image, 2*patch)
 	}

@@ -17,16 +17,16 @@ type level struct {
 	features, pos *ir.Node
 }
 
-// neckAlone builds tokens [1,g*g,C] to the levels.
-func neckAlone(c config, root nn.Scope) {
+// neckAlone builds tokens [1,g*g,C] to the levels, by the heads of that name.
+func neckAlone(c config, root nn.Scope, heads string) {
 	tokens := op.Input(root.G, "tokens", ir.TypeOf(dtype.F32, 1, c.grid*c.grid, c.width))
-	returnLevels(root.G, neck(c, root, op.Reshape(tokens, ir.ShapeOf(1, c.grid, c.grid, c.width))))
+	returnLevels(root.G, neck(c, root.At(heads), op.Reshape(tokens, ir.ShapeOf(1, c.grid, c.grid, c.width))))
 }
 
-// neck builds x [1,g,g,C] to levels of sides 4g, 2g, g and g/2. It stays channels last until the end.
-func neck(c config, root nn.Scope, x *ir.Node) (levels []level) {
+// neck builds x [1,g,g,C] to levels of sides 4g, 2g, g and g/2, each by one of the heads. It stays channels last until the end.
+func neck(c config, heads nn.Scope, x *ir.Node) (levels []level) {
 	for i := range 4 {
-		s, h := root.At("convs", i), x
+		s, h := heads.At(i), x
 		switch i {
 		case 0:
 			h = op.Gelu(double(s.At("dconv_2x2_0"), h))
@@ -42,7 +42,7 @@ func neck(c config, root nn.Scope, x *ir.Node) (levels []level) {
 		three := s.At("conv_3x3")
 		h = op.Conv2D(h, three.Param("weight", c.fpn, c.fpn, 3, 3), three.F32("bias", c.fpn),
 			op.ConvAttrs{Stride: []int{1, 1}, Padding: []int{1, 1}, Dilation: []int{1, 1}, Layout: op.NHWC}).Named(three.Path())
-		levels = append(levels, level{fmt.Sprint("level", i), op.Transpose(h, 0, 3, 1, 2), sine(root.G, c.fpn, h.Type.Shape[1].B)})
+		levels = append(levels, level{fmt.Sprint("level", i), op.Transpose(h, 0, 3, 1, 2), sine(heads.G, c.fpn, h.Type.Shape[1].B)})
 	}
 	return levels
 }

@@ -1,6 +1,6 @@
 // Package sam3 builds the vision part of SAM 3 (Carion et al., arXiv:2511.16719) from a checkpoint of the original release or of the
-// Transformers library: method encode makes features of four scales from an image, method neck from the trunk's tokens. Text encoder,
-// detector and tracker are not built; the tensors that belong to them are listed as unused.
+// Transformers library: method encode makes features of four scales from an image, method neck from the trunk's tokens, and on request method
+// sam2_neck does so by the heads of the tracker. Text encoder, detector and tracker are not built; the tensors that belong to them are listed as unused.
 //
 // It imports models/nn and below; it reads no bytes and knows no device.
 package sam3
@@ -77,7 +77,11 @@ func build(ckpt arch.Checkpoint, cfg arch.Config) (*arch.Model, error) {
 		name  string
 		has   bool
 		build func(config, nn.Scope)
-	}{{"neck", true, neckAlone}, {"encode", c.trunk, encode}} {
+	}{
+		{"neck", true, func(c config, root nn.Scope) { neckAlone(c, root, "convs") }},
+		{"encode", c.trunk, encode},
+		{"sam2_neck", c.sam2, func(c config, root nn.Scope) { neckAlone(c, root, "sam2_convs") }},
+	} {
 		if !method.has {
 			continue
 		}

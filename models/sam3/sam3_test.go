@@ -11,11 +11,14 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/interp"
 	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/internal/modeltest"
 	"github.com/rlx-go/rlx/internal/synth"
 	"github.com/rlx-go/rlx/internal/tensortest"
 	"github.com/rlx-go/rlx/models/arch"
+	"github.com/rlx-go/rlx/models/nn"
 	"github.com/rlx-go/rlx/models/weights"
 	"github.com/rlx-go/rlx/plugins/cpu/backend"
 )
@@ -57,6 +60,27 @@ func TestGolden(t *testing.T) {
 		}
 		check(t, devicetest.Once(t, x, p, nil, in), tiny, 1e-5)
 		x.Close()
+		if target.Name != "portable" {
+			copies(t, p)
+		}
+	}
+}
+
+// copies counts the steps that copy tokens to bring them into another order, of windows or of heads: two for the image, one for the tokens of all
+// blocks, one for each level. No value is as large as the scores of a global layer.
+func copies(t *testing.T, p *program.Program) {
+	t.Helper()
+	n := 0
+	for _, x := range p.Graph.Nodes {
+		if x.Is(op.TransposeDef) {
+			n++
+		}
+		if s := x.Type.Shape; len(s) >= 4 && s[len(s)-1].Is(64) && s[len(s)-2].Is(64) {
+			t.Errorf("%s: %v is a matrix of scores for each head", p.Target, x)
+		}
+	}
+	if n != 7 {
+		t.Errorf("%s: %d transposes; want 7", p.Target, n)
 	}
 }
 
@@ -163,8 +187,42 @@ func TestUnused(t *testing.T) {
 	if !slices.Equal(have, other) {
 		t.Errorf("unused are %v; want %v", have, other)
 	}
+	if !strings.Contains(m.Skipped[0].Reason, "--set sam2_convs=true") {
+		t.Errorf("%v; want how the heads of the tracker are built", m.Skipped[0])
+	}
 	if _, err := modeltest.TryBuild(edit(t, add(originalPrefix+"trunk.extra")), tiny+"config.json"); !errors.Is(err, arch.ErrTensor) || !strings.Contains(err.Error(), "trunk.extra: tensor f32[2] is not part of the model") {
 		t.Errorf("an alien tensor: %v", err)
+	}
+}
+
+// TestSAM2 builds the heads of the tracker, in the names of either release. With the detector's weights they give the detector's results.
+func TestSAM2(t *testing.T) {
+	original := modeltest.Open(t, modeltest.Manifest(t, tiny), dtype.F32)
+	for i, rename := range []func([]synth.Entry) []synth.Entry{func(es []synth.Entry) []synth.Entry { return es }, theirs} {
+		s := edit(t, func(es []synth.Entry) []synth.Entry {
+			for _, e := range es {
+				if head, ok := strings.CutPrefix(e.Name, originalPrefix+"convs."); ok {
+					e.Name = originalPrefix + "sam2_convs." + head
+					es = append(es, e)
+				}
+			}
+			return rename(es)
+		})
+		m := modeltest.Build(t, s, tiny+"config.json", keySAM2+"=true")
+		if len(m.Methods) != 3 || m.Methods[2].Name != "sam2_neck" || len(m.Skipped) != 0 {
+			t.Fatalf("naming %d: %d methods, unused are %v; want neck, encode and sam2_neck, and none", i, len(m.Methods), m.Skipped)
+		}
+		tokens := tensortest.Golden(t, tiny+"golden.safetensors:tokens")
+		out, err := interp.Run(m.Methods[2], nil, map[string]*tensor.Array{"tokens": tokens}, func(name string) (*tensor.Array, error) {
+			return modeltest.Param(original, strings.Replace(originalPrefix+name, "sam2_", "", 1))
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		check(t, out, tiny, 1e-5)
+	}
+	if _, err := modeltest.TryBuild(edit(t, func(es []synth.Entry) []synth.Entry { return es }), tiny+"config.json", keySAM2+"=true"); !errors.Is(err, arch.ErrTensor) || !strings.Contains(err.Error(), "sam2_convs.0.dconv_2x2_0.weight: tensor is missing") {
+		t.Errorf("without the heads: %v", err)
 	}
 }
 
@@ -233,5 +291,38 @@ func TestWindows(t *testing.T) {
 	}
 	for name, x := range got {
 		tensortest.Near(t, name, x, want[name], 1e-5)
+	}
+}
+
+// TestTiled: tokens that are kept window by window have the results of windows that are cut in each block.
+func TestTiled(t *testing.T) {
+	s := modeltest.Open(t, modeltest.Manifest(t, tiny), dtype.F32)
+	in := map[string]*tensor.Array{"image": tensortest.F32([]int{1, 3, 112, 112}, image)}
+	var out [2]map[string]*tensor.Array
+	for i := range out {
+		var cfg arch.Config
+		if err := errors.Join(cfg.Load(tiny+"config.json"), cfg.Set(keyWindow+"=2", keys)); err != nil {
+			t.Fatal(err)
+		}
+		w := nn.NewWeights(s, originalNames)
+		c, err := readConfig(w, false, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !c.tiled {
+			t.Fatal("windows of 2 do not tile a grid of 8")
+		}
+		c.tiled = i == 0
+		g, err := w.Graph("encode", nil, func(root nn.Scope) { encode(c, root) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[i], err = interp.Run(g, nil, in, func(name string) (*tensor.Array, error) { return modeltest.Param(s, originalPrefix+name) })
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, x := range out[0] {
+		tensortest.Near(t, name, x, out[1][name], 1e-6)
 	}
 }

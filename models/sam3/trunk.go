@@ -11,32 +11,50 @@ import (
 )
 
 // encode builds image [1,3,S,S], normalised pixels, to tokens [1,g*g,C] and the levels of the neck.
+//
+// Where windows tile the grid, as in the published model, the trunk has its tokens window by window, [windows,w,w,C], from the pixels to the last block. A
+// window is then a run of rows, so that no block copies tokens to cut windows or to join them. What works on single tokens does not mind the order, and
+// global attention needs its rotations in the same order and nothing else. Otherwise tokens are [1,g,g,C], and windows are cut in each block.
 func encode(c config, root nn.Scope) {
 	g, s := root.G, root.At("trunk")
 	side := c.grid * c.patch
 	image := op.Input(g, "image", ir.TypeOf(dtype.F32, 1, 3, side, side))
 	patch := s.At("patch_embed.proj")
+	if n, w := c.grid/c.window, c.window*c.patch; c.tiled { // the image as windows, which are the batch
+		image = op.Transpose(op.Reshape(image, ir.ShapeOf(3, n, w, n, w)), 1, 3, 0, 2, 4)
+		image = op.Reshape(image, ir.ShapeOf(n*n, 3, w, w))
+	}
 	x := hir.PatchEmbed(image, patch.Param("weight", c.width, 3, c.patch, c.patch), op.Const(g, 0, ir.TypeOf(dtype.F32, c.width))).Named(patch.Path())
 	x = op.Add(x, positions(c, s)).Named(s.At("patch_embed").Path())
 	x = s.At("ln_pre").LayerNorm(x, c.eps)
 	for i, window := range c.windows {
 		x = block(c, s.At("blocks", i), x, window)
 	}
+	if c.tiled {
+		x = hir.WindowReverse(x, int(c.window), ir.ShapeOf(1, c.grid, c.grid, c.width))
+	}
 	g.Return("tokens", op.Reshape(x, ir.ShapeOf(1, c.grid*c.grid, c.width)))
-	returnLevels(g, neck(c, root, x))
+	returnLevels(g, neck(c, root.At("convs"), x))
 }
 
-// positions are the learned position embeddings, repeated (not resized) from the side they were trained with to the grid: [1,g,g,C].
+// positions are the learned position embeddings, repeated (not resized) from the side they were trained with to the grid: [1,g,g,C], or of windows, which
+// may all have the same.
 func positions(c config, s nn.Scope) *ir.Node {
 	p := s.F32("pos_embed", 1, c.positions, c.width)
 	n := c.pretrained * c.pretrained
 	p = op.Reshape(op.Narrow(p, 1, int(c.positions-n), int(n)), ir.ShapeOf(1, c.pretrained, c.pretrained, c.width))
+	if c.tiled && c.pretrained == c.window {
+		return p
+	}
 	times := int((c.grid + c.pretrained - 1) / c.pretrained)
 	if times > 1 {
 		p = op.Tile(p, 1, times, times, 1)
 	}
 	if int64(times)*c.pretrained != c.grid {
 		p = op.Narrow(op.Narrow(p, 1, 0, int(c.grid)), 2, 0, int(c.grid))
+	}
+	if c.tiled {
+		p = hir.WindowPartition(p, int(c.window))
 	}
 	return p
 }
@@ -52,12 +70,16 @@ func block(c config, s nn.Scope, x *ir.Node, window int) *ir.Node {
 // attention is self-attention over the grid, or inside windows of it. Windows that stick out are padded with zero tokens after the norm, which
 // are keys like any other.
 func attention(c config, s nn.Scope, x *ir.Node, window int) *ir.Node {
-	grid, side := x.Type.Shape, c.grid
+	shape, side := x.Type.Shape, c.grid
 	if window > 0 {
 		side = int64(window)
+	}
+	cut := window > 0 && !c.tiled
+	if cut {
 		x = hir.WindowPartition(x, window)
 	}
-	x = op.Reshape(x, ir.Shape{x.Type.Shape[0], ir.Static(side * side), ir.Static(c.width)})
+	n, _ := x.Type.Shape.Numel()
+	x = op.Reshape(x, ir.ShapeOf(n.B/(side*side*c.width), side*side, c.width))
 	cos, sin := rotation(c, s.G, side)
 	turn := func(x *ir.Node, start int64) *ir.Node {
 		return op.Rope(x, nil, op.RopeAttrs{HeadDim: int(c.width / c.heads), Style: op.GPTJ, Layout: op.BSE, Heads: int(c.heads), Start: int(start)}, cos, sin)
@@ -70,10 +92,10 @@ func attention(c config, s nn.Scope, x *ir.Node, window int) *ir.Node {
 		q, k, v = turn(s.At("q").Linear(x, c.width, ""), 0), turn(s.At("k").Linear(x, c.width, ""), 0), s.At("v").Linear(x, c.width, "")
 	}
 	o := op.Attention(q, k, v, nil, op.AttentionAttrs{Heads: int(c.heads), Layout: op.BSE}).Named(s.Path())
-	if window > 0 {
-		o = hir.WindowReverse(op.Reshape(o, ir.Shape{o.Type.Shape[0], ir.Static(side), ir.Static(side), ir.Static(c.width)}), window, grid)
+	if cut {
+		o = hir.WindowReverse(op.Reshape(o, ir.Shape{o.Type.Shape[0], ir.Static(side), ir.Static(side), ir.Static(c.width)}), window, shape)
 	} else {
-		o = op.Reshape(o, grid)
+		o = op.Reshape(o, shape)
 	}
 	return s.At("proj").Linear(o, c.width, "")
 }
@@ -88,6 +110,10 @@ func rotation(c config, g *ir.Graph, side int64) (cos, sin *ir.Node) {
 	frequency := op.Exp(op.Mul(op.Iota(g, 2, t), number(-math.Log(c.theta)/float64(quarter))))
 	step := number(float64(c.window) / float64(side))
 	angle := func(axis int) *ir.Node { return op.Mul(op.Mul(op.Iota(g, axis, t), step), frequency) }
-	angles := op.Reshape(op.Concat(2, angle(1), angle(0)), ir.ShapeOf(side*side, 2*quarter))
+	angles := op.Concat(2, angle(1), angle(0))
+	if c.tiled && side == c.grid {
+		angles = hir.WindowPartition(op.Reshape(angles, ir.ShapeOf(1, side, side, 2*quarter)), int(c.window))
+	}
+	angles = op.Reshape(angles, ir.ShapeOf(side*side, 2*quarter))
 	return op.Cast(op.Cos(angles), dtype.F32), op.Cast(op.Sin(angles), dtype.F32)
 }

@@ -2,6 +2,7 @@ package sam3
 
 import (
 	"regexp"
+	"strings"
 )
 
 // Our names are those of the original release below originalPrefix: trunk.blocks.0.attn.proj.weight, convs.0.conv_1x1.weight.
@@ -10,12 +11,14 @@ const originalPrefix = "detector.backbone.vision_backbone."
 // transformersPrefixes are those that the library's names may have: in a whole checkpoint, and in one of the detector.
 var transformersPrefixes = []string{"detector_model.vision_encoder.", "vision_encoder."}
 
+const sam2Reason = "heads of the tracker, which the detector does not use; --set " + keySAM2 + "=true builds method sam2_neck of them"
+
 // otherParts are tensors of a whole checkpoint that are not the detector's, and heads of the neck that the detector does not use.
 var otherParts = []struct{ prefix, reason string }{
-	{originalPrefix + "sam2_convs.", "heads of the tracker, which the detector does not use"},
+	{originalPrefix + "sam2_convs.", sam2Reason},
 	{"tracker.", "the tracker: only the vision part is built"},
 	{"tracker_model.", "the tracker: only the vision part is built"},
-	{"tracker_neck.", "heads of the tracker, which the detector does not use"},
+	{"tracker_neck.", sam2Reason},
 	{"text_encoder.", "text encoder, fusion or detector: only the vision part is built"},
 	{"text_projection.", "text encoder, fusion or detector: only the vision part is built"},
 	{"geometry_encoder.", "text encoder, fusion or detector: only the vision part is built"},
@@ -47,14 +50,22 @@ var rules = []struct {
 func originalNames(name string) []string { return []string{originalPrefix + name} }
 
 func transformersNames(name string) (out []string) {
-	for _, r := range rules {
-		if r.re.MatchString(name) {
-			name = r.re.ReplaceAllString(name, r.to)
-			break
-		}
+	if head, ok := strings.CutPrefix(name, "sam2_"); ok { // another neck, beside the detector
+		return []string{"tracker_" + rewritten(head)}
 	}
+	name = rewritten(name)
 	for _, p := range transformersPrefixes {
 		out = append(out, p+name)
 	}
 	return out
+}
+
+// rewritten is what a name of ours is in the library, below its prefix.
+func rewritten(name string) string {
+	for _, r := range rules {
+		if r.re.MatchString(name) {
+			return r.re.ReplaceAllString(name, r.to)
+		}
+	}
+	return name
 }
