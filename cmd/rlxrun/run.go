@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -35,7 +36,9 @@ Outputs are written when the run has succeeded, all or none; an output that is a
 			{About: "small tensors may be written out; a tensor may come from a safetensors file", Line: "rlxrun sam.rlx --method decode -i embeddings=@x.safetensors:emb -i points=128,128,0,0 -i labels=1,-1 -o iou=-"},
 		}...),
 		Setup: func(fs *cli.FlagSet) cli.Run {
-			f := runFlags{tasks: taskUses()}
+			image := new(imageFlag)
+			f := runFlags{tasks: taskUses(image)}
+			image.declare(fs)
 			for _, u := range f.tasks {
 				u.flags.declare(fs)
 			}
@@ -50,6 +53,9 @@ Outputs are written when the run has succeeded, all or none; an output that is a
 			f.host.declare(fs)
 			f.debug.declare(fs)
 			return func(ctx context.Context, env *cli.Env, args []string) error {
+				if err := image.settle(); err != nil {
+					return err
+				}
 				for _, u := range f.tasks {
 					if err := u.flags.settle(); err != nil {
 						return err
@@ -145,8 +151,15 @@ func exampleSink(o offer) string {
 func newJob(ctx context.Context, s *session, f *runFlags) (job, error) {
 	path, onTensors := s.model.Path(), f.method != "" || len(f.inputs.Values) > 0 || f.random != ""
 	declared, ok := useOf(f.tasks, s.model)
+	var own []string
+	if ok {
+		own = declared.flags.given()
+	}
 	for _, u := range f.tasks {
 		given := u.flags.given()
+		if u.name != declared.name { // what is left are flags that the artifact's task has not
+			given = slices.DeleteFunc(given, func(flag string) bool { return slices.Contains(own, flag) })
+		}
 		switch {
 		case len(given) == 0:
 		case onTensors:
@@ -159,7 +172,7 @@ func newJob(ctx context.Context, s *session, f *runFlags) (job, error) {
 	if onTensors || !ok {
 		return newMethodJob(ctx, s, f)
 	}
-	if len(declared.flags.given()) == 0 {
+	if len(own) == 0 {
 		return nil, cli.Usagef(path, "nothing is asked of it: give %s, or --method with its inputs", declared.usage).
 			WithHint("for example rlxrun %s %s", path, declared.example)
 	}
@@ -287,7 +300,7 @@ func artifactHelp(ctx context.Context, _ *cli.Env, args []string) (string, error
 	defer m.Close()
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s offers\n\n", path)
-	if u, ok := useOf(taskUses(), m); ok {
+	if u, ok := useOf(taskUses(new(imageFlag)), m); ok {
 		b.WriteString(u.flags.help(m) + "\n")
 	}
 	fmt.Fprintf(&b, "Precisions: %s\n\n", strings.Join(m.Facts().Precisions, ", "))

@@ -33,13 +33,13 @@ var _ = registerTask(taskKind{
 		{About: "many prompts in one image, which is encoded once: out/0.png, out/1.png and so on", Line: "rlxrun sam.rlx --image coins.png --points-file prompts.json -o out"},
 		{About: "where the time goes", Line: "rlxrun sam.rlx --image scene1.png --point 128,128 --profile"},
 	},
-	flags: func() taskFlags { return new(segmentFlags) },
+	flags: func(im *imageFlag) taskFlags { return &segmentFlags{shared: im} },
 })
 
 // segmentFlags are the flags of the task "segment".
 type segmentFlags struct {
-	images      cli.List
-	image       string // the one of images
+	shared      *imageFlag
+	image       string // of shared
 	points, box cli.List
 	mask        string
 	maskPrompt  string
@@ -52,7 +52,6 @@ type segmentFlags struct {
 
 func (f *segmentFlags) declare(fs *cli.FlagSet) {
 	fs.Group("Segmenting an image (artifacts that declare the task " + segment.Kind + ")")
-	fs.ListVarP(&f.images, "image", "", "`FILE` a PNG or JPEG of any size; - is stdin")
 	fs.ListVarP(&f.points, "point", "", "`X,Y[,0|1]` a pixel of what is meant, or with 0 of what is not (repeatable)")
 	fs.ListVarP(&f.box, "box", "", "`X0,Y0,X1,Y1` a box around what is meant")
 	fs.StringVar(&f.maskPrompt, "mask-prompt", "", "`FILE` a first guess of the mask, beside a point or box: a PNG as large as the image, white inside, or .npy with its logits, f32[1,1,4*tokens,4*tokens]")
@@ -64,13 +63,8 @@ func (f *segmentFlags) declare(fs *cli.FlagSet) {
 	fs.StringVar(&f.mask, "mask", segment.MaskBest, "`best|all|N` the mask of the highest predicted quality, all of them, or one by number")
 }
 
-// settle refuses a second image.
 func (f *segmentFlags) settle() error {
-	if n := len(f.images.Values); n > 1 {
-		return cli.Usagef("--image", "is given %d times; allowed is one", n)
-	} else if n == 1 {
-		f.image = f.images.Values[0]
-	}
+	f.image = f.shared.path
 	return nil
 }
 

@@ -16,7 +16,7 @@ type taskKind struct {
 	usage    string        // the flags of a run: "--image with --point or --box"
 	example  string        // of them: "--image photo.jpg --point 120,80 -o mask.png"
 	examples []cli.Example // for --help
-	flags    func() taskFlags
+	flags    func(*imageFlag) taskFlags
 }
 
 // taskFlags are the flags of a kind in one command line.
@@ -43,11 +43,39 @@ type taskUse struct {
 }
 
 // taskUses are those of all kinds.
-func taskUses() (out []taskUse) {
+func taskUses(im *imageFlag) (out []taskUse) {
 	for _, k := range taskKinds {
-		out = append(out, taskUse{k, k.flags()})
+		out = append(out, taskUse{k, k.flags(im)})
 	}
 	return out
+}
+
+// imageFlag is --image, which several kinds of task have in common.
+type imageFlag struct {
+	values cli.List
+	path   string // the one of values
+}
+
+func (f *imageFlag) declare(fs *cli.FlagSet) {
+	fs.Group("Seeing an image (artifacts that declare a task that takes images)")
+	fs.ListVarP(&f.values, "image", "", "`FILE` a PNG or JPEG of any size; - is stdin")
+}
+
+// settle refuses a second image.
+func (f *imageFlag) settle() error {
+	if n := len(f.values.Values); n > 1 {
+		return cli.Usagef("--image", "is given %d times; allowed is one", n)
+	} else if n == 1 {
+		f.path = f.values.Values[0]
+	}
+	return nil
+}
+
+func (f *imageFlag) given() []string {
+	if f.path == "" {
+		return nil
+	}
+	return []string{"--image"}
 }
 
 // useOf is that of the kind that the model declares; ok is false where there is none.

@@ -27,7 +27,7 @@ var _ = registerTask(taskKind{
 		{About: "several texts at a time, of a model that rlxc --batch has compiled for them; a line of the file is a prompt", Line: "rlxrun llama.rlx --prompts-file prompts.txt -n 100"},
 		{About: "tokens in place of text, and everything about them", Line: "rlxrun llama.rlx --ids 5,7,9 -n 16 --temperature 0 --format json"},
 	},
-	flags: func() taskFlags { return new(textFlags) },
+	flags: func(*imageFlag) taskFlags { return new(textFlags) },
 })
 
 // textFlags are the flags of the task "text".

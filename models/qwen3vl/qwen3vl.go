@@ -1,5 +1,5 @@
 // Package qwen3vl builds the patch embedding of Qwen3-VL (Bai et al., arXiv:2511.21631) from a checkpoint with the names of the Transformers library:
-// method patch_embed makes embeddings of patches, in the order that the published processor gives them. The rest of the vision encoder and the language
+// method patch_embed makes embeddings of patches, in the order that the published processor gives them, and the task "patches" makes these of an image. The rest of the vision encoder and the language
 // model are not built yet; their tensors are listed as unused.
 //
 // It imports models/nn and below; it reads no bytes and knows no device.
@@ -21,7 +21,8 @@ import (
 
 var _ = arch.Register(arch.Architecture{
 	Name: "qwen3_vl", Title: "Qwen3-VL, patch embedding",
-	Types: []string{"qwen3_vl", "qwen3_vl_moe", "qwen3_vl_vision"}, Recognise: recognise, Keys: map[string]string{}, Build: build,
+	Types: []string{"qwen3_vl", "qwen3_vl_moe", "qwen3_vl_vision"}, Recognise: recognise, Build: build,
+	Keys: map[string]string{keyMerge: "side in patches of the blocks that the language model sees as one (default 2)"},
 })
 
 // maxPatches is the largest number of patches in one run: an image of 16 megapixels in patches of 16.
@@ -90,5 +91,8 @@ func build(ckpt arch.Checkpoint, cfg arch.Config) (*arch.Model, error) {
 		return nil, err
 	}
 	m.Params = w.Params()
+	if m.Task, err = describe(d[1], d[2], d[3], cfg); err != nil {
+		return nil, err
+	}
 	return m, nil
 }

@@ -2,6 +2,9 @@ package qwen3vl
 
 import (
 	"errors"
+	"image"
+	"image/color"
+	"io/fs"
 	"strings"
 	"testing"
 
@@ -9,6 +12,7 @@ import (
 	"github.com/rlx-go/rlx/core/devicetest"
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/interp"
+	"github.com/rlx-go/rlx/core/task/patches"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/internal/modeltest"
 	"github.com/rlx-go/rlx/internal/synth"
@@ -45,6 +49,60 @@ func TestGolden(t *testing.T) {
 			tensortest.Near(t, name+" on "+target.Name, devicetest.Once(t, x, p, syms, in)["embeddings"], want, 1e-5)
 			x.Close()
 		}
+	}
+}
+
+// TestImage: the task makes the rows of an image that the published processor makes, bit by bit.
+func TestImage(t *testing.T) {
+	s := modeltest.Open(t, modeltest.Manifest(t, golden), dtype.F32)
+	var cfg arch.Config
+	if err := cfg.Load(golden + "config.json"); err != nil {
+		t.Fatal(err)
+	}
+	file := `{"size": {"shortest_edge": 1024, "longest_edge": 65536}, "patch_size": 16, "temporal_patch_size": 2, "merge_size": 2, "image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5]}`
+	cfg.Files = func(name string, _ int64) ([]byte, error) {
+		if name != processor {
+			return nil, fs.ErrNotExist
+		}
+		return []byte(file), nil
+	}
+	m, err := build(s, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u8 := tensortest.Golden(t, golden+"golden.safetensors:image.u8")
+	value := func(i int) uint8 {
+		if u8.DType.IsFloat() {
+			return uint8(u8.F[i])
+		}
+		return uint8(u8.I[i])
+	}
+	img := image.NewNRGBA(image.Rect(0, 0, 96, 64))
+	for i := range 96 * 64 {
+		img.SetNRGBA(i%96, i/96, color.NRGBA{value(i), value(i + 96*64), value(i + 2*96*64), 255})
+	}
+	got, rows, columns, err := m.Task.(*patches.Task).Rows(img)
+	if err != nil || rows != 4 || columns != 6 {
+		t.Fatalf("%d x %d patches (%v); want 4 x 6", rows, columns, err)
+	}
+	want := tensortest.Golden(t, golden+"golden.safetensors:image.pixel_values")
+	for i, v := range got {
+		if v != float32(want.F[i]) {
+			t.Fatalf("value %d is %v; want %v", i, v, want.F[i])
+		}
+	}
+	for text, c := range map[string]string{
+		"merge_size":           "merge_size\": 3, \"x",
+		"image_mean has 2":     "image_mean\": [1, 2], \"x",
+		"min_pixels is 100000": "shortest_edge\": 100000, \"x",
+	} {
+		key, _, _ := strings.Cut(c, "\"")
+		whole := file
+		file = strings.Replace(file, key, c, 1)
+		if _, err := build(s, cfg); !errors.Is(err, arch.ErrConfig) || !strings.Contains(err.Error(), text) {
+			t.Errorf("%s: %v", c, err)
+		}
+		file = whole
 	}
 }
 

@@ -1,0 +1,66 @@
+package qwen3vl
+
+import (
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/task"
+	"github.com/rlx-go/rlx/core/task/patches"
+	"github.com/rlx-go/rlx/models/arch"
+)
+
+// keyMerge is how many patches on a side the language model sees as one.
+const keyMerge = "vision_config.spatial_merge_size"
+
+// processor is the file that says how images are brought to the encoder.
+const processor = "preprocessor_config.json"
+
+// describe describes the patch embedding to the runtime. Sizes and colours that the tensors do not tell come from the image processor's file, or are those
+// of the published ones. It is nil for patches that are not of RGB images.
+func describe(channels, frames, patch int64, cfg arch.Config) (task.Task, error) {
+	t := &patches.Task{Method: "patch_embed", PixelsInput: "pixel_values", Embeddings: "embeddings", Patch: int(patch), Frames: int(frames), MaxPatches: maxPatches}
+	if channels != 3 {
+		return nil, nil
+	}
+	merge, ok, err := cfg.Int(keyMerge, 1, 1<<6)
+	if err != nil {
+		return nil, err
+	}
+	if !ok {
+		merge = 2
+	}
+	t.Merge = int(merge)
+	var file arch.Config
+	raw, ok, err := cfg.File(processor, 1<<20)
+	if err == nil && ok {
+		err = file.Decode(raw, processor)
+	}
+	if err != nil {
+		return nil, err
+	}
+	t.MinPixels, t.MaxPixels, t.Mean, t.Std = 1<<16, 1<<24, [3]float64{0.5, 0.5, 0.5}, [3]float64{0.5, 0.5, 0.5}
+	for key, n := range map[string]*int{"size.shortest_edge": &t.MinPixels, "size.longest_edge": &t.MaxPixels} { // areas, whatever they are called
+		if v, ok, err := file.Int(key, 1, 1<<28); err != nil {
+			return nil, err
+		} else if ok {
+			*n = int(v)
+		}
+	}
+	for key, to := range map[string]*[3]float64{"image_mean": &t.Mean, "image_std": &t.Std} {
+		v, err := file.Floats(key)
+		if err != nil {
+			return nil, err
+		}
+		if v != nil && len(v) != 3 {
+			return nil, diag.New(arch.ErrConfig, processor, "%s has %d numbers; want 3, of red, green and blue", key, len(v))
+		}
+		copy(to[:], v)
+	}
+	for key, n := range map[string]int64{"patch_size": patch, "temporal_patch_size": frames, "merge_size": merge} {
+		if err := file.Agree(key, n); err != nil {
+			return nil, err
+		}
+	}
+	if err := t.Validate(); err != nil {
+		return nil, diag.New(arch.ErrConfig, processor, "%w", err)
+	}
+	return t, nil
+}

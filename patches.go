@@ -1,0 +1,35 @@
+package rlx
+
+import (
+	"image"
+
+	"github.com/rlx-go/rlx/core/task/patches"
+	"github.com/rlx-go/rlx/core/tensor"
+)
+
+// A Patcher translates images to the tensors of a model that declares the task "patches": one method makes an embedding of each patch of an image.
+// It runs nothing.
+type Patcher struct {
+	Task patches.Task // as the artifact declares it
+}
+
+// Patcher returns the Patcher of a model that declares the task "patches"; ok is false if it does not.
+func (m *Model) Patcher() (p *Patcher, ok bool) {
+	t, ok := m.v.Meta().Task.(*patches.Task)
+	if !ok {
+		return nil, false
+	}
+	return &Patcher{*t}, true
+}
+
+// Embed is the run that embeds the patches of an image, resized and normalised as the model was trained. grid is the number of patches across (X) and down
+// (Y); the output Task.Embeddings is f32[X*Y,width], by block of Task.Merge x Task.Merge patches. The error is about images that have no patches.
+func (p *Patcher) Embed(img image.Image) (r Request, grid image.Point, err error) {
+	values, rows, columns, err := p.Task.Rows(img)
+	if err != nil {
+		return r, grid, err
+	}
+	n := rows * columns
+	t := Tensor{F32, []int{n, len(values) / n}, tensor.Bytes(values)}
+	return Request{Method: p.Task.Method, Inputs: map[string]Tensor{p.Task.PixelsInput: t}}, image.Pt(columns, rows), nil
+}
