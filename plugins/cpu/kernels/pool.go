@@ -20,8 +20,6 @@ type Pool struct {
 	busy        atomic.Bool
 	work        part
 	items, size int // in all, and per task
-	tasks       int64
-	next        atomic.Int64
 	panic       atomic.Pointer[workerPanic]
 
 	spinTime time.Duration // of workers and of their caller
@@ -88,21 +86,24 @@ func (p *Pool) each(items, size int, work part) {
 	if items <= 0 {
 		return
 	}
+	size = max(size, items>>31+1) // so that taskRange can count the tasks
 	tasks := (items + size - 1) / size
 	if !p.busy.CompareAndSwap(false, true) {
 		panic("BUG: kernels.Pool.Run called while the pool is running")
 	}
 	defer p.busy.Store(false)
+	p.work, p.items, p.size = work, items, size
 	helpers := min(len(p.workers), tasks) - 1
 	if helpers == 0 {
 		for t := range tasks {
-			p.workers[0].scratch.reset()
-			work.do(t*size, min(items, (t+1)*size), 0)
+			p.do(t, 0)
 		}
+		p.work = nil
 		return
 	}
-	p.work, p.items, p.size, p.tasks = work, items, size, int64(tasks)
-	p.next.Store(0)
+	for i := range p.workers {
+		p.workers[i].tasks.set(min(i, helpers+1)*tasks/(helpers+1), min(i+1, helpers+1)*tasks/(helpers+1))
+	}
 	for i := 1; i <= helpers; i++ {
 		p.workers[i].call()
 	}
@@ -116,22 +117,31 @@ func (p *Pool) each(items, size int, work part) {
 	}
 }
 
-// take runs tasks until all have been started.
+// take runs the worker's own tasks, and then those that others have not started.
 func (p *Pool) take(i int) {
 	defer func() {
 		if v := recover(); v != nil {
-			p.next.Store(p.tasks) // the others stop at their next task
+			for j := range p.workers {
+				p.workers[j].tasks.set(0, 0) // the others stop at their next task
+			}
 			p.panic.CompareAndSwap(nil, &workerPanic{v, debug.Stack()})
 		}
 	}()
-	for {
-		t := p.next.Add(1) - 1
-		if t >= p.tasks {
-			return
-		}
-		p.workers[i].scratch.reset()
-		p.work.do(int(t)*p.size, min(p.items, int(t+1)*p.size), i)
+	for t, ok := p.workers[i].tasks.first(); ok; t, ok = p.workers[i].tasks.first() {
+		p.do(t, i)
 	}
+	for j := 1; j < len(p.workers); j++ {
+		other := &p.workers[(i+j)%len(p.workers)].tasks
+		for t, ok := other.last(); ok; t, ok = other.last() {
+			p.do(t, i)
+		}
+	}
+}
+
+// do runs a task on a worker.
+func (p *Pool) do(task, worker int) {
+	p.workers[worker].scratch.reset()
+	p.work.do(task*p.size, min(p.items, (task+1)*p.size), worker)
 }
 
 // scratch allocates slices from one block that is kept between uses, so that after the first few calls nothing is allocated.

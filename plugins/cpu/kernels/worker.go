@@ -10,9 +10,45 @@ import (
 // before it waits for the end, because waking a thread takes longer than many steps do.
 type worker struct {
 	state   atomic.Int32
+	tasks   taskRange     // its share of a run
 	wake    chan struct{} // a token for a worker that is parked
 	scratch scratch
 	_       [64]byte // keeps two workers' bookkeeping out of one cache line
+}
+
+// taskRange is the tasks of a worker that nobody has started. Shares are cut in the same way each time, so that a worker finds in its caches what it
+// read and wrote in earlier runs: to fetch lines that another processor has written takes about as long as to fetch them from memory. The worker takes
+// the first of its tasks, others the last, so that both walk through memory in order for as long as possible.
+type taskRange struct{ bounds atomic.Uint64 } // the first one, and in the upper half the one after the last
+
+func (r *taskRange) set(first, end int) { r.bounds.Store(uint64(end)<<32 | uint64(first)) }
+
+// first removes the first task; it returns false if there is none.
+func (r *taskRange) first() (task int, ok bool) {
+	for {
+		b := r.bounds.Load()
+		first, end := uint32(b), uint32(b>>32)
+		if first >= end {
+			return 0, false
+		}
+		if r.bounds.CompareAndSwap(b, b+1) {
+			return int(first), true
+		}
+	}
+}
+
+// last removes the last task; it returns false if there is none.
+func (r *taskRange) last() (task int, ok bool) {
+	for {
+		b := r.bounds.Load()
+		first, end := uint32(b), uint32(b>>32)
+		if first >= end {
+			return 0, false
+		}
+		if r.bounds.CompareAndSwap(b, b-1<<32) {
+			return int(end) - 1, true
+		}
+	}
 }
 
 // The states of a worker.
