@@ -199,11 +199,16 @@ func (g *GemmArgs) tiles(s *isa, sc *scratch, i, m, rows, j, cols int, a, b []fl
 	if g.Residual != nil && g.Act == Identity {
 		residual = g.Residual[i*g.StrideR:]
 	}
+	// A tile that is wider than what is left of the columns goes through a buffer. Where the rows of C follow each other, it need not: what it writes
+	// behind its columns is the beginning of the next rows, which come later, as the last panel is taken first.
+	spills := j == 0 && cols == g.N && g.LDC == g.N && g.K <= kb && g.Bias == nil && g.Residual == nil
+	across := (cols + s.nr - 1) / s.nr
 	atA, atB := 0, 0
 	for k := 0; k == 0 || k < g.K; k += kb {
 		n := way.depth(min(kb, g.K-k))
 		lastBlock := k+kb >= g.K
-		for q := 0; q < cols; q += s.nr {
+		for i := range across {
+			q := (i + across - 1) % across * s.nr
 			w := min(s.nr, cols-q)
 			panel := g.panelFor(s, way, w)
 			multiply := panel.gemm
@@ -223,7 +228,7 @@ func (g *GemmArgs) tiles(s *isa, sc *scratch, i, m, rows, j, cols int, a, b []fl
 				if k == 0 && residual != nil { // first, so that C may be the residual and hold the partial sums
 					res = residual[(m+r)*g.LDR+j+q:]
 				}
-				if w == panel.nr {
+				if w == panel.nr || spills && (rows-r-h)*g.LDC >= panel.nr-w {
 					multiply(h, n, pa, pb, c[at:], g.LDC, k > 0, bias, res, g.LDR)
 				} else {
 					multiply(h, n, pa, pb, tile, panel.nr, false, nil, nil, 0)
