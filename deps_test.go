@@ -56,6 +56,8 @@ var mayImport = map[string][]string{
 	"plugins/cpu":          {"plugins/cpu/kernels", "plugins/cpu/backend", "plugins/rpc", "core/device", "core/op", "core/program", "core/ir", "core/dtype", "core/tensor", "core/diag", "format"},
 	"plugins/cpu/backend":  {"plugins/cpu/kernels", "core/device", "core/target", "core/op", "core/program", "core/ir", "core/dtype", "core/tensor", "core/diag"},
 	"plugins/cpu/kernels":  {"core/dtype", "core/quant", "core/random", "core/diag"},
+	"plugins/metal/msl":    {},
+	"plugins/metal/shim":   {"plugins/metal/msl"},
 	"plugins/wgpu":         {"plugins/wgpu/backend", "plugins/rpc", "format"},
 	"plugins/wgpu/backend": {"plugins/wgpu/kernels", "core/device", "core/target", "core/op", "core/program", "core/ir", "core/dtype", "core/tensor", "core/diag"},
 	"plugins/wgpu/kernels": {"core/target", "core/op", "core/program", "core/ir", "core/dtype", "core/tensor", "core/diag"},

@@ -2,16 +2,21 @@ package kernels
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/rlx-go/rlx/core/devicetest"
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/core/target"
 	"github.com/rlx-go/rlx/internal/golden"
+	"github.com/rlx-go/rlx/plugins/metal/msl"
 )
 
 // TestDescription: the compiler's copy is what the backend says. Run with -update where kernels have changed.
@@ -36,8 +41,13 @@ func TestEveryPrimitive(t *testing.T) {
 var openLoop = regexp.MustCompile(`for \(var [^;]*;[^;]*< [^0-9;][^;]*;`)
 
 // TestTexts makes the WGSL of every case of every op, and of kernels for sizes that no case has, with operands in one window
-// and in two. What a device makes of the texts, the conformance suite of package backend tells.
+// and in two. What a device makes of the texts, the conformance suite of package backend tells. Some of them, or all where the whole
+// conformance suite is asked for, are translated to MSL, too: the shaders keep to the part of WGSL that package msl knows.
 func TestTexts(t *testing.T) {
+	sample := rand.New(rand.NewPCG(1, 16))
+	if seed, err := strconv.ParseUint(os.Getenv(devicetest.SampleEnv), 10, 64); err == nil {
+		sample = rand.New(rand.NewPCG(seed, 16))
+	}
 	for _, d := range ir.Defs() {
 		if d.Block || d.Eval == nil {
 			continue
@@ -48,18 +58,18 @@ func TestTexts(t *testing.T) {
 			if d.Tuple {
 				types, _ := d.InferResults(c.Attrs, c.In, c.Out, nil)
 				n, _ := g.AddResults(len(types), d, c.Attrs, in...)[0].Maker()
-				checkTexts(t, fmt.Sprintf("%s/%d", d.Name, i), n)
+				checkTexts(t, sample, fmt.Sprintf("%s/%d", d.Name, i), n)
 				continue
 			}
-			checkTexts(t, fmt.Sprintf("%s/%d", d.Name, i), g.AddDeclared(d, c.Attrs, c.Out, in...))
+			checkTexts(t, sample, fmt.Sprintf("%s/%d", d.Name, i), g.AddDeclared(d, c.Attrs, c.Out, in...))
 		}
 	}
 	g := ir.NewGraph("sizes")
 	typ := func(dims ...int64) ir.Type { return ir.TypeOf(dtype.F32, dims...) }
 	x := inputs(g, typ(1, 8, 8, 16), typ(8, 16, 3, 3), typ(16, 8, 2, 2), typ(1, 4, 16), typ(1, 2048, 16))
-	checkTexts(t, "tiled conv2d", op.Conv2D(x[0], x[1], nil, op.ConvAttrs{Layout: op.NHWC}))
-	checkTexts(t, "tiled conv_transpose2d", op.ConvTranspose2D(x[0], x[2], nil, op.ConvTransposeAttrs{Layout: op.NHWC, Stride: []int{2, 2}}))
-	checkTexts(t, "attention of few queries", op.Attention(x[3], x[4], x[4], nil, op.AttentionAttrs{Heads: 1, Layout: op.BSE}))
+	checkTexts(t, sample, "tiled conv2d", op.Conv2D(x[0], x[1], nil, op.ConvAttrs{Layout: op.NHWC}))
+	checkTexts(t, sample, "tiled conv_transpose2d", op.ConvTranspose2D(x[0], x[2], nil, op.ConvTransposeAttrs{Layout: op.NHWC, Stride: []int{2, 2}}))
+	checkTexts(t, sample, "attention of few queries", op.Attention(x[3], x[4], x[4], nil, op.AttentionAttrs{Heads: 1, Layout: op.BSE}))
 	if err := g.Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +82,7 @@ func inputs(g *ir.Graph, types ...ir.Type) (in []*ir.Node) {
 	return in
 }
 
-func checkTexts(t *testing.T, name string, n *ir.Node) {
+func checkTexts(t *testing.T, sample *rand.Rand, name string, n *ir.Node) {
 	t.Helper()
 	k, why := Find(n)
 	if _, view := n.View(); view || why != "" {
@@ -93,6 +103,11 @@ func checkTexts(t *testing.T, name string, n *ir.Node) {
 			}
 			if strings.Contains(text, "<no value>") || strings.Count(text, "{") != strings.Count(text, "}") {
 				t.Errorf("%s: a constant is missing or braces do not match:\n%s", name, text)
+			}
+			if os.Getenv(devicetest.SampleEnv) == "all" || sample.IntN(8) == 0 {
+				if _, err := msl.Translate(text); err != nil {
+					t.Errorf("%s: %v; teach package plugins/metal/msl what is new here, in\n%s", name, err, text)
+				}
 			}
 			if s.Loops == nil && openLoop.MatchString(text) {
 				t.Errorf("%s: a loop ends at what only a run tells, and the shader does not say how often it goes round:\n%s", name, text)

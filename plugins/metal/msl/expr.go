@@ -1,0 +1,312 @@
+package msl
+
+import (
+	"fmt"
+	"go/constant"
+	gotoken "go/token"
+	"strconv"
+	"strings"
+)
+
+// floatText is a float as a literal that is read back as the same number.
+func floatText(f float32) string {
+	s := strconv.FormatFloat(float64(f), 'g', -1, 32)
+	if !strings.ContainsAny(s, ".e") {
+		s += ".0"
+	}
+	return s + "f"
+}
+
+func (t *translator) expr(e expr) value {
+	switch e := e.(type) {
+	case *literal:
+		return numberValue(e)
+	case *name:
+		s, ok := t.find(e.name)
+		if !ok {
+			fail(e.pos, "%s is not declared", e.name)
+		}
+		return s
+	case *unary:
+		return t.unary(e)
+	case *binary:
+		return t.binary(e)
+	case *index:
+		return t.index(e)
+	case *member:
+		return t.member(e)
+	case *call:
+		v, ok := t.call(e)
+		if !ok {
+			fail(e.pos, "%s has no result", e.of.name)
+		}
+		return v
+	}
+	panic("BUG: msl: an expression of another kind")
+}
+
+// numberValue is the value of a literal.
+func numberValue(e *literal) value {
+	if e.text == "true" || e.text == "false" {
+		return constantOf(e.pos, constant.MakeBool(e.text == "true"), boolean)
+	}
+	text, t, kind := e.text, abstractInt, gotoken.INT
+	hex := strings.HasPrefix(text, "0x") || strings.HasPrefix(text, "0X")
+	if strings.ContainsAny(text, ".pP") || !hex && strings.ContainsAny(text, "eE") {
+		t, kind = abstractFloat, gotoken.FLOAT
+	}
+	switch last := text[len(text)-1]; {
+	case last == 'u' && kind == gotoken.INT:
+		text, t = text[:len(text)-1], u32
+	case last == 'i' && kind == gotoken.INT:
+		text, t = text[:len(text)-1], i32
+	case last == 'f' && !(hex && kind == gotoken.INT):
+		text, t, kind = text[:len(text)-1], f32, gotoken.FLOAT
+	}
+	c := constant.MakeUnknown()
+	if len(text) == 1 || kind == gotoken.FLOAT || text[0] != '0' || hex { // 017 would be octal
+		c = constant.MakeFromLiteral(text, kind, 0)
+	}
+	if c.Kind() == constant.Unknown {
+		fail(e.pos, "%s is no number", e.text)
+	}
+	return constantOf(e.pos, c, t)
+}
+
+// as converts a value to a type that it must have, unless it is abstract.
+func as(p pos, v value, to *typ) value {
+	if v.typ.abstract() && to.kind == scalar && to != boolean && !(v.typ == abstractFloat && to != f32) {
+		return constantOf(p, v.c, to)
+	}
+	if !v.typ.is(to) {
+		fail(p, "a value of %s; want %s", v.typ, to)
+	}
+	return v
+}
+
+// concrete gives a value that is abstract the type that it has without a context.
+func concrete(p pos, v value) value {
+	switch v.typ {
+	case abstractInt:
+		return as(p, v, i32)
+	case abstractFloat:
+		return as(p, v, f32)
+	}
+	return v
+}
+
+// typed is an expression that must have a type.
+func (t *translator) typed(e expr, to *typ) value { return as(e.at(), t.expr(e), to) }
+
+func (t *translator) concrete(e expr) value { return concrete(e.at(), t.expr(e)) }
+
+func (t *translator) unary(e *unary) value {
+	v := t.expr(e.x)
+	if e.op == "&" {
+		fail(e.pos, "a pointer; there are only those to atomics, as arguments of their functions")
+	}
+	if v.typ.abstract() {
+		if e.op == "-" {
+			return constantOf(e.pos, constant.UnaryOp(gotoken.SUB, v.c, 0), v.typ)
+		}
+		v = concrete(e.x.at(), v)
+	}
+	out := value{typ: v.typ, loose: true}
+	s := v.typ.scalar()
+	switch {
+	case e.op == "-" && s == f32:
+		out.text = "-" + v.tight()
+	case e.op == "-" && s == i32: // of the least one it is itself
+		out.text, out.loose = bits(v.typ, "0u - "+asBits(v)), false
+		if n, ok := v.whole(); ok && n > 0 {
+			return constantOf(e.pos, constant.MakeInt64(-n), i32)
+		}
+	case e.op == "!" && s == boolean, e.op == "~" && v.typ.integer():
+		out.text = e.op + v.tight()
+	default:
+		fail(e.pos, "operator %s of %s", e.op, v.typ)
+	}
+	return out
+}
+
+// asBits is a value of i32 as u32, and bits one of u32 as type t, which is i32 or a vector of it.
+func asBits(v value) string { return fmt.Sprintf("as_type<%s>(%s)", v.typ.like(u32).msl, v.text) }
+
+func bits(t *typ, text string) string { return fmt.Sprintf("as_type<%s>(%s)", t.msl, text) }
+
+// spread is a value as an argument of type t, which is its own or a vector of it.
+func spread(v value, t *typ) string {
+	if v.typ.is(t) {
+		return v.text
+	}
+	return t.msl + "(" + v.text + ")"
+}
+
+// known are the operators of two numbers that are known.
+var known = map[string]gotoken.Token{"+": gotoken.ADD, "-": gotoken.SUB, "*": gotoken.MUL, "/": gotoken.QUO, "%": gotoken.REM}
+
+func (t *translator) binary(e *binary) value {
+	x, y := t.expr(e.x), t.expr(e.y)
+	shift := e.op == "<<" || e.op == ">>"
+	if x.c != nil && y.c != nil && x.typ != boolean && y.typ != boolean {
+		if v, ok := fold(e, x, y); ok {
+			return v
+		}
+	}
+	switch { // a number takes the type of what it meets
+	case shift:
+		x, y = concrete(e.x.at(), x), as(e.y.at(), y, x.typ.like(u32))
+	case x.typ.abstract() && y.typ.abstract():
+		to := i32
+		if x.typ == abstractFloat || y.typ == abstractFloat {
+			to = f32
+		}
+		x, y = as(e.x.at(), x, to), as(e.y.at(), y, to)
+	case x.typ.abstract():
+		x = as(e.x.at(), x, y.typ.scalar())
+	case y.typ.abstract():
+		y = as(e.y.at(), y, x.typ.scalar())
+	}
+	wrong := func() { fail(e.pos, "operator %s of %s and %s", e.op, x.typ, y.typ) }
+	if !shift && !x.typ.scalar().is(y.typ.scalar()) || x.typ.kind > vector || y.typ.kind > vector {
+		wrong()
+	}
+	same := x.typ.is(y.typ)
+	out := value{typ: x.typ, loose: true, text: x.tight() + " " + e.op + " " + y.tight()}
+	if y.typ.kind == vector {
+		out.typ = y.typ
+	}
+	switch s := x.typ.scalar(); e.op {
+	case "+", "-", "*":
+		if !x.typ.numeric() || x.typ.kind == vector && y.typ.kind == vector && !same {
+			wrong()
+		}
+		if s == i32 { // it wraps
+			out.text, out.loose = bits(out.typ, asBits(x)+" "+e.op+" "+asBits(y)), false
+		}
+	case "/", "%":
+		if !x.typ.numeric() || x.typ.kind == vector && y.typ.kind == vector && !same || s == f32 && e.op == "%" {
+			wrong()
+		}
+		if n, ok := y.whole(); s != f32 && !(ok && n > 0) {
+			if s == i32 && out.typ.kind == vector {
+				wrong()
+			}
+			helper := map[string]string{"/": "rlx_div", "%": "rlx_mod"}[e.op]
+			t.need(helper)
+			out.text, out.loose = helper+"("+spread(x, out.typ)+", "+spread(y, out.typ)+")", false
+		}
+	case "<<", ">>":
+		if !x.typ.integer() {
+			wrong()
+		}
+		out.typ = x.typ
+		by := y.tight()
+		if n, ok := y.whole(); !ok || n > 31 {
+			by = "(" + by + " & 31u)"
+		}
+		if s == i32 && x.typ.kind == vector && e.op == ">>" { // MSL shifts a vector by one of its own type
+			by = bits(x.typ, by)
+		}
+		out.text = x.tight() + " " + e.op + " " + by
+		if s == i32 && e.op == "<<" {
+			out.text, out.loose = bits(out.typ, asBits(x)+" << "+by), false
+		}
+	case "&", "|", "^":
+		if !same || s == f32 || s == boolean && e.op == "^" {
+			wrong()
+		}
+		if s == boolean { // C++ has an int
+			out.text, out.loose = out.typ.msl+"("+out.text+")", false
+		}
+	case "&&", "||":
+		if !same || x.typ != boolean {
+			wrong()
+		}
+	default: // comparisons
+		if !same || s == boolean && e.op != "==" && e.op != "!=" {
+			wrong()
+		}
+		out.typ = x.typ.like(boolean)
+	}
+	return out
+}
+
+// fold computes with numbers that are known, and exactly.
+func fold(e *binary, x, y value) (value, bool) {
+	op, ok := known[e.op]
+	if !ok || !x.typ.abstract() && x.typ == f32 || y.typ == f32 {
+		return value{}, false
+	}
+	to := x.typ
+	switch {
+	case x.typ.is(y.typ):
+	case x.typ == abstractInt || x.typ == abstractFloat && y.typ == abstractFloat:
+		to = y.typ
+	case y.typ == abstractInt:
+	default:
+		return value{}, false
+	}
+	a, b := x.c, y.c
+	if to == abstractFloat {
+		a, b = constant.ToFloat(a), constant.ToFloat(b)
+		if op == gotoken.REM {
+			return value{}, false
+		}
+	} else if op == gotoken.QUO {
+		op = gotoken.QUO_ASSIGN // of whole numbers
+	}
+	if (op == gotoken.QUO || op == gotoken.QUO_ASSIGN || op == gotoken.REM) && constant.Sign(b) == 0 {
+		fail(e.pos, "a division by 0")
+	}
+	c := constant.BinaryOp(a, op, b)
+	if least, most := rangeOf(to); to == u32 || to == i32 {
+		if n, ok := constant.Int64Val(c); !ok || n < least || n > most {
+			return value{}, false // it wraps, which is left to the device
+		}
+	}
+	return constantOf(e.pos, c, to), true
+}
+
+func (t *translator) index(e *index) value {
+	x, i := t.expr(e.x), t.concrete(e.i)
+	if i.typ != i32 && i.typ != u32 {
+		fail(e.i.at(), "an index of %s; want i32 or u32", i.typ)
+	}
+	if n, ok := i.whole(); ok && (n < 0 || x.typ.n > 0 && n >= int64(x.typ.n)) {
+		fail(e.i.at(), "index %d of %s", n, x.typ)
+	}
+	out := value{typ: x.typ.elem, ref: x.ref}
+	switch {
+	case x.typ.kind == vector, x.typ.kind == matrix, x.typ.kind == array && x.typ.n == 0:
+		out.text = x.tight() + "[" + i.text + "]"
+	case x.typ.kind == array:
+		out.text = x.tight() + ".at[" + i.text + "]"
+	default:
+		fail(e.pos, "an index of %s", x.typ)
+	}
+	return out
+}
+
+func (t *translator) member(e *member) value {
+	x := t.expr(e.x)
+	switch x.typ.kind {
+	case structure:
+		for _, f := range x.typ.fields {
+			if f.name == e.name {
+				return value{text: x.tight() + "." + msl(f.name), typ: f.typ, ref: x.ref}
+			}
+		}
+	case vector:
+		n := strings.Trim(e.name, "xyzw"[:x.typ.n])
+		if n == "" && len(e.name) <= 4 {
+			out := value{text: x.tight() + "." + e.name, typ: x.typ.elem, ref: x.ref}
+			if len(e.name) > 1 {
+				out.typ, out.ref = vectorOf(x.typ.elem, len(e.name)), false
+			}
+			return out
+		}
+	}
+	fail(e.pos, "%s has no member %s", x.typ, e.name)
+	return value{}
+}

@@ -1,0 +1,287 @@
+package msl
+
+import (
+	"fmt"
+	"go/constant"
+	"math"
+	"strings"
+)
+
+// typ is a resolved type. Two types are the same if their names are.
+type typ struct {
+	name   string // in WGSL
+	msl    string
+	kind   kind
+	elem   *typ // of a vector, a matrix (its columns), an array or an atomic
+	n      int  // elements of a vector, a matrix or an array, 0 where an array's number is not static
+	fields []typedField
+}
+
+type typedField struct {
+	name string
+	typ  *typ
+}
+
+type kind int
+
+const (
+	scalar kind = iota
+	vector
+	matrix // of four columns
+	array
+	structure
+	atomic
+)
+
+var (
+	boolean = &typ{name: "bool", msl: "bool"}
+	i32     = &typ{name: "i32", msl: "int"}
+	u32     = &typ{name: "u32", msl: "uint"}
+	f32     = &typ{name: "f32", msl: "float"}
+	// Numbers without a suffix have these types until they meet another one.
+	abstractInt   = &typ{name: "a whole number"}
+	abstractFloat = &typ{name: "a number"}
+)
+
+var scalars = map[string]*typ{"bool": boolean, "i32": i32, "u32": u32, "f32": f32}
+
+func (t *typ) String() string { return t.name }
+
+func (t *typ) is(o *typ) bool { return t.name == o.name }
+
+func (t *typ) abstract() bool { return t == abstractInt || t == abstractFloat }
+
+// scalar is the type of the elements of a vector, or the type itself.
+func (t *typ) scalar() *typ {
+	if t.kind == vector {
+		return t.elem
+	}
+	return t
+}
+
+func (t *typ) numeric() bool {
+	s := t.scalar()
+	return s == i32 || s == u32 || s == f32
+}
+
+func (t *typ) integer() bool { return t.numeric() && t.scalar() != f32 }
+
+// like is the type of n elements of type e, where t gives n: a vector or a scalar.
+func (t *typ) like(e *typ) *typ {
+	if t.kind == vector {
+		return vectorOf(e, t.n)
+	}
+	return e
+}
+
+func vectorOf(e *typ, n int) *typ {
+	return &typ{name: fmt.Sprintf("vec%d<%s>", n, e.name), msl: fmt.Sprintf("metal::%s%d", e.msl, n), kind: vector, elem: e, n: n}
+}
+
+// holds reports whether a value of the type may be in a buffer: its layout must be the same in both languages.
+func (t *typ) holds() bool {
+	switch t.kind {
+	case scalar:
+		return t != boolean
+	case vector:
+		return t.n != 3 && t.elem != boolean
+	case array:
+		return t.n > 0 && t.elem.holds()
+	case structure:
+		for _, f := range t.fields {
+			if s := f.typ; !s.holds() || s.kind == vector || s.kind == structure || s.kind == array && s.elem.kind != scalar {
+				return false // what is aligned to more than four bytes
+			}
+		}
+		return true
+	}
+	return false
+}
+
+// size and align are those of a type in MSL, in bytes.
+func (t *typ) size() (bytes, align int) {
+	switch t.kind {
+	case vector:
+		n := 4 * (t.n + t.n%2) // three elements take as much as four
+		return n, n
+	case matrix, array:
+		n, align := t.elem.size()
+		return n * t.n, align
+	case structure:
+		var types []*typ
+		for _, f := range t.fields {
+			types = append(types, f.typ)
+		}
+		return layout(types)
+	}
+	return 4, 4
+}
+
+// layout is the size of a struct, and its alignment.
+func layout(members []*typ) (bytes, align int) {
+	align = 1
+	for _, m := range members {
+		n, a := m.size()
+		bytes, align = roundUp(bytes, a)+n, max(align, a)
+	}
+	return roundUp(bytes, align), align
+}
+
+func roundUp(n, to int) int { return (n + to - 1) / to * to }
+
+// resolve finds the type of an expression.
+func (t *translator) resolve(e *typeExpr) *typ {
+	args := func(n int) {
+		if len(e.args) != n {
+			fail(e.pos, "type %s has %d arguments; want %d", e.name, len(e.args), n)
+		}
+	}
+	if e.n != nil {
+		fail(e.pos, "a number; want a type")
+	}
+	if s := scalars[e.name]; s != nil {
+		args(0)
+		return s
+	}
+	if s := t.structs[e.name]; s != nil {
+		args(0)
+		return s
+	}
+	switch e.name {
+	case "vec2", "vec3", "vec4":
+		args(1)
+		elem := t.resolve(e.args[0])
+		if elem.kind != scalar {
+			fail(e.pos, "a vector of %s; want bool, i32, u32 or f32", elem)
+		}
+		return vectorOf(elem, int(e.name[3]-'0'))
+	case "mat4x4":
+		args(1)
+		if t.resolve(e.args[0]) != f32 {
+			fail(e.pos, "a matrix of %s; want f32", e.args[0].name)
+		}
+		return &typ{name: "mat4x4<f32>", msl: "metal::float4x4", kind: matrix, elem: vectorOf(f32, 4), n: 4}
+	case "atomic":
+		args(1)
+		elem := t.resolve(e.args[0])
+		if elem != u32 {
+			fail(e.pos, "an atomic %s; want u32", elem)
+		}
+		return &typ{name: "atomic<" + elem.name + ">", msl: "metal::atomic_uint", kind: atomic, elem: elem}
+	case "array":
+		if len(e.args) != 1 && len(e.args) != 2 {
+			fail(e.pos, "type array has %d arguments; want 1 or 2", len(e.args))
+		}
+		a := &typ{kind: array, elem: t.resolve(e.args[0])}
+		if a.elem.kind == array && a.elem.n == 0 {
+			fail(e.pos, "an array of %s", a.elem)
+		}
+		if len(e.args) == 1 {
+			a.name = "array<" + a.elem.name + ">"
+			return a
+		}
+		a.n = t.count(e.args[1])
+		a.name = fmt.Sprintf("array<%s, %d>", a.elem.name, a.n)
+		a.msl = fmt.Sprintf("rlx_array<%s, %d>", a.elem.msl, a.n)
+		t.need("rlx_array")
+		return a
+	}
+	fail(e.pos, "type %s is not known", e.name)
+	return nil
+}
+
+// mostElements is the largest array that is not in a buffer.
+const mostElements = 1 << 16
+
+// count is the number of elements of an array type.
+func (t *translator) count(e *typeExpr) int {
+	x := e.n
+	if x == nil {
+		if len(e.args) > 0 {
+			fail(e.pos, "a type; want a number")
+		}
+		x = &name{e.pos, e.name}
+	}
+	v := t.expr(x)
+	n, ok := v.whole()
+	if !ok || n < 1 || n > mostElements {
+		fail(e.pos, "the size of an array is not a number from 1 to %d", mostElements)
+	}
+	return int(n)
+}
+
+// value is an expression in MSL.
+type value struct {
+	text  string
+	typ   *typ
+	loose bool           // it needs parentheses as an operand
+	ref   bool           // it may be assigned
+	c     constant.Value // of a number or a bool that is known, else nil
+}
+
+// whole is the value of a known whole number.
+func (v value) whole() (int64, bool) {
+	if v.c == nil || v.c.Kind() != constant.Int {
+		return 0, false
+	}
+	return constant.Int64Val(v.c) // not if it has more than 64 bits
+}
+
+// tight is the text as an operand.
+func (v value) tight() string {
+	if v.loose {
+		return "(" + v.text + ")"
+	}
+	return v.text
+}
+
+// rangeOf are the least and the largest value of i32 or u32.
+func rangeOf(t *typ) (least, most int64) {
+	if t == u32 {
+		return 0, math.MaxUint32
+	}
+	return math.MinInt32, math.MaxInt32
+}
+
+// constantOf is a known value of a type; a number may be abstract.
+func constantOf(p pos, c constant.Value, t *typ) value {
+	v := value{typ: t, c: c}
+	if t.abstract() {
+		if _, ok := v.whole(); t == abstractInt && !ok {
+			fail(p, "%s does not fit in 64 bits", c)
+		}
+		return v
+	}
+	switch t {
+	case boolean:
+		v.text = c.String()
+		return v
+	case f32:
+		f, _ := constant.Float32Val(constant.ToFloat(c))
+		if f != f || f-f != 0 {
+			fail(p, "%s does not fit in f32", c)
+		}
+		v.text = floatText(f)
+	default:
+		c = constant.ToInt(c)
+		n, exact := int64(0), false
+		if c.Kind() == constant.Int {
+			n, exact = constant.Int64Val(c)
+		}
+		least, most := rangeOf(t)
+		if !exact || n < least || n > most {
+			fail(p, "%s does not fit in %s", v.c, t)
+		}
+		v.c = c
+		switch {
+		case t == u32:
+			v.text = fmt.Sprintf("%du", n)
+		case n == math.MinInt32: // C++ has no literal for it
+			v.text, v.loose = "-2147483647 - 1", true
+		default:
+			v.text = fmt.Sprint(n)
+		}
+	}
+	v.loose = v.loose || strings.HasPrefix(v.text, "-")
+	return v
+}

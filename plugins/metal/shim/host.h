@@ -1,0 +1,20 @@
+// What the program of host.cc and the kernels that it runs know of each other.
+#pragma once
+#include <metal_stdlib>
+
+using metal::uint3;
+
+// rlx_any is a pointer to anything.
+struct rlx_any {
+  void* p;
+  template <typename T> operator T*() const { return (T*)p; }
+};
+
+struct rlx_kernel_entry {
+  void (*run)(rlx_any* buffers, void* shared, uint3 group, uint3 groups, uint local);
+  uint threads, buffers, shared;
+  bool barrier;
+};
+
+extern const rlx_kernel_entry rlx_kernels[];
+extern const uint rlx_kernel_count;
