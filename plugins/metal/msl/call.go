@@ -166,15 +166,17 @@ func init() {
 		"max":               {2, same("metal::max", numbers)},
 		"clamp":             {3, clamp},
 		"fma":               {3, same("metal::fma", floats)},
+		"ceil":              {1, same("metal::ceil", floats)},
+		"floor":             {1, same("metal::floor", floats)},
+		"round":             {1, same("metal::rint", floats)}, // half to even
 		"countLeadingZeros": {1, same("metal::clz", integers)},
 		"atomicLoad":        {1, loadAtomic},
 		"atomicStore":       {2, storeAtomic},
-		"atomicAdd":         {2, updateAtomic("atomic_fetch_add_explicit")},
+		"atomicAdd":         {2, addAtomic},
 	}
-	// MSL has a fast variant of each of these, which ignores NaN and infinities. WGSL's round is to even.
-	for wgsl, to := range map[string]string{"ceil": "ceil", "exp": "exp", "exp2": "exp2", "floor": "floor", "log": "log", "log2": "log2", "round": "rint",
-		"sqrt": "sqrt", "tan": "tan", "tanh": "tanh"} {
-		builtins[wgsl] = builtin{1, same("metal::precise::"+to, floats)}
+	// MSL has a fast variant of each of these, which ignores NaN and infinities.
+	for _, name := range []string{"exp", "exp2", "log", "log2", "sqrt", "tan", "tanh"} {
+		builtins[name] = builtin{1, same("metal::precise::"+name, floats)}
 	}
 }
 
@@ -288,9 +290,7 @@ func storeAtomic(t *translator, e *call) value {
 	return value{text: "metal::atomic_store_explicit(" + x + ", " + t.typed(e.args[1], typ).text + ", metal::memory_order_relaxed)"}
 }
 
-func updateAtomic(to string) func(t *translator, e *call) value {
-	return func(t *translator, e *call) value {
-		x, typ := t.atomic(e)
-		return value{text: "metal::" + to + "(" + x + ", " + t.typed(e.args[1], typ).text + ", metal::memory_order_relaxed)", typ: typ}
-	}
+func addAtomic(t *translator, e *call) value {
+	x, typ := t.atomic(e)
+	return value{text: "metal::atomic_fetch_add_explicit(" + x + ", " + t.typed(e.args[1], typ).text + ", metal::memory_order_relaxed)", typ: typ}
 }
