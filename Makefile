@@ -4,6 +4,7 @@
 # make conformance    all checks of all ops on the cpu and wgpu backends, of which make test makes a sample: 4 minutes on two cores
 #              of an Intel Xeon at 70 ops, most of them for the threads of cpu and the software GPU
 # make test-arm64    the CPU backend as arm64 runs it, under qemu-user; needs qemu-user-static and binutils-aarch64-linux-gnu
+# make test-browser    the page of rlxrun serve in a headless Chromium, under a minute; needs chromium and chromium-driver
 # make build   bin/rlxc, bin/rlxrun and the backends, which rlxrun finds beside itself
 # make test-rust    sdk/rust: its tests and lints, the conformance suite on its example, the tutorial; needs cargo and a C compiler, and downloads crates
 # make bench   speed, beside the machine's peak: docs/performance.md; make figures   what docs/measurements.md states
@@ -25,7 +26,7 @@ BACKENDS := cpu null
 HAVE_CC  := $(shell command -v $(CC) 2>/dev/null)
 FUZZTIME ?= 20s
 
-.PHONY: build demo demo-llama test conformance test-arm64 test-rust test-deps check check-source generated fuzz faults bench bench-gemm bench-ops bench-ops-gpu figures generate clean
+.PHONY: build demo demo-llama test conformance test-arm64 test-rust test-browser test-deps check check-source generated fuzz faults bench bench-gemm bench-ops bench-ops-gpu figures generate clean
 
 build:
 	@mkdir -p bin
@@ -75,6 +76,10 @@ test-arm64:
 # Not a part of check: compiling the crate and what it depends on takes longer than the checks have.
 test-rust:
 	RLX_REQUIRE_RUST=1 $(GO) test -count=1 -timeout 60m ./sdk/rust
+
+# Not a part of check: a browser is much to install for one test. RLX_SCREENSHOTS=DIR writes pictures of the page.
+test-browser:
+	RLX_REQUIRE_BROWSER=1 $(GO) test -count=1 -v -run '^TestBrowser$$' ./cmd/rlxrun
 
 # The wgpu backend's tests run on Mesa's software adapter where there is no GPU. Where it cannot be installed they skip.
 test-deps:

@@ -25,6 +25,7 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/program"
+	"github.com/rlx-go/rlx/core/task/imaging"
 	"github.com/rlx-go/rlx/core/task/text"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/format"
@@ -429,9 +430,9 @@ func noBackend(ts *testscript.TestScript, _ bool, _ []string) {
 func maskIoU(ts *testscript.TestScript, _ bool, args []string) {
 	least, err := strconv.ParseFloat(args[2], 64)
 	ts.Check(err)
-	a, err := readImage(context.Background(), ts.MkAbs(args[0]), nil, nil)
+	a, err := readImage(context.Background(), ts.MkAbs(args[0]), nil, imaging.Limits{})
 	ts.Check(err)
-	b, err := readImage(context.Background(), ts.MkAbs(args[1]), nil, nil)
+	b, err := readImage(context.Background(), ts.MkAbs(args[1]), nil, imaging.Limits{})
 	ts.Check(err)
 	if a.Bounds() != b.Bounds() {
 		ts.Fatalf("sizes %v and %v", a.Bounds(), b.Bounds())

@@ -143,7 +143,7 @@ func (f *segmentFlags) job(ctx context.Context, s *session) (job, error) {
 	if j.prompts, err = f.prompts(); err != nil {
 		return nil, err
 	}
-	if j.img, err = readImage(ctx, f.image, s.env.Stdin, func(bytes int64) error { return s.need("image", bytes) }); err != nil {
+	if j.img, err = readImage(ctx, f.image, s.env.Stdin, imaging.Limits{Fits: func(bytes int64) error { return s.need("image", bytes) }}); err != nil {
 		return nil, err
 	}
 	size := j.size()
@@ -193,7 +193,7 @@ func readMaskPrompt(ctx context.Context, s *session, path string, t *segment.Tas
 		return nil, cli.Usagef("--mask-prompt", "%s takes points and boxes only: its checkpoint has no weights for masks", s.model.Path())
 	}
 	if !strings.HasSuffix(path, ".npy") {
-		img, err := readImage(ctx, path, nil, func(bytes int64) error { return s.need("mask prompt", bytes) })
+		img, err := readImage(ctx, path, nil, imaging.Limits{Fits: func(bytes int64) error { return s.need("mask prompt", bytes) }})
 		if err != nil {
 			return nil, err
 		}
@@ -224,9 +224,8 @@ func about(path string, err error) error {
 	return err
 }
 
-// readImage decodes the image of --image. need is called before pixels are allocated.
-func readImage(ctx context.Context, path string, stdin io.Reader, need func(bytes int64) error) (image.Image, error) {
-	lim := imaging.Limits{Fits: need}
+// readImage decodes the image of --image, within limits.
+func readImage(ctx context.Context, path string, stdin io.Reader, lim imaging.Limits) (image.Image, error) {
 	if path == "-" {
 		return imaging.Decode("stdin", ctxio.NewReader(ctx, stdin), lim)
 	}

@@ -286,7 +286,7 @@ func (j *manyJob) one(ctx context.Context, s *session, path, dir string) (end im
 			return end, nil
 		}
 	}
-	img, err := readImage(ctx, path, s.env.Stdin, func(bytes int64) error { return s.aboutModel(s.memory.Fits("image", bytes)) })
+	img, err := readImage(ctx, path, s.env.Stdin, imaging.Limits{Fits: func(bytes int64) error { return s.aboutModel(s.memory.Fits("image", bytes)) }})
 	if err != nil {
 		return end, err
 	}

@@ -34,6 +34,7 @@ const (
 // Limits bound what Decode takes, beside its own limits. The zero value adds none.
 type Limits struct {
 	FileSize int64 // bytes that the reader will give, where that is known
+	Pixels   int64 // of the image; 0 means 2^28
 	// Fits, where not nil, is asked before pixels are allocated; bytes is what decoding needs at its peak. An error ends
 	// decoding and is returned.
 	Fits func(bytes int64) error
@@ -75,6 +76,9 @@ func Decode(name string, r io.Reader, lim Limits) (image.Image, error) {
 	w, h := int64(cfg.Width), int64(cfg.Height)
 	if w < 1 || h < 1 || w > maxSide || h > maxSide || w*h > maxPixels {
 		return bad("claims %d x %d pixels; the limits are 2^28 pixels and %d a side", w, h, maxSide)
+	}
+	if lim.Pixels > 0 && w*h > lim.Pixels {
+		return bad("has %d x %d pixels; %d are allowed here", w, h, lim.Pixels)
 	}
 	if lim.FileSize > 0 && w*h > lim.FileSize*maxPixelsPerByte {
 		return bad("claims %d x %d pixels in a file of %d bytes; the limit is %d pixels for each byte", w, h, lim.FileSize, maxPixelsPerByte)

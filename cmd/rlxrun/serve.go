@@ -1,0 +1,201 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"image"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/rlx-go/rlx"
+	"github.com/rlx-go/rlx/core/task/imaging"
+	"github.com/rlx-go/rlx/core/task/segment"
+	"github.com/rlx-go/rlx/internal/cli"
+	"github.com/rlx-go/rlx/internal/segmentpage"
+)
+
+// serveFlags are the flags of `rlxrun serve`.
+type serveFlags struct {
+	image string
+	port  int
+	host  hostFlags
+}
+
+func serveCommand() *cli.Command {
+	return &cli.Command{
+		Name: "serve", Args: "FILE [flags]", Short: "a page in your browser: click on an object, see its mask",
+		Long: `Prints the address of a page that segments images with an artifact that declares the task segment, and serves it until Ctrl-C. Open
+the address in a browser on this machine. An image is encoded once; then a click, a box, or the keyboard finds a mask in the time of the decoder alone. Masks
+can be saved.
+
+The page listens on 127.0.0.1 only, and its address has a random token: other machines, other users without the address and other
+pages in your browser cannot use it. It needs nothing from the network, and images stay on this machine. To use it on a machine that
+you reach by ssh, forward the port: ssh -L 8000:127.0.0.1:8000 MACHINE rlxrun serve sam.rlx --port 8000`,
+		Examples: []cli.Example{
+			{About: "a page, which begins with an image", Line: "rlxrun serve sam.rlx --image coins.png"},
+			{About: "on a GPU, at a port that stays the same", Line: "rlxrun serve sam.rlx -b wgpu --port 8000"},
+		},
+		Setup: func(fs *cli.FlagSet) cli.Run {
+			var f serveFlags
+			fs.Group("The page")
+			fs.StringVar(&f.image, "image", "", "`FILE` a PNG or JPEG that the page begins with; - is stdin")
+			fs.IntVar(&f.port, "port", 0, "`N` the port of the address (default any that is free)")
+			f.host.declare(fs)
+			return func(ctx context.Context, env *cli.Env, args []string) error {
+				if f.port < 0 || f.port > 1<<16-1 {
+					return cli.Usagef("--port", "is %d; allowed are 1 to %d, and 0 for any that is free", f.port, 1<<16-1)
+				}
+				return inSession(ctx, env, args, &f.host, &debugFlags{}, func(ctx context.Context, s *session) error { return s.serve(ctx, &f) })
+			}
+		},
+	}
+}
+
+// serve serves the page until ctx is done or the backend is lost, and returns why it ended.
+func (s *session) serve(ctx context.Context, f *serveFlags) error {
+	g, ok := s.model.Segmenter()
+	if !ok {
+		return cli.Usagef(s.model.Path(), "declares no task %s, which the page is for; it offers the methods %s", segment.Kind, methodNames(s.model))
+	}
+	var methods []*rlx.Method
+	for _, name := range []string{g.Task.ImageMethod, g.Task.PromptMethod} {
+		m, err := s.model.Method(name)
+		if err != nil {
+			return err
+		}
+		methods = append(methods, m)
+	}
+	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(f.port)))
+	if err != nil {
+		var op *net.OpError
+		if errors.As(err, &op) {
+			err = op.Err // the rest repeats the address
+		}
+		return cli.Usagef("--port "+strconv.Itoa(f.port), "cannot be used: %w", err)
+	}
+	defer listener.Close()
+	o := segmentpage.Options{Model: filepath.Base(s.model.Path()), Best: [2]int{g.Task.BestFirst, g.Task.BestLast}}
+	o.Open = func(ctx context.Context, file io.Reader) (segmentpage.Image, error) {
+		return s.servedImage(g, func(lim imaging.Limits) (image.Image, error) { return imaging.Decode("the file", file, lim) })
+	}
+	if f.image != "" {
+		if o.First, err = s.servedImage(g, func(lim imaging.Limits) (image.Image, error) { return readImage(ctx, f.image, s.env.Stdin, lim) }); err != nil {
+			return err
+		}
+	}
+	if err := s.ready(ctx, nil, nil, methods...); err != nil {
+		return err
+	}
+	if err := s.load(ctx, methods...); err != nil {
+		return err
+	}
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	o.Failed = func(err error) {
+		if errors.Is(err, rlx.ErrLost) {
+			end(err)
+		} else {
+			s.env.Notef("%v", inFlags(err))
+		}
+	}
+	page := segmentpage.New(o)
+	if err := s.announce(page.URL(listener.Addr())); err != nil {
+		return err
+	}
+	server := &http.Server{Handler: page, ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10, ErrorLog: log.New(s.env.Stderr, "", 0),
+		BaseContext: func(net.Listener) context.Context { return ctx }}
+	defer context.AfterFunc(ctx, func() { server.Close() })()
+	if err := server.Serve(listener); ctx.Err() == nil {
+		return err
+	}
+	return context.Cause(ctx)
+}
+
+// announce prints the address of the page.
+func (s *session) announce(url string) error {
+	if s.env.JSON {
+		return s.env.WriteJSON(map[string]string{"url": url})
+	}
+	s.env.Notef("the page is for browsers on this machine; Ctrl-C ends it")
+	_, err := io.WriteString(s.env.Stdout, url+"\n")
+	return err
+}
+
+// servedImage is an image that a page shows.
+type servedImage struct {
+	s         *session
+	segmenter *rlx.Segmenter
+	img       image.Image // as the model takes it; nil once it is encoded
+	picture   *image.NRGBA
+	embedding rlx.Tensor
+	reserved  int64 // bytes
+}
+
+// servedImage decodes an image, and reserves the memory that it needs while it is shown.
+func (s *session) servedImage(g *rlx.Segmenter, decode func(imaging.Limits) (image.Image, error)) (segmentpage.Image, error) {
+	v := &servedImage{s: s, segmenter: g}
+	var err error
+	if v.img, err = decode(imaging.Limits{Pixels: segmentpage.MaxPixels, Fits: v.need}); err == nil {
+		size := v.img.Bounds().Size()
+		err = v.need(4*int64(size.X)*int64(size.Y) + g.Task.MaskBytes(g.Task.Geometry(size.X, size.Y), segment.MaskBest))
+	}
+	if err != nil {
+		v.Close()
+		return nil, err
+	}
+	v.picture = imaging.NRGBA(v.img)
+	return v, nil
+}
+
+func (v *servedImage) need(bytes int64) error {
+	err := v.s.need("images", bytes)
+	if err == nil {
+		v.reserved += bytes
+	}
+	return err
+}
+
+// Close releases the memory.
+func (v *servedImage) Close() { v.s.memory.Release("images", v.reserved) }
+
+// Picture is the image with 8 bits a channel.
+func (v *servedImage) Picture() *image.NRGBA { return v.picture }
+
+// Encode runs the image encoder.
+func (v *servedImage) Encode(ctx context.Context) error {
+	r, err := v.s.host.Run(ctx, v.segmenter.Encode(v.img))
+	if err != nil {
+		return inFlags(err)
+	}
+	v.embedding, v.img = r.Outputs[v.segmenter.Task.Embedding], nil
+	return nil
+}
+
+// Masks runs the decoder.
+func (v *servedImage) Masks(ctx context.Context, p segment.Prompts, which string) (mask segment.Mask, quality []float32, err error) {
+	t, size := &v.segmenter.Task, v.picture.Rect.Size()
+	if err := t.CheckMask(which); err != nil {
+		return mask, nil, err
+	}
+	req, err := v.segmenter.Prompt(p, size)
+	if err != nil {
+		return mask, nil, err
+	}
+	req.Inputs[t.EmbeddingInput] = v.embedding
+	r, err := v.s.host.Run(ctx, req)
+	if err != nil {
+		return mask, nil, inFlags(err)
+	}
+	masks, err := v.segmenter.Masks(r, size, which)
+	quality, bad := rlx.Values[float32](r.Outputs[t.IoUOutput])
+	if err = cmp.Or(err, bad); err != nil {
+		return mask, nil, err
+	}
+	return masks[0], quality, nil
+}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"image/png"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/rlx-go/rlx"
+)
+
+// served starts `rlxrun serve` for the tiny model and an image whose left half is bright. ask makes a request of the page; end ends it
+// with an error, or if that is nil loses the backend, and returns the error of the command.
+func served(t *testing.T) (ask func(method, path, body string) (int, []byte), end func(error) error) {
+	t.Helper()
+	s := tinySession(t, debugFlags{})
+	out, in := io.Pipe()
+	s.env.Stdout = in
+	ctx, cancel := context.WithCancelCause(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		err := s.serve(ctx, &serveFlags{image: twoColours(t, 32, 16)})
+		in.CloseWithError(err)
+		ended <- err
+	}()
+	url, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask = func(method, path, body string) (int, []byte) {
+		t.Helper()
+		r, err := http.NewRequest(method, strings.TrimSpace(url)+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			return 0, nil
+		}
+		defer resp.Body.Close()
+		b, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp.StatusCode, b
+	}
+	return ask, func(err error) error {
+		if err == nil {
+			s.host.Close()
+			ask("POST", "images/0/masks", `{"points":[[1,1]],"mask":"best"}`)
+		} else {
+			cancel(err)
+		}
+		return <-ended
+	}
+}
+
+// A mask of the page is that of the model, and what signals and lost backends do to the command.
+func TestServe(t *testing.T) {
+	ask, end := served(t)
+	status, body := ask("POST", "images/0/masks", `{"points":[[3,3]],"mask":"0"}`)
+	var a struct {
+		Mask, Pixels int
+		Quality      []float64
+		Runs         []int
+	}
+	if err := json.Unmarshal(body, &a); err != nil || status != http.StatusOK {
+		t.Fatalf("status %d, %v: %s", status, err, body)
+	}
+	if a.Pixels != 256 || len(a.Quality) != 4 || a.Runs[0] != 0 || a.Runs[1] != 16 || len(a.Runs) != 33 { // the bright half
+		t.Errorf("the answer is %s", body)
+	}
+	status, body = ask("POST", "images/0/masks", `{"points":[[32,3]],"mask":"0"}`)
+	if status != http.StatusUnprocessableEntity || !bytes.Contains(body, []byte("RLX2030")) {
+		t.Errorf("a point outside: status %d: %s", status, body)
+	}
+	_, file := ask("POST", "images/0/masks", `{"points":[[3,3]],"mask":"1","save":"mask"}`)
+	if m, err := png.Decode(bytes.NewReader(file)); err != nil {
+		t.Error(err)
+	} else if dark, _, _, _ := m.At(20, 3).RGBA(); dark != 0xffff {
+		t.Error("mask 1 is not the dark half")
+	}
+	stop := errors.New("a signal")
+	if err := end(stop); err != stop {
+		t.Errorf("the command ends with %v", err)
+	}
+	if status, _ := ask("GET", "start", ""); status != 0 {
+		t.Error("the page answers after the end")
+	}
+	_, end = served(t)
+	wantError(t, "a lost backend", end(nil), rlx.ErrLost)
+}

@@ -1,0 +1,203 @@
+// Package segmentpage is a page for a browser on the same machine: it shows an image, and a click in it shows the mask of what is there.
+//
+// The page is for one user. Its URL has a random token. Requests that name another host than this machine, or that another page makes,
+// are refused: a page of the internet that is open in the same browser can neither read the images nor use the model.
+package segmentpage
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"embed"
+	"image"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/task/segment"
+)
+
+//go:embed static
+var static embed.FS
+
+// Limits of what the page takes.
+const (
+	MaxFile   = 256 << 20 // bytes of an image file
+	MaxPixels = 1 << 26   // of an image; the browser needs 12 bytes for each
+
+	maxPrompts = 1 << 20 // bytes of the JSON with prompts
+	maxTab     = 64      // bytes of the name of a tab
+	maxImages  = 4       // that are kept, beside Options.First: those that were used last
+)
+
+// An Image is the image of a file. Encode and Masks are called one at a time, also after Close.
+type Image interface {
+	Picture() *image.NRGBA            // the pixels as they are shown, opaque, from (0,0)
+	Encode(ctx context.Context) error // comes before Masks, and is repeated if it fails
+	// Masks finds the object of prompts. which is segment.MaskBest or the number of a mask. quality is what the model predicts for each of
+	// its masks.
+	Masks(ctx context.Context, p segment.Prompts, which string) (mask segment.Mask, quality []float32, err error)
+	Close() // no page shows it any more
+}
+
+// Options of a page.
+type Options struct {
+	Model string // what the page calls the model
+	Best  [2]int // the numbers of the first and the last mask that the user chooses among
+	// Open reads an image file, of at most MaxPixels. What is wrong with the file is a *diag.Error.
+	Open func(ctx context.Context, file io.Reader) (Image, error)
+	// First is the image that the page begins with; nil for none. Page does not close it.
+	First Image
+	// Failed, if not nil, gets the errors that are not the user's: of the backend, for example.
+	Failed func(error)
+}
+
+// Page answers the requests of a browser. It is an http.Handler.
+type Page struct {
+	Options
+	token string
+	mux   *http.ServeMux
+	queue queue
+
+	mu     sync.Mutex
+	opened int      // number of images so far, which is the number of the last one; that of Options.First is 0
+	images []*shown // the one that was used last comes last
+}
+
+// shown is an image that a page shows.
+type shown struct {
+	Image
+	number  int
+	encoded bool // guarded by Page.queue
+}
+
+// New makes a page with a token of its own.
+func New(o Options) *Page {
+	p := &Page{Options: o, token: rand.Text(), mux: http.NewServeMux(), queue: newQueue()}
+	if o.First != nil {
+		p.images = []*shown{{Image: o.First}}
+	}
+	p.mux.HandleFunc("GET /{file}", serveFile)
+	p.mux.HandleFunc("GET /{$}", serveFile)
+	p.mux.HandleFunc("GET /start", p.start)
+	p.mux.HandleFunc("POST /images", p.open)
+	p.mux.HandleFunc("DELETE /images/{number}", p.drop)
+	p.mux.HandleFunc("GET /images/{number}/pixels", p.pixels)
+	p.mux.HandleFunc("POST /images/{number}/encode", p.encode)
+	p.mux.HandleFunc("POST /images/{number}/masks", p.masks)
+	return p
+}
+
+// URL is the address of the page on a server that listens at addr.
+func (p *Page) URL(addr net.Addr) string { return "http://" + addr.String() + "/" + p.token + "/" }
+
+// Close closes all images but the first.
+func (p *Page) Close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, s := range p.images {
+		if s.number != 0 {
+			s.Close()
+		}
+	}
+	p.images = nil
+}
+
+// ServeHTTP answers requests that come from the page itself, or from the address bar, and know the token.
+func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Referrer-Policy", "no-referrer") // the token is in the URL
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", "no-store")
+	refuse := func(why string) { reply(w, http.StatusForbidden, failure{Error: why, Code: string(diag.Usage)}) }
+	token, rest, ok := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+	switch {
+	case !isLocal(r.Host):
+		refuse("this page is for this machine only: its address begins with http://127.0.0.1 or http://localhost")
+	case !isOwn(r):
+		refuse("this page answers no other pages: copy its address into the address bar")
+	case !ok || subtle.ConstantTimeCompare([]byte(token), []byte(p.token)) == 0:
+		refuse("the address lacks the token of this program: use the address that rlxrun has printed")
+	default:
+		in := *r.URL
+		in.Path, in.RawPath = "/"+rest, ""
+		inner := r.WithContext(r.Context())
+		inner.URL = &in
+		p.mux.ServeHTTP(w, inner)
+	}
+}
+
+// isLocal reports whether a Host header names this machine by a loopback address or as localhost. Any name of the internet can be made to
+// lead to this machine (DNS rebinding), so it is the name that counts.
+func isLocal(host string) bool {
+	name := host
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		name = h
+	}
+	addr, err := netip.ParseAddr(strings.Trim(name, "[]"))
+	return name == "localhost" || err == nil && addr.IsLoopback()
+}
+
+// isOwn reports whether a request comes from this page, from the address bar, or from no browser.
+func isOwn(r *http.Request) bool {
+	site, origin := r.Header.Get("Sec-Fetch-Site"), r.Header.Get("Origin")
+	return (site == "" || site == "same-origin" || site == "none") && (origin == "" || origin == "http://"+r.Host)
+}
+
+// types are those of the page's files. Package mime would ask the system, which may know others.
+var types = map[string]string{".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8"}
+
+func serveFile(w http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("file")
+	if name == "" {
+		name = "index.html"
+	}
+	b, err := static.ReadFile("static/" + name)
+	if err != nil {
+		http.NotFound(w, r)
+		return
+	}
+	w.Header().Set("Content-Type", types[path.Ext(name)])
+	w.Write(b)
+}
+
+// add keeps an image for pages, and closes those that were not used for the longest time.
+func (p *Page) add(img Image) *shown {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.opened++
+	s := &shown{Image: img, number: p.opened}
+	p.images = append(p.images, s)
+	if own := slices.DeleteFunc(slices.Clone(p.images), func(s *shown) bool { return s.number == 0 }); len(own) > maxImages {
+		p.remove(own[0])
+	}
+	return s
+}
+
+// remove closes an image. The caller holds mu.
+func (p *Page) remove(s *shown) {
+	s.Close()
+	p.images = slices.DeleteFunc(p.images, func(o *shown) bool { return o == s })
+}
+
+// find is the image of a number, which has been used now; nil if there is none.
+func (p *Page) find(number int) *shown {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	i := slices.IndexFunc(p.images, func(s *shown) bool { return s.number == number })
+	if i < 0 {
+		return nil
+	}
+	s := p.images[i]
+	p.images = append(slices.Delete(p.images, i, i+1), s)
+	return s
+}

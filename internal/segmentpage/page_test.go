@@ -1,0 +1,443 @@
+package segmentpage
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"image"
+	"image/png"
+	"io"
+	"math"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/task/imaging"
+	"github.com/rlx-go/rlx/core/task/segment"
+)
+
+// fake is an image whose mask is the rectangle from (0,0) to the first point.
+type fake struct {
+	picture           *image.NRGBA
+	encodings, closed atomic.Int32
+	running           atomic.Int32              // most calls of Masks at a time
+	block             func(ctx context.Context) // called by Masks, if not nil
+	err               error                     // of Masks
+}
+
+var geometry = segment.Geometry{Width: 8, Height: 6, ScaledW: 8, ScaledH: 6, Size: 8}
+
+func newFake() *fake { return &fake{picture: image.NewNRGBA(image.Rect(0, 0, 8, 6))} }
+
+func (f *fake) Picture() *image.NRGBA        { return f.picture }
+func (f *fake) Encode(context.Context) error { f.encodings.Add(1); return nil }
+func (f *fake) Close()                       { f.closed.Add(1) }
+
+func (f *fake) Masks(ctx context.Context, p segment.Prompts, which string) (segment.Mask, []float32, error) {
+	if f.running.Add(1) != 1 {
+		return segment.Mask{}, nil, errors.New("two runs at a time")
+	}
+	defer f.running.Add(-1)
+	if f.block != nil {
+		f.block(ctx)
+	}
+	task := segment.New(8, 5)
+	if _, _, err := task.Prompt(p, geometry); err != nil {
+		return segment.Mask{}, nil, err
+	}
+	if err := errors.Join(f.err, ctx.Err()); err != nil {
+		return segment.Mask{}, nil, err
+	}
+	if err := task.CheckMask(which); err != nil {
+		return segment.Mask{}, nil, err
+	}
+	m := image.NewGray(f.picture.Rect)
+	for y := range int(p.Points[0].Y) {
+		for x := range int(p.Points[0].X) {
+			m.Pix[y*m.Stride+x] = 255
+		}
+	}
+	return segment.Mask{Token: 2, IoU: 0.5, Image: m}, []float32{0.1, float32(math.NaN()), 0.5, 0.25}, nil
+}
+
+const addr = "127.0.0.1:8000"
+
+// ask makes a request of the page, as the page itself does.
+func ask(p *Page, method, path, body string, change ...func(*http.Request)) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, "http://"+addr+"/"+p.token+"/"+path, strings.NewReader(body))
+	r.Header.Set("Origin", "http://"+addr)
+	r.Header.Set("Sec-Fetch-Site", "same-origin")
+	for _, c := range change {
+		c(r)
+	}
+	w := httptest.NewRecorder()
+	p.ServeHTTP(w, r)
+	return w
+}
+
+// want checks the status of an answer, and that it has a text.
+func want(t *testing.T, what string, w *httptest.ResponseRecorder, status int, texts ...string) {
+	t.Helper()
+	if w.Code != status {
+		t.Errorf("%s: status %d, want %d: %s", what, w.Code, status, w.Body)
+	}
+	for _, text := range texts {
+		if !strings.Contains(w.Body.String(), text) {
+			t.Errorf("%s: %s lacks %q", what, w.Body, text)
+		}
+	}
+}
+
+// Only the page itself gets answers.
+func TestGuard(t *testing.T) {
+	p := New(Options{First: newFake()})
+	header := func(name, value string) func(*http.Request) {
+		return func(r *http.Request) { r.Header.Set(name, value) }
+	}
+	host := func(host string) func(*http.Request) {
+		return func(r *http.Request) { r.Host = host; r.Header.Del("Origin") }
+	}
+	path := func(path string) func(*http.Request) { return func(r *http.Request) { r.URL.Path = path } }
+	for _, c := range []struct {
+		what   string
+		change func(*http.Request)
+		text   string // of the refusal; empty: there is none
+	}{
+		{"itself", func(*http.Request) {}, ""},
+		{"no browser", func(r *http.Request) { r.Header = http.Header{} }, ""},
+		{"the address bar", header("Sec-Fetch-Site", "none"), ""},
+		{"localhost", host("localhost:8000"), ""},
+		{"another loopback address", host("127.1.2.3"), ""},
+		{"loopback in IPv6", host("[::1]:8000"), ""},
+		{"a name that leads here", host("evil.example:8000"), "for this machine only"},
+		{"a name like localhost", host("localhost.evil.example"), "for this machine only"},
+		{"an address of the network", host("192.168.1.2:8000"), "for this machine only"},
+		{"no host", host(""), "for this machine only"},
+		{"another page", header("Origin", "https://evil.example"), "no other pages"},
+		{"another port", header("Origin", "http://127.0.0.1:9000"), "no other pages"},
+		{"a page without an origin", header("Origin", "null"), "no other pages"},
+		{"another page of the site", header("Sec-Fetch-Site", "same-site"), "no other pages"},
+		{"a link of another page", header("Sec-Fetch-Site", "cross-site"), "no other pages"},
+		{"no token", path("/"), "lacks the token"},
+		{"a token without a page", path("/" + p.token), "lacks the token"},
+		{"another token", path("/" + strings.Repeat("A", len(p.token)) + "/start"), "lacks the token"},
+		{"part of the token", path("/" + p.token[1:] + "/start"), "lacks the token"},
+		{"a token in its place only", path("/x/" + p.token + "/start"), "lacks the token"},
+	} {
+		w := ask(p, "GET", "start", "", c.change)
+		if c.text == "" {
+			want(t, c.what, w, http.StatusOK, `"first":{"number":0,"width":8,"height":6}`)
+		} else {
+			want(t, c.what, w, http.StatusForbidden, c.text, string(diag.Usage))
+		}
+		if !strings.Contains(w.Header().Get("Content-Security-Policy"), "default-src 'none'") {
+			t.Errorf("%s: the answer has no policy", c.what)
+		}
+	}
+	if q := New(Options{}); q.token == p.token || len(q.token) < 26 {
+		t.Errorf("tokens %q and %q", p.token, q.token)
+	}
+	if url := p.URL(&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8000}); url != "http://"+addr+"/"+p.token+"/" {
+		t.Errorf("URL %s", url)
+	}
+}
+
+// The files of the page are there, and nothing else; other methods are refused.
+func TestFiles(t *testing.T) {
+	p := New(Options{Open: func(context.Context, io.Reader) (Image, error) { return newFake(), nil }})
+	for file, kind := range map[string]string{"": "text/html", "page.css": "text/css", "page.js": "text/javascript", "outline.js": "text/javascript"} {
+		w := ask(p, "GET", file, "")
+		want(t, file, w, http.StatusOK)
+		if got := w.Header().Get("Content-Type"); !strings.HasPrefix(got, kind) {
+			t.Errorf("%q is %s", file, got)
+		}
+	}
+	for _, file := range []string{"none.js", "../page.go", "static/page.js", "%2e%2e/page.go"} {
+		if w := ask(p, "GET", file, ""); w.Code != http.StatusNotFound && w.Code != http.StatusTemporaryRedirect && w.Code != http.StatusMovedPermanently {
+			t.Errorf("%s: status %d", file, w.Code)
+		}
+	}
+	for _, c := range [][2]string{{"POST", ""}, {"PUT", "images"}, {"POST", "start"}, {"GET", "images/0/masks"}, {"POST", "images/0"}, {"DELETE", "start"}, {"POST", "images/0/pixels"}} {
+		want(t, c[0]+" "+c[1], ask(p, c[0], c[1], "{}"), http.StatusMethodNotAllowed)
+	}
+}
+
+// From an image file to its mask: what is shown, what is saved, and that encoding is done once.
+func TestMask(t *testing.T) {
+	img := newFake()
+	for i := range img.picture.Pix {
+		img.picture.Pix[i] = byte(i)
+		if i%4 == 3 {
+			img.picture.Pix[i] = 255
+		}
+	}
+	p := New(Options{Open: func(_ context.Context, r io.Reader) (Image, error) {
+		b, err := io.ReadAll(r)
+		if string(b) != "file" {
+			t.Errorf("the file is %q", b)
+		}
+		return img, err
+	}})
+	want(t, "start", ask(p, "GET", "start", ""), http.StatusOK, `"first":null`)
+	want(t, "open", ask(p, "POST", "images", "file"), http.StatusOK, `{"number":1,"width":8,"height":6}`)
+	if w := ask(p, "GET", "images/1/pixels", ""); !bytes.Equal(w.Body.Bytes(), img.picture.Pix) {
+		t.Error("the pixels differ from the image")
+	}
+	for range 2 {
+		want(t, "encode", ask(p, "POST", "images/1/encode", ""), http.StatusOK, `"seconds"`)
+	}
+	w := ask(p, "POST", "images/1/masks", `{"tab":"a","points":[[3,2]],"box":null,"mask":"best"}`)
+	want(t, "mask", w, http.StatusOK)
+	var got answer
+	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
+		t.Fatal(err)
+	}
+	if fmt.Sprint(got.Runs) != "[0 3 5 3 37]" || got.Pixels != 6 || got.Mask != 2 || got.Quality[1] != nil || *got.Quality[2] != 0.5 {
+		t.Errorf("the answer is %s", w.Body)
+	}
+	file, err := png.Decode(ask(p, "POST", "images/1/masks", `{"points":[[3,2,1]],"mask":"best","save":"mask"}`).Body)
+	cut, err2 := png.Decode(ask(p, "POST", "images/1/masks", `{"points":[[3,2,1]],"mask":"best","save":"cutout"}`).Body)
+	if err := errors.Join(err, err2); err != nil {
+		t.Fatal(err)
+	}
+	for y := range 6 {
+		for x := range 8 {
+			inside := x < 3 && y < 2
+			if v, _, _, _ := file.At(x, y).RGBA(); (v == 0xffff) != inside || v != 0 && !inside {
+				t.Errorf("pixel %d,%d of the mask is %d", x, y, v)
+			}
+			if c := cut.(*image.NRGBA).NRGBAAt(x, y); inside && c != img.picture.NRGBAAt(x, y) || !inside && c.A+c.R+c.G+c.B != 0 {
+				t.Errorf("pixel %d,%d of the cut-out is %v", x, y, c)
+			}
+		}
+	}
+	if n := img.encodings.Load(); n != 1 {
+		t.Errorf("the image was encoded %d times", n)
+	}
+}
+
+// Requests that no page sends, and what users get wrong.
+func TestRefused(t *testing.T) {
+	img := newFake()
+	var failed []error
+	p := New(Options{First: img, Failed: func(err error) { failed = append(failed, err) }, Open: func(_ context.Context, r io.Reader) (Image, error) {
+		_, err := imaging.Decode("the file", r, imaging.Limits{Pixels: 100})
+		return nil, err
+	}})
+	for _, c := range []struct {
+		body, text string
+		status     int
+	}{
+		{`{"points":[[8,2]],"mask":"best"}`, "point 8,2: is outside the image", 422},
+		{`{"points":[[-1,2]],"mask":"best"}`, "is outside the image", 422},
+		{`{"box":[0,0,9,2],"mask":"best"}`, "box 0,0,9,2: is outside the image", 422},
+		{`{"box":[3,3,3,4],"mask":"best"}`, "is empty", 422},
+		{`{"box":[3,3],"mask":"best"}`, string(segment.CodePrompt), 422},
+		{`{"points":[[1]],"mask":"best"}`, "point 0: is [1]", 422},
+		{`{"points":[[1,2,3]],"mask":"best"}`, "allowed are [x,y]", 422},
+		{`{"points":[[1e999,2]],"mask":"best"}`, "is not JSON", 422},
+		{`{"points":[[1,1],[1,1],[1,1],[1,1],[1,1]],"mask":"best"}`, "the artifact allows 5 together", 422},
+		{`{"mask":"best"}`, "no prompt", 422},
+		{`{"points":[[1,2]],"mask":"4"}`, string(segment.CodeMask), 422},
+		{`{"points":[[1,2]],"mask":"all"}`, string(segment.CodeMask), 422},
+		{`{"points":[[1,2]]}`, string(segment.CodeMask), 422},
+		{`{"points":[[1,2]],"mask":"best","save":"all"}`, "save is", 422},
+		{`{"points":[[1,2]],"mask":"best","else":1}`, "unknown field", 422},
+		{`{"points":[[1,2]],"mask":"best"} {}`, "goes on", 422},
+		{`{"points":`, "is not JSON", 422},
+		{``, "is not JSON", 422},
+		{`{"tab":"` + strings.Repeat("x", 65) + `","mask":"best"}`, "tab has 65 bytes", 422},
+		{`{"tab":"` + strings.Repeat("x", maxPrompts) + `"}`, "more than 1 MB", 413},
+	} {
+		want(t, c.body[:min(len(c.body), 60)], ask(p, "POST", "images/0/masks", c.body), c.status, c.text)
+	}
+	for _, number := range []string{"1", "-1", "x", "99999999999999999999"} {
+		want(t, "image "+number, ask(p, "POST", "images/"+number+"/masks", `{"points":[[1,2]],"mask":"best"}`), http.StatusGone, "open it again")
+		want(t, "image "+number, ask(p, "GET", "images/"+number+"/pixels", ""), http.StatusGone)
+		want(t, "image "+number, ask(p, "DELETE", "images/"+number, ""), http.StatusGone)
+	}
+	var large, small bytes.Buffer
+	if err := errors.Join(png.Encode(&large, image.NewGray(image.Rect(0, 0, 11, 10))), png.Encode(&small, image.NewGray(image.Rect(0, 0, 5, 5)))); err != nil {
+		t.Fatal(err)
+	}
+	want(t, "a large image", ask(p, "POST", "images", large.String()), 422, "11 x 10 pixels; 100 are allowed", "RLX3030")
+	want(t, "a cut image", ask(p, "POST", "images", small.String()[:40]), 422, "the file: is damaged", "RLX3030")
+	want(t, "a text", ask(p, "POST", "images", "hello"), 422, "PNG and JPEG")
+	want(t, "nothing", ask(p, "POST", "images", ""), 422, "PNG and JPEG")
+	if len(failed) != 0 {
+		t.Errorf("mistakes of users are reported as failures: %v", failed)
+	}
+	img.err = diag.New(diag.Internal, "backend", "is lost")
+	want(t, "a failure", ask(p, "POST", "images/0/masks", `{"points":[[1,2]],"mask":"best"}`), 500, "backend: is lost", "RLX9001")
+	if len(failed) != 1 || !errors.Is(failed[0], diag.Internal) {
+		t.Errorf("failures: %v", failed)
+	}
+}
+
+// endless is a file that is longer than any.
+type endless struct{ read int }
+
+func (e *endless) Read(b []byte) (int, error) { e.read += len(b); return len(b), nil }
+
+// A file that is too long ends after MaxFile bytes.
+func TestLongFile(t *testing.T) {
+	p := New(Options{Open: func(_ context.Context, r io.Reader) (Image, error) {
+		_, err := io.Copy(io.Discard, r)
+		return nil, diag.New(imaging.CodeImage, "the file", "cannot be read: %w", err)
+	}})
+	file := &endless{}
+	w := ask(p, "POST", "images", "", func(r *http.Request) { r.Body = io.NopCloser(file) })
+	want(t, "a long file", w, http.StatusRequestEntityTooLarge, "more than 256 MB")
+	if file.read > MaxFile+1<<20 {
+		t.Errorf("%d bytes were read", file.read)
+	}
+}
+
+// The images that were used last stay, and the first one always.
+func TestImagesAreClosed(t *testing.T) {
+	first, all := newFake(), []*fake{}
+	p := New(Options{First: first, Open: func(context.Context, io.Reader) (Image, error) {
+		all = append(all, newFake())
+		return all[len(all)-1], nil
+	}})
+	for i := range maxImages + 1 {
+		if i == maxImages {
+			want(t, "use of 1", ask(p, "GET", "images/1/pixels", ""), http.StatusOK)
+		}
+		want(t, "open", ask(p, "POST", "images", ""), http.StatusOK)
+	}
+	want(t, "the oldest", ask(p, "GET", "images/2/pixels", ""), http.StatusGone, "the last 4")
+	want(t, "one that was used", ask(p, "GET", "images/1/pixels", ""), http.StatusOK)
+	want(t, "the first", ask(p, "GET", "images/0/pixels", ""), http.StatusOK)
+	want(t, "close", ask(p, "DELETE", "images/3", ""), http.StatusNoContent)
+	want(t, "closed", ask(p, "GET", "images/3/pixels", ""), http.StatusGone)
+	want(t, "close the first", ask(p, "DELETE", "images/0", ""), http.StatusNoContent)
+	want(t, "the first", ask(p, "GET", "images/0/pixels", ""), http.StatusOK)
+	for i, n := range []int32{0, 1, 1, 0, 0} {
+		if got := all[i].closed.Load(); got != n {
+			t.Errorf("image %d was closed %d times; want %d", i+1, got, n)
+		}
+	}
+	p.Close()
+	for i, img := range all {
+		if img.closed.Load() != 1 {
+			t.Errorf("image %d was closed %d times", i+1, img.closed.Load())
+		}
+	}
+	if first.closed.Load() != 0 {
+		t.Error("the first image was closed")
+	}
+}
+
+// Of many clicks of two tabs one runs and one of each tab waits; those that they replace are told so.
+func TestManyClicks(t *testing.T) {
+	img := newFake()
+	begun, release := make(chan struct{}, 100), make(chan struct{})
+	img.block = func(context.Context) { begun <- struct{}{}; <-release }
+	p := New(Options{First: img})
+	answers := make(chan int, 100)
+	click := func(tab string) {
+		go func() {
+			answers <- ask(p, "POST", "images/0/masks", `{"tab":"`+tab+`","points":[[1,2]],"mask":"best"}`).Code
+		}()
+	}
+	waiting := func(tab string) *waiter {
+		p.queue.mu.Lock()
+		defer p.queue.mu.Unlock()
+		return p.queue.waiting[tab]
+	}
+	click("a")
+	<-begun
+	for _, tab := range []string{"a", "b"} {
+		for range 5 {
+			before := waiting(tab)
+			click(tab)
+			for waiting(tab) == before {
+				time.Sleep(time.Millisecond)
+			}
+		}
+	}
+	for range 8 {
+		if status := <-answers; status != http.StatusConflict {
+			t.Errorf("a click that is superseded gets status %d", status)
+		}
+	}
+	close(release)
+	for range 3 {
+		if status := <-answers; status != http.StatusOK {
+			t.Errorf("a click gets status %d", status)
+		}
+	}
+	if n := len(begun); n != 2 {
+		t.Errorf("%d runs followed the first; want one of each tab", n)
+	}
+	if len(p.queue.waiting) != 0 {
+		t.Error("the queue remembers tabs")
+	}
+}
+
+// A client that leaves, while it waits or while its run is under way, ends its request, and the next one is answered.
+func TestClientLeaves(t *testing.T) {
+	img := newFake()
+	begun, ended := make(chan struct{}, 10), make(chan struct{}, 10)
+	img.block = func(ctx context.Context) {
+		begun <- struct{}{}
+		<-ctx.Done()
+		ended <- struct{}{}
+	}
+	p := New(Options{First: img, Failed: func(err error) { t.Errorf("reported: %v", err) }})
+	server := httptest.NewServer(p)
+	defer server.Close()
+	post := func(ctx context.Context, tab string) (int, error) {
+		body := strings.NewReader(`{"tab":"` + tab + `","points":[[1,2]],"mask":"best"}`)
+		r, err := http.NewRequestWithContext(ctx, "POST", server.URL+"/"+p.token+"/images/0/masks", body)
+		if err != nil {
+			return 0, err
+		}
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			return 0, err
+		}
+		defer resp.Body.Close()
+		return resp.StatusCode, nil
+	}
+	running, leave := context.WithCancel(t.Context())
+	waiting, leaveToo := context.WithCancel(t.Context())
+	errs := make(chan error, 2)
+	go func() { _, err := post(running, "a"); errs <- err }()
+	<-begun
+	go func() { _, err := post(waiting, "b"); errs <- err }()
+	isWaiting := func() bool {
+		p.queue.mu.Lock()
+		defer p.queue.mu.Unlock()
+		return p.queue.waiting["b"] != nil
+	}
+	for !isWaiting() {
+		time.Sleep(time.Millisecond)
+	}
+	leaveToo()
+	for isWaiting() {
+		time.Sleep(time.Millisecond)
+	}
+	leave()
+	<-ended
+	for range 2 {
+		if err := <-errs; !errors.Is(err, context.Canceled) {
+			t.Errorf("the client got %v", err)
+		}
+	}
+	img.block = nil
+	if status, err := post(t.Context(), "a"); status != http.StatusOK || err != nil {
+		t.Errorf("afterwards: status %d, %v", status, err)
+	}
+	if len(begun) != 0 {
+		t.Error("a request ran whose client had left")
+	}
+}

@@ -1,0 +1,299 @@
+package segmentpage
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"image"
+	"image/png"
+	"io"
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/task/segment"
+)
+
+// about is what the page asks for first.
+type about struct {
+	Model   string   `json:"model"`
+	Best    [2]int   `json:"best"`
+	MaxFile int      `json:"max_file"`
+	First   *picture `json:"first"` // null: none
+}
+
+// picture is an image that was opened.
+type picture struct {
+	Number int `json:"number"`
+	Width  int `json:"width"`
+	Height int `json:"height"`
+}
+
+func (s *shown) picture() *picture {
+	size := s.Picture().Rect.Size()
+	return &picture{s.number, size.X, size.Y}
+}
+
+func (p *Page) start(w http.ResponseWriter, r *http.Request) {
+	a := about{Model: p.Model, Best: p.Best, MaxFile: MaxFile}
+	if p.First != nil {
+		a.First = (&shown{Image: p.First}).picture()
+	}
+	reply(w, http.StatusOK, a)
+}
+
+// open reads the image file of the body.
+func (p *Page) open(w http.ResponseWriter, r *http.Request) {
+	body := http.MaxBytesReader(w, r.Body, MaxFile)
+	img, err := p.Open(r.Context(), body)
+	if err != nil {
+		io.Copy(io.Discard, body) // a browser reads no answer before it has sent everything
+		p.fail(w, r, err)
+		return
+	}
+	reply(w, http.StatusOK, p.add(img).picture())
+}
+
+// image is that of the request's path, or nil after the answer that it is gone.
+func (p *Page) image(w http.ResponseWriter, r *http.Request) *shown {
+	n, err := strconv.Atoi(r.PathValue("number"))
+	if err == nil {
+		if s := p.find(n); s != nil {
+			return s
+		}
+	}
+	reply(w, http.StatusGone, failure{fmt.Sprintf("the image is closed: the program keeps the last %d; open it again", maxImages), string(diag.Usage)})
+	return nil
+}
+
+func (p *Page) drop(w http.ResponseWriter, r *http.Request) {
+	if s := p.image(w, r); s != nil {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if s.number != 0 {
+			p.remove(s)
+		}
+		w.WriteHeader(http.StatusNoContent)
+	}
+}
+
+// pixels answers with the image as the model sees it, whatever a browser would make of the file: 4 bytes for each pixel, R, G, B and 255.
+func (p *Page) pixels(w http.ResponseWriter, r *http.Request) {
+	if s := p.image(w, r); s != nil {
+		w.Header().Set("Content-Type", "application/octet-stream")
+		w.Header().Set("Content-Length", strconv.Itoa(len(s.Picture().Pix)))
+		w.Write(s.Picture().Pix)
+	}
+}
+
+// encode answers when the image is encoded.
+func (p *Page) encode(w http.ResponseWriter, r *http.Request) {
+	s := p.image(w, r)
+	if s == nil {
+		return
+	}
+	begun := time.Now()
+	err := p.queue.enter(r.Context(), "")
+	if err == nil {
+		defer p.queue.leave()
+		err = s.ready(r)
+	}
+	if err != nil {
+		p.fail(w, r, err)
+		return
+	}
+	reply(w, http.StatusOK, map[string]float64{"seconds": time.Since(begun).Seconds()})
+}
+
+// ready encodes an image that is not yet encoded. The caller has the model.
+func (s *shown) ready(r *http.Request) error {
+	if s.encoded {
+		return nil
+	}
+	err := s.Encode(r.Context())
+	s.encoded = err == nil
+	return err
+}
+
+// question is a request for a mask. Coordinates are pixels of the image.
+type question struct {
+	Tab    string      `json:"tab"`    // any name that no other tab has
+	Points [][]float64 `json:"points"` // [x,y] or [x,y,1] on what is meant, [x,y,0] on what is not
+	Box    []float64   `json:"box"`    // [x0,y0,x1,y1], or nothing
+	Mask   string      `json:"mask"`   // "best" or a number
+	// Save asks for a file: "mask" for one that is white inside and black outside, "cutout" for the image, transparent outside.
+	Save string `json:"save"`
+}
+
+// answer is the mask of a question.
+type answer struct {
+	Mask    int        `json:"mask"`    // its number
+	Quality []*float32 `json:"quality"` // that the model predicts for each of its masks; null where it is not a number
+	Pixels  int        `json:"pixels"`  // inside
+	Runs    []int      `json:"runs"`    // lengths of runs of pixels outside, inside, outside, ..., row after row; they add up to all pixels
+	Seconds float64    `json:"seconds"` // waiting included
+}
+
+func badQuestion(format string, args ...any) error {
+	return diag.New(diag.Usage, "request", format, args...)
+}
+
+// read reads and checks what can be checked without the image.
+func (q *question) read(body io.Reader) (out segment.Prompts, err error) {
+	d := json.NewDecoder(body)
+	d.DisallowUnknownFields()
+	if err := d.Decode(q); err != nil {
+		return out, badQuestion("is not JSON as the page sends it: %w", err)
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return out, badQuestion("goes on after its end")
+	}
+	switch {
+	case len(q.Tab) > maxTab:
+		return out, badQuestion("tab has %d bytes; allowed are %d", len(q.Tab), maxTab)
+	case q.Save != "" && q.Save != "mask" && q.Save != "cutout":
+		return out, badQuestion("save is %q; allowed are mask and cutout", q.Save)
+	case q.Mask == segment.MaskAll:
+		return out, diag.New(segment.CodeMask, "mask", "is all; the page shows one")
+	}
+	for i, v := range q.Points {
+		if len(v) != 2 && (len(v) != 3 || v[2] != 0 && v[2] != 1) {
+			return out, diag.New(segment.CodePrompt, fmt.Sprintf("point %d", i), "is %v; allowed are [x,y], [x,y,1] and [x,y,0]", v)
+		}
+		out.Points = append(out.Points, segment.Point{X: v[0], Y: v[1], Foreground: len(v) == 2 || v[2] == 1})
+	}
+	switch len(q.Box) {
+	case 0:
+	case 4:
+		out.Box = &segment.Box{X0: q.Box[0], Y0: q.Box[1], X1: q.Box[2], Y1: q.Box[3]}
+	default:
+		return out, diag.New(segment.CodePrompt, "box", "is %v; allowed is [x0,y0,x1,y1]", q.Box)
+	}
+	return out, nil
+}
+
+// masks answers with the mask of prompts.
+func (p *Page) masks(w http.ResponseWriter, r *http.Request) {
+	begun := time.Now()
+	s := p.image(w, r)
+	if s == nil {
+		return
+	}
+	var q question
+	prompts, err := q.read(http.MaxBytesReader(w, r.Body, maxPrompts))
+	if err != nil {
+		p.fail(w, r, err)
+		return
+	}
+	tab := q.Tab
+	if q.Save != "" {
+		tab = "" // saving is not superseded by a click
+	}
+	mask, quality, err := p.run(s, r, prompts, q.Mask, tab)
+	if err != nil {
+		p.fail(w, r, err)
+		return
+	}
+	if q.Save != "" {
+		var picture image.Image = mask.Image
+		if q.Save == "cutout" {
+			picture = cutout(s.Picture(), mask.Image)
+		}
+		var b bytes.Buffer
+		if err := png.Encode(&b, picture); err != nil {
+			p.fail(w, r, fmt.Errorf("the mask as PNG: %w", err))
+			return
+		}
+		w.Header().Set("Content-Type", "image/png")
+		w.Write(b.Bytes())
+		return
+	}
+	a := answer{Mask: mask.Token, Quality: make([]*float32, len(quality)), Runs: runs(mask.Image)}
+	for i, v := range quality {
+		if !math.IsNaN(float64(v)) && !math.IsInf(float64(v), 0) {
+			a.Quality[i] = &v
+		}
+	}
+	for i := 1; i < len(a.Runs); i += 2 {
+		a.Pixels += a.Runs[i]
+	}
+	a.Seconds = time.Since(begun).Seconds()
+	reply(w, http.StatusOK, a)
+}
+
+// run waits for the model and finds the mask.
+func (p *Page) run(s *shown, r *http.Request, prompts segment.Prompts, which, tab string) (mask segment.Mask, quality []float32, err error) {
+	if err := p.queue.enter(r.Context(), tab); err != nil {
+		return mask, nil, err
+	}
+	defer p.queue.leave()
+	if err := s.ready(r); err != nil {
+		return mask, nil, err
+	}
+	return s.Masks(r.Context(), prompts, which)
+}
+
+// runs are the lengths of runs of a mask, the first of pixels outside.
+func runs(m *image.Gray) []int {
+	out, inside := []int{0}, false
+	for y := range m.Rect.Dy() {
+		for _, v := range m.Pix[y*m.Stride:][:m.Rect.Dx()] {
+			if (v != 0) != inside {
+				out, inside = append(out, 0), !inside
+			}
+			out[len(out)-1]++
+		}
+	}
+	return out
+}
+
+// cutout is the image inside the mask, and nothing outside.
+func cutout(img *image.NRGBA, m *image.Gray) *image.NRGBA {
+	out := image.NewNRGBA(m.Rect)
+	for y := range m.Rect.Dy() {
+		for x, v := range m.Pix[y*m.Stride:][:m.Rect.Dx()] {
+			if v != 0 {
+				copy(out.Pix[y*out.Stride+4*x:][:4], img.Pix[y*img.Stride+4*x:][:4])
+			}
+		}
+	}
+	return out
+}
+
+// failure is the answer to a request that failed.
+type failure struct {
+	Error string `json:"error"`
+	Code  string `json:"code"` // as rlxrun explain has it
+}
+
+// fail answers with an error. Those of classes 1, 2, 3 and 8 are about what the user gave.
+func (p *Page) fail(w http.ResponseWriter, r *http.Request, err error) {
+	if r.Context().Err() != nil {
+		return // nobody waits for an answer
+	}
+	f, status := failure{Error: err.Error(), Code: string(diag.Internal)}, http.StatusInternalServerError
+	if code, ok := diag.CodeOf(err); ok {
+		f.Code = string(code)
+	}
+	var tooLong *http.MaxBytesError
+	switch {
+	case errors.Is(err, errSuperseded):
+		status, f.Code = http.StatusConflict, string(diag.Interrupted)
+	case errors.As(err, &tooLong):
+		f, status = failure{fmt.Sprintf("the file has more than %d MB", tooLong.Limit>>20), string(diag.Usage)}, http.StatusRequestEntityTooLarge
+	case errors.Is(err, diag.Class(1)), errors.Is(err, diag.Class(2)), errors.Is(err, diag.Class(3)), errors.Is(err, diag.Class(8)):
+		status = http.StatusUnprocessableEntity
+	case p.Failed != nil:
+		p.Failed(err)
+	}
+	reply(w, status, f)
+}
+
+func reply(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	json.NewEncoder(w).Encode(v)
+}

@@ -1,0 +1,54 @@
+// What the page asks of rlxrun. Every function throws a Failure that says in words what went wrong.
+
+export class Failure extends Error {
+  constructor(message, { code = "", status = 0 } = {}) {
+    super(message);
+    this.code = code; // for rlxrun explain
+    this.status = status; // of HTTP; 0: no answer
+  }
+}
+
+const tab = crypto.getRandomValues(new Uint32Array(4)).join("-"); // other tabs ask the same program
+
+async function ask(path, options) {
+  let response;
+  try {
+    response = await fetch(path, options);
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Failure("rlxrun does not answer. Was it ended?");
+  }
+  if (response.ok) return response;
+  let message = `rlxrun answered with status ${response.status}`, code = "";
+  try {
+    ({ error: message, code } = await response.json());
+  } catch { /* not one of our answers */ }
+  throw new Failure(message, { code, status: response.status });
+}
+
+const post = (path, body, signal) => ask(path, { method: "POST", body, signal });
+
+// start: {model, best: [first, last], max_file, first: picture or null}
+export const start = async () => (await ask("start")).json();
+
+// open sends an image file: {number, width, height}, once it is decoded.
+export const open = async (file, signal) => (await post("images", file, signal)).json();
+
+// pixels are those of an image as the model sees it, as ImageData.
+export async function pixels({ number, width, height }, signal) {
+  const response = await ask(`images/${number}/pixels`, { signal });
+  return new ImageData(new Uint8ClampedArray(await response.arrayBuffer()), width, height);
+}
+
+// encode waits until an image is encoded: {seconds}.
+export const encode = async ({ number }, signal) => (await post(`images/${number}/encode`, null, signal)).json();
+
+// close says that this page shows an image no more.
+export const close = ({ number }) => ask(`images/${number}`, { method: "DELETE" }).catch(() => {});
+
+// find: {mask, quality, pixels, runs, seconds} of prompts {points, box} and the mask "best" or a number.
+// A newer call takes the place of one that waits, which throws a Failure with status 409.
+export const find = async ({ number }, prompts, mask) => (await post(`images/${number}/masks`, JSON.stringify({ tab, ...prompts, mask }))).json();
+
+// file is the mask, or the cut-out, as a PNG file.
+export const file = async ({ number }, prompts, mask, save) => (await post(`images/${number}/masks`, JSON.stringify({ tab, ...prompts, mask, save }))).blob();
