@@ -7,6 +7,7 @@ import (
 
 	"github.com/rlx-go/rlx"
 	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/task/imaging"
 	"github.com/rlx-go/rlx/core/task/patches"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/internal/cli"
@@ -49,7 +50,7 @@ func (f *patchesFlags) job(ctx context.Context, s *session) (job, error) {
 	if j.method, err = s.model.Method(p.Task.Method); err != nil {
 		return nil, err
 	}
-	img, err := readImage(ctx, j.path, s.env.Stdin, func(bytes int64) error { return s.need("image", bytes) })
+	img, err := readImage(ctx, j.path, s.env.Stdin, imaging.Limits{Fits: func(bytes int64) error { return s.need("image", bytes) }})
 	if err != nil {
 		return nil, err
 	}

@@ -22,13 +22,13 @@ import (
 	"github.com/rlx-go/rlx/plugins/metal/msl"
 )
 
-//go:embed metal_stdlib
+//go:embed cxx/metal_stdlib
 var stdlib []byte
 
-//go:embed host.h
+//go:embed cxx/host.h
 var header []byte
 
-//go:embed host.cc
+//go:embed cxx/host.cc
 var host []byte
 
 // ErrNoCompiler is returned by Compile where there is no C++ compiler.
