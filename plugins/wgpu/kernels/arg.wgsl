@@ -13,22 +13,32 @@ fn place_of(i: u32, k: u32) -> u32 {
 }
 {{- else}}
 
-// A number for element i, the larger the better; NaN gives the largest.
 {{- if .C.Four}}
-fn key(v: {{if .C.Float}}f32{{else}}u32{{end}}) -> u32 {
-{{- else}}
-fn key(i: u32) -> u32 {
-{{- end}}
+
+// A number for an element, the larger the better: from 0, which the worst has, to 0xff000000, which the best infinity has; NaN gives more.
+fn rank(v: {{if .C.Float}}f32{{else}}u32{{end}}) -> u32 {
 {{- if .C.Float}}
-{{- if not .C.Four}}
-  let v = x0(i);
+  let b = bitcast<u32>(v);
+  let sign = 0u - (b >> 31u);
+  let k = ((b & 0x7fffffffu) ^ sign) - sign; // in the order of the floats; both zeros give 0
+  return {{if .C.Least}}0x7f800000u - k{{else}}k + 0x7f800000u{{end}};
+{{- else}}
+  let k = v{{if .C.Signed}} ^ 0x80000000u{{end}};
+  return {{if .C.Least}}~k{{else}}k{{end}};
 {{- end}}
+}
+{{- else}}
+
+// A number for element i, the larger the better; NaN gives the largest.
+fn key(i: u32) -> u32 {
+{{- if .C.Float}}
+  let v = x0(i);
   if (is_nan(v)) {
     return none;
   }
   let k = bitcast<u32>(order(v)) ^ 0x80000000u;
 {{- else}}
-  let k = {{if .C.Four}}v{{else}}x0_bits(i){{end}}{{if .C.Signed}} ^ 0x80000000u{{end}};
+  let k = x0_bits(i){{if .C.Signed}} ^ 0x80000000u{{end}};
 {{- end}}
   return {{if .C.Least}}~k{{else}}k{{end}};
 }
@@ -36,36 +46,34 @@ fn place_of(i: u32, k: u32) -> u32 {
   return k;
 }
 {{- end}}
+{{- end}}
 {{template "place" .}}
   var best_key = 0u;
   var best = none;
   // Eight reads are in flight at a time. Those past the end read the last unit, and drop it.
 {{- if .C.Four}}
-  var keys4 = vec4<u32>(0u);
-  var best4 = vec4<u32>(none); // units
+  if (start + lane < end) {
+    best = (start + lane) * 4u; // if no other is better
+  }
   for (var k = start + lane; k < end; k = k + {{mul 8 .C.Lanes}}u) {
 {{- range seq 8}}
     let k{{.}} = k + {{mul . $.C.Lanes}}u;
     let v{{.}} = x04(base + min(k{{.}}, end - 1u));
 {{- end}}
-{{- range seq 8}}
-    if (k{{.}} < end) {
-      let c = vec4<u32>(key(v{{.}}.x), key(v{{.}}.y), key(v{{.}}.z), key(v{{.}}.w));
-      let better = (c > keys4) | (best4 == vec4<u32>(none));
-      keys4 = select(keys4, c, better);
-      best4 = select(best4, vec4<u32>(k{{.}}), better);
-    }
-{{- end}}
-  }
+{{- range $i := seq 8}}
+    // Few units have a better element, so that it costs little to look at one after the other.
+    let r{{$i}} = vec4<u32>(rank(v{{$i}}.x), rank(v{{$i}}.y), rank(v{{$i}}.z), rank(v{{$i}}.w));
+    if (k{{$i}} < end && any(r{{$i}} > vec4<u32>(best_key))) {
 {{- range $e := seq 4}}
-  if (best4[{{$e}}] != none) {
-    let at = best4[{{$e}}] * 4u + {{$e}}u;
-    if (best == none || keys4[{{$e}}] > best_key || (keys4[{{$e}}] == best_key && at < best)) {
-      best_key = keys4[{{$e}}];
-      best = at;
-    }
-  }
+      let c{{$e}} = {{if $.C.Float}}select(r{{$i}}[{{$e}}], none, r{{$i}}[{{$e}}] > 0xff000000u){{else}}r{{$i}}[{{$e}}]{{end}};
+      if (c{{$e}} > best_key) {
+        best_key = c{{$e}};
+        best = k{{$i}} * 4u + {{$e}}u;
+      }
 {{- end}}
+    }
+{{- end}}
+  }
 {{- else}}
   for (var k = start + lane; k < end; k = k + {{mul 8 .C.Lanes}}u) {
 {{- range seq 8}}
