@@ -133,7 +133,7 @@ func convWeights(n *ir.Node, c prepared) Shader {
 
 // convFinish computes the result again if a weight is not finite.
 func convFinish(n *ir.Node, c prepared) Shader {
-	const most = 1024
+	const most = 256
 	s := Shader{Name: n.Op.Name, Body: convDirectWGSL + convFinishWGSL, Consts: c, Fields: convFields}
 	for i, x := range n.In {
 		s.Bindings = append(s.Bindings, Binding{Name: operandNames[i], Operand: i, DType: x.Type.DType})
