@@ -66,7 +66,7 @@ func compileCommand() *cli.Command {
 			fs.Group("Model")
 			fs.StringVar(&f.arch, "arch", "auto", "`NAME` architecture; auto recognises it")
 			fs.StringVar(&f.config, "model-config", "", "`FILE` a Transformers config.json of the model")
-			fs.IntVar(&f.batch, "batch", 0, "`N` of a language model: sequences that can be continued at a time, each with caches of its own (default 1)")
+			fs.IntVar(&f.batch, "batch", 0, "`N` of a language model: sequences that can be continued at a time, each with caches of its own; of SAM: images that encode_batch takes (default 1)")
 			fs.IntVar(&f.context, "context", 0, "`TOKENS` of a language model: what its caches have room for (default what the model was made for, at most 4096)")
 			fs.ListVarP(&f.set, "set", "", "`KEY=VALUE` a value of the configuration (repeatable)")
 			fs.ChoiceVar(&f.dtype, "dtype", "element type in which weights are stored", "keep", "f32", "f16", "bf16")

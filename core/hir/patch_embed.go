@@ -17,7 +17,7 @@ var PatchEmbedDef = ir.Define(ir.Def[PatchEmbedAttrs]{
 	Doc: "Tokens of an image. x [B,C,H,W], w [D,C,p,p], b [D] -> [B,H/p,W/p,D]; p must divide H and W.",
 	Infer: func(s ir.Sig[PatchEmbedAttrs]) (ir.Type, error) {
 		x, w := s.In[0], s.In[1]
-		if len(x.Shape) != 4 || len(w.Shape) != 4 || !x.Shape.IsStatic() || w.Shape[1] != x.Shape[1] || w.Shape[2] != w.Shape[3] {
+		if len(x.Shape) != 4 || len(w.Shape) != 4 || !x.Shape[1:].IsStatic() || w.Shape[1] != x.Shape[1] || w.Shape[2] != w.Shape[3] {
 			return ir.Type{}, fmt.Errorf("image %v and weight %v; want [B,C,H,W] and [D,C,p,p]", x, w)
 		}
 		p := w.Shape[2].B
@@ -33,11 +33,12 @@ var PatchEmbedDef = ir.Define(ir.Def[PatchEmbedAttrs]{
 // order of the weight.
 var _ = ir.Lower(PatchEmbedDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Node {
 	x, w := in[0], in[1]
-	b, c, p := x.Type.Shape[0].B, x.Type.Shape[1].B, w.Type.Shape[2].B
+	b, c, p := x.Type.Shape[0], x.Type.Shape[1].B, w.Type.Shape[2].B
 	gh, gw, d := n.Type.Shape[1].B, n.Type.Shape[2].B, w.Type.Shape[0].B
-	rows := op.Reshape(x, ir.ShapeOf(b, c, gh, p, gw, p))
+	batch := func(dims ...int64) ir.Shape { return append(ir.Shape{b}, ir.ShapeOf(dims...)...) }
+	rows := op.Reshape(x, batch(c, gh, p, gw, p))
 	rows = op.Transpose(rows, 0, 2, 4, 1, 3, 5)
-	rows = op.Reshape(rows, ir.ShapeOf(b, gh, gw, c*p*p))
+	rows = op.Reshape(rows, batch(gh, gw, c*p*p))
 	return Linear(rows, op.Reshape(w, ir.ShapeOf(d, c*p*p)), in[2], "")
 })
 

@@ -28,8 +28,8 @@ var SAMAttentionDef = ir.Define(ir.Def[SAMAttentionAttrs]{
 		"wqkv [3C,C], bqkv [3C], rel_h [2wh-1,D], rel_w [2ww-1,D], wproj [C,C], bproj [C] -> [B,gh,gw,C].",
 	Infer: func(s ir.Sig[SAMAttentionAttrs]) (ir.Type, error) {
 		x, a := s.In[0], s.Attrs
-		if len(x.Shape) != 4 || !x.Shape.IsStatic() {
-			return ir.Type{}, fmt.Errorf("x is %v; want static [B,gh,gw,C]", x)
+		if len(x.Shape) != 4 || !x.Shape[1:].IsStatic() {
+			return ir.Type{}, fmt.Errorf("x is %v; want [B,gh,gw,C] with a static grid", x)
 		}
 		c := x.Shape[3].B
 		if a.Heads < 1 || c%int64(a.Heads) != 0 || a.Window < 0 {
@@ -63,6 +63,11 @@ var _ = ir.Lower(SAMAttentionDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) *
 	c, heads := shape[3].B, int64(a.Heads)
 	d := c / heads
 	wh, ww := a.window(shape)
+	if !shape[0].IsStatic() { // passes recognise a grid of a static batch; the op itself takes any
+		qkv := part(n, "qkv", Linear(x, in[1], in[2], ""))
+		o := op.GridAttention(qkv, f32(in[2]), relativePositions(in[3], wh), relativePositions(in[4], ww), op.GridAttentionAttrs{Heads: a.Heads, Window: a.Window})
+		return Linear(part(n, "heads", o), in[5], in[6], "")
+	}
 	if a.Window > 0 {
 		x = WindowPartition(x, a.Window)
 	}

@@ -1,6 +1,6 @@
 // Package qwen3vl builds the patch embedding of Qwen3-VL (Bai et al., arXiv:2511.21631) from a checkpoint with the names of the Transformers library:
-// method patch_embed makes embeddings of patches, in the order that the published processor gives them, and the task "patches" makes these of an image. The rest of the vision encoder and the language
-// model are not built yet; their tensors are listed as unused.
+// method patch_embed makes embeddings of patches, in the order that the published processor gives them, and the task "patches" makes these of an image. The
+// rest of the vision encoder and the language model are not built yet; their tensors are listed as unused.
 //
 // It imports models/nn and below; it reads no bytes and knows no device.
 package qwen3vl

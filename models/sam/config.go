@@ -21,6 +21,7 @@ type config struct {
 	patch, width, heads, hidden int64
 	windows                     []int // per block: side in tokens, 0 global
 	relPos, qkvBias             bool
+	images                      int64 // that encode_batch takes; 1: there is no such method
 	encoderEps                  float64
 	encoderAct                  string
 
@@ -50,9 +51,14 @@ const (
 	keyGlobal       = "vision_config.global_attn_indexes"
 	keyImageSize    = "prompt_encoder_config.image_size"
 	keyGrid         = "prompt_encoder_config.image_embedding_size"
+	keyBatch        = "batch"
 )
 
+// maxImages is the largest number of images in one run of encode_batch.
+const maxImages = 64
+
 var keys = map[string]string{
+	keyBatch:        "most images that method encode_batch takes at a time (default 1: there is no such method)",
 	keyDecoderHeads: "attention heads of the mask decoder (default 8)",
 	keyDecoderEps:   "epsilon of the layer norms in the decoder's layers (default 1e-5 for the original names and 1e-6 for those of Transformers, as their code has it)",
 	keyDecoderAct:   "activation of the decoder's MLPs (default relu)",

@@ -12,9 +12,15 @@ import (
 const neckEps = 1e-6
 
 // encode builds image [1,3,S,S], normalised pixels, to embeddings [1,C,g,g].
-func encode(c config, root nn.Scope) {
+func encode(c config, root nn.Scope) { encodeImages(c, root, ir.Static(1)) }
+
+// encodeBatch is encode for images [B,3,S,S].
+func encodeBatch(c config, root nn.Scope) { encodeImages(c, root, ir.Named("B")) }
+
+func encodeImages(c config, root nn.Scope, images ir.Dim) {
 	g, s := root.G, root.At("image_encoder")
-	image := op.Input(g, "image", ir.TypeOf(dtype.F32, 1, 3, c.imageSize, c.imageSize))
+	side := ir.Static(c.imageSize)
+	image := op.Input(g, "image", ir.Type{DType: dtype.F32, Shape: ir.Shape{images, ir.Static(3), side, side}})
 	patch := s.At("patch_embed.proj")
 	x := hir.PatchEmbed(image, patch.Param("weight", c.width, 3, c.patch, c.patch), patch.Param("bias", c.width)).Named(patch.Path())
 	x = op.Add(x, s.F32("pos_embed", 1, c.grid, c.grid, c.width)).Named(s.At("patch_embed").Path())

@@ -1,6 +1,7 @@
 // Package sam builds SAM v1 (Kirillov et al., Segment Anything, arXiv:2304.02643) from a checkpoint of the original release
 // or of the Transformers library: method encode makes image embeddings, method decode turns them and prompts (points, a box, a mask)
-// into masks, and decode_batch does so for several prompts at a time. A checkpoint may have the encoder alone, or the decoder.
+// into masks, and decode_batch does so for several prompts at a time. On request encode_batch takes several images. A checkpoint may have the encoder alone,
+// or the decoder.
 //
 // It imports models/nn and below; it reads no bytes and knows no device.
 package sam
@@ -136,6 +137,7 @@ func build(ckpt arch.Checkpoint, cfg arch.Config) (*arch.Model, error) {
 		build func(config, nn.Scope)
 	}{
 		{"encode", c.parts.encoder, nil, encode},
+		{"encode_batch", c.parts.encoder && c.images > 1, ir.Syms{{Name: "B", Min: 1, Max: c.images}}, encodeBatch},
 		{"decode", c.parts.decoder, ir.Syms{points}, decode},
 		{"decode_batch", c.parts.decoder, ir.Syms{points, {Name: "P", Min: 1, Max: maxPrompts}}, decodeBatch},
 	} {

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/devicetest"
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/interp"
 	"github.com/rlx-go/rlx/core/ir"
@@ -16,6 +18,7 @@ import (
 	"github.com/rlx-go/rlx/internal/tensortest"
 	"github.com/rlx-go/rlx/models/arch"
 	"github.com/rlx-go/rlx/models/weights"
+	"github.com/rlx-go/rlx/plugins/cpu/backend"
 )
 
 const goldens = "../../testdata/goldens/"
@@ -97,6 +100,35 @@ func TestBatch(t *testing.T) {
 			own[name] = &tensor.Array{DType: x.DType, Shape: append([]int{1}, x.Shape[1:]...), F: x.F[i*per:][:per]}
 		}
 		p.Check(t, own, 2e-5)
+	}
+}
+
+// TestImages: images in one run have the embeddings that each has alone, on every target, with windows that stick out of the grid and without tables.
+func TestImages(t *testing.T) {
+	for _, name := range []string{"sam_tiny", "sam_flags"} {
+		c := modeltest.OpenSAM(t, goldens+name)
+		s := modeltest.Open(t, modeltest.Manifest(t, goldens+name), dtype.F32)
+		compiled := modeltest.Compile(t, modeltest.Build(t, s, c.Config, append(c.Set, keyBatch+"=3")...), s)
+		other := &tensor.Array{DType: dtype.F32, Shape: c.Image.Shape, F: slices.Clone(c.Image.F)}
+		slices.Reverse(other.F)
+		both := &tensor.Array{DType: dtype.F32, Shape: append([]int{2}, c.Image.Shape[1:]...), F: slices.Concat(other.F, c.Image.F)}
+		for _, target := range modeltest.Targets() {
+			run := func(method string, syms map[string]int64, image *tensor.Array) *tensor.Array {
+				p := compiled.Find(t, method, target.Name)
+				x, err := backend.Backend{}.Load(t.Context(), device.Load{Program: p, Weights: compiled.Weights, Threads: 2})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer x.Close()
+				return devicetest.Once(t, x, p, syms, map[string]*tensor.Array{"image": image})["embeddings"]
+			}
+			got, alone := run("encode_batch", map[string]int64{"B": 2}, both), run("encode", nil, other)
+			per := alone.Len()
+			for i, want := range []*tensor.Array{alone, c.Embeddings(t)} {
+				one := &tensor.Array{DType: dtype.F32, Shape: want.Shape, F: got.F[i*per:][:per]}
+				tensortest.Near(t, name+" on "+target.Name, one, want, 1e-5)
+			}
+		}
 	}
 }
 

@@ -3,6 +3,7 @@
 package backend
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/rlx-go/rlx/core/compile"
@@ -41,5 +42,21 @@ func TestVision(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestImages: images in one run have the embeddings of their authors.
+func TestImages(t *testing.T) {
+	g := modeltest.OpenSAM(t, golden)
+	s := modeltest.Open(t, modeltest.Manifest(t, golden), dtype.F32)
+	m := modeltest.Compile(t, modeltest.Build(t, s, g.Config, append(g.Set, "batch=2")...), s, compile.Defaults()...)
+	want := g.Embeddings(t)
+	double := func(x *tensor.Array) *tensor.Array {
+		return &tensor.Array{DType: x.DType, Shape: append([]int{2}, x.Shape[1:]...), F: slices.Concat(x.F, x.F)}
+	}
+	for _, target := range compile.Defaults() {
+		p := m.Find(t, "encode_batch", target.Name)
+		out := onDevice(t, load(t, shared, p, m.Weights), p, map[string]int64{"B": 2}, map[string]*tensor.Array{"image": double(g.Image)})
+		tensortest.Near(t, target.Name, out["embeddings"], double(want), 1e-5)
 	}
 }
