@@ -85,6 +85,9 @@ func (s *session) serve(ctx context.Context, f *serveFlags) error {
 		return s.servedImage(g, func(lim imaging.Limits) (image.Image, error) { return imaging.Decode("the file", file, lim) })
 	}
 	if f.image != "" {
+		if o.FirstName = filepath.Base(f.image); f.image == "-" {
+			o.FirstName = "stdin"
+		}
 		if o.First, err = s.servedImage(g, func(lim imaging.Limits) (image.Image, error) { return readImage(ctx, f.image, s.env.Stdin, lim) }); err != nil {
 			return err
 		}

@@ -28,17 +28,19 @@ func TestBrowser(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	scene, err := filepath.Abs("../../demo/scene1.png")
+	demo, err := filepath.Abs("../../demo")
 	if err != nil {
 		t.Fatal(err)
 	}
+	scene, coins := filepath.Join(demo, "scene1.png"), filepath.Join(demo, "coins.png")
 	rlxrun := filepath.Join(filepath.Dir(sam), "rlxrun")
 	url, end := startServe(t, rlxrun, sam, "--image", scene)
-	// want is the mask that the command makes.
+	// want is the mask that the command makes of image.
+	image := scene
 	want := func(args ...string) []byte {
 		t.Helper()
 		file := filepath.Join(dir, "want.png")
-		cmd := exec.Command(rlxrun, append([]string{sam, "--image", scene, "-q", "-o", file}, args...)...)
+		cmd := exec.Command(rlxrun, append([]string{sam, "--image", image, "-q", "-o", file}, args...)...)
 		if msg, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, msg)
 		}
@@ -61,7 +63,7 @@ func TestBrowser(t *testing.T) {
 	}
 	same := func(what string, args ...string) {
 		t.Helper()
-		if !bytes.Equal(saved("s", "image-mask.png"), want(args...)) {
+		if !bytes.Equal(saved("s", "scene1-mask.png"), want(args...)) {
 			t.Errorf("%s: the mask that is saved differs from that of rlxrun %s", what, strings.Join(args, " "))
 		}
 	}
@@ -82,11 +84,11 @@ func TestBrowser(t *testing.T) {
 	b.resize(1280, 800, 1, true)
 	b.open(url)
 	b.says("Ready after")
-	b.mouse(0, b.place(128, 128))
+	b.mouse(0, b.place(256, 256, 128, 128))
 	found()
-	same("a click", "--point", "128,128")
 	shot("dark")
-	b.mouse(2, b.place(40, 40))
+	same("a click", "--point", "128,128")
+	b.mouse(2, b.place(256, 256, 40, 40))
 	found()
 	same("a click and a right click", "--point", "128,128", "--point", "40,40,0")
 	b.press(keyControl, "z")
@@ -94,7 +96,7 @@ func TestBrowser(t *testing.T) {
 	same("undone", "--point", "128,128")
 	b.press(keyEscape)
 	b.says("Click on an object")
-	b.mouse(0, b.place(60, 70), b.place(100, 120), b.place(199, 189))
+	b.mouse(0, b.place(256, 256, 60, 70), b.place(256, 256, 100, 120), b.place(256, 256, 199, 189))
 	found()
 	same("a drag", "--box", "60,70,200,190")
 	b.click("[data-mask='3']")
@@ -104,7 +106,7 @@ func TestBrowser(t *testing.T) {
 	found()
 
 	// The cut-out is the image inside of the mask.
-	cut, err := png.Decode(bytes.NewReader(saved("x", "image-cutout.png")))
+	cut, err := png.Decode(bytes.NewReader(saved("x", "scene1-cutout.png")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,13 +168,22 @@ func TestBrowser(t *testing.T) {
 			document.getElementById("stage").dispatchEvent(event)`, base64.StdEncoding.EncodeToString(readFile(t, scene)), event)
 		b.says("Ready after")
 	}
-	b.send("#file", scene)
-	b.until("document.getElementById('name').textContent.startsWith('scene1.png') && document.getElementById('status').textContent.startsWith('Ready after')")
-	b.mouse(0, b.place(128, 128))
+	b.send("#file", coins)
+	b.until("document.getElementById('name').textContent.startsWith('coins.png')")
+	b.says("Ready after")
+	image = coins
+	b.mouse(0, b.place(384, 303, 316, 155), b.place(384, 303, 378, 217))
 	found()
-	if !bytes.Equal(saved("s", "scene1-mask.png"), want("--point", "128,128")) {
+	b.mouse(0, b.place(384, 303, 347, 187))
+	found()
+	if !bytes.Equal(saved("s", "coins-mask.png"), want("--box", "316,155,379,218", "--point", "347,187")) {
 		t.Error("the mask of a chosen file differs")
 	}
+	b.press(keyEscape)
+	b.says("Click on an object")
+	b.mouse(0, b.place(384, 303, 203, 203))
+	found()
+	shot("coins")
 	var urls []string
 	b.script(&urls, "return performance.getEntriesByType('resource').map((e) => e.name)")
 	for _, u := range urls {

@@ -207,12 +207,12 @@ func (b *browser) devtools(command string, params any) {
 	b.do("POST", "/goog/cdp/execute", map[string]any{"cmd": command, "params": params}, nil)
 }
 
-// place is where a pixel of the image is in the window.
-func (b *browser) place(x, y int) [2]int {
+// place is where a pixel of an image of w x h pixels is in the window.
+func (b *browser) place(w, h, x, y int) [2]int {
 	b.t.Helper()
 	var at [2]float64
 	b.script(&at, `const r = document.getElementById("view").getBoundingClientRect(), [x, y, w, h] = arguments;
-		return [r.left + (x + 0.5) * r.width / w, r.top + (y + 0.5) * r.height / h]`, x, y, 256, 256)
+		return [r.left + (x + 0.5) * r.width / w, r.top + (y + 0.5) * r.height / h]`, x, y, w, h)
 	return [2]int{int(at[0]), int(at[1])}
 }
 

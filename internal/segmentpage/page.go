@@ -53,7 +53,8 @@ type Options struct {
 	// Open reads an image file, of at most MaxPixels. What is wrong with the file is a *diag.Error.
 	Open func(ctx context.Context, file io.Reader) (Image, error)
 	// First is the image that the page begins with; nil for none. Page does not close it.
-	First Image
+	First     Image
+	FirstName string // of its file
 	// Failed, if not nil, gets the errors that are not the user's: of the backend, for example.
 	Failed func(error)
 }
@@ -96,18 +97,6 @@ func New(o Options) *Page {
 
 // URL is the address of the page on a server that listens at addr.
 func (p *Page) URL(addr net.Addr) string { return "http://" + addr.String() + "/" + p.token + "/" }
-
-// Close closes all images but the first.
-func (p *Page) Close() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, s := range p.images {
-		if s.number != 0 {
-			s.Close()
-		}
-	}
-	p.images = nil
-}
 
 // ServeHTTP answers requests that come from the page itself, or from the address bar, and know the token.
 func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -177,16 +166,19 @@ func (p *Page) add(img Image) *shown {
 	p.opened++
 	s := &shown{Image: img, number: p.opened}
 	p.images = append(p.images, s)
-	if own := slices.DeleteFunc(slices.Clone(p.images), func(s *shown) bool { return s.number == 0 }); len(own) > maxImages {
+	own := slices.DeleteFunc(slices.Clone(p.images), func(s *shown) bool { return s.number == 0 })
+	if len(own) > maxImages {
 		p.remove(own[0])
 	}
 	return s
 }
 
-// remove closes an image. The caller holds mu.
+// remove closes an image, unless that was done. The caller holds mu.
 func (p *Page) remove(s *shown) {
-	s.Close()
-	p.images = slices.DeleteFunc(p.images, func(o *shown) bool { return o == s })
+	if i := slices.Index(p.images, s); i >= 0 {
+		p.images = slices.Delete(p.images, i, i+1)
+		s.Close()
+	}
 }
 
 // find is the image of a number, which has been used now; nil if there is none.

@@ -19,10 +19,11 @@ import (
 
 // about is what the page asks for first.
 type about struct {
-	Model   string   `json:"model"`
-	Best    [2]int   `json:"best"`
-	MaxFile int      `json:"max_file"`
-	First   *picture `json:"first"` // null: none
+	Model     string   `json:"model"`
+	Best      [2]int   `json:"best"`
+	MaxFile   int      `json:"max_file"`
+	First     *picture `json:"first"` // null: none
+	FirstName string   `json:"first_name"`
 }
 
 // picture is an image that was opened.
@@ -38,7 +39,7 @@ func (s *shown) picture() *picture {
 }
 
 func (p *Page) start(w http.ResponseWriter, r *http.Request) {
-	a := about{Model: p.Model, Best: p.Best, MaxFile: MaxFile}
+	a := about{Model: p.Model, Best: p.Best, MaxFile: MaxFile, FirstName: p.FirstName}
 	if p.First != nil {
 		a.First = (&shown{Image: p.First}).picture()
 	}
@@ -199,11 +200,12 @@ func (p *Page) masks(w http.ResponseWriter, r *http.Request) {
 	}
 	if q.Save != "" {
 		var picture image.Image = mask.Image
+		var enc png.Encoder // as rlxrun writes masks
 		if q.Save == "cutout" {
-			picture = cutout(s.Picture(), mask.Image)
+			picture, enc.CompressionLevel = cutout(s.Picture(), mask.Image), png.BestSpeed // others take seconds for a photograph
 		}
 		var b bytes.Buffer
-		if err := png.Encode(&b, picture); err != nil {
+		if err := enc.Encode(&b, picture); err != nil {
 			p.fail(w, r, fmt.Errorf("the mask as PNG: %w", err))
 			return
 		}
@@ -238,13 +240,17 @@ func (p *Page) run(s *shown, r *http.Request, prompts segment.Prompts, which, ta
 
 // runs are the lengths of runs of a mask, the first of pixels outside.
 func runs(m *image.Gray) []int {
-	out, inside := []int{0}, false
+	out, value := []int{0}, byte(0) // of the last run
 	for y := range m.Rect.Dy() {
-		for _, v := range m.Pix[y*m.Stride:][:m.Rect.Dx()] {
-			if (v != 0) != inside {
-				out, inside = append(out, 0), !inside
+		for row := m.Pix[y*m.Stride:][:m.Rect.Dx()]; len(row) > 0; {
+			n := bytes.IndexByte(row, 255-value)
+			if n < 0 {
+				n = len(row)
 			}
-			out[len(out)-1]++
+			out[len(out)-1] += n
+			if row = row[n:]; len(row) > 0 {
+				out, value = append(out, 0), 255-value
+			}
 		}
 	}
 	return out

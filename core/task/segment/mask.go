@@ -101,6 +101,17 @@ func (s *Task) upscale(logits []float32, h, w int, g Geometry) *image.Gray {
 		imaging.ResizeRow(wide[y*g.Width:], square[y*g.ScaledW:][:g.ScaledW], xs, 1)
 	}
 	for y, t := range ys {
+		row := out.Pix[y*out.Stride:][:g.Width]
+		if len(t.Weight) == 2 { // almost every row; without line in between it takes half the time
+			a, b := wide[t.First*g.Width:][:len(row)], wide[(t.First+1)*g.Width:][:len(row)]
+			wa, wb := t.Weight[0], t.Weight[1]
+			for x := range row {
+				if wa*a[x]+wb*b[x] > threshold {
+					row[x] = 255
+				}
+			}
+			continue
+		}
 		clear(line)
 		for i, weight := range t.Weight {
 			for x, v := range wide[(t.First+i)*g.Width:][:g.Width] {
@@ -109,7 +120,7 @@ func (s *Task) upscale(logits []float32, h, w int, g Geometry) *image.Gray {
 		}
 		for x, v := range line {
 			if v > threshold {
-				out.Pix[y*out.Stride+x] = 255
+				row[x] = 255
 			}
 		}
 	}

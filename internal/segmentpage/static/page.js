@@ -31,7 +31,7 @@ function say(text, bad = false) {
 function fail(error) {
   if (error.name === "AbortError" || error.status === 409) return;
   console.error(error);
-  say(error.code && error.status < 500 ? `${error.message} (${error.code})` : error.message, true);
+  say(error.code ? `${error.message} (${error.code})` : error.message, true);
 }
 
 function busy(text) {
@@ -42,7 +42,7 @@ function busy(text) {
 
 // Opening images
 
-// open shows the image of a file, or one that the server has.
+// open shows the image of a file, or one that the server has, of which there is no more than the name.
 async function open(file, there = null) {
   opening?.abort();
   const { signal } = (opening = new AbortController());
@@ -50,15 +50,15 @@ async function open(file, there = null) {
   busy("Reading the image…");
   say("Reading the image…");
   try {
-    if (file && file.size > about.max_file) throw new server.Failure(`The file has ${Math.ceil(file.size / 2 ** 20)} MB; allowed are ${about.max_file / 2 ** 20}.`);
+    if (file.size > about.max_file) throw new server.Failure(`The file has ${Math.ceil(file.size / 2 ** 20)} MB; allowed are ${about.max_file / 2 ** 20}.`);
     const next = there ?? (await server.open(file, signal));
     const image = await createImageBitmap(await server.pixels(next, signal));
     if (signal.aborted) return;
     if (before) server.close(before);
     picture = null; // no questions before it is encoded
     asked++;
-    name = (file?.name ?? "image").replace(/\.[^.]*$/, "");
-    $("name").textContent = `${file?.name ?? ""} ${next.width} × ${next.height}`;
+    name = file.name.replace(/\.[^.]*$/, "");
+    $("name").textContent = `${file.name}, ${next.width} × ${next.height}`;
     $("empty").hidden = true;
     history = [none];
     [found, corner, cross] = [null, null, { x: next.width >> 1, y: next.height >> 1 }];
@@ -162,6 +162,7 @@ function choose(mask) {
 
 async function save(what) {
   if (!found) return;
+  say("Saving…");
   const { points, box } = prompts(), link = document.createElement("a");
   try {
     link.href = URL.createObjectURL(await server.file(picture, { points, box }, String(found.mask), what));
@@ -324,7 +325,7 @@ try {
   offer(about.best);
   refresh();
   say("Open an image to begin.");
-  if (about.first) open(null, about.first);
+  if (about.first) open({ name: about.first_name }, about.first);
 } catch (error) {
   fail(error);
 }

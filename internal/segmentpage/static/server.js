@@ -28,7 +28,7 @@ async function ask(path, options) {
 
 const post = (path, body, signal) => ask(path, { method: "POST", body, signal });
 
-// start: {model, best: [first, last], max_file, first: picture or null}
+// start: {model, best: [first, last], max_file, first: picture or null, first_name}
 export const start = async () => (await ask("start")).json();
 
 // open sends an image file: {number, width, height}, once it is decoded.
