@@ -14,7 +14,7 @@ let name = "image"; // of its file, without the ending
 let opening = null; // AbortController of what opens an image
 let history = [none]; // prompts {points: [[x, y, 1|0]], box: [x0, y0, x1, y1] or null}, the present ones last
 let chosen = "best"; // or the number of a mask
-let found = null; // the answer that is shown
+let found = null; // the answer that is shown, with its prompts and its path
 let asked = 0; // number of the last request for a mask
 let corner = null; // where a box begins that is being drawn: {x, y, drag}
 let cross = { x: 0, y: 0 };
@@ -55,8 +55,8 @@ async function open(file, there = null) {
     const image = await createImageBitmap(await server.pixels(next, signal));
     if (signal.aborted) return;
     if (before) server.close(before);
-    picture = null; // no questions before it is encoded
-    asked++;
+    picture = next;
+    asked++; // answers about the image before are not shown
     name = file.name.replace(/\.[^.]*$/, "");
     $("name").textContent = `${file.name}, ${next.width} × ${next.height}`;
     $("empty").hidden = true;
@@ -69,10 +69,8 @@ async function open(file, there = null) {
     say("Encoding the image. This is done once.");
     const { seconds } = await server.encode(next, signal);
     if (signal.aborted) return;
-    picture = next;
     say(`Ready after ${seconds.toFixed(1)} s. Click on an object, or drag a box around it.`);
     canvas.focus({ preventScroll: true, focusVisible: false }); // a key makes it visible
-    if (prompts() !== none) find();
   } catch (error) {
     if (!signal.aborted) fail(error);
   } finally {
@@ -103,6 +101,7 @@ async function find() {
     const answer = await server.find(picture, { points, box }, chosen);
     if (mine !== asked) return;
     const { width, height } = picture;
+    answer.prompts = { points, box };
     answer.path = outline(fill(answer.runs, width, height), width, height);
     found = answer;
     await refresh();
@@ -163,9 +162,9 @@ function choose(mask) {
 async function save(what) {
   if (!found) return;
   say("Saving…");
-  const { points, box } = prompts(), link = document.createElement("a");
+  const link = document.createElement("a");
   try {
-    link.href = URL.createObjectURL(await server.file(picture, { points, box }, String(found.mask), what));
+    link.href = URL.createObjectURL(await server.file(picture, found.prompts, String(found.mask), what));
     link.download = `${name}-${what}.png`;
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
