@@ -6,6 +6,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"image"
+	"image/jpeg"
 	"image/png"
 	"io"
 	"net/http"
@@ -85,6 +87,19 @@ func TestServe(t *testing.T) {
 		t.Error(err)
 	} else if dark, _, _, _ := m.At(20, 3).RGBA(); dark != 0xffff {
 		t.Error("mask 1 is not the dark half")
+	}
+	// An image that lies on its side is shown upright, as the model sees it.
+	var photo bytes.Buffer
+	if err := jpeg.Encode(&photo, image.NewGray(image.Rect(0, 0, 32, 16)), nil); err != nil {
+		t.Fatal(err)
+	}
+	const exif = "\xff\xe1\x00\x22Exif\x00\x00MM\x00*\x00\x00\x00\x08\x00\x01\x01\x12\x00\x03\x00\x00\x00\x01\x00\x06\x00\x00\x00\x00\x00\x00" // turn it clockwise
+	_, body = ask("POST", "images", photo.String()[:2]+exif+photo.String()[2:])
+	if want := `{"number":1,"width":16,"height":32}`; strings.TrimSpace(string(body)) != want {
+		t.Errorf("a photo on its side is %s; want %s", body, want)
+	}
+	if _, pixels := ask("GET", "images/1/pixels", ""); len(pixels) != 4*16*32 {
+		t.Errorf("it has %d bytes of pixels", len(pixels))
 	}
 	stop := errors.New("a signal")
 	if err := end(stop); err != stop {
