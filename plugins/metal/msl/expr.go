@@ -269,23 +269,53 @@ func fold(e *binary, x, y value) (value, bool) {
 }
 
 func (t *translator) index(e *index) value {
-	x, i := t.expr(e.x), t.concrete(e.i)
-	if i.typ != i32 && i.typ != u32 {
-		fail(e.i.at(), "an index of %s; want i32 or u32", i.typ)
-	}
+	x, i := t.expr(e.x), t.position(e.i)
 	if n, ok := i.whole(); ok && (n < 0 || x.typ.n > 0 && n >= int64(x.typ.n)) {
 		fail(e.i.at(), "index %d of %s", n, x.typ)
 	}
 	out := value{typ: x.typ.elem, ref: x.ref}
 	switch {
-	case x.typ.kind == vector, x.typ.kind == matrix, x.typ.kind == array && x.typ.n == 0:
-		out.text = x.tight() + "[" + i.text + "]"
+	case x.typ.kind == array && x.typ.n == 0:
+		t.need("rlx_get")
+		out.text, out.ref = "rlx_get("+x.text+", "+i.text+")", false
+	case x.typ.kind == vector, x.typ.kind == matrix:
+		out.text = x.tight() + "[" + within(i, x.typ.n) + "]"
 	case x.typ.kind == array:
-		out.text = x.tight() + ".at[" + i.text + "]"
+		out.text = x.tight() + ".at[" + within(i, x.typ.n) + "]"
 	default:
 		fail(e.pos, "an index of %s", x.typ)
 	}
 	return out
+}
+
+// within is an index of n elements; one beyond them is that of the last.
+func within(i value, n int) string {
+	if i.c != nil {
+		return i.text
+	}
+	if i.typ == i32 {
+		i.text = asBits(i)
+	}
+	return fmt.Sprintf("metal::min(%s, %du)", i.text, n-1)
+}
+
+// put writes an element of a buffer.
+func (t *translator) put(e *index, v expr) string {
+	x := t.expr(e.x)
+	if !x.ref {
+		fail(e.pos, "an assignment to what is no variable")
+	}
+	t.need("rlx_put")
+	return "rlx_put(" + x.text + ", " + t.position(e.i).text + ", " + t.typed(v, x.typ.elem).text + ")"
+}
+
+// position is an index.
+func (t *translator) position(e expr) value {
+	i := t.concrete(e)
+	if i.typ != i32 && i.typ != u32 {
+		fail(e.at(), "an index of %s; want i32 or u32", i.typ)
+	}
+	return i
 }
 
 func (t *translator) member(e *member) value {

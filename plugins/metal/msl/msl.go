@@ -6,21 +6,22 @@
 // is defined at https://www.w3.org/TR/WGSL/, MSL in Apple's Metal Shading Language Specification; neither is needed at run time.
 //
 // The meaning of WGSL is kept where MSL leaves it open: signed integers wrap, a division by 0 returns the dividend, a number of bits to
-// shift by is taken modulo 32, a float that is converted to an integer is clamped, and workgroup memory begins as zeros. Two things are not
-// kept. An index is not checked: the shaders check theirs. And the order in which the operands of an expression are evaluated is that
-// of C++, which is open: no shader may depend on it.
+// shift by is taken modulo 32, a float that is converted to an integer is clamped, workgroup memory begins as zeros, and an index beyond an array
+// is that of its last element, except that a buffer is not written then. One thing is not kept: the order in which the operands of an expression
+// are evaluated is that of C++, which is open. No shader may depend on it.
 package msl
 
 import "fmt"
 
-// Kernel is a translated entry point. Buffer i of the MSL is binding i of group 0 of the WGSL.
+// Kernel is a translated entry point. Buffer i of the MSL is binding i of group 0 of the WGSL; the buffer after them has their sizes in bytes, a uint
+// for each.
 type Kernel struct {
 	Text    string
 	Entry   string // the name of the function in Text
 	Threads int    // of a threadgroup, along x
-	Buffers int
-	Shared  int  // bytes of threadgroup memory, which is argument 0 of its kind; Metal wants the next multiple of 16
-	Barrier bool // threads wait for each other
+	Buffers int    // without that of the sizes
+	Shared  int    // bytes of threadgroup memory, which is argument 0 of its kind; Metal wants the next multiple of 16
+	Barrier bool   // threads wait for each other
 }
 
 // Error is a place in the WGSL that is not valid, or that this package does not know.

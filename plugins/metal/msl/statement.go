@@ -116,6 +116,9 @@ func (t *translator) simple(s statement) string {
 		if s.to == nil {
 			return "(void)(" + t.concrete(s.v).text + ")"
 		}
+		if e, ok := s.to.(*index); ok && t.isBuffer(e.x) {
+			return t.put(e, s.v)
+		}
 		to := t.expr(s.to)
 		if !to.ref || !to.typ.plain() {
 			fail(s.pos, "an assignment to what is no variable")
@@ -123,6 +126,16 @@ func (t *translator) simple(s statement) string {
 		return to.text + " = " + t.typed(s.v, to.typ).text
 	}
 	panic("BUG: msl: a statement of another kind")
+}
+
+// isBuffer reports whether an expression is the name of an array in a buffer.
+func (t *translator) isBuffer(e expr) bool {
+	n, ok := e.(*name)
+	if !ok {
+		return false
+	}
+	v, ok := t.find(n.name)
+	return ok && v.typ.kind == array && v.typ.n == 0
 }
 
 func (t *translator) declare(v *variable) string {

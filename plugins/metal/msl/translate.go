@@ -150,7 +150,7 @@ func (t *translator) known(v *variable) value {
 
 // globals are the variables of a module, as members of the struct whose methods the functions are.
 type globals struct {
-	buffers []*variable
+	buffers []string // how each is set
 	params  []string // of the kernel: the buffers
 	members []string
 	shared  []string // members of the threadgroup memory
@@ -171,22 +171,27 @@ func (g *globals) declare(t *translator, v *variable) {
 		if v.binding != len(g.buffers) {
 			fail(v.pos, "%s has binding %d; want %d, the next one", v.name, v.binding, len(g.buffers))
 		}
-		data, space := typ, "device "
-		if x.ref = !v.read; v.read {
-			space = "constant " // parameters, which are small
-		}
-		if typ.kind == array && typ.n == 0 {
+		data, member, init := typ, "", ""
+		x.ref = !v.read
+		switch {
+		case typ.kind == array && typ.n == 0:
 			data = typ.elem
-		} else {
+			bytes, _ := data.size()
+			t.need("rlx_buffer")
+			member, init = "rlx_buffer<"+data.msl+">", fmt.Sprintf("{%s, sizes[%d] / %d}", msl(v.name), v.binding, bytes)
+			g.params = append(g.params, fmt.Sprintf("device %s* %s [[buffer(%d)]]", data.msl, msl(v.name), v.binding))
+		case v.read: // parameters, which are small
 			x.text = "(*" + x.text + ")"
+			member, init = "constant "+data.msl+"*", msl(v.name)
+			g.params = append(g.params, fmt.Sprintf("%s %s [[buffer(%d)]]", member, msl(v.name), v.binding))
+		default:
+			fail(v.pos, "%s in a buffer that is written; want an array without a size", typ)
 		}
 		if !data.holds() {
 			fail(v.pos, "%s in a buffer; its layout differs between WGSL and MSL", typ)
 		}
-		member := space + data.msl + "* " + msl(v.name)
-		g.buffers = append(g.buffers, v)
-		g.params = append(g.params, fmt.Sprintf("%s [[buffer(%d)]]", member, v.binding))
-		g.members = append(g.members, member+";")
+		g.buffers = append(g.buffers, "k."+msl(v.name)+" = "+init+";")
+		g.members = append(g.members, member+" "+msl(v.name)+";")
 	case "workgroup":
 		if !typ.wordsOnly() {
 			fail(v.pos, "%s in workgroup memory", typ)
@@ -231,6 +236,9 @@ func (t *typ) wordsOnly() bool {
 
 // helperTexts are what the text of a kernel may begin with, in this order.
 var helperTexts = []struct{ name, text string }{
+	{"rlx_buffer", "template <typename T> struct rlx_buffer {\n  device T* data;\n  uint n;\n};\n"},
+	{"rlx_get", "template <typename T> T rlx_get(rlx_buffer<T> x, uint i) {\n  return x.data[metal::min(i, x.n - 1u)];\n}\n"},
+	{"rlx_put", "template <typename T> void rlx_put(rlx_buffer<T> x, uint i, T v) {\n  if (i < x.n) {\n    x.data[i] = v;\n  }\n}\n"},
 	{"rlx_array", "template <typename T, uint N> struct rlx_array {\n  T at[N];\n};\n"},
 	{"rlx_select", "template <typename T> T rlx_select(T no, T yes, bool c) {\n  return c ? yes : no;\n}\n"},
 	// Divided by 1 instead, the dividend and the remainder are those that WGSL wants. T is uint or a vector of it.
@@ -287,12 +295,13 @@ func (t *translator) text(m *module, g *globals, entry *function) string {
 	for _, p := range g.params {
 		b.WriteString(p + ", ")
 	}
+	fmt.Fprintf(&b, "constant uint* sizes [[buffer(%d)]], ", len(g.buffers))
 	if g.shared != nil {
 		b.WriteString("threadgroup rlx_shared* shared [[threadgroup(0)]], ")
 	}
 	b.WriteString("metal::uint3 group [[threadgroup_position_in_grid]], metal::uint3 groups [[threadgroups_per_grid]], uint local [[thread_index_in_threadgroup]]) {\n  rlx_kernel k;\n")
-	for _, v := range g.buffers {
-		fmt.Fprintf(&b, "  k.%[1]s = %[1]s;\n", msl(v.name))
+	for _, set := range g.buffers {
+		b.WriteString("  " + set + "\n")
 	}
 	if g.shared != nil {
 		fmt.Fprintf(&b, `  for (uint i = local; i < %d; i += %d) {

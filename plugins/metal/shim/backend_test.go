@@ -217,18 +217,21 @@ func (d *dispatch) operand(bind kernels.Binding) *ir.Node {
 	return nil
 }
 
-// place is where a binding begins, and how the shader sees it. Only the view is known before memory is reserved.
-func (x *executable) place(d *dispatch, bind kernels.Binding, s device.State) (int64, kernels.View) {
+// place is what a binding binds, and how the shader sees it. Only the view is known before memory is reserved.
+func (x *executable) place(d *dispatch, bind kernels.Binding, s device.State) (Buffer, kernels.View) {
 	view := kernels.View{Windows: []kernels.Window{{}}}
 	switch bind.Operand {
 	case kernels.Scratch:
-		return x.scratch, view
+		n := d.steps[len(d.steps)-1]
+		k, _ := kernels.Find(n)
+		return Buffer{x.scratch, vectors(k.Scratch(n, limits))}, view
 	case kernels.Status:
-		return x.status, view
+		return Buffer{x.status, vectors(4)}, view
 	}
 	pl := x.p.Places[d.operand(bind).ID]
 	begin := pl.Offset &^ (program.Align - 1)
 	view.Skip = (pl.Offset - begin) / int64(bind.DType.Size())
+	bytes := vectors(pl.Size + pl.Offset - begin)
 	switch pl.Space {
 	case program.Weights:
 		begin += x.weights
@@ -241,8 +244,11 @@ func (x *executable) place(d *dispatch, bind kernels.Binding, s device.State) (i
 			begin += x.b.stateOffset(s)
 		}
 	}
-	return begin, view
+	return Buffer{begin, bytes}, view
 }
+
+// vectors is a size in bytes that is one of whole vectors, and at least one.
+func vectors(bytes int64) uint32 { return uint32(max(bytes, 1)+15) &^ 15 }
 
 func (x *executable) Kernels() []device.Kernel { return x.ops }
 func (x *executable) Memory() int64            { return 0 }
@@ -327,8 +333,8 @@ func (x *executable) Run(ctx context.Context, r device.Run) (device.Stats, error
 func (x *executable) look(s program.BoundStep, r device.Run, stats *device.Stats) error {
 	for _, out := range s.Outs {
 		d := &dispatch{steps: []*ir.Node{x.p.Graph.Nodes[out.Node]}}
-		at, view := x.place(d, kernels.Binding{Operand: kernels.Out, DType: out.DType}, r.State)
-		at += view.Skip * int64(out.DType.Size())
+		from, view := x.place(d, kernels.Binding{Operand: kernels.Out, DType: out.DType}, r.State)
+		at := from.Offset + view.Skip*int64(out.DType.Size())
 		t := tensor.Tensor{DType: out.DType, Shape: out.Shape, Data: x.b.dev.Memory[at : at+out.Bytes]}
 		if r.Opts.Observe != nil && slices.Contains(r.Opts.Dump, out.Node) {
 			if err := r.Opts.Observe(out.Node, out.Shape, t.Data); err != nil {
@@ -369,16 +375,17 @@ func (x *executable) dispatch(d *dispatch, c *kernels.Call, s device.State) erro
 	for i, v := range params {
 		binary.LittleEndian.PutUint32(memory[x.param+4*int64(i):], v)
 	}
-	var offsets []int64
+	var buffers []Buffer
 	for _, bind := range d.shader.Bindings {
-		at, _ := x.place(d, bind, s)
-		offsets = append(offsets, at)
+		b, _ := x.place(d, bind, s)
+		buffers = append(buffers, b)
 	}
+	buffers = append(buffers, Buffer{x.param, uint32(4 * len(params))})
 	status := memory[x.status : x.status+4]
 	clear(status)
 	groups := d.shader.Groups(c)
 	rows := (groups + mostGroups - 1) / mostGroups
-	if err := x.b.dev.Run(d.number, uint32((groups+rows-1)/rows), uint32(rows), append(offsets, x.param)); err != nil {
+	if err := x.b.dev.Run(d.number, uint32((groups+rows-1)/rows), uint32(rows), buffers...); err != nil {
 		return diag.New(device.ErrDevice, n.Label(), "%s: %w", n.Op.Name, err)
 	}
 	if binary.LittleEndian.Uint32(status) != 0 {

@@ -35,8 +35,8 @@ var host []byte
 var ErrNoCompiler = errors.New("no C++ compiler: none of c++, g++ and clang++ is in the path")
 
 // flags: kernels are many and run once, so that it does not pay to optimise them. A product and a sum are not fused, and memory may be seen as
-// words: both as in Metal.
-var flags = []string{"-std=c++17", "-O0", "-w", "-ffp-contract=off", "-fno-strict-aliasing"}
+// words: both as in Metal. An index beyond an array of fixed size ends the program.
+var flags = []string{"-std=c++17", "-O0", "-w", "-ffp-contract=off", "-fno-strict-aliasing", "-fsanitize=bounds", "-fsanitize-undefined-trap-on-error"}
 
 // perUnit is how many kernels are compiled together. Units are compiled two at a time.
 const perUnit = 24
@@ -98,7 +98,7 @@ func unit(kernels []*msl.Kernel, first int) string {
 		// The preprocessor, which removes the address space, would take it from the attribute, too.
 		text := strings.Replace(k.Text, " [[threadgroup(0)]]", "", 1)
 		var args []string
-		for n := range k.Buffers {
+		for n := range k.Buffers + 1 { // the last has the sizes
 			args = append(args, fmt.Sprintf("b[%d]", n))
 		}
 		if k.Shared > 0 {
@@ -166,12 +166,18 @@ func Start(program string, memory int64) (d *Device, err error) {
 	return d, nil
 }
 
-// Run runs a kernel on a grid of x by y threadgroups, with its buffers at offsets into Memory.
-func (d *Device) Run(kernel int, x, y uint32, offsets []int64) error {
+// Buffer is a part of a device's memory.
+type Buffer struct {
+	Offset int64
+	Bytes  uint32
+}
+
+// Run runs a kernel on a grid of x by y threadgroups, with its buffers.
+func (d *Device) Run(kernel int, x, y uint32, buffers ...Buffer) error {
 	var line strings.Builder
 	fmt.Fprintf(&line, "%d %d %d", kernel, x, y)
-	for _, o := range offsets {
-		fmt.Fprintf(&line, " %d", o)
+	for _, b := range buffers {
+		fmt.Fprintf(&line, " %d %d", b.Offset, b.Bytes)
 	}
 	if _, err := io.WriteString(d.in, line.String()+"\n"); err != nil {
 		return fmt.Errorf("kernel %d: %w", kernel, err)

@@ -87,7 +87,7 @@ func TestMeaning(t *testing.T) {
 		binary.LittleEndian.PutUint32(d.Memory[8*i:], special[i/len(special)])
 		binary.LittleEndian.PutUint32(d.Memory[8*i+4:], special[i%len(special)])
 	}
-	if err := d.Run(0, 4, uint32(n/32/4), []int64{0, y}); err != nil {
+	if err := d.Run(0, 4, uint32(n/32/4), Buffer{0, uint32(8 * n)}, Buffer{y, uint32(64 * n)}); err != nil {
 		t.Fatal(err)
 	}
 	names := []string{"p + q", "p * q", "-p", "a / b", "a % b", "p / q", "p % q", "a << b", "p >> b", "p >> b of a vector", "u32(f32)", "i32(f32)", "round", "countLeadingZeros", "unpack2x16float", "vec4 / b"}
@@ -138,8 +138,8 @@ func widened(h uint16) uint32 {
 	return sign | math.Float32bits(float32(math.Ldexp(m+1024, e-25)))
 }
 
-// TestThreads: threads see each other's words behind a barrier and only there, workgroup memory begins as zeros, and a thread that ends while
-// others wait is an error.
+// TestThreads: threads see each other's words behind a barrier and only there, workgroup memory begins as zeros, an index beyond an array is that
+// of its last element, where a buffer is not written, and a thread that ends while others wait is an error.
 func TestThreads(t *testing.T) {
 	const head = `
 @group(0) @binding(0) var<storage, read_write> y: array<u32>;
@@ -152,8 +152,10 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
 		"  y[64u * group.x + local] = words[63u - local] + 1000u * atomicLoad(&total);\n}\n")
 	hasty := translate(t, head+"  words[local] = local + 1u;\n  y[local] = words[63u - local];\n  workgroupBarrier();\n}\n")
 	early := translate(t, head+"  if (local == 5u) { return; }\n  workgroupBarrier();\n}\n")
-	d := start(t, 1<<12, reversed, hasty, early)
-	if err := d.Run(0, 3, 1, []int64{0}); err != nil {
+	beyond := translate(t, head+"  words[local] = local;\n  workgroupBarrier();\n  let v = y[1000u + local];\n  y[1000u + local] = 7u;\n  workgroupBarrier();\n"+
+		"  if (local < 2u) {\n    y[local] = words[local + 62u + 2u * local] + v;\n  }\n}\n")
+	d := start(t, 1<<12, reversed, hasty, early, beyond)
+	if err := d.Run(0, 3, 1, Buffer{0, 3 * 64 * 4}); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 3 * 64 {
@@ -161,16 +163,23 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
 			t.Errorf("word %d is %d; want %d", i, got, want)
 		}
 	}
-	if err := d.Run(1, 1, 1, []int64{0}); err != nil {
+	if err := d.Run(1, 1, 1, Buffer{0, 64 * 4}); err != nil {
 		t.Fatal(err)
 	}
 	if a, b := binary.LittleEndian.Uint32(d.Memory), binary.LittleEndian.Uint32(d.Memory[4*63:]); a == 64 && b == 1 {
 		t.Error("without a barrier the first and the last thread see each other's words")
 	}
-	if err := d.Run(2, 1, 1, []int64{0}); err == nil || !strings.Contains(err.Error(), "wait for others that have ended") {
+	if err := d.Run(2, 1, 1, Buffer{0, 64 * 4}); err == nil || !strings.Contains(err.Error(), "wait for others that have ended") {
 		t.Errorf("a thread ends while others wait: %v", err)
 	}
-	if err := d.Run(0, 1, 1, []int64{0}); err != nil {
+	copy(d.Memory, make([]byte, 64))
+	binary.LittleEndian.PutUint32(d.Memory[3*4:], 1000)
+	if err := d.Run(3, 1, 1, Buffer{0, 4 * 4}); err != nil {
 		t.Errorf("after that: %v", err)
+	}
+	for i, want := range []uint32{1062, 1063, 0, 1000, 0} {
+		if got := binary.LittleEndian.Uint32(d.Memory[4*i:]); got != want {
+			t.Errorf("beyond the ends of arrays, word %d is %d; want %d", i, got, want)
+		}
 	}
 }

@@ -1,4 +1,16 @@
 #include <metal_stdlib>
+template <typename T> struct rlx_buffer {
+  device T* data;
+  uint n;
+};
+template <typename T> T rlx_get(rlx_buffer<T> x, uint i) {
+  return x.data[metal::min(i, x.n - 1u)];
+}
+template <typename T> void rlx_put(rlx_buffer<T> x, uint i, T v) {
+  if (i < x.n) {
+    x.data[i] = v;
+  }
+}
 template <typename T, uint N> struct rlx_array {
   T at[N];
 };
@@ -28,8 +40,8 @@ struct rlx_shared {
   metal::atomic_uint count_;
 };
 struct rlx_kernel {
-  device metal::float4* x_w0_;
-  device uint* y_w0_;
+  rlx_buffer<metal::float4> x_w0_;
+  rlx_buffer<uint> y_w0_;
   constant Params_* P_;
   uint seen_ = {};
   threadgroup rlx_shared* shared;
@@ -48,7 +60,7 @@ struct rlx_kernel {
     for (uint i_ = local_; i_ < (*P_).dims_.at[1]; i_ = i_ + 64u) {
       Pair_ all_before_ = all_;
       uint i_2_ = rlx_div(row_ * (*P_).dims_.at[1], (*P_).dims_.at[0]) + i_;
-      all_ = added_(all_before_, x_w0_[i_2_].wzyx * (*P_).scale_);
+      all_ = added_(all_before_, rlx_get(x_w0_, i_2_).wzyx * (*P_).scale_);
       seen_ = seen_ + 1u;
     }
     if (((all_.n_ % 2) == 0) || (!(all_.sum_ < 0.125f))) {
@@ -56,12 +68,12 @@ struct rlx_kernel {
     } else if (all_.n_ == 7) {
       all_.sum_ = -all_.sum_;
     }
-    shared->parts_.at[local_] = all_.sum_;
+    shared->parts_.at[metal::min(local_, 63u)] = all_.sum_;
     metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
     uint s_ = 32u;
     for (; s_ > 0u;) {
       if (local_ < s_) {
-        shared->parts_.at[local_] = shared->parts_.at[local_] + shared->parts_.at[local_ + s_];
+        shared->parts_.at[metal::min(local_, 63u)] = shared->parts_.at[metal::min(local_, 63u)] + shared->parts_.at[metal::min(local_ + s_, 63u)];
       }
       metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
       s_ = s_ >> 1u;
@@ -69,13 +81,13 @@ struct rlx_kernel {
     switch (local_) {
     case 0u:
     {
-      y_w0_[row_] = as_type<uint>(shared->parts_.at[0]);
+      rlx_put(y_w0_, row_, as_type<uint>(shared->parts_.at[0]));
       break;
     }
     case 1u:
     case 2u:
     {
-      y_w0_[(*P_).rows_ + row_] = rlx_select(metal::atomic_load_explicit(&shared->count_, metal::memory_order_relaxed), 1u << (local_ & 31u), all_.n_ < 0);
+      rlx_put(y_w0_, (*P_).rows_ + row_, rlx_select(metal::atomic_load_explicit(&shared->count_, metal::memory_order_relaxed), 1u << (local_ & 31u), all_.n_ < 0));
       break;
     }
     default:
@@ -85,10 +97,10 @@ struct rlx_kernel {
     }
   }
 };
-kernel void rlx_main(device metal::float4* x_w0_ [[buffer(0)]], device uint* y_w0_ [[buffer(1)]], constant Params_* P_ [[buffer(2)]], threadgroup rlx_shared* shared [[threadgroup(0)]], metal::uint3 group [[threadgroup_position_in_grid]], metal::uint3 groups [[threadgroups_per_grid]], uint local [[thread_index_in_threadgroup]]) {
+kernel void rlx_main(device metal::float4* x_w0_ [[buffer(0)]], device uint* y_w0_ [[buffer(1)]], constant Params_* P_ [[buffer(2)]], constant uint* sizes [[buffer(3)]], threadgroup rlx_shared* shared [[threadgroup(0)]], metal::uint3 group [[threadgroup_position_in_grid]], metal::uint3 groups [[threadgroups_per_grid]], uint local [[thread_index_in_threadgroup]]) {
   rlx_kernel k;
-  k.x_w0_ = x_w0_;
-  k.y_w0_ = y_w0_;
+  k.x_w0_ = {x_w0_, sizes[0] / 16};
+  k.y_w0_ = {y_w0_, sizes[1] / 4};
   k.P_ = P_;
   for (uint i = local; i < 65; i += 64) {
     ((threadgroup uint*)shared)[i] = 0u;

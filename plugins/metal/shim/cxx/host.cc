@@ -1,9 +1,9 @@
 // Runs kernels that are compiled with metal_stdlib of this folder. It reads commands from standard input, one a line:
 //
-//	KERNEL GX GY OFFSET...
+//	KERNEL GX GY OFFSET SIZE ...
 //
 // runs kernel number KERNEL of the table kernels on a grid of GX x GY threadgroups, with its buffers at these offsets into the file that
-// argument 1 names and argument 2 gives the size of. The answer is a line: "ok", or what is wrong. The first line is "ready".
+// argument 1 names, of these sizes in bytes, and argument 2 gives the size of. The answer is a line: "ok", or what is wrong. The first line is "ready".
 #include "host.h"
 
 #include <fcntl.h>
@@ -15,7 +15,7 @@
 namespace {
 
 const size_t stack_bytes = 256 << 10;
-const uint most_threads = 1024;
+const uint most_threads = 1024, most_buffers = 31;
 
 // A fiber is a thread of a group, which runs until it waits or ends.
 struct fiber {
@@ -77,12 +77,15 @@ int main(int argc, char** argv) {
   while (scanf("%u %u %u", &number, &gx, &gy) == 3) {
     if (number >= rlx_kernel_count) return 4;
     entry = &rlx_kernels[number];
-    rlx_any bound[64];
+    rlx_any bound[most_buffers + 1];
+    uint sizes[most_buffers];
+    if (entry->buffers > most_buffers) return 5;
     for (uint i = 0; i < entry->buffers; i++) {
       size_t offset;
-      if (scanf("%zu", &offset) != 1 || offset > size) return 5;
+      if (scanf("%zu %u", &offset, &sizes[i]) != 2 || offset > size || sizes[i] > size - offset) return 6;
       bound[i].p = memory + offset;
     }
+    bound[entry->buffers].p = sizes;
     buffers = bound;
     shared = aligned_alloc(64, (entry->shared + 127) / 64 * 64);
     groups = uint3(gx, gy, 1u);
