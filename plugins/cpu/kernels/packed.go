@@ -77,14 +77,18 @@ func (x *packedStrips) do(lo, hi, _ int) {
 }
 
 // eachStrip calls dot for strips of columns lo to hi and each row m of A: dst is the strip of C, w the rows of packed weights that make it, stride
-// bytes apart. The rows of a strip come from memory once.
+// bytes apart. The rows of a strip come from memory once. For one row of A there is one strip, which is read in the longest streams.
 func (g *GemmArgs) eachStrip(lo, hi int, dot func(m int, dst []float32, w []byte, stride int)) {
 	b := g.B
 	values, size := b.kind.Values(), b.kind.Size()
 	row, stride := g.K/values*size, g.LDB/values*size
 	rows := b.byte[b.start/values*size:]
-	for ; lo < hi; lo += gemvStrip {
-		n := min(gemvStrip, hi-lo)
+	strip := gemvStrip
+	if g.M == 1 {
+		strip = hi - lo
+	}
+	for ; lo < hi; lo += strip {
+		n := min(strip, hi-lo)
 		for m := range g.M {
 			dot(m, g.C[m*g.LDC+lo:][:n], rows[lo*stride:(lo+n-1)*stride+row], stride)
 		}

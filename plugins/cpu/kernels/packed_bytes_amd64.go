@@ -2,170 +2,170 @@
 
 package kernels
 
-// dotBytesQ4_0AVX2 is dst[r] = the sum of x times the values of row r, r < rows, in blocks, stride bytes apart. x are bytes that dx scales, 32 each,
+// dotBytesQ4_0AVX2: dst[r+i*lead] is the sum of x times row r at w+i*gap, i < 4, r < rows. Rows are stride bytes apart; lead, gap and stride may be 0; rows are of blocks, x are bytes that dx scales, 32 each,
 // xs are the sums of each group of the format, scaled, and excess those of each 4 times what the format's unsigned integers are too large by, negative; rows and blocks > 0.
 //
 //go:noescape
-func dotBytesQ4_0AVX2(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+func dotBytesQ4_0AVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
 
-// dotBytesQ4_1AVX2 is dst[r] = the sum of x times the values of row r, r < rows, in blocks, stride bytes apart. x are bytes that dx scales, 32 each,
+// dotBytesQ4_1AVX2: dst[r+i*lead] is the sum of x times row r at w+i*gap, i < 4, r < rows. Rows are stride bytes apart; lead, gap and stride may be 0; rows are of blocks, x are bytes that dx scales, 32 each,
 // xs are the sums of each group of the format, scaled, and excess those of each 4 times what the format's unsigned integers are too large by, negative; rows and blocks > 0.
 //
 //go:noescape
-func dotBytesQ4_1AVX2(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+func dotBytesQ4_1AVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
 
-// dotBytesQ5_0AVX2 is dst[r] = the sum of x times the values of row r, r < rows, in blocks, stride bytes apart. x are bytes that dx scales, 32 each,
+// dotBytesQ5_0AVX2: dst[r+i*lead] is the sum of x times row r at w+i*gap, i < 4, r < rows. Rows are stride bytes apart; lead, gap and stride may be 0; rows are of blocks, x are bytes that dx scales, 32 each,
 // xs are the sums of each group of the format, scaled, and excess those of each 4 times what the format's unsigned integers are too large by, negative; rows and blocks > 0.
 //
 //go:noescape
-func dotBytesQ5_0AVX2(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+func dotBytesQ5_0AVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
 
-// dotBytesQ5_1AVX2 is dst[r] = the sum of x times the values of row r, r < rows, in blocks, stride bytes apart. x are bytes that dx scales, 32 each,
+// dotBytesQ5_1AVX2: dst[r+i*lead] is the sum of x times row r at w+i*gap, i < 4, r < rows. Rows are stride bytes apart; lead, gap and stride may be 0; rows are of blocks, x are bytes that dx scales, 32 each,
 // xs are the sums of each group of the format, scaled, and excess those of each 4 times what the format's unsigned integers are too large by, negative; rows and blocks > 0.
 //
 //go:noescape
-func dotBytesQ5_1AVX2(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+func dotBytesQ5_1AVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
 
-// dotBytesQ8_0AVX2 is dst[r] = the sum of x times the values of row r, r < rows, in blocks, stride bytes apart. x are bytes that dx scales, 32 each,
+// dotBytesQ8_0AVX2: dst[r+i*lead] is the sum of x times row r at w+i*gap, i < 4, r < rows. Rows are stride bytes apart; lead, gap and stride may be 0; rows are of blocks, x are bytes that dx scales, 32 each,
 // xs are the sums of each group of the format, scaled, and excess those of each 4 times what the format's unsigned integers are too large by, negative; rows and blocks > 0.
 //
 //go:noescape
-func dotBytesQ8_0AVX2(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+func dotBytesQ8_0AVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
 
-// dotBytesQ2_KAVX2 is dst[r] = the sum of x times the values of row r, r < rows, in blocks, stride bytes apart. x are bytes that dx scales, 32 each,
+// dotBytesQ2_KAVX2: dst[r+i*lead] is the sum of x times row r at w+i*gap, i < 4, r < rows. Rows are stride bytes apart; lead, gap and stride may be 0; rows are of blocks, x are bytes that dx scales, 32 each,
 // xs are the sums of each group of the format, scaled, and excess those of each 4 times what the format's unsigned integers are too large by, negative; rows and blocks > 0.
 //
 //go:noescape
-func dotBytesQ2_KAVX2(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+func dotBytesQ2_KAVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
 
-// dotBytesQ3_KAVX2 is dst[r] = the sum of x times the values of row r, r < rows, in blocks, stride bytes apart. x are bytes that dx scales, 32 each,
+// dotBytesQ3_KAVX2: dst[r+i*lead] is the sum of x times row r at w+i*gap, i < 4, r < rows. Rows are stride bytes apart; lead, gap and stride may be 0; rows are of blocks, x are bytes that dx scales, 32 each,
 // xs are the sums of each group of the format, scaled, and excess those of each 4 times what the format's unsigned integers are too large by, negative; rows and blocks > 0.
 //
 //go:noescape
-func dotBytesQ3_KAVX2(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+func dotBytesQ3_KAVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
 
-// dotBytesQ4_KAVX2 is dst[r] = the sum of x times the values of row r, r < rows, in blocks, stride bytes apart. x are bytes that dx scales, 32 each,
+// dotBytesQ4_KAVX2: dst[r+i*lead] is the sum of x times row r at w+i*gap, i < 4, r < rows. Rows are stride bytes apart; lead, gap and stride may be 0; rows are of blocks, x are bytes that dx scales, 32 each,
 // xs are the sums of each group of the format, scaled, and excess those of each 4 times what the format's unsigned integers are too large by, negative; rows and blocks > 0.
 //
 //go:noescape
-func dotBytesQ4_KAVX2(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+func dotBytesQ4_KAVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
 
-// dotBytesQ5_KAVX2 is dst[r] = the sum of x times the values of row r, r < rows, in blocks, stride bytes apart. x are bytes that dx scales, 32 each,
+// dotBytesQ5_KAVX2: dst[r+i*lead] is the sum of x times row r at w+i*gap, i < 4, r < rows. Rows are stride bytes apart; lead, gap and stride may be 0; rows are of blocks, x are bytes that dx scales, 32 each,
 // xs are the sums of each group of the format, scaled, and excess those of each 4 times what the format's unsigned integers are too large by, negative; rows and blocks > 0.
 //
 //go:noescape
-func dotBytesQ5_KAVX2(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+func dotBytesQ5_KAVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
 
-// dotBytesQ6_KAVX2 is dst[r] = the sum of x times the values of row r, r < rows, in blocks, stride bytes apart. x are bytes that dx scales, 32 each,
+// dotBytesQ6_KAVX2: dst[r+i*lead] is the sum of x times row r at w+i*gap, i < 4, r < rows. Rows are stride bytes apart; lead, gap and stride may be 0; rows are of blocks, x are bytes that dx scales, 32 each,
 // xs are the sums of each group of the format, scaled, and excess those of each 4 times what the format's unsigned integers are too large by, negative; rows and blocks > 0.
 //
 //go:noescape
-func dotBytesQ6_KAVX2(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+func dotBytesQ6_KAVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
 
-// dotBytesQ8_KAVX2 is dst[r] = the sum of x times the values of row r, r < rows, in blocks, stride bytes apart. x are bytes that dx scales, 32 each,
+// dotBytesQ8_KAVX2: dst[r+i*lead] is the sum of x times row r at w+i*gap, i < 4, r < rows. Rows are stride bytes apart; lead, gap and stride may be 0; rows are of blocks, x are bytes that dx scales, 32 each,
 // xs are the sums of each group of the format, scaled, and excess those of each 4 times what the format's unsigned integers are too large by, negative; rows and blocks > 0.
 //
 //go:noescape
-func dotBytesQ8_KAVX2(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+func dotBytesQ8_KAVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
 
-// dotBytesIQ4_NLAVX2 is dst[r] = the sum of x times the values of row r, r < rows, in blocks, stride bytes apart. x are bytes that dx scales, 32 each,
+// dotBytesIQ4_NLAVX2: dst[r+i*lead] is the sum of x times row r at w+i*gap, i < 4, r < rows. Rows are stride bytes apart; lead, gap and stride may be 0; rows are of blocks, x are bytes that dx scales, 32 each,
 // xs are the sums of each group of the format, scaled, and excess those of each 4 times what the format's unsigned integers are too large by, negative; rows and blocks > 0.
 //
 //go:noescape
-func dotBytesIQ4_NLAVX2(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+func dotBytesIQ4_NLAVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
 
-// dotBytesIQ4_XSAVX2 is dst[r] = the sum of x times the values of row r, r < rows, in blocks, stride bytes apart. x are bytes that dx scales, 32 each,
+// dotBytesIQ4_XSAVX2: dst[r+i*lead] is the sum of x times row r at w+i*gap, i < 4, r < rows. Rows are stride bytes apart; lead, gap and stride may be 0; rows are of blocks, x are bytes that dx scales, 32 each,
 // xs are the sums of each group of the format, scaled, and excess those of each 4 times what the format's unsigned integers are too large by, negative; rows and blocks > 0.
 //
 //go:noescape
-func dotBytesIQ4_XSAVX2(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+func dotBytesIQ4_XSAVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
 
-// dotBytesMXFP4AVX2 is dst[r] = the sum of x times the values of row r, r < rows, in blocks, stride bytes apart. x are bytes that dx scales, 32 each,
+// dotBytesMXFP4AVX2: dst[r+i*lead] is the sum of x times row r at w+i*gap, i < 4, r < rows. Rows are stride bytes apart; lead, gap and stride may be 0; rows are of blocks, x are bytes that dx scales, 32 each,
 // xs are the sums of each group of the format, scaled, and excess those of each 4 times what the format's unsigned integers are too large by, negative; rows and blocks > 0.
 //
 //go:noescape
-func dotBytesMXFP4AVX2(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+func dotBytesMXFP4AVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
 
-// dotBytesQ4_0VNNI is dst[r] = the sum of x times the values of row r, r < rows, in blocks, stride bytes apart. x are bytes that dx scales, 32 each,
+// dotBytesQ4_0VNNI: dst[r+i*lead] is the sum of x times row r at w+i*gap, i < 4, r < rows. Rows are stride bytes apart; lead, gap and stride may be 0; rows are of blocks, x are bytes that dx scales, 32 each,
 // xs are the sums of each group of the format, scaled, and excess those of each 4 times what the format's unsigned integers are too large by, negative; rows and blocks > 0.
 //
 //go:noescape
-func dotBytesQ4_0VNNI(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+func dotBytesQ4_0VNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
 
-// dotBytesQ4_1VNNI is dst[r] = the sum of x times the values of row r, r < rows, in blocks, stride bytes apart. x are bytes that dx scales, 32 each,
+// dotBytesQ4_1VNNI: dst[r+i*lead] is the sum of x times row r at w+i*gap, i < 4, r < rows. Rows are stride bytes apart; lead, gap and stride may be 0; rows are of blocks, x are bytes that dx scales, 32 each,
 // xs are the sums of each group of the format, scaled, and excess those of each 4 times what the format's unsigned integers are too large by, negative; rows and blocks > 0.
 //
 //go:noescape
-func dotBytesQ4_1VNNI(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+func dotBytesQ4_1VNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
 
-// dotBytesQ5_0VNNI is dst[r] = the sum of x times the values of row r, r < rows, in blocks, stride bytes apart. x are bytes that dx scales, 32 each,
+// dotBytesQ5_0VNNI: dst[r+i*lead] is the sum of x times row r at w+i*gap, i < 4, r < rows. Rows are stride bytes apart; lead, gap and stride may be 0; rows are of blocks, x are bytes that dx scales, 32 each,
 // xs are the sums of each group of the format, scaled, and excess those of each 4 times what the format's unsigned integers are too large by, negative; rows and blocks > 0.
 //
 //go:noescape
-func dotBytesQ5_0VNNI(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+func dotBytesQ5_0VNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
 
-// dotBytesQ5_1VNNI is dst[r] = the sum of x times the values of row r, r < rows, in blocks, stride bytes apart. x are bytes that dx scales, 32 each,
+// dotBytesQ5_1VNNI: dst[r+i*lead] is the sum of x times row r at w+i*gap, i < 4, r < rows. Rows are stride bytes apart; lead, gap and stride may be 0; rows are of blocks, x are bytes that dx scales, 32 each,
 // xs are the sums of each group of the format, scaled, and excess those of each 4 times what the format's unsigned integers are too large by, negative; rows and blocks > 0.
 //
 //go:noescape
-func dotBytesQ5_1VNNI(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+func dotBytesQ5_1VNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
 
-// dotBytesQ8_0VNNI is dst[r] = the sum of x times the values of row r, r < rows, in blocks, stride bytes apart. x are bytes that dx scales, 32 each,
+// dotBytesQ8_0VNNI: dst[r+i*lead] is the sum of x times row r at w+i*gap, i < 4, r < rows. Rows are stride bytes apart; lead, gap and stride may be 0; rows are of blocks, x are bytes that dx scales, 32 each,
 // xs are the sums of each group of the format, scaled, and excess those of each 4 times what the format's unsigned integers are too large by, negative; rows and blocks > 0.
 //
 //go:noescape
-func dotBytesQ8_0VNNI(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+func dotBytesQ8_0VNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
 
-// dotBytesQ2_KVNNI is dst[r] = the sum of x times the values of row r, r < rows, in blocks, stride bytes apart. x are bytes that dx scales, 32 each,
+// dotBytesQ2_KVNNI: dst[r+i*lead] is the sum of x times row r at w+i*gap, i < 4, r < rows. Rows are stride bytes apart; lead, gap and stride may be 0; rows are of blocks, x are bytes that dx scales, 32 each,
 // xs are the sums of each group of the format, scaled, and excess those of each 4 times what the format's unsigned integers are too large by, negative; rows and blocks > 0.
 //
 //go:noescape
-func dotBytesQ2_KVNNI(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+func dotBytesQ2_KVNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
 
-// dotBytesQ3_KVNNI is dst[r] = the sum of x times the values of row r, r < rows, in blocks, stride bytes apart. x are bytes that dx scales, 32 each,
+// dotBytesQ3_KVNNI: dst[r+i*lead] is the sum of x times row r at w+i*gap, i < 4, r < rows. Rows are stride bytes apart; lead, gap and stride may be 0; rows are of blocks, x are bytes that dx scales, 32 each,
 // xs are the sums of each group of the format, scaled, and excess those of each 4 times what the format's unsigned integers are too large by, negative; rows and blocks > 0.
 //
 //go:noescape
-func dotBytesQ3_KVNNI(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+func dotBytesQ3_KVNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
 
-// dotBytesQ4_KVNNI is dst[r] = the sum of x times the values of row r, r < rows, in blocks, stride bytes apart. x are bytes that dx scales, 32 each,
+// dotBytesQ4_KVNNI: dst[r+i*lead] is the sum of x times row r at w+i*gap, i < 4, r < rows. Rows are stride bytes apart; lead, gap and stride may be 0; rows are of blocks, x are bytes that dx scales, 32 each,
 // xs are the sums of each group of the format, scaled, and excess those of each 4 times what the format's unsigned integers are too large by, negative; rows and blocks > 0.
 //
 //go:noescape
-func dotBytesQ4_KVNNI(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+func dotBytesQ4_KVNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
 
-// dotBytesQ5_KVNNI is dst[r] = the sum of x times the values of row r, r < rows, in blocks, stride bytes apart. x are bytes that dx scales, 32 each,
+// dotBytesQ5_KVNNI: dst[r+i*lead] is the sum of x times row r at w+i*gap, i < 4, r < rows. Rows are stride bytes apart; lead, gap and stride may be 0; rows are of blocks, x are bytes that dx scales, 32 each,
 // xs are the sums of each group of the format, scaled, and excess those of each 4 times what the format's unsigned integers are too large by, negative; rows and blocks > 0.
 //
 //go:noescape
-func dotBytesQ5_KVNNI(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+func dotBytesQ5_KVNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
 
-// dotBytesQ6_KVNNI is dst[r] = the sum of x times the values of row r, r < rows, in blocks, stride bytes apart. x are bytes that dx scales, 32 each,
+// dotBytesQ6_KVNNI: dst[r+i*lead] is the sum of x times row r at w+i*gap, i < 4, r < rows. Rows are stride bytes apart; lead, gap and stride may be 0; rows are of blocks, x are bytes that dx scales, 32 each,
 // xs are the sums of each group of the format, scaled, and excess those of each 4 times what the format's unsigned integers are too large by, negative; rows and blocks > 0.
 //
 //go:noescape
-func dotBytesQ6_KVNNI(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+func dotBytesQ6_KVNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
 
-// dotBytesQ8_KVNNI is dst[r] = the sum of x times the values of row r, r < rows, in blocks, stride bytes apart. x are bytes that dx scales, 32 each,
+// dotBytesQ8_KVNNI: dst[r+i*lead] is the sum of x times row r at w+i*gap, i < 4, r < rows. Rows are stride bytes apart; lead, gap and stride may be 0; rows are of blocks, x are bytes that dx scales, 32 each,
 // xs are the sums of each group of the format, scaled, and excess those of each 4 times what the format's unsigned integers are too large by, negative; rows and blocks > 0.
 //
 //go:noescape
-func dotBytesQ8_KVNNI(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+func dotBytesQ8_KVNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
 
-// dotBytesIQ4_NLVNNI is dst[r] = the sum of x times the values of row r, r < rows, in blocks, stride bytes apart. x are bytes that dx scales, 32 each,
+// dotBytesIQ4_NLVNNI: dst[r+i*lead] is the sum of x times row r at w+i*gap, i < 4, r < rows. Rows are stride bytes apart; lead, gap and stride may be 0; rows are of blocks, x are bytes that dx scales, 32 each,
 // xs are the sums of each group of the format, scaled, and excess those of each 4 times what the format's unsigned integers are too large by, negative; rows and blocks > 0.
 //
 //go:noescape
-func dotBytesIQ4_NLVNNI(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+func dotBytesIQ4_NLVNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
 
-// dotBytesIQ4_XSVNNI is dst[r] = the sum of x times the values of row r, r < rows, in blocks, stride bytes apart. x are bytes that dx scales, 32 each,
+// dotBytesIQ4_XSVNNI: dst[r+i*lead] is the sum of x times row r at w+i*gap, i < 4, r < rows. Rows are stride bytes apart; lead, gap and stride may be 0; rows are of blocks, x are bytes that dx scales, 32 each,
 // xs are the sums of each group of the format, scaled, and excess those of each 4 times what the format's unsigned integers are too large by, negative; rows and blocks > 0.
 //
 //go:noescape
-func dotBytesIQ4_XSVNNI(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+func dotBytesIQ4_XSVNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
 
-// dotBytesMXFP4VNNI is dst[r] = the sum of x times the values of row r, r < rows, in blocks, stride bytes apart. x are bytes that dx scales, 32 each,
+// dotBytesMXFP4VNNI: dst[r+i*lead] is the sum of x times row r at w+i*gap, i < 4, r < rows. Rows are stride bytes apart; lead, gap and stride may be 0; rows are of blocks, x are bytes that dx scales, 32 each,
 // xs are the sums of each group of the format, scaled, and excess those of each 4 times what the format's unsigned integers are too large by, negative; rows and blocks > 0.
 //
 //go:noescape
-func dotBytesMXFP4VNNI(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+func dotBytesMXFP4VNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)

@@ -2,126 +2,259 @@
 
 #include "textflag.h"
 
-// func dotBytesQ4_0AVX2(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+// func dotBytesQ4_0AVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·dotBytesQ4_0AVX2(SB), NOSPLIT, $128-80
-	MOVQ half+64(FP), AX
+TEXT ·dotBytesQ4_0AVX2(SB), NOSPLIT, $136-96
+	MOVQ half+80(FP), AX
 	LEAQ (SP), CX
 	LEAQ 64(SP), CX
 
 row:
-	MOVQ   w+8(FP), DX
-	MOVQ   x+32(FP), BX
-	MOVQ   dx+40(FP), SI
-	MOVQ   excess+56(FP), DI
-	MOVQ   blocks+72(FP), CX
+	MOVQ   w+16(FP), CX
+	MOVQ   gap+24(FP), DI
+	LEAQ   (CX)(DI*1), DX
+	LEAQ   (DX)(DI*1), BX
+	LEAQ   (BX)(DI*1), SI
+	MOVQ   blocks+88(FP), DI
+	MOVQ   DI, 128(SP)
+	MOVQ   x+48(FP), DI
+	MOVQ   dx+56(FP), R8
+	MOVQ   excess+72(FP), R9
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
-	SUBQ   $0x04, CX
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	SUBQ   $0x02, 128(SP)
 	JLT    rest
 
 blocks:
-	VMOVDQU      2(DX), X2
-	VPSRLW       $0x04, X2, X3
-	VINSERTI128  $0x01, X3, Y2, Y3
-	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
-	VPMADDUBSW   (BX), Y3, Y3
-	VPMADDWD     c00010001<>+0(SB), Y3, Y3
-	VPADDD       (DI), Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	MOVWQZX      (DX), R8
-	VBROADCASTSS (AX)(R8*4), Y4
-	VBROADCASTSS (SI), Y5
-	VMULPS       Y5, Y4, Y4
-	VFMADD231PS  Y4, Y3, Y0
-	VMOVDQU      20(DX), X2
-	VPSRLW       $0x04, X2, X3
-	VINSERTI128  $0x01, X3, Y2, Y3
-	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
-	VPMADDUBSW   32(BX), Y3, Y3
-	VPMADDWD     c00010001<>+0(SB), Y3, Y3
-	VPADDD       32(DI), Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	MOVWQZX      18(DX), R8
-	VBROADCASTSS (AX)(R8*4), Y4
-	VBROADCASTSS 4(SI), Y5
-	VMULPS       Y5, Y4, Y4
-	VFMADD231PS  Y4, Y3, Y1
-	VMOVDQU      38(DX), X2
-	VPSRLW       $0x04, X2, X3
-	VINSERTI128  $0x01, X3, Y2, Y3
-	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
-	VPMADDUBSW   64(BX), Y3, Y3
-	VPMADDWD     c00010001<>+0(SB), Y3, Y3
-	VPADDD       64(DI), Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	MOVWQZX      36(DX), R8
-	VBROADCASTSS (AX)(R8*4), Y4
-	VBROADCASTSS 8(SI), Y5
-	VMULPS       Y5, Y4, Y4
-	VFMADD231PS  Y4, Y3, Y0
-	VMOVDQU      56(DX), X2
-	VPSRLW       $0x04, X2, X3
-	VINSERTI128  $0x01, X3, Y2, Y3
-	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
-	VPMADDUBSW   96(BX), Y3, Y3
-	VPMADDWD     c00010001<>+0(SB), Y3, Y3
-	VPADDD       96(DI), Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	MOVWQZX      54(DX), R8
-	VBROADCASTSS (AX)(R8*4), Y4
-	VBROADCASTSS 12(SI), Y5
-	VMULPS       Y5, Y4, Y4
-	VFMADD231PS  Y4, Y3, Y1
+	VMOVDQU      2(CX), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VPMADDUBSW   (DI), Y5, Y5
+	VPMADDWD     c00010001<>+0(SB), Y5, Y5
+	VPADDD       (R9), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	MOVWQZX      (CX), R10
+	VBROADCASTSS (AX)(R10*4), Y6
+	VBROADCASTSS (R8), Y7
+	VMULPS       Y7, Y6, Y6
+	VFMADD231PS  Y6, Y5, Y0
+	VMOVDQU      2(DX), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VPMADDUBSW   (DI), Y5, Y5
+	VPMADDWD     c00010001<>+0(SB), Y5, Y5
+	VPADDD       (R9), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	MOVWQZX      (DX), R10
+	VBROADCASTSS (AX)(R10*4), Y6
+	VBROADCASTSS (R8), Y7
+	VMULPS       Y7, Y6, Y6
+	VFMADD231PS  Y6, Y5, Y1
+	VMOVDQU      2(BX), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VPMADDUBSW   (DI), Y5, Y5
+	VPMADDWD     c00010001<>+0(SB), Y5, Y5
+	VPADDD       (R9), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	MOVWQZX      (BX), R10
+	VBROADCASTSS (AX)(R10*4), Y6
+	VBROADCASTSS (R8), Y7
+	VMULPS       Y7, Y6, Y6
+	VFMADD231PS  Y6, Y5, Y2
+	VMOVDQU      2(SI), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VPMADDUBSW   (DI), Y5, Y5
+	VPMADDWD     c00010001<>+0(SB), Y5, Y5
+	VPADDD       (R9), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	MOVWQZX      (SI), R10
+	VBROADCASTSS (AX)(R10*4), Y6
+	VBROADCASTSS (R8), Y7
+	VMULPS       Y7, Y6, Y6
+	VFMADD231PS  Y6, Y5, Y3
+	VMOVDQU      20(CX), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VPMADDUBSW   32(DI), Y5, Y5
+	VPMADDWD     c00010001<>+0(SB), Y5, Y5
+	VPADDD       32(R9), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	MOVWQZX      18(CX), R10
+	VBROADCASTSS (AX)(R10*4), Y6
+	VBROADCASTSS 4(R8), Y7
+	VMULPS       Y7, Y6, Y6
+	VFMADD231PS  Y6, Y5, Y0
+	VMOVDQU      20(DX), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VPMADDUBSW   32(DI), Y5, Y5
+	VPMADDWD     c00010001<>+0(SB), Y5, Y5
+	VPADDD       32(R9), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	MOVWQZX      18(DX), R10
+	VBROADCASTSS (AX)(R10*4), Y6
+	VBROADCASTSS 4(R8), Y7
+	VMULPS       Y7, Y6, Y6
+	VFMADD231PS  Y6, Y5, Y1
+	VMOVDQU      20(BX), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VPMADDUBSW   32(DI), Y5, Y5
+	VPMADDWD     c00010001<>+0(SB), Y5, Y5
+	VPADDD       32(R9), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	MOVWQZX      18(BX), R10
+	VBROADCASTSS (AX)(R10*4), Y6
+	VBROADCASTSS 4(R8), Y7
+	VMULPS       Y7, Y6, Y6
+	VFMADD231PS  Y6, Y5, Y2
+	VMOVDQU      20(SI), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VPMADDUBSW   32(DI), Y5, Y5
+	VPMADDWD     c00010001<>+0(SB), Y5, Y5
+	VPADDD       32(R9), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	MOVWQZX      18(SI), R10
+	VBROADCASTSS (AX)(R10*4), Y6
+	VBROADCASTSS 4(R8), Y7
+	VMULPS       Y7, Y6, Y6
+	VFMADD231PS  Y6, Y5, Y3
+	PREFETCHT0   4096(CX)
+	ADDQ         $0x00000024, CX
 	PREFETCHT0   4096(DX)
-	PREFETCHT0   4160(DX)
-	ADDQ         $0x00000048, DX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000080, DI
-	ADDQ         $0x00000010, SI
-	SUBQ         $0x04, CX
+	ADDQ         $0x00000024, DX
+	PREFETCHT0   4096(BX)
+	ADDQ         $0x00000024, BX
+	PREFETCHT0   4096(SI)
+	ADDQ         $0x00000024, SI
+	ADDQ         $0x00000040, DI
+	ADDQ         $0x00000040, R9
+	ADDQ         $0x00000008, R8
+	SUBQ         $0x02, 128(SP)
 	JGE          blocks
 
 rest:
-	ADDQ $0x04, CX
+	ADDQ $0x02, 128(SP)
 	JEQ  end
 
 each:
-	VMOVDQU      2(DX), X2
-	VPSRLW       $0x04, X2, X3
-	VINSERTI128  $0x01, X3, Y2, Y3
-	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
-	VPMADDUBSW   (BX), Y3, Y3
-	VPMADDWD     c00010001<>+0(SB), Y3, Y3
-	VPADDD       (DI), Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	MOVWQZX      (DX), R8
-	VBROADCASTSS (AX)(R8*4), Y4
-	VBROADCASTSS (SI), Y5
-	VMULPS       Y5, Y4, Y4
-	VFMADD231PS  Y4, Y3, Y0
+	VMOVDQU      2(CX), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VPMADDUBSW   (DI), Y5, Y5
+	VPMADDWD     c00010001<>+0(SB), Y5, Y5
+	VPADDD       (R9), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	MOVWQZX      (CX), R10
+	VBROADCASTSS (AX)(R10*4), Y6
+	VBROADCASTSS (R8), Y7
+	VMULPS       Y7, Y6, Y6
+	VFMADD231PS  Y6, Y5, Y0
+	VMOVDQU      2(DX), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VPMADDUBSW   (DI), Y5, Y5
+	VPMADDWD     c00010001<>+0(SB), Y5, Y5
+	VPADDD       (R9), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	MOVWQZX      (DX), R10
+	VBROADCASTSS (AX)(R10*4), Y6
+	VBROADCASTSS (R8), Y7
+	VMULPS       Y7, Y6, Y6
+	VFMADD231PS  Y6, Y5, Y1
+	VMOVDQU      2(BX), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VPMADDUBSW   (DI), Y5, Y5
+	VPMADDWD     c00010001<>+0(SB), Y5, Y5
+	VPADDD       (R9), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	MOVWQZX      (BX), R10
+	VBROADCASTSS (AX)(R10*4), Y6
+	VBROADCASTSS (R8), Y7
+	VMULPS       Y7, Y6, Y6
+	VFMADD231PS  Y6, Y5, Y2
+	VMOVDQU      2(SI), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VPMADDUBSW   (DI), Y5, Y5
+	VPMADDWD     c00010001<>+0(SB), Y5, Y5
+	VPADDD       (R9), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	MOVWQZX      (SI), R10
+	VBROADCASTSS (AX)(R10*4), Y6
+	VBROADCASTSS (R8), Y7
+	VMULPS       Y7, Y6, Y6
+	VFMADD231PS  Y6, Y5, Y3
+	PREFETCHT0   4096(CX)
+	ADDQ         $0x00000012, CX
 	PREFETCHT0   4096(DX)
 	ADDQ         $0x00000012, DX
-	ADDQ         $0x00000020, BX
+	PREFETCHT0   4096(BX)
+	ADDQ         $0x00000012, BX
+	PREFETCHT0   4096(SI)
+	ADDQ         $0x00000012, SI
 	ADDQ         $0x00000020, DI
-	ADDQ         $0x00000004, SI
-	DECQ         CX
+	ADDQ         $0x00000020, R9
+	ADDQ         $0x00000004, R8
+	DECQ         128(SP)
 	JNE          each
 
 end:
-	VADDPS       Y1, Y0, Y0
-	MOVQ         dst+0(FP), CX
-	VEXTRACTF128 $0x01, Y0, X1
-	VADDPS       X1, X0, X1
-	VPERMILPS    $0x0e, X1, X0
-	VADDPS       X0, X1, X1
-	VPERMILPS    $0x01, X1, X0
-	VADDSS       X0, X1, X1
-	VMOVSS       X1, (CX)
+	VEXTRACTF128 $0x01, Y0, X4
+	VADDPS       X4, X0, X4
+	VPERMILPS    $0x0e, X4, X0
+	VADDPS       X0, X4, X4
+	VPERMILPS    $0x01, X4, X0
+	VADDSS       X0, X4, X4
+	VEXTRACTF128 $0x01, Y1, X0
+	VADDPS       X0, X1, X0
+	VPERMILPS    $0x0e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0x01, X0, X1
+	VADDSS       X1, X0, X0
+	VEXTRACTF128 $0x01, Y2, X1
+	VADDPS       X1, X2, X1
+	VPERMILPS    $0x0e, X1, X2
+	VADDPS       X2, X1, X1
+	VPERMILPS    $0x01, X1, X2
+	VADDSS       X2, X1, X1
+	VEXTRACTF128 $0x01, Y3, X2
+	VADDPS       X2, X3, X2
+	VPERMILPS    $0x0e, X2, X3
+	VADDPS       X3, X2, X2
+	VPERMILPS    $0x01, X2, X3
+	VADDSS       X3, X2, X2
+	MOVQ         dst+0(FP), R8
+	MOVQ         lead+8(FP), DI
+	VMOVSS       X4, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X0, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X1, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X2, (R8)
 	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+16(FP), CX
-	ADDQ         CX, w+8(FP)
-	DECQ         rows+24(FP)
+	MOVQ         stride+32(FP), DI
+	ADDQ         DI, w+16(FP)
+	DECQ         rows+40(FP)
 	JNE          row
 	VZEROUPPER
 	RET
@@ -162,345 +295,740 @@ DATA c00010001<>+56(SB)/4, $0x00010001
 DATA c00010001<>+60(SB)/4, $0x00010001
 GLOBL c00010001<>(SB), RODATA|NOPTR, $64
 
-// func dotBytesQ4_1AVX2(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+// func dotBytesQ4_1AVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·dotBytesQ4_1AVX2(SB), NOSPLIT, $128-80
-	MOVQ half+64(FP), AX
-	LEAQ (SP), R9
-	LEAQ 64(SP), R10
+TEXT ·dotBytesQ4_1AVX2(SB), NOSPLIT, $136-96
+	MOVQ half+80(FP), AX
+	LEAQ (SP), R10
+	LEAQ 64(SP), R11
 
 row:
-	MOVQ   w+8(FP), DX
-	MOVQ   x+32(FP), BX
-	MOVQ   dx+40(FP), SI
-	MOVQ   excess+56(FP), DI
-	MOVQ   blocks+72(FP), CX
+	MOVQ   w+16(FP), CX
+	MOVQ   gap+24(FP), DI
+	LEAQ   (CX)(DI*1), DX
+	LEAQ   (DX)(DI*1), BX
+	LEAQ   (BX)(DI*1), SI
+	MOVQ   blocks+88(FP), DI
+	MOVQ   DI, 128(SP)
+	MOVQ   x+48(FP), DI
+	MOVQ   dx+56(FP), R8
 	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	MOVQ   xs+48(FP), R8
 	VXORPS Y2, Y2, Y2
-	SUBQ   $0x04, CX
+	VXORPS Y4, Y4, Y4
+	VXORPS Y6, Y6, Y6
+	MOVQ   xs+64(FP), R9
+	VXORPS Y1, Y1, Y1
+	VXORPS Y3, Y3, Y3
+	VXORPS Y5, Y5, Y5
+	VXORPS Y7, Y7, Y7
+	SUBQ   $0x02, 128(SP)
 	JLT    rest
 
 blocks:
-	MOVWQZX      (DX), R11
-	MOVL         (AX)(R11*4), R11
-	MOVL         R11, (R9)
-	MOVWQZX      2(DX), R11
-	MOVL         (AX)(R11*4), R11
-	XORL         $0x80000000, R11
-	MOVL         R11, (R10)
-	VMOVDQU      4(DX), X3
-	VPSRLW       $0x04, X3, X4
-	VINSERTI128  $0x01, X4, Y3, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VBROADCASTSS (SP), Y5
-	VBROADCASTSS (SI), Y6
-	VMULPS       Y6, Y5, Y5
-	VPMADDUBSW   (BX), Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y0
-	VMOVSS       64(SP), X3
-	VFMADD231SS  (R8), X3, X2
-	MOVWQZX      20(DX), R11
-	MOVL         (AX)(R11*4), R11
-	MOVL         R11, (R9)
-	MOVWQZX      22(DX), R11
-	MOVL         (AX)(R11*4), R11
-	XORL         $0x80000000, R11
-	MOVL         R11, (R10)
-	VMOVDQU      24(DX), X3
-	VPSRLW       $0x04, X3, X4
-	VINSERTI128  $0x01, X4, Y3, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VBROADCASTSS (SP), Y5
-	VBROADCASTSS 4(SI), Y6
-	VMULPS       Y6, Y5, Y5
-	VPMADDUBSW   32(BX), Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y1
-	VMOVSS       64(SP), X3
-	VFMADD231SS  4(R8), X3, X2
-	MOVWQZX      40(DX), R11
-	MOVL         (AX)(R11*4), R11
-	MOVL         R11, (R9)
-	MOVWQZX      42(DX), R11
-	MOVL         (AX)(R11*4), R11
-	XORL         $0x80000000, R11
-	MOVL         R11, (R10)
-	VMOVDQU      44(DX), X3
-	VPSRLW       $0x04, X3, X4
-	VINSERTI128  $0x01, X4, Y3, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VBROADCASTSS (SP), Y5
-	VBROADCASTSS 8(SI), Y6
-	VMULPS       Y6, Y5, Y5
-	VPMADDUBSW   64(BX), Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y0
-	VMOVSS       64(SP), X3
-	VFMADD231SS  8(R8), X3, X2
-	MOVWQZX      60(DX), R11
-	MOVL         (AX)(R11*4), R11
-	MOVL         R11, (R9)
-	MOVWQZX      62(DX), R11
-	MOVL         (AX)(R11*4), R11
-	XORL         $0x80000000, R11
-	MOVL         R11, (R10)
-	VMOVDQU      64(DX), X3
-	VPSRLW       $0x04, X3, X4
-	VINSERTI128  $0x01, X4, Y3, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VBROADCASTSS (SP), Y5
-	VBROADCASTSS 12(SI), Y6
-	VMULPS       Y6, Y5, Y5
-	VPMADDUBSW   96(BX), Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y1
-	VMOVSS       64(SP), X3
-	VFMADD231SS  12(R8), X3, X2
+	MOVWQZX      (CX), R12
+	MOVL         (AX)(R12*4), R12
+	MOVL         R12, (R10)
+	MOVWQZX      2(CX), R12
+	MOVL         (AX)(R12*4), R12
+	XORL         $0x80000000, R12
+	MOVL         R12, (R11)
+	VMOVDQU      4(CX), X8
+	VPSRLW       $0x04, X8, X9
+	VINSERTI128  $0x01, X9, Y8, Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VBROADCASTSS (SP), Y10
+	VBROADCASTSS (R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPMADDUBSW   (DI), Y9, Y9
+	VPMADDWD     c00010001<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y10, Y9, Y0
+	VMOVSS       64(SP), X8
+	VFMADD231SS  (R9), X8, X1
+	MOVWQZX      (DX), R12
+	MOVL         (AX)(R12*4), R12
+	MOVL         R12, (R10)
+	MOVWQZX      2(DX), R12
+	MOVL         (AX)(R12*4), R12
+	XORL         $0x80000000, R12
+	MOVL         R12, (R11)
+	VMOVDQU      4(DX), X8
+	VPSRLW       $0x04, X8, X9
+	VINSERTI128  $0x01, X9, Y8, Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VBROADCASTSS (SP), Y10
+	VBROADCASTSS (R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPMADDUBSW   (DI), Y9, Y9
+	VPMADDWD     c00010001<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y10, Y9, Y2
+	VMOVSS       64(SP), X8
+	VFMADD231SS  (R9), X8, X3
+	MOVWQZX      (BX), R12
+	MOVL         (AX)(R12*4), R12
+	MOVL         R12, (R10)
+	MOVWQZX      2(BX), R12
+	MOVL         (AX)(R12*4), R12
+	XORL         $0x80000000, R12
+	MOVL         R12, (R11)
+	VMOVDQU      4(BX), X8
+	VPSRLW       $0x04, X8, X9
+	VINSERTI128  $0x01, X9, Y8, Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VBROADCASTSS (SP), Y10
+	VBROADCASTSS (R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPMADDUBSW   (DI), Y9, Y9
+	VPMADDWD     c00010001<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y10, Y9, Y4
+	VMOVSS       64(SP), X8
+	VFMADD231SS  (R9), X8, X5
+	MOVWQZX      (SI), R12
+	MOVL         (AX)(R12*4), R12
+	MOVL         R12, (R10)
+	MOVWQZX      2(SI), R12
+	MOVL         (AX)(R12*4), R12
+	XORL         $0x80000000, R12
+	MOVL         R12, (R11)
+	VMOVDQU      4(SI), X8
+	VPSRLW       $0x04, X8, X9
+	VINSERTI128  $0x01, X9, Y8, Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VBROADCASTSS (SP), Y10
+	VBROADCASTSS (R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPMADDUBSW   (DI), Y9, Y9
+	VPMADDWD     c00010001<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y10, Y9, Y6
+	VMOVSS       64(SP), X8
+	VFMADD231SS  (R9), X8, X7
+	MOVWQZX      20(CX), R12
+	MOVL         (AX)(R12*4), R12
+	MOVL         R12, (R10)
+	MOVWQZX      22(CX), R12
+	MOVL         (AX)(R12*4), R12
+	XORL         $0x80000000, R12
+	MOVL         R12, (R11)
+	VMOVDQU      24(CX), X8
+	VPSRLW       $0x04, X8, X9
+	VINSERTI128  $0x01, X9, Y8, Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VBROADCASTSS (SP), Y10
+	VBROADCASTSS 4(R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPMADDUBSW   32(DI), Y9, Y9
+	VPMADDWD     c00010001<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y10, Y9, Y0
+	VMOVSS       64(SP), X8
+	VFMADD231SS  4(R9), X8, X1
+	MOVWQZX      20(DX), R12
+	MOVL         (AX)(R12*4), R12
+	MOVL         R12, (R10)
+	MOVWQZX      22(DX), R12
+	MOVL         (AX)(R12*4), R12
+	XORL         $0x80000000, R12
+	MOVL         R12, (R11)
+	VMOVDQU      24(DX), X8
+	VPSRLW       $0x04, X8, X9
+	VINSERTI128  $0x01, X9, Y8, Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VBROADCASTSS (SP), Y10
+	VBROADCASTSS 4(R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPMADDUBSW   32(DI), Y9, Y9
+	VPMADDWD     c00010001<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y10, Y9, Y2
+	VMOVSS       64(SP), X8
+	VFMADD231SS  4(R9), X8, X3
+	MOVWQZX      20(BX), R12
+	MOVL         (AX)(R12*4), R12
+	MOVL         R12, (R10)
+	MOVWQZX      22(BX), R12
+	MOVL         (AX)(R12*4), R12
+	XORL         $0x80000000, R12
+	MOVL         R12, (R11)
+	VMOVDQU      24(BX), X8
+	VPSRLW       $0x04, X8, X9
+	VINSERTI128  $0x01, X9, Y8, Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VBROADCASTSS (SP), Y10
+	VBROADCASTSS 4(R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPMADDUBSW   32(DI), Y9, Y9
+	VPMADDWD     c00010001<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y10, Y9, Y4
+	VMOVSS       64(SP), X8
+	VFMADD231SS  4(R9), X8, X5
+	MOVWQZX      20(SI), R12
+	MOVL         (AX)(R12*4), R12
+	MOVL         R12, (R10)
+	MOVWQZX      22(SI), R12
+	MOVL         (AX)(R12*4), R12
+	XORL         $0x80000000, R12
+	MOVL         R12, (R11)
+	VMOVDQU      24(SI), X8
+	VPSRLW       $0x04, X8, X9
+	VINSERTI128  $0x01, X9, Y8, Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VBROADCASTSS (SP), Y10
+	VBROADCASTSS 4(R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPMADDUBSW   32(DI), Y9, Y9
+	VPMADDWD     c00010001<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y10, Y9, Y6
+	VMOVSS       64(SP), X8
+	VFMADD231SS  4(R9), X8, X7
+	PREFETCHT0   4096(CX)
+	ADDQ         $0x00000028, CX
 	PREFETCHT0   4096(DX)
-	PREFETCHT0   4160(DX)
-	ADDQ         $0x00000050, DX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000080, DI
-	ADDQ         $0x00000010, SI
-	ADDQ         $0x00000010, R8
-	SUBQ         $0x04, CX
+	ADDQ         $0x00000028, DX
+	PREFETCHT0   4096(BX)
+	ADDQ         $0x00000028, BX
+	PREFETCHT0   4096(SI)
+	ADDQ         $0x00000028, SI
+	ADDQ         $0x00000040, DI
+	ADDQ         $0x00000008, R8
+	ADDQ         $0x00000008, R9
+	SUBQ         $0x02, 128(SP)
 	JGE          blocks
 
 rest:
-	ADDQ $0x04, CX
+	ADDQ $0x02, 128(SP)
 	JEQ  end
 
 each:
-	MOVWQZX      (DX), R11
-	MOVL         (AX)(R11*4), R11
-	MOVL         R11, (R9)
-	MOVWQZX      2(DX), R11
-	MOVL         (AX)(R11*4), R11
-	XORL         $0x80000000, R11
-	MOVL         R11, (R10)
-	VMOVDQU      4(DX), X3
-	VPSRLW       $0x04, X3, X4
-	VINSERTI128  $0x01, X4, Y3, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VBROADCASTSS (SP), Y5
-	VBROADCASTSS (SI), Y6
-	VMULPS       Y6, Y5, Y5
-	VPMADDUBSW   (BX), Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y0
-	VMOVSS       64(SP), X3
-	VFMADD231SS  (R8), X3, X2
+	MOVWQZX      (CX), R12
+	MOVL         (AX)(R12*4), R12
+	MOVL         R12, (R10)
+	MOVWQZX      2(CX), R12
+	MOVL         (AX)(R12*4), R12
+	XORL         $0x80000000, R12
+	MOVL         R12, (R11)
+	VMOVDQU      4(CX), X8
+	VPSRLW       $0x04, X8, X9
+	VINSERTI128  $0x01, X9, Y8, Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VBROADCASTSS (SP), Y10
+	VBROADCASTSS (R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPMADDUBSW   (DI), Y9, Y9
+	VPMADDWD     c00010001<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y10, Y9, Y0
+	VMOVSS       64(SP), X8
+	VFMADD231SS  (R9), X8, X1
+	MOVWQZX      (DX), R12
+	MOVL         (AX)(R12*4), R12
+	MOVL         R12, (R10)
+	MOVWQZX      2(DX), R12
+	MOVL         (AX)(R12*4), R12
+	XORL         $0x80000000, R12
+	MOVL         R12, (R11)
+	VMOVDQU      4(DX), X8
+	VPSRLW       $0x04, X8, X9
+	VINSERTI128  $0x01, X9, Y8, Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VBROADCASTSS (SP), Y10
+	VBROADCASTSS (R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPMADDUBSW   (DI), Y9, Y9
+	VPMADDWD     c00010001<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y10, Y9, Y2
+	VMOVSS       64(SP), X8
+	VFMADD231SS  (R9), X8, X3
+	MOVWQZX      (BX), R12
+	MOVL         (AX)(R12*4), R12
+	MOVL         R12, (R10)
+	MOVWQZX      2(BX), R12
+	MOVL         (AX)(R12*4), R12
+	XORL         $0x80000000, R12
+	MOVL         R12, (R11)
+	VMOVDQU      4(BX), X8
+	VPSRLW       $0x04, X8, X9
+	VINSERTI128  $0x01, X9, Y8, Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VBROADCASTSS (SP), Y10
+	VBROADCASTSS (R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPMADDUBSW   (DI), Y9, Y9
+	VPMADDWD     c00010001<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y10, Y9, Y4
+	VMOVSS       64(SP), X8
+	VFMADD231SS  (R9), X8, X5
+	MOVWQZX      (SI), R12
+	MOVL         (AX)(R12*4), R12
+	MOVL         R12, (R10)
+	MOVWQZX      2(SI), R12
+	MOVL         (AX)(R12*4), R12
+	XORL         $0x80000000, R12
+	MOVL         R12, (R11)
+	VMOVDQU      4(SI), X8
+	VPSRLW       $0x04, X8, X9
+	VINSERTI128  $0x01, X9, Y8, Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VBROADCASTSS (SP), Y10
+	VBROADCASTSS (R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPMADDUBSW   (DI), Y9, Y9
+	VPMADDWD     c00010001<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y10, Y9, Y6
+	VMOVSS       64(SP), X8
+	VFMADD231SS  (R9), X8, X7
+	PREFETCHT0   4096(CX)
+	ADDQ         $0x00000014, CX
 	PREFETCHT0   4096(DX)
 	ADDQ         $0x00000014, DX
-	ADDQ         $0x00000020, BX
+	PREFETCHT0   4096(BX)
+	ADDQ         $0x00000014, BX
+	PREFETCHT0   4096(SI)
+	ADDQ         $0x00000014, SI
 	ADDQ         $0x00000020, DI
-	ADDQ         $0x00000004, SI
 	ADDQ         $0x00000004, R8
-	DECQ         CX
+	ADDQ         $0x00000004, R9
+	DECQ         128(SP)
 	JNE          each
 
 end:
-	VADDPS       Y1, Y0, Y0
-	VSUBPS       Y2, Y0, Y0
-	MOVQ         dst+0(FP), CX
+	VSUBPS       Y1, Y0, Y0
 	VEXTRACTF128 $0x01, Y0, X1
 	VADDPS       X1, X0, X1
 	VPERMILPS    $0x0e, X1, X0
 	VADDPS       X0, X1, X1
 	VPERMILPS    $0x01, X1, X0
 	VADDSS       X0, X1, X1
-	VMOVSS       X1, (CX)
+	VSUBPS       Y3, Y2, Y2
+	VEXTRACTF128 $0x01, Y2, X0
+	VADDPS       X0, X2, X0
+	VPERMILPS    $0x0e, X0, X2
+	VADDPS       X2, X0, X0
+	VPERMILPS    $0x01, X0, X2
+	VADDSS       X2, X0, X0
+	VSUBPS       Y5, Y4, Y4
+	VEXTRACTF128 $0x01, Y4, X2
+	VADDPS       X2, X4, X2
+	VPERMILPS    $0x0e, X2, X3
+	VADDPS       X3, X2, X2
+	VPERMILPS    $0x01, X2, X3
+	VADDSS       X3, X2, X2
+	VSUBPS       Y7, Y6, Y6
+	VEXTRACTF128 $0x01, Y6, X3
+	VADDPS       X3, X6, X3
+	VPERMILPS    $0x0e, X3, X4
+	VADDPS       X4, X3, X3
+	VPERMILPS    $0x01, X3, X4
+	VADDSS       X4, X3, X3
+	MOVQ         dst+0(FP), R8
+	MOVQ         lead+8(FP), DI
+	VMOVSS       X1, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X0, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X2, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X3, (R8)
 	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+16(FP), CX
-	ADDQ         CX, w+8(FP)
-	DECQ         rows+24(FP)
+	MOVQ         stride+32(FP), DI
+	ADDQ         DI, w+16(FP)
+	DECQ         rows+40(FP)
 	JNE          row
 	VZEROUPPER
 	RET
 
-// func dotBytesQ5_0AVX2(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+// func dotBytesQ5_0AVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·dotBytesQ5_0AVX2(SB), NOSPLIT, $128-80
-	MOVQ half+64(FP), AX
-	LEAQ (SP), R8
+TEXT ·dotBytesQ5_0AVX2(SB), NOSPLIT, $136-96
+	MOVQ half+80(FP), AX
+	LEAQ (SP), R10
 	LEAQ 64(SP), CX
 
 row:
-	MOVQ   w+8(FP), DX
-	MOVQ   x+32(FP), BX
-	MOVQ   dx+40(FP), SI
-	MOVQ   excess+56(FP), DI
-	MOVQ   blocks+72(FP), CX
+	MOVQ   w+16(FP), CX
+	MOVQ   gap+24(FP), DI
+	LEAQ   (CX)(DI*1), DX
+	LEAQ   (DX)(DI*1), BX
+	LEAQ   (BX)(DI*1), SI
+	MOVQ   blocks+88(FP), DI
+	MOVQ   DI, 128(SP)
+	MOVQ   x+48(FP), DI
+	MOVQ   dx+56(FP), R8
+	MOVQ   excess+72(FP), R9
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
-	SUBQ   $0x04, CX
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	SUBQ   $0x02, 128(SP)
 	JLT    rest
 
 blocks:
-	MOVWQZX      (DX), R9
-	MOVL         (AX)(R9*4), R9
-	MOVL         R9, (R8)
-	VMOVDQU      6(DX), X2
-	VPSRLW       $0x04, X2, X3
-	VINSERTI128  $0x01, X3, Y2, Y3
-	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
-	VPBROADCASTD 2(DX), Y4
-	VPSHUFB      spreadBytes<>+0(SB), Y4, Y4
-	VPAND        spreadBits<>+0(SB), Y4, Y4
-	VPCMPEQB     spreadBits<>+0(SB), Y4, Y4
-	VPAND        c10101010<>+0(SB), Y4, Y4
-	VPOR         Y4, Y3, Y3
-	VPSUBB       c10101010<>+0(SB), Y3, Y3
-	VBROADCASTSS (SP), Y4
-	VBROADCASTSS (SI), Y5
-	VMULPS       Y5, Y4, Y4
-	VMOVDQU      (BX), Y5
-	VPSIGNB      Y3, Y5, Y5
-	VPABSB       Y3, Y3
-	VPMADDUBSW   Y5, Y3, Y3
-	VPMADDWD     c00010001<>+0(SB), Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VFMADD231PS  Y4, Y3, Y0
-	MOVWQZX      22(DX), R9
-	MOVL         (AX)(R9*4), R9
-	MOVL         R9, (R8)
-	VMOVDQU      28(DX), X2
-	VPSRLW       $0x04, X2, X3
-	VINSERTI128  $0x01, X3, Y2, Y3
-	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
-	VPBROADCASTD 24(DX), Y4
-	VPSHUFB      spreadBytes<>+0(SB), Y4, Y4
-	VPAND        spreadBits<>+0(SB), Y4, Y4
-	VPCMPEQB     spreadBits<>+0(SB), Y4, Y4
-	VPAND        c10101010<>+0(SB), Y4, Y4
-	VPOR         Y4, Y3, Y3
-	VPSUBB       c10101010<>+0(SB), Y3, Y3
-	VBROADCASTSS (SP), Y4
-	VBROADCASTSS 4(SI), Y5
-	VMULPS       Y5, Y4, Y4
-	VMOVDQU      32(BX), Y5
-	VPSIGNB      Y3, Y5, Y5
-	VPABSB       Y3, Y3
-	VPMADDUBSW   Y5, Y3, Y3
-	VPMADDWD     c00010001<>+0(SB), Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VFMADD231PS  Y4, Y3, Y1
-	MOVWQZX      44(DX), R9
-	MOVL         (AX)(R9*4), R9
-	MOVL         R9, (R8)
-	VMOVDQU      50(DX), X2
-	VPSRLW       $0x04, X2, X3
-	VINSERTI128  $0x01, X3, Y2, Y3
-	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
-	VPBROADCASTD 46(DX), Y4
-	VPSHUFB      spreadBytes<>+0(SB), Y4, Y4
-	VPAND        spreadBits<>+0(SB), Y4, Y4
-	VPCMPEQB     spreadBits<>+0(SB), Y4, Y4
-	VPAND        c10101010<>+0(SB), Y4, Y4
-	VPOR         Y4, Y3, Y3
-	VPSUBB       c10101010<>+0(SB), Y3, Y3
-	VBROADCASTSS (SP), Y4
-	VBROADCASTSS 8(SI), Y5
-	VMULPS       Y5, Y4, Y4
-	VMOVDQU      64(BX), Y5
-	VPSIGNB      Y3, Y5, Y5
-	VPABSB       Y3, Y3
-	VPMADDUBSW   Y5, Y3, Y3
-	VPMADDWD     c00010001<>+0(SB), Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VFMADD231PS  Y4, Y3, Y0
-	MOVWQZX      66(DX), R9
-	MOVL         (AX)(R9*4), R9
-	MOVL         R9, (R8)
-	VMOVDQU      72(DX), X2
-	VPSRLW       $0x04, X2, X3
-	VINSERTI128  $0x01, X3, Y2, Y3
-	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
-	VPBROADCASTD 68(DX), Y4
-	VPSHUFB      spreadBytes<>+0(SB), Y4, Y4
-	VPAND        spreadBits<>+0(SB), Y4, Y4
-	VPCMPEQB     spreadBits<>+0(SB), Y4, Y4
-	VPAND        c10101010<>+0(SB), Y4, Y4
-	VPOR         Y4, Y3, Y3
-	VPSUBB       c10101010<>+0(SB), Y3, Y3
-	VBROADCASTSS (SP), Y4
-	VBROADCASTSS 12(SI), Y5
-	VMULPS       Y5, Y4, Y4
-	VMOVDQU      96(BX), Y5
-	VPSIGNB      Y3, Y5, Y5
-	VPABSB       Y3, Y3
-	VPMADDUBSW   Y5, Y3, Y3
-	VPMADDWD     c00010001<>+0(SB), Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VFMADD231PS  Y4, Y3, Y1
+	MOVWQZX      (CX), R11
+	MOVL         (AX)(R11*4), R11
+	MOVL         R11, (R10)
+	VMOVDQU      6(CX), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VPBROADCASTD 2(CX), Y6
+	VPSHUFB      spreadBytes<>+0(SB), Y6, Y6
+	VPAND        spreadBits<>+0(SB), Y6, Y6
+	VPCMPEQB     spreadBits<>+0(SB), Y6, Y6
+	VPAND        c10101010<>+0(SB), Y6, Y6
+	VPOR         Y6, Y5, Y5
+	VPSUBB       c10101010<>+0(SB), Y5, Y5
+	VBROADCASTSS (SP), Y6
+	VBROADCASTSS (R8), Y7
+	VMULPS       Y7, Y6, Y6
+	VMOVDQU      (DI), Y7
+	VPSIGNB      Y5, Y7, Y7
+	VPABSB       Y5, Y5
+	VPMADDUBSW   Y7, Y5, Y5
+	VPMADDWD     c00010001<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VFMADD231PS  Y6, Y5, Y0
+	MOVWQZX      (DX), R11
+	MOVL         (AX)(R11*4), R11
+	MOVL         R11, (R10)
+	VMOVDQU      6(DX), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VPBROADCASTD 2(DX), Y6
+	VPSHUFB      spreadBytes<>+0(SB), Y6, Y6
+	VPAND        spreadBits<>+0(SB), Y6, Y6
+	VPCMPEQB     spreadBits<>+0(SB), Y6, Y6
+	VPAND        c10101010<>+0(SB), Y6, Y6
+	VPOR         Y6, Y5, Y5
+	VPSUBB       c10101010<>+0(SB), Y5, Y5
+	VBROADCASTSS (SP), Y6
+	VBROADCASTSS (R8), Y7
+	VMULPS       Y7, Y6, Y6
+	VMOVDQU      (DI), Y7
+	VPSIGNB      Y5, Y7, Y7
+	VPABSB       Y5, Y5
+	VPMADDUBSW   Y7, Y5, Y5
+	VPMADDWD     c00010001<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VFMADD231PS  Y6, Y5, Y1
+	MOVWQZX      (BX), R11
+	MOVL         (AX)(R11*4), R11
+	MOVL         R11, (R10)
+	VMOVDQU      6(BX), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VPBROADCASTD 2(BX), Y6
+	VPSHUFB      spreadBytes<>+0(SB), Y6, Y6
+	VPAND        spreadBits<>+0(SB), Y6, Y6
+	VPCMPEQB     spreadBits<>+0(SB), Y6, Y6
+	VPAND        c10101010<>+0(SB), Y6, Y6
+	VPOR         Y6, Y5, Y5
+	VPSUBB       c10101010<>+0(SB), Y5, Y5
+	VBROADCASTSS (SP), Y6
+	VBROADCASTSS (R8), Y7
+	VMULPS       Y7, Y6, Y6
+	VMOVDQU      (DI), Y7
+	VPSIGNB      Y5, Y7, Y7
+	VPABSB       Y5, Y5
+	VPMADDUBSW   Y7, Y5, Y5
+	VPMADDWD     c00010001<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VFMADD231PS  Y6, Y5, Y2
+	MOVWQZX      (SI), R11
+	MOVL         (AX)(R11*4), R11
+	MOVL         R11, (R10)
+	VMOVDQU      6(SI), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VPBROADCASTD 2(SI), Y6
+	VPSHUFB      spreadBytes<>+0(SB), Y6, Y6
+	VPAND        spreadBits<>+0(SB), Y6, Y6
+	VPCMPEQB     spreadBits<>+0(SB), Y6, Y6
+	VPAND        c10101010<>+0(SB), Y6, Y6
+	VPOR         Y6, Y5, Y5
+	VPSUBB       c10101010<>+0(SB), Y5, Y5
+	VBROADCASTSS (SP), Y6
+	VBROADCASTSS (R8), Y7
+	VMULPS       Y7, Y6, Y6
+	VMOVDQU      (DI), Y7
+	VPSIGNB      Y5, Y7, Y7
+	VPABSB       Y5, Y5
+	VPMADDUBSW   Y7, Y5, Y5
+	VPMADDWD     c00010001<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VFMADD231PS  Y6, Y5, Y3
+	MOVWQZX      22(CX), R11
+	MOVL         (AX)(R11*4), R11
+	MOVL         R11, (R10)
+	VMOVDQU      28(CX), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VPBROADCASTD 24(CX), Y6
+	VPSHUFB      spreadBytes<>+0(SB), Y6, Y6
+	VPAND        spreadBits<>+0(SB), Y6, Y6
+	VPCMPEQB     spreadBits<>+0(SB), Y6, Y6
+	VPAND        c10101010<>+0(SB), Y6, Y6
+	VPOR         Y6, Y5, Y5
+	VPSUBB       c10101010<>+0(SB), Y5, Y5
+	VBROADCASTSS (SP), Y6
+	VBROADCASTSS 4(R8), Y7
+	VMULPS       Y7, Y6, Y6
+	VMOVDQU      32(DI), Y7
+	VPSIGNB      Y5, Y7, Y7
+	VPABSB       Y5, Y5
+	VPMADDUBSW   Y7, Y5, Y5
+	VPMADDWD     c00010001<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VFMADD231PS  Y6, Y5, Y0
+	MOVWQZX      22(DX), R11
+	MOVL         (AX)(R11*4), R11
+	MOVL         R11, (R10)
+	VMOVDQU      28(DX), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VPBROADCASTD 24(DX), Y6
+	VPSHUFB      spreadBytes<>+0(SB), Y6, Y6
+	VPAND        spreadBits<>+0(SB), Y6, Y6
+	VPCMPEQB     spreadBits<>+0(SB), Y6, Y6
+	VPAND        c10101010<>+0(SB), Y6, Y6
+	VPOR         Y6, Y5, Y5
+	VPSUBB       c10101010<>+0(SB), Y5, Y5
+	VBROADCASTSS (SP), Y6
+	VBROADCASTSS 4(R8), Y7
+	VMULPS       Y7, Y6, Y6
+	VMOVDQU      32(DI), Y7
+	VPSIGNB      Y5, Y7, Y7
+	VPABSB       Y5, Y5
+	VPMADDUBSW   Y7, Y5, Y5
+	VPMADDWD     c00010001<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VFMADD231PS  Y6, Y5, Y1
+	MOVWQZX      22(BX), R11
+	MOVL         (AX)(R11*4), R11
+	MOVL         R11, (R10)
+	VMOVDQU      28(BX), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VPBROADCASTD 24(BX), Y6
+	VPSHUFB      spreadBytes<>+0(SB), Y6, Y6
+	VPAND        spreadBits<>+0(SB), Y6, Y6
+	VPCMPEQB     spreadBits<>+0(SB), Y6, Y6
+	VPAND        c10101010<>+0(SB), Y6, Y6
+	VPOR         Y6, Y5, Y5
+	VPSUBB       c10101010<>+0(SB), Y5, Y5
+	VBROADCASTSS (SP), Y6
+	VBROADCASTSS 4(R8), Y7
+	VMULPS       Y7, Y6, Y6
+	VMOVDQU      32(DI), Y7
+	VPSIGNB      Y5, Y7, Y7
+	VPABSB       Y5, Y5
+	VPMADDUBSW   Y7, Y5, Y5
+	VPMADDWD     c00010001<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VFMADD231PS  Y6, Y5, Y2
+	MOVWQZX      22(SI), R11
+	MOVL         (AX)(R11*4), R11
+	MOVL         R11, (R10)
+	VMOVDQU      28(SI), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VPBROADCASTD 24(SI), Y6
+	VPSHUFB      spreadBytes<>+0(SB), Y6, Y6
+	VPAND        spreadBits<>+0(SB), Y6, Y6
+	VPCMPEQB     spreadBits<>+0(SB), Y6, Y6
+	VPAND        c10101010<>+0(SB), Y6, Y6
+	VPOR         Y6, Y5, Y5
+	VPSUBB       c10101010<>+0(SB), Y5, Y5
+	VBROADCASTSS (SP), Y6
+	VBROADCASTSS 4(R8), Y7
+	VMULPS       Y7, Y6, Y6
+	VMOVDQU      32(DI), Y7
+	VPSIGNB      Y5, Y7, Y7
+	VPABSB       Y5, Y5
+	VPMADDUBSW   Y7, Y5, Y5
+	VPMADDWD     c00010001<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VFMADD231PS  Y6, Y5, Y3
+	PREFETCHT0   4096(CX)
+	ADDQ         $0x0000002c, CX
 	PREFETCHT0   4096(DX)
-	PREFETCHT0   4160(DX)
-	ADDQ         $0x00000058, DX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000080, DI
-	ADDQ         $0x00000010, SI
-	SUBQ         $0x04, CX
+	ADDQ         $0x0000002c, DX
+	PREFETCHT0   4096(BX)
+	ADDQ         $0x0000002c, BX
+	PREFETCHT0   4096(SI)
+	ADDQ         $0x0000002c, SI
+	ADDQ         $0x00000040, DI
+	ADDQ         $0x00000040, R9
+	ADDQ         $0x00000008, R8
+	SUBQ         $0x02, 128(SP)
 	JGE          blocks
 
 rest:
-	ADDQ $0x04, CX
+	ADDQ $0x02, 128(SP)
 	JEQ  end
 
 each:
-	MOVWQZX      (DX), R9
-	MOVL         (AX)(R9*4), R9
-	MOVL         R9, (R8)
-	VMOVDQU      6(DX), X2
-	VPSRLW       $0x04, X2, X3
-	VINSERTI128  $0x01, X3, Y2, Y3
-	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
-	VPBROADCASTD 2(DX), Y4
-	VPSHUFB      spreadBytes<>+0(SB), Y4, Y4
-	VPAND        spreadBits<>+0(SB), Y4, Y4
-	VPCMPEQB     spreadBits<>+0(SB), Y4, Y4
-	VPAND        c10101010<>+0(SB), Y4, Y4
-	VPOR         Y4, Y3, Y3
-	VPSUBB       c10101010<>+0(SB), Y3, Y3
-	VBROADCASTSS (SP), Y4
-	VBROADCASTSS (SI), Y5
-	VMULPS       Y5, Y4, Y4
-	VMOVDQU      (BX), Y5
-	VPSIGNB      Y3, Y5, Y5
-	VPABSB       Y3, Y3
-	VPMADDUBSW   Y5, Y3, Y3
-	VPMADDWD     c00010001<>+0(SB), Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VFMADD231PS  Y4, Y3, Y0
+	MOVWQZX      (CX), R11
+	MOVL         (AX)(R11*4), R11
+	MOVL         R11, (R10)
+	VMOVDQU      6(CX), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VPBROADCASTD 2(CX), Y6
+	VPSHUFB      spreadBytes<>+0(SB), Y6, Y6
+	VPAND        spreadBits<>+0(SB), Y6, Y6
+	VPCMPEQB     spreadBits<>+0(SB), Y6, Y6
+	VPAND        c10101010<>+0(SB), Y6, Y6
+	VPOR         Y6, Y5, Y5
+	VPSUBB       c10101010<>+0(SB), Y5, Y5
+	VBROADCASTSS (SP), Y6
+	VBROADCASTSS (R8), Y7
+	VMULPS       Y7, Y6, Y6
+	VMOVDQU      (DI), Y7
+	VPSIGNB      Y5, Y7, Y7
+	VPABSB       Y5, Y5
+	VPMADDUBSW   Y7, Y5, Y5
+	VPMADDWD     c00010001<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VFMADD231PS  Y6, Y5, Y0
+	MOVWQZX      (DX), R11
+	MOVL         (AX)(R11*4), R11
+	MOVL         R11, (R10)
+	VMOVDQU      6(DX), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VPBROADCASTD 2(DX), Y6
+	VPSHUFB      spreadBytes<>+0(SB), Y6, Y6
+	VPAND        spreadBits<>+0(SB), Y6, Y6
+	VPCMPEQB     spreadBits<>+0(SB), Y6, Y6
+	VPAND        c10101010<>+0(SB), Y6, Y6
+	VPOR         Y6, Y5, Y5
+	VPSUBB       c10101010<>+0(SB), Y5, Y5
+	VBROADCASTSS (SP), Y6
+	VBROADCASTSS (R8), Y7
+	VMULPS       Y7, Y6, Y6
+	VMOVDQU      (DI), Y7
+	VPSIGNB      Y5, Y7, Y7
+	VPABSB       Y5, Y5
+	VPMADDUBSW   Y7, Y5, Y5
+	VPMADDWD     c00010001<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VFMADD231PS  Y6, Y5, Y1
+	MOVWQZX      (BX), R11
+	MOVL         (AX)(R11*4), R11
+	MOVL         R11, (R10)
+	VMOVDQU      6(BX), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VPBROADCASTD 2(BX), Y6
+	VPSHUFB      spreadBytes<>+0(SB), Y6, Y6
+	VPAND        spreadBits<>+0(SB), Y6, Y6
+	VPCMPEQB     spreadBits<>+0(SB), Y6, Y6
+	VPAND        c10101010<>+0(SB), Y6, Y6
+	VPOR         Y6, Y5, Y5
+	VPSUBB       c10101010<>+0(SB), Y5, Y5
+	VBROADCASTSS (SP), Y6
+	VBROADCASTSS (R8), Y7
+	VMULPS       Y7, Y6, Y6
+	VMOVDQU      (DI), Y7
+	VPSIGNB      Y5, Y7, Y7
+	VPABSB       Y5, Y5
+	VPMADDUBSW   Y7, Y5, Y5
+	VPMADDWD     c00010001<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VFMADD231PS  Y6, Y5, Y2
+	MOVWQZX      (SI), R11
+	MOVL         (AX)(R11*4), R11
+	MOVL         R11, (R10)
+	VMOVDQU      6(SI), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VPBROADCASTD 2(SI), Y6
+	VPSHUFB      spreadBytes<>+0(SB), Y6, Y6
+	VPAND        spreadBits<>+0(SB), Y6, Y6
+	VPCMPEQB     spreadBits<>+0(SB), Y6, Y6
+	VPAND        c10101010<>+0(SB), Y6, Y6
+	VPOR         Y6, Y5, Y5
+	VPSUBB       c10101010<>+0(SB), Y5, Y5
+	VBROADCASTSS (SP), Y6
+	VBROADCASTSS (R8), Y7
+	VMULPS       Y7, Y6, Y6
+	VMOVDQU      (DI), Y7
+	VPSIGNB      Y5, Y7, Y7
+	VPABSB       Y5, Y5
+	VPMADDUBSW   Y7, Y5, Y5
+	VPMADDWD     c00010001<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VFMADD231PS  Y6, Y5, Y3
+	PREFETCHT0   4096(CX)
+	ADDQ         $0x00000016, CX
 	PREFETCHT0   4096(DX)
 	ADDQ         $0x00000016, DX
-	ADDQ         $0x00000020, BX
+	PREFETCHT0   4096(BX)
+	ADDQ         $0x00000016, BX
+	PREFETCHT0   4096(SI)
+	ADDQ         $0x00000016, SI
 	ADDQ         $0x00000020, DI
-	ADDQ         $0x00000004, SI
-	DECQ         CX
+	ADDQ         $0x00000020, R9
+	ADDQ         $0x00000004, R8
+	DECQ         128(SP)
 	JNE          each
 
 end:
-	VADDPS       Y1, Y0, Y0
-	MOVQ         dst+0(FP), CX
-	VEXTRACTF128 $0x01, Y0, X1
-	VADDPS       X1, X0, X1
-	VPERMILPS    $0x0e, X1, X0
-	VADDPS       X0, X1, X1
-	VPERMILPS    $0x01, X1, X0
-	VADDSS       X0, X1, X1
-	VMOVSS       X1, (CX)
+	VEXTRACTF128 $0x01, Y0, X4
+	VADDPS       X4, X0, X4
+	VPERMILPS    $0x0e, X4, X0
+	VADDPS       X0, X4, X4
+	VPERMILPS    $0x01, X4, X0
+	VADDSS       X0, X4, X4
+	VEXTRACTF128 $0x01, Y1, X0
+	VADDPS       X0, X1, X0
+	VPERMILPS    $0x0e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0x01, X0, X1
+	VADDSS       X1, X0, X0
+	VEXTRACTF128 $0x01, Y2, X1
+	VADDPS       X1, X2, X1
+	VPERMILPS    $0x0e, X1, X2
+	VADDPS       X2, X1, X1
+	VPERMILPS    $0x01, X1, X2
+	VADDSS       X2, X1, X1
+	VEXTRACTF128 $0x01, Y3, X2
+	VADDPS       X2, X3, X2
+	VPERMILPS    $0x0e, X2, X3
+	VADDPS       X3, X2, X2
+	VPERMILPS    $0x01, X2, X3
+	VADDSS       X3, X2, X2
+	MOVQ         dst+0(FP), R8
+	MOVQ         lead+8(FP), DI
+	VMOVSS       X4, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X0, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X1, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X2, (R8)
 	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+16(FP), CX
-	ADDQ         CX, w+8(FP)
-	DECQ         rows+24(FP)
+	MOVQ         stride+32(FP), DI
+	ADDQ         DI, w+16(FP)
+	DECQ         rows+40(FP)
 	JNE          row
 	VZEROUPPER
 	RET
@@ -543,472 +1071,1202 @@ DATA c10101010<>+56(SB)/4, $0x10101010
 DATA c10101010<>+60(SB)/4, $0x10101010
 GLOBL c10101010<>(SB), RODATA|NOPTR, $64
 
-// func dotBytesQ5_1AVX2(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+// func dotBytesQ5_1AVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·dotBytesQ5_1AVX2(SB), NOSPLIT, $128-80
-	MOVQ half+64(FP), AX
-	LEAQ (SP), R9
-	LEAQ 64(SP), R10
+TEXT ·dotBytesQ5_1AVX2(SB), NOSPLIT, $136-96
+	MOVQ half+80(FP), AX
+	LEAQ (SP), R10
+	LEAQ 64(SP), R11
 
 row:
-	MOVQ   w+8(FP), DX
-	MOVQ   x+32(FP), BX
-	MOVQ   dx+40(FP), SI
-	MOVQ   excess+56(FP), DI
-	MOVQ   blocks+72(FP), CX
+	MOVQ   w+16(FP), CX
+	MOVQ   gap+24(FP), DI
+	LEAQ   (CX)(DI*1), DX
+	LEAQ   (DX)(DI*1), BX
+	LEAQ   (BX)(DI*1), SI
+	MOVQ   blocks+88(FP), DI
+	MOVQ   DI, 128(SP)
+	MOVQ   x+48(FP), DI
+	MOVQ   dx+56(FP), R8
 	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	MOVQ   xs+48(FP), R8
 	VXORPS Y2, Y2, Y2
-	SUBQ   $0x04, CX
+	VXORPS Y4, Y4, Y4
+	VXORPS Y6, Y6, Y6
+	MOVQ   xs+64(FP), R9
+	VXORPS Y1, Y1, Y1
+	VXORPS Y3, Y3, Y3
+	VXORPS Y5, Y5, Y5
+	VXORPS Y7, Y7, Y7
+	SUBQ   $0x02, 128(SP)
 	JLT    rest
 
 blocks:
-	MOVWQZX      (DX), R11
-	MOVL         (AX)(R11*4), R11
-	MOVL         R11, (R9)
-	MOVWQZX      2(DX), R11
-	MOVL         (AX)(R11*4), R11
-	XORL         $0x80000000, R11
-	MOVL         R11, (R10)
-	VMOVDQU      8(DX), X3
-	VPSRLW       $0x04, X3, X4
-	VINSERTI128  $0x01, X4, Y3, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VPBROADCASTD 4(DX), Y5
-	VPSHUFB      spreadBytes<>+0(SB), Y5, Y5
-	VPAND        spreadBits<>+0(SB), Y5, Y5
-	VPCMPEQB     spreadBits<>+0(SB), Y5, Y5
-	VPAND        c10101010<>+0(SB), Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VBROADCASTSS (SP), Y5
-	VBROADCASTSS (SI), Y6
-	VMULPS       Y6, Y5, Y5
-	VPMADDUBSW   (BX), Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y0
-	VMOVSS       64(SP), X3
-	VFMADD231SS  (R8), X3, X2
-	MOVWQZX      24(DX), R11
-	MOVL         (AX)(R11*4), R11
-	MOVL         R11, (R9)
-	MOVWQZX      26(DX), R11
-	MOVL         (AX)(R11*4), R11
-	XORL         $0x80000000, R11
-	MOVL         R11, (R10)
-	VMOVDQU      32(DX), X3
-	VPSRLW       $0x04, X3, X4
-	VINSERTI128  $0x01, X4, Y3, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VPBROADCASTD 28(DX), Y5
-	VPSHUFB      spreadBytes<>+0(SB), Y5, Y5
-	VPAND        spreadBits<>+0(SB), Y5, Y5
-	VPCMPEQB     spreadBits<>+0(SB), Y5, Y5
-	VPAND        c10101010<>+0(SB), Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VBROADCASTSS (SP), Y5
-	VBROADCASTSS 4(SI), Y6
-	VMULPS       Y6, Y5, Y5
-	VPMADDUBSW   32(BX), Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y1
-	VMOVSS       64(SP), X3
-	VFMADD231SS  4(R8), X3, X2
-	MOVWQZX      48(DX), R11
-	MOVL         (AX)(R11*4), R11
-	MOVL         R11, (R9)
-	MOVWQZX      50(DX), R11
-	MOVL         (AX)(R11*4), R11
-	XORL         $0x80000000, R11
-	MOVL         R11, (R10)
-	VMOVDQU      56(DX), X3
-	VPSRLW       $0x04, X3, X4
-	VINSERTI128  $0x01, X4, Y3, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VPBROADCASTD 52(DX), Y5
-	VPSHUFB      spreadBytes<>+0(SB), Y5, Y5
-	VPAND        spreadBits<>+0(SB), Y5, Y5
-	VPCMPEQB     spreadBits<>+0(SB), Y5, Y5
-	VPAND        c10101010<>+0(SB), Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VBROADCASTSS (SP), Y5
-	VBROADCASTSS 8(SI), Y6
-	VMULPS       Y6, Y5, Y5
-	VPMADDUBSW   64(BX), Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y0
-	VMOVSS       64(SP), X3
-	VFMADD231SS  8(R8), X3, X2
-	MOVWQZX      72(DX), R11
-	MOVL         (AX)(R11*4), R11
-	MOVL         R11, (R9)
-	MOVWQZX      74(DX), R11
-	MOVL         (AX)(R11*4), R11
-	XORL         $0x80000000, R11
-	MOVL         R11, (R10)
-	VMOVDQU      80(DX), X3
-	VPSRLW       $0x04, X3, X4
-	VINSERTI128  $0x01, X4, Y3, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VPBROADCASTD 76(DX), Y5
-	VPSHUFB      spreadBytes<>+0(SB), Y5, Y5
-	VPAND        spreadBits<>+0(SB), Y5, Y5
-	VPCMPEQB     spreadBits<>+0(SB), Y5, Y5
-	VPAND        c10101010<>+0(SB), Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VBROADCASTSS (SP), Y5
-	VBROADCASTSS 12(SI), Y6
-	VMULPS       Y6, Y5, Y5
-	VPMADDUBSW   96(BX), Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y1
-	VMOVSS       64(SP), X3
-	VFMADD231SS  12(R8), X3, X2
+	MOVWQZX      (CX), R12
+	MOVL         (AX)(R12*4), R12
+	MOVL         R12, (R10)
+	MOVWQZX      2(CX), R12
+	MOVL         (AX)(R12*4), R12
+	XORL         $0x80000000, R12
+	MOVL         R12, (R11)
+	VMOVDQU      8(CX), X8
+	VPSRLW       $0x04, X8, X9
+	VINSERTI128  $0x01, X9, Y8, Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VPBROADCASTD 4(CX), Y10
+	VPSHUFB      spreadBytes<>+0(SB), Y10, Y10
+	VPAND        spreadBits<>+0(SB), Y10, Y10
+	VPCMPEQB     spreadBits<>+0(SB), Y10, Y10
+	VPAND        c10101010<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VBROADCASTSS (SP), Y10
+	VBROADCASTSS (R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPMADDUBSW   (DI), Y9, Y9
+	VPMADDWD     c00010001<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y10, Y9, Y0
+	VMOVSS       64(SP), X8
+	VFMADD231SS  (R9), X8, X1
+	MOVWQZX      (DX), R12
+	MOVL         (AX)(R12*4), R12
+	MOVL         R12, (R10)
+	MOVWQZX      2(DX), R12
+	MOVL         (AX)(R12*4), R12
+	XORL         $0x80000000, R12
+	MOVL         R12, (R11)
+	VMOVDQU      8(DX), X8
+	VPSRLW       $0x04, X8, X9
+	VINSERTI128  $0x01, X9, Y8, Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VPBROADCASTD 4(DX), Y10
+	VPSHUFB      spreadBytes<>+0(SB), Y10, Y10
+	VPAND        spreadBits<>+0(SB), Y10, Y10
+	VPCMPEQB     spreadBits<>+0(SB), Y10, Y10
+	VPAND        c10101010<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VBROADCASTSS (SP), Y10
+	VBROADCASTSS (R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPMADDUBSW   (DI), Y9, Y9
+	VPMADDWD     c00010001<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y10, Y9, Y2
+	VMOVSS       64(SP), X8
+	VFMADD231SS  (R9), X8, X3
+	MOVWQZX      (BX), R12
+	MOVL         (AX)(R12*4), R12
+	MOVL         R12, (R10)
+	MOVWQZX      2(BX), R12
+	MOVL         (AX)(R12*4), R12
+	XORL         $0x80000000, R12
+	MOVL         R12, (R11)
+	VMOVDQU      8(BX), X8
+	VPSRLW       $0x04, X8, X9
+	VINSERTI128  $0x01, X9, Y8, Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VPBROADCASTD 4(BX), Y10
+	VPSHUFB      spreadBytes<>+0(SB), Y10, Y10
+	VPAND        spreadBits<>+0(SB), Y10, Y10
+	VPCMPEQB     spreadBits<>+0(SB), Y10, Y10
+	VPAND        c10101010<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VBROADCASTSS (SP), Y10
+	VBROADCASTSS (R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPMADDUBSW   (DI), Y9, Y9
+	VPMADDWD     c00010001<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y10, Y9, Y4
+	VMOVSS       64(SP), X8
+	VFMADD231SS  (R9), X8, X5
+	MOVWQZX      (SI), R12
+	MOVL         (AX)(R12*4), R12
+	MOVL         R12, (R10)
+	MOVWQZX      2(SI), R12
+	MOVL         (AX)(R12*4), R12
+	XORL         $0x80000000, R12
+	MOVL         R12, (R11)
+	VMOVDQU      8(SI), X8
+	VPSRLW       $0x04, X8, X9
+	VINSERTI128  $0x01, X9, Y8, Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VPBROADCASTD 4(SI), Y10
+	VPSHUFB      spreadBytes<>+0(SB), Y10, Y10
+	VPAND        spreadBits<>+0(SB), Y10, Y10
+	VPCMPEQB     spreadBits<>+0(SB), Y10, Y10
+	VPAND        c10101010<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VBROADCASTSS (SP), Y10
+	VBROADCASTSS (R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPMADDUBSW   (DI), Y9, Y9
+	VPMADDWD     c00010001<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y10, Y9, Y6
+	VMOVSS       64(SP), X8
+	VFMADD231SS  (R9), X8, X7
+	MOVWQZX      24(CX), R12
+	MOVL         (AX)(R12*4), R12
+	MOVL         R12, (R10)
+	MOVWQZX      26(CX), R12
+	MOVL         (AX)(R12*4), R12
+	XORL         $0x80000000, R12
+	MOVL         R12, (R11)
+	VMOVDQU      32(CX), X8
+	VPSRLW       $0x04, X8, X9
+	VINSERTI128  $0x01, X9, Y8, Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VPBROADCASTD 28(CX), Y10
+	VPSHUFB      spreadBytes<>+0(SB), Y10, Y10
+	VPAND        spreadBits<>+0(SB), Y10, Y10
+	VPCMPEQB     spreadBits<>+0(SB), Y10, Y10
+	VPAND        c10101010<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VBROADCASTSS (SP), Y10
+	VBROADCASTSS 4(R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPMADDUBSW   32(DI), Y9, Y9
+	VPMADDWD     c00010001<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y10, Y9, Y0
+	VMOVSS       64(SP), X8
+	VFMADD231SS  4(R9), X8, X1
+	MOVWQZX      24(DX), R12
+	MOVL         (AX)(R12*4), R12
+	MOVL         R12, (R10)
+	MOVWQZX      26(DX), R12
+	MOVL         (AX)(R12*4), R12
+	XORL         $0x80000000, R12
+	MOVL         R12, (R11)
+	VMOVDQU      32(DX), X8
+	VPSRLW       $0x04, X8, X9
+	VINSERTI128  $0x01, X9, Y8, Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VPBROADCASTD 28(DX), Y10
+	VPSHUFB      spreadBytes<>+0(SB), Y10, Y10
+	VPAND        spreadBits<>+0(SB), Y10, Y10
+	VPCMPEQB     spreadBits<>+0(SB), Y10, Y10
+	VPAND        c10101010<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VBROADCASTSS (SP), Y10
+	VBROADCASTSS 4(R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPMADDUBSW   32(DI), Y9, Y9
+	VPMADDWD     c00010001<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y10, Y9, Y2
+	VMOVSS       64(SP), X8
+	VFMADD231SS  4(R9), X8, X3
+	MOVWQZX      24(BX), R12
+	MOVL         (AX)(R12*4), R12
+	MOVL         R12, (R10)
+	MOVWQZX      26(BX), R12
+	MOVL         (AX)(R12*4), R12
+	XORL         $0x80000000, R12
+	MOVL         R12, (R11)
+	VMOVDQU      32(BX), X8
+	VPSRLW       $0x04, X8, X9
+	VINSERTI128  $0x01, X9, Y8, Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VPBROADCASTD 28(BX), Y10
+	VPSHUFB      spreadBytes<>+0(SB), Y10, Y10
+	VPAND        spreadBits<>+0(SB), Y10, Y10
+	VPCMPEQB     spreadBits<>+0(SB), Y10, Y10
+	VPAND        c10101010<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VBROADCASTSS (SP), Y10
+	VBROADCASTSS 4(R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPMADDUBSW   32(DI), Y9, Y9
+	VPMADDWD     c00010001<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y10, Y9, Y4
+	VMOVSS       64(SP), X8
+	VFMADD231SS  4(R9), X8, X5
+	MOVWQZX      24(SI), R12
+	MOVL         (AX)(R12*4), R12
+	MOVL         R12, (R10)
+	MOVWQZX      26(SI), R12
+	MOVL         (AX)(R12*4), R12
+	XORL         $0x80000000, R12
+	MOVL         R12, (R11)
+	VMOVDQU      32(SI), X8
+	VPSRLW       $0x04, X8, X9
+	VINSERTI128  $0x01, X9, Y8, Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VPBROADCASTD 28(SI), Y10
+	VPSHUFB      spreadBytes<>+0(SB), Y10, Y10
+	VPAND        spreadBits<>+0(SB), Y10, Y10
+	VPCMPEQB     spreadBits<>+0(SB), Y10, Y10
+	VPAND        c10101010<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VBROADCASTSS (SP), Y10
+	VBROADCASTSS 4(R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPMADDUBSW   32(DI), Y9, Y9
+	VPMADDWD     c00010001<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y10, Y9, Y6
+	VMOVSS       64(SP), X8
+	VFMADD231SS  4(R9), X8, X7
+	PREFETCHT0   4096(CX)
+	ADDQ         $0x00000030, CX
 	PREFETCHT0   4096(DX)
-	PREFETCHT0   4160(DX)
-	ADDQ         $0x00000060, DX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000080, DI
-	ADDQ         $0x00000010, SI
-	ADDQ         $0x00000010, R8
-	SUBQ         $0x04, CX
+	ADDQ         $0x00000030, DX
+	PREFETCHT0   4096(BX)
+	ADDQ         $0x00000030, BX
+	PREFETCHT0   4096(SI)
+	ADDQ         $0x00000030, SI
+	ADDQ         $0x00000040, DI
+	ADDQ         $0x00000008, R8
+	ADDQ         $0x00000008, R9
+	SUBQ         $0x02, 128(SP)
 	JGE          blocks
 
 rest:
-	ADDQ $0x04, CX
+	ADDQ $0x02, 128(SP)
 	JEQ  end
 
 each:
-	MOVWQZX      (DX), R11
-	MOVL         (AX)(R11*4), R11
-	MOVL         R11, (R9)
-	MOVWQZX      2(DX), R11
-	MOVL         (AX)(R11*4), R11
-	XORL         $0x80000000, R11
-	MOVL         R11, (R10)
-	VMOVDQU      8(DX), X3
-	VPSRLW       $0x04, X3, X4
-	VINSERTI128  $0x01, X4, Y3, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VPBROADCASTD 4(DX), Y5
-	VPSHUFB      spreadBytes<>+0(SB), Y5, Y5
-	VPAND        spreadBits<>+0(SB), Y5, Y5
-	VPCMPEQB     spreadBits<>+0(SB), Y5, Y5
-	VPAND        c10101010<>+0(SB), Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VBROADCASTSS (SP), Y5
-	VBROADCASTSS (SI), Y6
-	VMULPS       Y6, Y5, Y5
-	VPMADDUBSW   (BX), Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y0
-	VMOVSS       64(SP), X3
-	VFMADD231SS  (R8), X3, X2
+	MOVWQZX      (CX), R12
+	MOVL         (AX)(R12*4), R12
+	MOVL         R12, (R10)
+	MOVWQZX      2(CX), R12
+	MOVL         (AX)(R12*4), R12
+	XORL         $0x80000000, R12
+	MOVL         R12, (R11)
+	VMOVDQU      8(CX), X8
+	VPSRLW       $0x04, X8, X9
+	VINSERTI128  $0x01, X9, Y8, Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VPBROADCASTD 4(CX), Y10
+	VPSHUFB      spreadBytes<>+0(SB), Y10, Y10
+	VPAND        spreadBits<>+0(SB), Y10, Y10
+	VPCMPEQB     spreadBits<>+0(SB), Y10, Y10
+	VPAND        c10101010<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VBROADCASTSS (SP), Y10
+	VBROADCASTSS (R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPMADDUBSW   (DI), Y9, Y9
+	VPMADDWD     c00010001<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y10, Y9, Y0
+	VMOVSS       64(SP), X8
+	VFMADD231SS  (R9), X8, X1
+	MOVWQZX      (DX), R12
+	MOVL         (AX)(R12*4), R12
+	MOVL         R12, (R10)
+	MOVWQZX      2(DX), R12
+	MOVL         (AX)(R12*4), R12
+	XORL         $0x80000000, R12
+	MOVL         R12, (R11)
+	VMOVDQU      8(DX), X8
+	VPSRLW       $0x04, X8, X9
+	VINSERTI128  $0x01, X9, Y8, Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VPBROADCASTD 4(DX), Y10
+	VPSHUFB      spreadBytes<>+0(SB), Y10, Y10
+	VPAND        spreadBits<>+0(SB), Y10, Y10
+	VPCMPEQB     spreadBits<>+0(SB), Y10, Y10
+	VPAND        c10101010<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VBROADCASTSS (SP), Y10
+	VBROADCASTSS (R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPMADDUBSW   (DI), Y9, Y9
+	VPMADDWD     c00010001<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y10, Y9, Y2
+	VMOVSS       64(SP), X8
+	VFMADD231SS  (R9), X8, X3
+	MOVWQZX      (BX), R12
+	MOVL         (AX)(R12*4), R12
+	MOVL         R12, (R10)
+	MOVWQZX      2(BX), R12
+	MOVL         (AX)(R12*4), R12
+	XORL         $0x80000000, R12
+	MOVL         R12, (R11)
+	VMOVDQU      8(BX), X8
+	VPSRLW       $0x04, X8, X9
+	VINSERTI128  $0x01, X9, Y8, Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VPBROADCASTD 4(BX), Y10
+	VPSHUFB      spreadBytes<>+0(SB), Y10, Y10
+	VPAND        spreadBits<>+0(SB), Y10, Y10
+	VPCMPEQB     spreadBits<>+0(SB), Y10, Y10
+	VPAND        c10101010<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VBROADCASTSS (SP), Y10
+	VBROADCASTSS (R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPMADDUBSW   (DI), Y9, Y9
+	VPMADDWD     c00010001<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y10, Y9, Y4
+	VMOVSS       64(SP), X8
+	VFMADD231SS  (R9), X8, X5
+	MOVWQZX      (SI), R12
+	MOVL         (AX)(R12*4), R12
+	MOVL         R12, (R10)
+	MOVWQZX      2(SI), R12
+	MOVL         (AX)(R12*4), R12
+	XORL         $0x80000000, R12
+	MOVL         R12, (R11)
+	VMOVDQU      8(SI), X8
+	VPSRLW       $0x04, X8, X9
+	VINSERTI128  $0x01, X9, Y8, Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VPBROADCASTD 4(SI), Y10
+	VPSHUFB      spreadBytes<>+0(SB), Y10, Y10
+	VPAND        spreadBits<>+0(SB), Y10, Y10
+	VPCMPEQB     spreadBits<>+0(SB), Y10, Y10
+	VPAND        c10101010<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VBROADCASTSS (SP), Y10
+	VBROADCASTSS (R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPMADDUBSW   (DI), Y9, Y9
+	VPMADDWD     c00010001<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y10, Y9, Y6
+	VMOVSS       64(SP), X8
+	VFMADD231SS  (R9), X8, X7
+	PREFETCHT0   4096(CX)
+	ADDQ         $0x00000018, CX
 	PREFETCHT0   4096(DX)
 	ADDQ         $0x00000018, DX
-	ADDQ         $0x00000020, BX
+	PREFETCHT0   4096(BX)
+	ADDQ         $0x00000018, BX
+	PREFETCHT0   4096(SI)
+	ADDQ         $0x00000018, SI
 	ADDQ         $0x00000020, DI
-	ADDQ         $0x00000004, SI
 	ADDQ         $0x00000004, R8
-	DECQ         CX
+	ADDQ         $0x00000004, R9
+	DECQ         128(SP)
 	JNE          each
 
 end:
-	VADDPS       Y1, Y0, Y0
-	VSUBPS       Y2, Y0, Y0
-	MOVQ         dst+0(FP), CX
+	VSUBPS       Y1, Y0, Y0
 	VEXTRACTF128 $0x01, Y0, X1
 	VADDPS       X1, X0, X1
 	VPERMILPS    $0x0e, X1, X0
 	VADDPS       X0, X1, X1
 	VPERMILPS    $0x01, X1, X0
 	VADDSS       X0, X1, X1
-	VMOVSS       X1, (CX)
+	VSUBPS       Y3, Y2, Y2
+	VEXTRACTF128 $0x01, Y2, X0
+	VADDPS       X0, X2, X0
+	VPERMILPS    $0x0e, X0, X2
+	VADDPS       X2, X0, X0
+	VPERMILPS    $0x01, X0, X2
+	VADDSS       X2, X0, X0
+	VSUBPS       Y5, Y4, Y4
+	VEXTRACTF128 $0x01, Y4, X2
+	VADDPS       X2, X4, X2
+	VPERMILPS    $0x0e, X2, X3
+	VADDPS       X3, X2, X2
+	VPERMILPS    $0x01, X2, X3
+	VADDSS       X3, X2, X2
+	VSUBPS       Y7, Y6, Y6
+	VEXTRACTF128 $0x01, Y6, X3
+	VADDPS       X3, X6, X3
+	VPERMILPS    $0x0e, X3, X4
+	VADDPS       X4, X3, X3
+	VPERMILPS    $0x01, X3, X4
+	VADDSS       X4, X3, X3
+	MOVQ         dst+0(FP), R8
+	MOVQ         lead+8(FP), DI
+	VMOVSS       X1, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X0, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X2, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X3, (R8)
 	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+16(FP), CX
-	ADDQ         CX, w+8(FP)
-	DECQ         rows+24(FP)
+	MOVQ         stride+32(FP), DI
+	ADDQ         DI, w+16(FP)
+	DECQ         rows+40(FP)
 	JNE          row
 	VZEROUPPER
 	RET
 
-// func dotBytesQ8_0AVX2(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+// func dotBytesQ8_0AVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·dotBytesQ8_0AVX2(SB), NOSPLIT, $128-80
-	MOVQ half+64(FP), AX
+TEXT ·dotBytesQ8_0AVX2(SB), NOSPLIT, $136-96
+	MOVQ half+80(FP), AX
 	LEAQ (SP), CX
 	LEAQ 64(SP), CX
 
 row:
-	MOVQ   w+8(FP), DX
-	MOVQ   x+32(FP), BX
-	MOVQ   dx+40(FP), SI
-	MOVQ   excess+56(FP), DI
-	MOVQ   blocks+72(FP), CX
+	MOVQ   w+16(FP), CX
+	MOVQ   gap+24(FP), DI
+	LEAQ   (CX)(DI*1), DX
+	LEAQ   (DX)(DI*1), BX
+	LEAQ   (BX)(DI*1), SI
+	MOVQ   blocks+88(FP), DI
+	MOVQ   DI, 128(SP)
+	MOVQ   x+48(FP), DI
+	MOVQ   dx+56(FP), R8
+	MOVQ   excess+72(FP), R9
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
-	SUBQ   $0x04, CX
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	SUBQ   $0x02, 128(SP)
 	JLT    rest
 
 blocks:
-	VMOVDQU      2(DX), Y2
-	VMOVDQU      (BX), Y3
-	VPSIGNB      Y2, Y3, Y3
-	VPABSB       Y2, Y2
-	VPMADDUBSW   Y3, Y2, Y2
-	VPMADDWD     c00010001<>+0(SB), Y2, Y2
-	VCVTDQ2PS    Y2, Y2
-	MOVWQZX      (DX), R8
-	VBROADCASTSS (AX)(R8*4), Y3
-	VBROADCASTSS (SI), Y4
-	VMULPS       Y4, Y3, Y3
-	VFMADD231PS  Y3, Y2, Y0
-	VMOVDQU      36(DX), Y2
-	VMOVDQU      32(BX), Y3
-	VPSIGNB      Y2, Y3, Y3
-	VPABSB       Y2, Y2
-	VPMADDUBSW   Y3, Y2, Y2
-	VPMADDWD     c00010001<>+0(SB), Y2, Y2
-	VCVTDQ2PS    Y2, Y2
-	MOVWQZX      34(DX), R8
-	VBROADCASTSS (AX)(R8*4), Y3
-	VBROADCASTSS 4(SI), Y4
-	VMULPS       Y4, Y3, Y3
-	VFMADD231PS  Y3, Y2, Y1
-	VMOVDQU      70(DX), Y2
-	VMOVDQU      64(BX), Y3
-	VPSIGNB      Y2, Y3, Y3
-	VPABSB       Y2, Y2
-	VPMADDUBSW   Y3, Y2, Y2
-	VPMADDWD     c00010001<>+0(SB), Y2, Y2
-	VCVTDQ2PS    Y2, Y2
-	MOVWQZX      68(DX), R8
-	VBROADCASTSS (AX)(R8*4), Y3
-	VBROADCASTSS 8(SI), Y4
-	VMULPS       Y4, Y3, Y3
-	VFMADD231PS  Y3, Y2, Y0
-	VMOVDQU      104(DX), Y2
-	VMOVDQU      96(BX), Y3
-	VPSIGNB      Y2, Y3, Y3
-	VPABSB       Y2, Y2
-	VPMADDUBSW   Y3, Y2, Y2
-	VPMADDWD     c00010001<>+0(SB), Y2, Y2
-	VCVTDQ2PS    Y2, Y2
-	MOVWQZX      102(DX), R8
-	VBROADCASTSS (AX)(R8*4), Y3
-	VBROADCASTSS 12(SI), Y4
-	VMULPS       Y4, Y3, Y3
-	VFMADD231PS  Y3, Y2, Y1
+	VMOVDQU      2(CX), Y4
+	VMOVDQU      (DI), Y5
+	VPSIGNB      Y4, Y5, Y5
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y5, Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	MOVWQZX      (CX), R10
+	VBROADCASTSS (AX)(R10*4), Y5
+	VBROADCASTSS (R8), Y6
+	VMULPS       Y6, Y5, Y5
+	VFMADD231PS  Y5, Y4, Y0
+	VMOVDQU      2(DX), Y4
+	VMOVDQU      (DI), Y5
+	VPSIGNB      Y4, Y5, Y5
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y5, Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	MOVWQZX      (DX), R10
+	VBROADCASTSS (AX)(R10*4), Y5
+	VBROADCASTSS (R8), Y6
+	VMULPS       Y6, Y5, Y5
+	VFMADD231PS  Y5, Y4, Y1
+	VMOVDQU      2(BX), Y4
+	VMOVDQU      (DI), Y5
+	VPSIGNB      Y4, Y5, Y5
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y5, Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	MOVWQZX      (BX), R10
+	VBROADCASTSS (AX)(R10*4), Y5
+	VBROADCASTSS (R8), Y6
+	VMULPS       Y6, Y5, Y5
+	VFMADD231PS  Y5, Y4, Y2
+	VMOVDQU      2(SI), Y4
+	VMOVDQU      (DI), Y5
+	VPSIGNB      Y4, Y5, Y5
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y5, Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	MOVWQZX      (SI), R10
+	VBROADCASTSS (AX)(R10*4), Y5
+	VBROADCASTSS (R8), Y6
+	VMULPS       Y6, Y5, Y5
+	VFMADD231PS  Y5, Y4, Y3
+	VMOVDQU      36(CX), Y4
+	VMOVDQU      32(DI), Y5
+	VPSIGNB      Y4, Y5, Y5
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y5, Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	MOVWQZX      34(CX), R10
+	VBROADCASTSS (AX)(R10*4), Y5
+	VBROADCASTSS 4(R8), Y6
+	VMULPS       Y6, Y5, Y5
+	VFMADD231PS  Y5, Y4, Y0
+	VMOVDQU      36(DX), Y4
+	VMOVDQU      32(DI), Y5
+	VPSIGNB      Y4, Y5, Y5
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y5, Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	MOVWQZX      34(DX), R10
+	VBROADCASTSS (AX)(R10*4), Y5
+	VBROADCASTSS 4(R8), Y6
+	VMULPS       Y6, Y5, Y5
+	VFMADD231PS  Y5, Y4, Y1
+	VMOVDQU      36(BX), Y4
+	VMOVDQU      32(DI), Y5
+	VPSIGNB      Y4, Y5, Y5
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y5, Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	MOVWQZX      34(BX), R10
+	VBROADCASTSS (AX)(R10*4), Y5
+	VBROADCASTSS 4(R8), Y6
+	VMULPS       Y6, Y5, Y5
+	VFMADD231PS  Y5, Y4, Y2
+	VMOVDQU      36(SI), Y4
+	VMOVDQU      32(DI), Y5
+	VPSIGNB      Y4, Y5, Y5
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y5, Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	MOVWQZX      34(SI), R10
+	VBROADCASTSS (AX)(R10*4), Y5
+	VBROADCASTSS 4(R8), Y6
+	VMULPS       Y6, Y5, Y5
+	VFMADD231PS  Y5, Y4, Y3
+	PREFETCHT0   4096(CX)
+	PREFETCHT0   4160(CX)
+	ADDQ         $0x00000044, CX
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   4160(DX)
-	PREFETCHT0   4224(DX)
-	ADDQ         $0x00000088, DX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000080, DI
-	ADDQ         $0x00000010, SI
-	SUBQ         $0x04, CX
+	ADDQ         $0x00000044, DX
+	PREFETCHT0   4096(BX)
+	PREFETCHT0   4160(BX)
+	ADDQ         $0x00000044, BX
+	PREFETCHT0   4096(SI)
+	PREFETCHT0   4160(SI)
+	ADDQ         $0x00000044, SI
+	ADDQ         $0x00000040, DI
+	ADDQ         $0x00000040, R9
+	ADDQ         $0x00000008, R8
+	SUBQ         $0x02, 128(SP)
 	JGE          blocks
 
 rest:
-	ADDQ $0x04, CX
+	ADDQ $0x02, 128(SP)
 	JEQ  end
 
 each:
-	VMOVDQU      2(DX), Y2
-	VMOVDQU      (BX), Y3
-	VPSIGNB      Y2, Y3, Y3
-	VPABSB       Y2, Y2
-	VPMADDUBSW   Y3, Y2, Y2
-	VPMADDWD     c00010001<>+0(SB), Y2, Y2
-	VCVTDQ2PS    Y2, Y2
-	MOVWQZX      (DX), R8
-	VBROADCASTSS (AX)(R8*4), Y3
-	VBROADCASTSS (SI), Y4
-	VMULPS       Y4, Y3, Y3
-	VFMADD231PS  Y3, Y2, Y0
+	VMOVDQU      2(CX), Y4
+	VMOVDQU      (DI), Y5
+	VPSIGNB      Y4, Y5, Y5
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y5, Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	MOVWQZX      (CX), R10
+	VBROADCASTSS (AX)(R10*4), Y5
+	VBROADCASTSS (R8), Y6
+	VMULPS       Y6, Y5, Y5
+	VFMADD231PS  Y5, Y4, Y0
+	VMOVDQU      2(DX), Y4
+	VMOVDQU      (DI), Y5
+	VPSIGNB      Y4, Y5, Y5
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y5, Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	MOVWQZX      (DX), R10
+	VBROADCASTSS (AX)(R10*4), Y5
+	VBROADCASTSS (R8), Y6
+	VMULPS       Y6, Y5, Y5
+	VFMADD231PS  Y5, Y4, Y1
+	VMOVDQU      2(BX), Y4
+	VMOVDQU      (DI), Y5
+	VPSIGNB      Y4, Y5, Y5
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y5, Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	MOVWQZX      (BX), R10
+	VBROADCASTSS (AX)(R10*4), Y5
+	VBROADCASTSS (R8), Y6
+	VMULPS       Y6, Y5, Y5
+	VFMADD231PS  Y5, Y4, Y2
+	VMOVDQU      2(SI), Y4
+	VMOVDQU      (DI), Y5
+	VPSIGNB      Y4, Y5, Y5
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y5, Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	MOVWQZX      (SI), R10
+	VBROADCASTSS (AX)(R10*4), Y5
+	VBROADCASTSS (R8), Y6
+	VMULPS       Y6, Y5, Y5
+	VFMADD231PS  Y5, Y4, Y3
+	PREFETCHT0   4096(CX)
+	ADDQ         $0x00000022, CX
 	PREFETCHT0   4096(DX)
 	ADDQ         $0x00000022, DX
-	ADDQ         $0x00000020, BX
+	PREFETCHT0   4096(BX)
+	ADDQ         $0x00000022, BX
+	PREFETCHT0   4096(SI)
+	ADDQ         $0x00000022, SI
 	ADDQ         $0x00000020, DI
-	ADDQ         $0x00000004, SI
-	DECQ         CX
+	ADDQ         $0x00000020, R9
+	ADDQ         $0x00000004, R8
+	DECQ         128(SP)
 	JNE          each
 
 end:
-	VADDPS       Y1, Y0, Y0
-	MOVQ         dst+0(FP), CX
-	VEXTRACTF128 $0x01, Y0, X1
-	VADDPS       X1, X0, X1
-	VPERMILPS    $0x0e, X1, X0
-	VADDPS       X0, X1, X1
-	VPERMILPS    $0x01, X1, X0
-	VADDSS       X0, X1, X1
-	VMOVSS       X1, (CX)
+	VEXTRACTF128 $0x01, Y0, X4
+	VADDPS       X4, X0, X4
+	VPERMILPS    $0x0e, X4, X0
+	VADDPS       X0, X4, X4
+	VPERMILPS    $0x01, X4, X0
+	VADDSS       X0, X4, X4
+	VEXTRACTF128 $0x01, Y1, X0
+	VADDPS       X0, X1, X0
+	VPERMILPS    $0x0e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0x01, X0, X1
+	VADDSS       X1, X0, X0
+	VEXTRACTF128 $0x01, Y2, X1
+	VADDPS       X1, X2, X1
+	VPERMILPS    $0x0e, X1, X2
+	VADDPS       X2, X1, X1
+	VPERMILPS    $0x01, X1, X2
+	VADDSS       X2, X1, X1
+	VEXTRACTF128 $0x01, Y3, X2
+	VADDPS       X2, X3, X2
+	VPERMILPS    $0x0e, X2, X3
+	VADDPS       X3, X2, X2
+	VPERMILPS    $0x01, X2, X3
+	VADDSS       X3, X2, X2
+	MOVQ         dst+0(FP), R8
+	MOVQ         lead+8(FP), DI
+	VMOVSS       X4, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X0, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X1, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X2, (R8)
 	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+16(FP), CX
-	ADDQ         CX, w+8(FP)
-	DECQ         rows+24(FP)
+	MOVQ         stride+32(FP), DI
+	ADDQ         DI, w+16(FP)
+	DECQ         rows+40(FP)
 	JNE          row
 	VZEROUPPER
 	RET
 
-// func dotBytesQ2_KAVX2(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+// func dotBytesQ2_KAVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·dotBytesQ2_KAVX2(SB), NOSPLIT, $128-80
-	MOVQ half+64(FP), AX
-	LEAQ (SP), R9
-	LEAQ 64(SP), R10
+TEXT ·dotBytesQ2_KAVX2(SB), NOSPLIT, $136-96
+	MOVQ half+80(FP), AX
+	LEAQ (SP), R10
+	LEAQ 64(SP), R11
 
 row:
-	MOVQ   w+8(FP), DX
-	MOVQ   x+32(FP), BX
-	MOVQ   dx+40(FP), SI
-	MOVQ   excess+56(FP), DI
-	MOVQ   blocks+72(FP), CX
+	MOVQ   w+16(FP), CX
+	MOVQ   gap+24(FP), DI
+	LEAQ   (CX)(DI*1), DX
+	LEAQ   (DX)(DI*1), BX
+	LEAQ   (BX)(DI*1), SI
+	MOVQ   blocks+88(FP), DI
+	MOVQ   DI, 128(SP)
+	MOVQ   x+48(FP), DI
+	MOVQ   dx+56(FP), R8
 	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	MOVQ   xs+48(FP), R8
 	VXORPS Y2, Y2, Y2
+	VXORPS Y4, Y4, Y4
+	VXORPS Y6, Y6, Y6
+	MOVQ   xs+64(FP), R9
+	VXORPS Y1, Y1, Y1
+	VXORPS Y3, Y3, Y3
+	VXORPS Y5, Y5, Y5
+	VXORPS Y7, Y7, Y7
 
 each:
-	VMOVDQU      (DX), X3
-	VPSRLW       $0x04, X3, X4
-	VPAND        c0f0f0f0f<>+0(SB), X3, X3
-	VPAND        c0f0f0f0f<>+0(SB), X4, X4
-	MOVWQZX      80(DX), R11
-	VBROADCASTSS (AX)(R11*4), Y5
-	VPMOVSXBD    X3, Y6
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y5, Y6, Y6
-	VMOVUPS      Y6, (R9)
-	VPSRLDQ      $0x08, X3, X3
-	VPMOVSXBD    X3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y5, Y3, Y3
-	VMOVUPS      Y3, 32(R9)
-	MOVWQZX      82(DX), R11
-	VBROADCASTSS (AX)(R11*4), Y3
-	VPMOVSXBD    X4, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMOVUPS      Y5, (R10)
-	VPSRLDQ      $0x08, X4, X4
-	VPMOVSXBD    X4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y3, Y4, Y4
-	VMOVUPS      Y4, 32(R10)
-	VMOVDQU      16(DX), Y3
-	VPAND        c03030303<>+0(SB), Y3, Y4
-	VBROADCASTSD (SP), Y5
-	VPERMILPS    laneOrder6<>+0(SB), Y5, Y5
-	VBROADCASTSS (SI), Y6
-	VMULPS       Y6, Y5, Y5
-	VPMADDUBSW   (BX), Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y0
-	VPSRLW       $0x02, Y3, Y4
-	VPAND        c03030303<>+0(SB), Y4, Y4
-	VBROADCASTSD 8(SP), Y5
-	VPERMILPS    laneOrder6<>+0(SB), Y5, Y5
-	VBROADCASTSS 4(SI), Y6
-	VMULPS       Y6, Y5, Y5
-	VPMADDUBSW   32(BX), Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y1
-	VPSRLW       $0x04, Y3, Y4
-	VPAND        c03030303<>+0(SB), Y4, Y4
-	VBROADCASTSD 16(SP), Y5
-	VPERMILPS    laneOrder6<>+0(SB), Y5, Y5
-	VBROADCASTSS 8(SI), Y6
-	VMULPS       Y6, Y5, Y5
-	VPMADDUBSW   64(BX), Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y0
-	VPSRLW       $0x06, Y3, Y3
-	VPAND        c03030303<>+0(SB), Y3, Y3
-	VBROADCASTSD 24(SP), Y4
-	VPERMILPS    laneOrder6<>+0(SB), Y4, Y4
-	VBROADCASTSS 12(SI), Y5
-	VMULPS       Y5, Y4, Y4
-	VPMADDUBSW   96(BX), Y3, Y3
-	VPMADDWD     c00010001<>+0(SB), Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VFMADD231PS  Y4, Y3, Y1
-	VMOVDQU      48(DX), Y3
-	VPAND        c03030303<>+0(SB), Y3, Y4
-	VBROADCASTSD 32(SP), Y5
-	VPERMILPS    laneOrder6<>+0(SB), Y5, Y5
-	VBROADCASTSS 16(SI), Y6
-	VMULPS       Y6, Y5, Y5
-	VPMADDUBSW   128(BX), Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y0
-	VPSRLW       $0x02, Y3, Y4
-	VPAND        c03030303<>+0(SB), Y4, Y4
-	VBROADCASTSD 40(SP), Y5
-	VPERMILPS    laneOrder6<>+0(SB), Y5, Y5
-	VBROADCASTSS 20(SI), Y6
-	VMULPS       Y6, Y5, Y5
-	VPMADDUBSW   160(BX), Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y1
-	VPSRLW       $0x04, Y3, Y4
-	VPAND        c03030303<>+0(SB), Y4, Y4
-	VBROADCASTSD 48(SP), Y5
-	VPERMILPS    laneOrder6<>+0(SB), Y5, Y5
-	VBROADCASTSS 24(SI), Y6
-	VMULPS       Y6, Y5, Y5
-	VPMADDUBSW   192(BX), Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y0
-	VPSRLW       $0x06, Y3, Y3
-	VPAND        c03030303<>+0(SB), Y3, Y3
-	VBROADCASTSD 56(SP), Y4
-	VPERMILPS    laneOrder6<>+0(SB), Y4, Y4
-	VBROADCASTSS 28(SI), Y5
-	VMULPS       Y5, Y4, Y4
-	VPMADDUBSW   224(BX), Y3, Y3
-	VPMADDWD     c00010001<>+0(SB), Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VFMADD231PS  Y4, Y3, Y1
-	VMOVUPS      64(SP), Y3
-	VFMADD231PS  (R8), Y3, Y2
-	VMOVUPS      96(SP), Y3
-	VFMADD231PS  32(R8), Y3, Y2
+	VMOVDQU      (CX), X8
+	VPSRLW       $0x04, X8, X9
+	VPAND        c0f0f0f0f<>+0(SB), X8, X8
+	VPAND        c0f0f0f0f<>+0(SB), X9, X9
+	MOVWQZX      80(CX), R12
+	VBROADCASTSS (AX)(R12*4), Y10
+	VPMOVSXBD    X8, Y11
+	VCVTDQ2PS    Y11, Y11
+	VMULPS       Y10, Y11, Y11
+	VMOVUPS      Y11, (R10)
+	VPSRLDQ      $0x08, X8, X8
+	VPMOVSXBD    X8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y10, Y8, Y8
+	VMOVUPS      Y8, 32(R10)
+	MOVWQZX      82(CX), R12
+	VBROADCASTSS (AX)(R12*4), Y8
+	VPMOVSXBD    X9, Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VMOVUPS      Y10, (R11)
+	VPSRLDQ      $0x08, X9, X9
+	VPMOVSXBD    X9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VMOVUPS      Y9, 32(R11)
+	VMOVDQU      16(CX), Y8
+	VPAND        c03030303<>+0(SB), Y8, Y9
+	VBROADCASTSD (SP), Y10
+	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
+	VBROADCASTSS (R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPMADDUBSW   (DI), Y9, Y9
+	VPMADDWD     c00010001<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y10, Y9, Y0
+	VPSRLW       $0x02, Y8, Y9
+	VPAND        c03030303<>+0(SB), Y9, Y9
+	VBROADCASTSD 8(SP), Y10
+	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
+	VBROADCASTSS 4(R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPMADDUBSW   32(DI), Y9, Y9
+	VPMADDWD     c00010001<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y10, Y9, Y0
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        c03030303<>+0(SB), Y9, Y9
+	VBROADCASTSD 16(SP), Y10
+	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
+	VBROADCASTSS 8(R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPMADDUBSW   64(DI), Y9, Y9
+	VPMADDWD     c00010001<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y10, Y9, Y0
+	VPSRLW       $0x06, Y8, Y8
+	VPAND        c03030303<>+0(SB), Y8, Y8
+	VBROADCASTSD 24(SP), Y9
+	VPERMILPS    laneOrder6<>+0(SB), Y9, Y9
+	VBROADCASTSS 12(R8), Y10
+	VMULPS       Y10, Y9, Y9
+	VPMADDUBSW   96(DI), Y8, Y8
+	VPMADDWD     c00010001<>+0(SB), Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMADD231PS  Y9, Y8, Y0
+	VMOVDQU      48(CX), Y8
+	VPAND        c03030303<>+0(SB), Y8, Y9
+	VBROADCASTSD 32(SP), Y10
+	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
+	VBROADCASTSS 16(R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPMADDUBSW   128(DI), Y9, Y9
+	VPMADDWD     c00010001<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y10, Y9, Y0
+	VPSRLW       $0x02, Y8, Y9
+	VPAND        c03030303<>+0(SB), Y9, Y9
+	VBROADCASTSD 40(SP), Y10
+	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
+	VBROADCASTSS 20(R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPMADDUBSW   160(DI), Y9, Y9
+	VPMADDWD     c00010001<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y10, Y9, Y0
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        c03030303<>+0(SB), Y9, Y9
+	VBROADCASTSD 48(SP), Y10
+	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
+	VBROADCASTSS 24(R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPMADDUBSW   192(DI), Y9, Y9
+	VPMADDWD     c00010001<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y10, Y9, Y0
+	VPSRLW       $0x06, Y8, Y8
+	VPAND        c03030303<>+0(SB), Y8, Y8
+	VBROADCASTSD 56(SP), Y9
+	VPERMILPS    laneOrder6<>+0(SB), Y9, Y9
+	VBROADCASTSS 28(R8), Y10
+	VMULPS       Y10, Y9, Y9
+	VPMADDUBSW   224(DI), Y8, Y8
+	VPMADDWD     c00010001<>+0(SB), Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMADD231PS  Y9, Y8, Y0
+	VMOVUPS      64(SP), Y8
+	VFMADD231PS  (R9), Y8, Y1
+	VMOVUPS      96(SP), Y8
+	VFMADD231PS  32(R9), Y8, Y1
+	VMOVDQU      (DX), X8
+	VPSRLW       $0x04, X8, X9
+	VPAND        c0f0f0f0f<>+0(SB), X8, X8
+	VPAND        c0f0f0f0f<>+0(SB), X9, X9
+	MOVWQZX      80(DX), R12
+	VBROADCASTSS (AX)(R12*4), Y10
+	VPMOVSXBD    X8, Y11
+	VCVTDQ2PS    Y11, Y11
+	VMULPS       Y10, Y11, Y11
+	VMOVUPS      Y11, (R10)
+	VPSRLDQ      $0x08, X8, X8
+	VPMOVSXBD    X8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y10, Y8, Y8
+	VMOVUPS      Y8, 32(R10)
+	MOVWQZX      82(DX), R12
+	VBROADCASTSS (AX)(R12*4), Y8
+	VPMOVSXBD    X9, Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VMOVUPS      Y10, (R11)
+	VPSRLDQ      $0x08, X9, X9
+	VPMOVSXBD    X9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VMOVUPS      Y9, 32(R11)
+	VMOVDQU      16(DX), Y8
+	VPAND        c03030303<>+0(SB), Y8, Y9
+	VBROADCASTSD (SP), Y10
+	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
+	VBROADCASTSS (R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPMADDUBSW   (DI), Y9, Y9
+	VPMADDWD     c00010001<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y10, Y9, Y2
+	VPSRLW       $0x02, Y8, Y9
+	VPAND        c03030303<>+0(SB), Y9, Y9
+	VBROADCASTSD 8(SP), Y10
+	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
+	VBROADCASTSS 4(R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPMADDUBSW   32(DI), Y9, Y9
+	VPMADDWD     c00010001<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y10, Y9, Y2
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        c03030303<>+0(SB), Y9, Y9
+	VBROADCASTSD 16(SP), Y10
+	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
+	VBROADCASTSS 8(R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPMADDUBSW   64(DI), Y9, Y9
+	VPMADDWD     c00010001<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y10, Y9, Y2
+	VPSRLW       $0x06, Y8, Y8
+	VPAND        c03030303<>+0(SB), Y8, Y8
+	VBROADCASTSD 24(SP), Y9
+	VPERMILPS    laneOrder6<>+0(SB), Y9, Y9
+	VBROADCASTSS 12(R8), Y10
+	VMULPS       Y10, Y9, Y9
+	VPMADDUBSW   96(DI), Y8, Y8
+	VPMADDWD     c00010001<>+0(SB), Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMADD231PS  Y9, Y8, Y2
+	VMOVDQU      48(DX), Y8
+	VPAND        c03030303<>+0(SB), Y8, Y9
+	VBROADCASTSD 32(SP), Y10
+	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
+	VBROADCASTSS 16(R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPMADDUBSW   128(DI), Y9, Y9
+	VPMADDWD     c00010001<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y10, Y9, Y2
+	VPSRLW       $0x02, Y8, Y9
+	VPAND        c03030303<>+0(SB), Y9, Y9
+	VBROADCASTSD 40(SP), Y10
+	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
+	VBROADCASTSS 20(R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPMADDUBSW   160(DI), Y9, Y9
+	VPMADDWD     c00010001<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y10, Y9, Y2
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        c03030303<>+0(SB), Y9, Y9
+	VBROADCASTSD 48(SP), Y10
+	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
+	VBROADCASTSS 24(R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPMADDUBSW   192(DI), Y9, Y9
+	VPMADDWD     c00010001<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y10, Y9, Y2
+	VPSRLW       $0x06, Y8, Y8
+	VPAND        c03030303<>+0(SB), Y8, Y8
+	VBROADCASTSD 56(SP), Y9
+	VPERMILPS    laneOrder6<>+0(SB), Y9, Y9
+	VBROADCASTSS 28(R8), Y10
+	VMULPS       Y10, Y9, Y9
+	VPMADDUBSW   224(DI), Y8, Y8
+	VPMADDWD     c00010001<>+0(SB), Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMADD231PS  Y9, Y8, Y2
+	VMOVUPS      64(SP), Y8
+	VFMADD231PS  (R9), Y8, Y3
+	VMOVUPS      96(SP), Y8
+	VFMADD231PS  32(R9), Y8, Y3
+	VMOVDQU      (BX), X8
+	VPSRLW       $0x04, X8, X9
+	VPAND        c0f0f0f0f<>+0(SB), X8, X8
+	VPAND        c0f0f0f0f<>+0(SB), X9, X9
+	MOVWQZX      80(BX), R12
+	VBROADCASTSS (AX)(R12*4), Y10
+	VPMOVSXBD    X8, Y11
+	VCVTDQ2PS    Y11, Y11
+	VMULPS       Y10, Y11, Y11
+	VMOVUPS      Y11, (R10)
+	VPSRLDQ      $0x08, X8, X8
+	VPMOVSXBD    X8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y10, Y8, Y8
+	VMOVUPS      Y8, 32(R10)
+	MOVWQZX      82(BX), R12
+	VBROADCASTSS (AX)(R12*4), Y8
+	VPMOVSXBD    X9, Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VMOVUPS      Y10, (R11)
+	VPSRLDQ      $0x08, X9, X9
+	VPMOVSXBD    X9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VMOVUPS      Y9, 32(R11)
+	VMOVDQU      16(BX), Y8
+	VPAND        c03030303<>+0(SB), Y8, Y9
+	VBROADCASTSD (SP), Y10
+	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
+	VBROADCASTSS (R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPMADDUBSW   (DI), Y9, Y9
+	VPMADDWD     c00010001<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y10, Y9, Y4
+	VPSRLW       $0x02, Y8, Y9
+	VPAND        c03030303<>+0(SB), Y9, Y9
+	VBROADCASTSD 8(SP), Y10
+	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
+	VBROADCASTSS 4(R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPMADDUBSW   32(DI), Y9, Y9
+	VPMADDWD     c00010001<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y10, Y9, Y4
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        c03030303<>+0(SB), Y9, Y9
+	VBROADCASTSD 16(SP), Y10
+	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
+	VBROADCASTSS 8(R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPMADDUBSW   64(DI), Y9, Y9
+	VPMADDWD     c00010001<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y10, Y9, Y4
+	VPSRLW       $0x06, Y8, Y8
+	VPAND        c03030303<>+0(SB), Y8, Y8
+	VBROADCASTSD 24(SP), Y9
+	VPERMILPS    laneOrder6<>+0(SB), Y9, Y9
+	VBROADCASTSS 12(R8), Y10
+	VMULPS       Y10, Y9, Y9
+	VPMADDUBSW   96(DI), Y8, Y8
+	VPMADDWD     c00010001<>+0(SB), Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMADD231PS  Y9, Y8, Y4
+	VMOVDQU      48(BX), Y8
+	VPAND        c03030303<>+0(SB), Y8, Y9
+	VBROADCASTSD 32(SP), Y10
+	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
+	VBROADCASTSS 16(R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPMADDUBSW   128(DI), Y9, Y9
+	VPMADDWD     c00010001<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y10, Y9, Y4
+	VPSRLW       $0x02, Y8, Y9
+	VPAND        c03030303<>+0(SB), Y9, Y9
+	VBROADCASTSD 40(SP), Y10
+	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
+	VBROADCASTSS 20(R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPMADDUBSW   160(DI), Y9, Y9
+	VPMADDWD     c00010001<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y10, Y9, Y4
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        c03030303<>+0(SB), Y9, Y9
+	VBROADCASTSD 48(SP), Y10
+	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
+	VBROADCASTSS 24(R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPMADDUBSW   192(DI), Y9, Y9
+	VPMADDWD     c00010001<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y10, Y9, Y4
+	VPSRLW       $0x06, Y8, Y8
+	VPAND        c03030303<>+0(SB), Y8, Y8
+	VBROADCASTSD 56(SP), Y9
+	VPERMILPS    laneOrder6<>+0(SB), Y9, Y9
+	VBROADCASTSS 28(R8), Y10
+	VMULPS       Y10, Y9, Y9
+	VPMADDUBSW   224(DI), Y8, Y8
+	VPMADDWD     c00010001<>+0(SB), Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMADD231PS  Y9, Y8, Y4
+	VMOVUPS      64(SP), Y8
+	VFMADD231PS  (R9), Y8, Y5
+	VMOVUPS      96(SP), Y8
+	VFMADD231PS  32(R9), Y8, Y5
+	VMOVDQU      (SI), X8
+	VPSRLW       $0x04, X8, X9
+	VPAND        c0f0f0f0f<>+0(SB), X8, X8
+	VPAND        c0f0f0f0f<>+0(SB), X9, X9
+	MOVWQZX      80(SI), R12
+	VBROADCASTSS (AX)(R12*4), Y10
+	VPMOVSXBD    X8, Y11
+	VCVTDQ2PS    Y11, Y11
+	VMULPS       Y10, Y11, Y11
+	VMOVUPS      Y11, (R10)
+	VPSRLDQ      $0x08, X8, X8
+	VPMOVSXBD    X8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y10, Y8, Y8
+	VMOVUPS      Y8, 32(R10)
+	MOVWQZX      82(SI), R12
+	VBROADCASTSS (AX)(R12*4), Y8
+	VPMOVSXBD    X9, Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VMOVUPS      Y10, (R11)
+	VPSRLDQ      $0x08, X9, X9
+	VPMOVSXBD    X9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VMOVUPS      Y9, 32(R11)
+	VMOVDQU      16(SI), Y8
+	VPAND        c03030303<>+0(SB), Y8, Y9
+	VBROADCASTSD (SP), Y10
+	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
+	VBROADCASTSS (R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPMADDUBSW   (DI), Y9, Y9
+	VPMADDWD     c00010001<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y10, Y9, Y6
+	VPSRLW       $0x02, Y8, Y9
+	VPAND        c03030303<>+0(SB), Y9, Y9
+	VBROADCASTSD 8(SP), Y10
+	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
+	VBROADCASTSS 4(R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPMADDUBSW   32(DI), Y9, Y9
+	VPMADDWD     c00010001<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y10, Y9, Y6
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        c03030303<>+0(SB), Y9, Y9
+	VBROADCASTSD 16(SP), Y10
+	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
+	VBROADCASTSS 8(R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPMADDUBSW   64(DI), Y9, Y9
+	VPMADDWD     c00010001<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y10, Y9, Y6
+	VPSRLW       $0x06, Y8, Y8
+	VPAND        c03030303<>+0(SB), Y8, Y8
+	VBROADCASTSD 24(SP), Y9
+	VPERMILPS    laneOrder6<>+0(SB), Y9, Y9
+	VBROADCASTSS 12(R8), Y10
+	VMULPS       Y10, Y9, Y9
+	VPMADDUBSW   96(DI), Y8, Y8
+	VPMADDWD     c00010001<>+0(SB), Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMADD231PS  Y9, Y8, Y6
+	VMOVDQU      48(SI), Y8
+	VPAND        c03030303<>+0(SB), Y8, Y9
+	VBROADCASTSD 32(SP), Y10
+	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
+	VBROADCASTSS 16(R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPMADDUBSW   128(DI), Y9, Y9
+	VPMADDWD     c00010001<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y10, Y9, Y6
+	VPSRLW       $0x02, Y8, Y9
+	VPAND        c03030303<>+0(SB), Y9, Y9
+	VBROADCASTSD 40(SP), Y10
+	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
+	VBROADCASTSS 20(R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPMADDUBSW   160(DI), Y9, Y9
+	VPMADDWD     c00010001<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y10, Y9, Y6
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        c03030303<>+0(SB), Y9, Y9
+	VBROADCASTSD 48(SP), Y10
+	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
+	VBROADCASTSS 24(R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPMADDUBSW   192(DI), Y9, Y9
+	VPMADDWD     c00010001<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y10, Y9, Y6
+	VPSRLW       $0x06, Y8, Y8
+	VPAND        c03030303<>+0(SB), Y8, Y8
+	VBROADCASTSD 56(SP), Y9
+	VPERMILPS    laneOrder6<>+0(SB), Y9, Y9
+	VBROADCASTSS 28(R8), Y10
+	VMULPS       Y10, Y9, Y9
+	VPMADDUBSW   224(DI), Y8, Y8
+	VPMADDWD     c00010001<>+0(SB), Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMADD231PS  Y9, Y8, Y6
+	VMOVUPS      64(SP), Y8
+	VFMADD231PS  (R9), Y8, Y7
+	VMOVUPS      96(SP), Y8
+	VFMADD231PS  32(R9), Y8, Y7
+	PREFETCHT0   4096(CX)
+	PREFETCHT0   4160(CX)
+	ADDQ         $0x00000054, CX
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   4160(DX)
 	ADDQ         $0x00000054, DX
-	ADDQ         $0x00000100, BX
+	PREFETCHT0   4096(BX)
+	PREFETCHT0   4160(BX)
+	ADDQ         $0x00000054, BX
+	PREFETCHT0   4096(SI)
+	PREFETCHT0   4160(SI)
+	ADDQ         $0x00000054, SI
 	ADDQ         $0x00000100, DI
-	ADDQ         $0x00000020, SI
-	ADDQ         $0x00000040, R8
-	DECQ         CX
+	ADDQ         $0x00000020, R8
+	ADDQ         $0x00000040, R9
+	DECQ         128(SP)
 	JNE          each
-	VADDPS       Y1, Y0, Y0
-	VSUBPS       Y2, Y0, Y0
-	MOVQ         dst+0(FP), CX
+	VSUBPS       Y1, Y0, Y0
 	VEXTRACTF128 $0x01, Y0, X1
 	VADDPS       X1, X0, X1
 	VPERMILPS    $0x0e, X1, X0
 	VADDPS       X0, X1, X1
 	VPERMILPS    $0x01, X1, X0
 	VADDSS       X0, X1, X1
-	VMOVSS       X1, (CX)
+	VSUBPS       Y3, Y2, Y2
+	VEXTRACTF128 $0x01, Y2, X0
+	VADDPS       X0, X2, X0
+	VPERMILPS    $0x0e, X0, X2
+	VADDPS       X2, X0, X0
+	VPERMILPS    $0x01, X0, X2
+	VADDSS       X2, X0, X0
+	VSUBPS       Y5, Y4, Y4
+	VEXTRACTF128 $0x01, Y4, X2
+	VADDPS       X2, X4, X2
+	VPERMILPS    $0x0e, X2, X3
+	VADDPS       X3, X2, X2
+	VPERMILPS    $0x01, X2, X3
+	VADDSS       X3, X2, X2
+	VSUBPS       Y7, Y6, Y6
+	VEXTRACTF128 $0x01, Y6, X3
+	VADDPS       X3, X6, X3
+	VPERMILPS    $0x0e, X3, X4
+	VADDPS       X4, X3, X3
+	VPERMILPS    $0x01, X3, X4
+	VADDSS       X4, X3, X3
+	MOVQ         dst+0(FP), R8
+	MOVQ         lead+8(FP), DI
+	VMOVSS       X1, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X0, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X2, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X3, (R8)
 	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+16(FP), CX
-	ADDQ         CX, w+8(FP)
-	DECQ         rows+24(FP)
+	MOVQ         stride+32(FP), DI
+	ADDQ         DI, w+16(FP)
+	DECQ         rows+40(FP)
 	JNE          row
 	VZEROUPPER
 	RET
@@ -1041,201 +2299,712 @@ DATA laneOrder6<>+24(SB)/4, $0x00000001
 DATA laneOrder6<>+28(SB)/4, $0x00000001
 GLOBL laneOrder6<>(SB), RODATA|NOPTR, $32
 
-// func dotBytesQ3_KAVX2(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+// func dotBytesQ3_KAVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·dotBytesQ3_KAVX2(SB), NOSPLIT, $128-80
-	MOVQ half+64(FP), AX
-	LEAQ (SP), R8
+TEXT ·dotBytesQ3_KAVX2(SB), NOSPLIT, $136-96
+	MOVQ half+80(FP), AX
+	LEAQ (SP), R10
 	LEAQ 64(SP), CX
 
 row:
-	MOVQ   w+8(FP), DX
-	MOVQ   x+32(FP), BX
-	MOVQ   dx+40(FP), SI
-	MOVQ   excess+56(FP), DI
-	MOVQ   blocks+72(FP), CX
+	MOVQ   w+16(FP), CX
+	MOVQ   gap+24(FP), DI
+	LEAQ   (CX)(DI*1), DX
+	LEAQ   (DX)(DI*1), BX
+	LEAQ   (BX)(DI*1), SI
+	MOVQ   blocks+88(FP), DI
+	MOVQ   DI, 128(SP)
+	MOVQ   x+48(FP), DI
+	MOVQ   dx+56(FP), R8
+	MOVQ   excess+72(FP), R9
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
 
 each:
-	VMOVQ        96(DX), X2
-	VPSRLW       $0x04, X2, X3
-	VPUNPCKLQDQ  X3, X2, X2
-	VPAND        c0f0f0f0f<>+0(SB), X2, X2
-	VPBROADCASTD 104(DX), X3
-	VPSRLVD      shifts3_K<>+0(SB), X3, X3
-	VPAND        c03030303<>+0(SB), X3, X3
-	VPSLLW       $0x04, X3, X3
-	VPOR         X3, X2, X2
-	VPSUBB       c20202020<>+0(SB), X2, X2
-	MOVWQZX      108(DX), R9
-	VBROADCASTSS (AX)(R9*4), Y3
-	VPMOVSXBD    X2, Y4
+	VMOVQ        96(CX), X4
+	VPSRLW       $0x04, X4, X5
+	VPUNPCKLQDQ  X5, X4, X4
+	VPAND        c0f0f0f0f<>+0(SB), X4, X4
+	VPBROADCASTD 104(CX), X5
+	VPSRLVD      shifts3_K<>+0(SB), X5, X5
+	VPAND        c03030303<>+0(SB), X5, X5
+	VPSLLW       $0x04, X5, X5
+	VPOR         X5, X4, X4
+	VPSUBB       c20202020<>+0(SB), X4, X4
+	MOVWQZX      108(CX), R11
+	VBROADCASTSS (AX)(R11*4), Y5
+	VPMOVSXBD    X4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y5, Y6, Y6
+	VMOVUPS      Y6, (R10)
+	VPSRLDQ      $0x08, X4, X4
+	VPMOVSXBD    X4, Y4
 	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y3, Y4, Y4
-	VMOVUPS      Y4, (R8)
-	VPSRLDQ      $0x08, X2, X2
-	VPMOVSXBD    X2, Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y3, Y2, Y2
-	VMOVUPS      Y2, 32(R8)
-	VMOVDQU      (DX), Y2
-	VMOVDQU      32(DX), Y3
-	VPAND        c03030303<>+0(SB), Y3, Y4
-	VPSLLW       $0x02, Y2, Y5
-	VPAND        c04040404<>+0(SB), Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VPSUBB       c04040404<>+0(SB), Y4, Y4
-	VBROADCASTSD (SP), Y5
-	VPERMILPS    laneOrder6<>+0(SB), Y5, Y5
-	VBROADCASTSS (SI), Y6
-	VMULPS       Y6, Y5, Y5
-	VMOVDQU      (BX), Y6
-	VPSIGNB      Y4, Y6, Y6
-	VPABSB       Y4, Y4
-	VPMADDUBSW   Y6, Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y0
-	VPSRLW       $0x02, Y3, Y4
-	VPAND        c03030303<>+0(SB), Y4, Y4
-	VPSLLW       $0x01, Y2, Y5
-	VPAND        c04040404<>+0(SB), Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VPSUBB       c04040404<>+0(SB), Y4, Y4
-	VBROADCASTSD 8(SP), Y5
-	VPERMILPS    laneOrder6<>+0(SB), Y5, Y5
-	VBROADCASTSS 4(SI), Y6
-	VMULPS       Y6, Y5, Y5
-	VMOVDQU      32(BX), Y6
-	VPSIGNB      Y4, Y6, Y6
-	VPABSB       Y4, Y4
-	VPMADDUBSW   Y6, Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y1
-	VPSRLW       $0x04, Y3, Y4
-	VPAND        c03030303<>+0(SB), Y4, Y4
-	VPAND        c04040404<>+0(SB), Y2, Y5
-	VPOR         Y5, Y4, Y4
-	VPSUBB       c04040404<>+0(SB), Y4, Y4
-	VBROADCASTSD 16(SP), Y5
-	VPERMILPS    laneOrder6<>+0(SB), Y5, Y5
-	VBROADCASTSS 8(SI), Y6
-	VMULPS       Y6, Y5, Y5
-	VMOVDQU      64(BX), Y6
-	VPSIGNB      Y4, Y6, Y6
-	VPABSB       Y4, Y4
-	VPMADDUBSW   Y6, Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y0
-	VPSRLW       $0x06, Y3, Y3
-	VPAND        c03030303<>+0(SB), Y3, Y3
-	VPSRLW       $0x01, Y2, Y4
-	VPAND        c04040404<>+0(SB), Y4, Y4
-	VPOR         Y4, Y3, Y3
-	VPSUBB       c04040404<>+0(SB), Y3, Y3
-	VBROADCASTSD 24(SP), Y4
-	VPERMILPS    laneOrder6<>+0(SB), Y4, Y4
-	VBROADCASTSS 12(SI), Y5
 	VMULPS       Y5, Y4, Y4
-	VMOVDQU      96(BX), Y5
-	VPSIGNB      Y3, Y5, Y5
-	VPABSB       Y3, Y3
-	VPMADDUBSW   Y5, Y3, Y3
-	VPMADDWD     c00010001<>+0(SB), Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VFMADD231PS  Y4, Y3, Y1
-	VMOVDQU      64(DX), Y3
-	VPAND        c03030303<>+0(SB), Y3, Y4
-	VPSRLW       $0x02, Y2, Y5
-	VPAND        c04040404<>+0(SB), Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VPSUBB       c04040404<>+0(SB), Y4, Y4
-	VBROADCASTSD 32(SP), Y5
+	VMOVUPS      Y4, 32(R10)
+	VMOVDQU      (CX), Y4
+	VMOVDQU      32(CX), Y5
+	VPAND        c03030303<>+0(SB), Y5, Y6
+	VPSLLW       $0x02, Y4, Y7
+	VPAND        c04040404<>+0(SB), Y7, Y7
+	VPOR         Y7, Y6, Y6
+	VPSUBB       c04040404<>+0(SB), Y6, Y6
+	VBROADCASTSD (SP), Y7
+	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
+	VBROADCASTSS (R8), Y8
+	VMULPS       Y8, Y7, Y7
+	VMOVDQU      (DI), Y8
+	VPSIGNB      Y6, Y8, Y8
+	VPABSB       Y6, Y6
+	VPMADDUBSW   Y8, Y6, Y6
+	VPMADDWD     c00010001<>+0(SB), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y7, Y6, Y0
+	VPSRLW       $0x02, Y5, Y6
+	VPAND        c03030303<>+0(SB), Y6, Y6
+	VPSLLW       $0x01, Y4, Y7
+	VPAND        c04040404<>+0(SB), Y7, Y7
+	VPOR         Y7, Y6, Y6
+	VPSUBB       c04040404<>+0(SB), Y6, Y6
+	VBROADCASTSD 8(SP), Y7
+	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
+	VBROADCASTSS 4(R8), Y8
+	VMULPS       Y8, Y7, Y7
+	VMOVDQU      32(DI), Y8
+	VPSIGNB      Y6, Y8, Y8
+	VPABSB       Y6, Y6
+	VPMADDUBSW   Y8, Y6, Y6
+	VPMADDWD     c00010001<>+0(SB), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y7, Y6, Y0
+	VPSRLW       $0x04, Y5, Y6
+	VPAND        c03030303<>+0(SB), Y6, Y6
+	VPAND        c04040404<>+0(SB), Y4, Y7
+	VPOR         Y7, Y6, Y6
+	VPSUBB       c04040404<>+0(SB), Y6, Y6
+	VBROADCASTSD 16(SP), Y7
+	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
+	VBROADCASTSS 8(R8), Y8
+	VMULPS       Y8, Y7, Y7
+	VMOVDQU      64(DI), Y8
+	VPSIGNB      Y6, Y8, Y8
+	VPABSB       Y6, Y6
+	VPMADDUBSW   Y8, Y6, Y6
+	VPMADDWD     c00010001<>+0(SB), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y7, Y6, Y0
+	VPSRLW       $0x06, Y5, Y5
+	VPAND        c03030303<>+0(SB), Y5, Y5
+	VPSRLW       $0x01, Y4, Y6
+	VPAND        c04040404<>+0(SB), Y6, Y6
+	VPOR         Y6, Y5, Y5
+	VPSUBB       c04040404<>+0(SB), Y5, Y5
+	VBROADCASTSD 24(SP), Y6
+	VPERMILPS    laneOrder6<>+0(SB), Y6, Y6
+	VBROADCASTSS 12(R8), Y7
+	VMULPS       Y7, Y6, Y6
+	VMOVDQU      96(DI), Y7
+	VPSIGNB      Y5, Y7, Y7
+	VPABSB       Y5, Y5
+	VPMADDUBSW   Y7, Y5, Y5
+	VPMADDWD     c00010001<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VFMADD231PS  Y6, Y5, Y0
+	VMOVDQU      64(CX), Y5
+	VPAND        c03030303<>+0(SB), Y5, Y6
+	VPSRLW       $0x02, Y4, Y7
+	VPAND        c04040404<>+0(SB), Y7, Y7
+	VPOR         Y7, Y6, Y6
+	VPSUBB       c04040404<>+0(SB), Y6, Y6
+	VBROADCASTSD 32(SP), Y7
+	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
+	VBROADCASTSS 16(R8), Y8
+	VMULPS       Y8, Y7, Y7
+	VMOVDQU      128(DI), Y8
+	VPSIGNB      Y6, Y8, Y8
+	VPABSB       Y6, Y6
+	VPMADDUBSW   Y8, Y6, Y6
+	VPMADDWD     c00010001<>+0(SB), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y7, Y6, Y0
+	VPSRLW       $0x02, Y5, Y6
+	VPAND        c03030303<>+0(SB), Y6, Y6
+	VPSRLW       $0x03, Y4, Y7
+	VPAND        c04040404<>+0(SB), Y7, Y7
+	VPOR         Y7, Y6, Y6
+	VPSUBB       c04040404<>+0(SB), Y6, Y6
+	VBROADCASTSD 40(SP), Y7
+	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
+	VBROADCASTSS 20(R8), Y8
+	VMULPS       Y8, Y7, Y7
+	VMOVDQU      160(DI), Y8
+	VPSIGNB      Y6, Y8, Y8
+	VPABSB       Y6, Y6
+	VPMADDUBSW   Y8, Y6, Y6
+	VPMADDWD     c00010001<>+0(SB), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y7, Y6, Y0
+	VPSRLW       $0x04, Y5, Y6
+	VPAND        c03030303<>+0(SB), Y6, Y6
+	VPSRLW       $0x04, Y4, Y7
+	VPAND        c04040404<>+0(SB), Y7, Y7
+	VPOR         Y7, Y6, Y6
+	VPSUBB       c04040404<>+0(SB), Y6, Y6
+	VBROADCASTSD 48(SP), Y7
+	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
+	VBROADCASTSS 24(R8), Y8
+	VMULPS       Y8, Y7, Y7
+	VMOVDQU      192(DI), Y8
+	VPSIGNB      Y6, Y8, Y8
+	VPABSB       Y6, Y6
+	VPMADDUBSW   Y8, Y6, Y6
+	VPMADDWD     c00010001<>+0(SB), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y7, Y6, Y0
+	VPSRLW       $0x06, Y5, Y5
+	VPAND        c03030303<>+0(SB), Y5, Y5
+	VPSRLW       $0x05, Y4, Y4
+	VPAND        c04040404<>+0(SB), Y4, Y4
+	VPOR         Y4, Y5, Y5
+	VPSUBB       c04040404<>+0(SB), Y5, Y4
+	VBROADCASTSD 56(SP), Y5
 	VPERMILPS    laneOrder6<>+0(SB), Y5, Y5
-	VBROADCASTSS 16(SI), Y6
+	VBROADCASTSS 28(R8), Y6
 	VMULPS       Y6, Y5, Y5
-	VMOVDQU      128(BX), Y6
+	VMOVDQU      224(DI), Y6
 	VPSIGNB      Y4, Y6, Y6
 	VPABSB       Y4, Y4
 	VPMADDUBSW   Y6, Y4, Y4
 	VPMADDWD     c00010001<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VFMADD231PS  Y5, Y4, Y0
-	VPSRLW       $0x02, Y3, Y4
-	VPAND        c03030303<>+0(SB), Y4, Y4
-	VPSRLW       $0x03, Y2, Y5
-	VPAND        c04040404<>+0(SB), Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VPSUBB       c04040404<>+0(SB), Y4, Y4
-	VBROADCASTSD 40(SP), Y5
+	VMOVQ        96(DX), X4
+	VPSRLW       $0x04, X4, X5
+	VPUNPCKLQDQ  X5, X4, X4
+	VPAND        c0f0f0f0f<>+0(SB), X4, X4
+	VPBROADCASTD 104(DX), X5
+	VPSRLVD      shifts3_K<>+0(SB), X5, X5
+	VPAND        c03030303<>+0(SB), X5, X5
+	VPSLLW       $0x04, X5, X5
+	VPOR         X5, X4, X4
+	VPSUBB       c20202020<>+0(SB), X4, X4
+	MOVWQZX      108(DX), R11
+	VBROADCASTSS (AX)(R11*4), Y5
+	VPMOVSXBD    X4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y5, Y6, Y6
+	VMOVUPS      Y6, (R10)
+	VPSRLDQ      $0x08, X4, X4
+	VPMOVSXBD    X4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y5, Y4, Y4
+	VMOVUPS      Y4, 32(R10)
+	VMOVDQU      (DX), Y4
+	VMOVDQU      32(DX), Y5
+	VPAND        c03030303<>+0(SB), Y5, Y6
+	VPSLLW       $0x02, Y4, Y7
+	VPAND        c04040404<>+0(SB), Y7, Y7
+	VPOR         Y7, Y6, Y6
+	VPSUBB       c04040404<>+0(SB), Y6, Y6
+	VBROADCASTSD (SP), Y7
+	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
+	VBROADCASTSS (R8), Y8
+	VMULPS       Y8, Y7, Y7
+	VMOVDQU      (DI), Y8
+	VPSIGNB      Y6, Y8, Y8
+	VPABSB       Y6, Y6
+	VPMADDUBSW   Y8, Y6, Y6
+	VPMADDWD     c00010001<>+0(SB), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y7, Y6, Y1
+	VPSRLW       $0x02, Y5, Y6
+	VPAND        c03030303<>+0(SB), Y6, Y6
+	VPSLLW       $0x01, Y4, Y7
+	VPAND        c04040404<>+0(SB), Y7, Y7
+	VPOR         Y7, Y6, Y6
+	VPSUBB       c04040404<>+0(SB), Y6, Y6
+	VBROADCASTSD 8(SP), Y7
+	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
+	VBROADCASTSS 4(R8), Y8
+	VMULPS       Y8, Y7, Y7
+	VMOVDQU      32(DI), Y8
+	VPSIGNB      Y6, Y8, Y8
+	VPABSB       Y6, Y6
+	VPMADDUBSW   Y8, Y6, Y6
+	VPMADDWD     c00010001<>+0(SB), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y7, Y6, Y1
+	VPSRLW       $0x04, Y5, Y6
+	VPAND        c03030303<>+0(SB), Y6, Y6
+	VPAND        c04040404<>+0(SB), Y4, Y7
+	VPOR         Y7, Y6, Y6
+	VPSUBB       c04040404<>+0(SB), Y6, Y6
+	VBROADCASTSD 16(SP), Y7
+	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
+	VBROADCASTSS 8(R8), Y8
+	VMULPS       Y8, Y7, Y7
+	VMOVDQU      64(DI), Y8
+	VPSIGNB      Y6, Y8, Y8
+	VPABSB       Y6, Y6
+	VPMADDUBSW   Y8, Y6, Y6
+	VPMADDWD     c00010001<>+0(SB), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y7, Y6, Y1
+	VPSRLW       $0x06, Y5, Y5
+	VPAND        c03030303<>+0(SB), Y5, Y5
+	VPSRLW       $0x01, Y4, Y6
+	VPAND        c04040404<>+0(SB), Y6, Y6
+	VPOR         Y6, Y5, Y5
+	VPSUBB       c04040404<>+0(SB), Y5, Y5
+	VBROADCASTSD 24(SP), Y6
+	VPERMILPS    laneOrder6<>+0(SB), Y6, Y6
+	VBROADCASTSS 12(R8), Y7
+	VMULPS       Y7, Y6, Y6
+	VMOVDQU      96(DI), Y7
+	VPSIGNB      Y5, Y7, Y7
+	VPABSB       Y5, Y5
+	VPMADDUBSW   Y7, Y5, Y5
+	VPMADDWD     c00010001<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VFMADD231PS  Y6, Y5, Y1
+	VMOVDQU      64(DX), Y5
+	VPAND        c03030303<>+0(SB), Y5, Y6
+	VPSRLW       $0x02, Y4, Y7
+	VPAND        c04040404<>+0(SB), Y7, Y7
+	VPOR         Y7, Y6, Y6
+	VPSUBB       c04040404<>+0(SB), Y6, Y6
+	VBROADCASTSD 32(SP), Y7
+	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
+	VBROADCASTSS 16(R8), Y8
+	VMULPS       Y8, Y7, Y7
+	VMOVDQU      128(DI), Y8
+	VPSIGNB      Y6, Y8, Y8
+	VPABSB       Y6, Y6
+	VPMADDUBSW   Y8, Y6, Y6
+	VPMADDWD     c00010001<>+0(SB), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y7, Y6, Y1
+	VPSRLW       $0x02, Y5, Y6
+	VPAND        c03030303<>+0(SB), Y6, Y6
+	VPSRLW       $0x03, Y4, Y7
+	VPAND        c04040404<>+0(SB), Y7, Y7
+	VPOR         Y7, Y6, Y6
+	VPSUBB       c04040404<>+0(SB), Y6, Y6
+	VBROADCASTSD 40(SP), Y7
+	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
+	VBROADCASTSS 20(R8), Y8
+	VMULPS       Y8, Y7, Y7
+	VMOVDQU      160(DI), Y8
+	VPSIGNB      Y6, Y8, Y8
+	VPABSB       Y6, Y6
+	VPMADDUBSW   Y8, Y6, Y6
+	VPMADDWD     c00010001<>+0(SB), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y7, Y6, Y1
+	VPSRLW       $0x04, Y5, Y6
+	VPAND        c03030303<>+0(SB), Y6, Y6
+	VPSRLW       $0x04, Y4, Y7
+	VPAND        c04040404<>+0(SB), Y7, Y7
+	VPOR         Y7, Y6, Y6
+	VPSUBB       c04040404<>+0(SB), Y6, Y6
+	VBROADCASTSD 48(SP), Y7
+	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
+	VBROADCASTSS 24(R8), Y8
+	VMULPS       Y8, Y7, Y7
+	VMOVDQU      192(DI), Y8
+	VPSIGNB      Y6, Y8, Y8
+	VPABSB       Y6, Y6
+	VPMADDUBSW   Y8, Y6, Y6
+	VPMADDWD     c00010001<>+0(SB), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y7, Y6, Y1
+	VPSRLW       $0x06, Y5, Y5
+	VPAND        c03030303<>+0(SB), Y5, Y5
+	VPSRLW       $0x05, Y4, Y4
+	VPAND        c04040404<>+0(SB), Y4, Y4
+	VPOR         Y4, Y5, Y5
+	VPSUBB       c04040404<>+0(SB), Y5, Y4
+	VBROADCASTSD 56(SP), Y5
 	VPERMILPS    laneOrder6<>+0(SB), Y5, Y5
-	VBROADCASTSS 20(SI), Y6
+	VBROADCASTSS 28(R8), Y6
 	VMULPS       Y6, Y5, Y5
-	VMOVDQU      160(BX), Y6
+	VMOVDQU      224(DI), Y6
 	VPSIGNB      Y4, Y6, Y6
 	VPABSB       Y4, Y4
 	VPMADDUBSW   Y6, Y4, Y4
 	VPMADDWD     c00010001<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VFMADD231PS  Y5, Y4, Y1
-	VPSRLW       $0x04, Y3, Y4
-	VPAND        c03030303<>+0(SB), Y4, Y4
-	VPSRLW       $0x04, Y2, Y5
-	VPAND        c04040404<>+0(SB), Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VPSUBB       c04040404<>+0(SB), Y4, Y4
-	VBROADCASTSD 48(SP), Y5
+	VMOVQ        96(BX), X4
+	VPSRLW       $0x04, X4, X5
+	VPUNPCKLQDQ  X5, X4, X4
+	VPAND        c0f0f0f0f<>+0(SB), X4, X4
+	VPBROADCASTD 104(BX), X5
+	VPSRLVD      shifts3_K<>+0(SB), X5, X5
+	VPAND        c03030303<>+0(SB), X5, X5
+	VPSLLW       $0x04, X5, X5
+	VPOR         X5, X4, X4
+	VPSUBB       c20202020<>+0(SB), X4, X4
+	MOVWQZX      108(BX), R11
+	VBROADCASTSS (AX)(R11*4), Y5
+	VPMOVSXBD    X4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y5, Y6, Y6
+	VMOVUPS      Y6, (R10)
+	VPSRLDQ      $0x08, X4, X4
+	VPMOVSXBD    X4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y5, Y4, Y4
+	VMOVUPS      Y4, 32(R10)
+	VMOVDQU      (BX), Y4
+	VMOVDQU      32(BX), Y5
+	VPAND        c03030303<>+0(SB), Y5, Y6
+	VPSLLW       $0x02, Y4, Y7
+	VPAND        c04040404<>+0(SB), Y7, Y7
+	VPOR         Y7, Y6, Y6
+	VPSUBB       c04040404<>+0(SB), Y6, Y6
+	VBROADCASTSD (SP), Y7
+	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
+	VBROADCASTSS (R8), Y8
+	VMULPS       Y8, Y7, Y7
+	VMOVDQU      (DI), Y8
+	VPSIGNB      Y6, Y8, Y8
+	VPABSB       Y6, Y6
+	VPMADDUBSW   Y8, Y6, Y6
+	VPMADDWD     c00010001<>+0(SB), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y7, Y6, Y2
+	VPSRLW       $0x02, Y5, Y6
+	VPAND        c03030303<>+0(SB), Y6, Y6
+	VPSLLW       $0x01, Y4, Y7
+	VPAND        c04040404<>+0(SB), Y7, Y7
+	VPOR         Y7, Y6, Y6
+	VPSUBB       c04040404<>+0(SB), Y6, Y6
+	VBROADCASTSD 8(SP), Y7
+	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
+	VBROADCASTSS 4(R8), Y8
+	VMULPS       Y8, Y7, Y7
+	VMOVDQU      32(DI), Y8
+	VPSIGNB      Y6, Y8, Y8
+	VPABSB       Y6, Y6
+	VPMADDUBSW   Y8, Y6, Y6
+	VPMADDWD     c00010001<>+0(SB), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y7, Y6, Y2
+	VPSRLW       $0x04, Y5, Y6
+	VPAND        c03030303<>+0(SB), Y6, Y6
+	VPAND        c04040404<>+0(SB), Y4, Y7
+	VPOR         Y7, Y6, Y6
+	VPSUBB       c04040404<>+0(SB), Y6, Y6
+	VBROADCASTSD 16(SP), Y7
+	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
+	VBROADCASTSS 8(R8), Y8
+	VMULPS       Y8, Y7, Y7
+	VMOVDQU      64(DI), Y8
+	VPSIGNB      Y6, Y8, Y8
+	VPABSB       Y6, Y6
+	VPMADDUBSW   Y8, Y6, Y6
+	VPMADDWD     c00010001<>+0(SB), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y7, Y6, Y2
+	VPSRLW       $0x06, Y5, Y5
+	VPAND        c03030303<>+0(SB), Y5, Y5
+	VPSRLW       $0x01, Y4, Y6
+	VPAND        c04040404<>+0(SB), Y6, Y6
+	VPOR         Y6, Y5, Y5
+	VPSUBB       c04040404<>+0(SB), Y5, Y5
+	VBROADCASTSD 24(SP), Y6
+	VPERMILPS    laneOrder6<>+0(SB), Y6, Y6
+	VBROADCASTSS 12(R8), Y7
+	VMULPS       Y7, Y6, Y6
+	VMOVDQU      96(DI), Y7
+	VPSIGNB      Y5, Y7, Y7
+	VPABSB       Y5, Y5
+	VPMADDUBSW   Y7, Y5, Y5
+	VPMADDWD     c00010001<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VFMADD231PS  Y6, Y5, Y2
+	VMOVDQU      64(BX), Y5
+	VPAND        c03030303<>+0(SB), Y5, Y6
+	VPSRLW       $0x02, Y4, Y7
+	VPAND        c04040404<>+0(SB), Y7, Y7
+	VPOR         Y7, Y6, Y6
+	VPSUBB       c04040404<>+0(SB), Y6, Y6
+	VBROADCASTSD 32(SP), Y7
+	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
+	VBROADCASTSS 16(R8), Y8
+	VMULPS       Y8, Y7, Y7
+	VMOVDQU      128(DI), Y8
+	VPSIGNB      Y6, Y8, Y8
+	VPABSB       Y6, Y6
+	VPMADDUBSW   Y8, Y6, Y6
+	VPMADDWD     c00010001<>+0(SB), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y7, Y6, Y2
+	VPSRLW       $0x02, Y5, Y6
+	VPAND        c03030303<>+0(SB), Y6, Y6
+	VPSRLW       $0x03, Y4, Y7
+	VPAND        c04040404<>+0(SB), Y7, Y7
+	VPOR         Y7, Y6, Y6
+	VPSUBB       c04040404<>+0(SB), Y6, Y6
+	VBROADCASTSD 40(SP), Y7
+	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
+	VBROADCASTSS 20(R8), Y8
+	VMULPS       Y8, Y7, Y7
+	VMOVDQU      160(DI), Y8
+	VPSIGNB      Y6, Y8, Y8
+	VPABSB       Y6, Y6
+	VPMADDUBSW   Y8, Y6, Y6
+	VPMADDWD     c00010001<>+0(SB), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y7, Y6, Y2
+	VPSRLW       $0x04, Y5, Y6
+	VPAND        c03030303<>+0(SB), Y6, Y6
+	VPSRLW       $0x04, Y4, Y7
+	VPAND        c04040404<>+0(SB), Y7, Y7
+	VPOR         Y7, Y6, Y6
+	VPSUBB       c04040404<>+0(SB), Y6, Y6
+	VBROADCASTSD 48(SP), Y7
+	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
+	VBROADCASTSS 24(R8), Y8
+	VMULPS       Y8, Y7, Y7
+	VMOVDQU      192(DI), Y8
+	VPSIGNB      Y6, Y8, Y8
+	VPABSB       Y6, Y6
+	VPMADDUBSW   Y8, Y6, Y6
+	VPMADDWD     c00010001<>+0(SB), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y7, Y6, Y2
+	VPSRLW       $0x06, Y5, Y5
+	VPAND        c03030303<>+0(SB), Y5, Y5
+	VPSRLW       $0x05, Y4, Y4
+	VPAND        c04040404<>+0(SB), Y4, Y4
+	VPOR         Y4, Y5, Y5
+	VPSUBB       c04040404<>+0(SB), Y5, Y4
+	VBROADCASTSD 56(SP), Y5
 	VPERMILPS    laneOrder6<>+0(SB), Y5, Y5
-	VBROADCASTSS 24(SI), Y6
+	VBROADCASTSS 28(R8), Y6
 	VMULPS       Y6, Y5, Y5
-	VMOVDQU      192(BX), Y6
+	VMOVDQU      224(DI), Y6
 	VPSIGNB      Y4, Y6, Y6
 	VPABSB       Y4, Y4
 	VPMADDUBSW   Y6, Y4, Y4
 	VPMADDWD     c00010001<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y0
-	VPSRLW       $0x06, Y3, Y3
-	VPAND        c03030303<>+0(SB), Y3, Y3
-	VPSRLW       $0x05, Y2, Y2
-	VPAND        c04040404<>+0(SB), Y2, Y2
-	VPOR         Y2, Y3, Y3
-	VPSUBB       c04040404<>+0(SB), Y3, Y2
-	VBROADCASTSD 56(SP), Y3
-	VPERMILPS    laneOrder6<>+0(SB), Y3, Y3
-	VBROADCASTSS 28(SI), Y4
-	VMULPS       Y4, Y3, Y3
-	VMOVDQU      224(BX), Y4
-	VPSIGNB      Y2, Y4, Y4
-	VPABSB       Y2, Y2
-	VPMADDUBSW   Y4, Y2, Y2
-	VPMADDWD     c00010001<>+0(SB), Y2, Y2
-	VCVTDQ2PS    Y2, Y2
-	VFMADD231PS  Y3, Y2, Y1
+	VFMADD231PS  Y5, Y4, Y2
+	VMOVQ        96(SI), X4
+	VPSRLW       $0x04, X4, X5
+	VPUNPCKLQDQ  X5, X4, X4
+	VPAND        c0f0f0f0f<>+0(SB), X4, X4
+	VPBROADCASTD 104(SI), X5
+	VPSRLVD      shifts3_K<>+0(SB), X5, X5
+	VPAND        c03030303<>+0(SB), X5, X5
+	VPSLLW       $0x04, X5, X5
+	VPOR         X5, X4, X4
+	VPSUBB       c20202020<>+0(SB), X4, X4
+	MOVWQZX      108(SI), R11
+	VBROADCASTSS (AX)(R11*4), Y5
+	VPMOVSXBD    X4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y5, Y6, Y6
+	VMOVUPS      Y6, (R10)
+	VPSRLDQ      $0x08, X4, X4
+	VPMOVSXBD    X4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y5, Y4, Y4
+	VMOVUPS      Y4, 32(R10)
+	VMOVDQU      (SI), Y4
+	VMOVDQU      32(SI), Y5
+	VPAND        c03030303<>+0(SB), Y5, Y6
+	VPSLLW       $0x02, Y4, Y7
+	VPAND        c04040404<>+0(SB), Y7, Y7
+	VPOR         Y7, Y6, Y6
+	VPSUBB       c04040404<>+0(SB), Y6, Y6
+	VBROADCASTSD (SP), Y7
+	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
+	VBROADCASTSS (R8), Y8
+	VMULPS       Y8, Y7, Y7
+	VMOVDQU      (DI), Y8
+	VPSIGNB      Y6, Y8, Y8
+	VPABSB       Y6, Y6
+	VPMADDUBSW   Y8, Y6, Y6
+	VPMADDWD     c00010001<>+0(SB), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y7, Y6, Y3
+	VPSRLW       $0x02, Y5, Y6
+	VPAND        c03030303<>+0(SB), Y6, Y6
+	VPSLLW       $0x01, Y4, Y7
+	VPAND        c04040404<>+0(SB), Y7, Y7
+	VPOR         Y7, Y6, Y6
+	VPSUBB       c04040404<>+0(SB), Y6, Y6
+	VBROADCASTSD 8(SP), Y7
+	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
+	VBROADCASTSS 4(R8), Y8
+	VMULPS       Y8, Y7, Y7
+	VMOVDQU      32(DI), Y8
+	VPSIGNB      Y6, Y8, Y8
+	VPABSB       Y6, Y6
+	VPMADDUBSW   Y8, Y6, Y6
+	VPMADDWD     c00010001<>+0(SB), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y7, Y6, Y3
+	VPSRLW       $0x04, Y5, Y6
+	VPAND        c03030303<>+0(SB), Y6, Y6
+	VPAND        c04040404<>+0(SB), Y4, Y7
+	VPOR         Y7, Y6, Y6
+	VPSUBB       c04040404<>+0(SB), Y6, Y6
+	VBROADCASTSD 16(SP), Y7
+	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
+	VBROADCASTSS 8(R8), Y8
+	VMULPS       Y8, Y7, Y7
+	VMOVDQU      64(DI), Y8
+	VPSIGNB      Y6, Y8, Y8
+	VPABSB       Y6, Y6
+	VPMADDUBSW   Y8, Y6, Y6
+	VPMADDWD     c00010001<>+0(SB), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y7, Y6, Y3
+	VPSRLW       $0x06, Y5, Y5
+	VPAND        c03030303<>+0(SB), Y5, Y5
+	VPSRLW       $0x01, Y4, Y6
+	VPAND        c04040404<>+0(SB), Y6, Y6
+	VPOR         Y6, Y5, Y5
+	VPSUBB       c04040404<>+0(SB), Y5, Y5
+	VBROADCASTSD 24(SP), Y6
+	VPERMILPS    laneOrder6<>+0(SB), Y6, Y6
+	VBROADCASTSS 12(R8), Y7
+	VMULPS       Y7, Y6, Y6
+	VMOVDQU      96(DI), Y7
+	VPSIGNB      Y5, Y7, Y7
+	VPABSB       Y5, Y5
+	VPMADDUBSW   Y7, Y5, Y5
+	VPMADDWD     c00010001<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VFMADD231PS  Y6, Y5, Y3
+	VMOVDQU      64(SI), Y5
+	VPAND        c03030303<>+0(SB), Y5, Y6
+	VPSRLW       $0x02, Y4, Y7
+	VPAND        c04040404<>+0(SB), Y7, Y7
+	VPOR         Y7, Y6, Y6
+	VPSUBB       c04040404<>+0(SB), Y6, Y6
+	VBROADCASTSD 32(SP), Y7
+	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
+	VBROADCASTSS 16(R8), Y8
+	VMULPS       Y8, Y7, Y7
+	VMOVDQU      128(DI), Y8
+	VPSIGNB      Y6, Y8, Y8
+	VPABSB       Y6, Y6
+	VPMADDUBSW   Y8, Y6, Y6
+	VPMADDWD     c00010001<>+0(SB), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y7, Y6, Y3
+	VPSRLW       $0x02, Y5, Y6
+	VPAND        c03030303<>+0(SB), Y6, Y6
+	VPSRLW       $0x03, Y4, Y7
+	VPAND        c04040404<>+0(SB), Y7, Y7
+	VPOR         Y7, Y6, Y6
+	VPSUBB       c04040404<>+0(SB), Y6, Y6
+	VBROADCASTSD 40(SP), Y7
+	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
+	VBROADCASTSS 20(R8), Y8
+	VMULPS       Y8, Y7, Y7
+	VMOVDQU      160(DI), Y8
+	VPSIGNB      Y6, Y8, Y8
+	VPABSB       Y6, Y6
+	VPMADDUBSW   Y8, Y6, Y6
+	VPMADDWD     c00010001<>+0(SB), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y7, Y6, Y3
+	VPSRLW       $0x04, Y5, Y6
+	VPAND        c03030303<>+0(SB), Y6, Y6
+	VPSRLW       $0x04, Y4, Y7
+	VPAND        c04040404<>+0(SB), Y7, Y7
+	VPOR         Y7, Y6, Y6
+	VPSUBB       c04040404<>+0(SB), Y6, Y6
+	VBROADCASTSD 48(SP), Y7
+	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
+	VBROADCASTSS 24(R8), Y8
+	VMULPS       Y8, Y7, Y7
+	VMOVDQU      192(DI), Y8
+	VPSIGNB      Y6, Y8, Y8
+	VPABSB       Y6, Y6
+	VPMADDUBSW   Y8, Y6, Y6
+	VPMADDWD     c00010001<>+0(SB), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y7, Y6, Y3
+	VPSRLW       $0x06, Y5, Y5
+	VPAND        c03030303<>+0(SB), Y5, Y5
+	VPSRLW       $0x05, Y4, Y4
+	VPAND        c04040404<>+0(SB), Y4, Y4
+	VPOR         Y4, Y5, Y5
+	VPSUBB       c04040404<>+0(SB), Y5, Y4
+	VBROADCASTSD 56(SP), Y5
+	VPERMILPS    laneOrder6<>+0(SB), Y5, Y5
+	VBROADCASTSS 28(R8), Y6
+	VMULPS       Y6, Y5, Y5
+	VMOVDQU      224(DI), Y6
+	VPSIGNB      Y4, Y6, Y6
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y6, Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y3
+	PREFETCHT0   4096(CX)
+	PREFETCHT0   4160(CX)
+	ADDQ         $0x0000006e, CX
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   4160(DX)
 	ADDQ         $0x0000006e, DX
-	ADDQ         $0x00000100, BX
+	PREFETCHT0   4096(BX)
+	PREFETCHT0   4160(BX)
+	ADDQ         $0x0000006e, BX
+	PREFETCHT0   4096(SI)
+	PREFETCHT0   4160(SI)
+	ADDQ         $0x0000006e, SI
 	ADDQ         $0x00000100, DI
-	ADDQ         $0x00000020, SI
-	DECQ         CX
+	ADDQ         $0x00000100, R9
+	ADDQ         $0x00000020, R8
+	DECQ         128(SP)
 	JNE          each
-	VADDPS       Y1, Y0, Y0
-	MOVQ         dst+0(FP), CX
-	VEXTRACTF128 $0x01, Y0, X1
-	VADDPS       X1, X0, X1
-	VPERMILPS    $0x0e, X1, X0
-	VADDPS       X0, X1, X1
-	VPERMILPS    $0x01, X1, X0
-	VADDSS       X0, X1, X1
-	VMOVSS       X1, (CX)
+	VEXTRACTF128 $0x01, Y0, X4
+	VADDPS       X4, X0, X4
+	VPERMILPS    $0x0e, X4, X0
+	VADDPS       X0, X4, X4
+	VPERMILPS    $0x01, X4, X0
+	VADDSS       X0, X4, X4
+	VEXTRACTF128 $0x01, Y1, X0
+	VADDPS       X0, X1, X0
+	VPERMILPS    $0x0e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0x01, X0, X1
+	VADDSS       X1, X0, X0
+	VEXTRACTF128 $0x01, Y2, X1
+	VADDPS       X1, X2, X1
+	VPERMILPS    $0x0e, X1, X2
+	VADDPS       X2, X1, X1
+	VPERMILPS    $0x01, X1, X2
+	VADDSS       X2, X1, X1
+	VEXTRACTF128 $0x01, Y3, X2
+	VADDPS       X2, X3, X2
+	VPERMILPS    $0x0e, X2, X3
+	VADDPS       X3, X2, X2
+	VPERMILPS    $0x01, X2, X3
+	VADDSS       X3, X2, X2
+	MOVQ         dst+0(FP), R8
+	MOVQ         lead+8(FP), DI
+	VMOVSS       X4, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X0, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X1, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X2, (R8)
 	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+16(FP), CX
-	ADDQ         CX, w+8(FP)
-	DECQ         rows+24(FP)
+	MOVQ         stride+32(FP), DI
+	ADDQ         DI, w+16(FP)
+	DECQ         rows+40(FP)
 	JNE          row
 	VZEROUPPER
 	RET
@@ -1282,482 +3051,1648 @@ DATA c04040404<>+56(SB)/4, $0x04040404
 DATA c04040404<>+60(SB)/4, $0x04040404
 GLOBL c04040404<>(SB), RODATA|NOPTR, $64
 
-// func dotBytesQ4_KAVX2(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+// func dotBytesQ4_KAVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·dotBytesQ4_KAVX2(SB), NOSPLIT, $128-80
-	MOVQ half+64(FP), AX
+TEXT ·dotBytesQ4_KAVX2(SB), NOSPLIT, $136-96
+	MOVQ half+80(FP), AX
 	LEAQ (SP), CX
 	LEAQ 64(SP), CX
 
 row:
-	MOVQ   w+8(FP), DX
-	MOVQ   x+32(FP), BX
-	MOVQ   dx+40(FP), SI
-	MOVQ   excess+56(FP), DI
-	MOVQ   blocks+72(FP), CX
+	MOVQ   w+16(FP), CX
+	MOVQ   gap+24(FP), DI
+	LEAQ   (CX)(DI*1), DX
+	LEAQ   (DX)(DI*1), BX
+	LEAQ   (BX)(DI*1), SI
+	MOVQ   blocks+88(FP), DI
+	MOVQ   DI, 128(SP)
+	MOVQ   x+48(FP), DI
+	MOVQ   dx+56(FP), R8
 	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	MOVQ   xs+48(FP), R8
 	VXORPS Y2, Y2, Y2
+	VXORPS Y4, Y4, Y4
+	VXORPS Y6, Y6, Y6
+	MOVQ   xs+64(FP), R9
+	VXORPS Y1, Y1, Y1
+	VXORPS Y3, Y3, Y3
+	VXORPS Y5, Y5, Y5
+	VXORPS Y7, Y7, Y7
 
 each:
-	MOVL         4(DX), R9
-	MOVL         8(DX), R10
-	MOVL         12(DX), R11
-	MOVL         R9, R12
-	ANDL         $0x3f3f3f3f, R12
-	MOVL         R11, R13
-	ANDL         $0x0f0f0f0f, R13
-	SHRL         $0x02, R9
-	ANDL         $0x30303030, R9
-	ORL          R9, R13
-	SHLQ         $0x20, R13
-	ORQ          R12, R13
-	VMOVQ        R13, X3
-	VPMOVZXBD    X3, Y3
-	VCVTDQ2PS    Y3, Y3
-	MOVL         R10, R9
-	ANDL         $0x3f3f3f3f, R9
-	SHRL         $0x04, R11
-	ANDL         $0x0f0f0f0f, R11
+	MOVL         4(CX), R10
+	MOVL         8(CX), R11
+	MOVL         12(CX), R12
+	MOVL         R10, R13
+	ANDL         $0x3f3f3f3f, R13
+	MOVL         R12, R14
+	ANDL         $0x0f0f0f0f, R14
 	SHRL         $0x02, R10
 	ANDL         $0x30303030, R10
-	ORL          R10, R11
-	SHLQ         $0x20, R11
-	ORQ          R9, R11
-	VMOVQ        R11, X4
-	VPMOVZXBD    X4, Y4
-	VCVTDQ2PS    Y4, Y4
-	MOVWQZX      (DX), R9
-	VBROADCASTSS (AX)(R9*4), Y5
-	VMULPS       Y5, Y3, Y3
-	VMULPS       (SI), Y3, Y3
-	VMOVUPS      Y3, (SP)
-	MOVWQZX      2(DX), R9
-	VBROADCASTSS (AX)(R9*4), Y3
-	VMULPS       Y3, Y4, Y4
-	VFMADD231PS  (R8), Y4, Y2
-	VMOVDQU      16(DX), Y3
-	VPAND        c0f0f0f0f<>+0(SB), Y3, Y4
-	VPMADDUBSW   (BX), Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VBROADCASTSS (SP), Y5
-	VFMADD231PS  Y5, Y4, Y0
-	VPSRLW       $0x04, Y3, Y3
-	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
-	VPMADDUBSW   32(BX), Y3, Y3
-	VPMADDWD     c00010001<>+0(SB), Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VBROADCASTSS 4(SP), Y4
-	VFMADD231PS  Y4, Y3, Y1
-	VMOVDQU      48(DX), Y3
-	VPAND        c0f0f0f0f<>+0(SB), Y3, Y4
-	VPMADDUBSW   64(BX), Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VBROADCASTSS 8(SP), Y5
-	VFMADD231PS  Y5, Y4, Y0
-	VPSRLW       $0x04, Y3, Y3
-	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
-	VPMADDUBSW   96(BX), Y3, Y3
-	VPMADDWD     c00010001<>+0(SB), Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VBROADCASTSS 12(SP), Y4
-	VFMADD231PS  Y4, Y3, Y1
-	VMOVDQU      80(DX), Y3
-	VPAND        c0f0f0f0f<>+0(SB), Y3, Y4
-	VPMADDUBSW   128(BX), Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VBROADCASTSS 16(SP), Y5
-	VFMADD231PS  Y5, Y4, Y0
-	VPSRLW       $0x04, Y3, Y3
-	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
-	VPMADDUBSW   160(BX), Y3, Y3
-	VPMADDWD     c00010001<>+0(SB), Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VBROADCASTSS 20(SP), Y4
-	VFMADD231PS  Y4, Y3, Y1
-	VMOVDQU      112(DX), Y3
-	VPAND        c0f0f0f0f<>+0(SB), Y3, Y4
-	VPMADDUBSW   192(BX), Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VBROADCASTSS 24(SP), Y5
-	VFMADD231PS  Y5, Y4, Y0
-	VPSRLW       $0x04, Y3, Y3
-	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
-	VPMADDUBSW   224(BX), Y3, Y3
-	VPMADDWD     c00010001<>+0(SB), Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VBROADCASTSS 28(SP), Y4
-	VFMADD231PS  Y4, Y3, Y1
+	ORL          R10, R14
+	SHLQ         $0x20, R14
+	ORQ          R13, R14
+	VMOVQ        R14, X8
+	VPMOVZXBD    X8, Y8
+	VCVTDQ2PS    Y8, Y8
+	MOVL         R11, R10
+	ANDL         $0x3f3f3f3f, R10
+	SHRL         $0x04, R12
+	ANDL         $0x0f0f0f0f, R12
+	SHRL         $0x02, R11
+	ANDL         $0x30303030, R11
+	ORL          R11, R12
+	SHLQ         $0x20, R12
+	ORQ          R10, R12
+	VMOVQ        R12, X9
+	VPMOVZXBD    X9, Y9
+	VCVTDQ2PS    Y9, Y9
+	MOVWQZX      (CX), R10
+	VBROADCASTSS (AX)(R10*4), Y10
+	VMULPS       Y10, Y8, Y8
+	VMULPS       (R8), Y8, Y8
+	VMOVUPS      Y8, (SP)
+	MOVWQZX      2(CX), R10
+	VBROADCASTSS (AX)(R10*4), Y8
+	VMULPS       Y8, Y9, Y9
+	VFMADD231PS  (R9), Y9, Y1
+	VMOVDQU      16(CX), Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y9
+	VPMADDUBSW   (DI), Y9, Y9
+	VPMADDWD     c00010001<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VBROADCASTSS (SP), Y10
+	VFMADD231PS  Y10, Y9, Y0
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
+	VPMADDUBSW   32(DI), Y8, Y8
+	VPMADDWD     c00010001<>+0(SB), Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VBROADCASTSS 4(SP), Y9
+	VFMADD231PS  Y9, Y8, Y0
+	VMOVDQU      48(CX), Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y9
+	VPMADDUBSW   64(DI), Y9, Y9
+	VPMADDWD     c00010001<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VBROADCASTSS 8(SP), Y10
+	VFMADD231PS  Y10, Y9, Y0
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
+	VPMADDUBSW   96(DI), Y8, Y8
+	VPMADDWD     c00010001<>+0(SB), Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VBROADCASTSS 12(SP), Y9
+	VFMADD231PS  Y9, Y8, Y0
+	VMOVDQU      80(CX), Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y9
+	VPMADDUBSW   128(DI), Y9, Y9
+	VPMADDWD     c00010001<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VBROADCASTSS 16(SP), Y10
+	VFMADD231PS  Y10, Y9, Y0
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
+	VPMADDUBSW   160(DI), Y8, Y8
+	VPMADDWD     c00010001<>+0(SB), Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VBROADCASTSS 20(SP), Y9
+	VFMADD231PS  Y9, Y8, Y0
+	VMOVDQU      112(CX), Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y9
+	VPMADDUBSW   192(DI), Y9, Y9
+	VPMADDWD     c00010001<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VBROADCASTSS 24(SP), Y10
+	VFMADD231PS  Y10, Y9, Y0
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
+	VPMADDUBSW   224(DI), Y8, Y8
+	VPMADDWD     c00010001<>+0(SB), Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VBROADCASTSS 28(SP), Y9
+	VFMADD231PS  Y9, Y8, Y0
+	MOVL         4(DX), R10
+	MOVL         8(DX), R11
+	MOVL         12(DX), R12
+	MOVL         R10, R13
+	ANDL         $0x3f3f3f3f, R13
+	MOVL         R12, R14
+	ANDL         $0x0f0f0f0f, R14
+	SHRL         $0x02, R10
+	ANDL         $0x30303030, R10
+	ORL          R10, R14
+	SHLQ         $0x20, R14
+	ORQ          R13, R14
+	VMOVQ        R14, X8
+	VPMOVZXBD    X8, Y8
+	VCVTDQ2PS    Y8, Y8
+	MOVL         R11, R10
+	ANDL         $0x3f3f3f3f, R10
+	SHRL         $0x04, R12
+	ANDL         $0x0f0f0f0f, R12
+	SHRL         $0x02, R11
+	ANDL         $0x30303030, R11
+	ORL          R11, R12
+	SHLQ         $0x20, R12
+	ORQ          R10, R12
+	VMOVQ        R12, X9
+	VPMOVZXBD    X9, Y9
+	VCVTDQ2PS    Y9, Y9
+	MOVWQZX      (DX), R10
+	VBROADCASTSS (AX)(R10*4), Y10
+	VMULPS       Y10, Y8, Y8
+	VMULPS       (R8), Y8, Y8
+	VMOVUPS      Y8, (SP)
+	MOVWQZX      2(DX), R10
+	VBROADCASTSS (AX)(R10*4), Y8
+	VMULPS       Y8, Y9, Y9
+	VFMADD231PS  (R9), Y9, Y3
+	VMOVDQU      16(DX), Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y9
+	VPMADDUBSW   (DI), Y9, Y9
+	VPMADDWD     c00010001<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VBROADCASTSS (SP), Y10
+	VFMADD231PS  Y10, Y9, Y2
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
+	VPMADDUBSW   32(DI), Y8, Y8
+	VPMADDWD     c00010001<>+0(SB), Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VBROADCASTSS 4(SP), Y9
+	VFMADD231PS  Y9, Y8, Y2
+	VMOVDQU      48(DX), Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y9
+	VPMADDUBSW   64(DI), Y9, Y9
+	VPMADDWD     c00010001<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VBROADCASTSS 8(SP), Y10
+	VFMADD231PS  Y10, Y9, Y2
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
+	VPMADDUBSW   96(DI), Y8, Y8
+	VPMADDWD     c00010001<>+0(SB), Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VBROADCASTSS 12(SP), Y9
+	VFMADD231PS  Y9, Y8, Y2
+	VMOVDQU      80(DX), Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y9
+	VPMADDUBSW   128(DI), Y9, Y9
+	VPMADDWD     c00010001<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VBROADCASTSS 16(SP), Y10
+	VFMADD231PS  Y10, Y9, Y2
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
+	VPMADDUBSW   160(DI), Y8, Y8
+	VPMADDWD     c00010001<>+0(SB), Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VBROADCASTSS 20(SP), Y9
+	VFMADD231PS  Y9, Y8, Y2
+	VMOVDQU      112(DX), Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y9
+	VPMADDUBSW   192(DI), Y9, Y9
+	VPMADDWD     c00010001<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VBROADCASTSS 24(SP), Y10
+	VFMADD231PS  Y10, Y9, Y2
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
+	VPMADDUBSW   224(DI), Y8, Y8
+	VPMADDWD     c00010001<>+0(SB), Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VBROADCASTSS 28(SP), Y9
+	VFMADD231PS  Y9, Y8, Y2
+	MOVL         4(BX), R10
+	MOVL         8(BX), R11
+	MOVL         12(BX), R12
+	MOVL         R10, R13
+	ANDL         $0x3f3f3f3f, R13
+	MOVL         R12, R14
+	ANDL         $0x0f0f0f0f, R14
+	SHRL         $0x02, R10
+	ANDL         $0x30303030, R10
+	ORL          R10, R14
+	SHLQ         $0x20, R14
+	ORQ          R13, R14
+	VMOVQ        R14, X8
+	VPMOVZXBD    X8, Y8
+	VCVTDQ2PS    Y8, Y8
+	MOVL         R11, R10
+	ANDL         $0x3f3f3f3f, R10
+	SHRL         $0x04, R12
+	ANDL         $0x0f0f0f0f, R12
+	SHRL         $0x02, R11
+	ANDL         $0x30303030, R11
+	ORL          R11, R12
+	SHLQ         $0x20, R12
+	ORQ          R10, R12
+	VMOVQ        R12, X9
+	VPMOVZXBD    X9, Y9
+	VCVTDQ2PS    Y9, Y9
+	MOVWQZX      (BX), R10
+	VBROADCASTSS (AX)(R10*4), Y10
+	VMULPS       Y10, Y8, Y8
+	VMULPS       (R8), Y8, Y8
+	VMOVUPS      Y8, (SP)
+	MOVWQZX      2(BX), R10
+	VBROADCASTSS (AX)(R10*4), Y8
+	VMULPS       Y8, Y9, Y9
+	VFMADD231PS  (R9), Y9, Y5
+	VMOVDQU      16(BX), Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y9
+	VPMADDUBSW   (DI), Y9, Y9
+	VPMADDWD     c00010001<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VBROADCASTSS (SP), Y10
+	VFMADD231PS  Y10, Y9, Y4
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
+	VPMADDUBSW   32(DI), Y8, Y8
+	VPMADDWD     c00010001<>+0(SB), Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VBROADCASTSS 4(SP), Y9
+	VFMADD231PS  Y9, Y8, Y4
+	VMOVDQU      48(BX), Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y9
+	VPMADDUBSW   64(DI), Y9, Y9
+	VPMADDWD     c00010001<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VBROADCASTSS 8(SP), Y10
+	VFMADD231PS  Y10, Y9, Y4
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
+	VPMADDUBSW   96(DI), Y8, Y8
+	VPMADDWD     c00010001<>+0(SB), Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VBROADCASTSS 12(SP), Y9
+	VFMADD231PS  Y9, Y8, Y4
+	VMOVDQU      80(BX), Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y9
+	VPMADDUBSW   128(DI), Y9, Y9
+	VPMADDWD     c00010001<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VBROADCASTSS 16(SP), Y10
+	VFMADD231PS  Y10, Y9, Y4
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
+	VPMADDUBSW   160(DI), Y8, Y8
+	VPMADDWD     c00010001<>+0(SB), Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VBROADCASTSS 20(SP), Y9
+	VFMADD231PS  Y9, Y8, Y4
+	VMOVDQU      112(BX), Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y9
+	VPMADDUBSW   192(DI), Y9, Y9
+	VPMADDWD     c00010001<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VBROADCASTSS 24(SP), Y10
+	VFMADD231PS  Y10, Y9, Y4
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
+	VPMADDUBSW   224(DI), Y8, Y8
+	VPMADDWD     c00010001<>+0(SB), Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VBROADCASTSS 28(SP), Y9
+	VFMADD231PS  Y9, Y8, Y4
+	MOVL         4(SI), R10
+	MOVL         8(SI), R11
+	MOVL         12(SI), R12
+	MOVL         R10, R13
+	ANDL         $0x3f3f3f3f, R13
+	MOVL         R12, R14
+	ANDL         $0x0f0f0f0f, R14
+	SHRL         $0x02, R10
+	ANDL         $0x30303030, R10
+	ORL          R10, R14
+	SHLQ         $0x20, R14
+	ORQ          R13, R14
+	VMOVQ        R14, X8
+	VPMOVZXBD    X8, Y8
+	VCVTDQ2PS    Y8, Y8
+	MOVL         R11, R10
+	ANDL         $0x3f3f3f3f, R10
+	SHRL         $0x04, R12
+	ANDL         $0x0f0f0f0f, R12
+	SHRL         $0x02, R11
+	ANDL         $0x30303030, R11
+	ORL          R11, R12
+	SHLQ         $0x20, R12
+	ORQ          R10, R12
+	VMOVQ        R12, X9
+	VPMOVZXBD    X9, Y9
+	VCVTDQ2PS    Y9, Y9
+	MOVWQZX      (SI), R10
+	VBROADCASTSS (AX)(R10*4), Y10
+	VMULPS       Y10, Y8, Y8
+	VMULPS       (R8), Y8, Y8
+	VMOVUPS      Y8, (SP)
+	MOVWQZX      2(SI), R10
+	VBROADCASTSS (AX)(R10*4), Y8
+	VMULPS       Y8, Y9, Y9
+	VFMADD231PS  (R9), Y9, Y7
+	VMOVDQU      16(SI), Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y9
+	VPMADDUBSW   (DI), Y9, Y9
+	VPMADDWD     c00010001<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VBROADCASTSS (SP), Y10
+	VFMADD231PS  Y10, Y9, Y6
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
+	VPMADDUBSW   32(DI), Y8, Y8
+	VPMADDWD     c00010001<>+0(SB), Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VBROADCASTSS 4(SP), Y9
+	VFMADD231PS  Y9, Y8, Y6
+	VMOVDQU      48(SI), Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y9
+	VPMADDUBSW   64(DI), Y9, Y9
+	VPMADDWD     c00010001<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VBROADCASTSS 8(SP), Y10
+	VFMADD231PS  Y10, Y9, Y6
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
+	VPMADDUBSW   96(DI), Y8, Y8
+	VPMADDWD     c00010001<>+0(SB), Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VBROADCASTSS 12(SP), Y9
+	VFMADD231PS  Y9, Y8, Y6
+	VMOVDQU      80(SI), Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y9
+	VPMADDUBSW   128(DI), Y9, Y9
+	VPMADDWD     c00010001<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VBROADCASTSS 16(SP), Y10
+	VFMADD231PS  Y10, Y9, Y6
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
+	VPMADDUBSW   160(DI), Y8, Y8
+	VPMADDWD     c00010001<>+0(SB), Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VBROADCASTSS 20(SP), Y9
+	VFMADD231PS  Y9, Y8, Y6
+	VMOVDQU      112(SI), Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y9
+	VPMADDUBSW   192(DI), Y9, Y9
+	VPMADDWD     c00010001<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VBROADCASTSS 24(SP), Y10
+	VFMADD231PS  Y10, Y9, Y6
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
+	VPMADDUBSW   224(DI), Y8, Y8
+	VPMADDWD     c00010001<>+0(SB), Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VBROADCASTSS 28(SP), Y9
+	VFMADD231PS  Y9, Y8, Y6
+	PREFETCHT0   4096(CX)
+	PREFETCHT0   4160(CX)
+	PREFETCHT0   4224(CX)
+	ADDQ         $0x00000090, CX
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   4160(DX)
 	PREFETCHT0   4224(DX)
 	ADDQ         $0x00000090, DX
-	ADDQ         $0x00000100, BX
+	PREFETCHT0   4096(BX)
+	PREFETCHT0   4160(BX)
+	PREFETCHT0   4224(BX)
+	ADDQ         $0x00000090, BX
+	PREFETCHT0   4096(SI)
+	PREFETCHT0   4160(SI)
+	PREFETCHT0   4224(SI)
+	ADDQ         $0x00000090, SI
 	ADDQ         $0x00000100, DI
-	ADDQ         $0x00000020, SI
 	ADDQ         $0x00000020, R8
-	DECQ         CX
+	ADDQ         $0x00000020, R9
+	DECQ         128(SP)
 	JNE          each
-	VADDPS       Y1, Y0, Y0
-	VSUBPS       Y2, Y0, Y0
-	MOVQ         dst+0(FP), CX
+	VSUBPS       Y1, Y0, Y0
 	VEXTRACTF128 $0x01, Y0, X1
 	VADDPS       X1, X0, X1
 	VPERMILPS    $0x0e, X1, X0
 	VADDPS       X0, X1, X1
 	VPERMILPS    $0x01, X1, X0
 	VADDSS       X0, X1, X1
-	VMOVSS       X1, (CX)
+	VSUBPS       Y3, Y2, Y2
+	VEXTRACTF128 $0x01, Y2, X0
+	VADDPS       X0, X2, X0
+	VPERMILPS    $0x0e, X0, X2
+	VADDPS       X2, X0, X0
+	VPERMILPS    $0x01, X0, X2
+	VADDSS       X2, X0, X0
+	VSUBPS       Y5, Y4, Y4
+	VEXTRACTF128 $0x01, Y4, X2
+	VADDPS       X2, X4, X2
+	VPERMILPS    $0x0e, X2, X3
+	VADDPS       X3, X2, X2
+	VPERMILPS    $0x01, X2, X3
+	VADDSS       X3, X2, X2
+	VSUBPS       Y7, Y6, Y6
+	VEXTRACTF128 $0x01, Y6, X3
+	VADDPS       X3, X6, X3
+	VPERMILPS    $0x0e, X3, X4
+	VADDPS       X4, X3, X3
+	VPERMILPS    $0x01, X3, X4
+	VADDSS       X4, X3, X3
+	MOVQ         dst+0(FP), R8
+	MOVQ         lead+8(FP), DI
+	VMOVSS       X1, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X0, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X2, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X3, (R8)
 	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+16(FP), CX
-	ADDQ         CX, w+8(FP)
-	DECQ         rows+24(FP)
+	MOVQ         stride+32(FP), DI
+	ADDQ         DI, w+16(FP)
+	DECQ         rows+40(FP)
 	JNE          row
 	VZEROUPPER
 	RET
 
-// func dotBytesQ5_KAVX2(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+// func dotBytesQ5_KAVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·dotBytesQ5_KAVX2(SB), NOSPLIT, $128-80
-	MOVQ half+64(FP), AX
-	LEAQ (SP), R9
-	LEAQ 64(SP), R10
+TEXT ·dotBytesQ5_KAVX2(SB), NOSPLIT, $136-96
+	MOVQ half+80(FP), AX
+	LEAQ (SP), R10
+	LEAQ 64(SP), R11
 
 row:
-	MOVQ   w+8(FP), DX
-	MOVQ   x+32(FP), BX
-	MOVQ   dx+40(FP), SI
-	MOVQ   excess+56(FP), DI
-	MOVQ   blocks+72(FP), CX
+	MOVQ   w+16(FP), CX
+	MOVQ   gap+24(FP), DI
+	LEAQ   (CX)(DI*1), DX
+	LEAQ   (DX)(DI*1), BX
+	LEAQ   (BX)(DI*1), SI
+	MOVQ   blocks+88(FP), DI
+	MOVQ   DI, 128(SP)
+	MOVQ   x+48(FP), DI
+	MOVQ   dx+56(FP), R8
 	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	MOVQ   xs+48(FP), R8
 	VXORPS Y2, Y2, Y2
+	VXORPS Y4, Y4, Y4
+	VXORPS Y6, Y6, Y6
+	MOVQ   xs+64(FP), R9
+	VXORPS Y1, Y1, Y1
+	VXORPS Y3, Y3, Y3
+	VXORPS Y5, Y5, Y5
+	VXORPS Y7, Y7, Y7
 
 each:
-	MOVL         4(DX), R11
-	MOVL         8(DX), R12
-	MOVL         12(DX), R13
-	MOVL         R11, R14
-	ANDL         $0x3f3f3f3f, R14
-	MOVL         R13, R15
-	ANDL         $0x0f0f0f0f, R15
-	SHRL         $0x02, R11
-	ANDL         $0x30303030, R11
-	ORL          R11, R15
-	SHLQ         $0x20, R15
-	ORQ          R14, R15
-	VMOVQ        R15, X3
-	VPMOVZXBD    X3, Y3
-	VCVTDQ2PS    Y3, Y3
-	MOVL         R12, R11
-	ANDL         $0x3f3f3f3f, R11
-	SHRL         $0x04, R13
-	ANDL         $0x0f0f0f0f, R13
+	MOVL         4(CX), R12
+	MOVL         8(CX), R13
+	MOVL         12(CX), R14
+	MOVL         R12, R15
+	ANDL         $0x3f3f3f3f, R15
+	MOVL         R14, BP
+	ANDL         $0x0f0f0f0f, BP
 	SHRL         $0x02, R12
 	ANDL         $0x30303030, R12
-	ORL          R12, R13
-	SHLQ         $0x20, R13
-	ORQ          R11, R13
-	VMOVQ        R13, X4
-	VPMOVZXBD    X4, Y4
-	VCVTDQ2PS    Y4, Y4
-	MOVWQZX      (DX), R11
-	VBROADCASTSS (AX)(R11*4), Y5
-	VMULPS       Y5, Y3, Y3
-	VMOVUPS      Y3, (R9)
-	MOVWQZX      2(DX), R11
-	VBROADCASTSS (AX)(R11*4), Y3
-	VMULPS       Y3, Y4, Y4
-	VMOVUPS      Y4, (R10)
-	VMOVDQU      16(DX), Y3
-	VMOVDQU      48(DX), Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y5
-	VPSLLW       $0x04, Y3, Y6
-	VPAND        c10101010<>+0(SB), Y6, Y6
-	VPOR         Y6, Y5, Y5
-	VBROADCASTSS (SP), Y6
-	VBROADCASTSS (SI), Y7
-	VMULPS       Y7, Y6, Y6
-	VPMADDUBSW   (BX), Y5, Y5
-	VPMADDWD     c00010001<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VFMADD231PS  Y6, Y5, Y0
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VPSLLW       $0x03, Y3, Y5
-	VPAND        c10101010<>+0(SB), Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VBROADCASTSS 4(SP), Y5
-	VBROADCASTSS 4(SI), Y6
-	VMULPS       Y6, Y5, Y5
-	VPMADDUBSW   32(BX), Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y1
-	VMOVDQU      80(DX), Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y5
-	VPSLLW       $0x02, Y3, Y6
-	VPAND        c10101010<>+0(SB), Y6, Y6
-	VPOR         Y6, Y5, Y5
-	VBROADCASTSS 8(SP), Y6
-	VBROADCASTSS 8(SI), Y7
-	VMULPS       Y7, Y6, Y6
-	VPMADDUBSW   64(BX), Y5, Y5
-	VPMADDWD     c00010001<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VFMADD231PS  Y6, Y5, Y0
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VPSLLW       $0x01, Y3, Y5
-	VPAND        c10101010<>+0(SB), Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VBROADCASTSS 12(SP), Y5
-	VBROADCASTSS 12(SI), Y6
-	VMULPS       Y6, Y5, Y5
-	VPMADDUBSW   96(BX), Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y1
-	VMOVDQU      112(DX), Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y5
-	VPAND        c10101010<>+0(SB), Y3, Y6
-	VPOR         Y6, Y5, Y5
-	VBROADCASTSS 16(SP), Y6
-	VBROADCASTSS 16(SI), Y7
-	VMULPS       Y7, Y6, Y6
-	VPMADDUBSW   128(BX), Y5, Y5
-	VPMADDWD     c00010001<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VFMADD231PS  Y6, Y5, Y0
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VPSRLW       $0x01, Y3, Y5
-	VPAND        c10101010<>+0(SB), Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VBROADCASTSS 20(SP), Y5
-	VBROADCASTSS 20(SI), Y6
-	VMULPS       Y6, Y5, Y5
-	VPMADDUBSW   160(BX), Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y1
-	VMOVDQU      144(DX), Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y5
-	VPSRLW       $0x02, Y3, Y6
-	VPAND        c10101010<>+0(SB), Y6, Y6
-	VPOR         Y6, Y5, Y5
-	VBROADCASTSS 24(SP), Y6
-	VBROADCASTSS 24(SI), Y7
-	VMULPS       Y7, Y6, Y6
-	VPMADDUBSW   192(BX), Y5, Y5
-	VPMADDWD     c00010001<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VFMADD231PS  Y6, Y5, Y0
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VPSRLW       $0x03, Y3, Y3
-	VPAND        c10101010<>+0(SB), Y3, Y3
-	VPOR         Y3, Y4, Y4
-	VBROADCASTSS 28(SP), Y3
-	VBROADCASTSS 28(SI), Y5
-	VMULPS       Y5, Y3, Y3
-	VPMADDUBSW   224(BX), Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y3, Y4, Y1
-	VMOVUPS      64(SP), Y3
-	VFMADD231PS  (R8), Y3, Y2
+	ORL          R12, BP
+	SHLQ         $0x20, BP
+	ORQ          R15, BP
+	VMOVQ        BP, X8
+	VPMOVZXBD    X8, Y8
+	VCVTDQ2PS    Y8, Y8
+	MOVL         R13, R12
+	ANDL         $0x3f3f3f3f, R12
+	SHRL         $0x04, R14
+	ANDL         $0x0f0f0f0f, R14
+	SHRL         $0x02, R13
+	ANDL         $0x30303030, R13
+	ORL          R13, R14
+	SHLQ         $0x20, R14
+	ORQ          R12, R14
+	VMOVQ        R14, X9
+	VPMOVZXBD    X9, Y9
+	VCVTDQ2PS    Y9, Y9
+	MOVWQZX      (CX), R12
+	VBROADCASTSS (AX)(R12*4), Y10
+	VMULPS       Y10, Y8, Y8
+	VMOVUPS      Y8, (R10)
+	MOVWQZX      2(CX), R12
+	VBROADCASTSS (AX)(R12*4), Y8
+	VMULPS       Y8, Y9, Y9
+	VMOVUPS      Y9, (R11)
+	VMOVDQU      16(CX), Y8
+	VMOVDQU      48(CX), Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y10
+	VPSLLW       $0x04, Y8, Y11
+	VPAND        c10101010<>+0(SB), Y11, Y11
+	VPOR         Y11, Y10, Y10
+	VBROADCASTSS (SP), Y11
+	VBROADCASTSS (R8), Y12
+	VMULPS       Y12, Y11, Y11
+	VPMADDUBSW   (DI), Y10, Y10
+	VPMADDWD     c00010001<>+0(SB), Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VFMADD231PS  Y11, Y10, Y0
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VPSLLW       $0x03, Y8, Y10
+	VPAND        c10101010<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VBROADCASTSS 4(SP), Y10
+	VBROADCASTSS 4(R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPMADDUBSW   32(DI), Y9, Y9
+	VPMADDWD     c00010001<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y10, Y9, Y0
+	VMOVDQU      80(CX), Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y10
+	VPSLLW       $0x02, Y8, Y11
+	VPAND        c10101010<>+0(SB), Y11, Y11
+	VPOR         Y11, Y10, Y10
+	VBROADCASTSS 8(SP), Y11
+	VBROADCASTSS 8(R8), Y12
+	VMULPS       Y12, Y11, Y11
+	VPMADDUBSW   64(DI), Y10, Y10
+	VPMADDWD     c00010001<>+0(SB), Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VFMADD231PS  Y11, Y10, Y0
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VPSLLW       $0x01, Y8, Y10
+	VPAND        c10101010<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VBROADCASTSS 12(SP), Y10
+	VBROADCASTSS 12(R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPMADDUBSW   96(DI), Y9, Y9
+	VPMADDWD     c00010001<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y10, Y9, Y0
+	VMOVDQU      112(CX), Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y10
+	VPAND        c10101010<>+0(SB), Y8, Y11
+	VPOR         Y11, Y10, Y10
+	VBROADCASTSS 16(SP), Y11
+	VBROADCASTSS 16(R8), Y12
+	VMULPS       Y12, Y11, Y11
+	VPMADDUBSW   128(DI), Y10, Y10
+	VPMADDWD     c00010001<>+0(SB), Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VFMADD231PS  Y11, Y10, Y0
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VPSRLW       $0x01, Y8, Y10
+	VPAND        c10101010<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VBROADCASTSS 20(SP), Y10
+	VBROADCASTSS 20(R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPMADDUBSW   160(DI), Y9, Y9
+	VPMADDWD     c00010001<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y10, Y9, Y0
+	VMOVDQU      144(CX), Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y10
+	VPSRLW       $0x02, Y8, Y11
+	VPAND        c10101010<>+0(SB), Y11, Y11
+	VPOR         Y11, Y10, Y10
+	VBROADCASTSS 24(SP), Y11
+	VBROADCASTSS 24(R8), Y12
+	VMULPS       Y12, Y11, Y11
+	VPMADDUBSW   192(DI), Y10, Y10
+	VPMADDWD     c00010001<>+0(SB), Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VFMADD231PS  Y11, Y10, Y0
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VPSRLW       $0x03, Y8, Y8
+	VPAND        c10101010<>+0(SB), Y8, Y8
+	VPOR         Y8, Y9, Y9
+	VBROADCASTSS 28(SP), Y8
+	VBROADCASTSS 28(R8), Y10
+	VMULPS       Y10, Y8, Y8
+	VPMADDUBSW   224(DI), Y9, Y9
+	VPMADDWD     c00010001<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y8, Y9, Y0
+	VMOVUPS      64(SP), Y8
+	VFMADD231PS  (R9), Y8, Y1
+	MOVL         4(DX), R12
+	MOVL         8(DX), R13
+	MOVL         12(DX), R14
+	MOVL         R12, R15
+	ANDL         $0x3f3f3f3f, R15
+	MOVL         R14, BP
+	ANDL         $0x0f0f0f0f, BP
+	SHRL         $0x02, R12
+	ANDL         $0x30303030, R12
+	ORL          R12, BP
+	SHLQ         $0x20, BP
+	ORQ          R15, BP
+	VMOVQ        BP, X8
+	VPMOVZXBD    X8, Y8
+	VCVTDQ2PS    Y8, Y8
+	MOVL         R13, R12
+	ANDL         $0x3f3f3f3f, R12
+	SHRL         $0x04, R14
+	ANDL         $0x0f0f0f0f, R14
+	SHRL         $0x02, R13
+	ANDL         $0x30303030, R13
+	ORL          R13, R14
+	SHLQ         $0x20, R14
+	ORQ          R12, R14
+	VMOVQ        R14, X9
+	VPMOVZXBD    X9, Y9
+	VCVTDQ2PS    Y9, Y9
+	MOVWQZX      (DX), R12
+	VBROADCASTSS (AX)(R12*4), Y10
+	VMULPS       Y10, Y8, Y8
+	VMOVUPS      Y8, (R10)
+	MOVWQZX      2(DX), R12
+	VBROADCASTSS (AX)(R12*4), Y8
+	VMULPS       Y8, Y9, Y9
+	VMOVUPS      Y9, (R11)
+	VMOVDQU      16(DX), Y8
+	VMOVDQU      48(DX), Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y10
+	VPSLLW       $0x04, Y8, Y11
+	VPAND        c10101010<>+0(SB), Y11, Y11
+	VPOR         Y11, Y10, Y10
+	VBROADCASTSS (SP), Y11
+	VBROADCASTSS (R8), Y12
+	VMULPS       Y12, Y11, Y11
+	VPMADDUBSW   (DI), Y10, Y10
+	VPMADDWD     c00010001<>+0(SB), Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VFMADD231PS  Y11, Y10, Y2
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VPSLLW       $0x03, Y8, Y10
+	VPAND        c10101010<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VBROADCASTSS 4(SP), Y10
+	VBROADCASTSS 4(R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPMADDUBSW   32(DI), Y9, Y9
+	VPMADDWD     c00010001<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y10, Y9, Y2
+	VMOVDQU      80(DX), Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y10
+	VPSLLW       $0x02, Y8, Y11
+	VPAND        c10101010<>+0(SB), Y11, Y11
+	VPOR         Y11, Y10, Y10
+	VBROADCASTSS 8(SP), Y11
+	VBROADCASTSS 8(R8), Y12
+	VMULPS       Y12, Y11, Y11
+	VPMADDUBSW   64(DI), Y10, Y10
+	VPMADDWD     c00010001<>+0(SB), Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VFMADD231PS  Y11, Y10, Y2
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VPSLLW       $0x01, Y8, Y10
+	VPAND        c10101010<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VBROADCASTSS 12(SP), Y10
+	VBROADCASTSS 12(R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPMADDUBSW   96(DI), Y9, Y9
+	VPMADDWD     c00010001<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y10, Y9, Y2
+	VMOVDQU      112(DX), Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y10
+	VPAND        c10101010<>+0(SB), Y8, Y11
+	VPOR         Y11, Y10, Y10
+	VBROADCASTSS 16(SP), Y11
+	VBROADCASTSS 16(R8), Y12
+	VMULPS       Y12, Y11, Y11
+	VPMADDUBSW   128(DI), Y10, Y10
+	VPMADDWD     c00010001<>+0(SB), Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VFMADD231PS  Y11, Y10, Y2
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VPSRLW       $0x01, Y8, Y10
+	VPAND        c10101010<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VBROADCASTSS 20(SP), Y10
+	VBROADCASTSS 20(R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPMADDUBSW   160(DI), Y9, Y9
+	VPMADDWD     c00010001<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y10, Y9, Y2
+	VMOVDQU      144(DX), Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y10
+	VPSRLW       $0x02, Y8, Y11
+	VPAND        c10101010<>+0(SB), Y11, Y11
+	VPOR         Y11, Y10, Y10
+	VBROADCASTSS 24(SP), Y11
+	VBROADCASTSS 24(R8), Y12
+	VMULPS       Y12, Y11, Y11
+	VPMADDUBSW   192(DI), Y10, Y10
+	VPMADDWD     c00010001<>+0(SB), Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VFMADD231PS  Y11, Y10, Y2
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VPSRLW       $0x03, Y8, Y8
+	VPAND        c10101010<>+0(SB), Y8, Y8
+	VPOR         Y8, Y9, Y9
+	VBROADCASTSS 28(SP), Y8
+	VBROADCASTSS 28(R8), Y10
+	VMULPS       Y10, Y8, Y8
+	VPMADDUBSW   224(DI), Y9, Y9
+	VPMADDWD     c00010001<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y8, Y9, Y2
+	VMOVUPS      64(SP), Y8
+	VFMADD231PS  (R9), Y8, Y3
+	MOVL         4(BX), R12
+	MOVL         8(BX), R13
+	MOVL         12(BX), R14
+	MOVL         R12, R15
+	ANDL         $0x3f3f3f3f, R15
+	MOVL         R14, BP
+	ANDL         $0x0f0f0f0f, BP
+	SHRL         $0x02, R12
+	ANDL         $0x30303030, R12
+	ORL          R12, BP
+	SHLQ         $0x20, BP
+	ORQ          R15, BP
+	VMOVQ        BP, X8
+	VPMOVZXBD    X8, Y8
+	VCVTDQ2PS    Y8, Y8
+	MOVL         R13, R12
+	ANDL         $0x3f3f3f3f, R12
+	SHRL         $0x04, R14
+	ANDL         $0x0f0f0f0f, R14
+	SHRL         $0x02, R13
+	ANDL         $0x30303030, R13
+	ORL          R13, R14
+	SHLQ         $0x20, R14
+	ORQ          R12, R14
+	VMOVQ        R14, X9
+	VPMOVZXBD    X9, Y9
+	VCVTDQ2PS    Y9, Y9
+	MOVWQZX      (BX), R12
+	VBROADCASTSS (AX)(R12*4), Y10
+	VMULPS       Y10, Y8, Y8
+	VMOVUPS      Y8, (R10)
+	MOVWQZX      2(BX), R12
+	VBROADCASTSS (AX)(R12*4), Y8
+	VMULPS       Y8, Y9, Y9
+	VMOVUPS      Y9, (R11)
+	VMOVDQU      16(BX), Y8
+	VMOVDQU      48(BX), Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y10
+	VPSLLW       $0x04, Y8, Y11
+	VPAND        c10101010<>+0(SB), Y11, Y11
+	VPOR         Y11, Y10, Y10
+	VBROADCASTSS (SP), Y11
+	VBROADCASTSS (R8), Y12
+	VMULPS       Y12, Y11, Y11
+	VPMADDUBSW   (DI), Y10, Y10
+	VPMADDWD     c00010001<>+0(SB), Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VFMADD231PS  Y11, Y10, Y4
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VPSLLW       $0x03, Y8, Y10
+	VPAND        c10101010<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VBROADCASTSS 4(SP), Y10
+	VBROADCASTSS 4(R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPMADDUBSW   32(DI), Y9, Y9
+	VPMADDWD     c00010001<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y10, Y9, Y4
+	VMOVDQU      80(BX), Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y10
+	VPSLLW       $0x02, Y8, Y11
+	VPAND        c10101010<>+0(SB), Y11, Y11
+	VPOR         Y11, Y10, Y10
+	VBROADCASTSS 8(SP), Y11
+	VBROADCASTSS 8(R8), Y12
+	VMULPS       Y12, Y11, Y11
+	VPMADDUBSW   64(DI), Y10, Y10
+	VPMADDWD     c00010001<>+0(SB), Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VFMADD231PS  Y11, Y10, Y4
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VPSLLW       $0x01, Y8, Y10
+	VPAND        c10101010<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VBROADCASTSS 12(SP), Y10
+	VBROADCASTSS 12(R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPMADDUBSW   96(DI), Y9, Y9
+	VPMADDWD     c00010001<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y10, Y9, Y4
+	VMOVDQU      112(BX), Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y10
+	VPAND        c10101010<>+0(SB), Y8, Y11
+	VPOR         Y11, Y10, Y10
+	VBROADCASTSS 16(SP), Y11
+	VBROADCASTSS 16(R8), Y12
+	VMULPS       Y12, Y11, Y11
+	VPMADDUBSW   128(DI), Y10, Y10
+	VPMADDWD     c00010001<>+0(SB), Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VFMADD231PS  Y11, Y10, Y4
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VPSRLW       $0x01, Y8, Y10
+	VPAND        c10101010<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VBROADCASTSS 20(SP), Y10
+	VBROADCASTSS 20(R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPMADDUBSW   160(DI), Y9, Y9
+	VPMADDWD     c00010001<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y10, Y9, Y4
+	VMOVDQU      144(BX), Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y10
+	VPSRLW       $0x02, Y8, Y11
+	VPAND        c10101010<>+0(SB), Y11, Y11
+	VPOR         Y11, Y10, Y10
+	VBROADCASTSS 24(SP), Y11
+	VBROADCASTSS 24(R8), Y12
+	VMULPS       Y12, Y11, Y11
+	VPMADDUBSW   192(DI), Y10, Y10
+	VPMADDWD     c00010001<>+0(SB), Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VFMADD231PS  Y11, Y10, Y4
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VPSRLW       $0x03, Y8, Y8
+	VPAND        c10101010<>+0(SB), Y8, Y8
+	VPOR         Y8, Y9, Y9
+	VBROADCASTSS 28(SP), Y8
+	VBROADCASTSS 28(R8), Y10
+	VMULPS       Y10, Y8, Y8
+	VPMADDUBSW   224(DI), Y9, Y9
+	VPMADDWD     c00010001<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y8, Y9, Y4
+	VMOVUPS      64(SP), Y8
+	VFMADD231PS  (R9), Y8, Y5
+	MOVL         4(SI), R12
+	MOVL         8(SI), R13
+	MOVL         12(SI), R14
+	MOVL         R12, R15
+	ANDL         $0x3f3f3f3f, R15
+	MOVL         R14, BP
+	ANDL         $0x0f0f0f0f, BP
+	SHRL         $0x02, R12
+	ANDL         $0x30303030, R12
+	ORL          R12, BP
+	SHLQ         $0x20, BP
+	ORQ          R15, BP
+	VMOVQ        BP, X8
+	VPMOVZXBD    X8, Y8
+	VCVTDQ2PS    Y8, Y8
+	MOVL         R13, R12
+	ANDL         $0x3f3f3f3f, R12
+	SHRL         $0x04, R14
+	ANDL         $0x0f0f0f0f, R14
+	SHRL         $0x02, R13
+	ANDL         $0x30303030, R13
+	ORL          R13, R14
+	SHLQ         $0x20, R14
+	ORQ          R12, R14
+	VMOVQ        R14, X9
+	VPMOVZXBD    X9, Y9
+	VCVTDQ2PS    Y9, Y9
+	MOVWQZX      (SI), R12
+	VBROADCASTSS (AX)(R12*4), Y10
+	VMULPS       Y10, Y8, Y8
+	VMOVUPS      Y8, (R10)
+	MOVWQZX      2(SI), R12
+	VBROADCASTSS (AX)(R12*4), Y8
+	VMULPS       Y8, Y9, Y9
+	VMOVUPS      Y9, (R11)
+	VMOVDQU      16(SI), Y8
+	VMOVDQU      48(SI), Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y10
+	VPSLLW       $0x04, Y8, Y11
+	VPAND        c10101010<>+0(SB), Y11, Y11
+	VPOR         Y11, Y10, Y10
+	VBROADCASTSS (SP), Y11
+	VBROADCASTSS (R8), Y12
+	VMULPS       Y12, Y11, Y11
+	VPMADDUBSW   (DI), Y10, Y10
+	VPMADDWD     c00010001<>+0(SB), Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VFMADD231PS  Y11, Y10, Y6
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VPSLLW       $0x03, Y8, Y10
+	VPAND        c10101010<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VBROADCASTSS 4(SP), Y10
+	VBROADCASTSS 4(R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPMADDUBSW   32(DI), Y9, Y9
+	VPMADDWD     c00010001<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y10, Y9, Y6
+	VMOVDQU      80(SI), Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y10
+	VPSLLW       $0x02, Y8, Y11
+	VPAND        c10101010<>+0(SB), Y11, Y11
+	VPOR         Y11, Y10, Y10
+	VBROADCASTSS 8(SP), Y11
+	VBROADCASTSS 8(R8), Y12
+	VMULPS       Y12, Y11, Y11
+	VPMADDUBSW   64(DI), Y10, Y10
+	VPMADDWD     c00010001<>+0(SB), Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VFMADD231PS  Y11, Y10, Y6
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VPSLLW       $0x01, Y8, Y10
+	VPAND        c10101010<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VBROADCASTSS 12(SP), Y10
+	VBROADCASTSS 12(R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPMADDUBSW   96(DI), Y9, Y9
+	VPMADDWD     c00010001<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y10, Y9, Y6
+	VMOVDQU      112(SI), Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y10
+	VPAND        c10101010<>+0(SB), Y8, Y11
+	VPOR         Y11, Y10, Y10
+	VBROADCASTSS 16(SP), Y11
+	VBROADCASTSS 16(R8), Y12
+	VMULPS       Y12, Y11, Y11
+	VPMADDUBSW   128(DI), Y10, Y10
+	VPMADDWD     c00010001<>+0(SB), Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VFMADD231PS  Y11, Y10, Y6
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VPSRLW       $0x01, Y8, Y10
+	VPAND        c10101010<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VBROADCASTSS 20(SP), Y10
+	VBROADCASTSS 20(R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPMADDUBSW   160(DI), Y9, Y9
+	VPMADDWD     c00010001<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y10, Y9, Y6
+	VMOVDQU      144(SI), Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y10
+	VPSRLW       $0x02, Y8, Y11
+	VPAND        c10101010<>+0(SB), Y11, Y11
+	VPOR         Y11, Y10, Y10
+	VBROADCASTSS 24(SP), Y11
+	VBROADCASTSS 24(R8), Y12
+	VMULPS       Y12, Y11, Y11
+	VPMADDUBSW   192(DI), Y10, Y10
+	VPMADDWD     c00010001<>+0(SB), Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VFMADD231PS  Y11, Y10, Y6
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VPSRLW       $0x03, Y8, Y8
+	VPAND        c10101010<>+0(SB), Y8, Y8
+	VPOR         Y8, Y9, Y9
+	VBROADCASTSS 28(SP), Y8
+	VBROADCASTSS 28(R8), Y10
+	VMULPS       Y10, Y8, Y8
+	VPMADDUBSW   224(DI), Y9, Y9
+	VPMADDWD     c00010001<>+0(SB), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y8, Y9, Y6
+	VMOVUPS      64(SP), Y8
+	VFMADD231PS  (R9), Y8, Y7
+	PREFETCHT0   4096(CX)
+	PREFETCHT0   4160(CX)
+	PREFETCHT0   4224(CX)
+	ADDQ         $0x000000b0, CX
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   4160(DX)
 	PREFETCHT0   4224(DX)
 	ADDQ         $0x000000b0, DX
-	ADDQ         $0x00000100, BX
+	PREFETCHT0   4096(BX)
+	PREFETCHT0   4160(BX)
+	PREFETCHT0   4224(BX)
+	ADDQ         $0x000000b0, BX
+	PREFETCHT0   4096(SI)
+	PREFETCHT0   4160(SI)
+	PREFETCHT0   4224(SI)
+	ADDQ         $0x000000b0, SI
 	ADDQ         $0x00000100, DI
-	ADDQ         $0x00000020, SI
 	ADDQ         $0x00000020, R8
-	DECQ         CX
+	ADDQ         $0x00000020, R9
+	DECQ         128(SP)
 	JNE          each
-	VADDPS       Y1, Y0, Y0
-	VSUBPS       Y2, Y0, Y0
-	MOVQ         dst+0(FP), CX
+	VSUBPS       Y1, Y0, Y0
 	VEXTRACTF128 $0x01, Y0, X1
 	VADDPS       X1, X0, X1
 	VPERMILPS    $0x0e, X1, X0
 	VADDPS       X0, X1, X1
 	VPERMILPS    $0x01, X1, X0
 	VADDSS       X0, X1, X1
-	VMOVSS       X1, (CX)
+	VSUBPS       Y3, Y2, Y2
+	VEXTRACTF128 $0x01, Y2, X0
+	VADDPS       X0, X2, X0
+	VPERMILPS    $0x0e, X0, X2
+	VADDPS       X2, X0, X0
+	VPERMILPS    $0x01, X0, X2
+	VADDSS       X2, X0, X0
+	VSUBPS       Y5, Y4, Y4
+	VEXTRACTF128 $0x01, Y4, X2
+	VADDPS       X2, X4, X2
+	VPERMILPS    $0x0e, X2, X3
+	VADDPS       X3, X2, X2
+	VPERMILPS    $0x01, X2, X3
+	VADDSS       X3, X2, X2
+	VSUBPS       Y7, Y6, Y6
+	VEXTRACTF128 $0x01, Y6, X3
+	VADDPS       X3, X6, X3
+	VPERMILPS    $0x0e, X3, X4
+	VADDPS       X4, X3, X3
+	VPERMILPS    $0x01, X3, X4
+	VADDSS       X4, X3, X3
+	MOVQ         dst+0(FP), R8
+	MOVQ         lead+8(FP), DI
+	VMOVSS       X1, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X0, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X2, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X3, (R8)
 	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+16(FP), CX
-	ADDQ         CX, w+8(FP)
-	DECQ         rows+24(FP)
+	MOVQ         stride+32(FP), DI
+	ADDQ         DI, w+16(FP)
+	DECQ         rows+40(FP)
 	JNE          row
 	VZEROUPPER
 	RET
 
-// func dotBytesQ6_KAVX2(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+// func dotBytesQ6_KAVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·dotBytesQ6_KAVX2(SB), NOSPLIT, $128-80
-	MOVQ half+64(FP), AX
+TEXT ·dotBytesQ6_KAVX2(SB), NOSPLIT, $136-96
+	MOVQ half+80(FP), AX
 	LEAQ (SP), CX
 	LEAQ 64(SP), CX
 
 row:
-	MOVQ   w+8(FP), DX
-	MOVQ   x+32(FP), BX
-	MOVQ   dx+40(FP), SI
-	MOVQ   excess+56(FP), DI
-	MOVQ   blocks+72(FP), CX
+	MOVQ   w+16(FP), CX
+	MOVQ   gap+24(FP), DI
+	LEAQ   (CX)(DI*1), DX
+	LEAQ   (DX)(DI*1), BX
+	LEAQ   (BX)(DI*1), SI
+	MOVQ   blocks+88(FP), DI
+	MOVQ   DI, 128(SP)
+	MOVQ   x+48(FP), DI
+	MOVQ   dx+56(FP), R8
+	MOVQ   excess+72(FP), R9
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
 
 each:
-	MOVWQZX      208(DX), R8
-	VBROADCASTSS (AX)(R8*4), Y3
-	VMOVDQU      192(DX), X2
-	VMOVUPS      (SI), Y4
-	VPMOVSXBD    X2, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMOVDQU      laneOrder4<>+0(SB), Y6
-	VPERMPS      Y4, Y6, Y6
-	VMULPS       Y6, Y5, Y5
-	VPSRLDQ      $0x08, X2, X2
-	VPMOVSXBD    X2, Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y3, Y2, Y2
-	VMOVDQU      laneOrder5<>+0(SB), Y3
-	VPERMPS      Y4, Y3, Y3
-	VMULPS       Y3, Y2, Y2
-	VMOVDQU      128(DX), Y3
-	VMOVDQU      (DX), Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VPSLLW       $0x04, Y3, Y6
-	VPAND        c30303030<>+0(SB), Y6, Y6
-	VPOR         Y6, Y4, Y4
-	VMOVDQU      laneOrder0<>+0(SB), Y6
-	VPERMPS      Y5, Y6, Y6
-	VPMADDUBSW   (BX), Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VPADDD       (DI), Y4, Y4
+	MOVWQZX      208(CX), R10
+	VBROADCASTSS (AX)(R10*4), Y5
+	VMOVDQU      192(CX), X4
+	VMOVUPS      (R8), Y6
+	VPMOVSXBD    X4, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMOVDQU      laneOrder4<>+0(SB), Y8
+	VPERMPS      Y6, Y8, Y8
+	VMULPS       Y8, Y7, Y7
+	VPSRLDQ      $0x08, X4, X4
+	VPMOVSXBD    X4, Y4
 	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y6, Y4, Y0
-	VMOVDQU      32(DX), Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VPSLLW       $0x02, Y3, Y6
-	VPAND        c30303030<>+0(SB), Y6, Y6
-	VPOR         Y6, Y4, Y4
-	VMOVDQU      laneOrder1<>+0(SB), Y6
-	VPERMPS      Y5, Y6, Y6
-	VPMADDUBSW   32(BX), Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VPADDD       32(DI), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y6, Y4, Y1
-	VMOVDQU      (DX), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VPAND        c30303030<>+0(SB), Y3, Y6
-	VPOR         Y6, Y4, Y4
-	VMOVDQU      laneOrder2<>+0(SB), Y6
-	VPERMPS      Y5, Y6, Y6
-	VPMADDUBSW   64(BX), Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VPADDD       64(DI), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y6, Y4, Y0
-	VMOVDQU      32(DX), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VPSRLW       $0x02, Y3, Y3
-	VPAND        c30303030<>+0(SB), Y3, Y3
-	VPOR         Y3, Y4, Y4
-	VMOVDQU      laneOrder3<>+0(SB), Y3
-	VPERMPS      Y5, Y3, Y3
-	VPMADDUBSW   96(BX), Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VPADDD       96(DI), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y3, Y4, Y1
-	VMOVDQU      160(DX), Y3
-	VMOVDQU      64(DX), Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VPSLLW       $0x04, Y3, Y5
+	VMULPS       Y5, Y4, Y4
+	VMOVDQU      laneOrder5<>+0(SB), Y5
+	VPERMPS      Y6, Y5, Y5
+	VMULPS       Y5, Y4, Y4
+	VMOVDQU      128(CX), Y5
+	VMOVDQU      (CX), Y6
+	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
+	VPSLLW       $0x04, Y5, Y8
+	VPAND        c30303030<>+0(SB), Y8, Y8
+	VPOR         Y8, Y6, Y6
+	VMOVDQU      laneOrder0<>+0(SB), Y8
+	VPERMPS      Y7, Y8, Y8
+	VPMADDUBSW   (DI), Y6, Y6
+	VPMADDWD     c00010001<>+0(SB), Y6, Y6
+	VPADDD       (R9), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y8, Y6, Y0
+	VMOVDQU      32(CX), Y6
+	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
+	VPSLLW       $0x02, Y5, Y8
+	VPAND        c30303030<>+0(SB), Y8, Y8
+	VPOR         Y8, Y6, Y6
+	VMOVDQU      laneOrder1<>+0(SB), Y8
+	VPERMPS      Y7, Y8, Y8
+	VPMADDUBSW   32(DI), Y6, Y6
+	VPMADDWD     c00010001<>+0(SB), Y6, Y6
+	VPADDD       32(R9), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y8, Y6, Y0
+	VMOVDQU      (CX), Y6
+	VPSRLW       $0x04, Y6, Y6
+	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
+	VPAND        c30303030<>+0(SB), Y5, Y8
+	VPOR         Y8, Y6, Y6
+	VMOVDQU      laneOrder2<>+0(SB), Y8
+	VPERMPS      Y7, Y8, Y8
+	VPMADDUBSW   64(DI), Y6, Y6
+	VPMADDWD     c00010001<>+0(SB), Y6, Y6
+	VPADDD       64(R9), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y8, Y6, Y0
+	VMOVDQU      32(CX), Y6
+	VPSRLW       $0x04, Y6, Y6
+	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
+	VPSRLW       $0x02, Y5, Y5
 	VPAND        c30303030<>+0(SB), Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VMOVDQU      laneOrder0<>+0(SB), Y5
-	VPERMPS      Y2, Y5, Y5
-	VPMADDUBSW   128(BX), Y4, Y4
+	VPOR         Y5, Y6, Y6
+	VMOVDQU      laneOrder3<>+0(SB), Y5
+	VPERMPS      Y7, Y5, Y5
+	VPMADDUBSW   96(DI), Y6, Y6
+	VPMADDWD     c00010001<>+0(SB), Y6, Y6
+	VPADDD       96(R9), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y0
+	VMOVDQU      160(CX), Y5
+	VMOVDQU      64(CX), Y6
+	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
+	VPSLLW       $0x04, Y5, Y7
+	VPAND        c30303030<>+0(SB), Y7, Y7
+	VPOR         Y7, Y6, Y6
+	VMOVDQU      laneOrder0<>+0(SB), Y7
+	VPERMPS      Y4, Y7, Y7
+	VPMADDUBSW   128(DI), Y6, Y6
+	VPMADDWD     c00010001<>+0(SB), Y6, Y6
+	VPADDD       128(R9), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y7, Y6, Y0
+	VMOVDQU      96(CX), Y6
+	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
+	VPSLLW       $0x02, Y5, Y7
+	VPAND        c30303030<>+0(SB), Y7, Y7
+	VPOR         Y7, Y6, Y6
+	VMOVDQU      laneOrder1<>+0(SB), Y7
+	VPERMPS      Y4, Y7, Y7
+	VPMADDUBSW   160(DI), Y6, Y6
+	VPMADDWD     c00010001<>+0(SB), Y6, Y6
+	VPADDD       160(R9), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y7, Y6, Y0
+	VMOVDQU      64(CX), Y6
+	VPSRLW       $0x04, Y6, Y6
+	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
+	VPAND        c30303030<>+0(SB), Y5, Y7
+	VPOR         Y7, Y6, Y6
+	VMOVDQU      laneOrder2<>+0(SB), Y7
+	VPERMPS      Y4, Y7, Y7
+	VPMADDUBSW   192(DI), Y6, Y6
+	VPMADDWD     c00010001<>+0(SB), Y6, Y6
+	VPADDD       192(R9), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y7, Y6, Y0
+	VMOVDQU      96(CX), Y6
+	VPSRLW       $0x04, Y6, Y6
+	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
+	VPSRLW       $0x02, Y5, Y5
+	VPAND        c30303030<>+0(SB), Y5, Y5
+	VPOR         Y5, Y6, Y6
+	VMOVDQU      laneOrder3<>+0(SB), Y5
+	VPERMPS      Y4, Y5, Y5
+	VPMADDUBSW   224(DI), Y6, Y4
 	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VPADDD       128(DI), Y4, Y4
+	VPADDD       224(R9), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VFMADD231PS  Y5, Y4, Y0
-	VMOVDQU      96(DX), Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VPSLLW       $0x02, Y3, Y5
+	MOVWQZX      208(DX), R10
+	VBROADCASTSS (AX)(R10*4), Y5
+	VMOVDQU      192(DX), X4
+	VMOVUPS      (R8), Y6
+	VPMOVSXBD    X4, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMOVDQU      laneOrder4<>+0(SB), Y8
+	VPERMPS      Y6, Y8, Y8
+	VMULPS       Y8, Y7, Y7
+	VPSRLDQ      $0x08, X4, X4
+	VPMOVSXBD    X4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y5, Y4, Y4
+	VMOVDQU      laneOrder5<>+0(SB), Y5
+	VPERMPS      Y6, Y5, Y5
+	VMULPS       Y5, Y4, Y4
+	VMOVDQU      128(DX), Y5
+	VMOVDQU      (DX), Y6
+	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
+	VPSLLW       $0x04, Y5, Y8
+	VPAND        c30303030<>+0(SB), Y8, Y8
+	VPOR         Y8, Y6, Y6
+	VMOVDQU      laneOrder0<>+0(SB), Y8
+	VPERMPS      Y7, Y8, Y8
+	VPMADDUBSW   (DI), Y6, Y6
+	VPMADDWD     c00010001<>+0(SB), Y6, Y6
+	VPADDD       (R9), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y8, Y6, Y1
+	VMOVDQU      32(DX), Y6
+	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
+	VPSLLW       $0x02, Y5, Y8
+	VPAND        c30303030<>+0(SB), Y8, Y8
+	VPOR         Y8, Y6, Y6
+	VMOVDQU      laneOrder1<>+0(SB), Y8
+	VPERMPS      Y7, Y8, Y8
+	VPMADDUBSW   32(DI), Y6, Y6
+	VPMADDWD     c00010001<>+0(SB), Y6, Y6
+	VPADDD       32(R9), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y8, Y6, Y1
+	VMOVDQU      (DX), Y6
+	VPSRLW       $0x04, Y6, Y6
+	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
+	VPAND        c30303030<>+0(SB), Y5, Y8
+	VPOR         Y8, Y6, Y6
+	VMOVDQU      laneOrder2<>+0(SB), Y8
+	VPERMPS      Y7, Y8, Y8
+	VPMADDUBSW   64(DI), Y6, Y6
+	VPMADDWD     c00010001<>+0(SB), Y6, Y6
+	VPADDD       64(R9), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y8, Y6, Y1
+	VMOVDQU      32(DX), Y6
+	VPSRLW       $0x04, Y6, Y6
+	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
+	VPSRLW       $0x02, Y5, Y5
 	VPAND        c30303030<>+0(SB), Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VMOVDQU      laneOrder1<>+0(SB), Y5
-	VPERMPS      Y2, Y5, Y5
-	VPMADDUBSW   160(BX), Y4, Y4
+	VPOR         Y5, Y6, Y6
+	VMOVDQU      laneOrder3<>+0(SB), Y5
+	VPERMPS      Y7, Y5, Y5
+	VPMADDUBSW   96(DI), Y6, Y6
+	VPMADDWD     c00010001<>+0(SB), Y6, Y6
+	VPADDD       96(R9), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y1
+	VMOVDQU      160(DX), Y5
+	VMOVDQU      64(DX), Y6
+	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
+	VPSLLW       $0x04, Y5, Y7
+	VPAND        c30303030<>+0(SB), Y7, Y7
+	VPOR         Y7, Y6, Y6
+	VMOVDQU      laneOrder0<>+0(SB), Y7
+	VPERMPS      Y4, Y7, Y7
+	VPMADDUBSW   128(DI), Y6, Y6
+	VPMADDWD     c00010001<>+0(SB), Y6, Y6
+	VPADDD       128(R9), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y7, Y6, Y1
+	VMOVDQU      96(DX), Y6
+	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
+	VPSLLW       $0x02, Y5, Y7
+	VPAND        c30303030<>+0(SB), Y7, Y7
+	VPOR         Y7, Y6, Y6
+	VMOVDQU      laneOrder1<>+0(SB), Y7
+	VPERMPS      Y4, Y7, Y7
+	VPMADDUBSW   160(DI), Y6, Y6
+	VPMADDWD     c00010001<>+0(SB), Y6, Y6
+	VPADDD       160(R9), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y7, Y6, Y1
+	VMOVDQU      64(DX), Y6
+	VPSRLW       $0x04, Y6, Y6
+	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
+	VPAND        c30303030<>+0(SB), Y5, Y7
+	VPOR         Y7, Y6, Y6
+	VMOVDQU      laneOrder2<>+0(SB), Y7
+	VPERMPS      Y4, Y7, Y7
+	VPMADDUBSW   192(DI), Y6, Y6
+	VPMADDWD     c00010001<>+0(SB), Y6, Y6
+	VPADDD       192(R9), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y7, Y6, Y1
+	VMOVDQU      96(DX), Y6
+	VPSRLW       $0x04, Y6, Y6
+	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
+	VPSRLW       $0x02, Y5, Y5
+	VPAND        c30303030<>+0(SB), Y5, Y5
+	VPOR         Y5, Y6, Y6
+	VMOVDQU      laneOrder3<>+0(SB), Y5
+	VPERMPS      Y4, Y5, Y5
+	VPMADDUBSW   224(DI), Y6, Y4
 	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VPADDD       160(DI), Y4, Y4
+	VPADDD       224(R9), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VFMADD231PS  Y5, Y4, Y1
-	VMOVDQU      64(DX), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VPAND        c30303030<>+0(SB), Y3, Y5
-	VPOR         Y5, Y4, Y4
-	VMOVDQU      laneOrder2<>+0(SB), Y5
-	VPERMPS      Y2, Y5, Y5
-	VPMADDUBSW   192(BX), Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VPADDD       192(DI), Y4, Y4
+	MOVWQZX      208(BX), R10
+	VBROADCASTSS (AX)(R10*4), Y5
+	VMOVDQU      192(BX), X4
+	VMOVUPS      (R8), Y6
+	VPMOVSXBD    X4, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMOVDQU      laneOrder4<>+0(SB), Y8
+	VPERMPS      Y6, Y8, Y8
+	VMULPS       Y8, Y7, Y7
+	VPSRLDQ      $0x08, X4, X4
+	VPMOVSXBD    X4, Y4
 	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y0
-	VMOVDQU      96(DX), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VPSRLW       $0x02, Y3, Y3
-	VPAND        c30303030<>+0(SB), Y3, Y3
-	VPOR         Y3, Y4, Y4
-	VMOVDQU      laneOrder3<>+0(SB), Y3
-	VPERMPS      Y2, Y3, Y3
-	VPMADDUBSW   224(BX), Y4, Y2
-	VPMADDWD     c00010001<>+0(SB), Y2, Y2
-	VPADDD       224(DI), Y2, Y2
-	VCVTDQ2PS    Y2, Y2
-	VFMADD231PS  Y3, Y2, Y1
+	VMULPS       Y5, Y4, Y4
+	VMOVDQU      laneOrder5<>+0(SB), Y5
+	VPERMPS      Y6, Y5, Y5
+	VMULPS       Y5, Y4, Y4
+	VMOVDQU      128(BX), Y5
+	VMOVDQU      (BX), Y6
+	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
+	VPSLLW       $0x04, Y5, Y8
+	VPAND        c30303030<>+0(SB), Y8, Y8
+	VPOR         Y8, Y6, Y6
+	VMOVDQU      laneOrder0<>+0(SB), Y8
+	VPERMPS      Y7, Y8, Y8
+	VPMADDUBSW   (DI), Y6, Y6
+	VPMADDWD     c00010001<>+0(SB), Y6, Y6
+	VPADDD       (R9), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y8, Y6, Y2
+	VMOVDQU      32(BX), Y6
+	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
+	VPSLLW       $0x02, Y5, Y8
+	VPAND        c30303030<>+0(SB), Y8, Y8
+	VPOR         Y8, Y6, Y6
+	VMOVDQU      laneOrder1<>+0(SB), Y8
+	VPERMPS      Y7, Y8, Y8
+	VPMADDUBSW   32(DI), Y6, Y6
+	VPMADDWD     c00010001<>+0(SB), Y6, Y6
+	VPADDD       32(R9), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y8, Y6, Y2
+	VMOVDQU      (BX), Y6
+	VPSRLW       $0x04, Y6, Y6
+	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
+	VPAND        c30303030<>+0(SB), Y5, Y8
+	VPOR         Y8, Y6, Y6
+	VMOVDQU      laneOrder2<>+0(SB), Y8
+	VPERMPS      Y7, Y8, Y8
+	VPMADDUBSW   64(DI), Y6, Y6
+	VPMADDWD     c00010001<>+0(SB), Y6, Y6
+	VPADDD       64(R9), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y8, Y6, Y2
+	VMOVDQU      32(BX), Y6
+	VPSRLW       $0x04, Y6, Y6
+	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
+	VPSRLW       $0x02, Y5, Y5
+	VPAND        c30303030<>+0(SB), Y5, Y5
+	VPOR         Y5, Y6, Y6
+	VMOVDQU      laneOrder3<>+0(SB), Y5
+	VPERMPS      Y7, Y5, Y5
+	VPMADDUBSW   96(DI), Y6, Y6
+	VPMADDWD     c00010001<>+0(SB), Y6, Y6
+	VPADDD       96(R9), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y2
+	VMOVDQU      160(BX), Y5
+	VMOVDQU      64(BX), Y6
+	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
+	VPSLLW       $0x04, Y5, Y7
+	VPAND        c30303030<>+0(SB), Y7, Y7
+	VPOR         Y7, Y6, Y6
+	VMOVDQU      laneOrder0<>+0(SB), Y7
+	VPERMPS      Y4, Y7, Y7
+	VPMADDUBSW   128(DI), Y6, Y6
+	VPMADDWD     c00010001<>+0(SB), Y6, Y6
+	VPADDD       128(R9), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y7, Y6, Y2
+	VMOVDQU      96(BX), Y6
+	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
+	VPSLLW       $0x02, Y5, Y7
+	VPAND        c30303030<>+0(SB), Y7, Y7
+	VPOR         Y7, Y6, Y6
+	VMOVDQU      laneOrder1<>+0(SB), Y7
+	VPERMPS      Y4, Y7, Y7
+	VPMADDUBSW   160(DI), Y6, Y6
+	VPMADDWD     c00010001<>+0(SB), Y6, Y6
+	VPADDD       160(R9), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y7, Y6, Y2
+	VMOVDQU      64(BX), Y6
+	VPSRLW       $0x04, Y6, Y6
+	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
+	VPAND        c30303030<>+0(SB), Y5, Y7
+	VPOR         Y7, Y6, Y6
+	VMOVDQU      laneOrder2<>+0(SB), Y7
+	VPERMPS      Y4, Y7, Y7
+	VPMADDUBSW   192(DI), Y6, Y6
+	VPMADDWD     c00010001<>+0(SB), Y6, Y6
+	VPADDD       192(R9), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y7, Y6, Y2
+	VMOVDQU      96(BX), Y6
+	VPSRLW       $0x04, Y6, Y6
+	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
+	VPSRLW       $0x02, Y5, Y5
+	VPAND        c30303030<>+0(SB), Y5, Y5
+	VPOR         Y5, Y6, Y6
+	VMOVDQU      laneOrder3<>+0(SB), Y5
+	VPERMPS      Y4, Y5, Y5
+	VPMADDUBSW   224(DI), Y6, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VPADDD       224(R9), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y2
+	MOVWQZX      208(SI), R10
+	VBROADCASTSS (AX)(R10*4), Y5
+	VMOVDQU      192(SI), X4
+	VMOVUPS      (R8), Y6
+	VPMOVSXBD    X4, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMOVDQU      laneOrder4<>+0(SB), Y8
+	VPERMPS      Y6, Y8, Y8
+	VMULPS       Y8, Y7, Y7
+	VPSRLDQ      $0x08, X4, X4
+	VPMOVSXBD    X4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y5, Y4, Y4
+	VMOVDQU      laneOrder5<>+0(SB), Y5
+	VPERMPS      Y6, Y5, Y5
+	VMULPS       Y5, Y4, Y4
+	VMOVDQU      128(SI), Y5
+	VMOVDQU      (SI), Y6
+	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
+	VPSLLW       $0x04, Y5, Y8
+	VPAND        c30303030<>+0(SB), Y8, Y8
+	VPOR         Y8, Y6, Y6
+	VMOVDQU      laneOrder0<>+0(SB), Y8
+	VPERMPS      Y7, Y8, Y8
+	VPMADDUBSW   (DI), Y6, Y6
+	VPMADDWD     c00010001<>+0(SB), Y6, Y6
+	VPADDD       (R9), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y8, Y6, Y3
+	VMOVDQU      32(SI), Y6
+	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
+	VPSLLW       $0x02, Y5, Y8
+	VPAND        c30303030<>+0(SB), Y8, Y8
+	VPOR         Y8, Y6, Y6
+	VMOVDQU      laneOrder1<>+0(SB), Y8
+	VPERMPS      Y7, Y8, Y8
+	VPMADDUBSW   32(DI), Y6, Y6
+	VPMADDWD     c00010001<>+0(SB), Y6, Y6
+	VPADDD       32(R9), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y8, Y6, Y3
+	VMOVDQU      (SI), Y6
+	VPSRLW       $0x04, Y6, Y6
+	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
+	VPAND        c30303030<>+0(SB), Y5, Y8
+	VPOR         Y8, Y6, Y6
+	VMOVDQU      laneOrder2<>+0(SB), Y8
+	VPERMPS      Y7, Y8, Y8
+	VPMADDUBSW   64(DI), Y6, Y6
+	VPMADDWD     c00010001<>+0(SB), Y6, Y6
+	VPADDD       64(R9), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y8, Y6, Y3
+	VMOVDQU      32(SI), Y6
+	VPSRLW       $0x04, Y6, Y6
+	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
+	VPSRLW       $0x02, Y5, Y5
+	VPAND        c30303030<>+0(SB), Y5, Y5
+	VPOR         Y5, Y6, Y6
+	VMOVDQU      laneOrder3<>+0(SB), Y5
+	VPERMPS      Y7, Y5, Y5
+	VPMADDUBSW   96(DI), Y6, Y6
+	VPMADDWD     c00010001<>+0(SB), Y6, Y6
+	VPADDD       96(R9), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y3
+	VMOVDQU      160(SI), Y5
+	VMOVDQU      64(SI), Y6
+	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
+	VPSLLW       $0x04, Y5, Y7
+	VPAND        c30303030<>+0(SB), Y7, Y7
+	VPOR         Y7, Y6, Y6
+	VMOVDQU      laneOrder0<>+0(SB), Y7
+	VPERMPS      Y4, Y7, Y7
+	VPMADDUBSW   128(DI), Y6, Y6
+	VPMADDWD     c00010001<>+0(SB), Y6, Y6
+	VPADDD       128(R9), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y7, Y6, Y3
+	VMOVDQU      96(SI), Y6
+	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
+	VPSLLW       $0x02, Y5, Y7
+	VPAND        c30303030<>+0(SB), Y7, Y7
+	VPOR         Y7, Y6, Y6
+	VMOVDQU      laneOrder1<>+0(SB), Y7
+	VPERMPS      Y4, Y7, Y7
+	VPMADDUBSW   160(DI), Y6, Y6
+	VPMADDWD     c00010001<>+0(SB), Y6, Y6
+	VPADDD       160(R9), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y7, Y6, Y3
+	VMOVDQU      64(SI), Y6
+	VPSRLW       $0x04, Y6, Y6
+	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
+	VPAND        c30303030<>+0(SB), Y5, Y7
+	VPOR         Y7, Y6, Y6
+	VMOVDQU      laneOrder2<>+0(SB), Y7
+	VPERMPS      Y4, Y7, Y7
+	VPMADDUBSW   192(DI), Y6, Y6
+	VPMADDWD     c00010001<>+0(SB), Y6, Y6
+	VPADDD       192(R9), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y7, Y6, Y3
+	VMOVDQU      96(SI), Y6
+	VPSRLW       $0x04, Y6, Y6
+	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
+	VPSRLW       $0x02, Y5, Y5
+	VPAND        c30303030<>+0(SB), Y5, Y5
+	VPOR         Y5, Y6, Y6
+	VMOVDQU      laneOrder3<>+0(SB), Y5
+	VPERMPS      Y4, Y5, Y5
+	VPMADDUBSW   224(DI), Y6, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VPADDD       224(R9), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y3
+	PREFETCHT0   4096(CX)
+	PREFETCHT0   4160(CX)
+	PREFETCHT0   4224(CX)
+	PREFETCHT0   4288(CX)
+	ADDQ         $0x000000d2, CX
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   4160(DX)
 	PREFETCHT0   4224(DX)
 	PREFETCHT0   4288(DX)
 	ADDQ         $0x000000d2, DX
-	ADDQ         $0x00000100, BX
+	PREFETCHT0   4096(BX)
+	PREFETCHT0   4160(BX)
+	PREFETCHT0   4224(BX)
+	PREFETCHT0   4288(BX)
+	ADDQ         $0x000000d2, BX
+	PREFETCHT0   4096(SI)
+	PREFETCHT0   4160(SI)
+	PREFETCHT0   4224(SI)
+	PREFETCHT0   4288(SI)
+	ADDQ         $0x000000d2, SI
 	ADDQ         $0x00000100, DI
-	ADDQ         $0x00000020, SI
-	DECQ         CX
+	ADDQ         $0x00000100, R9
+	ADDQ         $0x00000020, R8
+	DECQ         128(SP)
 	JNE          each
-	VADDPS       Y1, Y0, Y0
-	MOVQ         dst+0(FP), CX
-	VEXTRACTF128 $0x01, Y0, X1
-	VADDPS       X1, X0, X1
-	VPERMILPS    $0x0e, X1, X0
-	VADDPS       X0, X1, X1
-	VPERMILPS    $0x01, X1, X0
-	VADDSS       X0, X1, X1
-	VMOVSS       X1, (CX)
+	VEXTRACTF128 $0x01, Y0, X4
+	VADDPS       X4, X0, X4
+	VPERMILPS    $0x0e, X4, X0
+	VADDPS       X0, X4, X4
+	VPERMILPS    $0x01, X4, X0
+	VADDSS       X0, X4, X4
+	VEXTRACTF128 $0x01, Y1, X0
+	VADDPS       X0, X1, X0
+	VPERMILPS    $0x0e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0x01, X0, X1
+	VADDSS       X1, X0, X0
+	VEXTRACTF128 $0x01, Y2, X1
+	VADDPS       X1, X2, X1
+	VPERMILPS    $0x0e, X1, X2
+	VADDPS       X2, X1, X1
+	VPERMILPS    $0x01, X1, X2
+	VADDSS       X2, X1, X1
+	VEXTRACTF128 $0x01, Y3, X2
+	VADDPS       X2, X3, X2
+	VPERMILPS    $0x0e, X2, X3
+	VADDPS       X3, X2, X2
+	VPERMILPS    $0x01, X2, X3
+	VADDSS       X3, X2, X2
+	MOVQ         dst+0(FP), R8
+	MOVQ         lead+8(FP), DI
+	VMOVSS       X4, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X0, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X1, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X2, (R8)
 	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+16(FP), CX
-	ADDQ         CX, w+8(FP)
-	DECQ         rows+24(FP)
+	MOVQ         stride+32(FP), DI
+	ADDQ         DI, w+16(FP)
+	DECQ         rows+40(FP)
 	JNE          row
 	VZEROUPPER
 	RET
@@ -1840,291 +4775,785 @@ DATA laneOrder3<>+24(SB)/4, $0x00000007
 DATA laneOrder3<>+28(SB)/4, $0x00000007
 GLOBL laneOrder3<>(SB), RODATA|NOPTR, $32
 
-// func dotBytesQ8_KAVX2(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+// func dotBytesQ8_KAVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·dotBytesQ8_KAVX2(SB), NOSPLIT, $128-80
-	MOVQ half+64(FP), AX
-	LEAQ (SP), DI
+TEXT ·dotBytesQ8_KAVX2(SB), NOSPLIT, $136-96
+	MOVQ half+80(FP), AX
+	LEAQ (SP), R9
 	LEAQ 64(SP), AX
 
 row:
-	MOVQ   w+8(FP), CX
-	MOVQ   x+32(FP), DX
-	MOVQ   dx+40(FP), BX
-	MOVQ   excess+56(FP), SI
-	MOVQ   blocks+72(FP), AX
+	MOVQ   w+16(FP), AX
+	MOVQ   gap+24(FP), SI
+	LEAQ   (AX)(SI*1), CX
+	LEAQ   (CX)(SI*1), DX
+	LEAQ   (DX)(SI*1), BX
+	MOVQ   blocks+88(FP), SI
+	MOVQ   SI, 128(SP)
+	MOVQ   x+48(FP), SI
+	MOVQ   dx+56(FP), DI
+	MOVQ   excess+72(FP), R8
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
 
 each:
-	VBROADCASTSS (CX), Y2
-	VMOVUPS      Y2, (DI)
-	VMOVDQU      4(CX), Y2
-	VBROADCASTSS (SP), Y3
+	VBROADCASTSS (AX), Y4
+	VMOVUPS      Y4, (R9)
+	VMOVDQU      4(AX), Y4
+	VBROADCASTSS (SP), Y5
+	VBROADCASTSS (DI), Y6
+	VMULPS       Y6, Y5, Y5
+	VMOVDQU      (SI), Y6
+	VPSIGNB      Y4, Y6, Y6
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y6, Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y0
+	VMOVDQU      36(AX), Y4
+	VBROADCASTSS 4(SP), Y5
+	VBROADCASTSS 4(DI), Y6
+	VMULPS       Y6, Y5, Y5
+	VMOVDQU      32(SI), Y6
+	VPSIGNB      Y4, Y6, Y6
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y6, Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y0
+	VMOVDQU      68(AX), Y4
+	VBROADCASTSS 8(SP), Y5
+	VBROADCASTSS 8(DI), Y6
+	VMULPS       Y6, Y5, Y5
+	VMOVDQU      64(SI), Y6
+	VPSIGNB      Y4, Y6, Y6
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y6, Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y0
+	VMOVDQU      100(AX), Y4
+	VBROADCASTSS 12(SP), Y5
+	VBROADCASTSS 12(DI), Y6
+	VMULPS       Y6, Y5, Y5
+	VMOVDQU      96(SI), Y6
+	VPSIGNB      Y4, Y6, Y6
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y6, Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y0
+	VMOVDQU      132(AX), Y4
+	VBROADCASTSS 16(SP), Y5
+	VBROADCASTSS 16(DI), Y6
+	VMULPS       Y6, Y5, Y5
+	VMOVDQU      128(SI), Y6
+	VPSIGNB      Y4, Y6, Y6
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y6, Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y0
+	VMOVDQU      164(AX), Y4
+	VBROADCASTSS 20(SP), Y5
+	VBROADCASTSS 20(DI), Y6
+	VMULPS       Y6, Y5, Y5
+	VMOVDQU      160(SI), Y6
+	VPSIGNB      Y4, Y6, Y6
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y6, Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y0
+	VMOVDQU      196(AX), Y4
+	VBROADCASTSS 24(SP), Y5
+	VBROADCASTSS 24(DI), Y6
+	VMULPS       Y6, Y5, Y5
+	VMOVDQU      192(SI), Y6
+	VPSIGNB      Y4, Y6, Y6
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y6, Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y0
+	VMOVDQU      228(AX), Y4
+	VBROADCASTSS 28(SP), Y5
+	VBROADCASTSS 28(DI), Y6
+	VMULPS       Y6, Y5, Y5
+	VMOVDQU      224(SI), Y6
+	VPSIGNB      Y4, Y6, Y6
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y6, Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y0
+	VBROADCASTSS (CX), Y4
+	VMOVUPS      Y4, (R9)
+	VMOVDQU      4(CX), Y4
+	VBROADCASTSS (SP), Y5
+	VBROADCASTSS (DI), Y6
+	VMULPS       Y6, Y5, Y5
+	VMOVDQU      (SI), Y6
+	VPSIGNB      Y4, Y6, Y6
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y6, Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y1
+	VMOVDQU      36(CX), Y4
+	VBROADCASTSS 4(SP), Y5
+	VBROADCASTSS 4(DI), Y6
+	VMULPS       Y6, Y5, Y5
+	VMOVDQU      32(SI), Y6
+	VPSIGNB      Y4, Y6, Y6
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y6, Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y1
+	VMOVDQU      68(CX), Y4
+	VBROADCASTSS 8(SP), Y5
+	VBROADCASTSS 8(DI), Y6
+	VMULPS       Y6, Y5, Y5
+	VMOVDQU      64(SI), Y6
+	VPSIGNB      Y4, Y6, Y6
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y6, Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y1
+	VMOVDQU      100(CX), Y4
+	VBROADCASTSS 12(SP), Y5
+	VBROADCASTSS 12(DI), Y6
+	VMULPS       Y6, Y5, Y5
+	VMOVDQU      96(SI), Y6
+	VPSIGNB      Y4, Y6, Y6
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y6, Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y1
+	VMOVDQU      132(CX), Y4
+	VBROADCASTSS 16(SP), Y5
+	VBROADCASTSS 16(DI), Y6
+	VMULPS       Y6, Y5, Y5
+	VMOVDQU      128(SI), Y6
+	VPSIGNB      Y4, Y6, Y6
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y6, Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y1
+	VMOVDQU      164(CX), Y4
+	VBROADCASTSS 20(SP), Y5
+	VBROADCASTSS 20(DI), Y6
+	VMULPS       Y6, Y5, Y5
+	VMOVDQU      160(SI), Y6
+	VPSIGNB      Y4, Y6, Y6
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y6, Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y1
+	VMOVDQU      196(CX), Y4
+	VBROADCASTSS 24(SP), Y5
+	VBROADCASTSS 24(DI), Y6
+	VMULPS       Y6, Y5, Y5
+	VMOVDQU      192(SI), Y6
+	VPSIGNB      Y4, Y6, Y6
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y6, Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y1
+	VMOVDQU      228(CX), Y4
+	VBROADCASTSS 28(SP), Y5
+	VBROADCASTSS 28(DI), Y6
+	VMULPS       Y6, Y5, Y5
+	VMOVDQU      224(SI), Y6
+	VPSIGNB      Y4, Y6, Y6
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y6, Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y1
+	VBROADCASTSS (DX), Y4
+	VMOVUPS      Y4, (R9)
+	VMOVDQU      4(DX), Y4
+	VBROADCASTSS (SP), Y5
+	VBROADCASTSS (DI), Y6
+	VMULPS       Y6, Y5, Y5
+	VMOVDQU      (SI), Y6
+	VPSIGNB      Y4, Y6, Y6
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y6, Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y2
+	VMOVDQU      36(DX), Y4
+	VBROADCASTSS 4(SP), Y5
+	VBROADCASTSS 4(DI), Y6
+	VMULPS       Y6, Y5, Y5
+	VMOVDQU      32(SI), Y6
+	VPSIGNB      Y4, Y6, Y6
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y6, Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y2
+	VMOVDQU      68(DX), Y4
+	VBROADCASTSS 8(SP), Y5
+	VBROADCASTSS 8(DI), Y6
+	VMULPS       Y6, Y5, Y5
+	VMOVDQU      64(SI), Y6
+	VPSIGNB      Y4, Y6, Y6
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y6, Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y2
+	VMOVDQU      100(DX), Y4
+	VBROADCASTSS 12(SP), Y5
+	VBROADCASTSS 12(DI), Y6
+	VMULPS       Y6, Y5, Y5
+	VMOVDQU      96(SI), Y6
+	VPSIGNB      Y4, Y6, Y6
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y6, Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y2
+	VMOVDQU      132(DX), Y4
+	VBROADCASTSS 16(SP), Y5
+	VBROADCASTSS 16(DI), Y6
+	VMULPS       Y6, Y5, Y5
+	VMOVDQU      128(SI), Y6
+	VPSIGNB      Y4, Y6, Y6
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y6, Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y2
+	VMOVDQU      164(DX), Y4
+	VBROADCASTSS 20(SP), Y5
+	VBROADCASTSS 20(DI), Y6
+	VMULPS       Y6, Y5, Y5
+	VMOVDQU      160(SI), Y6
+	VPSIGNB      Y4, Y6, Y6
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y6, Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y2
+	VMOVDQU      196(DX), Y4
+	VBROADCASTSS 24(SP), Y5
+	VBROADCASTSS 24(DI), Y6
+	VMULPS       Y6, Y5, Y5
+	VMOVDQU      192(SI), Y6
+	VPSIGNB      Y4, Y6, Y6
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y6, Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y2
+	VMOVDQU      228(DX), Y4
+	VBROADCASTSS 28(SP), Y5
+	VBROADCASTSS 28(DI), Y6
+	VMULPS       Y6, Y5, Y5
+	VMOVDQU      224(SI), Y6
+	VPSIGNB      Y4, Y6, Y6
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y6, Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y2
 	VBROADCASTSS (BX), Y4
-	VMULPS       Y4, Y3, Y3
-	VMOVDQU      (DX), Y4
-	VPSIGNB      Y2, Y4, Y4
-	VPABSB       Y2, Y2
-	VPMADDUBSW   Y4, Y2, Y2
-	VPMADDWD     c00010001<>+0(SB), Y2, Y2
-	VCVTDQ2PS    Y2, Y2
-	VFMADD231PS  Y3, Y2, Y0
-	VMOVDQU      36(CX), Y2
-	VBROADCASTSS 4(SP), Y3
-	VBROADCASTSS 4(BX), Y4
-	VMULPS       Y4, Y3, Y3
-	VMOVDQU      32(DX), Y4
-	VPSIGNB      Y2, Y4, Y4
-	VPABSB       Y2, Y2
-	VPMADDUBSW   Y4, Y2, Y2
-	VPMADDWD     c00010001<>+0(SB), Y2, Y2
-	VCVTDQ2PS    Y2, Y2
-	VFMADD231PS  Y3, Y2, Y1
-	VMOVDQU      68(CX), Y2
-	VBROADCASTSS 8(SP), Y3
-	VBROADCASTSS 8(BX), Y4
-	VMULPS       Y4, Y3, Y3
-	VMOVDQU      64(DX), Y4
-	VPSIGNB      Y2, Y4, Y4
-	VPABSB       Y2, Y2
-	VPMADDUBSW   Y4, Y2, Y2
-	VPMADDWD     c00010001<>+0(SB), Y2, Y2
-	VCVTDQ2PS    Y2, Y2
-	VFMADD231PS  Y3, Y2, Y0
-	VMOVDQU      100(CX), Y2
-	VBROADCASTSS 12(SP), Y3
-	VBROADCASTSS 12(BX), Y4
-	VMULPS       Y4, Y3, Y3
-	VMOVDQU      96(DX), Y4
-	VPSIGNB      Y2, Y4, Y4
-	VPABSB       Y2, Y2
-	VPMADDUBSW   Y4, Y2, Y2
-	VPMADDWD     c00010001<>+0(SB), Y2, Y2
-	VCVTDQ2PS    Y2, Y2
-	VFMADD231PS  Y3, Y2, Y1
-	VMOVDQU      132(CX), Y2
-	VBROADCASTSS 16(SP), Y3
-	VBROADCASTSS 16(BX), Y4
-	VMULPS       Y4, Y3, Y3
-	VMOVDQU      128(DX), Y4
-	VPSIGNB      Y2, Y4, Y4
-	VPABSB       Y2, Y2
-	VPMADDUBSW   Y4, Y2, Y2
-	VPMADDWD     c00010001<>+0(SB), Y2, Y2
-	VCVTDQ2PS    Y2, Y2
-	VFMADD231PS  Y3, Y2, Y0
-	VMOVDQU      164(CX), Y2
-	VBROADCASTSS 20(SP), Y3
-	VBROADCASTSS 20(BX), Y4
-	VMULPS       Y4, Y3, Y3
-	VMOVDQU      160(DX), Y4
-	VPSIGNB      Y2, Y4, Y4
-	VPABSB       Y2, Y2
-	VPMADDUBSW   Y4, Y2, Y2
-	VPMADDWD     c00010001<>+0(SB), Y2, Y2
-	VCVTDQ2PS    Y2, Y2
-	VFMADD231PS  Y3, Y2, Y1
-	VMOVDQU      196(CX), Y2
-	VBROADCASTSS 24(SP), Y3
-	VBROADCASTSS 24(BX), Y4
-	VMULPS       Y4, Y3, Y3
-	VMOVDQU      192(DX), Y4
-	VPSIGNB      Y2, Y4, Y4
-	VPABSB       Y2, Y2
-	VPMADDUBSW   Y4, Y2, Y2
-	VPMADDWD     c00010001<>+0(SB), Y2, Y2
-	VCVTDQ2PS    Y2, Y2
-	VFMADD231PS  Y3, Y2, Y0
-	VMOVDQU      228(CX), Y2
-	VBROADCASTSS 28(SP), Y3
-	VBROADCASTSS 28(BX), Y4
-	VMULPS       Y4, Y3, Y3
-	VMOVDQU      224(DX), Y4
-	VPSIGNB      Y2, Y4, Y4
-	VPABSB       Y2, Y2
-	VPMADDUBSW   Y4, Y2, Y2
-	VPMADDWD     c00010001<>+0(SB), Y2, Y2
-	VCVTDQ2PS    Y2, Y2
-	VFMADD231PS  Y3, Y2, Y1
+	VMOVUPS      Y4, (R9)
+	VMOVDQU      4(BX), Y4
+	VBROADCASTSS (SP), Y5
+	VBROADCASTSS (DI), Y6
+	VMULPS       Y6, Y5, Y5
+	VMOVDQU      (SI), Y6
+	VPSIGNB      Y4, Y6, Y6
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y6, Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y3
+	VMOVDQU      36(BX), Y4
+	VBROADCASTSS 4(SP), Y5
+	VBROADCASTSS 4(DI), Y6
+	VMULPS       Y6, Y5, Y5
+	VMOVDQU      32(SI), Y6
+	VPSIGNB      Y4, Y6, Y6
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y6, Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y3
+	VMOVDQU      68(BX), Y4
+	VBROADCASTSS 8(SP), Y5
+	VBROADCASTSS 8(DI), Y6
+	VMULPS       Y6, Y5, Y5
+	VMOVDQU      64(SI), Y6
+	VPSIGNB      Y4, Y6, Y6
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y6, Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y3
+	VMOVDQU      100(BX), Y4
+	VBROADCASTSS 12(SP), Y5
+	VBROADCASTSS 12(DI), Y6
+	VMULPS       Y6, Y5, Y5
+	VMOVDQU      96(SI), Y6
+	VPSIGNB      Y4, Y6, Y6
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y6, Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y3
+	VMOVDQU      132(BX), Y4
+	VBROADCASTSS 16(SP), Y5
+	VBROADCASTSS 16(DI), Y6
+	VMULPS       Y6, Y5, Y5
+	VMOVDQU      128(SI), Y6
+	VPSIGNB      Y4, Y6, Y6
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y6, Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y3
+	VMOVDQU      164(BX), Y4
+	VBROADCASTSS 20(SP), Y5
+	VBROADCASTSS 20(DI), Y6
+	VMULPS       Y6, Y5, Y5
+	VMOVDQU      160(SI), Y6
+	VPSIGNB      Y4, Y6, Y6
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y6, Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y3
+	VMOVDQU      196(BX), Y4
+	VBROADCASTSS 24(SP), Y5
+	VBROADCASTSS 24(DI), Y6
+	VMULPS       Y6, Y5, Y5
+	VMOVDQU      192(SI), Y6
+	VPSIGNB      Y4, Y6, Y6
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y6, Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y3
+	VMOVDQU      228(BX), Y4
+	VBROADCASTSS 28(SP), Y5
+	VBROADCASTSS 28(DI), Y6
+	VMULPS       Y6, Y5, Y5
+	VMOVDQU      224(SI), Y6
+	VPSIGNB      Y4, Y6, Y6
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y6, Y4, Y4
+	VPMADDWD     c00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y3
+	PREFETCHT0   4096(AX)
+	PREFETCHT0   4160(AX)
+	PREFETCHT0   4224(AX)
+	PREFETCHT0   4288(AX)
+	PREFETCHT0   4352(AX)
+	ADDQ         $0x00000124, AX
 	PREFETCHT0   4096(CX)
 	PREFETCHT0   4160(CX)
 	PREFETCHT0   4224(CX)
 	PREFETCHT0   4288(CX)
 	PREFETCHT0   4352(CX)
 	ADDQ         $0x00000124, CX
-	ADDQ         $0x00000100, DX
+	PREFETCHT0   4096(DX)
+	PREFETCHT0   4160(DX)
+	PREFETCHT0   4224(DX)
+	PREFETCHT0   4288(DX)
+	PREFETCHT0   4352(DX)
+	ADDQ         $0x00000124, DX
+	PREFETCHT0   4096(BX)
+	PREFETCHT0   4160(BX)
+	PREFETCHT0   4224(BX)
+	PREFETCHT0   4288(BX)
+	PREFETCHT0   4352(BX)
+	ADDQ         $0x00000124, BX
 	ADDQ         $0x00000100, SI
-	ADDQ         $0x00000020, BX
-	DECQ         AX
+	ADDQ         $0x00000100, R8
+	ADDQ         $0x00000020, DI
+	DECQ         128(SP)
 	JNE          each
-	VADDPS       Y1, Y0, Y0
-	MOVQ         dst+0(FP), AX
-	VEXTRACTF128 $0x01, Y0, X1
-	VADDPS       X1, X0, X1
-	VPERMILPS    $0x0e, X1, X0
-	VADDPS       X0, X1, X1
-	VPERMILPS    $0x01, X1, X0
-	VADDSS       X0, X1, X1
-	VMOVSS       X1, (AX)
+	VEXTRACTF128 $0x01, Y0, X4
+	VADDPS       X4, X0, X4
+	VPERMILPS    $0x0e, X4, X0
+	VADDPS       X0, X4, X4
+	VPERMILPS    $0x01, X4, X0
+	VADDSS       X0, X4, X4
+	VEXTRACTF128 $0x01, Y1, X0
+	VADDPS       X0, X1, X0
+	VPERMILPS    $0x0e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0x01, X0, X1
+	VADDSS       X1, X0, X0
+	VEXTRACTF128 $0x01, Y2, X1
+	VADDPS       X1, X2, X1
+	VPERMILPS    $0x0e, X1, X2
+	VADDPS       X2, X1, X1
+	VPERMILPS    $0x01, X1, X2
+	VADDSS       X2, X1, X1
+	VEXTRACTF128 $0x01, Y3, X2
+	VADDPS       X2, X3, X2
+	VPERMILPS    $0x0e, X2, X3
+	VADDPS       X3, X2, X2
+	VPERMILPS    $0x01, X2, X3
+	VADDSS       X3, X2, X2
+	MOVQ         dst+0(FP), DI
+	MOVQ         lead+8(FP), SI
+	VMOVSS       X4, (DI)
+	LEAQ         (DI)(SI*4), DI
+	VMOVSS       X0, (DI)
+	LEAQ         (DI)(SI*4), DI
+	VMOVSS       X1, (DI)
+	LEAQ         (DI)(SI*4), DI
+	VMOVSS       X2, (DI)
 	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+16(FP), AX
-	ADDQ         AX, w+8(FP)
-	DECQ         rows+24(FP)
+	MOVQ         stride+32(FP), SI
+	ADDQ         SI, w+16(FP)
+	DECQ         rows+40(FP)
 	JNE          row
 	VZEROUPPER
 	RET
 
-// func dotBytesIQ4_NLAVX2(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+// func dotBytesIQ4_NLAVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·dotBytesIQ4_NLAVX2(SB), NOSPLIT, $128-80
-	MOVQ half+64(FP), AX
-	LEAQ (SP), R8
+TEXT ·dotBytesIQ4_NLAVX2(SB), NOSPLIT, $136-96
+	MOVQ half+80(FP), AX
+	LEAQ (SP), R10
 	LEAQ 64(SP), CX
 
 row:
-	MOVQ   w+8(FP), DX
-	MOVQ   x+32(FP), BX
-	MOVQ   dx+40(FP), SI
-	MOVQ   excess+56(FP), DI
-	MOVQ   blocks+72(FP), CX
+	MOVQ   w+16(FP), CX
+	MOVQ   gap+24(FP), DI
+	LEAQ   (CX)(DI*1), DX
+	LEAQ   (DX)(DI*1), BX
+	LEAQ   (BX)(DI*1), SI
+	MOVQ   blocks+88(FP), DI
+	MOVQ   DI, 128(SP)
+	MOVQ   x+48(FP), DI
+	MOVQ   dx+56(FP), R8
+	MOVQ   excess+72(FP), R9
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
-	SUBQ   $0x04, CX
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	SUBQ   $0x02, 128(SP)
 	JLT    rest
 
 blocks:
-	MOVWQZX      (DX), R9
-	MOVL         (AX)(R9*4), R9
-	MOVL         R9, (R8)
-	VMOVDQU      2(DX), X2
-	VPSRLW       $0x04, X2, X3
-	VINSERTI128  $0x01, X3, Y2, Y3
-	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
-	VMOVDQU      iq4<>+0(SB), Y4
-	VPSHUFB      Y3, Y4, Y4
-	VBROADCASTSS (SP), Y3
-	VBROADCASTSS (SI), Y5
-	VMULPS       Y5, Y3, Y3
-	VMOVDQU      (BX), Y5
-	VPSIGNB      Y4, Y5, Y5
-	VPABSB       Y4, Y4
-	VPMADDUBSW   Y5, Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y3, Y4, Y0
-	MOVWQZX      18(DX), R9
-	MOVL         (AX)(R9*4), R9
-	MOVL         R9, (R8)
-	VMOVDQU      20(DX), X2
-	VPSRLW       $0x04, X2, X3
-	VINSERTI128  $0x01, X3, Y2, Y3
-	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
-	VMOVDQU      iq4<>+0(SB), Y4
-	VPSHUFB      Y3, Y4, Y4
-	VBROADCASTSS (SP), Y3
-	VBROADCASTSS 4(SI), Y5
-	VMULPS       Y5, Y3, Y3
-	VMOVDQU      32(BX), Y5
-	VPSIGNB      Y4, Y5, Y5
-	VPABSB       Y4, Y4
-	VPMADDUBSW   Y5, Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y3, Y4, Y1
-	MOVWQZX      36(DX), R9
-	MOVL         (AX)(R9*4), R9
-	MOVL         R9, (R8)
-	VMOVDQU      38(DX), X2
-	VPSRLW       $0x04, X2, X3
-	VINSERTI128  $0x01, X3, Y2, Y3
-	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
-	VMOVDQU      iq4<>+0(SB), Y4
-	VPSHUFB      Y3, Y4, Y4
-	VBROADCASTSS (SP), Y3
-	VBROADCASTSS 8(SI), Y5
-	VMULPS       Y5, Y3, Y3
-	VMOVDQU      64(BX), Y5
-	VPSIGNB      Y4, Y5, Y5
-	VPABSB       Y4, Y4
-	VPMADDUBSW   Y5, Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y3, Y4, Y0
-	MOVWQZX      54(DX), R9
-	MOVL         (AX)(R9*4), R9
-	MOVL         R9, (R8)
-	VMOVDQU      56(DX), X2
-	VPSRLW       $0x04, X2, X3
-	VINSERTI128  $0x01, X3, Y2, Y3
-	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
-	VMOVDQU      iq4<>+0(SB), Y4
-	VPSHUFB      Y3, Y4, Y4
-	VBROADCASTSS (SP), Y3
-	VBROADCASTSS 12(SI), Y5
-	VMULPS       Y5, Y3, Y3
-	VMOVDQU      96(BX), Y5
-	VPSIGNB      Y4, Y5, Y5
-	VPABSB       Y4, Y4
-	VPMADDUBSW   Y5, Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y3, Y4, Y1
+	MOVWQZX      (CX), R11
+	MOVL         (AX)(R11*4), R11
+	MOVL         R11, (R10)
+	VMOVDQU      2(CX), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      iq4<>+0(SB), Y6
+	VPSHUFB      Y5, Y6, Y6
+	VBROADCASTSS (SP), Y5
+	VBROADCASTSS (R8), Y7
+	VMULPS       Y7, Y5, Y5
+	VMOVDQU      (DI), Y7
+	VPSIGNB      Y6, Y7, Y7
+	VPABSB       Y6, Y6
+	VPMADDUBSW   Y7, Y6, Y6
+	VPMADDWD     c00010001<>+0(SB), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y0
+	MOVWQZX      (DX), R11
+	MOVL         (AX)(R11*4), R11
+	MOVL         R11, (R10)
+	VMOVDQU      2(DX), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      iq4<>+0(SB), Y6
+	VPSHUFB      Y5, Y6, Y6
+	VBROADCASTSS (SP), Y5
+	VBROADCASTSS (R8), Y7
+	VMULPS       Y7, Y5, Y5
+	VMOVDQU      (DI), Y7
+	VPSIGNB      Y6, Y7, Y7
+	VPABSB       Y6, Y6
+	VPMADDUBSW   Y7, Y6, Y6
+	VPMADDWD     c00010001<>+0(SB), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y1
+	MOVWQZX      (BX), R11
+	MOVL         (AX)(R11*4), R11
+	MOVL         R11, (R10)
+	VMOVDQU      2(BX), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      iq4<>+0(SB), Y6
+	VPSHUFB      Y5, Y6, Y6
+	VBROADCASTSS (SP), Y5
+	VBROADCASTSS (R8), Y7
+	VMULPS       Y7, Y5, Y5
+	VMOVDQU      (DI), Y7
+	VPSIGNB      Y6, Y7, Y7
+	VPABSB       Y6, Y6
+	VPMADDUBSW   Y7, Y6, Y6
+	VPMADDWD     c00010001<>+0(SB), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y2
+	MOVWQZX      (SI), R11
+	MOVL         (AX)(R11*4), R11
+	MOVL         R11, (R10)
+	VMOVDQU      2(SI), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      iq4<>+0(SB), Y6
+	VPSHUFB      Y5, Y6, Y6
+	VBROADCASTSS (SP), Y5
+	VBROADCASTSS (R8), Y7
+	VMULPS       Y7, Y5, Y5
+	VMOVDQU      (DI), Y7
+	VPSIGNB      Y6, Y7, Y7
+	VPABSB       Y6, Y6
+	VPMADDUBSW   Y7, Y6, Y6
+	VPMADDWD     c00010001<>+0(SB), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y3
+	MOVWQZX      18(CX), R11
+	MOVL         (AX)(R11*4), R11
+	MOVL         R11, (R10)
+	VMOVDQU      20(CX), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      iq4<>+0(SB), Y6
+	VPSHUFB      Y5, Y6, Y6
+	VBROADCASTSS (SP), Y5
+	VBROADCASTSS 4(R8), Y7
+	VMULPS       Y7, Y5, Y5
+	VMOVDQU      32(DI), Y7
+	VPSIGNB      Y6, Y7, Y7
+	VPABSB       Y6, Y6
+	VPMADDUBSW   Y7, Y6, Y6
+	VPMADDWD     c00010001<>+0(SB), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y0
+	MOVWQZX      18(DX), R11
+	MOVL         (AX)(R11*4), R11
+	MOVL         R11, (R10)
+	VMOVDQU      20(DX), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      iq4<>+0(SB), Y6
+	VPSHUFB      Y5, Y6, Y6
+	VBROADCASTSS (SP), Y5
+	VBROADCASTSS 4(R8), Y7
+	VMULPS       Y7, Y5, Y5
+	VMOVDQU      32(DI), Y7
+	VPSIGNB      Y6, Y7, Y7
+	VPABSB       Y6, Y6
+	VPMADDUBSW   Y7, Y6, Y6
+	VPMADDWD     c00010001<>+0(SB), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y1
+	MOVWQZX      18(BX), R11
+	MOVL         (AX)(R11*4), R11
+	MOVL         R11, (R10)
+	VMOVDQU      20(BX), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      iq4<>+0(SB), Y6
+	VPSHUFB      Y5, Y6, Y6
+	VBROADCASTSS (SP), Y5
+	VBROADCASTSS 4(R8), Y7
+	VMULPS       Y7, Y5, Y5
+	VMOVDQU      32(DI), Y7
+	VPSIGNB      Y6, Y7, Y7
+	VPABSB       Y6, Y6
+	VPMADDUBSW   Y7, Y6, Y6
+	VPMADDWD     c00010001<>+0(SB), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y2
+	MOVWQZX      18(SI), R11
+	MOVL         (AX)(R11*4), R11
+	MOVL         R11, (R10)
+	VMOVDQU      20(SI), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      iq4<>+0(SB), Y6
+	VPSHUFB      Y5, Y6, Y6
+	VBROADCASTSS (SP), Y5
+	VBROADCASTSS 4(R8), Y7
+	VMULPS       Y7, Y5, Y5
+	VMOVDQU      32(DI), Y7
+	VPSIGNB      Y6, Y7, Y7
+	VPABSB       Y6, Y6
+	VPMADDUBSW   Y7, Y6, Y6
+	VPMADDWD     c00010001<>+0(SB), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y3
+	PREFETCHT0   4096(CX)
+	ADDQ         $0x00000024, CX
 	PREFETCHT0   4096(DX)
-	PREFETCHT0   4160(DX)
-	ADDQ         $0x00000048, DX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000080, DI
-	ADDQ         $0x00000010, SI
-	SUBQ         $0x04, CX
+	ADDQ         $0x00000024, DX
+	PREFETCHT0   4096(BX)
+	ADDQ         $0x00000024, BX
+	PREFETCHT0   4096(SI)
+	ADDQ         $0x00000024, SI
+	ADDQ         $0x00000040, DI
+	ADDQ         $0x00000040, R9
+	ADDQ         $0x00000008, R8
+	SUBQ         $0x02, 128(SP)
 	JGE          blocks
 
 rest:
-	ADDQ $0x04, CX
+	ADDQ $0x02, 128(SP)
 	JEQ  end
 
 each:
-	MOVWQZX      (DX), R9
-	MOVL         (AX)(R9*4), R9
-	MOVL         R9, (R8)
-	VMOVDQU      2(DX), X2
-	VPSRLW       $0x04, X2, X3
-	VINSERTI128  $0x01, X3, Y2, Y3
-	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
-	VMOVDQU      iq4<>+0(SB), Y4
-	VPSHUFB      Y3, Y4, Y4
-	VBROADCASTSS (SP), Y3
-	VBROADCASTSS (SI), Y5
-	VMULPS       Y5, Y3, Y3
-	VMOVDQU      (BX), Y5
-	VPSIGNB      Y4, Y5, Y5
-	VPABSB       Y4, Y4
-	VPMADDUBSW   Y5, Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y3, Y4, Y0
+	MOVWQZX      (CX), R11
+	MOVL         (AX)(R11*4), R11
+	MOVL         R11, (R10)
+	VMOVDQU      2(CX), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      iq4<>+0(SB), Y6
+	VPSHUFB      Y5, Y6, Y6
+	VBROADCASTSS (SP), Y5
+	VBROADCASTSS (R8), Y7
+	VMULPS       Y7, Y5, Y5
+	VMOVDQU      (DI), Y7
+	VPSIGNB      Y6, Y7, Y7
+	VPABSB       Y6, Y6
+	VPMADDUBSW   Y7, Y6, Y6
+	VPMADDWD     c00010001<>+0(SB), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y0
+	MOVWQZX      (DX), R11
+	MOVL         (AX)(R11*4), R11
+	MOVL         R11, (R10)
+	VMOVDQU      2(DX), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      iq4<>+0(SB), Y6
+	VPSHUFB      Y5, Y6, Y6
+	VBROADCASTSS (SP), Y5
+	VBROADCASTSS (R8), Y7
+	VMULPS       Y7, Y5, Y5
+	VMOVDQU      (DI), Y7
+	VPSIGNB      Y6, Y7, Y7
+	VPABSB       Y6, Y6
+	VPMADDUBSW   Y7, Y6, Y6
+	VPMADDWD     c00010001<>+0(SB), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y1
+	MOVWQZX      (BX), R11
+	MOVL         (AX)(R11*4), R11
+	MOVL         R11, (R10)
+	VMOVDQU      2(BX), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      iq4<>+0(SB), Y6
+	VPSHUFB      Y5, Y6, Y6
+	VBROADCASTSS (SP), Y5
+	VBROADCASTSS (R8), Y7
+	VMULPS       Y7, Y5, Y5
+	VMOVDQU      (DI), Y7
+	VPSIGNB      Y6, Y7, Y7
+	VPABSB       Y6, Y6
+	VPMADDUBSW   Y7, Y6, Y6
+	VPMADDWD     c00010001<>+0(SB), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y2
+	MOVWQZX      (SI), R11
+	MOVL         (AX)(R11*4), R11
+	MOVL         R11, (R10)
+	VMOVDQU      2(SI), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      iq4<>+0(SB), Y6
+	VPSHUFB      Y5, Y6, Y6
+	VBROADCASTSS (SP), Y5
+	VBROADCASTSS (R8), Y7
+	VMULPS       Y7, Y5, Y5
+	VMOVDQU      (DI), Y7
+	VPSIGNB      Y6, Y7, Y7
+	VPABSB       Y6, Y6
+	VPMADDUBSW   Y7, Y6, Y6
+	VPMADDWD     c00010001<>+0(SB), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y3
+	PREFETCHT0   4096(CX)
+	ADDQ         $0x00000012, CX
 	PREFETCHT0   4096(DX)
 	ADDQ         $0x00000012, DX
-	ADDQ         $0x00000020, BX
+	PREFETCHT0   4096(BX)
+	ADDQ         $0x00000012, BX
+	PREFETCHT0   4096(SI)
+	ADDQ         $0x00000012, SI
 	ADDQ         $0x00000020, DI
-	ADDQ         $0x00000004, SI
-	DECQ         CX
+	ADDQ         $0x00000020, R9
+	ADDQ         $0x00000004, R8
+	DECQ         128(SP)
 	JNE          each
 
 end:
-	VADDPS       Y1, Y0, Y0
-	MOVQ         dst+0(FP), CX
-	VEXTRACTF128 $0x01, Y0, X1
-	VADDPS       X1, X0, X1
-	VPERMILPS    $0x0e, X1, X0
-	VADDPS       X0, X1, X1
-	VPERMILPS    $0x01, X1, X0
-	VADDSS       X0, X1, X1
-	VMOVSS       X1, (CX)
+	VEXTRACTF128 $0x01, Y0, X4
+	VADDPS       X4, X0, X4
+	VPERMILPS    $0x0e, X4, X0
+	VADDPS       X0, X4, X4
+	VPERMILPS    $0x01, X4, X0
+	VADDSS       X0, X4, X4
+	VEXTRACTF128 $0x01, Y1, X0
+	VADDPS       X0, X1, X0
+	VPERMILPS    $0x0e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0x01, X0, X1
+	VADDSS       X1, X0, X0
+	VEXTRACTF128 $0x01, Y2, X1
+	VADDPS       X1, X2, X1
+	VPERMILPS    $0x0e, X1, X2
+	VADDPS       X2, X1, X1
+	VPERMILPS    $0x01, X1, X2
+	VADDSS       X2, X1, X1
+	VEXTRACTF128 $0x01, Y3, X2
+	VADDPS       X2, X3, X2
+	VPERMILPS    $0x0e, X2, X3
+	VADDPS       X3, X2, X2
+	VPERMILPS    $0x01, X2, X3
+	VADDSS       X3, X2, X2
+	MOVQ         dst+0(FP), R8
+	MOVQ         lead+8(FP), DI
+	VMOVSS       X4, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X0, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X1, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X2, (R8)
 	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+16(FP), CX
-	ADDQ         CX, w+8(FP)
-	DECQ         rows+24(FP)
+	MOVQ         stride+32(FP), DI
+	ADDQ         DI, w+16(FP)
+	DECQ         rows+40(FP)
 	JNE          row
 	VZEROUPPER
 	RET
@@ -2163,191 +5592,672 @@ DATA iq4<>+30(SB)/1, $0x59
 DATA iq4<>+31(SB)/1, $0x71
 GLOBL iq4<>(SB), RODATA|NOPTR, $32
 
-// func dotBytesIQ4_XSAVX2(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+// func dotBytesIQ4_XSAVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
 // Requires: AVX, AVX2, FMA3, MMX+, SSE2
-TEXT ·dotBytesIQ4_XSAVX2(SB), NOSPLIT, $128-80
-	MOVQ half+64(FP), AX
-	LEAQ (SP), R8
+TEXT ·dotBytesIQ4_XSAVX2(SB), NOSPLIT, $136-96
+	MOVQ half+80(FP), AX
+	LEAQ (SP), R10
 	LEAQ 64(SP), CX
 
 row:
-	MOVQ   w+8(FP), DX
-	MOVQ   x+32(FP), BX
-	MOVQ   dx+40(FP), SI
-	MOVQ   excess+56(FP), DI
-	MOVQ   blocks+72(FP), CX
+	MOVQ   w+16(FP), CX
+	MOVQ   gap+24(FP), DI
+	LEAQ   (CX)(DI*1), DX
+	LEAQ   (DX)(DI*1), BX
+	LEAQ   (BX)(DI*1), SI
+	MOVQ   blocks+88(FP), DI
+	MOVQ   DI, 128(SP)
+	MOVQ   x+48(FP), DI
+	MOVQ   dx+56(FP), R8
+	MOVQ   excess+72(FP), R9
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
 
 each:
-	MOVL         4(DX), R9
-	MOVWLZX      2(DX), R10
-	MOVWQZX      (DX), R11
-	VBROADCASTSS (AX)(R11*4), Y2
-	MOVD         R9, X3
-	VPBROADCASTD X3, Y3
-	MOVD         R10, X4
-	VPBROADCASTD X4, Y4
-	VPSRLVD      shiftsLow4_XS<>+0(SB), Y3, Y3
-	VPAND        c0000000f<>+0(SB), Y3, Y3
-	VPSRLVD      shiftsHigh4_XS<>+0(SB), Y4, Y4
-	VPAND        c00000003<>+0(SB), Y4, Y4
-	VPSLLD       $0x04, Y4, Y4
-	VPOR         Y4, Y3, Y3
-	VPSUBD       c00000020<>+0(SB), Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VMOVUPS      Y3, (R8)
-	VMOVDQU      8(DX), X5
-	VPSRLW       $0x04, X5, X2
-	VINSERTI128  $0x01, X2, Y5, Y2
-	VPAND        c0f0f0f0f<>+0(SB), Y2, Y2
-	VMOVDQU      iq4<>+0(SB), Y3
-	VPSHUFB      Y2, Y3, Y3
-	VBROADCASTSS (SP), Y2
-	VBROADCASTSS (SI), Y4
-	VMULPS       Y4, Y2, Y2
-	VMOVDQU      (BX), Y4
-	VPSIGNB      Y3, Y4, Y4
-	VPABSB       Y3, Y3
-	VPMADDUBSW   Y4, Y3, Y3
-	VPMADDWD     c00010001<>+0(SB), Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VFMADD231PS  Y2, Y3, Y0
-	VMOVDQU      24(DX), X5
-	VPSRLW       $0x04, X5, X2
-	VINSERTI128  $0x01, X2, Y5, Y2
-	VPAND        c0f0f0f0f<>+0(SB), Y2, Y2
-	VMOVDQU      iq4<>+0(SB), Y3
-	VPSHUFB      Y2, Y3, Y3
-	VBROADCASTSS 4(SP), Y2
-	VBROADCASTSS 4(SI), Y4
-	VMULPS       Y4, Y2, Y2
-	VMOVDQU      32(BX), Y4
-	VPSIGNB      Y3, Y4, Y4
-	VPABSB       Y3, Y3
-	VPMADDUBSW   Y4, Y3, Y3
-	VPMADDWD     c00010001<>+0(SB), Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VFMADD231PS  Y2, Y3, Y1
-	VMOVDQU      40(DX), X5
-	VPSRLW       $0x04, X5, X2
-	VINSERTI128  $0x01, X2, Y5, Y2
-	VPAND        c0f0f0f0f<>+0(SB), Y2, Y2
-	VMOVDQU      iq4<>+0(SB), Y3
-	VPSHUFB      Y2, Y3, Y3
-	VBROADCASTSS 8(SP), Y2
-	VBROADCASTSS 8(SI), Y4
-	VMULPS       Y4, Y2, Y2
-	VMOVDQU      64(BX), Y4
-	VPSIGNB      Y3, Y4, Y4
-	VPABSB       Y3, Y3
-	VPMADDUBSW   Y4, Y3, Y3
-	VPMADDWD     c00010001<>+0(SB), Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VFMADD231PS  Y2, Y3, Y0
-	VMOVDQU      56(DX), X5
-	VPSRLW       $0x04, X5, X2
-	VINSERTI128  $0x01, X2, Y5, Y2
-	VPAND        c0f0f0f0f<>+0(SB), Y2, Y2
-	VMOVDQU      iq4<>+0(SB), Y3
-	VPSHUFB      Y2, Y3, Y3
-	VBROADCASTSS 12(SP), Y2
-	VBROADCASTSS 12(SI), Y4
-	VMULPS       Y4, Y2, Y2
-	VMOVDQU      96(BX), Y4
-	VPSIGNB      Y3, Y4, Y4
-	VPABSB       Y3, Y3
-	VPMADDUBSW   Y4, Y3, Y3
-	VPMADDWD     c00010001<>+0(SB), Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VFMADD231PS  Y2, Y3, Y1
-	VMOVDQU      72(DX), X5
-	VPSRLW       $0x04, X5, X2
-	VINSERTI128  $0x01, X2, Y5, Y2
-	VPAND        c0f0f0f0f<>+0(SB), Y2, Y2
-	VMOVDQU      iq4<>+0(SB), Y3
-	VPSHUFB      Y2, Y3, Y3
-	VBROADCASTSS 16(SP), Y2
-	VBROADCASTSS 16(SI), Y4
-	VMULPS       Y4, Y2, Y2
-	VMOVDQU      128(BX), Y4
-	VPSIGNB      Y3, Y4, Y4
-	VPABSB       Y3, Y3
-	VPMADDUBSW   Y4, Y3, Y3
-	VPMADDWD     c00010001<>+0(SB), Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VFMADD231PS  Y2, Y3, Y0
-	VMOVDQU      88(DX), X5
-	VPSRLW       $0x04, X5, X2
-	VINSERTI128  $0x01, X2, Y5, Y2
-	VPAND        c0f0f0f0f<>+0(SB), Y2, Y2
-	VMOVDQU      iq4<>+0(SB), Y3
-	VPSHUFB      Y2, Y3, Y3
-	VBROADCASTSS 20(SP), Y2
-	VBROADCASTSS 20(SI), Y4
-	VMULPS       Y4, Y2, Y2
-	VMOVDQU      160(BX), Y4
-	VPSIGNB      Y3, Y4, Y4
-	VPABSB       Y3, Y3
-	VPMADDUBSW   Y4, Y3, Y3
-	VPMADDWD     c00010001<>+0(SB), Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VFMADD231PS  Y2, Y3, Y1
-	VMOVDQU      104(DX), X5
-	VPSRLW       $0x04, X5, X2
-	VINSERTI128  $0x01, X2, Y5, Y2
-	VPAND        c0f0f0f0f<>+0(SB), Y2, Y2
-	VMOVDQU      iq4<>+0(SB), Y3
-	VPSHUFB      Y2, Y3, Y3
-	VBROADCASTSS 24(SP), Y2
-	VBROADCASTSS 24(SI), Y4
-	VMULPS       Y4, Y2, Y2
-	VMOVDQU      192(BX), Y4
-	VPSIGNB      Y3, Y4, Y4
-	VPABSB       Y3, Y3
-	VPMADDUBSW   Y4, Y3, Y3
-	VPMADDWD     c00010001<>+0(SB), Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VFMADD231PS  Y2, Y3, Y0
-	VMOVDQU      120(DX), X5
-	VPSRLW       $0x04, X5, X2
-	VINSERTI128  $0x01, X2, Y5, Y2
-	VPAND        c0f0f0f0f<>+0(SB), Y2, Y2
-	VMOVDQU      iq4<>+0(SB), Y3
-	VPSHUFB      Y2, Y3, Y3
-	VBROADCASTSS 28(SP), Y2
-	VBROADCASTSS 28(SI), Y4
-	VMULPS       Y4, Y2, Y2
-	VMOVDQU      224(BX), Y4
-	VPSIGNB      Y3, Y4, Y4
-	VPABSB       Y3, Y3
-	VPMADDUBSW   Y4, Y3, Y3
-	VPMADDWD     c00010001<>+0(SB), Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VFMADD231PS  Y2, Y3, Y1
+	MOVL         4(CX), R11
+	MOVWLZX      2(CX), R12
+	MOVWQZX      (CX), R13
+	VBROADCASTSS (AX)(R13*4), Y4
+	MOVD         R11, X5
+	VPBROADCASTD X5, Y5
+	MOVD         R12, X6
+	VPBROADCASTD X6, Y6
+	VPSRLVD      shiftsLow4_XS<>+0(SB), Y5, Y5
+	VPAND        c0000000f<>+0(SB), Y5, Y5
+	VPSRLVD      shiftsHigh4_XS<>+0(SB), Y6, Y6
+	VPAND        c00000003<>+0(SB), Y6, Y6
+	VPSLLD       $0x04, Y6, Y6
+	VPOR         Y6, Y5, Y5
+	VPSUBD       c00000020<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VMOVUPS      Y5, (R10)
+	VMOVDQU      8(CX), X7
+	VPSRLW       $0x04, X7, X4
+	VINSERTI128  $0x01, X4, Y7, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VMOVDQU      iq4<>+0(SB), Y5
+	VPSHUFB      Y4, Y5, Y5
+	VBROADCASTSS (SP), Y4
+	VBROADCASTSS (R8), Y6
+	VMULPS       Y6, Y4, Y4
+	VMOVDQU      (DI), Y6
+	VPSIGNB      Y5, Y6, Y6
+	VPABSB       Y5, Y5
+	VPMADDUBSW   Y6, Y5, Y5
+	VPMADDWD     c00010001<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VFMADD231PS  Y4, Y5, Y0
+	VMOVDQU      24(CX), X7
+	VPSRLW       $0x04, X7, X4
+	VINSERTI128  $0x01, X4, Y7, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VMOVDQU      iq4<>+0(SB), Y5
+	VPSHUFB      Y4, Y5, Y5
+	VBROADCASTSS 4(SP), Y4
+	VBROADCASTSS 4(R8), Y6
+	VMULPS       Y6, Y4, Y4
+	VMOVDQU      32(DI), Y6
+	VPSIGNB      Y5, Y6, Y6
+	VPABSB       Y5, Y5
+	VPMADDUBSW   Y6, Y5, Y5
+	VPMADDWD     c00010001<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VFMADD231PS  Y4, Y5, Y0
+	VMOVDQU      40(CX), X7
+	VPSRLW       $0x04, X7, X4
+	VINSERTI128  $0x01, X4, Y7, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VMOVDQU      iq4<>+0(SB), Y5
+	VPSHUFB      Y4, Y5, Y5
+	VBROADCASTSS 8(SP), Y4
+	VBROADCASTSS 8(R8), Y6
+	VMULPS       Y6, Y4, Y4
+	VMOVDQU      64(DI), Y6
+	VPSIGNB      Y5, Y6, Y6
+	VPABSB       Y5, Y5
+	VPMADDUBSW   Y6, Y5, Y5
+	VPMADDWD     c00010001<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VFMADD231PS  Y4, Y5, Y0
+	VMOVDQU      56(CX), X7
+	VPSRLW       $0x04, X7, X4
+	VINSERTI128  $0x01, X4, Y7, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VMOVDQU      iq4<>+0(SB), Y5
+	VPSHUFB      Y4, Y5, Y5
+	VBROADCASTSS 12(SP), Y4
+	VBROADCASTSS 12(R8), Y6
+	VMULPS       Y6, Y4, Y4
+	VMOVDQU      96(DI), Y6
+	VPSIGNB      Y5, Y6, Y6
+	VPABSB       Y5, Y5
+	VPMADDUBSW   Y6, Y5, Y5
+	VPMADDWD     c00010001<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VFMADD231PS  Y4, Y5, Y0
+	VMOVDQU      72(CX), X7
+	VPSRLW       $0x04, X7, X4
+	VINSERTI128  $0x01, X4, Y7, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VMOVDQU      iq4<>+0(SB), Y5
+	VPSHUFB      Y4, Y5, Y5
+	VBROADCASTSS 16(SP), Y4
+	VBROADCASTSS 16(R8), Y6
+	VMULPS       Y6, Y4, Y4
+	VMOVDQU      128(DI), Y6
+	VPSIGNB      Y5, Y6, Y6
+	VPABSB       Y5, Y5
+	VPMADDUBSW   Y6, Y5, Y5
+	VPMADDWD     c00010001<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VFMADD231PS  Y4, Y5, Y0
+	VMOVDQU      88(CX), X7
+	VPSRLW       $0x04, X7, X4
+	VINSERTI128  $0x01, X4, Y7, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VMOVDQU      iq4<>+0(SB), Y5
+	VPSHUFB      Y4, Y5, Y5
+	VBROADCASTSS 20(SP), Y4
+	VBROADCASTSS 20(R8), Y6
+	VMULPS       Y6, Y4, Y4
+	VMOVDQU      160(DI), Y6
+	VPSIGNB      Y5, Y6, Y6
+	VPABSB       Y5, Y5
+	VPMADDUBSW   Y6, Y5, Y5
+	VPMADDWD     c00010001<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VFMADD231PS  Y4, Y5, Y0
+	VMOVDQU      104(CX), X7
+	VPSRLW       $0x04, X7, X4
+	VINSERTI128  $0x01, X4, Y7, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VMOVDQU      iq4<>+0(SB), Y5
+	VPSHUFB      Y4, Y5, Y5
+	VBROADCASTSS 24(SP), Y4
+	VBROADCASTSS 24(R8), Y6
+	VMULPS       Y6, Y4, Y4
+	VMOVDQU      192(DI), Y6
+	VPSIGNB      Y5, Y6, Y6
+	VPABSB       Y5, Y5
+	VPMADDUBSW   Y6, Y5, Y5
+	VPMADDWD     c00010001<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VFMADD231PS  Y4, Y5, Y0
+	VMOVDQU      120(CX), X7
+	VPSRLW       $0x04, X7, X4
+	VINSERTI128  $0x01, X4, Y7, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VMOVDQU      iq4<>+0(SB), Y5
+	VPSHUFB      Y4, Y5, Y5
+	VBROADCASTSS 28(SP), Y4
+	VBROADCASTSS 28(R8), Y6
+	VMULPS       Y6, Y4, Y4
+	VMOVDQU      224(DI), Y6
+	VPSIGNB      Y5, Y6, Y6
+	VPABSB       Y5, Y5
+	VPMADDUBSW   Y6, Y5, Y5
+	VPMADDWD     c00010001<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VFMADD231PS  Y4, Y5, Y0
+	MOVL         4(DX), R11
+	MOVWLZX      2(DX), R12
+	MOVWQZX      (DX), R13
+	VBROADCASTSS (AX)(R13*4), Y4
+	MOVD         R11, X5
+	VPBROADCASTD X5, Y5
+	MOVD         R12, X6
+	VPBROADCASTD X6, Y6
+	VPSRLVD      shiftsLow4_XS<>+0(SB), Y5, Y5
+	VPAND        c0000000f<>+0(SB), Y5, Y5
+	VPSRLVD      shiftsHigh4_XS<>+0(SB), Y6, Y6
+	VPAND        c00000003<>+0(SB), Y6, Y6
+	VPSLLD       $0x04, Y6, Y6
+	VPOR         Y6, Y5, Y5
+	VPSUBD       c00000020<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VMOVUPS      Y5, (R10)
+	VMOVDQU      8(DX), X7
+	VPSRLW       $0x04, X7, X4
+	VINSERTI128  $0x01, X4, Y7, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VMOVDQU      iq4<>+0(SB), Y5
+	VPSHUFB      Y4, Y5, Y5
+	VBROADCASTSS (SP), Y4
+	VBROADCASTSS (R8), Y6
+	VMULPS       Y6, Y4, Y4
+	VMOVDQU      (DI), Y6
+	VPSIGNB      Y5, Y6, Y6
+	VPABSB       Y5, Y5
+	VPMADDUBSW   Y6, Y5, Y5
+	VPMADDWD     c00010001<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VFMADD231PS  Y4, Y5, Y1
+	VMOVDQU      24(DX), X7
+	VPSRLW       $0x04, X7, X4
+	VINSERTI128  $0x01, X4, Y7, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VMOVDQU      iq4<>+0(SB), Y5
+	VPSHUFB      Y4, Y5, Y5
+	VBROADCASTSS 4(SP), Y4
+	VBROADCASTSS 4(R8), Y6
+	VMULPS       Y6, Y4, Y4
+	VMOVDQU      32(DI), Y6
+	VPSIGNB      Y5, Y6, Y6
+	VPABSB       Y5, Y5
+	VPMADDUBSW   Y6, Y5, Y5
+	VPMADDWD     c00010001<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VFMADD231PS  Y4, Y5, Y1
+	VMOVDQU      40(DX), X7
+	VPSRLW       $0x04, X7, X4
+	VINSERTI128  $0x01, X4, Y7, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VMOVDQU      iq4<>+0(SB), Y5
+	VPSHUFB      Y4, Y5, Y5
+	VBROADCASTSS 8(SP), Y4
+	VBROADCASTSS 8(R8), Y6
+	VMULPS       Y6, Y4, Y4
+	VMOVDQU      64(DI), Y6
+	VPSIGNB      Y5, Y6, Y6
+	VPABSB       Y5, Y5
+	VPMADDUBSW   Y6, Y5, Y5
+	VPMADDWD     c00010001<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VFMADD231PS  Y4, Y5, Y1
+	VMOVDQU      56(DX), X7
+	VPSRLW       $0x04, X7, X4
+	VINSERTI128  $0x01, X4, Y7, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VMOVDQU      iq4<>+0(SB), Y5
+	VPSHUFB      Y4, Y5, Y5
+	VBROADCASTSS 12(SP), Y4
+	VBROADCASTSS 12(R8), Y6
+	VMULPS       Y6, Y4, Y4
+	VMOVDQU      96(DI), Y6
+	VPSIGNB      Y5, Y6, Y6
+	VPABSB       Y5, Y5
+	VPMADDUBSW   Y6, Y5, Y5
+	VPMADDWD     c00010001<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VFMADD231PS  Y4, Y5, Y1
+	VMOVDQU      72(DX), X7
+	VPSRLW       $0x04, X7, X4
+	VINSERTI128  $0x01, X4, Y7, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VMOVDQU      iq4<>+0(SB), Y5
+	VPSHUFB      Y4, Y5, Y5
+	VBROADCASTSS 16(SP), Y4
+	VBROADCASTSS 16(R8), Y6
+	VMULPS       Y6, Y4, Y4
+	VMOVDQU      128(DI), Y6
+	VPSIGNB      Y5, Y6, Y6
+	VPABSB       Y5, Y5
+	VPMADDUBSW   Y6, Y5, Y5
+	VPMADDWD     c00010001<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VFMADD231PS  Y4, Y5, Y1
+	VMOVDQU      88(DX), X7
+	VPSRLW       $0x04, X7, X4
+	VINSERTI128  $0x01, X4, Y7, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VMOVDQU      iq4<>+0(SB), Y5
+	VPSHUFB      Y4, Y5, Y5
+	VBROADCASTSS 20(SP), Y4
+	VBROADCASTSS 20(R8), Y6
+	VMULPS       Y6, Y4, Y4
+	VMOVDQU      160(DI), Y6
+	VPSIGNB      Y5, Y6, Y6
+	VPABSB       Y5, Y5
+	VPMADDUBSW   Y6, Y5, Y5
+	VPMADDWD     c00010001<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VFMADD231PS  Y4, Y5, Y1
+	VMOVDQU      104(DX), X7
+	VPSRLW       $0x04, X7, X4
+	VINSERTI128  $0x01, X4, Y7, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VMOVDQU      iq4<>+0(SB), Y5
+	VPSHUFB      Y4, Y5, Y5
+	VBROADCASTSS 24(SP), Y4
+	VBROADCASTSS 24(R8), Y6
+	VMULPS       Y6, Y4, Y4
+	VMOVDQU      192(DI), Y6
+	VPSIGNB      Y5, Y6, Y6
+	VPABSB       Y5, Y5
+	VPMADDUBSW   Y6, Y5, Y5
+	VPMADDWD     c00010001<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VFMADD231PS  Y4, Y5, Y1
+	VMOVDQU      120(DX), X7
+	VPSRLW       $0x04, X7, X4
+	VINSERTI128  $0x01, X4, Y7, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VMOVDQU      iq4<>+0(SB), Y5
+	VPSHUFB      Y4, Y5, Y5
+	VBROADCASTSS 28(SP), Y4
+	VBROADCASTSS 28(R8), Y6
+	VMULPS       Y6, Y4, Y4
+	VMOVDQU      224(DI), Y6
+	VPSIGNB      Y5, Y6, Y6
+	VPABSB       Y5, Y5
+	VPMADDUBSW   Y6, Y5, Y5
+	VPMADDWD     c00010001<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VFMADD231PS  Y4, Y5, Y1
+	MOVL         4(BX), R11
+	MOVWLZX      2(BX), R12
+	MOVWQZX      (BX), R13
+	VBROADCASTSS (AX)(R13*4), Y4
+	MOVD         R11, X5
+	VPBROADCASTD X5, Y5
+	MOVD         R12, X6
+	VPBROADCASTD X6, Y6
+	VPSRLVD      shiftsLow4_XS<>+0(SB), Y5, Y5
+	VPAND        c0000000f<>+0(SB), Y5, Y5
+	VPSRLVD      shiftsHigh4_XS<>+0(SB), Y6, Y6
+	VPAND        c00000003<>+0(SB), Y6, Y6
+	VPSLLD       $0x04, Y6, Y6
+	VPOR         Y6, Y5, Y5
+	VPSUBD       c00000020<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VMOVUPS      Y5, (R10)
+	VMOVDQU      8(BX), X7
+	VPSRLW       $0x04, X7, X4
+	VINSERTI128  $0x01, X4, Y7, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VMOVDQU      iq4<>+0(SB), Y5
+	VPSHUFB      Y4, Y5, Y5
+	VBROADCASTSS (SP), Y4
+	VBROADCASTSS (R8), Y6
+	VMULPS       Y6, Y4, Y4
+	VMOVDQU      (DI), Y6
+	VPSIGNB      Y5, Y6, Y6
+	VPABSB       Y5, Y5
+	VPMADDUBSW   Y6, Y5, Y5
+	VPMADDWD     c00010001<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VFMADD231PS  Y4, Y5, Y2
+	VMOVDQU      24(BX), X7
+	VPSRLW       $0x04, X7, X4
+	VINSERTI128  $0x01, X4, Y7, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VMOVDQU      iq4<>+0(SB), Y5
+	VPSHUFB      Y4, Y5, Y5
+	VBROADCASTSS 4(SP), Y4
+	VBROADCASTSS 4(R8), Y6
+	VMULPS       Y6, Y4, Y4
+	VMOVDQU      32(DI), Y6
+	VPSIGNB      Y5, Y6, Y6
+	VPABSB       Y5, Y5
+	VPMADDUBSW   Y6, Y5, Y5
+	VPMADDWD     c00010001<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VFMADD231PS  Y4, Y5, Y2
+	VMOVDQU      40(BX), X7
+	VPSRLW       $0x04, X7, X4
+	VINSERTI128  $0x01, X4, Y7, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VMOVDQU      iq4<>+0(SB), Y5
+	VPSHUFB      Y4, Y5, Y5
+	VBROADCASTSS 8(SP), Y4
+	VBROADCASTSS 8(R8), Y6
+	VMULPS       Y6, Y4, Y4
+	VMOVDQU      64(DI), Y6
+	VPSIGNB      Y5, Y6, Y6
+	VPABSB       Y5, Y5
+	VPMADDUBSW   Y6, Y5, Y5
+	VPMADDWD     c00010001<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VFMADD231PS  Y4, Y5, Y2
+	VMOVDQU      56(BX), X7
+	VPSRLW       $0x04, X7, X4
+	VINSERTI128  $0x01, X4, Y7, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VMOVDQU      iq4<>+0(SB), Y5
+	VPSHUFB      Y4, Y5, Y5
+	VBROADCASTSS 12(SP), Y4
+	VBROADCASTSS 12(R8), Y6
+	VMULPS       Y6, Y4, Y4
+	VMOVDQU      96(DI), Y6
+	VPSIGNB      Y5, Y6, Y6
+	VPABSB       Y5, Y5
+	VPMADDUBSW   Y6, Y5, Y5
+	VPMADDWD     c00010001<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VFMADD231PS  Y4, Y5, Y2
+	VMOVDQU      72(BX), X7
+	VPSRLW       $0x04, X7, X4
+	VINSERTI128  $0x01, X4, Y7, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VMOVDQU      iq4<>+0(SB), Y5
+	VPSHUFB      Y4, Y5, Y5
+	VBROADCASTSS 16(SP), Y4
+	VBROADCASTSS 16(R8), Y6
+	VMULPS       Y6, Y4, Y4
+	VMOVDQU      128(DI), Y6
+	VPSIGNB      Y5, Y6, Y6
+	VPABSB       Y5, Y5
+	VPMADDUBSW   Y6, Y5, Y5
+	VPMADDWD     c00010001<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VFMADD231PS  Y4, Y5, Y2
+	VMOVDQU      88(BX), X7
+	VPSRLW       $0x04, X7, X4
+	VINSERTI128  $0x01, X4, Y7, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VMOVDQU      iq4<>+0(SB), Y5
+	VPSHUFB      Y4, Y5, Y5
+	VBROADCASTSS 20(SP), Y4
+	VBROADCASTSS 20(R8), Y6
+	VMULPS       Y6, Y4, Y4
+	VMOVDQU      160(DI), Y6
+	VPSIGNB      Y5, Y6, Y6
+	VPABSB       Y5, Y5
+	VPMADDUBSW   Y6, Y5, Y5
+	VPMADDWD     c00010001<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VFMADD231PS  Y4, Y5, Y2
+	VMOVDQU      104(BX), X7
+	VPSRLW       $0x04, X7, X4
+	VINSERTI128  $0x01, X4, Y7, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VMOVDQU      iq4<>+0(SB), Y5
+	VPSHUFB      Y4, Y5, Y5
+	VBROADCASTSS 24(SP), Y4
+	VBROADCASTSS 24(R8), Y6
+	VMULPS       Y6, Y4, Y4
+	VMOVDQU      192(DI), Y6
+	VPSIGNB      Y5, Y6, Y6
+	VPABSB       Y5, Y5
+	VPMADDUBSW   Y6, Y5, Y5
+	VPMADDWD     c00010001<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VFMADD231PS  Y4, Y5, Y2
+	VMOVDQU      120(BX), X7
+	VPSRLW       $0x04, X7, X4
+	VINSERTI128  $0x01, X4, Y7, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VMOVDQU      iq4<>+0(SB), Y5
+	VPSHUFB      Y4, Y5, Y5
+	VBROADCASTSS 28(SP), Y4
+	VBROADCASTSS 28(R8), Y6
+	VMULPS       Y6, Y4, Y4
+	VMOVDQU      224(DI), Y6
+	VPSIGNB      Y5, Y6, Y6
+	VPABSB       Y5, Y5
+	VPMADDUBSW   Y6, Y5, Y5
+	VPMADDWD     c00010001<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VFMADD231PS  Y4, Y5, Y2
+	MOVL         4(SI), R11
+	MOVWLZX      2(SI), R12
+	MOVWQZX      (SI), R13
+	VBROADCASTSS (AX)(R13*4), Y4
+	MOVD         R11, X5
+	VPBROADCASTD X5, Y5
+	MOVD         R12, X6
+	VPBROADCASTD X6, Y6
+	VPSRLVD      shiftsLow4_XS<>+0(SB), Y5, Y5
+	VPAND        c0000000f<>+0(SB), Y5, Y5
+	VPSRLVD      shiftsHigh4_XS<>+0(SB), Y6, Y6
+	VPAND        c00000003<>+0(SB), Y6, Y6
+	VPSLLD       $0x04, Y6, Y6
+	VPOR         Y6, Y5, Y5
+	VPSUBD       c00000020<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VMOVUPS      Y5, (R10)
+	VMOVDQU      8(SI), X7
+	VPSRLW       $0x04, X7, X4
+	VINSERTI128  $0x01, X4, Y7, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VMOVDQU      iq4<>+0(SB), Y5
+	VPSHUFB      Y4, Y5, Y5
+	VBROADCASTSS (SP), Y4
+	VBROADCASTSS (R8), Y6
+	VMULPS       Y6, Y4, Y4
+	VMOVDQU      (DI), Y6
+	VPSIGNB      Y5, Y6, Y6
+	VPABSB       Y5, Y5
+	VPMADDUBSW   Y6, Y5, Y5
+	VPMADDWD     c00010001<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VFMADD231PS  Y4, Y5, Y3
+	VMOVDQU      24(SI), X7
+	VPSRLW       $0x04, X7, X4
+	VINSERTI128  $0x01, X4, Y7, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VMOVDQU      iq4<>+0(SB), Y5
+	VPSHUFB      Y4, Y5, Y5
+	VBROADCASTSS 4(SP), Y4
+	VBROADCASTSS 4(R8), Y6
+	VMULPS       Y6, Y4, Y4
+	VMOVDQU      32(DI), Y6
+	VPSIGNB      Y5, Y6, Y6
+	VPABSB       Y5, Y5
+	VPMADDUBSW   Y6, Y5, Y5
+	VPMADDWD     c00010001<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VFMADD231PS  Y4, Y5, Y3
+	VMOVDQU      40(SI), X7
+	VPSRLW       $0x04, X7, X4
+	VINSERTI128  $0x01, X4, Y7, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VMOVDQU      iq4<>+0(SB), Y5
+	VPSHUFB      Y4, Y5, Y5
+	VBROADCASTSS 8(SP), Y4
+	VBROADCASTSS 8(R8), Y6
+	VMULPS       Y6, Y4, Y4
+	VMOVDQU      64(DI), Y6
+	VPSIGNB      Y5, Y6, Y6
+	VPABSB       Y5, Y5
+	VPMADDUBSW   Y6, Y5, Y5
+	VPMADDWD     c00010001<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VFMADD231PS  Y4, Y5, Y3
+	VMOVDQU      56(SI), X7
+	VPSRLW       $0x04, X7, X4
+	VINSERTI128  $0x01, X4, Y7, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VMOVDQU      iq4<>+0(SB), Y5
+	VPSHUFB      Y4, Y5, Y5
+	VBROADCASTSS 12(SP), Y4
+	VBROADCASTSS 12(R8), Y6
+	VMULPS       Y6, Y4, Y4
+	VMOVDQU      96(DI), Y6
+	VPSIGNB      Y5, Y6, Y6
+	VPABSB       Y5, Y5
+	VPMADDUBSW   Y6, Y5, Y5
+	VPMADDWD     c00010001<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VFMADD231PS  Y4, Y5, Y3
+	VMOVDQU      72(SI), X7
+	VPSRLW       $0x04, X7, X4
+	VINSERTI128  $0x01, X4, Y7, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VMOVDQU      iq4<>+0(SB), Y5
+	VPSHUFB      Y4, Y5, Y5
+	VBROADCASTSS 16(SP), Y4
+	VBROADCASTSS 16(R8), Y6
+	VMULPS       Y6, Y4, Y4
+	VMOVDQU      128(DI), Y6
+	VPSIGNB      Y5, Y6, Y6
+	VPABSB       Y5, Y5
+	VPMADDUBSW   Y6, Y5, Y5
+	VPMADDWD     c00010001<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VFMADD231PS  Y4, Y5, Y3
+	VMOVDQU      88(SI), X7
+	VPSRLW       $0x04, X7, X4
+	VINSERTI128  $0x01, X4, Y7, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VMOVDQU      iq4<>+0(SB), Y5
+	VPSHUFB      Y4, Y5, Y5
+	VBROADCASTSS 20(SP), Y4
+	VBROADCASTSS 20(R8), Y6
+	VMULPS       Y6, Y4, Y4
+	VMOVDQU      160(DI), Y6
+	VPSIGNB      Y5, Y6, Y6
+	VPABSB       Y5, Y5
+	VPMADDUBSW   Y6, Y5, Y5
+	VPMADDWD     c00010001<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VFMADD231PS  Y4, Y5, Y3
+	VMOVDQU      104(SI), X7
+	VPSRLW       $0x04, X7, X4
+	VINSERTI128  $0x01, X4, Y7, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VMOVDQU      iq4<>+0(SB), Y5
+	VPSHUFB      Y4, Y5, Y5
+	VBROADCASTSS 24(SP), Y4
+	VBROADCASTSS 24(R8), Y6
+	VMULPS       Y6, Y4, Y4
+	VMOVDQU      192(DI), Y6
+	VPSIGNB      Y5, Y6, Y6
+	VPABSB       Y5, Y5
+	VPMADDUBSW   Y6, Y5, Y5
+	VPMADDWD     c00010001<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VFMADD231PS  Y4, Y5, Y3
+	VMOVDQU      120(SI), X7
+	VPSRLW       $0x04, X7, X4
+	VINSERTI128  $0x01, X4, Y7, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VMOVDQU      iq4<>+0(SB), Y5
+	VPSHUFB      Y4, Y5, Y5
+	VBROADCASTSS 28(SP), Y4
+	VBROADCASTSS 28(R8), Y6
+	VMULPS       Y6, Y4, Y4
+	VMOVDQU      224(DI), Y6
+	VPSIGNB      Y5, Y6, Y6
+	VPABSB       Y5, Y5
+	VPMADDUBSW   Y6, Y5, Y5
+	VPMADDWD     c00010001<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VFMADD231PS  Y4, Y5, Y3
+	PREFETCHT0   4096(CX)
+	PREFETCHT0   4160(CX)
+	PREFETCHT0   4224(CX)
+	ADDQ         $0x00000088, CX
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   4160(DX)
 	PREFETCHT0   4224(DX)
 	ADDQ         $0x00000088, DX
-	ADDQ         $0x00000100, BX
+	PREFETCHT0   4096(BX)
+	PREFETCHT0   4160(BX)
+	PREFETCHT0   4224(BX)
+	ADDQ         $0x00000088, BX
+	PREFETCHT0   4096(SI)
+	PREFETCHT0   4160(SI)
+	PREFETCHT0   4224(SI)
+	ADDQ         $0x00000088, SI
 	ADDQ         $0x00000100, DI
-	ADDQ         $0x00000020, SI
-	DECQ         CX
+	ADDQ         $0x00000100, R9
+	ADDQ         $0x00000020, R8
+	DECQ         128(SP)
 	JNE          each
-	VADDPS       Y1, Y0, Y0
-	MOVQ         dst+0(FP), CX
-	VEXTRACTF128 $0x01, Y0, X1
-	VADDPS       X1, X0, X1
-	VPERMILPS    $0x0e, X1, X0
-	VADDPS       X0, X1, X1
-	VPERMILPS    $0x01, X1, X0
-	VADDSS       X0, X1, X1
-	VMOVSS       X1, (CX)
+	VEXTRACTF128 $0x01, Y0, X4
+	VADDPS       X4, X0, X4
+	VPERMILPS    $0x0e, X4, X0
+	VADDPS       X0, X4, X4
+	VPERMILPS    $0x01, X4, X0
+	VADDSS       X0, X4, X4
+	VEXTRACTF128 $0x01, Y1, X0
+	VADDPS       X0, X1, X0
+	VPERMILPS    $0x0e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0x01, X0, X1
+	VADDSS       X1, X0, X0
+	VEXTRACTF128 $0x01, Y2, X1
+	VADDPS       X1, X2, X1
+	VPERMILPS    $0x0e, X1, X2
+	VADDPS       X2, X1, X1
+	VPERMILPS    $0x01, X1, X2
+	VADDSS       X2, X1, X1
+	VEXTRACTF128 $0x01, Y3, X2
+	VADDPS       X2, X3, X2
+	VPERMILPS    $0x0e, X2, X3
+	VADDPS       X3, X2, X2
+	VPERMILPS    $0x01, X2, X3
+	VADDSS       X3, X2, X2
+	MOVQ         dst+0(FP), R8
+	MOVQ         lead+8(FP), DI
+	VMOVSS       X4, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X0, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X1, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X2, (R8)
 	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+16(FP), CX
-	ADDQ         CX, w+8(FP)
-	DECQ         rows+24(FP)
+	MOVQ         stride+32(FP), DI
+	ADDQ         DI, w+16(FP)
+	DECQ         rows+40(FP)
 	JNE          row
 	VZEROUPPER
 	RET
@@ -2426,186 +6336,403 @@ DATA c00000020<>+56(SB)/4, $0x00000020
 DATA c00000020<>+60(SB)/4, $0x00000020
 GLOBL c00000020<>(SB), RODATA|NOPTR, $64
 
-// func dotBytesMXFP4AVX2(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+// func dotBytesMXFP4AVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·dotBytesMXFP4AVX2(SB), NOSPLIT, $128-80
-	MOVQ half+64(FP), AX
-	LEAQ (SP), R8
+TEXT ·dotBytesMXFP4AVX2(SB), NOSPLIT, $136-96
+	MOVQ half+80(FP), AX
+	LEAQ (SP), R10
 	LEAQ 64(SP), AX
 
 row:
-	MOVQ   w+8(FP), DX
-	MOVQ   x+32(FP), BX
-	MOVQ   dx+40(FP), SI
-	MOVQ   excess+56(FP), DI
-	MOVQ   blocks+72(FP), AX
+	MOVQ   w+16(FP), AX
+	MOVQ   gap+24(FP), DI
+	LEAQ   (AX)(DI*1), DX
+	LEAQ   (DX)(DI*1), BX
+	LEAQ   (BX)(DI*1), SI
+	MOVQ   blocks+88(FP), DI
+	MOVQ   DI, 128(SP)
+	MOVQ   x+48(FP), DI
+	MOVQ   dx+56(FP), R8
+	MOVQ   excess+72(FP), R9
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
-	SUBQ   $0x04, AX
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	SUBQ   $0x02, 128(SP)
 	JLT    rest
 
 blocks:
+	MOVBLZX      (AX), CX
+	MOVL         $0x00200000, R12
+	SHLL         CL, R12
+	MOVL         CX, R11
+	DECL         R11
+	SHLL         $0x17, R11
+	CMPL         CX, $0x02
+	CMOVLCS      R12, R11
+	MOVL         R11, (R10)
+	VMOVDQU      1(AX), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      fp4<>+0(SB), Y6
+	VPSHUFB      Y5, Y6, Y6
+	VBROADCASTSS (SP), Y5
+	VBROADCASTSS (R8), Y7
+	VMULPS       Y7, Y5, Y5
+	VMOVDQU      (DI), Y7
+	VPSIGNB      Y6, Y7, Y7
+	VPABSB       Y6, Y6
+	VPMADDUBSW   Y7, Y6, Y6
+	VPMADDWD     c00010001<>+0(SB), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y0
 	MOVBLZX      (DX), CX
-	MOVL         $0x00200000, R10
-	SHLL         CL, R10
-	MOVL         CX, R9
-	DECL         R9
-	SHLL         $0x17, R9
+	MOVL         $0x00200000, R12
+	SHLL         CL, R12
+	MOVL         CX, R11
+	DECL         R11
+	SHLL         $0x17, R11
 	CMPL         CX, $0x02
-	CMOVLCS      R10, R9
-	MOVL         R9, (R8)
-	VMOVDQU      1(DX), X2
-	VPSRLW       $0x04, X2, X3
-	VINSERTI128  $0x01, X3, Y2, Y3
-	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
-	VMOVDQU      fp4<>+0(SB), Y4
-	VPSHUFB      Y3, Y4, Y4
-	VBROADCASTSS (SP), Y3
-	VBROADCASTSS (SI), Y5
-	VMULPS       Y5, Y3, Y3
-	VMOVDQU      (BX), Y5
-	VPSIGNB      Y4, Y5, Y5
-	VPABSB       Y4, Y4
-	VPMADDUBSW   Y5, Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y3, Y4, Y0
+	CMOVLCS      R12, R11
+	MOVL         R11, (R10)
+	VMOVDQU      1(DX), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      fp4<>+0(SB), Y6
+	VPSHUFB      Y5, Y6, Y6
+	VBROADCASTSS (SP), Y5
+	VBROADCASTSS (R8), Y7
+	VMULPS       Y7, Y5, Y5
+	VMOVDQU      (DI), Y7
+	VPSIGNB      Y6, Y7, Y7
+	VPABSB       Y6, Y6
+	VPMADDUBSW   Y7, Y6, Y6
+	VPMADDWD     c00010001<>+0(SB), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y1
+	MOVBLZX      (BX), CX
+	MOVL         $0x00200000, R12
+	SHLL         CL, R12
+	MOVL         CX, R11
+	DECL         R11
+	SHLL         $0x17, R11
+	CMPL         CX, $0x02
+	CMOVLCS      R12, R11
+	MOVL         R11, (R10)
+	VMOVDQU      1(BX), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      fp4<>+0(SB), Y6
+	VPSHUFB      Y5, Y6, Y6
+	VBROADCASTSS (SP), Y5
+	VBROADCASTSS (R8), Y7
+	VMULPS       Y7, Y5, Y5
+	VMOVDQU      (DI), Y7
+	VPSIGNB      Y6, Y7, Y7
+	VPABSB       Y6, Y6
+	VPMADDUBSW   Y7, Y6, Y6
+	VPMADDWD     c00010001<>+0(SB), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y2
+	MOVBLZX      (SI), CX
+	MOVL         $0x00200000, R12
+	SHLL         CL, R12
+	MOVL         CX, R11
+	DECL         R11
+	SHLL         $0x17, R11
+	CMPL         CX, $0x02
+	CMOVLCS      R12, R11
+	MOVL         R11, (R10)
+	VMOVDQU      1(SI), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      fp4<>+0(SB), Y6
+	VPSHUFB      Y5, Y6, Y6
+	VBROADCASTSS (SP), Y5
+	VBROADCASTSS (R8), Y7
+	VMULPS       Y7, Y5, Y5
+	VMOVDQU      (DI), Y7
+	VPSIGNB      Y6, Y7, Y7
+	VPABSB       Y6, Y6
+	VPMADDUBSW   Y7, Y6, Y6
+	VPMADDWD     c00010001<>+0(SB), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y3
+	MOVBLZX      17(AX), CX
+	MOVL         $0x00200000, R12
+	SHLL         CL, R12
+	MOVL         CX, R11
+	DECL         R11
+	SHLL         $0x17, R11
+	CMPL         CX, $0x02
+	CMOVLCS      R12, R11
+	MOVL         R11, (R10)
+	VMOVDQU      18(AX), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      fp4<>+0(SB), Y6
+	VPSHUFB      Y5, Y6, Y6
+	VBROADCASTSS (SP), Y5
+	VBROADCASTSS 4(R8), Y7
+	VMULPS       Y7, Y5, Y5
+	VMOVDQU      32(DI), Y7
+	VPSIGNB      Y6, Y7, Y7
+	VPABSB       Y6, Y6
+	VPMADDUBSW   Y7, Y6, Y6
+	VPMADDWD     c00010001<>+0(SB), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y0
 	MOVBLZX      17(DX), CX
-	MOVL         $0x00200000, R10
-	SHLL         CL, R10
-	MOVL         CX, R9
-	DECL         R9
-	SHLL         $0x17, R9
+	MOVL         $0x00200000, R12
+	SHLL         CL, R12
+	MOVL         CX, R11
+	DECL         R11
+	SHLL         $0x17, R11
 	CMPL         CX, $0x02
-	CMOVLCS      R10, R9
-	MOVL         R9, (R8)
-	VMOVDQU      18(DX), X2
-	VPSRLW       $0x04, X2, X3
-	VINSERTI128  $0x01, X3, Y2, Y3
-	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
-	VMOVDQU      fp4<>+0(SB), Y4
-	VPSHUFB      Y3, Y4, Y4
-	VBROADCASTSS (SP), Y3
-	VBROADCASTSS 4(SI), Y5
-	VMULPS       Y5, Y3, Y3
-	VMOVDQU      32(BX), Y5
-	VPSIGNB      Y4, Y5, Y5
-	VPABSB       Y4, Y4
-	VPMADDUBSW   Y5, Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y3, Y4, Y1
-	MOVBLZX      34(DX), CX
-	MOVL         $0x00200000, R10
-	SHLL         CL, R10
-	MOVL         CX, R9
-	DECL         R9
-	SHLL         $0x17, R9
+	CMOVLCS      R12, R11
+	MOVL         R11, (R10)
+	VMOVDQU      18(DX), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      fp4<>+0(SB), Y6
+	VPSHUFB      Y5, Y6, Y6
+	VBROADCASTSS (SP), Y5
+	VBROADCASTSS 4(R8), Y7
+	VMULPS       Y7, Y5, Y5
+	VMOVDQU      32(DI), Y7
+	VPSIGNB      Y6, Y7, Y7
+	VPABSB       Y6, Y6
+	VPMADDUBSW   Y7, Y6, Y6
+	VPMADDWD     c00010001<>+0(SB), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y1
+	MOVBLZX      17(BX), CX
+	MOVL         $0x00200000, R12
+	SHLL         CL, R12
+	MOVL         CX, R11
+	DECL         R11
+	SHLL         $0x17, R11
 	CMPL         CX, $0x02
-	CMOVLCS      R10, R9
-	MOVL         R9, (R8)
-	VMOVDQU      35(DX), X2
-	VPSRLW       $0x04, X2, X3
-	VINSERTI128  $0x01, X3, Y2, Y3
-	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
-	VMOVDQU      fp4<>+0(SB), Y4
-	VPSHUFB      Y3, Y4, Y4
-	VBROADCASTSS (SP), Y3
-	VBROADCASTSS 8(SI), Y5
-	VMULPS       Y5, Y3, Y3
-	VMOVDQU      64(BX), Y5
-	VPSIGNB      Y4, Y5, Y5
-	VPABSB       Y4, Y4
-	VPMADDUBSW   Y5, Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y3, Y4, Y0
-	MOVBLZX      51(DX), CX
-	MOVL         $0x00200000, R10
-	SHLL         CL, R10
-	MOVL         CX, R9
-	DECL         R9
-	SHLL         $0x17, R9
+	CMOVLCS      R12, R11
+	MOVL         R11, (R10)
+	VMOVDQU      18(BX), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      fp4<>+0(SB), Y6
+	VPSHUFB      Y5, Y6, Y6
+	VBROADCASTSS (SP), Y5
+	VBROADCASTSS 4(R8), Y7
+	VMULPS       Y7, Y5, Y5
+	VMOVDQU      32(DI), Y7
+	VPSIGNB      Y6, Y7, Y7
+	VPABSB       Y6, Y6
+	VPMADDUBSW   Y7, Y6, Y6
+	VPMADDWD     c00010001<>+0(SB), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y2
+	MOVBLZX      17(SI), CX
+	MOVL         $0x00200000, R12
+	SHLL         CL, R12
+	MOVL         CX, R11
+	DECL         R11
+	SHLL         $0x17, R11
 	CMPL         CX, $0x02
-	CMOVLCS      R10, R9
-	MOVL         R9, (R8)
-	VMOVDQU      52(DX), X2
-	VPSRLW       $0x04, X2, X3
-	VINSERTI128  $0x01, X3, Y2, Y3
-	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
-	VMOVDQU      fp4<>+0(SB), Y4
-	VPSHUFB      Y3, Y4, Y4
-	VBROADCASTSS (SP), Y3
-	VBROADCASTSS 12(SI), Y5
-	VMULPS       Y5, Y3, Y3
-	VMOVDQU      96(BX), Y5
-	VPSIGNB      Y4, Y5, Y5
-	VPABSB       Y4, Y4
-	VPMADDUBSW   Y5, Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y3, Y4, Y1
+	CMOVLCS      R12, R11
+	MOVL         R11, (R10)
+	VMOVDQU      18(SI), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      fp4<>+0(SB), Y6
+	VPSHUFB      Y5, Y6, Y6
+	VBROADCASTSS (SP), Y5
+	VBROADCASTSS 4(R8), Y7
+	VMULPS       Y7, Y5, Y5
+	VMOVDQU      32(DI), Y7
+	VPSIGNB      Y6, Y7, Y7
+	VPABSB       Y6, Y6
+	VPMADDUBSW   Y7, Y6, Y6
+	VPMADDWD     c00010001<>+0(SB), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y3
+	PREFETCHT0   4096(AX)
+	ADDQ         $0x00000022, AX
 	PREFETCHT0   4096(DX)
-	PREFETCHT0   4160(DX)
-	ADDQ         $0x00000044, DX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000080, DI
-	ADDQ         $0x00000010, SI
-	SUBQ         $0x04, AX
+	ADDQ         $0x00000022, DX
+	PREFETCHT0   4096(BX)
+	ADDQ         $0x00000022, BX
+	PREFETCHT0   4096(SI)
+	ADDQ         $0x00000022, SI
+	ADDQ         $0x00000040, DI
+	ADDQ         $0x00000040, R9
+	ADDQ         $0x00000008, R8
+	SUBQ         $0x02, 128(SP)
 	JGE          blocks
 
 rest:
-	ADDQ $0x04, AX
+	ADDQ $0x02, 128(SP)
 	JEQ  end
 
 each:
-	MOVBLZX      (DX), CX
-	MOVL         $0x00200000, R10
-	SHLL         CL, R10
-	MOVL         CX, R9
-	DECL         R9
-	SHLL         $0x17, R9
+	MOVBLZX      (AX), CX
+	MOVL         $0x00200000, R12
+	SHLL         CL, R12
+	MOVL         CX, R11
+	DECL         R11
+	SHLL         $0x17, R11
 	CMPL         CX, $0x02
-	CMOVLCS      R10, R9
-	MOVL         R9, (R8)
-	VMOVDQU      1(DX), X2
-	VPSRLW       $0x04, X2, X3
-	VINSERTI128  $0x01, X3, Y2, Y3
-	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
-	VMOVDQU      fp4<>+0(SB), Y4
-	VPSHUFB      Y3, Y4, Y4
-	VBROADCASTSS (SP), Y3
-	VBROADCASTSS (SI), Y5
-	VMULPS       Y5, Y3, Y3
-	VMOVDQU      (BX), Y5
-	VPSIGNB      Y4, Y5, Y5
-	VPABSB       Y4, Y4
-	VPMADDUBSW   Y5, Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y3, Y4, Y0
+	CMOVLCS      R12, R11
+	MOVL         R11, (R10)
+	VMOVDQU      1(AX), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      fp4<>+0(SB), Y6
+	VPSHUFB      Y5, Y6, Y6
+	VBROADCASTSS (SP), Y5
+	VBROADCASTSS (R8), Y7
+	VMULPS       Y7, Y5, Y5
+	VMOVDQU      (DI), Y7
+	VPSIGNB      Y6, Y7, Y7
+	VPABSB       Y6, Y6
+	VPMADDUBSW   Y7, Y6, Y6
+	VPMADDWD     c00010001<>+0(SB), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y0
+	MOVBLZX      (DX), CX
+	MOVL         $0x00200000, R12
+	SHLL         CL, R12
+	MOVL         CX, R11
+	DECL         R11
+	SHLL         $0x17, R11
+	CMPL         CX, $0x02
+	CMOVLCS      R12, R11
+	MOVL         R11, (R10)
+	VMOVDQU      1(DX), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      fp4<>+0(SB), Y6
+	VPSHUFB      Y5, Y6, Y6
+	VBROADCASTSS (SP), Y5
+	VBROADCASTSS (R8), Y7
+	VMULPS       Y7, Y5, Y5
+	VMOVDQU      (DI), Y7
+	VPSIGNB      Y6, Y7, Y7
+	VPABSB       Y6, Y6
+	VPMADDUBSW   Y7, Y6, Y6
+	VPMADDWD     c00010001<>+0(SB), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y1
+	MOVBLZX      (BX), CX
+	MOVL         $0x00200000, R12
+	SHLL         CL, R12
+	MOVL         CX, R11
+	DECL         R11
+	SHLL         $0x17, R11
+	CMPL         CX, $0x02
+	CMOVLCS      R12, R11
+	MOVL         R11, (R10)
+	VMOVDQU      1(BX), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      fp4<>+0(SB), Y6
+	VPSHUFB      Y5, Y6, Y6
+	VBROADCASTSS (SP), Y5
+	VBROADCASTSS (R8), Y7
+	VMULPS       Y7, Y5, Y5
+	VMOVDQU      (DI), Y7
+	VPSIGNB      Y6, Y7, Y7
+	VPABSB       Y6, Y6
+	VPMADDUBSW   Y7, Y6, Y6
+	VPMADDWD     c00010001<>+0(SB), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y2
+	MOVBLZX      (SI), CX
+	MOVL         $0x00200000, R12
+	SHLL         CL, R12
+	MOVL         CX, R11
+	DECL         R11
+	SHLL         $0x17, R11
+	CMPL         CX, $0x02
+	CMOVLCS      R12, R11
+	MOVL         R11, (R10)
+	VMOVDQU      1(SI), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      fp4<>+0(SB), Y6
+	VPSHUFB      Y5, Y6, Y6
+	VBROADCASTSS (SP), Y5
+	VBROADCASTSS (R8), Y7
+	VMULPS       Y7, Y5, Y5
+	VMOVDQU      (DI), Y7
+	VPSIGNB      Y6, Y7, Y7
+	VPABSB       Y6, Y6
+	VPMADDUBSW   Y7, Y6, Y6
+	VPMADDWD     c00010001<>+0(SB), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y3
+	PREFETCHT0   4096(AX)
+	ADDQ         $0x00000011, AX
 	PREFETCHT0   4096(DX)
 	ADDQ         $0x00000011, DX
-	ADDQ         $0x00000020, BX
+	PREFETCHT0   4096(BX)
+	ADDQ         $0x00000011, BX
+	PREFETCHT0   4096(SI)
+	ADDQ         $0x00000011, SI
 	ADDQ         $0x00000020, DI
-	ADDQ         $0x00000004, SI
-	DECQ         AX
+	ADDQ         $0x00000020, R9
+	ADDQ         $0x00000004, R8
+	DECQ         128(SP)
 	JNE          each
 
 end:
-	VADDPS       Y1, Y0, Y0
-	MOVQ         dst+0(FP), AX
-	VEXTRACTF128 $0x01, Y0, X1
-	VADDPS       X1, X0, X1
-	VPERMILPS    $0x0e, X1, X0
-	VADDPS       X0, X1, X1
-	VPERMILPS    $0x01, X1, X0
-	VADDSS       X0, X1, X1
-	VMOVSS       X1, (AX)
+	VEXTRACTF128 $0x01, Y0, X4
+	VADDPS       X4, X0, X4
+	VPERMILPS    $0x0e, X4, X0
+	VADDPS       X0, X4, X4
+	VPERMILPS    $0x01, X4, X0
+	VADDSS       X0, X4, X4
+	VEXTRACTF128 $0x01, Y1, X0
+	VADDPS       X0, X1, X0
+	VPERMILPS    $0x0e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0x01, X0, X1
+	VADDSS       X1, X0, X0
+	VEXTRACTF128 $0x01, Y2, X1
+	VADDPS       X1, X2, X1
+	VPERMILPS    $0x0e, X1, X2
+	VADDPS       X2, X1, X1
+	VPERMILPS    $0x01, X1, X2
+	VADDSS       X2, X1, X1
+	VEXTRACTF128 $0x01, Y3, X2
+	VADDPS       X2, X3, X2
+	VPERMILPS    $0x0e, X2, X3
+	VADDPS       X3, X2, X2
+	VPERMILPS    $0x01, X2, X3
+	VADDSS       X3, X2, X2
+	MOVQ         dst+0(FP), R8
+	MOVQ         lead+8(FP), DI
+	VMOVSS       X4, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X0, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X1, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X2, (R8)
 	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+16(FP), AX
-	ADDQ         AX, w+8(FP)
-	DECQ         rows+24(FP)
+	MOVQ         stride+32(FP), DI
+	ADDQ         DI, w+16(FP)
+	DECQ         rows+40(FP)
 	JNE          row
 	VZEROUPPER
 	RET
@@ -2644,454 +6771,961 @@ DATA fp4<>+30(SB)/1, $0xf8
 DATA fp4<>+31(SB)/1, $0xf4
 GLOBL fp4<>(SB), RODATA|NOPTR, $32
 
-// func dotBytesQ4_0VNNI(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+// func dotBytesQ4_0VNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
 // Requires: AVX, AVX2, AVX512VL, AVX512VNNI, FMA3, MMX+
-TEXT ·dotBytesQ4_0VNNI(SB), NOSPLIT, $128-80
-	MOVQ half+64(FP), AX
+TEXT ·dotBytesQ4_0VNNI(SB), NOSPLIT, $136-96
+	MOVQ half+80(FP), AX
 	LEAQ (SP), CX
 	LEAQ 64(SP), CX
 
 row:
-	MOVQ   w+8(FP), DX
-	MOVQ   x+32(FP), BX
-	MOVQ   dx+40(FP), SI
-	MOVQ   excess+56(FP), DI
-	MOVQ   blocks+72(FP), CX
+	MOVQ   w+16(FP), CX
+	MOVQ   gap+24(FP), DI
+	LEAQ   (CX)(DI*1), DX
+	LEAQ   (DX)(DI*1), BX
+	LEAQ   (BX)(DI*1), SI
+	MOVQ   blocks+88(FP), DI
+	MOVQ   DI, 128(SP)
+	MOVQ   x+48(FP), DI
+	MOVQ   dx+56(FP), R8
+	MOVQ   excess+72(FP), R9
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
-	SUBQ   $0x04, CX
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	SUBQ   $0x02, 128(SP)
 	JLT    rest
 
 blocks:
-	VMOVDQU      2(DX), X2
-	VPSRLW       $0x04, X2, X3
-	VINSERTI128  $0x01, X3, Y2, Y3
-	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
-	VMOVDQU      (DI), Y4
-	VPDPBUSD     (BX), Y3, Y4
-	VCVTDQ2PS    Y4, Y4
-	MOVWQZX      (DX), R8
-	VBROADCASTSS (AX)(R8*4), Y3
-	VBROADCASTSS (SI), Y5
-	VMULPS       Y5, Y3, Y3
-	VFMADD231PS  Y3, Y4, Y0
-	VMOVDQU      20(DX), X2
-	VPSRLW       $0x04, X2, X3
-	VINSERTI128  $0x01, X3, Y2, Y3
-	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
-	VMOVDQU      32(DI), Y4
-	VPDPBUSD     32(BX), Y3, Y4
-	VCVTDQ2PS    Y4, Y4
-	MOVWQZX      18(DX), R8
-	VBROADCASTSS (AX)(R8*4), Y3
-	VBROADCASTSS 4(SI), Y5
-	VMULPS       Y5, Y3, Y3
-	VFMADD231PS  Y3, Y4, Y1
-	VMOVDQU      38(DX), X2
-	VPSRLW       $0x04, X2, X3
-	VINSERTI128  $0x01, X3, Y2, Y3
-	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
-	VMOVDQU      64(DI), Y4
-	VPDPBUSD     64(BX), Y3, Y4
-	VCVTDQ2PS    Y4, Y4
-	MOVWQZX      36(DX), R8
-	VBROADCASTSS (AX)(R8*4), Y3
-	VBROADCASTSS 8(SI), Y5
-	VMULPS       Y5, Y3, Y3
-	VFMADD231PS  Y3, Y4, Y0
-	VMOVDQU      56(DX), X2
-	VPSRLW       $0x04, X2, X3
-	VINSERTI128  $0x01, X3, Y2, Y3
-	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
-	VMOVDQU      96(DI), Y4
-	VPDPBUSD     96(BX), Y3, Y4
-	VCVTDQ2PS    Y4, Y4
-	MOVWQZX      54(DX), R8
-	VBROADCASTSS (AX)(R8*4), Y3
-	VBROADCASTSS 12(SI), Y5
-	VMULPS       Y5, Y3, Y3
-	VFMADD231PS  Y3, Y4, Y1
+	VMOVDQU      2(CX), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      (R9), Y6
+	VPDPBUSD     (DI), Y5, Y6
+	VCVTDQ2PS    Y6, Y6
+	MOVWQZX      (CX), R10
+	VBROADCASTSS (AX)(R10*4), Y5
+	VBROADCASTSS (R8), Y7
+	VMULPS       Y7, Y5, Y5
+	VFMADD231PS  Y5, Y6, Y0
+	VMOVDQU      2(DX), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      (R9), Y6
+	VPDPBUSD     (DI), Y5, Y6
+	VCVTDQ2PS    Y6, Y6
+	MOVWQZX      (DX), R10
+	VBROADCASTSS (AX)(R10*4), Y5
+	VBROADCASTSS (R8), Y7
+	VMULPS       Y7, Y5, Y5
+	VFMADD231PS  Y5, Y6, Y1
+	VMOVDQU      2(BX), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      (R9), Y6
+	VPDPBUSD     (DI), Y5, Y6
+	VCVTDQ2PS    Y6, Y6
+	MOVWQZX      (BX), R10
+	VBROADCASTSS (AX)(R10*4), Y5
+	VBROADCASTSS (R8), Y7
+	VMULPS       Y7, Y5, Y5
+	VFMADD231PS  Y5, Y6, Y2
+	VMOVDQU      2(SI), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      (R9), Y6
+	VPDPBUSD     (DI), Y5, Y6
+	VCVTDQ2PS    Y6, Y6
+	MOVWQZX      (SI), R10
+	VBROADCASTSS (AX)(R10*4), Y5
+	VBROADCASTSS (R8), Y7
+	VMULPS       Y7, Y5, Y5
+	VFMADD231PS  Y5, Y6, Y3
+	VMOVDQU      20(CX), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      32(R9), Y6
+	VPDPBUSD     32(DI), Y5, Y6
+	VCVTDQ2PS    Y6, Y6
+	MOVWQZX      18(CX), R10
+	VBROADCASTSS (AX)(R10*4), Y5
+	VBROADCASTSS 4(R8), Y7
+	VMULPS       Y7, Y5, Y5
+	VFMADD231PS  Y5, Y6, Y0
+	VMOVDQU      20(DX), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      32(R9), Y6
+	VPDPBUSD     32(DI), Y5, Y6
+	VCVTDQ2PS    Y6, Y6
+	MOVWQZX      18(DX), R10
+	VBROADCASTSS (AX)(R10*4), Y5
+	VBROADCASTSS 4(R8), Y7
+	VMULPS       Y7, Y5, Y5
+	VFMADD231PS  Y5, Y6, Y1
+	VMOVDQU      20(BX), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      32(R9), Y6
+	VPDPBUSD     32(DI), Y5, Y6
+	VCVTDQ2PS    Y6, Y6
+	MOVWQZX      18(BX), R10
+	VBROADCASTSS (AX)(R10*4), Y5
+	VBROADCASTSS 4(R8), Y7
+	VMULPS       Y7, Y5, Y5
+	VFMADD231PS  Y5, Y6, Y2
+	VMOVDQU      20(SI), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      32(R9), Y6
+	VPDPBUSD     32(DI), Y5, Y6
+	VCVTDQ2PS    Y6, Y6
+	MOVWQZX      18(SI), R10
+	VBROADCASTSS (AX)(R10*4), Y5
+	VBROADCASTSS 4(R8), Y7
+	VMULPS       Y7, Y5, Y5
+	VFMADD231PS  Y5, Y6, Y3
+	PREFETCHT0   4096(CX)
+	ADDQ         $0x00000024, CX
 	PREFETCHT0   4096(DX)
-	PREFETCHT0   4160(DX)
-	ADDQ         $0x00000048, DX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000080, DI
-	ADDQ         $0x00000010, SI
-	SUBQ         $0x04, CX
+	ADDQ         $0x00000024, DX
+	PREFETCHT0   4096(BX)
+	ADDQ         $0x00000024, BX
+	PREFETCHT0   4096(SI)
+	ADDQ         $0x00000024, SI
+	ADDQ         $0x00000040, DI
+	ADDQ         $0x00000040, R9
+	ADDQ         $0x00000008, R8
+	SUBQ         $0x02, 128(SP)
 	JGE          blocks
 
 rest:
-	ADDQ $0x04, CX
+	ADDQ $0x02, 128(SP)
 	JEQ  end
 
 each:
-	VMOVDQU      2(DX), X2
-	VPSRLW       $0x04, X2, X3
-	VINSERTI128  $0x01, X3, Y2, Y3
-	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
-	VMOVDQU      (DI), Y4
-	VPDPBUSD     (BX), Y3, Y4
-	VCVTDQ2PS    Y4, Y4
-	MOVWQZX      (DX), R8
-	VBROADCASTSS (AX)(R8*4), Y3
-	VBROADCASTSS (SI), Y5
-	VMULPS       Y5, Y3, Y3
-	VFMADD231PS  Y3, Y4, Y0
+	VMOVDQU      2(CX), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      (R9), Y6
+	VPDPBUSD     (DI), Y5, Y6
+	VCVTDQ2PS    Y6, Y6
+	MOVWQZX      (CX), R10
+	VBROADCASTSS (AX)(R10*4), Y5
+	VBROADCASTSS (R8), Y7
+	VMULPS       Y7, Y5, Y5
+	VFMADD231PS  Y5, Y6, Y0
+	VMOVDQU      2(DX), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      (R9), Y6
+	VPDPBUSD     (DI), Y5, Y6
+	VCVTDQ2PS    Y6, Y6
+	MOVWQZX      (DX), R10
+	VBROADCASTSS (AX)(R10*4), Y5
+	VBROADCASTSS (R8), Y7
+	VMULPS       Y7, Y5, Y5
+	VFMADD231PS  Y5, Y6, Y1
+	VMOVDQU      2(BX), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      (R9), Y6
+	VPDPBUSD     (DI), Y5, Y6
+	VCVTDQ2PS    Y6, Y6
+	MOVWQZX      (BX), R10
+	VBROADCASTSS (AX)(R10*4), Y5
+	VBROADCASTSS (R8), Y7
+	VMULPS       Y7, Y5, Y5
+	VFMADD231PS  Y5, Y6, Y2
+	VMOVDQU      2(SI), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      (R9), Y6
+	VPDPBUSD     (DI), Y5, Y6
+	VCVTDQ2PS    Y6, Y6
+	MOVWQZX      (SI), R10
+	VBROADCASTSS (AX)(R10*4), Y5
+	VBROADCASTSS (R8), Y7
+	VMULPS       Y7, Y5, Y5
+	VFMADD231PS  Y5, Y6, Y3
+	PREFETCHT0   4096(CX)
+	ADDQ         $0x00000012, CX
 	PREFETCHT0   4096(DX)
 	ADDQ         $0x00000012, DX
-	ADDQ         $0x00000020, BX
+	PREFETCHT0   4096(BX)
+	ADDQ         $0x00000012, BX
+	PREFETCHT0   4096(SI)
+	ADDQ         $0x00000012, SI
 	ADDQ         $0x00000020, DI
-	ADDQ         $0x00000004, SI
-	DECQ         CX
+	ADDQ         $0x00000020, R9
+	ADDQ         $0x00000004, R8
+	DECQ         128(SP)
 	JNE          each
 
 end:
-	VADDPS       Y1, Y0, Y0
-	MOVQ         dst+0(FP), CX
-	VEXTRACTF128 $0x01, Y0, X1
-	VADDPS       X1, X0, X1
-	VPERMILPS    $0x0e, X1, X0
-	VADDPS       X0, X1, X1
-	VPERMILPS    $0x01, X1, X0
-	VADDSS       X0, X1, X1
-	VMOVSS       X1, (CX)
+	VEXTRACTF128 $0x01, Y0, X4
+	VADDPS       X4, X0, X4
+	VPERMILPS    $0x0e, X4, X0
+	VADDPS       X0, X4, X4
+	VPERMILPS    $0x01, X4, X0
+	VADDSS       X0, X4, X4
+	VEXTRACTF128 $0x01, Y1, X0
+	VADDPS       X0, X1, X0
+	VPERMILPS    $0x0e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0x01, X0, X1
+	VADDSS       X1, X0, X0
+	VEXTRACTF128 $0x01, Y2, X1
+	VADDPS       X1, X2, X1
+	VPERMILPS    $0x0e, X1, X2
+	VADDPS       X2, X1, X1
+	VPERMILPS    $0x01, X1, X2
+	VADDSS       X2, X1, X1
+	VEXTRACTF128 $0x01, Y3, X2
+	VADDPS       X2, X3, X2
+	VPERMILPS    $0x0e, X2, X3
+	VADDPS       X3, X2, X2
+	VPERMILPS    $0x01, X2, X3
+	VADDSS       X3, X2, X2
+	MOVQ         dst+0(FP), R8
+	MOVQ         lead+8(FP), DI
+	VMOVSS       X4, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X0, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X1, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X2, (R8)
 	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+16(FP), CX
-	ADDQ         CX, w+8(FP)
-	DECQ         rows+24(FP)
+	MOVQ         stride+32(FP), DI
+	ADDQ         DI, w+16(FP)
+	DECQ         rows+40(FP)
 	JNE          row
 	VZEROUPPER
 	RET
 
-// func dotBytesQ4_1VNNI(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+// func dotBytesQ4_1VNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
 // Requires: AVX, AVX2, AVX512VL, AVX512VNNI, FMA3, MMX+
-TEXT ·dotBytesQ4_1VNNI(SB), NOSPLIT, $128-80
-	MOVQ half+64(FP), AX
-	LEAQ (SP), R9
-	LEAQ 64(SP), R10
+TEXT ·dotBytesQ4_1VNNI(SB), NOSPLIT, $136-96
+	MOVQ half+80(FP), AX
+	LEAQ (SP), R10
+	LEAQ 64(SP), R11
 
 row:
-	MOVQ   w+8(FP), DX
-	MOVQ   x+32(FP), BX
-	MOVQ   dx+40(FP), SI
-	MOVQ   excess+56(FP), DI
-	MOVQ   blocks+72(FP), CX
+	MOVQ   w+16(FP), CX
+	MOVQ   gap+24(FP), DI
+	LEAQ   (CX)(DI*1), DX
+	LEAQ   (DX)(DI*1), BX
+	LEAQ   (BX)(DI*1), SI
+	MOVQ   blocks+88(FP), DI
+	MOVQ   DI, 128(SP)
+	MOVQ   x+48(FP), DI
+	MOVQ   dx+56(FP), R8
 	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	MOVQ   xs+48(FP), R8
 	VXORPS Y2, Y2, Y2
-	SUBQ   $0x04, CX
+	VXORPS Y4, Y4, Y4
+	VXORPS Y6, Y6, Y6
+	MOVQ   xs+64(FP), R9
+	VXORPS Y1, Y1, Y1
+	VXORPS Y3, Y3, Y3
+	VXORPS Y5, Y5, Y5
+	VXORPS Y7, Y7, Y7
+	SUBQ   $0x02, 128(SP)
 	JLT    rest
 
 blocks:
-	MOVWQZX      (DX), R11
-	MOVL         (AX)(R11*4), R11
-	MOVL         R11, (R9)
-	MOVWQZX      2(DX), R11
-	MOVL         (AX)(R11*4), R11
-	XORL         $0x80000000, R11
-	MOVL         R11, (R10)
-	VMOVDQU      4(DX), X3
-	VPSRLW       $0x04, X3, X4
-	VINSERTI128  $0x01, X4, Y3, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VBROADCASTSS (SP), Y5
-	VBROADCASTSS (SI), Y6
-	VMULPS       Y6, Y5, Y5
-	VPXOR        Y6, Y6, Y6
-	VPDPBUSD     (BX), Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y0
-	VMOVSS       64(SP), X3
-	VFMADD231SS  (R8), X3, X2
-	MOVWQZX      20(DX), R11
-	MOVL         (AX)(R11*4), R11
-	MOVL         R11, (R9)
-	MOVWQZX      22(DX), R11
-	MOVL         (AX)(R11*4), R11
-	XORL         $0x80000000, R11
-	MOVL         R11, (R10)
-	VMOVDQU      24(DX), X3
-	VPSRLW       $0x04, X3, X4
-	VINSERTI128  $0x01, X4, Y3, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VBROADCASTSS (SP), Y5
-	VBROADCASTSS 4(SI), Y6
-	VMULPS       Y6, Y5, Y5
-	VPXOR        Y6, Y6, Y6
-	VPDPBUSD     32(BX), Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y1
-	VMOVSS       64(SP), X3
-	VFMADD231SS  4(R8), X3, X2
-	MOVWQZX      40(DX), R11
-	MOVL         (AX)(R11*4), R11
-	MOVL         R11, (R9)
-	MOVWQZX      42(DX), R11
-	MOVL         (AX)(R11*4), R11
-	XORL         $0x80000000, R11
-	MOVL         R11, (R10)
-	VMOVDQU      44(DX), X3
-	VPSRLW       $0x04, X3, X4
-	VINSERTI128  $0x01, X4, Y3, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VBROADCASTSS (SP), Y5
-	VBROADCASTSS 8(SI), Y6
-	VMULPS       Y6, Y5, Y5
-	VPXOR        Y6, Y6, Y6
-	VPDPBUSD     64(BX), Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y0
-	VMOVSS       64(SP), X3
-	VFMADD231SS  8(R8), X3, X2
-	MOVWQZX      60(DX), R11
-	MOVL         (AX)(R11*4), R11
-	MOVL         R11, (R9)
-	MOVWQZX      62(DX), R11
-	MOVL         (AX)(R11*4), R11
-	XORL         $0x80000000, R11
-	MOVL         R11, (R10)
-	VMOVDQU      64(DX), X3
-	VPSRLW       $0x04, X3, X4
-	VINSERTI128  $0x01, X4, Y3, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VBROADCASTSS (SP), Y5
-	VBROADCASTSS 12(SI), Y6
-	VMULPS       Y6, Y5, Y5
-	VPXOR        Y6, Y6, Y6
-	VPDPBUSD     96(BX), Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y1
-	VMOVSS       64(SP), X3
-	VFMADD231SS  12(R8), X3, X2
+	MOVWQZX      (CX), R12
+	MOVL         (AX)(R12*4), R12
+	MOVL         R12, (R10)
+	MOVWQZX      2(CX), R12
+	MOVL         (AX)(R12*4), R12
+	XORL         $0x80000000, R12
+	MOVL         R12, (R11)
+	VMOVDQU      4(CX), X8
+	VPSRLW       $0x04, X8, X9
+	VINSERTI128  $0x01, X9, Y8, Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VBROADCASTSS (SP), Y10
+	VBROADCASTSS (R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPXOR        Y11, Y11, Y11
+	VPDPBUSD     (DI), Y9, Y11
+	VCVTDQ2PS    Y11, Y11
+	VFMADD231PS  Y10, Y11, Y0
+	VMOVSS       64(SP), X8
+	VFMADD231SS  (R9), X8, X1
+	MOVWQZX      (DX), R12
+	MOVL         (AX)(R12*4), R12
+	MOVL         R12, (R10)
+	MOVWQZX      2(DX), R12
+	MOVL         (AX)(R12*4), R12
+	XORL         $0x80000000, R12
+	MOVL         R12, (R11)
+	VMOVDQU      4(DX), X8
+	VPSRLW       $0x04, X8, X9
+	VINSERTI128  $0x01, X9, Y8, Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VBROADCASTSS (SP), Y10
+	VBROADCASTSS (R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPXOR        Y11, Y11, Y11
+	VPDPBUSD     (DI), Y9, Y11
+	VCVTDQ2PS    Y11, Y11
+	VFMADD231PS  Y10, Y11, Y2
+	VMOVSS       64(SP), X8
+	VFMADD231SS  (R9), X8, X3
+	MOVWQZX      (BX), R12
+	MOVL         (AX)(R12*4), R12
+	MOVL         R12, (R10)
+	MOVWQZX      2(BX), R12
+	MOVL         (AX)(R12*4), R12
+	XORL         $0x80000000, R12
+	MOVL         R12, (R11)
+	VMOVDQU      4(BX), X8
+	VPSRLW       $0x04, X8, X9
+	VINSERTI128  $0x01, X9, Y8, Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VBROADCASTSS (SP), Y10
+	VBROADCASTSS (R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPXOR        Y11, Y11, Y11
+	VPDPBUSD     (DI), Y9, Y11
+	VCVTDQ2PS    Y11, Y11
+	VFMADD231PS  Y10, Y11, Y4
+	VMOVSS       64(SP), X8
+	VFMADD231SS  (R9), X8, X5
+	MOVWQZX      (SI), R12
+	MOVL         (AX)(R12*4), R12
+	MOVL         R12, (R10)
+	MOVWQZX      2(SI), R12
+	MOVL         (AX)(R12*4), R12
+	XORL         $0x80000000, R12
+	MOVL         R12, (R11)
+	VMOVDQU      4(SI), X8
+	VPSRLW       $0x04, X8, X9
+	VINSERTI128  $0x01, X9, Y8, Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VBROADCASTSS (SP), Y10
+	VBROADCASTSS (R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPXOR        Y11, Y11, Y11
+	VPDPBUSD     (DI), Y9, Y11
+	VCVTDQ2PS    Y11, Y11
+	VFMADD231PS  Y10, Y11, Y6
+	VMOVSS       64(SP), X8
+	VFMADD231SS  (R9), X8, X7
+	MOVWQZX      20(CX), R12
+	MOVL         (AX)(R12*4), R12
+	MOVL         R12, (R10)
+	MOVWQZX      22(CX), R12
+	MOVL         (AX)(R12*4), R12
+	XORL         $0x80000000, R12
+	MOVL         R12, (R11)
+	VMOVDQU      24(CX), X8
+	VPSRLW       $0x04, X8, X9
+	VINSERTI128  $0x01, X9, Y8, Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VBROADCASTSS (SP), Y10
+	VBROADCASTSS 4(R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPXOR        Y11, Y11, Y11
+	VPDPBUSD     32(DI), Y9, Y11
+	VCVTDQ2PS    Y11, Y11
+	VFMADD231PS  Y10, Y11, Y0
+	VMOVSS       64(SP), X8
+	VFMADD231SS  4(R9), X8, X1
+	MOVWQZX      20(DX), R12
+	MOVL         (AX)(R12*4), R12
+	MOVL         R12, (R10)
+	MOVWQZX      22(DX), R12
+	MOVL         (AX)(R12*4), R12
+	XORL         $0x80000000, R12
+	MOVL         R12, (R11)
+	VMOVDQU      24(DX), X8
+	VPSRLW       $0x04, X8, X9
+	VINSERTI128  $0x01, X9, Y8, Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VBROADCASTSS (SP), Y10
+	VBROADCASTSS 4(R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPXOR        Y11, Y11, Y11
+	VPDPBUSD     32(DI), Y9, Y11
+	VCVTDQ2PS    Y11, Y11
+	VFMADD231PS  Y10, Y11, Y2
+	VMOVSS       64(SP), X8
+	VFMADD231SS  4(R9), X8, X3
+	MOVWQZX      20(BX), R12
+	MOVL         (AX)(R12*4), R12
+	MOVL         R12, (R10)
+	MOVWQZX      22(BX), R12
+	MOVL         (AX)(R12*4), R12
+	XORL         $0x80000000, R12
+	MOVL         R12, (R11)
+	VMOVDQU      24(BX), X8
+	VPSRLW       $0x04, X8, X9
+	VINSERTI128  $0x01, X9, Y8, Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VBROADCASTSS (SP), Y10
+	VBROADCASTSS 4(R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPXOR        Y11, Y11, Y11
+	VPDPBUSD     32(DI), Y9, Y11
+	VCVTDQ2PS    Y11, Y11
+	VFMADD231PS  Y10, Y11, Y4
+	VMOVSS       64(SP), X8
+	VFMADD231SS  4(R9), X8, X5
+	MOVWQZX      20(SI), R12
+	MOVL         (AX)(R12*4), R12
+	MOVL         R12, (R10)
+	MOVWQZX      22(SI), R12
+	MOVL         (AX)(R12*4), R12
+	XORL         $0x80000000, R12
+	MOVL         R12, (R11)
+	VMOVDQU      24(SI), X8
+	VPSRLW       $0x04, X8, X9
+	VINSERTI128  $0x01, X9, Y8, Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VBROADCASTSS (SP), Y10
+	VBROADCASTSS 4(R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPXOR        Y11, Y11, Y11
+	VPDPBUSD     32(DI), Y9, Y11
+	VCVTDQ2PS    Y11, Y11
+	VFMADD231PS  Y10, Y11, Y6
+	VMOVSS       64(SP), X8
+	VFMADD231SS  4(R9), X8, X7
+	PREFETCHT0   4096(CX)
+	ADDQ         $0x00000028, CX
 	PREFETCHT0   4096(DX)
-	PREFETCHT0   4160(DX)
-	ADDQ         $0x00000050, DX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000080, DI
-	ADDQ         $0x00000010, SI
-	ADDQ         $0x00000010, R8
-	SUBQ         $0x04, CX
+	ADDQ         $0x00000028, DX
+	PREFETCHT0   4096(BX)
+	ADDQ         $0x00000028, BX
+	PREFETCHT0   4096(SI)
+	ADDQ         $0x00000028, SI
+	ADDQ         $0x00000040, DI
+	ADDQ         $0x00000008, R8
+	ADDQ         $0x00000008, R9
+	SUBQ         $0x02, 128(SP)
 	JGE          blocks
 
 rest:
-	ADDQ $0x04, CX
+	ADDQ $0x02, 128(SP)
 	JEQ  end
 
 each:
-	MOVWQZX      (DX), R11
-	MOVL         (AX)(R11*4), R11
-	MOVL         R11, (R9)
-	MOVWQZX      2(DX), R11
-	MOVL         (AX)(R11*4), R11
-	XORL         $0x80000000, R11
-	MOVL         R11, (R10)
-	VMOVDQU      4(DX), X3
-	VPSRLW       $0x04, X3, X4
-	VINSERTI128  $0x01, X4, Y3, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VBROADCASTSS (SP), Y5
-	VBROADCASTSS (SI), Y6
-	VMULPS       Y6, Y5, Y5
-	VPXOR        Y6, Y6, Y6
-	VPDPBUSD     (BX), Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y0
-	VMOVSS       64(SP), X3
-	VFMADD231SS  (R8), X3, X2
+	MOVWQZX      (CX), R12
+	MOVL         (AX)(R12*4), R12
+	MOVL         R12, (R10)
+	MOVWQZX      2(CX), R12
+	MOVL         (AX)(R12*4), R12
+	XORL         $0x80000000, R12
+	MOVL         R12, (R11)
+	VMOVDQU      4(CX), X8
+	VPSRLW       $0x04, X8, X9
+	VINSERTI128  $0x01, X9, Y8, Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VBROADCASTSS (SP), Y10
+	VBROADCASTSS (R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPXOR        Y11, Y11, Y11
+	VPDPBUSD     (DI), Y9, Y11
+	VCVTDQ2PS    Y11, Y11
+	VFMADD231PS  Y10, Y11, Y0
+	VMOVSS       64(SP), X8
+	VFMADD231SS  (R9), X8, X1
+	MOVWQZX      (DX), R12
+	MOVL         (AX)(R12*4), R12
+	MOVL         R12, (R10)
+	MOVWQZX      2(DX), R12
+	MOVL         (AX)(R12*4), R12
+	XORL         $0x80000000, R12
+	MOVL         R12, (R11)
+	VMOVDQU      4(DX), X8
+	VPSRLW       $0x04, X8, X9
+	VINSERTI128  $0x01, X9, Y8, Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VBROADCASTSS (SP), Y10
+	VBROADCASTSS (R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPXOR        Y11, Y11, Y11
+	VPDPBUSD     (DI), Y9, Y11
+	VCVTDQ2PS    Y11, Y11
+	VFMADD231PS  Y10, Y11, Y2
+	VMOVSS       64(SP), X8
+	VFMADD231SS  (R9), X8, X3
+	MOVWQZX      (BX), R12
+	MOVL         (AX)(R12*4), R12
+	MOVL         R12, (R10)
+	MOVWQZX      2(BX), R12
+	MOVL         (AX)(R12*4), R12
+	XORL         $0x80000000, R12
+	MOVL         R12, (R11)
+	VMOVDQU      4(BX), X8
+	VPSRLW       $0x04, X8, X9
+	VINSERTI128  $0x01, X9, Y8, Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VBROADCASTSS (SP), Y10
+	VBROADCASTSS (R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPXOR        Y11, Y11, Y11
+	VPDPBUSD     (DI), Y9, Y11
+	VCVTDQ2PS    Y11, Y11
+	VFMADD231PS  Y10, Y11, Y4
+	VMOVSS       64(SP), X8
+	VFMADD231SS  (R9), X8, X5
+	MOVWQZX      (SI), R12
+	MOVL         (AX)(R12*4), R12
+	MOVL         R12, (R10)
+	MOVWQZX      2(SI), R12
+	MOVL         (AX)(R12*4), R12
+	XORL         $0x80000000, R12
+	MOVL         R12, (R11)
+	VMOVDQU      4(SI), X8
+	VPSRLW       $0x04, X8, X9
+	VINSERTI128  $0x01, X9, Y8, Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VBROADCASTSS (SP), Y10
+	VBROADCASTSS (R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPXOR        Y11, Y11, Y11
+	VPDPBUSD     (DI), Y9, Y11
+	VCVTDQ2PS    Y11, Y11
+	VFMADD231PS  Y10, Y11, Y6
+	VMOVSS       64(SP), X8
+	VFMADD231SS  (R9), X8, X7
+	PREFETCHT0   4096(CX)
+	ADDQ         $0x00000014, CX
 	PREFETCHT0   4096(DX)
 	ADDQ         $0x00000014, DX
-	ADDQ         $0x00000020, BX
+	PREFETCHT0   4096(BX)
+	ADDQ         $0x00000014, BX
+	PREFETCHT0   4096(SI)
+	ADDQ         $0x00000014, SI
 	ADDQ         $0x00000020, DI
-	ADDQ         $0x00000004, SI
 	ADDQ         $0x00000004, R8
-	DECQ         CX
+	ADDQ         $0x00000004, R9
+	DECQ         128(SP)
 	JNE          each
 
 end:
-	VADDPS       Y1, Y0, Y0
-	VSUBPS       Y2, Y0, Y0
-	MOVQ         dst+0(FP), CX
+	VSUBPS       Y1, Y0, Y0
 	VEXTRACTF128 $0x01, Y0, X1
 	VADDPS       X1, X0, X1
 	VPERMILPS    $0x0e, X1, X0
 	VADDPS       X0, X1, X1
 	VPERMILPS    $0x01, X1, X0
 	VADDSS       X0, X1, X1
-	VMOVSS       X1, (CX)
+	VSUBPS       Y3, Y2, Y2
+	VEXTRACTF128 $0x01, Y2, X0
+	VADDPS       X0, X2, X0
+	VPERMILPS    $0x0e, X0, X2
+	VADDPS       X2, X0, X0
+	VPERMILPS    $0x01, X0, X2
+	VADDSS       X2, X0, X0
+	VSUBPS       Y5, Y4, Y4
+	VEXTRACTF128 $0x01, Y4, X2
+	VADDPS       X2, X4, X2
+	VPERMILPS    $0x0e, X2, X3
+	VADDPS       X3, X2, X2
+	VPERMILPS    $0x01, X2, X3
+	VADDSS       X3, X2, X2
+	VSUBPS       Y7, Y6, Y6
+	VEXTRACTF128 $0x01, Y6, X3
+	VADDPS       X3, X6, X3
+	VPERMILPS    $0x0e, X3, X4
+	VADDPS       X4, X3, X3
+	VPERMILPS    $0x01, X3, X4
+	VADDSS       X4, X3, X3
+	MOVQ         dst+0(FP), R8
+	MOVQ         lead+8(FP), DI
+	VMOVSS       X1, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X0, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X2, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X3, (R8)
 	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+16(FP), CX
-	ADDQ         CX, w+8(FP)
-	DECQ         rows+24(FP)
+	MOVQ         stride+32(FP), DI
+	ADDQ         DI, w+16(FP)
+	DECQ         rows+40(FP)
 	JNE          row
 	VZEROUPPER
 	RET
 
-// func dotBytesQ5_0VNNI(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+// func dotBytesQ5_0VNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
 // Requires: AVX, AVX2, AVX512VL, AVX512VNNI, FMA3, MMX+
-TEXT ·dotBytesQ5_0VNNI(SB), NOSPLIT, $128-80
-	MOVQ half+64(FP), AX
-	LEAQ (SP), R8
+TEXT ·dotBytesQ5_0VNNI(SB), NOSPLIT, $136-96
+	MOVQ half+80(FP), AX
+	LEAQ (SP), R10
 	LEAQ 64(SP), CX
 
 row:
-	MOVQ   w+8(FP), DX
-	MOVQ   x+32(FP), BX
-	MOVQ   dx+40(FP), SI
-	MOVQ   excess+56(FP), DI
-	MOVQ   blocks+72(FP), CX
+	MOVQ   w+16(FP), CX
+	MOVQ   gap+24(FP), DI
+	LEAQ   (CX)(DI*1), DX
+	LEAQ   (DX)(DI*1), BX
+	LEAQ   (BX)(DI*1), SI
+	MOVQ   blocks+88(FP), DI
+	MOVQ   DI, 128(SP)
+	MOVQ   x+48(FP), DI
+	MOVQ   dx+56(FP), R8
+	MOVQ   excess+72(FP), R9
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
-	SUBQ   $0x04, CX
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	SUBQ   $0x02, 128(SP)
 	JLT    rest
 
 blocks:
-	MOVWQZX      (DX), R9
-	MOVL         (AX)(R9*4), R9
-	MOVL         R9, (R8)
-	VMOVDQU      6(DX), X2
-	VPSRLW       $0x04, X2, X3
-	VINSERTI128  $0x01, X3, Y2, Y3
-	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
-	VPBROADCASTD 2(DX), Y4
-	VPSHUFB      spreadBytes<>+0(SB), Y4, Y4
-	VPAND        spreadBits<>+0(SB), Y4, Y4
-	VPCMPEQB     spreadBits<>+0(SB), Y4, Y4
-	VPAND        c10101010<>+0(SB), Y4, Y4
-	VPOR         Y4, Y3, Y3
-	VPSUBB       c10101010<>+0(SB), Y3, Y3
-	VBROADCASTSS (SP), Y4
-	VBROADCASTSS (SI), Y5
-	VMULPS       Y5, Y4, Y4
-	VPXOR        c80808080<>+0(SB), Y3, Y3
-	VMOVDQU      (DI), Y5
-	VPDPBUSD     (BX), Y3, Y5
-	VCVTDQ2PS    Y5, Y5
-	VFMADD231PS  Y4, Y5, Y0
-	MOVWQZX      22(DX), R9
-	MOVL         (AX)(R9*4), R9
-	MOVL         R9, (R8)
-	VMOVDQU      28(DX), X2
-	VPSRLW       $0x04, X2, X3
-	VINSERTI128  $0x01, X3, Y2, Y3
-	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
-	VPBROADCASTD 24(DX), Y4
-	VPSHUFB      spreadBytes<>+0(SB), Y4, Y4
-	VPAND        spreadBits<>+0(SB), Y4, Y4
-	VPCMPEQB     spreadBits<>+0(SB), Y4, Y4
-	VPAND        c10101010<>+0(SB), Y4, Y4
-	VPOR         Y4, Y3, Y3
-	VPSUBB       c10101010<>+0(SB), Y3, Y3
-	VBROADCASTSS (SP), Y4
-	VBROADCASTSS 4(SI), Y5
-	VMULPS       Y5, Y4, Y4
-	VPXOR        c80808080<>+0(SB), Y3, Y3
-	VMOVDQU      32(DI), Y5
-	VPDPBUSD     32(BX), Y3, Y5
-	VCVTDQ2PS    Y5, Y5
-	VFMADD231PS  Y4, Y5, Y1
-	MOVWQZX      44(DX), R9
-	MOVL         (AX)(R9*4), R9
-	MOVL         R9, (R8)
-	VMOVDQU      50(DX), X2
-	VPSRLW       $0x04, X2, X3
-	VINSERTI128  $0x01, X3, Y2, Y3
-	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
-	VPBROADCASTD 46(DX), Y4
-	VPSHUFB      spreadBytes<>+0(SB), Y4, Y4
-	VPAND        spreadBits<>+0(SB), Y4, Y4
-	VPCMPEQB     spreadBits<>+0(SB), Y4, Y4
-	VPAND        c10101010<>+0(SB), Y4, Y4
-	VPOR         Y4, Y3, Y3
-	VPSUBB       c10101010<>+0(SB), Y3, Y3
-	VBROADCASTSS (SP), Y4
-	VBROADCASTSS 8(SI), Y5
-	VMULPS       Y5, Y4, Y4
-	VPXOR        c80808080<>+0(SB), Y3, Y3
-	VMOVDQU      64(DI), Y5
-	VPDPBUSD     64(BX), Y3, Y5
-	VCVTDQ2PS    Y5, Y5
-	VFMADD231PS  Y4, Y5, Y0
-	MOVWQZX      66(DX), R9
-	MOVL         (AX)(R9*4), R9
-	MOVL         R9, (R8)
-	VMOVDQU      72(DX), X2
-	VPSRLW       $0x04, X2, X3
-	VINSERTI128  $0x01, X3, Y2, Y3
-	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
-	VPBROADCASTD 68(DX), Y4
-	VPSHUFB      spreadBytes<>+0(SB), Y4, Y4
-	VPAND        spreadBits<>+0(SB), Y4, Y4
-	VPCMPEQB     spreadBits<>+0(SB), Y4, Y4
-	VPAND        c10101010<>+0(SB), Y4, Y4
-	VPOR         Y4, Y3, Y3
-	VPSUBB       c10101010<>+0(SB), Y3, Y3
-	VBROADCASTSS (SP), Y4
-	VBROADCASTSS 12(SI), Y5
-	VMULPS       Y5, Y4, Y4
-	VPXOR        c80808080<>+0(SB), Y3, Y3
-	VMOVDQU      96(DI), Y5
-	VPDPBUSD     96(BX), Y3, Y5
-	VCVTDQ2PS    Y5, Y5
-	VFMADD231PS  Y4, Y5, Y1
+	MOVWQZX      (CX), R11
+	MOVL         (AX)(R11*4), R11
+	MOVL         R11, (R10)
+	VMOVDQU      6(CX), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VPBROADCASTD 2(CX), Y6
+	VPSHUFB      spreadBytes<>+0(SB), Y6, Y6
+	VPAND        spreadBits<>+0(SB), Y6, Y6
+	VPCMPEQB     spreadBits<>+0(SB), Y6, Y6
+	VPAND        c10101010<>+0(SB), Y6, Y6
+	VPOR         Y6, Y5, Y5
+	VPSUBB       c10101010<>+0(SB), Y5, Y5
+	VBROADCASTSS (SP), Y6
+	VBROADCASTSS (R8), Y7
+	VMULPS       Y7, Y6, Y6
+	VPXOR        c80808080<>+0(SB), Y5, Y5
+	VMOVDQU      (R9), Y7
+	VPDPBUSD     (DI), Y5, Y7
+	VCVTDQ2PS    Y7, Y7
+	VFMADD231PS  Y6, Y7, Y0
+	MOVWQZX      (DX), R11
+	MOVL         (AX)(R11*4), R11
+	MOVL         R11, (R10)
+	VMOVDQU      6(DX), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VPBROADCASTD 2(DX), Y6
+	VPSHUFB      spreadBytes<>+0(SB), Y6, Y6
+	VPAND        spreadBits<>+0(SB), Y6, Y6
+	VPCMPEQB     spreadBits<>+0(SB), Y6, Y6
+	VPAND        c10101010<>+0(SB), Y6, Y6
+	VPOR         Y6, Y5, Y5
+	VPSUBB       c10101010<>+0(SB), Y5, Y5
+	VBROADCASTSS (SP), Y6
+	VBROADCASTSS (R8), Y7
+	VMULPS       Y7, Y6, Y6
+	VPXOR        c80808080<>+0(SB), Y5, Y5
+	VMOVDQU      (R9), Y7
+	VPDPBUSD     (DI), Y5, Y7
+	VCVTDQ2PS    Y7, Y7
+	VFMADD231PS  Y6, Y7, Y1
+	MOVWQZX      (BX), R11
+	MOVL         (AX)(R11*4), R11
+	MOVL         R11, (R10)
+	VMOVDQU      6(BX), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VPBROADCASTD 2(BX), Y6
+	VPSHUFB      spreadBytes<>+0(SB), Y6, Y6
+	VPAND        spreadBits<>+0(SB), Y6, Y6
+	VPCMPEQB     spreadBits<>+0(SB), Y6, Y6
+	VPAND        c10101010<>+0(SB), Y6, Y6
+	VPOR         Y6, Y5, Y5
+	VPSUBB       c10101010<>+0(SB), Y5, Y5
+	VBROADCASTSS (SP), Y6
+	VBROADCASTSS (R8), Y7
+	VMULPS       Y7, Y6, Y6
+	VPXOR        c80808080<>+0(SB), Y5, Y5
+	VMOVDQU      (R9), Y7
+	VPDPBUSD     (DI), Y5, Y7
+	VCVTDQ2PS    Y7, Y7
+	VFMADD231PS  Y6, Y7, Y2
+	MOVWQZX      (SI), R11
+	MOVL         (AX)(R11*4), R11
+	MOVL         R11, (R10)
+	VMOVDQU      6(SI), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VPBROADCASTD 2(SI), Y6
+	VPSHUFB      spreadBytes<>+0(SB), Y6, Y6
+	VPAND        spreadBits<>+0(SB), Y6, Y6
+	VPCMPEQB     spreadBits<>+0(SB), Y6, Y6
+	VPAND        c10101010<>+0(SB), Y6, Y6
+	VPOR         Y6, Y5, Y5
+	VPSUBB       c10101010<>+0(SB), Y5, Y5
+	VBROADCASTSS (SP), Y6
+	VBROADCASTSS (R8), Y7
+	VMULPS       Y7, Y6, Y6
+	VPXOR        c80808080<>+0(SB), Y5, Y5
+	VMOVDQU      (R9), Y7
+	VPDPBUSD     (DI), Y5, Y7
+	VCVTDQ2PS    Y7, Y7
+	VFMADD231PS  Y6, Y7, Y3
+	MOVWQZX      22(CX), R11
+	MOVL         (AX)(R11*4), R11
+	MOVL         R11, (R10)
+	VMOVDQU      28(CX), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VPBROADCASTD 24(CX), Y6
+	VPSHUFB      spreadBytes<>+0(SB), Y6, Y6
+	VPAND        spreadBits<>+0(SB), Y6, Y6
+	VPCMPEQB     spreadBits<>+0(SB), Y6, Y6
+	VPAND        c10101010<>+0(SB), Y6, Y6
+	VPOR         Y6, Y5, Y5
+	VPSUBB       c10101010<>+0(SB), Y5, Y5
+	VBROADCASTSS (SP), Y6
+	VBROADCASTSS 4(R8), Y7
+	VMULPS       Y7, Y6, Y6
+	VPXOR        c80808080<>+0(SB), Y5, Y5
+	VMOVDQU      32(R9), Y7
+	VPDPBUSD     32(DI), Y5, Y7
+	VCVTDQ2PS    Y7, Y7
+	VFMADD231PS  Y6, Y7, Y0
+	MOVWQZX      22(DX), R11
+	MOVL         (AX)(R11*4), R11
+	MOVL         R11, (R10)
+	VMOVDQU      28(DX), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VPBROADCASTD 24(DX), Y6
+	VPSHUFB      spreadBytes<>+0(SB), Y6, Y6
+	VPAND        spreadBits<>+0(SB), Y6, Y6
+	VPCMPEQB     spreadBits<>+0(SB), Y6, Y6
+	VPAND        c10101010<>+0(SB), Y6, Y6
+	VPOR         Y6, Y5, Y5
+	VPSUBB       c10101010<>+0(SB), Y5, Y5
+	VBROADCASTSS (SP), Y6
+	VBROADCASTSS 4(R8), Y7
+	VMULPS       Y7, Y6, Y6
+	VPXOR        c80808080<>+0(SB), Y5, Y5
+	VMOVDQU      32(R9), Y7
+	VPDPBUSD     32(DI), Y5, Y7
+	VCVTDQ2PS    Y7, Y7
+	VFMADD231PS  Y6, Y7, Y1
+	MOVWQZX      22(BX), R11
+	MOVL         (AX)(R11*4), R11
+	MOVL         R11, (R10)
+	VMOVDQU      28(BX), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VPBROADCASTD 24(BX), Y6
+	VPSHUFB      spreadBytes<>+0(SB), Y6, Y6
+	VPAND        spreadBits<>+0(SB), Y6, Y6
+	VPCMPEQB     spreadBits<>+0(SB), Y6, Y6
+	VPAND        c10101010<>+0(SB), Y6, Y6
+	VPOR         Y6, Y5, Y5
+	VPSUBB       c10101010<>+0(SB), Y5, Y5
+	VBROADCASTSS (SP), Y6
+	VBROADCASTSS 4(R8), Y7
+	VMULPS       Y7, Y6, Y6
+	VPXOR        c80808080<>+0(SB), Y5, Y5
+	VMOVDQU      32(R9), Y7
+	VPDPBUSD     32(DI), Y5, Y7
+	VCVTDQ2PS    Y7, Y7
+	VFMADD231PS  Y6, Y7, Y2
+	MOVWQZX      22(SI), R11
+	MOVL         (AX)(R11*4), R11
+	MOVL         R11, (R10)
+	VMOVDQU      28(SI), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VPBROADCASTD 24(SI), Y6
+	VPSHUFB      spreadBytes<>+0(SB), Y6, Y6
+	VPAND        spreadBits<>+0(SB), Y6, Y6
+	VPCMPEQB     spreadBits<>+0(SB), Y6, Y6
+	VPAND        c10101010<>+0(SB), Y6, Y6
+	VPOR         Y6, Y5, Y5
+	VPSUBB       c10101010<>+0(SB), Y5, Y5
+	VBROADCASTSS (SP), Y6
+	VBROADCASTSS 4(R8), Y7
+	VMULPS       Y7, Y6, Y6
+	VPXOR        c80808080<>+0(SB), Y5, Y5
+	VMOVDQU      32(R9), Y7
+	VPDPBUSD     32(DI), Y5, Y7
+	VCVTDQ2PS    Y7, Y7
+	VFMADD231PS  Y6, Y7, Y3
+	PREFETCHT0   4096(CX)
+	ADDQ         $0x0000002c, CX
 	PREFETCHT0   4096(DX)
-	PREFETCHT0   4160(DX)
-	ADDQ         $0x00000058, DX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000080, DI
-	ADDQ         $0x00000010, SI
-	SUBQ         $0x04, CX
+	ADDQ         $0x0000002c, DX
+	PREFETCHT0   4096(BX)
+	ADDQ         $0x0000002c, BX
+	PREFETCHT0   4096(SI)
+	ADDQ         $0x0000002c, SI
+	ADDQ         $0x00000040, DI
+	ADDQ         $0x00000040, R9
+	ADDQ         $0x00000008, R8
+	SUBQ         $0x02, 128(SP)
 	JGE          blocks
 
 rest:
-	ADDQ $0x04, CX
+	ADDQ $0x02, 128(SP)
 	JEQ  end
 
 each:
-	MOVWQZX      (DX), R9
-	MOVL         (AX)(R9*4), R9
-	MOVL         R9, (R8)
-	VMOVDQU      6(DX), X2
-	VPSRLW       $0x04, X2, X3
-	VINSERTI128  $0x01, X3, Y2, Y3
-	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
-	VPBROADCASTD 2(DX), Y4
-	VPSHUFB      spreadBytes<>+0(SB), Y4, Y4
-	VPAND        spreadBits<>+0(SB), Y4, Y4
-	VPCMPEQB     spreadBits<>+0(SB), Y4, Y4
-	VPAND        c10101010<>+0(SB), Y4, Y4
-	VPOR         Y4, Y3, Y3
-	VPSUBB       c10101010<>+0(SB), Y3, Y3
-	VBROADCASTSS (SP), Y4
-	VBROADCASTSS (SI), Y5
-	VMULPS       Y5, Y4, Y4
-	VPXOR        c80808080<>+0(SB), Y3, Y3
-	VMOVDQU      (DI), Y5
-	VPDPBUSD     (BX), Y3, Y5
-	VCVTDQ2PS    Y5, Y5
-	VFMADD231PS  Y4, Y5, Y0
+	MOVWQZX      (CX), R11
+	MOVL         (AX)(R11*4), R11
+	MOVL         R11, (R10)
+	VMOVDQU      6(CX), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VPBROADCASTD 2(CX), Y6
+	VPSHUFB      spreadBytes<>+0(SB), Y6, Y6
+	VPAND        spreadBits<>+0(SB), Y6, Y6
+	VPCMPEQB     spreadBits<>+0(SB), Y6, Y6
+	VPAND        c10101010<>+0(SB), Y6, Y6
+	VPOR         Y6, Y5, Y5
+	VPSUBB       c10101010<>+0(SB), Y5, Y5
+	VBROADCASTSS (SP), Y6
+	VBROADCASTSS (R8), Y7
+	VMULPS       Y7, Y6, Y6
+	VPXOR        c80808080<>+0(SB), Y5, Y5
+	VMOVDQU      (R9), Y7
+	VPDPBUSD     (DI), Y5, Y7
+	VCVTDQ2PS    Y7, Y7
+	VFMADD231PS  Y6, Y7, Y0
+	MOVWQZX      (DX), R11
+	MOVL         (AX)(R11*4), R11
+	MOVL         R11, (R10)
+	VMOVDQU      6(DX), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VPBROADCASTD 2(DX), Y6
+	VPSHUFB      spreadBytes<>+0(SB), Y6, Y6
+	VPAND        spreadBits<>+0(SB), Y6, Y6
+	VPCMPEQB     spreadBits<>+0(SB), Y6, Y6
+	VPAND        c10101010<>+0(SB), Y6, Y6
+	VPOR         Y6, Y5, Y5
+	VPSUBB       c10101010<>+0(SB), Y5, Y5
+	VBROADCASTSS (SP), Y6
+	VBROADCASTSS (R8), Y7
+	VMULPS       Y7, Y6, Y6
+	VPXOR        c80808080<>+0(SB), Y5, Y5
+	VMOVDQU      (R9), Y7
+	VPDPBUSD     (DI), Y5, Y7
+	VCVTDQ2PS    Y7, Y7
+	VFMADD231PS  Y6, Y7, Y1
+	MOVWQZX      (BX), R11
+	MOVL         (AX)(R11*4), R11
+	MOVL         R11, (R10)
+	VMOVDQU      6(BX), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VPBROADCASTD 2(BX), Y6
+	VPSHUFB      spreadBytes<>+0(SB), Y6, Y6
+	VPAND        spreadBits<>+0(SB), Y6, Y6
+	VPCMPEQB     spreadBits<>+0(SB), Y6, Y6
+	VPAND        c10101010<>+0(SB), Y6, Y6
+	VPOR         Y6, Y5, Y5
+	VPSUBB       c10101010<>+0(SB), Y5, Y5
+	VBROADCASTSS (SP), Y6
+	VBROADCASTSS (R8), Y7
+	VMULPS       Y7, Y6, Y6
+	VPXOR        c80808080<>+0(SB), Y5, Y5
+	VMOVDQU      (R9), Y7
+	VPDPBUSD     (DI), Y5, Y7
+	VCVTDQ2PS    Y7, Y7
+	VFMADD231PS  Y6, Y7, Y2
+	MOVWQZX      (SI), R11
+	MOVL         (AX)(R11*4), R11
+	MOVL         R11, (R10)
+	VMOVDQU      6(SI), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VPBROADCASTD 2(SI), Y6
+	VPSHUFB      spreadBytes<>+0(SB), Y6, Y6
+	VPAND        spreadBits<>+0(SB), Y6, Y6
+	VPCMPEQB     spreadBits<>+0(SB), Y6, Y6
+	VPAND        c10101010<>+0(SB), Y6, Y6
+	VPOR         Y6, Y5, Y5
+	VPSUBB       c10101010<>+0(SB), Y5, Y5
+	VBROADCASTSS (SP), Y6
+	VBROADCASTSS (R8), Y7
+	VMULPS       Y7, Y6, Y6
+	VPXOR        c80808080<>+0(SB), Y5, Y5
+	VMOVDQU      (R9), Y7
+	VPDPBUSD     (DI), Y5, Y7
+	VCVTDQ2PS    Y7, Y7
+	VFMADD231PS  Y6, Y7, Y3
+	PREFETCHT0   4096(CX)
+	ADDQ         $0x00000016, CX
 	PREFETCHT0   4096(DX)
 	ADDQ         $0x00000016, DX
-	ADDQ         $0x00000020, BX
+	PREFETCHT0   4096(BX)
+	ADDQ         $0x00000016, BX
+	PREFETCHT0   4096(SI)
+	ADDQ         $0x00000016, SI
 	ADDQ         $0x00000020, DI
-	ADDQ         $0x00000004, SI
-	DECQ         CX
+	ADDQ         $0x00000020, R9
+	ADDQ         $0x00000004, R8
+	DECQ         128(SP)
 	JNE          each
 
 end:
-	VADDPS       Y1, Y0, Y0
-	MOVQ         dst+0(FP), CX
-	VEXTRACTF128 $0x01, Y0, X1
-	VADDPS       X1, X0, X1
-	VPERMILPS    $0x0e, X1, X0
-	VADDPS       X0, X1, X1
-	VPERMILPS    $0x01, X1, X0
-	VADDSS       X0, X1, X1
-	VMOVSS       X1, (CX)
+	VEXTRACTF128 $0x01, Y0, X4
+	VADDPS       X4, X0, X4
+	VPERMILPS    $0x0e, X4, X0
+	VADDPS       X0, X4, X4
+	VPERMILPS    $0x01, X4, X0
+	VADDSS       X0, X4, X4
+	VEXTRACTF128 $0x01, Y1, X0
+	VADDPS       X0, X1, X0
+	VPERMILPS    $0x0e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0x01, X0, X1
+	VADDSS       X1, X0, X0
+	VEXTRACTF128 $0x01, Y2, X1
+	VADDPS       X1, X2, X1
+	VPERMILPS    $0x0e, X1, X2
+	VADDPS       X2, X1, X1
+	VPERMILPS    $0x01, X1, X2
+	VADDSS       X2, X1, X1
+	VEXTRACTF128 $0x01, Y3, X2
+	VADDPS       X2, X3, X2
+	VPERMILPS    $0x0e, X2, X3
+	VADDPS       X3, X2, X2
+	VPERMILPS    $0x01, X2, X3
+	VADDSS       X3, X2, X2
+	MOVQ         dst+0(FP), R8
+	MOVQ         lead+8(FP), DI
+	VMOVSS       X4, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X0, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X1, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X2, (R8)
 	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+16(FP), CX
-	ADDQ         CX, w+8(FP)
-	DECQ         rows+24(FP)
+	MOVQ         stride+32(FP), DI
+	ADDQ         DI, w+16(FP)
+	DECQ         rows+40(FP)
 	JNE          row
 	VZEROUPPER
 	RET
@@ -3114,1727 +7748,5116 @@ DATA c80808080<>+56(SB)/4, $0x80808080
 DATA c80808080<>+60(SB)/4, $0x80808080
 GLOBL c80808080<>(SB), RODATA|NOPTR, $64
 
-// func dotBytesQ5_1VNNI(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+// func dotBytesQ5_1VNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
 // Requires: AVX, AVX2, AVX512VL, AVX512VNNI, FMA3, MMX+
-TEXT ·dotBytesQ5_1VNNI(SB), NOSPLIT, $128-80
-	MOVQ half+64(FP), AX
-	LEAQ (SP), R9
-	LEAQ 64(SP), R10
+TEXT ·dotBytesQ5_1VNNI(SB), NOSPLIT, $136-96
+	MOVQ half+80(FP), AX
+	LEAQ (SP), R10
+	LEAQ 64(SP), R11
 
 row:
-	MOVQ   w+8(FP), DX
-	MOVQ   x+32(FP), BX
-	MOVQ   dx+40(FP), SI
-	MOVQ   excess+56(FP), DI
-	MOVQ   blocks+72(FP), CX
+	MOVQ   w+16(FP), CX
+	MOVQ   gap+24(FP), DI
+	LEAQ   (CX)(DI*1), DX
+	LEAQ   (DX)(DI*1), BX
+	LEAQ   (BX)(DI*1), SI
+	MOVQ   blocks+88(FP), DI
+	MOVQ   DI, 128(SP)
+	MOVQ   x+48(FP), DI
+	MOVQ   dx+56(FP), R8
 	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	MOVQ   xs+48(FP), R8
 	VXORPS Y2, Y2, Y2
-	SUBQ   $0x04, CX
+	VXORPS Y4, Y4, Y4
+	VXORPS Y6, Y6, Y6
+	MOVQ   xs+64(FP), R9
+	VXORPS Y1, Y1, Y1
+	VXORPS Y3, Y3, Y3
+	VXORPS Y5, Y5, Y5
+	VXORPS Y7, Y7, Y7
+	SUBQ   $0x02, 128(SP)
 	JLT    rest
 
 blocks:
-	MOVWQZX      (DX), R11
-	MOVL         (AX)(R11*4), R11
-	MOVL         R11, (R9)
-	MOVWQZX      2(DX), R11
-	MOVL         (AX)(R11*4), R11
-	XORL         $0x80000000, R11
-	MOVL         R11, (R10)
-	VMOVDQU      8(DX), X3
-	VPSRLW       $0x04, X3, X4
-	VINSERTI128  $0x01, X4, Y3, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VPBROADCASTD 4(DX), Y5
-	VPSHUFB      spreadBytes<>+0(SB), Y5, Y5
-	VPAND        spreadBits<>+0(SB), Y5, Y5
-	VPCMPEQB     spreadBits<>+0(SB), Y5, Y5
-	VPAND        c10101010<>+0(SB), Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VBROADCASTSS (SP), Y5
-	VBROADCASTSS (SI), Y6
-	VMULPS       Y6, Y5, Y5
-	VPXOR        Y6, Y6, Y6
-	VPDPBUSD     (BX), Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y0
-	VMOVSS       64(SP), X3
-	VFMADD231SS  (R8), X3, X2
-	MOVWQZX      24(DX), R11
-	MOVL         (AX)(R11*4), R11
-	MOVL         R11, (R9)
-	MOVWQZX      26(DX), R11
-	MOVL         (AX)(R11*4), R11
-	XORL         $0x80000000, R11
-	MOVL         R11, (R10)
-	VMOVDQU      32(DX), X3
-	VPSRLW       $0x04, X3, X4
-	VINSERTI128  $0x01, X4, Y3, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VPBROADCASTD 28(DX), Y5
-	VPSHUFB      spreadBytes<>+0(SB), Y5, Y5
-	VPAND        spreadBits<>+0(SB), Y5, Y5
-	VPCMPEQB     spreadBits<>+0(SB), Y5, Y5
-	VPAND        c10101010<>+0(SB), Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VBROADCASTSS (SP), Y5
-	VBROADCASTSS 4(SI), Y6
-	VMULPS       Y6, Y5, Y5
-	VPXOR        Y6, Y6, Y6
-	VPDPBUSD     32(BX), Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y1
-	VMOVSS       64(SP), X3
-	VFMADD231SS  4(R8), X3, X2
-	MOVWQZX      48(DX), R11
-	MOVL         (AX)(R11*4), R11
-	MOVL         R11, (R9)
-	MOVWQZX      50(DX), R11
-	MOVL         (AX)(R11*4), R11
-	XORL         $0x80000000, R11
-	MOVL         R11, (R10)
-	VMOVDQU      56(DX), X3
-	VPSRLW       $0x04, X3, X4
-	VINSERTI128  $0x01, X4, Y3, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VPBROADCASTD 52(DX), Y5
-	VPSHUFB      spreadBytes<>+0(SB), Y5, Y5
-	VPAND        spreadBits<>+0(SB), Y5, Y5
-	VPCMPEQB     spreadBits<>+0(SB), Y5, Y5
-	VPAND        c10101010<>+0(SB), Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VBROADCASTSS (SP), Y5
-	VBROADCASTSS 8(SI), Y6
-	VMULPS       Y6, Y5, Y5
-	VPXOR        Y6, Y6, Y6
-	VPDPBUSD     64(BX), Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y0
-	VMOVSS       64(SP), X3
-	VFMADD231SS  8(R8), X3, X2
-	MOVWQZX      72(DX), R11
-	MOVL         (AX)(R11*4), R11
-	MOVL         R11, (R9)
-	MOVWQZX      74(DX), R11
-	MOVL         (AX)(R11*4), R11
-	XORL         $0x80000000, R11
-	MOVL         R11, (R10)
-	VMOVDQU      80(DX), X3
-	VPSRLW       $0x04, X3, X4
-	VINSERTI128  $0x01, X4, Y3, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VPBROADCASTD 76(DX), Y5
-	VPSHUFB      spreadBytes<>+0(SB), Y5, Y5
-	VPAND        spreadBits<>+0(SB), Y5, Y5
-	VPCMPEQB     spreadBits<>+0(SB), Y5, Y5
-	VPAND        c10101010<>+0(SB), Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VBROADCASTSS (SP), Y5
-	VBROADCASTSS 12(SI), Y6
-	VMULPS       Y6, Y5, Y5
-	VPXOR        Y6, Y6, Y6
-	VPDPBUSD     96(BX), Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y1
-	VMOVSS       64(SP), X3
-	VFMADD231SS  12(R8), X3, X2
+	MOVWQZX      (CX), R12
+	MOVL         (AX)(R12*4), R12
+	MOVL         R12, (R10)
+	MOVWQZX      2(CX), R12
+	MOVL         (AX)(R12*4), R12
+	XORL         $0x80000000, R12
+	MOVL         R12, (R11)
+	VMOVDQU      8(CX), X8
+	VPSRLW       $0x04, X8, X9
+	VINSERTI128  $0x01, X9, Y8, Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VPBROADCASTD 4(CX), Y10
+	VPSHUFB      spreadBytes<>+0(SB), Y10, Y10
+	VPAND        spreadBits<>+0(SB), Y10, Y10
+	VPCMPEQB     spreadBits<>+0(SB), Y10, Y10
+	VPAND        c10101010<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VBROADCASTSS (SP), Y10
+	VBROADCASTSS (R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPXOR        Y11, Y11, Y11
+	VPDPBUSD     (DI), Y9, Y11
+	VCVTDQ2PS    Y11, Y11
+	VFMADD231PS  Y10, Y11, Y0
+	VMOVSS       64(SP), X8
+	VFMADD231SS  (R9), X8, X1
+	MOVWQZX      (DX), R12
+	MOVL         (AX)(R12*4), R12
+	MOVL         R12, (R10)
+	MOVWQZX      2(DX), R12
+	MOVL         (AX)(R12*4), R12
+	XORL         $0x80000000, R12
+	MOVL         R12, (R11)
+	VMOVDQU      8(DX), X8
+	VPSRLW       $0x04, X8, X9
+	VINSERTI128  $0x01, X9, Y8, Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VPBROADCASTD 4(DX), Y10
+	VPSHUFB      spreadBytes<>+0(SB), Y10, Y10
+	VPAND        spreadBits<>+0(SB), Y10, Y10
+	VPCMPEQB     spreadBits<>+0(SB), Y10, Y10
+	VPAND        c10101010<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VBROADCASTSS (SP), Y10
+	VBROADCASTSS (R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPXOR        Y11, Y11, Y11
+	VPDPBUSD     (DI), Y9, Y11
+	VCVTDQ2PS    Y11, Y11
+	VFMADD231PS  Y10, Y11, Y2
+	VMOVSS       64(SP), X8
+	VFMADD231SS  (R9), X8, X3
+	MOVWQZX      (BX), R12
+	MOVL         (AX)(R12*4), R12
+	MOVL         R12, (R10)
+	MOVWQZX      2(BX), R12
+	MOVL         (AX)(R12*4), R12
+	XORL         $0x80000000, R12
+	MOVL         R12, (R11)
+	VMOVDQU      8(BX), X8
+	VPSRLW       $0x04, X8, X9
+	VINSERTI128  $0x01, X9, Y8, Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VPBROADCASTD 4(BX), Y10
+	VPSHUFB      spreadBytes<>+0(SB), Y10, Y10
+	VPAND        spreadBits<>+0(SB), Y10, Y10
+	VPCMPEQB     spreadBits<>+0(SB), Y10, Y10
+	VPAND        c10101010<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VBROADCASTSS (SP), Y10
+	VBROADCASTSS (R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPXOR        Y11, Y11, Y11
+	VPDPBUSD     (DI), Y9, Y11
+	VCVTDQ2PS    Y11, Y11
+	VFMADD231PS  Y10, Y11, Y4
+	VMOVSS       64(SP), X8
+	VFMADD231SS  (R9), X8, X5
+	MOVWQZX      (SI), R12
+	MOVL         (AX)(R12*4), R12
+	MOVL         R12, (R10)
+	MOVWQZX      2(SI), R12
+	MOVL         (AX)(R12*4), R12
+	XORL         $0x80000000, R12
+	MOVL         R12, (R11)
+	VMOVDQU      8(SI), X8
+	VPSRLW       $0x04, X8, X9
+	VINSERTI128  $0x01, X9, Y8, Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VPBROADCASTD 4(SI), Y10
+	VPSHUFB      spreadBytes<>+0(SB), Y10, Y10
+	VPAND        spreadBits<>+0(SB), Y10, Y10
+	VPCMPEQB     spreadBits<>+0(SB), Y10, Y10
+	VPAND        c10101010<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VBROADCASTSS (SP), Y10
+	VBROADCASTSS (R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPXOR        Y11, Y11, Y11
+	VPDPBUSD     (DI), Y9, Y11
+	VCVTDQ2PS    Y11, Y11
+	VFMADD231PS  Y10, Y11, Y6
+	VMOVSS       64(SP), X8
+	VFMADD231SS  (R9), X8, X7
+	MOVWQZX      24(CX), R12
+	MOVL         (AX)(R12*4), R12
+	MOVL         R12, (R10)
+	MOVWQZX      26(CX), R12
+	MOVL         (AX)(R12*4), R12
+	XORL         $0x80000000, R12
+	MOVL         R12, (R11)
+	VMOVDQU      32(CX), X8
+	VPSRLW       $0x04, X8, X9
+	VINSERTI128  $0x01, X9, Y8, Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VPBROADCASTD 28(CX), Y10
+	VPSHUFB      spreadBytes<>+0(SB), Y10, Y10
+	VPAND        spreadBits<>+0(SB), Y10, Y10
+	VPCMPEQB     spreadBits<>+0(SB), Y10, Y10
+	VPAND        c10101010<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VBROADCASTSS (SP), Y10
+	VBROADCASTSS 4(R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPXOR        Y11, Y11, Y11
+	VPDPBUSD     32(DI), Y9, Y11
+	VCVTDQ2PS    Y11, Y11
+	VFMADD231PS  Y10, Y11, Y0
+	VMOVSS       64(SP), X8
+	VFMADD231SS  4(R9), X8, X1
+	MOVWQZX      24(DX), R12
+	MOVL         (AX)(R12*4), R12
+	MOVL         R12, (R10)
+	MOVWQZX      26(DX), R12
+	MOVL         (AX)(R12*4), R12
+	XORL         $0x80000000, R12
+	MOVL         R12, (R11)
+	VMOVDQU      32(DX), X8
+	VPSRLW       $0x04, X8, X9
+	VINSERTI128  $0x01, X9, Y8, Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VPBROADCASTD 28(DX), Y10
+	VPSHUFB      spreadBytes<>+0(SB), Y10, Y10
+	VPAND        spreadBits<>+0(SB), Y10, Y10
+	VPCMPEQB     spreadBits<>+0(SB), Y10, Y10
+	VPAND        c10101010<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VBROADCASTSS (SP), Y10
+	VBROADCASTSS 4(R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPXOR        Y11, Y11, Y11
+	VPDPBUSD     32(DI), Y9, Y11
+	VCVTDQ2PS    Y11, Y11
+	VFMADD231PS  Y10, Y11, Y2
+	VMOVSS       64(SP), X8
+	VFMADD231SS  4(R9), X8, X3
+	MOVWQZX      24(BX), R12
+	MOVL         (AX)(R12*4), R12
+	MOVL         R12, (R10)
+	MOVWQZX      26(BX), R12
+	MOVL         (AX)(R12*4), R12
+	XORL         $0x80000000, R12
+	MOVL         R12, (R11)
+	VMOVDQU      32(BX), X8
+	VPSRLW       $0x04, X8, X9
+	VINSERTI128  $0x01, X9, Y8, Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VPBROADCASTD 28(BX), Y10
+	VPSHUFB      spreadBytes<>+0(SB), Y10, Y10
+	VPAND        spreadBits<>+0(SB), Y10, Y10
+	VPCMPEQB     spreadBits<>+0(SB), Y10, Y10
+	VPAND        c10101010<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VBROADCASTSS (SP), Y10
+	VBROADCASTSS 4(R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPXOR        Y11, Y11, Y11
+	VPDPBUSD     32(DI), Y9, Y11
+	VCVTDQ2PS    Y11, Y11
+	VFMADD231PS  Y10, Y11, Y4
+	VMOVSS       64(SP), X8
+	VFMADD231SS  4(R9), X8, X5
+	MOVWQZX      24(SI), R12
+	MOVL         (AX)(R12*4), R12
+	MOVL         R12, (R10)
+	MOVWQZX      26(SI), R12
+	MOVL         (AX)(R12*4), R12
+	XORL         $0x80000000, R12
+	MOVL         R12, (R11)
+	VMOVDQU      32(SI), X8
+	VPSRLW       $0x04, X8, X9
+	VINSERTI128  $0x01, X9, Y8, Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VPBROADCASTD 28(SI), Y10
+	VPSHUFB      spreadBytes<>+0(SB), Y10, Y10
+	VPAND        spreadBits<>+0(SB), Y10, Y10
+	VPCMPEQB     spreadBits<>+0(SB), Y10, Y10
+	VPAND        c10101010<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VBROADCASTSS (SP), Y10
+	VBROADCASTSS 4(R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPXOR        Y11, Y11, Y11
+	VPDPBUSD     32(DI), Y9, Y11
+	VCVTDQ2PS    Y11, Y11
+	VFMADD231PS  Y10, Y11, Y6
+	VMOVSS       64(SP), X8
+	VFMADD231SS  4(R9), X8, X7
+	PREFETCHT0   4096(CX)
+	ADDQ         $0x00000030, CX
 	PREFETCHT0   4096(DX)
-	PREFETCHT0   4160(DX)
-	ADDQ         $0x00000060, DX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000080, DI
-	ADDQ         $0x00000010, SI
-	ADDQ         $0x00000010, R8
-	SUBQ         $0x04, CX
+	ADDQ         $0x00000030, DX
+	PREFETCHT0   4096(BX)
+	ADDQ         $0x00000030, BX
+	PREFETCHT0   4096(SI)
+	ADDQ         $0x00000030, SI
+	ADDQ         $0x00000040, DI
+	ADDQ         $0x00000008, R8
+	ADDQ         $0x00000008, R9
+	SUBQ         $0x02, 128(SP)
 	JGE          blocks
 
 rest:
-	ADDQ $0x04, CX
+	ADDQ $0x02, 128(SP)
 	JEQ  end
 
 each:
-	MOVWQZX      (DX), R11
-	MOVL         (AX)(R11*4), R11
-	MOVL         R11, (R9)
-	MOVWQZX      2(DX), R11
-	MOVL         (AX)(R11*4), R11
-	XORL         $0x80000000, R11
-	MOVL         R11, (R10)
-	VMOVDQU      8(DX), X3
-	VPSRLW       $0x04, X3, X4
-	VINSERTI128  $0x01, X4, Y3, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VPBROADCASTD 4(DX), Y5
-	VPSHUFB      spreadBytes<>+0(SB), Y5, Y5
-	VPAND        spreadBits<>+0(SB), Y5, Y5
-	VPCMPEQB     spreadBits<>+0(SB), Y5, Y5
-	VPAND        c10101010<>+0(SB), Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VBROADCASTSS (SP), Y5
-	VBROADCASTSS (SI), Y6
-	VMULPS       Y6, Y5, Y5
-	VPXOR        Y6, Y6, Y6
-	VPDPBUSD     (BX), Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y0
-	VMOVSS       64(SP), X3
-	VFMADD231SS  (R8), X3, X2
+	MOVWQZX      (CX), R12
+	MOVL         (AX)(R12*4), R12
+	MOVL         R12, (R10)
+	MOVWQZX      2(CX), R12
+	MOVL         (AX)(R12*4), R12
+	XORL         $0x80000000, R12
+	MOVL         R12, (R11)
+	VMOVDQU      8(CX), X8
+	VPSRLW       $0x04, X8, X9
+	VINSERTI128  $0x01, X9, Y8, Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VPBROADCASTD 4(CX), Y10
+	VPSHUFB      spreadBytes<>+0(SB), Y10, Y10
+	VPAND        spreadBits<>+0(SB), Y10, Y10
+	VPCMPEQB     spreadBits<>+0(SB), Y10, Y10
+	VPAND        c10101010<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VBROADCASTSS (SP), Y10
+	VBROADCASTSS (R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPXOR        Y11, Y11, Y11
+	VPDPBUSD     (DI), Y9, Y11
+	VCVTDQ2PS    Y11, Y11
+	VFMADD231PS  Y10, Y11, Y0
+	VMOVSS       64(SP), X8
+	VFMADD231SS  (R9), X8, X1
+	MOVWQZX      (DX), R12
+	MOVL         (AX)(R12*4), R12
+	MOVL         R12, (R10)
+	MOVWQZX      2(DX), R12
+	MOVL         (AX)(R12*4), R12
+	XORL         $0x80000000, R12
+	MOVL         R12, (R11)
+	VMOVDQU      8(DX), X8
+	VPSRLW       $0x04, X8, X9
+	VINSERTI128  $0x01, X9, Y8, Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VPBROADCASTD 4(DX), Y10
+	VPSHUFB      spreadBytes<>+0(SB), Y10, Y10
+	VPAND        spreadBits<>+0(SB), Y10, Y10
+	VPCMPEQB     spreadBits<>+0(SB), Y10, Y10
+	VPAND        c10101010<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VBROADCASTSS (SP), Y10
+	VBROADCASTSS (R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPXOR        Y11, Y11, Y11
+	VPDPBUSD     (DI), Y9, Y11
+	VCVTDQ2PS    Y11, Y11
+	VFMADD231PS  Y10, Y11, Y2
+	VMOVSS       64(SP), X8
+	VFMADD231SS  (R9), X8, X3
+	MOVWQZX      (BX), R12
+	MOVL         (AX)(R12*4), R12
+	MOVL         R12, (R10)
+	MOVWQZX      2(BX), R12
+	MOVL         (AX)(R12*4), R12
+	XORL         $0x80000000, R12
+	MOVL         R12, (R11)
+	VMOVDQU      8(BX), X8
+	VPSRLW       $0x04, X8, X9
+	VINSERTI128  $0x01, X9, Y8, Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VPBROADCASTD 4(BX), Y10
+	VPSHUFB      spreadBytes<>+0(SB), Y10, Y10
+	VPAND        spreadBits<>+0(SB), Y10, Y10
+	VPCMPEQB     spreadBits<>+0(SB), Y10, Y10
+	VPAND        c10101010<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VBROADCASTSS (SP), Y10
+	VBROADCASTSS (R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPXOR        Y11, Y11, Y11
+	VPDPBUSD     (DI), Y9, Y11
+	VCVTDQ2PS    Y11, Y11
+	VFMADD231PS  Y10, Y11, Y4
+	VMOVSS       64(SP), X8
+	VFMADD231SS  (R9), X8, X5
+	MOVWQZX      (SI), R12
+	MOVL         (AX)(R12*4), R12
+	MOVL         R12, (R10)
+	MOVWQZX      2(SI), R12
+	MOVL         (AX)(R12*4), R12
+	XORL         $0x80000000, R12
+	MOVL         R12, (R11)
+	VMOVDQU      8(SI), X8
+	VPSRLW       $0x04, X8, X9
+	VINSERTI128  $0x01, X9, Y8, Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VPBROADCASTD 4(SI), Y10
+	VPSHUFB      spreadBytes<>+0(SB), Y10, Y10
+	VPAND        spreadBits<>+0(SB), Y10, Y10
+	VPCMPEQB     spreadBits<>+0(SB), Y10, Y10
+	VPAND        c10101010<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VBROADCASTSS (SP), Y10
+	VBROADCASTSS (R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPXOR        Y11, Y11, Y11
+	VPDPBUSD     (DI), Y9, Y11
+	VCVTDQ2PS    Y11, Y11
+	VFMADD231PS  Y10, Y11, Y6
+	VMOVSS       64(SP), X8
+	VFMADD231SS  (R9), X8, X7
+	PREFETCHT0   4096(CX)
+	ADDQ         $0x00000018, CX
 	PREFETCHT0   4096(DX)
 	ADDQ         $0x00000018, DX
-	ADDQ         $0x00000020, BX
+	PREFETCHT0   4096(BX)
+	ADDQ         $0x00000018, BX
+	PREFETCHT0   4096(SI)
+	ADDQ         $0x00000018, SI
 	ADDQ         $0x00000020, DI
-	ADDQ         $0x00000004, SI
 	ADDQ         $0x00000004, R8
-	DECQ         CX
+	ADDQ         $0x00000004, R9
+	DECQ         128(SP)
 	JNE          each
 
 end:
-	VADDPS       Y1, Y0, Y0
-	VSUBPS       Y2, Y0, Y0
-	MOVQ         dst+0(FP), CX
+	VSUBPS       Y1, Y0, Y0
 	VEXTRACTF128 $0x01, Y0, X1
 	VADDPS       X1, X0, X1
 	VPERMILPS    $0x0e, X1, X0
 	VADDPS       X0, X1, X1
 	VPERMILPS    $0x01, X1, X0
 	VADDSS       X0, X1, X1
-	VMOVSS       X1, (CX)
+	VSUBPS       Y3, Y2, Y2
+	VEXTRACTF128 $0x01, Y2, X0
+	VADDPS       X0, X2, X0
+	VPERMILPS    $0x0e, X0, X2
+	VADDPS       X2, X0, X0
+	VPERMILPS    $0x01, X0, X2
+	VADDSS       X2, X0, X0
+	VSUBPS       Y5, Y4, Y4
+	VEXTRACTF128 $0x01, Y4, X2
+	VADDPS       X2, X4, X2
+	VPERMILPS    $0x0e, X2, X3
+	VADDPS       X3, X2, X2
+	VPERMILPS    $0x01, X2, X3
+	VADDSS       X3, X2, X2
+	VSUBPS       Y7, Y6, Y6
+	VEXTRACTF128 $0x01, Y6, X3
+	VADDPS       X3, X6, X3
+	VPERMILPS    $0x0e, X3, X4
+	VADDPS       X4, X3, X3
+	VPERMILPS    $0x01, X3, X4
+	VADDSS       X4, X3, X3
+	MOVQ         dst+0(FP), R8
+	MOVQ         lead+8(FP), DI
+	VMOVSS       X1, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X0, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X2, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X3, (R8)
 	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+16(FP), CX
-	ADDQ         CX, w+8(FP)
-	DECQ         rows+24(FP)
+	MOVQ         stride+32(FP), DI
+	ADDQ         DI, w+16(FP)
+	DECQ         rows+40(FP)
 	JNE          row
 	VZEROUPPER
 	RET
 
-// func dotBytesQ8_0VNNI(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+// func dotBytesQ8_0VNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
 // Requires: AVX, AVX2, AVX512VL, AVX512VNNI, FMA3, MMX+
-TEXT ·dotBytesQ8_0VNNI(SB), NOSPLIT, $128-80
-	MOVQ half+64(FP), AX
+TEXT ·dotBytesQ8_0VNNI(SB), NOSPLIT, $136-96
+	MOVQ half+80(FP), AX
 	LEAQ (SP), CX
 	LEAQ 64(SP), CX
 
 row:
-	MOVQ   w+8(FP), DX
-	MOVQ   x+32(FP), BX
-	MOVQ   dx+40(FP), SI
-	MOVQ   excess+56(FP), DI
-	MOVQ   blocks+72(FP), CX
+	MOVQ   w+16(FP), CX
+	MOVQ   gap+24(FP), DI
+	LEAQ   (CX)(DI*1), DX
+	LEAQ   (DX)(DI*1), BX
+	LEAQ   (BX)(DI*1), SI
+	MOVQ   blocks+88(FP), DI
+	MOVQ   DI, 128(SP)
+	MOVQ   x+48(FP), DI
+	MOVQ   dx+56(FP), R8
+	MOVQ   excess+72(FP), R9
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
-	SUBQ   $0x04, CX
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	SUBQ   $0x02, 128(SP)
 	JLT    rest
 
 blocks:
-	VMOVDQU      2(DX), Y2
-	VPXOR        c80808080<>+0(SB), Y2, Y2
-	VMOVDQU      (DI), Y3
-	VPDPBUSD     (BX), Y2, Y3
-	VCVTDQ2PS    Y3, Y3
-	MOVWQZX      (DX), R8
-	VBROADCASTSS (AX)(R8*4), Y2
-	VBROADCASTSS (SI), Y4
-	VMULPS       Y4, Y2, Y2
-	VFMADD231PS  Y2, Y3, Y0
-	VMOVDQU      36(DX), Y2
-	VPXOR        c80808080<>+0(SB), Y2, Y2
-	VMOVDQU      32(DI), Y3
-	VPDPBUSD     32(BX), Y2, Y3
-	VCVTDQ2PS    Y3, Y3
-	MOVWQZX      34(DX), R8
-	VBROADCASTSS (AX)(R8*4), Y2
-	VBROADCASTSS 4(SI), Y4
-	VMULPS       Y4, Y2, Y2
-	VFMADD231PS  Y2, Y3, Y1
-	VMOVDQU      70(DX), Y2
-	VPXOR        c80808080<>+0(SB), Y2, Y2
-	VMOVDQU      64(DI), Y3
-	VPDPBUSD     64(BX), Y2, Y3
-	VCVTDQ2PS    Y3, Y3
-	MOVWQZX      68(DX), R8
-	VBROADCASTSS (AX)(R8*4), Y2
-	VBROADCASTSS 8(SI), Y4
-	VMULPS       Y4, Y2, Y2
-	VFMADD231PS  Y2, Y3, Y0
-	VMOVDQU      104(DX), Y2
-	VPXOR        c80808080<>+0(SB), Y2, Y2
-	VMOVDQU      96(DI), Y3
-	VPDPBUSD     96(BX), Y2, Y3
-	VCVTDQ2PS    Y3, Y3
-	MOVWQZX      102(DX), R8
-	VBROADCASTSS (AX)(R8*4), Y2
-	VBROADCASTSS 12(SI), Y4
-	VMULPS       Y4, Y2, Y2
-	VFMADD231PS  Y2, Y3, Y1
+	VMOVDQU      2(CX), Y4
+	VPXOR        c80808080<>+0(SB), Y4, Y4
+	VMOVDQU      (R9), Y5
+	VPDPBUSD     (DI), Y4, Y5
+	VCVTDQ2PS    Y5, Y5
+	MOVWQZX      (CX), R10
+	VBROADCASTSS (AX)(R10*4), Y4
+	VBROADCASTSS (R8), Y6
+	VMULPS       Y6, Y4, Y4
+	VFMADD231PS  Y4, Y5, Y0
+	VMOVDQU      2(DX), Y4
+	VPXOR        c80808080<>+0(SB), Y4, Y4
+	VMOVDQU      (R9), Y5
+	VPDPBUSD     (DI), Y4, Y5
+	VCVTDQ2PS    Y5, Y5
+	MOVWQZX      (DX), R10
+	VBROADCASTSS (AX)(R10*4), Y4
+	VBROADCASTSS (R8), Y6
+	VMULPS       Y6, Y4, Y4
+	VFMADD231PS  Y4, Y5, Y1
+	VMOVDQU      2(BX), Y4
+	VPXOR        c80808080<>+0(SB), Y4, Y4
+	VMOVDQU      (R9), Y5
+	VPDPBUSD     (DI), Y4, Y5
+	VCVTDQ2PS    Y5, Y5
+	MOVWQZX      (BX), R10
+	VBROADCASTSS (AX)(R10*4), Y4
+	VBROADCASTSS (R8), Y6
+	VMULPS       Y6, Y4, Y4
+	VFMADD231PS  Y4, Y5, Y2
+	VMOVDQU      2(SI), Y4
+	VPXOR        c80808080<>+0(SB), Y4, Y4
+	VMOVDQU      (R9), Y5
+	VPDPBUSD     (DI), Y4, Y5
+	VCVTDQ2PS    Y5, Y5
+	MOVWQZX      (SI), R10
+	VBROADCASTSS (AX)(R10*4), Y4
+	VBROADCASTSS (R8), Y6
+	VMULPS       Y6, Y4, Y4
+	VFMADD231PS  Y4, Y5, Y3
+	VMOVDQU      36(CX), Y4
+	VPXOR        c80808080<>+0(SB), Y4, Y4
+	VMOVDQU      32(R9), Y5
+	VPDPBUSD     32(DI), Y4, Y5
+	VCVTDQ2PS    Y5, Y5
+	MOVWQZX      34(CX), R10
+	VBROADCASTSS (AX)(R10*4), Y4
+	VBROADCASTSS 4(R8), Y6
+	VMULPS       Y6, Y4, Y4
+	VFMADD231PS  Y4, Y5, Y0
+	VMOVDQU      36(DX), Y4
+	VPXOR        c80808080<>+0(SB), Y4, Y4
+	VMOVDQU      32(R9), Y5
+	VPDPBUSD     32(DI), Y4, Y5
+	VCVTDQ2PS    Y5, Y5
+	MOVWQZX      34(DX), R10
+	VBROADCASTSS (AX)(R10*4), Y4
+	VBROADCASTSS 4(R8), Y6
+	VMULPS       Y6, Y4, Y4
+	VFMADD231PS  Y4, Y5, Y1
+	VMOVDQU      36(BX), Y4
+	VPXOR        c80808080<>+0(SB), Y4, Y4
+	VMOVDQU      32(R9), Y5
+	VPDPBUSD     32(DI), Y4, Y5
+	VCVTDQ2PS    Y5, Y5
+	MOVWQZX      34(BX), R10
+	VBROADCASTSS (AX)(R10*4), Y4
+	VBROADCASTSS 4(R8), Y6
+	VMULPS       Y6, Y4, Y4
+	VFMADD231PS  Y4, Y5, Y2
+	VMOVDQU      36(SI), Y4
+	VPXOR        c80808080<>+0(SB), Y4, Y4
+	VMOVDQU      32(R9), Y5
+	VPDPBUSD     32(DI), Y4, Y5
+	VCVTDQ2PS    Y5, Y5
+	MOVWQZX      34(SI), R10
+	VBROADCASTSS (AX)(R10*4), Y4
+	VBROADCASTSS 4(R8), Y6
+	VMULPS       Y6, Y4, Y4
+	VFMADD231PS  Y4, Y5, Y3
+	PREFETCHT0   4096(CX)
+	PREFETCHT0   4160(CX)
+	ADDQ         $0x00000044, CX
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   4160(DX)
-	PREFETCHT0   4224(DX)
-	ADDQ         $0x00000088, DX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000080, DI
-	ADDQ         $0x00000010, SI
-	SUBQ         $0x04, CX
+	ADDQ         $0x00000044, DX
+	PREFETCHT0   4096(BX)
+	PREFETCHT0   4160(BX)
+	ADDQ         $0x00000044, BX
+	PREFETCHT0   4096(SI)
+	PREFETCHT0   4160(SI)
+	ADDQ         $0x00000044, SI
+	ADDQ         $0x00000040, DI
+	ADDQ         $0x00000040, R9
+	ADDQ         $0x00000008, R8
+	SUBQ         $0x02, 128(SP)
 	JGE          blocks
 
 rest:
-	ADDQ $0x04, CX
+	ADDQ $0x02, 128(SP)
 	JEQ  end
 
 each:
-	VMOVDQU      2(DX), Y2
-	VPXOR        c80808080<>+0(SB), Y2, Y2
-	VMOVDQU      (DI), Y3
-	VPDPBUSD     (BX), Y2, Y3
-	VCVTDQ2PS    Y3, Y3
-	MOVWQZX      (DX), R8
-	VBROADCASTSS (AX)(R8*4), Y2
-	VBROADCASTSS (SI), Y4
-	VMULPS       Y4, Y2, Y2
-	VFMADD231PS  Y2, Y3, Y0
+	VMOVDQU      2(CX), Y4
+	VPXOR        c80808080<>+0(SB), Y4, Y4
+	VMOVDQU      (R9), Y5
+	VPDPBUSD     (DI), Y4, Y5
+	VCVTDQ2PS    Y5, Y5
+	MOVWQZX      (CX), R10
+	VBROADCASTSS (AX)(R10*4), Y4
+	VBROADCASTSS (R8), Y6
+	VMULPS       Y6, Y4, Y4
+	VFMADD231PS  Y4, Y5, Y0
+	VMOVDQU      2(DX), Y4
+	VPXOR        c80808080<>+0(SB), Y4, Y4
+	VMOVDQU      (R9), Y5
+	VPDPBUSD     (DI), Y4, Y5
+	VCVTDQ2PS    Y5, Y5
+	MOVWQZX      (DX), R10
+	VBROADCASTSS (AX)(R10*4), Y4
+	VBROADCASTSS (R8), Y6
+	VMULPS       Y6, Y4, Y4
+	VFMADD231PS  Y4, Y5, Y1
+	VMOVDQU      2(BX), Y4
+	VPXOR        c80808080<>+0(SB), Y4, Y4
+	VMOVDQU      (R9), Y5
+	VPDPBUSD     (DI), Y4, Y5
+	VCVTDQ2PS    Y5, Y5
+	MOVWQZX      (BX), R10
+	VBROADCASTSS (AX)(R10*4), Y4
+	VBROADCASTSS (R8), Y6
+	VMULPS       Y6, Y4, Y4
+	VFMADD231PS  Y4, Y5, Y2
+	VMOVDQU      2(SI), Y4
+	VPXOR        c80808080<>+0(SB), Y4, Y4
+	VMOVDQU      (R9), Y5
+	VPDPBUSD     (DI), Y4, Y5
+	VCVTDQ2PS    Y5, Y5
+	MOVWQZX      (SI), R10
+	VBROADCASTSS (AX)(R10*4), Y4
+	VBROADCASTSS (R8), Y6
+	VMULPS       Y6, Y4, Y4
+	VFMADD231PS  Y4, Y5, Y3
+	PREFETCHT0   4096(CX)
+	ADDQ         $0x00000022, CX
 	PREFETCHT0   4096(DX)
 	ADDQ         $0x00000022, DX
-	ADDQ         $0x00000020, BX
+	PREFETCHT0   4096(BX)
+	ADDQ         $0x00000022, BX
+	PREFETCHT0   4096(SI)
+	ADDQ         $0x00000022, SI
 	ADDQ         $0x00000020, DI
-	ADDQ         $0x00000004, SI
-	DECQ         CX
+	ADDQ         $0x00000020, R9
+	ADDQ         $0x00000004, R8
+	DECQ         128(SP)
 	JNE          each
 
 end:
-	VADDPS       Y1, Y0, Y0
-	MOVQ         dst+0(FP), CX
-	VEXTRACTF128 $0x01, Y0, X1
-	VADDPS       X1, X0, X1
-	VPERMILPS    $0x0e, X1, X0
-	VADDPS       X0, X1, X1
-	VPERMILPS    $0x01, X1, X0
-	VADDSS       X0, X1, X1
-	VMOVSS       X1, (CX)
+	VEXTRACTF128 $0x01, Y0, X4
+	VADDPS       X4, X0, X4
+	VPERMILPS    $0x0e, X4, X0
+	VADDPS       X0, X4, X4
+	VPERMILPS    $0x01, X4, X0
+	VADDSS       X0, X4, X4
+	VEXTRACTF128 $0x01, Y1, X0
+	VADDPS       X0, X1, X0
+	VPERMILPS    $0x0e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0x01, X0, X1
+	VADDSS       X1, X0, X0
+	VEXTRACTF128 $0x01, Y2, X1
+	VADDPS       X1, X2, X1
+	VPERMILPS    $0x0e, X1, X2
+	VADDPS       X2, X1, X1
+	VPERMILPS    $0x01, X1, X2
+	VADDSS       X2, X1, X1
+	VEXTRACTF128 $0x01, Y3, X2
+	VADDPS       X2, X3, X2
+	VPERMILPS    $0x0e, X2, X3
+	VADDPS       X3, X2, X2
+	VPERMILPS    $0x01, X2, X3
+	VADDSS       X3, X2, X2
+	MOVQ         dst+0(FP), R8
+	MOVQ         lead+8(FP), DI
+	VMOVSS       X4, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X0, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X1, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X2, (R8)
 	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+16(FP), CX
-	ADDQ         CX, w+8(FP)
-	DECQ         rows+24(FP)
+	MOVQ         stride+32(FP), DI
+	ADDQ         DI, w+16(FP)
+	DECQ         rows+40(FP)
 	JNE          row
 	VZEROUPPER
 	RET
 
-// func dotBytesQ2_KVNNI(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+// func dotBytesQ2_KVNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
 // Requires: AVX, AVX2, AVX512VL, AVX512VNNI, FMA3, MMX+
-TEXT ·dotBytesQ2_KVNNI(SB), NOSPLIT, $128-80
-	MOVQ half+64(FP), AX
-	LEAQ (SP), R9
-	LEAQ 64(SP), R10
+TEXT ·dotBytesQ2_KVNNI(SB), NOSPLIT, $136-96
+	MOVQ half+80(FP), AX
+	LEAQ (SP), R10
+	LEAQ 64(SP), R11
 
 row:
-	MOVQ   w+8(FP), DX
-	MOVQ   x+32(FP), BX
-	MOVQ   dx+40(FP), SI
-	MOVQ   excess+56(FP), DI
-	MOVQ   blocks+72(FP), CX
+	MOVQ   w+16(FP), CX
+	MOVQ   gap+24(FP), DI
+	LEAQ   (CX)(DI*1), DX
+	LEAQ   (DX)(DI*1), BX
+	LEAQ   (BX)(DI*1), SI
+	MOVQ   blocks+88(FP), DI
+	MOVQ   DI, 128(SP)
+	MOVQ   x+48(FP), DI
+	MOVQ   dx+56(FP), R8
 	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	MOVQ   xs+48(FP), R8
 	VXORPS Y2, Y2, Y2
+	VXORPS Y4, Y4, Y4
+	VXORPS Y6, Y6, Y6
+	MOVQ   xs+64(FP), R9
+	VXORPS Y1, Y1, Y1
+	VXORPS Y3, Y3, Y3
+	VXORPS Y5, Y5, Y5
+	VXORPS Y7, Y7, Y7
 
 each:
-	VMOVDQU      (DX), X3
-	VPSRLW       $0x04, X3, X4
-	VPAND        c0f0f0f0f<>+0(SB), X3, X3
-	VPAND        c0f0f0f0f<>+0(SB), X4, X4
-	MOVWQZX      80(DX), R11
-	VBROADCASTSS (AX)(R11*4), Y5
-	VPMOVSXBD    X3, Y6
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y5, Y6, Y6
-	VMOVUPS      Y6, (R9)
-	VPSRLDQ      $0x08, X3, X3
-	VPMOVSXBD    X3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y5, Y3, Y3
-	VMOVUPS      Y3, 32(R9)
-	MOVWQZX      82(DX), R11
-	VBROADCASTSS (AX)(R11*4), Y3
-	VPMOVSXBD    X4, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMOVUPS      Y5, (R10)
-	VPSRLDQ      $0x08, X4, X4
-	VPMOVSXBD    X4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y3, Y4, Y4
-	VMOVUPS      Y4, 32(R10)
-	VMOVDQU      16(DX), Y3
-	VPAND        c03030303<>+0(SB), Y3, Y4
-	VBROADCASTSD (SP), Y5
-	VPERMILPS    laneOrder6<>+0(SB), Y5, Y5
-	VBROADCASTSS (SI), Y6
-	VMULPS       Y6, Y5, Y5
-	VPXOR        Y6, Y6, Y6
-	VPDPBUSD     (BX), Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y0
-	VPSRLW       $0x02, Y3, Y4
-	VPAND        c03030303<>+0(SB), Y4, Y4
-	VBROADCASTSD 8(SP), Y5
-	VPERMILPS    laneOrder6<>+0(SB), Y5, Y5
-	VBROADCASTSS 4(SI), Y6
-	VMULPS       Y6, Y5, Y5
-	VPXOR        Y6, Y6, Y6
-	VPDPBUSD     32(BX), Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y1
-	VPSRLW       $0x04, Y3, Y4
-	VPAND        c03030303<>+0(SB), Y4, Y4
-	VBROADCASTSD 16(SP), Y5
-	VPERMILPS    laneOrder6<>+0(SB), Y5, Y5
-	VBROADCASTSS 8(SI), Y6
-	VMULPS       Y6, Y5, Y5
-	VPXOR        Y6, Y6, Y6
-	VPDPBUSD     64(BX), Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y0
-	VPSRLW       $0x06, Y3, Y3
-	VPAND        c03030303<>+0(SB), Y3, Y3
-	VBROADCASTSD 24(SP), Y4
-	VPERMILPS    laneOrder6<>+0(SB), Y4, Y4
-	VBROADCASTSS 12(SI), Y5
-	VMULPS       Y5, Y4, Y4
-	VPXOR        Y5, Y5, Y5
-	VPDPBUSD     96(BX), Y3, Y5
-	VCVTDQ2PS    Y5, Y5
-	VFMADD231PS  Y4, Y5, Y1
-	VMOVDQU      48(DX), Y3
-	VPAND        c03030303<>+0(SB), Y3, Y4
-	VBROADCASTSD 32(SP), Y5
-	VPERMILPS    laneOrder6<>+0(SB), Y5, Y5
-	VBROADCASTSS 16(SI), Y6
-	VMULPS       Y6, Y5, Y5
-	VPXOR        Y6, Y6, Y6
-	VPDPBUSD     128(BX), Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y0
-	VPSRLW       $0x02, Y3, Y4
-	VPAND        c03030303<>+0(SB), Y4, Y4
-	VBROADCASTSD 40(SP), Y5
-	VPERMILPS    laneOrder6<>+0(SB), Y5, Y5
-	VBROADCASTSS 20(SI), Y6
-	VMULPS       Y6, Y5, Y5
-	VPXOR        Y6, Y6, Y6
-	VPDPBUSD     160(BX), Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y1
-	VPSRLW       $0x04, Y3, Y4
-	VPAND        c03030303<>+0(SB), Y4, Y4
-	VBROADCASTSD 48(SP), Y5
-	VPERMILPS    laneOrder6<>+0(SB), Y5, Y5
-	VBROADCASTSS 24(SI), Y6
-	VMULPS       Y6, Y5, Y5
-	VPXOR        Y6, Y6, Y6
-	VPDPBUSD     192(BX), Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y0
-	VPSRLW       $0x06, Y3, Y3
-	VPAND        c03030303<>+0(SB), Y3, Y3
-	VBROADCASTSD 56(SP), Y4
-	VPERMILPS    laneOrder6<>+0(SB), Y4, Y4
-	VBROADCASTSS 28(SI), Y5
-	VMULPS       Y5, Y4, Y4
-	VPXOR        Y5, Y5, Y5
-	VPDPBUSD     224(BX), Y3, Y5
-	VCVTDQ2PS    Y5, Y5
-	VFMADD231PS  Y4, Y5, Y1
-	VMOVUPS      64(SP), Y3
-	VFMADD231PS  (R8), Y3, Y2
-	VMOVUPS      96(SP), Y3
-	VFMADD231PS  32(R8), Y3, Y2
+	VMOVDQU      (CX), X8
+	VPSRLW       $0x04, X8, X9
+	VPAND        c0f0f0f0f<>+0(SB), X8, X8
+	VPAND        c0f0f0f0f<>+0(SB), X9, X9
+	MOVWQZX      80(CX), R12
+	VBROADCASTSS (AX)(R12*4), Y10
+	VPMOVSXBD    X8, Y11
+	VCVTDQ2PS    Y11, Y11
+	VMULPS       Y10, Y11, Y11
+	VMOVUPS      Y11, (R10)
+	VPSRLDQ      $0x08, X8, X8
+	VPMOVSXBD    X8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y10, Y8, Y8
+	VMOVUPS      Y8, 32(R10)
+	MOVWQZX      82(CX), R12
+	VBROADCASTSS (AX)(R12*4), Y8
+	VPMOVSXBD    X9, Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VMOVUPS      Y10, (R11)
+	VPSRLDQ      $0x08, X9, X9
+	VPMOVSXBD    X9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VMOVUPS      Y9, 32(R11)
+	VMOVDQU      16(CX), Y8
+	VPAND        c03030303<>+0(SB), Y8, Y9
+	VBROADCASTSD (SP), Y10
+	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
+	VBROADCASTSS (R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPXOR        Y11, Y11, Y11
+	VPDPBUSD     (DI), Y9, Y11
+	VCVTDQ2PS    Y11, Y11
+	VFMADD231PS  Y10, Y11, Y0
+	VPSRLW       $0x02, Y8, Y9
+	VPAND        c03030303<>+0(SB), Y9, Y9
+	VBROADCASTSD 8(SP), Y10
+	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
+	VBROADCASTSS 4(R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPXOR        Y11, Y11, Y11
+	VPDPBUSD     32(DI), Y9, Y11
+	VCVTDQ2PS    Y11, Y11
+	VFMADD231PS  Y10, Y11, Y0
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        c03030303<>+0(SB), Y9, Y9
+	VBROADCASTSD 16(SP), Y10
+	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
+	VBROADCASTSS 8(R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPXOR        Y11, Y11, Y11
+	VPDPBUSD     64(DI), Y9, Y11
+	VCVTDQ2PS    Y11, Y11
+	VFMADD231PS  Y10, Y11, Y0
+	VPSRLW       $0x06, Y8, Y8
+	VPAND        c03030303<>+0(SB), Y8, Y8
+	VBROADCASTSD 24(SP), Y9
+	VPERMILPS    laneOrder6<>+0(SB), Y9, Y9
+	VBROADCASTSS 12(R8), Y10
+	VMULPS       Y10, Y9, Y9
+	VPXOR        Y10, Y10, Y10
+	VPDPBUSD     96(DI), Y8, Y10
+	VCVTDQ2PS    Y10, Y10
+	VFMADD231PS  Y9, Y10, Y0
+	VMOVDQU      48(CX), Y8
+	VPAND        c03030303<>+0(SB), Y8, Y9
+	VBROADCASTSD 32(SP), Y10
+	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
+	VBROADCASTSS 16(R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPXOR        Y11, Y11, Y11
+	VPDPBUSD     128(DI), Y9, Y11
+	VCVTDQ2PS    Y11, Y11
+	VFMADD231PS  Y10, Y11, Y0
+	VPSRLW       $0x02, Y8, Y9
+	VPAND        c03030303<>+0(SB), Y9, Y9
+	VBROADCASTSD 40(SP), Y10
+	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
+	VBROADCASTSS 20(R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPXOR        Y11, Y11, Y11
+	VPDPBUSD     160(DI), Y9, Y11
+	VCVTDQ2PS    Y11, Y11
+	VFMADD231PS  Y10, Y11, Y0
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        c03030303<>+0(SB), Y9, Y9
+	VBROADCASTSD 48(SP), Y10
+	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
+	VBROADCASTSS 24(R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPXOR        Y11, Y11, Y11
+	VPDPBUSD     192(DI), Y9, Y11
+	VCVTDQ2PS    Y11, Y11
+	VFMADD231PS  Y10, Y11, Y0
+	VPSRLW       $0x06, Y8, Y8
+	VPAND        c03030303<>+0(SB), Y8, Y8
+	VBROADCASTSD 56(SP), Y9
+	VPERMILPS    laneOrder6<>+0(SB), Y9, Y9
+	VBROADCASTSS 28(R8), Y10
+	VMULPS       Y10, Y9, Y9
+	VPXOR        Y10, Y10, Y10
+	VPDPBUSD     224(DI), Y8, Y10
+	VCVTDQ2PS    Y10, Y10
+	VFMADD231PS  Y9, Y10, Y0
+	VMOVUPS      64(SP), Y8
+	VFMADD231PS  (R9), Y8, Y1
+	VMOVUPS      96(SP), Y8
+	VFMADD231PS  32(R9), Y8, Y1
+	VMOVDQU      (DX), X8
+	VPSRLW       $0x04, X8, X9
+	VPAND        c0f0f0f0f<>+0(SB), X8, X8
+	VPAND        c0f0f0f0f<>+0(SB), X9, X9
+	MOVWQZX      80(DX), R12
+	VBROADCASTSS (AX)(R12*4), Y10
+	VPMOVSXBD    X8, Y11
+	VCVTDQ2PS    Y11, Y11
+	VMULPS       Y10, Y11, Y11
+	VMOVUPS      Y11, (R10)
+	VPSRLDQ      $0x08, X8, X8
+	VPMOVSXBD    X8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y10, Y8, Y8
+	VMOVUPS      Y8, 32(R10)
+	MOVWQZX      82(DX), R12
+	VBROADCASTSS (AX)(R12*4), Y8
+	VPMOVSXBD    X9, Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VMOVUPS      Y10, (R11)
+	VPSRLDQ      $0x08, X9, X9
+	VPMOVSXBD    X9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VMOVUPS      Y9, 32(R11)
+	VMOVDQU      16(DX), Y8
+	VPAND        c03030303<>+0(SB), Y8, Y9
+	VBROADCASTSD (SP), Y10
+	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
+	VBROADCASTSS (R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPXOR        Y11, Y11, Y11
+	VPDPBUSD     (DI), Y9, Y11
+	VCVTDQ2PS    Y11, Y11
+	VFMADD231PS  Y10, Y11, Y2
+	VPSRLW       $0x02, Y8, Y9
+	VPAND        c03030303<>+0(SB), Y9, Y9
+	VBROADCASTSD 8(SP), Y10
+	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
+	VBROADCASTSS 4(R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPXOR        Y11, Y11, Y11
+	VPDPBUSD     32(DI), Y9, Y11
+	VCVTDQ2PS    Y11, Y11
+	VFMADD231PS  Y10, Y11, Y2
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        c03030303<>+0(SB), Y9, Y9
+	VBROADCASTSD 16(SP), Y10
+	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
+	VBROADCASTSS 8(R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPXOR        Y11, Y11, Y11
+	VPDPBUSD     64(DI), Y9, Y11
+	VCVTDQ2PS    Y11, Y11
+	VFMADD231PS  Y10, Y11, Y2
+	VPSRLW       $0x06, Y8, Y8
+	VPAND        c03030303<>+0(SB), Y8, Y8
+	VBROADCASTSD 24(SP), Y9
+	VPERMILPS    laneOrder6<>+0(SB), Y9, Y9
+	VBROADCASTSS 12(R8), Y10
+	VMULPS       Y10, Y9, Y9
+	VPXOR        Y10, Y10, Y10
+	VPDPBUSD     96(DI), Y8, Y10
+	VCVTDQ2PS    Y10, Y10
+	VFMADD231PS  Y9, Y10, Y2
+	VMOVDQU      48(DX), Y8
+	VPAND        c03030303<>+0(SB), Y8, Y9
+	VBROADCASTSD 32(SP), Y10
+	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
+	VBROADCASTSS 16(R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPXOR        Y11, Y11, Y11
+	VPDPBUSD     128(DI), Y9, Y11
+	VCVTDQ2PS    Y11, Y11
+	VFMADD231PS  Y10, Y11, Y2
+	VPSRLW       $0x02, Y8, Y9
+	VPAND        c03030303<>+0(SB), Y9, Y9
+	VBROADCASTSD 40(SP), Y10
+	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
+	VBROADCASTSS 20(R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPXOR        Y11, Y11, Y11
+	VPDPBUSD     160(DI), Y9, Y11
+	VCVTDQ2PS    Y11, Y11
+	VFMADD231PS  Y10, Y11, Y2
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        c03030303<>+0(SB), Y9, Y9
+	VBROADCASTSD 48(SP), Y10
+	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
+	VBROADCASTSS 24(R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPXOR        Y11, Y11, Y11
+	VPDPBUSD     192(DI), Y9, Y11
+	VCVTDQ2PS    Y11, Y11
+	VFMADD231PS  Y10, Y11, Y2
+	VPSRLW       $0x06, Y8, Y8
+	VPAND        c03030303<>+0(SB), Y8, Y8
+	VBROADCASTSD 56(SP), Y9
+	VPERMILPS    laneOrder6<>+0(SB), Y9, Y9
+	VBROADCASTSS 28(R8), Y10
+	VMULPS       Y10, Y9, Y9
+	VPXOR        Y10, Y10, Y10
+	VPDPBUSD     224(DI), Y8, Y10
+	VCVTDQ2PS    Y10, Y10
+	VFMADD231PS  Y9, Y10, Y2
+	VMOVUPS      64(SP), Y8
+	VFMADD231PS  (R9), Y8, Y3
+	VMOVUPS      96(SP), Y8
+	VFMADD231PS  32(R9), Y8, Y3
+	VMOVDQU      (BX), X8
+	VPSRLW       $0x04, X8, X9
+	VPAND        c0f0f0f0f<>+0(SB), X8, X8
+	VPAND        c0f0f0f0f<>+0(SB), X9, X9
+	MOVWQZX      80(BX), R12
+	VBROADCASTSS (AX)(R12*4), Y10
+	VPMOVSXBD    X8, Y11
+	VCVTDQ2PS    Y11, Y11
+	VMULPS       Y10, Y11, Y11
+	VMOVUPS      Y11, (R10)
+	VPSRLDQ      $0x08, X8, X8
+	VPMOVSXBD    X8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y10, Y8, Y8
+	VMOVUPS      Y8, 32(R10)
+	MOVWQZX      82(BX), R12
+	VBROADCASTSS (AX)(R12*4), Y8
+	VPMOVSXBD    X9, Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VMOVUPS      Y10, (R11)
+	VPSRLDQ      $0x08, X9, X9
+	VPMOVSXBD    X9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VMOVUPS      Y9, 32(R11)
+	VMOVDQU      16(BX), Y8
+	VPAND        c03030303<>+0(SB), Y8, Y9
+	VBROADCASTSD (SP), Y10
+	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
+	VBROADCASTSS (R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPXOR        Y11, Y11, Y11
+	VPDPBUSD     (DI), Y9, Y11
+	VCVTDQ2PS    Y11, Y11
+	VFMADD231PS  Y10, Y11, Y4
+	VPSRLW       $0x02, Y8, Y9
+	VPAND        c03030303<>+0(SB), Y9, Y9
+	VBROADCASTSD 8(SP), Y10
+	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
+	VBROADCASTSS 4(R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPXOR        Y11, Y11, Y11
+	VPDPBUSD     32(DI), Y9, Y11
+	VCVTDQ2PS    Y11, Y11
+	VFMADD231PS  Y10, Y11, Y4
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        c03030303<>+0(SB), Y9, Y9
+	VBROADCASTSD 16(SP), Y10
+	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
+	VBROADCASTSS 8(R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPXOR        Y11, Y11, Y11
+	VPDPBUSD     64(DI), Y9, Y11
+	VCVTDQ2PS    Y11, Y11
+	VFMADD231PS  Y10, Y11, Y4
+	VPSRLW       $0x06, Y8, Y8
+	VPAND        c03030303<>+0(SB), Y8, Y8
+	VBROADCASTSD 24(SP), Y9
+	VPERMILPS    laneOrder6<>+0(SB), Y9, Y9
+	VBROADCASTSS 12(R8), Y10
+	VMULPS       Y10, Y9, Y9
+	VPXOR        Y10, Y10, Y10
+	VPDPBUSD     96(DI), Y8, Y10
+	VCVTDQ2PS    Y10, Y10
+	VFMADD231PS  Y9, Y10, Y4
+	VMOVDQU      48(BX), Y8
+	VPAND        c03030303<>+0(SB), Y8, Y9
+	VBROADCASTSD 32(SP), Y10
+	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
+	VBROADCASTSS 16(R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPXOR        Y11, Y11, Y11
+	VPDPBUSD     128(DI), Y9, Y11
+	VCVTDQ2PS    Y11, Y11
+	VFMADD231PS  Y10, Y11, Y4
+	VPSRLW       $0x02, Y8, Y9
+	VPAND        c03030303<>+0(SB), Y9, Y9
+	VBROADCASTSD 40(SP), Y10
+	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
+	VBROADCASTSS 20(R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPXOR        Y11, Y11, Y11
+	VPDPBUSD     160(DI), Y9, Y11
+	VCVTDQ2PS    Y11, Y11
+	VFMADD231PS  Y10, Y11, Y4
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        c03030303<>+0(SB), Y9, Y9
+	VBROADCASTSD 48(SP), Y10
+	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
+	VBROADCASTSS 24(R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPXOR        Y11, Y11, Y11
+	VPDPBUSD     192(DI), Y9, Y11
+	VCVTDQ2PS    Y11, Y11
+	VFMADD231PS  Y10, Y11, Y4
+	VPSRLW       $0x06, Y8, Y8
+	VPAND        c03030303<>+0(SB), Y8, Y8
+	VBROADCASTSD 56(SP), Y9
+	VPERMILPS    laneOrder6<>+0(SB), Y9, Y9
+	VBROADCASTSS 28(R8), Y10
+	VMULPS       Y10, Y9, Y9
+	VPXOR        Y10, Y10, Y10
+	VPDPBUSD     224(DI), Y8, Y10
+	VCVTDQ2PS    Y10, Y10
+	VFMADD231PS  Y9, Y10, Y4
+	VMOVUPS      64(SP), Y8
+	VFMADD231PS  (R9), Y8, Y5
+	VMOVUPS      96(SP), Y8
+	VFMADD231PS  32(R9), Y8, Y5
+	VMOVDQU      (SI), X8
+	VPSRLW       $0x04, X8, X9
+	VPAND        c0f0f0f0f<>+0(SB), X8, X8
+	VPAND        c0f0f0f0f<>+0(SB), X9, X9
+	MOVWQZX      80(SI), R12
+	VBROADCASTSS (AX)(R12*4), Y10
+	VPMOVSXBD    X8, Y11
+	VCVTDQ2PS    Y11, Y11
+	VMULPS       Y10, Y11, Y11
+	VMOVUPS      Y11, (R10)
+	VPSRLDQ      $0x08, X8, X8
+	VPMOVSXBD    X8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y10, Y8, Y8
+	VMOVUPS      Y8, 32(R10)
+	MOVWQZX      82(SI), R12
+	VBROADCASTSS (AX)(R12*4), Y8
+	VPMOVSXBD    X9, Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VMOVUPS      Y10, (R11)
+	VPSRLDQ      $0x08, X9, X9
+	VPMOVSXBD    X9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y9, Y9
+	VMOVUPS      Y9, 32(R11)
+	VMOVDQU      16(SI), Y8
+	VPAND        c03030303<>+0(SB), Y8, Y9
+	VBROADCASTSD (SP), Y10
+	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
+	VBROADCASTSS (R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPXOR        Y11, Y11, Y11
+	VPDPBUSD     (DI), Y9, Y11
+	VCVTDQ2PS    Y11, Y11
+	VFMADD231PS  Y10, Y11, Y6
+	VPSRLW       $0x02, Y8, Y9
+	VPAND        c03030303<>+0(SB), Y9, Y9
+	VBROADCASTSD 8(SP), Y10
+	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
+	VBROADCASTSS 4(R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPXOR        Y11, Y11, Y11
+	VPDPBUSD     32(DI), Y9, Y11
+	VCVTDQ2PS    Y11, Y11
+	VFMADD231PS  Y10, Y11, Y6
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        c03030303<>+0(SB), Y9, Y9
+	VBROADCASTSD 16(SP), Y10
+	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
+	VBROADCASTSS 8(R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPXOR        Y11, Y11, Y11
+	VPDPBUSD     64(DI), Y9, Y11
+	VCVTDQ2PS    Y11, Y11
+	VFMADD231PS  Y10, Y11, Y6
+	VPSRLW       $0x06, Y8, Y8
+	VPAND        c03030303<>+0(SB), Y8, Y8
+	VBROADCASTSD 24(SP), Y9
+	VPERMILPS    laneOrder6<>+0(SB), Y9, Y9
+	VBROADCASTSS 12(R8), Y10
+	VMULPS       Y10, Y9, Y9
+	VPXOR        Y10, Y10, Y10
+	VPDPBUSD     96(DI), Y8, Y10
+	VCVTDQ2PS    Y10, Y10
+	VFMADD231PS  Y9, Y10, Y6
+	VMOVDQU      48(SI), Y8
+	VPAND        c03030303<>+0(SB), Y8, Y9
+	VBROADCASTSD 32(SP), Y10
+	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
+	VBROADCASTSS 16(R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPXOR        Y11, Y11, Y11
+	VPDPBUSD     128(DI), Y9, Y11
+	VCVTDQ2PS    Y11, Y11
+	VFMADD231PS  Y10, Y11, Y6
+	VPSRLW       $0x02, Y8, Y9
+	VPAND        c03030303<>+0(SB), Y9, Y9
+	VBROADCASTSD 40(SP), Y10
+	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
+	VBROADCASTSS 20(R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPXOR        Y11, Y11, Y11
+	VPDPBUSD     160(DI), Y9, Y11
+	VCVTDQ2PS    Y11, Y11
+	VFMADD231PS  Y10, Y11, Y6
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        c03030303<>+0(SB), Y9, Y9
+	VBROADCASTSD 48(SP), Y10
+	VPERMILPS    laneOrder6<>+0(SB), Y10, Y10
+	VBROADCASTSS 24(R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPXOR        Y11, Y11, Y11
+	VPDPBUSD     192(DI), Y9, Y11
+	VCVTDQ2PS    Y11, Y11
+	VFMADD231PS  Y10, Y11, Y6
+	VPSRLW       $0x06, Y8, Y8
+	VPAND        c03030303<>+0(SB), Y8, Y8
+	VBROADCASTSD 56(SP), Y9
+	VPERMILPS    laneOrder6<>+0(SB), Y9, Y9
+	VBROADCASTSS 28(R8), Y10
+	VMULPS       Y10, Y9, Y9
+	VPXOR        Y10, Y10, Y10
+	VPDPBUSD     224(DI), Y8, Y10
+	VCVTDQ2PS    Y10, Y10
+	VFMADD231PS  Y9, Y10, Y6
+	VMOVUPS      64(SP), Y8
+	VFMADD231PS  (R9), Y8, Y7
+	VMOVUPS      96(SP), Y8
+	VFMADD231PS  32(R9), Y8, Y7
+	PREFETCHT0   4096(CX)
+	PREFETCHT0   4160(CX)
+	ADDQ         $0x00000054, CX
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   4160(DX)
 	ADDQ         $0x00000054, DX
-	ADDQ         $0x00000100, BX
+	PREFETCHT0   4096(BX)
+	PREFETCHT0   4160(BX)
+	ADDQ         $0x00000054, BX
+	PREFETCHT0   4096(SI)
+	PREFETCHT0   4160(SI)
+	ADDQ         $0x00000054, SI
 	ADDQ         $0x00000100, DI
-	ADDQ         $0x00000020, SI
-	ADDQ         $0x00000040, R8
-	DECQ         CX
+	ADDQ         $0x00000020, R8
+	ADDQ         $0x00000040, R9
+	DECQ         128(SP)
 	JNE          each
-	VADDPS       Y1, Y0, Y0
-	VSUBPS       Y2, Y0, Y0
-	MOVQ         dst+0(FP), CX
+	VSUBPS       Y1, Y0, Y0
 	VEXTRACTF128 $0x01, Y0, X1
 	VADDPS       X1, X0, X1
 	VPERMILPS    $0x0e, X1, X0
 	VADDPS       X0, X1, X1
 	VPERMILPS    $0x01, X1, X0
 	VADDSS       X0, X1, X1
-	VMOVSS       X1, (CX)
+	VSUBPS       Y3, Y2, Y2
+	VEXTRACTF128 $0x01, Y2, X0
+	VADDPS       X0, X2, X0
+	VPERMILPS    $0x0e, X0, X2
+	VADDPS       X2, X0, X0
+	VPERMILPS    $0x01, X0, X2
+	VADDSS       X2, X0, X0
+	VSUBPS       Y5, Y4, Y4
+	VEXTRACTF128 $0x01, Y4, X2
+	VADDPS       X2, X4, X2
+	VPERMILPS    $0x0e, X2, X3
+	VADDPS       X3, X2, X2
+	VPERMILPS    $0x01, X2, X3
+	VADDSS       X3, X2, X2
+	VSUBPS       Y7, Y6, Y6
+	VEXTRACTF128 $0x01, Y6, X3
+	VADDPS       X3, X6, X3
+	VPERMILPS    $0x0e, X3, X4
+	VADDPS       X4, X3, X3
+	VPERMILPS    $0x01, X3, X4
+	VADDSS       X4, X3, X3
+	MOVQ         dst+0(FP), R8
+	MOVQ         lead+8(FP), DI
+	VMOVSS       X1, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X0, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X2, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X3, (R8)
 	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+16(FP), CX
-	ADDQ         CX, w+8(FP)
-	DECQ         rows+24(FP)
+	MOVQ         stride+32(FP), DI
+	ADDQ         DI, w+16(FP)
+	DECQ         rows+40(FP)
 	JNE          row
 	VZEROUPPER
 	RET
 
-// func dotBytesQ3_KVNNI(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+// func dotBytesQ3_KVNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
 // Requires: AVX, AVX2, AVX512VL, AVX512VNNI, FMA3, MMX+
-TEXT ·dotBytesQ3_KVNNI(SB), NOSPLIT, $128-80
-	MOVQ half+64(FP), AX
-	LEAQ (SP), R8
+TEXT ·dotBytesQ3_KVNNI(SB), NOSPLIT, $136-96
+	MOVQ half+80(FP), AX
+	LEAQ (SP), R10
 	LEAQ 64(SP), CX
 
 row:
-	MOVQ   w+8(FP), DX
-	MOVQ   x+32(FP), BX
-	MOVQ   dx+40(FP), SI
-	MOVQ   excess+56(FP), DI
-	MOVQ   blocks+72(FP), CX
+	MOVQ   w+16(FP), CX
+	MOVQ   gap+24(FP), DI
+	LEAQ   (CX)(DI*1), DX
+	LEAQ   (DX)(DI*1), BX
+	LEAQ   (BX)(DI*1), SI
+	MOVQ   blocks+88(FP), DI
+	MOVQ   DI, 128(SP)
+	MOVQ   x+48(FP), DI
+	MOVQ   dx+56(FP), R8
+	MOVQ   excess+72(FP), R9
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
 
 each:
-	VMOVQ        96(DX), X2
-	VPSRLW       $0x04, X2, X3
-	VPUNPCKLQDQ  X3, X2, X2
-	VPAND        c0f0f0f0f<>+0(SB), X2, X2
-	VPBROADCASTD 104(DX), X3
-	VPSRLVD      shifts3_K<>+0(SB), X3, X3
-	VPAND        c03030303<>+0(SB), X3, X3
-	VPSLLW       $0x04, X3, X3
-	VPOR         X3, X2, X2
-	VPSUBB       c20202020<>+0(SB), X2, X2
-	MOVWQZX      108(DX), R9
-	VBROADCASTSS (AX)(R9*4), Y3
-	VPMOVSXBD    X2, Y4
+	VMOVQ        96(CX), X4
+	VPSRLW       $0x04, X4, X5
+	VPUNPCKLQDQ  X5, X4, X4
+	VPAND        c0f0f0f0f<>+0(SB), X4, X4
+	VPBROADCASTD 104(CX), X5
+	VPSRLVD      shifts3_K<>+0(SB), X5, X5
+	VPAND        c03030303<>+0(SB), X5, X5
+	VPSLLW       $0x04, X5, X5
+	VPOR         X5, X4, X4
+	VPSUBB       c20202020<>+0(SB), X4, X4
+	MOVWQZX      108(CX), R11
+	VBROADCASTSS (AX)(R11*4), Y5
+	VPMOVSXBD    X4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y5, Y6, Y6
+	VMOVUPS      Y6, (R10)
+	VPSRLDQ      $0x08, X4, X4
+	VPMOVSXBD    X4, Y4
 	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y3, Y4, Y4
-	VMOVUPS      Y4, (R8)
-	VPSRLDQ      $0x08, X2, X2
-	VPMOVSXBD    X2, Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y3, Y2, Y2
-	VMOVUPS      Y2, 32(R8)
-	VMOVDQU      (DX), Y2
-	VMOVDQU      32(DX), Y3
-	VPAND        c03030303<>+0(SB), Y3, Y4
-	VPSLLW       $0x02, Y2, Y5
-	VPAND        c04040404<>+0(SB), Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VPSUBB       c04040404<>+0(SB), Y4, Y4
-	VBROADCASTSD (SP), Y5
-	VPERMILPS    laneOrder6<>+0(SB), Y5, Y5
-	VBROADCASTSS (SI), Y6
-	VMULPS       Y6, Y5, Y5
-	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      (DI), Y6
-	VPDPBUSD     (BX), Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y0
-	VPSRLW       $0x02, Y3, Y4
-	VPAND        c03030303<>+0(SB), Y4, Y4
-	VPSLLW       $0x01, Y2, Y5
-	VPAND        c04040404<>+0(SB), Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VPSUBB       c04040404<>+0(SB), Y4, Y4
-	VBROADCASTSD 8(SP), Y5
-	VPERMILPS    laneOrder6<>+0(SB), Y5, Y5
-	VBROADCASTSS 4(SI), Y6
-	VMULPS       Y6, Y5, Y5
-	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      32(DI), Y6
-	VPDPBUSD     32(BX), Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y1
-	VPSRLW       $0x04, Y3, Y4
-	VPAND        c03030303<>+0(SB), Y4, Y4
-	VPAND        c04040404<>+0(SB), Y2, Y5
-	VPOR         Y5, Y4, Y4
-	VPSUBB       c04040404<>+0(SB), Y4, Y4
-	VBROADCASTSD 16(SP), Y5
-	VPERMILPS    laneOrder6<>+0(SB), Y5, Y5
-	VBROADCASTSS 8(SI), Y6
-	VMULPS       Y6, Y5, Y5
-	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      64(DI), Y6
-	VPDPBUSD     64(BX), Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y0
-	VPSRLW       $0x06, Y3, Y3
-	VPAND        c03030303<>+0(SB), Y3, Y3
-	VPSRLW       $0x01, Y2, Y4
-	VPAND        c04040404<>+0(SB), Y4, Y4
-	VPOR         Y4, Y3, Y3
-	VPSUBB       c04040404<>+0(SB), Y3, Y3
-	VBROADCASTSD 24(SP), Y4
-	VPERMILPS    laneOrder6<>+0(SB), Y4, Y4
-	VBROADCASTSS 12(SI), Y5
 	VMULPS       Y5, Y4, Y4
-	VPXOR        c80808080<>+0(SB), Y3, Y3
-	VMOVDQU      96(DI), Y5
-	VPDPBUSD     96(BX), Y3, Y5
-	VCVTDQ2PS    Y5, Y5
-	VFMADD231PS  Y4, Y5, Y1
-	VMOVDQU      64(DX), Y3
-	VPAND        c03030303<>+0(SB), Y3, Y4
-	VPSRLW       $0x02, Y2, Y5
-	VPAND        c04040404<>+0(SB), Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VPSUBB       c04040404<>+0(SB), Y4, Y4
-	VBROADCASTSD 32(SP), Y5
+	VMOVUPS      Y4, 32(R10)
+	VMOVDQU      (CX), Y4
+	VMOVDQU      32(CX), Y5
+	VPAND        c03030303<>+0(SB), Y5, Y6
+	VPSLLW       $0x02, Y4, Y7
+	VPAND        c04040404<>+0(SB), Y7, Y7
+	VPOR         Y7, Y6, Y6
+	VPSUBB       c04040404<>+0(SB), Y6, Y6
+	VBROADCASTSD (SP), Y7
+	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
+	VBROADCASTSS (R8), Y8
+	VMULPS       Y8, Y7, Y7
+	VPXOR        c80808080<>+0(SB), Y6, Y6
+	VMOVDQU      (R9), Y8
+	VPDPBUSD     (DI), Y6, Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMADD231PS  Y7, Y8, Y0
+	VPSRLW       $0x02, Y5, Y6
+	VPAND        c03030303<>+0(SB), Y6, Y6
+	VPSLLW       $0x01, Y4, Y7
+	VPAND        c04040404<>+0(SB), Y7, Y7
+	VPOR         Y7, Y6, Y6
+	VPSUBB       c04040404<>+0(SB), Y6, Y6
+	VBROADCASTSD 8(SP), Y7
+	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
+	VBROADCASTSS 4(R8), Y8
+	VMULPS       Y8, Y7, Y7
+	VPXOR        c80808080<>+0(SB), Y6, Y6
+	VMOVDQU      32(R9), Y8
+	VPDPBUSD     32(DI), Y6, Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMADD231PS  Y7, Y8, Y0
+	VPSRLW       $0x04, Y5, Y6
+	VPAND        c03030303<>+0(SB), Y6, Y6
+	VPAND        c04040404<>+0(SB), Y4, Y7
+	VPOR         Y7, Y6, Y6
+	VPSUBB       c04040404<>+0(SB), Y6, Y6
+	VBROADCASTSD 16(SP), Y7
+	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
+	VBROADCASTSS 8(R8), Y8
+	VMULPS       Y8, Y7, Y7
+	VPXOR        c80808080<>+0(SB), Y6, Y6
+	VMOVDQU      64(R9), Y8
+	VPDPBUSD     64(DI), Y6, Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMADD231PS  Y7, Y8, Y0
+	VPSRLW       $0x06, Y5, Y5
+	VPAND        c03030303<>+0(SB), Y5, Y5
+	VPSRLW       $0x01, Y4, Y6
+	VPAND        c04040404<>+0(SB), Y6, Y6
+	VPOR         Y6, Y5, Y5
+	VPSUBB       c04040404<>+0(SB), Y5, Y5
+	VBROADCASTSD 24(SP), Y6
+	VPERMILPS    laneOrder6<>+0(SB), Y6, Y6
+	VBROADCASTSS 12(R8), Y7
+	VMULPS       Y7, Y6, Y6
+	VPXOR        c80808080<>+0(SB), Y5, Y5
+	VMOVDQU      96(R9), Y7
+	VPDPBUSD     96(DI), Y5, Y7
+	VCVTDQ2PS    Y7, Y7
+	VFMADD231PS  Y6, Y7, Y0
+	VMOVDQU      64(CX), Y5
+	VPAND        c03030303<>+0(SB), Y5, Y6
+	VPSRLW       $0x02, Y4, Y7
+	VPAND        c04040404<>+0(SB), Y7, Y7
+	VPOR         Y7, Y6, Y6
+	VPSUBB       c04040404<>+0(SB), Y6, Y6
+	VBROADCASTSD 32(SP), Y7
+	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
+	VBROADCASTSS 16(R8), Y8
+	VMULPS       Y8, Y7, Y7
+	VPXOR        c80808080<>+0(SB), Y6, Y6
+	VMOVDQU      128(R9), Y8
+	VPDPBUSD     128(DI), Y6, Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMADD231PS  Y7, Y8, Y0
+	VPSRLW       $0x02, Y5, Y6
+	VPAND        c03030303<>+0(SB), Y6, Y6
+	VPSRLW       $0x03, Y4, Y7
+	VPAND        c04040404<>+0(SB), Y7, Y7
+	VPOR         Y7, Y6, Y6
+	VPSUBB       c04040404<>+0(SB), Y6, Y6
+	VBROADCASTSD 40(SP), Y7
+	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
+	VBROADCASTSS 20(R8), Y8
+	VMULPS       Y8, Y7, Y7
+	VPXOR        c80808080<>+0(SB), Y6, Y6
+	VMOVDQU      160(R9), Y8
+	VPDPBUSD     160(DI), Y6, Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMADD231PS  Y7, Y8, Y0
+	VPSRLW       $0x04, Y5, Y6
+	VPAND        c03030303<>+0(SB), Y6, Y6
+	VPSRLW       $0x04, Y4, Y7
+	VPAND        c04040404<>+0(SB), Y7, Y7
+	VPOR         Y7, Y6, Y6
+	VPSUBB       c04040404<>+0(SB), Y6, Y6
+	VBROADCASTSD 48(SP), Y7
+	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
+	VBROADCASTSS 24(R8), Y8
+	VMULPS       Y8, Y7, Y7
+	VPXOR        c80808080<>+0(SB), Y6, Y6
+	VMOVDQU      192(R9), Y8
+	VPDPBUSD     192(DI), Y6, Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMADD231PS  Y7, Y8, Y0
+	VPSRLW       $0x06, Y5, Y5
+	VPAND        c03030303<>+0(SB), Y5, Y5
+	VPSRLW       $0x05, Y4, Y4
+	VPAND        c04040404<>+0(SB), Y4, Y4
+	VPOR         Y4, Y5, Y5
+	VPSUBB       c04040404<>+0(SB), Y5, Y4
+	VBROADCASTSD 56(SP), Y5
 	VPERMILPS    laneOrder6<>+0(SB), Y5, Y5
-	VBROADCASTSS 16(SI), Y6
+	VBROADCASTSS 28(R8), Y6
 	VMULPS       Y6, Y5, Y5
 	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      128(DI), Y6
-	VPDPBUSD     128(BX), Y4, Y6
+	VMOVDQU      224(R9), Y6
+	VPDPBUSD     224(DI), Y4, Y6
 	VCVTDQ2PS    Y6, Y6
 	VFMADD231PS  Y5, Y6, Y0
-	VPSRLW       $0x02, Y3, Y4
-	VPAND        c03030303<>+0(SB), Y4, Y4
-	VPSRLW       $0x03, Y2, Y5
-	VPAND        c04040404<>+0(SB), Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VPSUBB       c04040404<>+0(SB), Y4, Y4
-	VBROADCASTSD 40(SP), Y5
+	VMOVQ        96(DX), X4
+	VPSRLW       $0x04, X4, X5
+	VPUNPCKLQDQ  X5, X4, X4
+	VPAND        c0f0f0f0f<>+0(SB), X4, X4
+	VPBROADCASTD 104(DX), X5
+	VPSRLVD      shifts3_K<>+0(SB), X5, X5
+	VPAND        c03030303<>+0(SB), X5, X5
+	VPSLLW       $0x04, X5, X5
+	VPOR         X5, X4, X4
+	VPSUBB       c20202020<>+0(SB), X4, X4
+	MOVWQZX      108(DX), R11
+	VBROADCASTSS (AX)(R11*4), Y5
+	VPMOVSXBD    X4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y5, Y6, Y6
+	VMOVUPS      Y6, (R10)
+	VPSRLDQ      $0x08, X4, X4
+	VPMOVSXBD    X4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y5, Y4, Y4
+	VMOVUPS      Y4, 32(R10)
+	VMOVDQU      (DX), Y4
+	VMOVDQU      32(DX), Y5
+	VPAND        c03030303<>+0(SB), Y5, Y6
+	VPSLLW       $0x02, Y4, Y7
+	VPAND        c04040404<>+0(SB), Y7, Y7
+	VPOR         Y7, Y6, Y6
+	VPSUBB       c04040404<>+0(SB), Y6, Y6
+	VBROADCASTSD (SP), Y7
+	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
+	VBROADCASTSS (R8), Y8
+	VMULPS       Y8, Y7, Y7
+	VPXOR        c80808080<>+0(SB), Y6, Y6
+	VMOVDQU      (R9), Y8
+	VPDPBUSD     (DI), Y6, Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMADD231PS  Y7, Y8, Y1
+	VPSRLW       $0x02, Y5, Y6
+	VPAND        c03030303<>+0(SB), Y6, Y6
+	VPSLLW       $0x01, Y4, Y7
+	VPAND        c04040404<>+0(SB), Y7, Y7
+	VPOR         Y7, Y6, Y6
+	VPSUBB       c04040404<>+0(SB), Y6, Y6
+	VBROADCASTSD 8(SP), Y7
+	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
+	VBROADCASTSS 4(R8), Y8
+	VMULPS       Y8, Y7, Y7
+	VPXOR        c80808080<>+0(SB), Y6, Y6
+	VMOVDQU      32(R9), Y8
+	VPDPBUSD     32(DI), Y6, Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMADD231PS  Y7, Y8, Y1
+	VPSRLW       $0x04, Y5, Y6
+	VPAND        c03030303<>+0(SB), Y6, Y6
+	VPAND        c04040404<>+0(SB), Y4, Y7
+	VPOR         Y7, Y6, Y6
+	VPSUBB       c04040404<>+0(SB), Y6, Y6
+	VBROADCASTSD 16(SP), Y7
+	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
+	VBROADCASTSS 8(R8), Y8
+	VMULPS       Y8, Y7, Y7
+	VPXOR        c80808080<>+0(SB), Y6, Y6
+	VMOVDQU      64(R9), Y8
+	VPDPBUSD     64(DI), Y6, Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMADD231PS  Y7, Y8, Y1
+	VPSRLW       $0x06, Y5, Y5
+	VPAND        c03030303<>+0(SB), Y5, Y5
+	VPSRLW       $0x01, Y4, Y6
+	VPAND        c04040404<>+0(SB), Y6, Y6
+	VPOR         Y6, Y5, Y5
+	VPSUBB       c04040404<>+0(SB), Y5, Y5
+	VBROADCASTSD 24(SP), Y6
+	VPERMILPS    laneOrder6<>+0(SB), Y6, Y6
+	VBROADCASTSS 12(R8), Y7
+	VMULPS       Y7, Y6, Y6
+	VPXOR        c80808080<>+0(SB), Y5, Y5
+	VMOVDQU      96(R9), Y7
+	VPDPBUSD     96(DI), Y5, Y7
+	VCVTDQ2PS    Y7, Y7
+	VFMADD231PS  Y6, Y7, Y1
+	VMOVDQU      64(DX), Y5
+	VPAND        c03030303<>+0(SB), Y5, Y6
+	VPSRLW       $0x02, Y4, Y7
+	VPAND        c04040404<>+0(SB), Y7, Y7
+	VPOR         Y7, Y6, Y6
+	VPSUBB       c04040404<>+0(SB), Y6, Y6
+	VBROADCASTSD 32(SP), Y7
+	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
+	VBROADCASTSS 16(R8), Y8
+	VMULPS       Y8, Y7, Y7
+	VPXOR        c80808080<>+0(SB), Y6, Y6
+	VMOVDQU      128(R9), Y8
+	VPDPBUSD     128(DI), Y6, Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMADD231PS  Y7, Y8, Y1
+	VPSRLW       $0x02, Y5, Y6
+	VPAND        c03030303<>+0(SB), Y6, Y6
+	VPSRLW       $0x03, Y4, Y7
+	VPAND        c04040404<>+0(SB), Y7, Y7
+	VPOR         Y7, Y6, Y6
+	VPSUBB       c04040404<>+0(SB), Y6, Y6
+	VBROADCASTSD 40(SP), Y7
+	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
+	VBROADCASTSS 20(R8), Y8
+	VMULPS       Y8, Y7, Y7
+	VPXOR        c80808080<>+0(SB), Y6, Y6
+	VMOVDQU      160(R9), Y8
+	VPDPBUSD     160(DI), Y6, Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMADD231PS  Y7, Y8, Y1
+	VPSRLW       $0x04, Y5, Y6
+	VPAND        c03030303<>+0(SB), Y6, Y6
+	VPSRLW       $0x04, Y4, Y7
+	VPAND        c04040404<>+0(SB), Y7, Y7
+	VPOR         Y7, Y6, Y6
+	VPSUBB       c04040404<>+0(SB), Y6, Y6
+	VBROADCASTSD 48(SP), Y7
+	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
+	VBROADCASTSS 24(R8), Y8
+	VMULPS       Y8, Y7, Y7
+	VPXOR        c80808080<>+0(SB), Y6, Y6
+	VMOVDQU      192(R9), Y8
+	VPDPBUSD     192(DI), Y6, Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMADD231PS  Y7, Y8, Y1
+	VPSRLW       $0x06, Y5, Y5
+	VPAND        c03030303<>+0(SB), Y5, Y5
+	VPSRLW       $0x05, Y4, Y4
+	VPAND        c04040404<>+0(SB), Y4, Y4
+	VPOR         Y4, Y5, Y5
+	VPSUBB       c04040404<>+0(SB), Y5, Y4
+	VBROADCASTSD 56(SP), Y5
 	VPERMILPS    laneOrder6<>+0(SB), Y5, Y5
-	VBROADCASTSS 20(SI), Y6
+	VBROADCASTSS 28(R8), Y6
 	VMULPS       Y6, Y5, Y5
 	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      160(DI), Y6
-	VPDPBUSD     160(BX), Y4, Y6
+	VMOVDQU      224(R9), Y6
+	VPDPBUSD     224(DI), Y4, Y6
 	VCVTDQ2PS    Y6, Y6
 	VFMADD231PS  Y5, Y6, Y1
-	VPSRLW       $0x04, Y3, Y4
-	VPAND        c03030303<>+0(SB), Y4, Y4
-	VPSRLW       $0x04, Y2, Y5
-	VPAND        c04040404<>+0(SB), Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VPSUBB       c04040404<>+0(SB), Y4, Y4
-	VBROADCASTSD 48(SP), Y5
+	VMOVQ        96(BX), X4
+	VPSRLW       $0x04, X4, X5
+	VPUNPCKLQDQ  X5, X4, X4
+	VPAND        c0f0f0f0f<>+0(SB), X4, X4
+	VPBROADCASTD 104(BX), X5
+	VPSRLVD      shifts3_K<>+0(SB), X5, X5
+	VPAND        c03030303<>+0(SB), X5, X5
+	VPSLLW       $0x04, X5, X5
+	VPOR         X5, X4, X4
+	VPSUBB       c20202020<>+0(SB), X4, X4
+	MOVWQZX      108(BX), R11
+	VBROADCASTSS (AX)(R11*4), Y5
+	VPMOVSXBD    X4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y5, Y6, Y6
+	VMOVUPS      Y6, (R10)
+	VPSRLDQ      $0x08, X4, X4
+	VPMOVSXBD    X4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y5, Y4, Y4
+	VMOVUPS      Y4, 32(R10)
+	VMOVDQU      (BX), Y4
+	VMOVDQU      32(BX), Y5
+	VPAND        c03030303<>+0(SB), Y5, Y6
+	VPSLLW       $0x02, Y4, Y7
+	VPAND        c04040404<>+0(SB), Y7, Y7
+	VPOR         Y7, Y6, Y6
+	VPSUBB       c04040404<>+0(SB), Y6, Y6
+	VBROADCASTSD (SP), Y7
+	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
+	VBROADCASTSS (R8), Y8
+	VMULPS       Y8, Y7, Y7
+	VPXOR        c80808080<>+0(SB), Y6, Y6
+	VMOVDQU      (R9), Y8
+	VPDPBUSD     (DI), Y6, Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMADD231PS  Y7, Y8, Y2
+	VPSRLW       $0x02, Y5, Y6
+	VPAND        c03030303<>+0(SB), Y6, Y6
+	VPSLLW       $0x01, Y4, Y7
+	VPAND        c04040404<>+0(SB), Y7, Y7
+	VPOR         Y7, Y6, Y6
+	VPSUBB       c04040404<>+0(SB), Y6, Y6
+	VBROADCASTSD 8(SP), Y7
+	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
+	VBROADCASTSS 4(R8), Y8
+	VMULPS       Y8, Y7, Y7
+	VPXOR        c80808080<>+0(SB), Y6, Y6
+	VMOVDQU      32(R9), Y8
+	VPDPBUSD     32(DI), Y6, Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMADD231PS  Y7, Y8, Y2
+	VPSRLW       $0x04, Y5, Y6
+	VPAND        c03030303<>+0(SB), Y6, Y6
+	VPAND        c04040404<>+0(SB), Y4, Y7
+	VPOR         Y7, Y6, Y6
+	VPSUBB       c04040404<>+0(SB), Y6, Y6
+	VBROADCASTSD 16(SP), Y7
+	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
+	VBROADCASTSS 8(R8), Y8
+	VMULPS       Y8, Y7, Y7
+	VPXOR        c80808080<>+0(SB), Y6, Y6
+	VMOVDQU      64(R9), Y8
+	VPDPBUSD     64(DI), Y6, Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMADD231PS  Y7, Y8, Y2
+	VPSRLW       $0x06, Y5, Y5
+	VPAND        c03030303<>+0(SB), Y5, Y5
+	VPSRLW       $0x01, Y4, Y6
+	VPAND        c04040404<>+0(SB), Y6, Y6
+	VPOR         Y6, Y5, Y5
+	VPSUBB       c04040404<>+0(SB), Y5, Y5
+	VBROADCASTSD 24(SP), Y6
+	VPERMILPS    laneOrder6<>+0(SB), Y6, Y6
+	VBROADCASTSS 12(R8), Y7
+	VMULPS       Y7, Y6, Y6
+	VPXOR        c80808080<>+0(SB), Y5, Y5
+	VMOVDQU      96(R9), Y7
+	VPDPBUSD     96(DI), Y5, Y7
+	VCVTDQ2PS    Y7, Y7
+	VFMADD231PS  Y6, Y7, Y2
+	VMOVDQU      64(BX), Y5
+	VPAND        c03030303<>+0(SB), Y5, Y6
+	VPSRLW       $0x02, Y4, Y7
+	VPAND        c04040404<>+0(SB), Y7, Y7
+	VPOR         Y7, Y6, Y6
+	VPSUBB       c04040404<>+0(SB), Y6, Y6
+	VBROADCASTSD 32(SP), Y7
+	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
+	VBROADCASTSS 16(R8), Y8
+	VMULPS       Y8, Y7, Y7
+	VPXOR        c80808080<>+0(SB), Y6, Y6
+	VMOVDQU      128(R9), Y8
+	VPDPBUSD     128(DI), Y6, Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMADD231PS  Y7, Y8, Y2
+	VPSRLW       $0x02, Y5, Y6
+	VPAND        c03030303<>+0(SB), Y6, Y6
+	VPSRLW       $0x03, Y4, Y7
+	VPAND        c04040404<>+0(SB), Y7, Y7
+	VPOR         Y7, Y6, Y6
+	VPSUBB       c04040404<>+0(SB), Y6, Y6
+	VBROADCASTSD 40(SP), Y7
+	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
+	VBROADCASTSS 20(R8), Y8
+	VMULPS       Y8, Y7, Y7
+	VPXOR        c80808080<>+0(SB), Y6, Y6
+	VMOVDQU      160(R9), Y8
+	VPDPBUSD     160(DI), Y6, Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMADD231PS  Y7, Y8, Y2
+	VPSRLW       $0x04, Y5, Y6
+	VPAND        c03030303<>+0(SB), Y6, Y6
+	VPSRLW       $0x04, Y4, Y7
+	VPAND        c04040404<>+0(SB), Y7, Y7
+	VPOR         Y7, Y6, Y6
+	VPSUBB       c04040404<>+0(SB), Y6, Y6
+	VBROADCASTSD 48(SP), Y7
+	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
+	VBROADCASTSS 24(R8), Y8
+	VMULPS       Y8, Y7, Y7
+	VPXOR        c80808080<>+0(SB), Y6, Y6
+	VMOVDQU      192(R9), Y8
+	VPDPBUSD     192(DI), Y6, Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMADD231PS  Y7, Y8, Y2
+	VPSRLW       $0x06, Y5, Y5
+	VPAND        c03030303<>+0(SB), Y5, Y5
+	VPSRLW       $0x05, Y4, Y4
+	VPAND        c04040404<>+0(SB), Y4, Y4
+	VPOR         Y4, Y5, Y5
+	VPSUBB       c04040404<>+0(SB), Y5, Y4
+	VBROADCASTSD 56(SP), Y5
 	VPERMILPS    laneOrder6<>+0(SB), Y5, Y5
-	VBROADCASTSS 24(SI), Y6
+	VBROADCASTSS 28(R8), Y6
 	VMULPS       Y6, Y5, Y5
 	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      192(DI), Y6
-	VPDPBUSD     192(BX), Y4, Y6
+	VMOVDQU      224(R9), Y6
+	VPDPBUSD     224(DI), Y4, Y6
 	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y0
-	VPSRLW       $0x06, Y3, Y3
-	VPAND        c03030303<>+0(SB), Y3, Y3
-	VPSRLW       $0x05, Y2, Y2
-	VPAND        c04040404<>+0(SB), Y2, Y2
-	VPOR         Y2, Y3, Y3
-	VPSUBB       c04040404<>+0(SB), Y3, Y2
-	VBROADCASTSD 56(SP), Y3
-	VPERMILPS    laneOrder6<>+0(SB), Y3, Y3
-	VBROADCASTSS 28(SI), Y4
-	VMULPS       Y4, Y3, Y3
-	VPXOR        c80808080<>+0(SB), Y2, Y2
-	VMOVDQU      224(DI), Y4
-	VPDPBUSD     224(BX), Y2, Y4
+	VFMADD231PS  Y5, Y6, Y2
+	VMOVQ        96(SI), X4
+	VPSRLW       $0x04, X4, X5
+	VPUNPCKLQDQ  X5, X4, X4
+	VPAND        c0f0f0f0f<>+0(SB), X4, X4
+	VPBROADCASTD 104(SI), X5
+	VPSRLVD      shifts3_K<>+0(SB), X5, X5
+	VPAND        c03030303<>+0(SB), X5, X5
+	VPSLLW       $0x04, X5, X5
+	VPOR         X5, X4, X4
+	VPSUBB       c20202020<>+0(SB), X4, X4
+	MOVWQZX      108(SI), R11
+	VBROADCASTSS (AX)(R11*4), Y5
+	VPMOVSXBD    X4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y5, Y6, Y6
+	VMOVUPS      Y6, (R10)
+	VPSRLDQ      $0x08, X4, X4
+	VPMOVSXBD    X4, Y4
 	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y3, Y4, Y1
+	VMULPS       Y5, Y4, Y4
+	VMOVUPS      Y4, 32(R10)
+	VMOVDQU      (SI), Y4
+	VMOVDQU      32(SI), Y5
+	VPAND        c03030303<>+0(SB), Y5, Y6
+	VPSLLW       $0x02, Y4, Y7
+	VPAND        c04040404<>+0(SB), Y7, Y7
+	VPOR         Y7, Y6, Y6
+	VPSUBB       c04040404<>+0(SB), Y6, Y6
+	VBROADCASTSD (SP), Y7
+	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
+	VBROADCASTSS (R8), Y8
+	VMULPS       Y8, Y7, Y7
+	VPXOR        c80808080<>+0(SB), Y6, Y6
+	VMOVDQU      (R9), Y8
+	VPDPBUSD     (DI), Y6, Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMADD231PS  Y7, Y8, Y3
+	VPSRLW       $0x02, Y5, Y6
+	VPAND        c03030303<>+0(SB), Y6, Y6
+	VPSLLW       $0x01, Y4, Y7
+	VPAND        c04040404<>+0(SB), Y7, Y7
+	VPOR         Y7, Y6, Y6
+	VPSUBB       c04040404<>+0(SB), Y6, Y6
+	VBROADCASTSD 8(SP), Y7
+	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
+	VBROADCASTSS 4(R8), Y8
+	VMULPS       Y8, Y7, Y7
+	VPXOR        c80808080<>+0(SB), Y6, Y6
+	VMOVDQU      32(R9), Y8
+	VPDPBUSD     32(DI), Y6, Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMADD231PS  Y7, Y8, Y3
+	VPSRLW       $0x04, Y5, Y6
+	VPAND        c03030303<>+0(SB), Y6, Y6
+	VPAND        c04040404<>+0(SB), Y4, Y7
+	VPOR         Y7, Y6, Y6
+	VPSUBB       c04040404<>+0(SB), Y6, Y6
+	VBROADCASTSD 16(SP), Y7
+	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
+	VBROADCASTSS 8(R8), Y8
+	VMULPS       Y8, Y7, Y7
+	VPXOR        c80808080<>+0(SB), Y6, Y6
+	VMOVDQU      64(R9), Y8
+	VPDPBUSD     64(DI), Y6, Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMADD231PS  Y7, Y8, Y3
+	VPSRLW       $0x06, Y5, Y5
+	VPAND        c03030303<>+0(SB), Y5, Y5
+	VPSRLW       $0x01, Y4, Y6
+	VPAND        c04040404<>+0(SB), Y6, Y6
+	VPOR         Y6, Y5, Y5
+	VPSUBB       c04040404<>+0(SB), Y5, Y5
+	VBROADCASTSD 24(SP), Y6
+	VPERMILPS    laneOrder6<>+0(SB), Y6, Y6
+	VBROADCASTSS 12(R8), Y7
+	VMULPS       Y7, Y6, Y6
+	VPXOR        c80808080<>+0(SB), Y5, Y5
+	VMOVDQU      96(R9), Y7
+	VPDPBUSD     96(DI), Y5, Y7
+	VCVTDQ2PS    Y7, Y7
+	VFMADD231PS  Y6, Y7, Y3
+	VMOVDQU      64(SI), Y5
+	VPAND        c03030303<>+0(SB), Y5, Y6
+	VPSRLW       $0x02, Y4, Y7
+	VPAND        c04040404<>+0(SB), Y7, Y7
+	VPOR         Y7, Y6, Y6
+	VPSUBB       c04040404<>+0(SB), Y6, Y6
+	VBROADCASTSD 32(SP), Y7
+	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
+	VBROADCASTSS 16(R8), Y8
+	VMULPS       Y8, Y7, Y7
+	VPXOR        c80808080<>+0(SB), Y6, Y6
+	VMOVDQU      128(R9), Y8
+	VPDPBUSD     128(DI), Y6, Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMADD231PS  Y7, Y8, Y3
+	VPSRLW       $0x02, Y5, Y6
+	VPAND        c03030303<>+0(SB), Y6, Y6
+	VPSRLW       $0x03, Y4, Y7
+	VPAND        c04040404<>+0(SB), Y7, Y7
+	VPOR         Y7, Y6, Y6
+	VPSUBB       c04040404<>+0(SB), Y6, Y6
+	VBROADCASTSD 40(SP), Y7
+	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
+	VBROADCASTSS 20(R8), Y8
+	VMULPS       Y8, Y7, Y7
+	VPXOR        c80808080<>+0(SB), Y6, Y6
+	VMOVDQU      160(R9), Y8
+	VPDPBUSD     160(DI), Y6, Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMADD231PS  Y7, Y8, Y3
+	VPSRLW       $0x04, Y5, Y6
+	VPAND        c03030303<>+0(SB), Y6, Y6
+	VPSRLW       $0x04, Y4, Y7
+	VPAND        c04040404<>+0(SB), Y7, Y7
+	VPOR         Y7, Y6, Y6
+	VPSUBB       c04040404<>+0(SB), Y6, Y6
+	VBROADCASTSD 48(SP), Y7
+	VPERMILPS    laneOrder6<>+0(SB), Y7, Y7
+	VBROADCASTSS 24(R8), Y8
+	VMULPS       Y8, Y7, Y7
+	VPXOR        c80808080<>+0(SB), Y6, Y6
+	VMOVDQU      192(R9), Y8
+	VPDPBUSD     192(DI), Y6, Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMADD231PS  Y7, Y8, Y3
+	VPSRLW       $0x06, Y5, Y5
+	VPAND        c03030303<>+0(SB), Y5, Y5
+	VPSRLW       $0x05, Y4, Y4
+	VPAND        c04040404<>+0(SB), Y4, Y4
+	VPOR         Y4, Y5, Y5
+	VPSUBB       c04040404<>+0(SB), Y5, Y4
+	VBROADCASTSD 56(SP), Y5
+	VPERMILPS    laneOrder6<>+0(SB), Y5, Y5
+	VBROADCASTSS 28(R8), Y6
+	VMULPS       Y6, Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y4, Y4
+	VMOVDQU      224(R9), Y6
+	VPDPBUSD     224(DI), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y3
+	PREFETCHT0   4096(CX)
+	PREFETCHT0   4160(CX)
+	ADDQ         $0x0000006e, CX
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   4160(DX)
 	ADDQ         $0x0000006e, DX
-	ADDQ         $0x00000100, BX
+	PREFETCHT0   4096(BX)
+	PREFETCHT0   4160(BX)
+	ADDQ         $0x0000006e, BX
+	PREFETCHT0   4096(SI)
+	PREFETCHT0   4160(SI)
+	ADDQ         $0x0000006e, SI
 	ADDQ         $0x00000100, DI
-	ADDQ         $0x00000020, SI
-	DECQ         CX
+	ADDQ         $0x00000100, R9
+	ADDQ         $0x00000020, R8
+	DECQ         128(SP)
 	JNE          each
-	VADDPS       Y1, Y0, Y0
-	MOVQ         dst+0(FP), CX
-	VEXTRACTF128 $0x01, Y0, X1
-	VADDPS       X1, X0, X1
-	VPERMILPS    $0x0e, X1, X0
-	VADDPS       X0, X1, X1
-	VPERMILPS    $0x01, X1, X0
-	VADDSS       X0, X1, X1
-	VMOVSS       X1, (CX)
+	VEXTRACTF128 $0x01, Y0, X4
+	VADDPS       X4, X0, X4
+	VPERMILPS    $0x0e, X4, X0
+	VADDPS       X0, X4, X4
+	VPERMILPS    $0x01, X4, X0
+	VADDSS       X0, X4, X4
+	VEXTRACTF128 $0x01, Y1, X0
+	VADDPS       X0, X1, X0
+	VPERMILPS    $0x0e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0x01, X0, X1
+	VADDSS       X1, X0, X0
+	VEXTRACTF128 $0x01, Y2, X1
+	VADDPS       X1, X2, X1
+	VPERMILPS    $0x0e, X1, X2
+	VADDPS       X2, X1, X1
+	VPERMILPS    $0x01, X1, X2
+	VADDSS       X2, X1, X1
+	VEXTRACTF128 $0x01, Y3, X2
+	VADDPS       X2, X3, X2
+	VPERMILPS    $0x0e, X2, X3
+	VADDPS       X3, X2, X2
+	VPERMILPS    $0x01, X2, X3
+	VADDSS       X3, X2, X2
+	MOVQ         dst+0(FP), R8
+	MOVQ         lead+8(FP), DI
+	VMOVSS       X4, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X0, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X1, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X2, (R8)
 	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+16(FP), CX
-	ADDQ         CX, w+8(FP)
-	DECQ         rows+24(FP)
+	MOVQ         stride+32(FP), DI
+	ADDQ         DI, w+16(FP)
+	DECQ         rows+40(FP)
 	JNE          row
 	VZEROUPPER
 	RET
 
-// func dotBytesQ4_KVNNI(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+// func dotBytesQ4_KVNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
 // Requires: AVX, AVX2, AVX512VL, AVX512VNNI, FMA3, MMX+
-TEXT ·dotBytesQ4_KVNNI(SB), NOSPLIT, $128-80
-	MOVQ half+64(FP), AX
+TEXT ·dotBytesQ4_KVNNI(SB), NOSPLIT, $136-96
+	MOVQ half+80(FP), AX
 	LEAQ (SP), CX
 	LEAQ 64(SP), CX
 
 row:
-	MOVQ   w+8(FP), DX
-	MOVQ   x+32(FP), BX
-	MOVQ   dx+40(FP), SI
-	MOVQ   excess+56(FP), DI
-	MOVQ   blocks+72(FP), CX
+	MOVQ   w+16(FP), CX
+	MOVQ   gap+24(FP), DI
+	LEAQ   (CX)(DI*1), DX
+	LEAQ   (DX)(DI*1), BX
+	LEAQ   (BX)(DI*1), SI
+	MOVQ   blocks+88(FP), DI
+	MOVQ   DI, 128(SP)
+	MOVQ   x+48(FP), DI
+	MOVQ   dx+56(FP), R8
 	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	MOVQ   xs+48(FP), R8
 	VXORPS Y2, Y2, Y2
+	VXORPS Y4, Y4, Y4
+	VXORPS Y6, Y6, Y6
+	MOVQ   xs+64(FP), R9
+	VXORPS Y1, Y1, Y1
+	VXORPS Y3, Y3, Y3
+	VXORPS Y5, Y5, Y5
+	VXORPS Y7, Y7, Y7
 
 each:
-	MOVL         4(DX), R9
-	MOVL         8(DX), R10
-	MOVL         12(DX), R11
-	MOVL         R9, R12
-	ANDL         $0x3f3f3f3f, R12
-	MOVL         R11, R13
-	ANDL         $0x0f0f0f0f, R13
-	SHRL         $0x02, R9
-	ANDL         $0x30303030, R9
-	ORL          R9, R13
-	SHLQ         $0x20, R13
-	ORQ          R12, R13
-	VMOVQ        R13, X3
-	VPMOVZXBD    X3, Y3
-	VCVTDQ2PS    Y3, Y3
-	MOVL         R10, R9
-	ANDL         $0x3f3f3f3f, R9
-	SHRL         $0x04, R11
-	ANDL         $0x0f0f0f0f, R11
+	MOVL         4(CX), R10
+	MOVL         8(CX), R11
+	MOVL         12(CX), R12
+	MOVL         R10, R13
+	ANDL         $0x3f3f3f3f, R13
+	MOVL         R12, R14
+	ANDL         $0x0f0f0f0f, R14
 	SHRL         $0x02, R10
 	ANDL         $0x30303030, R10
-	ORL          R10, R11
-	SHLQ         $0x20, R11
-	ORQ          R9, R11
-	VMOVQ        R11, X4
-	VPMOVZXBD    X4, Y4
-	VCVTDQ2PS    Y4, Y4
-	MOVWQZX      (DX), R9
-	VBROADCASTSS (AX)(R9*4), Y5
-	VMULPS       Y5, Y3, Y3
-	VMULPS       (SI), Y3, Y3
-	VMOVUPS      Y3, (SP)
-	MOVWQZX      2(DX), R9
-	VBROADCASTSS (AX)(R9*4), Y3
-	VMULPS       Y3, Y4, Y4
-	VFMADD231PS  (R8), Y4, Y2
-	VMOVDQU      16(DX), Y3
-	VPAND        c0f0f0f0f<>+0(SB), Y3, Y4
-	VPXOR        Y5, Y5, Y5
-	VPDPBUSD     (BX), Y4, Y5
-	VCVTDQ2PS    Y5, Y5
-	VBROADCASTSS (SP), Y4
-	VFMADD231PS  Y4, Y5, Y0
-	VPSRLW       $0x04, Y3, Y3
-	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
-	VPXOR        Y4, Y4, Y4
-	VPDPBUSD     32(BX), Y3, Y4
-	VCVTDQ2PS    Y4, Y4
-	VBROADCASTSS 4(SP), Y3
-	VFMADD231PS  Y3, Y4, Y1
-	VMOVDQU      48(DX), Y3
-	VPAND        c0f0f0f0f<>+0(SB), Y3, Y4
-	VPXOR        Y5, Y5, Y5
-	VPDPBUSD     64(BX), Y4, Y5
-	VCVTDQ2PS    Y5, Y5
-	VBROADCASTSS 8(SP), Y4
-	VFMADD231PS  Y4, Y5, Y0
-	VPSRLW       $0x04, Y3, Y3
-	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
-	VPXOR        Y4, Y4, Y4
-	VPDPBUSD     96(BX), Y3, Y4
-	VCVTDQ2PS    Y4, Y4
-	VBROADCASTSS 12(SP), Y3
-	VFMADD231PS  Y3, Y4, Y1
-	VMOVDQU      80(DX), Y3
-	VPAND        c0f0f0f0f<>+0(SB), Y3, Y4
-	VPXOR        Y5, Y5, Y5
-	VPDPBUSD     128(BX), Y4, Y5
-	VCVTDQ2PS    Y5, Y5
-	VBROADCASTSS 16(SP), Y4
-	VFMADD231PS  Y4, Y5, Y0
-	VPSRLW       $0x04, Y3, Y3
-	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
-	VPXOR        Y4, Y4, Y4
-	VPDPBUSD     160(BX), Y3, Y4
-	VCVTDQ2PS    Y4, Y4
-	VBROADCASTSS 20(SP), Y3
-	VFMADD231PS  Y3, Y4, Y1
-	VMOVDQU      112(DX), Y3
-	VPAND        c0f0f0f0f<>+0(SB), Y3, Y4
-	VPXOR        Y5, Y5, Y5
-	VPDPBUSD     192(BX), Y4, Y5
-	VCVTDQ2PS    Y5, Y5
-	VBROADCASTSS 24(SP), Y4
-	VFMADD231PS  Y4, Y5, Y0
-	VPSRLW       $0x04, Y3, Y3
-	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
-	VPXOR        Y4, Y4, Y4
-	VPDPBUSD     224(BX), Y3, Y4
-	VCVTDQ2PS    Y4, Y4
-	VBROADCASTSS 28(SP), Y3
-	VFMADD231PS  Y3, Y4, Y1
+	ORL          R10, R14
+	SHLQ         $0x20, R14
+	ORQ          R13, R14
+	VMOVQ        R14, X8
+	VPMOVZXBD    X8, Y8
+	VCVTDQ2PS    Y8, Y8
+	MOVL         R11, R10
+	ANDL         $0x3f3f3f3f, R10
+	SHRL         $0x04, R12
+	ANDL         $0x0f0f0f0f, R12
+	SHRL         $0x02, R11
+	ANDL         $0x30303030, R11
+	ORL          R11, R12
+	SHLQ         $0x20, R12
+	ORQ          R10, R12
+	VMOVQ        R12, X9
+	VPMOVZXBD    X9, Y9
+	VCVTDQ2PS    Y9, Y9
+	MOVWQZX      (CX), R10
+	VBROADCASTSS (AX)(R10*4), Y10
+	VMULPS       Y10, Y8, Y8
+	VMULPS       (R8), Y8, Y8
+	VMOVUPS      Y8, (SP)
+	MOVWQZX      2(CX), R10
+	VBROADCASTSS (AX)(R10*4), Y8
+	VMULPS       Y8, Y9, Y9
+	VFMADD231PS  (R9), Y9, Y1
+	VMOVDQU      16(CX), Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y9
+	VPXOR        Y10, Y10, Y10
+	VPDPBUSD     (DI), Y9, Y10
+	VCVTDQ2PS    Y10, Y10
+	VBROADCASTSS (SP), Y9
+	VFMADD231PS  Y9, Y10, Y0
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
+	VPXOR        Y9, Y9, Y9
+	VPDPBUSD     32(DI), Y8, Y9
+	VCVTDQ2PS    Y9, Y9
+	VBROADCASTSS 4(SP), Y8
+	VFMADD231PS  Y8, Y9, Y0
+	VMOVDQU      48(CX), Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y9
+	VPXOR        Y10, Y10, Y10
+	VPDPBUSD     64(DI), Y9, Y10
+	VCVTDQ2PS    Y10, Y10
+	VBROADCASTSS 8(SP), Y9
+	VFMADD231PS  Y9, Y10, Y0
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
+	VPXOR        Y9, Y9, Y9
+	VPDPBUSD     96(DI), Y8, Y9
+	VCVTDQ2PS    Y9, Y9
+	VBROADCASTSS 12(SP), Y8
+	VFMADD231PS  Y8, Y9, Y0
+	VMOVDQU      80(CX), Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y9
+	VPXOR        Y10, Y10, Y10
+	VPDPBUSD     128(DI), Y9, Y10
+	VCVTDQ2PS    Y10, Y10
+	VBROADCASTSS 16(SP), Y9
+	VFMADD231PS  Y9, Y10, Y0
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
+	VPXOR        Y9, Y9, Y9
+	VPDPBUSD     160(DI), Y8, Y9
+	VCVTDQ2PS    Y9, Y9
+	VBROADCASTSS 20(SP), Y8
+	VFMADD231PS  Y8, Y9, Y0
+	VMOVDQU      112(CX), Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y9
+	VPXOR        Y10, Y10, Y10
+	VPDPBUSD     192(DI), Y9, Y10
+	VCVTDQ2PS    Y10, Y10
+	VBROADCASTSS 24(SP), Y9
+	VFMADD231PS  Y9, Y10, Y0
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
+	VPXOR        Y9, Y9, Y9
+	VPDPBUSD     224(DI), Y8, Y9
+	VCVTDQ2PS    Y9, Y9
+	VBROADCASTSS 28(SP), Y8
+	VFMADD231PS  Y8, Y9, Y0
+	MOVL         4(DX), R10
+	MOVL         8(DX), R11
+	MOVL         12(DX), R12
+	MOVL         R10, R13
+	ANDL         $0x3f3f3f3f, R13
+	MOVL         R12, R14
+	ANDL         $0x0f0f0f0f, R14
+	SHRL         $0x02, R10
+	ANDL         $0x30303030, R10
+	ORL          R10, R14
+	SHLQ         $0x20, R14
+	ORQ          R13, R14
+	VMOVQ        R14, X8
+	VPMOVZXBD    X8, Y8
+	VCVTDQ2PS    Y8, Y8
+	MOVL         R11, R10
+	ANDL         $0x3f3f3f3f, R10
+	SHRL         $0x04, R12
+	ANDL         $0x0f0f0f0f, R12
+	SHRL         $0x02, R11
+	ANDL         $0x30303030, R11
+	ORL          R11, R12
+	SHLQ         $0x20, R12
+	ORQ          R10, R12
+	VMOVQ        R12, X9
+	VPMOVZXBD    X9, Y9
+	VCVTDQ2PS    Y9, Y9
+	MOVWQZX      (DX), R10
+	VBROADCASTSS (AX)(R10*4), Y10
+	VMULPS       Y10, Y8, Y8
+	VMULPS       (R8), Y8, Y8
+	VMOVUPS      Y8, (SP)
+	MOVWQZX      2(DX), R10
+	VBROADCASTSS (AX)(R10*4), Y8
+	VMULPS       Y8, Y9, Y9
+	VFMADD231PS  (R9), Y9, Y3
+	VMOVDQU      16(DX), Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y9
+	VPXOR        Y10, Y10, Y10
+	VPDPBUSD     (DI), Y9, Y10
+	VCVTDQ2PS    Y10, Y10
+	VBROADCASTSS (SP), Y9
+	VFMADD231PS  Y9, Y10, Y2
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
+	VPXOR        Y9, Y9, Y9
+	VPDPBUSD     32(DI), Y8, Y9
+	VCVTDQ2PS    Y9, Y9
+	VBROADCASTSS 4(SP), Y8
+	VFMADD231PS  Y8, Y9, Y2
+	VMOVDQU      48(DX), Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y9
+	VPXOR        Y10, Y10, Y10
+	VPDPBUSD     64(DI), Y9, Y10
+	VCVTDQ2PS    Y10, Y10
+	VBROADCASTSS 8(SP), Y9
+	VFMADD231PS  Y9, Y10, Y2
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
+	VPXOR        Y9, Y9, Y9
+	VPDPBUSD     96(DI), Y8, Y9
+	VCVTDQ2PS    Y9, Y9
+	VBROADCASTSS 12(SP), Y8
+	VFMADD231PS  Y8, Y9, Y2
+	VMOVDQU      80(DX), Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y9
+	VPXOR        Y10, Y10, Y10
+	VPDPBUSD     128(DI), Y9, Y10
+	VCVTDQ2PS    Y10, Y10
+	VBROADCASTSS 16(SP), Y9
+	VFMADD231PS  Y9, Y10, Y2
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
+	VPXOR        Y9, Y9, Y9
+	VPDPBUSD     160(DI), Y8, Y9
+	VCVTDQ2PS    Y9, Y9
+	VBROADCASTSS 20(SP), Y8
+	VFMADD231PS  Y8, Y9, Y2
+	VMOVDQU      112(DX), Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y9
+	VPXOR        Y10, Y10, Y10
+	VPDPBUSD     192(DI), Y9, Y10
+	VCVTDQ2PS    Y10, Y10
+	VBROADCASTSS 24(SP), Y9
+	VFMADD231PS  Y9, Y10, Y2
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
+	VPXOR        Y9, Y9, Y9
+	VPDPBUSD     224(DI), Y8, Y9
+	VCVTDQ2PS    Y9, Y9
+	VBROADCASTSS 28(SP), Y8
+	VFMADD231PS  Y8, Y9, Y2
+	MOVL         4(BX), R10
+	MOVL         8(BX), R11
+	MOVL         12(BX), R12
+	MOVL         R10, R13
+	ANDL         $0x3f3f3f3f, R13
+	MOVL         R12, R14
+	ANDL         $0x0f0f0f0f, R14
+	SHRL         $0x02, R10
+	ANDL         $0x30303030, R10
+	ORL          R10, R14
+	SHLQ         $0x20, R14
+	ORQ          R13, R14
+	VMOVQ        R14, X8
+	VPMOVZXBD    X8, Y8
+	VCVTDQ2PS    Y8, Y8
+	MOVL         R11, R10
+	ANDL         $0x3f3f3f3f, R10
+	SHRL         $0x04, R12
+	ANDL         $0x0f0f0f0f, R12
+	SHRL         $0x02, R11
+	ANDL         $0x30303030, R11
+	ORL          R11, R12
+	SHLQ         $0x20, R12
+	ORQ          R10, R12
+	VMOVQ        R12, X9
+	VPMOVZXBD    X9, Y9
+	VCVTDQ2PS    Y9, Y9
+	MOVWQZX      (BX), R10
+	VBROADCASTSS (AX)(R10*4), Y10
+	VMULPS       Y10, Y8, Y8
+	VMULPS       (R8), Y8, Y8
+	VMOVUPS      Y8, (SP)
+	MOVWQZX      2(BX), R10
+	VBROADCASTSS (AX)(R10*4), Y8
+	VMULPS       Y8, Y9, Y9
+	VFMADD231PS  (R9), Y9, Y5
+	VMOVDQU      16(BX), Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y9
+	VPXOR        Y10, Y10, Y10
+	VPDPBUSD     (DI), Y9, Y10
+	VCVTDQ2PS    Y10, Y10
+	VBROADCASTSS (SP), Y9
+	VFMADD231PS  Y9, Y10, Y4
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
+	VPXOR        Y9, Y9, Y9
+	VPDPBUSD     32(DI), Y8, Y9
+	VCVTDQ2PS    Y9, Y9
+	VBROADCASTSS 4(SP), Y8
+	VFMADD231PS  Y8, Y9, Y4
+	VMOVDQU      48(BX), Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y9
+	VPXOR        Y10, Y10, Y10
+	VPDPBUSD     64(DI), Y9, Y10
+	VCVTDQ2PS    Y10, Y10
+	VBROADCASTSS 8(SP), Y9
+	VFMADD231PS  Y9, Y10, Y4
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
+	VPXOR        Y9, Y9, Y9
+	VPDPBUSD     96(DI), Y8, Y9
+	VCVTDQ2PS    Y9, Y9
+	VBROADCASTSS 12(SP), Y8
+	VFMADD231PS  Y8, Y9, Y4
+	VMOVDQU      80(BX), Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y9
+	VPXOR        Y10, Y10, Y10
+	VPDPBUSD     128(DI), Y9, Y10
+	VCVTDQ2PS    Y10, Y10
+	VBROADCASTSS 16(SP), Y9
+	VFMADD231PS  Y9, Y10, Y4
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
+	VPXOR        Y9, Y9, Y9
+	VPDPBUSD     160(DI), Y8, Y9
+	VCVTDQ2PS    Y9, Y9
+	VBROADCASTSS 20(SP), Y8
+	VFMADD231PS  Y8, Y9, Y4
+	VMOVDQU      112(BX), Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y9
+	VPXOR        Y10, Y10, Y10
+	VPDPBUSD     192(DI), Y9, Y10
+	VCVTDQ2PS    Y10, Y10
+	VBROADCASTSS 24(SP), Y9
+	VFMADD231PS  Y9, Y10, Y4
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
+	VPXOR        Y9, Y9, Y9
+	VPDPBUSD     224(DI), Y8, Y9
+	VCVTDQ2PS    Y9, Y9
+	VBROADCASTSS 28(SP), Y8
+	VFMADD231PS  Y8, Y9, Y4
+	MOVL         4(SI), R10
+	MOVL         8(SI), R11
+	MOVL         12(SI), R12
+	MOVL         R10, R13
+	ANDL         $0x3f3f3f3f, R13
+	MOVL         R12, R14
+	ANDL         $0x0f0f0f0f, R14
+	SHRL         $0x02, R10
+	ANDL         $0x30303030, R10
+	ORL          R10, R14
+	SHLQ         $0x20, R14
+	ORQ          R13, R14
+	VMOVQ        R14, X8
+	VPMOVZXBD    X8, Y8
+	VCVTDQ2PS    Y8, Y8
+	MOVL         R11, R10
+	ANDL         $0x3f3f3f3f, R10
+	SHRL         $0x04, R12
+	ANDL         $0x0f0f0f0f, R12
+	SHRL         $0x02, R11
+	ANDL         $0x30303030, R11
+	ORL          R11, R12
+	SHLQ         $0x20, R12
+	ORQ          R10, R12
+	VMOVQ        R12, X9
+	VPMOVZXBD    X9, Y9
+	VCVTDQ2PS    Y9, Y9
+	MOVWQZX      (SI), R10
+	VBROADCASTSS (AX)(R10*4), Y10
+	VMULPS       Y10, Y8, Y8
+	VMULPS       (R8), Y8, Y8
+	VMOVUPS      Y8, (SP)
+	MOVWQZX      2(SI), R10
+	VBROADCASTSS (AX)(R10*4), Y8
+	VMULPS       Y8, Y9, Y9
+	VFMADD231PS  (R9), Y9, Y7
+	VMOVDQU      16(SI), Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y9
+	VPXOR        Y10, Y10, Y10
+	VPDPBUSD     (DI), Y9, Y10
+	VCVTDQ2PS    Y10, Y10
+	VBROADCASTSS (SP), Y9
+	VFMADD231PS  Y9, Y10, Y6
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
+	VPXOR        Y9, Y9, Y9
+	VPDPBUSD     32(DI), Y8, Y9
+	VCVTDQ2PS    Y9, Y9
+	VBROADCASTSS 4(SP), Y8
+	VFMADD231PS  Y8, Y9, Y6
+	VMOVDQU      48(SI), Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y9
+	VPXOR        Y10, Y10, Y10
+	VPDPBUSD     64(DI), Y9, Y10
+	VCVTDQ2PS    Y10, Y10
+	VBROADCASTSS 8(SP), Y9
+	VFMADD231PS  Y9, Y10, Y6
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
+	VPXOR        Y9, Y9, Y9
+	VPDPBUSD     96(DI), Y8, Y9
+	VCVTDQ2PS    Y9, Y9
+	VBROADCASTSS 12(SP), Y8
+	VFMADD231PS  Y8, Y9, Y6
+	VMOVDQU      80(SI), Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y9
+	VPXOR        Y10, Y10, Y10
+	VPDPBUSD     128(DI), Y9, Y10
+	VCVTDQ2PS    Y10, Y10
+	VBROADCASTSS 16(SP), Y9
+	VFMADD231PS  Y9, Y10, Y6
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
+	VPXOR        Y9, Y9, Y9
+	VPDPBUSD     160(DI), Y8, Y9
+	VCVTDQ2PS    Y9, Y9
+	VBROADCASTSS 20(SP), Y8
+	VFMADD231PS  Y8, Y9, Y6
+	VMOVDQU      112(SI), Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y9
+	VPXOR        Y10, Y10, Y10
+	VPDPBUSD     192(DI), Y9, Y10
+	VCVTDQ2PS    Y10, Y10
+	VBROADCASTSS 24(SP), Y9
+	VFMADD231PS  Y9, Y10, Y6
+	VPSRLW       $0x04, Y8, Y8
+	VPAND        c0f0f0f0f<>+0(SB), Y8, Y8
+	VPXOR        Y9, Y9, Y9
+	VPDPBUSD     224(DI), Y8, Y9
+	VCVTDQ2PS    Y9, Y9
+	VBROADCASTSS 28(SP), Y8
+	VFMADD231PS  Y8, Y9, Y6
+	PREFETCHT0   4096(CX)
+	PREFETCHT0   4160(CX)
+	PREFETCHT0   4224(CX)
+	ADDQ         $0x00000090, CX
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   4160(DX)
 	PREFETCHT0   4224(DX)
 	ADDQ         $0x00000090, DX
-	ADDQ         $0x00000100, BX
+	PREFETCHT0   4096(BX)
+	PREFETCHT0   4160(BX)
+	PREFETCHT0   4224(BX)
+	ADDQ         $0x00000090, BX
+	PREFETCHT0   4096(SI)
+	PREFETCHT0   4160(SI)
+	PREFETCHT0   4224(SI)
+	ADDQ         $0x00000090, SI
 	ADDQ         $0x00000100, DI
-	ADDQ         $0x00000020, SI
 	ADDQ         $0x00000020, R8
-	DECQ         CX
+	ADDQ         $0x00000020, R9
+	DECQ         128(SP)
 	JNE          each
-	VADDPS       Y1, Y0, Y0
-	VSUBPS       Y2, Y0, Y0
-	MOVQ         dst+0(FP), CX
+	VSUBPS       Y1, Y0, Y0
 	VEXTRACTF128 $0x01, Y0, X1
 	VADDPS       X1, X0, X1
 	VPERMILPS    $0x0e, X1, X0
 	VADDPS       X0, X1, X1
 	VPERMILPS    $0x01, X1, X0
 	VADDSS       X0, X1, X1
-	VMOVSS       X1, (CX)
+	VSUBPS       Y3, Y2, Y2
+	VEXTRACTF128 $0x01, Y2, X0
+	VADDPS       X0, X2, X0
+	VPERMILPS    $0x0e, X0, X2
+	VADDPS       X2, X0, X0
+	VPERMILPS    $0x01, X0, X2
+	VADDSS       X2, X0, X0
+	VSUBPS       Y5, Y4, Y4
+	VEXTRACTF128 $0x01, Y4, X2
+	VADDPS       X2, X4, X2
+	VPERMILPS    $0x0e, X2, X3
+	VADDPS       X3, X2, X2
+	VPERMILPS    $0x01, X2, X3
+	VADDSS       X3, X2, X2
+	VSUBPS       Y7, Y6, Y6
+	VEXTRACTF128 $0x01, Y6, X3
+	VADDPS       X3, X6, X3
+	VPERMILPS    $0x0e, X3, X4
+	VADDPS       X4, X3, X3
+	VPERMILPS    $0x01, X3, X4
+	VADDSS       X4, X3, X3
+	MOVQ         dst+0(FP), R8
+	MOVQ         lead+8(FP), DI
+	VMOVSS       X1, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X0, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X2, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X3, (R8)
 	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+16(FP), CX
-	ADDQ         CX, w+8(FP)
-	DECQ         rows+24(FP)
+	MOVQ         stride+32(FP), DI
+	ADDQ         DI, w+16(FP)
+	DECQ         rows+40(FP)
 	JNE          row
 	VZEROUPPER
 	RET
 
-// func dotBytesQ5_KVNNI(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+// func dotBytesQ5_KVNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
 // Requires: AVX, AVX2, AVX512VL, AVX512VNNI, FMA3, MMX+
-TEXT ·dotBytesQ5_KVNNI(SB), NOSPLIT, $128-80
-	MOVQ half+64(FP), AX
-	LEAQ (SP), R9
-	LEAQ 64(SP), R10
+TEXT ·dotBytesQ5_KVNNI(SB), NOSPLIT, $136-96
+	MOVQ half+80(FP), AX
+	LEAQ (SP), R10
+	LEAQ 64(SP), R11
 
 row:
-	MOVQ   w+8(FP), DX
-	MOVQ   x+32(FP), BX
-	MOVQ   dx+40(FP), SI
-	MOVQ   excess+56(FP), DI
-	MOVQ   blocks+72(FP), CX
+	MOVQ   w+16(FP), CX
+	MOVQ   gap+24(FP), DI
+	LEAQ   (CX)(DI*1), DX
+	LEAQ   (DX)(DI*1), BX
+	LEAQ   (BX)(DI*1), SI
+	MOVQ   blocks+88(FP), DI
+	MOVQ   DI, 128(SP)
+	MOVQ   x+48(FP), DI
+	MOVQ   dx+56(FP), R8
 	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	MOVQ   xs+48(FP), R8
 	VXORPS Y2, Y2, Y2
+	VXORPS Y4, Y4, Y4
+	VXORPS Y6, Y6, Y6
+	MOVQ   xs+64(FP), R9
+	VXORPS Y1, Y1, Y1
+	VXORPS Y3, Y3, Y3
+	VXORPS Y5, Y5, Y5
+	VXORPS Y7, Y7, Y7
 
 each:
-	MOVL         4(DX), R11
-	MOVL         8(DX), R12
-	MOVL         12(DX), R13
-	MOVL         R11, R14
-	ANDL         $0x3f3f3f3f, R14
-	MOVL         R13, R15
-	ANDL         $0x0f0f0f0f, R15
-	SHRL         $0x02, R11
-	ANDL         $0x30303030, R11
-	ORL          R11, R15
-	SHLQ         $0x20, R15
-	ORQ          R14, R15
-	VMOVQ        R15, X3
-	VPMOVZXBD    X3, Y3
-	VCVTDQ2PS    Y3, Y3
-	MOVL         R12, R11
-	ANDL         $0x3f3f3f3f, R11
-	SHRL         $0x04, R13
-	ANDL         $0x0f0f0f0f, R13
+	MOVL         4(CX), R12
+	MOVL         8(CX), R13
+	MOVL         12(CX), R14
+	MOVL         R12, R15
+	ANDL         $0x3f3f3f3f, R15
+	MOVL         R14, BP
+	ANDL         $0x0f0f0f0f, BP
 	SHRL         $0x02, R12
 	ANDL         $0x30303030, R12
-	ORL          R12, R13
-	SHLQ         $0x20, R13
-	ORQ          R11, R13
-	VMOVQ        R13, X4
-	VPMOVZXBD    X4, Y4
-	VCVTDQ2PS    Y4, Y4
-	MOVWQZX      (DX), R11
-	VBROADCASTSS (AX)(R11*4), Y5
-	VMULPS       Y5, Y3, Y3
-	VMOVUPS      Y3, (R9)
-	MOVWQZX      2(DX), R11
-	VBROADCASTSS (AX)(R11*4), Y3
-	VMULPS       Y3, Y4, Y4
-	VMOVUPS      Y4, (R10)
-	VMOVDQU      16(DX), Y3
-	VMOVDQU      48(DX), Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y5
-	VPSLLW       $0x04, Y3, Y6
-	VPAND        c10101010<>+0(SB), Y6, Y6
-	VPOR         Y6, Y5, Y5
-	VBROADCASTSS (SP), Y6
-	VBROADCASTSS (SI), Y7
-	VMULPS       Y7, Y6, Y6
-	VPXOR        Y7, Y7, Y7
-	VPDPBUSD     (BX), Y5, Y7
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y6, Y7, Y0
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VPSLLW       $0x03, Y3, Y5
-	VPAND        c10101010<>+0(SB), Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VBROADCASTSS 4(SP), Y5
-	VBROADCASTSS 4(SI), Y6
-	VMULPS       Y6, Y5, Y5
-	VPXOR        Y6, Y6, Y6
-	VPDPBUSD     32(BX), Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y1
-	VMOVDQU      80(DX), Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y5
-	VPSLLW       $0x02, Y3, Y6
-	VPAND        c10101010<>+0(SB), Y6, Y6
-	VPOR         Y6, Y5, Y5
-	VBROADCASTSS 8(SP), Y6
-	VBROADCASTSS 8(SI), Y7
-	VMULPS       Y7, Y6, Y6
-	VPXOR        Y7, Y7, Y7
-	VPDPBUSD     64(BX), Y5, Y7
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y6, Y7, Y0
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VPSLLW       $0x01, Y3, Y5
-	VPAND        c10101010<>+0(SB), Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VBROADCASTSS 12(SP), Y5
-	VBROADCASTSS 12(SI), Y6
-	VMULPS       Y6, Y5, Y5
-	VPXOR        Y6, Y6, Y6
-	VPDPBUSD     96(BX), Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y1
-	VMOVDQU      112(DX), Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y5
-	VPAND        c10101010<>+0(SB), Y3, Y6
-	VPOR         Y6, Y5, Y5
-	VBROADCASTSS 16(SP), Y6
-	VBROADCASTSS 16(SI), Y7
-	VMULPS       Y7, Y6, Y6
-	VPXOR        Y7, Y7, Y7
-	VPDPBUSD     128(BX), Y5, Y7
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y6, Y7, Y0
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VPSRLW       $0x01, Y3, Y5
-	VPAND        c10101010<>+0(SB), Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VBROADCASTSS 20(SP), Y5
-	VBROADCASTSS 20(SI), Y6
-	VMULPS       Y6, Y5, Y5
-	VPXOR        Y6, Y6, Y6
-	VPDPBUSD     160(BX), Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y1
-	VMOVDQU      144(DX), Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y5
-	VPSRLW       $0x02, Y3, Y6
-	VPAND        c10101010<>+0(SB), Y6, Y6
-	VPOR         Y6, Y5, Y5
-	VBROADCASTSS 24(SP), Y6
-	VBROADCASTSS 24(SI), Y7
-	VMULPS       Y7, Y6, Y6
-	VPXOR        Y7, Y7, Y7
-	VPDPBUSD     192(BX), Y5, Y7
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y6, Y7, Y0
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VPSRLW       $0x03, Y3, Y3
-	VPAND        c10101010<>+0(SB), Y3, Y3
-	VPOR         Y3, Y4, Y4
-	VBROADCASTSS 28(SP), Y3
-	VBROADCASTSS 28(SI), Y5
-	VMULPS       Y5, Y3, Y3
-	VPXOR        Y5, Y5, Y5
-	VPDPBUSD     224(BX), Y4, Y5
-	VCVTDQ2PS    Y5, Y5
-	VFMADD231PS  Y3, Y5, Y1
-	VMOVUPS      64(SP), Y3
-	VFMADD231PS  (R8), Y3, Y2
+	ORL          R12, BP
+	SHLQ         $0x20, BP
+	ORQ          R15, BP
+	VMOVQ        BP, X8
+	VPMOVZXBD    X8, Y8
+	VCVTDQ2PS    Y8, Y8
+	MOVL         R13, R12
+	ANDL         $0x3f3f3f3f, R12
+	SHRL         $0x04, R14
+	ANDL         $0x0f0f0f0f, R14
+	SHRL         $0x02, R13
+	ANDL         $0x30303030, R13
+	ORL          R13, R14
+	SHLQ         $0x20, R14
+	ORQ          R12, R14
+	VMOVQ        R14, X9
+	VPMOVZXBD    X9, Y9
+	VCVTDQ2PS    Y9, Y9
+	MOVWQZX      (CX), R12
+	VBROADCASTSS (AX)(R12*4), Y10
+	VMULPS       Y10, Y8, Y8
+	VMOVUPS      Y8, (R10)
+	MOVWQZX      2(CX), R12
+	VBROADCASTSS (AX)(R12*4), Y8
+	VMULPS       Y8, Y9, Y9
+	VMOVUPS      Y9, (R11)
+	VMOVDQU      16(CX), Y8
+	VMOVDQU      48(CX), Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y10
+	VPSLLW       $0x04, Y8, Y11
+	VPAND        c10101010<>+0(SB), Y11, Y11
+	VPOR         Y11, Y10, Y10
+	VBROADCASTSS (SP), Y11
+	VBROADCASTSS (R8), Y12
+	VMULPS       Y12, Y11, Y11
+	VPXOR        Y12, Y12, Y12
+	VPDPBUSD     (DI), Y10, Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD231PS  Y11, Y12, Y0
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VPSLLW       $0x03, Y8, Y10
+	VPAND        c10101010<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VBROADCASTSS 4(SP), Y10
+	VBROADCASTSS 4(R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPXOR        Y11, Y11, Y11
+	VPDPBUSD     32(DI), Y9, Y11
+	VCVTDQ2PS    Y11, Y11
+	VFMADD231PS  Y10, Y11, Y0
+	VMOVDQU      80(CX), Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y10
+	VPSLLW       $0x02, Y8, Y11
+	VPAND        c10101010<>+0(SB), Y11, Y11
+	VPOR         Y11, Y10, Y10
+	VBROADCASTSS 8(SP), Y11
+	VBROADCASTSS 8(R8), Y12
+	VMULPS       Y12, Y11, Y11
+	VPXOR        Y12, Y12, Y12
+	VPDPBUSD     64(DI), Y10, Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD231PS  Y11, Y12, Y0
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VPSLLW       $0x01, Y8, Y10
+	VPAND        c10101010<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VBROADCASTSS 12(SP), Y10
+	VBROADCASTSS 12(R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPXOR        Y11, Y11, Y11
+	VPDPBUSD     96(DI), Y9, Y11
+	VCVTDQ2PS    Y11, Y11
+	VFMADD231PS  Y10, Y11, Y0
+	VMOVDQU      112(CX), Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y10
+	VPAND        c10101010<>+0(SB), Y8, Y11
+	VPOR         Y11, Y10, Y10
+	VBROADCASTSS 16(SP), Y11
+	VBROADCASTSS 16(R8), Y12
+	VMULPS       Y12, Y11, Y11
+	VPXOR        Y12, Y12, Y12
+	VPDPBUSD     128(DI), Y10, Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD231PS  Y11, Y12, Y0
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VPSRLW       $0x01, Y8, Y10
+	VPAND        c10101010<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VBROADCASTSS 20(SP), Y10
+	VBROADCASTSS 20(R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPXOR        Y11, Y11, Y11
+	VPDPBUSD     160(DI), Y9, Y11
+	VCVTDQ2PS    Y11, Y11
+	VFMADD231PS  Y10, Y11, Y0
+	VMOVDQU      144(CX), Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y10
+	VPSRLW       $0x02, Y8, Y11
+	VPAND        c10101010<>+0(SB), Y11, Y11
+	VPOR         Y11, Y10, Y10
+	VBROADCASTSS 24(SP), Y11
+	VBROADCASTSS 24(R8), Y12
+	VMULPS       Y12, Y11, Y11
+	VPXOR        Y12, Y12, Y12
+	VPDPBUSD     192(DI), Y10, Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD231PS  Y11, Y12, Y0
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VPSRLW       $0x03, Y8, Y8
+	VPAND        c10101010<>+0(SB), Y8, Y8
+	VPOR         Y8, Y9, Y9
+	VBROADCASTSS 28(SP), Y8
+	VBROADCASTSS 28(R8), Y10
+	VMULPS       Y10, Y8, Y8
+	VPXOR        Y10, Y10, Y10
+	VPDPBUSD     224(DI), Y9, Y10
+	VCVTDQ2PS    Y10, Y10
+	VFMADD231PS  Y8, Y10, Y0
+	VMOVUPS      64(SP), Y8
+	VFMADD231PS  (R9), Y8, Y1
+	MOVL         4(DX), R12
+	MOVL         8(DX), R13
+	MOVL         12(DX), R14
+	MOVL         R12, R15
+	ANDL         $0x3f3f3f3f, R15
+	MOVL         R14, BP
+	ANDL         $0x0f0f0f0f, BP
+	SHRL         $0x02, R12
+	ANDL         $0x30303030, R12
+	ORL          R12, BP
+	SHLQ         $0x20, BP
+	ORQ          R15, BP
+	VMOVQ        BP, X8
+	VPMOVZXBD    X8, Y8
+	VCVTDQ2PS    Y8, Y8
+	MOVL         R13, R12
+	ANDL         $0x3f3f3f3f, R12
+	SHRL         $0x04, R14
+	ANDL         $0x0f0f0f0f, R14
+	SHRL         $0x02, R13
+	ANDL         $0x30303030, R13
+	ORL          R13, R14
+	SHLQ         $0x20, R14
+	ORQ          R12, R14
+	VMOVQ        R14, X9
+	VPMOVZXBD    X9, Y9
+	VCVTDQ2PS    Y9, Y9
+	MOVWQZX      (DX), R12
+	VBROADCASTSS (AX)(R12*4), Y10
+	VMULPS       Y10, Y8, Y8
+	VMOVUPS      Y8, (R10)
+	MOVWQZX      2(DX), R12
+	VBROADCASTSS (AX)(R12*4), Y8
+	VMULPS       Y8, Y9, Y9
+	VMOVUPS      Y9, (R11)
+	VMOVDQU      16(DX), Y8
+	VMOVDQU      48(DX), Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y10
+	VPSLLW       $0x04, Y8, Y11
+	VPAND        c10101010<>+0(SB), Y11, Y11
+	VPOR         Y11, Y10, Y10
+	VBROADCASTSS (SP), Y11
+	VBROADCASTSS (R8), Y12
+	VMULPS       Y12, Y11, Y11
+	VPXOR        Y12, Y12, Y12
+	VPDPBUSD     (DI), Y10, Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD231PS  Y11, Y12, Y2
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VPSLLW       $0x03, Y8, Y10
+	VPAND        c10101010<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VBROADCASTSS 4(SP), Y10
+	VBROADCASTSS 4(R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPXOR        Y11, Y11, Y11
+	VPDPBUSD     32(DI), Y9, Y11
+	VCVTDQ2PS    Y11, Y11
+	VFMADD231PS  Y10, Y11, Y2
+	VMOVDQU      80(DX), Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y10
+	VPSLLW       $0x02, Y8, Y11
+	VPAND        c10101010<>+0(SB), Y11, Y11
+	VPOR         Y11, Y10, Y10
+	VBROADCASTSS 8(SP), Y11
+	VBROADCASTSS 8(R8), Y12
+	VMULPS       Y12, Y11, Y11
+	VPXOR        Y12, Y12, Y12
+	VPDPBUSD     64(DI), Y10, Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD231PS  Y11, Y12, Y2
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VPSLLW       $0x01, Y8, Y10
+	VPAND        c10101010<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VBROADCASTSS 12(SP), Y10
+	VBROADCASTSS 12(R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPXOR        Y11, Y11, Y11
+	VPDPBUSD     96(DI), Y9, Y11
+	VCVTDQ2PS    Y11, Y11
+	VFMADD231PS  Y10, Y11, Y2
+	VMOVDQU      112(DX), Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y10
+	VPAND        c10101010<>+0(SB), Y8, Y11
+	VPOR         Y11, Y10, Y10
+	VBROADCASTSS 16(SP), Y11
+	VBROADCASTSS 16(R8), Y12
+	VMULPS       Y12, Y11, Y11
+	VPXOR        Y12, Y12, Y12
+	VPDPBUSD     128(DI), Y10, Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD231PS  Y11, Y12, Y2
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VPSRLW       $0x01, Y8, Y10
+	VPAND        c10101010<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VBROADCASTSS 20(SP), Y10
+	VBROADCASTSS 20(R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPXOR        Y11, Y11, Y11
+	VPDPBUSD     160(DI), Y9, Y11
+	VCVTDQ2PS    Y11, Y11
+	VFMADD231PS  Y10, Y11, Y2
+	VMOVDQU      144(DX), Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y10
+	VPSRLW       $0x02, Y8, Y11
+	VPAND        c10101010<>+0(SB), Y11, Y11
+	VPOR         Y11, Y10, Y10
+	VBROADCASTSS 24(SP), Y11
+	VBROADCASTSS 24(R8), Y12
+	VMULPS       Y12, Y11, Y11
+	VPXOR        Y12, Y12, Y12
+	VPDPBUSD     192(DI), Y10, Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD231PS  Y11, Y12, Y2
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VPSRLW       $0x03, Y8, Y8
+	VPAND        c10101010<>+0(SB), Y8, Y8
+	VPOR         Y8, Y9, Y9
+	VBROADCASTSS 28(SP), Y8
+	VBROADCASTSS 28(R8), Y10
+	VMULPS       Y10, Y8, Y8
+	VPXOR        Y10, Y10, Y10
+	VPDPBUSD     224(DI), Y9, Y10
+	VCVTDQ2PS    Y10, Y10
+	VFMADD231PS  Y8, Y10, Y2
+	VMOVUPS      64(SP), Y8
+	VFMADD231PS  (R9), Y8, Y3
+	MOVL         4(BX), R12
+	MOVL         8(BX), R13
+	MOVL         12(BX), R14
+	MOVL         R12, R15
+	ANDL         $0x3f3f3f3f, R15
+	MOVL         R14, BP
+	ANDL         $0x0f0f0f0f, BP
+	SHRL         $0x02, R12
+	ANDL         $0x30303030, R12
+	ORL          R12, BP
+	SHLQ         $0x20, BP
+	ORQ          R15, BP
+	VMOVQ        BP, X8
+	VPMOVZXBD    X8, Y8
+	VCVTDQ2PS    Y8, Y8
+	MOVL         R13, R12
+	ANDL         $0x3f3f3f3f, R12
+	SHRL         $0x04, R14
+	ANDL         $0x0f0f0f0f, R14
+	SHRL         $0x02, R13
+	ANDL         $0x30303030, R13
+	ORL          R13, R14
+	SHLQ         $0x20, R14
+	ORQ          R12, R14
+	VMOVQ        R14, X9
+	VPMOVZXBD    X9, Y9
+	VCVTDQ2PS    Y9, Y9
+	MOVWQZX      (BX), R12
+	VBROADCASTSS (AX)(R12*4), Y10
+	VMULPS       Y10, Y8, Y8
+	VMOVUPS      Y8, (R10)
+	MOVWQZX      2(BX), R12
+	VBROADCASTSS (AX)(R12*4), Y8
+	VMULPS       Y8, Y9, Y9
+	VMOVUPS      Y9, (R11)
+	VMOVDQU      16(BX), Y8
+	VMOVDQU      48(BX), Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y10
+	VPSLLW       $0x04, Y8, Y11
+	VPAND        c10101010<>+0(SB), Y11, Y11
+	VPOR         Y11, Y10, Y10
+	VBROADCASTSS (SP), Y11
+	VBROADCASTSS (R8), Y12
+	VMULPS       Y12, Y11, Y11
+	VPXOR        Y12, Y12, Y12
+	VPDPBUSD     (DI), Y10, Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD231PS  Y11, Y12, Y4
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VPSLLW       $0x03, Y8, Y10
+	VPAND        c10101010<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VBROADCASTSS 4(SP), Y10
+	VBROADCASTSS 4(R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPXOR        Y11, Y11, Y11
+	VPDPBUSD     32(DI), Y9, Y11
+	VCVTDQ2PS    Y11, Y11
+	VFMADD231PS  Y10, Y11, Y4
+	VMOVDQU      80(BX), Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y10
+	VPSLLW       $0x02, Y8, Y11
+	VPAND        c10101010<>+0(SB), Y11, Y11
+	VPOR         Y11, Y10, Y10
+	VBROADCASTSS 8(SP), Y11
+	VBROADCASTSS 8(R8), Y12
+	VMULPS       Y12, Y11, Y11
+	VPXOR        Y12, Y12, Y12
+	VPDPBUSD     64(DI), Y10, Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD231PS  Y11, Y12, Y4
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VPSLLW       $0x01, Y8, Y10
+	VPAND        c10101010<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VBROADCASTSS 12(SP), Y10
+	VBROADCASTSS 12(R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPXOR        Y11, Y11, Y11
+	VPDPBUSD     96(DI), Y9, Y11
+	VCVTDQ2PS    Y11, Y11
+	VFMADD231PS  Y10, Y11, Y4
+	VMOVDQU      112(BX), Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y10
+	VPAND        c10101010<>+0(SB), Y8, Y11
+	VPOR         Y11, Y10, Y10
+	VBROADCASTSS 16(SP), Y11
+	VBROADCASTSS 16(R8), Y12
+	VMULPS       Y12, Y11, Y11
+	VPXOR        Y12, Y12, Y12
+	VPDPBUSD     128(DI), Y10, Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD231PS  Y11, Y12, Y4
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VPSRLW       $0x01, Y8, Y10
+	VPAND        c10101010<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VBROADCASTSS 20(SP), Y10
+	VBROADCASTSS 20(R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPXOR        Y11, Y11, Y11
+	VPDPBUSD     160(DI), Y9, Y11
+	VCVTDQ2PS    Y11, Y11
+	VFMADD231PS  Y10, Y11, Y4
+	VMOVDQU      144(BX), Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y10
+	VPSRLW       $0x02, Y8, Y11
+	VPAND        c10101010<>+0(SB), Y11, Y11
+	VPOR         Y11, Y10, Y10
+	VBROADCASTSS 24(SP), Y11
+	VBROADCASTSS 24(R8), Y12
+	VMULPS       Y12, Y11, Y11
+	VPXOR        Y12, Y12, Y12
+	VPDPBUSD     192(DI), Y10, Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD231PS  Y11, Y12, Y4
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VPSRLW       $0x03, Y8, Y8
+	VPAND        c10101010<>+0(SB), Y8, Y8
+	VPOR         Y8, Y9, Y9
+	VBROADCASTSS 28(SP), Y8
+	VBROADCASTSS 28(R8), Y10
+	VMULPS       Y10, Y8, Y8
+	VPXOR        Y10, Y10, Y10
+	VPDPBUSD     224(DI), Y9, Y10
+	VCVTDQ2PS    Y10, Y10
+	VFMADD231PS  Y8, Y10, Y4
+	VMOVUPS      64(SP), Y8
+	VFMADD231PS  (R9), Y8, Y5
+	MOVL         4(SI), R12
+	MOVL         8(SI), R13
+	MOVL         12(SI), R14
+	MOVL         R12, R15
+	ANDL         $0x3f3f3f3f, R15
+	MOVL         R14, BP
+	ANDL         $0x0f0f0f0f, BP
+	SHRL         $0x02, R12
+	ANDL         $0x30303030, R12
+	ORL          R12, BP
+	SHLQ         $0x20, BP
+	ORQ          R15, BP
+	VMOVQ        BP, X8
+	VPMOVZXBD    X8, Y8
+	VCVTDQ2PS    Y8, Y8
+	MOVL         R13, R12
+	ANDL         $0x3f3f3f3f, R12
+	SHRL         $0x04, R14
+	ANDL         $0x0f0f0f0f, R14
+	SHRL         $0x02, R13
+	ANDL         $0x30303030, R13
+	ORL          R13, R14
+	SHLQ         $0x20, R14
+	ORQ          R12, R14
+	VMOVQ        R14, X9
+	VPMOVZXBD    X9, Y9
+	VCVTDQ2PS    Y9, Y9
+	MOVWQZX      (SI), R12
+	VBROADCASTSS (AX)(R12*4), Y10
+	VMULPS       Y10, Y8, Y8
+	VMOVUPS      Y8, (R10)
+	MOVWQZX      2(SI), R12
+	VBROADCASTSS (AX)(R12*4), Y8
+	VMULPS       Y8, Y9, Y9
+	VMOVUPS      Y9, (R11)
+	VMOVDQU      16(SI), Y8
+	VMOVDQU      48(SI), Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y10
+	VPSLLW       $0x04, Y8, Y11
+	VPAND        c10101010<>+0(SB), Y11, Y11
+	VPOR         Y11, Y10, Y10
+	VBROADCASTSS (SP), Y11
+	VBROADCASTSS (R8), Y12
+	VMULPS       Y12, Y11, Y11
+	VPXOR        Y12, Y12, Y12
+	VPDPBUSD     (DI), Y10, Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD231PS  Y11, Y12, Y6
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VPSLLW       $0x03, Y8, Y10
+	VPAND        c10101010<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VBROADCASTSS 4(SP), Y10
+	VBROADCASTSS 4(R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPXOR        Y11, Y11, Y11
+	VPDPBUSD     32(DI), Y9, Y11
+	VCVTDQ2PS    Y11, Y11
+	VFMADD231PS  Y10, Y11, Y6
+	VMOVDQU      80(SI), Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y10
+	VPSLLW       $0x02, Y8, Y11
+	VPAND        c10101010<>+0(SB), Y11, Y11
+	VPOR         Y11, Y10, Y10
+	VBROADCASTSS 8(SP), Y11
+	VBROADCASTSS 8(R8), Y12
+	VMULPS       Y12, Y11, Y11
+	VPXOR        Y12, Y12, Y12
+	VPDPBUSD     64(DI), Y10, Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD231PS  Y11, Y12, Y6
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VPSLLW       $0x01, Y8, Y10
+	VPAND        c10101010<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VBROADCASTSS 12(SP), Y10
+	VBROADCASTSS 12(R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPXOR        Y11, Y11, Y11
+	VPDPBUSD     96(DI), Y9, Y11
+	VCVTDQ2PS    Y11, Y11
+	VFMADD231PS  Y10, Y11, Y6
+	VMOVDQU      112(SI), Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y10
+	VPAND        c10101010<>+0(SB), Y8, Y11
+	VPOR         Y11, Y10, Y10
+	VBROADCASTSS 16(SP), Y11
+	VBROADCASTSS 16(R8), Y12
+	VMULPS       Y12, Y11, Y11
+	VPXOR        Y12, Y12, Y12
+	VPDPBUSD     128(DI), Y10, Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD231PS  Y11, Y12, Y6
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VPSRLW       $0x01, Y8, Y10
+	VPAND        c10101010<>+0(SB), Y10, Y10
+	VPOR         Y10, Y9, Y9
+	VBROADCASTSS 20(SP), Y10
+	VBROADCASTSS 20(R8), Y11
+	VMULPS       Y11, Y10, Y10
+	VPXOR        Y11, Y11, Y11
+	VPDPBUSD     160(DI), Y9, Y11
+	VCVTDQ2PS    Y11, Y11
+	VFMADD231PS  Y10, Y11, Y6
+	VMOVDQU      144(SI), Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y10
+	VPSRLW       $0x02, Y8, Y11
+	VPAND        c10101010<>+0(SB), Y11, Y11
+	VPOR         Y11, Y10, Y10
+	VBROADCASTSS 24(SP), Y11
+	VBROADCASTSS 24(R8), Y12
+	VMULPS       Y12, Y11, Y11
+	VPXOR        Y12, Y12, Y12
+	VPDPBUSD     192(DI), Y10, Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD231PS  Y11, Y12, Y6
+	VPSRLW       $0x04, Y9, Y9
+	VPAND        c0f0f0f0f<>+0(SB), Y9, Y9
+	VPSRLW       $0x03, Y8, Y8
+	VPAND        c10101010<>+0(SB), Y8, Y8
+	VPOR         Y8, Y9, Y9
+	VBROADCASTSS 28(SP), Y8
+	VBROADCASTSS 28(R8), Y10
+	VMULPS       Y10, Y8, Y8
+	VPXOR        Y10, Y10, Y10
+	VPDPBUSD     224(DI), Y9, Y10
+	VCVTDQ2PS    Y10, Y10
+	VFMADD231PS  Y8, Y10, Y6
+	VMOVUPS      64(SP), Y8
+	VFMADD231PS  (R9), Y8, Y7
+	PREFETCHT0   4096(CX)
+	PREFETCHT0   4160(CX)
+	PREFETCHT0   4224(CX)
+	ADDQ         $0x000000b0, CX
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   4160(DX)
 	PREFETCHT0   4224(DX)
 	ADDQ         $0x000000b0, DX
-	ADDQ         $0x00000100, BX
+	PREFETCHT0   4096(BX)
+	PREFETCHT0   4160(BX)
+	PREFETCHT0   4224(BX)
+	ADDQ         $0x000000b0, BX
+	PREFETCHT0   4096(SI)
+	PREFETCHT0   4160(SI)
+	PREFETCHT0   4224(SI)
+	ADDQ         $0x000000b0, SI
 	ADDQ         $0x00000100, DI
-	ADDQ         $0x00000020, SI
 	ADDQ         $0x00000020, R8
-	DECQ         CX
+	ADDQ         $0x00000020, R9
+	DECQ         128(SP)
 	JNE          each
-	VADDPS       Y1, Y0, Y0
-	VSUBPS       Y2, Y0, Y0
-	MOVQ         dst+0(FP), CX
+	VSUBPS       Y1, Y0, Y0
 	VEXTRACTF128 $0x01, Y0, X1
 	VADDPS       X1, X0, X1
 	VPERMILPS    $0x0e, X1, X0
 	VADDPS       X0, X1, X1
 	VPERMILPS    $0x01, X1, X0
 	VADDSS       X0, X1, X1
-	VMOVSS       X1, (CX)
+	VSUBPS       Y3, Y2, Y2
+	VEXTRACTF128 $0x01, Y2, X0
+	VADDPS       X0, X2, X0
+	VPERMILPS    $0x0e, X0, X2
+	VADDPS       X2, X0, X0
+	VPERMILPS    $0x01, X0, X2
+	VADDSS       X2, X0, X0
+	VSUBPS       Y5, Y4, Y4
+	VEXTRACTF128 $0x01, Y4, X2
+	VADDPS       X2, X4, X2
+	VPERMILPS    $0x0e, X2, X3
+	VADDPS       X3, X2, X2
+	VPERMILPS    $0x01, X2, X3
+	VADDSS       X3, X2, X2
+	VSUBPS       Y7, Y6, Y6
+	VEXTRACTF128 $0x01, Y6, X3
+	VADDPS       X3, X6, X3
+	VPERMILPS    $0x0e, X3, X4
+	VADDPS       X4, X3, X3
+	VPERMILPS    $0x01, X3, X4
+	VADDSS       X4, X3, X3
+	MOVQ         dst+0(FP), R8
+	MOVQ         lead+8(FP), DI
+	VMOVSS       X1, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X0, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X2, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X3, (R8)
 	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+16(FP), CX
-	ADDQ         CX, w+8(FP)
-	DECQ         rows+24(FP)
+	MOVQ         stride+32(FP), DI
+	ADDQ         DI, w+16(FP)
+	DECQ         rows+40(FP)
 	JNE          row
 	VZEROUPPER
 	RET
 
-// func dotBytesQ6_KVNNI(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+// func dotBytesQ6_KVNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
 // Requires: AVX, AVX2, AVX512VL, AVX512VNNI, FMA3, MMX+
-TEXT ·dotBytesQ6_KVNNI(SB), NOSPLIT, $128-80
-	MOVQ half+64(FP), AX
+TEXT ·dotBytesQ6_KVNNI(SB), NOSPLIT, $136-96
+	MOVQ half+80(FP), AX
 	LEAQ (SP), CX
 	LEAQ 64(SP), CX
 
 row:
-	MOVQ   w+8(FP), DX
-	MOVQ   x+32(FP), BX
-	MOVQ   dx+40(FP), SI
-	MOVQ   excess+56(FP), DI
-	MOVQ   blocks+72(FP), CX
+	MOVQ   w+16(FP), CX
+	MOVQ   gap+24(FP), DI
+	LEAQ   (CX)(DI*1), DX
+	LEAQ   (DX)(DI*1), BX
+	LEAQ   (BX)(DI*1), SI
+	MOVQ   blocks+88(FP), DI
+	MOVQ   DI, 128(SP)
+	MOVQ   x+48(FP), DI
+	MOVQ   dx+56(FP), R8
+	MOVQ   excess+72(FP), R9
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
 
 each:
-	MOVWQZX      208(DX), R8
-	VBROADCASTSS (AX)(R8*4), Y3
-	VMOVDQU      192(DX), X2
-	VMOVUPS      (SI), Y4
-	VPMOVSXBD    X2, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VMOVDQU      laneOrder4<>+0(SB), Y6
-	VPERMPS      Y4, Y6, Y6
-	VMULPS       Y6, Y5, Y5
-	VPSRLDQ      $0x08, X2, X2
-	VPMOVSXBD    X2, Y2
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y3, Y2, Y2
-	VMOVDQU      laneOrder5<>+0(SB), Y3
-	VPERMPS      Y4, Y3, Y3
-	VMULPS       Y3, Y2, Y2
-	VMOVDQU      128(DX), Y3
-	VMOVDQU      (DX), Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VPSLLW       $0x04, Y3, Y6
-	VPAND        c30303030<>+0(SB), Y6, Y6
-	VPOR         Y6, Y4, Y4
-	VMOVDQU      laneOrder0<>+0(SB), Y6
-	VPERMPS      Y5, Y6, Y6
-	VMOVDQU      (DI), Y7
-	VPDPBUSD     (BX), Y4, Y7
+	MOVWQZX      208(CX), R10
+	VBROADCASTSS (AX)(R10*4), Y5
+	VMOVDQU      192(CX), X4
+	VMOVUPS      (R8), Y6
+	VPMOVSXBD    X4, Y7
 	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y6, Y7, Y0
-	VMOVDQU      32(DX), Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VPSLLW       $0x02, Y3, Y6
-	VPAND        c30303030<>+0(SB), Y6, Y6
-	VPOR         Y6, Y4, Y4
-	VMOVDQU      laneOrder1<>+0(SB), Y6
-	VPERMPS      Y5, Y6, Y6
-	VMOVDQU      32(DI), Y7
-	VPDPBUSD     32(BX), Y4, Y7
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y6, Y7, Y1
-	VMOVDQU      (DX), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VPAND        c30303030<>+0(SB), Y3, Y6
-	VPOR         Y6, Y4, Y4
-	VMOVDQU      laneOrder2<>+0(SB), Y6
-	VPERMPS      Y5, Y6, Y6
-	VMOVDQU      64(DI), Y7
-	VPDPBUSD     64(BX), Y4, Y7
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y6, Y7, Y0
-	VMOVDQU      32(DX), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VPSRLW       $0x02, Y3, Y3
-	VPAND        c30303030<>+0(SB), Y3, Y3
-	VPOR         Y3, Y4, Y4
-	VMOVDQU      laneOrder3<>+0(SB), Y3
-	VPERMPS      Y5, Y3, Y3
-	VMOVDQU      96(DI), Y5
-	VPDPBUSD     96(BX), Y4, Y5
-	VCVTDQ2PS    Y5, Y5
-	VFMADD231PS  Y3, Y5, Y1
-	VMOVDQU      160(DX), Y3
-	VMOVDQU      64(DX), Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VPSLLW       $0x04, Y3, Y5
+	VMULPS       Y5, Y7, Y7
+	VMOVDQU      laneOrder4<>+0(SB), Y8
+	VPERMPS      Y6, Y8, Y8
+	VMULPS       Y8, Y7, Y7
+	VPSRLDQ      $0x08, X4, X4
+	VPMOVSXBD    X4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y5, Y4, Y4
+	VMOVDQU      laneOrder5<>+0(SB), Y5
+	VPERMPS      Y6, Y5, Y5
+	VMULPS       Y5, Y4, Y4
+	VMOVDQU      128(CX), Y5
+	VMOVDQU      (CX), Y6
+	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
+	VPSLLW       $0x04, Y5, Y8
+	VPAND        c30303030<>+0(SB), Y8, Y8
+	VPOR         Y8, Y6, Y6
+	VMOVDQU      laneOrder0<>+0(SB), Y8
+	VPERMPS      Y7, Y8, Y8
+	VMOVDQU      (R9), Y9
+	VPDPBUSD     (DI), Y6, Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y8, Y9, Y0
+	VMOVDQU      32(CX), Y6
+	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
+	VPSLLW       $0x02, Y5, Y8
+	VPAND        c30303030<>+0(SB), Y8, Y8
+	VPOR         Y8, Y6, Y6
+	VMOVDQU      laneOrder1<>+0(SB), Y8
+	VPERMPS      Y7, Y8, Y8
+	VMOVDQU      32(R9), Y9
+	VPDPBUSD     32(DI), Y6, Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y8, Y9, Y0
+	VMOVDQU      (CX), Y6
+	VPSRLW       $0x04, Y6, Y6
+	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
+	VPAND        c30303030<>+0(SB), Y5, Y8
+	VPOR         Y8, Y6, Y6
+	VMOVDQU      laneOrder2<>+0(SB), Y8
+	VPERMPS      Y7, Y8, Y8
+	VMOVDQU      64(R9), Y9
+	VPDPBUSD     64(DI), Y6, Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y8, Y9, Y0
+	VMOVDQU      32(CX), Y6
+	VPSRLW       $0x04, Y6, Y6
+	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
+	VPSRLW       $0x02, Y5, Y5
 	VPAND        c30303030<>+0(SB), Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VMOVDQU      laneOrder0<>+0(SB), Y5
-	VPERMPS      Y2, Y5, Y5
-	VMOVDQU      128(DI), Y6
-	VPDPBUSD     128(BX), Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y0
-	VMOVDQU      96(DX), Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VPSLLW       $0x02, Y3, Y5
+	VPOR         Y5, Y6, Y6
+	VMOVDQU      laneOrder3<>+0(SB), Y5
+	VPERMPS      Y7, Y5, Y5
+	VMOVDQU      96(R9), Y7
+	VPDPBUSD     96(DI), Y6, Y7
+	VCVTDQ2PS    Y7, Y7
+	VFMADD231PS  Y5, Y7, Y0
+	VMOVDQU      160(CX), Y5
+	VMOVDQU      64(CX), Y6
+	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
+	VPSLLW       $0x04, Y5, Y7
+	VPAND        c30303030<>+0(SB), Y7, Y7
+	VPOR         Y7, Y6, Y6
+	VMOVDQU      laneOrder0<>+0(SB), Y7
+	VPERMPS      Y4, Y7, Y7
+	VMOVDQU      128(R9), Y8
+	VPDPBUSD     128(DI), Y6, Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMADD231PS  Y7, Y8, Y0
+	VMOVDQU      96(CX), Y6
+	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
+	VPSLLW       $0x02, Y5, Y7
+	VPAND        c30303030<>+0(SB), Y7, Y7
+	VPOR         Y7, Y6, Y6
+	VMOVDQU      laneOrder1<>+0(SB), Y7
+	VPERMPS      Y4, Y7, Y7
+	VMOVDQU      160(R9), Y8
+	VPDPBUSD     160(DI), Y6, Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMADD231PS  Y7, Y8, Y0
+	VMOVDQU      64(CX), Y6
+	VPSRLW       $0x04, Y6, Y6
+	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
+	VPAND        c30303030<>+0(SB), Y5, Y7
+	VPOR         Y7, Y6, Y6
+	VMOVDQU      laneOrder2<>+0(SB), Y7
+	VPERMPS      Y4, Y7, Y7
+	VMOVDQU      192(R9), Y8
+	VPDPBUSD     192(DI), Y6, Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMADD231PS  Y7, Y8, Y0
+	VMOVDQU      96(CX), Y6
+	VPSRLW       $0x04, Y6, Y6
+	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
+	VPSRLW       $0x02, Y5, Y5
 	VPAND        c30303030<>+0(SB), Y5, Y5
-	VPOR         Y5, Y4, Y4
-	VMOVDQU      laneOrder1<>+0(SB), Y5
-	VPERMPS      Y2, Y5, Y5
-	VMOVDQU      160(DI), Y6
-	VPDPBUSD     160(BX), Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y1
-	VMOVDQU      64(DX), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VPAND        c30303030<>+0(SB), Y3, Y5
-	VPOR         Y5, Y4, Y4
-	VMOVDQU      laneOrder2<>+0(SB), Y5
-	VPERMPS      Y2, Y5, Y5
-	VMOVDQU      192(DI), Y6
-	VPDPBUSD     192(BX), Y4, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  Y5, Y6, Y0
-	VMOVDQU      96(DX), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
-	VPSRLW       $0x02, Y3, Y3
-	VPAND        c30303030<>+0(SB), Y3, Y3
-	VPOR         Y3, Y4, Y4
-	VMOVDQU      laneOrder3<>+0(SB), Y3
-	VPERMPS      Y2, Y3, Y3
-	VMOVDQU      224(DI), Y2
-	VPDPBUSD     224(BX), Y4, Y2
-	VCVTDQ2PS    Y2, Y2
-	VFMADD231PS  Y3, Y2, Y1
+	VPOR         Y5, Y6, Y6
+	VMOVDQU      laneOrder3<>+0(SB), Y5
+	VPERMPS      Y4, Y5, Y5
+	VMOVDQU      224(R9), Y4
+	VPDPBUSD     224(DI), Y6, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y0
+	MOVWQZX      208(DX), R10
+	VBROADCASTSS (AX)(R10*4), Y5
+	VMOVDQU      192(DX), X4
+	VMOVUPS      (R8), Y6
+	VPMOVSXBD    X4, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMOVDQU      laneOrder4<>+0(SB), Y8
+	VPERMPS      Y6, Y8, Y8
+	VMULPS       Y8, Y7, Y7
+	VPSRLDQ      $0x08, X4, X4
+	VPMOVSXBD    X4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y5, Y4, Y4
+	VMOVDQU      laneOrder5<>+0(SB), Y5
+	VPERMPS      Y6, Y5, Y5
+	VMULPS       Y5, Y4, Y4
+	VMOVDQU      128(DX), Y5
+	VMOVDQU      (DX), Y6
+	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
+	VPSLLW       $0x04, Y5, Y8
+	VPAND        c30303030<>+0(SB), Y8, Y8
+	VPOR         Y8, Y6, Y6
+	VMOVDQU      laneOrder0<>+0(SB), Y8
+	VPERMPS      Y7, Y8, Y8
+	VMOVDQU      (R9), Y9
+	VPDPBUSD     (DI), Y6, Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y8, Y9, Y1
+	VMOVDQU      32(DX), Y6
+	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
+	VPSLLW       $0x02, Y5, Y8
+	VPAND        c30303030<>+0(SB), Y8, Y8
+	VPOR         Y8, Y6, Y6
+	VMOVDQU      laneOrder1<>+0(SB), Y8
+	VPERMPS      Y7, Y8, Y8
+	VMOVDQU      32(R9), Y9
+	VPDPBUSD     32(DI), Y6, Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y8, Y9, Y1
+	VMOVDQU      (DX), Y6
+	VPSRLW       $0x04, Y6, Y6
+	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
+	VPAND        c30303030<>+0(SB), Y5, Y8
+	VPOR         Y8, Y6, Y6
+	VMOVDQU      laneOrder2<>+0(SB), Y8
+	VPERMPS      Y7, Y8, Y8
+	VMOVDQU      64(R9), Y9
+	VPDPBUSD     64(DI), Y6, Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y8, Y9, Y1
+	VMOVDQU      32(DX), Y6
+	VPSRLW       $0x04, Y6, Y6
+	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
+	VPSRLW       $0x02, Y5, Y5
+	VPAND        c30303030<>+0(SB), Y5, Y5
+	VPOR         Y5, Y6, Y6
+	VMOVDQU      laneOrder3<>+0(SB), Y5
+	VPERMPS      Y7, Y5, Y5
+	VMOVDQU      96(R9), Y7
+	VPDPBUSD     96(DI), Y6, Y7
+	VCVTDQ2PS    Y7, Y7
+	VFMADD231PS  Y5, Y7, Y1
+	VMOVDQU      160(DX), Y5
+	VMOVDQU      64(DX), Y6
+	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
+	VPSLLW       $0x04, Y5, Y7
+	VPAND        c30303030<>+0(SB), Y7, Y7
+	VPOR         Y7, Y6, Y6
+	VMOVDQU      laneOrder0<>+0(SB), Y7
+	VPERMPS      Y4, Y7, Y7
+	VMOVDQU      128(R9), Y8
+	VPDPBUSD     128(DI), Y6, Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMADD231PS  Y7, Y8, Y1
+	VMOVDQU      96(DX), Y6
+	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
+	VPSLLW       $0x02, Y5, Y7
+	VPAND        c30303030<>+0(SB), Y7, Y7
+	VPOR         Y7, Y6, Y6
+	VMOVDQU      laneOrder1<>+0(SB), Y7
+	VPERMPS      Y4, Y7, Y7
+	VMOVDQU      160(R9), Y8
+	VPDPBUSD     160(DI), Y6, Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMADD231PS  Y7, Y8, Y1
+	VMOVDQU      64(DX), Y6
+	VPSRLW       $0x04, Y6, Y6
+	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
+	VPAND        c30303030<>+0(SB), Y5, Y7
+	VPOR         Y7, Y6, Y6
+	VMOVDQU      laneOrder2<>+0(SB), Y7
+	VPERMPS      Y4, Y7, Y7
+	VMOVDQU      192(R9), Y8
+	VPDPBUSD     192(DI), Y6, Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMADD231PS  Y7, Y8, Y1
+	VMOVDQU      96(DX), Y6
+	VPSRLW       $0x04, Y6, Y6
+	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
+	VPSRLW       $0x02, Y5, Y5
+	VPAND        c30303030<>+0(SB), Y5, Y5
+	VPOR         Y5, Y6, Y6
+	VMOVDQU      laneOrder3<>+0(SB), Y5
+	VPERMPS      Y4, Y5, Y5
+	VMOVDQU      224(R9), Y4
+	VPDPBUSD     224(DI), Y6, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y1
+	MOVWQZX      208(BX), R10
+	VBROADCASTSS (AX)(R10*4), Y5
+	VMOVDQU      192(BX), X4
+	VMOVUPS      (R8), Y6
+	VPMOVSXBD    X4, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMOVDQU      laneOrder4<>+0(SB), Y8
+	VPERMPS      Y6, Y8, Y8
+	VMULPS       Y8, Y7, Y7
+	VPSRLDQ      $0x08, X4, X4
+	VPMOVSXBD    X4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y5, Y4, Y4
+	VMOVDQU      laneOrder5<>+0(SB), Y5
+	VPERMPS      Y6, Y5, Y5
+	VMULPS       Y5, Y4, Y4
+	VMOVDQU      128(BX), Y5
+	VMOVDQU      (BX), Y6
+	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
+	VPSLLW       $0x04, Y5, Y8
+	VPAND        c30303030<>+0(SB), Y8, Y8
+	VPOR         Y8, Y6, Y6
+	VMOVDQU      laneOrder0<>+0(SB), Y8
+	VPERMPS      Y7, Y8, Y8
+	VMOVDQU      (R9), Y9
+	VPDPBUSD     (DI), Y6, Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y8, Y9, Y2
+	VMOVDQU      32(BX), Y6
+	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
+	VPSLLW       $0x02, Y5, Y8
+	VPAND        c30303030<>+0(SB), Y8, Y8
+	VPOR         Y8, Y6, Y6
+	VMOVDQU      laneOrder1<>+0(SB), Y8
+	VPERMPS      Y7, Y8, Y8
+	VMOVDQU      32(R9), Y9
+	VPDPBUSD     32(DI), Y6, Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y8, Y9, Y2
+	VMOVDQU      (BX), Y6
+	VPSRLW       $0x04, Y6, Y6
+	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
+	VPAND        c30303030<>+0(SB), Y5, Y8
+	VPOR         Y8, Y6, Y6
+	VMOVDQU      laneOrder2<>+0(SB), Y8
+	VPERMPS      Y7, Y8, Y8
+	VMOVDQU      64(R9), Y9
+	VPDPBUSD     64(DI), Y6, Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y8, Y9, Y2
+	VMOVDQU      32(BX), Y6
+	VPSRLW       $0x04, Y6, Y6
+	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
+	VPSRLW       $0x02, Y5, Y5
+	VPAND        c30303030<>+0(SB), Y5, Y5
+	VPOR         Y5, Y6, Y6
+	VMOVDQU      laneOrder3<>+0(SB), Y5
+	VPERMPS      Y7, Y5, Y5
+	VMOVDQU      96(R9), Y7
+	VPDPBUSD     96(DI), Y6, Y7
+	VCVTDQ2PS    Y7, Y7
+	VFMADD231PS  Y5, Y7, Y2
+	VMOVDQU      160(BX), Y5
+	VMOVDQU      64(BX), Y6
+	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
+	VPSLLW       $0x04, Y5, Y7
+	VPAND        c30303030<>+0(SB), Y7, Y7
+	VPOR         Y7, Y6, Y6
+	VMOVDQU      laneOrder0<>+0(SB), Y7
+	VPERMPS      Y4, Y7, Y7
+	VMOVDQU      128(R9), Y8
+	VPDPBUSD     128(DI), Y6, Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMADD231PS  Y7, Y8, Y2
+	VMOVDQU      96(BX), Y6
+	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
+	VPSLLW       $0x02, Y5, Y7
+	VPAND        c30303030<>+0(SB), Y7, Y7
+	VPOR         Y7, Y6, Y6
+	VMOVDQU      laneOrder1<>+0(SB), Y7
+	VPERMPS      Y4, Y7, Y7
+	VMOVDQU      160(R9), Y8
+	VPDPBUSD     160(DI), Y6, Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMADD231PS  Y7, Y8, Y2
+	VMOVDQU      64(BX), Y6
+	VPSRLW       $0x04, Y6, Y6
+	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
+	VPAND        c30303030<>+0(SB), Y5, Y7
+	VPOR         Y7, Y6, Y6
+	VMOVDQU      laneOrder2<>+0(SB), Y7
+	VPERMPS      Y4, Y7, Y7
+	VMOVDQU      192(R9), Y8
+	VPDPBUSD     192(DI), Y6, Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMADD231PS  Y7, Y8, Y2
+	VMOVDQU      96(BX), Y6
+	VPSRLW       $0x04, Y6, Y6
+	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
+	VPSRLW       $0x02, Y5, Y5
+	VPAND        c30303030<>+0(SB), Y5, Y5
+	VPOR         Y5, Y6, Y6
+	VMOVDQU      laneOrder3<>+0(SB), Y5
+	VPERMPS      Y4, Y5, Y5
+	VMOVDQU      224(R9), Y4
+	VPDPBUSD     224(DI), Y6, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y2
+	MOVWQZX      208(SI), R10
+	VBROADCASTSS (AX)(R10*4), Y5
+	VMOVDQU      192(SI), X4
+	VMOVUPS      (R8), Y6
+	VPMOVSXBD    X4, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMOVDQU      laneOrder4<>+0(SB), Y8
+	VPERMPS      Y6, Y8, Y8
+	VMULPS       Y8, Y7, Y7
+	VPSRLDQ      $0x08, X4, X4
+	VPMOVSXBD    X4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y5, Y4, Y4
+	VMOVDQU      laneOrder5<>+0(SB), Y5
+	VPERMPS      Y6, Y5, Y5
+	VMULPS       Y5, Y4, Y4
+	VMOVDQU      128(SI), Y5
+	VMOVDQU      (SI), Y6
+	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
+	VPSLLW       $0x04, Y5, Y8
+	VPAND        c30303030<>+0(SB), Y8, Y8
+	VPOR         Y8, Y6, Y6
+	VMOVDQU      laneOrder0<>+0(SB), Y8
+	VPERMPS      Y7, Y8, Y8
+	VMOVDQU      (R9), Y9
+	VPDPBUSD     (DI), Y6, Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y8, Y9, Y3
+	VMOVDQU      32(SI), Y6
+	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
+	VPSLLW       $0x02, Y5, Y8
+	VPAND        c30303030<>+0(SB), Y8, Y8
+	VPOR         Y8, Y6, Y6
+	VMOVDQU      laneOrder1<>+0(SB), Y8
+	VPERMPS      Y7, Y8, Y8
+	VMOVDQU      32(R9), Y9
+	VPDPBUSD     32(DI), Y6, Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y8, Y9, Y3
+	VMOVDQU      (SI), Y6
+	VPSRLW       $0x04, Y6, Y6
+	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
+	VPAND        c30303030<>+0(SB), Y5, Y8
+	VPOR         Y8, Y6, Y6
+	VMOVDQU      laneOrder2<>+0(SB), Y8
+	VPERMPS      Y7, Y8, Y8
+	VMOVDQU      64(R9), Y9
+	VPDPBUSD     64(DI), Y6, Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y8, Y9, Y3
+	VMOVDQU      32(SI), Y6
+	VPSRLW       $0x04, Y6, Y6
+	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
+	VPSRLW       $0x02, Y5, Y5
+	VPAND        c30303030<>+0(SB), Y5, Y5
+	VPOR         Y5, Y6, Y6
+	VMOVDQU      laneOrder3<>+0(SB), Y5
+	VPERMPS      Y7, Y5, Y5
+	VMOVDQU      96(R9), Y7
+	VPDPBUSD     96(DI), Y6, Y7
+	VCVTDQ2PS    Y7, Y7
+	VFMADD231PS  Y5, Y7, Y3
+	VMOVDQU      160(SI), Y5
+	VMOVDQU      64(SI), Y6
+	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
+	VPSLLW       $0x04, Y5, Y7
+	VPAND        c30303030<>+0(SB), Y7, Y7
+	VPOR         Y7, Y6, Y6
+	VMOVDQU      laneOrder0<>+0(SB), Y7
+	VPERMPS      Y4, Y7, Y7
+	VMOVDQU      128(R9), Y8
+	VPDPBUSD     128(DI), Y6, Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMADD231PS  Y7, Y8, Y3
+	VMOVDQU      96(SI), Y6
+	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
+	VPSLLW       $0x02, Y5, Y7
+	VPAND        c30303030<>+0(SB), Y7, Y7
+	VPOR         Y7, Y6, Y6
+	VMOVDQU      laneOrder1<>+0(SB), Y7
+	VPERMPS      Y4, Y7, Y7
+	VMOVDQU      160(R9), Y8
+	VPDPBUSD     160(DI), Y6, Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMADD231PS  Y7, Y8, Y3
+	VMOVDQU      64(SI), Y6
+	VPSRLW       $0x04, Y6, Y6
+	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
+	VPAND        c30303030<>+0(SB), Y5, Y7
+	VPOR         Y7, Y6, Y6
+	VMOVDQU      laneOrder2<>+0(SB), Y7
+	VPERMPS      Y4, Y7, Y7
+	VMOVDQU      192(R9), Y8
+	VPDPBUSD     192(DI), Y6, Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMADD231PS  Y7, Y8, Y3
+	VMOVDQU      96(SI), Y6
+	VPSRLW       $0x04, Y6, Y6
+	VPAND        c0f0f0f0f<>+0(SB), Y6, Y6
+	VPSRLW       $0x02, Y5, Y5
+	VPAND        c30303030<>+0(SB), Y5, Y5
+	VPOR         Y5, Y6, Y6
+	VMOVDQU      laneOrder3<>+0(SB), Y5
+	VPERMPS      Y4, Y5, Y5
+	VMOVDQU      224(R9), Y4
+	VPDPBUSD     224(DI), Y6, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y3
+	PREFETCHT0   4096(CX)
+	PREFETCHT0   4160(CX)
+	PREFETCHT0   4224(CX)
+	PREFETCHT0   4288(CX)
+	ADDQ         $0x000000d2, CX
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   4160(DX)
 	PREFETCHT0   4224(DX)
 	PREFETCHT0   4288(DX)
 	ADDQ         $0x000000d2, DX
-	ADDQ         $0x00000100, BX
+	PREFETCHT0   4096(BX)
+	PREFETCHT0   4160(BX)
+	PREFETCHT0   4224(BX)
+	PREFETCHT0   4288(BX)
+	ADDQ         $0x000000d2, BX
+	PREFETCHT0   4096(SI)
+	PREFETCHT0   4160(SI)
+	PREFETCHT0   4224(SI)
+	PREFETCHT0   4288(SI)
+	ADDQ         $0x000000d2, SI
 	ADDQ         $0x00000100, DI
-	ADDQ         $0x00000020, SI
-	DECQ         CX
+	ADDQ         $0x00000100, R9
+	ADDQ         $0x00000020, R8
+	DECQ         128(SP)
 	JNE          each
-	VADDPS       Y1, Y0, Y0
-	MOVQ         dst+0(FP), CX
-	VEXTRACTF128 $0x01, Y0, X1
-	VADDPS       X1, X0, X1
-	VPERMILPS    $0x0e, X1, X0
-	VADDPS       X0, X1, X1
-	VPERMILPS    $0x01, X1, X0
-	VADDSS       X0, X1, X1
-	VMOVSS       X1, (CX)
+	VEXTRACTF128 $0x01, Y0, X4
+	VADDPS       X4, X0, X4
+	VPERMILPS    $0x0e, X4, X0
+	VADDPS       X0, X4, X4
+	VPERMILPS    $0x01, X4, X0
+	VADDSS       X0, X4, X4
+	VEXTRACTF128 $0x01, Y1, X0
+	VADDPS       X0, X1, X0
+	VPERMILPS    $0x0e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0x01, X0, X1
+	VADDSS       X1, X0, X0
+	VEXTRACTF128 $0x01, Y2, X1
+	VADDPS       X1, X2, X1
+	VPERMILPS    $0x0e, X1, X2
+	VADDPS       X2, X1, X1
+	VPERMILPS    $0x01, X1, X2
+	VADDSS       X2, X1, X1
+	VEXTRACTF128 $0x01, Y3, X2
+	VADDPS       X2, X3, X2
+	VPERMILPS    $0x0e, X2, X3
+	VADDPS       X3, X2, X2
+	VPERMILPS    $0x01, X2, X3
+	VADDSS       X3, X2, X2
+	MOVQ         dst+0(FP), R8
+	MOVQ         lead+8(FP), DI
+	VMOVSS       X4, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X0, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X1, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X2, (R8)
 	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+16(FP), CX
-	ADDQ         CX, w+8(FP)
-	DECQ         rows+24(FP)
+	MOVQ         stride+32(FP), DI
+	ADDQ         DI, w+16(FP)
+	DECQ         rows+40(FP)
 	JNE          row
 	VZEROUPPER
 	RET
 
-// func dotBytesQ8_KVNNI(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+// func dotBytesQ8_KVNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
 // Requires: AVX, AVX2, AVX512VL, AVX512VNNI, FMA3, MMX+
-TEXT ·dotBytesQ8_KVNNI(SB), NOSPLIT, $128-80
-	MOVQ half+64(FP), AX
-	LEAQ (SP), DI
+TEXT ·dotBytesQ8_KVNNI(SB), NOSPLIT, $136-96
+	MOVQ half+80(FP), AX
+	LEAQ (SP), R9
 	LEAQ 64(SP), AX
 
 row:
-	MOVQ   w+8(FP), CX
-	MOVQ   x+32(FP), DX
-	MOVQ   dx+40(FP), BX
-	MOVQ   excess+56(FP), SI
-	MOVQ   blocks+72(FP), AX
+	MOVQ   w+16(FP), AX
+	MOVQ   gap+24(FP), SI
+	LEAQ   (AX)(SI*1), CX
+	LEAQ   (CX)(SI*1), DX
+	LEAQ   (DX)(SI*1), BX
+	MOVQ   blocks+88(FP), SI
+	MOVQ   SI, 128(SP)
+	MOVQ   x+48(FP), SI
+	MOVQ   dx+56(FP), DI
+	MOVQ   excess+72(FP), R8
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
 
 each:
-	VBROADCASTSS (CX), Y2
-	VMOVUPS      Y2, (DI)
-	VMOVDQU      4(CX), Y2
-	VBROADCASTSS (SP), Y3
+	VBROADCASTSS (AX), Y4
+	VMOVUPS      Y4, (R9)
+	VMOVDQU      4(AX), Y4
+	VBROADCASTSS (SP), Y5
+	VBROADCASTSS (DI), Y6
+	VMULPS       Y6, Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y4, Y4
+	VMOVDQU      (R8), Y6
+	VPDPBUSD     (SI), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y0
+	VMOVDQU      36(AX), Y4
+	VBROADCASTSS 4(SP), Y5
+	VBROADCASTSS 4(DI), Y6
+	VMULPS       Y6, Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y4, Y4
+	VMOVDQU      32(R8), Y6
+	VPDPBUSD     32(SI), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y0
+	VMOVDQU      68(AX), Y4
+	VBROADCASTSS 8(SP), Y5
+	VBROADCASTSS 8(DI), Y6
+	VMULPS       Y6, Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y4, Y4
+	VMOVDQU      64(R8), Y6
+	VPDPBUSD     64(SI), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y0
+	VMOVDQU      100(AX), Y4
+	VBROADCASTSS 12(SP), Y5
+	VBROADCASTSS 12(DI), Y6
+	VMULPS       Y6, Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y4, Y4
+	VMOVDQU      96(R8), Y6
+	VPDPBUSD     96(SI), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y0
+	VMOVDQU      132(AX), Y4
+	VBROADCASTSS 16(SP), Y5
+	VBROADCASTSS 16(DI), Y6
+	VMULPS       Y6, Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y4, Y4
+	VMOVDQU      128(R8), Y6
+	VPDPBUSD     128(SI), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y0
+	VMOVDQU      164(AX), Y4
+	VBROADCASTSS 20(SP), Y5
+	VBROADCASTSS 20(DI), Y6
+	VMULPS       Y6, Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y4, Y4
+	VMOVDQU      160(R8), Y6
+	VPDPBUSD     160(SI), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y0
+	VMOVDQU      196(AX), Y4
+	VBROADCASTSS 24(SP), Y5
+	VBROADCASTSS 24(DI), Y6
+	VMULPS       Y6, Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y4, Y4
+	VMOVDQU      192(R8), Y6
+	VPDPBUSD     192(SI), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y0
+	VMOVDQU      228(AX), Y4
+	VBROADCASTSS 28(SP), Y5
+	VBROADCASTSS 28(DI), Y6
+	VMULPS       Y6, Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y4, Y4
+	VMOVDQU      224(R8), Y6
+	VPDPBUSD     224(SI), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y0
+	VBROADCASTSS (CX), Y4
+	VMOVUPS      Y4, (R9)
+	VMOVDQU      4(CX), Y4
+	VBROADCASTSS (SP), Y5
+	VBROADCASTSS (DI), Y6
+	VMULPS       Y6, Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y4, Y4
+	VMOVDQU      (R8), Y6
+	VPDPBUSD     (SI), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y1
+	VMOVDQU      36(CX), Y4
+	VBROADCASTSS 4(SP), Y5
+	VBROADCASTSS 4(DI), Y6
+	VMULPS       Y6, Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y4, Y4
+	VMOVDQU      32(R8), Y6
+	VPDPBUSD     32(SI), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y1
+	VMOVDQU      68(CX), Y4
+	VBROADCASTSS 8(SP), Y5
+	VBROADCASTSS 8(DI), Y6
+	VMULPS       Y6, Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y4, Y4
+	VMOVDQU      64(R8), Y6
+	VPDPBUSD     64(SI), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y1
+	VMOVDQU      100(CX), Y4
+	VBROADCASTSS 12(SP), Y5
+	VBROADCASTSS 12(DI), Y6
+	VMULPS       Y6, Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y4, Y4
+	VMOVDQU      96(R8), Y6
+	VPDPBUSD     96(SI), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y1
+	VMOVDQU      132(CX), Y4
+	VBROADCASTSS 16(SP), Y5
+	VBROADCASTSS 16(DI), Y6
+	VMULPS       Y6, Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y4, Y4
+	VMOVDQU      128(R8), Y6
+	VPDPBUSD     128(SI), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y1
+	VMOVDQU      164(CX), Y4
+	VBROADCASTSS 20(SP), Y5
+	VBROADCASTSS 20(DI), Y6
+	VMULPS       Y6, Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y4, Y4
+	VMOVDQU      160(R8), Y6
+	VPDPBUSD     160(SI), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y1
+	VMOVDQU      196(CX), Y4
+	VBROADCASTSS 24(SP), Y5
+	VBROADCASTSS 24(DI), Y6
+	VMULPS       Y6, Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y4, Y4
+	VMOVDQU      192(R8), Y6
+	VPDPBUSD     192(SI), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y1
+	VMOVDQU      228(CX), Y4
+	VBROADCASTSS 28(SP), Y5
+	VBROADCASTSS 28(DI), Y6
+	VMULPS       Y6, Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y4, Y4
+	VMOVDQU      224(R8), Y6
+	VPDPBUSD     224(SI), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y1
+	VBROADCASTSS (DX), Y4
+	VMOVUPS      Y4, (R9)
+	VMOVDQU      4(DX), Y4
+	VBROADCASTSS (SP), Y5
+	VBROADCASTSS (DI), Y6
+	VMULPS       Y6, Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y4, Y4
+	VMOVDQU      (R8), Y6
+	VPDPBUSD     (SI), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y2
+	VMOVDQU      36(DX), Y4
+	VBROADCASTSS 4(SP), Y5
+	VBROADCASTSS 4(DI), Y6
+	VMULPS       Y6, Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y4, Y4
+	VMOVDQU      32(R8), Y6
+	VPDPBUSD     32(SI), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y2
+	VMOVDQU      68(DX), Y4
+	VBROADCASTSS 8(SP), Y5
+	VBROADCASTSS 8(DI), Y6
+	VMULPS       Y6, Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y4, Y4
+	VMOVDQU      64(R8), Y6
+	VPDPBUSD     64(SI), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y2
+	VMOVDQU      100(DX), Y4
+	VBROADCASTSS 12(SP), Y5
+	VBROADCASTSS 12(DI), Y6
+	VMULPS       Y6, Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y4, Y4
+	VMOVDQU      96(R8), Y6
+	VPDPBUSD     96(SI), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y2
+	VMOVDQU      132(DX), Y4
+	VBROADCASTSS 16(SP), Y5
+	VBROADCASTSS 16(DI), Y6
+	VMULPS       Y6, Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y4, Y4
+	VMOVDQU      128(R8), Y6
+	VPDPBUSD     128(SI), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y2
+	VMOVDQU      164(DX), Y4
+	VBROADCASTSS 20(SP), Y5
+	VBROADCASTSS 20(DI), Y6
+	VMULPS       Y6, Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y4, Y4
+	VMOVDQU      160(R8), Y6
+	VPDPBUSD     160(SI), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y2
+	VMOVDQU      196(DX), Y4
+	VBROADCASTSS 24(SP), Y5
+	VBROADCASTSS 24(DI), Y6
+	VMULPS       Y6, Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y4, Y4
+	VMOVDQU      192(R8), Y6
+	VPDPBUSD     192(SI), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y2
+	VMOVDQU      228(DX), Y4
+	VBROADCASTSS 28(SP), Y5
+	VBROADCASTSS 28(DI), Y6
+	VMULPS       Y6, Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y4, Y4
+	VMOVDQU      224(R8), Y6
+	VPDPBUSD     224(SI), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y2
 	VBROADCASTSS (BX), Y4
-	VMULPS       Y4, Y3, Y3
-	VPXOR        c80808080<>+0(SB), Y2, Y2
-	VMOVDQU      (SI), Y4
-	VPDPBUSD     (DX), Y2, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y3, Y4, Y0
-	VMOVDQU      36(CX), Y2
-	VBROADCASTSS 4(SP), Y3
-	VBROADCASTSS 4(BX), Y4
-	VMULPS       Y4, Y3, Y3
-	VPXOR        c80808080<>+0(SB), Y2, Y2
-	VMOVDQU      32(SI), Y4
-	VPDPBUSD     32(DX), Y2, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y3, Y4, Y1
-	VMOVDQU      68(CX), Y2
-	VBROADCASTSS 8(SP), Y3
-	VBROADCASTSS 8(BX), Y4
-	VMULPS       Y4, Y3, Y3
-	VPXOR        c80808080<>+0(SB), Y2, Y2
-	VMOVDQU      64(SI), Y4
-	VPDPBUSD     64(DX), Y2, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y3, Y4, Y0
-	VMOVDQU      100(CX), Y2
-	VBROADCASTSS 12(SP), Y3
-	VBROADCASTSS 12(BX), Y4
-	VMULPS       Y4, Y3, Y3
-	VPXOR        c80808080<>+0(SB), Y2, Y2
-	VMOVDQU      96(SI), Y4
-	VPDPBUSD     96(DX), Y2, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y3, Y4, Y1
-	VMOVDQU      132(CX), Y2
-	VBROADCASTSS 16(SP), Y3
-	VBROADCASTSS 16(BX), Y4
-	VMULPS       Y4, Y3, Y3
-	VPXOR        c80808080<>+0(SB), Y2, Y2
-	VMOVDQU      128(SI), Y4
-	VPDPBUSD     128(DX), Y2, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y3, Y4, Y0
-	VMOVDQU      164(CX), Y2
-	VBROADCASTSS 20(SP), Y3
-	VBROADCASTSS 20(BX), Y4
-	VMULPS       Y4, Y3, Y3
-	VPXOR        c80808080<>+0(SB), Y2, Y2
-	VMOVDQU      160(SI), Y4
-	VPDPBUSD     160(DX), Y2, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y3, Y4, Y1
-	VMOVDQU      196(CX), Y2
-	VBROADCASTSS 24(SP), Y3
-	VBROADCASTSS 24(BX), Y4
-	VMULPS       Y4, Y3, Y3
-	VPXOR        c80808080<>+0(SB), Y2, Y2
-	VMOVDQU      192(SI), Y4
-	VPDPBUSD     192(DX), Y2, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y3, Y4, Y0
-	VMOVDQU      228(CX), Y2
-	VBROADCASTSS 28(SP), Y3
-	VBROADCASTSS 28(BX), Y4
-	VMULPS       Y4, Y3, Y3
-	VPXOR        c80808080<>+0(SB), Y2, Y2
-	VMOVDQU      224(SI), Y4
-	VPDPBUSD     224(DX), Y2, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y3, Y4, Y1
+	VMOVUPS      Y4, (R9)
+	VMOVDQU      4(BX), Y4
+	VBROADCASTSS (SP), Y5
+	VBROADCASTSS (DI), Y6
+	VMULPS       Y6, Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y4, Y4
+	VMOVDQU      (R8), Y6
+	VPDPBUSD     (SI), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y3
+	VMOVDQU      36(BX), Y4
+	VBROADCASTSS 4(SP), Y5
+	VBROADCASTSS 4(DI), Y6
+	VMULPS       Y6, Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y4, Y4
+	VMOVDQU      32(R8), Y6
+	VPDPBUSD     32(SI), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y3
+	VMOVDQU      68(BX), Y4
+	VBROADCASTSS 8(SP), Y5
+	VBROADCASTSS 8(DI), Y6
+	VMULPS       Y6, Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y4, Y4
+	VMOVDQU      64(R8), Y6
+	VPDPBUSD     64(SI), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y3
+	VMOVDQU      100(BX), Y4
+	VBROADCASTSS 12(SP), Y5
+	VBROADCASTSS 12(DI), Y6
+	VMULPS       Y6, Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y4, Y4
+	VMOVDQU      96(R8), Y6
+	VPDPBUSD     96(SI), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y3
+	VMOVDQU      132(BX), Y4
+	VBROADCASTSS 16(SP), Y5
+	VBROADCASTSS 16(DI), Y6
+	VMULPS       Y6, Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y4, Y4
+	VMOVDQU      128(R8), Y6
+	VPDPBUSD     128(SI), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y3
+	VMOVDQU      164(BX), Y4
+	VBROADCASTSS 20(SP), Y5
+	VBROADCASTSS 20(DI), Y6
+	VMULPS       Y6, Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y4, Y4
+	VMOVDQU      160(R8), Y6
+	VPDPBUSD     160(SI), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y3
+	VMOVDQU      196(BX), Y4
+	VBROADCASTSS 24(SP), Y5
+	VBROADCASTSS 24(DI), Y6
+	VMULPS       Y6, Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y4, Y4
+	VMOVDQU      192(R8), Y6
+	VPDPBUSD     192(SI), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y3
+	VMOVDQU      228(BX), Y4
+	VBROADCASTSS 28(SP), Y5
+	VBROADCASTSS 28(DI), Y6
+	VMULPS       Y6, Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y4, Y4
+	VMOVDQU      224(R8), Y6
+	VPDPBUSD     224(SI), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y3
+	PREFETCHT0   4096(AX)
+	PREFETCHT0   4160(AX)
+	PREFETCHT0   4224(AX)
+	PREFETCHT0   4288(AX)
+	PREFETCHT0   4352(AX)
+	ADDQ         $0x00000124, AX
 	PREFETCHT0   4096(CX)
 	PREFETCHT0   4160(CX)
 	PREFETCHT0   4224(CX)
 	PREFETCHT0   4288(CX)
 	PREFETCHT0   4352(CX)
 	ADDQ         $0x00000124, CX
-	ADDQ         $0x00000100, DX
+	PREFETCHT0   4096(DX)
+	PREFETCHT0   4160(DX)
+	PREFETCHT0   4224(DX)
+	PREFETCHT0   4288(DX)
+	PREFETCHT0   4352(DX)
+	ADDQ         $0x00000124, DX
+	PREFETCHT0   4096(BX)
+	PREFETCHT0   4160(BX)
+	PREFETCHT0   4224(BX)
+	PREFETCHT0   4288(BX)
+	PREFETCHT0   4352(BX)
+	ADDQ         $0x00000124, BX
 	ADDQ         $0x00000100, SI
-	ADDQ         $0x00000020, BX
-	DECQ         AX
+	ADDQ         $0x00000100, R8
+	ADDQ         $0x00000020, DI
+	DECQ         128(SP)
 	JNE          each
-	VADDPS       Y1, Y0, Y0
-	MOVQ         dst+0(FP), AX
-	VEXTRACTF128 $0x01, Y0, X1
-	VADDPS       X1, X0, X1
-	VPERMILPS    $0x0e, X1, X0
-	VADDPS       X0, X1, X1
-	VPERMILPS    $0x01, X1, X0
-	VADDSS       X0, X1, X1
-	VMOVSS       X1, (AX)
+	VEXTRACTF128 $0x01, Y0, X4
+	VADDPS       X4, X0, X4
+	VPERMILPS    $0x0e, X4, X0
+	VADDPS       X0, X4, X4
+	VPERMILPS    $0x01, X4, X0
+	VADDSS       X0, X4, X4
+	VEXTRACTF128 $0x01, Y1, X0
+	VADDPS       X0, X1, X0
+	VPERMILPS    $0x0e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0x01, X0, X1
+	VADDSS       X1, X0, X0
+	VEXTRACTF128 $0x01, Y2, X1
+	VADDPS       X1, X2, X1
+	VPERMILPS    $0x0e, X1, X2
+	VADDPS       X2, X1, X1
+	VPERMILPS    $0x01, X1, X2
+	VADDSS       X2, X1, X1
+	VEXTRACTF128 $0x01, Y3, X2
+	VADDPS       X2, X3, X2
+	VPERMILPS    $0x0e, X2, X3
+	VADDPS       X3, X2, X2
+	VPERMILPS    $0x01, X2, X3
+	VADDSS       X3, X2, X2
+	MOVQ         dst+0(FP), DI
+	MOVQ         lead+8(FP), SI
+	VMOVSS       X4, (DI)
+	LEAQ         (DI)(SI*4), DI
+	VMOVSS       X0, (DI)
+	LEAQ         (DI)(SI*4), DI
+	VMOVSS       X1, (DI)
+	LEAQ         (DI)(SI*4), DI
+	VMOVSS       X2, (DI)
 	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+16(FP), AX
-	ADDQ         AX, w+8(FP)
-	DECQ         rows+24(FP)
+	MOVQ         stride+32(FP), SI
+	ADDQ         SI, w+16(FP)
+	DECQ         rows+40(FP)
 	JNE          row
 	VZEROUPPER
 	RET
 
-// func dotBytesIQ4_NLVNNI(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+// func dotBytesIQ4_NLVNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
 // Requires: AVX, AVX2, AVX512VL, AVX512VNNI, FMA3, MMX+
-TEXT ·dotBytesIQ4_NLVNNI(SB), NOSPLIT, $128-80
-	MOVQ half+64(FP), AX
-	LEAQ (SP), R8
+TEXT ·dotBytesIQ4_NLVNNI(SB), NOSPLIT, $136-96
+	MOVQ half+80(FP), AX
+	LEAQ (SP), R10
 	LEAQ 64(SP), CX
 
 row:
-	MOVQ   w+8(FP), DX
-	MOVQ   x+32(FP), BX
-	MOVQ   dx+40(FP), SI
-	MOVQ   excess+56(FP), DI
-	MOVQ   blocks+72(FP), CX
+	MOVQ   w+16(FP), CX
+	MOVQ   gap+24(FP), DI
+	LEAQ   (CX)(DI*1), DX
+	LEAQ   (DX)(DI*1), BX
+	LEAQ   (BX)(DI*1), SI
+	MOVQ   blocks+88(FP), DI
+	MOVQ   DI, 128(SP)
+	MOVQ   x+48(FP), DI
+	MOVQ   dx+56(FP), R8
+	MOVQ   excess+72(FP), R9
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
-	SUBQ   $0x04, CX
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	SUBQ   $0x02, 128(SP)
 	JLT    rest
 
 blocks:
-	MOVWQZX      (DX), R9
-	MOVL         (AX)(R9*4), R9
-	MOVL         R9, (R8)
-	VMOVDQU      2(DX), X2
-	VPSRLW       $0x04, X2, X3
-	VINSERTI128  $0x01, X3, Y2, Y3
-	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
-	VMOVDQU      iq4<>+0(SB), Y4
-	VPSHUFB      Y3, Y4, Y4
-	VBROADCASTSS (SP), Y3
-	VBROADCASTSS (SI), Y5
-	VMULPS       Y5, Y3, Y3
-	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      (DI), Y5
-	VPDPBUSD     (BX), Y4, Y5
-	VCVTDQ2PS    Y5, Y5
-	VFMADD231PS  Y3, Y5, Y0
-	MOVWQZX      18(DX), R9
-	MOVL         (AX)(R9*4), R9
-	MOVL         R9, (R8)
-	VMOVDQU      20(DX), X2
-	VPSRLW       $0x04, X2, X3
-	VINSERTI128  $0x01, X3, Y2, Y3
-	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
-	VMOVDQU      iq4<>+0(SB), Y4
-	VPSHUFB      Y3, Y4, Y4
-	VBROADCASTSS (SP), Y3
-	VBROADCASTSS 4(SI), Y5
-	VMULPS       Y5, Y3, Y3
-	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      32(DI), Y5
-	VPDPBUSD     32(BX), Y4, Y5
-	VCVTDQ2PS    Y5, Y5
-	VFMADD231PS  Y3, Y5, Y1
-	MOVWQZX      36(DX), R9
-	MOVL         (AX)(R9*4), R9
-	MOVL         R9, (R8)
-	VMOVDQU      38(DX), X2
-	VPSRLW       $0x04, X2, X3
-	VINSERTI128  $0x01, X3, Y2, Y3
-	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
-	VMOVDQU      iq4<>+0(SB), Y4
-	VPSHUFB      Y3, Y4, Y4
-	VBROADCASTSS (SP), Y3
-	VBROADCASTSS 8(SI), Y5
-	VMULPS       Y5, Y3, Y3
-	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      64(DI), Y5
-	VPDPBUSD     64(BX), Y4, Y5
-	VCVTDQ2PS    Y5, Y5
-	VFMADD231PS  Y3, Y5, Y0
-	MOVWQZX      54(DX), R9
-	MOVL         (AX)(R9*4), R9
-	MOVL         R9, (R8)
-	VMOVDQU      56(DX), X2
-	VPSRLW       $0x04, X2, X3
-	VINSERTI128  $0x01, X3, Y2, Y3
-	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
-	VMOVDQU      iq4<>+0(SB), Y4
-	VPSHUFB      Y3, Y4, Y4
-	VBROADCASTSS (SP), Y3
-	VBROADCASTSS 12(SI), Y5
-	VMULPS       Y5, Y3, Y3
-	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      96(DI), Y5
-	VPDPBUSD     96(BX), Y4, Y5
-	VCVTDQ2PS    Y5, Y5
-	VFMADD231PS  Y3, Y5, Y1
+	MOVWQZX      (CX), R11
+	MOVL         (AX)(R11*4), R11
+	MOVL         R11, (R10)
+	VMOVDQU      2(CX), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      iq4<>+0(SB), Y6
+	VPSHUFB      Y5, Y6, Y6
+	VBROADCASTSS (SP), Y5
+	VBROADCASTSS (R8), Y7
+	VMULPS       Y7, Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y6, Y6
+	VMOVDQU      (R9), Y7
+	VPDPBUSD     (DI), Y6, Y7
+	VCVTDQ2PS    Y7, Y7
+	VFMADD231PS  Y5, Y7, Y0
+	MOVWQZX      (DX), R11
+	MOVL         (AX)(R11*4), R11
+	MOVL         R11, (R10)
+	VMOVDQU      2(DX), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      iq4<>+0(SB), Y6
+	VPSHUFB      Y5, Y6, Y6
+	VBROADCASTSS (SP), Y5
+	VBROADCASTSS (R8), Y7
+	VMULPS       Y7, Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y6, Y6
+	VMOVDQU      (R9), Y7
+	VPDPBUSD     (DI), Y6, Y7
+	VCVTDQ2PS    Y7, Y7
+	VFMADD231PS  Y5, Y7, Y1
+	MOVWQZX      (BX), R11
+	MOVL         (AX)(R11*4), R11
+	MOVL         R11, (R10)
+	VMOVDQU      2(BX), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      iq4<>+0(SB), Y6
+	VPSHUFB      Y5, Y6, Y6
+	VBROADCASTSS (SP), Y5
+	VBROADCASTSS (R8), Y7
+	VMULPS       Y7, Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y6, Y6
+	VMOVDQU      (R9), Y7
+	VPDPBUSD     (DI), Y6, Y7
+	VCVTDQ2PS    Y7, Y7
+	VFMADD231PS  Y5, Y7, Y2
+	MOVWQZX      (SI), R11
+	MOVL         (AX)(R11*4), R11
+	MOVL         R11, (R10)
+	VMOVDQU      2(SI), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      iq4<>+0(SB), Y6
+	VPSHUFB      Y5, Y6, Y6
+	VBROADCASTSS (SP), Y5
+	VBROADCASTSS (R8), Y7
+	VMULPS       Y7, Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y6, Y6
+	VMOVDQU      (R9), Y7
+	VPDPBUSD     (DI), Y6, Y7
+	VCVTDQ2PS    Y7, Y7
+	VFMADD231PS  Y5, Y7, Y3
+	MOVWQZX      18(CX), R11
+	MOVL         (AX)(R11*4), R11
+	MOVL         R11, (R10)
+	VMOVDQU      20(CX), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      iq4<>+0(SB), Y6
+	VPSHUFB      Y5, Y6, Y6
+	VBROADCASTSS (SP), Y5
+	VBROADCASTSS 4(R8), Y7
+	VMULPS       Y7, Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y6, Y6
+	VMOVDQU      32(R9), Y7
+	VPDPBUSD     32(DI), Y6, Y7
+	VCVTDQ2PS    Y7, Y7
+	VFMADD231PS  Y5, Y7, Y0
+	MOVWQZX      18(DX), R11
+	MOVL         (AX)(R11*4), R11
+	MOVL         R11, (R10)
+	VMOVDQU      20(DX), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      iq4<>+0(SB), Y6
+	VPSHUFB      Y5, Y6, Y6
+	VBROADCASTSS (SP), Y5
+	VBROADCASTSS 4(R8), Y7
+	VMULPS       Y7, Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y6, Y6
+	VMOVDQU      32(R9), Y7
+	VPDPBUSD     32(DI), Y6, Y7
+	VCVTDQ2PS    Y7, Y7
+	VFMADD231PS  Y5, Y7, Y1
+	MOVWQZX      18(BX), R11
+	MOVL         (AX)(R11*4), R11
+	MOVL         R11, (R10)
+	VMOVDQU      20(BX), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      iq4<>+0(SB), Y6
+	VPSHUFB      Y5, Y6, Y6
+	VBROADCASTSS (SP), Y5
+	VBROADCASTSS 4(R8), Y7
+	VMULPS       Y7, Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y6, Y6
+	VMOVDQU      32(R9), Y7
+	VPDPBUSD     32(DI), Y6, Y7
+	VCVTDQ2PS    Y7, Y7
+	VFMADD231PS  Y5, Y7, Y2
+	MOVWQZX      18(SI), R11
+	MOVL         (AX)(R11*4), R11
+	MOVL         R11, (R10)
+	VMOVDQU      20(SI), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      iq4<>+0(SB), Y6
+	VPSHUFB      Y5, Y6, Y6
+	VBROADCASTSS (SP), Y5
+	VBROADCASTSS 4(R8), Y7
+	VMULPS       Y7, Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y6, Y6
+	VMOVDQU      32(R9), Y7
+	VPDPBUSD     32(DI), Y6, Y7
+	VCVTDQ2PS    Y7, Y7
+	VFMADD231PS  Y5, Y7, Y3
+	PREFETCHT0   4096(CX)
+	ADDQ         $0x00000024, CX
 	PREFETCHT0   4096(DX)
-	PREFETCHT0   4160(DX)
-	ADDQ         $0x00000048, DX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000080, DI
-	ADDQ         $0x00000010, SI
-	SUBQ         $0x04, CX
+	ADDQ         $0x00000024, DX
+	PREFETCHT0   4096(BX)
+	ADDQ         $0x00000024, BX
+	PREFETCHT0   4096(SI)
+	ADDQ         $0x00000024, SI
+	ADDQ         $0x00000040, DI
+	ADDQ         $0x00000040, R9
+	ADDQ         $0x00000008, R8
+	SUBQ         $0x02, 128(SP)
 	JGE          blocks
 
 rest:
-	ADDQ $0x04, CX
+	ADDQ $0x02, 128(SP)
 	JEQ  end
 
 each:
-	MOVWQZX      (DX), R9
-	MOVL         (AX)(R9*4), R9
-	MOVL         R9, (R8)
-	VMOVDQU      2(DX), X2
-	VPSRLW       $0x04, X2, X3
-	VINSERTI128  $0x01, X3, Y2, Y3
-	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
-	VMOVDQU      iq4<>+0(SB), Y4
-	VPSHUFB      Y3, Y4, Y4
-	VBROADCASTSS (SP), Y3
-	VBROADCASTSS (SI), Y5
-	VMULPS       Y5, Y3, Y3
-	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      (DI), Y5
-	VPDPBUSD     (BX), Y4, Y5
-	VCVTDQ2PS    Y5, Y5
-	VFMADD231PS  Y3, Y5, Y0
+	MOVWQZX      (CX), R11
+	MOVL         (AX)(R11*4), R11
+	MOVL         R11, (R10)
+	VMOVDQU      2(CX), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      iq4<>+0(SB), Y6
+	VPSHUFB      Y5, Y6, Y6
+	VBROADCASTSS (SP), Y5
+	VBROADCASTSS (R8), Y7
+	VMULPS       Y7, Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y6, Y6
+	VMOVDQU      (R9), Y7
+	VPDPBUSD     (DI), Y6, Y7
+	VCVTDQ2PS    Y7, Y7
+	VFMADD231PS  Y5, Y7, Y0
+	MOVWQZX      (DX), R11
+	MOVL         (AX)(R11*4), R11
+	MOVL         R11, (R10)
+	VMOVDQU      2(DX), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      iq4<>+0(SB), Y6
+	VPSHUFB      Y5, Y6, Y6
+	VBROADCASTSS (SP), Y5
+	VBROADCASTSS (R8), Y7
+	VMULPS       Y7, Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y6, Y6
+	VMOVDQU      (R9), Y7
+	VPDPBUSD     (DI), Y6, Y7
+	VCVTDQ2PS    Y7, Y7
+	VFMADD231PS  Y5, Y7, Y1
+	MOVWQZX      (BX), R11
+	MOVL         (AX)(R11*4), R11
+	MOVL         R11, (R10)
+	VMOVDQU      2(BX), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      iq4<>+0(SB), Y6
+	VPSHUFB      Y5, Y6, Y6
+	VBROADCASTSS (SP), Y5
+	VBROADCASTSS (R8), Y7
+	VMULPS       Y7, Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y6, Y6
+	VMOVDQU      (R9), Y7
+	VPDPBUSD     (DI), Y6, Y7
+	VCVTDQ2PS    Y7, Y7
+	VFMADD231PS  Y5, Y7, Y2
+	MOVWQZX      (SI), R11
+	MOVL         (AX)(R11*4), R11
+	MOVL         R11, (R10)
+	VMOVDQU      2(SI), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      iq4<>+0(SB), Y6
+	VPSHUFB      Y5, Y6, Y6
+	VBROADCASTSS (SP), Y5
+	VBROADCASTSS (R8), Y7
+	VMULPS       Y7, Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y6, Y6
+	VMOVDQU      (R9), Y7
+	VPDPBUSD     (DI), Y6, Y7
+	VCVTDQ2PS    Y7, Y7
+	VFMADD231PS  Y5, Y7, Y3
+	PREFETCHT0   4096(CX)
+	ADDQ         $0x00000012, CX
 	PREFETCHT0   4096(DX)
 	ADDQ         $0x00000012, DX
-	ADDQ         $0x00000020, BX
+	PREFETCHT0   4096(BX)
+	ADDQ         $0x00000012, BX
+	PREFETCHT0   4096(SI)
+	ADDQ         $0x00000012, SI
 	ADDQ         $0x00000020, DI
-	ADDQ         $0x00000004, SI
-	DECQ         CX
+	ADDQ         $0x00000020, R9
+	ADDQ         $0x00000004, R8
+	DECQ         128(SP)
 	JNE          each
 
 end:
-	VADDPS       Y1, Y0, Y0
-	MOVQ         dst+0(FP), CX
-	VEXTRACTF128 $0x01, Y0, X1
-	VADDPS       X1, X0, X1
-	VPERMILPS    $0x0e, X1, X0
-	VADDPS       X0, X1, X1
-	VPERMILPS    $0x01, X1, X0
-	VADDSS       X0, X1, X1
-	VMOVSS       X1, (CX)
+	VEXTRACTF128 $0x01, Y0, X4
+	VADDPS       X4, X0, X4
+	VPERMILPS    $0x0e, X4, X0
+	VADDPS       X0, X4, X4
+	VPERMILPS    $0x01, X4, X0
+	VADDSS       X0, X4, X4
+	VEXTRACTF128 $0x01, Y1, X0
+	VADDPS       X0, X1, X0
+	VPERMILPS    $0x0e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0x01, X0, X1
+	VADDSS       X1, X0, X0
+	VEXTRACTF128 $0x01, Y2, X1
+	VADDPS       X1, X2, X1
+	VPERMILPS    $0x0e, X1, X2
+	VADDPS       X2, X1, X1
+	VPERMILPS    $0x01, X1, X2
+	VADDSS       X2, X1, X1
+	VEXTRACTF128 $0x01, Y3, X2
+	VADDPS       X2, X3, X2
+	VPERMILPS    $0x0e, X2, X3
+	VADDPS       X3, X2, X2
+	VPERMILPS    $0x01, X2, X3
+	VADDSS       X3, X2, X2
+	MOVQ         dst+0(FP), R8
+	MOVQ         lead+8(FP), DI
+	VMOVSS       X4, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X0, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X1, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X2, (R8)
 	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+16(FP), CX
-	ADDQ         CX, w+8(FP)
-	DECQ         rows+24(FP)
+	MOVQ         stride+32(FP), DI
+	ADDQ         DI, w+16(FP)
+	DECQ         rows+40(FP)
 	JNE          row
 	VZEROUPPER
 	RET
 
-// func dotBytesIQ4_XSVNNI(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+// func dotBytesIQ4_XSVNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
 // Requires: AVX, AVX2, AVX512VL, AVX512VNNI, FMA3, MMX+, SSE2
-TEXT ·dotBytesIQ4_XSVNNI(SB), NOSPLIT, $128-80
-	MOVQ half+64(FP), AX
-	LEAQ (SP), R8
+TEXT ·dotBytesIQ4_XSVNNI(SB), NOSPLIT, $136-96
+	MOVQ half+80(FP), AX
+	LEAQ (SP), R10
 	LEAQ 64(SP), CX
 
 row:
-	MOVQ   w+8(FP), DX
-	MOVQ   x+32(FP), BX
-	MOVQ   dx+40(FP), SI
-	MOVQ   excess+56(FP), DI
-	MOVQ   blocks+72(FP), CX
+	MOVQ   w+16(FP), CX
+	MOVQ   gap+24(FP), DI
+	LEAQ   (CX)(DI*1), DX
+	LEAQ   (DX)(DI*1), BX
+	LEAQ   (BX)(DI*1), SI
+	MOVQ   blocks+88(FP), DI
+	MOVQ   DI, 128(SP)
+	MOVQ   x+48(FP), DI
+	MOVQ   dx+56(FP), R8
+	MOVQ   excess+72(FP), R9
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
 
 each:
-	MOVL         4(DX), R9
-	MOVWLZX      2(DX), R10
-	MOVWQZX      (DX), R11
-	VBROADCASTSS (AX)(R11*4), Y2
-	MOVD         R9, X3
-	VPBROADCASTD X3, Y3
-	MOVD         R10, X4
-	VPBROADCASTD X4, Y4
-	VPSRLVD      shiftsLow4_XS<>+0(SB), Y3, Y3
-	VPAND        c0000000f<>+0(SB), Y3, Y3
-	VPSRLVD      shiftsHigh4_XS<>+0(SB), Y4, Y4
-	VPAND        c00000003<>+0(SB), Y4, Y4
-	VPSLLD       $0x04, Y4, Y4
-	VPOR         Y4, Y3, Y3
-	VPSUBD       c00000020<>+0(SB), Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VMOVUPS      Y3, (R8)
-	VMOVDQU      8(DX), X5
-	VPSRLW       $0x04, X5, X2
-	VINSERTI128  $0x01, X2, Y5, Y2
-	VPAND        c0f0f0f0f<>+0(SB), Y2, Y2
-	VMOVDQU      iq4<>+0(SB), Y3
-	VPSHUFB      Y2, Y3, Y3
-	VBROADCASTSS (SP), Y2
-	VBROADCASTSS (SI), Y4
-	VMULPS       Y4, Y2, Y2
-	VPXOR        c80808080<>+0(SB), Y3, Y3
-	VMOVDQU      (DI), Y4
-	VPDPBUSD     (BX), Y3, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y2, Y4, Y0
-	VMOVDQU      24(DX), X5
-	VPSRLW       $0x04, X5, X2
-	VINSERTI128  $0x01, X2, Y5, Y2
-	VPAND        c0f0f0f0f<>+0(SB), Y2, Y2
-	VMOVDQU      iq4<>+0(SB), Y3
-	VPSHUFB      Y2, Y3, Y3
-	VBROADCASTSS 4(SP), Y2
-	VBROADCASTSS 4(SI), Y4
-	VMULPS       Y4, Y2, Y2
-	VPXOR        c80808080<>+0(SB), Y3, Y3
-	VMOVDQU      32(DI), Y4
-	VPDPBUSD     32(BX), Y3, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y2, Y4, Y1
-	VMOVDQU      40(DX), X5
-	VPSRLW       $0x04, X5, X2
-	VINSERTI128  $0x01, X2, Y5, Y2
-	VPAND        c0f0f0f0f<>+0(SB), Y2, Y2
-	VMOVDQU      iq4<>+0(SB), Y3
-	VPSHUFB      Y2, Y3, Y3
-	VBROADCASTSS 8(SP), Y2
-	VBROADCASTSS 8(SI), Y4
-	VMULPS       Y4, Y2, Y2
-	VPXOR        c80808080<>+0(SB), Y3, Y3
-	VMOVDQU      64(DI), Y4
-	VPDPBUSD     64(BX), Y3, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y2, Y4, Y0
-	VMOVDQU      56(DX), X5
-	VPSRLW       $0x04, X5, X2
-	VINSERTI128  $0x01, X2, Y5, Y2
-	VPAND        c0f0f0f0f<>+0(SB), Y2, Y2
-	VMOVDQU      iq4<>+0(SB), Y3
-	VPSHUFB      Y2, Y3, Y3
-	VBROADCASTSS 12(SP), Y2
-	VBROADCASTSS 12(SI), Y4
-	VMULPS       Y4, Y2, Y2
-	VPXOR        c80808080<>+0(SB), Y3, Y3
-	VMOVDQU      96(DI), Y4
-	VPDPBUSD     96(BX), Y3, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y2, Y4, Y1
-	VMOVDQU      72(DX), X5
-	VPSRLW       $0x04, X5, X2
-	VINSERTI128  $0x01, X2, Y5, Y2
-	VPAND        c0f0f0f0f<>+0(SB), Y2, Y2
-	VMOVDQU      iq4<>+0(SB), Y3
-	VPSHUFB      Y2, Y3, Y3
-	VBROADCASTSS 16(SP), Y2
-	VBROADCASTSS 16(SI), Y4
-	VMULPS       Y4, Y2, Y2
-	VPXOR        c80808080<>+0(SB), Y3, Y3
-	VMOVDQU      128(DI), Y4
-	VPDPBUSD     128(BX), Y3, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y2, Y4, Y0
-	VMOVDQU      88(DX), X5
-	VPSRLW       $0x04, X5, X2
-	VINSERTI128  $0x01, X2, Y5, Y2
-	VPAND        c0f0f0f0f<>+0(SB), Y2, Y2
-	VMOVDQU      iq4<>+0(SB), Y3
-	VPSHUFB      Y2, Y3, Y3
-	VBROADCASTSS 20(SP), Y2
-	VBROADCASTSS 20(SI), Y4
-	VMULPS       Y4, Y2, Y2
-	VPXOR        c80808080<>+0(SB), Y3, Y3
-	VMOVDQU      160(DI), Y4
-	VPDPBUSD     160(BX), Y3, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y2, Y4, Y1
-	VMOVDQU      104(DX), X5
-	VPSRLW       $0x04, X5, X2
-	VINSERTI128  $0x01, X2, Y5, Y2
-	VPAND        c0f0f0f0f<>+0(SB), Y2, Y2
-	VMOVDQU      iq4<>+0(SB), Y3
-	VPSHUFB      Y2, Y3, Y3
-	VBROADCASTSS 24(SP), Y2
-	VBROADCASTSS 24(SI), Y4
-	VMULPS       Y4, Y2, Y2
-	VPXOR        c80808080<>+0(SB), Y3, Y3
-	VMOVDQU      192(DI), Y4
-	VPDPBUSD     192(BX), Y3, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y2, Y4, Y0
-	VMOVDQU      120(DX), X5
-	VPSRLW       $0x04, X5, X2
-	VINSERTI128  $0x01, X2, Y5, Y2
-	VPAND        c0f0f0f0f<>+0(SB), Y2, Y2
-	VMOVDQU      iq4<>+0(SB), Y3
-	VPSHUFB      Y2, Y3, Y3
-	VBROADCASTSS 28(SP), Y2
-	VBROADCASTSS 28(SI), Y4
-	VMULPS       Y4, Y2, Y2
-	VPXOR        c80808080<>+0(SB), Y3, Y3
-	VMOVDQU      224(DI), Y4
-	VPDPBUSD     224(BX), Y3, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y2, Y4, Y1
+	MOVL         4(CX), R11
+	MOVWLZX      2(CX), R12
+	MOVWQZX      (CX), R13
+	VBROADCASTSS (AX)(R13*4), Y4
+	MOVD         R11, X5
+	VPBROADCASTD X5, Y5
+	MOVD         R12, X6
+	VPBROADCASTD X6, Y6
+	VPSRLVD      shiftsLow4_XS<>+0(SB), Y5, Y5
+	VPAND        c0000000f<>+0(SB), Y5, Y5
+	VPSRLVD      shiftsHigh4_XS<>+0(SB), Y6, Y6
+	VPAND        c00000003<>+0(SB), Y6, Y6
+	VPSLLD       $0x04, Y6, Y6
+	VPOR         Y6, Y5, Y5
+	VPSUBD       c00000020<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VMOVUPS      Y5, (R10)
+	VMOVDQU      8(CX), X7
+	VPSRLW       $0x04, X7, X4
+	VINSERTI128  $0x01, X4, Y7, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VMOVDQU      iq4<>+0(SB), Y5
+	VPSHUFB      Y4, Y5, Y5
+	VBROADCASTSS (SP), Y4
+	VBROADCASTSS (R8), Y6
+	VMULPS       Y6, Y4, Y4
+	VPXOR        c80808080<>+0(SB), Y5, Y5
+	VMOVDQU      (R9), Y6
+	VPDPBUSD     (DI), Y5, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y4, Y6, Y0
+	VMOVDQU      24(CX), X7
+	VPSRLW       $0x04, X7, X4
+	VINSERTI128  $0x01, X4, Y7, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VMOVDQU      iq4<>+0(SB), Y5
+	VPSHUFB      Y4, Y5, Y5
+	VBROADCASTSS 4(SP), Y4
+	VBROADCASTSS 4(R8), Y6
+	VMULPS       Y6, Y4, Y4
+	VPXOR        c80808080<>+0(SB), Y5, Y5
+	VMOVDQU      32(R9), Y6
+	VPDPBUSD     32(DI), Y5, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y4, Y6, Y0
+	VMOVDQU      40(CX), X7
+	VPSRLW       $0x04, X7, X4
+	VINSERTI128  $0x01, X4, Y7, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VMOVDQU      iq4<>+0(SB), Y5
+	VPSHUFB      Y4, Y5, Y5
+	VBROADCASTSS 8(SP), Y4
+	VBROADCASTSS 8(R8), Y6
+	VMULPS       Y6, Y4, Y4
+	VPXOR        c80808080<>+0(SB), Y5, Y5
+	VMOVDQU      64(R9), Y6
+	VPDPBUSD     64(DI), Y5, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y4, Y6, Y0
+	VMOVDQU      56(CX), X7
+	VPSRLW       $0x04, X7, X4
+	VINSERTI128  $0x01, X4, Y7, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VMOVDQU      iq4<>+0(SB), Y5
+	VPSHUFB      Y4, Y5, Y5
+	VBROADCASTSS 12(SP), Y4
+	VBROADCASTSS 12(R8), Y6
+	VMULPS       Y6, Y4, Y4
+	VPXOR        c80808080<>+0(SB), Y5, Y5
+	VMOVDQU      96(R9), Y6
+	VPDPBUSD     96(DI), Y5, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y4, Y6, Y0
+	VMOVDQU      72(CX), X7
+	VPSRLW       $0x04, X7, X4
+	VINSERTI128  $0x01, X4, Y7, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VMOVDQU      iq4<>+0(SB), Y5
+	VPSHUFB      Y4, Y5, Y5
+	VBROADCASTSS 16(SP), Y4
+	VBROADCASTSS 16(R8), Y6
+	VMULPS       Y6, Y4, Y4
+	VPXOR        c80808080<>+0(SB), Y5, Y5
+	VMOVDQU      128(R9), Y6
+	VPDPBUSD     128(DI), Y5, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y4, Y6, Y0
+	VMOVDQU      88(CX), X7
+	VPSRLW       $0x04, X7, X4
+	VINSERTI128  $0x01, X4, Y7, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VMOVDQU      iq4<>+0(SB), Y5
+	VPSHUFB      Y4, Y5, Y5
+	VBROADCASTSS 20(SP), Y4
+	VBROADCASTSS 20(R8), Y6
+	VMULPS       Y6, Y4, Y4
+	VPXOR        c80808080<>+0(SB), Y5, Y5
+	VMOVDQU      160(R9), Y6
+	VPDPBUSD     160(DI), Y5, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y4, Y6, Y0
+	VMOVDQU      104(CX), X7
+	VPSRLW       $0x04, X7, X4
+	VINSERTI128  $0x01, X4, Y7, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VMOVDQU      iq4<>+0(SB), Y5
+	VPSHUFB      Y4, Y5, Y5
+	VBROADCASTSS 24(SP), Y4
+	VBROADCASTSS 24(R8), Y6
+	VMULPS       Y6, Y4, Y4
+	VPXOR        c80808080<>+0(SB), Y5, Y5
+	VMOVDQU      192(R9), Y6
+	VPDPBUSD     192(DI), Y5, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y4, Y6, Y0
+	VMOVDQU      120(CX), X7
+	VPSRLW       $0x04, X7, X4
+	VINSERTI128  $0x01, X4, Y7, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VMOVDQU      iq4<>+0(SB), Y5
+	VPSHUFB      Y4, Y5, Y5
+	VBROADCASTSS 28(SP), Y4
+	VBROADCASTSS 28(R8), Y6
+	VMULPS       Y6, Y4, Y4
+	VPXOR        c80808080<>+0(SB), Y5, Y5
+	VMOVDQU      224(R9), Y6
+	VPDPBUSD     224(DI), Y5, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y4, Y6, Y0
+	MOVL         4(DX), R11
+	MOVWLZX      2(DX), R12
+	MOVWQZX      (DX), R13
+	VBROADCASTSS (AX)(R13*4), Y4
+	MOVD         R11, X5
+	VPBROADCASTD X5, Y5
+	MOVD         R12, X6
+	VPBROADCASTD X6, Y6
+	VPSRLVD      shiftsLow4_XS<>+0(SB), Y5, Y5
+	VPAND        c0000000f<>+0(SB), Y5, Y5
+	VPSRLVD      shiftsHigh4_XS<>+0(SB), Y6, Y6
+	VPAND        c00000003<>+0(SB), Y6, Y6
+	VPSLLD       $0x04, Y6, Y6
+	VPOR         Y6, Y5, Y5
+	VPSUBD       c00000020<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VMOVUPS      Y5, (R10)
+	VMOVDQU      8(DX), X7
+	VPSRLW       $0x04, X7, X4
+	VINSERTI128  $0x01, X4, Y7, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VMOVDQU      iq4<>+0(SB), Y5
+	VPSHUFB      Y4, Y5, Y5
+	VBROADCASTSS (SP), Y4
+	VBROADCASTSS (R8), Y6
+	VMULPS       Y6, Y4, Y4
+	VPXOR        c80808080<>+0(SB), Y5, Y5
+	VMOVDQU      (R9), Y6
+	VPDPBUSD     (DI), Y5, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y4, Y6, Y1
+	VMOVDQU      24(DX), X7
+	VPSRLW       $0x04, X7, X4
+	VINSERTI128  $0x01, X4, Y7, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VMOVDQU      iq4<>+0(SB), Y5
+	VPSHUFB      Y4, Y5, Y5
+	VBROADCASTSS 4(SP), Y4
+	VBROADCASTSS 4(R8), Y6
+	VMULPS       Y6, Y4, Y4
+	VPXOR        c80808080<>+0(SB), Y5, Y5
+	VMOVDQU      32(R9), Y6
+	VPDPBUSD     32(DI), Y5, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y4, Y6, Y1
+	VMOVDQU      40(DX), X7
+	VPSRLW       $0x04, X7, X4
+	VINSERTI128  $0x01, X4, Y7, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VMOVDQU      iq4<>+0(SB), Y5
+	VPSHUFB      Y4, Y5, Y5
+	VBROADCASTSS 8(SP), Y4
+	VBROADCASTSS 8(R8), Y6
+	VMULPS       Y6, Y4, Y4
+	VPXOR        c80808080<>+0(SB), Y5, Y5
+	VMOVDQU      64(R9), Y6
+	VPDPBUSD     64(DI), Y5, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y4, Y6, Y1
+	VMOVDQU      56(DX), X7
+	VPSRLW       $0x04, X7, X4
+	VINSERTI128  $0x01, X4, Y7, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VMOVDQU      iq4<>+0(SB), Y5
+	VPSHUFB      Y4, Y5, Y5
+	VBROADCASTSS 12(SP), Y4
+	VBROADCASTSS 12(R8), Y6
+	VMULPS       Y6, Y4, Y4
+	VPXOR        c80808080<>+0(SB), Y5, Y5
+	VMOVDQU      96(R9), Y6
+	VPDPBUSD     96(DI), Y5, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y4, Y6, Y1
+	VMOVDQU      72(DX), X7
+	VPSRLW       $0x04, X7, X4
+	VINSERTI128  $0x01, X4, Y7, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VMOVDQU      iq4<>+0(SB), Y5
+	VPSHUFB      Y4, Y5, Y5
+	VBROADCASTSS 16(SP), Y4
+	VBROADCASTSS 16(R8), Y6
+	VMULPS       Y6, Y4, Y4
+	VPXOR        c80808080<>+0(SB), Y5, Y5
+	VMOVDQU      128(R9), Y6
+	VPDPBUSD     128(DI), Y5, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y4, Y6, Y1
+	VMOVDQU      88(DX), X7
+	VPSRLW       $0x04, X7, X4
+	VINSERTI128  $0x01, X4, Y7, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VMOVDQU      iq4<>+0(SB), Y5
+	VPSHUFB      Y4, Y5, Y5
+	VBROADCASTSS 20(SP), Y4
+	VBROADCASTSS 20(R8), Y6
+	VMULPS       Y6, Y4, Y4
+	VPXOR        c80808080<>+0(SB), Y5, Y5
+	VMOVDQU      160(R9), Y6
+	VPDPBUSD     160(DI), Y5, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y4, Y6, Y1
+	VMOVDQU      104(DX), X7
+	VPSRLW       $0x04, X7, X4
+	VINSERTI128  $0x01, X4, Y7, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VMOVDQU      iq4<>+0(SB), Y5
+	VPSHUFB      Y4, Y5, Y5
+	VBROADCASTSS 24(SP), Y4
+	VBROADCASTSS 24(R8), Y6
+	VMULPS       Y6, Y4, Y4
+	VPXOR        c80808080<>+0(SB), Y5, Y5
+	VMOVDQU      192(R9), Y6
+	VPDPBUSD     192(DI), Y5, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y4, Y6, Y1
+	VMOVDQU      120(DX), X7
+	VPSRLW       $0x04, X7, X4
+	VINSERTI128  $0x01, X4, Y7, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VMOVDQU      iq4<>+0(SB), Y5
+	VPSHUFB      Y4, Y5, Y5
+	VBROADCASTSS 28(SP), Y4
+	VBROADCASTSS 28(R8), Y6
+	VMULPS       Y6, Y4, Y4
+	VPXOR        c80808080<>+0(SB), Y5, Y5
+	VMOVDQU      224(R9), Y6
+	VPDPBUSD     224(DI), Y5, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y4, Y6, Y1
+	MOVL         4(BX), R11
+	MOVWLZX      2(BX), R12
+	MOVWQZX      (BX), R13
+	VBROADCASTSS (AX)(R13*4), Y4
+	MOVD         R11, X5
+	VPBROADCASTD X5, Y5
+	MOVD         R12, X6
+	VPBROADCASTD X6, Y6
+	VPSRLVD      shiftsLow4_XS<>+0(SB), Y5, Y5
+	VPAND        c0000000f<>+0(SB), Y5, Y5
+	VPSRLVD      shiftsHigh4_XS<>+0(SB), Y6, Y6
+	VPAND        c00000003<>+0(SB), Y6, Y6
+	VPSLLD       $0x04, Y6, Y6
+	VPOR         Y6, Y5, Y5
+	VPSUBD       c00000020<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VMOVUPS      Y5, (R10)
+	VMOVDQU      8(BX), X7
+	VPSRLW       $0x04, X7, X4
+	VINSERTI128  $0x01, X4, Y7, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VMOVDQU      iq4<>+0(SB), Y5
+	VPSHUFB      Y4, Y5, Y5
+	VBROADCASTSS (SP), Y4
+	VBROADCASTSS (R8), Y6
+	VMULPS       Y6, Y4, Y4
+	VPXOR        c80808080<>+0(SB), Y5, Y5
+	VMOVDQU      (R9), Y6
+	VPDPBUSD     (DI), Y5, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y4, Y6, Y2
+	VMOVDQU      24(BX), X7
+	VPSRLW       $0x04, X7, X4
+	VINSERTI128  $0x01, X4, Y7, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VMOVDQU      iq4<>+0(SB), Y5
+	VPSHUFB      Y4, Y5, Y5
+	VBROADCASTSS 4(SP), Y4
+	VBROADCASTSS 4(R8), Y6
+	VMULPS       Y6, Y4, Y4
+	VPXOR        c80808080<>+0(SB), Y5, Y5
+	VMOVDQU      32(R9), Y6
+	VPDPBUSD     32(DI), Y5, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y4, Y6, Y2
+	VMOVDQU      40(BX), X7
+	VPSRLW       $0x04, X7, X4
+	VINSERTI128  $0x01, X4, Y7, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VMOVDQU      iq4<>+0(SB), Y5
+	VPSHUFB      Y4, Y5, Y5
+	VBROADCASTSS 8(SP), Y4
+	VBROADCASTSS 8(R8), Y6
+	VMULPS       Y6, Y4, Y4
+	VPXOR        c80808080<>+0(SB), Y5, Y5
+	VMOVDQU      64(R9), Y6
+	VPDPBUSD     64(DI), Y5, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y4, Y6, Y2
+	VMOVDQU      56(BX), X7
+	VPSRLW       $0x04, X7, X4
+	VINSERTI128  $0x01, X4, Y7, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VMOVDQU      iq4<>+0(SB), Y5
+	VPSHUFB      Y4, Y5, Y5
+	VBROADCASTSS 12(SP), Y4
+	VBROADCASTSS 12(R8), Y6
+	VMULPS       Y6, Y4, Y4
+	VPXOR        c80808080<>+0(SB), Y5, Y5
+	VMOVDQU      96(R9), Y6
+	VPDPBUSD     96(DI), Y5, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y4, Y6, Y2
+	VMOVDQU      72(BX), X7
+	VPSRLW       $0x04, X7, X4
+	VINSERTI128  $0x01, X4, Y7, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VMOVDQU      iq4<>+0(SB), Y5
+	VPSHUFB      Y4, Y5, Y5
+	VBROADCASTSS 16(SP), Y4
+	VBROADCASTSS 16(R8), Y6
+	VMULPS       Y6, Y4, Y4
+	VPXOR        c80808080<>+0(SB), Y5, Y5
+	VMOVDQU      128(R9), Y6
+	VPDPBUSD     128(DI), Y5, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y4, Y6, Y2
+	VMOVDQU      88(BX), X7
+	VPSRLW       $0x04, X7, X4
+	VINSERTI128  $0x01, X4, Y7, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VMOVDQU      iq4<>+0(SB), Y5
+	VPSHUFB      Y4, Y5, Y5
+	VBROADCASTSS 20(SP), Y4
+	VBROADCASTSS 20(R8), Y6
+	VMULPS       Y6, Y4, Y4
+	VPXOR        c80808080<>+0(SB), Y5, Y5
+	VMOVDQU      160(R9), Y6
+	VPDPBUSD     160(DI), Y5, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y4, Y6, Y2
+	VMOVDQU      104(BX), X7
+	VPSRLW       $0x04, X7, X4
+	VINSERTI128  $0x01, X4, Y7, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VMOVDQU      iq4<>+0(SB), Y5
+	VPSHUFB      Y4, Y5, Y5
+	VBROADCASTSS 24(SP), Y4
+	VBROADCASTSS 24(R8), Y6
+	VMULPS       Y6, Y4, Y4
+	VPXOR        c80808080<>+0(SB), Y5, Y5
+	VMOVDQU      192(R9), Y6
+	VPDPBUSD     192(DI), Y5, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y4, Y6, Y2
+	VMOVDQU      120(BX), X7
+	VPSRLW       $0x04, X7, X4
+	VINSERTI128  $0x01, X4, Y7, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VMOVDQU      iq4<>+0(SB), Y5
+	VPSHUFB      Y4, Y5, Y5
+	VBROADCASTSS 28(SP), Y4
+	VBROADCASTSS 28(R8), Y6
+	VMULPS       Y6, Y4, Y4
+	VPXOR        c80808080<>+0(SB), Y5, Y5
+	VMOVDQU      224(R9), Y6
+	VPDPBUSD     224(DI), Y5, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y4, Y6, Y2
+	MOVL         4(SI), R11
+	MOVWLZX      2(SI), R12
+	MOVWQZX      (SI), R13
+	VBROADCASTSS (AX)(R13*4), Y4
+	MOVD         R11, X5
+	VPBROADCASTD X5, Y5
+	MOVD         R12, X6
+	VPBROADCASTD X6, Y6
+	VPSRLVD      shiftsLow4_XS<>+0(SB), Y5, Y5
+	VPAND        c0000000f<>+0(SB), Y5, Y5
+	VPSRLVD      shiftsHigh4_XS<>+0(SB), Y6, Y6
+	VPAND        c00000003<>+0(SB), Y6, Y6
+	VPSLLD       $0x04, Y6, Y6
+	VPOR         Y6, Y5, Y5
+	VPSUBD       c00000020<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VMOVUPS      Y5, (R10)
+	VMOVDQU      8(SI), X7
+	VPSRLW       $0x04, X7, X4
+	VINSERTI128  $0x01, X4, Y7, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VMOVDQU      iq4<>+0(SB), Y5
+	VPSHUFB      Y4, Y5, Y5
+	VBROADCASTSS (SP), Y4
+	VBROADCASTSS (R8), Y6
+	VMULPS       Y6, Y4, Y4
+	VPXOR        c80808080<>+0(SB), Y5, Y5
+	VMOVDQU      (R9), Y6
+	VPDPBUSD     (DI), Y5, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y4, Y6, Y3
+	VMOVDQU      24(SI), X7
+	VPSRLW       $0x04, X7, X4
+	VINSERTI128  $0x01, X4, Y7, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VMOVDQU      iq4<>+0(SB), Y5
+	VPSHUFB      Y4, Y5, Y5
+	VBROADCASTSS 4(SP), Y4
+	VBROADCASTSS 4(R8), Y6
+	VMULPS       Y6, Y4, Y4
+	VPXOR        c80808080<>+0(SB), Y5, Y5
+	VMOVDQU      32(R9), Y6
+	VPDPBUSD     32(DI), Y5, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y4, Y6, Y3
+	VMOVDQU      40(SI), X7
+	VPSRLW       $0x04, X7, X4
+	VINSERTI128  $0x01, X4, Y7, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VMOVDQU      iq4<>+0(SB), Y5
+	VPSHUFB      Y4, Y5, Y5
+	VBROADCASTSS 8(SP), Y4
+	VBROADCASTSS 8(R8), Y6
+	VMULPS       Y6, Y4, Y4
+	VPXOR        c80808080<>+0(SB), Y5, Y5
+	VMOVDQU      64(R9), Y6
+	VPDPBUSD     64(DI), Y5, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y4, Y6, Y3
+	VMOVDQU      56(SI), X7
+	VPSRLW       $0x04, X7, X4
+	VINSERTI128  $0x01, X4, Y7, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VMOVDQU      iq4<>+0(SB), Y5
+	VPSHUFB      Y4, Y5, Y5
+	VBROADCASTSS 12(SP), Y4
+	VBROADCASTSS 12(R8), Y6
+	VMULPS       Y6, Y4, Y4
+	VPXOR        c80808080<>+0(SB), Y5, Y5
+	VMOVDQU      96(R9), Y6
+	VPDPBUSD     96(DI), Y5, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y4, Y6, Y3
+	VMOVDQU      72(SI), X7
+	VPSRLW       $0x04, X7, X4
+	VINSERTI128  $0x01, X4, Y7, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VMOVDQU      iq4<>+0(SB), Y5
+	VPSHUFB      Y4, Y5, Y5
+	VBROADCASTSS 16(SP), Y4
+	VBROADCASTSS 16(R8), Y6
+	VMULPS       Y6, Y4, Y4
+	VPXOR        c80808080<>+0(SB), Y5, Y5
+	VMOVDQU      128(R9), Y6
+	VPDPBUSD     128(DI), Y5, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y4, Y6, Y3
+	VMOVDQU      88(SI), X7
+	VPSRLW       $0x04, X7, X4
+	VINSERTI128  $0x01, X4, Y7, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VMOVDQU      iq4<>+0(SB), Y5
+	VPSHUFB      Y4, Y5, Y5
+	VBROADCASTSS 20(SP), Y4
+	VBROADCASTSS 20(R8), Y6
+	VMULPS       Y6, Y4, Y4
+	VPXOR        c80808080<>+0(SB), Y5, Y5
+	VMOVDQU      160(R9), Y6
+	VPDPBUSD     160(DI), Y5, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y4, Y6, Y3
+	VMOVDQU      104(SI), X7
+	VPSRLW       $0x04, X7, X4
+	VINSERTI128  $0x01, X4, Y7, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VMOVDQU      iq4<>+0(SB), Y5
+	VPSHUFB      Y4, Y5, Y5
+	VBROADCASTSS 24(SP), Y4
+	VBROADCASTSS 24(R8), Y6
+	VMULPS       Y6, Y4, Y4
+	VPXOR        c80808080<>+0(SB), Y5, Y5
+	VMOVDQU      192(R9), Y6
+	VPDPBUSD     192(DI), Y5, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y4, Y6, Y3
+	VMOVDQU      120(SI), X7
+	VPSRLW       $0x04, X7, X4
+	VINSERTI128  $0x01, X4, Y7, Y4
+	VPAND        c0f0f0f0f<>+0(SB), Y4, Y4
+	VMOVDQU      iq4<>+0(SB), Y5
+	VPSHUFB      Y4, Y5, Y5
+	VBROADCASTSS 28(SP), Y4
+	VBROADCASTSS 28(R8), Y6
+	VMULPS       Y6, Y4, Y4
+	VPXOR        c80808080<>+0(SB), Y5, Y5
+	VMOVDQU      224(R9), Y6
+	VPDPBUSD     224(DI), Y5, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y4, Y6, Y3
+	PREFETCHT0   4096(CX)
+	PREFETCHT0   4160(CX)
+	PREFETCHT0   4224(CX)
+	ADDQ         $0x00000088, CX
 	PREFETCHT0   4096(DX)
 	PREFETCHT0   4160(DX)
 	PREFETCHT0   4224(DX)
 	ADDQ         $0x00000088, DX
-	ADDQ         $0x00000100, BX
+	PREFETCHT0   4096(BX)
+	PREFETCHT0   4160(BX)
+	PREFETCHT0   4224(BX)
+	ADDQ         $0x00000088, BX
+	PREFETCHT0   4096(SI)
+	PREFETCHT0   4160(SI)
+	PREFETCHT0   4224(SI)
+	ADDQ         $0x00000088, SI
 	ADDQ         $0x00000100, DI
-	ADDQ         $0x00000020, SI
-	DECQ         CX
+	ADDQ         $0x00000100, R9
+	ADDQ         $0x00000020, R8
+	DECQ         128(SP)
 	JNE          each
-	VADDPS       Y1, Y0, Y0
-	MOVQ         dst+0(FP), CX
-	VEXTRACTF128 $0x01, Y0, X1
-	VADDPS       X1, X0, X1
-	VPERMILPS    $0x0e, X1, X0
-	VADDPS       X0, X1, X1
-	VPERMILPS    $0x01, X1, X0
-	VADDSS       X0, X1, X1
-	VMOVSS       X1, (CX)
+	VEXTRACTF128 $0x01, Y0, X4
+	VADDPS       X4, X0, X4
+	VPERMILPS    $0x0e, X4, X0
+	VADDPS       X0, X4, X4
+	VPERMILPS    $0x01, X4, X0
+	VADDSS       X0, X4, X4
+	VEXTRACTF128 $0x01, Y1, X0
+	VADDPS       X0, X1, X0
+	VPERMILPS    $0x0e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0x01, X0, X1
+	VADDSS       X1, X0, X0
+	VEXTRACTF128 $0x01, Y2, X1
+	VADDPS       X1, X2, X1
+	VPERMILPS    $0x0e, X1, X2
+	VADDPS       X2, X1, X1
+	VPERMILPS    $0x01, X1, X2
+	VADDSS       X2, X1, X1
+	VEXTRACTF128 $0x01, Y3, X2
+	VADDPS       X2, X3, X2
+	VPERMILPS    $0x0e, X2, X3
+	VADDPS       X3, X2, X2
+	VPERMILPS    $0x01, X2, X3
+	VADDSS       X3, X2, X2
+	MOVQ         dst+0(FP), R8
+	MOVQ         lead+8(FP), DI
+	VMOVSS       X4, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X0, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X1, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X2, (R8)
 	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+16(FP), CX
-	ADDQ         CX, w+8(FP)
-	DECQ         rows+24(FP)
+	MOVQ         stride+32(FP), DI
+	ADDQ         DI, w+16(FP)
+	DECQ         rows+40(FP)
 	JNE          row
 	VZEROUPPER
 	RET
 
-// func dotBytesMXFP4VNNI(dst *float32, w *byte, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
+// func dotBytesMXFP4VNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
 // Requires: AVX, AVX2, AVX512VL, AVX512VNNI, CMOV, FMA3, MMX+
-TEXT ·dotBytesMXFP4VNNI(SB), NOSPLIT, $128-80
-	MOVQ half+64(FP), AX
-	LEAQ (SP), R8
+TEXT ·dotBytesMXFP4VNNI(SB), NOSPLIT, $136-96
+	MOVQ half+80(FP), AX
+	LEAQ (SP), R10
 	LEAQ 64(SP), AX
 
 row:
-	MOVQ   w+8(FP), DX
-	MOVQ   x+32(FP), BX
-	MOVQ   dx+40(FP), SI
-	MOVQ   excess+56(FP), DI
-	MOVQ   blocks+72(FP), AX
+	MOVQ   w+16(FP), AX
+	MOVQ   gap+24(FP), DI
+	LEAQ   (AX)(DI*1), DX
+	LEAQ   (DX)(DI*1), BX
+	LEAQ   (BX)(DI*1), SI
+	MOVQ   blocks+88(FP), DI
+	MOVQ   DI, 128(SP)
+	MOVQ   x+48(FP), DI
+	MOVQ   dx+56(FP), R8
+	MOVQ   excess+72(FP), R9
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
-	SUBQ   $0x04, AX
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	SUBQ   $0x02, 128(SP)
 	JLT    rest
 
 blocks:
+	MOVBLZX      (AX), CX
+	MOVL         $0x00200000, R12
+	SHLL         CL, R12
+	MOVL         CX, R11
+	DECL         R11
+	SHLL         $0x17, R11
+	CMPL         CX, $0x02
+	CMOVLCS      R12, R11
+	MOVL         R11, (R10)
+	VMOVDQU      1(AX), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      fp4<>+0(SB), Y6
+	VPSHUFB      Y5, Y6, Y6
+	VBROADCASTSS (SP), Y5
+	VBROADCASTSS (R8), Y7
+	VMULPS       Y7, Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y6, Y6
+	VMOVDQU      (R9), Y7
+	VPDPBUSD     (DI), Y6, Y7
+	VCVTDQ2PS    Y7, Y7
+	VFMADD231PS  Y5, Y7, Y0
 	MOVBLZX      (DX), CX
-	MOVL         $0x00200000, R10
-	SHLL         CL, R10
-	MOVL         CX, R9
-	DECL         R9
-	SHLL         $0x17, R9
+	MOVL         $0x00200000, R12
+	SHLL         CL, R12
+	MOVL         CX, R11
+	DECL         R11
+	SHLL         $0x17, R11
 	CMPL         CX, $0x02
-	CMOVLCS      R10, R9
-	MOVL         R9, (R8)
-	VMOVDQU      1(DX), X2
-	VPSRLW       $0x04, X2, X3
-	VINSERTI128  $0x01, X3, Y2, Y3
-	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
-	VMOVDQU      fp4<>+0(SB), Y4
-	VPSHUFB      Y3, Y4, Y4
-	VBROADCASTSS (SP), Y3
-	VBROADCASTSS (SI), Y5
-	VMULPS       Y5, Y3, Y3
-	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      (DI), Y5
-	VPDPBUSD     (BX), Y4, Y5
-	VCVTDQ2PS    Y5, Y5
-	VFMADD231PS  Y3, Y5, Y0
+	CMOVLCS      R12, R11
+	MOVL         R11, (R10)
+	VMOVDQU      1(DX), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      fp4<>+0(SB), Y6
+	VPSHUFB      Y5, Y6, Y6
+	VBROADCASTSS (SP), Y5
+	VBROADCASTSS (R8), Y7
+	VMULPS       Y7, Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y6, Y6
+	VMOVDQU      (R9), Y7
+	VPDPBUSD     (DI), Y6, Y7
+	VCVTDQ2PS    Y7, Y7
+	VFMADD231PS  Y5, Y7, Y1
+	MOVBLZX      (BX), CX
+	MOVL         $0x00200000, R12
+	SHLL         CL, R12
+	MOVL         CX, R11
+	DECL         R11
+	SHLL         $0x17, R11
+	CMPL         CX, $0x02
+	CMOVLCS      R12, R11
+	MOVL         R11, (R10)
+	VMOVDQU      1(BX), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      fp4<>+0(SB), Y6
+	VPSHUFB      Y5, Y6, Y6
+	VBROADCASTSS (SP), Y5
+	VBROADCASTSS (R8), Y7
+	VMULPS       Y7, Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y6, Y6
+	VMOVDQU      (R9), Y7
+	VPDPBUSD     (DI), Y6, Y7
+	VCVTDQ2PS    Y7, Y7
+	VFMADD231PS  Y5, Y7, Y2
+	MOVBLZX      (SI), CX
+	MOVL         $0x00200000, R12
+	SHLL         CL, R12
+	MOVL         CX, R11
+	DECL         R11
+	SHLL         $0x17, R11
+	CMPL         CX, $0x02
+	CMOVLCS      R12, R11
+	MOVL         R11, (R10)
+	VMOVDQU      1(SI), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      fp4<>+0(SB), Y6
+	VPSHUFB      Y5, Y6, Y6
+	VBROADCASTSS (SP), Y5
+	VBROADCASTSS (R8), Y7
+	VMULPS       Y7, Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y6, Y6
+	VMOVDQU      (R9), Y7
+	VPDPBUSD     (DI), Y6, Y7
+	VCVTDQ2PS    Y7, Y7
+	VFMADD231PS  Y5, Y7, Y3
+	MOVBLZX      17(AX), CX
+	MOVL         $0x00200000, R12
+	SHLL         CL, R12
+	MOVL         CX, R11
+	DECL         R11
+	SHLL         $0x17, R11
+	CMPL         CX, $0x02
+	CMOVLCS      R12, R11
+	MOVL         R11, (R10)
+	VMOVDQU      18(AX), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      fp4<>+0(SB), Y6
+	VPSHUFB      Y5, Y6, Y6
+	VBROADCASTSS (SP), Y5
+	VBROADCASTSS 4(R8), Y7
+	VMULPS       Y7, Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y6, Y6
+	VMOVDQU      32(R9), Y7
+	VPDPBUSD     32(DI), Y6, Y7
+	VCVTDQ2PS    Y7, Y7
+	VFMADD231PS  Y5, Y7, Y0
 	MOVBLZX      17(DX), CX
-	MOVL         $0x00200000, R10
-	SHLL         CL, R10
-	MOVL         CX, R9
-	DECL         R9
-	SHLL         $0x17, R9
+	MOVL         $0x00200000, R12
+	SHLL         CL, R12
+	MOVL         CX, R11
+	DECL         R11
+	SHLL         $0x17, R11
 	CMPL         CX, $0x02
-	CMOVLCS      R10, R9
-	MOVL         R9, (R8)
-	VMOVDQU      18(DX), X2
-	VPSRLW       $0x04, X2, X3
-	VINSERTI128  $0x01, X3, Y2, Y3
-	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
-	VMOVDQU      fp4<>+0(SB), Y4
-	VPSHUFB      Y3, Y4, Y4
-	VBROADCASTSS (SP), Y3
-	VBROADCASTSS 4(SI), Y5
-	VMULPS       Y5, Y3, Y3
-	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      32(DI), Y5
-	VPDPBUSD     32(BX), Y4, Y5
-	VCVTDQ2PS    Y5, Y5
-	VFMADD231PS  Y3, Y5, Y1
-	MOVBLZX      34(DX), CX
-	MOVL         $0x00200000, R10
-	SHLL         CL, R10
-	MOVL         CX, R9
-	DECL         R9
-	SHLL         $0x17, R9
+	CMOVLCS      R12, R11
+	MOVL         R11, (R10)
+	VMOVDQU      18(DX), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      fp4<>+0(SB), Y6
+	VPSHUFB      Y5, Y6, Y6
+	VBROADCASTSS (SP), Y5
+	VBROADCASTSS 4(R8), Y7
+	VMULPS       Y7, Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y6, Y6
+	VMOVDQU      32(R9), Y7
+	VPDPBUSD     32(DI), Y6, Y7
+	VCVTDQ2PS    Y7, Y7
+	VFMADD231PS  Y5, Y7, Y1
+	MOVBLZX      17(BX), CX
+	MOVL         $0x00200000, R12
+	SHLL         CL, R12
+	MOVL         CX, R11
+	DECL         R11
+	SHLL         $0x17, R11
 	CMPL         CX, $0x02
-	CMOVLCS      R10, R9
-	MOVL         R9, (R8)
-	VMOVDQU      35(DX), X2
-	VPSRLW       $0x04, X2, X3
-	VINSERTI128  $0x01, X3, Y2, Y3
-	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
-	VMOVDQU      fp4<>+0(SB), Y4
-	VPSHUFB      Y3, Y4, Y4
-	VBROADCASTSS (SP), Y3
-	VBROADCASTSS 8(SI), Y5
-	VMULPS       Y5, Y3, Y3
-	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      64(DI), Y5
-	VPDPBUSD     64(BX), Y4, Y5
-	VCVTDQ2PS    Y5, Y5
-	VFMADD231PS  Y3, Y5, Y0
-	MOVBLZX      51(DX), CX
-	MOVL         $0x00200000, R10
-	SHLL         CL, R10
-	MOVL         CX, R9
-	DECL         R9
-	SHLL         $0x17, R9
+	CMOVLCS      R12, R11
+	MOVL         R11, (R10)
+	VMOVDQU      18(BX), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      fp4<>+0(SB), Y6
+	VPSHUFB      Y5, Y6, Y6
+	VBROADCASTSS (SP), Y5
+	VBROADCASTSS 4(R8), Y7
+	VMULPS       Y7, Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y6, Y6
+	VMOVDQU      32(R9), Y7
+	VPDPBUSD     32(DI), Y6, Y7
+	VCVTDQ2PS    Y7, Y7
+	VFMADD231PS  Y5, Y7, Y2
+	MOVBLZX      17(SI), CX
+	MOVL         $0x00200000, R12
+	SHLL         CL, R12
+	MOVL         CX, R11
+	DECL         R11
+	SHLL         $0x17, R11
 	CMPL         CX, $0x02
-	CMOVLCS      R10, R9
-	MOVL         R9, (R8)
-	VMOVDQU      52(DX), X2
-	VPSRLW       $0x04, X2, X3
-	VINSERTI128  $0x01, X3, Y2, Y3
-	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
-	VMOVDQU      fp4<>+0(SB), Y4
-	VPSHUFB      Y3, Y4, Y4
-	VBROADCASTSS (SP), Y3
-	VBROADCASTSS 12(SI), Y5
-	VMULPS       Y5, Y3, Y3
-	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      96(DI), Y5
-	VPDPBUSD     96(BX), Y4, Y5
-	VCVTDQ2PS    Y5, Y5
-	VFMADD231PS  Y3, Y5, Y1
+	CMOVLCS      R12, R11
+	MOVL         R11, (R10)
+	VMOVDQU      18(SI), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      fp4<>+0(SB), Y6
+	VPSHUFB      Y5, Y6, Y6
+	VBROADCASTSS (SP), Y5
+	VBROADCASTSS 4(R8), Y7
+	VMULPS       Y7, Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y6, Y6
+	VMOVDQU      32(R9), Y7
+	VPDPBUSD     32(DI), Y6, Y7
+	VCVTDQ2PS    Y7, Y7
+	VFMADD231PS  Y5, Y7, Y3
+	PREFETCHT0   4096(AX)
+	ADDQ         $0x00000022, AX
 	PREFETCHT0   4096(DX)
-	PREFETCHT0   4160(DX)
-	ADDQ         $0x00000044, DX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000080, DI
-	ADDQ         $0x00000010, SI
-	SUBQ         $0x04, AX
+	ADDQ         $0x00000022, DX
+	PREFETCHT0   4096(BX)
+	ADDQ         $0x00000022, BX
+	PREFETCHT0   4096(SI)
+	ADDQ         $0x00000022, SI
+	ADDQ         $0x00000040, DI
+	ADDQ         $0x00000040, R9
+	ADDQ         $0x00000008, R8
+	SUBQ         $0x02, 128(SP)
 	JGE          blocks
 
 rest:
-	ADDQ $0x04, AX
+	ADDQ $0x02, 128(SP)
 	JEQ  end
 
 each:
-	MOVBLZX      (DX), CX
-	MOVL         $0x00200000, R10
-	SHLL         CL, R10
-	MOVL         CX, R9
-	DECL         R9
-	SHLL         $0x17, R9
+	MOVBLZX      (AX), CX
+	MOVL         $0x00200000, R12
+	SHLL         CL, R12
+	MOVL         CX, R11
+	DECL         R11
+	SHLL         $0x17, R11
 	CMPL         CX, $0x02
-	CMOVLCS      R10, R9
-	MOVL         R9, (R8)
-	VMOVDQU      1(DX), X2
-	VPSRLW       $0x04, X2, X3
-	VINSERTI128  $0x01, X3, Y2, Y3
-	VPAND        c0f0f0f0f<>+0(SB), Y3, Y3
-	VMOVDQU      fp4<>+0(SB), Y4
-	VPSHUFB      Y3, Y4, Y4
-	VBROADCASTSS (SP), Y3
-	VBROADCASTSS (SI), Y5
-	VMULPS       Y5, Y3, Y3
-	VPXOR        c80808080<>+0(SB), Y4, Y4
-	VMOVDQU      (DI), Y5
-	VPDPBUSD     (BX), Y4, Y5
-	VCVTDQ2PS    Y5, Y5
-	VFMADD231PS  Y3, Y5, Y0
+	CMOVLCS      R12, R11
+	MOVL         R11, (R10)
+	VMOVDQU      1(AX), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      fp4<>+0(SB), Y6
+	VPSHUFB      Y5, Y6, Y6
+	VBROADCASTSS (SP), Y5
+	VBROADCASTSS (R8), Y7
+	VMULPS       Y7, Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y6, Y6
+	VMOVDQU      (R9), Y7
+	VPDPBUSD     (DI), Y6, Y7
+	VCVTDQ2PS    Y7, Y7
+	VFMADD231PS  Y5, Y7, Y0
+	MOVBLZX      (DX), CX
+	MOVL         $0x00200000, R12
+	SHLL         CL, R12
+	MOVL         CX, R11
+	DECL         R11
+	SHLL         $0x17, R11
+	CMPL         CX, $0x02
+	CMOVLCS      R12, R11
+	MOVL         R11, (R10)
+	VMOVDQU      1(DX), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      fp4<>+0(SB), Y6
+	VPSHUFB      Y5, Y6, Y6
+	VBROADCASTSS (SP), Y5
+	VBROADCASTSS (R8), Y7
+	VMULPS       Y7, Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y6, Y6
+	VMOVDQU      (R9), Y7
+	VPDPBUSD     (DI), Y6, Y7
+	VCVTDQ2PS    Y7, Y7
+	VFMADD231PS  Y5, Y7, Y1
+	MOVBLZX      (BX), CX
+	MOVL         $0x00200000, R12
+	SHLL         CL, R12
+	MOVL         CX, R11
+	DECL         R11
+	SHLL         $0x17, R11
+	CMPL         CX, $0x02
+	CMOVLCS      R12, R11
+	MOVL         R11, (R10)
+	VMOVDQU      1(BX), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      fp4<>+0(SB), Y6
+	VPSHUFB      Y5, Y6, Y6
+	VBROADCASTSS (SP), Y5
+	VBROADCASTSS (R8), Y7
+	VMULPS       Y7, Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y6, Y6
+	VMOVDQU      (R9), Y7
+	VPDPBUSD     (DI), Y6, Y7
+	VCVTDQ2PS    Y7, Y7
+	VFMADD231PS  Y5, Y7, Y2
+	MOVBLZX      (SI), CX
+	MOVL         $0x00200000, R12
+	SHLL         CL, R12
+	MOVL         CX, R11
+	DECL         R11
+	SHLL         $0x17, R11
+	CMPL         CX, $0x02
+	CMOVLCS      R12, R11
+	MOVL         R11, (R10)
+	VMOVDQU      1(SI), X4
+	VPSRLW       $0x04, X4, X5
+	VINSERTI128  $0x01, X5, Y4, Y5
+	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
+	VMOVDQU      fp4<>+0(SB), Y6
+	VPSHUFB      Y5, Y6, Y6
+	VBROADCASTSS (SP), Y5
+	VBROADCASTSS (R8), Y7
+	VMULPS       Y7, Y5, Y5
+	VPXOR        c80808080<>+0(SB), Y6, Y6
+	VMOVDQU      (R9), Y7
+	VPDPBUSD     (DI), Y6, Y7
+	VCVTDQ2PS    Y7, Y7
+	VFMADD231PS  Y5, Y7, Y3
+	PREFETCHT0   4096(AX)
+	ADDQ         $0x00000011, AX
 	PREFETCHT0   4096(DX)
 	ADDQ         $0x00000011, DX
-	ADDQ         $0x00000020, BX
+	PREFETCHT0   4096(BX)
+	ADDQ         $0x00000011, BX
+	PREFETCHT0   4096(SI)
+	ADDQ         $0x00000011, SI
 	ADDQ         $0x00000020, DI
-	ADDQ         $0x00000004, SI
-	DECQ         AX
+	ADDQ         $0x00000020, R9
+	ADDQ         $0x00000004, R8
+	DECQ         128(SP)
 	JNE          each
 
 end:
-	VADDPS       Y1, Y0, Y0
-	MOVQ         dst+0(FP), AX
-	VEXTRACTF128 $0x01, Y0, X1
-	VADDPS       X1, X0, X1
-	VPERMILPS    $0x0e, X1, X0
-	VADDPS       X0, X1, X1
-	VPERMILPS    $0x01, X1, X0
-	VADDSS       X0, X1, X1
-	VMOVSS       X1, (AX)
+	VEXTRACTF128 $0x01, Y0, X4
+	VADDPS       X4, X0, X4
+	VPERMILPS    $0x0e, X4, X0
+	VADDPS       X0, X4, X4
+	VPERMILPS    $0x01, X4, X0
+	VADDSS       X0, X4, X4
+	VEXTRACTF128 $0x01, Y1, X0
+	VADDPS       X0, X1, X0
+	VPERMILPS    $0x0e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0x01, X0, X1
+	VADDSS       X1, X0, X0
+	VEXTRACTF128 $0x01, Y2, X1
+	VADDPS       X1, X2, X1
+	VPERMILPS    $0x0e, X1, X2
+	VADDPS       X2, X1, X1
+	VPERMILPS    $0x01, X1, X2
+	VADDSS       X2, X1, X1
+	VEXTRACTF128 $0x01, Y3, X2
+	VADDPS       X2, X3, X2
+	VPERMILPS    $0x0e, X2, X3
+	VADDPS       X3, X2, X2
+	VPERMILPS    $0x01, X2, X3
+	VADDSS       X3, X2, X2
+	MOVQ         dst+0(FP), R8
+	MOVQ         lead+8(FP), DI
+	VMOVSS       X4, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X0, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X1, (R8)
+	LEAQ         (R8)(DI*4), R8
+	VMOVSS       X2, (R8)
 	ADDQ         $0x04, dst+0(FP)
-	MOVQ         stride+16(FP), AX
-	ADDQ         AX, w+8(FP)
-	DECQ         rows+24(FP)
+	MOVQ         stride+32(FP), DI
+	ADDQ         DI, w+16(FP)
+	DECQ         rows+40(FP)
 	JNE          row
 	VZEROUPPER
 	RET

@@ -88,7 +88,7 @@ func multiplyIntegersVNNI(r *groupProduct) {
 	}
 }
 
-type dotBytesAsm = func(dst *float32, w *byte, stride, rows int, x *int8, dx, xs *float32, excess *int32, half *float32, blocks int)
+type dotBytesAsm = func(dst *float32, lead int, w *byte, gap, stride, rows int, x *int8, dx, xs *float32, excess *int32, half *float32, blocks int)
 
 // dotBytesOf is for integers that the routine makes unsigned, and too large by excess.
 func dotBytesOf(d dtype.DType, excess int32, f dotBytesAsm) byteDot {
@@ -103,7 +103,9 @@ func dotBytesOf(d dtype.DType, excess int32, f dotBytesAsm) byteDot {
 			sums = x.halves
 		}
 		_, _, _, _, _ = w[(len(dst)-1)*stride+blocks*d.Size()-1], x.scale[k/32-1], x.sums[k/32-1], x.excess[k/4-1], x.halves[k/16-1]
-		f(&dst[0], &w[0], stride, len(dst), &x.q[0], &x.scale[0], &sums[0], &x.excess[0], &f16Values()[0], blocks)
+		eachStream(len(dst), stride, func(at, lead, gap, rows int) {
+			f(&dst[at], lead, &w[at*stride], gap, stride, rows, &x.q[0], &x.scale[0], &sums[0], &x.excess[0], &f16Values()[0], blocks)
+		})
 	}}
 }
 

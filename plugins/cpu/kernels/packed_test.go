@@ -17,7 +17,7 @@ func TestPackedRoutines(t *testing.T) {
 	for _, s := range available() {
 		for d, r := range s.packed {
 			for _, blocks := range []int{1, 2, 3, 4, 5, 7, 8, 9, 33} {
-				const rows = 3
+				const rows = 4*2 + 3 // two in each stream, and a rest
 				w, k := make([]byte, rows*blocks*d.Size()), blocks*d.Values()
 				quant.Random(w, d, rng.Uint32)
 				values, want := make([]float32, rows*k), make([]float32, rows*k)
@@ -144,7 +144,7 @@ func TestDotHalves(t *testing.T) {
 				continue
 			}
 			for _, k := range []int{s.lanes, 3 * s.lanes, 4 * s.lanes, 9 * s.lanes, 2048, s.lanes + 1} {
-				const rows = 3
+				const rows = 4*2 + 3
 				w, x, dst := Weights{half: make([]uint16, rows*k), kind: d}, make([]float32, k), make([]float32, rows)
 				for i := range w.half {
 					w.half[i] = dtype.F32ToF16(rng.Float32() - 0.5)

@@ -3,7 +3,7 @@ package kernels
 import "github.com/rlx-go/rlx/core/dtype"
 
 type (
-	packedDotAsm    func(dst *float32, w *byte, stride, rows int, x, sums, half *float32, blocks int)
+	packedDotAsm    func(dst *float32, lead int, w *byte, gap, stride, rows int, x, sums, half *float32, blocks int)
 	packedDecodeAsm func(dst *float32, w *byte, half *float32, blocks int)
 )
 
@@ -15,7 +15,9 @@ func packedOf(d dtype.DType, dot packedDotAsm, decode packedDecodeAsm) packedRou
 		}
 		blocks := len(x) / d.Values()
 		_, _ = w[(len(dst)-1)*stride+blocks*d.Size()-1], sums[len(x)/32-1]
-		dot(&dst[0], &w[0], stride, len(dst), &x[0], &sums[0], &f16Values()[0], blocks)
+		eachStream(len(dst), stride, func(at, lead, gap, rows int) {
+			dot(&dst[at], lead, &w[at*stride], gap, stride, rows, &x[0], &sums[0], &f16Values()[0], blocks)
+		})
 	}
 	return r
 }
@@ -29,14 +31,30 @@ func decodedBy(d dtype.DType, decode packedDecodeAsm) packedRoutines {
 	}}
 }
 
+// dotStreams is how many rows the routines for few rows of activations read at once: rows that are lead apart in the result, and gap bytes in memory.
+const dotStreams = 4
+
+// eachStream calls f for the rows of a product: for whole streams, which start at row at, and then for each row that is left over. That one is all streams.
+func eachStream(rows, stride int, f func(at, lead, gap, rows int)) {
+	lead := rows / dotStreams
+	if lead > 0 {
+		f(0, lead, lead*stride, lead)
+	}
+	if at := lead * dotStreams; at < rows {
+		f(at, 0, 0, rows-at)
+	}
+}
+
 // dotHalvesOf takes rows of whole vectors; others have none.
-func dotHalvesOf(lanes int, f func(dst *float32, w *uint16, stride, rows int, x *float32, vectors int)) func(dst []float32, w []uint16, ld int, x []float32) bool {
+func dotHalvesOf(lanes int, f func(dst *float32, lead int, w *uint16, gap, stride, rows int, x *float32, vectors int)) func(dst []float32, w []uint16, ld int, x []float32) bool {
 	return func(dst []float32, w []uint16, ld int, x []float32) bool {
 		if len(dst) == 0 || len(x) == 0 || len(x)%lanes != 0 {
 			return false
 		}
 		_ = w[(len(dst)-1)*ld+len(x)-1]
-		f(&dst[0], &w[0], 2*ld, len(dst), &x[0], len(x)/lanes)
+		eachStream(len(dst), 2*ld, func(at, lead, gap, rows int) {
+			f(&dst[at], lead, &w[at*ld], gap, 2*ld, rows, &x[0], len(x)/lanes)
+		})
 		return true
 	}
 }

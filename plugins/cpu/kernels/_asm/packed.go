@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"math"
 
 	. "github.com/mmcloughlin/avo/build"
@@ -11,7 +12,7 @@ import (
 // genPacked writes products with packed weights and their decoders. Blocks are widened in registers: to dwords, then to float32.
 func genPacked(v vec) {
 	for _, f := range []packedFormat{
-		{"Q8_0", 32, 34, 4, q8_0}, {"Q4_0", 32, 18, 4, q4_0}, {"Q4_K", 256, 144, 1, q4_K}, {"Q6_K", 256, 210, 1, q6_K},
+		{"Q8_0", 32, 34, 2, q8_0}, {"Q4_0", 32, 18, 2, q4_0}, {"Q4_K", 256, 144, 1, q4_K}, {"Q6_K", 256, 210, 1, q6_K},
 	} {
 		v.packedDot(f)
 		v.packedDecode(f)
@@ -23,7 +24,11 @@ func genPacked(v vec) {
 	})
 }
 
-// aheadBytes is how far ahead of its use a matrix is fetched. Processors stop fetching ahead at the end of a page, and wait for each.
+// dotStreams is how many rows of weights a product reads at once. The rows are far apart in memory: processors fetch ahead in several pages, but
+// not past the end of one, so one row after the other keeps too few reads in flight.
+const dotStreams = 4
+
+// aheadBytes is how far ahead of its use a matrix is fetched.
 const aheadBytes = 4096
 
 // fetchAhead fetches what n bytes at w will be followed by.
@@ -33,60 +38,97 @@ func fetchAhead(w Register, n int) {
 	}
 }
 
-// dotHalves is a matrix of 16-bit floats times a vector.
-func (v vec) dotHalves(name string, widen func(Mem, Register)) {
-	name += v.name
-	TEXT(name, NOSPLIT, "func(dst *float32, w *uint16, stride, rows int, x *float32, vectors int)")
-	Doc(name + " is dst[r] = the sum of x times row r, r < rows, of vectors*lanes elements, stride bytes apart; rows and vectors > 0.")
-	Pragma("noescape")
-	dst, w, stride, rows := Load(Param("dst"), GP64()), Load(Param("w"), GP64()), Load(Param("stride"), GP64()), Load(Param("rows"), GP64())
-	x, vectors := Load(Param("x"), GP64()), Load(Param("vectors"), GP64())
-	pw, px, n := GP64(), GP64(), GP64()
-	var acc [4]VecVirtual
-	for i := range acc {
-		acc[i] = v.reg()
+// dotArgs and dotDoc are of products that read dotStreams rows at once.
+const (
+	dotArgs = "dst *float32, lead int, w %s, gap, stride, rows int, "
+	dotDoc  = "dst[r+i*lead] is the sum of x times row r at w+i*gap, i < 4, r < rows. Rows are stride bytes apart; lead, gap and stride may be 0; "
+)
+
+// streams are pointers to the rows that are read at once.
+type streams [dotStreams]Register
+
+// start sets the pointers to the next rows. It overwrites t.
+func (p *streams) start(t Register) {
+	MOVQ(arg("w"), p[0])
+	MOVQ(arg("gap"), t)
+	for i := 1; i < len(p); i++ {
+		LEAQ(Mem{Base: p[i-1], Index: t, Scale: 1}, p[i])
 	}
-	add := func(count int) {
-		for i := range count {
-			t := v.reg()
-			widen(Mem{Base: pw, Disp: i * v.bytes() / 2}, t)
-			VFMADD231PS(Mem{Base: px, Disp: i * v.bytes()}, t, acc[i])
+}
+
+// advance moves the pointers by n bytes, and fetches as many.
+func (p *streams) advance(n int) {
+	for _, w := range p {
+		fetchAhead(w, n)
+		ADDQ(U32(uint32(n)), w)
+	}
+}
+
+// end stores the sums and jumps to label "row" if there are more rows. It overwrites s and t.
+func (p *streams) end(sums [dotStreams]Register, s, t Register) {
+	MOVQ(arg("dst"), s)
+	MOVQ(arg("lead"), t)
+	for i, x := range sums {
+		VMOVSS(x, Mem{Base: s})
+		if i < len(sums)-1 {
+			LEAQ(Mem{Base: s, Index: t, Scale: 4}, s)
 		}
-		fetchAhead(pw, count*v.bytes()/2)
-		ADDQ(Imm(uint64(count*v.bytes()/2)), pw)
-		ADDQ(U32(uint32(count*v.bytes())), px)
 	}
-	Label("row")
-	MOVQ(w, pw)
-	MOVQ(x, px)
-	MOVQ(vectors, n)
-	for _, a := range acc {
-		v.clear(a)
-	}
-	SUBQ(Imm(4), n)
-	JLT(LabelRef("rest"))
-	Label("four")
-	add(4)
-	SUBQ(Imm(4), n)
-	JGE(LabelRef("four"))
-	Label("rest")
-	ADDQ(Imm(4), n)
-	JEQ(LabelRef("end"))
-	Label("one")
-	add(1)
-	DECQ(n)
-	JNE(LabelRef("one"))
-	Label("end")
-	VADDPS(acc[1], acc[0], acc[0])
-	VADDPS(acc[3], acc[2], acc[2])
-	VADDPS(acc[2], acc[0], acc[0])
-	VMOVSS(v.lane(acc[0]).AsX(), Mem{Base: dst})
-	ADDQ(Imm(4), dst)
-	ADDQ(stride, w)
-	DECQ(rows)
+	ADDQ(Imm(4), arg("dst"))
+	MOVQ(arg("stride"), t)
+	ADDQ(t, arg("w"))
+	DECQ(arg("rows"))
 	JNE(LabelRef("row"))
 	VZEROUPPER()
 	RET()
+}
+
+// gp64s are as many general registers as there are streams.
+func gp64s() (p streams) {
+	for i := range p {
+		p[i] = GP64()
+	}
+	return p
+}
+
+// dotHalves is a matrix of 16-bit floats times a vector.
+func (v vec) dotHalves(name string, widen func(Mem, Register)) {
+	name += v.name
+	TEXT(name, NOSPLIT, "func("+fmt.Sprintf(dotArgs, "*uint16")+"x *float32, vectors int)")
+	Doc(name + ": " + dotDoc + "rows are of vectors*lanes elements; rows and vectors > 0.")
+	Pragma("noescape")
+	x, px, n := Load(Param("x"), GP64()), GP64(), GP64()
+	p := gp64s()
+	var acc [dotStreams][2]VecVirtual
+	for i := range acc {
+		acc[i] = [2]VecVirtual{v.reg(), v.reg()}
+	}
+	add := func(count int) {
+		for i := range count {
+			for j, w := range p {
+				t := v.reg()
+				widen(Mem{Base: w, Disp: i * v.bytes() / 2}, t)
+				VFMADD231PS(Mem{Base: px, Disp: i * v.bytes()}, t, acc[j][i%2])
+			}
+		}
+		p.advance(count * v.bytes() / 2)
+		ADDQ(U32(uint32(count*v.bytes())), px)
+	}
+	Label("row")
+	p.start(n)
+	MOVQ(x, px)
+	MOVQ(arg("vectors"), n)
+	for _, a := range acc {
+		v.clear(a[0])
+		v.clear(a[1])
+	}
+	unrolled(n, 128/v.bytes(), add)
+	var sums [dotStreams]Register
+	for i, a := range acc {
+		VADDPS(a[1], a[0], a[0])
+		sums[i] = v.lane(a[0]).AsX()
+	}
+	p.end(sums, n, px)
 }
 
 // packedFormat writes the code for one block: body calls p.group for each group of values that share a scale.
@@ -330,7 +372,7 @@ func (p *packedBlock) constants(f packedFormat) {
 }
 
 // unrolled is a loop over n > 0 blocks, of which step takes unroll at a time, and the rest one by one.
-func unrolled(n Register, unroll int, step func(blocks int)) {
+func unrolled(n Op, unroll int, step func(blocks int)) {
 	if unroll > 1 {
 		SUBQ(Imm(uint64(unroll)), n)
 		JLT(LabelRef("rest"))
@@ -352,20 +394,26 @@ func unrolled(n Register, unroll int, step func(blocks int)) {
 // packedDot is a matrix times a vector.
 func (v vec) packedDot(f packedFormat) {
 	name := "dot" + f.name + v.name
-	TEXT(name, NOSPLIT, "func(dst *float32, w *byte, stride, rows int, x, sums, half *float32, blocks int)")
-	Doc(name + " is dst[r] = the sum of x times the values of row r, r < rows, in blocks, stride bytes apart. sums are those of each 32 elements of x; rows and blocks > 0.")
+	TEXT(name, NOSPLIT, "func("+fmt.Sprintf(dotArgs, "*byte")+"x, sums, half *float32, blocks int)")
+	Doc(name + ": " + dotDoc + "rows are of blocks, sums are those of each 32 elements of x; rows and blocks > 0.")
 	Pragma("noescape")
-	dst, w, x, half := Load(Param("dst"), GP64()), Load(Param("w"), GP64()), Load(Param("x"), GP64()), Load(Param("half"), GP64())
-	pw, px, ps, n := GP64(), GP64(), GP64(), GP64()
-	p := &packedBlock{vec: v, w: pw, half: half, room: AllocLocal(128)}
+	half, px, n := Load(Param("half"), GP64()), GP64(), GP64()
+	w := gp64s()
+	p := &packedBlock{vec: v, half: half, room: AllocLocal(128)}
 	p.constants(f)
-	var acc [2]VecVirtual
+	hasMinimums := f.name == "Q4_K"
+	var ps Register
+	var acc, low [dotStreams]VecVirtual
 	for i := range acc {
 		acc[i] = v.reg()
+		if hasMinimums {
+			low[i] = YMM()
+		}
 	}
-	hasMinimums := f.name == "Q4_K"
-	low := YMM()
-	block, turn := 0, 0
+	if hasMinimums {
+		ps = GP64()
+	}
+	block, row := 0, 0
 	p.group = func(i int, values []VecVirtual, scale func(Register), _ int) {
 		at := func(k int) Mem { return Mem{Base: px, Disp: 4 * (block*f.values + i + k*v.lanes)} }
 		t := values[0]
@@ -375,46 +423,45 @@ func (v vec) packedDot(f packedFormat) {
 		}
 		s := v.reg()
 		scale(s)
-		VFMADD231PS(s, t, acc[turn%len(acc)])
-		turn++
+		VFMADD231PS(s, t, acc[row])
 	}
-	p.minimums = func(m VecVirtual) { VFMADD231PS(Mem{Base: ps, Disp: 32 * block}, m, low) }
+	p.minimums = func(m VecVirtual) { VFMADD231PS(Mem{Base: ps, Disp: 32 * block}, m, low[row]) }
 	Label("row")
-	MOVQ(w, pw)
-	MOVQ(x, px)
-	MOVQ(arg("sums"), ps)
+	w.start(n)
+	MOVQ(arg("x"), px)
 	MOVQ(arg("blocks"), n)
 	for i := range acc {
 		v.clear(acc[i])
 	}
 	if hasMinimums {
-		VXORPS(low, low, low)
+		MOVQ(arg("sums"), ps)
+		for _, l := range low {
+			VXORPS(l, l, l)
+		}
 	}
-	step := func(blocks int) {
+	unrolled(n, f.unroll, func(blocks int) {
 		for block = range blocks {
 			p.off = block * f.bytes
-			f.body(p)
+			for row = range w {
+				p.w = w[row]
+				f.body(p)
+			}
 		}
-		fetchAhead(pw, blocks*f.bytes)
-		ADDQ(U32(uint32(blocks*f.bytes)), pw)
+		w.advance(blocks * f.bytes)
 		ADDQ(U32(uint32(4*blocks*f.values)), px)
 		if hasMinimums {
 			ADDQ(Imm(32), ps)
 		}
+	})
+	var sums [dotStreams]Register
+	for i := range sums {
+		sum := v.lane(acc[i])
+		if hasMinimums {
+			VSUBSS(vec{8, ""}.lane(low[i]), sum, sum)
+		}
+		sums[i] = sum.AsX()
 	}
-	unrolled(n, f.unroll, step)
-	VADDPS(acc[1], acc[0], acc[0])
-	sum := v.lane(acc[0])
-	if hasMinimums {
-		VSUBSS(vec{8, ""}.lane(low), sum, sum)
-	}
-	VMOVSS(sum.AsX(), Mem{Base: dst})
-	ADDQ(Imm(4), dst)
-	ADDQ(arg("stride"), w)
-	DECQ(arg("rows"))
-	JNE(LabelRef("row"))
-	VZEROUPPER()
-	RET()
+	w.end(sums, n, px)
 }
 
 // packedDecode widens blocks.

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+
 	. "github.com/mmcloughlin/avo/build"
 	"github.com/mmcloughlin/avo/ir"
 	. "github.com/mmcloughlin/avo/operand"
@@ -28,9 +30,7 @@ type byteBlock struct {
 	values              int
 	x, dx, xs, products Register
 	room                Mem
-	acc                 [2]VecVirtual
-	lows                VecVirtual
-	turn                int
+	acc, lows           VecVirtual // of the row
 }
 
 // sums are the sums of four products in each lane, of unsigned bytes u and the activations from i on, and of what u is too large by.
@@ -60,8 +60,7 @@ func wordOnes() Mem { return bitsConst(0x00010001) }
 
 // add is acc += sums * scale.
 func (p *byteBlock) add(sums VecVirtual, scale Op) {
-	VFMADD231PS(scale, sums, p.acc[p.turn%2])
-	p.turn++
+	VFMADD231PS(scale, sums, p.acc)
 }
 
 // blockScale is the f16 at byte 0 times the scale of the activations.
@@ -224,66 +223,73 @@ func halfOrder() Mem { return laneOrder(6, func(l int) int { return l / 4 }) }
 func byteDot(f integerFormat, v vec, body func(*byteBlock)) {
 	set := map[bool]string{false: "AVX2", true: "VNNI"}[v.wide()]
 	name := "dotBytes" + f.name + set
-	TEXT(name, NOSPLIT, "func(dst *float32, w *byte, stride, rows int, x *int8, dx, xs *float32, excess *int32, half *float32, blocks int)")
-	Doc(name+" is dst[r] = the sum of x times the values of row r, r < rows, in blocks, stride bytes apart. x are bytes that dx scales, 32 each,",
+	TEXT(name, NOSPLIT, "func("+fmt.Sprintf(dotArgs, "*byte")+"x *int8, dx, xs *float32, excess *int32, half *float32, blocks int)")
+	Doc(name+": "+dotDoc+"rows are of blocks, x are bytes that dx scales, 32 each,",
 		"xs are the sums of each group of the format, scaled, and excess those of each 4 times what the format's unsigned integers are too large by, negative; rows and blocks > 0.")
 	Pragma("noescape")
 	p := &byteBlock{vnni: v.wide(), exact: f.lows, values: f.values, room: AllocLocal(128)}
 	p.half = Load(Param("half"), GP64())
-	n := GP64()
-	p.w, p.x, p.dx, p.products = GP64(), GP64(), GP64(), GP64()
+	n, w := AllocLocal(8), gp64s() // the count of blocks is in memory: some formats need all registers
+	p.x, p.dx, p.products = GP64(), GP64(), GP64()
 	if f.lows {
 		p.xs = GP64()
 	}
 	p.scale, p.low = GP64(), GP64()
 	LEAQ(p.room, p.scale)
 	LEAQ(p.room.Offset(64), p.low)
-	for i := range p.acc {
-		p.acc[i] = YMM()
+	var acc, lows [dotStreams]VecVirtual
+	for i := range acc {
+		acc[i] = YMM()
+		if f.lows {
+			lows[i] = YMM()
+		}
 	}
-	p.lows = YMM()
 	unroll := 1
 	if f.values == 32 {
-		unroll = 4
+		unroll = 2
 	}
 	Label("row")
-	MOVQ(arg("w"), p.w)
+	w.start(p.x)
+	MOVQ(arg("blocks"), p.x)
+	MOVQ(p.x, n)
 	MOVQ(arg("x"), p.x)
 	MOVQ(arg("dx"), p.dx)
-	MOVQ(arg("excess"), p.products)
-	MOVQ(arg("blocks"), n)
-	for _, a := range p.acc {
+	if !f.lows {
+		MOVQ(arg("excess"), p.products)
+	}
+	for _, a := range acc {
 		VXORPS(a, a, a)
 	}
 	if f.lows {
 		MOVQ(arg("xs"), p.xs)
-		VXORPS(p.lows, p.lows, p.lows)
+		for _, l := range lows {
+			VXORPS(l, l, l)
+		}
 	}
 	unrolled(n, unroll, func(blocks int) {
 		for p.block = range blocks {
 			p.off = p.block * f.bytes
-			body(p)
+			for i := range w {
+				p.w, p.acc, p.lows = w[i], acc[i], lows[i]
+				body(p)
+			}
 		}
-		fetchAhead(p.w, blocks*f.bytes)
-		ADDQ(U32(uint32(blocks*f.bytes)), p.w)
+		w.advance(blocks * f.bytes)
 		ADDQ(U32(uint32(blocks*f.values)), p.x)
-		ADDQ(U32(uint32(blocks*f.values)), p.products)
+		if !f.lows {
+			ADDQ(U32(uint32(blocks*f.values)), p.products)
+		}
 		ADDQ(U32(uint32(blocks*f.values/8)), p.dx)
 		if f.lows {
 			ADDQ(U32(uint32(blocks*f.values/f.group*4)), p.xs)
 		}
 	})
-	VADDPS(p.acc[1], p.acc[0], p.acc[0])
-	if f.lows {
-		VSUBPS(p.lows, p.acc[0], p.acc[0])
+	var sums [dotStreams]Register
+	for i, a := range acc {
+		if f.lows {
+			VSUBPS(lows[i], a, a)
+		}
+		sums[i] = vec{8, ""}.lane(a).AsX()
 	}
-	MOVQ(arg("dst"), n)
-	VMOVSS(vec{8, ""}.lane(p.acc[0]).AsX(), Mem{Base: n})
-	ADDQ(Imm(4), arg("dst"))
-	MOVQ(arg("stride"), n)
-	ADDQ(n, arg("w"))
-	DECQ(arg("rows"))
-	JNE(LabelRef("row"))
-	VZEROUPPER()
-	RET()
+	w.end(sums, p.dx, p.x)
 }
