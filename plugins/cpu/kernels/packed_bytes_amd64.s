@@ -6797,182 +6797,158 @@ row:
 	JLT    rest
 
 blocks:
-	VMOVDQU      2(CX), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
-	VMOVDQU      (R9), Y6
-	VPDPBUSD     (DI), Y5, Y6
-	VCVTDQ2PS    Y6, Y6
-	MOVWQZX      (CX), R10
-	VBROADCASTSS (AX)(R10*4), Y5
-	VBROADCASTSS (R8), Y7
-	VMULPS       Y7, Y5, Y5
-	VFMADD231PS  Y5, Y6, Y0
-	VMOVDQU      2(DX), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
-	VMOVDQU      (R9), Y6
-	VPDPBUSD     (DI), Y5, Y6
-	VCVTDQ2PS    Y6, Y6
-	MOVWQZX      (DX), R10
-	VBROADCASTSS (AX)(R10*4), Y5
-	VBROADCASTSS (R8), Y7
-	VMULPS       Y7, Y5, Y5
-	VFMADD231PS  Y5, Y6, Y1
-	VMOVDQU      2(BX), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
-	VMOVDQU      (R9), Y6
-	VPDPBUSD     (DI), Y5, Y6
-	VCVTDQ2PS    Y6, Y6
-	MOVWQZX      (BX), R10
-	VBROADCASTSS (AX)(R10*4), Y5
-	VBROADCASTSS (R8), Y7
-	VMULPS       Y7, Y5, Y5
-	VFMADD231PS  Y5, Y6, Y2
-	VMOVDQU      2(SI), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
-	VMOVDQU      (R9), Y6
-	VPDPBUSD     (DI), Y5, Y6
-	VCVTDQ2PS    Y6, Y6
-	MOVWQZX      (SI), R10
-	VBROADCASTSS (AX)(R10*4), Y5
-	VBROADCASTSS (R8), Y7
-	VMULPS       Y7, Y5, Y5
-	VFMADD231PS  Y5, Y6, Y3
-	VMOVDQU      20(CX), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
-	VMOVDQU      32(R9), Y6
-	VPDPBUSD     32(DI), Y5, Y6
-	VCVTDQ2PS    Y6, Y6
-	MOVWQZX      18(CX), R10
-	VBROADCASTSS (AX)(R10*4), Y5
-	VBROADCASTSS 4(R8), Y7
-	VMULPS       Y7, Y5, Y5
-	VFMADD231PS  Y5, Y6, Y0
-	VMOVDQU      20(DX), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
-	VMOVDQU      32(R9), Y6
-	VPDPBUSD     32(DI), Y5, Y6
-	VCVTDQ2PS    Y6, Y6
-	MOVWQZX      18(DX), R10
-	VBROADCASTSS (AX)(R10*4), Y5
-	VBROADCASTSS 4(R8), Y7
-	VMULPS       Y7, Y5, Y5
-	VFMADD231PS  Y5, Y6, Y1
-	VMOVDQU      20(BX), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
-	VMOVDQU      32(R9), Y6
-	VPDPBUSD     32(DI), Y5, Y6
-	VCVTDQ2PS    Y6, Y6
-	MOVWQZX      18(BX), R10
-	VBROADCASTSS (AX)(R10*4), Y5
-	VBROADCASTSS 4(R8), Y7
-	VMULPS       Y7, Y5, Y5
-	VFMADD231PS  Y5, Y6, Y2
-	VMOVDQU      20(SI), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
-	VMOVDQU      32(R9), Y6
-	VPDPBUSD     32(DI), Y5, Y6
-	VCVTDQ2PS    Y6, Y6
-	MOVWQZX      18(SI), R10
-	VBROADCASTSS (AX)(R10*4), Y5
-	VBROADCASTSS 4(R8), Y7
-	VMULPS       Y7, Y5, Y5
-	VFMADD231PS  Y5, Y6, Y3
-	PREFETCHT0   4096(CX)
-	ADDQ         $0x00000024, CX
-	PREFETCHT0   4096(DX)
-	ADDQ         $0x00000024, DX
-	PREFETCHT0   4096(BX)
-	ADDQ         $0x00000024, BX
-	PREFETCHT0   4096(SI)
-	ADDQ         $0x00000024, SI
-	ADDQ         $0x00000040, DI
-	ADDQ         $0x00000040, R9
-	ADDQ         $0x00000008, R8
-	SUBQ         $0x02, 128(SP)
-	JGE          blocks
+	VMOVDQU        (R9), Y4
+	VPSLLVD        nibbleShifts<>+0(SB), Y4, Y4
+	VBROADCASTSS   (R8), Y5
+	VMULPS         nibbleScales<>+0(SB), Y5, Y5
+	VBROADCASTI128 2(CX), Y6
+	VPAND          nibbleMasks<>+0(SB), Y6, Y6
+	VMOVDQA        Y4, Y7
+	VPDPBUSD       (DI), Y6, Y7
+	VCVTDQ2PS      Y7, Y7
+	MOVWQZX        (CX), R10
+	VBROADCASTSS   (AX)(R10*4), Y6
+	VMULPS         Y5, Y6, Y6
+	VFMADD231PS    Y6, Y7, Y0
+	VBROADCASTI128 2(DX), Y6
+	VPAND          nibbleMasks<>+0(SB), Y6, Y6
+	VMOVDQA        Y4, Y7
+	VPDPBUSD       (DI), Y6, Y7
+	VCVTDQ2PS      Y7, Y7
+	MOVWQZX        (DX), R10
+	VBROADCASTSS   (AX)(R10*4), Y6
+	VMULPS         Y5, Y6, Y6
+	VFMADD231PS    Y6, Y7, Y1
+	VBROADCASTI128 2(BX), Y6
+	VPAND          nibbleMasks<>+0(SB), Y6, Y6
+	VMOVDQA        Y4, Y7
+	VPDPBUSD       (DI), Y6, Y7
+	VCVTDQ2PS      Y7, Y7
+	MOVWQZX        (BX), R10
+	VBROADCASTSS   (AX)(R10*4), Y6
+	VMULPS         Y5, Y6, Y6
+	VFMADD231PS    Y6, Y7, Y2
+	VBROADCASTI128 2(SI), Y6
+	VPAND          nibbleMasks<>+0(SB), Y6, Y6
+	VMOVDQA        Y4, Y4
+	VPDPBUSD       (DI), Y6, Y4
+	VCVTDQ2PS      Y4, Y4
+	MOVWQZX        (SI), R10
+	VBROADCASTSS   (AX)(R10*4), Y6
+	VMULPS         Y5, Y6, Y6
+	VFMADD231PS    Y6, Y4, Y3
+	VMOVDQU        32(R9), Y4
+	VPSLLVD        nibbleShifts<>+0(SB), Y4, Y4
+	VBROADCASTSS   4(R8), Y5
+	VMULPS         nibbleScales<>+0(SB), Y5, Y5
+	VBROADCASTI128 20(CX), Y6
+	VPAND          nibbleMasks<>+0(SB), Y6, Y6
+	VMOVDQA        Y4, Y7
+	VPDPBUSD       32(DI), Y6, Y7
+	VCVTDQ2PS      Y7, Y7
+	MOVWQZX        18(CX), R10
+	VBROADCASTSS   (AX)(R10*4), Y6
+	VMULPS         Y5, Y6, Y6
+	VFMADD231PS    Y6, Y7, Y0
+	VBROADCASTI128 20(DX), Y6
+	VPAND          nibbleMasks<>+0(SB), Y6, Y6
+	VMOVDQA        Y4, Y7
+	VPDPBUSD       32(DI), Y6, Y7
+	VCVTDQ2PS      Y7, Y7
+	MOVWQZX        18(DX), R10
+	VBROADCASTSS   (AX)(R10*4), Y6
+	VMULPS         Y5, Y6, Y6
+	VFMADD231PS    Y6, Y7, Y1
+	VBROADCASTI128 20(BX), Y6
+	VPAND          nibbleMasks<>+0(SB), Y6, Y6
+	VMOVDQA        Y4, Y7
+	VPDPBUSD       32(DI), Y6, Y7
+	VCVTDQ2PS      Y7, Y7
+	MOVWQZX        18(BX), R10
+	VBROADCASTSS   (AX)(R10*4), Y6
+	VMULPS         Y5, Y6, Y6
+	VFMADD231PS    Y6, Y7, Y2
+	VBROADCASTI128 20(SI), Y6
+	VPAND          nibbleMasks<>+0(SB), Y6, Y6
+	VMOVDQA        Y4, Y4
+	VPDPBUSD       32(DI), Y6, Y4
+	VCVTDQ2PS      Y4, Y4
+	MOVWQZX        18(SI), R10
+	VBROADCASTSS   (AX)(R10*4), Y6
+	VMULPS         Y5, Y6, Y6
+	VFMADD231PS    Y6, Y4, Y3
+	PREFETCHT0     4096(CX)
+	ADDQ           $0x00000024, CX
+	PREFETCHT0     4096(DX)
+	ADDQ           $0x00000024, DX
+	PREFETCHT0     4096(BX)
+	ADDQ           $0x00000024, BX
+	PREFETCHT0     4096(SI)
+	ADDQ           $0x00000024, SI
+	ADDQ           $0x00000040, DI
+	ADDQ           $0x00000040, R9
+	ADDQ           $0x00000008, R8
+	SUBQ           $0x02, 128(SP)
+	JGE            blocks
 
 rest:
 	ADDQ $0x02, 128(SP)
 	JEQ  end
 
 each:
-	VMOVDQU      2(CX), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
-	VMOVDQU      (R9), Y6
-	VPDPBUSD     (DI), Y5, Y6
-	VCVTDQ2PS    Y6, Y6
-	MOVWQZX      (CX), R10
-	VBROADCASTSS (AX)(R10*4), Y5
-	VBROADCASTSS (R8), Y7
-	VMULPS       Y7, Y5, Y5
-	VFMADD231PS  Y5, Y6, Y0
-	VMOVDQU      2(DX), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
-	VMOVDQU      (R9), Y6
-	VPDPBUSD     (DI), Y5, Y6
-	VCVTDQ2PS    Y6, Y6
-	MOVWQZX      (DX), R10
-	VBROADCASTSS (AX)(R10*4), Y5
-	VBROADCASTSS (R8), Y7
-	VMULPS       Y7, Y5, Y5
-	VFMADD231PS  Y5, Y6, Y1
-	VMOVDQU      2(BX), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
-	VMOVDQU      (R9), Y6
-	VPDPBUSD     (DI), Y5, Y6
-	VCVTDQ2PS    Y6, Y6
-	MOVWQZX      (BX), R10
-	VBROADCASTSS (AX)(R10*4), Y5
-	VBROADCASTSS (R8), Y7
-	VMULPS       Y7, Y5, Y5
-	VFMADD231PS  Y5, Y6, Y2
-	VMOVDQU      2(SI), X4
-	VPSRLW       $0x04, X4, X5
-	VINSERTI128  $0x01, X5, Y4, Y5
-	VPAND        c0f0f0f0f<>+0(SB), Y5, Y5
-	VMOVDQU      (R9), Y6
-	VPDPBUSD     (DI), Y5, Y6
-	VCVTDQ2PS    Y6, Y6
-	MOVWQZX      (SI), R10
-	VBROADCASTSS (AX)(R10*4), Y5
-	VBROADCASTSS (R8), Y7
-	VMULPS       Y7, Y5, Y5
-	VFMADD231PS  Y5, Y6, Y3
-	PREFETCHT0   4096(CX)
-	ADDQ         $0x00000012, CX
-	PREFETCHT0   4096(DX)
-	ADDQ         $0x00000012, DX
-	PREFETCHT0   4096(BX)
-	ADDQ         $0x00000012, BX
-	PREFETCHT0   4096(SI)
-	ADDQ         $0x00000012, SI
-	ADDQ         $0x00000020, DI
-	ADDQ         $0x00000020, R9
-	ADDQ         $0x00000004, R8
-	DECQ         128(SP)
-	JNE          each
+	VMOVDQU        (R9), Y4
+	VPSLLVD        nibbleShifts<>+0(SB), Y4, Y4
+	VBROADCASTSS   (R8), Y5
+	VMULPS         nibbleScales<>+0(SB), Y5, Y5
+	VBROADCASTI128 2(CX), Y6
+	VPAND          nibbleMasks<>+0(SB), Y6, Y6
+	VMOVDQA        Y4, Y7
+	VPDPBUSD       (DI), Y6, Y7
+	VCVTDQ2PS      Y7, Y7
+	MOVWQZX        (CX), R10
+	VBROADCASTSS   (AX)(R10*4), Y6
+	VMULPS         Y5, Y6, Y6
+	VFMADD231PS    Y6, Y7, Y0
+	VBROADCASTI128 2(DX), Y6
+	VPAND          nibbleMasks<>+0(SB), Y6, Y6
+	VMOVDQA        Y4, Y7
+	VPDPBUSD       (DI), Y6, Y7
+	VCVTDQ2PS      Y7, Y7
+	MOVWQZX        (DX), R10
+	VBROADCASTSS   (AX)(R10*4), Y6
+	VMULPS         Y5, Y6, Y6
+	VFMADD231PS    Y6, Y7, Y1
+	VBROADCASTI128 2(BX), Y6
+	VPAND          nibbleMasks<>+0(SB), Y6, Y6
+	VMOVDQA        Y4, Y7
+	VPDPBUSD       (DI), Y6, Y7
+	VCVTDQ2PS      Y7, Y7
+	MOVWQZX        (BX), R10
+	VBROADCASTSS   (AX)(R10*4), Y6
+	VMULPS         Y5, Y6, Y6
+	VFMADD231PS    Y6, Y7, Y2
+	VBROADCASTI128 2(SI), Y6
+	VPAND          nibbleMasks<>+0(SB), Y6, Y6
+	VMOVDQA        Y4, Y4
+	VPDPBUSD       (DI), Y6, Y4
+	VCVTDQ2PS      Y4, Y4
+	MOVWQZX        (SI), R10
+	VBROADCASTSS   (AX)(R10*4), Y6
+	VMULPS         Y5, Y6, Y6
+	VFMADD231PS    Y6, Y4, Y3
+	PREFETCHT0     4096(CX)
+	ADDQ           $0x00000012, CX
+	PREFETCHT0     4096(DX)
+	ADDQ           $0x00000012, DX
+	PREFETCHT0     4096(BX)
+	ADDQ           $0x00000012, BX
+	PREFETCHT0     4096(SI)
+	ADDQ           $0x00000012, SI
+	ADDQ           $0x00000020, DI
+	ADDQ           $0x00000020, R9
+	ADDQ           $0x00000004, R8
+	DECQ           128(SP)
+	JNE            each
 
 end:
 	VEXTRACTF128 $0x01, Y0, X4
@@ -7015,6 +6991,36 @@ end:
 	JNE          row
 	VZEROUPPER
 	RET
+
+DATA nibbleShifts<>+0(SB)/4, $0x00000000
+DATA nibbleShifts<>+4(SB)/4, $0x00000000
+DATA nibbleShifts<>+8(SB)/4, $0x00000000
+DATA nibbleShifts<>+12(SB)/4, $0x00000000
+DATA nibbleShifts<>+16(SB)/4, $0x00000004
+DATA nibbleShifts<>+20(SB)/4, $0x00000004
+DATA nibbleShifts<>+24(SB)/4, $0x00000004
+DATA nibbleShifts<>+28(SB)/4, $0x00000004
+GLOBL nibbleShifts<>(SB), RODATA|NOPTR, $32
+
+DATA nibbleScales<>+0(SB)/4, $0x3f800000
+DATA nibbleScales<>+4(SB)/4, $0x3f800000
+DATA nibbleScales<>+8(SB)/4, $0x3f800000
+DATA nibbleScales<>+12(SB)/4, $0x3f800000
+DATA nibbleScales<>+16(SB)/4, $0x3d800000
+DATA nibbleScales<>+20(SB)/4, $0x3d800000
+DATA nibbleScales<>+24(SB)/4, $0x3d800000
+DATA nibbleScales<>+28(SB)/4, $0x3d800000
+GLOBL nibbleScales<>(SB), RODATA|NOPTR, $32
+
+DATA nibbleMasks<>+0(SB)/4, $0x0f0f0f0f
+DATA nibbleMasks<>+4(SB)/4, $0x0f0f0f0f
+DATA nibbleMasks<>+8(SB)/4, $0x0f0f0f0f
+DATA nibbleMasks<>+12(SB)/4, $0x0f0f0f0f
+DATA nibbleMasks<>+16(SB)/4, $0xf0f0f0f0
+DATA nibbleMasks<>+20(SB)/4, $0xf0f0f0f0
+DATA nibbleMasks<>+24(SB)/4, $0xf0f0f0f0
+DATA nibbleMasks<>+28(SB)/4, $0xf0f0f0f0
+GLOBL nibbleMasks<>(SB), RODATA|NOPTR, $32
 
 // func dotBytesQ4_1VNNI(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, half *float32, blocks int)
 // Requires: AVX, AVX2, AVX512VL, AVX512VNNI, FMA3, MMX+

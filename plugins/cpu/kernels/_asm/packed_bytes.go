@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 
 	. "github.com/mmcloughlin/avo/build"
 	"github.com/mmcloughlin/avo/ir"
@@ -31,6 +32,8 @@ type byteBlock struct {
 	x, dx, xs, products Register
 	room                Mem
 	acc, lows           VecVirtual // of the row
+	row                 int
+	excess, rowScale    VecVirtual // of the block, the same for all rows
 }
 
 // sums are the sums of four products in each lane, of unsigned bytes u and the activations from i on, and of what u is too large by.
@@ -44,7 +47,7 @@ func (p *byteBlock) sums(u VecVirtual, i int) VecVirtual {
 		} else {
 			VMOVDQU(excess, t)
 		}
-		Instruction(&ir.Instruction{Opcode: "VPDPBUSD", Operands: []Op{x, u, t}, Inputs: []Op{x, u, t}, Outputs: []Op{t}, ISA: []string{"AVX512VNNI", "AVX512VL"}})
+		vpdpbusd(x, u, t)
 	} else {
 		VPMADDUBSW(x, u, t)
 		VPMADDWD(wordOnes(), t, t)
@@ -97,11 +100,56 @@ func bytesOf8_0(p *byteBlock) {
 }
 
 func bytesOf4_0(p *byteBlock) {
+	if p.vnni {
+		p.highNibbles()
+		return
+	}
 	x, high, y := XMM(), XMM(), YMM()
 	VMOVDQU(p.at(2), x)
 	VPSRLW(Imm(4), x, high)
 	VINSERTI128(Imm(1), high, x.AsY(), y)
 	p.add(p.sums(masked(y, 15), 0), p.blockScale())
+}
+
+// highNibbles is bytesOf4_0 without shifts: high nibbles count 16 times, and the scale of their activations a 16th.
+func (p *byteBlock) highNibbles() {
+	i := p.block * p.values
+	if p.row == 0 {
+		p.excess, p.rowScale = YMM(), YMM()
+		VMOVDQU(Mem{Base: p.products, Disp: i}, p.excess)
+		VPSLLVD(nibbleTable("nibbleShifts", 0, 4), p.excess, p.excess)
+		VBROADCASTSS(Mem{Base: p.dx, Disp: 4 * p.block}, p.rowScale)
+		VMULPS(nibbleTable("nibbleScales", math.Float32bits(1), math.Float32bits(1.0/16)), p.rowScale, p.rowScale)
+	}
+	u, t, s, half := YMM(), YMM(), YMM(), GP64()
+	VBROADCASTI128(p.at(2), u)
+	VPAND(nibbleTable("nibbleMasks", 0x0f0f0f0f, 0xf0f0f0f0), u, u)
+	VMOVDQA(p.excess, t)
+	vpdpbusd(Mem{Base: p.x, Disp: i}, u, t)
+	VCVTDQ2PS(t, t)
+	MOVWQZX(p.at(0), half)
+	VBROADCASTSS(Mem{Base: p.half, Index: half, Scale: 4}, s)
+	VMULPS(p.rowScale, s, s)
+	p.add(t, s)
+}
+
+var nibbleTablesOfHalves = map[string]Mem{}
+
+// nibbleTable has a number for the low nibbles of 16 bytes and one for the high ones.
+func nibbleTable(name string, low, high uint32) Mem {
+	m, ok := nibbleTablesOfHalves[name]
+	if !ok {
+		m = GLOBL(name, 8|16)
+		for i := range 8 {
+			DATA(4*i, U32([]uint32{low, high}[i/4]))
+		}
+		nibbleTablesOfHalves[name] = m
+	}
+	return m
+}
+
+func vpdpbusd(x Mem, u, t VecVirtual) {
+	Instruction(&ir.Instruction{Opcode: "VPDPBUSD", Operands: []Op{x, u, t}, Inputs: []Op{x, u, t}, Outputs: []Op{t}, ISA: []string{"AVX512VNNI", "AVX512VL"}})
 }
 
 // broadcast is float i of the room.
@@ -270,7 +318,7 @@ func byteDot(f integerFormat, v vec, body func(*byteBlock)) {
 		for p.block = range blocks {
 			p.off = p.block * f.bytes
 			for i := range w {
-				p.w, p.acc, p.lows = w[i], acc[i], lows[i]
+				p.row, p.w, p.acc, p.lows = i, w[i], acc[i], lows[i]
 				body(p)
 			}
 		}
