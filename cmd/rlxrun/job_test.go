@@ -152,7 +152,7 @@ func TestNewJob(t *testing.T) {
 		text  string
 	}{
 		{segment, segmentRun(segmentFlags{mask: "best"}), "give --image with --point or --box, or --method"},
-		{plain, segmentRun(segmentFlags{mask: "best", image: "x.png"}), "declares no task that takes images; it offers the methods encode, decode"},
+		{plain, segmentRun(segmentFlags{mask: "best", image: "x.png"}), "declares no task that takes images and prompts; it offers the methods encode, decode"},
 		{plain, segmentRun(segmentFlags{mask: "best"}), "--method: is missing; methods are encode, decode"},
 		{plain, method("run", segmentFlags{mask: "best"}), "no such method; methods are encode, decode"},
 		{segment, method("encode", segmentFlags{mask: "best", image: "x"}), "does not go together with --method"},

@@ -22,7 +22,7 @@ import (
 )
 
 var _ = registerTask(taskKind{
-	name: segment.Kind, takes: "images", usage: "--image with --point or --box", example: "--image photo.jpg --point 120,80 -o mask.png",
+	name: segment.Kind, takes: "images and prompts", usage: "--image with --point or --box", example: "--image photo.jpg --point 120,80 -o mask.png",
 	examples: []cli.Example{
 		{About: "the mask of what is at pixel (128,128)", Line: "rlxrun sam.rlx --backend cpu --image scene1.png --point 128,128 -o mask.png"},
 		{About: "what is in the box; the mask, a picture to look at, and the predicted quality", Line: "rlxrun sam.rlx --image coins.png --box 316,155,379,218 -o mask.png -o overlay=seen.png -o iou=-"},
