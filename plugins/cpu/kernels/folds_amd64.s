@@ -844,28 +844,38 @@ rowWhole:
 	VMOVUPS      Y2, Y2
 	VFNMADD231PS c3f317200<>+0(SB), Y3, Y2
 	VFNMADD231PS c35bfbe8e<>+0(SB), Y3, Y2
-	VMOVUPS      c3ab68896<>+0(SB), Y3
-	VFMADD213PS  c3c0905c8<>+0(SB), Y2, Y3
-	VFMADD213PS  c3d2aaa8d<>+0(SB), Y2, Y3
-	VFMADD213PS  c3e2aaa6e<>+0(SB), Y2, Y3
-	VFMADD213PS  c3f000000<>+0(SB), Y2, Y3
-	VMULPS       Y2, Y2, Y5
-	VFMADD213PS  Y2, Y5, Y3
-	VADDPS       c3f800000<>+0(SB), Y3, Y3
-	VPSUBD       c4b400000<>+0(SB), Y4, Y4
-	VPSRAD       $0x01, Y4, Y2
-	VPSUBD       Y2, Y4, Y4
-	VPADDD       c0000007f<>+0(SB), Y2, Y2
-	VPSLLD       $0x17, Y2, Y2
-	VMULPS       Y2, Y3, Y3
-	VPADDD       c0000007f<>+0(SB), Y4, Y4
+	VMOVUPS      c3ab68896<>+0(SB), Y5
+	VFMADD213PS  c3c0905c8<>+0(SB), Y2, Y5
+	VFMADD213PS  c3d2aaa8d<>+0(SB), Y2, Y5
+	VFMADD213PS  c3e2aaa6e<>+0(SB), Y2, Y5
+	VFMADD213PS  c3f000000<>+0(SB), Y2, Y5
+	VMULPS       Y2, Y2, Y6
+	VFMADD213PS  Y2, Y6, Y5
+	VADDPS       c3f800000<>+0(SB), Y5, Y5
+	VCMPPS       $0x11, cc2fa0000<>+0(SB), Y3, Y2
+	VPADDD       cb4c0007e<>+0(SB), Y4, Y4
+	VADDPS       Y5, Y5, Y5
+	VMOVMSKPS    Y2, SI
+	TESTL        SI, SI
+	JEQ          normal1
+	VANDPS       c00000095<>+0(SB), Y2, Y3
+	VPADDD       Y3, Y4, Y4
 	VPSLLD       $0x17, Y4, Y4
-	VMULPS       Y4, Y3, Y3
-	VMOVUPS      Y3, (AX)(BX*1)
-	VADDPS       Y3, Y1, Y1
-	ADDQ         $0x20, BX
-	SUBQ         $0x08, DX
-	JGE          rowWhole
+	VMULPS       Y4, Y5, Y5
+	VCVTPS2DQ    Y5, Y3
+	VBLENDVPS    Y2, Y3, Y5, Y5
+	JMP          scaled1
+
+normal1:
+	VPSLLD $0x17, Y4, Y4
+	VMULPS Y4, Y5, Y5
+
+scaled1:
+	VMOVUPS Y5, (AX)(BX*1)
+	VADDPS  Y5, Y1, Y1
+	ADDQ    $0x20, BX
+	SUBQ    $0x08, DX
+	JGE     rowWhole
 
 rowRest:
 	ADDQ         $0x08, DX
@@ -889,26 +899,36 @@ rowRest:
 	VMOVUPS      Y0, Y0
 	VFNMADD231PS c3f317200<>+0(SB), Y3, Y0
 	VFNMADD231PS c35bfbe8e<>+0(SB), Y3, Y0
-	VMOVUPS      c3ab68896<>+0(SB), Y3
-	VFMADD213PS  c3c0905c8<>+0(SB), Y0, Y3
-	VFMADD213PS  c3d2aaa8d<>+0(SB), Y0, Y3
-	VFMADD213PS  c3e2aaa6e<>+0(SB), Y0, Y3
-	VFMADD213PS  c3f000000<>+0(SB), Y0, Y3
-	VMULPS       Y0, Y0, Y5
-	VFMADD213PS  Y0, Y5, Y3
-	VADDPS       c3f800000<>+0(SB), Y3, Y3
-	VPSUBD       c4b400000<>+0(SB), Y4, Y4
-	VPSRAD       $0x01, Y4, Y0
-	VPSUBD       Y0, Y4, Y4
-	VPADDD       c0000007f<>+0(SB), Y0, Y0
-	VPSLLD       $0x17, Y0, Y0
-	VMULPS       Y0, Y3, Y3
-	VPADDD       c0000007f<>+0(SB), Y4, Y4
+	VMOVUPS      c3ab68896<>+0(SB), Y5
+	VFMADD213PS  c3c0905c8<>+0(SB), Y0, Y5
+	VFMADD213PS  c3d2aaa8d<>+0(SB), Y0, Y5
+	VFMADD213PS  c3e2aaa6e<>+0(SB), Y0, Y5
+	VFMADD213PS  c3f000000<>+0(SB), Y0, Y5
+	VMULPS       Y0, Y0, Y6
+	VFMADD213PS  Y0, Y6, Y5
+	VADDPS       c3f800000<>+0(SB), Y5, Y5
+	VCMPPS       $0x11, cc2fa0000<>+0(SB), Y3, Y0
+	VPADDD       cb4c0007e<>+0(SB), Y4, Y4
+	VADDPS       Y5, Y5, Y5
+	VMOVMSKPS    Y0, CX
+	TESTL        CX, CX
+	JEQ          normal2
+	VANDPS       c00000095<>+0(SB), Y0, Y3
+	VPADDD       Y3, Y4, Y4
 	VPSLLD       $0x17, Y4, Y4
-	VMULPS       Y4, Y3, Y3
-	VMASKMOVPS   Y3, Y2, (AX)(BX*1)
-	VANDPS       Y2, Y3, Y3
-	VADDPS       Y3, Y1, Y1
+	VMULPS       Y4, Y5, Y5
+	VCVTPS2DQ    Y5, Y3
+	VBLENDVPS    Y0, Y3, Y5, Y5
+	JMP          scaled2
+
+normal2:
+	VPSLLD $0x17, Y4, Y4
+	VMULPS Y4, Y5, Y5
+
+scaled2:
+	VMASKMOVPS Y5, Y2, (AX)(BX*1)
+	VANDPS     Y2, Y5, Y5
+	VADDPS     Y5, Y1, Y1
 
 rowEnd:
 	VEXTRACTF128 $0x01, Y1, X0
@@ -1119,23 +1139,59 @@ DATA c3f000000<>+56(SB)/4, $0x3f000000
 DATA c3f000000<>+60(SB)/4, $0x3f000000
 GLOBL c3f000000<>(SB), RODATA|NOPTR, $64
 
-DATA c0000007f<>+0(SB)/4, $0x0000007f
-DATA c0000007f<>+4(SB)/4, $0x0000007f
-DATA c0000007f<>+8(SB)/4, $0x0000007f
-DATA c0000007f<>+12(SB)/4, $0x0000007f
-DATA c0000007f<>+16(SB)/4, $0x0000007f
-DATA c0000007f<>+20(SB)/4, $0x0000007f
-DATA c0000007f<>+24(SB)/4, $0x0000007f
-DATA c0000007f<>+28(SB)/4, $0x0000007f
-DATA c0000007f<>+32(SB)/4, $0x0000007f
-DATA c0000007f<>+36(SB)/4, $0x0000007f
-DATA c0000007f<>+40(SB)/4, $0x0000007f
-DATA c0000007f<>+44(SB)/4, $0x0000007f
-DATA c0000007f<>+48(SB)/4, $0x0000007f
-DATA c0000007f<>+52(SB)/4, $0x0000007f
-DATA c0000007f<>+56(SB)/4, $0x0000007f
-DATA c0000007f<>+60(SB)/4, $0x0000007f
-GLOBL c0000007f<>(SB), RODATA|NOPTR, $64
+DATA cc2fa0000<>+0(SB)/4, $0xc2fa0000
+DATA cc2fa0000<>+4(SB)/4, $0xc2fa0000
+DATA cc2fa0000<>+8(SB)/4, $0xc2fa0000
+DATA cc2fa0000<>+12(SB)/4, $0xc2fa0000
+DATA cc2fa0000<>+16(SB)/4, $0xc2fa0000
+DATA cc2fa0000<>+20(SB)/4, $0xc2fa0000
+DATA cc2fa0000<>+24(SB)/4, $0xc2fa0000
+DATA cc2fa0000<>+28(SB)/4, $0xc2fa0000
+DATA cc2fa0000<>+32(SB)/4, $0xc2fa0000
+DATA cc2fa0000<>+36(SB)/4, $0xc2fa0000
+DATA cc2fa0000<>+40(SB)/4, $0xc2fa0000
+DATA cc2fa0000<>+44(SB)/4, $0xc2fa0000
+DATA cc2fa0000<>+48(SB)/4, $0xc2fa0000
+DATA cc2fa0000<>+52(SB)/4, $0xc2fa0000
+DATA cc2fa0000<>+56(SB)/4, $0xc2fa0000
+DATA cc2fa0000<>+60(SB)/4, $0xc2fa0000
+GLOBL cc2fa0000<>(SB), RODATA|NOPTR, $64
+
+DATA cb4c0007e<>+0(SB)/4, $0xb4c0007e
+DATA cb4c0007e<>+4(SB)/4, $0xb4c0007e
+DATA cb4c0007e<>+8(SB)/4, $0xb4c0007e
+DATA cb4c0007e<>+12(SB)/4, $0xb4c0007e
+DATA cb4c0007e<>+16(SB)/4, $0xb4c0007e
+DATA cb4c0007e<>+20(SB)/4, $0xb4c0007e
+DATA cb4c0007e<>+24(SB)/4, $0xb4c0007e
+DATA cb4c0007e<>+28(SB)/4, $0xb4c0007e
+DATA cb4c0007e<>+32(SB)/4, $0xb4c0007e
+DATA cb4c0007e<>+36(SB)/4, $0xb4c0007e
+DATA cb4c0007e<>+40(SB)/4, $0xb4c0007e
+DATA cb4c0007e<>+44(SB)/4, $0xb4c0007e
+DATA cb4c0007e<>+48(SB)/4, $0xb4c0007e
+DATA cb4c0007e<>+52(SB)/4, $0xb4c0007e
+DATA cb4c0007e<>+56(SB)/4, $0xb4c0007e
+DATA cb4c0007e<>+60(SB)/4, $0xb4c0007e
+GLOBL cb4c0007e<>(SB), RODATA|NOPTR, $64
+
+DATA c00000095<>+0(SB)/4, $0x00000095
+DATA c00000095<>+4(SB)/4, $0x00000095
+DATA c00000095<>+8(SB)/4, $0x00000095
+DATA c00000095<>+12(SB)/4, $0x00000095
+DATA c00000095<>+16(SB)/4, $0x00000095
+DATA c00000095<>+20(SB)/4, $0x00000095
+DATA c00000095<>+24(SB)/4, $0x00000095
+DATA c00000095<>+28(SB)/4, $0x00000095
+DATA c00000095<>+32(SB)/4, $0x00000095
+DATA c00000095<>+36(SB)/4, $0x00000095
+DATA c00000095<>+40(SB)/4, $0x00000095
+DATA c00000095<>+44(SB)/4, $0x00000095
+DATA c00000095<>+48(SB)/4, $0x00000095
+DATA c00000095<>+52(SB)/4, $0x00000095
+DATA c00000095<>+56(SB)/4, $0x00000095
+DATA c00000095<>+60(SB)/4, $0x00000095
+GLOBL c00000095<>(SB), RODATA|NOPTR, $64
 
 // func expRowsAVX2(dst *float32, x *float32, n int, ld int, rows int, top *float32, sum *float32)
 // Requires: AVX, AVX2, FMA3
@@ -1169,30 +1225,40 @@ rowWhole:
 	VMOVUPS      Y0, Y0
 	VFNMADD231PS c3f317200<>+0(SB), Y1, Y0
 	VFNMADD231PS c35bfbe8e<>+0(SB), Y1, Y0
-	VMOVUPS      c3ab68896<>+0(SB), Y1
-	VFMADD213PS  c3c0905c8<>+0(SB), Y0, Y1
-	VFMADD213PS  c3d2aaa8d<>+0(SB), Y0, Y1
-	VFMADD213PS  c3e2aaa6e<>+0(SB), Y0, Y1
-	VFMADD213PS  c3f000000<>+0(SB), Y0, Y1
-	VMULPS       Y0, Y0, Y3
-	VFMADD213PS  Y0, Y3, Y1
-	VADDPS       c3f800000<>+0(SB), Y1, Y1
-	VPSUBD       c4b400000<>+0(SB), Y2, Y2
-	VPSRAD       $0x01, Y2, Y0
-	VPSUBD       Y0, Y2, Y2
-	VPADDD       c0000007f<>+0(SB), Y0, Y0
-	VPSLLD       $0x17, Y0, Y0
-	VMULPS       Y0, Y1, Y1
-	VPADDD       c0000007f<>+0(SB), Y2, Y2
+	VMOVUPS      c3ab68896<>+0(SB), Y3
+	VFMADD213PS  c3c0905c8<>+0(SB), Y0, Y3
+	VFMADD213PS  c3d2aaa8d<>+0(SB), Y0, Y3
+	VFMADD213PS  c3e2aaa6e<>+0(SB), Y0, Y3
+	VFMADD213PS  c3f000000<>+0(SB), Y0, Y3
+	VMULPS       Y0, Y0, Y4
+	VFMADD213PS  Y0, Y4, Y3
+	VADDPS       c3f800000<>+0(SB), Y3, Y3
+	VCMPPS       $0x11, cc2fa0000<>+0(SB), Y1, Y0
+	VPADDD       cb4c0007e<>+0(SB), Y2, Y2
+	VADDPS       Y3, Y3, Y3
+	VMOVMSKPS    Y0, R10
+	TESTL        R10, R10
+	JEQ          normal3
+	VANDPS       c00000095<>+0(SB), Y0, Y1
+	VPADDD       Y1, Y2, Y2
 	VPSLLD       $0x17, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VMOVUPS      Y1, (AX)(R9*1)
-	VMOVUPS      (DX)(R9*1), Y0
-	VADDPS       Y1, Y0, Y0
-	VMOVUPS      Y0, (DX)(R9*1)
-	ADDQ         $0x20, R9
-	SUBQ         $0x08, R8
-	JGE          rowWhole
+	VMULPS       Y2, Y3, Y3
+	VCVTPS2DQ    Y3, Y1
+	VBLENDVPS    Y0, Y1, Y3, Y3
+	JMP          scaled3
+
+normal3:
+	VPSLLD $0x17, Y2, Y2
+	VMULPS Y2, Y3, Y3
+
+scaled3:
+	VMOVUPS Y3, (AX)(R9*1)
+	VMOVUPS (DX)(R9*1), Y0
+	VADDPS  Y3, Y0, Y0
+	VMOVUPS Y0, (DX)(R9*1)
+	ADDQ    $0x20, R9
+	SUBQ    $0x08, R8
+	JGE     rowWhole
 
 rowRest:
 	ADDQ         $0x08, R8
@@ -1215,27 +1281,37 @@ rowRest:
 	VMOVUPS      Y1, Y1
 	VFNMADD231PS c3f317200<>+0(SB), Y2, Y1
 	VFNMADD231PS c35bfbe8e<>+0(SB), Y2, Y1
-	VMOVUPS      c3ab68896<>+0(SB), Y2
-	VFMADD213PS  c3c0905c8<>+0(SB), Y1, Y2
-	VFMADD213PS  c3d2aaa8d<>+0(SB), Y1, Y2
-	VFMADD213PS  c3e2aaa6e<>+0(SB), Y1, Y2
-	VFMADD213PS  c3f000000<>+0(SB), Y1, Y2
-	VMULPS       Y1, Y1, Y4
-	VFMADD213PS  Y1, Y4, Y2
-	VADDPS       c3f800000<>+0(SB), Y2, Y2
-	VPSUBD       c4b400000<>+0(SB), Y3, Y3
-	VPSRAD       $0x01, Y3, Y1
-	VPSUBD       Y1, Y3, Y3
-	VPADDD       c0000007f<>+0(SB), Y1, Y1
-	VPSLLD       $0x17, Y1, Y1
-	VMULPS       Y1, Y2, Y2
-	VPADDD       c0000007f<>+0(SB), Y3, Y3
+	VMOVUPS      c3ab68896<>+0(SB), Y4
+	VFMADD213PS  c3c0905c8<>+0(SB), Y1, Y4
+	VFMADD213PS  c3d2aaa8d<>+0(SB), Y1, Y4
+	VFMADD213PS  c3e2aaa6e<>+0(SB), Y1, Y4
+	VFMADD213PS  c3f000000<>+0(SB), Y1, Y4
+	VMULPS       Y1, Y1, Y5
+	VFMADD213PS  Y1, Y5, Y4
+	VADDPS       c3f800000<>+0(SB), Y4, Y4
+	VCMPPS       $0x11, cc2fa0000<>+0(SB), Y2, Y1
+	VPADDD       cb4c0007e<>+0(SB), Y3, Y3
+	VADDPS       Y4, Y4, Y4
+	VMOVMSKPS    Y1, R8
+	TESTL        R8, R8
+	JEQ          normal4
+	VANDPS       c00000095<>+0(SB), Y1, Y2
+	VPADDD       Y2, Y3, Y3
 	VPSLLD       $0x17, Y3, Y3
-	VMULPS       Y3, Y2, Y2
-	VMASKMOVPS   Y2, Y0, (AX)(R9*1)
-	VMASKMOVPS   (DX)(R9*1), Y0, Y1
-	VADDPS       Y2, Y1, Y1
-	VMASKMOVPS   Y1, Y0, (DX)(R9*1)
+	VMULPS       Y3, Y4, Y4
+	VCVTPS2DQ    Y4, Y2
+	VBLENDVPS    Y1, Y2, Y4, Y4
+	JMP          scaled4
+
+normal4:
+	VPSLLD $0x17, Y3, Y3
+	VMULPS Y3, Y4, Y4
+
+scaled4:
+	VMASKMOVPS Y4, Y0, (AX)(R9*1)
+	VMASKMOVPS (DX)(R9*1), Y0, Y1
+	VADDPS     Y4, Y1, Y1
+	VMASKMOVPS Y1, Y0, (DX)(R9*1)
 
 rowEnd:
 	ADDQ SI, BX
@@ -1270,27 +1346,37 @@ rowWhole:
 	VMOVUPS      Y2, Y2
 	VFNMADD231PS c3f317200<>+0(SB), Y3, Y2
 	VFNMADD231PS c35bfbe8e<>+0(SB), Y3, Y2
-	VMOVUPS      c3ab68896<>+0(SB), Y3
-	VFMADD213PS  c3c0905c8<>+0(SB), Y2, Y3
-	VFMADD213PS  c3d2aaa8d<>+0(SB), Y2, Y3
-	VFMADD213PS  c3e2aaa6e<>+0(SB), Y2, Y3
-	VFMADD213PS  c3f000000<>+0(SB), Y2, Y3
-	VMULPS       Y2, Y2, Y5
-	VFMADD213PS  Y2, Y5, Y3
-	VADDPS       c3f800000<>+0(SB), Y3, Y3
-	VPSUBD       c4b400000<>+0(SB), Y4, Y4
-	VPSRAD       $0x01, Y4, Y2
-	VPSUBD       Y2, Y4, Y4
-	VPADDD       c0000007f<>+0(SB), Y2, Y2
-	VPSLLD       $0x17, Y2, Y2
-	VMULPS       Y2, Y3, Y3
-	VPADDD       c0000007f<>+0(SB), Y4, Y4
+	VMOVUPS      c3ab68896<>+0(SB), Y5
+	VFMADD213PS  c3c0905c8<>+0(SB), Y2, Y5
+	VFMADD213PS  c3d2aaa8d<>+0(SB), Y2, Y5
+	VFMADD213PS  c3e2aaa6e<>+0(SB), Y2, Y5
+	VFMADD213PS  c3f000000<>+0(SB), Y2, Y5
+	VMULPS       Y2, Y2, Y6
+	VFMADD213PS  Y2, Y6, Y5
+	VADDPS       c3f800000<>+0(SB), Y5, Y5
+	VCMPPS       $0x11, cc2fa0000<>+0(SB), Y3, Y2
+	VPADDD       cb4c0007e<>+0(SB), Y4, Y4
+	VADDPS       Y5, Y5, Y5
+	VMOVMSKPS    Y2, BX
+	TESTL        BX, BX
+	JEQ          normal5
+	VANDPS       c00000095<>+0(SB), Y2, Y3
+	VPADDD       Y3, Y4, Y4
 	VPSLLD       $0x17, Y4, Y4
-	VMULPS       Y4, Y3, Y3
-	VADDPS       Y3, Y1, Y1
-	ADDQ         $0x20, DX
-	SUBQ         $0x08, CX
-	JGE          rowWhole
+	VMULPS       Y4, Y5, Y5
+	VCVTPS2DQ    Y5, Y3
+	VBLENDVPS    Y2, Y3, Y5, Y5
+	JMP          scaled5
+
+normal5:
+	VPSLLD $0x17, Y4, Y4
+	VMULPS Y4, Y5, Y5
+
+scaled5:
+	VADDPS Y5, Y1, Y1
+	ADDQ   $0x20, DX
+	SUBQ   $0x08, CX
+	JGE    rowWhole
 
 rowRest:
 	ADDQ         $0x08, CX
@@ -1314,25 +1400,35 @@ rowRest:
 	VMOVUPS      Y0, Y0
 	VFNMADD231PS c3f317200<>+0(SB), Y3, Y0
 	VFNMADD231PS c35bfbe8e<>+0(SB), Y3, Y0
-	VMOVUPS      c3ab68896<>+0(SB), Y3
-	VFMADD213PS  c3c0905c8<>+0(SB), Y0, Y3
-	VFMADD213PS  c3d2aaa8d<>+0(SB), Y0, Y3
-	VFMADD213PS  c3e2aaa6e<>+0(SB), Y0, Y3
-	VFMADD213PS  c3f000000<>+0(SB), Y0, Y3
-	VMULPS       Y0, Y0, Y5
-	VFMADD213PS  Y0, Y5, Y3
-	VADDPS       c3f800000<>+0(SB), Y3, Y3
-	VPSUBD       c4b400000<>+0(SB), Y4, Y4
-	VPSRAD       $0x01, Y4, Y0
-	VPSUBD       Y0, Y4, Y4
-	VPADDD       c0000007f<>+0(SB), Y0, Y0
-	VPSLLD       $0x17, Y0, Y0
-	VMULPS       Y0, Y3, Y3
-	VPADDD       c0000007f<>+0(SB), Y4, Y4
+	VMOVUPS      c3ab68896<>+0(SB), Y5
+	VFMADD213PS  c3c0905c8<>+0(SB), Y0, Y5
+	VFMADD213PS  c3d2aaa8d<>+0(SB), Y0, Y5
+	VFMADD213PS  c3e2aaa6e<>+0(SB), Y0, Y5
+	VFMADD213PS  c3f000000<>+0(SB), Y0, Y5
+	VMULPS       Y0, Y0, Y6
+	VFMADD213PS  Y0, Y6, Y5
+	VADDPS       c3f800000<>+0(SB), Y5, Y5
+	VCMPPS       $0x11, cc2fa0000<>+0(SB), Y3, Y0
+	VPADDD       cb4c0007e<>+0(SB), Y4, Y4
+	VADDPS       Y5, Y5, Y5
+	VMOVMSKPS    Y0, AX
+	TESTL        AX, AX
+	JEQ          normal6
+	VANDPS       c00000095<>+0(SB), Y0, Y3
+	VPADDD       Y3, Y4, Y4
 	VPSLLD       $0x17, Y4, Y4
-	VMULPS       Y4, Y3, Y3
-	VANDPS       Y2, Y3, Y3
-	VADDPS       Y3, Y1, Y1
+	VMULPS       Y4, Y5, Y5
+	VCVTPS2DQ    Y5, Y3
+	VBLENDVPS    Y0, Y3, Y5, Y5
+	JMP          scaled6
+
+normal6:
+	VPSLLD $0x17, Y4, Y4
+	VMULPS Y4, Y5, Y5
+
+scaled6:
+	VANDPS Y2, Y5, Y5
+	VADDPS Y5, Y1, Y1
 
 rowEnd:
 	VEXTRACTF128 $0x01, Y1, X0
@@ -1376,29 +1472,39 @@ rowWhole:
 	VMOVUPS      Y0, Y0
 	VFNMADD231PS c3f317200<>+0(SB), Y1, Y0
 	VFNMADD231PS c35bfbe8e<>+0(SB), Y1, Y0
-	VMOVUPS      c3ab68896<>+0(SB), Y1
-	VFMADD213PS  c3c0905c8<>+0(SB), Y0, Y1
-	VFMADD213PS  c3d2aaa8d<>+0(SB), Y0, Y1
-	VFMADD213PS  c3e2aaa6e<>+0(SB), Y0, Y1
-	VFMADD213PS  c3f000000<>+0(SB), Y0, Y1
-	VMULPS       Y0, Y0, Y3
-	VFMADD213PS  Y0, Y3, Y1
-	VADDPS       c3f800000<>+0(SB), Y1, Y1
-	VPSUBD       c4b400000<>+0(SB), Y2, Y2
-	VPSRAD       $0x01, Y2, Y0
-	VPSUBD       Y0, Y2, Y2
-	VPADDD       c0000007f<>+0(SB), Y0, Y0
-	VPSLLD       $0x17, Y0, Y0
-	VMULPS       Y0, Y1, Y1
-	VPADDD       c0000007f<>+0(SB), Y2, Y2
+	VMOVUPS      c3ab68896<>+0(SB), Y3
+	VFMADD213PS  c3c0905c8<>+0(SB), Y0, Y3
+	VFMADD213PS  c3d2aaa8d<>+0(SB), Y0, Y3
+	VFMADD213PS  c3e2aaa6e<>+0(SB), Y0, Y3
+	VFMADD213PS  c3f000000<>+0(SB), Y0, Y3
+	VMULPS       Y0, Y0, Y4
+	VFMADD213PS  Y0, Y4, Y3
+	VADDPS       c3f800000<>+0(SB), Y3, Y3
+	VCMPPS       $0x11, cc2fa0000<>+0(SB), Y1, Y0
+	VPADDD       cb4c0007e<>+0(SB), Y2, Y2
+	VADDPS       Y3, Y3, Y3
+	VMOVMSKPS    Y0, R9
+	TESTL        R9, R9
+	JEQ          normal7
+	VANDPS       c00000095<>+0(SB), Y0, Y1
+	VPADDD       Y1, Y2, Y2
 	VPSLLD       $0x17, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VMOVUPS      (CX)(R8*1), Y0
-	VADDPS       Y1, Y0, Y0
-	VMOVUPS      Y0, (CX)(R8*1)
-	ADDQ         $0x20, R8
-	SUBQ         $0x08, DI
-	JGE          rowWhole
+	VMULPS       Y2, Y3, Y3
+	VCVTPS2DQ    Y3, Y1
+	VBLENDVPS    Y0, Y1, Y3, Y3
+	JMP          scaled7
+
+normal7:
+	VPSLLD $0x17, Y2, Y2
+	VMULPS Y2, Y3, Y3
+
+scaled7:
+	VMOVUPS (CX)(R8*1), Y0
+	VADDPS  Y3, Y0, Y0
+	VMOVUPS Y0, (CX)(R8*1)
+	ADDQ    $0x20, R8
+	SUBQ    $0x08, DI
+	JGE     rowWhole
 
 rowRest:
 	ADDQ         $0x08, DI
@@ -1421,26 +1527,36 @@ rowRest:
 	VMOVUPS      Y1, Y1
 	VFNMADD231PS c3f317200<>+0(SB), Y2, Y1
 	VFNMADD231PS c35bfbe8e<>+0(SB), Y2, Y1
-	VMOVUPS      c3ab68896<>+0(SB), Y2
-	VFMADD213PS  c3c0905c8<>+0(SB), Y1, Y2
-	VFMADD213PS  c3d2aaa8d<>+0(SB), Y1, Y2
-	VFMADD213PS  c3e2aaa6e<>+0(SB), Y1, Y2
-	VFMADD213PS  c3f000000<>+0(SB), Y1, Y2
-	VMULPS       Y1, Y1, Y4
-	VFMADD213PS  Y1, Y4, Y2
-	VADDPS       c3f800000<>+0(SB), Y2, Y2
-	VPSUBD       c4b400000<>+0(SB), Y3, Y3
-	VPSRAD       $0x01, Y3, Y1
-	VPSUBD       Y1, Y3, Y3
-	VPADDD       c0000007f<>+0(SB), Y1, Y1
-	VPSLLD       $0x17, Y1, Y1
-	VMULPS       Y1, Y2, Y2
-	VPADDD       c0000007f<>+0(SB), Y3, Y3
+	VMOVUPS      c3ab68896<>+0(SB), Y4
+	VFMADD213PS  c3c0905c8<>+0(SB), Y1, Y4
+	VFMADD213PS  c3d2aaa8d<>+0(SB), Y1, Y4
+	VFMADD213PS  c3e2aaa6e<>+0(SB), Y1, Y4
+	VFMADD213PS  c3f000000<>+0(SB), Y1, Y4
+	VMULPS       Y1, Y1, Y5
+	VFMADD213PS  Y1, Y5, Y4
+	VADDPS       c3f800000<>+0(SB), Y4, Y4
+	VCMPPS       $0x11, cc2fa0000<>+0(SB), Y2, Y1
+	VPADDD       cb4c0007e<>+0(SB), Y3, Y3
+	VADDPS       Y4, Y4, Y4
+	VMOVMSKPS    Y1, DI
+	TESTL        DI, DI
+	JEQ          normal8
+	VANDPS       c00000095<>+0(SB), Y1, Y2
+	VPADDD       Y2, Y3, Y3
 	VPSLLD       $0x17, Y3, Y3
-	VMULPS       Y3, Y2, Y2
-	VMASKMOVPS   (CX)(R8*1), Y0, Y1
-	VADDPS       Y2, Y1, Y1
-	VMASKMOVPS   Y1, Y0, (CX)(R8*1)
+	VMULPS       Y3, Y4, Y4
+	VCVTPS2DQ    Y4, Y2
+	VBLENDVPS    Y1, Y2, Y4, Y4
+	JMP          scaled8
+
+normal8:
+	VPSLLD $0x17, Y3, Y3
+	VMULPS Y3, Y4, Y4
+
+scaled8:
+	VMASKMOVPS (CX)(R8*1), Y0, Y1
+	VADDPS     Y4, Y1, Y1
+	VMASKMOVPS Y1, Y0, (CX)(R8*1)
 
 rowEnd:
 	ADDQ BX, DX
@@ -2398,12 +2514,23 @@ rowWhole:
 	VMULPS       Z2, Z2, Z5
 	VFMADD213PS  Z2, Z5, Z4
 	VADDPS       c3f800000<>+0(SB), Z4, Z4
+	VCMPPS       $0x11, cc2fa0000<>+0(SB), Z3, K1
+	KORTESTW     K1, K1
+	JEQ          normal9
+	VADDPS       c43150000<>+0(SB), Z3, K1, Z3
 	VSCALEFPS    Z3, Z4, Z4
-	VMOVUPS      Z4, (AX)(BX*1)
-	VADDPS       Z4, Z1, Z1
-	ADDQ         $0x40, BX
-	SUBQ         $0x10, DX
-	JGE          rowWhole
+	VCVTPS2DQ    Z4, K1, Z4
+	JMP          scaled9
+
+normal9:
+	VSCALEFPS Z3, Z4, Z4
+
+scaled9:
+	VMOVUPS Z4, (AX)(BX*1)
+	VADDPS  Z4, Z1, Z1
+	ADDQ    $0x40, BX
+	SUBQ    $0x10, DX
+	JGE     rowWhole
 
 rowRest:
 	ADDQ         $0x10, DX
@@ -2433,9 +2560,20 @@ rowRest:
 	VMULPS       Z0, Z0, Z4
 	VFMADD213PS  Z0, Z4, Z3
 	VADDPS       c3f800000<>+0(SB), Z3, Z3
+	VCMPPS       $0x11, cc2fa0000<>+0(SB), Z2, K2
+	KORTESTW     K2, K2
+	JEQ          normal10
+	VADDPS       c43150000<>+0(SB), Z2, K2, Z2
 	VSCALEFPS    Z2, Z3, Z3
-	VMOVUPS      Z3, K1, (AX)(BX*1)
-	VADDPS       Z3, Z1, K1, Z1
+	VCVTPS2DQ    Z3, K2, Z3
+	JMP          scaled10
+
+normal10:
+	VSCALEFPS Z2, Z3, Z3
+
+scaled10:
+	VMOVUPS Z3, K1, (AX)(BX*1)
+	VADDPS  Z3, Z1, K1, Z1
 
 rowEnd:
 	VEXTRACTF64X4 $0x01, Z1, Y0
@@ -2449,6 +2587,24 @@ rowEnd:
 	VMOVSS        X1, ret+32(FP)
 	VZEROUPPER
 	RET
+
+DATA c43150000<>+0(SB)/4, $0x43150000
+DATA c43150000<>+4(SB)/4, $0x43150000
+DATA c43150000<>+8(SB)/4, $0x43150000
+DATA c43150000<>+12(SB)/4, $0x43150000
+DATA c43150000<>+16(SB)/4, $0x43150000
+DATA c43150000<>+20(SB)/4, $0x43150000
+DATA c43150000<>+24(SB)/4, $0x43150000
+DATA c43150000<>+28(SB)/4, $0x43150000
+DATA c43150000<>+32(SB)/4, $0x43150000
+DATA c43150000<>+36(SB)/4, $0x43150000
+DATA c43150000<>+40(SB)/4, $0x43150000
+DATA c43150000<>+44(SB)/4, $0x43150000
+DATA c43150000<>+48(SB)/4, $0x43150000
+DATA c43150000<>+52(SB)/4, $0x43150000
+DATA c43150000<>+56(SB)/4, $0x43150000
+DATA c43150000<>+60(SB)/4, $0x43150000
+GLOBL c43150000<>(SB), RODATA|NOPTR, $64
 
 // func expRowsAVX512(dst *float32, x *float32, n int, ld int, rows int, top *float32, sum *float32)
 // Requires: AVX, AVX512F, BMI2
@@ -2489,14 +2645,25 @@ rowWhole:
 	VMULPS       Z0, Z0, Z3
 	VFMADD213PS  Z0, Z3, Z2
 	VADDPS       c3f800000<>+0(SB), Z2, Z2
+	VCMPPS       $0x11, cc2fa0000<>+0(SB), Z1, K1
+	KORTESTW     K1, K1
+	JEQ          normal11
+	VADDPS       c43150000<>+0(SB), Z1, K1, Z1
 	VSCALEFPS    Z1, Z2, Z2
-	VMOVUPS      Z2, (AX)(R9*1)
-	VMOVUPS      (DX)(R9*1), Z0
-	VADDPS       Z2, Z0, Z0
-	VMOVUPS      Z0, (DX)(R9*1)
-	ADDQ         $0x40, R9
-	SUBQ         $0x10, R8
-	JGE          rowWhole
+	VCVTPS2DQ    Z2, K1, Z2
+	JMP          scaled11
+
+normal11:
+	VSCALEFPS Z1, Z2, Z2
+
+scaled11:
+	VMOVUPS Z2, (AX)(R9*1)
+	VMOVUPS (DX)(R9*1), Z0
+	VADDPS  Z2, Z0, Z0
+	VMOVUPS Z0, (DX)(R9*1)
+	ADDQ    $0x40, R9
+	SUBQ    $0x10, R8
+	JGE     rowWhole
 
 rowRest:
 	ADDQ         $0x10, R8
@@ -2526,11 +2693,22 @@ rowRest:
 	VMULPS       Z0, Z0, Z3
 	VFMADD213PS  Z0, Z3, Z2
 	VADDPS       c3f800000<>+0(SB), Z2, Z2
+	VCMPPS       $0x11, cc2fa0000<>+0(SB), Z1, K2
+	KORTESTW     K2, K2
+	JEQ          normal12
+	VADDPS       c43150000<>+0(SB), Z1, K2, Z1
 	VSCALEFPS    Z1, Z2, Z2
-	VMOVUPS      Z2, K1, (AX)(R9*1)
-	VMOVUPS.Z    (DX)(R9*1), K1, Z0
-	VADDPS       Z2, Z0, Z0
-	VMOVUPS      Z0, K1, (DX)(R9*1)
+	VCVTPS2DQ    Z2, K2, Z2
+	JMP          scaled12
+
+normal12:
+	VSCALEFPS Z1, Z2, Z2
+
+scaled12:
+	VMOVUPS   Z2, K1, (AX)(R9*1)
+	VMOVUPS.Z (DX)(R9*1), K1, Z0
+	VADDPS    Z2, Z0, Z0
+	VMOVUPS   Z0, K1, (DX)(R9*1)
 
 rowEnd:
 	ADDQ SI, BX
@@ -2572,11 +2750,22 @@ rowWhole:
 	VMULPS       Z2, Z2, Z5
 	VFMADD213PS  Z2, Z5, Z4
 	VADDPS       c3f800000<>+0(SB), Z4, Z4
+	VCMPPS       $0x11, cc2fa0000<>+0(SB), Z3, K1
+	KORTESTW     K1, K1
+	JEQ          normal13
+	VADDPS       c43150000<>+0(SB), Z3, K1, Z3
 	VSCALEFPS    Z3, Z4, Z4
-	VADDPS       Z4, Z1, Z1
-	ADDQ         $0x40, DX
-	SUBQ         $0x10, CX
-	JGE          rowWhole
+	VCVTPS2DQ    Z4, K1, Z4
+	JMP          scaled13
+
+normal13:
+	VSCALEFPS Z3, Z4, Z4
+
+scaled13:
+	VADDPS Z4, Z1, Z1
+	ADDQ   $0x40, DX
+	SUBQ   $0x10, CX
+	JGE    rowWhole
 
 rowRest:
 	ADDQ         $0x10, CX
@@ -2606,8 +2795,19 @@ rowRest:
 	VMULPS       Z0, Z0, Z4
 	VFMADD213PS  Z0, Z4, Z3
 	VADDPS       c3f800000<>+0(SB), Z3, Z3
+	VCMPPS       $0x11, cc2fa0000<>+0(SB), Z2, K2
+	KORTESTW     K2, K2
+	JEQ          normal14
+	VADDPS       c43150000<>+0(SB), Z2, K2, Z2
 	VSCALEFPS    Z2, Z3, Z3
-	VADDPS       Z3, Z1, K1, Z1
+	VCVTPS2DQ    Z3, K2, Z3
+	JMP          scaled14
+
+normal14:
+	VSCALEFPS Z2, Z3, Z3
+
+scaled14:
+	VADDPS Z3, Z1, K1, Z1
 
 rowEnd:
 	VEXTRACTF64X4 $0x01, Z1, Y0
@@ -2660,13 +2860,24 @@ rowWhole:
 	VMULPS       Z0, Z0, Z3
 	VFMADD213PS  Z0, Z3, Z2
 	VADDPS       c3f800000<>+0(SB), Z2, Z2
+	VCMPPS       $0x11, cc2fa0000<>+0(SB), Z1, K1
+	KORTESTW     K1, K1
+	JEQ          normal15
+	VADDPS       c43150000<>+0(SB), Z1, K1, Z1
 	VSCALEFPS    Z1, Z2, Z2
-	VMOVUPS      (CX)(R8*1), Z0
-	VADDPS       Z2, Z0, Z0
-	VMOVUPS      Z0, (CX)(R8*1)
-	ADDQ         $0x40, R8
-	SUBQ         $0x10, DI
-	JGE          rowWhole
+	VCVTPS2DQ    Z2, K1, Z2
+	JMP          scaled15
+
+normal15:
+	VSCALEFPS Z1, Z2, Z2
+
+scaled15:
+	VMOVUPS (CX)(R8*1), Z0
+	VADDPS  Z2, Z0, Z0
+	VMOVUPS Z0, (CX)(R8*1)
+	ADDQ    $0x40, R8
+	SUBQ    $0x10, DI
+	JGE     rowWhole
 
 rowRest:
 	ADDQ         $0x10, DI
@@ -2696,10 +2907,21 @@ rowRest:
 	VMULPS       Z0, Z0, Z3
 	VFMADD213PS  Z0, Z3, Z2
 	VADDPS       c3f800000<>+0(SB), Z2, Z2
+	VCMPPS       $0x11, cc2fa0000<>+0(SB), Z1, K2
+	KORTESTW     K2, K2
+	JEQ          normal16
+	VADDPS       c43150000<>+0(SB), Z1, K2, Z1
 	VSCALEFPS    Z1, Z2, Z2
-	VMOVUPS.Z    (CX)(R8*1), K1, Z0
-	VADDPS       Z2, Z0, Z0
-	VMOVUPS      Z0, K1, (CX)(R8*1)
+	VCVTPS2DQ    Z2, K2, Z2
+	JMP          scaled16
+
+normal16:
+	VSCALEFPS Z1, Z2, Z2
+
+scaled16:
+	VMOVUPS.Z (CX)(R8*1), K1, Z0
+	VADDPS    Z2, Z0, Z0
+	VMOVUPS   Z0, K1, (CX)(R8*1)
 
 rowEnd:
 	ADDQ BX, DX

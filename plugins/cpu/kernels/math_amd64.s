@@ -22,28 +22,38 @@ loop:
 	VMOVUPS      Y0, Y0
 	VFNMADD231PS c3f317200<>+0(SB), Y1, Y0
 	VFNMADD231PS c35bfbe8e<>+0(SB), Y1, Y0
-	VMOVUPS      c3ab68896<>+0(SB), Y1
-	VFMADD213PS  c3c0905c8<>+0(SB), Y0, Y1
-	VFMADD213PS  c3d2aaa8d<>+0(SB), Y0, Y1
-	VFMADD213PS  c3e2aaa6e<>+0(SB), Y0, Y1
-	VFMADD213PS  c3f000000<>+0(SB), Y0, Y1
-	VMULPS       Y0, Y0, Y3
-	VFMADD213PS  Y0, Y3, Y1
-	VADDPS       c3f800000<>+0(SB), Y1, Y1
-	VPSUBD       c4b400000<>+0(SB), Y2, Y2
-	VPSRAD       $0x01, Y2, Y0
-	VPSUBD       Y0, Y2, Y2
-	VPADDD       c0000007f<>+0(SB), Y0, Y0
-	VPSLLD       $0x17, Y0, Y0
-	VMULPS       Y0, Y1, Y1
-	VPADDD       c0000007f<>+0(SB), Y2, Y2
+	VMOVUPS      c3ab68896<>+0(SB), Y3
+	VFMADD213PS  c3c0905c8<>+0(SB), Y0, Y3
+	VFMADD213PS  c3d2aaa8d<>+0(SB), Y0, Y3
+	VFMADD213PS  c3e2aaa6e<>+0(SB), Y0, Y3
+	VFMADD213PS  c3f000000<>+0(SB), Y0, Y3
+	VMULPS       Y0, Y0, Y4
+	VFMADD213PS  Y0, Y4, Y3
+	VADDPS       c3f800000<>+0(SB), Y3, Y3
+	VCMPPS       $0x11, cc2fa0000<>+0(SB), Y1, Y0
+	VPADDD       cb4c0007e<>+0(SB), Y2, Y2
+	VADDPS       Y3, Y3, Y3
+	VMOVMSKPS    Y0, BX
+	TESTL        BX, BX
+	JEQ          normal1
+	VANDPS       c00000095<>+0(SB), Y0, Y1
+	VPADDD       Y1, Y2, Y2
 	VPSLLD       $0x17, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VMOVUPS      Y1, (AX)
-	ADDQ         $0x20, CX
-	ADDQ         $0x20, AX
-	DECQ         DX
-	JNE          loop
+	VMULPS       Y2, Y3, Y3
+	VCVTPS2DQ    Y3, Y1
+	VBLENDVPS    Y0, Y1, Y3, Y3
+	JMP          scaled1
+
+normal1:
+	VPSLLD $0x17, Y2, Y2
+	VMULPS Y2, Y3, Y3
+
+scaled1:
+	VMOVUPS Y3, (AX)
+	ADDQ    $0x20, CX
+	ADDQ    $0x20, AX
+	DECQ    DX
+	JNE     loop
 	VZEROUPPER
 	RET
 
@@ -263,23 +273,59 @@ DATA c3f800000<>+56(SB)/4, $0x3f800000
 DATA c3f800000<>+60(SB)/4, $0x3f800000
 GLOBL c3f800000<>(SB), RODATA|NOPTR, $64
 
-DATA c0000007f<>+0(SB)/4, $0x0000007f
-DATA c0000007f<>+4(SB)/4, $0x0000007f
-DATA c0000007f<>+8(SB)/4, $0x0000007f
-DATA c0000007f<>+12(SB)/4, $0x0000007f
-DATA c0000007f<>+16(SB)/4, $0x0000007f
-DATA c0000007f<>+20(SB)/4, $0x0000007f
-DATA c0000007f<>+24(SB)/4, $0x0000007f
-DATA c0000007f<>+28(SB)/4, $0x0000007f
-DATA c0000007f<>+32(SB)/4, $0x0000007f
-DATA c0000007f<>+36(SB)/4, $0x0000007f
-DATA c0000007f<>+40(SB)/4, $0x0000007f
-DATA c0000007f<>+44(SB)/4, $0x0000007f
-DATA c0000007f<>+48(SB)/4, $0x0000007f
-DATA c0000007f<>+52(SB)/4, $0x0000007f
-DATA c0000007f<>+56(SB)/4, $0x0000007f
-DATA c0000007f<>+60(SB)/4, $0x0000007f
-GLOBL c0000007f<>(SB), RODATA|NOPTR, $64
+DATA cc2fa0000<>+0(SB)/4, $0xc2fa0000
+DATA cc2fa0000<>+4(SB)/4, $0xc2fa0000
+DATA cc2fa0000<>+8(SB)/4, $0xc2fa0000
+DATA cc2fa0000<>+12(SB)/4, $0xc2fa0000
+DATA cc2fa0000<>+16(SB)/4, $0xc2fa0000
+DATA cc2fa0000<>+20(SB)/4, $0xc2fa0000
+DATA cc2fa0000<>+24(SB)/4, $0xc2fa0000
+DATA cc2fa0000<>+28(SB)/4, $0xc2fa0000
+DATA cc2fa0000<>+32(SB)/4, $0xc2fa0000
+DATA cc2fa0000<>+36(SB)/4, $0xc2fa0000
+DATA cc2fa0000<>+40(SB)/4, $0xc2fa0000
+DATA cc2fa0000<>+44(SB)/4, $0xc2fa0000
+DATA cc2fa0000<>+48(SB)/4, $0xc2fa0000
+DATA cc2fa0000<>+52(SB)/4, $0xc2fa0000
+DATA cc2fa0000<>+56(SB)/4, $0xc2fa0000
+DATA cc2fa0000<>+60(SB)/4, $0xc2fa0000
+GLOBL cc2fa0000<>(SB), RODATA|NOPTR, $64
+
+DATA cb4c0007e<>+0(SB)/4, $0xb4c0007e
+DATA cb4c0007e<>+4(SB)/4, $0xb4c0007e
+DATA cb4c0007e<>+8(SB)/4, $0xb4c0007e
+DATA cb4c0007e<>+12(SB)/4, $0xb4c0007e
+DATA cb4c0007e<>+16(SB)/4, $0xb4c0007e
+DATA cb4c0007e<>+20(SB)/4, $0xb4c0007e
+DATA cb4c0007e<>+24(SB)/4, $0xb4c0007e
+DATA cb4c0007e<>+28(SB)/4, $0xb4c0007e
+DATA cb4c0007e<>+32(SB)/4, $0xb4c0007e
+DATA cb4c0007e<>+36(SB)/4, $0xb4c0007e
+DATA cb4c0007e<>+40(SB)/4, $0xb4c0007e
+DATA cb4c0007e<>+44(SB)/4, $0xb4c0007e
+DATA cb4c0007e<>+48(SB)/4, $0xb4c0007e
+DATA cb4c0007e<>+52(SB)/4, $0xb4c0007e
+DATA cb4c0007e<>+56(SB)/4, $0xb4c0007e
+DATA cb4c0007e<>+60(SB)/4, $0xb4c0007e
+GLOBL cb4c0007e<>(SB), RODATA|NOPTR, $64
+
+DATA c00000095<>+0(SB)/4, $0x00000095
+DATA c00000095<>+4(SB)/4, $0x00000095
+DATA c00000095<>+8(SB)/4, $0x00000095
+DATA c00000095<>+12(SB)/4, $0x00000095
+DATA c00000095<>+16(SB)/4, $0x00000095
+DATA c00000095<>+20(SB)/4, $0x00000095
+DATA c00000095<>+24(SB)/4, $0x00000095
+DATA c00000095<>+28(SB)/4, $0x00000095
+DATA c00000095<>+32(SB)/4, $0x00000095
+DATA c00000095<>+36(SB)/4, $0x00000095
+DATA c00000095<>+40(SB)/4, $0x00000095
+DATA c00000095<>+44(SB)/4, $0x00000095
+DATA c00000095<>+48(SB)/4, $0x00000095
+DATA c00000095<>+52(SB)/4, $0x00000095
+DATA c00000095<>+56(SB)/4, $0x00000095
+DATA c00000095<>+60(SB)/4, $0x00000095
+GLOBL c00000095<>(SB), RODATA|NOPTR, $64
 
 // func sigmoidAVX2(dst *float32, src *float32, blocks int)
 // Requires: AVX, AVX2, FMA3
@@ -302,34 +348,44 @@ loop:
 	VMOVUPS      Y1, Y1
 	VFNMADD231PS c3f317200<>+0(SB), Y2, Y1
 	VFNMADD231PS c35bfbe8e<>+0(SB), Y2, Y1
-	VMOVUPS      c3ab68896<>+0(SB), Y2
-	VFMADD213PS  c3c0905c8<>+0(SB), Y1, Y2
-	VFMADD213PS  c3d2aaa8d<>+0(SB), Y1, Y2
-	VFMADD213PS  c3e2aaa6e<>+0(SB), Y1, Y2
-	VFMADD213PS  c3f000000<>+0(SB), Y1, Y2
-	VMULPS       Y1, Y1, Y4
-	VFMADD213PS  Y1, Y4, Y2
-	VADDPS       c3f800000<>+0(SB), Y2, Y2
-	VPSUBD       c4b400000<>+0(SB), Y3, Y3
-	VPSRAD       $0x01, Y3, Y1
-	VPSUBD       Y1, Y3, Y3
-	VPADDD       c0000007f<>+0(SB), Y1, Y1
-	VPSLLD       $0x17, Y1, Y1
-	VMULPS       Y1, Y2, Y2
-	VPADDD       c0000007f<>+0(SB), Y3, Y3
+	VMOVUPS      c3ab68896<>+0(SB), Y4
+	VFMADD213PS  c3c0905c8<>+0(SB), Y1, Y4
+	VFMADD213PS  c3d2aaa8d<>+0(SB), Y1, Y4
+	VFMADD213PS  c3e2aaa6e<>+0(SB), Y1, Y4
+	VFMADD213PS  c3f000000<>+0(SB), Y1, Y4
+	VMULPS       Y1, Y1, Y5
+	VFMADD213PS  Y1, Y5, Y4
+	VADDPS       c3f800000<>+0(SB), Y4, Y4
+	VCMPPS       $0x11, cc2fa0000<>+0(SB), Y2, Y1
+	VPADDD       cb4c0007e<>+0(SB), Y3, Y3
+	VADDPS       Y4, Y4, Y4
+	VMOVMSKPS    Y1, BX
+	TESTL        BX, BX
+	JEQ          normal2
+	VANDPS       c00000095<>+0(SB), Y1, Y2
+	VPADDD       Y2, Y3, Y3
 	VPSLLD       $0x17, Y3, Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       c3f800000<>+0(SB), Y2, Y1
-	VXORPS       Y3, Y3, Y3
-	VMOVUPS      c3f800000<>+0(SB), Y4
-	VCMPPS       $0x11, Y3, Y0, Y0
-	VBLENDVPS    Y0, Y2, Y4, Y0
-	VDIVPS       Y1, Y0, Y0
-	VMOVUPS      Y0, (AX)
-	ADDQ         $0x20, CX
-	ADDQ         $0x20, AX
-	DECQ         DX
-	JNE          loop
+	VMULPS       Y3, Y4, Y4
+	VCVTPS2DQ    Y4, Y2
+	VBLENDVPS    Y1, Y2, Y4, Y4
+	JMP          scaled2
+
+normal2:
+	VPSLLD $0x17, Y3, Y3
+	VMULPS Y3, Y4, Y4
+
+scaled2:
+	VADDPS    c3f800000<>+0(SB), Y4, Y1
+	VXORPS    Y2, Y2, Y2
+	VMOVUPS   c3f800000<>+0(SB), Y3
+	VCMPPS    $0x11, Y2, Y0, Y0
+	VBLENDVPS Y0, Y4, Y3, Y0
+	VDIVPS    Y1, Y0, Y0
+	VMOVUPS   Y0, (AX)
+	ADDQ      $0x20, CX
+	ADDQ      $0x20, AX
+	DECQ      DX
+	JNE       loop
 	VZEROUPPER
 	RET
 
@@ -372,35 +428,45 @@ loop:
 	VMOVUPS      Y1, Y1
 	VFNMADD231PS c3f317200<>+0(SB), Y2, Y1
 	VFNMADD231PS c35bfbe8e<>+0(SB), Y2, Y1
-	VMOVUPS      c3ab68896<>+0(SB), Y2
-	VFMADD213PS  c3c0905c8<>+0(SB), Y1, Y2
-	VFMADD213PS  c3d2aaa8d<>+0(SB), Y1, Y2
-	VFMADD213PS  c3e2aaa6e<>+0(SB), Y1, Y2
-	VFMADD213PS  c3f000000<>+0(SB), Y1, Y2
-	VMULPS       Y1, Y1, Y4
-	VFMADD213PS  Y1, Y4, Y2
-	VADDPS       c3f800000<>+0(SB), Y2, Y2
-	VPSUBD       c4b400000<>+0(SB), Y3, Y3
-	VPSRAD       $0x01, Y3, Y1
-	VPSUBD       Y1, Y3, Y3
-	VPADDD       c0000007f<>+0(SB), Y1, Y1
-	VPSLLD       $0x17, Y1, Y1
-	VMULPS       Y1, Y2, Y2
-	VPADDD       c0000007f<>+0(SB), Y3, Y3
+	VMOVUPS      c3ab68896<>+0(SB), Y4
+	VFMADD213PS  c3c0905c8<>+0(SB), Y1, Y4
+	VFMADD213PS  c3d2aaa8d<>+0(SB), Y1, Y4
+	VFMADD213PS  c3e2aaa6e<>+0(SB), Y1, Y4
+	VFMADD213PS  c3f000000<>+0(SB), Y1, Y4
+	VMULPS       Y1, Y1, Y5
+	VFMADD213PS  Y1, Y5, Y4
+	VADDPS       c3f800000<>+0(SB), Y4, Y4
+	VCMPPS       $0x11, cc2fa0000<>+0(SB), Y2, Y1
+	VPADDD       cb4c0007e<>+0(SB), Y3, Y3
+	VADDPS       Y4, Y4, Y4
+	VMOVMSKPS    Y1, BX
+	TESTL        BX, BX
+	JEQ          normal3
+	VANDPS       c00000095<>+0(SB), Y1, Y2
+	VPADDD       Y2, Y3, Y3
 	VPSLLD       $0x17, Y3, Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       c3f800000<>+0(SB), Y2, Y1
-	VXORPS       Y3, Y3, Y3
-	VMOVUPS      c3f800000<>+0(SB), Y4
-	VCMPPS       $0x11, Y3, Y0, Y3
-	VBLENDVPS    Y3, Y2, Y4, Y2
-	VDIVPS       Y1, Y2, Y2
-	VMULPS       Y0, Y2, Y2
-	VMOVUPS      Y2, (AX)
-	ADDQ         $0x20, CX
-	ADDQ         $0x20, AX
-	DECQ         DX
-	JNE          loop
+	VMULPS       Y3, Y4, Y4
+	VCVTPS2DQ    Y4, Y2
+	VBLENDVPS    Y1, Y2, Y4, Y4
+	JMP          scaled3
+
+normal3:
+	VPSLLD $0x17, Y3, Y3
+	VMULPS Y3, Y4, Y4
+
+scaled3:
+	VADDPS    c3f800000<>+0(SB), Y4, Y1
+	VXORPS    Y2, Y2, Y2
+	VMOVUPS   c3f800000<>+0(SB), Y3
+	VCMPPS    $0x11, Y2, Y0, Y2
+	VBLENDVPS Y2, Y4, Y3, Y2
+	VDIVPS    Y1, Y2, Y2
+	VMULPS    Y0, Y2, Y2
+	VMOVUPS   Y2, (AX)
+	ADDQ      $0x20, CX
+	ADDQ      $0x20, AX
+	DECQ      DX
+	JNE       loop
 	VZEROUPPER
 	RET
 
@@ -712,49 +778,59 @@ loop:
 	VMULPS       c3fb17200<>+0(SB), Y5, Y7
 	VFMADD231PS  Y4, Y4, Y7
 	VFMADD231PS  c363fbe8e<>+0(SB), Y5, Y7
-	VMOVUPS      cb9891ee8<>+0(SB), Y5
-	VFMADD213PS  c3b2bb1f6<>+0(SB), Y7, Y5
-	VFMADD213PS  cbcaaaa3e<>+0(SB), Y7, Y5
-	VFMADD213PS  c3dfffe84<>+0(SB), Y7, Y5
-	VFMADD213PS  cbf000000<>+0(SB), Y7, Y5
-	VFMADD213PS  c3f800001<>+0(SB), Y7, Y5
-	VPSUBD       c4b400000<>+0(SB), Y6, Y6
-	VPSRAD       $0x01, Y6, Y7
-	VPSUBD       Y7, Y6, Y6
-	VPADDD       c0000007f<>+0(SB), Y7, Y7
-	VPSLLD       $0x17, Y7, Y7
-	VMULPS       Y7, Y5, Y5
-	VPADDD       c0000007f<>+0(SB), Y6, Y6
+	VMOVUPS      cb9891ee8<>+0(SB), Y8
+	VFMADD213PS  c3b2bb1f6<>+0(SB), Y7, Y8
+	VFMADD213PS  cbcaaaa3e<>+0(SB), Y7, Y8
+	VFMADD213PS  c3dfffe84<>+0(SB), Y7, Y8
+	VFMADD213PS  cbf000000<>+0(SB), Y7, Y8
+	VFMADD213PS  c3f800001<>+0(SB), Y7, Y8
+	VCMPPS       $0x11, cc2fa0000<>+0(SB), Y5, Y5
+	VPADDD       cb4c0007e<>+0(SB), Y6, Y6
+	VADDPS       Y8, Y8, Y8
+	VMOVMSKPS    Y5, BX
+	TESTL        BX, BX
+	JEQ          normal4
+	VANDPS       c00000095<>+0(SB), Y5, Y7
+	VPADDD       Y7, Y6, Y6
 	VPSLLD       $0x17, Y6, Y6
-	VMULPS       Y6, Y5, Y5
-	VMOVUPS      c3f800000<>+0(SB), Y6
-	VFMADD231PS  c3f700000<>+0(SB), Y4, Y6
-	VPSRLD       $0x16, Y6, Y6
-	VPERMPS      table19<>+0(SB), Y6, Y7
-	VSUBPS       Y7, Y4, Y7
-	VPERMPS      table20<>+0(SB), Y6, Y4
-	VPERMPS      table21<>+0(SB), Y6, Y8
-	VPERMPS      table22<>+0(SB), Y6, Y9
-	VFMADD213PS  Y9, Y7, Y8
-	VPERMPS      table23<>+0(SB), Y6, Y9
-	VFMADD213PS  Y9, Y7, Y8
-	VPERMPS      table24<>+0(SB), Y6, Y9
-	VFMADD213PS  Y9, Y7, Y8
-	VPERMPS      table25<>+0(SB), Y6, Y9
-	VFMADD213PS  Y9, Y7, Y8
-	VPERMPS      table26<>+0(SB), Y6, Y9
-	VFMADD213PS  Y9, Y7, Y8
-	VPERMPS      table27<>+0(SB), Y6, Y6
-	VFMADD213PS  Y6, Y7, Y8
-	VFMADD213PS  Y4, Y7, Y8
-	VMULPS       Y8, Y5, Y5
-	VMOVUPS      c3f800000<>+0(SB), Y4
-	VSUBPS       Y5, Y4, Y4
-	VBLENDVPS    Y0, Y5, Y4, Y5
-	VMULPS       Y0, Y5, Y5
-	VCMPPS       $0x11, Y3, Y2, Y0
-	VBLENDVPS    Y0, Y1, Y5, Y0
-	VMOVUPS      Y0, Y1
+	VMULPS       Y6, Y8, Y8
+	VCVTPS2DQ    Y8, Y7
+	VBLENDVPS    Y5, Y7, Y8, Y8
+	JMP          scaled4
+
+normal4:
+	VPSLLD $0x17, Y6, Y6
+	VMULPS Y6, Y8, Y8
+
+scaled4:
+	VMOVUPS     c3f800000<>+0(SB), Y5
+	VFMADD231PS c3f700000<>+0(SB), Y4, Y5
+	VPSRLD      $0x16, Y5, Y5
+	VPERMPS     table19<>+0(SB), Y5, Y6
+	VSUBPS      Y6, Y4, Y6
+	VPERMPS     table20<>+0(SB), Y5, Y4
+	VPERMPS     table21<>+0(SB), Y5, Y7
+	VPERMPS     table22<>+0(SB), Y5, Y9
+	VFMADD213PS Y9, Y6, Y7
+	VPERMPS     table23<>+0(SB), Y5, Y9
+	VFMADD213PS Y9, Y6, Y7
+	VPERMPS     table24<>+0(SB), Y5, Y9
+	VFMADD213PS Y9, Y6, Y7
+	VPERMPS     table25<>+0(SB), Y5, Y9
+	VFMADD213PS Y9, Y6, Y7
+	VPERMPS     table26<>+0(SB), Y5, Y9
+	VFMADD213PS Y9, Y6, Y7
+	VPERMPS     table27<>+0(SB), Y5, Y5
+	VFMADD213PS Y5, Y6, Y7
+	VFMADD213PS Y4, Y6, Y7
+	VMULPS      Y7, Y8, Y8
+	VMOVUPS     c3f800000<>+0(SB), Y4
+	VSUBPS      Y8, Y4, Y4
+	VBLENDVPS   Y0, Y8, Y4, Y8
+	VMULPS      Y0, Y8, Y8
+	VCMPPS      $0x11, Y3, Y2, Y0
+	VBLENDVPS   Y0, Y1, Y8, Y0
+	VMOVUPS     Y0, Y1
 
 store:
 	VMOVUPS Y1, (AX)
@@ -1366,35 +1442,45 @@ loop:
 	VMOVUPS      Y1, Y1
 	VFNMADD231PS c3f317200<>+0(SB), Y3, Y1
 	VFNMADD231PS c35bfbe8e<>+0(SB), Y3, Y1
-	VMOVUPS      c3ab68896<>+0(SB), Y3
-	VFMADD213PS  c3c0905c8<>+0(SB), Y1, Y3
-	VFMADD213PS  c3d2aaa8d<>+0(SB), Y1, Y3
-	VFMADD213PS  c3e2aaa6e<>+0(SB), Y1, Y3
-	VFMADD213PS  c3f000000<>+0(SB), Y1, Y3
-	VMULPS       Y1, Y1, Y5
-	VFMADD213PS  Y1, Y5, Y3
-	VADDPS       c3f800000<>+0(SB), Y3, Y3
-	VPSUBD       c4b400000<>+0(SB), Y4, Y4
-	VPSRAD       $0x01, Y4, Y1
-	VPSUBD       Y1, Y4, Y4
-	VPADDD       c0000007f<>+0(SB), Y1, Y1
-	VPSLLD       $0x17, Y1, Y1
-	VMULPS       Y1, Y3, Y3
-	VPADDD       c0000007f<>+0(SB), Y4, Y4
+	VMOVUPS      c3ab68896<>+0(SB), Y5
+	VFMADD213PS  c3c0905c8<>+0(SB), Y1, Y5
+	VFMADD213PS  c3d2aaa8d<>+0(SB), Y1, Y5
+	VFMADD213PS  c3e2aaa6e<>+0(SB), Y1, Y5
+	VFMADD213PS  c3f000000<>+0(SB), Y1, Y5
+	VMULPS       Y1, Y1, Y6
+	VFMADD213PS  Y1, Y6, Y5
+	VADDPS       c3f800000<>+0(SB), Y5, Y5
+	VCMPPS       $0x11, cc2fa0000<>+0(SB), Y3, Y1
+	VPADDD       cb4c0007e<>+0(SB), Y4, Y4
+	VADDPS       Y5, Y5, Y5
+	VMOVMSKPS    Y1, BX
+	TESTL        BX, BX
+	JEQ          normal5
+	VANDPS       c00000095<>+0(SB), Y1, Y3
+	VPADDD       Y3, Y4, Y4
 	VPSLLD       $0x17, Y4, Y4
-	VMULPS       Y4, Y3, Y3
-	VADDPS       c3f800000<>+0(SB), Y3, Y1
-	VXORPS       Y4, Y4, Y4
-	VMOVUPS      c3f800000<>+0(SB), Y5
-	VCMPPS       $0x11, Y4, Y2, Y2
-	VBLENDVPS    Y2, Y3, Y5, Y2
-	VDIVPS       Y1, Y2, Y2
-	VMULPS       Y0, Y2, Y2
-	VMOVUPS      Y2, (AX)
-	ADDQ         $0x20, CX
-	ADDQ         $0x20, AX
-	DECQ         DX
-	JNE          loop
+	VMULPS       Y4, Y5, Y5
+	VCVTPS2DQ    Y5, Y3
+	VBLENDVPS    Y1, Y3, Y5, Y5
+	JMP          scaled5
+
+normal5:
+	VPSLLD $0x17, Y4, Y4
+	VMULPS Y4, Y5, Y5
+
+scaled5:
+	VADDPS    c3f800000<>+0(SB), Y5, Y1
+	VXORPS    Y3, Y3, Y3
+	VMOVUPS   c3f800000<>+0(SB), Y4
+	VCMPPS    $0x11, Y3, Y2, Y2
+	VBLENDVPS Y2, Y5, Y4, Y2
+	VDIVPS    Y1, Y2, Y2
+	VMULPS    Y0, Y2, Y2
+	VMOVUPS   Y2, (AX)
+	ADDQ      $0x20, CX
+	ADDQ      $0x20, AX
+	DECQ      DX
+	JNE       loop
 	VZEROUPPER
 	RET
 
@@ -3011,27 +3097,37 @@ loop:
 	VADDPS      c4b400000<>+0(SB), Y0, Y1
 	VSUBPS      c4b400000<>+0(SB), Y1, Y2
 	VSUBPS      Y2, Y0, Y0
-	VMOVUPS     c392209c5<>+0(SB), Y2
-	VFMADD213PS c3aaf8448<>+0(SB), Y0, Y2
-	VFMADD213PS c3c1d952a<>+0(SB), Y0, Y2
-	VFMADD213PS c3d6357b6<>+0(SB), Y0, Y2
-	VFMADD213PS c3e75fdf0<>+0(SB), Y0, Y2
-	VFMADD213PS c3f317218<>+0(SB), Y0, Y2
-	VFMADD213PS c3f800000<>+0(SB), Y0, Y2
-	VPSUBD      c4b400000<>+0(SB), Y1, Y1
-	VPSRAD      $0x01, Y1, Y0
-	VPSUBD      Y0, Y1, Y1
-	VPADDD      c0000007f<>+0(SB), Y0, Y0
-	VPSLLD      $0x17, Y0, Y0
-	VMULPS      Y0, Y2, Y2
-	VPADDD      c0000007f<>+0(SB), Y1, Y1
+	VMOVUPS     c392209c5<>+0(SB), Y3
+	VFMADD213PS c3aaf8448<>+0(SB), Y0, Y3
+	VFMADD213PS c3c1d952a<>+0(SB), Y0, Y3
+	VFMADD213PS c3d6357b6<>+0(SB), Y0, Y3
+	VFMADD213PS c3e75fdf0<>+0(SB), Y0, Y3
+	VFMADD213PS c3f317218<>+0(SB), Y0, Y3
+	VFMADD213PS c3f800000<>+0(SB), Y0, Y3
+	VCMPPS      $0x11, cc2fa0000<>+0(SB), Y2, Y0
+	VPADDD      cb4c0007e<>+0(SB), Y1, Y1
+	VADDPS      Y3, Y3, Y3
+	VMOVMSKPS   Y0, BX
+	TESTL       BX, BX
+	JEQ         normal6
+	VANDPS      c00000095<>+0(SB), Y0, Y2
+	VPADDD      Y2, Y1, Y1
 	VPSLLD      $0x17, Y1, Y1
-	VMULPS      Y1, Y2, Y2
-	VMOVUPS     Y2, (AX)
-	ADDQ        $0x20, CX
-	ADDQ        $0x20, AX
-	DECQ        DX
-	JNE         loop
+	VMULPS      Y1, Y3, Y3
+	VCVTPS2DQ   Y3, Y2
+	VBLENDVPS   Y0, Y2, Y3, Y3
+	JMP         scaled6
+
+normal6:
+	VPSLLD $0x17, Y1, Y1
+	VMULPS Y1, Y3, Y3
+
+scaled6:
+	VMOVUPS Y3, (AX)
+	ADDQ    $0x20, CX
+	ADDQ    $0x20, AX
+	DECQ    DX
+	JNE     loop
 	VZEROUPPER
 	RET
 
@@ -3543,6 +3639,24 @@ DATA c0000007e<>+56(SB)/4, $0x0000007e
 DATA c0000007e<>+60(SB)/4, $0x0000007e
 GLOBL c0000007e<>(SB), RODATA|NOPTR, $64
 
+DATA c0000007f<>+0(SB)/4, $0x0000007f
+DATA c0000007f<>+4(SB)/4, $0x0000007f
+DATA c0000007f<>+8(SB)/4, $0x0000007f
+DATA c0000007f<>+12(SB)/4, $0x0000007f
+DATA c0000007f<>+16(SB)/4, $0x0000007f
+DATA c0000007f<>+20(SB)/4, $0x0000007f
+DATA c0000007f<>+24(SB)/4, $0x0000007f
+DATA c0000007f<>+28(SB)/4, $0x0000007f
+DATA c0000007f<>+32(SB)/4, $0x0000007f
+DATA c0000007f<>+36(SB)/4, $0x0000007f
+DATA c0000007f<>+40(SB)/4, $0x0000007f
+DATA c0000007f<>+44(SB)/4, $0x0000007f
+DATA c0000007f<>+48(SB)/4, $0x0000007f
+DATA c0000007f<>+52(SB)/4, $0x0000007f
+DATA c0000007f<>+56(SB)/4, $0x0000007f
+DATA c0000007f<>+60(SB)/4, $0x0000007f
+GLOBL c0000007f<>(SB), RODATA|NOPTR, $64
+
 DATA c3d8ec752<>+0(SB)/4, $0x3d8ec752
 DATA c3d8ec752<>+4(SB)/4, $0x3d8ec752
 DATA c3d8ec752<>+8(SB)/4, $0x3d8ec752
@@ -3745,33 +3859,43 @@ loop:
 	VMOVUPS      Y1, Y1
 	VFNMADD231PS c3f317200<>+0(SB), Y2, Y1
 	VFNMADD231PS c35bfbe8e<>+0(SB), Y2, Y1
-	VMOVUPS      c3ab68896<>+0(SB), Y2
-	VFMADD213PS  c3c0905c8<>+0(SB), Y1, Y2
-	VFMADD213PS  c3d2aaa8d<>+0(SB), Y1, Y2
-	VFMADD213PS  c3e2aaa6e<>+0(SB), Y1, Y2
-	VFMADD213PS  c3f000000<>+0(SB), Y1, Y2
-	VMULPS       Y1, Y1, Y4
-	VFMADD213PS  Y1, Y4, Y2
-	VADDPS       c3f800000<>+0(SB), Y2, Y2
-	VPSUBD       c4b400000<>+0(SB), Y3, Y3
-	VPSRAD       $0x01, Y3, Y1
-	VPSUBD       Y1, Y3, Y3
-	VPADDD       c0000007f<>+0(SB), Y1, Y1
-	VPSLLD       $0x17, Y1, Y1
-	VMULPS       Y1, Y2, Y2
-	VPADDD       c0000007f<>+0(SB), Y3, Y3
+	VMOVUPS      c3ab68896<>+0(SB), Y4
+	VFMADD213PS  c3c0905c8<>+0(SB), Y1, Y4
+	VFMADD213PS  c3d2aaa8d<>+0(SB), Y1, Y4
+	VFMADD213PS  c3e2aaa6e<>+0(SB), Y1, Y4
+	VFMADD213PS  c3f000000<>+0(SB), Y1, Y4
+	VMULPS       Y1, Y1, Y5
+	VFMADD213PS  Y1, Y5, Y4
+	VADDPS       c3f800000<>+0(SB), Y4, Y4
+	VCMPPS       $0x11, cc2fa0000<>+0(SB), Y2, Y1
+	VPADDD       cb4c0007e<>+0(SB), Y3, Y3
+	VADDPS       Y4, Y4, Y4
+	VMOVMSKPS    Y1, BX
+	TESTL        BX, BX
+	JEQ          normal7
+	VANDPS       c00000095<>+0(SB), Y1, Y2
+	VPADDD       Y2, Y3, Y3
 	VPSLLD       $0x17, Y3, Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       c40000000<>+0(SB), Y2, Y1
-	VMULPS       Y2, Y1, Y1
-	VADDPS       c40000000<>+0(SB), Y1, Y2
-	VDIVPS       Y2, Y1, Y1
-	VMULPS       Y0, Y1, Y1
-	VMOVUPS      Y1, (AX)
-	ADDQ         $0x20, CX
-	ADDQ         $0x20, AX
-	DECQ         DX
-	JNE          loop
+	VMULPS       Y3, Y4, Y4
+	VCVTPS2DQ    Y4, Y2
+	VBLENDVPS    Y1, Y2, Y4, Y4
+	JMP          scaled7
+
+normal7:
+	VPSLLD $0x17, Y3, Y3
+	VMULPS Y3, Y4, Y4
+
+scaled7:
+	VADDPS  c40000000<>+0(SB), Y4, Y1
+	VMULPS  Y4, Y1, Y1
+	VADDPS  c40000000<>+0(SB), Y1, Y4
+	VDIVPS  Y4, Y1, Y1
+	VMULPS  Y0, Y1, Y1
+	VMOVUPS Y1, (AX)
+	ADDQ    $0x20, CX
+	ADDQ    $0x20, AX
+	DECQ    DX
+	JNE     loop
 	VZEROUPPER
 	RET
 
@@ -4196,40 +4320,50 @@ loop:
 	VFMADD213PS  c3d2aaa8d<>+0(SB), Y5, Y6
 	VFMADD213PS  c3e2aaa6e<>+0(SB), Y5, Y6
 	VFMADD213PS  c3f000000<>+0(SB), Y5, Y6
-	VMULPS       Y5, Y5, Y7
-	VFMADD213PS  Y5, Y7, Y6
+	VMULPS       Y5, Y5, Y9
+	VFMADD213PS  Y5, Y9, Y6
 	VADDPS       c3f800000<>+0(SB), Y6, Y6
-	VPSUBD       c4b400000<>+0(SB), Y8, Y8
-	VPSRAD       $0x01, Y8, Y5
-	VPSUBD       Y5, Y8, Y8
-	VPADDD       c0000007f<>+0(SB), Y5, Y5
-	VPSLLD       $0x17, Y5, Y5
-	VMULPS       Y5, Y6, Y6
-	VPADDD       c0000007f<>+0(SB), Y8, Y8
+	VCMPPS       $0x11, cc2fa0000<>+0(SB), Y7, Y5
+	VPADDD       cb4c0007e<>+0(SB), Y8, Y8
+	VADDPS       Y6, Y6, Y6
+	VMOVMSKPS    Y5, BX
+	TESTL        BX, BX
+	JEQ          normal8
+	VANDPS       c00000095<>+0(SB), Y5, Y7
+	VPADDD       Y7, Y8, Y8
 	VPSLLD       $0x17, Y8, Y8
 	VMULPS       Y8, Y6, Y6
-	VMOVUPS      c3b02333d<>+0(SB), Y5
-	VFMADD213PS  cbc5811c1<>+0(SB), Y6, Y5
-	VFMADD213PS  c3d27f682<>+0(SB), Y6, Y5
-	VFMADD213PS  cbda7b0eb<>+0(SB), Y6, Y5
-	VFMADD213PS  c3dfd8059<>+0(SB), Y6, Y5
-	VFMADD213PS  cbe24bcbd<>+0(SB), Y6, Y5
-	VFMADD213PS  c3e4ba17c<>+0(SB), Y6, Y5
-	VFMADD213PS  cbe7fdc9a<>+0(SB), Y6, Y5
-	VFMADD213PS  c3eaaa992<>+0(SB), Y6, Y5
-	VFMADD213PS  cbefffff9<>+0(SB), Y6, Y5
-	VFMADD213PS  c3f800000<>+0(SB), Y6, Y5
-	VXORPS       Y7, Y7, Y7
-	VMAXPS       Y4, Y7, Y7
-	VFMADD213PS  Y7, Y6, Y5
-	VMULPS       Y2, Y5, Y5
-	VCMPPS       $0x1e, Y1, Y4, Y4
-	VBLENDVPS    Y4, Y3, Y5, Y3
-	VMOVUPS      Y3, (AX)
-	ADDQ         $0x20, CX
-	ADDQ         $0x20, AX
-	DECQ         DX
-	JNE          loop
+	VCVTPS2DQ    Y6, Y7
+	VBLENDVPS    Y5, Y7, Y6, Y6
+	JMP          scaled8
+
+normal8:
+	VPSLLD $0x17, Y8, Y8
+	VMULPS Y8, Y6, Y6
+
+scaled8:
+	VMOVUPS     c3b02333d<>+0(SB), Y5
+	VFMADD213PS cbc5811c1<>+0(SB), Y6, Y5
+	VFMADD213PS c3d27f682<>+0(SB), Y6, Y5
+	VFMADD213PS cbda7b0eb<>+0(SB), Y6, Y5
+	VFMADD213PS c3dfd8059<>+0(SB), Y6, Y5
+	VFMADD213PS cbe24bcbd<>+0(SB), Y6, Y5
+	VFMADD213PS c3e4ba17c<>+0(SB), Y6, Y5
+	VFMADD213PS cbe7fdc9a<>+0(SB), Y6, Y5
+	VFMADD213PS c3eaaa992<>+0(SB), Y6, Y5
+	VFMADD213PS cbefffff9<>+0(SB), Y6, Y5
+	VFMADD213PS c3f800000<>+0(SB), Y6, Y5
+	VXORPS      Y7, Y7, Y7
+	VMAXPS      Y4, Y7, Y7
+	VFMADD213PS Y7, Y6, Y5
+	VMULPS      Y2, Y5, Y5
+	VCMPPS      $0x1e, Y1, Y4, Y4
+	VBLENDVPS   Y4, Y3, Y5, Y3
+	VMOVUPS     Y3, (AX)
+	ADDQ        $0x20, CX
+	ADDQ        $0x20, AX
+	DECQ        DX
+	JNE         loop
 	VZEROUPPER
 	RET
 
@@ -4550,14 +4684,43 @@ loop:
 	VMULPS       Z0, Z0, Z3
 	VFMADD213PS  Z0, Z3, Z2
 	VADDPS       c3f800000<>+0(SB), Z2, Z2
+	VCMPPS       $0x11, cc2fa0000<>+0(SB), Z1, K1
+	KORTESTW     K1, K1
+	JEQ          normal9
+	VADDPS       c43150000<>+0(SB), Z1, K1, Z1
 	VSCALEFPS    Z1, Z2, Z2
-	VMOVUPS      Z2, (AX)
-	ADDQ         $0x40, CX
-	ADDQ         $0x40, AX
-	DECQ         DX
-	JNE          loop
+	VCVTPS2DQ    Z2, K1, Z2
+	JMP          scaled9
+
+normal9:
+	VSCALEFPS Z1, Z2, Z2
+
+scaled9:
+	VMOVUPS Z2, (AX)
+	ADDQ    $0x40, CX
+	ADDQ    $0x40, AX
+	DECQ    DX
+	JNE     loop
 	VZEROUPPER
 	RET
+
+DATA c43150000<>+0(SB)/4, $0x43150000
+DATA c43150000<>+4(SB)/4, $0x43150000
+DATA c43150000<>+8(SB)/4, $0x43150000
+DATA c43150000<>+12(SB)/4, $0x43150000
+DATA c43150000<>+16(SB)/4, $0x43150000
+DATA c43150000<>+20(SB)/4, $0x43150000
+DATA c43150000<>+24(SB)/4, $0x43150000
+DATA c43150000<>+28(SB)/4, $0x43150000
+DATA c43150000<>+32(SB)/4, $0x43150000
+DATA c43150000<>+36(SB)/4, $0x43150000
+DATA c43150000<>+40(SB)/4, $0x43150000
+DATA c43150000<>+44(SB)/4, $0x43150000
+DATA c43150000<>+48(SB)/4, $0x43150000
+DATA c43150000<>+52(SB)/4, $0x43150000
+DATA c43150000<>+56(SB)/4, $0x43150000
+DATA c43150000<>+60(SB)/4, $0x43150000
+GLOBL c43150000<>(SB), RODATA|NOPTR, $64
 
 // func sigmoidAVX512(dst *float32, src *float32, blocks int)
 // Requires: AVX, AVX512F
@@ -4587,18 +4750,29 @@ loop:
 	VMULPS       Z1, Z1, Z6
 	VFMADD213PS  Z1, Z6, Z3
 	VADDPS       c3f800000<>+0(SB), Z3, Z3
+	VCMPPS       $0x11, cc2fa0000<>+0(SB), Z2, K1
+	KORTESTW     K1, K1
+	JEQ          normal10
+	VADDPS       c43150000<>+0(SB), Z2, K1, Z2
 	VSCALEFPS    Z2, Z3, Z3
-	VADDPS       c3f800000<>+0(SB), Z3, Z1
-	VPXORD       Z4, Z4, Z4
-	VMOVUPS      c3f800000<>+0(SB), Z2
-	VCMPPS       $0x11, Z4, Z0, K1
-	VBLENDMPS    Z3, Z2, K1, Z5
-	VDIVPS       Z1, Z5, Z5
-	VMOVUPS      Z5, (AX)
-	ADDQ         $0x40, CX
-	ADDQ         $0x40, AX
-	DECQ         DX
-	JNE          loop
+	VCVTPS2DQ    Z3, K1, Z3
+	JMP          scaled10
+
+normal10:
+	VSCALEFPS Z2, Z3, Z3
+
+scaled10:
+	VADDPS    c3f800000<>+0(SB), Z3, Z1
+	VPXORD    Z4, Z4, Z4
+	VMOVUPS   c3f800000<>+0(SB), Z2
+	VCMPPS    $0x11, Z4, Z0, K1
+	VBLENDMPS Z3, Z2, K1, Z5
+	VDIVPS    Z1, Z5, Z5
+	VMOVUPS   Z5, (AX)
+	ADDQ      $0x40, CX
+	ADDQ      $0x40, AX
+	DECQ      DX
+	JNE       loop
 	VZEROUPPER
 	RET
 
@@ -4630,19 +4804,30 @@ loop:
 	VMULPS       Z1, Z1, Z6
 	VFMADD213PS  Z1, Z6, Z3
 	VADDPS       c3f800000<>+0(SB), Z3, Z3
+	VCMPPS       $0x11, cc2fa0000<>+0(SB), Z2, K1
+	KORTESTW     K1, K1
+	JEQ          normal11
+	VADDPS       c43150000<>+0(SB), Z2, K1, Z2
 	VSCALEFPS    Z2, Z3, Z3
-	VADDPS       c3f800000<>+0(SB), Z3, Z1
-	VPXORD       Z4, Z4, Z4
-	VMOVUPS      c3f800000<>+0(SB), Z2
-	VCMPPS       $0x11, Z4, Z0, K1
-	VBLENDMPS    Z3, Z2, K1, Z5
-	VDIVPS       Z1, Z5, Z5
-	VMULPS       Z0, Z5, Z5
-	VMOVUPS      Z5, (AX)
-	ADDQ         $0x40, CX
-	ADDQ         $0x40, AX
-	DECQ         DX
-	JNE          loop
+	VCVTPS2DQ    Z3, K1, Z3
+	JMP          scaled11
+
+normal11:
+	VSCALEFPS Z2, Z3, Z3
+
+scaled11:
+	VADDPS    c3f800000<>+0(SB), Z3, Z1
+	VPXORD    Z4, Z4, Z4
+	VMOVUPS   c3f800000<>+0(SB), Z2
+	VCMPPS    $0x11, Z4, Z0, K1
+	VBLENDMPS Z3, Z2, K1, Z5
+	VDIVPS    Z1, Z5, Z5
+	VMULPS    Z0, Z5, Z5
+	VMOVUPS   Z5, (AX)
+	ADDQ      $0x40, CX
+	ADDQ      $0x40, AX
+	DECQ      DX
+	JNE       loop
 	VZEROUPPER
 	RET
 
@@ -4742,36 +4927,47 @@ loop:
 	VFMADD213PS  c3dfffe84<>+0(SB), Z7, Z8
 	VFMADD213PS  cbf000000<>+0(SB), Z7, Z8
 	VFMADD213PS  c3f800001<>+0(SB), Z7, Z8
+	VCMPPS       $0x11, cc2fa0000<>+0(SB), Z6, K1
+	KORTESTW     K1, K1
+	JEQ          normal12
+	VADDPS       c43150000<>+0(SB), Z6, K1, Z6
 	VSCALEFPS    Z6, Z8, Z8
-	VMOVUPS      c3f800000<>+0(SB), Z6
-	VFMADD231PS  c3f700000<>+0(SB), Z5, Z6
-	VPSRLD       $0x16, Z6, Z6
-	VPERMPS      table19<>+0(SB), Z6, Z7
-	VSUBPS       Z7, Z5, Z7
-	VPERMPS      table20<>+0(SB), Z6, Z5
-	VPERMPS      table21<>+0(SB), Z6, Z11
-	VPERMPS      table22<>+0(SB), Z6, Z12
-	VFMADD213PS  Z12, Z7, Z11
-	VPERMPS      table23<>+0(SB), Z6, Z12
-	VFMADD213PS  Z12, Z7, Z11
-	VPERMPS      table24<>+0(SB), Z6, Z12
-	VFMADD213PS  Z12, Z7, Z11
-	VPERMPS      table25<>+0(SB), Z6, Z12
-	VFMADD213PS  Z12, Z7, Z11
-	VPERMPS      table26<>+0(SB), Z6, Z12
-	VFMADD213PS  Z12, Z7, Z11
-	VPERMPS      table27<>+0(SB), Z6, Z6
-	VFMADD213PS  Z6, Z7, Z11
-	VFMADD213PS  Z5, Z7, Z11
-	VMULPS       Z11, Z8, Z8
-	VMOVUPS      c3f800000<>+0(SB), Z5
-	VPXORD       Z9, Z9, Z9
-	VCMPPS       $0x1d, Z9, Z0, K1
-	VSUBPS       Z8, Z5, K1, Z8
-	VMULPS       Z0, Z8, Z8
-	VCMPPS       $0x11, Z4, Z2, K1
-	VBLENDMPS    Z1, Z8, K1, Z10
-	VMOVUPS      Z10, Z1
+	VCVTPS2DQ    Z8, K1, Z8
+	JMP          scaled12
+
+normal12:
+	VSCALEFPS Z6, Z8, Z8
+
+scaled12:
+	VMOVUPS     c3f800000<>+0(SB), Z6
+	VFMADD231PS c3f700000<>+0(SB), Z5, Z6
+	VPSRLD      $0x16, Z6, Z6
+	VPERMPS     table19<>+0(SB), Z6, Z7
+	VSUBPS      Z7, Z5, Z7
+	VPERMPS     table20<>+0(SB), Z6, Z5
+	VPERMPS     table21<>+0(SB), Z6, Z11
+	VPERMPS     table22<>+0(SB), Z6, Z12
+	VFMADD213PS Z12, Z7, Z11
+	VPERMPS     table23<>+0(SB), Z6, Z12
+	VFMADD213PS Z12, Z7, Z11
+	VPERMPS     table24<>+0(SB), Z6, Z12
+	VFMADD213PS Z12, Z7, Z11
+	VPERMPS     table25<>+0(SB), Z6, Z12
+	VFMADD213PS Z12, Z7, Z11
+	VPERMPS     table26<>+0(SB), Z6, Z12
+	VFMADD213PS Z12, Z7, Z11
+	VPERMPS     table27<>+0(SB), Z6, Z6
+	VFMADD213PS Z6, Z7, Z11
+	VFMADD213PS Z5, Z7, Z11
+	VMULPS      Z11, Z8, Z8
+	VMOVUPS     c3f800000<>+0(SB), Z5
+	VPXORD      Z9, Z9, Z9
+	VCMPPS      $0x1d, Z9, Z0, K1
+	VSUBPS      Z8, Z5, K1, Z8
+	VMULPS      Z0, Z8, Z8
+	VCMPPS      $0x11, Z4, Z2, K1
+	VBLENDMPS   Z1, Z8, K1, Z10
+	VMOVUPS     Z10, Z1
 
 store:
 	VMOVUPS Z1, (AX)
@@ -4814,19 +5010,30 @@ loop:
 	VMULPS       Z1, Z1, Z7
 	VFMADD213PS  Z1, Z7, Z6
 	VADDPS       c3f800000<>+0(SB), Z6, Z6
+	VCMPPS       $0x11, cc2fa0000<>+0(SB), Z5, K1
+	KORTESTW     K1, K1
+	JEQ          normal13
+	VADDPS       c43150000<>+0(SB), Z5, K1, Z5
 	VSCALEFPS    Z5, Z6, Z6
-	VADDPS       c3f800000<>+0(SB), Z6, Z1
-	VPXORD       Z3, Z3, Z3
-	VMOVUPS      c3f800000<>+0(SB), Z5
-	VCMPPS       $0x11, Z3, Z2, K1
-	VBLENDMPS    Z6, Z5, K1, Z4
-	VDIVPS       Z1, Z4, Z4
-	VMULPS       Z0, Z4, Z4
-	VMOVUPS      Z4, (AX)
-	ADDQ         $0x40, CX
-	ADDQ         $0x40, AX
-	DECQ         DX
-	JNE          loop
+	VCVTPS2DQ    Z6, K1, Z6
+	JMP          scaled13
+
+normal13:
+	VSCALEFPS Z5, Z6, Z6
+
+scaled13:
+	VADDPS    c3f800000<>+0(SB), Z6, Z1
+	VPXORD    Z3, Z3, Z3
+	VMOVUPS   c3f800000<>+0(SB), Z5
+	VCMPPS    $0x11, Z3, Z2, K1
+	VBLENDMPS Z6, Z5, K1, Z4
+	VDIVPS    Z1, Z4, Z4
+	VMULPS    Z0, Z4, Z4
+	VMOVUPS   Z4, (AX)
+	ADDQ      $0x40, CX
+	ADDQ      $0x40, AX
+	DECQ      DX
+	JNE       loop
 	VZEROUPPER
 	RET
 
@@ -5350,12 +5557,23 @@ loop:
 	VFMADD213PS c3e75fdf0<>+0(SB), Z0, Z2
 	VFMADD213PS c3f317218<>+0(SB), Z0, Z2
 	VFMADD213PS c3f800000<>+0(SB), Z0, Z2
+	VCMPPS      $0x11, cc2fa0000<>+0(SB), Z1, K1
+	KORTESTW    K1, K1
+	JEQ         normal14
+	VADDPS      c43150000<>+0(SB), Z1, K1, Z1
 	VSCALEFPS   Z1, Z2, Z2
-	VMOVUPS     Z2, (AX)
-	ADDQ        $0x40, CX
-	ADDQ        $0x40, AX
-	DECQ        DX
-	JNE         loop
+	VCVTPS2DQ   Z2, K1, Z2
+	JMP         scaled14
+
+normal14:
+	VSCALEFPS Z1, Z2, Z2
+
+scaled14:
+	VMOVUPS Z2, (AX)
+	ADDQ    $0x40, CX
+	ADDQ    $0x40, AX
+	DECQ    DX
+	JNE     loop
 	VZEROUPPER
 	RET
 
@@ -5553,17 +5771,28 @@ loop:
 	VMULPS       Z1, Z1, Z4
 	VFMADD213PS  Z1, Z4, Z3
 	VADDPS       c3f800000<>+0(SB), Z3, Z3
+	VCMPPS       $0x11, cc2fa0000<>+0(SB), Z2, K1
+	KORTESTW     K1, K1
+	JEQ          normal15
+	VADDPS       c43150000<>+0(SB), Z2, K1, Z2
 	VSCALEFPS    Z2, Z3, Z3
-	VADDPS       c40000000<>+0(SB), Z3, Z1
-	VMULPS       Z3, Z1, Z1
-	VADDPS       c40000000<>+0(SB), Z1, Z3
-	VDIVPS       Z3, Z1, Z1
-	VMULPS       Z0, Z1, Z1
-	VMOVUPS      Z1, (AX)
-	ADDQ         $0x40, CX
-	ADDQ         $0x40, AX
-	DECQ         DX
-	JNE          loop
+	VCVTPS2DQ    Z3, K1, Z3
+	JMP          scaled15
+
+normal15:
+	VSCALEFPS Z2, Z3, Z3
+
+scaled15:
+	VADDPS  c40000000<>+0(SB), Z3, Z1
+	VMULPS  Z3, Z1, Z1
+	VADDPS  c40000000<>+0(SB), Z1, Z3
+	VDIVPS  Z3, Z1, Z1
+	VMULPS  Z0, Z1, Z1
+	VMOVUPS Z1, (AX)
+	ADDQ    $0x40, CX
+	ADDQ    $0x40, AX
+	DECQ    DX
+	JNE     loop
 	VZEROUPPER
 	RET
 
@@ -5899,29 +6128,40 @@ loop:
 	VMULPS       Z5, Z5, Z14
 	VFMADD213PS  Z5, Z14, Z7
 	VADDPS       c3f800000<>+0(SB), Z7, Z7
+	VCMPPS       $0x11, cc2fa0000<>+0(SB), Z6, K1
+	KORTESTW     K1, K1
+	JEQ          normal16
+	VADDPS       c43150000<>+0(SB), Z6, K1, Z6
 	VSCALEFPS    Z6, Z7, Z7
-	VMOVUPS      c3b02333d<>+0(SB), Z5
-	VFMADD213PS  cbc5811c1<>+0(SB), Z7, Z5
-	VFMADD213PS  c3d27f682<>+0(SB), Z7, Z5
-	VFMADD213PS  cbda7b0eb<>+0(SB), Z7, Z5
-	VFMADD213PS  c3dfd8059<>+0(SB), Z7, Z5
-	VFMADD213PS  cbe24bcbd<>+0(SB), Z7, Z5
-	VFMADD213PS  c3e4ba17c<>+0(SB), Z7, Z5
-	VFMADD213PS  cbe7fdc9a<>+0(SB), Z7, Z5
-	VFMADD213PS  c3eaaa992<>+0(SB), Z7, Z5
-	VFMADD213PS  cbefffff9<>+0(SB), Z7, Z5
-	VFMADD213PS  c3f800000<>+0(SB), Z7, Z5
-	VPXORD       Z12, Z12, Z12
-	VMAXPS       Z4, Z12, Z6
-	VFMADD213PS  Z6, Z7, Z5
-	VMULPS       Z2, Z5, Z5
-	VCMPPS       $0x1e, Z1, Z4, K1
-	VBLENDMPS    Z3, Z5, K1, Z13
-	VMOVUPS      Z13, (AX)
-	ADDQ         $0x40, CX
-	ADDQ         $0x40, AX
-	DECQ         DX
-	JNE          loop
+	VCVTPS2DQ    Z7, K1, Z7
+	JMP          scaled16
+
+normal16:
+	VSCALEFPS Z6, Z7, Z7
+
+scaled16:
+	VMOVUPS     c3b02333d<>+0(SB), Z5
+	VFMADD213PS cbc5811c1<>+0(SB), Z7, Z5
+	VFMADD213PS c3d27f682<>+0(SB), Z7, Z5
+	VFMADD213PS cbda7b0eb<>+0(SB), Z7, Z5
+	VFMADD213PS c3dfd8059<>+0(SB), Z7, Z5
+	VFMADD213PS cbe24bcbd<>+0(SB), Z7, Z5
+	VFMADD213PS c3e4ba17c<>+0(SB), Z7, Z5
+	VFMADD213PS cbe7fdc9a<>+0(SB), Z7, Z5
+	VFMADD213PS c3eaaa992<>+0(SB), Z7, Z5
+	VFMADD213PS cbefffff9<>+0(SB), Z7, Z5
+	VFMADD213PS c3f800000<>+0(SB), Z7, Z5
+	VPXORD      Z12, Z12, Z12
+	VMAXPS      Z4, Z12, Z6
+	VFMADD213PS Z6, Z7, Z5
+	VMULPS      Z2, Z5, Z5
+	VCMPPS      $0x1e, Z1, Z4, K1
+	VBLENDMPS   Z3, Z5, K1, Z13
+	VMOVUPS     Z13, (AX)
+	ADDQ        $0x40, CX
+	ADDQ        $0x40, AX
+	DECQ        DX
+	JNE         loop
 	VZEROUPPER
 	RET
 

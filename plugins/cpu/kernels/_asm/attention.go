@@ -132,38 +132,43 @@ func expSum(v vec, vecs int) {
 	RET()
 }
 
-// exp2Low is what exp2 raises its argument to: there the result is zero.
+// exp2Low is the argument below which exp2 is 0.
 func (v vec) exp2Low() float64 {
 	if v.wide() {
-		return -160
+		return -126
 	}
 	return -127
 }
 
-// exp2 is 2^x for x <= 1, overwriting x; NaN stays NaN.
+// exp2 is 2^x for x <= 1, overwriting x; NaN stays NaN. No instruction underflows, which would take over a hundred cycles: masked keys have scores of
+// -Inf.
 func (v vec) exp2(x, low VecVirtual, c []Op) VecVirtual {
-	VMAXPS(x, low, x) // x if it is NaN
-	n := v.reg()
+	n, p := v.reg(), v.reg()
 	if v.wide() {
+		k := K()
+		VCMPPS(Imm(cmpNotLT), low, x, k)
 		VRNDSCALEPS(Imm(0), x, n)
-	} else {
-		VROUNDPS(Imm(0), x, n)
-	}
-	VSUBPS(n, x, x)
-	p := v.reg()
-	VMOVUPS(c[len(c)-1], p)
-	for i := len(c) - 2; i >= 0; i-- {
-		VFMADD213PS(c[i], x, p)
-	}
-	if v.wide() {
-		VSCALEFPS(n, p, p)
+		v.exp2Rest(x, n, p, c)
+		VSCALEFPS_Z(n, p, k, p)
 		return p
 	}
+	VMAXPS(x, low, x) // x if it is NaN
+	VROUNDPS(Imm(0), x, n)
+	v.exp2Rest(x, n, p, c)
 	VCVTPS2DQ(n, n)
 	VPADDD(bitsConst(127), n, n) // -127 becomes the bits of 0
 	VPSLLD(Imm(23), n, n)
 	VMULPS(n, p, p)
 	return p
+}
+
+// exp2Rest is p = 2^(x-n), overwriting x.
+func (v vec) exp2Rest(x, n, p VecVirtual, c []Op) {
+	VSUBPS(n, x, x)
+	VMOVUPS(c[len(c)-1], p)
+	for i := len(c) - 2; i >= 0; i-- {
+		VFMADD213PS(c[i], x, p)
+	}
 }
 
 func scaleRows(v vec, vecs int) {

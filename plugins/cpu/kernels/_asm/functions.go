@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"math"
 
 	. "github.com/mmcloughlin/avo/build"
@@ -191,23 +192,50 @@ func (v vec) power2(x VecVirtual) VecVirtual {
 	return y
 }
 
-// scale is y = y * 2^n; shifted has n in its low bits.
+// scale is y = y * 2^n for y in [1/2, 2) and n in [-151, 129]; NaN stays NaN. Without wide vectors shifted has n in its low bits. An
+// instruction whose result is denormal, or is 0 by rounding, takes over a hundred cycles. Where that could be, the result is made 2^149 times as
+// large, and converted to an integer: its bits are those of the denormal number, rounded once too.
 func (v vec) scale(y, n, shifted VecVirtual) {
+	const least, up = -125, 149
+	scales++ // labels are unique in a routine
+	normal, end := fmt.Sprint("normal", scales), fmt.Sprint("scaled", scales)
 	if v.wide() {
+		k := K()
+		VCMPPS(Imm(cmpLT), f32(least), n, k)
+		KORTESTW(k, k)
+		JEQ(LabelRef(normal))
+		VADDPS(f32(up), n, k, n)
 		VSCALEFPS(n, y, y)
+		VCVTPS2DQ(y, k, y)
+		JMP(LabelRef(end))
+		Label(normal)
+		VSCALEFPS(n, y, y)
+		Label(end)
 		return
 	}
-	// In two factors, each of them a normal number for n in [-252, 254].
-	h := YMM()
-	VPSUBD(bitsConst(0x4b400000), shifted, shifted)
-	VPSRAD(Imm(1), shifted, h)
-	VPSUBD(h, shifted, shifted)
-	for _, e := range []VecVirtual{h, shifted} {
-		VPADDD(bitsConst(127), e, e)
-		VPSLLD(Imm(23), e, e)
-		VMULPS(e, y, y)
-	}
+	small, bits, any := v.reg(), v.reg(), GP32()
+	VCMPPS(Imm(cmpLT), f32(least), n, small)
+	// 2y * 2^(n-1): the second factor is a normal number, or for 129 infinite.
+	VPADDD(bitsConst((126-0x4b400000)&0xffffffff), shifted, shifted)
+	VADDPS(y, y, y)
+	VMOVMSKPS(small, any)
+	TESTL(any, any)
+	JEQ(LabelRef(normal))
+	VANDPS(bitsConst(up), small, bits)
+	VPADDD(bits, shifted, shifted)
+	VPSLLD(Imm(23), shifted, shifted)
+	VMULPS(shifted, y, y)
+	VCVTPS2DQ(y, bits)
+	VBLENDVPS(small, bits, y, y)
+	JMP(LabelRef(end))
+	Label(normal)
+	VPSLLD(Imm(23), shifted, shifted)
+	VMULPS(shifted, y, y)
+	Label(end)
 }
+
+// scales counts the uses of scale.
+var scales int
 
 // mish is x*n/(n+2), n = e*(e+2), e = e^x: tanh(ln(1+e)). Beyond 20 the quotient is 1.
 func (v vec) mish(x VecVirtual) VecVirtual {

@@ -204,9 +204,10 @@ func (v vec) xor(a, b, dst Op) {
 
 // The predicates of VCMPPS that are used here.
 const (
-	cmpLT = 17 // less than, quiet, false for NaN
-	cmpGE = 29 // at least, likewise
-	cmpEQ = 0
+	cmpLT    = 17 // less than, quiet, false for NaN
+	cmpGE    = 29 // at least, likewise
+	cmpEQ    = 0
+	cmpNotLT = 21 // not less than, quiet, true for NaN
 )
 
 // pick returns yes in the lanes where x PREDICATE y holds, and no elsewhere.

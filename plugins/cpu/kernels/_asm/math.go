@@ -95,9 +95,9 @@ func (v vec) exp(x VecVirtual, low Register) VecVirtual {
 	VMINPS(c, hi, c)
 	n := v.load(bitsConst(shift))
 	VFMADD231PS(f32(math.Log2E), c, n)
-	bits := v.reg()
+	shifted := v.reg()
 	if !v.wide() {
-		VMOVUPS(n, bits)
+		VMOVUPS(n, shifted)
 	}
 	VSUBPS(bitsConst(shift), n, n)
 	r := v.reg()
@@ -112,20 +112,7 @@ func (v vec) exp(x VecVirtual, low Register) VecVirtual {
 	VMULPS(r, r, r2)
 	VFMADD213PS(r, r2, q) // r2*q + r
 	VADDPS(f32(1), q, q)
-	if v.wide() {
-		VSCALEFPS(n, q, q)
-		return q
-	}
-	// 2^n in two factors, each of them a normal number for n in [-150, 129].
-	h := YMM()
-	VPSUBD(bitsConst(shift), bits, bits)
-	VPSRAD(Imm(1), bits, h)
-	VPSUBD(h, bits, bits)
-	for _, e := range []VecVirtual{h, bits} {
-		VPADDD(bitsConst(127), e, e)
-		VPSLLD(Imm(23), e, e)
-		VMULPS(e, q, q)
-	}
+	v.scale(q, n, shifted)
 	return q
 }
 
