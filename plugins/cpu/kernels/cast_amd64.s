@@ -279,9 +279,9 @@ TEXT ·f32I32CastAVX512(SB), NOSPLIT, $0-24
 loop:
 	VMOVUPS     (CX), Z0
 	VCVTTPS2DQ  Z0, Z1
-	VCMPPS      $0x1d, c4f000000<>+0(SB), Z0, K1
+	VCMPPS.BCST $0x1d, c4f000000<>+0(SB), Z0, K1
 	VCMPPS      $0x07, Z0, Z0, K2
-	VPXORD      cffffffff<>+0(SB), Z1, K1, Z1
+	VPXORD.BCST cffffffff<>+0(SB), Z1, K1, Z1
 	VMOVDQA32.Z Z1, K2, Z1
 	VMOVUPS     Z1, (AX)
 	ADDQ        $0x40, CX
@@ -319,9 +319,9 @@ TEXT ·f32I8CastAVX512(SB), NOSPLIT, $0-24
 loop:
 	VMOVUPS     (CX), Z0
 	VCVTTPS2DQ  Z0, Z1
-	VCMPPS      $0x1d, c4f000000<>+0(SB), Z0, K1
+	VCMPPS.BCST $0x1d, c4f000000<>+0(SB), Z0, K1
 	VCMPPS      $0x07, Z0, Z0, K2
-	VPXORD      cffffffff<>+0(SB), Z1, K1, Z1
+	VPXORD.BCST cffffffff<>+0(SB), Z1, K1, Z1
 	VMOVDQA32.Z Z1, K2, Z1
 	VPMOVSDB    Z1, (AX)
 	ADDQ        $0x40, CX
@@ -341,9 +341,9 @@ TEXT ·f32U8CastAVX512(SB), NOSPLIT, $0-24
 loop:
 	VMOVUPS     (CX), Z0
 	VCVTTPS2DQ  Z0, Z1
-	VCMPPS      $0x1d, c4f000000<>+0(SB), Z0, K1
+	VCMPPS.BCST $0x1d, c4f000000<>+0(SB), Z0, K1
 	VCMPPS      $0x07, Z0, Z0, K2
-	VPXORD      cffffffff<>+0(SB), Z1, K1, Z1
+	VPXORD.BCST cffffffff<>+0(SB), Z1, K1, Z1
 	VMOVDQA32.Z Z1, K2, Z1
 	VPXORD      Z2, Z2, Z2
 	VPMAXSD     Z2, Z1, Z1

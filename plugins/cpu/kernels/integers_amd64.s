@@ -251,7 +251,7 @@ TEXT ·shiftLeftI32AVX512(SB), NOSPLIT, $0-40
 	MOVQ    a+8(FP), CX
 	MOVQ    b+16(FP), DX
 	MOVQ    blocks+24(FP), BX
-	VMOVUPS cffffffff<>+0(SB), Z0
+	VBROADCASTSS cffffffff<>+0(SB), Z0
 	XORQ    SI, SI
 
 loop:
@@ -276,7 +276,7 @@ TEXT ·shiftLeftU32AVX512(SB), NOSPLIT, $0-40
 	MOVQ    a+8(FP), CX
 	MOVQ    b+16(FP), DX
 	MOVQ    blocks+24(FP), BX
-	VMOVUPS cffffffff<>+0(SB), Z0
+	VBROADCASTSS cffffffff<>+0(SB), Z0
 	XORQ    SI, SI
 
 loop:
@@ -301,7 +301,7 @@ TEXT ·shiftRightI32AVX512(SB), NOSPLIT, $0-40
 	MOVQ    a+8(FP), CX
 	MOVQ    b+16(FP), DX
 	MOVQ    blocks+24(FP), BX
-	VMOVUPS cffffffff<>+0(SB), Z0
+	VBROADCASTSS cffffffff<>+0(SB), Z0
 	XORQ    SI, SI
 
 loop:
@@ -326,7 +326,7 @@ TEXT ·shiftRightU32AVX512(SB), NOSPLIT, $0-40
 	MOVQ    a+8(FP), CX
 	MOVQ    b+16(FP), DX
 	MOVQ    blocks+24(FP), BX
-	VMOVUPS cffffffff<>+0(SB), Z0
+	VBROADCASTSS cffffffff<>+0(SB), Z0
 	XORQ    SI, SI
 
 loop:
@@ -351,7 +351,7 @@ TEXT ·divI32AVX512(SB), NOSPLIT, $0-40
 	MOVQ    a+8(FP), CX
 	MOVQ    b+16(FP), DX
 	MOVQ    blocks+24(FP), BX
-	VMOVUPS cffffffff<>+0(SB), Z0
+	VBROADCASTSS cffffffff<>+0(SB), Z0
 	XORQ    SI, SI
 
 loop:
@@ -386,7 +386,7 @@ TEXT ·remainderI32AVX512(SB), NOSPLIT, $0-40
 	MOVQ    a+8(FP), CX
 	MOVQ    b+16(FP), DX
 	MOVQ    blocks+24(FP), BX
-	VMOVUPS cffffffff<>+0(SB), Z0
+	VBROADCASTSS cffffffff<>+0(SB), Z0
 	XORQ    SI, SI
 
 loop:
@@ -423,7 +423,7 @@ TEXT ·modI32AVX512(SB), NOSPLIT, $0-40
 	MOVQ    a+8(FP), CX
 	MOVQ    b+16(FP), DX
 	MOVQ    blocks+24(FP), BX
-	VMOVUPS cffffffff<>+0(SB), Z0
+	VBROADCASTSS cffffffff<>+0(SB), Z0
 	XORQ    SI, SI
 
 loop:

@@ -3607,9 +3607,9 @@ TEXT ·roundRowAVX512(SB), NOSPLIT, $0-40
 
 group:
 	VMOVUPS       (BX), Z0
-	VPANDD        c7fffffff<>+0(SB), Z0, Z1
+	VPANDD.BCST   c7fffffff<>+0(SB), Z0, Z1
 	VMOVUPS       64(BX), Z2
-	VPANDD        c7fffffff<>+0(SB), Z2, Z3
+	VPANDD.BCST   c7fffffff<>+0(SB), Z2, Z3
 	VPMAXUD       Z3, Z1, Z1
 	VEXTRACTI64X4 $0x01, Z1, Y3
 	VPMAXUD       Y3, Y1, Y3
@@ -4157,7 +4157,7 @@ group:
 	MOVQ         SI, AX
 	LEAQ         (R15)(R15*2), R14
 	ADDQ         AX, R14
-	VMOVUPS      c80808080<>+0(SB), Z28
+	VBROADCASTSS c80808080<>+0(SB), Z28
 
 quads:
 	VPXORD        (CX), Z28, Z29
@@ -4217,7 +4217,7 @@ quads:
 	LEAQ          (SI)(R15*8), AX
 	LEAQ          (R15)(R15*2), R14
 	ADDQ          AX, R14
-	VMOVUPS       c80808080<>+0(SB), Z28
+	VBROADCASTSS  c80808080<>+0(SB), Z28
 
 moreQuads:
 	VPXORD        (CX), Z28, Z29
@@ -4415,7 +4415,7 @@ group:
 	MOVQ         SI, AX
 	LEAQ         (R15)(R15*2), R14
 	ADDQ         AX, R14
-	VMOVUPS      c80808080<>+0(SB), Z28
+	VBROADCASTSS c80808080<>+0(SB), Z28
 
 quads:
 	VPXORD            (CX), Z28, Z29
@@ -4483,7 +4483,7 @@ quads:
 	LEAQ              (SI)(R15*8), AX
 	LEAQ              (R15)(R15*2), R14
 	ADDQ              AX, R14
-	VMOVUPS           c80808080<>+0(SB), Z28
+	VBROADCASTSS      c80808080<>+0(SB), Z28
 
 moreQuads:
 	VPXORD            (CX), Z28, Z29

@@ -2090,7 +2090,7 @@ rowsOfFour:
 	VPAND        cbfffbfff<>+0(SB), Y5, Y5
 	VPOR         Y6, Y5, Y5
 	VCVTPH2PS    Y5, Z5
-	VMULPS       c43800000<>+0(SB), Z5, Z5
+	VMULPS.BCST  c43800000<>+0(SB), Z5, Z5
 	VFMADD231PS  Z4, Z5, Z0
 	VPMOVZXBW    16(R8), Y5
 	VPAND        c007f007f<>+0(SB), Y5, Y6
@@ -2100,7 +2100,7 @@ rowsOfFour:
 	VPAND        cbfffbfff<>+0(SB), Y5, Y5
 	VPOR         Y6, Y5, Y5
 	VCVTPH2PS    Y5, Z5
-	VMULPS       c43800000<>+0(SB), Z5, Z5
+	VMULPS.BCST  c43800000<>+0(SB), Z5, Z5
 	VFMADD231PS  Z4, Z5, Z1
 	VPMOVZXBW    32(R8), Y5
 	VPAND        c007f007f<>+0(SB), Y5, Y6
@@ -2110,7 +2110,7 @@ rowsOfFour:
 	VPAND        cbfffbfff<>+0(SB), Y5, Y5
 	VPOR         Y6, Y5, Y5
 	VCVTPH2PS    Y5, Z5
-	VMULPS       c43800000<>+0(SB), Z5, Z5
+	VMULPS.BCST  c43800000<>+0(SB), Z5, Z5
 	VFMADD231PS  Z4, Z5, Z2
 	VPMOVZXBW    48(R8), Y5
 	VPAND        c007f007f<>+0(SB), Y5, Y6
@@ -2120,7 +2120,7 @@ rowsOfFour:
 	VPAND        cbfffbfff<>+0(SB), Y5, Y5
 	VPOR         Y6, Y5, Y5
 	VCVTPH2PS    Y5, Z5
-	VMULPS       c43800000<>+0(SB), Z5, Z5
+	VMULPS.BCST  c43800000<>+0(SB), Z5, Z5
 	VFMADD231PS  Z4, Z5, Z3
 	ADDQ         CX, R8
 	ADDQ         $0x04, R9
@@ -2164,7 +2164,7 @@ rowsOfOne:
 	VPAND        cbfffbfff<>+0(SB), Y1, Y1
 	VPOR         Y2, Y1, Y1
 	VCVTPH2PS    Y1, Z1
-	VMULPS       c43800000<>+0(SB), Z1, Z1
+	VMULPS.BCST  c43800000<>+0(SB), Z1, Z1
 	VFMADD231PS  Z0, Z1, Z7
 	ADDQ         CX, R8
 	ADDQ         $0x04, R9
@@ -2214,7 +2214,7 @@ rowsOfFour:
 	VPAND     cbfffbfff<>+0(SB), Y4, Y4
 	VPOR      Y5, Y4, Y4
 	VCVTPH2PS Y4, Z4
-	VMULPS    c43800000<>+0(SB), Z4, Z4
+	VMULPS.BCST c43800000<>+0(SB), Z4, Z4
 	VMULPS    Z0, Z4, Z4
 	VMOVUPS   Z4, (R8)
 	VPMOVZXBW 16(R9), Y4
@@ -2225,7 +2225,7 @@ rowsOfFour:
 	VPAND     cbfffbfff<>+0(SB), Y4, Y4
 	VPOR      Y5, Y4, Y4
 	VCVTPH2PS Y4, Z4
-	VMULPS    c43800000<>+0(SB), Z4, Z4
+	VMULPS.BCST c43800000<>+0(SB), Z4, Z4
 	VMULPS    Z1, Z4, Z4
 	VMOVUPS   Z4, 64(R8)
 	VPMOVZXBW 32(R9), Y4
@@ -2236,7 +2236,7 @@ rowsOfFour:
 	VPAND     cbfffbfff<>+0(SB), Y4, Y4
 	VPOR      Y5, Y4, Y4
 	VCVTPH2PS Y4, Z4
-	VMULPS    c43800000<>+0(SB), Z4, Z4
+	VMULPS.BCST c43800000<>+0(SB), Z4, Z4
 	VMULPS    Z2, Z4, Z4
 	VMOVUPS   Z4, 128(R8)
 	VPMOVZXBW 48(R9), Y4
@@ -2247,7 +2247,7 @@ rowsOfFour:
 	VPAND     cbfffbfff<>+0(SB), Y4, Y4
 	VPOR      Y5, Y4, Y4
 	VCVTPH2PS Y4, Z4
-	VMULPS    c43800000<>+0(SB), Z4, Z4
+	VMULPS.BCST c43800000<>+0(SB), Z4, Z4
 	VMULPS    Z3, Z4, Z4
 	VMOVUPS   Z4, 192(R8)
 	ADDQ      CX, R9
@@ -2279,7 +2279,7 @@ rowsOfOne:
 	VPAND     cbfffbfff<>+0(SB), Y1, Y1
 	VPOR      Y2, Y1, Y1
 	VCVTPH2PS Y1, Z1
-	VMULPS    c43800000<>+0(SB), Z1, Z1
+	VMULPS.BCST c43800000<>+0(SB), Z1, Z1
 	VMULPS    Z0, Z1, Z1
 	VMOVUPS   Z1, (R8)
 	ADDQ      CX, R9
