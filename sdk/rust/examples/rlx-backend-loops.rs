@@ -179,15 +179,24 @@ fn softmax(attrs: &Attrs, [x]: [View<'_>; 1], [mut out]: [ViewMut<'_>; 1]) -> Re
 fn kv_append(attrs: &Attrs, [rows, pos]: [View<'_>; 2], mut state: ViewMut<'_>) -> Result<(), Error> {
     let axis = attrs.axis("axis")?;
     let (have, new) = (state.shape()[axis], rows.shape()[axis]);
-    let at = indices(pos)?[0];
-    let Some(at) = usize::try_from(at).ok().filter(|at| *at <= have && new <= have - at) else {
-        return Err(Error::bad_input(format!("kv_append: {new} rows at {at} of {have}")));
-    };
+    let mut places = Vec::new(); // one, or one for each sequence
+    for at in indices(pos)? {
+        let Some(at) = usize::try_from(at).ok().filter(|at| *at <= have && new <= have - at) else {
+            return Err(Error::bad_input(format!("kv_append: {new} rows at {at} of {have}")));
+        };
+        places.push(at);
+    }
     let row = rows.shape()[axis + 1..].iter().product::<usize>() * rows.dtype().size();
-    if new * row > 0 {
-        for (to, from) in zip(state.bytes().chunks_exact_mut(have * row), rows.bytes().chunks_exact(new * row)) {
-            to[at * row..][..from.len()].copy_from_slice(from);
-        }
+    if new * row == 0 {
+        return Ok(());
+    }
+    // A sequence has a chunk for each element of the axes between it and the axis.
+    let chunks = if axis == 0 { 1 } else { rows.shape()[1..axis].iter().product::<usize>() };
+    for (i, (to, from)) in
+        zip(state.bytes().chunks_exact_mut(have * row), rows.bytes().chunks_exact(new * row)).enumerate()
+    {
+        let at = places[i / chunks % places.len()];
+        to[at * row..][..from.len()].copy_from_slice(from);
     }
     Ok(())
 }
