@@ -49,6 +49,7 @@ func TestErrors(t *testing.T) {
 		{"var<uniform> x: u32;", `1:1: address space "uniform" is not known`},
 		{"struct S { s: S }", "1:15: type S is not known"},
 		{"var<private> x: array<u32, 0>;", "1:28: the size of an array is not a number from 1 to 65536"},
+		{"var<private> x: array<array<vec4<f32>, 4096>, 4096>;", "1:17: an array of more than 1048576 bytes"},
 		{around("y[0] = 1.0;"), "3:8: a value of a number; want u32"},
 		{around("y[0] = -1;"), "3:8: -1 does not fit in u32"},
 		{around("y[0] = 4294967296u;"), "3:8: 4294967296 does not fit in u32"},

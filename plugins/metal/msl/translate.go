@@ -202,7 +202,7 @@ func (g *globals) declare(t *translator, v *variable) {
 	case "private":
 		init := "{}"
 		if v.init != nil {
-			init = "{" + t.typed(v.init, typ).text + "}"
+			init = t.typed(v.init, typ).text
 		}
 		g.members = append(g.members, t.plain(v.typ).msl+" "+msl(v.name)+" = "+init+";")
 	default:

@@ -181,6 +181,9 @@ func (t *translator) resolve(e *typeExpr) *typ {
 			return a
 		}
 		a.n = t.count(e.args[1])
+		if bytes, _ := a.elem.size(); bytes > mostBytes/a.n {
+			fail(e.pos, "an array of more than %d bytes", mostBytes)
+		}
 		a.name = fmt.Sprintf("array<%s, %d>", a.elem.name, a.n)
 		a.msl = fmt.Sprintf("rlx_array<%s, %d>", a.elem.msl, a.n)
 		t.need("rlx_array")
@@ -190,8 +193,11 @@ func (t *translator) resolve(e *typeExpr) *typ {
 	return nil
 }
 
-// mostElements is the largest array that is not in a buffer.
-const mostElements = 1 << 16
+// The largest arrays that are not in a buffer.
+const (
+	mostElements = 1 << 16
+	mostBytes    = 1 << 20
+)
 
 // count is the number of elements of an array type.
 func (t *translator) count(e *typeExpr) int {
