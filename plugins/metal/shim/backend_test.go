@@ -21,7 +21,7 @@ import (
 )
 
 // backend is a device.Backend over a Device, as simple as can be: one dispatch after the other, and the host waits for each. Without a device it
-// collects the kernels that programs need, and loads nothing.
+// collects the kernels that programs need, and runs nothing.
 type backend struct {
 	mu      sync.Mutex
 	dev     *Device
@@ -32,7 +32,7 @@ type backend struct {
 	loaded  int   // executables and states in it
 }
 
-// errCollecting is the error of Load without a device, and for a kernel that was not collected.
+// errCollecting is the error of a run without a device, and of Load for a kernel that was not collected.
 var errCollecting = diag.New(device.ErrUnavailable, "shim", "kernels are collected, or this one was not")
 
 // limits are those of an Apple GPU.
@@ -58,6 +58,9 @@ func (b *backend) reserve(n int64) (at int64) {
 }
 
 func (b *backend) free(reserved int) {
+	if b.dev == nil {
+		return
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.loaded -= reserved; b.loaded == 0 {
@@ -70,7 +73,7 @@ func (b *backend) NewState(_ context.Context, id string, size int64) (device.Sta
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.dev == nil {
-		return nil, errCollecting
+		return device.NewHostState(make([]byte, size), nil), nil
 	}
 	at := b.reserve(size)
 	return device.NewHostState(b.dev.Memory[at:at+size], func() { b.free(1) }), nil
@@ -149,7 +152,7 @@ func (b *backend) Load(_ context.Context, l device.Load) (device.Executable, err
 		}
 	}
 	if b.dev == nil {
-		return nil, errCollecting
+		return x, nil
 	}
 	x.weights, x.arena, x.io = b.reserve(int64(len(l.Weights))), b.reserve(l.Program.ArenaSize), b.reserve(l.Program.IOSize)
 	x.scratch, x.status, x.param = b.reserve(scratch), b.reserve(program.Align), b.reserve(4096)
@@ -258,6 +261,9 @@ func (x *executable) Run(ctx context.Context, r device.Run) (device.Stats, error
 	x.b.mu.Lock()
 	defer x.b.mu.Unlock()
 	stats, start := device.Stats{FirstNaN: -1}, time.Now()
+	if x.b.dev == nil {
+		return stats, errCollecting
+	}
 	b, err := x.p.Bind(r.Syms)
 	if err != nil {
 		return stats, diag.New(device.ErrInput, x.p.Method, "%w", err)
