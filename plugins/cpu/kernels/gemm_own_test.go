@@ -10,7 +10,7 @@ func TestGemmOwnPanels(t *testing.T) {
 	eachPool(t, func(t *testing.T, p *Pool) {
 		r := rng(12)
 		for _, s := range [][3]int{{195, 33, 40}, {200, 100, 700}, {64 * 3, 1, 17}, {211, 70, 0}, {333, 129, 65}} {
-			for range 4 {
+			for range some(4) {
 				g := randomGemm(r, s[0], s[1], s[2], 1)
 				what := describe(g)
 				compare(t, what, runGemm(t, p, g, what), gemm64(g), 1e-6*math.Sqrt(float64(g.K))+2e-6, 1e-5)
@@ -27,7 +27,7 @@ func TestGemmOwnPanels(t *testing.T) {
 func TestGemmOwnProducts(t *testing.T) {
 	r := rng(14)
 	for _, s := range [][3]int{{19, 37, 40}, {3, 5, 700}, {130, 33, 17}, {1, 16, 1}, {15, 68, 64}} {
-		for range 3 {
+		for range some(3) {
 			g := randomGemm(r, s[0], s[1], s[2], ownProducts*3)
 			eachNewPool(t, func(t *testing.T, p *Pool) {
 				need := g.ScratchSize(p, false)

@@ -14,7 +14,7 @@ import (
 func TestSort(t *testing.T) {
 	r := rng(12)
 	pool := []float64{0, math.Copysign(0, -1), 1, -1, math.NaN(), math.Inf(1), math.Inf(-1), 1e-45, -1e-45, 3, 3 + 1e-15}
-	for _, threads := range []int{1, 2, 3, 16} {
+	for _, threads := range []int{3, 1, 2, 16}[:some(4)] {
 		p, err := NewPool(threads)
 		if err != nil {
 			t.Fatal(err)
