@@ -102,39 +102,56 @@ func (s *scanning[T, A]) join(a, b A) A {
 
 // total folds n elements from src[at] on, in four chains.
 func (s *scanning[T, A]) total(at, n int) A {
+	if s.step == 1 {
+		return s.totalOf(s.src[at : at+n])
+	}
 	step, src := s.step, s.src
-	start := s.start
-	a0, a1, a2, a3 := start, start, start, start
-	if s.op == CumMax {
-		for range n {
-			a0 = larger(a0, A(src[at]))
-			at += step
-		}
-		return a0
-	}
+	a := [4]A{s.start, s.start, s.start, s.start}
 	i := 0
-	switch s.op {
-	case CumSum:
+	if s.op != CumMax {
 		for ; i+4 <= n; i += 4 {
-			a0 += A(src[at])
-			a1 += A(src[at+step])
-			a2 += A(src[at+2*step])
-			a3 += A(src[at+3*step])
-			at += 4 * step
-		}
-	case CumProd:
-		for ; i+4 <= n; i += 4 {
-			a0 *= A(src[at])
-			a1 *= A(src[at+step])
-			a2 *= A(src[at+2*step])
-			a3 *= A(src[at+3*step])
+			a[0], a[1] = s.join(a[0], A(src[at])), s.join(a[1], A(src[at+step]))
+			a[2], a[3] = s.join(a[2], A(src[at+2*step])), s.join(a[3], A(src[at+3*step]))
 			at += 4 * step
 		}
 	}
-	acc := s.join(s.join(a0, a1), s.join(a2, a3))
+	acc := s.join(s.join(a[0], a[1]), s.join(a[2], a[3]))
 	for ; i < n; i++ {
 		acc = s.join(acc, A(src[at]))
 		at += step
+	}
+	return acc
+}
+
+// totalOf is total of neighbouring elements, with the same bits.
+func (s *scanning[T, A]) totalOf(x []T) A {
+	a0, a1, a2, a3 := s.start, s.start, s.start, s.start
+	switch s.op {
+	case CumSum:
+		for ; len(x) >= 4; x = x[4:] {
+			a0 += A(x[0])
+			a1 += A(x[1])
+			a2 += A(x[2])
+			a3 += A(x[3])
+		}
+	case CumProd:
+		for ; len(x) >= 4; x = x[4:] {
+			a0 *= A(x[0])
+			a1 *= A(x[1])
+			a2 *= A(x[2])
+			a3 *= A(x[3])
+		}
+	default: // quarters, so that the first of equal elements is kept, and the last NaN
+		q := len(x) / 4
+		x0, x1, x2, x3 := x[:q], x[q:][:q], x[2*q:][:q], x[3*q:][:q]
+		for i, v := range x0 {
+			a0, a1, a2, a3 = larger(a0, A(v)), larger(a1, A(x1[i])), larger(a2, A(x2[i])), larger(a3, A(x3[i]))
+		}
+		x = x[4*q:]
+	}
+	acc := s.join(s.join(a0, a1), s.join(a2, a3))
+	for _, v := range x {
+		acc = s.join(acc, A(v))
 	}
 	return acc
 }
@@ -151,6 +168,10 @@ func (s *scanning[T, A]) run(at, shift, n int, acc A) {
 // runs scans blocks of n elements that follow each other from src[at] on.
 func (s *scanning[T, A]) runs(at, shift, n int, acc [scanChains]A) {
 	step, src, dst := s.step, s.src, s.dst
+	if step == 1 {
+		s.runsOf(src[at:at+4*n], dst[at+shift:][:4*n], n, acc)
+		return
+	}
 	p0, p1, p2, p3 := at, at+n*step, at+2*n*step, at+3*n*step
 	a0, a1, a2, a3 := acc[0], acc[1], acc[2], acc[3]
 	switch s.op {
@@ -177,6 +198,36 @@ func (s *scanning[T, A]) runs(at, shift, n int, acc [scanChains]A) {
 			a0, a1, a2, a3 = larger(a0, A(src[p0])), larger(a1, A(src[p1])), larger(a2, A(src[p2])), larger(a3, A(src[p3]))
 			dst[p0+shift], dst[p1+shift], dst[p2+shift], dst[p3+shift] = T(a0), T(a1), T(a2), T(a3)
 			p0, p1, p2, p3 = p0+step, p1+step, p2+step, p3+step
+		}
+	}
+}
+
+// runsOf is runs for neighbouring elements. The blocks are slices of one length, whose indices need no checks.
+func (s *scanning[T, A]) runsOf(x, y []T, n int, acc [scanChains]A) {
+	x0, x1, x2, x3 := x[:n], x[n:][:n], x[2*n:][:n], x[3*n:][:n]
+	y0, y1, y2, y3 := y[:n], y[n:][:n], y[2*n:][:n], y[3*n:][:n]
+	a0, a1, a2, a3 := acc[0], acc[1], acc[2], acc[3]
+	switch s.op {
+	case CumSum:
+		for i, v := range x0 {
+			a0 += A(v)
+			a1 += A(x1[i])
+			a2 += A(x2[i])
+			a3 += A(x3[i])
+			y0[i], y1[i], y2[i], y3[i] = T(a0), T(a1), T(a2), T(a3)
+		}
+	case CumProd:
+		for i, v := range x0 {
+			a0 *= A(v)
+			a1 *= A(x1[i])
+			a2 *= A(x2[i])
+			a3 *= A(x3[i])
+			y0[i], y1[i], y2[i], y3[i] = T(a0), T(a1), T(a2), T(a3)
+		}
+	default:
+		for i, v := range x0 {
+			a0, a1, a2, a3 = larger(a0, A(v)), larger(a1, A(x1[i])), larger(a2, A(x2[i])), larger(a3, A(x3[i]))
+			y0[i], y1[i], y2[i], y3[i] = T(a0), T(a1), T(a2), T(a3)
 		}
 	}
 }
